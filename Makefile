@@ -1,0 +1,104 @@
+ifeq ($(filter oneshell,$(.FEATURES)),)
+$(error this Makefile needs GNU Make 3.82 or newer)
+endif
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PKG ?= ./...# packages of the root module, for race, stress, fuzz and bench
+RUN ?= .# pattern of test names, for stress
+BENCH ?= .# pattern of benchmark names, for bench
+COUNT ?= 20# repetitions, for stress
+FUZZTIME ?= 10s# for each fuzz target
+TESTFLAGS ?= -race -count=1 -timeout 15m# of go test, for test and integration
+
+# Modules with code of the project, the root first. tools/ only pins versions.
+NESTED := $(patsubst %/go.mod,%,$(filter-out tools/go.mod,$(wildcard */go.mod)))
+MODULES := . $(NESTED)
+LINTER := tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
+BENCHSTAT := tool -modfile=$(CURDIR)/tools/go.mod benchstat
+
+# What tests need beside Go: a check for each, and what to say and do without it.
+HAVE_REDIS = command -v redis-server >/dev/null
+NO_REDIS = tests on real servers, as redis-server is not installed (Debian and Ubuntu: apt-get install redis-server)
+HAVE_IMAGE = image=$$(integration/image.sh)
+NO_IMAGE = integration tests, as there is no Docker daemon or no Redis image (see the lines of image.sh above)
+
+.PHONY: help
+help: ## List the targets
+	@echo 'make TARGET [VARIABLE=value]'
+	awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	echo 'Variables:'
+	awk -F ' \\?= |# ' '/^[A-Z]+ \?= / {printf "  %-12s %s (%s)\n", $$1, $$3, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: fmt
+fmt: ## Format all modules
+	@for module in $(MODULES); do go -C $$module $(LINTER) fmt; done
+
+.PHONY: lint
+lint: ## Run the linters of .golangci.yml on all modules
+	@for module in $(MODULES); do
+		echo "lint $$module"
+		go -C $$module $(LINTER) run ./...
+	done
+
+.PHONY: test
+test: needs ## Everything that a change must pass: tests of all modules, with the race detector
+	@left_out=
+	$(HAVE_REDIS) || left_out+=$$'LEFT OUT: $(NO_REDIS)\n'
+	go test $(TESTFLAGS) ./...
+	for module in $(filter-out integration,$(NESTED)); do
+		go -C $$module test $(TESTFLAGS) ./...
+	done
+	if [[ -e integration/go.mod ]]; then
+		if $(HAVE_IMAGE); then
+			QUORUMLOCK_REDIS_IMAGE=$$image go -C integration test $(TESTFLAGS) ./...
+		else
+			left_out+=$$'LEFT OUT: $(NO_IMAGE)\n'
+		fi
+	fi
+	printf %s "$$left_out"
+
+# In CI nothing may be left out: this fails before the tests start.
+.PHONY: needs
+needs:
+	@[[ $${CI:-} == true ]] || exit 0
+	$(HAVE_REDIS) || { echo 'CI=true, but this would leave out: $(NO_REDIS)' >&2; exit 1; }
+	[[ ! -e integration/go.mod ]] || $(HAVE_IMAGE) || { echo 'CI=true, but this would leave out: $(NO_IMAGE)' >&2; exit 1; }
+
+.PHONY: race
+race: ## Test the root module with the race detector: no Docker needed
+	@go test -race $(PKG)
+
+.PHONY: stress
+stress: ## Look for flaky tests: repeat them on 1, 2 and 4 CPUs
+	@go test -race -failfast -cpu 1,2,4 -count $(COUNT) -run '$(RUN)' -timeout 60m $(PKG)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for a short time
+	@go test -list '^Fuzz' $(PKG) |
+		awk '/^Fuzz/ {targets[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, targets[i]; n = 0}' |
+		while read -r package target; do
+			echo "fuzz $$target of $$package"
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null
+		done
+
+.PHONY: bench
+bench: ## Run the benchmarks six times and summarise them
+	@figures=$$(mktemp)
+	trap 'rm -f "$$figures"' EXIT
+	for module in $(filter-out integration,$(MODULES)); do
+		go -C $$module test -run '^$$' -bench '$(BENCH)' -benchmem -count 6 ./... | tee -a "$$figures"
+	done
+	go $(BENCHSTAT) "$$figures"
+
+.PHONY: integration
+integration: ## Run the integration tests on Redis containers: needs Docker
+	@$(HAVE_IMAGE)
+	QUORUMLOCK_REDIS_IMAGE=$$image go -C integration test $(TESTFLAGS) ./...
+
+.PHONY: image
+image: ## Get or make the Redis image for the integration tests, and print its name
+	@integration/image.sh

@@ -1,0 +1,44 @@
+package clocktest
+
+import (
+	"slices"
+	"sort"
+	"time"
+)
+
+// timer is a clock.Timer. It is pending while it is in fake.pending.
+type timer struct {
+	clock drifting
+	run   func()
+	due   time.Duration // true time since epoch; guarded by fake.mu
+}
+
+func (t *timer) Stop() bool {
+	f := t.clock.fake
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return t.stopLocked()
+}
+
+func (t *timer) Reset(d time.Duration) bool {
+	f := t.clock.fake
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	wasPending := t.stopLocked()
+	t.due = t.clock.dueLocked(d)
+	after := sort.Search(len(f.pending), func(i int) bool { return f.pending[i].due > t.due })
+	f.pending = slices.Insert(f.pending, after, t)
+	close(f.set)
+	f.set = make(chan struct{})
+	return wasPending
+}
+
+func (t *timer) stopLocked() bool {
+	f := t.clock.fake
+	i := slices.Index(f.pending, t)
+	if i < 0 {
+		return false
+	}
+	f.pending = slices.Delete(f.pending, i, i+1)
+	return true
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// steps splits what a demo printed: [0] is the title, [i] the i-th step.
+func steps(out string) []string {
+	return regexp.MustCompile(`(?m)^\d  `).Split(out, -1)
+}
+
+// rows counts the nodes of which a step says what.
+func rows(step, what string) int {
+	return len(regexp.MustCompile(`(?m)^   \S+:\d+ +`+what).FindAllString(step, -1))
+}
+
+// notOurs is what a node says to a release that comes too late. D may have the lock
+// without a node where C's key ended a moment later than on the others.
+const notOurs = `no +[\d.]+ ms  (held by another token|the key is not there)$`
+
+// The node timeout costs nothing where nodes refuse at once: a long one keeps a busy
+// machine from spoiling the story.
+var patient = []string{"demo", "--timeout=500ms"}
+
+func TestTheDemoSucceedsOnEmbeddedNodesAndShowsEachStep(t *testing.T) {
+	t.Parallel()
+	code, out, failure := call(t.Context(), patient...)
+	require.Zero(t, code, failure)
+	assert.Empty(t, failure)
+	assert.NotContains(t, out, "\x1b", "colours where there is no terminal")
+	step := steps(out)
+	require.Len(t, step, 7, out)
+
+	assert.Contains(t, step[0], "5 independent Redis nodes: whoever has 3 of them has the lock")
+	assert.Contains(t, step[0], demoPrefix)
+
+	assert.Equal(t, 5, rows(step[1], `yes +[\d.]+ ms$`), step[1])
+	assert.Regexp(t, `●●●●●  A has the lock after [\d.]+ ms, valid for 9\.\d+ s`, step[1])
+
+	assert.Equal(t, 5, rows(step[2], `no +[\d.]+ ms  held by another token$`), step[2])
+	assert.Regexp(t, `○○○○○  B is refused after [\d.]+ ms: lock is taken`, step[2])
+
+	assert.Equal(t, 2, rows(step[3], "stopped$"), step[3])
+	assert.Equal(t, 3, rows(step[3], "yes"), step[3])
+	assert.Equal(t, 2, rows(step[3], "(unsent|maybe)"), step[3])
+	assert.Regexp(t, `●●●○○  B has the lock`, step[3])
+
+	assert.Equal(t, 1, rows(step[4], "stopped$"), step[4])
+	assert.Equal(t, 3, rows(step[4], "(unsent|maybe)"), step[4])
+	assert.Regexp(t, `●●○○○  A is refused after [\d.]+ ms: no quorum of nodes \(2 yes, 3 needed\)`, step[4])
+
+	assert.GreaterOrEqual(t, strings.Count(step[5], "A waits: no quorum of nodes"), attempts, step[5])
+	assert.Equal(t, 3, rows(step[5], "started again$"), step[5])
+	assert.Contains(t, step[5], "A has the lock, valid for", step[5])
+
+	assert.Contains(t, step[6], "and then: "+redlock.ErrExpired.Error())
+	assert.Equal(t, 5, rows(step[6], notOurs), step[6])
+	assert.Regexp(t, `C's release is refused after [\d.]+ ms: lock is not held`, step[6])
+	assert.Contains(t, step[6], "D's lock is untouched: extended")
+	assert.Contains(t, step[6], "✔ All 6 steps went as they should")
+	fits(t, out)
+}
+
+// fits checks that what was printed fits on a screen.
+func fits(t *testing.T, out string) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		line = strings.TrimRight(line, "\n")
+		assert.LessOrEqual(t, utf8.RuneCountInString(line), screen, line)
+		assert.Equal(t, strings.TrimRight(line, " "), line, "spaces at the end")
+	}
+}
+
+func TestTheDemoSucceedsOnRealServersWithoutDisturbingThem(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ n, minority int }{{3, 1}, {4, 1}, {5, 2}} {
+		t.Run(fmt.Sprint(test.n), func(t *testing.T) {
+			t.Parallel()
+			servers := redistest.Real(t, test.n)
+			others := make([]redis.Conn, test.n)
+			for i, server := range servers {
+				var err error
+				others[i], err = redis.DialURL(server.URL())
+				require.NoError(t, err)
+				defer others[i].Close()
+			}
+
+			code, out, failure := call(t.Context(), append(patient, "--nodes="+strings.Join(redistest.URLs(servers), ","))...)
+			require.Zero(t, code, failure)
+			assert.Empty(t, failure)
+			step := steps(out)
+			require.Len(t, step, 7, out)
+			assert.Equal(t, test.n, rows(step[1], "yes"), step[1])
+			assert.Equal(t, test.n, rows(step[2], "no +[0-9.]+ ms  held by another token$"), step[2])
+			assert.Equal(t, test.minority, rows(step[3], "cut off from the demo$"), step[3])
+			assert.Equal(t, 1, rows(step[4], "cut off from the demo$"), step[4])
+			assert.Equal(t, test.minority+1, rows(step[5], "reachable again$"), step[5])
+			assert.Equal(t, test.n, rows(step[6], notOurs), step[6])
+			assert.NotContains(t, out, "stopped\n")
+			fits(t, out)
+
+			nothingLeft(t, servers)
+			for _, other := range others {
+				_, err := other.Do("PING")
+				assert.NoError(t, err, "a connection that was not the demo's")
+			}
+		})
+	}
+}
+
+// nothingLeft checks that neither a key nor a connection of the demo is left. The
+// servers may take a moment to see that a connection was closed.
+func nothingLeft(t *testing.T, servers []*redistest.Process) {
+	t.Helper()
+	for _, server := range servers {
+		keys, err := redis.Strings(server.Do("KEYS", "*"))
+		require.NoError(t, err)
+		assert.Empty(t, keys, server.Addr())
+		assert.Eventually(t, func() bool {
+			clients, err := redis.String(server.Do("CLIENT", "LIST"))
+			return err == nil && !strings.Contains(clients, "redlock-demo")
+		}, 5*time.Second, 5*time.Millisecond, "connections to %s", server.Addr())
+	}
+}
+
+func TestTheDemoFailsWhereANodeIsDeadFromTheStart(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Real(t, 5)
+	dead := servers[4]
+	dead.Stop()
+	code, out, failure := call(t.Context(), append(patient, "--nodes="+strings.Join(redistest.URLs(servers), ","))...)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, failure, "step 3 went otherwise")
+	assert.Contains(t, failure, redlock.ErrNoQuorum.Error())
+	for _, server := range servers {
+		assert.Contains(t, failure, server.Addr())
+	}
+	assert.Len(t, steps(out), 4, out)
+	assert.NotContains(t, out, "✔")
+	nothingLeft(t, servers[:4])
+}
+
+func TestTheDemoFailsWhereSomebodyElseHoldsTheLockAndLeavesItAlone(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Real(t, 3)
+	for _, server := range servers {
+		_, err := server.Do("SET", "somebody's", "else")
+		require.NoError(t, err)
+	}
+	var out bytes.Buffer
+	demo := demoCmd{Nodes: redistest.URLs(servers), TTL: 10 * time.Second, Timeout: 500 * time.Millisecond, name: "somebody's"}
+	require.NoError(t, demo.Validate())
+	err := demo.Run(t.Context(), streams{&out, &out})
+	require.ErrorIs(t, err, redlock.ErrTaken)
+	assert.ErrorContains(t, err, "step 1 went otherwise")
+	assert.Equal(t, 3, rows(out.String(), "no +[0-9.]+ ms  held by another token$"), out.String())
+	for _, server := range servers {
+		value, err := redis.String(server.Do("GET", "somebody's"))
+		require.NoError(t, err)
+		assert.Equal(t, "else", value)
+	}
+}
+
+func TestTheDemoFailsWhereNoNodeAnswers(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Real(t, 3)
+	for _, server := range servers {
+		server.Stop()
+	}
+	code, _, failure := call(t.Context(), append(patient, "--nodes="+strings.Join(redistest.URLs(servers), ","))...)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, failure, "step 1 went otherwise")
+	assert.Contains(t, failure, "connection refused")
+}
+
+// trigger is a writer that does something once, when a text has been written.
+type trigger struct {
+	bytes.Buffer
+	text string
+	do   func()
+}
+
+func (w *trigger) Write(p []byte) (int, error) {
+	n, err := w.Buffer.Write(p)
+	if w.do != nil && strings.Contains(w.String(), w.text) {
+		w.do()
+		w.do = nil
+	}
+	return n, err
+}
+
+var errMeant = errors.New("meant")
+
+func TestADemoThatIsInterruptedEndsSoonAndCleansUp(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		at   string // what is on the screen
+		step int    // where that is; the next one may have begun
+	}{
+		"before the first step":                 {"redlock-demo:", 1},
+		"while A holds the lock":                {"A has the lock", 1},
+		"while nodes are cut off":               {"cut off from the demo\n", 3},
+		"while B holds the lock on a majority":  {"B has the lock", 3},
+		"without a majority":                    {"A is refused", 4},
+		"while A waits":                         {"A waits", 5},
+		"when the nodes have just come back":    {"reachable again", 5},
+		"while C oversleeps":                    {"C has the lock", 6},
+		"while D holds the lock, and C had it":  {"D has the lock", 6},
+		"after a release that has been refused": {"release is refused", 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := redistest.Real(t, 3)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			out := &trigger{text: test.at, do: func() { cancel(errMeant) }}
+			var stderr bytes.Buffer
+			code := run(ctx, append(patient, "--nodes="+strings.Join(redistest.URLs(servers), ",")), streams{out, &stderr})
+			require.Nil(t, out.do, "never came to %q:\n%s", test.at, out)
+			nothingLeft(t, servers)
+			assert.Equal(t, 1, code)
+			assert.Regexp(t, fmt.Sprintf("interrupted in step [%d-%d]", test.step, test.step+1), stderr.String())
+			assert.NotContains(t, out.String(), "✔")
+		})
+	}
+}

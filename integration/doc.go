@@ -1,0 +1,16 @@
+// Package integration holds the tests that need more than a Redis server beside
+// them: five Redis containers on a network of their own, which are paused, killed
+// and cut off, and another lock client on the same nodes.
+//
+//	make integration
+//
+// runs them. They need Docker Engine on Linux, since they speak to the containers at
+// their addresses on the bridge network, and an image that redis-server is the
+// entry point of: QUORUMLOCK_REDIS_IMAGE names it, image.sh finds one. Where Docker or
+// the image is missing they are left out; with CI=true that is a failure.
+//
+// The soak test and the benchmarks run on redis-server processes instead:
+//
+//	QUORUMLOCK_SOAK=60s go test -run Soak ./...
+//	go test -run '^$' -bench . ./...
+package integration

@@ -1,0 +1,170 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	dc "github.com/ory/dockertest/v3/docker"
+	"github.com/stretchr/testify/require"
+)
+
+const upBound = 30 * time.Second // for a container to answer after it was started or connected
+
+// node is one Redis container.
+type node struct {
+	cluster *cluster
+	id      string
+	ip      string
+}
+
+// create makes and starts the container, and returns when it answers.
+func (n *node) create(i int) error {
+	client := n.cluster.docker.Client
+	made, err := client.CreateContainer(dc.CreateContainerOptions{
+		Name: fmt.Sprintf("quorumlock-%d-%d", os.Getpid(), i),
+		Config: &dc.Config{
+			Image:  os.Getenv(imageVariable),
+			Cmd:    []string{"--protected-mode", "no", "--save", "", "--appendonly", "no"},
+			Labels: labels(),
+		},
+		HostConfig: &dc.HostConfig{},
+		NetworkingConfig: &dc.NetworkingConfig{
+			EndpointsConfig: map[string]*dc.EndpointConfig{n.cluster.network.Network.Name: n.endpoint()},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	n.id = made.ID
+	if err := client.StartContainer(n.id, nil); err != nil {
+		return err
+	}
+	return n.awaitAnswer()
+}
+
+func (n *node) endpoint() *dc.EndpointConfig {
+	return &dc.EndpointConfig{IPAMConfig: &dc.EndpointIPAMConfig{IPv4Address: n.ip}}
+}
+
+func (n *node) addr() string { return net.JoinHostPort(n.ip, "6379") }
+
+// pause stops the container in its tracks: connections stay and can still be made, but nothing is answered.
+func (n *node) pause(t *testing.T) {
+	t.Helper()
+	require.NoError(t, n.cluster.docker.Client.PauseContainer(n.id))
+}
+
+// unpause lets a paused container go on. What reached it meanwhile is carried out.
+func (n *node) unpause(t *testing.T) {
+	t.Helper()
+	require.NoError(t, n.cluster.docker.Client.UnpauseContainer(n.id))
+}
+
+// kill ends the server with SIGKILL and returns when the container is down: its address answers nothing at all then.
+func (n *node) kill(t *testing.T) {
+	t.Helper()
+	client := n.cluster.docker.Client
+	require.NoError(t, client.KillContainer(dc.KillContainerOptions{ID: n.id, Signal: dc.SIGKILL}))
+	_, err := client.WaitContainer(n.id)
+	require.NoError(t, err)
+}
+
+// start brings a killed container up again, empty and at the same address, and returns when it answers.
+func (n *node) start(t *testing.T) {
+	t.Helper()
+	require.NoError(t, n.cluster.docker.Client.StartContainer(n.id, nil))
+	require.NoError(t, n.awaitAnswer())
+}
+
+// disconnect takes the container off its network: packets vanish, and neither side of a connection is told.
+func (n *node) disconnect(t *testing.T) {
+	t.Helper()
+	require.NoError(t, n.cluster.docker.Client.DisconnectNetwork(n.cluster.network.Network.ID,
+		dc.NetworkConnectionOptions{Container: n.id}))
+}
+
+// connect puts the container back on its network, at the same address, and returns when it answers.
+func (n *node) connect(t *testing.T) {
+	t.Helper()
+	require.NoError(t, n.cluster.docker.Client.ConnectNetwork(n.cluster.network.Network.ID,
+		dc.NetworkConnectionOptions{Container: n.id, EndpointConfig: n.endpoint()}))
+	require.NoError(t, n.awaitAnswer())
+}
+
+// heal undoes pause, kill and disconnect.
+func (n *node) heal(t *testing.T) {
+	t.Helper()
+	container, err := n.cluster.docker.Client.InspectContainer(n.id)
+	require.NoError(t, err)
+	if container.State.Paused {
+		n.unpause(t)
+	}
+	if _, connected := container.NetworkSettings.Networks[n.cluster.network.Network.Name]; !connected {
+		n.connect(t)
+	}
+	if !container.State.Running {
+		n.start(t)
+	}
+	require.NoError(t, n.awaitAnswer())
+}
+
+// awaitAnswer returns when the server answers.
+func (n *node) awaitAnswer() error {
+	ctx, cancel := context.WithTimeout(context.Background(), upBound)
+	defer cancel()
+	look := time.NewTicker(settleLook)
+	defer look.Stop()
+	for {
+		_, err := n.do("PING")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not answer: %w", n.addr(), err)
+		}
+	}
+}
+
+// do runs one command on a connection of its own, beside the clients that are tested.
+func (n *node) do(cmd string, args ...any) (any, error) {
+	conn, err := redis.Dial("tcp", n.addr(),
+		redis.DialConnectTimeout(time.Second), redis.DialReadTimeout(5*time.Second), redis.DialWriteTimeout(5*time.Second))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return conn.Do(cmd, args...)
+}
+
+// get returns the value of key; empty where there is none.
+func (n *node) get(key string) (string, error) {
+	value, err := redis.String(n.do("GET", key))
+	if errors.Is(err, redis.ErrNil) {
+		err = nil
+	}
+	return value, err
+}
+
+// left returns the TTL that key has left; below zero where there is none.
+func (n *node) left(t *testing.T, key string) time.Duration {
+	t.Helper()
+	left, err := redis.Int64(n.do("PTTL", key))
+	require.NoError(t, err)
+	return time.Duration(left) * time.Millisecond
+}
+
+// keys returns all keys that the node holds.
+func (n *node) keys(t *testing.T) []string {
+	t.Helper()
+	keys, err := redis.Strings(n.do("KEYS", "*"))
+	require.NoError(t, err)
+	return keys
+}

@@ -1,0 +1,270 @@
+package quorum_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// extendOracle knows the words of the protocol: confirmed by a majority before the old
+// deadline and before the new one, or failed. Where the old deadline stands, every node
+// that may have made its TTL longer is sent the old one again.
+type extendOracle struct {
+	answers
+	old, new time.Time
+}
+
+func (o *extendOracle) clone() oracle { c := *o; return &c }
+
+func (o *extendOracle) expect(e event) quorum.Effects {
+	over := !e.at.Before(o.old)
+	fits := e.what == aStop || o.hear(e)
+	if !fits || o.outcome != quorum.Undecided {
+		return quorum.Effects{}
+	}
+	yes, no, open := o.count(quorum.Yes), o.count(quorum.No), o.count(quorum.Pending)
+	majority := majorityOf(o.n)
+	canHaveBeenOurs := o.n-no >= majority
+	switch {
+	case over:
+		o.outcome = quorum.TooLate
+	case e.what == aStop:
+		o.outcome = quorum.NoQuorum
+	case yes == majority && e.at.Before(o.new):
+		o.outcome = quorum.Done
+	case yes == majority:
+		o.outcome = quorum.TooLate
+	case !canHaveBeenOurs:
+		o.outcome = quorum.Denied
+	case yes+open < majority && o.n-no-open >= majority: // neither can come any more
+		o.outcome = quorum.NoQuorum
+	default:
+		return quorum.Effects{}
+	}
+	effects := quorum.Effects{Outcome: o.outcome}
+	if !over && o.outcome != quorum.Done && o.outcome != quorum.Denied {
+		effects.Restore = o.nodesBut(quorum.No, quorum.Unsent)
+	}
+	return effects
+}
+
+// The deadlines of an extension, and the instants before and at each.
+var (
+	longer  = quorum.Grant{Start: start.Add(5 * time.Second), TTL: granted.TTL, Drift: granted.Drift}
+	shorter = quorum.Grant{Start: start.Add(5 * time.Second), TTL: time.Second, Drift: granted.Drift}
+	usedUp  = start.Add(5*time.Second + 988*time.Millisecond) // the deadline of shorter
+)
+
+// extendMatch begins an extension of a lock that reached some of n nodes.
+func extendMatch(n int, grant quorum.Grant, reached []int) (m match, fresh func() machine) {
+	fresh = func() machine {
+		return newExtend(quorum.NewLease(n, granted), grant, func(node int) bool { return slices.Contains(reached, node) })
+	}
+	o := &extendOracle{answers: answers{n: n}, old: deadline, new: usedUp}
+	if grant != shorter {
+		o.new = deadline.Add(time.Hour)
+	}
+	for node := range n {
+		if !slices.Contains(reached, node) {
+			o.said[node] = quorum.No
+		}
+	}
+	return match{machine: fresh(), oracle: o}, fresh
+}
+
+func walkExtend(t *testing.T, n int, grant quorum.Grant, letters []quorum.Vote, at func(int) time.Time, thorough bool) {
+	for _, reached := range reachedSets(n) {
+		m, fresh := extendMatch(n, grant, reached)
+		w := walk{
+			t: t, nodes: reached, votes: letters, fresh: fresh, at: at, thorough: thorough,
+			end: func(m *match) {
+				m.over(t)
+				m.silent(t, event{what: aStop, at: at(n)})
+			},
+		}
+		w.from(m, 0)
+	}
+}
+
+// reachedSets lists the sets of nodes that a won acquire may have reached.
+func reachedSets(n int) [][]int {
+	var sets [][]int
+	for bits := range 1 << n {
+		var set []int
+		for node := range n {
+			if bits&(1<<node) != 0 {
+				set = append(set, node)
+			}
+		}
+		if len(set) >= majorityOf(n) {
+			sets = append(sets, set)
+		}
+	}
+	return sets
+}
+
+func TestExtendDecidesEveryVectorOfVotesAsTheProtocolSays(t *testing.T) {
+	for n := 1; n <= mostNodes; n++ {
+		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) {
+			t.Parallel()
+			letters := votes
+			if n > 6 { // a node that was not reached is a sixth word; the failures differ in their clean-up alone
+				letters = []quorum.Vote{quorum.Yes, quorum.No, quorum.Lost}
+			}
+			walkExtend(t, n, longer, letters, always(inTime), false)
+		})
+	}
+}
+
+func TestExtendNeverSucceedsPastTheOldDeadlineWheneverItComesOrTheCallerGivesUp(t *testing.T) {
+	for n := 1; n <= 4; n++ {
+		for step := range n + 1 {
+			walkExtend(t, n, longer, votes, lateFrom(step, deadline), true)
+		}
+	}
+}
+
+func TestExtendNeverSucceedsPastANewDeadlineThatComesBeforeTheOldOne(t *testing.T) {
+	for n := 1; n <= 4; n++ {
+		for step := range n + 1 {
+			walkExtend(t, n, shorter, votes, func(now int) time.Time {
+				if now < step {
+					return usedUp.Add(-1)
+				}
+				return usedUp
+			}, true)
+		}
+	}
+}
+
+func TestExtendFollowsTheProtocolThroughRandomSchedules(t *testing.T) {
+	eachRandomSchedule(t, func(t *testing.T, n int, random *rand.Rand) {
+		sets := reachedSets(n)
+		reached := sets[random.IntN(len(sets))]
+		m, _ := extendMatch(n, longer, reached)
+		s := newSchedule(n, random, deadline)
+		s.run(t, &m, reached)
+		m.over(t)
+		require.Empty(t, m.released, "the release is the lease's affair")
+		if m.outcome == quorum.Done {
+			require.GreaterOrEqual(t, len(s.yes), majorityOf(n), "servers that said yes in time, after %v", m.history)
+		}
+	})
+}
+
+func TestExtendAsksOnlyTheNodesThatTheAcquireMayHaveReached(t *testing.T) {
+	for n := 1; n <= mostNodes; n++ {
+		for _, reached := range reachedSets(n) {
+			m, _ := extendMatch(n, longer, reached)
+			for node := range n {
+				want := quorum.No
+				if slices.Contains(reached, node) {
+					want = quorum.Pending
+				}
+				require.Equal(t, want, m.machine.Said(node), "node %d where %v were reached", node, reached)
+			}
+		}
+	}
+}
+
+// Trap 8. A TTL can be used up before the old deadline and yet have made the keys last
+// longer: it counts from when a node obeys, not from when the holder asked.
+func TestExtendGivesTheOldTTLBackWhereOnlyTheNewOneIsUsedUp(t *testing.T) {
+	grant := quorum.Grant{Start: start.Add(4900 * time.Millisecond), TTL: 5 * time.Second, Drift: granted.Drift}
+	now := start.Add(9850 * time.Millisecond)
+	require.True(t, now.Before(deadline))
+	require.False(t, now.Before(grant.Deadline()))
+
+	e := newExtend(quorum.NewLease(5, granted), grant, everywhere)
+	require.Empty(t, describe(e.Vote(now, 0, quorum.No, "")))
+	require.Empty(t, describe(e.Vote(now, 1, quorum.Yes, "")))
+	require.Empty(t, describe(e.Vote(now, 2, quorum.Yes, "")))
+	require.Equal(t, "restore 1 2 3 4, too late", describe(e.Vote(now, 3, quorum.Yes, "")))
+}
+
+func everywhere(int) bool { return true }
+
+func TestExtendGivesBackWhatIsLeftOfTheOldTTL(t *testing.T) {
+	lease := quorum.NewLease(3, granted)
+	e := newExtend(lease, longer, everywhere)
+	now := longer.Start.Add(time.Second)
+	e.Vote(now, 0, quorum.Yes, "")
+	require.Equal(t, 4*time.Second, e.Stop(now).TTL, "10 s that were granted 6 s ago")
+}
+
+// The old TTL is the one command that does harm when it arrives late: behind the next
+// extension it would cut that short, under a holder who was told that it is done.
+func TestANodeThatMayStillGetTheOldTTLDoesNotCountForTheNextExtension(t *testing.T) {
+	again := quorum.Grant{Start: longer.Start.Add(time.Second), TTL: granted.TTL, Drift: granted.Drift}
+	for name, tt := range map[string]struct {
+		answer quorum.Vote // to the old TTL
+		want   string
+	}{
+		"it answered":         {quorum.Yes, "done"},
+		"the key was gone":    {quorum.No, "done"},
+		"it refused":          {quorum.Refused, "done"},
+		"it was never sent":   {quorum.Unsent, "done"},
+		"nobody knows":        {quorum.Lost, "restore 0 1, no quorum"},
+		"it has not answered": {quorum.Pending, "restore 0 1, no quorum"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := quorum.NewLease(3, granted)
+			first := newExtend(lease, longer, everywhere)
+			require.Empty(t, describe(first.Vote(longer.Start, 0, quorum.Yes, "")))
+			require.Empty(t, describe(first.Vote(longer.Start, 1, quorum.Unsent, "")))
+			require.Equal(t, "restore 0, no quorum", describe(first.Vote(longer.Start, 2, quorum.Unsent, "")))
+			if tt.answer != quorum.Pending {
+				first.Restored(0, tt.answer)
+			}
+			second := newExtend(lease, again, everywhere)
+			require.Empty(t, describe(second.Vote(again.Start, 0, quorum.Yes, "")))
+			effects := second.Vote(again.Start, 1, quorum.Yes, "")
+			if tt.want != "done" {
+				require.Empty(t, describe(effects))
+				effects = second.Vote(again.Start, 2, quorum.Unsent, "")
+			}
+			require.Equal(t, tt.want, describe(effects))
+		})
+	}
+}
+
+func TestAnExtensionOfALeaseThatIsOverChangesNothing(t *testing.T) {
+	for _, how := range []quorum.Ending{quorum.Released, quorum.Gone, quorum.Expired} {
+		lease := quorum.NewLease(1, granted)
+		e := newExtend(lease, longer, everywhere)
+		lease.End(longer.Start, how)
+		require.Equal(t, "too late", describe(e.Vote(longer.Start, 0, quorum.Yes, "")))
+		require.Equal(t, how, lease.At(longer.Start))
+		require.Equal(t, deadline, lease.Deadline())
+	}
+}
+
+// newExtend begins an extension that is on its way to every node.
+func newExtend(lease *quorum.Lease, grant quorum.Grant, reached func(int) bool) *quorum.Extend {
+	e := quorum.NewExtend(lease, grant, reached)
+	e.Asked(grant.Start)
+	return e
+}
+
+// Trap 8: an old TTL that reaches a node before the longer one does not undo it.
+func TestAnExtensionDoesNotFailBeforeItHasGoneOutToEveryNode(t *testing.T) {
+	e := quorum.NewExtend(quorum.NewLease(3, granted), longer, everywhere)
+	require.Empty(t, describe(e.Vote(longer.Start, 0, quorum.Unsent, "")))
+	require.Empty(t, describe(e.Vote(longer.Start, 1, quorum.Unsent, "")))
+	require.Equal(t, "restore 2, no quorum", describe(e.Asked(longer.Start)))
+}
+
+func TestAnExtensionMayBeDoneBeforeItHasGoneOutToEveryNode(t *testing.T) {
+	lease := quorum.NewLease(3, granted)
+	e := quorum.NewExtend(lease, longer, everywhere)
+	require.Empty(t, describe(e.Vote(longer.Start, 0, quorum.Yes, "")))
+	require.Equal(t, "done", describe(e.Vote(longer.Start, 1, quorum.Yes, "")))
+	require.Empty(t, describe(e.Asked(longer.Start)))
+	require.Equal(t, longer.Deadline(), lease.Deadline())
+}

@@ -1,0 +1,92 @@
+package quorum
+
+import "time"
+
+// Ending says how a lease ended.
+type Ending uint8
+
+// The endings. A lease ends once.
+const (
+	Held     Ending = iota // it has not
+	Released               // the holder gave it back
+	Gone                   // the nodes no longer hold it
+	Expired                // its deadline went by
+)
+
+// Lease is what a won round leaves in the holder's hands: a deadline until which
+// nobody else can hold the lock, while clocks keep within the drift bound.
+type Lease struct {
+	grant     Grant
+	longest   time.Duration
+	tried     time.Time // until when some node may keep the key, as far as that was asked for
+	ending    Ending
+	swept     bool
+	restoring []int // restoring[i] counts the old TTLs that may still arrive at node i
+}
+
+// NewLease begins the lease that a won round over n nodes granted.
+func NewLease(n int, grant Grant) *Lease {
+	l := &Lease{grant: grant, restoring: make([]int, n)}
+	l.try(grant)
+	return l
+}
+
+// Deadline returns the instant from which the lock must not be relied on.
+func (l *Lease) Deadline() time.Time { return l.grant.Deadline() }
+
+// Kept returns the instant until which a majority keeps the key, at least.
+func (l *Lease) Kept() time.Time { return l.grant.end() }
+
+// Longest returns the longest TTL that any node may have been given: that long
+// after the last contact with it a node may still hold the key.
+func (l *Lease) Longest() time.Duration { return l.longest }
+
+// Remaining returns the validity that is left; 0 once the lease is over.
+func (l *Lease) Remaining(now time.Time) time.Duration {
+	if l.At(now) != Held {
+		return 0
+	}
+	return l.Deadline().Sub(now)
+}
+
+// At returns how the lease stands at an instant; reaching the deadline ends it.
+func (l *Lease) At(now time.Time) Ending {
+	if l.ending == Held && !now.Before(l.Deadline()) {
+		l.ending = Expired
+	}
+	return l.ending
+}
+
+// End ends the lease, if nothing has ended it before, and returns how it stands.
+func (l *Lease) End(now time.Time, how Ending) Ending {
+	if l.At(now) == Held {
+		l.ending = how
+	}
+	return l.ending
+}
+
+// Leftovers says, once, that the lease is over in a way that leaves keys behind for
+// longer than anybody counts on: the shell sends the release to every node that the
+// acquire may have reached. A lease that was released is not among them: its release is
+// on the way, and its answers count.
+func (l *Lease) Leftovers() bool {
+	left := l.ending == Gone || l.ending == Expired && l.tried.After(l.Kept())
+	left, l.swept = left && !l.swept, l.swept || left
+	return left
+}
+
+// try notes that a grant is being asked for.
+func (l *Lease) try(grant Grant) {
+	l.longest = max(l.longest, grant.TTL)
+	if grant.end().After(l.tried) {
+		l.tried = grant.end()
+	}
+}
+
+// extend takes a confirmed grant. A deadline never moves backwards: a grant that
+// ends earlier changes nothing.
+func (l *Lease) extend(grant Grant) {
+	if grant.Deadline().After(l.grant.Deadline()) {
+		l.grant = grant
+	}
+}

@@ -1,0 +1,73 @@
+package quorum_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+func TestTwoMajoritiesAlwaysMeet(t *testing.T) {
+	for i, want := range []int{1, 2, 2, 3, 3, 4, 4, 5, 5} {
+		n := i + 1
+		require.Equal(t, want, quorum.Majority(n), "of %d", n)
+		require.Greater(t, 2*quorum.Majority(n), n, "two of %d have a node in common", n)
+		require.LessOrEqual(t, 2*(quorum.Majority(n)-1), n, "one less of %d would not", n)
+	}
+}
+
+func TestTheDriftIsAShareOfTheTTLRoundedUpAndAFloor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		drift quorum.Drift
+		ttl   time.Duration
+		want  time.Duration
+	}{
+		"the published formula, 10 s": {quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond}, 10 * time.Second, 102 * time.Millisecond},
+		"the published formula, 30 s": {quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond}, 30 * time.Second, 302 * time.Millisecond},
+		"the published formula, 1 ms": {quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond}, time.Millisecond, 2010 * time.Microsecond},
+		"no allowance":                {quorum.Drift{}, 10 * time.Second, 0},
+		"a floor alone":               {quorum.Drift{Floor: 7}, 10 * time.Second, 7},
+		"a share alone":               {quorum.Drift{Factor: 0.25}, 10 * time.Second, 2500 * time.Millisecond},
+		"the whole TTL":               {quorum.Drift{Factor: 1}, 10 * time.Second, 10 * time.Second},
+		"less than a nanosecond":      {quorum.Drift{Factor: 0.01}, 1, 1},
+		"just a nanosecond":           {quorum.Drift{Factor: 0.01}, 100, 1},
+		"a nanosecond and a bit":      {quorum.Drift{Factor: 0.01}, 101, 2},
+		"half nanoseconds":            {quorum.Drift{Factor: 0.5, Floor: 3}, 5, 6},
+		"a year":                      {quorum.Drift{Factor: 0.5}, 365 * 24 * time.Hour, 365 * 12 * time.Hour},
+		"no TTL":                      {quorum.Drift{Factor: 0.01, Floor: 2}, 0, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tt.want, tt.drift.Of(tt.ttl))
+		})
+	}
+}
+
+func TestTheDeadlineOfAGrantIsItsStartPlusItsTTLLessTheDrift(t *testing.T) {
+	published := quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond}
+	for name, tt := range map[string]struct {
+		ttl   time.Duration
+		drift quorum.Drift
+		want  time.Duration // after the start
+	}{
+		"10 s":                         {10 * time.Second, published, 9898 * time.Millisecond},
+		"1 s":                          {time.Second, published, 988 * time.Millisecond},
+		"10 s without drift":           {10 * time.Second, quorum.Drift{}, 10 * time.Second},
+		"a fraction counts as a whole": {101, quorum.Drift{Factor: 0.01}, 99},
+		"the floor is the TTL":         {2 * time.Millisecond, quorum.Drift{Floor: 2 * time.Millisecond}, 0},
+		"the drift is more":            {time.Millisecond, published, -1010 * time.Microsecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			grant := quorum.Grant{Start: start, TTL: tt.ttl, Drift: tt.drift}
+			require.Equal(t, start.Add(tt.want), grant.Deadline())
+		})
+	}
+}
+
+func TestADeadlineKeepsToTheClockThatTheStartWasReadOn(t *testing.T) {
+	now := time.Now() // with a monotonic reading
+	grant := quorum.Grant{Start: now, TTL: time.Second}
+	require.Contains(t, grant.Deadline().String(), "m=", "the monotonic reading is kept")
+	require.Equal(t, time.Second, grant.Deadline().Sub(now))
+}

@@ -1,0 +1,30 @@
+package redistest
+
+import (
+	"errors"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// endWithParent makes the kernel kill the child when the thread that started it ends,
+// so that a test process that dies leaves no server behind.
+func endWithParent() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}
+
+// freeze returns when the process has stopped: the signal alone is only a request.
+func freeze(p *os.Process) error {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for {
+		err := unix.Waitid(unix.P_PID, p.Pid, nil, unix.WSTOPPED, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return os.NewSyscallError("waitid", err)
+		}
+	}
+}
+
+func thaw(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

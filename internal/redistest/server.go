@@ -1,0 +1,69 @@
+// Package redistest starts Redis servers for tests: miniredis inside the test's own process (Mini),
+// or redis-server processes on free ports of the loopback interface (Real).
+//
+// Both kinds share the Server interface, so that one suite of tests can run on either.
+// Whatever a function of this package starts ends with the test that asked for it.
+package redistest
+
+import (
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// doTimeout bounds each step of Do: dialling, sending and waiting for the reply.
+const doTimeout = 5 * time.Second
+
+// Server is a Redis server that a test owns. All methods may be called from any goroutine.
+type Server interface {
+	// Addr returns host:port. It stays the same when the server is stopped and started again.
+	Addr() string
+
+	// URL returns redis://host:port.
+	URL() string
+
+	// Do runs one command on a connection of its own, for looking at and changing what the server holds.
+	// It fails after a few seconds if the server does not answer.
+	Do(cmd string, args ...any) (any, error)
+
+	// Stop ends the server as a crash would: connections are cut, and keys and cached scripts are lost.
+	// It does nothing when the server is stopped already.
+	Stop()
+
+	// Start brings a stopped server up again, empty and on the same address, and returns when it answers.
+	// It does nothing when the server is running. A server that does not come up fails the test.
+	Start()
+}
+
+// URLs returns the URL of each server, in the same order.
+func URLs[S Server](servers []S) []string {
+	urls := make([]string, len(servers))
+	for i, s := range servers {
+		urls[i] = s.URL()
+	}
+	return urls
+}
+
+// Servers returns processes as the interface that Mini returns too.
+func Servers(processes []*Process) []Server {
+	servers := make([]Server, len(processes))
+	for i, p := range processes {
+		servers[i] = p
+	}
+	return servers
+}
+
+// do runs one command on a connection of its own. An empty password means no AUTH.
+// The timeout is for each step: dialling, sending and waiting for the reply.
+func do(addr, password string, timeout time.Duration, cmd string, args ...any) (any, error) {
+	c, err := redis.Dial("tcp", addr,
+		redis.DialPassword(password),
+		redis.DialConnectTimeout(timeout),
+		redis.DialReadTimeout(timeout),
+		redis.DialWriteTimeout(timeout))
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.Do(cmd, args...)
+}

@@ -1,0 +1,204 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// batchSize is how many commands are taken from the queue at a time.
+	batchSize = 64
+	// pingEvery is how often a connection with nothing under way is tried, so that
+	// one that died silently is replaced before it is needed.
+	pingEvery = 10 * time.Second
+	// The pause before the next attempt to connect doubles from the first value to the
+	// second, and is shortened by up to half at random. There is none after a connection
+	// that was of use, or lasted for the second value.
+	minPause = 20 * time.Millisecond
+	maxPause = 1 * time.Second
+)
+
+// keep is the node's keeper, one goroutine from the first command until Close: it
+// connects, writes what callers do not write themselves, and connects again.
+func (n *Node) keep() {
+	defer close(n.done)
+	var last *link // the connection before, if it broke with answers missing
+	pause := minPause
+	for {
+		l, err := n.connect(last)
+		connected := time.Now()
+		if err == nil {
+			last.settle(l.fenced)
+			last = n.serve(l)
+		} else if !n.closing() {
+			n.failed(err)
+		}
+		if n.closing() {
+			break
+		}
+		if err == nil && (l.served || time.Since(connected) >= maxPause) {
+			pause = minPause
+			continue
+		}
+		n.rest(pause - rand.N(pause/2))
+		pause = min(2*pause, maxPause)
+	}
+	n.mu.Lock()
+	if n.timer != nil && n.timer.Stop() {
+		n.expiring.Done()
+	}
+	var notices []notice
+	for n.queue.len() > 0 {
+		if o := n.queue.pop(); !o.told {
+			notices = append(notices, notice{o, Reply{Answer: Unsent, Err: ErrClosed}})
+		}
+	}
+	n.mu.Unlock()
+	deliver(notices)
+	last.settle(false)
+	n.expiring.Wait()
+}
+
+func (n *Node) closing() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.closed
+}
+
+// rest waits for d or for Close.
+func (n *Node) rest(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for !n.closing() {
+		select {
+		case <-timer.C:
+			return
+		case <-n.wake:
+		}
+	}
+}
+
+// failed ends what waits for a connection that did not come about. Releases stay
+// for as long as they are owed.
+func (n *Node) failed(err error) {
+	n.mu.Lock()
+	n.down = err
+	var notices []notice
+	for n.queue.len() > 0 {
+		o, answer := n.queue.pop(), Unsent
+		if o.cmd.kind == release {
+			answer = Maybe
+		}
+		if !o.told {
+			o.told = true
+			notices = append(notices, notice{o, Reply{Answer: answer, Err: err}})
+		}
+		if o.cmd.kind == release {
+			n.owed.push(o)
+		}
+	}
+	now := time.Now()
+	n.owed.keep(func(o *op) bool { return o.worthwhile(now) })
+	n.mu.Unlock()
+	deliver(notices)
+}
+
+// serve runs a connection until it breaks or the node is closed. It returns the
+// link if answers are missing on it.
+func (n *Node) serve(l *link) (unfinished *link) {
+	n.mu.Lock()
+	n.link, n.down = l, nil
+	for n.queue.len() > 0 {
+		n.owed.push(n.queue.pop())
+	}
+	n.queue, n.owed = n.owed, n.queue
+	n.mu.Unlock()
+	go l.read(n)
+	// The end of the node cuts the link from outside: the keeper may be in a write that hangs.
+	l.cutting.Add(1)
+	stop := context.AfterFunc(n.ctx, func() {
+		l.cut()
+		l.cutting.Done()
+	})
+
+	ticker := time.NewTicker(pingEvery)
+	defer ticker.Stop()
+	for alive := true; alive; {
+		n.write(l)
+		select {
+		case <-n.wake:
+		case <-ticker.C:
+			n.ping()
+		case <-l.broken:
+			alive = false
+		}
+	}
+	if stop() {
+		l.cutting.Done()
+	}
+	return n.retire(l)
+}
+
+// write writes what is queued, as long as the link is good. Err is not called under
+// the mutex: it waits for a Close under way.
+func (n *Node) write(l *link) {
+	for more := true; more && l.conn.Err() == nil; {
+		n.mu.Lock()
+		if more = !n.writing && n.queue.len() > 0; more {
+			n.writeLocked(l)
+		}
+		n.mu.Unlock()
+	}
+}
+
+// ping tries a connection that has nothing under way.
+func (n *Node) ping() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.sent.len()+n.queue.len() == 0 {
+		o := op{cmd: &Command{kind: ping, name: "PING"}, deadline: time.Now().Add(n.opts.timeout)}
+		n.queue.push(o)
+		n.armLocked(o.deadline)
+	}
+}
+
+// retire ends a link whose reader has ended. What was sent and not answered is
+// lost, but for the releases: those are owed, and go first on the next link. The
+// restores are in limbo until that link is there.
+func (n *Node) retire(l *link) (unfinished *link) {
+	n.mu.Lock()
+	for n.writing { // a caller is still in the middle of a write that is about to fail
+		n.mu.Unlock()
+		<-n.wake
+		n.mu.Lock()
+	}
+	n.link, n.suspect = nil, false
+	if n.sent.len() > 0 {
+		unfinished = l
+	}
+	reason := ErrBroken
+	if l.err != nil {
+		reason = fmt.Errorf("%w: %w", ErrBroken, l.err)
+	}
+	now := time.Now()
+	var notices []notice
+	for n.sent.len() > 0 {
+		o := n.sent.pop()
+		if o.cmd.kind == restore {
+			l.limbo = append(l.limbo, o)
+		} else if !o.told {
+			o.told = true
+			notices = append(notices, notice{o, Reply{Answer: Maybe, Err: reason}})
+		}
+		if o.cmd.kind == release && o.worthwhile(now) {
+			n.owed.push(o)
+		}
+	}
+	n.mu.Unlock()
+	deliver(notices)
+	l.cutting.Wait()
+	_ = l.conn.Close()
+	return unfinished
+}

@@ -1,0 +1,144 @@
+// Package pool makes Redis servers into lock nodes.
+//
+// A [Node] is one independent Redis server behind a redigo pool, spoken to over one
+// long-lived, pipelined connection that any number of callers share. It connects
+// on first use and again whenever the connection breaks; one attempt at a time.
+//
+// A node never makes its callers wait for longer than the node timeout
+// ([WithTimeout]). A server that does not answer is not asked again until the
+// answers it owes have come in, or until its connection was given up
+// ([WithMaxOverdue]) and a new one made.
+//
+// What the commands mean, and how the votes of several nodes become a lock, is the
+// business of package redlock; programs make nodes here and hand them over there.
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Open makes one node per URL, Nodes[i] for urls[i]. Nothing is connected before
+// the first command.
+//
+// The forms are redis://[user:password@]host[:port][/db], rediss:// for TLS, and
+// unix://[user:password@]/path/to/socket[?db=n]; the port is 6379 by default. Each URL
+// must name a server of its own: two databases of one server fall together, so they
+// are refused like the same address given twice.
+//
+// An empty list, a URL that is not of these forms or an option out of range is an
+// error that names it; passwords are not repeated in it.
+func Open(urls []string, opts ...Option) ([]*Node, error) {
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	if len(urls) == 0 {
+		return nil, errors.New("pool: no URL given: a lock needs at least one node")
+	}
+	targets := make([]target, len(urls))
+	for i, raw := range urls {
+		if targets[i], err = parseURL(raw); err != nil {
+			return nil, fmt.Errorf("pool: URL %d: %w", i, err)
+		}
+		same := func(t target) bool { return t.address == targets[i].address }
+		if first := slices.IndexFunc(targets[:i], same); first >= 0 {
+			return nil, fmt.Errorf("pool: URL %d names the same server as URL %d: %s", i, first, targets[i].address)
+		}
+	}
+	if o.tls != nil && !slices.ContainsFunc(targets, func(t target) bool { return t.tls }) {
+		return nil, errors.New("pool: WithTLSConfig, but no URL begins with rediss://: nothing would be encrypted")
+	}
+	wary := o.dial != nil
+	if !wary {
+		o.dial = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
+	}
+	nodes := make([]*Node, len(urls))
+	for i, t := range targets {
+		redisPool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) { return t.dial(ctx, o) }}
+		nodes[i] = newNode(o.nameOf(i, t.address), redisPool, true, o)
+		nodes[i].wary = wary
+	}
+	return nodes, nil
+}
+
+// Wrap makes one node per redigo pool that the program already has, Nodes[i] for
+// pools[i]. A node borrows one connection from its pool and keeps it while it is
+// healthy; Node.Close returns it, and the pool stays open.
+//
+// How a pool dials is its own business, within limits: the connections must be
+// redigo's, and a DialContext is better than a Dial, which nothing can interrupt.
+// Timeouts that the pool sets on its connections do not matter here: the node has
+// its own.
+//
+// An empty list, a nil pool, the same pool twice or an option out of range is an
+// error that names it.
+func Wrap(pools []*redis.Pool, opts ...Option) ([]*Node, error) {
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	if o.tls != nil || o.credentials != nil || o.clientName != "" || o.dial != nil {
+		return nil, errors.New("pool: WithTLSConfig, WithCredentials, WithClientName and WithDialer are for Open: a wrapped pool dials for itself")
+	}
+	if len(pools) == 0 {
+		return nil, errors.New("pool: no pool given: a lock needs at least one node")
+	}
+	nodes := make([]*Node, len(pools))
+	for i, p := range pools {
+		if p == nil {
+			return nil, fmt.Errorf("pool: pool %d is nil", i)
+		}
+		if first := slices.Index(pools[:i], p); first >= 0 {
+			return nil, fmt.Errorf("pool: pool %d is the same as pool %d", i, first)
+		}
+		nodes[i] = newNode(o.nameOf(i, fmt.Sprintf("node-%d", i)), p, false, o)
+		nodes[i].wary = true
+	}
+	return nodes, nil
+}
+
+func (o *options) nameOf(i int, standard string) string {
+	if o.name != nil {
+		return o.name(i)
+	}
+	return standard
+}
+
+// dial makes a connection that is logged in and has its database selected. When
+// ctx ends, so does the attempt, wherever it is.
+func (t target) dial(ctx context.Context, o options) (redis.Conn, error) {
+	username, password := t.username, t.password
+	if o.credentials != nil {
+		var err error
+		if username, password, err = o.credentials(ctx); err != nil {
+			return nil, fmt.Errorf("credentials: %w", err)
+		}
+	}
+	var stop func() bool
+	conn, err := redis.DialContext(ctx, t.network, t.address,
+		redis.DialContextFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := o.dial(ctx, network, address)
+			if err == nil {
+				// redigo's handshakes do not look at the context.
+				stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
+			}
+			return conn, err
+		}),
+		redis.DialUseTLS(t.tls), redis.DialTLSConfig(o.tls), redis.DialTLSHandshakeTimeout(o.dialTimeout),
+		redis.DialUsername(username), redis.DialPassword(password),
+		redis.DialClientName(o.clientName), redis.DialDatabase(t.database),
+	)
+	if stop != nil {
+		stop()
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	return conn, err
+}

@@ -1,0 +1,160 @@
+package pool_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/pool"
+)
+
+// What other servers say, and Redis never.
+var foreign = map[string]string{
+	"HTTP":          "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+	"SSH":           "SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n",
+	"SMTP":          "220 mail.example.com ESMTP Postfix\r\n",
+	"MySQL":         "J\x00\x00\x00\x0a8.0.36\x00\x08\x00\x00\x00\r\n",
+	"TLS alert":     "\x15\x03\x01\x00\x02\x02\x28\r\n",
+	"bare newline":  "+OK\n",
+	"empty line":    "\r\n",
+	"no length":     "$\r\n",
+	"odd length":    "$x\r\n",
+	"odd number":    ":x\r\n",
+	"no number":     ":\r\n",
+	"RESP3 null":    "_\r\n",
+	"bulk overrun":  "$1\r\nxyz\r\n",
+	"array of junk": "*1\r\n?\r\n",
+}
+
+func TestAServerOfAnotherKindIsNotConnectedToAndNamedAsSuch(t *testing.T) {
+	for name, greeting := range foreign {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, func(*peer, []string) string { return greeting })
+			reply := ask(t, f.open(t, patient()), pool.Acquire("key", "token", ttl))
+			requireReply(t, pool.Unsent, pool.ErrProtocol, reply)
+			require.ErrorAs(t, reply.Err, new(*pool.ConnectError))
+		})
+	}
+}
+
+func TestAServerThatTalksFirstIsNotTakenForRedis(t *testing.T) {
+	node := open(t, "redis://fake", patient(), pool.WithDialer(func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		go func() {
+			defer ours.Close()
+			_, _ = io.WriteString(ours, foreign["SSH"])
+		}()
+		go func() { _, _ = io.Copy(io.Discard, ours) }()
+		return theirs, nil
+	}))
+	requireReply(t, pool.Unsent, pool.ErrProtocol, ask(t, node, pool.Acquire("key", "token", ttl)))
+}
+
+func TestASilentServerIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := newFake(t, func(*peer, []string) string { return "" }).open(t)
+		requireReply(t, pool.Unsent, pool.ErrTimeout, ask(t, node, pool.Acquire("key", "token", ttl)))
+		synctest.Wait()
+		reply := ask(t, node, pool.Acquire("key", "token", ttl))
+		requireReply(t, pool.Unsent, pool.ErrTimeout, reply)
+		require.ErrorAs(t, reply.Err, new(*pool.ConnectError))
+	})
+}
+
+func TestNonsenseInPlaceOfAnAnswerIsMaybeAndCostsTheConnection(t *testing.T) {
+	for name, nonsense := range foreign {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, func(c *peer, args []string) string {
+				if args[0] == "SET" && c.number == 1 {
+					return nonsense
+				}
+				return likeRedis(c, args)
+			})
+			node := f.open(t, patient())
+			reply := ask(t, node, pool.Acquire("key", "token", ttl))
+			requireReply(t, pool.Maybe, pool.ErrBroken, reply)
+			require.ErrorIs(t, reply.Err, pool.ErrProtocol)
+			requireYes(t, node, pool.Acquire("key", "token", ttl))
+			require.Equal(t, 2, f.connections())
+		})
+	}
+}
+
+func TestAConnectionThatEndsIsMaybeForWhatWasSentAndSaysHowItEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, answering("SET", ""))
+		reply := send(f.open(t), pool.Acquire("key", "token", ttl))
+		synctest.Wait()
+		require.NoError(t, f.peer(1).Close())
+		lost := reply.next(t)
+		requireReply(t, pool.Maybe, pool.ErrBroken, lost)
+		require.ErrorIs(t, lost.Err, io.EOF)
+	})
+}
+
+// Trap 6: what cannot be the answer to the command is neither yes nor no.
+func TestAReplyThatDoesNotBelongToTheCommandIsMaybe(t *testing.T) {
+	commands := map[string]*pool.Command{
+		"SET":  pool.Acquire("key", "token", ttl),
+		"EVAL": pool.Release("key", "token", ttl),
+	}
+	odd := map[string][]string{
+		"SET": {"+ok\r\n", "+QUEUED\r\n", "+\r\n", ":1\r\n", ":0\r\n", "*0\r\n", "*1\r\n+OK\r\n", bulk("OK"), bulk("")},
+		"EVAL": {"+OK\r\n", "+1\r\n", ":2\r\n", ":-2\r\n", ":18446744073709551617000\r\n", "$-1\r\n", "*-1\r\n",
+			"*0\r\n", "*1\r\n:1\r\n", bulk("1")},
+	}
+	for command, replies := range odd {
+		for _, text := range replies {
+			f := newFake(t, answering(command, text))
+			node := f.open(t, patient())
+			for range 2 {
+				requireReply(t, pool.Maybe, pool.ErrProtocol, ask(t, node, commands[command]))
+			}
+			require.Equal(t, 1, f.connections(), "the connection is in step after %q", text)
+		}
+	}
+}
+
+func TestAnOddReplyOfAnySizeMakesAShortError(t *testing.T) {
+	for _, text := range []string{bulk(strings.Repeat("x", 100_000)), "*3\r\n" + strings.Repeat(bulk(strings.Repeat("y", 1000)), 3)} {
+		reply := ask(t, newFake(t, answering("SET", text)).open(t, patient()), pool.Acquire("key", "token", ttl))
+		requireReply(t, pool.Maybe, pool.ErrProtocol, reply)
+		require.Less(t, len(reply.Err.Error()), 200)
+	}
+}
+
+// A reply too many would be taken for the answer to the next command.
+func TestAnAnswerToNoQuestionCostsTheConnectionAndIsNobodysAnswer(t *testing.T) {
+	f := newFake(t, nil)
+	node := f.open(t, patient())
+	for i := range 5 {
+		requireYes(t, node, pool.Acquire("key", fmt.Sprint(i), ttl))
+		connections := f.connections()
+		_, _ = io.WriteString(f.peer(connections), ":0\r\n") // fails once the node has hung up
+		require.Eventually(t, func() bool { return f.connections() > connections }, bound, tick)
+	}
+	requireYes(t, node, pool.Release("key", "token", ttl))
+}
+
+func TestGreetingsOfTheWrongTypeAreAProtocolError(t *testing.T) {
+	for _, command := range []string{"INFO server", "CLIENT ID"} {
+		for _, text := range []string{"*1\r\n+OK\r\n", "*0\r\n"} {
+			f := newFake(t, func(c *peer, args []string) string {
+				if strings.Join(args, " ") == command {
+					return text
+				}
+				return likeRedis(c, args)
+			})
+			reply := ask(t, f.open(t, patient()), pool.Acquire("key", "token", ttl))
+			assert.Equal(t, pool.Unsent, reply.Answer)
+			assert.ErrorIs(t, reply.Err, pool.ErrProtocol, "%s answered by %q", command, text)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Answer is what a node made of a command.
+type Answer uint8
+
+// The answers.
+const (
+	Yes     Answer = iota + 1 // done
+	No                        // not done: Err is ErrHeld or ErrAbsent
+	Maybe                     // done or not, nobody knows: the reply was lost or makes no sense
+	Refused                   // not done: Err is the server's *ServerError
+	Unsent                    // not done: the command never went out
+)
+
+// String returns the answer in lower case.
+func (a Answer) String() string {
+	switch a {
+	case Yes:
+		return "yes"
+	case No:
+		return "no"
+	case Maybe:
+		return "maybe"
+	case Refused:
+		return "refused"
+	case Unsent:
+		return "unsent"
+	}
+	return fmt.Sprintf("Answer(%d)", uint8(a))
+}
+
+// Reply is the answer to one command on one node.
+type Reply struct {
+	Answer Answer
+	// Server identifies the server process that answered (its run_id), "" where
+	// unknown: the command was not answered, or the server does not tell.
+	Server string
+	// Err is the reason of any answer but Yes.
+	Err error
+}
+
+// Receiver is told how the commands end that it was named for. Each command ends
+// once. Reply is called on a goroutine of the node, or within [Node.Send]; it must
+// not block.
+type Receiver interface {
+	Reply(node int, cmd *Command, reply Reply)
+}
+
+// classify turns what the connection read for a command into its reply.
+func classify(k kind, value any, err error) Reply {
+	if err != nil {
+		err = asError(err)
+		if refusal := (*ServerError)(nil); errors.As(err, &refusal) {
+			return Reply{Answer: Refused, Err: err}
+		}
+		return Reply{Answer: Maybe, Err: err}
+	}
+	switch k {
+	case acquire:
+		switch value {
+		case "OK":
+			return Reply{Answer: Yes}
+		case nil:
+			return Reply{Answer: No, Err: ErrHeld}
+		}
+	case release, extend, restore:
+		switch value {
+		case int64(1):
+			return Reply{Answer: Yes}
+		case int64(0):
+			return Reply{Answer: No, Err: ErrAbsent}
+		case int64(-1):
+			return Reply{Answer: No, Err: ErrHeld}
+		}
+	case ping:
+		if value == "PONG" {
+			return Reply{Answer: Yes}
+		}
+	}
+	return Reply{Answer: Maybe, Err: fmt.Errorf("%w: %s", ErrProtocol, show(value))}
+}
+
+// unknownScript says that the server does not know a script by its hash.
+func unknownScript(err error) bool {
+	refusal := (*ServerError)(nil)
+	return errors.As(asError(err), &refusal) && refusal.Code == "NOSCRIPT"
+}
+
+// show renders an unexpected reply within the bounds of an error message.
+func show(value any) string {
+	if b, ok := value.([]byte); ok {
+		value = string(b)
+	}
+	text := fmt.Sprintf("%#v", value)
+	return text[:min(len(text), 80)]
+}
+
+// isFatal says whether an error of Receive ended the connection, rather than being
+// the server's error reply.
+func isFatal(err error) bool {
+	reply := redis.Error("")
+	return err != nil && !errors.As(err, &reply)
+}

@@ -1,0 +1,93 @@
+package redlock_test
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// Whatever New and TryLock accept keeps to the bounds that the documentation states, and what they refuse they refuse
+// with an error of this package. A context that has ended already takes a call past its checks and no further.
+func FuzzName(f *testing.F) {
+	for _, name := range []string{"", "name", "a\nb", "\x00", "\u0085", "\u2028", "\xff", strings.Repeat("n", 512), strings.Repeat("n", 513)} {
+		f.Add(name, "")
+		f.Add("name", name)
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	nodes := open(f, []string{"redis://127.0.0.1:1"})
+	f.Fuzz(func(t *testing.T, name, prefix string) {
+		locker, err := redlock.New(nodes, redlock.WithKeyPrefix(prefix))
+		require.Equal(t, fits(prefix), err == nil, "%v", err)
+		if err != nil {
+			require.True(t, strings.HasPrefix(err.Error(), "redlock: "), "%v", err)
+			require.False(t, strings.ContainsFunc(err.Error(), unicode.IsControl), "the message is fit for a log")
+			return
+		}
+		_, err = locker.TryLock(ended, name)
+		if name != "" && fits(name) {
+			require.ErrorIs(t, err, context.Canceled)
+			return
+		}
+		require.NotErrorIs(t, err, context.Canceled)
+		require.True(t, strings.HasPrefix(err.Error(), "redlock: "), "%v", err)
+		require.False(t, strings.ContainsFunc(err.Error(), unicode.IsControl), "the message is fit for a log")
+		require.Less(t, len(err.Error()), 4*512+200)
+	})
+}
+
+func fits(text string) bool {
+	return len(text) <= 512 && !strings.ContainsFunc(text, unicode.IsControl)
+}
+
+func FuzzOptions(f *testing.F) {
+	f.Add(int64(10*time.Second), int64(time.Second), int64(24*time.Hour), 0.01, int64(2*time.Millisecond), int64(5), int64(200))
+	f.Add(int64(time.Millisecond), int64(0), int64(time.Millisecond), 0.0, int64(0), int64(1), int64(1))
+	f.Add(int64(-1), int64(-1), int64(-1), -1.0, int64(-1), int64(-1), int64(-1))
+	f.Add(int64(time.Second), int64(math.MaxInt64), int64(math.MaxInt64), 0.5, int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64))
+	f.Add(int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), math.Nextafter(1, 0), int64(0), int64(1), int64(0))
+	f.Add(int64(time.Second), int64(math.MinInt64), int64(time.Hour), math.NaN(), int64(0), int64(1), int64(1))
+	f.Add(int64(time.Second), int64(time.Second), int64(time.Hour), math.Inf(1), int64(0), int64(1), int64(1))
+	c := onMini(f, 1)
+	nodes := c.nodes()
+	f.Fuzz(func(t *testing.T, standard, ttl, most int64, factor float64, floor, first, last int64) {
+		fake := clocktest.New()
+		locker, err := redlock.New(nodes, redlock.WithClock(fake),
+			redlock.WithTTL(time.Duration(standard)), redlock.WithMaxTTL(time.Duration(most)),
+			redlock.WithDrift(factor, time.Duration(floor)), redlock.WithBackoff(time.Duration(first), time.Duration(last)))
+		if err != nil {
+			require.True(t, strings.HasPrefix(err.Error(), "redlock: "), "%v", err)
+			return
+		}
+		require.True(t, factor >= 0 && factor < 1)
+		require.GreaterOrEqual(t, floor, int64(0))
+		require.Positive(t, first)
+		require.GreaterOrEqual(t, last, first)
+		require.GreaterOrEqual(t, most, int64(time.Millisecond))
+		check := func(asked time.Duration, opts ...redlock.LockOption) {
+			lock, err := locker.TryLock(t.Context(), "name", opts...)
+			if err != nil {
+				require.True(t, strings.HasPrefix(err.Error(), "redlock: TTL "), "%v", err)
+				return
+			}
+			defer func() { _ = lock.Unlock(t.Context()) }() // may have expired
+			require.GreaterOrEqual(t, asked, time.Millisecond)
+			require.LessOrEqual(t, asked, time.Duration(most))
+			whole := asked.Truncate(time.Millisecond)
+			require.Positive(t, lock.Remaining())
+			require.LessOrEqual(t, lock.Remaining(), whole, "no more than the nodes keep it for")
+			require.LessOrEqual(t, lock.Remaining(), whole-time.Duration(floor))
+			require.Equal(t, fake.Now().Add(lock.Remaining()), lock.ValidUntil())
+		}
+		check(time.Duration(standard))
+		check(time.Duration(ttl), redlock.TTL(time.Duration(ttl)))
+	})
+}

@@ -1,0 +1,193 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool"
+)
+
+// Locker takes locks over N nodes. Make one with [New]; it is safe for concurrent
+// use, and one per program and set of nodes is enough.
+type Locker struct {
+	config
+	nodes   []*pool.Node
+	timeout time.Duration // the longest node timeout
+
+	closing context.Context // ends with cause ErrClosed
+	stop    context.CancelCauseFunc
+
+	mu     sync.Mutex
+	closed bool
+	calls  sync.WaitGroup // calls under way
+}
+
+// New makes a Locker over nodes; a lock needs len(nodes)/2 + 1 of them. An odd number
+// is best: a fourth node does not allow for more failures than three do, and makes
+// votes split more often.
+//
+// The nodes stay the caller's: several Lockers may share them, and they are closed
+// after the Lockers.
+//
+// No node, a nil node, two nodes with the same address or an option out of range is
+// an error that names it. That two addresses lead to the same server is found out
+// when both are connected: the second vote of that server is refused then.
+func New(nodes []*pool.Node, opts ...Option) (*Locker, error) {
+	c, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	if len(nodes) == 0 {
+		return nil, errors.New("redlock: no nodes: a lock needs at least one")
+	}
+	l := &Locker{config: c, nodes: append([]*pool.Node(nil), nodes...)}
+	for i, node := range nodes {
+		if node == nil {
+			return nil, fmt.Errorf("redlock: node %d is nil", i)
+		}
+		for j, other := range nodes[:i] {
+			if node == other || node.Addr() == other.Addr() {
+				return nil, fmt.Errorf("redlock: nodes %d and %d are the same: %s", j, i, node.Addr())
+			}
+		}
+		l.timeout = max(l.timeout, node.Timeout())
+	}
+	l.closing, l.stop = context.WithCancelCause(context.Background())
+	return l, nil
+}
+
+// TryLock asks every node once and never waits for a holder. It returns as soon as
+// a majority has said yes, or cannot any more, within the node timeout whatever the
+// nodes do. Then the round is over for the caller; what is left of it on other nodes
+// settles without it.
+//
+// The errors: [ErrTaken] where others hold so many nodes that no majority is
+// possible, [ErrNoQuorum] where too few nodes answered; both within a
+// [*QuorumError] with every node's reason, and joined with ctx.Err() where ctx ended
+// first. [ErrClosed] after Close. A name or option out of range is an error before
+// anything is sent. After any error nothing of this call stays on a node that
+// answers; one that does not is cleaned up when it is back, or by the TTL.
+//
+// ctx bounds the acquiring only: a lock that is held is not touched by its end.
+func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+	r, err := l.request(name, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.enter(); err != nil {
+		return nil, err
+	}
+	defer l.calls.Done()
+	return l.acquire(ctx, r)
+}
+
+// Lock is TryLock until it holds the lock: a holder, a failing node or a missing
+// majority costs time, not an error. Between two rounds it pauses as [WithBackoff]
+// says.
+//
+// When ctx ends, the error is both ctx.Err() and the reason of the last round that
+// came to an end: ErrTaken or ErrNoQuorum, within its *QuorumError. The other errors are those of
+// TryLock.
+func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+	r, err := l.request(name, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.enter(); err != nil {
+		return nil, err
+	}
+	defer l.calls.Done()
+
+	var last *QuorumError
+	for pause := l.minBackoff; ; pause = min(2*pause, l.maxBackoff) {
+		lock, err := l.acquire(ctx, r)
+		switch {
+		case err == nil:
+			return lock, nil
+		case ctx.Err() != nil && last != nil:
+			return nil, interrupted(ctx, last)
+		case ctx.Err() != nil || !errors.As(err, &last):
+			return nil, err
+		}
+		l.rest(ctx, pause-rand.N(pause/2+1))
+	}
+}
+
+// rest waits for d, or until ctx ends or the Locker is closed.
+func (l *Locker) rest(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.closing, cancel)()
+	_ = clock.Sleep(ctx, l.clock, d)
+}
+
+// Close makes the calls that wait return with [ErrClosed], and every later Lock,
+// TryLock and Extend; it returns when none is left. Locks that are held stay held,
+// until their Unlock, which still works, or their deadline. The nodes stay open.
+// Closing twice is fine.
+func (l *Locker) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.stop(ErrClosed)
+	l.calls.Wait()
+	return nil
+}
+
+// enter counts a call, which ends with calls.Done.
+func (l *Locker) enter() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	l.calls.Add(1)
+	return nil
+}
+
+// acquire goes one round.
+func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
+	if l.closing.Err() != nil {
+		return nil, ErrClosed
+	}
+	token, err := l.token()
+	if err == nil && token == "" {
+		err = errors.New("an empty token")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("redlock: token source: %w", err)
+	}
+	grant := quorum.Grant{Start: l.clock.Now(), TTL: req.ttl, Drift: l.drift}
+	machine := quorum.NewAcquire(len(l.nodes), grant)
+	r := newRound(l, opAcquire, req, token, grant, machine, pool.Acquire(req.key, token, req.ttl))
+	r.acquire, r.owed = machine, req.ttl
+	if err := ctx.Err(); err != nil {
+		r.skip(err)
+	} else {
+		r.ask()
+	}
+	switch outcome := r.wait(ctx); {
+	case outcome == quorum.Done:
+		return newLock(r, grant), nil
+	case l.closing.Err() != nil:
+		return nil, ErrClosed
+	case ctx.Err() != nil:
+		return nil, interrupted(ctx, r.failure())
+	default:
+		return nil, r.failure()
+	}
+}
+
+// interrupted joins the end of a context with what the nodes had said until then.
+func interrupted(ctx context.Context, last *QuorumError) error {
+	if cause := context.Cause(ctx); cause != ctx.Err() { //nolint:errorlint // the very error is meant
+		return fmt.Errorf("%w (%w): %w", ctx.Err(), cause, last)
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), last)
+}

@@ -1,0 +1,152 @@
+package redlock_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+func TestTheObserverIsToldOfEveryVoteAndVerdict(t *testing.T) {
+	onBoth(t, 5, func(t *testing.T, c *cluster) {
+		fake, seen := clocktest.New(), &recorder{}
+		fake.Advance(time.Hour)
+		locker := c.locker(redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithKeyPrefix("prefix:"), redlock.WithDrift(0, time.Minute))
+		c.do(4, "SET", "prefix:name", "theirs")
+
+		lock := take(t, locker, "name", redlock.TTL(10*time.Minute))
+		seen.waitForVotes(t, "acquire", "name", 5)
+		require.NoError(t, lock.Extend(t.Context(), 20*time.Minute))
+		seen.waitForVotes(t, "extend", "name", 5)
+		require.NoError(t, lock.Unlock(t.Context()))
+		seen.waitForVotes(t, "unlock", "name", 5)
+
+		for _, op := range []struct {
+			name     string
+			validity time.Duration
+		}{{"acquire", 9 * time.Minute}, {"extend", 19 * time.Minute}, {"unlock", 0}} {
+			require.Equal(t, []redlock.Verdict{{Op: op.name, Name: "name", Validity: op.validity}}, seen.verdictsOn(op.name))
+			votes := seen.votesOn(op.name, "")
+			for i, vote := range votes[:4] {
+				require.Equal(t, redlock.Vote{Op: op.name, Name: "name", Node: i, Addr: c.servers[i].Addr(), Answer: pool.Yes}, vote)
+			}
+			require.Equal(t, pool.No, votes[4].Answer)
+			require.ErrorIs(t, votes[4].Err, pool.ErrHeld)
+			require.Equal(t, 4, votes[4].Node)
+			require.Equal(t, c.servers[4].Addr(), votes[4].Addr)
+		}
+	})
+}
+
+func TestTheObserverIsToldHowLongThingsTook(t *testing.T) {
+	c := onMini(t, 3)
+	fake, seen := clocktest.New(), &recorder{}
+	first := sync.OnceFunc(func() { fake.Advance(time.Second) })
+	nodes := open(t, []string{c.servers[0].URL(), c.servers[1].URL(), "redis://127.0.0.1:1"}, throughWires(func(string, *wire) { first() }))
+	locker := lockerOver(t, nodes, redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithDrift(0, 0))
+	lock := take(t, locker, "name", redlock.TTL(10*time.Second))
+	require.Equal(t, []redlock.Verdict{{Op: "acquire", Name: "name", Took: time.Second, Validity: 9 * time.Second}}, seen.verdictsOn("acquire"))
+	longest := time.Duration(0)
+	for _, vote := range seen.votesOn("acquire", "name") {
+		longest = max(longest, vote.Took)
+	}
+	require.Equal(t, time.Second, longest)
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+func TestTheObserverIsToldOfRefusalsAndStragglers(t *testing.T) {
+	c := onReal(t, 3)
+	seen := &recorder{}
+	locker := lockerOver(t, c.nodes(), redlock.WithObserver(seen))
+	seen.connect(t, locker, 3)
+	c.processes[2].Freeze()
+	lock := take(t, locker, "held")
+	require.Len(t, seen.votesOn("acquire", "held"), 2)
+	c.do(0, "SET", "refused", "theirs")
+	c.do(1, "SET", "refused", "theirs")
+	_, err := locker.TryLock(t.Context(), "refused")
+	require.ErrorIs(t, err, redlock.ErrTaken)
+	c.processes[2].Thaw()
+
+	seen.waitForVotes(t, "acquire", "held", 3)
+	require.Equal(t, pool.Yes, seen.votesOn("acquire", "held")[2].Answer, "it came after the verdict")
+	seen.waitForVotes(t, "acquire", "refused", 3)
+	verdicts := seen.verdictsOn("acquire")
+	require.Equal(t, err, verdicts[len(verdicts)-1].Err, "the error of the caller")
+	require.Zero(t, verdicts[len(verdicts)-1].Validity)
+	require.Empty(t, seen.votesOn("unlock", "refused"), "the rollback is no operation of the caller")
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+// records parses what a JSON handler wrote.
+func records(t *testing.T, log *logBuffer) []map[string]any {
+	t.Helper()
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	var all []map[string]any
+	for line := range bytes.Lines(log.text.Bytes()) {
+		var record map[string]any
+		require.NoError(t, json.Unmarshal(line, &record))
+		all = append(all, record)
+	}
+	return all
+}
+
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func TestRefusalsAreLoggedAndNoTokenIs(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelError} {
+			log, source := &logBuffer{}, &tokens{}
+			logger := slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: level}))
+			locker := c.locker(redlock.WithLogger(logger), redlock.WithTokenSource(source.next))
+
+			lock := take(t, locker, "name")
+			c.eventuallyHeld("name", lock.Token())
+			require.NoError(t, lock.Extend(t.Context(), 2*long))
+			require.Empty(t, records(t, log), "what went well is not logged")
+
+			_, err := locker.TryLock(t.Context(), "name")
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			c.doAll("DEL", "name")
+			require.ErrorIs(t, lock.Extend(t.Context(), 3*long), redlock.ErrLost)
+			require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
+
+			var got []string
+			for _, record := range records(t, log) {
+				got = append(got, record["level"].(string)+" "+record["op"].(string)+" "+record["name"].(string))
+				require.Equal(t, "redlock: refused", record["msg"])
+				require.Contains(t, record["error"], c.servers[0].Addr())
+				require.Contains(t, record, "took")
+			}
+			want := []string{"DEBUG acquire name", "WARN extend name", "WARN unlock name"}
+			if level > slog.LevelDebug {
+				want = want[1:]
+			}
+			if level > slog.LevelWarn {
+				want = nil
+			}
+			require.Equal(t, want, got)
+			for _, token := range source.all() {
+				require.NotContains(t, log.text.String(), token)
+			}
+		}
+	})
+}

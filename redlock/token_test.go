@@ -1,0 +1,120 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// Trap 2: one token for several rounds.
+func TestNoTokenIsUsedForTwoRounds(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		holder := take(t, c.locker(), "name")
+		source := &tokens{}
+		locker, seen := c.waiting(c.nodes(), redlock.WithTokenSource(source.next))
+		waiter := lockBeside(t.Context(), locker, "name")
+		seen.waitForRefusals(t, 5)
+		require.NoError(t, holder.Unlock(t.Context()))
+		lock := receive(t, waiter, "the lock").lock
+		require.NotNil(t, lock)
+
+		rounds := len(seen.verdictsOn("acquire"))
+		given := source.all()
+		require.Len(t, given, rounds, "one token for each round")
+		require.Equal(t, given[rounds-1], lock.Token())
+		for i, token := range given {
+			require.NotContains(t, given[:i], token)
+		}
+		require.NoError(t, lock.Unlock(t.Context()))
+	})
+}
+
+func TestTokensOfTheirOwnAreRandomText(t *testing.T) {
+	locker := onMini(t, 1).locker()
+	seen := map[string]bool{}
+	for range 100 {
+		lock := take(t, locker, "name")
+		require.Regexp(t, `^[A-Za-z0-9_-]{27}$`, lock.Token(), "20 bytes in base64")
+		require.False(t, seen[lock.Token()])
+		seen[lock.Token()] = true
+		require.NoError(t, lock.Unlock(t.Context()))
+	}
+}
+
+// Trap 2: the release of round i that comes late, on the connection after the one that broke, when round i+1 holds the
+// lock on that node already.
+func TestTheLateReleaseOfOneRoundDoesNotDeleteTheKeyOfTheNext(t *testing.T) {
+	c := onReal(t, 3)
+	seen := &recorder{}
+	locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(time.Millisecond)), redlock.WithObserver(seen))
+	seen.connect(t, locker, 3)
+	for round := range 3 {
+		name := fmt.Sprintf("round %d", round)
+		for _, p := range c.processes[:2] {
+			p.Freeze()
+		}
+		_, err := locker.TryLock(t.Context(), name) // its releases are owed from here on
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		for _, p := range c.processes[:2] {
+			p.Thaw()
+		}
+		lock, err := locker.Lock(t.Context(), name)
+		require.NoError(t, err)
+		seen.connect(t, locker, 3)
+		for i := range c.servers {
+			require.Contains(t, []string{lock.Token(), ""}, c.value(i, name), "server %d has the key of the round before", i)
+		}
+		require.GreaterOrEqual(t, c.holding(name, lock.Token()), 2)
+		require.NoError(t, lock.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	}
+}
+
+// Trap 5: tokens that are compared by prefix.
+func TestATokenIsComparedWhole(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		const ours = "token"
+		locker := c.locker(redlock.WithTokenSource(func() (string, error) { return ours, nil }))
+		for _, theirs := range []string{"toke", "token2", "tokem", "TOKEN", " token", "token\x00", "t*", ""} {
+			lock := take(t, locker, "name")
+			c.eventuallyHeld("name", ours)
+			c.doAll("SET", "name", theirs, "PX", long.Milliseconds())
+
+			other := take(t, locker, "extended")
+			c.eventuallyHeld("extended", ours)
+			c.doAll("SET", "extended", theirs, "PX", long.Milliseconds())
+			require.ErrorIs(t, other.Extend(context.Background(), 10*long), redlock.ErrLost, "%q", theirs)
+			require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld, "%q", theirs)
+
+			for _, key := range []string{"name", "extended"} {
+				for i := range c.servers {
+					require.EqualValues(t, 1, c.do(i, "EXISTS", key))
+					require.LessOrEqual(t, c.ttl(i, key), long)
+				}
+				require.Equal(t, 3, c.holding(key, theirs), "%q", theirs)
+			}
+			c.doAll("FLUSHALL")
+		}
+	})
+}
+
+// Trap 5: the loser's release must not take the lock from the winner, whatever the order of their messages.
+func TestALosersReleaseDoesNotDeleteTheWinnersKey(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		winner, loser := c.locker(), c.locker()
+		for range 20 {
+			lock := take(t, winner, "name")
+			_, err := loser.TryLock(t.Context(), "name")
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.NoError(t, lock.Extend(t.Context(), 2*long), "a majority holds it still")
+			require.NoError(t, lock.Unlock(t.Context()))
+			c.eventuallyEmpty()
+		}
+	})
+}
