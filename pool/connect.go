@@ -14,15 +14,19 @@ func (n *Node) connect(last *link) (*link, error) {
 	ctx, cancel := context.WithTimeout(n.ctx, n.opts.dialTimeout)
 	defer cancel()
 	for idle := n.pool.IdleCount(); ; idle-- {
-		conn, err := n.pool.GetContext(ctx)
+		var socket dialed
+		conn, err := n.pool.GetContext(context.WithValue(ctx, dialedKey{}, &socket))
 		if err != nil {
 			return nil, &ConnectError{Err: asError(err)}
 		}
-		l := &link{conn: conn, batch: make([]op, 0, batchSize), broken: make(chan struct{})}
-		if err = l.greet(ctx, last); err == nil {
+		l := &link{conn: conn, wire: &redigoWire{conn: conn}, broken: make(chan struct{})}
+		if err = l.greet(ctx, last); err == nil && socket.conn != nil {
+			l.wire, err = newBareWire(socket)
+		}
+		if err == nil {
 			return l, nil
 		}
-		l.cut() // the pool must not keep it
+		l.wire.cut() // the pool must not keep it
 		_ = conn.Close()
 		// What a wrapped pool holds idle may have died unnoticed: it goes through that first.
 		err = asError(err)

@@ -91,7 +91,7 @@ func (n *Node) expire() {
 	n.mu.Unlock()
 	deliver(notices)
 	if stuck != nil {
-		stuck.cut()
+		stuck.wire.cut()
 		stuck.cutting.Done()
 	}
 }

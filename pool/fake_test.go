@@ -54,6 +54,14 @@ func (f *fake) open(t testing.TB, opts ...pool.Option) *pool.Node {
 	return open(t, "redis://fake", append([]pool.Option{pool.WithDialer(f.dial)}, opts...)...)
 }
 
+// wires are the ways to make a node of the fake. Each has code of its own for what goes over the connection.
+var wires = map[string]func(*fake, testing.TB, ...pool.Option) *pool.Node{
+	"opened": (*fake).open,
+	"wrapped": func(f *fake, t testing.TB, opts ...pool.Option) *pool.Node {
+		return wrap(t, wrappable(f), opts...)
+	},
+}
+
 // connect gives the client's end of a new connection that the fake serves.
 func (f *fake) connect() net.Conn {
 	ours, theirs := net.Pipe()

@@ -41,37 +41,44 @@ func FuzzClassify(f *testing.F) {
 			_ = c.Close()
 			return ""
 		})
-		for kind, cmd := range everyKind() {
-			nodes, err := pool.Open([]string{"redis://fake"}, pool.WithDialer(server.dial), patient())
-			require.NoError(t, err)
-			replies := send(nodes[0], cmd)
-			reply := replies.next(t)
-			switch reply.Answer {
-			case pool.Yes:
-				if kind == "acquire" {
-					require.True(t, strings.HasPrefix(string(data), "+OK\r\n"), "%q is a yes", data)
-				} else {
-					require.Regexp(t, one, string(data))
-				}
-				require.NoError(t, reply.Err)
-			case pool.Refused:
-				require.Equal(t, byte('-'), data[0], "%q is a refusal", data)
-				require.ErrorAs(t, reply.Err, new(*pool.ServerError))
-			case pool.No:
-				reasons := []error{pool.ErrHeld, pool.ErrAbsent}
-				if kind == "restore" {
-					reasons = append(reasons, pool.ErrBroken)
-				}
-				require.Contains(t, reasons, reply.Err)
-			case pool.Maybe:
-				require.Error(t, reply.Err)
-			default:
-				require.Failf(t, "not an answer to a command that was sent", "%v: %v", reply.Answer, reply.Err)
+		for wire, open := range wires {
+			for kind, cmd := range everyKind() {
+				t.Run(wire+"/"+kind, func(t *testing.T) {
+					node := open(server, t, patient())
+					replies := send(node, cmd)
+					requireSense(t, kind, data, replies.next(t))
+					closeInTime(t, node)
+					require.Empty(t, replies, "told twice")
+				})
 			}
-			require.NoError(t, nodes[0].Close())
-			require.Empty(t, replies, "told twice")
 		}
 	})
+}
+
+// requireSense fails the test unless the reply is one that may be made of what the server said.
+func requireSense(t *testing.T, kind string, said []byte, reply pool.Reply) {
+	switch reply.Answer {
+	case pool.Yes:
+		if kind == "acquire" {
+			require.True(t, strings.HasPrefix(string(said), "+OK\r\n"), "%q is a yes", said)
+		} else {
+			require.Regexp(t, one, string(said))
+		}
+		require.NoError(t, reply.Err)
+	case pool.Refused:
+		require.Equal(t, byte('-'), said[0], "%q is a refusal", said)
+		require.ErrorAs(t, reply.Err, new(*pool.ServerError))
+	case pool.No:
+		reasons := []error{pool.ErrHeld, pool.ErrAbsent}
+		if kind == "restore" {
+			reasons = append(reasons, pool.ErrBroken)
+		}
+		require.Contains(t, reasons, reply.Err)
+	case pool.Maybe:
+		require.Error(t, reply.Err)
+	default:
+		require.Failf(t, "not an answer to a command that was sent", "%v: %v", reply.Answer, reply.Err)
+	}
 }
 
 // Whatever a URL looks like: nothing panics, and what is accepted can be dialled.

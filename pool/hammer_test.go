@@ -1,6 +1,7 @@
 package pool_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redistest"
@@ -115,42 +117,61 @@ func TestManyCallersOnFewKeysExcludeEachOther(t *testing.T) {
 	})
 }
 
-func TestManyCallersSurviveAServerThatIsKilledAgainAndAgain(t *testing.T) {
+// onBothNodes runs a test on a real server, with a node that Open made and with one that Wrap made: each has code of
+// its own for what goes over the connection.
+func onBothNodes(t *testing.T, opts []pool.Option, test func(t *testing.T, server *redistest.Process, node *pool.Node)) {
 	server := redistest.Real(t, 1)[0]
-	h := startHammer(t, open(t, server.URL(), pool.WithTimeout(500*time.Millisecond)), true)
-	for range 8 {
+	t.Run("opened", func(t *testing.T) { test(t, server, open(t, server.URL(), opts...)) })
+	t.Run("wrapped", func(t *testing.T) {
+		test(t, server, wrap(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialURLContext(ctx, server.URL())
+		}}, opts...))
+	})
+}
+
+func TestManyCallersSurviveAServerThatIsKilledAgainAndAgain(t *testing.T) {
+	opts := []pool.Option{pool.WithTimeout(500 * time.Millisecond)}
+	onBothNodes(t, opts, func(t *testing.T, server *redistest.Process, node *pool.Node) {
+		h := startHammer(t, node, true)
+		for range 8 {
+			h.progress(t)
+			server.Stop()
+			server.Start()
+		}
 		h.progress(t)
-		server.Stop()
-		server.Start()
-	}
-	h.progress(t)
-	h.settle(t, server)
+		h.settle(t, server)
+	})
 }
 
 func TestManyCallersSurviveConnectionsThatAreCutAgainAndAgain(t *testing.T) {
-	server := redistest.Real(t, 1)[0]
-	h := startHammer(t, open(t, server.URL(), pool.WithTimeout(500*time.Millisecond)), false)
-	for range 20 {
+	opts := []pool.Option{pool.WithTimeout(500 * time.Millisecond)}
+	onBothNodes(t, opts, func(t *testing.T, server *redistest.Process, node *pool.Node) {
+		h := startHammer(t, node, false)
+		for range 20 {
+			h.progress(t)
+			do(t, server, "CLIENT", "KILL", "TYPE", "normal")
+		}
 		h.progress(t)
-		do(t, server, "CLIENT", "KILL", "TYPE", "normal")
-	}
-	h.progress(t)
-	h.settle(t, server)
+		h.settle(t, server)
+	})
 }
 
 // Trap 3 and trap 27 at once: whatever a frozen server has taken in on connections that
 // were given up meanwhile, no key is left and none is taken twice.
 func TestManyCallersSurviveAServerThatFreezesAgainAndAgain(t *testing.T) {
-	server := redistest.Real(t, 1)[0]
-	h := startHammer(t, open(t, server.URL(),
-		pool.WithTimeout(30*time.Millisecond), pool.WithMaxOverdue(20*time.Millisecond), pool.WithDialTimeout(100*time.Millisecond)), false)
-	for range 8 {
-		h.progress(t)
-		server.Freeze()
-		suspended := h.answers[pool.Unsent].Load()
-		require.Eventually(t, func() bool { return h.answers[pool.Unsent].Load() > suspended+500 }, bound, tick)
-		server.Thaw()
+	opts := []pool.Option{
+		pool.WithTimeout(30 * time.Millisecond), pool.WithMaxOverdue(20 * time.Millisecond), pool.WithDialTimeout(100 * time.Millisecond),
 	}
-	h.progress(t)
-	h.settle(t, server)
+	onBothNodes(t, opts, func(t *testing.T, server *redistest.Process, node *pool.Node) {
+		h := startHammer(t, node, false)
+		for range 8 {
+			h.progress(t)
+			server.Freeze()
+			suspended := h.answers[pool.Unsent].Load()
+			require.Eventually(t, func() bool { return h.answers[pool.Unsent].Load() > suspended+500 }, bound, tick)
+			server.Thaw()
+		}
+		h.progress(t)
+		h.settle(t, server)
+	})
 }

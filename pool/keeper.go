@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"time"
 )
 
@@ -119,7 +120,7 @@ func (n *Node) serve(l *link) (unfinished *link) {
 	// The end of the node cuts the link from outside: the keeper may be in a write that hangs.
 	l.cutting.Add(1)
 	stop := context.AfterFunc(n.ctx, func() {
-		l.cut()
+		l.wire.cut()
 		l.cutting.Done()
 	})
 
@@ -141,16 +142,36 @@ func (n *Node) serve(l *link) (unfinished *link) {
 	return n.retire(l)
 }
 
-// write writes what is queued, as long as the link is good. Err is not called under
-// the mutex: it waits for a Close under way.
+// write writes what is queued, as long as the link is good. It lets the goroutines go
+// first that are about to queue something: one write takes it all along.
 func (n *Node) write(l *link) {
-	for more := true; more && l.conn.Err() == nil; {
-		n.mu.Lock()
-		if more = !n.writing && n.queue.len() > 0; more {
-			n.writeLocked(l)
+	for !l.over() {
+		runtime.Gosched()
+		if !n.take(l) {
+			return
 		}
-		n.mu.Unlock()
+		if l.wire.write(l.batch) != nil {
+			<-l.broken // the reader ends with it
+		}
 	}
+}
+
+// take makes a batch of what is queued. It returns false if nothing is.
+func (n *Node) take(l *link) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	clear(l.batch)
+	l.batch = l.batch[:0]
+	for n.queue.len() > 0 && len(l.batch) < batchSize {
+		o := n.queue.pop()
+		if o.told { // an owed release: its answer is due from now
+			o.deadline = time.Now().Add(n.opts.timeout)
+			n.armLocked(o.deadline)
+		}
+		n.sent.push(o)
+		l.batch = append(l.batch, sending{o.cmd, o.evaluate || l.teaches(o.cmd)})
+	}
+	return len(l.batch) > 0
 }
 
 // ping tries a connection that has nothing under way.
@@ -158,7 +179,7 @@ func (n *Node) ping() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.sent.len()+n.queue.len() == 0 {
-		o := op{cmd: &Command{kind: ping, name: "PING"}, deadline: time.Now().Add(n.opts.timeout)}
+		o := op{cmd: &Command{kind: ping}, deadline: time.Now().Add(n.opts.timeout)}
 		n.queue.push(o)
 		n.armLocked(o.deadline)
 	}
@@ -169,11 +190,6 @@ func (n *Node) ping() {
 // restores are in limbo until that link is there.
 func (n *Node) retire(l *link) (unfinished *link) {
 	n.mu.Lock()
-	for n.writing { // a caller is still in the middle of a write that is about to fail
-		n.mu.Unlock()
-		<-n.wake
-		n.mu.Lock()
-	}
 	n.link, n.suspect = nil, false
 	if n.sent.len() > 0 {
 		unfinished = l

@@ -25,7 +25,6 @@ type Node struct {
 	pool *redis.Pool
 	opts options
 	own  bool // pool was made by Open
-	wary bool // the connections are of somebody else's making: what is written to them may hang
 
 	ctx    context.Context // ends when Close has waited long enough
 	cancel context.CancelFunc
@@ -37,7 +36,6 @@ type Node struct {
 	queue   fifo[op] // not written yet
 	sent    fifo[op] // written and not answered
 	link    *link    // nil while there is no connection
-	writing bool     // somebody writes to the link, outside the mutex
 	down    error    // why there is no connection; nil while connected or trying for the first time
 	suspect bool     // an answer is overdue
 	started bool     // the keeper runs
@@ -125,15 +123,9 @@ func (n *Node) Send(cmd *Command, to Receiver, node int) {
 	}
 	n.queue.push(o)
 	n.armLocked(o.deadline)
-	// With nothing under way the server has read all that was sent before, so a
-	// socket takes a few bytes without blocking: the caller writes them and saves
-	// the hand-over. When the node is busy the keeper writes, many commands at once.
-	if n.link != nil && !n.wary && !n.writing && n.sent.len() == 0 && n.queue.len() == 1 {
-		n.writeLocked(n.link)
-	}
-	left := n.queue.len() > 0
+	first := n.queue.len() == 1
 	n.mu.Unlock()
-	if left {
+	if first { // else the keeper has been told
 		n.rouse()
 	}
 }
@@ -170,29 +162,6 @@ func (n *Node) rouse() {
 	}
 }
 
-// writeLocked writes one batch of what is queued to the link, releasing the mutex
-// meanwhile. Only one goroutine writes at a time: n.writing must be false.
-func (n *Node) writeLocked(l *link) {
-	n.writing = true
-	l.batch = l.batch[:0]
-	for n.queue.len() > 0 && len(l.batch) < batchSize {
-		o := n.queue.pop()
-		if o.told { // an owed release: its answer is due from now
-			o.deadline = time.Now().Add(n.opts.timeout)
-			n.armLocked(o.deadline)
-		}
-		n.sent.push(o)
-		l.batch = append(l.batch, o)
-	}
-	n.mu.Unlock()
-	l.write()
-	n.mu.Lock()
-	n.writing = false
-	if l.over() {
-		n.rouse() // the keeper waits for this write to end
-	}
-}
-
 // answered takes the next reply of the link: it belongs to the oldest command
 // that was sent. It returns false if there is none, or if the node is closed and
 // this was the last.
@@ -200,12 +169,12 @@ func (n *Node) answered(l *link, value any, err error) bool {
 	n.mu.Lock()
 	if n.sent.len() == 0 {
 		n.mu.Unlock()
-		l.cut() // an answer to no question: what follows could not be told apart
+		l.wire.cut() // an answer to no question: what follows could not be told apart
 		return false
 	}
 	n.suspect, l.served = false, true
 	o := n.sent.pop()
-	if o.cmd.text != "" && !o.evaluate && err != nil && unknownScript(err) {
+	if o.cmd.script != nil && !o.evaluate && err != nil && unknownScript(err) {
 		if !o.told || o.cmd.kind == release {
 			o.evaluate = true
 			n.queue.push(o)
@@ -236,7 +205,7 @@ func (n *Node) Close() error {
 	n.closed = true
 	if first && started {
 		// The reader ends with the answer to the last command.
-		n.queue.push(op{cmd: &Command{kind: ping, name: "PING"}, deadline: time.Now().Add(n.opts.timeout)})
+		n.queue.push(op{cmd: &Command{kind: ping}, deadline: time.Now().Add(n.opts.timeout)})
 	}
 	n.mu.Unlock()
 	if started {

@@ -15,6 +15,7 @@ package pool
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -54,15 +55,13 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 	if o.tls != nil && !slices.ContainsFunc(targets, func(t target) bool { return t.tls }) {
 		return nil, errors.New("pool: WithTLSConfig, but no URL begins with rediss://: nothing would be encrypted")
 	}
-	wary := o.dial != nil
-	if !wary {
+	if o.dial == nil {
 		o.dial = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
 	}
 	nodes := make([]*Node, len(urls))
 	for i, t := range targets {
 		redisPool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) { return t.dial(ctx, o) }}
 		nodes[i] = newNode(o.nameOf(i, t.address), redisPool, true, o)
-		nodes[i].wary = wary
 	}
 	return nodes, nil
 }
@@ -98,7 +97,6 @@ func Wrap(pools []*redis.Pool, opts ...Option) ([]*Node, error) {
 			return nil, fmt.Errorf("pool: pool %d is the same as pool %d", i, first)
 		}
 		nodes[i] = newNode(o.nameOf(i, fmt.Sprintf("node-%d", i)), p, false, o)
-		nodes[i].wary = true
 	}
 	return nodes, nil
 }
@@ -123,14 +121,24 @@ func (t target) dial(ctx context.Context, o options) (redis.Conn, error) {
 	var stop func() bool
 	conn, err := redis.DialContext(ctx, t.network, t.address,
 		redis.DialContextFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := o.dial(ctx, network, address)
-			if err == nil {
-				// redigo's handshakes do not look at the context.
-				stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
+			socket, err := o.dial(ctx, network, address)
+			if err != nil {
+				return nil, err
 			}
-			return conn, err
+			// What comes next does not look at the context.
+			stop = context.AfterFunc(ctx, func() { _ = socket.Close() })
+			conn := socket
+			if t.tls {
+				if conn, err = t.encrypt(ctx, socket, o.tls); err != nil {
+					_ = socket.Close()
+					return nil, err
+				}
+			}
+			if d, ok := ctx.Value(dialedKey{}).(*dialed); ok {
+				*d = dialed{conn, socket}
+			}
+			return conn, nil
 		}),
-		redis.DialUseTLS(t.tls), redis.DialTLSConfig(o.tls), redis.DialTLSHandshakeTimeout(o.dialTimeout),
 		redis.DialUsername(username), redis.DialPassword(password),
 		redis.DialClientName(o.clientName), redis.DialDatabase(t.database),
 	)
@@ -141,4 +149,21 @@ func (t target) dial(ctx context.Context, o options) (redis.Conn, error) {
 		return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
 	return conn, err
+}
+
+// encrypt puts TLS over a socket; base may be nil.
+func (t target) encrypt(ctx context.Context, socket net.Conn, base *tls.Config) (net.Conn, error) {
+	config := base.Clone()
+	if config == nil {
+		config = &tls.Config{}
+	}
+	if config.ServerName == "" {
+		host, _, err := net.SplitHostPort(t.address)
+		if err != nil {
+			return nil, err
+		}
+		config.ServerName = host
+	}
+	conn := tls.Client(socket, config)
+	return conn, conn.HandshakeContext(ctx)
 }

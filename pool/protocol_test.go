@@ -69,21 +69,23 @@ func TestASilentServerIsNotWaitedFor(t *testing.T) {
 }
 
 func TestNonsenseInPlaceOfAnAnswerIsMaybeAndCostsTheConnection(t *testing.T) {
-	for name, nonsense := range foreign {
-		t.Run(name, func(t *testing.T) {
-			f := newFake(t, func(c *peer, args []string) string {
-				if args[0] == "SET" && c.number == 1 {
-					return nonsense
-				}
-				return likeRedis(c, args)
+	for wire, open := range wires {
+		for name, nonsense := range foreign {
+			t.Run(wire+"/"+name, func(t *testing.T) {
+				f := newFake(t, func(c *peer, args []string) string {
+					if args[0] == "SET" && c.number == 1 {
+						return nonsense
+					}
+					return likeRedis(c, args)
+				})
+				node := open(f, t, patient())
+				reply := ask(t, node, pool.Acquire("key", "token", ttl))
+				requireReply(t, pool.Maybe, pool.ErrBroken, reply)
+				require.ErrorIs(t, reply.Err, pool.ErrProtocol)
+				requireYes(t, node, pool.Acquire("key", "token", ttl))
+				require.Equal(t, 2, f.connections())
 			})
-			node := f.open(t, patient())
-			reply := ask(t, node, pool.Acquire("key", "token", ttl))
-			requireReply(t, pool.Maybe, pool.ErrBroken, reply)
-			require.ErrorIs(t, reply.Err, pool.ErrProtocol)
-			requireYes(t, node, pool.Acquire("key", "token", ttl))
-			require.Equal(t, 2, f.connections())
-		})
+		}
 	}
 }
 
@@ -107,40 +109,64 @@ func TestAReplyThatDoesNotBelongToTheCommandIsMaybe(t *testing.T) {
 	}
 	odd := map[string][]string{
 		"SET": {"+ok\r\n", "+QUEUED\r\n", "+\r\n", ":1\r\n", ":0\r\n", "*0\r\n", "*1\r\n+OK\r\n", bulk("OK"), bulk("")},
-		"EVAL": {"+OK\r\n", "+1\r\n", ":2\r\n", ":-2\r\n", ":18446744073709551617000\r\n", "$-1\r\n", "*-1\r\n",
-			"*0\r\n", "*1\r\n:1\r\n", bulk("1")},
+		"EVAL": {"+OK\r\n", "+1\r\n", ":2\r\n", ":-2\r\n", "$-1\r\n", "*-1\r\n",
+			"*0\r\n", "*1\r\n:1\r\n", "*2\r\n*1\r\n-ERR\r\n+x\r\n", bulk("1")},
 	}
-	for command, replies := range odd {
-		for _, text := range replies {
-			f := newFake(t, answering(command, text))
-			node := f.open(t, patient())
-			for range 2 {
-				requireReply(t, pool.Maybe, pool.ErrProtocol, ask(t, node, commands[command]))
+	for wire, open := range wires {
+		for command, replies := range odd {
+			for _, text := range replies {
+				f := newFake(t, answering(command, text))
+				node := open(f, t, patient())
+				for range 2 {
+					requireReply(t, pool.Maybe, pool.ErrProtocol, ask(t, node, commands[command]))
+				}
+				require.Equal(t, 1, f.connections(), "%s: the connection is in step after %q", wire, text)
 			}
-			require.Equal(t, 1, f.connections(), "the connection is in step after %q", text)
 		}
 	}
 }
 
+// What no Redis server sends is not read to its end, however long that may take or much it may hold.
+func TestAReplyWithoutMeasureCostsTheConnection(t *testing.T) {
+	for name, text := range map[string]string{
+		"a long line":       "+" + strings.Repeat("x", 10_000) + "\r\n",
+		"a huge bulk":       "$1000000000000\r\n",
+		"a huge array":      "*1000000000000\r\n",
+		"a deep array":      strings.Repeat("*1\r\n", 1000) + ":1\r\n",
+		"a huge number":     ":18446744073709551617000\r\n",
+		"a number with a +": ":+1\r\n",
+		"a negative size":   "$-2\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := newFake(t, answering("EVAL", text)).open(t, patient())
+			requireReply(t, pool.Maybe, pool.ErrProtocol, ask(t, node, pool.Release("key", "token", ttl)))
+		})
+	}
+}
+
 func TestAnOddReplyOfAnySizeMakesAShortError(t *testing.T) {
-	for _, text := range []string{bulk(strings.Repeat("x", 100_000)), "*3\r\n" + strings.Repeat(bulk(strings.Repeat("y", 1000)), 3)} {
-		reply := ask(t, newFake(t, answering("SET", text)).open(t, patient()), pool.Acquire("key", "token", ttl))
-		requireReply(t, pool.Maybe, pool.ErrProtocol, reply)
-		require.Less(t, len(reply.Err.Error()), 200)
+	for _, open := range wires {
+		for _, text := range []string{bulk(strings.Repeat("x", 100_000)), "*3\r\n" + strings.Repeat(bulk(strings.Repeat("y", 1000)), 3)} {
+			reply := ask(t, open(newFake(t, answering("SET", text)), t, patient()), pool.Acquire("key", "token", ttl))
+			requireReply(t, pool.Maybe, pool.ErrProtocol, reply)
+			require.Less(t, len(reply.Err.Error()), 200)
+		}
 	}
 }
 
 // A reply too many would be taken for the answer to the next command.
 func TestAnAnswerToNoQuestionCostsTheConnectionAndIsNobodysAnswer(t *testing.T) {
-	f := newFake(t, nil)
-	node := f.open(t, patient())
-	for i := range 5 {
-		requireYes(t, node, pool.Acquire("key", fmt.Sprint(i), ttl))
-		connections := f.connections()
-		_, _ = io.WriteString(f.peer(connections), ":0\r\n") // fails once the node has hung up
-		require.Eventually(t, func() bool { return f.connections() > connections }, bound, tick)
+	for _, open := range wires {
+		f := newFake(t, nil)
+		node := open(f, t, patient())
+		for i := range 5 {
+			requireYes(t, node, pool.Acquire("key", fmt.Sprint(i), ttl))
+			connections := f.connections()
+			_, _ = io.WriteString(f.peer(connections), ":0\r\n") // fails once the node has hung up
+			require.Eventually(t, func() bool { return f.connections() > connections }, bound, tick)
+		}
+		requireYes(t, node, pool.Release("key", "token", ttl))
 	}
-	requireYes(t, node, pool.Release("key", "token", ttl))
 }
 
 func TestGreetingsOfTheWrongTypeAreAProtocolError(t *testing.T) {

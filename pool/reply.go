@@ -105,6 +105,9 @@ func show(value any) string {
 // isFatal says whether an error of Receive ended the connection, rather than being
 // the server's error reply.
 func isFatal(err error) bool {
+	if err == nil {
+		return false
+	}
 	reply := redis.Error("")
-	return err != nil && !errors.As(err, &reply)
+	return !errors.As(err, &reply)
 }

@@ -13,12 +13,12 @@ import (
 
 // Lock is a lock that was won. It is safe for concurrent use.
 type Lock struct {
-	round *round        // the acquire
-	turn  chan struct{} // held by the Extend that is under way
+	round *round // the acquire
 
 	mu        sync.Mutex // also that of the rounds that extend
 	lease     *quorum.Lease
-	unlocking bool // an Unlock is under way, or done
+	turn      chan struct{} // held by the Extend that is under way; made by the first
+	unlocking bool          // an Unlock is under way, or done
 	// over ends with the lease. It and the timer for the deadline are made when
 	// somebody asks for them.
 	over  context.Context
@@ -27,7 +27,7 @@ type Lock struct {
 }
 
 func newLock(r *round, grant quorum.Grant) *Lock {
-	return &Lock{round: r, lease: quorum.NewLease(len(r.errs), grant), turn: make(chan struct{}, 1)}
+	return &Lock{round: r, lease: quorum.NewLease(len(r.locker.nodes), grant)}
 }
 
 // Name returns the name that the lock was taken under, without the key prefix.
@@ -121,8 +121,9 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	defer l.calls.Done()
 	over := k.context().Done()
+	turn := k.turns()
 	select {
-	case k.turn <- struct{}{}:
+	case turn <- struct{}{}:
 	case <-over:
 		return k.ended()
 	case <-ctx.Done():
@@ -130,7 +131,7 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	case <-l.closing.Done():
 		return ErrClosed
 	}
-	defer func() { <-k.turn }()
+	defer func() { <-turn }()
 	if l.closing.Err() != nil {
 		return ErrClosed
 	}
@@ -179,6 +180,16 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 }
 
+// turns returns turn.
+func (k *Lock) turns() chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.turn == nil {
+		k.turn = make(chan struct{}, 1)
+	}
+	return k.turn
+}
+
 // Unlock gives the lock back. The release goes to every node that may hold it, even
 // if the context has ended, and the outcome is waited for all the same: for the node
 // timeout at the longest.
@@ -203,13 +214,14 @@ func (k *Lock) Unlock(_ context.Context) error {
 		return fmt.Errorf("redlock: unlock %q: %w: %w", k.Name(), ErrNotHeld, ErrReleased)
 	}
 	k.unlocking = true
-	k.lease.End(k.now(), quorum.Released)
-	k.atLocked(k.now())
+	now := k.now()
+	k.lease.End(now, quorum.Released)
+	k.atLocked(now)
 	owed := k.lease.Longest()
 	k.mu.Unlock()
 
 	l := k.round.locker
-	r := newRound(l, opUnlock, k.round.req, k.Token(), quorum.Grant{Start: k.now()},
+	r := newRound(l, opUnlock, k.round.req, k.Token(), quorum.Grant{Start: now},
 		quorum.NewRelease(len(l.nodes), k.reached), pool.Release(k.round.req.key, k.Token(), owed))
 	r.ask()
 	<-r.done

@@ -211,17 +211,29 @@ func (c *config) request(name string, opts []LockOption) (request, error) {
 	if err := checkText("name", name); err != nil {
 		return r, err
 	}
+	r, err := r.with(opts)
+	if err != nil {
+		return r, err
+	}
+	r.ttl, err = c.checkTTL(r.ttl)
+	return r, err
+}
+
+// with returns the request with options applied.
+func (r request) with(opts []LockOption) (request, error) {
+	if len(opts) == 0 {
+		return r, nil
+	}
+	changed := r // on the heap, as the options are given its address
 	for _, opt := range opts {
 		if opt == nil {
 			return r, errors.New("redlock: nil lock option")
 		}
-		if err := opt.applyLock(&r); err != nil {
+		if err := opt.applyLock(&changed); err != nil {
 			return r, err
 		}
 	}
-	var err error
-	r.ttl, err = c.checkTTL(r.ttl)
-	return r, err
+	return changed, nil
 }
 
 // checkTTL returns a TTL as it goes over the wire, in whole milliseconds.

@@ -14,9 +14,9 @@ import (
 
 // machine is what a round needs of quorum.Acquire, Extend and Release.
 type machine interface {
-	Asked(now time.Time) quorum.Effects
-	Vote(now time.Time, node int, vote quorum.Vote, server string) quorum.Effects
-	Stop(now time.Time) quorum.Effects
+	Asked(clock quorum.Clock) quorum.Effects
+	Vote(clock quorum.Clock, node int, vote quorum.Vote, server string) quorum.Effects
+	Stop(clock quorum.Clock) quorum.Effects
 	Said(node int) quorum.Vote
 	Twin(node int) (twin int, ok bool)
 }
@@ -39,7 +39,7 @@ type round struct {
 	machine machine
 	acquire *quorum.Acquire // the machine, if that is what it is
 	extend  *quorum.Extend  // likewise
-	errs    []error         // errs[i] is why node i did not say yes
+	errs    []error         // errs[i] is why node i did not say yes; nil while there is no reason
 	outcome quorum.Outcome
 	timer   clock.Timer // ends the settling
 }
@@ -48,7 +48,6 @@ func newRound(l *Locker, op string, req request, token string, grant quorum.Gran
 	r := &round{
 		locker: l, op: op, req: req, token: token, grant: grant, machine: m, command: cmd,
 		done: make(chan struct{}),
-		errs: make([]error, len(l.nodes)),
 	}
 	r.mu = &r.own
 	return r
@@ -56,41 +55,33 @@ func newRound(l *Locker, op string, req request, token string, grant quorum.Gran
 
 // ask sends the command to each node whose vote the machine waits for.
 func (r *round) ask() {
-	for _, i := range r.targets() {
-		r.locker.nodes[i].Send(r.command, r, i)
+	for i, node := range r.locker.nodes {
+		if r.asks(i) {
+			node.Send(r.command, r, i)
+		}
 	}
 	r.asked()
 }
 
 // skip ends the round without asking anybody.
 func (r *round) skip(why error) {
-	for _, i := range r.targets() {
-		r.Reply(i, r.command, pool.Reply{Answer: pool.Unsent, Err: fmt.Errorf("not asked: %w", why)})
+	for i := range r.locker.nodes {
+		if r.asks(i) {
+			r.Reply(i, r.command, pool.Reply{Answer: pool.Unsent, Err: fmt.Errorf("not asked: %w", why)})
+		}
 	}
 	r.asked()
 }
 
-// targets returns the nodes to ask.
-func (r *round) targets() []int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	targets := make([]int, 0, len(r.errs))
-	for i := range r.errs {
-		if r.machine.Said(i) == quorum.Pending {
-			targets = append(targets, i)
-		} else {
-			r.errs[i] = errNeverAcquired
-		}
-	}
-	return targets
-}
+// asks says whether node i is to be asked: the machine waits for its vote. It needs no
+// mutex, since nobody else touches the vote of a node that has not been asked.
+func (r *round) asks(i int) bool { return r.machine.Said(i) == quorum.Pending }
 
 // asked tells the machine that the command has gone out.
 func (r *round) asked() {
-	now := r.locker.clock.Now()
 	r.mu.Lock()
-	effects := r.machine.Asked(now)
-	r.heedLocked(now)
+	effects := r.machine.Asked(r.locker.clock)
+	r.noteLocked(effects)
 	r.mu.Unlock()
 	r.carry(effects)
 }
@@ -110,54 +101,73 @@ func (r *round) wait(ctx context.Context) quorum.Outcome {
 
 // giveUp stops the machine: whoever waits is told now.
 func (r *round) giveUp() {
-	now := r.locker.clock.Now()
 	r.mu.Lock()
-	effects := r.machine.Stop(now)
-	r.heedLocked(now)
+	effects := r.machine.Stop(r.locker.clock)
+	r.noteLocked(effects)
 	r.mu.Unlock()
 	r.carry(effects)
 }
 
-// heedLocked takes note that an extend has ended its lock.
-func (r *round) heedLocked(now time.Time) {
-	if r.lock != nil {
-		r.lock.atLocked(now)
-	}
-}
-
 // Reply implements [pool.Receiver].
 func (r *round) Reply(node int, cmd *pool.Command, reply pool.Reply) {
-	now := r.locker.clock.Now()
 	vote := votes[reply.Answer]
 	r.mu.Lock()
 	var effects quorum.Effects
 	switch {
 	case cmd == r.command:
-		r.errs[node] = reply.Err
-		effects = r.machine.Vote(now, node, vote, reply.Server)
-		r.heedLocked(now)
+		r.noteErrLocked(node, reply.Err)
+		effects = r.machine.Vote(r.locker.clock, node, vote, reply.Server)
 	case r.extend != nil: // the old TTL that follows a failed extend
 		r.extend.Restored(node, vote)
 	default: // the release that follows a lost acquire
 		if vote == quorum.Refused && r.machine.Said(node) == quorum.No {
-			r.errs[node] = reply.Err // what stands in the way is not a lock
+			r.noteErrLocked(node, reply.Err) // what stands in the way is not a lock
 		}
 		effects = r.acquire.Released(node)
 	}
+	r.noteLocked(effects)
 	r.mu.Unlock()
 	if o := r.locker.observer; o != nil && cmd == r.command {
 		o.Vote(Vote{
 			Op: r.op, Name: r.req.name, Node: node, Addr: r.locker.nodes[node].Addr(),
-			Answer: reply.Answer, Err: reply.Err, Took: now.Sub(r.grant.Start),
+			Answer: reply.Answer, Err: reply.Err, Took: r.took(),
 		})
 	}
 	r.carry(effects)
 }
 
-var votes = map[pool.Answer]quorum.Vote{
+var votes = [...]quorum.Vote{
 	pool.Yes: quorum.Yes, pool.No: quorum.No, pool.Maybe: quorum.Lost,
 	pool.Refused: quorum.Refused, pool.Unsent: quorum.Unsent,
 }
+
+// noteErrLocked takes note of why a node did not say yes; nil: it did.
+func (r *round) noteErrLocked(node int, err error) {
+	if err == nil {
+		return
+	}
+	if r.errs == nil {
+		r.errs = make([]error, len(r.locker.nodes))
+	}
+	r.errs[node] = err
+}
+
+// noteLocked takes note of an outcome, and of a lease that has ended under an extend.
+func (r *round) noteLocked(effects quorum.Effects) {
+	if r.lock != nil {
+		r.lock.atLocked(r.lock.now())
+	}
+	if effects.Outcome == quorum.Undecided {
+		return
+	}
+	r.outcome = effects.Outcome
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+}
+
+// took returns the time since the round began.
+func (r *round) took() time.Duration { return r.locker.clock.Now().Sub(r.grant.Start) }
 
 // carry does what the machine asks for. The context of the caller has no part in it.
 func (r *round) carry(effects quorum.Effects) {
@@ -177,7 +187,8 @@ func (r *round) carry(effects quorum.Effects) {
 		r.settle()
 	}
 	if effects.Outcome != quorum.Undecided {
-		r.finish(effects.Outcome)
+		r.report(effects.Outcome)
+		close(r.done)
 	}
 }
 
@@ -186,21 +197,8 @@ func (r *round) settle() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.outcome == quorum.Undecided {
-		left := r.locker.timeout - r.locker.clock.Now().Sub(r.grant.Start)
-		r.timer = r.locker.clock.AfterFunc(left, r.giveUp)
+		r.timer = r.locker.clock.AfterFunc(r.locker.timeout-r.took(), r.giveUp)
 	}
-}
-
-// finish tells the outcome.
-func (r *round) finish(outcome quorum.Outcome) {
-	r.mu.Lock()
-	r.outcome = outcome
-	if r.timer != nil {
-		r.timer.Stop()
-	}
-	r.mu.Unlock()
-	r.report(outcome)
-	close(r.done)
 }
 
 // report tells the observer and the log.
@@ -213,12 +211,11 @@ func (r *round) report(outcome quorum.Outcome) {
 	if l.observer == nil && !log {
 		return
 	}
-	now := l.clock.Now()
-	verdict := Verdict{Op: r.op, Name: r.req.name, Took: now.Sub(r.grant.Start)}
+	verdict := Verdict{Op: r.op, Name: r.req.name, Took: r.took()}
 	if outcome != quorum.Done {
 		verdict.Err = r.failure()
 	} else if r.op != opUnlock {
-		verdict.Validity = r.grant.Deadline().Sub(now)
+		verdict.Validity = r.grant.Deadline().Sub(r.grant.Start) - verdict.Took
 	}
 	if l.observer != nil {
 		l.observer.Verdict(verdict)
@@ -232,21 +229,35 @@ func (r *round) report(outcome quorum.Outcome) {
 func (r *round) failure() *QuorumError {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	nodes := r.locker.nodes
 	e := &QuorumError{
 		Op: r.op, Name: r.req.name,
-		Need:   quorum.Majority(len(r.errs)),
+		Need:   quorum.Majority(len(nodes)),
 		Reason: reasons[r.op][r.outcome],
-		Nodes:  make([]NodeError, len(r.errs)),
+		Nodes:  make([]NodeError, len(nodes)),
 	}
-	for i, err := range r.errs {
-		if twin, ok := r.machine.Twin(i); ok {
-			err = fmt.Errorf("%w %s", ErrSameServer, r.locker.nodes[twin].Addr())
-		} else if said := r.machine.Said(i); said == quorum.Pending {
-			err = ErrPending
-		} else if err == nil && said != quorum.Yes {
-			err = ErrRestoring
-		}
-		e.Nodes[i] = NodeError{Addr: r.locker.nodes[i].Addr(), Err: err}
+	for i, node := range nodes {
+		e.Nodes[i] = NodeError{Addr: node.Addr(), Err: r.reasonLocked(i)}
 	}
 	return e
+}
+
+// reasonLocked says why node i did not say yes.
+func (r *round) reasonLocked(i int) error {
+	twin, isTwin := r.machine.Twin(i)
+	said := r.machine.Said(i)
+	switch {
+	case isTwin:
+		return fmt.Errorf("%w %s", ErrSameServer, r.locker.nodes[twin].Addr())
+	case said == quorum.Pending:
+		return ErrPending
+	case r.errs != nil && r.errs[i] != nil:
+		return r.errs[i]
+	case said == quorum.Yes:
+		return nil
+	case said == quorum.No: // without having been asked
+		return errNeverAcquired
+	default: // its yes does not count
+		return ErrRestoring
+	}
 }

@@ -11,18 +11,20 @@ type Script struct {
 	Hash string
 }
 
-//go:embed release.lua
-var releaseSource string
+var (
+	//go:embed release.lua
+	releaseSource string
+	//go:embed extend.lua
+	extendSource string
+)
 
-//go:embed extend.lua
-var extendSource string
+var (
+	release = &Script{Source: releaseSource, Hash: "46079383094ccd98846e4b4feb4d29d513933906"}
+	extend  = &Script{Source: extendSource, Hash: "1bfd555c2936bf89848f16747771e9af0a663c52"}
+)
 
 // Release deletes a key that holds a given token.
-func Release() Script {
-	return Script{Source: releaseSource, Hash: "46079383094ccd98846e4b4feb4d29d513933906"}
-}
+func Release() *Script { return release }
 
 // Extend sets the TTL of a key that holds a given token.
-func Extend() Script {
-	return Script{Source: extendSource, Hash: "1bfd555c2936bf89848f16747771e9af0a663c52"}
-}
+func Extend() *Script { return extend }

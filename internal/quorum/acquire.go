@@ -1,7 +1,5 @@
 package quorum
 
-import "time"
-
 // Acquire is one round: one fresh token put to every node at once.
 //
 // It is won by the majority-th yes, if validity is left then, and the caller is
@@ -35,33 +33,33 @@ func NewAcquire(n int, grant Grant) *Acquire {
 
 // Asked tells that the acquire has gone out to every node. Until then the round can be
 // won but not lost, so that no release overtakes its acquire.
-func (a *Acquire) Asked(now time.Time) Effects {
+func (a *Acquire) Asked(clock Clock) Effects {
 	a.asked = true
-	return a.judge(now)
+	return a.judge(clock)
 }
 
 // Vote takes the answer of a node and the identity of the server that gave it
 // ("" where unknown).
-func (a *Acquire) Vote(now time.Time, node int, vote Vote, server string) Effects {
+func (a *Acquire) Vote(clock Clock, node int, vote Vote, server string) Effects {
 	if !a.count(node, vote, server) {
 		return Effects{}
 	}
-	return a.judge(now)
+	return a.judge(clock)
 }
 
-func (a *Acquire) judge(now time.Time) Effects {
-	inTime := now.Before(a.grant.Deadline())
+func (a *Acquire) judge(clock Clock) Effects {
+	majority := a.yes >= a.need()
 	switch {
 	case a.state == lost:
 		return a.tell(Effects{})
 	case a.state != open:
 		return Effects{}
-	case a.yes >= a.need() && inTime:
+	case majority && clock.Now().Before(a.grant.Deadline()):
 		a.state = won
 		return Effects{Outcome: Done}
 	case !a.asked:
 		return Effects{}
-	case a.yes >= a.need():
+	case majority:
 		a.late = true
 		return a.lose()
 	case a.hopeless():
@@ -82,7 +80,7 @@ func (a *Acquire) Released(node int) Effects {
 
 // Stop ends the wait of the caller, after Asked: it gave up, or the node timeout is
 // over. A round that is still open is lost by it.
-func (a *Acquire) Stop(time.Time) Effects {
+func (a *Acquire) Stop(Clock) Effects {
 	var effects Effects
 	switch a.state {
 	case open:

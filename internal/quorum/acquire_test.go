@@ -245,7 +245,7 @@ func TestAcquireRemembersWhatEachNodeSaid(t *testing.T) {
 		require.True(t, a.Reached(node), "a node may be reached until it is known that it was not")
 	}
 	for node, vote := range votes {
-		a.Vote(inTime, node, vote, "")
+		a.Vote(instant(inTime), node, vote, "")
 		require.Equal(t, vote, a.Said(node))
 		require.Equal(t, vote != quorum.Unsent, a.Reached(node))
 	}
@@ -255,7 +255,7 @@ func TestAcquireRemembersWhatEachNodeSaid(t *testing.T) {
 // newAcquire begins a round whose acquire is on its way to every node.
 func newAcquire(n int, grant quorum.Grant) *quorum.Acquire {
 	a := quorum.NewAcquire(n, grant)
-	a.Asked(start)
+	a.Asked(instant(start))
 	return a
 }
 
@@ -263,25 +263,25 @@ func newAcquire(n int, grant quorum.Grant) *quorum.Acquire {
 func TestARoundIsNotLostBeforeItsAcquireHasGoneOutToEveryNode(t *testing.T) {
 	a := quorum.NewAcquire(5, granted)
 	for node := range 3 {
-		require.Empty(t, describe(a.Vote(inTime, node, quorum.Unsent, "")))
+		require.Empty(t, describe(a.Vote(instant(inTime), node, quorum.Unsent, "")))
 	}
-	require.Empty(t, describe(a.Vote(inTime, 3, quorum.Yes, "")))
-	require.Equal(t, "release 3 4, settling", describe(a.Asked(inTime)))
-	require.Empty(t, describe(a.Vote(inTime, 4, quorum.Lost, "")))
+	require.Empty(t, describe(a.Vote(instant(inTime), 3, quorum.Yes, "")))
+	require.Equal(t, "release 3 4, settling", describe(a.Asked(instant(inTime))))
+	require.Empty(t, describe(a.Vote(instant(inTime), 4, quorum.Lost, "")))
 	require.Equal(t, "no quorum", describe(a.Released(3)))
 }
 
 func TestARoundMayBeWonBeforeItsAcquireHasGoneOutToEveryNode(t *testing.T) {
 	a := quorum.NewAcquire(3, granted)
-	require.Empty(t, describe(a.Vote(inTime, 0, quorum.Yes, "")))
-	require.Equal(t, "done", describe(a.Vote(inTime, 1, quorum.Yes, "")))
-	require.Empty(t, describe(a.Asked(inTime)))
-	require.Empty(t, describe(a.Stop(inTime)))
+	require.Empty(t, describe(a.Vote(instant(inTime), 0, quorum.Yes, "")))
+	require.Equal(t, "done", describe(a.Vote(instant(inTime), 1, quorum.Yes, "")))
+	require.Empty(t, describe(a.Asked(instant(inTime))))
+	require.Empty(t, describe(a.Stop(instant(inTime))))
 }
 
 func TestAMajorityThatIsLateIsLostWhenTheAcquireHasGoneOutToEveryNode(t *testing.T) {
 	a := quorum.NewAcquire(3, granted)
-	require.Empty(t, describe(a.Vote(deadline, 0, quorum.Yes, "")))
-	require.Empty(t, describe(a.Vote(deadline, 1, quorum.Yes, "")))
-	require.Equal(t, "release 0 1 2, settling", describe(a.Asked(deadline)))
+	require.Empty(t, describe(a.Vote(instant(deadline), 0, quorum.Yes, "")))
+	require.Empty(t, describe(a.Vote(instant(deadline), 1, quorum.Yes, "")))
+	require.Equal(t, "release 0 1 2, settling", describe(a.Asked(instant(deadline))))
 }

@@ -19,7 +19,7 @@ type Extend struct {
 // that the acquire may have reached, and then calls [Extend.Asked]. A lease has one extension at a time: the next
 // begins when the one before has been told, and all their events are serialised.
 func NewExtend(lease *Lease, grant Grant, reached func(node int) bool) *Extend {
-	e := &Extend{tally: newTally(len(lease.restoring)), lease: lease, grant: grant}
+	e := &Extend{tally: newTally(lease.nodes), lease: lease, grant: grant}
 	e.without(reached)
 	lease.try(grant)
 	return e
@@ -27,27 +27,28 @@ func NewExtend(lease *Lease, grant Grant, reached func(node int) bool) *Extend {
 
 // Vote takes the answer of a node and the identity of the server that gave it
 // ("" where unknown).
-func (e *Extend) Vote(now time.Time, node int, vote Vote, server string) Effects {
-	if vote == Yes && !e.told && e.lease.restoring[node] > 0 {
+func (e *Extend) Vote(clock Clock, node int, vote Vote, server string) Effects {
+	if vote == Yes && !e.told && e.lease.restores(node) {
 		vote = Lost // the old TTL may still arrive behind it, and undo it
 	}
 	if !e.count(node, vote, server) {
 		return Effects{}
 	}
-	return e.judge(now)
+	return e.judge(clock)
 }
 
 // Asked tells that the extend has gone out to every node. Until then it can be done
 // but not fail, so that no old TTL overtakes it.
-func (e *Extend) Asked(now time.Time) Effects {
+func (e *Extend) Asked(clock Clock) Effects {
 	e.asked = true
-	return e.judge(now)
+	return e.judge(clock)
 }
 
-func (e *Extend) judge(now time.Time) Effects {
+func (e *Extend) judge(clock Clock) Effects {
 	if e.told {
 		return Effects{}
 	}
+	now := clock.Now()
 	held, outcome := e.lease.At(now) == Held, e.outcome()
 	switch {
 	case held && outcome == Done && now.Before(e.grant.Deadline()):
@@ -65,10 +66,11 @@ func (e *Extend) judge(now time.Time) Effects {
 }
 
 // Stop gives the extension up, after Asked: the caller did, or the lease is over.
-func (e *Extend) Stop(now time.Time) Effects {
+func (e *Extend) Stop(clock Clock) Effects {
 	if e.told {
 		return Effects{}
 	}
+	now := clock.Now()
 	if e.lease.At(now) != Held {
 		return e.fail(now, TooLate)
 	}
@@ -96,7 +98,7 @@ func (e *Extend) fail(now time.Time, outcome Outcome) Effects {
 	for node := range e.ballots {
 		if said := e.Said(node); said != No && said != Unsent {
 			effects.Restore = append(effects.Restore, node)
-			e.lease.restoring[node]++
+			e.lease.restore(node)
 		}
 	}
 	return effects

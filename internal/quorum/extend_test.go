@@ -182,10 +182,10 @@ func TestExtendGivesTheOldTTLBackWhereOnlyTheNewOneIsUsedUp(t *testing.T) {
 	require.False(t, now.Before(grant.Deadline()))
 
 	e := newExtend(quorum.NewLease(5, granted), grant, everywhere)
-	require.Empty(t, describe(e.Vote(now, 0, quorum.No, "")))
-	require.Empty(t, describe(e.Vote(now, 1, quorum.Yes, "")))
-	require.Empty(t, describe(e.Vote(now, 2, quorum.Yes, "")))
-	require.Equal(t, "restore 1 2 3 4, too late", describe(e.Vote(now, 3, quorum.Yes, "")))
+	require.Empty(t, describe(e.Vote(instant(now), 0, quorum.No, "")))
+	require.Empty(t, describe(e.Vote(instant(now), 1, quorum.Yes, "")))
+	require.Empty(t, describe(e.Vote(instant(now), 2, quorum.Yes, "")))
+	require.Equal(t, "restore 1 2 3 4, too late", describe(e.Vote(instant(now), 3, quorum.Yes, "")))
 }
 
 func everywhere(int) bool { return true }
@@ -194,8 +194,8 @@ func TestExtendGivesBackWhatIsLeftOfTheOldTTL(t *testing.T) {
 	lease := quorum.NewLease(3, granted)
 	e := newExtend(lease, longer, everywhere)
 	now := longer.Start.Add(time.Second)
-	e.Vote(now, 0, quorum.Yes, "")
-	require.Equal(t, 4*time.Second, e.Stop(now).TTL, "10 s that were granted 6 s ago")
+	e.Vote(instant(now), 0, quorum.Yes, "")
+	require.Equal(t, 4*time.Second, e.Stop(instant(now)).TTL, "10 s that were granted 6 s ago")
 }
 
 // The old TTL is the one command that does harm when it arrives late: behind the next
@@ -216,18 +216,18 @@ func TestANodeThatMayStillGetTheOldTTLDoesNotCountForTheNextExtension(t *testing
 		t.Run(name, func(t *testing.T) {
 			lease := quorum.NewLease(3, granted)
 			first := newExtend(lease, longer, everywhere)
-			require.Empty(t, describe(first.Vote(longer.Start, 0, quorum.Yes, "")))
-			require.Empty(t, describe(first.Vote(longer.Start, 1, quorum.Unsent, "")))
-			require.Equal(t, "restore 0, no quorum", describe(first.Vote(longer.Start, 2, quorum.Unsent, "")))
+			require.Empty(t, describe(first.Vote(instant(longer.Start), 0, quorum.Yes, "")))
+			require.Empty(t, describe(first.Vote(instant(longer.Start), 1, quorum.Unsent, "")))
+			require.Equal(t, "restore 0, no quorum", describe(first.Vote(instant(longer.Start), 2, quorum.Unsent, "")))
 			if tt.answer != quorum.Pending {
 				first.Restored(0, tt.answer)
 			}
 			second := newExtend(lease, again, everywhere)
-			require.Empty(t, describe(second.Vote(again.Start, 0, quorum.Yes, "")))
-			effects := second.Vote(again.Start, 1, quorum.Yes, "")
+			require.Empty(t, describe(second.Vote(instant(again.Start), 0, quorum.Yes, "")))
+			effects := second.Vote(instant(again.Start), 1, quorum.Yes, "")
 			if tt.want != "done" {
 				require.Empty(t, describe(effects))
-				effects = second.Vote(again.Start, 2, quorum.Unsent, "")
+				effects = second.Vote(instant(again.Start), 2, quorum.Unsent, "")
 			}
 			require.Equal(t, tt.want, describe(effects))
 		})
@@ -239,7 +239,7 @@ func TestAnExtensionOfALeaseThatIsOverChangesNothing(t *testing.T) {
 		lease := quorum.NewLease(1, granted)
 		e := newExtend(lease, longer, everywhere)
 		lease.End(longer.Start, how)
-		require.Equal(t, "too late", describe(e.Vote(longer.Start, 0, quorum.Yes, "")))
+		require.Equal(t, "too late", describe(e.Vote(instant(longer.Start), 0, quorum.Yes, "")))
 		require.Equal(t, how, lease.At(longer.Start))
 		require.Equal(t, deadline, lease.Deadline())
 	}
@@ -248,23 +248,23 @@ func TestAnExtensionOfALeaseThatIsOverChangesNothing(t *testing.T) {
 // newExtend begins an extension that is on its way to every node.
 func newExtend(lease *quorum.Lease, grant quorum.Grant, reached func(int) bool) *quorum.Extend {
 	e := quorum.NewExtend(lease, grant, reached)
-	e.Asked(grant.Start)
+	e.Asked(instant(grant.Start))
 	return e
 }
 
 // Trap 8: an old TTL that reaches a node before the longer one does not undo it.
 func TestAnExtensionDoesNotFailBeforeItHasGoneOutToEveryNode(t *testing.T) {
 	e := quorum.NewExtend(quorum.NewLease(3, granted), longer, everywhere)
-	require.Empty(t, describe(e.Vote(longer.Start, 0, quorum.Unsent, "")))
-	require.Empty(t, describe(e.Vote(longer.Start, 1, quorum.Unsent, "")))
-	require.Equal(t, "restore 2, no quorum", describe(e.Asked(longer.Start)))
+	require.Empty(t, describe(e.Vote(instant(longer.Start), 0, quorum.Unsent, "")))
+	require.Empty(t, describe(e.Vote(instant(longer.Start), 1, quorum.Unsent, "")))
+	require.Equal(t, "restore 2, no quorum", describe(e.Asked(instant(longer.Start))))
 }
 
 func TestAnExtensionMayBeDoneBeforeItHasGoneOutToEveryNode(t *testing.T) {
 	lease := quorum.NewLease(3, granted)
 	e := quorum.NewExtend(lease, longer, everywhere)
-	require.Empty(t, describe(e.Vote(longer.Start, 0, quorum.Yes, "")))
-	require.Equal(t, "done", describe(e.Vote(longer.Start, 1, quorum.Yes, "")))
-	require.Empty(t, describe(e.Asked(longer.Start)))
+	require.Empty(t, describe(e.Vote(instant(longer.Start), 0, quorum.Yes, "")))
+	require.Equal(t, "done", describe(e.Vote(instant(longer.Start), 1, quorum.Yes, "")))
+	require.Empty(t, describe(e.Asked(instant(longer.Start))))
 	require.Equal(t, longer.Deadline(), lease.Deadline())
 }

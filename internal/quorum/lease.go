@@ -16,17 +16,18 @@ const (
 // Lease is what a won round leaves in the holder's hands: a deadline until which
 // nobody else can hold the lock, while clocks keep within the drift bound.
 type Lease struct {
+	nodes     int
 	grant     Grant
 	longest   time.Duration
 	tried     time.Time // until when some node may keep the key, as far as that was asked for
 	ending    Ending
 	swept     bool
-	restoring []int // restoring[i] counts the old TTLs that may still arrive at node i
+	restoring []int // restoring[i] counts the old TTLs that may still arrive at node i; nil until there is one
 }
 
 // NewLease begins the lease that a won round over n nodes granted.
 func NewLease(n int, grant Grant) *Lease {
-	l := &Lease{grant: grant, restoring: make([]int, n)}
+	l := &Lease{nodes: n, grant: grant}
 	l.try(grant)
 	return l
 }
@@ -90,3 +91,14 @@ func (l *Lease) extend(grant Grant) {
 		l.grant = grant
 	}
 }
+
+// restore notes that an old TTL is sent to a node.
+func (l *Lease) restore(node int) {
+	if l.restoring == nil {
+		l.restoring = make([]int, l.nodes)
+	}
+	l.restoring[node]++
+}
+
+// restores says whether an old TTL may still arrive at a node.
+func (l *Lease) restores(node int) bool { return l.restoring != nil && l.restoring[node] > 0 }

@@ -100,13 +100,13 @@ func TestALeaseIsNeverShortened(t *testing.T) {
 
 // extend has the one node of a lease confirm a grant at once.
 func extend(lease *quorum.Lease, grant quorum.Grant) {
-	newExtend(lease, grant, everywhere).Vote(grant.Start, 0, quorum.Yes, "")
+	newExtend(lease, grant, everywhere).Vote(instant(grant.Start), 0, quorum.Yes, "")
 }
 
 // try has the one node of a lease leave a grant without an answer, and take the old TTL.
 func try(lease *quorum.Lease, grant quorum.Grant) {
 	e := newExtend(lease, grant, everywhere)
-	e.Vote(grant.Start, 0, quorum.Lost, "")
+	e.Vote(instant(grant.Start), 0, quorum.Lost, "")
 	e.Restored(0, quorum.Yes)
 }
 

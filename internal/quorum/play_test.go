@@ -65,8 +65,8 @@ func (e event) String() string {
 }
 
 type machine interface {
-	Vote(now time.Time, node int, vote quorum.Vote, server string) quorum.Effects
-	Stop(now time.Time) quorum.Effects
+	Vote(clock quorum.Clock, node int, vote quorum.Vote, server string) quorum.Effects
+	Stop(clock quorum.Clock) quorum.Effects
 	Said(node int) quorum.Vote
 	Twin(node int) (int, bool)
 }
@@ -74,11 +74,11 @@ type machine interface {
 func feed(m machine, e event) quorum.Effects {
 	switch e.what {
 	case aVote:
-		return m.Vote(e.at, e.node, e.vote, e.server)
+		return m.Vote(instant(e.at), e.node, e.vote, e.server)
 	case aRelease:
 		return m.(*quorum.Acquire).Released(e.node)
 	default:
-		return m.Stop(e.at)
+		return m.Stop(instant(e.at))
 	}
 }
 
@@ -280,8 +280,13 @@ func indexOrder(n int) []int {
 	return nodes
 }
 
-func always(instant time.Time) func(int) time.Time {
-	return func(int) time.Time { return instant }
+// instant is a clock that stands still.
+type instant time.Time
+
+func (i instant) Now() time.Time { return time.Time(i) }
+
+func always(at time.Time) func(int) time.Time {
+	return func(int) time.Time { return at }
 }
 
 // lateFrom is a clock that reaches an instant at a step.

@@ -1,21 +1,25 @@
 // Package quorum decides: it holds the rules of the lock as state machines.
 //
 // An [Acquire], an [Extend] or a [Release] is one command put to N nodes. The
-// caller (the shell) tells it what happens, each event with the time of the lease
-// clock, and carries out the [Effects] that come back. A [Lease] is what a won
-// acquire leaves in the holder's hands.
+// caller (the shell) tells it what happens, each event with the lease clock, and
+// carries out the [Effects] that come back. A [Lease] is what a won acquire leaves in
+// the holder's hands.
 //
 // The shell owes each machine one vote of every node that it asks, within a bounded
 // time, or a Stop.
 //
-// Nothing here does I/O, reads a clock or starts a goroutine, and nothing is safe
-// for concurrent use: the shell serialises the events of one machine.
+// Nothing here does I/O or starts a goroutine, and nothing is safe for concurrent
+// use: the shell serialises the events of one machine.
 package quorum
 
 import (
 	"math"
 	"time"
 )
+
+// Clock is the lease clock. It comes with an event and is read only where the time
+// decides something, which at most votes it does not: a reading is a system call.
+type Clock interface{ Now() time.Time }
 
 // Majority returns how many of n nodes make a majority: n/2 + 1, counted over all
 // nodes that are configured, never over those that answer.

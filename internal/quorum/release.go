@@ -1,7 +1,5 @@
 package quorum
 
-import "time"
-
 // Release gives a lock back on every node that its acquire may have reached. A
 // node that was never reached counts as one that does not hold the key.
 //
@@ -21,11 +19,11 @@ func NewRelease(n int, reached func(node int) bool) *Release {
 }
 
 // Asked tells that the release has gone out to every node: nothing waits for that.
-func (r *Release) Asked(time.Time) Effects { return Effects{} }
+func (r *Release) Asked(Clock) Effects { return Effects{} }
 
 // Vote takes the answer of a node and the identity of the server that gave it
 // ("" where unknown).
-func (r *Release) Vote(_ time.Time, node int, vote Vote, server string) Effects {
+func (r *Release) Vote(_ Clock, node int, vote Vote, server string) Effects {
 	if !r.count(node, vote, server) || r.told {
 		return Effects{}
 	}
@@ -35,7 +33,7 @@ func (r *Release) Vote(_ time.Time, node int, vote Vote, server string) Effects 
 }
 
 // Stop ends the wait of the caller; the release goes on.
-func (r *Release) Stop(time.Time) Effects {
+func (r *Release) Stop(Clock) Effects {
 	if r.told {
 		return Effects{}
 	}

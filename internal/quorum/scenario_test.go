@@ -28,7 +28,7 @@ func play(t *testing.T, m machine, story []step) {
 	for i, s := range story {
 		require.Equal(t, s.effects, describe(feed(m, parse(t, s.event))), "step %d: %s", i+1, s.event)
 	}
-	require.Empty(t, describe(m.Stop(deadline)), "at the end")
+	require.Empty(t, describe(m.Stop(instant(deadline))), "at the end")
 }
 
 func parse(t *testing.T, text string) event {
@@ -181,7 +181,7 @@ func TestAnswersAreKnownByTheirNodeAndNotByTheirTurn(t *testing.T) {
 	for _, order := range orders(indexOrder(5)) {
 		for name, m := range machines(5) {
 			for _, node := range order {
-				m.Vote(inTime, node, votes[node], "")
+				m.Vote(instant(inTime), node, votes[node], "")
 			}
 			for node, vote := range votes {
 				require.Equal(t, vote, m.Said(node), "node %d of a %s, in the order of %v", node, name, order)

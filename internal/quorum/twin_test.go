@@ -61,7 +61,7 @@ func voteAsTwins(t *testing.T, name string, m machine, servers []string, says []
 	yes := 0
 	for _, node := range order {
 		server := servers[node]
-		outcome = max(outcome, m.Vote(inTime, node, says[node], server).Outcome)
+		outcome = max(outcome, m.Vote(instant(inTime), node, says[node], server).Outcome)
 
 		twin, isTwin := m.Twin(node)
 		require.Equal(t, len(speakers[server]) > 0, isTwin, story...)
@@ -85,9 +85,9 @@ func voteAsTwins(t *testing.T, name string, m machine, servers []string, says []
 func TestAServerThatHasNotSpokenForAnotherNodeYetCounts(t *testing.T) {
 	for _, silence := range []quorum.Vote{quorum.Lost, quorum.Refused, quorum.Unsent} {
 		for name, m := range machines(3) {
-			require.Empty(t, describe(m.Vote(inTime, 0, silence, "a")), name)
-			require.Empty(t, describe(m.Vote(inTime, 1, quorum.Yes, "a")), name)
-			require.Equal(t, "done", describe(m.Vote(inTime, 2, quorum.Yes, "b")), name)
+			require.Empty(t, describe(m.Vote(instant(inTime), 0, silence, "a")), name)
+			require.Empty(t, describe(m.Vote(instant(inTime), 1, quorum.Yes, "a")), name)
+			require.Equal(t, "done", describe(m.Vote(instant(inTime), 2, quorum.Yes, "b")), name)
 			_, ok := m.Twin(1)
 			require.False(t, ok, name)
 		}
