@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/lua"
+	"github.com/quorumlock/quorumlock/internal/pipeline"
 )
 
 // Command is one lock command, ready to be sent to any number of nodes. Make one
@@ -28,6 +29,21 @@ const (
 	restore
 	ping
 )
+
+// whenLost says how a command is treated when things go wrong.
+func (k kind) whenLost() pipeline.Kind {
+	switch k {
+	case release:
+		return pipeline.CleanUp
+	case restore:
+		return pipeline.Undo
+	default:
+		return pipeline.Plain
+	}
+}
+
+// newPing makes a command that nobody waits for.
+func newPing() op { return order{cmd: &Command{kind: ping}}.op() }
 
 // Acquire sets key to token with a TTL, if the key does not exist: SET NX PX. The
 // ttl is sent in whole milliseconds, rounded down.

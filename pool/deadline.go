@@ -25,71 +25,22 @@ func (n *Node) armLocked(at time.Time) {
 // oldest answer is overdue for too long.
 func (n *Node) expire() {
 	defer n.expiring.Done()
-	now := time.Now()
 	n.mu.Lock()
 	n.alarm = time.Time{}
-	var notices []notice
-	var next time.Time // when to look again
-	look := func(at time.Time) {
-		if next.IsZero() || at.Before(next) {
-			next = at
-		}
-	}
-	tell := func(o *op, answer Answer, reason error) {
-		if !o.told {
-			o.told = true
-			notices = append(notices, notice{*o, Reply{Answer: answer, Err: reason}})
-		}
-	}
-	for i := range n.sent.all() {
-		if o := &n.sent.all()[i]; now.Before(o.deadline) {
-			look(o.deadline)
-		} else {
-			n.suspect = true
-			if o.cmd.kind != restore {
-				tell(o, Maybe, ErrTimeout)
-			}
-		}
-	}
-	unsent := ErrTimeout
-	if n.link == nil && n.down != nil {
-		unsent = n.down
-	}
-	n.queue.keep(func(o *op) bool {
-		switch {
-		case now.Before(o.deadline):
-			look(o.deadline)
-			return true
-		case o.cmd.kind == release: // something of ours may be on the server
-			tell(o, Maybe, unsent)
-			if n.link == nil {
-				n.owed.push(*o)
-			}
-			return n.link != nil
-		default:
-			tell(o, Unsent, unsent)
-			return false
-		}
-	})
-	if n.link == nil && n.down == nil && len(notices) > 0 {
-		n.down = &ConnectError{Err: ErrTimeout}
+	notices, cut, next := n.commands.Expire(time.Now())
+	if len(notices) > 0 {
+		n.commands.Blame(&ConnectError{Err: ErrTimeout})
 	}
 	var stuck *link
-	if n.sent.len() > 0 && n.link != nil && !n.link.doomed {
-		limit := n.sent.all()[0].deadline.Add(n.opts.maxOverdue)
-		if !now.Before(limit) {
-			stuck = n.link
-			stuck.doomed = true
-			stuck.cutting.Add(1)
-		} else {
-			look(limit)
-		}
+	if cut {
+		stuck = n.link
+		stuck.cutting.Add(1)
 	}
 	if !next.IsZero() {
 		n.armLocked(next)
 	}
 	n.mu.Unlock()
-	deliver(notices)
+	tell(notices)
 	if stuck != nil {
 		stuck.wire.cut()
 		stuck.cutting.Done()

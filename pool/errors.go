@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/internal/pipeline"
 )
 
 // Reasons why a node did not say yes. They reach callers as the Err of a [Reply].
@@ -15,15 +17,15 @@ var (
 	// ErrAbsent: the key is not there.
 	ErrAbsent = errors.New("the key is not there")
 	// ErrTimeout: no answer within the node timeout.
-	ErrTimeout = errors.New("no answer in time")
+	ErrTimeout = pipeline.ErrTimeout
 	// ErrSuspended: the node owes older answers that are overdue, so it was not asked.
-	ErrSuspended = errors.New("not asked: older answers are overdue")
+	ErrSuspended = pipeline.ErrSuspended
 	// ErrBusy: so many commands are under way on the node that it was not asked.
-	ErrBusy = errors.New("not asked: too many commands under way")
+	ErrBusy = pipeline.ErrBusy
 	// ErrBroken: the connection broke before the answer came.
-	ErrBroken = errors.New("connection broken before the answer")
+	ErrBroken = pipeline.ErrBroken
 	// ErrClosed: the node has been closed.
-	ErrClosed = errors.New("node is closed")
+	ErrClosed = pipeline.ErrClosed
 	// ErrProtocol: what came back is not an answer that Redis gives to the command.
 	ErrProtocol = errors.New("not an answer of Redis")
 )

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"time"
@@ -31,7 +30,6 @@ func (n *Node) keep() {
 		l, err := n.connect(last)
 		connected := time.Now()
 		if err == nil {
-			last.settle(l.fenced)
 			last = n.serve(l)
 		} else if !n.closing() {
 			n.failed(err)
@@ -50,15 +48,9 @@ func (n *Node) keep() {
 	if n.timer != nil && n.timer.Stop() {
 		n.expiring.Done()
 	}
-	var notices []notice
-	for n.queue.len() > 0 {
-		if o := n.queue.pop(); !o.told {
-			notices = append(notices, notice{o, Reply{Answer: Unsent, Err: ErrClosed}})
-		}
-	}
+	notices := n.commands.End()
 	n.mu.Unlock()
-	deliver(notices)
-	last.settle(false)
+	tell(notices)
 	n.expiring.Wait()
 }
 
@@ -81,41 +73,23 @@ func (n *Node) rest(d time.Duration) {
 	}
 }
 
-// failed ends what waits for a connection that did not come about. Releases stay
-// for as long as they are owed.
+// failed ends what waits for a connection that did not come about.
 func (n *Node) failed(err error) {
 	n.mu.Lock()
-	n.down = err
-	var notices []notice
-	for n.queue.len() > 0 {
-		o, answer := n.queue.pop(), Unsent
-		if o.cmd.kind == release {
-			answer = Maybe
-		}
-		if !o.told {
-			o.told = true
-			notices = append(notices, notice{o, Reply{Answer: answer, Err: err}})
-		}
-		if o.cmd.kind == release {
-			n.owed.push(o)
-		}
-	}
-	now := time.Now()
-	n.owed.keep(func(o *op) bool { return o.worthwhile(now) })
+	notices := n.commands.Failed(time.Now(), err)
 	n.mu.Unlock()
-	deliver(notices)
+	tell(notices)
 }
 
 // serve runs a connection until it breaks or the node is closed. It returns the
 // link if answers are missing on it.
 func (n *Node) serve(l *link) (unfinished *link) {
 	n.mu.Lock()
-	n.link, n.down = l, nil
-	for n.queue.len() > 0 {
-		n.owed.push(n.queue.pop())
-	}
-	n.queue, n.owed = n.owed, n.queue
+	notices := n.commands.Settled(l.fenced)
+	n.commands.Connected()
+	n.link = l
 	n.mu.Unlock()
+	tell(notices)
 	go l.read(n)
 	// The end of the node cuts the link from outside: the keeper may be in a write that hangs.
 	l.cutting.Add(1)
@@ -162,14 +136,15 @@ func (n *Node) take(l *link) bool {
 	defer n.mu.Unlock()
 	clear(l.batch)
 	l.batch = l.batch[:0]
-	for n.queue.len() > 0 && len(l.batch) < batchSize {
-		o := n.queue.pop()
-		if o.told { // an owed release: its answer is due from now
-			o.deadline = time.Now().Add(n.opts.timeout)
-			n.armLocked(o.deadline)
+	for len(l.batch) < batchSize {
+		o, owed, ok := n.commands.Take(time.Now)
+		if !ok {
+			break
 		}
-		n.sent.push(o)
-		l.batch = append(l.batch, sending{o.cmd, o.evaluate || l.teaches(o.cmd)})
+		if owed {
+			n.armLocked(time.Now().Add(n.opts.timeout))
+		}
+		l.batch = append(l.batch, sending{o.Item.cmd, o.Again || l.teaches(o.Item.cmd)})
 	}
 	return len(l.batch) > 0
 }
@@ -178,43 +153,26 @@ func (n *Node) take(l *link) bool {
 func (n *Node) ping() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.sent.len()+n.queue.len() == 0 {
-		o := op{cmd: &Command{kind: ping}, deadline: time.Now().Add(n.opts.timeout)}
-		n.queue.push(o)
-		n.armLocked(o.deadline)
+	if n.commands.Idle() {
+		now := time.Now()
+		if _, err := n.commands.Send(now, newPing()); err == nil {
+			n.armLocked(now.Add(n.opts.timeout))
+		}
 	}
 }
 
-// retire ends a link whose reader has ended. What was sent and not answered is
-// lost, but for the releases: those are owed, and go first on the next link. The
-// restores are in limbo until that link is there.
+// retire ends a link whose reader has ended. It returns the link if answers are missing
+// on it.
 func (n *Node) retire(l *link) (unfinished *link) {
 	n.mu.Lock()
-	n.link, n.suspect = nil, false
-	if n.sent.len() > 0 {
-		unfinished = l
-	}
-	reason := ErrBroken
-	if l.err != nil {
-		reason = fmt.Errorf("%w: %w", ErrBroken, l.err)
-	}
-	now := time.Now()
-	var notices []notice
-	for n.sent.len() > 0 {
-		o := n.sent.pop()
-		if o.cmd.kind == restore {
-			l.limbo = append(l.limbo, o)
-		} else if !o.told {
-			o.told = true
-			notices = append(notices, notice{o, Reply{Answer: Maybe, Err: reason}})
-		}
-		if o.cmd.kind == release && o.worthwhile(now) {
-			n.owed.push(o)
-		}
-	}
+	n.link = nil
+	notices, missing := n.commands.Broken(time.Now(), l.err)
 	n.mu.Unlock()
-	deliver(notices)
+	tell(notices)
 	l.cutting.Wait()
 	_ = l.conn.Close()
-	return unfinished
+	if missing {
+		return l
+	}
+	return nil
 }

@@ -21,8 +21,6 @@ type link struct {
 	taught  []*lua.Script  // scripts whose source has been sent
 	served  bool           // an answer has come; for the reader, then for the keeper
 	cutting sync.WaitGroup // calls of cut: the connection is not returned to its pool under them
-	doomed  bool           // it is being cut, as its oldest answer was overdue for too long
-	limbo   []op           // restores that were not answered when the link broke
 	fenced  bool           // the link before has been ended on the server
 	broken  chan struct{}  // closed when the reader has ended
 	err     error          // why the connection broke, once broken is closed; nil if it did not, or was cut
@@ -38,22 +36,6 @@ func (l *link) teaches(cmd *Command) bool {
 	}
 	l.taught = append(l.taught, cmd.script)
 	return true
-}
-
-// settle answers what is in limbo: ended says that the server will not read anything
-// more from this link. A nil link has nothing in limbo.
-func (l *link) settle(ended bool) {
-	if l == nil {
-		return
-	}
-	reply := Reply{Answer: Maybe, Err: ErrBroken}
-	if ended {
-		reply.Answer = No
-	}
-	for _, o := range l.limbo {
-		notice{o, reply}.deliver()
-	}
-	l.limbo = nil
 }
 
 // over says whether the reader has ended.

@@ -6,15 +6,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-)
 
-const (
-	// maxUnderWay bounds the commands that are queued or unanswered on a node. Above
-	// it the node is not asked (ErrBusy), whatever it is that it does with its time.
-	maxUnderWay = 4096
-	// maxCleanUp is the bound for clean-up, which is taken on for longer: what is
-	// not cleaned up stays until its TTL.
-	maxCleanUp = 4 * maxUnderWay
+	"github.com/quorumlock/quorumlock/internal/pipeline"
 )
 
 // Node is one independent Redis server, spoken to over one pipelined connection.
@@ -31,66 +24,52 @@ type Node struct {
 	wake   chan struct{} // for the keeper: something was queued, or the node was closed
 	done   chan struct{} // closed when the keeper has ended
 
-	mu      sync.Mutex
-	owed    fifo[op] // releases that were told and not delivered: they go first on the next link
-	queue   fifo[op] // not written yet
-	sent    fifo[op] // written and not answered
-	link    *link    // nil while there is no connection
-	down    error    // why there is no connection; nil while connected or trying for the first time
-	suspect bool     // an answer is overdue
-	started bool     // the keeper runs
-	closed  bool
-	timer   *time.Timer
-	alarm   time.Time // when timer fires; zero if it does not
+	mu       sync.Mutex
+	commands *pipeline.Pipeline[order]
+	link     *link // nil while there is no connection
+	started  bool  // the keeper runs
+	closed   bool
+	timer    *time.Timer
+	alarm    time.Time // when timer fires; zero if it does not
 
 	expiring sync.WaitGroup // calls of expire that the timer has begun or will begin
 }
 
-// op is one command under way.
-type op struct {
-	cmd      *Command
-	to       Receiver
-	node     int
-	deadline time.Time
-	told     bool      // the receiver has its reply: what comes now is swallowed
-	evaluate bool      // the server does not know the script: send its source
-	until    time.Time // for a release that is owed: when it is pointless to send it
+// order is a command and who wants to know how it ends.
+type order struct {
+	cmd  *Command
+	to   Receiver // nil: nobody
+	node int
 }
 
-// worthwhile says whether a release that could not be delivered can still change
-// anything. The time that it is owed begins when this is first asked.
-func (o *op) worthwhile(now time.Time) bool {
-	if o.until.IsZero() {
-		o.until = now.Add(o.cmd.owed)
-	}
-	return now.Before(o.until)
-}
-
-// notice is a reply on its way to its receiver, once the mutex is released.
-type notice struct {
-	op    op
-	reply Reply
-}
-
-func (n notice) deliver() {
-	if n.op.to != nil {
-		n.op.to.Reply(n.op.node, n.op.cmd, n.reply)
+func (o order) end(reply Reply) {
+	if o.to != nil {
+		o.to.Reply(o.node, o.cmd, reply)
 	}
 }
 
-func deliver(notices []notice) {
+// op is a command as the pipeline takes it.
+type op = pipeline.Op[order]
+
+func (o order) op() op { return op{Item: o, Kind: o.cmd.kind.whenLost(), Owed: o.cmd.owed} }
+
+// tell ends the commands that were not answered; not under the mutex.
+func tell(notices []pipeline.Notice[order]) {
 	for _, n := range notices {
-		n.deliver()
+		n.Item.end(Reply{Answer: fates[n.Fate], Err: n.Err})
 	}
 }
+
+var fates = [...]Answer{pipeline.Unsent: Unsent, pipeline.Maybe: Maybe, pipeline.Undone: No}
 
 func newNode(addr string, pool *redis.Pool, own bool, opts options) *Node {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Node{
 		addr: addr, pool: pool, own: own, opts: opts,
 		ctx: ctx, cancel: cancel,
-		wake: make(chan struct{}, 1),
-		done: make(chan struct{}),
+		commands: pipeline.New[order](opts.timeout, opts.maxOverdue),
+		wake:     make(chan struct{}, 1),
+		done:     make(chan struct{}),
 	}
 }
 
@@ -110,48 +89,23 @@ func (n *Node) Timeout() time.Duration { return n.opts.timeout }
 // answered or no longer owed. Any other command that could not be written in time
 // is not written at all.
 func (n *Node) Send(cmd *Command, to Receiver, node int) {
-	o := op{cmd: cmd, to: to, node: node, deadline: time.Now().Add(n.opts.timeout)}
+	o, now := order{cmd, to, node}, time.Now()
 	n.mu.Lock()
-	if err := n.refusalLocked(cmd); err != nil {
+	first, err := n.commands.Send(now, o.op())
+	if err != nil {
 		n.mu.Unlock()
-		notice{o, Reply{Answer: Unsent, Err: err}}.deliver()
+		o.end(Reply{Answer: Unsent, Err: err})
 		return
 	}
 	if !n.started {
 		n.started = true
 		go n.keep()
 	}
-	n.queue.push(o)
-	n.armLocked(o.deadline)
-	first := n.queue.len() == 1
+	n.armLocked(now.Add(n.opts.timeout))
 	n.mu.Unlock()
 	if first { // else the keeper has been told
 		n.rouse()
 	}
-}
-
-// refusalLocked says why a command is not even queued.
-func (n *Node) refusalLocked(cmd *Command) error {
-	underWay := n.owed.len() + n.queue.len() + n.sent.len()
-	switch {
-	case n.closed:
-		return ErrClosed
-	case n.cleansUp(cmd) && underWay < maxCleanUp:
-		return nil
-	case n.suspect:
-		return ErrSuspended
-	case n.link == nil && n.down != nil:
-		return n.down
-	case underWay >= maxUnderWay:
-		return ErrBusy
-	}
-	return nil
-}
-
-// cleansUp says whether a command has to follow what is on its way to the server, and
-// so is taken on while that does not answer.
-func (n *Node) cleansUp(cmd *Command) bool {
-	return cmd.kind == release || cmd.kind == restore && n.link != nil
 }
 
 // rouse wakes the keeper.
@@ -162,33 +116,31 @@ func (n *Node) rouse() {
 	}
 }
 
-// answered takes the next reply of the link: it belongs to the oldest command
-// that was sent. It returns false if there is none, or if the node is closed and
-// this was the last.
+// answered hands the next reply of the link to whoever it is for. It returns false
+// if there is nobody, or if the node is closed and this was the last.
 func (n *Node) answered(l *link, value any, err error) bool {
 	n.mu.Lock()
-	if n.sent.len() == 0 {
+	o, told, ok := n.commands.Answered()
+	if !ok {
 		n.mu.Unlock()
 		l.wire.cut() // an answer to no question: what follows could not be told apart
 		return false
 	}
-	n.suspect, l.served = false, true
-	o := n.sent.pop()
-	if o.cmd.script != nil && !o.evaluate && err != nil && unknownScript(err) {
-		if !o.told || o.cmd.kind == release {
-			o.evaluate = true
-			n.queue.push(o)
+	l.served = true
+	cmd := o.Item.cmd
+	if cmd.script != nil && !o.Again && err != nil && unknownScript(err) {
+		if n.commands.Repeat(o) {
 			n.rouse()
 		}
 		n.mu.Unlock()
 		return true
 	}
-	more := !n.closed || n.queue.len()+n.sent.len() > 0
+	more := !n.closed || !n.commands.Idle()
 	n.mu.Unlock()
-	if !o.told {
-		reply := classify(o.cmd.kind, value, err)
+	if !told {
+		reply := classify(cmd.kind, value, err)
 		reply.Server = l.server
-		notice{o, reply}.deliver()
+		o.Item.end(reply)
 	}
 	return more
 }
@@ -203,9 +155,8 @@ func (n *Node) Close() error {
 	n.mu.Lock()
 	first, started := !n.closed, n.started
 	n.closed = true
-	if first && started {
-		// The reader ends with the answer to the last command.
-		n.queue.push(op{cmd: &Command{kind: ping}, deadline: time.Now().Add(n.opts.timeout)})
+	if first {
+		n.commands.Close(time.Now(), newPing()) // the reader ends with its answer
 	}
 	n.mu.Unlock()
 	if started {

@@ -26,9 +26,7 @@ type Lock struct {
 	timer clock.Timer
 }
 
-func newLock(r *round, grant quorum.Grant) *Lock {
-	return &Lock{round: r, lease: quorum.NewLease(len(r.locker.nodes), grant)}
-}
+func newLock(r *round) *Lock { return &Lock{round: r, lease: r.acquire.Lease()} }
 
 // Name returns the name that the lock was taken under, without the key prefix.
 func (k *Lock) Name() string { return k.round.req.name }

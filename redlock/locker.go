@@ -174,7 +174,7 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 	}
 	switch outcome := r.wait(ctx); {
 	case outcome == quorum.Done:
-		return newLock(r, grant), nil
+		return newLock(r), nil
 	case l.closing.Err() != nil:
 		return nil, ErrClosed
 	case ctx.Err() != nil:

@@ -78,6 +78,9 @@ func (a *Acquire) Released(node int) Effects {
 	return Effects{}
 }
 
+// Lease begins the lease of a round that is won.
+func (a *Acquire) Lease() *Lease { return NewLease(len(a.ballots), a.grant) }
+
 // Stop ends the wait of the caller, after Asked: it gave up, or the node timeout is
 // over. A round that is still open is lost by it.
 func (a *Acquire) Stop(Clock) Effects {

@@ -1,4 +1,4 @@
-package pool
+package pipeline
 
 // fifo is a queue whose oldest element is the first. The zero value is empty.
 type fifo[T any] struct {
