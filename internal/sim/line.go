@@ -1,0 +1,196 @@
+package sim
+
+import (
+	"errors"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/pipeline"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+const (
+	nodeTimeout = 50 * time.Millisecond
+	maxOverdue  = 200 * time.Millisecond
+	dialTimeout = 100 * time.Millisecond
+	minPause    = 5 * time.Millisecond
+	maxPause    = 100 * time.Millisecond
+)
+
+// order is a command of a round, for the pipeline.
+type order struct {
+	cmd   command
+	round *round // nil: nobody cares how it ends
+	node  int
+}
+
+// line is a client's side of a node: it carries out what the pipeline decides, as
+// package pool does with sockets and goroutines.
+type line struct {
+	world    *world
+	client   *client
+	server   *server
+	number   int
+	commands *pipeline.Pipeline[order]
+	conn     *conn   // nil while there is none
+	last     *conn   // the one before, if it broke with answers missing
+	conns    []*conn // all that the server may still read from
+	made     int     // connections, for their numbers
+	pause    time.Duration
+	writing  bool          // a write is about to happen
+	blocked  time.Duration // until when nothing gets through
+	alarm    time.Time     // of the client's mono: when to look for what has expired; zero: not
+}
+
+var errUnreachable = errors.New("unreachable")
+
+// send puts a command to the node.
+func (l *line) send(o order) {
+	now := l.client.mono.Now()
+	o.cmd.sent = l.world.now
+	op := pipeline.Op[order]{Item: o, Kind: whenLost[o.cmd.verb], Owed: time.Duration(o.cmd.ttl) * time.Millisecond}
+	if _, err := l.commands.Send(now, op); err != nil {
+		o.end(quorum.Unsent)
+		return
+	}
+	l.arm(now.Add(nodeTimeout))
+	l.rouse()
+}
+
+var whenLost = [...]pipeline.Kind{
+	acquire: pipeline.Plain, release: pipeline.CleanUp, extend: pipeline.Plain, restore: pipeline.Undo,
+}
+
+func (o order) end(vote quorum.Vote) {
+	if o.round != nil {
+		o.round.reply(o.node, o.cmd.verb, vote)
+	}
+}
+
+// tell ends the commands that were not answered.
+func (l *line) tell(notices []pipeline.Notice[order]) {
+	for _, n := range notices {
+		n.Item.end(fates[n.Fate])
+	}
+}
+
+var fates = [...]quorum.Vote{pipeline.Unsent: quorum.Unsent, pipeline.Maybe: quorum.Lost, pipeline.Undone: quorum.No}
+
+// rouse has what is queued written in a moment.
+func (l *line) rouse() {
+	if l.conn == nil || l.writing {
+		return
+	}
+	l.writing = true
+	l.client.after(time.Duration(l.world.chance(l.client.number, l.number, l.made, int(l.world.now))%20)*time.Microsecond, func() {
+		l.writing = false
+		l.write()
+	})
+}
+
+func (l *line) write() {
+	for l.conn != nil {
+		o, owed, ok := l.commands.Take(l.client.mono.Now)
+		if !ok {
+			return
+		}
+		if owed {
+			l.arm(l.client.mono.Now().Add(nodeTimeout))
+		}
+		c := l.conn
+		c.send(message{cmd: o.Item.cmd, done: func(r reply) { l.answered(c, r) }})
+	}
+}
+
+func (l *line) answered(c *conn, r reply) {
+	if c != l.conn {
+		return
+	}
+	o, told, ok := l.commands.Answered()
+	if !ok {
+		l.world.violate("answers and questions stay in step", "client %d got an answer of node %d to no question", l.client.number, l.number)
+		return
+	}
+	if told {
+		return
+	}
+	vote := quorum.No
+	if r == 1 {
+		vote = quorum.Yes
+	}
+	o.Item.end(vote)
+}
+
+// connect tries to make a connection. In a frozen server the kernel accepts it, but
+// nobody says hello.
+func (l *line) connect() {
+	w := l.world
+	l.made++
+	c := &conn{world: w, line: l, client: l.client, server: l.server, number: l.made, blocked: l.blocked}
+	l.conns = append(l.conns, c)
+	greeted := false
+	c.send(message{greets: true, kill: l.last, done: func(r reply) {
+		greeted = true
+		l.connected(c, r == 1)
+	}})
+	l.client.after(dialTimeout, func() {
+		if !greeted {
+			c.cut = true
+			l.failed()
+		}
+	})
+}
+
+func (l *line) connected(c *conn, fenced bool) {
+	l.tell(l.commands.Settled(fenced))
+	l.commands.Connected()
+	l.conn, l.last, l.pause = c, nil, minPause
+	l.rouse()
+}
+
+func (l *line) failed() {
+	l.tell(l.commands.Failed(l.client.mono.Now(), errUnreachable))
+	l.pause = min(2*l.pause, maxPause)
+	l.client.after(l.pause, l.connect)
+}
+
+// broken ends a connection at the client.
+func (l *line) broken(c *conn) {
+	if c != l.conn {
+		return
+	}
+	l.conn = nil
+	notices, unfinished := l.commands.Broken(l.client.mono.Now(), errUnreachable)
+	if unfinished {
+		l.last = c
+	}
+	l.tell(notices)
+	l.client.after(0, l.connect)
+}
+
+// arm has expire called at a time of the client's mono.
+func (l *line) arm(at time.Time) {
+	if !l.alarm.IsZero() && !at.Before(l.alarm) {
+		return
+	}
+	l.alarm = at
+	l.client.afterClock(&l.client.mono, at, func() {
+		if l.alarm.Equal(at) {
+			l.alarm = time.Time{}
+			l.expire()
+		}
+	})
+}
+
+func (l *line) expire() {
+	notices, cut, next := l.commands.Expire(l.client.mono.Now())
+	if len(notices) > 0 {
+		l.commands.Blame(errUnreachable)
+	}
+	if !next.IsZero() {
+		l.arm(next)
+	}
+	l.tell(notices)
+	if cut && l.conn != nil {
+		l.conn.breakOff(0)
+	}
+}

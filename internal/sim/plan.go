@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// Plan is everything that happens in a run, but for what the protocol itself does:
+// who calls what when, and what goes wrong where. A seed makes a plan, and a plan always
+// runs the same way.
+type Plan struct {
+	Seed    uint64
+	Nodes   int
+	Clients int
+	Names   int
+	// Rates[i] is how fast the clock of machine i runs, 1 being true time: the nodes
+	// first, then the clients. All are within what the drift allowance covers.
+	Rates []float64
+	// Durable nodes keep their keys through a crash. If none crashes, or all are
+	// durable, no lock may ever be handed out twice.
+	Durable bool
+	// Fencing nodes permit CLIENT KILL, which ends what is left of a broken connection.
+	Fencing bool
+	Steps   []Step
+}
+
+// Step is one thing that is done at a time of the plan. Where it does not apply (an
+// unlock by who holds nothing, say) nothing happens.
+type Step struct {
+	At     time.Duration
+	Kind   StepKind
+	Client int
+	Node   int
+	Name   int
+	TTL    time.Duration // of an acquire or extend
+	For    time.Duration // how long a fault lasts
+	Lose   float64       // share of what is on its way that a cut loses, see cut
+}
+
+// StepKind is what a step does.
+type StepKind uint8
+
+// The kinds.
+const (
+	Acquire StepKind = iota
+	Extend
+	Unlock
+	Cancel    // the context of the call under way ends
+	Pause     // a client stands still: garbage collection, SIGSTOP, a suspended machine
+	Jump      // a client's clock leaps forward
+	Die       // a client's process ends without a word
+	Freeze    // a node stands still, and goes on with what has arrived
+	Crash     // a node's process ends and comes back
+	Cut       // the connection between a client and a node breaks
+	Partition // nothing gets through between a client and a node
+	numKinds
+)
+
+var kindNames = [numKinds]string{
+	"acquire", "extend", "unlock", "cancel", "pause", "jump", "die", "freeze", "crash", "cut", "partition",
+}
+
+func (k StepKind) String() string { return kindNames[k] }
+
+func (s Step) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v", s.Kind)
+	switch s.Kind {
+	case Acquire:
+		fmt.Fprintf(&b, " lock-%d for %v", s.Name, s.TTL)
+	case Extend:
+		fmt.Fprintf(&b, " by %v", s.TTL)
+	case Pause, Partition, Freeze, Crash, Jump:
+		fmt.Fprintf(&b, " for %v", s.For)
+	case Cut:
+		fmt.Fprintf(&b, ", losing %.0f %% of what is on its way", 100*s.Lose)
+	}
+	return b.String()
+}
+
+// drift is the library's default allowance, and rateBound the most that a clock may be
+// off for it to hold between any two machines.
+const (
+	driftFactor = 0.01
+	driftFloor  = 2 * time.Millisecond
+	rateBound   = driftFactor / 2
+)
+
+// NewPlan makes the plan of a seed.
+func NewPlan(seed uint64) Plan {
+	r := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
+	p := Plan{
+		Seed:    seed,
+		Nodes:   []int{1, 3, 3, 4, 5, 5, 7}[r.IntN(7)],
+		Clients: 2 + r.IntN(2),
+		Names:   1 + r.IntN(8)/7,
+		Durable: r.IntN(4) > 0,
+		Fencing: r.IntN(8) > 0,
+	}
+	for range p.Nodes + p.Clients {
+		p.Rates = append(p.Rates, clockRate(r))
+	}
+	// Long locks show what is left behind, short ones what ends too late.
+	ttls := []time.Duration{time.Hour, time.Hour, 300 * time.Millisecond, time.Second, 10 * time.Second}
+	ttl := ttls[r.IntN(len(ttls))]
+	horizon := []time.Duration{200 * time.Millisecond, time.Second, 3 * time.Second}[r.IntN(3)]
+	faults := r.IntN(4) // 0: none
+	for range 6 + r.IntN(20) {
+		p.Steps = append(p.Steps, randomStep(r, p, ttl, horizon, faults))
+	}
+	// Things that happen at once are where the traps are.
+	for i := range p.Steps {
+		if i > 0 && r.IntN(3) == 0 {
+			p.Steps[i].At = p.Steps[r.IntN(i)].At + time.Duration(r.IntN(1000))*time.Microsecond
+		}
+	}
+	return p
+}
+
+// clockRate is at one of its bounds as often as not: that is where the allowance is
+// used up.
+func clockRate(r *rand.Rand) float64 {
+	switch r.IntN(4) {
+	case 0:
+		return 1 - rateBound
+	case 1:
+		return 1 + rateBound
+	default:
+		return 1 - rateBound + 2*rateBound*r.Float64()
+	}
+}
+
+func randomStep(r *rand.Rand, p Plan, ttl, horizon time.Duration, faults int) Step {
+	s := Step{
+		At:     time.Duration(r.Int64N(int64(horizon))),
+		Client: r.IntN(p.Clients),
+		Node:   r.IntN(p.Nodes),
+		Name:   r.IntN(p.Names),
+		TTL:    ttl + time.Duration(r.IntN(3))*ttl/4,
+		Lose:   []float64{0, 0.5, 1}[r.IntN(3)],
+	}
+	calls := []StepKind{Acquire, Acquire, Acquire, Acquire, Extend, Extend, Unlock, Unlock, Unlock, Cancel}
+	troubles := []StepKind{Pause, Jump, Die, Freeze, Freeze, Crash, Cut, Cut, Cut, Partition, Partition}
+	if r.IntN(6) < faults {
+		s.Kind = troubles[r.IntN(len(troubles))]
+	} else {
+		s.Kind = calls[r.IntN(len(calls))]
+	}
+	// From below a round trip to above every timeout.
+	s.For = time.Duration(float64(200*time.Microsecond) * exp2(r.Float64()*14))
+	return s
+}
+
+func exp2(x float64) float64 {
+	v := 1.0
+	for ; x >= 1; x-- {
+		v *= 2
+	}
+	return v * (1 + x)
+}

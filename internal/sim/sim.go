@@ -1,0 +1,102 @@
+// Package sim lets the protocol run against an adversary: the decisions of
+// internal/quorum and internal/pipeline, as programs run them, between simulated clients,
+// connections and nodes in simulated time.
+//
+// A run is one [Plan]. Everything in it happens on one goroutine, in an order that the
+// plan fixes: the same plan always runs the same way.
+package sim
+
+import "time"
+
+// settleTime is how long the world has, after the last step and with all faults
+// gone, to come to rest: above every timeout and pause.
+const settleTime = 2 * time.Second
+
+// Run carries out a plan and returns the first promise that was broken, or nil.
+func Run(p Plan) *Violation { return run(p, nil) }
+
+// Story carries out a plan and returns what happened, line by line.
+func Story(p Plan) []string {
+	var story []string
+	run(p, &story)
+	return story
+}
+
+func run(p Plan, story *[]string) *Violation {
+	w := &world{plan: p, story: story}
+	servers := make([]*server, p.Nodes)
+	for i := range servers {
+		servers[i] = &server{world: w, number: i, up: true, clock: clock{world: w, rate: p.Rates[i]}, keyspace: keyspace{map[string]entry{}}}
+		// Nodes do not agree on the time.
+		servers[i].clock.leapt = time.Duration(w.chance(i, 5) % uint64(time.Hour))
+	}
+	clients := make([]*client, p.Clients)
+	for i := range clients {
+		clients[i] = newClient(w, i, p.Rates[p.Nodes+i], servers)
+	}
+	w.servers, w.clients = servers, clients
+
+	var last time.Duration
+	for _, s := range p.Steps {
+		// Connections are made first.
+		at := warmUp + s.At
+		last = max(last, at+s.For)
+		w.at(at, func() { w.step(s) })
+	}
+	w.run(last)
+	w.run(last + settleTime)
+	if w.failed == nil {
+		w.checkRest()
+	}
+	w.resting = true
+	w.run(w.now + 3*time.Hour) // until the last lease is over
+	return w.failed
+}
+
+const warmUp = 10 * time.Millisecond
+
+// step does what a step of the plan says.
+func (w *world) step(s Step) {
+	c, n := w.clients[s.Client], w.servers[s.Node]
+	l := c.lines[s.Node]
+	switch s.Kind {
+	case Acquire:
+		c.do(func() { c.acquire(s.Name, s.TTL) })
+	case Extend:
+		c.do(func() { c.extend(s.TTL) })
+	case Unlock:
+		c.do(c.unlock)
+	case Cancel:
+		c.do(c.cancel)
+	case Pause:
+		w.tell("client %d stands still for %v", c.number, s.For)
+		c.pause(s.For)
+	case Jump:
+		w.tell("the clock of client %d leaps by %v", c.number, s.For)
+		c.clock.leapt += s.For
+	case Die:
+		w.tell("client %d dies", c.number)
+		c.die()
+	case Freeze:
+		w.tell("node %d stands still for %v", n.number, s.For)
+		n.freeze(s.For)
+	case Crash:
+		w.tell("node %d crashes for %v", n.number, s.For)
+		w.amnesia = w.amnesia || !w.plan.Durable
+		var lines []*line
+		for _, c := range w.clients {
+			lines = append(lines, c.lines[s.Node])
+		}
+		n.crash(s.For, w.plan.Durable, lines)
+	case Cut:
+		if l.conn != nil {
+			l.conn.breakOff(s.Lose)
+		}
+	case Partition:
+		w.tell("nothing gets through between client %d and node %d for %v", c.number, n.number, s.For)
+		for _, conn := range l.conns {
+			conn.blocked = max(conn.blocked, w.now+s.For)
+		}
+		l.blocked = max(l.blocked, w.now+s.For)
+	}
+}

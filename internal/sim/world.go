@@ -1,0 +1,137 @@
+package sim
+
+import (
+	"container/heap"
+	"fmt"
+	"time"
+)
+
+// world is true time and what happens in it.
+type world struct {
+	plan   Plan
+	now    time.Duration // true time since the run began
+	events events
+	seq    int
+	story  *[]string // nil: not told
+	failed *Violation
+
+	servers []*server
+	clients []*client
+	amnesia bool // a node has forgotten locks
+	resting bool // all faults are gone
+}
+
+// Violation is a broken promise.
+type Violation struct {
+	At   time.Duration
+	What string // the promise, the same for every run that breaks it
+	How  string
+}
+
+func (v *Violation) Error() string { return fmt.Sprintf("%s: %s", v.What, v.How) }
+
+// violate notes the first broken promise; the run ends there.
+func (w *world) violate(what, how string, args ...any) {
+	if w.failed == nil {
+		w.failed = &Violation{w.now, what, fmt.Sprintf(how, args...)}
+		w.tell("VIOLATION: %v", w.failed)
+	}
+}
+
+// tell adds a line to the story, if there is one.
+func (w *world) tell(format string, args ...any) {
+	if w.story != nil {
+		*w.story = append(*w.story, fmt.Sprintf("%10.3f ms  ", float64(w.now)/float64(time.Millisecond))+fmt.Sprintf(format, args...))
+	}
+}
+
+// event is something that happens at an instant. What was scheduled first for it
+// happens first.
+type event struct {
+	at  time.Duration
+	seq int
+	do  func()
+}
+
+type events []event
+
+func (e events) Len() int      { return len(e) }
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e events) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].seq < e[j].seq
+}
+func (e *events) Push(x any) { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	(*e)[len(*e)-1] = event{}
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+// at schedules something; what lies in the past happens now.
+func (w *world) at(when time.Duration, do func()) {
+	w.seq++
+	heap.Push(&w.events, event{max(when, w.now), w.seq, do})
+}
+
+func (w *world) after(d time.Duration, do func()) { w.at(w.now+d, do) }
+
+// run lets everything happen until an instant.
+func (w *world) run(until time.Duration) {
+	for len(w.events) > 0 && w.events[0].at <= until && w.failed == nil {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		e.do()
+	}
+	w.now = max(w.now, until)
+}
+
+// chance is a number that depends on nothing but the seed and what it is for: leaving a
+// step out of a plan leaves the chances of the others as they are.
+func (w *world) chance(of ...int) uint64 {
+	h := w.plan.Seed
+	for _, x := range of {
+		h ^= uint64(x)
+		h += 0x9e3779b97f4a7c15
+		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+		h = (h ^ h>>27) * 0x94d049bb133111eb
+		h ^= h >> 31
+	}
+	return h
+}
+
+// latency is how long a message takes: a fraction of a millisecond as a rule, longer
+// than the node timeout at times.
+func (w *world) latency(of ...int) time.Duration {
+	c := w.chance(of...)
+	base := 40*time.Microsecond + time.Duration(c>>8%200)*time.Microsecond
+	switch c & 63 {
+	case 0, 1:
+		return base + time.Duration(c>>16%80)*time.Millisecond
+	case 2, 3, 4, 5:
+		return base + time.Duration(c>>16%4000)*time.Microsecond
+	}
+	return base
+}
+
+// clock is the clock of one machine.
+type clock struct {
+	world *world
+	rate  float64
+	leapt time.Duration
+}
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// reading is what the clock shows.
+func (c *clock) reading() time.Duration {
+	return time.Duration(float64(c.world.now)*c.rate) + c.leapt
+}
+
+// Now implements [quorum.Clock].
+func (c *clock) Now() time.Time { return epoch.Add(c.reading()) }
+
+// until is the true time that goes by until the clock shows t.
+func (c *clock) until(t time.Time) time.Duration {
+	return time.Duration(float64(t.Sub(c.Now())) / c.rate)
+}
