@@ -2,6 +2,7 @@ package pool
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -33,14 +34,26 @@ const (
 // dialed is the network connection that Open's dialing leaves in the context's value
 // for dialedKey, if there is one.
 type (
-	dialed    struct{ conn, socket net.Conn }
+	dialed struct {
+		conn, socket net.Conn
+		in           *bufio.Reader // of conn
+	}
 	dialedKey struct{}
 )
+
+// sip lets redigo read a connection byte by byte: it never holds more of it than the
+// reply that it reads, and what comes after that is for the bareWire.
+type sip struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func (s sip) Read(p []byte) (int, error) { return s.in.Read(p[:min(1, len(p))]) }
 
 // newBareWire takes a connection over from redigo, to which all that was asked has been
 // answered.
 func newBareWire(d dialed) (*bareWire, error) {
-	w := &bareWire{conn: d.conn, socket: d.socket, in: bufio.NewReader(d.conn)}
+	w := &bareWire{conn: d.conn, socket: d.socket, in: d.in}
 	return w, d.conn.SetDeadline(time.Time{}) // redigo has set one
 }
 
@@ -70,17 +83,40 @@ func appendHeader(b []byte, kind byte, n int) []byte {
 // cut closes the socket itself: to say goodbye, as TLS does, could take long.
 func (w *bareWire) cut() { _ = w.socket.Close() }
 
-func (w *bareWire) read() (any, error) { return w.reply(0) }
+func (w *bareWire) read() (any, error) {
+	value, err := w.reply(0)
+	if isFatal(err) {
+		w.cut() // a write under way ends with it
+	}
+	return value, err
+}
+
+// line reads a line, with its end. Only an error may be longer than the buffer; the
+// middle of it is left out then.
+func (w *bareWire) line() ([]byte, error) {
+	line, err := w.in.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return line, err
+	}
+	first := bytes.Clone(line)
+	for read := len(line); first[0] == '-' && errors.Is(err, bufio.ErrBufferFull) && read < maxBulk; read += len(line) {
+		line, err = w.in.ReadSlice('\n')
+	}
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return nil, fmt.Errorf("%w: %s", ErrProtocol, show(first))
+	}
+	return append(first, line...), err
+}
 
 var okReply any = "OK"
 
 func (w *bareWire) reply(depth int) (any, error) {
-	line, err := w.in.ReadSlice('\n')
-	if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+	line, err := w.line()
+	if err != nil {
 		return nil, err
 	}
 	n := len(line) - 2
-	if err != nil || n < 1 || line[n] != '\r' {
+	if n < 1 || line[n] != '\r' {
 		return nil, fmt.Errorf("%w: %s", ErrProtocol, show(line))
 	}
 	kind, rest := line[0], line[1:n]

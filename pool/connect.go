@@ -20,10 +20,7 @@ func (n *Node) connect(last *link) (*link, error) {
 			return nil, &ConnectError{Err: asError(err)}
 		}
 		l := &link{conn: conn, wire: &redigoWire{conn: conn}, broken: make(chan struct{})}
-		if err = l.greet(ctx, last); err == nil && socket.conn != nil {
-			l.wire, err = newBareWire(socket)
-		}
-		if err == nil {
+		if err = l.begin(ctx, last, socket); err == nil {
 			return l, nil
 		}
 		l.wire.cut() // the pool must not keep it
@@ -34,6 +31,25 @@ func (n *Node) connect(last *link) (*link, error) {
 			return nil, &ConnectError{Err: err}
 		}
 	}
+}
+
+// begin makes a link ready for use, over the socket if that is known.
+func (l *link) begin(ctx context.Context, last *link, socket dialed) error {
+	if socket.conn == nil {
+		return l.greet(ctx, last)
+	}
+	// redigo says goodbye when it closes a connection, as TLS does, and that could take
+	// long: the socket goes first.
+	stop := context.AfterFunc(ctx, func() { _ = socket.socket.Close() })
+	defer stop()
+	err := l.greet(ctx, last)
+	if err == nil {
+		l.wire, err = newBareWire(socket)
+	}
+	if err != nil {
+		_ = socket.socket.Close()
+	}
+	return err
 }
 
 // greet learns who is at the other end. Where answers were missing when the link

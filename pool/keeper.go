@@ -21,7 +21,7 @@ const (
 )
 
 // keep is the node's keeper, one goroutine from the first command until Close: it
-// connects, writes what callers do not write themselves, and connects again.
+// connects, writes, and connects again.
 func (n *Node) keep() {
 	defer close(n.done)
 	var last *link // the connection before, if it broke with answers missing
@@ -170,6 +170,9 @@ func (n *Node) retire(l *link) (unfinished *link) {
 	n.mu.Unlock()
 	tell(notices)
 	l.cutting.Wait()
+	if n.own {
+		l.wire.cut() // nothing may be waited for, such as TLS's goodbye
+	}
 	_ = l.conn.Close()
 	if missing {
 		return l

@@ -14,6 +14,7 @@
 package pool
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -135,7 +136,8 @@ func (t target) dial(ctx context.Context, o options) (redis.Conn, error) {
 				}
 			}
 			if d, ok := ctx.Value(dialedKey{}).(*dialed); ok {
-				*d = dialed{conn, socket}
+				*d = dialed{conn, socket, bufio.NewReader(conn)}
+				return sip{conn, d.in}, nil
 			}
 			return conn, nil
 		}),
@@ -145,7 +147,7 @@ func (t target) dial(ctx context.Context, o options) (redis.Conn, error) {
 	if stop != nil {
 		stop()
 	}
-	if err != nil && ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
 	return conn, err

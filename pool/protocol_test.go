@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -151,6 +152,66 @@ func TestAnOddReplyOfAnySizeMakesAShortError(t *testing.T) {
 			requireReply(t, pool.Maybe, pool.ErrProtocol, reply)
 			require.Less(t, len(reply.Err.Error()), 200)
 		}
+	}
+}
+
+func TestAnErrorOfAnyLengthIsARefusal(t *testing.T) {
+	for _, length := range []int{4090, 4096, 4100, 8192, 100_000} {
+		for wire, open := range wires {
+			f := newFake(t, answering("SET", "-NOPERM "+strings.Repeat("x", length)+"\r\n"))
+			node := open(f, t, patient())
+			for range 2 {
+				reply := ask(t, node, pool.Acquire("key", "token", ttl))
+				require.Equal(t, pool.Refused, reply.Answer, "%s: %.80v", wire, reply.Err)
+				require.ErrorContains(t, reply.Err, "NOPERM x")
+			}
+			require.Equal(t, 1, f.connections())
+		}
+	}
+}
+
+// What a server says too much in its greeting is not passed over: the rest of it would be taken for answers.
+func TestHalfAReplyTooManyInTheGreetingIsNotLost(t *testing.T) {
+	for wire, open := range wires {
+		node := open(newFake(t, func(c *peer, args []string) string {
+			switch {
+			case strings.Join(args, " ") == "CLIENT ID":
+				return ":1\r\n*1\r\n"
+			case args[0] == "SET":
+				return "+OK\r\n$-1\r\n" // the rest of that, and then: the key is held
+			}
+			return likeRedis(c, args)
+		}), t, patient())
+		reply := ask(t, node, pool.Acquire("key", "token", ttl))
+		require.Equal(t, pool.Maybe, reply.Answer, wire)
+	}
+}
+
+// A reader that breaks off must not leave a writer behind that hangs.
+func TestNonsenseEndsAWriteThatHangs(t *testing.T) {
+	for wire, open := range wires {
+		t.Run(wire, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var f *fake
+				f = newFake(t, func(c *peer, args []string) string {
+					if c.number == 1 && args[0] == "SET" {
+						pass(time.Millisecond) // the next command is being written meanwhile
+						_, _ = io.WriteString(c, foreign["SSH"])
+						<-f.end
+					}
+					return likeRedis(c, args)
+				})
+				node := open(f, t, patient(), pool.WithMaxOverdue(time.Hour))
+				first := send(node, pool.Acquire("a", "token", ttl))
+				synctest.Wait()
+				second := send(node, pool.Acquire("b", "token", ttl))
+				start := time.Now()
+				requireReply(t, pool.Maybe, pool.ErrProtocol, first.next(t))
+				requireReply(t, pool.Maybe, pool.ErrProtocol, second.next(t))
+				requireYes(t, node, pool.Acquire("c", "token", ttl))
+				require.Less(t, time.Since(start), time.Second)
+			})
+		})
 	}
 }
 

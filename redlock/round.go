@@ -41,7 +41,8 @@ type round struct {
 	extend  *quorum.Extend  // likewise
 	errs    []error         // errs[i] is why node i did not say yes; nil while there is no reason
 	outcome quorum.Outcome
-	timer   clock.Timer // ends the settling
+	timer   clock.Timer    // ends the settling
+	sending sync.WaitGroup // releases that are being handed to the nodes
 }
 
 func newRound(l *Locker, op string, req request, token string, grant quorum.Grant, m machine, cmd *pool.Command) *round {
@@ -96,6 +97,8 @@ func (r *round) wait(ctx context.Context) quorum.Outcome {
 		r.giveUp()
 	}
 	<-r.done
+	// Another goroutine may have lost the round, and not have come to what it has to send.
+	r.sending.Wait()
 	return r.outcome
 }
 
@@ -157,6 +160,9 @@ func (r *round) noteLocked(effects quorum.Effects) {
 	if r.lock != nil {
 		r.lock.atLocked(r.lock.now())
 	}
+	if len(effects.Release) > 0 {
+		r.sending.Add(1)
+	}
 	if effects.Outcome == quorum.Undecided {
 		return
 	}
@@ -176,6 +182,7 @@ func (r *round) carry(effects quorum.Effects) {
 		for _, i := range effects.Release {
 			r.locker.nodes[i].Send(release, r, i)
 		}
+		r.sending.Done()
 	}
 	if len(effects.Restore) > 0 {
 		restore := pool.Restore(r.req.key, r.token, effects.TTL)
