@@ -123,7 +123,7 @@ func TestTheDemoSucceedsOnRealServersWithoutDisturbingThem(t *testing.T) {
 	}
 }
 
-// nothingLeft checks that neither a key nor a connection of the demo is left. The
+// nothingLeft checks that neither a key nor a connection of the tool is left. The
 // servers may take a moment to see that a connection was closed.
 func nothingLeft(t *testing.T, servers []*redistest.Process) {
 	t.Helper()
@@ -133,7 +133,7 @@ func nothingLeft(t *testing.T, servers []*redistest.Process) {
 		assert.Empty(t, keys, server.Addr())
 		assert.Eventually(t, func() bool {
 			clients, err := redis.String(server.Do("CLIENT", "LIST"))
-			return err == nil && !strings.Contains(clients, "redlock-demo")
+			return err == nil && !strings.Contains(clients, "name=redlock-")
 		}, 5*time.Second, 5*time.Millisecond, "connections to %s", server.Addr())
 	}
 }

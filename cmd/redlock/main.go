@@ -1,7 +1,11 @@
-// Command redlock shows what a quorum lock over N independent Redis nodes does.
+// Command redlock shows what a quorum lock over N independent Redis nodes does, and
+// how fast.
 //
-//	redlock demo                        on five nodes inside the program
-//	redlock demo --nodes URL,URL,URL    on nodes of your own
+//	redlock demo                         on five nodes inside the program
+//	redlock demo --nodes URL,URL,URL     on nodes of your own
+//	redlock bench                        latency and throughput on redis-server processes of its own
+//	redlock bench --nodes URL,URL,URL    on nodes of your own
+//	redlock bench --rate 2000 --freeze 1 --html report.html
 package main
 
 import (
@@ -19,7 +23,8 @@ import (
 // cli holds the subcommands: a struct each, with a method Run. What a Run may ask for
 // is bound in run.
 type cli struct {
-	Demo demoCmd `cmd:"" help:"Show what a quorum lock does, on five nodes inside this program or on your own."`
+	Demo  demoCmd  `cmd:"" help:"Show what a quorum lock does, on five nodes inside this program or on your own."`
+	Bench benchCmd `cmd:"" help:"Measure how long a quorum lock takes, on nodes of its own or on yours."`
 }
 
 // streams is where a subcommand writes to.

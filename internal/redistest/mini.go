@@ -5,7 +5,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/quorumlock/quorumlock/internal/embedded"
+	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
 
 // Mini starts n miniredis servers that live inside the test's process and end with it.
@@ -15,7 +18,7 @@ func Mini(tb testing.TB, n int) []Server {
 	tb.Helper()
 	servers := make([]Server, n)
 	for i := range servers {
-		l, err := listen()
+		l, err := redisserver.Listen()
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -42,7 +45,13 @@ func (m *mini) Addr() string { return m.addr }
 func (m *mini) URL() string  { return "redis://" + m.addr }
 
 func (m *mini) Do(cmd string, args ...any) (any, error) {
-	return do(m.addr, "", doTimeout, cmd, args...)
+	c, err := redis.Dial("tcp", m.addr,
+		redis.DialConnectTimeout(doTimeout), redis.DialReadTimeout(doTimeout), redis.DialWriteTimeout(doTimeout))
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.Do(cmd, args...)
 }
 
 func (m *mini) Stop() {

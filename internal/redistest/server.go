@@ -5,11 +5,7 @@
 // Whatever a function of this package starts ends with the test that asked for it.
 package redistest
 
-import (
-	"time"
-
-	"github.com/gomodule/redigo/redis"
-)
+import "time"
 
 // doTimeout bounds each step of Do: dialling, sending and waiting for the reply.
 const doTimeout = 5 * time.Second
@@ -51,19 +47,4 @@ func Servers(processes []*Process) []Server {
 		servers[i] = p
 	}
 	return servers
-}
-
-// do runs one command on a connection of its own. An empty password means no AUTH.
-// The timeout is for each step: dialling, sending and waiting for the reply.
-func do(addr, password string, timeout time.Duration, cmd string, args ...any) (any, error) {
-	c, err := redis.Dial("tcp", addr,
-		redis.DialPassword(password),
-		redis.DialConnectTimeout(timeout),
-		redis.DialReadTimeout(timeout),
-		redis.DialWriteTimeout(timeout))
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	return c.Do(cmd, args...)
 }

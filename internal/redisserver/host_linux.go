@@ -1,4 +1,4 @@
-package redistest
+package redisserver
 
 import (
 	"errors"
@@ -9,9 +9,10 @@ import (
 )
 
 // endWithParent makes the kernel kill the child when the thread that started it ends,
-// so that a test process that dies leaves no server behind.
+// so that a program that dies leaves no server behind. An interrupt from the terminal is
+// for the program alone: what it does with its servers is its own affair.
 func endWithParent() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 
 // freeze returns when the process has stopped: the signal alone is only a request.
