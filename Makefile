@@ -7,9 +7,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-PKG ?= ./...# packages of the root module, for race, stress, fuzz and bench
+PKG ?= ./...# packages of the root module, for race, stress and fuzz
 RUN ?= .# pattern of test names, for stress
-BENCH ?= .# pattern of benchmark names, for bench
 COUNT ?= 20# repetitions, for stress
 FUZZTIME ?= 10s# for each fuzz target
 TESTFLAGS ?= -race -count=1 -timeout 15m# of go test, for test and integration
@@ -18,7 +17,6 @@ TESTFLAGS ?= -race -count=1 -timeout 15m# of go test, for test and integration
 NESTED := $(patsubst %/go.mod,%,$(filter-out tools/go.mod,$(wildcard */go.mod)))
 MODULES := . $(NESTED)
 LINTER := tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
-BENCHSTAT := tool -modfile=$(CURDIR)/tools/go.mod benchstat
 
 # What tests need beside Go: a check for each, and what to say and do without it.
 HAVE_REDIS = command -v redis-server >/dev/null
@@ -52,6 +50,8 @@ test: needs ## Everything that a change must pass: tests of all modules, with th
 	for module in $(filter-out integration,$(NESTED)); do
 		go -C $$module test $(TESTFLAGS) ./...
 	done
+	# Without the race detector, which changes what is allocated; and every benchmark for a moment.
+	go -C bench test -count=1 -timeout 5m -bench . -benchtime 1x ./...
 	if [[ -e integration/go.mod ]]; then
 		if $(HAVE_IMAGE); then
 			QUORUMLOCK_REDIS_IMAGE=$$image go -C integration test $(TESTFLAGS) ./...
@@ -86,13 +86,8 @@ fuzz: ## Run every fuzz target for a short time
 		done
 
 .PHONY: bench
-bench: ## Run the benchmarks six times and summarise them
-	@figures=$$(mktemp)
-	trap 'rm -f "$$figures"' EXIT
-	for module in $(filter-out integration,$(MODULES)); do
-		go -C $$module test -run '^$$' -bench '$(BENCH)' -benchmem -count 6 ./... | tee -a "$$figures"
-	done
-	go $(BENCHSTAT) "$$figures"
+bench: ## Compare with other lock libraries, for minutes on an idle machine, and write docs/benchmarks.md
+	@go -C bench run ./cmd/compare -docs ../docs
 
 .PHONY: integration
 integration: ## Run the integration tests on Redis containers: needs Docker

@@ -9,8 +9,7 @@
 // entry point of: QUORUMLOCK_REDIS_IMAGE names it, image.sh finds one. Where Docker or
 // the image is missing they are left out; with CI=true that is a failure.
 //
-// The soak test and the benchmarks run on redis-server processes instead:
+// The soak test runs on redis-server processes instead:
 //
 //	QUORUMLOCK_SOAK=60s go test -run Soak ./...
-//	go test -run '^$' -bench . ./...
 package integration

@@ -1,0 +1,37 @@
+package bench_test
+
+import (
+	"testing"
+
+	"github.com/quorumlock/quorumlock/bench/internal/subject"
+	"github.com/quorumlock/quorumlock/internal/redistest"
+)
+
+var (
+	ofFive = subject.Named("floor", "quorumlock", "redsync", "redsync-failfast", "redsync-goredis")
+	ofOne  = subject.Named("floor", "quorumlock", "redsync", "bsm-redislock")
+)
+
+// BenchmarkA_Acquire is one caller: how long it waits for a lock (p50-µs, p99-µs). ns/op is the release as well.
+func BenchmarkA_Acquire(b *testing.B) {
+	each(b, ofFive, 5, acquires)
+	each(b, ofOne, 1, acquires)
+}
+
+// BenchmarkI_Nodes is A over the number of nodes.
+func BenchmarkI_Nodes(b *testing.B) {
+	for _, nodes := range []int{1, 3, 5, 7, 9} {
+		each(b, subject.Named("floor", "quorumlock"), nodes, acquires)
+	}
+}
+
+func acquires(b *testing.B, s subject.Subject, servers []*redistest.Process) {
+	caller := open(b, s, servers, 1, ampleTimeout).Caller("bench")
+	warm(b, caller, 100)
+	times, made := newLatencies(), tally{}
+	for b.Loop() {
+		made.add(times.acquire(caller))
+	}
+	times.report(b)
+	made.report(b)
+}

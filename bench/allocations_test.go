@@ -1,0 +1,57 @@
+package bench_test
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/quorumlock/quorumlock/bench/internal/subject"
+	"github.com/quorumlock/quorumlock/internal/redistest"
+)
+
+// maxAllocations is what one acquire and its release may allocate together on five nodes.
+const maxAllocations = 41
+
+// BenchmarkH_Allocations is what one caller's acquire and release allocate together, on all goroutines.
+func BenchmarkH_Allocations(b *testing.B) {
+	run := func(b *testing.B, s subject.Subject, servers []*redistest.Process) {
+		caller := open(b, s, servers, 1, ampleTimeout).Caller("bench")
+		warm(b, caller, 100)
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := cycle(caller); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	each(b, ofFive, 5, run)
+	each(b, ofOne, 1, run)
+}
+
+func TestALockOnFiveNodesStaysWithinItsAllocations(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector changes what is allocated")
+	}
+	const cycles = 2000
+	for _, s := range subject.Named("quorumlock") {
+		caller := open(t, s, redistest.Real(t, 5), 1, ampleTimeout).Caller("bench")
+		warm(t, caller, 500)
+		before := mallocs()
+		for range cycles {
+			if err := cycle(caller); err != nil {
+				t.Fatal(err)
+			}
+		}
+		each := float64(mallocs()-before) / cycles
+		t.Logf("%.2f allocations for each lock and its release", each)
+		assert.LessOrEqual(t, each, float64(maxAllocations))
+	}
+}
+
+// mallocs returns how many objects the process has allocated, on whichever goroutine.
+func mallocs() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
+}

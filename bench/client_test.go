@@ -1,0 +1,87 @@
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/bench/internal/subject"
+	"github.com/quorumlock/quorumlock/internal/redistest"
+)
+
+const (
+	// ampleTimeout is for benchmarks in which every node answers, on a machine however busy.
+	ampleTimeout = 5 * time.Second
+	// manyCallers is how many goroutines there are in the benchmarks of throughput.
+	manyCallers = 64
+)
+
+var ctx = context.Background()
+
+// open connects a subject to the servers, which are emptied: what is left of the subject before must not be in its
+// way. The client ends with the benchmark or test.
+func open(tb testing.TB, s subject.Subject, servers []*redistest.Process, callers int, timeout time.Duration) subject.Client {
+	tb.Helper()
+	addrs := make([]string, len(servers))
+	for i, server := range servers {
+		addrs[i] = server.Addr()
+		_, err := server.Do("FLUSHALL")
+		require.NoError(tb, err)
+	}
+	client, err := s.Open(subject.Setup{Addrs: addrs, Callers: callers, Timeout: timeout})
+	require.NoError(tb, err)
+	tb.Cleanup(func() { assert.NoError(tb, client.Close()) })
+	return client
+}
+
+// cycle takes and gives back a lock once.
+func cycle(c subject.Caller) error {
+	if err := c.Acquire(ctx); err != nil {
+		return err
+	}
+	return c.Release(ctx)
+}
+
+// warm makes n cycles, which connect and fill pools.
+func warm(tb testing.TB, c subject.Caller, n int) {
+	tb.Helper()
+	for range n {
+		require.NoError(tb, cycle(c))
+	}
+}
+
+// each runs the benchmark with one subject after the other on the same servers.
+func each(b *testing.B, subjects []subject.Subject, nodes int, run func(*testing.B, subject.Subject, []*redistest.Process)) {
+	servers := redistest.Real(b, nodes)
+	for _, s := range subjects {
+		b.Run(fmt.Sprintf("subject=%s/nodes=%d", s.Name, nodes), func(b *testing.B) { run(b, s, servers) })
+	}
+}
+
+// latencies are how long each acquire took.
+type latencies []time.Duration
+
+func newLatencies() latencies { return make(latencies, 0, 1<<17) }
+
+// acquire makes one cycle and takes the time of its first half.
+func (l *latencies) acquire(c subject.Caller) error {
+	begin := time.Now()
+	err := c.Acquire(ctx)
+	*l = append(*l, time.Since(begin))
+	if err != nil {
+		return err
+	}
+	return c.Release(ctx)
+}
+
+func (l latencies) report(b *testing.B) {
+	slices.Sort(l)
+	for _, percent := range []int{50, 99} {
+		b.ReportMetric(float64(l[(len(l)-1)*percent/100])/float64(time.Microsecond), fmt.Sprintf("p%d-µs", percent))
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// step is some benchmarks that run for the same time.
+type step struct {
+	what    string
+	pattern string // of benchmarks' names
+	time    string // for each benchmark, or how often it runs
+	once    bool   // in the first pass only
+}
+
+// steps is one pass. Two runs of five passes agree within 15 % where nothing else uses the machine.
+var steps = []step{
+	{what: "A, acquire", pattern: "^BenchmarkA_", time: "1.2s"},
+	{what: "B, 64 callers", pattern: "^BenchmarkB_", time: "1.6s"},
+	{what: "E, frozen nodes", pattern: "^BenchmarkE_/subject=quorumlock", time: "3s"},
+	{what: "E, frozen nodes, peers", pattern: "^BenchmarkE_/subject=redsync", time: "600ms"},
+	{what: "F, connections", pattern: "^BenchmarkF_", time: "1x"},
+	{what: "G, growth", pattern: "^BenchmarkG_", time: "20s", once: true},
+	{what: "H, allocations", pattern: "^BenchmarkH_", time: "2000x"},
+	{what: "I, number of nodes", pattern: "^BenchmarkI_", time: "800ms"},
+}
+
+// measure returns what the benchmarks print in some passes, for benchfmt, with the machine in front.
+func measure(ctx context.Context, passes int) ([]byte, error) {
+	var raw bytes.Buffer
+	if err := describe(ctx, &raw, passes); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "compare")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "bench.test")
+	if _, err := output(ctx, "go", "test", "-c", "-o", binary, "."); err != nil {
+		return nil, err
+	}
+	for pass := range passes {
+		for i, s := range steps {
+			if s.once && pass > 0 {
+				continue
+			}
+			begin := time.Now()
+			fmt.Printf("pass %d of %d: %s", pass+1, passes, s.what)
+			text, err := output(ctx, binary, "-test.run=^$", "-test.bench="+s.pattern, "-test.benchtime="+s.time)
+			if err != nil {
+				fmt.Println()
+				return nil, err
+			}
+			keep(&raw, text, pass == 0 && i == 0)
+			fmt.Printf(": %.0f s\n", time.Since(begin).Seconds())
+		}
+	}
+	return raw.Bytes(), nil
+}
+
+// keep adds the lines of benchmarks, and those about the system if they are wanted.
+func keep(raw *bytes.Buffer, text string, system bool) {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "Benchmark") || system && strings.Contains(line, ": ") {
+			raw.WriteString(line)
+		}
+	}
+}
+
+// output runs a command. Its error holds what the command has said.
+func output(ctx context.Context, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	var out, problems strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s%s", strings.Join(cmd.Args, " "), err, out.String(), problems.String())
+	}
+	return out.String(), nil
+}

@@ -1,0 +1,152 @@
+package report_test
+
+import (
+	"encoding/xml"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/bench/internal/report"
+)
+
+// raw is two passes of every case that the page shows.
+func raw() string {
+	var b strings.Builder
+	b.WriteString("Unit cycles/s better=higher\n")
+	for _, key := range []string{"passes", "cores", "kernel", "toolchain", "redis-server", "redsync", "redigo", "go-redis", "redislock", "goos", "goarch", "cpu"} {
+		fmt.Fprintf(&b, "%s: the %s\n", key, key)
+	}
+	five := []string{"floor", "quorumlock", "redsync", "redsync-failfast", "redsync-goredis"}
+	one := []string{"floor", "quorumlock", "redsync", "bsm-redislock"}
+	for pass := 1; pass <= 2; pass++ {
+		line := func(workload, subject string, nodes int, more, figures string) {
+			fmt.Fprintf(&b, "Benchmark%s_Any/subject=%s/nodes=%d%s-2 \t 100 \t 1000 ns/op %s\n", workload, subject, nodes, more, figures)
+		}
+		for _, sets := range []struct {
+			nodes    int
+			subjects []string
+		}{{5, five}, {1, one}} {
+			for i, s := range sets.subjects {
+				line("A", s, sets.nodes, "", fmt.Sprintf("%d p50-µs %d p99-µs 0 failed/op", pass*(10+10*i), pass*(30+10*i)))
+				line("B", s, sets.nodes, "", fmt.Sprintf("%d cycles/s 0 failed/op", 60000/pass/(1+i)))
+				line("H", s, sets.nodes, "", fmt.Sprintf("%d B/op %d allocs/op", 1000*i, 10*i))
+			}
+		}
+		for i, s := range five[1:] {
+			for frozen := range 3 {
+				line("E", s, 5, fmt.Sprintf("/frozen=%d", frozen), fmt.Sprintf("%d p50-µs %d p99-µs 0 failed/op", 10*(1+i)*(1+frozen), 1000*(1+frozen)))
+			}
+		}
+		for i, s := range five[:3] {
+			line("F", s, 5, "", fmt.Sprintf("%d conns/node", 1+i))
+		}
+		for i, s := range five[:2] {
+			for _, nodes := range []int{1, 3, 5, 7, 9} {
+				line("I", s, nodes, "", fmt.Sprintf("%d p50-µs", (1+i)*nodes*10))
+			}
+		}
+		if pass == 1 {
+			line("G", "quorumlock", 5, "/frozen=1", "2048 heap-KB -10.5 heap-growth-KB 80 goroutines 0 goroutine-growth 0.00041 failed/op")
+		}
+	}
+	return b.String()
+}
+
+func render(text string) ([]report.File, error) {
+	results, err := report.Read(strings.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	return report.Render(results)
+}
+
+func TestThePageHasMediansAndRangesAndTheRatiosOfEachPass(t *testing.T) {
+	files, err := render(raw())
+	require.NoError(t, err)
+	require.Equal(t, "benchmarks.md", files[0].Name)
+	page := string(files[0].Data)
+	for _, part := range []string{
+		"the passes passes over all benchmarks",
+		"| processor | the cpu, the cores cores",
+		`|  | p50, µs | × floor | × redsync | p99, µs | failed |
+|---|---|---|---|---|---|
+| floor | 15 (10–20) | 1 | 0.33 | 45 (30–60) | 0 |
+| quorumlock | 30 (20–40) | 2 | 0.67 | 60 (40–80) | 0 |
+`,
+		"| quorumlock | 22,500 (15,000–30,000) | 0.50 | 1.50 | 0 |\n",
+		"| redsync | 2 | 60 | 3 | 3,000 | 3 | 0 |\n",
+		"| quorumlock | 10 | 1,000 | 0.50 |\n",
+		"| redsync | 3 |\n",
+		"| quorumlock | 2,048 | -10.5 | 80 | 0 | 0.0004 |\n",
+		"| 9 | quorumlock | 180 | 2 |\n",
+	} {
+		assert.Contains(t, page, part)
+	}
+	assert.NotContains(t, page, "no value")
+}
+
+func TestEveryChartIsOnThePageAndWellFormed(t *testing.T) {
+	files, err := render(raw())
+	require.NoError(t, err)
+	require.Len(t, files, 5)
+	for _, chart := range files[1:] {
+		assert.Contains(t, string(files[0].Data), "]("+chart.Name+")")
+		require.NoError(t, xml.Unmarshal(chart.Data, new(struct{})), chart.Name)
+	}
+}
+
+func TestWhateverIsMissingIsAnErrorThatNamesIt(t *testing.T) {
+	lines := strings.SplitAfter(raw(), "\n")
+	for _, c := range []struct{ missing, message string }{
+		{"BenchmarkA_Any/subject=redsync-goredis/", "A of redsync-goredis on 5 nodes"},
+		{"BenchmarkB_Any/subject=floor/nodes=1-", "B of floor on 1 nodes"},
+		{"BenchmarkE_Any/subject=quorumlock/nodes=5/frozen=2", "E of quorumlock on 5 nodes, 2 frozen"},
+		{"BenchmarkG_", "G of quorumlock"},
+		{"BenchmarkI_Any/subject=quorumlock/nodes=9", "I of quorumlock on 9 nodes"},
+		{"cpu:", `"cpu"`},
+		{"Benchmark", "no result"},
+	} {
+		var rest strings.Builder
+		for _, line := range lines {
+			if !strings.HasPrefix(line, c.missing) {
+				rest.WriteString(line)
+			}
+		}
+		_, err := render(rest.String())
+		require.ErrorContains(t, err, c.message)
+	}
+}
+
+func TestAPassThatIsIncompleteIsAnError(t *testing.T) {
+	extra := "BenchmarkA_Any/subject=floor/nodes=5-2 10 10 ns/op 1 p50-µs 1 p99-µs\n"
+	_, err := render(raw() + extra)
+	require.ErrorContains(t, err, "passes with")
+}
+
+func TestWhatCannotBeReadIsAnError(t *testing.T) {
+	for text, message := range map[string]string{
+		"": "no result",
+		"BenchmarkA_Any/subject=floor/nodes=5-2 ten 10 ns/op\n":               "iteration count",
+		"BenchmarkA_Any/subject=floor/nodes=five-2 10 10 ns/op\n":             "five",
+		"BenchmarkA_Any-2 10 10 ns/op\n":                                      "no subject",
+		raw() + "cpu: another\n" + "BenchmarkH_Any/subject=x/nodes=5 1 1 x\n": `"another"`,
+	} {
+		_, err := render(text)
+		require.ErrorContains(t, err, message)
+	}
+}
+
+func TestThePublishedPageIsWhatItsFiguresSay(t *testing.T) {
+	const docs = "../../../docs/"
+	text, err := os.ReadFile(docs + "benchmarks/raw.txt")
+	require.NoError(t, err)
+	files, err := render(string(text))
+	require.NoError(t, err)
+	published, err := os.ReadFile(docs + files[0].Name)
+	require.NoError(t, err)
+	require.Equal(t, string(published), string(files[0].Data), "make bench writes both; compare -render writes the page again")
+}

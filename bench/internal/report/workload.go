@@ -1,0 +1,133 @@
+package report
+
+import (
+	"math"
+
+	"github.com/quorumlock/quorumlock/internal/chart"
+)
+
+var (
+	ofFive = []string{"floor", "quorumlock", "redsync", "redsync-failfast", "redsync-goredis"}
+	ofOne  = []string{"floor", "quorumlock", "redsync", "bsm-redislock"}
+	hang   = []string{"quorumlock", "redsync", "redsync-failfast", "redsync-goredis"}
+	sizes  = []int{1, 3, 5, 7, 9}
+)
+
+// on returns a case for each subject.
+func on(workload string, nodes int, subjects []string) []Case {
+	cases := make([]Case, len(subjects))
+	for i, s := range subjects {
+		cases[i] = Case{Workload: workload, Subject: s, Nodes: nodes}
+	}
+	return cases
+}
+
+// compared are the first columns: a figure beside the floor's and redsync's.
+func compared(head, unit string) []column {
+	return []column{subjects, value(head, unit), ratio("× floor", unit, as("floor")), ratio("× redsync", unit, as("redsync"))}
+}
+
+// tables returns the tables of the page by name.
+func tables() map[string]table {
+	latency := append(compared("p50, µs", "p50-µs"), value("p99, µs", "p99-µs"), failed)
+	cycles := append(compared("cycles/s", "cycles/s"), failed)
+	allocations := []column{subjects, value("allocations", "allocs/op"), value("bytes", "B/op"), ratio("allocations × redsync", "allocs/op", as("redsync"))}
+	var beside []Case
+	for _, c := range on("E", 5, hang) {
+		for c.Frozen = range 3 {
+			beside = append(beside, c)
+		}
+	}
+	var over []Case
+	for _, n := range sizes {
+		over = append(over, on("I", n, []string{"floor", "quorumlock"})...)
+	}
+	return map[string]table{
+		"acquire of five":     {on("A", 5, ofFive), latency},
+		"acquire of one":      {on("A", 1, ofOne), latency},
+		"cycles of five":      {on("B", 5, ofFive), cycles},
+		"cycles of one":       {on("B", 1, ofOne), cycles},
+		"allocations of five": {on("H", 5, ofFive), allocations},
+		"allocations of one":  {on("H", 1, ofOne), allocations},
+		"connections":         {on("F", 5, []string{"floor", "quorumlock", "redsync"}), []column{subjects, value("connections", "conns/node")}},
+		"frozen": {beside, []column{
+			subjects, frozen,
+			value("p50, µs", "p50-µs"), ratio("p50 × none frozen", "p50-µs", healthy),
+			value("p99, µs", "p99-µs"), ratio("p99 × none frozen", "p99-µs", healthy),
+			failed,
+		}},
+		"growth": {[]Case{{Workload: "G", Subject: "quorumlock", Nodes: 5, Frozen: 1}}, []column{
+			subjects,
+			value("heap, KB", "heap-KB"), value("growth, KB", "heap-growth-KB"),
+			value("goroutines", "goroutines"), value("growth", "goroutine-growth"), failed,
+		}},
+		"nodes": {over, []column{nodes, subjects, value("p50, µs", "p50-µs"), ratio("× floor", "p50-µs", as("floor"))}},
+	}
+}
+
+// charts returns how to draw the charts of the page, by the names of their files.
+func charts() map[string]func(*Results) ([]byte, error) {
+	return map[string]func(*Results) ([]byte, error){
+		"acquire.svg": func(r *Results) ([]byte, error) {
+			axes := chart.Axes{Title: "Waiting for a free lock, one caller", Y: "p50 (µs)"}
+			return bars(r, axes, "p50-µs", []string{"five nodes", "one node"}, on("A", 5, ofFive), on("A", 1, ofOne))
+		},
+		"cycles.svg": func(r *Results) ([]byte, error) {
+			axes := chart.Axes{Title: "Locks taken and given back by 64 callers", Y: "cycles per second"}
+			return bars(r, axes, "cycles/s", []string{"five nodes", "one node"}, on("B", 5, ofFive), on("B", 1, ofOne))
+		},
+		"frozen.svg": func(r *Results) ([]byte, error) {
+			axes := chart.Axes{Title: "Waiting for a free lock while nodes hang", Y: "p99 (µs)", LogY: true}
+			groups := make([][]Case, 3)
+			for frozen := range groups {
+				groups[frozen] = on("E", 5, hang)
+				for i := range groups[frozen] {
+					groups[frozen][i].Frozen = frozen
+				}
+			}
+			return bars(r, axes, "p99-µs", []string{"none of five", "one of five", "two of five"}, groups...)
+		},
+		"nodes.svg": func(r *Results) ([]byte, error) {
+			axes := chart.Axes{Title: "Waiting for a free lock, one caller", X: "nodes", Y: "p50 (µs)"}
+			var lines []chart.Line
+			for _, s := range []string{"floor", "quorumlock"} {
+				line := chart.Line{Name: s}
+				for _, n := range sizes {
+					values, err := r.Values(Case{Workload: "I", Subject: s, Nodes: n}, "p50-µs")
+					if err != nil {
+						return nil, err
+					}
+					line.X, line.Y = append(line.X, float64(n)), append(line.Y, sum(values).median)
+				}
+				lines = append(lines, line)
+			}
+			return chart.Lines(axes, lines)
+		},
+	}
+}
+
+// bars draws the medians of some groups of cases, each subject in its colour.
+func bars(r *Results, axes chart.Axes, unit string, groups []string, cases ...[]Case) ([]byte, error) {
+	var all []chart.Bars
+	at := map[string]int{}
+	for group, members := range cases {
+		for _, c := range members {
+			values, err := r.Values(c, unit)
+			if err != nil {
+				return nil, err
+			}
+			i, ok := at[c.Subject]
+			if !ok {
+				i = len(all)
+				at[c.Subject] = i
+				none := make([]float64, len(groups))
+				for g := range none {
+					none[g] = math.NaN()
+				}
+				all = append(all, chart.Bars{Name: c.Subject, Values: none})
+			}
+			all[i].Values[group] = sum(values).median
+		}
+	}
+	return chart.GroupedBars(axes, groups, all)
+}
