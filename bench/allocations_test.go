@@ -11,7 +11,7 @@ import (
 )
 
 // maxAllocations is what one acquire and its release may allocate together on five nodes.
-const maxAllocations = 41
+const maxAllocations = 16
 
 // BenchmarkH_Allocations is what one caller's acquire and release allocate together, on all goroutines.
 func BenchmarkH_Allocations(b *testing.B) {

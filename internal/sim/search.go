@@ -9,9 +9,11 @@ import (
 
 // Found is a seed whose plan breaks a promise.
 type Found struct {
-	Seed      uint64
-	Violation *Violation
-	Tried     uint64 // how many seeds were tried until then
+	Seed  uint64
+	Tried uint64 // how many seeds were tried until then, this one included
+	What  string // the promise
+	How   string
+	Story []string // of the plan, shrunk
 }
 
 // Search runs the plans of n seeds, from first on, on all processors. It returns the
@@ -35,7 +37,7 @@ func Search(ctx context.Context, first, n uint64) (found *Found, tried uint64) {
 				}
 				mu.Lock()
 				if found == nil || first+i < found.Seed {
-					found = &Found{first + i, v, i + 1}
+					found = &Found{Seed: first + i, Tried: i + 1, What: v.What, How: v.How}
 				}
 				mu.Unlock()
 				next.Store(n) // those under way are lower
@@ -44,5 +46,8 @@ func Search(ctx context.Context, first, n uint64) (found *Found, tried uint64) {
 		})
 	}
 	workers.Wait()
+	if found != nil {
+		found.Story = Story(Shrink(NewPlan(found.Seed)))
+	}
 	return found, done.Load()
 }

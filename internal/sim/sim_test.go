@@ -1,28 +1,58 @@
 package sim_test
 
 import (
-	"os"
-	"strconv"
+	"context"
+	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/quorumlock/quorumlock/internal/sim"
 )
 
-func TestNoPlanBreaksAPromise(t *testing.T) {
-	n, _ := strconv.Atoi(os.Getenv("SEEDS"))
-	if n == 0 {
-		n = 2000
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// sample is how many schedules the tests run; "make sim" runs as many as one likes.
+const sample = 50_000
+
+func TestNoScheduleBreaksAPromise(t *testing.T) {
+	from := rand.Uint64()
+	t.Logf("from seed %d", from)
+	found, tried := sim.Search(context.Background(), from, sample)
+	if found != nil {
+		t.Fatalf("seed %d: %s: %s (go run ./internal/sim/explore -replay %d)\n%s", found.Seed, found.What, found.How, found.Seed, strings.Join(found.Story, "\n"))
 	}
-	bad := 0
-	for seed := range n {
-		p := sim.NewPlan(uint64(seed))
-		if v := sim.Run(p); v != nil {
-			bad++
-			if bad < 4 {
-				t.Errorf("seed %d: N=%d %v at %v\n%s", seed, p.Nodes, v, v.At, strings.Join(sim.Story(p), "\n"))
+	require.EqualValues(t, sample, tried)
+}
+
+// A simulation in which nothing happens breaks no promise either.
+func TestScheduleAreEventful(t *testing.T) {
+	happened := map[string]int{}
+	for seed := range uint64(300) {
+		for _, line := range sim.Story(sim.NewPlan(seed)) {
+			for _, what := range []string{
+				"acquire of c0-1 is done", "is denied", "is no quorum", "is too late", "extend of c0-1 is done", "release of c0-1 is done",
+				"no answer", "not sent", "breaks", "stands still", "crashes", "dies", "leaps", "nothing gets through", "the context ends", "is over",
+				"restore of",
+			} {
+				if strings.Contains(line, what) {
+					happened[what]++
+				}
 			}
 		}
 	}
-	t.Log(bad, "of", n)
+	for what, n := range happened {
+		t.Log(what, n)
+	}
+	require.Len(t, happened, 17, "what happened in 300 schedules")
+}
+
+func TestASeedAlwaysTellsTheSameStory(t *testing.T) {
+	for seed := range uint64(100) {
+		p := sim.NewPlan(seed)
+		require.Equal(t, p, sim.NewPlan(seed))
+		require.Equal(t, sim.Story(p), sim.Story(p))
+	}
 }

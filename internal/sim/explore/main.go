@@ -1,14 +1,14 @@
 // Command explore runs the protocol through simulated schedules, or one of them again.
 //
-//	explore -seeds 1000000          a million schedules, from a random seed on
-//	explore -from 17 -seeds 1       schedule 17
-//	explore -replay 17              the story of schedule 17
+//	explore -seeds 1000000    a million schedules, from a random seed on
+//	explore -replay 17        the story of schedule 17
 //
 // It exits with 1 when a promise is broken, after the story, shrunk to what is needed.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -22,32 +22,41 @@ import (
 
 func main() {
 	seeds := flag.Uint64("seeds", 50_000, "how many schedules to run")
-	from := flag.Uint64("from", 0, "the first seed; random where it is not given")
-	replay := flag.Uint64("replay", 0, "tell the story of one seed")
-	whole := flag.Bool("whole", false, "tell it without shrinking it first")
+	from := flag.Uint64("from", rand.Uint64(), "the first seed")
+	replay := flag.Uint64("replay", 0, "tell the story of this seed")
+	whole := flag.Bool("whole", false, "tell stories without shrinking them first")
+	asJSON := flag.Bool("json", false, "print what was found, or null, and nothing else")
 	flag.Parse()
-	given := map[string]bool{}
-	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	if given["replay"] {
+	replaying := false
+	flag.Visit(func(f *flag.Flag) { replaying = replaying || f.Name == "replay" })
+	if replaying {
 		os.Exit(tell(*replay, *whole))
 	}
-	if !given["from"] {
-		*from = rand.Uint64()
-	}
+	os.Exit(search(*from, *seeds, *whole, *asJSON))
+}
 
+// search runs n schedules and returns the exit code.
+func search(from, n uint64, whole, asJSON bool) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	begin := time.Now()
-	fmt.Printf("from seed %d\n", *from)
-	found, tried := sim.Search(ctx, *from, *seeds)
-	fmt.Printf("%d schedules in %.1f s\n", tried, time.Since(begin).Seconds())
-	if found != nil {
-		os.Exit(tell(found.Seed, *whole))
+	found, tried := sim.Search(ctx, from, n)
+	if asJSON {
+		if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
+		return 0
 	}
-	if ctx.Err() != nil {
-		os.Exit(2)
+	fmt.Printf("%d schedules from seed %d on, in %.1f s\n", tried, from, time.Since(begin).Seconds())
+	switch {
+	case found != nil:
+		return tell(found.Seed, whole)
+	case ctx.Err() != nil:
+		return 2
 	}
 	fmt.Println("no promise was broken")
+	return 0
 }
 
 // tell prints the story of a seed and returns the exit code.
