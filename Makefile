@@ -11,6 +11,7 @@ PKG ?= ./...# packages of the root module, for race, stress and fuzz
 RUN ?= .# pattern of test names, for stress
 COUNT ?= 20# repetitions, for stress
 FUZZTIME ?= 10s# for each fuzz target
+SEEDS ?= 100000# schedules, for sim and proof
 TESTFLAGS ?= -race -count=1 -timeout 15m# of go test, for test and integration
 
 # Modules with code of the project, the root first. tools/ only pins versions.
@@ -84,6 +85,14 @@ fuzz: ## Run every fuzz target for a short time
 			echo "fuzz $$target of $$package"
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null
 		done
+
+.PHONY: sim
+sim: ## Run the protocol through simulated schedules, from a random seed on
+	@go run ./internal/sim/explore -seeds $(SEEDS)
+
+.PHONY: proof
+proof: ## The same from seed 1 on, and with every rule weakened in its turn; write docs/proof.md
+	@go run ./internal/sim/prove -seeds $(SEEDS) -write
 
 .PHONY: bench
 bench: ## Compare with other lock libraries, for minutes on an idle machine, and write docs/benchmarks.md

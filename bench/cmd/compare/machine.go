@@ -36,7 +36,8 @@ func describe(ctx context.Context, to io.Writer, passes int) error {
 	fmt.Fprintln(to, "Unit cycles/s better=higher")
 	fmt.Fprintln(to, "passes:", passes)
 	fmt.Fprintln(to, "cores:", runtime.NumCPU())
-	fmt.Fprintln(to, "kernel:", strings.TrimSpace(kernel))
+	release, _, _ := strings.Cut(strings.TrimSpace(kernel), "-") // what follows is the distribution's
+	fmt.Fprintln(to, "kernel:", release)
 	fmt.Fprintln(to, "toolchain:", runtime.Version())
 	fmt.Fprintln(to, "redis-server:", version[1])
 	for _, p := range peers {
