@@ -27,7 +27,8 @@ func (n *Node) expire() {
 	defer n.expiring.Done()
 	n.mu.Lock()
 	n.alarm = time.Time{}
-	notices, cut, next := n.commands.Expire(time.Now())
+	now := time.Now()
+	notices, cut, next := n.commands.Expire(now)
 	if len(notices) > 0 {
 		n.commands.Blame(&ConnectError{Err: ErrTimeout})
 	}
@@ -39,10 +40,27 @@ func (n *Node) expire() {
 	if !next.IsZero() {
 		n.armLocked(next)
 	}
+	if n.link != nil && !n.closed {
+		n.pingLocked(now)
+	}
 	n.mu.Unlock()
 	tell(notices)
 	if stuck != nil {
 		stuck.wire.cut()
 		stuck.cutting.Done()
 	}
+}
+
+// pingLocked tries a connection that has nothing under way.
+func (n *Node) pingLocked(now time.Time) {
+	if !now.Before(n.pingAt) {
+		n.pingAt = now.Add(pingEvery)
+		if n.commands.Idle() {
+			if _, err := n.commands.Send(now, newPing()); err == nil {
+				n.armLocked(now.Add(n.opts.timeout))
+				n.rouse()
+			}
+		}
+	}
+	n.armLocked(n.pingAt)
 }

@@ -87,7 +87,8 @@ func (n *Node) serve(l *link) (unfinished *link) {
 	n.mu.Lock()
 	notices := n.commands.Settled(l.fenced)
 	n.commands.Connected()
-	n.link = l
+	n.link, n.pingAt = l, time.Now().Add(pingEvery)
+	n.armLocked(n.pingAt)
 	n.mu.Unlock()
 	tell(notices)
 	go l.read(n)
@@ -98,17 +99,9 @@ func (n *Node) serve(l *link) (unfinished *link) {
 		l.cutting.Done()
 	})
 
-	ticker := time.NewTicker(pingEvery)
-	defer ticker.Stop()
-	for alive := true; alive; {
+	for !l.over() {
 		n.write(l)
-		select {
-		case <-n.wake:
-		case <-ticker.C:
-			n.ping()
-		case <-l.broken:
-			alive = false
-		}
+		<-n.wake
 	}
 	if stop() {
 		l.cutting.Done()
@@ -119,18 +112,17 @@ func (n *Node) serve(l *link) (unfinished *link) {
 // write writes what is queued, as long as the link is good. It lets the goroutines go
 // first that are about to queue something: one write takes it all along.
 func (n *Node) write(l *link) {
-	for !l.over() {
+	for more := true; more && !l.over(); {
 		runtime.Gosched()
-		if !n.take(l) {
-			return
-		}
-		if l.wire.write(l.batch) != nil {
+		more = n.take(l)
+		if len(l.batch) > 0 && l.wire.write(l.batch) != nil {
 			<-l.broken // the reader ends with it
 		}
 	}
 }
 
-// take makes a batch of what is queued. It returns false if nothing is.
+// take makes a batch of what is queued. It returns false if that is all: for what is
+// queued then, the keeper is roused.
 func (n *Node) take(l *link) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -139,26 +131,14 @@ func (n *Node) take(l *link) bool {
 	for len(l.batch) < batchSize {
 		o, owed, ok := n.commands.Take(time.Now)
 		if !ok {
-			break
+			return false
 		}
 		if owed {
 			n.armLocked(time.Now().Add(n.opts.timeout))
 		}
 		l.batch = append(l.batch, sending{o.Item.cmd, o.Again || l.teaches(o.Item.cmd)})
 	}
-	return len(l.batch) > 0
-}
-
-// ping tries a connection that has nothing under way.
-func (n *Node) ping() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.commands.Idle() {
-		now := time.Now()
-		if _, err := n.commands.Send(now, newPing()); err == nil {
-			n.armLocked(now.Add(n.opts.timeout))
-		}
-	}
+	return true
 }
 
 // retire ends a link whose reader has ended. It returns the link if answers are missing

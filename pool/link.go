@@ -51,6 +51,7 @@ func (l *link) over() bool {
 // read hands each reply to the node until the connection breaks, or until the
 // node is closed and has nothing under way.
 func (l *link) read(n *Node) {
+	defer n.rouse() // the keeper has to do with its end
 	defer close(l.broken)
 	for {
 		value, err := l.wire.read()

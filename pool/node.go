@@ -31,6 +31,7 @@ type Node struct {
 	closed   bool
 	timer    *time.Timer
 	alarm    time.Time // when timer fires; zero if it does not
+	pingAt   time.Time // when the connection is tried next
 
 	expiring sync.WaitGroup // calls of expire that the timer has begun or will begin
 }
