@@ -179,7 +179,7 @@ func TestAReplyNeverComesAfterClose(t *testing.T) {
 		for range 5 {
 			node := openUnowned(t, silentOn(t, "SET"))
 			reply := slowInbox(make(chan pool.Reply, 1))
-			node.Send(pool.Acquire("key", "token", ttl), reply, 0)
+			node.Send(time.Now(), pool.Acquire("key", "token", ttl), reply, 0)
 			pass(1)
 			require.NoError(t, node.Close()) // which ends right after the command's timeout
 			require.Len(t, reply, 1)
@@ -220,7 +220,7 @@ func TestCloseWhileManyCallersSendAnswersEveryCommandOnce(t *testing.T) {
 			sending.Go(func() {
 				all := make(inbox, 101)
 				for range 100 {
-					nodes[0].Send(pool.Release("key", "token", ttl), all, 0)
+					nodes[0].Send(time.Now(), pool.Release("key", "token", ttl), all, 0)
 				}
 				replies <- all
 			})

@@ -45,7 +45,7 @@ func (b inbox) next(t testing.TB) pool.Reply {
 // send puts a command to the node and returns where its reply arrives.
 func send(node *pool.Node, cmd *pool.Command) inbox {
 	replies := make(inbox, 8) // one is right; room for more shows that too many came
-	node.Send(cmd, replies, 0)
+	node.Send(time.Now(), cmd, replies, 0)
 	return replies
 }
 

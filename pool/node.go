@@ -82,17 +82,18 @@ func (n *Node) Addr() string { return n.addr }
 func (n *Node) Timeout() time.Duration { return n.opts.timeout }
 
 // Send puts a command to the node and returns at once. The receiver is told how
-// it ended, under the number node, within the node timeout (but see [Restore]); nil
-// if nobody cares.
+// it ended, under the number node, within the node timeout from since (but see
+// [Restore]); nil if nobody cares. since is when the caller began to send, time.Now() as
+// a rule: one reading serves all nodes.
 //
 // Commands are carried out in the order in which they were sent, as far as they
 // reach the server. A release outlives its timeout: it stays queued until it is
 // answered or no longer owed. Any other command that could not be written in time
 // is not written at all.
-func (n *Node) Send(cmd *Command, to Receiver, node int) {
-	o, now := order{cmd, to, node}, time.Now()
+func (n *Node) Send(since time.Time, cmd *Command, to Receiver, node int) {
+	o := order{cmd, to, node}
 	n.mu.Lock()
-	first, err := n.commands.Send(now, o.op())
+	first, err := n.commands.Send(since, o.op())
 	if err != nil {
 		n.mu.Unlock()
 		o.end(Reply{Answer: Unsent, Err: err})
@@ -102,7 +103,7 @@ func (n *Node) Send(cmd *Command, to Receiver, node int) {
 		n.started = true
 		go n.keep()
 	}
-	n.armLocked(now.Add(n.opts.timeout))
+	n.armLocked(since.Add(n.opts.timeout))
 	n.mu.Unlock()
 	if first { // else the keeper has been told
 		n.rouse()

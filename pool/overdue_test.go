@@ -51,7 +51,7 @@ func TestAFrozenNodeDoesNotPileUpWhatBusyCallersAsk(t *testing.T) {
 		const asked = 10_000
 		var count tally
 		for range asked {
-			node.Send(pool.Acquire("key", "token", ttl), &count, 0)
+			node.Send(time.Now(), pool.Acquire("key", "token", ttl), &count, 0)
 		}
 		synctest.Wait()
 		require.EqualValues(t, asked-4096, count.busy.Load(), "refused at once")
@@ -60,7 +60,7 @@ func TestAFrozenNodeDoesNotPileUpWhatBusyCallersAsk(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, asked, count.all.Load(), "ended with their timeout")
 		for range asked {
-			node.Send(pool.Acquire("key", "token", ttl), &count, 0)
+			node.Send(time.Now(), pool.Acquire("key", "token", ttl), &count, 0)
 		}
 		require.EqualValues(t, asked, count.suspended.Load(), "refused at once: the node is not asked again")
 		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+1)
@@ -80,7 +80,7 @@ func TestCleanUpOnAFrozenNodeIsBoundedToo(t *testing.T) {
 		const asked = 40_000
 		var count tally
 		for range asked {
-			node.Send(pool.Release("key", "token", ttl), &count, 0)
+			node.Send(time.Now(), pool.Release("key", "token", ttl), &count, 0)
 		}
 		synctest.Wait()
 		busy := count.busy.Load()

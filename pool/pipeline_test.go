@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,11 +24,11 @@ func TestManyCallersShareOneConnection(t *testing.T) {
 			key := fmt.Sprint(i)
 			for range 4 {
 				acquired, released := make(inbox, 2), make(inbox, 2)
-				node.Send(pool.Acquire(key, "token", ttl), acquired, 0)
+				node.Send(time.Now(), pool.Acquire(key, "token", ttl), acquired, 0)
 				if (<-acquired).Answer != pool.Yes {
 					t.Error("a key of its own is held")
 				}
-				node.Send(pool.Release(key, "token", ttl), released, 0)
+				node.Send(time.Now(), pool.Release(key, "token", ttl), released, 0)
 				if (<-released).Answer != pool.Yes {
 					t.Error("a key of its own is gone")
 				}
@@ -57,7 +58,7 @@ func TestCommandsDoNotWaitForTheAnswersBeforeThem(t *testing.T) {
 		})
 		node := f.open(t)
 		for range 300 {
-			node.Send(pool.Acquire("key", "token", ttl), nil, 0)
+			node.Send(time.Now(), pool.Acquire("key", "token", ttl), nil, 0)
 		}
 		synctest.Wait()
 		require.EqualValues(t, 300, arrived.Load())
@@ -75,10 +76,10 @@ func TestTheCommandsOfACallerAreCarriedOutInTheirOrder(t *testing.T) {
 				replies := make(inbox, 1000)
 				for j := range 25 {
 					token := fmt.Sprint(j)
-					node.Send(pool.Acquire(key, token, ttl), replies, 0)
-					node.Send(pool.Acquire(key, "other", ttl), replies, 0)
-					node.Send(pool.Extend(key, token, 2*ttl), replies, 0)
-					node.Send(pool.Release(key, token, ttl), replies, 0)
+					node.Send(time.Now(), pool.Acquire(key, token, ttl), replies, 0)
+					node.Send(time.Now(), pool.Acquire(key, "other", ttl), replies, 0)
+					node.Send(time.Now(), pool.Extend(key, token, 2*ttl), replies, 0)
+					node.Send(time.Now(), pool.Release(key, token, ttl), replies, 0)
 				}
 				for j := range 100 {
 					want := pool.Yes
@@ -102,7 +103,7 @@ func TestReceiversMaySendFromWithinReply(t *testing.T) {
 	chain := &chain{node: node, done: make(chan struct{})}
 	chain.left.Store(1000)
 	for range 8 {
-		node.Send(pool.Acquire("key", "token", ttl), chain, 0)
+		node.Send(time.Now(), pool.Acquire("key", "token", ttl), chain, 0)
 	}
 	<-chain.done
 }
@@ -119,6 +120,6 @@ func (c *chain) Reply(_ int, _ *pool.Command, _ pool.Reply) {
 	case left == 0:
 		close(c.done)
 	case left > 0:
-		c.node.Send(pool.Release("key", "token", ttl), c, 0)
+		c.node.Send(time.Now(), pool.Release("key", "token", ttl), c, 0)
 	}
 }

@@ -246,7 +246,7 @@ func (k *Lock) sweep() {
 	release := pool.Release(k.round.req.key, k.Token(), owed)
 	for i, node := range k.round.locker.nodes {
 		if k.reached(i) {
-			node.Send(release, nil, i)
+			node.Send(time.Now(), release, nil, i)
 		}
 	}
 }

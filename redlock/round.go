@@ -56,9 +56,10 @@ func newRound(l *Locker, op string, req request, token string, grant quorum.Gran
 
 // ask sends the command to each node whose vote the machine waits for.
 func (r *round) ask() {
+	since := time.Now()
 	for i, node := range r.locker.nodes {
 		if r.asks(i) {
-			node.Send(r.command, r, i)
+			node.Send(since, r.command, r, i)
 		}
 	}
 	r.asked()
@@ -180,14 +181,14 @@ func (r *round) carry(effects quorum.Effects) {
 	if len(effects.Release) > 0 {
 		release := pool.Release(r.req.key, r.token, r.owed)
 		for _, i := range effects.Release {
-			r.locker.nodes[i].Send(release, r, i)
+			r.locker.nodes[i].Send(time.Now(), release, r, i)
 		}
 		r.sending.Done()
 	}
 	if len(effects.Restore) > 0 {
 		restore := pool.Restore(r.req.key, r.token, effects.TTL)
 		for _, i := range effects.Restore {
-			r.locker.nodes[i].Send(restore, r, i)
+			r.locker.nodes[i].Send(time.Now(), restore, r, i)
 		}
 	}
 	if effects.Settling {

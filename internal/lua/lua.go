@@ -19,8 +19,8 @@ var (
 )
 
 var (
-	release = &Script{Source: releaseSource, Hash: "46079383094ccd98846e4b4feb4d29d513933906"}
-	extend  = &Script{Source: extendSource, Hash: "1bfd555c2936bf89848f16747771e9af0a663c52"}
+	release = &Script{Source: releaseSource, Hash: "f7c8fa93d68f9c2394ac67395823e88164ae6439"}
+	extend  = &Script{Source: extendSource, Hash: "295590ab751805d6fa6a5041e9abda4feddb4c43"}
 )
 
 // Release deletes a key that holds a given token.

@@ -54,7 +54,7 @@ func TestASimulatedNodeUnderstandsCommandsAsRedisDoes(t *testing.T) {
 			verb, real = sim.RestoreCommand, pool.Restore(key, token, ttl)
 		}
 		replies := make(inbox, 1)
-		nodes[0].Send(real, replies, 0)
+		nodes[0].Send(time.Now(), real, replies, 0)
 		reply := <-replies
 		got := simulated.Do(verb, key, token, ttl.Milliseconds(), now)
 		what := fmt.Sprintf("step %d: %v of %s under %s for %v", step, verb, token, key, ttl)
