@@ -47,6 +47,9 @@ var errUnreachable = errors.New("unreachable")
 func (l *line) send(o order) {
 	now := l.client.mono.Now()
 	o.cmd.sent = l.world.now
+	if o.round != nil && o.cmd.verb == o.round.verb {
+		o.cmd.sent = o.round.began
+	}
 	op := pipeline.Op[order]{Item: o, Kind: whenLost[o.cmd.verb], Owed: time.Duration(o.cmd.ttl) * time.Millisecond}
 	if _, err := l.commands.Send(now, op); err != nil {
 		o.end(quorum.Unsent)

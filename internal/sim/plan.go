@@ -32,12 +32,16 @@ type Step struct {
 	At     time.Duration
 	Kind   StepKind
 	Client int
-	Node   int
+	Node   int // AllNodes: every one
 	Name   int
 	TTL    time.Duration // of an acquire or extend
 	For    time.Duration // how long a fault lasts
 	Lose   float64       // share of what is on its way that a cut loses, see cut
 }
+
+// AllNodes is the Node of a step that is about every one, such as when a client loses its
+// network.
+const AllNodes = -1
 
 // StepKind is what a step does.
 type StepKind uint8
@@ -107,12 +111,16 @@ func NewPlan(seed uint64) Plan {
 	ttl := ttls[r.IntN(len(ttls))]
 	horizon := []time.Duration{200 * time.Millisecond, time.Second, 3 * time.Second}[r.IntN(3)]
 	faults := r.IntN(4) // 0: none
+	calls := contest
+	if r.IntN(3) == 0 {
+		calls = tenure
+	}
 	for range 6 + r.IntN(20) {
-		p.Steps = append(p.Steps, randomStep(r, p, ttl, horizon, faults))
+		p.Steps = append(p.Steps, randomStep(r, p, calls, ttl, horizon, faults))
 	}
 	// Things that happen at once are where the traps are.
 	for i := range p.Steps {
-		if i > 0 && r.IntN(3) == 0 {
+		if i > 0 && (r.IntN(3) == 0 || p.Steps[i].Kind == Cancel) {
 			p.Steps[i].At = p.Steps[r.IntN(i)].At + time.Duration(r.IntN(1000))*time.Microsecond
 		}
 	}
@@ -132,7 +140,13 @@ func clockRate(r *rand.Rand) float64 {
 	}
 }
 
-func randomStep(r *rand.Rand, p Plan, ttl, horizon time.Duration, faults int) Step {
+// What clients call: many that want the same lock, or one that keeps it for long.
+var (
+	contest = []StepKind{Acquire, Acquire, Acquire, Acquire, Extend, Extend, Unlock, Unlock, Unlock, Cancel}
+	tenure  = []StepKind{Acquire, Acquire, Extend, Extend, Extend, Extend, Extend, Extend, Unlock, Cancel}
+)
+
+func randomStep(r *rand.Rand, p Plan, calls []StepKind, ttl, horizon time.Duration, faults int) Step {
 	s := Step{
 		At:     time.Duration(r.Int64N(int64(horizon))),
 		Client: r.IntN(p.Clients),
@@ -141,12 +155,14 @@ func randomStep(r *rand.Rand, p Plan, ttl, horizon time.Duration, faults int) St
 		TTL:    ttl + time.Duration(r.IntN(3))*ttl/4,
 		Lose:   []float64{0, 0.5, 1}[r.IntN(3)],
 	}
-	calls := []StepKind{Acquire, Acquire, Acquire, Acquire, Extend, Extend, Unlock, Unlock, Unlock, Cancel}
 	troubles := []StepKind{Pause, Jump, Die, Freeze, Freeze, Crash, Cut, Cut, Cut, Partition, Partition}
 	if r.IntN(6) < faults {
 		s.Kind = troubles[r.IntN(len(troubles))]
 	} else {
 		s.Kind = calls[r.IntN(len(calls))]
+	}
+	if r.IntN(4) == 0 {
+		s.Node = AllNodes
 	}
 	// From below a round trip to above every timeout.
 	s.For = time.Duration(float64(200*time.Microsecond) * exp2(r.Float64()*14))

@@ -27,6 +27,7 @@ type round struct {
 	token   string
 	ttl     time.Duration
 	started time.Time
+	began   time.Duration // true time
 	pauses  int           // of the client when it began
 	leapt   time.Duration // likewise
 	asked   bool
@@ -36,7 +37,7 @@ type round struct {
 
 func (c *client) newRound(v verb, m machine, key, token string, ttl time.Duration) *round {
 	c.rounds++
-	return &round{client: c, verb: v, machine: m, key: key, token: token, ttl: ttl, started: c.clock.Now(), pauses: c.pauses, leapt: c.clock.leapt}
+	return &round{client: c, verb: v, machine: m, key: key, token: token, ttl: ttl, started: c.clock.Now(), began: c.world.now, pauses: c.pauses, leapt: c.clock.leapt}
 }
 
 // begin asks one node after the other. The goroutine that does so runs beside those

@@ -25,7 +25,7 @@ type command struct {
 	key   string
 	token string
 	ttl   int64         // milliseconds
-	sent  time.Duration // true time
+	sent  time.Duration // true time at which its call began
 }
 
 // reply is what comes back: 1 for OK and yes, 0 for nil and "not there", -1 for "another

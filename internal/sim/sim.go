@@ -18,7 +18,7 @@ func Run(p Plan) *Violation { return run(p, nil) }
 // Story carries out a plan and returns what happened, line by line.
 func Story(p Plan) []string {
 	var story []string
-	run(p, &story)
+	_ = run(p, &story)
 	return story
 }
 
@@ -57,8 +57,7 @@ const warmUp = 10 * time.Millisecond
 
 // step does what a step of the plan says.
 func (w *world) step(s Step) {
-	c, n := w.clients[s.Client], w.servers[s.Node]
-	l := c.lines[s.Node]
+	c := w.clients[s.Client]
 	switch s.Kind {
 	case Acquire:
 		c.do(func() { c.acquire(s.Name, s.TTL) })
@@ -77,15 +76,28 @@ func (w *world) step(s Step) {
 	case Die:
 		w.tell("client %d dies", c.number)
 		c.die()
+	default:
+		for i := range w.servers {
+			if s.Node == i || s.Node == AllNodes {
+				w.trouble(s, c, i)
+			}
+		}
+	}
+}
+
+// trouble does what a step of the plan says to one node, or between a client and it.
+func (w *world) trouble(s Step, c *client, i int) {
+	n, l := w.servers[i], c.lines[i]
+	switch s.Kind {
 	case Freeze:
-		w.tell("node %d stands still for %v", n.number, s.For)
+		w.tell("node %d stands still for %v", i, s.For)
 		n.freeze(s.For)
 	case Crash:
-		w.tell("node %d crashes for %v", n.number, s.For)
+		w.tell("node %d crashes for %v", i, s.For)
 		w.amnesia = w.amnesia || !w.plan.Durable
 		var lines []*line
 		for _, c := range w.clients {
-			lines = append(lines, c.lines[s.Node])
+			lines = append(lines, c.lines[i])
 		}
 		n.crash(s.For, w.plan.Durable, lines)
 	case Cut:
@@ -93,9 +105,11 @@ func (w *world) step(s Step) {
 			l.conn.breakOff(s.Lose)
 		}
 	case Partition:
-		w.tell("nothing gets through between client %d and node %d for %v", c.number, n.number, s.For)
+		w.tell("nothing gets through between client %d and node %d for %v", c.number, i, s.For)
 		for _, conn := range l.conns {
-			conn.blocked = max(conn.blocked, w.now+s.For)
+			// Connections that are there already try again ever more seldom.
+			late := time.Duration(w.chance(c.number, i, conn.number, int(s.At), 7) % uint64(s.For))
+			conn.blocked = max(conn.blocked, w.now+s.For+late)
 		}
 		l.blocked = max(l.blocked, w.now+s.For)
 	}

@@ -86,7 +86,7 @@ var mutants = []mutant{
 		"pipeline/pipeline.go", "fate := Maybe\n", "fate := Undone\n",
 	}, {
 		"no-sweep", "what a failed extension left longer is released when the lease is over",
-		"quorum/lease.go", "left := l.ending == Gone", "left := false && l.ending == Gone",
+		"quorum/lease.go", "return left\n", "return false\n",
 	},
 }
 
