@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -106,7 +107,10 @@ func (w *world) checkOver(k *lock) {
 	}
 	for _, s := range w.servers {
 		e, ok := s.get(k.round.key, s.now())
-		if !ok || e.token != k.round.token {
+		if !ok {
+			continue
+		}
+		if _, owner := w.owner(e.token); owner != k {
 			continue
 		}
 		left := time.Duration(e.expires-s.now()) * time.Millisecond
@@ -123,7 +127,7 @@ func driftOf(ttl time.Duration) time.Duration {
 // owner returns whose token it is, and the lock if the round was won.
 func (w *world) owner(token string) (*client, *lock) {
 	for _, c := range w.clients {
-		for _, k := range c.locks {
+		for _, k := range slices.Backward(c.locks) {
 			if k.round.token == token {
 				return c, k
 			}
