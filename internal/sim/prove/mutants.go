@@ -73,6 +73,9 @@ var mutants = []mutant{
 		"extension-past-deadline", "an extension is confirmed before the old deadline",
 		"quorum/extend.go", "held, outcome := e.lease.At(now) == Held, e.outcome()", "held, outcome := true, e.outcome()",
 	}, {
+		"bounded-by-new-deadline", "an extension is bounded by the deadline that stands, not by the one that it asks for",
+		"quorum/extend.go", "e.lease.At(now) == Held, e.outcome()", "now.Before(e.grant.Deadline()), e.outcome()",
+	}, {
 		"extension-revives", "an extension makes no key that is not there",
 		"sim/server.go", "\tcase !ok:\n\t\treturn 0", "\tcase !ok && c.verb == extend:\n\t\tk.keys[c.key] = entry{token: c.token, expires: now + c.ttl}\n\tcase !ok:\n\t\treturn 0",
 	}, {
