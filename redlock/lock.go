@@ -164,7 +164,7 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	k.sweep()
 	switch {
 	case r.outcome == quorum.Denied:
-		return r.failure()
+		return r.refusal
 	case k.Err() != nil:
 		return k.ended()
 	case r.outcome == quorum.Done:
@@ -172,9 +172,9 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	case l.closing.Err() != nil:
 		return ErrClosed
 	case ctx.Err() != nil:
-		return interrupted(ctx, r.failure())
+		return interrupted(ctx, r.refusal)
 	default:
-		return r.failure()
+		return r.refusal
 	}
 }
 
@@ -231,7 +231,7 @@ func (k *Lock) Unlock(_ context.Context) error {
 		k.unlocking = false
 		k.mu.Unlock()
 	}
-	return r.failure()
+	return r.refusal
 }
 
 // sweep sends the release to wherever a lock that is over may still be, and waits

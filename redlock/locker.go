@@ -178,9 +178,9 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 	case l.closing.Err() != nil:
 		return nil, ErrClosed
 	case ctx.Err() != nil:
-		return nil, interrupted(ctx, r.failure())
+		return nil, interrupted(ctx, r.refusal)
 	default:
-		return nil, r.failure()
+		return nil, r.refusal
 	}
 }
 

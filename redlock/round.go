@@ -41,6 +41,7 @@ type round struct {
 	extend  *quorum.Extend  // likewise
 	errs    []error         // errs[i] is why node i did not say yes; nil while there is no reason
 	outcome quorum.Outcome
+	refusal *QuorumError   // unless the outcome is Done
 	timer   clock.Timer    // ends the settling
 	sending sync.WaitGroup // releases that are being handed to the nodes
 }
@@ -168,6 +169,9 @@ func (r *round) noteLocked(effects quorum.Effects) {
 		return
 	}
 	r.outcome = effects.Outcome
+	if r.outcome != quorum.Done {
+		r.refusal = r.refusalLocked()
+	}
 	if r.timer != nil {
 		r.timer.Stop()
 	}
@@ -221,7 +225,7 @@ func (r *round) report(outcome quorum.Outcome) {
 	}
 	verdict := Verdict{Op: r.op, Name: r.req.name, Took: r.took()}
 	if outcome != quorum.Done {
-		verdict.Err = r.failure()
+		verdict.Err = r.refusal
 	} else if r.op != opUnlock {
 		verdict.Validity = r.grant.Deadline().Sub(r.grant.Start) - verdict.Took
 	}
@@ -233,10 +237,8 @@ func (r *round) report(outcome quorum.Outcome) {
 	}
 }
 
-// failure puts together what every node said, once there is an outcome.
-func (r *round) failure() *QuorumError {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// refusalLocked puts together what every node has said when the outcome falls.
+func (r *round) refusalLocked() *QuorumError {
 	nodes := r.locker.nodes
 	e := &QuorumError{
 		Op: r.op, Name: r.req.name,
