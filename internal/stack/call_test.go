@@ -1,0 +1,206 @@
+package stack_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// slack is what a call may take beyond its bound. Nothing but waiting takes time in a bubble.
+const slack = unit
+
+// work makes the calls of one goroutine.
+func (c *client) work(number int, steps []step) {
+	for i, s := range steps {
+		pass(s.pause)
+		c.run.note("%v: worker %d: step %d: %v", c, number, i, s.kind)
+		c.run.count(s.kind.String())
+		c.do(s)
+	}
+}
+
+// do makes the call of a step. How it ends is looked at where it is made.
+func (c *client) do(s step) {
+	name := fmt.Sprintf("name-%d", s.which%c.run.plan.names)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	switch s.kind {
+	case tryLock:
+		_, _ = c.tryLock(ctx, name, s)
+	case tryLockCancelled, tryLockClose:
+		defer time.AfterFunc(s.limit, cancel).Stop()
+		_, _ = c.tryLock(ctx, name, s)
+		if s.kind == tryLockClose {
+			c.closeAll()
+		}
+	case lock, lockCancelled:
+		if s.kind == lockCancelled {
+			s.limit = 0
+		}
+		_, _ = c.lock(name, s)
+	case extend:
+		c.withHeld(s, func(h *held) { c.extend(ctx, h, s) })
+	case extendCancelled:
+		defer time.AfterFunc(s.limit, cancel).Stop()
+		c.withHeld(s, func(h *held) { c.extend(ctx, h, s) })
+	case unlock:
+		c.withHeld(s, c.giveBack)
+	case unlockTwice:
+		c.withHeld(s, func(h *held) { both(func() { c.giveBack(h) }, func() { c.giveBack(h) }) })
+	case extendUnlock:
+		c.withHeld(s, func(h *held) { both(func() { c.extend(ctx, h, s) }, func() { c.giveBack(h) }) })
+	case closeLocker:
+		c.closeLocker()
+	case closeNode:
+		i := s.which % len(c.nodes)
+		c.untidy[i].Store(true)
+		c.closeNode(i)
+	case closeClient:
+		c.closeAll()
+	}
+}
+
+func both(one, other func()) {
+	var group sync.WaitGroup
+	group.Go(one)
+	group.Go(other)
+	group.Wait()
+}
+
+// withHeld calls use with one of the client's locks, held or over, the youngest first.
+func (c *client) withHeld(s step, use func(*held)) {
+	c.mu.Lock()
+	n := len(c.held)
+	if n == 0 {
+		c.mu.Unlock()
+		return
+	}
+	h := c.held[n-1-s.which%min(n, 1+s.which%3)]
+	c.mu.Unlock()
+	use(h)
+}
+
+// bounded makes a call and holds it to its bound.
+func (c *client) bounded(what string, bound time.Duration, call func() error) error {
+	what = fmt.Sprintf("%v: %s", c, what)
+	c.run.mu.Lock()
+	c.run.pending[&what] = true
+	c.run.mu.Unlock()
+	begin := time.Now()
+	err := call()
+	took := time.Since(begin)
+	c.run.mu.Lock()
+	delete(c.run.pending, &what)
+	c.run.mu.Unlock()
+	c.run.note("%s took %v: %.60q", what, took, fmt.Sprint(err))
+	if took > bound+slack {
+		c.run.violate("%s took %v, at most %v are promised", what, took, bound)
+	}
+	c.run.checkAllHeld()
+	return err
+}
+
+func (c *client) tryLock(ctx context.Context, name string, s step) (*held, error) {
+	var won *redlock.Lock
+	late, begin := c.closed.Load(), time.Now()
+	err := c.bounded("TryLock "+name, c.plan.timeout, func() (err error) {
+		won, err = c.locker.TryLock(ctx, name, redlock.TTL(s.ttl))
+		return err
+	})
+	c.checkAcquire(ctx, "TryLock", name, err, late)
+	if err != nil {
+		if ctx.Err() == nil && !c.closing.Load() && !errors.Is(err, redlock.ErrTaken) && !errors.Is(err, redlock.ErrNoQuorum) {
+			c.run.violate("%v: TryLock returned %v", c, err)
+		}
+		return nil, err
+	}
+	return c.take(won, name, begin, s), nil
+}
+
+func (c *client) lock(name string, s step) (*held, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.limit)
+	defer cancel()
+	var won *redlock.Lock
+	late, begin := c.closed.Load(), time.Now()
+	err := c.bounded("Lock "+name, s.limit, func() (err error) {
+		won, err = c.locker.Lock(ctx, name, redlock.TTL(s.ttl))
+		return err
+	})
+	c.checkAcquire(ctx, "Lock", name, err, late)
+	if err != nil {
+		if ctx.Err() == nil && !c.closing.Load() {
+			c.run.violate("%v: Lock returned %v, with its context not over", c, err)
+		}
+		return nil, err
+	}
+	return c.take(won, name, begin, s), nil
+}
+
+// extend asks for a TTL that no other extension of this client asks for.
+func (c *client) extend(ctx context.Context, h *held, s step) {
+	ttl := s.ttl + time.Duration(c.extends.Add(1))*unit
+	late, begin, before := c.closed.Load(), time.Now(), h.lock.ValidUntil()
+	// One extension of a lock waits for the other.
+	err := c.bounded("Extend "+h.token, c.plan.timeout*time.Duration(len(c.plan.workers)), func() error { return h.lock.Extend(ctx, ttl) })
+	h.checkExtend(ctx, err, late, before, begin.Add(ttl-drift(ttl)))
+}
+
+func (c *client) unlock(h *held) error {
+	h.unlocks.Add(1)
+	wasHeld := h.lock.Err() == nil
+	err := c.bounded("Unlock "+h.token, c.plan.timeout, func() error { return h.lock.Unlock(context.Background()) })
+	h.checkUnlock(err, wasHeld)
+	return err
+}
+
+func (c *client) giveBack(h *held) { _ = c.unlock(h) }
+
+// closeLocker closes the Locker. Calls under way return at once, and Close with them.
+func (c *client) closeLocker() {
+	c.closing.Store(true)
+	if err := c.bounded("Locker.Close", 0, c.locker.Close); err != nil {
+		c.run.violate("%v: Locker.Close returned %v", c, err)
+	}
+	c.closed.Store(true)
+}
+
+// closeNode closes a node. What it leaves open goes on for ever.
+func (c *client) closeNode(i int) {
+	if err := c.bounded(fmt.Sprintf("Node.Close %d", i), c.plan.timeout, c.nodes[i].Close); err != nil {
+		c.run.violate("%v: Close of node %d returned %v", c, i, err)
+	}
+	c.ended[i].Store(true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.conns[i] {
+		if open := !conn.closed.Load(); open && !c.plan.wrapped {
+			c.run.violate("%s is open after the Close of its node", conn.name)
+		} else if open && conn.isRead() {
+			c.run.violate("%s is read after the Close of its node", conn.name)
+		}
+	}
+}
+
+// closeAll closes the Locker, and at once the nodes.
+func (c *client) closeAll() {
+	c.closeLocker()
+	var group sync.WaitGroup
+	for i := range c.nodes {
+		group.Go(func() { c.closeNode(i) })
+	}
+	group.Wait()
+}
+
+// end closes everything.
+func (c *client) end() {
+	c.closeAll()
+	for i, p := range c.pools {
+		if err := p.Close(); err != nil {
+			c.run.violate("%v: closing pool %d: %v", c, i, err)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package stack_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// checkAcquire looks at the end of a Lock or TryLock. late says that it began after Close.
+func (c *client) checkAcquire(ctx context.Context, call, name string, err error, late bool) {
+	quorumError := (*redlock.QuorumError)(nil)
+	if errors.As(err, &quorumError) {
+		c.checkQuorumError(quorumError, "acquire", name, ctx.Err() != nil || c.closing.Load())
+	}
+	over := ctx.Err()
+	switch {
+	case late && !errors.Is(err, redlock.ErrClosed):
+		c.run.violate("%v: %s after Close: %v", c, call, err)
+	case err == nil:
+	case errors.Is(err, redlock.ErrClosed):
+		if !c.closing.Load() {
+			c.run.violate("%v: %s before Close: %v", c, call, err)
+		}
+	case quorumError == nil:
+		c.run.violate("%v: %s says nothing about the nodes: %v", c, call, err)
+	case errors.Is(err, context.Canceled) && !errors.Is(over, context.Canceled):
+		c.run.violate("%v: %s, and its context is not over: %v", c, call, err)
+	}
+}
+
+// checkQuorumError looks at what an error says of the nodes. Where the call was given up, votes
+// may have come since.
+func (c *client) checkQuorumError(e *redlock.QuorumError, op, name string, givenUp bool) {
+	yes, need := 0, len(c.nodes)/2+1
+	for i, node := range e.Nodes {
+		switch {
+		case node.Addr != fmt.Sprintf("server-%d", i):
+			c.run.violate("%v: node %d is called %s", c, i, node.Addr)
+		case node.Err == nil:
+			yes++
+		case !known(node.Err):
+			c.run.violate("%v: an unknown reason of node %d: %v", c, i, node.Err)
+		}
+	}
+	if e.Op != op || e.Name != name || len(e.Nodes) != len(c.nodes) || e.Need != need {
+		c.run.violate("%v: the error of %s %s is about something else: %v", c, op, name, e)
+	}
+	if yes >= need && !givenUp && !strings.Contains(e.Error(), "no validity was left") {
+		c.run.violate("%v: a majority said yes: %v", c, e)
+	}
+}
+
+// settling is longer than it takes to find a connection mute, and to replace it.
+const settling = 15 * time.Second
+
+// rest holds a world in which all faults are over to what must work again.
+func (r *run) rest() {
+	r.checkAllHeld()
+	for _, c := range r.clients {
+		healthy := c.healthy()
+		if healthy && !c.closing.Load() {
+			c.checkWorks()
+		}
+		for _, h := range c.held {
+			if !h.valid() {
+				continue
+			}
+			if err := c.unlock(h); err != nil && healthy && !r.plan.forgetful {
+				r.violate("Unlock of %s, with nothing in its way: %v", h.token, err)
+			}
+		}
+	}
+	pass(settling)
+}
+
+// checkVotes holds each node to one vote on each acquire.
+func (r *run) checkVotes() {
+	for _, c := range r.clients {
+		for i := range c.votes {
+			if got, want := c.votes[i].Load(), c.drawn.Load(); got != want {
+				r.violate("%v: node %d has given %d votes on %d acquires", c, i, got, want)
+			}
+		}
+	}
+}
+
+// healthy says that none of the client's nodes was closed.
+func (c *client) healthy() bool {
+	for i := range c.nodes {
+		if c.untidy[i].Load() || c.ended[i].Load() {
+			return false
+		}
+	}
+	return true
+}
+
+// checkWorks takes a lock that nobody else wants, twice. The first may have to wait for connections.
+func (c *client) checkWorks() {
+	s := step{ttl: long, limit: 3 * time.Second, watch: true}
+	h, err := c.lock("own of "+c.String(), s)
+	if err == nil {
+		err = c.unlock(h)
+	}
+	if err == nil {
+		pass(c.plan.timeout)
+		h, err = c.tryLock(context.Background(), "own of "+c.String(), s)
+	}
+	if err == nil {
+		err = c.unlock(h)
+	}
+	if err != nil {
+		c.run.violate("%v: with nothing in its way: %v", c, err)
+	}
+}
+
+// checkLeft asks of each key that a server still has why it is there.
+func (r *run) checkLeft() {
+	for _, s := range r.servers {
+		r.checkLeftOn(s)
+	}
+}
+
+func (r *run) checkLeftOn(s *server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key := range s.keys {
+		e, ok := s.getLocked(key)
+		if !ok || time.Until(e.ends) < time.Second {
+			continue
+		}
+		c := r.ownerOf(e.token)
+		switch {
+		case !r.plan.permits: // an abandoned connection is read after the clean-up
+		case s.stuck[e.token]: // the server has refused the release
+		case c.untidy[s.number].Load():
+		case c.ended[s.number].Load() && (!r.plan.calm() || c.won[e.token]):
+		default:
+			r.violate("%s of %s is left on server %d for %v", key, e.token, s.number, time.Until(e.ends))
+		}
+	}
+}
+
+func (r *run) ownerOf(token string) *client {
+	for _, c := range r.clients {
+		if strings.HasPrefix(token, c.String()+"/") {
+			return c
+		}
+	}
+	panic("nobody's token: " + token)
+}
+
+// checkNoGoroutineIsLeft looks for goroutines of the library after everything was closed.
+func (r *run) checkNoGoroutineIsLeft() {
+	synctest.Wait()
+	for _, one := range strings.Split(stacks(), "\n\n") {
+		if strings.Contains(one, "quorumlock/pool.") || strings.Contains(one, "quorumlock/redlock.") {
+			panic("a goroutine is left: " + one + "\n" + r.report())
+		}
+	}
+}

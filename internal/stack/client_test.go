@@ -1,0 +1,160 @@
+package stack_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// client is a program: nodes, a Locker and goroutines that use them.
+type client struct {
+	run     *run
+	number  int
+	plan    clientPlan
+	nodes   []*pool.Node
+	pools   []*redis.Pool // of a client that wraps
+	locker  *redlock.Locker
+	closing atomic.Bool    // Locker.Close was called
+	closed  atomic.Bool    // and has returned
+	ended   []atomic.Bool  // ended[i]: Close of node i has returned
+	untidy  []atomic.Bool  // untidy[i]: node i was closed before the Locker
+	drawn   atomic.Int64   // tokens
+	extends atomic.Int64   // extensions asked for
+	votes   []atomic.Int64 // votes[i] of node i on acquires
+
+	mu    sync.Mutex
+	conns [][]*conn // conns[i] to server i
+	held  []*held
+	won   map[string]bool // tokens of the locks that were won
+}
+
+func newClient(r *run, number int) *client {
+	n := len(r.servers)
+	c := &client{
+		run: r, number: number, plan: r.plan.clients[number],
+		ended: make([]atomic.Bool, n), untidy: make([]atomic.Bool, n), votes: make([]atomic.Int64, n),
+		conns: make([][]*conn, n), won: map[string]bool{},
+	}
+	opts := []pool.Option{
+		pool.WithTimeout(c.plan.timeout), pool.WithDialTimeout(c.plan.dial), pool.WithMaxOverdue(c.plan.maxOverdue),
+		pool.WithName(func(i int) string { return fmt.Sprintf("server-%d", i) }),
+	}
+	var err error
+	if c.plan.wrapped {
+		for i := range r.servers {
+			c.pools = append(c.pools, &redis.Pool{MaxIdle: 2, DialContext: func(ctx context.Context) (redis.Conn, error) {
+				dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx, i) }
+				return redis.DialContext(ctx, "memory", "", redis.DialContextFunc(dial))
+			}})
+		}
+		c.nodes, err = pool.Wrap(c.pools, opts...)
+	} else {
+		var urls []string
+		for i := range r.servers {
+			urls = append(urls, fmt.Sprintf("redis://server:%d", 1+i))
+		}
+		dial := func(ctx context.Context, _, address string) (net.Conn, error) {
+			var port int
+			if _, err := fmt.Sscanf(address, "server:%d", &port); err != nil {
+				return nil, err
+			}
+			return c.dial(ctx, port-1)
+		}
+		c.nodes, err = pool.Open(urls, append(opts, pool.WithDialer(dial))...)
+	}
+	if err == nil {
+		c.locker, err = redlock.New(c.nodes, redlock.WithClock(bubbleClock{r}), redlock.WithObserver(c), redlock.WithTokenSource(c.draw))
+	}
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func (c *client) String() string { return fmt.Sprintf("c%d", c.number) }
+
+func (c *client) dial(ctx context.Context, i int) (net.Conn, error) {
+	end, err := c.run.servers[i].dial(ctx, c)
+	if err != nil {
+		c.run.note("%v: dialing server %d: %v", c, i, err)
+		return nil, err
+	}
+	c.run.note("%v", end.name)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.conns[i] = append(c.conns[i], end)
+	return end, nil
+}
+
+// draw is the token source.
+func (c *client) draw() (string, error) {
+	if c.closed.Load() {
+		c.run.violate("%v began a round after Locker.Close had returned", c)
+	}
+	return fmt.Sprintf("%v/%d", c, c.drawn.Add(1)), nil
+}
+
+// Vote implements redlock.Observer.
+func (c *client) Vote(v redlock.Vote) {
+	c.run.yield()
+	if c.plan.voted != nil {
+		c.plan.voted(v)
+	}
+	if v.Op == "acquire" {
+		c.votes[v.Node].Add(1)
+	}
+	if v.Took > c.plan.timeout+slack {
+		c.run.violate("%v: node %d took %v for its answer to %s", c, v.Node, v.Took, v.Op)
+	}
+	if v.Answer != pool.Unsent && c.ended[v.Node].Load() {
+		c.run.violate("%v: node %d answered %v to %s after its Close had returned", c, v.Node, v.Answer, v.Op)
+	}
+	if good := v.Answer == pool.Yes || v.Answer == pool.No; !good && c.run.plan.calm() && !isOneOf(v.Err, pool.ErrClosed, context.Canceled, context.DeadlineExceeded) {
+		c.run.violate("%v: node %d answered %v to %s, with nothing in its way: %v", c, v.Node, v.Answer, v.Op, v.Err)
+	}
+	if v.Err != nil && !known(v.Err) {
+		c.run.violate("%v: node %d gave an unknown reason: %v", c, v.Node, v.Err)
+	}
+	c.run.count("vote " + v.Answer.String())
+}
+
+// Verdict implements redlock.Observer.
+func (c *client) Verdict(v redlock.Verdict) {
+	c.run.yield()
+	if v.Op != "unlock" && c.closed.Load() {
+		c.run.violate("%v: %s of %s was under way when Locker.Close had returned", c, v.Op, v.Name)
+	}
+}
+
+// known says whether an error is one of those that a node gives as its reason.
+func known(err error) bool {
+	return isOneOf(err,
+		pool.ErrHeld, pool.ErrAbsent, pool.ErrTimeout, pool.ErrSuspended, pool.ErrBusy, pool.ErrBroken, pool.ErrClosed, pool.ErrProtocol,
+		redlock.ErrPending, redlock.ErrRestoring, context.Canceled, context.DeadlineExceeded,
+	) || errors.As(err, new(*pool.ConnectError)) || errors.As(err, new(*pool.ServerError))
+}
+
+func isOneOf(err error, these ...error) bool {
+	return slices.ContainsFunc(these, func(one error) bool { return errors.Is(err, one) })
+}
+
+// bubbleClock is the time of the bubble. Reading it lets others go first now and then.
+type bubbleClock struct{ run *run }
+
+func (b bubbleClock) Now() time.Time {
+	b.run.yield()
+	return time.Now().Round(0)
+}
+
+func (b bubbleClock) AfterFunc(d time.Duration, f func()) clock.Timer { return time.AfterFunc(d, f) }

@@ -1,0 +1,136 @@
+package stack_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/lua"
+)
+
+// execute carries a command out. What no lock program sends is a violation.
+func (s *server) execute(p *peer, args []string) string {
+	switch {
+	case slices.Equal(args, []string{"INFO", "server"}):
+		info := fmt.Sprintf("# Server\r\nrun_id:server-%d-%d\r\n", s.number, s.runs)
+		return fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
+	case slices.Equal(args, []string{"CLIENT", "ID"}):
+		return fmt.Sprintf(":%d\r\n", p.number)
+	case len(args) == 4 && args[0] == "CLIENT" && args[1] == "KILL" && args[2] == "ID":
+		return s.kill(p, args[3])
+	case slices.Equal(args, []string{"PING"}):
+		return "+PONG\r\n"
+	case len(args) == 6 && args[0] == "SET" && args[3] == "NX" && args[4] == "PX":
+		return s.set(p, args[1], args[2], args[5])
+	case len(args) >= 5 && (args[0] == "EVAL" || args[0] == "EVALSHA") && args[2] == "1":
+		return s.eval(p, args)
+	}
+	s.run.violate("server %d was sent %q by %v", s.number, args, p.from)
+	return "-ERR unknown command\r\n"
+}
+
+// kill ends a connection: what the server has not read of it is never carried out.
+func (s *server) kill(p *peer, id string) string {
+	if !s.run.plan.permits {
+		return "-NOPERM this user has no permissions to run the 'client|kill' command\r\n"
+	}
+	number, err := strconv.ParseInt(id, 10, 64)
+	victim := s.peers[number]
+	if err != nil || victim == nil {
+		return ":0\r\n"
+	}
+	if victim.from != p.from {
+		s.run.violate("%v had a connection of %v killed", p.from, victim.from)
+	}
+	victim.killed = true
+	victim.reset()
+	s.change.Broadcast()
+	return ":1\r\n"
+}
+
+func (s *server) set(p *peer, key, token, millis string) string {
+	s.checkOwner(p, token)
+	ttl := s.millis(millis)
+	if s.owned[token] {
+		s.run.violate("server %d was asked twice to acquire for %s", s.number, token)
+	}
+	s.owned[token] = true
+	if _, taken := s.getLocked(key); taken {
+		return "$-1\r\n"
+	}
+	s.keys[key] = entry{token, time.Now().Add(ttl)}
+	return "+OK\r\n"
+}
+
+// eval runs one of the two scripts.
+func (s *server) eval(p *peer, args []string) string {
+	var script *lua.Script
+	for _, known := range []*lua.Script{lua.Release(), lua.Extend()} {
+		if args[0] == "EVAL" && args[1] == known.Source {
+			script = known
+			s.scripts[known.Hash] = true
+		} else if args[0] == "EVALSHA" && args[1] == known.Hash {
+			script = known
+		}
+	}
+	switch {
+	case script == nil:
+		s.run.violate("server %d was sent a script that it does not know by %v: %.40q", s.number, p.from, args[1])
+		return "-ERR unknown script\r\n"
+	case !s.scripts[script.Hash]:
+		return "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+	}
+	key, token := args[3], args[4]
+	s.checkOwner(p, token)
+	e, ok := s.getLocked(key)
+	switch {
+	case !ok:
+		return ":0\r\n"
+	case e.token != token:
+		return ":-1\r\n"
+	case script == lua.Release() && len(args) == 5:
+		delete(s.keys, key)
+		return ":1\r\n"
+	case script == lua.Extend() && len(args) == 7:
+		return s.extend(key, e, args[5], args[6])
+	}
+	s.run.violate("server %d was sent the wrong arguments by %v: %q", s.number, p.from, args[3:])
+	return "-ERR wrong number of arguments\r\n"
+}
+
+func (s *server) extend(key string, e entry, millis, how string) string {
+	ends := time.Now().Add(s.millis(millis))
+	switch how {
+	case "longer": // each has a TTL of its own, see client.ttlOf
+		id := e.token + " " + millis
+		if s.longer[id] {
+			s.run.violate("server %d carried the extension of %s by %s ms out twice", s.number, e.token, millis)
+		}
+		s.longer[id] = true
+		if ends.Before(e.ends) {
+			return ":1\r\n"
+		}
+	case "exact":
+	default:
+		s.run.violate("server %d was to extend %q", s.number, how)
+	}
+	s.keys[key] = entry{e.token, ends}
+	return ":1\r\n"
+}
+
+func (s *server) millis(text string) time.Duration {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n <= 0 {
+		s.run.violate("server %d was sent the TTL %q", s.number, text)
+	}
+	return time.Duration(n) * time.Millisecond
+}
+
+// checkOwner holds a command to its connection: it is of the client that drew the token.
+func (s *server) checkOwner(p *peer, token string) {
+	if !strings.HasPrefix(token, p.from.String()+"/") {
+		s.run.violate("server %d was sent the token %s by %v", s.number, token, p.from)
+	}
+}

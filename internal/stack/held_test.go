@@ -1,0 +1,190 @@
+package stack_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// held is a lock that was won.
+type held struct {
+	client  *client
+	lock    *redlock.Lock
+	name    string
+	token   string
+	watched bool         // somebody looks at it all the time
+	unlocks atomic.Int64 // calls of Unlock
+}
+
+// drift is the library's default allowance.
+func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
+
+// take takes note of a lock that was won at the end of a call that began at that time.
+func (c *client) take(won *redlock.Lock, name string, begin time.Time, s step) *held {
+	h := &held{client: c, lock: won, name: name, token: won.Token(), watched: s.watch}
+	c.run.count("won")
+	if won.Name() != name {
+		c.run.violate("%v asked for %s and won %s", c, name, won.Name())
+	}
+	if until, least := won.ValidUntil(), begin.Add(s.ttl-drift(s.ttl)); until.Before(least.Round(0)) {
+		c.run.violate("%s is valid for %v less than its TTL", h.token, least.Sub(until))
+	}
+	h.checkHeld("won")
+	c.run.mu.Lock()
+	others := slices.Clone(c.run.locks)
+	c.run.locks = append(c.run.locks, h)
+	c.run.mu.Unlock()
+	for _, other := range others {
+		h.checkAlone(other)
+	}
+	c.mu.Lock()
+	c.held = append(c.held, h)
+	c.won[h.token] = true
+	c.mu.Unlock()
+	if s.watch {
+		c.run.watching.Go(h.watch)
+	}
+	return h
+}
+
+// checkAlone holds two locks of one name to not being valid at one instant.
+func (h *held) checkAlone(other *held) {
+	if h.client.run.plan.forgetful || h.name != other.name || !other.valid() {
+		return
+	}
+	if h.valid() && other.valid() { // the other was valid before and after
+		h.client.run.violate("%s and %s are valid at once", h.token, other.token)
+	}
+}
+
+func (h *held) valid() bool { return h.lock.Err() == nil && h.lock.Remaining() > 0 }
+
+// checkHeld holds a lock that is relied on to being on a majority of nodes.
+func (h *held) checkHeld(when string) {
+	r := h.client.run
+	if r.plan.forgetful || !h.valid() {
+		return
+	}
+	if n := r.holding(h); n < len(r.servers)/2+1 && h.valid() {
+		r.violate("%s, when it was %s, is on %d of %d servers", h.token, when, n, len(r.servers))
+	}
+}
+
+// checkAllHeld holds the locks that somebody looks at to being there. A look can end a lease
+// that is over, so the others are left alone.
+func (r *run) checkAllHeld() {
+	r.mu.Lock()
+	locks := slices.Clone(r.locks)
+	r.mu.Unlock()
+	for _, h := range locks {
+		if h.watched {
+			h.checkHeld("looked at")
+		}
+	}
+}
+
+// holding counts the servers that hold a lock.
+func (r *run) holding(h *held) int {
+	n := 0
+	for _, s := range r.servers {
+		if s.holds(h.name, h.token) {
+			n++
+		}
+	}
+	return n
+}
+
+// watch holds Done to the deadline.
+func (h *held) watch() {
+	r, done := h.client.run, h.lock.Done()
+	for {
+		select {
+		case <-done:
+			if h.lock.Err() == nil {
+				r.violate("%s is held, and Done is closed", h.token)
+			}
+			return
+		case <-time.After(time.Until(h.lock.ValidUntil()) + slack):
+		}
+		select {
+		case <-done:
+			continue
+		default:
+		}
+		if over := time.Since(h.lock.ValidUntil()); over >= slack {
+			r.violate("Done of %s is not closed %v after its deadline", h.token, over)
+			return
+		}
+	}
+}
+
+// checkExtend looks at the end of an Extend: the deadline that stood before, and the one asked for.
+func (h *held) checkExtend(ctx context.Context, err error, late bool, before, asked time.Time) {
+	r, c := h.client.run, h.client
+	if now := h.lock.ValidUntil(); now.Before(before) {
+		r.violate("the deadline of %s moved back by %v", h.token, before.Sub(now))
+	} else if err == nil && now.Before(asked.Round(0)) {
+		r.violate("%s was extended by %v less than asked for", h.token, asked.Sub(now))
+	}
+	quorumError := (*redlock.QuorumError)(nil)
+	if errors.As(err, &quorumError) {
+		c.checkQuorumError(quorumError, "extend", h.name, true) // by the end of the lock as well
+	}
+	switch {
+	case late && !errors.Is(err, redlock.ErrClosed):
+		r.violate("Extend of %s after Close: %v", h.token, err)
+	case err == nil:
+		r.count("extended")
+		h.checkHeld("extended")
+	case errors.Is(err, redlock.ErrClosed):
+		if !c.closing.Load() {
+			r.violate("Extend of %s before Close: %v", h.token, err)
+		}
+	case errors.Is(err, redlock.ErrLost):
+		if !r.plan.forgetful && !errors.Is(err, redlock.ErrReleased) && h.unlocks.Load() == 0 && time.Now().Before(before) {
+			r.violate("%s was lost, and no server forgot it", h.token)
+		}
+	case errors.Is(err, redlock.ErrExpired), errors.Is(err, redlock.ErrReleased):
+		if h.lock.Err() == nil {
+			r.violate("%s is held after its Extend failed: %v", h.token, err)
+		}
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+	case !errors.Is(err, redlock.ErrNoQuorum):
+		r.violate("Extend of %s: %v", h.token, err)
+	}
+}
+
+// checkUnlock looks at the end of an Unlock.
+func (h *held) checkUnlock(err error, wasHeld bool) {
+	r, n := h.client.run, len(h.client.run.servers)
+	quorumError := (*redlock.QuorumError)(nil)
+	inTime := time.Now().Before(h.lock.ValidUntil())
+	if h.lock.Err() == nil || h.valid() {
+		r.violate("%s is held after Unlock: %v", h.token, err)
+	}
+	if errors.As(err, &quorumError) {
+		h.client.checkQuorumError(quorumError, "unlock", h.name, false)
+	}
+	again := h.unlocks.Load() > 1
+	switch {
+	case err == nil:
+		r.count("unlocked")
+		if left := r.holding(h); left > n-(n/2+1) {
+			r.violate("%s was unlocked, and is on %d servers", h.token, left)
+		}
+	case errors.Is(err, redlock.ErrNotHeld) && quorumError == nil:
+		if !again || !errors.Is(err, redlock.ErrReleased) {
+			r.violate("the first Unlock of %s: %v", h.token, err)
+		}
+	case errors.Is(err, redlock.ErrNotHeld):
+		if wasHeld && inTime && !again && !r.plan.forgetful {
+			r.violate("%s was held until now, and Unlock says that it was not", h.token)
+		}
+	case !errors.Is(err, redlock.ErrNoQuorum) || quorumError == nil:
+		r.violate("Unlock of %s: %v", h.token, err)
+	}
+}

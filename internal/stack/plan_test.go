@@ -1,0 +1,161 @@
+package stack_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// plan is what happens in a run: who calls what when, and what goes wrong where.
+type plan struct {
+	nodes     int
+	names     int
+	ttl       time.Duration
+	latency   time.Duration // of a message, at most
+	room      int           // bytes on their way in one direction of a connection
+	forgetful bool          // a restart forgets the keys: then two may hold one lock
+	permits   bool          // CLIENT KILL is permitted: else what a dead connection left may be read late
+	abrupt    time.Duration // when everything is closed, whatever goes on; 0: when all is done and well again
+	clients   []clientPlan
+	faults    []fault
+}
+
+// clientPlan is a program with nodes and a Locker of its own.
+type clientPlan struct {
+	wrapped    bool // over redigo pools of its own
+	timeout    time.Duration
+	dial       time.Duration
+	maxOverdue time.Duration
+	workers    [][]step           // one list for each of its goroutines
+	voted      func(redlock.Vote) // told of each vote, by whoever brings it; may be nil
+}
+
+// step is one call. Where it does not apply (an unlock by who never held, say) nothing happens.
+type step struct {
+	pause time.Duration // before it
+	kind  stepKind
+	which int // which name, node or lock
+	ttl   time.Duration
+	limit time.Duration // of the call's context
+	watch bool          // the lock's Done is watched
+}
+
+type stepKind uint8
+
+const (
+	tryLock stepKind = iota
+	unlock
+	lock
+	extend
+	tryLockCancelled // its context ends under way
+	extendCancelled
+	unlockTwice   // at the same time
+	extendUnlock  // at the same time
+	lockCancelled // before it is called
+	closeLocker
+	closeNode
+	closeClient  // the Locker, and at once the nodes
+	tryLockClose // TryLock, cancelled, and at once the same
+	numSteps
+)
+
+var stepNames = [numSteps]string{
+	"TryLock", "Unlock", "Lock", "Extend", "TryLock, cancelled", "Extend, cancelled", "Unlock twice", "Extend and Unlock",
+	"Lock with a context that is over", "Locker.Close", "Node.Close", "Locker.Close, Node.Close",
+	"TryLock, cancelled, Locker.Close, Node.Close",
+}
+
+func (k stepKind) String() string { return stepNames[k] }
+
+// calm says that nothing but latency is in the way of any message. Scripts may be forgotten.
+func (p *plan) calm() bool {
+	disturbs := func(f fault) bool { return f.kind != flushScripts }
+	return p.room > 4096 && !slices.ContainsFunc(p.faults, disturbs)
+}
+
+const (
+	long = time.Hour // a TTL that no run sees the end of
+	unit = time.Millisecond
+)
+
+// newPlan makes a plan of some size: how many things each goroutine does, about.
+func newPlan(d dice, size int) *plan {
+	p := &plan{
+		nodes:     pick(d, 3, 1, 3, 5),
+		names:     1 + d.roll(2),
+		ttl:       pick(d, long, 100*unit, long, 200*unit),
+		latency:   pick(d, 0, unit, 2*unit),
+		room:      pick(d, 1<<16, 300, 1<<16, 100),
+		forgetful: oneIn(d, 8),
+		permits:   !oneIn(d, 6),
+	}
+	if oneIn(d, 6) {
+		p.abrupt = upTo(d, 100, 5*unit)
+	}
+	for range 2 + d.roll(3) {
+		p.clients = append(p.clients, newClientPlan(d, p, size))
+	}
+	flushes := oneIn(d, 6) // and nothing else
+	for range d.roll(2 * size) {
+		f := newFault(d, p)
+		if flushes {
+			f.kind = flushScripts
+		}
+		p.faults = append(p.faults, f)
+	}
+	return p
+}
+
+func newClientPlan(d dice, p *plan, size int) clientPlan {
+	c := clientPlan{
+		wrapped:    d.roll(3) == 1,
+		timeout:    pick(d, 40*unit, 20*unit, 60*unit),
+		dial:       pick(d, 100*unit, 50*unit, 300*unit),
+		maxOverdue: pick(d, 100*unit, 30*unit, 400*unit),
+	}
+	for range 1 + d.roll(3) {
+		steps := make([]step, 1+d.roll(size))
+		clings := oneIn(d, 3) // to one lock
+		for i := range steps {
+			steps[i] = newStep(d, p)
+			if clings && i > 0 {
+				steps[i].kind, steps[i].which = pick(d, extend, extend, extendCancelled, tryLock), 0
+			}
+		}
+		c.workers = append(c.workers, steps)
+	}
+	return c
+}
+
+func newStep(d dice, p *plan) step {
+	s := step{
+		pause: upTo(d, 10, 5*unit),
+		kind: pick(d, tryLock, tryLock, tryLock, unlock, unlock, unlock, lock, lock, extend, extend,
+			tryLockCancelled, tryLockCancelled, extendCancelled, unlockTwice, extendUnlock, lockCancelled),
+		which: d.roll(16),
+		ttl:   p.ttl,
+		limit: upTo(d, 20, unit),
+		watch: d.roll(2) == 0,
+	}
+	if s.kind == lock {
+		s.limit *= 20
+	}
+	if oneIn(d, 60) {
+		s.kind = pick(d, tryLockClose, closeClient, closeLocker, closeNode)
+	}
+	if (s.kind == extend || s.kind == extendUnlock) && oneIn(d, 2) {
+		s.ttl = long
+	}
+	return s
+}
+
+func (p *plan) String() string {
+	text := fmt.Sprintf("%d nodes, %d names, TTL %v, latency %v, room %d, forgetful %v, CLIENT KILL %v, abrupt %v",
+		p.nodes, p.names, p.ttl, p.latency, p.room, p.forgetful, p.permits, p.abrupt)
+	for i, c := range p.clients {
+		text += fmt.Sprintf("\n  client %d: wrapped %v, timeout %v, dial %v, overdue %v, %d goroutines", i, c.wrapped, c.timeout, c.dial, c.maxOverdue, len(c.workers))
+	}
+	return text
+}

@@ -1,0 +1,223 @@
+package stack_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// server is a Redis server with its keys, which faults happen to.
+type server struct {
+	run    *run
+	number int
+	slower atomic.Int64 // added to the latency
+
+	mu      sync.Mutex
+	change  *sync.Cond
+	runs    int // how often it was started: part of its run_id
+	keys    map[string]entry
+	scripts map[string]bool
+	peers   map[int64]*peer
+	last    int64 // the number of the latest connection
+	frozen  int   // how many faults keep it so
+	down    int
+	deaf    int
+	refusal string
+	traps   []fault         // for the next commands
+	owned   map[string]bool // tokens that have acquired a key here
+	longer  map[string]bool // extensions that were carried out here
+	stuck   map[string]bool // tokens whose release was refused or garbled here
+}
+
+// entry is a key's value.
+type entry struct {
+	token string
+	ends  time.Time
+}
+
+// peer is the server's end of a connection.
+type peer struct {
+	*conn
+	from    *client
+	number  int64
+	killed  bool // nothing more is read from it
+	stalled bool // or not yet
+	mute    bool
+}
+
+func newServer(r *run, number int) *server {
+	s := &server{
+		run: r, number: number,
+		keys: map[string]entry{}, scripts: map[string]bool{}, peers: map[int64]*peer{},
+		owned: map[string]bool{}, longer: map[string]bool{}, stuck: map[string]bool{},
+	}
+	s.change = sync.NewCond(&s.mu)
+	return s
+}
+
+// dial connects a client.
+func (s *server) dial(ctx context.Context, from *client) (*conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.deaf > 0 {
+		s.mu.Unlock()
+		<-ctx.Done()
+		s.mu.Lock()
+		return nil, ctx.Err()
+	}
+	if s.down > 0 {
+		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
+	}
+	s.last++
+	name := fmt.Sprintf("connection %d of %v to server %d", s.last, from, s.number)
+	ours, theirs := connected(name, s.run.plan.room, s.latency())
+	ours.misuse = func(what string) { s.run.violate("%s %s", name, what) }
+	p := &peer{conn: theirs, from: from, number: s.last}
+	s.peers[p.number] = p
+	s.run.serving.Go(func() { s.serve(p) })
+	return ours, nil
+}
+
+// latency returns what says how long each message of a connection is on its way.
+func (s *server) latency() func() time.Duration {
+	var mu sync.Mutex
+	r := rand.New(rand.NewPCG(uint64(s.number), uint64(s.last)))
+	return func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(r.Int64N(int64(s.run.plan.latency/unit)+1))*unit + time.Duration(s.slower.Load())
+	}
+}
+
+// serve answers the commands of a connection in their order.
+func (s *server) serve(p *peer) {
+	defer func() {
+		_ = p.Close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.peers, p.number)
+	}()
+	commands := redis.NewConn(p.conn, 0, 0) // a command looks like an array reply
+	for {
+		args, err := redis.Strings(commands.Receive())
+		if err != nil {
+			if strings.Contains(err.Error(), "redigo: ") {
+				s.run.violate("server %d cannot read what %v wrote: %v", s.number, p.from, err)
+			}
+			return
+		}
+		reply, more := s.answer(p, args)
+		if _, err := p.Write([]byte(reply)); err != nil || !more {
+			return
+		}
+	}
+}
+
+// answer carries a command out, when the server comes to it. more is false if the connection
+// ends behind the reply.
+func (s *server) answer(p *peer, args []string) (reply string, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for (s.frozen > 0 || p.stalled) && !p.killed {
+		s.change.Wait()
+	}
+	if p.killed || p.mute {
+		return "", !p.killed
+	}
+	isLock := args[0] == "SET" || strings.HasPrefix(args[0], "EVAL")
+	kind := numFaults // none
+	var trap fault
+	if isLock && len(s.traps) > 0 {
+		trap, s.traps = s.traps[0], s.traps[1:]
+		kind = trap.kind
+		s.run.note("server %d: %v springs on %s of %v", s.number, trap.kind, show(args), p.from)
+	}
+	if kind == cutBefore {
+		return "", false
+	}
+	reply = s.refuse(args, isLock)
+	if reply == "" {
+		reply = s.execute(p, args)
+	}
+	s.run.note("server %d: %s of %v: %.20q", s.number, show(args), p.from, reply)
+	switch kind {
+	case cutAfter:
+		return "", false
+	case half:
+		return reply[:len(reply)/2], false
+	case garbage:
+		if strings.HasPrefix(reply, "-") && args[0] != "SET" {
+			s.stuck[args[4]] = true
+		}
+		return garbageTexts[trap.how%len(garbageTexts)], true
+	}
+	return reply, true
+}
+
+// refuse returns the error reply that a command gets at the moment.
+func (s *server) refuse(args []string, isLock bool) string {
+	if s.refusal == "" || !isLock && !strings.HasPrefix(s.refusal, "BUSY") {
+		return ""
+	}
+	if strings.HasPrefix(args[0], "EVAL") {
+		s.stuck[args[4]] = true
+	}
+	return "-" + s.refusal + "\r\n"
+}
+
+// restartLocked ends every connection, with what is in its buffers.
+func (s *server) restartLocked(withoutKeys bool) {
+	s.resetLocked()
+	s.runs++
+	clear(s.scripts)
+	if withoutKeys {
+		clear(s.keys)
+	}
+}
+
+func (s *server) resetLocked() {
+	for _, p := range s.peers {
+		p.killed = true
+		p.reset()
+	}
+	s.change.Broadcast()
+}
+
+func (s *server) unstallLocked() {
+	for _, p := range s.peers {
+		p.stalled = false
+	}
+	s.change.Broadcast()
+}
+
+// holds says whether a token has its key here.
+func (s *server) holds(key, token string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.getLocked(key)
+	return ok && e.token == token
+}
+
+func (s *server) getLocked(key string) (entry, bool) {
+	e, ok := s.keys[key]
+	if ok && !time.Now().Before(e.ends) {
+		delete(s.keys, key)
+		return entry{}, false
+	}
+	return e, ok
+}
+
+func show(args []string) string {
+	if strings.HasPrefix(args[0], "EVAL") {
+		return args[0] + " " + strings.Join(args[3:], " ")
+	}
+	return strings.Join(args, " ")
+}

@@ -1,0 +1,45 @@
+package stack_test
+
+import (
+	"flag"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestNoPlanBreaksAPromise(t *testing.T) {
+	alone := false
+	flag.Visit(func(f *flag.Flag) { alone = alone || f.Name == "seed" })
+	if alone {
+		r := playSeed(t, *oneSeed)
+		t.Log(r.report())
+		require.Empty(t, r.violations)
+		return
+	}
+	happened := map[string]int{}
+	from := rand.Uint64N(1 << 40)
+	t.Logf("from seed %d", from)
+	for seed := from; seed < from+*seeds; seed++ {
+		r := playSeed(t, seed)
+		if len(r.violations) > 0 {
+			t.Fatalf("after %d plans: seed %d (-run %s -seed %d -count 20): %s", seed-from+1, seed, t.Name(), seed, r.report())
+		}
+		for what, n := range r.happened {
+			happened[what] += n
+		}
+	}
+	for what, n := range happened {
+		t.Log(what, n)
+	}
+}
+
+func playSeed(t *testing.T, seed uint64) *run {
+	defer func() {
+		if what := recover(); what != nil {
+			t.Logf("seed %d", seed)
+			panic(what)
+		}
+	}()
+	return play(t, newPlan(newSeeded(seed), 12))
+}
