@@ -83,7 +83,7 @@ fuzz: ## Run every fuzz target for a short time
 		awk '/^Fuzz/ {targets[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, targets[i]; n = 0}' |
 		while read -r package target; do
 			echo "fuzz $$target of $$package"
-			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x "$$package" </dev/null
 		done
 
 .PHONY: sim

@@ -15,7 +15,7 @@ import (
 func (c *client) checkAcquire(ctx context.Context, call, name string, err error, late bool) {
 	quorumError := (*redlock.QuorumError)(nil)
 	if errors.As(err, &quorumError) {
-		c.checkQuorumError(quorumError, "acquire", name, ctx.Err() != nil || c.closing.Load())
+		c.checkQuorumError(quorumError, "acquire", name)
 	}
 	over := ctx.Err()
 	switch {
@@ -33,9 +33,8 @@ func (c *client) checkAcquire(ctx context.Context, call, name string, err error,
 	}
 }
 
-// checkQuorumError looks at what an error says of the nodes. Where the call was given up, votes
-// may have come since.
-func (c *client) checkQuorumError(e *redlock.QuorumError, op, name string, givenUp bool) {
+// checkQuorumError looks at what an error says of the nodes.
+func (c *client) checkQuorumError(e *redlock.QuorumError, op, name string) {
 	yes, need := 0, len(c.nodes)/2+1
 	for i, node := range e.Nodes {
 		switch {
@@ -50,7 +49,7 @@ func (c *client) checkQuorumError(e *redlock.QuorumError, op, name string, given
 	if e.Op != op || e.Name != name || len(e.Nodes) != len(c.nodes) || e.Need != need {
 		c.run.violate("%v: the error of %s %s is about something else: %v", c, op, name, e)
 	}
-	if yes >= need && !givenUp && !strings.Contains(e.Error(), "no validity was left") {
+	if yes >= need && !strings.Contains(e.Error(), "no validity was left") {
 		c.run.violate("%v: a majority said yes: %v", c, e)
 	}
 }

@@ -132,7 +132,7 @@ func (h *held) checkExtend(ctx context.Context, err error, late bool, before, as
 	}
 	quorumError := (*redlock.QuorumError)(nil)
 	if errors.As(err, &quorumError) {
-		c.checkQuorumError(quorumError, "extend", h.name, true) // by the end of the lock as well
+		c.checkQuorumError(quorumError, "extend", h.name)
 	}
 	switch {
 	case late && !errors.Is(err, redlock.ErrClosed):
@@ -167,7 +167,7 @@ func (h *held) checkUnlock(err error, wasHeld bool) {
 		r.violate("%s is held after Unlock: %v", h.token, err)
 	}
 	if errors.As(err, &quorumError) {
-		h.client.checkQuorumError(quorumError, "unlock", h.name, false)
+		h.client.checkQuorumError(quorumError, "unlock", h.name)
 	}
 	again := h.unlocks.Load() > 1
 	switch {

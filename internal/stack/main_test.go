@@ -21,7 +21,7 @@ import (
 
 var (
 	oneSeed = flag.Uint64("seed", 0, "run this plan alone, and tell what happened")
-	seeds   = flag.Uint64("seeds", 500, "how many plans to run")
+	seeds   = flag.Uint64("seeds", sample, "how many plans to run")
 	update  = flag.Bool("update", false, "make the kept corpus anew")
 )
 

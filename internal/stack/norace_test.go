@@ -1,0 +1,6 @@
+//go:build !race
+
+package stack_test
+
+// sample is how many plans the tests run.
+const sample = 500
