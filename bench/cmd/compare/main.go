@@ -21,7 +21,7 @@ const rawFile = "benchmarks/raw.txt"
 
 func main() {
 	docs := flag.String("docs", "../docs", "the folder of the page")
-	passes := flag.Int("passes", 5, "how often everything is measured")
+	passes := flag.Int("passes", 15, "how often everything is measured")
 	render := flag.Bool("render", false, "measure nothing: write the page again from what the last run has printed")
 	flag.Parse()
 
