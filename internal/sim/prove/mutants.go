@@ -139,7 +139,7 @@ func (m mutant) build(root string) (program string, clean func(), err error) {
 	}
 	program = filepath.Join(dir, "explore")
 	if err == nil {
-		cmd := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, "./internal/sim/explore")
+		cmd := exec.Command("go", "build", "-buildvcs=false", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, "./internal/sim/explore")
 		cmd.Dir = root
 		var out []byte
 		if out, err = cmd.CombinedOutput(); err != nil {
