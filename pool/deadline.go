@@ -40,7 +40,7 @@ func (n *Node) expire() {
 	if !next.IsZero() {
 		n.armLocked(next)
 	}
-	if n.link != nil && !n.closed {
+	if n.link != nil && !n.commands.Closed() {
 		n.pingLocked(now)
 	}
 	n.mu.Unlock()

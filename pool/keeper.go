@@ -57,7 +57,7 @@ func (n *Node) keep() {
 func (n *Node) closing() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.closed
+	return n.commands.Closed()
 }
 
 // rest waits for d or for Close.

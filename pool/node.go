@@ -28,7 +28,6 @@ type Node struct {
 	commands *pipeline.Pipeline[order]
 	link     *link // nil while there is no connection
 	started  bool  // the keeper runs
-	closed   bool
 	timer    *time.Timer
 	alarm    time.Time // when timer fires; zero if it does not
 	pingAt   time.Time // when the connection is tried next
@@ -137,7 +136,7 @@ func (n *Node) answered(l *link, value any, err error) bool {
 		n.mu.Unlock()
 		return true
 	}
-	more := !n.closed || !n.commands.Idle()
+	more := !n.commands.Closed() || !n.commands.Idle()
 	n.mu.Unlock()
 	if !told {
 		reply := classify(cmd.kind, value, err)
@@ -155,8 +154,7 @@ func (n *Node) answered(l *link, value any, err error) bool {
 // [WithDialer] and [WithCredentials]. Closing twice is fine.
 func (n *Node) Close() error {
 	n.mu.Lock()
-	first, started := !n.closed, n.started
-	n.closed = true
+	first, started := !n.commands.Closed(), n.started
 	if first {
 		n.commands.Close(time.Now(), newPing()) // the reader ends with its answer
 	}

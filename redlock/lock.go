@@ -243,10 +243,10 @@ func (k *Lock) sweep() {
 	if !left {
 		return
 	}
-	release := pool.Release(k.round.req.key, k.Token(), owed)
+	release, since := pool.Release(k.round.req.key, k.Token(), owed), time.Now()
 	for i, node := range k.round.locker.nodes {
 		if k.reached(i) {
-			node.Send(time.Now(), release, nil, i)
+			node.Send(since, release, nil, i)
 		}
 	}
 }

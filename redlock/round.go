@@ -183,17 +183,11 @@ func (r *round) took() time.Duration { return r.locker.clock.Now().Sub(r.grant.S
 // carry does what the machine asks for. The context of the caller has no part in it.
 func (r *round) carry(effects quorum.Effects) {
 	if len(effects.Release) > 0 {
-		release := pool.Release(r.req.key, r.token, r.owed)
-		for _, i := range effects.Release {
-			r.locker.nodes[i].Send(time.Now(), release, r, i)
-		}
+		r.send(pool.Release(r.req.key, r.token, r.owed), effects.Release)
 		r.sending.Done()
 	}
 	if len(effects.Restore) > 0 {
-		restore := pool.Restore(r.req.key, r.token, effects.TTL)
-		for _, i := range effects.Restore {
-			r.locker.nodes[i].Send(time.Now(), restore, r, i)
-		}
+		r.send(pool.Restore(r.req.key, r.token, effects.TTL), effects.Restore)
 	}
 	if effects.Settling {
 		r.settle()
@@ -201,6 +195,14 @@ func (r *round) carry(effects quorum.Effects) {
 	if effects.Outcome != quorum.Undecided {
 		r.report(effects.Outcome)
 		close(r.done)
+	}
+}
+
+// send puts a command to some nodes.
+func (r *round) send(cmd *pool.Command, nodes []int) {
+	since := time.Now()
+	for _, i := range nodes {
+		r.locker.nodes[i].Send(since, cmd, r, i)
 	}
 }
 

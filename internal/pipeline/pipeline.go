@@ -317,6 +317,9 @@ func (p *Pipeline[T]) Close(now time.Time, last Op[T]) {
 	p.queue.push(last)
 }
 
+// Closed says that Close has been called.
+func (p *Pipeline[T]) Closed() bool { return p.closed }
+
 // End ends what was never written, once the pipeline is closed and its connection
 // gone.
 func (p *Pipeline[T]) End() []Notice[T] {

@@ -114,14 +114,10 @@ func (w *world) checkOver(k *lock) {
 			continue
 		}
 		left := time.Duration(e.expires-s.now()) * time.Millisecond
-		if allowed := 2*driftOf(k.lease.Longest()) + e.late + k.client.clock.leapt; left > allowed {
+		if allowed := 2*drift.Of(k.lease.Longest()) + e.late + k.client.clock.leapt; left > allowed {
 			w.violate("a failed extension leaves nothing behind", "node %d holds %v for another %v, though its lease is over", s.number, k, left)
 		}
 	}
-}
-
-func driftOf(ttl time.Duration) time.Duration {
-	return quorum.Drift{Factor: driftFactor, Floor: driftFloor}.Of(ttl)
 }
 
 // owner returns whose token it is, and the lock if the round was won.

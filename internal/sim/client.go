@@ -92,7 +92,7 @@ func (c *client) acquire(name int, ttl time.Duration) {
 	if c.call != nil || c.holds != nil {
 		return
 	}
-	grant := quorum.Grant{Start: c.clock.Now(), TTL: ttl, Drift: quorum.Drift{Factor: driftFactor, Floor: driftFloor}}
+	grant := quorum.Grant{Start: c.clock.Now(), TTL: ttl, Drift: drift}
 	machine := quorum.NewAcquire(len(c.lines), grant)
 	r := c.newRound(acquire, machine, key(name), c.token(), ttl)
 	r.acquire = machine
@@ -110,7 +110,7 @@ func (c *client) extend(ttl time.Duration) {
 	if c.call != nil || k == nil || k.lease.At(c.clock.Now()) != quorum.Held {
 		return
 	}
-	grant := quorum.Grant{Start: c.clock.Now(), TTL: ttl, Drift: quorum.Drift{Factor: driftFactor, Floor: driftFloor}}
+	grant := quorum.Grant{Start: c.clock.Now(), TTL: ttl, Drift: drift}
 	machine := quorum.NewExtend(k.lease, grant, k.reached)
 	r := c.newRound(extend, machine, k.round.key, k.round.token, ttl)
 	r.extend, r.lock, r.before = machine, k, k.lease.Deadline()

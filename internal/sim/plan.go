@@ -1,10 +1,10 @@
 package sim
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // Plan is everything that happens in a run, but for what the protocol itself does:
@@ -36,7 +36,7 @@ type Step struct {
 	Name   int
 	TTL    time.Duration // of an acquire or extend
 	For    time.Duration // how long a fault lasts
-	Lose   float64       // share of what is on its way that a cut loses, see cut
+	Lose   float64       // share of what is on its way that a cut loses
 }
 
 // AllNodes is the Node of a step that is about every one, such as when a client loses its
@@ -59,37 +59,16 @@ const (
 	Crash     // a node's process ends and comes back
 	Cut       // the connection between a client and a node breaks
 	Partition // nothing gets through between a client and a node
-	numKinds
 )
 
-var kindNames = [numKinds]string{
-	"acquire", "extend", "unlock", "cancel", "pause", "jump", "die", "freeze", "crash", "cut", "partition",
-}
+// drift is the library's default allowance.
+var drift = quorum.Drift{Factor: driftFactor, Floor: 2 * time.Millisecond}
 
-func (k StepKind) String() string { return kindNames[k] }
-
-func (s Step) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%v", s.Kind)
-	switch s.Kind {
-	case Acquire:
-		fmt.Fprintf(&b, " lock-%d for %v", s.Name, s.TTL)
-	case Extend:
-		fmt.Fprintf(&b, " by %v", s.TTL)
-	case Pause, Partition, Freeze, Crash, Jump:
-		fmt.Fprintf(&b, " for %v", s.For)
-	case Cut:
-		fmt.Fprintf(&b, ", losing %.0f %% of what is on its way", 100*s.Lose)
-	}
-	return b.String()
-}
-
-// drift is the library's default allowance, and rateBound the most that a clock may be
-// off for it to hold between any two machines.
 const (
 	driftFactor = 0.01
-	driftFloor  = 2 * time.Millisecond
-	rateBound   = driftFactor / 2
+	// rateBound is the most that a clock may be off for the allowance to hold between any
+	// two machines.
+	rateBound = driftFactor / 2
 )
 
 // NewPlan makes the plan of a seed.

@@ -43,7 +43,6 @@ func run(p Plan, story *[]string) *Violation {
 		last = max(last, at+s.For)
 		w.at(at, func() { w.step(s) })
 	}
-	w.run(last)
 	w.run(last + settleTime)
 	if w.failed == nil {
 		w.checkRest()

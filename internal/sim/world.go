@@ -23,7 +23,6 @@ type world struct {
 
 // Violation is a broken promise.
 type Violation struct {
-	At   time.Duration
 	What string // the promise, the same for every run that breaks it
 	How  string
 }
@@ -33,7 +32,7 @@ func (v *Violation) Error() string { return fmt.Sprintf("%s: %s", v.What, v.How)
 // violate notes the first broken promise; the run ends there.
 func (w *world) violate(what, how string, args ...any) {
 	if w.failed == nil {
-		w.failed = &Violation{w.now, what, fmt.Sprintf(how, args...)}
+		w.failed = &Violation{what, fmt.Sprintf(how, args...)}
 		w.tell("VIOLATION: %v", w.failed)
 	}
 }
