@@ -70,9 +70,11 @@ func (c *benchCmd) Validate() error {
 		return fmt.Errorf("--warm-up: %s: must be from 0s to %s", c.WarmUp, longestRun)
 	case c.TTL < shortestTTL || c.TTL > maxTTL:
 		return fmt.Errorf("--ttl: %s: must be from %s to %s", c.TTL, shortestTTL, maxTTL)
-	case c.Timeout < time.Millisecond || c.Timeout > c.TTL/4:
-		return fmt.Errorf("--timeout: %s: must be from 1ms to a quarter of the TTL, here %s", c.Timeout, c.TTL/4)
-	case c.HTML != "" && c.HTML == c.SVG:
+	}
+	if err := checkTimeout(c.Timeout, c.TTL); err != nil {
+		return err
+	}
+	if c.HTML != "" && c.HTML == c.SVG {
 		return fmt.Errorf("--html and --svg: %s: must be two files", c.HTML)
 	}
 	return c.checkPrefix()

@@ -9,7 +9,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 	"github.com/quorumlock/quorumlock/internal/relay"
-	"github.com/quorumlock/quorumlock/pool"
 )
 
 const (
@@ -46,11 +45,9 @@ func (c *benchCmd) slow() int {
 // checkNodes checks the flags about nodes and what is done to them.
 func (c *benchCmd) checkNodes() error {
 	if c.Nodes != nil { // given, if only as nothing
-		nodes, err := pool.Open(c.Nodes)
-		if err != nil {
-			return fmt.Errorf("--nodes: %w", err)
+		if _, err := checkURLs(c.Nodes); err != nil {
+			return err
 		}
-		closeNodes(nodes)
 	}
 	switch {
 	case c.Freeze < 0:

@@ -32,11 +32,10 @@ type demoCmd struct {
 // Validate checks the flags before anything is started or connected.
 func (c *demoCmd) Validate() error {
 	if c.Nodes != nil { // given, if only as nothing
-		nodes, err := pool.Open(c.Nodes)
+		nodes, err := checkURLs(c.Nodes)
 		if err != nil {
-			return fmt.Errorf("--nodes: %w", err)
+			return err
 		}
-		closeNodes(nodes)
 		if len(nodes) < minNodes {
 			return fmt.Errorf("--nodes: %s: %d given, and at least %d are needed for a majority to be left when one is down",
 				addresses(nodes), len(nodes), minNodes)
@@ -45,8 +44,23 @@ func (c *demoCmd) Validate() error {
 	if c.TTL < minTTL || c.TTL > maxTTL {
 		return fmt.Errorf("--ttl: %s: must be from %s, or a lock may be over before its step is, to %s", c.TTL, minTTL, maxTTL)
 	}
-	if c.Timeout < time.Millisecond || c.Timeout > c.TTL/4 {
-		return fmt.Errorf("--timeout: %s: must be from 1ms to a quarter of the TTL, here %s", c.Timeout, c.TTL/4)
+	return checkTimeout(c.Timeout, c.TTL)
+}
+
+// checkURLs checks the flag --nodes. It returns the nodes, closed, for their names.
+func checkURLs(urls []string) ([]*pool.Node, error) {
+	nodes, err := pool.Open(urls)
+	if err != nil {
+		return nil, fmt.Errorf("--nodes: %w", err)
+	}
+	closeNodes(nodes)
+	return nodes, nil
+}
+
+// checkTimeout checks the flag --timeout.
+func checkTimeout(timeout, ttl time.Duration) error {
+	if timeout < time.Millisecond || timeout > ttl/4 {
+		return fmt.Errorf("--timeout: %s: must be from 1ms to a quarter of the TTL, here %s", timeout, ttl/4)
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func (s *Server) launchLocked() error {
 
 // answersLocked reports whether this process, and not another one on the same port, answers commands.
 func (s *Server) answersLocked() bool {
-	info, err := redis.String(s.do(startLook, "INFO", "server"))
+	info, err := redis.String(do(s.Addr(), s.password(), startLook, "INFO", "server"))
 	return err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", s.run.os.Pid))
 }
 

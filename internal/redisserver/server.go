@@ -123,11 +123,18 @@ func (s *Server) Log() string {
 
 // Do runs one command on a connection of its own, logged in with the password of --requirepass if there is one.
 // It fails after a few seconds if the server does not answer.
-func (s *Server) Do(cmd string, args ...any) (any, error) { return s.do(doTimeout, cmd, args...) }
+func (s *Server) Do(cmd string, args ...any) (any, error) {
+	return Do(s.Addr(), s.password(), cmd, args...)
+}
 
-func (s *Server) do(timeout time.Duration, cmd string, args ...any) (any, error) {
-	c, err := redis.Dial("tcp", s.Addr(),
-		redis.DialPassword(s.password()), // an empty one means no AUTH
+// Do runs one command on a server, as [Server.Do] does. An empty password means no AUTH.
+func Do(addr, password, cmd string, args ...any) (any, error) {
+	return do(addr, password, doTimeout, cmd, args...)
+}
+
+func do(addr, password string, timeout time.Duration, cmd string, args ...any) (any, error) {
+	c, err := redis.Dial("tcp", addr,
+		redis.DialPassword(password),
 		redis.DialConnectTimeout(timeout),
 		redis.DialReadTimeout(timeout),
 		redis.DialWriteTimeout(timeout))

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/quorumlock/quorumlock/internal/embedded"
 	"github.com/quorumlock/quorumlock/internal/redisserver"
 )
@@ -45,13 +43,7 @@ func (m *mini) Addr() string { return m.addr }
 func (m *mini) URL() string  { return "redis://" + m.addr }
 
 func (m *mini) Do(cmd string, args ...any) (any, error) {
-	c, err := redis.Dial("tcp", m.addr,
-		redis.DialConnectTimeout(doTimeout), redis.DialReadTimeout(doTimeout), redis.DialWriteTimeout(doTimeout))
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	return c.Do(cmd, args...)
+	return redisserver.Do(m.addr, "", cmd, args...)
 }
 
 func (m *mini) Stop() {

@@ -5,11 +5,6 @@
 // Whatever a function of this package starts ends with the test that asked for it.
 package redistest
 
-import "time"
-
-// doTimeout bounds each step of Do: dialling, sending and waiting for the reply.
-const doTimeout = 5 * time.Second
-
 // Server is a Redis server that a test owns. All methods may be called from any goroutine.
 type Server interface {
 	// Addr returns host:port. It stays the same when the server is stopped and started again.
