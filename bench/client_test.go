@@ -27,16 +27,22 @@ var ctx = context.Background()
 // way. The client ends with the benchmark or test.
 func open(tb testing.TB, s subject.Subject, servers []*redistest.Process, callers int, timeout time.Duration) subject.Client {
 	tb.Helper()
+	client, err := s.Open(subject.Setup{Addrs: empty(tb, servers), Callers: callers, Timeout: timeout})
+	require.NoError(tb, err)
+	tb.Cleanup(func() { assert.NoError(tb, client.Close()) })
+	return client
+}
+
+// empty returns the addresses of servers that hold nothing any more.
+func empty(tb testing.TB, servers []*redistest.Process) []string {
+	tb.Helper()
 	addrs := make([]string, len(servers))
 	for i, server := range servers {
 		addrs[i] = server.Addr()
 		_, err := server.Do("FLUSHALL")
 		require.NoError(tb, err)
 	}
-	client, err := s.Open(subject.Setup{Addrs: addrs, Callers: callers, Timeout: timeout})
-	require.NoError(tb, err)
-	tb.Cleanup(func() { assert.NoError(tb, client.Close()) })
-	return client
+	return addrs
 }
 
 // cycle takes and gives back a lock once.
@@ -80,8 +86,13 @@ func (l *latencies) acquire(c subject.Caller) error {
 }
 
 func (l latencies) report(b *testing.B) {
-	slices.Sort(l)
 	for _, percent := range []int{50, 99} {
-		b.ReportMetric(float64(l[(len(l)-1)*percent/100])/float64(time.Microsecond), fmt.Sprintf("p%d-µs", percent))
+		b.ReportMetric(l.percentile(percent), fmt.Sprintf("p%d-µs", percent))
 	}
+}
+
+// percentile is in microseconds.
+func (l latencies) percentile(percent int) float64 {
+	slices.Sort(l)
+	return float64(l[(len(l)-1)*percent/100]) / float64(time.Microsecond)
 }

@@ -4,6 +4,12 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/quorumlock/quorumlock/bench/internal/contention"
+	"github.com/quorumlock/quorumlock/bench/internal/subject"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	contention.Serve(subject.All()) // in the processes of D
+	goleak.VerifyTestMain(m)
+}

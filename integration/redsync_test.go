@@ -1,6 +1,8 @@
 package integration_test
 
 import (
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,5 +116,62 @@ func TestALockThatRanOutIsTakenOverByTheOtherClientAndNotBrokenByItsOldHolder(t 
 	ok, err = mutex.UnlockContext(ctx)
 	require.NoError(t, err)
 	require.True(t, ok)
+	c.requireNoKey(t)
+}
+
+// rounds is an observer that counts the rounds for a name.
+type rounds struct {
+	name string
+	n    atomic.Int64
+}
+
+func (*rounds) Vote(redlock.Vote) {}
+
+func (r *rounds) Verdict(v redlock.Verdict) {
+	if v.Name == r.name && v.Op == "acquire" {
+		r.n.Add(1)
+	}
+}
+
+// watched says whether every node remembers a key whose changes it has to tell of.
+func (c *cluster) watched() bool {
+	for _, n := range c.nodes {
+		info, err := redis.String(n.do("INFO", "stats"))
+		if err != nil || !strings.Contains(info, "tracking_total_keys:1") {
+			return false
+		}
+	}
+	return true
+}
+
+// Trap 21: redsync publishes nothing when it releases.
+func TestWhoWaitsIsWokenByTheReleaseOfRedsync(t *testing.T) {
+	c := five(t)
+	ctx := bounded(t)
+	seen := &rounds{name: "job"}
+	us := c.connected(t, ampleTimeout, redlock.WithObserver(seen))
+	mutex := newRedsync(t, c.addrs()).NewMutex("job", redsync.WithExpiry(time.Hour))
+	require.NoError(t, mutex.TryLockContext(ctx))
+	won := make(chan *redlock.Lock, 1)
+	go func() {
+		lock, err := us.Lock(ctx, "job")
+		assert.NoError(t, err)
+		won <- lock
+	}()
+	require.Eventually(t, c.watched, settleBound, settleLook, "not every node is to tell of the key")
+	require.LessOrEqual(t, seen.n.Load(), int64(2), "it waits without asking")
+
+	ok, err := mutex.UnlockContext(ctx)
+	require.NoError(t, err)
+	require.True(t, ok)
+	var lock *redlock.Lock
+	select {
+	case lock = <-won:
+	case <-time.After(20 * time.Second): // without being told, it looks again after 30 s
+		require.Fail(t, "nothing has woken it")
+	}
+	require.NotNil(t, lock)
+	require.LessOrEqual(t, seen.n.Load(), int64(4))
+	require.NoError(t, lock.Unlock(ctx))
 	c.requireNoKey(t)
 }

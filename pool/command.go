@@ -9,13 +9,14 @@ import (
 )
 
 // Command is one lock command, ready to be sent to any number of nodes. Make one
-// with [Acquire], [Release], [Extend] or [Restore]; it is not changed by sending.
+// with [Acquire], [Release], [Extend], [Restore], [Look], [Force], [Heal] or [Publish];
+// it is not changed by sending.
 type Command struct {
 	kind   kind
-	script *lua.Script // what it runs; nil for acquire and ping
-	key    string
-	token  string
-	ttl    string        // milliseconds; not for release
+	script *lua.Script   // what it runs by its hash, once that is known; nil: nothing, or always by its source
+	key    string        // or the channel of publish
+	token  string        // or the value of heal, the message of publish, the client that tracking redirects to
+	ttl    string        // milliseconds; for acquire, extend and restore
 	how    string        // the last argument of the script of extend and restore
 	owed   time.Duration // how long a release is still worth sending after its connection broke
 }
@@ -27,7 +28,13 @@ const (
 	release
 	extend
 	restore
+	force
+	heal
+	look
+	publish
 	ping
+	caching  // what the next command reads is tracked
+	tracking // says whom the server tells of changes to what is tracked
 )
 
 // whenLost says how a command is treated when things go wrong.
@@ -45,6 +52,18 @@ func (k kind) whenLost() pipeline.Kind {
 // newPing makes a command that nobody waits for.
 func newPing() op { return order{cmd: &Command{kind: ping}}.op() }
 
+// newCaching likewise.
+func newCaching() op { return order{cmd: &Command{kind: caching}}.op() }
+
+// newTracking has the server tell a client of changes; 0: nobody.
+func newTracking(client int64) *Command {
+	c := &Command{kind: tracking}
+	if client != 0 {
+		c.token = strconv.FormatInt(client, 10)
+	}
+	return c
+}
+
 // Acquire sets key to token with a TTL, if the key does not exist: SET NX PX. The
 // ttl is sent in whole milliseconds, rounded down.
 func Acquire(key, token string, ttl time.Duration) *Command {
@@ -60,9 +79,10 @@ func Release(key, token string, owed time.Duration) *Command {
 	return &Command{kind: release, script: lua.Release(), key: key, token: token, owed: owed}
 }
 
-// Extend gives key the TTL ttl if it holds token and has less left.
+// Extend gives key the TTL ttl if it holds token and has less left, or no TTL at all. A
+// key that is not there it sets to token, with that TTL; the answer is [Planted] then.
 func Extend(key, token string, ttl time.Duration) *Command {
-	return &Command{kind: extend, script: lua.Extend(), key: key, token: token, ttl: millis(ttl), how: "longer"}
+	return &Command{kind: extend, script: lua.Extend(), key: key, token: token, ttl: millis(ttl), how: "plant"}
 }
 
 // Restore gives key the TTL ttl if it holds token, even if it has more left. The
@@ -75,24 +95,70 @@ func Restore(key, token string, ttl time.Duration) *Command {
 	return &Command{kind: restore, script: lua.Extend(), key: key, token: token, ttl: millis(ttl + time.Millisecond - 1), how: "exact"}
 }
 
+// Look tells what key holds and how long still, in the [Reply]. A node that hears (see
+// [Node.Listen]) is told of the next change to the key, there or not, and says so by
+// [Reply.Watched].
+func Look(key string) *Command { return &Command{kind: look, key: key} }
+
+// Force deletes key, whatever string it holds. Data of another type it leaves alone.
+func Force(key string) *Command { return &Command{kind: force, script: lua.Force(), key: key} }
+
+// Heal deletes key if it holds value and has no TTL at all: nothing else would ever end it.
+func Heal(key, value string) *Command {
+	return &Command{kind: heal, script: lua.Heal(), key: key, token: value}
+}
+
+// Publish sends message to whoever listens on channel, which may be nobody.
+func Publish(channel, message string) *Command {
+	return &Command{kind: publish, key: channel, token: message}
+}
+
 // words appends the command as Redis takes it: the script by its source, which the
 // server then knows, or by its hash.
 func (c *Command) words(words []string, source bool) []string {
-	switch {
-	case c.kind == ping:
-		return append(words, "PING")
-	case c.kind == acquire:
+	switch c.kind {
+	case acquire:
 		return append(words, "SET", c.key, c.token, "NX", "PX", c.ttl)
-	case source:
+	case look:
+		// Never by its hash: what is sent again for its source has nothing before it that makes it watched.
+		return append(words, "EVAL", lua.Look().Source, "1", c.key)
+	case publish:
+		return append(words, "PUBLISH", c.key, c.token)
+	case ping:
+		return append(words, "PING")
+	case caching:
+		return append(words, "CLIENT", "CACHING", "YES")
+	case tracking:
+		if c.token == "" {
+			return append(words, "CLIENT", "TRACKING", "OFF")
+		}
+		// OPTIN: what the scripts of release and extend read is not tracked.
+		return append(words, "CLIENT", "TRACKING", "ON", "REDIRECT", c.token, "OPTIN")
+	}
+	if source {
 		words = append(words, "EVAL", c.script.Source)
-	default:
+	} else {
 		words = append(words, "EVALSHA", c.script.Hash)
 	}
-	words = append(words, "1", c.key, c.token)
-	if c.kind == release {
-		return words
+	words = append(words, "1", c.key)
+	switch c.kind {
+	case release, heal:
+		return append(words, c.token)
+	case extend, restore:
+		return append(words, c.token, c.ttl, c.how)
 	}
-	return append(words, c.ttl, c.how)
+	return words
+}
+
+// again returns what is sent where the server did not know the script: the command comes behind others then that it
+// was sent before. An extension must not make a key that one of them may have released.
+func (c *Command) again() *Command {
+	if c.kind != extend {
+		return c
+	}
+	longer := *c
+	longer.how = "longer"
+	return &longer
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

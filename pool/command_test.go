@@ -68,6 +68,7 @@ func TestATTLUnderAMillisecondIsRefusedAndSetsNothing(t *testing.T) {
 func TestOnlyTheHolderOfATokenReleasesExtendsAndRestores(t *testing.T) {
 	commands := map[string]func() *pool.Command{
 		"release": func() *pool.Command { return pool.Release("key", "token", ttl) },
+		"heal":    func() *pool.Command { return pool.Heal("key", "token") },
 		"extend":  func() *pool.Command { return pool.Extend("key", "token", ttl) },
 		"restore": func() *pool.Command { return pool.Restore("key", "token", ttl) },
 	}
@@ -75,8 +76,12 @@ func TestOnlyTheHolderOfATokenReleasesExtendsAndRestores(t *testing.T) {
 		node := open(t, server.URL(), patient())
 		for name, command := range commands {
 			do(t, server, "DEL", "key")
-			requireReply(t, pool.No, pool.ErrAbsent, ask(t, node, command()))
-			require.Empty(t, holds(t, server, "key"), "%s made a key", name)
+			if name == "extend" {
+				requireReply(t, pool.Planted, pool.ErrPlanted, ask(t, node, command()))
+			} else {
+				requireReply(t, pool.No, pool.ErrAbsent, ask(t, node, command()))
+				require.Empty(t, holds(t, server, "key"), "%s made a key", name)
+			}
 			for _, holder := range []string{"other", "toke", "token2", "TOKEN", ""} {
 				do(t, server, "SET", "key", holder, "PX", 1_000_000)
 				requireReply(t, pool.No, pool.ErrHeld, ask(t, node, command()))
@@ -84,6 +89,9 @@ func TestOnlyTheHolderOfATokenReleasesExtendsAndRestores(t *testing.T) {
 				require.Greater(t, left(t, server, "key"), ttl, name)
 			}
 			do(t, server, "SET", "key", "token", "PX", 1_000_000)
+			if name == "heal" {
+				do(t, server, "PERSIST", "key")
+			}
 			requireYes(t, node, command())
 		}
 	})
@@ -129,6 +137,9 @@ func TestDataOfAnotherTypeIsNamedAndLeftAlone(t *testing.T) {
 		requireRefused(t, ask(t, node, pool.Release("key", "token", ttl)), "WRONGTYPE")
 		requireRefused(t, ask(t, node, pool.Extend("key", "token", ttl)), "WRONGTYPE")
 		requireRefused(t, ask(t, node, pool.Restore("key", "token", ttl)), "WRONGTYPE")
+		requireRefused(t, ask(t, node, pool.Force("key")), "WRONGTYPE")
+		requireRefused(t, ask(t, node, pool.Heal("key", "token")), "WRONGTYPE")
+		requireRefused(t, ask(t, node, pool.Look("key")), "WRONGTYPE")
 		data, err := redis.Strings(do(t, server, "LRANGE", "key", 0, -1), nil)
 		require.NoError(t, err)
 		require.Equal(t, []string{"somebody's", "data"}, data)
@@ -160,13 +171,16 @@ func TestCommandsOnTheWire(t *testing.T) {
 	node := f.open(t, patient())
 	const ms = time.Millisecond
 	for want, cmd := range map[string]*pool.Command{
-		"SET k t NX PX 1000":       pool.Acquire("k", "t", time.Second),
-		"SET k t NX PX 1":          pool.Acquire("k", "t", 2*ms-1),
-		"script 1 k t":             pool.Release("k", "t", ttl),
-		"script 1 k t 1000 longer": pool.Extend("k", "t", time.Second),
-		"script 1 k t 1 longer":    pool.Extend("k", "t", 2*ms-1),
-		"script 1 k t 1000 exact":  pool.Restore("k", "t", time.Second),
-		"script 1 k t 2 exact":     pool.Restore("k", "t", ms+1),
+		"SET k t NX PX 1000":      pool.Acquire("k", "t", time.Second),
+		"SET k t NX PX 1":         pool.Acquire("k", "t", 2*ms-1),
+		"script 1 k t":            pool.Release("k", "t", ttl),
+		"script 1 k t 1000 plant": pool.Extend("k", "t", time.Second),
+		"script 1 k t 1 plant":    pool.Extend("k", "t", 2*ms-1),
+		"script 1 k t 1000 exact": pool.Restore("k", "t", time.Second),
+		"script 1 k t 2 exact":    pool.Restore("k", "t", ms+1),
+		"script 1 k v":            pool.Heal("k", "v"),
+		"script 1 k":              pool.Force("k"),
+		"PUBLISH c m":             pool.Publish("c", "m"),
 	} {
 		requireYes(t, node, cmd)
 		mu.Lock()

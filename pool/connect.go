@@ -10,8 +10,8 @@ import (
 )
 
 // connect makes a link that is ready for use, within the dial timeout.
-func (n *Node) connect(last *link) (*link, error) {
-	ctx, cancel := context.WithTimeout(n.ctx, n.opts.dialTimeout)
+func (n *Node) connect(ctx context.Context, last *link) (*link, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.opts.dialTimeout)
 	defer cancel()
 	for idle := n.pool.IdleCount(); ; idle-- {
 		var socket dialed

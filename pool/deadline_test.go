@@ -25,6 +25,10 @@ func everyKind() map[string]*pool.Command {
 		"release": pool.Release("key", "token", ttl),
 		"extend":  pool.Extend("key", "token", ttl),
 		"restore": pool.Restore("key", "token", ttl),
+		"force":   pool.Force("key"),
+		"heal":    pool.Heal("key", "token"),
+		"look":    pool.Look("key"),
+		"publish": pool.Publish("channel", "message"),
 	}
 }
 
@@ -122,7 +126,7 @@ func TestNoCommandOutlivesItsTimeoutWhenConnectingHangs(t *testing.T) {
 }
 
 // A restore that has been written is another matter, see restore_test.go.
-var untilTimeout = []string{"acquire", "release", "extend"}
+var untilTimeout = []string{"acquire", "release", "extend", "force", "heal", "look", "publish"}
 
 func TestNoCommandOutlivesItsTimeoutWhenTheAnswerHangs(t *testing.T) {
 	for _, kind := range untilTimeout {

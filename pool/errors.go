@@ -16,6 +16,8 @@ var (
 	ErrHeld = errors.New("held by another token")
 	// ErrAbsent: the key is not there.
 	ErrAbsent = errors.New("the key is not there")
+	// ErrPlanted: the key was not there any more and has been given again.
+	ErrPlanted = errors.New("the key was not there any more: given again")
 	// ErrTimeout: no answer within the node timeout.
 	ErrTimeout = pipeline.ErrTimeout
 	// ErrSuspended: the node owes older answers that are overdue, so it was not asked.

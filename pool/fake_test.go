@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/lua"
 	"github.com/quorumlock/quorumlock/pool"
 )
 
@@ -117,9 +118,14 @@ func likeRedis(c *peer, args []string) string {
 	case "CLIENT KILL":
 		return ":1\r\n"
 	}
+	if args[0] == "EVAL" && args[1] == lua.Look().Source {
+		return "*2\r\n" + bulk("token") + ":60000\r\n"
+	}
 	switch args[0] {
 	case "SET", "AUTH", "SELECT", "CLIENT":
 		return "+OK\r\n"
+	case "PUBLISH":
+		return ":0\r\n"
 	case "EVALSHA", "EVAL":
 		return ":1\r\n"
 	case "PING":

@@ -16,6 +16,13 @@ var (
 	// redigo allocates whatever length is announced, and wraps numbers that are too long.
 	immoderate = regexp.MustCompile(`[$*]0*[0-9]{4,}|:-?[0-9]{19,}`)
 	one        = regexp.MustCompile(`^:0*1\r\n`)
+	// What yes is to the commands, and what planted is to extend.
+	yes = map[string]*regexp.Regexp{
+		"acquire": regexp.MustCompile(`^\+OK\r\n`), "release": one, "extend": one, "restore": one, "force": one, "heal": one,
+		"publish": regexp.MustCompile(`^:-?\d+\r\n`),
+		"look":    regexp.MustCompile(`(?s)^\*0*2\r\n\$\d+\r\n.*\r\n:(-0*1|-?0+|0*\d+)\r\n`),
+	}
+	planted = regexp.MustCompile(`^:0*2\r\n`)
 )
 
 // Whatever a server says in answer to a command: nothing panics, every command ends once, and it ends with yes
@@ -24,7 +31,7 @@ func FuzzClassify(f *testing.F) {
 	for _, reply := range []string{
 		"+OK\r\n", "$-1\r\n", "*-1\r\n", ":1\r\n", ":0\r\n", ":-1\r\n", ":2\r\n", "+PONG\r\n", "+QUEUED\r\n", "$2\r\nOK\r\n",
 		"-NOSCRIPT No matching script.\r\n", "-WRONGTYPE x\r\n", "-\r\n", "- \r\n", "*1\r\n:1\r\n", "*2\r\n$1\r\na\r\n*0\r\n",
-		"+OK\r\n+OK\r\n", "+OK", "+OK\n", "+OKAY\r\n", "HTTP/1.1 200 OK\r\n\r\n", "\r\n", "", "$5\r\nab\r\n", ":\r\n", ":+1\r\n", "%1\r\n+a\r\n+b\r\n", ",1\r\n", "_\r\n", "#t\r\n",
+		"+OK\r\n+OK\r\n", "+OK", "+OK\n", "+OKAY\r\n", "HTTP/1.1 200 OK\r\n\r\n", "\r\n", "", "$5\r\nab\r\n", ":\r\n", ":+1\r\n", "*2\r\n$1\r\na\r\n:5\r\n", "*2\r\n$1\r\na\r\n:-1\r\n", "*2\r\n$1\r\na\r\n:-2\r\n", "*2\r\n$-1\r\n:5\r\n", "%1\r\n+a\r\n+b\r\n", ",1\r\n", "_\r\n", "#t\r\n",
 	} {
 		f.Add([]byte(reply))
 	}
@@ -59,12 +66,12 @@ func FuzzClassify(f *testing.F) {
 func requireSense(t *testing.T, kind string, said []byte, reply pool.Reply) {
 	switch reply.Answer {
 	case pool.Yes:
-		if kind == "acquire" {
-			require.True(t, strings.HasPrefix(string(said), "+OK\r\n"), "%q is a yes", said)
-		} else {
-			require.Regexp(t, one, string(said))
-		}
+		require.Regexp(t, yes[kind], string(said))
 		require.NoError(t, reply.Err)
+	case pool.Planted:
+		require.Equal(t, "extend", kind)
+		require.Regexp(t, planted, string(said))
+		require.Equal(t, pool.ErrPlanted, reply.Err)
 	case pool.Refused:
 		require.Equal(t, byte('-'), said[0], "%q is a refusal", said)
 		require.ErrorAs(t, reply.Err, new(*pool.ServerError))

@@ -1,8 +1,6 @@
 package pool
 
 import (
-	"context"
-	"math/rand/v2"
 	"runtime"
 	"time"
 )
@@ -20,14 +18,14 @@ const (
 	maxPause = 1 * time.Second
 )
 
-// keep is the node's keeper, one goroutine from the first command until Close: it
+// keep is the node's keeper, one goroutine from the first command or Listen until Close: it
 // connects, writes, and connects again.
 func (n *Node) keep() {
 	defer close(n.done)
 	var last *link // the connection before, if it broke with answers missing
-	pause := minPause
+	var again backoff
 	for {
-		l, err := n.connect(last)
+		l, err := n.connect(n.ctx, last)
 		connected := time.Now()
 		if err == nil {
 			last = n.serve(l)
@@ -38,11 +36,11 @@ func (n *Node) keep() {
 			break
 		}
 		if err == nil && (l.served || time.Since(connected) >= maxPause) {
-			pause = minPause
+			again = backoff{}
 			continue
 		}
-		n.rest(pause - rand.N(pause/2))
-		pause = min(2*pause, maxPause)
+		again.later(time.Now(), maxPause)
+		n.rest(time.Until(again.at))
 	}
 	n.mu.Lock()
 	if n.timer != nil && n.timer.Stop() {
@@ -77,6 +75,7 @@ func (n *Node) rest(d time.Duration) {
 func (n *Node) failed(err error) {
 	n.mu.Lock()
 	notices := n.commands.Failed(time.Now(), err)
+	n.ear.giveWayLocked()
 	n.mu.Unlock()
 	tell(notices)
 }
@@ -89,23 +88,17 @@ func (n *Node) serve(l *link) (unfinished *link) {
 	n.commands.Connected()
 	n.link, n.pingAt = l, time.Now().Add(pingEvery)
 	n.armLocked(n.pingAt)
+	n.ear.rouse()
 	n.mu.Unlock()
 	tell(notices)
 	go l.read(n)
 	// The end of the node cuts the link from outside: the keeper may be in a write that hangs.
-	l.cutting.Add(1)
-	stop := context.AfterFunc(n.ctx, func() {
-		l.wire.cut()
-		l.cutting.Done()
-	})
-
+	stop := l.cutWith(n.ctx)
 	for !l.over() {
 		n.write(l)
 		<-n.wake
 	}
-	if stop() {
-		l.cutting.Done()
-	}
+	stop()
 	return n.retire(l)
 }
 
@@ -136,7 +129,11 @@ func (n *Node) take(l *link) bool {
 		if owed {
 			n.armLocked(time.Now().Add(n.opts.timeout))
 		}
-		l.batch = append(l.batch, sending{o.Item.cmd, o.Again || l.teaches(o.Item.cmd)})
+		cmd := o.Item.cmd
+		if o.Again {
+			cmd = cmd.again()
+		}
+		l.batch = append(l.batch, sending{cmd, o.Again || l.teaches(cmd)})
 	}
 	return true
 }
@@ -146,6 +143,7 @@ func (n *Node) take(l *link) bool {
 func (n *Node) retire(l *link) (unfinished *link) {
 	n.mu.Lock()
 	n.link = nil
+	n.ear.unlinkedLocked()
 	notices, missing := n.commands.Broken(time.Now(), l.err)
 	n.mu.Unlock()
 	tell(notices)

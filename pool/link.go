@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"context"
 	"errors"
 	"net"
 	"slices"
@@ -20,6 +21,8 @@ type link struct {
 	batch   []sending
 	taught  []*lua.Script  // scripts whose source has been sent
 	served  bool           // an answer has come; for the reader, then for the keeper
+	cached  bool           // the last answer was OK, to a caching; for the reader
+	tracks  bool           // tracking has been asked for; under the node's mutex
 	cutting sync.WaitGroup // calls of cut: the connection is not returned to its pool under them
 	fenced  bool           // the link before has been ended on the server
 	broken  chan struct{}  // closed when the reader has ended
@@ -36,6 +39,21 @@ func (l *link) teaches(cmd *Command) bool {
 	}
 	l.taught = append(l.taught, cmd.script)
 	return true
+}
+
+// cutWith cuts the link when ctx ends, unless stop is called before. A cut under way when
+// stop is called is in cutting.
+func (l *link) cutWith(ctx context.Context) (stop func()) {
+	l.cutting.Add(1)
+	off := context.AfterFunc(ctx, func() {
+		l.wire.cut()
+		l.cutting.Done()
+	})
+	return func() {
+		if off() {
+			l.cutting.Done()
+		}
+	}
 }
 
 // over says whether the reader has ended.

@@ -10,7 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/pipeline"
 )
 
-// Node is one independent Redis server, spoken to over one pipelined connection.
+// Node is one independent Redis server, spoken to over one pipelined connection. A second
+// one is made where somebody listens, see [Node.Listen].
 // Make nodes with [Open] or [Wrap]; they are safe for concurrent use and may be
 // shared by any number of Lockers.
 type Node struct {
@@ -31,6 +32,7 @@ type Node struct {
 	timer    *time.Timer
 	alarm    time.Time // when timer fires; zero if it does not
 	pingAt   time.Time // when the connection is tried next
+	ear      *ear      // nil before the first Listen
 
 	expiring sync.WaitGroup // calls of expire that the timer has begun or will begin
 }
@@ -92,20 +94,31 @@ func (n *Node) Timeout() time.Duration { return n.opts.timeout }
 func (n *Node) Send(since time.Time, cmd *Command, to Receiver, node int) {
 	o := order{cmd, to, node}
 	n.mu.Lock()
-	first, err := n.commands.Send(since, o.op())
+	var first bool
+	var err error
+	if cmd.kind == look && n.ear.coversLocked() {
+		first, err = n.commands.SendPair(since, newCaching(), o.op())
+	} else {
+		first, err = n.commands.Send(since, o.op())
+	}
 	if err != nil {
 		n.mu.Unlock()
 		o.end(Reply{Answer: Unsent, Err: err})
 		return
 	}
-	if !n.started {
-		n.started = true
-		go n.keep()
-	}
+	n.startLocked()
 	n.armLocked(since.Add(n.opts.timeout))
 	n.mu.Unlock()
 	if first { // else the keeper has been told
 		n.rouse()
+	}
+}
+
+// startLocked starts the keeper, if it does not run yet.
+func (n *Node) startLocked() {
+	if !n.started {
+		n.started = true
+		go n.keep()
 	}
 }
 
@@ -129,6 +142,8 @@ func (n *Node) answered(l *link, value any, err error) bool {
 	}
 	l.served = true
 	cmd := o.Item.cmd
+	cached := l.cached
+	l.cached = cmd.kind == caching && err == nil && value == "OK"
 	if cmd.script != nil && !o.Again && err != nil && unknownScript(err) {
 		if n.commands.Repeat(o) {
 			n.rouse()
@@ -141,6 +156,7 @@ func (n *Node) answered(l *link, value any, err error) bool {
 	if !told {
 		reply := classify(cmd.kind, value, err)
 		reply.Server = l.server
+		reply.Watched = cached && cmd.kind == look && (reply.Answer == Yes || reply.Answer == No)
 		o.Item.end(reply)
 	}
 	return more
@@ -149,16 +165,23 @@ func (n *Node) answered(l *link, value any, err error) bool {
 // Close lets what is under way end, for the node timeout at the longest, and
 // closes the connection. A release that could not be delivered by then is left to
 // its TTL. Commands sent afterwards are answered with ErrClosed. Close waits until
-// no goroutine of the node is left. That includes an attempt to connect which does not
+// no goroutine of the node is left; a listener is told that the node is deaf, and nothing
+// more. The wait includes an attempt to connect which does not
 // look at its context: a wrapped pool's Dial and TestOnBorrow, the functions of
 // [WithDialer] and [WithCredentials]. Closing twice is fine.
 func (n *Node) Close() error {
 	n.mu.Lock()
-	first, started := !n.commands.Closed(), n.started
+	first, started, ear := !n.commands.Closed(), n.started, n.ear
 	if first {
+		if !n.own && n.link != nil && n.link.tracks { // its pool gets it back as it was
+			_, _ = n.commands.Send(time.Now(), order{cmd: newTracking(0)}.op())
+		}
 		n.commands.Close(time.Now(), newPing()) // the reader ends with its answer
 	}
 	n.mu.Unlock()
+	if ear != nil {
+		ear.cancel()
+	}
 	if started {
 		n.rouse()
 		select {
@@ -169,6 +192,9 @@ func (n *Node) Close() error {
 		<-n.done
 	}
 	n.cancel()
+	if ear != nil {
+		<-ear.done
+	}
 	if n.own && first {
 		return n.pool.Close()
 	}

@@ -9,6 +9,9 @@
 // answers it owes have come in, or until its connection was given up
 // ([WithMaxOverdue]) and a new one made.
 //
+// A node also looks at keys ([Look]), and tells when they change ([Node.Listen]). Those who
+// wait for a lock need not ask again and again.
+//
 // What the commands mean, and how the votes of several nodes become a lock, is the
 // business of package redlock; programs make nodes here and hand them over there.
 package pool
@@ -69,7 +72,9 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 
 // Wrap makes one node per redigo pool that the program already has, Nodes[i] for
 // pools[i]. A node borrows one connection from its pool and keeps it while it is
-// healthy; Node.Close returns it, and the pool stays open.
+// healthy; Node.Close returns it, and the pool stays open. Where somebody listens
+// ([Node.Listen]) the node borrows a second one, if the pool has it to give; that one is
+// always closed in the end, never returned for use.
 //
 // How a pool dials is its own business, within limits: the connections must be
 // redigo's, and a DialContext is better than a Dial, which nothing can interrupt.

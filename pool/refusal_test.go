@@ -166,6 +166,9 @@ func TestEveryRefusalOfAServerIsNamed(t *testing.T) {
 				pool.Release("key", "token", ttl),
 				pool.Extend("key", "token", ttl),
 				pool.Restore("key", "token", ttl),
+				pool.Force("key"),
+				pool.Heal("key", "token"),
+				pool.Look("key"),
 			} {
 				reply := ask(t, node, cmd)
 				requireRefused(t, reply, code)

@@ -3,6 +3,7 @@ package pool
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -17,6 +18,7 @@ const (
 	Maybe                     // done or not, nobody knows: the reply was lost or makes no sense
 	Refused                   // not done: Err is the server's *ServerError
 	Unsent                    // not done: the command never went out
+	Planted                   // done for a key that was not there: Err is ErrPlanted
 )
 
 // String returns the answer in lower case.
@@ -32,18 +34,30 @@ func (a Answer) String() string {
 		return "refused"
 	case Unsent:
 		return "unsent"
+	case Planted:
+		return "planted"
 	}
 	return fmt.Sprintf("Answer(%d)", uint8(a))
 }
 
+// NoTTL is the TTL of a key that never expires.
+const NoTTL time.Duration = -1
+
 // Reply is the answer to one command on one node.
 type Reply struct {
 	Answer Answer
+	// Watched says of a [Look] that was answered with Yes or No that the [Listener] is told of
+	// the next change to the key, or that the node is deaf.
+	Watched bool
 	// Server identifies the server process that answered (its run_id), "" where
 	// unknown: the command was not answered, or the server does not tell.
 	Server string
 	// Err is the reason of any answer but Yes.
 	Err error
+	// Value is what the key holds and TTL how long still, where a [Look] was answered with
+	// Yes. TTL is in whole milliseconds: 0 in the last one, [NoTTL] for ever.
+	Value string
+	TTL   time.Duration
 }
 
 // Receiver is told how the commands end that it was named for. Each command ends
@@ -70,21 +84,55 @@ func classify(k kind, value any, err error) Reply {
 		case nil:
 			return Reply{Answer: No, Err: ErrHeld}
 		}
-	case release, extend, restore:
-		switch value {
-		case int64(1):
+	case release, extend, restore, force, heal:
+		switch {
+		case value == int64(1):
 			return Reply{Answer: Yes}
-		case int64(0):
+		case value == int64(0):
 			return Reply{Answer: No, Err: ErrAbsent}
-		case int64(-1):
+		case value == int64(-1) && k != force:
 			return Reply{Answer: No, Err: ErrHeld}
+		case value == int64(2) && k == extend:
+			return Reply{Answer: Planted, Err: ErrPlanted}
+		}
+	case look:
+		if value == nil {
+			return Reply{Answer: No, Err: ErrAbsent}
+		}
+		if held, ttl, ok := lookedAt(value); ok {
+			return Reply{Answer: Yes, Value: held, TTL: ttl}
+		}
+	case publish:
+		if _, ok := value.(int64); ok { // how many have got it
+			return Reply{Answer: Yes}
 		}
 	case ping:
 		if value == "PONG" {
 			return Reply{Answer: Yes}
 		}
+	case caching, tracking:
+		if value == "OK" {
+			return Reply{Answer: Yes}
+		}
 	}
 	return Reply{Answer: Maybe, Err: fmt.Errorf("%w: %s", ErrProtocol, show(value))}
+}
+
+// lookedAt takes the reply of look.lua apart.
+func lookedAt(value any) (held string, ttl time.Duration, ok bool) {
+	pair, _ := value.([]any)
+	if len(pair) != 2 {
+		return "", 0, false
+	}
+	text, isText := pair[0].([]byte)
+	left, isInt := pair[1].(int64)
+	if !isText || !isInt || left < -1 {
+		return "", 0, false
+	}
+	if left == -1 {
+		return string(text), NoTTL, true
+	}
+	return string(text), time.Duration(left) * time.Millisecond, true
 }
 
 // unknownScript says that the server does not know a script by its hash.

@@ -37,6 +37,22 @@ func onBoth(t *testing.T, n int, test func(t *testing.T, c *cluster)) {
 	t.Run("redis-server", func(t *testing.T) { test(t, onReal(t, n)) })
 }
 
+// onBothSilent is onBoth with servers that tell nobody of changes: whoever waits goes many rounds.
+func onBothSilent(t *testing.T, n int, test func(t *testing.T, c *cluster)) {
+	onBoth(t, n, func(t *testing.T, c *cluster) {
+		c.silence()
+		test(t, c)
+	})
+}
+
+// silence has real servers refuse what miniredis does not know, from those that connect from now on.
+func (c *cluster) silence() {
+	c.tb.Helper()
+	for i := range c.processes {
+		c.do(i, "ACL", "SETUSER", "default", "-client|tracking")
+	}
+}
+
 func onMini(tb testing.TB, n int) *cluster {
 	return &cluster{tb: tb, servers: redistest.Mini(tb, n)}
 }

@@ -117,7 +117,7 @@ func TestLockPausesForATimeThatDoublesUpToALimit(t *testing.T) {
 			slept = next
 			return pending && next <= pause
 		}, "Lock pauses")
-		require.GreaterOrEqual(t, slept, pause/2)
+		require.GreaterOrEqual(t, slept, pause/4)
 		require.Len(t, seen.verdictsOn("acquire"), i+1, "no round before the pause is over")
 		fake.Advance(slept)
 	}

@@ -5,16 +5,15 @@
 //	...
 //	locker, err := redlock.New(nodes)
 //	...
-//	lock, err := locker.Lock(ctx, "invoice-4711")
-//	if err != nil {
-//		return err
-//	}
-//	defer lock.Unlock(ctx)
+//	err = locker.Do(ctx, "invoice-4711", func(ctx context.Context, lock *redlock.Lock) error {
+//		return bill(ctx) // ctx ends at once if the lock is lost
+//	})
 //
-// [Locker.TryLock] asks once, [Locker.Lock] until it holds the lock or its context
-// ends. A [Lock] ends with [Lock.Unlock], at its deadline unless [Lock.Extend] moved
-// that, or when it turns out that the nodes do not hold it any more; [Lock.Done] and
-// [Lock.Context] tell the work that it protects.
+// [Locker.Do] waits for the lock, renews it while the function runs, and releases it. [Locker.Lock] waits and returns a
+// [Lock], [Locker.TryLock] asks once. A Lock ends with [Lock.Unlock], at its deadline unless [Lock.Extend] or
+// [AutoExtend] moved that, or when it turns out that the nodes do not hold it any more; [Lock.Done] and
+// [Lock.Context] tell the work that it protects. [Locker.Inspect] looks, [Locker.Attach] takes up what another process
+// holds, [Locker.ForceUnlock] frees it.
 //
 // # Safety
 //
@@ -30,7 +29,8 @@
 //   - A node that restarted without its data has forgotten its locks. Where a lock sits on
 //     a bare majority, one such restart makes a second holder possible.
 //   - Nodes must be independent masters. A failover to a replica is a node that forgets.
-//   - It is not fair: of several that wait, any may be next.
+//   - It is fair among those who wait in one Locker, which get it in their order. Processes take turns as far as the servers let them
+//     tell each other (pub/sub) and of changes (CLIENT TRACKING); beside other clients, any may be next.
 //
 // # Compatibility
 //
@@ -39,7 +39,10 @@
 // excludes, and is excluded by, every client that uses the Redlock recipe on the same
 // nodes and key.
 //
+// A token is opaque. It begins with a part that is the same for all locks of a Locker, and ends with the text of [Metadata].
+//
 // The server must be Redis 5 or newer, or speak like it. The commands used are SET,
-// EVALSHA, EVAL (with GET, DEL, PTTL and PEXPIRE inside), PING, and, where permitted,
-// INFO, CLIENT ID and CLIENT KILL.
+// EVALSHA, EVAL (with GET, SET, DEL, PTTL and PEXPIRE inside), PING, and, where permitted,
+// INFO, CLIENT ID and CLIENT KILL. Those who wait use, where permitted, CLIENT TRACKING and CLIENT CACHING (Redis 6), SUBSCRIBE to __redis__:invalidate
+// and to a channel whose name begins with quorumlock:, and PUBLISH to such channels.
 package redlock

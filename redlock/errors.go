@@ -26,6 +26,10 @@ var (
 	ErrExpired = errors.New("lock has expired")
 	// ErrReleased: the lock was released by its holder.
 	ErrReleased = errors.New("lock is released")
+	// ErrDeadlock: the caller holds the lock already, and would wait for itself. It comes with ErrTaken.
+	ErrDeadlock = errors.New("the caller holds it already and would wait for itself (Reentrant takes it again)")
+	// ErrReentered: other handles hold the lock too.
+	ErrReentered = errors.New("other handles hold the lock too")
 	// ErrClosed: the Locker has been closed.
 	ErrClosed = errors.New("redlock: locker is closed")
 )
@@ -35,12 +39,15 @@ const (
 	opAcquire = "acquire"
 	opExtend  = "extend"
 	opUnlock  = "unlock"
+	opAttach  = "attach"
+	opInspect = "inspect"
+	opForce   = "force unlock"
 )
 
 // QuorumError is returned where a majority of nodes did not do what it was asked
 // to. It unwraps to its Reason and to every node's error.
 type QuorumError struct {
-	Op     string // "acquire", "extend" or "unlock"
+	Op     string // "acquire", "extend", "unlock", "attach", "inspect" or "force unlock"
 	Name   string // the lock's
 	Need   int    // how many nodes make the majority
 	Reason error  // ErrTaken, ErrNoQuorum, ErrNotHeld or ErrLost
@@ -52,7 +59,7 @@ type QuorumError struct {
 type NodeError struct {
 	Addr string
 	// Err is why the node did not do what it was asked to; nil if it did. It is one of
-	// the errors of package pool, ErrPending, ErrSameServer or ErrRestoring.
+	// the errors of package pool, ErrPending, ErrSameServer, ErrRestoring, ErrNoExpiry or ErrQueued.
 	Err error
 }
 
@@ -65,11 +72,18 @@ var (
 	// ErrRestoring: the node did extend, but the TTL that undoes an extension which failed before
 	// may still arrive there.
 	ErrRestoring = errors.New("may still undo it: a failed extension is not settled there")
+	// ErrNoExpiry: the key has no TTL, so that whoever set it has to release it. It comes with pool.ErrHeld.
+	ErrNoExpiry = errors.New("no expiry")
+	// ErrQueued: the node was not asked, as another call of this Locker holds the lock or waits for it.
+	ErrQueued = errors.New("not asked: others in this process are first")
 )
 
 // errNeverAcquired is about a node that is not asked to extend or release, as it
 // cannot hold the lock.
 var errNeverAcquired = fmt.Errorf("%w: the acquire never got there", pool.ErrAbsent)
+
+// errOver is about a node that is not asked to extend, as the lock has ended meanwhile.
+var errOver = errors.New("not asked: the lock is over")
 
 var errTooLate = fmt.Errorf("%w: a majority came when no validity was left", ErrNoQuorum)
 
@@ -126,6 +140,9 @@ var reasons = map[string]map[quorum.Outcome]error{
 	opAcquire: {quorum.Denied: ErrTaken, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
 	opExtend:  {quorum.Denied: ErrLost, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
 	opUnlock:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum},
+	opAttach:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: ErrNotHeld},
+	opInspect: {quorum.NoQuorum: ErrNoQuorum},
+	opForce:   {quorum.NoQuorum: ErrNoQuorum},
 }
 
 // endingError is what Lock.Err says of a lease that ended.

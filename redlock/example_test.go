@@ -73,7 +73,25 @@ func Example() {
 	}
 	defer locker.Close()
 
-	lock, err := locker.Lock(ctx, "nightly-report", redlock.TTL(30*time.Second))
+	err = locker.Do(ctx, "nightly-report", func(ctx context.Context, lock *redlock.Lock) error {
+		return writeReport(ctx) // ctx ends when the lock is lost
+	}, redlock.TTL(30*time.Second), redlock.MaxHold(time.Hour))
+	if err != nil {
+		log.Fatal(err) // of the function, or why the lock was not acquired, or that it was lost
+	}
+
+	// Output:
+	// writing the report
+}
+
+func ExampleLocker_Lock() {
+	ctx := context.Background()
+	_, urls, stop := startServers(3)
+	defer stop()
+	locker, closeAll := openLocker(urls)
+	defer closeAll()
+
+	lock, err := locker.Lock(ctx, "invoice-42", redlock.TTL(30*time.Second))
 	if err != nil {
 		log.Fatal(err) // ctx ended first: the error has every node's reason
 	}
@@ -86,6 +104,61 @@ func Example() {
 
 	// Output:
 	// writing the report
+}
+
+func ExampleReentrant() {
+	ctx := context.Background()
+	_, urls, stop := startServers(3)
+	defer stop()
+	locker, closeAll := openLocker(urls)
+	defer closeAll()
+
+	err := locker.Do(ctx, "account-7", func(ctx context.Context, _ *redlock.Lock) error {
+		_, err := locker.TryLock(ctx, "account-7") // of a function that locks for itself
+		fmt.Println("by mistake:", errors.Is(err, redlock.ErrDeadlock))
+		inner, err := locker.Lock(ctx, "account-7", redlock.Reentrant())
+		if err != nil {
+			return err
+		}
+		fmt.Println("the same lock:", inner.Name())
+		return inner.Unlock(ctx) // Do still holds it
+	})
+	fmt.Println(err)
+
+	// Output:
+	// by mistake: true
+	// the same lock: account-7
+	// <nil>
+}
+
+// One request takes a lock, and another releases it, in whatever process it runs: it is handed the token.
+func ExampleLocker_Attach() {
+	ctx := context.Background()
+	_, urls, stop := startServers(3)
+	defer stop()
+	first, closeFirst := openLocker(urls)
+	defer closeFirst()
+	second, closeSecond := openLocker(urls)
+	defer closeSecond()
+
+	lock, err := first.Lock(ctx, "upload-9", redlock.TTL(time.Minute), redlock.Metadata("started by web-1"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	state, err := second.Inspect(ctx, "upload-9")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("held:", state.Held(), state.Metadata)
+	same, err := second.Attach(ctx, "upload-9", lock.Token())
+	if err != nil {
+		log.Fatal(err) // ErrNotHeld: it is over
+	}
+	fmt.Println("released:", same.Unlock(ctx))
+
+	// Output:
+	// held: true started by web-1
+	// released: <nil>
 }
 
 func ExampleLocker_TryLock() {

@@ -138,7 +138,7 @@ func TestATTLIsNeverZeroOnTheWire(t *testing.T) {
 				if strings.HasSuffix(string(p), "\r\nNX\r\n$2\r\nPX\r\n$1\r\n1\r\n") {
 					acquires.Add(1)
 				}
-				if strings.HasSuffix(string(p), "\r\n$5\r\n60001\r\n$6\r\nlonger\r\n") {
+				if strings.HasSuffix(string(p), "\r\n$5\r\n60001\r\n$5\r\nplant\r\n") {
 					extends.Add(1)
 				}
 			}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool"
 )
@@ -23,9 +21,14 @@ type Locker struct {
 	closing context.Context // ends with cause ErrClosed
 	stop    context.CancelCauseFunc
 
+	self     string // the owner part of its tokens
+	queues   queues
+	owners   owners
+	watchdog watchdog
+
 	mu     sync.Mutex
 	closed bool
-	calls  sync.WaitGroup // calls under way
+	calls  sync.WaitGroup // calls under way, and what runs beside them
 }
 
 // New makes a Locker over nodes; a lock needs len(nodes)/2 + 1 of them. An odd number
@@ -58,6 +61,10 @@ func New(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 		}
 		l.timeout = max(l.timeout, node.Timeout())
 	}
+	if l.self, err = newOwner(); err != nil {
+		return nil, fmt.Errorf("redlock: %w", err)
+	}
+	l.watchdog.locker = l
 	l.closing, l.stop = context.WithCancelCause(context.Background())
 	return l, nil
 }
@@ -74,27 +81,31 @@ func New(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 // anything is sent. After any error nothing of this call stays on a node that
 // answers; one that does not is cleaned up when it is back, or by the TTL.
 //
+// A caller that holds the lock already is told so at once, without asking a node: [ErrDeadlock], with ErrTaken. With
+// [Reentrant] it gets another handle, or the error of the [Lock.Extend] that this takes.
+//
 // ctx bounds the acquiring only: a lock that is held is not touched by its end.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	r, err := l.request(name, opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := l.enter(); err != nil {
-		return nil, err
-	}
-	defer l.calls.Done()
-	return l.acquire(ctx, r)
+	return l.take(ctx, name, opts, (*Locker).acquire)
 }
 
 // Lock is TryLock until it holds the lock: a holder, a failing node or a missing
-// majority costs time, not an error. Between two rounds it pauses as [WithBackoff]
-// says.
+// majority costs time, not an error. Those who wait for one name in one Locker get it in the order in
+// which they came, and one of them at a time asks the nodes; across processes they take turns.
+//
+// Where the servers announce changes (CLIENT TRACKING) a waiter costs nothing while the
+// lock is held, and is woken when it is released, by whatever client; at the end of the holder's TTL it
+// tries in any case. Where they do not, it asks again and again as [WithBackoff] says.
 //
 // When ctx ends, the error is both ctx.Err() and the reason of the last round that
 // came to an end: ErrTaken or ErrNoQuorum, within its *QuorumError. The other errors are those of
 // TryLock.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+	return l.take(ctx, name, opts, (*Locker).wait)
+}
+
+// take checks a call, and has it acquire what its caller does not hold already.
+func (l *Locker) take(ctx context.Context, name string, opts []LockOption, acquire func(*Locker, context.Context, request) (*Lock, error)) (*Lock, error) {
 	r, err := l.request(name, opts)
 	if err != nil {
 		return nil, err
@@ -103,33 +114,17 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lo
 		return nil, err
 	}
 	defer l.calls.Done()
-
-	var last *QuorumError
-	for pause := l.minBackoff; ; pause = min(2*pause, l.maxBackoff) {
-		lock, err := l.acquire(ctx, r)
-		switch {
-		case err == nil:
-			return lock, nil
-		case ctx.Err() != nil && last != nil:
-			return nil, interrupted(ctx, last)
-		case ctx.Err() != nil || !errors.As(err, &last):
-			return nil, err
+	if h := l.held(ctx, r); h != nil {
+		if lock, err := h.reenter(ctx, r); lock != nil || err != nil {
+			return lock, err
 		}
-		l.rest(ctx, pause-rand.N(pause/2+1))
 	}
-}
-
-// rest waits for d, or until ctx ends or the Locker is closed.
-func (l *Locker) rest(ctx context.Context, d time.Duration) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(l.closing, cancel)()
-	_ = clock.Sleep(ctx, l.clock, d)
+	return acquire(l, ctx, r)
 }
 
 // Close makes the calls that wait return with [ErrClosed], and every later Lock,
-// TryLock and Extend; it returns when none is left. Locks that are held stay held,
-// until their Unlock, which still works, or their deadline. The nodes stay open.
+// TryLock and Extend; it ends renewals, and returns when nothing of the Locker runs any more. Locks that are
+// held stay held, until their Unlock, which still works, or their deadline. The nodes stay open.
 // Closing twice is fine.
 func (l *Locker) Close() error {
 	l.mu.Lock()
@@ -137,6 +132,7 @@ func (l *Locker) Close() error {
 	l.mu.Unlock()
 	l.stop(ErrClosed)
 	l.calls.Wait()
+	l.queues.close(l)
 	return nil
 }
 
@@ -151,22 +147,36 @@ func (l *Locker) enter() error {
 	return nil
 }
 
-// acquire goes one round.
-func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
-	if l.closing.Err() != nil {
-		return nil, ErrClosed
+// forget ends what runs for a lock that has been released.
+func (l *Locker) forget(h *hold) {
+	l.watchdog.drop(h)
+	if h.req.owner != "" {
+		l.owners.remove(h)
 	}
-	token, err := l.token()
-	if err == nil && token == "" {
-		err = errors.New("an empty token")
-	}
+}
+
+// newAcquire makes a round, with a token of its own.
+func (l *Locker) newAcquire(req request) (*round, error) {
+	token, err := l.newToken(req.metadata)
 	if err != nil {
-		return nil, fmt.Errorf("redlock: token source: %w", err)
+		return nil, err
 	}
 	grant := quorum.Grant{Start: l.clock.Now(), TTL: req.ttl, Drift: l.drift}
 	machine := quorum.NewAcquire(len(l.nodes), grant)
 	r := newRound(l, opAcquire, req, token, grant, machine, pool.Acquire(req.key, token, req.ttl))
 	r.acquire, r.owed = machine, req.ttl
+	return r, nil
+}
+
+// acquire goes one round.
+func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
+	if l.closing.Err() != nil {
+		return nil, ErrClosed
+	}
+	r, err := l.newAcquire(req)
+	if err != nil {
+		return nil, err
+	}
 	if err := ctx.Err(); err != nil {
 		r.skip(err)
 	} else {
@@ -182,6 +192,11 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 	default:
 		return nil, r.refusal
 	}
+}
+
+// newLock is what a round that was won leaves in the holder's hands.
+func newLock(r *round) *Lock {
+	return r.locker.newHold(r.req, r.token, r, r.acquire.Lease())
 }
 
 // interrupted joins the end of a context with what the nodes had said until then.

@@ -1,9 +1,15 @@
 package redlock_test
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if plan := os.Getenv(childPlan); plan != "" {
+		os.Exit(runChild(plan))
+	}
+	goleak.VerifyTestMain(m)
+}

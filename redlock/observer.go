@@ -7,8 +7,8 @@ import (
 )
 
 // Observer is told what happens, for metrics and displays. Its methods are called
-// from many goroutines at once, on the path of the lock: they must be quick, must
-// not block, and must not call the Locker.
+// from many goroutines at once, on the path of the lock and under mutexes: they must be quick, must
+// not block, and must not call the Locker or its Locks. The same holds for the handler of [WithLogger].
 type Observer interface {
 	// Vote is called for each node's answer to an acquire, extend or release, also for
 	// those that come after the verdict.

@@ -1,13 +1,10 @@
 package redlock
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
-	"unicode"
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -18,18 +15,13 @@ const (
 	defaultMaxTTL     = 24 * time.Hour
 	defaultFactor     = 0.01
 	defaultFloor      = 2 * time.Millisecond
-	defaultMinBackoff = 5 * time.Millisecond
+	defaultMinBackoff = 2 * time.Millisecond
 	defaultMaxBackoff = 200 * time.Millisecond
 	minTTL            = time.Millisecond
-	maxNameBytes      = 512
-	tokenBytes        = 20
 )
 
 // Option changes how a Locker works. An option that does not fit is reported by [New].
 type Option interface{ apply(*config) error }
-
-// LockOption changes one lock. One that does not fit is reported by the call.
-type LockOption interface{ applyLock(*request) error }
 
 type config struct {
 	ttl        time.Duration
@@ -38,26 +30,16 @@ type config struct {
 	prefix     string
 	minBackoff time.Duration
 	maxBackoff time.Duration
+	healAfter  time.Duration
 	logger     *slog.Logger
 	observer   Observer
 	clock      clock.Clock
-	token      func() (string, error)
-}
-
-// request is what one call asks for.
-type request struct {
-	name string
-	key  string
-	ttl  time.Duration
+	token      func() (string, error) // nil: see token.go
 }
 
 type option func(*config) error
 
 func (f option) apply(c *config) error { return f(c) }
-
-type lockOption func(*request) error
-
-func (f lockOption) applyLock(r *request) error { return f(r) }
 
 func newConfig(opts []Option) (config, error) {
 	c := config{
@@ -67,7 +49,6 @@ func newConfig(opts []Option) (config, error) {
 		minBackoff: defaultMinBackoff,
 		maxBackoff: defaultMaxBackoff,
 		logger:     slog.New(slog.DiscardHandler),
-		token:      randomToken,
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -132,10 +113,11 @@ func WithKeyPrefix(prefix string) Option {
 	})
 }
 
-// WithBackoff sets how long Lock pauses between rounds: at random between half and
-// the whole of a time that doubles from first to most. 5 ms and 200 ms by default. Both
-// above zero, first not above most. Round trips should be short against first, since
-// contenders that lost to each other come back after about that time.
+// WithBackoff sets how long Lock pauses between rounds where nothing tells it when to go
+// again: contenders took the nodes from each other, too few nodes answer, or the servers do not
+// announce changes. It is at random between a quarter and the whole of a time that doubles from
+// first to most. 2 ms and 200 ms by default. Both above zero, first not above most. Round trips
+// should be short against first.
 func WithBackoff(first, most time.Duration) Option {
 	return option(func(c *config) error {
 		if first <= 0 || most < first {
@@ -146,8 +128,23 @@ func WithBackoff(first, most time.Duration) Option {
 	})
 }
 
+// WithHeal lets Lock take over a key that somebody left without any TTL, as a SETNX does whose EXPIRE
+// never came: once it was seen unchanged for after, it is deleted, and logged at level Warn. Such a
+// key may belong to a client that means it, and where servers do not announce changes, one that was deleted and set to the
+// same value again looks unchanged. 0, the default: never, a key like that stays taken
+// ([ErrNoExpiry]). Else from 1 ms, and far above the time that anybody may hold it.
+func WithHeal(after time.Duration) Option {
+	return option(func(c *config) error {
+		if after != 0 && after < minTTL {
+			return fmt.Errorf("redlock: WithHeal(%s): must be 0 or at least %s", after, minTTL)
+		}
+		c.healAfter = after
+		return nil
+	})
+}
+
 // WithLogger sets where the Locker logs to: acquires that were refused at level
-// Debug, extends and releases at level Warn. Tokens are not logged. Nothing is logged by
+// Debug, extends and releases that were, ForceUnlock and healed keys at level Warn. Tokens are not logged. Nothing is logged by
 // default.
 func WithLogger(logger *slog.Logger) Option {
 	return option(func(c *config) error {
@@ -192,82 +189,4 @@ func WithTokenSource(source func() (string, error)) Option {
 		c.token = source
 		return nil
 	})
-}
-
-// TTL sets how long this lock lives, see [WithTTL].
-func TTL(ttl time.Duration) LockOption {
-	return lockOption(func(r *request) error {
-		r.ttl = ttl
-		return nil
-	})
-}
-
-// request checks a call's arguments before anything is sent.
-func (c *config) request(name string, opts []LockOption) (request, error) {
-	r := request{name: name, key: c.prefix + name, ttl: c.ttl}
-	if name == "" {
-		return r, errors.New("redlock: the name is empty")
-	}
-	if err := checkText("name", name); err != nil {
-		return r, err
-	}
-	r, err := r.with(opts)
-	if err != nil {
-		return r, err
-	}
-	r.ttl, err = c.checkTTL(r.ttl)
-	return r, err
-}
-
-// with returns the request with options applied.
-func (r request) with(opts []LockOption) (request, error) {
-	if len(opts) == 0 {
-		return r, nil
-	}
-	changed := r // on the heap, as the options are given its address
-	for _, opt := range opts {
-		if opt == nil {
-			return r, errors.New("redlock: nil lock option")
-		}
-		if err := opt.applyLock(&changed); err != nil {
-			return r, err
-		}
-	}
-	return changed, nil
-}
-
-// checkTTL returns a TTL as it goes over the wire, in whole milliseconds.
-func (c *config) checkTTL(ttl time.Duration) (time.Duration, error) {
-	whole := ttl.Truncate(time.Millisecond)
-	switch {
-	case ttl < minTTL:
-		return 0, fmt.Errorf("redlock: TTL %s: must be at least %s", ttl, minTTL)
-	case ttl > c.maxTTL:
-		return 0, fmt.Errorf("redlock: TTL %s: must be at most %s (WithMaxTTL allows more)", ttl, c.maxTTL)
-	case quorum.Drift{Factor: c.drift.Factor}.Of(whole) >= whole-c.drift.Floor: // a difference cannot overflow
-		return 0, fmt.Errorf("redlock: TTL %s: the allowance for clock drift, %v x TTL + %s, leaves nothing of it (WithDrift)",
-			ttl, c.drift.Factor, c.drift.Floor)
-	}
-	return whole, nil
-}
-
-// checkText refuses what Redis would take as part of a key and people would regret.
-func checkText(what, text string) error {
-	if len(text) > maxNameBytes {
-		return fmt.Errorf("redlock: the %s %.32q... has %d bytes: at most %d, since every command carries it", what, text, len(text), maxNameBytes)
-	}
-	for i, r := range text {
-		if unicode.IsControl(r) {
-			return fmt.Errorf("redlock: the %s %q has the control character %q at byte %d: logs and tools would show another name", what, text, r, i)
-		}
-	}
-	return nil
-}
-
-func randomToken() (string, error) {
-	var b [tokenBytes]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return "", err
-	}
-	return base64.RawURLEncoding.EncodeToString(b[:]), nil
 }

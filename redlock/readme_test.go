@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,14 +27,9 @@ func readme(ctx context.Context, urls []string) error {
 		return err
 	}
 	defer locker.Close()
-	lock, err := locker.Lock(ctx, "invoice-4711", redlock.TTL(10*time.Second)) // waits until held, or ctx ends
-	if err != nil {
-		return err
-	}
-	defer lock.Unlock(ctx)
-	work, cancel := lock.Context(ctx) // cancelled as soon as the lock is released, lost or expired
-	defer cancel()
-	return bill(work)
+	return locker.Do(ctx, "invoice-4711", func(ctx context.Context, lock *redlock.Lock) error {
+		return bill(ctx) // ctx ends at once if the lock is lost
+	})
 }
 
 func bill(ctx context.Context) error {
@@ -43,7 +37,7 @@ func bill(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func ExampleLocker_Lock() {
+func ExampleLocker_Do() {
 	_, urls, stop := startServers(3)
 	defer stop()
 	fmt.Println(readme(context.Background(), urls))

@@ -31,11 +31,12 @@ type round struct {
 	grant   quorum.Grant  // what is asked for; its Start is the round's
 	command *pool.Command // what is put to the nodes
 	owed    time.Duration // how long a release is owed
-	lock    *Lock         // what an extend is for
+	hold    *hold         // what an extend is for
+	ended   func(*round)  // called when the outcome is there; may be nil
 	done    chan struct{} // closed once outcome is there
 
 	own     sync.Mutex
-	mu      *sync.Mutex // own, or that of the lock
+	mu      *sync.Mutex // own, or that of the hold
 	machine machine
 	acquire *quorum.Acquire // the machine, if that is what it is
 	extend  *quorum.Extend  // likewise
@@ -59,11 +60,21 @@ func newRound(l *Locker, op string, req request, token string, grant quorum.Gran
 func (r *round) ask() {
 	since := time.Now()
 	for i, node := range r.locker.nodes {
-		if r.asks(i) {
+		switch {
+		case !r.asks(i):
+		case r.extend != nil && !r.mayExtend():
+			r.Reply(i, r.command, pool.Reply{Answer: pool.Unsent, Err: errOver})
+		default:
 			node.Send(since, r.command, r, i)
 		}
 	}
 	r.asked()
+}
+
+func (r *round) mayExtend() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.extend.Ask(r.locker.clock)
 }
 
 // skip ends the round without asking anybody.
@@ -142,7 +153,7 @@ func (r *round) Reply(node int, cmd *pool.Command, reply pool.Reply) {
 }
 
 var votes = [...]quorum.Vote{
-	pool.Yes: quorum.Yes, pool.No: quorum.No, pool.Maybe: quorum.Lost,
+	pool.Yes: quorum.Yes, pool.No: quorum.No, pool.Planted: quorum.Planted, pool.Maybe: quorum.Lost,
 	pool.Refused: quorum.Refused, pool.Unsent: quorum.Unsent,
 }
 
@@ -159,8 +170,8 @@ func (r *round) noteErrLocked(node int, err error) {
 
 // noteLocked takes note of an outcome, and of a lease that has ended under an extend.
 func (r *round) noteLocked(effects quorum.Effects) {
-	if r.lock != nil {
-		r.lock.atLocked(r.lock.now())
+	if r.hold != nil {
+		r.hold.atLocked(r.hold.now())
 	}
 	if len(effects.Release) > 0 {
 		r.sending.Add(1)
@@ -195,6 +206,9 @@ func (r *round) carry(effects quorum.Effects) {
 	if effects.Outcome != quorum.Undecided {
 		r.report(effects.Outcome)
 		close(r.done)
+		if r.ended != nil {
+			r.ended(r)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 
 // Trap 2: one token for several rounds.
 func TestNoTokenIsUsedForTwoRounds(t *testing.T) {
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
+	onBothSilent(t, 3, func(t *testing.T, c *cluster) {
 		holder := take(t, c.locker(), "name")
 		source := &tokens{}
 		locker, seen := c.waiting(c.nodes(), redlock.WithTokenSource(source.next))
@@ -36,15 +37,20 @@ func TestNoTokenIsUsedForTwoRounds(t *testing.T) {
 }
 
 func TestTokensOfTheirOwnAreRandomText(t *testing.T) {
-	locker := onMini(t, 1).locker()
-	seen := map[string]bool{}
-	for range 100 {
-		lock := take(t, locker, "name")
-		require.Regexp(t, `^[A-Za-z0-9_-]{27}$`, lock.Token(), "20 bytes in base64")
-		require.False(t, seen[lock.Token()])
-		seen[lock.Token()] = true
-		require.NoError(t, lock.Unlock(t.Context()))
+	c := onMini(t, 1)
+	seen, owners := map[string]bool{}, map[string]bool{}
+	for range 2 {
+		locker := c.locker()
+		for range 100 {
+			lock := take(t, locker, "name")
+			require.Regexp(t, `^[A-Za-z0-9_-]{8}\.[A-Za-z0-9_-]{28}$`, lock.Token(), "6 bytes of the Locker and 21 of its own in base64")
+			owner, random, _ := strings.Cut(lock.Token(), ".")
+			require.False(t, seen[random])
+			seen[random], owners[owner] = true, true
+			require.NoError(t, lock.Unlock(t.Context()))
+		}
 	}
+	require.Len(t, owners, 2)
 }
 
 // Trap 2: the release of round i that comes late, on the connection after the one that broke, when round i+1 holds the

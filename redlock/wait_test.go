@@ -41,7 +41,7 @@ func (r *recorder) waitForRefusals(tb testing.TB, n int) {
 }
 
 func TestLockWaitsUntilTheHolderReleases(t *testing.T) {
-	onBoth(t, 5, func(t *testing.T, c *cluster) {
+	onBothSilent(t, 5, func(t *testing.T, c *cluster) {
 		first := take(t, c.locker(), "name")
 		locker, seen := c.waiting(c.nodes())
 		waiter := lockBeside(t.Context(), locker, "name")
@@ -98,7 +98,7 @@ func TestLockThatItsContextEndsSaysSoAndWhy(t *testing.T) {
 			locker, seen := c.waiting(c.nodes())
 			ctx, cancel := context.WithCancelCause(t.Context())
 			waiter := lockBeside(ctx, locker, "name")
-			seen.waitForRefusals(t, 2)
+			seen.waitForRefusals(t, 1)
 			cancel(tired)
 			end := receive(t, waiter, "the end of Lock")
 			require.Nil(t, end.lock)

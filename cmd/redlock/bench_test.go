@@ -125,7 +125,7 @@ func TestCallersOfAHotLockWaitForIt(t *testing.T) {
 	assert.Empty(t, failure)
 	assert.Equal(t, remoteKind, r.Kind)
 	assert.NotZero(t, r.Cycles)
-	assert.NotZero(t, r.Lost, "rounds in which another caller had it")
+	assert.Less(t, r.Lost, r.Won/2, "they wait for each other, instead of asking again and again")
 	for _, f := range r.Failures {
 		assert.Equal(t, "unfinished", f.Kind)
 	}

@@ -38,6 +38,12 @@ type Bars struct {
 	Values []float64 // Values[i] belongs to the i-th group
 }
 
+// Ranges is one bar for each group, from the least to the most, with a mark between them. A NaN in Middle is none.
+type Ranges struct {
+	Name                string // in the legend; nothing is there for an empty one
+	Least, Middle, Most []float64
+}
+
 // Lines returns a chart of lines, as an SVG document that can also stand inside HTML.
 // The error names the line that cannot be drawn.
 func Lines(axes Axes, lines []Line) ([]byte, error) {
@@ -79,28 +85,60 @@ func Lines(axes Axes, lines []Line) ([]byte, error) {
 // GroupedBars returns a chart with a group of bars for each of groups, as an SVG
 // document that can also stand inside HTML. The error names the bars that cannot be drawn.
 func GroupedBars(axes Axes, groups []string, series []Bars) ([]byte, error) {
-	if axes.Nines {
-		return nil, errors.New("chart: the X axis of bars has groups, not percentiles")
-	}
-	c, err := newCanvas(axes)
+	c, err := newGrouped(axes)
 	if err != nil {
 		return nil, err
 	}
 	for i, b := range series {
-		if len(b.Values) != len(groups) {
-			return nil, fmt.Errorf("chart: bars %q: %d values for %d groups", b.Name, len(b.Values), len(groups))
+		if err := c.fitsGroups(groups, b.Values); err != nil {
+			return nil, fmt.Errorf("chart: bars %q: %w", b.Name, err)
 		}
-		for j, v := range b.Values {
-			if err := c.fits(float64(j), v); err != nil {
-				return nil, fmt.Errorf("chart: bars %q: group %q: %w", b.Name, groups[j], err)
-			}
-		}
-		drawn := &bars{values: b.Values, index: i, of: len(series), fill: look(i).Color}
+		drawn := &bars{b.Values, place{i, len(series)}, look(i).Color}
 		c.plot.Add(drawn)
 		c.name(b.Name, drawn)
 	}
 	c.groups(groups)
 	return c.svg()
+}
+
+// GroupedRanges is GroupedBars for ranges.
+func GroupedRanges(axes Axes, groups []string, series []Ranges) ([]byte, error) {
+	c, err := newGrouped(axes)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range series {
+		if err := c.fitsGroups(groups, r.Least, r.Middle, r.Most); err != nil {
+			return nil, fmt.Errorf("chart: ranges %q: %w", r.Name, err)
+		}
+		drawn := &ranges{r, place{i, len(series)}, look(i).Color}
+		c.plot.Add(drawn)
+		c.name(r.Name, drawn)
+	}
+	c.groups(groups)
+	return c.svg()
+}
+
+func newGrouped(axes Axes) (*canvas, error) {
+	if axes.Nines {
+		return nil, errors.New("chart: the X axis of bars has groups, not percentiles")
+	}
+	return newCanvas(axes)
+}
+
+// fitsGroups says why a value of each group cannot be drawn.
+func (c *canvas) fitsGroups(groups []string, all ...[]float64) error {
+	for _, values := range all {
+		if len(values) != len(groups) {
+			return fmt.Errorf("%d values for %d groups", len(values), len(groups))
+		}
+		for i, v := range values {
+			if err := c.fits(float64(i), v); err != nil {
+				return fmt.Errorf("group %q: %w", groups[i], err)
+			}
+		}
+	}
+	return nil
 }
 
 // fits says why a point cannot be drawn.

@@ -126,6 +126,22 @@ func TestBarsStandInTheirGroupsAndANaNIsNone(t *testing.T) {
 	}
 }
 
+func TestARangeHasAMarkInItsMiddleAndIsSeenWhereItIsOneValue(t *testing.T) {
+	nan := math.NaN()
+	svg, err := chart.GroupedRanges(chart.Axes{Title: "Waits", Y: "wait (ms)", LogY: true}, []string{"p50", "p99", "longest"}, []chart.Ranges{
+		{Name: "fair", Least: []float64{3, 5, 9}, Middle: []float64{3, 5, 9}, Most: []float64{3, 5, 9}},
+		{Name: "unfair", Least: []float64{0.2, nan, 80}, Middle: []float64{0.3, nan, 1100}, Most: []float64{90, nan, 1300}},
+	})
+	require.NoError(t, err)
+	d := parse(t, svg)
+	assert.Equal(t, 4, d.paths["fill:#0072B2"], "three ranges and the sample")
+	assert.Equal(t, 3, d.paths["fill:#D55E00"])
+	assert.Equal(t, 1+2, d.paths["fill:#FFFFFF"], "the page and two marks")
+	for _, want := range []string{"longest", "fair", "unfair", "0.1", "1000"} {
+		assert.Contains(t, d.texts, want)
+	}
+}
+
 func TestManyLongGroupsStillFit(t *testing.T) {
 	groups := make([]string, 9)
 	for i := range groups {
@@ -169,9 +185,13 @@ func TestWhatCannotBeDrawnIsNamed(t *testing.T) {
 			[]chart.Line{{Name: "a", X: []float64{100}, Y: []float64{1}}})),
 		`line "a": point 1: 0 has no place`: second(chart.Lines(chart.Axes{LogY: true},
 			[]chart.Line{{Name: "a", X: []float64{1, 2}, Y: []float64{1, 0}}})),
-		`(1, +Inf) is nowhere`:         second(chart.Lines(chart.Axes{}, []chart.Line{{X: []float64{1}, Y: []float64{inf}}})),
-		`bars "b": 1 values for 2`:     second(chart.GroupedBars(chart.Axes{}, []string{"x", "y"}, []chart.Bars{{Name: "b", Values: []float64{1}}})),
-		`bars "b": group "x": -1 has`:  second(chart.GroupedBars(chart.Axes{LogY: true}, []string{"x"}, []chart.Bars{{Name: "b", Values: []float64{-1}}})),
+		`(1, +Inf) is nowhere`:        second(chart.Lines(chart.Axes{}, []chart.Line{{X: []float64{1}, Y: []float64{inf}}})),
+		`bars "b": 1 values for 2`:    second(chart.GroupedBars(chart.Axes{}, []string{"x", "y"}, []chart.Bars{{Name: "b", Values: []float64{1}}})),
+		`bars "b": group "x": -1 has`: second(chart.GroupedBars(chart.Axes{LogY: true}, []string{"x"}, []chart.Bars{{Name: "b", Values: []float64{-1}}})),
+		`ranges "r": 1 values for 2`: second(chart.GroupedRanges(chart.Axes{}, []string{"x", "y"},
+			[]chart.Ranges{{Name: "r", Least: []float64{1, 2}, Middle: []float64{1, 2}, Most: []float64{1}}})),
+		`ranges "r": group "x": 0 has`: second(chart.GroupedRanges(chart.Axes{LogY: true}, []string{"x"},
+			[]chart.Ranges{{Name: "r", Least: []float64{0}, Middle: []float64{1}, Most: []float64{1}}})),
 		`groups, not percentiles`:      second(chart.GroupedBars(chart.Axes{Nines: true}, nil, nil)),
 		`control character in "a\x00"`: second(chart.Lines(chart.Axes{Title: "a\x00"}, nil)),
 	} {

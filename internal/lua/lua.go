@@ -16,15 +16,34 @@ var (
 	releaseSource string
 	//go:embed extend.lua
 	extendSource string
+	//go:embed look.lua
+	lookSource string
+	//go:embed force.lua
+	forceSource string
+	//go:embed heal.lua
+	healSource string
 )
 
 var (
 	release = &Script{Source: releaseSource, Hash: "f7c8fa93d68f9c2394ac67395823e88164ae6439"}
-	extend  = &Script{Source: extendSource, Hash: "295590ab751805d6fa6a5041e9abda4feddb4c43"}
+	extend  = &Script{Source: extendSource, Hash: "1e4b6fe9c309f0ef9546ed69642ef6b4906210cd"}
+	look    = &Script{Source: lookSource, Hash: "405fc8d5adf93fac682adf57d912137e6c0f6d62"}
+	force   = &Script{Source: forceSource, Hash: "fd88a9950189db57c985a2e789e723b560829ff1"}
+	heal    = &Script{Source: healSource, Hash: "827dc7a1f06c0f1a266cee059f7a3ff04c079f9a"}
 )
 
 // Release deletes a key that holds a given token.
 func Release() *Script { return release }
 
-// Extend sets the TTL of a key that holds a given token.
+// Extend sets the TTL of a key that holds a given token, and sets the key anew where
+// it is not there.
 func Extend() *Script { return extend }
+
+// Look tells what a key holds, and its TTL.
+func Look() *Script { return look }
+
+// Force deletes a key, whatever string it holds.
+func Force() *Script { return force }
+
+// Heal deletes a key that holds a given value and has no TTL.
+func Heal() *Script { return heal }

@@ -120,6 +120,18 @@ func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (first bool, err error) {
 	return p.queue.len() == 1, nil
 }
 
+// SendPair takes two commands on as Send does, or neither. Where both are written on one
+// connection, op directly follows lead. It does not where lead was written and the
+// connection broke then: op goes out on the next one alone. lead must not be owed.
+func (p *Pipeline[T]) SendPair(now time.Time, lead, op Op[T]) (first bool, err error) {
+	if first, err = p.Send(now, lead); err != nil {
+		return false, err
+	}
+	op.deadline = now.Add(p.timeout)
+	p.queue.push(op)
+	return first, nil
+}
+
 func (p *Pipeline[T]) refusal(kind Kind) error {
 	underWay := p.owed.len() + p.queue.len() + p.sent.len()
 	// What has to follow something on its way to the server is taken on while that

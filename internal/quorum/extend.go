@@ -7,6 +7,10 @@ import "time"
 // It is done by the majority-th yes, if the lease still stands then, and moves its
 // deadline; or it has failed, and the deadline stays. Then each node that may have made
 // its TTL longer is sent the old one, behind the extension.
+//
+// A node that does not hold the key, as it has forgotten it or was never reached, is given
+// it by the extension. That makes the lock sturdier from the next time on, but it is no
+// yes: a node that had forgotten the key may have granted it to another meanwhile.
 type Extend struct {
 	tally
 	lease *Lease
@@ -15,15 +19,19 @@ type Extend struct {
 	told  bool
 }
 
-// NewExtend begins an extension of a lease. The shell sends the extend to each node
-// that the acquire may have reached, and then calls [Extend.Asked]. A lease has one extension at a time: the next
+// NewExtend begins an extension of a lease. The shell sends the extend to each node that
+// [Extend.Ask] allows, and then calls [Extend.Asked]. A lease has one extension at a time: the next
 // begins when the one before has been told, and all their events are serialised.
-func NewExtend(lease *Lease, grant Grant, reached func(node int) bool) *Extend {
-	e := &Extend{tally: newTally(lease.nodes), lease: lease, grant: grant}
-	e.without(reached)
+func NewExtend(lease *Lease, grant Grant) *Extend {
+	lease.spread = true
 	lease.try(grant)
-	return e
+	return &Extend{tally: newTally(lease.nodes), lease: lease, grant: grant}
 }
+
+// Ask says whether the extend may go out to one more node. It may not once the lease is
+// over, since it could make a key that has been released, or has lapsed, come into being
+// again: from then on nothing but the release follows. A node that is not asked is told as Unsent.
+func (e *Extend) Ask(clock Clock) bool { return e.lease.At(clock.Now()) == Held }
 
 // Vote takes the answer of a node and the identity of the server that gave it
 // ("" where unknown).

@@ -28,7 +28,7 @@ func (o *extendOracle) expect(e event) quorum.Effects {
 	if !fits || o.outcome != quorum.Undecided {
 		return quorum.Effects{}
 	}
-	yes, no, open := o.count(quorum.Yes), o.count(quorum.No), o.count(quorum.Pending)
+	yes, no, open := o.count(quorum.Yes), o.count(quorum.No, quorum.Planted), o.count(quorum.Pending)
 	majority := majorityOf(o.n)
 	canHaveBeenOurs := o.n-no >= majority
 	switch {
@@ -61,60 +61,36 @@ var (
 	usedUp  = start.Add(5*time.Second + 988*time.Millisecond) // the deadline of shorter
 )
 
-// extendMatch begins an extension of a lock that reached some of n nodes.
-func extendMatch(n int, grant quorum.Grant, reached []int) (m match, fresh func() machine) {
-	fresh = func() machine {
-		return newExtend(quorum.NewLease(n, granted), grant, func(node int) bool { return slices.Contains(reached, node) })
-	}
+var extendVotes = append(slices.Clone(votes), quorum.Planted)
+
+// extendMatch begins an extension of a lock over n nodes.
+func extendMatch(n int, grant quorum.Grant) (m match, fresh func() machine) {
+	fresh = func() machine { return newExtend(quorum.NewLease(n, granted), grant) }
 	o := &extendOracle{answers: answers{n: n}, old: deadline, new: usedUp}
 	if grant != shorter {
 		o.new = deadline.Add(time.Hour)
-	}
-	for node := range n {
-		if !slices.Contains(reached, node) {
-			o.said[node] = quorum.No
-		}
 	}
 	return match{machine: fresh(), oracle: o}, fresh
 }
 
 func walkExtend(t *testing.T, n int, grant quorum.Grant, letters []quorum.Vote, at func(int) time.Time, thorough bool) {
-	for _, reached := range reachedSets(n) {
-		m, fresh := extendMatch(n, grant, reached)
-		w := walk{
-			t: t, nodes: reached, votes: letters, fresh: fresh, at: at, thorough: thorough,
-			end: func(m *match) {
-				m.over(t)
-				m.silent(t, event{what: aStop, at: at(n)})
-			},
-		}
-		w.from(m, 0)
+	m, fresh := extendMatch(n, grant)
+	w := walk{
+		t: t, nodes: indexOrder(n), votes: letters, fresh: fresh, at: at, thorough: thorough,
+		end: func(m *match) {
+			m.over(t)
+			m.silent(t, event{what: aStop, at: at(n)})
+		},
 	}
-}
-
-// reachedSets lists the sets of nodes that a won acquire may have reached.
-func reachedSets(n int) [][]int {
-	var sets [][]int
-	for bits := range 1 << n {
-		var set []int
-		for node := range n {
-			if bits&(1<<node) != 0 {
-				set = append(set, node)
-			}
-		}
-		if len(set) >= majorityOf(n) {
-			sets = append(sets, set)
-		}
-	}
-	return sets
+	w.from(m, 0)
 }
 
 func TestExtendDecidesEveryVectorOfVotesAsTheProtocolSays(t *testing.T) {
 	for n := 1; n <= mostNodes; n++ {
 		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) {
 			t.Parallel()
-			letters := votes
-			if n > 6 { // a node that was not reached is a sixth word; the failures differ in their clean-up alone
+			letters := extendVotes
+			if n > 6 { // the failures differ in their clean-up alone, and so do the two kinds of no
 				letters = []quorum.Vote{quorum.Yes, quorum.No, quorum.Lost}
 			}
 			walkExtend(t, n, longer, letters, always(inTime), false)
@@ -125,7 +101,7 @@ func TestExtendDecidesEveryVectorOfVotesAsTheProtocolSays(t *testing.T) {
 func TestExtendNeverSucceedsPastTheOldDeadlineWheneverItComesOrTheCallerGivesUp(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		for step := range n + 1 {
-			walkExtend(t, n, longer, votes, lateFrom(step, deadline), true)
+			walkExtend(t, n, longer, extendVotes, lateFrom(step, deadline), true)
 		}
 	}
 }
@@ -133,7 +109,7 @@ func TestExtendNeverSucceedsPastTheOldDeadlineWheneverItComesOrTheCallerGivesUp(
 func TestExtendNeverSucceedsPastANewDeadlineThatComesBeforeTheOldOne(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		for step := range n + 1 {
-			walkExtend(t, n, shorter, votes, func(now int) time.Time {
+			walkExtend(t, n, shorter, extendVotes, func(now int) time.Time {
 				if now < step {
 					return usedUp.Add(-1)
 				}
@@ -145,32 +121,15 @@ func TestExtendNeverSucceedsPastANewDeadlineThatComesBeforeTheOldOne(t *testing.
 
 func TestExtendFollowsTheProtocolThroughRandomSchedules(t *testing.T) {
 	eachRandomSchedule(t, func(t *testing.T, n int, random *rand.Rand) {
-		sets := reachedSets(n)
-		reached := sets[random.IntN(len(sets))]
-		m, _ := extendMatch(n, longer, reached)
+		m, _ := extendMatch(n, longer)
 		s := newSchedule(n, random, deadline)
-		s.run(t, &m, reached)
+		s.run(t, &m, indexOrder(n))
 		m.over(t)
 		require.Empty(t, m.released, "the release is the lease's affair")
 		if m.outcome == quorum.Done {
 			require.GreaterOrEqual(t, len(s.yes), majorityOf(n), "servers that said yes in time, after %v", m.history)
 		}
 	})
-}
-
-func TestExtendAsksOnlyTheNodesThatTheAcquireMayHaveReached(t *testing.T) {
-	for n := 1; n <= mostNodes; n++ {
-		for _, reached := range reachedSets(n) {
-			m, _ := extendMatch(n, longer, reached)
-			for node := range n {
-				want := quorum.No
-				if slices.Contains(reached, node) {
-					want = quorum.Pending
-				}
-				require.Equal(t, want, m.machine.Said(node), "node %d where %v were reached", node, reached)
-			}
-		}
-	}
 }
 
 // Trap 8. A TTL can be used up before the old deadline and yet have made the keys last
@@ -181,18 +140,16 @@ func TestExtendGivesTheOldTTLBackWhereOnlyTheNewOneIsUsedUp(t *testing.T) {
 	require.True(t, now.Before(deadline))
 	require.False(t, now.Before(grant.Deadline()))
 
-	e := newExtend(quorum.NewLease(5, granted), grant, everywhere)
+	e := newExtend(quorum.NewLease(5, granted), grant)
 	require.Empty(t, describe(e.Vote(instant(now), 0, quorum.No, "")))
 	require.Empty(t, describe(e.Vote(instant(now), 1, quorum.Yes, "")))
 	require.Empty(t, describe(e.Vote(instant(now), 2, quorum.Yes, "")))
 	require.Equal(t, "restore 1 2 3 4, too late", describe(e.Vote(instant(now), 3, quorum.Yes, "")))
 }
 
-func everywhere(int) bool { return true }
-
 func TestExtendGivesBackWhatIsLeftOfTheOldTTL(t *testing.T) {
 	lease := quorum.NewLease(3, granted)
-	e := newExtend(lease, longer, everywhere)
+	e := newExtend(lease, longer)
 	now := longer.Start.Add(time.Second)
 	e.Vote(instant(now), 0, quorum.Yes, "")
 	require.Equal(t, 4*time.Second, e.Stop(instant(now)).TTL, "10 s that were granted 6 s ago")
@@ -215,14 +172,14 @@ func TestANodeThatMayStillGetTheOldTTLDoesNotCountForTheNextExtension(t *testing
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease := quorum.NewLease(3, granted)
-			first := newExtend(lease, longer, everywhere)
+			first := newExtend(lease, longer)
 			require.Empty(t, describe(first.Vote(instant(longer.Start), 0, quorum.Yes, "")))
 			require.Empty(t, describe(first.Vote(instant(longer.Start), 1, quorum.Unsent, "")))
 			require.Equal(t, "restore 0, no quorum", describe(first.Vote(instant(longer.Start), 2, quorum.Unsent, "")))
 			if tt.answer != quorum.Pending {
 				first.Restored(0, tt.answer)
 			}
-			second := newExtend(lease, again, everywhere)
+			second := newExtend(lease, again)
 			require.Empty(t, describe(second.Vote(instant(again.Start), 0, quorum.Yes, "")))
 			effects := second.Vote(instant(again.Start), 1, quorum.Yes, "")
 			if tt.want != "done" {
@@ -237,7 +194,7 @@ func TestANodeThatMayStillGetTheOldTTLDoesNotCountForTheNextExtension(t *testing
 func TestAnExtensionOfALeaseThatIsOverChangesNothing(t *testing.T) {
 	for _, how := range []quorum.Ending{quorum.Released, quorum.Gone, quorum.Expired} {
 		lease := quorum.NewLease(1, granted)
-		e := newExtend(lease, longer, everywhere)
+		e := newExtend(lease, longer)
 		lease.End(longer.Start, how)
 		require.Equal(t, "too late", describe(e.Vote(instant(longer.Start), 0, quorum.Yes, "")))
 		require.Equal(t, how, lease.At(longer.Start))
@@ -246,15 +203,15 @@ func TestAnExtensionOfALeaseThatIsOverChangesNothing(t *testing.T) {
 }
 
 // newExtend begins an extension that is on its way to every node.
-func newExtend(lease *quorum.Lease, grant quorum.Grant, reached func(int) bool) *quorum.Extend {
-	e := quorum.NewExtend(lease, grant, reached)
+func newExtend(lease *quorum.Lease, grant quorum.Grant) *quorum.Extend {
+	e := quorum.NewExtend(lease, grant)
 	e.Asked(instant(grant.Start))
 	return e
 }
 
 // Trap 8: an old TTL that reaches a node before the longer one does not undo it.
 func TestAnExtensionDoesNotFailBeforeItHasGoneOutToEveryNode(t *testing.T) {
-	e := quorum.NewExtend(quorum.NewLease(3, granted), longer, everywhere)
+	e := quorum.NewExtend(quorum.NewLease(3, granted), longer)
 	require.Empty(t, describe(e.Vote(instant(longer.Start), 0, quorum.Unsent, "")))
 	require.Empty(t, describe(e.Vote(instant(longer.Start), 1, quorum.Unsent, "")))
 	require.Equal(t, "restore 2, no quorum", describe(e.Asked(instant(longer.Start))))
@@ -262,7 +219,7 @@ func TestAnExtensionDoesNotFailBeforeItHasGoneOutToEveryNode(t *testing.T) {
 
 func TestAnExtensionMayBeDoneBeforeItHasGoneOutToEveryNode(t *testing.T) {
 	lease := quorum.NewLease(3, granted)
-	e := quorum.NewExtend(lease, longer, everywhere)
+	e := quorum.NewExtend(lease, longer)
 	require.Empty(t, describe(e.Vote(instant(longer.Start), 0, quorum.Yes, "")))
 	require.Equal(t, "done", describe(e.Vote(instant(longer.Start), 1, quorum.Yes, "")))
 	require.Empty(t, describe(e.Asked(instant(longer.Start))))

@@ -22,18 +22,24 @@ type Lease struct {
 	tried     time.Time // until when some node may keep the key, as far as that was asked for
 	ending    Ending
 	swept     bool
+	spread    bool  // an extension has been begun: it may have planted the key on any node
+	holds     int   // how many times the lock is held: once, and once more for each reentry
 	restoring []int // restoring[i] counts the old TTLs that may still arrive at node i; nil until there is one
 }
 
 // NewLease begins the lease that a won round over n nodes granted.
 func NewLease(n int, grant Grant) *Lease {
-	l := &Lease{nodes: n, grant: grant}
+	l := &Lease{nodes: n, grant: grant, holds: 1}
 	l.try(grant)
 	return l
 }
 
 // Deadline returns the instant from which the lock must not be relied on.
 func (l *Lease) Deadline() time.Time { return l.grant.Deadline() }
+
+// Spread says whether every node may hold the key, and not only those that the acquire
+// may have reached.
+func (l *Lease) Spread() bool { return l.spread }
 
 // Kept returns the instant until which a majority keeps the key, at least.
 func (l *Lease) Kept() time.Time { return l.grant.end() }
@@ -64,6 +70,36 @@ func (l *Lease) End(now time.Time, how Ending) Ending {
 		l.ending = how
 	}
 	return l.ending
+}
+
+// Enter counts a reentry by the holder; false: the lease is over.
+func (l *Lease) Enter(now time.Time) bool {
+	if l.At(now) != Held {
+		return false
+	}
+	l.holds++
+	return true
+}
+
+// Leave ends a hold. It returns true for the last one: then the lock is to be released.
+func (l *Lease) Leave() bool {
+	l.holds--
+	return l.holds == 0
+}
+
+// Holds returns how many times the lock is held.
+func (l *Lease) Holds() int { return l.holds }
+
+// Detach ends the lease and leaves the keys where they are, for another to take up. It does not while an old TTL may still
+// arrive somewhere, which would be cut off behind the other's back.
+func (l *Lease) Detach(now time.Time) bool {
+	for _, n := range l.restoring {
+		if n > 0 {
+			return false
+		}
+	}
+	l.swept = true
+	return l.End(now, Released) == Released
 }
 
 // Leftovers says, once, that the lease is over in a way that leaves keys behind for

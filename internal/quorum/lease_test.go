@@ -100,12 +100,12 @@ func TestALeaseIsNeverShortened(t *testing.T) {
 
 // extend has the one node of a lease confirm a grant at once.
 func extend(lease *quorum.Lease, grant quorum.Grant) {
-	newExtend(lease, grant, everywhere).Vote(instant(grant.Start), 0, quorum.Yes, "")
+	newExtend(lease, grant).Vote(instant(grant.Start), 0, quorum.Yes, "")
 }
 
 // try has the one node of a lease leave a grant without an answer, and take the old TTL.
 func try(lease *quorum.Lease, grant quorum.Grant) {
-	e := newExtend(lease, grant, everywhere)
+	e := newExtend(lease, grant)
 	e.Vote(instant(grant.Start), 0, quorum.Lost, "")
 	e.Restored(0, quorum.Yes)
 }
@@ -151,6 +151,35 @@ func TestALeaseLeavesSomethingBehindOnlyWhereKeysMayOutliveIt(t *testing.T) {
 			lease.End(start, tt.how)
 			require.Equal(t, tt.want, lease.Leftovers())
 			require.False(t, lease.Leftovers(), "once")
+		})
+	}
+}
+
+func TestALeaseIsReleasedByTheLastOfItsHolds(t *testing.T) {
+	lease := quorum.NewLease(1, granted)
+	require.Equal(t, 1, lease.Holds())
+	require.True(t, lease.Enter(start))
+	require.True(t, lease.Enter(inTime))
+	require.Equal(t, 3, lease.Holds())
+	require.False(t, lease.Leave())
+	require.False(t, lease.Leave())
+	require.Equal(t, 1, lease.Holds())
+	require.True(t, lease.Leave())
+	require.Zero(t, lease.Holds())
+}
+
+func TestALeaseThatIsOverIsNotEntered(t *testing.T) {
+	for name, enter := range map[string]func(*quorum.Lease) bool{
+		"past its deadline": func(l *quorum.Lease) bool { return l.Enter(deadline) },
+		"released": func(l *quorum.Lease) bool {
+			l.End(start, quorum.Released)
+			return l.Enter(start)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := quorum.NewLease(1, granted)
+			require.False(t, enter(lease))
+			require.Equal(t, 1, lease.Holds())
 		})
 	}
 }

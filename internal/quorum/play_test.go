@@ -26,7 +26,7 @@ var (
 	votes    = []quorum.Vote{quorum.Yes, quorum.No, quorum.Lost, quorum.Refused, quorum.Unsent}
 	voteName = map[quorum.Vote]string{
 		quorum.Pending: "pending", quorum.Yes: "yes", quorum.No: "no",
-		quorum.Lost: "lost", quorum.Refused: "refused", quorum.Unsent: "unsent",
+		quorum.Planted: "planted", quorum.Lost: "lost", quorum.Refused: "refused", quorum.Unsent: "unsent",
 	}
 	outcomeName = map[quorum.Outcome]string{
 		quorum.Done: "done", quorum.Denied: "denied", quorum.NoQuorum: "no quorum", quorum.TooLate: "too late",
@@ -122,7 +122,7 @@ func (a *answers) hear(e event) bool {
 		return false
 	}
 	a.said[e.node] = e.vote
-	if e.server == "" || (e.vote != quorum.Yes && e.vote != quorum.No) {
+	if e.server == "" || (e.vote != quorum.Yes && e.vote != quorum.No && e.vote != quorum.Planted) {
 		return true
 	}
 	a.twin[e.node] = slices.Contains(a.server[:], e.server)

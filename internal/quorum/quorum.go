@@ -3,10 +3,15 @@
 // An [Acquire], an [Extend] or a [Release] is one command put to N nodes. The
 // caller (the shell) tells it what happens, each event with the lease clock, and
 // carries out the [Effects] that come back. A [Lease] is what a won acquire leaves in
-// the holder's hands.
+// the holder's hands; a [Renewal] says when to extend one that is kept, and an [Attach] makes
+// one of a lock of which only the token is known.
+//
+// A [Queue] is those of one process who wait for a name: it decides whose turn it is, when the one
+// at the head goes a round or looks at the nodes, and when another process is let go first. What it asks for
+// comes back as [Moves].
 //
 // The shell owes each machine one vote of every node that it asks, within a bounded
-// time, or a Stop.
+// time, or a Stop; and a Queue the end of each round and an answer to each look.
 //
 // Nothing here does I/O or starts a goroutine, and nothing is safe for concurrent
 // use: the shell serialises the events of one machine.
@@ -32,7 +37,8 @@ type Vote uint8
 const (
 	Pending Vote = iota // asked and not answered yet
 	Yes                 // done
-	No                  // not done: another token holds the key, or (extend, release) ours is not there
+	No                  // not done: another token holds the key, or (release) ours is not there
+	Planted             // extend: ours was not there, and is again. As good as No for the verdict
 	Lost                // no answer came: done or not, nobody knows
 	Refused             // the node answered that it will not
 	Unsent              // the command never went out: certainly not done

@@ -65,6 +65,25 @@ func releaseMatch(n int, reached []int) (m match, fresh func() machine) {
 	return match{machine: fresh(), oracle: o}, fresh
 }
 
+func everywhere(int) bool { return true }
+
+// reachedSets lists the sets of nodes that a won acquire may have reached.
+func reachedSets(n int) [][]int {
+	var sets [][]int
+	for bits := range 1 << n {
+		var set []int
+		for node := range n {
+			if bits&(1<<node) != 0 {
+				set = append(set, node)
+			}
+		}
+		if len(set) >= majorityOf(n) {
+			sets = append(sets, set)
+		}
+	}
+	return sets
+}
+
 func walkRelease(t *testing.T, n int, letters []quorum.Vote, thorough bool) {
 	for _, reached := range reachedSets(n) {
 		m, fresh := releaseMatch(n, reached)
@@ -120,4 +139,5 @@ func TestReleaseAsksOnlyTheNodesThatTheAcquireMayHaveReached(t *testing.T) {
 	for node, want := range []quorum.Vote{quorum.Pending, quorum.No, quorum.Pending, quorum.No, quorum.Pending} {
 		require.Equal(t, want, r.Said(node))
 	}
+	require.Empty(t, describe(r.Asked(instant(start))))
 }

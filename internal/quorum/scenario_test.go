@@ -242,7 +242,7 @@ func TestScenariosOfAnExtend(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			play(t, newExtend(quorum.NewLease(tt.nodes, granted), longer, everywhere), tt.story)
+			play(t, newExtend(quorum.NewLease(tt.nodes, granted), longer), tt.story)
 		})
 	}
 }

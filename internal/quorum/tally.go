@@ -4,7 +4,7 @@ package quorum
 type tally struct {
 	ballots []ballot
 	yes     int
-	no      int
+	no      int // Planted among them
 	failed  int // Lost, Refused and Unsent
 }
 
@@ -34,7 +34,7 @@ func (t *tally) count(node int, vote Vote, server string) bool {
 	if b.vote != Pending || vote == Pending {
 		return false
 	}
-	if server != "" && (vote == Yes || vote == No) {
+	if server != "" && (vote == Yes || vote == No || vote == Planted) {
 		b.server = server
 		for i := range t.ballots {
 			if i != node && t.ballots[i].server == server {
@@ -47,7 +47,7 @@ func (t *tally) count(node int, vote Vote, server string) bool {
 	switch vote {
 	case Yes:
 		t.yes++
-	case No:
+	case No, Planted:
 		t.no++
 	default:
 		t.failed++

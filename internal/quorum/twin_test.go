@@ -13,7 +13,7 @@ import (
 func machines(n int) map[string]machine {
 	return map[string]machine{
 		"acquire": newAcquire(n, granted),
-		"extend":  newExtend(quorum.NewLease(n, granted), longer, everywhere),
+		"extend":  newExtend(quorum.NewLease(n, granted), longer),
 		"release": quorum.NewRelease(n, everywhere),
 	}
 }
@@ -107,7 +107,7 @@ func TestAcquireReleasesATwinAndWaitsForIt(t *testing.T) {
 // Trap 8. The first vote of the server counts, even where the other is the one that
 // made the TTL longer: a late acquire landed between them.
 func TestExtendGivesTheOldTTLBackToATwin(t *testing.T) {
-	play(t, newExtend(quorum.NewLease(3, granted), longer, everywhere), []step{
+	play(t, newExtend(quorum.NewLease(3, granted), longer), []step{
 		{"0 no by a", ""},
 		{"1 yes by a", ""},
 		{"2 lost", "restore 1 2, no quorum"},

@@ -13,38 +13,40 @@ import (
 type client struct {
 	world  *world
 	number int
-	clock  clock // for leases; counts suspend
-	mono   clock // for timeouts; does not
+	self   string // the owner part of its tokens
+	clock  clock  // for leases; counts suspend
+	mono   clock  // for timeouts; does not
 	lines  []*line
 	dead   bool
 	paused time.Duration // until when it stands still
 	pauses int           // how often it did
 	rounds int
 	timers int
+	random int
 
-	call  *round // the call under way; nil: none
-	holds *lock  // nil: nothing
-	locks []*lock
+	calls []*round // under way
+	call  *round   // that of the goroutine that tries, extends and unlocks; nil: none
+	holds *lock    // what it holds; nil: nothing
+	last  *round   // the acquire that was begun last
+
+	attaching *attachment // the last
+	live      []*lock     // all that are held, as far as is known
+
+	queues    []*queue
+	listening bool
 }
-
-// lock is what a won round leaves in the client's hands.
-type lock struct {
-	client   *client
-	round    *round // the acquire
-	lease    *quorum.Lease
-	unlocked bool
-	ended    bool // by itself
-}
-
-func (k *lock) String() string { return k.round.token }
 
 func newClient(w *world, number int, rate float64, servers []*server) *client {
-	c := &client{world: w, number: number, clock: clock{world: w, rate: rate}, mono: clock{world: w, rate: rate}}
+	c := &client{
+		world: w, number: number, self: fmt.Sprintf("c%d", number),
+		clock: clock{world: w, rate: rate}, mono: clock{world: w, rate: rate},
+	}
 	for i, s := range servers {
 		l := &line{
 			world: w, client: c, server: s, number: i, pause: minPause,
 			commands: pipeline.New[order](nodeTimeout, maxOverdue),
 		}
+		l.ear = &ear{line: l}
 		c.lines = append(c.lines, l)
 		w.at(0, l.connect)
 	}
@@ -63,6 +65,13 @@ func (c *client) do(what func()) {
 }
 
 func (c *client) after(d time.Duration, what func()) { c.world.after(d, func() { c.do(what) }) }
+
+// soon lets another goroutine do something.
+func (c *client) soon(what func()) {
+	c.timers++
+	late := time.Duration(c.world.chance(c.number, c.timers, 10)%40) * time.Microsecond
+	c.after(late, what)
+}
 
 // afterClock lets the client do something when a clock of its shows a time. Timers fire
 // late.
@@ -87,110 +96,86 @@ func (c *client) die() {
 	}
 }
 
-// acquire begins a TryLock.
-func (c *client) acquire(name int, ttl time.Duration) {
-	if c.call != nil || c.holds != nil {
-		return
-	}
-	grant := quorum.Grant{Start: c.clock.Now(), TTL: ttl, Drift: drift}
-	machine := quorum.NewAcquire(len(c.lines), grant)
-	r := c.newRound(acquire, machine, key(name), c.token(), ttl)
-	r.acquire = machine
-	c.begin(r)
-}
-
 func key(name int) string { return fmt.Sprintf("lock-%d", name) }
 
 // token is fresh for every round.
-func (c *client) token() string { return fmt.Sprintf("c%d-%d", c.number, c.rounds+1) }
+func (c *client) token() string { return fmt.Sprintf("%s-%d", c.self, c.rounds+1) }
+
+func (c *client) grant(ttl time.Duration) quorum.Grant {
+	return quorum.Grant{Start: c.clock.Now(), TTL: ttl, Drift: drift}
+}
+
+// main makes r the call of the goroutine that tries, extends and unlocks.
+func (c *client) main(r *round, then func()) {
+	c.call = r
+	r.ended = func() {
+		if c.call == r {
+			c.call = nil
+		}
+		then()
+	}
+	c.begin(r)
+}
+
+// acquire begins a TryLock.
+func (c *client) acquire(s Step) {
+	if c.call != nil || c.holds != nil {
+		return
+	}
+	r := c.newAcquire(key(s.Name), s.TTL)
+	c.main(r, func() {
+		if r.outcome == quorum.Done {
+			c.holds = c.won(r, s.Auto)
+		}
+	})
+}
 
 // extend begins an Extend of the lock that is held.
 func (c *client) extend(ttl time.Duration) {
 	k := c.holds
-	if c.call != nil || k == nil || k.lease.At(c.clock.Now()) != quorum.Held {
+	if c.call != nil || k == nil || k.turn || k.lease.At(c.clock.Now()) != quorum.Held {
 		return
 	}
-	grant := quorum.Grant{Start: c.clock.Now(), TTL: ttl, Drift: drift}
-	machine := quorum.NewExtend(k.lease, grant, k.reached)
-	r := c.newRound(extend, machine, k.round.key, k.round.token, ttl)
-	r.extend, r.lock, r.before = machine, k, k.lease.Deadline()
-	c.begin(r)
+	k.turn = true
+	r := k.newExtend(c.grant(ttl))
+	k.asking()
+	c.main(r, func() { k.turn = false })
 }
 
-// unlock begins an Unlock of the lock that is held.
+// unlock begins an Unlock of the lock that is held, beside an Extend maybe.
 func (c *client) unlock() {
 	k := c.holds
-	if c.call != nil || k == nil {
+	if k == nil || c.call != nil && c.call.lock != k {
 		return
 	}
-	c.world.checkHeld(k, "until it is unlocked")
-	c.holds, k.unlocked = nil, true
-	k.lease.End(c.clock.Now(), quorum.Released)
-	r := c.newRound(release, quorum.NewRelease(len(c.lines), k.reached), k.round.key, k.round.token, k.lease.Longest())
-	c.begin(r)
-}
-
-// reached says whether node i may hold the lock.
-func (k *lock) reached(i int) bool { return k.round.acquire.Reached(i) }
-
-// won takes up what a won round leaves.
-func (c *client) won(r *round) {
-	k := &lock{client: c, round: r, lease: r.acquire.Lease()}
-	c.holds = k
-	c.locks = append(c.locks, k)
-	c.world.checkWon(k)
-	k.watch()
-}
-
-// watch looks at the lock just before its deadline and at it.
-func (k *lock) watch() {
-	c, deadline := k.client, k.lease.Deadline()
-	eve := deadline.Add(-time.Microsecond)
-	c.world.after(c.clock.until(eve), func() { // true whatever the client does
-		if k.held() && k.lease.Deadline().Equal(deadline) {
-			c.world.checkHeld(k, "until its deadline")
-		}
-	})
-	c.afterClock(&c.clock, deadline, func() { k.tick(deadline) })
-}
-
-// held says whether the holder may rely on the lock.
-func (k *lock) held() bool {
-	return !k.client.dead && !k.unlocked && k.lease.At(k.client.clock.Now()) == quorum.Held
-}
-
-// tick is the timer at what was the deadline.
-func (k *lock) tick(deadline time.Time) {
-	if !k.lease.Deadline().Equal(deadline) {
-		return // extended, and watched anew
-	}
-	if k.lease.At(k.client.clock.Now()) == quorum.Held {
-		k.watch() // too early
-		return
-	}
-	k.over()
-}
-
-// over gives up a lock that has ended by itself, and what it may have left.
-func (k *lock) over() {
-	c := k.client
-	if c.holds == k {
+	if k.unlock() {
 		c.holds = nil
-		c.world.tell("client %d: the lease of %v is over", c.number, k)
 	}
-	if k.ended {
+}
+
+// enter takes the lock that is held once more.
+func (c *client) enter() {
+	k := c.holds
+	if k == nil || c.call != nil || !k.lease.Enter(c.clock.Now()) {
 		return
 	}
-	k.ended = true
-	if c.world.resting {
-		c.world.after(settleTime, func() { c.world.checkOver(k) })
+	k.handles++
+	c.world.tell("client %d takes %v again", c.number, k)
+	c.extend(k.ttl)
+}
+
+// cancel ends the call's context. An Unlock does not look at it.
+func (c *client) cancel() {
+	if c.call != nil {
+		c.world.tell("client %d: the context ends", c.number)
+		c.call.stop()
 	}
-	if !k.lease.Leftovers() {
-		return
-	}
+}
+
+// force begins a ForceUnlock.
+func (c *client) force(name int) {
+	c.world.tell("client %d: force of %s", c.number, key(name))
 	for i, l := range c.lines {
-		if k.reached(i) {
-			l.send(order{cmd: command{verb: release, key: k.round.key, token: k.round.token, ttl: k.lease.Longest().Milliseconds()}, node: i})
-		}
+		l.send(order{cmd: command{verb: force, key: key(name)}, node: i})
 	}
 }

@@ -38,12 +38,13 @@ func TestASimulatedNodeUnderstandsCommandsAsRedisDoes(t *testing.T) {
 		if r.IntN(10) == 0 { // the end of all TTLs
 			_, err := server.Do("FLUSHALL")
 			require.NoError(t, err)
+			simulated.Flush()
 			now += 5 * time.Hour.Milliseconds()
 			continue
 		}
 		var real *pool.Command
 		verb := sim.AcquireCommand
-		switch r.IntN(4) {
+		switch r.IntN(8) {
 		case 0:
 			real = pool.Acquire(key, token, ttl)
 		case 1:
@@ -52,6 +53,18 @@ func TestASimulatedNodeUnderstandsCommandsAsRedisDoes(t *testing.T) {
 			verb, real = sim.ExtendCommand, pool.Extend(key, token, ttl)
 		case 3:
 			verb, real = sim.RestoreCommand, pool.Restore(key, token, ttl)
+		case 4:
+			verb, real = sim.ForceCommand, pool.Force(key)
+		case 5:
+			requireSameLook(t, nodes[0], simulated, key, now)
+			continue
+		case 6:
+			_, err := server.Do("SET", key, token)
+			require.NoError(t, err)
+			simulated.Stray(key, token)
+			continue
+		case 7:
+			verb, real = sim.HealCommand, pool.Heal(key, token)
 		}
 		replies := make(inbox, 1)
 		nodes[0].Send(time.Now(), real, replies, 0)
@@ -61,6 +74,8 @@ func TestASimulatedNodeUnderstandsCommandsAsRedisDoes(t *testing.T) {
 		switch {
 		case reply.Answer == pool.Yes:
 			require.Equal(t, 1, got, what)
+		case reply.Answer == pool.Planted:
+			require.Equal(t, 2, got, what)
 		case verb != sim.AcquireCommand && errors.Is(reply.Err, pool.ErrHeld):
 			require.Equal(t, -1, got, what)
 		default:
@@ -68,6 +83,20 @@ func TestASimulatedNodeUnderstandsCommandsAsRedisDoes(t *testing.T) {
 			require.Equal(t, 0, got, what)
 		}
 		requireSameKeys(t, server, simulated, now, what)
+	}
+}
+
+func requireSameLook(t *testing.T, node *pool.Node, simulated *sim.Keyspace, key string, now int64) {
+	replies := make(inbox, 1)
+	node.Send(time.Now(), pool.Look(key), replies, 0)
+	reply := <-replies
+	token, ttl, held := simulated.Look(key, now)
+	require.Equal(t, held, reply.Answer == pool.Yes, "look at %s", key)
+	if held {
+		require.Equal(t, token, reply.Value)
+		require.InDelta(t, ttl, reply.TTL.Milliseconds(), float64(30*time.Minute.Milliseconds()))
+	} else {
+		require.Equal(t, pool.No, reply.Answer)
 	}
 }
 

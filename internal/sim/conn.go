@@ -24,7 +24,10 @@ type conn struct {
 	client *client
 	server *server
 	number int
-	life   int // of the server's process
+	life   int  // of the server's process
+	ear    *ear // whose connection it is; nil: it is the one for commands
+	// redirect is where the server tells of changes to what was looked at here.
+	redirect *conn
 
 	there   stream[message]
 	back    stream[answer]
@@ -98,8 +101,18 @@ func (c *conn) breakOff(lose float64) {
 	}
 	c.cut = true
 	c.there.flight = c.there.flight[:int(float64(len(c.there.flight))*(1-lose))]
-	c.world.tell("the connection of client %d to node %d breaks", c.client.number, c.server.number)
-	c.client.do(func() { c.line.broken(c) })
+	what := "connection"
+	if c.ear != nil {
+		what = "ear"
+	}
+	c.world.tell("the %s of client %d to node %d breaks", what, c.client.number, c.server.number)
+	c.client.do(func() {
+		if c.ear != nil {
+			c.ear.broken(c)
+		} else {
+			c.line.broken(c)
+		}
+	})
 }
 
 // lost ends the connection as the server is gone: nothing of it arrives any more.

@@ -16,11 +16,16 @@ const (
 	maxPause    = 100 * time.Millisecond
 )
 
-// order is a command of a round, for the pipeline.
+// order is a command, for the pipeline.
 type order struct {
-	cmd   command
-	round *round // nil: nobody cares how it ends
-	node  int
+	cmd  command
+	to   receiver // nil: nobody cares how it ends
+	node int      // the number that the receiver is told
+}
+
+// receiver is told how a command ended.
+type receiver interface {
+	reply(node int, v verb, vote quorum.Vote, r reply)
 }
 
 // line is a client's side of a node: it carries out what the pipeline decides, as
@@ -39,6 +44,7 @@ type line struct {
 	writing  bool          // a write is about to happen
 	blocked  time.Duration // until when nothing gets through
 	alarm    time.Time     // of the client's mono: when to look for what has expired; zero: not
+	ear      *ear
 }
 
 var errUnreachable = errors.New("unreachable")
@@ -46,13 +52,13 @@ var errUnreachable = errors.New("unreachable")
 // send puts a command to the node.
 func (l *line) send(o order) {
 	now := l.client.mono.Now()
-	o.cmd.sent = l.world.now
-	if o.round != nil && o.cmd.verb == o.round.verb {
-		o.cmd.sent = o.round.began
+	if o.cmd.sent == 0 {
+		o.cmd.sent = l.world.now
 	}
+	o.cmd.watch = o.cmd.verb == look && l.ear.covers()
 	op := pipeline.Op[order]{Item: o, Kind: whenLost[o.cmd.verb], Owed: time.Duration(o.cmd.ttl) * time.Millisecond}
 	if _, err := l.commands.Send(now, op); err != nil {
-		o.end(quorum.Unsent)
+		o.end(quorum.Unsent, reply{})
 		return
 	}
 	l.arm(now.Add(nodeTimeout))
@@ -60,19 +66,19 @@ func (l *line) send(o order) {
 }
 
 var whenLost = [...]pipeline.Kind{
-	acquire: pipeline.Plain, release: pipeline.CleanUp, extend: pipeline.Plain, restore: pipeline.Undo,
+	release: pipeline.CleanUp, restore: pipeline.Undo, track: pipeline.Plain, // like all others
 }
 
-func (o order) end(vote quorum.Vote) {
-	if o.round != nil {
-		o.round.reply(o.node, o.cmd.verb, vote)
+func (o order) end(vote quorum.Vote, r reply) {
+	if o.to != nil {
+		o.to.reply(o.node, o.cmd.verb, vote, r)
 	}
 }
 
 // tell ends the commands that were not answered.
 func (l *line) tell(notices []pipeline.Notice[order]) {
 	for _, n := range notices {
-		n.Item.end(fates[n.Fate])
+		n.Item.end(fates[n.Fate], reply{})
 	}
 }
 
@@ -117,10 +123,13 @@ func (l *line) answered(c *conn, r reply) {
 		return
 	}
 	vote := quorum.No
-	if r == 1 {
+	switch r.code {
+	case 1:
 		vote = quorum.Yes
+	case 2:
+		vote = quorum.Planted
 	}
-	o.Item.end(vote)
+	o.Item.end(vote, r)
 }
 
 // connect tries to make a connection. In a frozen server the kernel accepts it, but
@@ -133,7 +142,7 @@ func (l *line) connect() {
 	greeted := false
 	c.send(message{greets: true, kill: l.last, done: func(r reply) {
 		greeted = true
-		l.connected(c, r == 1)
+		l.connected(c, r.code == 1)
 	}})
 	l.client.after(dialTimeout, func() {
 		if !greeted {
@@ -148,6 +157,7 @@ func (l *line) connected(c *conn, fenced bool) {
 	l.commands.Connected()
 	l.conn, l.last, l.pause = c, nil, minPause
 	l.rouse()
+	l.ear.attend()
 }
 
 func (l *line) failed() {
@@ -167,6 +177,7 @@ func (l *line) broken(c *conn) {
 		l.last = c
 	}
 	l.tell(notices)
+	l.ear.unlinked()
 	l.client.after(0, l.connect)
 }
 

@@ -23,7 +23,12 @@ type Plan struct {
 	Durable bool
 	// Fencing nodes permit CLIENT KILL, which ends what is left of a broken connection.
 	Fencing bool
-	Steps   []Step
+	// Tracking nodes tell of changes to keys (CLIENT TRACKING).
+	Tracking bool
+	// Kept says that no more than one node at a time is in trouble, and no client ever is: a lock
+	// that is renewed is never lost.
+	Kept  bool
+	Steps []Step
 }
 
 // Step is one thing that is done at a time of the plan. Where it does not apply (an
@@ -35,7 +40,9 @@ type Step struct {
 	Node   int // AllNodes: every one
 	Name   int
 	TTL    time.Duration // of an acquire or extend
-	For    time.Duration // how long a fault lasts
+	Auto   bool          // what is acquired is renewed
+	Crowd  int           // how many more come with one who waits
+	For    time.Duration // how long a fault lasts, or a waiter keeps what it gets
 	Lose   float64       // share of what is on its way that a cut loses
 }
 
@@ -59,6 +66,15 @@ const (
 	Crash     // a node's process ends and comes back
 	Cut       // the connection between a client and a node breaks
 	Partition // nothing gets through between a client and a node
+
+	Wait       // one more goroutine of a client waits for a lock, and unlocks it after a while
+	CancelWait // the context of one that waits ends
+	Enter      // who holds a lock takes it once more
+	Attach     // a client takes up the lock of another
+	Force      // a lock is released, whoever holds it
+	CutEar     // the connection over which a node tells a client of changes breaks
+	Mute       // what a node tells a client of changes is lost
+	Stray      // somebody else leaves a key without a TTL on a node
 )
 
 // drift is the library's default allowance.
@@ -85,21 +101,42 @@ func NewPlan(seed uint64) Plan {
 	for range p.Nodes + p.Clients {
 		p.Rates = append(p.Rates, clockRate(r))
 	}
+	kind := r.IntN(10)
+	if kind == 0 {
+		p.Tracking = r.IntN(4) > 0
+		p.keep(r)
+		return p
+	}
 	// Long locks show what is left behind, short ones what ends too late.
 	ttls := []time.Duration{time.Hour, time.Hour, 300 * time.Millisecond, time.Second, 10 * time.Second}
 	ttl := ttls[r.IntN(len(ttls))]
 	horizon := []time.Duration{200 * time.Millisecond, time.Second, 3 * time.Second}[r.IntN(3)]
 	faults := r.IntN(4) // 0: none
 	calls := contest
-	if r.IntN(3) == 0 {
+	switch {
+	case kind < 4:
+		p.Tracking, calls = r.IntN(8) > 0, queueing
+	case kind == 4:
+		p.Tracking, calls = r.IntN(8) > 0, sharing
+	case kind == 5: // extensions that fail, and what undoes them arrives late
+		calls, faults = wavering, 2
+		ttl, horizon = time.Hour, 3*time.Second
+	case kind < 7:
 		calls = tenure
 	}
 	for range 6 + r.IntN(20) {
 		p.Steps = append(p.Steps, randomStep(r, p, calls, ttl, horizon, faults))
 	}
+	if kind == 5 {
+		for i := range p.Steps {
+			if s := &p.Steps[i]; s.Kind >= Freeze && s.Kind <= Partition && r.IntN(2) == 0 {
+				s.Kind, s.Node, s.For = Partition, AllNodes, time.Duration(300+r.IntN(1200))*time.Millisecond
+			}
+		}
+	}
 	// Things that happen at once are where the traps are.
 	for i := range p.Steps {
-		if i > 0 && (r.IntN(3) == 0 || p.Steps[i].Kind == Cancel) {
+		if k := p.Steps[i].Kind; i > 0 && (r.IntN(3) == 0 || k == Cancel || k == CancelWait) {
 			p.Steps[i].At = p.Steps[r.IntN(i)].At + time.Duration(r.IntN(1000))*time.Microsecond
 		}
 	}
@@ -119,10 +156,40 @@ func clockRate(r *rand.Rand) float64 {
 	}
 }
 
-// What clients call: many that want the same lock, or one that keeps it for long.
+// keep makes a plan in which the first client keeps a lock, whatever happens to one node
+// after the other. Between two troubles there is the time for a renewal, which heals what the first
+// has left.
+func (p *Plan) keep(r *rand.Rand) {
+	p.Kept, p.Names, p.Nodes = true, 1, 3+2*r.IntN(2)
+	p.Rates = nil
+	for range p.Nodes + p.Clients {
+		p.Rates = append(p.Rates, clockRate(r))
+	}
+	ttl := 1200*time.Millisecond + time.Duration(r.IntN(3))*400*time.Millisecond
+	p.Steps = append(p.Steps, Step{At: 200 * time.Millisecond, Kind: Acquire, TTL: ttl, Auto: true})
+	troubles := 2 + r.IntN(3)
+	slot := ttl + 1500*time.Millisecond
+	for i := range troubles {
+		at := ttl + time.Duration(i)*slot + time.Duration(r.IntN(400))*time.Millisecond
+		s := Step{At: at, Node: r.IntN(p.Nodes), For: time.Duration(1+r.IntN(300)) * time.Millisecond, Lose: []float64{0, 0.5, 1}[r.IntN(3)]}
+		s.Kind = []StepKind{Freeze, Crash, Crash, Crash, Cut, Partition, CutEar, Mute}[r.IntN(8)]
+		p.Steps = append(p.Steps, s)
+	}
+	for range r.IntN(4) {
+		s := Step{At: time.Duration(r.Int64N(int64(slot) * int64(troubles))), Client: 1 + r.IntN(p.Clients-1), TTL: ttl, For: 5 * time.Millisecond}
+		s.Kind = []StepKind{Wait, Acquire, Unlock}[r.IntN(3)]
+		p.Steps = append(p.Steps, s)
+	}
+}
+
+// What clients call: many that want the same lock, or one that keeps it for long, or gives
+// up extending it at times; many that wait for it; several that hold it.
 var (
-	contest = []StepKind{Acquire, Acquire, Acquire, Acquire, Extend, Extend, Unlock, Unlock, Unlock, Cancel}
-	tenure  = []StepKind{Acquire, Acquire, Extend, Extend, Extend, Extend, Extend, Extend, Unlock, Cancel}
+	contest  = []StepKind{Acquire, Acquire, Acquire, Acquire, Extend, Extend, Unlock, Unlock, Unlock, Cancel}
+	tenure   = []StepKind{Acquire, Acquire, Extend, Extend, Extend, Extend, Extend, Extend, Unlock, Cancel}
+	wavering = []StepKind{Acquire, Extend, Extend, Extend, Extend, Extend, Cancel, Cancel}
+	queueing = []StepKind{Wait, Wait, Wait, Wait, Wait, Acquire, Acquire, Extend, Unlock, Unlock, CancelWait, CancelWait, Stray}
+	sharing  = []StepKind{Acquire, Acquire, Attach, Attach, Enter, Enter, Extend, Extend, Unlock, Unlock, Unlock, Force, Wait, Cancel}
 )
 
 func randomStep(r *rand.Rand, p Plan, calls []StepKind, ttl, horizon time.Duration, faults int) Step {
@@ -135,6 +202,10 @@ func randomStep(r *rand.Rand, p Plan, calls []StepKind, ttl, horizon time.Durati
 		Lose:   []float64{0, 0.5, 1}[r.IntN(3)],
 	}
 	troubles := []StepKind{Pause, Jump, Die, Freeze, Freeze, Crash, Cut, Cut, Cut, Partition, Partition}
+	if p.Tracking {
+		troubles = append(troubles, CutEar, Mute, Mute)
+		s.Auto = r.IntN(3) == 0
+	}
 	if r.IntN(6) < faults {
 		s.Kind = troubles[r.IntN(len(troubles))]
 	} else {
@@ -143,8 +214,14 @@ func randomStep(r *rand.Rand, p Plan, calls []StepKind, ttl, horizon time.Durati
 	if r.IntN(4) == 0 {
 		s.Node = AllNodes
 	}
+	if s.Kind == Wait && r.IntN(16) == 0 {
+		s.Crowd = 10 + r.IntN(10)
+	}
 	// From below a round trip to above every timeout.
 	s.For = time.Duration(float64(200*time.Microsecond) * exp2(r.Float64()*14))
+	if s.Crowd > 0 {
+		s.For /= 32
+	}
 	return s
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -14,80 +15,119 @@ type machine interface {
 	Said(node int) quorum.Vote
 }
 
-// round carries one machine: one call of a client.
+// round carries one machine: a call of a client, or a part of one.
 type round struct {
 	client  *client
+	number  int
 	verb    verb
 	machine machine
 	acquire *quorum.Acquire // the machine, if that is what it is
 	extend  *quorum.Extend  // likewise
-	lock    *lock           // what an extend is for
+	lock    *lock           // what an extend or a release is for
 	before  time.Time       // its deadline when the extend began
+	yes     int             // nodes that had the key when the extend came
 	key     string
 	token   string
 	ttl     time.Duration
-	started time.Time
+	grant   quorum.Grant
+	owed    time.Duration // how long a release is owed
 	began   time.Duration // true time
 	pauses  int           // of the client when it began
 	leapt   time.Duration // likewise
 	asked   bool
-	stopped bool // the context ended
+	sent    func() // called when it has asked all nodes; may be nil
+	ended   func() // called with the outcome; may be nil
+	stopped bool   // the context ended
 	outcome quorum.Outcome
+	over    time.Duration // true time of the outcome
 }
 
-func (c *client) newRound(v verb, m machine, key, token string, ttl time.Duration) *round {
+func (c *client) newRound(v verb, m machine, key, token string, grant quorum.Grant) *round {
 	c.rounds++
-	return &round{client: c, verb: v, machine: m, key: key, token: token, ttl: ttl, started: c.clock.Now(), began: c.world.now, pauses: c.pauses, leapt: c.clock.leapt}
+	return &round{
+		client: c, number: c.rounds, verb: v, machine: m, key: key, token: token, ttl: grant.TTL, grant: grant, owed: grant.TTL,
+		began: c.world.now, pauses: c.pauses, leapt: c.clock.leapt,
+	}
+}
+
+// newAcquire makes a round with a token of its own.
+func (c *client) newAcquire(key string, ttl time.Duration) *round {
+	grant := c.grant(ttl)
+	machine := quorum.NewAcquire(len(c.lines), grant)
+	r := c.newRound(acquire, machine, key, c.token(), grant)
+	r.acquire = machine
+	c.world.rounds[r.token] = r
+	c.last = r
+	return r
 }
 
 // begin asks one node after the other. The goroutine that does so runs beside those
 // that read the answers, and may be held up between two nodes.
 func (c *client) begin(r *round) {
-	c.call = r
+	c.calls = append(c.calls, r)
 	c.world.tell("client %d: %v of %s (%s, %v)", c.number, r.verb, r.token, r.key, r.ttl)
 	r.ask(0)
 }
 
 func (r *round) ask(node int) {
 	c := r.client
-	if node < len(c.lines) {
-		if r.machine.Said(node) == quorum.Pending {
-			c.lines[node].send(order{command{verb: r.verb, key: r.key, token: r.token, ttl: r.ttl.Milliseconds()}, r, node})
-		}
-		gap := time.Duration(0)
-		if chance := c.world.chance(c.number, c.rounds, node, 4); chance&15 == 0 {
-			gap = time.Duration(chance>>8%300) * time.Microsecond
-		}
-		if gap > 0 {
-			c.after(gap, func() { r.ask(node + 1) })
-		} else {
-			r.ask(node + 1)
-		}
+	if node == len(c.lines) {
+		r.finish()
 		return
 	}
+	switch {
+	case r.machine.Said(node) != quorum.Pending:
+	case r.extend != nil && !r.extend.Ask(&c.clock):
+		r.reply(node, extend, quorum.Unsent, reply{})
+	default:
+		c.world.checkSend(r)
+		c.lines[node].send(order{command{verb: r.verb, key: r.key, token: r.token, ttl: r.asks(), sent: r.began, of: r}, r, node})
+	}
+	gap := time.Duration(0)
+	if chance := c.world.chance(c.number, r.number, node, 4); chance&15 == 0 {
+		gap = time.Duration(chance>>8%300) * time.Microsecond
+	}
+	if gap > 0 {
+		c.after(gap, func() { r.ask(node + 1) })
+	} else {
+		r.ask(node + 1)
+	}
+}
+
+// asks is the TTL that goes with the command: a release has it for how long it is owed.
+func (r *round) asks() int64 {
+	if r.verb == release {
+		return r.owed.Milliseconds()
+	}
+	return r.ttl.Milliseconds()
+}
+
+// finish goes on where all nodes have been asked.
+func (r *round) finish() {
+	c := r.client
 	r.asked = true
 	r.carry(r.machine.Asked(&c.clock))
 	if r.stopped && r.outcome == quorum.Undecided {
 		r.carry(r.machine.Stop(&c.clock))
 	}
-	if r.outcome != quorum.Undecided && c.call == r {
+	if r.outcome != quorum.Undecided && slices.Contains(c.calls, r) {
 		r.returns() // the outcome was there before the asking was over
+	}
+	if r.sent != nil {
+		r.sent()
 	}
 }
 
-// cancel ends the call's context.
-func (c *client) cancel() {
-	if r := c.call; r != nil && r.verb != release { // an Unlock does not look at it
-		c.world.tell("client %d: the context ends", c.number)
-		r.stopped = true
-		if r.asked {
-			r.carry(r.machine.Stop(&c.clock))
-		}
+// stop ends the context of the call.
+func (r *round) stop() {
+	r.stopped = true
+	if r.asked {
+		r.carry(r.machine.Stop(&r.client.clock))
 	}
 }
 
 // reply takes the end of a command.
-func (r *round) reply(node int, v verb, vote quorum.Vote) {
+func (r *round) reply(node int, v verb, vote quorum.Vote, _ reply) {
 	switch {
 	case v == r.verb:
 		r.client.world.tell("client %d: node %d on %v of %s: %s", r.client.number, node, v, r.token, votes[vote])
@@ -100,21 +140,24 @@ func (r *round) reply(node int, v verb, vote quorum.Vote) {
 }
 
 var votes = [...]string{
-	quorum.Yes: "yes", quorum.No: "no", quorum.Lost: "no answer", quorum.Refused: "refused", quorum.Unsent: "not sent",
+	quorum.Yes: "yes", quorum.No: "no", quorum.Planted: "planted", quorum.Lost: "no answer", quorum.Refused: "refused", quorum.Unsent: "not sent",
 }
 
 // carry does what the machine asks for.
 func (r *round) carry(effects quorum.Effects) {
 	c := r.client
 	for _, i := range effects.Release {
-		c.lines[i].send(order{command{verb: release, key: r.key, token: r.token, ttl: r.ttl.Milliseconds()}, r, i})
+		c.lines[i].send(order{command{verb: release, key: r.key, token: r.token, ttl: r.owed.Milliseconds()}, r, i})
+	}
+	if len(effects.Release)+len(effects.Restore) > 0 {
+		c.world.give(r.token, c)
 	}
 	for _, i := range effects.Restore {
 		ttl := (effects.TTL + time.Millisecond - 1).Milliseconds()
 		c.lines[i].send(order{command{verb: restore, key: r.key, token: r.token, ttl: ttl}, r, i})
 	}
 	if effects.Settling {
-		c.afterClock(&c.clock, r.started.Add(nodeTimeout), func() {
+		c.afterClock(&c.clock, r.grant.Start.Add(nodeTimeout), func() {
 			if r.outcome == quorum.Undecided {
 				r.carry(r.machine.Stop(&c.clock))
 			}
@@ -123,7 +166,7 @@ func (r *round) carry(effects quorum.Effects) {
 	if effects.Outcome != quorum.Undecided {
 		r.end(effects.Outcome)
 	}
-	if r.lock != nil && r.lock.lease.At(c.clock.Now()) != quorum.Held {
+	if r.extend != nil && r.lock.lease.At(c.clock.Now()) != quorum.Held {
 		r.lock.over()
 	}
 }
@@ -138,6 +181,9 @@ func (r *round) end(outcome quorum.Outcome) {
 		return
 	}
 	r.outcome = outcome
+	if r.acquire != nil && outcome == quorum.Done {
+		c.world.checkVerdict(r)
+	}
 	if r.asked {
 		r.returns()
 	}
@@ -147,13 +193,13 @@ func (r *round) end(outcome quorum.Outcome) {
 func (r *round) returns() {
 	c := r.client
 	c.world.tell("client %d: %v of %s is %s", c.number, r.verb, r.token, outcomes[r.outcome])
-	c.call = nil
+	c.calls = slices.DeleteFunc(c.calls, func(o *round) bool { return o == r })
+	r.over = c.world.now
 	c.world.checkEnd(r)
-	switch {
-	case r.outcome != quorum.Done:
-	case r.verb == acquire:
-		c.won(r)
-	case r.verb == extend:
+	if r.extend != nil && r.outcome == quorum.Done {
 		r.lock.watch()
+	}
+	if r.ended != nil {
+		r.ended()
 	}
 }

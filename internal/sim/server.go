@@ -11,11 +11,16 @@ type verb uint8
 const (
 	acquire verb = iota // SET key token NX PX ttl
 	release             // release.lua
-	extend              // extend.lua, "longer"
+	extend              // extend.lua, "plant"
 	restore             // extend.lua, "exact"
+	force               // force.lua
+	heal                // heal.lua
+	look                // look.lua
+	publish             // PUBLISH
+	track               // CLIENT TRACKING ON REDIRECT
 )
 
-var verbs = [...]string{"acquire", "release", "extend", "restore"}
+var verbs = [...]string{"acquire", "release", "extend", "restore", "force", "heal", "look", "publish", "track"}
 
 func (v verb) String() string { return verbs[v] }
 
@@ -26,56 +31,98 @@ type command struct {
 	token string
 	ttl   int64         // milliseconds
 	sent  time.Duration // true time at which its call began
+
+	of    *round // extend
+	watch bool   // look: CLIENT CACHING YES goes before it
+	note  *note  // publish
+	ear   *conn  // track: where changes are to be told
 }
 
-// reply is what comes back: 1 for OK and yes, 0 for nil and "not there", -1 for "another
-// token is there".
-type reply int
+// reply is what comes back.
+type reply struct {
+	code    int    // 1 for OK and yes, 2 for "set anew", 0 for nil and "not there", -1 for "another token is there"
+	token   string // look: what is there
+	ttl     int64  // likewise: how long still, in milliseconds
+	watched bool   // likewise: the next change will be told
+}
+
+// noTTL is the TTL of a key that has none.
+const noTTL = -1
 
 // keyspace is what a Redis server knows, and what the commands mean to it. The
 // conformance test holds it beside a real server.
 type keyspace struct {
-	keys map[string]entry
+	keys    map[string]entry
+	changed func(key string) // called after each change; nil: nobody asks
 }
 
 // entry is a token and when it ends, in milliseconds of the server's clock.
 type entry struct {
 	token   string
 	expires int64
+	forever bool          // it has no TTL
+	born    time.Duration // likewise: true time
 	late    time.Duration // how long the command that set expires was on its way
 }
 
-// get returns what is there at an instant, in milliseconds of the server's clock.
-func (k *keyspace) get(key string, now int64) (entry, bool) {
+// peek returns what is there at an instant, in milliseconds of the server's clock.
+func (k *keyspace) peek(key string, now int64) (entry, bool) {
 	e, ok := k.keys[key]
-	if ok && now > e.expires { // as Redis does: the last millisecond belongs to the key
-		delete(k.keys, key)
+	if ok && now > e.expires && !e.forever { // as Redis does: the last millisecond belongs to the key
 		return entry{}, false
 	}
 	return e, ok
 }
 
+// get is peek by a command: a key whose time is over goes.
+func (k *keyspace) get(key string, now int64) (entry, bool) {
+	e, ok := k.peek(key, now)
+	if _, there := k.keys[key]; there && !ok {
+		k.set(key, nil)
+	}
+	return e, ok
+}
+
+// set changes a key; nil deletes it.
+func (k *keyspace) set(key string, e *entry) {
+	if e == nil {
+		delete(k.keys, key)
+	} else {
+		k.keys[key] = *e
+	}
+	if k.changed != nil {
+		k.changed(key)
+	}
+}
+
 // do carries out a command.
 func (k *keyspace) do(c command, now int64) reply {
 	held, ok := k.get(c.key, now)
-	if c.verb == acquire {
-		if ok {
-			return 0
-		}
-		k.keys[c.key] = entry{token: c.token, expires: now + c.ttl}
-		return 1
-	}
+	fresh := &entry{token: c.token, expires: now + c.ttl}
 	switch {
+	case c.verb == acquire && ok:
+		return reply{}
+	case c.verb == acquire:
+		k.set(c.key, fresh)
+	case c.verb == look && ok && held.forever:
+		return reply{code: 1, token: held.token, ttl: noTTL}
+	case c.verb == look && ok:
+		return reply{code: 1, token: held.token, ttl: held.expires - now}
+	case c.verb == force && ok:
+		k.set(c.key, nil)
+	case !ok && c.verb == extend:
+		k.set(c.key, fresh)
+		return reply{code: 2}
 	case !ok:
-		return 0
-	case held.token != c.token:
-		return -1
-	case c.verb == release:
-		delete(k.keys, c.key)
-	case c.verb == restore || held.expires-now < c.ttl:
-		k.keys[c.key] = entry{token: c.token, expires: now + c.ttl}
+		return reply{}
+	case held.token != c.token, c.verb == heal && !held.forever:
+		return reply{code: -1}
+	case c.verb == release || c.verb == heal:
+		k.set(c.key, nil)
+	case c.verb == restore || held.expires-now < c.ttl || held.forever:
+		k.set(c.key, fresh)
 	}
-	return 1
+	return reply{code: 1}
 }
 
 // server is a node's process.
@@ -88,6 +135,9 @@ type server struct {
 	life   int           // how many processes there were before
 	frozen time.Duration // until when it stands still
 	conns  []*conn       // with something to read, in the order in which it came
+
+	tracked map[string][]*conn // who has looked at a key since it changed last
+	ears    []*conn            // that are subscribed
 }
 
 func (s *server) now() int64 { return s.clock.reading().Milliseconds() }
@@ -111,15 +161,37 @@ func (s *server) serve() {
 }
 
 func (s *server) handle(c *conn, m message) {
-	if m.greets {
+	switch {
+	case m.greets:
 		c.life = s.life
-		c.reply(m, s.kill(m.kill))
+		if c.ear != nil {
+			s.ears = append(s.ears, c)
+		}
+		c.reply(m, reply{code: s.kill(m.kill)})
+		return
+	case m.cmd.verb == track:
+		c.reply(m, s.track(c, m.cmd.ear))
+		return
+	case m.cmd.verb == publish:
+		s.publish(m.cmd)
+		c.reply(m, reply{code: 1})
 		return
 	}
 	before, was := s.get(m.cmd.key, s.now())
 	r := s.do(m.cmd, s.now())
-	after, is := s.get(m.cmd.key, s.now())
-	s.world.tell("node %d: %v of %s by client %d: %s", s.number, m.cmd.verb, m.cmd.token, c.client.number, []string{"another token is there", "no", "yes"}[r+1])
+	if m.cmd.verb == look {
+		r.watched = m.cmd.watch && s.watch(c, m.cmd.key)
+		c.reply(m, r)
+		return
+	}
+	after, is := s.peek(m.cmd.key, s.now())
+	if s.world.story != nil {
+		what := m.cmd.token
+		if m.cmd.verb == force {
+			what = m.cmd.key
+		}
+		s.world.tell("node %d: %v of %s by client %d: %s", s.number, m.cmd.verb, what, c.client.number, []string{"another token is there", "no", "yes", "planted"}[r.code+1])
+	}
 	s.check(m.cmd, before, was, after, is)
 	if is && after != before {
 		after.late = s.world.now - m.cmd.sent
@@ -130,7 +202,7 @@ func (s *server) handle(c *conn, m message) {
 
 // kill ends a connection, if that is permitted and the connection was made to this very
 // process. It returns 1 if nothing more will be read from it.
-func (s *server) kill(c *conn) reply {
+func (s *server) kill(c *conn) int {
 	if c == nil || !s.world.plan.Fencing || c.life != s.life {
 		return 0
 	}
@@ -142,9 +214,23 @@ func (s *server) kill(c *conn) reply {
 func (s *server) check(c command, before entry, was bool, after entry, is bool) {
 	w := s.world
 	switch {
+	case c.verb == heal && was && before.forever && before.token == c.token:
+		age, leapt := w.now-before.born, time.Duration(0)
+		for _, c := range w.clients {
+			leapt = max(leapt, c.clock.leapt)
+		}
+		if age < healAfter*99/100-leapt {
+			w.violate("a key without a TTL is deleted only when it has been there for long", "node %d: after %v", s.number, age)
+		}
+	case c.verb == force:
+		if was {
+			w.given[before.token] = everybody
+		}
 	case was && before.token != c.token && (!is || after != before):
 		w.violate("a key is changed by its owner only", "node %d: %v of %s changed the key of %s", s.number, c.verb, c.token, before.token)
-	case !was && is && c.verb != acquire:
+	case c.verb == extend && was && before.token == c.token:
+		c.of.yes++
+	case !was && is && c.verb != acquire && c.verb != extend:
 		w.violate("a lock that lapsed is not revived", "node %d: %v of %s made a key that was not there", s.number, c.verb, c.token)
 	}
 }
@@ -162,7 +248,8 @@ func (s *server) crash(d time.Duration, durable bool, lines []*line) {
 	}
 	s.up = false
 	s.life++
-	s.conns = nil
+	s.conns, s.ears = nil, nil
+	clear(s.tracked)
 	if !durable {
 		s.keys = map[string]entry{}
 	}

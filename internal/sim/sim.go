@@ -23,10 +23,11 @@ func Story(p Plan) []string {
 }
 
 func run(p Plan, story *[]string) *Violation {
-	w := &world{plan: p, story: story}
+	w := &world{plan: p, story: story, rounds: map[string]*round{}, given: map[string]int{}, attached: map[string][]*client{}}
 	servers := make([]*server, p.Nodes)
 	for i := range servers {
-		servers[i] = &server{world: w, number: i, up: true, clock: clock{world: w, rate: p.Rates[i]}, keyspace: keyspace{map[string]entry{}}}
+		servers[i] = &server{world: w, number: i, up: true, clock: clock{world: w, rate: p.Rates[i]}, keyspace: keyspace{keys: map[string]entry{}}, tracked: map[string][]*conn{}}
+		servers[i].changed = servers[i].announce
 		// Nodes do not agree on the time.
 		servers[i].clock.leapt = time.Duration(w.chance(i, 5) % uint64(time.Hour))
 	}
@@ -43,6 +44,7 @@ func run(p Plan, story *[]string) *Violation {
 		last = max(last, at+s.For)
 		w.at(at, func() { w.step(s) })
 	}
+	w.at(last, w.settle)
 	w.run(last + settleTime)
 	if w.failed == nil {
 		w.checkRest()
@@ -54,18 +56,51 @@ func run(p Plan, story *[]string) *Violation {
 
 const warmUp = 10 * time.Millisecond
 
+// settle has those that hold a lock give it back, unless it ends by itself, and looks after those
+// that wait.
+func (w *world) settle() {
+	for _, c := range w.clients {
+		k := c.holds
+		if k != nil && (k.keeping != nil || w.waits > w.served && w.chance(c.number, 12)&1 == 0) {
+			c.do(k.unlockAll)
+		}
+	}
+	if w.checkSleepers() {
+		w.after(settlePause, w.settle)
+	}
+}
+
+// settlePause is how often settle is called while there is something to settle.
+const settlePause = 500 * time.Millisecond
+
 // step does what a step of the plan says.
 func (w *world) step(s Step) {
 	c := w.clients[s.Client]
 	switch s.Kind {
 	case Acquire:
-		c.do(func() { c.acquire(s.Name, s.TTL) })
+		c.do(func() { c.acquire(s) })
 	case Extend:
 		c.do(func() { c.extend(s.TTL) })
 	case Unlock:
 		c.do(c.unlock)
 	case Cancel:
 		c.do(c.cancel)
+	case Wait:
+		for range 1 + s.Crowd {
+			c.do(func() { c.wait(s) })
+		}
+	case CancelWait:
+		c.do(func() {
+			if q := c.queue(key(s.Name)); q != nil && len(q.waiters) > 0 {
+				q.waiters[(s.Node+1)%len(q.waiters)].cancel()
+			}
+		})
+	case Enter:
+		c.do(c.enter)
+	case Attach:
+		c.do(func() { c.attach(s) })
+	case Force:
+		c.do(func() { c.force(s.Name) })
 	case Pause:
 		w.tell("client %d stands still for %v", c.number, s.For)
 		c.pause(s.For)
@@ -103,6 +138,16 @@ func (w *world) trouble(s Step, c *client, i int) {
 		if l.conn != nil {
 			l.conn.breakOff(s.Lose)
 		}
+	case Stray:
+		n.stray(s.Name, "stray-"+s.At.String())
+	case CutEar:
+		if l.ear.conn != nil {
+			l.ear.conn.breakOff(0)
+		}
+	case Mute:
+		w.tell("what node %d has to tell client %d is lost for %v", i, c.number, s.For)
+		w.mutes = true
+		l.ear.muted = max(l.ear.muted, w.now+s.For)
 	case Partition:
 		w.tell("nothing gets through between client %d and node %d for %v", c.number, i, s.For)
 		for _, conn := range l.conns {

@@ -19,6 +19,31 @@ type world struct {
 	clients []*client
 	amnesia bool // a node has forgotten locks
 	resting bool // all faults are gone
+
+	rounds map[string]*round // acquires, by token
+	locks  []*lock           // that were ever held
+	// given says who has released a lock, or cut it short on some nodes: of those that hold the
+	// same token nobody else can rely on it.
+	given    map[string]int
+	attached map[string][]*client // who has attached, by token
+	waits    int                  // calls of Lock
+	served   int                  // of them that have ended
+	restAt   time.Duration        // when all faults were gone
+	strays   int                  // keys without a TTL that were left
+	mutes    bool                 // something that a node had to tell may have been lost
+}
+
+// everybody is in given where nobody can rely on a lock.
+const everybody = -1
+
+// give notes that a client releases what is under a token, or gives nodes the old TTL of it.
+func (w *world) give(token string, c *client) {
+	by, given := w.given[token]
+	if given && by != c.number {
+		w.given[token] = everybody
+	} else {
+		w.given[token] = c.number
+	}
 }
 
 // Violation is a broken promise.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing/synctest"
 	"time"
 
@@ -60,6 +61,7 @@ const settling = 15 * time.Second
 // rest holds a world in which all faults are over to what must work again.
 func (r *run) rest() {
 	r.checkAllHeld()
+	r.checkHandsOver()
 	for _, c := range r.clients {
 		healthy := c.healthy()
 		if healthy && !c.closing.Load() {
@@ -114,6 +116,43 @@ func (c *client) checkWorks() {
 	}
 	if err != nil {
 		c.run.violate("%v: with nothing in its way: %v", c, err)
+	}
+}
+
+// checkHandsOver has each client wait for a lock of another: it is not to sleep when that is released.
+func (r *run) checkHandsOver() {
+	var able []*client
+	for _, c := range r.clients {
+		if c.healthy() && !c.closing.Load() {
+			able = append(able, c)
+		}
+	}
+	if len(able) < 2 {
+		return
+	}
+	for i, waiter := range able {
+		holder := able[(i+1)%len(able)]
+		name, s := "of "+waiter.String()+" after "+holder.String(), step{ttl: long, limit: long / 2}
+		h, err := holder.lock(name, s)
+		if err != nil {
+			r.violate("%v: with nothing in its way: %v", holder, err)
+			continue
+		}
+		var group sync.WaitGroup
+		var next *held
+		group.Go(func() { next, err = waiter.lock(name, s) })
+		pass(settling / 3)
+		freed := time.Now()
+		holder.giveBack(h)
+		group.Wait()
+		if err != nil {
+			r.violate("%v: when the lock that it waited for was free: %v", waiter, err)
+			continue
+		}
+		if took := time.Since(freed); took > time.Second {
+			r.violate("%v slept for %v when the lock that it waited for was free", waiter, took)
+		}
+		waiter.giveBack(next)
 	}
 }
 

@@ -120,7 +120,7 @@ func (c *client) Vote(v redlock.Vote) {
 	if v.Answer != pool.Unsent && c.ended[v.Node].Load() {
 		c.run.violate("%v: node %d answered %v to %s after its Close had returned", c, v.Node, v.Answer, v.Op)
 	}
-	if good := v.Answer == pool.Yes || v.Answer == pool.No; !good && c.run.plan.calm() && !isOneOf(v.Err, pool.ErrClosed, context.Canceled, context.DeadlineExceeded) {
+	if good := v.Answer == pool.Yes || v.Answer == pool.No || v.Answer == pool.Planted; !good && c.run.plan.calm() && !isOneOf(v.Err, pool.ErrClosed, context.Canceled, context.DeadlineExceeded) {
 		c.run.violate("%v: node %d answered %v to %s, with nothing in its way: %v", c, v.Node, v.Answer, v.Op, v.Err)
 	}
 	if v.Err != nil && !known(v.Err) {
@@ -140,9 +140,9 @@ func (c *client) Verdict(v redlock.Verdict) {
 // known says whether an error is one of those that a node gives as its reason.
 func known(err error) bool {
 	return isOneOf(err,
-		pool.ErrHeld, pool.ErrAbsent, pool.ErrTimeout, pool.ErrSuspended, pool.ErrBusy, pool.ErrBroken, pool.ErrClosed, pool.ErrProtocol,
-		redlock.ErrPending, redlock.ErrRestoring, context.Canceled, context.DeadlineExceeded,
-	) || errors.As(err, new(*pool.ConnectError)) || errors.As(err, new(*pool.ServerError))
+		pool.ErrHeld, pool.ErrAbsent, pool.ErrPlanted, pool.ErrTimeout, pool.ErrSuspended, pool.ErrBusy, pool.ErrBroken, pool.ErrClosed, pool.ErrProtocol,
+		redlock.ErrPending, redlock.ErrQueued, redlock.ErrRestoring, context.Canceled, context.DeadlineExceeded,
+	) || err.Error() == "not asked: the lock is over" || errors.As(err, new(*pool.ConnectError)) || errors.As(err, new(*pool.ServerError))
 }
 
 func isOneOf(err error, these ...error) bool {

@@ -12,6 +12,11 @@ import (
 
 // execute carries a command out. What no lock program sends is a violation.
 func (s *server) execute(p *peer, args []string) string {
+	reply, ok := s.hear(p, args)
+	if ok {
+		return reply
+	}
+	defer func() { p.caching = false }()
 	switch {
 	case slices.Equal(args, []string{"INFO", "server"}):
 		info := fmt.Sprintf("# Server\r\nrun_id:server-%d-%d\r\n", s.number, s.runs)
@@ -24,6 +29,9 @@ func (s *server) execute(p *peer, args []string) string {
 		return "+PONG\r\n"
 	case len(args) == 6 && args[0] == "SET" && args[3] == "NX" && args[4] == "PX":
 		return s.set(p, args[1], args[2], args[5])
+	case len(args) == 4 && args[0] == "EVAL" && args[1] == lua.Look().Source && args[2] == "1":
+		s.lookedAt(p, args[3])
+		return s.look(args[3])
 	case len(args) >= 5 && (args[0] == "EVAL" || args[0] == "EVALSHA") && args[2] == "1":
 		return s.eval(p, args)
 	}
@@ -61,10 +69,20 @@ func (s *server) set(p *peer, key, token, millis string) string {
 		return "$-1\r\n"
 	}
 	s.keys[key] = entry{token, time.Now().Add(ttl)}
+	s.changedLocked(key)
 	return "+OK\r\n"
 }
 
-// eval runs one of the two scripts.
+// look tells what a key holds and for how long still.
+func (s *server) look(key string) string {
+	e, ok := s.getLocked(key)
+	if !ok {
+		return "$-1\r\n"
+	}
+	return fmt.Sprintf("*2\r\n$%d\r\n%s\r\n:%d\r\n", len(e.token), e.token, time.Until(e.ends).Milliseconds())
+}
+
+// eval runs the script of a release or an extension.
 func (s *server) eval(p *peer, args []string) string {
 	var script *lua.Script
 	for _, known := range []*lua.Script{lua.Release(), lua.Extend()} {
@@ -86,12 +104,17 @@ func (s *server) eval(p *peer, args []string) string {
 	s.checkOwner(p, token)
 	e, ok := s.getLocked(key)
 	switch {
+	case !ok && script == lua.Extend() && len(args) == 7 && args[6] == "plant":
+		s.keys[key] = entry{token, time.Now().Add(s.millis(args[5]))}
+		s.changedLocked(key)
+		return ":2\r\n"
 	case !ok:
 		return ":0\r\n"
 	case e.token != token:
 		return ":-1\r\n"
 	case script == lua.Release() && len(args) == 5:
 		delete(s.keys, key)
+		s.changedLocked(key)
 		return ":1\r\n"
 	case script == lua.Extend() && len(args) == 7:
 		return s.extend(key, e, args[5], args[6])
@@ -103,7 +126,7 @@ func (s *server) eval(p *peer, args []string) string {
 func (s *server) extend(key string, e entry, millis, how string) string {
 	ends := time.Now().Add(s.millis(millis))
 	switch how {
-	case "longer": // each has a TTL of its own, see client.ttlOf
+	case "plant", "longer": // each has a TTL of its own, see client.ttlOf
 		id := e.token + " " + millis
 		if s.longer[id] {
 			s.run.violate("server %d carried the extension of %s by %s ms out twice", s.number, e.token, millis)
@@ -117,6 +140,7 @@ func (s *server) extend(key string, e entry, millis, how string) string {
 		s.run.violate("server %d was to extend %q", s.number, how)
 	}
 	s.keys[key] = entry{e.token, ends}
+	s.changedLocked(key)
 	return ":1\r\n"
 }
 

@@ -31,10 +31,11 @@ type server struct {
 	down    int
 	deaf    int
 	refusal string
-	traps   []fault         // for the next commands
-	owned   map[string]bool // tokens that have acquired a key here
-	longer  map[string]bool // extensions that were carried out here
-	stuck   map[string]bool // tokens whose release was refused or garbled here
+	traps   []fault                   // for the next commands
+	owned   map[string]bool           // tokens that have acquired a key here
+	longer  map[string]bool           // extensions that were carried out here
+	stuck   map[string]bool           // tokens whose release was refused or garbled here
+	watched map[string]map[int64]bool // keys, and the connections that looked at them
 }
 
 // entry is a key's value.
@@ -51,6 +52,11 @@ type peer struct {
 	killed  bool // nothing more is read from it
 	stalled bool // or not yet
 	mute    bool
+
+	channels map[string]bool
+	tellsTo  int64 // the connection that is told of changes to what is looked at on this one, 0: none
+	caching  bool  // what the next command looks at
+	sending  chan struct{}
 }
 
 func newServer(r *run, number int) *server {
@@ -58,6 +64,7 @@ func newServer(r *run, number int) *server {
 		run: r, number: number,
 		keys: map[string]entry{}, scripts: map[string]bool{}, peers: map[int64]*peer{},
 		owned: map[string]bool{}, longer: map[string]bool{}, stuck: map[string]bool{},
+		watched: map[string]map[int64]bool{},
 	}
 	s.change = sync.NewCond(&s.mu)
 	return s
@@ -80,7 +87,7 @@ func (s *server) dial(ctx context.Context, from *client) (*conn, error) {
 	name := fmt.Sprintf("connection %d of %v to server %d", s.last, from, s.number)
 	ours, theirs := connected(name, s.run.plan.room, s.latency())
 	ours.misuse = func(what string) { s.run.violate("%s %s", name, what) }
-	p := &peer{conn: theirs, from: from, number: s.last}
+	p := &peer{conn: theirs, from: from, number: s.last, channels: map[string]bool{}, sending: make(chan struct{}, 1)}
 	s.peers[p.number] = p
 	s.run.serving.Go(func() { s.serve(p) })
 	return ours, nil
@@ -115,7 +122,7 @@ func (s *server) serve(p *peer) {
 			return
 		}
 		reply, more := s.answer(p, args)
-		if _, err := p.Write([]byte(reply)); err != nil || !more {
+		if !p.send(reply) || !more {
 			return
 		}
 	}
@@ -154,8 +161,8 @@ func (s *server) answer(p *peer, args []string) (reply string, more bool) {
 	case half:
 		return reply[:len(reply)/2], false
 	case garbage:
-		if strings.HasPrefix(reply, "-") && args[0] != "SET" {
-			s.stuck[args[4]] = true
+		if strings.HasPrefix(reply, "-") {
+			s.stickLocked(args)
 		}
 		return garbageTexts[trap.how%len(garbageTexts)], true
 	}
@@ -167,10 +174,15 @@ func (s *server) refuse(args []string, isLock bool) string {
 	if s.refusal == "" || !isLock && !strings.HasPrefix(s.refusal, "BUSY") {
 		return ""
 	}
-	if strings.HasPrefix(args[0], "EVAL") {
+	s.stickLocked(args)
+	return "-" + s.refusal + "\r\n"
+}
+
+// stickLocked takes note of a script with a token that was not run.
+func (s *server) stickLocked(args []string) {
+	if strings.HasPrefix(args[0], "EVAL") && len(args) > 4 {
 		s.stuck[args[4]] = true
 	}
-	return "-" + s.refusal + "\r\n"
 }
 
 // restartLocked ends every connection, with what is in its buffers.
@@ -210,6 +222,7 @@ func (s *server) getLocked(key string) (entry, bool) {
 	e, ok := s.keys[key]
 	if ok && !time.Now().Before(e.ends) {
 		delete(s.keys, key)
+		s.changedLocked(key)
 		return entry{}, false
 	}
 	return e, ok

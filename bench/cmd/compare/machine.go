@@ -34,6 +34,7 @@ func describe(ctx context.Context, to io.Writer, passes int) error {
 		return err
 	}
 	fmt.Fprintln(to, "Unit cycles/s better=higher")
+	fmt.Fprintln(to, "Unit acquisitions/s better=higher")
 	fmt.Fprintln(to, "passes:", passes)
 	fmt.Fprintln(to, "cores:", runtime.NumCPU())
 	release, _, _ := strings.Cut(strings.TrimSpace(kernel), "-") // what follows is the distribution's

@@ -17,6 +17,7 @@ type step struct {
 	pattern string // of benchmarks' names
 	time    string // for each benchmark, or how often it runs
 	once    bool   // in the first pass only
+	env     string // a variable for them, or nothing
 }
 
 // steps is one pass. Many short passes rather than few long ones: what else goes on around the machine changes from
@@ -24,12 +25,16 @@ type step struct {
 var steps = []step{
 	{what: "A, acquire", pattern: "^BenchmarkA_", time: "400ms"},
 	{what: "B, 64 callers", pattern: "^BenchmarkB_", time: "500ms"},
+	{what: "C, one hot name", pattern: "^BenchmarkC_", time: "5x"},
+	{what: "D, one hot name, 8 processes", pattern: "^BenchmarkD_", time: "8x"},
 	{what: "E, frozen nodes", pattern: "^BenchmarkE_/subject=quorumlock", time: "1s"},
 	{what: "E, frozen nodes, peers", pattern: "^BenchmarkE_/subject=redsync", time: "200ms"},
 	{what: "F, connections", pattern: "^BenchmarkF_", time: "1x"},
 	{what: "G, growth", pattern: "^BenchmarkG_", time: "20s", once: true},
 	{what: "H, allocations", pattern: "^BenchmarkH_", time: "700x"},
 	{what: "I, number of nodes", pattern: "^BenchmarkI_", time: "250ms"},
+	{what: "K, waking up", pattern: "^BenchmarkK_", time: "5x"},
+	{what: "J, held locks", pattern: "^BenchmarkJ_", time: "10x", once: true, env: "QUORUMLOCK_BENCH_HELD=10000"},
 }
 
 // measure returns what the benchmarks print in some passes, for benchfmt, with the machine in front.
@@ -54,7 +59,7 @@ func measure(ctx context.Context, passes int) ([]byte, error) {
 			}
 			begin := time.Now()
 			fmt.Printf("pass %d of %d: %s", pass+1, passes, s.what)
-			text, err := output(ctx, binary, "-test.run=^$", "-test.bench="+s.pattern, "-test.benchtime="+s.time)
+			text, err := outputWith(ctx, s.env, binary, "-test.run=^$", "-test.bench="+s.pattern, "-test.benchtime="+s.time)
 			if err != nil {
 				fmt.Println()
 				return nil, err
@@ -77,7 +82,15 @@ func keep(raw *bytes.Buffer, text string, system bool) {
 
 // output runs a command. Its error holds what the command has said.
 func output(ctx context.Context, name string, args ...string) (string, error) {
+	return outputWith(ctx, "", name, args...)
+}
+
+// outputWith adds a variable, KEY=value, to the environment.
+func outputWith(ctx context.Context, env, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
+	if env != "" {
+		cmd.Env = append(os.Environ(), env)
+	}
 	var out, problems strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {

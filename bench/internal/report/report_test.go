@@ -3,6 +3,7 @@ package report_test
 import (
 	"encoding/xml"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ import (
 // raw is two passes of every case that the page shows.
 func raw() string {
 	var b strings.Builder
-	b.WriteString("Unit cycles/s better=higher\n")
+	b.WriteString("Unit cycles/s better=higher\nUnit acquisitions/s better=higher\n")
 	for _, key := range []string{"passes", "cores", "kernel", "toolchain", "redis-server", "redsync", "redigo", "go-redis", "redislock", "goos", "goarch", "cpu"} {
 		fmt.Fprintf(&b, "%s: the %s\n", key, key)
 	}
@@ -41,6 +42,16 @@ func raw() string {
 				line("E", s, 5, fmt.Sprintf("/frozen=%d", frozen), fmt.Sprintf("%d p50-µs %d p99-µs 0 failed/op", 10*(1+i)*(1+frozen), 1000*(1+frozen)))
 			}
 		}
+		for i, s := range five[1:] {
+			figures := fmt.Sprintf("%d acquisitions/s %d most/least-goroutine", 8000/pass/(1+i), 1+2*i)
+			for j, percentile := range []string{"p50", "p90", "p99", "max"} {
+				wait := float64(pass*(1+i)) * math.Pow10(j-1)
+				figures += fmt.Sprintf(" %[2]g %[1]s-least-ms %[3]g %[1]s-ms %[4]g %[1]s-most-ms", percentile, wait/2, wait, 4*wait)
+			}
+			line("C", s, 5, "", figures)
+			line("D", s, 5, "", figures+" 7 most/least-process")
+			line("K", s, 5, "", fmt.Sprintf("%d p50-µs %d p99-µs %g round-trips", 300*(1+i), 600*(1+i), 1.5*float64(1+i)))
+		}
 		for i, s := range five[:3] {
 			line("F", s, 5, "", fmt.Sprintf("%d conns/node", 1+i))
 		}
@@ -51,6 +62,7 @@ func raw() string {
 		}
 		if pass == 1 {
 			line("G", "quorumlock", 5, "/frozen=1", "2048 heap-KB -10.5 heap-growth-KB 80 goroutines 0 goroutine-growth 0.00041 failed/op")
+			line("J", "quorumlock", 5, "", "10000 locks 21.3 core-% 3333 renewals/s 0 lost")
 		}
 	}
 	return b.String()
@@ -83,6 +95,9 @@ func TestThePageHasMediansAndRangesAndTheRatiosOfEachPass(t *testing.T) {
 		"| redsync | 3 |\n",
 		"| quorumlock | 2,048 | -10.5 | 80 | 0 | 0.0004 |\n",
 		"| 9 | quorumlock | 180 | 2 |\n",
+		"| quorumlock | 6,000 (4,000–8,000) | 2 | 0.15 (0.10–0.20) | 15 (10–20) | 0.50 | 150 (100–200) | 0.50 | 1 |\n",
+		"| redsync-failfast | 2,000 (1,333–2,666) | 0.67 | 0.45 (0.30–0.60) | 45 (30–60) | 1.50 | 450 (300–600) | 1.50 | 5 | 7 |\n",
+		"| quorumlock | 10,000 | 21.3 | 3,333 | 0 |\n",
 	} {
 		assert.Contains(t, page, part)
 	}
@@ -92,7 +107,7 @@ func TestThePageHasMediansAndRangesAndTheRatiosOfEachPass(t *testing.T) {
 func TestEveryChartIsOnThePageAndWellFormed(t *testing.T) {
 	files, err := render(raw())
 	require.NoError(t, err)
-	require.Len(t, files, 5)
+	require.Len(t, files, 7)
 	for _, chart := range files[1:] {
 		assert.Contains(t, string(files[0].Data), "]("+chart.Name+")")
 		require.NoError(t, xml.Unmarshal(chart.Data, new(struct{})), chart.Name)
@@ -104,6 +119,8 @@ func TestWhateverIsMissingIsAnErrorThatNamesIt(t *testing.T) {
 	for _, c := range []struct{ missing, message string }{
 		{"BenchmarkA_Any/subject=redsync-goredis/", "A of redsync-goredis on 5 nodes"},
 		{"BenchmarkB_Any/subject=floor/nodes=1-", "B of floor on 1 nodes"},
+		{"BenchmarkC_Any/subject=redsync/", "C of redsync on 5 nodes"},
+		{"BenchmarkD_Any/subject=redsync-goredis", "D of redsync-goredis on 5 nodes"},
 		{"BenchmarkE_Any/subject=quorumlock/nodes=5/frozen=2", "E of quorumlock on 5 nodes, 2 frozen"},
 		{"BenchmarkG_", "G of quorumlock"},
 		{"BenchmarkI_Any/subject=quorumlock/nodes=9", "I of quorumlock on 9 nodes"},

@@ -2,15 +2,16 @@ package report
 
 import (
 	"math"
+	"slices"
 
 	"github.com/quorumlock/quorumlock/internal/chart"
 )
 
 var (
-	ofFive = []string{"floor", "quorumlock", "redsync", "redsync-failfast", "redsync-goredis"}
-	ofOne  = []string{"floor", "quorumlock", "redsync", "bsm-redislock"}
-	hang   = []string{"quorumlock", "redsync", "redsync-failfast", "redsync-goredis"}
-	sizes  = []int{1, 3, 5, 7, 9}
+	ofFive    = []string{"floor", "quorumlock", "redsync", "redsync-failfast", "redsync-goredis"}
+	ofOne     = []string{"floor", "quorumlock", "redsync", "bsm-redislock"}
+	libraries = []string{"quorumlock", "redsync", "redsync-failfast", "redsync-goredis"}
+	sizes     = []int{1, 3, 5, 7, 9}
 )
 
 // on returns a case for each subject.
@@ -32,8 +33,17 @@ func tables() map[string]table {
 	latency := append(compared("p50, µs", "p50-µs"), value("p99, µs", "p99-µs"), failed)
 	cycles := append(compared("cycles/s", "cycles/s"), failed)
 	allocations := []column{subjects, value("allocations", "allocs/op"), value("bytes", "B/op"), ratio("allocations × redsync", "allocs/op", as("redsync"))}
+	contended := []column{
+		subjects,
+		value("acquisitions/s", "acquisitions/s"), ratio("× redsync", "acquisitions/s", as("redsync")),
+		value("p50, ms", "p50-ms"),
+		value("p99, ms", "p99-ms"), ratio("p99 × redsync", "p99-ms", as("redsync")),
+		value("max, ms", "max-ms"), ratio("max × redsync", "max-ms", as("redsync")),
+		value("most/least, goroutines", "most/least-goroutine"),
+	}
+	processes := append(slices.Clone(contended), value("most/least, processes", "most/least-process"))
 	var beside []Case
-	for _, c := range on("E", 5, hang) {
+	for _, c := range on("E", 5, libraries) {
 		for c.Frozen = range 3 {
 			beside = append(beside, c)
 		}
@@ -47,6 +57,8 @@ func tables() map[string]table {
 		"acquire of one":      {on("A", 1, ofOne), latency},
 		"cycles of five":      {on("B", 5, ofFive), cycles},
 		"cycles of one":       {on("B", 1, ofOne), cycles},
+		"contended":           {on("C", 5, libraries), contended},
+		"processes":           {on("D", 5, libraries), processes},
 		"allocations of five": {on("H", 5, ofFive), allocations},
 		"allocations of one":  {on("H", 1, ofOne), allocations},
 		"connections":         {on("F", 5, []string{"floor", "quorumlock", "redsync"}), []column{subjects, value("connections", "conns/node")}},
@@ -60,6 +72,12 @@ func tables() map[string]table {
 			subjects,
 			value("heap, KB", "heap-KB"), value("growth, KB", "heap-growth-KB"),
 			value("goroutines", "goroutines"), value("growth", "goroutine-growth"), failed,
+		}},
+		"woken": {on("K", 5, libraries), []column{
+			subjects, value("p50, µs", "p50-µs"), ratio("p50 × redsync", "p50-µs", as("redsync")), value("p99, µs", "p99-µs"), value("round trips", "round-trips"),
+		}},
+		"held": {on("J", 5, []string{"quorumlock"}), []column{
+			subjects, value("locks", "locks"), value("CPU, % of one core", "core-%"), value("renewals/s", "renewals/s"), value("lost", "lost"),
 		}},
 		"nodes": {over, []column{nodes, subjects, value("p50, µs", "p50-µs"), ratio("× floor", "p50-µs", as("floor"))}},
 	}
@@ -76,11 +94,17 @@ func charts() map[string]func(*Results) ([]byte, error) {
 			axes := chart.Axes{Title: "Locks taken and given back by 64 callers", Y: "cycles per second"}
 			return bars(r, axes, "cycles/s", []string{"five nodes", "one node"}, on("B", 5, ofFive), on("B", 1, ofOne))
 		},
+		"contended.svg": func(r *Results) ([]byte, error) {
+			return waits(r, "Waiting for a hot name, 16 goroutines of one process", on("C", 5, libraries))
+		},
+		"processes.svg": func(r *Results) ([]byte, error) {
+			return waits(r, "Waiting for a hot name, 8 processes of 2 goroutines", on("D", 5, libraries))
+		},
 		"frozen.svg": func(r *Results) ([]byte, error) {
 			axes := chart.Axes{Title: "Waiting for a free lock while nodes hang", Y: "p99 (µs)", LogY: true}
 			groups := make([][]Case, 3)
 			for frozen := range groups {
-				groups[frozen] = on("E", 5, hang)
+				groups[frozen] = on("E", 5, libraries)
 				for i := range groups[frozen] {
 					groups[frozen][i].Frozen = frozen
 				}
@@ -130,4 +154,25 @@ func bars(r *Results, axes chart.Axes, unit string, groups []string, cases ...[]
 		}
 	}
 	return chart.GroupedBars(axes, groups, all)
+}
+
+// waits draws a bar for each percentile of the waits of each case, from the waiter for which it is the least to the one for which
+// it is the most; the mark is at that of all waits together.
+func waits(r *Results, title string, cases []Case) ([]byte, error) {
+	percentiles := []string{"p50", "p90", "p99", "max"}
+	var all []chart.Ranges
+	for _, c := range cases {
+		bar := chart.Ranges{Name: c.Subject}
+		for _, p := range percentiles {
+			for unit, to := range map[string]*[]float64{p + "-least-ms": &bar.Least, p + "-ms": &bar.Middle, p + "-most-ms": &bar.Most} {
+				values, err := r.Values(c, unit)
+				if err != nil {
+					return nil, err
+				}
+				*to = append(*to, sum(values).median)
+			}
+		}
+		all = append(all, bar)
+	}
+	return chart.GroupedRanges(chart.Axes{Title: title, Y: "wait (ms)", LogY: true}, percentiles, all)
 }

@@ -55,4 +55,10 @@ func (c *quorumlockCaller) Acquire(ctx context.Context) (err error) {
 	return err
 }
 
+// Wait implements [Waiter].
+func (c *quorumlockCaller) Wait(ctx context.Context) (err error) {
+	c.lock, err = c.locker.Lock(ctx, c.name)
+	return err
+}
+
 func (c *quorumlockCaller) Release(ctx context.Context) error { return c.lock.Unlock(ctx) }

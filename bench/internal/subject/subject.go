@@ -41,6 +41,13 @@ type Caller interface {
 	Release(ctx context.Context) error
 }
 
+// Waiter is a Caller that can also wait for whoever holds the lock. Wait comes in the place of Acquire, and gives up
+// only when ctx ends.
+type Waiter interface {
+	Caller
+	Wait(ctx context.Context) error
+}
+
 // All returns every subject, the floor first.
 func All() []Subject {
 	return []Subject{

@@ -51,10 +51,10 @@ var mutants = []mutant{
 		"quorum/tally.go", "return t.ballots[i].vote != Unsent }", "return t.ballots[i].vote != Unsent && t.ballots[i].vote != Pending }",
 	}, {
 		"same-token", "every round has a token of its own",
-		"sim/client.go", "c.number, c.rounds+1)", "c.number, 1)",
+		"sim/client.go", "c.self, c.rounds+1)", "c.self, 1)",
 	}, {
 		"release-without-compare", "a release deletes its own token only",
-		"sim/server.go", "case held.token != c.token:", "case held.token != c.token && c.verb != release:",
+		"sim/server.go", "case held.token != c.token, c.verb", "case held.token != c.token && c.verb != release, c.verb",
 	}, {
 		"release-overtakes", "a release is written behind its acquire",
 		"pipeline/pipeline.go", "\tp.queue.push(op)\n\treturn p.queue.len() == 1, nil",
@@ -76,8 +76,8 @@ var mutants = []mutant{
 		"bounded-by-new-deadline", "an extension is bounded by the deadline that stands, not by the one that it asks for",
 		"quorum/extend.go", "e.lease.At(now) == Held, e.outcome()", "now.Before(e.grant.Deadline()), e.outcome()",
 	}, {
-		"extension-revives", "an extension makes no key that is not there",
-		"sim/server.go", "\tcase !ok:\n\t\treturn 0", "\tcase !ok && c.verb == extend:\n\t\tk.keys[c.key] = entry{token: c.token, expires: now + c.ttl}\n\tcase !ok:\n\t\treturn 0",
+		"undo-revives", "an undo makes no key that is not there",
+		"sim/server.go", "case !ok && c.verb == extend:", "case !ok && (c.verb == extend || c.verb == restore):",
 	}, {
 		"extension-shortens", "an extension never makes a TTL shorter",
 		"sim/server.go", "held.expires-now < c.ttl", "true",
@@ -90,6 +90,92 @@ var mutants = []mutant{
 	}, {
 		"no-sweep", "what a failed extension left longer is released when the lease is over",
 		"quorum/lease.go", "return left\n", "return false\n",
+	}, {
+		"nothing-planted", "an extension gives the key to a node that has lost it",
+		"sim/server.go", "case !ok && c.verb == extend:", "case false:",
+	}, {
+		"planted-is-yes", "a node that has only now been given the key did not hold the lock",
+		"sim/line.go", "vote = quorum.Planted", "vote = quorum.Yes",
+	}, {
+		"planted-not-released", "a lock that was extended is released on every node",
+		"sim/lock.go", "return k.lease.Spread() ||", "return k.acquire == nil ||",
+	}, {
+		"heal-after-unlock", "a node is asked to extend only while the lease stands",
+		"quorum/extend.go", "Ask(clock Clock) bool { return e.lease.At(clock.Now()) == Held }", "Ask(Clock) bool { return true }",
+	}, {
+		"unlock-leaves-lease", "a lease ends when its unlock begins, and its renewals with it",
+		"sim/lock.go", "k.lease.End(c.clock.Now(), quorum.Released) == quorum.Released", "k.lease.At(c.clock.Now()) == quorum.Held",
+	}, {
+		"renewal-gives-up", "a renewal that failed is tried again while the lease stands",
+		"quorum/renewal.go", "\tr.Busy(now)\n", "\tr.due = now.Add(time.Hour)\n",
+	}, {
+		"renewal-without-margin", "a lease is renewed while there is time to try again",
+		"quorum/renewal.go", "renewShare = 3", "renewShare = 1",
+	}, {
+		"first-unlock-releases", "of several holds of a lock only the last releases it",
+		"quorum/lease.go", "return l.holds == 0", "return true",
+	}, {
+		"last-unlock-forgotten", "the last of several holds releases the lock",
+		"quorum/lease.go", "return l.holds == 0", "return l.holds < 0",
+	}, {
+		"attach-to-any", "a lock is attached to only where a majority holds it",
+		"quorum/attach.go", "outcome := a.outcome()\n", "outcome := a.outcome()\n\tif a.yes > 0 {\n\t\toutcome = Done\n\t}\n",
+	}, {
+		"attach-longest", "an attached lock is valid for the least TTL that a majority has left",
+		"quorum/attach.go", "ttl < a.grant.TTL", "ttl > a.grant.TTL",
+	}, {
+		"attach-counted-late", "the validity of an attached lock is counted from before the first look",
+		"quorum/attach.go", "a.told = outcome != Undecided", "a.told, a.grant.Start = outcome != Undecided, clock.Now()",
+	}, {
+		"wake-up-is-grant", "a message that it is one's turn is a hint, and no grant",
+		"sim/ear.go", "return q.machine.Told(e.line.number, n.who) })",
+		"return q.machine.Told(e.line.number, n.who) })\n\t\tif w, ok := q.machine.Head(); ok && w.round != nil {\n\t\t\tw.round.end(quorum.Done)\n\t\t}",
+	}, {
+		"turn-lost", "the turn of a waiter that gives up goes on to the next",
+		"quorum/queue.go", "case i == 0 && q.trying:", "case i == 0 && q.trying && false:",
+	}, {
+		"waiter-forgotten", "a waiter stays in the queue until it has the lock or gives up",
+		"quorum/queue.go", "q.waiters = slices.Delete(q.waiters, 0, 1)", "q.waiters = slices.Delete(q.waiters, 0, min(2, len(q.waiters)))",
+	}, {
+		"last-come-first-served", "waiters of one process are served in the order in which they came",
+		"quorum/queue.go", "q.waiters = append(q.waiters, w)", "q.waiters = slices.Insert(q.waiters, len(q.waiters)/2, w)",
+	}, {
+		"hand-over-with-old-token", "a lock that is handed over gets a token of its own",
+		"sim/queue.go", "r := c.newAcquire(q.key, w.ttl)\n",
+		"r := c.newAcquire(q.key, w.ttl)\n\tif n := len(c.world.locks); n > 0 {\n\t\tif k := c.world.locks[n-1]; k.client == c && k.key == q.key && k.unlocked {\n\t\t\tr.token, c.world.rounds[k.token] = k.token, r\n\t\t}\n\t}\n",
+	}, {
+		"no-expiry-tick", "who waits tries when the TTLs are over that it has seen, told or not",
+		"quorum/wait.go", "\tif len(ends) >= need {\n\t\tm.wake(ends[need-1])\n\t}\n", "",
+	}, {
+		"no-relook", "who waits looks again after a while, whatever was promised to be told",
+		"quorum/wait.go", "\tif !now.Before(w.relookAt) {\n\t\tm.Look = append(m.Look, w.lookAround(now).Look...)\n\t}\n\tm.wake(w.relookAt)\n", "",
+	}, {
+		"stale-look", "the answer to a look is void when a change was told after it was sent",
+		"quorum/wait.go", "if before.stale {", "if false {",
+	}, {
+		"unheard-change", "what has changed while nobody heard it is looked at again",
+		"quorum/queue.go", "return q.look(now, node, !s.looking)", "return Moves{}",
+	}, {
+		"leftover-believed", "one node that tells of changes speaks only for those that hold the same",
+		"quorum/wait.go", "w.guarded() <= len(w.sights)-need", "w.guarded() == 0",
+	}, {
+		"look-never-sent", "only a look that has been sent is waited for",
+		"quorum/queue.go", "q.sights[node].looking = false // no look goes out: the round will tell\n", "\n",
+	}, {
+		"no-back-off", "pauses between rounds grow where nothing tells when to go",
+		"quorum/wait.go", "\tw.polls++\n", "",
+	}, {
+		"heal-at-once", "a key without a TTL is deleted only when it has been seen so for long",
+		"quorum/wait.go", "w.pace.Heal > 0 && !now.Before(s.since.Add(w.pace.Heal))", "w.pace.Heal > 0",
+	}, {
+		"heal-guessed", "that a key has no TTL is taken for granted on no node",
+		"quorum/wait.go", "if s.NoTTL { //", "if false { //",
+	}, {
+		"never-healed", "a key without a TTL is deleted in the end",
+		"quorum/wait.go", "\t\t\ts.healing = true\n\t\t\tm.Heal = append(m.Heal, i)\n", "\t\t\ts.healing = true\n",
+	}, {
+		"heal-of-another", "only a key that still holds what was seen is deleted",
+		"sim/server.go", "case held.token != c.token, c.verb == heal && !held.forever:", "case held.token != c.token && c.verb != heal:",
 	},
 }
 

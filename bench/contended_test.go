@@ -1,0 +1,86 @@
+package bench_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/bench/internal/contention"
+	"github.com/quorumlock/quorumlock/bench/internal/subject"
+	"github.com/quorumlock/quorumlock/internal/redistest"
+)
+
+const (
+	// hotName is the lock that everybody wants.
+	hotName = "bench"
+	// hotWaiters is how many goroutines want it.
+	hotWaiters = 16
+	// hotProcesses is how many processes these are divided among in D.
+	hotProcesses = 8
+	// contendedTime is that of one iteration: -benchtime 10x is 2 s.
+	contendedTime = 200 * time.Millisecond
+)
+
+var waiting = subject.Named("quorumlock", "redsync", "redsync-failfast", "redsync-goredis")
+
+// BenchmarkC_Contended is 16 goroutines of one process that want the same lock, and give it back at once: how often they
+// get it (acquisitions/s), how long they wait (p50-ms, p99-ms, max-ms) and how differently: the least and the most
+// of the waiters' percentiles, and how many times as often the luckiest gets it as the unluckiest
+// (most/least-goroutine). ns/op says nothing.
+func BenchmarkC_Contended(b *testing.B) {
+	each(b, waiting, 5, func(b *testing.B, s subject.Subject, servers []*redistest.Process) {
+		client := open(b, s, servers, hotWaiters, ampleTimeout)
+		crew, err := contention.NewCrew(client, hotName, hotWaiters, contention.NewGuard(), 1)
+		require.NoError(b, err)
+		require.NoError(b, crew.WarmUp(ctx))
+		crew.Start(ctx)
+		pass(b, contendedTime)
+		shift, err := crew.Stop()
+		require.NoError(b, err)
+		report(b, contention.Result{shift})
+	})
+}
+
+// BenchmarkD_Processes is C with 8 processes of 2 goroutines; most/least-process is the luck of the processes.
+func BenchmarkD_Processes(b *testing.B) {
+	each(b, waiting, 5, func(b *testing.B, s subject.Subject, servers []*redistest.Process) {
+		setup := subject.Setup{Addrs: empty(b, servers), Callers: hotWaiters / hotProcesses, Timeout: ampleTimeout}
+		fleet, err := contention.Launch(ctx, contention.Plan{Subject: s.Name, Setup: setup, Name: hotName, Processes: hotProcesses})
+		require.NoError(b, err)
+		defer func() { assert.NoError(b, fleet.Close()) }()
+		require.NoError(b, fleet.Start())
+		pass(b, contendedTime)
+		result, err := fleet.Stop()
+		require.NoError(b, err)
+		report(b, result)
+		b.ReportMetric(result.LuckOfProcesses(), "most/least-process")
+	})
+}
+
+// pass lets the benchmark's time pass, so much in each iteration.
+func pass(b *testing.B, d time.Duration) {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for b.Loop() {
+		<-tick.C
+	}
+}
+
+func report(b *testing.B, r contention.Result) {
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	all := r.Waits()
+	for _, percentile := range []struct {
+		name string
+		at   float64
+	}{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"max", 100}} {
+		least, most := r.Range(percentile.at)
+		b.ReportMetric(ms(all.At(percentile.at)), fmt.Sprintf("%s-ms", percentile.name))
+		b.ReportMetric(ms(least), fmt.Sprintf("%s-least-ms", percentile.name))
+		b.ReportMetric(ms(most), fmt.Sprintf("%s-most-ms", percentile.name))
+	}
+	b.ReportMetric(r.Rate(), "acquisitions/s")
+	b.ReportMetric(r.LuckOfWaiters(), "most/least-goroutine")
+}

@@ -1,0 +1,160 @@
+//go:build unix
+
+package bench_test
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+const (
+	// heldEnv is how many locks J holds, where it is set: as many as the page tells of are too many for a moment's test.
+	heldEnv = "QUORUMLOCK_BENCH_HELD"
+	heldFew = 200
+	// heldTTL is that of each; it is renewed when a third of it is over.
+	heldTTL     = 9 * time.Second
+	renewPeriod = heldTTL / 3
+)
+
+// BenchmarkJ_Held is many locks that are held, and renewed every 3 s (renewals/s): what that takes of one core (core-%),
+// the servers' part left out, and how many are lost (lost). Only quorumlock renews by itself. An iteration is 3 s.
+func BenchmarkJ_Held(b *testing.B) {
+	b.Run("subject=quorumlock/nodes=5", func(b *testing.B) {
+		servers := redistest.Real(b, 5)
+		held := hold(b, servers, heldLocks(b))
+		<-time.After(renewPeriod / 2) // the window ends between two renewals
+		before, used, begin := renewals(b, servers), cpuTime(b), time.Now()
+		pass(b, renewPeriod)
+		used, elapsed := cpuTime(b)-used, time.Since(begin)
+		renewed := renewals(b, servers) - before
+		lost := len(held) - min(stillHeld(held), onMajorities(b, servers))
+		assert.Zero(b, lost, "locks are lost")
+		require.NotZero(b, renewed)
+		b.ReportMetric(float64(len(held)), "locks")
+		b.ReportMetric(100*used.Seconds()/elapsed.Seconds(), "core-%")
+		b.ReportMetric(float64(renewed)/float64(len(servers))/elapsed.Seconds(), "renewals/s")
+		b.ReportMetric(float64(lost), "lost")
+	})
+}
+
+func heldLocks(b *testing.B) int {
+	text, ok := os.LookupEnv(heldEnv)
+	if !ok {
+		return heldFew
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(b, err, heldEnv)
+	return n
+}
+
+// hold takes n locks. They are given back when the benchmark ends.
+func hold(b *testing.B, servers []*redistest.Process, n int) []*redlock.Lock {
+	b.Helper()
+	nodes, err := pool.Open(redistest.URLs(servers), pool.WithTimeout(ampleTimeout))
+	require.NoError(b, err)
+	b.Cleanup(func() {
+		for _, node := range nodes {
+			assert.NoError(b, node.Close())
+		}
+	})
+	locker, err := redlock.New(nodes)
+	require.NoError(b, err)
+	b.Cleanup(func() { assert.NoError(b, locker.Close()) })
+
+	locks := make([]*redlock.Lock, n)
+	b.Cleanup(func() {
+		noneFails(b, n, func(i int) error {
+			if locks[i] == nil || locks[i].Err() != nil { // it has been told of
+				return nil
+			}
+			return locks[i].Unlock(ctx)
+		})
+	})
+	noneFails(b, n, func(i int) (err error) {
+		locks[i], err = locker.TryLock(ctx, "bench-"+strconv.Itoa(i), redlock.TTL(heldTTL), redlock.AutoExtend())
+		return err
+	})
+	return locks
+}
+
+// noneFails divides n calls among many goroutines. It fails the benchmark with the first error of any.
+func noneFails(b *testing.B, n int, call func(i int) error) {
+	b.Helper()
+	failures := make([]error, min(n, manyCallers))
+	var working sync.WaitGroup
+	for first := range failures {
+		working.Go(func() {
+			for i := first; i < n && failures[first] == nil; i += len(failures) {
+				failures[first] = call(i)
+			}
+		})
+	}
+	working.Wait()
+	for _, err := range failures {
+		require.NoError(b, err)
+	}
+}
+
+// stillHeld returns how many locks are not over for their holder.
+func stillHeld(locks []*redlock.Lock) (n int) {
+	for _, lock := range locks {
+		if lock.Err() == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// onMajorities returns how many keys most of the servers have.
+func onMajorities(b *testing.B, servers []*redistest.Process) (n int) {
+	b.Helper()
+	having := map[string]int{}
+	for _, server := range servers {
+		keys, err := redis.Strings(server.Do("KEYS", "*"))
+		require.NoError(b, err)
+		for _, key := range keys {
+			if having[key]++; having[key] == len(servers)/2+1 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+var renewalCalls = regexp.MustCompile(`(?m)^cmdstat_pexpire:calls=(\d+),`)
+
+// renewals returns how many there have been on all servers: each sets the expiry of a key, which nothing else does.
+func renewals(b *testing.B, servers []*redistest.Process) (n int) {
+	b.Helper()
+	for _, server := range servers {
+		info, err := redis.String(server.Do("INFO", "commandstats"))
+		require.NoError(b, err)
+		if calls := renewalCalls.FindStringSubmatch(info); calls != nil {
+			here, err := strconv.Atoi(calls[1])
+			require.NoError(b, err)
+			n += here
+		}
+	}
+	return n
+}
+
+// cpuTime returns how long the process has been on a core, in user mode and in the kernel.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}

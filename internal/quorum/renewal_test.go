@@ -1,0 +1,199 @@
+package quorum_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// keeper renews a lease over one node as it is told, when it is due.
+type keeper struct {
+	t       *testing.T
+	lease   *quorum.Lease
+	renewal *quorum.Renewal
+	asked   []quorum.Grant
+}
+
+func newKeeper(t *testing.T, maxHold time.Duration) *keeper {
+	lease := quorum.NewLease(1, granted)
+	return &keeper{t: t, lease: lease, renewal: quorum.NewRenewal(lease, granted.TTL, maxHold)}
+}
+
+// next goes to when the renewal is due and has the node answer it; false: it is never due again.
+func (k *keeper) next(vote quorum.Vote) (now time.Time, ok bool) {
+	now, ok = k.renewal.Next(k.asOf())
+	if !ok {
+		return now, false
+	}
+	grant, ok := k.renewal.Grant(now)
+	if !ok {
+		return k.next(vote)
+	}
+	k.asked = append(k.asked, grant)
+	e := newExtend(k.lease, grant)
+	effects := e.Vote(instant(now), 0, vote, "")
+	for range effects.Restore {
+		e.Restored(0, quorum.Yes)
+	}
+	k.renewal.Ended(now, effects.Outcome)
+	return now, true
+}
+
+// asOf is when the lease was asked for last.
+func (k *keeper) asOf() time.Time {
+	if len(k.asked) == 0 {
+		return start
+	}
+	return k.asked[len(k.asked)-1].Start
+}
+
+func (k *keeper) requireDue(after time.Duration) {
+	k.t.Helper()
+	due, ok := k.renewal.Next(k.asOf())
+	require.True(k.t, ok)
+	require.WithinDuration(k.t, start.Add(after), due, 2)
+}
+
+func TestALockIsRenewedEachTimeThatAThirdOfItsTTLHasGoneBy(t *testing.T) {
+	k := newKeeper(t, 0)
+	for range 100 {
+		k.requireDue(k.asOf().Sub(start) + granted.TTL/3)
+		_, ok := k.next(quorum.Yes)
+		require.True(t, ok)
+	}
+	for _, grant := range k.asked {
+		require.Equal(t, granted.TTL, grant.TTL)
+		require.Equal(t, granted.Drift, grant.Drift)
+	}
+}
+
+func TestALockThatHasLessThanItsTTLLeftIsRenewedAtAThirdOfThat(t *testing.T) {
+	lease := quorum.NewLease(1, shorter)
+	due, ok := quorum.NewRenewal(lease, granted.TTL, 0).Next(shorter.Start)
+	require.True(t, ok)
+	require.WithinDuration(t, shorter.Start.Add(shorter.TTL/3), due, 1)
+}
+
+// Trap 10: a watchdog that dies on one transient error.
+func TestARenewalThatFailsIsTriedAgainEverSoonerWhileTheLeaseStands(t *testing.T) {
+	k := newKeeper(t, 0)
+	now, ok := k.next(quorum.Lost)
+	pause, tries := time.Hour, 1
+	for ; ok; tries++ {
+		var again time.Time
+		left := k.lease.Remaining(now)
+		if again, ok = k.next(quorum.Lost); !ok {
+			break
+		}
+		require.WithinDuration(t, now.Add(max(left/8, time.Millisecond)), again, 0)
+		require.LessOrEqual(t, again.Sub(now), pause)
+		pause, now = again.Sub(now), again
+		if !again.Before(deadline.Add(-time.Millisecond)) {
+			break
+		}
+	}
+	require.Greater(t, tries, 30)
+	require.Less(t, tries, 100, "the last of them are a millisecond apart")
+	_, ok = k.renewal.Next(deadline)
+	require.False(t, ok, "the lease is over")
+}
+
+func TestARenewalThatCouldNotBeginIsTriedAgain(t *testing.T) {
+	k := newKeeper(t, 0)
+	k.renewal.Busy(start.Add(3 * time.Second))
+	k.requireDue(3*time.Second + (9898-3000)*time.Millisecond/8)
+	now, ok := k.next(quorum.Yes)
+	require.True(t, ok)
+	k.requireDue(now.Sub(start) + granted.TTL/3)
+}
+
+// Trap 10: a watchdog that never stops after a loss.
+func TestALockThatIsOverIsNotRenewed(t *testing.T) {
+	for name, how := range map[string]quorum.Ending{"released": quorum.Released, "gone": quorum.Gone, "expired": quorum.Expired} {
+		t.Run(name, func(t *testing.T) {
+			k := newKeeper(t, 0)
+			k.lease.End(start, how)
+			_, ok := k.next(quorum.Yes)
+			require.False(t, ok)
+			require.Empty(t, k.asked)
+		})
+	}
+	t.Run("gone from the nodes, as the renewal finds", func(t *testing.T) {
+		k := newKeeper(t, 0)
+		_, ok := k.next(quorum.No)
+		require.True(t, ok)
+		_, ok = k.next(quorum.Yes)
+		require.False(t, ok)
+	})
+}
+
+// Trap 10: a watchdog that renews for ever for a stuck holder.
+func TestNoLockIsKeptForLongerThanMaxHold(t *testing.T) {
+	for name, tt := range map[string]struct {
+		maxHold time.Duration
+		asks    int
+	}{
+		"the TTL":                         {granted.TTL, 0},
+		"less than the TTL":               {time.Second, 0},
+		"a fraction more than the TTL":    {granted.TTL + 1, 0},
+		"a millisecond more than that":    {granted.TTL + time.Millisecond, 1},
+		"a second more":                   {granted.TTL + time.Second, 1},
+		"a minute":                        {time.Minute, 15},
+		"a minute and a bit":              {time.Minute + 1, 15},
+		"a minute and half a millisecond": {time.Minute + 500*time.Microsecond, 15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKeeper(t, tt.maxHold)
+			for {
+				if _, ok := k.next(quorum.Yes); !ok {
+					break
+				}
+			}
+			require.Len(t, k.asked, tt.asks)
+			for _, grant := range k.asked {
+				require.False(t, grant.Start.Add(grant.TTL).After(start.Add(tt.maxHold)))
+				require.Zero(t, grant.TTL%time.Millisecond)
+			}
+			if tt.asks > 0 {
+				require.WithinDuration(t, start.Add(tt.maxHold), k.lease.Kept(), time.Millisecond, "nor for less")
+			}
+		})
+	}
+}
+
+func TestALockThatItsHolderHasExtendedByMoreIsRenewedWhenThatRunsOut(t *testing.T) {
+	k := newKeeper(t, 0)
+	extend(k.lease, quorum.Grant{Start: start, TTL: time.Hour, Drift: granted.Drift})
+	now, ok := k.next(quorum.Yes)
+	require.True(t, ok)
+	left := deadline.Sub(start.Add(granted.TTL / 3))
+	require.WithinDuration(t, start.Add(time.Hour-36*time.Second-2*time.Millisecond-left), now, 2, "the drift of an hour is 36 s")
+	require.Len(t, k.asked, 1)
+	require.Equal(t, granted.TTL, k.asked[0].TTL)
+	k.requireDue(now.Sub(start) + granted.TTL/3)
+}
+
+func TestALockThatItsHolderHasExtendedBeyondMaxHoldIsNotRenewed(t *testing.T) {
+	k := newKeeper(t, time.Minute)
+	extend(k.lease, quorum.Grant{Start: start, TTL: time.Minute + time.Second, Drift: granted.Drift})
+	_, ok := k.next(quorum.Yes)
+	require.False(t, ok)
+	require.Empty(t, k.asked)
+}
+
+// The grant would end before the lease does, by less than the drift of either.
+func TestARenewalThatWouldMakeNothingLongerIsNotAskedFor(t *testing.T) {
+	lease := quorum.NewLease(1, granted)
+	r := quorum.NewRenewal(lease, granted.TTL, granted.TTL+100*time.Millisecond)
+	extend(lease, quorum.Grant{Start: start, TTL: granted.TTL + 98*time.Millisecond})
+	now := start.Add(granted.TTL / 3)
+	_, ok := r.Next(now)
+	require.True(t, ok)
+	_, ok = r.Grant(now)
+	require.False(t, ok)
+	_, ok = r.Next(now)
+	require.False(t, ok, "nor ever again")
+}

@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+const (
+	// patience is how long a lock may be free while somebody waits for it, once all
+	// faults are gone.
+	patience = 3 * time.Second
+	// deafPatience is that where what was to be told was lost: what was told is looked
+	// after now and then.
+	deafPatience = 45 * time.Second
+	// startOver is how long connections need when all faults are gone.
+	startOver = 5 * time.Second
+	// enough is how long a dead client's locks are waited for.
+	enough = 90 * time.Second
+	// maxSpent is how many commands of each node a client may ask for one name within a second
+	// while it waits, for each wait that ends meanwhile and one more.
+	maxSpent = 80
+)
+
+// checkSleepers looks whether somebody waits for what is free. It returns false when nobody
+// waits any more.
+func (w *world) checkSleepers() bool {
+	if w.restAt == 0 {
+		w.restAt = w.now
+		for _, c := range w.clients {
+			for _, q := range c.queues {
+				q.free = w.now
+			}
+		}
+	}
+	waiting := false
+	for _, c := range w.clients {
+		for _, q := range c.queues {
+			if !c.dead && len(q.waiters) > 0 {
+				waiting = true
+				w.checkSleeper(q)
+			}
+		}
+	}
+	// A call may still be on its way to a lock that has to be given back.
+	return waiting || w.now < w.restAt+startOver
+}
+
+func (w *world) checkSleeper(q *queue) {
+	blocked := w.blocked(q.key)
+	if blocked && w.now > w.restAt+enough {
+		for _, o := range slices.Clone(q.waiters) {
+			q.client.do(o.cancel)
+		}
+	}
+	if blocked || q.served != w.served || w.now < w.restAt+startOver {
+		q.free, q.served = w.now, w.served
+		return
+	}
+	limit := patience
+	if w.mutes || w.strays > 0 {
+		limit = deafPatience
+	}
+	if w.now-q.free > limit {
+		w.violate("nobody waits for ever", "client %d: waiter %d waits for %s, which is free", q.client.number, q.waiters[0].number, q.key)
+	}
+}
+
+// blocked says whether somebody holds so many nodes that nobody else can win.
+func (w *world) blocked(key string) bool {
+	n := 0
+	for _, s := range w.servers {
+		e, ok := s.peek(key, s.now())
+		if !ok || e.forever { // those who wait delete it
+			continue
+		}
+		if r := w.rounds[e.token]; r.outcome == quorum.Done || r.client.dead || !w.plan.Fencing {
+			n++
+		}
+	}
+	return n > len(w.servers)-quorum.Majority(len(w.servers))
+}
+
+// checkTurn holds a waiter that has got the lock to the order in which they came.
+func (w *waiter) checkTurn() {
+	for _, o := range w.queue.waiters {
+		if o.number < w.number && !o.cancelled {
+			w.queue.client.world.violate("who came first is served first", "client %d: waiter %d before waiter %d", w.queue.client.number, w.number, o.number)
+		}
+	}
+}
+
+// spend counts nodes that are asked.
+func (q *queue) spend(n int) {
+	w := q.client.world
+	if second := w.now / time.Second; second != q.second {
+		q.second, q.spent, q.ends = second, 0, w.served
+	}
+	q.spent += n
+	if limit := maxSpent * len(w.servers) * (1 + w.served - q.ends); q.spent > limit {
+		w.violate("who waits does not run in circles", "client %d asked %d times for %s within a second", q.client.number, q.spent, q.key)
+	}
+}

@@ -1,0 +1,170 @@
+package redlock_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// childPlan is the environment variable that makes this test program another process of a test.
+const childPlan = "QUORUMLOCK_TEST_CHILD"
+
+// plan is what a process of a test does until its standard input ends.
+type plan struct {
+	Who        string
+	URLs       []string
+	Judge      string // address of the server that sees who is inside
+	Goroutines int    // that take the lock again and again
+	Hold       bool   // take it once instead, keep it, and tell its token
+	TTL        time.Duration
+}
+
+// child is a process of a test.
+type child struct {
+	tb   testing.TB
+	cmd  *exec.Cmd
+	in   io.Closer
+	out  *bufio.Reader
+	done chan struct{} // closed when it has ended
+	err  error
+}
+
+// spawn starts a process that ends with the test, or with this process.
+func spawn(tb testing.TB, p plan) *child {
+	tb.Helper()
+	text, err := json.Marshal(p)
+	require.NoError(tb, err)
+	self, err := os.Executable()
+	require.NoError(tb, err)
+	c := &child{tb: tb, cmd: exec.Command(self), done: make(chan struct{})}
+	c.cmd.Env = append(os.Environ(), childPlan+"="+string(text))
+	c.cmd.Stderr = os.Stderr
+	in, err := c.cmd.StdinPipe()
+	require.NoError(tb, err)
+	out, err := c.cmd.StdoutPipe()
+	require.NoError(tb, err)
+	c.in, c.out = in, bufio.NewReader(out)
+	require.NoError(tb, c.cmd.Start())
+	go func() {
+		defer close(c.done)
+		c.err = c.cmd.Wait()
+	}()
+	tb.Cleanup(func() {
+		_ = c.cmd.Process.Kill()
+		<-c.done
+	})
+	return c
+}
+
+// end has the process end, and wants it to have gone well.
+func (c *child) end() {
+	c.tb.Helper()
+	_ = c.in.Close()
+	receive(c.tb, c.done, "the end of a process")
+	require.NoError(c.tb, c.err)
+}
+
+// runChild is the main function of such a process.
+func runChild(text string) (code int) {
+	var p plan
+	err := json.Unmarshal([]byte(text), &p)
+	if err == nil {
+		err = p.run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "child:", p.Who, err)
+		return 1
+	}
+	return 0
+}
+
+func (p plan) run() error {
+	nodes, err := pool.Open(p.URLs, pool.WithTimeout(patient), pool.WithDialTimeout(patient))
+	if err != nil {
+		return err
+	}
+	locker, err := redlock.New(nodes, redlock.WithTTL(p.TTL))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	if p.Hold {
+		lock, err := locker.Lock(ctx, "name", redlock.AutoExtend())
+		if err != nil {
+			return err
+		}
+		fmt.Println(lock.Token())
+		<-ctx.Done()
+		return lock.Unlock(ctx)
+	}
+	if err := p.contend(ctx, locker); err != nil {
+		return err
+	}
+	if err := locker.Close(); err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		if err := node.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// contend takes the lock again and again on several goroutines, and goes inside while it holds it, until ctx ends.
+func (p plan) contend(ctx context.Context, locker *redlock.Locker) error {
+	errs := make(chan error, p.Goroutines)
+	var all sync.WaitGroup
+	for range p.Goroutines {
+		all.Go(func() {
+			judge, err := redis.Dial("tcp", p.Judge)
+			if err != nil {
+				errs <- err
+				return
+			}
+			defer judge.Close()
+			for ctx.Err() == nil {
+				lock, err := locker.Lock(context.WithoutCancel(ctx), "name")
+				if err == nil {
+					err = p.inside(judge)
+				}
+				if err == nil {
+					err = lock.Unlock(ctx)
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(errs)
+	return <-errs
+}
+
+// inside is what the lock protects: the judge writes down who comes and who goes.
+func (p plan) inside(judge redis.Conn) error {
+	if _, err := judge.Do("RPUSH", "visits", "+"+p.Who); err != nil {
+		return err
+	}
+	_, err := judge.Do("RPUSH", "visits", "-"+p.Who)
+	return err
+}

@@ -1,0 +1,184 @@
+package redlock_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// inspect asks who holds a name.
+func inspect(tb testing.TB, locker *redlock.Locker, name string) *redlock.State {
+	tb.Helper()
+	s, err := locker.Inspect(tb.Context(), name)
+	require.NoError(tb, err)
+	require.Equal(tb, name, s.Name)
+	return s
+}
+
+func TestInspectTellsWhoHoldsTheLockForHowLong(t *testing.T) {
+	onBoth(t, 5, func(t *testing.T, c *cluster) {
+		locker := c.locker(redlock.WithKeyPrefix("lock:"))
+		lock := take(t, locker, "name", redlock.Metadata("backup: of db3"), redlock.TTL(time.Minute))
+		c.eventuallyHeld("lock:name", lock.Token())
+		s := inspect(t, c.locker(redlock.WithKeyPrefix("lock:")), "name")
+		require.True(t, s.Held())
+		require.Equal(t, lock.Token(), s.Token)
+		require.Equal(t, "backup: of db3", s.Metadata)
+		require.Greater(t, s.TTL, 20*time.Second)
+		require.LessOrEqual(t, s.TTL, time.Minute)
+		require.Equal(t, 3, s.Need)
+		require.Len(t, s.Nodes, 5)
+		for i, node := range s.Nodes {
+			require.Equal(t, c.servers[i].Addr(), node.Addr)
+			require.NoError(t, node.Err)
+			require.Equal(t, lock.Token(), node.Token)
+			require.Equal(t, "backup: of db3", node.Metadata)
+			require.Greater(t, node.TTL, 20*time.Second)
+		}
+		require.NoError(t, lock.Err())
+		require.NoError(t, lock.Unlock(t.Context()))
+		c.eventuallyEmpty()
+		s = inspect(t, locker, "name")
+		require.False(t, s.Held())
+		require.Zero(t, s.TTL)
+		for _, node := range s.Nodes {
+			require.Equal(t, redlock.NodeState{Addr: node.Addr}, node)
+		}
+	})
+}
+
+func TestInspectCallsALockHeldThatAMajorityHolds(t *testing.T) {
+	onBoth(t, 5, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		for i, ttl := range []time.Duration{10 * time.Minute, 30 * time.Minute} {
+			c.do(i, "SET", "name", "theirs", "PX", ttl.Milliseconds())
+		}
+		c.do(2, "SET", "name", "other", "PX", long.Milliseconds())
+		s := inspect(t, locker, "name")
+		require.False(t, s.Held(), "by a minority")
+		require.Zero(t, s.TTL)
+		require.Equal(t, "theirs", s.Nodes[1].Token)
+		require.Equal(t, "other", s.Nodes[2].Token)
+		require.Empty(t, s.Nodes[3].Token)
+
+		c.do(2, "SET", "name", "theirs", "PX", (20 * time.Minute).Milliseconds())
+		c.do(3, "SET", "name", "theirs") // for ever
+		s = inspect(t, locker, "name")
+		require.Equal(t, "theirs", s.Token, "a foreign client's")
+		require.Empty(t, s.Metadata)
+		require.EqualValues(t, redlock.NoTTL, s.Nodes[3].TTL)
+		require.LessOrEqual(t, s.TTL, 20*time.Minute, "for so long three hold it")
+		require.Greater(t, s.TTL, 15*time.Minute)
+		c.doAll("SET", "name", "theirs")
+		require.EqualValues(t, redlock.NoTTL, inspect(t, locker, "name").TTL)
+	})
+}
+
+func TestInspectSaysWhyANodeDoesNotTell(t *testing.T) {
+	onBoth(t, 5, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		lock := take(t, locker, "name")
+		c.eventuallyHeld("name", lock.Token())
+		c.do(0, "DEL", "name")
+		c.do(0, "RPUSH", "name", "data")
+		c.servers[1].Stop()
+		s := inspect(t, locker, "name")
+		require.Equal(t, lock.Token(), s.Token)
+		var wrong *pool.ServerError
+		require.ErrorAs(t, s.Nodes[0].Err, &wrong)
+		require.Equal(t, "WRONGTYPE", wrong.Code)
+		require.Error(t, s.Nodes[1].Err)
+		require.NoError(t, s.Nodes[2].Err)
+
+		c.servers[2].Stop()
+		s, err := locker.Inspect(t.Context(), "name")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.Equal(t, "inspect", c.refused(err).Op)
+		require.NotNil(t, s)
+		require.Equal(t, lock.Token(), s.Nodes[3].Token, "what the others say is told")
+		require.Equal(t, "list", strings.ToLower(c.do(0, "TYPE", "name").(string)))
+		_ = lock.Unlock(t.Context())
+	})
+}
+
+func TestInspectOnAContextThatEndsSaysSo(t *testing.T) {
+	c := onReal(t, 3)
+	locker := c.locker()
+	for _, p := range c.processes {
+		p.Freeze()
+	}
+	s, err := locker.Inspect(briefly(t), "name")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	for _, node := range s.Nodes {
+		require.ErrorIs(t, node.Err, redlock.ErrPending)
+	}
+	for _, p := range c.processes {
+		p.Thaw()
+	}
+	_, err = locker.Inspect(t.Context(), "")
+	require.ErrorContains(t, err, "the name is empty")
+	require.NoError(t, locker.Close())
+	_, err = locker.Inspect(t.Context(), "name")
+	require.ErrorIs(t, err, redlock.ErrClosed)
+}
+
+func TestMetadataOutOfRangeIsRefused(t *testing.T) {
+	locker := onMini(t, 1).locker()
+	for want, text := range map[string]string{"at most 256": strings.Repeat("x", 257), "control character": "a\x00b"} {
+		_, err := locker.TryLock(t.Context(), "name", redlock.Metadata(text))
+		require.ErrorContains(t, err, want)
+	}
+	lock := take(t, locker, "name", redlock.Metadata(strings.Repeat("ü", 128)))
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+func TestForceUnlockFreesALockWhoeverHoldsIt(t *testing.T) {
+	onBoth(t, 5, func(t *testing.T, c *cluster) {
+		var log bytes.Buffer
+		locker := c.locker(redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		lock := take(t, c.locker(), "ours")
+		c.eventuallyHeld("ours", lock.Token())
+		require.NoError(t, locker.ForceUnlock(t.Context(), "ours"))
+		require.Contains(t, log.String(), "level=WARN")
+		require.Contains(t, log.String(), "name=ours")
+		require.NotContains(t, log.String(), lock.Token())
+		c.doAll("SET", "theirs", "any text")
+		require.NoError(t, locker.ForceUnlock(t.Context(), "theirs"))
+		require.NoError(t, locker.ForceUnlock(t.Context(), "nobody's"))
+		c.eventuallyEmpty()
+		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
+	})
+}
+
+// Trap 26: somebody's data under the name.
+func TestForceUnlockLeavesDataOfAnotherTypeAlone(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		c.doAll("RPUSH", "name", "data")
+		err := c.locker().ForceUnlock(t.Context(), "name")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		for i, node := range c.refused(err).Nodes {
+			require.ErrorContains(t, node.Err, "WRONGTYPE")
+			require.EqualValues(t, 1, c.do(i, "LLEN", "name"))
+		}
+	})
+}
+
+func TestForceUnlockWithoutAMajorityIsUnknown(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		c.servers[0].Stop()
+		require.NoError(t, c.locker().ForceUnlock(t.Context(), "name"))
+		c.servers[1].Stop()
+		err := c.locker().ForceUnlock(t.Context(), "name")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.Equal(t, "force unlock", c.refused(err).Op)
+	})
+}

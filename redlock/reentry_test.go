@@ -1,0 +1,255 @@
+package redlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// bearer is how a call is told to be the holder's.
+type bearer struct {
+	name  string
+	outer []redlock.LockOption
+	ctx   func(t *testing.T, lock *redlock.Lock) context.Context // of the calls inside
+	inner []redlock.LockOption
+}
+
+var bearers = []bearer{
+	{"by the context", nil, func(t *testing.T, lock *redlock.Lock) context.Context {
+		ctx, cancel := lock.Context(t.Context())
+		t.Cleanup(cancel)
+		return ctx
+	}, nil},
+	{"by the owner", []redlock.LockOption{redlock.WithOwner("job 7")}, func(t *testing.T, _ *redlock.Lock) context.Context { return t.Context() },
+		[]redlock.LockOption{redlock.WithOwner("job 7")}},
+}
+
+func onBearers(t *testing.T, test func(t *testing.T, c *cluster, b bearer)) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		for _, b := range bearers {
+			t.Run(b.name, func(t *testing.T) { test(t, c, b) })
+		}
+	})
+}
+
+func again(b bearer) []redlock.LockOption {
+	return append([]redlock.LockOption{redlock.Reentrant()}, b.inner...)
+}
+
+func TestTheHolderTakesItsLockAgainAndTheLastHandleReleasesIt(t *testing.T) {
+	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
+		locker := c.locker()
+		outer := take(t, locker, "name", b.outer...)
+		c.eventuallyHeld("name", outer.Token())
+		ctx := b.ctx(t, outer)
+		handles := []*redlock.Lock{outer}
+		for i := range 3 {
+			call := locker.Lock
+			if i == 1 {
+				call = locker.TryLock
+			}
+			inner, err := call(ctx, "name", again(b)...)
+			require.NoError(t, err)
+			require.Equal(t, outer.Token(), inner.Token(), "the same lock")
+			handles = append(handles, inner)
+		}
+		for i := len(handles) - 1; i > 0; i-- {
+			k := handles[i]
+			require.NoError(t, k.Unlock(t.Context()))
+			require.ErrorIs(t, k.Err(), redlock.ErrReleased)
+			require.True(t, isOver(k.Done()))
+			require.Zero(t, k.Remaining())
+			require.ErrorIs(t, k.Extend(t.Context(), long), redlock.ErrReleased)
+			err := k.Unlock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrNotHeld, "twice")
+			require.ErrorIs(t, err, redlock.ErrReleased)
+			for _, other := range handles[:i] {
+				require.NoError(t, other.Err())
+				require.False(t, isOver(other.Done()))
+			}
+			require.Equal(t, 3, c.holding("name", outer.Token()))
+		}
+		require.NoError(t, outer.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestTheOuterHandleMayBeReleasedBeforeTheInner(t *testing.T) {
+	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
+		locker := c.locker()
+		outer := take(t, locker, "name", b.outer...)
+		inner, err := locker.Lock(b.ctx(t, outer), "name", again(b)...)
+		require.NoError(t, err)
+		require.NoError(t, outer.Unlock(t.Context()))
+		require.ErrorIs(t, outer.Err(), redlock.ErrReleased)
+		require.NoError(t, inner.Err())
+		require.False(t, isOver(inner.Done()))
+		require.NoError(t, inner.Extend(t.Context(), 2*long))
+		require.NoError(t, inner.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestTakingALockAgainRenewsItsTTL(t *testing.T) {
+	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
+		fake := clocktest.New()
+		locker := c.locker(redlock.WithClock(fake))
+		outer := take(t, locker, "name", append(b.outer, redlock.TTL(time.Minute))...)
+		ctx := b.ctx(t, outer)
+		fake.Advance(50 * time.Second)
+		inner, err := locker.Lock(ctx, "name", append(again(b), redlock.TTL(time.Minute))...)
+		require.NoError(t, err)
+		require.Greater(t, outer.Remaining(), 59*time.Second)
+		require.NoError(t, inner.Unlock(t.Context()))
+		require.NoError(t, outer.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestWithoutReentrantTheHolderIsToldThatItWouldWaitForItself(t *testing.T) {
+	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
+		locker := c.locker()
+		outer := take(t, locker, "name", b.outer...)
+		ctx := b.ctx(t, outer)
+		for name, call := range map[string]func() error{
+			"Lock":    func() error { _, err := locker.Lock(ctx, "name", b.inner...); return err },
+			"TryLock": func() error { _, err := locker.TryLock(ctx, "name", b.inner...); return err },
+			"Do": func() error {
+				return locker.Do(ctx, "name", func(context.Context, *redlock.Lock) error { panic("not held") }, b.inner...)
+			},
+		} {
+			err := call()
+			require.ErrorIs(t, err, redlock.ErrDeadlock, name)
+			require.ErrorIs(t, err, redlock.ErrTaken, name)
+		}
+		other, err := locker.Lock(ctx, "another name", b.inner...)
+		require.NoError(t, err)
+		require.NoError(t, other.Unlock(t.Context()))
+		require.NoError(t, outer.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestOthersDoNotTakeALockAgain(t *testing.T) {
+	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
+		locker := c.locker()
+		outer := take(t, locker, "name", b.outer...)
+		c.eventuallyHeld("name", outer.Token())
+		for name, call := range map[string]func() (*redlock.Lock, error){
+			"without the context or the owner": func() (*redlock.Lock, error) { return locker.TryLock(t.Context(), "name", redlock.Reentrant()) },
+			"with another owner": func() (*redlock.Lock, error) {
+				return locker.TryLock(t.Context(), "name", redlock.Reentrant(), redlock.WithOwner("job 8"))
+			},
+			"in another Locker": func() (*redlock.Lock, error) { return c.locker().TryLock(b.ctx(t, outer), "name", again(b)...) },
+		} {
+			_, err := call()
+			require.ErrorIs(t, err, redlock.ErrTaken, name)
+			require.NotErrorIs(t, err, redlock.ErrDeadlock, name)
+		}
+		require.NoError(t, outer.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestReentrantWhereNothingIsHeldJustAcquires(t *testing.T) {
+	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
+		locker := c.locker()
+		lock, err := locker.Lock(t.Context(), "name", again(b)...)
+		require.NoError(t, err)
+		ctx := b.ctx(t, lock)
+		require.NoError(t, lock.Unlock(t.Context()))
+		if b.outer != nil { // a context of a lock that is over is over too
+			second, err := locker.Lock(ctx, "name", again(b)...)
+			require.NoError(t, err)
+			require.NotEqual(t, lock.Token(), second.Token())
+			require.NoError(t, second.Unlock(t.Context()))
+		}
+		c.eventuallyEmpty()
+	})
+}
+
+func TestALockThatIsOverIsNotTakenAgain(t *testing.T) {
+	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
+		fake := clocktest.New()
+		locker := c.locker(redlock.WithClock(fake))
+		outer := take(t, locker, "name", append(b.outer, redlock.TTL(time.Minute))...)
+		c.eventuallyHeld("name", outer.Token())
+		ctx := context.WithoutCancel(b.ctx(t, outer))
+		fake.Advance(time.Minute)
+		c.doAll("DEL", "name") // the servers' time is another
+		inner, err := locker.TryLock(ctx, "name", again(b)...)
+		require.NoError(t, err)
+		require.NotEqual(t, outer.Token(), inner.Token())
+		require.ErrorIs(t, outer.Err(), redlock.ErrExpired)
+		require.NoError(t, inner.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestEveryHandleEndsWithTheLock(t *testing.T) {
+	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
+		fake := clocktest.New()
+		locker := c.locker(redlock.WithClock(fake))
+		outer := take(t, locker, "name", append(b.outer, redlock.TTL(time.Minute))...)
+		inner, err := locker.TryLock(b.ctx(t, outer), "name", append(again(b), redlock.TTL(time.Minute))...)
+		require.NoError(t, err)
+		done := []<-chan struct{}{outer.Done(), inner.Done()}
+		fake.Advance(time.Minute)
+		for i, k := range []*redlock.Lock{outer, inner} {
+			receive(t, done[i], "the end")
+			require.ErrorIs(t, k.Err(), redlock.ErrExpired)
+		}
+		err = inner.Unlock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNotHeld)
+		require.ErrorIs(t, err, redlock.ErrExpired)
+		_ = outer.Unlock(t.Context()) // the servers may hold it still
+		c.eventuallyEmpty()
+	})
+}
+
+func TestDoWithinDoTakesTheLockAgainAndALossReachesBoth(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		depth := 0
+		var nest func(ctx context.Context, lock *redlock.Lock) error
+		nest = func(ctx context.Context, lock *redlock.Lock) error {
+			if depth++; depth < 3 {
+				err := locker.Do(ctx, "name", nest, redlock.Reentrant())
+				require.NoError(t, lock.Err(), "an inner Do does not release it")
+				return err
+			}
+			return nil
+		}
+		require.NoError(t, locker.Do(t.Context(), "name", nest))
+		require.Equal(t, 3, depth)
+		c.eventuallyEmpty()
+
+		err := locker.Do(t.Context(), "name", func(outer context.Context, lock *redlock.Lock) error {
+			inner := locker.Do(outer, "name", func(ctx context.Context, _ *redlock.Lock) error {
+				c.eventuallyHeld("name", lock.Token())
+				c.doAll("DEL", "name")
+				receive(t, ctx.Done(), "the loss")
+				require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
+				return nil
+			}, redlock.Reentrant(), redlock.TTL(short))
+			require.ErrorIs(t, inner, redlock.ErrLost)
+			receive(t, outer.Done(), "the loss")
+			return nil
+		}, redlock.TTL(short))
+		require.ErrorIs(t, err, redlock.ErrLost)
+		c.eventuallyEmpty()
+	})
+}
+
+func TestOwnersAreText(t *testing.T) {
+	locker := onMini(t, 1).locker()
+	for want, id := range map[string]string{"the id is empty": "", "control character": "a\nb"} {
+		_, err := locker.TryLock(t.Context(), "name", redlock.WithOwner(id))
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -1,0 +1,175 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unicode"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+const (
+	maxNameBytes     = 512
+	maxMetadataBytes = 256
+)
+
+// LockOption changes one lock. One that does not fit is reported by the call.
+type LockOption interface{ applyLock(*request) error }
+
+type lockOption func(*request) error
+
+func (f lockOption) applyLock(r *request) error { return f(r) }
+
+// request is what one call asks for.
+type request struct {
+	name       string
+	key        string
+	ttl        time.Duration
+	maxHold    time.Duration
+	autoExtend bool
+	reentrant  bool
+	owner      string
+	metadata   string
+}
+
+// TTL sets how long this lock lives, see [WithTTL].
+func TTL(ttl time.Duration) LockOption {
+	return lockOption(func(r *request) error {
+		r.ttl = ttl
+		return nil
+	})
+}
+
+// AutoExtend renews the lock while it is held: each time that a third of its TTL has gone by,
+// until Unlock, its loss, [MaxHold] or Locker.Close. A renewal that fails is tried again while
+// validity is left. Nodes that came back without the key are given it again.
+//
+// A holder that hangs keeps such a lock for ever: see MaxHold.
+func AutoExtend() LockOption {
+	return lockOption(func(r *request) error {
+		r.autoExtend = true
+		return nil
+	})
+}
+
+// MaxHold ends what [AutoExtend] does: the lock expires d after it was acquired, at the latest. No limit by
+// default, and for 0; else not below the lock's TTL, and only with AutoExtend or in Do.
+func MaxHold(d time.Duration) LockOption {
+	return lockOption(func(r *request) error {
+		if d < 0 {
+			return fmt.Errorf("redlock: MaxHold(%s): must not be below zero", d)
+		}
+		r.maxHold = d
+		return nil
+	})
+}
+
+// Reentrant lets the holder of a lock take it again. Who holds it is told by the context, if
+// it comes from [Lock.Context] or [Locker.Do], or by [WithOwner]. The call returns another
+// handle on the same lock, whose TTL it renews; the lock is released with the last of the handles. If
+// nothing is held yet, the option changes nothing.
+//
+// Without this option such a call returns [ErrDeadlock].
+func Reentrant() LockOption {
+	return lockOption(func(r *request) error {
+		r.reentrant = true
+		return nil
+	})
+}
+
+// WithOwner says on whose behalf the lock is taken, for code that cannot carry a context from one
+// call to the next: whoever holds the lock under the same id in this Locker is the same owner
+// ([Reentrant]). Another process that knows the lock's token takes it up with [Locker.Attach]. An id is at most
+// 512 bytes of text and not empty.
+func WithOwner(id string) LockOption {
+	return lockOption(func(r *request) error {
+		if id == "" {
+			return errors.New("redlock: WithOwner: the id is empty")
+		}
+		r.owner = id
+		return checkText("owner id", id)
+	})
+}
+
+// Metadata is kept with the lock, for [Locker.Inspect] to show: who holds it and what for. It
+// becomes part of the token, and so of every command. At most 256 bytes of text; none by default.
+func Metadata(text string) LockOption {
+	return lockOption(func(r *request) error {
+		if len(text) > maxMetadataBytes {
+			return fmt.Errorf("redlock: Metadata(%.32q...): %d bytes, at most %d", text, len(text), maxMetadataBytes)
+		}
+		r.metadata = text
+		return checkText("metadata", text)
+	})
+}
+
+// request checks a call's arguments before anything is sent.
+func (c *config) request(name string, opts []LockOption) (request, error) {
+	r := request{name: name, key: c.prefix + name, ttl: c.ttl}
+	if name == "" {
+		return r, errors.New("redlock: the name is empty")
+	}
+	if err := checkText("name", name); err != nil {
+		return r, err
+	}
+	r, err := r.with(opts)
+	if err != nil {
+		return r, err
+	}
+	if r.ttl, err = c.checkTTL(r.ttl); err != nil {
+		return r, err
+	}
+	switch {
+	case r.maxHold > 0 && !r.autoExtend:
+		return r, fmt.Errorf("redlock: MaxHold(%s) without AutoExtend: the lock ends at its TTL anyway", r.maxHold)
+	case r.maxHold > 0 && r.maxHold < r.ttl:
+		return r, fmt.Errorf("redlock: MaxHold(%s): below the TTL, %s", r.maxHold, r.ttl)
+	}
+	return r, nil
+}
+
+// with returns the request with options applied.
+func (r request) with(opts []LockOption) (request, error) {
+	if len(opts) == 0 {
+		return r, nil
+	}
+	changed := r // on the heap, as the options are given its address
+	for _, opt := range opts {
+		if opt == nil {
+			return r, errors.New("redlock: nil lock option")
+		}
+		if err := opt.applyLock(&changed); err != nil {
+			return r, err
+		}
+	}
+	return changed, nil
+}
+
+// checkTTL returns a TTL as it goes over the wire, in whole milliseconds.
+func (c *config) checkTTL(ttl time.Duration) (time.Duration, error) {
+	whole := ttl.Truncate(time.Millisecond)
+	switch {
+	case ttl < minTTL:
+		return 0, fmt.Errorf("redlock: TTL %s: must be at least %s", ttl, minTTL)
+	case ttl > c.maxTTL:
+		return 0, fmt.Errorf("redlock: TTL %s: must be at most %s (WithMaxTTL allows more)", ttl, c.maxTTL)
+	case quorum.Drift{Factor: c.drift.Factor}.Of(whole) >= whole-c.drift.Floor: // a difference cannot overflow
+		return 0, fmt.Errorf("redlock: TTL %s: the allowance for clock drift, %v x TTL + %s, leaves nothing of it (WithDrift)",
+			ttl, c.drift.Factor, c.drift.Floor)
+	}
+	return whole, nil
+}
+
+// checkText refuses what Redis would take as part of a key and people would regret.
+func checkText(what, text string) error {
+	if len(text) > maxNameBytes {
+		return fmt.Errorf("redlock: the %s %.32q... has %d bytes: at most %d, since every command carries it", what, text, len(text), maxNameBytes)
+	}
+	for i, r := range text {
+		if unicode.IsControl(r) {
+			return fmt.Errorf("redlock: the %s %q has the control character %q at byte %d: logs and tools would show another name", what, text, r, i)
+		}
+	}
+	return nil
+}
