@@ -97,6 +97,9 @@ func yes(err error) bool  { return err == nil }
 func held(err error) bool { return errors.Is(err, pool.ErrHeld) }
 func nobody(error) bool   { return false }
 
+// heldSoon also takes a yes: a lock is there with the majority, and its round may not have reached the other nodes yet.
+func heldSoon(err error) bool { return yes(err) || held(err) }
+
 // requireRefusal checks that err refuses op for want, lists the nodes in the order given to New, and says of
 // the first gone ones that they are away and nothing like it of any other: those are what others says. Any node may be
 // pending once the outcome is certain without it. For ErrNoQuorum that takes so many nodes away that no majority is left.

@@ -21,7 +21,7 @@ func TestAMinorityThatGoesAwayAndComesBackCostsNothing(t *testing.T) {
 			lock, err := us.TryLock(ctx, "job")
 			require.NoError(t, err)
 			_, err = other.TryLock(ctx, "job")
-			c.requireRefusal(t, err, redlock.ErrTaken, "acquire", "job", gone, held)
+			c.requireRefusal(t, err, redlock.ErrTaken, "acquire", "job", gone, heldSoon)
 			require.NoError(t, lock.Extend(ctx, longTTL))
 			require.NoError(t, lock.Err())
 			f.endure(t, gone, "job", us, other)
