@@ -3,6 +3,7 @@ package bench_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,7 +30,7 @@ func BenchmarkB_Cycles(b *testing.B) {
 		b.ReportMetric(float64(all.cycles)/b.Elapsed().Seconds(), "cycles/s")
 		all.report(b)
 	}
-	each(b, ofFive, 5, run)
+	each(b, append(slices.Clone(ofFive), subject.Named("quorumlock-fenced")...), 5, run)
 	each(b, ofOne, 1, run)
 }
 

@@ -9,22 +9,32 @@ import (
 )
 
 // Command is one lock command, ready to be sent to any number of nodes. Make one
-// with [Acquire], [Release], [Extend], [Restore], [Look], [Force], [Heal] or [Publish];
-// it is not changed by sending.
+// with [Acquire], [Release], [Extend], [Restore], their fenced forms, [Raise], [Look], [Force], [Heal] or
+// [Publish]; it is not changed by sending.
 type Command struct {
-	kind   kind
-	script *lua.Script   // what it runs by its hash, once that is known; nil: nothing, or always by its source
-	key    string        // or the channel of publish
-	token  string        // or the value of heal, the message of publish, the client that tracking redirects to
-	ttl    string        // milliseconds; for acquire, extend and restore
-	how    string        // the last argument of the script of extend and restore
-	owed   time.Duration // how long a release is still worth sending after its connection broke
+	kind    kind
+	script  *lua.Script   // what it runs by its hash, once that is known; nil: nothing, or always by its source
+	key     string        // or the channel of publish
+	counter string        // the second key of the script; "": it has none
+	token   string        // or the value of heal, the message of publish, the client that tracking redirects to
+	args    []string      // of the script, or of SET
+	room    [5]string     // for args
+	owed    time.Duration // how long a release is still worth sending after its connection broke
+}
+
+// scripted makes a command that runs a script.
+func scripted(k kind, script *lua.Script, key, token string, args ...string) *Command {
+	c := &Command{kind: k, script: script, key: key, token: token}
+	c.args = append(c.room[:0], args...)
+	return c
 }
 
 type kind uint8
 
 const (
 	acquire kind = iota
+	grant        // an acquire with fencing
+	raise
 	release
 	extend
 	restore
@@ -67,7 +77,7 @@ func newTracking(client int64) *Command {
 // Acquire sets key to token with a TTL, if the key does not exist: SET NX PX. The
 // ttl is sent in whole milliseconds, rounded down.
 func Acquire(key, token string, ttl time.Duration) *Command {
-	return &Command{kind: acquire, key: key, token: token, ttl: millis(ttl)}
+	return scripted(acquire, nil, key, token, token, "NX", "PX", millis(ttl))
 }
 
 // Release deletes key if it holds token.
@@ -76,13 +86,15 @@ func Acquire(key, token string, ttl time.Duration) *Command {
 // sent again on the next one, until owed is over. That is the longest TTL which
 // an acquire or extend before it may have given the key.
 func Release(key, token string, owed time.Duration) *Command {
-	return &Command{kind: release, script: lua.Release(), key: key, token: token, owed: owed}
+	c := scripted(release, lua.Release(), key, token, token)
+	c.owed = owed
+	return c
 }
 
 // Extend gives key the TTL ttl if it holds token and has less left, or no TTL at all. A
 // key that is not there it sets to token, with that TTL; the answer is [Planted] then.
 func Extend(key, token string, ttl time.Duration) *Command {
-	return &Command{kind: extend, script: lua.Extend(), key: key, token: token, ttl: millis(ttl), how: "plant"}
+	return scripted(extend, lua.Extend(), key, token, token, millis(ttl), "plant")
 }
 
 // Restore gives key the TTL ttl if it holds token, even if it has more left. The
@@ -92,7 +104,7 @@ func Extend(key, token string, ttl time.Duration) *Command {
 // happen any more, however long it takes: No with [ErrBroken] where its connection broke
 // and was ended on the server, Maybe only where nobody will ever know.
 func Restore(key, token string, ttl time.Duration) *Command {
-	return &Command{kind: restore, script: lua.Extend(), key: key, token: token, ttl: millis(ttl + time.Millisecond - 1), how: "exact"}
+	return scripted(restore, lua.Extend(), key, token, token, millisUp(ttl), "exact")
 }
 
 // Look tells what key holds and how long still, in the [Reply]. A node that hears (see
@@ -101,11 +113,11 @@ func Restore(key, token string, ttl time.Duration) *Command {
 func Look(key string) *Command { return &Command{kind: look, key: key} }
 
 // Force deletes key, whatever string it holds. Data of another type it leaves alone.
-func Force(key string) *Command { return &Command{kind: force, script: lua.Force(), key: key} }
+func Force(key string) *Command { return scripted(force, lua.Force(), key, "") }
 
 // Heal deletes key if it holds value and has no TTL at all: nothing else would ever end it.
 func Heal(key, value string) *Command {
-	return &Command{kind: heal, script: lua.Heal(), key: key, token: value}
+	return scripted(heal, lua.Heal(), key, value, value)
 }
 
 // Publish sends message to whoever listens on channel, which may be nobody.
@@ -118,7 +130,7 @@ func Publish(channel, message string) *Command {
 func (c *Command) words(words []string, source bool) []string {
 	switch c.kind {
 	case acquire:
-		return append(words, "SET", c.key, c.token, "NX", "PX", c.ttl)
+		return append(append(words, "SET", c.key), c.args...)
 	case look:
 		// Never by its hash: what is sent again for its source has nothing before it that makes it watched.
 		return append(words, "EVAL", lua.Look().Source, "1", c.key)
@@ -140,25 +152,27 @@ func (c *Command) words(words []string, source bool) []string {
 	} else {
 		words = append(words, "EVALSHA", c.script.Hash)
 	}
-	words = append(words, "1", c.key)
-	switch c.kind {
-	case release, heal:
-		return append(words, c.token)
-	case extend, restore:
-		return append(words, c.token, c.ttl, c.how)
+	if c.counter != "" {
+		words = append(words, "2", c.key, c.counter)
+	} else {
+		words = append(words, "1", c.key)
 	}
-	return words
+	return append(words, c.args...)
 }
 
-// again returns what is sent where the server did not know the script: the command comes behind others then that it
-// was sent before. An extension must not make a key that one of them may have released.
-func (c *Command) again() *Command {
-	if c.kind != extend {
-		return c
+// follows says of a command that was sent behind an earlier one that the earlier must not be carried out behind it. That
+// would be another order only where the server asks for a script that it should know: what makes a key or gives it a longer
+// TTL is not sent again then, if something follows that ends or shortens it.
+func (c *Command) follows(earlier *Command) bool {
+	switch earlier.kind {
+	case grant, extend:
+		return c.kind.whenLost() != pipeline.Plain && c.key == earlier.key && c.token == earlier.token
+	default:
+		return false
 	}
-	longer := *c
-	longer.how = "longer"
-	return &longer
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// millisUp rounds up.
+func millisUp(d time.Duration) string { return millis(d + time.Millisecond - 1) }

@@ -130,9 +130,6 @@ func (n *Node) take(l *link) bool {
 			n.armLocked(time.Now().Add(n.opts.timeout))
 		}
 		cmd := o.Item.cmd
-		if o.Again {
-			cmd = cmd.again()
-		}
 		l.batch = append(l.batch, sending{cmd, o.Again || l.teaches(cmd)})
 	}
 	return true

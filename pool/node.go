@@ -145,11 +145,11 @@ func (n *Node) answered(l *link, value any, err error) bool {
 	cached := l.cached
 	l.cached = cmd.kind == caching && err == nil && value == "OK"
 	if cmd.script != nil && !o.Again && err != nil && unknownScript(err) {
-		if n.commands.Repeat(o) {
+		if n.commands.Repeat(o, func(later order) bool { return later.cmd.follows(cmd) }) {
 			n.rouse()
+			n.mu.Unlock()
+			return true
 		}
-		n.mu.Unlock()
-		return true
 	}
 	more := !n.commands.Closed() || !n.commands.Idle()
 	n.mu.Unlock()

@@ -58,6 +58,8 @@ type Reply struct {
 	// Yes. TTL is in whole milliseconds: 0 in the last one, [NoTTL] for ever.
 	Value string
 	TTL   time.Duration
+	// Number is what an [AcquireFenced] that was answered with Yes was granted: from 1 to below 2^53.
+	Number uint64
 }
 
 // Receiver is told how the commands end that it was named for. Each command ends
@@ -84,7 +86,14 @@ func classify(k kind, value any, err error) Reply {
 		case nil:
 			return Reply{Answer: No, Err: ErrHeld}
 		}
-	case release, extend, restore, force, heal:
+	case grant:
+		switch number, ok := value.(int64); {
+		case value == nil:
+			return Reply{Answer: No, Err: ErrHeld}
+		case ok && number > 0 && number < maxNumber:
+			return Reply{Answer: Yes, Number: uint64(number)}
+		}
+	case raise, release, extend, restore, force, heal:
 		switch {
 		case value == int64(1):
 			return Reply{Answer: Yes}

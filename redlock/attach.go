@@ -12,7 +12,7 @@ import (
 // extend it, release it, or keep it with [AutoExtend]. Of the options only [TTL], AutoExtend and [MaxHold]
 // apply; TTL is what AutoExtend asks for.
 //
-// It asks the nodes and changes nothing. The Lock has the validity that a majority of them has left; Unlock releases
+// It asks the nodes and changes nothing. A fencing token is recovered where a majority holds it. The Lock has the validity that a majority of them has left; Unlock releases
 // it for everybody who knows the token. But only one of them may extend it: whoever held it before must be
 // gone, or have called [Lock.Detach]. An extension of his that fails is taken back on the nodes, and with it what
 // the new Lock was granted: a third could hold the lock then.
@@ -39,14 +39,15 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	outcome := quorum.Undecided
 	p := l.poll(pool.Look(req.key), func(node int, reply *pool.Reply) (enough bool) {
 		vote := votes[reply.Answer]
-		if vote == quorum.Yes && reply.Value != token {
+		held, fence := l.split(reply.Value)
+		if vote == quorum.Yes && held != token {
 			vote, reply.Answer, reply.Err = quorum.No, pool.No, pool.ErrHeld
 		}
 		ttl := reply.TTL
 		if ttl == NoTTL {
 			ttl = l.maxTTL
 		}
-		if o := machine.Saw(l.clock, node, vote, ttl, reply.Server).Outcome; o != quorum.Undecided {
+		if o := machine.Saw(l.clock, node, vote, fence, ttl, reply.Server).Outcome; o != quorum.Undecided {
 			outcome = o
 		}
 		return outcome != quorum.Undecided
@@ -56,7 +57,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	defer p.mu.Unlock()
 	switch outcome {
 	case quorum.Done:
-		return l.newHold(req, token, nil, machine.Lease(l.maxTTL)), nil
+		return l.newHold(req, token, machine.Fence(), nil, machine.Lease(l.maxTTL)), nil
 	case quorum.Undecided:
 		outcome = quorum.NoQuorum
 	}

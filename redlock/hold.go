@@ -7,7 +7,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/pool"
 )
 
 // hold is a lock that is held, behind one or more handles.
@@ -15,6 +14,7 @@ type hold struct {
 	locker  *Locker
 	req     request
 	token   string
+	fence   uint64 // 0: without fencing
 	acquire *round // that won it; nil if it was attached to
 	first   Lock   // the handle that came with it
 
@@ -34,8 +34,8 @@ type hold struct {
 }
 
 // newHold takes up a lease.
-func (l *Locker) newHold(req request, token string, acquire *round, lease *quorum.Lease) *Lock {
-	h := &hold{locker: l, req: req, token: token, acquire: acquire, lease: lease}
+func (l *Locker) newHold(req request, token string, fence uint64, acquire *round, lease *quorum.Lease) *Lock {
+	h := &hold{locker: l, req: req, token: token, fence: fence, acquire: acquire, lease: lease}
 	h.first.hold = h
 	if req.autoExtend {
 		l.watchdog.keep(h, req)
@@ -121,7 +121,7 @@ func (h *hold) sweep() {
 		return
 	}
 	h.sending.Lock()
-	release, since, reached := pool.Release(h.req.key, h.token, owed), time.Now(), h.reached()
+	release, since, reached := h.releasing(owed), time.Now(), h.reached()
 	for i, node := range h.locker.nodes {
 		if reached(i) {
 			node.Send(since, release, nil, i)
@@ -141,7 +141,8 @@ func (h *hold) extend(grant quorum.Grant, ended func(*round)) *round {
 	}
 	machine := quorum.NewExtend(h.lease, grant)
 	h.mu.Unlock()
-	r := newRound(h.locker, opExtend, h.req, h.token, grant, machine, pool.Extend(h.req.key, h.token, grant.TTL))
+	command := h.extending(grant.TTL)
+	r := newRound(h.locker, opExtend, h.req, h.token, grant, machine, command)
 	r.mu, r.extend, r.hold, r.ended = &h.mu, machine, h, ended
 	h.sending.Lock()
 	r.ask()
@@ -159,7 +160,7 @@ func (h *hold) release() *round {
 	owed := h.lease.Longest()
 	h.mu.Unlock()
 	r := newRound(l, opUnlock, h.req, h.token, quorum.Grant{Start: h.now()},
-		quorum.NewRelease(len(l.nodes), h.reached()), pool.Release(h.req.key, h.token, owed))
+		quorum.NewRelease(len(l.nodes), h.reached()), h.releasing(owed))
 	r.ask()
 	return r
 }

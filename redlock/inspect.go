@@ -20,6 +20,8 @@ type State struct {
 	// in the way of an acquire.
 	Token    string
 	Metadata string // of the holder, see [Metadata]
+	// Fence is the fencing token that a majority holds with Token; 0 where there is none.
+	Fence uint64
 	// TTL is how much longer a majority holds the token, from when Inspect was called: NoTTL for ever, 0
 	// where nobody holds the lock.
 	TTL time.Duration
@@ -32,6 +34,7 @@ type NodeState struct {
 	Addr     string
 	Token    string // what it holds, "" for nothing
 	Metadata string // of the holder, see [Metadata]
+	Fence    uint64 // of the holder, 0 for none: see [Lock.Fence]; on a minority of nodes it may be another
 	TTL      time.Duration
 	Err      error // why there was no answer; an error of package pool or ErrPending
 }
@@ -60,7 +63,8 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 		n := NodeState{Addr: l.nodes[i].Addr(), Err: reply.Err}
 		switch reply.Answer {
 		case pool.Yes:
-			n.Token, n.Metadata, n.TTL = reply.Value, metadataOf(reply.Value), reply.TTL
+			n.Token, n.Fence = l.split(reply.Value)
+			n.Metadata, n.TTL = metadataOf(n.Token), reply.TTL
 		case pool.No:
 			n.Err = nil
 		}
@@ -80,14 +84,20 @@ func (s *State) count() {
 			continue
 		}
 		var ttls []time.Duration
+		same := 0
 		for _, o := range s.Nodes {
 			if o.Token == n.Token {
 				ttls = append(ttls, o.TTL)
 			}
+			if o.Token == n.Token && o.Fence == n.Fence {
+				same++
+			}
 		}
-		if len(ttls) >= s.Need {
+		if same >= s.Need {
+			s.Fence = n.Fence
+		}
+		if len(ttls) >= s.Need && s.Token == "" {
 			s.Token, s.Metadata, s.TTL = n.Token, n.Metadata, majorityTTL(ttls, s.Need)
-			return
 		}
 	}
 }

@@ -27,6 +27,11 @@ func (k *Lock) Name() string { return k.hold.req.name }
 // the same.
 func (k *Lock) Token() string { return k.hold.token }
 
+// Fence returns the lock's fencing token: higher than that of every holder before, and lower than that of every
+// holder after. It is from 1 to below 2^53; 0 without [WithFencing]. What the lock protects is to refuse who comes
+// with a lower one than it has seen.
+func (k *Lock) Fence() uint64 { return k.hold.fence }
+
 // ValidUntil returns the deadline after which the lock must not be relied on. It is
 // earlier than the expiry on a majority of nodes by at least the allowance for drift.
 // It is a time of the Locker's clock, which does not follow when the wall clock is set:

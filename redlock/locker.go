@@ -155,15 +155,21 @@ func (l *Locker) forget(h *hold) {
 	}
 }
 
-// newAcquire makes a round, with a token of its own.
-func (l *Locker) newAcquire(req request) (*round, error) {
+// newAcquire makes a round, with a token of its own. With fencing, what it is granted is above floor.
+func (l *Locker) newAcquire(req request, floor uint64) (*round, error) {
 	token, err := l.newToken(req.metadata)
 	if err != nil {
 		return nil, err
 	}
 	grant := quorum.Grant{Start: l.clock.Now(), TTL: req.ttl, Drift: l.drift}
-	machine := quorum.NewAcquire(len(l.nodes), grant)
-	r := newRound(l, opAcquire, req, token, grant, machine, pool.Acquire(req.key, token, req.ttl))
+	machine, command := quorum.NewAcquire(len(l.nodes), grant), (*pool.Command)(nil)
+	if l.fencing {
+		machine = quorum.NewFencedAcquire(len(l.nodes), grant)
+		command = pool.AcquireFenced(req.key, token, req.ttl, l.counter(floor))
+	} else {
+		command = pool.Acquire(req.key, token, req.ttl)
+	}
+	r := newRound(l, opAcquire, req, token, grant, machine, command)
 	r.acquire, r.owed = machine, req.ttl
 	return r, nil
 }
@@ -173,7 +179,7 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 	if l.closing.Err() != nil {
 		return nil, ErrClosed
 	}
-	r, err := l.newAcquire(req)
+	r, err := l.newAcquire(req, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +202,7 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 
 // newLock is what a round that was won leaves in the holder's hands.
 func newLock(r *round) *Lock {
-	return r.locker.newHold(r.req, r.token, r, r.acquire.Lease())
+	return r.locker.newHold(r.req, r.token, r.acquire.Fence(), r, r.acquire.Lease())
 }
 
 // interrupted joins the end of a context with what the nodes had said until then.

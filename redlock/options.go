@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool"
 )
 
 const (
@@ -18,6 +19,8 @@ const (
 	defaultMinBackoff = 2 * time.Millisecond
 	defaultMaxBackoff = 200 * time.Millisecond
 	minTTL            = time.Millisecond
+	defaultKeepFence  = pool.DefaultKeep
+	minKeepFence      = time.Minute
 )
 
 // Option changes how a Locker works. An option that does not fit is reported by [New].
@@ -31,10 +34,13 @@ type config struct {
 	minBackoff time.Duration
 	maxBackoff time.Duration
 	healAfter  time.Duration
+	fencing    bool
+	keepFence  time.Duration
 	logger     *slog.Logger
 	observer   Observer
 	clock      clock.Clock
 	token      func() (string, error) // nil: see token.go
+	wall       func() time.Time       // for what is proposed to counters
 }
 
 type option func(*config) error
@@ -48,7 +54,9 @@ func newConfig(opts []Option) (config, error) {
 		drift:      quorum.Drift{Factor: defaultFactor, Floor: defaultFloor},
 		minBackoff: defaultMinBackoff,
 		maxBackoff: defaultMaxBackoff,
+		keepFence:  defaultKeepFence,
 		logger:     slog.New(slog.DiscardHandler),
+		wall:       time.Now,
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -139,6 +147,32 @@ func WithHeal(after time.Duration) Option {
 			return fmt.Errorf("redlock: WithHeal(%s): must be 0 or at least %s", after, minTTL)
 		}
 		c.healAfter = after
+		return nil
+	})
+}
+
+// WithFencing gives each lock a fencing token, [Lock.Fence]: what is protected can refuse a holder that was paused
+// and comes late, see package redlock/fence. Off by default. All who take a lock should have it on: between two holders with
+// fencing others do not count.
+//
+// It costs no round trip while the nodes' counters are in step, as they are but for the first round after a node was away,
+// and one more where they are not. A call may take up to twice the node timeout then.
+func WithFencing() Option {
+	return option(func(c *config) error {
+		c.fencing = true
+		return nil
+	})
+}
+
+// WithFenceTTL sets for how long the nodes keep the counter of a name that fencing tokens come from, after the end of a lock:
+// 24 h by default, at least a minute. It is a small key per name and node. After a counter has gone the tokens go on from
+// the clocks of the nodes, so it should be far above what these could be off by.
+func WithFenceTTL(d time.Duration) Option {
+	return option(func(c *config) error {
+		if d < minKeepFence {
+			return fmt.Errorf("redlock: WithFenceTTL(%s): must be at least %s", d, minKeepFence)
+		}
+		c.keepFence = d
 		return nil
 	})
 }

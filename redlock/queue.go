@@ -23,6 +23,7 @@ type queue struct {
 	machine *quorum.Queue[*waiter]
 	holder  *hold        // the one who waited here and got it last
 	last    *QuorumError // why the last round was lost
+	floor   uint64       // the highest number that a lost round was granted, since the last that was won
 	timer   clock.Timer
 	alarm   time.Time // when timer fires; zero if it does not
 	gone    bool      // it is no longer among the Locker's
@@ -73,7 +74,7 @@ func (q *queue) take(ctx context.Context, w *waiter, t turn) (*Lock, error) {
 	if outcome == quorum.Done {
 		lock := newLock(t.round)
 		q.do(func(now time.Time) quorum.Moves {
-			q.holder, q.last = lock.hold, nil
+			q.holder, q.last, q.floor = lock.hold, nil, 0
 			return q.machine.Won(now, t.round.grant)
 		})
 		return lock, nil
@@ -82,7 +83,7 @@ func (q *queue) take(ctx context.Context, w *waiter, t turn) (*Lock, error) {
 		return q.leave(ctx, w, t.round.refusal)
 	}
 	q.do(func(now time.Time) quorum.Moves {
-		q.last = t.round.refusal
+		q.last, q.floor = t.round.refusal, max(q.floor, t.round.granted())
 		return q.machine.Lost(now)
 	})
 	return nil, nil
@@ -169,7 +170,7 @@ func (q *queue) beginLocked() {
 	if !ok {
 		return
 	}
-	r, err := q.locker.newAcquire(w.req)
+	r, err := q.locker.newAcquire(w.req, q.floor)
 	if err == nil {
 		r.ask()
 	}
@@ -234,6 +235,9 @@ func (a *looks) Reply(node int, _ *pool.Command, reply pool.Reply) {
 	case pool.Yes:
 		s.Held, s.Token, s.Owner = true, reply.Value, ownerOf(reply.Value)
 		s.TTL, s.NoTTL = reply.TTL, reply.TTL == pool.NoTTL
+		if !s.NoTTL { // else it is the whole value that a key is healed by
+			s.Token, _ = a.locker.split(reply.Value)
+		}
 	case pool.No:
 	default:
 		var refusal *pool.ServerError

@@ -40,6 +40,7 @@ type round struct {
 	machine machine
 	acquire *quorum.Acquire // the machine, if that is what it is
 	extend  *quorum.Extend  // likewise
+	raises  []*pool.Command // what was sent to raise counters, by node; nil: nothing
 	errs    []error         // errs[i] is why node i did not say yes; nil while there is no reason
 	outcome quorum.Outcome
 	refusal *QuorumError   // unless the outcome is Done
@@ -130,9 +131,14 @@ func (r *round) Reply(node int, cmd *pool.Command, reply pool.Reply) {
 	r.mu.Lock()
 	var effects quorum.Effects
 	switch {
+	case cmd == r.command && reply.Number > 0:
+		effects = r.acquire.Granted(r.locker.clock, node, reply.Number, reply.Server)
 	case cmd == r.command:
 		r.noteErrLocked(node, reply.Err)
 		effects = r.machine.Vote(r.locker.clock, node, vote, reply.Server)
+	case r.raises != nil && cmd == r.raises[node]:
+		r.noteErrLocked(node, reply.Err)
+		effects = r.acquire.Raised(r.locker.clock, node, vote)
 	case r.extend != nil: // the old TTL that follows a failed extend
 		r.extend.Restored(node, vote)
 	default: // the release that follows a lost acquire
@@ -176,6 +182,12 @@ func (r *round) noteLocked(effects quorum.Effects) {
 	if len(effects.Release) > 0 {
 		r.sending.Add(1)
 	}
+	if len(effects.Raise) > 0 && r.raises == nil {
+		r.raises = make([]*pool.Command, len(r.locker.nodes))
+	}
+	for _, i := range effects.Raise {
+		r.raises[i] = pool.Raise(r.req.key, r.token, r.acquire.Number(i), r.acquire.Fence())
+	}
 	if effects.Outcome == quorum.Undecided {
 		return
 	}
@@ -194,11 +206,14 @@ func (r *round) took() time.Duration { return r.locker.clock.Now().Sub(r.grant.S
 // carry does what the machine asks for. The context of the caller has no part in it.
 func (r *round) carry(effects quorum.Effects) {
 	if len(effects.Release) > 0 {
-		r.send(pool.Release(r.req.key, r.token, r.owed), effects.Release)
+		r.send(r.rollback(), effects.Release)
 		r.sending.Done()
 	}
 	if len(effects.Restore) > 0 {
-		r.send(pool.Restore(r.req.key, r.token, effects.TTL), effects.Restore)
+		r.send(r.hold.restoring(effects.TTL), effects.Restore)
+	}
+	for _, i := range effects.Raise {
+		r.locker.nodes[i].Send(time.Now(), r.raises[i], r, i)
 	}
 	if effects.Settling {
 		r.settle()

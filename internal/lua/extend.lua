@@ -1,6 +1,6 @@
 -- Gives KEYS[1] the TTL ARGV[2] (milliseconds) if it holds the token ARGV[1].
--- ARGV[3] = 'longer' leaves a TTL that is longer already as it is; 'plant' likewise, and sets a key that is not there
--- to the token; 'exact' shortens a TTL too.
+-- ARGV[3] = 'plant' leaves a TTL that is longer already as it is, and sets a key that is not there to the token; 'exact'
+-- shortens a TTL too.
 -- 1: done; 2: set anew; 0: no such key; -1: the key holds something else; an error reply where it is not a string.
 local held = redis.pcall('GET', KEYS[1])
 if held == ARGV[1] then

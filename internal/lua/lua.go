@@ -22,14 +22,28 @@ var (
 	forceSource string
 	//go:embed heal.lua
 	healSource string
+
+	//go:embed fenced_acquire.lua
+	fencedAcquireSource string
+	//go:embed raise.lua
+	raiseSource string
+	//go:embed fenced_release.lua
+	fencedReleaseSource string
+	//go:embed fenced_extend.lua
+	fencedExtendSource string
 )
 
 var (
 	release = &Script{Source: releaseSource, Hash: "f7c8fa93d68f9c2394ac67395823e88164ae6439"}
-	extend  = &Script{Source: extendSource, Hash: "1e4b6fe9c309f0ef9546ed69642ef6b4906210cd"}
+	extend  = &Script{Source: extendSource, Hash: "175be281ca5fb8ba55f3808a3ee09547028b793c"}
 	look    = &Script{Source: lookSource, Hash: "405fc8d5adf93fac682adf57d912137e6c0f6d62"}
 	force   = &Script{Source: forceSource, Hash: "fd88a9950189db57c985a2e789e723b560829ff1"}
 	heal    = &Script{Source: healSource, Hash: "827dc7a1f06c0f1a266cee059f7a3ff04c079f9a"}
+
+	fencedAcquire = &Script{Source: fencedAcquireSource, Hash: "e9f0c055b84edccb60cf7e28616a21ef21ff2140"}
+	raise         = &Script{Source: raiseSource, Hash: "94e6ed2cb7047d76b2376d5ba02649c530f93bd0"}
+	fencedRelease = &Script{Source: fencedReleaseSource, Hash: "95091fbb28299025c2d419656da65442738d0f2e"}
+	fencedExtend  = &Script{Source: fencedExtendSource, Hash: "9654664fffd25c09d39161cc30220cc4018aa854"}
 )
 
 // Release deletes a key that holds a given token.
@@ -47,3 +61,16 @@ func Force() *Script { return force }
 
 // Heal deletes a key that holds a given value and has no TTL.
 func Heal() *Script { return heal }
+
+// FencedAcquire sets a key that is not there to a token and the next number of the name's
+// counter.
+func FencedAcquire() *Script { return fencedAcquire }
+
+// Raise puts a higher number in the place of the one that FencedAcquire gave.
+func Raise() *Script { return raise }
+
+// FencedRelease is Release for a key with a number.
+func FencedRelease() *Script { return fencedRelease }
+
+// FencedExtend is Extend for a key with a number.
+func FencedExtend() *Script { return fencedExtend }

@@ -182,10 +182,17 @@ func (p *Pipeline[T]) Answered() (op Op[T], told, ok bool) {
 }
 
 // Repeat sends an answered command once more, as the server asked for it in another
-// form. It returns false where nobody waits for it.
-func (p *Pipeline[T]) Repeat(op Op[T]) bool {
+// form. It returns false where nobody waits for it, or where it must not follow one of those that were sent after it.
+func (p *Pipeline[T]) Repeat(op Op[T], overtaken func(later T) bool) bool {
 	if op.told && op.Kind != CleanUp {
 		return false
+	}
+	for _, later := range [][]Op[T]{p.sent.all(), p.queue.all()} {
+		for i := range later {
+			if overtaken(later[i].Item) {
+				return false
+			}
+		}
 	}
 	op.Again = true
 	p.queue.push(op)

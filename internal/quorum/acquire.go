@@ -8,9 +8,12 @@ package quorum
 // node that the acquire may have reached, those that said no or nothing yet
 // included. The caller is told of the loss when its reason is certain and the nodes that
 // answered have confirmed the release; [Acquire.Stop] ends that wait.
+//
+// With fencing a yes comes with a number, and only those count that agree on the token, see fence.
 type Acquire struct {
 	tally
 	grant Grant
+	fence *fence // nil: without fencing
 	state state
 	asked bool // the acquire has gone out to every node
 	late  bool // a majority came, but after the deadline
@@ -31,6 +34,11 @@ func NewAcquire(n int, grant Grant) *Acquire {
 	return &Acquire{tally: newTally(n), grant: grant}
 }
 
+// NewFencedAcquire begins a round likewise, in which a yes is told with Granted.
+func NewFencedAcquire(n int, grant Grant) *Acquire {
+	return &Acquire{tally: newTally(n), grant: grant, fence: newFence(n)}
+}
+
 // Asked tells that the acquire has gone out to every node. Until then the round can be
 // won but not lost, so that no release overtakes its acquire.
 func (a *Acquire) Asked(clock Clock) Effects {
@@ -47,8 +55,65 @@ func (a *Acquire) Vote(clock Clock, node int, vote Vote, server string) Effects 
 	return a.judge(clock)
 }
 
+// Granted takes the yes of a node with the number that its counter gave for it.
+func (a *Acquire) Granted(clock Clock, node int, number uint64, server string) Effects {
+	if !a.count(node, Yes, server) {
+		return Effects{}
+	}
+	if a.Said(node) == Yes {
+		a.fence.granted(node, number, a.need())
+	}
+	return a.judge(clock)
+}
+
+// Raised takes the answer of a node that the token was put to.
+func (a *Acquire) Raised(clock Clock, node int, vote Vote) Effects {
+	a.fence.raised(node, vote)
+	return a.judge(clock)
+}
+
+// Fence returns the fencing token of a round that is won; 0 without fencing.
+func (a *Acquire) Fence() uint64 {
+	if a.fence == nil {
+		return 0
+	}
+	return a.fence.token
+}
+
 func (a *Acquire) judge(clock Clock) Effects {
-	majority := a.yes >= a.need()
+	effects := a.decide(clock)
+	if a.fence != nil && (a.state == open || a.state == won) {
+		effects.Raise = a.fence.due()
+	}
+	return effects
+}
+
+// Number returns what node i has granted; 0: nothing, or without fencing.
+func (a *Acquire) Number(i int) uint64 {
+	if a.fence == nil {
+		return 0
+	}
+	return a.fence.numbers[i]
+}
+
+// agreed counts the nodes whose yes counts for the lock.
+func (a *Acquire) agreed() int {
+	if a.fence == nil {
+		return a.yes
+	}
+	return a.fence.agreed()
+}
+
+// vain says that no majority can come any more.
+func (a *Acquire) vain() bool {
+	if a.fence == nil || a.fence.token == 0 {
+		return a.hopeless()
+	}
+	return a.fence.agreed()+a.fence.raising()+a.pending() < a.need()
+}
+
+func (a *Acquire) decide(clock Clock) Effects {
+	majority := a.agreed() >= a.need()
 	switch {
 	case a.state == lost:
 		return a.tell(Effects{})
@@ -62,7 +127,7 @@ func (a *Acquire) judge(clock Clock) Effects {
 	case majority:
 		a.late = true
 		return a.lose()
-	case a.hopeless():
+	case a.vain():
 		return a.lose()
 	}
 	return Effects{}

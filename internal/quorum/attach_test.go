@@ -55,7 +55,7 @@ func TestAttachTakesUpWhatAMajorityHolds(t *testing.T) {
 			require.Empty(t, describe(a.Asked(instant(start))))
 			told := false
 			for i, l := range tt.looks {
-				got := describe(a.Saw(instant(storyTime), l.node, l.vote, l.ttl, l.server))
+				got := describe(a.Saw(instant(storyTime), l.node, l.vote, 0, l.ttl, l.server))
 				require.Equal(t, tt.outcomes[i], got, "look %d", i+1)
 				told = told || got != ""
 			}
@@ -77,12 +77,12 @@ func TestAttachTakesUpWhatAMajorityHolds(t *testing.T) {
 func TestAttachThatIsGivenUpHasNoQuorum(t *testing.T) {
 	a := quorum.NewAttach(1, start, granted.Drift)
 	require.Equal(t, "no quorum", describe(a.Stop(instant(storyTime))))
-	require.Empty(t, describe(a.Saw(instant(storyTime), 0, quorum.Yes, time.Minute, "")))
+	require.Empty(t, describe(a.Saw(instant(storyTime), 0, quorum.Yes, 0, time.Minute, "")))
 	require.Empty(t, describe(a.Stop(instant(storyTime))))
 }
 
 func TestAnAttachedLeaseKnowsTheLongestTTLEvenWhereMoreIsLeft(t *testing.T) {
 	a := quorum.NewAttach(1, start, granted.Drift)
-	require.Equal(t, "done", describe(a.Saw(instant(storyTime), 0, quorum.Yes, time.Hour, "")))
+	require.Equal(t, "done", describe(a.Saw(instant(storyTime), 0, quorum.Yes, 0, time.Hour, "")))
 	require.Equal(t, time.Hour, a.Lease(time.Minute).Longest())
 }

@@ -64,6 +64,9 @@ type Effects struct {
 	// Restore lists the nodes to send TTL to, likewise. How that ends is for Extend.Restored.
 	Restore []int
 	TTL     time.Duration
+	// Raise lists the nodes to put the round's fencing token to, in the place of the number that they granted. How
+	// that ends is for Acquire.Raised.
+	Raise []int
 	// Settling says that the round is lost and waits for its clean-up to be
 	// confirmed: the shell calls Stop when the node timeout is over.
 	Settling bool

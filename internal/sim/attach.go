@@ -44,7 +44,7 @@ func (a *attachment) reply(node int, _ verb, vote quorum.Vote, r reply) {
 	if vote == quorum.Yes && r.token != a.of.token {
 		vote = quorum.No
 	}
-	outcome := a.machine.Saw(&c.clock, node, vote, time.Duration(r.ttl)*time.Millisecond, "").Outcome
+	outcome := a.machine.Saw(&c.clock, node, vote, 0, time.Duration(r.ttl)*time.Millisecond, "").Outcome
 	if a.over || outcome == quorum.Undecided {
 		return
 	}

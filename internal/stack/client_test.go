@@ -120,7 +120,10 @@ func (c *client) Vote(v redlock.Vote) {
 	if v.Answer != pool.Unsent && c.ended[v.Node].Load() {
 		c.run.violate("%v: node %d answered %v to %s after its Close had returned", c, v.Node, v.Answer, v.Op)
 	}
-	if good := v.Answer == pool.Yes || v.Answer == pool.No || v.Answer == pool.Planted; !good && c.run.plan.calm() && !isOneOf(v.Err, pool.ErrClosed, context.Canceled, context.DeadlineExceeded) {
+	refusal := (*pool.ServerError)(nil)
+	// An extension is not sent again for its script behind what ends it.
+	overtaken := v.Op == "extend" && errors.As(v.Err, &refusal) && refusal.Code == "NOSCRIPT"
+	if good := v.Answer == pool.Yes || v.Answer == pool.No || v.Answer == pool.Planted || overtaken; !good && c.run.plan.calm() && !isOneOf(v.Err, pool.ErrClosed, context.Canceled, context.DeadlineExceeded) {
 		c.run.violate("%v: node %d answered %v to %s, with nothing in its way: %v", c, v.Node, v.Answer, v.Op, v.Err)
 	}
 	if v.Err != nil && !known(v.Err) {

@@ -126,7 +126,7 @@ func (s *server) eval(p *peer, args []string) string {
 func (s *server) extend(key string, e entry, millis, how string) string {
 	ends := time.Now().Add(s.millis(millis))
 	switch how {
-	case "plant", "longer": // each has a TTL of its own, see client.ttlOf
+	case "plant": // each has a TTL of its own, see client.ttlOf
 		id := e.token + " " + millis
 		if s.longer[id] {
 			s.run.violate("server %d carried the extension of %s by %s ms out twice", s.number, e.token, millis)

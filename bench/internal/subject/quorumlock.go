@@ -13,7 +13,11 @@ type quorumlockClient struct {
 	locker *redlock.Locker
 }
 
-func openQuorumlock(s Setup) (Client, error) {
+func openQuorumlock(s Setup) (Client, error) { return openLocker(s) }
+
+func openFenced(s Setup) (Client, error) { return openLocker(s, redlock.WithFencing()) }
+
+func openLocker(s Setup, opts ...redlock.Option) (Client, error) {
 	urls := make([]string, len(s.Addrs))
 	for i, addr := range s.Addrs {
 		urls[i] = "redis://" + addr
@@ -23,7 +27,7 @@ func openQuorumlock(s Setup) (Client, error) {
 		return nil, err
 	}
 	c := &quorumlockClient{nodes: nodes}
-	c.locker, err = redlock.New(nodes, redlock.WithTTL(TTL))
+	c.locker, err = redlock.New(nodes, append(opts, redlock.WithTTL(TTL))...)
 	if err != nil {
 		return nil, errors.Join(err, c.closeNodes())
 	}

@@ -53,6 +53,7 @@ func All() []Subject {
 	return []Subject{
 		{Name: "floor", Open: openFloor},
 		{Name: "quorumlock", Open: openQuorumlock},
+		{Name: "quorumlock-fenced", Open: openFenced},
 		{Name: "redsync", Open: openRedsync},
 		{Name: "redsync-failfast", Open: openRedsyncFailFast},
 		{Name: "redsync-goredis", Open: openRedsyncGoredis},
