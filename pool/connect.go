@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -57,6 +58,7 @@ func (l *link) begin(ctx context.Context, last *link, socket dialed) error {
 // to read from it (a SET of ours, say) must not take effect after what comes over
 // this link.
 func (l *link) greet(ctx context.Context, last *link) error {
+	sent := time.Now()
 	info, err := redis.Bytes(optional(redis.DoContext(l.conn, ctx, "INFO", "server")))
 	if err != nil && !errors.Is(err, redis.ErrNil) {
 		return err
@@ -64,6 +66,7 @@ func (l *link) greet(ctx context.Context, last *link) error {
 	if match := runID.FindSubmatch(info); match != nil {
 		l.server = string(match[1])
 	}
+	l.born = bornAt(info, sent)
 	l.client, err = redis.Int64(optional(redis.DoContext(l.conn, ctx, "CLIENT", "ID")))
 	if err != nil && !errors.Is(err, redis.ErrNil) {
 		return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -26,11 +27,28 @@ var (
 	ErrBusy = pipeline.ErrBusy
 	// ErrBroken: the connection broke before the answer came.
 	ErrBroken = pipeline.ErrBroken
+	// ErrQuarantined: the server may have forgotten locks, so it was not asked for one, see [WithRestartGuard].
+	ErrQuarantined = errors.New("not asked: the server may have forgotten locks")
 	// ErrClosed: the node has been closed.
 	ErrClosed = pipeline.ErrClosed
 	// ErrProtocol: what came back is not an answer that Redis gives to the command.
 	ErrProtocol = errors.New("not an answer of Redis")
 )
+
+// QuarantineError says for how long a server is not asked for locks. It is an ErrQuarantined.
+type QuarantineError struct {
+	Left time.Duration // from when it was not asked; 0: for ever, as the server does not tell its uptime
+}
+
+func (e *QuarantineError) Error() string {
+	if e.Left == 0 {
+		return ErrQuarantined.Error() + ": it does not tell how long it has been up (INFO)"
+	}
+	return fmt.Sprintf("%v: asked again in %v", ErrQuarantined, e.Left.Round(time.Millisecond))
+}
+
+// Unwrap returns ErrQuarantined.
+func (e *QuarantineError) Unwrap() error { return ErrQuarantined }
 
 // ConnectError says why there is no connection to a node.
 type ConnectError struct {

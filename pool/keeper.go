@@ -86,7 +86,9 @@ func (n *Node) serve(l *link) (unfinished *link) {
 	n.mu.Lock()
 	notices := n.commands.Settled(l.fenced)
 	n.commands.Connected()
-	n.link, n.pingAt = l, time.Now().Add(pingEvery)
+	now := time.Now()
+	n.link, n.pingAt = l, now.Add(pingEvery)
+	n.guard(l, now)
 	n.armLocked(n.pingAt)
 	n.ear.rouse()
 	n.mu.Unlock()
@@ -107,18 +109,20 @@ func (n *Node) serve(l *link) (unfinished *link) {
 func (n *Node) write(l *link) {
 	for more := true; more && !l.over(); {
 		runtime.Gosched()
-		more = n.take(l)
+		n.mu.Lock()
+		refused := n.refuseLocked(l)
+		more = n.takeLocked(l)
+		n.mu.Unlock()
+		tell(refused)
 		if len(l.batch) > 0 && l.wire.write(l.batch) != nil {
 			<-l.broken // the reader ends with it
 		}
 	}
 }
 
-// take makes a batch of what is queued. It returns false if that is all: for what is
+// takeLocked makes a batch of what is queued. It returns false if that is all: for what is
 // queued then, the keeper is roused.
-func (n *Node) take(l *link) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (n *Node) takeLocked(l *link) bool {
 	clear(l.batch)
 	l.batch = l.batch[:0]
 	for len(l.batch) < batchSize {

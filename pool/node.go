@@ -33,6 +33,7 @@ type Node struct {
 	alarm    time.Time // when timer fires; zero if it does not
 	pingAt   time.Time // when the connection is tried next
 	ear      *ear      // nil before the first Listen
+	server   string    // that was connected last
 
 	expiring sync.WaitGroup // calls of expire that the timer has begun or will begin
 }

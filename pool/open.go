@@ -65,7 +65,7 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 	nodes := make([]*Node, len(urls))
 	for i, t := range targets {
 		redisPool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) { return t.dial(ctx, o) }}
-		nodes[i] = newNode(o.nameOf(i, t.address), redisPool, true, o)
+		nodes[i] = newNode(o.nameOf(i, t.address), redisPool, true, o.of(i))
 	}
 	return nodes, nil
 }
@@ -102,7 +102,7 @@ func Wrap(pools []*redis.Pool, opts ...Option) ([]*Node, error) {
 		if first := slices.Index(pools[:i], p); first >= 0 {
 			return nil, fmt.Errorf("pool: pool %d is the same as pool %d", i, first)
 		}
-		nodes[i] = newNode(o.nameOf(i, fmt.Sprintf("node-%d", i)), p, false, o)
+		nodes[i] = newNode(o.nameOf(i, fmt.Sprintf("node-%d", i)), p, false, o.of(i))
 	}
 	return nodes, nil
 }
@@ -112,6 +112,14 @@ func (o *options) nameOf(i int, standard string) string {
 		return o.name(i)
 	}
 	return standard
+}
+
+// of returns the options of the i-th node.
+func (o options) of(i int) options {
+	if o.durable != nil && o.durable(i) {
+		o.guard = 0
+	}
+	return o
 }
 
 // dial makes a connection that is logged in and has its database selected. When

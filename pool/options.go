@@ -24,6 +24,8 @@ type options struct {
 	timeout     time.Duration
 	dialTimeout time.Duration
 	maxOverdue  time.Duration
+	guard       time.Duration // 0: none
+	durable     func(i int) bool
 	tls         *tls.Config
 	credentials func(context.Context) (username, password string, err error)
 	clientName  string
@@ -48,6 +50,9 @@ func newOptions(opts []Option) (options, error) {
 		if err := opt.apply(&o); err != nil {
 			return o, err
 		}
+	}
+	if o.durable != nil && o.guard == 0 {
+		return o, errors.New("pool: WithDurable without WithRestartGuard: there is nothing to be exempt from")
 	}
 	return o, nil
 }
@@ -85,6 +90,35 @@ func WithDialTimeout(d time.Duration) Option {
 // node is not asked for anything new, and one answer makes it good again.
 func WithMaxOverdue(d time.Duration) Option {
 	return positive("WithMaxOverdue", d, func(o *options) { o.maxOverdue = d })
+}
+
+// WithRestartGuard keeps a server from voting for locks that may have forgotten some: one whose process has come up less than
+// maxTTL ago, or was replaced by another behind the same address. What would be forgotten has run out after that, if no
+// lock has a longer TTL: from 1 ms; longer ones are refused by the Locker. 1 % and a second, in which uptimes are told, are added to it.
+// Whoever holds a lock may still extend it, release it and look at it there. Off by default.
+//
+// The refusal is ErrQuarantined, in a [*QuarantineError]. A server that does not tell its uptime (INFO) never votes.
+// What the guard does not see is a server that forgets without ending: FLUSHALL, or eviction.
+func WithRestartGuard(maxTTL time.Duration) Option {
+	return optionFunc(func(o *options) error {
+		if maxTTL < time.Millisecond {
+			return fmt.Errorf("pool: WithRestartGuard(%s): must be at least 1ms", maxTTL)
+		}
+		o.guard = maxTTL
+		return nil
+	})
+}
+
+// WithDurable exempts nodes from [WithRestartGuard]: durable says of the i-th (from 0) whether its server comes back with
+// every key that it has confirmed, as one with appendonly yes and appendfsync always does. By default none is.
+func WithDurable(durable func(i int) bool) Option {
+	return optionFunc(func(o *options) error {
+		if durable == nil {
+			return errors.New("pool: WithDurable(nil)")
+		}
+		o.durable = durable
+		return nil
+	})
 }
 
 // WithTLSConfig sets the TLS configuration for rediss:// URLs. The server name is

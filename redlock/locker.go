@@ -60,6 +60,12 @@ func New(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 			}
 		}
 		l.timeout = max(l.timeout, node.Timeout())
+		if guard := node.MaxTTL(); guard > 0 && guard < l.maxTTL {
+			l.maxTTL, l.maxTTLBy = guard, "pool.WithRestartGuard of node "+node.Addr()
+		}
+	}
+	if _, err := l.checkTTL(l.ttl); err != nil {
+		return nil, err
 	}
 	if l.self, err = newOwner(); err != nil {
 		return nil, fmt.Errorf("redlock: %w", err)

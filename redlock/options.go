@@ -29,6 +29,7 @@ type Option interface{ apply(*config) error }
 type config struct {
 	ttl        time.Duration
 	maxTTL     time.Duration
+	maxTTLBy   string // what says so
 	drift      quorum.Drift
 	prefix     string
 	minBackoff time.Duration
@@ -51,6 +52,7 @@ func newConfig(opts []Option) (config, error) {
 	c := config{
 		ttl:        defaultTTL,
 		maxTTL:     defaultMaxTTL,
+		maxTTLBy:   "WithMaxTTL",
 		drift:      quorum.Drift{Factor: defaultFactor, Floor: defaultFloor},
 		minBackoff: defaultMinBackoff,
 		maxBackoff: defaultMaxBackoff,
@@ -69,8 +71,7 @@ func newConfig(opts []Option) (config, error) {
 	if c.clock == nil {
 		c.clock = clock.System()
 	}
-	_, err := c.checkTTL(c.ttl)
-	return c, err
+	return c, nil
 }
 
 // WithTTL sets how long locks live unless the call says otherwise. 10 s by default;
@@ -85,7 +86,7 @@ func WithTTL(ttl time.Duration) Option {
 
 // WithMaxTTL sets the longest TTL that is accepted. 24 h by default: a lock whose
 // holder died stays for its whole TTL, so that a longer one is more likely a mistake.
-// From 1 ms.
+// From 1 ms. Where nodes have a restart guard that is shorter, that is the limit ([pool.WithRestartGuard]).
 func WithMaxTTL(ttl time.Duration) Option {
 	return option(func(c *config) error {
 		if ttl < minTTL {

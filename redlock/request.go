@@ -153,7 +153,7 @@ func (c *config) checkTTL(ttl time.Duration) (time.Duration, error) {
 	case ttl < minTTL:
 		return 0, fmt.Errorf("redlock: TTL %s: must be at least %s", ttl, minTTL)
 	case ttl > c.maxTTL:
-		return 0, fmt.Errorf("redlock: TTL %s: must be at most %s (WithMaxTTL allows more)", ttl, c.maxTTL)
+		return 0, fmt.Errorf("redlock: TTL %s: must be at most %s (%s)", ttl, c.maxTTL, c.maxTTLBy)
 	case quorum.Drift{Factor: c.drift.Factor}.Of(whole) >= whole-c.drift.Floor: // a difference cannot overflow
 		return 0, fmt.Errorf("redlock: TTL %s: the allowance for clock drift, %v x TTL + %s, leaves nothing of it (WithDrift)",
 			ttl, c.drift.Factor, c.drift.Floor)

@@ -167,6 +167,19 @@ func (p *Pipeline[T]) Take(now func() time.Time) (op Op[T], owed, ok bool) {
 	return op, op.told, true
 }
 
+// Withdraw ends what waits to be written and is of some sort, as never sent.
+func (p *Pipeline[T]) Withdraw(which func(T) bool, err error) []Notice[T] {
+	var notices []Notice[T]
+	p.queue.keep(func(o *Op[T]) bool {
+		if !which(o.Item) {
+			return true
+		}
+		notices = o.tell(notices, Unsent, err)
+		return false
+	})
+	return notices
+}
+
 // Idle says that nothing waits to be written or answered.
 func (p *Pipeline[T]) Idle() bool { return p.queue.len()+p.sent.len() == 0 }
 
