@@ -5,7 +5,6 @@ import (
 	"errors"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -58,7 +57,6 @@ func (l *link) begin(ctx context.Context, last *link, socket dialed) error {
 // to read from it (a SET of ours, say) must not take effect after what comes over
 // this link.
 func (l *link) greet(ctx context.Context, last *link) error {
-	sent := time.Now()
 	info, err := redis.Bytes(optional(redis.DoContext(l.conn, ctx, "INFO", "server")))
 	if err != nil && !errors.Is(err, redis.ErrNil) {
 		return err
@@ -66,7 +64,7 @@ func (l *link) greet(ctx context.Context, last *link) error {
 	if match := runID.FindSubmatch(info); match != nil {
 		l.server = string(match[1])
 	}
-	l.born = bornAt(info, sent)
+	l.up = upFor(info)
 	l.client, err = redis.Int64(optional(redis.DoContext(l.conn, ctx, "CLIENT", "ID")))
 	if err != nil && !errors.Is(err, redis.ErrNil) {
 		return err

@@ -10,54 +10,29 @@ import (
 
 var uptime = regexp.MustCompile(`(?m)^uptime_in_seconds:(\d+)`)
 
-// bornAt returns when a server came up, at the latest, by its answer to an INFO that was sent at some time; zero if it does
-// not tell. It subtracts two times in whole seconds, so that one more may be missing.
-func bornAt(info []byte, sent time.Time) time.Time {
+// upFor returns how long a server has been up, at least, by its answer to INFO; below zero: it does not tell. It subtracts
+// two times in whole seconds, so that it may say up to one too much.
+func upFor(info []byte) time.Duration {
 	match := uptime.FindSubmatch(info)
 	if match == nil {
-		return time.Time{}
+		return -1
 	}
 	seconds, err := strconv.ParseInt(string(match[1]), 10, 32)
 	if err != nil {
-		return time.Time{}
+		return -1
 	}
-	return sent.Add(-time.Duration(seconds-1) * time.Second)
-}
-
-// guard judges a new connection: whether its server may vote. A server in the place of another may not have its data,
-// however long it has been up.
-func (n *Node) guard(l *link, now time.Time) {
-	replaced := n.server != "" && n.server != l.server
-	n.server = l.server
-	switch {
-	case n.opts.guard == 0:
-		return
-	case l.born.IsZero():
-		l.quarantine = &QuarantineError{}
-		return
-	case replaced:
-		l.born = now
-	}
-	l.votesFrom = l.born.Add(n.opts.guard + n.opts.guard/100)
-	l.quarantine = &QuarantineError{Left: l.votesFrom.Sub(now)}
+	return time.Duration(max(0, seconds-1)) * time.Second
 }
 
 // refuseLocked takes the acquires off the queue that the server may not be asked.
-func (n *Node) refuseLocked(l *link) []pipeline.Notice[order] {
-	if l.quarantine == nil {
+func (n *Node) refuseLocked() []pipeline.Notice[order] {
+	left, is := n.guard.Quarantine(time.Now)
+	if !is {
 		return nil
 	}
-	if !l.votesFrom.IsZero() {
-		left := time.Until(l.votesFrom)
-		if left <= 0 {
-			l.quarantine = nil
-			return nil
-		}
-		l.quarantine = &QuarantineError{Left: left}
-	}
 	asks := func(o order) bool { return o.cmd.kind == acquire || o.cmd.kind == grant }
-	return n.commands.Withdraw(asks, l.quarantine)
+	return n.commands.Withdraw(asks, &QuarantineError{Left: left})
 }
 
 // MaxTTL returns the longest TTL that a lock on this node may have, see [WithRestartGuard]; 0: any.
-func (n *Node) MaxTTL() time.Duration { return n.opts.guard }
+func (n *Node) MaxTTL() time.Duration { return n.guard.MaxTTL() }

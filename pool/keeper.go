@@ -88,7 +88,7 @@ func (n *Node) serve(l *link) (unfinished *link) {
 	n.commands.Connected()
 	now := time.Now()
 	n.link, n.pingAt = l, now.Add(pingEvery)
-	n.guard(l, now)
+	n.guard.Connected(now, l.server, l.up)
 	n.armLocked(n.pingAt)
 	n.ear.rouse()
 	n.mu.Unlock()
@@ -110,7 +110,7 @@ func (n *Node) write(l *link) {
 	for more := true; more && !l.over(); {
 		runtime.Gosched()
 		n.mu.Lock()
-		refused := n.refuseLocked(l)
+		refused := n.refuseLocked()
 		more = n.takeLocked(l)
 		n.mu.Unlock()
 		tell(refused)

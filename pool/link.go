@@ -26,13 +26,9 @@ type link struct {
 	tracks  bool           // tracking has been asked for; under the node's mutex
 	cutting sync.WaitGroup // calls of cut: the connection is not returned to its pool under them
 	fenced  bool           // the link before has been ended on the server
-	// born is when the server came up, at the latest; zero: it does not tell.
-	born time.Time
-	// quarantine is why the server may not vote, until votesFrom; nil: it may. votesFrom zero: never. Under the node's mutex.
-	quarantine *QuarantineError
-	votesFrom  time.Time
-	broken     chan struct{} // closed when the reader has ended
-	err        error         // why the connection broke, once broken is closed; nil if it did not, or was cut
+	up      time.Duration  // how long the server had been up when it was greeted, at least; below zero: it does not tell
+	broken  chan struct{}  // closed when the reader has ended
+	err     error          // why the connection broke, once broken is closed; nil if it did not, or was cut
 }
 
 // teaches says whether cmd is the first on this link to run its script. It carries

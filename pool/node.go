@@ -27,13 +27,13 @@ type Node struct {
 
 	mu       sync.Mutex
 	commands *pipeline.Pipeline[order]
+	guard    pipeline.Guard
 	link     *link // nil while there is no connection
 	started  bool  // the keeper runs
 	timer    *time.Timer
 	alarm    time.Time // when timer fires; zero if it does not
 	pingAt   time.Time // when the connection is tried next
 	ear      *ear      // nil before the first Listen
-	server   string    // that was connected last
 
 	expiring sync.WaitGroup // calls of expire that the timer has begun or will begin
 }
@@ -71,6 +71,7 @@ func newNode(addr string, pool *redis.Pool, own bool, opts options) *Node {
 		addr: addr, pool: pool, own: own, opts: opts,
 		ctx: ctx, cancel: cancel,
 		commands: pipeline.New[order](opts.timeout, opts.maxOverdue),
+		guard:    pipeline.NewGuard(opts.guard),
 		wake:     make(chan struct{}, 1),
 		done:     make(chan struct{}),
 	}
