@@ -81,9 +81,13 @@ func (a *Acquire) Fence() uint64 {
 }
 
 func (a *Acquire) judge(clock Clock) Effects {
+	if a.fence == nil || a.state != open && a.state != won {
+		return a.decide(clock)
+	}
+	due := a.fence.due() // counts as something that may still come
 	effects := a.decide(clock)
-	if a.fence != nil && (a.state == open || a.state == won) {
-		effects.Raise = a.fence.due()
+	if a.state == open || a.state == won {
+		effects.Raise = due
 	}
 	return effects
 }

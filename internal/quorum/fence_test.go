@@ -1,0 +1,146 @@
+package quorum_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// fenceStep is one event of a round with fencing: "0=7" grants 7, "0 no", "0 lost" are votes, "0 raised", "0 not raised" and "0 silent"
+// answer a raise, "late" puts the clock to the deadline.
+type fenceStep struct{ event, effects string }
+
+func describeFenced(e quorum.Effects) string {
+	words := describe(e)
+	if len(e.Raise) == 0 {
+		return words
+	}
+	return strings.Trim("raise "+strings.Trim(fmt.Sprint(e.Raise), "[]")+", "+words, ", ")
+}
+
+func TestHowARoundFindsItsFencingToken(t *testing.T) {
+	for name, tt := range map[string]struct {
+		nodes int
+		steps []fenceStep
+		token any // or why the round is lost
+	}{
+		"one node": {1, []fenceStep{{"0=5", "done"}}, uint64(5)},
+		"a majority that grants the same is enough": {
+			5, []fenceStep{{"0=5", ""}, {"3=5", ""}, {"1=5", "done"}, {"2=5", ""}, {"4 no", ""}}, uint64(5),
+		},
+		"one that is ahead or behind does not matter": {
+			5, []fenceStep{{"0=9", ""}, {"1=5", ""}, {"2=5", "raise 1 2"}, {"3=5", "raise 3"}, {"2 raised", ""}, {"1 raised", "done"}}, uint64(9),
+		},
+		"a straggler that is behind is raised after the round is won": {
+			5, []fenceStep{{"0=5", ""}, {"1=5", ""}, {"2=5", "done"}, {"3=2", "raise 3"}, {"4=7", ""}, {"3 raised", ""}}, uint64(5),
+		},
+		"the highest of a majority, once the others are raised to it": {
+			3, []fenceStep{{"2=4", ""}, {"0=7", "raise 2"}, {"2 raised", "done"}}, uint64(7),
+		},
+		"a straggler agrees before the raise is answered": {
+			3, []fenceStep{{"2=4", ""}, {"0=7", "raise 2"}, {"1=7", "done"}, {"2 not raised", ""}}, uint64(7),
+		},
+		"a straggler that grants more does not agree": {
+			3, []fenceStep{{"2=4", ""}, {"0=7", "raise 2"}, {"1=8", ""}, {"2 raised", "done"}}, uint64(7),
+		},
+		"a node that has lost what it granted is not raised": {
+			3, []fenceStep{{"2=4", ""}, {"0=7", "raise 2"}, {"2 not raised", ""}, {"1=6", "raise 1"}, {"1 raised", "done"}}, uint64(7),
+		},
+		"nobody is left who could agree": {
+			3, []fenceStep{{"2=4", ""}, {"0=7", "raise 2"}, {"1=9", ""}, {"2 not raised", "release 0 1 2, settling"}}, "no quorum",
+		},
+		"a raise without an answer is no yes": {
+			3, []fenceStep{{"2=4", ""}, {"0=7", "raise 2"}, {"1 lost", ""}, {"2 silent", "release 0 1 2, settling"}}, "no quorum",
+		},
+		"others are in the way": {
+			3, []fenceStep{{"2=4", ""}, {"0 no", ""}, {"1 no", "release 0 1 2, settling"}}, "denied",
+		},
+		"raised too late": {
+			3, []fenceStep{{"2=4", ""}, {"0=7", "raise 2"}, {"late", ""}, {"2 raised", "release 0 1 2, settling"}}, "too late",
+		},
+		"agreed too late": {
+			3, []fenceStep{{"2=4", ""}, {"late", ""}, {"0=4", "release 0 1 2, settling"}}, "too late",
+		},
+		"what is granted after the end is not raised": {
+			5, []fenceStep{
+				{"0=4", ""}, {"1=5", ""}, {"2=9", "raise 0 1"}, {"0 not raised", ""}, {"1 not raised", ""},
+				{"3=10", "release 0 1 2 3 4, settling"}, {"4=2", ""},
+			}, "no quorum",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, clock := quorum.NewFencedAcquire(tt.nodes, granted), instant(start)
+			require.Empty(t, describeFenced(a.Asked(clock)))
+			for _, s := range tt.steps {
+				require.Equal(t, s.effects, describeFenced(feedFenced(a, &clock, s.event)), s.event)
+			}
+			if reason, lost := tt.token.(string); lost {
+				require.Equal(t, reason, describeFenced(a.Stop(clock)))
+			} else {
+				require.Equal(t, tt.token, a.Fence())
+				require.Empty(t, describeFenced(a.Stop(clock)))
+			}
+		})
+	}
+}
+
+func feedFenced(a *quorum.Acquire, clock *instant, event string) quorum.Effects {
+	var node int
+	var number uint64
+	if event == "late" {
+		*clock = instant(deadline)
+		return quorum.Effects{}
+	}
+	if n, _ := fmt.Sscanf(event, "%d=%d", &node, &number); n == 2 {
+		return a.Granted(*clock, node, number, "")
+	}
+	_, word, _ := strings.Cut(event, " ")
+	_, _ = fmt.Sscan(event, &node)
+	switch word {
+	case "raised":
+		return a.Raised(*clock, node, quorum.Yes)
+	case "not raised":
+		return a.Raised(*clock, node, quorum.No)
+	case "silent":
+		return a.Raised(*clock, node, quorum.Lost)
+	case "no":
+		return a.Vote(*clock, node, quorum.No, "")
+	default:
+		return a.Vote(*clock, node, quorum.Lost, "")
+	}
+}
+
+func TestALostRoundIsNotWaitedForAfterAllAreReleased(t *testing.T) {
+	a, clock := quorum.NewFencedAcquire(3, granted), instant(start)
+	a.Asked(clock)
+	feedFenced(a, &clock, "0=4")
+	feedFenced(a, &clock, "1=7")
+	feedFenced(a, &clock, "2 lost")
+	require.Equal(t, "release 0 1 2, settling", describeFenced(feedFenced(a, &clock, "0 not raised")))
+	require.Empty(t, describeFenced(a.Released(0)))
+	require.Equal(t, "no quorum", describeFenced(a.Released(1)), "a majority has granted: it is not that others hold the lock")
+	require.EqualValues(t, 4, a.Number(0))
+	require.EqualValues(t, 7, a.Number(1))
+	require.Zero(t, a.Number(2))
+}
+
+func TestWithoutFencingThereIsNoNumber(t *testing.T) {
+	a := quorum.NewAcquire(1, granted)
+	a.Asked(instant(start))
+	require.Equal(t, "done", describe(a.Vote(instant(start), 0, quorum.Yes, "")))
+	require.Zero(t, a.Fence())
+	require.Zero(t, a.Number(0))
+}
+
+func TestASecondVoteOfAServerGrantsNothing(t *testing.T) {
+	a := quorum.NewFencedAcquire(3, granted)
+	a.Asked(instant(start))
+	require.Empty(t, describeFenced(a.Granted(instant(start), 0, 5, "the server")))
+	require.Empty(t, describeFenced(a.Granted(instant(start), 1, 5, "the server")))
+	require.Zero(t, a.Number(1))
+	require.Equal(t, "done", describeFenced(a.Granted(instant(start), 2, 5, "another")))
+}
