@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,13 @@ func everyKind() map[string]*pool.Command {
 		"extend":  pool.Extend("key", "token", ttl),
 		"restore": pool.Restore("key", "token", ttl),
 		"force":   pool.Force("key"),
+
+		"acquire with fencing": pool.AcquireFenced("key", "token", ttl, pool.Counter{}),
+		"raise":                pool.Raise("key", "token", 1, 2),
+		"release with fencing": pool.ReleaseFenced("key", "token", 1, ttl),
+		"extend with fencing":  pool.ExtendFenced("key", "token", 1, ttl, ttl),
+		"restore with fencing": pool.RestoreFenced("key", "token", 1, ttl, ttl),
+
 		"heal":    pool.Heal("key", "token"),
 		"look":    pool.Look("key"),
 		"publish": pool.Publish("channel", "message"),
@@ -114,7 +122,7 @@ func TestNoCommandOutlivesItsTimeoutWhenConnectingHangs(t *testing.T) {
 			t.Run(stage+", "+kind, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					reply := requireInTime(t, open(t), everyKind()[kind])
-					if kind == "release" {
+					if strings.HasPrefix(kind, "release") {
 						require.Equal(t, pool.Maybe, reply.Answer, "it goes out later")
 					} else {
 						require.Equal(t, pool.Unsent, reply.Answer)
@@ -126,7 +134,7 @@ func TestNoCommandOutlivesItsTimeoutWhenConnectingHangs(t *testing.T) {
 }
 
 // A restore that has been written is another matter, see restore_test.go.
-var untilTimeout = []string{"acquire", "release", "extend", "force", "heal", "look", "publish"}
+var untilTimeout = []string{"acquire", "acquire with fencing", "raise", "extend with fencing", "release with fencing", "release", "extend", "force", "heal", "look", "publish"}
 
 func TestNoCommandOutlivesItsTimeoutWhenTheAnswerHangs(t *testing.T) {
 	for _, kind := range untilTimeout {

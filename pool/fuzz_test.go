@@ -19,8 +19,10 @@ var (
 	// What yes is to the commands, and what planted is to extend.
 	yes = map[string]*regexp.Regexp{
 		"acquire": regexp.MustCompile(`^\+OK\r\n`), "release": one, "extend": one, "restore": one, "force": one, "heal": one,
-		"publish": regexp.MustCompile(`^:-?\d+\r\n`),
-		"look":    regexp.MustCompile(`(?s)^\*0*2\r\n\$\d+\r\n.*\r\n:(-0*1|-?0+|0*\d+)\r\n`),
+		"publish":              regexp.MustCompile(`^:-?\d+\r\n`),
+		"acquire with fencing": regexp.MustCompile(`^:0*[1-9]\d{0,15}\r\n`), "raise": one,
+		"release with fencing": one, "extend with fencing": one, "restore with fencing": one,
+		"look": regexp.MustCompile(`(?s)^\*0*2\r\n\$\d+\r\n.*\r\n:(-0*1|-?0+|0*\d+)\r\n`),
 	}
 	planted = regexp.MustCompile(`^:0*2\r\n`)
 )
@@ -69,7 +71,7 @@ func requireSense(t *testing.T, kind string, said []byte, reply pool.Reply) {
 		require.Regexp(t, yes[kind], string(said))
 		require.NoError(t, reply.Err)
 	case pool.Planted:
-		require.Equal(t, "extend", kind)
+		require.Contains(t, []string{"extend", "extend with fencing"}, kind)
 		require.Regexp(t, planted, string(said))
 		require.Equal(t, pool.ErrPlanted, reply.Err)
 	case pool.Refused:
@@ -77,7 +79,7 @@ func requireSense(t *testing.T, kind string, said []byte, reply pool.Reply) {
 		require.ErrorAs(t, reply.Err, new(*pool.ServerError))
 	case pool.No:
 		reasons := []error{pool.ErrHeld, pool.ErrAbsent}
-		if kind == "restore" {
+		if strings.HasPrefix(kind, "restore") {
 			reasons = append(reasons, pool.ErrBroken)
 		}
 		require.Contains(t, reasons, reply.Err)

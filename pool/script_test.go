@@ -104,3 +104,57 @@ func TestOfTheScriptsThatTimedOutOnlyAReleaseIsSentAgainByItsSource(t *testing.T
 		})
 	}
 }
+
+// Trap 3, where the server asks for the script again: an acquire or an extension that went out behind its release would
+// make a key that nobody knows of.
+func TestWhatMakesAKeyIsNotSentAgainBehindItsRelease(t *testing.T) {
+	release, undo := pool.Release("key", "token", ttl), pool.Restore("key", "token", ttl)
+	for name, tt := range map[string]struct {
+		cmd, then *pool.Command
+		again     bool
+	}{
+		"acquire, release":           {pool.AcquireFenced("key", "token", ttl, pool.Counter{}), pool.ReleaseFenced("key", "token", 0, ttl), false},
+		"extend, release":            {pool.Extend("key", "token", ttl), release, false},
+		"extend, restore":            {pool.Extend("key", "token", ttl), undo, false},
+		"acquire, another's release": {pool.AcquireFenced("key", "other", ttl, pool.Counter{}), release, true},
+		"acquire, another key's":     {pool.AcquireFenced("another", "token", ttl, pool.Counter{}), release, true},
+		"extend, extend":             {pool.Extend("key", "token", ttl), pool.Extend("key", "token", 2*ttl), true},
+		"release, release":           {release, release, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mute atomic.Bool
+				var sources atomic.Int32
+				f := newFake(t, func(c *peer, args []string) string {
+					if isScript(args) && mute.Load() {
+						if args[0] == "EVAL" {
+							sources.Add(1)
+							return likeRedis(c, args)
+						}
+						return ""
+					}
+					return likeRedis(c, args)
+				})
+				node := f.open(t, pool.WithTimeout(bound/2))
+				requireYes(t, node, tt.cmd) // they are known now
+				requireYes(t, node, tt.then)
+				mute.Store(true)
+				reply, behind := send(node, tt.cmd), send(node, tt.then)
+				synctest.Wait()
+				_, err := io.WriteString(f.peer(1), "-NOSCRIPT No matching script.\r\n:1\r\n")
+				require.NoError(t, err)
+				require.Equal(t, pool.Yes, behind.next(t).Answer)
+				if tt.again {
+					synctest.Wait()
+					require.EqualValues(t, 1, sources.Load())
+					_, err := io.WriteString(f.peer(1), ":1\r\n")
+					require.NoError(t, err)
+					require.Equal(t, pool.Yes, reply.next(t).Answer)
+				} else {
+					requireServerError(t, reply.next(t), pool.Refused, "NOSCRIPT")
+					require.Zero(t, sources.Load())
+				}
+			})
+		})
+	}
+}
