@@ -22,6 +22,10 @@ LINTER := tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 # What tests need beside Go: a check for each, and what to say and do without it.
 HAVE_REDIS = command -v redis-server >/dev/null
 NO_REDIS = tests on real servers, as redis-server is not installed (Debian and Ubuntu: apt-get install redis-server)
+HAVE_POSTGRES = { command -v initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb'; } >/dev/null
+NO_POSTGRES = tests on PostgreSQL, as it is not installed (Debian and Ubuntu: apt-get install postgresql)
+HAVE_MARIADB = { command -v mariadbd || [[ -x /usr/sbin/mariadbd ]]; } >/dev/null
+NO_MARIADB = tests on MariaDB, as it is not installed (Debian and Ubuntu: apt-get install mariadb-server)
 HAVE_IMAGE = image=$$(integration/image.sh)
 NO_IMAGE = integration tests, as there is no Docker daemon or no Redis image (see the lines of image.sh above)
 
@@ -47,6 +51,8 @@ lint: ## Run the linters of .golangci.yml on all modules
 test: needs ## Everything that a change must pass: tests of all modules, with the race detector
 	@left_out=
 	$(HAVE_REDIS) || left_out+=$$'LEFT OUT: $(NO_REDIS)\n'
+	$(HAVE_POSTGRES) || left_out+=$$'LEFT OUT: $(NO_POSTGRES)\n'
+	$(HAVE_MARIADB) || left_out+=$$'LEFT OUT: $(NO_MARIADB)\n'
 	go test $(TESTFLAGS) ./...
 	for module in $(filter-out integration,$(NESTED)); do
 		go -C $$module test $(TESTFLAGS) ./...
@@ -67,6 +73,8 @@ test: needs ## Everything that a change must pass: tests of all modules, with th
 needs:
 	@[[ $${CI:-} == true ]] || exit 0
 	$(HAVE_REDIS) || { echo 'CI=true, but this would leave out: $(NO_REDIS)' >&2; exit 1; }
+	$(HAVE_POSTGRES) || { echo 'CI=true, but this would leave out: $(NO_POSTGRES)' >&2; exit 1; }
+	$(HAVE_MARIADB) || { echo 'CI=true, but this would leave out: $(NO_MARIADB)' >&2; exit 1; }
 	[[ ! -e integration/go.mod ]] || $(HAVE_IMAGE) || { echo 'CI=true, but this would leave out: $(NO_IMAGE)' >&2; exit 1; }
 
 .PHONY: race

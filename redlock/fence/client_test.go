@@ -1,0 +1,110 @@
+package fence_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/redlock/fence"
+)
+
+const (
+	guard  = "{account}:fence"
+	record = "{account}:record" // a list of what was written
+)
+
+// client is a connection that notes the commands it sends.
+type client struct {
+	redis.Conn
+	sent []string
+	lose string // the command whose reply gets lost
+}
+
+var errLost = errors.New("connection reset by peer")
+
+func (c *client) Do(command string, args ...any) (any, error) {
+	c.sent = append(c.sent, command)
+	reply, err := c.Conn.Do(command, args...)
+	if command == c.lose {
+		return nil, errLost
+	}
+	return reply, err
+}
+
+func connect(t *testing.T, server *redistest.Process) *client {
+	t.Helper()
+	conn, err := redis.Dial("tcp", server.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, conn.Close()) })
+	return &client{Conn: conn}
+}
+
+// alone is a client of a server that is its own.
+func alone(t *testing.T) *client {
+	t.Helper()
+	return connect(t, redistest.Real(t, 1)[0])
+}
+
+// written returns the list that the writes have made.
+func (c *client) written(t *testing.T) []string {
+	t.Helper()
+	list, err := redis.Strings(c.Conn.Do("LRANGE", record, 0, -1))
+	require.NoError(t, err)
+	return list
+}
+
+func (c *client) get(t *testing.T, key string) string {
+	t.Helper()
+	value, err := redis.String(c.Conn.Do("GET", key))
+	if errors.Is(err, redis.ErrNil) {
+		return ""
+	}
+	require.NoError(t, err)
+	return value
+}
+
+func (c *client) do(t *testing.T, command string, args ...any) {
+	t.Helper()
+	_, err := c.Conn.Do(command, args...)
+	require.NoError(t, err)
+}
+
+// write is one of the forms: it appends text to the record.
+type write func(c *client, token uint64, text string) error
+
+// eachForm runs a test on each of the ways to write to Redis.
+func eachForm(t *testing.T, test func(t *testing.T, write write)) {
+	script, err := fence.NewScript("return redis.call('RPUSH', KEYS[1], ARGV[1])")
+	require.NoError(t, err)
+	for name, write := range map[string]write{
+		"commands": func(c *client, token uint64, text string) error {
+			_, err := fence.Run(c, guard, token, fence.Command{"RPUSH", fence.Key(record), text})
+			return err
+		},
+		"script": func(c *client, token uint64, text string) error {
+			_, err := script.Run(c, guard, token, []string{record}, text)
+			return err
+		},
+		"transaction": func(c *client, token uint64, text string) error {
+			_, err := fence.Transact(c, guard, token, func() error {
+				_, err := c.Do("RPUSH", record, text)
+				return err
+			})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) { test(t, write) })
+	}
+}
+
+func requireStale(t *testing.T, err error, resource string, token, seen uint64) {
+	t.Helper()
+	require.ErrorIs(t, err, fence.ErrStale)
+	var stale *fence.StaleError
+	require.ErrorAs(t, err, &stale)
+	require.Equal(t, &fence.StaleError{Resource: resource, Token: token, Seen: seen}, stale)
+}

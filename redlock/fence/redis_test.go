@@ -1,0 +1,221 @@
+package fence_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/redlock/fence"
+)
+
+const highest uint64 = 1<<53 - 1
+
+func TestAWriteWithALowerTokenIsRefused(t *testing.T) {
+	eachForm(t, func(t *testing.T, write write) {
+		c := alone(t)
+		require.NoError(t, write(c, 33, "first"))
+		require.NoError(t, write(c, 34, "second"))
+		requireStale(t, write(c, 33, "late"), guard, 33, 34)
+		require.Equal(t, []string{"first", "second"}, c.written(t))
+		require.Equal(t, "34", c.get(t, guard))
+	})
+}
+
+func TestTheSameTokenPassesAgain(t *testing.T) {
+	eachForm(t, func(t *testing.T, write write) {
+		c := alone(t)
+		for _, text := range []string{"a", "b", "c"} {
+			require.NoError(t, write(c, 33, text))
+		}
+		require.Equal(t, []string{"a", "b", "c"}, c.written(t))
+	})
+}
+
+func TestLargeTokensAreComparedAsNumbersAndExactly(t *testing.T) {
+	eachForm(t, func(t *testing.T, write write) {
+		c := alone(t)
+		for _, token := range []uint64{1, 9, 10, 99_999_999_999_999, 1e15, 1e15 + 1, highest - 1, highest} {
+			text := strconv.FormatUint(token, 10)
+			require.NoError(t, write(c, token, text))
+			require.Equal(t, text, c.get(t, guard))
+			if token > 1 {
+				requireStale(t, write(c, token-1, "late"), guard, token-1, token)
+			}
+		}
+	})
+}
+
+func TestTheGuardKeyHasNoTTL(t *testing.T) {
+	eachForm(t, func(t *testing.T, write write) {
+		c := alone(t)
+		require.NoError(t, write(c, 33, "first"))
+		ttl, err := redis.Int(c.Conn.Do("PTTL", guard))
+		require.NoError(t, err)
+		require.Equal(t, -1, ttl)
+	})
+}
+
+func TestAGuardKeyThatHoldsNoTokenStopsEveryWrite(t *testing.T) {
+	eachForm(t, func(t *testing.T, write write) {
+		c := alone(t)
+		for _, held := range []string{
+			"", "0", "-1", "+7", "007", "7.0", "1e3", "0x7", " 7", "7\n", "nan", "inf", "seven",
+			"9007199254740992", "9007199254740993", "99999999999999999999",
+		} {
+			c.do(t, "SET", guard, held)
+			err := write(c, highest, "lost")
+			require.ErrorIs(t, err, fence.ErrGuard, "%q", held)
+			require.ErrorContains(t, err, strconv.Quote(held))
+			require.Equal(t, held, c.get(t, guard))
+		}
+		c.do(t, "DEL", guard)
+		c.do(t, "RPUSH", guard, "a list")
+		require.ErrorContains(t, write(c, highest, "lost"), `fence: "{account}:fence": WRONGTYPE`)
+		require.Empty(t, c.written(t))
+		c.do(t, "DEL", guard)
+		require.NoError(t, write(c, 33, "the connection is as before"))
+	})
+}
+
+// The server keeps the order of the writes that passed.
+func TestTokensThatPassNeverDecreaseHoweverManyWriteAtOnce(t *testing.T) {
+	const writers, writes = 8, 40
+	eachForm(t, func(t *testing.T, write write) {
+		server := redistest.Real(t, 1)[0]
+		var passed, stale sync.Map
+		var all sync.WaitGroup
+		for i := range writers {
+			c := connect(t, server)
+			all.Go(func() {
+				dice := rand.New(rand.NewPCG(uint64(i), 1))
+				for j := range writes {
+					token := 1 + uint64(j)/4 + dice.Uint64N(10)
+					id := strconv.FormatUint(token, 10) + " " + strconv.Itoa(i*writes+j)
+					err := write(c, token, id)
+					for errors.Is(err, fence.ErrConflict) {
+						err = write(c, token, id)
+					}
+					var refused *fence.StaleError
+					switch {
+					case err == nil:
+						passed.Store(id, true)
+					case errors.As(err, &refused):
+						stale.Store(id, true)
+						assert.Greater(t, refused.Seen, token)
+					default:
+						assert.NoError(t, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+
+		written := connect(t, server).written(t)
+		var tokens []uint64
+		for _, id := range written {
+			number, _, _ := strings.Cut(id, " ")
+			token, err := strconv.ParseUint(number, 10, 64)
+			require.NoError(t, err)
+			tokens = append(tokens, token)
+			_, ok := passed.LoadAndDelete(id)
+			require.True(t, ok, "%s was written, but its writer was not told", id)
+		}
+		require.True(t, slices.IsSorted(tokens), "%v", tokens)
+		passed.Range(func(id, _ any) bool {
+			t.Errorf("%s is not there, but its writer was told so", id)
+			return true
+		})
+		refused := 0
+		stale.Range(func(any, any) bool { refused++; return true })
+		require.Equal(t, writers*writes, len(tokens)+refused)
+		require.NotZero(t, refused, "nobody came late")
+	})
+}
+
+func TestRunReturnsTheReplyToEachCommand(t *testing.T) {
+	c := alone(t)
+	replies, err := fence.Run(c, guard, 33,
+		fence.Command{"SET", fence.Key("a"), "text"},
+		fence.Command{"GET", fence.Key("nothing")},
+		fence.Command{"INCRBY", fence.Key("n"), 5},
+		fence.Command{"MGET", fence.Key("a"), fence.Key("nothing"), fence.Key("n")},
+		fence.Command{"GET", "a"})
+	require.NoError(t, err)
+	require.Equal(t, []any{"OK", nil, int64(5), []any{[]byte("text"), nil, []byte("5")}, []byte("text")}, replies)
+}
+
+func TestRunWithoutCommandsShutsOutEarlierHolders(t *testing.T) {
+	c := alone(t)
+	replies, err := fence.Run(c, guard, 34)
+	require.NoError(t, err)
+	require.Empty(t, replies)
+	_, err = fence.Run(c, guard, 33)
+	requireStale(t, err, guard, 33, 34)
+}
+
+func TestACommandThatFailsLeavesTheOnesBeforeItDoneAndThoseBehindItUndone(t *testing.T) {
+	c := alone(t)
+	c.do(t, "SET", "text", "no number")
+	for _, failing := range []fence.Command{{"INCR", fence.Key("text")}, {"NOSUCHCOMMAND"}, {"SET", "too few"}} {
+		c.do(t, "DEL", "before", "behind", guard)
+		_, err := fence.Run(c, guard, 33,
+			fence.Command{"SET", fence.Key("before"), 1}, failing, fence.Command{"SET", fence.Key("behind"), 1})
+		var refusal redis.Error
+		require.ErrorAs(t, err, &refusal)
+		require.ErrorContains(t, err, "(command 2 of 3, "+failing[0].(string)+")")
+		require.Equal(t, "1", c.get(t, "before"))
+		require.Empty(t, c.get(t, "behind"))
+		require.Equal(t, "33", c.get(t, guard))
+	}
+}
+
+func TestACommandMayHaveSevenThousandWords(t *testing.T) {
+	c := alone(t)
+	long := fence.Command{"SADD", fence.Key("set")}
+	for i := len(long); i < 7000; i++ {
+		long = append(long, i)
+	}
+	replies, err := fence.Run(c, guard, 33, fence.Command{"SET", "a", 1}, long, long)
+	require.NoError(t, err)
+	require.Equal(t, []any{"OK", int64(6998), int64(0)}, replies)
+
+	_, err = fence.Run(c, guard, 34, fence.Command{"SET", "a", 2}, append(long, "one more"))
+	require.ErrorContains(t, err, "command 2 of 2 has 7001 words")
+	require.Equal(t, "1", c.get(t, "a"))
+	require.Equal(t, "33", c.get(t, guard))
+}
+
+func TestAReplyThatIsLostLeavesWhatWasDoneAndTheSameTokenPasses(t *testing.T) {
+	for lost, write := range map[string]func(c *client) error{
+		"EVALSHA": func(c *client) error {
+			_, err := fence.Run(c, guard, 33, fence.Command{"RPUSH", fence.Key(record), "once"})
+			return err
+		},
+		"EXEC": func(c *client) error {
+			_, err := fence.Transact(c, guard, 33, func() error {
+				_, err := c.Do("RPUSH", record, "once")
+				return err
+			})
+			return err
+		},
+	} {
+		t.Run(lost, func(t *testing.T) {
+			c := alone(t)
+			require.NoError(t, write(c))
+			c.lose = lost
+			require.ErrorIs(t, write(c), errLost)
+			require.Equal(t, []string{"once", "once"}, c.written(t))
+			c.lose = ""
+			require.NoError(t, write(c))
+		})
+	}
+}
