@@ -50,7 +50,7 @@ func TestAServerThatDoesNotTellItsIdentityIsUsedAllTheSame(t *testing.T) {
 	})
 	for name, rules := range map[string][]any{
 		"the ACL user may not ask":             {"&*", "+@all", "-info", "-client"},
-		"the ACL user may do the bare minimum": {"&*", "+set", "+evalsha", "+eval", "+get", "+del", "+pttl", "+pexpire", "+incr", "+decr", "+time", "+publish"},
+		"the ACL user may do the bare minimum": {"&*", "+set", "+evalsha", "+eval", "+get", "+del", "+pttl", "+pexpire", "+incr", "+incrby", "+decr", "+time", "+publish"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Real(t, 1)[0]

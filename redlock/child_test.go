@@ -29,14 +29,17 @@ type plan struct {
 	Judge      string // address of the server that sees who is inside
 	Goroutines int    // that take the lock again and again
 	Hold       bool   // take it once instead, keep it, and tell its token
+	Batch      int    // take so many locks for each line that comes in, one after the other, and tell when it is done
 	TTL        time.Duration
+	Fencing    bool
+	Shift      time.Duration // of the wall clock
 }
 
 // child is a process of a test.
 type child struct {
 	tb   testing.TB
 	cmd  *exec.Cmd
-	in   io.Closer
+	in   io.WriteCloser
 	out  *bufio.Reader
 	done chan struct{} // closed when it has ended
 	err  error
@@ -96,9 +99,16 @@ func (p plan) run() error {
 	if err != nil {
 		return err
 	}
-	locker, err := redlock.New(nodes, redlock.WithTTL(p.TTL))
+	opts := []redlock.Option{redlock.WithTTL(p.TTL), redlock.WithWallClock(func() time.Time { return time.Now().Add(p.Shift) })}
+	if p.Fencing {
+		opts = append(opts, redlock.WithFencing())
+	}
+	locker, err := redlock.New(nodes, opts...)
 	if err != nil {
 		return err
+	}
+	if p.Batch > 0 {
+		return p.batches(locker)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -143,7 +153,7 @@ func (p plan) contend(ctx context.Context, locker *redlock.Locker) error {
 			for ctx.Err() == nil {
 				lock, err := locker.Lock(context.WithoutCancel(ctx), "name")
 				if err == nil {
-					err = p.inside(judge)
+					err = p.inside(judge, lock)
 				}
 				if err == nil {
 					err = lock.Unlock(ctx)
@@ -160,11 +170,33 @@ func (p plan) contend(ctx context.Context, locker *redlock.Locker) error {
 	return <-errs
 }
 
-// inside is what the lock protects: the judge writes down who comes and who goes.
-func (p plan) inside(judge redis.Conn) error {
+// inside is what the lock protects: the judge writes down who comes with which fencing token, and who goes.
+func (p plan) inside(judge redis.Conn, lock *redlock.Lock) error {
 	if _, err := judge.Do("RPUSH", "visits", "+"+p.Who); err != nil {
 		return err
 	}
+	if p.Fencing {
+		if _, err := judge.Do("RPUSH", "fences", lock.Fence()); err != nil {
+			return err
+		}
+	}
 	_, err := judge.Do("RPUSH", "visits", "-"+p.Who)
 	return err
+}
+
+// batches takes locks whenever it is told to.
+func (p plan) batches(locker *redlock.Locker) error {
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		for i := range p.Batch {
+			lock, err := locker.TryLock(context.Background(), fmt.Sprint("name-", i%10))
+			if err != nil {
+				return err
+			}
+			if err := lock.Unlock(context.Background()); err != nil {
+				return err
+			}
+		}
+		fmt.Println("done")
+	}
+	return nil
 }

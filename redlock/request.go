@@ -3,6 +3,7 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode"
 
@@ -93,11 +94,14 @@ func WithOwner(id string) LockOption {
 }
 
 // Metadata is kept with the lock, for [Locker.Inspect] to show: who holds it and what for. It
-// becomes part of the token, and so of every command. At most 256 bytes of text; none by default.
+// becomes part of the token, and so of every command. At most 256 bytes of text without |; none by default.
 func Metadata(text string) LockOption {
 	return lockOption(func(r *request) error {
 		if len(text) > maxMetadataBytes {
 			return fmt.Errorf("redlock: Metadata(%.32q...): %d bytes, at most %d", text, len(text), maxMetadataBytes)
+		}
+		if strings.Contains(text, "|") {
+			return fmt.Errorf("redlock: Metadata(%q): the character | stands before the fencing token", text)
 		}
 		r.metadata = text
 		return checkText("metadata", text)

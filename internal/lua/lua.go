@@ -41,8 +41,8 @@ var (
 	heal    = &Script{Source: healSource, Hash: "827dc7a1f06c0f1a266cee059f7a3ff04c079f9a"}
 
 	fencedAcquire = &Script{Source: fencedAcquireSource, Hash: "e9f0c055b84edccb60cf7e28616a21ef21ff2140"}
-	raise         = &Script{Source: raiseSource, Hash: "94e6ed2cb7047d76b2376d5ba02649c530f93bd0"}
-	fencedRelease = &Script{Source: fencedReleaseSource, Hash: "95091fbb28299025c2d419656da65442738d0f2e"}
+	raise         = &Script{Source: raiseSource, Hash: "719fb14a79fbb5daeec335adfbea85f170e50739"}
+	fencedRelease = &Script{Source: fencedReleaseSource, Hash: "174f3ac78c58818d5ff54bdac5d58685442f8ee4"}
 	fencedExtend  = &Script{Source: fencedExtendSource, Hash: "9654664fffd25c09d39161cc30220cc4018aa854"}
 )
 

@@ -10,12 +10,12 @@ elseif type(counter) == 'table' then
 elseif held and held ~= ARGV[1] then
   return -1
 end
-local left, kept = redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2])
-if left <= 0 or kept <= 0 then
+local left = redis.call('PTTL', KEYS[1])
+if left <= 0 or not counter then
   return 0
 end
 if tonumber(counter) < tonumber(ARGV[3]) then
-  redis.call('SET', KEYS[2], ARGV[3], 'PX', kept)
+  redis.call('INCRBY', KEYS[2], string.format('%.0f', ARGV[3] - counter))
 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', left)
 return 1

@@ -81,12 +81,12 @@ func (a *Acquire) Fence() uint64 {
 }
 
 func (a *Acquire) judge(clock Clock) Effects {
-	if a.fence == nil || a.state != open && a.state != won {
+	if a.fence == nil || a.state != open {
 		return a.decide(clock)
 	}
 	due := a.fence.due() // counts as something that may still come
 	effects := a.decide(clock)
-	if a.state == open || a.state == won {
+	if a.state == open {
 		effects.Raise = due
 	}
 	return effects
