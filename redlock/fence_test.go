@@ -27,14 +27,25 @@ func (c *cluster) counter(i int, name string) uint64 {
 	return n
 }
 
-// eventuallyFenced waits until all servers hold a lock with its token, and their counters have come as far.
+// eventuallyFenced waits until all servers hold a lock, a majority of them with its fencing token and counters that have come
+// as far.
 func (c *cluster) eventuallyFenced(lock *redlock.Lock) {
 	c.tb.Helper()
-	c.eventuallyHeld(lock.Name(), fmt.Sprintf("%s|%d", lock.Token(), lock.Fence()))
 	for i := range c.servers {
-		require.GreaterOrEqual(c.tb, c.counter(i, lock.Name()), lock.Fence())
+		eventually(c.tb, func() bool { return strings.HasPrefix(c.value(i, lock.Name()), lock.Token()+"|") }, "server %d", i)
 	}
+	majority := len(c.servers)/2 + 1
+	require.GreaterOrEqual(c.tb, c.holding(lock.Name(), fenced(lock)), majority)
+	reached := 0
+	for i := range c.servers {
+		if c.counter(i, lock.Name()) >= lock.Fence() {
+			reached++
+		}
+	}
+	require.GreaterOrEqual(c.tb, reached, majority)
 }
+
+func fenced(lock *redlock.Lock) string { return fmt.Sprintf("%s|%d", lock.Token(), lock.Fence()) }
 
 // eventuallyFree waits until no server holds a lock.
 func (c *cluster) eventuallyFree(name string) { c.tb.Helper(); c.eventuallyHeld(name, "") }
@@ -108,7 +119,7 @@ func TestTheTokenStaysTheSameForAsLongAsTheLockIsHeld(t *testing.T) {
 		require.Equal(t, fence, attached.Fence(), "by a Locker without fencing, too")
 		require.Equal(t, lock.Token(), attached.Token())
 		require.NoError(t, attached.Extend(t.Context(), 3*long))
-		c.eventuallyFenced(attached)
+		c.eventuallyHeld("name", fenced(attached)) // on all of them now
 		require.NoError(t, attached.Unlock(t.Context()))
 		c.eventuallyFree("name")
 		require.Greater(t, take(t, locker, "name").Fence(), fence)
@@ -119,7 +130,8 @@ func TestInspectShowsTheTokenThatAMajorityHolds(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker(redlock.WithFencing())
 		lock := take(t, locker, "name", redlock.Metadata("who: me"))
-		c.eventuallyFenced(lock)
+		require.NoError(t, lock.Extend(t.Context(), long))
+		c.eventuallyHeld("name", fenced(lock))
 		ahead := lock.Fence() + 1000
 		c.do(1, "SET", "name", fmt.Sprintf("%s|%d", lock.Token(), ahead), "PX", 60000)
 		for _, by := range []*redlock.Locker{locker, c.locker()} {
@@ -220,10 +232,13 @@ func TestANodeThatIsGivenTheLockAgainCountsOnFromItsToken(t *testing.T) {
 		locker := c.locker(redlock.WithFencing())
 		lock := take(t, locker, "name")
 		require.Equal(t, future+1, lock.Fence())
-		c.eventuallyFenced(lock)
+		c.eventuallyHeld("name", fenced(lock))
 		c.do(1, "FLUSHALL")
 		require.NoError(t, lock.Extend(t.Context(), long))
-		c.eventuallyFenced(lock)
+		c.eventuallyHeld("name", fenced(lock))
+		for i := range c.servers {
+			require.GreaterOrEqual(t, c.counter(i, "name"), lock.Fence())
+		}
 		require.NoError(t, lock.Unlock(t.Context()))
 	})
 }

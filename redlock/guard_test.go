@@ -1,0 +1,134 @@
+package redlock_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// A lock sits on a bare majority of five; one of the three is killed and comes back empty, and with the two that never had the
+// lock it makes a majority. That is the second holder whom the guard is against.
+func TestANodeThatWasKilledGivesNoSecondHolderUnderTheGuard(t *testing.T) {
+	for name, guarded := range map[string]bool{"with the guard": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			const ttl = 3 * time.Second
+			c := onReal(t, 5)
+			var opts []pool.Option
+			if guarded {
+				eventually(t, func() bool { // all may vote
+					for i := range c.servers {
+						if up := c.info(i, "server", "uptime_in_seconds"); up == "" || len(up) == 1 && up < "6" {
+							return false
+						}
+					}
+					return true
+				}, "they have been up for long enough")
+				opts = append(opts, pool.WithRestartGuard(ttl))
+			}
+			for _, p := range c.processes[3:] {
+				p.Stop()
+			}
+			first := lockerOver(t, c.nodes(opts...), redlock.WithTTL(ttl))
+			lock, err := first.TryLock(t.Context(), "name")
+			require.NoError(t, err)
+			for _, p := range c.processes[2:] {
+				p.Stop() // SIGKILL, where it still runs
+				p.Start()
+			}
+			second := lockerOver(t, c.nodes(opts...), redlock.WithTTL(ttl))
+			other, err := second.TryLock(t.Context(), "name")
+			if !guarded {
+				require.NoError(t, err, "the test finds what the guard is against")
+				require.NoError(t, lock.Err(), "two holders")
+				require.NotEqual(t, lock.Token(), other.Token())
+				return
+			}
+			for err != nil && lock.Err() == nil { // for as long as the first holds it
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				require.ErrorIs(t, err, pool.ErrQuarantined)
+				other, err = second.TryLock(t.Context(), "name")
+			}
+			require.Error(t, err, "a second holder")
+			// In the end they vote again.
+			other, err = second.Lock(t.Context(), "name")
+			require.NoError(t, err)
+			require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
+			require.NoError(t, other.Unlock(t.Context()))
+		})
+	}
+}
+
+func TestTheHolderIsNotKeptFromItsLockByTheGuard(t *testing.T) {
+	c := onReal(t, 3)
+	guard := pool.WithRestartGuard(time.Hour)
+	fresh := c.nodes(guard)
+	_, err := lockerOver(t, fresh, redlock.WithTTL(time.Minute)).TryLock(t.Context(), "name")
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	for _, node := range c.refused(err).Nodes {
+		if errors.Is(node.Err, redlock.ErrPending) {
+			continue // two are enough
+		}
+		left := (*pool.QuarantineError)(nil)
+		require.ErrorAs(t, node.Err, &left)
+		require.Greater(t, left.Left, 59*time.Minute)
+		require.LessOrEqual(t, left.Left, 61*time.Minute)
+	}
+
+	lock := take(t, c.locker(), "name", redlock.TTL(time.Minute)) // by one without a guard
+	c.eventuallyHeld("name", lock.Token())
+	attached, err := lockerOver(t, fresh, redlock.WithTTL(time.Minute)).Attach(t.Context(), "name", lock.Token())
+	require.NoError(t, err)
+	c.do(0, "DEL", "name")
+	require.NoError(t, attached.Extend(t.Context(), 30*time.Minute))
+	c.eventuallyHeld("name", lock.Token()) // the one that had lost it, too
+	require.NoError(t, attached.Unlock(t.Context()))
+	c.eventuallyEmpty()
+}
+
+func TestATTLAboveTheGuardIsRefusedAtOnce(t *testing.T) {
+	c := onMini(t, 3)
+	nodes := c.nodes(pool.WithRestartGuard(5*time.Second), pool.WithDurable(func(i int) bool { return i > 0 }))
+	_, err := redlock.New(nodes)
+	require.ErrorContains(t, err, "TTL 10s: must be at most 5s (pool.WithRestartGuard of node "+nodes[0].Addr()+")")
+	_, err = redlock.New(nodes, redlock.WithTTL(5*time.Second), redlock.WithMaxTTL(time.Hour))
+	require.NoError(t, err)
+	locker := lockerOver(t, nodes, redlock.WithTTL(5*time.Second))
+	for _, call := range []func() error{
+		func() error { _, err := locker.TryLock(t.Context(), "name", redlock.TTL(6*time.Second)); return err },
+		func() error { _, err := locker.Lock(t.Context(), "name", redlock.TTL(6*time.Second)); return err },
+	} {
+		require.ErrorContains(t, call(), "TTL 6s: must be at most 5s")
+	}
+	lock, err := locker.TryLock(t.Context(), "name")
+	require.NoError(t, err, "two are durable")
+	require.ErrorContains(t, lock.Extend(t.Context(), 6*time.Second), "TTL 6s: must be at most 5s")
+	require.NoError(t, lock.Extend(t.Context(), 5*time.Second))
+	require.NoError(t, lock.Unlock(t.Context()))
+	_, err = redlock.New(nodes[1:], redlock.WithTTL(time.Hour))
+	require.NoError(t, err)
+}
+
+// While a majority is in quarantine whoever waits goes on trying, ever more seldom.
+func TestWaitersSitAQuarantineOutWithoutABusyLoop(t *testing.T) {
+	c := onReal(t, 3)
+	seen := &recorder{}
+	const guard = 2 * time.Second
+	locker := lockerOver(t, c.nodes(pool.WithRestartGuard(guard)), redlock.WithTTL(guard), redlock.WithObserver(seen))
+	lock, err := locker.Lock(t.Context(), "name")
+	require.NoError(t, err)
+	require.NoError(t, lock.Unlock(t.Context()))
+	refused := 0
+	for _, v := range seen.verdictsOn("acquire") {
+		if v.Err != nil {
+			require.True(t, errors.Is(v.Err, redlock.ErrNoQuorum), "%v", v.Err)
+			refused++
+		}
+	}
+	require.Positive(t, refused)
+	require.Less(t, refused, 200)
+}
