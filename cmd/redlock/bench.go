@@ -16,7 +16,7 @@ import (
 
 // benchCmd is the subcommand bench.
 type benchCmd struct {
-	Nodes []string `placeholder:"URL" group:"Nodes" help:"Redis nodes to measure: redis://, rediss:// or unix:// URLs with commas between them. No key is left on them. Without it the nodes are redis-server processes of its own, or nodes inside this program (miniredis) where redis-server is not installed."`
+	Nodes []string `placeholder:"URL" group:"Nodes" help:"Redis nodes to measure: redis://, rediss:// or unix:// URLs with commas between them. No key is left on them but what --fencing leaves. Without it the nodes are redis-server processes of its own, or nodes inside this program (miniredis) where redis-server is not installed."`
 	Count *int     `placeholder:"5" group:"Nodes" help:"How many nodes of its own, from 1 to 15."`
 
 	Callers  int           `default:"64" group:"Load" help:"How many callers take locks at the same time, from 1 (pure latency) to 1000."`
@@ -26,6 +26,7 @@ type benchCmd struct {
 	WarmUp   time.Duration `default:"1s" group:"Load" help:"How long to run before that without measuring."`
 	TTL      time.Duration `default:"10s" group:"Load" help:"How long a lock lives that is not released, from 100ms to 1m."`
 	Timeout  time.Duration `default:"50ms" group:"Load" help:"How long one node may take, at most a quarter of the TTL."`
+	Fencing  bool          `group:"Load" help:"Take locks with fencing tokens. Their counters stay on the nodes for a minute beyond the TTL."`
 	Prefix   string        `default:"redlock-bench:" group:"Load" help:"What the keys begin with. A random part that is new for each run follows."`
 
 	Freeze  int           `placeholder:"K" group:"Faults, for nodes of its own" help:"Stop so many of the processes in their tracks (SIGSTOP) after the warm-up: they stay connected and do not answer. A majority may be among them."`
@@ -116,7 +117,7 @@ func (c *benchCmd) Run(ctx context.Context, to streams) (err error) {
 		return err
 	}
 	r := &report{
-		Kind: nodes.kind, Callers: c.Callers, Names: c.Names, Prefix: nodes.prefix,
+		Kind: nodes.kind, Callers: c.Callers, Names: c.Names, Fencing: c.Fencing, Prefix: nodes.prefix,
 		TTL: c.TTL.Seconds(), Timeout: c.Timeout.Seconds(), Planned: c.Duration.Seconds(), WarmUp: c.WarmUp.Seconds(),
 		Faults: nodes.faults, Interrupted: err != nil, Result: result,
 	}
@@ -156,8 +157,11 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, to streams) (res
 	}
 	plan.Votes = load.NewVotes(addrs, plan.Names)
 	on.prefix = c.Prefix + strings.ToLower(rand.Text()[:runLength]) + ":"
-	locker, err := redlock.New(nodes,
-		redlock.WithTTL(c.TTL), redlock.WithKeyPrefix(on.prefix), redlock.WithObserver(plan.Votes))
+	opts := []redlock.Option{redlock.WithTTL(c.TTL), redlock.WithKeyPrefix(on.prefix), redlock.WithObserver(plan.Votes)}
+	if c.Fencing {
+		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
+	}
+	locker, err := redlock.New(nodes, opts...)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ type report struct {
 	Kind        string            `json:"nodes_are"`
 	Callers     int               `json:"callers"`
 	Names       string            `json:"names"`
+	Fencing     bool              `json:"fencing"`
 	Prefix      string            `json:"key_prefix"`
 	TTL         float64           `json:"ttl_s"`
 	Timeout     float64           `json:"node_timeout_s"`

@@ -26,8 +26,12 @@ func (r *report) headline() []string {
 		mode = fmt.Sprintf("%.0f cycles/s due", r.Asked)
 	}
 	first := fmt.Sprintf("%d nodes, %s", len(r.Nodes), r.Kind)
+	names := r.Names
+	if r.Fencing {
+		names += ", with fencing"
+	}
 	second := fmt.Sprintf("callers: %d, names %s, %s; TTL %g s, node timeout %g ms; %.1f s after %g s of warm-up",
-		r.Callers, r.Names, mode, r.TTL, r.Timeout*1e3, r.Elapsed, r.WarmUp)
+		r.Callers, names, mode, r.TTL, r.Timeout*1e3, r.Elapsed, r.WarmUp)
 	third := fmt.Sprintf("%.0f cycles/s", r.CyclesPer)
 	if r.Corrected {
 		third += fmt.Sprintf(" of %.0f that were asked for", r.Asked)

@@ -278,3 +278,23 @@ func TestBenchFlagsThatMakeNoSenseAreRefusedAtOnceNamingTheValue(t *testing.T) {
 		})
 	}
 }
+
+func TestABenchWithFencingTakesLocksWithTokens(t *testing.T) {
+	servers := redistest.Mini(t, 3)
+	r, _ := bench(t, 0, "--fencing", "--callers=2", "--nodes="+strings.Join(redistest.URLs(servers), ","))
+	assert.True(t, r.Fencing)
+	assert.NotZero(t, r.Cycles)
+	assert.Contains(t, strings.Join(r.headline(), "\n"), "names distinct, with fencing")
+	for _, server := range servers {
+		keys, err := redis.Strings(server.Do("KEYS", "*"))
+		require.NoError(t, err)
+		require.Len(t, keys, 2, "a counter for each caller's lock, and no lock")
+		for _, key := range keys {
+			assert.True(t, strings.HasSuffix(key, ":fence"), key)
+			left, err := redis.Int(server.Do("PTTL", key))
+			require.NoError(t, err)
+			assert.Positive(t, left)
+			assert.LessOrEqual(t, left, 70_000)
+		}
+	}
+}
