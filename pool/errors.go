@@ -3,6 +3,7 @@ package pool
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -93,12 +94,18 @@ var hints = map[string]string{
 	"WRONGTYPE":   "the key holds somebody's data, not a lock: it is left alone",
 }
 
+// inScript is how servers word the NOPERM of a command within a script.
+var inScript = regexp.MustCompile(`^ERR (The user executing the script can't|ACL failure in script)`)
+
 // asError turns what redigo reports into the errors of this package.
 func asError(err error) error {
 	if reply := redis.Error(""); errors.As(err, &reply) {
 		// A server that does not know AUTH repeats the password.
 		message, _, _ := strings.Cut(string(reply), ", with args beginning with")
 		code, _, _ := strings.Cut(message, " ")
+		if code == "ERR" && inScript.MatchString(message) {
+			code = "NOPERM"
+		}
 		return &ServerError{Code: code, Message: message}
 	}
 	// redigo's protocol errors have no exported type. Its other errors are about the

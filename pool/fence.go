@@ -17,12 +17,13 @@ const DefaultKeep = 24 * time.Hour
 // Counter is what a node is told of the counter of a name, from which fencing tokens come. It is another key,
 // {key}:fence.
 type Counter struct {
-	// Keep is for how long it is kept beyond the TTL that a lock is given, from when it went forward last, which
-	// it does twice a minute if it is in use.
+	// Keep is for how long it is kept beyond the TTL that a lock is given, from when it went forward last.
 	Keep time.Duration
-	// Proposal is where to begin a counter that is not there, or to take one that lies behind by half a minute:
-	// microseconds since 1970, so that all nodes do the same. One that is more than a second ahead of the server's clock is ignored.
-	Proposal uint64
+	// Now is the time by the caller's reckoning, in microseconds since 1970. A counter that lies more than a second behind it
+	// goes forward, as one does that is missing: to Now, if the server's clock is within a second of it, else to the last full second of that.
+	Now uint64
+	// Forward makes it go forward even if it does not seem to lie behind.
+	Forward bool
 	// Floor is what the number granted is to be above of in any case; 0: nothing.
 	Floor uint64
 }
@@ -30,11 +31,12 @@ type Counter struct {
 // AcquireFenced sets key, if it does not exist, to token, | and the next number of its counter, with a TTL. The number
 // is in [Reply.Number].
 func AcquireFenced(key, token string, ttl time.Duration, counter Counter) *Command {
-	c := scripted(grant, lua.FencedAcquire(), key, token, token, millis(ttl), decimal(counter.Proposal))
-	if counter.Keep != DefaultKeep || counter.Floor > 0 {
+	c := scripted(grant, lua.FencedAcquire(), key, token, token, millis(ttl), decimal(counter.Now))
+	forward := counter.Forward || counter.Floor > 0
+	if counter.Keep != DefaultKeep || forward {
 		c.args = append(c.args, millis(counter.Keep))
 	}
-	if counter.Floor > 0 {
+	if forward {
 		c.args = append(c.args, decimal(counter.Floor))
 	}
 	return c.counted()

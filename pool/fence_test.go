@@ -19,11 +19,11 @@ const (
 	day        = 24 * time.Hour
 )
 
-// near is a number that a counter would go forward to now.
-func near() uint64 { return uint64(time.Now().Add(100 * time.Millisecond).UnixMicro()) }
+// now is the time in the units of counters.
+func now() uint64 { return uint64(time.Now().UnixMicro()) }
 
-// proposing is a counter for the commands of a test.
-func proposing(number uint64) pool.Counter { return pool.Counter{Keep: keep, Proposal: number} }
+// at is what a node is told by one who reckons with some time.
+func at(time uint64) pool.Counter { return pool.Counter{Keep: keep, Now: time} }
 
 // granted sends an acquire, and returns what it was granted.
 func granted(t testing.TB, node *pool.Node, token string, counter pool.Counter) uint64 {
@@ -49,12 +49,35 @@ func number(t testing.TB, server redistest.Server) uint64 {
 	return n
 }
 
-func TestACounterBeginsWhereTheClientsProposeAndCountsOn(t *testing.T) {
+const second = 1_000_000
+
+// promptly calls what has to be done while the server's clock is within a second of the time that it is called with, again
+// if that took too long.
+func promptly(t *testing.T, try func(now uint64) (want, got uint64), what string) {
+	t.Helper()
+	for {
+		begin := time.Now()
+		want, got := try(uint64(begin.UnixMicro()))
+		if time.Since(begin) < 900*time.Millisecond {
+			require.Equal(t, want, got, what)
+			return
+		}
+	}
+}
+
+func TestACounterBeginsAtTheTimeOfTheClientsAndCountsOn(t *testing.T) {
 	onBoth(t, func(t *testing.T, server redistest.Server) {
-		node, begin := open(t, server.URL(), patient()), near()
+		node, begin := open(t, server.URL(), patient()), uint64(0)
+		promptly(t, func(now uint64) (want, got uint64) {
+			begin = now
+			do(t, server, "DEL", "key", counterKey)
+			return now + 1, granted(t, node, "first", at(now))
+		}, "it begins")
+		do(t, server, "DEL", "key")
 		for i := range uint64(3) {
+			i++
 			token := fmt.Sprint("token-", i)
-			require.Equal(t, begin+1+i, granted(t, node, token, proposing(begin)))
+			require.Equal(t, begin+1+i, granted(t, node, token, at(begin)))
 			require.Equal(t, fenced(token, begin+1+i), holds(t, server, "key"))
 			require.Equal(t, begin+1+i, number(t, server))
 			require.InDelta(t, ttl, left(t, server, "key"), float64(time.Minute))
@@ -62,55 +85,71 @@ func TestACounterBeginsWhereTheClientsProposeAndCountsOn(t *testing.T) {
 			requireYes(t, node, pool.ReleaseFenced("key", token, begin+1+i, ttl))
 		}
 		do(t, server, "DEL", counterKey)
-		granted(t, node, "last", pool.Counter{Keep: pool.DefaultKeep, Proposal: near()})
+		granted(t, node, "last", pool.Counter{Keep: pool.DefaultKeep, Now: now()})
 		require.InDelta(t, day+ttl, left(t, server, counterKey), float64(time.Minute))
 	})
 }
 
 func TestACounterGoesForwardWhereItLiesBehind(t *testing.T) {
 	onBoth(t, func(t *testing.T, server redistest.Server) {
-		node, now := open(t, server.URL(), patient()), near()
+		node := open(t, server.URL(), patient())
 		for _, tt := range []struct {
-			what              string
-			counter, proposal uint64
-			want              uint64
+			what    string
+			counter int64 // from now
+			ask     pool.Counter
+			floor   uint64 // from now
+			want    int64  // from now
 		}{
-			{"by more than half a minute", now - 40_000_000, now, now + 1},
-			{"by less", now - 20_000_000, now, now - 20_000_000 + 1},
-			{"it is ahead", now + 7, now, now + 8},
-			{"the proposal is an hour ahead of the server", now, now + 3600_000_000, now + 1},
-			{"the proposal lies in 1970", now, 0, now + 1},
+			{"by more than a second", -3 * second, pool.Counter{}, 0, 1},
+			{"by less", -second / 2, pool.Counter{}, 0, -second/2 + 1},
+			{"it is ahead", 7, pool.Counter{}, 0, 8},
+			{"it is ahead by hours", 7200 * second, pool.Counter{}, 0, 7200*second + 1},
+			{"by less, but in any case", -second / 2, pool.Counter{Forward: true}, 0, 1},
+			{"it is ahead, and never goes back", 7, pool.Counter{Forward: true}, 0, 8},
+			{"beyond the floor", 0, pool.Counter{}, 50, 51},
+			{"beyond the floor already", 60, pool.Counter{}, 50, 61},
 		} {
-			do(t, server, "SET", counterKey, tt.counter, "EX", 60)
-			require.Equal(t, tt.want, granted(t, node, "token", proposing(tt.proposal)), tt.what)
-			require.Equal(t, tt.want, number(t, server), tt.what)
-			do(t, server, "DEL", "key")
+			promptly(t, func(now uint64) (want, got uint64) {
+				do(t, server, "DEL", "key")
+				do(t, server, "SET", counterKey, int64(now)+tt.counter, "EX", 60)
+				ask := tt.ask
+				ask.Keep, ask.Now = keep, now
+				if tt.floor > 0 {
+					ask.Floor = now + tt.floor
+				}
+				got = granted(t, node, "token", ask)
+				require.Equal(t, got, number(t, server), tt.what)
+				require.Equal(t, tt.ask.Forward || tt.floor > 0 || tt.counter < -second, left(t, server, counterKey) > time.Hour, "kept for longer where it goes forward")
+				return uint64(int64(now) + tt.want), got
+			}, tt.what)
 		}
-		do(t, server, "SET", counterKey, now, "EX", 60)
-		counter := pool.Counter{Keep: keep, Proposal: now, Floor: now + 50}
-		require.Equal(t, now+51, granted(t, node, "token", counter), "beyond the floor")
-		do(t, server, "DEL", "key")
-		counter.Floor = now
-		require.Equal(t, now+52, granted(t, node, "token", counter), "beyond the floor already")
 	})
 }
 
-func TestACounterThatIsNotThereBeginsAtTheServersTime(t *testing.T) {
+// Servers agree on a full second, whatever it is that a client takes for the time; and no counter that is believed lies more
+// than a second behind the server's own clock.
+func TestACounterGoesToTheFullSecondOfTheServerWhereTheClientIsWrong(t *testing.T) {
 	onBoth(t, func(t *testing.T, server redistest.Server) {
 		node := open(t, server.URL(), patient())
-		for _, proposal := range []uint64{0, near() + 3600_000_000} {
-			before := uint64(time.Now().UnixMicro())
-			n := granted(t, node, "token", proposing(proposal))
-			require.Greater(t, n+1_000_000, before, "a server's clock and ours")
-			require.Less(t, n, near()+60_000_000)
-			do(t, server, "DEL", "key", counterKey)
+		for _, counter := range []uint64{0, now() - 3600*second} {
+			for _, wrong := range []uint64{2 * second, now() - 3600*second, now() + 3600*second} {
+				do(t, server, "DEL", "key", counterKey)
+				if counter > 0 {
+					do(t, server, "SET", counterKey, counter, "EX", 60)
+				}
+				before := now()
+				got := granted(t, node, "token", pool.Counter{Keep: keep, Now: wrong, Forward: true})
+				require.EqualValues(t, 1, got%second)
+				require.GreaterOrEqual(t, got, before-before%second+1)
+				require.LessOrEqual(t, got, now()+1)
+			}
 		}
 	})
 }
 
 func TestWhoIsDeniedLeavesTheCounterAsItIs(t *testing.T) {
 	onBoth(t, func(t *testing.T, server redistest.Server) {
-		node, now := open(t, server.URL(), patient()), near()
+		node, now := open(t, server.URL(), patient()), now()
 		for _, holder := range []string{"other", "token", "token|5"} {
 			for _, counter := range []uint64{0, now - 3, now - 50_000_000} {
 				do(t, server, "SET", "key", holder)
@@ -118,7 +157,7 @@ func TestWhoIsDeniedLeavesTheCounterAsItIs(t *testing.T) {
 				if counter > 0 {
 					do(t, server, "SET", counterKey, counter, "EX", 60)
 				}
-				requireReply(t, pool.No, pool.ErrHeld, ask(t, node, pool.AcquireFenced("key", "token", ttl, proposing(now))))
+				requireReply(t, pool.No, pool.ErrHeld, ask(t, node, pool.AcquireFenced("key", "token", ttl, at(now))))
 				require.Equal(t, holder, holds(t, server, "key"))
 				require.Equal(t, counter, number(t, server))
 				if counter > 0 {
@@ -134,17 +173,17 @@ func TestACounterThatIsNoneOrHasRunOutRefusesAndSetsNothing(t *testing.T) {
 		node := open(t, server.URL(), patient())
 		for _, text := range []string{"text", "1.5", "9007199254740991", "9223372036854775807"} {
 			do(t, server, "SET", counterKey, text)
-			reply := ask(t, node, pool.AcquireFenced("key", "token", ttl, proposing(near())))
+			reply := ask(t, node, pool.AcquireFenced("key", "token", ttl, at(now())))
 			requireServerError(t, reply, pool.Refused, "ERR")
 			require.Empty(t, holds(t, server, "key"))
 			require.Equal(t, text, holds(t, server, counterKey))
 		}
 		do(t, server, "SET", counterKey, 9007199254740990)
-		require.EqualValues(t, 9007199254740991, granted(t, node, "token", proposing(near())), "the last one, to the digit")
+		require.EqualValues(t, 9007199254740991, granted(t, node, "token", at(now())), "the last one, to the digit")
 		require.Equal(t, "token|9007199254740991", holds(t, server, "key"))
 		do(t, server, "DEL", counterKey, "key")
 		do(t, server, "LPUSH", counterKey, "somebody's data")
-		requireServerError(t, ask(t, node, pool.AcquireFenced("key", "token", ttl, proposing(near()))), pool.Refused, "WRONGTYPE")
+		requireServerError(t, ask(t, node, pool.AcquireFenced("key", "token", ttl, at(now()))), pool.Refused, "WRONGTYPE")
 		require.Empty(t, holds(t, server, "key"))
 		do(t, server, "SET", "key", fenced("token", 5))
 		for _, cmd := range []*pool.Command{pool.Raise("key", "token", 5, 7), pool.ExtendFenced("key", "token", 5, ttl, keep)} {
@@ -277,7 +316,7 @@ func TestAnExtensionWithFencingCarriesTheNumber(t *testing.T) {
 
 func TestANodeThatHasForgottenAllIsGivenTheKeyAndACounterBeyondTheToken(t *testing.T) {
 	onBoth(t, func(t *testing.T, server redistest.Server) {
-		node, now := open(t, server.URL(), patient()), near()
+		node, now := open(t, server.URL(), patient()), now()
 		requireReply(t, pool.Planted, pool.ErrPlanted, ask(t, node, pool.ExtendFenced("key", "token", now+1_000_000_000, ttl, keep)))
 		require.Equal(t, fenced("token", now+1_000_000_000), holds(t, server, "key"))
 		require.Equal(t, now+1_000_000_000, number(t, server), "ahead of the server's clock")
@@ -285,7 +324,7 @@ func TestANodeThatHasForgottenAllIsGivenTheKeyAndACounterBeyondTheToken(t *testi
 		do(t, server, "FLUSHALL")
 		requireReply(t, pool.Planted, pool.ErrPlanted, ask(t, node, pool.ExtendFenced("key", "token", 7, ttl, keep)))
 		require.Equal(t, "token|7", holds(t, server, "key"))
-		require.Greater(t, number(t, server)+1_000_000, now, "behind it: no less than an acquire would begin with")
+		require.GreaterOrEqual(t, number(t, server), now-now%second, "behind it: no less than an acquire would begin with")
 
 		do(t, server, "DEL", "key")
 		do(t, server, "SET", counterKey, 9, "EX", 60)
@@ -304,9 +343,10 @@ func TestFencedCommandsOnTheWire(t *testing.T) {
 	})
 	node := f.open(t, patient())
 	for want, cmd := range map[string]*pool.Command{
-		"script 2 k {k}:fence t 1000 5":                     pool.AcquireFenced("k", "t", time.Second, pool.Counter{Keep: day, Proposal: 5}),
-		"script 2 k {k}:fence t 1000 5 60000":               pool.AcquireFenced("k", "t", time.Second, pool.Counter{Keep: time.Minute, Proposal: 5}),
-		"script 2 k {k}:fence t 1000 5 86400000 3":          pool.AcquireFenced("k", "t", time.Second, pool.Counter{Keep: day, Proposal: 5, Floor: 3}),
+		"script 2 k {k}:fence t 1000 5":                     pool.AcquireFenced("k", "t", time.Second, pool.Counter{Keep: day, Now: 5}),
+		"script 2 k {k}:fence t 1000 5 60000":               pool.AcquireFenced("k", "t", time.Second, pool.Counter{Keep: time.Minute, Now: 5}),
+		"script 2 k {k}:fence t 1000 5 86400000 3":          pool.AcquireFenced("k", "t", time.Second, pool.Counter{Keep: day, Now: 5, Floor: 3}),
+		"script 2 k {k}:fence t 1000 5 86400000 0":          pool.AcquireFenced("k", "t", time.Second, pool.Counter{Keep: day, Now: 5, Forward: true}),
 		"script 2 k {k}:fence t|5 t|7 7":                    pool.Raise("k", "t", 5, 7),
 		"script 2 k {k}:fence t|7":                          pool.ReleaseFenced("k", "t", 7, ttl),
 		"script 2 k {k}:fence t|0":                          pool.ReleaseFenced("k", "t", 0, ttl),
@@ -322,7 +362,7 @@ func TestFencedCommandsOnTheWire(t *testing.T) {
 func TestANumberThatNoCounterGivesIsNoYes(t *testing.T) {
 	for _, reply := range []string{":0\r\n", ":-1\r\n", ":9007199254740992\r\n", "+OK\r\n", "$1\r\n5\r\n"} {
 		f := newFake(t, answering("EVAL", reply))
-		got := ask(t, f.open(t, patient()), pool.AcquireFenced("k", "t", ttl, proposing(5)))
+		got := ask(t, f.open(t, patient()), pool.AcquireFenced("k", "t", ttl, at(5)))
 		requireReply(t, pool.Maybe, pool.ErrProtocol, got)
 	}
 }

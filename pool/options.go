@@ -94,7 +94,8 @@ func WithMaxOverdue(d time.Duration) Option {
 
 // WithRestartGuard keeps a server from voting for locks that may have forgotten some: one whose process has come up less than
 // maxTTL ago, or was replaced by another behind the same address. What would be forgotten has run out after that, if no
-// lock has a longer TTL: from 1 ms; longer ones are refused by the Locker. 1 % and a second, in which uptimes are told, are added to it.
+// lock has a longer TTL: from 1 ms; longer ones are refused by the Locker. 1 % is added to it, and up to two seconds since uptimes are told in whole
+// ones. With fencing it should be at least 3 s and as much more as the clocks of the nodes differ by.
 // Whoever holds a lock may still extend it, release it and look at it there. Off by default.
 //
 // The refusal is ErrQuarantined, in a [*QuarantineError]. A server that does not tell its uptime (INFO) never votes.

@@ -3,20 +3,56 @@ package redlock
 import (
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/pool"
 )
 
-// ahead is how much later than now a counter is proposed to begin: the clocks of the nodes have not come that far when
-// the command arrives, so that all begin with the same.
-const ahead = 100 * time.Millisecond
+// longTTL is a TTL from which on the counter is kept for longer with each lock, and not only when it goes forward anyway.
+const longTTL = minKeepFence / 2
 
-// counter is what the nodes are told of the counter of a name.
-func (l *Locker) counter(floor uint64) pool.Counter {
-	proposal := max(0, l.wall().Add(ahead).UnixMicro())
-	return pool.Counter{Keep: l.keepFence, Proposal: uint64(proposal), Floor: floor}
+// reckoning is the time as the counters of the nodes have it. It is learnt from the tokens, so that the clock of this
+// machine has no part in it but at first, and that it goes on.
+type reckoning struct {
+	known  atomic.Bool
+	behind atomic.Int64 // how far the Locker's clock is behind it, in microseconds
 }
+
+// at returns the time by the reckoning when the Locker's clock says now.
+func (r *reckoning) at(now time.Time) int64 { return now.UnixMicro() + r.behind.Load() }
+
+// learn takes a token that a majority has granted.
+func (r *reckoning) learn(clock clock.Clock, began time.Time, token uint64) {
+	if r.known.Load() && int64(token) <= r.at(began) {
+		return
+	}
+	behind := int64(token) - clock.Now().UnixMicro()
+	for {
+		old := r.behind.Load()
+		if r.known.Load() && behind <= old {
+			return
+		}
+		if r.behind.CompareAndSwap(old, behind) {
+			r.known.Store(true)
+			return
+		}
+	}
+}
+
+// counter is what the nodes are told of the counter of a name by a round that begins now.
+func (l *Locker) counter(now time.Time, ttl time.Duration, floor uint64) pool.Counter {
+	known := l.reckoning.known.Load()
+	reckoned := l.reckoning.at(now)
+	if !known {
+		reckoned = l.wall().UnixMicro()
+	}
+	return pool.Counter{Keep: l.keepFence, Now: uint64(max(leastTime, reckoned)), Forward: !known || ttl > longTTL, Floor: floor}
+}
+
+// leastTime is later than what a counter that is missing grants first, by more than a second.
+const leastTime = 2_000_000
 
 // split takes what a node holds apart: the token, and the fencing token that follows it where the lock was taken with
 // fencing; else 0.

@@ -224,6 +224,25 @@ func TestANodeThatHasForgottenItsCounterDoesNotMakeTokensFall(t *testing.T) {
 	})
 }
 
+// A server that comes back with what it had saved some time ago would grant again what it has granted already.
+func TestACounterFromAnOlderCopyOfTheDataIsNotBelieved(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		for _, shift := range []time.Duration{-time.Hour, 0, time.Hour} {
+			wrong := redlock.WithWallClock(func() time.Time { return time.Now().Add(shift) })
+			used, fresh := c.locker(redlock.WithFencing(), wrong), c.locker(redlock.WithFencing(), wrong)
+			last := uint64(0)
+			for _, locker := range []*redlock.Locker{used, used, fresh, used} {
+				lock := take(t, locker, "name")
+				require.Greater(t, lock.Fence(), last, "by a clock that is off by %v", shift)
+				last = lock.Fence()
+				require.NoError(t, lock.Unlock(t.Context()))
+				c.eventuallyFree("name")
+				c.doAll("SET", "{name}:fence", last-10_000_000, "EX", 3600)
+			}
+		}
+	})
+}
+
 // An extension that gives the key to a node that has forgotten all makes it count from the token on.
 func TestANodeThatIsGivenTheLockAgainCountsOnFromItsToken(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {

@@ -21,10 +21,11 @@ type Locker struct {
 	closing context.Context // ends with cause ErrClosed
 	stop    context.CancelCauseFunc
 
-	self     string // the owner part of its tokens
-	queues   queues
-	owners   owners
-	watchdog watchdog
+	self      string // the owner part of its tokens
+	queues    queues
+	owners    owners
+	watchdog  watchdog
+	reckoning reckoning
 
 	mu     sync.Mutex
 	closed bool
@@ -171,7 +172,7 @@ func (l *Locker) newAcquire(req request, floor uint64) (*round, error) {
 	machine, command := quorum.NewAcquire(len(l.nodes), grant), (*pool.Command)(nil)
 	if l.fencing {
 		machine = quorum.NewFencedAcquire(len(l.nodes), grant)
-		command = pool.AcquireFenced(req.key, token, req.ttl, l.counter(floor))
+		command = pool.AcquireFenced(req.key, token, req.ttl, l.counter(grant.Start, req.ttl, floor))
 	} else {
 		command = pool.Acquire(req.key, token, req.ttl)
 	}
@@ -208,7 +209,11 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 
 // newLock is what a round that was won leaves in the holder's hands.
 func newLock(r *round) *Lock {
-	return r.locker.newHold(r.req, r.token, r.acquire.Fence(), r, r.acquire.Lease())
+	l, fence := r.locker, r.acquire.Fence()
+	if fence > 0 {
+		l.reckoning.learn(l.clock, r.grant.Start, fence)
+	}
+	return l.newHold(r.req, r.token, fence, r, r.acquire.Lease())
 }
 
 // interrupted joins the end of a context with what the nodes had said until then.

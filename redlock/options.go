@@ -41,7 +41,7 @@ type config struct {
 	observer   Observer
 	clock      clock.Clock
 	token      func() (string, error) // nil: see token.go
-	wall       func() time.Time       // for what is proposed to counters
+	wall       func() time.Time       // for the first reckoning of the time that counters have
 }
 
 type option func(*config) error

@@ -16,12 +16,13 @@ local counter = redis.pcall('GET', KEYS[2])
 if type(counter) == 'table' then
   return counter
 end
-if not held and not counter then
-  local time = redis.call('TIME') -- what an acquire would begin with
-  counter = time[1] * 1000000 + time[2]
-end
-if counter then
-  local number = math.max(counter, ARGV[2])
+if counter and tonumber(counter) >= tonumber(ARGV[2]) then
+  redis.call('PEXPIRE', KEYS[2], ARGV[3] + ARGV[5])
+elseif counter or not held then
+  local number = tonumber(ARGV[2])
+  if not counter then
+    number = math.max(number, redis.call('TIME')[1] * 1000000) -- what an acquire would begin with
+  end
   local set = redis.pcall('SET', KEYS[2], string.format('%.0f', number), 'PX', ARGV[3] + ARGV[5])
   if set.err then
     return set
@@ -30,6 +31,10 @@ end
 local left = held and redis.call('PTTL', KEYS[1]) or 0
 if ARGV[4] == 'exact' or left < tonumber(ARGV[3]) then
   left = ARGV[3]
+end
+if held == value then
+  redis.call('PEXPIRE', KEYS[1], left)
+  return 1
 end
 local set = redis.pcall('SET', KEYS[1], value, 'PX', left)
 if set.err then
