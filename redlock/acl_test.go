@@ -1,0 +1,316 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// aclLines returns the rules of each ACL SETUSER line that docs/operations.md shows.
+func aclLines(tb testing.TB) (lines [][]string) {
+	tb.Helper()
+	text, err := os.ReadFile("../docs/operations.md")
+	require.NoError(tb, err)
+	for line := range strings.Lines(string(text)) {
+		if rules, is := strings.CutPrefix(strings.TrimSpace(line), "ACL SETUSER locker "); is {
+			lines = append(lines, strings.Fields(rules))
+		}
+	}
+	require.Len(tb, lines, 5, "the bare minimum, identities, waiting, fencing, and what some URLs and options need")
+	return lines
+}
+
+// restricted is a server with a user that may do what some rules say.
+type restricted struct {
+	*cluster
+	patience time.Duration // for what comes by itself
+}
+
+func newRestricted(t *testing.T, patience time.Duration, lines ...[]string) *restricted {
+	c := onReal(t, 1)
+	for _, rules := range lines {
+		args := []any{"SETUSER", "locker"}
+		for _, rule := range rules {
+			args = append(args, rule)
+		}
+		c.do(0, "ACL", args...)
+	}
+	return &restricted{c, patience}
+}
+
+func (r *restricted) url() string { return "redis://locker:secret@" + r.servers[0].Addr() }
+
+// as makes a Locker of the user.
+func (r *restricted) as(opts ...redlock.Option) *redlock.Locker {
+	return r.over(open(r.tb, []string{r.url()}), opts...)
+}
+
+func (r *restricted) over(nodes []*pool.Node, opts ...redlock.Option) *redlock.Locker {
+	return lockerOver(r.tb, nodes, append([]redlock.Option{redlock.WithKeyPrefix("lock:")}, opts...)...)
+}
+
+// soon waits for what has to come by itself.
+func (r *restricted) soon(what string, happened func() bool) error {
+	for begin := time.Now(); !happened(); pass(2 * time.Millisecond) {
+		if time.Since(begin) > r.patience {
+			return errors.New("it does not come: " + what)
+		}
+	}
+	return nil
+}
+
+// done returns how many commands of a name the server has carried out.
+func (r *restricted) done(name string) int {
+	stat := strings.TrimPrefix(r.info(0, "commandstats", "cmdstat_"+name), "calls=")
+	n, _ := strconv.Atoi(strings.SplitN(stat, ",", 2)[0])
+	return n
+}
+
+// refusedTo says what the server has refused to the user.
+func (r *restricted) refusedTo() (objects []string) {
+	r.tb.Helper()
+	entries, err := redis.Values(r.servers[0].Do("ACL", "LOG"))
+	require.NoError(r.tb, err)
+	for _, entry := range entries {
+		fields, err := redis.Values(entry, nil)
+		require.NoError(r.tb, err)
+		for i := 0; i+1 < len(fields); i += 2 {
+			if name, _ := redis.String(fields[i], nil); name == "object" {
+				object, _ := redis.String(fields[i+1], nil)
+				objects = append(objects, object)
+			}
+		}
+	}
+	return objects
+}
+
+// wants is want where err is not that.
+func wants(want, err error, what string) error {
+	if !errors.Is(err, want) {
+		return fmt.Errorf("%s: %w instead of %w", what, err, want)
+	}
+	return nil
+}
+
+// cycle goes through all that can be done with a lock that nobody waits for.
+func (r *restricted) cycle(locker *redlock.Locker) error {
+	ctx := r.tb.Context()
+	for range 2 { // the scripts by their source, and by their hash
+		lock, err := locker.TryLock(ctx, "cycle", redlock.TTL(time.Minute))
+		if err != nil {
+			return err
+		}
+		if _, err := locker.TryLock(ctx, "cycle"); !errors.Is(err, redlock.ErrTaken) {
+			return wants(redlock.ErrTaken, err, "TryLock of what is held")
+		}
+		if err := lock.Extend(ctx, long); err != nil {
+			return err
+		}
+		state, err := locker.Inspect(ctx, "cycle")
+		if err != nil {
+			return err
+		}
+		if state.Token != lock.Token() || state.Fence != lock.Fence() {
+			return fmt.Errorf("Inspect: %+v", state)
+		}
+		token, err := lock.Detach(ctx)
+		if err != nil {
+			return err
+		}
+		if lock, err = locker.Attach(ctx, "cycle", token); err != nil {
+			return err
+		}
+		r.do(0, "DEL", "lock:cycle") // and an extension gives it back
+		if err := lock.Extend(ctx, long); !errors.Is(err, redlock.ErrLost) {
+			return wants(redlock.ErrLost, err, "Extend of what the only node has forgotten")
+		}
+		if err := lock.Unlock(ctx); !errors.Is(err, redlock.ErrNotHeld) {
+			return wants(redlock.ErrNotHeld, err, "Unlock of what is lost")
+		}
+		if lock, err = locker.Lock(ctx, "cycle"); err != nil {
+			return err
+		}
+		if err := lock.Unlock(ctx); err != nil {
+			return err
+		}
+		if _, err := locker.TryLock(ctx, "cycle"); err != nil {
+			return err
+		}
+		if err := locker.ForceUnlock(ctx, "cycle"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What somebody may want to do with a lock, and what is seen when it is not permitted.
+var aclUses = map[string]func(r *restricted) error{
+	"plain locks": func(r *restricted) error { return r.cycle(r.as()) },
+
+	"healing": func(r *restricted) error {
+		r.do(0, "SET", "lock:left", "somebody's")
+		ctx, cancel := context.WithTimeout(r.tb.Context(), 10*time.Second)
+		defer cancel()
+		_, err := r.as(redlock.WithHeal(time.Millisecond)).Lock(ctx, "left")
+		return err
+	},
+
+	"the restart guard": func(r *restricted) error {
+		locker := r.over(open(r.tb, []string{r.url()}, pool.WithRestartGuard(20*time.Millisecond)), redlock.WithTTL(20*time.Millisecond))
+		return r.soon("a vote", func() bool {
+			_, err := locker.TryLock(r.tb.Context(), "guarded")
+			return err == nil
+		})
+	},
+
+	"the end of a connection that broke": func(r *restricted) error {
+		locker := r.over(open(r.tb, []string{r.url()}, pool.WithTimeout(brief), pool.WithDialTimeout(brief), pool.WithMaxOverdue(time.Millisecond)))
+		eventually(r.tb, func() bool {
+			_, err := locker.TryLock(r.tb.Context(), "before")
+			return err == nil || errors.Is(err, redlock.ErrTaken) // the answer to the first was late
+		}, "a connection")
+		r.processes[0].Freeze()
+		_, err := locker.TryLock(r.tb.Context(), "broken")
+		pass(brief)
+		r.processes[0].Thaw()
+		if err == nil {
+			return errors.New("a frozen server answers")
+		}
+		return r.soon("CLIENT KILL", func() bool { return r.done("client|kill") > 0 })
+	},
+
+	"waking": func(r *restricted) error {
+		r.foreign("lock:name", long)
+		waiter := lockBeside(r.tb.Context(), r.as(noPolls), "name")
+		if err := r.soon("tracking", func() bool { return r.info(0, "stats", "tracking_total_keys") != "0" }); err != nil {
+			r.do(0, "DEL", "lock:name")
+			return err
+		}
+		r.do(0, "DEL", "lock:name")
+		return won(r.tb, waiter).Unlock(r.tb.Context())
+	},
+
+	"trying whether a connection is alive": func(r *restricted) error {
+		r.foreign("lock:name", long)
+		waiter := lockBeside(r.tb.Context(), r.as(), "name")
+		err := r.soon("PING", func() bool { return r.done("ping") > 0 })
+		r.do(0, "DEL", "lock:name")
+		return errors.Join(err, won(r.tb, waiter).Unlock(r.tb.Context()))
+	},
+
+	"taking turns": func(r *restricted) error {
+		listening := func() int {
+			channels, err := redis.Strings(r.servers[0].Do("PUBSUB", "CHANNELS", "quorumlock:*"))
+			require.NoError(r.tb, err)
+			return len(channels)
+		}
+		nodes := open(r.tb, []string{r.url()})
+		locker := r.over(nodes)
+		held, err := r.as().Lock(r.tb.Context(), "turns")
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(r.tb.Context())
+		defer cancel()
+		waiter := lockBeside(ctx, locker, "turns")
+		if err := r.soon("SUBSCRIBE", func() bool { return listening() > 0 }); err != nil {
+			return err
+		}
+		if err := r.soon("PUBLISH", func() bool { return r.done("publish") > 0 }); err != nil {
+			return err
+		}
+		cancel()
+		receive(r.tb, waiter, "the end of the wait")
+		if err := errors.Join(held.Unlock(r.tb.Context()), locker.Close()); err != nil {
+			return err
+		}
+		return r.soon("UNSUBSCRIBE", func() bool { return listening() == 0 })
+	},
+
+	"fencing": func(r *restricted) error {
+		locker := r.as(redlock.WithFencing())
+		if lock, err := locker.TryLock(r.tb.Context(), "number"); err != nil {
+			return err
+		} else if lock.Fence() == 0 {
+			return errors.New("no fencing token")
+		}
+		return r.cycle(locker)
+	},
+
+	"a database and a client name": func(r *restricted) error {
+		nodes := open(r.tb, []string{r.url() + "/1"}, pool.WithClientName("name"))
+		_, err := r.over(nodes).TryLock(r.tb.Context(), "name")
+		return err
+	},
+}
+
+// aclNeeds says for each rule what does not work without it.
+var aclNeeds = map[string]string{
+	"~lock:*": "plain locks", "+set": "plain locks", "+get": "plain locks", "+del": "plain locks", "+pttl": "plain locks",
+	"+pexpire": "plain locks", "+eval": "plain locks", "+evalsha": "plain locks",
+	"+ping": "trying whether a connection is alive", "+info": "the restart guard", "+client|id": "waking", "+client|kill": "the end of a connection that broke",
+	"&__redis__:invalidate": "waking", "+client|tracking": "waking", "+client|caching": "waking", "+subscribe": "taking turns",
+	"&quorumlock:*": "taking turns", "+publish": "taking turns", "+unsubscribe": "taking turns",
+	"~{lock:*}:fence": "fencing", "+incr": "fencing", "+decr": "fencing", "+time": "fencing",
+	"+select": "a database and a client name", "+client|setname": "a database and a client name",
+}
+
+func TestTheACLRulesInTheDocumentationAreEnough(t *testing.T) {
+	lines := aclLines(t)
+	for name, use := range aclUses {
+		t.Run(name, func(t *testing.T) {
+			r := newRestricted(t, 30*time.Second, lines...)
+			require.NoError(t, use(r))
+			require.Empty(t, r.refusedTo())
+		})
+	}
+}
+
+func TestEachOfTheACLRulesInTheDocumentationIsNeeded(t *testing.T) {
+	lines := aclLines(t)
+	rules := slices.Concat(lines...)[3:] // without reset, on and the password
+	require.Len(t, rules, len(aclNeeds))
+	for i, rule := range rules {
+		t.Run(strings.NewReplacer("|", " ").Replace(rule), func(t *testing.T) {
+			t.Parallel()
+			require.Contains(t, aclNeeds, rule)
+			r := newRestricted(t, time.Second, []string{"reset", "on", ">secret"}, slices.Delete(slices.Clone(rules), i, i+1))
+			err := aclUses[aclNeeds[rule]](r)
+			require.Error(t, err, aclNeeds[rule])
+			t.Log(err)
+			command, is := strings.CutPrefix(rule, "+")
+			eventually(t, func() bool {
+				refused := r.refusedTo()
+				return is && slices.Contains(refused, command) || !is && len(refused) > 0
+			}, "the server has refused it: %s", rule)
+		})
+	}
+}
+
+func TestTheFirstOfTheACLRulesInTheDocumentationIsEnoughForPlainLocks(t *testing.T) {
+	r := newRestricted(t, time.Second, aclLines(t)[0])
+	for _, use := range []string{"plain locks", "healing"} {
+		require.NoError(t, aclUses[use](r), use)
+	}
+	holder := take(t, r.as(), "name")
+	waiter := lockBeside(t.Context(), r.as(), "name")
+	pass(100 * time.Millisecond)
+	require.NoError(t, holder.Unlock(t.Context()))
+	require.NoError(t, won(t, waiter).Unlock(t.Context()), "it asks again and again")
+	for use, rule := range map[string]string{"the restart guard": "info", "waking": "client|id", "fencing": "lock:number"} {
+		require.Error(t, aclUses[use](r), use)
+		require.True(t, slices.ContainsFunc(r.refusedTo(), func(object string) bool { return strings.Contains(object, rule) }), use)
+	}
+}
