@@ -9,6 +9,8 @@ import (
 
 	"github.com/ory/dockertest/v3"
 	"go.uber.org/goleak"
+
+	"github.com/quorumlock/quorumlock/internal/stock"
 )
 
 const (
@@ -19,7 +21,10 @@ const (
 // leftOut says why the tests on containers are left out; empty if they run.
 var leftOut string
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(suite{m}) }
+func TestMain(m *testing.M) {
+	stock.Serve()
+	goleak.VerifyTestMain(suite{m})
+}
 
 // suite is a testing.M that removes the containers at its end, also when it is interrupted.
 type suite struct{ *testing.M }

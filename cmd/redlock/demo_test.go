@@ -239,3 +239,16 @@ func TestADemoThatIsInterruptedEndsSoonAndCleansUp(t *testing.T) {
 		})
 	}
 }
+
+func TestADemoWhoseOutputNobodyReadsEndsAndCleansUp(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Real(t, 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stderr bytes.Buffer
+	code := run(ctx, append(patient, "--nodes="+strings.Join(redistest.URLs(servers), ",")),
+		streams{output{closedWriter{}, cancel}, &stderr})
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr.String(), "interrupted in step 1")
+	nothingLeft(t, servers)
+}

@@ -3,6 +3,7 @@
 //
 //	redlock demo                         on five nodes inside the program
 //	redlock demo --nodes URL,URL,URL     on nodes of your own
+//	redlock stock                        what a holder that was paused does to a stock, with fencing and without
 //	redlock bench                        latency and throughput on redis-server processes of its own
 //	redlock bench --nodes URL,URL,URL    on nodes of your own
 //	redlock bench --rate 2000 --freeze 1 --html report.html
@@ -18,24 +19,43 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/fatih/color"
+
+	"github.com/quorumlock/quorumlock/internal/stock"
 )
 
 // cli holds the subcommands: a struct each, with a method Run. What a Run may ask for
 // is bound in run.
 type cli struct {
 	Demo  demoCmd  `cmd:"" help:"Show what a quorum lock does, on five nodes inside this program or on your own."`
+	Stock stockCmd `cmd:"" help:"Sell a stock while holders of the lock are paused: oversold without fencing tokens, never with them."`
 	Bench benchCmd `cmd:"" help:"Measure how long a quorum lock takes, on nodes of its own or on yours."`
 }
 
 // streams is where a subcommand writes to.
 type streams struct{ out, err io.Writer }
 
+// output ends the command when nobody reads its output any more.
+type output struct {
+	io.Writer
+	end context.CancelFunc
+}
+
+func (o output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if err != nil {
+		o.end()
+	}
+	return n, err
+}
+
 func main() {
+	stock.Serve() // in the processes that the subcommand stock starts
+	// Not among the signals that end the command: it comes from sockets and other processes' pipes too.
+	signal.Ignore(syscall.SIGPIPE)
 	// A second signal changes nothing: some senders send two, and cleaning up is soon
-	// over. SIGPIPE comes when nobody reads the output any more.
-	ctx, stop := signal.NotifyContext(context.Background(),
-		os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
-	code := run(ctx, os.Args[1:], streams{color.Output, color.Error})
+	// over.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	code := run(ctx, os.Args[1:], streams{output{color.Output, stop}, color.Error})
 	stop()
 	os.Exit(code)
 }

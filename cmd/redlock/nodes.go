@@ -58,11 +58,15 @@ func serve(s *embedded.Server, addr string) error {
 }
 
 func (e embeddedServers) connect(opts ...pool.Option) ([]*pool.Node, error) {
+	return pool.Open(e.urls(), opts...)
+}
+
+func (e embeddedServers) urls() []string {
 	urls := make([]string, len(e))
 	for i, s := range e {
 		urls[i] = "redis://" + s.Addr()
 	}
-	return pool.Open(urls, opts...)
+	return urls
 }
 
 func (e embeddedServers) stop(i int) { e[i].Stop() }

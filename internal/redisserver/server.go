@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/internal/process"
 )
 
 // ErrMissing says that redis-server is not installed.
@@ -32,8 +34,8 @@ type Server struct {
 	dir    string
 	port   int
 
-	mu  sync.Mutex // held while the process comes up or goes down
-	run *run       // the process as it was last started
+	mu  sync.Mutex       // held while the process comes up or goes down
+	run *process.Process // the process as it was last started
 }
 
 // Installed returns nil where redis-server can be found, and [ErrMissing] elsewhere.
@@ -109,7 +111,7 @@ func (s *Server) PID() int {
 	if !s.runningLocked() {
 		return 0
 	}
-	return s.run.os.Pid
+	return s.run.PID()
 }
 
 // Log returns what the server has printed in all of its lives.
@@ -150,7 +152,7 @@ func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != nil {
-		s.endLocked()
+		s.run.Kill()
 	}
 }
 
@@ -179,17 +181,13 @@ func (s *Server) setFrozen(frozen bool) error {
 	if !s.runningLocked() {
 		return fmt.Errorf("redis-server %s is not running: it cannot be frozen or thawed", s.Addr())
 	}
-	if s.run.frozen == frozen {
-		return nil
-	}
-	change := thaw
+	change := s.run.Thaw
 	if frozen {
-		change = freeze
+		change = s.run.Freeze
 	}
-	if err := change(s.run.os); err != nil {
+	if err := change(); err != nil {
 		return fmt.Errorf("redis-server %s: %w", s.Addr(), err)
 	}
-	s.run.frozen = frozen
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package redisserver
+package process
 
 import (
 	"errors"
@@ -8,9 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// CanFreeze says whether this system can stop a process in its tracks.
+const CanFreeze = true
+
 // endWithParent makes the kernel kill the child when the thread that started it ends,
-// so that a program that dies leaves no server behind. An interrupt from the terminal is
-// for the program alone: what it does with its servers is its own affair.
+// so that a program that dies leaves no child behind. An interrupt from the terminal is
+// for the program alone: what it does with its children is its own affair.
 func endWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
