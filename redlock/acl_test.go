@@ -241,10 +241,17 @@ var aclUses = map[string]func(r *restricted) error{
 
 	"fencing": func(r *restricted) error {
 		locker := r.as(redlock.WithFencing())
-		if lock, err := locker.TryLock(r.tb.Context(), "number"); err != nil {
+		lock, err := locker.TryLock(r.tb.Context(), "number")
+		if err != nil {
 			return err
-		} else if lock.Fence() == 0 {
-			return errors.New("no fencing token")
+		}
+		r.do(0, "SET", "{lock:number}:fence", 5) // behind, as it may be on one of several nodes
+		r.do(0, "DEL", "lock:number")
+		if err := lock.Unlock(r.tb.Context()); !errors.Is(err, redlock.ErrNotHeld) {
+			return wants(redlock.ErrNotHeld, err, "Unlock of what is gone")
+		}
+		if r.counter(0, "lock:number") != lock.Fence() {
+			return errors.New("the counter is not raised")
 		}
 		return r.cycle(locker)
 	},
@@ -263,7 +270,7 @@ var aclNeeds = map[string]string{
 	"+ping": "trying whether a connection is alive", "+info": "the restart guard", "+client|id": "waking", "+client|kill": "the end of a connection that broke",
 	"&__redis__:invalidate": "waking", "+client|tracking": "waking", "+client|caching": "waking", "+subscribe": "taking turns",
 	"&quorumlock:*": "taking turns", "+publish": "taking turns", "+unsubscribe": "taking turns",
-	"~{lock:*}:fence": "fencing", "+incr": "fencing", "+decr": "fencing", "+time": "fencing",
+	"~{lock:*}:fence": "fencing", "+incr": "fencing", "+incrby": "fencing", "+decr": "fencing", "+time": "fencing",
 	"+select": "a database and a client name", "+client|setname": "a database and a client name",
 }
 

@@ -48,7 +48,7 @@
 // A token is opaque. It begins with a part that is the same for all locks of a Locker, and ends with the text of [Metadata].
 //
 // The server must be Redis 5 or newer, or speak like it. The commands used are SET,
-// EVALSHA, EVAL (with GET, SET, DEL, PTTL and PEXPIRE inside, with fencing also INCR, DECR and TIME), PING, and, where permitted,
+// EVALSHA, EVAL (with GET, SET, DEL, PTTL and PEXPIRE inside, with fencing also INCR, INCRBY, DECR and TIME), PING, and, where permitted,
 // INFO, CLIENT ID and CLIENT KILL; AUTH, SELECT and CLIENT SETNAME where a URL or an option asks for them. Those who wait
 // use, where permitted, CLIENT TRACKING and CLIENT CACHING (Redis 6), SUBSCRIBE to __redis__:invalidate and to a channel
 // whose name begins with quorumlock:, UNSUBSCRIBE, and PUBLISH to such channels. docs/operations.md has the ACL rules for all that.
