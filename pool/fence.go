@@ -20,7 +20,7 @@ type Counter struct {
 	// Keep is for how long it is kept beyond the TTL that a lock is given, from when it went forward last.
 	Keep time.Duration
 	// Now is the time by the caller's reckoning, in microseconds since 1970. A counter that lies more than a second behind it
-	// goes forward, as one does that is missing: to Now, if the server's clock is within a second of it, else to the last full second of that.
+	// goes forward, as one does that is missing: to Now, if the server's clock is within a second of it, else to that clock.
 	Now uint64
 	// Forward makes it go forward even if it does not seem to lie behind.
 	Forward bool

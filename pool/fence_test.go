@@ -126,9 +126,8 @@ func TestACounterGoesForwardWhereItLiesBehind(t *testing.T) {
 	})
 }
 
-// Servers agree on a full second, whatever it is that a client takes for the time; and no counter that is believed lies more
-// than a second behind the server's own clock.
-func TestACounterGoesToTheFullSecondOfTheServerWhereTheClientIsWrong(t *testing.T) {
+// Whatever it is that a client takes for the time: no counter that goes forward lies behind the server's own clock for more than a second.
+func TestACounterGoesToTheServersTimeWhereTheClientIsWrong(t *testing.T) {
 	onBoth(t, func(t *testing.T, server redistest.Server) {
 		node := open(t, server.URL(), patient())
 		for _, counter := range []uint64{0, now() - 3600*second} {
@@ -139,8 +138,7 @@ func TestACounterGoesToTheFullSecondOfTheServerWhereTheClientIsWrong(t *testing.
 				}
 				before := now()
 				got := granted(t, node, "token", pool.Counter{Keep: keep, Now: wrong, Forward: true})
-				require.EqualValues(t, 1, got%second)
-				require.GreaterOrEqual(t, got, before-before%second+1)
+				require.Greater(t, got, before)
 				require.LessOrEqual(t, got, now()+1)
 			}
 		}
@@ -324,7 +322,7 @@ func TestANodeThatHasForgottenAllIsGivenTheKeyAndACounterBeyondTheToken(t *testi
 		do(t, server, "FLUSHALL")
 		requireReply(t, pool.Planted, pool.ErrPlanted, ask(t, node, pool.ExtendFenced("key", "token", 7, ttl, keep)))
 		require.Equal(t, "token|7", holds(t, server, "key"))
-		require.GreaterOrEqual(t, number(t, server), now-now%second, "behind it: no less than an acquire would begin with")
+		require.GreaterOrEqual(t, number(t, server), now, "behind it: no less than an acquire would begin with")
 
 		do(t, server, "DEL", "key")
 		do(t, server, "SET", counterKey, 9, "EX", 60)

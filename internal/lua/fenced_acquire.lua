@@ -1,8 +1,7 @@
 -- Sets KEYS[1], if it is not there, to ARGV[1]|number with the TTL ARGV[2] (milliseconds). The number is the next of the
 -- counter KEYS[2]. Where that lies more than a second behind ARGV[3], the time by the caller's reckoning (microseconds since
--- 1970), or is missing, it goes forward: to ARGV[3], if the server's clock is within a second of it, else to the last full
--- second of the server's clock. So it does where ARGV[5] is given, and beyond that. It is kept then for ARGV[4] (milliseconds; by
--- default a day) beyond the TTL.
+-- 1970), or is missing, it goes forward: to ARGV[3], if the server's clock is within a second of it, else to that clock. So it
+-- does where ARGV[5] is given, and beyond that. It is kept then for ARGV[4] (milliseconds; by default a day) beyond the TTL.
 -- The number; nil: the key is there; an error reply where the counter is none.
 local counted = redis.pcall('INCR', KEYS[2])
 if type(counted) == 'table' then
@@ -12,8 +11,8 @@ local number, text = counted, nil
 local forward = ARGV[5] or number <= ARGV[3] - 1000000
 if forward then
   local time = redis.call('TIME')
-  local begin = time[1] * 1000000
-  if math.abs(ARGV[3] - begin - time[2]) <= 1000000 then
+  local begin = time[1] * 1000000 + time[2]
+  if math.abs(ARGV[3] - begin) <= 1000000 then
     begin = tonumber(ARGV[3])
   end
   number = math.max(number, begin + 1, (ARGV[5] or 0) + 1)

@@ -21,7 +21,8 @@ if counter and tonumber(counter) >= tonumber(ARGV[2]) then
 elseif counter or not held then
   local number = tonumber(ARGV[2])
   if not counter then
-    number = math.max(number, redis.call('TIME')[1] * 1000000) -- what an acquire would begin with
+    local time = redis.call('TIME') -- what an acquire would begin with
+    number = math.max(number, time[1] * 1000000 + time[2])
   end
   local set = redis.pcall('SET', KEYS[2], string.format('%.0f', number), 'PX', ARGV[3] + ARGV[5])
   if set.err then

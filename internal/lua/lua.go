@@ -40,10 +40,10 @@ var (
 	force   = &Script{Source: forceSource, Hash: "fd88a9950189db57c985a2e789e723b560829ff1"}
 	heal    = &Script{Source: healSource, Hash: "827dc7a1f06c0f1a266cee059f7a3ff04c079f9a"}
 
-	fencedAcquire = &Script{Source: fencedAcquireSource, Hash: "2246cc32df230d25c8719f9c08e668b25b299514"}
+	fencedAcquire = &Script{Source: fencedAcquireSource, Hash: "7721e97d9dcf62cf66fce0de32e24a9780af264e"}
 	raise         = &Script{Source: raiseSource, Hash: "719fb14a79fbb5daeec335adfbea85f170e50739"}
 	fencedRelease = &Script{Source: fencedReleaseSource, Hash: "174f3ac78c58818d5ff54bdac5d58685442f8ee4"}
-	fencedExtend  = &Script{Source: fencedExtendSource, Hash: "33fb7fcc165c453d652a5b286700c639a101e1e1"}
+	fencedExtend  = &Script{Source: fencedExtendSource, Hash: "48fc6fe50bcb39d53f0ffc44d22aba8530fe6497"}
 )
 
 // Release deletes a key that holds a given token.

@@ -20,19 +20,24 @@ func (g *Guard) MaxTTL() time.Duration { return g.maxTTL }
 // Connected tells which server is at the other end of a new connection, and how long it has been up, at least, at now or
 // later; below zero: it does not tell. However long that is, it may not have the data of the one that was there before.
 func (g *Guard) Connected(now time.Time, server string, up time.Duration) {
+	if g.maxTTL == 0 {
+		return
+	}
 	replaced := g.server != "" && g.server != server
-	g.server, g.until, g.never = server, time.Time{}, false
-	switch {
-	case g.maxTTL == 0:
+	if server != "" {
+		g.server = server
+	}
+	if g.never = up < 0; g.never {
 		return
-	case up < 0:
-		g.never = true
-		return
-	case replaced:
+	}
+	if replaced {
 		up = 0
 	}
-	// As much is allowed for clocks that run at different rates as Redlock allows by default.
-	g.until = now.Add(g.maxTTL + g.maxTTL/100 - up)
+	// As much is allowed for clocks that run at different rates as Redlock allows by default. What has been found out on
+	// a connection before stands: one that took another's place does so for long.
+	if until := now.Add(g.maxTTL + g.maxTTL/100 - up); until.After(g.until) {
+		g.until = until
+	}
 }
 
 // Quarantine says whether the server may not vote, and for how much longer; 0: never.

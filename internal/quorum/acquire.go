@@ -81,13 +81,9 @@ func (a *Acquire) Fence() uint64 {
 }
 
 func (a *Acquire) judge(clock Clock) Effects {
-	if a.fence == nil || a.state != open {
-		return a.decide(clock)
-	}
-	due := a.fence.due() // counts as something that may still come
 	effects := a.decide(clock)
-	if a.state == open {
-		effects.Raise = due
+	if a.fence != nil && a.state == open {
+		effects.Raise = a.fence.due()
 	}
 	return effects
 }

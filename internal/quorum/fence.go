@@ -81,10 +81,10 @@ func (f *fence) agreed() (n int) {
 	return n
 }
 
-// raising counts the nodes whose answer to that is missing.
+// raising counts the nodes whose counter may still be raised: the answer to that is missing, or they are due.
 func (f *fence) raising() (n int) {
-	for i := range f.raises {
-		if f.raises[i] == raising {
+	for i, number := range f.numbers {
+		if number > 0 && number < f.token && f.raises[i] <= raising {
 			n++
 		}
 	}

@@ -53,12 +53,12 @@ func (w *wait) holder() string {
 }
 
 // guarded counts the nodes that will not let go without a word: what one of them tells counts for all that
-// hold the same.
-func (w *wait) guarded() (n int) {
+// hold the same. Where the time of a key is over, that it goes may be told late or not at all.
+func (w *wait) guarded(now time.Time) (n int) {
 	for i := range w.sights {
 		for j := range w.sights {
 			s, o := &w.sights[i], &w.sights[j]
-			if s.Held && o.Held && o.Watched && o.Token == s.Token {
+			if s.Held && o.Held && o.Watched && o.Token == s.Token && (o.NoTTL || now.Before(o.ends)) {
 				n++
 				break
 			}

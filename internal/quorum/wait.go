@@ -215,7 +215,7 @@ func (w *wait) judge(now time.Time) Moves {
 		i := slices.IndexFunc(w.sights, func(s sight) bool { return s.changed && !s.healing })
 		w.sights[i].looking = true
 		m.Look = append(m.Look, i)
-	case looking+probing == 0 && w.guarded() <= len(w.sights)-need:
+	case looking+probing == 0 && w.guarded(now) <= len(w.sights)-need:
 		if now.Before(w.pollAt) {
 			m.wake(w.pollAt)
 			break
@@ -224,6 +224,8 @@ func (w *wait) judge(now time.Time) Moves {
 	}
 	if len(ends) >= need {
 		m.wake(ends[need-1])
+	} else if i := slices.IndexFunc(ends, now.Before); looking+probing == 0 && i >= 0 {
+		m.wake(ends[i]) // one guard less
 	}
 	if !now.Before(w.relookAt) {
 		m.Look = append(m.Look, w.lookAround(now).Look...)

@@ -45,6 +45,11 @@ func TestAWaiterSleepsWhileItIsToldOfChanges(t *testing.T) {
 			lost("0 held b.1 for 1h", "1 held c.1 for 1h", "2 silent"), []step{
 				{"3 silent", "tick 30s"},
 			}...)},
+		"but not for longer than their TTLs": {nodes: 4, story: append(
+			lost("0 held b.1 for 1s", "1 held c.1 for 2s", "2 silent"), []step{
+				{"3 silent", "tick 1.001s"},
+				{"1.001s: tick", "try"},
+			}...)},
 	})
 }
 

@@ -12,6 +12,7 @@ type attachment struct {
 	client  *client
 	machine *quorum.Attach
 	of      *round
+	began   time.Duration // true time
 	auto    bool
 	over    bool
 }
@@ -30,7 +31,7 @@ func (c *client) attach(s Step) {
 	if of == nil || slices.Contains(c.world.attached[of.token], c) {
 		return
 	}
-	a := &attachment{client: c, machine: quorum.NewAttach(len(c.lines), c.clock.Now(), drift), of: of, auto: s.Auto}
+	a := &attachment{client: c, began: c.world.now, machine: quorum.NewAttach(len(c.lines), c.clock.Now(), drift), of: of, auto: s.Auto}
 	c.attaching = a
 	c.world.tell("client %d: attach to %s", c.number, of.token)
 	for i, l := range c.lines {
@@ -44,7 +45,7 @@ func (a *attachment) reply(node int, _ verb, vote quorum.Vote, r reply) {
 	if vote == quorum.Yes && r.token != a.of.token {
 		vote = quorum.No
 	}
-	outcome := a.machine.Saw(&c.clock, node, vote, 0, time.Duration(r.ttl)*time.Millisecond, "").Outcome
+	outcome := a.machine.Saw(&c.clock, node, vote, r.number, time.Duration(r.ttl)*time.Millisecond, "").Outcome
 	if a.over || outcome == quorum.Undecided {
 		return
 	}
@@ -53,7 +54,8 @@ func (a *attachment) reply(node int, _ verb, vote quorum.Vote, r reply) {
 	if outcome != quorum.Done || c.holds != nil || c.call != nil {
 		return
 	}
-	k := &lock{client: c, key: a.of.key, token: a.of.token, ttl: a.of.ttl, lease: a.machine.Lease(maxTTL), handles: 1}
+	k := &lock{client: c, key: a.of.key, token: a.of.token, fence: a.machine.Fence(), ttl: a.of.ttl, lease: a.machine.Lease(c.world.maxTTL()), handles: 1}
+	c.world.checkAttached(a)
 	c.world.checkHeld(k, "when it was attached to")
 	c.world.attached[k.token] = append(c.world.attached[k.token], c)
 	c.holds = k
@@ -61,4 +63,9 @@ func (a *attachment) reply(node int, _ verb, vote quorum.Vote, r reply) {
 }
 
 // maxTTL is the longest that anybody may ask for.
-const maxTTL = 2 * time.Hour
+func (w *world) maxTTL() time.Duration {
+	if w.plan.Guard > 0 {
+		return w.plan.Guard
+	}
+	return 2 * time.Hour
+}

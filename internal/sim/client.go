@@ -13,9 +13,12 @@ import (
 type client struct {
 	world  *world
 	number int
-	self   string // the owner part of its tokens
-	clock  clock  // for leases; counts suspend
-	mono   clock  // for timeouts; does not
+	self   string        // the owner part of its tokens
+	clock  clock         // for leases; counts suspend
+	mono   clock         // for timeouts; does not
+	wall   time.Duration // the time of day when the run begins
+	learnt bool          // the time that counters have is known
+	behind int64         // how far the clock is behind it, in microseconds
 	lines  []*line
 	dead   bool
 	paused time.Duration // until when it stands still
@@ -44,7 +47,7 @@ func newClient(w *world, number int, rate float64, servers []*server) *client {
 	for i, s := range servers {
 		l := &line{
 			world: w, client: c, server: s, number: i, pause: minPause,
-			commands: pipeline.New[order](nodeTimeout, maxOverdue),
+			commands: pipeline.New[order](nodeTimeout, maxOverdue), guard: pipeline.NewGuard(w.plan.Guard),
 		}
 		l.ear = &ear{line: l}
 		c.lines = append(c.lines, l)
@@ -122,7 +125,7 @@ func (c *client) acquire(s Step) {
 	if c.call != nil || c.holds != nil {
 		return
 	}
-	r := c.newAcquire(key(s.Name), s.TTL)
+	r := c.newAcquire(key(s.Name), s.TTL, 0)
 	c.main(r, func() {
 		if r.outcome == quorum.Done {
 			c.holds = c.won(r, s.Auto)
@@ -174,6 +177,7 @@ func (c *client) cancel() {
 
 // force begins a ForceUnlock.
 func (c *client) force(name int) {
+	c.world.forced = true
 	c.world.tell("client %d: force of %s", c.number, key(name))
 	for i, l := range c.lines {
 		l.send(order{cmd: command{verb: force, key: key(name)}, node: i})

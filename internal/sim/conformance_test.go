@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,108 +22,231 @@ type inbox chan pool.Reply
 func (b inbox) Reply(_ int, _ *pool.Command, reply pool.Reply) { b <- reply }
 
 // Random commands, each carried out by a real server, as package pool sends it, and by the simulated one: the same answers,
-// and the same keys with the same TTLs afterwards.
+// and the same keys and counters with the same TTLs afterwards.
 func TestASimulatedNodeUnderstandsCommandsAsRedisDoes(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
 	server := redistest.Real(t, 1)[0]
 	nodes, err := pool.Open([]string{server.URL()}, pool.WithTimeout(20*time.Second))
 	require.NoError(t, err)
 	defer nodes[0].Close()
-
-	simulated, now := sim.NewKeyspace(), int64(0) // no time goes by but where a key lapses
+	p := &pair{T: t, r: rand.New(rand.NewPCG(seed, 0)), server: server, node: nodes[0], simulated: sim.NewKeyspace()}
+	answers := map[string]int{}
 	for step := range 3000 {
-		key, token := fmt.Sprint("key-", r.IntN(3)), fmt.Sprint("token-", r.IntN(3))
-		ttl := time.Duration(1+r.IntN(4)) * time.Hour
-		if r.IntN(10) == 0 { // the end of all TTLs
-			_, err := server.Do("FLUSHALL")
-			require.NoError(t, err)
-			simulated.Flush()
-			now += 5 * time.Hour.Milliseconds()
-			continue
-		}
-		var real *pool.Command
-		verb := sim.AcquireCommand
-		switch r.IntN(8) {
-		case 0:
-			real = pool.Acquire(key, token, ttl)
+		key, token := fmt.Sprint("key-", p.r.IntN(3)), fmt.Sprint("token-", p.r.IntN(3))
+		ttl := time.Duration(1+p.r.IntN(4)) * time.Hour
+		p.what = fmt.Sprintf("step %d: %s, %s, %v", step, key, token, ttl)
+		switch n := p.r.IntN(20); n {
+		case 0: // the end of all TTLs
+			p.redis("FLUSHALL")
+			p.simulated.Flush()
+			p.now += 100 * time.Hour.Milliseconds()
 		case 1:
-			verb, real = sim.ReleaseCommand, pool.Release(key, token, ttl)
-		case 2:
-			verb, real = sim.ExtendCommand, pool.Extend(key, token, ttl)
+			p.redis("SET", key, token)
+			p.simulated.Stray(key, token)
+		case 2: // a counter that was not used lately
+			number := uint64(p.time()) - uint64(p.r.IntN(2*int(time.Minute/time.Microsecond)))
+			p.redis("SET", counterOf(key), number, "PX", ttl.Milliseconds())
+			p.simulated.Count(key, number, ttl.Milliseconds(), p.now)
 		case 3:
-			verb, real = sim.RestoreCommand, pool.Restore(key, token, ttl)
-		case 4:
-			verb, real = sim.ForceCommand, pool.Force(key)
-		case 5:
-			requireSameLook(t, nodes[0], simulated, key, now)
-			continue
-		case 6:
-			_, err := server.Do("SET", key, token)
-			require.NoError(t, err)
-			simulated.Stray(key, token)
-			continue
-		case 7:
-			verb, real = sim.HealCommand, pool.Heal(key, token)
-		}
-		replies := make(inbox, 1)
-		nodes[0].Send(time.Now(), real, replies, 0)
-		reply := <-replies
-		got := simulated.Do(verb, key, token, ttl.Milliseconds(), now)
-		what := fmt.Sprintf("step %d: %v of %s under %s for %v", step, verb, token, key, ttl)
-		switch {
-		case reply.Answer == pool.Yes:
-			require.Equal(t, 1, got, what)
-		case reply.Answer == pool.Planted:
-			require.Equal(t, 2, got, what)
-		case verb != sim.AcquireCommand && errors.Is(reply.Err, pool.ErrHeld):
-			require.Equal(t, -1, got, what)
+			p.look(key)
 		default:
-			require.Equal(t, pool.No, reply.Answer, what)
-			require.Equal(t, 0, got, what)
+			real, simulated := p.plain(key, token, ttl)
+			if n > 8 {
+				real, simulated = p.fenced(key, token, ttl)
+			}
+			answers[p.do(key, real, simulated)]++
 		}
-		requireSameKeys(t, server, simulated, now, what)
+	}
+	t.Log(answers)
+	require.GreaterOrEqual(t, len(answers), 29, "nearly every command has had every answer: there are 31")
+}
+
+// pair is a real server and a simulated one.
+type pair struct {
+	*testing.T
+	r         *rand.Rand
+	server    *redistest.Process
+	node      *pool.Node
+	simulated *sim.Keyspace
+	now       int64 // no time goes by but where a key lapses
+	what      string
+}
+
+func counterOf(key string) string { return "{" + key + "}:fence" }
+
+func (p *pair) redis(command string, args ...any) any {
+	reply, err := p.server.Do(command, args...)
+	require.NoError(p, err, p.what)
+	return reply
+}
+
+// time is the server's time of day, in microseconds.
+func (p *pair) time() int64 {
+	now, err := redis.Int64s(p.redis("TIME"), nil)
+	require.NoError(p, err)
+	return now[0]*1_000_000 + now[1]
+}
+
+// number is that which the server holds under key, beside the token.
+func (p *pair) number(key string) (number uint64) {
+	_, number, _ = p.simulated.Left(key, p.now)
+	return number
+}
+
+// plain makes a random command without fencing.
+func (p *pair) plain(key, token string, ttl time.Duration) (*pool.Command, sim.Command) {
+	ms := ttl.Milliseconds()
+	switch p.r.IntN(6) {
+	case 0:
+		return pool.Acquire(key, token, ttl), sim.NewCommand(sim.AcquireCommand, key, token, ms)
+	case 1:
+		return pool.Release(key, token, ttl), sim.NewCommand(sim.ReleaseCommand, key, token, ms)
+	case 2:
+		return pool.Extend(key, token, ttl), sim.NewCommand(sim.ExtendCommand, key, token, ms)
+	case 3:
+		return pool.Restore(key, token, ttl), sim.NewCommand(sim.RestoreCommand, key, token, ms)
+	case 4:
+		return pool.Force(key), sim.NewCommand(sim.ForceCommand, key, token, ms)
+	default:
+		return pool.Heal(key, token), sim.NewCommand(sim.HealCommand, key, token, ms)
 	}
 }
 
-func requireSameLook(t *testing.T, node *pool.Node, simulated *sim.Keyspace, key string, now int64) {
+// most is the highest number here: beyond, floating-point numbers are not exact.
+const most = 1<<53 - 2
+
+// fenced makes a random command with fencing. Its numbers are those that are there, or near them.
+func (p *pair) fenced(key, token string, ttl time.Duration) (*pool.Command, sim.Command) {
+	day := p.time()
+	near := func(of uint64) uint64 {
+		return []uint64{of, of, of, 0, of + 1, uint64(day), uint64(day) + 7}[p.r.IntN(7)]
+	}
+	counted, _ := p.simulated.Counted(key, p.now)
+	number, ms := min(most, near(p.number(key))), ttl.Milliseconds()
+	keep := []time.Duration{pool.DefaultKeep, 48 * time.Hour}[p.r.IntN(2)]
+	switch p.r.IntN(5) {
+	case 0, 1:
+		ahead := []time.Duration{-time.Hour, -3 * time.Second, -300 * time.Millisecond, 300 * time.Millisecond, time.Hour}[p.r.IntN(5)]
+		forward := p.r.IntN(3) == 0
+		told, floor := uint64(day+ahead.Microseconds()), []uint64{0, 0, counted, uint64(day) + 3_600_000_000, 1<<53 - 3}[p.r.IntN(5)]
+		counter := pool.Counter{Keep: keep, Now: told, Forward: forward, Floor: floor}
+		return pool.AcquireFenced(key, token, ttl, counter), sim.NewFenced(sim.AcquireCommand, key, token, ms, 0, 0, told, forward, floor, keep.Milliseconds())
+	case 2:
+		raised := min(most, near(counted)) + 1
+		return pool.Raise(key, token, number, raised), sim.NewFenced(sim.RaiseCommand, key, token, 0, number, raised, 0, false, 0, 0)
+	case 3:
+		return pool.ReleaseFenced(key, token, number, ttl), sim.NewFenced(sim.ReleaseCommand, key, token, ms, number, 0, 0, false, 0, 0)
+	default:
+		number++ // a lock that is held has one
+		if p.r.IntN(2) == 0 {
+			return pool.ExtendFenced(key, token, number, ttl, keep), sim.NewFenced(sim.ExtendCommand, key, token, ms, number, 0, 0, false, 0, keep.Milliseconds())
+		}
+		return pool.RestoreFenced(key, token, number, ttl, keep), sim.NewFenced(sim.RestoreCommand, key, token, ms, number, 0, 0, false, 0, keep.Milliseconds())
+	}
+}
+
+// do carries out a command on both and compares. It returns what was answered to what.
+func (p *pair) do(key string, real *pool.Command, simulated sim.Command) string {
+	before := p.time()
 	replies := make(inbox, 1)
-	node.Send(time.Now(), pool.Look(key), replies, 0)
+	p.node.Send(time.Now(), real, replies, 0)
 	reply := <-replies
-	token, ttl, held := simulated.Look(key, now)
-	require.Equal(t, held, reply.Answer == pool.Yes, "look at %s", key)
+	// What the server's clock has said meanwhile can be told by what it counts.
+	wall := before
+	if counted, err := redis.Int64(p.server.Do("GET", counterOf(key))); err == nil && counted >= before && counted <= p.time()+1 {
+		wall = counted
+		if reply.Number > 0 {
+			wall--
+		}
+	}
+	what := simulated.String()
+	p.what += ", " + what
+	code, number := p.simulated.Do(simulated, p.now, wall)
+	expected := -1
+	switch refusal := (*pool.ServerError)(nil); {
+	case reply.Answer == pool.Yes:
+		expected = 1
+	case reply.Answer == pool.Planted:
+		expected = 2
+	case errors.As(reply.Err, &refusal):
+		expected = -2
+	case reply.Answer == pool.No && (strings.HasPrefix(what, "acquire") || errors.Is(reply.Err, pool.ErrAbsent)):
+		expected = 0
+	default:
+		require.ErrorIs(p, reply.Err, pool.ErrHeld, p.what)
+	}
+	require.Equal(p, expected, code, p.what)
+	require.Equal(p, reply.Number, number, p.what)
+	if code == -2 { // which leaves a counter of nothing behind where there was none
+		if counted, _ := p.simulated.Counted(key, p.now); counted == 0 {
+			p.redis("DEL", counterOf(key))
+		}
+	}
+	p.same()
+	return fmt.Sprint(what, code)
+}
+
+const tolerance = float64(30 * time.Minute / time.Millisecond)
+
+func (p *pair) look(key string) {
+	replies := make(inbox, 1)
+	p.node.Send(time.Now(), pool.Look(key), replies, 0)
+	reply := <-replies
+	token, number, ttl, held := p.simulated.Look(key, p.now)
+	require.Equal(p, held, reply.Answer == pool.Yes, "look at %s", key)
 	if held {
-		require.Equal(t, token, reply.Value)
-		require.InDelta(t, ttl, reply.TTL.Milliseconds(), float64(30*time.Minute.Milliseconds()))
+		require.Equal(p, value(token, number), reply.Value)
+		require.InDelta(p, ttl, reply.TTL.Milliseconds(), tolerance)
 	} else {
-		require.Equal(t, pool.No, reply.Answer)
+		require.Equal(p, pool.No, reply.Answer)
 	}
 }
 
-func requireSameKeys(t *testing.T, server *redistest.Process, simulated *sim.Keyspace, now int64, what string) {
+// value is what a key holds.
+func value(token string, number uint64) string {
+	if number == 0 {
+		return token
+	}
+	return fmt.Sprintf("%s|%d", token, number)
+}
+
+// same compares all keys and counters.
+func (p *pair) same() {
 	for i := range 3 {
 		key := fmt.Sprint("key-", i)
-		token, ttl := simulated.Left(key, now)
-		held, err := redis.String(server.Do("GET", key))
-		if !errors.Is(err, redis.ErrNil) {
-			require.NoError(t, err)
+		token, number, ttl := p.simulated.Left(key, p.now)
+		p.holds(key, value(token, number), ttl)
+		counted, kept := p.simulated.Counted(key, p.now)
+		text := ""
+		if counted > 0 {
+			text = fmt.Sprint(counted)
 		}
-		require.Equal(t, token, held, what)
-		left, err := redis.Int64(server.Do("PTTL", key))
-		require.NoError(t, err)
-		if token != "" {
-			require.InDelta(t, ttl, left, float64(30*time.Minute.Milliseconds()), what)
-		}
+		p.holds(counterOf(key), text, kept)
+	}
+}
+
+// holds looks at one on the real server.
+func (p *pair) holds(key, value string, ttl int64) {
+	held, err := redis.String(p.server.Do("GET", key))
+	if !errors.Is(err, redis.ErrNil) {
+		require.NoError(p, err)
+	}
+	require.Equal(p, value, held, "%s, %s", p.what, key)
+	left, err := redis.Int64(p.server.Do("PTTL", key))
+	require.NoError(p, err)
+	if value != "" {
+		require.InDelta(p, ttl, left, tolerance, "%s, %s", p.what, key)
 	}
 }
 
 // A key lives to the end of its last millisecond, which the simulated nodes rely on.
 func TestASimulatedKeyLapsesWhenARealOneDoes(t *testing.T) {
 	simulated := sim.NewKeyspace()
-	require.Equal(t, 1, simulated.Do(sim.AcquireCommand, "key", "token", 100, 0))
-	token, _ := simulated.Left("key", 100)
+	code, _ := simulated.Do(sim.NewCommand(sim.AcquireCommand, "key", "token", 100), 0, 0)
+	require.Equal(t, 1, code)
+	token, _, _ := simulated.Left("key", 100)
 	require.Equal(t, "token", token)
-	token, _ = simulated.Left("key", 101)
+	token, _, _ = simulated.Left("key", 101)
 	require.Empty(t, token)
 }

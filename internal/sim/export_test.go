@@ -3,6 +3,9 @@ package sim
 // Keyspace is what a simulated node knows, for the conformance test. Its clock stands still.
 type Keyspace struct{ keyspace }
 
+// Command is what is put to it.
+type Command = command
+
 // Verbs are the commands.
 const (
 	AcquireCommand = acquire
@@ -11,35 +14,73 @@ const (
 	RestoreCommand = restore
 	ForceCommand   = force
 	HealCommand    = heal
+	RaiseCommand   = raise
 )
 
-func NewKeyspace() *Keyspace { return &Keyspace{keyspace{keys: map[string]entry{}}} }
+func NewKeyspace() *Keyspace {
+	return &Keyspace{keyspace{keys: map[string]entry{}, counters: map[string]counter{}}}
+}
 
-// Do carries out a command at an instant.
-func (k *Keyspace) Do(verb verb, key, token string, ttl, now int64) int {
-	return k.do(command{verb: verb, key: key, token: token, ttl: ttl}, now).code
+// NewCommand makes a command without fencing.
+func NewCommand(verb verb, key, token string, ttl int64) Command {
+	return command{verb: verb, key: key, token: token, ttl: ttl}
+}
+
+// NewFenced makes one with fencing; which of the numbers apply depends on the verb.
+func NewFenced(verb verb, key, token string, ttl int64, number, raised, told uint64, forward bool, floor uint64, keep int64) Command {
+	return command{verb: verb, key: key, token: token, ttl: ttl, fenced: true, fence: fencing{number, raised, told, forward, floor, keep}}
+}
+
+func (c command) String() string {
+	if c.fenced {
+		return c.verb.String() + " with fencing"
+	}
+	return c.verb.String()
+}
+
+// Do carries out a command at an instant: now in milliseconds, for TTLs, and wall in microseconds, for numbers.
+func (k *Keyspace) Do(c Command, now, wall int64) (code int, number uint64) {
+	r := k.do(c, now, wall)
+	return r.code, r.number
 }
 
 // Look carries out a look.
-func (k *Keyspace) Look(key string, now int64) (token string, ttl int64, ok bool) {
-	r := k.do(command{verb: look, key: key}, now)
-	return r.token, r.ttl, r.code == 1
+func (k *Keyspace) Look(key string, now int64) (token string, number uint64, ttl int64, ok bool) {
+	r := k.do(command{verb: look, key: key}, now, 0)
+	return r.token, r.number, r.ttl, r.code == 1
 }
 
 // Stray leaves a key without a TTL, whatever was there.
 func (k *Keyspace) Stray(key, token string) { k.set(key, &entry{token: token, forever: true}) }
 
-// Flush deletes all keys.
-func (k *Keyspace) Flush() { clear(k.keys) }
+// Count sets a counter.
+func (k *Keyspace) Count(key string, number uint64, ttl, now int64) {
+	k.counters[key] = counter{number, now + ttl}
+}
 
-// Left returns the token that is under key and its TTL.
-func (k *Keyspace) Left(key string, now int64) (token string, ttl int64) {
-	e, ok := k.get(key, now)
+// Counted returns a counter and its TTL; 0: it is not there.
+func (k *Keyspace) Counted(key string, now int64) (number uint64, ttl int64) {
+	f, ok := k.count(key, now)
 	if !ok {
-		return "", 0
+		return 0, 0
 	}
-	if e.forever {
-		return e.token, noTTL
+	return f.number, f.expires - now
+}
+
+// Flush deletes all keys.
+func (k *Keyspace) Flush() {
+	clear(k.keys)
+	clear(k.counters)
+}
+
+// Left returns what is under key and its TTL.
+func (k *Keyspace) Left(key string, now int64) (token string, number uint64, ttl int64) {
+	e, ok := k.get(key, now)
+	switch {
+	case !ok:
+		return "", 0, 0
+	case e.forever:
+		return e.token, e.number, noTTL
 	}
-	return e.token, e.expires - now
+	return e.token, e.number, e.expires - now
 }

@@ -45,6 +45,8 @@ type line struct {
 	blocked  time.Duration // until when nothing gets through
 	alarm    time.Time     // of the client's mono: when to look for what has expired; zero: not
 	ear      *ear
+	guard    pipeline.Guard
+	met      bool // it was connected once
 }
 
 var errUnreachable = errors.New("unreachable")
@@ -66,7 +68,7 @@ func (l *line) send(o order) {
 }
 
 var whenLost = [...]pipeline.Kind{
-	release: pipeline.CleanUp, restore: pipeline.Undo, track: pipeline.Plain, // like all others
+	release: pipeline.CleanUp, restore: pipeline.Undo, raise: pipeline.Plain, // like all others
 }
 
 func (o order) end(vote quorum.Vote, r reply) {
@@ -97,6 +99,7 @@ func (l *line) rouse() {
 }
 
 func (l *line) write() {
+	l.refuse()
 	for l.conn != nil {
 		o, owed, ok := l.commands.Take(l.client.mono.Now)
 		if !ok {
@@ -128,6 +131,8 @@ func (l *line) answered(c *conn, r reply) {
 		vote = quorum.Yes
 	case 2:
 		vote = quorum.Planted
+	case refusal:
+		vote = quorum.Refused
 	}
 	o.Item.end(vote, r)
 }
@@ -142,7 +147,7 @@ func (l *line) connect() {
 	greeted := false
 	c.send(message{greets: true, kill: l.last, done: func(r reply) {
 		greeted = true
-		l.connected(c, r.code == 1)
+		l.connected(c, r)
 	}})
 	l.client.after(dialTimeout, func() {
 		if !greeted {
@@ -152,9 +157,11 @@ func (l *line) connect() {
 	})
 }
 
-func (l *line) connected(c *conn, fenced bool) {
-	l.tell(l.commands.Settled(fenced))
+func (l *line) connected(c *conn, r reply) {
+	notices := l.commands.Settled(r.code == 1)
 	l.commands.Connected()
+	l.meet(r.process)
+	l.tell(notices)
 	l.conn, l.last, l.pause = c, nil, minPause
 	l.rouse()
 	l.ear.attend()

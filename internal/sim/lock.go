@@ -13,6 +13,7 @@ type lock struct {
 	acquire *quorum.Acquire // that won it; nil: it was attached to
 	key     string
 	token   string
+	fence   uint64 // 0: without fencing
 	ttl     time.Duration
 	lease   *quorum.Lease
 	handles int // that have not been unlocked
@@ -31,8 +32,9 @@ func (k *lock) String() string { return k.token }
 
 // won takes up what a won round leaves.
 func (c *client) won(r *round, auto bool) *lock {
-	k := &lock{client: c, acquire: r.acquire, key: r.key, token: r.token, ttl: r.ttl, lease: r.acquire.Lease(), handles: 1}
+	k := &lock{client: c, acquire: r.acquire, key: r.key, token: r.token, fence: r.acquire.Fence(), ttl: r.ttl, lease: r.acquire.Lease(), handles: 1}
 	c.world.checkWon(k)
+	c.learn(r)
 	k.take(auto)
 	return k
 }
@@ -56,6 +58,7 @@ func (k *lock) newExtend(grant quorum.Grant) *round {
 	machine := quorum.NewExtend(k.lease, grant)
 	r := k.client.newRound(extend, machine, k.key, k.token, grant)
 	r.extend, r.lock, r.before = machine, k, k.lease.Deadline()
+	r.fenced, r.fence = k.fencing()
 	r.sent = k.asked
 	return r
 }
@@ -111,6 +114,7 @@ func (k *lock) release() {
 	k.gone()
 	r := c.newRound(release, quorum.NewRelease(len(c.lines), k.reached), k.key, k.token, quorum.Grant{Start: c.clock.Now()})
 	r.lock, r.owed = k, k.lease.Longest()
+	r.fenced, r.fence = k.fencing()
 	k.asking()
 	r.sent = func() {
 		k.asked()
@@ -178,11 +182,17 @@ func (k *lock) over() {
 		return
 	}
 	c.world.give(k.token, c)
+	fenced, fence := k.fencing()
 	for i, l := range c.lines {
 		if k.reached(i) {
-			l.send(order{cmd: command{verb: release, key: k.key, token: k.token, ttl: k.lease.Longest().Milliseconds()}, node: i})
+			l.send(order{cmd: command{verb: release, key: k.key, token: k.token, ttl: k.lease.Longest().Milliseconds(), fenced: fenced, fence: fence}, node: i})
 		}
 	}
+}
+
+// fencing is what goes with its commands.
+func (k *lock) fencing() (fenced bool, with fencing) {
+	return k.fence > 0, fencing{number: k.fence, keep: keepFence}
 }
 
 // gone takes the lock off those that are held.

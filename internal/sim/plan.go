@@ -27,7 +27,16 @@ type Plan struct {
 	Tracking bool
 	// Kept says that no more than one node at a time is in trouble, and no client ever is: a lock
 	// that is renewed is never lost.
-	Kept  bool
+	Kept bool
+	// Fenced locks have fencing tokens.
+	Fenced bool
+	// Walls[i] is how far the time of day of machine i is off, in a plan with fencing: the nodes first, then the clients.
+	Walls []time.Duration
+	// Echo has acquires arrive twice at times.
+	Echo bool
+	// Guard keeps nodes from voting that have come up less than that ago, or in the place of others; 0: nothing does. No
+	// TTL is longer.
+	Guard time.Duration
 	Steps []Step
 }
 
@@ -75,6 +84,10 @@ const (
 	CutEar     // the connection over which a node tells a client of changes breaks
 	Mute       // what a node tells a client of changes is lost
 	Stray      // somebody else leaves a key without a TTL on a node
+
+	Lapse   // a node drops a key before its time
+	Replace // as Crash without data, but what comes back has been up for long
+	Anew    // a client's process is another one from now on
 )
 
 // drift is the library's default allowance.
@@ -89,18 +102,23 @@ const (
 
 // NewPlan makes the plan of a seed.
 func NewPlan(seed uint64) Plan {
+	p := plainPlan(seed)
+	p.extras(rand.New(rand.NewPCG(seed, 0xbf58476d1ce4e5b9)))
+	return p
+}
+
+// plainPlan makes a plan without fencing and guards.
+func plainPlan(seed uint64) Plan {
 	r := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
 	p := Plan{
 		Seed:    seed,
-		Nodes:   []int{1, 3, 3, 4, 5, 5, 7}[r.IntN(7)],
+		Nodes:   howMany(r),
 		Clients: 2 + r.IntN(2),
 		Names:   1 + r.IntN(8)/7,
 		Durable: r.IntN(4) > 0,
 		Fencing: r.IntN(8) > 0,
 	}
-	for range p.Nodes + p.Clients {
-		p.Rates = append(p.Rates, clockRate(r))
-	}
+	p.Rates = clockRates(r, p.Nodes+p.Clients)
 	kind := r.IntN(10)
 	if kind == 0 {
 		p.Tracking = r.IntN(4) > 0
@@ -143,6 +161,9 @@ func NewPlan(seed uint64) Plan {
 	return p
 }
 
+// howMany is a number of nodes.
+func howMany(r *rand.Rand) int { return []int{1, 3, 3, 4, 5, 5, 7}[r.IntN(7)] }
+
 // clockRate is at one of its bounds as often as not: that is where the allowance is
 // used up.
 func clockRate(r *rand.Rand) float64 {
@@ -156,15 +177,19 @@ func clockRate(r *rand.Rand) float64 {
 	}
 }
 
+func clockRates(r *rand.Rand, n int) (rates []float64) {
+	for range n {
+		rates = append(rates, clockRate(r))
+	}
+	return rates
+}
+
 // keep makes a plan in which the first client keeps a lock, whatever happens to one node
 // after the other. Between two troubles there is the time for a renewal, which heals what the first
 // has left.
 func (p *Plan) keep(r *rand.Rand) {
 	p.Kept, p.Names, p.Nodes = true, 1, 3+2*r.IntN(2)
-	p.Rates = nil
-	for range p.Nodes + p.Clients {
-		p.Rates = append(p.Rates, clockRate(r))
-	}
+	p.Rates = clockRates(r, p.Nodes+p.Clients)
 	ttl := 1200*time.Millisecond + time.Duration(r.IntN(3))*400*time.Millisecond
 	p.Steps = append(p.Steps, Step{At: 200 * time.Millisecond, Kind: Acquire, TTL: ttl, Auto: true})
 	troubles := 2 + r.IntN(3)

@@ -17,6 +17,7 @@ type queue struct {
 	waiters []*waiter // that have not ended, in the order in which they came
 	busy    bool      // a round asks the nodes: that is under the mutex
 	late    []func()  // what waits for the mutex
+	floor   uint64    // the highest number that a lost round was granted, since the last that was won
 	alarm   time.Time
 	second  time.Duration // in which spent is counted
 	spent   int           // nodes asked
@@ -96,7 +97,7 @@ func (q *queue) begin(m quorum.Moves) {
 		c.world.violate("a round is for somebody who waits for one", "client %d: a round for %s", c.number, q.key)
 		return
 	}
-	r := c.newAcquire(q.key, w.ttl)
+	r := c.newAcquire(q.key, w.ttl, q.floor)
 	c.world.tell("client %d: the turn of waiter %d", c.number, w.number)
 	w.round = r
 	r.ended = func() { c.soon(func() { w.take(r) }) }
@@ -123,11 +124,15 @@ func (w *waiter) take(r *round) {
 		k := q.client.won(r, w.auto)
 		w.end("has the lock")
 		w.checkTurn()
+		q.floor = 0
 		q.do(func(now time.Time) quorum.Moves { return q.machine.Won(now, r.grant) })
 		q.client.after(w.hold, func() { k.unlock() })
 	case w.cancelled:
 		w.leave()
 	default:
+		for i := range q.client.lines {
+			q.floor = max(q.floor, r.acquire.Number(i))
+		}
 		q.do(q.machine.Lost)
 	}
 }

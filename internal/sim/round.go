@@ -28,6 +28,10 @@ type round struct {
 	yes     int             // nodes that had the key when the extend came
 	key     string
 	token   string
+	fenced  bool
+	fence   fencing // with the command
+	raised  bool    // its token was put to nodes
+	barred  bool    // one of them did not take it
 	ttl     time.Duration
 	grant   quorum.Grant
 	owed    time.Duration // how long a release is owed
@@ -50,12 +54,20 @@ func (c *client) newRound(v verb, m machine, key, token string, grant quorum.Gra
 	}
 }
 
-// newAcquire makes a round with a token of its own.
-func (c *client) newAcquire(key string, ttl time.Duration) *round {
+// newAcquire makes a round with a token of its own. floor is the highest number that one before it was granted in vain.
+func (c *client) newAcquire(key string, ttl time.Duration, floor uint64) *round {
 	grant := c.grant(ttl)
-	machine := quorum.NewAcquire(len(c.lines), grant)
+	begin := quorum.NewAcquire
+	if c.world.plan.Fenced {
+		begin = quorum.NewFencedAcquire
+	}
+	machine := begin(len(c.lines), grant)
 	r := c.newRound(acquire, machine, key, c.token(), grant)
 	r.acquire = machine
+	if r.fenced = c.world.plan.Fenced; r.fenced {
+		told, known := c.told(grant.Start)
+		r.fence = fencing{told: told, forward: !known, floor: floor, keep: keepFence}
+	}
 	c.world.rounds[r.token] = r
 	c.last = r
 	return r
@@ -81,7 +93,7 @@ func (r *round) ask(node int) {
 		r.reply(node, extend, quorum.Unsent, reply{})
 	default:
 		c.world.checkSend(r)
-		c.lines[node].send(order{command{verb: r.verb, key: r.key, token: r.token, ttl: r.asks(), sent: r.began, of: r}, r, node})
+		c.lines[node].send(order{command{verb: r.verb, key: r.key, token: r.token, ttl: r.asks(), fenced: r.fenced, fence: r.fence, sent: r.began, of: r}, r, node})
 	}
 	gap := time.Duration(0)
 	if chance := c.world.chance(c.number, r.number, node, 4); chance&15 == 0 {
@@ -127,8 +139,15 @@ func (r *round) stop() {
 }
 
 // reply takes the end of a command.
-func (r *round) reply(node int, v verb, vote quorum.Vote, _ reply) {
+func (r *round) reply(node int, v verb, vote quorum.Vote, answer reply) {
 	switch {
+	case v == acquire && answer.number > 0:
+		r.client.world.tell("client %d: node %d on %v of %s: yes, %d", r.client.number, node, v, r.token, since(answer.number))
+		r.carry(r.acquire.Granted(&r.client.clock, node, answer.number, ""))
+	case v == raise:
+		r.client.world.tell("client %d: node %d on %v of %s: %s", r.client.number, node, v, r.token, votes[vote])
+		r.barred = r.barred || vote != quorum.Yes
+		r.carry(r.acquire.Raised(&r.client.clock, node, vote))
 	case v == r.verb:
 		r.client.world.tell("client %d: node %d on %v of %s: %s", r.client.number, node, v, r.token, votes[vote])
 		r.carry(r.machine.Vote(&r.client.clock, node, vote, ""))
@@ -147,14 +166,20 @@ var votes = [...]string{
 func (r *round) carry(effects quorum.Effects) {
 	c := r.client
 	for _, i := range effects.Release {
-		c.lines[i].send(order{command{verb: release, key: r.key, token: r.token, ttl: r.owed.Milliseconds()}, r, i})
+		c.lines[i].send(order{command{verb: release, key: r.key, token: r.token, ttl: r.owed.Milliseconds(), fenced: r.fenced}, r, i})
 	}
 	if len(effects.Release)+len(effects.Restore) > 0 {
 		c.world.give(r.token, c)
 	}
 	for _, i := range effects.Restore {
 		ttl := (effects.TTL + time.Millisecond - 1).Milliseconds()
-		c.lines[i].send(order{command{verb: restore, key: r.key, token: r.token, ttl: ttl}, r, i})
+		c.lines[i].send(order{command{verb: restore, key: r.key, token: r.token, ttl: ttl, fenced: r.fenced, fence: r.fence}, r, i})
+	}
+	for _, i := range effects.Raise {
+		r.raised = true
+		put := fencing{number: r.acquire.Number(i), token: r.acquire.Fence()}
+		c.world.tell("client %d: raise of %s to %d on node %d", c.number, r.token, since(put.token), i)
+		c.lines[i].send(order{command{verb: raise, key: r.key, token: r.token, fenced: true, fence: put}, r, i})
 	}
 	if effects.Settling {
 		c.afterClock(&c.clock, r.grant.Start.Add(nodeTimeout), func() {
@@ -183,6 +208,7 @@ func (r *round) end(outcome quorum.Outcome) {
 	r.outcome = outcome
 	if r.acquire != nil && outcome == quorum.Done {
 		c.world.checkVerdict(r)
+		c.world.checkFence(r)
 	}
 	if r.asked {
 		r.returns()

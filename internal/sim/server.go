@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -9,7 +10,7 @@ import (
 type verb uint8
 
 const (
-	acquire verb = iota // SET key token NX PX ttl
+	acquire verb = iota // SET key token NX PX ttl; with fencing this and what follows are other scripts
 	release             // release.lua
 	extend              // extend.lua, "plant"
 	restore             // extend.lua, "exact"
@@ -18,9 +19,10 @@ const (
 	look                // look.lua
 	publish             // PUBLISH
 	track               // CLIENT TRACKING ON REDIRECT
+	raise               // raise.lua
 )
 
-var verbs = [...]string{"acquire", "release", "extend", "restore", "force", "heal", "look", "publish", "track"}
+var verbs = [...]string{"acquire", "release", "extend", "restore", "force", "heal", "look", "publish", "track", "raise"}
 
 func (v verb) String() string { return verbs[v] }
 
@@ -32,6 +34,9 @@ type command struct {
 	ttl   int64         // milliseconds
 	sent  time.Duration // true time at which its call began
 
+	fenced bool // of a key with a number
+	fence  fencing
+
 	of    *round // extend
 	watch bool   // look: CLIENT CACHING YES goes before it
 	note  *note  // publish
@@ -40,11 +45,16 @@ type command struct {
 
 // reply is what comes back.
 type reply struct {
-	code    int    // 1 for OK and yes, 2 for "set anew", 0 for nil and "not there", -1 for "another token is there"
-	token   string // look: what is there
-	ttl     int64  // likewise: how long still, in milliseconds
-	watched bool   // likewise: the next change will be told
+	code    int      // 1 for OK and yes, 2 for "set anew", 0 for nil and "not there", -1 for "another token is there", or refusal
+	number  uint64   // acquire with fencing: what is granted; look: the number that is there, 0: none
+	token   string   // look: what is there
+	ttl     int64    // likewise: how long still, in milliseconds
+	watched bool     // likewise: the next change will be told
+	process identity // greeting
 }
+
+// refusal is the code of an error reply.
+const refusal = -2
 
 // noTTL is the TTL of a key that has none.
 const noTTL = -1
@@ -52,13 +62,15 @@ const noTTL = -1
 // keyspace is what a Redis server knows, and what the commands mean to it. The
 // conformance test holds it beside a real server.
 type keyspace struct {
-	keys    map[string]entry
-	changed func(key string) // called after each change; nil: nobody asks
+	keys     map[string]entry
+	counters map[string]counter
+	changed  func(key string) // called after each change; nil: nobody asks
 }
 
 // entry is a token and when it ends, in milliseconds of the server's clock.
 type entry struct {
 	token   string
+	number  uint64 // that stands behind the token; 0: none
 	expires int64
 	forever bool          // it has no TTL
 	born    time.Duration // likewise: true time
@@ -95,8 +107,11 @@ func (k *keyspace) set(key string, e *entry) {
 	}
 }
 
-// do carries out a command.
-func (k *keyspace) do(c command, now int64) reply {
+// do carries out a command. wall is what TIME says, in microseconds since 1970.
+func (k *keyspace) do(c command, now, wall int64) reply {
+	if c.fenced {
+		return k.fenced(c, now, wall)
+	}
 	held, ok := k.get(c.key, now)
 	fresh := &entry{token: c.token, expires: now + c.ttl}
 	switch {
@@ -105,9 +120,9 @@ func (k *keyspace) do(c command, now int64) reply {
 	case c.verb == acquire:
 		k.set(c.key, fresh)
 	case c.verb == look && ok && held.forever:
-		return reply{code: 1, token: held.token, ttl: noTTL}
+		return reply{code: 1, token: held.token, number: held.number, ttl: noTTL}
 	case c.verb == look && ok:
-		return reply{code: 1, token: held.token, ttl: held.expires - now}
+		return reply{code: 1, token: held.token, number: held.number, ttl: held.expires - now}
 	case c.verb == force && ok:
 		k.set(c.key, nil)
 	case !ok && c.verb == extend:
@@ -115,6 +130,8 @@ func (k *keyspace) do(c command, now int64) reply {
 		return reply{code: 2}
 	case !ok:
 		return reply{}
+	case held.number > 0:
+		return reply{code: -1}
 	case held.token != c.token, c.verb == heal && !held.forever:
 		return reply{code: -1}
 	case c.verb == release || c.verb == heal:
@@ -131,10 +148,12 @@ type server struct {
 	number int
 	clock  clock
 	keyspace
-	up     bool
-	life   int           // how many processes there were before
-	frozen time.Duration // until when it stands still
-	conns  []*conn       // with something to read, in the order in which it came
+	up      bool
+	life    int           // how many processes there were before
+	born    time.Duration // what the clock showed when this one came up
+	foreign bool          // it had been up before it took another's place
+	frozen  time.Duration // until when it stands still
+	conns   []*conn       // with something to read, in the order in which it came
 
 	tracked map[string][]*conn // who has looked at a key since it changed last
 	ears    []*conn            // that are subscribed
@@ -167,7 +186,7 @@ func (s *server) handle(c *conn, m message) {
 		if c.ear != nil {
 			s.ears = append(s.ears, c)
 		}
-		c.reply(m, reply{code: s.kill(m.kill)})
+		c.reply(m, reply{code: s.kill(m.kill), process: s.identity()})
 		return
 	case m.cmd.verb == track:
 		c.reply(m, s.track(c, m.cmd.ear))
@@ -178,7 +197,8 @@ func (s *server) handle(c *conn, m message) {
 		return
 	}
 	before, was := s.get(m.cmd.key, s.now())
-	r := s.do(m.cmd, s.now())
+	counted := s.counters[m.cmd.key].number
+	r := s.do(m.cmd, s.now(), s.clock.wall())
 	if m.cmd.verb == look {
 		r.watched = m.cmd.watch && s.watch(c, m.cmd.key)
 		c.reply(m, r)
@@ -190,9 +210,17 @@ func (s *server) handle(c *conn, m message) {
 		if m.cmd.verb == force {
 			what = m.cmd.key
 		}
-		s.world.tell("node %d: %v of %s by client %d: %s", s.number, m.cmd.verb, what, c.client.number, []string{"another token is there", "no", "yes", "planted"}[r.code+1])
+		how := []string{"refused", "another token is there", "no", "yes", "planted"}[r.code+2]
+		if r.number > 0 {
+			how = fmt.Sprintf("yes, %d", since(r.number))
+		}
+		s.world.tell("node %d: %v of %s by client %d: %s", s.number, m.cmd.verb, what, c.client.number, how)
 	}
 	s.check(m.cmd, before, was, after, is)
+	if m.cmd.fenced {
+		s.checkCounter(m.cmd, before, was && after != before, counted)
+		s.echo(c, m.cmd)
+	}
 	if is && after != before {
 		after.late = s.world.now - m.cmd.sent
 		s.keys[m.cmd.key] = after
@@ -241,17 +269,18 @@ func (s *server) freeze(d time.Duration) {
 	s.world.at(s.frozen, s.serve)
 }
 
-// crash ends the process, and starts it again after d.
-func (s *server) crash(d time.Duration, durable bool, lines []*line) {
+// crash ends the process, and starts it again after d; or one takes its place then that has been up for longer.
+func (s *server) crash(d time.Duration, durable bool, longer time.Duration, lines []*line) {
 	if !s.up {
 		return
 	}
-	s.up = false
+	s.up, s.foreign = false, longer > 0
 	s.life++
 	s.conns, s.ears = nil, nil
 	clear(s.tracked)
 	if !durable {
 		s.keys = map[string]entry{}
+		s.forget()
 	}
 	for _, l := range lines {
 		for _, c := range l.conns {
@@ -259,5 +288,5 @@ func (s *server) crash(d time.Duration, durable bool, lines []*line) {
 		}
 		l.conns = nil
 	}
-	s.world.after(d, func() { s.up = true })
+	s.world.after(d, func() { s.up, s.born = true, s.clock.reading()-longer })
 }

@@ -1,6 +1,9 @@
 package sim
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Shrink leaves out of a plan whatever is not needed to break the promise that it
 // breaks, and returns the rest. A plan that breaks none is returned as it is.
@@ -16,6 +19,11 @@ func Shrink(p Plan) Plan {
 	even := p
 	even.Rates = slices.Repeat([]float64{1}, len(p.Rates))
 	if breaks(even) {
+		p = even
+	}
+	even = p
+	even.Walls = make([]time.Duration, len(p.Walls))
+	if p.Fenced && breaks(even) {
 		p = even
 	}
 	// A step that has gone may have been what another was there for: once more, until

@@ -23,17 +23,24 @@ func Story(p Plan) []string {
 }
 
 func run(p Plan, story *[]string) *Violation {
-	w := &world{plan: p, story: story, rounds: map[string]*round{}, given: map[string]int{}, attached: map[string][]*client{}}
+	w := &world{plan: p, story: story, rounds: map[string]*round{}, given: map[string]int{}, attached: map[string][]*client{}, fences: map[string][]fence{}}
 	servers := make([]*server, p.Nodes)
 	for i := range servers {
-		servers[i] = &server{world: w, number: i, up: true, clock: clock{world: w, rate: p.Rates[i]}, keyspace: keyspace{keys: map[string]entry{}}, tracked: map[string][]*conn{}}
+		servers[i] = &server{world: w, number: i, up: true, clock: clock{world: w, rate: p.Rates[i]}, keyspace: keyspace{keys: map[string]entry{}, counters: map[string]counter{}}, tracked: map[string][]*conn{}}
 		servers[i].changed = servers[i].announce
 		// Nodes do not agree on the time.
 		servers[i].clock.leapt = time.Duration(w.chance(i, 5) % uint64(time.Hour))
+		if p.Fenced {
+			servers[i].clock.leapt = noon + p.Walls[i]
+		}
+		servers[i].born = servers[i].clock.reading() - upBefore
 	}
 	clients := make([]*client, p.Clients)
 	for i := range clients {
 		clients[i] = newClient(w, i, p.Rates[p.Nodes+i], servers)
+		if p.Fenced {
+			clients[i].wall = noon + p.Walls[p.Nodes+i]
+		}
 	}
 	w.servers, w.clients = servers, clients
 
@@ -52,6 +59,17 @@ func run(p Plan, story *[]string) *Violation {
 	w.resting = true
 	w.run(w.now + 3*time.Hour) // until the last lease is over
 	return w.failed
+}
+
+// upBefore is how long a node has been up when it is met for the first time.
+const upBefore = time.Hour
+
+// lines are all that go to a node.
+func (w *world) lines(node int) (lines []*line) {
+	for _, c := range w.clients {
+		lines = append(lines, c.lines[node])
+	}
+	return lines
 }
 
 const warmUp = 10 * time.Millisecond
@@ -107,6 +125,8 @@ func (w *world) step(s Step) {
 	case Jump:
 		w.tell("the clock of client %d leaps by %v", c.number, s.For)
 		c.clock.leapt += s.For
+	case Anew:
+		c.do(c.anew)
 	case Die:
 		w.tell("client %d dies", c.number)
 		c.die()
@@ -129,11 +149,15 @@ func (w *world) trouble(s Step, c *client, i int) {
 	case Crash:
 		w.tell("node %d crashes for %v", i, s.For)
 		w.amnesia = w.amnesia || !w.plan.Durable
-		var lines []*line
-		for _, c := range w.clients {
-			lines = append(lines, c.lines[i])
+		n.crash(s.For, w.plan.Durable, 0, w.lines(i))
+	case Replace:
+		if lines := w.lines(i); known(lines) {
+			w.tell("another takes the place of node %d after %v", i, s.For)
+			w.amnesia = true
+			n.crash(s.For, false, upBefore, lines)
 		}
-		n.crash(s.For, w.plan.Durable, lines)
+	case Lapse:
+		n.lapses(key(s.Name))
 	case Cut:
 		if l.conn != nil {
 			l.conn.breakOff(s.Lose)

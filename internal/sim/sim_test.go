@@ -39,6 +39,8 @@ func TestSchedulesAreEventful(t *testing.T) {
 				"planted", "waiter 3 has the lock", "waiter 1 gives up", "again", "leaves c0-1", "attach to c1-1 is done", "attach to c0-1 is denied",
 				"force of lock-0 by", "waits [c1]", "passes lock-0 on", "yours [", "hears node", "which is lost", "the ear of", "watched",
 				"without a TTL", "takes over", "heal of stray",
+				"raise of c0-1 by client 0: yes", "raise of c0-1: no", "lapses before its time", "once more: 1", "once more: 0",
+				"takes the place of node", "does not ask node",
 			} {
 				if strings.Contains(line, what) {
 					happened[what]++
@@ -49,7 +51,7 @@ func TestSchedulesAreEventful(t *testing.T) {
 	for what, n := range happened {
 		t.Log(what, n)
 	}
-	require.Len(t, happened, 35, "what happened in 3000 schedules")
+	require.Len(t, happened, 42, "what happened in 3000 schedules")
 }
 
 func TestASeedAlwaysTellsTheSameStory(t *testing.T) {

@@ -31,6 +31,10 @@ type world struct {
 	restAt   time.Duration        // when all faults were gone
 	strays   int                  // keys without a TTL that were left
 	mutes    bool                 // something that a node had to tell may have been lost
+
+	fences map[string][]fence // that were ever given, by key
+	lapsed bool               // a key has gone before its time
+	forced bool               // likewise, as a client wanted it
 }
 
 // everybody is in given where nobody can rely on a lock.

@@ -21,7 +21,8 @@ type mutant struct {
 	is   string
 }
 
-var mutants = []mutant{
+// lockMutants weaken what makes a lock exclusive, and what gets it to those who wait.
+var lockMutants = []mutant{
 	{
 		"majority-off-by-one", "a majority is more than half of the nodes",
 		"quorum/quorum.go", "return n/2 + 1", "return n / 2",
@@ -119,7 +120,7 @@ var mutants = []mutant{
 		"quorum/lease.go", "return l.holds == 0", "return l.holds < 0",
 	}, {
 		"attach-to-any", "a lock is attached to only where a majority holds it",
-		"quorum/attach.go", "outcome := a.outcome()\n", "outcome := a.outcome()\n\tif a.yes > 0 {\n\t\toutcome = Done\n\t}\n",
+		"quorum/attach.go", "\tif outcome == Done && !a.agreed() {", "\tif a.yes > 0 {\n\t\toutcome = Done\n\t} else if outcome == Done && !a.agreed() {",
 	}, {
 		"attach-longest", "an attached lock is valid for the least TTL that a majority has left",
 		"quorum/attach.go", "ttl < a.grant.TTL", "ttl > a.grant.TTL",
@@ -141,11 +142,11 @@ var mutants = []mutant{
 		"quorum/queue.go", "q.waiters = append(q.waiters, w)", "q.waiters = slices.Insert(q.waiters, len(q.waiters)/2, w)",
 	}, {
 		"hand-over-with-old-token", "a lock that is handed over gets a token of its own",
-		"sim/queue.go", "r := c.newAcquire(q.key, w.ttl)\n",
-		"r := c.newAcquire(q.key, w.ttl)\n\tif n := len(c.world.locks); n > 0 {\n\t\tif k := c.world.locks[n-1]; k.client == c && k.key == q.key && k.unlocked {\n\t\t\tr.token, c.world.rounds[k.token] = k.token, r\n\t\t}\n\t}\n",
+		"sim/queue.go", "r := c.newAcquire(q.key, w.ttl, q.floor)\n",
+		"r := c.newAcquire(q.key, w.ttl, q.floor)\n\tif n := len(c.world.locks); n > 0 {\n\t\tif k := c.world.locks[n-1]; k.client == c && k.key == q.key && k.unlocked {\n\t\t\tr.token, c.world.rounds[k.token] = k.token, r\n\t\t}\n\t}\n",
 	}, {
 		"no-expiry-tick", "who waits tries when the TTLs are over that it has seen, told or not",
-		"quorum/wait.go", "\tif len(ends) >= need {\n\t\tm.wake(ends[need-1])\n\t}\n", "",
+		"quorum/wait.go", "\t\tm.wake(ends[need-1])\n", "",
 	}, {
 		"no-relook", "who waits looks again after a while, whatever was promised to be told",
 		"quorum/wait.go", "\tif !now.Before(w.relookAt) {\n\t\tm.Look = append(m.Look, w.lookAround(now).Look...)\n\t}\n\tm.wake(w.relookAt)\n", "",
@@ -157,7 +158,7 @@ var mutants = []mutant{
 		"quorum/queue.go", "return q.look(now, node, !s.looking)", "return Moves{}",
 	}, {
 		"leftover-believed", "one node that tells of changes speaks only for those that hold the same",
-		"quorum/wait.go", "w.guarded() <= len(w.sights)-need", "w.guarded() == 0",
+		"quorum/wait.go", "w.guarded(now) <= len(w.sights)-need", "w.guarded(now) == 0",
 	}, {
 		"look-never-sent", "only a look that has been sent is waited for",
 		"quorum/queue.go", "q.sights[node].looking = false // no look goes out: the round will tell\n", "\n",
