@@ -93,6 +93,13 @@ func (h *hold) releasing(owed time.Duration) *pool.Command {
 	return pool.Release(h.req.key, h.token, owed)
 }
 
+// grantedBy says whether a node has granted just the fencing token.
+func (h *hold) grantedBy(node int) bool {
+	h.acquire.mu.Lock()
+	defer h.acquire.mu.Unlock()
+	return h.acquire.acquire.Number(node) == h.fence
+}
+
 func (h *hold) extending(ttl time.Duration) *pool.Command {
 	if h.fence > 0 {
 		return pool.ExtendFenced(h.req.key, h.token, h.fence, ttl, h.locker.keepFence)

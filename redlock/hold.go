@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool"
 )
 
 // hold is a lock that is held, behind one or more handles.
@@ -161,6 +162,9 @@ func (h *hold) release() *round {
 	h.mu.Unlock()
 	r := newRound(l, opUnlock, h.req, h.token, quorum.Grant{Start: h.now()},
 		quorum.NewRelease(len(l.nodes), h.reached()), h.releasing(owed))
+	if h.fence > 0 && h.acquire != nil && !h.extended() {
+		r.exact, r.of = pool.ReleaseGranted(h.req.key, h.token, h.fence, owed), h.grantedBy
+	}
 	r.ask()
 	return r
 }
