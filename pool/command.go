@@ -164,12 +164,7 @@ func (c *Command) words(words []string, source bool) []string {
 // would be another order only where the server asks for a script that it should know: what makes a key or gives it a longer
 // TTL is not sent again then, if something follows that ends or shortens it.
 func (c *Command) follows(earlier *Command) bool {
-	switch earlier.kind {
-	case grant, extend:
-		return c.kind.whenLost() != pipeline.Plain && c.key == earlier.key && c.token == earlier.token
-	default:
-		return false
-	}
+	return c.kind.whenLost() != pipeline.Plain && c.key == earlier.key && c.token == earlier.token
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

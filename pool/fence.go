@@ -72,7 +72,7 @@ func RestoreFenced(key, token string, number uint64, ttl, keep time.Duration) *C
 	return scripted(restore, lua.FencedExtend(), key, token, token, decimal(number), millisUp(ttl), "exact", millis(keep)).counted()
 }
 
-// counted gives the command the counter of its key: another key in the same hash slot.
+// counted gives the command the counter of its key: another key, in the same hash slot unless the key has a hash tag of its own.
 func (c *Command) counted() *Command {
 	c.counter = "{" + c.key + "}:fence"
 	return c

@@ -89,7 +89,11 @@ func TestAServerInThePlaceOfAnotherDoesNotVoteHoweverLongItHasBeenUp(t *testing.
 		require.NoError(t, f.peer(2).Close())
 		synctest.Wait()
 		requireQuarantined(t, node, guard+guard/100)
-		pass(guard + guard/100)
+		pass(time.Second)
+		require.NoError(t, f.peer(3).Close()) // and is there again, which is no news
+		synctest.Wait()
+		requireQuarantined(t, node, guard+guard/100-time.Second)
+		pass(guard + guard/100 - time.Second)
 		requireYes(t, node, pool.Acquire("key", "token", time.Second))
 	})
 }

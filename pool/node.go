@@ -147,7 +147,11 @@ func (n *Node) answered(l *link, value any, err error) bool {
 	cached := l.cached
 	l.cached = cmd.kind == caching && err == nil && value == "OK"
 	if cmd.script != nil && !o.Again && err != nil && unknownScript(err) {
-		if n.commands.Repeat(o, func(later order) bool { return later.cmd.follows(cmd) }) {
+		var overtaken func(order) bool
+		if cmd.kind == grant || cmd.kind == extend {
+			overtaken = func(later order) bool { return later.cmd.follows(cmd) }
+		}
+		if n.commands.Repeat(o, overtaken) {
 			n.rouse()
 			n.mu.Unlock()
 			return true

@@ -94,7 +94,7 @@ func WithMaxOverdue(d time.Duration) Option {
 
 // WithRestartGuard keeps a server from voting for locks that may have forgotten some: one whose process has come up less than
 // maxTTL ago, or was replaced by another behind the same address. What would be forgotten has run out after that, if no
-// lock has a longer TTL: from 1 ms; longer ones are refused by the Locker. 1 % is added to it, and up to two seconds since uptimes are told in whole
+// lock has a longer TTL: from 1 ms; longer ones are refused by the Locker. 1 % is added to it (where WithDrift of package redlock allows for more, maxTTL has to), and up to two seconds since uptimes are told in whole
 // ones. With fencing it should be at least 3 s and as much more as the clocks of the nodes differ by.
 // Whoever holds a lock may still extend it, release it and look at it there. Off by default.
 //

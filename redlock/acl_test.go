@@ -245,6 +245,9 @@ var aclUses = map[string]func(r *restricted) error{
 		if err != nil {
 			return err
 		}
+		if err := lock.Extend(r.tb.Context(), long); err != nil {
+			return err
+		}
 		r.do(0, "SET", "{lock:number}:fence", 5) // behind, as it may be on one of several nodes
 		r.do(0, "DEL", "lock:number")
 		if err := lock.Unlock(r.tb.Context()); !errors.Is(err, redlock.ErrNotHeld) {

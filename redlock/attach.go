@@ -17,8 +17,11 @@ import (
 // gone, or have called [Lock.Detach]. An extension of his that fails is taken back on the nodes, and with it what
 // the new Lock was granted: a third could hold the lock then.
 //
+// A node that has restarted with an older copy of its data shows locks that were released since, and this takes them up. So attach
+// only with the token of a lock that nobody has released.
+//
 // The errors: [ErrNotHeld] in a [*QuorumError] where no majority can hold that token with validity left, ErrNoQuorum
-// where too few answered, joined with ctx.Err() where that is why; [ErrClosed].
+// where too few answered, or a majority holds the token with different fencing tokens, joined with ctx.Err() where that is why; [ErrClosed].
 func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOption) (*Lock, error) {
 	req, err := l.request(name, opts)
 	if err != nil {
@@ -61,7 +64,11 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	case quorum.Undecided:
 		outcome = quorum.NoQuorum
 	}
-	return nil, p.refusedLocked(ctx, err, opAttach, name, reasons[opAttach][outcome])
+	reason := reasons[opAttach][outcome]
+	if outcome == quorum.NoQuorum && p.countLocked(pool.Yes) >= quorum.Majority(len(l.nodes)) {
+		reason = errFences
+	}
+	return nil, p.refusedLocked(ctx, err, opAttach, name, reason)
 }
 
 // Detach lets go of the lock without giving it back: it stays on the nodes for as long as it is valid, for whoever

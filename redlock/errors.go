@@ -82,6 +82,12 @@ var (
 // cannot hold the lock.
 var errNeverAcquired = fmt.Errorf("%w: the acquire never got there", pool.ErrAbsent)
 
+// errAhead is about a node that has granted the lock with a number that the others did not agree on.
+var errAhead = errors.New("granted, with another number than the fencing token of the others")
+
+// errFences is about a lock that a majority holds with different fencing tokens, so that nobody can tell which it is.
+var errFences = fmt.Errorf("%w for its fencing token: the numbers differ until the holder extends it", ErrNoQuorum)
+
 // errOver is about a node that is not asked to extend, as the lock has ended meanwhile.
 var errOver = errors.New("not asked: the lock is over")
 

@@ -78,7 +78,7 @@ func New(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 
 // TryLock asks every node once and never waits for a holder. It returns as soon as
 // a majority has said yes, or cannot any more, within the node timeout whatever the
-// nodes do. Then the round is over for the caller; what is left of it on other nodes
+// nodes do (twice that at most [WithFencing]). Then the round is over for the caller; what is left of it on other nodes
 // settles without it.
 //
 // The errors: [ErrTaken] where others hold so many nodes that no majority is

@@ -147,6 +147,7 @@ func TestRefusalsAreLoggedAndNoTokenIs(t *testing.T) {
 			for _, token := range source.all() {
 				require.NotContains(t, log.text.String(), token)
 			}
+			c.eventuallyEmpty()
 		}
 	})
 }

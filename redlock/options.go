@@ -156,8 +156,9 @@ func WithHeal(after time.Duration) Option {
 // and comes late, see package redlock/fence. Off by default. All who take a lock should have it on: between two holders with
 // fencing others do not count.
 //
-// It costs no round trip while the nodes' counters are in step, as they are but for the first round after a node was away,
-// and one more where they are not. A call may take up to twice the node timeout then.
+// It costs no round trip while the nodes' counters are in step, and one more where they are not: in the first round after a node was
+// away, and now and then as long as the clock of a node is more than a second off those of the others. A call may take up to twice the node
+// timeout then. The counter of a name is the key {name}:fence, so that no lock should be called like that.
 func WithFencing() Option {
 	return option(func(c *config) error {
 		c.fencing = true

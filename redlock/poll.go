@@ -91,8 +91,14 @@ func (p *poll) repliesLocked() []pool.Reply {
 	return p.answers
 }
 
-func (p *poll) count(answer pool.Answer) (n int) {
-	for _, a := range p.replies() {
+func (p *poll) count(answer pool.Answer) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.countLocked(answer)
+}
+
+func (p *poll) countLocked(answer pool.Answer) (n int) {
+	for _, a := range p.repliesLocked() {
 		if a.Answer == answer {
 			n++
 		}

@@ -298,6 +298,14 @@ func (r *round) reasonLocked(i int) error {
 		return ErrPending
 	case r.errs != nil && r.errs[i] != nil:
 		return r.errs[i]
+	case said == quorum.Yes && r.acquire != nil:
+		switch agrees, open := r.acquire.Agrees(i); {
+		case open:
+			return ErrPending
+		case !agrees:
+			return errAhead
+		}
+		return nil
 	case said == quorum.Yes:
 		return nil
 	case said == quorum.No: // without having been asked

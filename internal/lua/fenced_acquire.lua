@@ -21,7 +21,7 @@ else
   text = redis.call('GET', KEYS[2])
 end
 if number >= 9007199254740992 then
-  redis.call('DECR', KEYS[2])
+  redis.call(counted == 1 and 'DEL' or 'DECR', KEYS[2])
   return redis.error_reply('ERR the fence counter has no numbers left below 2^53')
 end
 if redis.call('SET', KEYS[1], ARGV[1] .. '|' .. text, 'NX', 'PX', ARGV[2]) then

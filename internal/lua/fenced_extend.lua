@@ -1,5 +1,5 @@
 -- Gives KEYS[1] the TTL ARGV[3] (milliseconds) if it holds ARGV[1]|number; the number becomes ARGV[2]. The counter KEYS[2],
--- if it is there, is raised to ARGV[2] and kept for ARGV[5] (milliseconds) beyond the TTL.
+-- if it is there, is raised to ARGV[2] and kept for ARGV[5] (milliseconds) beyond the TTL at least.
 -- ARGV[4] = 'plant' leaves a TTL that is longer already as it is, and sets a key that is not there, and its counter;
 -- 'exact' shortens a TTL too.
 -- 1: done; 2: set anew; 0: no such key; -1: the key holds something else; an error reply where one of them is of another type.
@@ -16,15 +16,18 @@ local counter = redis.pcall('GET', KEYS[2])
 if type(counter) == 'table' then
   return counter
 end
-if counter and tonumber(counter) >= tonumber(ARGV[2]) then
-  redis.call('PEXPIRE', KEYS[2], ARGV[3] + ARGV[5])
+local counted, kept = tonumber(counter), ARGV[3] + ARGV[5]
+if counted and counted >= tonumber(ARGV[2]) then
+  if redis.call('PTTL', KEYS[2]) < kept then
+    redis.call('PEXPIRE', KEYS[2], kept)
+  end
 elseif counter or not held then
   local number = tonumber(ARGV[2])
   if not counter then
     local time = redis.call('TIME') -- what an acquire would begin with
     number = math.max(number, time[1] * 1000000 + time[2])
   end
-  local set = redis.pcall('SET', KEYS[2], string.format('%.0f', number), 'PX', ARGV[3] + ARGV[5])
+  local set = redis.pcall('SET', KEYS[2], string.format('%.0f', number), 'PX', kept)
   if set.err then
     return set
   end

@@ -40,10 +40,10 @@ var (
 	force   = &Script{Source: forceSource, Hash: "fd88a9950189db57c985a2e789e723b560829ff1"}
 	heal    = &Script{Source: healSource, Hash: "827dc7a1f06c0f1a266cee059f7a3ff04c079f9a"}
 
-	fencedAcquire = &Script{Source: fencedAcquireSource, Hash: "7721e97d9dcf62cf66fce0de32e24a9780af264e"}
+	fencedAcquire = &Script{Source: fencedAcquireSource, Hash: "c9e8845552b1c95d5eea24b3ef62e8dcd99541eb"}
 	raise         = &Script{Source: raiseSource, Hash: "719fb14a79fbb5daeec335adfbea85f170e50739"}
 	fencedRelease = &Script{Source: fencedReleaseSource, Hash: "174f3ac78c58818d5ff54bdac5d58685442f8ee4"}
-	fencedExtend  = &Script{Source: fencedExtendSource, Hash: "48fc6fe50bcb39d53f0ffc44d22aba8530fe6497"}
+	fencedExtend  = &Script{Source: fencedExtendSource, Hash: "5c3a1db5f6f8f49d5b33ca1c7d89d9795ede85fd"}
 )
 
 // Release deletes a key that holds a given token.

@@ -10,6 +10,7 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -195,17 +196,15 @@ func (p *Pipeline[T]) Answered() (op Op[T], told, ok bool) {
 }
 
 // Repeat sends an answered command once more, as the server asked for it in another
-// form. It returns false where nobody waits for it, or where it must not follow one of those that were sent after it.
+// form. It returns false where nobody waits for it, or where it must not follow one of those that were sent after it, as
+// overtaken says; nil: it may follow all.
 func (p *Pipeline[T]) Repeat(op Op[T], overtaken func(later T) bool) bool {
 	if op.told && op.Kind != CleanUp {
 		return false
 	}
-	for _, later := range [][]Op[T]{p.sent.all(), p.queue.all()} {
-		for i := range later {
-			if overtaken(later[i].Item) {
-				return false
-			}
-		}
+	is := func(later Op[T]) bool { return overtaken(later.Item) }
+	if overtaken != nil && (slices.ContainsFunc(p.sent.all(), is) || slices.ContainsFunc(p.queue.all(), is)) {
+		return false
 	}
 	op.Again = true
 	p.queue.push(op)

@@ -96,6 +96,15 @@ func (a *Acquire) Number(i int) uint64 {
 	return a.fence.numbers[i]
 }
 
+// Agrees says of a node that has said yes whether that counts for the lock; open: it does not yet.
+func (a *Acquire) Agrees(i int) (agrees, open bool) {
+	f := a.fence
+	if f == nil || f.token == 0 || f.numbers[i] == f.token {
+		return true, false
+	}
+	return f.raises[i] == hasRaised, f.raises[i] == raising
+}
+
 // agreed counts the nodes whose yes counts for the lock.
 func (a *Acquire) agreed() int {
 	if a.fence == nil {

@@ -114,8 +114,11 @@ func (k *keyspace) extend(c command, held entry, ok bool, counted counter, is bo
 	case !ok && !is:
 		counted, is = counter{number: uint64(wall)}, true
 	}
-	if is {
-		k.counters[c.key] = counter{max(counted.number, c.fence.number), now + c.ttl + c.fence.keep}
+	switch kept := now + c.ttl + c.fence.keep; {
+	case is && counted.number >= c.fence.number:
+		k.counters[c.key] = counter{counted.number, max(counted.expires, kept)}
+	case is:
+		k.counters[c.key] = counter{c.fence.number, kept}
 	}
 	if !ok || c.verb == restore || held.forever || held.expires-now < c.ttl {
 		held.expires, held.late, held.forever = now+c.ttl, 0, false
