@@ -36,10 +36,10 @@ var fencingMutants = []mutant{
 		"sim/fence.go", "case ok && (held.token != c.token || held.number != c.fence.number):", "case false:",
 	}, {
 		"raise-of-nothing", "a counter is raised while the key is there that its number was granted with",
-		"sim/fence.go", "!is, counted.expires == now:\n\t\treturn reply{}\n", "!is, counted.expires == now:\n\t\treturn reply{code: 1}\n",
+		"sim/fence.go", "held.expires == now, !is:\n\t\treturn reply{}\n", "held.expires == now, !is:\n\t\treturn reply{code: 1}\n",
 	}, {
 		"rollback-lowers", "the release of a lost round does not set the counter back",
-		"sim/fence.go", "is && counted.number < c.fence.number {\n\t\tk.counters[c.key] = counter{c.fence", "is {\n\t\tk.counters[c.key] = counter{c.fence",
+		"sim/fence.go", "is && counted.number < c.fence.number && !(", "is && !(",
 	}, {
 		"counter-ends-with-lock", "a counter outlives its lock",
 		"sim/fence.go", "\tk.set(c.key, nil)\n", "\tk.set(c.key, nil)\n\tdelete(k.counters, c.key)\n",
