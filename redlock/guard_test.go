@@ -51,7 +51,7 @@ func TestANodeThatWasKilledGivesNoSecondHolderUnderTheGuard(t *testing.T) {
 			for err != nil && lock.Err() == nil { // for as long as the first holds it
 				require.ErrorIs(t, err, redlock.ErrNoQuorum)
 				require.ErrorIs(t, err, pool.ErrQuarantined)
-				other, err = second.TryLock(t.Context(), "name")
+				_, err = second.TryLock(t.Context(), "name")
 			}
 			require.Error(t, err, "a second holder")
 			// In the end they vote again.

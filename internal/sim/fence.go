@@ -92,7 +92,7 @@ func (k *keyspace) raise(c command, held entry, ok bool, counted counter, is boo
 
 func (k *keyspace) release(c command, held entry, ok bool, counted counter, is bool, now int64) reply {
 	ours := ok && held.token == c.token && held.number > 0
-	if is && counted.number < c.fence.number && !(ours && held.number == c.fence.number) {
+	if is && counted.number < c.fence.number && (!ours || held.number != c.fence.number) {
 		k.counters[c.key] = counter{c.fence.number, counted.expires}
 	}
 	switch {
