@@ -22,8 +22,8 @@ type Command struct {
 	owed    time.Duration // how long a release is still worth sending after its connection broke
 }
 
-// scripted makes a command that runs a script.
-func scripted(k kind, script *lua.Script, key, token string, args ...string) *Command {
+// newCommand makes a command with arguments behind the key.
+func newCommand(k kind, script *lua.Script, key, token string, args ...string) *Command {
 	c := &Command{kind: k, script: script, key: key, token: token}
 	c.args = append(c.room[:0], args...)
 	return c
@@ -77,7 +77,7 @@ func newTracking(client int64) *Command {
 // Acquire sets key to token with a TTL, if the key does not exist: SET NX PX. The
 // ttl is sent in whole milliseconds, rounded down.
 func Acquire(key, token string, ttl time.Duration) *Command {
-	return scripted(acquire, nil, key, token, token, "NX", "PX", millis(ttl))
+	return newCommand(acquire, nil, key, token, token, "NX", "PX", millis(ttl))
 }
 
 // Release deletes key if it holds token.
@@ -86,7 +86,7 @@ func Acquire(key, token string, ttl time.Duration) *Command {
 // sent again on the next one, until owed is over. That is the longest TTL which
 // an acquire or extend before it may have given the key.
 func Release(key, token string, owed time.Duration) *Command {
-	c := scripted(release, lua.Release(), key, token, token)
+	c := newCommand(release, lua.Release(), key, token, token)
 	c.owed = owed
 	return c
 }
@@ -94,7 +94,7 @@ func Release(key, token string, owed time.Duration) *Command {
 // Extend gives key the TTL ttl if it holds token and has less left, or no TTL at all. A
 // key that is not there it sets to token, with that TTL; the answer is [Planted] then.
 func Extend(key, token string, ttl time.Duration) *Command {
-	return scripted(extend, lua.Extend(), key, token, token, millis(ttl), "plant")
+	return newCommand(extend, lua.Extend(), key, token, token, millis(ttl), "plant")
 }
 
 // Restore gives key the TTL ttl if it holds token, even if it has more left. The
@@ -104,7 +104,7 @@ func Extend(key, token string, ttl time.Duration) *Command {
 // happen any more, however long it takes: No with [ErrBroken] where its connection broke
 // and was ended on the server, Maybe only where nobody will ever know.
 func Restore(key, token string, ttl time.Duration) *Command {
-	return scripted(restore, lua.Extend(), key, token, token, millisUp(ttl), "exact")
+	return newCommand(restore, lua.Extend(), key, token, token, millisUp(ttl), "exact")
 }
 
 // Look tells what key holds and how long still, in the [Reply]. A node that hears (see
@@ -113,11 +113,11 @@ func Restore(key, token string, ttl time.Duration) *Command {
 func Look(key string) *Command { return &Command{kind: look, key: key} }
 
 // Force deletes key, whatever string it holds. Data of another type it leaves alone.
-func Force(key string) *Command { return scripted(force, lua.Force(), key, "") }
+func Force(key string) *Command { return newCommand(force, lua.Force(), key, "") }
 
 // Heal deletes key if it holds value and has no TTL at all: nothing else would ever end it.
 func Heal(key, value string) *Command {
-	return scripted(heal, lua.Heal(), key, value, value)
+	return newCommand(heal, lua.Heal(), key, value, value)
 }
 
 // Publish sends message to whoever listens on channel, which may be nobody.

@@ -31,7 +31,7 @@ type Counter struct {
 // AcquireFenced sets key, if it does not exist, to token, | and the next number of its counter, with a TTL. The number
 // is in [Reply.Number].
 func AcquireFenced(key, token string, ttl time.Duration, counter Counter) *Command {
-	c := scripted(grant, lua.FencedAcquire(), key, token, token, millis(ttl), decimal(counter.Now))
+	c := newCommand(grant, lua.FencedAcquire(), key, token, token, millis(ttl), decimal(counter.Now))
 	forward := counter.Forward || counter.Floor > 0
 	if counter.Keep != DefaultKeep || forward {
 		c.args = append(c.args, millis(counter.Keep))
@@ -45,31 +45,31 @@ func AcquireFenced(key, token string, ttl time.Duration, counter Counter) *Comma
 // Raise puts number in the place of granted, where that is what key holds with token, and raises the counter to it,
 // unless that is not there any more.
 func Raise(key, token string, granted, number uint64) *Command {
-	return scripted(raise, lua.Raise(), key, token, fenced(token, granted), fenced(token, number), decimal(number)).counted()
+	return newCommand(raise, lua.Raise(), key, token, fenced(token, granted), fenced(token, number), decimal(number)).counted()
 }
 
 // ReleaseFenced is [Release] for a key that [AcquireFenced] has set. It raises the counter to number, if that is not 0.
 func ReleaseFenced(key, token string, number uint64, owed time.Duration) *Command {
-	c := scripted(release, lua.FencedRelease(), key, token, fenced(token, number))
+	c := newCommand(release, lua.FencedRelease(), key, token, fenced(token, number))
 	c.owed = owed
 	return c.counted()
 }
 
 // ReleaseGranted is ReleaseFenced for a node that has granted that number: it holds nothing else, and its counter has come as far.
 func ReleaseGranted(key, token string, number uint64, owed time.Duration) *Command {
-	c := scripted(release, lua.Release(), key, token, fenced(token, number))
+	c := newCommand(release, lua.Release(), key, token, fenced(token, number))
 	c.owed = owed
 	return c
 }
 
 // ExtendFenced is [Extend] for a key that AcquireFenced has set. It raises the counter to number; keep is as in [Counter].
 func ExtendFenced(key, token string, number uint64, ttl, keep time.Duration) *Command {
-	return scripted(extend, lua.FencedExtend(), key, token, token, decimal(number), millis(ttl), "plant", millis(keep)).counted()
+	return newCommand(extend, lua.FencedExtend(), key, token, token, decimal(number), millis(ttl), "plant", millis(keep)).counted()
 }
 
 // RestoreFenced is [Restore] for a key that AcquireFenced has set; it does the same to the counter as ExtendFenced.
 func RestoreFenced(key, token string, number uint64, ttl, keep time.Duration) *Command {
-	return scripted(restore, lua.FencedExtend(), key, token, token, decimal(number), millisUp(ttl), "exact", millis(keep)).counted()
+	return newCommand(restore, lua.FencedExtend(), key, token, token, decimal(number), millisUp(ttl), "exact", millis(keep)).counted()
 }
 
 // counted gives the command the counter of its key: another key, in the same hash slot unless the key has a hash tag of its own.

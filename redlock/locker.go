@@ -169,11 +169,13 @@ func (l *Locker) newAcquire(req request, floor uint64) (*round, error) {
 		return nil, err
 	}
 	grant := quorum.Grant{Start: l.clock.Now(), TTL: req.ttl, Drift: l.drift}
-	machine, command := quorum.NewAcquire(len(l.nodes), grant), (*pool.Command)(nil)
+	var machine *quorum.Acquire
+	var command *pool.Command
 	if l.fencing {
 		machine = quorum.NewFencedAcquire(len(l.nodes), grant)
 		command = pool.AcquireFenced(req.key, token, req.ttl, l.counter(grant.Start, req.ttl, floor))
 	} else {
+		machine = quorum.NewAcquire(len(l.nodes), grant)
 		command = pool.Acquire(req.key, token, req.ttl)
 	}
 	r := newRound(l, opAcquire, req, token, grant, machine, command)

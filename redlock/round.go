@@ -216,8 +216,11 @@ func (r *round) carry(effects quorum.Effects) {
 	if len(effects.Restore) > 0 {
 		r.send(r.hold.restoring(effects.TTL), effects.Restore)
 	}
-	for _, i := range effects.Raise {
-		r.locker.nodes[i].Send(time.Now(), r.raises[i], r, i)
+	if len(effects.Raise) > 0 {
+		since := time.Now()
+		for _, i := range effects.Raise {
+			r.locker.nodes[i].Send(since, r.raises[i], r, i)
+		}
 	}
 	if effects.Settling {
 		r.settle()

@@ -98,11 +98,10 @@ func (a *Acquire) Number(i int) uint64 {
 
 // Agrees says of a node that has said yes whether that counts for the lock; open: it does not yet.
 func (a *Acquire) Agrees(i int) (agrees, open bool) {
-	f := a.fence
-	if f == nil || f.token == 0 || f.numbers[i] == f.token {
+	if a.fence == nil || a.fence.token == 0 {
 		return true, false
 	}
-	return f.raises[i] == hasRaised, f.raises[i] == raising
+	return a.fence.agrees(i), a.fence.raises[i] == raising
 }
 
 // agreed counts the nodes whose yes counts for the lock.

@@ -70,11 +70,17 @@ func (f *fence) raised(node int, vote Vote) {
 	}
 }
 
-// agreed counts the nodes that have granted the token or raised their counter to it. One that has granted a
-// higher number is not among them.
+// agrees says whether a node has granted the token or raised its counter to it. One that has granted a higher number
+// does not agree.
+func (f *fence) agrees(node int) bool {
+	number := f.numbers[node]
+	return number > 0 && (number == f.token || f.raises[node] == hasRaised)
+}
+
+// agreed counts the nodes that agree.
 func (f *fence) agreed() (n int) {
-	for i, number := range f.numbers {
-		if number > 0 && (number == f.token || f.raises[i] == hasRaised) {
+	for i := range f.numbers {
+		if f.agrees(i) {
 			n++
 		}
 	}

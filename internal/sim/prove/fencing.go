@@ -9,7 +9,7 @@ var mutants = slices.Concat(lockMutants, fencingMutants, guardMutants)
 var fencingMutants = []mutant{
 	{
 		"no-write-back", "a node that has granted a lower number counts for the token when it has raised its counter to it",
-		"quorum/fence.go", "(number == f.token || f.raises[i] == hasRaised)", "(number <= f.token || f.raises[i] == hasRaised)",
+		"quorum/fence.go", "(number == f.token || f.raises[node] == hasRaised)", "(number <= f.token || f.raises[node] == hasRaised)",
 	}, {
 		"higher-number-agrees", "a node that has granted a higher number than the token does not count for it",
 		"quorum/fence.go", "(number == f.token ||", "(number >= f.token ||",
@@ -18,7 +18,7 @@ var fencingMutants = []mutant{
 		"quorum/fence.go", "if f.token > 0 {\n", "if f.token > 0 {\n\t\tif number < f.token {\n\t\t\tf.raises[node] = hasRaised\n\t\t}\n",
 	}, {
 		"raise-not-awaited", "a counter counts as raised when the node has said so",
-		"quorum/fence.go", "f.raises[i] == hasRaised)", "f.raises[i] != notRaised)",
+		"quorum/fence.go", "f.raises[node] == hasRaised)", "f.raises[node] != notRaised)",
 	}, {
 		"raise-refused-agrees", "a counter that was not raised does not count",
 		"quorum/fence.go", "if vote == Yes {", "if vote == Yes || vote == No {",
