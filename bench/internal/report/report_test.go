@@ -37,6 +37,7 @@ func raw() string {
 				line("H", s, sets.nodes, "", fmt.Sprintf("%d B/op %d allocs/op", 1000*i, 10*i))
 			}
 		}
+		line("B", "quorumlock-fenced", 5, "", fmt.Sprintf("%d cycles/s 0 failed/op", 27000/pass))
 		for i, s := range five[1:] {
 			for frozen := range 3 {
 				line("E", s, 5, fmt.Sprintf("/frozen=%d", frozen), fmt.Sprintf("%d p50-µs %d p99-µs 0 failed/op", 10*(1+i)*(1+frozen), 1000*(1+frozen)))
@@ -90,6 +91,7 @@ func TestThePageHasMediansAndRangesAndTheRatiosOfEachPass(t *testing.T) {
 | quorumlock | 30 (20–40) | 2 | 0.67 | 60 (40–80) | 0 |
 `,
 		"| quorumlock | 22,500 (15,000–30,000) | 0.50 | 1.50 | 0 |\n",
+		"| quorumlock-fenced | 20,250 (13,500–27,000) | 0.45 | 1.35 | 0 |\n",
 		"| redsync | 2 | 60 | 3 | 3,000 | 3 | 0 |\n",
 		"| quorumlock | 10 | 1,000 | 0.50 |\n",
 		"| redsync | 3 |\n",
