@@ -22,6 +22,7 @@ type bareWire struct {
 	in     *bufio.Reader
 	out    []byte   // scratch of write
 	words  []string // likewise
+	parts  []any    // of the array that was read last
 }
 
 const (
@@ -53,14 +54,14 @@ func (s sip) Read(p []byte) (int, error) { return s.in.Read(p[:min(1, len(p))]) 
 // newBareWire takes a connection over from redigo, to which all that was asked has been
 // answered.
 func newBareWire(d dialed) (*bareWire, error) {
-	w := &bareWire{conn: d.conn, socket: d.socket, in: d.in}
+	w := &bareWire{conn: d.conn, socket: d.socket, in: d.in, parts: make([]any, 0, batchSize)}
 	return w, d.conn.SetDeadline(time.Time{}) // redigo has set one
 }
 
-func (w *bareWire) write(batch []sending) error {
+func (w *bareWire) write(batch []message) error {
 	w.out = w.out[:0]
-	for _, s := range batch {
-		w.words = s.cmd.words(w.words[:0], s.source)
+	for _, m := range batch {
+		w.words = m.words(w.words[:0])
 		w.out = appendHeader(w.out, '*', len(w.words))
 		for _, word := range w.words {
 			w.out = appendHeader(w.out, '$', len(word))
@@ -159,6 +160,9 @@ func (w *bareWire) bulk(n int) (any, error) {
 
 func (w *bareWire) array(n, depth int) (any, error) {
 	var values []any
+	if depth == 1 && n <= cap(w.parts) {
+		values = w.parts[:0]
+	}
 	for range n {
 		value, err := w.reply(depth)
 		if err != nil && isFatal(err) {

@@ -147,17 +147,21 @@ func (c *Command) words(words []string, source bool) []string {
 		// OPTIN: what the scripts of release and extend read is not tracked.
 		return append(words, "CLIENT", "TRACKING", "ON", "REDIRECT", c.token, "OPTIN")
 	}
-	if source {
-		words = append(words, "EVAL", c.script.Source)
-	} else {
-		words = append(words, "EVALSHA", c.script.Hash)
-	}
+	words = run(words, c.script, source)
 	if c.counter != "" {
 		words = append(words, "2", c.key, c.counter)
 	} else {
 		words = append(words, "1", c.key)
 	}
 	return append(words, c.args...)
+}
+
+// run appends how a script is run: by its source, which the server then knows, or by its hash.
+func run(words []string, script *lua.Script, source bool) []string {
+	if source {
+		return append(words, "EVAL", script.Source)
+	}
+	return append(words, "EVALSHA", script.Hash)
 }
 
 // follows says of a command that was sent behind an earlier one that the earlier must not be carried out behind it. That

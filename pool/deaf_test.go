@@ -21,7 +21,7 @@ func restricted(t testing.TB, rules ...any) (*redistest.Process, *pool.Node) {
 	t.Helper()
 	server := redistest.Real(t, 1)[0]
 	do(t, server, "ACL", append([]any{"SETUSER", "locker", "on", ">pw", "~*", "+@all"}, rules...)...)
-	return server, open(t, strings.Replace(server.URL(), "//", "//locker:pw@", 1), patient())
+	return server, open(t, as(server, "locker", "pw"), patient())
 }
 
 func permit(t testing.TB, server *redistest.Process, rules ...any) {

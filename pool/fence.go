@@ -55,13 +55,6 @@ func ReleaseFenced(key, token string, number uint64, owed time.Duration) *Comman
 	return c.counted()
 }
 
-// ReleaseGranted is ReleaseFenced for a node that has granted that number: it holds nothing else, and its counter has come as far.
-func ReleaseGranted(key, token string, number uint64, owed time.Duration) *Command {
-	c := newCommand(release, lua.Release(), key, token, fenced(token, number))
-	c.owed = owed
-	return c
-}
-
 // ExtendFenced is [Extend] for a key that AcquireFenced has set. It raises the counter to number; keep is as in [Counter].
 func ExtendFenced(key, token string, number uint64, ttl, keep time.Duration) *Command {
 	return newCommand(extend, lua.FencedExtend(), key, token, token, decimal(number), millis(ttl), "plant", millis(keep)).counted()

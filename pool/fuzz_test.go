@@ -64,6 +64,52 @@ func FuzzClassify(f *testing.F) {
 	})
 }
 
+// Whatever a server says to several commands at once: nothing panics, each ends once, and with yes only where that was said to it.
+func FuzzJoined(f *testing.F) {
+	for _, reply := range []string{
+		"*4\r\n:5\r\n:5\r\n:1\r\n:1\r\n", "*4\r\n$-1\r\n:5\r\n:0\r\n:-1\r\n", "*4\r\n-WRONGTYPE x\r\n:5\r\n-ERR x\r\n:1\r\n", "*3\r\n:1\r\n:1\r\n:1\r\n",
+		"*-1\r\n", "$-1\r\n", ":1\r\n", "-NOSCRIPT x\r\n", "-ERR x\r\n", "+OK\r\n", "*4\r\n:5\r\n:5\r\n", "*4\r\n*1\r\n:5\r\n:5\r\n:1\r\n:1\r\n", "",
+	} {
+		f.Add([]byte(reply))
+	}
+	said := regexp.MustCompile(`(?s)^(-|\*0*4\r\n)`) // what is refused together goes out one by one
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if immoderate.Match(data) {
+			t.Skip()
+		}
+		answer := func(c *peer, args []string) string {
+			if joinedOf(args) == 0 {
+				return likeRedis(c, args)
+			}
+			_, _ = c.Write(data)
+			_ = c.Close()
+			return ""
+		}
+		for wire, open := range wires {
+			t.Run(wire, func(t *testing.T) {
+				server := newPatience(t, answer)
+				node := open(server.fake, t, patient())
+				acquires, releases := several(2)
+				for i, reply := range server.together(t, node, append(acquires, releases...)) {
+					switch reply.Answer {
+					case pool.Yes:
+						require.Regexp(t, said, string(data))
+						require.Equal(t, i < 2, reply.Number > 0)
+					case pool.No:
+						require.Regexp(t, said, string(data))
+					case pool.Refused:
+						require.ErrorAs(t, reply.Err, new(*pool.ServerError))
+					default:
+						require.Equal(t, pool.Maybe, reply.Answer)
+						require.Error(t, reply.Err)
+					}
+				}
+				closeInTime(t, node)
+			})
+		}
+	})
+}
+
 // requireSense fails the test unless the reply is one that may be made of what the server said.
 func requireSense(t *testing.T, kind string, said []byte, reply pool.Reply) {
 	switch reply.Answer {

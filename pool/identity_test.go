@@ -55,7 +55,7 @@ func TestAServerThatDoesNotTellItsIdentityIsUsedAllTheSame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Real(t, 1)[0]
 			do(t, server, "ACL", append([]any{"SETUSER", "locker", "on", ">pw", "~*"}, rules...)...)
-			requireUnnamed(t, open(t, strings.Replace(server.URL(), "//", "//locker:pw@", 1), patient()))
+			requireUnnamed(t, open(t, as(server, "locker", "pw"), patient()))
 		})
 	}
 	t.Run("its commands are renamed", func(t *testing.T) {

@@ -112,6 +112,7 @@ func (n *Node) write(l *link) {
 		n.mu.Lock()
 		refused := n.refuseLocked()
 		more = n.takeLocked(l)
+		l.packLocked()
 		n.mu.Unlock()
 		tell(refused)
 		if len(l.batch) > 0 && l.wire.write(l.batch) != nil {
@@ -120,12 +121,12 @@ func (n *Node) write(l *link) {
 	}
 }
 
-// takeLocked makes a batch of what is queued. It returns false if that is all: for what is
+// takeLocked takes what is queued, as much as is written at a time. It returns false if that is all: for what is
 // queued then, the keeper is roused.
 func (n *Node) takeLocked(l *link) bool {
-	clear(l.batch)
-	l.batch = l.batch[:0]
-	for len(l.batch) < batchSize {
+	clear(l.taken)
+	l.taken = l.taken[:0]
+	for len(l.taken) < batchSize {
 		o, owed, ok := n.commands.Take(time.Now)
 		if !ok {
 			return false
@@ -133,8 +134,7 @@ func (n *Node) takeLocked(l *link) bool {
 		if owed {
 			n.armLocked(time.Now().Add(n.opts.timeout))
 		}
-		cmd := o.Item.cmd
-		l.batch = append(l.batch, sending{cmd, o.Again || l.teaches(cmd)})
+		l.taken = append(l.taken, taken{o.Item.cmd, o.Again})
 	}
 	return true
 }

@@ -15,12 +15,18 @@ import (
 
 // link is one connection to the server, from greeting to break.
 type link struct {
-	conn    redis.Conn // as redigo knows it
-	wire    wire       // over it, once it is greeted
-	server  string     // run_id of the server, "" where it does not tell
-	client  int64      // the server's number for this connection, 0 where it does not tell
-	batch   []sending
+	conn    redis.Conn     // as redigo knows it
+	wire    wire           // over it, once it is greeted
+	server  string         // run_id of the server, "" where it does not tell
+	client  int64          // the server's number for this connection, 0 where it does not tell
+	taken   []taken        // for batch
+	batch   []message      // written at a time
 	taught  []*lua.Script  // scripts whose source has been sent
+	apart   bool           // commands are not joined, as the server does not take them so
+	written uint64         // messages
+	replies uint64         // to them
+	joined  []joined       // messages of several commands that were not replied to
+	answers []answer       // to one message; for the reader
 	served  bool           // an answer has come; for the reader, then for the keeper
 	cached  bool           // the last answer was OK, to a caching; for the reader
 	tracks  bool           // tracking has been asked for; under the node's mutex
@@ -31,15 +37,15 @@ type link struct {
 	err     error          // why the connection broke, once broken is closed; nil if it did not, or was cut
 }
 
-// teaches says whether cmd is the first on this link to run its script. It carries
+// teaches says whether the script is run for the first time on this link. It is sent with
 // the source then, and the server knows the hash from there on. A hash that it does
 // not know costs more than a round trip: the command is carried out behind others
 // that it was sent before.
-func (l *link) teaches(cmd *Command) bool {
-	if cmd.script == nil || slices.Contains(l.taught, cmd.script) {
+func (l *link) teaches(script *lua.Script) bool {
+	if script == nil || slices.Contains(l.taught, script) {
 		return false
 	}
-	l.taught = append(l.taught, cmd.script)
+	l.taught = append(l.taught, script)
 	return true
 }
 

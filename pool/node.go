@@ -136,36 +136,55 @@ func (n *Node) rouse() {
 // if there is nobody, or if the node is closed and this was the last.
 func (n *Node) answered(l *link, value any, err error) bool {
 	n.mu.Lock()
-	o, told, ok := n.commands.Answered()
-	if !ok {
-		n.mu.Unlock()
-		l.wire.cut() // an answer to no question: what follows could not be told apart
-		return false
+	commands := l.repliedLocked()
+	var parts []any
+	repeat := false
+	if commands > 1 {
+		parts, repeat, err = l.partsLocked(value, err, commands)
+	} else {
+		repeat = err != nil && code(err) == "NOSCRIPT"
 	}
-	l.served = true
-	cmd := o.Item.cmd
-	cached := l.cached
-	l.cached = cmd.kind == caching && err == nil && value == "OK"
-	if cmd.script != nil && !o.Again && err != nil && unknownScript(err) {
-		var overtaken func(order) bool
-		if cmd.kind == grant || cmd.kind == extend {
-			overtaken = func(later order) bool { return later.cmd.follows(cmd) }
-		}
-		if n.commands.Repeat(o, overtaken) {
-			n.rouse()
+	l.answers = l.answers[:0]
+	for i := range commands {
+		o, told, ok := n.commands.Answered()
+		if !ok {
 			n.mu.Unlock()
-			return true
+			l.wire.cut() // an answer to no question: what follows could not be told apart
+			return false
 		}
+		l.served = true
+		a := answer{o.Item, value, err, l.cached}
+		if parts != nil {
+			a.take(parts[i])
+		}
+		if repeat && n.repeatLocked(o) {
+			n.rouse()
+		} else if !told {
+			l.answers = append(l.answers, a)
+		}
+		l.cached = o.Item.cmd.kind == caching && a.value == "OK"
 	}
 	more := !n.commands.Closed() || !n.commands.Idle()
 	n.mu.Unlock()
-	if !told {
-		reply := classify(cmd.kind, value, err)
-		reply.Server = l.server
-		reply.Watched = cached && cmd.kind == look && (reply.Answer == Yes || reply.Answer == No)
-		o.Item.end(reply)
+	for i := range l.answers {
+		l.answers[i].tell(l.server)
 	}
+	clear(l.answers)
 	return more
+}
+
+// repeatLocked sends a command once more, by itself and by its source, as the server has refused the form that it was sent
+// in before.
+func (n *Node) repeatLocked(o op) bool {
+	cmd := o.Item.cmd
+	if o.Again || cmd.script == nil {
+		return false
+	}
+	var overtaken func(order) bool
+	if cmd.kind == grant || cmd.kind == extend {
+		overtaken = func(later order) bool { return later.cmd.follows(cmd) }
+	}
+	return n.commands.Repeat(o, overtaken)
 }
 
 // Close lets what is under way end, for the node timeout at the longest, and

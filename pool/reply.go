@@ -144,10 +144,12 @@ func lookedAt(value any) (held string, ttl time.Duration, ok bool) {
 	return string(text), time.Duration(left) * time.Millisecond, true
 }
 
-// unknownScript says that the server does not know a script by its hash.
-func unknownScript(err error) bool {
-	refusal := (*ServerError)(nil)
-	return errors.As(asError(err), &refusal) && refusal.Code == "NOSCRIPT"
+// code returns the code of a server's refusal; "": it is another error.
+func code(err error) string {
+	if refusal := (*ServerError)(nil); errors.As(asError(err), &refusal) {
+		return refusal.Code
+	}
+	return ""
 }
 
 // show renders an unexpected reply within the bounds of an error message.

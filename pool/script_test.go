@@ -47,16 +47,11 @@ func TestManyScriptsUnderWayAreTaughtAllTheSame(t *testing.T) {
 	server := redistest.Real(t, 1)[0]
 	node := open(t, server.URL(), patient())
 	const keys = 500
-	var replies []inbox
+	var cmds []*pool.Command
 	for i := range keys {
-		replies = append(replies,
-			send(node, pool.Acquire(string(rune(i)), "token", ttl)),
-			send(node, pool.Release(string(rune(i)), "token", ttl)))
+		cmds = append(cmds, pool.Acquire(string(rune(i)), "token", ttl), pool.Release(string(rune(i)), "token", ttl))
 	}
-	for _, reply := range replies {
-		require.Equal(t, pool.Yes, reply.next(t).Answer)
-		require.Empty(t, reply)
-	}
+	requireAllYes(t, together(t, node, cmds))
 	require.EqualValues(t, 0, do(t, server, "DBSIZE"))
 }
 

@@ -10,19 +10,13 @@ import (
 // wire is a connection that is ready for commands. One goroutine writes, another
 // reads.
 type wire interface {
-	// write sends commands, in order. After an error read fails as well.
-	write(batch []sending) error
-	// read returns the next reply: nil, a string, an int64, []byte or []any; a
+	// write sends messages, in order. After an error read fails as well.
+	write(batch []message) error
+	// read returns the next reply: nil, a string, an int64, []byte, or []any, which is good until the next read; a
 	// redis.Error is the server's error reply, any other error the end of the wire.
 	read() (any, error)
 	// cut breaks the connection under whoever reads and writes; from any goroutine.
 	cut()
-}
-
-// sending is a command on its way out.
-type sending struct {
-	cmd    *Command
-	source bool // with the source of its script
 }
 
 // redigoWire is a connection of which only redigo's side is known, as it comes from
@@ -33,9 +27,9 @@ type redigoWire struct {
 	args  []any    // likewise
 }
 
-func (w *redigoWire) write(batch []sending) error {
-	for _, s := range batch {
-		w.words = s.cmd.words(w.words[:0], s.source)
+func (w *redigoWire) write(batch []message) error {
+	for _, m := range batch {
+		w.words = m.words(w.words[:0])
 		w.args = w.args[:0]
 		for _, word := range w.words[1:] {
 			w.args = append(w.args, word)

@@ -48,8 +48,12 @@ func (l *Locker) counter(now time.Time, ttl time.Duration, floor uint64) pool.Co
 	if !known {
 		reckoned = l.wall().UnixMicro()
 	}
+	reckoned -= reckoned % coarse
 	return pool.Counter{Keep: l.keepFence, Now: uint64(max(leastTime, reckoned)), Forward: !known || ttl > longTTL, Floor: floor}
 }
+
+// coarse is what the nodes are told the time in, in microseconds: what is asked of them at about the same time then says the same.
+const coarse = 50_000
 
 // leastTime is later than what a counter that is missing grants first, by more than a second.
 const leastTime = 2_000_000
@@ -91,13 +95,6 @@ func (h *hold) releasing(owed time.Duration) *pool.Command {
 		return pool.ReleaseFenced(h.req.key, h.token, h.fence, owed)
 	}
 	return pool.Release(h.req.key, h.token, owed)
-}
-
-// grantedBy says whether a node has granted just the fencing token.
-func (h *hold) grantedBy(node int) bool {
-	h.acquire.mu.Lock()
-	defer h.acquire.mu.Unlock()
-	return h.acquire.acquire.Number(node) == h.fence
 }
 
 func (h *hold) extending(ttl time.Duration) *pool.Command {

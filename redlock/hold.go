@@ -7,7 +7,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/pool"
 )
 
 // hold is a lock that is held, behind one or more handles.
@@ -153,18 +152,15 @@ func (h *hold) extend(grant quorum.Grant, ended func(*round)) *round {
 
 // release sends the release of a lock that is over. What is asked of the nodes for it
 // has been asked by then, or will not be.
-func (h *hold) release() *round {
+func (h *hold) release(now time.Time) *round {
 	l := h.locker
 	h.sending.Lock()
 	defer h.sending.Unlock()
 	h.mu.Lock()
 	owed := h.lease.Longest()
 	h.mu.Unlock()
-	r := newRound(l, opUnlock, h.req, h.token, quorum.Grant{Start: h.now()},
+	r := newRound(l, opUnlock, h.req, h.token, quorum.Grant{Start: now},
 		quorum.NewRelease(len(l.nodes), h.reached()), h.releasing(owed))
-	if h.fence > 0 && h.acquire != nil && !h.extended() {
-		r.exact, r.of = pool.ReleaseGranted(h.req.key, h.token, h.fence, owed), h.grantedBy
-	}
 	r.ask()
 	return r
 }

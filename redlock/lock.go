@@ -210,7 +210,8 @@ func (k *Lock) notAsked(ctx context.Context) error {
 func (k *Lock) Unlock(_ context.Context) error {
 	h := k.hold
 	h.mu.Lock()
-	last, ending, err := k.leaveLocked()
+	now := h.now()
+	last, ending, err := k.leaveLocked(now)
 	end, keeps := k.end, k.keeps
 	h.mu.Unlock()
 	if end != nil {
@@ -226,7 +227,7 @@ func (k *Lock) Unlock(_ context.Context) error {
 	if held {
 		l.queues.linger(h.req.key)
 	}
-	r := h.release()
+	r := h.release(now)
 	l.forget(h)
 	l.queues.released(h, held)
 	<-r.done
@@ -245,9 +246,8 @@ func (k *Lock) Unlock(_ context.Context) error {
 }
 
 // leaveLocked ends the hold of this handle. last: the lock is to be released; ending is how it stood until now.
-func (k *Lock) leaveLocked() (last bool, ending quorum.Ending, err error) {
+func (k *Lock) leaveLocked(now time.Time) (last bool, ending quorum.Ending, err error) {
 	h := k.hold
-	now := h.now()
 	ending = h.atLocked(now)
 	switch {
 	case !k.left:

@@ -30,8 +30,6 @@ type round struct {
 	token   string
 	grant   quorum.Grant  // what is asked for; its Start is the round's
 	command *pool.Command // what is put to the nodes
-	exact   *pool.Command // put in its place to those that of says; nil: nothing
-	of      func(node int) bool
 	owed    time.Duration // how long a release is owed
 	hold    *hold         // what an extend is for
 	ended   func(*round)  // called when the outcome is there; may be nil
@@ -67,8 +65,6 @@ func (r *round) ask() {
 		case !r.asks(i):
 		case r.extend != nil && !r.mayExtend():
 			r.Reply(i, r.command, pool.Reply{Answer: pool.Unsent, Err: errOver})
-		case r.exact != nil && r.of(i):
-			node.Send(since, r.exact, r, i)
 		default:
 			node.Send(since, r.command, r, i)
 		}
@@ -137,7 +133,7 @@ func (r *round) Reply(node int, cmd *pool.Command, reply pool.Reply) {
 	switch {
 	case cmd == r.command && reply.Number > 0:
 		effects = r.acquire.Granted(r.locker.clock, node, reply.Number, reply.Server)
-	case cmd == r.command || cmd == r.exact:
+	case cmd == r.command:
 		r.noteErrLocked(node, reply.Err)
 		effects = r.machine.Vote(r.locker.clock, node, vote, reply.Server)
 	case r.raises != nil && cmd == r.raises[node]:
@@ -153,7 +149,7 @@ func (r *round) Reply(node int, cmd *pool.Command, reply pool.Reply) {
 	}
 	r.noteLocked(effects)
 	r.mu.Unlock()
-	if o := r.locker.observer; o != nil && (cmd == r.command || cmd == r.exact) {
+	if o := r.locker.observer; o != nil && cmd == r.command {
 		o.Vote(Vote{
 			Op: r.op, Name: r.req.name, Node: node, Addr: r.locker.nodes[node].Addr(),
 			Answer: reply.Answer, Err: reply.Err, Took: r.took(),

@@ -1,14 +1,15 @@
--- Deletes KEYS[1] if it holds ARGV[1], which is token|number, or the same token with another number. The counter KEYS[2], if
--- it is there, is raised to the number of ARGV[1] in any case: it may not have granted anything to the token.
+-- Deletes key if it holds value, which is token|number, or the same token with another number. The counter, if it is
+-- there, is raised to the number of value in any case: it may not have granted anything to the token.
 -- 1: deleted; 0: no such key; -1: the key holds something else; an error reply where it is not a string.
-local held = redis.pcall('GET', KEYS[1])
-if held == ARGV[1] then
-  return redis.call('DEL', KEYS[1])
+local key, counter, value = KEYS[1], KEYS[2], ARGV[1]
+local held = redis.pcall('GET', key)
+if held == value then
+  return redis.call('DEL', key)
 end
-local token, number = string.match(ARGV[1], '^(.*)|(%d+)$')
-local counter = tonumber(redis.pcall('GET', KEYS[2]))
-if counter and counter < tonumber(number) then
-  redis.pcall('INCRBY', KEYS[2], string.format('%.0f', number - counter))
+local token, number = string.match(value, '^(.*)|(%d+)$')
+local counted = tonumber(redis.pcall('GET', counter))
+if counted and counted < tonumber(number) then
+  redis.pcall('INCRBY', counter, string.format('%.0f', number - counted))
 end
 if type(held) == 'table' then
   return held
@@ -17,4 +18,4 @@ elseif not held then
 elseif string.match(held, '^(.*)|%d+$') ~= token then
   return -1
 end
-return redis.call('DEL', KEYS[1])
+return redis.call('DEL', key)

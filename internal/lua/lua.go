@@ -1,7 +1,10 @@
 // Package lua holds the scripts that lock nodes run.
 package lua
 
-import _ "embed" // the scripts are files of this package
+import (
+	_ "embed" // the scripts are files of this package
+	"strings"
+)
 
 // Script is a Lua script and the hash that EVALSHA knows it by.
 type Script struct {
@@ -31,19 +34,27 @@ var (
 	fencedReleaseSource string
 	//go:embed fenced_extend.lua
 	fencedExtendSource string
+
+	//go:embed joined.lua
+	joinedSource string
 )
 
 var (
-	release = &Script{Source: releaseSource, Hash: "f7c8fa93d68f9c2394ac67395823e88164ae6439"}
-	extend  = &Script{Source: extendSource, Hash: "175be281ca5fb8ba55f3808a3ee09547028b793c"}
-	look    = &Script{Source: lookSource, Hash: "405fc8d5adf93fac682adf57d912137e6c0f6d62"}
-	force   = &Script{Source: forceSource, Hash: "fd88a9950189db57c985a2e789e723b560829ff1"}
-	heal    = &Script{Source: healSource, Hash: "827dc7a1f06c0f1a266cee059f7a3ff04c079f9a"}
+	release = &Script{Source: releaseSource, Hash: "d34e443058ba2e09c8170ec724ee2f5c48f519a8"}
+	extend  = &Script{Source: extendSource, Hash: "2f8a869572db9563f37ccd25c14f1ed468e06e78"}
+	look    = &Script{Source: lookSource, Hash: "2ae90138abc497b37a7b6416ad9d2ebd1b88c0d6"}
+	force   = &Script{Source: forceSource, Hash: "8f34d20e1dd14069c39d396a25f1a91b0577eedf"}
+	heal    = &Script{Source: healSource, Hash: "f8314a64c607ce31cda4fe5f8ca8fec7fff1497a"}
 
-	fencedAcquire = &Script{Source: fencedAcquireSource, Hash: "c9e8845552b1c95d5eea24b3ef62e8dcd99541eb"}
-	raise         = &Script{Source: raiseSource, Hash: "719fb14a79fbb5daeec335adfbea85f170e50739"}
-	fencedRelease = &Script{Source: fencedReleaseSource, Hash: "174f3ac78c58818d5ff54bdac5d58685442f8ee4"}
-	fencedExtend  = &Script{Source: fencedExtendSource, Hash: "5c3a1db5f6f8f49d5b33ca1c7d89d9795ede85fd"}
+	fencedAcquire = &Script{Source: fencedAcquireSource, Hash: "f382b97f43c8704f2fce5b50b841d712cefc0c56"}
+	raise         = &Script{Source: raiseSource, Hash: "eca2c7c71b7a704234b2ab7cd24055dfe21d4fe9"}
+	fencedRelease = &Script{Source: fencedReleaseSource, Hash: "7dfb39d44ea894f145ba400e2ff8ddb738f99771"}
+	fencedExtend  = &Script{Source: fencedExtendSource, Hash: "774877787595ca7d5de95d26920ad100bb5e6392"}
+
+	joined = &Script{
+		Source: function("fenced_acquire", fencedAcquireSource) + function("fenced_release", fencedReleaseSource) + joinedSource,
+		Hash:   "c03fed9f21179d148927490bdfc5703f9ef91bbe",
+	}
 )
 
 // Release deletes a key that holds a given token.
@@ -74,3 +85,14 @@ func FencedRelease() *Script { return fencedRelease }
 
 // FencedExtend is Extend for a key with a number.
 func FencedExtend() *Script { return fencedExtend }
+
+// Joined carries out several of FencedAcquire and FencedRelease.
+func Joined() *Script { return joined }
+
+// function makes a script a function of another. The line in which it names its keys and arguments becomes their list.
+func function(name, source string) string {
+	_, source, _ = strings.Cut(source, "\nlocal ")
+	names, source, _ := strings.Cut(source, " = KEYS")
+	_, body, _ := strings.Cut(source, "\n")
+	return "local function " + name + "(" + names + ")\n" + body + "end\n"
+}

@@ -15,6 +15,7 @@ func TestTheHashWrittenDownIsTheHashOfTheScript(t *testing.T) {
 	for name, script := range map[string]*lua.Script{
 		"release": lua.Release(), "extend": lua.Extend(), "look": lua.Look(), "force": lua.Force(), "heal": lua.Heal(),
 		"fenced_acquire": lua.FencedAcquire(), "raise": lua.Raise(), "fenced_release": lua.FencedRelease(), "fenced_extend": lua.FencedExtend(),
+		"joined": lua.Joined(),
 	} {
 		sum := sha1.Sum([]byte(script.Source)) //nolint:gosec // see the import
 		require.Equal(t, hex.EncodeToString(sum[:]), script.Hash, "the Hash of %s.lua", name)

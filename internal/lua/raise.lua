@@ -1,21 +1,22 @@
--- Puts the number ARGV[3] in the place of the one that was granted: for KEYS[1], which holds ARGV[2] in the place of
--- ARGV[1] then, and for the counter KEYS[2], unless that is higher. The TTLs stay as they are.
+-- Puts number in the place of the number that was granted: for key, which holds raised in the place of granted then, and
+-- for the counter, unless that is higher. The TTLs stay as they are.
 -- 1: done; 0: no such key or counter; -1: the key holds something else; an error reply where one of them is of another type.
-local held = redis.pcall('GET', KEYS[1])
-local counter = redis.pcall('GET', KEYS[2])
+local key, counter, granted, raised, number = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
+local held = redis.pcall('GET', key)
+local counted = redis.pcall('GET', counter)
 if type(held) == 'table' then
   return held
-elseif type(counter) == 'table' then
-  return counter
-elseif held and held ~= ARGV[1] then
+elseif type(counted) == 'table' then
+  return counted
+elseif held and held ~= granted then
   return -1
 end
-local left = redis.call('PTTL', KEYS[1])
-if left <= 0 or not counter then
+local left = redis.call('PTTL', key)
+if left <= 0 or not counted then
   return 0
 end
-if tonumber(counter) < tonumber(ARGV[3]) then
-  redis.call('INCRBY', KEYS[2], string.format('%.0f', ARGV[3] - counter))
+if tonumber(counted) < tonumber(number) then
+  redis.call('INCRBY', counter, string.format('%.0f', number - counted))
 end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', left)
+redis.call('SET', key, raised, 'PX', left)
 return 1

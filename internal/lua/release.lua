@@ -1,8 +1,9 @@
--- Deletes KEYS[1] if it holds the token ARGV[1].
+-- Deletes key if it holds token.
 -- 1: deleted; 0: no such key; -1: the key holds something else; an error reply where it is not a string.
-local held = redis.pcall('GET', KEYS[1])
-if held == ARGV[1] then
-  return redis.call('DEL', KEYS[1])
+local key, token = KEYS[1], ARGV[1]
+local held = redis.pcall('GET', key)
+if held == token then
+  return redis.call('DEL', key)
 elseif type(held) == 'table' then
   return held
 elseif held then
