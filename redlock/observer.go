@@ -10,8 +10,8 @@ import (
 // from many goroutines at once, on the path of the lock and under mutexes: they must be quick, must
 // not block, and must not call the Locker or its Locks. The same holds for the handler of [WithLogger].
 type Observer interface {
-	// Vote is called for each node's answer to an acquire, extend or release, also for
-	// those that come after the verdict.
+	// Vote is called for each node's answer to an acquire, extend or release, also for those that come
+	// after the verdict. One that the verdict counts may be told after it, too.
 	Vote(Vote)
 	// Verdict is called when the outcome of an operation is certain.
 	Verdict(Verdict)

@@ -69,6 +69,7 @@ func TestTheObserverIsToldOfRefusalsAndStragglers(t *testing.T) {
 	seen.connect(t, locker, 3)
 	c.processes[2].Freeze()
 	lock := take(t, locker, "held")
+	seen.waitForVotes(t, "acquire", "held", 2) // a vote may be told after the verdict it has helped to
 	require.Len(t, seen.votesOn("acquire", "held"), 2)
 	c.do(0, "SET", "refused", "theirs")
 	c.do(1, "SET", "refused", "theirs")

@@ -121,8 +121,8 @@ func (c *client) Vote(v redlock.Vote) {
 		c.run.violate("%v: node %d answered %v to %s after its Close had returned", c, v.Node, v.Answer, v.Op)
 	}
 	refusal := (*pool.ServerError)(nil)
-	// An extension is not sent again for its script behind what ends it.
-	overtaken := v.Op == "extend" && errors.As(v.Err, &refusal) && refusal.Code == "NOSCRIPT"
+	// An extension is not sent, nor sent again for its script, behind what ends its lock.
+	overtaken := v.Op == "extend" && (isOver(v.Err) || errors.As(v.Err, &refusal) && refusal.Code == "NOSCRIPT")
 	if good := v.Answer == pool.Yes || v.Answer == pool.No || v.Answer == pool.Planted || overtaken; !good && c.run.plan.calm() && !isOneOf(v.Err, pool.ErrClosed, context.Canceled, context.DeadlineExceeded) {
 		c.run.violate("%v: node %d answered %v to %s, with nothing in its way: %v", c, v.Node, v.Answer, v.Op, v.Err)
 	}
@@ -145,7 +145,7 @@ func known(err error) bool {
 	return isOneOf(err,
 		pool.ErrHeld, pool.ErrAbsent, pool.ErrPlanted, pool.ErrTimeout, pool.ErrSuspended, pool.ErrBusy, pool.ErrBroken, pool.ErrClosed, pool.ErrProtocol,
 		redlock.ErrPending, redlock.ErrQueued, redlock.ErrRestoring, context.Canceled, context.DeadlineExceeded,
-	) || err.Error() == "not asked: the lock is over" || errors.As(err, new(*pool.ConnectError)) || errors.As(err, new(*pool.ServerError))
+	) || isOver(err) || errors.As(err, new(*pool.ConnectError)) || errors.As(err, new(*pool.ServerError))
 }
 
 func isOneOf(err error, these ...error) bool {
@@ -161,3 +161,8 @@ func (b bubbleClock) Now() time.Time {
 }
 
 func (b bubbleClock) AfterFunc(d time.Duration, f func()) clock.Timer { return time.AfterFunc(d, f) }
+
+// isOver says whether a node was not asked because the lock had ended meanwhile.
+func isOver(err error) bool {
+	return err != nil && err.Error() == "not asked: the lock is over"
+}
