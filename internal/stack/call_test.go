@@ -142,6 +142,7 @@ func (c *client) lock(name string, s step) (*held, error) {
 
 // extend asks for a TTL that no other extension of this client asks for.
 func (c *client) extend(ctx context.Context, h *held, s step) {
+	h.extends.Add(1)
 	ttl := s.ttl + time.Duration(c.extends.Add(1))*unit
 	late, begin, before := c.closed.Load(), time.Now(), h.lock.ValidUntil()
 	// One extension of a lock waits for the other.

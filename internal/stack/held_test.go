@@ -17,6 +17,7 @@ type held struct {
 	name    string
 	token   string
 	watched bool         // somebody looks at it all the time
+	extends atomic.Int64 // calls of Extend
 	unlocks atomic.Int64 // calls of Unlock
 }
 
@@ -177,7 +178,9 @@ func (h *held) checkUnlock(err error, wasHeld bool) {
 			r.violate("%s was unlocked, and is on %d servers", h.token, left)
 		}
 	case errors.Is(err, redlock.ErrNotHeld) && quorumError == nil:
-		if !again || !errors.Is(err, redlock.ErrReleased) {
+		// It was over before: an extension that began before that may have made what the nodes let go of now.
+		over := errors.Is(err, redlock.ErrExpired) && !inTime || errors.Is(err, redlock.ErrLost) && r.plan.forgetful
+		if extended := h.extends.Load() > 0; !(over && extended) && !(again && errors.Is(err, redlock.ErrReleased)) {
 			r.violate("the first Unlock of %s: %v", h.token, err)
 		}
 	case errors.Is(err, redlock.ErrNotHeld):
