@@ -222,7 +222,7 @@ func (w *world) checkOrder(o fence, token string, number uint64, later bool) {
 
 // checkAttached holds the fencing token of an attached lock to the others.
 func (w *world) checkAttached(a *attachment) {
-	if !w.plan.Fenced || !w.fencing() {
+	if !a.of.fenced || !w.fencing() {
 		return
 	}
 	token, number, key := a.of.token, a.machine.Fence(), a.of.key

@@ -22,6 +22,7 @@ type client struct {
 	lines  []*line
 	dead   bool
 	paused time.Duration // until when it stands still
+	missed []func()      // what it would have done meanwhile
 	pauses int           // how often it did
 	rounds int
 	timers int
@@ -56,14 +57,30 @@ func newClient(w *world, number int, rate float64, servers []*server) *client {
 	return c
 }
 
-// do lets the client do something, as soon as it runs.
+// do lets the client do something, as soon as it runs, in order.
 func (c *client) do(what func()) {
 	switch {
 	case c.dead:
-	case c.paused > c.world.now:
-		c.world.at(c.paused, func() { c.do(what) })
+	case c.paused > c.world.now || len(c.missed) > 0:
+		c.missed = append(c.missed, what)
+		if len(c.missed) == 1 {
+			c.world.at(c.paused, c.goOn)
+		}
 	default:
 		what()
+	}
+}
+
+// goOn is when a pause is over, unless another has begun.
+func (c *client) goOn() {
+	if c.paused > c.world.now {
+		c.world.at(c.paused, c.goOn)
+		return
+	}
+	missed := c.missed
+	c.missed = nil
+	for _, what := range missed {
+		c.do(what)
 	}
 }
 

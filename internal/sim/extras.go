@@ -18,14 +18,18 @@ func (p *Plan) extras(r *rand.Rand) {
 	case forgets:
 		p.guard(r)
 	case p.Fenced:
-		if r.IntN(4) == 0 {
+		switch r.IntN(16) {
+		case 0, 1, 2, 3:
 			p.duel(r)
-		} else if r.IntN(4) == 0 {
+		case 4, 5, 6:
 			p.lapses(r)
+		case 7:
+			p.fade(r)
 		}
 	}
 	if p.Fenced {
 		p.walls(r)
+		p.Plain = r.IntN(4) / 3
 	}
 }
 
@@ -41,14 +45,14 @@ func (p *Plan) lapses(r *rand.Rand) {
 	}
 }
 
-// walls sets the clocks: near the true time, or some of them hours off. A counter that a node has forgotten begins anew with
-// the time of day, so that it must not be further off than the guard makes up for.
+// walls sets the clocks: near the true time, or some of them hours off. A counter that a node has forgotten, or that has come to
+// its end, begins anew with the time of day, so that it must not be further off than the guard, or its life, makes up for.
 func (p *Plan) walls(r *rand.Rand) {
 	near := 300 * time.Millisecond
 	if p.Guard > 0 {
 		near = min(near, (p.Guard-2200*time.Millisecond)/2)
 	}
-	nodesOff, clientsOff := p.Guard == 0 && r.IntN(2) == 0, r.IntN(2) == 0
+	nodesOff, clientsOff := p.Guard == 0 && p.Keep == 0 && r.IntN(2) == 0, r.IntN(2) == 0
 	for i := range p.Nodes + p.Clients {
 		off := time.Duration(r.Int64N(int64(2*near+1))) - near
 		if i < p.Nodes && nodesOff && r.IntN(2) == 0 {
@@ -86,6 +90,25 @@ func (p *Plan) duel(r *rand.Rand) {
 			s.At = p.Steps[r.IntN(i)].At + time.Duration(r.IntN(500))*time.Microsecond
 		}
 		p.Steps = append(p.Steps, s)
+	}
+}
+
+// fade makes a plan with so long pauses that counters come to their end.
+func (p *Plan) fade(r *rand.Rand) {
+	p.Keep = time.Duration(8+r.IntN(3)) * time.Second
+	p.Nodes, p.Names, p.Tracking = howMany(r), 1, false
+	p.Rates = clockRates(r, p.Nodes+p.Clients)
+	ttls := []time.Duration{300 * time.Millisecond, time.Second, p.Keep / 2}
+	ttl, calls, faults := ttls[r.IntN(len(ttls))], [][]StepKind{contest, tenure}[r.IntN(2)], r.IntN(3)
+	begin := time.Duration(0)
+	p.Steps = nil
+	for range 4 + r.IntN(6) {
+		for range 2 + r.IntN(6) {
+			s := randomStep(r, *p, calls, ttl, time.Second, faults)
+			s.At += begin
+			p.Steps = append(p.Steps, s)
+		}
+		begin += time.Duration(r.Int64N(int64(p.Keep + 3*time.Second)))
 	}
 }
 

@@ -149,6 +149,14 @@ func (s *server) forget() {
 // wall is the time of day, in microseconds since 1970.
 func (c *clock) wall() int64 { return c.Now().UnixMicro() }
 
+// counterLife is how long counters are kept beyond TTLs, in milliseconds.
+func (p Plan) counterLife() int64 {
+	if p.Keep > 0 {
+		return p.Keep.Milliseconds()
+	}
+	return keepFence
+}
+
 // told is the time by a client's reckoning, with what it is known from: the numbers that it was granted, as in package redlock.
 func (c *client) told(began time.Time) (told uint64, known bool) {
 	if !c.learnt {

@@ -192,7 +192,7 @@ func (k *lock) over() {
 
 // fencing is what goes with its commands.
 func (k *lock) fencing() (fenced bool, with fencing) {
-	return k.fence > 0, fencing{number: k.fence, keep: keepFence}
+	return k.fence > 0, fencing{number: k.fence, keep: k.client.world.plan.counterLife()}
 }
 
 // gone takes the lock off those that are held.

@@ -30,6 +30,10 @@ type Plan struct {
 	Kept bool
 	// Fenced locks have fencing tokens.
 	Fenced bool
+	// Plain is how many clients, from the first on, take locks without fencing tokens beside those of the others.
+	Plain int
+	// Keep is how long counters are kept beyond TTLs; 0: a day.
+	Keep time.Duration
 	// Walls[i] is how far the time of day of machine i is off, in a plan with fencing: the nodes first, then the clients.
 	Walls []time.Duration
 	// Echo has acquires arrive twice at times.

@@ -57,16 +57,19 @@ func (c *client) newRound(v verb, m machine, key, token string, grant quorum.Gra
 // newAcquire makes a round with a token of its own. floor is the highest number that one before it was granted in vain.
 func (c *client) newAcquire(key string, ttl time.Duration, floor uint64) *round {
 	grant := c.grant(ttl)
-	begin := quorum.NewAcquire
-	if c.world.plan.Fenced {
+	begin, fenced := quorum.NewAcquire, c.world.plan.Fenced && c.number >= c.world.plan.Plain
+	if fenced {
 		begin = quorum.NewFencedAcquire
 	}
 	machine := begin(len(c.lines), grant)
 	r := c.newRound(acquire, machine, key, c.token(), grant)
 	r.acquire = machine
-	if r.fenced = c.world.plan.Fenced; r.fenced {
+	if r.fenced = fenced; fenced {
 		told, known := c.told(grant.Start)
-		r.fence = fencing{told: told, forward: !known, floor: floor, keep: keepFence}
+		keep := c.world.plan.counterLife()
+		r.fence = fencing{told: told, forward: !known || 2*ttl.Milliseconds() > keep, floor: floor, keep: keep}
+	} else if c.world.plan.Fenced {
+		c.world.tell("client %d asks for no fencing token", c.number)
 	}
 	c.world.rounds[r.token] = r
 	c.last = r

@@ -197,7 +197,11 @@ func (s *server) handle(c *conn, m message) {
 		return
 	}
 	before, was := s.get(m.cmd.key, s.now())
-	counted := s.counters[m.cmd.key].number
+	counted := s.counters[m.cmd.key]
+	if _, is := s.count(m.cmd.key, s.now()); !is && counted.number > 0 {
+		s.world.tell("node %d: the counter of %s has come to its end", s.number, m.cmd.key)
+		counted = counter{}
+	}
 	r := s.do(m.cmd, s.now(), s.clock.wall())
 	if m.cmd.verb == look {
 		r.watched = m.cmd.watch && s.watch(c, m.cmd.key)
@@ -218,7 +222,7 @@ func (s *server) handle(c *conn, m message) {
 	}
 	s.check(m.cmd, before, was, after, is)
 	if m.cmd.fenced {
-		s.checkCounter(m.cmd, before, was && after != before, counted)
+		s.checkCounter(m.cmd, before, was && after != before, counted.number)
 		s.echo(c, m.cmd)
 	}
 	if is && after != before {

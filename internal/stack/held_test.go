@@ -178,9 +178,9 @@ func (h *held) checkUnlock(err error, wasHeld bool) {
 			r.violate("%s was unlocked, and is on %d servers", h.token, left)
 		}
 	case errors.Is(err, redlock.ErrNotHeld) && quorumError == nil:
-		// It was over before: an extension that began before that may have made what the nodes let go of now.
-		over := errors.Is(err, redlock.ErrExpired) && !inTime || errors.Is(err, redlock.ErrLost) && r.plan.forgetful
-		if extended := h.extends.Load() > 0; !(over && extended) && !(again && errors.Is(err, redlock.ErrReleased)) {
+		// It was over before, and an extension that had begun by then may have made what the nodes let go of now.
+		over := h.extends.Load() > 0 && (errors.Is(err, redlock.ErrExpired) && !inTime || errors.Is(err, redlock.ErrLost) && r.plan.forgetful)
+		if released := again && errors.Is(err, redlock.ErrReleased); !over && !released {
 			r.violate("the first Unlock of %s: %v", h.token, err)
 		}
 	case errors.Is(err, redlock.ErrNotHeld):

@@ -44,6 +44,15 @@ var fencingMutants = []mutant{
 		"counter-ends-with-lock", "a counter outlives its lock",
 		"sim/fence.go", "\tk.set(c.key, nil)\n", "\tk.set(c.key, nil)\n\tdelete(k.counters, c.key)\n",
 	}, {
+		"counter-kept-too-short", "a counter outlives the locks whose numbers it gave by the time that was set",
+		"sim/fence.go", "counted.expires = now + c.ttl + c.fence.keep\n", "counted.expires = now + c.ttl\n",
+	}, {
+		"counter-not-kept-on", "a counter in use is kept on as it goes forward",
+		"sim/fence.go", "counted.expires = now + c.ttl + c.fence.keep\n", "if counted.expires == 0 {\n\t\t\tcounted.expires = now + c.ttl + c.fence.keep\n\t\t}\n",
+	}, {
+		"plain-lock-unseen", "a lock without a fencing token excludes those with one",
+		"sim/fence.go", "return k.grant(c, ok, counted, now, wall)", "return k.grant(c, ok && held.number > 0, counted, now, wall)",
+	}, {
 		"counter-not-durable", "a node that comes back with its keys comes back with its counters",
 		"sim/server.go", "\tif !durable {\n", "\tclear(s.counters)\n\tif !durable {\n",
 	}, {
@@ -57,7 +66,7 @@ var fencingMutants = []mutant{
 		"sim/fence.go", "number <= told-off\n", "number == 1\n",
 	}, {
 		"own-clock-trusted", "as long as a client has not learnt the time from the nodes, counters go forward whatever its clock says",
-		"sim/round.go", "forward: !known,", "forward: !known && false,",
+		"sim/round.go", "forward: !known ||", "forward: !known && false ||",
 	}, {
 		"attach-highest-number", "an attached lock has the number that a majority holds, and not the highest",
 		"quorum/attach.go", "Fence() uint64 { return a.fence }", "Fence() (f uint64) {\n\tfor _, n := range a.numbers {\n\t\tf = max(f, n)\n\t}\n\treturn f\n}",
