@@ -19,8 +19,10 @@ func (p *Plan) extras(r *rand.Rand) {
 		p.guard(r)
 	case p.Fenced:
 		switch r.IntN(16) {
-		case 0, 1, 2, 3:
+		case 0, 1:
 			p.duel(r)
+		case 2, 3:
+			p.overtake(r)
 		case 4, 5, 6:
 			p.lapses(r)
 		case 7:
@@ -40,7 +42,7 @@ func (p *Plan) lapses(r *rand.Rand) {
 		horizon = max(horizon, s.At)
 	}
 	for range 1 + r.IntN(5) {
-		at := time.Duration(r.Int64N(int64(horizon)))
+		at := upTo(r, horizon)
 		p.Steps = append(p.Steps, Step{At: at, Kind: Lapse, Node: r.IntN(p.Nodes+1) - 1, Name: r.IntN(p.Names)})
 	}
 }
@@ -54,7 +56,7 @@ func (p *Plan) walls(r *rand.Rand) {
 	}
 	nodesOff, clientsOff := p.Guard == 0 && p.Keep == 0 && r.IntN(2) == 0, r.IntN(2) == 0
 	for i := range p.Nodes + p.Clients {
-		off := time.Duration(r.Int64N(int64(2*near+1))) - near
+		off := upTo(r, 2*near+1) - near
 		if i < p.Nodes && nodesOff && r.IntN(2) == 0 {
 			off += time.Duration(r.IntN(5)-2) * time.Hour
 		}
@@ -80,7 +82,7 @@ func (p *Plan) duel(r *rand.Rand) {
 	p.Steps = nil
 	for i := range 12 + r.IntN(24) {
 		s := Step{
-			At: time.Duration(r.Int64N(int64(horizon))), Kind: kinds[r.IntN(len(kinds))], Client: r.IntN(p.Clients), Node: r.IntN(p.Nodes),
+			At: upTo(r, horizon), Kind: kinds[r.IntN(len(kinds))], Client: r.IntN(p.Clients), Node: r.IntN(p.Nodes),
 			TTL: time.Hour, For: time.Duration(float64(200*time.Microsecond) * exp2(r.Float64()*8)),
 		}
 		if s.Kind == Lapse && r.IntN(2) == 0 {
@@ -108,7 +110,47 @@ func (p *Plan) fade(r *rand.Rand) {
 			s.At += begin
 			p.Steps = append(p.Steps, s)
 		}
-		begin += time.Duration(r.Int64N(int64(p.Keep + 3*time.Second)))
+		begin += upTo(r, p.Keep+3*time.Second)
+	}
+}
+
+// overtake makes a plan in which what one asks of a node comes when others have taken the lock there and lost it.
+func (p *Plan) overtake(r *rand.Rand) {
+	p.Nodes, p.Clients, p.Names, p.Tracking = []int{3, 3, 5}[r.IntN(3)], 3, 1, false
+	p.Rates = clockRates(r, p.Nodes+p.Clients)
+	p.Durable, p.Echo, p.Fencing = true, false, true
+	p.Steps = nil
+	at := time.Duration(0)
+	do := func(s Step) {
+		s.At, s.TTL, s.For = at, time.Hour, 500*time.Microsecond+upTo(r, 4*time.Millisecond)
+		p.Steps = append(p.Steps, s)
+	}
+	for range 3 + r.IntN(6) {
+		late := r.IntN(p.Clients)
+		do(Step{Kind: Partition, Client: late, Node: r.IntN(p.Nodes)})
+		at += upTo(r, 100*time.Microsecond)
+		do(Step{Kind: Acquire, Client: late})
+		for range 1 + r.IntN(3) {
+			at += 100*time.Microsecond + upTo(r, time.Millisecond)
+			node := AllNodes
+			if r.IntN(3) == 0 {
+				node = r.IntN(p.Nodes)
+			}
+			do(Step{Kind: Lapse, Node: node})
+			other := r.IntN(p.Clients)
+			if r.IntN(2) == 0 {
+				do(Step{Kind: Partition, Client: other, Node: r.IntN(p.Nodes)})
+			}
+			do(Step{Kind: Unlock, Client: other})
+			at += upTo(r, 300*time.Microsecond)
+			do(Step{Kind: Acquire, Client: other})
+		}
+		for c := range p.Clients {
+			if r.IntN(2) == 0 {
+				at += upTo(r, time.Millisecond)
+				do(Step{Kind: Unlock, Client: c})
+			}
+		}
 	}
 }
 
@@ -148,7 +190,7 @@ func (p *Plan) drill(r *rand.Rand) {
 		kind := []StepKind{Crash, Crash, Replace}[r.IntN(3)]
 		return Step{At: at, Kind: kind, Node: node, For: time.Duration(1+r.IntN(100)) * time.Millisecond}
 	}
-	begin := time.Duration(r.Int64N(int64(time.Second)))
+	begin := upTo(r, time.Second)
 	p.Steps = []Step{{At: begin, Kind: Acquire, TTL: p.Guard, Auto: r.IntN(4) == 0}}
 	for node := range p.Nodes {
 		if at := begin + time.Duration(1+r.IntN(200))*time.Millisecond; r.IntN(4) > 0 {
@@ -160,7 +202,7 @@ func (p *Plan) drill(r *rand.Rand) {
 	}
 	kinds := []StepKind{Acquire, Acquire, Acquire, Acquire, Acquire, Unlock, Unlock, Cut, Extend}
 	for range 12 + r.IntN(12) {
-		at := begin + time.Duration(r.Int64N(int64(5*p.Guard/2)))
+		at := begin + upTo(r, 5*p.Guard/2)
 		s := Step{At: at, Kind: kinds[r.IntN(len(kinds))], Client: 1 + r.IntN(2), Node: r.IntN(p.Nodes), TTL: p.Guard}
 		if r.IntN(12) == 0 {
 			s = crash(at, r.IntN(p.Nodes))

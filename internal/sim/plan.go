@@ -168,6 +168,11 @@ func plainPlan(seed uint64) Plan {
 // howMany is a number of nodes.
 func howMany(r *rand.Rand) int { return []int{1, 3, 3, 4, 5, 5, 7}[r.IntN(7)] }
 
+// upTo is a time below a bound.
+func upTo(r *rand.Rand, bound time.Duration) time.Duration {
+	return time.Duration(r.Int64N(int64(bound)))
+}
+
 // clockRate is at one of its bounds as often as not: that is where the allowance is
 // used up.
 func clockRate(r *rand.Rand) float64 {
@@ -223,7 +228,7 @@ var (
 
 func randomStep(r *rand.Rand, p Plan, calls []StepKind, ttl, horizon time.Duration, faults int) Step {
 	s := Step{
-		At:     time.Duration(r.Int64N(int64(horizon))),
+		At:     upTo(r, horizon),
 		Client: r.IntN(p.Clients),
 		Node:   r.IntN(p.Nodes),
 		Name:   r.IntN(p.Names),
