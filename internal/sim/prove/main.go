@@ -55,7 +55,7 @@ func run(one string, seeds uint64, write bool) error {
 		if one != "" && m.Name != one {
 			continue
 		}
-		found, err := m.try(root, bound)
+		found, err := m.try(root, 1)
 		switch {
 		case err != nil:
 			return err

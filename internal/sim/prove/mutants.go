@@ -180,15 +180,15 @@ var lockMutants = []mutant{
 	},
 }
 
-// try builds the simulator with the mutant in it and runs it, at most seeds schedules.
+// try builds the simulator with the mutant in it and runs it, at most bound schedules, from a seed on.
 // It returns nil for a mutant that survives.
-func (m mutant) try(root string, seeds uint64) (*sim.Found, error) {
+func (m mutant) try(root string, from uint64) (*sim.Found, error) {
 	explore, clean, err := m.build(root)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Name, err)
 	}
 	defer clean()
-	cmd := exec.Command(explore, "-json", "-from", "1", "-seeds", fmt.Sprint(seeds))
+	cmd := exec.Command(explore, "-json", "-from", fmt.Sprint(from), "-seeds", fmt.Sprint(bound))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
