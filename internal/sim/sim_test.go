@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // sample is how many schedules the tests run; "make sim" runs as many as one likes.
-const sample = 30_000
+const sample = 20_000
 
 func TestNoScheduleBreaksAPromise(t *testing.T) {
 	from := rand.Uint64()
