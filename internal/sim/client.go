@@ -22,8 +22,8 @@ type client struct {
 	lines  []*line
 	dead   bool
 	paused time.Duration // until when it stands still
-	missed []func()      // what it would have done meanwhile
 	pauses int           // how often it did
+	missed []func()      // what it would have done meanwhile
 	rounds int
 	timers int
 	random int

@@ -35,6 +35,12 @@ func (p *Plan) extras(r *rand.Rand) {
 	}
 }
 
+// clear leaves a plan without steps, for so many machines, one lock, and no tracking.
+func (p *Plan) clear(r *rand.Rand, nodes, clients int) {
+	p.Nodes, p.Clients, p.Names, p.Tracking, p.Steps = nodes, clients, 1, false, nil
+	p.Rates = clockRates(r, nodes+clients)
+}
+
 // lapses adds to a plan that nodes drop keys.
 func (p *Plan) lapses(r *rand.Rand) {
 	horizon := time.Duration(0)
@@ -70,8 +76,7 @@ func (p *Plan) walls(r *rand.Rand) {
 // duel makes a plan in which many rounds run into each other, and keys lapse before their time: then nothing but the
 // counters keeps their tokens apart.
 func (p *Plan) duel(r *rand.Rand) {
-	p.Nodes, p.Clients, p.Names, p.Tracking = []int{3, 3, 4, 5, 7}[r.IntN(5)], 3, 1, false
-	p.Rates = clockRates(r, p.Nodes+p.Clients)
+	p.clear(r, []int{3, 3, 4, 5, 7}[r.IntN(5)], 3)
 	p.Durable, p.Echo = true, !p.Fencing || r.IntN(4) == 0
 	if p.Echo {
 		p.Fencing = false // what is left behind is not looked for
@@ -79,7 +84,6 @@ func (p *Plan) duel(r *rand.Rand) {
 	horizon := []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond}[r.IntN(3)]
 	kinds := []StepKind{Acquire, Acquire, Acquire, Acquire, Acquire, Unlock, Unlock, Lapse, Lapse, Lapse, Lapse, Attach, Extend, Cancel,
 		Freeze, Partition, Partition, Pause, Cut}
-	p.Steps = nil
 	for i := range 12 + r.IntN(24) {
 		s := Step{
 			At: upTo(r, horizon), Kind: kinds[r.IntN(len(kinds))], Client: r.IntN(p.Clients), Node: r.IntN(p.Nodes),
@@ -98,12 +102,10 @@ func (p *Plan) duel(r *rand.Rand) {
 // fade makes a plan with so long pauses that counters come to their end.
 func (p *Plan) fade(r *rand.Rand) {
 	p.Keep = time.Duration(8+r.IntN(3)) * time.Second
-	p.Nodes, p.Names, p.Tracking = howMany(r), 1, false
-	p.Rates = clockRates(r, p.Nodes+p.Clients)
+	p.clear(r, howMany(r), p.Clients)
 	ttls := []time.Duration{300 * time.Millisecond, time.Second, p.Keep / 2}
 	ttl, calls, faults := ttls[r.IntN(len(ttls))], [][]StepKind{contest, tenure}[r.IntN(2)], r.IntN(3)
 	begin := time.Duration(0)
-	p.Steps = nil
 	for range 4 + r.IntN(6) {
 		for range 2 + r.IntN(6) {
 			s := randomStep(r, *p, calls, ttl, time.Second, faults)
@@ -116,10 +118,8 @@ func (p *Plan) fade(r *rand.Rand) {
 
 // overtake makes a plan in which what one asks of a node comes when others have taken the lock there and lost it.
 func (p *Plan) overtake(r *rand.Rand) {
-	p.Nodes, p.Clients, p.Names, p.Tracking = []int{3, 3, 5}[r.IntN(3)], 3, 1, false
-	p.Rates = clockRates(r, p.Nodes+p.Clients)
+	p.clear(r, []int{3, 3, 5}[r.IntN(3)], 3)
 	p.Durable, p.Echo, p.Fencing = true, false, true
-	p.Steps = nil
 	at := time.Duration(0)
 	do := func(s Step) {
 		s.At, s.TTL, s.For = at, time.Hour, 500*time.Microsecond+upTo(r, 4*time.Millisecond)
@@ -184,8 +184,7 @@ func (p *Plan) guard(r *rand.Rand) {
 // drill makes a plan in which so many nodes forget a lock at once that it can be taken again, and the others try to.
 func (p *Plan) drill(r *rand.Rand) {
 	p.Guard = []time.Duration{2300 * time.Millisecond, 3 * time.Second}[r.IntN(2)]
-	p.Nodes, p.Clients, p.Names, p.Tracking = []int{1, 3, 3, 5}[r.IntN(4)], 3, 1, false
-	p.Rates = clockRates(r, p.Nodes+p.Clients)
+	p.clear(r, []int{1, 3, 3, 5}[r.IntN(4)], 3)
 	crash := func(at time.Duration, node int) Step {
 		kind := []StepKind{Crash, Crash, Replace}[r.IntN(3)]
 		return Step{At: at, Kind: kind, Node: node, For: time.Duration(1+r.IntN(100)) * time.Millisecond}

@@ -210,7 +210,7 @@ func (p *Plan) keep(r *rand.Rand) {
 		p.Steps = append(p.Steps, s)
 	}
 	for range r.IntN(4) {
-		s := Step{At: time.Duration(r.Int64N(int64(slot) * int64(troubles))), Client: 1 + r.IntN(p.Clients-1), TTL: ttl, For: 5 * time.Millisecond}
+		s := Step{At: upTo(r, slot*time.Duration(troubles)), Client: 1 + r.IntN(p.Clients-1), TTL: ttl, For: 5 * time.Millisecond}
 		s.Kind = []StepKind{Wait, Acquire, Unlock}[r.IntN(3)]
 		p.Steps = append(p.Steps, s)
 	}
