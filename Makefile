@@ -20,14 +20,14 @@ MODULES := . $(NESTED)
 LINTER := tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
 # What tests need beside Go: a check for each, and what to say and do without it.
-HAVE_REDIS = command -v redis-server >/dev/null
+HAVE_REDIS = command -v "$${QUORUMLOCK_REDIS_SERVER:-redis-server}" >/dev/null
 NO_REDIS = tests on real servers, as redis-server is not installed (Debian and Ubuntu: apt-get install redis-server)
 HAVE_POSTGRES = { command -v initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb'; } >/dev/null
 NO_POSTGRES = tests on PostgreSQL, as it is not installed (Debian and Ubuntu: apt-get install postgresql)
 HAVE_MARIADB = { command -v mariadbd || [[ -x /usr/sbin/mariadbd ]]; } >/dev/null
 NO_MARIADB = tests on MariaDB, as it is not installed (Debian and Ubuntu: apt-get install mariadb-server)
 HAVE_IMAGE = image=$$(integration/image.sh)
-NO_IMAGE = integration tests, as there is no Docker daemon or no Redis image (see the lines of image.sh above)
+NO_IMAGE = integration tests on containers, as there is no Docker daemon or no Redis image (see the lines of image.sh above)
 
 .PHONY: help
 help: ## List the targets
@@ -53,19 +53,12 @@ test: needs ## Everything that a change must pass: tests of all modules, with th
 	$(HAVE_REDIS) || left_out+=$$'LEFT OUT: $(NO_REDIS)\n'
 	$(HAVE_POSTGRES) || left_out+=$$'LEFT OUT: $(NO_POSTGRES)\n'
 	$(HAVE_MARIADB) || left_out+=$$'LEFT OUT: $(NO_MARIADB)\n'
-	go test $(TESTFLAGS) ./...
-	for module in $(filter-out integration,$(NESTED)); do
+	if $(HAVE_IMAGE); then export QUORUMLOCK_REDIS_IMAGE=$$image; else left_out+=$$'LEFT OUT: $(NO_IMAGE)\n'; fi
+	for module in $(MODULES); do
 		go -C $$module test $(TESTFLAGS) ./...
 	done
 	# Without the race detector, which changes what is allocated; and every benchmark for a moment.
 	go -C bench test -count=1 -timeout 5m -bench . -benchtime 1x ./...
-	if [[ -e integration/go.mod ]]; then
-		if $(HAVE_IMAGE); then
-			QUORUMLOCK_REDIS_IMAGE=$$image go -C integration test $(TESTFLAGS) ./...
-		else
-			left_out+=$$'LEFT OUT: $(NO_IMAGE)\n'
-		fi
-	fi
 	printf %s "$$left_out"
 
 # In CI nothing may be left out: this fails before the tests start.
@@ -75,7 +68,7 @@ needs:
 	$(HAVE_REDIS) || { echo 'CI=true, but this would leave out: $(NO_REDIS)' >&2; exit 1; }
 	$(HAVE_POSTGRES) || { echo 'CI=true, but this would leave out: $(NO_POSTGRES)' >&2; exit 1; }
 	$(HAVE_MARIADB) || { echo 'CI=true, but this would leave out: $(NO_MARIADB)' >&2; exit 1; }
-	[[ ! -e integration/go.mod ]] || $(HAVE_IMAGE) || { echo 'CI=true, but this would leave out: $(NO_IMAGE)' >&2; exit 1; }
+	$(HAVE_IMAGE) || { echo 'CI=true, but this would leave out: $(NO_IMAGE)' >&2; exit 1; }
 
 .PHONY: race
 race: ## Test the root module with the race detector: no Docker needed
@@ -107,7 +100,7 @@ bench: ## Compare with other lock libraries, for minutes on an idle machine, and
 	@go -C bench run ./cmd/compare -docs ../docs
 
 .PHONY: integration
-integration: ## Run the integration tests on Redis containers: needs Docker
+integration: ## Run the integration tests, also on Redis containers: needs Docker
 	@$(HAVE_IMAGE)
 	QUORUMLOCK_REDIS_IMAGE=$$image go -C integration test $(TESTFLAGS) ./...
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/quorumlock/quorumlock/bench/internal/subject"
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 var (
@@ -25,7 +25,7 @@ func BenchmarkI_Nodes(b *testing.B) {
 	}
 }
 
-func acquires(b *testing.B, s subject.Subject, servers []*redistest.Process) {
+func acquires(b *testing.B, s subject.Subject, servers []*testredis.Process) {
 	caller := open(b, s, servers, 1, ampleTimeout).Caller("bench")
 	warm(b, caller, 100)
 	times, made := newLatencies(), tally{}

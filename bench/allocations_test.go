@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/quorumlock/quorumlock/bench/internal/subject"
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 // maxAllocations is what one acquire and its release may allocate together on five nodes.
@@ -15,7 +15,7 @@ const maxAllocations = 16
 
 // BenchmarkH_Allocations is what one caller's acquire and release allocate together, on all goroutines.
 func BenchmarkH_Allocations(b *testing.B) {
-	run := func(b *testing.B, s subject.Subject, servers []*redistest.Process) {
+	run := func(b *testing.B, s subject.Subject, servers []*testredis.Process) {
 		caller := open(b, s, servers, 1, ampleTimeout).Caller("bench")
 		warm(b, caller, 100)
 		b.ReportAllocs()
@@ -35,7 +35,7 @@ func TestALockOnFiveNodesStaysWithinItsAllocations(t *testing.T) {
 	}
 	const cycles = 2000
 	for _, s := range subject.Named("quorumlock") {
-		caller := open(t, s, redistest.Real(t, 5), 1, ampleTimeout).Caller("bench")
+		caller := open(t, s, testredis.Real(t, 5), 1, ampleTimeout).Caller("bench")
 		warm(t, caller, 500)
 		before := mallocs()
 		for range cycles {

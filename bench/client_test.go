@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/bench/internal/subject"
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 const (
@@ -25,7 +25,7 @@ var ctx = context.Background()
 
 // open connects a subject to the servers, which are emptied: what is left of the subject before must not be in its
 // way. The client ends with the benchmark or test.
-func open(tb testing.TB, s subject.Subject, servers []*redistest.Process, callers int, timeout time.Duration) subject.Client {
+func open(tb testing.TB, s subject.Subject, servers []*testredis.Process, callers int, timeout time.Duration) subject.Client {
 	tb.Helper()
 	client, err := s.Open(subject.Setup{Addrs: empty(tb, servers), Callers: callers, Timeout: timeout})
 	require.NoError(tb, err)
@@ -34,7 +34,7 @@ func open(tb testing.TB, s subject.Subject, servers []*redistest.Process, caller
 }
 
 // empty returns the addresses of servers that hold nothing any more.
-func empty(tb testing.TB, servers []*redistest.Process) []string {
+func empty(tb testing.TB, servers []*testredis.Process) []string {
 	tb.Helper()
 	addrs := make([]string, len(servers))
 	for i, server := range servers {
@@ -62,8 +62,8 @@ func warm(tb testing.TB, c subject.Caller, n int) {
 }
 
 // each runs the benchmark with one subject after the other on the same servers.
-func each(b *testing.B, subjects []subject.Subject, nodes int, run func(*testing.B, subject.Subject, []*redistest.Process)) {
-	servers := redistest.Real(b, nodes)
+func each(b *testing.B, subjects []subject.Subject, nodes int, run func(*testing.B, subject.Subject, []*testredis.Process)) {
+	servers := testredis.Real(b, nodes)
 	for _, s := range subjects {
 		b.Run(fmt.Sprintf("subject=%s/nodes=%d", s.Name, nodes), func(b *testing.B) { run(b, s, servers) })
 	}

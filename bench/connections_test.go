@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/bench/internal/subject"
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 // hordeCallers is how many goroutines there are where connections are counted.
@@ -18,7 +18,7 @@ const hordeCallers = 256
 
 // BenchmarkF_Connections is how many connections a node has at most while 256 callers work (conns/node).
 func BenchmarkF_Connections(b *testing.B) {
-	each(b, subject.Named("floor", "quorumlock", "redsync"), 5, func(b *testing.B, s subject.Subject, servers []*redistest.Process) {
+	each(b, subject.Named("floor", "quorumlock", "redsync"), 5, func(b *testing.B, s subject.Subject, servers []*testredis.Process) {
 		most := 0
 		for b.Loop() {
 			most = max(most, connections(b, s, servers))
@@ -29,12 +29,12 @@ func BenchmarkF_Connections(b *testing.B) {
 
 func TestAllCallersShareThreeConnectionsToANodeAtMost(t *testing.T) {
 	for _, s := range subject.Named("quorumlock") {
-		assert.LessOrEqual(t, connections(t, s, redistest.Real(t, 5)), 3)
+		assert.LessOrEqual(t, connections(t, s, testredis.Real(t, 5)), 3)
 	}
 }
 
 // connections lets a crowd of callers work and returns the most connections that a node had meanwhile.
-func connections(tb testing.TB, s subject.Subject, servers []*redistest.Process) int {
+func connections(tb testing.TB, s subject.Subject, servers []*testredis.Process) int {
 	tb.Helper()
 	observers := make([]*observer, len(servers))
 	for i, server := range servers {
@@ -64,7 +64,7 @@ type observer struct {
 	before int
 }
 
-func observe(tb testing.TB, server *redistest.Process) *observer {
+func observe(tb testing.TB, server *testredis.Process) *observer {
 	conn, err := redis.Dial("tcp", server.Addr())
 	require.NoError(tb, err)
 	tb.Cleanup(func() { assert.NoError(tb, conn.Close()) })

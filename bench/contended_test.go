@@ -10,7 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/bench/internal/contention"
 	"github.com/quorumlock/quorumlock/bench/internal/subject"
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 const (
@@ -31,7 +31,7 @@ var waiting = subject.Named("quorumlock", "redsync", "redsync-failfast", "redsyn
 // of the waiters' percentiles, and how many times as often the luckiest gets it as the unluckiest
 // (most/least-goroutine). ns/op says nothing.
 func BenchmarkC_Contended(b *testing.B) {
-	each(b, waiting, 5, func(b *testing.B, s subject.Subject, servers []*redistest.Process) {
+	each(b, waiting, 5, func(b *testing.B, s subject.Subject, servers []*testredis.Process) {
 		client := open(b, s, servers, hotWaiters, ampleTimeout)
 		crew, err := contention.NewCrew(client, hotName, hotWaiters, contention.NewGuard(), 1)
 		require.NoError(b, err)
@@ -46,7 +46,7 @@ func BenchmarkC_Contended(b *testing.B) {
 
 // BenchmarkD_Processes is C with 8 processes of 2 goroutines; most/least-process is the luck of the processes.
 func BenchmarkD_Processes(b *testing.B) {
-	each(b, waiting, 5, func(b *testing.B, s subject.Subject, servers []*redistest.Process) {
+	each(b, waiting, 5, func(b *testing.B, s subject.Subject, servers []*testredis.Process) {
 		setup := subject.Setup{Addrs: empty(b, servers), Callers: hotWaiters / hotProcesses, Timeout: ampleTimeout}
 		fleet, err := contention.Launch(ctx, contention.Plan{Subject: s.Name, Setup: setup, Name: hotName, Processes: hotProcesses})
 		require.NoError(b, err)

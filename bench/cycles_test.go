@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/bench/internal/subject"
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 // BenchmarkB_Cycles is 64 callers, each with a name of its own: how many locks they take and give back together
 // (cycles/s). ns/op is the cycle of one of them.
 func BenchmarkB_Cycles(b *testing.B) {
-	run := func(b *testing.B, s subject.Subject, servers []*redistest.Process) {
+	run := func(b *testing.B, s subject.Subject, servers []*testredis.Process) {
 		crowd := gather(open(b, s, servers, manyCallers, ampleTimeout), manyCallers)
 		require.NoError(b, crowd.cycles(10)) // connects
 		stop := crowd[1:].start()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/bench/internal/subject"
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 const (
@@ -25,7 +25,7 @@ func BenchmarkE_Frozen(b *testing.B) {
 	for _, s := range subject.Named("quorumlock", "redsync", "redsync-failfast", "redsync-goredis") {
 		for frozen := range 3 {
 			b.Run(fmt.Sprintf("subject=%s/nodes=5/frozen=%d", s.Name, frozen), func(b *testing.B) {
-				servers := redistest.Real(b, 5)
+				servers := testredis.Real(b, 5)
 				client := open(b, s, servers, 1, nodeTimeout)
 				warm(b, client.Caller("bench"), 100)
 				freeze(b, servers[:frozen])
@@ -47,7 +47,7 @@ func BenchmarkE_Frozen(b *testing.B) {
 }
 
 // freeze stops the servers until the benchmark ends. They go on before its client closes.
-func freeze(b *testing.B, servers []*redistest.Process) {
+func freeze(b *testing.B, servers []*testredis.Process) {
 	for _, server := range servers {
 		server.Freeze()
 		b.Cleanup(server.Thaw)
@@ -59,7 +59,7 @@ func freeze(b *testing.B, servers []*redistest.Process) {
 func BenchmarkG_Growth(b *testing.B) {
 	for _, s := range subject.Named("quorumlock") {
 		b.Run(fmt.Sprintf("subject=%s/nodes=5/frozen=1", s.Name), func(b *testing.B) {
-			servers := redistest.Real(b, 5)
+			servers := testredis.Real(b, 5)
 			crowd := gather(open(b, s, servers, manyCallers, nodeTimeout), manyCallers)
 			require.NoError(b, crowd.cycles(10)) // connects
 			freeze(b, servers[:1])

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -33,7 +33,7 @@ const (
 // the servers' part left out, and how many are lost (lost). Only quorumlock renews by itself. An iteration is 3 s.
 func BenchmarkJ_Held(b *testing.B) {
 	b.Run("subject=quorumlock/nodes=5", func(b *testing.B) {
-		servers := redistest.Real(b, 5)
+		servers := testredis.Real(b, 5)
 		held := hold(b, servers, heldLocks(b))
 		<-time.After(renewPeriod / 2) // the window ends between two renewals
 		before, used, begin := renewals(b, servers), cpuTime(b), time.Now()
@@ -61,9 +61,9 @@ func heldLocks(b *testing.B) int {
 }
 
 // hold takes n locks. They are given back when the benchmark ends.
-func hold(b *testing.B, servers []*redistest.Process, n int) []*redlock.Lock {
+func hold(b *testing.B, servers []*testredis.Process, n int) []*redlock.Lock {
 	b.Helper()
-	nodes, err := pool.Open(redistest.URLs(servers), pool.WithTimeout(ampleTimeout))
+	nodes, err := pool.Open(testredis.URLs(servers), pool.WithTimeout(ampleTimeout))
 	require.NoError(b, err)
 	b.Cleanup(func() {
 		for _, node := range nodes {
@@ -119,7 +119,7 @@ func stillHeld(locks []*redlock.Lock) (n int) {
 }
 
 // onMajorities returns how many keys most of the servers have.
-func onMajorities(b *testing.B, servers []*redistest.Process) (n int) {
+func onMajorities(b *testing.B, servers []*testredis.Process) (n int) {
 	b.Helper()
 	having := map[string]int{}
 	for _, server := range servers {
@@ -137,7 +137,7 @@ func onMajorities(b *testing.B, servers []*redistest.Process) (n int) {
 var renewalCalls = regexp.MustCompile(`(?m)^cmdstat_pexpire:calls=(\d+),`)
 
 // renewals returns how many there have been on all servers: each sets the expiry of a key, which nothing else does.
-func renewals(b *testing.B, servers []*redistest.Process) (n int) {
+func renewals(b *testing.B, servers []*testredis.Process) (n int) {
 	b.Helper()
 	for _, server := range servers {
 		info, err := redis.String(server.Do("INFO", "commandstats"))

@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/bench/internal/subject"
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 // BenchmarkK_WakeUp is one who waits for a lock that another client holds: how long it takes from the beginning of the
 // release until the waiter has it (p50-µs, p99-µs), and that over how long the release takes, which is one round trip at
 // the same moment (round-trips). Most of ns/op is the time for which the lock is held.
 func BenchmarkK_WakeUp(b *testing.B) {
-	each(b, waiting, 5, func(b *testing.B, s subject.Subject, servers []*redistest.Process) {
+	each(b, waiting, 5, func(b *testing.B, s subject.Subject, servers []*testredis.Process) {
 		holder := open(b, s, servers, 1, ampleTimeout).Caller(hotName)
 		waiter, ok := open(b, s, servers, 1, ampleTimeout).Caller(hotName).(subject.Waiter)
 		require.True(b, ok, "it can wait")

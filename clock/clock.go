@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Clock tells how much time has gone by and runs functions later. Implementations are safe for concurrent use.
+// Clock measures how much time has gone by and runs functions later. Implementations are safe for concurrent use.
 type Clock interface {
 	// Now returns a reading without Go's monotonic part. The difference between two readings of one Clock is the
 	// time that went by between them, suspend included; readings of two Clocks must not be compared.

@@ -103,7 +103,7 @@ func heldSoon(err error) bool { return yes(err) || held(err) }
 // requireRefusal checks that err refuses op for want, lists the nodes in the order given to New, and says of
 // the first gone ones that they are away and nothing like it of any other: those are what others says. Any node may be
 // pending once the outcome is certain without it. For ErrNoQuorum that takes so many nodes away that no majority is left.
-func (c *cluster) requireRefusal(t *testing.T, err, want error, op, name string, gone int, others func(error) bool) []redlock.NodeError {
+func (c *cluster) requireRefusal(t *testing.T, err, want error, op redlock.Op, name string, gone int, others func(error) bool) []redlock.NodeError {
 	t.Helper()
 	for _, reason := range []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrNotHeld} {
 		require.Equal(t, errors.Is(want, reason), errors.Is(err, reason), "%v: %v", reason, err)

@@ -1,6 +1,7 @@
 // Package integration holds the tests that need more than a Redis server beside
 // them: five Redis containers on a network of their own, which are paused, killed
-// and cut off, and another lock client on the same nodes.
+// and cut off, and another lock client on the same nodes; and SQL databases and
+// clients that are no dependencies of the library.
 //
 //	make integration
 //
@@ -8,6 +9,11 @@
 // their addresses on the bridge network, and an image that redis-server is the
 // entry point of: QUORUMLOCK_REDIS_IMAGE names it, image.sh finds one. Where Docker or
 // the image is missing they are left out; with CI=true that is a failure.
+//
+// The tests of package fence on SQL databases and with go-redis need no container. PostgreSQL and
+// MariaDB run as processes of the tests, in temporary folders (Debian and Ubuntu: apt-get install
+// postgresql mariadb-server). Where one is not installed its tests are left out; with CI=true that
+// is a failure.
 //
 // The soak test runs on redis-server processes instead:
 //

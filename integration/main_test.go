@@ -9,8 +9,6 @@ import (
 
 	"github.com/ory/dockertest/v3"
 	"go.uber.org/goleak"
-
-	"github.com/quorumlock/quorumlock/internal/stock"
 )
 
 const (
@@ -22,14 +20,23 @@ const (
 var leftOut string
 
 func TestMain(m *testing.M) {
-	stock.Serve()
 	goleak.VerifyTestMain(suite{m})
 }
 
-// suite is a testing.M that removes the containers at its end, also when it is interrupted.
+// suite is a testing.M that stops the databases at its end, and removes the containers, these also
+// when it is interrupted.
 type suite struct{ *testing.M }
 
 func (s suite) Run() int {
+	code := s.runOnContainers()
+	if err := closeServers(); err != nil {
+		fmt.Println(err)
+		code = 1
+	}
+	return code
+}
+
+func (s suite) runOnContainers() int {
 	if err := available(); err != nil {
 		leftOut = fmt.Sprintf("the tests on Redis containers, as %v (make integration runs them)", err)
 		if os.Getenv("CI") == inCI {

@@ -153,14 +153,6 @@ func (n *node) get(key string) (string, error) {
 	return value, err
 }
 
-// left returns the TTL that key has left; below zero where there is none.
-func (n *node) left(t *testing.T, key string) time.Duration {
-	t.Helper()
-	left, err := redis.Int64(n.do("PTTL", key))
-	require.NoError(t, err)
-	return time.Duration(left) * time.Millisecond
-}
-
 // keys returns all keys that the node holds.
 func (n *node) keys(t *testing.T) []string {
 	t.Helper()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 const (
@@ -55,7 +55,7 @@ func TestNothingGrowsAndNoLockFailsWhileANodeIsFrozenUnderLoad(t *testing.T) {
 		lasting, err = time.ParseDuration(text)
 		require.NoError(t, err, soakVariable)
 	}
-	servers := redistest.Real(t, size)
+	servers := testredis.Real(t, size)
 	addrs := make([]string, size)
 	for i, s := range servers {
 		addrs[i] = s.Addr()

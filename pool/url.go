@@ -1,43 +1,36 @@
 package pool
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// target is where a URL points.
-type target struct {
-	network  string // "tcp" or "unix"
-	address  string // host:port, or the path of the socket
-	username string
-	password string
-	database int
-	tls      bool
-}
-
-var errUnescaped = errors.New("user name and password cannot be told from the rest: " +
+var errUnescaped = errors.New("user name and password cannot be separated from the rest: " +
 	"all but letters, digits and -._~ must be percent-encoded in them")
 
 // parseURL understands the forms that Open names. Its errors quote the part that
-// is wrong, never the password.
-func parseURL(raw string) (target, error) {
+// is wrong, never the password. TLS is not nil if the URL asks for it.
+func parseURL(raw string) (*node.Server, error) {
 	t, err := readURL(raw)
 	if err == nil {
 		return t, nil
 	}
-	// A / ? or # in a password makes its rest look like any other part, fit to be quoted.
+	// After a / ? or # in a password its rest looks like any other part, which would be quoted.
 	_, rest, _ := strings.Cut(raw, "//")
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 && strings.Contains(rest[end:], "@") {
-		return target{}, errUnescaped
+		return nil, errUnescaped
 	}
-	return target{}, err
+	return nil, err
 }
 
-func readURL(raw string) (target, error) {
+func readURL(raw string) (*node.Server, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		if parse := (*url.Error)(nil); errors.As(err, &parse) {
@@ -46,58 +39,61 @@ func readURL(raw string) (target, error) {
 		if escape := url.EscapeError(""); errors.As(err, &escape) {
 			err = errors.New("invalid escape after %") // which may be of the password
 		}
-		return target{}, fmt.Errorf("not a URL: %w", err)
+		return nil, fmt.Errorf("not a URL: %w", err)
 	}
-	t := target{network: "tcp", tls: u.Scheme == "rediss"}
+	t := &node.Server{Network: "tcp"}
+	if u.Scheme == "rediss" {
+		t.TLS = &tls.Config{}
+	}
 	switch {
 	case u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix":
-		return target{}, fmt.Errorf("scheme %q: redis://, rediss:// and unix:// are known", u.Scheme)
+		return nil, fmt.Errorf("scheme %q: redis://, rediss:// and unix:// are known", u.Scheme)
 	case u.Opaque != "":
-		return target{}, fmt.Errorf("%s: must be followed by //", u.Scheme)
+		return nil, fmt.Errorf("%s: must be followed by //", u.Scheme)
 	case u.Fragment != "":
-		return target{}, fmt.Errorf("fragment %q: there is nothing that it could mean", u.Fragment)
+		return nil, fmt.Errorf("fragment %q: there is nothing that it could mean", u.Fragment)
 	}
 	if u.User != nil {
-		t.username = u.User.Username()
+		t.Username = u.User.Username()
 		password, isSet := u.User.Password()
-		if !isSet || password == "" && t.username != "" {
+		if !isSet || password == "" && t.Username != "" {
 			// Not quoted: other tools take what stands there alone for a password.
-			return target{}, errors.New("user name without a password: write redis://:password@host for a password alone")
+			return nil, errors.New("user name without a password: write redis://:password@host for a password alone")
 		}
-		t.password = password
+		t.Password = password
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return target{}, fmt.Errorf("parameters: %w", err)
+		return nil, fmt.Errorf("parameters: %w", err)
 	}
 	for key, values := range query {
 		if key != "db" {
-			return target{}, fmt.Errorf("parameter %q: only db is known", key)
+			return nil, fmt.Errorf("parameter %q: only db is known", key)
 		}
 		if len(values) > 1 {
-			return target{}, fmt.Errorf("database given twice: %q and %q", values[0], values[1])
+			return nil, fmt.Errorf("database given twice: %q and %q", values[0], values[1])
 		}
 	}
 	database := query.Get("db")
 	if u.Scheme == "unix" {
-		t.network, t.address = "unix", u.Path
+		t.Network, t.Address = "unix", u.Path
 		if u.Host != "" || u.Path == "" {
-			return target{}, fmt.Errorf("socket %q: must be an absolute path, as in unix:///run/redis.sock", u.Host+u.Path)
+			return nil, fmt.Errorf("socket %q: must be an absolute path, as in unix:///run/redis.sock", u.Host+u.Path)
 		}
 	} else {
-		if t.address, err = hostPort(u); err != nil {
-			return target{}, err
+		if t.Address, err = hostPort(u); err != nil {
+			return nil, err
 		}
 		if path := strings.TrimPrefix(u.Path, "/"); path != "" {
 			if database != "" {
-				return target{}, fmt.Errorf("database given twice: %q and %q", path, database)
+				return nil, fmt.Errorf("database given twice: %q and %q", path, database)
 			}
 			database = path
 		}
 	}
 	if database != "" {
-		if t.database, err = strconv.Atoi(database); err != nil || t.database < 0 {
-			return target{}, fmt.Errorf("database %q: must be a number from 0", database)
+		if t.Database, err = strconv.Atoi(database); err != nil || t.Database < 0 {
+			return nil, fmt.Errorf("database %q: must be a number from 0", database)
 		}
 	}
 	return t, nil

@@ -132,7 +132,7 @@ func (r *restricted) cycle(locker *redlock.Locker) error {
 		if lock, err = locker.Attach(ctx, "cycle", token); err != nil {
 			return err
 		}
-		r.do(0, "DEL", "lock:cycle") // and an extension gives it back
+		r.do(0, "DEL", "lock:cycle") // and an extension re-creates it
 		if err := lock.Extend(ctx, long); !errors.Is(err, redlock.ErrLost) {
 			return wants(redlock.ErrLost, err, "Extend of what the only node has forgotten")
 		}
@@ -270,17 +270,19 @@ var aclUses = map[string]func(r *restricted) error{
 var aclNeeds = map[string]string{
 	"~lock:*": "plain locks", "+set": "plain locks", "+get": "plain locks", "+del": "plain locks", "+pttl": "plain locks",
 	"+pexpire": "plain locks", "+eval": "plain locks", "+evalsha": "plain locks",
-	"+ping": "trying whether a connection is alive", "+info": "the restart guard", "+client|id": "waking", "+client|kill": "the end of a connection that broke",
-	"&__redis__:invalidate": "waking", "+client|tracking": "waking", "+client|caching": "waking", "+subscribe": "taking turns",
+	"+ping": "trying whether a connection is alive", "+info": "the restart guard", "+client|id": "the end of a connection that broke", "+client|kill": "the end of a connection that broke",
+	"+client|tracking": "waking", "+client|caching": "waking", "+subscribe": "taking turns",
 	"&quorumlock:*": "taking turns", "+publish": "taking turns", "+unsubscribe": "taking turns",
 	"~{lock:*}:fence": "fencing", "+incr": "fencing", "+incrby": "fencing", "+decr": "fencing", "+time": "fencing",
 	"+select": "a database and a client name", "+client|setname": "a database and a client name",
 }
 
-func TestTheACLRulesInTheDocumentationAreEnough(t *testing.T) {
+func TestACL_TheRulesInTheDocumentationAreEnough(t *testing.T) {
+	t.Parallel()
 	lines := aclLines(t)
 	for name, use := range aclUses {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRestricted(t, 30*time.Second, lines...)
 			require.NoError(t, use(r))
 			require.Empty(t, r.refusedTo())
@@ -288,7 +290,8 @@ func TestTheACLRulesInTheDocumentationAreEnough(t *testing.T) {
 	}
 }
 
-func TestEachOfTheACLRulesInTheDocumentationIsNeeded(t *testing.T) {
+func TestACL_EachRuleInTheDocumentationIsNeeded(t *testing.T) {
+	t.Parallel()
 	lines := aclLines(t)
 	rules := slices.Concat(lines...)[3:] // without reset, on and the password
 	require.Len(t, rules, len(aclNeeds))
@@ -309,7 +312,8 @@ func TestEachOfTheACLRulesInTheDocumentationIsNeeded(t *testing.T) {
 	}
 }
 
-func TestTheFirstOfTheACLRulesInTheDocumentationIsEnoughForPlainLocks(t *testing.T) {
+func TestACL_TheFirstLineInTheDocumentationIsEnoughForPlainLocks(t *testing.T) {
+	t.Parallel()
 	r := newRestricted(t, time.Second, aclLines(t)[0])
 	for _, use := range []string{"plain locks", "healing"} {
 		require.NoError(t, aclUses[use](r), use)
@@ -319,7 +323,7 @@ func TestTheFirstOfTheACLRulesInTheDocumentationIsEnoughForPlainLocks(t *testing
 	pass(100 * time.Millisecond)
 	require.NoError(t, holder.Unlock(t.Context()))
 	require.NoError(t, won(t, waiter).Unlock(t.Context()), "it asks again and again")
-	for use, rule := range map[string]string{"the restart guard": "info", "waking": "client|id", "fencing": "lock:number"} {
+	for use, rule := range map[string]string{"the restart guard": "info", "waking": "client|tracking", "fencing": "lock:number"} {
 		require.Error(t, aclUses[use](r), use)
 		require.True(t, slices.ContainsFunc(r.refusedTo(), func(object string) bool { return strings.Contains(object, rule) }), use)
 	}

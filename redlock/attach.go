@@ -4,24 +4,25 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool"
 )
 
-// Attach takes up a lock that is known by its token, from another process or an earlier call: to
-// extend it, release it, or keep it with [AutoExtend]. Of the options only [TTL], AutoExtend and [MaxHold]
-// apply; TTL is what AutoExtend asks for.
+// Attach takes up a lock of which the token is known, for example one of another process, to extend it, release it, or
+// renew it with [AutoExtend]. Of the options only [TTL], AutoExtend and [MaxHold] apply; TTL is what AutoExtend
+// asks for.
 //
-// It asks the nodes and changes nothing. A fencing token is recovered where a majority holds it. The Lock has the validity that a majority of them has left; Unlock releases
-// it for everybody who knows the token. But only one of them may extend it: whoever held it before must be
-// gone, or have called [Lock.Detach]. An extension of his that fails is taken back on the nodes, and with it what
-// the new Lock was granted: a third could hold the lock then.
+// It asks the nodes and changes nothing. The Lock has the validity that a majority of the nodes has left, and the fencing token
+// if a majority holds the same. Everybody who knows the token may release the lock, but only one of them may extend it: the
+// previous holder must be gone, or have called [Lock.Detach].
 //
-// A node that has restarted with an older copy of its data shows locks that were released since, and this takes them up. So attach
-// only with the token of a lock that nobody has released.
+// A node that has restarted with an older copy of its data shows locks that were released since, and Attach would take them
+// up. So attach only with the token of a lock that nobody has released.
 //
-// The errors: [ErrNotHeld] in a [*QuorumError] where no majority can hold that token with validity left, ErrNoQuorum
-// where too few answered, or a majority holds the token with different fencing tokens, joined with ctx.Err() where that is why; [ErrClosed].
+// The errors, in a [*QuorumError]: [ErrNotHeld] if no majority can hold that token with validity left; [ErrNoQuorum] if too
+// few nodes answered, or if a majority holds the token with different fencing tokens, joined with ctx.Err() if ctx
+// ended first. [ErrClosed] after Close.
 func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOption) (*Lock, error) {
 	req, err := l.request(name, opts)
 	if err != nil {
@@ -31,7 +32,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	case token == "":
 		return nil, fmt.Errorf("redlock: attach %q: the token is empty", name)
 	case req.metadata != "" || req.owner != "" || req.reentrant:
-		return nil, fmt.Errorf("redlock: attach %q: Metadata, WithOwner and Reentrant are for acquires", name)
+		return nil, fmt.Errorf("redlock: attach %q: Metadata, Owner and Reentrant are for acquires", name)
 	}
 	if err := l.enter(); err != nil {
 		return nil, err
@@ -40,65 +41,62 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 
 	machine := quorum.NewAttach(len(l.nodes), l.clock.Now(), l.drift)
 	outcome := quorum.Undecided
-	p := l.poll(pool.Look(req.key), func(node int, reply *pool.Reply) (enough bool) {
-		vote := votes[reply.Answer]
+	p, err := l.poll(ctx, OpAttach, name, node.Observe(req.key), func(node int, reply *node.Reply) (enough bool) {
+		answer := reply.Answer
 		held, fence := l.split(reply.Value)
-		if vote == quorum.Yes && held != token {
-			vote, reply.Answer, reply.Err = quorum.No, pool.No, pool.ErrHeld
+		if answer == quorum.Yes && held != token {
+			answer, reply.Answer, reply.Err = quorum.No, quorum.No, pool.ErrHeld
 		}
 		ttl := reply.TTL
 		if ttl == NoTTL {
 			ttl = l.maxTTL
 		}
-		if o := machine.Saw(l.clock, node, vote, fence, ttl, reply.Server).Outcome; o != quorum.Undecided {
+		if o := machine.Observed(l.clock, node, answer, fence, ttl, reply.Server).Outcome; o != quorum.Undecided {
 			outcome = o
 		}
 		return outcome != quorum.Undecided
 	})
-	err = p.wait(ctx)
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	switch outcome {
 	case quorum.Done:
-		return l.newHold(req, token, machine.Fence(), nil, machine.Lease(l.maxTTL)), nil
+		return l.newHeld(req, token, machine.Fence(), nil, machine.Lease(l.maxTTL)), nil
 	case quorum.Undecided:
 		outcome = quorum.NoQuorum
 	}
-	reason := reasons[opAttach][outcome]
-	if outcome == quorum.NoQuorum && p.countLocked(pool.Yes) >= quorum.Majority(len(l.nodes)) {
+	reason := reasons[OpAttach][outcome]
+	if outcome == quorum.NoQuorum && p.count(quorum.Yes) >= quorum.Majority(len(l.nodes)) {
 		reason = errFences
 	}
-	return nil, p.refusedLocked(ctx, err, opAttach, name, reason)
+	return nil, p.refused(ctx, err, reason)
 }
 
-// Detach lets go of the lock without giving it back: it stays on the nodes for as long as it is valid, for whoever
-// takes it up with [Locker.Attach] by the token that is returned. Nothing more is sent for it from here. For this
-// Lock it is over, as if it had been released. An extension that is under way is waited for.
+// Detach ends the lock for this process without releasing it: the key stays on the nodes until its TTL is over, for another
+// process to take up with [Locker.Attach] and the token that is returned. This Locker sends no further command for
+// the lock. For this handle it is over, as if it had been released. Detach waits for an extension that is under way. Nodes
+// that took the longer TTL of a failed extension keep the key for that long, unless the next holder releases it.
 //
-// The errors; the lock stays as it is:
-//   - [ErrRestoring]: a failed extension may still be taken back on a node, which would harm the next holder; Unlock, or try again later;
+// The errors, after which the lock is unchanged:
 //   - [ErrReleased], [ErrLost], [ErrExpired]: it was over before;
 //   - [ErrReentered]: other handles hold the lock too;
 //   - ctx.Err(): ctx ended first.
 func (k *Lock) Detach(ctx context.Context) (token string, err error) {
-	h := k.hold
+	h := k.held
 	turn := h.turns()
 	select {
 	case turn <- struct{}{}:
 		defer func() { <-turn }()
 	case <-k.Done():
 	case <-ctx.Done():
-		return "", fmt.Errorf("redlock: detach %q: %w", k.Name(), ctx.Err())
+		return "", failed(OpDetach, k.Name(), ctx.Err())
 	}
 	if err := k.detach(); err != nil {
-		return "", fmt.Errorf("redlock: detach %q: %w", k.Name(), err)
+		return "", failed(OpDetach, k.Name(), err)
 	}
 	h.locker.forget(h)
 	return h.token, nil
 }
 
 func (k *Lock) detach() error {
-	h := k.hold
+	h := k.held
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
@@ -109,9 +107,8 @@ func (k *Lock) detach() error {
 		return endingError(ending)
 	case h.lease.Holds() > 1:
 		return ErrReentered
-	case !h.lease.Detach(now):
-		return ErrRestoring
 	}
+	h.lease.Detach(now)
 	h.lease.Leave()
 	k.left, k.how, h.unlocking = true, quorum.Released, true
 	h.atLocked(now)

@@ -20,7 +20,8 @@ func (c *cluster) attach(lock *redlock.Lock, opts ...redlock.LockOption) *redloc
 	return attached
 }
 
-func TestAnotherProcessTakesALockUpByItsToken(t *testing.T) {
+func TestAttach_TakesUpALockByItsToken(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(), "name", redlock.TTL(time.Minute))
 		c.eventuallyHeld("name", lock.Token())
@@ -43,20 +44,28 @@ func TestAnotherProcessTakesALockUpByItsToken(t *testing.T) {
 	})
 }
 
-func TestALockThatWasTakenUpIsKept(t *testing.T) {
+func TestAttach_RenewsTheLockThatItTookUp(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		const ttl = short / 2
-		lock := take(t, c.locker(), "name", redlock.TTL(short))
-		attached := c.attach(lock, redlock.AutoExtend(), redlock.TTL(ttl))
-		receive(t, lock.Done(), "the deadline of who had it before")
-		pass(ttl)
+		lock := take(t, c.locker(), "name", redlock.TTL(10*time.Minute))
+		c.eventuallyHeld("name", lock.Token())
+		fake := clocktest.New()
+		attached, err := c.locker(redlock.WithClock(fake)).Attach(t.Context(), "name", lock.Token(), redlock.AutoExtend(), redlock.TTL(30*time.Minute))
+		require.NoError(t, err)
+		require.LessOrEqual(t, attached.Remaining(), 10*time.Minute)
+		fake.Advance(attached.Remaining() - 1)
+		eventually(t, func() bool { return attached.Remaining() > 20*time.Minute }, "a renewal")
+		for i := range c.servers {
+			eventually(t, func() bool { return c.ttl(i, "name") > 20*time.Minute }, "server %d", i)
+		}
 		require.NoError(t, attached.Err())
 		require.NoError(t, attached.Unlock(t.Context()))
 		c.eventuallyEmpty()
 	})
 }
 
-func TestALockThatWasTakenUpEndsWithTheLeastOfItsTTLsOnAMajority(t *testing.T) {
+func TestAttach_GivesTheLeastTTLOfAMajority(t *testing.T) {
+	t.Parallel()
 	c := onMini(t, 3)
 	fake := clocktest.New()
 	locker := c.locker(redlock.WithClock(fake), redlock.WithDrift(0, 0))
@@ -72,7 +81,8 @@ func TestALockThatWasTakenUpEndsWithTheLeastOfItsTTLsOnAMajority(t *testing.T) {
 	require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
 }
 
-func TestALockWithoutAnyTTLCanBeTakenUp(t *testing.T) {
+func TestAttach_TakesUpALockWithoutATTL(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		c.doAll("SET", "name", "token")
 		lock, err := c.locker().Attach(t.Context(), "name", "token")
@@ -83,7 +93,8 @@ func TestALockWithoutAnyTTLCanBeTakenUp(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotHeldCannotBeTakenUp(t *testing.T) {
+func TestAttach_RefusesWhatIsNotHeld(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		lock := take(t, c.locker(), "name")
@@ -94,7 +105,7 @@ func TestWhatIsNotHeldCannotBeTakenUp(t *testing.T) {
 			require.Nil(t, attached)
 			require.ErrorIs(t, err, redlock.ErrNotHeld)
 			refusal := c.refused(err)
-			require.Equal(t, "attach", refusal.Op)
+			require.Equal(t, redlock.OpAttach, refusal.Op)
 			return refusal.Nodes
 		}
 		held := 0
@@ -104,7 +115,7 @@ func TestWhatIsNotHeldCannotBeTakenUp(t *testing.T) {
 			}
 		}
 		require.GreaterOrEqual(t, held, 3)
-		refused("name", lock.Token()[:8]) // trap 5: no part of a token is a token
+		refused("name", lock.Token()[:8]) // no part of a token is a token
 		refused("another name", lock.Token())
 		for i := range 3 {
 			c.do(i, "DEL", "name")
@@ -117,7 +128,8 @@ func TestWhatIsNotHeldCannotBeTakenUp(t *testing.T) {
 	})
 }
 
-func TestWithoutAMajorityOfAnswersNothingIsTakenUp(t *testing.T) {
+func TestAttach_WithoutAMajorityOfAnswersTakesUpNothing(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(), "name")
 		c.eventuallyHeld("name", lock.Token())
@@ -142,12 +154,13 @@ func TestWithoutAMajorityOfAnswersNothingIsTakenUp(t *testing.T) {
 	})
 }
 
-func TestAttachRefusesWhatDoesNotApply(t *testing.T) {
+func TestAttach_RefusesOptionsThatDoNotApply(t *testing.T) {
+	t.Parallel()
 	locker := onMini(t, 1).locker()
 	for want, opt := range map[string]redlock.LockOption{
 		"are for acquires": redlock.Reentrant(),
 		"Metadata":         redlock.Metadata("x"),
-		"WithOwner":        redlock.WithOwner("x"),
+		"Owner":            redlock.Owner("x"),
 		"TTL 0s":           redlock.TTL(0),
 	} {
 		_, err := locker.Attach(t.Context(), "name", "token", opt)
@@ -160,4 +173,85 @@ func TestAttachRefusesWhatDoesNotApply(t *testing.T) {
 	require.NoError(t, locker.Close())
 	_, err = locker.Attach(t.Context(), "name", "token")
 	require.ErrorIs(t, err, redlock.ErrClosed)
+}
+
+func TestDetach_HandsTheLockOverByItsToken(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		fake, seen := clocktest.New(), &recorder{}
+		first := lockerOver(t, c.nodes(), redlock.WithObserver(seen), redlock.WithClock(fake))
+		lock := take(t, first, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
+		nextAt(t, fake, 10*time.Minute)
+		eventually(t, func() bool { return seen.renewals() == 1 }, "a renewal")
+		token, err := lock.Detach(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, lock.Token(), token)
+		receive(t, lock.Done(), "the end of the first handle")
+		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrReleased)
+		require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrReleased)
+		_, err = lock.Detach(t.Context())
+		require.ErrorIs(t, err, redlock.ErrReleased)
+		sent := len(seen.verdictsOn("extend")) + len(seen.verdictsOn("unlock"))
+
+		same, err := c.locker().Attach(t.Context(), "name", token)
+		require.NoError(t, err)
+		require.NoError(t, same.Extend(t.Context(), long))
+		fake.Advance(30 * time.Minute) // the first one's lease would be over
+		if c.processes != nil {
+			c.settled()
+		}
+		require.NoError(t, same.Err())
+		require.GreaterOrEqual(t, c.holding("name", token), 2)
+		require.Equal(t, sent, len(seen.verdictsOn("extend"))+len(seen.verdictsOn("unlock")), "the first sends nothing more")
+		require.NoError(t, same.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestDetach_RefusesALockThatOtherHandlesHold(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		lock := take(t, locker, "name")
+		ctx, cancel := lock.Context(t.Context())
+		defer cancel()
+		inner, err := locker.TryLock(ctx, "name", redlock.Reentrant())
+		require.NoError(t, err)
+		_, err = lock.Detach(t.Context())
+		require.ErrorIs(t, err, redlock.ErrReentered)
+		require.NoError(t, lock.Err())
+		require.NoError(t, inner.Unlock(t.Context()))
+		_, err = lock.Detach(t.Context())
+		require.NoError(t, err)
+	})
+}
+
+func TestDetach_AfterAFailedExtensionLeavesTheLockToTheNextHolder(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	seen := &recorder{}
+	locker := lockerOver(t, c.nodes(), redlock.WithObserver(seen))
+	seen.connect(t, locker, 3)
+	lock := take(t, locker, "name", redlock.TTL(long))
+	c.eventuallyHeld("name", lock.Token())
+	for _, p := range c.processes[:2] {
+		p.Freeze()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, lock.Extend(ctx, 2*long), redlock.ErrNoQuorum)
+	token, err := lock.Detach(t.Context())
+	require.NoError(t, err)
+	for _, p := range c.processes[:2] {
+		p.Thaw()
+	}
+	var next *redlock.Lock
+	eventually(t, func() bool {
+		next, err = c.locker().Attach(t.Context(), "name", token)
+		return err == nil
+	}, "the lock is taken up")
+	require.NoError(t, next.Extend(t.Context(), 3*long))
+	require.NoError(t, next.Unlock(t.Context()))
+	c.eventuallyEmpty()
 }

@@ -9,13 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
 func newBenchLocker(b *testing.B) *redlock.Locker {
-	nodes, err := pool.Open(redistest.URLs(redistest.Real(b, 5)), pool.WithTimeout(time.Second))
+	nodes, err := pool.Open(testredis.URLs(testredis.Real(b, 5)), pool.WithTimeout(time.Second))
 	require.NoError(b, err)
 	locker, err := redlock.New(nodes)
 	require.NoError(b, err)

@@ -1,8 +1,17 @@
 package redlock_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,10 +19,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
+
+// scripts are what the library sends, by the names of their files.
+var scripts = node.Scripts()
 
 const (
 	// patient is a node timeout for tests in which every node answers, however busy the machine is.
@@ -27,14 +41,20 @@ const (
 // cluster is a set of servers that a test takes locks on.
 type cluster struct {
 	tb        testing.TB
-	servers   []redistest.Server
-	processes []*redistest.Process // the servers, if they are real ones
+	servers   []testredis.Server
+	processes []*testredis.Process // the servers, if they are real ones
 }
 
 // onBoth runs a test of what callers see on n servers of each kind.
 func onBoth(t *testing.T, n int, test func(t *testing.T, c *cluster)) {
-	t.Run("miniredis", func(t *testing.T) { test(t, onMini(t, n)) })
-	t.Run("redis-server", func(t *testing.T) { test(t, onReal(t, n)) })
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		test(t, onMini(t, n))
+	})
+	t.Run("redis-server", func(t *testing.T) {
+		t.Parallel()
+		test(t, onReal(t, n))
+	})
 }
 
 // onBothSilent is onBoth with servers that tell nobody of changes: whoever waits goes many rounds.
@@ -54,17 +74,17 @@ func (c *cluster) silence() {
 }
 
 func onMini(tb testing.TB, n int) *cluster {
-	return &cluster{tb: tb, servers: redistest.Mini(tb, n)}
+	return &cluster{tb: tb, servers: testredis.Mini(tb, n)}
 }
 
 func onReal(tb testing.TB, n int, args ...string) *cluster {
-	processes := redistest.Real(tb, n, args...)
-	return &cluster{tb: tb, servers: redistest.Servers(processes), processes: processes}
+	processes := testredis.Real(tb, n, args...)
+	return &cluster{tb: tb, servers: testredis.Servers(processes), processes: processes}
 }
 
 // nodes returns nodes for all servers that are closed when the test ends.
 func (c *cluster) nodes(opts ...pool.Option) []*pool.Node {
-	return open(c.tb, redistest.URLs(c.servers), opts...)
+	return open(c.tb, testredis.URLs(c.servers), opts...)
 }
 
 // locker returns a Locker with connections of its own, as another process would have.
@@ -198,4 +218,429 @@ func (c *cluster) refused(err error) *redlock.QuorumError {
 	}
 	require.Equal(c.tb, len(c.servers)/2+1, refusal.Need)
 	return refusal
+}
+
+// info returns a field of INFO of server i, "" if it is not there.
+func (c *cluster) info(i int, section, field string) string {
+	c.tb.Helper()
+	text, err := redis.String(c.servers[i].Do("INFO", section))
+	require.NoError(c.tb, err)
+	for line := range strings.SplitSeq(text, "\r\n") {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// calls returns how many commands of these names all servers together have been sent, or their scripts.
+func (c *cluster) calls(names ...string) int {
+	c.tb.Helper()
+	sum := 0
+	for i := range c.servers {
+		for _, name := range names {
+			stat := c.info(i, "commandstats", "cmdstat_"+name)
+			if stat == "" {
+				continue
+			}
+			n, err := strconv.Atoi(strings.TrimPrefix(strings.SplitN(stat, ",", 2)[0], "calls="))
+			require.NoError(c.tb, err)
+			sum += n
+		}
+	}
+	return sum
+}
+
+// lockCommands is what rounds, looks, renewals and messages are made of.
+var lockCommands = []string{"set", "eval", "evalsha", "publish"}
+
+// asked returns how many commands about locks all servers together have been sent.
+func (c *cluster) asked() int {
+	c.tb.Helper()
+	return c.calls(lockCommands...)
+}
+
+// settled waits until no commands about locks come in any more for a while, and returns their number.
+func (c *cluster) settled() int {
+	c.tb.Helper()
+	last := c.asked()
+	eventually(c.tb, func() bool {
+		pass(300 * time.Millisecond)
+		before := last
+		last = c.asked()
+		return last == before
+	}, "no more commands")
+	return last
+}
+
+// eventuallyTracked waits until every server has a key to tell of.
+func (c *cluster) eventuallyTracked() {
+	c.tb.Helper()
+	for i := range c.servers {
+		eventually(c.tb, func() bool { return c.info(i, "stats", "tracking_total_keys") != "0" }, "server %d tracks", i)
+	}
+}
+
+// pass lets time go by, in which something must not happen.
+func pass(d time.Duration) { <-time.After(d) }
+
+// asleep has one call of Lock wait in a Locker of its own until all servers would tell it of a change.
+func (c *cluster) asleep(name string, opts ...redlock.Option) (*redlock.Locker, <-chan held) {
+	c.tb.Helper()
+	locker := c.locker(opts...)
+	waiter := lockBeside(c.tb.Context(), locker, name)
+	c.eventuallyTracked()
+	return locker, waiter
+}
+
+// won returns the lock that a waiter has got.
+func won(tb testing.TB, waiter <-chan held) *redlock.Lock {
+	tb.Helper()
+	h := receive(tb, waiter, "the lock")
+	require.NoError(tb, h.err)
+	return h.lock
+}
+
+// turnUntil lets the fake's time go by in steps, and time for what comes of each, until something has happened.
+func turnUntil(tb testing.TB, fake *clocktest.Fake, step time.Duration, happened func() bool) {
+	tb.Helper()
+	eventually(tb, func() bool {
+		if happened() {
+			return true
+		}
+		fake.Advance(step)
+		return false
+	}, "within many steps of %s", step)
+}
+
+// visits returns who was inside so far, after having checked that it was one at a time.
+func visits(tb testing.TB, judge testredis.Server) []string {
+	tb.Helper()
+	seen, err := redis.Strings(judge.Do("LRANGE", "visits", 0, -1))
+	require.NoError(tb, err)
+	var who []string
+	for i := 0; i+1 < len(seen); i += 2 {
+		come, goes := seen[i], seen[i+1]
+		require.True(tb, come[0] == '+' && goes == "-"+come[1:], "two are inside: %v", seen[max(0, i-4):i+2])
+		who = append(who, come[1:])
+	}
+	return who
+}
+
+// allCame waits until every process has been inside a number of times, and returns how often each was.
+func allCame(tb testing.TB, judge testredis.Server, processes, times int) map[string]int {
+	tb.Helper()
+	var counts map[string]int
+	eventually(tb, func() bool {
+		counts = map[string]int{}
+		for _, who := range visits(tb, judge) {
+			counts[who]++
+		}
+		least := len(counts) == processes
+		for _, n := range counts {
+			least = least && n >= times
+		}
+		return least
+	}, "everybody has been inside %d times", times)
+	return counts
+}
+
+// isOver says whether a channel such as Done's is closed.
+func isOver(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// watched is a context that says when somebody begins to wait for its end. Lock does so once it stands in the queue.
+type watched struct {
+	context.Context
+	once    sync.Once
+	waiting chan struct{}
+}
+
+func (w *watched) Done() <-chan struct{} {
+	w.once.Do(func() { close(w.waiting) })
+	return w.Context.Done()
+}
+
+// queue has a call of Lock wait, and returns when it stands in the queue.
+func queue(tb testing.TB, ctx context.Context, locker *redlock.Locker, name string, opts ...redlock.LockOption) <-chan held { //nolint:revive // tb comes first in all helpers
+	tb.Helper()
+	w := &watched{Context: ctx, waiting: make(chan struct{})}
+	result := lockBeside(w, locker, name, opts...)
+	receive(tb, w.waiting, "its place in the queue")
+	return result
+}
+
+// line is a number of calls of Lock that wait one behind the other, and what became of them.
+type line struct {
+	tb   testing.TB
+	all  sync.WaitGroup
+	mu   sync.Mutex
+	came []string // who has had the lock
+}
+
+// join lets somebody wait behind all others, who gives the lock back at once.
+func (l *line) join(locker *redlock.Locker, who string) {
+	l.tb.Helper()
+	waiter := queue(l.tb, l.tb.Context(), locker, "name")
+	l.all.Go(func() {
+		h := <-waiter
+		if h.err != nil {
+			l.tb.Errorf("%s: %v", who, h.err)
+			return
+		}
+		l.mu.Lock()
+		l.came = append(l.came, who)
+		l.mu.Unlock()
+		if err := h.lock.Unlock(l.tb.Context()); err != nil {
+			l.tb.Errorf("%s: %v", who, err)
+		}
+	})
+}
+
+// end waits until all have had the lock, and returns who came when.
+func (l *line) end() []string {
+	l.tb.Helper()
+	ended := make(chan struct{})
+	go func() {
+		l.all.Wait()
+		close(ended)
+	}()
+	receive(l.tb, ended, "the end of the line")
+	return l.came
+}
+
+// waits takes the lock of a name by Lock.
+func waits(tb testing.TB, locker *redlock.Locker, name string, opts ...redlock.LockOption) *redlock.Lock {
+	tb.Helper()
+	lock, err := locker.Lock(tb.Context(), name, opts...)
+	require.NoError(tb, err)
+	return lock
+}
+
+// recorder is an Observer that keeps what it is told.
+type recorder struct {
+	mu       sync.Mutex
+	votes    []redlock.Vote
+	verdicts []redlock.Verdict
+}
+
+func (r *recorder) Vote(v redlock.Vote) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.votes = append(r.votes, v)
+}
+
+func (r *recorder) Verdict(v redlock.Verdict) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.verdicts = append(r.verdicts, v)
+}
+
+// votesOn returns the votes so far on an operation and a name ("": any), in the order of the nodes.
+func (r *recorder) votesOn(op redlock.Op, name string) []redlock.Vote {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	votes := slices.DeleteFunc(slices.Clone(r.votes), func(v redlock.Vote) bool {
+		return v.Op != op || name != "" && v.Name != name
+	})
+	slices.SortStableFunc(votes, func(a, b redlock.Vote) int { return a.Node - b.Node })
+	return votes
+}
+
+// verdictsOn returns the verdicts on an operation so far.
+func (r *recorder) verdictsOn(op redlock.Op) []redlock.Verdict {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.verdicts), func(v redlock.Verdict) bool { return v.Op != op })
+}
+
+// yes returns how many nodes have said yes so far to the acquires of a name.
+func (r *recorder) yes(name string) int {
+	votes := r.votesOn("acquire", name)
+	return len(slices.DeleteFunc(votes, func(v redlock.Vote) bool { return v.Answer != redlock.AnswerYes }))
+}
+
+// waitForVotes waits until n votes on an operation and a name ("": any) have come in, stragglers included.
+func (r *recorder) waitForVotes(tb testing.TB, op redlock.Op, name string, n int) {
+	tb.Helper()
+	eventually(tb, func() bool { return len(r.votesOn(op, name)) >= n }, "%d votes on %s %s", n, op, name)
+}
+
+// takeOnAll takes locks until one is held on all n nodes, and returns that one, the others released.
+func (r *recorder) takeOnAll(tb testing.TB, locker *redlock.Locker, n int, opts ...redlock.LockOption) *redlock.Lock {
+	tb.Helper()
+	var lock *redlock.Lock
+	eventually(tb, func() bool {
+		name := rand.Text()
+		var err error
+		if lock, err = locker.TryLock(tb.Context(), name, opts...); err != nil {
+			return false
+		}
+		r.waitForVotes(tb, "acquire", name, n)
+		if r.yes(name) == n {
+			return true
+		}
+		_ = lock.Unlock(tb.Context())
+		return false
+	}, "a lock on all nodes")
+	return lock
+}
+
+// connect waits until all n nodes take part. By then they have also carried out what was sent to them before.
+func (r *recorder) connect(tb testing.TB, locker *redlock.Locker, n int) {
+	tb.Helper()
+	lock := r.takeOnAll(tb, locker, n)
+	require.NoError(tb, lock.Unlock(tb.Context()))
+	r.waitForVotes(tb, "unlock", lock.Name(), n)
+}
+
+// tokens is a token source that keeps what it gave.
+type tokens struct {
+	mu    sync.Mutex
+	given []string
+}
+
+func (s *tokens) next() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.given = append(s.given, rand.Text())
+	return s.given[len(s.given)-1], nil
+}
+
+func (s *tokens) all() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.given)
+}
+
+// nextAt waits until the next thing that the Locker does by the clock is due in d, and lets that time go by.
+func nextAt(tb testing.TB, fake *clocktest.Fake, d time.Duration) {
+	tb.Helper()
+	var next time.Duration
+	eventually(tb, func() bool {
+		var pending bool
+		next, pending = fake.Next()
+		return pending && next == d
+	}, "due in %s", d)
+	fake.Advance(d)
+}
+
+// connections returns the ids of the connections to server i that have a name.
+func (c *cluster) connections(i int, name string) []string {
+	c.tb.Helper()
+	var ids []string
+	list := fmt.Sprintf("%s", c.do(i, "CLIENT", "LIST"))
+	for line := range strings.Lines(list) {
+		if strings.Contains(line, " name="+name+" ") {
+			id, _, _ := strings.Cut(line, " ")
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// held is what a call of Lock on another goroutine returns.
+type held struct {
+	lock *redlock.Lock
+	err  error
+}
+
+func lockBeside(ctx context.Context, locker *redlock.Locker, name string, opts ...redlock.LockOption) <-chan held {
+	result := make(chan held, 1)
+	go func() {
+		lock, err := locker.Lock(ctx, name, opts...)
+		result <- held{lock, err}
+	}()
+	return result
+}
+
+// waiting makes a Locker whose refused rounds can be waited for.
+func (c *cluster) waiting(nodes []*pool.Node, opts ...redlock.Option) (*redlock.Locker, *recorder) {
+	seen := &recorder{}
+	opts = append([]redlock.Option{redlock.WithObserver(seen), redlock.WithBackoff(time.Millisecond, 10*time.Millisecond)}, opts...)
+	return lockerOver(c.tb, nodes, opts...), seen
+}
+
+// waitForRefusals waits until n rounds have been refused.
+func (r *recorder) waitForRefusals(tb testing.TB, n int) {
+	tb.Helper()
+	eventually(tb, func() bool { return len(r.verdictsOn("acquire")) >= n }, "%d refused rounds", n)
+}
+
+// noPolls is a back-off under which only what the servers tell can wake a waiter.
+var noPolls = redlock.WithBackoff(long, long)
+
+// foreign takes a name as other programs of the recipe do, on every server.
+func (c *cluster) foreign(name string, ttl time.Duration) (release func()) {
+	c.tb.Helper()
+	const value = "Zm9yZWlnbg==" // any text
+	for i := range c.servers {
+		require.Equal(c.tb, "OK", c.do(i, "SET", name, value, "NX", "PX", ttl.Milliseconds()))
+	}
+	return func() {
+		c.tb.Helper()
+		const script = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) else return 0 end`
+		for i := range c.servers {
+			require.EqualValues(c.tb, 1, c.do(i, "EVAL", script, 1, name, value))
+		}
+	}
+}
+
+// renewals returns how many renewals have been done so far.
+func (r *recorder) renewals() (n int) {
+	for _, v := range r.verdictsOn("extend") {
+		if v.Err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// wire is a network connection that a test looks into.
+type wire struct {
+	net.Conn
+	wrote  func(p []byte)      // before p is sent
+	gotten func(p []byte) bool // after p has come in; false breaks the connection instead of passing p on
+}
+
+func (w *wire) Write(p []byte) (int, error) {
+	if w.wrote != nil {
+		w.wrote(p)
+	}
+	return w.Conn.Write(p)
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	if err == nil && w.gotten != nil && !w.gotten(p[:n]) {
+		_ = w.Close()
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+// throughWires has every new connection pass through what look makes of it.
+func throughWires(look func(address string, w *wire)) pool.Option {
+	return pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		w := &wire{Conn: conn}
+		look(address, w)
+		return w, nil
+	})
+}
+
+// counting counts how often a word goes out over the connections.
+func counting(word string, n *atomic.Int64) pool.Option {
+	return throughWires(func(_ string, w *wire) {
+		w.wrote = func(p []byte) { n.Add(int64(bytes.Count(p, []byte(word)))) }
+	})
 }

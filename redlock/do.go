@@ -3,22 +3,32 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 )
 
-// Do runs fn while it holds the lock of a name. It waits like [Locker.Lock], keeps the lock for as long
-// as fn runs ([AutoExtend], so think of [MaxHold]), and releases it when fn returns or
-// panics. The context that fn is given ends when the lock is lost, with [ErrLost] or [ErrExpired] as
-// its cause: fn has to stop then.
+// Do runs fn while it holds the lock of a name. It waits like [Locker.Lock], renews the lock while fn runs
+// ([AutoExtend]; [MaxHold] limits that), and releases it when fn returns or panics. The context passed to fn is cancelled
+// when the lock is found lost, with [ErrLost] or [ErrExpired] as its cause: fn has to stop then.
 //
-// The error is fn's, joined with the loss if there was one: fn may then have run beside
-// another holder. If the lock was not acquired, fn has not run and the error is that of Lock. That the
-// release at the end could not be confirmed ([ErrNoQuorum]) is logged and no error: the lock was held until then.
-func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) (err error) {
+// Do returns fn's error. If the lock was lost, it returns the loss too, because fn may have run beside another
+// holder. If the lock was not acquired, fn has not run and the error is that of Lock. If the release at the end is not
+// confirmed ([ErrNoQuorum]), that is logged and no error: the lock was held until then.
+func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
+	return do(ctx, name, fn, opts, l.Lock)
+}
+
+// TryDo is Do with [Locker.TryLock] in the place of Lock: it does not wait for a holder. Errors of TryLock such as
+// [ErrTaken] mean that fn has not run.
+func (l *Locker) TryDo(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
+	return do(ctx, name, fn, opts, l.TryLock)
+}
+
+func do(ctx context.Context, name string, fn func(context.Context, *Lock) error, opts []LockOption,
+	acquire func(context.Context, string, ...LockOption) (*Lock, error),
+) (err error) {
 	if fn == nil {
 		return errors.New("redlock: Do without a function")
 	}
-	lock, err := l.Lock(ctx, name, append([]LockOption{AutoExtend()}, opts...)...)
+	lock, err := acquire(ctx, name, append([]LockOption{AutoExtend()}, opts...)...)
 	if err != nil {
 		return err
 	}
@@ -27,8 +37,9 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Contex
 		if unlocked := lock.Unlock(ctx); lost == nil && errors.Is(unlocked, ErrNotHeld) {
 			lost = unlocked
 		}
-		if lost != nil && !errors.Is(lost, ErrReleased) { // by fn itself
-			err = errors.Join(err, fmt.Errorf("redlock: do %q: %w", name, lost))
+		// fn may have released the lock itself, or return the loss as the cause of its context.
+		if lost != nil && !errors.Is(lost, ErrReleased) && !errors.Is(err, lost) {
+			err = errors.Join(err, failed("do", name, lost))
 		}
 	}()
 	ctx, cancel := lock.Context(ctx)

@@ -9,10 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-func TestDoHoldsTheLockWhileTheFunctionRunsAndReturnsItsError(t *testing.T) {
+func TestDo_HoldsTheLockWhileTheFunctionRunsAndReturnsItsError(t *testing.T) {
+	t.Parallel()
 	failed := errors.New("failed")
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
@@ -32,20 +34,27 @@ func TestDoHoldsTheLockWhileTheFunctionRunsAndReturnsItsError(t *testing.T) {
 	})
 }
 
-func TestDoKeepsTheLockForLongerThanItsTTL(t *testing.T) {
+func TestDo_RenewsTheLockWhileTheFunctionRuns(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		const ttl = short / 2
-		err := c.locker().Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
-			pass(2 * ttl)
+		fake, seen := clocktest.New(), &recorder{}
+		locker := c.locker(redlock.WithClock(fake), redlock.WithObserver(seen))
+		err := locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
+			for i := range 5 { // longer than its TTL
+				require.NoError(t, fake.WaitForTimers(t.Context(), 2)) // the end of the context, and the renewal
+				fake.Advance(10 * time.Minute)
+				eventually(t, func() bool { return seen.renewals() == i+1 }, "renewal %d", i)
+			}
 			require.NoError(t, lock.Err())
 			return ctx.Err()
-		}, redlock.TTL(ttl))
+		}, redlock.TTL(30*time.Minute))
 		require.NoError(t, err)
 		c.eventuallyEmpty()
 	})
 }
 
-func TestDoWaitsForItsTurnAndDoesNotRunTheFunctionWithoutIt(t *testing.T) {
+func TestDo_WaitsForItsTurnAndDoesNotRunTheFunctionWithoutIt(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		holder := waits(t, locker, "name")
@@ -65,7 +74,8 @@ func TestDoWaitsForItsTurnAndDoesNotRunTheFunctionWithoutIt(t *testing.T) {
 	})
 }
 
-func TestDoReleasesTheLockHoweverTheFunctionEnds(t *testing.T) {
+func TestDo_ReleasesTheLockHoweverTheFunctionEnds(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		require.PanicsWithValue(t, "a reason", func() {
@@ -94,7 +104,8 @@ func TestDoReleasesTheLockHoweverTheFunctionEnds(t *testing.T) {
 	})
 }
 
-func TestDoThatLosesItsLockEndsTheContextOfTheFunctionAndSaysSo(t *testing.T) {
+func TestDo_EndsTheContextOfTheFunctionWhenTheLockIsLost(t *testing.T) {
+	t.Parallel()
 	failed := errors.New("failed")
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		for how, lose := range map[string]func(*redlock.Lock){
@@ -107,13 +118,15 @@ func TestDoThatLosesItsLockEndsTheContextOfTheFunctionAndSaysSo(t *testing.T) {
 		} {
 			t.Run(how, func(t *testing.T) {
 				var over context.Context
-				err := c.locker().Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
+				fake := clocktest.New()
+				err := c.locker(redlock.WithClock(fake)).Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
 					c.eventuallyHeld("name", lock.Token())
 					lose(lock)
 					over = ctx
+					nextAt(t, fake, 10*time.Minute) // the renewal finds it out
 					receive(t, ctx.Done(), "the end of the context")
 					return failed
-				}, redlock.TTL(short))
+				}, redlock.TTL(30*time.Minute))
 				require.ErrorIs(t, context.Cause(over), redlock.ErrLost)
 				require.ErrorIs(t, err, failed)
 				require.ErrorIs(t, err, redlock.ErrLost)
@@ -130,14 +143,16 @@ func TestDoThatLosesItsLockEndsTheContextOfTheFunctionAndSaysSo(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrNotHeld)
 		})
 		t.Run("without nodes", func(t *testing.T) {
-			err := c.locker().Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
+			fake := clocktest.New()
+			err := c.locker(redlock.WithClock(fake)).Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
 				for _, s := range c.servers[1:] {
 					s.Stop()
 				}
+				fake.Advance(lock.Remaining())
 				receive(t, ctx.Done(), "the end of the context")
 				require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
 				return context.Cause(ctx)
-			}, redlock.TTL(short))
+			}, redlock.TTL(30*time.Minute))
 			require.ErrorIs(t, err, redlock.ErrExpired)
 			for _, s := range c.servers[1:] {
 				s.Start()
@@ -147,7 +162,8 @@ func TestDoThatLosesItsLockEndsTheContextOfTheFunctionAndSaysSo(t *testing.T) {
 	})
 }
 
-func TestDoDoesNotMindAFunctionThatReleasesTheLockItself(t *testing.T) {
+func TestDo_AcceptsAFunctionThatReleasesTheLockItself(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		require.NoError(t, c.locker().Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
 			require.NoError(t, lock.Unlock(ctx))
@@ -159,7 +175,8 @@ func TestDoDoesNotMindAFunctionThatReleasesTheLockItself(t *testing.T) {
 	})
 }
 
-func TestDoWithoutAFunctionOrWithBadOptionsIsRefused(t *testing.T) {
+func TestDo_WithoutAFunctionOrWithBadOptionsIsRefused(t *testing.T) {
+	t.Parallel()
 	locker := onMini(t, 1).locker()
 	require.ErrorContains(t, locker.Do(t.Context(), "name", nil), "without a function")
 	never := func(context.Context, *redlock.Lock) error { panic("not asked for") }
@@ -169,17 +186,72 @@ func TestDoWithoutAFunctionOrWithBadOptionsIsRefused(t *testing.T) {
 	require.ErrorIs(t, locker.Do(t.Context(), "name", never), redlock.ErrClosed)
 }
 
-func TestDoEndsAtMaxHold(t *testing.T) {
+func TestDo_EndsAtMaxHold(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		const ttl, most = 500 * time.Millisecond, 1200 * time.Millisecond
-		begin := time.Now()
-		err := c.locker().Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
+		fake, seen := clocktest.New(), &recorder{}
+		locker := c.locker(redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithDrift(0, 0))
+		err := locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
+			nextAt(t, fake, 10*time.Minute)
+			eventually(t, func() bool { return seen.renewals() == 1 }, "it is renewed")
+			fake.Advance(25 * time.Minute)
 			receive(t, ctx.Done(), "the end of the context")
 			require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
 			return nil
-		}, redlock.TTL(ttl), redlock.MaxHold(most))
+		}, redlock.TTL(30*time.Minute), redlock.MaxHold(35*time.Minute))
 		require.ErrorIs(t, err, redlock.ErrExpired)
-		require.Greater(t, time.Since(begin), ttl, "it was renewed")
 		c.eventuallyEmpty()
 	})
+}
+
+func TestDo_RenewsALockThatItFindsTaken(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		fake, seen := clocktest.New(), &recorder{}
+		locker := lockerOver(t, c.nodes(), redlock.WithObserver(seen), redlock.WithClock(fake))
+		lock := take(t, locker, "name", redlock.TTL(30*time.Minute))
+		outer, cancel := lock.Context(t.Context())
+		defer cancel()
+		require.NoError(t, locker.Do(outer, "name", func(ctx context.Context, _ *redlock.Lock) error {
+			before := seen.renewals()
+			for i := range 2 {
+				nextAt(t, fake, 10*time.Minute)
+				eventually(t, func() bool { return seen.renewals() == before+i+1 }, "renewal %d", i)
+			}
+			return context.Cause(ctx)
+		}, redlock.Reentrant(), redlock.TTL(30*time.Minute)))
+
+		fake.Advance(lock.Remaining())
+		receive(t, lock.Done(), "the end of what nobody renews any more")
+		require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
+	})
+}
+
+func TestTryDo_DoesNotWaitForAHolder(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		lock := take(t, c.locker(), "name")
+		other := c.locker()
+		err := other.TryDo(t.Context(), "name", func(context.Context, *redlock.Lock) error {
+			t.Error("it ran beside the holder")
+			return nil
+		})
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NoError(t, lock.Unlock(t.Context()))
+		wanted := errors.New("wanted")
+		require.Equal(t, wanted, other.TryDo(t.Context(), "name", func(context.Context, *redlock.Lock) error { return wanted }))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestDo_ReturnsTheLossOnce(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 1)
+	err := c.locker().Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
+		c.doAll("FLUSHALL")
+		require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrLost)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	require.EqualError(t, err, "redlock: lock is lost")
 }

@@ -1,55 +1,53 @@
-// Package redlock takes locks that survive the loss of a Redis server: each lock is
-// taken on N independent Redis nodes at once and held by a majority of them.
+// Package redlock takes locks that survive the loss of a Redis server: each lock is taken on N independent Redis nodes at
+// once and held by a majority of them.
 //
-//	nodes, err := pool.Open([]string{"redis://a", "redis://b", "redis://c"})
+//	locker, err := redlock.Open([]string{"redis://a:6379", "redis://b:6379", "redis://c:6379"})
 //	...
-//	locker, err := redlock.New(nodes)
-//	...
+//	defer locker.Close()
 //	err = locker.Do(ctx, "invoice-4711", func(ctx context.Context, lock *redlock.Lock) error {
-//		return bill(ctx) // ctx ends at once if the lock is lost
+//		return bill(ctx) // ctx is cancelled when the lock is found lost
 //	})
 //
-// [Locker.Do] waits for the lock, renews it while the function runs, and releases it. [Locker.Lock] waits and returns a
-// [Lock], [Locker.TryLock] asks once. A Lock ends with [Lock.Unlock], at its deadline unless [Lock.Extend] or
-// [AutoExtend] moved that, or when it turns out that the nodes do not hold it any more; [Lock.Done] and
-// [Lock.Context] tell the work that it protects. [Locker.Inspect] looks, [Locker.Attach] takes up what another process
-// holds, [Locker.ForceUnlock] frees it.
+// [Locker.Do] waits for the lock, renews it while the function runs, and releases it; [Locker.TryDo] does not wait.
+// [Locker.Lock] waits and returns a [Lock], [Locker.TryLock] asks once. A Lock ends with [Lock.Unlock]; at its deadline,
+// unless [Lock.Extend] or [AutoExtend] moved that; or when an extension finds that the nodes do not hold it any more.
+// [Lock.Done] and [Lock.Context] notify the protected work. [Locker.Inspect] shows a lock, [Locker.Attach] takes up a lock of
+// another process, [Locker.ForceUnlock] removes a lock.
 //
 // # Safety
 //
-// While the clocks of the nodes and of this machine run at the same rate within the
-// allowance of [WithDrift], and no node forgets a key before its TTL is over, no two
-// Locks of one name are held at the same time: held means that Err is nil.
+// While the clocks of the nodes and of this machine run at the same rate within the allowance of [WithDrift], and no node
+// forgets a key before its TTL is over, no two Locks of one name are held at the same time. A Lock is held if Err
+// returns nil.
 //
 // The lock does not guarantee more than that:
 //
-//   - It is a lease. Work that was paused past the deadline, between looking at Err and
-//     writing, writes without the lock. Only a check on the side of what is written
-//     helps against that: [WithFencing] gives each holder a number above those of the holders before, [Lock.Fence], and
-//     package fence refuses lower ones.
-//   - A node that restarted without its data has forgotten its locks. Where a lock sits on
-//     a bare majority, one such restart makes a second holder possible. [pool.WithRestartGuard] keeps such a node from
-//     voting until what it may have forgotten is over. A node that forgets without a restart (eviction, FLUSHALL) it does not see.
+//   - It is a lease. Work that is paused past the deadline, after it looked at Err and before it writes, writes without
+//     the lock. Only a check by the written resource prevents that: [WithFencing] gives each holder a number above
+//     those of the holders before, [Lock.Fence], and package fence rejects lower ones.
+//   - A node that restarted without its data has forgotten its locks. If only 3 of 5 nodes hold the lock, restarting one
+//     lets someone else acquire it. [pool.WithRestartGuard] keeps such a node from voting until all that it may have
+//     forgotten has expired. No client can detect a node that forgets without a restart (eviction, FLUSHALL).
 //   - A clock of a node that is stepped forward ends its locks early: Redis counts TTLs on the wall clock.
 //   - Nodes must be independent masters. A failover to a replica is a node that forgets.
-//   - It is fair among those who wait in one Locker, which get it in their order. Processes take turns as far as the servers let them
-//     tell each other (pub/sub) and of changes (CLIENT TRACKING); beside other clients, any may be next.
+//   - Waiters in one Locker are served first come, first served. Processes take turns if the servers permit Pub/Sub and CLIENT
+//     TRACKING, and are served in no order otherwise. Other clients may come in between at any time.
 //
-// docs/safety.md says what each assumption rests on and which settings fit which situation, docs/operations.md how to run the nodes.
+// docs/safety.md explains what each assumption rests on and which settings fit which situation, docs/operations.md how to run
+// the nodes.
 //
 // # Compatibility
 //
-// On the nodes a lock is one key, prefix and name, whose value is the token. It is set
-// with SET NX PX, deleted and prolonged by scripts that compare the value. So it
-// excludes, and is excluded by, every client that uses the Redlock recipe on the same
-// nodes and key. With fencing the value is the token, | and the number, and is set by a script. The number is from a second
-// key, the counter {key}:fence ({invoice-4711}:fence, say), which stays for as long as [WithFenceTTL] says.
+// On the nodes a lock is one key, prefix and name, whose value is the token. It is set with SET NX PX, and deleted and extended
+// by scripts that compare the value. So it excludes, and is excluded by, every client that uses the Redlock recipe on
+// the same nodes and key. With fencing the value is the token, | and the number, and is set by a script. The number comes from
+// a second key, the counter {key}:fence (for example {invoice-4711}:fence), which stays for the time of [WithFenceTTL].
 //
 // A token is opaque. It begins with a part that is the same for all locks of a Locker, and ends with the text of [Metadata].
 //
-// The server must be Redis 5 or newer, or speak like it. The commands used are SET,
-// EVALSHA, EVAL (with GET, SET, DEL, PTTL and PEXPIRE inside, with fencing also INCR, INCRBY, DECR and TIME), PING, and, where permitted,
-// INFO, CLIENT ID and CLIENT KILL; AUTH, SELECT and CLIENT SETNAME where a URL or an option asks for them. Those who wait
-// use, where permitted, CLIENT TRACKING and CLIENT CACHING (Redis 6), SUBSCRIBE to __redis__:invalidate and to a channel
-// whose name begins with quorumlock:, UNSUBSCRIBE, and PUBLISH to such channels. docs/operations.md has the ACL rules for all that.
+// The server must be Redis 6.2 or newer, Valkey 7.2 or newer, or compatible. The commands used are SET, EVALSHA and EVAL
+// (with GET, SET, DEL, PTTL and PEXPIRE inside, with fencing also INCR, INCRBY, DECR and TIME), PING, and, if permitted,
+// HELLO, INFO, CLIENT ID and CLIENT KILL; AUTH, SELECT and CLIENT SETNAME if a URL or an option asks for them. Waiters
+// use, if permitted, CLIENT TRACKING, CLIENT CACHING, and SUBSCRIBE, UNSUBSCRIBE and PUBLISH with channels whose names
+// begin with quorumlock:. docs/operations.md has the ACL rules for all of these.
 package redlock

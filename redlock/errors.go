@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,44 +15,34 @@ import (
 // The errors that calls return, alone or within a [QuorumError]: compare with
 // [errors.Is].
 var (
-	// ErrTaken: a majority of nodes answered, and others hold so many of them that none is possible.
-	ErrTaken = errors.New("lock is taken")
-	// ErrNoQuorum: too few nodes answered, or too late.
-	ErrNoQuorum = errors.New("no quorum of nodes")
-	// ErrNotHeld: the lock was not ours any more when it was released.
-	ErrNotHeld = errors.New("lock is not held")
-	// ErrLost: the nodes do not hold the lock any more, before its deadline.
-	ErrLost = errors.New("lock is lost")
-	// ErrExpired: the lock's deadline went by.
-	ErrExpired = errors.New("lock has expired")
-	// ErrReleased: the lock was released by its holder.
-	ErrReleased = errors.New("lock is released")
-	// ErrDeadlock: the caller holds the lock already, and would wait for itself. It comes with ErrTaken.
-	ErrDeadlock = errors.New("the caller holds it already and would wait for itself (Reentrant takes it again)")
-	// ErrReentered: other handles hold the lock too.
-	ErrReentered = errors.New("other handles hold the lock too")
-	// ErrClosed: the Locker has been closed.
+	// ErrTaken means that a majority of nodes answered, and that others hold too many nodes for this caller to win a majority.
+	ErrTaken = errors.New("redlock: lock is taken")
+	// ErrNoQuorum means that too few nodes answered, or answered too late.
+	ErrNoQuorum = errors.New("redlock: no quorum of nodes")
+	// ErrNotHeld means that the lock was no longer ours when it was released.
+	ErrNotHeld = errors.New("redlock: lock is not held")
+	// ErrLost means that the nodes did not hold the lock any more, before its deadline.
+	ErrLost = errors.New("redlock: lock is lost")
+	// ErrExpired means that the lock's deadline has passed.
+	ErrExpired = errors.New("redlock: lock has expired")
+	// ErrReleased means that the holder released the lock.
+	ErrReleased = errors.New("redlock: lock is released")
+	// ErrDeadlock means that the caller already holds the lock, and would wait for itself. It comes with ErrTaken.
+	ErrDeadlock = errors.New("redlock: the caller holds it already and would wait for itself (Reentrant takes it again)")
+	// ErrReentered means that other handles hold the lock too.
+	ErrReentered = errors.New("redlock: other handles hold the lock too")
+	// ErrClosed means that the Locker has been closed.
 	ErrClosed = errors.New("redlock: locker is closed")
 )
 
-// The operations that a QuorumError, a Vote or a Verdict names.
-const (
-	opAcquire = "acquire"
-	opExtend  = "extend"
-	opUnlock  = "unlock"
-	opAttach  = "attach"
-	opInspect = "inspect"
-	opForce   = "force unlock"
-)
-
-// QuorumError is returned where a majority of nodes did not do what it was asked
-// to. It unwraps to its Reason and to every node's error.
+// QuorumError is returned if a majority of nodes did not do what it was asked to. It unwraps to its Reason and to every
+// node's error.
 type QuorumError struct {
-	Op     string // "acquire", "extend", "unlock", "attach", "inspect" or "force unlock"
+	Op     Op
 	Name   string // the lock's
 	Need   int    // how many nodes make the majority
 	Reason error  // ErrTaken, ErrNoQuorum, ErrNotHeld or ErrLost
-	// Nodes[i] is about the i-th node given to New.
+	// Nodes[i] is about the i-th node given to New or Open.
 	Nodes []NodeError
 }
 
@@ -59,72 +50,89 @@ type QuorumError struct {
 type NodeError struct {
 	Addr string
 	// Err is why the node did not do what it was asked to; nil if it did. It is one of
-	// the errors of package pool, ErrPending, ErrSameServer, ErrRestoring, ErrNoExpiry or ErrQueued.
+	// the errors of package pool, ErrPending, ErrSameServer, ErrNoExpiry or ErrQueued.
 	Err error
 }
 
 // Reasons of single nodes, beside those of package pool.
 var (
-	// ErrPending: the node had not answered yet when the outcome was certain without it.
-	ErrPending = errors.New("had not answered yet")
-	// ErrSameServer: the server behind this node votes for another node already.
-	ErrSameServer = errors.New("is the same server as")
-	// ErrRestoring: the node did extend, but the TTL that undoes an extension which failed before
-	// may still arrive there.
-	ErrRestoring = errors.New("may still undo it: a failed extension is not settled there")
-	// ErrNoExpiry: the key has no TTL, so that whoever set it has to release it. It comes with pool.ErrHeld.
-	ErrNoExpiry = errors.New("no expiry")
-	// ErrQueued: the node was not asked, as another call of this Locker holds the lock or waits for it.
-	ErrQueued = errors.New("not asked: others in this process are first")
+	// ErrPending means that the node had not answered yet when the outcome was certain without it.
+	ErrPending = errors.New("redlock: the node had not answered yet")
+	// ErrSameServer means that the server behind this node votes for another node already.
+	ErrSameServer = errors.New("redlock: the node is the same server as")
+	// ErrNoExpiry means that the key has no TTL, so that whoever set it has to release it. It comes with pool.ErrHeld.
+	ErrNoExpiry = errors.New("redlock: the key has no expiry")
+	// ErrQueued means that the node was not asked, because another call of this Locker holds the lock or waits for it.
+	ErrQueued = errors.New("redlock: not asked: other calls in this process are first")
 )
 
-// errNeverAcquired is about a node that is not asked to extend or release, as it
-// cannot hold the lock.
-var errNeverAcquired = fmt.Errorf("%w: the acquire never got there", pool.ErrAbsent)
+var (
+	// errNeverAcquired is about a node that is not asked to extend or release, because it cannot hold the lock.
+	errNeverAcquired = fmt.Errorf("%w: the acquire never got there", pool.ErrAbsent)
+	// errAhead is about a node that has granted the lock with a higher number than the token on which the others agreed.
+	errAhead = errors.New("granted, with another number than the fencing token of the others")
+	// errFences is about a lock that a majority holds with different fencing tokens, so that its token is unknown.
+	errFences = fmt.Errorf("%w for its fencing token: the numbers differ until the holder extends it", ErrNoQuorum)
+	// errOver is about a node that is not asked to extend, because the lock has ended meanwhile.
+	errOver = errors.New("not asked: the lock is over")
+	// errNotAsked is about an extension whose context ended before it began.
+	errNotAsked = errors.New("no node was asked")
+	// errTooLate is the reason of an operation that a majority has done after the deadline.
+	errTooLate = fmt.Errorf("%w: a majority came when no validity was left", ErrNoQuorum)
+)
 
-// errAhead is about a node that has granted the lock with a number that the others did not agree on.
-var errAhead = errors.New("granted, with another number than the fencing token of the others")
+// reasons[op][outcome] is the Reason of a QuorumError.
+var reasons = map[Op]map[quorum.Outcome]error{
+	OpAcquire: {quorum.Denied: ErrTaken, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
+	OpExtend:  {quorum.Denied: ErrLost, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
+	OpUnlock:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum},
+	OpAttach:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: ErrNotHeld},
+}
 
-// errFences is about a lock that a majority holds with different fencing tokens, so that nobody can tell which it is.
-var errFences = fmt.Errorf("%w for its fencing token: the numbers differ until the holder extends it", ErrNoQuorum)
+// refusal makes a QuorumError. err returns why a node did not do what it was asked to.
+func (l *Locker) refusal(op Op, name string, reason error, err func(node int) error) *QuorumError {
+	e := &QuorumError{Op: op, Name: name, Need: quorum.Majority(len(l.nodes)), Reason: reason, Nodes: make([]NodeError, len(l.nodes))}
+	for i, node := range l.nodes {
+		e.Nodes[i] = NodeError{Addr: node.Addr(), Err: err(i)}
+	}
+	return e
+}
 
-// errOver is about a node that is not asked to extend, as the lock has ended meanwhile.
-var errOver = errors.New("not asked: the lock is over")
+var prefixes = strings.NewReplacer("redlock: ", "", "pool: ", "")
 
-var errTooLate = fmt.Errorf("%w: a majority came when no validity was left", ErrNoQuorum)
+// text is the message of an error within another one, which has the prefix already.
+func text(err error) string { return prefixes.Replace(err.Error()) }
 
 func (e *NodeError) Error() string {
 	if e.Err == nil {
 		return e.Addr + ": yes"
 	}
-	return e.Addr + ": " + e.Err.Error()
+	return e.Addr + ": " + text(e.Err)
 }
 
 // Unwrap returns Err.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// Error says what was refused and why, and what each node said, a line each.
+// Error returns what was refused and why, and the answer of each node on a line of its own.
 func (e *QuorumError) Error() string {
-	yes := 0
+	yes, queued := 0, 0
 	for i := range e.Nodes {
-		if e.Nodes[i].Err == nil {
+		switch err := e.Nodes[i].Err; {
+		case err == nil:
 			yes++
+		case errors.Is(err, ErrQueued):
+			queued++
 		}
 	}
-	head := fmt.Sprintf("redlock: %s %q: %v: %d of %d nodes said yes, %d needed",
-		e.Op, e.Name, e.Reason, yes, len(e.Nodes), e.Need)
-	lines := &multierror.Error{ErrorFormat: func(nodes []error) string {
-		var b strings.Builder
-		b.WriteString(head)
-		for _, node := range nodes {
-			b.WriteString("\n\t" + node.Error())
-		}
-		return b.String()
-	}}
+	head := fmt.Sprintf("redlock: %s %q: %s: ", e.Op, e.Name, text(e.Reason))
+	if queued == len(e.Nodes) {
+		return head + "held by this process, or other calls in it are first"
+	}
+	head += fmt.Sprintf("%d of %d nodes said yes, %d needed", yes, len(e.Nodes), e.Need)
 	for i := range e.Nodes {
-		lines = multierror.Append(lines, &e.Nodes[i])
+		head += "\n\t" + e.Nodes[i].Error()
 	}
-	return lines.Error()
+	return head
 }
 
 // Unwrap returns the Reason and the errors of the nodes that did not say yes.
@@ -141,24 +149,41 @@ func (e *QuorumError) Unwrap() []error {
 	return []error{e.Reason, nodes}
 }
 
-// reasons[op][outcome] is the Reason of a QuorumError.
-var reasons = map[string]map[quorum.Outcome]error{
-	opAcquire: {quorum.Denied: ErrTaken, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
-	opExtend:  {quorum.Denied: ErrLost, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
-	opUnlock:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum},
-	opAttach:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: ErrNotHeld},
-	opInspect: {quorum.NoQuorum: ErrNoQuorum},
-	opForce:   {quorum.NoQuorum: ErrNoQuorum},
+// opError is the error of an operation for which no node was asked, or which no node's answer decides.
+type opError struct {
+	op   Op
+	name string
+	errs []error
 }
 
-// endingError is what Lock.Err says of a lease that ended.
+func failed(op Op, name string, errs ...error) error { return &opError{op, name, errs} }
+
+func (e *opError) Error() string {
+	message := fmt.Sprintf("redlock: %s %q", e.op, e.name)
+	for _, err := range e.errs {
+		message += ": " + text(err)
+	}
+	return message
+}
+
+func (e *opError) Unwrap() []error { return e.errs }
+
+// interrupted joins the end of a context with what the nodes had answered until then.
+func interrupted(ctx context.Context, last *QuorumError) error {
+	if cause := context.Cause(ctx); cause != ctx.Err() { //nolint:errorlint // the very error is meant
+		return fmt.Errorf("%w (%w): %w", ctx.Err(), cause, last)
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), last)
+}
+
+// endingError is what Lock.Err returns for a lease that ended.
 func endingError(ending quorum.Ending) error {
 	switch ending {
 	case quorum.Held:
 		return nil
 	case quorum.Released:
 		return ErrReleased
-	case quorum.Gone:
+	case quorum.Lost:
 		return ErrLost
 	default:
 		return ErrExpired

@@ -172,7 +172,7 @@ func ExampleLocker_TryLock() {
 	fmt.Println("first:", err)
 	_, err = locker.TryLock(ctx, "invoice-42")
 	fmt.Println("second is refused:", errors.Is(err, redlock.ErrTaken))
-	fmt.Println("first gives it back:", first.Unlock(ctx))
+	fmt.Println("first unlocks:", first.Unlock(ctx))
 	third, err := locker.TryLock(ctx, "invoice-42")
 	fmt.Println("third:", err)
 	fmt.Println("tokens differ:", first.Token() != third.Token())
@@ -180,7 +180,7 @@ func ExampleLocker_TryLock() {
 	// Output:
 	// first: <nil>
 	// second is refused: true
-	// first gives it back: <nil>
+	// first unlocks: <nil>
 	// third: <nil>
 	// tokens differ: true
 }
@@ -208,7 +208,7 @@ func ExampleLock_Extend() {
 
 	// Output:
 	// more than 10 s left: true
-	// afterwards: lock is released
+	// afterwards: redlock: lock is released
 }
 
 func ExampleQuorumError() {

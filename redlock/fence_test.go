@@ -1,6 +1,8 @@
 package redlock_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,7 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -50,7 +52,8 @@ func fenced(lock *redlock.Lock) string { return fmt.Sprintf("%s|%d", lock.Token(
 // eventuallyFree waits until no server holds a lock.
 func (c *cluster) eventuallyFree(name string) { c.tb.Helper(); c.eventuallyHeld(name, "") }
 
-func TestEachHolderHasAHigherFencingTokenThanAllBefore(t *testing.T) {
+func TestFence_OfEachHolderIsHigherThanAllBefore(t *testing.T) {
+	t.Parallel()
 	for n := range 6 {
 		t.Run(fmt.Sprint(n+1), func(t *testing.T) {
 			onBoth(t, n+1, func(t *testing.T, c *cluster) {
@@ -70,7 +73,8 @@ func TestEachHolderHasAHigherFencingTokenThanAllBefore(t *testing.T) {
 	}
 }
 
-func TestWithoutFencingThereIsNoTokenAndNoCounter(t *testing.T) {
+func TestFence_WithoutFencingThereIsNoTokenAndNoCounter(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(), "name")
 		require.Zero(t, lock.Fence())
@@ -80,7 +84,8 @@ func TestWithoutFencingThereIsNoTokenAndNoCounter(t *testing.T) {
 	})
 }
 
-func TestLocksWithAndWithoutFencingExcludeEachOther(t *testing.T) {
+func TestFence_LocksWithAndWithoutItExcludeEachOther(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		plain, fenced := c.locker(), c.locker(redlock.WithFencing())
 		for _, who := range []struct{ holder, other *redlock.Locker }{{plain, fenced}, {fenced, plain}} {
@@ -94,7 +99,8 @@ func TestLocksWithAndWithoutFencingExcludeEachOther(t *testing.T) {
 }
 
 // A name that lives under a prefix has its counter there too.
-func TestTheCounterIsBesideTheKey(t *testing.T) {
+func TestFence_TheCounterIsBesideTheKey(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 1, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(redlock.WithFencing(), redlock.WithKeyPrefix("lock:"), redlock.WithFenceTTL(2*time.Hour)), "name", redlock.TTL(time.Hour))
 		require.Equal(t, lock.Fence(), c.counter(0, "lock:name"))
@@ -103,13 +109,14 @@ func TestTheCounterIsBesideTheKey(t *testing.T) {
 	})
 }
 
-func TestTheTokenStaysTheSameForAsLongAsTheLockIsHeld(t *testing.T) {
+func TestFence_StaysTheSameForAsLongAsTheLockIsHeld(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker(redlock.WithFencing())
-		lock := take(t, locker, "name", redlock.WithOwner("me"))
+		lock := take(t, locker, "name", redlock.Owner("me"))
 		fence := lock.Fence()
 		require.NoError(t, lock.Extend(t.Context(), 2*long))
-		again := take(t, locker, "name", redlock.WithOwner("me"), redlock.Reentrant())
+		again := take(t, locker, "name", redlock.Owner("me"), redlock.Reentrant())
 		require.Equal(t, fence, again.Fence())
 		require.NoError(t, again.Unlock(t.Context()))
 		require.Equal(t, fence, lock.Fence())
@@ -126,11 +133,14 @@ func TestTheTokenStaysTheSameForAsLongAsTheLockIsHeld(t *testing.T) {
 	})
 }
 
-func TestInspectShowsTheTokenThatAMajorityHolds(t *testing.T) {
+func TestInspect_ShowsTheFencingTokenThatAMajorityHolds(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		locker := c.locker(redlock.WithFencing())
+		seen := &recorder{}
+		locker := c.locker(redlock.WithFencing(), redlock.WithObserver(seen))
 		lock := take(t, locker, "name", redlock.Metadata("who: me"))
 		require.NoError(t, lock.Extend(t.Context(), long))
+		seen.waitForVotes(t, "extend", "name", 3)
 		c.eventuallyHeld("name", fenced(lock))
 		ahead := lock.Fence() + 1000
 		c.do(1, "SET", "name", fmt.Sprintf("%s|%d", lock.Token(), ahead), "PX", 60000)
@@ -164,7 +174,8 @@ func TestInspectShowsTheTokenThatAMajorityHolds(t *testing.T) {
 }
 
 // A value of another client that happens to look like ours is shown as it is.
-func TestWhatAnotherClientHoldsHasNoFence(t *testing.T) {
+func TestFence_WhatAnotherClientHoldsHasNone(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 1, func(t *testing.T, c *cluster) {
 		c.do(0, "SET", "name", "some|17")
 		state, err := c.locker().Inspect(t.Context(), "name")
@@ -174,7 +185,8 @@ func TestWhatAnotherClientHoldsHasNoFence(t *testing.T) {
 	})
 }
 
-func TestCountersThatDifferAreBroughtIntoStepByASecondRoundTrip(t *testing.T) {
+func TestFence_CountersThatDifferAreBroughtIntoStepByASecondRoundTrip(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		now := uint64(time.Now().UnixMicro())
 		begin := []uint64{now + 900_000_000, now + 500, now + 300, now + 100_000_000_000, now}
@@ -205,7 +217,8 @@ func TestCountersThatDifferAreBroughtIntoStepByASecondRoundTrip(t *testing.T) {
 	})
 }
 
-func TestANodeThatHasForgottenItsCounterDoesNotMakeTokensFall(t *testing.T) {
+func TestFence_DoesNotFallWhenANodeHasForgottenItsCounter(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker(redlock.WithFencing())
 		last := uint64(0)
@@ -226,7 +239,8 @@ func TestANodeThatHasForgottenItsCounterDoesNotMakeTokensFall(t *testing.T) {
 
 // A server that comes back with what it had saved some time before would grant again what it has granted already. Where it
 // does not vote for longer than two seconds (the restart guard) it is too late for that.
-func TestACounterFromAnOlderCopyOfTheDataIsNotBelieved(t *testing.T) {
+func TestFence_ACounterFromAnOlderCopyOfTheDataIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	c := onReal(t, 3)
 	var lockers []*redlock.Locker
 	last := map[string]uint64{}
@@ -249,7 +263,8 @@ func TestACounterFromAnOlderCopyOfTheDataIsNotBelieved(t *testing.T) {
 }
 
 // An extension that gives the key to a node that has forgotten all makes it count from the token on.
-func TestANodeThatIsGivenTheLockAgainCountsOnFromItsToken(t *testing.T) {
+func TestFence_ANodeThatIsGivenTheLockAgainCountsOnFromIt(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		future := uint64(time.Now().Add(time.Hour).UnixMicro())
 		c.doAll("SET", "{name}:fence", future)
@@ -267,7 +282,8 @@ func TestANodeThatIsGivenTheLockAgainCountsOnFromItsToken(t *testing.T) {
 	})
 }
 
-func TestACounterThatCannotBeUsedIsSaidOfItsNode(t *testing.T) {
+func TestFence_ACounterThatCannotBeUsedIsReportedOfItsNode(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		c.do(0, "SET", "{name}:fence", "somebody's text")
 		c.do(1, "RPUSH", "{name}:fence", "somebody's list")
@@ -282,7 +298,8 @@ func TestACounterThatCannotBeUsedIsSaidOfItsNode(t *testing.T) {
 	})
 }
 
-func TestWaitersGetHigherAndHigherTokens(t *testing.T) {
+func TestFence_OfWaitersRises(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		lockers := []*redlock.Locker{c.locker(redlock.WithFencing()), c.locker(redlock.WithFencing())}
 		var mu sync.Mutex
@@ -319,13 +336,14 @@ func requireRising(t *testing.T, tokens []uint64) {
 }
 
 // Processes whose clocks are hours apart, while the counters of the servers are lost, set forward and back in step.
-func TestTokensRiseAcrossProcessesWhateverTheirClocksSay(t *testing.T) {
+func TestFence_RisesAcrossProcessesWhateverTheirClocksSay(t *testing.T) {
+	t.Parallel()
 	c := onReal(t, 5)
-	judge := redistest.Real(t, 1)[0]
+	judge := testredis.Real(t, 1)[0]
 	var children []*child
 	for i, shift := range []time.Duration{-time.Hour, 0, 10 * time.Millisecond, time.Hour} {
 		children = append(children, spawn(t, plan{
-			Who: fmt.Sprint("child ", i), URLs: redistest.URLs(c.servers), Judge: judge.Addr(), Goroutines: 2, TTL: long, Fencing: true, Shift: shift,
+			Who: fmt.Sprint("child ", i), URLs: testredis.URLs(c.servers), Judge: judge.Addr(), Goroutines: 2, TTL: long, Fencing: true, Shift: shift,
 		}))
 	}
 	length := func() int {
@@ -364,12 +382,12 @@ func TestTokensRiseAcrossProcessesWhateverTheirClocksSay(t *testing.T) {
 }
 
 // In the steady state fencing costs no round trip, whatever the clocks of the processes say.
-func TestFencingTakesOneRoundTripInTheSteadyState(t *testing.T) {
+func TestFence_TakesOneRoundTripInTheSteadyState(t *testing.T) {
 	c := onReal(t, 5)
 	const batch, rounds = 50, 50
 	var children []*child
 	for _, shift := range []time.Duration{-time.Hour, 0, 10 * time.Millisecond, time.Hour} {
-		children = append(children, spawn(t, plan{URLs: redistest.URLs(c.servers), Batch: batch, TTL: long, Fencing: true, Shift: shift}))
+		children = append(children, spawn(t, plan{URLs: testredis.URLs(c.servers), Batch: batch, TTL: long, Fencing: true, Shift: shift}))
 	}
 	acquires := 0
 	for range rounds {
@@ -396,7 +414,8 @@ func TestFencingTakesOneRoundTripInTheSteadyState(t *testing.T) {
 }
 
 // An acquire that is not there yet when its script is asked for again does not come behind its release.
-func TestAServerThatForgetsItsScriptsIsTaughtAgainOrSaysSo(t *testing.T) {
+func TestFence_AServerThatForgetsItsScriptsIsTaughtAgain(t *testing.T) {
+	t.Parallel()
 	c := onReal(t, 3)
 	locker := c.locker(redlock.WithFencing())
 	for range 20 {
@@ -411,13 +430,15 @@ func TestAServerThatForgetsItsScriptsIsTaughtAgainOrSaysSo(t *testing.T) {
 	}
 }
 
-func TestMetadataMayNotLookLikeAFence(t *testing.T) {
+func TestMetadata_MayNotLookLikeAFence(t *testing.T) {
+	t.Parallel()
 	c := onMini(t, 1)
 	_, err := c.locker().TryLock(t.Context(), "name", redlock.Metadata("a|7"))
-	require.ErrorContains(t, err, `Metadata("a|7"): the character | stands before the fencing token`)
+	require.ErrorContains(t, err, `Metadata("a|7"): the character | separates the fencing token`)
 }
 
-func TestOptionsOfFencingOutOfRange(t *testing.T) {
+func TestWithFenceTTL_OutOfRangeIsRefused(t *testing.T) {
+	t.Parallel()
 	c := onMini(t, 1)
 	for _, d := range []time.Duration{0, -time.Hour, time.Minute - 1} {
 		_, err := redlock.New(c.nodes(), redlock.WithFencing(), redlock.WithFenceTTL(d))
@@ -425,4 +446,69 @@ func TestOptionsOfFencingOutOfRange(t *testing.T) {
 	}
 	_, err := redlock.New(c.nodes(), redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
 	require.NoError(t, err)
+}
+
+// A round that ends while counters are being raised: its error does not call a node's grant a yes that does not count.
+func TestTryLock_ThatEndsInItsSecondRoundTripNamesTheNodesThatHadNotAgreed(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	raised := make(chan struct{})
+	freeze := sync.OnceFunc(func() { // and never again, once they are thawed
+		for _, process := range c.processes {
+			process.Freeze()
+		}
+		close(raised)
+	})
+	nodes := c.nodes(throughWires(func(_ string, w *wire) {
+		w.wrote = func(p []byte) {
+			if bytes.Contains(p, []byte(scripts["raise"].Source)) || bytes.Contains(p, []byte(scripts["raise"].Hash)) {
+				freeze() // before it is sent
+			}
+		}
+	}))
+	ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
+	for i := range c.servers {
+		c.do(i, "SET", "{name}:fence", ahead+uint64(1000*i))
+	}
+	locker := lockerOver(t, nodes, redlock.WithFencing())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := locker.TryLock(ctx, "name")
+		ended <- err
+	}()
+	receive(t, raised, "a second round trip")
+	cancel()
+	err := receive(t, ended, "the end")
+	for _, process := range c.processes {
+		process.Thaw()
+	}
+	require.ErrorIs(t, err, context.Canceled)
+	yes := 0
+	for _, node := range c.refused(err).Nodes {
+		if node.Err == nil {
+			yes++
+		}
+	}
+	require.LessOrEqual(t, yes, 1, "%v", err)
+	c.eventuallyFree("name")
+}
+
+// Whoever takes up a lock of which a majority holds the token, but no majority the same number, is told that.
+func TestAttach_ReportsFencingTokensThatDiffer(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		lock := take(t, c.locker(redlock.WithFencing()), "name")
+		require.NoError(t, lock.Extend(t.Context(), long))
+		c.eventuallyHeld("name", fenced(lock))
+		c.do(0, "DEL", "name")
+		c.do(1, "SET", "name", lock.Token()+"|17", "PX", 60000)
+		_, err := c.locker().Attach(t.Context(), "name", lock.Token())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "the numbers differ until the holder extends it")
+		require.NoError(t, lock.Extend(t.Context(), 2*long))
+		_, err = c.locker().Attach(t.Context(), "name", lock.Token())
+		require.NoError(t, err)
+	})
 }

@@ -13,7 +13,8 @@ import (
 
 // A lock sits on a bare majority of five; one of the three is killed and comes back empty, and with the two that never had the
 // lock it makes a majority. That is the second holder whom the guard is against.
-func TestANodeThatWasKilledGivesNoSecondHolderUnderTheGuard(t *testing.T) {
+func TestRestartGuard_ANodeThatWasKilledGivesNoSecondHolder(t *testing.T) {
+	t.Parallel()
 	for name, guarded := range map[string]bool{"with the guard": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			const ttl = 3 * time.Second
@@ -63,7 +64,8 @@ func TestANodeThatWasKilledGivesNoSecondHolderUnderTheGuard(t *testing.T) {
 	}
 }
 
-func TestTheHolderIsNotKeptFromItsLockByTheGuard(t *testing.T) {
+func TestRestartGuard_DoesNotKeepTheHolderFromItsLock(t *testing.T) {
+	t.Parallel()
 	c := onReal(t, 3)
 	guard := pool.WithRestartGuard(time.Hour)
 	fresh := c.nodes(guard)
@@ -90,7 +92,8 @@ func TestTheHolderIsNotKeptFromItsLockByTheGuard(t *testing.T) {
 	c.eventuallyEmpty()
 }
 
-func TestATTLAboveTheGuardIsRefusedAtOnce(t *testing.T) {
+func TestRestartGuard_RefusesALongerTTLAtOnce(t *testing.T) {
+	t.Parallel()
 	c := onMini(t, 3)
 	nodes := c.nodes(pool.WithRestartGuard(5*time.Second), pool.WithDurable(func(i int) bool { return i > 0 }))
 	_, err := redlock.New(nodes)
@@ -114,7 +117,8 @@ func TestATTLAboveTheGuardIsRefusedAtOnce(t *testing.T) {
 }
 
 // While a majority is in quarantine whoever waits goes on trying, ever more seldom.
-func TestWaitersSitAQuarantineOutWithoutABusyLoop(t *testing.T) {
+func TestRestartGuard_WaitersSitItOutWithoutABusyLoop(t *testing.T) {
+	t.Parallel()
 	c := onReal(t, 3)
 	seen := &recorder{}
 	const guard = 2 * time.Second

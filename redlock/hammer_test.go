@@ -19,10 +19,10 @@ import (
 )
 
 // The methods of one lock, all at once and again and again, until it is over: the race detector watches.
-func TestTheMethodsOfALockMayBeCalledByManyAtOnce(t *testing.T) {
+func TestLock_MethodsMayBeCalledByManyAtOnce(t *testing.T) {
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		locker := c.locker()
-		for range 10 {
+		for range 3 {
 			lock := take(t, locker, "name", redlock.TTL(time.Minute))
 			var all sync.WaitGroup
 			call := func(method func()) {
@@ -86,7 +86,8 @@ func TestTheMethodsOfALockMayBeCalledByManyAtOnce(t *testing.T) {
 
 // A counter that only locks guard, on nodes that are well. The Lockers share a clock, which is what makes one holder's
 // writes visible to the next.
-func TestNoIncrementUnderALockIsLost(t *testing.T) {
+func TestLock_NoIncrementUnderItIsLost(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{1, 2, 3, 4, 5} {
 		t.Run(fmt.Sprintf("N=%d", n), func(t *testing.T) {
 			onBoth(t, n, func(t *testing.T, c *cluster) {
@@ -129,7 +130,7 @@ type tenure struct {
 
 // No two holders at a time, while two of five nodes at a time are frozen and thawed, or killed and started empty. A node
 // that was killed stays away for longer than the TTL: one that came back sooner could have forgotten a lock that is held.
-func TestNoTwoHoldTheSameLockWhileNodesFailAndReturn(t *testing.T) {
+func TestLock_NoTwoHoldItWhileNodesFailAndReturn(t *testing.T) {
 	const (
 		ttl        = 300 * time.Millisecond
 		lockers    = 3

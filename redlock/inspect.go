@@ -1,35 +1,36 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/pool"
 )
 
 // NoTTL is the TTL of a key that never expires.
-const NoTTL = pool.NoTTL
+const NoTTL = node.NoTTL
 
-// State is what the nodes say of a lock.
+// State is what the nodes hold of a lock.
 type State struct {
 	Name string
 	Need int // how many nodes make the majority
-	// Token is what a majority of the nodes holds, "" if none holds the same. Then others may still be
-	// in the way of an acquire.
+	// Token is what a majority of the nodes holds; "" if no majority holds the same. Even then the tokens of others may
+	// prevent an acquire.
 	Token    string
 	Metadata string // of the holder, see [Metadata]
-	// Fence is the fencing token that a majority holds with Token; 0 where there is none.
+	// Fence is the fencing token that a majority holds with Token; 0 if there is none.
 	Fence uint64
-	// TTL is how much longer a majority holds the token, from when Inspect was called: NoTTL for ever, 0
-	// where nobody holds the lock.
+	// TTL is how much longer a majority holds the token, counted from the call of Inspect. It is NoTTL if the key never
+	// expires, and 0 if nobody holds the lock.
 	TTL time.Duration
-	// Nodes[i] is about the i-th node given to New.
+	// Nodes[i] is about the i-th node given to New or Open.
 	Nodes []NodeState
 }
 
-// NodeState is what one node says of a lock.
+// NodeState is what one node holds of a lock.
 type NodeState struct {
 	Addr     string
 	Token    string // what it holds, "" for nothing
@@ -39,14 +40,14 @@ type NodeState struct {
 	Err      error // why there was no answer; an error of package pool or ErrPending
 }
 
-// Held says whether a majority holds the same token.
+// Held reports whether a majority holds the same token.
 func (s *State) Held() bool { return s.Token != "" }
 
-// Inspect asks every node who holds a lock, for how much longer. It changes nothing, waits for all
-// nodes, for the node timeout at the longest, and what it says may be over when it is read.
+// Inspect asks every node who holds a lock, and for how much longer. It changes nothing, waits for all nodes, for the node
+// timeout at most, and its result may be outdated when it is read.
 //
-// A State is returned in any case but for a bad name and a closed Locker. The error is [ErrNoQuorum] in
-// a [*QuorumError] where fewer than a majority answered, joined with ctx.Err() where that is why.
+// Inspect returns a State except for an invalid name and a closed Locker. The error is [ErrNoQuorum] in a [*QuorumError] if
+// fewer than a majority answered, joined with ctx.Err() if ctx ended first.
 func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 	req, err := l.request(name, nil)
 	if err != nil {
@@ -56,25 +57,24 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 		return nil, err
 	}
 	defer l.calls.Done()
-	p := l.poll(pool.Look(req.key), nil)
-	err = p.wait(ctx)
+	p, err := l.poll(ctx, OpInspect, name, node.Observe(req.key), nil)
 	s := &State{Name: name, Need: quorum.Majority(len(l.nodes))}
-	for i, reply := range p.replies() {
+	for i, reply := range p.replies {
 		n := NodeState{Addr: l.nodes[i].Addr(), Err: reply.Err}
 		switch reply.Answer {
-		case pool.Yes:
+		case quorum.Yes:
 			n.Token, n.Fence = l.split(reply.Value)
 			n.Metadata, n.TTL = metadataOf(n.Token), reply.TTL
-		case pool.No:
+		case quorum.No:
 			n.Err = nil
 		}
 		s.Nodes = append(s.Nodes, n)
 	}
 	s.count()
-	if answered := p.count(pool.Yes) + p.count(pool.No); answered >= s.Need {
+	if answered := p.count(quorum.Yes) + p.count(quorum.No); answered >= s.Need {
 		return s, nil
 	}
-	return s, p.refused(ctx, err, opInspect, name, ErrNoQuorum)
+	return s, p.refused(ctx, err, ErrNoQuorum)
 }
 
 // count finds out what a majority holds.
@@ -104,15 +104,6 @@ func (s *State) count() {
 
 // majorityTTL returns how much longer at least need nodes hold what they hold.
 func majorityTTL(ttls []time.Duration, need int) time.Duration {
-	slices.SortFunc(ttls, func(a, b time.Duration) int {
-		switch {
-		case a == b:
-			return 0
-		case a == NoTTL || b != NoTTL && a > b:
-			return -1
-		default:
-			return 1
-		}
-	})
+	slices.SortFunc(ttls, func(a, b time.Duration) int { return cmp.Compare(uint64(b), uint64(a)) }) // NoTTL, -1, is the highest
 	return ttls[need-1]
 }

@@ -1,9 +1,9 @@
 package redlock_test
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
+	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +14,27 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
+// One server that is reached under two names is no majority of three.
+func TestInspect_CountsAServerUnderTwoNamesOnce(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 1)
+	_, port, err := net.SplitHostPort(c.servers[0].Addr())
+	require.NoError(t, err)
+	nodes := open(t, []string{c.servers[0].URL(), "redis://localhost:" + port, "redis://127.0.0.1:1"})
+	locker := lockerOver(t, nodes)
+	c.do(0, "SET", "name", "token", "PX", long.Milliseconds())
+	var state *redlock.State
+	eventually(t, func() bool { // both are connected
+		state, err = locker.Inspect(t.Context(), "name")
+		return errors.Is(err, redlock.ErrSameServer)
+	}, "the server is known")
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.False(t, state.Held())
+	_, err = locker.Attach(t.Context(), "name", "token")
+	require.ErrorIs(t, err, redlock.ErrSameServer)
+	require.ErrorIs(t, locker.ForceUnlock(t.Context(), "name"), redlock.ErrNoQuorum)
+}
+
 // inspect asks who holds a name.
 func inspect(tb testing.TB, locker *redlock.Locker, name string) *redlock.State {
 	tb.Helper()
@@ -23,7 +44,8 @@ func inspect(tb testing.TB, locker *redlock.Locker, name string) *redlock.State 
 	return s
 }
 
-func TestInspectTellsWhoHoldsTheLockForHowLong(t *testing.T) {
+func TestInspect_ShowsWhoHoldsTheLockForHowLong(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		locker := c.locker(redlock.WithKeyPrefix("lock:"))
 		lock := take(t, locker, "name", redlock.Metadata("backup: of db3"), redlock.TTL(time.Minute))
@@ -55,7 +77,8 @@ func TestInspectTellsWhoHoldsTheLockForHowLong(t *testing.T) {
 	})
 }
 
-func TestInspectCallsALockHeldThatAMajorityHolds(t *testing.T) {
+func TestInspect_CallsALockHeldThatAMajorityHolds(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		for i, ttl := range []time.Duration{10 * time.Minute, 30 * time.Minute} {
@@ -82,7 +105,8 @@ func TestInspectCallsALockHeldThatAMajorityHolds(t *testing.T) {
 	})
 }
 
-func TestInspectSaysWhyANodeDoesNotTell(t *testing.T) {
+func TestInspect_ReportsWhyANodeDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		lock := take(t, locker, "name")
@@ -101,7 +125,7 @@ func TestInspectSaysWhyANodeDoesNotTell(t *testing.T) {
 		c.servers[2].Stop()
 		s, err := locker.Inspect(t.Context(), "name")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.Equal(t, "inspect", c.refused(err).Op)
+		require.Equal(t, redlock.OpInspect, c.refused(err).Op)
 		require.NotNil(t, s)
 		require.Equal(t, lock.Token(), s.Nodes[3].Token, "what the others say is told")
 		require.Equal(t, "list", strings.ToLower(c.do(0, "TYPE", "name").(string)))
@@ -109,7 +133,8 @@ func TestInspectSaysWhyANodeDoesNotTell(t *testing.T) {
 	})
 }
 
-func TestInspectOnAContextThatEndsSaysSo(t *testing.T) {
+func TestInspect_OnAContextThatEndsReturnsItsError(t *testing.T) {
+	t.Parallel()
 	c := onReal(t, 3)
 	locker := c.locker()
 	for _, p := range c.processes {
@@ -129,56 +154,4 @@ func TestInspectOnAContextThatEndsSaysSo(t *testing.T) {
 	require.NoError(t, locker.Close())
 	_, err = locker.Inspect(t.Context(), "name")
 	require.ErrorIs(t, err, redlock.ErrClosed)
-}
-
-func TestMetadataOutOfRangeIsRefused(t *testing.T) {
-	locker := onMini(t, 1).locker()
-	for want, text := range map[string]string{"at most 256": strings.Repeat("x", 257), "control character": "a\x00b"} {
-		_, err := locker.TryLock(t.Context(), "name", redlock.Metadata(text))
-		require.ErrorContains(t, err, want)
-	}
-	lock := take(t, locker, "name", redlock.Metadata(strings.Repeat("ü", 128)))
-	require.NoError(t, lock.Unlock(t.Context()))
-}
-
-func TestForceUnlockFreesALockWhoeverHoldsIt(t *testing.T) {
-	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		var log bytes.Buffer
-		locker := c.locker(redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-		lock := take(t, c.locker(), "ours")
-		c.eventuallyHeld("ours", lock.Token())
-		require.NoError(t, locker.ForceUnlock(t.Context(), "ours"))
-		require.Contains(t, log.String(), "level=WARN")
-		require.Contains(t, log.String(), "name=ours")
-		require.NotContains(t, log.String(), lock.Token())
-		c.doAll("SET", "theirs", "any text")
-		require.NoError(t, locker.ForceUnlock(t.Context(), "theirs"))
-		require.NoError(t, locker.ForceUnlock(t.Context(), "nobody's"))
-		c.eventuallyEmpty()
-		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
-	})
-}
-
-// Trap 26: somebody's data under the name.
-func TestForceUnlockLeavesDataOfAnotherTypeAlone(t *testing.T) {
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		c.doAll("RPUSH", "name", "data")
-		err := c.locker().ForceUnlock(t.Context(), "name")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		for i, node := range c.refused(err).Nodes {
-			require.ErrorContains(t, node.Err, "WRONGTYPE")
-			require.EqualValues(t, 1, c.do(i, "LLEN", "name"))
-		}
-	})
-}
-
-func TestForceUnlockWithoutAMajorityIsUnknown(t *testing.T) {
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		c.servers[0].Stop()
-		require.NoError(t, c.locker().ForceUnlock(t.Context(), "name"))
-		c.servers[1].Stop()
-		err := c.locker().ForceUnlock(t.Context(), "name")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.Equal(t, "force unlock", c.refused(err).Op)
-	})
 }

@@ -2,50 +2,47 @@ package redlock
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// Lock is a lock that was won, or a further handle on one ([Reentrant]). It is safe for
+// Lock is a handle on a lock that was acquired. [Reentrant] makes further handles on the same lock. It is safe for
 // concurrent use.
 type Lock struct {
-	hold *hold
-	// All under hold.mu.
-	left  bool            // Unlock has been called
-	how   quorum.Ending   // how the hold of this handle ended, if left
-	own   context.Context // ends with this handle's Unlock; made when somebody asks for it
-	end   context.CancelFunc
-	keeps bool // it is this handle that has the lock renewed
+	held *heldLock
+	// All under held.mu.
+	left   bool            // Unlock has been called
+	how    quorum.Ending   // how the hold of this handle ended, if left
+	own    context.Context // ends with this handle's Unlock; made when somebody asks for it
+	end    context.CancelFunc
+	renews bool // it is this handle that has the lock renewed
 }
 
 // Name returns the name that the lock was taken under, without the key prefix.
-func (k *Lock) Name() string { return k.hold.req.name }
+func (k *Lock) Name() string { return k.held.req.name }
 
-// Token returns the value that the nodes hold for this lock. No other lock ever has
-// the same.
-func (k *Lock) Token() string { return k.hold.token }
+// Token returns the value that the nodes hold for this lock. No other lock ever has the same. It is not the fencing token,
+// which is a number: see Fence.
+func (k *Lock) Token() string { return k.held.token }
 
-// Fence returns the lock's fencing token: higher than that of every holder before, and lower than that of every
-// holder after. It is from 1 to below 2^53; 0 without [WithFencing]. What the lock protects is to refuse who comes
-// with a lower one than it has seen.
-func (k *Lock) Fence() uint64 { return k.hold.fence }
+// Fence returns the lock's fencing token, a number from 1 to below 2^53 that is higher than that of every earlier holder
+// and lower than that of every later one. It is 0 without [WithFencing]. The protected resource must reject a fencing
+// token that is lower than the highest it has accepted, see package redlock/fence.
+func (k *Lock) Fence() uint64 { return k.held.fence }
 
-// ValidUntil returns the deadline after which the lock must not be relied on. It is
-// earlier than the expiry on a majority of nodes by at least the allowance for drift.
-// It is a time of the Locker's clock, which does not follow when the wall clock is set:
-// to decide, use Remaining, Err or Done.
+// ValidUntil returns the deadline from which the lock must not be relied on. It is earlier than the expiry on a majority
+// of nodes by at least the allowance for drift. It is a time of the Locker's clock, which does not change when the
+// wall clock is set: to decide, use Remaining, Err or Done.
 func (k *Lock) ValidUntil() time.Time {
-	k.hold.mu.Lock()
-	defer k.hold.mu.Unlock()
-	return k.hold.lease.Deadline()
+	k.held.mu.Lock()
+	defer k.held.mu.Unlock()
+	return k.held.lease.Deadline()
 }
 
-// Remaining returns the validity that is left; 0 once the lock is over for whatever
-// reason.
+// Remaining returns the validity that is left. 0 means that the lock is over.
 func (k *Lock) Remaining() time.Duration {
-	h := k.hold
+	h := k.held
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
@@ -56,10 +53,9 @@ func (k *Lock) Remaining() time.Duration {
 	return h.lease.Remaining(now)
 }
 
-// Err returns nil while the lock is held, then [ErrReleased], [ErrLost] or
-// [ErrExpired], whichever came first.
+// Err returns nil while the lock is held, then [ErrReleased], [ErrLost] or [ErrExpired], whichever came first.
 func (k *Lock) Err() error {
-	h := k.hold
+	h := k.held
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ending := h.atLocked(h.now())
@@ -69,16 +65,15 @@ func (k *Lock) Err() error {
 	return endingError(ending)
 }
 
-// Done returns a channel that is closed when the lock is released, lost or expired.
-// It needs no answer of a node for that: at the deadline it is closed even if every
-// node hangs. After a suspend of the machine it may be closed late, while Err and
-// Remaining are right at once.
+// Done returns a channel that is closed when the lock is released, lost or expired. At the deadline it is closed even if
+// every node hangs. If the nodes lose the lock before, the next renewal or Extend finds that and closes it. After the
+// machine was suspended Done may be closed late, but Err and Remaining are right at once.
 func (k *Lock) Done() <-chan struct{} { return k.context().Done() }
 
 func (k *Lock) context() context.Context {
-	over := k.hold.context()
-	k.hold.mu.Lock()
-	defer k.hold.mu.Unlock()
+	over := k.held.context()
+	k.held.mu.Lock()
+	defer k.held.mu.Unlock()
 	if k.own == nil {
 		k.own, k.end = context.WithCancel(over)
 		if k.left {
@@ -88,14 +83,14 @@ func (k *Lock) context() context.Context {
 	return k.own
 }
 
-// Context returns a child of parent that is cancelled when the lock is over, with
-// Err as its cause. The CancelFunc frees what belongs to it; it does not release the
-// lock. A call with this context takes the lock again, if it says [Reentrant].
+// Context returns a child of parent that is cancelled when Done is closed, with Err as its cause. The CancelFunc frees
+// the resources of the context; it does not release the lock. A call with this context may take the lock again
+// ([Reentrant]).
 func (k *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(withHold(parent, k.hold))
+	ctx, cancel := context.WithCancelCause(withLock(parent, k.held))
 	stop := context.AfterFunc(k.context(), func() { cancel(k.Err()) })
 	if err := k.Err(); err != nil {
-		cancel(err) // at once, where it was over before
+		cancel(err) // at once, if it was over before
 	}
 	return ctx, func() {
 		stop()
@@ -103,22 +98,21 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 	}
 }
 
-// Extend gives the lock a TTL of ttl from now. It succeeds only if a majority
-// confirms before the deadline that stands; one that would end the lock earlier leaves
-// it as it is. Extends of one lock run one after the other.
+// Extend gives the lock a TTL of ttl from now. It succeeds only if a majority confirms that before the current deadline. If
+// the lock lasts longer already, Extend returns nil and the deadline stays. Extends of one lock run one after the other.
 //
-// A node that does not hold the lock, since it has restarted or was not to be reached, is given it
-// by the way; that does not count for the majority.
+// On a node that does not hold the lock, because it has restarted or could not be reached, Extend re-creates the key.
+// Such a node does not count for the majority.
 //
-// ttl is checked like [WithTTL]. On failure the old deadline stands, and nodes that
-// took the longer TTL are given the old one back. The errors:
+// ttl is checked like [WithTTL]. On failure the deadline stays. Nodes that took the longer TTL keep the key until the lock
+// is over; it is released there then. The errors:
 //   - [ErrNoQuorum] in a [*QuorumError]: too few nodes answered; while validity is left, try again;
-//   - [ErrLost], likewise: so many nodes do not hold the lock any more that it is over;
+//   - [ErrLost] in a QuorumError: the nodes that still hold the lock are no majority, so it is over;
 //   - [ErrExpired], [ErrReleased]: it was over before;
-//   - ctx.Err(): ctx ended first, joined with the ErrNoQuorum of that moment (without a QuorumError if no node was asked);
+//   - ctx.Err(): ctx ended first; joined with the ErrNoQuorum of that moment, in a QuorumError if nodes were asked;
 //   - [ErrClosed]: the Locker has been closed.
 func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
-	h := k.hold
+	h := k.held
 	l := h.locker
 	ttl, err := l.checkTTL(ttl)
 	if err != nil {
@@ -132,42 +126,30 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	turn := h.turns()
 	select {
 	case turn <- struct{}{}:
+		defer func() { <-turn }()
 	case <-over:
-		return k.ended()
 	case <-ctx.Done():
-		return k.notAsked(ctx)
 	case <-l.closing.Done():
-		return ErrClosed
 	}
-	defer func() { <-turn }()
 	switch {
 	case l.closing.Err() != nil:
 		return ErrClosed
 	case k.Err() != nil:
-		return k.ended()
+		return failed(OpExtend, k.Name(), k.Err())
 	case ctx.Err() != nil:
-		return k.notAsked(ctx)
+		return failed(OpExtend, k.Name(), ctx.Err(), ErrNoQuorum, errNotAsked)
 	}
-	r := h.extend(quorum.Grant{Start: h.now(), TTL: ttl, Drift: l.drift}, nil)
+	r := h.extend(quorum.Grant{Start: h.now(), TTL: ttl, Drift: l.drift})
 	if r == nil {
-		return k.ended()
+		return failed(OpExtend, k.Name(), k.Err())
 	}
-	select {
-	case <-r.done:
-	case <-over:
-		r.giveUp()
-	case <-ctx.Done():
-		r.giveUp()
-	case <-l.closing.Done():
-		r.giveUp()
-	}
-	<-r.done
-	h.sweep()
+	r.wait(ctx, over)
+	h.cleanUp()
 	switch {
 	case r.outcome == quorum.Denied:
 		return r.refusal
 	case k.Err() != nil:
-		return k.ended()
+		return failed(OpExtend, k.Name(), k.Err())
 	case r.outcome == quorum.Done:
 		return nil
 	case l.closing.Err() != nil:
@@ -179,46 +161,35 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 }
 
-// ended is the error for an extension of a lock that is over.
-func (k *Lock) ended() error { return fmt.Errorf("redlock: extend %q: %w", k.Name(), k.Err()) }
-
-// notAsked is the error for an extension that its context ended before it began.
-func (k *Lock) notAsked(ctx context.Context) error {
-	return fmt.Errorf("redlock: extend %q: %w: %w: no node was asked", k.Name(), ctx.Err(), ErrNoQuorum)
-}
-
-// Unlock gives the lock back. The release goes to every node that may hold it, even
-// if the context has ended, and the outcome is waited for all the same: for the node
-// timeout at the longest. Of several handles on one lock ([Reentrant]) all but the last only
-// give up their hold; nil then says that the lock is still held.
+// Unlock releases the lock. It sends the release to every node that may hold the lock, even if the context has ended, and
+// waits for the outcome, for the node timeout at most. If there are several handles on the lock ([Reentrant]), all
+// but the last only end their own hold.
 //
-// nil: a majority held the lock until now and let go of it. The errors, in a
-// [*QuorumError]:
-//   - [ErrNotHeld]: it was not ours any more - expired, taken over, released before - so
-//     what it protected may have overlapped with another holder's;
-//   - [ErrNoQuorum]: unknown, too few nodes answered. The releases are sent again when
-//     those nodes are back; the lock ends at its TTL at the latest. Calling again is fine,
-//     though ErrNotHeld may then mean that the releases of the first call got through.
+//	result                     means
+//	nil                        a majority held the lock until now and has deleted it; or another handle still holds it
+//	ErrNotHeld                 the lock was no longer ours: the protected work may have overlapped with another holder's
+//	ErrNotHeld and ErrExpired  it had expired: as above
+//	ErrNotHeld and ErrLost     the nodes no longer held it: as above
+//	ErrNotHeld and ErrReleased this handle has been unlocked before, or another call is doing so; no node was asked
+//	ErrNoQuorum                unknown, because too few nodes answered
 //
-// A call beside or after another that was not ErrNoQuorum asks nobody: its error is
-// ErrNotHeld and ErrReleased. Nor does one of a handle that is not the last when the
-// lock is over: ErrNotHeld, and ErrLost or ErrExpired. A lock that was lost stays so, whatever the
-// nodes let go of, and so does one that has expired after an extension: ErrNotHeld, and ErrLost or ErrExpired.
+// [ErrNotHeld] and [ErrNoQuorum] come in a [*QuorumError] if nodes were asked. After ErrNoQuorum the releases are sent again
+// when those nodes are back, and the lock ends at its TTL at the latest. Unlock may be called again then,
+// although ErrNotHeld may now mean that the releases of the first call got through.
 //
-// Whatever the outcome, the lock is over for this holder. Another holder's key is
-// never deleted.
+// Whatever the result, the lock is over for this handle. Another holder's key is never deleted.
 func (k *Lock) Unlock(_ context.Context) error {
-	h := k.hold
+	h := k.held
 	h.mu.Lock()
 	now := h.now()
 	last, ending, err := k.leaveLocked(now)
-	end, keeps := k.end, k.keeps
+	end, renews := k.end, k.renews
 	h.mu.Unlock()
 	if end != nil {
 		end()
 	}
-	if keeps {
-		h.locker.watchdog.drop(h)
+	if renews {
+		h.stopRenewing()
 	}
 	if !last {
 		return err
@@ -232,9 +203,9 @@ func (k *Lock) Unlock(_ context.Context) error {
 	l.queues.released(h, held)
 	<-r.done
 	switch {
-	case r.outcome == quorum.Done && (ending == quorum.Gone || ending == quorum.Expired && h.extended()):
-		// What they let go of may have been given to them again, when they had lost it.
-		return fmt.Errorf("redlock: unlock %q: %w: %w", k.Name(), ErrNotHeld, endingError(ending))
+	case r.outcome == quorum.Done && (ending == quorum.Lost || ending == quorum.Expired && h.extended()):
+		// The nodes may have lost it, and an extension may have re-created what they have deleted now.
+		return failed(OpUnlock, k.Name(), ErrNotHeld, endingError(ending))
 	case r.outcome == quorum.Done:
 		return nil
 	case r.outcome == quorum.NoQuorum:
@@ -245,9 +216,9 @@ func (k *Lock) Unlock(_ context.Context) error {
 	return r.refusal
 }
 
-// leaveLocked ends the hold of this handle. last: the lock is to be released; ending is how it stood until now.
+// leaveLocked ends the hold of this handle. last means that the lock is to be released; ending is how it stood until now.
 func (k *Lock) leaveLocked(now time.Time) (last bool, ending quorum.Ending, err error) {
-	h := k.hold
+	h := k.held
 	ending = h.atLocked(now)
 	switch {
 	case !k.left:
@@ -256,13 +227,13 @@ func (k *Lock) leaveLocked(now time.Time) (last bool, ending quorum.Ending, err 
 			k.how = quorum.Released
 		}
 		if !h.lease.Leave() {
-			if err := endingError(ending); err != nil {
-				return false, ending, fmt.Errorf("redlock: unlock %q: %w: %w", h.req.name, ErrNotHeld, err)
+			if over := endingError(ending); over != nil {
+				err = failed(OpUnlock, h.req.name, ErrNotHeld, over)
 			}
-			return false, ending, nil
+			return false, ending, err
 		}
-	case h.lease.Holds() > 0 || h.unlocking: // else the release before had no quorum
-		return false, ending, fmt.Errorf("redlock: unlock %q: %w: %w", h.req.name, ErrNotHeld, ErrReleased)
+	case h.lease.Holds() > 0 || h.unlocking: // otherwise the release before had no quorum
+		return false, ending, failed(OpUnlock, h.req.name, ErrNotHeld, ErrReleased)
 	}
 	h.unlocking = true
 	h.lease.End(now, quorum.Released)

@@ -7,132 +7,164 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool"
 )
 
-// Locker takes locks over N nodes. Make one with [New]; it is safe for concurrent
-// use, and one per program and set of nodes is enough.
+// Locker takes locks over N nodes. Make one with [Open] or [New]; it is safe for concurrent use, and a program needs one
+// for each set of nodes.
 type Locker struct {
 	config
-	nodes   []*pool.Node
+	nodes   []*node.Node
+	own     bool          // Open has made the nodes
 	timeout time.Duration // the longest node timeout
 
 	closing context.Context // ends with cause ErrClosed
 	stop    context.CancelCauseFunc
 
-	self      string // the owner part of its tokens
-	queues    queues
-	owners    owners
-	watchdog  watchdog
-	reckoning reckoning
+	self     string // the owner part of its tokens
+	queues   queues
+	owners   owners
+	renewing chan struct{} // holds one value for each renewal under way
+	counters counterClock
 
 	mu     sync.Mutex
 	closed bool
 	calls  sync.WaitGroup // calls under way, and what runs beside them
 }
 
-// New makes a Locker over nodes; a lock needs len(nodes)/2 + 1 of them. An odd number
-// is best: a fourth node does not allow for more failures than three do, and makes
-// votes split more often.
+// Open makes a Locker over nodes of its own, one for each URL, which [Locker.Close] closes. The URLs are those of
+// [pool.Open], such as redis://host:6379; [WithPoolOptions] passes options to it. The nodes connect on first use. The
+// errors are those of pool.Open and [New].
+func Open(urls []string, opts ...Option) (*Locker, error) {
+	c, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := pool.Open(urls, c.pool...)
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLocker(nodes, c)
+	if err != nil {
+		return nil, err // nothing is connected yet
+	}
+	l.own = true
+	return l, nil
+}
+
+// New makes a Locker over nodes; a lock needs len(nodes)/2 + 1 of them. An odd number is best: four nodes do not tolerate
+// more failures than three, and votes split more often.
 //
-// The nodes stay the caller's: several Lockers may share them, and they are closed
-// after the Lockers.
+// The nodes stay the caller's: several Lockers may share them, and the caller closes them after the Lockers.
 //
-// No node, a nil node, two nodes with the same address or an option out of range is
-// an error that names it. That two addresses lead to the same server is found out
-// when both are connected: the second vote of that server is refused then.
+// No node, a nil node, two nodes with the same address, an option out of range or [WithPoolOptions] is an error that names
+// it. Two addresses of the same server are found out when both are connected: the second vote of
+// that server is refused then ([ErrSameServer]).
 func New(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 	c, err := newConfig(opts)
 	if err != nil {
 		return nil, err
 	}
+	if c.pool != nil {
+		return nil, errors.New("redlock: WithPoolOptions: the nodes given to New have their options already")
+	}
+	return newLocker(nodes, c)
+}
+
+func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if len(nodes) == 0 {
 		return nil, errors.New("redlock: no nodes: a lock needs at least one")
 	}
-	l := &Locker{config: c, nodes: append([]*pool.Node(nil), nodes...)}
-	for i, node := range nodes {
-		if node == nil {
+	l := &Locker{config: c, renewing: make(chan struct{}, maxRenewing)}
+	for i := range nodes {
+		n := (*node.Node)(nodes[i])
+		if n == nil {
 			return nil, fmt.Errorf("redlock: node %d is nil", i)
 		}
-		for j, other := range nodes[:i] {
-			if node == other || node.Addr() == other.Addr() {
-				return nil, fmt.Errorf("redlock: nodes %d and %d are the same: %s", j, i, node.Addr())
+		for j, other := range l.nodes {
+			if n == other || n.Addr() == other.Addr() {
+				return nil, fmt.Errorf("redlock: nodes %d and %d are the same: %s", j, i, n.Addr())
 			}
 		}
-		l.timeout = max(l.timeout, node.Timeout())
-		if guard := node.MaxTTL(); guard > 0 && guard < l.maxTTL {
-			l.maxTTL, l.maxTTLBy = guard, "pool.WithRestartGuard of node "+node.Addr()
+		l.nodes = append(l.nodes, n)
+		l.timeout = max(l.timeout, n.Timeout())
+		if guard := n.MaxTTL(); guard > 0 && guard < l.maxTTL {
+			l.maxTTL, l.maxTTLBy = guard, "pool.WithRestartGuard of node "+n.Addr()
 		}
 	}
 	if _, err := l.checkTTL(l.ttl); err != nil {
 		return nil, err
 	}
-	if l.self, err = newOwner(); err != nil {
-		return nil, fmt.Errorf("redlock: %w", err)
-	}
-	l.watchdog.locker = l
+	l.self = newOwner()
 	l.closing, l.stop = context.WithCancelCause(context.Background())
 	return l, nil
 }
 
-// TryLock asks every node once and never waits for a holder. It returns as soon as
-// a majority has said yes, or cannot any more, within the node timeout whatever the
-// nodes do (twice that at most [WithFencing]). Then the round is over for the caller; what is left of it on other nodes
-// settles without it.
+// TryLock tries once, on every node, and never waits for a holder. It returns as soon as a majority has said yes or no majority is
+// possible any more, within the node timeout whatever the nodes do ([WithFencing]: twice that at most). The
+// answers of the other nodes are handled in the background.
 //
-// The errors: [ErrTaken] where others hold so many nodes that no majority is
-// possible, [ErrNoQuorum] where too few nodes answered; both within a
-// [*QuorumError] with every node's reason, and joined with ctx.Err() where ctx ended
-// first. [ErrClosed] after Close. A name or option out of range is an error before
-// anything is sent. After any error nothing of this call stays on a node that
-// answers; one that does not is cleaned up when it is back, or by the TTL.
+// The errors: [ErrTaken] if others hold too many nodes for a majority, [ErrNoQuorum] if too few nodes answered; both in a
+// [*QuorumError] with every node's reason, and joined with ctx.Err() if ctx ended first. [ErrClosed] after Close. A name or
+// option out of range is an error before anything is sent. After any error nothing of this call stays on a
+// node that answers; a node that does not answer is cleaned up when it is back, or by the TTL.
 //
-// A caller that holds the lock already is told so at once, without asking a node: [ErrDeadlock], with ErrTaken. With
-// [Reentrant] it gets another handle, or the error of the [Lock.Extend] that this takes.
+// If the caller holds the lock already, TryLock returns [ErrDeadlock], joined with ErrTaken, without asking a node. With
+// [Reentrant] it returns another handle on the lock, or the error of the [Lock.Extend] that this involves.
 //
-// ctx bounds the acquiring only: a lock that is held is not touched by its end.
+// ctx bounds the acquiring only: its end does not affect a lock that is held.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.take(ctx, name, opts, (*Locker).acquire)
-}
-
-// Lock is TryLock until it holds the lock: a holder, a failing node or a missing
-// majority costs time, not an error. Those who wait for one name in one Locker get it in the order in
-// which they came, and one of them at a time asks the nodes; across processes they take turns.
-//
-// Where the servers announce changes (CLIENT TRACKING) a waiter costs nothing while the
-// lock is held, and is woken when it is released, by whatever client; at the end of the holder's TTL it
-// tries in any case. Where they do not, it asks again and again as [WithBackoff] says.
-//
-// When ctx ends, the error is both ctx.Err() and the reason of the last round that
-// came to an end: ErrTaken or ErrNoQuorum, within its *QuorumError. The other errors are those of
-// TryLock.
-func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.take(ctx, name, opts, (*Locker).wait)
-}
-
-// take checks a call, and has it acquire what its caller does not hold already.
-func (l *Locker) take(ctx context.Context, name string, opts []LockOption, acquire func(*Locker, context.Context, request) (*Lock, error)) (*Lock, error) {
-	r, err := l.request(name, opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := l.enter(); err != nil {
-		return nil, err
+	req, lock, err := l.begin(ctx, name, opts)
+	if lock != nil || err != nil {
+		return lock, err
 	}
 	defer l.calls.Done()
-	if h := l.held(ctx, r); h != nil {
-		if lock, err := h.reenter(ctx, r); lock != nil || err != nil {
-			return lock, err
-		}
-	}
-	return acquire(l, ctx, r)
+	return l.acquire(ctx, req)
 }
 
-// Close makes the calls that wait return with [ErrClosed], and every later Lock,
-// TryLock and Extend; it ends renewals, and returns when nothing of the Locker runs any more. Locks that are
-// held stay held, until their Unlock, which still works, or their deadline. The nodes stay open.
-// Closing twice is fine.
+// Lock is TryLock, repeated until it holds the lock: a holder, a failing node or a missing majority costs time and is no
+// error. Calls that wait for one name in one Locker get it in the order in which they came, and one of them at a
+// time asks the nodes; processes take turns.
+//
+// If the servers announce changes (CLIENT TRACKING), a waiter costs nothing while the lock is held, and is woken when any client
+// releases it; at the end of the holder's TTL the waiter tries in any case. Otherwise it polls as [WithBackoff] says.
+//
+// When ctx ends, the error is both ctx.Err() and the reason of the last round that came to an end: ErrTaken or
+// ErrNoQuorum, in its *QuorumError. The other errors are those of TryLock.
+func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+	req, lock, err := l.begin(ctx, name, opts)
+	if lock != nil || err != nil {
+		return lock, err
+	}
+	defer l.calls.Done()
+	return l.wait(ctx, req)
+}
+
+// begin checks the arguments of a call and counts it, unless it returns an error or a handle on a lock that the caller
+// holds already.
+func (l *Locker) begin(ctx context.Context, name string, opts []LockOption) (request, *Lock, error) {
+	req, err := l.request(name, opts)
+	if err != nil {
+		return req, nil, err
+	}
+	if err := l.enter(); err != nil {
+		return req, nil, err
+	}
+	if h := l.held(ctx, req); h != nil {
+		if lock, err := h.reenter(ctx, req); lock != nil || err != nil {
+			l.calls.Done()
+			return req, lock, err
+		}
+	}
+	return req, nil, nil
+}
+
+// Close makes the calls that wait return with [ErrClosed], and every later Lock, TryLock and Extend; it ends renewals, and
+// returns when nothing of the Locker runs any more. Locks that are held stay held until their deadline, or until
+// their Unlock, which still works. Nodes given to [New] stay open; those made by [Open] are closed, so that Unlock should
+// come before. Closing twice is fine.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -140,6 +172,13 @@ func (l *Locker) Close() error {
 	l.stop(ErrClosed)
 	l.calls.Wait()
 	l.queues.close(l)
+	if l.own {
+		var closing sync.WaitGroup // at the same time, since each may take its timeout
+		for _, n := range l.nodes {
+			closing.Go(func() { _ = n.Close() }) // always nil
+		}
+		closing.Wait()
+	}
 	return nil
 }
 
@@ -154,36 +193,15 @@ func (l *Locker) enter() error {
 	return nil
 }
 
-// forget ends what runs for a lock that has been released.
-func (l *Locker) forget(h *hold) {
-	l.watchdog.drop(h)
+// forget ends the renewals of a lock that has been released, and its ownership.
+func (l *Locker) forget(h *heldLock) {
+	h.stopRenewing()
 	if h.req.owner != "" {
 		l.owners.remove(h)
 	}
 }
 
-// newAcquire makes a round, with a token of its own. With fencing, what it is granted is above floor.
-func (l *Locker) newAcquire(req request, floor uint64) (*round, error) {
-	token, err := l.newToken(req.metadata)
-	if err != nil {
-		return nil, err
-	}
-	grant := quorum.Grant{Start: l.clock.Now(), TTL: req.ttl, Drift: l.drift}
-	var machine *quorum.Acquire
-	var command *pool.Command
-	if l.fencing {
-		machine = quorum.NewFencedAcquire(len(l.nodes), grant)
-		command = pool.AcquireFenced(req.key, token, req.ttl, l.counter(grant.Start, req.ttl, floor))
-	} else {
-		machine = quorum.NewAcquire(len(l.nodes), grant)
-		command = pool.Acquire(req.key, token, req.ttl)
-	}
-	r := newRound(l, opAcquire, req, token, grant, machine, command)
-	r.acquire, r.owed = machine, req.ttl
-	return r, nil
-}
-
-// acquire goes one round.
+// acquire runs one round.
 func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 	if l.closing.Err() != nil {
 		return nil, ErrClosed
@@ -195,11 +213,11 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 	if err := ctx.Err(); err != nil {
 		r.skip(err)
 	} else {
-		r.ask()
+		r.send()
 	}
 	switch outcome := r.wait(ctx); {
 	case outcome == quorum.Done:
-		return newLock(r), nil
+		return l.newLock(r), nil
 	case l.closing.Err() != nil:
 		return nil, ErrClosed
 	case ctx.Err() != nil:
@@ -209,19 +227,11 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 	}
 }
 
-// newLock is what a round that was won leaves in the holder's hands.
-func newLock(r *round) *Lock {
-	l, fence := r.locker, r.acquire.Fence()
+// newLock makes a lock of a round that was won.
+func (l *Locker) newLock(r *acquireRound) *Lock {
+	fence := r.acquire.Fence()
 	if fence > 0 {
-		l.reckoning.learn(l.clock, r.grant.Start, fence)
+		l.counters.learn(l.clock, r.grant.Start, fence)
 	}
-	return l.newHold(r.req, r.token, fence, r, r.acquire.Lease())
-}
-
-// interrupted joins the end of a context with what the nodes had said until then.
-func interrupted(ctx context.Context, last *QuorumError) error {
-	if cause := context.Cause(ctx); cause != ctx.Err() { //nolint:errorlint // the very error is meant
-		return fmt.Errorf("%w (%w): %w", ctx.Err(), cause, last)
-	}
-	return fmt.Errorf("%w: %w", ctx.Err(), last)
+	return l.newHeld(r.req, r.token, fence, r, r.acquire.Lease())
 }

@@ -1,7 +1,10 @@
 package redlock_test
 
 import (
+	"flag"
 	"os"
+	"runtime"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -10,6 +13,11 @@ import (
 func TestMain(m *testing.M) {
 	if plan := os.Getenv(childPlan); plan != "" {
 		os.Exit(runChild(plan))
+	}
+	flag.Parse()
+	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		// Most of the tests wait most of the time: for servers, and for TTLs.
+		_ = flag.Set("test.parallel", "6")
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-func TestTheObserverIsToldOfEveryVoteAndVerdict(t *testing.T) {
+func TestObserver_IsNotifiedOfEveryVoteAndVerdict(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		fake, seen := clocktest.New(), &recorder{}
 		fake.Advance(time.Hour)
@@ -30,15 +31,15 @@ func TestTheObserverIsToldOfEveryVoteAndVerdict(t *testing.T) {
 		seen.waitForVotes(t, "unlock", "name", 5)
 
 		for _, op := range []struct {
-			name     string
+			name     redlock.Op
 			validity time.Duration
 		}{{"acquire", 9 * time.Minute}, {"extend", 19 * time.Minute}, {"unlock", 0}} {
 			require.Equal(t, []redlock.Verdict{{Op: op.name, Name: "name", Validity: op.validity}}, seen.verdictsOn(op.name))
 			votes := seen.votesOn(op.name, "")
 			for i, vote := range votes[:4] {
-				require.Equal(t, redlock.Vote{Op: op.name, Name: "name", Node: i, Addr: c.servers[i].Addr(), Answer: pool.Yes}, vote)
+				require.Equal(t, redlock.Vote{Op: op.name, Name: "name", Node: i, Addr: c.servers[i].Addr(), Answer: redlock.AnswerYes}, vote)
 			}
-			require.Equal(t, pool.No, votes[4].Answer)
+			require.Equal(t, redlock.AnswerNo, votes[4].Answer)
 			require.ErrorIs(t, votes[4].Err, pool.ErrHeld)
 			require.Equal(t, 4, votes[4].Node)
 			require.Equal(t, c.servers[4].Addr(), votes[4].Addr)
@@ -46,7 +47,8 @@ func TestTheObserverIsToldOfEveryVoteAndVerdict(t *testing.T) {
 	})
 }
 
-func TestTheObserverIsToldHowLongThingsTook(t *testing.T) {
+func TestObserver_IsNotifiedHowLongThingsTook(t *testing.T) {
+	t.Parallel()
 	c := onMini(t, 3)
 	fake, seen := clocktest.New(), &recorder{}
 	first := sync.OnceFunc(func() { fake.Advance(time.Second) })
@@ -62,7 +64,8 @@ func TestTheObserverIsToldHowLongThingsTook(t *testing.T) {
 	require.NoError(t, lock.Unlock(t.Context()))
 }
 
-func TestTheObserverIsToldOfRefusalsAndStragglers(t *testing.T) {
+func TestObserver_IsNotifiedOfRefusalsAndStragglers(t *testing.T) {
+	t.Parallel()
 	c := onReal(t, 3)
 	seen := &recorder{}
 	locker := lockerOver(t, c.nodes(), redlock.WithObserver(seen))
@@ -78,7 +81,7 @@ func TestTheObserverIsToldOfRefusalsAndStragglers(t *testing.T) {
 	c.processes[2].Thaw()
 
 	seen.waitForVotes(t, "acquire", "held", 3)
-	require.Equal(t, pool.Yes, seen.votesOn("acquire", "held")[2].Answer, "it came after the verdict")
+	require.Equal(t, redlock.AnswerYes, seen.votesOn("acquire", "held")[2].Answer, "it came after the verdict")
 	seen.waitForVotes(t, "acquire", "refused", 3)
 	verdicts := seen.verdictsOn("acquire")
 	require.Equal(t, err, verdicts[len(verdicts)-1].Err, "the error of the caller")
@@ -112,7 +115,8 @@ func (b *logBuffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-func TestRefusalsAreLoggedAndNoTokenIs(t *testing.T) {
+func TestLogger_LogsRefusalsAndNoToken(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelError} {
 			log, source := &logBuffer{}, &tokens{}

@@ -7,29 +7,23 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool"
 )
 
 const (
-	defaultTTL        = 10 * time.Second
-	defaultMaxTTL     = 24 * time.Hour
-	defaultFactor     = 0.01
-	defaultFloor      = 2 * time.Millisecond
-	defaultMinBackoff = 2 * time.Millisecond
-	defaultMaxBackoff = 200 * time.Millisecond
-	minTTL            = time.Millisecond
-	defaultKeepFence  = pool.DefaultKeep
-	minKeepFence      = time.Minute
+	minTTL       = time.Millisecond
+	minKeepFence = time.Minute
 )
 
-// Option changes how a Locker works. An option that does not fit is reported by [New].
+// Option changes how a Locker works. [New] and [Open] report one that is out of range.
 type Option interface{ apply(*config) error }
 
 type config struct {
 	ttl        time.Duration
 	maxTTL     time.Duration
-	maxTTLBy   string // what says so
+	maxTTLBy   string // what sets it
 	drift      quorum.Drift
 	prefix     string
 	minBackoff time.Duration
@@ -40,8 +34,9 @@ type config struct {
 	logger     *slog.Logger
 	observer   Observer
 	clock      clock.Clock
-	token      func() (string, error) // nil: see token.go
-	wall       func() time.Time       // for the first reckoning of the time that counters have
+	token      func() (string, error) // nil means randomToken
+	wall       func() time.Time       // for the first estimate of the counters' time
+	pool       []pool.Option          // for Open
 }
 
 type option func(*config) error
@@ -50,13 +45,13 @@ func (f option) apply(c *config) error { return f(c) }
 
 func newConfig(opts []Option) (config, error) {
 	c := config{
-		ttl:        defaultTTL,
-		maxTTL:     defaultMaxTTL,
+		ttl:        10 * time.Second,
+		maxTTL:     24 * time.Hour,
 		maxTTLBy:   "WithMaxTTL",
-		drift:      quorum.Drift{Factor: defaultFactor, Floor: defaultFloor},
-		minBackoff: defaultMinBackoff,
-		maxBackoff: defaultMaxBackoff,
-		keepFence:  defaultKeepFence,
+		drift:      quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond},
+		minBackoff: 2 * time.Millisecond,
+		maxBackoff: 200 * time.Millisecond,
+		keepFence:  node.DefaultKeep,
 		logger:     slog.New(slog.DiscardHandler),
 		wall:       time.Now,
 	}
@@ -74,9 +69,17 @@ func newConfig(opts []Option) (config, error) {
 	return c, nil
 }
 
-// WithTTL sets how long locks live unless the call says otherwise. 10 s by default;
-// whole milliseconds, the rest is cut off. From 1 ms, and so long that drift leaves
-// something of it ([WithDrift]), to 24 h ([WithMaxTTL]).
+// WithPoolOptions passes options to [pool.Open]. It is for [Open]; [New] refuses it, because its nodes are open already.
+func WithPoolOptions(opts ...pool.Option) Option {
+	return option(func(c *config) error {
+		c.pool = append(c.pool, opts...)
+		return nil
+	})
+}
+
+// WithTTL sets how long locks live unless the call sets another [TTL]. 10 s by default, in whole milliseconds; a fraction is
+// cut off. The range is from 1 ms to 24 h ([WithMaxTTL]), and the allowance for drift must leave something of it
+// ([WithDrift]).
 func WithTTL(ttl time.Duration) Option {
 	return option(func(c *config) error {
 		c.ttl = ttl
@@ -84,9 +87,9 @@ func WithTTL(ttl time.Duration) Option {
 	})
 }
 
-// WithMaxTTL sets the longest TTL that is accepted. 24 h by default: a lock whose
-// holder died stays for its whole TTL, so that a longer one is more likely a mistake.
-// From 1 ms. Where nodes have a restart guard that is shorter, that is the limit ([pool.WithRestartGuard]).
+// WithMaxTTL sets the longest TTL that is accepted. 24 h by default, because a lock whose holder died stays for its whole TTL,
+// so that a longer one is more likely a mistake. The least is 1 ms. If nodes have a shorter restart guard
+// ([pool.WithRestartGuard]), that is the limit.
 func WithMaxTTL(ttl time.Duration) Option {
 	return option(func(c *config) error {
 		if ttl < minTTL {
@@ -97,9 +100,9 @@ func WithMaxTTL(ttl time.Duration) Option {
 	})
 }
 
-// WithDrift sets the allowance for clocks that run at different rates: factor x TTL
-// + floor is taken off the validity of each lock. 0.01 and 2 ms by default. factor is
-// from 0 to below 1, floor from 0; both 0 allow for nothing.
+// WithDrift sets the allowance for clocks that run at different rates: factor x TTL + floor is subtracted from the validity
+// of each lock. 0.01 and 2 ms by default. factor must be at least 0 and below 1, floor at least 0; both 0 means no
+// allowance.
 func WithDrift(factor float64, floor time.Duration) Option {
 	return option(func(c *config) error {
 		if !(factor >= 0 && factor < 1) || floor < 0 {
@@ -110,8 +113,8 @@ func WithDrift(factor float64, floor time.Duration) Option {
 	})
 }
 
-// WithKeyPrefix sets what is put in front of a lock's name to make its Redis key.
-// Nothing by default. Up to 512 bytes, no control characters.
+// WithKeyPrefix sets the prefix that makes a lock's name its Redis key. None by default. It has at most 512 bytes and no
+// control characters.
 func WithKeyPrefix(prefix string) Option {
 	return option(func(c *config) error {
 		if err := checkText("key prefix", prefix); err != nil {
@@ -122,11 +125,10 @@ func WithKeyPrefix(prefix string) Option {
 	})
 }
 
-// WithBackoff sets how long Lock pauses between rounds where nothing tells it when to go
-// again: contenders took the nodes from each other, too few nodes answer, or the servers do not
-// announce changes. It is at random between a quarter and the whole of a time that doubles from
-// first to most. 2 ms and 200 ms by default. Both above zero, first not above most. Round trips
-// should be short against first.
+// WithBackoff sets how long Lock pauses between rounds if it cannot know when the lock becomes free: contenders took the nodes
+// from each other, too few nodes answer, or the servers do not announce changes. The pause is random, between a quarter and
+// the whole of a time that doubles from first to most. 2 ms and 200 ms by default. Both must be above zero, and first not above
+// most. Choose first well above the round-trip time.
 func WithBackoff(first, most time.Duration) Option {
 	return option(func(c *config) error {
 		if first <= 0 || most < first {
@@ -137,11 +139,11 @@ func WithBackoff(first, most time.Duration) Option {
 	})
 }
 
-// WithHeal lets Lock take over a key that somebody left without any TTL, as a SETNX does whose EXPIRE
-// never came: once it was seen unchanged for after, it is deleted, and logged at level Warn. Such a
-// key may belong to a client that means it, and where servers do not announce changes, one that was deleted and set to the
-// same value again looks unchanged. 0, the default: never, a key like that stays taken
-// ([ErrNoExpiry]). Else from 1 ms, and far above the time that anybody may hold it.
+// WithHeal lets Lock delete a key that has no TTL, for example one of a SETNX without EXPIRE: once Lock has seen the key
+// unchanged for the time after, it deletes the key and logs that at level Warn. Such a key may belong to a client that means
+// it; and if the servers do not announce changes, a key that was deleted and set to the same value again looks unchanged.
+// The default is 0, which means never: such a key stays taken ([ErrNoExpiry]). Any other value must be at least 1 ms; choose it
+// far above the time for which anybody may hold the lock.
 func WithHeal(after time.Duration) Option {
 	return option(func(c *config) error {
 		if after != 0 && after < minTTL {
@@ -152,13 +154,13 @@ func WithHeal(after time.Duration) Option {
 	})
 }
 
-// WithFencing gives each lock a fencing token, [Lock.Fence]: what is protected can refuse a holder that was paused
-// and comes late, see package redlock/fence. Off by default. All who take a lock should have it on: between two holders with
-// fencing others do not count.
+// WithFencing gives each lock a fencing token, [Lock.Fence]: the protected resource can reject the writes of a holder that was
+// paused for too long, see package redlock/fence. Off by default. All who take a lock should use it: tokens are ordered
+// only among holders that use fencing.
 //
-// It costs no round trip while the nodes' counters are in step, and one more where they are not: in the first round after a node was
-// away, and now and then as long as the clock of a node is more than a second off those of the others. A call may take up to twice the node
-// timeout then. The counter of a name is the key {name}:fence, so that no lock should be called like that.
+// It costs no round trip while the counters of the nodes agree, and one more if they do not: in the first round after a node was
+// away, and occasionally while the clock of a node differs from the others by more than a second. A call may take up to
+// twice the node timeout then. The counter of a name is the key {name}:fence: no lock may have such a name.
 func WithFencing() Option {
 	return option(func(c *config) error {
 		c.fencing = true
@@ -166,9 +168,9 @@ func WithFencing() Option {
 	})
 }
 
-// WithFenceTTL sets for how long the nodes keep the counter of a name that fencing tokens come from, after the end of a lock:
-// 24 h by default, at least a minute. It is a small key per name and node. After a counter has gone the tokens go on from
-// the clocks of the nodes, so it should be far above what these could be off by.
+// WithFenceTTL sets for how long the nodes keep the counter of a name after the end of a lock: 24 h by default, at least a
+// minute. The counter is a small key per name and node. Once it has expired, fencing tokens continue from the clocks of
+// the nodes, so d must be far above the largest error of these clocks.
 func WithFenceTTL(d time.Duration) Option {
 	return option(func(c *config) error {
 		if d < minKeepFence {
@@ -179,9 +181,8 @@ func WithFenceTTL(d time.Duration) Option {
 	})
 }
 
-// WithLogger sets where the Locker logs to: acquires that were refused at level
-// Debug, extends and releases that were, ForceUnlock and healed keys at level Warn. Tokens are not logged. Nothing is logged by
-// default.
+// WithLogger sets the logger: acquires that were refused at level Debug; extends and unlocks that were refused, ForceUnlock
+// and healed keys at level Warn. Tokens are not logged. Nothing is logged by default.
 func WithLogger(logger *slog.Logger) Option {
 	return option(func(c *config) error {
 		if logger == nil {
@@ -192,7 +193,7 @@ func WithLogger(logger *slog.Logger) Option {
 	})
 }
 
-// WithObserver sets who is told of every vote and verdict. Nobody by default.
+// WithObserver sets the observer of votes and verdicts. None by default.
 func WithObserver(observer Observer) Option {
 	return option(func(c *config) error {
 		if observer == nil {
@@ -203,8 +204,7 @@ func WithObserver(observer Observer) Option {
 	})
 }
 
-// WithClock sets the clock that leases are measured on. [clock.System] by default;
-// anything else is for tests.
+// WithClock sets the clock that leases are measured on. [clock.System] by default; any other is for tests.
 func WithClock(lease clock.Clock) Option {
 	return option(func(c *config) error {
 		if lease == nil {
@@ -215,8 +215,8 @@ func WithClock(lease clock.Clock) Option {
 	})
 }
 
-// WithTokenSource sets where tokens come from, for tests. By default 20 random bytes
-// as text. A source that gives the same token twice makes locks unsafe.
+// WithTokenSource sets the source of tokens, for tests. By default a token is random. A source that returns the same token
+// twice makes locks unsafe.
 func WithTokenSource(source func() (string, error)) Option {
 	return option(func(c *config) error {
 		if source == nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -16,11 +16,12 @@ import (
 // outages are the ways in which a node may fail and come back.
 var outages = []struct {
 	name        string
-	begin, end  func(*redistest.Process)
+	begin, end  func(*testredis.Process)
 	forgetsKeys bool
 }{
-	{"stopped", (*redistest.Process).Stop, (*redistest.Process).Start, true},
-	{"frozen", (*redistest.Process).Freeze, (*redistest.Process).Thaw, false},
+
+	{"stopped", (*testredis.Process).Stop, (*testredis.Process).Start, true},
+	{"frozen", (*testredis.Process).Freeze, (*testredis.Process).Thaw, false},
 }
 
 // onOutages runs a test for each kind of outage of 1, 2 ... n-1 of n servers. Short timeouts let the nodes come
@@ -46,7 +47,8 @@ func onOutages(t *testing.T, n, first, last int, test func(t *testing.T, c *clus
 	}
 }
 
-func TestALockIsTakenExtendedAndReleasedWhileAMinorityIsAway(t *testing.T) {
+func TestLock_IsTakenExtendedAndReleasedWhileAMinorityIsAway(t *testing.T) {
+	t.Parallel()
 	onOutages(t, 5, 1, 2, func(t *testing.T, c *cluster, broken int, begin, end func()) {
 		// Nothing waits for the nodes that are away: a call that did would outlive the test.
 		locker := lockerOver(t, c.nodes(pool.WithTimeout(long)))
@@ -69,7 +71,8 @@ func TestALockIsTakenExtendedAndReleasedWhileAMinorityIsAway(t *testing.T) {
 	})
 }
 
-func TestWithoutAMajorityACallNamesExactlyTheNodesThatAreAway(t *testing.T) {
+func TestQuorumError_NamesExactlyTheNodesThatAreAway(t *testing.T) {
+	t.Parallel()
 	onOutages(t, 5, 3, 5, func(t *testing.T, c *cluster, broken int, begin, end func()) {
 		seen := &recorder{}
 		locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(50*time.Millisecond)), redlock.WithObserver(seen))
@@ -102,7 +105,8 @@ func TestWithoutAMajorityACallNamesExactlyTheNodesThatAreAway(t *testing.T) {
 	})
 }
 
-func TestAfterAnOutageEveryNodeTakesPartAgain(t *testing.T) {
+func TestTryLock_AfterAnOutageEveryNodeTakesPartAgain(t *testing.T) {
+	t.Parallel()
 	onOutages(t, 3, 1, 3, func(t *testing.T, c *cluster, _ int, begin, end func()) {
 		seen := &recorder{}
 		locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(50*time.Millisecond)), redlock.WithObserver(seen))
@@ -122,8 +126,9 @@ func TestAfterAnOutageEveryNodeTakesPartAgain(t *testing.T) {
 	})
 }
 
-// Trap 19: a majority of the nodes that answer, instead of a majority of all.
-func TestTwoOfFiveAreNeverAMajorityThoughTheOthersAreDead(t *testing.T) {
+// The danger: a majority of the nodes that answer, instead of a majority of all.
+func TestTryLock_TwoOfFiveAreNeverAMajorityThoughTheOthersAreDead(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		for _, s := range c.servers[:3] {
 			s.Stop()

@@ -6,49 +6,69 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/pool"
 )
 
-// poll is one question to every node.
+// poll is one question to every node, about the lock of one name.
 type poll struct {
 	locker *Locker
-	look   func(node int, reply *pool.Reply) (enough bool)
-	done   chan struct{}
+	op     Op
+	name   string
+	check  func(node int, reply *node.Reply) (enough bool)
+	done   chan struct{} // closed once all nodes have answered or enough have
 
 	mu      sync.Mutex
-	answers []pool.Reply // by node
-	servers []string     // that have answered, by node; "" where unknown
+	over    bool         // from then on nothing changes
+	replies []node.Reply // by node; with the error ErrPending if there is none
 	missing int
-	over    bool
 }
 
-// poll asks all nodes. look is shown each answer, and may change it; nil: all are waited for.
-func (l *Locker) poll(cmd *pool.Command, look func(int, *pool.Reply) bool) *poll {
+// poll asks all nodes and waits for their answers. check is passed each answer, may change it, and reports whether the
+// answers are enough. If check is nil, poll waits for all. The error is why it gave up before.
+func (l *Locker) poll(ctx context.Context, op Op, name string, cmd *node.Command, check func(int, *node.Reply) bool) (*poll, error) {
 	n := len(l.nodes)
-	p := &poll{locker: l, look: look, done: make(chan struct{}), answers: make([]pool.Reply, n), servers: make([]string, n), missing: n}
-	since := time.Now()
-	for i, node := range l.nodes {
-		node.Send(since, cmd, p, i)
+	p := &poll{
+		locker: l, op: op, name: name, check: check, done: make(chan struct{}), replies: make([]node.Reply, n), missing: n,
 	}
-	return p
+	for i := range p.replies {
+		p.replies[i].Err = ErrPending
+	}
+	since := time.Now()
+	for i, n := range l.nodes {
+		n.Send(since, cmd, p, i)
+	}
+	var err error
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-l.closing.Done():
+		err = ErrClosed
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return p, nil
+	}
+	p.over = true
+	return p, err
 }
 
-// Reply implements [pool.Receiver].
-func (p *poll) Reply(node int, _ *pool.Command, reply pool.Reply) {
+// Reply implements [node.Receiver].
+func (p *poll) Reply(i int, reply node.Reply) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over {
 		return
 	}
-	for i, server := range p.servers {
-		if server != "" && server == reply.Server {
-			reply = pool.Reply{Answer: pool.Refused, Err: fmt.Errorf("%w %s", ErrSameServer, p.locker.nodes[i].Addr())}
+	for j, other := range p.replies {
+		if other.Server != "" && other.Server == reply.Server {
+			reply = node.Reply{Answer: quorum.Refused, Err: fmt.Errorf("%w %s", ErrSameServer, p.locker.nodes[j].Addr())}
 		}
 	}
-	p.servers[node] = reply.Server
-	enough := p.look != nil && p.look(node, &reply)
-	p.answers[node] = reply
+	enough := p.check != nil && p.check(i, &reply)
+	p.replies[i] = reply
 	p.missing--
 	if enough || p.missing == 0 {
 		p.over = true
@@ -56,69 +76,19 @@ func (p *poll) Reply(node int, _ *pool.Command, reply pool.Reply) {
 	}
 }
 
-// wait returns when all have answered or enough have; an error says that it was given up.
-func (p *poll) wait(ctx context.Context) (err error) {
-	select {
-	case <-p.done:
-		return nil
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-p.locker.closing.Done():
-		err = ErrClosed
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.over {
-		return nil
-	}
-	p.over = true
-	return err
-}
-
-// replies returns the answers, by node: ErrPending for those that are missing.
-func (p *poll) replies() []pool.Reply {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.repliesLocked()
-}
-
-func (p *poll) repliesLocked() []pool.Reply {
-	for i := range p.answers {
-		if a := &p.answers[i]; a.Answer == 0 {
-			a.Err = ErrPending
-		}
-	}
-	return p.answers
-}
-
-func (p *poll) count(answer pool.Answer) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.countLocked(answer)
-}
-
-func (p *poll) countLocked(answer pool.Answer) (n int) {
-	for _, a := range p.repliesLocked() {
-		if a.Answer == answer {
+// count counts the nodes that gave an answer.
+func (p *poll) count(answer quorum.Answer) (n int) {
+	for _, r := range p.replies {
+		if r.Answer == answer {
 			n++
 		}
 	}
 	return n
 }
 
-// refused is the error of a question that a majority has not answered as hoped for. err is that of wait.
-func (p *poll) refused(ctx context.Context, err error, op, name string, reason error) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.refusedLocked(ctx, err, op, name, reason)
-}
-
-func (p *poll) refusedLocked(ctx context.Context, err error, op, name string, reason error) error {
-	nodes := p.locker.nodes
-	e := &QuorumError{Op: op, Name: name, Need: quorum.Majority(len(nodes)), Reason: reason}
-	for i, a := range p.repliesLocked() {
-		e.Nodes = append(e.Nodes, NodeError{Addr: nodes[i].Addr(), Err: a.Err})
-	}
+// refused is the error of a question that a majority has not answered as needed. err is that of poll.
+func (p *poll) refused(ctx context.Context, err, reason error) error {
+	e := p.locker.refusal(p.op, p.name, reason, func(i int) error { return p.replies[i].Err })
 	switch {
 	case err == nil:
 		return e

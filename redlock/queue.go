@@ -10,23 +10,24 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool"
 )
 
-// queue carries what quorum.Queue decides for those who wait for one name.
+// queue applies what quorum.Queue decides for the waiters of one name.
 type queue struct {
 	locker *Locker
 	key    string
 
 	mu      sync.Mutex
 	machine *quorum.Queue[*waiter]
-	holder  *hold        // the one who waited here and got it last
-	last    *QuorumError // why the last round was lost
-	floor   uint64       // the highest number that a lost round was granted, since the last that was won
+	holder  *heldLock    // the lock that a waiter of this queue got last
+	last    *QuorumError // why the last round was lost; nil means that none was since the last that was won
+	floor   uint64       // the highest number that a lost round was granted since then
 	timer   clock.Timer
-	alarm   time.Time // when timer fires; zero if it does not
-	gone    bool      // it is no longer among the Locker's
+	wakeAt  time.Time // when timer fires; zero means never
+	gone    bool      // the Locker has discarded it
 }
 
 // waiter is a call of Lock that waits.
@@ -37,7 +38,7 @@ type waiter struct {
 
 // turn is a round that has been begun for a waiter, or why there is none.
 type turn struct {
-	round *round
+	round *acquireRound
 	err   error
 }
 
@@ -67,14 +68,14 @@ func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
 func (q *queue) take(ctx context.Context, w *waiter, t turn) (*Lock, error) {
 	l := q.locker
 	if t.err != nil {
-		q.do(func(now time.Time) quorum.Moves { return q.machine.Leave(now, w) })
+		q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
 		return nil, t.err
 	}
 	outcome := t.round.wait(ctx)
 	if outcome == quorum.Done {
-		lock := newLock(t.round)
-		q.do(func(now time.Time) quorum.Moves {
-			q.holder, q.last, q.floor = lock.hold, nil, 0
+		lock := l.newLock(t.round)
+		q.do(func(now time.Time) quorum.Actions {
+			q.holder, q.last, q.floor = lock.held, nil, 0
 			return q.machine.Won(now, t.round.grant)
 		})
 		return lock, nil
@@ -82,23 +83,23 @@ func (q *queue) take(ctx context.Context, w *waiter, t turn) (*Lock, error) {
 	if ctx.Err() != nil || l.closing.Err() != nil {
 		return q.leave(ctx, w, t.round.refusal)
 	}
-	q.do(func(now time.Time) quorum.Moves {
-		q.last, q.floor = t.round.refusal, max(q.floor, t.round.granted())
+	q.do(func(now time.Time) quorum.Actions {
+		q.last, q.floor = t.round.refusal, max(q.floor, t.round.highest())
 		return q.machine.Lost(now)
 	})
 	return nil, nil
 }
 
-// leave gives up the wait of w, unless it turns out to hold the lock. stopped is what the
-// nodes had said to its round, if one was under way.
+// leave gives up the wait of w, unless it turns out to hold the lock. stopped is what the nodes had answered to its round,
+// if one was under way.
 func (q *queue) leave(ctx context.Context, w *waiter, stopped *QuorumError) (*Lock, error) {
 	var begun *turn // meanwhile
 	var last *QuorumError
-	q.do(func(now time.Time) quorum.Moves {
+	q.do(func(now time.Time) quorum.Actions {
 		select {
 		case t := <-w.turn:
 			begun = &t
-			return quorum.Moves{}
+			return quorum.Actions{}
 		default:
 		}
 		last = q.lastLocked(w, stopped)
@@ -114,10 +115,10 @@ func (q *queue) leave(ctx context.Context, w *waiter, stopped *QuorumError) (*Lo
 	}
 }
 
-// lastLocked returns why w does not hold the lock: the last round that came to an end, or that which was
-// stopped if there was none. What a look has shown is added.
+// lastLocked returns why w does not hold the lock: the last round that came to an end, or the one that was stopped if
+// there was none. Keys without a TTL are added as they were observed.
 func (q *queue) lastLocked(w *waiter, stopped *QuorumError) *QuorumError {
-	e := &QuorumError{Op: opAcquire, Name: w.req.name, Need: quorum.Majority(len(q.locker.nodes)), Reason: ErrTaken}
+	e := &QuorumError{Op: OpAcquire, Name: w.req.name, Need: quorum.Majority(len(q.locker.nodes)), Reason: ErrTaken}
 	switch {
 	case q.last != nil:
 		*e = *q.last
@@ -137,34 +138,33 @@ func (q *queue) lastLocked(w *waiter, stopped *QuorumError) *QuorumError {
 	return e
 }
 
-// do tells the machine of an event, and does what comes of it.
-func (q *queue) do(event func(now time.Time) quorum.Moves) {
-	q.mu.Lock()
-	if q.gone {
-		q.mu.Unlock()
-		return
+// do reports an event to the machine and applies the actions that come of it. It returns false if the queue is gone.
+func (q *queue) do(event func(now time.Time) quorum.Actions) bool {
+	actions, ok := q.decide(event)
+	if ok {
+		q.apply(actions)
 	}
-	q.doLocked(event)
+	return ok
 }
 
-// doLocked is do for a queue that is locked. It unlocks it.
-func (q *queue) doLocked(event func(now time.Time) quorum.Moves) {
+// decide reports an event to the machine, and does what has to be done under the mutex.
+func (q *queue) decide(event func(now time.Time) quorum.Actions) (actions quorum.Actions, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.gone {
+		return actions, false
+	}
 	now := q.locker.clock.Now()
-	m := event(now)
-	if m.Try {
+	actions = event(now)
+	if actions.Try {
 		q.beginLocked()
 	}
-	q.armLocked(now, m.At)
-	tokens := make([]string, len(m.Heal))
-	for i, node := range m.Heal {
-		tokens[i] = q.machine.Seen(node).Token
-	}
-	q.mu.Unlock()
-	q.carry(m, tokens)
+	q.armLocked(now, actions.WakeAt)
+	return actions, true
 }
 
-// beginLocked begins a round for the waiter at the head. It takes no lock of another queue and waits for
-// nothing: to send is to queue.
+// beginLocked begins a round for the waiter at the head. It takes no mutex of another queue and does not block: commands are
+// only queued.
 func (q *queue) beginLocked() {
 	w, ok := q.machine.Head()
 	if !ok {
@@ -172,22 +172,22 @@ func (q *queue) beginLocked() {
 	}
 	r, err := q.locker.newAcquire(w.req, q.floor)
 	if err == nil {
-		r.ask()
+		r.send()
 	}
 	w.turn <- turn{r, err}
 }
 
-// idleLocked says that there is nothing to remember. A lock that has expired may never be unlocked.
+// idleLocked reports whether the queue can be discarded. A lock that has expired may never be unlocked.
 func (q *queue) idleLocked(now time.Time) bool {
 	return q.machine.Idle(now) || q.machine.Empty() && q.holder != nil && q.holder.err() != nil
 }
 
-// armLocked has tick called at an instant, if that is not done before.
+// armLocked has tick called at an instant, unless it is called before. Zero means never.
 func (q *queue) armLocked(now, at time.Time) {
-	if at.IsZero() || !q.alarm.IsZero() && !at.Before(q.alarm) {
+	if at.IsZero() || !q.wakeAt.IsZero() && !at.Before(q.wakeAt) {
 		return
 	}
-	q.alarm = at
+	q.wakeAt = at
 	if q.timer == nil {
 		q.timer = q.locker.clock.AfterFunc(at.Sub(now), q.tick)
 	} else {
@@ -196,70 +196,70 @@ func (q *queue) armLocked(now, at time.Time) {
 }
 
 func (q *queue) tick() {
-	q.do(func(now time.Time) quorum.Moves {
-		q.alarm = time.Time{}
+	q.do(func(now time.Time) quorum.Actions {
+		q.wakeAt = time.Time{}
 		return q.machine.Tick(now)
 	})
 }
 
-// carry does what the machine asks for beside rounds. tokens are those of the keys to heal.
-func (q *queue) carry(m quorum.Moves, tokens []string) {
-	if m.Listen {
-		q.locker.queues.listen(q.locker)
+// apply does what the machine asks for, except rounds.
+func (q *queue) apply(actions quorum.Actions) {
+	l := q.locker
+	if actions.Listen {
+		l.queues.listen(l)
 	}
-	nodes, since := q.locker.nodes, time.Now()
-	if len(m.Look) > 0 {
-		look := pool.Look(q.key)
-		for _, i := range m.Look {
-			nodes[i].Send(since, look, (*looks)(q), i)
+	since := time.Now()
+	if len(actions.Observe) > 0 {
+		cmd := node.Observe(q.key)
+		for _, i := range actions.Observe {
+			l.nodes[i].Send(since, cmd, observation{q}, i)
 		}
 	}
-	for i, node := range m.Heal {
-		nodes[node].Send(since, pool.Heal(q.key, tokens[i]), (*heals)(q), node)
+	for _, k := range actions.Heal {
+		l.nodes[k.Node].Send(since, node.Heal(q.key, k.Token), deletion{q}, k.Node)
 	}
-	if m.Announce != nil {
-		q.locker.announce(q.key, m.Announce)
+	if a := actions.Announce; a != nil {
+		l.publish(a.To, l.nodes[a.Node:a.Node+1], waits, q.key, []string{l.self})
 	}
-	if m.Pass != nil {
-		q.locker.pass(q.key, m.Pass)
+	if h := actions.HandOver; h != nil {
+		l.publish(h.To, l.nodes, yours, q.key, h.Peers)
 	}
 }
 
-// looks takes the answers to looks.
-type looks queue
+// observation receives what nodes hold under the key of a queue.
+type observation struct{ queue *queue }
 
-// Reply implements [pool.Receiver].
-func (a *looks) Reply(node int, _ *pool.Command, reply pool.Reply) {
-	s := quorum.Sight{Answered: true, Watched: reply.Watched}
+// Reply implements [node.Receiver].
+func (o observation) Reply(i int, reply node.Reply) {
+	q := o.queue
+	s := quorum.KeyState{Answered: true, Tracked: reply.Tracked}
 	switch reply.Answer {
-	case pool.Yes:
+	case quorum.Yes:
 		s.Held, s.Token, s.Owner = true, reply.Value, ownerOf(reply.Value)
-		s.TTL, s.NoTTL = reply.TTL, reply.TTL == pool.NoTTL
-		if !s.NoTTL { // else it is the whole value that a key is healed by
-			s.Token, _ = a.locker.split(reply.Value)
+		s.TTL, s.NoTTL = reply.TTL, reply.TTL == node.NoTTL
+		if !s.NoTTL { // a key without a TTL is deleted by its whole value
+			s.Token, _ = q.locker.split(reply.Value)
 		}
-	case pool.No:
+	case quorum.No:
 	default:
 		var refusal *pool.ServerError
-		// Another type of data is there to stay, and everything else will tell in time.
-		s = quorum.Sight{Answered: errors.As(reply.Err, &refusal) && refusal.Code == "WRONGTYPE"}
-		s.Held, s.NoTTL, s.Watched = s.Answered, s.Answered, reply.Watched
+		// Data of another type stays there. Any other error goes away or is found out by a round.
+		s.Answered = errors.As(reply.Err, &refusal) && refusal.Code == "WRONGTYPE"
+		s.Held, s.NoTTL, s.Tracked = s.Answered, s.Answered, s.Answered && s.Tracked
 	}
-	q := (*queue)(a)
-	q.do(func(now time.Time) quorum.Moves { return q.machine.Saw(now, node, s) })
+	q.do(func(now time.Time) quorum.Actions { return q.machine.Observed(now, i, s) })
 }
 
-// heals takes the answers to the deletion of keys without a TTL.
-type heals queue
+// deletion receives what has become of keys without a TTL.
+type deletion struct{ queue *queue }
 
-// Reply implements [pool.Receiver].
-func (a *heals) Reply(node int, _ *pool.Command, reply pool.Reply) {
-	q := (*queue)(a)
-	done := reply.Answer == pool.Yes
+// Reply implements [node.Receiver].
+func (d deletion) Reply(i int, reply node.Reply) {
+	q, done := d.queue, reply.Answer == quorum.Yes
 	if done {
-		q.locker.logger.Warn("redlock: a key that had no TTL has been deleted", "key", q.key, "node", q.locker.nodes[node].Addr())
+		q.locker.logger.Warn("redlock: a key that had no TTL has been deleted", "key", q.key, "node", q.locker.nodes[i].Addr())
 	}
-	q.do(func(now time.Time) quorum.Moves { return q.machine.Healed(now, node, done) })
+	q.do(func(now time.Time) quorum.Actions { return q.machine.Healed(now, i, done) })
 }
 
 // atRandom returns a duration below a bound.

@@ -5,14 +5,177 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-func TestWaitersGetTheLockInTheOrderInWhichTheyCame(t *testing.T) {
+func TestLock_PausesForATimeThatDoublesUpToALimit(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 3)
+	fake := clocktest.New()
+	holder := take(t, c.locker(), "name")
+	locker, seen := c.waiting(c.nodes(), redlock.WithClock(fake), redlock.WithBackoff(10*time.Millisecond, 100*time.Millisecond))
+	waiter := lockBeside(t.Context(), locker, "name")
+	for i, pause := range []time.Duration{10, 20, 40, 80, 100, 100, 100} {
+		pause *= time.Millisecond
+		seen.waitForRefusals(t, i+1)
+		var slept time.Duration
+		eventually(t, func() bool {
+			next, pending := fake.Next()
+			slept = next
+			return pending && next <= pause
+		}, "Lock pauses")
+		require.GreaterOrEqual(t, slept, pause/4)
+		require.Len(t, seen.verdictsOn("acquire"), i+1, "no round before the pause is over")
+		fake.Advance(slept)
+	}
+	require.NoError(t, holder.Unlock(t.Context()))
+	for len(waiter) == 0 {
+		fake.AdvanceToNext()
+	}
+	second := <-waiter
+	require.NoError(t, second.err)
+	require.NoError(t, second.lock.Unlock(t.Context()))
+}
+
+// leave leaves a key as a SETNX does whose EXPIRE never came.
+func (c *cluster) leave(name, value string) {
+	c.tb.Helper()
+	c.doAll("SET", name, value, "NX")
+}
+
+func TestLock_OfAKeyWithoutATTLIsRefusedAndTheErrorSaysWhy(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		c.leave("name", "somebody")
+		ctx, cancel := context.WithCancel(t.Context())
+		locker, seen := c.waiting(c.nodes())
+		waiter := lockBeside(ctx, locker, "name")
+		if c.processes != nil {
+			c.eventuallyTracked()
+			c.settled()
+		} else {
+			seen.waitForRefusals(t, 5)
+			pass(100 * time.Millisecond)
+		}
+		cancel()
+		err := receive(t, waiter, "the end of Lock").err
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.ErrorIs(t, err, redlock.ErrNoExpiry)
+		if c.processes != nil {
+			for _, node := range c.refused(err).Nodes {
+				require.ErrorIs(t, node.Err, redlock.ErrNoExpiry)
+				require.ErrorIs(t, node.Err, pool.ErrHeld)
+			}
+		}
+		require.Equal(t, 3, c.holding("name", "somebody"))
+	})
+}
+
+func TestWithHeal_TakesOverAKeyWithoutATTLWhenItWasSeenForLongEnough(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		c.leave("name", "somebody")
+		fake := clocktest.New()
+		const after = 10 * time.Minute
+		locker := c.locker(redlock.WithClock(fake), redlock.WithHeal(after))
+		begin := fake.Now()
+		waiter := lockBeside(t.Context(), locker, "name")
+		turnUntil(t, fake, 10*time.Second, func() bool { return c.holding("name", "somebody") < 3 })
+		require.GreaterOrEqual(t, fake.Now().Sub(begin), after, "not before")
+		turnUntil(t, fake, 10*time.Second, func() bool { return len(waiter) > 0 })
+		lock := won(t, waiter)
+		require.GreaterOrEqual(t, c.holding("name", lock.Token()), 2)
+		require.NoError(t, lock.Unlock(t.Context()))
+		for i := range c.servers { // a minority is left to whoever waits next
+			if c.value(i, "name") == "somebody" {
+				c.do(i, "DEL", "name")
+			}
+		}
+		c.eventuallyEmpty()
+	})
+}
+
+func TestWithHeal_DoesNotTakeOverAKeyThatChanges(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		fake := clocktest.New()
+		const after = 10 * time.Minute
+		locker, seen := c.waiting(c.nodes(), redlock.WithClock(fake), redlock.WithHeal(after))
+		c.leave("name", "first")
+		waiter := lockBeside(t.Context(), locker, "name")
+		seen.waitForRefusals(t, 1)
+		for _, owner := range []string{"second", "third", "fourth"} {
+			before := c.value(0, "name")
+			end := fake.Now().Add(after * 8 / 10)
+			turnUntil(t, fake, 10*time.Second, func() bool { return !fake.Now().Before(end) })
+			pass(20 * time.Millisecond) // what comes of it
+			require.Equal(t, 3, c.holding("name", before), "held for less than it takes")
+			c.doAll("SET", "name", owner)
+		}
+		require.Empty(t, waiter)
+		c.doAll("DEL", "name")
+		turnUntil(t, fake, 10*time.Second, func() bool { return len(waiter) > 0 })
+		require.NoError(t, won(t, waiter).Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestWithHeal_NeverTakesOverAKeyWithATTL(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		fake := clocktest.New()
+		for i := range c.servers {
+			c.do(i, "SET", "name", "somebody", "PX", (10 * long).Milliseconds())
+		}
+		locker, seen := c.waiting(c.nodes(), redlock.WithClock(fake), redlock.WithHeal(time.Minute))
+		ctx, cancel := context.WithCancel(t.Context())
+		waiter := lockBeside(ctx, locker, "name")
+		seen.waitForRefusals(t, 1)
+		end := fake.Now().Add(long)
+		turnUntil(t, fake, time.Minute, func() bool { return !fake.Now().Before(end) })
+		cancel()
+		require.ErrorIs(t, receive(t, waiter, "the end of Lock").err, redlock.ErrTaken)
+		require.Equal(t, 3, c.holding("name", "somebody"))
+	})
+}
+
+// The danger: somebody's data under the name, which has no TTL.
+func TestWithHeal_NeverTakesOverDataOfAnotherType(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		fake := clocktest.New()
+		c.doAll("RPUSH", "name", "data")
+		locker, seen := c.waiting(c.nodes(), redlock.WithClock(fake), redlock.WithHeal(time.Minute))
+		ctx, cancel := context.WithCancel(t.Context())
+		waiter := lockBeside(ctx, locker, "name")
+		seen.waitForRefusals(t, 1)
+		end := fake.Now().Add(long)
+		turnUntil(t, fake, 20*time.Second, func() bool { return !fake.Now().Before(end) })
+		cancel()
+		require.ErrorIs(t, receive(t, waiter, "the end of Lock").err, redlock.ErrTaken)
+		for i := range c.servers {
+			require.EqualValues(t, 1, c.do(i, "LLEN", "name"))
+		}
+	})
+}
+
+func TestWithHeal_OutOfRangeIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{-1, 1, time.Millisecond - 1} {
+		_, err := redlock.New(onMini(t, 1).nodes(), redlock.WithHeal(after))
+		require.ErrorContains(t, err, "WithHeal("+after.String()+")")
+	}
+}
+
+func TestLock_WaitersGetItInTheOrderInWhichTheyCame(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		for name, take := range map[string]func(testing.TB, *redlock.Locker) *redlock.Lock{
 			"behind Lock":                 func(tb testing.TB, l *redlock.Locker) *redlock.Lock { return waits(tb, l, "name") },
@@ -36,8 +199,9 @@ func TestWaitersGetTheLockInTheOrderInWhichTheyCame(t *testing.T) {
 	})
 }
 
-// Trap 24: waiters of one process that all contend over the network.
-func TestOfManyWaitersInOneLockerOneAsksTheNodes(t *testing.T) {
+// The danger: waiters of one process that all contend over the network.
+func TestLock_OfManyWaitersInOneLockerOneAsksTheNodes(t *testing.T) {
+	t.Parallel()
 	c := onReal(t, 3)
 	holder := take(t, c.locker(), "name")
 	c.eventuallyHeld("name", holder.Token())
@@ -60,7 +224,8 @@ func TestOfManyWaitersInOneLockerOneAsksTheNodes(t *testing.T) {
 	c.eventuallyEmpty()
 }
 
-func TestAWaiterInTheLineThatIsCancelledIsPassedOver(t *testing.T) {
+func TestLock_AWaiterThatIsCancelledIsPassedOver(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		holder := waits(t, locker, "name")
@@ -85,7 +250,8 @@ func TestAWaiterInTheLineThatIsCancelledIsPassedOver(t *testing.T) {
 	})
 }
 
-func TestTheFirstInTheLineThatIsCancelledPassesItsTurnOn(t *testing.T) {
+func TestLock_TheFirstWaiterThatIsCancelledPassesItsTurnOn(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		holder := take(t, c.locker(), "name")
 		c.eventuallyHeld("name", holder.Token())
@@ -109,7 +275,8 @@ func TestTheFirstInTheLineThatIsCancelledPassesItsTurnOn(t *testing.T) {
 }
 
 // The round of the one who gives up is under way then.
-func TestTheFirstInTheLineThatIsCancelledInItsRoundPassesItsTurnOn(t *testing.T) {
+func TestLock_TheFirstWaiterThatIsCancelledInItsRoundPassesItsTurnOn(t *testing.T) {
+	t.Parallel()
 	c := onReal(t, 3)
 	seen := &recorder{}
 	locker := lockerOver(t, c.nodes(), redlock.WithObserver(seen))
@@ -131,7 +298,8 @@ func TestTheFirstInTheLineThatIsCancelledInItsRoundPassesItsTurnOn(t *testing.T)
 }
 
 // Whoever is cancelled at the moment of its turn has the lock or passes it on, and never both or neither.
-func TestNoTurnIsLostWhenWaitersGiveUpAtAnyMoment(t *testing.T) {
+func TestLock_NoTurnIsLostWhenWaitersGiveUpAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		for range 20 {
@@ -161,39 +329,174 @@ func TestNoTurnIsLostWhenWaitersGiveUpAtAnyMoment(t *testing.T) {
 	})
 }
 
-func TestWaitersOfDifferentNamesDoNotWaitForEachOther(t *testing.T) {
+// The danger: a waiter that gives up before a crashed holder's TTL is over.
+func TestLock_DoesNotGiveUpBeforeTheTTLOfACrashedHolderIsOver(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		locker := c.locker()
-		holder := waits(t, locker, "name")
-		waiter := queue(t, t.Context(), locker, "name")
-		for i := range 100 { // more than are kept in mind
-			name := fmt.Sprintf("other %d", i)
-			other := waits(t, locker, name)
-			next := queue(t, t.Context(), locker, name)
-			require.NoError(t, other.Unlock(t.Context()))
-			require.NoError(t, won(t, next).Unlock(t.Context()))
+		crashed := take(t, c.locker(), "name", redlock.TTL(500*time.Millisecond))
+		locker, seen := c.waiting(c.nodes())
+		second, err := locker.Lock(t.Context(), "name")
+		require.NoError(t, err)
+		require.ErrorIs(t, crashed.Err(), redlock.ErrExpired, "no sooner than the holder knew")
+		require.Greater(t, len(seen.verdictsOn("acquire")), 1)
+		require.NoError(t, second.Unlock(t.Context()))
+	})
+}
+
+func TestLock_WaitsUntilAMajorityIsBack(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		c.servers[0].Stop()
+		c.servers[2].Stop()
+		locker, seen := c.waiting(c.nodes())
+		waiter := lockBeside(t.Context(), locker, "name")
+		seen.waitForRefusals(t, 3)
+		for _, v := range seen.verdictsOn("acquire") {
+			require.ErrorIs(t, v.Err, redlock.ErrNoQuorum)
 		}
-		require.NoError(t, holder.Unlock(t.Context()))
-		require.NoError(t, won(t, waiter).Unlock(t.Context()))
+		c.servers[0].Start()
+		second := receive(t, waiter, "the lock")
+		require.NoError(t, second.err)
+		require.NoError(t, second.lock.Unlock(t.Context()))
+		c.servers[2].Start()
 		c.eventuallyEmpty()
 	})
 }
 
-func TestCloseEndsEveryWaitInTheLine(t *testing.T) {
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		locker, err := redlock.New(c.nodes(), redlock.WithTTL(long))
-		require.NoError(t, err)
-		holder := waits(t, locker, "name")
-		var waiters []<-chan held
-		for range 20 {
-			waiters = append(waiters, queue(t, t.Context(), locker, "name"))
-		}
-		require.NoError(t, locker.Close())
-		for _, waiter := range waiters {
-			require.ErrorIs(t, receive(t, waiter, "the end of a wait").err, redlock.ErrClosed)
-		}
-		require.NoError(t, holder.Err())
+func TestLock_ThatItsContextEndsReturnsThatAndWhy(t *testing.T) {
+	t.Parallel()
+	tired := errors.New("tired")
+	onBoth(t, 5, func(t *testing.T, c *cluster) {
+		holder := take(t, c.locker(), "name")
+		c.eventuallyHeld("name", holder.Token())
+		t.Run("cancelled", func(t *testing.T) {
+			locker, seen := c.waiting(c.nodes())
+			ctx, cancel := context.WithCancelCause(t.Context())
+			waiter := lockBeside(ctx, locker, "name")
+			seen.waitForRefusals(t, 1)
+			cancel(tired)
+			end := receive(t, waiter, "the end of Lock")
+			require.Nil(t, end.lock)
+			require.ErrorIs(t, end.err, context.Canceled)
+			require.ErrorIs(t, end.err, tired)
+			require.ErrorIs(t, end.err, redlock.ErrTaken)
+			require.ErrorIs(t, end.err, pool.ErrHeld)
+			require.ErrorIs(t, c.refused(end.err), redlock.ErrTaken)
+		})
+		t.Run("timed out", func(t *testing.T) {
+			locker, _ := c.waiting(c.nodes())
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			_, err := locker.Lock(ctx, "name")
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			_ = c.refused(err)
+		})
+		t.Run("while pausing", func(t *testing.T) {
+			locker, seen := c.waiting(c.nodes(), redlock.WithBackoff(long, long))
+			ctx, cancel := context.WithCancel(t.Context())
+			waiter := lockBeside(ctx, locker, "name")
+			seen.waitForRefusals(t, 1)
+			cancel()
+			end := receive(t, waiter, "the end of Lock")
+			require.ErrorIs(t, end.err, context.Canceled)
+			require.ErrorIs(t, end.err, redlock.ErrTaken)
+		})
 		require.NoError(t, holder.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestLock_WithoutAMajorityThatItsContextEndsReturnsThatAndWhy(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		c.servers[0].Stop()
+		c.servers[1].Stop()
+		locker, seen := c.waiting(c.nodes())
+		ctx, cancel := context.WithCancel(t.Context())
+		waiter := lockBeside(ctx, locker, "name")
+		seen.waitForRefusals(t, 3)
+		cancel()
+		end := receive(t, waiter, "the end of Lock")
+		require.ErrorIs(t, end.err, context.Canceled)
+		require.ErrorIs(t, end.err, redlock.ErrNoQuorum)
+		refusal := c.refused(end.err)
+		for i := range 2 {
+			var down *pool.ConnectError
+			require.ErrorAs(t, refusal.Nodes[i].Err, &down)
+		}
+	})
+}
+
+// The danger: a rollback that the end of the caller's context cuts short.
+func TestLock_ARoundThatItsContextEndsLeavesNoKeys(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 5)
+	for _, call := range []struct {
+		name string
+		lock func(*redlock.Locker, context.Context, string, ...redlock.LockOption) (*redlock.Lock, error)
+	}{{"TryLock", (*redlock.Locker).TryLock}, {"Lock", (*redlock.Locker).Lock}} {
+		t.Run(call.name, func(t *testing.T) {
+			seen := &recorder{}
+			locker := lockerOver(t, c.nodes(), redlock.WithObserver(seen))
+			seen.connect(t, locker, 5)
+			for _, p := range c.processes[2:] {
+				p.Freeze()
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				_, err := call.lock(locker, ctx, "name")
+				ended <- err
+			}()
+			seen.waitForVotes(t, "acquire", "name", 2) // two of five hold it, and the round is open
+			cancel()
+			err := receive(t, ended, "the end of the call")
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			for i, node := range c.refused(err).Nodes {
+				if i < 2 {
+					require.NoError(t, node.Err)
+				} else {
+					require.ErrorIs(t, node.Err, redlock.ErrPending)
+				}
+			}
+			for i := range 2 {
+				eventually(t, func() bool { return c.value(i, "name") == "" }, "server %d", i)
+			}
+			for _, p := range c.processes[2:] {
+				p.Thaw()
+			}
+			c.eventuallyEmpty()
+			seen.waitForVotes(t, "acquire", "name", 5) // the frozen ones had it too
+		})
+	}
+}
+
+// The danger: a context that was for acquiring and ends afterwards.
+func TestLock_TheEndOfTheAcquiringContextDoesNotTouchIt(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		for name, call := range map[string]func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error){
+			"TryLock": locker.TryLock, "Lock": locker.Lock,
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			lock, err := call(ctx, name)
+			require.NoError(t, err)
+			done := lock.Done()
+			cancel()
+			c.eventuallyHeld(name, lock.Token()) // the stragglers have come in too
+			require.NoError(t, lock.Extend(t.Context(), 2*long))
+			require.NoError(t, lock.Err())
+			require.Positive(t, lock.Remaining())
+			select {
+			case <-done:
+				require.Fail(t, "the lock has ended")
+			default:
+			}
+			require.NoError(t, lock.Unlock(t.Context()))
+		}
 		c.eventuallyEmpty()
 	})
 }

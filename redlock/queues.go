@@ -9,16 +9,15 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// queues are those of a Locker, by key. One is kept for as long as it has something to
-// remember, and until there are so many that it pays to look for others.
+// queues are the queues of a Locker, by key. Idle ones are discarded when there are many.
 type queues struct {
-	size atomic.Int32 // of byKey, for who has no queue to find
+	size atomic.Int32 // of byKey: without queues, find does not take the mutex
 
 	mu        sync.Mutex // taken before that of a queue
 	byKey     map[string]*queue
 	listening bool
 	closed    bool
-	sweepAt   int // number of queues at which idle ones are looked for
+	cleanUpAt int // number of queues at which idle ones are discarded
 }
 
 // find returns the queue of a key, nil if there is none.
@@ -33,40 +32,32 @@ func (s *queues) find(key string) *queue {
 
 // join puts a waiter into the queue of its key.
 func (s *queues) join(l *Locker, w *waiter) *queue {
-	q := s.lockOrAdd(l, w.req.key)
-	q.doLocked(func(now time.Time) quorum.Moves { return q.machine.Join(now, w) })
-	return q
-}
-
-// lockOrAdd returns the queue of a key, locked. Nobody is kept from other queues while this one is locked.
-func (s *queues) lockOrAdd(l *Locker, key string) *queue {
 	for {
-		s.mu.Lock()
-		q := s.byKey[key]
-		if q == nil {
-			q = s.addLocked(l, key, l.clock.Now())
-		}
-		s.mu.Unlock()
-		q.mu.Lock()
-		if !q.gone {
+		q := s.findOrAdd(l, w.req.key)
+		if q.do(func(now time.Time) quorum.Actions { return q.machine.Join(now, w) }) {
 			return q
-		}
-		q.mu.Unlock()
+		} // otherwise it was discarded meanwhile
 	}
 }
 
-// leastSweep is the least number of things that is worth looking for some that nobody needs.
-const leastSweep = 64
+// leastCleanUp is how many entries a map has at least before those that are no longer needed are removed.
+const leastCleanUp = 64
 
-func (s *queues) addLocked(l *Locker, key string, now time.Time) *queue {
-	if s.byKey == nil {
-		s.byKey, s.sweepAt = map[string]*queue{}, leastSweep
+func (s *queues) findOrAdd(l *Locker, key string) *queue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q := s.byKey[key]; q != nil {
+		return q
 	}
-	if len(s.byKey) >= s.sweepAt {
+	if s.byKey == nil {
+		s.byKey, s.cleanUpAt = map[string]*queue{}, leastCleanUp
+	}
+	if len(s.byKey) >= s.cleanUpAt {
+		now := l.clock.Now()
 		for _, q := range s.byKey {
-			s.sweepLocked(q, now)
+			s.discardLocked(q, now)
 		}
-		s.sweepAt = max(leastSweep, 2*len(s.byKey))
+		s.cleanUpAt = max(leastCleanUp, 2*len(s.byKey))
 	}
 	pace := quorum.Pace{First: l.minBackoff, Most: l.maxBackoff, Heal: l.healAfter, Random: atRandom}
 	q := &queue{locker: l, key: key, machine: quorum.NewQueue[*waiter](len(l.nodes), l.self, pace)}
@@ -75,8 +66,8 @@ func (s *queues) addLocked(l *Locker, key string, now time.Time) *queue {
 	return q
 }
 
-// sweepLocked removes a queue that is idle.
-func (s *queues) sweepLocked(q *queue, now time.Time) {
+// discardLocked removes a queue that is idle.
+func (s *queues) discardLocked(q *queue, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.idleLocked(now) {
@@ -93,7 +84,7 @@ func (s *queues) removeLocked(q *queue) {
 	s.size.Store(int32(len(s.byKey)))
 }
 
-// listen has the nodes tell what changes, from the first time that somebody has to wait.
+// listen has the nodes report changes and messages, from the first wait on.
 func (s *queues) listen(l *Locker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,29 +92,28 @@ func (s *queues) listen(l *Locker) {
 		return
 	}
 	s.listening = true
-	for i, node := range l.nodes {
-		node.Listen((*ears)(l), i, channel(l.self))
+	for i, n := range l.nodes {
+		n.Listen(listener{l}, i, channel(l.self))
 	}
 }
 
-// released lets the next waiter of this process go behind a release that has just been sent. held: the
-// lock was held until then; else another may have it.
-func (s *queues) released(h *hold, held bool) {
+// released gives the next waiter of this process its turn behind a release that has just been sent. held is false if the
+// lease was over before: another may hold the lock.
+func (s *queues) released(h *heldLock, held bool) {
 	if q := s.find(h.req.key); q != nil {
-		q.do(func(now time.Time) quorum.Moves {
+		q.do(func(now time.Time) quorum.Actions {
 			if q.holder == h {
 				q.holder = nil
 			} else if !held {
-				return quorum.Moves{}
+				return quorum.Actions{}
 			}
 			return q.machine.Unlocked(now)
 		})
 	}
 }
 
-// linger lets other goroutines go first where the turn of this process would end too early. When a lock has gone from
-// hand to hand, the release of the one and the acquire of the other are answered together: the one may be about to
-// come back.
+// linger lets other goroutines go first if a release now would hand the lock to another process early. After a hand-over
+// the release of the one waiter and the acquire of the next are answered together: the first may be about to join again.
 func (s *queues) linger(key string) {
 	q := s.find(key)
 	if q == nil {
@@ -137,8 +127,8 @@ func (s *queues) linger(key string) {
 	}
 }
 
-// each tells every queue of an event.
-func (s *queues) each(event func(q *queue, now time.Time) quorum.Moves) {
+// each reports an event to every queue.
+func (s *queues) each(event func(q *queue, now time.Time) quorum.Actions) {
 	s.mu.Lock()
 	all := make([]*queue, 0, len(s.byKey))
 	for _, q := range s.byKey {
@@ -146,18 +136,18 @@ func (s *queues) each(event func(q *queue, now time.Time) quorum.Moves) {
 	}
 	s.mu.Unlock()
 	for _, q := range all {
-		q.do(func(now time.Time) quorum.Moves { return event(q, now) })
+		q.do(func(now time.Time) quorum.Actions { return event(q, now) })
 	}
 }
 
-// close ends the listening, once nobody waits any more.
+// close ends the listening. Nobody waits any more.
 func (s *queues) close(l *Locker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	if s.listening {
 		for _, node := range l.nodes {
-			node.Unlisten((*ears)(l))
+			node.Unlisten(listener{l})
 		}
 	}
 	for _, q := range s.byKey {

@@ -9,26 +9,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // readme is the code that the README shows, to the letter.
 func readme(ctx context.Context, urls []string) error {
-	nodes, err := pool.Open(urls) // "redis://10.0.0.1:6379" and so on, one for each independent server
-	if err != nil {
-		return err
-	}
-	for _, node := range nodes {
-		defer node.Close()
-	}
-	locker, err := redlock.New(nodes)
+	locker, err := redlock.Open(urls) // "redis://10.0.0.1:6379" and so on, one for each independent server
 	if err != nil {
 		return err
 	}
 	defer locker.Close()
 	return locker.Do(ctx, "invoice-4711", func(ctx context.Context, lock *redlock.Lock) error {
-		return bill(ctx) // ctx ends at once if the lock is lost
+		return bill(ctx) // ctx ends when the lock is lost
 	})
 }
 
@@ -46,7 +38,8 @@ func ExampleLocker_Do() {
 	// <nil>
 }
 
-func TestTheReadmeShowsTheCodeThatRunsHere(t *testing.T) {
+func TestReadme_ShowsTheCodeThatRunsHere(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
 	_, block, found := strings.Cut(string(text), "```go\n")

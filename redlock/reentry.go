@@ -2,68 +2,65 @@ package redlock
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"sync"
 )
 
-// holding is a lock that the bearer of a context holds; parent are those that were taken
-// before.
-type holding struct {
-	hold   *hold
-	parent *holding
+// contextLock is a lock that the bearer of a context holds. outer is the one that it held before.
+type contextLock struct {
+	held  *heldLock
+	outer *contextLock
 }
 
-type holdingKey struct{}
+type contextLockKey struct{}
 
-func withHold(ctx context.Context, h *hold) context.Context {
-	parent, _ := ctx.Value(holdingKey{}).(*holding)
-	return context.WithValue(ctx, holdingKey{}, &holding{h, parent})
+func withLock(ctx context.Context, h *heldLock) context.Context {
+	outer, _ := ctx.Value(contextLockKey{}).(*contextLock)
+	return context.WithValue(ctx, contextLockKey{}, &contextLock{h, outer})
 }
 
-// owners are the locks that were taken on behalf of somebody ([WithOwner]).
+// owners are the locks that were taken with [Owner].
 type owners struct {
-	mu      sync.Mutex
-	holds   map[ownerOfName]*hold
-	sweepAt int // number of them at which those are looked for that are over: nobody may ever unlock them
+	mu        sync.Mutex
+	locks     map[ownerOfName]*heldLock
+	cleanUpAt int // number of locks at which those that are over are removed: nobody may ever unlock them
 }
 
 type ownerOfName struct{ owner, key string }
 
-func (o *owners) add(h *hold) {
+func (o *owners) add(h *heldLock) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.holds == nil {
-		o.holds, o.sweepAt = map[ownerOfName]*hold{}, leastSweep
+	if o.locks == nil {
+		o.locks, o.cleanUpAt = map[ownerOfName]*heldLock{}, leastCleanUp
 	}
-	if len(o.holds) >= o.sweepAt {
-		maps.DeleteFunc(o.holds, func(_ ownerOfName, h *hold) bool { return h.err() != nil })
-		o.sweepAt = max(leastSweep, 2*len(o.holds))
+	if len(o.locks) >= o.cleanUpAt {
+		maps.DeleteFunc(o.locks, func(_ ownerOfName, h *heldLock) bool { return h.err() != nil })
+		o.cleanUpAt = max(leastCleanUp, 2*len(o.locks))
 	}
-	o.holds[ownerOfName{h.req.owner, h.req.key}] = h
+	o.locks[ownerOfName{h.req.owner, h.req.key}] = h
 }
 
-func (o *owners) remove(h *hold) {
+func (o *owners) remove(h *heldLock) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	of := ownerOfName{h.req.owner, h.req.key}
-	if o.holds[of] == h {
-		delete(o.holds, of)
+	if o.locks[of] == h {
+		delete(o.locks, of)
 	}
 }
 
-func (o *owners) find(owner, key string) *hold {
+func (o *owners) find(owner, key string) *heldLock {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.holds[ownerOfName{owner, key}]
+	return o.locks[ownerOfName{owner, key}]
 }
 
-// held returns the lock that the caller holds already, if it does: a call that waited for
-// it would wait for itself.
-func (l *Locker) held(ctx context.Context, req request) *hold {
-	inner, _ := ctx.Value(holdingKey{}).(*holding)
-	for ; inner != nil; inner = inner.parent {
-		if h := inner.hold; h.locker == l && h.req.key == req.key && h.err() == nil {
+// held returns the lock that the caller holds already, if it does: a call that waited for it would wait for itself.
+func (l *Locker) held(ctx context.Context, req request) *heldLock {
+	inner, _ := ctx.Value(contextLockKey{}).(*contextLock)
+	for ; inner != nil; inner = inner.outer {
+		if h := inner.held; h.locker == l && h.req.key == req.key && h.err() == nil {
 			return h
 		}
 	}
@@ -78,23 +75,24 @@ func (l *Locker) held(ctx context.Context, req request) *hold {
 	return h
 }
 
-// reenter makes another handle on a lock that the caller holds. Nothing is returned if it has ended meanwhile.
-func (h *hold) reenter(ctx context.Context, req request) (*Lock, error) {
+// reenter makes another handle on a lock that the caller holds. It returns no handle and no error if the lock has ended
+// meanwhile.
+func (h *heldLock) reenter(ctx context.Context, req request) (*Lock, error) {
 	if !req.reentrant {
-		return nil, fmt.Errorf("redlock: acquire %q: %w: %w", req.name, ErrTaken, ErrDeadlock)
+		return nil, failed(OpAcquire, req.name, ErrTaken, ErrDeadlock)
 	}
 	ttl := req.ttl
 	h.mu.Lock()
 	now := h.now()
 	entered := h.lease.Enter(now)
-	if h.keeping != nil {
-		ttl = h.keeping.renewal.Most(now, ttl)
+	if h.watchdog != nil {
+		ttl = h.watchdog.renewal.Most(now, ttl)
 	}
 	h.mu.Unlock()
 	if !entered {
 		return nil, nil
 	}
-	k := &Lock{hold: h}
+	k := &Lock{held: h}
 	if _, err := h.locker.checkTTL(ttl); err == nil || ttl == req.ttl { // else MaxHold leaves nothing to extend
 		if err := k.Extend(ctx, ttl); err != nil {
 			_ = k.Unlock(ctx) // not the last, unless the outer handle has been unlocked meanwhile
@@ -102,7 +100,7 @@ func (h *hold) reenter(ctx context.Context, req request) (*Lock, error) {
 		}
 	}
 	if req.autoExtend {
-		k.keeps = h.locker.watchdog.keep(h, req)
+		k.renews = h.renew(req)
 	}
 	return k, nil
 }

@@ -11,6 +11,56 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
+func TestReentrant_AHandleThatIsUnlockedIsOverThoughTheLockIsHeld(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		fake := clocktest.New()
+		locker := c.locker(redlock.WithClock(fake))
+		outer := take(t, locker, "name")
+		ctx, cancel := outer.Context(t.Context())
+		defer cancel()
+		inner, err := locker.TryLock(ctx, "name", redlock.Reentrant())
+		require.NoError(t, err)
+
+		require.NoError(t, outer.Unlock(t.Context()))
+		receive(t, outer.Done(), "the end of the outer handle")
+		require.ErrorIs(t, outer.Err(), redlock.ErrReleased)
+		require.Zero(t, outer.Remaining())
+		<-ctx.Done()
+		require.ErrorIs(t, context.Cause(ctx), redlock.ErrReleased)
+		require.NoError(t, inner.Err())
+
+		fake.Advance(inner.Remaining())
+		receive(t, inner.Done(), "the deadline")
+		require.ErrorIs(t, inner.Err(), redlock.ErrExpired)
+		require.ErrorIs(t, outer.Err(), redlock.ErrReleased, "what came first stays")
+	})
+}
+
+func TestMaxHold_StandsThoughTheLockIsTakenAgain(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		fake := clocktest.New()
+		locker := c.locker(redlock.WithClock(fake), redlock.WithDrift(0, 0))
+		lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend(), redlock.MaxHold(30*time.Minute))
+		end := fake.Now().Add(30 * time.Minute)
+		ctx, cancel := lock.Context(t.Context())
+		defer cancel()
+		for range 5 {
+			fake.Advance(5 * time.Minute)
+			inner, err := locker.TryLock(ctx, "name", redlock.Reentrant(), redlock.TTL(30*time.Minute))
+			if err == nil {
+				require.False(t, inner.ValidUntil().After(end), "counted from the acquire")
+				require.NoError(t, inner.Unlock(t.Context()))
+			}
+			require.False(t, lock.ValidUntil().After(end))
+		}
+		fake.Advance(5 * time.Minute)
+		receive(t, lock.Done(), "the end of MaxHold")
+		require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
+	})
+}
+
 // bearer is how a call is told to be the holder's.
 type bearer struct {
 	name  string
@@ -25,8 +75,8 @@ var bearers = []bearer{
 		t.Cleanup(cancel)
 		return ctx
 	}, nil},
-	{"by the owner", []redlock.LockOption{redlock.WithOwner("job 7")}, func(t *testing.T, _ *redlock.Lock) context.Context { return t.Context() },
-		[]redlock.LockOption{redlock.WithOwner("job 7")}},
+	{"by the owner", []redlock.LockOption{redlock.Owner("job 7")}, func(t *testing.T, _ *redlock.Lock) context.Context { return t.Context() },
+		[]redlock.LockOption{redlock.Owner("job 7")}},
 }
 
 func onBearers(t *testing.T, test func(t *testing.T, c *cluster, b bearer)) {
@@ -41,7 +91,8 @@ func again(b bearer) []redlock.LockOption {
 	return append([]redlock.LockOption{redlock.Reentrant()}, b.inner...)
 }
 
-func TestTheHolderTakesItsLockAgainAndTheLastHandleReleasesIt(t *testing.T) {
+func TestReentrant_TheHolderTakesItsLockAgainAndTheLastHandleReleasesIt(t *testing.T) {
+	t.Parallel()
 	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
 		locker := c.locker()
 		outer := take(t, locker, "name", b.outer...)
@@ -79,7 +130,8 @@ func TestTheHolderTakesItsLockAgainAndTheLastHandleReleasesIt(t *testing.T) {
 	})
 }
 
-func TestTheOuterHandleMayBeReleasedBeforeTheInner(t *testing.T) {
+func TestReentrant_TheOuterHandleMayBeReleasedBeforeTheInner(t *testing.T) {
+	t.Parallel()
 	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
 		locker := c.locker()
 		outer := take(t, locker, "name", b.outer...)
@@ -95,7 +147,8 @@ func TestTheOuterHandleMayBeReleasedBeforeTheInner(t *testing.T) {
 	})
 }
 
-func TestTakingALockAgainRenewsItsTTL(t *testing.T) {
+func TestReentrant_RenewsTheTTL(t *testing.T) {
+	t.Parallel()
 	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
 		fake := clocktest.New()
 		locker := c.locker(redlock.WithClock(fake))
@@ -111,7 +164,8 @@ func TestTakingALockAgainRenewsItsTTL(t *testing.T) {
 	})
 }
 
-func TestWithoutReentrantTheHolderIsToldThatItWouldWaitForItself(t *testing.T) {
+func TestLock_WithoutReentrantTheHolderIsToldThatItWouldWaitForItself(t *testing.T) {
+	t.Parallel()
 	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
 		locker := c.locker()
 		outer := take(t, locker, "name", b.outer...)
@@ -135,7 +189,8 @@ func TestWithoutReentrantTheHolderIsToldThatItWouldWaitForItself(t *testing.T) {
 	})
 }
 
-func TestOthersDoNotTakeALockAgain(t *testing.T) {
+func TestReentrant_OthersDoNotTakeTheLockAgain(t *testing.T) {
+	t.Parallel()
 	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
 		locker := c.locker()
 		outer := take(t, locker, "name", b.outer...)
@@ -143,7 +198,7 @@ func TestOthersDoNotTakeALockAgain(t *testing.T) {
 		for name, call := range map[string]func() (*redlock.Lock, error){
 			"without the context or the owner": func() (*redlock.Lock, error) { return locker.TryLock(t.Context(), "name", redlock.Reentrant()) },
 			"with another owner": func() (*redlock.Lock, error) {
-				return locker.TryLock(t.Context(), "name", redlock.Reentrant(), redlock.WithOwner("job 8"))
+				return locker.TryLock(t.Context(), "name", redlock.Reentrant(), redlock.Owner("job 8"))
 			},
 			"in another Locker": func() (*redlock.Lock, error) { return c.locker().TryLock(b.ctx(t, outer), "name", again(b)...) },
 		} {
@@ -156,7 +211,8 @@ func TestOthersDoNotTakeALockAgain(t *testing.T) {
 	})
 }
 
-func TestReentrantWhereNothingIsHeldJustAcquires(t *testing.T) {
+func TestReentrant_WhereNothingIsHeldJustAcquires(t *testing.T) {
+	t.Parallel()
 	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
 		locker := c.locker()
 		lock, err := locker.Lock(t.Context(), "name", again(b)...)
@@ -173,7 +229,8 @@ func TestReentrantWhereNothingIsHeldJustAcquires(t *testing.T) {
 	})
 }
 
-func TestALockThatIsOverIsNotTakenAgain(t *testing.T) {
+func TestReentrant_ALockThatIsOverIsNotTakenAgain(t *testing.T) {
+	t.Parallel()
 	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
 		fake := clocktest.New()
 		locker := c.locker(redlock.WithClock(fake))
@@ -191,7 +248,8 @@ func TestALockThatIsOverIsNotTakenAgain(t *testing.T) {
 	})
 }
 
-func TestEveryHandleEndsWithTheLock(t *testing.T) {
+func TestReentrant_EveryHandleEndsWithTheLock(t *testing.T) {
+	t.Parallel()
 	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
 		fake := clocktest.New()
 		locker := c.locker(redlock.WithClock(fake))
@@ -212,7 +270,8 @@ func TestEveryHandleEndsWithTheLock(t *testing.T) {
 	})
 }
 
-func TestDoWithinDoTakesTheLockAgainAndALossReachesBoth(t *testing.T) {
+func TestDo_WithinDoTakesTheLockAgainAndALossReachesBoth(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		depth := 0
@@ -246,10 +305,11 @@ func TestDoWithinDoTakesTheLockAgainAndALossReachesBoth(t *testing.T) {
 	})
 }
 
-func TestOwnersAreText(t *testing.T) {
+func TestOwner_OutOfRangeIsRefused(t *testing.T) {
+	t.Parallel()
 	locker := onMini(t, 1).locker()
 	for want, id := range map[string]string{"the id is empty": "", "control character": "a\nb"} {
-		_, err := locker.TryLock(t.Context(), "name", redlock.WithOwner(id))
+		_, err := locker.TryLock(t.Context(), "name", redlock.Owner(id))
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -15,7 +15,7 @@ const (
 	maxMetadataBytes = 256
 )
 
-// LockOption changes one lock. One that does not fit is reported by the call.
+// LockOption changes one lock. The call reports one that is out of range.
 type LockOption interface{ applyLock(*request) error }
 
 type lockOption func(*request) error
@@ -42,9 +42,9 @@ func TTL(ttl time.Duration) LockOption {
 	})
 }
 
-// AutoExtend renews the lock while it is held: each time that a third of its TTL has gone by,
-// until Unlock, its loss, [MaxHold] or Locker.Close. A renewal that fails is tried again while
-// validity is left. Nodes that came back without the key are given it again.
+// AutoExtend renews the lock while it is held, each time that a third of its TTL has gone by, until Unlock, its loss,
+// [MaxHold] or Locker.Close. A failed renewal is tried again while validity is left. A renewal re-creates the key on nodes that
+// have lost it.
 //
 // A holder that hangs keeps such a lock for ever: see MaxHold.
 func AutoExtend() LockOption {
@@ -54,8 +54,8 @@ func AutoExtend() LockOption {
 	})
 }
 
-// MaxHold ends what [AutoExtend] does: the lock expires d after it was acquired, at the latest. No limit by
-// default, and for 0; else not below the lock's TTL, and only with AutoExtend or in Do.
+// MaxHold limits [AutoExtend]: the lock expires d after it was acquired at the latest. The default is 0, which means no
+// limit. Any other d must not be below the lock's TTL, and needs AutoExtend or Do.
 func MaxHold(d time.Duration) LockOption {
 	return lockOption(func(r *request) error {
 		if d < 0 {
@@ -66,10 +66,9 @@ func MaxHold(d time.Duration) LockOption {
 	})
 }
 
-// Reentrant lets the holder of a lock take it again. Who holds it is told by the context, if
-// it comes from [Lock.Context] or [Locker.Do], or by [WithOwner]. The call returns another
-// handle on the same lock, whose TTL it renews; the lock is released with the last of the handles. If
-// nothing is held yet, the option changes nothing.
+// Reentrant lets the holder of a lock take it again. The holder is recognised by its context, if that comes from
+// [Lock.Context] or [Locker.Do], or by [Owner]. The call returns another handle on the same lock, and extends the lock by its
+// TTL; the last of the handles releases the lock. If the caller does not hold the lock, the option changes nothing.
 //
 // Without this option such a call returns [ErrDeadlock].
 func Reentrant() LockOption {
@@ -79,29 +78,28 @@ func Reentrant() LockOption {
 	})
 }
 
-// WithOwner says on whose behalf the lock is taken, for code that cannot carry a context from one
-// call to the next: whoever holds the lock under the same id in this Locker is the same owner
-// ([Reentrant]). Another process that knows the lock's token takes it up with [Locker.Attach]. An id is at most
-// 512 bytes of text and not empty.
-func WithOwner(id string) LockOption {
+// Owner names the owner of the lock, for code that cannot pass a context from one call to the next: a call with the same id
+// on the same Locker belongs to the same owner ([Reentrant]). To take up a lock in another process, use
+// [Locker.Attach]. An id is at most 512 bytes of text and not empty.
+func Owner(id string) LockOption {
 	return lockOption(func(r *request) error {
 		if id == "" {
-			return errors.New("redlock: WithOwner: the id is empty")
+			return errors.New("redlock: Owner: the id is empty")
 		}
 		r.owner = id
 		return checkText("owner id", id)
 	})
 }
 
-// Metadata is kept with the lock, for [Locker.Inspect] to show: who holds it and what for. It
-// becomes part of the token, and so of every command. At most 256 bytes of text without |; none by default.
+// Metadata stores a text with the lock for [Locker.Inspect] to show, for example who holds it and what for. The text becomes
+// part of the token, and so of every command. It has at most 256 bytes and no |. There is none by default.
 func Metadata(text string) LockOption {
 	return lockOption(func(r *request) error {
 		if len(text) > maxMetadataBytes {
 			return fmt.Errorf("redlock: Metadata(%.32q...): %d bytes, at most %d", text, len(text), maxMetadataBytes)
 		}
 		if strings.Contains(text, "|") {
-			return fmt.Errorf("redlock: Metadata(%q): the character | stands before the fencing token", text)
+			return fmt.Errorf("redlock: Metadata(%q): the character | separates the fencing token", text)
 		}
 		r.metadata = text
 		return checkText("metadata", text)
@@ -165,7 +163,7 @@ func (c *config) checkTTL(ttl time.Duration) (time.Duration, error) {
 	return whole, nil
 }
 
-// checkText refuses what Redis would take as part of a key and people would regret.
+// checkText refuses text that Redis accepts in a key but that is a mistake: too long, or with control characters.
 func checkText(what, text string) error {
 	if len(text) > maxNameBytes {
 		return fmt.Errorf("redlock: the %s %.32q... has %d bytes: at most %d, since every command carries it", what, text, len(text), maxNameBytes)

@@ -7,164 +7,45 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/pool"
 )
 
-// machine is what a round needs of quorum.Acquire, Extend and Release.
-type machine interface {
-	Asked(clock quorum.Clock) quorum.Effects
-	Vote(clock quorum.Clock, node int, vote quorum.Vote, server string) quorum.Effects
-	Stop(clock quorum.Clock) quorum.Effects
-	Said(node int) quorum.Vote
-	Twin(node int) (twin int, ok bool)
-}
-
-// round carries one machine: it puts a command to the nodes, hands their answers
-// to the machine, and does what the machine asks for. It decides nothing.
+// round is what the kinds of rounds have in common. A kind sends one command to the nodes, receives the answers to it,
+// reports them to its machine of package quorum, and applies the actions that the machine returns. It decides nothing.
 type round struct {
-	locker  *Locker
-	op      string
-	req     request
-	token   string
-	grant   quorum.Grant  // what is asked for; its Start is the round's
-	command *pool.Command // what is put to the nodes
-	owed    time.Duration // how long a release is owed
-	hold    *hold         // what an extend is for
-	ended   func(*round)  // called when the outcome is there; may be nil
-	done    chan struct{} // closed once outcome is there
+	locker *Locker
+	op     Op
+	req    request
+	token  string
+	grant  quorum.Grant  // what is asked for; its Start is that of the round
+	done   chan struct{} // closed once the outcome is there
 
-	own     sync.Mutex
-	mu      *sync.Mutex // own, or that of the hold
+	mu      *sync.Mutex // not held while a node is called
 	machine machine
-	acquire *quorum.Acquire // the machine, if that is what it is
-	extend  *quorum.Extend  // likewise
-	raises  []*pool.Command // what was sent to raise counters, by node; nil: nothing
-	errs    []error         // errs[i] is why node i did not say yes; nil while there is no reason
+	errs    []error // errs[i] is why node i did not say yes; nil while there is no reason
 	outcome quorum.Outcome
-	refusal *QuorumError   // unless the outcome is Done
-	timer   clock.Timer    // ends the settling
-	sending sync.WaitGroup // releases that are being handed to the nodes
+	refusal *QuorumError // unless the outcome is Done
 }
 
-func newRound(l *Locker, op string, req request, token string, grant quorum.Grant, m machine, cmd *pool.Command) *round {
-	r := &round{
-		locker: l, op: op, req: req, token: token, grant: grant, machine: m, command: cmd,
-		done: make(chan struct{}),
-	}
-	r.mu = &r.own
-	return r
+// machine is what all kinds need of quorum.Acquire, Extend and Release.
+type machine interface {
+	Vote(clock quorum.Clock, node int, answer quorum.Answer, server string) quorum.Actions
+	Answer(node int) quorum.Answer
+	Duplicate(node int) (of int, ok bool)
 }
 
-// ask sends the command to each node whose vote the machine waits for.
-func (r *round) ask() {
-	since := time.Now()
-	for i, node := range r.locker.nodes {
-		switch {
-		case !r.asks(i):
-		case r.extend != nil && !r.mayExtend():
-			r.Reply(i, r.command, pool.Reply{Answer: pool.Unsent, Err: errOver})
-		default:
-			node.Send(since, r.command, r, i)
-		}
-	}
-	r.asked()
+// took returns the time since the round began.
+func (r *round) took() time.Duration { return r.locker.clock.Now().Sub(r.grant.Start) }
+
+// voteLocked reports the answer of a node to the machine.
+func (r *round) voteLocked(i int, reply node.Reply) quorum.Actions {
+	r.noteLocked(i, reply.Err)
+	return r.machine.Vote(r.locker.clock, i, reply.Answer, reply.Server)
 }
 
-func (r *round) mayExtend() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.extend.Ask(r.locker.clock)
-}
-
-// skip ends the round without asking anybody.
-func (r *round) skip(why error) {
-	for i := range r.locker.nodes {
-		if r.asks(i) {
-			r.Reply(i, r.command, pool.Reply{Answer: pool.Unsent, Err: fmt.Errorf("not asked: %w", why)})
-		}
-	}
-	r.asked()
-}
-
-// asks says whether node i is to be asked: the machine waits for its vote. It needs no
-// mutex, since nobody else touches the vote of a node that has not been asked.
-func (r *round) asks(i int) bool { return r.machine.Said(i) == quorum.Pending }
-
-// asked tells the machine that the command has gone out.
-func (r *round) asked() {
-	r.mu.Lock()
-	effects := r.machine.Asked(r.locker.clock)
-	r.noteLocked(effects)
-	r.mu.Unlock()
-	r.carry(effects)
-}
-
-// wait returns the outcome. The round is stopped when ctx ends or the Locker is closed.
-func (r *round) wait(ctx context.Context) quorum.Outcome {
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		r.giveUp()
-	case <-r.locker.closing.Done():
-		r.giveUp()
-	}
-	<-r.done
-	// Another goroutine may have lost the round, and not have come to what it has to send.
-	r.sending.Wait()
-	return r.outcome
-}
-
-// giveUp stops the machine: whoever waits is told now.
-func (r *round) giveUp() {
-	r.mu.Lock()
-	effects := r.machine.Stop(r.locker.clock)
-	r.noteLocked(effects)
-	r.mu.Unlock()
-	r.carry(effects)
-}
-
-// Reply implements [pool.Receiver].
-func (r *round) Reply(node int, cmd *pool.Command, reply pool.Reply) {
-	vote := votes[reply.Answer]
-	r.mu.Lock()
-	var effects quorum.Effects
-	switch {
-	case cmd == r.command && reply.Number > 0:
-		effects = r.acquire.Granted(r.locker.clock, node, reply.Number, reply.Server)
-	case cmd == r.command:
-		r.noteErrLocked(node, reply.Err)
-		effects = r.machine.Vote(r.locker.clock, node, vote, reply.Server)
-	case r.raises != nil && cmd == r.raises[node]:
-		r.noteErrLocked(node, reply.Err)
-		effects = r.acquire.Raised(r.locker.clock, node, vote)
-	case r.extend != nil: // the old TTL that follows a failed extend
-		r.extend.Restored(node, vote)
-	default: // the release that follows a lost acquire
-		if vote == quorum.Refused && r.machine.Said(node) == quorum.No {
-			r.noteErrLocked(node, reply.Err) // what stands in the way is not a lock
-		}
-		effects = r.acquire.Released(node)
-	}
-	r.noteLocked(effects)
-	r.mu.Unlock()
-	if o := r.locker.observer; o != nil && cmd == r.command {
-		o.Vote(Vote{
-			Op: r.op, Name: r.req.name, Node: node, Addr: r.locker.nodes[node].Addr(),
-			Answer: reply.Answer, Err: reply.Err, Took: r.took(),
-		})
-	}
-	r.carry(effects)
-}
-
-var votes = [...]quorum.Vote{
-	pool.Yes: quorum.Yes, pool.No: quorum.No, pool.Planted: quorum.Planted, pool.Maybe: quorum.Lost,
-	pool.Refused: quorum.Refused, pool.Unsent: quorum.Unsent,
-}
-
-// noteErrLocked takes note of why a node did not say yes; nil: it did.
-func (r *round) noteErrLocked(node int, err error) {
+// noteLocked notes why a node did not say yes; nil means that it did.
+func (r *round) noteLocked(node int, err error) {
 	if err == nil {
 		return
 	}
@@ -174,142 +55,150 @@ func (r *round) noteErrLocked(node int, err error) {
 	r.errs[node] = err
 }
 
-// noteLocked takes note of an outcome, and of a lease that has ended under an extend.
-func (r *round) noteLocked(effects quorum.Effects) {
-	if r.hold != nil {
-		r.hold.atLocked(r.hold.now())
-	}
-	if len(effects.Release) > 0 {
-		r.sending.Add(1)
-	}
-	if len(effects.Raise) > 0 && r.raises == nil {
-		r.raises = make([]*pool.Command, len(r.locker.nodes))
-	}
-	for _, i := range effects.Raise {
-		r.raises[i] = pool.Raise(r.req.key, r.token, r.acquire.Number(i), r.acquire.Fence())
-	}
-	if effects.Outcome == quorum.Undecided {
+// endLocked notes the outcome, if there is one now. reason returns why a node did not say yes.
+func (r *round) endLocked(outcome quorum.Outcome, reason func(node int) error) {
+	if outcome == quorum.Undecided {
 		return
 	}
-	r.outcome = effects.Outcome
-	if r.outcome != quorum.Done {
-		r.refusal = r.refusalLocked()
+	r.outcome = outcome
+	if outcome == quorum.Done {
+		return
 	}
-	if r.timer != nil {
-		r.timer.Stop()
+	r.refusal = r.locker.refusal(r.op, r.req.name, reasons[r.op][outcome], reason)
+}
+
+// reasonLocked returns why node i did not say yes, as far as all kinds know it; nil if it did.
+func (r *round) reasonLocked(i int) error {
+	duplicate, isDuplicate := r.machine.Duplicate(i)
+	switch answer := r.machine.Answer(i); {
+	case isDuplicate:
+		return fmt.Errorf("%w %s", ErrSameServer, r.locker.nodes[duplicate].Addr())
+	case answer == quorum.Pending:
+		return ErrPending
+	case answer == quorum.Yes:
+		return nil
+	case r.errs == nil || r.errs[i] == nil: // counted as no without having been asked
+		return errNeverAcquired
+	}
+	return r.errs[i]
+}
+
+// observe reports the answer of a node to the observer.
+func (r *round) observe(i int, reply node.Reply) {
+	if o := r.locker.observer; o != nil {
+		o.Vote(Vote{
+			Op: r.op, Name: r.req.name, Node: i, Addr: r.locker.nodes[i].Addr(),
+			Answer: reply.Answer, Err: reply.Err, Took: r.took(),
+		})
 	}
 }
 
-// took returns the time since the round began.
-func (r *round) took() time.Duration { return r.locker.clock.Now().Sub(r.grant.Start) }
-
-// carry does what the machine asks for. The context of the caller has no part in it.
-func (r *round) carry(effects quorum.Effects) {
-	if len(effects.Release) > 0 {
-		r.send(r.rollback(), effects.Release)
-		r.sending.Done()
-	}
-	if len(effects.Restore) > 0 {
-		r.send(r.hold.restoring(effects.TTL), effects.Restore)
-	}
-	if len(effects.Raise) > 0 {
-		since := time.Now()
-		for _, i := range effects.Raise {
-			r.locker.nodes[i].Send(since, r.raises[i], r, i)
+// finish reports the outcome to the observer, the log and the caller. validity is what is left of the TTL.
+func (r *round) finish(validity time.Duration, level slog.Level) {
+	l := r.locker
+	if log := r.refusal != nil && l.logger.Enabled(context.Background(), level); log || l.observer != nil {
+		verdict := Verdict{Op: r.op, Name: r.req.name, Took: r.took()}
+		if r.refusal != nil {
+			verdict.Err = r.refusal
+		} else if validity > 0 {
+			verdict.Validity = validity - verdict.Took
+		}
+		if l.observer != nil {
+			l.observer.Verdict(verdict)
+		}
+		if log {
+			l.logger.Log(context.Background(), level, "redlock: refused", "op", r.op, "name", r.req.name, "took", verdict.Took, "error", verdict.Err)
 		}
 	}
-	if effects.Settling {
-		r.settle()
-	}
-	if effects.Outcome != quorum.Undecided {
-		r.report(effects.Outcome)
-		close(r.done)
-		if r.ended != nil {
-			r.ended(r)
-		}
-	}
+	close(r.done)
 }
 
-// send puts a command to some nodes.
-func (r *round) send(cmd *pool.Command, nodes []int) {
+// validity is how long the round's grant is valid, counted from its start.
+func (r *round) validity() time.Duration { return r.grant.Deadline().Sub(r.grant.Start) }
+
+// extendRound asks for a longer TTL of a lock that is held.
+type extendRound struct {
+	round
+	held   *heldLock      // its mutex is mu, since the machine changes the lease
+	extend *quorum.Extend // the machine
+}
+
+// send sends the command to the nodes for as long as the lease stands.
+func (r *extendRound) send(command *node.Command) {
 	since := time.Now()
-	for _, i := range nodes {
-		r.locker.nodes[i].Send(since, cmd, r, i)
+	for i, n := range r.locker.nodes {
+		r.mu.Lock()
+		held := r.extend.Ask(r.locker.clock)
+		r.mu.Unlock()
+		if held {
+			n.Send(since, command, r, i)
+		} else {
+			r.Reply(i, node.Reply{Answer: quorum.Unsent, Err: errOver})
+		}
 	}
 }
 
-// settle has a lost round told when the node timeout is over, if not before.
-func (r *round) settle() {
+// Reply implements [node.Receiver].
+func (r *extendRound) Reply(i int, reply node.Reply) {
+	actions := r.step(func() quorum.Actions { return r.voteLocked(i, reply) })
+	r.observe(i, reply)
+	r.apply(actions)
+}
+
+// wait returns once the outcome is there. It stops the round when ctx ends, over is closed or the Locker is closed.
+func (r *extendRound) wait(ctx context.Context, over <-chan struct{}) {
+	select {
+	case <-r.done:
+		return
+	case <-over:
+	case <-ctx.Done():
+	case <-r.locker.closing.Done():
+	}
+	r.apply(r.step(func() quorum.Actions { return r.extend.Stop(r.locker.clock) }))
+	<-r.done
+}
+
+// step reports an event to the machine, and returns the actions to apply. The lease may have ended with it.
+func (r *extendRound) step(event func() quorum.Actions) quorum.Actions {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.outcome == quorum.Undecided {
-		r.timer = r.locker.clock.AfterFunc(r.locker.timeout-r.took(), r.giveUp)
+	actions := event()
+	r.held.atLocked(r.held.now())
+	r.endLocked(actions.Outcome, r.reasonLocked)
+	return actions
+}
+
+func (r *extendRound) apply(actions quorum.Actions) {
+	if actions.Outcome != quorum.Undecided {
+		r.finish(r.validity(), slog.LevelWarn)
 	}
 }
 
-// report tells the observer and the log.
-func (r *round) report(outcome quorum.Outcome) {
-	l, level := r.locker, slog.LevelWarn
-	if r.op == opAcquire {
-		level = slog.LevelDebug
-	}
-	log := outcome != quorum.Done && l.logger.Enabled(context.Background(), level)
-	if l.observer == nil && !log {
-		return
-	}
-	verdict := Verdict{Op: r.op, Name: r.req.name, Took: r.took()}
-	if outcome != quorum.Done {
-		verdict.Err = r.refusal
-	} else if r.op != opUnlock {
-		verdict.Validity = r.grant.Deadline().Sub(r.grant.Start) - verdict.Took
-	}
-	if l.observer != nil {
-		l.observer.Verdict(verdict)
-	}
-	if log {
-		l.logger.Log(context.Background(), level, "redlock: refused", "op", r.op, "name", r.req.name, "took", verdict.Took, "error", verdict.Err)
-	}
+// unlockRound releases a lock that was held.
+type unlockRound struct {
+	round
+	own sync.Mutex // mu
 }
 
-// refusalLocked puts together what every node has said when the outcome falls.
-func (r *round) refusalLocked() *QuorumError {
-	nodes := r.locker.nodes
-	e := &QuorumError{
-		Op: r.op, Name: r.req.name,
-		Need:   quorum.Majority(len(nodes)),
-		Reason: reasons[r.op][r.outcome],
-		Nodes:  make([]NodeError, len(nodes)),
-	}
-	for i, node := range nodes {
-		e.Nodes[i] = NodeError{Addr: node.Addr(), Err: r.reasonLocked(i)}
-	}
-	return e
-}
-
-// reasonLocked says why node i did not say yes.
-func (r *round) reasonLocked(i int) error {
-	twin, isTwin := r.machine.Twin(i)
-	said := r.machine.Said(i)
-	switch {
-	case isTwin:
-		return fmt.Errorf("%w %s", ErrSameServer, r.locker.nodes[twin].Addr())
-	case said == quorum.Pending:
-		return ErrPending
-	case r.errs != nil && r.errs[i] != nil:
-		return r.errs[i]
-	case said == quorum.Yes && r.acquire != nil:
-		switch agrees, open := r.acquire.Agrees(i); {
-		case open:
-			return ErrPending
-		case !agrees:
-			return errAhead
+// send sends the command to each node that may hold the lock: the machine waits for its vote. It reads that without
+// the mutex, because nobody else touches the vote of a node that has not been asked.
+func (r *unlockRound) send(command *node.Command) {
+	since := time.Now()
+	for i, n := range r.locker.nodes {
+		if r.machine.Answer(i) == quorum.Pending {
+			n.Send(since, command, r, i)
 		}
-		return nil
-	case said == quorum.Yes:
-		return nil
-	case said == quorum.No: // without having been asked
-		return errNeverAcquired
-	default: // its yes does not count
-		return ErrRestoring
+	}
+}
+
+// Reply implements [node.Receiver].
+func (r *unlockRound) Reply(i int, reply node.Reply) {
+	r.mu.Lock()
+	actions := r.voteLocked(i, reply)
+	r.endLocked(actions.Outcome, r.reasonLocked)
+	r.mu.Unlock()
+	r.observe(i, reply)
+	if actions.Outcome != quorum.Undecided {
+		r.finish(0, slog.LevelWarn)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A token is owner.random, or owner.random:metadata. The owner part is the Locker's, the
-// same in all of its tokens: it tells those who wait whom to tell so. What excludes is the random part.
+// A token is owner.random, or owner.random:metadata. The owner part is the same in all tokens of a Locker: waiters address
+// their messages to it. The random part makes the token unique.
 const (
 	ownerBytes  = 6
 	randomBytes = 21
@@ -18,12 +18,10 @@ const (
 )
 
 // newOwner draws the owner part of a Locker's tokens.
-func newOwner() (string, error) {
+func newOwner() string {
 	random := make([]byte, ownerBytes)
-	if _, err := rand.Read(random); err != nil {
-		return "", err
-	}
-	return base64.RawURLEncoding.EncodeToString(random), nil
+	_, _ = rand.Read(random) // never fails
+	return base64.RawURLEncoding.EncodeToString(random)
 }
 
 // newToken makes a token that no lock has had.
@@ -31,7 +29,7 @@ func (l *Locker) newToken(metadata string) (token string, err error) {
 	if l.token != nil {
 		token, err = l.token()
 	} else {
-		token, err = l.randomToken()
+		token = l.randomToken()
 	}
 	if err == nil && token == "" {
 		err = errors.New("an empty token")
@@ -45,17 +43,15 @@ func (l *Locker) newToken(metadata string) (token string, err error) {
 	return token, nil
 }
 
-func (l *Locker) randomToken() (string, error) {
+func (l *Locker) randomToken() string {
 	random := make([]byte, randomBytes)
-	if _, err := rand.Read(random); err != nil {
-		return "", err
-	}
+	_, _ = rand.Read(random) // never fails
 	text := make([]byte, 0, tokenChars)
 	text = append(append(text, l.self...), '.')
-	return string(base64.RawURLEncoding.AppendEncode(text, random)), nil
+	return string(base64.RawURLEncoding.AppendEncode(text, random))
 }
 
-// ownerOf returns the owner part of a token, "" for one of another make.
+// ownerOf returns the owner part of a token; "" if another client made it.
 func ownerOf(token string) string {
 	if len(token) < tokenChars || token[ownerChars] != '.' {
 		return ""
@@ -63,7 +59,7 @@ func ownerOf(token string) string {
 	return token[:ownerChars]
 }
 
-// metadataOf returns the metadata of a token, "" where there is none.
+// metadataOf returns the metadata of a token; "" if there is none.
 func metadataOf(token string) string {
 	if ownerOf(token) == "" {
 		return ""

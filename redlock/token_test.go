@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,8 +14,25 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// Trap 2: one token for several rounds.
-func TestNoTokenIsUsedForTwoRounds(t *testing.T) {
+func TestTryLock_ReportsATokenSourceThatFailsAndSendsNothing(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("no entropy")
+	for want, source := range map[string]func() (string, error){
+		"redlock: token source: no entropy":     func() (string, error) { return "token", broken },
+		"redlock: token source: an empty token": func() (string, error) { return "", nil },
+	} {
+		locker := lockerOver(t, untouched(t), redlock.WithTokenSource(source))
+		_, err := locker.TryLock(t.Context(), "name")
+		require.EqualError(t, err, want)
+		_, err = locker.Lock(t.Context(), "name")
+		require.EqualError(t, err, want)
+		require.Equal(t, strings.Contains(want, "entropy"), errors.Is(err, broken))
+	}
+}
+
+// The danger: one token for several rounds.
+func TestToken_IsNotUsedForTwoRounds(t *testing.T) {
+	t.Parallel()
 	onBothSilent(t, 3, func(t *testing.T, c *cluster) {
 		holder := take(t, c.locker(), "name")
 		source := &tokens{}
@@ -36,7 +54,8 @@ func TestNoTokenIsUsedForTwoRounds(t *testing.T) {
 	})
 }
 
-func TestTokensOfTheirOwnAreRandomText(t *testing.T) {
+func TestToken_IsRandomText(t *testing.T) {
+	t.Parallel()
 	c := onMini(t, 1)
 	seen, owners := map[string]bool{}, map[string]bool{}
 	for range 2 {
@@ -53,9 +72,10 @@ func TestTokensOfTheirOwnAreRandomText(t *testing.T) {
 	require.Len(t, owners, 2)
 }
 
-// Trap 2: the release of round i that comes late, on the connection after the one that broke, when round i+1 holds the
+// The danger: the release of round i that comes late, on the connection after the one that broke, when round i+1 holds the
 // lock on that node already.
-func TestTheLateReleaseOfOneRoundDoesNotDeleteTheKeyOfTheNext(t *testing.T) {
+func TestToken_TheLateReleaseOfOneRoundDoesNotDeleteTheKeyOfTheNext(t *testing.T) {
+	t.Parallel()
 	c := onReal(t, 3)
 	seen := &recorder{}
 	locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(time.Millisecond)), redlock.WithObserver(seen))
@@ -65,7 +85,7 @@ func TestTheLateReleaseOfOneRoundDoesNotDeleteTheKeyOfTheNext(t *testing.T) {
 		for _, p := range c.processes[:2] {
 			p.Freeze()
 		}
-		_, err := locker.TryLock(t.Context(), name) // its releases are owed from here on
+		_, err := locker.TryLock(t.Context(), name) // its releases are pending from here on
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		for _, p := range c.processes[:2] {
 			p.Thaw()
@@ -82,8 +102,9 @@ func TestTheLateReleaseOfOneRoundDoesNotDeleteTheKeyOfTheNext(t *testing.T) {
 	}
 }
 
-// Trap 5: tokens that are compared by prefix.
-func TestATokenIsComparedWhole(t *testing.T) {
+// The danger: tokens that are compared by prefix.
+func TestToken_IsComparedWhole(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		const ours = "token"
 		locker := c.locker(redlock.WithTokenSource(func() (string, error) { return ours, nil }))
@@ -110,8 +131,9 @@ func TestATokenIsComparedWhole(t *testing.T) {
 	})
 }
 
-// Trap 5: the loser's release must not take the lock from the winner, whatever the order of their messages.
-func TestALosersReleaseDoesNotDeleteTheWinnersKey(t *testing.T) {
+// The loser's release must not take the lock from the winner, whatever the order of their messages.
+func TestToken_ALosersReleaseDoesNotDeleteTheWinnersKey(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		winner, loser := c.locker(), c.locker()
 		for range 20 {

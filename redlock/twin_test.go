@@ -42,8 +42,9 @@ func (c *cluster) eventuallyWithoutKeys() {
 	}
 }
 
-// Trap 19: the same server configured twice under two names.
-func TestAServerUnderTwoNamesDoesNotCountTwice(t *testing.T) {
+// The danger: the same server configured twice under two names.
+func TestTryLock_AServerUnderTwoNamesDoesNotCountTwice(t *testing.T) {
+	t.Parallel()
 	// The third node never comes up, so the server would need both of its votes.
 	c := onReal(t, 2, "--unixsocket", "redis.sock")
 	c.processes[1].Stop()
@@ -70,7 +71,8 @@ func TestAServerUnderTwoNamesDoesNotCountTwice(t *testing.T) {
 	}
 }
 
-func TestTwoDatabasesOfAServerStandForOneOfTheMajority(t *testing.T) {
+func TestTryLock_TwoDatabasesOfAServerCountOnce(t *testing.T) {
+	t.Parallel()
 	c := onReal(t, 2, "--unixsocket", "redis.sock")
 	for way, url := range otherWays(t, c) {
 		if !strings.HasSuffix(way, "another database") {
@@ -90,7 +92,8 @@ func TestTwoDatabasesOfAServerStandForOneOfTheMajority(t *testing.T) {
 	}
 }
 
-func TestNodesOfOneAddressAreRefusedBeforeAnyConnection(t *testing.T) {
+func TestNew_RefusesNodesOfOneAddressBeforeAnyConnection(t *testing.T) {
+	t.Parallel()
 	node := open(t, []string{"redis://127.0.0.1:1"})[0]
 	same := open(t, []string{"redis://127.0.0.1:1/2"})[0]
 	another := open(t, []string{"redis://127.0.0.1:2"})[0]

@@ -14,59 +14,176 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// short is a TTL that is renewed several times in a test, and that a busy machine keeps.
-const short = 3 * time.Second
-
-// renewals returns how many renewals have been done so far.
-func (r *recorder) renewals() (n int) {
-	for _, v := range r.verdictsOn("extend") {
-		if v.Err == nil {
-			n++
-		}
-	}
-	return n
-}
-
-// waitForRenewals waits until n more renewals have been done.
-func (r *recorder) waitForRenewals(tb testing.TB, n int) {
-	tb.Helper()
-	before := r.renewals()
-	eventually(tb, func() bool { return r.renewals() >= before+n }, "%d renewals", n)
-}
-
-func TestALockIsRenewedForAsLongAsItIsHeld(t *testing.T) {
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		const ttl = short / 2
-		begin, seen := time.Now(), &recorder{}
-		lock := take(t, c.locker(redlock.WithObserver(seen)), "name", redlock.TTL(ttl), redlock.AutoExtend())
-		done := lock.Done()
-		eventually(t, func() bool { return time.Since(begin) > 2*ttl }, "two TTLs later")
-		require.NoError(t, lock.Err())
-		require.False(t, isOver(done))
-		require.GreaterOrEqual(t, seen.renewals(), 3)
-		require.NoError(t, lock.Unlock(t.Context()))
-		c.eventuallyEmpty()
-	})
-}
-
-// Trap 10: a watchdog that goes on after the end.
-func TestAfterUnlockNothingIsRenewed(t *testing.T) {
+// What renewals that failed have made longer does not outlive the lock by a TTL.
+func TestAutoExtend_InVainLeavesNothingWhenTheLockExpires(t *testing.T) {
+	t.Parallel()
 	c := onReal(t, 3)
-	seen := &recorder{}
-	locker := c.locker(redlock.WithObserver(seen))
-	lock := take(t, locker, "name", redlock.TTL(short/2), redlock.AutoExtend())
-	seen.waitForRenewals(t, 2)
+	locker := c.locker()
+	lock := take(t, locker, "name", redlock.TTL(time.Minute))
+	c.eventuallyHeld("name", lock.Token())
 	require.NoError(t, lock.Unlock(t.Context()))
-	seen.waitForVotes(t, "unlock", "name", 3)
-	asked, verdicts := c.settled(), len(seen.verdictsOn("extend"))
-	pass(900 * time.Millisecond)
-	require.Equal(t, asked, c.asked())
-	require.Len(t, seen.verdictsOn("extend"), verdicts)
+	lock = take(t, locker, "name", redlock.TTL(2*time.Second), redlock.AutoExtend())
+	c.eventuallyHeld("name", lock.Token())
+	for _, p := range c.processes[:2] {
+		p.Freeze()
+	}
+	eventually(t, func() bool { return lock.Err() != nil }, "the end")
+	for _, p := range c.processes[:2] {
+		p.Thaw()
+	}
 	c.eventuallyEmpty()
 }
 
-// Trap 7: a renewal that is under way makes no key of a lock that is being unlocked.
-func TestARenewalBesideAnUnlockLeavesNoKey(t *testing.T) {
+func TestAutoExtend_RenewsWhenAThirdOfTheTTLHasGoneBy(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		fake, seen := clocktest.New(), &recorder{}
+		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen)), "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
+		for i := range 5 {
+			require.Len(t, seen.verdictsOn("extend"), i)
+			nextAt(t, fake, 10*time.Minute)
+			eventually(t, func() bool { return seen.renewals() == i+1 }, "renewal %d", i)
+			require.Equal(t, 30*time.Minute-18*time.Second-2*time.Millisecond, lock.Remaining())
+		}
+		require.NoError(t, lock.Unlock(t.Context()))
+	})
+}
+
+func TestAutoExtend_TriesAgainEverSoonerUntilTheDeadline(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		fake, seen := clocktest.New(), &recorder{}
+		locker := lockerOver(t, c.nodes(), redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithDrift(0, 0))
+		seen.connect(t, locker, 3)
+		lock := take(t, locker, "name", redlock.TTL(24*time.Second), redlock.AutoExtend())
+		c.eventuallyHeld("name", lock.Token())
+		c.servers[0].Stop()
+		c.servers[1].Stop()
+		until := lock.ValidUntil()
+		nextAt(t, fake, 8*time.Second)
+		for i := 1; lock.Err() == nil && i < 20; i++ {
+			eventually(t, func() bool { return len(seen.verdictsOn("extend")) == i }, "attempt %d", i)
+			nextAt(t, fake, lock.Remaining()/8)
+		}
+		require.Equal(t, until, lock.ValidUntil())
+		require.NoError(t, lock.Err(), "tried to the end")
+		c.servers[0].Start()
+		c.servers[1].Start()
+		fake.Advance(lock.Remaining())
+		require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
+	})
+}
+
+func TestAutoExtend_ALockThatItsHolderMadeLongerIsRenewedLater(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		fake, seen := clocktest.New(), &recorder{}
+		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithDrift(0, 0)), "name",
+			redlock.TTL(30*time.Minute), redlock.AutoExtend())
+		require.NoError(t, lock.Extend(t.Context(), 120*time.Minute))
+		nextAt(t, fake, 10*time.Minute)                        // too early
+		require.NoError(t, fake.WaitForTimers(t.Context(), 2)) // that of Done, and the watchdog's
+		fake.Advance(90 * time.Minute)
+		eventually(t, func() bool { return seen.renewals() == 2 }, "a renewal when 20 minutes are left")
+		require.Equal(t, 30*time.Minute, lock.Remaining())
+		nextAt(t, fake, 10*time.Minute)
+		eventually(t, func() bool { return seen.renewals() == 3 }, "and so on")
+		require.NoError(t, lock.Unlock(t.Context()))
+	})
+}
+
+// The danger: a watchdog that is bounded by the new deadline, and reports the loss after the real expiry.
+func TestDone_IsClosedAtTheDeadlineEvenIfEveryRenewalHangs(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	fake, seen := clocktest.New(), &recorder{}
+	var renewals atomic.Int64
+	nodes := c.nodes(pool.WithTimeout(long), counting("PEXPIRE", &renewals))
+	locker := lockerOver(t, nodes, redlock.WithClock(fake), redlock.WithObserver(seen))
+	seen.connect(t, locker, 3)
+	lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
+	c.eventuallyHeld("name", lock.Token())
+	for _, p := range c.processes {
+		p.Freeze()
+	}
+	nextAt(t, fake, 10*time.Minute)
+	eventually(t, func() bool { return renewals.Load() == 3 }, "the renewal is on its way")
+	fake.Advance(lock.Remaining() - 1)
+	done := lock.Done()
+	require.False(t, isOver(done))
+	require.NoError(t, lock.Err())
+	fake.Advance(1)
+	require.True(t, isOver(done))
+	require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
+	for _, p := range c.processes {
+		p.Thaw()
+	}
+	c.eventuallyEmpty() // the renewal got through after all, and would keep the key for longer than anybody counts on
+}
+
+func TestMaxHold_EndsTheRenewals(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		fake, seen := clocktest.New(), &recorder{}
+		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithDrift(0, 0)), "name",
+			redlock.TTL(30*time.Minute), redlock.AutoExtend(), redlock.MaxHold(45*time.Minute))
+		begin, done := fake.Now(), lock.Done()
+		for i := range 2 {
+			nextAt(t, fake, 10*time.Minute)
+			eventually(t, func() bool { return seen.renewals() == i+1 }, "renewal %d", i)
+		}
+		require.Equal(t, begin.Add(45*time.Minute), lock.ValidUntil())
+		fake.Advance(25 * time.Minute)
+		require.True(t, isOver(done))
+		require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
+		require.Len(t, seen.verdictsOn("extend"), 2)
+	})
+}
+
+func TestMaxHold_OutOfRangeIsRefused(t *testing.T) {
+	t.Parallel()
+	locker := onMini(t, 1).locker()
+	for want, opts := range map[string][]redlock.LockOption{
+		"MaxHold(-1ns)":                   {redlock.AutoExtend(), redlock.MaxHold(-1)},
+		"MaxHold(1m0s) without":           {redlock.TTL(time.Minute), redlock.MaxHold(time.Minute)},
+		"MaxHold(59s): below the TTL, 1m": {redlock.TTL(time.Minute), redlock.AutoExtend(), redlock.MaxHold(59 * time.Second)},
+	} {
+		_, err := locker.TryLock(t.Context(), "name", opts...)
+		require.ErrorContains(t, err, want)
+	}
+	lock := take(t, locker, "name", redlock.TTL(time.Minute), redlock.AutoExtend(), redlock.MaxHold(time.Minute))
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+// short is a TTL that is renewed several times in a test, and that a busy machine keeps.
+const short = 3 * time.Second
+
+// The danger: a watchdog that goes on after the end.
+func TestUnlock_EndsTheRenewals(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	fake, seen := clocktest.New(), &recorder{}
+	locker := c.locker(redlock.WithClock(fake), redlock.WithObserver(seen))
+	lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
+	for i := range 2 {
+		nextAt(t, fake, 10*time.Minute)
+		eventually(t, func() bool { return seen.renewals() == i+1 }, "renewal %d", i)
+	}
+	require.NoError(t, lock.Unlock(t.Context()))
+	seen.waitForVotes(t, "extend", "name", 6)
+	seen.waitForVotes(t, "unlock", "name", 3)
+	asked := c.settled()
+	for range 4 {
+		fake.Advance(10 * time.Minute)
+	}
+	require.Equal(t, asked, c.settled())
+	require.Len(t, seen.verdictsOn("extend"), 2)
+	c.eventuallyEmpty()
+}
+
+// A renewal that is under way makes no key of a lock that is being unlocked.
+func TestUnlock_BesideARenewalLeavesNoKey(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake := clocktest.New()
 		locker := c.locker(redlock.WithClock(fake))
@@ -83,8 +200,9 @@ func TestARenewalBesideAnUnlockLeavesNoKey(t *testing.T) {
 	})
 }
 
-// Trap 10: a watchdog that dies on one transient error.
-func TestAWatchdogOutlivesNodesThatDoNotAnswerForAWhile(t *testing.T) {
+// The danger: a watchdog that dies on one transient error.
+func TestAutoExtend_OutlivesNodesThatDoNotAnswerForAWhile(t *testing.T) {
+	t.Parallel()
 	c := onReal(t, 5)
 	seen := &recorder{}
 	locker := lockerOver(t, c.nodes(pool.WithTimeout(100*time.Millisecond)), redlock.WithObserver(seen))
@@ -105,7 +223,8 @@ func TestAWatchdogOutlivesNodesThatDoNotAnswerForAWhile(t *testing.T) {
 	c.eventuallyEmpty()
 }
 
-func TestALockOutlivesTheRestartOfEveryNodeInTurn(t *testing.T) {
+func TestAutoExtend_TheLockOutlivesTheRestartOfEveryNodeInTurn(t *testing.T) {
+	t.Parallel()
 	c := onReal(t, 5)
 	seen := &recorder{}
 	locker := c.locker(redlock.WithObserver(seen))
@@ -124,12 +243,13 @@ func TestALockOutlivesTheRestartOfEveryNodeInTurn(t *testing.T) {
 	c.eventuallyEmpty()
 }
 
-func TestALockIsLostWhenAMajorityForgetsItAndDoneIsInTime(t *testing.T) {
+func TestAutoExtend_TheLockIsLostWhenAMajorityForgetsIt(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		seen := &recorder{}
-		locker := c.locker(redlock.WithObserver(seen))
+		fake, seen := clocktest.New(), &recorder{}
+		locker := c.locker(redlock.WithObserver(seen), redlock.WithClock(fake))
 		seen.connect(t, locker, 5)
-		lock := take(t, locker, "name", redlock.TTL(short), redlock.AutoExtend())
+		lock := take(t, locker, "name", redlock.TTL(24*time.Minute), redlock.AutoExtend())
 		done := lock.Done()
 		c.eventuallyHeld("name", lock.Token())
 		for _, s := range c.servers[:3] {
@@ -138,23 +258,31 @@ func TestALockIsLostWhenAMajorityForgetsItAndDoneIsInTime(t *testing.T) {
 		for _, s := range c.servers[:3] {
 			s.Start()
 		}
+		turnUntil(t, fake, time.Second, func() bool { return isOver(done) })
 		receive(t, done, "the loss")
 		require.Contains(t, []error{redlock.ErrLost, redlock.ErrExpired}, lock.Err())
 		require.Zero(t, lock.Remaining())
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 		c.eventuallyEmpty() // what was given again while it was lost, too
 		extends := len(seen.verdictsOn("extend"))
-		pass(short / 2)
+		fake.Advance(long)
+		if c.processes != nil {
+			c.settled()
+		}
 		require.Len(t, seen.verdictsOn("extend"), extends, "nothing is renewed after a loss")
 	})
 }
 
-func TestAWatchdogNoticesAtItsNextRenewalThatTheLockWasReleasedByForce(t *testing.T) {
+func TestAutoExtend_NoticesAForcedReleaseAtTheNextRenewal(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		lock := take(t, c.locker(), "name", redlock.TTL(short), redlock.AutoExtend())
+		fake := clocktest.New()
+		lock := take(t, c.locker(redlock.WithClock(fake)), "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
 		c.eventuallyHeld("name", lock.Token())
 		require.NoError(t, c.locker().ForceUnlock(t.Context(), "name"))
 		next := waits(t, c.locker(), "name")
+		require.NoError(t, lock.Err(), "it has not asked yet")
+		nextAt(t, fake, 10*time.Minute)
 		receive(t, lock.Done(), "the loss")
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
@@ -164,7 +292,8 @@ func TestAWatchdogNoticesAtItsNextRenewalThatTheLockWasReleasedByForce(t *testin
 }
 
 // Whoever waits beside a holder knows of the loss what the holder knows.
-func TestALockThatIsLostGoesToTheNextInTheLineAtOnce(t *testing.T) {
+func TestAutoExtend_ALockThatIsLostGoesToTheNextWaiterAtOnce(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake := clocktest.New()
 		locker := c.locker(redlock.WithClock(fake))
@@ -182,52 +311,65 @@ func TestALockThatIsLostGoesToTheNextInTheLineAtOnce(t *testing.T) {
 	})
 }
 
-func TestAUsersExtendBesideTheWatchdogIsKept(t *testing.T) {
+func TestExtend_BesideRenewalsIsNotMadeShorter(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		seen := &recorder{}
-		lock := take(t, c.locker(redlock.WithObserver(seen)), "name", redlock.TTL(900*time.Millisecond), redlock.AutoExtend())
+		fake, seen := clocktest.New(), &recorder{}
+		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen)), "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
 		for range 20 {
-			require.NoError(t, lock.Extend(t.Context(), 900*time.Millisecond))
+			go fake.Advance(10 * time.Minute)
+			require.NoError(t, lock.Extend(t.Context(), 10*long))
 		}
-		require.NoError(t, lock.Extend(t.Context(), long))
 		until := lock.ValidUntil()
-		pass(time.Second)
-		require.False(t, lock.ValidUntil().Before(until), "no renewal makes it shorter")
-		require.Greater(t, lock.Remaining(), long/2)
+		fake.Advance(long)
+		if c.processes != nil {
+			c.settled()
+		}
+		require.False(t, lock.ValidUntil().Before(until))
 		require.NoError(t, lock.Unlock(t.Context()))
 		c.eventuallyEmpty()
 	})
 }
 
-func TestCloseEndsRenewalsAndLeavesTheLockToItsDeadline(t *testing.T) {
+func TestClose_EndsTheRenewalsAndLeavesTheLockToItsDeadline(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		seen := &recorder{}
-		locker, err := redlock.New(c.nodes(), redlock.WithObserver(seen))
+		fake, seen := clocktest.New(), &recorder{}
+		locker, err := redlock.New(c.nodes(), redlock.WithObserver(seen), redlock.WithClock(fake))
 		require.NoError(t, err)
-		lock := take(t, locker, "name", redlock.TTL(900*time.Millisecond), redlock.AutoExtend())
-		seen.waitForRenewals(t, 1)
+		lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
+		nextAt(t, fake, 10*time.Minute)
+		eventually(t, func() bool { return seen.renewals() == 1 }, "a renewal")
 		require.NoError(t, locker.Close())
+		fake.Advance(lock.Remaining() - 1)
+		require.NoError(t, lock.Err())
+		fake.Advance(1)
 		receive(t, lock.Done(), "the deadline")
 		require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
-		c.eventuallyEmpty()
+		require.Equal(t, 1, seen.renewals())
 	})
 }
 
-func TestManyLocksAreRenewedByOneWatchdog(t *testing.T) {
+func TestAutoExtend_RenewsManyLocksOverOneConnectionToEachNode(t *testing.T) {
+	t.Parallel()
 	c := onReal(t, 3)
-	seen := &recorder{}
+	fake, seen := clocktest.New(), &recorder{}
 	var dials atomic.Int64
-	locker := lockerOver(t, c.nodes(throughWires(func(string, *wire) { dials.Add(1) })), redlock.WithObserver(seen))
+	nodes := c.nodes(throughWires(func(string, *wire) { dials.Add(1) }))
+	locker := lockerOver(t, nodes, redlock.WithClock(fake), redlock.WithObserver(seen))
 	var locks []*redlock.Lock
 	for i := range 200 {
-		locks = append(locks, take(t, locker, fmt.Sprint(i), redlock.TTL(short), redlock.AutoExtend()))
+		locks = append(locks, take(t, locker, fmt.Sprint(i), redlock.TTL(30*time.Minute), redlock.AutoExtend()))
 	}
-	begin := time.Now()
-	eventually(t, func() bool { return time.Since(begin) > short+short/3 }, "a TTL and more")
+	for i := range 4 { // a TTL and more
+		require.NoError(t, fake.WaitForTimers(t.Context(), len(locks)))
+		nextAt(t, fake, 10*time.Minute)
+		eventually(t, func() bool { return seen.renewals() == 200*(i+1) }, "renewal %d of each", i)
+	}
 	for _, lock := range locks {
 		require.NoError(t, lock.Err())
 		require.NoError(t, lock.Unlock(t.Context()))
 	}
-	require.EqualValues(t, 3, dials.Load(), "one connection to each node")
+	require.EqualValues(t, 3, dials.Load())
 	c.eventuallyEmpty()
 }

@@ -16,43 +16,50 @@ import (
 
 // benchCmd is the subcommand bench.
 type benchCmd struct {
-	Nodes []string `placeholder:"URL" group:"Nodes" help:"Redis nodes to measure: redis://, rediss:// or unix:// URLs with commas between them. No key is left on them but what --fencing leaves. Without it the nodes are redis-server processes of its own, or nodes inside this program (miniredis) where redis-server is not installed."`
-	Count *int     `placeholder:"5" group:"Nodes" help:"How many nodes of its own, from 1 to 15."`
+	Nodes []string `placeholder:"URL" group:"Nodes" help:"Redis nodes to measure: redis://, rediss:// or unix:// URLs with commas between them. The bench leaves no key on them, except the counters of --fencing. Without --nodes, the bench starts redis-server processes, or nodes inside this program (miniredis) if redis-server is not installed."`
+	Count int      `default:"5" group:"Nodes" help:"How many nodes the bench starts, between 1 and 15."`
 
-	Callers  int           `default:"64" group:"Load" help:"How many callers take locks at the same time, from 1 (pure latency) to 1000."`
-	Names    string        `default:"distinct" enum:"distinct,hot" group:"Load" help:"distinct: each caller has a lock of its own, asks for it once (TryLock), and a refusal is counted. hot: all of them want the same lock and wait until they have it (Lock); an acquire is that wait, with the pauses between its rounds."`
-	Rate     float64       `placeholder:"PER-SECOND" group:"Load" help:"How many cycles of an acquire and a release are due per second, at fixed instants that do not wait for the lock. Latencies count from the instant at which a cycle was due, so that they are corrected for coordinated omission. Without it each caller goes as fast as it can, after a failure not before 5ms are over, and latencies are not corrected."`
-	Duration time.Duration `default:"10s" group:"Load" help:"How long to measure, from 10ms to 24h."`
-	WarmUp   time.Duration `default:"1s" group:"Load" help:"How long to run before that without measuring."`
-	TTL      time.Duration `default:"10s" group:"Load" help:"How long a lock lives that is not released, from 100ms to 1m."`
+	Callers  int           `default:"64" group:"Load" help:"How many callers take locks at the same time, between 1 (pure latency) and 1000."`
+	Names    string        `default:"distinct" enum:"distinct,hot" group:"Load" help:"distinct: each caller has a lock of its own and asks for it once (TryLock); a refusal counts as a failure. hot: all callers want the same lock and wait for it (Lock); an acquire includes that wait."`
+	Rate     float64       `default:"0" group:"Load" help:"How many cycles of an acquire and a release are due per second, at fixed instants that do not wait for the lock. Latencies count from the instant at which a cycle was due, so that they are corrected for coordinated omission. 0 means no schedule: each caller goes as fast as it can, pauses for 5ms after a failure, and latencies are not corrected."`
+	Duration time.Duration `default:"10s" group:"Load" help:"How long to measure, between 10ms and 24h."`
+	WarmUp   time.Duration `default:"1s" group:"Load" help:"How long to run before the measurement."`
+	TTL      time.Duration `default:"10s" group:"Load" help:"The TTL of a lock, between 100ms and 1m."`
 	Timeout  time.Duration `default:"50ms" group:"Load" help:"How long one node may take, at most a quarter of the TTL."`
-	Fencing  bool          `group:"Load" help:"Take locks with fencing tokens. Their counters stay on the nodes for a minute beyond the TTL."`
+	Fencing  bool          `group:"Load" help:"Take locks with fencing tokens. Their counters stay on the nodes for a minute longer than the TTL."`
 	Prefix   string        `default:"redlock-bench:" group:"Load" help:"What the keys begin with. A random part that is new for each run follows."`
 
-	Freeze  int           `placeholder:"K" group:"Faults, for nodes of its own" help:"Stop so many of the processes in their tracks (SIGSTOP) after the warm-up: they stay connected and do not answer. A majority may be among them."`
-	Kill    int           `placeholder:"K" group:"Faults, for nodes of its own" help:"Kill so many nodes after the warm-up."`
-	Latency time.Duration `placeholder:"TIME" group:"Faults, for nodes of its own" help:"Have the answers of some nodes come later by so much, from the beginning."`
-	Slow    *int          `placeholder:"1" group:"Faults, for nodes of its own" help:"How many nodes --latency is for."`
+	Freeze  int           `placeholder:"K" group:"Faults, for nodes that the bench starts" help:"Freeze K redis-server processes (SIGSTOP) after the warm-up: they stay connected and do not answer. K may be a majority."`
+	Kill    int           `placeholder:"K" group:"Faults, for nodes that the bench starts" help:"Kill K nodes after the warm-up."`
+	Latency time.Duration `placeholder:"TIME" group:"Faults, for nodes that the bench starts" help:"Delay the answers of some nodes, from the beginning."`
+	Slow    int           `default:"1" group:"Faults, for nodes that the bench starts" help:"How many nodes --latency applies to."`
 
-	JSON bool   `name:"json" xor:"format" group:"Output" help:"Print JSON, where each number has its unit in its name."`
+	JSON bool   `name:"json" xor:"format" group:"Output" help:"Print JSON. Each number has its unit in its name."`
 	CSV  bool   `name:"csv" xor:"format" group:"Output" help:"Print CSV: table, name, metric, value."`
-	HTML string `name:"html" placeholder:"FILE" group:"Output" help:"Write the tables and charts into one HTML file that needs no other."`
-	SVG  string `name:"svg" placeholder:"FILE" group:"Output" help:"Write the charts into one SVG file."`
+	HTML string `name:"html" placeholder:"FILE" group:"Output" help:"Write the tables and charts to one HTML file that needs no other."`
+	SVG  string `name:"svg" placeholder:"FILE" group:"Output" help:"Write the charts to one SVG file."`
 }
 
-// Help is shown under the flags.
+// Help is shown above the flags.
 func (benchCmd) Help() string {
-	return "Measures how long it takes to acquire and to release a lock on a quorum of nodes, and how each node answers beside it. " +
-		"A cycle is an acquire and its release, with nothing between them.\n\n" +
-		"The exit code is 0 where at least one cycle succeeded: refusals are a result. An interrupt ends the measurement, and what was measured until then is shown."
+	return "A cycle is an acquire and its release, with nothing between them. " +
+		"The bench shows how long they take, and how each node answers.\n\n" +
+		"The exit code is 0 if at least one cycle succeeded: refusals are a result. " +
+		"An interrupt ends the measurement, and the bench shows what it has measured until then."
 }
 
 const (
-	hotNames    = "hot"
+	ownNodes    = 5
+	hotName     = "hot"
 	mostCallers = 1000
 	mostRate    = 1e6
 	shortestTTL = 100 * time.Millisecond
+	shortestRun = 10 * time.Millisecond
 	longestRun  = 24 * time.Hour
+	randomPart  = 10 // of the keys, in characters
+
+	// reachable is how long a majority of the nodes may take until the first lock is acquired.
+	reachable = 2 * time.Second
 )
 
 // Validate checks the flags before anything is started or connected.
@@ -60,43 +67,23 @@ func (c *benchCmd) Validate() error {
 	if err := c.checkNodes(); err != nil {
 		return err
 	}
-	switch {
-	case c.Callers < 1 || c.Callers > mostCallers:
-		return fmt.Errorf("--callers: %d: must be from 1 to %d", c.Callers, mostCallers)
-	case !(c.Rate >= 0 && c.Rate <= mostRate):
-		return fmt.Errorf("--rate: %v: must be from 0 to %.0f", c.Rate, mostRate)
-	case c.Duration < 10*time.Millisecond || c.Duration > longestRun:
-		return fmt.Errorf("--duration: %s: must be from 10ms to %s", c.Duration, longestRun)
-	case c.WarmUp < 0 || c.WarmUp > longestRun:
-		return fmt.Errorf("--warm-up: %s: must be from 0s to %s", c.WarmUp, longestRun)
-	case c.TTL < shortestTTL || c.TTL > maxTTL:
-		return fmt.Errorf("--ttl: %s: must be from %s to %s", c.TTL, shortestTTL, maxTTL)
-	}
-	if err := checkTimeout(c.Timeout, c.TTL); err != nil {
+	if err := errors.Join(
+		between("--callers", c.Callers, 1, mostCallers),
+		between("--rate", c.Rate, 0, mostRate),
+		between("--duration", c.Duration, shortestRun, longestRun),
+		between("--warm-up", c.WarmUp, 0, longestRun),
+		between("--ttl", c.TTL, shortestTTL, maxTTL),
+	); err != nil {
 		return err
 	}
 	if c.HTML != "" && c.HTML == c.SVG {
-		return fmt.Errorf("--html and --svg: %s: must be two files", c.HTML)
+		return fmt.Errorf("--html and --svg must be two files, not both %s", c.HTML)
 	}
-	return c.checkPrefix()
+	return checkTimeout(c.Timeout, c.TTL)
 }
 
-// checkPrefix has the library say whether it takes the prefix.
-func (c *benchCmd) checkPrefix() error {
-	nodes, err := pool.Open([]string{"redis://127.0.0.1"}) // which connects to nothing
-	if err != nil {
-		return err
-	}
-	defer closeNodes(nodes)
-	locker, err := redlock.New(nodes, redlock.WithKeyPrefix(c.Prefix+strings.Repeat("x", runLength+1)))
-	if err != nil {
-		return fmt.Errorf("--prefix: %w", err)
-	}
-	return locker.Close()
-}
-
-// Run measures and prints. Whatever the outcome, nothing of the bench is left when it
-// returns but the files that were asked for.
+// Run measures and prints. In any case nothing of the bench is left when it returns, except the
+// files that were asked for.
 func (c *benchCmd) Run(ctx context.Context, to streams) (err error) {
 	files, err := openFiles(c.HTML, c.SVG)
 	if err != nil {
@@ -109,55 +96,47 @@ func (c *benchCmd) Run(ctx context.Context, to streams) (err error) {
 	}
 	defer func() { err = errors.Join(err, nodes.close()) }()
 
-	result, err := c.measure(ctx, nodes, to)
-	if result == nil {
+	r := &report{
+		Kind: nodes.kind, Callers: c.Callers, Names: c.Names, Fencing: c.Fencing,
+		Prefix: c.Prefix + strings.ToLower(rand.Text()[:randomPart]) + ":",
+		TTL:    c.TTL.Seconds(), Timeout: c.Timeout.Seconds(), Planned: c.Duration.Seconds(), WarmUp: c.WarmUp.Seconds(),
+		Faults: nodes.faults,
+	}
+	r.Result, err = c.measure(ctx, nodes, r.Prefix, to)
+	if r.Result == nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted before the measurement: %w", ctx.Err())
 		}
 		return err
 	}
-	r := &report{
-		Kind: nodes.kind, Callers: c.Callers, Names: c.Names, Fencing: c.Fencing, Prefix: nodes.prefix,
-		TTL: c.TTL.Seconds(), Timeout: c.Timeout.Seconds(), Planned: c.Duration.Seconds(), WarmUp: c.WarmUp.Seconds(),
-		Faults: nodes.faults, Interrupted: err != nil, Result: result,
-	}
-	if err := errors.Join(c.print(to, r), files.write(r)); err != nil {
+	r.Interrupted = err != nil
+	if err := errors.Join(c.print(to.out, r), files.write(r)); err != nil {
 		return err
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("interrupted after %.1f s of %s: %w", result.Elapsed, c.Duration, err)
-	case result.Cycles == 0 && len(result.Failures) > 0:
-		return fmt.Errorf("not one cycle succeeded: %s", result.Failures[0].Example)
-	case result.Cycles == 0:
-		return errors.New("not one cycle was over in time")
+		return fmt.Errorf("interrupted after %.1f s of %s: %w", r.Elapsed, plain(c.Duration), err)
+	case r.Cycles == 0 && len(r.Failures) > 0:
+		return fmt.Errorf("no cycle succeeded: %s", r.Failures[0].Example)
+	case r.Cycles == 0:
+		return errors.New("no cycle ended within --duration")
 	}
 	return nil
 }
 
-// measure runs the load. A result beside an error is what there is of it.
-func (c *benchCmd) measure(ctx context.Context, on *benchNodes, to streams) (result *load.Result, err error) {
+// measure runs the load. If it is interrupted, it returns the result until then with the error.
+func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, to streams) (result *load.Result, err error) {
 	nodes, err := pool.Open(on.urls, pool.WithTimeout(c.Timeout), pool.WithClientName("redlock-bench"))
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		for _, node := range nodes {
-			err = errors.Join(err, node.Close())
-		}
-	}()
-	plan := load.Plan{
-		Names: c.lockNames(), Waits: c.Names == hotNames,
-		Rate: c.Rate, WarmUp: c.WarmUp, Duration: c.Duration,
-		Ready: func(context.Context) error { return on.spoil() },
+	var addrs []string
+	for _, node := range nodes {
+		addrs = append(addrs, node.Addr())
+		defer func() { err = errors.Join(err, node.Close()) }()
 	}
-	addrs := make([]string, len(nodes))
-	for i, node := range nodes {
-		addrs[i] = node.Addr()
-	}
-	plan.Votes = load.NewVotes(addrs, plan.Names)
-	on.prefix = c.Prefix + strings.ToLower(rand.Text()[:runLength]) + ":"
-	opts := []redlock.Option{redlock.WithTTL(c.TTL), redlock.WithKeyPrefix(on.prefix), redlock.WithObserver(plan.Votes)}
+	votes := load.NewVotes(addrs, c.lockNames())
+	opts := []redlock.Option{redlock.WithTTL(c.TTL), redlock.WithKeyPrefix(prefix), redlock.WithObserver(votes)}
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
 	}
@@ -166,25 +145,43 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, to streams) (res
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, locker.Close()) }()
-	plan.Take = func(ctx context.Context, name string) (load.Held, error) {
-		if plan.Waits {
-			return locker.Lock(ctx, name)
-		}
-		return locker.TryLock(ctx, name)
+	if err := c.checkReachable(ctx, locker); err != nil {
+		return nil, err
+	}
+	waits := c.Names == hotName
+	take := locker.TryLock
+	if waits {
+		take = locker.Lock
 	}
 	defer progress(to.err, c.WarmUp, c.Duration)()
-	return load.Run(ctx, plan)
+	return load.Run(ctx, load.Plan{
+		Take:  func(ctx context.Context, name string) (load.Held, error) { return take(ctx, name) },
+		Names: c.lockNames(), Waits: waits, Rate: c.Rate, WarmUp: c.WarmUp, Duration: c.Duration,
+		Votes: votes, Ready: func(context.Context) error { return on.inject() },
+	})
 }
 
-// runLength is how long the random part of the keys is.
-const runLength = 10
+// checkReachable fails with each node's reason if no lock can be acquired.
+func (c *benchCmd) checkReachable(ctx context.Context, locker *redlock.Locker) error {
+	ctx, cancel := context.WithTimeout(ctx, max(reachable, 2*c.Timeout))
+	defer cancel()
+	lock, err := locker.Lock(ctx, c.lockNames()[0])
+	if err == nil {
+		err = lock.Unlock(ctx)
+	}
+	var refusal *redlock.QuorumError
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	return fmt.Errorf("the bench needs %d of %d nodes: %w", refusal.Need, len(refusal.Nodes), refusal)
+}
 
 // lockNames returns the name of each caller's lock.
 func (c *benchCmd) lockNames() []string {
 	names := make([]string, c.Callers)
 	for i := range names {
-		names[i] = hotNames
-		if c.Names != hotNames {
+		names[i] = hotName
+		if c.Names != hotName {
 			names[i] = strconv.Itoa(i)
 		}
 	}

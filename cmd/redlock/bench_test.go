@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/load"
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
-// The node timeout is long, so that a busy machine is not taken for a failing node.
+// A long node timeout prevents failures on a busy machine.
 var shortRun = []string{"bench", "--callers=4", "--duration=250ms", "--warm-up=50ms", "--timeout=500ms"}
 
 // bench runs the command and returns what it printed as JSON.
@@ -32,7 +32,7 @@ func bench(t *testing.T, wantCode int, args ...string) (r report, failure string
 	return r, failure
 }
 
-// gone checks that the nodes of its own are not there any more.
+// gone checks that the nodes that the bench started have ended.
 func gone(t *testing.T, r report) {
 	t.Helper()
 	for _, node := range r.Nodes {
@@ -50,8 +50,8 @@ func faulty(r report, fault string) (nodes []load.Node) {
 	return nodes
 }
 
-func TestABenchMeasuresItsOwnServersAndEndsThem(t *testing.T) {
-	redistest.Real(t, 0) // skips this test too where redis-server is missing
+func TestBench_MeasuresServersThatItStartsAndEndsThem(t *testing.T) {
+	testredis.Real(t, 0) // skips this test too if redis-server is missing
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	r, failure := bench(t, 0)
@@ -62,7 +62,7 @@ func TestABenchMeasuresItsOwnServersAndEndsThem(t *testing.T) {
 	require.Len(t, r.Nodes, 5)
 	for _, node := range r.Nodes {
 		assert.NotZero(t, node.Answers["yes"], node.Addr)
-		assert.Zero(t, node.Answers["maybe"]+node.Answers["unsent"], node.Addr)
+		assert.Zero(t, node.Answers["unknown"]+node.Answers["unsent"], node.Addr)
 		assert.NotZero(t, node.Latency.P50)
 	}
 	assert.NotZero(t, r.Cycles)
@@ -80,9 +80,9 @@ func TestABenchMeasuresItsOwnServersAndEndsThem(t *testing.T) {
 	assert.Empty(t, left)
 }
 
-func TestAQuorumGoesOnWhereOneNodeIsFrozenOneKilledAndOneSlow(t *testing.T) {
+func TestBench_GoesOnWithOneNodeFrozenOneKilledAndOneSlow(t *testing.T) {
 	t.Parallel()
-	redistest.Real(t, 0)
+	testredis.Real(t, 0)
 	const delay = 30 * time.Millisecond
 	r, failure := bench(t, 0, "--freeze=1", "--kill=1", "--latency=30ms", "--rate=100")
 	assert.Empty(t, failure)
@@ -102,12 +102,12 @@ func TestAQuorumGoesOnWhereOneNodeIsFrozenOneKilledAndOneSlow(t *testing.T) {
 	gone(t, r)
 }
 
-func TestWithoutAMajorityTheResultShowsItAndTheBenchFails(t *testing.T) {
+func TestBench_FailsAndShowsWhyIfAMajorityFailsDuringTheRun(t *testing.T) {
 	t.Parallel()
-	redistest.Real(t, 0)
+	testredis.Real(t, 0)
 	for _, fault := range []string{"--freeze=2", "--kill=2"} {
 		r, failure := bench(t, 1, "--count=3", "--timeout=20ms", fault)
-		assert.Contains(t, failure, "not one cycle succeeded")
+		assert.Contains(t, failure, "no cycle succeeded")
 		assert.Contains(t, failure, "no quorum of nodes")
 		assert.Zero(t, r.Cycles)
 		require.NotEmpty(t, r.Failures)
@@ -118,10 +118,10 @@ func TestWithoutAMajorityTheResultShowsItAndTheBenchFails(t *testing.T) {
 	}
 }
 
-func TestCallersOfAHotLockWaitForIt(t *testing.T) {
+func TestBench_CallersOfAHotLockWaitForIt(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Real(t, 3)
-	r, failure := bench(t, 0, "--names=hot", "--nodes="+strings.Join(redistest.URLs(servers), ","))
+	servers := testredis.Real(t, 3)
+	r, failure := bench(t, 0, "--names=hot", "--nodes="+strings.Join(testredis.URLs(servers), ","))
 	assert.Empty(t, failure)
 	assert.Equal(t, remoteKind, r.Kind)
 	assert.NotZero(t, r.Cycles)
@@ -132,11 +132,11 @@ func TestCallersOfAHotLockWaitForIt(t *testing.T) {
 	nothingLeft(t, servers)
 }
 
-func TestWithoutRedisServerTheNodesAreEmbeddedAndSaidToBe(t *testing.T) {
+func TestBench_StartsEmbeddedNodesIfRedisServerIsMissing(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	r, failure := bench(t, 0, "--count=3", "--kill=1")
 	assert.Empty(t, failure)
-	assert.Equal(t, embeddedKind, r.Kind)
+	assert.Equal(t, embeddedKind+", as redis-server is not installed", r.Kind)
 	assert.NotZero(t, r.Cycles)
 	killed := faulty(r, "killed")
 	require.Len(t, killed, 1)
@@ -145,16 +145,16 @@ func TestWithoutRedisServerTheNodesAreEmbeddedAndSaidToBe(t *testing.T) {
 
 	code, out, failure := call(t.Context(), append(shortRun, "--freeze=1")...)
 	assert.Equal(t, 80, code)
-	assert.Contains(t, failure, "--freeze: 1: needs processes of its own: redis-server is not installed")
+	assert.Contains(t, failure, "--freeze needs redis-server processes: redis-server is not installed")
 	assert.Empty(t, out)
 }
 
-func TestABenchThatIsInterruptedShowsWhatItHasAndLeavesNothing(t *testing.T) {
+func TestBench_InterruptedShowsItsResultUntilThenAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, names := range []string{"distinct", "hot"} {
 		t.Run(names, func(t *testing.T) {
 			t.Parallel()
-			servers := redistest.Real(t, 3)
+			servers := testredis.Real(t, 3)
 			ctx, cancel := context.WithCancel(t.Context())
 			watching := make(chan struct{})
 			go func() { // until some cycles are over
@@ -169,11 +169,11 @@ func TestABenchThatIsInterruptedShowsWhatItHasAndLeavesNothing(t *testing.T) {
 			}()
 			html := filepath.Join(t.TempDir(), "report.html")
 			code, out, failure := call(ctx, "bench", "--names="+names, "--warm-up=0s", "--duration=1h", "--timeout=2s",
-				"--html="+html, "--nodes="+strings.Join(redistest.URLs(servers), ","))
+				"--html="+html, "--nodes="+strings.Join(testredis.URLs(servers), ","))
 			<-watching
 			assert.Equal(t, 1, code)
 			assert.Contains(t, failure, "interrupted after")
-			assert.Contains(t, failure, "of 1h0m0s")
+			assert.Contains(t, failure, "of 1h:")
 			assert.Contains(t, out, "(interrupted)")
 			assert.Contains(t, out, servers[2].Addr())
 			assert.FileExists(t, html)
@@ -182,7 +182,7 @@ func TestABenchThatIsInterruptedShowsWhatItHasAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAnInterruptBeforeTheMeasurementLeavesNothing(t *testing.T) {
+func TestBench_InterruptedBeforeTheMeasurementLeavesNothing(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -203,23 +203,23 @@ func TestAnInterruptBeforeTheMeasurementLeavesNothing(t *testing.T) {
 	assert.Empty(t, left)
 }
 
-func TestAFileThatCannotBeWrittenIsAnErrorBeforeAnythingIsStarted(t *testing.T) {
+func TestBench_FailsBeforeItStartsAnythingIfAFileCannotBeWritten(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	missing := filepath.Join(temporary, "missing", "report.svg")
 	fresh := filepath.Join(temporary, "report.html")
 	code, out, failure := call(t.Context(), append(shortRun, "--html="+fresh, "--svg="+missing)...)
 	assert.Equal(t, 1, code)
-	assert.Contains(t, failure, "--svg: open "+missing)
+	assert.Contains(t, failure, "open "+missing)
 	assert.Empty(t, out)
 	left, err := os.ReadDir(temporary)
 	require.NoError(t, err)
 	assert.Empty(t, left)
 }
 
-func TestAnOutputThatIsClosedIsAnError(t *testing.T) {
+func TestBench_FailsIfItsOutputIsClosed(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Real(t, 1)
+	servers := testredis.Real(t, 1)
 	var stderr bytes.Buffer
 	code := run(t.Context(), append(shortRun, "--nodes="+servers[0].URL()), streams{closedWriter{}, &stderr})
 	assert.Equal(t, 1, code)
@@ -231,43 +231,43 @@ type closedWriter struct{}
 
 func (closedWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-func TestBenchFlagsThatMakeNoSenseAreRefusedAtOnceNamingTheValue(t *testing.T) {
+func TestBench_RefusesInvalidFlagsAndNamesThem(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing")) // nothing can be started
 	one := "--nodes=redis://127.0.0.1:1"
 	for want, args := range map[string][]string{
-		"--callers: 0: must be from 1":                    {"--callers=0"},
-		"--callers: -1: must be from 1":                   {"--callers=-1"},
-		"--callers: 5000: must be from 1 to 1000":         {"--callers=5000"},
-		"--rate: -5: must be from 0 to":                   {"--rate=-5"},
-		"--rate: NaN: must be from 0 to":                  {"--rate=NaN"},
-		"--rate: +Inf: must be":                           {"--rate=Inf"},
-		`"many"`:                                          {"--rate=many"},
-		`--names must be one of "distinct","hot"`:         {"--names=cold"},
-		`but got "cold"`:                                  {"--names=cold"},
-		"--ttl: 10ms: must be from 100ms":                 {"--ttl=10ms"},
-		"--ttl: 1h0m0s: must be from":                     {"--ttl=1h"},
-		"--timeout: 0s: must be from 1ms":                 {"--timeout=0s"},
-		"--timeout: 3s: must be from 1ms to a quarter":    {"--timeout=3s"},
-		"--duration: 1ms: must be from 10ms":              {"--duration=1ms"},
-		"--warm-up: -1s: must be from 0s":                 {"--warm-up=-1s"},
-		"--count: 0: must be from 1 to 15":                {"--count=0"},
-		"--count: 16: must be from 1 to 15":               {"--count=16"},
-		"--count: 3: only for nodes that the bench":       {"--count=3", one},
-		"--freeze: -1: must not be below zero":            {"--freeze=-1"},
-		"--kill: -2: must not be below zero":              {"--kill=-2"},
-		"--freeze 6, --kill 0, --slow 0: these are 6":     {"--freeze=6"},
-		"--freeze 2, --kill 2, --slow 2: these are 6":     {"--freeze=2", "--kill=2", "--slow=2", "--latency=1ms"},
-		"--freeze: 1: only for nodes that the bench":      {"--freeze=1", one},
-		"--kill: 1: only for nodes that the bench":        {"--kill=1", one},
-		"--latency: 5ms: only for nodes that the bench":   {"--latency=5ms", one},
-		"--latency: -5ms: must be from 0s":                {"--latency=-5ms"},
-		"--slow: 0: must be at least 1":                   {"--slow=0", "--latency=5ms"},
-		"--slow: 2: says how many nodes --latency is for": {"--slow=2"},
-		"--nodes: pool: no URL given":                     {"--nodes="},
-		`scheme "http"`:                                   {"--nodes=http://a"},
-		`--prefix: redlock: the key prefix`:               {"--prefix=a\nb"},
-		"--json and --csv can't be used together":         {"--json", "--csv"},
-		"--html and --svg: x: must be two files":          {"--html=x", "--svg=x"},
+		"--callers must be between 1 and 1000, not 0":    {"--callers=0"},
+		"--callers must be between 1 and 1000, not -1":   {"--callers=-1"},
+		"--callers must be between 1 and 1000, not 5000": {"--callers=5000"},
+		"--rate must be between 0 and 1000000, not -5":   {"--rate=-5"},
+		"--rate must be between 0 and 1000000, not NaN":  {"--rate=NaN"},
+		"--rate must be between 0 and 1000000, not +Inf": {"--rate=Inf"},
+		`"many"`: {"--rate=many"},
+		`--names must be one of "distinct","hot"`: {"--names=cold"},
+		`but got "cold"`: {"--names=cold"},
+		"--ttl must be between 100ms and 1m, not 10ms":     {"--ttl=10ms"},
+		"--ttl must be between 100ms and 1m, not 1h":       {"--ttl=1h"},
+		"--timeout must be between 1ms and 2.5s, not 0s":   {"--timeout=0s"},
+		"not 3s: at most a quarter of the TTL":             {"--timeout=3s"},
+		"--duration must be between 10ms and 24h, not 1ms": {"--duration=1ms"},
+		"--warm-up must be between 0s and 24h, not -1s":    {"--warm-up=-1s"},
+		"--count must be between 1 and 15, not 0":          {"--count=0"},
+		"--count must be between 1 and 15, not 16":         {"--count=16"},
+		"--freeze must be between 0 and 15, not -1":        {"--freeze=-1"},
+		"--kill must be between 0 and 15, not -2":          {"--kill=-2"},
+		"--freeze 6, --kill 0 and --slow 0 need 6 nodes":   {"--freeze=6"},
+		"--slow 2 need 6 nodes, but --count is 5":          {"--freeze=2", "--kill=2", "--slow=2", "--latency=1ms"},
+		"--nodes cannot be combined with --count":          {"--count=3", one},
+		"with --count, --freeze":                           {"--freeze=1", one},
+		"--freeze, --kill":                                 {"--kill=1", one},
+		"--kill and --latency: these are for nodes":        {"--latency=5ms", one},
+		"--latency must be between 0s and 1m, not -5ms":    {"--latency=-5ms"},
+		"--slow must be between 1 and 15, not 0":           {"--slow=0", "--latency=5ms"},
+		"--slow needs --latency":                           {"--slow=2"},
+		"--nodes: no URL given":                            {"--nodes="},
+		`--nodes: node 1: scheme "http"`:                   {"--nodes=http://a"},
+		"did you mean redis://localhost:6379?":             {"--nodes=localhost:6379"},
+		"--json and --csv can't be used together":          {"--json", "--csv"},
+		"--html and --svg must be two files, not both x":   {"--html=x", "--svg=x"},
 	} {
 		t.Run(want, func(t *testing.T) {
 			code, out, failure := call(t.Context(), append([]string{"bench"}, args...)...)
@@ -279,9 +279,9 @@ func TestBenchFlagsThatMakeNoSenseAreRefusedAtOnceNamingTheValue(t *testing.T) {
 	}
 }
 
-func TestABenchWithFencingTakesLocksWithTokens(t *testing.T) {
-	servers := redistest.Mini(t, 3)
-	r, _ := bench(t, 0, "--fencing", "--callers=2", "--nodes="+strings.Join(redistest.URLs(servers), ","))
+func TestBench_FencingLeavesOnlyCountersThatExpire(t *testing.T) {
+	servers := testredis.Mini(t, 3)
+	r, _ := bench(t, 0, "--fencing", "--callers=2", "--nodes="+strings.Join(testredis.URLs(servers), ","))
 	assert.True(t, r.Fencing)
 	assert.NotZero(t, r.Cycles)
 	assert.Contains(t, strings.Join(r.headline(), "\n"), "names distinct, with fencing")
@@ -297,4 +297,27 @@ func TestABenchWithFencingTakesLocksWithTokens(t *testing.T) {
 			assert.LessOrEqual(t, left, 70_000)
 		}
 	}
+}
+
+func TestBench_FailsAtOnceWithTheReasonOfEachUnreachableNode(t *testing.T) {
+	t.Parallel()
+	servers := testredis.Real(t, 3)
+	servers[0].Stop()
+	servers[1].Stop()
+	html := filepath.Join(t.TempDir(), "report.html")
+	code, out, failure := call(t.Context(), append(shortRun, "--duration=1h", "--html="+html, "--nodes="+strings.Join(testredis.URLs(servers), ","))...)
+	assert.Equal(t, 1, code)
+	assert.Empty(t, out)
+	assert.Contains(t, failure, "the bench needs 2 of 3 nodes")
+	assert.Equal(t, 2, strings.Count(failure, "connection refused"), failure)
+	assert.Contains(t, failure, servers[0].Addr())
+	assert.NoFileExists(t, html)
+	nothingLeft(t, servers[2:])
+}
+
+func TestBench_RefusesAnInvalidPrefix(t *testing.T) {
+	code, out, failure := call(t.Context(), append(shortRun, "--prefix=a\nb", "--nodes="+testredis.Mini(t, 1)[0].URL())...)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, failure, "redlock: the key prefix")
+	assert.Empty(t, out)
 }

@@ -8,15 +8,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"go.uber.org/goleak"
-
-	"github.com/quorumlock/quorumlock/internal/stock"
 )
 
 // mainEnv makes this test program the tool.
 const mainEnv = "QUORUMLOCK_TEST_MAIN"
 
 func TestMain(m *testing.M) {
-	stock.Serve()
 	if os.Getenv(mainEnv) != "" {
 		main()
 	}
@@ -30,43 +27,41 @@ func call(ctx context.Context, args ...string) (code int, out, errors string) {
 	return code, stdout.String(), stderr.String()
 }
 
-func TestHelpNamesTheSubcommandsAndSucceeds(t *testing.T) {
-	code, out, errors := call(t.Context(), "--help")
-	assert.Zero(t, code)
-	assert.Contains(t, out, "demo")
-	assert.Contains(t, out, "stock")
-	assert.Empty(t, errors)
-
-	code, out, errors = call(t.Context(), "demo", "--help")
-	assert.Zero(t, code)
-	assert.Contains(t, out, "--nodes")
-	assert.NotContains(t, out, "A takes the lock")
-	assert.Empty(t, errors)
+func TestRun_HelpAndVersionSucceed(t *testing.T) {
+	for want, lines := range map[string][][]string{
+		"redlock <command>": {nil, {"help"}, {"--help"}},
+		"--nodes=URL":       {{"demo", "--help"}, {"help", "demo"}},
+		"--freeze=K":        {{"bench", "--help"}, {"help", "bench"}},
+		"redlock ":          {{"version"}, {"--version"}},
+	} {
+		for _, args := range lines {
+			code, out, errors := call(t.Context(), args...)
+			assert.Zero(t, code, args)
+			assert.Contains(t, out, want, args)
+			assert.NotContains(t, out, "A acquires the lock", args)
+			assert.Empty(t, errors, args)
+		}
+	}
 }
 
-func TestArgumentsThatMakeNoSenseAreRefusedAtOnceNamingTheValue(t *testing.T) {
+func TestRun_RefusesInvalidArgumentsAndNamesThem(t *testing.T) {
 	for name, test := range map[string]struct {
 		args []string
 		want string
 	}{
-		"no command":          {nil, `"demo"`},
-		"unknown command":     {[]string{"dmeo"}, "dmeo"},
-		"unknown flag":        {[]string{"demo", "--node=x"}, "--node"},
-		"unknown scheme":      {[]string{"demo", "--nodes=http://a,redis://b,redis://c"}, `scheme "http"`},
-		"empty list":          {[]string{"demo", "--nodes="}, "--nodes: pool: no URL given"},
-		"two nodes":           {[]string{"demo", "--nodes=redis://a,redis://b"}, "a:6379, b:6379: 2 given"},
-		"a node twice":        {[]string{"demo", "--nodes=redis://a,redis://b,redis://a:6379"}, "a:6379"},
-		"bad port":            {[]string{"demo", "--nodes=redis://a:x,redis://b,redis://c"}, "x"},
-		"TTL too short":       {[]string{"demo", "--ttl=100ms"}, "--ttl: 100ms"},
-		"TTL too long":        {[]string{"demo", "--ttl=2h"}, "--ttl: 2h0m0s"},
-		"TTL no time":         {[]string{"demo", "--ttl=soon"}, "soon"},
-		"stock TTL too short": {[]string{"stock", "--ttl=1ms"}, "--ttl: 1ms: must be from 100ms"},
-		"stock TTL too long":  {[]string{"stock", "--ttl=1m"}, "--ttl: 1m0s"},
-		"stock scheme":        {[]string{"stock", "--nodes=http://a"}, `scheme "http"`},
-		"stock empty list":    {[]string{"stock", "--nodes="}, "--nodes: pool: no URL given"},
-		"stock argument":      {[]string{"stock", "fifty"}, "fifty"},
-		"timeout negative":    {[]string{"demo", "--timeout=-1s"}, "--timeout: -1s"},
-		"timeout too long":    {[]string{"demo", "--timeout=5s"}, "--timeout: 5s"},
+		"unknown command":  {[]string{"dmeo"}, "dmeo"},
+		"unknown flag":     {[]string{"demo", "--node=x"}, "--node"},
+		"unknown scheme":   {[]string{"demo", "--nodes=http://a,redis://b,redis://c"}, `node 1: scheme "http"`},
+		"no scheme":        {[]string{"demo", "--nodes=redis://a,localhost:6379"}, `node 2: "localhost:6379" is not a URL; did you mean redis://localhost:6379?`},
+		"empty list":       {[]string{"demo", "--nodes="}, "--nodes: no URL given"},
+		"two nodes":        {[]string{"demo", "--nodes=redis://a,redis://b"}, "a:6379, b:6379: the demo needs at least 3 nodes"},
+		"a node twice":     {[]string{"demo", "--nodes=redis://a,redis://b,redis://a:6379"}, "node 3 is the same server as node 1: a:6379"},
+		"bad port":         {[]string{"demo", "--nodes=redis://a:x,redis://b,redis://c"}, "x"},
+		"TTL too short":    {[]string{"demo", "--ttl=100ms"}, "--ttl must be between 1s and 1m, not 100ms"},
+		"TTL too long":     {[]string{"demo", "--ttl=2h"}, "--ttl must be between 1s and 1m, not 2h"},
+		"TTL no time":      {[]string{"demo", "--ttl=soon"}, "soon"},
+		"timeout negative": {[]string{"demo", "--timeout=-1s"}, "--timeout must be between 1ms and 2.5s, not -1s: at most a quarter of the TTL"},
+		"timeout too long": {[]string{"demo", "--timeout=5s"}, "--timeout must be between 1ms and 2.5s, not 5s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errors := call(t.Context(), test.args...)
@@ -78,8 +73,13 @@ func TestArgumentsThatMakeNoSenseAreRefusedAtOnceNamingTheValue(t *testing.T) {
 	}
 }
 
-func TestAPasswordInAURLThatIsRefusedIsNotRepeated(t *testing.T) {
-	code, _, errors := call(t.Context(), "demo", "--nodes=http://:geheim@a,redis://:geheim@b,redis://c")
-	assert.Equal(t, 80, code)
-	assert.NotContains(t, errors, "geheim")
+func TestRun_NeverPrintsAPassword(t *testing.T) {
+	for _, urls := range []string{
+		"http://:geheim@a,redis://:geheim@b,redis://c",
+		":geheim@localhost:6379,redis://b,redis://c",
+	} {
+		code, _, errors := call(t.Context(), "demo", "--nodes="+urls)
+		assert.Equal(t, 80, code)
+		assert.NotContains(t, errors, "geheim")
+	}
 }

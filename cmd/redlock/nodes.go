@@ -4,184 +4,169 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"sync"
+	"slices"
 
-	"github.com/quorumlock/quorumlock/internal/embedded"
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/internal/relay"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
-// servers are the Redis servers of the demo, numbered from 0.
-type servers interface {
-	// connect makes one client's nodes: Nodes[i] speaks to server i.
-	connect(opts ...pool.Option) ([]*pool.Node, error)
-	// stop takes server i away from the clients, connections that they have included.
-	stop(i int)
-	// start undoes stop; it does nothing where there is nothing to undo.
-	start(i int) error
-	// words says what the servers are, and what stop and start do to them.
-	words() words
-	// close ends what belongs to the demo. The nodes must be closed by then.
-	close()
-}
+// The kinds of nodes.
+const (
+	remoteKind   = "your own"
+	processKind  = "redis-server processes of its own"
+	embeddedKind = "inside this program (miniredis)"
+)
 
-type words struct {
-	about   string // the servers
-	short   string // stopped, in a sentence
-	stopped string
-	started string
-}
+const mostOwnNodes = 15
 
-// embeddedServers are servers inside this program; they are really stopped.
-type embeddedServers []*embedded.Server
+// embeddedServers are Redis servers inside this program.
+type embeddedServers []*testredis.Memory
 
 // newEmbedded starts n servers on free ports of 127.0.0.1.
 func newEmbedded(n int) (embeddedServers, error) {
-	var e embeddedServers
+	var servers embeddedServers
 	for range n {
-		s := embedded.New()
-		if err := serve(s, "127.0.0.1:0"); err != nil {
-			e.close()
-			return nil, err
+		s, err := testredis.NewMemory()
+		if err != nil {
+			servers.close()
+			return nil, fmt.Errorf("embedded node: %w", err)
 		}
-		e = append(e, s)
+		servers = append(servers, s)
 	}
-	return e, nil
+	return servers, nil
 }
 
-func serve(s *embedded.Server, addr string) error {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return fmt.Errorf("embedded node: %w", err)
-	}
-	return s.Serve(l)
-}
-
-func (e embeddedServers) connect(opts ...pool.Option) ([]*pool.Node, error) {
-	return pool.Open(e.urls(), opts...)
-}
-
-func (e embeddedServers) urls() []string {
-	urls := make([]string, len(e))
-	for i, s := range e {
-		urls[i] = "redis://" + s.Addr()
-	}
-	return urls
-}
-
-func (e embeddedServers) stop(i int) { e[i].Stop() }
-
-func (e embeddedServers) start(i int) error {
-	if e[i].Running() {
-		return nil
-	}
-	return serve(e[i], e[i].Addr())
-}
-
-func (embeddedServers) words() words {
-	return words{about: "inside this program (miniredis)", short: "stopped", stopped: "stopped", started: "started again"}
-}
-
-func (e embeddedServers) close() {
-	for i := range e {
-		e.stop(i)
+func (servers embeddedServers) close() {
+	for _, s := range servers {
+		s.Stop()
 	}
 }
 
-// errCutOff is what the dialer says while a real server is "stopped".
-var errCutOff = errors.New("cut off from the demo")
-
-// remote are servers that others use too. They are left alone: what is cut is the
-// demo's own connections.
-type remote struct {
-	urls []string
-
-	mu    sync.Mutex
-	addrs []string // addrs[i] is what the dialer is given for server i
-	cut   map[string]bool
-	conns map[*remoteConn]struct{}
-}
-
-func newRemote(urls []string) *remote {
-	return &remote{urls: urls, cut: map[string]bool{}, conns: map[*remoteConn]struct{}{}}
-}
-
-func (r *remote) connect(opts ...pool.Option) ([]*pool.Node, error) {
-	nodes, err := pool.Open(r.urls, append(opts, pool.WithDialer(r.dial))...)
-	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.addrs = r.addrs[:0]
-	for _, node := range nodes {
-		r.addrs = append(r.addrs, node.Addr())
-	}
-	return nodes, nil
-}
-
-// remoteConn is a connection that stop can find.
-type remoteConn struct {
-	net.Conn
-	remote *remote
-	addr   string
-}
-
-func (c *remoteConn) Close() error {
-	c.remote.mu.Lock()
-	delete(c.remote.conns, c)
-	c.remote.mu.Unlock()
-	return c.Conn.Close()
-}
-
-func (r *remote) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if r.isCut(address) {
-		return nil, errCutOff
-	}
-	conn, err := new(net.Dialer).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	c := &remoteConn{Conn: conn, remote: r, addr: address}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.cut[address] { // meanwhile
-		_ = conn.Close()
-		return nil, errCutOff
-	}
-	r.conns[c] = struct{}{}
-	return c, nil
-}
-
-func (r *remote) isCut(address string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.cut[address]
-}
-
-func (r *remote) stop(i int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cut[r.addrs[i]] = true
-	for c := range r.conns {
-		if c.addr == r.addrs[i] {
-			_ = c.Conn.Close() // its owner notices, and closes it again
+// checkNodes checks the flags that are about nodes and faults.
+func (c *benchCmd) checkNodes() error {
+	if c.Nodes != nil { // also if it is empty
+		if _, err := checkURLs(c.Nodes); err != nil {
+			return err
+		}
+		if c.Count != ownNodes || c.Freeze > 0 || c.Kill > 0 || c.Latency > 0 {
+			return errors.New("--nodes cannot be combined with --count, --freeze, --kill and --latency: these are for nodes that the bench starts")
 		}
 	}
-}
-
-func (r *remote) start(i int) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.cut, r.addrs[i])
+	if err := errors.Join(
+		between("--count", c.Count, 1, mostOwnNodes),
+		between("--freeze", c.Freeze, 0, mostOwnNodes),
+		between("--kill", c.Kill, 0, mostOwnNodes),
+		between("--latency", c.Latency, 0, maxTTL),
+		between("--slow", c.Slow, 1, mostOwnNodes),
+	); err != nil {
+		return err
+	}
+	faulty := c.Freeze + c.Kill + c.slow()
+	switch {
+	case c.Slow > 1 && c.Latency == 0:
+		return errors.New("--slow needs --latency: it is the number of nodes that --latency applies to")
+	case c.Nodes == nil && faulty > c.Count:
+		return fmt.Errorf("--freeze %d, --kill %d and --slow %d need %d nodes, but --count is %d", c.Freeze, c.Kill, c.slow(), faulty, c.Count)
+	case c.Freeze > 0 && testredis.Installed() != nil:
+		return fmt.Errorf("--freeze needs redis-server processes: %w", testredis.Installed())
+	}
 	return nil
 }
 
-func (r *remote) words() words {
-	return words{
-		about: "your own (none is stopped, only cut off)",
-		short: "cut off", stopped: "cut off from the demo", started: "reachable again",
+// slow returns how many nodes answer later.
+func (c *benchCmd) slow() int {
+	if c.Latency == 0 {
+		return 0
 	}
+	return c.Slow
 }
 
-func (r *remote) close() {}
+// benchNodes are the nodes under load. Of those that the bench has started, the first ones are
+// slow, the next ones will be frozen, and the next ones killed.
+type benchNodes struct {
+	kind   string
+	urls   []string
+	faults map[string]string // by address
+
+	injections []func() error // the faults that begin after the warm-up
+	closers    []func() error // what ends the servers and relays
+}
+
+// server is a redis-server process or an embedded server.
+type server interface {
+	Addr() string
+	Stop()
+}
+
+// startNodes starts the nodes, unless they are given.
+func startNodes(ctx context.Context, c *benchCmd) (*benchNodes, error) {
+	n := &benchNodes{kind: remoteKind, urls: c.Nodes, faults: map[string]string{}}
+	if c.Nodes != nil {
+		return n, nil
+	}
+	servers, err := n.launch(ctx, c.Count)
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	for i, s := range servers {
+		addr, slow := s.Addr(), c.slow()
+		switch {
+		case i < slow:
+			r, err := relay.Start(addr, c.Latency)
+			if err != nil {
+				return nil, errors.Join(err, n.close())
+			}
+			n.closers = append(n.closers, func() error { r.Close(); return nil })
+			addr = r.Addr()
+			n.faults[addr] = c.Latency.String() + " later"
+		case i < slow+c.Freeze:
+			n.injections = append(n.injections, s.(*testredis.Instance).Freeze)
+			n.faults[addr] = "frozen"
+		case i < slow+c.Freeze+c.Kill:
+			n.injections = append(n.injections, func() error { s.Stop(); return nil })
+			n.faults[addr] = "killed"
+		}
+		n.urls = append(n.urls, "redis://"+addr)
+	}
+	return n, nil
+}
+
+// launch starts redis-server processes, or embedded servers if redis-server is not installed.
+func (n *benchNodes) launch(ctx context.Context, count int) (servers []server, err error) {
+	if testredis.Installed() != nil {
+		n.kind = embeddedKind + ", as redis-server is not installed"
+		list, err := newEmbedded(count)
+		n.closers = append(n.closers, func() error { list.close(); return nil })
+		return asServers(list), err
+	}
+	n.kind = processKind
+	list, err := testredis.Launch(ctx, count)
+	n.closers = append(n.closers, func() error { return testredis.Close(list) })
+	return asServers(list), err
+}
+
+func asServers[S server](list []S) (servers []server) {
+	for _, s := range list {
+		servers = append(servers, s)
+	}
+	return servers
+}
+
+// inject makes the faults begin.
+func (n *benchNodes) inject() error {
+	for _, fault := range n.injections {
+		if err := fault(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close ends what was started. The connections must be closed by then.
+func (n *benchNodes) close() error {
+	var failed []error
+	for _, end := range slices.Backward(n.closers) {
+		failed = append(failed, end())
+	}
+	return errors.Join(failed...)
+}

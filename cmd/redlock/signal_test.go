@@ -5,14 +5,12 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -38,20 +36,8 @@ func signalled(t *testing.T, sig syscall.Signal, text string, args ...string) (l
 	return line, stderr.String(), err
 }
 
-func TestAnInterruptEndsTheStockSaleAndItsProcesses(t *testing.T) {
-	line, failure, err := signalled(t, syscall.SIGINT, "is stopped", "stock", "--ttl=100ms")
-	var status *exec.ExitError
-	require.ErrorAs(t, err, &status, "no error")
-	assert.Equal(t, 1, status.ExitCode(), failure)
-	assert.Contains(t, failure, "interrupted in sale 1: context canceled")
-	pid := 0
-	_, err = fmt.Sscanf(line, "   Process %d is stopped", &pid)
-	require.NoError(t, err, line)
-	assert.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "the process that was stopped is left")
-}
-
 // A broken connection may raise SIGPIPE, whoever has it.
-func TestABrokenPipeThatIsNotTheOutputDoesNotEndTheProgram(t *testing.T) {
+func TestMain_BrokenPipeOfAConnectionDoesNotEndTheProgram(t *testing.T) {
 	_, failure, err := signalled(t, syscall.SIGPIPE, "A has the lock", "demo", "--timeout=500ms")
 	require.NoError(t, err, failure)
 	require.Empty(t, failure)

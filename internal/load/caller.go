@@ -5,128 +5,114 @@ import (
 	"errors"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// afterFailure is how long a caller of a closed loop pauses when it was refused: nodes
-// that refuse at once would otherwise be asked in an endless rush.
+// afterFailure is how long a caller of a closed loop pauses after a failure. Without it, nodes
+// that refuse at once would be asked in an endless rush.
 const afterFailure = 5 * time.Millisecond
 
-// caller goes through one cycle after the other, and keeps a record of its own: nothing
-// is shared while it measures, and nothing allocated but for the first failure of a kind.
+// caller runs one cycle after the other. Its records are its own: nothing is shared while it
+// measures.
 type caller struct {
-	name     string
-	take     func(context.Context, string) (Held, error)
-	timed    bool // cycles are due at fixed instants
-	start    time.Time
-	failures map[failure]*Failure
+	phase     *phase
+	name      string
+	latencies map[string]*hdrhistogram.Histogram // by the names of a [Latency]
+	failures  map[failureKey]*Failure
 
-	acquire, release, cycle *histogram // from when the cycle was due
-	service                 *histogram // of the acquire, from when it began
-	late                    *histogram // from when the cycle was due to when it began
-	refusal                 *histogram // of acquires that failed, from when the cycle was due
-	done, failed            series
+	done, failed series
 }
 
-func newCaller(plan Plan, name string, length time.Duration) *caller {
-	c := &caller{
-		name: name, take: plan.Take, timed: plan.Rate > 0,
-		failures: map[failure]*Failure{},
-		acquire:  newHistogram(), release: newHistogram(), cycle: newHistogram(), refusal: newHistogram(),
-		done: newSeries(length), failed: newSeries(length),
+func newCaller(p *phase, name string) *caller {
+	return &caller{
+		phase: p, name: name,
+		latencies: map[string]*hdrhistogram.Histogram{}, failures: map[failureKey]*Failure{},
 	}
-	if c.timed {
-		c.service, c.late = newHistogram(), newHistogram()
-	}
-	return c
 }
 
-// work goes on until the schedule ends or ctx does. What Take gets is bounded, which
-// also ends with the measurement where Take waits.
-func (c *caller) work(ctx, bounded context.Context, s *schedule) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	c.start = s.start
+// work runs cycles until the phase or ctx ends. takeCtx is the context of each Take.
+func (c *caller) work(ctx, takeCtx context.Context) {
 	for {
-		due, ok := s.next(ctx, timer)
+		due, ok := c.phase.next(ctx)
 		if !ok {
 			return
 		}
-		if !c.once(bounded, due) && !c.timed && !rest(ctx, timer, afterFailure) {
-			return
+		if !c.cycle(takeCtx, due) && c.phase.plan.Rate == 0 {
+			pause(ctx, time.Now().Add(afterFailure))
 		}
 	}
 }
 
-// once goes through one cycle, and reports whether nothing failed.
-func (c *caller) once(ctx context.Context, due time.Time) bool {
+// cycle acquires and releases, and reports whether both succeeded.
+func (c *caller) cycle(ctx context.Context, due time.Time) bool {
 	begun := time.Now()
-	if c.timed {
-		c.late.record(begun.Sub(due))
-	} else {
+	timed := c.phase.plan.Rate > 0
+	if !timed {
 		due = begun
 	}
-	held, err := c.take(ctx, c.name)
-	taken := time.Now()
+	held, err := c.phase.plan.Take(ctx, c.name)
+	acquired := time.Now()
+	if timed {
+		c.record(Queueing, begun.Sub(due))
+	}
 	if err != nil {
 		switch {
 		case ctx.Err() == nil:
-			c.refusal.record(taken.Sub(due))
-			c.fail("acquire", err, taken)
-		case errors.Is(context.Cause(ctx), errOver):
-			c.note(failure{"acquire", Unfinished}, err)
+			c.record(Refusal, acquired.Sub(due))
+			c.fail(string(redlock.OpAcquire), kindOf(err), err)
+		case errors.Is(context.Cause(ctx), errPhaseOver):
+			c.fail(string(redlock.OpAcquire), Unfinished, err)
 		}
 		return false
 	}
-	c.acquire.record(taken.Sub(due))
-	if c.timed {
-		c.service.record(taken.Sub(begun))
+	c.record(Acquire, acquired.Sub(due))
+	if timed {
+		c.record(Service, acquired.Sub(begun))
 	}
 	if err := held.Unlock(context.Background()); err != nil {
-		c.fail("release", err, time.Now())
+		c.fail("release", kindOf(err), err)
 		return false
 	}
 	released := time.Now()
-	c.release.record(released.Sub(taken))
-	c.cycle.record(released.Sub(due))
-	c.done.add(released.Sub(c.start))
+	c.record(Release, released.Sub(acquired))
+	c.record(Cycle, released.Sub(due))
+	c.done.add(released.Sub(c.phase.start), c.phase.length)
 	return true
 }
 
-// Unfinished is the kind of an acquire that was cut off by the end of the measurement.
-const Unfinished = "unfinished"
-
-// The other kinds of failures.
-const (
-	kindTaken    = "taken"
-	kindNoQuorum = "no_quorum"
-	kindNotHeld  = "not_held"
-	kindOther    = "other"
-)
-
-// failure is what failed, and of which kind that was.
-type failure struct{ op, kind string }
-
-func (c *caller) fail(op string, err error, at time.Time) {
-	c.failed.add(at.Sub(c.start))
-	kind := kindOther
-	switch {
-	case errors.Is(err, redlock.ErrTaken):
-		kind = kindTaken
-	case errors.Is(err, redlock.ErrNoQuorum):
-		kind = kindNoQuorum
-	case errors.Is(err, redlock.ErrNotHeld):
-		kind = kindNotHeld
+func (c *caller) record(what string, d time.Duration) {
+	if c.latencies[what] == nil {
+		c.latencies[what] = newHistogram()
 	}
-	c.note(failure{op, kind}, err)
+	record(c.latencies[what], d)
 }
 
-// note counts a failure, and keeps the words of the first of its kind.
-func (c *caller) note(what failure, err error) {
-	seen := c.failures[what]
-	if seen == nil {
-		seen = &Failure{Op: what.op, Kind: what.kind, Example: err.Error()}
-		c.failures[what] = seen
+// Unfinished is the kind of an acquire that the end of the measurement cut off.
+const Unfinished = "unfinished"
+
+// failureKey groups failures: what failed, and of which kind the failure was.
+type failureKey struct{ op, kind string }
+
+func kindOf(err error) string {
+	switch {
+	case errors.Is(err, redlock.ErrTaken):
+		return "taken"
+	case errors.Is(err, redlock.ErrNoQuorum):
+		return "no_quorum"
+	case errors.Is(err, redlock.ErrNotHeld):
+		return "not_held"
 	}
-	seen.Count++
+	return "other"
+}
+
+// fail counts a failure, and keeps the text of the first one of its group.
+func (c *caller) fail(op, kind string, err error) {
+	c.failed.add(time.Since(c.phase.start), c.phase.length)
+	key := failureKey{op, kind}
+	if c.failures[key] == nil {
+		c.failures[key] = &Failure{Op: op, Kind: kind, Example: err.Error()}
+	}
+	c.failures[key].Count++
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// Everything here runs in the time of synctest: it stands still while something is
-// computed, so that latencies are exact.
+// The tests run in the fake time of synctest, which stands still during computation, so that
+// latencies are exact.
 
-// pass lets fake time go by. (With the race detector the runtime of Go 1.26 may crash
-// where a bubble receives from many timers: golang/go#78156.)
+// pass advances the fake time. (With the race detector the runtime of Go 1.26 may crash if a
+// bubble receives from many timers: golang/go#78156.)
 func pass(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // in synctest
 }
@@ -56,7 +56,7 @@ func within(t *testing.T, want time.Duration, gotMicros float64, what string) {
 	assert.InDelta(t, float64(want.Microseconds()), gotMicros, 1+0.01*float64(want.Microseconds()), what)
 }
 
-func TestThePercentilesAreThoseOfAKnownDistribution(t *testing.T) {
+func TestRun_PercentilesAreThoseOfAKnownDistribution(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cycle := 0
 		result, err := load.Run(t.Context(), load.Plan{
@@ -90,7 +90,7 @@ func TestThePercentilesAreThoseOfAKnownDistribution(t *testing.T) {
 	})
 }
 
-// A server that answers at once, but not for one second out of ten.
+// stalling returns a Take that succeeds at once, except during the sixth second.
 func stalling(start time.Time) func(context.Context, string) (load.Held, error) {
 	return func(context.Context, string) (load.Held, error) {
 		if at := time.Since(start); at >= 5*time.Second && at < 6*time.Second {
@@ -100,7 +100,7 @@ func stalling(start time.Time) func(context.Context, string) (load.Held, error) 
 	}
 }
 
-func TestAStallIsChargedToEveryCycleThatWasDueMeanwhile(t *testing.T) {
+func TestRun_OnScheduleChargesAStallToEveryCycleThatWasDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		result, err := load.Run(t.Context(), load.Plan{
 			Names: names(4), Rate: 100, Duration: 10 * time.Second, Take: stalling(time.Now()),
@@ -120,11 +120,11 @@ func TestAStallIsChargedToEveryCycleThatWasDueMeanwhile(t *testing.T) {
 		assert.Less(t, result.Of(load.Service).P99, 10.0)
 		within(t, time.Second, result.Of(load.Service).Max, "max")
 		// The other 96 began late.
-		within(t, 860*time.Millisecond, result.Of(load.Late).P99, "lateness")
+		within(t, 860*time.Millisecond, result.Of(load.Queueing).P99, "queueing delay")
 	})
 }
 
-func TestAClosedLoopDoesNotSeeAStallAndSaysSo(t *testing.T) {
+func TestRun_ClosedLoopIsMarkedAsUncorrected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		stall := stalling(start)
@@ -143,7 +143,7 @@ func TestAClosedLoopDoesNotSeeAStallAndSaysSo(t *testing.T) {
 	})
 }
 
-func TestCallersThatFallBehindShowAsARateThatWasNotAchieved(t *testing.T) {
+func TestRun_CallersThatFallBehindMissTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		result, err := load.Run(t.Context(), load.Plan{
 			Names: names(2), Rate: 100, Duration: 10 * time.Second,
@@ -166,7 +166,7 @@ func TestCallersThatFallBehindShowAsARateThatWasNotAchieved(t *testing.T) {
 	})
 }
 
-func TestFailuresAreCountedByKindAndDoNotMixWithLatencies(t *testing.T) {
+func TestRun_FailuresAreCountedByKindApartFromLatencies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open atomic.Int64
 		result, err := load.Run(t.Context(), load.Plan{
@@ -193,9 +193,9 @@ func TestFailuresAreCountedByKindAndDoNotMixWithLatencies(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []load.Failure{
 			{Op: "acquire", Kind: "other", Count: 200, Example: "something else"}, // with 5 ms between them
-			{Op: "acquire", Kind: "taken", Count: 200, Example: "acquire: lock is taken"},
-			{Op: "acquire", Kind: "no_quorum", Count: 20, Example: "acquire: no quorum of nodes"},
-			{Op: "release", Kind: "not_held", Count: 67, Example: "unlock: lock is not held"},
+			{Op: "acquire", Kind: "taken", Count: 200, Example: "acquire: redlock: lock is taken"},
+			{Op: "acquire", Kind: "no_quorum", Count: 20, Example: "acquire: redlock: no quorum of nodes"},
+			{Op: "release", Kind: "not_held", Count: 67, Example: "unlock: redlock: lock is not held"},
 		}, result.Failures)
 		assert.Equal(t, int64(100), result.Cycles)
 		assert.Equal(t, int64(420), result.Of(load.Refusal).Count)
@@ -205,7 +205,7 @@ func TestFailuresAreCountedByKindAndDoNotMixWithLatencies(t *testing.T) {
 	})
 }
 
-func TestTheWarmUpIsNotMeasuredAndWhatFollowsItComesBefore(t *testing.T) {
+func TestRun_WarmUpIsNotMeasuredAndReadyComesAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		var mu sync.Mutex
@@ -242,7 +242,7 @@ func TestTheWarmUpIsNotMeasuredAndWhatFollowsItComesBefore(t *testing.T) {
 	})
 }
 
-func TestAnInterruptedRunHasWhatItMeasuredAndHoldsNothing(t *testing.T) {
+func TestRun_InterruptedReturnsWhatItMeasuredAndHoldsNoLock(t *testing.T) {
 	for name, rate := range map[string]float64{"closed loop": 0, "rate": 300} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -272,7 +272,7 @@ func TestAnInterruptedRunHasWhatItMeasuredAndHoldsNothing(t *testing.T) {
 	}
 }
 
-func TestACallerThatStillWaitsAtTheEndIsUnfinished(t *testing.T) {
+func TestRun_CallerThatStillWaitsAtTheEndIsUnfinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		result, err := load.Run(t.Context(), load.Plan{
 			Names: []string{"hot", "hot"}, Waits: true, Duration: time.Second,
@@ -283,7 +283,7 @@ func TestACallerThatStillWaitsAtTheEndIsUnfinished(t *testing.T) {
 		})
 		require.NoError(t, err)
 		assert.Equal(t, []load.Failure{
-			{Op: "acquire", Kind: "unfinished", Count: 2, Example: "context deadline exceeded: no quorum of nodes"},
+			{Op: "acquire", Kind: "unfinished", Count: 2, Example: "context deadline exceeded: redlock: no quorum of nodes"},
 		}, result.Failures)
 		assert.Zero(t, result.Cycles)
 	})

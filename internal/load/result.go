@@ -2,28 +2,29 @@ package load
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
 
 // Result is what was measured. In JSON every number has its unit in its name.
 type Result struct {
-	// Elapsed is the length of the measurement, shorter than planned where it was interrupted.
+	// Elapsed is the length of the measurement. It is shorter than planned after an interrupt.
 	Elapsed float64 `json:"elapsed_s"`
-	// Cycles are those that succeeded: acquired and released.
+	// Cycles counts those that succeeded: acquired and released.
 	Cycles    int64   `json:"cycles"`
 	CyclesPer float64 `json:"cycles_per_s"`
-	// Asked is the rate that was asked for; 0: none. Corrected says the same in a word: the
-	// percentiles count from when a cycle was due, and are corrected for coordinated omission.
-	Asked     float64 `json:"asked_cycles_per_s"`
-	Corrected bool    `json:"corrected"`
-	// NotBegun are cycles that were due, and for which no caller was free until the end.
+	// Asked is the requested rate; 0 means none.
+	Asked float64 `json:"asked_cycles_per_s"`
+	// Corrected means that latencies count from when a cycle was due (coordinated omission).
+	Corrected bool `json:"corrected"`
+	// NotBegun counts cycles that were due and found no free caller until the end.
 	NotBegun int64 `json:"cycles_not_begun"`
 
-	Latency  []Latency `json:"latency"` // acquire, release and so on; those that were not seen have a count of 0
+	Latency  []Latency `json:"latency"` // one for each of the names of a Latency
 	Failures []Failure `json:"failures"`
 
-	// Won and Lost are the rounds of all acquires: a caller that waits goes many.
+	// Won and Lost count the rounds of all acquires. A caller that waits makes many.
 	Won    int64   `json:"rounds_won"`
 	Lost   int64   `json:"rounds_lost"`
 	Nodes  []Node  `json:"nodes"`
@@ -32,7 +33,18 @@ type Result struct {
 	Throughput []Bucket `json:"throughput"`
 }
 
-// Latency is the distribution of one thing that takes time.
+// The names of a Latency. On a schedule all but Release and Service count from when the cycle
+// was due.
+const (
+	Acquire  = "acquire"
+	Release  = "release"
+	Cycle    = "cycle"
+	Service  = "service time"   // of an acquire, from when it began; only on a schedule
+	Queueing = "queueing delay" // from when the cycle was due to when it began; only on a schedule
+	Refusal  = "refusal"        // acquires that failed
+)
+
+// Latency is the distribution of one duration.
 type Latency struct {
 	What  string  `json:"what"`
 	Count int64   `json:"count"`
@@ -45,27 +57,27 @@ type Latency struct {
 	Curve []Point `json:"curve"` // by percentile, ten points for every nine
 }
 
-// Point is one of a curve.
+// Point is one point of a curve.
 type Point struct {
 	Percentile float64 `json:"percentile"`
 	Micros     float64 `json:"us"`
 }
 
-// Failure is how often something failed in one way.
+// Failure counts failures of one kind.
 type Failure struct {
 	Op      string `json:"op"`   // acquire or release
 	Kind    string `json:"kind"` // taken, no_quorum, not_held, other or Unfinished
 	Count   int64  `json:"count"`
-	Example string `json:"example"` // the first one's words
+	Example string `json:"example"` // the text of the first one
 }
 
 // Node is what one node answered to acquires.
 type Node struct {
 	Addr    string           `json:"addr"`
-	Answers map[string]int64 `json:"answers"` // how many: yes, no, maybe, refused, unsent
-	Latency Latency          `json:"latency"` // of yes, no and refused
-	// Decided is how many rounds were won with this node's yes as the last that was
-	// needed. It is 0 where callers share a name.
+	Answers map[string]int64 `json:"answers"` // how many, by kind: see [Answers]
+	Latency Latency          `json:"latency"` // of the answers that came from the server
+	// Decided counts the rounds that this node's yes completed, as the last that was needed.
+	// It is 0 if callers share a name.
 	Decided int64 `json:"decided"`
 }
 
@@ -78,25 +90,15 @@ func (n *Node) Answered() int64 {
 	return total
 }
 
-// Bucket is a stretch of the measurement.
+// Bucket is a part of the measurement.
 type Bucket struct {
 	From      float64 `json:"from_s"`
 	Length    float64 `json:"length_s"`
-	CyclesPer float64 `json:"cycles_per_s"` // that succeeded, by when they were over
+	CyclesPer float64 `json:"cycles_per_s"` // that succeeded, by when they ended
 	FailedPer float64 `json:"failed_per_s"`
 }
 
-// The names of a Latency.
-const (
-	Acquire = "acquire"
-	Release = "release"
-	Cycle   = "cycle"
-	Service = "acquire, from its begin"
-	Late    = "begin, from when due"
-	Refusal = "refusal"
-)
-
-// Of returns the latency with a name; one without a count where there is none.
+// Of returns the latency with a name; without a count if there is none.
 func (r *Result) Of(what string) Latency {
 	for _, l := range r.Latency {
 		if l.What == what {
@@ -106,72 +108,43 @@ func (r *Result) Of(what string) Latency {
 	return Latency{What: what}
 }
 
-// newResult merges what the callers have recorded.
-func newResult(plan Plan, p *phase, elapsed time.Duration) *Result {
-	r := &Result{Elapsed: elapsed.Seconds(), Asked: plan.Rate, Corrected: plan.Rate > 0, Failures: []Failure{}}
-	sums := map[string]*histogram{}
-	failures := map[failure]*Failure{}
-	done, failed := newSeries(p.length), newSeries(p.length)
-	names := []string{Acquire, Release, Cycle, Service, Late, Refusal}
-	for _, name := range names {
-		sums[name] = newHistogram()
+// newResult merges the records of all callers.
+func newResult(p *phase, elapsed time.Duration) *Result {
+	r := &Result{
+		Elapsed: elapsed.Seconds(), Asked: p.plan.Rate, Corrected: p.plan.Rate > 0,
+		NotBegun: p.notBegun(elapsed), Failures: []Failure{},
 	}
-	for _, c := range p.callers {
-		for name, h := range map[string]*histogram{
-			Acquire: c.acquire, Release: c.release, Cycle: c.cycle, Service: c.service, Late: c.late, Refusal: c.refusal,
-		} {
-			sums[name].merge(h)
-		}
-		for what, f := range c.failures {
-			if failures[what] == nil {
-				failures[what] = &Failure{Op: f.Op, Kind: f.Kind, Example: f.Example}
+	for _, name := range []string{Acquire, Release, Cycle, Service, Queueing, Refusal} {
+		sum := newHistogram()
+		for _, c := range p.callers {
+			if h := c.latencies[name]; h != nil {
+				sum.Merge(h)
 			}
-			failures[what].Count += f.Count
 		}
-		for i := range done.counts {
-			done.counts[i] += c.done.counts[i]
-			failed.counts[i] += c.failed.counts[i]
+		r.Latency = append(r.Latency, summary(name, sum))
+	}
+	failures := map[failureKey]Failure{}
+	var done, failed series
+	for _, c := range p.callers {
+		for key, f := range c.failures {
+			f.Count += failures[key].Count
+			failures[key] = *f
+		}
+		for i := range done {
+			done[i] += c.done[i]
+			failed[i] += c.failed[i]
 		}
 	}
-	for _, name := range names {
-		r.Latency = append(r.Latency, sums[name].latency(name))
-	}
-	r.Cycles = r.Of(Cycle).Count
-	if r.Elapsed > 0 {
-		r.CyclesPer = float64(r.Cycles) / r.Elapsed
-	}
-	if r.Corrected {
-		r.NotBegun = p.clock.cycles(elapsed) - p.clock.begun(elapsed)
-	}
-	for _, f := range failures {
-		r.Failures = append(r.Failures, *f)
-	}
+	r.Throughput = buckets(done, failed, p.length, elapsed)
+	r.Failures = slices.AppendSeq(r.Failures, maps.Values(failures))
 	slices.SortFunc(r.Failures, func(a, b Failure) int {
 		return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Kind, b.Kind))
 	})
-	if plan.Votes != nil {
-		shared := len(plan.Votes.last) < len(plan.Names)
-		r.Nodes, r.Quorum = plan.Votes.results(shared)
-		r.Won, r.Lost = r.Quorum.Count, plan.Votes.lost.Load()
+	r.Cycles = r.Of(Cycle).Count
+	r.CyclesPer = float64(r.Cycles) / max(r.Elapsed, time.Nanosecond.Seconds())
+	if votes := p.plan.Votes; votes != nil {
+		r.Nodes, r.Quorum = votes.results(len(votes.last) < len(p.plan.Names))
+		r.Won, r.Lost = r.Quorum.Count, votes.lost.Load()
 	}
-	r.Throughput = buckets(done, failed, elapsed)
 	return r
-}
-
-// buckets turns counts into rates, up to the end of the measurement.
-func buckets(done, failed series, elapsed time.Duration) []Bucket {
-	list := []Bucket{}
-	for i := range done.counts {
-		from := time.Duration(i) * done.width
-		length := min(done.width, elapsed-from)
-		if length <= 0 {
-			break
-		}
-		list = append(list, Bucket{
-			From: from.Seconds(), Length: length.Seconds(),
-			CyclesPer: float64(done.counts[i]) / length.Seconds(),
-			FailedPer: float64(failed.counts[i]) / length.Seconds(),
-		})
-	}
-	return list
 }

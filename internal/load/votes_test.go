@@ -11,19 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/load"
-	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// poll has the nodes vote on an acquire: node i says answers[i] after i+1 ms, and the
-// second yes decides.
-func poll(votes *load.Votes, name string, answers ...pool.Answer) {
+// poll votes on an acquire: node i answers answers[i] after i+1 ms, and the second yes decides.
+func poll(votes *load.Votes, name string, answers ...redlock.Answer) {
 	yes := 0
 	for i, answer := range answers {
 		took := time.Duration(i+1) * time.Millisecond
 		votes.Vote(redlock.Vote{Op: "acquire", Name: name, Node: i, Answer: answer, Took: took})
 		votes.Vote(redlock.Vote{Op: "unlock", Name: name, Node: i, Answer: answer, Took: time.Hour})
-		if answer == pool.Yes {
+		if answer == redlock.AnswerYes {
 			if yes++; yes == 2 {
 				votes.Verdict(redlock.Verdict{Op: "acquire", Name: name, Took: took})
 			}
@@ -36,14 +34,14 @@ func poll(votes *load.Votes, name string, answers ...pool.Answer) {
 }
 
 // vote measures a run in which each cycle is one poll.
-func vote(t *testing.T, names []string, rounds ...[]pool.Answer) *load.Result {
+func vote(t *testing.T, names []string, rounds ...[]redlock.Answer) *load.Result {
 	t.Helper()
 	var result *load.Result
 	synctest.Test(t, func(t *testing.T) {
 		votes := load.NewVotes([]string{"x", "y", "z"}, names)
 		pass(time.Minute)
-		poll(votes, names[0], pool.Yes, pool.Yes, pool.Yes) // before the measurement
-		straggler := redlock.Vote{Op: "acquire", Name: names[0], Answer: pool.Yes, Took: 30 * time.Second}
+		poll(votes, names[0], redlock.AnswerYes, redlock.AnswerYes, redlock.AnswerYes) // before the measurement
+		straggler := redlock.Vote{Op: "acquire", Name: names[0], Answer: redlock.AnswerYes, Took: 30 * time.Second}
 		var i atomic.Int64
 		var err error
 		result, err = load.Run(t.Context(), load.Plan{
@@ -60,16 +58,16 @@ func vote(t *testing.T, names []string, rounds ...[]pool.Answer) *load.Result {
 	return result
 }
 
-func TestEachNodesAnswersAreCountedByKindAndItsLatencyIsThatOfItsAnswers(t *testing.T) {
+func TestVotes_AnswersAreCountedByKindAndTimedIfTheServerGaveThem(t *testing.T) {
 	result := vote(t, []string{"a"},
-		[]pool.Answer{pool.Yes, pool.Yes, pool.Maybe},
-		[]pool.Answer{pool.Yes, pool.No, pool.Yes},
-		[]pool.Answer{pool.Yes, pool.Refused, pool.Unsent},
+		[]redlock.Answer{redlock.AnswerYes, redlock.AnswerYes, redlock.AnswerUnknown},
+		[]redlock.Answer{redlock.AnswerYes, redlock.AnswerNo, redlock.AnswerYes},
+		[]redlock.Answer{redlock.AnswerYes, redlock.AnswerRefused, redlock.AnswerUnsent},
 	)
 	require.Len(t, result.Nodes, 3)
-	assert.Equal(t, map[string]int64{"yes": 3, "no": 0, "maybe": 0, "refused": 0, "unsent": 0}, result.Nodes[0].Answers)
-	assert.Equal(t, map[string]int64{"yes": 1, "no": 1, "maybe": 0, "refused": 1, "unsent": 0}, result.Nodes[1].Answers)
-	assert.Equal(t, map[string]int64{"yes": 1, "no": 0, "maybe": 1, "refused": 0, "unsent": 1}, result.Nodes[2].Answers)
+	assert.Equal(t, map[string]int64{"yes": 3, "no": 0, "unknown": 0, "refused": 0, "unsent": 0}, result.Nodes[0].Answers)
+	assert.Equal(t, map[string]int64{"yes": 1, "no": 1, "unknown": 0, "refused": 1, "unsent": 0}, result.Nodes[1].Answers)
+	assert.Equal(t, map[string]int64{"yes": 1, "no": 0, "unknown": 1, "refused": 0, "unsent": 1}, result.Nodes[2].Answers)
 	for i, answers := range []int64{3, 3, 1} {
 		node := result.Nodes[i]
 		assert.Equal(t, string(rune('x'+i)), node.Addr)
@@ -83,12 +81,12 @@ func TestEachNodesAnswersAreCountedByKindAndItsLatencyIsThatOfItsAnswers(t *test
 	within(t, 2*time.Millisecond, result.Quorum.P50, "the quorum's")
 }
 
-func TestTheNodeThatDecidesIsTheLastThatWasNeeded(t *testing.T) {
-	rounds := [][]pool.Answer{
-		{pool.Yes, pool.Yes, pool.Yes},
-		{pool.Yes, pool.Yes, pool.Yes},
-		{pool.Yes, pool.Maybe, pool.Yes},
-		{pool.Maybe, pool.Maybe, pool.Yes},
+func TestVotes_DecidingNodeIsTheLastThatWasNeeded(t *testing.T) {
+	rounds := [][]redlock.Answer{
+		{redlock.AnswerYes, redlock.AnswerYes, redlock.AnswerYes},
+		{redlock.AnswerYes, redlock.AnswerYes, redlock.AnswerYes},
+		{redlock.AnswerYes, redlock.AnswerUnknown, redlock.AnswerYes},
+		{redlock.AnswerUnknown, redlock.AnswerUnknown, redlock.AnswerYes},
 	}
 	result := vote(t, []string{"a"}, rounds...)
 	assert.Equal(t, []int64{0, 2, 1}, []int64{result.Nodes[0].Decided, result.Nodes[1].Decided, result.Nodes[2].Decided})
@@ -100,16 +98,18 @@ func TestTheNodeThatDecidesIsTheLastThatWasNeeded(t *testing.T) {
 	assert.Equal(t, int64(3), result.Won)
 }
 
-func TestAVoteAllocatesNothing(t *testing.T) {
-	votes := load.NewVotes([]string{"x", "y"}, []string{"a"})
-	result, err := load.Run(t.Context(), load.Plan{
-		Names: []string{"a"}, Duration: 20 * time.Millisecond, Votes: votes,
-		Take: func(context.Context, string) (load.Held, error) {
-			<-time.After(3 * time.Millisecond) // as long as the poll says that it took
-			assert.Zero(t, testing.AllocsPerRun(10, func() { poll(votes, "a", pool.Yes, pool.Yes) }))
-			return held{}, nil
-		},
+func TestVotes_VoteAllocatesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		votes := load.NewVotes([]string{"x", "y"}, []string{"a"})
+		result, err := load.Run(t.Context(), load.Plan{
+			Names: []string{"a"}, Duration: 20 * time.Millisecond, Votes: votes,
+			Take: func(context.Context, string) (load.Held, error) {
+				pass(3 * time.Millisecond) // the duration of the poll
+				assert.Zero(t, testing.AllocsPerRun(10, func() { poll(votes, "a", redlock.AnswerYes, redlock.AnswerYes) }))
+				return held{}, nil
+			},
+		})
+		require.NoError(t, err)
+		assert.NotZero(t, result.Won)
 	})
-	require.NoError(t, err)
-	assert.NotZero(t, result.Won)
 }

@@ -2,7 +2,6 @@ package quorum_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -12,9 +11,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// extendOracle knows the words of the protocol: confirmed by a majority before the old
-// deadline and before the new one, or failed. Where the old deadline stands, every node
-// that may have made its TTL longer is sent the old one again.
+// extendOracle knows the protocol: confirmed by a majority before the old
+// deadline and before the new one, or failed. Nothing is sent behind it.
 type extendOracle struct {
 	answers
 	old, new time.Time
@@ -22,13 +20,13 @@ type extendOracle struct {
 
 func (o *extendOracle) clone() oracle { c := *o; return &c }
 
-func (o *extendOracle) expect(e event) quorum.Effects {
+func (o *extendOracle) expect(e event) quorum.Actions {
 	over := !e.at.Before(o.old)
-	fits := e.what == aStop || o.hear(e)
+	fits := e.what == aStop || o.note(e)
 	if !fits || o.outcome != quorum.Undecided {
-		return quorum.Effects{}
+		return quorum.Actions{}
 	}
-	yes, no, open := o.count(quorum.Yes), o.count(quorum.No, quorum.Planted), o.count(quorum.Pending)
+	yes, no, open := o.count(quorum.Yes), o.count(quorum.No, quorum.Recreated), o.count(quorum.Pending)
 	majority := majorityOf(o.n)
 	canHaveBeenOurs := o.n-no >= majority
 	switch {
@@ -45,13 +43,9 @@ func (o *extendOracle) expect(e event) quorum.Effects {
 	case yes+open < majority && o.n-no-open >= majority: // neither can come any more
 		o.outcome = quorum.NoQuorum
 	default:
-		return quorum.Effects{}
+		return quorum.Actions{}
 	}
-	effects := quorum.Effects{Outcome: o.outcome}
-	if !over && o.outcome != quorum.Done && o.outcome != quorum.Denied {
-		effects.Restore = o.nodesBut(quorum.No, quorum.Unsent)
-	}
-	return effects
+	return quorum.Actions{Outcome: o.outcome}
 }
 
 // The deadlines of an extension, and the instants before and at each.
@@ -61,11 +55,11 @@ var (
 	usedUp  = start.Add(5*time.Second + 988*time.Millisecond) // the deadline of shorter
 )
 
-var extendVotes = append(slices.Clone(votes), quorum.Planted)
+var extendVotes = append(slices.Clone(votes), quorum.Recreated)
 
 // extendMatch begins an extension of a lock over n nodes.
 func extendMatch(n int, grant quorum.Grant) (m match, fresh func() machine) {
-	fresh = func() machine { return newExtend(quorum.NewLease(n, granted), grant) }
+	fresh = func() machine { return quorum.NewExtend(quorum.NewLease(n, granted), grant) }
 	o := &extendOracle{answers: answers{n: n}, old: deadline, new: usedUp}
 	if grant != shorter {
 		o.new = deadline.Add(time.Hour)
@@ -73,7 +67,7 @@ func extendMatch(n int, grant quorum.Grant) (m match, fresh func() machine) {
 	return match{machine: fresh(), oracle: o}, fresh
 }
 
-func walkExtend(t *testing.T, n int, grant quorum.Grant, letters []quorum.Vote, at func(int) time.Time, thorough bool) {
+func walkExtend(t *testing.T, n int, grant quorum.Grant, letters []quorum.Answer, at func(int) time.Time, thorough bool) {
 	m, fresh := extendMatch(n, grant)
 	w := walk{
 		t: t, nodes: indexOrder(n), votes: letters, fresh: fresh, at: at, thorough: thorough,
@@ -85,20 +79,20 @@ func walkExtend(t *testing.T, n int, grant quorum.Grant, letters []quorum.Vote, 
 	w.from(m, 0)
 }
 
-func TestExtendDecidesEveryVectorOfVotesAsTheProtocolSays(t *testing.T) {
+func TestExtend_DecidesEveryVectorOfVotesAsTheProtocolDoes(t *testing.T) {
 	for n := 1; n <= mostNodes; n++ {
 		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) {
 			t.Parallel()
 			letters := extendVotes
-			if n > 6 { // the failures differ in their clean-up alone, and so do the two kinds of no
-				letters = []quorum.Vote{quorum.Yes, quorum.No, quorum.Lost}
+			if n > 5 { // the failures differ in their clean-up alone, and so do the two kinds of no
+				letters = []quorum.Answer{quorum.Yes, quorum.No, quorum.Unknown}
 			}
 			walkExtend(t, n, longer, letters, always(inTime), false)
 		})
 	}
 }
 
-func TestExtendNeverSucceedsPastTheOldDeadlineWheneverItComesOrTheCallerGivesUp(t *testing.T) {
+func TestExtend_NeverSucceedsPastTheOldDeadline(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		for step := range n + 1 {
 			walkExtend(t, n, longer, extendVotes, lateFrom(step, deadline), true)
@@ -106,7 +100,7 @@ func TestExtendNeverSucceedsPastTheOldDeadlineWheneverItComesOrTheCallerGivesUp(
 	}
 }
 
-func TestExtendNeverSucceedsPastANewDeadlineThatComesBeforeTheOldOne(t *testing.T) {
+func TestExtend_NeverSucceedsPastANewDeadlineBeforeTheOldOne(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		for step := range n + 1 {
 			walkExtend(t, n, shorter, extendVotes, func(now int) time.Time {
@@ -119,82 +113,43 @@ func TestExtendNeverSucceedsPastANewDeadlineThatComesBeforeTheOldOne(t *testing.
 	}
 }
 
-func TestExtendFollowsTheProtocolThroughRandomSchedules(t *testing.T) {
-	eachRandomSchedule(t, func(t *testing.T, n int, random *rand.Rand) {
-		m, _ := extendMatch(n, longer)
-		s := newSchedule(n, random, deadline)
-		s.run(t, &m, indexOrder(n))
-		m.over(t)
-		require.Empty(t, m.released, "the release is the lease's affair")
-		if m.outcome == quorum.Done {
-			require.GreaterOrEqual(t, len(s.yes), majorityOf(n), "servers that said yes in time, after %v", m.history)
-		}
-	})
-}
-
-// Trap 8. A TTL can be used up before the old deadline and yet have made the keys last
-// longer: it counts from when a node obeys, not from when the holder asked.
-func TestExtendGivesTheOldTTLBackWhereOnlyTheNewOneIsUsedUp(t *testing.T) {
+// A TTL can be used up before the old deadline.
+func TestExtend_IsTooLateIfOnlyTheNewDeadlineHasPassed(t *testing.T) {
 	grant := quorum.Grant{Start: start.Add(4900 * time.Millisecond), TTL: 5 * time.Second, Drift: granted.Drift}
 	now := start.Add(9850 * time.Millisecond)
 	require.True(t, now.Before(deadline))
 	require.False(t, now.Before(grant.Deadline()))
 
-	e := newExtend(quorum.NewLease(5, granted), grant)
+	lease := quorum.NewLease(5, granted)
+	e := quorum.NewExtend(lease, grant)
 	require.Empty(t, describe(e.Vote(instant(now), 0, quorum.No, "")))
 	require.Empty(t, describe(e.Vote(instant(now), 1, quorum.Yes, "")))
 	require.Empty(t, describe(e.Vote(instant(now), 2, quorum.Yes, "")))
-	require.Equal(t, "restore 1 2 3 4, too late", describe(e.Vote(instant(now), 3, quorum.Yes, "")))
+	require.Equal(t, "too late", describe(e.Vote(instant(now), 3, quorum.Yes, "")))
+	require.Equal(t, deadline, lease.Deadline())
 }
 
-func TestExtendGivesBackWhatIsLeftOfTheOldTTL(t *testing.T) {
-	lease := quorum.NewLease(3, granted)
-	e := newExtend(lease, longer)
-	now := longer.Start.Add(time.Second)
-	e.Vote(instant(now), 0, quorum.Yes, "")
-	require.Equal(t, 4*time.Second, e.Stop(instant(now)).TTL, "10 s that were granted 6 s ago")
-}
-
-// The old TTL is the one command that does harm when it arrives late: behind the next
-// extension it would cut that short, under a holder who was told that it is done.
-func TestANodeThatMayStillGetTheOldTTLDoesNotCountForTheNextExtension(t *testing.T) {
+// A failed extension is not taken back: nothing that could shorten a TTL is ever sent. What counts for the next
+// extension is what the nodes answer to that one.
+func TestExtend_FailureChangesNothingForTheNext(t *testing.T) {
 	again := quorum.Grant{Start: longer.Start.Add(time.Second), TTL: granted.TTL, Drift: granted.Drift}
-	for name, tt := range map[string]struct {
-		answer quorum.Vote // to the old TTL
-		want   string
-	}{
-		"it answered":         {quorum.Yes, "done"},
-		"the key was gone":    {quorum.No, "done"},
-		"it refused":          {quorum.Refused, "done"},
-		"it was never sent":   {quorum.Unsent, "done"},
-		"nobody knows":        {quorum.Lost, "restore 0 1, no quorum"},
-		"it has not answered": {quorum.Pending, "restore 0 1, no quorum"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			lease := quorum.NewLease(3, granted)
-			first := newExtend(lease, longer)
-			require.Empty(t, describe(first.Vote(instant(longer.Start), 0, quorum.Yes, "")))
-			require.Empty(t, describe(first.Vote(instant(longer.Start), 1, quorum.Unsent, "")))
-			require.Equal(t, "restore 0, no quorum", describe(first.Vote(instant(longer.Start), 2, quorum.Unsent, "")))
-			if tt.answer != quorum.Pending {
-				first.Restored(0, tt.answer)
-			}
-			second := newExtend(lease, again)
-			require.Empty(t, describe(second.Vote(instant(again.Start), 0, quorum.Yes, "")))
-			effects := second.Vote(instant(again.Start), 1, quorum.Yes, "")
-			if tt.want != "done" {
-				require.Empty(t, describe(effects))
-				effects = second.Vote(instant(again.Start), 2, quorum.Unsent, "")
-			}
-			require.Equal(t, tt.want, describe(effects))
-		})
-	}
+	lease := quorum.NewLease(3, granted)
+	first := quorum.NewExtend(lease, longer)
+	require.Empty(t, describe(first.Vote(instant(longer.Start), 0, quorum.Yes, "")))
+	require.Empty(t, describe(first.Vote(instant(longer.Start), 1, quorum.Unknown, "")))
+	require.Equal(t, "no quorum", describe(first.Vote(instant(longer.Start), 2, quorum.Unknown, "")))
+	require.Equal(t, deadline, lease.Deadline())
+
+	second := quorum.NewExtend(lease, again)
+	require.Empty(t, describe(second.Vote(instant(again.Start), 1, quorum.Yes, "")), "the yes to the first does not count")
+	require.Equal(t, "done", describe(second.Vote(instant(again.Start), 0, quorum.Yes, "")))
+	require.Equal(t, again.Deadline(), lease.Deadline())
 }
 
-func TestAnExtensionOfALeaseThatIsOverChangesNothing(t *testing.T) {
-	for _, how := range []quorum.Ending{quorum.Released, quorum.Gone, quorum.Expired} {
+func TestExtend_ChangesNothingIfTheLeaseIsOver(t *testing.T) {
+	for _, how := range []quorum.Ending{quorum.Released, quorum.Lost, quorum.Expired} {
 		lease := quorum.NewLease(1, granted)
-		e := newExtend(lease, longer)
+		e := quorum.NewExtend(lease, longer)
 		lease.End(longer.Start, how)
 		require.Equal(t, "too late", describe(e.Vote(instant(longer.Start), 0, quorum.Yes, "")))
 		require.Equal(t, how, lease.At(longer.Start))
@@ -202,26 +157,148 @@ func TestAnExtensionOfALeaseThatIsOverChangesNothing(t *testing.T) {
 	}
 }
 
-// newExtend begins an extension that is on its way to every node.
-func newExtend(lease *quorum.Lease, grant quorum.Grant) *quorum.Extend {
-	e := quorum.NewExtend(lease, grant)
-	e.Asked(instant(grant.Start))
-	return e
+func TestExtend_Scenarios(t *testing.T) {
+	for name, tt := range map[string]struct {
+		nodes int
+		steps []step
+	}{
+		"a majority is enough": {nodes: 3, steps: []step{
+			{"2 yes", ""},
+			{"0 yes", "done"},
+			{"1 lost", ""},
+		}},
+		"a lost reply confirms nothing": {nodes: 3, steps: []step{
+			{"0 lost", ""},
+			{"1 yes", ""},
+			{"2 refused", "no quorum"},
+		}},
+		"a partial extension that the caller gives up is not taken back": {nodes: 5, steps: []step{
+			{"0 yes", ""},
+			{"1 no", ""},
+			{"2 unsent", ""},
+			{"stop", "no quorum"},
+			{"3 yes", ""},
+			{"4 lost", ""},
+		}},
+		"the old deadline counts and not the new": {nodes: 3, steps: []step{
+			{"0 yes", ""},
+			{"1 yes late", "too late"},
+		}},
+		"a failure of one node is none": {nodes: 3, steps: []step{
+			{"0 lost", ""},
+			{"1 yes", ""},
+			{"2 yes", "done"},
+		}},
+		"keys that are gone are reported apart from nodes that are, though it takes a wait": {nodes: 3, steps: []step{
+			{"0 lost", ""},
+			{"1 no", ""},
+			{"2 no", "denied"},
+		}},
+		"a majority of the nodes that can be reached is none": {nodes: 5, steps: []step{
+			{"0 unsent", ""},
+			{"1 yes", ""},
+			{"2 lost", ""},
+			{"3 lost", "no quorum"},
+			{"4 yes", ""},
+		}},
+		"half of an even number confirms nothing": {nodes: 4, steps: []step{
+			{"0 yes", ""},
+			{"1 yes", ""},
+			{"2 lost", ""},
+			{"3 lost", "no quorum"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, quorum.NewExtend(quorum.NewLease(tt.nodes, granted), longer), tt.steps)
+		})
+	}
 }
 
-// Trap 8: an old TTL that reaches a node before the longer one does not undo it.
-func TestAnExtensionDoesNotFailBeforeItHasGoneOutToEveryNode(t *testing.T) {
-	e := quorum.NewExtend(quorum.NewLease(3, granted), longer)
-	require.Empty(t, describe(e.Vote(instant(longer.Start), 0, quorum.Unsent, "")))
-	require.Empty(t, describe(e.Vote(instant(longer.Start), 1, quorum.Unsent, "")))
-	require.Equal(t, "restore 2, no quorum", describe(e.Asked(instant(longer.Start))))
-}
-
-func TestAnExtensionMayBeDoneBeforeItHasGoneOutToEveryNode(t *testing.T) {
+// An extension may give the key to nodes that do not have it, but it does not live by them.
+func TestExtend_RecreatedKeyCountsForTheNextExtensionOnly(t *testing.T) {
 	lease := quorum.NewLease(3, granted)
-	e := quorum.NewExtend(lease, longer)
-	require.Empty(t, describe(e.Vote(instant(longer.Start), 0, quorum.Yes, "")))
-	require.Equal(t, "done", describe(e.Vote(instant(longer.Start), 1, quorum.Yes, "")))
-	require.Empty(t, describe(e.Asked(instant(longer.Start))))
+	play(t, quorum.NewExtend(lease, longer), []step{
+		{"0 yes", ""},
+		{"1 recreated", ""},
+		{"2 yes", "done"},
+	})
 	require.Equal(t, longer.Deadline(), lease.Deadline())
+
+	next := quorum.Grant{Start: midway, TTL: 10 * time.Second, Drift: granted.Drift}
+	play(t, quorum.NewExtend(lease, next), []step{
+		{"0 lost", ""},
+		{"1 yes", ""},
+		{"2 yes", "done"},
+	})
+}
+
+func TestExtend_ScenariosOfRecreatedKeys(t *testing.T) {
+	for name, tt := range map[string]struct {
+		nodes int
+		steps []step
+		want  quorum.Ending
+	}{
+		"a majority that had forgotten the key has lost it": {nodes: 3, want: quorum.Lost, steps: []step{
+			{"0 recreated", ""},
+			{"1 yes", ""},
+			{"2 recreated", "denied"},
+		}},
+		"together with those that answer no": {nodes: 3, want: quorum.Lost, steps: []step{
+			{"0 recreated", ""},
+			{"1 no", "denied"},
+			{"2 yes", ""},
+		}},
+		"a failure takes nothing back": {nodes: 3, steps: []step{
+			{"0 recreated", ""},
+			{"1 lost", ""},
+			{"2 yes", "no quorum"},
+		}},
+		"nor does it take back what comes in after the end": {nodes: 3, steps: []step{
+			{"1 unsent", ""},
+			{"stop", "no quorum"},
+			{"0 recreated", ""},
+			{"2 recreated", ""},
+		}},
+		"one server under two names is one": {nodes: 3, steps: []step{
+			{"0 recreated by a", ""},
+			{"1 recreated by a", ""},
+			{"2 yes by b", "no quorum"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := quorum.NewLease(tt.nodes, granted)
+			play(t, quorum.NewExtend(lease, longer), tt.steps)
+			require.Equal(t, tt.want, lease.At(midway))
+			require.Equal(t, tt.want == quorum.Lost, lease.Leftovers(), "what was given has to be taken back")
+		})
+	}
+}
+
+// An extension that is asked for now could create the key behind its release.
+func TestExtend_AsksNothingIfTheLeaseIsOver(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end  func(*quorum.Lease)
+		now  time.Time
+		want bool
+	}{
+		"held":                {func(*quorum.Lease) {}, inTime, true},
+		"past its deadline":   {func(*quorum.Lease) {}, deadline, false},
+		"released":            {func(l *quorum.Lease) { l.End(start, quorum.Released) }, longer.Start, false},
+		"gone":                {func(l *quorum.Lease) { l.End(start, quorum.Lost) }, longer.Start, false},
+		"extended by another": {func(l *quorum.Lease) { extend(l, longer) }, deadline, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := quorum.NewLease(1, granted)
+			e := quorum.NewExtend(lease, longer)
+			tt.end(lease)
+			require.Equal(t, tt.want, e.Ask(instant(tt.now)))
+		})
+	}
+}
+
+func TestExtend_ReleaseGoesToEveryNodeAfterwards(t *testing.T) {
+	lease := quorum.NewLease(3, granted)
+	require.False(t, lease.Everywhere(), "no node but those that the acquire has reached")
+	quorum.NewExtend(lease, longer)
+	require.True(t, lease.Everywhere())
 }

@@ -2,29 +2,35 @@ package quorum
 
 // fence finds the fencing token of a round: a number that is higher than the token of every holder before.
 //
-// Each node has a counter, and every number that it grants is higher than those before. The token is one that a majority has
-// granted; or the highest of a majority's, if each node of it that granted a lower one has raised its counter to the
-// token while it still held exactly what it had granted. So where two rounds are won they have a node in common whose counter had
-// reached the token of the one before it granted to the other, and the other's token is not below what that node granted.
-// No clock has a part in this.
+// Each node has a counter, and every number that it grants is higher than those before. The token is a number that a
+// majority has granted; or it is the highest number of a majority, if each node of that majority that granted a lower
+// one has raised its counter to the token while it still held exactly what it had granted. If two rounds are won,
+// they have a node in common. Its counter had reached the token of the first round before it granted to the
+// second, and the token of the second is not below what that node granted. No clock has a part in this.
 type fence struct {
-	numbers []uint64 // granted, by node; 0: none
-	raises  []raise  // by node
-	token   uint64   // 0: not known yet
+	numbers []uint64     // granted, by node; 0 means none
+	raises  []raiseState // by node
+	token   uint64       // 0 while it is not known
 }
 
-// raise is how the raising of a node's counter stands.
-type raise uint8
+// Raise asks a node to put the fencing token of a round in the place of the lower number that it granted.
+type Raise struct {
+	Node           int
+	Granted, Token uint64
+}
+
+// raiseState is how the raising of a node's counter stands.
+type raiseState uint8
 
 const (
-	notRaised raise = iota
+	notRaised raiseState = iota
 	raising
 	hasRaised
 	cannotRaise
 )
 
 func newFence(n int) *fence {
-	return &fence{numbers: make([]uint64, n), raises: make([]raise, n)}
+	return &fence{numbers: make([]uint64, n), raises: make([]raiseState, n)}
 }
 
 // granted takes the number that a node has granted.
@@ -51,27 +57,27 @@ func (f *fence) granted(node int, number uint64, need int) {
 	}
 }
 
-// due lists the nodes whose counter is to be raised to the token, each once.
-func (f *fence) due() (nodes []int) {
+// toRaise returns what is to be raised to the token, once for each node.
+func (f *fence) toRaise() (due []Raise) {
 	for i, n := range f.numbers {
 		if n > 0 && n < f.token && f.raises[i] == notRaised {
 			f.raises[i] = raising
-			nodes = append(nodes, i)
+			due = append(due, Raise{Node: i, Granted: n, Token: f.token})
 		}
 	}
-	return nodes
+	return due
 }
 
 // raised takes the answer of a node.
-func (f *fence) raised(node int, vote Vote) {
+func (f *fence) raised(node int, answer Answer) {
 	f.raises[node] = cannotRaise
-	if vote == Yes {
+	if answer == Yes {
 		f.raises[node] = hasRaised
 	}
 }
 
-// agrees says whether a node has granted the token or raised its counter to it. One that has granted a higher number
-// does not agree.
+// agrees reports whether a node has granted the token or raised its counter to it. A node that has granted a higher
+// number does not agree.
 func (f *fence) agrees(node int) bool {
 	number := f.numbers[node]
 	return number > 0 && (number == f.token || f.raises[node] == hasRaised)
@@ -87,7 +93,7 @@ func (f *fence) agreed() (n int) {
 	return n
 }
 
-// raising counts the nodes whose counter may still be raised: the answer to that is missing, or they are due.
+// raising counts the nodes whose counter may still be raised: their answer is missing, or they have not been asked yet.
 func (f *fence) raising() (n int) {
 	for i, number := range f.numbers {
 		if number > 0 && number < f.token && f.raises[i] <= raising {

@@ -12,17 +12,21 @@ import (
 
 // fenceStep is one event of a round with fencing: "0=7" grants 7, "0 no", "0 lost" are votes, "0 raised", "0 not raised" and "0 silent"
 // answer a raise, "late" puts the clock to the deadline.
-type fenceStep struct{ event, effects string }
+type fenceStep struct{ event, actions string }
 
-func describeFenced(e quorum.Effects) string {
+func describeFenced(e quorum.Actions) string {
 	words := describe(e)
 	if len(e.Raise) == 0 {
 		return words
 	}
-	return strings.Trim("raise "+strings.Trim(fmt.Sprint(e.Raise), "[]")+", "+words, ", ")
+	nodes := make([]int, len(e.Raise))
+	for i, raise := range e.Raise {
+		nodes[i] = raise.Node
+	}
+	return strings.Trim("raise "+strings.Trim(fmt.Sprint(nodes), "[]")+", "+words, ", ")
 }
 
-func TestHowARoundFindsItsFencingToken(t *testing.T) {
+func TestFence_HowARoundFindsItsToken(t *testing.T) {
 	for name, tt := range map[string]struct {
 		nodes int
 		steps []fenceStep
@@ -51,24 +55,24 @@ func TestHowARoundFindsItsFencingToken(t *testing.T) {
 			3, []fenceStep{{"2=4", ""}, {"0=7", "raise 2"}, {"2 not raised", ""}, {"1=6", "raise 1"}, {"1 raised", "done"}}, uint64(7),
 		},
 		"nobody is left who could agree": {
-			3, []fenceStep{{"2=4", ""}, {"0=7", "raise 2"}, {"1=9", ""}, {"2 not raised", "release 0 1 2, settling"}}, "no quorum",
+			3, []fenceStep{{"2=4", ""}, {"0=7", "raise 2"}, {"1=9", ""}, {"2 not raised", "release 0 1 2, await clean-up"}}, "no quorum",
 		},
 		"a raise without an answer is no yes": {
-			3, []fenceStep{{"2=4", ""}, {"0=7", "raise 2"}, {"1 lost", ""}, {"2 silent", "release 0 1 2, settling"}}, "no quorum",
+			3, []fenceStep{{"2=4", ""}, {"0=7", "raise 2"}, {"1 lost", ""}, {"2 silent", "release 0 1 2, await clean-up"}}, "no quorum",
 		},
 		"others are in the way": {
-			3, []fenceStep{{"2=4", ""}, {"0 no", ""}, {"1 no", "release 0 1 2, settling"}}, "denied",
+			3, []fenceStep{{"2=4", ""}, {"0 no", ""}, {"1 no", "release 0 1 2, await clean-up"}}, "denied",
 		},
 		"raised too late": {
-			3, []fenceStep{{"2=4", ""}, {"0=7", "raise 2"}, {"late", ""}, {"2 raised", "release 0 1 2, settling"}}, "too late",
+			3, []fenceStep{{"2=4", ""}, {"0=7", "raise 2"}, {"late", ""}, {"2 raised", "release 0 1 2, await clean-up"}}, "too late",
 		},
 		"agreed too late": {
-			3, []fenceStep{{"2=4", ""}, {"late", ""}, {"0=4", "release 0 1 2, settling"}}, "too late",
+			3, []fenceStep{{"2=4", ""}, {"late", ""}, {"0=4", "release 0 1 2, await clean-up"}}, "too late",
 		},
 		"what is granted after the end is not raised": {
 			5, []fenceStep{
 				{"0=4", ""}, {"1=5", ""}, {"2=9", "raise 0 1"}, {"0 not raised", ""}, {"1 not raised", ""},
-				{"3=10", "release 0 1 2 3 4, settling"}, {"4=2", ""},
+				{"3=10", "release 0 1 2 3 4, await clean-up"}, {"4=2", ""},
 			}, "no quorum",
 		},
 	} {
@@ -76,7 +80,7 @@ func TestHowARoundFindsItsFencingToken(t *testing.T) {
 			a, clock := quorum.NewFencedAcquire(tt.nodes, granted), instant(start)
 			require.Empty(t, describeFenced(a.Asked(clock)))
 			for _, s := range tt.steps {
-				require.Equal(t, s.effects, describeFenced(feedFenced(a, &clock, s.event)), s.event)
+				require.Equal(t, s.actions, describeFenced(feedFenced(a, &clock, s.event)), s.event)
 			}
 			if reason, lost := tt.token.(string); lost {
 				require.Equal(t, reason, describeFenced(a.Stop(clock)))
@@ -88,12 +92,12 @@ func TestHowARoundFindsItsFencingToken(t *testing.T) {
 	}
 }
 
-func feedFenced(a *quorum.Acquire, clock *instant, event string) quorum.Effects {
+func feedFenced(a *quorum.Acquire, clock *instant, event string) quorum.Actions {
 	var node int
 	var number uint64
 	if event == "late" {
 		*clock = instant(deadline)
-		return quorum.Effects{}
+		return quorum.Actions{}
 	}
 	if n, _ := fmt.Sscanf(event, "%d=%d", &node, &number); n == 2 {
 		return a.Granted(*clock, node, number, "")
@@ -106,41 +110,38 @@ func feedFenced(a *quorum.Acquire, clock *instant, event string) quorum.Effects 
 	case "not raised":
 		return a.Raised(*clock, node, quorum.No)
 	case "silent":
-		return a.Raised(*clock, node, quorum.Lost)
+		return a.Raised(*clock, node, quorum.Unknown)
 	case "no":
 		return a.Vote(*clock, node, quorum.No, "")
 	default:
-		return a.Vote(*clock, node, quorum.Lost, "")
+		return a.Vote(*clock, node, quorum.Unknown, "")
 	}
 }
 
-func TestALostRoundIsNotWaitedForAfterAllAreReleased(t *testing.T) {
+func TestFence_LostRoundEndsWhenEveryNodeIsReleased(t *testing.T) {
 	a, clock := quorum.NewFencedAcquire(3, granted), instant(start)
 	a.Asked(clock)
 	feedFenced(a, &clock, "0=4")
 	feedFenced(a, &clock, "1=7")
 	feedFenced(a, &clock, "2 lost")
-	require.Equal(t, "release 0 1 2, settling", describeFenced(feedFenced(a, &clock, "0 not raised")))
+	require.Equal(t, "release 0 1 2, await clean-up", describeFenced(feedFenced(a, &clock, "0 not raised")))
 	require.Empty(t, describeFenced(a.Released(0)))
 	require.Equal(t, "no quorum", describeFenced(a.Released(1)), "a majority has granted: it is not that others hold the lock")
-	require.EqualValues(t, 4, a.Number(0))
-	require.EqualValues(t, 7, a.Number(1))
-	require.Zero(t, a.Number(2))
+	require.EqualValues(t, 7, a.Highest())
 }
 
-func TestWithoutFencingThereIsNoNumber(t *testing.T) {
+func TestFence_PlainRoundHasNoToken(t *testing.T) {
 	a := quorum.NewAcquire(1, granted)
 	a.Asked(instant(start))
 	require.Equal(t, "done", describe(a.Vote(instant(start), 0, quorum.Yes, "")))
 	require.Zero(t, a.Fence())
-	require.Zero(t, a.Number(0))
+	require.Zero(t, a.Highest())
 }
 
-func TestASecondVoteOfAServerGrantsNothing(t *testing.T) {
+func TestFence_SecondVoteOfAServerGrantsNothing(t *testing.T) {
 	a := quorum.NewFencedAcquire(3, granted)
 	a.Asked(instant(start))
 	require.Empty(t, describeFenced(a.Granted(instant(start), 0, 5, "the server")))
 	require.Empty(t, describeFenced(a.Granted(instant(start), 1, 5, "the server")))
-	require.Zero(t, a.Number(1))
 	require.Equal(t, "done", describeFenced(a.Granted(instant(start), 2, 5, "another")))
 }

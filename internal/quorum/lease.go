@@ -2,29 +2,28 @@ package quorum
 
 import "time"
 
-// Ending says how a lease ended.
+// Ending is how a lease ended.
 type Ending uint8
 
 // The endings. A lease ends once.
 const (
-	Held     Ending = iota // it has not
-	Released               // the holder gave it back
-	Gone                   // the nodes no longer hold it
+	Held     Ending = iota // it has not ended
+	Released               // the holder released it
+	Lost                   // the nodes no longer hold it
 	Expired                // its deadline went by
 )
 
-// Lease is what a won round leaves in the holder's hands: a deadline until which
-// nobody else can hold the lock, while clocks keep within the drift bound.
+// Lease is what a won round grants to the holder: a deadline until which nobody else can hold the lock, as long as the
+// clocks keep within the drift bound.
 type Lease struct {
-	nodes     int
-	grant     Grant
-	longest   time.Duration
-	tried     time.Time // until when some node may keep the key, as far as that was asked for
-	ending    Ending
-	swept     bool
-	spread    bool  // an extension has been begun: it may have planted the key on any node
-	holds     int   // how many times the lock is held: once, and once more for each reentry
-	restoring []int // restoring[i] counts the old TTLs that may still arrive at node i; nil until there is one
+	nodes      int
+	grant      Grant
+	longest    time.Duration
+	mayLast    time.Time // some node may keep the key until then, as far as that was asked for
+	ending     Ending
+	cleanedUp  bool
+	everywhere bool // an extension has been begun: it may have re-created the key on any node
+	holds      int  // how many times the lock is held: once, and once more for each reentry
 }
 
 // NewLease begins the lease that a won round over n nodes granted.
@@ -37,15 +36,14 @@ func NewLease(n int, grant Grant) *Lease {
 // Deadline returns the instant from which the lock must not be relied on.
 func (l *Lease) Deadline() time.Time { return l.grant.Deadline() }
 
-// Spread says whether every node may hold the key, and not only those that the acquire
-// may have reached.
-func (l *Lease) Spread() bool { return l.spread }
+// Everywhere reports whether any node may hold the key, and not only the nodes that the acquire may have reached.
+func (l *Lease) Everywhere() bool { return l.everywhere }
 
-// Kept returns the instant until which a majority keeps the key, at least.
+// Kept returns the instant until which a majority keeps the key at least.
 func (l *Lease) Kept() time.Time { return l.grant.end() }
 
-// Longest returns the longest TTL that any node may have been given: that long
-// after the last contact with it a node may still hold the key.
+// Longest returns the longest TTL that any node may have been given. For that long after the last contact with it a
+// node may still hold the key.
 func (l *Lease) Longest() time.Duration { return l.longest }
 
 // Remaining returns the validity that is left; 0 once the lease is over.
@@ -64,7 +62,7 @@ func (l *Lease) At(now time.Time) Ending {
 	return l.ending
 }
 
-// End ends the lease, if nothing has ended it before, and returns how it stands.
+// End ends the lease, unless it has ended before, and returns how it stands.
 func (l *Lease) End(now time.Time, how Ending) Ending {
 	if l.At(now) == Held {
 		l.ending = how
@@ -72,7 +70,7 @@ func (l *Lease) End(now time.Time, how Ending) Ending {
 	return l.ending
 }
 
-// Enter counts a reentry by the holder; false: the lease is over.
+// Enter counts a reentry by the holder. It returns false if the lease is over.
 func (l *Lease) Enter(now time.Time) bool {
 	if l.At(now) != Held {
 		return false
@@ -81,7 +79,7 @@ func (l *Lease) Enter(now time.Time) bool {
 	return true
 }
 
-// Leave ends a hold. It returns true for the last one: then the lock is to be released.
+// Leave ends one hold. It returns true for the last one: the lock is to be released then.
 func (l *Lease) Leave() bool {
 	l.holds--
 	return l.holds == 0
@@ -90,51 +88,32 @@ func (l *Lease) Leave() bool {
 // Holds returns how many times the lock is held.
 func (l *Lease) Holds() int { return l.holds }
 
-// Detach ends the lease and leaves the keys where they are, for another to take up. It does not while an old TTL may still
-// arrive somewhere, which would be cut off behind the other's back.
-func (l *Lease) Detach(now time.Time) bool {
-	for _, n := range l.restoring {
-		if n > 0 {
-			return false
-		}
-	}
-	l.swept = true
-	return l.End(now, Released) == Released
+// Detach ends the lease and leaves the keys where they are, for another process to take up.
+func (l *Lease) Detach(now time.Time) {
+	l.cleanedUp = true
+	l.End(now, Released)
 }
 
-// Leftovers says, once, that the lease is over in a way that leaves keys behind for
-// longer than anybody counts on: the shell sends the release to every node that the
-// acquire may have reached. A lease that was released is not among them: its release is
-// on the way, and its answers count.
+// Leftovers reports, once, that the lease is over and may have left keys that outlive it: the nodes no longer agree on
+// the lock, or it expired after an extension that failed. The shell then sends the release to every node that may
+// hold the key. A lease that was released has no leftovers: its release is on the way, and its answers count.
 func (l *Lease) Leftovers() bool {
-	left := l.ending == Gone || l.ending == Expired && l.tried.After(l.Kept())
-	left, l.swept = left && !l.swept, l.swept || left
+	left := l.ending == Lost || l.ending == Expired && l.mayLast.After(l.Kept())
+	left, l.cleanedUp = left && !l.cleanedUp, l.cleanedUp || left
 	return left
 }
 
 // try notes that a grant is being asked for.
 func (l *Lease) try(grant Grant) {
 	l.longest = max(l.longest, grant.TTL)
-	if grant.end().After(l.tried) {
-		l.tried = grant.end()
+	if grant.end().After(l.mayLast) {
+		l.mayLast = grant.end()
 	}
 }
 
-// extend takes a confirmed grant. A deadline never moves backwards: a grant that
-// ends earlier changes nothing.
+// extend takes a confirmed grant. A deadline never moves backwards: a grant that ends earlier changes nothing.
 func (l *Lease) extend(grant Grant) {
 	if grant.Deadline().After(l.grant.Deadline()) {
 		l.grant = grant
 	}
 }
-
-// restore notes that an old TTL is sent to a node.
-func (l *Lease) restore(node int) {
-	if l.restoring == nil {
-		l.restoring = make([]int, l.nodes)
-	}
-	l.restoring[node]++
-}
-
-// restores says whether an old TTL may still arrive at a node.
-func (l *Lease) restores(node int) bool { return l.restoring != nil && l.restoring[node] > 0 }

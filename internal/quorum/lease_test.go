@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-func TestALeaseIsHeldUntilItsDeadlineAndNoLonger(t *testing.T) {
+func TestLease_IsHeldUntilItsDeadlineAndNoLonger(t *testing.T) {
 	for name, tt := range map[string]struct {
 		now       time.Time
 		ending    quorum.Ending
@@ -34,17 +34,17 @@ func TestALeaseIsHeldUntilItsDeadlineAndNoLonger(t *testing.T) {
 	}
 }
 
-func TestALeaseEndsOnceAndAsItFirstDid(t *testing.T) {
+func TestLease_EndsOnceAndAsItFirstDid(t *testing.T) {
 	for name, tt := range map[string]struct {
 		now  time.Time
 		how  quorum.Ending
 		want quorum.Ending
 	}{
 		"given back":                 {start, quorum.Released, quorum.Released},
-		"gone":                       {start, quorum.Gone, quorum.Gone},
+		"gone":                       {start, quorum.Lost, quorum.Lost},
 		"given back in time":         {inTime, quorum.Released, quorum.Released},
 		"given back too late":        {deadline, quorum.Released, quorum.Expired},
-		"found gone too late":        {deadline, quorum.Gone, quorum.Expired},
+		"found gone too late":        {deadline, quorum.Lost, quorum.Expired},
 		"expired before its time":    {start, quorum.Expired, quorum.Expired},
 		"no ending is not an end":    {inTime, quorum.Held, quorum.Held},
 		"nor does it undo an expiry": {deadline, quorum.Held, quorum.Expired},
@@ -55,7 +55,7 @@ func TestALeaseEndsOnceAndAsItFirstDid(t *testing.T) {
 			if tt.want == quorum.Held {
 				return
 			}
-			for _, other := range []quorum.Ending{quorum.Held, quorum.Released, quorum.Gone, quorum.Expired} {
+			for _, other := range []quorum.Ending{quorum.Held, quorum.Released, quorum.Lost, quorum.Expired} {
 				require.Equal(t, tt.want, lease.End(start, other))
 			}
 			require.Zero(t, lease.Remaining(start))
@@ -68,7 +68,7 @@ func TestALeaseEndsOnceAndAsItFirstDid(t *testing.T) {
 	}
 }
 
-func TestALeaseIsNeverShortened(t *testing.T) {
+func TestLease_IsNeverShortened(t *testing.T) {
 	grant := func(start time.Time, ttl time.Duration) quorum.Grant {
 		return quorum.Grant{Start: start, TTL: ttl, Drift: granted.Drift}
 	}
@@ -100,18 +100,16 @@ func TestALeaseIsNeverShortened(t *testing.T) {
 
 // extend has the one node of a lease confirm a grant at once.
 func extend(lease *quorum.Lease, grant quorum.Grant) {
-	newExtend(lease, grant).Vote(instant(grant.Start), 0, quorum.Yes, "")
+	quorum.NewExtend(lease, grant).Vote(instant(grant.Start), 0, quorum.Yes, "")
 }
 
-// try has the one node of a lease leave a grant without an answer, and take the old TTL.
+// try has the one node of a lease leave a grant without an answer.
 func try(lease *quorum.Lease, grant quorum.Grant) {
-	e := newExtend(lease, grant)
-	e.Vote(instant(grant.Start), 0, quorum.Lost, "")
-	e.Restored(0, quorum.Yes)
+	quorum.NewExtend(lease, grant).Vote(instant(grant.Start), 0, quorum.Unknown, "")
 }
 
-// Trap 8: whoever cleans up has to reckon with the longest TTL that was ever sent.
-func TestALeaseRemembersTheLongestTTLThatWasTried(t *testing.T) {
+// Whoever cleans up has to reckon with the longest TTL that was ever sent.
+func TestLease_RemembersTheLongestTTLThatWasTried(t *testing.T) {
 	of := func(ttl time.Duration) quorum.Grant {
 		return quorum.Grant{Start: start, TTL: ttl, Drift: granted.Drift}
 	}
@@ -128,8 +126,8 @@ func TestALeaseRemembersTheLongestTTLThatWasTried(t *testing.T) {
 	require.Equal(t, longer.Deadline(), lease.Deadline(), "and what was only tried is no deadline")
 }
 
-// Trap 8: what a failed extension made longer is cleaned up when the lease is over.
-func TestALeaseLeavesSomethingBehindOnlyWhereKeysMayOutliveIt(t *testing.T) {
+// What a failed extension made longer is cleaned up when the lease is over.
+func TestLease_HasLeftoversOnlyIfKeysMayOutliveIt(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before func(*quorum.Lease)
 		how    quorum.Ending
@@ -140,7 +138,7 @@ func TestALeaseLeavesSomethingBehindOnlyWhereKeysMayOutliveIt(t *testing.T) {
 		"expired":                          {how: quorum.Expired},
 		"expired after a failed extension": {before: func(l *quorum.Lease) { try(l, longer) }, how: quorum.Expired, want: true},
 		"expired after an extension":       {before: func(l *quorum.Lease) { extend(l, longer) }, how: quorum.Expired},
-		"gone from the nodes":              {how: quorum.Gone, want: true},
+		"gone from the nodes":              {how: quorum.Lost, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease := quorum.NewLease(1, granted)
@@ -155,7 +153,7 @@ func TestALeaseLeavesSomethingBehindOnlyWhereKeysMayOutliveIt(t *testing.T) {
 	}
 }
 
-func TestALeaseIsReleasedByTheLastOfItsHolds(t *testing.T) {
+func TestLease_IsReleasedByTheLastOfItsHolds(t *testing.T) {
 	lease := quorum.NewLease(1, granted)
 	require.Equal(t, 1, lease.Holds())
 	require.True(t, lease.Enter(start))
@@ -168,7 +166,7 @@ func TestALeaseIsReleasedByTheLastOfItsHolds(t *testing.T) {
 	require.Zero(t, lease.Holds())
 }
 
-func TestALeaseThatIsOverIsNotEntered(t *testing.T) {
+func TestLease_IsNotEnteredIfItIsOver(t *testing.T) {
 	for name, enter := range map[string]func(*quorum.Lease) bool{
 		"past its deadline": func(l *quorum.Lease) bool { return l.Enter(deadline) },
 		"released": func(l *quorum.Lease) bool {

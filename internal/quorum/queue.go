@@ -5,50 +5,49 @@ import (
 	"time"
 )
 
+// While a process keeps the lock to its own waiters, each hand-over costs one round trip. Others wait meanwhile. See
+// docs/adr/0006-waiting.md.
 const (
-	// maxStreak is how many times in a row a lock goes from hand to hand in one process
-	// before other processes get their turn: those that are known to wait, and after maxAlone times
-	// also those that are not.
-	maxStreak = 6
-	maxAlone  = 48
-	// maxRivals bounds how many others are remembered: who is not among them waits for the
-	// lock to look free.
-	maxRivals = 256
+	// maxWins is how many times in a row a process takes the lock while peers wait.
+	maxWins = 6
+	// maxLoneWins is the same while no peer is known. Clients of other libraries cannot announce themselves: after so many
+	// times they get a gap of a few round trips.
+	maxLoneWins = 48
+	// maxPeers bounds the peers that are remembered, and so the length of a message. Others wait until the lock looks free.
+	maxPeers = 256
 )
 
-// Queue is those who wait for one name in one process, in the order in which they came.
-// The one at the head contends for the lock; the others wait for their turn, which they
-// get when the one before them has had it or gives up.
+// Queue orders the waiters of one process for one name. The one at the head contends for the lock, and the others
+// get their turn when it has got the lock or gives up.
 //
-// A lock that is released in this process goes to the one at the head: its round follows
-// the release on the same connections. After some times in a row the turn is passed on to
-// another process: to that which has waited for the longest, if some have announced
-// themselves.
+// A lock that is released in this process goes to the head of its queue: the round follows the release on the
+// same connections. After some wins in a row the lock is handed over to another process: to the peer that has waited for
+// the longest, if any have announced themselves.
 type Queue[W comparable] struct {
-	wait
+	contender
 	self    string // the owner part of this process's tokens
 	waiters []W
-	streak  int       // how many times in a row this process has had the lock
-	held    time.Time // until then it has it, as far as is known here; the others here have nothing to do but wait
-	freed   time.Time // when it was released here
-	rest    time.Time // until then it is for others to take it
 
-	rivals    []string // other processes that wait, the first is next
-	announced string   // the token whose holder was told that we wait: that may have been missed, so the next tells again
-	told      []bool   // told[i]: node i has said that it is our turn
-	again     bool     // that, or a release of our own, came when the round under way had begun: another follows at once
+	wins       int       // how many times in a row this process has taken the lock
+	heldUntil  time.Time // this process has the lock until then, as far as is known; zero means that it does not
+	releasedAt time.Time // when this process released it last
+	yieldUntil time.Time // until then it is for others to take it
+
+	peers      []string // other processes that wait; the first is the next
+	announced  string   // the token whose holder knows that we wait; the message may be lost, so the next holder gets another
+	handedOver []bool   // handedOver[i]: a peer's message that it is our turn has come through node i
+	tryAgain   bool     // the lock was released for us during the round under way: another follows at once
 }
 
-// NewQueue makes a queue of nobody, for a key on n nodes. self is the owner part of the
-// tokens that are made here.
+// NewQueue makes an empty queue for a key on n nodes. self is the owner part of the tokens that are made here.
 func NewQueue[W comparable](n int, self string, pace Pace) *Queue[W] {
 	return &Queue[W]{
-		wait: wait{pace: pace, sights: make([]sight, n), rtt: pace.First},
-		self: self, told: make([]bool, n),
+		contender: contender{pace: pace, nodes: make([]nodeState, n), rtt: pace.First},
+		self:      self, handedOver: make([]bool, n),
 	}
 }
 
-// Head returns who contends.
+// Head returns the waiter that contends.
 func (q *Queue[W]) Head() (w W, ok bool) {
 	if len(q.waiters) == 0 {
 		return w, false
@@ -56,225 +55,208 @@ func (q *Queue[W]) Head() (w W, ok bool) {
 	return q.waiters[0], true
 }
 
-// Empty says that nobody waits.
+// Empty reports whether nobody waits.
 func (q *Queue[W]) Empty() bool { return len(q.waiters) == 0 }
 
-// Idle says that there is nothing to remember: nobody waits, nobody here holds what he got in
-// this queue, and others have had the time to take it.
+// Idle reports whether the queue can be discarded: nobody waits, nobody holds what he got in this queue, and others
+// have had the time to take it.
 func (q *Queue[W]) Idle(now time.Time) bool {
-	return len(q.waiters) == 0 && q.held.IsZero() && !now.Before(q.rest)
+	return len(q.waiters) == 0 && q.heldUntil.IsZero() && !now.Before(q.yieldUntil)
 }
 
-// Deserted says that a release now would end this process's turn before its time: others wait elsewhere, and
-// nobody here.
+// Deserted reports whether a release now would hand the lock over early: peers wait, and nobody waits here.
 func (q *Queue[W]) Deserted() bool {
-	return len(q.waiters) == 0 && len(q.rivals) > 0 && q.streak < maxStreak
+	return len(q.waiters) == 0 && len(q.peers) > 0 && q.wins < maxWins
 }
 
-// Seen returns what is known of a node.
-func (q *Queue[W]) Seen(node int) Sight { return q.sights[node].Sight }
+// Seen returns what is known of the key on a node.
+func (q *Queue[W]) Seen(node int) KeyState { return q.nodes[node].KeyState }
 
-// Join lets w wait behind all others.
-func (q *Queue[W]) Join(now time.Time, w W) Moves {
+// Join puts w at the end of the queue.
+func (q *Queue[W]) Join(now time.Time, w W) Actions {
 	q.waiters = append(q.waiters, w)
 	switch {
 	case len(q.waiters) > 1 || q.trying:
-		return Moves{Listen: true}
-	case now.Before(q.held) || now.Before(q.rest):
-		return q.look(now, 0, false)
-	case now.After(q.freed.Add(q.grace())): // else the streak goes on
-		q.streak = 0
+		return Actions{Listen: true}
+	case now.Before(q.heldUntil) || now.Before(q.yieldUntil):
+		return q.next(now)
+	case now.After(q.releasedAt.Add(q.yieldDelay())): // others could have taken it
+		q.wins = 0
 	}
-	q.forget()
+	q.reset()
 	return q.try()
 }
 
-// Leave takes w out, who gives up. The turn goes on to the next, and the round with it if
-// one was under way: w's has been stopped, and the next follows its release.
-func (q *Queue[W]) Leave(now time.Time, w W) Moves {
+// Leave takes out w, which gives up. The next waiter gets its turn: if w had a round under way, that has been stopped,
+// and the next round follows its release.
+func (q *Queue[W]) Leave(now time.Time, w W) Actions {
 	i := slices.Index(q.waiters, w)
 	if i < 0 {
-		return Moves{}
+		return Actions{}
 	}
 	q.waiters = slices.Delete(q.waiters, i, i+1)
 	switch {
 	case len(q.waiters) == 0:
-		q.trying, q.again = false, false
-		if now.Before(q.held) {
-			return Moves{}
+		q.trying, q.tryAgain = false, false
+		if now.Before(q.heldUntil) {
+			return Actions{}
 		}
-		return q.pass()
+		return q.handOver()
 	case i == 0 && q.trying:
 		q.trying = false
 		return q.try()
 	case i == 0:
-		return q.look(now, 0, false)
+		return q.next(now)
 	}
-	return Moves{}
+	return Actions{}
 }
 
-// Won tells that the round at the head has been won: its waiter has left.
-func (q *Queue[W]) Won(now time.Time, grant Grant) Moves {
+// Won takes in that the head has won its round. It leaves the queue.
+func (q *Queue[W]) Won(now time.Time, grant Grant) Actions {
 	q.waiters = slices.Delete(q.waiters, 0, 1)
+	// The gain of 1/8 is that of TCP's round-trip time estimate, RFC 6298.
 	q.rtt += (min(now.Sub(grant.Start), q.pace.Most) - q.rtt) / 8
-	q.forget()
-	for i := range q.sights {
-		q.sights[i].since = time.Time{} // what changes while we hold it is not seen
+	q.reset()
+	for i := range q.nodes {
+		q.nodes[i].noTTLFrom = time.Time{} // changes are not followed while we hold the lock
 	}
-	q.streak++
-	q.trying, q.again, q.announced = false, false, ""
-	q.held, q.rest = grant.end(), time.Time{}
-	clear(q.told)
-	return q.look(now, 0, false)
+	q.wins++
+	q.trying, q.tryAgain, q.announced = false, false, ""
+	q.heldUntil, q.yieldUntil = grant.end(), time.Time{}
+	clear(q.handedOver)
+	return q.next(now)
 }
 
-// Lost tells that the round at the head has been lost.
-func (q *Queue[W]) Lost(now time.Time) Moves {
-	q.held = time.Time{}
-	clear(q.told)
-	if q.again {
+// Lost takes in that the head has lost its round.
+func (q *Queue[W]) Lost(now time.Time) Actions {
+	q.heldUntil = time.Time{}
+	clear(q.handedOver)
+	if q.tryAgain {
 		return q.try()
 	}
-	return q.lose(now)
+	return q.lost(now)
 }
 
-// Unlocked tells that a release of this process's lock has been sent to the nodes: what is
-// sent now comes behind it.
-func (q *Queue[W]) Unlocked(now time.Time) Moves {
-	q.held, q.freed = time.Time{}, now
+// Unlocked takes in that this process's release has been sent to the nodes. What is sent now comes behind it.
+func (q *Queue[W]) Unlocked(now time.Time) Actions {
+	q.heldUntil, q.releasedAt = time.Time{}, now
 	switch {
 	case q.trying:
-		q.again = true
-		return Moves{}
-	case len(q.waiters) > 0 && (q.streak < maxStreak || q.streak < maxAlone && len(q.rivals) == 0):
+		q.tryAgain = true
+		return Actions{}
+	case len(q.waiters) > 0 && (q.wins < maxWins || q.wins < maxLoneWins && len(q.peers) == 0):
 		return q.try()
-	case len(q.waiters)+len(q.rivals) == 0:
-		return Moves{Listen: q.streak >= maxStreak} // somebody may have no other way to get it
+	case len(q.waiters)+len(q.peers) == 0:
+		return Actions{Listen: q.wins >= maxWins} // peers that cannot reach us would never get it
 	}
-	pass := q.pass()
-	q.forget()
-	q.streak = 0
-	for i := range q.sights {
-		q.sights[i].becomes(sight{changed: true, ends: now.Add(relook)})
-	}
-	q.rest = now.Add(q.grace())
-	q.notBefore, q.probeAt, q.pollAt = q.rest, q.rest, q.rest
-	q.relookAt = now.Add(relook)
-	if pass.Pass != nil {
-		q.alarms, q.polite = 1, true // a look first: it is another's turn
-	}
-	m := q.look(now, 0, false)
-	m.Pass, m.Listen = pass.Pass, true
-	return m
+	over := q.handOver().HandOver
+	q.wins = 0
+	q.yieldUntil = now.Add(q.yieldDelay())
+	q.yield(now, q.yieldUntil, over != nil)
+	actions := q.next(now)
+	actions.HandOver, actions.Listen = over, true
+	return actions
 }
 
-// forget drops what is known of the nodes.
-func (q *Queue[W]) forget() {
-	q.splits, q.polls, q.alarms = 0, 0, 0
-	q.woken, q.polite = false, false
-	q.notBefore = time.Time{}
-	for i := range q.sights {
-		q.sights[i].unknown()
+// Observed takes the answer to an observation.
+func (q *Queue[W]) Observed(now time.Time, node int, seen KeyState) Actions {
+	if q.trying || !q.heldUntil.IsZero() { // the round finds out
+		q.nodes[node].observing = false
+		return Actions{}
 	}
-}
-
-func (q *Queue[W]) try() Moves {
-	q.trying, q.woken, q.again = true, false, false
-	return Moves{Try: true}
-}
-
-// Saw tells what a look at a node has shown.
-func (q *Queue[W]) Saw(now time.Time, node int, seen Sight) Moves {
-	if q.trying || !q.held.IsZero() {
-		q.sights[node].looking, q.sights[node].stale = false, false
-		return Moves{}
+	q.observed(now, node, seen)
+	if seen.Held && seen.Owner != q.self && seen.Token == holder(q.nodes) {
+		q.wins = 0
 	}
-	q.saw(now, node, seen)
-	if seen.Owner != q.self && seen.Held && seen.Token == q.holder() {
-		q.streak = 0
-	}
-	if len(q.waiters) == 0 {
-		return Moves{}
-	}
-	m := q.judge(now)
-	if seen.Owner != "" && seen.Owner != q.self && seen.Token != q.announced {
+	actions := q.next(now)
+	if len(q.waiters) > 0 && seen.Owner != "" && seen.Owner != q.self && seen.Token != q.announced {
 		q.announced = seen.Token
-		m.Announce = &Announce{node, seen.Owner}
+		actions.Announce = &Announce{node, seen.Owner}
 	}
-	return m
+	return actions
 }
 
-// Healed tells that the deletion of a key without a TTL has been answered, or has failed.
-func (q *Queue[W]) Healed(now time.Time, node int, done bool) Moves {
-	q.sights[node].becomes(sight{Sight: Sight{Answered: done}})
-	return q.look(now, node, !done && !q.sights[node].looking)
+// Healed takes the answer to the deletion of a key without a TTL. done is false if it was not deleted, or nobody knows.
+func (q *Queue[W]) Healed(now time.Time, node int, done bool) Actions {
+	q.nodes[node].assume(nodeState{KeyState: KeyState{Answered: done}})
+	if done {
+		return q.next(now)
+	}
+	return q.observeAgain(now, node)
 }
 
-// Changed tells that the key has changed on a node, as far as it was looked at there.
-func (q *Queue[W]) Changed(now time.Time, node int) Moves {
-	if !q.held.IsZero() {
-		return Moves{}
+// Invalidated takes the push that the key has changed on a node. Pushes come in order with the replies of that node. So a
+// push that comes before the answer to an observation is about what happened before it, and that answer is current.
+func (q *Queue[W]) Invalidated(now time.Time, node int) Actions {
+	if !q.heldUntil.IsZero() {
+		return Actions{}
 	}
-	s := &q.sights[node]
-	s.Watched = false
-	s.since = time.Time{}
-	if s.looking {
-		s.stale = true
-		return Moves{}
+	n := &q.nodes[node]
+	n.Tracked, n.noTTLFrom = false, time.Time{}
+	if n.observing {
+		return Actions{}
 	}
-	s.changed = true
-	if q.alarms == 0 {
-		q.probeAt = now.Add(q.grace()) // so that the others can tell it too
+	n.changed = true
+	if q.spuriousWakes == 0 {
+		q.probeAt = now.Add(q.yieldDelay()) // by then the other nodes have pushed it too
 	}
-	return q.look(now, node, false)
+	return q.next(now)
 }
 
-// Hearing tells that changes on a node are told from now on: what was seen there is void.
-func (q *Queue[W]) Hearing(now time.Time, node int) Moves {
-	if !q.held.IsZero() {
-		return Moves{}
-	}
-	s := &q.sights[node]
-	s.stale = s.stale || s.looking
-	return q.look(now, node, !s.looking)
+// TrackingActive takes in that a node pushes changes from now on, or that every key may have changed there. What was
+// observed before has to be observed again. The answer to an observation that is under way comes afterwards, so it is
+// current.
+func (q *Queue[W]) TrackingActive(now time.Time, node int) Actions {
+	return q.observeAgain(now, node)
 }
 
-// Deaf tells that changes on a node may be missed.
-func (q *Queue[W]) Deaf(now time.Time, node int) Moves {
-	if !q.held.IsZero() {
-		return Moves{}
+// TrackingLost takes in that changes on a node may be missed, as its connection has ended.
+func (q *Queue[W]) TrackingLost(now time.Time, node int) Actions {
+	if !q.heldUntil.IsZero() {
+		return Actions{}
 	}
-	s := &q.sights[node]
-	s.Watched, s.stale = false, s.stale || s.looking
-	if at := q.pause(now, 0); q.pollAt.Before(at) {
+	q.nodes[node].Tracked = false
+	if at := q.backOff(now, 0); q.pollAt.Before(at) {
 		q.pollAt = at
 	}
-	return q.look(now, node, false)
+	return q.next(now)
 }
 
-// Tick tells that time has gone by.
-func (q *Queue[W]) Tick(now time.Time) Moves { return q.look(now, 0, false) }
+// Tick takes in that the time of WakeAt has come.
+func (q *Queue[W]) Tick(now time.Time) Actions { return q.next(now) }
 
-// look judges, and looks at a node if need be.
-func (q *Queue[W]) look(now time.Time, node int, need bool) Moves {
+// try begins a round for the head at once.
+func (q *Queue[W]) try() Actions {
+	q.trying, q.woken, q.tryAgain = true, false, false
+	return Actions{Try: true}
+}
+
+// next decides what the head does now.
+func (q *Queue[W]) next(now time.Time) Actions {
 	switch {
 	case q.trying || len(q.waiters) == 0:
-		return Moves{}
-	case now.Before(q.held):
-		return Moves{At: q.held}
-	case !q.held.IsZero(): // it is over, or was extended
-		q.held = time.Time{}
+		return Actions{}
+	case now.Before(q.heldUntil):
+		return Actions{WakeAt: q.heldUntil}
+	case !q.heldUntil.IsZero(): // the lease is over, or was extended
+		q.heldUntil = time.Time{}
 		return q.try()
 	}
-	if need {
-		q.sights[node].looking = true
+	return q.contender.next(now)
+}
+
+// observeAgain is next, with an observation of a node if none is under way there.
+func (q *Queue[W]) observeAgain(now time.Time, node int) Actions {
+	n := &q.nodes[node]
+	if n.observing || q.trying || len(q.waiters) == 0 || !q.heldUntil.IsZero() {
+		return q.next(now)
 	}
-	m := q.judge(now)
-	switch {
-	case need && m.Try:
-		q.sights[node].looking = false // no look goes out: the round will tell
-	case need:
-		m.Look = append(m.Look, node)
+	n.observing = true
+	actions := q.next(now)
+	if actions.Try {
+		n.observing = false // no observation is sent: the round finds out
+		return actions
 	}
-	return m
+	actions.Observe = append(actions.Observe, node)
+	return actions
 }

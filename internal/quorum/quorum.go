@@ -1,50 +1,58 @@
 // Package quorum decides: it holds the rules of the lock as state machines.
 //
-// An [Acquire], an [Extend] or a [Release] is one command put to N nodes. The
-// caller (the shell) tells it what happens, each event with the lease clock, and
-// carries out the [Effects] that come back. A [Lease] is what a won acquire leaves in
-// the holder's hands; a [Renewal] says when to extend one that is kept, and an [Attach] makes
-// one of a lock of which only the token is known.
+// An [Acquire], an [Extend] or a [Release] is one command sent to N nodes. The caller (the shell) reports each
+// event to it, with the lease clock, and carries out the [Actions] that it returns. A [Lease] is what a won acquire
+// grants to the holder; a [Renewal] schedules the extensions of a lease, and an [Attach] makes a lease of a
+// lock of which only the token is known.
 //
-// A [Queue] is those of one process who wait for a name: it decides whose turn it is, when the one
-// at the head goes a round or looks at the nodes, and when another process is let go first. What it asks for
-// comes back as [Moves].
+// A [Queue] orders the waiters of one process for a name. It decides when the one at the head runs a round or observes
+// the nodes, and when the lock is handed to another process. What it asks for comes back as [Actions].
 //
-// The shell owes each machine one vote of every node that it asks, within a bounded
-// time, or a Stop; and a Queue the end of each round and an answer to each look.
+// The shell must report one vote of every node that it asks within a bounded time, or call Stop; and it must
+// report the end of each round and the answer to each observation to the Queue.
 //
 // Nothing here does I/O or starts a goroutine, and nothing is safe for concurrent
 // use: the shell serialises the events of one machine.
 package quorum
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
 
-// Clock is the lease clock. It comes with an event and is read only where the time
-// decides something, which at most votes it does not: a reading is a system call.
+// Clock is the lease clock. It is passed with an event, and is read only if the time decides something, because a
+// reading is a system call. At most votes the time decides nothing.
 type Clock interface{ Now() time.Time }
 
-// Majority returns how many of n nodes make a majority: n/2 + 1, counted over all
-// nodes that are configured, never over those that answer.
+// Majority returns how many of n nodes make a majority: n/2 + 1. It is counted over all configured
+// nodes, never over those that answer.
 func Majority(n int) int { return n/2 + 1 }
 
-// Vote is what is known of one node's part in a command.
-type Vote uint8
+// Answer is what one node answered to a command.
+type Answer uint8
 
-// The votes. Only Yes counts for the lock.
+// The answers. Only Yes counts for the lock.
 const (
-	Pending Vote = iota // asked and not answered yet
-	Yes                 // done
-	No                  // not done: another token holds the key, or (release) ours is not there
-	Planted             // extend: ours was not there, and is again. As good as No for the verdict
-	Lost                // no answer came: done or not, nobody knows
-	Refused             // the node answered that it will not
-	Unsent              // the command never went out: certainly not done
+	Pending   Answer = iota // asked, and no answer yet
+	Yes                     // done
+	No                      // not done: another token holds the key, or (release) ours is not there
+	Recreated               // extend: our key was not there, and has been set again. It counts as No
+	Unknown                 // no answer came: the command may have been carried out or not
+	Refused                 // the node answered with an error
+	Unsent                  // the command never went out: certainly not done
 )
 
-// Outcome is the verdict that falls once in the life of a machine.
+// String returns the answer in lower case.
+func (a Answer) String() string {
+	names := [...]string{"pending", "yes", "no", "recreated", "unknown", "refused", "unsent"}
+	if int(a) < len(names) {
+		return names[a]
+	}
+	return fmt.Sprintf("Answer(%d)", uint8(a))
+}
+
+// Outcome is what a round came to. A machine reports it once.
 type Outcome uint8
 
 // The outcomes.
@@ -56,22 +64,27 @@ const (
 	TooLate           // a majority did it, but no validity was left
 )
 
-// Effects is what the shell has to do after an event, in the order of the fields.
-type Effects struct {
+// Actions is what the shell has to do after an event. Rounds use the first part, a Queue the second; a zero field asks
+// for nothing.
+type Actions struct {
 	// Release lists the nodes to send the release to, each behind everything that
 	// was sent to it before.
 	Release []int
-	// Restore lists the nodes to send TTL to, likewise. How that ends is for Extend.Restored.
-	Restore []int
-	TTL     time.Duration
-	// Raise lists the nodes to put the round's fencing token to, in the place of the number that they granted. How
-	// that ends is for Acquire.Raised.
-	Raise []int
-	// Settling says that the round is lost and waits for its clean-up to be
+	// Raise lists the fencing tokens to send. The answers are for [Acquire.Raised].
+	Raise []Raise
+	// AwaitCleanUp means that the round is lost and waits until its clean-up is
 	// confirmed: the shell calls Stop when the node timeout is over.
-	Settling bool
-	// Outcome is to be told to the caller; Undecided: nothing to tell.
+	AwaitCleanUp bool
+	// Outcome is to be reported to the caller; Undecided means nothing to report.
 	Outcome Outcome
+
+	Try      bool      // begin a round for the waiter at the head
+	Observe  []int     // observe the key on these nodes
+	Heal     []LostKey // delete these
+	Announce *Announce // publish to the holder that a peer waits here
+	HandOver *HandOver // publish to a peer that the lock is released for it
+	Listen   bool      // report invalidations and messages from now on
+	WakeAt   time.Time // call Tick then; zero means never
 }
 
 // Drift is the allowance for clocks that do not run at the same rate.
@@ -87,19 +100,19 @@ func (d Drift) Of(ttl time.Duration) time.Duration {
 	return time.Duration(math.Ceil(float64(ttl)*d.Factor)) + d.Floor
 }
 
-// Grant is a TTL asked of the nodes: any node that says yes keeps the key at
-// least until Start + TTL, since it starts counting later than Start.
+// Grant is a TTL asked of the nodes. A node that says yes keeps the key at least until Start + TTL, because it
+// starts to count later than Start.
 type Grant struct {
 	Start time.Time // read before the first send
 	TTL   time.Duration
 	Drift Drift
 }
 
-// Deadline is when a majority's yes stops being worth anything:
-// Start + TTL - drift. The validity at an instant is what is left until then.
+// Deadline returns the instant from which a majority's yes is worth nothing: Start + TTL - drift. The validity at
+// an instant is the time left until then.
 func (g Grant) Deadline() time.Time {
 	return g.Start.Add(g.TTL - g.Drift.Of(g.TTL))
 }
 
-// end is the instant until which a node that said yes keeps the key, at least.
+// end returns the instant until which a node that said yes keeps the key at least.
 func (g Grant) end() time.Time { return g.Start.Add(g.TTL) }

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-func TestTwoMajoritiesAlwaysMeet(t *testing.T) {
+func TestMajority_TwoAlwaysMeet(t *testing.T) {
 	for i, want := range []int{1, 2, 2, 3, 3, 4, 4, 5, 5} {
 		n := i + 1
 		require.Equal(t, want, quorum.Majority(n), "of %d", n)
@@ -18,7 +18,7 @@ func TestTwoMajoritiesAlwaysMeet(t *testing.T) {
 	}
 }
 
-func TestTheDriftIsAShareOfTheTTLRoundedUpAndAFloor(t *testing.T) {
+func TestDrift_IsAShareOfTheTTLRoundedUpAndAFloor(t *testing.T) {
 	for name, tt := range map[string]struct {
 		drift quorum.Drift
 		ttl   time.Duration
@@ -44,7 +44,7 @@ func TestTheDriftIsAShareOfTheTTLRoundedUpAndAFloor(t *testing.T) {
 	}
 }
 
-func TestTheDeadlineOfAGrantIsItsStartPlusItsTTLLessTheDrift(t *testing.T) {
+func TestGrant_DeadlineIsTheStartPlusTheTTLLessTheDrift(t *testing.T) {
 	published := quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond}
 	for name, tt := range map[string]struct {
 		ttl   time.Duration
@@ -65,7 +65,7 @@ func TestTheDeadlineOfAGrantIsItsStartPlusItsTTLLessTheDrift(t *testing.T) {
 	}
 }
 
-func TestADeadlineKeepsToTheClockThatTheStartWasReadOn(t *testing.T) {
+func TestGrant_DeadlineKeepsTheMonotonicReadingOfTheStart(t *testing.T) {
 	now := time.Now() // with a monotonic reading
 	grant := quorum.Grant{Start: now, TTL: time.Second}
 	require.Contains(t, grant.Deadline().String(), "m=", "the monotonic reading is kept")

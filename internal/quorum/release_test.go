@@ -2,10 +2,8 @@ package quorum_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,15 +11,15 @@ import (
 )
 
 // releaseOracle asks what every way in which the open votes can still come would lead
-// to, and tells once they all agree.
+// to, and reports an outcome once they all agree.
 type releaseOracle struct{ answers }
 
 func (o *releaseOracle) clone() oracle { c := *o; return &c }
 
-func (o *releaseOracle) expect(e event) quorum.Effects {
-	fits := e.what == aStop || o.hear(e)
+func (o *releaseOracle) expect(e event) quorum.Actions {
+	fits := e.what == aStop || o.note(e)
 	if !fits || o.outcome != quorum.Undecided {
-		return quorum.Effects{}
+		return quorum.Actions{}
 	}
 	switch ends := o.ends(o.count(quorum.Yes), o.count(quorum.No), o.count(quorum.Pending)); {
 	case e.what == aStop:
@@ -30,7 +28,7 @@ func (o *releaseOracle) expect(e event) quorum.Effects {
 		for o.outcome = range ends {
 		}
 	}
-	return quorum.Effects{Outcome: o.outcome}
+	return quorum.Actions{Outcome: o.outcome}
 }
 
 // ends returns the outcomes that are possible yet.
@@ -59,7 +57,7 @@ func releaseMatch(n int, reached []int) (m match, fresh func() machine) {
 	o := &releaseOracle{answers{n: n}}
 	for node := range n {
 		if !slices.Contains(reached, node) {
-			o.said[node] = quorum.No
+			o.given[node] = quorum.No
 		}
 	}
 	return match{machine: fresh(), oracle: o}, fresh
@@ -84,7 +82,7 @@ func reachedSets(n int) [][]int {
 	return sets
 }
 
-func walkRelease(t *testing.T, n int, letters []quorum.Vote, thorough bool) {
+func walkRelease(t *testing.T, n int, letters []quorum.Answer, thorough bool) {
 	for _, reached := range reachedSets(n) {
 		m, fresh := releaseMatch(n, reached)
 		w := walk{
@@ -100,44 +98,74 @@ func walkRelease(t *testing.T, n int, letters []quorum.Vote, thorough bool) {
 	}
 }
 
-func TestReleaseTellsItsOutcomeAtTheEarliestMomentThatItIsCertain(t *testing.T) {
+func TestRelease_ReportsItsOutcomeAsSoonAsItIsCertain(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) {
 			t.Parallel()
 			letters := votes
 			if n > 5 { // a release knows one kind of failure
-				letters = []quorum.Vote{quorum.Yes, quorum.No, quorum.Lost}
+				letters = []quorum.Answer{quorum.Yes, quorum.No, quorum.Unknown}
 			}
 			walkRelease(t, n, letters, false)
 		})
 	}
 }
 
-func TestReleaseTellsOnceWheneverTheCallerGivesUp(t *testing.T) {
+func TestRelease_ReportsOnceWheneverTheCallerGivesUp(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		walkRelease(t, n, votes, true)
 	}
 }
 
-func TestReleaseFollowsTheProtocolThroughRandomSchedules(t *testing.T) {
-	eachRandomSchedule(t, func(t *testing.T, n int, random *rand.Rand) {
-		sets := reachedSets(n)
-		reached := sets[random.IntN(len(sets))]
-		m, _ := releaseMatch(n, reached)
-		s := newSchedule(n, random, deadline.Add(time.Hour)) // no deadline: whoever lets go of it does
-		s.run(t, &m, reached)
-		m.over(t)
-		require.Empty(t, m.released)
-		if m.outcome == quorum.Done {
-			require.GreaterOrEqual(t, len(s.yes), majorityOf(n), "servers that let go of it, after %v", m.history)
-		}
-	})
+func TestRelease_AsksOnlyNodesThatTheAcquireMayHaveReached(t *testing.T) {
+	r := quorum.NewRelease(5, func(node int) bool { return node != 1 && node != 3 })
+	for node, want := range []quorum.Answer{quorum.Pending, quorum.No, quorum.Pending, quorum.No, quorum.Pending} {
+		require.Equal(t, want, r.Answer(node))
+	}
 }
 
-func TestReleaseAsksOnlyTheNodesThatTheAcquireMayHaveReached(t *testing.T) {
-	r := quorum.NewRelease(5, func(node int) bool { return node != 1 && node != 3 })
-	for node, want := range []quorum.Vote{quorum.Pending, quorum.No, quorum.Pending, quorum.No, quorum.Pending} {
-		require.Equal(t, want, r.Said(node))
+func TestRelease_Scenarios(t *testing.T) {
+	for name, tt := range map[string]struct {
+		nodes int
+		steps []step
+	}{
+		"a majority that let go of it is enough": {nodes: 3, steps: []step{
+			{"1 yes", ""},
+			{"2 yes", "done"},
+			{"0 no", ""},
+		}},
+		"a release has no deadline": {nodes: 1, steps: []step{
+			{"0 yes late", "done"},
+		}},
+		"a lost reply leaves it unknown": {nodes: 3, steps: []step{
+			{"0 yes", ""},
+			{"1 lost", ""},
+			{"2 lost", "no quorum"},
+		}},
+		"a lock that was not ours any more is not given back": {nodes: 3, steps: []step{
+			{"0 no", ""},
+			{"1 yes", ""},
+			{"2 no", "denied"},
+		}},
+		"half of an even number is neither": {nodes: 4, steps: []step{
+			{"0 yes", ""},
+			{"1 yes", ""},
+			{"2 lost", ""},
+			{"3 lost", "no quorum"},
+		}},
+		"of four nodes two that do not hold it are a majority that did not": {nodes: 4, steps: []step{
+			{"0 yes", ""},
+			{"1 no", ""},
+			{"2 no", "denied"},
+		}},
+		"the caller gives up": {nodes: 3, steps: []step{
+			{"0 yes", ""},
+			{"stop", "no quorum"},
+			{"1 yes", ""},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, quorum.NewRelease(tt.nodes, func(int) bool { return true }), tt.steps)
+		})
 	}
-	require.Empty(t, describe(r.Asked(instant(start))))
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// keeper renews a lease over one node as it is told, when it is due.
-type keeper struct {
+// renewer renews a lease over one node when it is due, with the answers that it is given.
+type renewer struct {
 	t       *testing.T
 	lease   *quorum.Lease
 	renewal *quorum.Renewal
 	asked   []quorum.Grant
 }
 
-func newKeeper(t *testing.T, maxHold time.Duration) *keeper {
+func newRenewer(t *testing.T, maxHold time.Duration) *renewer {
 	lease := quorum.NewLease(1, granted)
-	return &keeper{t: t, lease: lease, renewal: quorum.NewRenewal(lease, granted.TTL, maxHold)}
+	return &renewer{t: t, lease: lease, renewal: quorum.NewRenewal(lease, granted.TTL, maxHold)}
 }
 
 // next goes to when the renewal is due and has the node answer it; false: it is never due again.
-func (k *keeper) next(vote quorum.Vote) (now time.Time, ok bool) {
+func (k *renewer) next(vote quorum.Answer) (now time.Time, ok bool) {
 	now, ok = k.renewal.Next(k.asOf())
 	if !ok {
 		return now, false
@@ -33,32 +33,29 @@ func (k *keeper) next(vote quorum.Vote) (now time.Time, ok bool) {
 		return k.next(vote)
 	}
 	k.asked = append(k.asked, grant)
-	e := newExtend(k.lease, grant)
-	effects := e.Vote(instant(now), 0, vote, "")
-	for range effects.Restore {
-		e.Restored(0, quorum.Yes)
-	}
-	k.renewal.Ended(now, effects.Outcome)
+	e := quorum.NewExtend(k.lease, grant)
+	actions := e.Vote(instant(now), 0, vote, "")
+	k.renewal.Ended(now, actions.Outcome)
 	return now, true
 }
 
 // asOf is when the lease was asked for last.
-func (k *keeper) asOf() time.Time {
+func (k *renewer) asOf() time.Time {
 	if len(k.asked) == 0 {
 		return start
 	}
 	return k.asked[len(k.asked)-1].Start
 }
 
-func (k *keeper) requireDue(after time.Duration) {
+func (k *renewer) requireDue(after time.Duration) {
 	k.t.Helper()
 	due, ok := k.renewal.Next(k.asOf())
 	require.True(k.t, ok)
 	require.WithinDuration(k.t, start.Add(after), due, 2)
 }
 
-func TestALockIsRenewedEachTimeThatAThirdOfItsTTLHasGoneBy(t *testing.T) {
-	k := newKeeper(t, 0)
+func TestRenewal_IsDueEachTimeThatAThirdOfTheTTLHasGoneBy(t *testing.T) {
+	k := newRenewer(t, 0)
 	for range 100 {
 		k.requireDue(k.asOf().Sub(start) + granted.TTL/3)
 		_, ok := k.next(quorum.Yes)
@@ -70,22 +67,22 @@ func TestALockIsRenewedEachTimeThatAThirdOfItsTTLHasGoneBy(t *testing.T) {
 	}
 }
 
-func TestALockThatHasLessThanItsTTLLeftIsRenewedAtAThirdOfThat(t *testing.T) {
+func TestRenewal_IsDueAtAThirdOfWhatIsLeftIfThatIsLess(t *testing.T) {
 	lease := quorum.NewLease(1, shorter)
 	due, ok := quorum.NewRenewal(lease, granted.TTL, 0).Next(shorter.Start)
 	require.True(t, ok)
 	require.WithinDuration(t, shorter.Start.Add(shorter.TTL/3), due, 1)
 }
 
-// Trap 10: a watchdog that dies on one transient error.
-func TestARenewalThatFailsIsTriedAgainEverSoonerWhileTheLeaseStands(t *testing.T) {
-	k := newKeeper(t, 0)
-	now, ok := k.next(quorum.Lost)
+// A watchdog that dies on one transient error loses the lock.
+func TestRenewal_IsTriedAgainEverSoonerAfterFailures(t *testing.T) {
+	k := newRenewer(t, 0)
+	now, ok := k.next(quorum.Unknown)
 	pause, tries := time.Hour, 1
 	for ; ok; tries++ {
 		var again time.Time
 		left := k.lease.Remaining(now)
-		if again, ok = k.next(quorum.Lost); !ok {
+		if again, ok = k.next(quorum.Unknown); !ok {
 			break
 		}
 		require.WithinDuration(t, now.Add(max(left/8, time.Millisecond)), again, 0)
@@ -101,8 +98,8 @@ func TestARenewalThatFailsIsTriedAgainEverSoonerWhileTheLeaseStands(t *testing.T
 	require.False(t, ok, "the lease is over")
 }
 
-func TestARenewalThatCouldNotBeginIsTriedAgain(t *testing.T) {
-	k := newKeeper(t, 0)
+func TestRenewal_IsTriedAgainIfItCouldNotBegin(t *testing.T) {
+	k := newRenewer(t, 0)
 	k.renewal.Busy(start.Add(3 * time.Second))
 	k.requireDue(3*time.Second + (9898-3000)*time.Millisecond/8)
 	now, ok := k.next(quorum.Yes)
@@ -110,11 +107,11 @@ func TestARenewalThatCouldNotBeginIsTriedAgain(t *testing.T) {
 	k.requireDue(now.Sub(start) + granted.TTL/3)
 }
 
-// Trap 10: a watchdog that never stops after a loss.
-func TestALockThatIsOverIsNotRenewed(t *testing.T) {
-	for name, how := range map[string]quorum.Ending{"released": quorum.Released, "gone": quorum.Gone, "expired": quorum.Expired} {
+// A watchdog that goes on after a loss would create the key anew.
+func TestRenewal_EndsWithTheLease(t *testing.T) {
+	for name, how := range map[string]quorum.Ending{"released": quorum.Released, "gone": quorum.Lost, "expired": quorum.Expired} {
 		t.Run(name, func(t *testing.T) {
-			k := newKeeper(t, 0)
+			k := newRenewer(t, 0)
 			k.lease.End(start, how)
 			_, ok := k.next(quorum.Yes)
 			require.False(t, ok)
@@ -122,7 +119,7 @@ func TestALockThatIsOverIsNotRenewed(t *testing.T) {
 		})
 	}
 	t.Run("gone from the nodes, as the renewal finds", func(t *testing.T) {
-		k := newKeeper(t, 0)
+		k := newRenewer(t, 0)
 		_, ok := k.next(quorum.No)
 		require.True(t, ok)
 		_, ok = k.next(quorum.Yes)
@@ -130,8 +127,8 @@ func TestALockThatIsOverIsNotRenewed(t *testing.T) {
 	})
 }
 
-// Trap 10: a watchdog that renews for ever for a stuck holder.
-func TestNoLockIsKeptForLongerThanMaxHold(t *testing.T) {
+// A watchdog must not renew for ever for a stuck holder.
+func TestRenewal_KeepsNoLockForLongerThanMaxHold(t *testing.T) {
 	for name, tt := range map[string]struct {
 		maxHold time.Duration
 		asks    int
@@ -146,7 +143,7 @@ func TestNoLockIsKeptForLongerThanMaxHold(t *testing.T) {
 		"a minute and half a millisecond": {time.Minute + 500*time.Microsecond, 15},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := newKeeper(t, tt.maxHold)
+			k := newRenewer(t, tt.maxHold)
 			for {
 				if _, ok := k.next(quorum.Yes); !ok {
 					break
@@ -164,8 +161,8 @@ func TestNoLockIsKeptForLongerThanMaxHold(t *testing.T) {
 	}
 }
 
-func TestALockThatItsHolderHasExtendedByMoreIsRenewedWhenThatRunsOut(t *testing.T) {
-	k := newKeeper(t, 0)
+func TestRenewal_WaitsIfTheHolderHasExtendedTheLockByMore(t *testing.T) {
+	k := newRenewer(t, 0)
 	extend(k.lease, quorum.Grant{Start: start, TTL: time.Hour, Drift: granted.Drift})
 	now, ok := k.next(quorum.Yes)
 	require.True(t, ok)
@@ -176,8 +173,8 @@ func TestALockThatItsHolderHasExtendedByMoreIsRenewedWhenThatRunsOut(t *testing.
 	k.requireDue(now.Sub(start) + granted.TTL/3)
 }
 
-func TestALockThatItsHolderHasExtendedBeyondMaxHoldIsNotRenewed(t *testing.T) {
-	k := newKeeper(t, time.Minute)
+func TestRenewal_IsNotDueIfTheHolderHasExtendedTheLockBeyondMaxHold(t *testing.T) {
+	k := newRenewer(t, time.Minute)
 	extend(k.lease, quorum.Grant{Start: start, TTL: time.Minute + time.Second, Drift: granted.Drift})
 	_, ok := k.next(quorum.Yes)
 	require.False(t, ok)
@@ -185,7 +182,7 @@ func TestALockThatItsHolderHasExtendedBeyondMaxHoldIsNotRenewed(t *testing.T) {
 }
 
 // The grant would end before the lease does, by less than the drift of either.
-func TestARenewalThatWouldMakeNothingLongerIsNotAskedFor(t *testing.T) {
+func TestRenewal_IsNotAskedForIfItMakesNothingLonger(t *testing.T) {
 	lease := quorum.NewLease(1, granted)
 	r := quorum.NewRenewal(lease, granted.TTL, granted.TTL+100*time.Millisecond)
 	extend(lease, quorum.Grant{Start: start, TTL: granted.TTL + 98*time.Millisecond})

@@ -4,50 +4,41 @@ package quorum
 type tally struct {
 	ballots []ballot
 	yes     int
-	no      int // Planted among them
-	failed  int // Lost, Refused and Unsent
+	no      int  // No and Recreated
+	failed  int  // Unknown, Refused and Unsent
+	over    bool // the outcome has been reported
 }
 
 type ballot struct {
-	vote     Vote
-	released bool   // the release that followed has been answered, or has failed
-	twin     int    // 1 + the node whose server also answered for this one; 0: none
-	server   string // the identity of the server that answered; "" where unknown
+	answer    Answer
+	released  bool   // the release that followed has been answered, or has failed
+	duplicate int    // 1 + the node for which the same server has voted; 0 means none
+	server    string // the identity of the server that answered; "" if unknown
 }
 
 func newTally(n int) tally { return tally{ballots: make([]ballot, n)} }
 
-// without counts a no for the nodes that cannot hold the key, since its acquire
-// never reached them: they are not asked.
-func (t *tally) without(reached func(node int) bool) {
-	for i := range t.ballots {
-		if !reached(i) {
-			t.count(i, No, "")
-		}
-	}
-}
-
-// count takes a node's vote, once. A server that has spoken for another node does
-// not speak twice: its second vote is counted as refused.
-func (t *tally) count(node int, vote Vote, server string) bool {
+// count takes a node's vote, once. A server votes for one node only: its vote for another one
+// counts as refused. count reports whether the vote is new.
+func (t *tally) count(node int, answer Answer, server string) bool {
 	b := &t.ballots[node]
-	if b.vote != Pending || vote == Pending {
+	if b.answer != Pending || answer == Pending {
 		return false
 	}
-	if server != "" && (vote == Yes || vote == No || vote == Planted) {
+	if server != "" && (answer == Yes || answer == No || answer == Recreated) {
 		b.server = server
 		for i := range t.ballots {
 			if i != node && t.ballots[i].server == server {
-				b.twin, vote = 1+i, Refused
+				b.duplicate, answer = 1+i, Refused
 				break
 			}
 		}
 	}
-	b.vote = vote
-	switch vote {
+	b.answer = answer
+	switch answer {
 	case Yes:
 		t.yes++
-	case No, Planted:
+	case No, Recreated:
 		t.no++
 	default:
 		t.failed++
@@ -55,20 +46,32 @@ func (t *tally) count(node int, vote Vote, server string) bool {
 	return true
 }
 
-// Said returns the vote of node i. It is Pending for the nodes that the shell has to
-// ask when the machine is new.
-func (t *tally) Said(i int) Vote { return t.ballots[i].vote }
-
-// Twin returns the node whose server also answered for node i, which is why the
-// vote of node i was refused.
-func (t *tally) Twin(i int) (twin int, ok bool) {
-	return t.ballots[i].twin - 1, t.ballots[i].twin > 0
+// conclude notes the outcome, if there is one now, and has it reported.
+func (t *tally) conclude(outcome Outcome) Actions {
+	t.over = outcome != Undecided
+	return Actions{Outcome: outcome}
 }
 
-// Reached says whether the command may have arrived at node i.
-func (t *tally) Reached(i int) bool { return t.ballots[i].vote != Unsent }
+// Stop ends the wait of the caller; what has been sent goes on.
+func (t *tally) Stop(Clock) Actions {
+	if t.over {
+		return Actions{}
+	}
+	return t.conclude(NoQuorum)
+}
 
-// reached lists the nodes that the command may have arrived at.
+// Answer returns the vote of node i. In a new machine it is Pending for the nodes that the shell has to ask.
+func (t *tally) Answer(i int) Answer { return t.ballots[i].answer }
+
+// Duplicate returns the node for which the server of node i has voted, if that is why the vote of node i was refused.
+func (t *tally) Duplicate(i int) (of int, ok bool) {
+	return t.ballots[i].duplicate - 1, t.ballots[i].duplicate > 0
+}
+
+// Reached reports whether the command may have arrived at node i.
+func (t *tally) Reached(i int) bool { return t.ballots[i].answer != Unsent }
+
+// reached lists the nodes at which the command may have arrived.
 func (t *tally) reached() []int {
 	nodes := make([]int, 0, len(t.ballots))
 	for i := range t.ballots {
@@ -82,20 +85,19 @@ func (t *tally) reached() []int {
 func (t *tally) need() int    { return Majority(len(t.ballots)) }
 func (t *tally) pending() int { return len(t.ballots) - t.yes - t.no - t.failed }
 
-// hopeless says that no majority of yes can come any more.
+// hopeless reports whether no majority of yes is possible any more.
 func (t *tally) hopeless() bool { return t.yes+t.pending() < t.need() }
 
-// denied says that so many nodes said no that no majority can ever have said yes.
-func (t *tally) denied() bool { return t.no > len(t.ballots)-t.need() }
-
-// outcome is the verdict on an extend or a release, as early as it is certain.
+// outcome is what an extend or a release came to, as early as it is certain. It is Denied if so many nodes said no
+// that no majority can ever have said yes.
 func (t *tally) outcome() Outcome {
+	minority := len(t.ballots) - t.need()
 	switch {
 	case t.yes >= t.need():
 		return Done
-	case t.denied():
+	case t.no > minority:
 		return Denied
-	case t.hopeless() && t.no+t.pending() <= len(t.ballots)-t.need():
+	case t.hopeless() && t.no+t.pending() <= minority:
 		return NoQuorum
 	default:
 		return Undecided

@@ -5,71 +5,60 @@ import (
 	"time"
 )
 
-// Pace is how a contender spends its time.
+// Pace bounds what a contender asks of the nodes while it waits.
 type Pace struct {
-	First, Most time.Duration // of the pause between rounds where nothing tells when to go
-	// Heal is how long a key has to be seen without any TTL, and unchanged, before it is
-	// taken for one that somebody left behind; 0: it never is.
+	First, Most time.Duration // of the back-off between rounds
+	// Heal is for how long a key has to be seen without a TTL, and unchanged, before it is deleted. 0 means never.
 	Heal   time.Duration
 	Random func(below time.Duration) time.Duration
 }
 
-// relook bounds the time for which nothing is looked at, whatever was promised to be told.
-const relook = 30 * time.Second
+// observeEvery bounds the time without an observation. Pushes are lost without a sign if the server's machine is gone and
+// the connection is idle: TCP notices that when something is sent.
+const observeEvery = 30 * time.Second
 
-// Moves is what the shell has to do for the contender.
-type Moves struct {
-	Try      bool      // go another round, for the waiter at the head
-	Look     []int     // look at these nodes
-	Heal     []int     // delete there what Sight shows, if it is still that and has no TTL
-	Announce *Announce // tell the holder that somebody waits here
-	Pass     *Pass     // tell another process that it is its turn
-	Listen   bool      // from now on, events of others count
-	At       time.Time // call Tick then; zero: the time decides nothing
+// contender decides when the waiter at the head runs a round for a key that others hold, from what it knows of the
+// nodes. A wake-up is a hint: it leads to an observation or to a round, and only the round leads to the lock.
+type contender struct {
+	pace  Pace
+	nodes []nodeState
+
+	trying        bool          // a round is under way
+	woken         bool          // it was begun by a wake-up
+	splitVotes    int           // rounds in a row that nobody has won
+	polls         int           // rounds in a row that were lost to the same holder or to failing nodes
+	spuriousWakes int           // wake-ups that did not lead to the lock
+	yielding      bool          // a peer may be about to take the lock: what looks free is observed twice
+	rtt           time.Duration // smoothed duration of a round
+
+	notBefore time.Time // of the next round
+	probeAt   time.Time // when a node that has changed is observed
+	pollAt    time.Time // when a round begins though no node would push a change
+	observeAt time.Time // when all nodes are observed
 }
 
-// wait is what a contender knows of a key that others hold, and decides when it goes
-// another round for it. A wake-up is a hint: it leads to a look or a round, and the round
-// alone to the lock.
-type wait struct {
-	pace   Pace
-	sights []sight
-
-	trying bool
-	splits int           // rounds in a row that nobody won
-	polls  int           // rounds in a row that were lost to the same holder, or to failing nodes
-	alarms int           // wake-ups that came to nothing
-	woken  bool          // the round under way was begun by one
-	polite bool          // the turn may be promised to another: what looks free is looked at twice
-	rtt    time.Duration // of a round, smoothed
-
-	notBefore time.Time // no round before
-	probeAt   time.Time // no look after a wake-up before
-	pollAt    time.Time // the next round, where nothing tells of changes
-	relookAt  time.Time
-}
-
-// lose takes note of a round that was lost: everything has to be looked at.
-func (w *wait) lose(now time.Time) Moves {
-	w.trying = false
-	if w.woken {
-		w.alarms++
+// lost takes in that a round was lost: all nodes have to be observed.
+func (c *contender) lost(now time.Time) Actions {
+	c.trying = false
+	if c.woken {
+		c.spuriousWakes++
 	}
-	w.woken = false
-	w.notBefore, w.pollAt, w.probeAt = w.pause(now, w.splits), w.pause(now, w.polls), now
-	w.splits++
-	w.polls++
-	for i := range w.sights {
-		w.sights[i].unknown()
+	c.woken = false
+	c.notBefore, c.pollAt, c.probeAt = c.backOff(now, c.splitVotes), c.backOff(now, c.polls), now
+	c.splitVotes++
+	c.polls++
+	for i := range c.nodes {
+		c.nodes[i].forget()
 	}
-	return w.lookAround(now)
+	return Actions{Listen: true, Observe: c.observeAll(now)}
 }
 
-// pause returns the end of a pause that begins now. It is jittered, and doubles with every
-// time that there was one.
-func (w *wait) pause(now time.Time, times int) time.Time {
-	d := w.pace.double(times)
-	return now.Add(d/4 + w.pace.Random(d-d/4))
+// backOff returns the end of a pause that begins now, between a quarter and the whole of a bound that doubles each time.
+// The jitter keeps contenders apart that have lost to each other:
+// https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/#retry-on-failure
+func (c *contender) backOff(now time.Time, times int) time.Time {
+	d := c.pace.double(times)
+	return now.Add(d/4 + c.pace.Random(d-d/4))
 }
 
 func (p *Pace) double(times int) time.Duration {
@@ -80,173 +69,211 @@ func (p *Pace) double(times int) time.Duration {
 	return d
 }
 
-func (w *wait) lookAround(now time.Time) Moves {
-	w.relookAt = now.Add(relook)
-	m := Moves{Listen: true}
-	for i := range w.sights {
-		if s := &w.sights[i]; !s.looking && !s.healing {
-			s.looking = true
-			m.Look = append(m.Look, i)
+// yieldDelay is the time that others need to take a lock that has become free: a round trip for the push and one for
+// the acquire, and the same again at random.
+func (c *contender) yieldDelay() time.Duration { return 2*c.rtt + c.pace.Random(2*c.rtt) }
+
+// observeAll begins an observation of every node on which none is under way.
+func (c *contender) observeAll(now time.Time) (nodes []int) {
+	c.observeAt = now.Add(observeEvery)
+	for i := range c.nodes {
+		if n := &c.nodes[i]; !n.observing && !n.healing {
+			n.observing = true
+			nodes = append(nodes, i)
 		}
 	}
-	return m
+	return nodes
 }
 
-// saw takes in what a look has shown.
-func (w *wait) saw(now time.Time, node int, seen Sight) {
-	s := &w.sights[node]
-	before := *s
-	*s = sight{Sight: seen}
+// reset drops what is known of the nodes and of the rounds before.
+func (c *contender) reset() {
+	c.splitVotes, c.polls, c.spuriousWakes = 0, 0, 0
+	c.woken, c.yielding = false, false
+	c.notBefore = time.Time{}
+	for i := range c.nodes {
+		c.nodes[i].forget()
+	}
+}
+
+// yield leaves a lock that has been released to others until an instant. promised means that it was handed over to a peer.
+func (c *contender) yield(now, until time.Time, promised bool) {
+	c.reset()
+	for i := range c.nodes {
+		c.nodes[i].assume(nodeState{changed: true, ends: now.Add(observeEvery)})
+	}
+	c.notBefore, c.probeAt, c.pollAt = until, until, until
+	c.observeAt = now.Add(observeEvery)
+	if promised { // observe before the first round
+		c.spuriousWakes, c.yielding = 1, true
+	}
+}
+
+// observed takes in what an observation has shown.
+func (c *contender) observed(now time.Time, node int, seen KeyState) {
+	n := &c.nodes[node]
+	before := *n
+	n.update(now, seen)
 	if !seen.Answered {
-		s.Token, s.since, s.changed = before.Token, before.since, before.stale
 		return
 	}
-	if seen.Held {
-		s.ends = now.Add(seen.TTL + time.Millisecond) // TTLs are told in whole ones
-	}
-	if seen.NoTTL {
-		s.since = now
-		if !before.since.IsZero() && before.Token == seen.Token {
-			s.since = before.since
-		}
-	}
-	if before.stale {
-		s.changed, s.Watched = true, false
-	}
-	if w.holder() != "" { // nothing but a holder was in the way
-		w.splits, w.notBefore = 0, now
+	if holder(c.nodes) != "" { // the round was lost to a holder, not to a split vote
+		c.splitVotes, c.notBefore = 0, now
 	}
 	if before.changed {
-		w.probed(now, s, &before)
+		c.probed(now, n, &before)
 	}
 }
 
-// probed takes in what a look has shown at a node that had told of a change.
-func (w *wait) probed(now time.Time, s, before *sight) {
-	another := s.Token != before.Token
+// probed draws conclusions from the observation of a node that had changed.
+func (c *contender) probed(now time.Time, n, before *nodeState) {
 	switch {
-	case s.Held && another: // it goes from hand to hand
-		w.alarms++
-		w.polls, w.polite = 0, true
-		w.probeAt = now.Add(min(w.pace.double(w.alarms-1), w.pace.Most/8))
-		if soon := now.Add(w.pace.Most); soon.Before(w.relookAt) {
-			w.relookAt = soon // it may be a leftover on this node alone
+	case !n.Held && c.yielding: // a peer may be about to take it
+		c.yielding, n.changed = false, true
+		c.probeAt = now.Add(c.yieldDelay())
+		return
+	case !n.Held:
+	case n.Token != before.Token: // the lock goes from hand to hand
+		c.probeAt = now.Add(min(c.pace.double(c.spuriousWakes), c.pace.Most/8))
+		c.spuriousWakes++
+		c.polls, c.yielding = 0, true
+		if soon := now.Add(c.pace.Most); soon.Before(c.observeAt) {
+			c.observeAt = soon // the key may be a leftover on this node alone
 		}
-	case s.Held && !s.ends.After(before.ends.Add(w.pace.Most)): // nothing has happened here
-		w.alarms++
-		return
-	case s.Held: // its holder has extended it
-		w.alarms++
-	case w.polite:
-		w.polite, s.changed = false, true
-		w.probeAt = now.Add(w.grace())
-		return
+	default: // its holder has extended it, or nothing has happened
+		c.spuriousWakes++
+		if !n.ends.After(before.ends.Add(c.pace.Most)) {
+			return
+		}
 	}
-	if s.NoTTL { // for how long it has been so elsewhere has to be seen there
-		return
+	if !n.NoTTL { // for how long a key has had no TTL has to be seen on each node
+		c.infer(n, before)
 	}
-	// What has changed elsewhere has changed for the same reason, unless another holds it there. What does
-	// not tell of changes goes with what does.
-	for i := range w.sights {
-		o := &w.sights[i]
-		told := o.changed && (!s.Held || another || o.Token == s.Token)
-		goes := o.Held && !o.Watched && o.Token == before.Token
-		if o != s && (told || goes) {
-			o.becomes(sight{Sight: s.Sight, ends: s.ends})
-			o.Watched = false
+}
+
+// infer assumes that what has happened to one node has happened to those that have changed too, and to those that held
+// the same token and push no changes. It saves an observation of each.
+func (c *contender) infer(n, before *nodeState) {
+	for i := range c.nodes {
+		o := &c.nodes[i]
+		changedToo := o.changed && (!n.Held || n.Token != before.Token || o.Token == n.Token)
+		untracked := o.Held && !o.Tracked && o.Token == before.Token
+		if o != n && (changedToo || untracked) {
+			o.assume(nodeState{KeyState: n.KeyState, ends: n.ends})
+			o.Tracked = false
 		}
 	}
 }
 
-// grace is the time that others need to take what has become free.
-func (w *wait) grace() time.Duration { return 2*w.rtt + w.pace.Random(2*w.rtt) }
+// survey is what is known of all nodes at an instant.
+type survey struct {
+	free    int         // nodes that do not hold the key
+	changed int         // nodes on which it has changed since it was observed
+	probing int         // those of them that are being observed
+	pending int         // other nodes that are about to answer
+	ends    []time.Time // when nodes are free, in order: those that are, and those of which the TTL is known
+}
 
-// judge decides what to do now.
-func (w *wait) judge(now time.Time) Moves {
-	need := Majority(len(w.sights))
-	var free, changed, looking, probing int
-	var m Moves
-	ends := make([]time.Time, 0, len(w.sights)) // when nodes may let go
-	for i := range w.sights {
-		s := &w.sights[i]
+func (c *contender) survey(now time.Time) survey {
+	s := survey{ends: make([]time.Time, 0, len(c.nodes))}
+	for i := range c.nodes {
+		n := &c.nodes[i]
 		switch {
-		case s.healing:
-			looking++
-			continue
-		case s.changed:
-			changed++
-			if s.looking {
-				probing++
+		case n.healing:
+			s.pending++
+		case n.changed:
+			s.changed++
+			if n.observing {
+				s.probing++
 			}
-			if !s.ends.IsZero() {
-				ends = append(ends, s.ends)
+			if !n.ends.IsZero() {
+				s.ends = append(s.ends, n.ends)
 			}
-		case s.looking:
-			looking++
-		case s.free():
-			free++
-			ends = append(ends, now)
-		case !s.Answered: // it may be either
-		case s.NoTTL && w.pace.Heal > 0 && !now.Before(s.since.Add(w.pace.Heal)):
-			s.healing = true
-			m.Heal = append(m.Heal, i)
-			looking++
-		case s.NoTTL:
-			if w.pace.Heal > 0 {
-				m.wake(s.since.Add(w.pace.Heal))
-			}
+		case n.observing:
+			s.pending++
+		case !n.Answered || n.NoTTL:
+		case n.Held:
+			s.ends = append(s.ends, n.ends)
 		default:
-			ends = append(ends, s.ends)
+			s.free++
+			s.ends = append(s.ends, now)
 		}
 	}
-	slices.SortFunc(ends, time.Time.Compare)
-	over := len(ends) >= need && !now.Before(ends[need-1])
+	slices.SortFunc(s.ends, time.Time.Compare)
+	return s
+}
+
+// next decides what to do now.
+func (c *contender) next(now time.Time) Actions {
+	need := Majority(len(c.nodes))
+	actions := c.heal(now)
+	s := c.survey(now)
+	expired := len(s.ends) >= need && !now.Before(s.ends[need-1])
+	silent := s.changed == 0 && s.pending == 0 && guarded(c.nodes, now) <= len(c.nodes)-need
 	switch {
-	case free >= need || over:
-		return w.tryAt(now, w.notBefore, m)
-	case w.alarms == 0 && free+changed >= need:
-		w.woken = true
-		return w.tryAt(now, w.notBefore, m)
-	case changed > 0 && probing == 0:
-		if now.Before(w.probeAt) {
-			m.wake(w.probeAt)
-			break
+	case s.free >= need || expired:
+		return c.try(now, actions)
+	case c.spuriousWakes == 0 && s.free+s.changed >= need:
+		c.woken = true
+		return c.try(now, actions)
+	case s.changed > 0 && s.probing == 0:
+		if actions.due(now, c.probeAt) {
+			actions.Observe = append(actions.Observe, c.probe())
 		}
-		i := slices.IndexFunc(w.sights, func(s sight) bool { return s.changed && !s.healing })
-		w.sights[i].looking = true
-		m.Look = append(m.Look, i)
-	case looking+probing == 0 && w.guarded(now) <= len(w.sights)-need:
-		if now.Before(w.pollAt) {
-			m.wake(w.pollAt)
-			break
+	case silent: // no push will come when a majority is free
+		if actions.due(now, c.pollAt) {
+			return c.try(now, actions)
 		}
-		return w.tryAt(now, w.notBefore, m)
 	}
-	if len(ends) >= need {
-		m.wake(ends[need-1])
-	} else if i := slices.IndexFunc(ends, now.Before); looking+probing == 0 && i >= 0 {
-		m.wake(ends[i]) // one guard less
+	if len(s.ends) >= need {
+		actions.wakeAt(s.ends[need-1])
+	} else if i := slices.IndexFunc(s.ends, now.Before); s.pending+s.probing == 0 && i >= 0 {
+		actions.wakeAt(s.ends[i]) // one node less is guarded
 	}
-	if !now.Before(w.relookAt) {
-		m.Look = append(m.Look, w.lookAround(now).Look...)
+	if !now.Before(c.observeAt) {
+		actions.Observe = append(actions.Observe, c.observeAll(now)...)
 	}
-	m.wake(w.relookAt)
-	return m
+	actions.wakeAt(c.observeAt)
+	return actions
 }
 
-// tryAt has a round begun, not before an instant.
-func (w *wait) tryAt(now, at time.Time, m Moves) Moves {
+// heal begins to delete keys that have been seen without a TTL for long enough.
+func (c *contender) heal(now time.Time) (actions Actions) {
+	for i := range c.nodes {
+		n := &c.nodes[i]
+		if n.current() && n.NoTTL && c.pace.Heal > 0 && actions.due(now, n.noTTLFrom.Add(c.pace.Heal)) {
+			n.healing = true
+			actions.Heal = append(actions.Heal, LostKey{i, n.Token})
+		}
+	}
+	return actions
+}
+
+// probe begins an observation of the first node that has changed.
+func (c *contender) probe() (node int) {
+	node = slices.IndexFunc(c.nodes, func(n nodeState) bool { return n.changed && !n.healing })
+	c.nodes[node].observing = true
+	return node
+}
+
+// try begins a round, unless it is too early.
+func (c *contender) try(now time.Time, actions Actions) Actions {
+	if actions.due(now, c.notBefore) {
+		c.trying, actions.Try = true, true
+	}
+	return actions
+}
+
+// due reports whether an instant has come, and has Tick called then if it has not.
+func (a *Actions) due(now, at time.Time) bool {
 	if now.Before(at) {
-		m.wake(at)
-		return m
+		a.wakeAt(at)
+		return false
 	}
-	w.trying = true
-	m.Try = true
-	return m
+	return true
 }
 
-func (m *Moves) wake(at time.Time) {
-	if m.At.IsZero() || at.Before(m.At) {
-		m.At = at
+func (a *Actions) wakeAt(at time.Time) {
+	if a.WakeAt.IsZero() || at.Before(a.WakeAt) {
+		a.WakeAt = at
 	}
 }

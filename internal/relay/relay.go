@@ -1,8 +1,9 @@
-// Package relay is a TCP relay that makes a server look further away: what it answers
-// comes later, and no slower.
+// Package relay delays the answers of a server, as if the server was further away. The
+// bandwidth stays the same.
 package relay
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -12,47 +13,42 @@ import (
 
 const (
 	chunkSize = 16 << 10
-	// mostChunks may be under way on one connection; more wait at the server.
+	// mostChunks is how many chunks of one connection are delayed at a time. The server is not
+	// read while there are more.
 	mostChunks = 4096
 )
 
-// Relay is one in front of one server.
+// Relay is a TCP relay in front of one server.
 type Relay struct {
 	listener net.Listener
 	target   string
 	delay    time.Duration
 
-	ctx   context.Context // ends with Close
-	end   context.CancelFunc
-	tasks sync.WaitGroup // all goroutines
-
-	mu     sync.Mutex
-	closed bool
-	conns  map[net.Conn]struct{}
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup // all goroutines
 }
 
-// Start relays what comes in over l to target. Every chunk that comes back from
-// there is held back for delay; chunks do not wait for each other. The relay closes l.
-func Start(l net.Listener, target string, delay time.Duration) *Relay {
-	r := &Relay{listener: l, target: target, delay: delay, conns: map[net.Conn]struct{}{}}
-	r.ctx, r.end = context.WithCancel(context.Background())
+// Start relays connections from a free port of 127.0.0.1 to target. Every chunk that comes back
+// is delayed; chunks do not wait for each other.
+func Start(target string, delay time.Duration) (*Relay, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r := &Relay{listener: listener, target: target, delay: delay}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.tasks.Go(r.accept)
-	return r
+	return r, nil
 }
 
 // Addr returns the address, host:port, that clients connect to.
 func (r *Relay) Addr() string { return r.listener.Addr().String() }
 
-// Close cuts all connections, and returns when nothing of the relay is left.
+// Close closes all connections, and returns when every goroutine of the relay has ended.
 func (r *Relay) Close() {
-	r.end()
+	r.cancel()
 	_ = r.listener.Close()
-	r.mu.Lock()
-	r.closed = true
-	for c := range r.conns {
-		_ = c.Close()
-	}
-	r.mu.Unlock()
 	r.tasks.Wait()
 }
 
@@ -66,83 +62,64 @@ func (r *Relay) accept() {
 	}
 }
 
-// serve relays one connection until either end closes it.
+// serve relays one connection until either end or Close closes it.
 func (r *Relay) serve(client net.Conn) {
-	if !r.keep(client) {
-		return
-	}
-	defer r.drop(client)
+	defer client.Close()
 	server, err := new(net.Dialer).DialContext(r.ctx, "tcp", r.target)
-	if err != nil || !r.keep(server) {
+	if err != nil {
 		return
 	}
-	defer r.drop(server)
+	defer server.Close()
+	defer context.AfterFunc(r.ctx, func() {
+		_ = client.Close()
+		_ = server.Close()
+	})()
 	r.tasks.Go(func() {
 		_, _ = io.Copy(server, client)
-		_ = server.(*net.TCPConn).CloseWrite() // the server still gets all of it
+		_ = server.(*net.TCPConn).CloseWrite() // the server still receives everything
 	})
-	r.hold(client, server)
+	chunks := make(chan chunk, mostChunks)
+	r.tasks.Go(func() {
+		defer close(chunks)
+		r.read(server, chunks)
+	})
+	r.write(client, chunks)
 }
 
-// chunk is a part of an answer, and when it is to be passed on.
+// chunk is a part of an answer, and when it is due at the client.
 type chunk struct {
 	data []byte
 	due  time.Time
 }
 
-// hold passes on what comes from the server, later.
-func (r *Relay) hold(client io.Writer, server io.Reader) {
-	chunks := make(chan chunk, mostChunks)
-	r.tasks.Go(func() {
-		defer close(chunks)
-		buffer := make([]byte, chunkSize)
-		for {
-			n, err := server.Read(buffer)
-			if n > 0 {
-				c := chunk{append([]byte(nil), buffer[:n]...), time.Now().Add(r.delay)}
-				select {
-				case chunks <- c:
-				case <-r.ctx.Done():
-					return
-				}
-			}
-			if err != nil {
-				return
-			}
+// read reads chunks from the server until its connection or the relay is closed.
+func (r *Relay) read(server io.Reader, chunks chan<- chunk) {
+	buffer := make([]byte, chunkSize)
+	for {
+		n, err := server.Read(buffer)
+		if err != nil {
+			return
 		}
-	})
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	broken := false
-	for c := range chunks {
-		timer.Reset(time.Until(c.due))
 		select {
-		case <-timer.C:
+		case chunks <- chunk{bytes.Clone(buffer[:n]), time.Now().Add(r.delay)}:
+		case <-r.ctx.Done():
+			return
+		}
+	}
+}
+
+// write passes chunks on to the client when they are due. It reads all of them even if the
+// client has left, so that the reader does not block.
+func (r *Relay) write(client io.Writer, chunks <-chan chunk) {
+	var failed error
+	for c := range chunks {
+		select {
+		case <-time.After(time.Until(c.due)):
 		case <-r.ctx.Done():
 			continue
 		}
-		if !broken { // to the end all the same: the reader must not be stuck
-			_, err := client.Write(c.data)
-			broken = err != nil
+		if failed == nil {
+			_, failed = client.Write(c.data)
 		}
 	}
-}
-
-// keep has Close close a connection; false: that is so far.
-func (r *Relay) keep(c net.Conn) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		_ = c.Close()
-		return false
-	}
-	r.conns[c] = struct{}{}
-	return true
-}
-
-func (r *Relay) drop(c net.Conn) {
-	_ = c.Close()
-	r.mu.Lock()
-	delete(r.conns, c)
-	r.mu.Unlock()
 }

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo is a server that sends back what it gets. ended is told when a connection is over.
+// echo runs a server that sends back what it receives. It sends to ended when a connection ends.
 func echo(t *testing.T) (addr string, ended chan error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -46,12 +46,12 @@ func echo(t *testing.T) (addr string, ended chan error) {
 
 func start(t *testing.T, target string, delay time.Duration) *relay.Relay {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	r, err := relay.Start(target, delay)
 	require.NoError(t, err)
-	return relay.Start(l, target, delay)
+	return r
 }
 
-func TestNothingComesBackBeforeTheDelayIsOver(t *testing.T) {
+func TestRelay_AnswersComeAfterTheDelay(t *testing.T) {
 	target, _ := echo(t)
 	const delay = 40 * time.Millisecond
 	r := start(t, target, delay)
@@ -69,7 +69,7 @@ func TestNothingComesBackBeforeTheDelayIsOver(t *testing.T) {
 	}
 }
 
-func TestChunksDoNotWaitForEachOther(t *testing.T) {
+func TestRelay_ChunksDoNotWaitForEachOther(t *testing.T) {
 	target, ended := echo(t)
 	r := start(t, target, 200*time.Millisecond)
 	defer r.Close()
@@ -88,7 +88,7 @@ func TestChunksDoNotWaitForEachOther(t *testing.T) {
 	assert.NoError(t, <-ended)
 }
 
-func TestTheServerGetsEverythingThatAClientSentBeforeItLeft(t *testing.T) {
+func TestRelay_ServerReceivesEverythingThatAClientSentBeforeItLeft(t *testing.T) {
 	target, ended := echo(t)
 	r := start(t, target, time.Hour)
 	defer r.Close()
@@ -100,7 +100,7 @@ func TestTheServerGetsEverythingThatAClientSentBeforeItLeft(t *testing.T) {
 	assert.NoError(t, <-ended)
 }
 
-func TestACloseCutsConnectionsAndDoesNotWaitForTheDelay(t *testing.T) {
+func TestRelay_CloseClosesConnectionsWithoutWaitingForTheDelay(t *testing.T) {
 	target, _ := echo(t)
 	r := start(t, target, time.Hour)
 	c, err := net.Dial("tcp", r.Addr())
@@ -115,7 +115,7 @@ func TestACloseCutsConnectionsAndDoesNotWaitForTheDelay(t *testing.T) {
 	assert.Error(t, err)
 }
 
-func TestAServerThatIsNotThereClosesTheConnection(t *testing.T) {
+func TestRelay_ClosesTheConnectionIfTheServerIsUnreachable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	gone := l.Addr().String()

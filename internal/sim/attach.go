@@ -33,24 +33,24 @@ func (c *client) attach(s Step) {
 	}
 	a := &attachment{client: c, began: c.world.now, machine: quorum.NewAttach(len(c.lines), c.clock.Now(), drift), of: of, auto: s.Auto}
 	c.attaching = a
-	c.world.tell("client %d: attach to %s", c.number, of.token)
+	c.world.log("client %d: attach to %s", c.number, of.token)
 	for i, l := range c.lines {
-		l.send(order{command{verb: look, key: of.key}, a, i})
+		l.send(order{command{verb: observe, key: of.key}, a, i})
 	}
 	c.after(2*nodeTimeout, func() { a.over = true })
 }
 
-func (a *attachment) reply(node int, _ verb, vote quorum.Vote, r reply) {
+func (a *attachment) reply(node int, _ verb, vote quorum.Answer, r reply) {
 	c := a.client
 	if vote == quorum.Yes && r.token != a.of.token {
 		vote = quorum.No
 	}
-	outcome := a.machine.Saw(&c.clock, node, vote, r.number, time.Duration(r.ttl)*time.Millisecond, "").Outcome
+	outcome := a.machine.Observed(&c.clock, node, vote, r.number, time.Duration(r.ttl)*time.Millisecond, "").Outcome
 	if a.over || outcome == quorum.Undecided {
 		return
 	}
 	a.over = true
-	c.world.tell("client %d: attach to %v is %s", c.number, a.of.token, outcomes[outcome])
+	c.world.log("client %d: attach to %v is %s", c.number, a.of.token, outcomes[outcome])
 	if outcome != quorum.Done || c.holds != nil || c.call != nil {
 		return
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// holding counts the nodes that hold a lock now, in their memory or on their disk.
-func (w *world) holding(k *lock) int {
+// holders counts the nodes that hold a lock now, in their memory or on their disk.
+func (w *world) holders(k *lock) int {
 	n := 0
 	for _, s := range w.servers {
 		if e, ok := s.peek(k.key, s.now()); ok && e.token == k.token {
@@ -22,12 +22,12 @@ func (w *world) checkHeld(k *lock, when string) {
 	if w.amnesia || w.lapsed || !k.held() {
 		return
 	}
-	if n, need := w.holding(k), len(w.servers)/2+1; n < need {
+	if n, need := w.holders(k), len(w.servers)/2+1; n < need {
 		w.violate("a lock that is held is on a majority of nodes", "%s, %v was on %d of %d nodes", when, k, n, len(w.servers))
 	}
 }
 
-// excludes says whether two never hold the same lock: what nodes forget does no harm behind a guard, what lapses too early does.
+// excludes reports whether two never hold the same lock: what nodes forget does no harm behind a guard, what lapses too early does.
 func (w *world) excludes() bool { return (!w.amnesia || w.plan.Guard > 0) && !w.lapsed }
 
 // checkWon holds a lock that has been won to what winning means.
@@ -81,14 +81,14 @@ func (w *world) checkEnd(r *round) {
 	w.checkHeld(r.lock, "when it was extended")
 }
 
-// checkLost holds a round that is lost to what a majority has said.
+// checkLost holds a round that is lost to the votes of the majority.
 func (w *world) checkLost(r *round) {
 	if r.outcome == quorum.Done || r.outcome == quorum.TooLate || r.stopped || r.barred {
 		return
 	}
 	granted := 0
 	for i := range w.servers {
-		if r.machine.Said(i) == quorum.Yes {
+		if r.machine.Answer(i) == quorum.Yes {
 			granted++
 		}
 	}
@@ -109,7 +109,7 @@ func (w *world) checkSend(r *round) {
 
 // checkKept holds a lock that has ended by itself to what renewals promise.
 func (w *world) checkKept(k *lock) {
-	if w.plan.Kept && k.keeping != nil && w.attached[k.token] == nil {
+	if w.plan.Kept && k.renewal != nil && w.attached[k.token] == nil {
 		w.violate("a renewed lock is not lost to one node", "client %d has lost %v", k.client.number, k)
 	}
 }
@@ -119,7 +119,7 @@ func (w *world) checkKept(k *lock) {
 func (w *world) checkRest() {
 	for _, c := range w.clients {
 		for _, r := range c.calls {
-			if !c.dead && w.now-r.began >= settleTime {
+			if !c.dead && w.now-r.began >= restTime {
 				w.violate("every call ends", "client %d still waits for %v of %s", c.number, r.verb, r.token)
 				return
 			}
@@ -152,7 +152,7 @@ func (w *world) checkLeft(s *server, key string, e entry) {
 	left := time.Duration(e.expires-s.now()) * time.Millisecond
 	switch {
 	case dead: // its keys end with their TTL
-	case held, r.outcome == quorum.Undecided, w.now-last < settleTime:
+	case held, r.outcome == quorum.Undecided, w.now-last < restTime:
 	case r.outcome != quorum.Done:
 		w.violate("a lost round leaves nothing behind", "node %d holds %s, of a round that was lost, for another %v", s.number, e.token, left)
 	case unlocked:
@@ -188,7 +188,7 @@ type fence struct {
 	won    bool          // else its lock was attached to
 }
 
-// fencing says whether fencing tokens are promised: not where a node has forgotten its counters and votes at once.
+// fencing reports whether fencing tokens are promised: not if a node has forgotten its counters and votes at once.
 func (w *world) fencing() bool { return !w.amnesia || w.plan.Guard > 0 }
 
 // checkFence holds the fencing token of a round that is won to those before it.
@@ -201,7 +201,7 @@ func (w *world) checkFence(r *round) {
 	if number == 0 {
 		w.violate("what is won with fencing has a token", "client %d won %s without", r.client.number, r.token)
 	}
-	// Where the key of a round can go while it is under way, another may be won meanwhile.
+	// If the key of a round can go while it is under way, another may be won meanwhile.
 	_, given := w.given[r.token]
 	always := w.excludes() && !w.forced && !given
 	for _, o := range w.fences[r.key] {
@@ -210,7 +210,7 @@ func (w *world) checkFence(r *round) {
 	w.fences[r.key] = append(w.fences[r.key], fence{r.token, number, w.now, true})
 }
 
-// checkOrder holds a fencing token to another. later says that it has to be higher.
+// checkOrder holds a fencing token to another. later means that it has to be higher.
 func (w *world) checkOrder(o fence, token string, number uint64, later bool) {
 	switch {
 	case number == o.number:

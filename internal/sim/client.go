@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/pipeline"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
@@ -29,15 +29,14 @@ type client struct {
 	random int
 
 	calls []*round // under way
-	call  *round   // that of the goroutine that tries, extends and unlocks; nil: none
-	holds *lock    // what it holds; nil: nothing
+	call  *round   // that of the goroutine that tries, extends and unlocks; nil means none
+	holds *lock    // what it holds; nil means nothing
 	last  *round   // the acquire that was begun last
 
 	attaching *attachment // the last
 	live      []*lock     // all that are held, as far as is known
 
-	queues    []*queue
-	listening bool
+	queues []*queue
 }
 
 func newClient(w *world, number int, rate float64, servers []*server) *client {
@@ -46,13 +45,11 @@ func newClient(w *world, number int, rate float64, servers []*server) *client {
 		clock: clock{world: w, rate: rate}, mono: clock{world: w, rate: rate},
 	}
 	for i, s := range servers {
-		l := &line{
+		c.lines = append(c.lines, &line{
 			world: w, client: c, server: s, number: i, pause: minPause,
-			commands: pipeline.New[order](nodeTimeout, maxOverdue), guard: pipeline.NewGuard(w.plan.Guard),
-		}
-		l.ear = &ear{line: l}
-		c.lines = append(c.lines, l)
-		w.at(0, l.connect)
+			commands: node.NewPipeline[order](nodeTimeout, maxOverdue), guard: node.NewGuard(w.plan.Guard),
+		})
+		w.at(0, c.lines[i].connect)
 	}
 	return c
 }
@@ -99,6 +96,23 @@ func (c *client) afterClock(of *clock, at time.Time, what func()) {
 	c.timers++
 	late := time.Duration(c.world.chance(c.number, c.timers, 3)%1000) * time.Microsecond
 	c.after(of.until(at)+late+1, what)
+}
+
+// timer does something at the earliest of the times that it is set to.
+type timer struct{ at time.Time }
+
+// set has what done when a clock shows at. Zero means never.
+func (t *timer) set(c *client, of *clock, at time.Time, what func()) {
+	if at.IsZero() || !t.at.IsZero() && !at.Before(t.at) {
+		return
+	}
+	t.at = at
+	c.afterClock(of, at, func() {
+		if t.at.Equal(at) {
+			t.at = time.Time{}
+			what()
+		}
+	})
 }
 
 func (c *client) pause(d time.Duration) {
@@ -158,7 +172,7 @@ func (c *client) extend(ttl time.Duration) {
 	}
 	k.turn = true
 	r := k.newExtend(c.grant(ttl))
-	k.asking()
+	k.sending = true
 	c.main(r, func() { k.turn = false })
 }
 
@@ -180,14 +194,14 @@ func (c *client) enter() {
 		return
 	}
 	k.handles++
-	c.world.tell("client %d takes %v again", c.number, k)
+	c.world.log("client %d takes %v again", c.number, k)
 	c.extend(k.ttl)
 }
 
-// cancel ends the call's context. An Unlock does not look at it.
+// cancel ends the call's context. An Unlock ignores it.
 func (c *client) cancel() {
 	if c.call != nil {
-		c.world.tell("client %d: the context ends", c.number)
+		c.world.log("client %d: the context ends", c.number)
 		c.call.stop()
 	}
 }
@@ -195,7 +209,7 @@ func (c *client) cancel() {
 // force begins a ForceUnlock.
 func (c *client) force(name int) {
 	c.world.forced = true
-	c.world.tell("client %d: force of %s", c.number, key(name))
+	c.world.log("client %d: force of %s", c.number, key(name))
 	for i, l := range c.lines {
 		l.send(order{cmd: command{verb: force, key: key(name)}, node: i})
 	}

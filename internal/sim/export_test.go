@@ -11,7 +11,6 @@ const (
 	AcquireCommand = acquire
 	ReleaseCommand = release
 	ExtendCommand  = extend
-	RestoreCommand = restore
 	ForceCommand   = force
 	HealCommand    = heal
 	RaiseCommand   = raise
@@ -27,8 +26,8 @@ func NewCommand(verb verb, key, token string, ttl int64) Command {
 }
 
 // NewFenced makes one with fencing; which of the numbers apply depends on the verb.
-func NewFenced(verb verb, key, token string, ttl int64, number, raised, told uint64, forward bool, floor uint64, keep int64) Command {
-	return command{verb: verb, key: key, token: token, ttl: ttl, fenced: true, fence: fencing{number, raised, told, forward, floor, keep}}
+func NewFenced(verb verb, key, token string, ttl int64, number, raised, estimate uint64, forward bool, floor uint64, keep int64) Command {
+	return command{verb: verb, key: key, token: token, ttl: ttl, fenced: true, fence: fencing{number, raised, estimate, forward, floor, keep}}
 }
 
 func (c command) String() string {
@@ -44,9 +43,9 @@ func (k *Keyspace) Do(c Command, now, wall int64) (code int, number uint64) {
 	return r.code, r.number
 }
 
-// Look carries out a look.
-func (k *Keyspace) Look(key string, now int64) (token string, number uint64, ttl int64, ok bool) {
-	r := k.do(command{verb: look, key: key}, now, 0)
+// Observe carries out an observation.
+func (k *Keyspace) Observe(key string, now int64) (token string, number uint64, ttl int64, ok bool) {
+	r := k.do(command{verb: observe, key: key}, now, 0)
 	return r.token, r.number, r.ttl, r.code == 1
 }
 
@@ -58,7 +57,7 @@ func (k *Keyspace) Count(key string, number uint64, ttl, now int64) {
 	k.counters[key] = counter{number, now + ttl}
 }
 
-// Counted returns a counter and its TTL; 0: it is not there.
+// Counted returns a counter and its TTL; 0 means that it is not there.
 func (k *Keyspace) Counted(key string, now int64) (number uint64, ttl int64) {
 	f, ok := k.count(key, now)
 	if !ok {

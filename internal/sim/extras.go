@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -29,6 +30,7 @@ func (p *Plan) extras(r *rand.Rand) {
 			p.fade(r)
 		}
 	}
+	p.Fickle = p.Tracking && r.IntN(4) == 0
 	if p.Fenced {
 		p.walls(r)
 		p.Plain = r.IntN(4) / 3
@@ -79,7 +81,7 @@ func (p *Plan) duel(r *rand.Rand) {
 	p.clear(r, []int{3, 3, 4, 5, 7}[r.IntN(5)], 3)
 	p.Durable, p.Echo = true, !p.Fencing || r.IntN(4) == 0
 	if p.Echo {
-		p.Fencing = false // what is left behind is not looked for
+		p.Fencing = false // what is left behind is not checked
 	}
 	horizon := []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond}[r.IntN(3)]
 	kinds := []StepKind{Acquire, Acquire, Acquire, Acquire, Acquire, Unlock, Unlock, Lapse, Lapse, Lapse, Lapse, Attach, Extend, Cancel,
@@ -87,7 +89,7 @@ func (p *Plan) duel(r *rand.Rand) {
 	for i := range 12 + r.IntN(24) {
 		s := Step{
 			At: upTo(r, horizon), Kind: kinds[r.IntN(len(kinds))], Client: r.IntN(p.Clients), Node: r.IntN(p.Nodes),
-			TTL: time.Hour, For: time.Duration(float64(200*time.Microsecond) * exp2(r.Float64()*8)),
+			TTL: time.Hour, For: time.Duration(float64(200*time.Microsecond) * math.Exp2(r.Float64()*8)),
 		}
 		if s.Kind == Lapse && r.IntN(2) == 0 {
 			s.Node = AllNodes

@@ -4,12 +4,12 @@ import "time"
 
 // fencing is what goes with a command to a key with a number.
 type fencing struct {
-	number  uint64 // of the lock; a rollback has none. raise: what was granted
-	token   uint64 // raise: what is to take its place
-	told    uint64 // acquire: the time by the client's reckoning
-	forward bool   // acquire: the counter goes forward in any case
-	floor   uint64 // likewise; 0: none
-	keep    int64  // milliseconds that a counter is kept beyond the TTL
+	number   uint64 // of the lock; a rollback has none. raise: what was granted
+	token    uint64 // raise: what is to take its place
+	estimate uint64 // acquire: the time of the counters as the client estimates it
+	forward  bool   // acquire: the counter goes forward in any case
+	floor    uint64 // likewise; 0 means none
+	keep     int64  // milliseconds that a counter is kept beyond the TTL
 }
 
 // counter is what a node has granted last for a name, and when it forgets that, in milliseconds of the server's clock.
@@ -19,7 +19,7 @@ type counter struct {
 }
 
 const (
-	off       = 1_000_000 // microseconds that a counter may be behind what it is told, and that what it is told may be off its clock
+	off       = 1_000_000 // microseconds that a counter may be behind a client's estimate, and that the estimate may be off the node's clock
 	keepFence = 24 * int64(time.Hour/time.Millisecond)
 	maxNumber = 1 << 53
 )
@@ -34,7 +34,7 @@ func (k *keyspace) count(key string, now int64) (counter, bool) {
 	return f, ok
 }
 
-// fenced carries out a command with fencing. wall is what TIME says, in microseconds since 1970.
+// fenced carries out a command with fencing. wall is what TIME returns, in microseconds since 1970.
 func (k *keyspace) fenced(c command, now, wall int64) reply {
 	held, ok := k.get(c.key, now)
 	counted, is := k.count(c.key, now)
@@ -51,12 +51,12 @@ func (k *keyspace) fenced(c command, now, wall int64) reply {
 }
 
 func (k *keyspace) grant(c command, held bool, counted counter, now, wall int64) reply {
-	number, told := int64(counted.number)+1, int64(c.fence.told)
-	forward := c.fence.forward || c.fence.floor > 0 || number <= told-off
+	number, estimate := int64(counted.number)+1, int64(c.fence.estimate)
+	forward := c.fence.forward || c.fence.floor > 0 || number <= estimate-off
 	if forward {
 		begin := wall
-		if told-wall <= off && wall-told <= off {
-			begin = told
+		if estimate-wall <= off && wall-estimate <= off {
+			begin = estimate
 		}
 		number = max(number, begin+1, int64(c.fence.floor)+1)
 		counted.expires = now + c.ttl + c.fence.keep
@@ -107,8 +107,6 @@ func (k *keyspace) release(c command, held entry, ok bool, counted counter, is b
 
 func (k *keyspace) extend(c command, held entry, ok bool, counted counter, is bool, now, wall int64) reply {
 	switch {
-	case !ok && c.verb == restore:
-		return reply{}
 	case ok && (held.token != c.token || held.number == 0):
 		return reply{code: -1}
 	case !ok && !is:
@@ -120,7 +118,7 @@ func (k *keyspace) extend(c command, held entry, ok bool, counted counter, is bo
 	case is:
 		k.counters[c.key] = counter{c.fence.number, kept}
 	}
-	if !ok || c.verb == restore || held.forever || held.expires-now < c.ttl {
+	if !ok || held.forever || held.expires-now < c.ttl {
 		held.expires, held.late, held.forever = now+c.ttl, 0, false
 	}
 	held.token, held.number = c.token, c.fence.number
@@ -157,8 +155,9 @@ func (p Plan) counterLife() int64 {
 	return keepFence
 }
 
-// told is the time by a client's reckoning, with what it is known from: the numbers that it was granted, as in package redlock.
-func (c *client) told(began time.Time) (told uint64, known bool) {
+// counterTime is the time of the counters as a client estimates it from the numbers that it was granted, as package redlock does.
+// known is false as long as the client has been granted none.
+func (c *client) counterTime(began time.Time) (estimate uint64, known bool) {
 	if !c.learnt {
 		return uint64(epoch.Add(time.Duration(float64(c.world.now)*c.clock.rate) + c.wall).UnixMicro()), false
 	}
@@ -167,8 +166,8 @@ func (c *client) told(began time.Time) (told uint64, known bool) {
 
 // learn takes the token of a round that was won.
 func (c *client) learn(r *round) {
-	told, known := c.told(r.grant.Start)
-	if r.acquire.Fence() == 0 || known && r.acquire.Fence() <= told {
+	estimate, known := c.counterTime(r.grant.Start)
+	if r.acquire.Fence() == 0 || known && r.acquire.Fence() <= estimate {
 		return
 	}
 	if behind := int64(r.acquire.Fence()) - c.clock.Now().UnixMicro(); !known || behind > c.behind {
@@ -176,7 +175,7 @@ func (c *client) learn(r *round) {
 	}
 }
 
-// since tells a number as microseconds since the run began.
+// since returns a number in microseconds since the run began.
 func since(number uint64) int64 { return int64(number) - epoch.Add(noon).UnixMicro() }
 
 // noon is what the clocks of nodes show when a run begins, but for their offset.

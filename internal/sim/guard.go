@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/pipeline"
+	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// identity is what a server tells of itself with the greeting.
+// identity is what a server reports about itself in the greeting.
 type identity struct {
 	name string
 	up   int64 // seconds since it came up: the difference of two times in whole seconds
@@ -31,20 +31,20 @@ func (c *client) anew() {
 	if len(c.calls)+len(c.live)+len(c.queues) > 0 {
 		return
 	}
-	c.world.tell("client %d begins anew", c.number)
+	c.world.log("client %d begins anew", c.number)
 	c.learnt, c.behind = false, 0
 	for _, l := range c.lines {
 		if l.server.foreign || !l.met {
 			continue
 		}
-		l.guard, l.met = pipeline.NewGuard(c.world.plan.Guard), false
+		l.guard, l.met = node.NewGuard(c.world.plan.Guard), false
 		if l.conn != nil {
 			l.conn.breakOff(0)
 		}
 	}
 }
 
-// known says whether all that are alive have met the server.
+// known reports whether all that are alive have met the server.
 func known(lines []*line) bool {
 	for _, l := range lines {
 		if !l.client.dead && !l.met {
@@ -62,18 +62,18 @@ func (l *line) refuse() {
 	if !is || l.conn == nil {
 		return
 	}
-	l.tell(l.commands.Withdraw(func(o order) bool {
+	l.notify(l.commands.Withdraw(func(o order) bool {
 		if o.cmd.verb == acquire {
-			l.world.tell("client %d does not ask node %d for %s, for another %v", l.client.number, l.number, o.cmd.token, left)
+			l.world.log("client %d does not ask node %d for %s, for another %v", l.client.number, l.number, o.cmd.token, left)
 		}
 		return o.cmd.verb == acquire
 	}, errQuarantined))
 }
 
-// lapses lets a key go before its time, as where a clock is set. Its counter stays.
+// lapses lets a key go before its time, as if a clock is set. Its counter stays.
 func (s *server) lapses(key string) {
 	if _, held := s.get(key, s.now()); held && s.up {
-		s.world.tell("node %d: %s lapses before its time", s.number, key)
+		s.world.log("node %d: %s lapses before its time", s.number, key)
 		s.world.lapsed = true
 		s.set(key, nil)
 	}
@@ -90,7 +90,7 @@ func (s *server) echo(c *conn, cmd command) {
 	s.world.after(time.Duration(chance>>8%60_000)*time.Microsecond, func() {
 		if s.up && s.life == life && s.world.now >= s.frozen {
 			r := s.do(cmd, s.now(), s.clock.wall())
-			s.world.tell("node %d: acquire of %s once more: %d", s.number, cmd.token, r.code)
+			s.world.log("node %d: acquire of %s once more: %d", s.number, cmd.token, r.code)
 		}
 	})
 }

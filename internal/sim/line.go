@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/pipeline"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
@@ -19,13 +19,13 @@ const (
 // order is a command, for the pipeline.
 type order struct {
 	cmd  command
-	to   receiver // nil: nobody cares how it ends
-	node int      // the number that the receiver is told
+	to   receiver // nil means that nobody cares how it ends
+	node int      // the number that the receiver knows it by
 }
 
-// receiver is told how a command ended.
+// receiver takes the end of a command.
 type receiver interface {
-	reply(node int, v verb, vote quorum.Vote, r reply)
+	reply(node int, v verb, vote quorum.Answer, r reply)
 }
 
 // line is a client's side of a node: it carries out what the pipeline decides, as
@@ -35,7 +35,7 @@ type line struct {
 	client   *client
 	server   *server
 	number   int
-	commands *pipeline.Pipeline[order]
+	commands *node.Pipeline[order]
 	conn     *conn   // nil while there is none
 	last     *conn   // the one before, if it broke with answers missing
 	conns    []*conn // all that the server may still read from
@@ -43,9 +43,8 @@ type line struct {
 	pause    time.Duration
 	writing  bool          // a write is about to happen
 	blocked  time.Duration // until when nothing gets through
-	alarm    time.Time     // of the client's mono: when to look for what has expired; zero: not
-	ear      *ear
-	guard    pipeline.Guard
+	timer    timer         // on the client's mono: for what expires
+	guard    node.Guard
 	met      bool // it was connected once
 }
 
@@ -57,37 +56,30 @@ func (l *line) send(o order) {
 	if o.cmd.sent == 0 {
 		o.cmd.sent = l.world.now
 	}
-	o.cmd.watch = o.cmd.verb == look && l.ear.covers()
-	op := pipeline.Op[order]{Item: o, Kind: whenLost[o.cmd.verb], Owed: time.Duration(o.cmd.ttl) * time.Millisecond}
+	op := node.Op[order]{Item: o, CleanUp: o.cmd.verb == release, Redeliver: time.Duration(o.cmd.ttl) * time.Millisecond}
 	if _, err := l.commands.Send(now, op); err != nil {
 		o.end(quorum.Unsent, reply{})
 		return
 	}
-	l.arm(now.Add(nodeTimeout))
-	l.rouse()
+	l.timer.set(l.client, &l.client.mono, now.Add(nodeTimeout), l.expire)
+	l.wake()
 }
 
-var whenLost = [...]pipeline.Kind{
-	release: pipeline.CleanUp, restore: pipeline.Undo, raise: pipeline.Plain, // like all others
-}
-
-func (o order) end(vote quorum.Vote, r reply) {
+func (o order) end(vote quorum.Answer, r reply) {
 	if o.to != nil {
 		o.to.reply(o.node, o.cmd.verb, vote, r)
 	}
 }
 
-// tell ends the commands that were not answered.
-func (l *line) tell(notices []pipeline.Notice[order]) {
+// notify ends the commands that were not answered.
+func (l *line) notify(notices []node.Notice[order]) {
 	for _, n := range notices {
-		n.Item.end(fates[n.Fate], reply{})
+		n.Item.end(n.Answer, reply{})
 	}
 }
 
-var fates = [...]quorum.Vote{pipeline.Unsent: quorum.Unsent, pipeline.Maybe: quorum.Lost, pipeline.Undone: quorum.No}
-
-// rouse has what is queued written in a moment.
-func (l *line) rouse() {
+// wake has what is queued written in a moment.
+func (l *line) wake() {
 	if l.conn == nil || l.writing {
 		return
 	}
@@ -101,14 +93,15 @@ func (l *line) rouse() {
 func (l *line) write() {
 	l.refuse()
 	for l.conn != nil {
-		o, owed, ok := l.commands.Take(l.client.mono.Now)
+		o, cleanUp, ok := l.commands.Take(l.client.mono.Now)
 		if !ok {
 			return
 		}
-		if owed {
-			l.arm(l.client.mono.Now().Add(nodeTimeout))
+		if cleanUp {
+			l.timer.set(l.client, &l.client.mono, l.client.mono.Now().Add(nodeTimeout), l.expire)
 		}
 		c := l.conn
+		o.Item.cmd.track = o.Item.cmd.verb == observe && c.tracking
 		c.send(message{cmd: o.Item.cmd, done: func(r reply) { l.answered(c, r) }})
 	}
 }
@@ -117,12 +110,12 @@ func (l *line) answered(c *conn, r reply) {
 	if c != l.conn {
 		return
 	}
-	o, told, ok := l.commands.Answered()
+	o, reported, ok := l.commands.Answered()
 	if !ok {
 		l.world.violate("answers and questions stay in step", "client %d got an answer of node %d to no question", l.client.number, l.number)
 		return
 	}
-	if told {
+	if reported {
 		return
 	}
 	vote := quorum.No
@@ -130,7 +123,7 @@ func (l *line) answered(c *conn, r reply) {
 	case 1:
 		vote = quorum.Yes
 	case 2:
-		vote = quorum.Planted
+		vote = quorum.Recreated
 	case refusal:
 		vote = quorum.Refused
 	}
@@ -138,7 +131,7 @@ func (l *line) answered(c *conn, r reply) {
 }
 
 // connect tries to make a connection. In a frozen server the kernel accepts it, but
-// nobody says hello.
+// nobody answers.
 func (l *line) connect() {
 	w := l.world
 	l.made++
@@ -158,17 +151,17 @@ func (l *line) connect() {
 }
 
 func (l *line) connected(c *conn, r reply) {
-	notices := l.commands.Settled(r.code == 1)
 	l.commands.Connected()
 	l.meet(r.process)
-	l.tell(notices)
 	l.conn, l.last, l.pause = c, nil, minPause
-	l.rouse()
-	l.ear.attend()
+	if c.tracking {
+		l.tracked(true)
+	}
+	l.wake()
 }
 
 func (l *line) failed() {
-	l.tell(l.commands.Failed(l.client.mono.Now(), errUnreachable))
+	l.notify(l.commands.Failed(l.client.mono.Now(), errUnreachable))
 	l.pause = min(2*l.pause, maxPause)
 	l.client.after(l.pause, l.connect)
 }
@@ -183,23 +176,11 @@ func (l *line) broken(c *conn) {
 	if unfinished {
 		l.last = c
 	}
-	l.tell(notices)
-	l.ear.unlinked()
-	l.client.after(0, l.connect)
-}
-
-// arm has expire called at a time of the client's mono.
-func (l *line) arm(at time.Time) {
-	if !l.alarm.IsZero() && !at.Before(l.alarm) {
-		return
+	l.notify(notices)
+	if c.tracking {
+		l.tracked(false)
 	}
-	l.alarm = at
-	l.client.afterClock(&l.client.mono, at, func() {
-		if l.alarm.Equal(at) {
-			l.alarm = time.Time{}
-			l.expire()
-		}
-	})
+	l.client.after(0, l.connect)
 }
 
 func (l *line) expire() {
@@ -207,10 +188,8 @@ func (l *line) expire() {
 	if len(notices) > 0 {
 		l.commands.Blame(errUnreachable)
 	}
-	if !next.IsZero() {
-		l.arm(next)
-	}
-	l.tell(notices)
+	l.timer.set(l.client, &l.client.mono, next, l.expire)
+	l.notify(notices)
 	if cut && l.conn != nil {
 		l.conn.breakOff(0)
 	}

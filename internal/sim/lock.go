@@ -10,7 +10,7 @@ import (
 // lock is a lock in a client's hands, as package redlock holds it.
 type lock struct {
 	client  *client
-	acquire *quorum.Acquire // that won it; nil: it was attached to
+	acquire *quorum.Acquire // that won it; nil means that it was attached to
 	key     string
 	token   string
 	fence   uint64 // 0: without fencing
@@ -22,10 +22,11 @@ type lock struct {
 	sending bool   // a round of it asks the nodes
 	pending func() // an Unlock that waits for that
 
-	keeping  *keeping      // renews it; nil: nobody
-	unlocked bool          // its release has begun
-	ended    bool          // by itself
-	at       time.Duration // true time of either
+	renewal  *quorum.Renewal // nil means that nobody renews it
+	dropped  bool            // it is not renewed any more
+	unlocked bool            // its release has begun
+	ended    bool            // by itself
+	at       time.Duration   // true time of either
 }
 
 func (k *lock) String() string { return k.token }
@@ -46,12 +47,13 @@ func (k *lock) take(auto bool) {
 	c.world.locks = append(c.world.locks, k)
 	k.watch()
 	if auto {
-		k.keep()
+		k.renewal = quorum.NewRenewal(k.lease, k.ttl, 0)
+		k.renew()
 	}
 }
 
-// reached says whether node i may hold the lock.
-func (k *lock) reached(i int) bool { return k.lease.Spread() || k.acquire.Reached(i) }
+// reached reports whether node i may hold the lock.
+func (k *lock) reached(i int) bool { return k.lease.Everywhere() || k.acquire.Reached(i) }
 
 // newExtend makes an extension; the caller has the turn.
 func (k *lock) newExtend(grant quorum.Grant) *round {
@@ -63,9 +65,7 @@ func (k *lock) newExtend(grant quorum.Grant) *round {
 	return r
 }
 
-// asking and asked enclose what a round sends: nothing that could make the key follows its release.
-func (k *lock) asking() { k.sending = true }
-
+// asked ends what a round sends, which begins with sending: no command that can create the key is sent after its release.
 func (k *lock) asked() {
 	k.sending = false
 	if f := k.pending; f != nil {
@@ -79,7 +79,7 @@ func (k *lock) unlock() bool {
 	c := k.client
 	k.handles--
 	if !k.lease.Leave() {
-		c.world.tell("client %d leaves %v", c.number, k)
+		c.world.log("client %d leaves %v", c.number, k)
 		if k.handles == 0 {
 			c.world.violate("the last unlock releases the lock", "client %d: %v is not released", c.number, k)
 		}
@@ -113,12 +113,12 @@ func (k *lock) release() {
 	held := k.lease.End(c.clock.Now(), quorum.Released) == quorum.Released
 	k.gone()
 	r := c.newRound(release, quorum.NewRelease(len(c.lines), k.reached), k.key, k.token, quorum.Grant{Start: c.clock.Now()})
-	r.lock, r.owed = k, k.lease.Longest()
+	r.lock, r.redeliver = k, k.lease.Longest()
 	r.fenced, r.fence = k.fencing()
-	k.asking()
+	k.sending = true
 	r.sent = func() {
 		k.asked()
-		k.drop()
+		k.dropped = true
 		if q := c.queue(k.key); q != nil && held {
 			q.do(q.machine.Unlocked)
 		}
@@ -129,7 +129,7 @@ func (k *lock) release() {
 	c.begin(r)
 }
 
-// watch looks at the lock just before its deadline and at it.
+// watch checks the lock just before its deadline and at it.
 func (k *lock) watch() {
 	c, deadline := k.client, k.lease.Deadline()
 	eve := deadline.Add(-time.Microsecond)
@@ -141,7 +141,7 @@ func (k *lock) watch() {
 	c.afterClock(&c.clock, deadline, func() { k.tick(deadline) })
 }
 
-// held says whether the holder may rely on the lock. Of a lock that several have taken up each
+// held reports whether the holder may rely on the lock. Of a lock that several have taken up each
 // may release it, and the others do not notice.
 func (k *lock) held() bool {
 	by, given := k.client.world.given[k.token]
@@ -171,11 +171,11 @@ func (k *lock) over() {
 	}
 	if !k.ended {
 		k.ended, k.at = true, c.world.now
-		c.world.tell("client %d: the lease of %v is over", c.number, k)
+		c.world.log("client %d: the lease of %v is over", c.number, k)
 		c.world.checkKept(k)
 		k.gone()
 		if c.world.resting {
-			c.world.after(settleTime, func() { c.world.checkOver(k) })
+			c.world.after(restTime, func() { c.world.checkOver(k) })
 		}
 	}
 	if !k.lease.Leftovers() {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -23,29 +24,31 @@ type Plan struct {
 	Durable bool
 	// Fencing nodes permit CLIENT KILL, which ends what is left of a broken connection.
 	Fencing bool
-	// Tracking nodes tell of changes to keys (CLIENT TRACKING).
+	// Tracking nodes push changes to keys (CLIENT TRACKING); others push messages only, or nothing (RESP2).
 	Tracking bool
-	// Kept says that no more than one node at a time is in trouble, and no client ever is: a lock
+	// Fickle nodes do that on some connections only.
+	Fickle bool
+	// Kept means that no more than one node at a time is in trouble, and no client ever is: a lock
 	// that is renewed is never lost.
 	Kept bool
 	// Fenced locks have fencing tokens.
 	Fenced bool
 	// Plain is how many clients, from the first on, take locks without fencing tokens beside those of the others.
 	Plain int
-	// Keep is how long counters are kept beyond TTLs; 0: a day.
+	// Keep is how long counters are kept beyond TTLs; 0 means a day.
 	Keep time.Duration
 	// Walls[i] is how far the time of day of machine i is off, in a plan with fencing: the nodes first, then the clients.
 	Walls []time.Duration
 	// Echo has acquires arrive twice at times.
 	Echo bool
-	// Guard keeps nodes from voting that have come up less than that ago, or in the place of others; 0: nothing does. No
+	// Guard keeps nodes from voting that have come up less than that ago, or in the place of others; 0 means that nothing does. No
 	// TTL is longer.
 	Guard time.Duration
 	Steps []Step
 }
 
-// Step is one thing that is done at a time of the plan. Where it does not apply (an
-// unlock by who holds nothing, say) nothing happens.
+// Step is one thing that is done at a time of the plan. If it does not apply (an
+// unlock by who holds nothing, for example) nothing happens.
 type Step struct {
 	At     time.Duration
 	Kind   StepKind
@@ -85,8 +88,7 @@ const (
 	Enter      // who holds a lock takes it once more
 	Attach     // a client takes up the lock of another
 	Force      // a lock is released, whoever holds it
-	CutEar     // the connection over which a node tells a client of changes breaks
-	Mute       // what a node tells a client of changes is lost
+	Vanish     // the connection between a client and a node ends, and neither of them is notified
 	Stray      // somebody else leaves a key without a TTL on a node
 
 	Lapse   // a node drops a key before its time
@@ -126,21 +128,21 @@ func plainPlan(seed uint64) Plan {
 	kind := r.IntN(10)
 	if kind == 0 {
 		p.Tracking = r.IntN(4) > 0
-		p.keep(r)
+		p.renewing(r)
 		return p
 	}
 	// Long locks show what is left behind, short ones what ends too late.
 	ttls := []time.Duration{time.Hour, time.Hour, 300 * time.Millisecond, time.Second, 10 * time.Second}
 	ttl := ttls[r.IntN(len(ttls))]
 	horizon := []time.Duration{200 * time.Millisecond, time.Second, 3 * time.Second}[r.IntN(3)]
-	faults := r.IntN(4) // 0: none
+	faults := r.IntN(4) // 0 means none
 	calls := contest
 	switch {
 	case kind < 4:
 		p.Tracking, calls = r.IntN(8) > 0, queueing
 	case kind == 4:
 		p.Tracking, calls = r.IntN(8) > 0, sharing
-	case kind == 5: // extensions that fail, and what undoes them arrives late
+	case kind == 5: // extensions that fail, and arrive late
 		calls, faults = wavering, 2
 		ttl, horizon = time.Hour, 3*time.Second
 	case kind < 7:
@@ -193,10 +195,10 @@ func clockRates(r *rand.Rand, n int) (rates []float64) {
 	return rates
 }
 
-// keep makes a plan in which the first client keeps a lock, whatever happens to one node
+// renewing makes a plan in which the first client renews a lock, whatever happens to one node
 // after the other. Between two troubles there is the time for a renewal, which heals what the first
 // has left.
-func (p *Plan) keep(r *rand.Rand) {
+func (p *Plan) renewing(r *rand.Rand) {
 	p.Kept, p.Names, p.Nodes = true, 1, 3+2*r.IntN(2)
 	p.Rates = clockRates(r, p.Nodes+p.Clients)
 	ttl := 1200*time.Millisecond + time.Duration(r.IntN(3))*400*time.Millisecond
@@ -206,7 +208,7 @@ func (p *Plan) keep(r *rand.Rand) {
 	for i := range troubles {
 		at := ttl + time.Duration(i)*slot + time.Duration(r.IntN(400))*time.Millisecond
 		s := Step{At: at, Node: r.IntN(p.Nodes), For: time.Duration(1+r.IntN(300)) * time.Millisecond, Lose: []float64{0, 0.5, 1}[r.IntN(3)]}
-		s.Kind = []StepKind{Freeze, Crash, Crash, Crash, Cut, Partition, CutEar, Mute}[r.IntN(8)]
+		s.Kind = []StepKind{Freeze, Crash, Crash, Crash, Cut, Partition, Vanish}[r.IntN(7)]
 		p.Steps = append(p.Steps, s)
 	}
 	for range r.IntN(4) {
@@ -235,9 +237,9 @@ func randomStep(r *rand.Rand, p Plan, calls []StepKind, ttl, horizon time.Durati
 		TTL:    ttl + time.Duration(r.IntN(3))*ttl/4,
 		Lose:   []float64{0, 0.5, 1}[r.IntN(3)],
 	}
-	troubles := []StepKind{Pause, Jump, Die, Freeze, Freeze, Crash, Cut, Cut, Cut, Partition, Partition}
+	troubles := []StepKind{Pause, Jump, Die, Freeze, Freeze, Crash, Cut, Cut, Cut, Vanish, Partition, Partition}
 	if p.Tracking {
-		troubles = append(troubles, CutEar, Mute, Mute)
+		troubles = append(troubles, Cut, Vanish, Vanish)
 		s.Auto = r.IntN(3) == 0
 	}
 	if r.IntN(6) < faults {
@@ -252,17 +254,9 @@ func randomStep(r *rand.Rand, p Plan, calls []StepKind, ttl, horizon time.Durati
 		s.Crowd = 10 + r.IntN(10)
 	}
 	// From below a round trip to above every timeout.
-	s.For = time.Duration(float64(200*time.Microsecond) * exp2(r.Float64()*14))
+	s.For = time.Duration(float64(200*time.Microsecond) * math.Exp2(r.Float64()*14))
 	if s.Crowd > 0 {
 		s.For /= 32
 	}
 	return s
-}
-
-func exp2(x float64) float64 {
-	v := 1.0
-	for ; x >= 1; x-- {
-		v *= 2
-	}
-	return v * (1 + x)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// queue carries what quorum.Queue decides for those who wait for one name, as package
+// queue applies what quorum.Queue decides for those who wait for one name, as package
 // redlock does.
 type queue struct {
 	client  *client
@@ -18,7 +18,7 @@ type queue struct {
 	busy    bool      // a round asks the nodes: that is under the mutex
 	late    []func()  // what waits for the mutex
 	floor   uint64    // the highest number that a lost round was granted, since the last that was won
-	alarm   time.Time
+	timer   timer
 	second  time.Duration // in which spent is counted
 	spent   int           // nodes asked
 	ends    int           // waits that had ended before
@@ -36,7 +36,7 @@ type waiter struct {
 	ttl       time.Duration
 	hold      time.Duration // how long it keeps what it gets
 	auto      bool
-	round     *round // its turn; nil: it has none
+	round     *round // its turn; nil means none
 	cancelled bool
 	ended     bool
 }
@@ -60,9 +60,9 @@ func (c *client) wait(s Step) {
 	}
 	c.world.waits++
 	w := &waiter{queue: q, number: c.world.waits, ttl: s.TTL, hold: s.For, auto: s.Auto}
-	c.world.tell("client %d: waiter %d comes for %s", c.number, w.number, q.key)
+	c.world.log("client %d: waiter %d comes for %s", c.number, w.number, q.key)
 	q.waiters = append(q.waiters, w)
-	q.do(func(now time.Time) quorum.Moves { return q.machine.Join(now, w) })
+	q.do(func(now time.Time) quorum.Actions { return q.machine.Join(now, w) })
 }
 
 func (c *client) atRandom(below time.Duration) time.Duration {
@@ -73,24 +73,24 @@ func (c *client) atRandom(below time.Duration) time.Duration {
 	return time.Duration(c.world.chance(c.number, c.random, 11) % uint64(below))
 }
 
-// do tells the machine of an event, and does what comes of it.
-func (q *queue) do(event func(now time.Time) quorum.Moves) {
+// do reports an event to the machine, and does what comes of it.
+func (q *queue) do(event func(now time.Time) quorum.Actions) {
 	if q.busy {
 		q.late = append(q.late, func() { q.do(event) })
 		return
 	}
 	now := q.client.clock.Now()
 	m := event(now)
-	q.arm(m.At)
+	q.timer.set(q.client, &q.client.clock, m.WakeAt, func() { q.do(q.machine.Tick) })
 	if m.Try {
 		q.begin(m)
 		return
 	}
-	q.carry(m)
+	q.apply(m)
 }
 
 // begin begins a round for the waiter at the head.
-func (q *queue) begin(m quorum.Moves) {
+func (q *queue) begin(m quorum.Actions) {
 	c := q.client
 	w, ok := q.machine.Head()
 	if !ok || w.round != nil || w.ended {
@@ -98,12 +98,12 @@ func (q *queue) begin(m quorum.Moves) {
 		return
 	}
 	r := c.newAcquire(q.key, w.ttl, q.floor)
-	c.world.tell("client %d: the turn of waiter %d", c.number, w.number)
+	c.world.log("client %d: the turn of waiter %d", c.number, w.number)
 	w.round = r
 	r.ended = func() { c.soon(func() { w.take(r) }) }
 	r.sent = func() {
 		q.busy = false
-		q.carry(m)
+		q.apply(m)
 		for len(q.late) > 0 && !q.busy {
 			f := q.late[0]
 			q.late = q.late[1:]
@@ -125,14 +125,12 @@ func (w *waiter) take(r *round) {
 		w.end("has the lock")
 		w.checkTurn()
 		q.floor = 0
-		q.do(func(now time.Time) quorum.Moves { return q.machine.Won(now, r.grant) })
+		q.do(func(now time.Time) quorum.Actions { return q.machine.Won(now, r.grant) })
 		q.client.after(w.hold, func() { k.unlock() })
 	case w.cancelled:
 		w.leave()
 	default:
-		for i := range q.client.lines {
-			q.floor = max(q.floor, r.acquire.Number(i))
-		}
+		q.floor = max(q.floor, r.acquire.Highest())
 		q.do(q.machine.Lost)
 	}
 }
@@ -142,7 +140,7 @@ func (w *waiter) cancel() {
 	if w.ended || w.cancelled {
 		return
 	}
-	w.queue.client.world.tell("client %d: the context of waiter %d ends", w.queue.client.number, w.number)
+	w.queue.client.world.log("client %d: the context of waiter %d ends", w.queue.client.number, w.number)
 	w.cancelled = true
 	w.leave()
 }
@@ -154,10 +152,10 @@ func (w *waiter) leave() {
 		w.round.stop()
 		return
 	}
-	q.do(func(now time.Time) quorum.Moves {
+	q.do(func(now time.Time) quorum.Actions {
 		if w.round != nil {
 			w.round.stop()
-			return quorum.Moves{}
+			return quorum.Actions{}
 		}
 		w.end("gives up")
 		return q.machine.Leave(now, w)
@@ -169,61 +167,40 @@ func (w *waiter) end(how string) {
 	if w.ended {
 		c.world.violate("a wait ends once", "client %d: waiter %d %s, and had ended", c.number, w.number, how)
 	}
-	c.world.tell("client %d: waiter %d %s", c.number, w.number, how)
+	c.world.log("client %d: waiter %d %s", c.number, w.number, how)
 	w.ended = true
 	w.queue.waiters = slices.DeleteFunc(w.queue.waiters, func(o *waiter) bool { return o == w })
 	c.world.served++
 }
 
-// arm has the machine told when a time has come.
-func (q *queue) arm(at time.Time) {
-	if at.IsZero() || !q.alarm.IsZero() && !at.Before(q.alarm) {
-		return
-	}
-	q.alarm = at
-	q.client.afterClock(&q.client.clock, at, func() {
-		if !q.alarm.Equal(at) {
-			return
-		}
-		q.do(func(now time.Time) quorum.Moves {
-			q.alarm = time.Time{}
-			return q.machine.Tick(now)
-		})
-	})
-}
-
-// carry does what the machine asks for beside rounds.
-func (q *queue) carry(m quorum.Moves) {
+// apply does what the machine asks for, except rounds.
+func (q *queue) apply(m quorum.Actions) {
 	c := q.client
-	if m.Listen {
-		c.listen()
+	q.spend(len(m.Observe))
+	for _, i := range m.Observe {
+		c.lines[i].send(order{command{verb: observe, key: q.key}, q, i})
 	}
-	q.spend(len(m.Look))
-	for _, i := range m.Look {
-		c.lines[i].send(order{command{verb: look, key: q.key}, q, i})
-	}
-	for _, i := range m.Heal {
-		c.world.tell("client %d takes over %s on node %d", c.number, q.key, i)
-		c.lines[i].send(order{command{verb: heal, key: q.key, token: q.machine.Seen(i).Token}, q, i})
+	for _, k := range m.Heal {
+		c.lines[k.Node].send(order{command{verb: heal, key: q.key, token: k.Token}, q, k.Node})
 	}
 	if a := m.Announce; a != nil {
 		c.lines[a.Node].publish(a.To, &note{waits, q.key, []string{c.self}})
 	}
-	if p := m.Pass; p != nil {
-		c.world.tell("client %d passes %s on to %s", c.number, q.key, p.To)
+	if h := m.HandOver; h != nil {
+		c.world.log("client %d hands %s over to %s", c.number, q.key, h.To)
 		for _, l := range c.lines {
-			l.publish(p.To, &note{yours, q.key, p.Rivals})
+			l.publish(h.To, &note{yours, q.key, h.Peers})
 		}
 	}
 }
 
-// reply takes the answer to a look, or to the deletion of a key without a TTL.
-func (q *queue) reply(node int, v verb, vote quorum.Vote, r reply) {
+// reply takes the answer to an observation, or to the deletion of a key without a TTL.
+func (q *queue) reply(node int, v verb, vote quorum.Answer, r reply) {
 	if v == heal {
-		q.do(func(now time.Time) quorum.Moves { return q.machine.Healed(now, node, vote == quorum.Yes) })
+		q.do(func(now time.Time) quorum.Actions { return q.machine.Healed(now, node, vote == quorum.Yes) })
 		return
 	}
-	s := quorum.Sight{Answered: vote == quorum.Yes || vote == quorum.No, Watched: r.watched}
+	s := quorum.KeyState{Answered: vote == quorum.Yes || vote == quorum.No, Tracked: r.tracked}
 	if vote == quorum.Yes {
 		s.Held, s.Token, s.NoTTL, s.TTL = true, r.token, r.ttl == noTTL, time.Duration(r.ttl)*time.Millisecond
 		if s.NoTTL {
@@ -232,15 +209,15 @@ func (q *queue) reply(node int, v verb, vote quorum.Vote, r reply) {
 			s.Owner = r.token[:2]
 		}
 	}
-	if c := q.client; c.world.story != nil {
+	if c := q.client; c.world.trace != nil {
 		what := votes[vote]
 		if vote == quorum.Yes {
 			what = fmt.Sprintf("%s for %v", s.Token, s.TTL)
 		}
-		if s.Watched {
-			what += ", watched"
+		if s.Tracked {
+			what += ", tracked"
 		}
-		c.world.tell("client %d looks at %s on node %d: %s", c.number, q.key, node, what)
+		c.world.log("client %d observes %s on node %d: %s", c.number, q.key, node, what)
 	}
-	q.do(func(now time.Time) quorum.Moves { return q.machine.Saw(now, node, s) })
+	q.do(func(now time.Time) quorum.Actions { return q.machine.Observed(now, node, s) })
 }

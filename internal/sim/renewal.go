@@ -1,55 +1,32 @@
 package sim
 
-import (
-	"github.com/quorumlock/quorumlock/internal/quorum"
-)
+import "github.com/quorumlock/quorumlock/internal/quorum"
 
-// keeping renews a lock, as the watchdog of package redlock does.
-type keeping struct {
-	lock    *lock
-	renewal *quorum.Renewal
-	dropped bool
-}
-
-// keep begins to renew a lock.
-func (k *lock) keep() {
-	k.keeping = &keeping{lock: k, renewal: quorum.NewRenewal(k.lease, k.ttl, 0)}
-	k.keeping.again()
-}
-
-// drop ends the renewals.
-func (k *lock) drop() {
-	if k.keeping != nil {
-		k.keeping.dropped = true
-	}
-}
-
-// again has the lock renewed when it is due next.
-func (p *keeping) again() {
-	c := p.lock.client
-	due, ok := p.renewal.Next(c.clock.Now())
-	if !ok || p.dropped {
+// renew has the lock renewed when it is due next, as the watchdog of package redlock does.
+func (k *lock) renew() {
+	c := k.client
+	due, ok := k.renewal.Next(c.clock.Now())
+	if !ok || k.dropped {
 		return
 	}
 	c.afterClock(&c.clock, due, func() {
-		if !p.dropped {
-			p.renew()
+		if !k.dropped {
+			k.beginRenewal()
 		}
 	})
 }
 
-// renew begins a renewal, unless another extension is under way.
-func (p *keeping) renew() {
-	k := p.lock
+// beginRenewal begins a renewal, unless another extension is under way.
+func (k *lock) beginRenewal() {
 	c := k.client
 	if k.turn {
-		p.renewal.Busy(c.clock.Now())
-		p.again()
+		k.renewal.Busy(c.clock.Now())
+		k.renew()
 		return
 	}
-	grant, ok := p.renewal.Grant(c.clock.Now())
+	grant, ok := k.renewal.Grant(c.clock.Now())
 	if !ok || k.lease.At(grant.Start) != quorum.Held {
-		p.again()
+		k.renew()
 		return
 	}
 	if k.sending {
@@ -58,19 +35,17 @@ func (p *keeping) renew() {
 	}
 	k.turn = true
 	r := k.newExtend(grant)
-	r.ended = func() { c.soon(func() { p.settle(r.outcome) }) }
-	k.asking()
+	r.ended = func() { c.soon(func() { k.renewalEnded(r.outcome) }) }
+	k.sending = true
 	c.begin(r)
 }
 
-// settle does what comes of the end of a renewal.
-func (p *keeping) settle(outcome quorum.Outcome) {
-	k := p.lock
+func (k *lock) renewalEnded(outcome quorum.Outcome) {
 	c := k.client
-	p.renewal.Ended(c.clock.Now(), outcome)
+	k.renewal.Ended(c.clock.Now(), outcome)
 	k.turn = false
 	if k.lease.At(c.clock.Now()) != quorum.Held {
 		k.over()
 	}
-	p.again()
+	k.renew()
 }

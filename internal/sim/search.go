@@ -2,9 +2,7 @@ package sim
 
 import (
 	"context"
-	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -15,11 +13,11 @@ type Found struct {
 	Tried uint64 // how many seeds were tried until then, this one included
 	What  string // the promise
 	How   string
-	Story []string // of the plan, shrunk; abridged where it is long
+	Trace []string // of the plan, shrunk
 }
 
 // Search runs the plans of n seeds, from first on, on all processors. It returns the
-// lowest seed that breaks a promise, or nil; with ctx it ends early, and tried says how
+// lowest seed that breaks a promise, or nil; with ctx it ends early, and tried is how
 // many plans have been run.
 func Search(ctx context.Context, first, n uint64) (found *Found, tried uint64) {
 	var next, done atomic.Uint64
@@ -49,18 +47,7 @@ func Search(ctx context.Context, first, n uint64) (found *Found, tried uint64) {
 	}
 	workers.Wait()
 	if found != nil {
-		found.Story = abridge(Story(Shrink(NewPlan(found.Seed))))
+		found.Trace = Trace(Shrink(NewPlan(found.Seed)))
 	}
 	return found, done.Load()
-}
-
-// abridge leaves out the middle of a long story: who waits in vain does the same again and
-// again.
-func abridge(story []string) []string {
-	const begin, end = 70, 45
-	out := len(story) - begin - end
-	if out <= 1 {
-		return story
-	}
-	return slices.Concat(story[:begin], []string{fmt.Sprintf("              (%d more)", out)}, story[begin+out:])
 }

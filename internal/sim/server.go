@@ -12,17 +12,15 @@ type verb uint8
 const (
 	acquire verb = iota // SET key token NX PX ttl; with fencing this and what follows are other scripts
 	release             // release.lua
-	extend              // extend.lua, "plant"
-	restore             // extend.lua, "exact"
+	extend              // extend.lua
 	force               // force.lua
 	heal                // heal.lua
-	look                // look.lua
+	observe             // observe.lua
 	publish             // PUBLISH
-	track               // CLIENT TRACKING ON REDIRECT
 	raise               // raise.lua
 )
 
-var verbs = [...]string{"acquire", "release", "extend", "restore", "force", "heal", "look", "publish", "track", "raise"}
+var verbs = [...]string{"acquire", "release", "extend", "force", "heal", "observe", "publish", "raise"}
 
 func (v verb) String() string { return verbs[v] }
 
@@ -38,18 +36,17 @@ type command struct {
 	fence  fencing
 
 	of    *round // extend
-	watch bool   // look: CLIENT CACHING YES goes before it
+	track bool   // observe: CLIENT CACHING YES goes before it
 	note  *note  // publish
-	ear   *conn  // track: where changes are to be told
 }
 
 // reply is what comes back.
 type reply struct {
 	code    int      // 1 for OK and yes, 2 for "set anew", 0 for nil and "not there", -1 for "another token is there", or refusal
-	number  uint64   // acquire with fencing: what is granted; look: the number that is there, 0: none
-	token   string   // look: what is there
+	number  uint64   // acquire with fencing: what is granted; observe: the number that is there, 0 means none
+	token   string   // observe: what is there
 	ttl     int64    // likewise: how long still, in milliseconds
-	watched bool     // likewise: the next change will be told
+	tracked bool     // likewise: the next change will be pushed
 	process identity // greeting
 }
 
@@ -64,13 +61,13 @@ const noTTL = -1
 type keyspace struct {
 	keys     map[string]entry
 	counters map[string]counter
-	changed  func(key string) // called after each change; nil: nobody asks
+	changed  func(key string) // called after each change; nil means nobody
 }
 
 // entry is a token and when it ends, in milliseconds of the server's clock.
 type entry struct {
 	token   string
-	number  uint64 // that stands behind the token; 0: none
+	number  uint64 // that stands behind the token; 0 means none
 	expires int64
 	forever bool          // it has no TTL
 	born    time.Duration // likewise: true time
@@ -107,7 +104,7 @@ func (k *keyspace) set(key string, e *entry) {
 	}
 }
 
-// do carries out a command. wall is what TIME says, in microseconds since 1970.
+// do carries out a command. wall is what TIME returns, in microseconds since 1970.
 func (k *keyspace) do(c command, now, wall int64) reply {
 	if c.fenced {
 		return k.fenced(c, now, wall)
@@ -119,9 +116,9 @@ func (k *keyspace) do(c command, now, wall int64) reply {
 		return reply{}
 	case c.verb == acquire:
 		k.set(c.key, fresh)
-	case c.verb == look && ok && held.forever:
+	case c.verb == observe && ok && held.forever:
 		return reply{code: 1, token: held.token, number: held.number, ttl: noTTL}
-	case c.verb == look && ok:
+	case c.verb == observe && ok:
 		return reply{code: 1, token: held.token, number: held.number, ttl: held.expires - now}
 	case c.verb == force && ok:
 		k.set(c.key, nil)
@@ -136,7 +133,7 @@ func (k *keyspace) do(c command, now, wall int64) reply {
 		return reply{code: -1}
 	case c.verb == release || c.verb == heal:
 		k.set(c.key, nil)
-	case c.verb == restore || held.expires-now < c.ttl || held.forever:
+	case held.expires-now < c.ttl || held.forever:
 		k.set(c.key, fresh)
 	}
 	return reply{code: 1}
@@ -155,8 +152,10 @@ type server struct {
 	frozen  time.Duration // until when it stands still
 	conns   []*conn       // with something to read, in the order in which it came
 
-	tracked map[string][]*conn // who has looked at a key since it changed last
-	ears    []*conn            // that are subscribed
+	open    []*conn            // that were greeted
+	tracked map[string][]*conn // where a key was observed since it changed last
+	current *conn              // whose command is carried out
+	pending []func()           // pushes on it, to be sent behind the reply
 }
 
 func (s *server) now() int64 { return s.clock.reading().Milliseconds() }
@@ -174,7 +173,13 @@ func (s *server) serve() {
 		for len(c.inbox) > 0 {
 			m := c.inbox[0]
 			c.inbox = c.inbox[1:]
+			s.current = c
 			s.handle(c, m)
+			s.current = nil
+			for _, push := range s.pending {
+				push()
+			}
+			s.pending = nil
 		}
 	}
 }
@@ -182,14 +187,8 @@ func (s *server) serve() {
 func (s *server) handle(c *conn, m message) {
 	switch {
 	case m.greets:
-		c.life = s.life
-		if c.ear != nil {
-			s.ears = append(s.ears, c)
-		}
+		s.greet(c)
 		c.reply(m, reply{code: s.kill(m.kill), process: s.identity()})
-		return
-	case m.cmd.verb == track:
-		c.reply(m, s.track(c, m.cmd.ear))
 		return
 	case m.cmd.verb == publish:
 		s.publish(m.cmd)
@@ -199,26 +198,28 @@ func (s *server) handle(c *conn, m message) {
 	before, was := s.get(m.cmd.key, s.now())
 	counted := s.counters[m.cmd.key]
 	if _, is := s.count(m.cmd.key, s.now()); !is && counted.number > 0 {
-		s.world.tell("node %d: the counter of %s has come to its end", s.number, m.cmd.key)
+		s.world.log("node %d: the counter of %s has come to its end", s.number, m.cmd.key)
 		counted = counter{}
 	}
 	r := s.do(m.cmd, s.now(), s.clock.wall())
-	if m.cmd.verb == look {
-		r.watched = m.cmd.watch && s.watch(c, m.cmd.key)
+	if m.cmd.verb == observe {
+		if r.tracked = m.cmd.track; r.tracked {
+			s.track(c, m.cmd.key)
+		}
 		c.reply(m, r)
 		return
 	}
 	after, is := s.peek(m.cmd.key, s.now())
-	if s.world.story != nil {
+	if s.world.trace != nil {
 		what := m.cmd.token
 		if m.cmd.verb == force {
 			what = m.cmd.key
 		}
-		how := []string{"refused", "another token is there", "no", "yes", "planted"}[r.code+2]
+		how := []string{"refused", "another token is there", "no", "yes", "recreated"}[r.code+2]
 		if r.number > 0 {
 			how = fmt.Sprintf("yes, %d", since(r.number))
 		}
-		s.world.tell("node %d: %v of %s by client %d: %s", s.number, m.cmd.verb, what, c.client.number, how)
+		s.world.log("node %d: %v of %s by client %d: %s", s.number, m.cmd.verb, what, c.client.number, how)
 	}
 	s.check(m.cmd, before, was, after, is)
 	if m.cmd.fenced {
@@ -280,7 +281,7 @@ func (s *server) crash(d time.Duration, durable bool, longer time.Duration, line
 	}
 	s.up, s.foreign = false, longer > 0
 	s.life++
-	s.conns, s.ears = nil, nil
+	s.conns, s.open = nil, nil
 	clear(s.tracked)
 	if !durable {
 		s.keys = map[string]entry{}

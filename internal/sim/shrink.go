@@ -17,13 +17,8 @@ func Shrink(p Plan) Plan {
 		return v != nil && v.What == first.What
 	}
 	even := p
-	even.Rates = slices.Repeat([]float64{1}, len(p.Rates))
+	even.Rates, even.Walls = slices.Repeat([]float64{1}, len(p.Rates)), make([]time.Duration, len(p.Walls))
 	if breaks(even) {
-		p = even
-	}
-	even = p
-	even.Walls = make([]time.Duration, len(p.Walls))
-	if p.Fenced && breaks(even) {
 		p = even
 	}
 	// A step that has gone may have been what another was there for: once more, until

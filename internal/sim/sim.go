@@ -1,5 +1,5 @@
 // Package sim lets the protocol run against an adversary: the decisions of
-// internal/quorum and internal/pipeline, as programs run them, between simulated clients,
+// internal/quorum and the pipeline and guard of internal/node, as programs run them, between simulated clients,
 // connections and nodes in simulated time.
 //
 // A run is one [Plan]. Everything in it happens on one goroutine, in an order that the
@@ -8,26 +8,26 @@ package sim
 
 import "time"
 
-// settleTime is how long the world has, after the last step and with all faults
+// restTime is how long the world has, after the last step and with all faults
 // gone, to come to rest: above every timeout and pause.
-const settleTime = 2 * time.Second
+const restTime = 2 * time.Second
 
 // Run carries out a plan and returns the first promise that was broken, or nil.
 func Run(p Plan) *Violation { return run(p, nil) }
 
-// Story carries out a plan and returns what happened, line by line.
-func Story(p Plan) []string {
-	var story []string
-	_ = run(p, &story)
-	return story
+// Trace carries out a plan and returns what happened, line by line.
+func Trace(p Plan) []string {
+	var trace []string
+	_ = run(p, &trace)
+	return trace
 }
 
-func run(p Plan, story *[]string) *Violation {
-	w := &world{plan: p, story: story, rounds: map[string]*round{}, given: map[string]int{}, attached: map[string][]*client{}, fences: map[string][]fence{}}
+func run(p Plan, trace *[]string) *Violation {
+	w := &world{plan: p, trace: trace, rounds: map[string]*round{}, given: map[string]int{}, attached: map[string][]*client{}, fences: map[string][]fence{}}
 	servers := make([]*server, p.Nodes)
 	for i := range servers {
 		servers[i] = &server{world: w, number: i, up: true, clock: clock{world: w, rate: p.Rates[i]}, keyspace: keyspace{keys: map[string]entry{}, counters: map[string]counter{}}, tracked: map[string][]*conn{}}
-		servers[i].changed = servers[i].announce
+		servers[i].changed = servers[i].invalidate
 		// Nodes do not agree on the time.
 		servers[i].clock.leapt = time.Duration(w.chance(i, 5) % uint64(time.Hour))
 		if p.Fenced {
@@ -51,8 +51,8 @@ func run(p Plan, story *[]string) *Violation {
 		last = max(last, at+s.For)
 		w.at(at, func() { w.step(s) })
 	}
-	w.at(last, w.settle)
-	w.run(last + settleTime)
+	w.at(last, w.rest)
+	w.run(last + restTime)
 	if w.failed == nil {
 		w.checkRest()
 	}
@@ -74,22 +74,22 @@ func (w *world) lines(node int) (lines []*line) {
 
 const warmUp = 10 * time.Millisecond
 
-// settle has those that hold a lock give it back, unless it ends by itself, and looks after those
+// rest has those that hold a lock give it back, unless it ends by itself, and checks those
 // that wait.
-func (w *world) settle() {
+func (w *world) rest() {
 	for _, c := range w.clients {
 		k := c.holds
-		if k != nil && (k.keeping != nil || w.waits > w.served && w.chance(c.number, 12)&1 == 0) {
+		if k != nil && (k.renewal != nil || w.waits > w.served && w.chance(c.number, 12)&1 == 0) {
 			c.do(k.unlockAll)
 		}
 	}
 	if w.checkSleepers() {
-		w.after(settlePause, w.settle)
+		w.after(restPause, w.rest)
 	}
 }
 
-// settlePause is how often settle is called while there is something to settle.
-const settlePause = 500 * time.Millisecond
+// restPause is how often rest is called while there is something left to do.
+const restPause = 500 * time.Millisecond
 
 // step does what a step of the plan says.
 func (w *world) step(s Step) {
@@ -120,15 +120,15 @@ func (w *world) step(s Step) {
 	case Force:
 		c.do(func() { c.force(s.Name) })
 	case Pause:
-		w.tell("client %d stands still for %v", c.number, s.For)
+		w.log("client %d stands still for %v", c.number, s.For)
 		c.pause(s.For)
 	case Jump:
-		w.tell("the clock of client %d leaps by %v", c.number, s.For)
+		w.log("the clock of client %d leaps by %v", c.number, s.For)
 		c.clock.leapt += s.For
 	case Anew:
 		c.do(c.anew)
 	case Die:
-		w.tell("client %d dies", c.number)
+		w.log("client %d dies", c.number)
 		c.die()
 	default:
 		for i := range w.servers {
@@ -144,15 +144,15 @@ func (w *world) trouble(s Step, c *client, i int) {
 	n, l := w.servers[i], c.lines[i]
 	switch s.Kind {
 	case Freeze:
-		w.tell("node %d stands still for %v", i, s.For)
+		w.log("node %d stands still for %v", i, s.For)
 		n.freeze(s.For)
 	case Crash:
-		w.tell("node %d crashes for %v", i, s.For)
+		w.log("node %d crashes for %v", i, s.For)
 		w.amnesia = w.amnesia || !w.plan.Durable
 		n.crash(s.For, w.plan.Durable, 0, w.lines(i))
 	case Replace:
 		if lines := w.lines(i); known(lines) {
-			w.tell("another takes the place of node %d after %v", i, s.For)
+			w.log("another takes the place of node %d after %v", i, s.For)
 			w.amnesia = true
 			n.crash(s.For, false, upBefore, lines)
 		}
@@ -164,16 +164,12 @@ func (w *world) trouble(s Step, c *client, i int) {
 		}
 	case Stray:
 		n.stray(s.Name, "stray-"+s.At.String())
-	case CutEar:
-		if l.ear.conn != nil {
-			l.ear.conn.breakOff(0)
+	case Vanish:
+		if l.conn != nil {
+			l.conn.vanish()
 		}
-	case Mute:
-		w.tell("what node %d has to tell client %d is lost for %v", i, c.number, s.For)
-		w.mutes = true
-		l.ear.muted = max(l.ear.muted, w.now+s.For)
 	case Partition:
-		w.tell("nothing gets through between client %d and node %d for %v", c.number, i, s.For)
+		w.log("nothing gets through between client %d and node %d for %v", c.number, i, s.For)
 		for _, conn := range l.conns {
 			// Connections that are there already try again ever more seldom.
 			late := time.Duration(w.chance(c.number, i, conn.number, int(s.At), 7) % uint64(s.For))

@@ -11,9 +11,8 @@ const (
 	// patience is how long a lock may be free while somebody waits for it, once all
 	// faults are gone.
 	patience = 3 * time.Second
-	// deafPatience is that where what was to be told was lost: what was told is looked
-	// after now and then.
-	deafPatience = 45 * time.Second
+	// longPatience is that if a push may be lost without a sign, or a key has no TTL: a waiter observes the nodes now and then.
+	longPatience = 45 * time.Second
 	// startOver is how long connections need when all faults are gone.
 	startOver = 5 * time.Second
 	// enough is how long a dead client's locks are waited for.
@@ -23,7 +22,7 @@ const (
 	maxSpent = 80
 )
 
-// checkSleepers looks whether somebody waits for what is free. It returns false when nobody
+// checkSleepers checks that nobody waits for what is free. It returns false when nobody
 // waits any more.
 func (w *world) checkSleepers() bool {
 	if w.restAt == 0 {
@@ -59,15 +58,15 @@ func (w *world) checkSleeper(q *queue) {
 		return
 	}
 	limit := patience
-	if w.mutes || w.strays > 0 {
-		limit = deafPatience
+	if w.vanished || w.strays > 0 {
+		limit = longPatience
 	}
 	if w.now-q.free > limit {
 		w.violate("nobody waits for ever", "client %d: waiter %d waits for %s, which is free", q.client.number, q.waiters[0].number, q.key)
 	}
 }
 
-// blocked says whether somebody holds so many nodes that nobody else can win.
+// blocked reports whether somebody holds so many nodes that nobody else can win.
 func (w *world) blocked(key string) bool {
 	n := 0
 	for _, s := range w.servers {

@@ -1,32 +1,40 @@
 package sim
 
-import "time"
+import (
+	"time"
 
-// note is what clients tell each other.
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// note is a message from one client to another.
 type note struct {
-	what string // "waits" or "yours", as in package redlock
+	what string // waits or yours, as in package redlock
 	key  string
 	who  []string
 }
 
-// track has changes to what is looked at over c told to an ear.
-func (s *server) track(c, ear *conn) reply {
-	if !s.world.plan.Tracking || ear.killed || ear.life != s.life {
-		return reply{}
+const (
+	waits = "waits"
+	yours = "yours"
+)
+
+// greet decides what a connection is for: pushes if RESP3 is spoken, and invalidations among them if the node permits
+// CLIENT TRACKING.
+func (s *server) greet(c *conn) {
+	c.life, c.pushes, c.tracking = s.life, true, s.world.plan.Tracking
+	switch chance := s.world.chance(c.client.number, s.number, c.number, 15); {
+	case !s.world.plan.Tracking:
+		c.pushes = s.world.chance(s.number, 15)&1 == 0
+	case s.world.plan.Fickle && chance&3 == 0:
+		c.pushes, c.tracking = chance&4 == 0, false
 	}
-	c.redirect = ear
-	return reply{code: 1}
+	s.open = append(s.open, c)
 }
 
-// watch notes that the next change to key is to be told. Nobody looks whether the ear is
-// still there.
-func (s *server) watch(c *conn, key string) bool {
-	if c.redirect == nil {
-		return false
-	}
+// track notes that the next change to key is pushed on c.
+func (s *server) track(c *conn, key string) {
 	s.tracked[key] = append(s.tracked[key], c)
 	s.lapse(key)
-	return true
 }
 
 // stray leaves a key without a TTL, as by somebody else's SETNX without the EXPIRE that was to follow.
@@ -35,13 +43,12 @@ func (s *server) stray(name int, token string) {
 	if _, held := s.get(key(name), s.now()); held || !s.up {
 		return
 	}
-	w.tell("node %d: a key without a TTL is left under %s", s.number, key(name))
+	w.log("node %d: a key without a TTL is left under %s", s.number, key(name))
 	w.strays++
 	s.set(key(name), &entry{token: token, forever: true, born: w.now})
 }
 
-// lapse has a key that is looked at deleted some time after its TTL, if at all: else it
-// goes when a command comes across it.
+// lapse has a tracked key deleted some time after its TTL, if at all: else a command that comes across it deletes it.
 func (s *server) lapse(key string) {
 	e, ok := s.peek(key, s.now())
 	c := s.world.chance(s.number, int(e.expires), 8)
@@ -53,17 +60,17 @@ func (s *server) lapse(key string) {
 		late = time.Duration(c>>8%2000) * time.Millisecond
 	}
 	over := time.Duration(float64(e.expires-s.now()+2)/s.clock.rate) * time.Millisecond
-	s.world.after(over+late, func() { s.sweep(key, e.token) })
+	s.world.after(over+late, func() { s.expire(key, e.token) })
 }
 
-// sweep deletes a key whose time is over.
-func (s *server) sweep(key, token string) {
+// expire deletes a key whose time is over.
+func (s *server) expire(key, token string) {
 	e, there := s.keys[key]
 	if !there || !s.up || e.token != token || len(s.tracked[key]) == 0 {
 		return
 	}
 	if s.world.now < s.frozen {
-		s.world.at(s.frozen, func() { s.sweep(key, token) })
+		s.world.at(s.frozen, func() { s.expire(key, token) })
 		return
 	}
 	if _, ok := s.get(key, s.now()); ok {
@@ -71,34 +78,78 @@ func (s *server) sweep(key, token string) {
 	}
 }
 
-// announce tells of a change whoever looked.
-func (s *server) announce(key string) {
+// invalidate pushes a change to every connection on which the key was observed since it changed last. That of the client
+// whose command made the change comes behind the reply, as in Redis 7, or before it.
+func (s *server) invalidate(key string) {
 	conns := s.tracked[key]
-	if len(conns) == 0 {
-		return
-	}
 	delete(s.tracked, key)
 	for _, c := range conns {
-		if e := c.redirect; e != nil && !e.killed && e.life == s.life {
-			s.push(e, func() { e.ear.changed(key) })
+		push := func() { s.push(c, func() { c.line.invalidated(key) }) }
+		if c == s.current && s.world.chance(s.number, 16)&3 > 0 {
+			s.pending = append(s.pending, push)
+		} else {
+			push()
 		}
 	}
 }
 
-// publish hands a message to whoever listens.
+// publish pushes a message to another client.
 func (s *server) publish(cmd command) {
-	for _, e := range s.ears {
-		if !e.killed && e.client.self == cmd.key {
-			s.push(e, func() { e.ear.message(cmd.note) })
+	for _, c := range s.open {
+		if c.pushes && c.client.self == cmd.key {
+			s.push(c, func() { c.line.message(cmd.note) })
 		}
 	}
 }
 
-// push sends something to an ear.
-func (s *server) push(e *conn, heard func()) {
-	if s.world.now < e.ear.muted {
-		s.world.tell("node %d has something to tell client %d, which is lost", s.number, e.client.number)
-		return
+// push sends something that nobody has asked for.
+func (s *server) push(c *conn, take func()) {
+	if !c.killed && c.life == s.life {
+		c.deliver(take)
 	}
-	e.reply(message{done: func(reply) { heard() }}, reply{})
+}
+
+// invalidated reports a change to the queue of the key.
+func (l *line) invalidated(key string) {
+	l.world.log("client %d: node %d invalidates %s", l.client.number, l.number, key)
+	if q := l.client.queue(key); q != nil {
+		q.do(func(now time.Time) quorum.Actions { return q.machine.Invalidated(now, l.number) })
+	}
+}
+
+// tracked reports to every queue that tracking has begun or has been lost.
+func (l *line) tracked(active bool) {
+	for _, q := range l.client.queues {
+		q.do(func(now time.Time) quorum.Actions {
+			if active {
+				return q.machine.TrackingActive(now, l.number)
+			}
+			return q.machine.TrackingLost(now, l.number)
+		})
+	}
+}
+
+// message takes what another client has published.
+func (l *line) message(n *note) {
+	c := l.client
+	c.world.log("client %d: message through node %d: %s %s %v", c.number, l.number, n.key, n.what, n.who)
+	q := c.queue(n.key)
+	switch {
+	case n.what == waits && q != nil:
+		q.do(func(time.Time) quorum.Actions {
+			for _, who := range n.who {
+				q.machine.PeerWaits(who)
+			}
+			return quorum.Actions{}
+		})
+	case n.what == yours && q != nil:
+		q.do(func(time.Time) quorum.Actions { return q.machine.HandedOver(l.number, n.who) })
+	case n.what == yours && len(n.who) > 0:
+		l.publish(n.who[0], &note{yours, n.key, n.who[1:]})
+	}
+}
+
+// publish sends a message to another client.
+func (l *line) publish(to string, n *note) {
+	l.send(order{cmd: command{verb: publish, key: to, note: n}, node: l.number})
 }

@@ -12,7 +12,7 @@ type world struct {
 	now    time.Duration // true time since the run began
 	events events
 	seq    int
-	story  *[]string // nil: not told
+	trace  *[]string // nil means that nothing is logged
 	failed *Violation
 
 	servers []*server
@@ -22,7 +22,7 @@ type world struct {
 
 	rounds map[string]*round // acquires, by token
 	locks  []*lock           // that were ever held
-	// given says who has released a lock, or cut it short on some nodes: of those that hold the
+	// given is who has released a lock, or cut it short on some nodes: of those that hold the
 	// same token nobody else can rely on it.
 	given    map[string]int
 	attached map[string][]*client // who has attached, by token
@@ -30,14 +30,14 @@ type world struct {
 	served   int                  // of them that have ended
 	restAt   time.Duration        // when all faults were gone
 	strays   int                  // keys without a TTL that were left
-	mutes    bool                 // something that a node had to tell may have been lost
+	vanished bool                 // a connection has ended without a sign
 
 	fences map[string][]fence // that were ever given, by key
 	lapsed bool               // a key has gone before its time
 	forced bool               // likewise, as a client wanted it
 }
 
-// everybody is in given where nobody can rely on a lock.
+// everybody is in given if nobody can rely on a lock.
 const everybody = -1
 
 // give notes that a client releases what is under a token, or gives nodes the old TTL of it.
@@ -62,14 +62,14 @@ func (v *Violation) Error() string { return fmt.Sprintf("%s: %s", v.What, v.How)
 func (w *world) violate(what, how string, args ...any) {
 	if w.failed == nil {
 		w.failed = &Violation{what, fmt.Sprintf(how, args...)}
-		w.tell("VIOLATION: %v", w.failed)
+		w.log("VIOLATION: %v", w.failed)
 	}
 }
 
-// tell adds a line to the story, if there is one.
-func (w *world) tell(format string, args ...any) {
-	if w.story != nil {
-		*w.story = append(*w.story, fmt.Sprintf("%10.3f ms  ", float64(w.now)/float64(time.Millisecond))+fmt.Sprintf(format, args...))
+// log adds a line to the trace, if there is one.
+func (w *world) log(format string, args ...any) {
+	if w.trace != nil {
+		*w.trace = append(*w.trace, fmt.Sprintf("%10.3f ms  ", float64(w.now)/float64(time.Millisecond))+fmt.Sprintf(format, args...))
 	}
 }
 

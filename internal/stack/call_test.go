@@ -23,7 +23,7 @@ func (c *client) work(number int, steps []step) {
 	}
 }
 
-// do makes the call of a step. How it ends is looked at where it is made.
+// do makes the call of a step. How it ends is checked there.
 func (c *client) do(s step) {
 	name := fmt.Sprintf("name-%d", s.which%c.run.plan.names)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -84,7 +84,7 @@ func (c *client) withHeld(s step, use func(*held)) {
 	use(h)
 }
 
-// bounded makes a call and holds it to its bound.
+// bounded makes a call and checks that it keeps its bound.
 func (c *client) bounded(what string, bound time.Duration, call func() error) error {
 	what = fmt.Sprintf("%v: %s", c, what)
 	c.run.mu.Lock()

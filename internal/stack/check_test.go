@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// checkAcquire looks at the end of a Lock or TryLock. late says that it began after Close.
+// checkAcquire checks how a Lock or TryLock has ended. late means that it began after Close.
 func (c *client) checkAcquire(ctx context.Context, call, name string, err error, late bool) {
 	quorumError := (*redlock.QuorumError)(nil)
 	if errors.As(err, &quorumError) {
@@ -28,13 +28,13 @@ func (c *client) checkAcquire(ctx context.Context, call, name string, err error,
 			c.run.violate("%v: %s before Close: %v", c, call, err)
 		}
 	case quorumError == nil:
-		c.run.violate("%v: %s says nothing about the nodes: %v", c, call, err)
+		c.run.violate("%v: %s reports nothing about the nodes: %v", c, call, err)
 	case errors.Is(err, context.Canceled) && !errors.Is(over, context.Canceled):
 		c.run.violate("%v: %s, and its context is not over: %v", c, call, err)
 	}
 }
 
-// checkQuorumError looks at what an error says of the nodes.
+// checkQuorumError checks what an error reports about the nodes.
 func (c *client) checkQuorumError(e *redlock.QuorumError, op, name string) {
 	yes, need := 0, len(c.nodes)/2+1
 	for i, node := range e.Nodes {
@@ -47,18 +47,18 @@ func (c *client) checkQuorumError(e *redlock.QuorumError, op, name string) {
 			c.run.violate("%v: an unknown reason of node %d: %v", c, i, node.Err)
 		}
 	}
-	if e.Op != op || e.Name != name || len(e.Nodes) != len(c.nodes) || e.Need != need {
+	if string(e.Op) != op || e.Name != name || len(e.Nodes) != len(c.nodes) || e.Need != need {
 		c.run.violate("%v: the error of %s %s is about something else: %v", c, op, name, e)
 	}
 	if yes >= need && !strings.Contains(e.Error(), "no validity was left") {
-		c.run.violate("%v: a majority said yes: %v", c, e)
+		c.run.violate("%v: a majority answered yes: %v", c, e)
 	}
 }
 
-// settling is longer than it takes to find a connection mute, and to replace it.
-const settling = 15 * time.Second
+// calmTime is longer than it takes to find a connection mute, and to replace it.
+const calmTime = 15 * time.Second
 
-// rest holds a world in which all faults are over to what must work again.
+// rest checks what must work again when all faults are over.
 func (r *run) rest() {
 	r.checkAllHeld()
 	r.checkHandsOver()
@@ -76,10 +76,10 @@ func (r *run) rest() {
 			}
 		}
 	}
-	pass(settling)
+	pass(calmTime)
 }
 
-// checkVotes holds each node to one vote on each acquire.
+// checkVotes checks that each node has voted once on each acquire.
 func (r *run) checkVotes() {
 	for _, c := range r.clients {
 		for i := range c.votes {
@@ -90,7 +90,7 @@ func (r *run) checkVotes() {
 	}
 }
 
-// healthy says that none of the client's nodes was closed.
+// healthy reports whether none of the client's nodes was closed.
 func (c *client) healthy() bool {
 	for i := range c.nodes {
 		if c.untidy[i].Load() || c.ended[i].Load() {
@@ -141,7 +141,7 @@ func (r *run) checkHandsOver() {
 		var group sync.WaitGroup
 		var next *held
 		group.Go(func() { next, err = waiter.lock(name, s) })
-		pass(settling / 3)
+		pass(calmTime / 3)
 		freed := time.Now()
 		holder.giveBack(h)
 		group.Wait()
@@ -156,7 +156,7 @@ func (r *run) checkHandsOver() {
 	}
 }
 
-// checkLeft asks of each key that a server still has why it is there.
+// checkLeft checks that there is a reason for each key that a server still has.
 func (r *run) checkLeft() {
 	for _, s := range r.servers {
 		r.checkLeftOn(s)
@@ -185,7 +185,7 @@ func (r *run) checkLeftOn(s *server) {
 
 func (r *run) ownerOf(token string) *client {
 	for _, c := range r.clients {
-		if strings.HasPrefix(token, c.String()+"/") {
+		if c.drew(token) {
 			return c
 		}
 	}
@@ -196,7 +196,7 @@ func (r *run) ownerOf(token string) *client {
 func (r *run) checkNoGoroutineIsLeft() {
 	synctest.Wait()
 	for _, one := range strings.Split(stacks(), "\n\n") {
-		if strings.Contains(one, "quorumlock/pool.") || strings.Contains(one, "quorumlock/redlock.") {
+		if strings.Contains(one, "quorumlock/internal/node.") || strings.Contains(one, "quorumlock/redlock.") {
 			panic("a goroutine is left: " + one + "\n" + r.report())
 		}
 	}

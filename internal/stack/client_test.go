@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -102,8 +104,14 @@ func (c *client) draw() (string, error) {
 	if c.closed.Load() {
 		c.run.violate("%v began a round after Locker.Close had returned", c)
 	}
-	return fmt.Sprintf("%v/%d", c, c.drawn.Add(1)), nil
+	return fmt.Sprintf("%s.%v/%025d", c.owner(), c, c.drawn.Add(1)), nil
 }
+
+// owner returns the owner part of the Locker's tokens, to which other clients address their messages.
+func (c *client) owner() string { return reflect.ValueOf(c.locker).Elem().FieldByName("self").String() }
+
+// drew reports whether a token is one of the client's.
+func (c *client) drew(token string) bool { return strings.HasPrefix(token, c.owner()+".") }
 
 // Vote implements redlock.Observer.
 func (c *client) Vote(v redlock.Vote) {
@@ -117,13 +125,13 @@ func (c *client) Vote(v redlock.Vote) {
 	if v.Took > c.plan.timeout+slack {
 		c.run.violate("%v: node %d took %v for its answer to %s", c, v.Node, v.Took, v.Op)
 	}
-	if v.Answer != pool.Unsent && c.ended[v.Node].Load() {
+	if v.Answer != redlock.AnswerUnsent && c.ended[v.Node].Load() {
 		c.run.violate("%v: node %d answered %v to %s after its Close had returned", c, v.Node, v.Answer, v.Op)
 	}
 	refusal := (*pool.ServerError)(nil)
 	// An extension is not sent, nor sent again for its script, behind what ends its lock.
 	overtaken := v.Op == "extend" && (isOver(v.Err) || errors.As(v.Err, &refusal) && refusal.Code == "NOSCRIPT")
-	if good := v.Answer == pool.Yes || v.Answer == pool.No || v.Answer == pool.Planted || overtaken; !good && c.run.plan.calm() && !isOneOf(v.Err, pool.ErrClosed, context.Canceled, context.DeadlineExceeded) {
+	if good := v.Answer == redlock.AnswerYes || v.Answer == redlock.AnswerNo || v.Answer == redlock.AnswerRecreated || overtaken; !good && c.run.plan.calm() && !isOneOf(v.Err, pool.ErrClosed, context.Canceled, context.DeadlineExceeded) {
 		c.run.violate("%v: node %d answered %v to %s, with nothing in its way: %v", c, v.Node, v.Answer, v.Op, v.Err)
 	}
 	if v.Err != nil && !known(v.Err) {
@@ -140,11 +148,11 @@ func (c *client) Verdict(v redlock.Verdict) {
 	}
 }
 
-// known says whether an error is one of those that a node gives as its reason.
+// known reports whether an error is one of those that a node gives as its reason.
 func known(err error) bool {
 	return isOneOf(err,
-		pool.ErrHeld, pool.ErrAbsent, pool.ErrPlanted, pool.ErrTimeout, pool.ErrSuspended, pool.ErrBusy, pool.ErrBroken, pool.ErrClosed, pool.ErrProtocol,
-		redlock.ErrPending, redlock.ErrQueued, redlock.ErrRestoring, context.Canceled, context.DeadlineExceeded,
+		pool.ErrHeld, pool.ErrAbsent, pool.ErrRecreated, pool.ErrTimeout, pool.ErrSuspended, pool.ErrBusy, pool.ErrBroken, pool.ErrClosed, pool.ErrProtocol,
+		redlock.ErrPending, redlock.ErrQueued, context.Canceled, context.DeadlineExceeded,
 	) || isOver(err) || errors.As(err, new(*pool.ConnectError)) || errors.As(err, new(*pool.ServerError))
 }
 
@@ -162,7 +170,7 @@ func (b bubbleClock) Now() time.Time {
 
 func (b bubbleClock) AfterFunc(d time.Duration, f func()) clock.Timer { return time.AfterFunc(d, f) }
 
-// isOver says whether a node was not asked because the lock had ended meanwhile.
+// isOver reports whether a node was not asked because the lock had ended meanwhile.
 func isOver(err error) bool {
 	return err != nil && err.Error() == "not asked: the lock is over"
 }

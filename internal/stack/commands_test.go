@@ -4,22 +4,23 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/lua"
+	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// execute carries a command out. What no lock program sends is a violation.
+var scripts = node.Scripts()
+
+// execute carries a command out. A command that no lock program sends is a violation.
 func (s *server) execute(p *peer, args []string) string {
-	reply, ok := s.hear(p, args)
+	reply, ok := s.track(p, args)
 	if ok {
 		return reply
 	}
 	defer func() { p.caching = false }()
 	switch {
 	case slices.Equal(args, []string{"INFO", "server"}):
-		info := fmt.Sprintf("# Server\r\nrun_id:server-%d-%d\r\n", s.number, s.runs)
+		info := fmt.Sprintf("# Server\r\nredis_version:7.4.1\r\nrun_id:server-%d-%d\r\n", s.number, s.runs)
 		return fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
 	case slices.Equal(args, []string{"CLIENT", "ID"}):
 		return fmt.Sprintf(":%d\r\n", p.number)
@@ -29,9 +30,9 @@ func (s *server) execute(p *peer, args []string) string {
 		return "+PONG\r\n"
 	case len(args) == 6 && args[0] == "SET" && args[3] == "NX" && args[4] == "PX":
 		return s.set(p, args[1], args[2], args[5])
-	case len(args) == 4 && args[0] == "EVAL" && args[1] == lua.Look().Source && args[2] == "1":
-		s.lookedAt(p, args[3])
-		return s.look(args[3])
+	case len(args) == 4 && args[0] == "EVAL" && args[1] == scripts["observe"].Source && args[2] == "1":
+		s.observedLocked(p, args[3])
+		return s.observe(p, args[3])
 	case len(args) >= 5 && (args[0] == "EVAL" || args[0] == "EVALSHA") && args[2] == "1":
 		return s.eval(p, args)
 	}
@@ -52,6 +53,7 @@ func (s *server) kill(p *peer, id string) string {
 	if victim.from != p.from {
 		s.run.violate("%v had a connection of %v killed", p.from, victim.from)
 	}
+	s.run.count("killed")
 	victim.killed = true
 	victim.reset()
 	s.change.Broadcast()
@@ -66,26 +68,26 @@ func (s *server) set(p *peer, key, token, millis string) string {
 	}
 	s.owned[token] = true
 	if _, taken := s.getLocked(key); taken {
-		return "$-1\r\n"
+		return p.null()
 	}
 	s.keys[key] = entry{token, time.Now().Add(ttl)}
 	s.changedLocked(key)
 	return "+OK\r\n"
 }
 
-// look tells what a key holds and for how long still.
-func (s *server) look(key string) string {
+// observe returns what a key holds and its TTL.
+func (s *server) observe(p *peer, key string) string {
 	e, ok := s.getLocked(key)
 	if !ok {
-		return "$-1\r\n"
+		return p.null()
 	}
 	return fmt.Sprintf("*2\r\n$%d\r\n%s\r\n:%d\r\n", len(e.token), e.token, time.Until(e.ends).Milliseconds())
 }
 
 // eval runs the script of a release or an extension.
 func (s *server) eval(p *peer, args []string) string {
-	var script *lua.Script
-	for _, known := range []*lua.Script{lua.Release(), lua.Extend()} {
+	var script *node.Script
+	for _, known := range []*node.Script{scripts["release"], scripts["extend"]} {
 		if args[0] == "EVAL" && args[1] == known.Source {
 			script = known
 			s.scripts[known.Hash] = true
@@ -104,7 +106,7 @@ func (s *server) eval(p *peer, args []string) string {
 	s.checkOwner(p, token)
 	e, ok := s.getLocked(key)
 	switch {
-	case !ok && script == lua.Extend() && len(args) == 7 && args[6] == "plant":
+	case !ok && script == scripts["extend"] && len(args) == 6:
 		s.keys[key] = entry{token, time.Now().Add(s.millis(args[5]))}
 		s.changedLocked(key)
 		return ":2\r\n"
@@ -112,32 +114,26 @@ func (s *server) eval(p *peer, args []string) string {
 		return ":0\r\n"
 	case e.token != token:
 		return ":-1\r\n"
-	case script == lua.Release() && len(args) == 5:
+	case script == scripts["release"] && len(args) == 5:
 		delete(s.keys, key)
 		s.changedLocked(key)
 		return ":1\r\n"
-	case script == lua.Extend() && len(args) == 7:
-		return s.extend(key, e, args[5], args[6])
+	case script == scripts["extend"] && len(args) == 6:
+		return s.extend(key, e, args[5])
 	}
 	s.run.violate("server %d was sent the wrong arguments by %v: %q", s.number, p.from, args[3:])
 	return "-ERR wrong number of arguments\r\n"
 }
 
-func (s *server) extend(key string, e entry, millis, how string) string {
+func (s *server) extend(key string, e entry, millis string) string {
 	ends := time.Now().Add(s.millis(millis))
-	switch how {
-	case "plant": // each has a TTL of its own, see client.ttlOf
-		id := e.token + " " + millis
-		if s.longer[id] {
-			s.run.violate("server %d carried the extension of %s by %s ms out twice", s.number, e.token, millis)
-		}
-		s.longer[id] = true
-		if ends.Before(e.ends) {
-			return ":1\r\n"
-		}
-	case "exact":
-	default:
-		s.run.violate("server %d was to extend %q", s.number, how)
+	id := e.token + " " + millis // each has a TTL of its own, see client.ttlOf
+	if s.longer[id] {
+		s.run.violate("server %d carried the extension of %s by %s ms out twice", s.number, e.token, millis)
+	}
+	s.longer[id] = true
+	if ends.Before(e.ends) {
+		return ":1\r\n"
 	}
 	s.keys[key] = entry{e.token, ends}
 	s.changedLocked(key)
@@ -152,9 +148,9 @@ func (s *server) millis(text string) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// checkOwner holds a command to its connection: it is of the client that drew the token.
+// checkOwner checks that a command is of the client that drew its token.
 func (s *server) checkOwner(p *peer, token string) {
-	if !strings.HasPrefix(token, p.from.String()+"/") {
+	if !p.from.drew(token) {
 		s.run.violate("server %d was sent the token %s by %v", s.number, token, p.from)
 	}
 }

@@ -12,7 +12,7 @@ type conn struct {
 	name    string
 	failed  atomic.Bool // a write has failed
 	closed  atomic.Bool
-	misuse  func(what string) // told of a write after one that failed
+	misuse  func(what string) // called for a write after one that failed
 }
 
 // connected returns the two ends of a connection.
@@ -48,7 +48,7 @@ func (c *conn) reset() {
 	c.in.reset()
 }
 
-// isRead says whether somebody waits for what comes in.
+// isRead reports whether somebody waits for what comes in.
 func (c *conn) isRead() bool {
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// dice is where the choices of a plan come from.
+// dice make the choices of a plan.
 type dice interface {
 	// roll returns a number from 0 to below n, which is at most 256.
 	roll(n int) int
@@ -18,7 +18,7 @@ func newSeeded(seed uint64) seeded { return seeded{rand.New(rand.NewPCG(seed, 0x
 
 func (s seeded) roll(n int) int { return s.IntN(n) }
 
-// tape are dice that fall as the bytes say, and on 0 when there are none left.
+// tape are dice that fall as the bytes determine, and on 0 when there are none left.
 type tape struct{ bytes []byte }
 
 func (t *tape) roll(n int) int {
@@ -36,5 +36,5 @@ func oneIn(d dice, n int) bool { return d.roll(n) == n-1 }
 func pick[T any](d dice, from ...T) T { return from[d.roll(len(from))] }
 
 // upTo returns a duration in steps, from none to n of them. Few different ones make that
-// things happen at the same instant, which is where the traps are.
+// things happen at the same instant, which is when things go wrong.
 func upTo(d dice, n int, step time.Duration) time.Duration { return time.Duration(d.roll(n+1)) * step }

@@ -44,11 +44,11 @@ var faultNames = [numFaults]string{
 func (k faultKind) String() string { return faultNames[k] }
 
 func (f fault) String() string {
-	where := fmt.Sprintf("server %d", f.node)
+	which := fmt.Sprintf("server %d", f.node)
 	if f.wide {
-		where = fmt.Sprintf("a majority from server %d on", f.node)
+		which = fmt.Sprintf("a majority from server %d on", f.node)
 	}
-	return fmt.Sprintf("%v of %s for %v (%d)", f.kind, where, f.lasts, f.how)
+	return fmt.Sprintf("%v of %s for %v (%d)", f.kind, which, f.lasts, f.how)
 }
 
 func newFault(d dice, p *plan) fault {
@@ -103,7 +103,7 @@ func (f fault) strike(s *server) (lift func()) {
 	case refuse:
 		return counter(&s.down)
 	case swallow:
-		return counter(&s.deaf)
+		return counter(&s.unreachable)
 	case refusals:
 		s.refusal = refusalTexts[f.how%len(refusalTexts)]
 		return func() {

@@ -14,7 +14,7 @@ import (
 const (
 	corpus = "testdata/fuzz/FuzzPlan"
 	kept   = 12 // entries of the corpus
-	// fuzzed is the size of the plans that are fuzzed: small ones run fast, and say more.
+	// fuzzed is the size of the plans that are fuzzed: small ones run fast, and are easier to read.
 	fuzzed = 6
 )
 
@@ -39,7 +39,7 @@ func (r *recorder) roll(n int) int {
 	return v
 }
 
-func TestRecordedRollsMakeTheSamePlan(t *testing.T) {
+func TestDice_RecordedRollsMakeTheSamePlan(t *testing.T) {
 	for seed := range uint64(100) {
 		r := &recorder{dice: newSeeded(seed)}
 		p := newPlan(r, fuzzed)
@@ -50,7 +50,7 @@ func TestRecordedRollsMakeTheSamePlan(t *testing.T) {
 
 // With -update the corpus is made anew, as it has to be when the way changes in which rolls
 // make a plan.
-func TestTheKeptCorpusHasEveryKindOfCallAndFault(t *testing.T) {
+func TestCorpus_HasEveryKindOfCallAndFault(t *testing.T) {
 	if *update {
 		writeCorpus(t)
 	}

@@ -16,7 +16,7 @@ type held struct {
 	lock    *redlock.Lock
 	name    string
 	token   string
-	watched bool         // somebody looks at it all the time
+	watched bool         // somebody checks it all the time
 	extends atomic.Int64 // calls of Extend
 	unlocks atomic.Int64 // calls of Unlock
 }
@@ -52,7 +52,7 @@ func (c *client) take(won *redlock.Lock, name string, begin time.Time, s step) *
 	return h
 }
 
-// checkAlone holds two locks of one name to not being valid at one instant.
+// checkAlone checks that two locks of one name are not valid at one instant.
 func (h *held) checkAlone(other *held) {
 	if h.client.run.plan.forgetful || h.name != other.name || !other.valid() {
 		return
@@ -64,18 +64,18 @@ func (h *held) checkAlone(other *held) {
 
 func (h *held) valid() bool { return h.lock.Err() == nil && h.lock.Remaining() > 0 }
 
-// checkHeld holds a lock that is relied on to being on a majority of nodes.
+// checkHeld checks that a lock that is relied on is on a majority of nodes.
 func (h *held) checkHeld(when string) {
 	r := h.client.run
 	if r.plan.forgetful || !h.valid() {
 		return
 	}
-	if n := r.holding(h); n < len(r.servers)/2+1 && h.valid() {
+	if n := r.holders(h); n < len(r.servers)/2+1 && h.valid() {
 		r.violate("%s, when it was %s, is on %d of %d servers", h.token, when, n, len(r.servers))
 	}
 }
 
-// checkAllHeld holds the locks that somebody looks at to being there. A look can end a lease
+// checkAllHeld checks the locks that are watched. A check can end a lease
 // that is over, so the others are left alone.
 func (r *run) checkAllHeld() {
 	r.mu.Lock()
@@ -83,13 +83,13 @@ func (r *run) checkAllHeld() {
 	r.mu.Unlock()
 	for _, h := range locks {
 		if h.watched {
-			h.checkHeld("looked at")
+			h.checkHeld("watched")
 		}
 	}
 }
 
-// holding counts the servers that hold a lock.
-func (r *run) holding(h *held) int {
+// holders counts the servers that hold a lock.
+func (r *run) holders(h *held) int {
 	n := 0
 	for _, s := range r.servers {
 		if s.holds(h.name, h.token) {
@@ -99,7 +99,7 @@ func (r *run) holding(h *held) int {
 	return n
 }
 
-// watch holds Done to the deadline.
+// watch checks that Done is closed at the deadline.
 func (h *held) watch() {
 	r, done := h.client.run, h.lock.Done()
 	for {
@@ -123,7 +123,7 @@ func (h *held) watch() {
 	}
 }
 
-// checkExtend looks at the end of an Extend: the deadline that stood before, and the one asked for.
+// checkExtend checks how an Extend has ended: the deadline that stood before, and the one asked for.
 func (h *held) checkExtend(ctx context.Context, err error, late bool, before, asked time.Time) {
 	r, c := h.client.run, h.client
 	if now := h.lock.ValidUntil(); now.Before(before) {
@@ -159,7 +159,7 @@ func (h *held) checkExtend(ctx context.Context, err error, late bool, before, as
 	}
 }
 
-// checkUnlock looks at the end of an Unlock.
+// checkUnlock checks how an Unlock has ended.
 func (h *held) checkUnlock(err error, wasHeld bool) {
 	r, n := h.client.run, len(h.client.run.servers)
 	quorumError := (*redlock.QuorumError)(nil)
@@ -174,7 +174,7 @@ func (h *held) checkUnlock(err error, wasHeld bool) {
 	switch {
 	case err == nil:
 		r.count("unlocked")
-		if left := r.holding(h); left > n-(n/2+1) {
+		if left := r.holders(h); left > n-(n/2+1) {
 			r.violate("%s was unlocked, and is on %d servers", h.token, left)
 		}
 	case errors.Is(err, redlock.ErrNotHeld) && quorumError == nil:
@@ -185,7 +185,7 @@ func (h *held) checkUnlock(err error, wasHeld bool) {
 		}
 	case errors.Is(err, redlock.ErrNotHeld):
 		if wasHeld && inTime && !again && !r.plan.forgetful {
-			r.violate("%s was held until now, and Unlock says that it was not", h.token)
+			r.violate("%s was held until now, and Unlock reports that it was not", h.token)
 		}
 	case !errors.Is(err, redlock.ErrNoQuorum) || quorumError == nil:
 		r.violate("Unlock of %s: %v", h.token, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// plan is what happens in a run: who calls what when, and what goes wrong where.
+// plan is what happens in a run: who calls what when, and what goes wrong on which server.
 type plan struct {
 	nodes     int
 	names     int
@@ -17,7 +17,7 @@ type plan struct {
 	room      int           // bytes on their way in one direction of a connection
 	forgetful bool          // a restart forgets the keys: then two may hold one lock
 	permits   bool          // CLIENT KILL is permitted: else what a dead connection left may be read late
-	abrupt    time.Duration // when everything is closed, whatever goes on; 0: when all is done and well again
+	abrupt    time.Duration // when everything is closed, whatever goes on; 0 means when all is done and well again
 	clients   []clientPlan
 	faults    []fault
 }
@@ -29,10 +29,10 @@ type clientPlan struct {
 	dial       time.Duration
 	maxOverdue time.Duration
 	workers    [][]step           // one list for each of its goroutines
-	voted      func(redlock.Vote) // told of each vote, by whoever brings it; may be nil
+	voted      func(redlock.Vote) // called for each vote, by the goroutine that delivers it; may be nil
 }
 
-// step is one call. Where it does not apply (an unlock by who never held, say) nothing happens.
+// step is one call. If it does not apply (an unlock of a client that never held a lock, for example), nothing happens.
 type step struct {
 	pause time.Duration // before it
 	kind  stepKind
@@ -69,7 +69,7 @@ var stepNames = [numSteps]string{
 
 func (k stepKind) String() string { return stepNames[k] }
 
-// calm says that nothing but latency is in the way of any message. Scripts may be forgotten.
+// calm reports whether nothing but latency is in the way of any message. Scripts may be forgotten.
 func (p *plan) calm() bool {
 	disturbs := func(f fault) bool { return f.kind != flushScripts }
 	return p.room > 4096 && !slices.ContainsFunc(p.faults, disturbs)

@@ -22,7 +22,7 @@ type run struct {
 	paused  atomic.Uint64
 
 	mu         sync.Mutex
-	story      []string
+	trace      []string
 	violations []string
 	happened   map[string]int
 	pending    map[*string]bool // calls that have not returned
@@ -30,8 +30,8 @@ type run struct {
 	watching   sync.WaitGroup   // of Done
 }
 
-// maxStory is how many lines of what happened are kept.
-const maxStory = 4000
+// maxTrace is how many lines of what happened are kept.
+const maxTrace = 4000
 
 // play runs a plan in a bubble.
 func play(t *testing.T, p *plan) *run {
@@ -71,7 +71,7 @@ func (r *run) play() {
 	r.await(&working)
 	r.await(&troubled)
 	r.note("all faults are over")
-	pass(settling)
+	pass(calmTime)
 	if r.plan.abrupt == 0 {
 		r.rest()
 	}
@@ -155,8 +155,8 @@ func (r *run) note(format string, args ...any) {
 }
 
 func (r *run) noteLocked(format string, args ...any) {
-	if len(r.story) < maxStory {
-		r.story = append(r.story, fmt.Sprintf("%9.3f ms  ", float64(time.Since(r.begin))/float64(unit))+fmt.Sprintf(format, args...))
+	if len(r.trace) < maxTrace {
+		r.trace = append(r.trace, fmt.Sprintf("%9.3f ms  ", float64(time.Since(r.begin))/float64(unit))+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -175,11 +175,11 @@ func (r *run) violate(format string, args ...any) {
 	r.violations = append(r.violations, what)
 }
 
-// report tells what happened.
+// report returns what happened, line by line.
 func (r *run) report() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return fmt.Sprintf("%s\n%v\n%s", strings.Join(r.violations, "\n"), r.plan, strings.Join(r.story, "\n"))
+	return fmt.Sprintf("%s\n%v\n%s", strings.Join(r.violations, "\n"), r.plan, strings.Join(r.trace, "\n"))
 }
 
 // pass lets time go by.

@@ -20,22 +20,22 @@ type server struct {
 	number int
 	slower atomic.Int64 // added to the latency
 
-	mu      sync.Mutex
-	change  *sync.Cond
-	runs    int // how often it was started: part of its run_id
-	keys    map[string]entry
-	scripts map[string]bool
-	peers   map[int64]*peer
-	last    int64 // the number of the latest connection
-	frozen  int   // how many faults keep it so
-	down    int
-	deaf    int
-	refusal string
-	traps   []fault                   // for the next commands
-	owned   map[string]bool           // tokens that have acquired a key here
-	longer  map[string]bool           // extensions that were carried out here
-	stuck   map[string]bool           // tokens whose release was refused or garbled here
-	watched map[string]map[int64]bool // keys, and the connections that looked at them
+	mu          sync.Mutex
+	change      *sync.Cond
+	runs        int // how often it was started: part of its run_id
+	keys        map[string]entry
+	scripts     map[string]bool
+	peers       map[int64]*peer
+	last        int64 // the number of the latest connection
+	frozen      int   // how many faults keep it so
+	down        int
+	unreachable int
+	refusal     string
+	traps       []fault                   // for the next commands
+	owned       map[string]bool           // tokens that have acquired a key here
+	longer      map[string]bool           // extensions that were carried out here
+	stuck       map[string]bool           // tokens whose release was refused or garbled here
+	tracked     map[string]map[int64]bool // keys, and the connections that observed them
 }
 
 // entry is a key's value.
@@ -53,10 +53,14 @@ type peer struct {
 	stalled bool // or not yet
 	mute    bool
 
+	resp3    bool
+	tracks   bool
+	caching  bool // what the next command observes
 	channels map[string]bool
-	tellsTo  int64 // the connection that is told of changes to what is looked at on this one, 0: none
-	caching  bool  // what the next command looks at
-	sending  chan struct{}
+
+	out  []string // replies and pushes that are not written yet, in order
+	last bool     // the connection ends behind them
+	more chan struct{}
 }
 
 func newServer(r *run, number int) *server {
@@ -64,7 +68,7 @@ func newServer(r *run, number int) *server {
 		run: r, number: number,
 		keys: map[string]entry{}, scripts: map[string]bool{}, peers: map[int64]*peer{},
 		owned: map[string]bool{}, longer: map[string]bool{}, stuck: map[string]bool{},
-		watched: map[string]map[int64]bool{},
+		tracked: map[string]map[int64]bool{},
 	}
 	s.change = sync.NewCond(&s.mu)
 	return s
@@ -74,7 +78,7 @@ func newServer(r *run, number int) *server {
 func (s *server) dial(ctx context.Context, from *client) (*conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.deaf > 0 {
+	if s.unreachable > 0 {
 		s.mu.Unlock()
 		<-ctx.Done()
 		s.mu.Lock()
@@ -87,13 +91,14 @@ func (s *server) dial(ctx context.Context, from *client) (*conn, error) {
 	name := fmt.Sprintf("connection %d of %v to server %d", s.last, from, s.number)
 	ours, theirs := connected(name, s.run.plan.room, s.latency())
 	ours.misuse = func(what string) { s.run.violate("%s %s", name, what) }
-	p := &peer{conn: theirs, from: from, number: s.last, channels: map[string]bool{}, sending: make(chan struct{}, 1)}
+	p := &peer{conn: theirs, from: from, number: s.last, channels: map[string]bool{}, more: make(chan struct{}, 1)}
 	s.peers[p.number] = p
 	s.run.serving.Go(func() { s.serve(p) })
+	s.run.serving.Go(func() { s.write(p) })
 	return ours, nil
 }
 
-// latency returns what says how long each message of a connection is on its way.
+// latency returns a function that returns for how long the next message of a connection is on its way.
 func (s *server) latency() func() time.Duration {
 	var mu sync.Mutex
 	r := rand.New(rand.NewPCG(uint64(s.number), uint64(s.last)))
@@ -106,39 +111,63 @@ func (s *server) latency() func() time.Duration {
 
 // serve answers the commands of a connection in their order.
 func (s *server) serve(p *peer) {
-	defer func() {
-		_ = p.Close()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.peers, p.number)
-	}()
-	commands := redis.NewConn(p.conn, 0, 0) // a command looks like an array reply
-	for {
+	commands := redis.NewConn(p.conn, 0, 0) // a command has the form of an array reply
+	for more := true; more; {
 		args, err := redis.Strings(commands.Receive())
-		if err != nil {
-			if strings.Contains(err.Error(), "redigo: ") {
-				s.run.violate("server %d cannot read what %v wrote: %v", s.number, p.from, err)
-			}
-			return
+		if err != nil && strings.Contains(err.Error(), "redigo: ") {
+			s.run.violate("server %d cannot read what %v wrote: %v", s.number, p.from, err)
 		}
-		reply, more := s.answer(p, args)
-		if !p.send(reply) || !more {
+		if more = err == nil; more {
+			more = s.answer(p, args)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.peers, p.number)
+	p.last = true
+	p.putLocked("")
+}
+
+// write sends what has been put for a connection.
+func (s *server) write(p *peer) {
+	defer p.Close()
+	for range p.more {
+		s.mu.Lock()
+		text, last := strings.Join(p.out, ""), p.last
+		p.out = nil
+		s.mu.Unlock()
+		if _, err := p.Write([]byte(text)); err != nil || last {
 			return
 		}
 	}
 }
 
-// answer carries a command out, when the server comes to it. more is false if the connection
+// putLocked has something sent.
+func (p *peer) putLocked(text string) {
+	p.out = append(p.out, text)
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+}
+
+// answer carries out a command, when the server comes to it, and sends the reply. It returns false if the connection
 // ends behind the reply.
-func (s *server) answer(p *peer, args []string) (reply string, more bool) {
+func (s *server) answer(p *peer, args []string) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for (s.frozen > 0 || p.stalled) && !p.killed {
 		s.change.Wait()
 	}
 	if p.killed || p.mute {
-		return "", !p.killed
+		return !p.killed
 	}
+	reply, more := s.replyLocked(p, args)
+	p.putLocked(reply)
+	return more
+}
+
+func (s *server) replyLocked(p *peer, args []string) (reply string, more bool) {
 	isLock := args[0] == "SET" || strings.HasPrefix(args[0], "EVAL")
 	kind := numFaults // none
 	var trap fault
@@ -210,7 +239,7 @@ func (s *server) unstallLocked() {
 	s.change.Broadcast()
 }
 
-// holds says whether a token has its key here.
+// holds reports whether a token has its key here.
 func (s *server) holds(key, token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

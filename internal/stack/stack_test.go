@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNoPlanBreaksAPromise(t *testing.T) {
+func TestStack_NoPlanBreaksAPromise(t *testing.T) {
 	alone := false
 	flag.Visit(func(f *flag.Flag) { alone = alone || f.Name == "seed" })
 	if alone {
@@ -31,6 +31,14 @@ func TestNoPlanBreaksAPromise(t *testing.T) {
 	}
 	for what, n := range happened {
 		t.Log(what, n)
+	}
+	if *seeds >= sample {
+		for what := range everyKind() {
+			require.Positive(t, happened[what], what)
+		}
+		for _, what := range []string{"won", "extended", "unlocked", "tracked", "invalidated", "message", "killed"} {
+			require.Positive(t, happened[what], what)
+		}
 	}
 }
 

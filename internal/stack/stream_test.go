@@ -23,7 +23,7 @@ type stream struct {
 	readBy   time.Time
 	writeBy  time.Time
 	readers  int   // reads that wait
-	written  error // why nothing more can be written; nil: it can
+	written  error // why nothing more can be written; nil means that it can
 	unread   error // why nothing more can be read, what has arrived included
 	finished bool  // nothing comes after what is on its way
 }
@@ -140,7 +140,7 @@ func (s *stream) setDeadline(of *time.Time, at time.Time) error {
 	return nil
 }
 
-// wakeAt has everybody look again at that time.
+// wakeAt wakes everybody at that time.
 func (s *stream) wakeAt(at time.Time) {
 	if d := time.Until(at); d > 0 {
 		time.AfterFunc(d, func() { s.end(func() {}) })

@@ -8,20 +8,20 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
 
 const (
-	guard  = "{account}:fence"
+	guard  = "{account}:guard"
 	record = "{account}:record" // a list of what was written
 )
 
-// client is a connection that notes the commands it sends.
+// client is a connection that records the commands it sends.
 type client struct {
 	redis.Conn
 	sent []string
-	lose string // the command whose reply gets lost
+	lose string // the command whose reply is lost
 }
 
 var errLost = errors.New("connection reset by peer")
@@ -35,7 +35,7 @@ func (c *client) Do(command string, args ...any) (any, error) {
 	return reply, err
 }
 
-func connect(t *testing.T, server *redistest.Process) *client {
+func connect(t *testing.T, server *testredis.Process) *client {
 	t.Helper()
 	conn, err := redis.Dial("tcp", server.Addr())
 	require.NoError(t, err)
@@ -43,13 +43,13 @@ func connect(t *testing.T, server *redistest.Process) *client {
 	return &client{Conn: conn}
 }
 
-// alone is a client of a server that is its own.
+// alone returns a client of a new server.
 func alone(t *testing.T) *client {
 	t.Helper()
-	return connect(t, redistest.Real(t, 1)[0])
+	return connect(t, testredis.Real(t, 1)[0])
 }
 
-// written returns the list that the writes have made.
+// written returns what was written to the record, in order.
 func (c *client) written(t *testing.T) []string {
 	t.Helper()
 	list, err := redis.Strings(c.Conn.Do("LRANGE", record, 0, -1))
@@ -74,23 +74,23 @@ func (c *client) do(t *testing.T, command string, args ...any) {
 }
 
 // write is one of the forms: it appends text to the record.
-type write func(c *client, token uint64, text string) error
+type write func(c *client, number uint64, text string) error
 
-// eachForm runs a test on each of the ways to write to Redis.
+// eachForm runs a test with each way to write to Redis.
 func eachForm(t *testing.T, test func(t *testing.T, write write)) {
 	script, err := fence.NewScript("return redis.call('RPUSH', KEYS[1], ARGV[1])")
 	require.NoError(t, err)
 	for name, write := range map[string]write{
-		"commands": func(c *client, token uint64, text string) error {
-			_, err := fence.Run(c, guard, token, fence.Command{"RPUSH", fence.Key(record), text})
+		"commands": func(c *client, number uint64, text string) error {
+			_, err := fence.Run(c, guard, number, fence.Command{"RPUSH", fence.Key(record), text})
 			return err
 		},
-		"script": func(c *client, token uint64, text string) error {
-			_, err := script.Run(c, guard, token, []string{record}, text)
+		"script": func(c *client, number uint64, text string) error {
+			_, err := script.Run(c, guard, number, []string{record}, text)
 			return err
 		},
-		"transaction": func(c *client, token uint64, text string) error {
-			_, err := fence.Transact(c, guard, token, func() error {
+		"transaction": func(c *client, number uint64, text string) error {
+			_, err := fence.Transact(c, guard, number, func() error {
 				_, err := c.Do("RPUSH", record, text)
 				return err
 			})
@@ -101,10 +101,10 @@ func eachForm(t *testing.T, test func(t *testing.T, write write)) {
 	}
 }
 
-func requireStale(t *testing.T, err error, resource string, token, seen uint64) {
+func requireStale(t *testing.T, err error, resource string, number, seen uint64) {
 	t.Helper()
 	require.ErrorIs(t, err, fence.ErrStale)
 	var stale *fence.StaleError
 	require.ErrorAs(t, err, &stale)
-	require.Equal(t, &fence.StaleError{Resource: resource, Token: token, Seen: seen}, stale)
+	require.Equal(t, &fence.StaleError{Resource: resource, Fence: number, Seen: seen}, stale)
 }

@@ -1,5 +1,5 @@
--- Runs the commands in ARGV, each behind the number of its words, and returns their replies.
--- The first one that fails ends it, with its error reply.
+-- Runs the commands in ARGV, each preceded by the number of its words, and returns their replies.
+-- Stops at the first command that fails, and returns its error reply.
 local starts, at = {}, 1
 while at <= #ARGV do
   starts[#starts + 1] = at

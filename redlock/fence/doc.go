@@ -1,58 +1,76 @@
-// Package fence is the resource's side of fencing tokens: it refuses the late write of a holder that has lost its lock without noticing.
+// Package fence checks fencing tokens at the resource that a lock protects. It rejects the late write of a
+// holder that has lost its lock without noticing.
 //
-// # What a fencing token is for
+// # What a fence is for
 //
-// A lock from a lock service is a lease. Its holder may be paused (garbage collection, swapping, a suspended machine)
-// between looking at the lock and writing, for longer than the lease lasts. Meanwhile another one gets the lock and writes,
-// and the first goes on where it was: its write comes too late, and the lock cannot prevent that. What it wrote to can. Each
-// holder has a fencing token, a number higher than that of every holder before it, and sends it along with each write. The
-// resource keeps the highest token that it has seen, and refuses every write with a lower one (Martin Kleppmann, How to do
-// distributed locking, https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
+// A lock that expires is a lease. Its holder can be paused (garbage collection, swapping, a suspended
+// machine) between checking the lock and writing, for longer than the lease lasts. Another holder then
+// takes the lock and writes, and the first one overwrites that when its pause ends. No lock can prevent
+// this, but the resource can: each lock has a fencing token, a number above that of every earlier holder.
+// The holder sends its number with each write, and the resource rejects a number below the highest one that
+// it has accepted (Martin Kleppmann, How to do distributed locking,
+// https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
 //
-// A token is a number from 1 to 2^53-1. 0 stands for a lock that was taken without fencing; every function refuses it. The same token
-// passes any number of times: it is the same holder.
+// This package calls that number the fence. It is what Lock.Fence of package redlock returns if the Locker
+// has WithFencing. Do not confuse it with Lock.Token: the token is random text that identifies one lock on
+// the nodes, and has no order. A fence is from 1 to 2^53-1. 0 stands for a lock without fencing, and every
+// function rejects it.
 //
-// Tokens of one resource must all come from one lock. And every write to the resource must go through the fence: one without
-// it overwrites as ever.
+// # The check
 //
-// # Which form to take
+// Every form makes the same check. If the fence is at least the highest one accepted for the resource, it
+// is stored as the highest, and the write runs. Otherwise the call returns [ErrStale] and writes nothing.
+// One holder may write any number of times, since the same fence passes again.
 //
-// The check and the write must be one step, so the highest token is kept where the write goes:
+// The check and the write must be one step, so the highest fence is stored where the write goes:
 //
-//   - Redis: [Run] for a list of commands, a [Script] for Lua of your own, [Transact] around WATCH, MULTI and EXEC.
-//   - PostgreSQL, MySQL, MariaDB, SQLite: [Table.Pass] within the transaction of the writes, whatever they are; [Updated]
-//     for a single UPDATE of a row that has a column for the token, or a version.
+//   - Redis: [Run] for a list of commands, a [Script] for Lua of your own, [Transact] for WATCH, MULTI and
+//     EXEC.
+//   - PostgreSQL, MySQL, MariaDB, SQLite: [Table.Check] in the transaction of the writes; [CheckUpdated]
+//     for a single UPDATE of a row that has a column for the fence, or a version.
 //   - Memory of this process: a [Gate].
 //
-// Every form returns [ErrStale] to a holder whose token is too low, and has written nothing then. Other storage needs a
-// conditional write of its own, such as If-Match; [CheckToken] and [StaleError] are for it too.
+// Other storage needs a conditional write, such as If-Match. [CheckFence] and [StaleError] are of use there
+// too.
 //
-// A fence does not make a write atomic, and does not exclude: two writes with the same token, or one with a higher token in
-// the middle of the work of a lower one, pass. What a holder had written before the next one came stays. So the next holder
-// must be able to go on from work that is half done.
+// Three rules make the check worth something:
+//
+//   - All fences for one resource come from one lock.
+//   - Every write goes through the check. A write without it overwrites as before.
+//   - A read that a later write depends on goes through the check too. Otherwise an earlier holder can
+//     still write between this holder's read and its write.
+//
+// The check does not make work atomic and does not exclude anybody. Two writes with the same fence pass,
+// and so does a higher fence in the middle of the work of a lower one. What a holder wrote before the next
+// holder came stays, so the next holder must be able to continue from work that is half done.
 //
 // # Redis
 //
-// The highest token is a decimal number in a guard key, one per resource. The key is written and read by the master that
+// The highest fence is stored as a decimal number in a guard key, one for each resource, on the master that
 // executes the writes.
 //
-//   - It has no TTL: once it was gone, the token of any earlier holder would pass. Nobody knows how long the pause of such a holder lasts.
-//   - It must not be evicted either. Of the server's maxmemory policies, noeviction and the volatile ones leave keys without
-//     a TTL alone; the allkeys ones do not.
-//   - On Redis Cluster it must be in the slot of the keys that are written, so it shares their hash tag: "{account-7}:fence"
-//     beside "{account-7}:balance".
-//   - A failover or a restart that loses the latest writes loses the tokens that came with them, too. Then what the newer
-//     holder wrote is gone, and an earlier holder may write again. WAIT, or appendfsync always, make that less likely.
+//   - Its name must not be that of another key. Do not use "{name}:fence": package redlock keeps the
+//     counter of a lock there, with a TTL. The examples use "account-7:guard".
+//   - It has no TTL. Without the key the fence of any earlier holder would pass, and nobody knows how long
+//     that holder is paused.
+//   - It must not be evicted. The maxmemory policies noeviction and volatile-* keep keys without a TTL;
+//     allkeys-* do not.
+//   - On Redis Cluster it must be in the slot of the keys that are written, so it shares their hash tag:
+//     "{account-7}:guard" beside "{account-7}:balance".
+//   - A failover or a restart that loses the latest writes also loses their fences. Then an earlier holder
+//     may write again. WAIT, or appendfsync always, make that less likely.
 //
-// Redis takes nothing back. A command that fails leaves those before it done (in [Transact], those behind it too), and the token raised.
-// A reply that is lost leaves open whether anything was done.
+// Redis has no rollback. If a command fails, the commands before it stay done (with [Transact] those after
+// it are done too), and the fence stays stored. If a reply is lost, all may have been done or nothing.
 //
 // # SQL
 //
-// The highest token is a row of a guard table, or a column of what is written. Either is locked from the check to the end of
-// the transaction, at every isolation level: who comes with a higher token waits for the commit of the lower one, and who
-// comes with a lower token waits and is refused. At REPEATABLE READ and above PostgreSQL refuses the one who waited with a
-// serialization failure (SQLSTATE 40001), whose transaction may be tried again.
+// The highest fence is a row of a guard table, or a column of the row that is written. That row is locked
+// from the check to the end of the transaction, at every isolation level. A higher fence waits for the
+// commit of a lower one and then passes; a lower fence waits and is rejected. At REPEATABLE READ and above
+// PostgreSQL rejects the one that waited with a serialization failure (SQLSTATE 40001): try that
+// transaction again.
 //
-// A rollback takes back the raised token together with what was written. A commit whose reply is lost leaves open whether both were done.
+// A rollback takes back the fence together with the writes. If the reply to a commit is lost, both were
+// done or neither.
 package fence

@@ -10,10 +10,28 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
 
-// dial connects to a server that stands for the one that is written to.
+// startNodes starts servers that stand for the nodes of the lock.
+func startNodes(n int) (urls []string, stop func()) {
+	servers := make([]*miniredis.Miniredis, n)
+	for i := range servers {
+		var err error
+		if servers[i], err = miniredis.Run(); err != nil {
+			log.Fatal(err)
+		}
+		urls = append(urls, "redis://"+servers[i].Addr())
+	}
+	return urls, func() {
+		for _, server := range servers {
+			server.Close()
+		}
+	}
+}
+
+// dial connects to a server that stands for the resource.
 func dial() (conn redis.Conn, stop func()) {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -29,29 +47,59 @@ func dial() (conn redis.Conn, stop func()) {
 	}
 }
 
+// A holder of the lock sells from a stock. Each access to the stock carries the lock's fence, reads
+// included: after the read no earlier holder can write any more.
 func Example() {
+	ctx := context.Background()
+	urls, stop := startNodes(3)
+	defer stop()
 	conn, stop := dial()
 	defer stop()
-	write := func(token uint64, balance int) error {
-		_, err := fence.Run(conn, "account-7:fence", token, fence.Command{"SET", fence.Key("account-7"), balance})
+
+	locker, err := redlock.Open(urls, redlock.WithFencing())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+	sell := func(_ context.Context, lock *redlock.Lock) error {
+		replies, err := fence.Run(conn, "stock:guard", lock.Fence(), fence.Command{"GET", fence.Key("stock")})
+		if err != nil {
+			return err
+		}
+		stock, err := redis.Int(replies[0], nil)
+		if err != nil {
+			return err
+		}
+		// A pause here may last longer than the lock.
+		_, err = fence.Run(conn, "stock:guard", lock.Fence(), fence.Command{"SET", fence.Key("stock"), stock - 1})
 		return err
 	}
+	if _, err := conn.Do("SET", "stock", 10); err != nil {
+		log.Fatal(err)
+	}
 
-	fmt.Println(write(33, 100))
-	fmt.Println(write(34, 90)) // by the next holder
-	fmt.Println(write(33, 80)) // by the first, who was paused
+	paused, err := locker.TryLock(ctx, "stock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := paused.Unlock(ctx); err != nil { // stands for the end of the TTL during a pause
+		log.Fatal(err)
+	}
+	fmt.Println(locker.Do(ctx, "stock", sell))                // the next holder
+	fmt.Println(errors.Is(sell(ctx, paused), fence.ErrStale)) // the pause ends
+	fmt.Println(redis.Int(conn.Do("GET", "stock")))
 
 	// Output:
 	// <nil>
-	// <nil>
-	// fence: "account-7:fence": token 33 is stale: a newer holder has been here, with token 34
+	// true
+	// 9 <nil>
 }
 
 func ExampleRun() {
 	conn, stop := dial()
 	defer stop()
 
-	replies, err := fence.Run(conn, "account-7:fence", 33,
+	replies, err := fence.Run(conn, "account-7:guard", 33,
 		fence.Command{"DECRBY", fence.Key("account-7"), 10},
 		fence.Command{"PUBLISH", "accounts", "account-7"}) // a channel is no key
 	fmt.Println(replies, err)
@@ -83,19 +131,19 @@ func ExampleScript() {
 		log.Fatal(err)
 	}
 
-	fmt.Println(redis.Int(withdraw.Run(conn, "account-7:fence", 33, []string{"account-7"}, 70)))
-	fmt.Println(withdraw.Run(conn, "account-7:fence", 33, []string{"account-7"}, 70))
+	fmt.Println(redis.Int(withdraw.Run(conn, "account-7:guard", 33, []string{"account-7"}, 70)))
+	fmt.Println(withdraw.Run(conn, "account-7:guard", 33, []string{"account-7"}, 70))
 
 	// Output:
 	// 30 <nil>
-	// <nil> fence: "account-7:fence": POOR too little is left
+	// <nil> fence: "account-7:guard": POOR too little is left
 }
 
 func ExampleTransact() {
 	conn, stop := dial()
 	defer stop()
-	// double reads, computes and writes; a change that comes between makes it begin again.
-	double := func(token uint64) (balance int, err error) {
+	// double reads, computes and writes. If a key changes meanwhile, it begins again.
+	double := func(number uint64) (balance int, err error) {
 		for {
 			if _, err := conn.Do("WATCH", "account-7"); err != nil {
 				return 0, err
@@ -103,7 +151,7 @@ func ExampleTransact() {
 			if balance, err = redis.Int(conn.Do("GET", "account-7")); err != nil {
 				return 0, err
 			}
-			_, err = fence.Transact(conn, "account-7:fence", token, func() error {
+			_, err = fence.Transact(conn, "account-7:guard", number, func() error {
 				_, err := conn.Do("SET", "account-7", 2*balance)
 				return err
 			})
@@ -121,45 +169,6 @@ func ExampleTransact() {
 	// 200 <nil>
 }
 
-// goRedis stands for a *redis.Client of github.com/redis/go-redis/v9, or for a *redis.Conn of it, which Transact needs.
-type goRedis struct{ conn redis.Conn }
-
-type goRedisCmd struct {
-	reply any
-	err   error
-}
-
-var errGoRedisNil = errors.New("redis: nil") // redis.Nil there
-
-func (c goRedis) Do(_ context.Context, args ...any) goRedisCmd {
-	reply, err := c.conn.Do(args[0].(string), args[1:]...)
-	if reply == nil && err == nil {
-		err = errGoRedisNil
-	}
-	return goRedisCmd{reply, err}
-}
-
-func (c goRedisCmd) Result() (any, error) { return c.reply, c.err }
-
-// Another client needs a function: this is the one for go-redis. It says where the context goes, and makes nil of redis.Nil.
-func ExampleDoFunc() {
-	conn, stop := dial()
-	defer stop()
-	ctx, client := context.Background(), goRedis{conn}
-
-	do := fence.DoFunc(func(command string, args ...any) (any, error) {
-		reply, err := client.Do(ctx, append([]any{command}, args...)...).Result()
-		if errors.Is(err, errGoRedisNil) {
-			return nil, nil
-		}
-		return reply, err
-	})
-	fmt.Println(fence.Run(do, "account-7:fence", 33, fence.Command{"INCR", fence.Key("account-7")}))
-
-	// Output:
-	// [1] <nil>
-}
-
 func ExampleStaleError() {
 	var gate fence.Gate
 	nothing := func() error { return nil }
@@ -168,7 +177,7 @@ func ExampleStaleError() {
 	err := gate.Run("printer", 33, nothing)
 	var stale *fence.StaleError
 	fmt.Println(errors.Is(err, fence.ErrStale), errors.As(err, &stale))
-	fmt.Println(stale.Resource, stale.Token, stale.Seen)
+	fmt.Println(stale.Resource, stale.Fence, stale.Seen)
 
 	// Output:
 	// <nil>
@@ -193,18 +202,18 @@ func ExampleGate() {
 	// <nil>
 	// printing cover
 	// <nil>
-	// fence: "printer": token 33 is stale: a newer holder has been here, with token 34
+	// fence: "printer": fence 33 is stale: the resource has seen 34
 }
 
-func ExampleCheckToken() {
-	fmt.Println(fence.CheckToken(33))
-	fmt.Println(fence.CheckToken(0))
-	fmt.Println(fence.CheckToken(1 << 53))
+func ExampleCheckFence() {
+	fmt.Println(fence.CheckFence(33))
+	fmt.Println(fence.CheckFence(0))
+	fmt.Println(fence.CheckFence(1 << 53))
 
 	// Output:
 	// <nil>
-	// fence: token 0: the lock was taken without fencing
-	// fence: token 9007199254740992: must be below 2^53
+	// fence: fence 0: the lock was taken without fencing
+	// fence: fence 9007199254740992: must be below 2^53
 }
 
 func ExampleNewTable() {
@@ -218,15 +227,15 @@ func ExampleNewTable() {
 	// CREATE TABLE IF NOT EXISTS fence (resource varchar(255) PRIMARY KEY, token bigint NOT NULL)
 }
 
-// The writes are in the transaction of the check, behind it.
-func ExampleTable_Pass() {
-	withdraw := func(ctx context.Context, db *sql.DB, table *fence.Table, token uint64) error {
+// The check comes first in the transaction of the writes.
+func ExampleTable_Check() {
+	withdraw := func(ctx context.Context, db *sql.DB, table *fence.Table, number uint64) error {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}
 		defer tx.Rollback() //nolint:errcheck // does nothing after Commit
-		if err := table.Pass(ctx, tx, "account-7", token); err != nil {
+		if err := table.Check(ctx, tx, "account-7", number); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, "UPDATE account SET balance = balance - 10 WHERE id = 7"); err != nil {
@@ -237,22 +246,22 @@ func ExampleTable_Pass() {
 	_ = withdraw
 }
 
-// A column of the row that is written holds the highest token.
-func ExampleUpdated() {
-	deposit := func(ctx context.Context, db *sql.DB, token uint64) error {
-		if err := fence.CheckToken(token); err != nil {
+// A column of the row that is written holds the highest fence.
+func ExampleCheckUpdated() {
+	deposit := func(ctx context.Context, db *sql.DB, number uint64) error {
+		if err := fence.CheckFence(number); err != nil {
 			return err
 		}
-		return fence.Updated(db.ExecContext(ctx,
-			"UPDATE account SET balance = balance + ?, fence = ? WHERE id = ? AND fence <= ?", 10, token, 7, token))
+		return fence.CheckUpdated(db.ExecContext(ctx,
+			"UPDATE account SET balance = balance + ?, fence = ? WHERE id = ? AND fence <= ?", 10, number, 7, number))
 	}
 	_ = deposit
 }
 
-// Without tokens, a version says whether the row is still as it was read.
-func ExampleUpdated_version() {
+// Without fences, a version shows whether the row has changed since it was read.
+func ExampleCheckUpdated_version() {
 	rename := func(ctx context.Context, db *sql.DB, name string, version int64) error {
-		return fence.Updated(db.ExecContext(ctx,
+		return fence.CheckUpdated(db.ExecContext(ctx,
 			"UPDATE account SET name = ?, version = version + 1 WHERE id = ? AND version = ?", name, 7, version))
 	}
 	_ = rename

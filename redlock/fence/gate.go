@@ -5,51 +5,53 @@ import (
 	"sync"
 )
 
-// Gate is a fence in memory: for a resource that only this process writes to, and for tests. The zero value is open to every token.
-// It may be used from any goroutine and must not be copied. It remembers every resource, and nothing after the process ends.
+// Gate checks fences in memory, for a resource that only this process writes to, and for tests. The zero
+// value accepts every fence. It is safe for concurrent use and must not be copied. It keeps every resource
+// until the process ends.
 type Gate struct {
-	mu    sync.Mutex
-	doors map[string]*door
+	mu        sync.Mutex
+	resources map[string]*gated
 }
 
-// door is what is remembered of one resource.
-type door struct {
+// gated is the state of one resource.
+type gated struct {
 	mu   sync.Mutex // held while a write runs
 	seen uint64
 }
 
-// Run calls write if token is at least the highest one seen for the resource, which it is then, and returns what write
-// returns. Only one write to a resource runs at a time; Run waits for it. So write must not call Run for the same resource.
+// Run checks fence for the resource, calls write if it passes, and returns the error of write. Writes to
+// one resource run one at a time: Run waits for the others, so write must not call Run for the same
+// resource.
 //
-// A [*StaleError] with Seen, or an error that names an empty resource or a bad token, means that write was not called. After
-// an error or a panic of write the token stays raised.
-func (g *Gate) Run(resource string, token uint64, write func() error) error {
+// If Run returns a [*StaleError], or an error that names an empty resource or a bad fence, write was not
+// called. After an error or a panic of write the fence stays stored.
+func (g *Gate) Run(resource string, fence uint64, write func() error) error {
 	if resource == "" {
 		return errors.New("fence: the resource is empty")
 	}
-	if err := CheckToken(token); err != nil {
+	if err := CheckFence(fence); err != nil {
 		return err
 	}
-	d := g.door(resource)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if token < d.seen {
-		return &StaleError{Resource: resource, Token: token, Seen: d.seen}
+	r := g.resource(resource)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if fence < r.seen {
+		return &StaleError{Resource: resource, Fence: fence, Seen: r.seen}
 	}
-	d.seen = token
+	r.seen = fence
 	return write()
 }
 
-func (g *Gate) door(resource string) *door {
+func (g *Gate) resource(name string) *gated {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	d := g.doors[resource]
-	if d == nil {
-		if g.doors == nil {
-			g.doors = make(map[string]*door)
+	r := g.resources[name]
+	if r == nil {
+		if g.resources == nil {
+			g.resources = make(map[string]*gated)
 		}
-		d = new(door)
-		g.doors[resource] = d
+		r = new(gated)
+		g.resources[name] = r
 	}
-	return d
+	return r
 }

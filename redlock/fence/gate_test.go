@@ -15,7 +15,7 @@ import (
 
 func nothing() error { return nil }
 
-func TestAGateRefusesALowerTokenAndLetsTheSamePass(t *testing.T) {
+func TestGate_RejectsALowerFenceAndAcceptsTheSame(t *testing.T) {
 	var gate fence.Gate
 	require.NoError(t, gate.Run("a", 33, nothing))
 	require.NoError(t, gate.Run("a", 33, nothing))
@@ -24,7 +24,7 @@ func TestAGateRefusesALowerTokenAndLetsTheSamePass(t *testing.T) {
 	require.NoError(t, gate.Run("b", 1, nothing), "another resource")
 }
 
-func TestAWriteThatFailsLeavesTheGateUsableAndTheTokenRaised(t *testing.T) {
+func TestGate_AfterAFailedWriteTheFenceStaysStored(t *testing.T) {
 	var gate fence.Gate
 	broken := errors.New("disk full")
 	require.Equal(t, broken, gate.Run("a", 33, func() error { return broken }))
@@ -33,15 +33,15 @@ func TestAWriteThatFailsLeavesTheGateUsableAndTheTokenRaised(t *testing.T) {
 	require.NoError(t, gate.Run("a", 34, nothing))
 }
 
-func TestWritesToOtherResourcesRunMeanwhile(t *testing.T) {
+func TestGate_WritesToOtherResourcesRunMeanwhile(t *testing.T) {
 	var gate fence.Gate
 	require.NoError(t, gate.Run("a", 33, func() error { return gate.Run("b", 1, nothing) }))
 }
 
 // The writes share plain variables, which the race detector watches.
-func TestWritesThroughAGateAreOneAtATimeAndTheirTokensNeverDecrease(t *testing.T) {
+func TestGate_RunsOneWriteAtATimeAndFencesNeverDecrease(t *testing.T) {
 	var gate fence.Gate
-	var tokens []uint64
+	var fences []uint64
 	refused := 0
 	var mu sync.Mutex // of refused
 	var all sync.WaitGroup
@@ -49,9 +49,9 @@ func TestWritesThroughAGateAreOneAtATimeAndTheirTokensNeverDecrease(t *testing.T
 		all.Go(func() {
 			dice := rand.New(rand.NewPCG(uint64(i), 2))
 			for j := range 200 {
-				token := 1 + uint64(j) + dice.Uint64N(50)
-				err := gate.Run("a", token, func() error {
-					tokens = append(tokens, token)
+				number := 1 + uint64(j) + dice.Uint64N(50)
+				err := gate.Run("a", number, func() error {
+					fences = append(fences, number)
 					return nil
 				})
 				if err != nil {
@@ -64,7 +64,7 @@ func TestWritesThroughAGateAreOneAtATimeAndTheirTokensNeverDecrease(t *testing.T
 		})
 	}
 	all.Wait()
-	require.True(t, slices.IsSorted(tokens), "%v", tokens)
-	require.Equal(t, 8*200, len(tokens)+refused)
-	require.NotZero(t, refused, "nobody came late")
+	require.True(t, slices.IsSorted(fences), "%v", fences)
+	require.Equal(t, 8*200, len(fences)+refused)
+	require.NotZero(t, refused, "no write was stale")
 }

@@ -1,8 +1,9 @@
--- Calls write(), which stands before these lines, if KEYS[1] holds no higher token than ARGV[1], which it holds then.
--- write sees neither of the two: its KEYS and ARGV begin behind them.
--- {1, what write returned}: done, or an error reply of write; {0, the token seen}: it is higher;
--- {-1, what KEYS[1] holds}: it is no token; an error reply where it is not a string.
-local guard, token = table.remove(KEYS, 1), table.remove(ARGV, 1)
+-- Checks the fence ARGV[1] against the one in KEYS[1]. If it is not lower, stores it there and calls write(), which
+-- stands before these lines and sees neither of the two: its KEYS and ARGV begin after them. Returns
+--   {1, what write returned}, or the error reply that write returned;
+--   {0, the fence in KEYS[1]} if that is higher;
+--   {-1, the value of KEYS[1]} if that is not a fence, or an error reply if it is not a string.
+local guard, fence = table.remove(KEYS, 1), table.remove(ARGV, 1)
 local seen = redis.pcall('GET', guard)
 if type(seen) == 'table' then
   return seen
@@ -10,12 +11,12 @@ elseif seen then
   -- Numbers are doubles here, exact below 2^53.
   if not string.find(seen, '^[1-9]%d*$') or tonumber(seen) >= 9007199254740992 then
     return {-1, seen}
-  elseif tonumber(seen) > tonumber(token) then
+  elseif tonumber(seen) > tonumber(fence) then
     return {0, seen}
   end
 end
-if seen ~= token then
-  local set = redis.pcall('SET', guard, token)
+if seen ~= fence then
+  local set = redis.pcall('SET', guard, fence)
   if set.err then
     return set
   end

@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
 
 const highest uint64 = 1<<53 - 1
 
-func TestAWriteWithALowerTokenIsRefused(t *testing.T) {
+func TestRedis_RejectsALowerFence(t *testing.T) {
 	eachForm(t, func(t *testing.T, write write) {
 		c := alone(t)
 		require.NoError(t, write(c, 33, "first"))
@@ -30,7 +30,7 @@ func TestAWriteWithALowerTokenIsRefused(t *testing.T) {
 	})
 }
 
-func TestTheSameTokenPassesAgain(t *testing.T) {
+func TestRedis_AcceptsTheSameFenceAgain(t *testing.T) {
 	eachForm(t, func(t *testing.T, write write) {
 		c := alone(t)
 		for _, text := range []string{"a", "b", "c"} {
@@ -40,21 +40,21 @@ func TestTheSameTokenPassesAgain(t *testing.T) {
 	})
 }
 
-func TestLargeTokensAreComparedAsNumbersAndExactly(t *testing.T) {
+func TestRedis_ComparesLargeFencesAsNumbersAndExactly(t *testing.T) {
 	eachForm(t, func(t *testing.T, write write) {
 		c := alone(t)
-		for _, token := range []uint64{1, 9, 10, 99_999_999_999_999, 1e15, 1e15 + 1, highest - 1, highest} {
-			text := strconv.FormatUint(token, 10)
-			require.NoError(t, write(c, token, text))
+		for _, number := range []uint64{1, 9, 10, 99_999_999_999_999, 1e15, 1e15 + 1, highest - 1, highest} {
+			text := strconv.FormatUint(number, 10)
+			require.NoError(t, write(c, number, text))
 			require.Equal(t, text, c.get(t, guard))
-			if token > 1 {
-				requireStale(t, write(c, token-1, "late"), guard, token-1, token)
+			if number > 1 {
+				requireStale(t, write(c, number-1, "late"), guard, number-1, number)
 			}
 		}
 	})
 }
 
-func TestTheGuardKeyHasNoTTL(t *testing.T) {
+func TestRedis_TheGuardKeyHasNoTTL(t *testing.T) {
 	eachForm(t, func(t *testing.T, write write) {
 		c := alone(t)
 		require.NoError(t, write(c, 33, "first"))
@@ -64,7 +64,7 @@ func TestTheGuardKeyHasNoTTL(t *testing.T) {
 	})
 }
 
-func TestAGuardKeyThatHoldsNoTokenStopsEveryWrite(t *testing.T) {
+func TestRedis_AGuardKeyWithoutAFenceStopsEveryWrite(t *testing.T) {
 	eachForm(t, func(t *testing.T, write write) {
 		c := alone(t)
 		for _, held := range []string{
@@ -79,18 +79,18 @@ func TestAGuardKeyThatHoldsNoTokenStopsEveryWrite(t *testing.T) {
 		}
 		c.do(t, "DEL", guard)
 		c.do(t, "RPUSH", guard, "a list")
-		require.ErrorContains(t, write(c, highest, "lost"), `fence: "{account}:fence": WRONGTYPE`)
+		require.ErrorContains(t, write(c, highest, "lost"), `fence: "{account}:guard": WRONGTYPE`)
 		require.Empty(t, c.written(t))
 		c.do(t, "DEL", guard)
 		require.NoError(t, write(c, 33, "the connection is as before"))
 	})
 }
 
-// The server keeps the order of the writes that passed.
-func TestTokensThatPassNeverDecreaseHoweverManyWriteAtOnce(t *testing.T) {
+// The list on the server has the writes that passed, in their order.
+func TestRedis_AcceptedFencesNeverDecreaseUnderConcurrentWrites(t *testing.T) {
 	const writers, writes = 8, 40
 	eachForm(t, func(t *testing.T, write write) {
-		server := redistest.Real(t, 1)[0]
+		server := testredis.Real(t, 1)[0]
 		var passed, stale sync.Map
 		var all sync.WaitGroup
 		for i := range writers {
@@ -98,11 +98,11 @@ func TestTokensThatPassNeverDecreaseHoweverManyWriteAtOnce(t *testing.T) {
 			all.Go(func() {
 				dice := rand.New(rand.NewPCG(uint64(i), 1))
 				for j := range writes {
-					token := 1 + uint64(j)/4 + dice.Uint64N(10)
-					id := strconv.FormatUint(token, 10) + " " + strconv.Itoa(i*writes+j)
-					err := write(c, token, id)
+					number := 1 + uint64(j)/4 + dice.Uint64N(10)
+					id := strconv.FormatUint(number, 10) + " " + strconv.Itoa(i*writes+j)
+					err := write(c, number, id)
 					for errors.Is(err, fence.ErrConflict) {
-						err = write(c, token, id)
+						err = write(c, number, id)
 					}
 					var refused *fence.StaleError
 					switch {
@@ -110,7 +110,7 @@ func TestTokensThatPassNeverDecreaseHoweverManyWriteAtOnce(t *testing.T) {
 						passed.Store(id, true)
 					case errors.As(err, &refused):
 						stale.Store(id, true)
-						assert.Greater(t, refused.Seen, token)
+						assert.Greater(t, refused.Seen, number)
 					default:
 						assert.NoError(t, err)
 					}
@@ -120,28 +120,28 @@ func TestTokensThatPassNeverDecreaseHoweverManyWriteAtOnce(t *testing.T) {
 		all.Wait()
 
 		written := connect(t, server).written(t)
-		var tokens []uint64
+		var fences []uint64
 		for _, id := range written {
-			number, _, _ := strings.Cut(id, " ")
-			token, err := strconv.ParseUint(number, 10, 64)
+			text, _, _ := strings.Cut(id, " ")
+			number, err := strconv.ParseUint(text, 10, 64)
 			require.NoError(t, err)
-			tokens = append(tokens, token)
+			fences = append(fences, number)
 			_, ok := passed.LoadAndDelete(id)
-			require.True(t, ok, "%s was written, but its writer was not told", id)
+			require.True(t, ok, "%s was written, but its writer got no nil", id)
 		}
-		require.True(t, slices.IsSorted(tokens), "%v", tokens)
+		require.True(t, slices.IsSorted(fences), "%v", fences)
 		passed.Range(func(id, _ any) bool {
-			t.Errorf("%s is not there, but its writer was told so", id)
+			t.Errorf("%s is not there, but its writer got nil", id)
 			return true
 		})
 		refused := 0
 		stale.Range(func(any, any) bool { refused++; return true })
-		require.Equal(t, writers*writes, len(tokens)+refused)
-		require.NotZero(t, refused, "nobody came late")
+		require.Equal(t, writers*writes, len(fences)+refused)
+		require.NotZero(t, refused, "no write was stale")
 	})
 }
 
-func TestRunReturnsTheReplyToEachCommand(t *testing.T) {
+func TestRun_ReturnsTheReplyToEachCommand(t *testing.T) {
 	c := alone(t)
 	replies, err := fence.Run(c, guard, 33,
 		fence.Command{"SET", fence.Key("a"), "text"},
@@ -153,7 +153,7 @@ func TestRunReturnsTheReplyToEachCommand(t *testing.T) {
 	require.Equal(t, []any{"OK", nil, int64(5), []any{[]byte("text"), nil, []byte("5")}, []byte("text")}, replies)
 }
 
-func TestRunWithoutCommandsShutsOutEarlierHolders(t *testing.T) {
+func TestRun_WithoutCommandsShutsOutEarlierHolders(t *testing.T) {
 	c := alone(t)
 	replies, err := fence.Run(c, guard, 34)
 	require.NoError(t, err)
@@ -162,7 +162,7 @@ func TestRunWithoutCommandsShutsOutEarlierHolders(t *testing.T) {
 	requireStale(t, err, guard, 33, 34)
 }
 
-func TestACommandThatFailsLeavesTheOnesBeforeItDoneAndThoseBehindItUndone(t *testing.T) {
+func TestRun_AFailedCommandEndsTheRunAndUndoesNothing(t *testing.T) {
 	c := alone(t)
 	c.do(t, "SET", "text", "no number")
 	for _, failing := range []fence.Command{{"INCR", fence.Key("text")}, {"NOSUCHCOMMAND"}, {"SET", "too few"}} {
@@ -178,7 +178,7 @@ func TestACommandThatFailsLeavesTheOnesBeforeItDoneAndThoseBehindItUndone(t *tes
 	}
 }
 
-func TestACommandMayHaveSevenThousandWords(t *testing.T) {
+func TestRun_ACommandHasAtMostSevenThousandWords(t *testing.T) {
 	c := alone(t)
 	long := fence.Command{"SADD", fence.Key("set")}
 	for i := len(long); i < 7000; i++ {
@@ -194,7 +194,7 @@ func TestACommandMayHaveSevenThousandWords(t *testing.T) {
 	require.Equal(t, "33", c.get(t, guard))
 }
 
-func TestAReplyThatIsLostLeavesWhatWasDoneAndTheSameTokenPasses(t *testing.T) {
+func TestRedis_AfterALostReplyTheSameFencePasses(t *testing.T) {
 	for lost, write := range map[string]func(c *client) error{
 		"EVALSHA": func(c *client) error {
 			_, err := fence.Run(c, guard, 33, fence.Command{"RPUSH", fence.Key(record), "once"})

@@ -11,49 +11,52 @@ import (
 //go:embed guard.lua
 var guardSource string
 
-// Script is a Lua script of your own behind a fence. It may be used from any goroutine, on any number of servers.
+// Script is a Lua script of your own that runs if the check passes. It is safe for concurrent use, on any
+// number of servers.
 type Script struct {
 	source string
-	hash   atomic.Pointer[string] // nil until a server has told it
+	hash   atomic.Pointer[string] // nil until a server has returned it
 }
 
-// NewScript returns source, a script for EVAL, with the fence in front of it. It runs as it would alone: KEYS and ARGV are
-// those given to Run, and what it returns is what Run returns. An empty source is an error, and one with a shebang (#!lua)
-// too. Whether it is correct Lua turns out when it runs.
+// NewScript puts the check in front of source, a script for EVAL. The script runs as it would alone: KEYS
+// and ARGV are those given to Run, and Run returns what the script returns. An empty source is an error,
+// and so is one with a shebang (#!lua). NewScript does not check whether the source is correct Lua; Run
+// does.
 func NewScript(source string) (*Script, error) {
 	if strings.TrimSpace(source) == "" {
 		return nil, errors.New("fence: the script is empty")
 	}
 	if strings.HasPrefix(source, "#!") {
 		first, _, _ := strings.Cut(source, "\n")
-		return nil, fmt.Errorf("fence: the script begins with %.64q: a script behind a fence has no shebang", first)
+		return nil, fmt.Errorf("fence: the script begins with %.64q: a script behind a check has no shebang", first)
 	}
-	return &Script{source: fenced(source)}, nil
+	return &Script{source: guarded(source)}, nil
 }
 
-// presetScript returns a script of this package, and the hash of it with the fence.
+// presetScript returns a script of this package, whose hash is known.
 func presetScript(source, hash string) *Script {
-	s := &Script{source: fenced(source)}
+	s := &Script{source: guarded(source)}
 	s.hash.Store(&hash)
 	return s
 }
 
-// fenced makes a function of source, in whose error messages line numbers stay what they are.
-func fenced(source string) string {
+// guarded makes source a function that the check calls. Line numbers in its error messages stay the same.
+func guarded(source string) string {
 	return "local function write() " + source + "\nend\n" + guardSource
 }
 
-// Run runs the script if token is at least the highest one that the guard key has seen, which it is then. It is one step to
-// other clients. Keys are all keys that the script touches beside the guard key, on Redis Cluster with the same hash tag;
-// args are passed to the client as they are.
+// Run checks fence in the guard key and, if it passes, runs the script. Both are one step for other
+// clients. Keys are all keys that the script uses, without the guard key; on Redis Cluster they share its
+// hash tag. Args are passed to the client as they are.
 //
-// The guard key and the errors are those of [Run]. An error reply that the script returns, or a call of it that fails, is
-// the client's error, wrapped; what the script did before stays done, and the token raised.
+// The guard key and the errors are those of [Run]. If the script returns an error reply, or one of its
+// calls fails, Run returns that error, wrapped; what the script did before stays done, and the fence stays
+// stored.
 //
-// The first Run asks the server for the script's hash (SCRIPT LOAD); those after it send the hash (EVALSHA), and the source
-// only where the server does not know it or did not tell.
-func (s *Script) Run(c Doer, guard string, token uint64, keys []string, args ...any) (reply any, err error) {
-	if err := checkGuard(guard, token); err != nil {
+// The first Run asks the server for the script's hash (SCRIPT LOAD). Later ones send the hash (EVALSHA),
+// and the source only if the server does not know the script or did not return a hash.
+func (s *Script) Run(c Doer, guard string, fence uint64, keys []string, args ...any) (reply any, err error) {
+	if err := checkGuard(guard, fence); err != nil {
 		return nil, err
 	}
 	words := make([]any, 0, 4+len(keys)+len(args))
@@ -61,37 +64,37 @@ func (s *Script) Run(c Doer, guard string, token uint64, keys []string, args ...
 	for _, key := range keys {
 		words = append(words, key)
 	}
-	words = append(words, formatToken(token))
+	words = append(words, formatFence(fence))
 	reply, err = s.eval(c, append(words, args...))
 	if err != nil {
 		return nil, wrap(guard, err)
 	}
 	parts, _ := reply.([]any)
 	if len(parts) == 0 {
-		return nil, fmt.Errorf("fence: %q: unexpected reply %v", guard, reply)
+		return nil, unexpected(guard, reply)
 	}
-	var held any // or the result; a nil at the end of an array is left out
+	var second any // Redis leaves out a nil at the end of an array
 	if len(parts) > 1 {
-		held = parts[1]
+		second = parts[1]
 	}
-	switch parts[0] {
+	switch parts[0] { // see guard.lua
 	case int64(1):
-		return held, nil
+		return second, nil
 	case int64(0):
-		text, _ := textOf(held)
-		seen, _ := parseToken(text)
-		return nil, &StaleError{Resource: guard, Token: token, Seen: seen}
+		text, _ := textOf(second)
+		seen, _ := parseFence(text)
+		return nil, &StaleError{Resource: guard, Fence: fence, Seen: seen}
 	case int64(-1):
-		return nil, guardError(guard, held)
+		return nil, guardError(guard, second)
 	}
-	return nil, fmt.Errorf("fence: %q: unexpected reply %v", guard, reply)
+	return nil, unexpected(guard, reply)
 }
 
-// eval fills in the first word, the hash or the source.
+// eval puts the hash or the source into words[0] and sends it.
 func (s *Script) eval(c Doer, words []any) (any, error) {
 	hash := s.hash.Load()
 	if hash == nil {
-		// Asked for, not computed, so that it works where SHA-1 is forbidden (GODEBUG=fips140=only).
+		// The server computes the hash, so this works where SHA-1 is forbidden (GODEBUG=fips140=only).
 		if reply, err := c.Do("SCRIPT", "LOAD", s.source); err == nil {
 			if text, ok := textOf(reply); ok {
 				hash = &text

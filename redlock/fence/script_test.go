@@ -18,13 +18,13 @@ func newScript(t *testing.T, source string) *fence.Script {
 	return script
 }
 
-// With a wrong or stale hash every call takes two round trips, unnoticed.
-func TestTheHashWrittenDownIsTheHashOfTheScript(t *testing.T) {
+// With a wrong hash every call takes two round trips, and nobody notices.
+func TestRun_ThePresetHashIsThatOfTheScript(t *testing.T) {
 	sum := sha1.Sum([]byte(fence.CommandsSource)) //nolint:gosec // see the import
 	require.Equal(t, hex.EncodeToString(sum[:]), fence.CommandsHash)
 }
 
-func TestTheSourceTravelsOnlyWhenTheServerDoesNotKnowIt(t *testing.T) {
+func TestScript_SendsItsSourceOnlyIfTheServerDoesNotKnowIt(t *testing.T) {
 	c := alone(t)
 	script := newScript(t, "return 1")
 	for name, run := range map[string]func() error{
@@ -51,7 +51,7 @@ func TestTheSourceTravelsOnlyWhenTheServerDoesNotKnowIt(t *testing.T) {
 	}
 }
 
-func TestWhereTheHashIsNotToldTheSourceIsSent(t *testing.T) {
+func TestScript_SendsItsSourceIfTheServerReturnsNoHash(t *testing.T) {
 	c := alone(t)
 	c.lose = "SCRIPT"
 	script := newScript(t, "return 'done'")
@@ -64,7 +64,7 @@ func TestWhereTheHashIsNotToldTheSourceIsSent(t *testing.T) {
 	}
 }
 
-func TestAScriptSeesItsOwnKeysAndArgumentsAndReturnsWhatItReturns(t *testing.T) {
+func TestScript_RunsAsItWouldAlone(t *testing.T) {
 	c := alone(t)
 	for source, want := range map[string]any{
 		"return {#KEYS, #ARGV, KEYS[1], KEYS[2], ARGV[1], ARGV[3]}": []any{
@@ -85,7 +85,7 @@ func TestAScriptSeesItsOwnKeysAndArgumentsAndReturnsWhatItReturns(t *testing.T) 
 	}
 }
 
-func TestAScriptThatFailsLeavesWhatItDidAndTheTokenRaised(t *testing.T) {
+func TestScript_AFailureUndoesNothing(t *testing.T) {
 	c := alone(t)
 	for source, text := range map[string]string{
 		"redis.call('SET', 'a', 1) return redis.error_reply('POOR too little')": "POOR too little",
@@ -104,14 +104,14 @@ func TestAScriptThatFailsLeavesWhatItDidAndTheTokenRaised(t *testing.T) {
 	}
 }
 
-func TestAScriptThatIsNotLuaDoesNothing(t *testing.T) {
+func TestScript_ASourceThatIsNotLuaDoesNothing(t *testing.T) {
 	c := alone(t)
 	_, err := newScript(t, "this is no Lua").Run(c, guard, 33, nil)
 	require.ErrorContains(t, err, "Error compiling script")
 	require.Empty(t, c.get(t, guard))
 }
 
-func TestAStaleScriptIsNotCalled(t *testing.T) {
+func TestScript_IsNotCalledWithALowerFence(t *testing.T) {
 	c := alone(t)
 	script := newScript(t, "return redis.call('SET', KEYS[1], ARGV[1])")
 	_, err := script.Run(c, guard, 34, []string{"a"}, "new")
@@ -119,4 +119,11 @@ func TestAStaleScriptIsNotCalled(t *testing.T) {
 	_, err = script.Run(c, guard, 33, []string{"a"}, "late")
 	requireStale(t, err, guard, 33, 34)
 	require.Equal(t, "new", c.get(t, "a"))
+}
+
+func TestNewScript_RejectsAnEmptySourceAndAShebang(t *testing.T) {
+	_, err := fence.NewScript(" \n")
+	require.EqualError(t, err, "fence: the script is empty")
+	_, err = fence.NewScript("#!lua flags=no-writes\nreturn 1")
+	require.EqualError(t, err, `fence: the script begins with "#!lua flags=no-writes": a script behind a check has no shebang`)
 }

@@ -5,24 +5,25 @@ import (
 	"fmt"
 )
 
-// Transact puts a fence around a transaction of your own (WATCH, MULTI, EXEC): it runs if token is at least the highest one
-// that the guard key has seen, which it is then. Queue is called between MULTI and EXEC, and sends the commands over the
-// same connection, on which nothing else may be sent meanwhile. Replies[i] is the reply to the i-th of them. Keys that you
-// read before, to decide what to write, are watched before.
+// Transact checks fence in the guard key and, if it passes, runs a transaction of your own (WATCH, MULTI,
+// EXEC). It calls queue between MULTI and EXEC. Queue sends the commands over the same connection, on which
+// nothing else may be sent meanwhile. Replies[i] is the reply to the i-th of them. If the commands depend
+// on keys that you have read, WATCH those keys before you read them.
 //
 // C is one connection, not a pool. Afterwards it is in no transaction and watches no key, unless it broke.
 //
 // The errors:
-//   - [ErrConflict]: the guard key, or one that you watched, was changed meanwhile. Nothing was written. Begin again with
-//     what you read under WATCH, and call Transact with the same token. If a newer holder was the reason, that returns
-//     ErrStale. Writers with equal tokens do not disturb each other.
-//   - a [*StaleError] with Seen, [ErrGuard], one that names a bad argument, that of queue, or the server's refusal to queue
-//     a command: nothing was written.
-//   - error replies to single commands, joined and wrapped, beside the replies: Redis has done the others, and raised the token.
-//   - another error of the client, wrapped. If EXEC was sent and its reply was lost, all was done or nothing. The guard key
-//     does not tell which; read what you wrote before you call Transact again.
-func Transact(c Doer, guard string, token uint64, queue func() error) (replies []any, err error) {
-	if err := checkGuard(guard, token); err != nil {
+//   - [ErrConflict]: the guard key, or one that you watched, was changed meanwhile. Nothing was written.
+//     Begin again with your WATCH and reads, and the same fence. If a newer holder was the reason, that
+//     returns ErrStale. Writers with equal fences do not conflict.
+//   - a [*StaleError] with Seen, [ErrGuard], one that names a bad argument, that of queue, or the server's
+//     refusal to queue a command: nothing was written.
+//   - error replies to single commands, joined and wrapped, beside the replies: Redis has done the others
+//     and stored the fence.
+//   - another error of the client, wrapped. If EXEC was sent and its reply was lost, all was done or
+//     nothing. The guard key does not tell which: read what you wrote before you call Transact again.
+func Transact(c Doer, guard string, fence uint64, queue func() error) (replies []any, err error) {
+	if err := checkGuard(guard, fence); err != nil {
 		return nil, err
 	}
 	if _, err := c.Do("WATCH", guard); err != nil {
@@ -39,16 +40,16 @@ func Transact(c Doer, guard string, token uint64, queue func() error) (replies [
 	if err != nil {
 		return nil, err
 	}
-	if seen > token {
-		return nil, &StaleError{Resource: guard, Token: token, Seen: seen}
+	if seen > fence {
+		return nil, &StaleError{Resource: guard, Fence: fence, Seen: seen}
 	}
 	if _, err := c.Do("MULTI"); err != nil {
 		return nil, wrap(guard, err)
 	}
 	undo = "DISCARD"
-	// Not where it is the same: that would be a change to those who watch.
-	if seen < token {
-		if _, err := c.Do("SET", guard, formatToken(token)); err != nil {
+	// An equal fence is not set again: for clients that watch the guard key, that would be a change.
+	if seen < fence {
+		if _, err := c.Do("SET", guard, formatFence(fence)); err != nil {
 			return nil, wrap(guard, err)
 		}
 	}
@@ -61,19 +62,19 @@ func Transact(c Doer, guard string, token uint64, queue func() error) (replies [
 		return nil, wrap(guard, err)
 	}
 	if reply == nil {
-		return nil, wrap(guard, ErrConflict)
+		return nil, fmt.Errorf("%w: guard key %q", ErrConflict, guard)
 	}
 	replies, ok := reply.([]any)
-	if !ok || seen < token && len(replies) == 0 {
-		return nil, fmt.Errorf("fence: %q: unexpected reply %v", guard, reply)
+	if !ok || seen < fence && len(replies) == 0 {
+		return nil, unexpected(guard, reply)
 	}
-	if seen < token {
+	if seen < fence {
 		replies = replies[1:]
 	}
 	return replies, failures(guard, replies)
 }
 
-// readGuard returns the highest token seen, 0 for none.
+// readGuard returns the highest fence accepted; 0 means none.
 func readGuard(c Doer, guard string) (uint64, error) {
 	reply, err := c.Do("GET", guard)
 	if err != nil {
@@ -83,7 +84,7 @@ func readGuard(c Doer, guard string) (uint64, error) {
 		return 0, nil
 	}
 	text, _ := textOf(reply)
-	seen, ok := parseToken(text)
+	seen, ok := parseFence(text)
 	if !ok {
 		return 0, guardError(guard, reply)
 	}

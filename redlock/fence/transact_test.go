@@ -7,7 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
 
@@ -26,11 +26,11 @@ func requireFree(t *testing.T, c, other *client) {
 
 func twoClients(t *testing.T) (c, other *client) {
 	t.Helper()
-	server := redistest.Real(t, 1)[0]
+	server := testredis.Real(t, 1)[0]
 	return connect(t, server), connect(t, server)
 }
 
-func TestAChangeOfAWatchedKeyIsAConflict(t *testing.T) {
+func TestTransact_AChangeOfAWatchedKeyIsAConflict(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, other *client){
 		"a newer holder": func(t *testing.T, other *client) {
 			_, err := fence.Run(other, guard, 34, fence.Command{"SET", "a", "newer"})
@@ -56,7 +56,7 @@ func TestAChangeOfAWatchedKeyIsAConflict(t *testing.T) {
 	}
 }
 
-func TestAfterAConflictWithANewerHolderTheTokenIsStale(t *testing.T) {
+func TestTransact_AfterAConflictWithANewerHolderTheFenceIsStale(t *testing.T) {
 	c, other := twoClients(t)
 	queue := func() error {
 		_, err := fence.Run(other, guard, 34)
@@ -69,7 +69,7 @@ func TestAfterAConflictWithANewerHolderTheTokenIsStale(t *testing.T) {
 	requireFree(t, c, other)
 }
 
-func TestWritersWithTheSameTokenDoNotDisturbEachOther(t *testing.T) {
+func TestTransact_WritersWithTheSameFenceDoNotConflict(t *testing.T) {
 	c, other := twoClients(t)
 	_, err := fence.Run(c, guard, 33)
 	require.NoError(t, err)
@@ -87,9 +87,9 @@ func TestWritersWithTheSameTokenDoNotDisturbEachOther(t *testing.T) {
 	require.Equal(t, []any{int64(1)}, replies)
 }
 
-func TestTransactReturnsTheRepliesToTheCommandsOfTheCaller(t *testing.T) {
+func TestTransact_ReturnsTheRepliesToTheQueuedCommands(t *testing.T) {
 	c := alone(t)
-	for range 2 { // the second time the token is not raised
+	for range 2 { // the second time the fence is stored already
 		require.NoError(t, c.Send("DEL", "n"))
 		replies, err := fence.Transact(c, guard, 33, func() error {
 			if err := c.Send("INCR", "n"); err != nil {
@@ -103,7 +103,7 @@ func TestTransactReturnsTheRepliesToTheCommandsOfTheCaller(t *testing.T) {
 	}
 }
 
-func TestACommandThatFailsInATransactionLeavesTheOthersDone(t *testing.T) {
+func TestTransact_AFailedCommandLeavesTheOthersDone(t *testing.T) {
 	c, other := twoClients(t)
 	c.do(t, "SET", "text", "no number")
 	replies, err := fence.Transact(c, guard, 33, func() error {
@@ -116,7 +116,7 @@ func TestACommandThatFailsInATransactionLeavesTheOthersDone(t *testing.T) {
 	})
 	var refusal redis.Error
 	require.ErrorAs(t, err, &refusal)
-	require.ErrorContains(t, err, `fence: "{account}:fence": command 2 of 3: ERR value is not an integer`)
+	require.ErrorContains(t, err, `fence: "{account}:guard": command 2 of 3: ERR value is not an integer`)
 	require.Len(t, replies, 3)
 	require.Equal(t, "1", c.get(t, "before"))
 	require.Equal(t, "1", c.get(t, "behind"))
@@ -124,7 +124,7 @@ func TestACommandThatFailsInATransactionLeavesTheOthersDone(t *testing.T) {
 	requireFree(t, c, other)
 }
 
-func TestNothingIsWrittenWhereTheQueueFails(t *testing.T) {
+func TestTransact_WritesNothingIfQueueFails(t *testing.T) {
 	c, other := twoClients(t)
 	own := errors.New("changed my mind")
 	_, err := fence.Transact(c, guard, 33, func() error {
@@ -151,7 +151,7 @@ func TestNothingIsWrittenWhereTheQueueFails(t *testing.T) {
 	requireFree(t, c, other)
 }
 
-func TestTheQueueOfAStaleHolderIsNotCalled(t *testing.T) {
+func TestTransact_DoesNotCallTheQueueOfAStaleHolder(t *testing.T) {
 	c, other := twoClients(t)
 	c.do(t, "SET", guard, 34)
 	_, err := fence.Transact(c, guard, 33, func() error { panic("called") })

@@ -16,13 +16,13 @@ import (
 
 	"github.com/quorumlock/quorumlock/bench/internal/contention"
 	"github.com/quorumlock/quorumlock/bench/internal/subject"
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 func plan(t *testing.T, name string) contention.Plan {
 	t.Helper()
 	setup := subject.Setup{Callers: 2, Timeout: 5 * time.Second}
-	for _, server := range redistest.Real(t, 3) {
+	for _, server := range testredis.Real(t, 3) {
 		setup.Addrs = append(setup.Addrs, server.Addr())
 	}
 	return contention.Plan{Subject: name, Setup: setup, Name: "name", Processes: 3}
@@ -122,7 +122,7 @@ func TestProcessesDoNotOutliveAProgramThatWasKilled(t *testing.T) {
 		fmt.Println("started")
 		select {}
 	}
-	server := redistest.Real(t, 1)[0]
+	server := testredis.Real(t, 1)[0]
 	clients := func() int {
 		list, err := redis.String(server.Do("CLIENT", "LIST"))
 		require.NoError(t, err)

@@ -13,8 +13,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/lua"
+	"github.com/quorumlock/quorumlock/internal/node"
 )
+
+// release is the compare-and-delete that the library sends too.
+var release = node.Scripts()["release"]
 
 // Token is the value of one lock's key.
 type Token [16]byte
@@ -67,7 +70,7 @@ func (c *Client) Release(key string, token Token) error {
 	buffer := c.buffers.Get().(*[]byte)
 	b := (*buffer)[:0]
 	b = append(b, "*5\r\n$7\r\nEVALSHA\r\n"...)
-	b = appendBulk(b, lua.Release().Hash)
+	b = appendBulk(b, release.Hash)
 	b = append(b, "$1\r\n1\r\n"...)
 	b = appendBulk(b, key)
 	b = appendBulk(b, token[:])
@@ -106,11 +109,11 @@ func appendBulk[T string | []byte](b []byte, text T) []byte {
 
 // load gives the server the script of Release.
 func load(to io.Writer, from *bufio.Reader) error {
-	b := appendBulk([]byte("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n"), lua.Release().Source)
+	b := appendBulk([]byte("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n"), release.Source)
 	if _, err := to.Write(b); err != nil {
 		return err
 	}
-	for _, want := range []string{"$40\r\n", lua.Release().Hash + "\r\n"} {
+	for _, want := range []string{"$40\r\n", release.Hash + "\r\n"} {
 		got, err := from.ReadString('\n')
 		if err != nil {
 			return err

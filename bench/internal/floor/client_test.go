@@ -11,16 +11,16 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/quorumlock/quorumlock/bench/internal/floor"
-	"github.com/quorumlock/quorumlock/internal/redistest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // each runs the test with a client of each kind on three servers.
-func each(t *testing.T, test func(*testing.T, []redistest.Server, *floor.Client)) {
+func each(t *testing.T, test func(*testing.T, []testredis.Server, *floor.Client)) {
 	for _, writing := range []floor.Writing{floor.Direct, floor.Queued, floor.Gathered} {
 		t.Run(fmt.Sprint(writing), func(t *testing.T) {
-			servers := redistest.Mini(t, 3)
+			servers := testredis.Mini(t, 3)
 			c, err := floor.Dial(addrs(servers), 10*time.Second, writing)
 			require.NoError(t, err)
 			test(t, servers, c)
@@ -28,7 +28,7 @@ func each(t *testing.T, test func(*testing.T, []redistest.Server, *floor.Client)
 	}
 }
 
-func addrs(servers []redistest.Server) []string {
+func addrs(servers []testredis.Server) []string {
 	all := make([]string, len(servers))
 	for i, s := range servers {
 		all[i] = s.Addr()
@@ -37,7 +37,7 @@ func addrs(servers []redistest.Server) []string {
 }
 
 func TestALockIsOnEveryNodeUntilItIsReleased(t *testing.T) {
-	each(t, func(t *testing.T, servers []redistest.Server, c *floor.Client) {
+	each(t, func(t *testing.T, servers []testredis.Server, c *floor.Client) {
 		token, err := c.Acquire("job")
 		require.NoError(t, err)
 		_, err = c.Acquire("job")
@@ -60,7 +60,7 @@ func TestALockIsOnEveryNodeUntilItIsReleased(t *testing.T) {
 }
 
 func TestManyCallersShareAClient(t *testing.T) {
-	each(t, func(t *testing.T, servers []redistest.Server, c *floor.Client) {
+	each(t, func(t *testing.T, servers []testredis.Server, c *floor.Client) {
 		var running sync.WaitGroup
 		for i := range 8 {
 			running.Go(func() {
@@ -83,7 +83,7 @@ func TestManyCallersShareAClient(t *testing.T) {
 }
 
 func TestServersThatAreGoneRefuse(t *testing.T) {
-	each(t, func(t *testing.T, servers []redistest.Server, c *floor.Client) {
+	each(t, func(t *testing.T, servers []testredis.Server, c *floor.Client) {
 		defer c.Close()
 		servers[0].Stop()
 		token, err := c.Acquire("job")

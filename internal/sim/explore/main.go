@@ -1,9 +1,9 @@
 // Command explore runs the protocol through simulated schedules, or one of them again.
 //
 //	explore -seeds 1000000    a million schedules, from a random seed on
-//	explore -replay 17        the story of schedule 17
+//	explore -replay 17        the trace of schedule 17
 //
-// It exits with 1 when a promise is broken, after the story, shrunk to what is needed.
+// It exits with 1 when a promise is broken, after a trace, shrunk to what is needed.
 package main
 
 import (
@@ -23,14 +23,14 @@ import (
 func main() {
 	seeds := flag.Uint64("seeds", 50_000, "how many schedules to run")
 	from := flag.Uint64("from", rand.Uint64(), "the first seed")
-	replay := flag.Uint64("replay", 0, "tell the story of this seed")
-	whole := flag.Bool("whole", false, "tell stories without shrinking them first")
+	replay := flag.Uint64("replay", 0, "print the trace of this seed")
+	whole := flag.Bool("whole", false, "print traces without shrinking them first")
 	asJSON := flag.Bool("json", false, "print what was found, or null, and nothing else")
 	flag.Parse()
 	replaying := false
 	flag.Visit(func(f *flag.Flag) { replaying = replaying || f.Name == "replay" })
 	if replaying {
-		os.Exit(tell(*replay, *whole))
+		os.Exit(show(*replay, *whole))
 	}
 	os.Exit(search(*from, *seeds, *whole, *asJSON))
 }
@@ -51,7 +51,7 @@ func search(from, n uint64, whole, asJSON bool) int {
 	fmt.Printf("%d schedules from seed %d on, in %.1f s\n", tried, from, time.Since(begin).Seconds())
 	switch {
 	case found != nil:
-		return tell(found.Seed, whole)
+		return show(found.Seed, whole)
 	case ctx.Err() != nil:
 		return 2
 	}
@@ -59,15 +59,15 @@ func search(from, n uint64, whole, asJSON bool) int {
 	return 0
 }
 
-// tell prints the story of a seed and returns the exit code.
-func tell(seed uint64, whole bool) int {
+// show prints the trace of a seed and returns the exit code.
+func show(seed uint64, whole bool) int {
 	p := sim.NewPlan(seed)
 	v := sim.Run(p)
 	if v != nil && !whole {
 		p = sim.Shrink(p)
 	}
 	fmt.Printf("seed %d: %d nodes, %d clients, %d steps\n", seed, p.Nodes, p.Clients, len(p.Steps))
-	fmt.Println(strings.Join(sim.Story(p), "\n"))
+	fmt.Println(strings.Join(sim.Trace(p), "\n"))
 	if v == nil {
 		fmt.Println("no promise was broken")
 		return 0

@@ -1,33 +1,35 @@
-// Command prove shows that the simulator finds what it looks for: it weakens one rule
-// of the protocol after the other, in a build of its own, and runs the simulator until it
-// notices.
+// Command prove shows that the simulator finds what it searches for. It weakens one rule of the protocol after the other
+// (mutation testing), each in a build of its own, and runs the simulator until it notices.
 //
-//	prove                        every mutant, in a few lines each
-//	prove -mutant no-drift       one, with its story
-//	prove -seeds 1000000 -write  the whole proof: writes docs/proof.md
+//	prove                          every mutation, a line each
+//	prove -mutation no-drift       one, with the trace of the schedule that caught it
+//	prove -seeds 1000000 -write    the whole proof: writes docs/proof.md, and for the tests testdata/seeds.txt
 //
-// It is run in the root of the module, and exits with 1 if a mutant survives or the
-// protocol itself breaks a promise.
+// It is run in the root of the module. It exits with 1 if a mutation survives or the protocol itself breaks a promise.
 package main
 
 import (
+	"bytes"
 	"context"
+	_ "embed" // the text of the page
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/sim"
 )
 
-// bound is how many schedules a mutant may survive.
+// bound is how many schedules a mutation may survive.
 const bound = 300_000
 
 func main() {
-	one := flag.String("mutant", "", "try this mutant only, and tell its story")
+	one := flag.String("mutation", "", "try this mutation only, and print the trace of the schedule that caught it")
 	seeds := flag.Uint64("seeds", 0, "run the protocol as it is through this many schedules as well")
-	write := flag.Bool("write", false, "write docs/proof.md")
+	write := flag.Bool("write", false, "write docs/proof.md and the seeds for the tests")
 	flag.Parse()
 	if err := run(*one, *seeds, *write); err != nil {
 		fmt.Fprintln(os.Stderr, "prove:", err)
@@ -45,13 +47,13 @@ func run(one string, seeds uint64, write bool) error {
 		begin := time.Now()
 		found, tried := sim.Search(context.Background(), 1, seeds)
 		if found != nil {
-			fmt.Println(strings.Join(found.Story, "\n"))
+			fmt.Println(strings.Join(found.Trace, "\n"))
 			return fmt.Errorf("seed %d: %s", found.Seed, found.What)
 		}
 		p.Took = time.Since(begin).Round(time.Second)
 		fmt.Printf("%d schedules in %v: no promise was broken\n", tried, p.Took)
 	}
-	for _, m := range mutants {
+	for _, m := range mutations {
 		if one != "" && m.Name != one {
 			continue
 		}
@@ -64,15 +66,46 @@ func run(one string, seeds uint64, write bool) error {
 		}
 		fmt.Printf("%s: seed %d, %s\n", m.Name, found.Seed, found.What)
 		if one != "" {
-			fmt.Println(strings.Join(found.Story, "\n"))
+			fmt.Println(strings.Join(found.Trace, "\n"))
 		}
-		p.Mutants = append(p.Mutants, result{m, found})
+		p.Caught = append(p.Caught, caught{m, found})
 	}
-	if len(p.Mutants) == 0 {
-		return fmt.Errorf("there is no mutant %q", one)
-	}
-	if write {
+	switch {
+	case len(p.Caught) == 0:
+		return fmt.Errorf("there is no mutation %q", one)
+	case write:
 		return p.write(root)
 	}
 	return nil
+}
+
+// proof is what docs/proof.md is made of.
+type proof struct {
+	Date   string
+	Seeds  uint64
+	Took   time.Duration
+	Bound  uint64
+	Caught []caught
+}
+
+type caught struct {
+	mutation
+	*sim.Found
+}
+
+//go:embed proof.md.tmpl
+var page string
+
+func (p proof) write(root string) error {
+	var text, seeds bytes.Buffer
+	if err := template.Must(template.New("proof.md").Parse(page)).Execute(&text, p); err != nil {
+		return err
+	}
+	for _, c := range p.Caught {
+		fmt.Fprintln(&seeds, c.Name, c.Seed)
+	}
+	if err := os.WriteFile(filepath.Join(root, "docs", "proof.md"), text.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(root, "internal", "sim", "prove", "testdata", "seeds.txt"), seeds.Bytes(), 0o644)
 }

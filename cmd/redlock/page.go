@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"math"
+
+	"github.com/quorumlock/quorumlock/internal/chart"
+	"github.com/quorumlock/quorumlock/internal/load"
+)
+
+// charts draws the percentiles, the throughput and the nodes, as an SVG document each.
+func (r *report) charts() ([][]byte, error) {
+	var failed []error
+	var list [][]byte
+	add := func(svg []byte, err error) {
+		list, failed = append(list, svg), append(failed, err)
+	}
+
+	var curves []chart.Line
+	for _, l := range r.Latency {
+		if l.Count == 0 || l.What == load.Queueing {
+			continue
+		}
+		line := chart.Line{Name: l.What}
+		for _, point := range l.Curve {
+			line.X, line.Y = append(line.X, point.Percentile), append(line.Y, max(point.Micros, 1)/1e3)
+		}
+		curves = append(curves, line)
+	}
+	title := "Latency, uncorrected for coordinated omission"
+	if r.Corrected {
+		title = "Latency, corrected for coordinated omission"
+	}
+	add(chart.Lines(chart.Axes{Title: title, X: "percentile", Y: "latency (ms)", LogY: true, Nines: true}, curves))
+
+	done, failures, asked := chart.Line{Name: "succeeded"}, chart.Line{Name: "failed"}, chart.Line{Name: "asked for"}
+	for _, b := range r.Throughput {
+		at := b.From + b.Length/2
+		done.X, done.Y = append(done.X, at), append(done.Y, b.CyclesPer)
+		failures.X, failures.Y = append(failures.X, at), append(failures.Y, b.FailedPer)
+		asked.X, asked.Y = append(asked.X, at), append(asked.Y, r.Asked)
+	}
+	lines := []chart.Line{done, failures}
+	if r.Corrected {
+		lines = append(lines, asked)
+	}
+	add(chart.Lines(chart.Axes{Title: "Throughput over time", X: "time (s)", Y: "cycles/s"}, lines))
+
+	var groups []string
+	p50, p99 := chart.Bars{Name: "p50"}, chart.Bars{Name: "p99"}
+	group := func(name string, l load.Latency) {
+		groups = append(groups, name)
+		p50.Values, p99.Values = append(p50.Values, bar(l, l.P50)), append(p99.Values, bar(l, l.P99))
+	}
+	for _, node := range r.Nodes {
+		group(node.Addr, node.Latency)
+	}
+	group("quorum", r.Quorum)
+	add(chart.GroupedBars(chart.Axes{Title: "Latency of each node and of the quorum", Y: "latency (ms)", LogY: true},
+		groups, []chart.Bars{p50, p99}))
+	return list, errors.Join(failed...)
+}
+
+// bar is a latency in milliseconds, or no bar if nothing was measured.
+func bar(l load.Latency, us float64) float64 {
+	if l.Count == 0 {
+		return math.NaN()
+	}
+	return max(us, 1) / 1e3
+}
+
+// drawing returns the charts in one SVG document, one below the other.
+func drawing(r *report) ([]byte, error) {
+	charts, err := r.charts()
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\">\n", chart.Width, len(charts)*chart.Height)
+	for i, svg := range charts {
+		b.Write(bytes.Replace(svg, []byte("<svg "), fmt.Appendf(nil, `<svg y="%d" `, i*chart.Height), 1))
+	}
+	b.WriteString("</svg>\n")
+	return b.Bytes(), nil
+}
+
+// page returns the report as an HTML document that needs no other file.
+func page(r *report) ([]byte, error) {
+	drawn, err := r.charts()
+	if err != nil {
+		return nil, err
+	}
+	charts := make([]template.HTML, len(drawn))
+	for i, svg := range drawn {
+		charts[i] = template.HTML(svg) //nolint:gosec // its texts are escaped
+	}
+	var b bytes.Buffer
+	err = pageTemplate.Execute(&b, struct {
+		Head   []string
+		Tables []table
+		Charts []template.HTML
+	}{r.headline(), r.tables(), charts})
+	return b.Bytes(), err
+}
+
+//go:embed page.html
+var pageHTML string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageHTML))

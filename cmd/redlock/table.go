@@ -1,0 +1,204 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/load"
+)
+
+// table is a part of the report for people, in text and in HTML. The first column is text and
+// the others are numbers. If Wide is set, the last column is text too.
+type table struct {
+	Title string
+	Head  []string
+	Rows  [][]string
+	Wide  bool
+	Notes []string
+}
+
+// headline describes in three lines what was measured and what the result is.
+func (r *report) headline() []string {
+	mode, asked := "as fast as they can", ""
+	if r.Corrected {
+		mode = fmt.Sprintf("%.0f cycles/s due", r.Asked)
+		asked = fmt.Sprintf(" of %.0f that were asked for", r.Asked)
+	}
+	names := r.Names
+	if r.Fencing {
+		names += ", with fencing"
+	}
+	outcome := fmt.Sprintf("%.0f cycles/s%s: %d acquired and released", r.CyclesPer, asked, r.Cycles)
+	failed, unfinished := int64(0), int64(0)
+	for _, f := range r.Failures {
+		if f.Kind == load.Unfinished {
+			unfinished += f.Count
+		} else {
+			failed += f.Count
+		}
+	}
+	for _, part := range []struct {
+		count  int64
+		format string
+	}{
+		{failed, ", %d failed"},
+		{unfinished, ", %d still waiting at the end"},
+		{r.NotBegun, ", %d were due and found no free caller: more --callers are needed for this rate, or it is too high"},
+	} {
+		if part.count > 0 {
+			outcome += fmt.Sprintf(part.format, part.count)
+		}
+	}
+	if r.Interrupted {
+		outcome += " (interrupted)"
+	}
+	return []string{
+		fmt.Sprintf("%d nodes, %s", len(r.Nodes), r.Kind),
+		fmt.Sprintf("callers: %d, names %s, %s; TTL %g s, node timeout %g ms; %.1f s after %g s of warm-up",
+			r.Callers, names, mode, r.TTL, r.Timeout*1e3, r.Elapsed, r.WarmUp),
+		outcome,
+	}
+}
+
+// tables returns the tables of the report.
+func (r *report) tables() []table {
+	list := []table{r.latencyTable(), r.nodeTable()}
+	if len(r.Failures) > 0 {
+		failures := table{Title: "Failures", Head: []string{"", "kind", "count", "for example"}, Wide: true}
+		for _, f := range r.Failures {
+			example, _, _ := strings.Cut(f.Example, "\n")
+			failures.Rows = append(failures.Rows, []string{f.Op, strings.ReplaceAll(f.Kind, "_", " "), fmt.Sprint(f.Count), example})
+		}
+		list = append(list, failures)
+	}
+	return list
+}
+
+func (r *report) latencyTable() table {
+	t := table{Title: "Latency", Head: []string{"", "p50", "p90", "p99", "p99.9", "max", "mean", "count"}}
+	for _, l := range r.Latency {
+		if l.Count > 0 {
+			t.Rows = append(t.Rows, append(append([]string{l.What}, times(l, l.P50, l.P90, l.P99, l.P999, l.Max, l.Mean)...), fmt.Sprint(l.Count)))
+		}
+	}
+	if r.Corrected {
+		t.Notes = []string{"Corrected for coordinated omission: counted from the instant at which a cycle was due."}
+	} else {
+		t.Notes = []string{
+			"Uncorrected: a caller that is kept waiting begins no new cycle, so that a stall counts",
+			"few times. With --rate it counts in full.",
+		}
+	}
+	return t
+}
+
+func (r *report) nodeTable() table {
+	answers := load.Answers()
+	t := table{Title: "Nodes, as they answered acquires", Head: append([]string{"", "p50", "p99", "max"}, answers...), Wide: true}
+	decides := r.Names != hotName
+	if decides {
+		t.Head = append(t.Head, "decided")
+		t.Notes = []string{"decided: the share of acquires that this node's yes completed, as the last that was needed."}
+	}
+	t.Head = append(t.Head, "fault")
+	for _, node := range r.Nodes {
+		row := append([]string{node.Addr}, times(node.Latency, node.Latency.P50, node.Latency.P99, node.Latency.Max)...)
+		for _, answer := range answers {
+			row = append(row, share(node.Answers[answer], node.Answered()))
+		}
+		if decides {
+			row = append(row, share(node.Decided, r.Won))
+		}
+		t.Rows = append(t.Rows, append(row, r.Faults[node.Addr]))
+	}
+	quorum := make([]string, len(t.Head))
+	copy(quorum, append(append([]string{"quorum"}, times(r.Quorum, r.Quorum.P50, r.Quorum.P99, r.Quorum.Max)...), share(r.Won, r.Won+r.Lost)))
+	t.Rows = append(t.Rows, quorum)
+	return t
+}
+
+// times formats microseconds of a latency, or dashes if nothing was measured.
+func times(l load.Latency, all ...float64) []string {
+	cells := make([]string, len(all))
+	for i, us := range all {
+		cells[i] = "-"
+		if l.Count > 0 {
+			cells[i] = micros(us)
+		}
+	}
+	return cells
+}
+
+func micros(us float64) string { return duration(time.Duration(us * float64(time.Microsecond))) }
+
+func share(part, whole int64) string {
+	switch {
+	case whole == 0:
+		return "-"
+	case part == 0:
+		return "0"
+	case part == whole:
+		return "100 %"
+	}
+	return fmt.Sprintf("%.2f %%", 100*float64(part)/float64(whole))
+}
+
+// text writes the report for a terminal.
+func (r *report) text(w io.Writer) error {
+	var b strings.Builder
+	for _, line := range r.headline() {
+		fmt.Fprintln(&b, line)
+	}
+	for _, t := range r.tables() {
+		fmt.Fprintf(&b, "\n%s\n", t.Title)
+		t.text(&b)
+		for _, note := range t.Notes {
+			fmt.Fprintln(&b, "  "+note)
+		}
+	}
+	b.WriteString(r.spark())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// text writes the rows in columns, the first one aligned to the left and the others to the right.
+func (t table) text(w io.Writer) {
+	first := 0
+	for _, row := range t.Rows {
+		first = max(first, len([]rune(row[0])))
+	}
+	var columns strings.Builder
+	writer := tabwriter.NewWriter(&columns, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
+		cells, last := row[1:], ""
+		if t.Wide {
+			cells, last = row[1:len(row)-1], "  "+row[len(row)-1]
+		}
+		fmt.Fprintf(writer, "%-*s\t%s\t%s\n", first, row[0], strings.Join(cells, "\t"), last)
+	}
+	_ = writer.Flush() // into memory
+	for line := range strings.Lines(columns.String()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	}
+}
+
+// spark draws the throughput as a row of bars.
+func (r *report) spark() string {
+	if r.Cycles == 0 || len(r.Throughput) == 0 {
+		return ""
+	}
+	byRate := func(a, b load.Bucket) int { return cmp.Compare(a.CyclesPer, b.CyclesPer) }
+	low, high := slices.MinFunc(r.Throughput, byRate).CyclesPer, slices.MaxFunc(r.Throughput, byRate).CyclesPer
+	bars := []rune(" ▁▂▃▄▅▆▇█")
+	var line strings.Builder
+	for _, b := range r.Throughput {
+		line.WriteRune(bars[int(b.CyclesPer/max(high, 1)*float64(len(bars)-1)+0.5)])
+	}
+	return fmt.Sprintf("\nThroughput over time\n  |%s|\n  from %.0f to %.0f cycles/s, %g s each\n",
+		line.String(), low, high, r.Throughput[0].Length)
+}

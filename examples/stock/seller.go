@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/fence"
+)
+
+const lockName = "quorumlock-example"
+
+// The keys on the server of the stock share a hash tag, as Redis Cluster wants of keys that are used
+// together.
+const (
+	stockKey = "{quorumlock-example}:stock" // how many items are left
+	salesKey = "{quorumlock-example}:sales" // what was sold: the fencing token of each sale
+	fenceKey = "quorumlock-example:guard"   // the highest fencing token that was seen
+)
+
+// task is what the sale passes to a seller.
+type task struct {
+	nodes   string // URLs of the servers that the lock is on, with commas between them
+	stock   string // URL of the server that the stock is on
+	ttl     time.Duration
+	checked bool
+}
+
+// seller sells items, one after the other.
+type seller struct {
+	task
+	locker *redlock.Locker // with redlock.WithFencing
+	conn   redis.Conn      // to the server of the stock
+	in     io.Reader
+	out    io.Writer
+}
+
+var errSoldOut = errors.New("sold out")
+
+// sell sells an item. If the error is [fence.ErrStale], a newer holder of the lock has been at the
+// stock and nothing was sold.
+func (s *seller) sell(ctx context.Context) error {
+	lock, err := s.locker.Lock(ctx, lockName)
+	if err != nil {
+		return err
+	}
+	// Whether the lock was held to the end does not matter any more: what was written was checked.
+	defer func() { _ = lock.Unlock(ctx) }()
+
+	left, err := s.read(lock.Fence())
+	if err != nil {
+		return err
+	}
+	if left == 0 {
+		return errSoldOut
+	}
+	// To ask lock.Err() here would not help: the process may be stopped between that and the write.
+	fmt.Fprintln(s.out, hasRead, left)
+	if err := s.wait(); err != nil { // this is where it is stopped
+		return err
+	}
+	return s.write(lock.Fence(), left-1)
+}
+
+// read returns how many items are left. It is checked too: after it the server refuses holders of
+// earlier locks, so that what was read stays true until this holder writes or is refused itself.
+func (s *seller) read(token uint64) (int, error) {
+	if !s.checked {
+		return redis.Int(s.conn.Do("GET", stockKey))
+	}
+	replies, err := fence.Run(s.conn, fenceKey, token, fence.Command{"GET", fence.Key(stockKey)})
+	if err != nil {
+		return 0, err
+	}
+	return redis.Int(replies[0], nil)
+}
+
+// write records a sale, and how many items are left after it.
+func (s *seller) write(token uint64, left int) error {
+	if s.checked {
+		_, err := fence.Run(s.conn, fenceKey, token,
+			fence.Command{"SET", fence.Key(stockKey), left},
+			fence.Command{"RPUSH", fence.Key(salesKey), token})
+		return err
+	}
+	_ = s.conn.Send("MULTI") // an error comes with the next command
+	_ = s.conn.Send("SET", stockKey, left)
+	_ = s.conn.Send("RPUSH", salesKey, token)
+	_, err := s.conn.Do("EXEC")
+	return err
+}
+
+// A seller is a process that sale.go has started. It is sent a line for each buyer and, after each
+// hasRead, a line to go on. It prints what happens, one of these, and the stock that it has read.
+const (
+	hasRead = "read"
+	hasSold = "sold"
+	refused = "refused" // it begins again, with a new lock
+	soldOut = "soldout"
+)
+
+// work sells to the buyers that come in, until there are no more.
+func (t task) work(ctx context.Context, in io.Reader, out io.Writer) error {
+	nodes, err := pool.Open(strings.Split(t.nodes, ","), pool.WithTimeout(t.ttl/2))
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		defer node.Close()
+	}
+	locker, err := redlock.New(nodes, redlock.WithTTL(t.ttl), redlock.WithFencing())
+	if err != nil {
+		return err
+	}
+	defer locker.Close()
+	conn, err := redis.DialURL(t.stock)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	s := &seller{t, locker, conn, in, out}
+	for {
+		if s.wait() != nil {
+			return nil // there are no more
+		}
+		what := refused
+		for what == refused {
+			switch err := s.sell(ctx); {
+			case err == nil:
+				what = hasSold
+			case errors.Is(err, errSoldOut):
+				what = soldOut
+			case !errors.Is(err, fence.ErrStale):
+				return err
+			}
+			fmt.Fprintln(out, what, 0)
+		}
+	}
+}
+
+// wait waits for a line.
+func (s *seller) wait() error {
+	_, err := fmt.Fscanln(s.in, new(string))
+	return err
+}

@@ -1,0 +1,443 @@
+package node_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+// later is a time that no server's clock comes to in a test: counters that are ahead of it only count on.
+const later = 1 << 52
+
+// several are acquires of as many names, and their releases.
+func several(n int) (acquires, releases []*node.Command) {
+	for i := range n {
+		name := fmt.Sprint("name-", i)
+		acquires = append(acquires, node.AcquireFenced(name, "token", ttl, at(now())))
+		releases = append(releases, node.ReleaseFenced(name, "token", 0, ttl))
+	}
+	return acquires, releases
+}
+
+func allYes(n int) string { return fmt.Sprintf("*%d\r\n%s", n, strings.Repeat(":1\r\n", n)) }
+
+// joinedOf returns how many commands are joined in what the server was sent; 0: it is something else.
+func joinedOf(args []string) int {
+	if !isScript(args) || args[1] != node.Scripts()["joined"].Source && args[1] != node.Scripts()["joined"].Hash {
+		return 0
+	}
+	keys, _ := strconv.Atoi(args[2])
+	return keys / 2
+}
+
+// heldFake is a fake that serves nobody before served is closed.
+type heldFake struct {
+	*fake
+	served chan struct{}
+}
+
+func newHeldFake(t testing.TB, answer func(*peer, []string) string) *heldFake {
+	served := make(chan struct{})
+	return &heldFake{newFake(t, func(c *peer, args []string) string {
+		<-served
+		return answer(c, args)
+	}), served}
+}
+
+// together sends what is sure to go out together.
+func (p *heldFake) together(t testing.TB, n *node.Node, cmds []*node.Command) []node.Reply {
+	t.Helper()
+	inboxes := sendAll(n, cmds)
+	close(p.served)
+	return replies(t, inboxes)
+}
+
+// refusing is a fake that refuses what is joined, in a way, and counts it.
+func refusing(t testing.TB, refusal string) (f *heldFake, joined, single *atomic.Int32) {
+	joined, single = new(atomic.Int32), new(atomic.Int32)
+	f = newHeldFake(t, func(c *peer, args []string) string {
+		switch {
+		case joinedOf(args) > 0:
+			joined.Add(1)
+			return refusal
+		case isScript(args):
+			single.Add(1)
+		}
+		return likeRedis(c, args)
+	})
+	return f, joined, single
+}
+
+// scripts returns how many the server has run.
+func scripts(t testing.TB, server testredis.Server) int { return calls(t, server, "eval", "evalsha") }
+
+func TestBatch_CommandsThatWaitTogetherAreJoined(t *testing.T) {
+	onBothNodes(t, []option{patient()}, func(t *testing.T, server *testredis.Process, n *node.Node) {
+		do(t, server, "CONFIG", "RESETSTAT")
+		acquires, releases := several(50)
+		requireAllYes(t, together(t, n, acquires))
+		require.EqualValues(t, 100, do(t, server, "DBSIZE"), "keys and counters")
+		requireAllYes(t, together(t, n, releases))
+		require.EqualValues(t, 50, do(t, server, "DBSIZE"), "counters")
+		require.Less(t, scripts(t, server), 50, "for 100 commands")
+	})
+}
+
+// Whatever commands are joined: each has the answer that it has by itself, and the server holds the same afterwards.
+func TestBatch_JoinedCommandsDoWhatEachDoesByItself(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Log("seed", seed)
+	for kind, servers := range map[string][]testredis.Server{
+		"redis-server": testredis.Servers(testredis.Real(t, 2)), "miniredis": testredis.Mini(t, 2),
+	} {
+		t.Run(kind, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			apart := open(t, servers[0].Addr(), patient())
+			for range 30 {
+				for _, s := range servers {
+					do(t, s, "FLUSHALL")
+				}
+				prepare(t, random, servers)
+				cmds := mixed(random, 1+random.IntN(150))
+				n := open(t, servers[1].Addr(), patient())
+				for i, reply := range together(t, n, cmds) {
+					want := ask(t, apart, cmds[i])
+					want.Server, reply.Server = "", ""
+					require.Equal(t, want, reply, "command %d", i)
+				}
+				require.Equal(t, contents(t, servers[0]), contents(t, servers[1]))
+				require.NoError(t, n.Close())
+			}
+		})
+	}
+}
+
+const names = 4
+
+// prepare leaves on all servers what commands may find: counters far ahead, what is no counter, another's lock, other data.
+func prepare(t *testing.T, random *rand.Rand, servers []testredis.Server) {
+	for i := range names {
+		counter := fmt.Sprintf("{name-%d}:fence", i)
+		how := random.IntN(12)
+		for _, s := range servers {
+			do(t, s, "SET", counter, later+1000*i)
+			switch how {
+			case 0:
+				do(t, s, "SET", counter, "no number")
+			case 1:
+				do(t, s, "SET", counter, 1<<53-3)
+			case 2:
+				do(t, s, "DEL", counter)
+				do(t, s, "LPUSH", counter, "no number")
+			case 3:
+				do(t, s, "LPUSH", fmt.Sprint("name-", i), "no lock")
+			case 4:
+				do(t, s, "SET", fmt.Sprint("name-", i), "another's", "EX", 60)
+			}
+		}
+	}
+}
+
+// mixed are commands that can be joined, with some that cannot.
+func mixed(random *rand.Rand, n int) []*node.Command {
+	cmds := make([]*node.Command, n)
+	for i := range cmds {
+		at := random.IntN(names)
+		key, token := fmt.Sprint("name-", at), fmt.Sprint("token-", random.IntN(3))
+		counter := node.Counter{Keep: day, Now: later - second}
+		if random.IntN(4) == 0 {
+			counter.Now = later + 10*second // the counters lie behind, and have a TTL then
+		}
+		number := uint64(later + 1000*at + random.IntN(8))
+		switch random.IntN(12) {
+		case 0:
+			counter.Keep = keep
+		case 1:
+			counter.Floor = later + 100
+		case 2:
+			cmds[i] = node.ExtendFenced(key, token, number, 2*ttl, keep)
+			continue
+		case 3:
+			cmds[i] = node.Acquire(key, token, ttl)
+			continue
+		case 4, 5, 6, 7:
+			cmds[i] = node.ReleaseFenced(key, token, number, ttl)
+			continue
+		}
+		cmds[i] = node.AcquireFenced(key, token, time.Duration(1+random.IntN(2))*ttl, counter)
+	}
+	return cmds
+}
+
+// contents is what a server holds, with TTLs in minutes.
+func contents(t *testing.T, server testredis.Server) (all []string) {
+	keys, err := redis.Strings(server.Do("KEYS", "*"))
+	require.NoError(t, err)
+	for _, key := range keys {
+		value, err := redis.String(server.Do("GET", key))
+		if err != nil {
+			value = "no string"
+		}
+		minutes, err := redis.Int(server.Do("TTL", key))
+		require.NoError(t, err)
+		all = append(all, fmt.Sprint(key, " = ", value, " for ", (minutes+30)/60))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Otherwise every call would take two round trips from there on, and nobody would notice.
+func TestBatch_TheScriptIsSentAgainToAServerThatForgotIt(t *testing.T) {
+	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
+		for range 5 {
+			acquires, releases := several(20)
+			requireAllYes(t, together(t, n, acquires))
+			do(t, server, "SCRIPT", "FLUSH")
+			requireAllYes(t, together(t, n, releases))
+			do(t, server, "SCRIPT", "FLUSH")
+		}
+	})
+}
+
+func TestBatch_CommandsAreJoinedAgainAfterNoScript(t *testing.T) {
+	var joined, sources atomic.Int32
+	f := newHeldFake(t, func(c *peer, args []string) string {
+		if n := joinedOf(args); n > 0 {
+			if args[0] == "EVAL" {
+				sources.Add(1)
+			}
+			if joined.Add(1) == 2 {
+				return "-NOSCRIPT No matching script.\r\n"
+			}
+			return allYes(n)
+		}
+		return likeRedis(c, args)
+	})
+	n := f.open(t, patient())
+	acquires, _ := several(20)
+	requireAllYes(t, f.together(t, n, acquires))
+	for range 100 {
+		if sources.Load() < 2 {
+			requireAllYes(t, together(t, n, acquires))
+		}
+	}
+	require.EqualValues(t, 2, sources.Load())
+}
+
+func TestBatch_NothingIsJoinedOnAClusterNode(t *testing.T) {
+	t.Parallel()
+	server := testredis.Real(t, 1, "--cluster-enabled", "yes")[0]
+	slots := []any{"ADDSLOTS"}
+	for slot := range 16384 {
+		slots = append(slots, slot)
+	}
+	do(t, server, "CLUSTER", slots...)
+	require.Eventually(t, func() bool {
+		_, err := server.Do("GET", "key")
+		return err == nil
+	}, bound, tick)
+	n := open(t, server.Addr(), patient())
+	for range 3 {
+		acquires, releases := several(20)
+		requireAllYes(t, together(t, n, acquires))
+		requireAllYes(t, together(t, n, releases))
+	}
+	do(t, server, "CONFIG", "RESETSTAT")
+	acquires, _ := several(20)
+	requireAllYes(t, together(t, n, acquires))
+	requireCalls(t, server, "evalsha", 20)
+}
+
+// What the user may not do to one key is no reason to refuse the others.
+func TestBatch_AForbiddenKeyDoesNotFailTheOthers(t *testing.T) {
+	_, n := restricted(t, "resetkeys", "~name-*", "~{name-*")
+	acquires, _ := several(20)
+	acquires[7] = node.AcquireFenced("another", "token", ttl, at(now()))
+	for i, reply := range together(t, n, acquires) {
+		if i == 7 {
+			requireServerError(t, reply, quorum.Refused, "NOPERM")
+		} else {
+			require.Equal(t, quorum.Yes, reply.Answer, reply.Err)
+		}
+	}
+}
+
+// A script that ends in an error does not end the others.
+func TestBatch_AnErrorOfOneCommandIsTheAnswerToThatOne(t *testing.T) {
+	server, n := restricted(t, "-decr")
+	do(t, server, "SET", "name-3", "another's")
+	do(t, server, "SET", "{name-3}:fence", later)
+	requireNoPermission := func(reply node.Reply) {
+		require.Equal(t, quorum.Refused, reply.Answer)
+		refusal := (*node.ServerError)(nil)
+		require.ErrorAs(t, reply.Err, &refusal)
+		require.Equal(t, "NOPERM", refusal.Code)
+	}
+	acquires, releases := several(10)
+	for i, reply := range together(t, n, slices.Concat(acquires, releases)) {
+		switch i {
+		case 3:
+			requireNoPermission(reply)
+		case 13:
+			requireReply(t, quorum.No, node.ErrHeld, reply)
+		default:
+			require.Equal(t, quorum.Yes, reply.Answer, reply.Err)
+		}
+	}
+	requireNoPermission(ask(t, n, acquires[3])) // by itself
+}
+
+// An array of another length, or no array at all, is an answer to none of the commands. What was sent behind it is answered as ever.
+func TestBatch_AnOddReplyIsAnUnknownAnswerToEach(t *testing.T) {
+	for name, reply := range map[string]string{
+		"too few": "*3\r\n:1\r\n:1\r\n:1\r\n", "too many": "*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n", "none": "*0\r\n", "nil": "*-1\r\n",
+		"a number": ":1\r\n", "OK": "+OK\r\n", "text": "$1\r\n1\r\n", "strings": "*4\r\n$1\r\n1\r\n+1\r\n$1\r\n1\r\n+OK\r\n",
+		"arrays": "*4\r\n*1\r\n:1\r\n*1\r\n:1\r\n*1\r\n:1\r\n*1\r\n:1\r\n",
+	} {
+		for transport, open := range transports {
+			t.Run(name+"/"+transport, func(t *testing.T) {
+				f := newHeldFake(t, func(c *peer, args []string) string {
+					if joinedOf(args) > 0 {
+						return reply
+					}
+					return likeRedis(c, args)
+				})
+				n := open(f.fake, t, patient())
+				acquires, releases := several(2)
+				replies := f.together(t, n, append(append(acquires, releases...), node.Acquire("key", "token", ttl)))
+				for _, reply := range replies[:4] {
+					requireReply(t, quorum.Unknown, node.ErrProtocol, reply)
+				}
+				require.Equal(t, quorum.Yes, replies[4].Answer)
+				require.Equal(t, 1, f.connections())
+			})
+		}
+	}
+}
+
+// Nobody knows what an error of no kind stands for. It is reported as that of one command is, and not met again.
+func TestBatch_AnErrorOfTheWholeIsTheAnswerToEach(t *testing.T) {
+	for _, refusal := range []string{"ERR upstream failure", "BUSY Redis is busy running a script.", "LOADING Redis is loading the dataset in memory"} {
+		f, joined, single := refusing(t, "-"+refusal+"\r\n")
+		n := f.open(t, patient())
+		acquires, _ := several(10)
+		for _, reply := range f.together(t, n, acquires) {
+			require.Equal(t, quorum.Refused, reply.Answer)
+			require.ErrorContains(t, reply.Err, refusal)
+		}
+		require.EqualValues(t, 1, joined.Load())
+		require.Zero(t, single.Load())
+		apart := strings.HasPrefix(refusal, "ERR")
+		for range 100 {
+			if joined.Load() == 1 {
+				together(t, n, acquires)
+			}
+		}
+		require.Equal(t, apart, joined.Load() == 1, "never joined again: %s", refusal)
+	}
+}
+
+func TestBatch_NothingIsJoinedAfterAnOddReply(t *testing.T) {
+	f, joined, _ := refusing(t, "*0\r\n")
+	n := f.open(t, patient())
+	acquires, _ := several(10)
+	f.together(t, n, acquires)
+	for range 20 {
+		requireAllYes(t, together(t, n, acquires))
+	}
+	require.EqualValues(t, 1, joined.Load())
+}
+
+// Within a script Redis checks its memory only until the first write.
+func TestBatch_AServerOutOfMemoryGrantsNothingBehindARelease(t *testing.T) {
+	server := testredis.Real(t, 1)[0]
+	acquires, releases := several(60)
+	requireAllYes(t, together(t, open(t, server.Addr(), patient()), acquires[:30]))
+	do(t, server, "CONFIG", "SET", "maxmemory", 1)
+	var cmds []*node.Command
+	for i := range 30 {
+		cmds = append(cmds, releases[i], acquires[30+i])
+	}
+	for i, reply := range together(t, open(t, server.Addr(), patient()), cmds) {
+		if i%2 == 0 {
+			require.Equal(t, quorum.Yes, reply.Answer, reply.Err)
+		} else {
+			requireRefused(t, reply, "OOM")
+		}
+	}
+}
+
+// order takes note of whose replies come.
+type order chan int
+
+func (o order) Reply(number int, _ node.Reply) { o <- number }
+
+func TestBatch_RepliesComeInTheOrderOfTheCommands(t *testing.T) {
+	server := testredis.Real(t, 1)[0]
+	n, answered := open(t, server.Addr(), patient()), make(order, 50)
+	acquires, _ := several(50)
+	for i, cmd := range acquires {
+		n.Send(time.Now(), cmd, answered, i)
+	}
+	for i := range acquires {
+		require.Equal(t, i, <-answered)
+	}
+}
+
+// An acquire that took effect behind its release would leave a key that nobody knows of.
+func TestBatch_NoAcquireIsSentAgainBehindItsRelease(t *testing.T) {
+	f, _, again := refusing(t, "-NOSCRIPT No matching script.\r\n")
+	n := f.open(t, patient())
+	acquires, releases := several(4)
+	replies := f.together(t, n, append(append(acquires, releases...), node.AcquireFenced("name-0", "other", ttl, at(1))))
+	for _, reply := range replies[:4] {
+		requireServerError(t, reply, quorum.Refused, "NOSCRIPT")
+	}
+	requireAllYes(t, replies[4:])
+	require.EqualValues(t, 5, again.Load())
+}
+
+// A connection that breaks before the reply takes all acquires with it; the releases are sent again.
+func TestBatch_ABrokenConnectionLosesAcquiresAndKeepsReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hangUp atomic.Bool
+		hangUp.Store(true)
+		released := make(map[string]bool)
+		f := newHeldFake(t, func(c *peer, args []string) string {
+			if n := joinedOf(args); n > 0 {
+				if hangUp.Swap(false) {
+					_ = c.Close()
+					return ""
+				}
+				for i := range n {
+					released[args[3+2*i]] = true
+				}
+				return allYes(n)
+			}
+			return likeRedis(c, args)
+		})
+		n := f.open(t, withTimeout(bound/2))
+		acquires, releases := several(6)
+		for _, reply := range f.together(t, n, append(acquires, releases...)) {
+			requireReply(t, quorum.Unknown, node.ErrBroken, reply)
+		}
+		synctest.Wait()
+		requireYes(t, n, node.Acquire("key", "token", ttl))
+		synctest.Wait()
+		require.Len(t, released, 6)
+		require.Equal(t, 2, f.connections())
+	})
+}

@@ -1,0 +1,180 @@
+package node
+
+import (
+	"strconv"
+	"time"
+)
+
+// Command is one command, ready to be sent to any number of nodes. It is not changed by sending.
+type Command struct {
+	kind    kind
+	script  *Script // that it runs; nil if none
+	key     string  // or the channel of a subscription
+	counter string  // the second key of the script; "" if it has none
+	token   string
+	args    []string  // of the script; without a script all words
+	room    [6]string // for args
+	// redeliver is for how long a release is worth sending after its connection broke.
+	redeliver time.Duration
+}
+
+type kind uint8
+
+const (
+	acquire kind = iota
+	fencedAcquire
+	raise
+	release
+	extend
+	deletion
+	heal
+	observe
+	publish
+	ping
+	tracking
+	subscribe
+	unsubscribe
+)
+
+// newCommand makes a command that runs a script with arguments behind the key, or without a script one of these words.
+func newCommand(k kind, script *Script, key, token string, args ...string) *Command {
+	c := &Command{kind: k, script: script, key: key, token: token}
+	c.args = append(c.room[:0], args...)
+	return c
+}
+
+// Acquire sets key to token with a TTL if the key does not exist: SET NX PX. The TTL is sent in whole milliseconds,
+// rounded down.
+func Acquire(key, token string, ttl time.Duration) *Command {
+	return newCommand(acquire, nil, key, token, "SET", key, token, "NX", "PX", millis(ttl))
+}
+
+// Release deletes key if it holds token.
+//
+// If its connection breaks before the answer, it is sent again on the next one, for redeliver. That is the longest TTL that an acquire or an extension before it may have given to the key.
+func Release(key, token string, redeliver time.Duration) *Command {
+	c := newCommand(release, releaseScript, key, token, token)
+	c.redeliver = redeliver
+	return c
+}
+
+// Extend gives key the TTL ttl if it holds token and has less left, or no TTL at all. A key that does not exist is set
+// to token with that TTL, and the answer is Recreated.
+func Extend(key, token string, ttl time.Duration) *Command {
+	return newCommand(extend, extendScript, key, token, token, millis(ttl))
+}
+
+// Observe reads what key holds and its TTL, see [Reply]. On a node that tracks keys for a [Listener] the next change to
+// the key is reported to it, whether the key exists or not, and the reply is Tracked.
+func Observe(key string) *Command { return newCommand(observe, observeScript, key, "") }
+
+// Delete deletes key if it holds a string, whichever that is.
+func Delete(key string) *Command { return newCommand(deletion, deleteScript, key, "") }
+
+// Heal deletes key if it holds value and has no TTL.
+func Heal(key, value string) *Command { return newCommand(heal, healScript, key, value, value) }
+
+// Publish sends message to whoever has subscribed to channel.
+func Publish(channel, message string) *Command {
+	return newCommand(publish, nil, "", "", "PUBLISH", channel, message)
+}
+
+const (
+	// maxNumber is above all numbers of counters. Scripts count in floating-point numbers, which are exact below 2^53.
+	maxNumber = 1 << 53
+	// DefaultKeep is for how long counters are kept by default.
+	DefaultKeep = 24 * time.Hour
+)
+
+// Counter is what a fenced acquire asks of the counter of its name, the source of fencing tokens. It is the key
+// {key}:fence.
+type Counter struct {
+	// Keep is for how long the counter is kept beyond the TTL of the lock, from when it advanced last.
+	Keep time.Duration
+	// Now is the caller's estimate of the time, in microseconds since 1970. A counter that is missing, or more than a second
+	// behind, advances: to Now if the server's clock is within a second of it, otherwise to that clock.
+	Now uint64
+	// Advance makes the counter advance even if it does not seem to be behind.
+	Advance bool
+	// Floor is an exclusive lower bound of the number that is granted; 0 means none.
+	Floor uint64
+}
+
+// AcquireFenced sets key, if it does not exist, to token, | and the next number of its counter, with a TTL. The number
+// is in [Reply.Number].
+func AcquireFenced(key, token string, ttl time.Duration, counter Counter) *Command {
+	c := newCommand(fencedAcquire, fencedAcquireScript, key, token, token, millis(ttl), decimal(counter.Now))
+	advance := counter.Advance || counter.Floor > 0
+	if counter.Keep != DefaultKeep || advance {
+		c.args = append(c.args, millis(counter.Keep))
+	}
+	if advance {
+		c.args = append(c.args, decimal(counter.Floor))
+	}
+	return c.counted()
+}
+
+// Raise replaces the number granted by number if key still holds token with granted, and raises the counter to it.
+func Raise(key, token string, granted, number uint64) *Command {
+	return newCommand(raise, raiseScript, key, token, fenced(token, granted), fenced(token, number), decimal(number)).counted()
+}
+
+// ReleaseFenced is [Release] for a key that AcquireFenced has set. It raises the counter to number.
+func ReleaseFenced(key, token string, number uint64, redeliver time.Duration) *Command {
+	c := newCommand(release, fencedReleaseScript, key, token, fenced(token, number))
+	c.redeliver = redeliver
+	return c.counted()
+}
+
+// ExtendFenced is [Extend] for a key that AcquireFenced has set. It raises the counter to number. keep is as in
+// [Counter].
+func ExtendFenced(key, token string, number uint64, ttl, keep time.Duration) *Command {
+	return newCommand(extend, fencedExtendScript, key, token, token, decimal(number), millis(ttl), millis(keep)).counted()
+}
+
+// counted gives the command the counter of its key. It is in the same hash slot unless the key has a hash tag.
+func (c *Command) counted() *Command {
+	c.counter = "{" + c.key + "}:fence"
+	return c
+}
+
+// words appends the words of the command. A script goes by its source, which the server then knows, or by its hash.
+func (c *Command) words(words []string, source bool) []string {
+	switch {
+	case c.script == nil:
+	case c.counter == "":
+		words = append(c.script.run(words, source), "1", c.key)
+	default:
+		words = append(c.script.run(words, source), "2", c.key, c.counter)
+	}
+	return append(words, c.args...)
+}
+
+func (s *Script) run(words []string, source bool) []string {
+	if source {
+		return append(words, "EVAL", s.Source)
+	}
+	return append(words, "EVALSHA", s.Hash)
+}
+
+// locks reports whether the command takes a lock, so that a server in quarantine may not be asked.
+func (c *Command) locks() bool { return c.kind == acquire || c.kind == fencedAcquire }
+
+// mustFollow reports whether the command, which was sent after earlier, must not be carried out before it. If the server
+// asks for the script of earlier, that is not sent again then: it would create the key behind its release.
+func (c *Command) mustFollow(earlier *Command) bool {
+	creates := earlier.kind == fencedAcquire || earlier.kind == extend
+	return creates && c.kind == release && c.key == earlier.key && c.token == earlier.token
+}
+
+// joins reports whether the joined script can carry the command out.
+func (c *Command) joins() bool {
+	return c.kind == fencedAcquire || c.kind == release && c.counter != ""
+}
+
+// fenced is what a key holds that was set with fencing.
+func fenced(token string, number uint64) string { return token + "|" + decimal(number) }
+
+func decimal(number uint64) string { return strconv.FormatUint(number, 10) }
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

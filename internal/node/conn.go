@@ -1,0 +1,156 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+)
+
+// conn is one connection to the server, from greeting to break.
+type conn struct {
+	transport
+	server string        // run_id of the server; "" if it does not report it
+	client int64         // the server's number for this connection; 0 if it does not report it
+	up     time.Duration // how long the server had been up at the greeting, at least; below zero if it does not report it
+	resp3  bool          // pushes can come
+
+	// Of the goroutine that writes.
+	requests []Op[call] // taken from the queue
+	batch    []message  // made of them
+	words    []string   // of a message
+
+	// Under the node's mutex.
+	taught   []*Script       // whose source was sent
+	apart    bool            // commands are not joined, since the server does not accept that
+	expected fifo[int]       // replies that have not come: how many commands each answers; 0 for CLIENT CACHING
+	asked    bool            // CLIENT TRACKING was sent: what is observed behind it may be tracked
+	tracking bool            // and confirmed since the last listener came
+	refused  bool            // or refused
+	channels map[string]bool // that were subscribed to; true if confirmed
+
+	// Of the goroutine that reads.
+	answers []answer // to one message
+	cached  bool     // CLIENT CACHING was confirmed for the next command
+	served  bool     // a caller's command was answered
+
+	broken chan struct{} // closed when the reader has ended
+	err    error         // why the connection broke, once broken is closed; nil if it was cut
+}
+
+// transport carries the words of commands to the server, and its values back. One goroutine puts and flushes,
+// another reads. After an error of either nothing more can be done with it.
+type transport interface {
+	put(words []string) error
+	flush() error
+	// read returns the next reply or push. It is valid until the next read.
+	read() (value, error)
+	// cut breaks the connection under whoever reads and writes, from any goroutine. It does nothing after close.
+	cut()
+	// close gives the connection up, when nobody reads or writes any more.
+	close()
+}
+
+// teaches reports whether the script is run for the first time on this connection. Its source is sent then, and the server
+// knows the hash from there on. A hash that it does not know costs more than a round trip: the command is carried out
+// behind others that were sent after it.
+func (c *conn) teaches(script *Script) bool {
+	if script == nil || slices.Contains(c.taught, script) {
+		return false
+	}
+	c.taught = append(c.taught, script)
+	return true
+}
+
+// isBroken reports whether the reader has ended.
+func (c *conn) isBroken() bool {
+	select {
+	case <-c.broken:
+		return true
+	default:
+		return false
+	}
+}
+
+// readAll hands each reply and push to the node until the connection breaks, or until the node is closed and has
+// nothing under way. What comes unasked ends the connection.
+func (c *conn) readAll(n *Node) {
+	defer n.wakeLoop()
+	defer close(c.broken)
+	var v value // one for all replies, since what handles them keeps its address
+	for {
+		var err error
+		v, err = c.read()
+		more := false
+		switch {
+		case err != nil:
+		case v.kind == '>':
+			more, err = n.pushed(c, &v)
+		default:
+			more, err = n.answered(c, &v)
+		}
+		if err != nil {
+			if !errors.Is(err, net.ErrClosed) {
+				c.err = asError(err)
+			}
+			c.cut() // a write under way ends with it
+			return
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// respConn is the transport over a connection that the node has dialled.
+type respConn struct {
+	*reader
+	conn   net.Conn // TLS included
+	socket net.Conn // under it
+	out    []byte
+}
+
+// dial connects to a server.
+func dial(ctx context.Context, s *Server) (*respConn, error) {
+	socket, err := s.Dial(ctx, s.Network, s.Address)
+	if err != nil {
+		return nil, err
+	}
+	conn := socket
+	if s.TLS != nil {
+		secure := tls.Client(socket, s.TLS)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			_ = socket.Close()
+			if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+				err = fmt.Errorf("%w: %w", ctx.Err(), err)
+			}
+			return nil, err
+		}
+		conn = secure
+	}
+	return &respConn{reader: newReader(conn), conn: conn, socket: socket}, nil
+}
+
+func (c *respConn) put(words []string) error {
+	c.out = appendCommand(c.out, words)
+	return nil
+}
+
+func (c *respConn) flush() error {
+	_, err := c.conn.Write(c.out)
+	if c.out = c.out[:0]; cap(c.out) > maxKept {
+		c.out = nil
+	}
+	if err != nil {
+		c.cut() // the reader notices
+	}
+	return err
+}
+
+// cut closes the socket itself, since the goodbye of TLS could take long.
+func (c *respConn) cut() { _ = c.socket.Close() }
+
+func (c *respConn) close() { c.cut() }

@@ -1,0 +1,351 @@
+package node_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+// What servers of other kinds send, and Redis never does.
+var foreign = map[string]string{
+	"HTTP":          "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+	"SSH":           "SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n",
+	"SMTP":          "220 mail.example.com ESMTP Postfix\r\n",
+	"MySQL":         "J\x00\x00\x00\x0a8.0.36\x00\x08\x00\x00\x00\r\n",
+	"TLS alert":     "\x15\x03\x01\x00\x02\x02\x28\r\n",
+	"bare newline":  "+OK\n",
+	"empty line":    "\r\n",
+	"no length":     "$\r\n",
+	"odd length":    "$x\r\n",
+	"odd number":    ":x\r\n",
+	"no number":     ":\r\n",
+	"bulk overrun":  "$1\r\nxyz\r\n",
+	"array of junk": "*1\r\n?\r\n",
+}
+
+func TestConn_AServerOfAnotherKindIsAProtocolError(t *testing.T) {
+	for name, greeting := range foreign {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, func(*peer, []string) string { return greeting })
+			reply := ask(t, f.open(t, patient()), node.Acquire("key", "token", ttl))
+			requireReply(t, quorum.Unsent, node.ErrProtocol, reply)
+			require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+		})
+	}
+}
+
+func TestConn_AServerThatTalksFirstIsNotTakenForRedis(t *testing.T) {
+	n := open(t, "fake", patient(), withDialer(func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		go func() {
+			defer ours.Close()
+			_, _ = io.WriteString(ours, foreign["SSH"])
+		}()
+		go func() { _, _ = io.Copy(io.Discard, ours) }()
+		return theirs, nil
+	}))
+	requireReply(t, quorum.Unsent, node.ErrProtocol, ask(t, n, node.Acquire("key", "token", ttl)))
+}
+
+func TestConn_NonsenseForAnAnswerIsUnknownAndEndsTheConnection(t *testing.T) {
+	for transport, open := range transports {
+		for name, nonsense := range foreign {
+			t.Run(transport+"/"+name, func(t *testing.T) {
+				f := newFake(t, func(c *peer, args []string) string {
+					if args[0] == "SET" && c.number == 1 {
+						return nonsense
+					}
+					return likeRedis(c, args)
+				})
+				n := open(f, t, patient())
+				reply := ask(t, n, node.Acquire("key", "token", ttl))
+				requireReply(t, quorum.Unknown, node.ErrBroken, reply)
+				require.ErrorIs(t, reply.Err, node.ErrProtocol)
+				requireYes(t, n, node.Acquire("key", "token", ttl))
+				require.Equal(t, 2, f.connections())
+			})
+		}
+	}
+}
+
+func TestConn_ItsEndIsUnknownForWhatWasSentAndHasAReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, answering("SET", ""))
+		reply := send(f.open(t), node.Acquire("key", "token", ttl))
+		synctest.Wait()
+		require.NoError(t, f.peer(1).Close())
+		lost := reply.next(t)
+		requireReply(t, quorum.Unknown, node.ErrBroken, lost)
+		require.ErrorIs(t, lost.Err, io.EOF)
+	})
+}
+
+func TestConn_AnErrorOfAnyLengthIsARefusal(t *testing.T) {
+	for _, length := range []int{4090, 4096, 4100, 8192, 60_000} {
+		for transport, open := range transports {
+			f := newFake(t, answering("SET", "-NOPERM "+strings.Repeat("x", length)+"\r\n"))
+			n := open(f, t, patient())
+			for range 2 {
+				reply := ask(t, n, node.Acquire("key", "token", ttl))
+				require.Equal(t, quorum.Refused, reply.Answer, "%s: %.80v", transport, reply.Err)
+				require.ErrorContains(t, reply.Err, "NOPERM x")
+			}
+			require.Equal(t, 1, f.connections())
+		}
+	}
+}
+
+// A reader that breaks off must not leave a writer behind that hangs.
+func TestConn_NonsenseEndsAWriteThatHangs(t *testing.T) {
+	for transport, open := range transports {
+		t.Run(transport, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var f *fake
+				f = newFake(t, func(c *peer, args []string) string {
+					if c.number == 1 && args[0] == "SET" {
+						pass(time.Millisecond) // the next command is being written meanwhile
+						_, _ = io.WriteString(c, foreign["SSH"])
+						<-f.end
+					}
+					return likeRedis(c, args)
+				})
+				n := open(f, t, patient(), withMaxOverdue(time.Hour))
+				first := send(n, node.Acquire("a", "token", ttl))
+				synctest.Wait()
+				second := send(n, node.Acquire("b", "token", ttl))
+				start := time.Now()
+				requireReply(t, quorum.Unknown, node.ErrProtocol, first.next(t))
+				requireReply(t, quorum.Unknown, node.ErrProtocol, second.next(t))
+				requireYes(t, n, node.Acquire("c", "token", ttl))
+				require.Less(t, time.Since(start), time.Second)
+			})
+		})
+	}
+}
+
+// A reply too many would be taken for the answer to the next command.
+func TestConn_AnAnswerThatNobodyAskedForEndsIt(t *testing.T) {
+	for _, open := range transports {
+		f := newFake(t, nil)
+		n := open(f, t, patient())
+		for i := range 5 {
+			requireYes(t, n, node.Acquire("key", fmt.Sprint(i), ttl))
+			connections := f.connections()
+			_, _ = io.WriteString(f.peer(connections), ":0\r\n") // fails once the node has hung up
+			require.Eventually(t, func() bool { return f.connections() > connections }, bound, tick)
+		}
+		requireYes(t, n, node.Release("key", "token", ttl))
+	}
+}
+
+// authority signs certificates for a test.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t testing.TB) *authority {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return &authority{cert, key}
+}
+
+func (a *authority) pool() *x509.CertPool {
+	p := x509.NewCertPool()
+	p.AddCert(a.cert)
+	return p
+}
+
+// issue makes a certificate for a name and for 127.0.0.1.
+func (a *authority) issue(t testing.TB, name string) (certificate, key []byte) {
+	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, own.Public(), a.key)
+	require.NoError(t, err)
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(own)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
+}
+
+// trusting connects with TLS to servers whose certificate the authority has issued.
+func trusting(ca *authority) option {
+	return withTLS(&tls.Config{RootCAs: ca.pool(), ServerName: "redis.test"})
+}
+
+// tlsServer starts a server that speaks TLS too, and returns it with the address for that. Without TLS in the server the test is skipped.
+func tlsServer(t testing.TB, ca *authority, clientCertificates string) (server *testredis.Process, address string) {
+	testredis.NeedTLS(t)
+	dir := t.TempDir()
+	write := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		return path
+	}
+	cert, key := ca.issue(t, "redis.test")
+	port := testredis.FreePort(t)
+	server = testredis.Real(t, 1, "--tls-port", fmt.Sprint(port),
+		"--tls-cert-file", write("cert.pem", cert), "--tls-key-file", write("key.pem", key),
+		"--tls-ca-cert-file", write("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})),
+		"--tls-auth-clients", clientCertificates)[0]
+	return server, fmt.Sprintf("127.0.0.1:%d", port)
+}
+
+func TestTLS_ConnectsToAServerThatTheConfigurationTrusts(t *testing.T) {
+	ca := newAuthority(t)
+	server, address := tlsServer(t, ca, "no")
+	for _, config := range []*tls.Config{{RootCAs: ca.pool(), ServerName: "127.0.0.1"}, {RootCAs: ca.pool(), ServerName: "redis.test"}} {
+		n := open(t, address, patient(), withTLS(config))
+		requireYes(t, n, node.Acquire("key", "token", ttl))
+		requireYes(t, n, node.Release("key", "token", ttl))
+		server.Stop()
+		server.Start()
+		requireBack(t, n)
+	}
+}
+
+func TestTLS_RefusesAServerThatCannotBeTrusted(t *testing.T) {
+	ca := newAuthority(t)
+	server, address := tlsServer(t, ca, "no")
+	for name, test := range map[string]struct {
+		config *tls.Config
+		reason any
+	}{
+		"unknown authority": {&tls.Config{RootCAs: newAuthority(t).pool(), ServerName: "redis.test"}, new(x509.UnknownAuthorityError)},
+		"another name":      {&tls.Config{RootCAs: ca.pool(), ServerName: "other.test"}, new(x509.HostnameError)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reply := ask(t, open(t, address, patient(), withTLS(test.config)), node.Acquire("key", "token", ttl))
+			require.Equal(t, quorum.Unsent, reply.Answer)
+			require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+			require.ErrorAs(t, reply.Err, test.reason)
+		})
+	}
+	t.Run("by default the roots of the system decide", func(t *testing.T) {
+		reply := ask(t, open(t, address, patient(), withTLS(&tls.Config{ServerName: "127.0.0.1"})), node.Acquire("key", "token", ttl))
+		require.ErrorAs(t, reply.Err, new(*tls.CertificateVerificationError))
+	})
+	require.EqualValues(t, 0, do(t, server, "DBSIZE"))
+}
+
+func TestTLS_ShowsTheCertificateOfTheClient(t *testing.T) {
+	ca := newAuthority(t)
+	_, address := tlsServer(t, ca, "yes")
+	reply := ask(t, open(t, address, patient(), trusting(ca)), node.Acquire("key", "token", ttl))
+	require.Equal(t, quorum.Unsent, reply.Answer)
+	require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+
+	cert, err := tls.X509KeyPair(ca.issue(t, "client"))
+	require.NoError(t, err)
+	with := &tls.Config{RootCAs: ca.pool(), ServerName: "redis.test", Certificates: []tls.Certificate{cert}}
+	requireYes(t, open(t, address, patient(), withTLS(with)), node.Acquire("key", "token", ttl))
+}
+
+func TestTLS_AndPlainDoNotGetThroughToEachOther(t *testing.T) {
+	ca := newAuthority(t)
+	server, address := tlsServer(t, ca, "no")
+	for _, crossed := range []struct {
+		address string
+		opts    []option
+	}{{server.Addr(), []option{trusting(ca)}}, {address, nil}} {
+		n := open(t, crossed.address, append(crossed.opts, patient(), withDialTimeout(time.Second/5))...)
+		reply := ask(t, n, node.Acquire("key", "token", ttl))
+		require.Equal(t, quorum.Unsent, reply.Answer)
+		require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+	}
+}
+
+func TestTLS_AFrozenServerIsGivenUpAndReplaced(t *testing.T) {
+	ca := newAuthority(t)
+	server, address := tlsServer(t, ca, "no")
+	n := open(t, address, trusting(ca),
+		withTimeout(300*time.Millisecond), withMaxOverdue(time.Millisecond), withDialTimeout(300*time.Millisecond))
+	requireBack(t, n)
+	server.Freeze()
+	requireReply(t, quorum.Unknown, node.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
+	require.NotEqual(t, quorum.Yes, ask(t, n, node.Release("key", "token", ttl)).Answer)
+	server.Thaw()
+	requireBack(t, n)
+	require.Eventually(t, func() bool { return holds(t, server, "key") == "" }, bound, tick)
+}
+
+// TLS sends a goodbye when it closes a connection. To a server that reads no more that takes seconds, which nobody has.
+func TestTLS_NobodyWaitsForItsGoodbye(t *testing.T) {
+	ca := newAuthority(t)
+	cert, err := tls.X509KeyPair(ca.issue(t, "redis.test"))
+	require.NoError(t, err)
+	for last, answer := range map[string]string{
+		"INFO": "",          // the greeting is never answered
+		"SET":  "?x\r\n",    // the connection breaks
+		"PING": "+PONG\r\n", // the node is closed
+	} {
+		t.Run("the last that it reads is "+last, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dial := func(context.Context, string, string) (net.Conn, error) {
+					ours, theirs := net.Pipe()
+					go readUntil(tls.Server(ours, &tls.Config{Certificates: []tls.Certificate{cert}}), last, answer)
+					return theirs, nil
+				}
+				n := newNode("redis.test", withDialer(dial), withTLS(&tls.Config{
+					RootCAs: ca.pool(), ServerName: "redis.test", Time: func() time.Time { return ca.cert.NotBefore },
+				}))
+				start := time.Now()
+				ask(t, n, node.Acquire("key", "token", ttl))
+				require.NoError(t, n.Close())
+				require.Less(t, time.Since(start), 2*time.Second)
+			})
+		})
+	}
+}
+
+// readUntil serves a connection until a command comes, which has the answer given and is the last that is read.
+func readUntil(c net.Conn, last, answer string) {
+	commands := redis.NewConn(c, 0, 0)
+	for {
+		args, err := redis.Strings(commands.Receive())
+		if err != nil {
+			return
+		}
+		if args[0] == last {
+			_, _ = c.Write([]byte(answer))
+			return
+		}
+		_, _ = c.Write([]byte(likeRedis(&peer{Conn: c, number: 1}, args)))
+	}
+}

@@ -1,0 +1,129 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// The reasons why a node did not do what it was asked to. Package pool documents them for programs.
+var (
+	ErrHeld        = errors.New("pool: another token holds the key")
+	ErrAbsent      = errors.New("pool: the key does not exist")
+	ErrRecreated   = errors.New("pool: the key did not exist and was re-created")
+	ErrTimeout     = errors.New("pool: no answer in time")
+	ErrSuspended   = errors.New("pool: not asked: older answers are overdue")
+	ErrBusy        = errors.New("pool: not asked: too many commands under way")
+	ErrBroken      = errors.New("pool: connection broken before the answer")
+	ErrQuarantined = errors.New("pool: not asked: the server may have forgotten locks")
+	ErrClosed      = errors.New("pool: node is closed")
+	ErrProtocol    = errors.New("pool: not an answer of Redis")
+	ErrOldServer   = errors.New("pool: the server is too old")
+)
+
+// QuarantineError is the refusal of a server in quarantine.
+type QuarantineError struct {
+	Left time.Duration // until the server is asked for locks again; 0 means for ever, as the server does not report its uptime
+}
+
+func (e *QuarantineError) Error() string {
+	if e.Left == 0 {
+		return ErrQuarantined.Error() + ": it does not report how long it has been up (INFO)"
+	}
+	return fmt.Sprintf("%v: asked again in %v", ErrQuarantined, e.Left.Round(time.Millisecond))
+}
+
+// Unwrap returns ErrQuarantined.
+func (e *QuarantineError) Unwrap() error { return ErrQuarantined }
+
+// ConnectError is the reason why there is no connection.
+type ConnectError struct {
+	Err error // a network error, or a *ServerError such as NOAUTH
+}
+
+func (e *ConnectError) Error() string {
+	return "pool: not connected: " + strings.TrimPrefix(e.Err.Error(), "pool: ")
+}
+
+// Unwrap returns Err.
+func (e *ConnectError) Unwrap() error { return e.Err }
+
+// ServerError is an error reply of a server.
+type ServerError struct {
+	Code    string // the first word, for example READONLY
+	Message string // the reply, without what it repeats of the command
+}
+
+func (e *ServerError) Error() string {
+	if hint := hints[e.Code]; hint != "" {
+		return fmt.Sprintf("%s (%s)", e.Message, hint)
+	}
+	return e.Message
+}
+
+// hints explain a server's refusal in the words of a lock's user. The codes are those of
+// https://redis.io/docs/latest/develop/reference/protocol-spec/ and of the server's own messages.
+var hints = map[string]string{
+	"BUSY":        "a script blocks the server",
+	"CLUSTERDOWN": "a cluster node without its cluster: nodes must be independent servers",
+	"LOADING":     "the server is starting",
+	"MASTERDOWN":  "the server is a replica whose master is gone: nodes must be independent masters",
+	"MISCONF":     "the server cannot save to disk and refuses writes",
+	"MOVED":       "a cluster node that does not own the key: nodes must be independent servers",
+	"NOAUTH":      "the server asks for a password",
+	"NOPERM":      "the ACL user may not do this",
+	"NOREPLICAS":  "the server has too few replicas to accept writes",
+	"NOSCRIPT":    "the server does not keep scripts",
+	"OOM":         "the server is out of memory",
+	"READONLY":    "the server is a read-only replica: nodes must be independent masters",
+	"WRONGPASS":   "the user name or password is wrong",
+	"WRONGTYPE":   "the key holds somebody's data, not a lock: it is left alone",
+}
+
+// maxMessage bounds what is repeated of a server's error.
+const maxMessage = 512
+
+var (
+	// forbidden is how servers word the NOPERM of a command within a script.
+	forbidden = regexp.MustCompile(`^(ERR )?(The user executing the script can't|ACL failure in script)`)
+	// inScript is what Redis 6.2 puts before the error of a command within a script.
+	inScript = regexp.MustCompile(`^(ERR )?(Error running script \(call to \w+\): )?(@user_script: ?\d+: )+-?`)
+)
+
+func newServerError(reply string) *ServerError {
+	// A server that does not know AUTH repeats the password.
+	message, _, _ := strings.Cut(reply, ", with args beginning with")
+	message = message[:min(len(message), maxMessage)]
+	message = message[len(inScript.FindString(message)):]
+	code, _, _ := strings.Cut(message, " ")
+	if forbidden.MatchString(message) {
+		code = "NOPERM"
+	}
+	return &ServerError{Code: code, Message: message}
+}
+
+// serverCode returns the code of a server's refusal; "" for any other error.
+func serverCode(err error) string {
+	if refusal := (*ServerError)(nil); errors.As(err, &refusal) {
+		return refusal.Code
+	}
+	return ""
+}
+
+// asError turns what redigo reports into the errors of this package.
+func asError(err error) error {
+	if reply := redis.Error(""); errors.As(err, &reply) {
+		return newServerError(string(reply))
+	}
+	// redigo's protocol errors have no exported type. Its other errors are about the pool: closed, or exhausted.
+	for _, of := range []string{"possible server error", "unexpected type"} {
+		if text := err.Error(); strings.HasPrefix(text, "redigo: ") && strings.Contains(text, of) {
+			return fmt.Errorf("%w: %w", ErrProtocol, err)
+		}
+	}
+	return err
+}

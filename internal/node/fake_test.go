@@ -1,0 +1,247 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+)
+
+// fake is a server that a test plays itself, behind a dialer. It works within synctest.
+type fake struct {
+	answer  func(c *peer, args []string) string
+	serving sync.WaitGroup
+	end     chan struct{} // closed when the test ends
+	down    atomic.Bool   // nobody can connect
+
+	mu    sync.Mutex
+	peers []*peer
+	asked []string // the commands, each behind the number of its connection
+}
+
+// peer is the server's end of one connection.
+type peer struct {
+	net.Conn
+	number   int // from 1
+	resp3    bool
+	tracking bool
+}
+
+// newFake makes a server that answers each command with the text that answer returns. After "" a connection
+// is silent for good: answers come in order. A nil answer is likeRedis.
+func newFake(t testing.TB, answer func(c *peer, args []string) string) *fake {
+	if answer == nil {
+		answer = likeRedis
+	}
+	f := &fake{answer: answer, end: make(chan struct{})}
+	t.Cleanup(func() {
+		close(f.end)
+		f.mu.Lock()
+		for _, c := range f.peers {
+			_ = c.Close()
+		}
+		f.mu.Unlock()
+		f.serving.Wait()
+	})
+	return f
+}
+
+// open makes a node of the fake.
+func (f *fake) open(t testing.TB, opts ...option) *node.Node {
+	return open(t, "fake", append([]option{withDialer(f.dial)}, opts...)...)
+}
+
+// openUnowned makes a node of the fake that the test has to close itself.
+func (f *fake) openUnowned(opts ...option) *node.Node {
+	return newNode("fake", append([]option{withDialer(f.dial)}, opts...)...)
+}
+
+// pool makes a redigo pool whose connections the fake serves.
+func (f *fake) pool() *redis.Pool {
+	return &redis.Pool{
+		MaxIdle:     8,
+		DialContext: func(context.Context) (redis.Conn, error) { return redis.NewConn(f.connect(), 0, 0), nil },
+	}
+}
+
+// transports are the ways to make a node of the fake. Each has code of its own for what goes over the connection.
+var transports = map[string]func(*fake, testing.TB, ...option) *node.Node{
+	"connects": (*fake).open,
+	"wrapped":  func(f *fake, t testing.TB, opts ...option) *node.Node { return wrap(t, f.pool(), opts...) },
+}
+
+// connect returns the client's end of a new connection that the fake serves.
+func (f *fake) connect() net.Conn {
+	ours, theirs := net.Pipe()
+	f.mu.Lock()
+	c := &peer{Conn: ours, number: len(f.peers) + 1}
+	f.peers = append(f.peers, c)
+	f.mu.Unlock()
+	f.serving.Go(func() { f.serve(c) })
+	return theirs
+}
+
+var errDown = errors.New("the network is down")
+
+func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
+	if f.down.Load() {
+		return nil, errDown
+	}
+	return f.connect(), nil
+}
+
+// breakNetwork cuts the latest connection and lets no new one come about.
+func (f *fake) breakNetwork() {
+	f.down.Store(true)
+	_ = f.peer(f.connections()).Close()
+}
+
+// connections returns how many there have been.
+func (f *fake) connections() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.peers)
+}
+
+// peer returns the server's end of a connection, numbered from 1.
+func (f *fake) peer(number int) *peer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.peers[number-1]
+}
+
+// send writes a text to a connection, which nobody may have asked for.
+func (f *fake) send(t testing.TB, number int, text string) {
+	t.Helper()
+	_, err := io.WriteString(f.peer(number), text)
+	require.NoError(t, err)
+}
+
+// count returns how many of the commands contain the text. Each begins with the number of its connection.
+func (f *fake) count(text string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, cmd := range f.asked {
+		if strings.Contains(cmd, text) {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *fake) serve(c *peer) {
+	defer c.Close()
+	commands := redis.NewConn(c, 0, 0) // a command looks like an array reply
+	for silent := false; ; {
+		args, err := redis.Strings(commands.Receive())
+		if err != nil {
+			return
+		}
+		f.mu.Lock()
+		f.asked = append(f.asked, fmt.Sprint(c.number, " ", strings.Join(args, " ")))
+		f.mu.Unlock()
+		if reply := f.answer(c, args); reply == "" {
+			silent = true
+		} else if !silent {
+			if _, err := io.WriteString(c, reply); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// likeRedis answers as Redis does if no key is in the way.
+func likeRedis(c *peer, args []string) string {
+	switch strings.Join(args[:min(2, len(args))], " ") {
+	case "HELLO 3":
+		c.resp3 = true
+		return "%1\r\n+proto\r\n:3\r\n"
+	case "INFO server":
+		return bulk("# Server\r\nrun_id:fake\r\n")
+	case "CLIENT ID":
+		return fmt.Sprintf(":%d\r\n", c.number)
+	case "CLIENT KILL":
+		return ":1\r\n"
+	case "CLIENT TRACKING":
+		c.tracking = true
+	case "CLIENT CACHING":
+		if !c.tracking {
+			return "-ERR CLIENT CACHING can be called only when the client is in tracking mode\r\n"
+		}
+	}
+	if args[0] == "EVAL" && args[1] == node.Scripts()["observe"].Source {
+		return "*2\r\n" + bulk("token") + ":60000\r\n"
+	}
+	switch args[0] {
+	case "SET", "AUTH", "SELECT", "CLIENT":
+		return "+OK\r\n"
+	case "PUBLISH":
+		return ":0\r\n"
+	case "EVALSHA", "EVAL":
+		return ":1\r\n"
+	case "PING":
+		return "+PONG\r\n"
+	case "SUBSCRIBE", "UNSUBSCRIBE":
+		if c.resp3 {
+			return push(strings.ToLower(args[0]), args[1]) + ":1\r\n"
+		}
+	}
+	return "-ERR unknown command\r\n"
+}
+
+func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
+
+// push begins a push of three values with two texts.
+func push(kind, channel string) string { return ">3\r\n" + bulk(kind) + bulk(channel) }
+
+// invalidation is the push for changes to keys.
+func invalidation(keys ...string) string {
+	text := fmt.Sprintf(">2\r\n%s*%d\r\n", bulk("invalidate"), len(keys))
+	for _, key := range keys {
+		text += bulk(key)
+	}
+	return text
+}
+
+// isScript reports whether a script is run, by its source or by its hash.
+func isScript(args []string) bool { return strings.HasPrefix(args[0], "EVAL") }
+
+// answering returns what answers the commands that begin so with a given text, and the rest like Redis.
+func answering(command, text string) func(*peer, []string) string {
+	return func(c *peer, args []string) string {
+		if strings.HasPrefix(strings.Join(args, " "), command) {
+			return text
+		}
+		return likeRedis(c, args)
+	}
+}
+
+// silentOn makes a fake that does not answer one command.
+func silentOn(t testing.TB, command string) *fake { return newFake(t, answering(command, "")) }
+
+// blackHole is a dialer whose connections swallow everything.
+func blackHole(t testing.TB) dialer {
+	return func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		t.Cleanup(func() { _ = ours.Close() })
+		go func() { _, _ = io.Copy(io.Discard, ours) }()
+		return theirs, nil
+	}
+}
+
+func refusingDial(context.Context, string, string) (net.Conn, error) { return nil, errDown }
+
+func hangingDial(ctx context.Context, _, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}

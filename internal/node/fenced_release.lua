@@ -1,0 +1,21 @@
+-- Deletes key if it holds value, which is token|number, or the same token with another number. The counter, if it
+-- exists, is raised to the number of value in any case: it may not have granted anything to the token.
+-- 1: deleted; 0: no such key; -1: the key holds something else; an error reply if it is not a string.
+local key, counter, value = KEYS[1], KEYS[2], ARGV[1]
+local held = redis.pcall('GET', key)
+if held == value then
+  return redis.call('DEL', key)
+end
+local token, number = string.match(value, '^(.*)|(%d+)$')
+local counted = tonumber(redis.pcall('GET', counter))
+if counted and counted < tonumber(number) then
+  redis.pcall('INCRBY', counter, string.format('%.0f', number - counted))
+end
+if type(held) == 'table' then
+  return held
+elseif not held then
+  return 0
+elseif string.match(held, '^(.*)|%d+$') ~= token then
+  return -1
+end
+return redis.call('DEL', key)

@@ -1,0 +1,170 @@
+package node_test
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+const guard = 10 * time.Second
+
+// requireQuarantined wants an acquire refused with so much time left.
+func requireQuarantined(t *testing.T, n *node.Node, left time.Duration) {
+	t.Helper()
+	for _, cmd := range []*node.Command{node.Acquire("key", "token", time.Second), node.AcquireFenced("key", "token", time.Second, node.Counter{})} {
+		reply := ask(t, n, cmd)
+		requireReply(t, quorum.Unsent, node.ErrQuarantined, reply)
+		refusal := (*node.QuarantineError)(nil)
+		require.ErrorAs(t, reply.Err, &refusal)
+		require.Equal(t, left, refusal.Left)
+	}
+}
+
+// upSince answers like a server that came up at some time.
+func upSince(t *testing.T, born time.Time, id *atomic.Int64) *fake {
+	return newFake(t, func(c *peer, args []string) string {
+		if args[0] == "INFO" {
+			// As Redis does it: two times in whole seconds.
+			up := time.Now().Unix() - born.Unix()
+			return bulk(fmt.Sprintf("# Server\r\nrun_id:server-%d\r\nuptime_in_seconds:%d\r\nuptime_in_days:0\r\n", id.Load(), up))
+		}
+		return likeRedis(c, args)
+	})
+}
+
+func TestGuard_AServerThatHasJustComeUpDoesNotVote(t *testing.T) {
+	for _, up := range []time.Duration{0, 300 * time.Millisecond, time.Second, 4700 * time.Millisecond, 9 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			born := time.Now()
+			pass(up)
+			n := upSince(t, born, new(atomic.Int64)).open(t, withGuard(guard))
+			for {
+				reply := ask(t, n, node.Acquire("key", "token", time.Second))
+				if reply.Answer == quorum.Yes {
+					break
+				}
+				require.ErrorIs(t, reply.Err, node.ErrQuarantined)
+				pass(50 * time.Millisecond)
+			}
+			age := time.Since(born)
+			require.GreaterOrEqual(t, age, guard+guard/100, "it may have forgotten a lock")
+			require.Less(t, age, guard+guard/100+2*time.Second+100*time.Millisecond)
+			requireYes(t, n, node.Acquire("key", "token", time.Second))
+		})
+	}
+}
+
+func TestGuard_AllButAcquiresIsAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := upSince(t, time.Now(), new(atomic.Int64)).open(t, withGuard(guard))
+		for kind, cmd := range everyKind() {
+			if kind != "acquire" && kind != "acquire with fencing" {
+				requireYes(t, n, cmd)
+			}
+		}
+		requireQuarantined(t, n, guard+guard/100)
+		require.Equal(t, guard, n.MaxTTL())
+	})
+}
+
+func TestGuard_AServerInThePlaceOfAnotherDoesNotVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		born, id := time.Now(), new(atomic.Int64)
+		pass(time.Hour)
+		f := upSince(t, born, id)
+		n := f.open(t, withGuard(guard))
+		requireYes(t, n, node.Acquire("key", "token", time.Second))
+		require.NoError(t, f.peer(1).Close())
+		synctest.Wait()
+		requireYes(t, n, node.Acquire("key", "token", time.Second)) // the same one
+
+		id.Store(1)
+		require.NoError(t, f.peer(2).Close())
+		synctest.Wait()
+		requireQuarantined(t, n, guard+guard/100)
+		pass(time.Second)
+		require.NoError(t, f.peer(3).Close()) // and is there again, which is no news
+		synctest.Wait()
+		requireQuarantined(t, n, guard+guard/100-time.Second)
+		pass(guard + guard/100 - time.Second)
+		requireYes(t, n, node.Acquire("key", "token", time.Second))
+	})
+}
+
+func TestGuard_AServerWithoutAnUptimeNeverVotes(t *testing.T) {
+	server := testredis.Mini(t, 1)[0]
+	n := open(t, server.Addr(), patient(), withGuard(guard))
+	requireQuarantined(t, n, 0)
+	requireReply(t, quorum.No, node.ErrAbsent, ask(t, n, node.Release("key", "token", ttl)))
+	require.Empty(t, holds(t, server, "key"))
+}
+
+func TestGuard_WithoutOneEveryServerVotes(t *testing.T) {
+	_, n := openReal(t)
+	requireYes(t, n, node.Acquire("key", "token", ttl))
+	require.Zero(t, n.MaxTTL())
+}
+
+func TestGuard_ARealServerThatWasRestartedDoesNotVote(t *testing.T) {
+	server := testredis.Real(t, 1)[0]
+	n := open(t, server.Addr(), patient(), withGuard(time.Hour))
+	for range 2 {
+		reply := ask(t, n, node.Acquire("key", "token", time.Second))
+		requireReply(t, quorum.Unsent, node.ErrQuarantined, reply)
+		require.ErrorContains(t, reply.Err, "the server may have forgotten locks: asked again in 1h0m")
+		require.Empty(t, holds(t, server, "key"))
+		server.Stop()
+		server.Start()
+		require.Eventually(t, func() bool {
+			return ask(t, n, node.Observe("key")).Answer == quorum.No
+		}, bound, 10*time.Millisecond, "connected again")
+	}
+}
+
+// quarantine returns for how long a server may not vote.
+func quarantine(g *node.Guard, now time.Time) time.Duration {
+	d, _ := g.Quarantine(func() time.Time { return now })
+	return d
+}
+
+func TestGuard_AReplacementStaysInQuarantineOnItsNextConnection(t *testing.T) {
+	now := time.Unix(1000, 0)
+	g := node.NewGuard(10 * time.Second)
+	g.Connected(now, "a", time.Hour)
+	require.Zero(t, quarantine(&g, now))
+	g.Connected(now, "b", time.Hour)
+	require.Equal(t, 10100*time.Millisecond, quarantine(&g, now))
+	g.Connected(now.Add(time.Second), "b", time.Hour)
+	require.Equal(t, 9100*time.Millisecond, quarantine(&g, now.Add(time.Second)))
+	require.Zero(t, quarantine(&g, now.Add(10100*time.Millisecond)))
+	g.Connected(now.Add(time.Minute), "b", time.Hour)
+	require.Zero(t, quarantine(&g, now.Add(time.Minute)))
+}
+
+func TestGuard_AServerWithoutAnIdentityDoesNotMakeItForgetTheOneBefore(t *testing.T) {
+	now := time.Unix(1000, 0)
+	g := node.NewGuard(10 * time.Second)
+	g.Connected(now, "a", time.Hour)
+	g.Connected(now, "", -1)
+	_, is := g.Quarantine(func() time.Time { return now })
+	require.True(t, is)
+	g.Connected(now, "b", time.Hour)
+	require.Equal(t, 10100*time.Millisecond, quarantine(&g, now))
+}
+
+func TestGuard_TheLongestOfAllTTLsKeepsAServerFromVoting(t *testing.T) {
+	g := node.NewGuard(math.MaxInt64)
+	g.Connected(time.Now(), "server", time.Hour)
+	left, is := g.Quarantine(time.Now)
+	require.True(t, is)
+	require.Greater(t, left, 100*365*24*time.Hour)
+}

@@ -1,0 +1,322 @@
+package node_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// hostile is a way in which a server may misbehave.
+type hostile struct {
+	attack func(c net.Conn) // returns when the client has had enough, or when the server has
+	// broken means that what comes is against the protocol wherever it comes, so that the reason is ErrProtocol.
+	broken bool
+	// whole means that it may be an answer to a command: only what comes behind it is against the protocol.
+	whole bool
+}
+
+// repeats writes a text again and again, until the connection is closed.
+func repeats(text string) func(net.Conn) {
+	chunk := []byte(strings.Repeat(text, 1+4096/len(text)))
+	return func(c net.Conn) {
+		for {
+			if _, err := c.Write(chunk); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// announces writes a text once and goes on with x until the connection is closed.
+func announces(text string) hostile {
+	return hostile{broken: true, attack: func(c net.Conn) {
+		_, _ = io.WriteString(c, text)
+		repeats("x")(c)
+	}}
+}
+
+// begins writes a text, and repeats another behind it.
+func begins(text, then string) func(net.Conn) {
+	return func(c net.Conn) {
+		_, _ = io.WriteString(c, text)
+		repeats(then)(c)
+	}
+}
+
+// drain waits until the client closes the connection.
+func drain(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+
+var attacks = map[string]hostile{
+	"announces an array of 10^11":        announces("*99999999999\r\n"),
+	"announces an array of 16,385":       announces("*16385\r\n"),
+	"announces a text of 10^14 bytes":    announces("$99999999999999\r\n"),
+	"announces a map of 10^11":           announces("%99999999999\r\n"),
+	"announces a map of 2^62":            announces("%4611686018427387904\r\n"),
+	"announces a map of -2^63":           announces("%-9223372036854775808\r\n"),
+	"announces a push of 10^11":          announces(">99999999999\r\n"),
+	"announces a set of 10^11":           announces("~99999999999\r\n"),
+	"announces a verbatim text of 10^14": announces("=99999999999999\r\n"),
+	"announces an error of 10^14 bytes":  announces("!99999999999999\r\n"),
+	"announces a text above 2^64":        announces("$99999999999999999999999\r\n"),
+	"announces a text of -2 bytes":       announces("$-2\r\n"),
+	"sends a number above 2^64":          announces(":18446744073709551617000\r\n"),
+	"sends a number with a plus sign":    announces(":+1\r\n"),
+	"pushes a text of 10^14 bytes":       announces(">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$99999999999999\r\n"),
+	"nests arrays for ever":              {attack: repeats("*1\r\n"), broken: true},
+	"nests maps for ever":                {attack: repeats("%1\r\n"), broken: true},
+	"nests pushes for ever":              {attack: repeats(">1\r\n"), broken: true},
+	"sends an array of small numbers":    {attack: begins("*1000000000\r\n", ":1\r\n"), broken: true},
+	"sends small arrays within arrays":   {attack: begins("*16384\r\n", "*1000\r\n"), broken: true},
+	"sends texts up to the bound":        {attack: begins("*16384\r\n", "$1000\r\n"+strings.Repeat("x", 1000)+"\r\n"), broken: true},
+	"sends a line without an end":        {attack: repeats("+x"), broken: true},
+	"sends an error without an end":      {attack: begins("-ERR ", "x"), broken: true},
+	"sends a number without an end":      {attack: begins(":", "1"), broken: true},
+	"sends empty lines":                  {attack: repeats("\r\n"), broken: true},
+	"sends zeros":                        {attack: repeats("\x00"), broken: true},
+	"sends another protocol":             {attack: repeats("HTTP/1.1 400 Bad Request\r\n\r\n"), broken: true},
+	"sends small arrays for ever":        {attack: repeats("*2\r\n:1\r\n:1\r\n"), whole: true},
+	"sends OK for ever":                  {attack: repeats("+OK\r\n"), whole: true},
+	"sends null for ever":                {attack: repeats("_\r\n"), whole: true},
+	"refuses for ever":                   {attack: repeats("-ERR no\r\n"), whole: true},
+	"pushes invalidations for ever":      {attack: repeats(invalidation("key")), broken: true},
+	"pushes that all was flushed":        {attack: repeats(">2\r\n" + bulk("invalidate") + "_\r\n"), broken: true},
+	"pushes messages for ever":           {attack: repeats(push("message", "channel") + bulk("text")), broken: true},
+	"pushes subscriptions for ever":      {attack: repeats(push("subscribe", "channel") + ":1\r\n"), broken: true},
+	"pushes pongs for ever":              {attack: repeats(">2\r\n" + bulk("pong") + bulk("")), broken: true},
+	"pushes nothing for ever":            {attack: repeats(">0\r\n"), broken: true},
+	"is silent":                          {attack: drain},
+	"sends one byte now and then": {attack: func(c net.Conn) {
+		gone := make(chan struct{})
+		go func() {
+			drain(c)
+			close(gone)
+		}()
+		for range 1000 {
+			select {
+			case <-gone:
+				return
+			case <-time.After(10 * time.Millisecond): // a second, to a node with timeouts a hundred times as long
+				_, _ = io.WriteString(c, "+")
+			}
+		}
+	}},
+	"closes at once": {attack: func(net.Conn) {}},
+}
+
+// stages are when an attack begins: what the server answers before.
+var stages = map[string]func(c *peer, args []string, attack func(net.Conn)) string{
+	"before the greeting": func(c *peer, _ []string, attack func(net.Conn)) string { return strike(c, attack) },
+	"during the greeting": func(c *peer, args []string, attack func(net.Conn)) string {
+		if args[0] == "INFO" {
+			return strike(c, attack)
+		}
+		return likeRedis(c, args)
+	},
+	"as an answer": func(c *peer, args []string, attack func(net.Conn)) string {
+		if args[0] == "SET" {
+			return strike(c, attack)
+		}
+		return likeRedis(c, args)
+	},
+	"unasked after an answer": func(c *peer, args []string, attack func(net.Conn)) string {
+		if args[0] == "SET" {
+			_, _ = io.WriteString(c, "+OK\r\n")
+			return strike(c, attack)
+		}
+		return likeRedis(c, args)
+	},
+}
+
+// strike reads whatever still comes while the attack goes on, and hangs up after it.
+func strike(c *peer, attack func(net.Conn)) string {
+	attack(c)
+	_ = c.Close()
+	return ""
+}
+
+// Whatever a server does, and when: the process lives, memory stays flat, commands end with an error, the node does not
+// connect again and again without a pause, and it works when the server is good again.
+func TestHostile_ServersAreSurvived(t *testing.T) {
+	for stage, answer := range stages {
+		for name, h := range attacks {
+			t.Run(stage+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var good atomic.Bool
+					f := newFake(t, func(c *peer, args []string) string {
+						if good.Load() {
+							return likeRedis(c, args)
+						}
+						return answer(c, args, h.attack)
+					})
+					wait := 25 * time.Millisecond
+					if h.broken { // which ends it, sooner or later
+						wait = bound
+					}
+					n := f.open(t, withTimeout(wait), withDialTimeout(wait), withMaxOverdue(wait))
+					runtime.GC()
+					var seen struct{ yes, protocol, other int }
+					grown := allocated(func() {
+						for f.connections() <= 2 || seen.yes+seen.other+seen.protocol <= 2 {
+							reply := ask(t, n, node.Acquire("key", "token", ttl))
+							switch {
+							case reply.Answer == quorum.Yes:
+								seen.yes++
+							case errors.Is(reply.Err, node.ErrProtocol):
+								seen.protocol++
+							default:
+								seen.other++
+							}
+							pass(time.Millisecond)
+						}
+					})
+					require.Less(t, grown, uint64(64<<20))
+					// There is a pause after each connection that was of no use.
+					require.LessOrEqual(t, f.connections(), 6+seen.yes)
+					if stage != "unasked after an answer" && (stage != "as an answer" || !h.whole) {
+						require.Zero(t, seen.yes)
+					}
+					if h.broken && stage != "unasked after an answer" {
+						require.Positive(t, seen.protocol, "%+v", seen)
+					}
+					good.Store(true)
+					require.Eventually(t, func() bool {
+						return ask(t, n, node.Acquire("key", "token", ttl)).Answer == quorum.Yes
+					}, bound, tick)
+				})
+			})
+		}
+	}
+}
+
+// What has no end before a command is sent ends the connection too: nobody has asked.
+func TestHostile_StreamsOnAnIdleConnectionEndIt(t *testing.T) {
+	for name, h := range attacks {
+		if !h.broken && !h.whole {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, nil)
+			n := f.open(t, patient())
+			requireYes(t, n, node.Acquire("key", "token", ttl))
+			require.Less(t, allocated(func() {
+				h.attack(f.peer(1)) // returns, since the node hangs up
+				require.Eventually(t, func() bool { return f.connections() > 1 }, bound, tick)
+			}), uint64(64<<20))
+			requireYes(t, n, node.Acquire("key", "token", ttl))
+			require.Equal(t, 2, f.connections())
+		})
+	}
+}
+
+// While the node tracks, invalidations are what it has asked for, but nothing else is.
+func TestHostile_PushesThatWereNotAskedForEndAConnectionThatTracks(t *testing.T) {
+	for name, text := range map[string]string{
+		"a message on another channel":      push("message", "other") + bulk("text"),
+		"a pattern's message":               ">4\r\n" + bulk("pmessage") + bulk("*") + bulk("channel") + bulk("text"),
+		"a subscription":                    push("subscribe", "channel") + ":1\r\n",
+		"a pong":                            ">2\r\n" + bulk("pong") + bulk(""),
+		"an invalidation of no keys at all": ">1\r\n" + bulk("invalidate"),
+		"an invalidation of a number":       ">2\r\n" + bulk("invalidate") + ":1\r\n",
+		"a message without a text":          ">2\r\n" + bulk("message") + bulk("channel"),
+		"a push of a kind unknown":          ">2\r\n" + bulk("monitor") + bulk("channel"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, nil)
+			n := f.open(t, patient())
+			l := listen(n, "channel")
+			require.Equal(t, "0 active", l.next(t))
+			require.Eventually(t, func() bool { return f.count("SUBSCRIBE") == 1 }, bound, tick)
+			requireYes(t, n, node.Acquire("key", "token", ttl))
+			f.send(t, 1, text)
+			require.Equal(t, "0 lost", l.next(t))
+			require.Equal(t, "0 active", l.next(t))
+			require.Empty(t, l)
+		})
+	}
+}
+
+// A flood of what was asked for is worked off: it costs time and no memory, and answers come through.
+func TestHostile_AFloodOfInvalidationsCostsNoMemory(t *testing.T) {
+	f := newFake(t, nil)
+	n := f.open(t, patient())
+	var count counting
+	n.Listen(&count, 0, "")
+	require.Eventually(t, func() bool { return count.active.Load() == 1 }, bound, tick)
+	flood := []byte(strings.Repeat(invalidation("a", "b", "c"), 1000))
+	require.Less(t, allocated(func() {
+		for range 100 {
+			_, err := f.peer(1).Write(flood)
+			require.NoError(t, err)
+		}
+		require.Eventually(t, func() bool { return count.invalidated.Load() == 300_000 }, bound, tick)
+	}), uint64(64<<20))
+	requireYes(t, n, node.Acquire("key", "token", ttl))
+	require.Equal(t, 1, f.connections())
+}
+
+// counting is a Listener that counts.
+type counting struct{ active, invalidated, lost, messages atomic.Int64 }
+
+func (c *counting) Invalidated(int, string) { c.invalidated.Add(1) }
+func (c *counting) TrackingActive(int)      { c.active.Add(1) }
+func (c *counting) TrackingLost(int)        { c.lost.Add(1) }
+func (c *counting) Message(int, string)     { c.messages.Add(1) }
+
+// A server that is protected or full refuses before it has read anything, and hangs up.
+func TestHostile_ARefusalBeforeAnythingIsTheReason(t *testing.T) {
+	for code, text := range map[string]string{
+		"DENIED": "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set.\r\n",
+		"ERR":    "-ERR max number of clients reached\r\n",
+		"NOAUTH": "-NOAUTH Authentication required.\r\n",
+	} {
+		for name, opts := range map[string][]option{"without a login": nil, "with a login": {withLogin("user", "pw")}} {
+			t.Run(code+" "+name, func(t *testing.T) {
+				f := newFake(t, func(c *peer, _ []string) string {
+					_, _ = io.WriteString(c, text)
+					_ = c.Close()
+					return ""
+				})
+				reply := ask(t, f.open(t, append(opts, patient())...), node.Acquire("key", "token", ttl))
+				requireUnconnected(t, reply, code)
+			})
+		}
+	}
+}
+
+func TestGreeting_AServerThatIsTooOldIsNamed(t *testing.T) {
+	for info, old := range map[string]bool{
+		"redis_version:2.8.24\r\n": true, "redis_version:5.0.14\r\n": true, "redis_version:6.0.16\r\n": true, "redis_version:6.2.0\r\n": false,
+		"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n": false, "redis_version:255.255.255\r\n": false, "": false,
+	} {
+		for kind, open := range transports {
+			f := newFake(t, func(c *peer, args []string) string {
+				switch args[0] {
+				case "HELLO":
+					return "-ERR unknown command 'HELLO'\r\n"
+				case "INFO":
+					return bulk("# Server\r\nrun_id:x\r\n" + info)
+				}
+				return likeRedis(c, args)
+			})
+			reply := ask(t, open(f, t, patient()), node.Acquire("key", "token", ttl))
+			if old {
+				requireReply(t, quorum.Unsent, node.ErrOldServer, reply)
+				require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+			} else {
+				require.Equal(t, quorum.Yes, reply.Answer, fmt.Sprint(kind, " ", info, reply.Err))
+			}
+		}
+	}
+}

@@ -1,0 +1,310 @@
+package node_test
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+func TestLoop_NothingIsConnectedBeforeTheFirstCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, nil)
+		n := f.open(t)
+		pass(time.Hour)
+		require.Zero(t, f.connections())
+		requireYes(t, n, node.Acquire("key", "token", ttl))
+		require.Equal(t, 1, f.connections())
+	})
+}
+
+func TestLoop_ConnectsAgainAfterARestartWithoutBeingAsked(t *testing.T) {
+	server, n := openReal(t)
+	requireYes(t, n, node.Acquire("key", "token", ttl))
+	for range 3 {
+		server.Stop()
+		server.Start()
+		require.Eventually(t, func() bool { return len(clients(t, server)) == 1 }, bound, tick)
+		requireBack(t, n)
+	}
+}
+
+func TestLoop_ConnectsAgainWhenTheConnectionIsCut(t *testing.T) {
+	server, n := openReal(t)
+	requireYes(t, n, node.Acquire("key", "token", ttl))
+	for range 3 {
+		before := clients(t, server)
+		do(t, server, "CLIENT", "KILL", "TYPE", "normal")
+		require.Eventually(t, func() bool {
+			now := clients(t, server)
+			return len(now) == 1 && now[0] != before[0]
+		}, bound, tick)
+		requireBack(t, n)
+	}
+}
+
+func TestLoop_AServerThatIsDownFailsCommandsAtOnceWithTheReason(t *testing.T) {
+	server := testredis.Real(t, 1)[0]
+	server.Stop()
+	for address, reason := range map[string]error{
+		server.Addr():                         syscall.ECONNREFUSED,
+		filepath.Join(t.TempDir(), "no.sock"): syscall.ENOENT,
+	} {
+		n := open(t, address, patient())
+		requireUnreachable(t, reason, ask(t, n, node.Acquire("key", "token", ttl)))
+		for range 100 {
+			replies := send(n, node.Acquire("key", "token", ttl))
+			require.Len(t, replies, 1, "not answered within Send")
+			requireUnreachable(t, reason, replies.next(t))
+		}
+	}
+}
+
+func requireUnreachable(t testing.TB, reason error, reply node.Reply) {
+	t.Helper()
+	requireReply(t, quorum.Unsent, reason, reply)
+	require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+	require.ErrorAs(t, reply.Err, new(*net.OpError))
+}
+
+func TestLoop_OneAttemptToConnectAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dialing, most, dials atomic.Int32
+		n := open(t, "fake", withDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
+			dials.Add(1)
+			most.Store(max(most.Load(), dialing.Add(1)))
+			defer dialing.Add(-1)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}))
+		var asking sync.WaitGroup
+		for range 100 {
+			asking.Go(func() {
+				for range 100 {
+					if reply := <-send(n, node.Acquire("key", "token", ttl)); reply.Answer != quorum.Unsent {
+						t.Error(reply)
+					}
+					pass(time.Millisecond)
+				}
+			})
+		}
+		asking.Wait()
+		pass(5 * time.Second)
+		require.EqualValues(t, 1, most.Load())
+		require.Less(t, dials.Load(), int32(10))
+	})
+}
+
+func TestLoop_PausesGrowUpToASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var dials []time.Time
+		n := open(t, "fake", withDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			dials = append(dials, time.Now())
+			return nil, errDown
+		}))
+		requireReply(t, quorum.Unsent, errDown, ask(t, n, node.Acquire("key", "token", ttl)))
+		pass(10 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		require.Greater(t, len(dials), 12)
+		for i, longest := 1, 20*time.Millisecond; i < len(dials); i++ {
+			pause := dials[i].Sub(dials[i-1])
+			require.GreaterOrEqual(t, pause, longest/2, "pause %d", i)
+			require.LessOrEqual(t, pause, longest, "pause %d", i)
+			longest = min(2*longest, time.Second)
+		}
+	})
+}
+
+func TestLoop_PausesStartOverAfterAUsefulConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFake(t, nil)
+		b.down.Store(true)
+		n := b.open(t)
+		for range 2 {
+			require.Equal(t, quorum.Unsent, ask(t, n, node.Acquire("key", "token", ttl)).Answer)
+			pass(time.Minute)
+			b.down.Store(false)
+			pass(time.Second)
+			requireYes(t, n, node.Acquire("key", "token", ttl))
+			b.breakNetwork()
+			pass(time.Nanosecond)
+			b.down.Store(false)
+			pass(20 * time.Millisecond)
+			requireYes(t, n, node.Acquire("key", "token", ttl))
+			b.breakNetwork()
+			synctest.Wait()
+		}
+	})
+}
+
+func TestLoop_AnEarlierReasonIsNotReportedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, nil)
+		dials := make(chan error)
+		n := open(t, "fake", withDialer(func(context.Context, string, string) (net.Conn, error) {
+			if err := <-dials; err != nil {
+				return nil, err
+			}
+			return f.connect(), nil
+		}))
+		t.Cleanup(func() { close(dials) })
+		early := send(n, node.Acquire("key", "token", ttl))
+		dials <- errDown
+		requireReply(t, quorum.Unsent, errDown, early.next(t))
+		dials <- nil
+		synctest.Wait()
+		requireYes(t, n, node.Acquire("key", "token", ttl))
+		require.NoError(t, f.peer(1).Close())
+		synctest.Wait()
+		late := send(n, node.Acquire("key", "token", ttl))
+		require.Empty(t, late, "refused before the attempt to connect has failed")
+		dials <- nil
+		require.Equal(t, quorum.Yes, late.next(t).Answer)
+	})
+}
+
+func TestLoop_IsBackAtMostASecondAfterItsServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFake(t, nil)
+		n := b.open(t)
+		requireYes(t, n, node.Acquire("key", "token", ttl))
+		for _, down := range []time.Duration{0, time.Millisecond, time.Second, time.Hour} {
+			b.breakNetwork()
+			pass(down)
+			b.down.Store(false)
+			pass(time.Second)
+			requireYes(t, n, node.Acquire("key", "token", ttl))
+		}
+	})
+}
+
+// Whatever the reason, a connection that comes about and is of no use must not be made over and over again.
+func TestLoop_PausesIfTheServerHangsUp(t *testing.T) {
+	hangUpOn := func(matches func(args []string) bool) func(c *peer, args []string) string {
+		return func(c *peer, args []string) string {
+			if matches(args) {
+				_ = c.Close()
+				return ""
+			}
+			return likeRedis(c, args)
+		}
+	}
+	for name, answer := range map[string]func(c *peer, args []string) string{
+		"on scripts": hangUpOn(isScript), // while a release is pending
+		"after the greeting": func(c *peer, args []string) string {
+			if args[0] == "CLIENT" {
+				go c.Close()
+			}
+			return likeRedis(c, args)
+		},
+		"on anything":      hangUpOn(func([]string) bool { return true }),
+		"on subscriptions": hangUpOn(func(args []string) bool { return args[0] == "SUBSCRIBE" }), // tracking was confirmed
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(t, answer)
+				n := f.open(t)
+				listen(n, "channel")
+				send(n, node.Release("key", "token", 10*time.Second))
+				pass(10 * time.Second)
+				require.Less(t, f.connections(), 40)
+				require.Greater(t, f.connections(), 8)
+			})
+		})
+	}
+}
+
+func TestLoop_AUsefulConnectionIsReplacedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, nil)
+		n := f.open(t)
+		start := time.Now()
+		for number := 1; number <= 10; number++ {
+			requireYes(t, n, node.Acquire("key", "token", ttl))
+			require.NoError(t, f.peer(number).Close())
+			synctest.Wait()
+			require.Equal(t, number+1, f.connections())
+		}
+		require.Zero(t, time.Since(start))
+	})
+}
+
+// A dead connection is not kept until the operating system gives it up.
+func TestLoop_AConnectionWithOverdueAnswersIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const overdue = 3 * time.Second
+		f := newFake(t, func(c *peer, args []string) string {
+			if args[0] == "SET" && c.number == 1 {
+				return ""
+			}
+			return likeRedis(c, args)
+		})
+		n := f.open(t, withMaxOverdue(overdue))
+		requireReply(t, quorum.Unknown, node.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
+		pass(overdue - 1)
+		require.Equal(t, 1, f.connections())
+		requireReply(t, quorum.Unsent, node.ErrSuspended, ask(t, n, node.Acquire("key", "token", ttl)))
+		pass(1)
+		synctest.Wait()
+		require.Equal(t, 2, f.connections())
+		requireYes(t, n, node.Acquire("key", "token", ttl))
+	})
+}
+
+func TestLoop_AConnectionThatDiesWhileIdleIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, func(c *peer, args []string) string {
+			if args[0] == "PING" && c.number == 1 {
+				return ""
+			}
+			return likeRedis(c, args)
+		})
+		n := f.open(t)
+		requireYes(t, n, node.Acquire("key", "token", ttl))
+		pass(12 * time.Second) // the pause between two pings, and what an answer may take
+		require.Equal(t, 2, f.connections())
+		start := time.Now()
+		requireYes(t, n, node.Acquire("key", "token", ttl))
+		require.Zero(t, time.Since(start))
+		pass(time.Minute)
+		require.Equal(t, 2, f.connections(), "a connection that lives is kept")
+	})
+}
+
+func TestLoop_PingsOnlyIfNothingElseIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pings atomic.Int32
+		f := newFake(t, func(c *peer, args []string) string {
+			if strings.HasPrefix(args[0], "PING") {
+				pings.Add(1)
+			}
+			if args[0] == "SET" {
+				return ""
+			}
+			return likeRedis(c, args)
+		})
+		n := f.open(t, withMaxOverdue(time.Hour))
+		requireYes(t, n, node.Extend("key", "token", ttl))
+		pass(35 * time.Second)
+		require.EqualValues(t, 3, pings.Load())
+		requireReply(t, quorum.Unknown, node.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
+		pass(time.Minute)
+		require.EqualValues(t, 3, pings.Load())
+	})
+}

@@ -1,0 +1,234 @@
+// Package node makes one Redis server a lock node: it connects, sends commands in a pipeline that any number of callers
+// share, and reports what the server pushes.
+//
+// A node never makes its callers wait for longer than the node timeout. A server that does not answer is not asked
+// again until an overdue answer has come in, or until its connection was given up and a new one made.
+//
+// Commands go down as one [Command] and come back as one [Reply]. A [Pipeline] decides what becomes of a command when
+// things go wrong, a [Guard] whether the server may vote. What the commands mean, and how the answers of several nodes
+// become a lock, is the business of package redlock.
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// Config is how a server is reached and how long things may take. Package pool documents the times.
+type Config struct {
+	Addr        string // the node's name in errors and logs
+	Server      *Server
+	Pool        *redis.Pool // the program's own, in the place of Server
+	Timeout     time.Duration
+	DialTimeout time.Duration
+	MaxOverdue  time.Duration
+	MaxTTL      time.Duration // of the restart guard; 0 means none
+}
+
+// Server is the address of a server and how to connect to it.
+type Server struct {
+	Network     string // "tcp" or "unix"
+	Address     string // host:port, or the path of the socket
+	Username    string
+	Password    string
+	Database    int
+	TLS         *tls.Config // nil means none
+	ClientName  string
+	Credentials func(context.Context) (username, password string, err error) // nil means those above
+	Dial        func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Node is one independent Redis server. It is safe for concurrent use.
+type Node struct {
+	config Config
+
+	ctx    context.Context // ends when Close has waited long enough
+	cancel context.CancelFunc
+	wake   chan struct{} // for the connection loop: something was queued, or the node was closed
+	done   chan struct{} // closed when the connection loop has ended
+
+	mu        sync.Mutex
+	pipeline  *Pipeline[call]
+	guard     Guard
+	conn      *conn // nil while there is none
+	started   bool  // the connection loop runs
+	timer     *time.Timer
+	firesAt   time.Time // when timer fires; zero if it does not
+	pingAt    time.Time // when the connection is tried next
+	listeners []*listening
+
+	expiring sync.WaitGroup // calls of expire that the timer has begun or will begin
+}
+
+// call is a command and who receives the reply.
+type call struct {
+	cmd  *Command
+	to   Receiver // nil if nobody does
+	node int
+}
+
+func (c call) reply(r Reply) {
+	if c.to != nil {
+		c.to.Reply(c.node, r)
+	}
+}
+
+func (c call) op() Op[call] {
+	return Op[call]{Item: c, CleanUp: c.cmd.kind == release, Redeliver: c.cmd.redeliver}
+}
+
+// report ends the commands that were not answered. The mutex is not held.
+func report(notices []Notice[call]) {
+	for _, n := range notices {
+		n.Item.reply(Reply{Answer: n.Answer, Err: n.Err})
+	}
+}
+
+// New makes a node. Nothing is connected before the first command.
+func New(config Config) *Node {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Node{
+		config: config, ctx: ctx, cancel: cancel,
+		pipeline: NewPipeline[call](config.Timeout, config.MaxOverdue),
+		guard:    NewGuard(config.MaxTTL),
+		wake:     make(chan struct{}, 1),
+		done:     make(chan struct{}),
+	}
+}
+
+// Addr returns the node's name in errors and logs.
+func (n *Node) Addr() string { return n.config.Addr }
+
+// Timeout returns how long one command may take.
+func (n *Node) Timeout() time.Duration { return n.config.Timeout }
+
+// MaxTTL returns the longest TTL that a lock may have because of the restart guard; 0 means any.
+func (n *Node) MaxTTL() time.Duration { return n.config.MaxTTL }
+
+// Send queues a command and returns at once. The receiver, which may be nil, gets the reply under the number node, within
+// the node timeout from since. That is usually time.Now(): one reading serves all nodes.
+//
+// Commands are carried out in the order in which they were sent, as far as they reach the server. A release outlives its
+// timeout: it is sent until it is answered, or no longer worth sending. Any other command that could not be written in
+// time is not written at all.
+func (n *Node) Send(since time.Time, cmd *Command, to Receiver, node int) {
+	c := call{cmd, to, node}
+	n.mu.Lock()
+	first, err := n.pipeline.Send(since, c.op())
+	if err != nil {
+		n.mu.Unlock()
+		c.reply(Reply{Answer: quorum.Unsent, Err: err})
+		return
+	}
+	n.startLocked()
+	n.armLocked(since.Add(n.config.Timeout))
+	n.mu.Unlock()
+	if first { // otherwise the loop has been woken
+		n.wakeLoop()
+	}
+}
+
+// sendLocked queues a command of the node's own.
+func (n *Node) sendLocked(now time.Time, cmd *Command, to Receiver) {
+	if _, err := n.pipeline.Send(now, call{cmd: cmd, to: to}.op()); err == nil {
+		n.armLocked(now.Add(n.config.Timeout))
+		n.wakeLoop()
+	}
+}
+
+// answer is a reply and whom it is for.
+type answer struct {
+	call    call
+	value   *value
+	tracked bool
+}
+
+// answered hands the next reply of the connection to its receiver. It fails if nobody asked, and returns false if the node
+// is closed and this was the last reply.
+func (n *Node) answered(c *conn, v *value) (more bool, err error) {
+	n.mu.Lock()
+	if c.expected.len() == 0 {
+		n.mu.Unlock()
+		return false, errUnasked
+	}
+	commands := c.expected.pop()
+	if commands == 0 {
+		n.mu.Unlock()
+		c.cached = v.isOK()
+		return true, nil
+	}
+	var parts []value
+	alone := false
+	if commands > 1 {
+		parts, alone = c.partsLocked(v, commands)
+	} else if v.kind == '-' {
+		alone = serverCode(v.err()) == "NOSCRIPT"
+	}
+	c.answers = c.answers[:0]
+	for i := range commands {
+		op, reported, _ := n.pipeline.Answered()
+		c.served = c.served || op.Item.cmd.kind < ping
+		a := answer{op.Item, v, c.cached}
+		if parts != nil {
+			a.value = &parts[i]
+		}
+		switch {
+		case alone && n.repeatLocked(op):
+			n.wakeLoop()
+		case !reported:
+			c.answers = append(c.answers, a)
+		}
+		c.cached = false
+	}
+	more = !n.pipeline.Closed() || !n.pipeline.Idle()
+	n.mu.Unlock()
+	for _, a := range c.answers {
+		reply := a.call.cmd.parse(a.value)
+		reply.Server = c.server
+		reply.Tracked = a.tracked && (reply.Answer == quorum.Yes || reply.Answer == quorum.No)
+		a.call.reply(reply)
+	}
+	clear(c.answers)
+	return more, nil
+}
+
+// repeatLocked sends a command once more, by itself and with the source of its script, since the server has refused the
+// form in which it was sent before.
+func (n *Node) repeatLocked(op Op[call]) bool {
+	cmd := op.Item.cmd
+	if op.Again || cmd.script == nil {
+		return false
+	}
+	return n.pipeline.Repeat(op, func(later call) bool { return later.cmd.mustFollow(cmd) })
+}
+
+// Close lets what is under way end, for the node timeout at most, and closes the connection. A release that could not be
+// delivered by then is left to its TTL. Commands that are sent afterwards are answered with ErrClosed. Close returns when no
+// goroutine of the node is left; listeners are notified that tracking is lost, and of nothing after that. It waits
+// for an attempt to connect that does not look at its context. Closing twice is fine.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	if !n.pipeline.Closed() {
+		n.pipeline.Close(time.Now(), call{cmd: newCommand(ping, nil, "", "", "PING")}.op()) // the reader ends with its answer
+	}
+	started := n.started
+	n.mu.Unlock()
+	if started {
+		n.wakeLoop()
+		select {
+		case <-n.done:
+		case <-time.After(n.config.Timeout):
+		}
+		n.cancel()
+		<-n.done
+	}
+	n.cancel()
+	return nil
+}

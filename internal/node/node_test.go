@@ -1,0 +1,460 @@
+package node_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+func TestNode_ManyCallersShareOneConnection(t *testing.T) {
+	server, n := openReal(t)
+	const callers = 256
+	var asking sync.WaitGroup
+	for i := range callers {
+		asking.Go(func() {
+			key := fmt.Sprint(i)
+			for range 4 {
+				acquired, released := make(inbox, 2), make(inbox, 2)
+				n.Send(time.Now(), node.Acquire(key, "token", ttl), acquired, 0)
+				if (<-acquired).Answer != quorum.Yes {
+					t.Error("a key of its own is held")
+				}
+				n.Send(time.Now(), node.Release(key, "token", ttl), released, 0)
+				if (<-released).Answer != quorum.Yes {
+					t.Error("a key of its own is gone")
+				}
+			}
+		})
+	}
+	most := 0
+	for range 20 {
+		most = max(most, len(clients(t, server)))
+	}
+	asking.Wait()
+	require.LessOrEqual(t, most, 1)
+	require.Len(t, clients(t, server), 1)
+}
+
+func TestNode_CommandsDoNotWaitForTheAnswersBeforeThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var arrived atomic.Int32
+		f := newFake(t, func(c *peer, args []string) string {
+			if args[0] == "SET" {
+				arrived.Add(1)
+				return ""
+			}
+			return likeRedis(c, args)
+		})
+		n := f.open(t)
+		for range 300 {
+			n.Send(time.Now(), node.Acquire("key", "token", ttl), nil, 0)
+		}
+		synctest.Wait()
+		require.EqualValues(t, 300, arrived.Load())
+		require.Equal(t, 1, f.connections())
+	})
+}
+
+func TestNode_CommandsAreCarriedOutInTheirOrder(t *testing.T) {
+	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
+		var asking sync.WaitGroup
+		for i := range 32 {
+			asking.Go(func() {
+				key := fmt.Sprint(i)
+				replies := make(inbox, 1000)
+				for j := range 25 {
+					token := fmt.Sprint(j)
+					n.Send(time.Now(), node.Acquire(key, token, ttl), replies, 0)
+					n.Send(time.Now(), node.Acquire(key, "other", ttl), replies, 0)
+					n.Send(time.Now(), node.Extend(key, token, 2*ttl), replies, 0)
+					n.Send(time.Now(), node.Release(key, token, ttl), replies, 0)
+				}
+				for j := range 100 {
+					want := quorum.Yes
+					if j%4 == 1 {
+						want = quorum.No
+					}
+					if got := (<-replies).Answer; got != want {
+						t.Errorf("command %d of caller %d: %v", j, i, got)
+					}
+				}
+			})
+		}
+		asking.Wait()
+		require.EqualValues(t, 0, do(t, server, "DBSIZE"))
+	})
+}
+
+func TestNode_ReceiversMaySendFromWithinReply(t *testing.T) {
+	_, n := openReal(t)
+	chain := &chain{n: n, done: make(chan struct{})}
+	chain.left.Store(1000)
+	for range 8 {
+		n.Send(time.Now(), node.Acquire("key", "token", ttl), chain, 0)
+	}
+	<-chain.done
+}
+
+// chain is a Receiver that sends the next command when the one before has ended.
+type chain struct {
+	n    *node.Node
+	left atomic.Int32
+	done chan struct{}
+}
+
+func (c *chain) Reply(_ int, _ node.Reply) {
+	switch left := c.left.Add(-1); {
+	case left == 0:
+		close(c.done)
+	case left > 0:
+		c.n.Send(time.Now(), node.Release("key", "token", ttl), c, 0)
+	}
+}
+
+func TestClose_OfANodeThatWasNeverUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, nil)
+		n := f.openUnowned()
+		for range 2 {
+			require.NoError(t, n.Close())
+			requireReply(t, quorum.Unsent, node.ErrClosed, ask(t, n, node.Acquire("key", "token", ttl)))
+			requireReply(t, quorum.Unsent, node.ErrClosed, ask(t, n, node.Release("key", "token", ttl)))
+		}
+		require.Zero(t, f.connections())
+	})
+}
+
+func TestClose_LetsWhatIsUnderWayEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, func(c *peer, args []string) string {
+			pass(5 * time.Millisecond)
+			return likeRedis(c, args)
+		})
+		n := f.openUnowned()
+		start := time.Now()
+		acquired := send(n, node.Acquire("key", "token", ttl))
+		released := send(n, node.Release("key", "token", ttl))
+		require.NoError(t, n.Close()) // which has not even connected yet
+		require.Equal(t, quorum.Yes, acquired.next(t).Answer)
+		require.Equal(t, quorum.Yes, released.next(t).Answer)
+		require.Less(t, time.Since(start), n.Timeout())
+	})
+}
+
+func TestClose_OfAnIdleNodeDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFake(t, nil).openUnowned()
+		requireYes(t, n, node.Acquire("key", "token", ttl))
+		start := time.Now()
+		require.NoError(t, n.Close())
+		require.Zero(t, time.Since(start))
+	})
+}
+
+func TestClose_WaitsForTheNodeTimeoutAtTheLongest(t *testing.T) {
+	frozenOn := func(command string) func(testing.TB) dialer {
+		return func(t testing.TB) dialer {
+			var f *fake
+			f = newFake(t, func(c *peer, args []string) string {
+				if args[0] == command {
+					<-f.end // and reads no more
+				}
+				return likeRedis(c, args)
+			})
+			return f.dial
+		}
+	}
+	silent := func(command string) func(testing.TB) dialer {
+		return func(t testing.TB) dialer { return silentOn(t, command).dial }
+	}
+	for name, server := range map[string]struct {
+		dialer func(testing.TB) dialer
+		more   []option
+	}{
+		"while answers are missing":         {dialer: silent("SET")},
+		"while a write hangs":               {dialer: frozenOn("SET")},
+		"during the greeting":               {dialer: silent("INFO")},
+		"while the greeting cannot be sent": {dialer: frozenOn("INFO")},
+		"during AUTH":                       {dialer: silent("AUTH"), more: []option{withLogin("", "pw")}},
+		"during a TLS handshake":            {dialer: blackHole, more: []option{withTLS(&tls.Config{ServerName: "host"})}},
+		"in the pause between two dials":    {dialer: func(testing.TB) dialer { return refusingDial }},
+		"during a dial":                     {dialer: func(testing.TB) dialer { return hangingDial }},
+		"while the credentials are looked up": {dialer: silent("SET"), more: []option{
+			withCredentials(func(ctx context.Context) (string, string, error) {
+				<-ctx.Done()
+				return "", "", ctx.Err()
+			}),
+		}},
+	} {
+		for _, wait := range []time.Duration{time.Millisecond, 10 * time.Second} {
+			t.Run(fmt.Sprint(name, " for ", wait), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					opts := append([]option{
+						withDialer(server.dialer(t)), withMaxOverdue(time.Hour), withDialTimeout(time.Hour),
+					}, server.more...)
+					n := newNode("fake", opts...)
+					acquired := send(n, node.Acquire("key", "token", ttl))
+					synctest.Wait()
+					released := send(n, node.Release("key", "token", ttl))
+					pass(wait)
+
+					start := time.Now()
+					var closing sync.WaitGroup
+					for range 3 {
+						closing.Go(func() { require.NoError(t, n.Close()) })
+					}
+					closing.Wait()
+					require.LessOrEqual(t, time.Since(start), n.Timeout())
+					require.Len(t, acquired, 1, "a command was never answered, or twice")
+					require.Len(t, released, 1, "a command was never answered, or twice")
+					require.NotEqual(t, quorum.Yes, acquired.next(t).Answer)
+					require.NotEqual(t, quorum.Yes, released.next(t).Answer)
+				})
+			})
+		}
+	}
+}
+
+func TestClose_EndsWhatWaitsForAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dialing := make(chan struct{}, 1)
+		n := newNode("fake", withTimeout(time.Second), withDialTimeout(time.Second/2),
+			withDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
+				dialing <- struct{}{}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}))
+		waiting := []inbox{
+			send(n, node.Acquire("key", "token", ttl)),
+			send(n, node.Release("key", "token", ttl)),
+		}
+		<-dialing
+		require.NoError(t, n.Close())
+		for _, reply := range waiting {
+			requireReply(t, quorum.Unsent, node.ErrClosed, reply.next(t))
+			require.Empty(t, reply)
+		}
+	})
+}
+
+func TestClose_NoReplyComesAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 5 {
+			n := silentOn(t, "SET").openUnowned()
+			reply := slowInbox(make(chan node.Reply, 1))
+			n.Send(time.Now(), node.Acquire("key", "token", ttl), reply, 0)
+			pass(1)
+			require.NoError(t, n.Close()) // which ends right after the command's timeout
+			require.Len(t, reply, 1)
+		}
+	})
+}
+
+// slowInbox is a Receiver that takes its time.
+type slowInbox chan node.Reply
+
+func (b slowInbox) Reply(_ int, reply node.Reply) {
+	pass(time.Millisecond)
+	b <- reply
+}
+
+func TestClose_OfAFrozenServerLeavesNoConnection(t *testing.T) {
+	server := testredis.Real(t, 1)[0]
+	n := newNode(server.Addr(), withTimeout(200*time.Millisecond))
+	require.Eventually(t, func() bool { return ask(t, n, node.Acquire("key", "token", ttl)).Answer != quorum.Unsent }, bound, tick)
+	require.Len(t, clients(t, server), 1)
+	server.Freeze()
+	reply := send(n, node.Release("key", "token", ttl))
+	closeInTime(t, n)
+	require.Equal(t, quorum.Unknown, reply.next(t).Answer)
+	server.Thaw()
+	require.Eventually(t, func() bool { return len(clients(t, server)) == 0 }, bound, tick)
+}
+
+func TestClose_WhileManyCallersSendAnswersEachCommandOnce(t *testing.T) {
+	server := testredis.Real(t, 1)[0]
+	for range 20 {
+		n := newNode(server.Addr(), patient())
+		var sending sync.WaitGroup
+		replies := make(chan inbox, 16)
+		for range cap(replies) {
+			sending.Go(func() {
+				all := make(inbox, 101)
+				for range 100 {
+					n.Send(time.Now(), node.Release("key", "token", ttl), all, 0)
+				}
+				replies <- all
+			})
+		}
+		closeInTime(t, n)
+		sending.Wait()
+		for range cap(replies) {
+			require.Len(t, <-replies, 100)
+		}
+	}
+}
+
+// hammer lets many callers take and release a few keys at once, until finish ends it.
+type hammer struct {
+	n       *node.Node
+	forgets bool // the server loses keys meanwhile: a key may be taken twice
+	stop    chan struct{}
+	callers sync.WaitGroup
+	tokens  atomic.Int64
+	holders [8]atomic.Int32 // by key
+	answers [8]atomic.Int64 // by Answer
+}
+
+func startHammer(t testing.TB, n *node.Node, forgets bool) *hammer {
+	h := &hammer{n: n, forgets: forgets, stop: make(chan struct{})}
+	for range 64 {
+		h.callers.Go(func() {
+			for {
+				select {
+				case <-h.stop:
+					return
+				default:
+					h.cycle(t)
+				}
+			}
+		})
+	}
+	return h
+}
+
+// cycle takes a key and releases it, unless the acquire had no effect.
+func (h *hammer) cycle(t testing.TB) {
+	key := rand.IntN(len(h.holders))
+	name, token := strconv.Itoa(key), strconv.FormatInt(h.tokens.Add(1), 10)
+	acquired := send(h.n, node.Acquire(name, token, ttl))
+	answer := (<-acquired).Answer
+	h.answers[answer].Add(1)
+	switch answer {
+	case quorum.Yes:
+		if h.holders[key].Add(1) > 1 && !h.forgets {
+			t.Error("a key was taken that was held")
+		}
+		h.holders[key].Add(-1)
+	case quorum.Unknown:
+	case quorum.Unsent:
+		<-time.After(tick) // who is refused at once does not ask again at once
+		return
+	default:
+		return
+	}
+	extended := send(h.n, node.Extend(name, token, 2*ttl))
+	observed := send(h.n, node.Observe(name))
+	released := send(h.n, node.Release(name, token, ttl))
+	check := func(replies inbox) {
+		reply := <-replies
+		if answer == quorum.Yes && reply.Answer == quorum.No && !errors.Is(reply.Err, node.ErrBroken) && !h.forgets {
+			t.Errorf("a key that was held was not there any more: %v", reply.Err)
+		}
+	}
+	check(extended)
+	check(released)
+	h.callers.Go(func() { // while the server is frozen this one stays out
+		<-observed
+		if len(acquired)+len(extended)+len(observed)+len(released) > 0 {
+			t.Error("a command was answered twice")
+		}
+	})
+}
+
+// progress waits until the hammer has taken more keys.
+func (h *hammer) progress(t testing.TB) {
+	t.Helper()
+	before := h.answers[quorum.Yes].Load()
+	require.Eventually(t, func() bool { return h.answers[quorum.Yes].Load() > before+200 }, bound, tick)
+}
+
+// finish ends the hammer and waits until no key is left.
+func (h *hammer) finish(t testing.TB, server testredis.Server) {
+	t.Helper()
+	close(h.stop)
+	h.callers.Wait()
+	require.Eventually(t, func() bool {
+		return ask(t, h.n, node.Release("key", "token", ttl)).Answer == quorum.No
+	}, bound, tick, "the node does not recover")
+	require.Eventually(t, func() bool { return fmt.Sprint(do(t, server, "DBSIZE")) == "0" }, bound, tick, "a key was never released")
+	for answer := quorum.Yes; answer <= quorum.Unsent; answer++ {
+		t.Log(answer, h.answers[answer].Load())
+	}
+}
+
+func TestNode_ManyCallersOnFewKeysExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
+		h := startHammer(t, n, false)
+		for range 5 {
+			h.progress(t)
+		}
+		h.finish(t, server)
+		require.Zero(t, h.answers[quorum.Unknown].Load()+h.answers[quorum.Refused].Load()+h.answers[quorum.Unsent].Load())
+	})
+}
+
+func TestNode_ManyCallersSurviveAServerThatIsKilledAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	opts := []option{withTimeout(500 * time.Millisecond)}
+	onBothNodes(t, opts, func(t *testing.T, server *testredis.Process, n *node.Node) {
+		h := startHammer(t, n, true)
+		for range 8 {
+			h.progress(t)
+			server.Stop()
+			server.Start()
+		}
+		h.progress(t)
+		h.finish(t, server)
+	})
+}
+
+func TestNode_ManyCallersSurviveConnectionsThatAreCutAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	opts := []option{withTimeout(500 * time.Millisecond)}
+	onBothNodes(t, opts, func(t *testing.T, server *testredis.Process, n *node.Node) {
+		h := startHammer(t, n, false)
+		for range 20 {
+			h.progress(t)
+			do(t, server, "CLIENT", "KILL", "TYPE", "normal")
+		}
+		h.progress(t)
+		h.finish(t, server)
+	})
+}
+
+// Whatever a frozen server has taken in on connections that
+// were given up meanwhile, no key is left and none is taken twice.
+func TestNode_ManyCallersSurviveAServerThatFreezesAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	opts := []option{
+		withTimeout(30 * time.Millisecond), withMaxOverdue(20 * time.Millisecond), withDialTimeout(100 * time.Millisecond),
+	}
+	onBothNodes(t, opts, func(t *testing.T, server *testredis.Process, n *node.Node) {
+		h := startHammer(t, n, false)
+		for range 8 {
+			h.progress(t)
+			server.Freeze()
+			suspended := h.answers[quorum.Unsent].Load()
+			require.Eventually(t, func() bool { return h.answers[quorum.Unsent].Load() > suspended+500 }, bound, tick)
+			server.Thaw()
+		}
+		h.progress(t)
+		h.finish(t, server)
+	})
+}

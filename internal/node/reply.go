@@ -1,0 +1,122 @@
+package node
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// NoTTL is the TTL of a key that never expires.
+const NoTTL time.Duration = -1
+
+// Reply is the answer to one command on one node.
+type Reply struct {
+	Answer quorum.Answer
+	// Err is the reason for any answer but Yes.
+	Err error
+	// Server identifies the server process that answered (its run_id). It is empty if the command was not answered or the server
+	// does not report it.
+	Server string
+	// Value is what the key holds, 4096 bytes at most, and TTL how much longer, if an Observe was answered with Yes. TTL is in
+	// whole milliseconds: 0 in the last one, NoTTL for ever.
+	Value string
+	TTL   time.Duration
+	// Tracked reports, for an Observe that was answered with Yes or No, that the next change to the key is reported to the
+	// Listeners.
+	Tracked bool
+	// Number is what an AcquireFenced that was answered with Yes was granted: from 1 to below 2^53.
+	Number uint64
+}
+
+// Receiver receives the replies to the commands that were sent for it, one for each. Reply is called on a goroutine of
+// the node, or within [Node.Send]. It must not block.
+type Receiver interface {
+	Reply(node int, reply Reply)
+}
+
+// parse turns what a server has sent in answer to the command into a reply.
+func (c *Command) parse(v *value) Reply {
+	if err := v.err(); err != nil {
+		return Reply{Answer: quorum.Refused, Err: err}
+	}
+	yes := false
+	switch c.kind {
+	case acquire, fencedAcquire:
+		switch {
+		case v.kind == '_':
+			return Reply{Answer: quorum.No, Err: ErrHeld}
+		case c.kind == acquire:
+			yes = v.isOK()
+		case v.kind == ':' && v.num > 0 && v.num < maxNumber:
+			return Reply{Answer: quorum.Yes, Number: uint64(v.num)}
+		}
+	case tracking:
+		yes = v.isOK()
+	case observe:
+		return parseObserve(v)
+	case publish:
+		yes = v.kind == ':' // how many have received it
+	case ping:
+		yes = v.kind == '+' && string(v.text) == "PONG"
+	case subscribe, unsubscribe:
+		yes = v.kind == '>'
+	default:
+		return c.parseCode(v)
+	}
+	if yes {
+		return Reply{Answer: quorum.Yes}
+	}
+	return unexpected(v)
+}
+
+// parseCode parses the number that scripts return.
+func (c *Command) parseCode(v *value) Reply {
+	switch {
+	case v.kind != ':':
+	case v.num == 1:
+		return Reply{Answer: quorum.Yes}
+	case v.num == 0:
+		return Reply{Answer: quorum.No, Err: ErrAbsent}
+	case v.num == -1 && c.kind != deletion:
+		return Reply{Answer: quorum.No, Err: ErrHeld}
+	case v.num == 2 && c.kind == extend:
+		return Reply{Answer: quorum.Recreated, Err: ErrRecreated}
+	}
+	return unexpected(v)
+}
+
+// parseObserve parses what observe.lua returns.
+func parseObserve(v *value) Reply {
+	if v.kind == '_' {
+		return Reply{Answer: quorum.No, Err: ErrAbsent}
+	}
+	if v.kind != '*' || len(v.items) != 2 || !v.items[0].isText() || v.items[1].kind != ':' || v.items[1].num < -1 {
+		return unexpected(v)
+	}
+	ttl := NoTTL
+	if ms := v.items[1].num; ms >= 0 {
+		ttl = time.Duration(min(ms, maxTTL.Milliseconds())) * time.Millisecond
+	}
+	return Reply{Answer: quorum.Yes, Value: string(v.items[0].text), TTL: ttl}
+}
+
+// maxTTL is the longest TTL that is reported. A server may name thousands of years, which a time.Duration cannot hold.
+const maxTTL = 100 * 365 * 24 * time.Hour
+
+func unexpected(v *value) Reply {
+	return Reply{Answer: quorum.Unknown, Err: fmt.Errorf("%w: %s", ErrProtocol, v)}
+}
+
+// String renders an unexpected value within the bounds of an error message.
+func (v *value) String() string {
+	switch v.kind {
+	case '*', '~', '%', '>':
+		return fmt.Sprintf("an array of %d values", len(v.items))
+	case ':':
+		return fmt.Sprint(v.num)
+	case '_':
+		return "null"
+	}
+	return fmt.Sprintf("%.80q", v.text)
+}

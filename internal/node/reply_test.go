@@ -1,0 +1,196 @@
+package node_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// What cannot be the answer to the command is neither yes nor no.
+func TestReply_ThatDoesNotBelongToTheCommandIsUnknown(t *testing.T) {
+	commands := map[string]*node.Command{
+		"SET":  node.Acquire("key", "token", ttl),
+		"EVAL": node.Release("key", "token", ttl),
+	}
+	odd := map[string][]string{
+		"SET": {"+ok\r\n", "+QUEUED\r\n", "+\r\n", ":1\r\n", ":0\r\n", "*0\r\n", "*1\r\n+OK\r\n", bulk("OK"), bulk("")},
+		"EVAL": {"+OK\r\n", "+1\r\n", ":2\r\n", ":-2\r\n", "$-1\r\n", "*-1\r\n",
+			"*0\r\n", "*1\r\n:1\r\n", "*2\r\n*1\r\n-ERR\r\n+x\r\n", bulk("1")},
+	}
+	for transport, open := range transports {
+		for command, replies := range odd {
+			for _, text := range replies {
+				f := newFake(t, answering(command, text))
+				n := open(f, t, patient())
+				for range 2 {
+					requireReply(t, quorum.Unknown, node.ErrProtocol, ask(t, n, commands[command]))
+				}
+				require.Equal(t, 1, f.connections(), "%s: the connection is in step after %q", transport, text)
+			}
+		}
+	}
+}
+
+func TestReply_ANumberThatNoCounterGivesIsUnknown(t *testing.T) {
+	for _, reply := range []string{":0\r\n", ":-1\r\n", ":9007199254740992\r\n", "+OK\r\n", "$1\r\n5\r\n"} {
+		f := newFake(t, answering("EVAL", reply))
+		got := ask(t, f.open(t, patient()), node.AcquireFenced("k", "t", ttl, at(5)))
+		requireReply(t, quorum.Unknown, node.ErrProtocol, got)
+	}
+}
+
+// The last millisecond of a key is not the end of time.
+func TestReply_NoTTLOnlyIfTheKeyHasNone(t *testing.T) {
+	for left, want := range map[string]time.Duration{":0": 0, ":1": time.Millisecond, ":-1": node.NoTTL} {
+		n := newFake(t, answering("EVAL", "*2\r\n"+bulk("v")+left+"\r\n")).open(t, patient())
+		reply := ask(t, n, node.Observe("key"))
+		require.Equal(t, quorum.Yes, reply.Answer)
+		require.Equal(t, want, reply.TTL, left)
+	}
+}
+
+func TestReply_NonsenseToAnObserveIsUnknown(t *testing.T) {
+	for _, text := range []string{
+		":1\r\n", bulk("v"), "*0\r\n", "*1\r\n" + bulk("v"), "*2\r\n" + bulk("v") + ":-2\r\n", "*2\r\n:1\r\n:1\r\n",
+		"*2\r\n$-1\r\n:1\r\n", "*3\r\n" + bulk("v") + ":1\r\n:1\r\n",
+	} {
+		n := newFake(t, answering("EVAL", text)).open(t, patient())
+		requireReply(t, quorum.Unknown, node.ErrProtocol, ask(t, n, node.Observe("key")))
+	}
+}
+
+func TestReply_OfAnySizeMakesAShortError(t *testing.T) {
+	for _, open := range transports {
+		for _, text := range []string{bulk(strings.Repeat("x", 100_000)), "*3\r\n" + strings.Repeat(bulk(strings.Repeat("y", 1000)), 3)} {
+			reply := ask(t, open(newFake(t, answering("SET", text)), t, patient()), node.Acquire("key", "token", ttl))
+			requireReply(t, quorum.Unknown, node.ErrProtocol, reply)
+			require.Less(t, len(reply.Err.Error()), 200)
+		}
+	}
+}
+
+var (
+	// redigo allocates whatever length is announced, and wraps numbers that are too long.
+	immoderate = regexp.MustCompile(`[$*]0*[0-9]{4,}|:-?[0-9]{19,}`)
+	one        = regexp.MustCompile(`^:0*1\r\n`)
+	// What yes is to the commands, and what recreated is to extend.
+	yes = map[string]*regexp.Regexp{
+		"acquire": regexp.MustCompile(`^\+OK\r\n`), "release": one, "extend": one, "delete": one, "heal": one,
+		"publish":              regexp.MustCompile(`^:-?\d+\r\n`),
+		"acquire with fencing": regexp.MustCompile(`^:0*[1-9]\d{0,15}\r\n`), "raise": one,
+		"release with fencing": one, "extend with fencing": one,
+		"observe": regexp.MustCompile(`(?s)^\*0*2\r\n[$=]\d+\r\n.*\r\n:(-0*1|-?0+|0*\d+)\r\n`),
+	}
+	recreated = regexp.MustCompile(`^:0*2\r\n`)
+)
+
+// Whatever a server sends in answer to a command: nothing panics, every command ends once, and it ends with yes
+// only if the server sent yes.
+func FuzzReply(f *testing.F) {
+	for _, reply := range []string{
+		"+OK\r\n", "$-1\r\n", "*-1\r\n", ":1\r\n", ":0\r\n", ":-1\r\n", ":2\r\n", "+PONG\r\n", "+QUEUED\r\n", "$2\r\nOK\r\n",
+		"-NOSCRIPT No matching script.\r\n", "-WRONGTYPE x\r\n", "-\r\n", "- \r\n", "*1\r\n:1\r\n", "*2\r\n$1\r\na\r\n*0\r\n",
+		"+OK\r\n+OK\r\n", "+OK", "+OK\n", "+OKAY\r\n", "HTTP/1.1 200 OK\r\n\r\n", "\r\n", "", "$5\r\nab\r\n", ":\r\n", ":+1\r\n", "*2\r\n$1\r\na\r\n:5\r\n", "*2\r\n$1\r\na\r\n:-1\r\n", "*2\r\n$1\r\na\r\n:-2\r\n", "*2\r\n$-1\r\n:5\r\n", "%1\r\n+a\r\n+b\r\n", ",1\r\n", "_\r\n", "#t\r\n",
+	} {
+		f.Add([]byte(reply))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		server := newFake(t, func(c *peer, args []string) string {
+			switch args[0] {
+			case "HELLO", "INFO", "CLIENT":
+				return likeRedis(c, args)
+			}
+			_, _ = c.Write(data)
+			_ = c.Close()
+			return ""
+		})
+		for transport, open := range transports {
+			if transport == "wrapped" && immoderate.Match(data) {
+				continue
+			}
+			for kind, cmd := range everyKind() {
+				t.Run(transport+"/"+kind, func(t *testing.T) {
+					n := open(server, t, patient())
+					replies := send(n, cmd)
+					requireSense(t, kind, data, replies.next(t))
+					closeInTime(t, n)
+					require.Empty(t, replies, "answered twice")
+				})
+			}
+		}
+	})
+}
+
+// Whatever a server sends to several commands at once: nothing panics, each ends once, and with yes only if the server sent yes to it.
+func FuzzJoined(f *testing.F) {
+	for _, reply := range []string{
+		"*4\r\n:5\r\n:5\r\n:1\r\n:1\r\n", "*4\r\n$-1\r\n:5\r\n:0\r\n:-1\r\n", "*4\r\n-WRONGTYPE x\r\n:5\r\n-ERR x\r\n:1\r\n", "*3\r\n:1\r\n:1\r\n:1\r\n",
+		"*-1\r\n", "$-1\r\n", ":1\r\n", "-NOSCRIPT x\r\n", "-ERR x\r\n", "+OK\r\n", "*4\r\n:5\r\n:5\r\n", "*4\r\n*1\r\n:5\r\n:5\r\n:1\r\n:1\r\n", "",
+	} {
+		f.Add([]byte(reply))
+	}
+	sent := regexp.MustCompile(`(?s)^(-|!|\*0*4\r\n)`) // what is refused together goes out one by one
+	f.Fuzz(func(t *testing.T, data []byte) {
+		answer := func(c *peer, args []string) string {
+			if joinedOf(args) == 0 {
+				return likeRedis(c, args)
+			}
+			_, _ = c.Write(data)
+			_ = c.Close()
+			return ""
+		}
+		for transport, open := range transports {
+			if transport == "wrapped" && immoderate.Match(data) {
+				continue
+			}
+			t.Run(transport, func(t *testing.T) {
+				server := newHeldFake(t, answer)
+				n := open(server.fake, t, patient())
+				acquires, releases := several(2)
+				for i, reply := range server.together(t, n, append(acquires, releases...)) {
+					switch reply.Answer {
+					case quorum.Yes:
+						require.Regexp(t, sent, string(data))
+						require.Equal(t, i < 2, reply.Number > 0)
+					case quorum.No:
+						require.Regexp(t, sent, string(data))
+					case quorum.Refused:
+						require.ErrorAs(t, reply.Err, new(*node.ServerError))
+					default:
+						require.Equal(t, quorum.Unknown, reply.Answer)
+						require.Error(t, reply.Err)
+					}
+				}
+				closeInTime(t, n)
+			})
+		}
+	})
+}
+
+// requireSense fails the test unless the reply is one that may be made of what the server sent.
+func requireSense(t *testing.T, kind string, sent []byte, reply node.Reply) {
+	switch reply.Answer {
+	case quorum.Yes:
+		require.Regexp(t, yes[kind], string(sent))
+		require.NoError(t, reply.Err)
+	case quorum.Recreated:
+		require.Contains(t, []string{"extend", "extend with fencing"}, kind)
+		require.Regexp(t, recreated, string(sent))
+		require.Equal(t, node.ErrRecreated, reply.Err)
+	case quorum.Refused:
+		require.Contains(t, "-!", string(sent[:1]), "%q is a refusal", sent)
+		require.ErrorAs(t, reply.Err, new(*node.ServerError))
+	case quorum.No:
+		require.Contains(t, []error{node.ErrHeld, node.ErrAbsent}, reply.Err)
+	case quorum.Unknown:
+		require.Error(t, reply.Err)
+	default:
+		require.Failf(t, "not an answer to a command that was sent", "%v: %v", reply.Answer, reply.Err)
+	}
+}

@@ -1,0 +1,230 @@
+package node
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// Bounds on what a server may send. The largest reply to a command of ours is INFO, with a few kilobytes; what is
+// larger than this did not come from a server that means well.
+const (
+	// maxReply bounds one reply or push: its bytes, and valueSize more for each value in it.
+	maxReply = 1 << 20
+	// maxLine bounds a line. Only an error may be that long; the middle of it is dropped.
+	maxLine = 64 << 10
+	// maxDepth bounds how deep arrays are nested.
+	maxDepth = 8
+	// maxKept bounds the memory that is kept from one reply to the next.
+	maxKept = 64 << 10
+	// valueSize is about what a value takes in memory beside its text.
+	valueSize = 64
+)
+
+// value is one value of RESP2 or RESP3, see
+// https://redis.io/docs/latest/develop/reference/protocol-spec/
+type value struct {
+	// kind is the first byte of the value in RESP3. Nulls of RESP2 are '_', and so are texts that were dropped.
+	kind byte
+	num  int64 // of ':'
+	// text is that of '$' and '=', and what follows the kind in a line that is no number. It is valid until the next read.
+	text []byte
+	// items are those of '*', '~' and '>', and the keys and values of '%'. They are valid until the next read.
+	items []value
+}
+
+func (v *value) isOK() bool { return v.kind == '+' && string(v.text) == "OK" }
+
+// isText reports whether the value is a bulk string.
+func (v *value) isText() bool { return v.kind == '$' || v.kind == '=' }
+
+// err returns the error that an error reply stands for; nil for any other value.
+func (v *value) err() error {
+	if v.kind != '-' && v.kind != '!' {
+		return nil
+	}
+	return newServerError(string(v.text))
+}
+
+// reader reads values, and checks every size before it allocates. After an error of read nothing more can be read.
+type reader struct {
+	in    *bufio.Reader
+	left  int     // what the present reply may still take of maxReply
+	push  bool    // it is a push
+	texts []byte  // of the present reply
+	items []value // of its outermost array
+}
+
+func newReader(in io.Reader) *reader { return &reader{in: bufio.NewReader(in)} }
+
+// read returns the next reply or push.
+func (r *reader) read() (value, error) {
+	r.left, r.push, r.texts = maxReply, false, r.texts[:0]
+	if cap(r.texts) > maxKept {
+		r.texts = nil
+	}
+	if cap(r.items) > maxKept/valueSize {
+		r.items = nil
+	}
+	return r.value(0)
+}
+
+// value reads a value that is inside depth arrays.
+func (r *reader) value(depth int) (value, error) {
+	line, err := r.line()
+	if err != nil {
+		return value{}, err
+	}
+	kind, rest := line[0], line[1:]
+	switch kind {
+	case '+', '-', ',', '(', '#':
+		return value{kind: kind, text: r.keep(rest)}, r.take(valueSize + len(rest))
+	case '_':
+		return value{kind: '_'}, r.take(valueSize)
+	}
+	n, err := strconv.ParseInt(string(rest), 10, 64)
+	if err != nil || rest[0] == '+' {
+		return value{}, protocolError(line)
+	}
+	switch kind {
+	case ':':
+		return value{kind: ':', num: n}, r.take(valueSize)
+	case '$', '=', '!':
+		return r.bulk(kind, n)
+	case '*', '~', '%', '>':
+		return r.array(kind, n, depth)
+	}
+	return value{}, protocolError(line)
+}
+
+// line reads a line and returns it without its end.
+func (r *reader) line() ([]byte, error) {
+	line, err := r.in.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		line, err = r.longLine(line)
+	}
+	if err != nil {
+		return nil, err
+	}
+	n := len(line) - 2
+	if n < 1 || line[n] != '\r' {
+		return nil, protocolError(line)
+	}
+	return line[:n], nil
+}
+
+// longLine reads the rest of an error that does not fit into the buffer.
+func (r *reader) longLine(line []byte) ([]byte, error) {
+	first := append([]byte(nil), line...)
+	for size := len(first); first[0] == '-' && size < maxLine; {
+		line, err := r.in.ReadSlice('\n')
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return append(first, line...), err
+		}
+		size += len(line)
+	}
+	return nil, protocolError(first)
+}
+
+// bulk reads a text of n bytes. One that is too long for a push is dropped: anybody may publish anything.
+func (r *reader) bulk(kind byte, n int64) (value, error) {
+	if n == -1 && kind == '$' {
+		return value{kind: '_'}, r.take(valueSize)
+	}
+	if r.push && n > int64(r.left-valueSize) && n <= maxPublished {
+		_, err := r.in.Discard(int(n) + len("\r\n"))
+		return value{kind: '_'}, errors.Join(err, r.take(valueSize))
+	}
+	if n < 0 || n > maxReply {
+		return value{}, fmt.Errorf("%w: a text of %d bytes", ErrProtocol, n)
+	}
+	if err := r.take(valueSize + int(n)); err != nil {
+		return value{}, err
+	}
+	text := r.room(int(n) + len("\r\n"))
+	if _, err := io.ReadFull(r.in, text); err != nil {
+		return value{}, err
+	}
+	if string(text[n:]) != "\r\n" {
+		return value{}, protocolError(text)
+	}
+	text = text[:n]
+	if kind == '=' && n >= 4 { // "txt:"
+		text = text[4:]
+	}
+	return value{kind: kind, text: text}, nil
+}
+
+// maxPublished is the longest text that Redis can hold.
+const maxPublished = 512 << 20
+
+// array reads n values, or n pairs of a map.
+func (r *reader) array(kind byte, n int64, depth int) (value, error) {
+	if n == -1 && kind == '*' {
+		return value{kind: '_'}, r.take(valueSize)
+	}
+	if n >= 0 && n <= maxReply && kind == '%' {
+		n *= 2
+	}
+	if n < 0 || n > maxReply/valueSize || depth >= maxDepth || kind == '>' && depth > 0 {
+		return value{}, fmt.Errorf("%w: an array of %d values at depth %d", ErrProtocol, n, depth)
+	}
+	var items []value
+	if depth == 0 {
+		r.push, items = kind == '>', r.items[:0]
+	}
+	for range n {
+		item, err := r.value(depth + 1)
+		if err != nil {
+			return value{}, err
+		}
+		items = append(items, item)
+	}
+	if depth == 0 {
+		r.items = items
+	}
+	return value{kind: kind, items: items}, r.take(valueSize)
+}
+
+// take counts n bytes of the present reply.
+func (r *reader) take(n int) error {
+	if r.left -= n; r.left < 0 {
+		return fmt.Errorf("%w: a reply of more than %d bytes", ErrProtocol, maxReply)
+	}
+	return nil
+}
+
+// keep copies a text that is in the buffer.
+func (r *reader) keep(text []byte) []byte { return append(r.room(len(text))[:0], text...) }
+
+// room returns n bytes of memory. What it returned before for the present reply stays valid.
+func (r *reader) room(n int) []byte {
+	if len(r.texts)+n > cap(r.texts) {
+		r.texts = make([]byte, 0, max(n, 512))
+	}
+	start := len(r.texts)
+	r.texts = r.texts[:start+n]
+	return r.texts[start : start+n : start+n]
+}
+
+func protocolError(what []byte) error {
+	return fmt.Errorf("%w: %.80q", ErrProtocol, what)
+}
+
+// appendCommand appends a command in the form in which servers take it, in RESP2 and RESP3 alike.
+func appendCommand(b []byte, words []string) []byte {
+	b = appendHeader(b, '*', len(words))
+	for _, word := range words {
+		b = appendHeader(b, '$', len(word))
+		b = append(b, word...)
+		b = append(b, "\r\n"...)
+	}
+	return b
+}
+
+func appendHeader(b []byte, kind byte, n int) []byte {
+	b = strconv.AppendInt(append(b, kind), int64(n), 10)
+	return append(b, "\r\n"...)
+}

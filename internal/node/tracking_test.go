@@ -1,0 +1,656 @@
+package node_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+// events is a Listener that writes down what it is notified of.
+type events chan string
+
+func (e events) Invalidated(number int, key string) { e <- fmt.Sprint(number, " invalidated ", key) }
+func (e events) TrackingActive(number int)          { e <- fmt.Sprint(number, " active") }
+func (e events) TrackingLost(number int)            { e <- fmt.Sprint(number, " lost") }
+func (e events) Message(number int, text string)    { e <- fmt.Sprint(number, " message ", text) }
+
+// next waits for the next notification.
+func (e events) next(t testing.TB) string {
+	t.Helper()
+	select {
+	case got := <-e:
+		return got
+	case <-time.After(bound):
+		require.FailNow(t, "nothing is reported")
+		return ""
+	}
+}
+
+// await passes over the notifications before this one.
+func (e events) await(t testing.TB, want string) {
+	t.Helper()
+	for got := ""; got != want; {
+		got = e.next(t)
+	}
+}
+
+// listen has a new listener notified by the node, under the number 0.
+func listen(n *node.Node, channel string) events {
+	l := make(events, 10_000)
+	n.Listen(l, 0, channel)
+	return l
+}
+
+// requireTracked observes the key and fails the test unless the next change to it will be reported.
+func requireTracked(t testing.TB, n *node.Node, key string) {
+	t.Helper()
+	require.True(t, ask(t, n, node.Observe(key)).Tracked, "%s is not tracked", key)
+}
+
+// requireReported observes a key, changes it, and waits until that is reported.
+func requireReported(t testing.TB, server testredis.Server, n *node.Node, l events) {
+	t.Helper()
+	requireTracked(t, n, "reported")
+	do(t, server, "INCR", "reported")
+	l.await(t, "0 invalidated reported")
+}
+
+// requireSubscribed waits until so many connections are subscribed to the channel.
+func requireSubscribed(t testing.TB, server testredis.Server, channel string, want int64) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		counts, err := redis.Values(do(t, server, "PUBSUB", "NUMSUB", channel), nil)
+		require.NoError(t, err)
+		count, err := redis.Int64(counts[1], nil)
+		return err == nil && count == want
+	}, bound, tick)
+}
+
+// requireUntracked fails the test unless the node does all but tracking.
+func requireUntracked(t testing.TB, n *node.Node) {
+	t.Helper()
+	for range 3 {
+		requireYes(t, n, node.Acquire("key", "token", ttl))
+		reply := ask(t, n, node.Observe("key"))
+		require.Equal(t, quorum.Yes, reply.Answer)
+		require.Equal(t, "token", reply.Value)
+		require.False(t, reply.Tracked)
+		requireYes(t, n, node.Release("key", "token", ttl))
+	}
+}
+
+func TestTracking_AChangeToAnObservedKeyIsReportedOnce(t *testing.T) {
+	server, n := openReal(t)
+	l := listen(n, "")
+	require.Equal(t, "0 active", l.next(t)) // no command was ever sent
+	for _, change := range [][]any{
+		{"SET", "key", "token", "PX", 1_000_000}, // it did not exist
+		{"PEXPIRE", "key", 2_000_000},
+		{"SET", "key", "other"},
+		{"DEL", "key"},
+	} {
+		requireTracked(t, n, "key")
+		do(t, server, change[0].(string), change[1:]...)
+		require.Equal(t, "0 invalidated key", l.next(t), change)
+		do(t, server, "APPEND", "key", "once more")
+	}
+	do(t, server, "DEL", "key")
+	requireReply(t, quorum.No, node.ErrAbsent, ask(t, n, node.Observe("key")))
+	requireYes(t, n, node.Acquire("key", "token", ttl))
+	require.Equal(t, "0 invalidated key", l.next(t), "by the node itself")
+	requireTracked(t, n, "key")
+	requireYes(t, n, node.Release("key", "token", ttl))
+	require.Equal(t, "0 invalidated key", l.next(t), "by the node itself")
+	do(t, server, "SET", "key", "token", "PX", 50)
+	requireTracked(t, n, "key")
+	require.Equal(t, "0 invalidated key", l.next(t), "by its expiry")
+	require.Empty(t, l)
+	require.Len(t, clients(t, server), 1)
+}
+
+func TestTracking_AfterAFlushEverythingHasToBeObservedAgain(t *testing.T) {
+	server, n := openReal(t)
+	l := listen(n, "")
+	l.await(t, "0 active")
+	for _, flush := range []string{"FLUSHALL", "FLUSHDB"} {
+		do(t, server, "SET", "key", "token")
+		requireTracked(t, n, "key")
+		do(t, server, flush)
+		require.Equal(t, "0 active", l.next(t))
+		requireReported(t, server, n, l)
+	}
+}
+
+// What other commands read would be reported too, and held in the memory of the server.
+func TestTracking_OnlyWhatIsObservedIsTracked(t *testing.T) {
+	server, n := openReal(t)
+	require.False(t, ask(t, n, node.Observe("key")).Tracked, "nobody listens")
+	require.Zero(t, calls(t, server, "client|tracking"))
+	l := listen(n, "")
+	l.await(t, "0 active")
+	for range 2 {
+		requireYes(t, n, node.Acquire("key", "token", ttl))
+		requireYes(t, n, node.Extend("key", "token", 2*ttl))
+		requireReply(t, quorum.No, node.ErrHeld, ask(t, n, node.Release("key", "other", ttl)))
+		requireReply(t, quorum.No, node.ErrHeld, ask(t, n, node.Heal("key", "token")))
+		requireYes(t, n, node.Delete("key"))
+	}
+	require.Equal(t, "0", info(t, server, "stats", "tracking_total_keys"))
+	requireTracked(t, n, "another")
+	require.Equal(t, "1", info(t, server, "stats", "tracking_total_keys"))
+	if !isOld(t, server) {
+		requireCalls(t, server, "client|caching", 1)
+	}
+}
+
+func TestTracking_AMessageOnTheChannelOfAListenerIsReported(t *testing.T) {
+	server, n := openReal(t)
+	l := listen(n, "channel")
+	requireSubscribed(t, server, "channel", 1)
+	l.await(t, "0 active")
+	requireYes(t, n, node.Publish("other", "to nobody"))
+	do(t, server, "PUBLISH", "channel", "from anybody")
+	require.Equal(t, "0 message from anybody", l.next(t))
+	requireYes(t, n, node.Publish("channel", "a\r\n\x00b"))
+	require.Equal(t, "0 message a\r\n\x00b", l.next(t))
+	require.Len(t, clients(t, server), 1, "it is one connection")
+}
+
+// Anybody may publish anything. A text that is out of bounds is dropped unread.
+func TestTracking_AHugeMessageIsDroppedAndMemoryStaysFlat(t *testing.T) {
+	// By default the server itself cuts connections that have so much to read.
+	server, n := openReal(t, "--client-output-buffer-limit", "pubsub", "0", "0", "0")
+	l := listen(n, "channel")
+	requireSubscribed(t, server, "channel", 1)
+	l.await(t, "0 active")
+	connection, huge := clients(t, server), make([]byte, 30<<20)
+	grown := allocated(func() {
+		for range 3 {
+			do(t, server, "PUBLISH", "channel", huge)
+			requireYes(t, n, node.Publish("channel", "small"))
+			require.Equal(t, "0 message small", l.next(t))
+		}
+	})
+	require.Less(t, grown, uint64(20<<20))
+	require.Equal(t, connection, clients(t, server))
+	requireReported(t, server, n, l)
+}
+
+// allocated returns how many bytes were allocated while f ran.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+func TestTracking_ListenersHaveNumbersAndChannelsOfTheirOwn(t *testing.T) {
+	server, n := openReal(t)
+	first, second, third := make(events, 100), make(events, 100), make(events, 100)
+	n.Listen(first, 1, "one")
+	require.Equal(t, "1 active", first.next(t))
+	n.Listen(second, 2, "two")
+	require.Equal(t, "2 active", second.next(t), "as the first time, for one that comes later")
+	n.Listen(third, 3, "")
+	require.Equal(t, "3 active", third.next(t))
+	requireSubscribed(t, server, "one", 1)
+	requireSubscribed(t, server, "two", 1)
+
+	do(t, server, "PUBLISH", "one", "x")
+	require.Equal(t, "1 message x", first.next(t))
+	do(t, server, "PUBLISH", "two", "y")
+	require.Equal(t, "2 message y", second.next(t))
+	do(t, server, "PUBLISH", "", "z")
+	requireTracked(t, n, "key")
+	do(t, server, "SET", "key", "token")
+	require.Equal(t, "1 invalidated key", first.next(t))
+	require.Equal(t, "2 invalidated key", second.next(t))
+	require.Equal(t, "3 invalidated key", third.next(t))
+
+	n.Unlisten(first)
+	n.Unlisten(first)
+	requireSubscribed(t, server, "one", 0)
+	requireTracked(t, n, "key")
+	do(t, server, "SET", "key", "token")
+	require.Equal(t, "2 invalidated key", second.next(t))
+	require.Equal(t, "3 invalidated key", third.next(t))
+	require.Empty(t, first)
+
+	n.Listen(second, 20, "one")
+	require.Equal(t, "20 active", second.next(t))
+	requireSubscribed(t, server, "one", 1)
+	requireSubscribed(t, server, "two", 0)
+	do(t, server, "PUBLISH", "one", "x")
+	require.Equal(t, "20 message x", second.next(t))
+	require.Empty(t, third)
+}
+
+// leaving takes itself and another off when it is notified of a change.
+type leaving struct {
+	events
+	n     *node.Node
+	other node.Listener
+}
+
+func (l *leaving) Invalidated(number int, key string) {
+	l.events.Invalidated(number, key)
+	l.n.Unlisten(l)
+	l.n.Unlisten(l.other)
+}
+
+func TestUnlisten_EndsTheNotifications(t *testing.T) {
+	server, n := openReal(t)
+	n.Unlisten(make(events)) // that never listened
+	other := make(events, 100)
+	l := &leaving{make(events, 100), n, other}
+	n.Listen(l, 0, "channel")
+	l.await(t, "0 active")
+	n.Listen(other, 0, "channel") // and is notified after the first
+	other.await(t, "0 active")
+	requireSubscribed(t, server, "channel", 1)
+	requireTracked(t, n, "a")
+	requireTracked(t, n, "b")
+	do(t, server, "MSET", "a", "1", "b", "1")
+	do(t, server, "PUBLISH", "channel", "x")
+	l.next(t)
+	requireSubscribed(t, server, "channel", 0)
+	closeInTime(t, n)
+	require.Empty(t, l.events)
+	require.Empty(t, other)
+}
+
+func TestUnlisten_LeavesAChannelWhoseSubscriptionIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, func(c *peer, args []string) string {
+			pass(time.Millisecond)
+			return likeRedis(c, args)
+		})
+		n := f.open(t)
+		l := listen(n, "channel")
+		require.Equal(t, "0 active", l.next(t))
+		n.Unlisten(l)
+		pass(time.Second)
+		require.Equal(t, 1, f.count("1 SUBSCRIBE channel"))
+		require.Equal(t, 1, f.count("1 UNSUBSCRIBE channel"))
+		n.Listen(l, 0, "channel") // and enters it again
+		n.Unlisten(l)
+		n.Listen(l, 0, "channel")
+		pass(time.Second)
+		require.Equal(t, "0 active", l.next(t))
+		f.send(t, 1, push("message", "channel")+bulk("text"))
+		require.Equal(t, "0 message text", l.next(t))
+		require.Equal(t, 1, f.connections())
+	})
+}
+
+func TestListen_AfterCloseDoesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, nil)
+		n := f.openUnowned()
+		require.NoError(t, n.Close())
+		l := listen(n, "channel")
+		n.Unlisten(l)
+		pass(time.Minute)
+		require.Empty(t, l)
+		require.Zero(t, f.connections())
+		require.NoError(t, n.Close())
+	})
+}
+
+func TestTracking_IsLostWithTheConnectionAndSetUpOnTheNext(t *testing.T) {
+	server, n := openReal(t)
+	l := listen(n, "channel")
+	require.Equal(t, "0 active", l.next(t))
+	for name, cut := range map[string]func(){
+		"cut":     func() { do(t, server, "CLIENT", "KILL", "ID", clients(t, server)[0]) },
+		"restart": func() { server.Stop(); server.Start() },
+	} {
+		for range 3 {
+			requireTracked(t, n, "key")
+			cut()
+			require.Equal(t, "0 lost", l.next(t), name)
+			require.Equal(t, "0 active", l.next(t), name)
+			requireReported(t, server, n, l)
+			requireSubscribed(t, server, "channel", 1)
+			require.Len(t, clients(t, server), 1)
+		}
+	}
+}
+
+func TestTracking_IsLostWhenTheServerFreezesAndBackWhenItThaws(t *testing.T) {
+	server := testredis.Real(t, 1)[0]
+	n := open(t, server.Addr(), withTimeout(200*time.Millisecond), withMaxOverdue(100*time.Millisecond))
+	l := listen(n, "")
+	require.Equal(t, "0 active", l.next(t))
+	for range 2 {
+		server.Freeze()
+		requireReply(t, quorum.Unknown, node.ErrTimeout, ask(t, n, node.Observe("key")))
+		l.await(t, "0 lost")
+		server.Thaw()
+		l.await(t, "0 active")
+		require.Eventually(t, func() bool { return ask(t, n, node.Observe("reported")).Tracked }, bound, tick)
+		requireReported(t, server, n, l)
+	}
+}
+
+// Whenever the connection is cut: a key that is tracked has its change reported, or that tracking was lost.
+func TestTracking_NoChangeIsMissedWhileConnectionsAreCut(t *testing.T) {
+	server, n := openReal(t)
+	l := listen(n, "")
+	l.await(t, "0 active")
+	for tracked, i := 0, 0; tracked < 30; i++ {
+		for len(l) > 0 {
+			<-l
+		}
+		var cutting sync.WaitGroup
+		if i%2 == 1 {
+			cutting.Go(func() { do(t, server, "CLIENT", "KILL", "TYPE", []string{"normal", "pubsub"}[i/2%2]) })
+		}
+		reply := ask(t, n, node.Observe("key"))
+		cutting.Wait() // which would cut what changes the key as well
+		if reply.Tracked {
+			tracked++
+			do(t, server, "INCR", "key")
+			l.next(t)
+		}
+	}
+}
+
+func TestTracking_RefusedByTheACLIsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, refused := range []string{"CLIENT TRACKING", "SUBSCRIBE"} {
+			var permitted atomic.Bool
+			f := newFake(t, func(c *peer, args []string) string {
+				if !permitted.Load() && strings.HasPrefix(strings.Join(args, " "), refused) {
+					return "-NOPERM this user has no permissions\r\n"
+				}
+				return likeRedis(c, args)
+			})
+			n := f.open(t)
+			l := listen(n, "channel")
+			if refused == "SUBSCRIBE" {
+				require.Equal(t, "0 active", l.next(t))
+			} else {
+				synctest.Wait()
+				require.False(t, ask(t, n, node.Observe("key")).Tracked)
+			}
+			pass(time.Hour)
+			require.Empty(t, l)
+			require.Equal(t, 1, f.connections(), "it is no fault of the connection")
+			require.InDelta(t, 360, f.count(refused), 5, "every ten seconds")
+			permitted.Store(true)
+			pass(11 * time.Second)
+			if refused == "CLIENT TRACKING" {
+				require.Equal(t, "0 active", l.next(t))
+				requireTracked(t, n, "key")
+			}
+			f.send(t, 1, push("message", "channel")+bulk("x"))
+			require.Equal(t, "0 message x", l.next(t))
+		}
+	})
+}
+
+func TestTracking_OfARealServerThatRefusesItBeginsWhenThatIsOver(t *testing.T) {
+	rule := "client|tracking"
+	server, n := restricted(t, "allchannels")
+	if isOld(t, server) { // whose rules cannot take away a subcommand
+		rule = "client"
+	}
+	do(t, server, "ACL", "SETUSER", "locker", "-"+rule)
+	l := listen(n, "channel")
+	requireUntracked(t, n)
+	requireSubscribed(t, server, "channel", 0)
+	require.Empty(t, l)
+	do(t, server, "ACL", "SETUSER", "locker", "+"+rule)
+	n.Unlisten(l)
+	l = listen(n, "channel")
+	require.Equal(t, "0 active", l.next(t))
+	requireReported(t, server, n, l)
+	requireSubscribed(t, server, "channel", 1)
+}
+
+func TestTracking_GoesOnIfTheChannelIsForbidden(t *testing.T) {
+	server, n := restricted(t, "resetchannels")
+	l := listen(n, "channel")
+	require.Equal(t, "0 active", l.next(t))
+	requireReported(t, server, n, l)
+	do(t, server, "PUBLISH", "channel", "x")
+	do(t, server, "ACL", "SETUSER", "locker", "&channel")
+	n.Listen(l, 0, "channel")
+	requireSubscribed(t, server, "channel", 1)
+	do(t, server, "PUBLISH", "channel", "y")
+	l.await(t, "0 message y")
+}
+
+func TestTracking_DoesNotExistOverRESP2(t *testing.T) {
+	noHello := answering("HELLO", "-NOPERM this user has no permissions to run the 'hello' command\r\n")
+	for name, open := range map[string]func(t *testing.T) *node.Node{
+		"HELLO is refused": func(t *testing.T) *node.Node { return newFake(t, noHello).open(t) },
+		"HELLO is unknown": func(t *testing.T) *node.Node {
+			return newFake(t, answering("HELLO", "-ERR unknown command 'HELLO'\r\n")).open(t)
+		},
+		"HELLO is answered in RESP2": func(t *testing.T) *node.Node {
+			return newFake(t, answering("HELLO", "*2\r\n+proto\r\n:2\r\n")).open(t)
+		},
+		"a wrapped pool": func(t *testing.T) *node.Node { return wrap(t, newFake(t, nil).pool()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := open(t)
+				l := listen(n, "channel")
+				requireUntracked(t, n)
+				pass(time.Hour)
+				requireUntracked(t, n)
+				require.Empty(t, l)
+			})
+		})
+	}
+	server, n := openReal(t, "--rename-command", "HELLO", "")
+	l := listen(n, "channel")
+	requireUntracked(t, n)
+	requireSubscribed(t, server, "channel", 0)
+	require.Empty(t, l)
+}
+
+// miniredis speaks RESP3, and accepts no command on a connection that has subscribed to a channel.
+func TestTracking_OfMiniredisIsRefusedAndAllElseWorks(t *testing.T) {
+	server := testredis.Mini(t, 1)[0]
+	n := open(t, server.Addr(), patient())
+	l := listen(n, "channel")
+	requireUntracked(t, n)
+	requireSubscribed(t, server, "channel", 0)
+	require.Empty(t, l)
+}
+
+func TestTracked_OnlyIfCachingWasConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refuse atomic.Bool
+		f := newFake(t, func(c *peer, args []string) string {
+			if refuse.Load() && args[0] == "CLIENT" && args[1] == "CACHING" {
+				return "-NOPERM no\r\n"
+			}
+			return likeRedis(c, args)
+		})
+		n := f.open(t)
+		l := listen(n, "")
+		require.Equal(t, "0 active", l.next(t))
+		for i := range 6 {
+			refuse.Store(i%2 == 1)
+			reply := ask(t, n, node.Observe("key"))
+			require.Equal(t, quorum.Yes, reply.Answer)
+			require.Equal(t, i%2 == 0, reply.Tracked)
+			require.False(t, ask(t, n, node.Acquire("key", "token", ttl)).Tracked)
+		}
+		refuse.Store(false)
+		for i, reply := range together(t, n, []*node.Command{
+			node.Observe("a"), node.Acquire("key", "token", ttl), node.Observe("b"), node.Observe("c"), node.Delete("key"),
+		}) {
+			require.Equal(t, quorum.Yes, reply.Answer)
+			require.Equal(t, []bool{true, false, true, true, false}[i], reply.Tracked)
+		}
+	})
+}
+
+// What the server did not carry out is not tracked, whatever came before it.
+func TestTracked_NotIfTheObserveWasRefused(t *testing.T) {
+	_, n := restricted(t, "-eval")
+	listen(n, "").await(t, "0 active")
+	for range 2 {
+		reply := ask(t, n, node.Observe("key"))
+		requireRefused(t, reply, "NOPERM")
+		require.False(t, reply.Tracked)
+	}
+}
+
+// What follows CLIENT TRACKING on the connection is tracked though the confirmation has not come yet.
+func TestTracked_BehindTheRequestForTracking(t *testing.T) {
+	n := open(t, testredis.Real(t, 1)[0].Addr(), patient())
+	requireYes(t, n, node.Acquire("key", "token", ttl))
+	l := listen(n, "")
+	require.True(t, send(n, node.Observe("key")).next(t).Tracked)
+	l.await(t, "0 active")
+	requireYes(t, n, node.Release("key", "token", ttl))
+	l.await(t, "0 invalidated key")
+}
+
+// A confirmation that is late is nobody's, but what is observed meanwhile is tracked for all listeners.
+func TestTracked_AlsoIfTheConfirmationIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late atomic.Bool
+		f := newFake(t, func(c *peer, args []string) string {
+			if args[0] == "CLIENT" && args[1] == "TRACKING" && late.Load() {
+				pass(100 * time.Millisecond)
+			}
+			return likeRedis(c, args)
+		})
+		n := f.open(t)
+		first := listen(n, "")
+		require.Equal(t, "0 active", first.next(t))
+		late.Store(true)
+		second := listen(n, "")
+		pass(time.Second)
+		require.Empty(t, second)
+		requireTracked(t, n, "key")
+		f.send(t, 1, invalidation("key"))
+		require.Equal(t, "0 invalidated key", first.next(t))
+		require.Equal(t, "0 invalidated key", second.next(t))
+		late.Store(false)
+		require.Equal(t, "0 active", second.next(t))
+	})
+}
+
+// ordered is a Receiver and a Listener that writes down both in the order of their calls.
+type ordered struct{ events }
+
+func (o ordered) Reply(number int, _ node.Reply) { o.events <- fmt.Sprint(number, " reply") }
+
+func TestTracking_PushesAreReportedInOrderWithTheReplies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, func(c *peer, args []string) string {
+			if args[0] == "EVAL" {
+				return invalidation("before") + "*2\r\n" + bulk("token") + ":1\r\n" + invalidation("key", "other") + ">2\r\n" + bulk("invalidate") + "_\r\n"
+			}
+			return likeRedis(c, args)
+		})
+		n := f.open(t)
+		o := ordered{make(events, 100)}
+		n.Listen(o, 7, "")
+		require.Equal(t, "7 active", o.next(t))
+		n.Send(time.Now(), node.Observe("key"), o, 8)
+		for _, want := range []string{"7 invalidated before", "8 reply", "7 invalidated key", "7 invalidated other", "7 active"} {
+			require.Equal(t, want, o.next(t))
+		}
+		require.Equal(t, 1, f.connections())
+	})
+}
+
+// A listener may do anything but wait. What other goroutines do meanwhile must not stop the node, nor Close.
+func TestListen_AndUnlistenAtAnyTimeNeitherBlockNorLoseReplies(t *testing.T) {
+	server := testredis.Real(t, 1)[0]
+	for range 10 {
+		n := newNode(server.Addr(), patient())
+		var busy sync.WaitGroup
+		for i := range 8 {
+			busy.Go(func() {
+				for j := range 30 {
+					l := make(events, 10_000)
+					n.Listen(l, i, fmt.Sprint("channel-", i%3))
+					key := fmt.Sprint("key-", j%2)
+					<-send(n, node.Observe(key))
+					<-send(n, node.Acquire(key, "token", ttl))
+					<-send(n, node.Publish(fmt.Sprint("channel-", j%3), "text"))
+					<-send(n, node.Release(key, "token", ttl))
+					n.Unlisten(l)
+				}
+			})
+		}
+		busy.Wait()
+		for i := range 3 {
+			requireSubscribed(t, server, fmt.Sprint("channel-", i), 0)
+		}
+		busy.Go(func() {
+			for range 100 {
+				n.Unlisten(listen(n, "channel"))
+			}
+		})
+		closeInTime(t, n)
+		busy.Wait()
+	}
+}
+
+func TestClose_OfANodeThatTracksIsPromptAndReportsTheLossLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFake(t, nil).openUnowned()
+		l := listen(n, "channel")
+		require.Equal(t, "0 active", l.next(t))
+		start := time.Now()
+		require.NoError(t, n.Close())
+		require.Zero(t, time.Since(start))
+		require.Equal(t, "0 lost", l.next(t))
+		pass(time.Minute)
+		require.Empty(t, l)
+	})
+}
+
+func TestClose_OfANodeThatListensAndNeverConnectedIsPrompt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, dial := range []dialer{refusingDial, hangingDial} {
+			n := newNode("fake", withDialer(dial), withDialTimeout(time.Hour))
+			l := listen(n, "channel")
+			pass(time.Minute)
+			start := time.Now()
+			require.NoError(t, n.Close())
+			require.LessOrEqual(t, time.Since(start), n.Timeout())
+			require.Empty(t, l)
+		}
+	})
+}
+
+func TestTracking_LeavesAWrappedPoolItsConnectionAsItWas(t *testing.T) {
+	server := testredis.Real(t, 1)[0]
+	redisPool := poolOf(server)
+	for range 3 {
+		n := newWrapped(redisPool, patient())
+		l := listen(n, "channel")
+		requireUntracked(t, n)
+		closeInTime(t, n)
+		require.Empty(t, l)
+		require.Equal(t, 1, redisPool.ActiveCount())
+		require.Equal(t, 1, redisPool.IdleCount())
+	}
+	require.Zero(t, calls(t, server, "client|tracking", "subscribe"))
+	require.NoError(t, redisPool.Close())
+}

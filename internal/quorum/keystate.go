@@ -1,0 +1,98 @@
+package quorum
+
+import "time"
+
+// KeyState is what an observation of the key on one node has shown.
+type KeyState struct {
+	Answered bool // false means that the node has not answered, and nothing is known
+	Held     bool
+	Token    string
+	Owner    string        // the process that holds it; "" means that the token does not show it
+	TTL      time.Duration // that is left, unless NoTTL
+	NoTTL    bool
+	Tracked  bool // the node pushes the next change
+}
+
+// LostKey is a key without a TTL that its owner has left on a node. It is to be deleted if it still holds the token and
+// has no TTL.
+type LostKey struct {
+	Node  int
+	Token string
+}
+
+// nodeState is what is known of the key on one node.
+type nodeState struct {
+	KeyState
+	observing bool      // an observation is under way
+	healing   bool      // so is the deletion of a key without a TTL
+	changed   bool      // the key has changed since it was observed
+	ends      time.Time // when the TTL is over
+	noTTLFrom time.Time // the key has been the same, without a TTL, since then; zero means that it was not
+}
+
+// assume replaces what is known. An observation that is under way stays so: its answer is newer than any change that
+// was pushed before it.
+func (n *nodeState) assume(known nodeState) {
+	known.observing = n.observing
+	*n = known
+}
+
+// forget drops what is known, except what identifies a key without a TTL.
+func (n *nodeState) forget() {
+	n.assume(nodeState{noTTLFrom: n.noTTLFrom, KeyState: KeyState{Token: n.Token, NoTTL: n.NoTTL}})
+}
+
+// update takes in an observation.
+func (n *nodeState) update(now time.Time, seen KeyState) {
+	before := *n
+	*n = nodeState{KeyState: seen}
+	if !seen.Answered {
+		n.Token, n.noTTLFrom = before.Token, before.noTTLFrom
+		return
+	}
+	if seen.Held {
+		n.ends = now.Add(seen.TTL + time.Millisecond) // PTTL rounds down to whole milliseconds
+	}
+	if seen.NoTTL {
+		n.noTTLFrom = now
+		if !before.noTTLFrom.IsZero() && before.Token == seen.Token {
+			n.noTTLFrom = before.noTTLFrom
+		}
+	}
+}
+
+// current reports whether what is known was observed and nothing has put it in doubt since.
+func (n *nodeState) current() bool {
+	return n.Answered && !n.observing && !n.healing && !n.changed
+}
+
+// holder returns the token that a majority of the nodes holds; "" means none.
+func holder(nodes []nodeState) string {
+	for i := range nodes {
+		count := 0
+		for j := range nodes {
+			if nodes[j].Held && nodes[j].Token == nodes[i].Token {
+				count++
+			}
+		}
+		if count >= Majority(len(nodes)) {
+			return nodes[i].Token
+		}
+	}
+	return ""
+}
+
+// guarded counts the nodes that will not be free without a push. A push of one node counts for all nodes that hold the
+// same token. It does not count once the TTL is over: Redis may report an expiry late or never.
+func guarded(nodes []nodeState, now time.Time) (count int) {
+	for i := range nodes {
+		for j := range nodes {
+			n, o := &nodes[i], &nodes[j]
+			if n.Held && o.Held && o.Tracked && o.Token == n.Token && (o.NoTTL || now.Before(o.ends)) {
+				count++
+				break
+			}
+		}
+	}
+	return count
+}

@@ -1,0 +1,223 @@
+package redlock_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+func TestQuorumError_HasThePrefixOnceAndSaysIfNoNodeWasAsked(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("redlock: something")
+	e := &redlock.QuorumError{Op: redlock.OpAcquire, Name: "name", Need: 1, Reason: redlock.ErrTaken, Nodes: []redlock.NodeError{{Addr: "a", Err: redlock.ErrQueued}}}
+	require.EqualError(t, e, `redlock: acquire "name": lock is taken: held by this process, or other calls in it are first`)
+	e.Nodes = append(e.Nodes, redlock.NodeError{Addr: "b", Err: cause})
+	require.EqualError(t, e, "redlock: acquire \"name\": lock is taken: 0 of 2 nodes said yes, 1 needed\n\ta: not asked: other calls in this process are first\n\tb: something")
+}
+
+// The danger: a refusal of a real server that reaches the caller without its reason, or costs more than that node's vote.
+func TestQuorumError_HasTheReasonOfEachServer(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range []struct {
+		code, hint string
+		commands   [][]any // that bring it about
+	}{
+		{"READONLY", "a read-only replica", [][]any{{"REPLICAOF", "127.0.0.1", "1"}}},
+		{"OOM", "out of memory", [][]any{{"CONFIG", "SET", "maxmemory", "1"}}},
+		{"NOREPLICAS", "too few replicas", [][]any{{"CONFIG", "SET", "min-replicas-to-write", "1"}}},
+		{"NOPERM", "the ACL user may not", [][]any{{"ACL", "SETUSER", "default", "-set"}}},
+		{"MISCONF", "cannot save to disk", [][]any{
+			{"CONFIG", "SET", "dbfilename", strings.Repeat("x", 300)}, // no file can have such a name
+			{"CONFIG", "SET", "save", "1 1"},
+			{"BGSAVE"},
+		}},
+	} {
+		t.Run(refusal.code, func(t *testing.T) {
+			c := onReal(t, 3, "--enable-protected-configs", "yes")
+			refuse := func(p *testredis.Process) {
+				for _, command := range refusal.commands {
+					_, err := p.Do(command[0].(string), command[1:]...)
+					require.NoError(t, err, command)
+				}
+				eventually(t, func() bool {
+					_, err := p.Do("SET", "probe", "")
+					return err != nil && strings.HasPrefix(err.Error(), refusal.code)
+				}, "%s refuses", p.Addr())
+			}
+			locker := c.locker()
+			refuse(c.processes[0])
+			lock := take(t, locker, "minority")
+			require.NoError(t, lock.Unlock(t.Context()))
+
+			refuse(c.processes[1])
+			_, err := locker.TryLock(t.Context(), "name")
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			for _, node := range c.refused(err).Nodes[:2] {
+				var reason *pool.ServerError
+				require.ErrorAs(t, node.Err, &reason)
+				require.Equal(t, refusal.code, reason.Code)
+				require.ErrorContains(t, node.Err, refusal.hint)
+			}
+			require.ErrorContains(t, err, refusal.code)
+		})
+	}
+}
+
+// The same for what is hard to bring about on a real server.
+func TestQuorumError_HasTheReasonOfAServerThatIsNotReady(t *testing.T) {
+	t.Parallel()
+	for _, message := range []string{
+		"LOADING Redis is loading the dataset in memory",
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+		"CLUSTERDOWN Hash slot not served",
+	} {
+		code, _, _ := strings.Cut(message, " ")
+		t.Run(code, func(t *testing.T) {
+			servers := make([]*miniredis.Miniredis, 3)
+			urls := make([]string, 3)
+			for i := range servers {
+				servers[i] = miniredis.RunT(t)
+				urls[i] = "redis://" + servers[i].Addr()
+			}
+			seen := &recorder{}
+			locker := lockerOver(t, open(t, urls), redlock.WithObserver(seen))
+			seen.connect(t, locker, 3)
+			servers[0].SetError(message)
+			servers[2].SetError(message)
+			_, err := locker.TryLock(t.Context(), "name")
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			var refusal *redlock.QuorumError
+			require.ErrorAs(t, err, &refusal)
+			for _, i := range []int{0, 2} {
+				var reason *pool.ServerError
+				require.ErrorAs(t, refusal.Nodes[i].Err, &reason)
+				require.Equal(t, code, reason.Code)
+			}
+			require.ErrorContains(t, err, code)
+
+			servers[0].SetError("")
+			lock, err := locker.Lock(t.Context(), "name")
+			require.NoError(t, err)
+			require.NoError(t, lock.Unlock(t.Context()))
+		})
+	}
+}
+
+// The danger: a server that a script blocks.
+func TestQuorumError_NamesAServerThatAScriptBlocks(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 1, "--lua-time-limit", "1")
+	locker := c.locker()
+	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.servers[0].Do("EVAL", "while true do end", 0)
+		ended <- err
+	}()
+	eventually(t, func() bool {
+		lock, err := locker.TryLock(t.Context(), rand.Text())
+		if err == nil {
+			err = lock.Unlock(t.Context())
+		}
+		if err == nil {
+			return false
+		}
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "BUSY")
+		require.ErrorContains(t, err, "a script blocks the server")
+		return true
+	}, "the script blocks the server")
+	c.do(0, "SCRIPT", "KILL")
+	require.Error(t, receive(t, ended, "the end of the script"))
+	lock, err := locker.Lock(t.Context(), "name")
+	require.NoError(t, err)
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+func TestQuorumError_NamesAMissingOrWrongPassword(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 1, "--requirepass", "secret")
+	for code, url := range map[string]string{
+		"NOAUTH":    c.servers[0].URL(),
+		"WRONGPASS": "redis://:wrong@" + c.servers[0].Addr(),
+	} {
+		_, err := lockerOver(t, open(t, []string{url})).TryLock(t.Context(), "name")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		var reason *pool.ServerError
+		require.ErrorAs(t, c.refused(err).Nodes[0].Err, &reason)
+		require.Equal(t, code, reason.Code)
+		require.NotContains(t, err.Error(), "wrong@")
+	}
+	locker := lockerOver(t, open(t, []string{"redis://:secret@" + c.servers[0].Addr()}))
+	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+}
+
+// The danger: errors that name a node by its index in a shuffled list, or not at all.
+func TestQuorumError_NamesNodesInTheirOrder(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 5, func(t *testing.T, c *cluster) {
+		for _, i := range []int{1, 2, 4} {
+			c.servers[i].Stop()
+		}
+		named := c.nodes(pool.WithName(func(i int) string { return fmt.Sprintf("rack-%d", i) }))
+		for range 10 {
+			_, err := c.locker().TryLock(t.Context(), rand.Text())
+			for i, node := range c.refused(err).Nodes {
+				if i == 0 || i == 3 {
+					if node.Err != nil {
+						require.ErrorIs(t, node.Err, redlock.ErrPending)
+					}
+					continue
+				}
+				require.ErrorIs(t, node.Err, syscall.ECONNREFUSED)
+				require.ErrorContains(t, node.Err, c.servers[i].Addr(), "the address that was dialled")
+				require.ErrorContains(t, err, "\n\t"+c.servers[i].Addr()+": not connected: ")
+			}
+
+			_, err = lockerOver(t, named).TryLock(t.Context(), rand.Text())
+			var refusal *redlock.QuorumError
+			require.ErrorAs(t, err, &refusal)
+			for i, node := range refusal.Nodes {
+				require.Equal(t, fmt.Sprintf("rack-%d", i), node.Addr)
+			}
+			require.ErrorContains(t, err, "\n\track-4: not connected: ")
+		}
+	})
+}
+
+// The danger: errors that errors.As cannot reach.
+func TestQuorumError_NoReasonIsOutOfReachOfErrorsAs(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	c.processes[1].Stop()
+	c.do(0, "CONFIG", "SET", "min-replicas-to-write", 1)
+	_, err := c.locker().Lock(briefly(t), "name")
+
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	var refusal *redlock.QuorumError
+	require.ErrorAs(t, err, &refusal)
+	var node *redlock.NodeError
+	require.ErrorAs(t, err, &node)
+	require.Equal(t, c.servers[0].Addr(), node.Addr, "the first that did not say yes")
+	var server *pool.ServerError
+	require.ErrorAs(t, err, &server)
+	require.Equal(t, "NOREPLICAS", server.Code)
+	var connect *pool.ConnectError
+	require.ErrorAs(t, err, &connect)
+	var network net.Error
+	require.ErrorAs(t, err, &network)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+}

@@ -1,0 +1,59 @@
+package fence_test
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/redlock/fence"
+)
+
+// untouched is a resource that must not be asked.
+type untouched struct{}
+
+func (untouched) Do(string, ...any) (any, error) { panic("called") }
+
+func (untouched) ExecContext(context.Context, string, ...any) (sql.Result, error) { panic("called") }
+
+func never() error { panic("called") }
+
+func TestCheckFence_EveryFormNamesABadArgumentAndDoesNothing(t *testing.T) {
+	script := newScript(t, "return 1")
+	table, err := fence.NewTable(fence.SQLite, "fence")
+	require.NoError(t, err)
+	var gate fence.Gate
+	forms := map[string]func(resource string, number uint64) error{
+		"Run": func(resource string, number uint64) error {
+			_, err := fence.Run(untouched{}, resource, number, fence.Command{"PING"})
+			return err
+		},
+		"Script.Run": func(resource string, number uint64) error {
+			_, err := script.Run(untouched{}, resource, number, nil)
+			return err
+		},
+		"Transact": func(resource string, number uint64) error {
+			_, err := fence.Transact(untouched{}, resource, number, never)
+			return err
+		},
+		"Table.Check": func(resource string, number uint64) error {
+			return table.Check(t.Context(), untouched{}, resource, number)
+		},
+		"Gate.Run": func(resource string, number uint64) error { return gate.Run(resource, number, never) },
+	}
+	for name, form := range forms {
+		require.EqualError(t, form("a", 0), "fence: fence 0: the lock was taken without fencing", name)
+		require.EqualError(t, form("a", 1<<53), "fence: fence 9007199254740992: must be below 2^53", name)
+		require.EqualError(t, form("a", 1<<64-1), "fence: fence 18446744073709551615: must be below 2^53", name)
+		err := form("", 33)
+		require.ErrorContains(t, err, "fence: the ", name)
+		require.NotErrorIs(t, err, fence.ErrStale, name)
+	}
+	err = table.Check(t.Context(), untouched{}, strings.Repeat("x", 256), 33)
+	require.ErrorContains(t, err, `"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" has 256 bytes: must be from 1 to 255`)
+	require.ErrorContains(t, table.Check(t.Context(), new(sql.DB), "a", 33), "fence: *sql.DB: ")
+	_, err = fence.Run(untouched{}, guard, 33, fence.Command{"PING"}, fence.Command{})
+	require.EqualError(t, err, "fence: command 2 of 2 has 0 words: must be from 1 to 7000")
+}

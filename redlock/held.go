@@ -1,0 +1,172 @@
+package redlock
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// heldLock is a lock that is held, behind one or more handles.
+type heldLock struct {
+	locker  *Locker
+	req     request
+	token   string
+	fence   uint64        // 0 without fencing
+	acquire *acquireRound // that won it; nil if the lock was attached
+	first   Lock          // the handle that came with it
+
+	// sending orders what is sent for the lock: no command that can create its key is sent after its release.
+	sending sync.Mutex
+
+	mu        sync.Mutex // also that of the rounds that extend
+	lease     *quorum.Lease
+	turn      chan struct{} // held by the extension that is under way; made by the first
+	unlocking bool          // an Unlock is under way, or done
+	watchdog  *watchdog     // nil without AutoExtend
+	// over ends with the lease. It and the timer for the deadline are made when somebody asks for them.
+	over  context.Context
+	end   context.CancelFunc
+	timer clock.Timer
+}
+
+// newHeld takes up a lease.
+func (l *Locker) newHeld(req request, token string, fence uint64, acquire *acquireRound, lease *quorum.Lease) *Lock {
+	h := &heldLock{locker: l, req: req, token: token, fence: fence, acquire: acquire, lease: lease}
+	h.first.held = h
+	if req.autoExtend {
+		h.renew(req)
+	}
+	if req.owner != "" {
+		l.owners.add(h)
+	}
+	return &h.first
+}
+
+func (h *heldLock) now() time.Time { return h.locker.clock.Now() }
+
+// err returns nil while the lock is held.
+func (h *heldLock) err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return endingError(h.atLocked(h.now()))
+}
+
+// context returns over.
+func (h *heldLock) context() context.Context {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over == nil {
+		h.over, h.end = context.WithCancel(context.Background())
+		now := h.now()
+		h.timer = h.locker.clock.AfterFunc(h.lease.Remaining(now), h.tick)
+		h.atLocked(now)
+	}
+	return h.over
+}
+
+// tick runs at what was the deadline when the timer was set.
+func (h *heldLock) tick() {
+	h.mu.Lock()
+	now := h.now()
+	if h.atLocked(now) == quorum.Held { // extended meanwhile
+		h.timer.Reset(h.lease.Remaining(now))
+	}
+	h.mu.Unlock()
+	h.cleanUp()
+}
+
+// atLocked returns how the lease stands, and ends over with it. If the deadline ended the lease, the timer goes on,
+// because tick still has to clean up.
+func (h *heldLock) atLocked(now time.Time) quorum.Ending {
+	ending := h.lease.At(now)
+	if ending != quorum.Held && h.over != nil {
+		if ending != quorum.Expired {
+			h.timer.Stop()
+		}
+		h.end()
+	}
+	return ending
+}
+
+// mayHold reports whether a node may hold the lock.
+func (h *heldLock) mayHold(node int) bool { return h.extended() || h.acquire.reached(node) }
+
+// extended reports whether an extension may have given the lock to any node. An attached lock counts as extended.
+func (h *heldLock) extended() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lease.Everywhere()
+}
+
+// cleanUp sends the release to every node that may still hold a lock that is over, and waits for no answer.
+func (h *heldLock) cleanUp() {
+	h.mu.Lock()
+	left, longest := h.lease.Leftovers(), h.lease.Longest()
+	h.mu.Unlock()
+	if !left {
+		return
+	}
+	h.sending.Lock()
+	command, since := release(h.req.key, h.token, h.fence > 0, h.fence, longest), time.Now()
+	for i, n := range h.locker.nodes {
+		if h.mayHold(i) {
+			n.Send(since, command, nil, i)
+		}
+	}
+	h.sending.Unlock()
+	h.locker.queues.released(h, false)
+}
+
+// extend asks the nodes for a longer TTL. It returns nil if the lease is over. The caller has the turn.
+func (h *heldLock) extend(grant quorum.Grant) *extendRound {
+	l := h.locker
+	h.mu.Lock()
+	if h.atLocked(grant.Start) != quorum.Held {
+		h.mu.Unlock()
+		return nil
+	}
+	machine := quorum.NewExtend(h.lease, grant)
+	h.mu.Unlock()
+	r := &extendRound{held: h, extend: machine, round: round{
+		locker: l, op: OpExtend, req: h.req, token: h.token, grant: grant, done: make(chan struct{}), machine: machine, mu: &h.mu,
+	}}
+	command := node.Extend(h.req.key, h.token, grant.TTL)
+	if h.fence > 0 {
+		command = node.ExtendFenced(h.req.key, h.token, h.fence, grant.TTL, l.keepFence)
+	}
+	h.sending.Lock()
+	r.send(command)
+	h.sending.Unlock()
+	return r
+}
+
+// release sends the release of a lock that is over. An extension has been sent to all nodes by then, or will not be sent.
+func (h *heldLock) release(now time.Time) *unlockRound {
+	h.sending.Lock()
+	defer h.sending.Unlock()
+	h.mu.Lock()
+	longest := h.lease.Longest()
+	h.mu.Unlock()
+	l := h.locker
+	r := &unlockRound{round: round{
+		locker: l, op: OpUnlock, req: h.req, token: h.token, grant: quorum.Grant{Start: now}, done: make(chan struct{}),
+		machine: quorum.NewRelease(len(l.nodes), h.mayHold),
+	}}
+	r.mu = &r.own
+	r.send(release(h.req.key, h.token, h.fence > 0, h.fence, longest))
+	return r
+}
+
+// turns returns turn.
+func (h *heldLock) turns() chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.turn == nil {
+		h.turn = make(chan struct{}, 1)
+	}
+	return h.turn
+}

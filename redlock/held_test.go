@@ -1,0 +1,266 @@
+package redlock_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+func TestRemaining_IsTheTTLWithoutTheDrift(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 3)
+	for _, row := range []struct {
+		ttl      time.Duration
+		factor   float64
+		floor    time.Duration
+		validity time.Duration
+	}{
+		{10 * time.Second, 0.01, 2 * time.Millisecond, 9898 * time.Millisecond},
+		{10 * time.Second, 0, 0, 10 * time.Second},
+		{time.Millisecond, 0, 0, time.Millisecond},
+		{time.Millisecond, 0, time.Millisecond - 1, 1},
+		{time.Second, 0.5, 100 * time.Millisecond, 400 * time.Millisecond},
+		{3 * time.Millisecond, 1.0 / 3, 0, 2*time.Millisecond - 0},
+		{1500*time.Microsecond + 999*time.Nanosecond, 0, 0, time.Millisecond},
+		{24 * time.Hour, 0.01, 2 * time.Millisecond, 24*time.Hour*99/100 - 2*time.Millisecond},
+	} {
+		t.Run(fmt.Sprint(row.ttl, row.factor, row.floor), func(t *testing.T) {
+			fake := clocktest.New()
+			fake.Advance(time.Hour)
+			lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithDrift(row.factor, row.floor)), "name", redlock.TTL(row.ttl))
+			require.Equal(t, row.validity, lock.Remaining())
+			require.Equal(t, fake.Now().Add(row.validity), lock.ValidUntil())
+			require.LessOrEqual(t, row.validity, row.ttl-time.Duration(math.Ceil(float64(row.ttl.Truncate(time.Millisecond))*row.factor))-row.floor)
+			_ = lock.Unlock(t.Context())
+			c.eventuallyEmpty()
+		})
+	}
+}
+
+func TestDone_IsClosedAtTheDeadlineExactly(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		fake := clocktest.New()
+		lock := take(t, c.locker(redlock.WithClock(fake)), "name", redlock.TTL(10*time.Minute))
+		ctx, cancel := lock.Context(t.Context())
+		defer cancel()
+		left := lock.Remaining()
+
+		fake.Advance(left - 1)
+		require.NoError(t, lock.Err())
+		require.EqualValues(t, 1, lock.Remaining())
+		require.False(t, isOver(lock.Done()))
+		require.NoError(t, ctx.Err())
+
+		fake.Advance(1)
+		require.Equal(t, lock.ValidUntil(), fake.Now())
+		require.True(t, isOver(lock.Done()))
+		require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
+		require.Zero(t, lock.Remaining())
+		receive(t, ctx.Done(), "the end of the context")
+		require.ErrorIs(t, ctx.Err(), context.Canceled)
+		require.ErrorIs(t, context.Cause(ctx), redlock.ErrExpired)
+
+		require.NoError(t, lock.Unlock(t.Context()), "the nodes hold it a little longer, and let go of it")
+		require.ErrorIs(t, lock.Err(), redlock.ErrExpired, "the first ending stays")
+		c.eventuallyEmpty()
+	})
+}
+
+func TestExtend_MovesTheDeadlineAndNothingEndsAtTheOldOne(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 3)
+	fake := clocktest.New()
+	lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithDrift(0, time.Second)), "name", redlock.TTL(10*time.Minute))
+	done := lock.Done()
+	for range 3 {
+		fake.Advance(9 * time.Minute)
+		require.NoError(t, lock.Extend(t.Context(), 10*time.Minute))
+		require.Equal(t, 10*time.Minute-time.Second, lock.Remaining(), "counted from the call")
+	}
+	fake.Advance(lock.Remaining() - 1)
+	require.False(t, isOver(done))
+	require.NoError(t, lock.Err())
+	fake.Advance(1)
+	require.True(t, isOver(done))
+	require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
+}
+
+func TestExtend_AfterTheDeadlineIsRefusedAndSendsNothing(t *testing.T) {
+	t.Parallel()
+	for how, pass := range map[string]func(*clocktest.Fake, time.Duration){
+		"after the timer has fired": (*clocktest.Fake).Advance,
+		"after a suspend":           (*clocktest.Fake).Jump,
+	} {
+		t.Run(how, func(t *testing.T) {
+			c := onMini(t, 3)
+			fake, seen := clocktest.New(), &recorder{}
+			lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen)), "name")
+			pass(fake, lock.Remaining())
+			require.ErrorIs(t, lock.Extend(t.Context(), 2*long), redlock.ErrExpired)
+			require.Empty(t, seen.votesOn("extend", ""))
+			require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
+		})
+	}
+}
+
+func TestErr_AfterASuspendIsRightAtOnce(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 3)
+	for name, look := range map[string]func(*redlock.Lock) bool{
+		"Err":       func(lock *redlock.Lock) bool { return errors.Is(lock.Err(), redlock.ErrExpired) },
+		"Remaining": func(lock *redlock.Lock) bool { return lock.Remaining() == 0 },
+		"Done":      func(lock *redlock.Lock) bool { _ = lock.Err(); return isOver(lock.Done()) },
+		"a new Done": func(lock *redlock.Lock) bool {
+			return isOver(lock.Done()) // nobody has asked before
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := clocktest.New()
+			lock := take(t, c.locker(redlock.WithClock(fake)), name)
+			if name != "a new Done" {
+				require.False(t, isOver(lock.Done()), "its timer is set")
+			}
+			fake.Jump(lock.Remaining())
+			require.True(t, look(lock), "the timer has not fired")
+		})
+	}
+}
+
+// The danger: validity that is measured from after the connection was made. The acquire waits for it here.
+func TestTryLock_CountsTheTimeUntilTheFirstSend(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name string
+		took func(validity time.Duration) time.Duration
+		won  bool
+	}{
+		{"a little", func(time.Duration) time.Duration { return time.Minute }, true},
+		{"almost all", func(validity time.Duration) time.Duration { return validity - 1 }, true},
+		{"all", func(validity time.Duration) time.Duration { return validity }, false},
+		{"more than there was", func(validity time.Duration) time.Duration { return 2 * validity }, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			onBoth(t, 3, func(t *testing.T, c *cluster) {
+				const ttl, drift = 10 * time.Minute, time.Minute
+				took := row.took(ttl - drift)
+				fake := clocktest.New()
+				var first atomic.Bool
+				slow := throughWires(func(string, *wire) {
+					if first.CompareAndSwap(false, true) {
+						fake.Advance(took)
+					}
+				})
+				// Two of three nodes are a majority, so that both votes come after the slow dial.
+				nodes := open(t, []string{c.servers[0].URL(), c.servers[1].URL(), "redis://127.0.0.1:1"}, slow)
+				locker := lockerOver(t, nodes, redlock.WithClock(fake), redlock.WithDrift(0, drift))
+				start := fake.Now()
+				lock, err := locker.TryLock(t.Context(), "name", redlock.TTL(ttl))
+				if !first.Load() || fake.Now().Sub(start) != took {
+					t.Fatal("the dial was not slow")
+				}
+				if row.won && err == nil {
+					require.Equal(t, start.Add(ttl-drift), lock.ValidUntil())
+					require.Equal(t, ttl-drift-took, lock.Remaining())
+					require.NoError(t, lock.Unlock(t.Context()))
+				} else {
+					require.False(t, row.won, "%v", err)
+					require.ErrorIs(t, err, redlock.ErrNoQuorum, "a win without validity is a loss")
+					require.ErrorContains(t, err, "no validity was left")
+				}
+				c.eventuallyEmpty()
+			})
+		})
+	}
+}
+
+func TestExtend_IsMeasuredFromBeforeItsFirstSend(t *testing.T) {
+	t.Parallel()
+	const ttl, drift = 10 * time.Minute, time.Minute
+	for _, row := range []struct {
+		name     string
+		took     time.Duration
+		extend   time.Duration
+		err      error
+		validity time.Duration // that is left afterwards
+		stays    bool
+	}{
+		{"in time", time.Minute, 20 * time.Minute, nil, 18 * time.Minute, true},
+		{"at the last moment", ttl - drift - 1, 20 * time.Minute, nil, 10*time.Minute + 1, true},
+		{"at the old deadline", ttl - drift, 20 * time.Minute, redlock.ErrExpired, 0, false},
+		{"after the old deadline, before the new one", ttl, 20 * time.Minute, redlock.ErrExpired, 0, false},
+		{"when the new TTL is used up before the old one", 3 * time.Minute, 4 * time.Minute, redlock.ErrNoQuorum, 6 * time.Minute, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			onBoth(t, 3, func(t *testing.T, c *cluster) {
+				fake := clocktest.New()
+				var slow atomic.Bool
+				nodes := c.nodes(throughWires(func(_ string, w *wire) {
+					w.wrote = func(p []byte) {
+						if bytes.Contains(p, []byte("\r\nEVAL")) && slow.CompareAndSwap(true, false) {
+							fake.Advance(row.took)
+						}
+					}
+				}))
+				locker := lockerOver(t, nodes, redlock.WithClock(fake), redlock.WithDrift(0, drift))
+				lock := take(t, locker, "name", redlock.TTL(ttl))
+				c.eventuallyHeld("name", lock.Token())
+				slow.Store(true)
+				err := lock.Extend(t.Context(), row.extend)
+				if row.err == nil {
+					require.NoError(t, err)
+				} else {
+					require.ErrorIs(t, err, row.err)
+				}
+				require.Equal(t, row.validity, lock.Remaining())
+				if row.stays {
+					require.Equal(t, 3, c.holding("name", lock.Token()))
+					require.NoError(t, lock.Unlock(t.Context()))
+				}
+				c.eventuallyEmpty() // a lock that turned out to be over is given back unasked
+			})
+		})
+	}
+}
+
+func TestDone_IsClosedAtTheDeadlineThoughEveryNodeHangs(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	fake := clocktest.New()
+	var scripts atomic.Int64
+	nodes := c.nodes(pool.WithTimeout(long), pool.WithMaxOverdue(long), counting("\r\nEVAL", &scripts))
+	lock := take(t, lockerOver(t, nodes, redlock.WithClock(fake)), "name", redlock.TTL(10*time.Minute))
+	c.eventuallyHeld("name", lock.Token())
+	ctx, cancel := lock.Context(t.Context())
+	defer cancel()
+	for _, p := range c.processes {
+		p.Freeze()
+	}
+	extended := make(chan error, 1)
+	go func() { extended <- lock.Extend(context.Background(), long) }()
+	eventually(t, func() bool { return scripts.Load() == 3 }, "the extension is on its way to all nodes")
+	fake.Advance(lock.Remaining())
+	receive(t, lock.Done(), "the deadline")
+	receive(t, ctx.Done(), "the deadline")
+	require.ErrorIs(t, context.Cause(ctx), redlock.ErrExpired)
+	require.ErrorIs(t, receive(t, extended, "the end of Extend"), redlock.ErrExpired)
+	for _, p := range c.processes {
+		p.Thaw()
+	}
+	require.Error(t, func() error {
+		err := lock.Unlock(t.Context())
+		c.eventuallyEmpty()
+		return errors.Join(err, lock.Err())
+	}())
+}

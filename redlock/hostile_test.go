@@ -1,0 +1,225 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// hostileAttacks are what a hostile server sends: a text, and another again and again. With neither it hangs up.
+var hostileAttacks = map[string][2]string{
+	"announces an array of 10^11":        {"*99999999999\r\n", "x"},
+	"announces a text of 10^14 bytes":    {"$99999999999999\r\n", "x"},
+	"announces a map of 10^11":           {"%99999999999\r\n", "x"},
+	"announces a push of 10^11":          {">99999999999\r\n", "x"},
+	"announces a set of 10^11":           {"~99999999999\r\n", "x"},
+	"announces a verbatim text of 10^14": {"=99999999999999\r\n", "x"},
+	"nests arrays for ever":              {"", "*1\r\n"},
+	"nests pushes for ever":              {"", ">1\r\n"},
+	"sends a line without an end":        {"", "+x"},
+	"sends an error without an end":      {"-ERR ", "x"},
+	"sends 10^9 small numbers":           {"*1000000000\r\n", ":1\r\n"},
+	"sends small arrays for ever":        {"", "*2\r\n:1\r\n:1\r\n"},
+	"says null for ever":                 {"", "_\r\n"},
+	"says no for ever":                   {"", "-ERR no\r\n"},
+	"pushes invalidations for ever":      {"", ">2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n"},
+	"pushes messages for ever":           {"", ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nx\r\n"},
+	"is silent":                          {"", silence},
+	"sends one byte now and then":        {"", oneByte},
+	"closes at once":                     {"", ""},
+}
+
+const (
+	silence = "silence"
+	oneByte = "one byte"
+)
+
+// hostileServer attacks whoever connects: at once, in the middle of the greeting, or when a lock is asked for.
+type hostileServer struct {
+	stage  string
+	attack [2]string
+	l      net.Listener
+	end    chan struct{}
+
+	mu      sync.Mutex
+	conns   []net.Conn
+	serving sync.WaitGroup
+}
+
+func newHostileServer(t testing.TB, stage string, attack [2]string) (url string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &hostileServer{stage: stage, attack: attack, l: l, end: make(chan struct{})}
+	s.serving.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.conns = append(s.conns, c)
+			s.mu.Unlock()
+			s.serving.Go(func() { s.serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		close(s.end)
+		_ = l.Close()
+		s.mu.Lock()
+		for _, c := range s.conns {
+			_ = c.Close()
+		}
+		s.mu.Unlock()
+		s.serving.Wait()
+	})
+	return "redis://" + l.Addr().String()
+}
+
+func (s *hostileServer) serve(c net.Conn) {
+	defer c.Close()
+	commands := redis.NewConn(c, 0, 0) // a command looks like an array reply
+	for s.stage != "before the greeting" {
+		args, err := redis.Strings(commands.Receive())
+		if err != nil {
+			return
+		}
+		reply := "+OK\r\n"
+		switch args[0] {
+		case "HELLO":
+			reply = "%1\r\n+proto\r\n:3\r\n"
+		case "CLIENT":
+			if args[1] == "ID" {
+				reply = ":1\r\n"
+			}
+		case "INFO":
+			reply = "$13\r\nrun_id:evil\r\n\r\n"
+			if s.stage == "during the greeting" {
+				reply = ""
+			}
+		case "SET", "EVAL", "EVALSHA":
+			reply = ""
+		}
+		if reply == "" {
+			break
+		}
+		if _, err := io.WriteString(c, reply); err != nil {
+			return
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, c) }() // what is asked is of no interest
+	s.strike(c)
+}
+
+func (s *hostileServer) strike(c net.Conn) {
+	once, again := s.attack[0], s.attack[1]
+	_, err := io.WriteString(c, once)
+	switch again {
+	case "":
+	case silence:
+		<-s.end
+	case oneByte:
+		for err == nil {
+			select {
+			case <-s.end:
+				return
+			case <-time.After(20 * time.Millisecond):
+				_, err = io.WriteString(c, "+")
+			}
+		}
+	default:
+		chunk := strings.Repeat(again, 1+4096/len(again))
+		for err == nil {
+			_, err = io.WriteString(c, chunk)
+		}
+	}
+}
+
+// Two of five servers may do whatever they like, at any time: locks are taken, exclude, are extended and released with the
+// other three, the process lives and its memory stays flat.
+func TestHostile_TwoOfFiveServersDoNotStopLocking(t *testing.T) {
+	for _, stage := range []string{"before the greeting", "during the greeting", "as an answer"} {
+		for name, attack := range hostileAttacks {
+			t.Run(stage+"/"+name, func(t *testing.T) {
+				urls := testredis.URLs(testredis.Mini(t, 3))
+				urls = append(urls, newHostileServer(t, stage, attack), newHostileServer(t, stage, attack))
+				// The time is for the good servers, on a machine that the hostile ones keep busy.
+				nodes, err := pool.Open(urls, pool.WithTimeout(time.Second), pool.WithDialTimeout(time.Second), pool.WithMaxOverdue(10*time.Millisecond))
+				require.NoError(t, err)
+				locker, err := redlock.New(nodes, redlock.WithTTL(time.Minute))
+				require.NoError(t, err)
+				defer func() {
+					require.NoError(t, locker.Close())
+					for _, n := range nodes {
+						require.NoError(t, n.Close())
+					}
+				}()
+
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				ctx := context.Background()
+				for i := range 5 {
+					name := fmt.Sprint("name-", i)
+					lock, err := locker.TryLock(ctx, name)
+					require.NoError(t, err)
+					_, err = locker.TryLock(ctx, name)
+					require.True(t, errors.Is(err, redlock.ErrTaken) || errors.Is(err, redlock.ErrNoQuorum), "%v", err)
+					require.NoError(t, lock.Extend(ctx, 2*time.Minute))
+					require.NoError(t, lock.Unlock(ctx))
+				}
+				runtime.ReadMemStats(&after)
+				require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(128<<20))
+			})
+		}
+	}
+}
+
+// The waiters are woken by the three good servers.
+func TestHostile_TwoOfFiveServersDoNotStopWaiting(t *testing.T) {
+	t.Parallel()
+	for name, attack := range hostileAttacks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			urls := testredis.URLs(testredis.Mini(t, 3))
+			urls = append(urls, newHostileServer(t, "as an answer", attack), newHostileServer(t, "before the greeting", attack))
+			nodes, err := pool.Open(urls, pool.WithTimeout(time.Second), pool.WithDialTimeout(time.Second), pool.WithMaxOverdue(10*time.Millisecond))
+			require.NoError(t, err)
+			first, err := redlock.New(nodes, redlock.WithTTL(time.Minute))
+			require.NoError(t, err)
+			second, err := redlock.New(nodes, redlock.WithTTL(time.Minute))
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			defer cancel()
+			lock, err := first.TryLock(ctx, "name")
+			require.NoError(t, err)
+			waiting := make(chan error, 1)
+			go func() {
+				lock, err := second.Lock(ctx, "name")
+				if err == nil {
+					err = lock.Unlock(ctx)
+				}
+				waiting <- err
+			}()
+			require.NoError(t, lock.Unlock(ctx))
+			require.NoError(t, <-waiting)
+			require.NoError(t, first.Close())
+			require.NoError(t, second.Close())
+			for _, n := range nodes {
+				require.NoError(t, n.Close())
+			}
+		})
+	}
+}

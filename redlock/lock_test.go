@@ -1,0 +1,441 @@
+package redlock_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+func TestUnlock_FreesTheLockForEveryoneAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 2, 3, 4, 5} {
+		t.Run(fmt.Sprintf("N=%d", n), func(t *testing.T) {
+			onBoth(t, n, func(t *testing.T, c *cluster) {
+				lockers := []*redlock.Locker{c.locker(), c.locker()}
+				for i := range 50 {
+					lock := take(t, lockers[i/2%2], "name") // each Locker twice in a row
+					require.NoError(t, lock.Unlock(t.Context()))
+				}
+				c.eventuallyEmpty()
+			})
+		})
+	}
+}
+
+func TestUnlock_NeverDeletesDataOfAnotherTypeThatReplacedTheLock(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		lock := take(t, c.locker(), "name")
+		c.eventuallyHeld("name", lock.Token())
+		c.doAll("DEL", "name")
+		c.doAll("RPUSH", "name", "a")
+
+		for _, err := range []error{lock.Extend(t.Context(), long), lock.Unlock(t.Context())} {
+			require.ErrorContains(t, err, "WRONGTYPE")
+			_ = c.refused(err)
+		}
+		for i := range c.servers {
+			require.EqualValues(t, 1, c.do(i, "LLEN", "name"))
+			require.Negative(t, c.ttl(i, "name"))
+		}
+	})
+}
+
+func TestContext_EndsWithTheLockAndSaysWhy(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		for _, ending := range []struct {
+			cause error
+			end   func(*redlock.Lock)
+		}{
+			{redlock.ErrReleased, func(lock *redlock.Lock) { require.NoError(t, lock.Unlock(t.Context())) }},
+			{redlock.ErrLost, func(lock *redlock.Lock) {
+				c.doAll("DEL", lock.Name())
+				require.ErrorIs(t, lock.Extend(t.Context(), 2*long), redlock.ErrLost)
+			}},
+		} {
+			lock := take(t, c.locker(), "name")
+			c.eventuallyHeld("name", lock.Token())
+			type key struct{}
+			ctx, cancel := lock.Context(context.WithValue(t.Context(), key{}, "value"))
+			defer cancel()
+			require.Equal(t, "value", ctx.Value(key{}))
+			require.NoError(t, ctx.Err())
+
+			ending.end(lock)
+			receive(t, ctx.Done(), "the end of the lock")
+			require.ErrorIs(t, ctx.Err(), context.Canceled)
+			require.ErrorIs(t, context.Cause(ctx), ending.cause)
+			require.ErrorIs(t, lock.Err(), ending.cause)
+			require.True(t, isOver(lock.Done()))
+
+			after, cancelAfter := lock.Context(t.Context())
+			defer cancelAfter()
+			receive(t, after.Done(), "the end of a context that was made afterwards")
+			require.ErrorIs(t, context.Cause(after), ending.cause)
+			c.eventuallyEmpty()
+		}
+	})
+}
+
+func TestContext_EndsWithItsParentAndLeavesTheLock(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 3)
+	lock := take(t, c.locker(), "name")
+	tired := errors.New("tired")
+	parent, cancelParent := context.WithCancelCause(t.Context())
+	ctx, cancel := lock.Context(parent)
+	defer cancel()
+	cancelParent(tired)
+	receive(t, ctx.Done(), "the end of the parent")
+	require.ErrorIs(t, context.Cause(ctx), tired)
+	require.NoError(t, lock.Err())
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.ErrorIs(t, context.Cause(ctx), tired, "the first cause stays")
+}
+
+func TestContext_ItsCancelFuncDoesNotReleaseTheLock(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		lock := take(t, c.locker(), "name")
+		ctx, cancel := lock.Context(t.Context())
+		other, cancelOther := lock.Context(t.Context())
+		defer cancelOther()
+		cancel()
+		cancel()
+		require.ErrorIs(t, ctx.Err(), context.Canceled)
+		require.ErrorIs(t, context.Cause(ctx), context.Canceled)
+		require.NoError(t, other.Err())
+		require.NoError(t, lock.Err())
+		require.False(t, isOver(lock.Done()))
+		c.eventuallyHeld("name", lock.Token())
+		require.NoError(t, lock.Unlock(t.Context()))
+		receive(t, other.Done(), "the end of the other context")
+		require.ErrorIs(t, context.Cause(ctx), context.Canceled)
+	})
+}
+
+func TestDone_IsOneChannelAndClosedForALockThatEndedUnwatched(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 3)
+	fake := clocktest.New()
+	lock := take(t, c.locker(redlock.WithClock(fake)), "name")
+	require.Equal(t, lock.Done(), lock.Done())
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.True(t, isOver(lock.Done()))
+	_, pending := fake.Next()
+	require.False(t, pending, "no timer is left")
+
+	unwatched := take(t, c.locker(redlock.WithClock(fake)), "name")
+	_, pending = fake.Next()
+	require.False(t, pending, "nobody has asked when it ends")
+	require.NoError(t, unwatched.Unlock(t.Context()))
+	require.True(t, isOver(unwatched.Done()))
+	_, pending = fake.Next()
+	require.False(t, pending)
+}
+
+// The release of a lock whose extension may have arrived stays pending for the longer TTL.
+func TestUnlock_AfterAPartialExtensionLeavesNothing(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	seen := &recorder{}
+	locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(long)), redlock.WithObserver(seen))
+	lock := seen.takeOnAll(t, locker, 3, redlock.TTL(10*time.Minute))
+	c.processes[0].Freeze()
+	c.processes[1].Freeze()
+	require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrNoQuorum)
+	require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNoQuorum)
+	c.processes[0].Thaw()
+	c.processes[1].Thaw()
+	c.eventuallyEmpty()
+}
+
+func TestContext_OfALockThatIsOverHasEndedAtOnce(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 1)
+	lock := take(t, c.locker(), "name")
+	require.NoError(t, lock.Unlock(t.Context()))
+	for range 100 {
+		ctx, cancel := lock.Context(t.Context())
+		require.Error(t, ctx.Err())
+		cancel()
+	}
+}
+
+// halting is an Observer that halts what goes on when an extension has been refused; but not in the call of Extend, where
+// an Unlock would wait for it.
+type halting struct {
+	refused chan struct{}
+	goOn    chan struct{}
+}
+
+func (h *halting) Vote(redlock.Vote) {}
+
+func (h *halting) Verdict(v redlock.Verdict) {
+	if v.Op == "extend" && v.Err != nil && !bytes.Contains(debug.Stack(), []byte(".(*Lock).Extend(")) {
+		close(h.refused)
+		<-h.goOn
+	}
+}
+
+// The danger: "ok" for what was not ours any more. An extension has given the lost lock to the nodes again.
+func TestUnlock_OfALockThatIsLostIsRefusedThoughNodesWereGivenItAgain(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 5, func(t *testing.T, c *cluster) {
+		h := &halting{make(chan struct{}), make(chan struct{})}
+		goOn := sync.OnceFunc(func() { close(h.goOn) })
+		defer goOn()
+		locker := c.locker(redlock.WithObserver(h))
+		var lock *redlock.Lock
+		ended := make(chan error, 1)
+		for refused := false; !refused; { // its keys are not cleaned up then
+			lock = take(t, locker, rand.Text())
+			c.eventuallyHeld(lock.Name(), lock.Token())
+			for i := range 3 {
+				c.do(i, "DEL", lock.Name())
+			}
+			go func() { ended <- lock.Extend(t.Context(), long) }()
+			select {
+			case <-h.refused:
+				refused = true
+			case err := <-ended: // all answers came before the last node had been asked
+				require.ErrorIs(t, err, redlock.ErrLost)
+			}
+		}
+		require.Equal(t, 5, c.holding(lock.Name(), lock.Token()))
+		err := lock.Unlock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNotHeld)
+		require.ErrorIs(t, err, redlock.ErrLost)
+		goOn()
+		require.ErrorIs(t, receive(t, ended, "the end of Extend"), redlock.ErrLost)
+		c.eventuallyEmpty()
+	})
+}
+
+// The danger: a release on the caller's cancelled context that is not sent.
+func TestUnlock_OnACancelledContextDoesNotLeaveTheKey(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 5, func(t *testing.T, c *cluster) {
+		ctx, cancel := context.WithCancel(t.Context())
+		lock, err := c.locker().TryLock(ctx, "name")
+		require.NoError(t, err)
+		cancel()
+		require.NoError(t, lock.Unlock(ctx))
+		c.eventuallyEmpty()
+	})
+}
+
+// The danger: "ok" for a lock that was not ours any more.
+func TestUnlock_OfALockThatHasLapsedIsRefused(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		lock := take(t, c.locker(), "name")
+		c.eventuallyHeld("name", lock.Token())
+		c.doAll("DEL", "name")
+
+		err := lock.Unlock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNotHeld)
+		require.NotErrorIs(t, err, redlock.ErrTaken)
+		require.ErrorIs(t, err, pool.ErrAbsent)
+		require.NotErrorIs(t, err, pool.ErrHeld, "nobody holds it")
+		refusal := c.refused(err)
+		require.Equal(t, redlock.OpUnlock, refusal.Op)
+		require.Equal(t, "name", refusal.Name)
+		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+	})
+}
+
+// The danger: "absent" for a lock that somebody else holds.
+func TestUnlock_DoesNotTouchALockThatAnotherHas(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		lock := take(t, c.locker(), "name")
+		c.eventuallyHeld("name", lock.Token())
+		c.doAll("SET", "name", "theirs", "PX", long.Milliseconds())
+
+		err := lock.Unlock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNotHeld)
+		require.ErrorIs(t, err, pool.ErrHeld)
+		require.NotErrorIs(t, err, pool.ErrAbsent)
+		require.Equal(t, 3, c.holding("name", "theirs"))
+	})
+}
+
+func TestUnlock_OfALockThatAMinorityHasForgottenSucceeds(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 5, func(t *testing.T, c *cluster) {
+		lock := take(t, c.locker(), "name")
+		c.eventuallyHeld("name", lock.Token())
+		c.do(0, "DEL", "name")
+		c.do(1, "SET", "name", "theirs")
+		require.NoError(t, lock.Unlock(t.Context()))
+		eventually(t, func() bool { return c.holding("name", "") == 4 }, "the release reaches all nodes")
+		require.Equal(t, "theirs", c.value(1, "name"))
+	})
+}
+
+func TestUnlock_ForTheSecondTimeIsRefusedAndSendsNothing(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		seen := &recorder{}
+		lock := take(t, c.locker(redlock.WithObserver(seen)), "name")
+		require.NoError(t, lock.Unlock(t.Context()))
+		seen.waitForVotes(t, "unlock", "", 3)
+		c.doAll("SET", "name", lock.Token()) // what only a second release would delete
+
+		for range 2 {
+			err := lock.Unlock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrNotHeld)
+			require.ErrorIs(t, err, redlock.ErrReleased)
+			require.ErrorContains(t, err, "name")
+		}
+		require.Len(t, seen.verdictsOn("unlock"), 1)
+		require.Equal(t, 3, c.holding("name", lock.Token()))
+	})
+}
+
+func TestUnlock_OfManyCallsAtOnceOneReleases(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		for range 20 {
+			lock := take(t, locker, "name")
+			errs := make(chan error, 8)
+			var all sync.WaitGroup
+			for range cap(errs) {
+				all.Go(func() { errs <- lock.Unlock(t.Context()) })
+			}
+			all.Wait()
+			close(errs)
+			ok := 0
+			for err := range errs {
+				if err == nil {
+					ok++
+				} else {
+					require.ErrorIs(t, err, redlock.ErrNotHeld)
+				}
+			}
+			require.Equal(t, 1, ok)
+		}
+		c.eventuallyEmpty()
+	})
+}
+
+func TestUnlock_ItsErrorDoesNotSayYesForANodeThatWasNeverAsked(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		nodes := c.nodes()
+		down := nodes[0]
+		require.NoError(t, down.Close()) // commands to it are certainly not sent
+		locker := lockerOver(t, nodes)
+		for _, call := range []struct {
+			op      redlock.Op
+			do      func(*redlock.Lock) error
+			reasons []error
+		}{
+			{"extend", func(lock *redlock.Lock) error { return lock.Extend(t.Context(), long) }, []error{pool.ErrClosed, pool.ErrRecreated}},
+			{"unlock", func(lock *redlock.Lock) error { return lock.Unlock(t.Context()) }, []error{pool.ErrAbsent, pool.ErrAbsent}},
+		} {
+			lock := take(t, locker, string(call.op))
+			c.do(1, "DEL", call.op)
+			err := call.do(lock)
+			require.Error(t, err, "one of three is no majority")
+			refusal := c.refused(err)
+			require.Equal(t, call.op, refusal.Op)
+			require.Error(t, refusal.Nodes[0].Err, "the acquire never reached it, so it does not hold the lock")
+			for i, reason := range call.reasons {
+				require.ErrorIs(t, refusal.Nodes[i].Err, reason)
+			}
+			require.NotContains(t, err.Error(), "2 of 3 nodes said yes")
+		}
+	})
+}
+
+// The danger: a node timeout that bounds the acquire and not the rest. The nodes would not answer for as long as
+// the test lives, and nothing else ends the wait for them.
+func TestUnlock_DoesNotWaitLongerThanTheNodeTimeoutNorDoesExtend(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	seen := &recorder{}
+	locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(long)), redlock.WithObserver(seen))
+	lock := seen.takeOnAll(t, locker, 3)
+	c.processes[0].Freeze()
+	c.processes[2].Freeze()
+
+	for i, call := range []func() error{
+		func() error { return lock.Extend(context.Background(), long) },
+		func() error { return lock.Unlock(context.Background()) },
+	} {
+		ended := make(chan error, 1)
+		go func() { ended <- call() }()
+		err := receive(t, ended, "the end of a call on frozen nodes")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		refusal := c.refused(err)
+		require.NoError(t, refusal.Nodes[1].Err)
+		for _, frozen := range []int{0, 2} {
+			if i == 0 {
+				require.ErrorIs(t, refusal.Nodes[frozen].Err, pool.ErrTimeout)
+			} else {
+				require.Error(t, refusal.Nodes[frozen].Err)
+			}
+		}
+	}
+	require.ErrorIs(t, lock.Err(), redlock.ErrReleased, "over for this holder all the same")
+
+	c.processes[0].Thaw()
+	c.processes[2].Thaw()
+	c.eventuallyEmpty()
+	require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld, "it has been released meanwhile")
+}
+
+func TestUnlock_MayBeCalledAgainWhileItsOutcomeIsUnknown(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	seen := &recorder{}
+	locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(time.Millisecond)), redlock.WithObserver(seen))
+	lock := seen.takeOnAll(t, locker, 3)
+	c.processes[0].Stop()
+	c.processes[1].Stop()
+	for range 3 {
+		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNoQuorum)
+	}
+	c.processes[0].Start()
+	c.processes[1].Start()
+	eventually(t, func() bool {
+		err := lock.Unlock(t.Context())
+		require.Error(t, err)
+		return errors.Is(err, redlock.ErrNotHeld)
+	}, "once the nodes are back the outcome is known")
+	c.eventuallyEmpty()
+}
+
+func TestLock_WaitsUntilTheHolderReleases(t *testing.T) {
+	t.Parallel()
+	onBothSilent(t, 5, func(t *testing.T, c *cluster) {
+		first := take(t, c.locker(), "name")
+		locker, seen := c.waiting(c.nodes())
+		waiter := lockBeside(t.Context(), locker, "name")
+		seen.waitForRefusals(t, 3)
+		require.NoError(t, first.Err())
+		require.NoError(t, first.Unlock(t.Context()))
+
+		second := receive(t, waiter, "the lock")
+		require.NoError(t, second.err)
+		require.NotEqual(t, first.Token(), second.lock.Token())
+		require.NoError(t, second.lock.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}

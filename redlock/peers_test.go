@@ -1,0 +1,278 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// The danger: a released name that one process takes again at once, for ever, while others starve.
+func TestLock_AProcessWhoseWaitersNeverEndLetsAnotherHaveItsTurn(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		mine := c.locker()
+		holder := waits(t, mine, "name")
+		if c.processes != nil {
+			c.eventuallyHeld("name", holder.Token())
+		}
+		other, seen := c.waiting(c.nodes())
+		l := &line{tb: t}
+		l.join(other, "the other")
+		seen.waitForRefusals(t, 1)
+		if c.processes != nil {
+			c.eventuallyTracked()
+			c.settled()
+		}
+		const n = 200
+		for range n {
+			l.join(mine, "one of ours")
+		}
+		require.NoError(t, holder.Unlock(t.Context()))
+		came := l.end()
+		require.Len(t, came, n+1)
+		at := slices.Index(came, "the other")
+		t.Logf("the other came as number %d of %d", at, n+1)
+		if c.processes != nil { // they tell each other
+			require.Less(t, at, 40)
+		}
+		c.eventuallyEmpty()
+	})
+}
+
+// The same with one goroutine that leaves the queue between two locks.
+func TestLock_AgainAtOnceForEverDoesNotStarveAnotherProcess(t *testing.T) {
+	for name, silent := range map[string]bool{"notified": false, "polling": true} {
+		t.Run(name, func(t *testing.T) {
+			c := onReal(t, 3)
+			if silent {
+				c.silence()
+			}
+			for range 10 { // it begins to listen each time
+				takeTurns(t, c.locker(), c.locker())
+			}
+			c.eventuallyEmpty()
+		})
+	}
+}
+
+// takeTurns has one Locker take a lock for ever, and another get it now and then.
+func takeTurns(t *testing.T, greedy, other *redlock.Locker) {
+	stop, ended := make(chan struct{}), make(chan error, 1)
+	var turns atomic.Int64
+	go func() {
+		for {
+			lock, err := greedy.Lock(t.Context(), "name")
+			if err == nil {
+				turns.Add(1)
+				err = lock.Unlock(t.Context())
+			}
+			if err != nil || isOver(stop) {
+				ended <- err
+				return
+			}
+		}
+	}()
+	eventually(t, func() bool { return turns.Load() > 20 }, "it is at work")
+	for range 5 {
+		lock := won(t, lockBeside(t.Context(), other, "name"))
+		before := turns.Load()
+		require.NoError(t, lock.Unlock(t.Context()))
+		eventually(t, func() bool { return turns.Load() > before }, "nor does the other starve it")
+	}
+	close(stop)
+	require.NoError(t, receive(t, ended, "the end"))
+}
+
+// The message that somebody waits can be missed: the holder did not listen yet, or its connection had just gone.
+func TestLock_AProcessThatMissedThatAnotherWaitsIsNotifiedAgain(t *testing.T) {
+	c := onReal(t, 3)
+	mine := c.locker()
+	holder := waits(t, mine, "name") // nobody waits here yet, so it does not listen
+	c.eventuallyHeld("name", holder.Token())
+	_, other := c.asleep("name")
+	c.settled()
+	stop := make(chan struct{})
+	ended := make(chan error, 8)
+	var turns atomic.Int64
+	for range 8 {
+		go func() {
+			for {
+				lock, err := mine.Lock(t.Context(), "name")
+				if err == nil {
+					turns.Add(1)
+					pass(time.Millisecond)
+					err = lock.Unlock(t.Context())
+				}
+				if err != nil || isOver(stop) {
+					ended <- err
+					return
+				}
+			}
+		}()
+	}
+	eventually(t, func() bool { return len(c.do(0, "PUBSUB", "CHANNELS").([]any)) == 2 }, "it listens")
+	require.NoError(t, holder.Unlock(t.Context()))
+	lock := won(t, other)
+	got := turns.Load()
+	require.NoError(t, lock.Unlock(t.Context()))
+	close(stop)
+	for range 8 {
+		require.NoError(t, receive(t, ended, "the end"))
+	}
+	require.Less(t, got, int64(100), "turns of the process that did not know")
+}
+
+// Three processes that always want the lock have about as many turns each.
+func TestLock_ProcessesTakeTurns(t *testing.T) {
+	c := onReal(t, 3)
+	const processes, each, rounds = 3, 4, 40
+	var turns [processes]atomic.Int64
+	stop := make(chan struct{})
+	ended := make(chan error, processes*each)
+	for p := range processes {
+		locker := c.locker()
+		for range each {
+			go func() {
+				for !isOver(stop) {
+					lock, err := locker.Lock(t.Context(), "name")
+					if err == nil {
+						turns[p].Add(1)
+						err = lock.Unlock(t.Context())
+					}
+					if err != nil {
+						ended <- err
+						return
+					}
+				}
+				ended <- nil
+			}()
+		}
+	}
+	eventually(t, func() bool {
+		for p := range turns {
+			if turns[p].Load() < rounds {
+				return false
+			}
+		}
+		return true
+	}, "turns for everybody")
+	close(stop)
+	for range processes * each {
+		require.NoError(t, receive(t, ended, "the end"))
+	}
+	total := turns[0].Load() + turns[1].Load() + turns[2].Load()
+	t.Logf("turns: %d %d %d", turns[0].Load(), turns[1].Load(), turns[2].Load())
+	for p := range turns {
+		require.Greater(t, turns[p].Load(), total/10, "process %d", p)
+	}
+	c.eventuallyEmpty()
+}
+
+func TestLock_OnAHotNameNobodyIsInsideWithAnotherAndNobodyStarves(t *testing.T) {
+	const children, goroutines = 8, 16
+	c := onReal(t, 5)
+	judge := testredis.Real(t, 1)[0]
+	p := plan{Who: "parent", URLs: testredis.URLs(c.servers), Judge: judge.Addr(), Goroutines: goroutines, TTL: long}
+	var others []*child
+	for i := range children {
+		other := p
+		other.Who, other.Goroutines = fmt.Sprintf("child %d", i), 2
+		others = append(others, spawn(t, other))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	locker := c.locker()
+	go func() { ended <- p.contend(ctx, locker) }()
+
+	before := allCame(t, judge, 1+children, 1)
+	pass(2 * time.Second)
+	after := allCame(t, judge, 1+children, 1)
+	cancel()
+	require.NoError(t, receive(t, ended, "the end"))
+	for _, other := range others {
+		other.end()
+	}
+	total, least := 0, 1<<30
+	shares := map[string]int{}
+	for who, n := range after {
+		shares[who] = n - before[who]
+		total += shares[who]
+		least = min(least, shares[who])
+	}
+	t.Logf("shares: %v", shares)
+	require.Greater(t, total, 100)
+	require.Greater(t, least, total/(1+children)/5, "a fifth of the fair share: %v", shares)
+	require.NotEmpty(t, visits(t, judge), "and nobody was inside with another until the end")
+	c.eventuallyEmpty()
+}
+
+// The waiter outlasts the TTL of a holder whose process is gone.
+func TestLock_OfAProcessThatWasKilledGoesToTheNextAfterItsTTL(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 5)
+	const ttl = 2 * time.Second
+	holder := spawn(t, plan{Who: "holder", URLs: testredis.URLs(c.servers), Hold: true, TTL: ttl})
+	token, err := holder.out.ReadString('\n')
+	require.NoError(t, err)
+	token = strings.TrimSpace(token)
+	c.eventuallyHeld("name", token)
+	_, waiter := c.asleep("name", noPolls)
+	eventually(t, func() bool { // it is renewed
+		return c.ttl(0, "name") < ttl*3/4
+	}, "the TTL goes down")
+	eventually(t, func() bool { return c.ttl(0, "name") > ttl*9/10 }, "and up")
+	require.NoError(t, holder.cmd.Process.Kill())
+	<-holder.done
+	died := time.Now()
+	require.Empty(t, waiter)
+	lock := won(t, waiter)
+	took := time.Since(died)
+	t.Logf("%v after the holder's death", took)
+	require.Less(t, took, ttl+10*time.Second, "of an hour that nothing else would have ended")
+	require.LessOrEqual(t, c.holding("name", token), 2, "a minority may have been renewed last, and hold it for a moment longer")
+	require.NoError(t, lock.Unlock(t.Context()))
+	c.eventuallyEmpty()
+}
+
+// A process that waits is killed at its turn: what it took goes with its TTL, and nobody else is stuck.
+func TestLock_ProcessesThatAreKilledWhileTheyContendDoNotStopTheOthers(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	judge := testredis.Real(t, 1)[0]
+	p := plan{Who: "parent", URLs: testredis.URLs(c.servers), Judge: judge.Addr(), Goroutines: 2, TTL: time.Second}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	locker := lockerOver(t, c.nodes(), redlock.WithTTL(long))
+	go func() { ended <- p.contend(ctx, locker) }()
+	for i := range 4 {
+		victim := p
+		victim.Who = fmt.Sprintf("victim %d", i)
+		other := spawn(t, victim)
+		came := func(who string) (n int) {
+			seen, err := redis.Strings(judge.Do("LRANGE", "visits", 0, -1))
+			require.NoError(t, err)
+			for _, v := range seen {
+				if v == "+"+who {
+					n++
+				}
+			}
+			return n
+		}
+		eventually(t, func() bool { return came(victim.Who) > 10 }, "it is at work")
+		require.NoError(t, other.cmd.Process.Kill())
+		<-other.done
+		before := came("parent")
+		eventually(t, func() bool { return came("parent") > before+10 }, "the others go on")
+	}
+	cancel()
+	require.NoError(t, receive(t, ended, "the end"))
+}

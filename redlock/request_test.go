@@ -1,0 +1,194 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+func TestTryLock_SendsTheTTLOfTheCall(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker(redlock.WithTTL(10 * time.Minute))
+		standard := take(t, locker, "standard")
+		shorter := take(t, locker, "shorter", redlock.TTL(time.Minute), redlock.TTL(5*time.Minute))
+		c.eventuallyHeld("standard", standard.Token())
+		c.eventuallyHeld("shorter", shorter.Token())
+		for i := range c.servers {
+			require.Greater(t, c.ttl(i, "standard"), 5*time.Minute)
+			require.LessOrEqual(t, c.ttl(i, "standard"), 10*time.Minute)
+			require.Greater(t, c.ttl(i, "shorter"), time.Minute, "the last option counts")
+			require.LessOrEqual(t, c.ttl(i, "shorter"), 5*time.Minute)
+		}
+		require.Greater(t, standard.Remaining(), 5*time.Minute)
+		require.LessOrEqual(t, shorter.Remaining(), 5*time.Minute)
+	})
+}
+
+// untouched returns nodes of addresses at which nothing listens, and fails the test if anything is sent to them.
+func untouched(t *testing.T) []*pool.Node {
+	var dials atomic.Int64
+	urls := []string{"redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3"}
+	nodes := open(t, urls, pool.WithDialer(func(context.Context, string, string) (net.Conn, error) {
+		dials.Add(1)
+		return nil, errors.New("not to be dialled")
+	}))
+	t.Cleanup(func() {
+		for _, node := range nodes {
+			require.NoError(t, node.Close())
+		}
+		require.Zero(t, dials.Load(), "something was sent")
+	})
+	return nodes
+}
+
+func TestTryLock_RefusesANameOutOfRangeBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
+	locker := lockerOver(t, untouched(t))
+	for name, want := range map[string]string{
+		"":                       "the name is empty",
+		strings.Repeat("n", 513): `"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"... has 513 bytes: at most 512`,
+		strings.Repeat("é", 257): "has 514 bytes: at most 512",
+		"a\nb":                   `"a\nb" has the control character '\n' at byte 1`,
+		"\x00":                   `'\x00' at byte 0`,
+		"tab\t":                  `'\t' at byte 3`,
+		"\x7f":                   `'\x7f' at byte 0`,
+		"é\u0085":                `'\u0085' at byte 2`,
+	} {
+		_, err := locker.TryLock(t.Context(), name)
+		require.ErrorContains(t, err, want)
+		require.True(t, strings.HasPrefix(err.Error(), "redlock: "), "%v", err)
+		_, again := locker.Lock(t.Context(), name)
+		require.Equal(t, err, again)
+		require.False(t, errors.As(err, new(*redlock.QuorumError)))
+		if name != "" {
+			_, err = redlock.New(untouched(t), redlock.WithKeyPrefix(name))
+			require.ErrorContains(t, err, want)
+			require.ErrorContains(t, err, "the key prefix ")
+		}
+	}
+}
+
+func TestTryLock_TakesNamesWithinRange(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 1, func(t *testing.T, c *cluster) {
+		locker := c.locker(redlock.WithKeyPrefix(strings.Repeat("p", 512)))
+		for _, name := range []string{"n", " ", "{slot}:a b", "é", "日本", "\xff\xfe", "*", strings.Repeat("n", 512), `"quoted"`} {
+			lock := take(t, locker, name)
+			require.Equal(t, name, lock.Name())
+			c.eventuallyHeld(strings.Repeat("p", 512)+name, lock.Token())
+			require.NoError(t, lock.Unlock(t.Context()))
+		}
+		c.eventuallyEmpty()
+	})
+}
+
+func TestTryLock_RefusesATTLOutOfRangeBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for _, row := range []struct {
+		name string
+		ttl  time.Duration
+		opts []redlock.Option
+		want string
+	}{
+		{"zero", 0, nil, "TTL 0s: must be at least 1ms"},
+		{"negative", -time.Second, nil, "TTL -1s: must be at least 1ms"},
+		{"the lowest", math.MinInt64, nil, "must be at least 1ms"},
+		{"under a millisecond", 999 * time.Microsecond, nil, "TTL 999µs: must be at least 1ms"}, // PX 0
+		{"under a millisecond, without drift", 999 * time.Microsecond, []redlock.Option{redlock.WithDrift(0, 0)}, "must be at least 1ms"},
+		{"eaten by drift", 2 * time.Millisecond, nil, "TTL 2ms: the allowance for clock drift, 0.01 x TTL + 2ms, leaves nothing of it"},
+		{"eaten by drift once cut to milliseconds", 2*time.Millisecond + 999*time.Microsecond, nil, "leaves nothing of it"},
+		{"eaten by the factor", time.Second, []redlock.Option{redlock.WithDrift(math.Nextafter(1, 0), 0)}, "leaves nothing of it"},
+		{"eaten by the floor", time.Minute, []redlock.Option{redlock.WithDrift(0, time.Minute)}, "TTL 1m0s: the allowance for clock drift, 0 x TTL + 1m0s, leaves"},
+		{"eaten by a floor beyond all time", time.Minute, []redlock.Option{redlock.WithDrift(0.5, math.MaxInt64)}, "leaves nothing of it"},
+		{"longest TTL, eaten by factor and floor", math.MaxInt64, []redlock.Option{redlock.WithMaxTTL(math.MaxInt64), redlock.WithDrift(0.9, 200*365*day)}, "leaves nothing of it"},
+		{"above a day", day + time.Millisecond, nil, "TTL 24h0m0.001s: must be at most 24h0m0s (WithMaxTTL)"},
+		{"above a lower limit", time.Minute + 1, []redlock.Option{redlock.WithMaxTTL(time.Minute)}, "must be at most 1m0s"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			_, err := redlock.New(untouched(t), append([]redlock.Option{redlock.WithTTL(row.ttl)}, row.opts...)...)
+			require.ErrorContains(t, err, row.want)
+			require.True(t, strings.HasPrefix(err.Error(), "redlock: "), "%v", err)
+
+			for _, standard := range []time.Duration{time.Minute, 200 * 365 * day} { // with which the call alone is wrong
+				locker, err := redlock.New(untouched(t), append([]redlock.Option{redlock.WithTTL(standard)}, row.opts...)...)
+				if err != nil {
+					continue
+				}
+				_, err = locker.TryLock(t.Context(), "name", redlock.TTL(row.ttl))
+				require.ErrorContains(t, err, row.want)
+				_, err = locker.Lock(t.Context(), "name", redlock.TTL(row.ttl))
+				require.ErrorContains(t, err, row.want)
+				require.NoError(t, locker.Close())
+			}
+		})
+	}
+}
+
+func TestExtend_RefusesATTLOutOfRangeAndLeavesTheLock(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		seen := &recorder{}
+		lock := take(t, c.locker(redlock.WithObserver(seen)), "name")
+		before := lock.ValidUntil()
+		for _, ttl := range []time.Duration{0, -1, 999 * time.Microsecond, 2 * time.Millisecond, 24*time.Hour + 1} {
+			require.ErrorContains(t, lock.Extend(t.Context(), ttl), "redlock: TTL "+ttl.String())
+		}
+		require.NoError(t, lock.Err())
+		require.Equal(t, before, lock.ValidUntil())
+		require.Empty(t, seen.votesOn("extend", ""))
+	})
+}
+
+// What is under a millisecond is cut off the TTL, on the wire and in the validity, and is never all of it.
+func TestTTL_IsNeverZeroOnTheWire(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 1, func(t *testing.T, c *cluster) {
+		var acquires, extends atomic.Int64
+		nodes := c.nodes(throughWires(func(_ string, w *wire) {
+			w.wrote = func(p []byte) {
+				if strings.HasSuffix(string(p), "\r\nNX\r\n$2\r\nPX\r\n$1\r\n1\r\n") {
+					acquires.Add(1)
+				}
+				if strings.HasSuffix(string(p), "\r\n$5\r\n60001\r\n") {
+					extends.Add(1)
+				}
+			}
+		}))
+		locker := lockerOver(t, nodes, redlock.WithDrift(0, 0))
+		for i, ttl := range []time.Duration{time.Millisecond, time.Millisecond + 1, 2*time.Millisecond - 1} {
+			_, err := locker.TryLock(t.Context(), "short", redlock.TTL(ttl)) // may well be too late
+			if err != nil {
+				require.ErrorContains(t, err, "no validity was left")
+			}
+			require.EqualValues(t, i+1, acquires.Load(), "PX 1")
+			c.eventuallyEmpty()
+		}
+		lock := take(t, locker, "name", redlock.TTL(time.Minute))
+		require.NoError(t, lock.Extend(t.Context(), time.Minute+1999*time.Microsecond))
+		require.Positive(t, extends.Load())
+		require.NoError(t, lock.Unlock(t.Context()))
+	})
+}
+
+func TestMetadata_OutOfRangeIsRefused(t *testing.T) {
+	t.Parallel()
+	locker := onMini(t, 1).locker()
+	for want, text := range map[string]string{"at most 256": strings.Repeat("x", 257), "control character": "a\x00b"} {
+		_, err := locker.TryLock(t.Context(), "name", redlock.Metadata(text))
+		require.ErrorContains(t, err, want)
+	}
+	lock := take(t, locker, "name", redlock.Metadata(strings.Repeat("ü", 128)))
+	require.NoError(t, lock.Unlock(t.Context()))
+}

@@ -1,0 +1,512 @@
+package redlock_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+func TestExtend_MovesTheDeadlineAndTheExpiryOnTheNodes(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 5, func(t *testing.T, c *cluster) {
+		lock := take(t, c.locker(), "name", redlock.TTL(time.Minute))
+		c.eventuallyHeld("name", lock.Token())
+		before := lock.ValidUntil()
+		require.NoError(t, lock.Extend(t.Context(), 10*time.Minute))
+		require.Greater(t, lock.ValidUntil().Sub(before), 5*time.Minute)
+		require.Greater(t, lock.Remaining(), 5*time.Minute)
+		for i := range c.servers {
+			eventually(t, func() bool { return c.ttl(i, "name") > 5*time.Minute }, "server %d", i)
+		}
+		require.NoError(t, lock.Err())
+		require.NoError(t, lock.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestExtend_ByLessThanIsLeftChangesNothing(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		lock := take(t, c.locker(), "name", redlock.TTL(10*time.Minute))
+		c.eventuallyHeld("name", lock.Token())
+		before := lock.ValidUntil()
+		require.NoError(t, lock.Extend(t.Context(), time.Second))
+		require.Equal(t, before, lock.ValidUntil())
+		require.NoError(t, lock.Unlock(t.Context())) // behind the extends on every node
+		c.eventuallyEmpty()
+
+		lock = take(t, c.locker(), "name", redlock.TTL(10*time.Minute))
+		c.eventuallyHeld("name", lock.Token())
+		require.NoError(t, lock.Extend(t.Context(), time.Second))
+		require.NoError(t, lock.Extend(t.Context(), 2*time.Second))
+		for i := range c.servers {
+			require.Greater(t, c.ttl(i, "name"), 5*time.Minute)
+		}
+	})
+}
+
+func TestExtend_NeedsAMajorityThatStillHoldsTheLock(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 5, func(t *testing.T, c *cluster) {
+		lock := take(t, c.locker(), "name", redlock.TTL(time.Minute))
+		c.eventuallyHeld("name", lock.Token())
+		c.do(0, "DEL", "name")
+		c.do(1, "SET", "name", "theirs", "PX", long.Milliseconds())
+		require.NoError(t, lock.Extend(t.Context(), 10*time.Minute), "three of five hold it")
+		eventually(t, func() bool { return c.value(0, "name") == lock.Token() }, "what had lost it is given it again")
+
+		c.do(0, "DEL", "name")
+		c.do(2, "DEL", "name")
+		before := lock.ValidUntil()
+		err := lock.Extend(t.Context(), 20*time.Minute)
+		require.ErrorIs(t, err, redlock.ErrLost)
+		refusal := c.refused(err)
+		require.Equal(t, redlock.OpExtend, refusal.Op)
+		require.ErrorIs(t, refusal.Nodes[0].Err, pool.ErrRecreated, "given again is no yes: another may have had it meanwhile")
+		require.ErrorIs(t, refusal.Nodes[1].Err, pool.ErrHeld)
+		require.ErrorIs(t, refusal.Nodes[2].Err, pool.ErrRecreated)
+
+		receive(t, lock.Done(), "the end of a lock that is lost")
+		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+		require.Equal(t, before, lock.ValidUntil())
+		require.Zero(t, lock.Remaining())
+		eventually(t, func() bool { return c.holding("name", "") == 4 }, "what is left of it is released")
+		require.Equal(t, "theirs", c.value(1, "name"))
+
+		require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrLost)
+		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
+		require.ErrorIs(t, lock.Err(), redlock.ErrLost, "the first ending stays")
+	})
+}
+
+// The danger: an extension that brings back a lock that had lapsed or was released.
+func TestExtend_DoesNotBringBackALockThatIsGone(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		lapsed := take(t, c.locker(), "name", redlock.TTL(time.Minute))
+		c.eventuallyHeld("name", lapsed.Token())
+		c.doAll("DEL", "name")
+		require.ErrorIs(t, lapsed.Extend(t.Context(), long), redlock.ErrLost)
+		c.eventuallyEmpty()
+
+		seen := &recorder{}
+		released := take(t, c.locker(redlock.WithObserver(seen)), "name")
+		require.NoError(t, released.Unlock(t.Context()))
+		require.ErrorIs(t, released.Extend(t.Context(), long), redlock.ErrReleased)
+		require.Empty(t, seen.votesOn("extend", ""), "nothing is sent")
+		c.eventuallyEmpty()
+	})
+}
+
+// The danger: an extension that is under way while the lock is released. Nor may its clean-up take away what Unlock is about to
+// find: Unlock would speak of an overlap that never was.
+func TestExtend_BesideUnlockDoesNotLeaveTheKey(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 4, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		for range 100 {
+			lock := take(t, locker, "name", redlock.TTL(time.Minute))
+			var both sync.WaitGroup
+			var extended, unlocked error
+			both.Go(func() { extended = lock.Extend(t.Context(), long) })
+			both.Go(func() { unlocked = lock.Unlock(t.Context()) })
+			both.Wait()
+			require.NoError(t, unlocked)
+			if extended != nil {
+				require.ErrorIs(t, extended, redlock.ErrReleased)
+			}
+			require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+			require.Zero(t, lock.Remaining())
+			c.eventuallyEmpty()
+		}
+	})
+}
+
+// What a failed extension makes longer on a minority is released with the lock.
+func TestExtend_ThatFailsIsReleasedWithTheLock(t *testing.T) {
+	t.Parallel()
+	const ttl = 10 * time.Minute
+	c := onReal(t, 5)
+	seen := &recorder{}
+	locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(long)), redlock.WithObserver(seen))
+	lock := seen.takeOnAll(t, locker, 5, redlock.TTL(ttl))
+	before := lock.ValidUntil()
+	for _, p := range c.processes[2:] {
+		p.Freeze()
+	}
+
+	for range 2 {
+		err := lock.Extend(t.Context(), long)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		for i, node := range c.refused(err).Nodes {
+			if i >= 2 {
+				require.Error(t, node.Err)
+			} else if node.Err != nil {
+				require.ErrorIs(t, node.Err, redlock.ErrPending)
+			}
+		}
+		require.Equal(t, before, lock.ValidUntil(), "the old deadline stands")
+		require.NoError(t, lock.Err(), "it is still held")
+		for i := range 2 {
+			eventually(t, func() bool { return c.ttl(i, lock.Name()) > ttl }, "server %d keeps it for longer", i)
+		}
+	}
+
+	for _, p := range c.processes[2:] {
+		p.Thaw()
+	}
+	require.NoError(t, lock.Unlock(t.Context()))
+	c.eventuallyEmpty()
+}
+
+func TestExtend_ThatFailedMayBeTriedAgainOnceTheNodesAreBack(t *testing.T) {
+	t.Parallel()
+	for how, overdue := range map[string]time.Duration{"on the same connections": long, "on new connections": time.Millisecond} {
+		t.Run(how, func(t *testing.T) {
+			c := onReal(t, 5)
+			seen := &recorder{}
+			locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(overdue)), redlock.WithObserver(seen))
+			lock := seen.takeOnAll(t, locker, 5)
+			for _, p := range c.processes[2:] {
+				p.Freeze()
+			}
+			require.ErrorIs(t, lock.Extend(t.Context(), 2*long), redlock.ErrNoQuorum)
+			seen.waitForVotes(t, "extend", lock.Name(), 5)
+			for _, p := range c.processes[2:] {
+				p.Thaw()
+			}
+			eventually(t, func() bool { return lock.Extend(t.Context(), 2*long) == nil }, "the nodes are back")
+			require.Greater(t, lock.Remaining(), long)
+			require.NoError(t, lock.Unlock(t.Context()))
+			c.eventuallyEmpty()
+		})
+	}
+}
+
+func TestExtend_ThatItsContextEndsLeavesTheOldDeadline(t *testing.T) {
+	t.Parallel()
+	const ttl = 10 * time.Minute
+	c := onReal(t, 3)
+	seen := &recorder{}
+	locker := lockerOver(t, c.nodes(), redlock.WithObserver(seen))
+	lock := take(t, locker, "name", redlock.TTL(ttl))
+	c.eventuallyHeld("name", lock.Token())
+	before := lock.ValidUntil()
+	c.processes[0].Freeze()
+	c.processes[1].Freeze()
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- lock.Extend(ctx, long) }()
+	seen.waitForVotes(t, "extend", "", 1)
+	tired := errors.New("tired")
+	cancel(tired)
+	err := receive(t, ended, "the end of Extend")
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, tired)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.ErrorIs(t, c.refused(err).Nodes[0].Err, redlock.ErrPending)
+	require.NoError(t, lock.Err())
+	require.Equal(t, before, lock.ValidUntil())
+	c.processes[0].Thaw()
+	c.processes[1].Thaw()
+	require.NoError(t, lock.Extend(t.Context(), long), "and it can be extended again")
+	require.NoError(t, lock.Unlock(t.Context()))
+	c.eventuallyEmpty()
+}
+
+func TestExtend_OnAContextThatHasEndedSendsNothing(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		seen := &recorder{}
+		lock := take(t, c.locker(redlock.WithObserver(seen)), "name")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 20 {
+			require.ErrorIs(t, lock.Extend(ctx, long), context.Canceled)
+		}
+		require.Empty(t, seen.votesOn("extend", ""))
+		require.NoError(t, lock.Err())
+	})
+}
+
+func TestExtend_CallsForOneLockDoNotOverlap(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		lock := take(t, c.locker(), "name", redlock.TTL(time.Minute))
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				if err := lock.Extend(t.Context(), time.Minute+time.Duration(i)*time.Second); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		require.NoError(t, lock.Err())
+		require.NoError(t, lock.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+// losing breaks the connections to some servers when the reply to a command with that word in it comes in: the server
+// has carried it out, and nobody here knows. Each time that lose is set to true this happens once to each of them.
+func (c *cluster) losing(word string, lose map[int]*atomic.Bool) pool.Option {
+	return throughWires(func(address string, w *wire) {
+		i := slices.IndexFunc(c.servers, func(s testredis.Server) bool { return s.Addr() == address })
+		armed := lose[i]
+		if armed == nil {
+			return
+		}
+		var asked atomic.Bool
+		w.wrote = func(p []byte) {
+			if bytes.Contains(p, []byte(word)) && armed.CompareAndSwap(true, false) {
+				asked.Store(true)
+			}
+		}
+		w.gotten = func([]byte) bool { return !asked.Load() }
+	})
+}
+
+// The danger: a lost reply taken for a "no", after which the key would stay, or for a "yes".
+func TestTryLock_ALostReplyIsNoYesAndItsKeyDoesNotStay(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		lose := map[int]*atomic.Bool{0: {}, 2: {}}
+		seen := &recorder{}
+		locker := lockerOver(t, c.nodes(c.losing("\r\nSET\r\n", lose)), redlock.WithObserver(seen))
+		seen.connect(t, locker, 3)
+		for range 3 {
+			for _, armed := range lose {
+				armed.Store(true)
+			}
+			_, err := locker.TryLock(t.Context(), "name")
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, "one of three has said yes")
+			require.NotErrorIs(t, err, redlock.ErrTaken)
+			refusal := c.refused(err)
+			for _, i := range []int{0, 2} {
+				require.ErrorIs(t, refusal.Nodes[i].Err, pool.ErrBroken)
+				require.False(t, lose[i].Load())
+			}
+			for _, v := range seen.votesOn("acquire", "name") {
+				if v.Node != 1 {
+					require.Contains(t, []redlock.Answer{redlock.AnswerUnknown, redlock.AnswerUnsent}, v.Answer)
+				}
+			}
+			seen.connect(t, locker, 3)
+			c.eventuallyEmpty() // the releases go out again on the new connections
+		}
+	})
+}
+
+func TestTryLock_WinsDespiteALostReplyAndReleasesThere(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		lose := map[int]*atomic.Bool{1: {}}
+		seen := &recorder{}
+		locker := lockerOver(t, c.nodes(c.losing("\r\nSET\r\n", lose)), redlock.WithObserver(seen))
+		seen.connect(t, locker, 3)
+		lose[1].Store(true)
+		lock := take(t, locker, "name")
+		c.eventuallyHeld("name", lock.Token())
+		seen.waitForVotes(t, "acquire", "name", 3)
+		require.Equal(t, redlock.AnswerUnknown, seen.votesOn("acquire", "name")[1].Answer)
+		require.NoError(t, lock.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestUnlock_WhoseReplyIsLostIsUnknownAndDoneAllTheSame(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		lose := map[int]*atomic.Bool{0: {}, 1: {}}
+		seen := &recorder{}
+		locker := lockerOver(t, c.nodes(c.losing("\r\nEVAL", lose)), redlock.WithObserver(seen))
+		lock := take(t, locker, "name")
+		c.eventuallyHeld("name", lock.Token())
+		for _, armed := range lose {
+			armed.Store(true)
+		}
+		err := lock.Unlock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorIs(t, err, pool.ErrBroken)
+		_ = c.refused(err)
+		c.eventuallyEmpty()
+		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+	})
+}
+
+// A failed extension is not taken back, and what it left longer goes with the lock.
+func TestExtend_ThatFailedLeavesNothingBehindWhenTheLockEnds(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	seen := &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	lock := seen.takeOnAll(t, locker, 3, redlock.TTL(2*time.Second))
+	for i := range 2 {
+		c.servers[i].Stop()
+	}
+	until := lock.ValidUntil()
+	require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrNoQuorum)
+	require.Equal(t, until, lock.ValidUntil())
+	eventually(t, func() bool { return c.ttl(2, lock.Name()) > 2*time.Second }, "server 2 keeps it longer than before")
+	require.NoError(t, lock.Err())
+	receive(t, lock.Done(), "the end of the lock")
+	require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
+	eventually(t, func() bool { return c.ttl(2, lock.Name()) <= 0 }, "server 2 has let go of it")
+}
+
+// A server that has lost its scripts is sent the extension again, behind the release that came after it.
+func TestExtend_ThatIsSentAgainMakesNoKeyOfALockThatWasReleased(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	seen := &recorder{}
+	var plants, releases atomic.Int64
+	nodes := c.nodes(throughWires(func(_ string, w *wire) {
+		w.wrote = func(p []byte) {
+			plants.Add(int64(bytes.Count(p, []byte(scripts["extend"].Hash))))
+			releases.Add(int64(bytes.Count(p, []byte(scripts["release"].Hash))))
+		}
+	}))
+	locker := lockerOver(t, nodes, redlock.WithObserver(seen))
+	seen.connect(t, locker, 3) // the release is known to all
+	lock := take(t, locker, "name")
+	c.eventuallyHeld("name", lock.Token())
+	require.NoError(t, lock.Extend(t.Context(), 2*long)) // and so is the extension
+	seen.waitForVotes(t, "extend", "name", 3)
+	plants.Store(0)
+	releases.Store(0)
+	c.doAll("SCRIPT", "FLUSH")
+	// The release is known again, so that it does not come later as well.
+	c.doAll("SCRIPT", "LOAD", scripts["release"].Source)
+	for _, p := range c.processes {
+		p.Freeze()
+	}
+	ends := make(chan error, 2)
+	go func() { ends <- lock.Extend(t.Context(), 3*long) }()
+	eventually(t, func() bool { return plants.Load() == 3 }, "the extension is on its way")
+	go func() { ends <- lock.Unlock(t.Context()) }()
+	eventually(t, func() bool { return releases.Load() == 3 }, "and the release behind it")
+	for _, p := range c.processes {
+		p.Thaw()
+	}
+	for range 2 {
+		_ = receive(t, ends, "the end")
+	}
+	seen.waitForVotes(t, "extend", "name", 6)
+	require.Equal(t, 3, c.holding("name", ""))
+}
+
+// split makes the first rounds of two contenders for four servers end in a draw: each gets the servers that are its own
+// before the other asks them, and learns that it did not get the others when both have asked everywhere.
+type split struct{ taken, asked sync.WaitGroup }
+
+func newSplit() *split {
+	s := &split{}
+	s.taken.Add(4)
+	s.asked.Add(4)
+	return s
+}
+
+// contender is the option for the contender that has two of the servers for its own.
+func (s *split) contender(c *cluster, own ...int) pool.Option {
+	return throughWires(func(address string, w *wire) {
+		isOwn := slices.ContainsFunc(own, func(i int) bool { return c.servers[i].Addr() == address })
+		var asked atomic.Bool
+		var answered sync.Once
+		w.wrote = func(p []byte) {
+			if bytes.Contains(p, []byte("\r\nSET\r\n")) && asked.CompareAndSwap(false, true) && !isOwn {
+				s.taken.Wait()
+			}
+		}
+		w.gotten = func([]byte) bool {
+			if asked.Load() {
+				answered.Do(func() {
+					if isOwn {
+						s.taken.Done()
+						return
+					}
+					s.asked.Done()
+					s.asked.Wait()
+				})
+			}
+			return true
+		}
+	})
+}
+
+// The danger: a split vote that never resolves. Both contenders get two of four nodes in their first round.
+func TestLock_ASplitVoteDoesNotLastForEver(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 4, func(t *testing.T, c *cluster) {
+		draw := newSplit()
+		var both sync.WaitGroup
+		for _, contender := range []pool.Option{draw.contender(c, 0, 1), draw.contender(c, 2, 3)} {
+			locker, seen := c.waiting(c.nodes(contender), redlock.WithBackoff(5*time.Millisecond, 50*time.Millisecond))
+			both.Go(func() {
+				lock, err := locker.Lock(t.Context(), "name")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if first := seen.verdictsOn("acquire")[0]; !errors.Is(first.Err, redlock.ErrTaken) {
+					t.Errorf("the vote was not split: %v", first.Err)
+				}
+				if err := lock.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+		c.eventuallyEmpty()
+	})
+}
+
+func TestLock_ContendersOnAnEvenNumberOfNodesAllGetTheirTurn(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 4, func(t *testing.T, c *cluster) {
+		var all sync.WaitGroup
+		for range 4 {
+			locker, _ := c.waiting(c.nodes())
+			all.Go(func() {
+				for range 10 {
+					lock, err := locker.Lock(t.Context(), "name")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if err := lock.Unlock(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		c.eventuallyEmpty()
+	})
+}
+
+func TestTryLock_CallsASplitVoteTaken(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 4, func(t *testing.T, c *cluster) {
+		for i := range 2 {
+			c.do(i, "SET", "name", "theirs", "PX", long.Milliseconds())
+		}
+		_, err := c.locker().TryLock(t.Context(), "name")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		_ = c.refused(err)
+		require.Equal(t, 2, c.holding("name", "theirs"))
+		eventually(t, func() bool { return c.holding("name", "") == 2 }, "what was taken is given back")
+	})
+}

@@ -1,0 +1,253 @@
+package redlock_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// The danger: a missed notification that leaves a waiter asleep.
+func TestLock_IsWokenByTheReleaseOfAnyClient(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 5)
+	for name, hold := range map[string]func() (release func()){
+		"another Locker": func() func() {
+			lock := take(t, c.locker(), "name")
+			c.eventuallyHeld("name", lock.Token())
+			return func() { require.NoError(t, lock.Unlock(t.Context())) }
+		},
+		"another program": func() func() { return c.foreign("name", long) },
+		"an operator": func() func() {
+			c.foreign("name", long)
+			return func() { c.doAll("FLUSHALL") }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			release := hold()
+			_, waiter := c.asleep("name", noPolls, redlock.WithClock(clocktest.New())) // nothing comes of time
+			before := c.settled()
+			release()
+			lock := won(t, waiter)
+			require.Less(t, c.asked()-before, 5*10, "woken, not polling")
+			require.NoError(t, lock.Unlock(t.Context()))
+			c.eventuallyEmpty()
+		})
+	}
+}
+
+func TestLock_IsWokenByTheReleaseOnAMajority(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 5)
+	c.foreign("name", long)
+	_, waiter := c.asleep("name", noPolls, redlock.WithClock(clocktest.New()))
+	c.settled()
+	for i := range 3 {
+		c.do(i, "DEL", "name")
+	}
+	lock := won(t, waiter)
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+// Expiry is announced when the server comes to it, so a timer is what wakes.
+func TestLock_IsTakenWhenTheTTLOfTheHolderIsOver(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	c.foreign("name", 2*time.Second)
+	_, waiter := c.asleep("name", noPolls)
+	lock := won(t, waiter)
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+// What was to be told goes with the connection.
+func TestLock_IsWokenAfterItsConnectionWasCut(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name             string
+		again, forbidden bool
+	}{{"released at once", false, false}, {"released when changes are tracked again", true, false}, {"never to be tracked again", false, true}} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			c := onReal(t, 3)
+			release := c.foreign("name", long)
+			fake := clocktest.New()
+			_, waiter := c.asleep("name", redlock.WithClock(fake))
+			c.settled()
+			if row.forbidden {
+				c.silence()
+			}
+			for i := range c.servers {
+				killed, err := redis.Int(c.servers[i].Do("CLIENT", "KILL", "SKIPME", "yes"))
+				require.NoError(t, err)
+				require.Positive(t, killed)
+			}
+			if row.again {
+				for i := range c.servers {
+					eventually(t, func() bool { return c.info(i, "clients", "tracking_clients") == "1" }, "server %d", i)
+				}
+				c.settled()
+			}
+			release()
+			if row.forbidden { // otherwise nothing comes of time
+				begin := fake.Now()
+				turnUntil(t, fake, 2*time.Millisecond, func() bool { return len(waiter) > 0 })
+				require.Less(t, fake.Now().Sub(begin), 29*time.Second, "in 30 s it would observe in any case")
+			}
+			require.NoError(t, won(t, waiter).Unlock(t.Context()))
+			c.eventuallyEmpty()
+		})
+	}
+}
+
+func TestLock_WithoutTrackingAsksAgainAndAgainButNotBusily(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	c.silence()
+	release := c.foreign("name", long)
+	seen, fake := &recorder{}, clocktest.New()
+	locker := c.locker(redlock.WithObserver(seen), redlock.WithClock(fake)) // from 2 ms to 200 ms
+	waiter := lockBeside(t.Context(), locker, "name")
+	refusals := func() int { return len(seen.verdictsOn("acquire")) }
+	turnUntil(t, fake, time.Millisecond, func() bool { return refusals() >= 10 }) // until the pauses are long
+	before := c.settled()
+	require.Equal(t, before, c.settled(), "nothing comes but of time")
+	first := refusals()
+	for i := range 5 {
+		begin := fake.Now()
+		turnUntil(t, fake, 5*time.Millisecond, func() bool { return refusals() > first+i })
+		require.GreaterOrEqual(t, fake.Now().Sub(begin), 45*time.Millisecond, "a quarter of 200 ms, within a step")
+	}
+	// An acquire, a release and an observation on each node.
+	require.LessOrEqual(t, c.settled()-before, 3*3*(refusals()-first))
+	release()
+	turnUntil(t, fake, 5*time.Millisecond, func() bool { return len(waiter) > 0 })
+	require.NoError(t, won(t, waiter).Unlock(t.Context()))
+	c.eventuallyEmpty()
+}
+
+// Only peers need channels. A server that refuses them tells of changes all the same.
+func TestLock_WithoutChannelsIsWokenByTheRelease(t *testing.T) {
+	t.Parallel()
+	for name, forbid := range map[string]string{"channels": "resetchannels", "subscribing": "-subscribe"} {
+		t.Run(name, func(t *testing.T) {
+			c := onReal(t, 3)
+			c.doAll("ACL", "SETUSER", "default", forbid)
+			release := c.foreign("name", long)
+			_, waiter := c.asleep("name", noPolls, redlock.WithClock(clocktest.New()))
+			c.settled()
+			release()
+			require.NoError(t, won(t, waiter).Unlock(t.Context()))
+			c.eventuallyEmpty()
+		})
+	}
+}
+
+func TestLock_SendsNothingWhileItIsAsleep(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 5)
+	holder := take(t, c.locker(), "name")
+	c.eventuallyHeld("name", holder.Token())
+	fake := clocktest.New()
+	_, waiter := c.asleep("name", redlock.WithClock(fake))
+	before := c.settled()
+	fake.Advance(29 * time.Second) // in 30 s it would observe in any case
+	require.Equal(t, before, c.settled())
+	require.NoError(t, holder.Unlock(t.Context()))
+	require.NoError(t, won(t, waiter).Unlock(t.Context()))
+}
+
+func TestLock_BehindAHolderThatRenewsSendsAFewCommandsForEachRenewal(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 5)
+	seen := &recorder{}
+	holder := take(t, c.locker(redlock.WithObserver(seen)), "name", redlock.TTL(2400*time.Millisecond), redlock.AutoExtend())
+	_, waiter := c.asleep("name")
+	renewals := func() int { return len(seen.verdictsOn("extend")) }
+	eventually(t, func() bool { return renewals() >= 2 }, "two renewals")
+	begin, before := renewals(), c.asked()
+	eventually(t, func() bool { return renewals() >= begin+4 }, "four more")
+	perRenewal := float64(c.asked()-before) / float64(renewals()-begin+1)
+	require.Less(t, perRenewal, 5+2*5+1.0, "the renewal, and two commands of the waiter on each node at the most")
+	require.NoError(t, holder.Err())
+	require.NoError(t, holder.Unlock(t.Context()))
+	require.NoError(t, won(t, waiter).Unlock(t.Context()))
+}
+
+func TestLock_NobodySleepsForEverWhenAServerRestarts(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ names, each int }{{1, 1000}, {200, 2}} {
+		t.Run(fmt.Sprintf("%d names", row.names), func(t *testing.T) {
+			c := onReal(t, 3)
+			locker := c.locker()
+			other := c.locker()
+			var got atomic.Int64
+			var ended []chan error
+			var holders []*redlock.Lock
+			for n := range row.names {
+				name := fmt.Sprintf("name %d", n)
+				holders = append(holders, take(t, other, name))
+				c.eventuallyHeld(name, holders[n].Token())
+				for range row.each {
+					end := make(chan error, 1)
+					ended = append(ended, end)
+					go func() {
+						lock, err := locker.Lock(t.Context(), name)
+						if err == nil {
+							got.Add(1)
+							err = lock.Unlock(t.Context())
+						}
+						end <- err
+					}()
+				}
+			}
+			c.eventuallyTracked()
+			c.settled()
+			c.servers[1].Stop()
+			before := c.askedOf(0) + c.askedOf(2)
+			pass(time.Second)
+			asked := c.askedOf(0) + c.askedOf(2) - before
+			require.Less(t, asked, 2*row.names*60, "no busy loop while a node is down")
+			c.servers[1].Start()
+			require.Zero(t, got.Load())
+			for _, holder := range holders {
+				require.NoError(t, holder.Unlock(t.Context()))
+			}
+			for _, end := range ended {
+				require.NoError(t, receive(t, end, "the end of a wait"))
+			}
+			c.eventuallyEmpty()
+		})
+	}
+}
+
+// askedOf is asked, of one server.
+func (c *cluster) askedOf(i int) int {
+	one := &cluster{tb: c.tb, servers: []testredis.Server{c.servers[i]}}
+	return one.asked()
+}
+
+// A lost majority wakes nobody: it has to be asked for again.
+func TestLock_GoesOnWhenAllServersRestart(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	c.foreign("name", long)
+	locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithDialTimeout(brief)))
+	waiter := lockBeside(t.Context(), locker, "name")
+	c.eventuallyTracked()
+	for _, s := range c.servers {
+		s.Stop()
+	}
+	for _, s := range c.servers {
+		s.Start()
+	}
+	require.NoError(t, won(t, waiter).Unlock(t.Context()))
+	c.eventuallyEmpty()
+}
