@@ -385,12 +385,19 @@ func TestLock_ThatItsContextEndsReturnsThatAndWhy(t *testing.T) {
 		})
 		t.Run("timed out", func(t *testing.T) {
 			locker, _ := c.waiting(c.nodes())
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-			defer cancel()
-			_, err := locker.Lock(ctx, "name")
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.ErrorIs(t, err, redlock.ErrTaken)
-			_ = c.refused(err)
+			// On a busy machine a round may need more than the least of these times.
+			for timeout := 200 * time.Millisecond; ; timeout *= 4 {
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
+				_, err := locker.Lock(ctx, "name")
+				cancel()
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				if timeout < patient && errors.Is(err, redlock.ErrNoQuorum) {
+					continue
+				}
+				require.ErrorIs(t, err, redlock.ErrTaken)
+				_ = c.refused(err)
+				break
+			}
 		})
 		t.Run("while pausing", func(t *testing.T) {
 			locker, seen := c.waiting(c.nodes(), redlock.WithBackoff(long, long))
