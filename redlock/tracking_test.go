@@ -209,7 +209,6 @@ func TestLock_NobodySleepsForEverWhenAServerRestarts(t *testing.T) {
 				}
 			}
 			c.eventuallyTracked()
-			c.settled()
 			c.servers[1].Stop()
 			before := c.askedOf(0) + c.askedOf(2)
 			pass(time.Second)
