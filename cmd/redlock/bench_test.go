@@ -134,6 +134,7 @@ func TestBench_CallersOfAHotLockWaitForIt(t *testing.T) {
 
 func TestBench_StartsEmbeddedNodesIfRedisServerIsMissing(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
+	t.Setenv("QUORUMLOCK_REDIS_SERVER", "")
 	r, failure := bench(t, 0, "--count=3", "--kill=1")
 	assert.Empty(t, failure)
 	assert.Equal(t, embeddedKind+", as redis-server is not installed", r.Kind)
