@@ -15,14 +15,14 @@ type heldLock struct {
 	locker  *Locker
 	req     request
 	token   string
-	fence   uint64        // 0 without fencing
-	acquire *acquireRound // that won it; nil if the lock was attached
-	first   Lock          // the handle that came with it
+	fence   uint64 // 0 without fencing
+	acquire *round // that won it; nil if the lock was attached
+	first   Lock   // the handle that came with it
 
 	// sending orders what is sent for the lock: no command that can create its key is sent after its release.
 	sending sync.Mutex
 
-	mu        sync.Mutex // also that of the rounds that extend
+	mu        sync.Mutex // also that of the rounds that extend or release
 	lease     *quorum.Lease
 	turn      chan struct{} // held by the extension that is under way; made by the first
 	unlocking bool          // an Unlock is under way, or done
@@ -34,7 +34,7 @@ type heldLock struct {
 }
 
 // newHeld takes up a lease.
-func (l *Locker) newHeld(req request, token string, fence uint64, acquire *acquireRound, lease *quorum.Lease) *Lock {
+func (l *Locker) newHeld(req request, token string, fence uint64, acquire *round, lease *quorum.Lease) *Lock {
 	h := &heldLock{locker: l, req: req, token: token, fence: fence, acquire: acquire, lease: lease}
 	h.first.held = h
 	if req.autoExtend {
@@ -92,9 +92,6 @@ func (h *heldLock) atLocked(now time.Time) quorum.Ending {
 	return ending
 }
 
-// mayHold reports whether a node may hold the lock.
-func (h *heldLock) mayHold(node int) bool { return h.extended() || h.acquire.reached(node) }
-
 // extended reports whether an extension may have given the lock to any node. An attached lock counts as extended.
 func (h *heldLock) extended() bool {
 	h.mu.Lock()
@@ -102,28 +99,25 @@ func (h *heldLock) extended() bool {
 	return h.lease.Everywhere()
 }
 
-// cleanUp sends the release to every node that may still hold a lock that is over, and waits for no answer.
+// cleanUp sends the release to every node if the lock is over and may have left keys there, and waits for no answer.
 func (h *heldLock) cleanUp() {
 	h.mu.Lock()
-	left, longest := h.lease.Leftovers(), h.lease.Longest()
+	left := h.lease.Leftovers()
 	h.mu.Unlock()
 	if !left {
 		return
 	}
 	h.sending.Lock()
-	command, since := release(h.req.key, h.token, h.fence > 0, h.fence, longest), time.Now()
+	command, since := h.releaseCommand(), time.Now()
 	for i, n := range h.locker.nodes {
-		if h.mayHold(i) {
-			n.Send(since, command, nil, i)
-		}
+		n.Send(since, command, nil, i)
 	}
 	h.sending.Unlock()
 	h.locker.queues.released(h, false)
 }
 
 // extend asks the nodes for a longer TTL. It returns nil if the lease is over. The caller has the turn.
-func (h *heldLock) extend(grant quorum.Grant) *extendRound {
-	l := h.locker
+func (h *heldLock) extend(grant quorum.Grant) *round {
 	h.mu.Lock()
 	if h.atLocked(grant.Start) != quorum.Held {
 		h.mu.Unlock()
@@ -131,34 +125,43 @@ func (h *heldLock) extend(grant quorum.Grant) *extendRound {
 	}
 	machine := quorum.NewExtend(h.lease, grant)
 	h.mu.Unlock()
-	r := &extendRound{held: h, extend: machine, round: round{
-		locker: l, op: OpExtend, req: h.req, token: h.token, grant: grant, done: make(chan struct{}), machine: machine, mu: &h.mu,
-	}}
-	command := node.Extend(h.req.key, h.token, grant.TTL)
+	r := h.newRound(OpExtend, grant, machine)
+	r.extend = machine
+	r.command = node.Extend(h.req.key, h.token, grant.TTL)
 	if h.fence > 0 {
-		command = node.ExtendFenced(h.req.key, h.token, h.fence, grant.TTL, l.keepFence)
+		r.command = node.ExtendFenced(h.req.key, h.token, h.fence, grant.TTL, h.locker.keepFence)
 	}
 	h.sending.Lock()
-	r.send(command)
-	h.sending.Unlock()
+	defer h.sending.Unlock()
+	r.send()
 	return r
 }
 
-// release sends the release of a lock that is over. An extension has been sent to all nodes by then, or will not be sent.
-func (h *heldLock) release(now time.Time) *unlockRound {
+// release sends the release of a lock that is over to each node that may hold it. An extension has been sent to all nodes by
+// then, or will not be sent.
+func (h *heldLock) release(now time.Time) *round {
 	h.sending.Lock()
 	defer h.sending.Unlock()
-	h.mu.Lock()
-	longest := h.lease.Longest()
-	h.mu.Unlock()
-	l := h.locker
-	r := &unlockRound{round: round{
-		locker: l, op: OpUnlock, req: h.req, token: h.token, grant: quorum.Grant{Start: now}, done: make(chan struct{}),
-		machine: quorum.NewRelease(len(l.nodes), h.mayHold),
-	}}
-	r.mu = &r.own
-	r.send(release(h.req.key, h.token, h.fence > 0, h.fence, longest))
+	extended := h.extended()
+	r := h.newRound(OpUnlock, quorum.Grant{Start: now}, quorum.NewRelease(len(h.locker.nodes), func(node int) bool {
+		return extended || h.acquire.reached(node)
+	}))
+	r.command = h.releaseCommand()
+	r.send()
 	return r
+}
+
+func (h *heldLock) newRound(op Op, grant quorum.Grant, machine machine) *round {
+	return &round{
+		locker: h.locker, op: op, req: h.req, token: h.token, grant: grant,
+		held: h, done: make(chan struct{}), mu: &h.mu, machine: machine,
+	}
+}
+
+func (h *heldLock) releaseCommand() *node.Command {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return release(h.req.key, h.token, h.fence > 0, h.fence, h.lease.Longest())
 }
 
 // turns returns turn.

@@ -206,16 +206,16 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 	if l.closing.Err() != nil {
 		return nil, ErrClosed
 	}
+	if err := ctx.Err(); err != nil {
+		notAsked := fmt.Errorf("not asked: %w", err)
+		return nil, interrupted(ctx, l.refusal(OpAcquire, req.name, ErrNoQuorum, func(int) error { return notAsked }))
+	}
 	r, err := l.newAcquire(req, 0)
 	if err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		r.skip(err)
-	} else {
-		r.send()
-	}
-	switch outcome := r.wait(ctx); {
+	r.send()
+	switch outcome := r.wait(ctx, nil); {
 	case outcome == quorum.Done:
 		return l.newLock(r), nil
 	case l.closing.Err() != nil:
@@ -228,7 +228,7 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 }
 
 // newLock makes a lock of a round that was won.
-func (l *Locker) newLock(r *acquireRound) *Lock {
+func (l *Locker) newLock(r *round) *Lock {
 	fence := r.acquire.Fence()
 	if fence > 0 {
 		l.counters.learn(l.clock, r.grant.Start, fence)

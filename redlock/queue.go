@@ -38,7 +38,7 @@ type waiter struct {
 
 // turn is a round that has been begun for a waiter, or why there is none.
 type turn struct {
-	round *acquireRound
+	round *round
 	err   error
 }
 
@@ -71,7 +71,7 @@ func (q *queue) take(ctx context.Context, w *waiter, t turn) (*Lock, error) {
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
 		return nil, t.err
 	}
-	outcome := t.round.wait(ctx)
+	outcome := t.round.wait(ctx, nil)
 	if outcome == quorum.Done {
 		lock := l.newLock(t.round)
 		q.do(func(now time.Time) quorum.Actions {
