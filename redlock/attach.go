@@ -24,20 +24,17 @@ import (
 // few nodes answered, or if a majority holds the token with different fencing tokens, joined with ctx.Err() if ctx
 // ended first. [ErrClosed] after Close.
 func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOption) (*Lock, error) {
-	req, err := l.request(name, opts)
+	req, err := l.begin(name, opts)
 	if err != nil {
 		return nil, err
 	}
+	defer l.calls.Done()
 	switch {
 	case token == "":
 		return nil, fmt.Errorf("redlock: attach %q: the token is empty", name)
 	case req.metadata != "" || req.owner != "" || req.reentrant:
 		return nil, fmt.Errorf("redlock: attach %q: Metadata, Owner and Reentrant are for acquires", name)
 	}
-	if err := l.enter(); err != nil {
-		return nil, err
-	}
-	defer l.calls.Done()
 
 	machine := quorum.NewAttach(len(l.nodes), l.clock.Now(), l.drift)
 	outcome := quorum.Undecided
@@ -91,7 +88,6 @@ func (k *Lock) Detach(ctx context.Context) (token string, err error) {
 	if err := k.detach(); err != nil {
 		return "", failed(OpDetach, k.Name(), err)
 	}
-	h.locker.forget(h)
 	return h.token, nil
 }
 
@@ -101,7 +97,7 @@ func (k *Lock) detach() error {
 	defer h.mu.Unlock()
 	now := h.now()
 	switch ending := h.atLocked(now); {
-	case k.left:
+	case k.how != quorum.Held:
 		return endingError(k.how)
 	case ending != quorum.Held:
 		return endingError(ending)
@@ -110,7 +106,8 @@ func (k *Lock) detach() error {
 	}
 	h.lease.Detach(now)
 	h.lease.Leave()
-	k.left, k.how, h.unlocking = true, quorum.Released, true
+	h.stopRenewingLocked()
+	k.how, h.unlocking = quorum.Released, true
 	h.atLocked(now)
 	return nil
 }

@@ -14,11 +14,8 @@ import (
 // ForceUnlock returns nil if a majority of the nodes does not hold the lock any more. [ErrNoQuorum] in a [*QuorumError] means that
 // too few nodes answered, joined with ctx.Err() if ctx ended first. [ErrClosed] after Close.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
-	req, err := l.request(name, nil)
+	req, err := l.begin(name, nil)
 	if err != nil {
-		return err
-	}
-	if err := l.enter(); err != nil {
 		return err
 	}
 	defer l.calls.Done()

@@ -24,9 +24,10 @@ type heldLock struct {
 
 	mu        sync.Mutex // also that of the rounds that extend or release
 	lease     *quorum.Lease
-	turn      chan struct{} // held by the extension that is under way; made by the first
-	unlocking bool          // an Unlock is under way, or done
-	watchdog  *watchdog     // nil without AutoExtend
+	turn      chan struct{}   // held by the extension that is under way; made by the first
+	unlocking bool            // an Unlock is under way, or done
+	renewal   *quorum.Renewal // nil without AutoExtend
+	watchdog  clock.Timer     // for the next renewal; nil if there never was one to come
 	// over ends with the lease. It and the timer for the deadline are made when somebody asks for them.
 	over  context.Context
 	end   context.CancelFunc
@@ -41,7 +42,9 @@ func (l *Locker) newHeld(req request, token string, fence uint64, acquire *round
 		h.renew(req)
 	}
 	if req.owner != "" {
-		l.owners.add(h)
+		owned := ownedLock{req.owner, req.key}
+		l.owners.Store(owned, h)
+		context.AfterFunc(h.context(), func() { l.owners.CompareAndDelete(owned, h) })
 	}
 	return &h.first
 }

@@ -49,11 +49,8 @@ func (s *State) Held() bool { return s.Token != "" }
 // Inspect returns a State except for an invalid name and a closed Locker. The error is [ErrNoQuorum] in a [*QuorumError] if
 // fewer than a majority answered, joined with ctx.Err() if ctx ended first.
 func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
-	req, err := l.request(name, nil)
+	req, err := l.begin(name, nil)
 	if err != nil {
-		return nil, err
-	}
-	if err := l.enter(); err != nil {
 		return nil, err
 	}
 	defer l.calls.Done()

@@ -12,8 +12,7 @@ import (
 type Lock struct {
 	held *heldLock
 	// All under held.mu.
-	left   bool            // Unlock has been called
-	how    quorum.Ending   // how the hold of this handle ended, if left
+	how    quorum.Ending   // how the hold of this handle ended; Held until its Unlock
 	own    context.Context // ends with this handle's Unlock; made when somebody asks for it
 	end    context.CancelFunc
 	renews bool // it is this handle that has the lock renewed
@@ -47,7 +46,7 @@ func (k *Lock) Remaining() time.Duration {
 	defer h.mu.Unlock()
 	now := h.now()
 	h.atLocked(now)
-	if k.left {
+	if k.how != quorum.Held {
 		return 0
 	}
 	return h.lease.Remaining(now)
@@ -59,7 +58,7 @@ func (k *Lock) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ending := h.atLocked(h.now())
-	if k.left {
+	if k.how != quorum.Held {
 		ending = k.how
 	}
 	return endingError(ending)
@@ -76,7 +75,7 @@ func (k *Lock) context() context.Context {
 	defer k.held.mu.Unlock()
 	if k.own == nil {
 		k.own, k.end = context.WithCancel(over)
-		if k.left {
+		if k.how != quorum.Held {
 			k.end()
 		}
 	}
@@ -182,15 +181,9 @@ func (k *Lock) Unlock(_ context.Context) error {
 	h := k.held
 	h.mu.Lock()
 	now := h.now()
-	last, ending, err := k.leaveLocked(now)
-	end, renews := k.end, k.renews
+	ending := h.atLocked(now)
+	last, err := k.leaveLocked(now, ending)
 	h.mu.Unlock()
-	if end != nil {
-		end()
-	}
-	if renews {
-		h.stopRenewing()
-	}
 	if !last {
 		return err
 	}
@@ -199,7 +192,6 @@ func (k *Lock) Unlock(_ context.Context) error {
 		l.queues.linger(h.req.key)
 	}
 	r := h.release(now)
-	l.forget(h)
 	l.queues.released(h, held)
 	<-r.done
 	switch {
@@ -216,27 +208,34 @@ func (k *Lock) Unlock(_ context.Context) error {
 	return r.refusal
 }
 
-// leaveLocked ends the hold of this handle. last means that the lock is to be released; ending is how it stood until now.
-func (k *Lock) leaveLocked(now time.Time) (last bool, ending quorum.Ending, err error) {
+// leaveLocked ends the hold of this handle on a lock that stands as ending says. last means that the lock is to be released.
+func (k *Lock) leaveLocked(now time.Time, ending quorum.Ending) (last bool, err error) {
 	h := k.held
-	ending = h.atLocked(now)
 	switch {
-	case !k.left:
-		k.left, k.how = true, ending
+	case k.how == quorum.Held:
+		k.how = ending
 		if ending == quorum.Held {
 			k.how = quorum.Released
 		}
-		if !h.lease.Leave() {
-			if over := endingError(ending); over != nil {
-				err = failed(OpUnlock, h.req.name, ErrNotHeld, over)
-			}
-			return false, ending, err
+		if k.end != nil {
+			k.end()
 		}
+		if k.renews {
+			h.stopRenewingLocked()
+		}
+		if h.lease.Leave() {
+			break
+		}
+		if ending != quorum.Held {
+			err = failed(OpUnlock, h.req.name, ErrNotHeld, endingError(ending))
+		}
+		return false, err
 	case h.lease.Holds() > 0 || h.unlocking: // otherwise the release before had no quorum
-		return false, ending, failed(OpUnlock, h.req.name, ErrNotHeld, ErrReleased)
+		return false, failed(OpUnlock, h.req.name, ErrNotHeld, ErrReleased)
 	}
 	h.unlocking = true
+	h.stopRenewingLocked()
 	h.lease.End(now, quorum.Released)
 	h.atLocked(now)
-	return true, ending, nil
+	return true, nil
 }

@@ -25,7 +25,7 @@ type Locker struct {
 
 	self     string // the owner part of its tokens
 	queues   queues
-	owners   owners
+	owners   sync.Map      // the locks that were taken with [Owner]: ownedLock to *heldLock
 	renewing chan struct{} // holds one value for each renewal under way
 	counters counterClock
 
@@ -116,12 +116,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 //
 // ctx bounds the acquiring only: its end does not affect a lock that is held.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	req, lock, err := l.begin(ctx, name, opts)
-	if lock != nil || err != nil {
-		return lock, err
-	}
-	defer l.calls.Done()
-	return l.acquire(ctx, req)
+	return l.take(ctx, name, opts, l.acquire)
 }
 
 // Lock is TryLock, repeated until it holds the lock: a holder, a failing node or a missing majority costs time and is no
@@ -134,31 +129,31 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // When ctx ends, the error is both ctx.Err() and the reason of the last round that came to an end: ErrTaken or
 // ErrNoQuorum, in its *QuorumError. The other errors are those of TryLock.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	req, lock, err := l.begin(ctx, name, opts)
-	if lock != nil || err != nil {
-		return lock, err
-	}
-	defer l.calls.Done()
-	return l.wait(ctx, req)
+	return l.take(ctx, name, opts, l.wait)
 }
 
-// begin checks the arguments of a call and counts it, unless it returns an error or a handle on a lock that the caller
-// holds already.
-func (l *Locker) begin(ctx context.Context, name string, opts []LockOption) (request, *Lock, error) {
-	req, err := l.request(name, opts)
+// take takes a lock by acquire, unless the caller holds it already.
+func (l *Locker) take(
+	ctx context.Context, name string, opts []LockOption, acquire func(context.Context, request) (*Lock, error),
+) (*Lock, error) {
+	req, err := l.begin(name, opts)
 	if err != nil {
-		return req, nil, err
+		return nil, err
 	}
-	if err := l.enter(); err != nil {
-		return req, nil, err
+	defer l.calls.Done()
+	if lock, err := l.reenter(ctx, req); lock != nil || err != nil {
+		return lock, err
 	}
-	if h := l.held(ctx, req); h != nil {
-		if lock, err := h.reenter(ctx, req); lock != nil || err != nil {
-			l.calls.Done()
-			return req, lock, err
-		}
+	return acquire(ctx, req)
+}
+
+// begin checks the arguments of a call and counts it, which ends with calls.Done.
+func (l *Locker) begin(name string, opts []LockOption) (request, error) {
+	req, err := l.request(name, opts)
+	if err == nil {
+		err = l.enter()
 	}
-	return req, nil, nil
+	return req, err
 }
 
 // Close makes the calls that wait return with [ErrClosed], and every later Lock, TryLock and Extend; it ends renewals, and
@@ -191,14 +186,6 @@ func (l *Locker) enter() error {
 	}
 	l.calls.Add(1)
 	return nil
-}
-
-// forget ends the renewals of a lock that has been released, and its ownership.
-func (l *Locker) forget(h *heldLock) {
-	h.stopRenewing()
-	if h.req.owner != "" {
-		l.owners.remove(h)
-	}
 }
 
 // acquire runs one round.
