@@ -7,13 +7,10 @@ import (
 
 // newAcquire makes a round that asks for a lock that nobody holds, under a token of its own. With fencing, the numbers that
 // it is granted are above floor.
-func (l *Locker) newAcquire(req request, floor uint64) (*round, error) {
+func (l *Locker) newAcquire(req request, floor uint64) *round {
 	token, err := l.newToken(req.metadata)
-	if err != nil {
-		return nil, err
-	}
 	grant := quorum.Grant{Start: l.clock.Now(), TTL: req.ttl, Drift: l.drift}
-	r := &round{locker: l, op: OpAcquire, req: req, token: token, grant: grant, done: make(chan struct{})}
+	r := &round{locker: l, op: OpAcquire, req: req, token: token, failed: err, grant: grant, done: make(chan struct{})}
 	r.mu = &r.own
 	if l.fencing {
 		r.acquire = quorum.NewFencedAcquire(len(l.nodes), grant)
@@ -23,7 +20,7 @@ func (l *Locker) newAcquire(req request, floor uint64) (*round, error) {
 		r.command = node.Acquire(req.key, token, req.ttl)
 	}
 	r.machine = r.acquire
-	return r, nil
+	return r
 }
 
 // raise receives the answers to raised fencing tokens.

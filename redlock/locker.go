@@ -77,7 +77,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if len(nodes) == 0 {
 		return nil, errors.New("redlock: no nodes: a lock needs at least one")
 	}
-	l := &Locker{config: c, renewing: make(chan struct{}, maxRenewing)}
+	l := &Locker{config: c, queues: queues{byKey: map[string]*queue{}}, renewing: make(chan struct{}, maxRenewing)}
 	for i := range nodes {
 		n := (*node.Node)(nodes[i])
 		if n == nil {
@@ -197,9 +197,9 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 		notAsked := fmt.Errorf("not asked: %w", err)
 		return nil, interrupted(ctx, l.refusal(OpAcquire, req.name, ErrNoQuorum, func(int) error { return notAsked }))
 	}
-	r, err := l.newAcquire(req, 0)
-	if err != nil {
-		return nil, err
+	r := l.newAcquire(req, 0)
+	if r.failed != nil {
+		return nil, r.failed
 	}
 	r.send()
 	switch outcome := r.wait(ctx, nil); {

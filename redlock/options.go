@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -21,22 +22,20 @@ const (
 type Option interface{ apply(*config) error }
 
 type config struct {
-	ttl        time.Duration
-	maxTTL     time.Duration
-	maxTTLBy   string // what sets it
-	drift      quorum.Drift
-	prefix     string
-	minBackoff time.Duration
-	maxBackoff time.Duration
-	healAfter  time.Duration
-	fencing    bool
-	keepFence  time.Duration
-	logger     *slog.Logger
-	observer   Observer
-	clock      clock.Clock
-	token      func() (string, error) // nil means randomToken
-	wall       func() time.Time       // for the first estimate of the counters' time
-	pool       []pool.Option          // for Open
+	ttl       time.Duration
+	maxTTL    time.Duration
+	maxTTLBy  string // what sets it
+	drift     quorum.Drift
+	prefix    string
+	pace      quorum.Pace
+	fencing   bool
+	keepFence time.Duration
+	logger    *slog.Logger
+	observer  Observer
+	clock     clock.Clock
+	token     func() (string, error) // nil means randomToken
+	wall      func() time.Time       // for the first estimate of the counters' time
+	pool      []pool.Option          // for Open
 }
 
 type option func(*config) error
@@ -45,15 +44,17 @@ func (f option) apply(c *config) error { return f(c) }
 
 func newConfig(opts []Option) (config, error) {
 	c := config{
-		ttl:        10 * time.Second,
-		maxTTL:     24 * time.Hour,
-		maxTTLBy:   "WithMaxTTL",
-		drift:      quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond},
-		minBackoff: 2 * time.Millisecond,
-		maxBackoff: 200 * time.Millisecond,
-		keepFence:  node.DefaultKeep,
-		logger:     slog.New(slog.DiscardHandler),
-		wall:       time.Now,
+		ttl:      10 * time.Second,
+		maxTTL:   24 * time.Hour,
+		maxTTLBy: "WithMaxTTL",
+		drift:    quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond},
+		pace: quorum.Pace{
+			First: 2 * time.Millisecond, Most: 200 * time.Millisecond,
+			Random: func(below time.Duration) time.Duration { return rand.N(max(below, 1)) },
+		},
+		keepFence: node.DefaultKeep,
+		logger:    slog.New(slog.DiscardHandler),
+		wall:      time.Now,
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -134,7 +135,7 @@ func WithBackoff(first, most time.Duration) Option {
 		if first <= 0 || most < first {
 			return fmt.Errorf("redlock: WithBackoff(%s, %s): must be above zero, the first not above the second", first, most)
 		}
-		c.minBackoff, c.maxBackoff = first, most
+		c.pace.First, c.pace.Most = first, most
 		return nil
 	})
 }
@@ -149,7 +150,7 @@ func WithHeal(after time.Duration) Option {
 		if after != 0 && after < minTTL {
 			return fmt.Errorf("redlock: WithHeal(%s): must be 0 or at least %s", after, minTTL)
 		}
-		c.healAfter = after
+		c.pace.Heal = after
 		return nil
 	})
 }

@@ -19,6 +19,7 @@ type round struct {
 	op      Op
 	req     request
 	token   string
+	failed  error        // why there is no token; nothing is sent then
 	grant   quorum.Grant // what is asked for; its Start is that of the round
 	held    *heldLock    // that is extended or released; nil for an acquire
 	command *node.Command
