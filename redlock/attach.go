@@ -38,7 +38,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 
 	machine := quorum.NewAttach(len(l.nodes), l.clock.Now(), l.drift)
 	outcome := quorum.Undecided
-	p, err := l.poll(ctx, OpAttach, name, node.Observe(req.key), func(node int, reply *node.Reply) (enough bool) {
+	replies := l.poll(ctx, node.Observe(req.key), func(node int, reply *node.Reply) (enough bool) {
 		answer := reply.Answer
 		held, fence := l.split(reply.Value)
 		if answer == quorum.Yes && held != token {
@@ -48,9 +48,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 		if ttl == NoTTL {
 			ttl = l.maxTTL
 		}
-		if o := machine.Observed(l.clock, node, answer, fence, ttl, reply.Server).Outcome; o != quorum.Undecided {
-			outcome = o
-		}
+		outcome = machine.Observed(l.clock, node, answer, fence, ttl, reply.Server).Outcome
 		return outcome != quorum.Undecided
 	})
 	switch outcome {
@@ -60,10 +58,10 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 		outcome = quorum.NoQuorum
 	}
 	reason := reasons[OpAttach][outcome]
-	if outcome == quorum.NoQuorum && p.count(quorum.Yes) >= quorum.Majority(len(l.nodes)) {
+	if outcome == quorum.NoQuorum && count(replies, quorum.Yes) >= quorum.Majority(len(l.nodes)) {
 		reason = errFences
 	}
-	return nil, p.refused(ctx, err, reason)
+	return nil, l.unanswered(ctx, OpAttach, name, reason, replies)
 }
 
 // Detach ends the lock for this process without releasing it: the key stays on the nodes until its TTL is over, for another
@@ -98,9 +96,9 @@ func (k *Lock) detach() error {
 	now := h.now()
 	switch ending := h.atLocked(now); {
 	case k.how != quorum.Held:
-		return endingError(k.how)
+		return endings[k.how]
 	case ending != quorum.Held:
-		return endingError(ending)
+		return endings[ending]
 	case h.lease.Holds() > 1:
 		return ErrReentered
 	}

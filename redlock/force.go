@@ -19,11 +19,11 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 		return err
 	}
 	defer l.calls.Done()
-	p, err := l.poll(ctx, OpForceUnlock, name, node.Delete(req.key), nil)
-	freed := p.count(quorum.Yes)
+	replies := l.poll(ctx, node.Delete(req.key), nil)
+	freed := count(replies, quorum.Yes)
 	l.logger.Warn("redlock: lock released by force", "name", name, "nodes", freed)
-	if freed+p.count(quorum.No) >= quorum.Majority(len(l.nodes)) {
+	if freed+count(replies, quorum.No) >= quorum.Majority(len(l.nodes)) {
 		return nil
 	}
-	return p.refused(ctx, err, ErrNoQuorum)
+	return l.unanswered(ctx, OpForceUnlock, name, ErrNoQuorum, replies)
 }

@@ -55,7 +55,7 @@ func (h *heldLock) now() time.Time { return h.locker.clock.Now() }
 func (h *heldLock) err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return endingError(h.atLocked(h.now()))
+	return endings[h.atLocked(h.now())]
 }
 
 // context returns over.

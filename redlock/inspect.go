@@ -54,9 +54,9 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 		return nil, err
 	}
 	defer l.calls.Done()
-	p, err := l.poll(ctx, OpInspect, name, node.Observe(req.key), nil)
+	replies := l.poll(ctx, node.Observe(req.key), nil)
 	s := &State{Name: name, Need: quorum.Majority(len(l.nodes))}
-	for i, reply := range p.replies {
+	for i, reply := range replies {
 		n := NodeState{Addr: l.nodes[i].Addr(), Err: reply.Err}
 		switch reply.Answer {
 		case quorum.Yes:
@@ -68,10 +68,10 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 		s.Nodes = append(s.Nodes, n)
 	}
 	s.count()
-	if answered := p.count(quorum.Yes) + p.count(quorum.No); answered >= s.Need {
+	if count(replies, quorum.Yes)+count(replies, quorum.No) >= s.Need {
 		return s, nil
 	}
-	return s, p.refused(ctx, err, ErrNoQuorum)
+	return s, l.unanswered(ctx, OpInspect, name, ErrNoQuorum, replies)
 }
 
 // count finds out what a majority holds.
@@ -94,13 +94,9 @@ func (s *State) count() {
 			s.Fence = n.Fence
 		}
 		if len(ttls) >= s.Need && s.Token == "" {
-			s.Token, s.Metadata, s.TTL = n.Token, n.Metadata, majorityTTL(ttls, s.Need)
+			// NoTTL, -1, is the longest.
+			slices.SortFunc(ttls, func(a, b time.Duration) int { return cmp.Compare(uint64(b), uint64(a)) })
+			s.Token, s.Metadata, s.TTL = n.Token, n.Metadata, ttls[s.Need-1]
 		}
 	}
-}
-
-// majorityTTL returns how much longer at least need nodes hold what they hold.
-func majorityTTL(ttls []time.Duration, need int) time.Duration {
-	slices.SortFunc(ttls, func(a, b time.Duration) int { return cmp.Compare(uint64(b), uint64(a)) }) // NoTTL, -1, is the highest
-	return ttls[need-1]
 }

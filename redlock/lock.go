@@ -61,7 +61,7 @@ func (k *Lock) Err() error {
 	if k.how != quorum.Held {
 		ending = k.how
 	}
-	return endingError(ending)
+	return endings[ending]
 }
 
 // Done returns a channel that is closed when the lock is released, lost or expired. At the deadline it is closed even if
@@ -151,13 +151,8 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		return failed(OpExtend, k.Name(), k.Err())
 	case r.outcome == quorum.Done:
 		return nil
-	case l.closing.Err() != nil:
-		return ErrClosed
-	case ctx.Err() != nil:
-		return interrupted(ctx, r.refusal)
-	default:
-		return r.refusal
 	}
+	return l.refused(ctx, r.refusal)
 }
 
 // Unlock releases the lock. It sends the release to every node that may hold the lock, even if the context has ended, and
@@ -197,7 +192,7 @@ func (k *Lock) Unlock(_ context.Context) error {
 	switch {
 	case r.outcome == quorum.Done && (ending == quorum.Lost || ending == quorum.Expired && h.extended()):
 		// The nodes may have lost it, and an extension may have re-created what they have deleted now.
-		return failed(OpUnlock, k.Name(), ErrNotHeld, endingError(ending))
+		return failed(OpUnlock, k.Name(), ErrNotHeld, endings[ending])
 	case r.outcome == quorum.Done:
 		return nil
 	case r.outcome == quorum.NoQuorum:
@@ -227,7 +222,7 @@ func (k *Lock) leaveLocked(now time.Time, ending quorum.Ending) (last bool, err 
 			break
 		}
 		if ending != quorum.Held {
-			err = failed(OpUnlock, h.req.name, ErrNotHeld, endingError(ending))
+			err = failed(OpUnlock, h.req.name, ErrNotHeld, endings[ending])
 		}
 		return false, err
 	case h.lease.Holds() > 0 || h.unlocking: // otherwise the release before had no quorum

@@ -190,28 +190,19 @@ func (l *Locker) enter() error {
 
 // acquire runs one round.
 func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
-	if l.closing.Err() != nil {
-		return nil, ErrClosed
-	}
 	if err := ctx.Err(); err != nil {
 		notAsked := fmt.Errorf("not asked: %w", err)
-		return nil, interrupted(ctx, l.refusal(OpAcquire, req.name, ErrNoQuorum, func(int) error { return notAsked }))
+		return nil, l.refused(ctx, l.refusal(OpAcquire, req.name, ErrNoQuorum, func(int) error { return notAsked }))
 	}
 	r := l.newAcquire(req, 0)
 	if r.failed != nil {
 		return nil, r.failed
 	}
 	r.send()
-	switch outcome := r.wait(ctx, nil); {
-	case outcome == quorum.Done:
-		return l.newLock(r), nil
-	case l.closing.Err() != nil:
-		return nil, ErrClosed
-	case ctx.Err() != nil:
-		return nil, interrupted(ctx, r.refusal)
-	default:
-		return nil, r.refusal
+	if r.wait(ctx, nil) != quorum.Done {
+		return nil, l.refused(ctx, r.refusal)
 	}
+	return l.newLock(r), nil
 }
 
 // newLock makes a lock of a round that was won.

@@ -95,14 +95,10 @@ func (q *queue) leave(ctx context.Context, w *waiter, stopped *QuorumError) (*Lo
 		last = q.lastLocked(w, stopped)
 		return q.machine.Leave(now, w)
 	})
-	switch {
-	case begun != nil:
+	if begun != nil {
 		return q.take(ctx, w, begun)
-	case q.locker.closing.Err() != nil:
-		return nil, ErrClosed
-	default:
-		return nil, interrupted(ctx, last)
 	}
+	return nil, q.locker.refused(ctx, last)
 }
 
 // lastLocked returns why w does not hold the lock: the last round that came to an end, or the one that was stopped if
