@@ -23,7 +23,6 @@ type Locker struct {
 	closing context.Context // ends with cause ErrClosed
 	stop    context.CancelCauseFunc
 
-	self     string // the owner part of its tokens
 	queues   queues
 	owners   sync.Map      // the locks that were taken with [Owner]: ownedLock to *heldLock
 	renewing chan struct{} // holds one value for each renewal under way
@@ -97,7 +96,6 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if _, err := l.checkTTL(l.ttl); err != nil {
 		return nil, err
 	}
-	l.self = newOwner()
 	l.closing, l.stop = context.WithCancelCause(context.Background())
 	return l, nil
 }
