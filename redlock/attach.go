@@ -83,29 +83,21 @@ func (k *Lock) Detach(ctx context.Context) (token string, err error) {
 	case <-ctx.Done():
 		return "", failed(OpDetach, k.Name(), ctx.Err())
 	}
-	if err := k.detach(); err != nil {
-		return "", failed(OpDetach, k.Name(), err)
-	}
-	return h.token, nil
-}
-
-func (k *Lock) detach() error {
-	h := k.held
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
-	switch ending := h.atLocked(now); {
-	case k.how != quorum.Held:
-		return endings[k.how]
-	case ending != quorum.Held:
-		return endings[ending]
+	err = endings[k.endingLocked(now)]
+	switch {
+	case err != nil:
 	case h.lease.Holds() > 1:
-		return ErrReentered
+		err = ErrReentered
+	default:
+		h.lease.Detach(now)
+		h.lease.Leave()
+		h.stopRenewingLocked()
+		k.how, h.unlocking = quorum.Released, true
+		h.atLocked(now)
+		return h.token, nil
 	}
-	h.lease.Detach(now)
-	h.lease.Leave()
-	h.stopRenewingLocked()
-	k.how, h.unlocking = quorum.Released, true
-	h.atLocked(now)
-	return nil
+	return "", failed(OpDetach, k.Name(), err)
 }

@@ -95,23 +95,16 @@ func (h *heldLock) atLocked(now time.Time) quorum.Ending {
 	return ending
 }
 
-// extended reports whether an extension may have given the lock to any node. An attached lock counts as extended.
-func (h *heldLock) extended() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lease.Everywhere()
-}
-
 // cleanUp sends the release to every node if the lock is over and may have left keys there, and waits for no answer.
 func (h *heldLock) cleanUp() {
 	h.mu.Lock()
-	left := h.lease.Leftovers()
+	left, longest := h.lease.Leftovers(), h.lease.Longest()
 	h.mu.Unlock()
 	if !left {
 		return
 	}
 	h.sending.Lock()
-	command, since := h.releaseCommand(), time.Now()
+	command, since := release(h.req.key, h.token, h.fence > 0, h.fence, longest), time.Now()
 	for i, n := range h.locker.nodes {
 		n.Send(since, command, nil, i)
 	}
@@ -119,8 +112,9 @@ func (h *heldLock) cleanUp() {
 	h.locker.queues.released(h, false)
 }
 
-// extend asks the nodes for a longer TTL. It returns nil if the lease is over. The caller has the turn.
-func (h *heldLock) extend(grant quorum.Grant) *round {
+// extend asks the nodes for a longer TTL and waits for the outcome, see round.wait. It returns nil if the lease is over. The
+// caller has the turn.
+func (h *heldLock) extend(ctx context.Context, over <-chan struct{}, grant quorum.Grant) *round {
 	h.mu.Lock()
 	if h.atLocked(grant.Start) != quorum.Held {
 		h.mu.Unlock()
@@ -135,8 +129,9 @@ func (h *heldLock) extend(grant quorum.Grant) *round {
 		r.command = node.ExtendFenced(h.req.key, h.token, h.fence, grant.TTL, h.locker.keepFence)
 	}
 	h.sending.Lock()
-	defer h.sending.Unlock()
 	r.send()
+	h.sending.Unlock()
+	r.wait(ctx, over)
 	return r
 }
 
@@ -145,11 +140,13 @@ func (h *heldLock) extend(grant quorum.Grant) *round {
 func (h *heldLock) release(now time.Time) *round {
 	h.sending.Lock()
 	defer h.sending.Unlock()
-	extended := h.extended()
+	h.mu.Lock()
+	extended, longest := h.lease.Everywhere(), h.lease.Longest()
+	h.mu.Unlock()
 	r := h.newRound(OpUnlock, quorum.Grant{Start: now}, quorum.NewRelease(len(h.locker.nodes), func(node int) bool {
 		return extended || h.acquire.reached(node)
 	}))
-	r.command = h.releaseCommand()
+	r.command = release(h.req.key, h.token, h.fence > 0, h.fence, longest)
 	r.send()
 	return r
 }
@@ -159,12 +156,6 @@ func (h *heldLock) newRound(op Op, grant quorum.Grant, machine machine) *round {
 		locker: h.locker, op: op, req: h.req, token: h.token, grant: grant,
 		held: h, done: make(chan struct{}), mu: &h.mu, machine: machine,
 	}
-}
-
-func (h *heldLock) releaseCommand() *node.Command {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return release(h.req.key, h.token, h.fence > 0, h.fence, h.lease.Longest())
 }
 
 // turns returns turn.

@@ -77,9 +77,6 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 // count finds out what a majority holds.
 func (s *State) count() {
 	for _, n := range s.Nodes {
-		if n.Token == "" {
-			continue
-		}
 		var ttls []time.Duration
 		same := 0
 		for _, o := range s.Nodes {

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -45,8 +46,7 @@ func (k *Lock) Remaining() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
-	h.atLocked(now)
-	if k.how != quorum.Held {
+	if k.endingLocked(now) != quorum.Held {
 		return 0
 	}
 	return h.lease.Remaining(now)
@@ -54,14 +54,14 @@ func (k *Lock) Remaining() time.Duration {
 
 // Err returns nil while the lock is held, then [ErrReleased], [ErrLost] or [ErrExpired], whichever came first.
 func (k *Lock) Err() error {
-	h := k.held
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	ending := h.atLocked(h.now())
-	if k.how != quorum.Held {
-		ending = k.how
-	}
-	return endings[ending]
+	k.held.mu.Lock()
+	defer k.held.mu.Unlock()
+	return endings[k.endingLocked(k.held.now())]
+}
+
+// endingLocked returns how the lock stands for this handle.
+func (k *Lock) endingLocked(now time.Time) quorum.Ending {
+	return cmp.Or(k.how, k.held.atLocked(now)) // Held is the zero value
 }
 
 // Done returns a channel that is closed when the lock is released, lost or expired. At the deadline it is closed even if
@@ -86,7 +86,8 @@ func (k *Lock) context() context.Context {
 // the resources of the context; it does not release the lock. A call with this context may take the lock again
 // ([Reentrant]).
 func (k *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(withLock(parent, k.held))
+	outer, _ := parent.Value(contextLockKey{}).(*contextLock)
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, contextLockKey{}, &contextLock{k.held, outer}))
 	stop := context.AfterFunc(k.context(), func() { cancel(k.Err()) })
 	if err := k.Err(); err != nil {
 		cancel(err) // at once, if it was over before
@@ -138,11 +139,10 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	case ctx.Err() != nil:
 		return failed(OpExtend, k.Name(), ctx.Err(), ErrNoQuorum, errNotAsked)
 	}
-	r := h.extend(quorum.Grant{Start: h.now(), TTL: ttl, Drift: l.drift})
+	r := h.extend(ctx, over, quorum.Grant{Start: h.now(), TTL: ttl, Drift: l.drift})
 	if r == nil {
 		return failed(OpExtend, k.Name(), k.Err())
 	}
-	r.wait(ctx, over)
 	h.cleanUp()
 	switch {
 	case r.outcome == quorum.Denied:
@@ -176,7 +176,7 @@ func (k *Lock) Unlock(_ context.Context) error {
 	h := k.held
 	h.mu.Lock()
 	now := h.now()
-	ending := h.atLocked(now)
+	ending, extended := h.atLocked(now), h.lease.Everywhere()
 	last, err := k.leaveLocked(now, ending)
 	h.mu.Unlock()
 	if !last {
@@ -190,7 +190,7 @@ func (k *Lock) Unlock(_ context.Context) error {
 	l.queues.released(h, held)
 	<-r.done
 	switch {
-	case r.outcome == quorum.Done && (ending == quorum.Lost || ending == quorum.Expired && h.extended()):
+	case r.outcome == quorum.Done && (ending == quorum.Lost || ending == quorum.Expired && extended):
 		// The nodes may have lost it, and an extension may have re-created what they have deleted now.
 		return failed(OpUnlock, k.Name(), ErrNotHeld, endings[ending])
 	case r.outcome == quorum.Done:
@@ -208,10 +208,7 @@ func (k *Lock) leaveLocked(now time.Time, ending quorum.Ending) (last bool, err 
 	h := k.held
 	switch {
 	case k.how == quorum.Held:
-		k.how = ending
-		if ending == quorum.Held {
-			k.how = quorum.Released
-		}
+		k.how = cmp.Or(ending, quorum.Released)
 		if k.end != nil {
 			k.end()
 		}

@@ -20,17 +20,16 @@ type Locker struct {
 	own     bool          // Open has made the nodes
 	timeout time.Duration // the longest node timeout
 
-	closing context.Context // ends with cause ErrClosed
-	stop    context.CancelCauseFunc
+	closing context.Context // ends with Close, under mu
+	stop    context.CancelFunc
 
 	queues   queues
 	owners   sync.Map      // the locks that were taken with [Owner]: ownedLock to *heldLock
 	renewing chan struct{} // holds one value for each renewal under way
 	counters counterClock
 
-	mu     sync.Mutex
-	closed bool
-	calls  sync.WaitGroup // calls under way, and what runs beside them
+	mu    sync.Mutex
+	calls sync.WaitGroup // calls under way, and what runs beside them
 }
 
 // Open makes a Locker over nodes of its own, one for each URL, which [Locker.Close] closes. The URLs are those of
@@ -96,7 +95,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if _, err := l.checkTTL(l.ttl); err != nil {
 		return nil, err
 	}
-	l.closing, l.stop = context.WithCancelCause(context.Background())
+	l.closing, l.stop = context.WithCancel(context.Background())
 	return l, nil
 }
 
@@ -142,6 +141,10 @@ func (l *Locker) take(
 	if lock, err := l.reenter(ctx, req); lock != nil || err != nil {
 		return lock, err
 	}
+	if err := ctx.Err(); err != nil {
+		notAsked := fmt.Errorf("not asked: %w", err)
+		return nil, l.refused(ctx, l.refusal(OpAcquire, name, ErrNoQuorum, func(int) error { return notAsked }))
+	}
 	return acquire(ctx, req)
 }
 
@@ -160,9 +163,8 @@ func (l *Locker) begin(name string, opts []LockOption) (request, error) {
 // come before. Closing twice is fine.
 func (l *Locker) Close() error {
 	l.mu.Lock()
-	l.closed = true
+	l.stop()
 	l.mu.Unlock()
-	l.stop(ErrClosed)
 	l.calls.Wait()
 	l.queues.close(l)
 	if l.own {
@@ -179,7 +181,7 @@ func (l *Locker) Close() error {
 func (l *Locker) enter() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closing.Err() != nil {
 		return ErrClosed
 	}
 	l.calls.Add(1)
@@ -188,10 +190,6 @@ func (l *Locker) enter() error {
 
 // acquire runs one round.
 func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
-	if err := ctx.Err(); err != nil {
-		notAsked := fmt.Errorf("not asked: %w", err)
-		return nil, l.refused(ctx, l.refusal(OpAcquire, req.name, ErrNoQuorum, func(int) error { return notAsked }))
-	}
 	r := l.newAcquire(req, 0)
 	if r.failed != nil {
 		return nil, r.failed

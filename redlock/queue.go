@@ -36,9 +36,6 @@ type waiter struct {
 
 // wait waits in the queue of a name until it holds the lock.
 func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
-	if ctx.Err() != nil {
-		return l.acquire(ctx, req) // which asks nobody
-	}
 	w := &waiter{req: req, turn: make(chan *round, 1)}
 	q := l.queues.join(l, w)
 	for {
@@ -129,27 +126,17 @@ func (q *queue) do(event func(now time.Time) quorum.Actions) bool {
 	}
 	now := q.locker.clock.Now()
 	actions := event(now)
-	if actions.Try {
-		q.beginLocked()
+	if w, ok := q.machine.Head(); ok && actions.Try {
+		r := q.locker.newAcquire(w.req, q.floor)
+		if r.failed == nil {
+			r.send() // does not block, and takes no mutex of another queue
+		}
+		w.turn <- r
 	}
 	q.armLocked(now, actions.WakeAt)
 	q.mu.Unlock()
 	q.apply(actions)
 	return true
-}
-
-// beginLocked begins a round for the waiter at the head. It takes no mutex of another queue and does not block: commands are
-// only queued.
-func (q *queue) beginLocked() {
-	w, ok := q.machine.Head()
-	if !ok {
-		return
-	}
-	r := q.locker.newAcquire(w.req, q.floor)
-	if r.failed == nil {
-		r.send()
-	}
-	w.turn <- r
 }
 
 // idleLocked reports whether the queue can be discarded. A lock that has expired may never be unlocked.

@@ -10,11 +10,6 @@ type contextLock struct {
 
 type contextLockKey struct{}
 
-func withLock(ctx context.Context, h *heldLock) context.Context {
-	outer, _ := ctx.Value(contextLockKey{}).(*contextLock)
-	return context.WithValue(ctx, contextLockKey{}, &contextLock{h, outer})
-}
-
 // ownedLock is the key of Locker.owners.
 type ownedLock struct{ owner, key string }
 

@@ -46,32 +46,24 @@ type machine interface {
 	Duplicate(node int) (of int, ok bool)
 }
 
-// send sends the command to each node for whose vote the machine waits. It reads that without the mutex, because nobody
-// else touches the vote of a node that has not been asked.
+// send sends the command to each node for whose vote the machine waits. An extend is sent for as long as the lease stands.
 func (r *round) send() {
 	since := time.Now()
 	for i, n := range r.locker.nodes {
+		r.mu.Lock()
+		ask := r.machine.Answer(i) == quorum.Pending
+		may := r.extend == nil || r.extend.Ask(r.locker.clock)
+		r.mu.Unlock()
 		switch {
-		case r.machine.Answer(i) != quorum.Pending:
-		case r.mayAsk():
+		case ask && may:
 			n.Send(since, r.command, r, i)
-		default:
+		case ask:
 			r.Reply(i, node.Reply{Answer: quorum.Unsent, Err: errOver})
 		}
 	}
 	if r.acquire != nil {
 		r.step(r.acquire.Asked)
 	}
-}
-
-// mayAsk reports whether the command may be sent to one more node. An extend may be sent for as long as the lease stands.
-func (r *round) mayAsk() bool {
-	if r.extend == nil {
-		return true
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.extend.Ask(r.locker.clock)
 }
 
 // Reply implements [node.Receiver].

@@ -71,10 +71,7 @@ func (h *heldLock) extendAgain() {
 	h.mu.Unlock()
 	var r *round
 	if ok {
-		r = h.extend(grant)
-	}
-	if r != nil {
-		r.wait(l.closing, nil)
+		r = h.extend(l.closing, nil, grant)
 	}
 	h.mu.Lock()
 	if r != nil && h.renewal != nil {
