@@ -75,7 +75,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if len(nodes) == 0 {
 		return nil, errors.New("redlock: no nodes: a lock needs at least one")
 	}
-	l := &Locker{config: c, queues: queues{byKey: map[string]*queue{}}, renewing: make(chan struct{}, maxRenewing)}
+	l := &Locker{config: c, renewing: make(chan struct{}, maxRenewing)}
 	for i := range nodes {
 		n := (*node.Node)(nodes[i])
 		if n == nil {
@@ -95,6 +95,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if _, err := l.checkTTL(l.ttl); err != nil {
 		return nil, err
 	}
+	l.queues = queues{locker: l, byKey: map[string]*queue{}}
 	l.closing, l.stop = context.WithCancel(context.Background())
 	return l, nil
 }
@@ -166,7 +167,7 @@ func (l *Locker) Close() error {
 	l.stop()
 	l.mu.Unlock()
 	l.calls.Wait()
-	l.queues.close(l)
+	l.queues.close()
 	if l.own {
 		var closing sync.WaitGroup // at the same time, since each may take its timeout
 		for _, n := range l.nodes {

@@ -37,7 +37,7 @@ type waiter struct {
 // wait waits in the queue of a name until it holds the lock.
 func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
 	w := &waiter{req: req, turn: make(chan *round, 1)}
-	q := l.queues.join(l, w)
+	q := l.queues.join(w)
 	for {
 		select {
 		case r := <-w.turn:
@@ -140,8 +140,7 @@ func (q *queue) do(event func(now time.Time) quorum.Actions) bool {
 }
 
 // idleLocked reports whether the queue can be discarded. A lock that has expired may never be unlocked.
-func (q *queue) idleLocked() bool {
-	now := q.locker.clock.Now()
+func (q *queue) idleLocked(now time.Time) bool {
 	return q.machine.Idle(now) || q.machine.Empty() && q.holder != nil && q.holder.err() != nil
 }
 
@@ -169,7 +168,7 @@ func (q *queue) tick() {
 func (q *queue) apply(actions quorum.Actions) {
 	l := q.locker
 	if actions.Listen {
-		l.queues.listen(l)
+		l.queues.listen()
 	}
 	since := time.Now()
 	if len(actions.Observe) > 0 {

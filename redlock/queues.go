@@ -10,8 +10,10 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// queues are the queues of a Locker, by key. Idle ones are discarded when there are many.
+// queues are the queues of a Locker, by key. Idle ones are discarded when there are many. Nodes report to it what changes and
+// what peers publish, which wakes the waiters.
 type queues struct {
+	locker    *Locker
 	mu        sync.Mutex // taken before that of a queue
 	byKey     map[string]*queue
 	listening bool
@@ -26,9 +28,9 @@ func (s *queues) find(key string) *queue {
 }
 
 // join puts a waiter into the queue of its key.
-func (s *queues) join(l *Locker, w *waiter) *queue {
+func (s *queues) join(w *waiter) *queue {
 	for {
-		q := s.findOrAdd(l, w.req.key)
+		q := s.findOrAdd(w.req.key)
 		if q.do(func(now time.Time) quorum.Actions { return q.machine.Join(now, w) }) {
 			return q
 		} // otherwise it was discarded meanwhile
@@ -38,16 +40,18 @@ func (s *queues) join(l *Locker, w *waiter) *queue {
 // leastCleanUp is how many queues there are at least before idle ones are discarded.
 const leastCleanUp = 64
 
-func (s *queues) findOrAdd(l *Locker, key string) *queue {
+func (s *queues) findOrAdd(key string) *queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q := s.byKey[key]; q != nil {
 		return q
 	}
 	if len(s.byKey) >= s.cleanUpAt {
-		s.discardLocked((*queue).idleLocked)
+		now := s.locker.clock.Now()
+		s.discardLocked(func(q *queue) bool { return q.idleLocked(now) })
 		s.cleanUpAt = max(leastCleanUp, 2*len(s.byKey))
 	}
+	l := s.locker
 	q := &queue{locker: l, key: key, machine: quorum.NewQueue[*waiter](len(l.nodes), l.self, l.pace)}
 	s.byKey[key] = q
 	return q
@@ -67,15 +71,15 @@ func (s *queues) discardLocked(which func(*queue) bool) {
 }
 
 // listen has the nodes report changes and messages, from the first wait on.
-func (s *queues) listen(l *Locker) {
+func (s *queues) listen() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.listening || l.closing.Err() != nil {
+	if s.listening || s.locker.closing.Err() != nil {
 		return
 	}
 	s.listening = true
-	for i, n := range l.nodes {
-		n.Listen(listener{l}, i, channel(l.self))
+	for i, n := range s.locker.nodes {
+		n.Listen(s, i, channel(s.locker.self))
 	}
 }
 
@@ -119,12 +123,12 @@ func (s *queues) each(event func(q *queue, now time.Time) quorum.Actions) {
 }
 
 // close ends the listening. Nobody waits any more.
-func (s *queues) close(l *Locker) {
+func (s *queues) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listening {
-		for _, node := range l.nodes {
-			node.Unlisten(listener{l})
+		for _, node := range s.locker.nodes {
+			node.Unlisten(s)
 		}
 	}
 	s.discardLocked(func(*queue) bool { return true })

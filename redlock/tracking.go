@@ -19,28 +19,25 @@ const (
 
 func channel(owner string) string { return "quorumlock:" + owner }
 
-// listener wakes the waiters of a Locker: nodes report to it what changes, and what peers publish.
-type listener struct{ locker *Locker }
-
 // Invalidated implements [node.Listener].
-func (l listener) Invalidated(node int, key string) {
-	if q := l.locker.queues.find(key); q != nil {
+func (s *queues) Invalidated(node int, key string) {
+	if q := s.find(key); q != nil {
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Invalidated(now, node) })
 	}
 }
 
 // TrackingActive implements [node.Listener].
-func (l listener) TrackingActive(node int) {
-	l.locker.queues.each(func(q *queue, now time.Time) quorum.Actions { return q.machine.TrackingActive(now, node) })
+func (s *queues) TrackingActive(node int) {
+	s.each(func(q *queue, now time.Time) quorum.Actions { return q.machine.TrackingActive(now, node) })
 }
 
 // TrackingLost implements [node.Listener].
-func (l listener) TrackingLost(node int) {
-	l.locker.queues.each(func(q *queue, now time.Time) quorum.Actions { return q.machine.TrackingLost(now, node) })
+func (s *queues) TrackingLost(node int) {
+	s.each(func(q *queue, now time.Time) quorum.Actions { return q.machine.TrackingLost(now, node) })
 }
 
 // Message implements [node.Listener] for what a peer has published.
-func (l listener) Message(node int, text string) {
+func (s *queues) Message(node int, text string) {
 	lines := strings.Split(text, "\n")
 	if len(lines) < 2 {
 		return
@@ -49,7 +46,7 @@ func (l listener) Message(node int, text string) {
 	if slices.ContainsFunc(owners, func(owner string) bool { return len(owner) != ownerChars }) {
 		return // not one of ours
 	}
-	q := l.locker.queues.find(key)
+	q := s.find(key)
 	switch {
 	case what == waits && q != nil:
 		q.do(func(time.Time) quorum.Actions {
@@ -61,7 +58,7 @@ func (l listener) Message(node int, text string) {
 	case what == yours && q != nil:
 		q.do(func(time.Time) quorum.Actions { return q.machine.HandedOver(node, owners) })
 	case what == yours && len(owners) > 0: // nobody waits here any more
-		l.locker.publish(owners[0], l.locker.nodes[node:node+1], yours, key, owners[1:])
+		s.locker.publish(owners[0], s.locker.nodes[node:node+1], yours, key, owners[1:])
 	}
 }
 
