@@ -56,7 +56,7 @@ func (s *queues) Message(node int, text string) {
 			return quorum.Actions{}
 		})
 	case what == yours && q != nil:
-		q.do(func(time.Time) quorum.Actions { return q.machine.HandedOver(node, owners) })
+		q.do(func(now time.Time) quorum.Actions { return q.machine.HandedOver(now, node, owners) })
 	case what == yours && len(owners) > 0: // nobody waits here any more
 		s.locker.publish(owners[0], s.locker.nodes[node:node+1], yours, key, owners[1:])
 	}
