@@ -12,14 +12,12 @@ func (l *Locker) newAcquire(req request, floor uint64) *round {
 	grant := quorum.Grant{Start: l.clock.Now(), TTL: req.ttl, Drift: l.drift}
 	r := &round{locker: l, op: OpAcquire, req: req, token: token, failed: err, grant: grant, done: make(chan struct{})}
 	r.mu = &r.own
-	if l.fencing {
-		r.acquire = quorum.NewFencedAcquire(len(l.nodes), grant)
-		r.command = node.AcquireFenced(req.key, token, req.ttl, l.counter(grant.Start, req.ttl, floor))
-	} else {
-		r.acquire = quorum.NewAcquire(len(l.nodes), grant)
-		r.command = node.Acquire(req.key, token, req.ttl)
-	}
+	r.acquire = quorum.NewAcquire(len(l.nodes), grant)
 	r.machine = r.acquire
+	r.command = node.Acquire(req.key, token, req.ttl)
+	if l.fencing {
+		r.command = node.AcquireFenced(req.key, token, req.ttl, l.counter(grant.Start, req.ttl, floor))
+	}
 	return r
 }
 

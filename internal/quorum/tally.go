@@ -12,6 +12,8 @@ type tally struct {
 type ballot struct {
 	answer    Answer
 	released  bool   // the release that followed has been answered, or has failed
+	raised    Answer // to a [Raise]
+	number    uint64 // that came with a yes; 0 without fencing
 	duplicate int    // 1 + the node for which the same server has voted; 0 means none
 	server    string // the identity of the server that answered; "" if unknown
 }

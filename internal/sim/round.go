@@ -56,14 +56,10 @@ func (c *client) newRound(v verb, m machine, key, token string, grant quorum.Gra
 // newAcquire makes a round with a token of its own. floor is the highest number that one before it was granted in vain.
 func (c *client) newAcquire(key string, ttl time.Duration, floor uint64) *round {
 	grant := c.grant(ttl)
-	begin, fenced := quorum.NewAcquire, c.world.plan.Fenced && c.number >= c.world.plan.Plain
-	if fenced {
-		begin = quorum.NewFencedAcquire
-	}
-	machine := begin(len(c.lines), grant)
+	machine := quorum.NewAcquire(len(c.lines), grant)
 	r := c.newRound(acquire, machine, key, c.token(), grant)
 	r.acquire = machine
-	if r.fenced = fenced; fenced {
+	if r.fenced = c.world.plan.Fenced && c.number >= c.world.plan.Plain; r.fenced {
 		estimate, known := c.counterTime(grant.Start)
 		keep := c.world.plan.counterLife()
 		r.fence = fencing{estimate: estimate, forward: !known || 2*ttl.Milliseconds() > keep, floor: floor, keep: keep}
