@@ -92,7 +92,7 @@ func (k *Lock) Detach(ctx context.Context) (token string, err error) {
 	case h.lease.Holds() > 1:
 		err = ErrReentered
 	default:
-		h.lease.Detach(now)
+		h.lease.End(now, quorum.Released)
 		h.lease.Leave()
 		h.stopRenewingLocked()
 		k.how, h.unlocking = quorum.Released, true

@@ -92,11 +92,9 @@ func (a *Acquire) decide(clock Clock) Actions {
 // report adds the outcome of a lost round to actions once it can be reported.
 func (a *Acquire) report(actions Actions) Actions {
 	certain := a.answered() >= a.need() || a.failed > len(a.ballots)-a.need()
-	if !certain || !a.cleanedUp() {
-		return actions
+	if certain && a.cleanedUp() {
+		return Actions{Release: actions.Release, Outcome: a.conclude(a.reason()).Outcome}
 	}
-	actions.AwaitCleanUp = false
-	actions.Outcome = a.conclude(a.reason()).Outcome
 	return actions
 }
 

@@ -33,15 +33,10 @@ func (a *Acquire) Granted(clock Clock, node int, number uint64, server string) A
 // granted finds the token, and returns what is to be raised to it now: the numbers before, or this one.
 func (a *Acquire) granted(node int, number uint64) (due []Raise) {
 	a.ballots[node].number = number
-	known, same := a.token > 0, 0
-	for i := range a.ballots {
-		if a.ballots[i].number == number {
-			same++
-		}
-	}
+	known := a.token > 0
 	switch {
 	case known:
-	case same >= a.need():
+	case a.same(number) >= a.need():
 		a.token = number
 	case a.yes >= a.need():
 		a.token = a.Highest()

@@ -20,7 +20,7 @@ func (k *lock) renew() {
 func (k *lock) beginRenewal() {
 	c := k.client
 	if k.turn {
-		k.renewal.Busy(c.clock.Now())
+		k.renewal.Ended(c.clock.Now(), quorum.Undecided)
 		k.renew()
 		return
 	}

@@ -48,9 +48,9 @@ var fencingMutations = []mutation{
 	{"own-clock-trusted", "as long as a client has not learnt the time from the nodes, counters go forward whatever its clock shows",
 		"sim/round.go", "forward: !known ||", "forward: !known && false ||"},
 	{"attach-highest-number", "an attached lock has the number that a majority holds, and not the highest",
-		"quorum/attach.go", "Fence() uint64 { return a.fence }", "Fence() (f uint64) {\n\tfor _, n := range a.numbers {\n\t\tf = max(f, n)\n\t}\n\treturn f\n}"},
+		"quorum/attach.go", "Fence() uint64 { return a.fence }", "Fence() (f uint64) {\n\tfor i := range a.ballots {\n\t\tf = max(f, a.ballots[i].number)\n\t}\n\treturn f\n}"},
 	{"attach-any-number", "a lock is attached to only if a majority holds it with the same number",
-		"quorum/attach.go", "if a.Answer(i) == Yes && number == a.fence {", "if a.Answer(i) == Yes && number >= 0 {"},
+		"quorum/attach.go", "a.same(a.fence) >= a.need()", "a.yes >= a.need()"},
 }
 
 // guardMutations weaken the restart guard.
