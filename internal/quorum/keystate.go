@@ -67,19 +67,3 @@ func (n *nodeState) free(now time.Time) bool {
 	}
 	return n.Answered && !n.changed
 }
-
-// holder returns the token that a majority of the nodes holds; "" means none.
-func holder(nodes []nodeState) string {
-	for i := range nodes {
-		count := 0
-		for j := range nodes {
-			if nodes[j].Held && nodes[j].Token == nodes[i].Token {
-				count++
-			}
-		}
-		if count >= Majority(len(nodes)) {
-			return nodes[i].Token
-		}
-	}
-	return ""
-}

@@ -137,7 +137,7 @@ func (q *Queue[W]) reset() {
 // during the round: then another follows at once.
 func (q *Queue[W]) Lost(now time.Time) Actions {
 	q.heldUntil = time.Time{}
-	if q.free(now) >= Majority(len(q.nodes)) {
+	if q.free(now) {
 		return q.try()
 	}
 	q.trying = false
@@ -191,11 +191,11 @@ func (q *Queue[W]) Observed(now time.Time, node int, seen KeyState) Actions {
 	if seen.Held {
 		q.seen = seen.Token
 	}
-	if h := holder(q.nodes); h != "" {
+	if seen.Held && q.majority(func(n *nodeState) bool { return n.Held && n.Token == seen.Token }) {
 		if q.splitVotes > 0 { // the round was lost to a holder, not to a split vote
 			q.splitVotes, q.notBefore = 0, now
 		}
-		if h == seen.Token && seen.Owner != q.self {
+		if seen.Owner != q.self {
 			q.wins = 0
 		}
 	}

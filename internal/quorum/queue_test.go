@@ -244,6 +244,15 @@ func TestHandOver_LeavesTimeToThePeer(t *testing.T) {
 			{"18ms: tick", "observe 0, tick 30.01s"},
 			{"20ms: 0 held b.1 for 1s", "announce to b through 0, tick 1.021s"},
 		}},
+		"a message of the hand-over before, which comes late, changes nothing": {nodes: 3, steps: []step{
+			{"join 1", "try"},
+			{"4ms: won", ""},
+			{"peer b", ""},
+			{"10ms: unlocked", "hand over to b"},
+			{"12ms: join 2", "tick 18ms"},
+			{"2 handed over", ""},
+			{"18ms: tick", "observe 0, tick 30.01s"},
+		}},
 		"the other takes it when it looks free": {nodes: 1, steps: []step{
 			{"join 1", "try"},
 			{"4ms: won", ""},

@@ -40,14 +40,20 @@ func (q *Queue[W]) yieldDelay() time.Duration { return 2*q.rtt + q.pace.Random(2
 // watching reports whether the head waits for what happens on the nodes.
 func (q *Queue[W]) watching() bool { return !q.trying && len(q.waiters) > 0 && q.heldUntil.IsZero() }
 
-// free counts the nodes that are free, as far as is known.
-func (q *Queue[W]) free(now time.Time) (count int) {
+// majority reports whether something is known of a majority of the nodes.
+func (q *Queue[W]) majority(is func(n *nodeState) bool) bool {
+	count := 0
 	for i := range q.nodes {
-		if q.nodes[i].free(now) {
+		if is(&q.nodes[i]) {
 			count++
 		}
 	}
-	return count
+	return count >= Majority(len(q.nodes))
+}
+
+// free reports whether a majority of the nodes is free.
+func (q *Queue[W]) free(now time.Time) bool {
+	return q.majority(func(n *nodeState) bool { return n.free(now) })
 }
 
 func (q *Queue[W]) forget() {
@@ -76,7 +82,8 @@ func (q *Queue[W]) next(now time.Time) (actions Actions) {
 		return q.try()
 	}
 	observeAll := actions.due(now, q.observeAt)
-	need, free, changed, probing, awaited := Majority(len(q.nodes)), 0, 0, false, 0
+	need, free, changed, awaited := Majority(len(q.nodes)), 0, 0, 0
+	probing, probed := false, false // what has changed is being observed; a node has been observed to be free
 	for i := range q.nodes {
 		n := &q.nodes[i]
 		n.toObserve = n.toObserve || observeAll
@@ -86,6 +93,7 @@ func (q *Queue[W]) next(now time.Time) (actions Actions) {
 		switch {
 		case n.free(now):
 			free++
+			probed = probed || n.Tracked
 		case n.changed:
 			changed++
 			probing = probing || n.observing
@@ -101,7 +109,7 @@ func (q *Queue[W]) next(now time.Time) (actions Actions) {
 	case free+changed >= need:
 		switch {
 		case probing || !actions.due(now, q.notBefore):
-		case free > 0 || q.spuriousWakes == 0:
+		case probed || q.spuriousWakes == 0:
 			q.spuriousWakes++ // unless the round is won
 			return q.try()
 		default:
