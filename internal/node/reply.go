@@ -37,8 +37,8 @@ type Receiver interface {
 
 // parse turns what a server has sent in answer to the command into a reply.
 func (c *Command) parse(v *value) Reply {
-	if err := v.err(); err != nil {
-		return Reply{Answer: quorum.Refused, Err: err}
+	if refusal := v.refusal(); refusal != nil {
+		return Reply{Answer: quorum.Refused, Err: refusal}
 	}
 	yes := false
 	switch c.kind {
@@ -59,7 +59,7 @@ func (c *Command) parse(v *value) Reply {
 		yes = v.kind == ':' // how many have received it
 	case ping:
 		yes = v.kind == '+' && string(v.text) == "PONG"
-	case subscribe, unsubscribe:
+	case subscription:
 		yes = v.kind == '>'
 	default:
 		return c.parseCode(v)

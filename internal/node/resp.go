@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 )
 
@@ -40,8 +41,8 @@ func (v *value) isOK() bool { return v.kind == '+' && string(v.text) == "OK" }
 // isText reports whether the value is a bulk string.
 func (v *value) isText() bool { return v.kind == '$' || v.kind == '=' }
 
-// err returns the error that an error reply stands for; nil for any other value.
-func (v *value) err() error {
+// refusal returns the error that an error reply stands for; nil for any other value.
+func (v *value) refusal() *ServerError {
 	if v.kind != '-' && v.kind != '!' {
 		return nil
 	}
@@ -201,11 +202,8 @@ func (r *reader) keep(text []byte) []byte { return append(r.room(len(text))[:0],
 
 // room returns n bytes of memory. What it returned before for the present reply stays valid.
 func (r *reader) room(n int) []byte {
-	if len(r.texts)+n > cap(r.texts) {
-		r.texts = make([]byte, 0, max(n, 512))
-	}
 	start := len(r.texts)
-	r.texts = r.texts[:start+n]
+	r.texts = slices.Grow(r.texts, n)[:start+n]
 	return r.texts[start : start+n : start+n]
 }
 

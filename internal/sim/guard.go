@@ -37,7 +37,7 @@ func (c *client) anew() {
 		if l.server.foreign || !l.met {
 			continue
 		}
-		l.guard, l.met = node.NewGuard(c.world.plan.Guard), false
+		l.guard, l.met = node.Guard{MaxTTL: c.world.plan.Guard}, false
 		if l.conn != nil {
 			l.conn.breakOff(0)
 		}
@@ -58,16 +58,18 @@ var errQuarantined = errors.New("not asked: the server may have forgotten locks"
 
 // refuse takes the acquires off the queue that the server may not be asked.
 func (l *line) refuse() {
-	left, is := l.guard.Quarantine(l.client.mono.Now)
+	now := l.client.mono.Now()
+	left, is := l.guard.Quarantine(now)
 	if !is || l.conn == nil {
 		return
 	}
-	l.notify(l.commands.Withdraw(func(o order) bool {
+	l.commands.Withdraw(now, func(o order) bool {
 		if o.cmd.verb == acquire {
 			l.world.log("client %d does not ask node %d for %s, for another %v", l.client.number, l.number, o.cmd.token, left)
 		}
 		return o.cmd.verb == acquire
-	}, errQuarantined))
+	}, errQuarantined)
+	l.notify()
 }
 
 // lapses lets a key go before its time, as if a clock is set. Its counter stays.

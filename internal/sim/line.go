@@ -72,8 +72,8 @@ func (o order) end(vote quorum.Answer, r reply) {
 }
 
 // notify ends the commands that were not answered.
-func (l *line) notify(notices []node.Notice[order]) {
-	for _, n := range notices {
+func (l *line) notify() {
+	for _, n := range l.commands.Notices() {
 		n.Item.end(n.Answer, reply{})
 	}
 }
@@ -93,14 +93,13 @@ func (l *line) wake() {
 func (l *line) write() {
 	l.refuse()
 	for l.conn != nil {
-		o, cleanUp, ok := l.commands.Take(l.client.mono.Now)
-		if !ok {
+		now := l.client.mono.Now()
+		taken := l.commands.Take(now, 1)
+		if len(taken) == 0 {
 			return
 		}
-		if cleanUp {
-			l.timer.set(l.client, &l.client.mono, l.client.mono.Now().Add(nodeTimeout), l.expire)
-		}
-		c := l.conn
+		l.timer.set(l.client, &l.client.mono, now.Add(nodeTimeout), l.expire)
+		o, c := taken[0], l.conn
 		o.Item.cmd.track = o.Item.cmd.verb == observe && c.tracking
 		c.send(message{cmd: o.Item.cmd, done: func(r reply) { l.answered(c, r) }})
 	}
@@ -110,11 +109,11 @@ func (l *line) answered(c *conn, r reply) {
 	if c != l.conn {
 		return
 	}
-	o, reported, ok := l.commands.Answered()
-	if !ok {
+	if l.commands.Next() == nil {
 		l.world.violate("answers and questions stay in step", "client %d got an answer of node %d to no question", l.client.number, l.number)
 		return
 	}
+	o, reported := l.commands.Answered()
 	if reported {
 		return
 	}
@@ -161,7 +160,8 @@ func (l *line) connected(c *conn, r reply) {
 }
 
 func (l *line) failed() {
-	l.notify(l.commands.Failed(l.client.mono.Now(), errUnreachable))
+	l.commands.Failed(l.client.mono.Now(), errUnreachable)
+	l.notify()
 	l.pause = min(2*l.pause, maxPause)
 	l.client.after(l.pause, l.connect)
 }
@@ -172,11 +172,10 @@ func (l *line) broken(c *conn) {
 		return
 	}
 	l.conn = nil
-	notices, unfinished := l.commands.Broken(l.client.mono.Now(), errUnreachable)
-	if unfinished {
+	if unfinished := l.commands.Broken(l.client.mono.Now(), errUnreachable); unfinished {
 		l.last = c
 	}
-	l.notify(notices)
+	l.notify()
 	if c.tracking {
 		l.tracked(false)
 	}
@@ -184,12 +183,9 @@ func (l *line) broken(c *conn) {
 }
 
 func (l *line) expire() {
-	notices, cut, next := l.commands.Expire(l.client.mono.Now())
-	if len(notices) > 0 {
-		l.commands.Blame(errUnreachable)
-	}
+	cut, next := l.commands.Expire(l.client.mono.Now())
 	l.timer.set(l.client, &l.client.mono, next, l.expire)
-	l.notify(notices)
+	l.notify()
 	if cut && l.conn != nil {
 		l.conn.breakOff(0)
 	}

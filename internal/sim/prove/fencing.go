@@ -56,7 +56,7 @@ var fencingMutations = []mutation{
 // guardMutations weaken the restart guard.
 var guardMutations = []mutation{
 	{"guard-off", "a node that may have forgotten locks does not vote until they have run out",
-		"node/guard.go", "if g.maxTTL == 0 {", "if true {"},
+		"node/guard.go", "if g.MaxTTL == 0 {", "if true {"},
 	{"replacement-unnoticed", "a server that takes the place of another may not have its keys, however long it has been up",
 		"node/guard.go", "\tif replaced {\n", "\tif replaced && false {\n"},
 	{"replacement-forgotten", "that a server took the place of another holds for its next connection as well",
