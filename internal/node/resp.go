@@ -14,8 +14,8 @@ import (
 const (
 	// maxReply bounds one reply or push: its bytes, and valueSize more for each value in it.
 	maxReply = 1 << 20
-	// maxLine bounds a line. Only an error may be that long; the middle of it is dropped.
-	maxLine = 64 << 10
+	// maxLine bounds a line. Only an error is about that long.
+	maxLine = 16 << 10
 	// maxDepth bounds how deep arrays are nested.
 	maxDepth = 8
 	// maxKept bounds the memory that is kept from one reply to the next.
@@ -58,7 +58,7 @@ type reader struct {
 	items []value // of its outermost array
 }
 
-func newReader(in io.Reader) *reader { return &reader{in: bufio.NewReader(in)} }
+func newReader(in io.Reader) *reader { return &reader{in: bufio.NewReaderSize(in, maxLine)} }
 
 // read returns the next reply or push.
 func (r *reader) read() (value, error) {
@@ -104,7 +104,7 @@ func (r *reader) value(depth int) (value, error) {
 func (r *reader) line() ([]byte, error) {
 	line, err := r.in.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
-		line, err = r.longLine(line)
+		return nil, protocolError(line)
 	}
 	if err != nil {
 		return nil, err
@@ -114,19 +114,6 @@ func (r *reader) line() ([]byte, error) {
 		return nil, protocolError(line)
 	}
 	return line[:n], nil
-}
-
-// longLine reads the rest of an error that does not fit into the buffer.
-func (r *reader) longLine(line []byte) ([]byte, error) {
-	first := append([]byte(nil), line...)
-	for size := len(first); first[0] == '-' && size < maxLine; {
-		line, err := r.in.ReadSlice('\n')
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return append(first, line...), err
-		}
-		size += len(line)
-	}
-	return nil, protocolError(first)
 }
 
 // bulk reads a text of n bytes. One that is too long for a push is dropped: anybody may publish anything.
