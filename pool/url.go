@@ -33,18 +33,13 @@ func parseURL(raw string) (*node.Server, error) {
 func readURL(raw string) (*node.Server, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		if parse := (*url.Error)(nil); errors.As(err, &parse) {
-			err = parse.Err // without the URL, which may hold a password
-		}
+		err = errors.Unwrap(err) // without the URL, which may hold a password
 		if escape := url.EscapeError(""); errors.As(err, &escape) {
 			err = errors.New("invalid escape after %") // which may be of the password
 		}
 		return nil, fmt.Errorf("not a URL: %w", err)
 	}
 	t := &node.Server{Network: "tcp"}
-	if u.Scheme == "rediss" {
-		t.TLS = &tls.Config{}
-	}
 	switch {
 	case u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix":
 		return nil, fmt.Errorf("scheme %q: redis://, rediss:// and unix:// are known", u.Scheme)
@@ -83,6 +78,10 @@ func readURL(raw string) (*node.Server, error) {
 	} else {
 		if t.Address, err = hostPort(u); err != nil {
 			return nil, err
+		}
+		if u.Scheme == "rediss" {
+			t.TLS = &tls.Config{}
+			t.TLS.ServerName, _, _ = net.SplitHostPort(t.Address)
 		}
 		if path := strings.TrimPrefix(u.Path, "/"); path != "" {
 			if database != "" {
