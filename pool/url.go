@@ -61,15 +61,12 @@ func readURL(raw string) (*node.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parameters: %w", err)
 	}
-	for key, values := range query {
+	for key := range query {
 		if key != "db" {
 			return nil, fmt.Errorf("parameter %q: only db is known", key)
 		}
-		if len(values) > 1 {
-			return nil, fmt.Errorf("database given twice: %q and %q", values[0], values[1])
-		}
 	}
-	database := query.Get("db")
+	databases := query["db"]
 	if u.Scheme == "unix" {
 		t.Network, t.Address = "unix", u.Path
 		if u.Host != "" || u.Path == "" {
@@ -84,13 +81,13 @@ func readURL(raw string) (*node.Server, error) {
 			t.TLS.ServerName, _, _ = net.SplitHostPort(t.Address)
 		}
 		if path := strings.TrimPrefix(u.Path, "/"); path != "" {
-			if database != "" {
-				return nil, fmt.Errorf("database given twice: %q and %q", path, database)
-			}
-			database = path
+			databases = append(databases, path)
 		}
 	}
-	if database != "" {
+	if len(databases) > 1 {
+		return nil, fmt.Errorf("database given twice: %q", databases)
+	}
+	for _, database := range databases {
 		if t.Database, err = strconv.Atoi(database); err != nil || t.Database < 0 {
 			return nil, fmt.Errorf("database %q: must be a number from 0", database)
 		}
