@@ -104,7 +104,7 @@ func New(config Config) *Node {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Node{
 		config: config, ctx: ctx, cancel: cancel,
-		pipeline: NewPipeline[call](config.Timeout, config.MaxOverdue),
+		pipeline: &Pipeline[call]{Timeout: config.Timeout, MaxOverdue: config.MaxOverdue},
 		guard:    Guard{MaxTTL: config.MaxTTL},
 		wake:     make(chan struct{}, 1),
 		closing:  make(chan struct{}),

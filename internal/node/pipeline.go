@@ -42,10 +42,11 @@ type Notice[T any] struct {
 // known of them if no answer comes, and which are sent again. Commands are written in the order in which they were
 // sent, and answers come in the order in which commands were written.
 //
-// It does no I/O, reads no clock and starts no goroutine; the node around it serialises its events.
+// It does no I/O, reads no clock and starts no goroutine; the node around it serialises its events. At first there is no
+// connection.
 type Pipeline[T any] struct {
-	timeout    time.Duration // for each command
-	maxOverdue time.Duration // for an answer, on top of it
+	Timeout    time.Duration // for each command
+	MaxOverdue time.Duration // for an answer, on top of it
 
 	ops     []Op[T] // what is under way, oldest first, from head on
 	head    int
@@ -55,11 +56,6 @@ type Pipeline[T any] struct {
 	down    error       // why there is none; nil while connected or trying for the first time
 	overdue bool        // an answer is
 	closed  bool
-}
-
-// NewPipeline makes the pipeline of a node without a connection.
-func NewPipeline[T any](timeout, maxOverdue time.Duration) *Pipeline[T] {
-	return &Pipeline[T]{timeout: timeout, maxOverdue: maxOverdue}
 }
 
 func (p *Pipeline[T]) underWay() []Op[T] { return p.ops[p.head:] }
@@ -79,7 +75,7 @@ func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (first bool, err error) {
 	case underWay >= maxUnderWay:
 		return false, ErrBusy
 	}
-	op.deadline = now.Add(p.timeout)
+	op.deadline = now.Add(p.Timeout)
 	p.ops = append(p.ops, op)
 	return underWay == p.written, nil
 }
@@ -91,7 +87,7 @@ func (p *Pipeline[T]) Take(now time.Time, limit int) []Op[T] {
 	taken = taken[:min(limit, len(taken))]
 	for i := range taken {
 		if taken[i].reported {
-			taken[i].deadline = now.Add(p.timeout)
+			taken[i].deadline = now.Add(p.Timeout)
 		}
 	}
 	p.written += len(taken)
@@ -203,7 +199,7 @@ func (p *Pipeline[T]) Expire(now time.Time) (cut bool, next time.Time) {
 		p.down = &ConnectError{Err: ErrTimeout}
 	}
 	if p.written > 0 {
-		limit := p.underWay()[0].deadline.Add(p.maxOverdue)
+		limit := p.underWay()[0].deadline.Add(p.MaxOverdue)
 		if cut = !now.Before(limit); !cut {
 			wake(limit)
 		}
@@ -245,7 +241,7 @@ func (p *Pipeline[T]) Notices() []Notice[T] {
 // Close refuses every later command, and queues last behind those before.
 func (p *Pipeline[T]) Close(now time.Time, last Op[T]) {
 	p.closed = true
-	last.deadline = now.Add(p.timeout)
+	last.deadline = now.Add(p.Timeout)
 	p.ops = append(p.ops, last)
 }
 

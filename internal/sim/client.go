@@ -47,7 +47,8 @@ func newClient(w *world, number int, rate float64, servers []*server) *client {
 	for i, s := range servers {
 		c.lines = append(c.lines, &line{
 			world: w, client: c, server: s, number: i, pause: minPause,
-			commands: node.NewPipeline[order](nodeTimeout, maxOverdue), guard: node.Guard{MaxTTL: w.plan.Guard},
+			commands: &node.Pipeline[order]{Timeout: nodeTimeout, MaxOverdue: maxOverdue},
+			guard:    node.Guard{MaxTTL: w.plan.Guard},
 		})
 		w.at(0, c.lines[i].connect)
 	}
