@@ -50,7 +50,7 @@ type Pipeline[T any] struct {
 
 	ops     []Op[T] // what is under way, oldest first, from head on
 	head    int
-	written int         // how many of it were written and not answered; the others wait behind them
+	written int         // how many of those were written and not answered; the others wait behind them
 	notices []Notice[T] // not reported yet
 	up      bool        // there is a connection
 	down    error       // why there is none; nil while connected or trying for the first time
@@ -81,7 +81,7 @@ func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (first bool, err error) {
 }
 
 // Take returns the next commands to write, limit at most. They are answered in this order, after all that were taken
-// before. The timeout of a command whose end was reported before begins now. What is returned is valid until the next call.
+// before. The timeout of a command whose end was reported before begins now. The result is valid until the next call.
 func (p *Pipeline[T]) Take(now time.Time, limit int) []Op[T] {
 	taken := p.underWay()[p.written:]
 	taken = taken[:min(limit, len(taken))]
@@ -222,7 +222,7 @@ func (p *Pipeline[T]) end(i int, err error) *Op[T] {
 	return o
 }
 
-// sweep drops the commands that have ended and will not be written. Clean-up will be, as long as it can change something.
+// sweep drops what has ended and will not be written. Clean-up will be, as long as it can change something.
 func (p *Pipeline[T]) sweep(now time.Time) {
 	waiting := p.underWay()[p.written:]
 	kept := slices.DeleteFunc(waiting, func(o Op[T]) bool {

@@ -40,18 +40,16 @@ func (c *Command) parse(v *value) Reply {
 	if refusal := v.refusal(); refusal != nil {
 		return Reply{Answer: quorum.Refused, Err: refusal}
 	}
+	if c.locks() && v.kind == '_' {
+		return Reply{Answer: quorum.No, Err: ErrHeld}
+	}
 	yes := false
 	switch c.kind {
-	case acquire, fencedAcquire:
-		switch {
-		case v.kind == '_':
-			return Reply{Answer: quorum.No, Err: ErrHeld}
-		case c.kind == acquire:
-			yes = v.isOK()
-		case v.kind == ':' && v.num > 0 && v.num < maxNumber:
+	case fencedAcquire:
+		if v.kind == ':' && v.num > 0 && v.num < maxNumber {
 			return Reply{Answer: quorum.Yes, Number: uint64(v.num)}
 		}
-	case tracking:
+	case acquire, tracking:
 		yes = v.isOK()
 	case observe:
 		return parseObserve(v)

@@ -23,7 +23,7 @@ type Listener interface {
 	// an expiry is reported when the server comes across it, which may be late.
 	Invalidated(node int, key string)
 	// TrackingActive reports that changes are reported from now on, or that every key may have changed. What was
-	// observed before has to be observed again.
+	// observed before has to be observed again. It comes again when the node gets another listener.
 	TrackingActive(node int)
 	// TrackingLost reports that changes may be missed from now on, until TrackingActive.
 	TrackingLost(node int)
@@ -73,9 +73,9 @@ func (n *Node) replaceLocked(l Listener, by ...*listening) {
 	}
 }
 
-// trackLocked asks for the tracking that the connection does not have, or for the channels that listeners want, and leaves
-// those that none wants. A server that refuses tracking is not asked for channels: miniredis would accept no other command
-// then.
+// trackLocked leaves the channels that no listener wants, and asks for the tracking that the connection does not have, or
+// for the channels that it lacks. A server that refuses tracking is not asked for those: miniredis would accept no other
+// command then.
 func (n *Node) trackLocked(now time.Time) {
 	c := n.conn
 	for channel := range c.channels {
@@ -140,7 +140,8 @@ func (n *Node) pushed(c *conn, v *value) error {
 	tracks := c.asked
 	_, subscribed := c.channels[channel]
 	next := n.pipeline.Next()
-	isReply := next != nil && next.cmd.kind == subscription && next.cmd.key == channel && strings.EqualFold(next.cmd.args[0], what)
+	isReply := next != nil && next.cmd.kind == subscription &&
+		next.cmd.key == channel && strings.EqualFold(next.cmd.args[0], what)
 	switch {
 	case isReply && what == "subscribe":
 		c.channels[channel] = true
