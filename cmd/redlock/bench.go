@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/load"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -94,7 +95,7 @@ func (c *benchCmd) Run(ctx context.Context, to streams) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, nodes.close()) }()
+	defer func() { err = errors.Join(err, testredis.Close(nodes.servers)) }()
 
 	r := &report{
 		Kind: nodes.kind, Callers: c.Callers, Names: c.Names, Fencing: c.Fencing,
@@ -115,7 +116,7 @@ func (c *benchCmd) Run(ctx context.Context, to streams) (err error) {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("interrupted after %.1f s of %s: %w", r.Elapsed, plain(c.Duration), err)
+		return fmt.Errorf("interrupted after %.1f s of %v: %w", r.Elapsed, c.Duration, err)
 	case r.Cycles == 0 && len(r.Failures) > 0:
 		return fmt.Errorf("no cycle succeeded: %s", r.Failures[0].Example)
 	case r.Cycles == 0:
@@ -126,7 +127,11 @@ func (c *benchCmd) Run(ctx context.Context, to streams) (err error) {
 
 // measure runs the load. If it is interrupted, it returns the result until then with the error.
 func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, to streams) (result *load.Result, err error) {
-	nodes, err := pool.Open(on.urls, pool.WithTimeout(c.Timeout), pool.WithClientName("redlock-bench"))
+	open := []pool.Option{pool.WithTimeout(c.Timeout), pool.WithClientName("redlock-bench")}
+	if len(on.slow) > 0 {
+		open = append(open, pool.WithDialer(on.dial))
+	}
+	nodes, err := pool.Open(on.urls, open...)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 // testScenario makes parties on n embedded nodes.
 func testScenario(t *testing.T, n int) *scenario {
 	t.Helper()
-	servers, err := newEmbedded(n)
+	servers, err := testredis.Embed(n, nil)
 	require.NoError(t, err)
 	s := &scenario{
 		show: newShow(io.Discard, true), urls: testredis.URLs(servers), network: newNetwork(),
@@ -23,7 +23,7 @@ func testScenario(t *testing.T, n int) *scenario {
 	}
 	t.Cleanup(func() {
 		assert.NoError(t, s.close())
-		servers.close()
+		assert.NoError(t, testredis.Close(servers))
 	})
 	return s
 }

@@ -25,7 +25,7 @@ func progress(w io.Writer, warmUp, duration time.Duration) (stop func()) {
 	length := warmUp + duration
 	bar := pb.ProgressBarTemplate(barShape).New(int(length.Milliseconds()))
 	bar.SetWriter(w).SetMaxWidth(screen).SetRefreshRate(refresh).Set(pb.CleanOnFinish, true).Set(pb.Terminal, true)
-	bar.Set("phase", "warming up").Set("length", plain(length)).Start()
+	bar.Set("phase", "warming up").Set("length", length.String()).Start()
 	began := time.Now()
 	over := make(chan struct{})
 	var showing sync.WaitGroup

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -25,21 +25,13 @@ const (
 	fenceKey = "quorumlock-example:guard"   // the highest fencing token that was seen
 )
 
-// task is what the sale passes to a seller.
-type task struct {
-	nodes   string // URLs of the servers that the lock is on, with commas between them
-	stock   string // URL of the server that the stock is on
-	ttl     time.Duration
-	checked bool
-}
-
 // seller sells items, one after the other.
 type seller struct {
-	task
-	locker *redlock.Locker // with redlock.WithFencing
-	conn   redis.Conn      // to the server of the stock
-	in     io.Reader
-	out    io.Writer
+	locker  *redlock.Locker // with redlock.WithFencing
+	conn    redis.Conn      // to the server of the stock
+	checked bool
+	in      *bufio.Scanner
+	out     io.Writer
 }
 
 var errSoldOut = errors.New("sold out")
@@ -63,9 +55,7 @@ func (s *seller) sell(ctx context.Context) error {
 	}
 	// To ask lock.Err() here would not help: the process may be stopped between that and the write.
 	fmt.Fprintln(s.out, hasRead, left)
-	if err := s.wait(); err != nil { // this is where it is stopped
-		return err
-	}
+	s.in.Scan() // this is where it is stopped
 	return s.write(lock.Fence(), left-1)
 }
 
@@ -98,24 +88,18 @@ func (s *seller) write(token uint64, left int) error {
 }
 
 // A seller is a process that sale.go has started. It is sent a line for each buyer and, after each
-// hasRead, a line to go on. It prints what happens, one of these, and the stock that it has read.
+// hasRead, a line to go on. It prints what it did, one of these, and the stock that it has read.
 const (
 	hasRead = "read"
 	hasSold = "sold"
-	refused = "refused" // it begins again, with a new lock
+	refused = "refused"
 	soldOut = "soldout"
 )
 
-// work sells to the buyers that come in, until there are no more.
-func (t task) work(ctx context.Context, in io.Reader, out io.Writer) error {
-	nodes, err := pool.Open(strings.Split(t.nodes, ","), pool.WithTimeout(t.ttl/2))
-	if err != nil {
-		return err
-	}
-	for _, node := range nodes {
-		defer node.Close()
-	}
-	locker, err := redlock.New(nodes, redlock.WithTTL(t.ttl), redlock.WithFencing())
+// serve sells to the buyers that come in, until there are no more.
+func (t task) serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	locker, err := redlock.Open(strings.Split(t.nodes, ","), redlock.WithPoolOptions(pool.WithTimeout(t.ttl/2)),
+		redlock.WithTTL(t.ttl), redlock.WithFencing())
 	if err != nil {
 		return err
 	}
@@ -125,28 +109,18 @@ func (t task) work(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer conn.Close()
-	s := &seller{t, locker, conn, in, out}
-	for {
-		if s.wait() != nil {
-			return nil // there are no more
+	s := &seller{locker, conn, t.checked, bufio.NewScanner(in), out}
+	for s.in.Scan() {
+		what := hasSold
+		switch err := s.sell(ctx); {
+		case errors.Is(err, errSoldOut):
+			what = soldOut
+		case errors.Is(err, fence.ErrStale):
+			what = refused
+		case err != nil:
+			return err
 		}
-		what := refused
-		for what == refused {
-			switch err := s.sell(ctx); {
-			case err == nil:
-				what = hasSold
-			case errors.Is(err, errSoldOut):
-				what = soldOut
-			case !errors.Is(err, fence.ErrStale):
-				return err
-			}
-			fmt.Fprintln(out, what, 0)
-		}
+		fmt.Fprintln(out, what, 0)
 	}
-}
-
-// wait waits for a line.
-func (s *seller) wait() error {
-	_, err := fmt.Fscanln(s.in, new(string))
-	return err
+	return nil
 }

@@ -211,7 +211,6 @@ func trusting(ca *authority) option {
 
 // tlsServer starts a server that speaks TLS too, and returns it with the address for that. Without TLS in the server the test is skipped.
 func tlsServer(t testing.TB, ca *authority, clientCertificates string) (server *testredis.Process, address string) {
-	testredis.NeedTLS(t)
 	dir := t.TempDir()
 	write := func(name string, content []byte) string {
 		path := filepath.Join(dir, name)
