@@ -140,7 +140,7 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 		addrs = append(addrs, node.Addr())
 		defer func() { err = errors.Join(err, node.Close()) }()
 	}
-	votes := load.NewVotes(addrs, c.lockNames())
+	votes := load.NewVotes(addrs, c.Names == hotName)
 	opts := []redlock.Option{redlock.WithTTL(c.TTL), redlock.WithKeyPrefix(prefix), redlock.WithObserver(votes)}
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
@@ -162,7 +162,7 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 	return load.Run(ctx, load.Plan{
 		Take:  func(ctx context.Context, name string) (load.Held, error) { return take(ctx, name) },
 		Names: c.lockNames(), Waits: waits, Rate: c.Rate, WarmUp: c.WarmUp, Duration: c.Duration,
-		Votes: votes, Ready: func(context.Context) error { return on.inject() },
+		Votes: votes, Ready: on.inject,
 	})
 }
 
