@@ -86,11 +86,13 @@ func (c *benchCmd) Validate() error {
 // Run measures and prints. In any case nothing of the bench is left when it returns, except the
 // files that were asked for.
 func (c *benchCmd) Run(ctx context.Context, to streams) (err error) {
-	files, err := openFiles(c.HTML, c.SVG)
-	if err != nil {
-		return err
+	for _, path := range []string{c.HTML, c.SVG} {
+		if path != "" {
+			if err := checkWritable(path); err != nil {
+				return err
+			}
+		}
 	}
-	defer func() { err = errors.Join(err, files.close()) }()
 	nodes, err := startNodes(ctx, c)
 	if err != nil {
 		return err
@@ -111,7 +113,7 @@ func (c *benchCmd) Run(ctx context.Context, to streams) (err error) {
 		return err
 	}
 	r.Interrupted = err != nil
-	if err := errors.Join(c.print(to.out, r), files.write(r)); err != nil {
+	if err := errors.Join(c.print(to.out, r), c.writeFiles(r)); err != nil {
 		return err
 	}
 	switch {

@@ -1,18 +1,17 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/cheggaaa/pb/v3"
 	"github.com/mattn/go-isatty"
-)
 
-const (
-	refresh  = 200 * time.Millisecond
-	barShape = `{{string . "phase"}} {{bar . "[" "=" ">" " " "]"}} {{percent . "%3.0f%%"}} of {{string . "length"}}`
+	"github.com/quorumlock/quorumlock/clock"
 )
 
 // progress shows how much time has passed, if w is a terminal. The function that it returns
@@ -22,32 +21,22 @@ func progress(w io.Writer, warmUp, duration time.Duration) (stop func()) {
 	if !ok || !isatty.IsTerminal(file.Fd()) {
 		return func() {}
 	}
-	length := warmUp + duration
-	bar := pb.ProgressBarTemplate(barShape).New(int(length.Milliseconds()))
-	bar.SetWriter(w).SetMaxWidth(screen).SetRefreshRate(refresh).Set(pb.CleanOnFinish, true).Set(pb.Terminal, true)
-	bar.Set("phase", "warming up").Set("length", length.String()).Start()
+	ctx, cancel := context.WithCancel(context.Background())
 	began := time.Now()
-	over := make(chan struct{})
 	var showing sync.WaitGroup
 	showing.Go(func() {
-		tick := time.NewTicker(refresh)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-			case <-over:
-				return
-			}
-			passed := time.Since(began)
+		for clock.Sleep(ctx, clock.System(), 200*time.Millisecond) == nil {
+			passed, phase := time.Since(began), "warming up"
 			if passed >= warmUp {
-				bar.Set("phase", "measuring ")
+				phase = "measuring"
 			}
-			bar.SetCurrent(min(passed, length).Milliseconds())
+			part := min(1, passed.Seconds()/(warmUp+duration).Seconds())
+			fmt.Fprintf(w, "\r%-10s [%-40s] %3.0f%% of %v", phase, strings.Repeat("=", int(40*part)), 100*part, warmUp+duration)
 		}
+		fmt.Fprint(w, "\r\x1b[K")
 	})
 	return func() {
-		close(over)
+		cancel()
 		showing.Wait()
-		bar.Finish()
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 // round is what was observed of one request to all nodes.
 type round struct {
-	votes   []*redlock.Vote // votes[i] is node i's; nil if it was not asked or has not answered yet
-	verdict *redlock.Verdict
+	votes   []*redlock.Vote // votes[i] is node i's; nil if it was not asked
+	verdict redlock.Verdict
 }
 
 // with returns the nodes that gave one of the answers.
@@ -26,89 +26,80 @@ func (r *round) with(answers ...redlock.Answer) []int {
 	return nodes
 }
 
-// complete reports whether the verdict and the answers of as many nodes as were asked are there.
-func (r *round) complete(asked int) bool {
-	for _, vote := range r.votes {
-		if vote != nil {
-			asked--
-		}
-	}
-	return r.verdict != nil && asked <= 0
-}
-
-// recorder is the Observer of one client. It assigns votes and verdicts to rounds: each round
-// asks a node once, and the answers of a node keep their order.
+// recorder is the Observer of one client. Each round asks a node once, and the answers of a node
+// keep their order: the i-th is its vote of the i-th round.
 type recorder struct {
-	n       int           // nodes
 	changed chan struct{} // holds an element if something was recorded
 
-	mu     sync.Mutex
-	op     redlock.Op // the operation that is recorded
-	rounds []*round
+	mu       sync.Mutex
+	op       redlock.Op // the operation that is recorded
+	votes    [][]redlock.Vote
+	verdicts []redlock.Verdict
 }
 
-func newRecorder(n int) *recorder { return &recorder{n: n, changed: make(chan struct{}, 1)} }
+func newRecorder(n int) *recorder {
+	return &recorder{changed: make(chan struct{}, 1), votes: make([][]redlock.Vote, n)}
+}
 
-// watch forgets all rounds and records an operation from now on.
+// watch forgets everything and records an operation from now on.
 func (r *recorder) watch(op redlock.Op) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.op, r.rounds = op, nil
+	r.op, r.verdicts = op, nil
+	clear(r.votes)
 }
 
 // Vote implements [redlock.Observer].
-func (r *recorder) Vote(vote redlock.Vote) {
-	r.record(vote.Op, func(seen *round) bool {
-		free := seen.votes[vote.Node] == nil
-		if free {
-			seen.votes[vote.Node] = &vote
-		}
-		return free
-	})
+func (r *recorder) Vote(v redlock.Vote) {
+	r.record(v.Op, func() { r.votes[v.Node] = append(r.votes[v.Node], v) })
 }
 
 // Verdict implements [redlock.Observer].
-func (r *recorder) Verdict(verdict redlock.Verdict) {
-	r.record(verdict.Op, func(seen *round) bool {
-		free := seen.verdict == nil
-		if free {
-			seen.verdict = &verdict
-		}
-		return free
-	})
+func (r *recorder) Verdict(v redlock.Verdict) {
+	r.record(v.Op, func() { r.verdicts = append(r.verdicts, v) })
 }
 
-// record calls put with the rounds, oldest first, until it returns true.
-func (r *recorder) record(op redlock.Op, put func(*round) bool) {
+func (r *recorder) record(op redlock.Op, add func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if op != r.op {
 		return
 	}
-	if !slices.ContainsFunc(r.rounds, put) {
-		next := &round{votes: make([]*redlock.Vote, r.n)}
-		put(next)
-		r.rounds = append(r.rounds, next)
-	}
+	add()
 	select {
 	case r.changed <- struct{}{}:
 	default:
 	}
 }
 
-// wait returns the i-th round since watch when it is complete.
+// wait returns the i-th round since watch when its verdict and as many votes as were asked for are there.
 func (r *recorder) wait(ctx context.Context, i, asked int) (*round, error) {
 	for {
-		r.mu.Lock()
-		if i < len(r.rounds) && r.rounds[i].complete(asked) {
-			defer r.mu.Unlock()
-			return r.rounds[i], nil // which does not change any more
+		if seen := r.round(i, asked); seen != nil {
+			return seen, nil
 		}
-		r.mu.Unlock()
 		select {
 		case <-r.changed:
 		case <-ctx.Done():
 			return nil, fmt.Errorf("waiting for the votes: %w", ctx.Err())
 		}
 	}
+}
+
+// round returns the i-th round, or nil if it is not complete.
+func (r *recorder) round(i, asked int) *round {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := &round{votes: make([]*redlock.Vote, len(r.votes))}
+	for node, votes := range r.votes {
+		if i < len(votes) {
+			seen.votes[node] = &votes[i]
+			asked--
+		}
+	}
+	if asked > 0 || i >= len(r.verdicts) {
+		return nil
+	}
+	seen.verdict = r.verdicts[i]
+	return seen
 }

@@ -6,8 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/quorumlock/quorumlock/internal/load"
 )
@@ -166,24 +166,25 @@ func (r *report) text(w io.Writer) error {
 	return err
 }
 
-// text writes the rows in columns, the first one aligned to the left and the others to the right.
+// text writes the rows in columns: texts aligned to the left and numbers to the right.
 func (t table) text(w io.Writer) {
-	first := 0
-	for _, row := range t.Rows {
-		first = max(first, len([]rune(row[0])))
-	}
-	var columns strings.Builder
-	writer := tabwriter.NewWriter(&columns, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, row := range append([][]string{t.Head}, t.Rows...) {
-		cells, last := row[1:], ""
-		if t.Wide {
-			cells, last = row[1:len(row)-1], "  "+row[len(row)-1]
+	rows := append([][]string{t.Head}, t.Rows...)
+	width := make([]int, len(t.Head))
+	for _, row := range rows {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
 		}
-		fmt.Fprintf(writer, "%-*s\t%s\t%s\n", first, row[0], strings.Join(cells, "\t"), last)
 	}
-	_ = writer.Flush() // into memory
-	for line := range strings.Lines(columns.String()) {
-		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			if i == 0 || t.Wide && i == len(row)-1 {
+				line += fmt.Sprintf("  %-*s", width[i], cell)
+			} else {
+				line += fmt.Sprintf("  %*s", width[i], cell)
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
 }
 
