@@ -34,29 +34,27 @@ type seller struct {
 	out     io.Writer
 }
 
-var errSoldOut = errors.New("sold out")
-
-// sell sells an item. If the error is [fence.ErrStale], a newer holder of the lock has been at the
-// stock and nothing was sold.
-func (s *seller) sell(ctx context.Context) error {
+// sell sells an item, and returns hasSold or soldOut. If the error is [fence.ErrStale], a newer
+// holder of the lock has been at the stock and nothing was sold.
+func (s *seller) sell(ctx context.Context) (what string, err error) {
 	lock, err := s.locker.Lock(ctx, lockName)
 	if err != nil {
-		return err
+		return "", err
 	}
 	// Whether the lock was held to the end does not matter any more: what was written was checked.
 	defer func() { _ = lock.Unlock(ctx) }()
 
 	left, err := s.read(lock.Fence())
 	if err != nil {
-		return err
+		return "", err
 	}
 	if left == 0 {
-		return errSoldOut
+		return soldOut, nil
 	}
 	// To ask lock.Err() here would not help: the process may be stopped between that and the write.
 	fmt.Fprintln(s.out, hasRead, left)
 	s.in.Scan() // this is where it is stopped
-	return s.write(lock.Fence(), left-1)
+	return hasSold, s.write(lock.Fence(), left-1)
 }
 
 // read returns how many items are left. It is checked too: after it the server refuses holders of
@@ -111,10 +109,8 @@ func (t task) serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	defer conn.Close()
 	s := &seller{locker, conn, t.checked, bufio.NewScanner(in), out}
 	for s.in.Scan() {
-		what := hasSold
-		switch err := s.sell(ctx); {
-		case errors.Is(err, errSoldOut):
-			what = soldOut
+		what, err := s.sell(ctx)
+		switch {
 		case errors.Is(err, fence.ErrStale):
 			what = refused
 		case err != nil:

@@ -105,30 +105,26 @@ func Real(tb testing.TB, n int, args ...string) []*Process {
 // failing returns what makes an error fail a test.
 func failing(tb testing.TB) func(error) { return func(err error) { tb.Errorf("testredis: %v", err) } }
 
+// Servers listen below the ports that systems give to outgoing connections (from 32768 on Linux,
+// from 49152 elsewhere): a client could be given the port of a server that is stopped for a while.
+func randomPort() int { return 10000 + rand.IntN(32768-10000) }
+
 // FreePort returns a port of 127.0.0.1 on which nothing listens, for a server that needs one more
 // than its own, such as --tls-port. Another process may take it before the server does.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
-	port, err := freePort()
+	var e endpoint
+	err := e.find(func() error {
+		l, err := net.Listen("tcp", e.Addr())
+		if err == nil {
+			err = l.Close()
+		}
+		return err
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return port
-}
-
-// Servers listen below the ports that systems give to outgoing connections (from 32768 on Linux,
-// from 49152 elsewhere): a client could be given the port of a server that is stopped for a while.
-const firstPort, lastPort = 10000, 32767
-
-func freePort() (port int, err error) {
-	for range 100 {
-		var l net.Listener
-		port = firstPort + rand.IntN(lastPort-firstPort+1)
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			return port, l.Close()
-		}
-	}
-	return 0, fmt.Errorf("no free port between %d and %d: %w", firstPort, lastPort, err)
+	return e.port
 }
 
 // endpoint is where a server listens, on 127.0.0.1.
@@ -137,13 +133,11 @@ type endpoint struct {
 	password string // empty means none
 }
 
-// find calls start with free ports until one is accepted. Another process may take the port before
-// the server does, or have one that the server derives from it, as for the cluster bus.
+// find calls start with ports until one is free. It may also fail for a port that the server derives
+// from it, as for the cluster bus.
 func (e *endpoint) find(start func() error) (err error) {
 	for range 10 {
-		if e.port, err = freePort(); err != nil {
-			return err
-		}
+		e.port = randomPort()
 		if err = start(); err == nil || !strings.Contains(err.Error(), "ddress already in use") {
 			return err
 		}
