@@ -44,7 +44,7 @@ func (s *scenario) run(ctx context.Context) (err error) {
 	if s.b, err = s.newParty("B"); err != nil {
 		return err
 	}
-	s.show.title(s.a.nodes, s.about, s.name)
+	s.show.title(s.n, s.need, s.about, s.name)
 	for i, step := range []func(context.Context) error{
 		s.acquired, s.refused, s.withoutMinority, s.withoutMajority, s.waited, s.expired,
 	} {

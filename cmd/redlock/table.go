@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/quorumlock/quorumlock/internal/load"
 )
@@ -156,7 +155,13 @@ func (r *report) text(w io.Writer) error {
 	}
 	for _, t := range r.tables() {
 		fmt.Fprintf(&b, "\n%s\n", t.Title)
-		t.text(&b)
+		texts := []int{0}
+		if t.Wide {
+			texts = append(texts, len(t.Head)-1)
+		}
+		for _, line := range columns(append([][]string{t.Head}, t.Rows...), texts...) {
+			fmt.Fprintln(&b, "  "+line)
+		}
 		for _, note := range t.Notes {
 			fmt.Fprintln(&b, "  "+note)
 		}
@@ -164,28 +169,6 @@ func (r *report) text(w io.Writer) error {
 	b.WriteString(r.spark())
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// text writes the rows in columns: texts aligned to the left and numbers to the right.
-func (t table) text(w io.Writer) {
-	rows := append([][]string{t.Head}, t.Rows...)
-	width := make([]int, len(t.Head))
-	for _, row := range rows {
-		for i, cell := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for _, row := range rows {
-		line := ""
-		for i, cell := range row {
-			if i == 0 || t.Wide && i == len(row)-1 {
-				line += fmt.Sprintf("  %-*s", width[i], cell)
-			} else {
-				line += fmt.Sprintf("  %*s", width[i], cell)
-			}
-		}
-		fmt.Fprintln(w, strings.TrimRight(line, " "))
-	}
 }
 
 // spark draws the throughput as a row of bars.
