@@ -133,21 +133,15 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 	if len(on.slow) > 0 {
 		open = append(open, pool.WithDialer(on.dial))
 	}
-	nodes, err := pool.Open(on.urls, open...)
-	if err != nil {
-		return nil, err
+	waits := c.Names == hotName
+	votes := load.NewVotes(len(on.urls), waits)
+	opts := []redlock.Option{
+		redlock.WithPoolOptions(open...), redlock.WithTTL(c.TTL), redlock.WithKeyPrefix(prefix), redlock.WithObserver(votes),
 	}
-	var addrs []string
-	for _, node := range nodes {
-		addrs = append(addrs, node.Addr())
-		defer func() { err = errors.Join(err, node.Close()) }()
-	}
-	votes := load.NewVotes(addrs, c.Names == hotName)
-	opts := []redlock.Option{redlock.WithTTL(c.TTL), redlock.WithKeyPrefix(prefix), redlock.WithObserver(votes)}
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
 	}
-	locker, err := redlock.New(nodes, opts...)
+	locker, err := redlock.Open(on.urls, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +149,6 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 	if err := c.checkReachable(ctx, locker); err != nil {
 		return nil, err
 	}
-	waits := c.Names == hotName
 	take := locker.TryLock
 	if waits {
 		take = locker.Lock

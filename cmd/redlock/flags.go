@@ -30,15 +30,11 @@ func checkTimeout(timeout, ttl time.Duration) error {
 // checkURLs checks the flag --nodes. The error never repeats a password.
 func checkURLs(urls []string) error {
 	nodes, err := pool.Open(urls)
-	closeNodes(nodes)
 	if err != nil {
 		return fmt.Errorf("--nodes: %w", err)
 	}
-	return nil
-}
-
-func closeNodes(nodes []*pool.Node) {
 	for _, node := range nodes {
-		_ = node.Close() // nothing is lost if it fails
+		_ = node.Close() // nothing was connected
 	}
+	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ func testScenario(t *testing.T, n int) *scenario {
 	servers, err := testredis.Embed(n, nil)
 	require.NoError(t, err)
 	s := &scenario{
+		n:    n,
 		show: newShow(io.Discard, true), urls: testredis.URLs(servers), network: newNetwork(),
 		name: "name", ttl: 10 * time.Second, timeout: 500 * time.Millisecond,
 	}
@@ -40,7 +42,7 @@ func TestNetwork_DisconnectedNodeKeepsItsKeysAndIsReachableAfterReconnect(t *tes
 	a := testParty(t, s)
 	lock, err := a.locker.TryLock(t.Context(), "name")
 	require.NoError(t, err)
-	s.network.disconnect(a.nodes[0].Addr())
+	s.network.disconnect(strings.TrimPrefix(s.urls[0], "redis://"))
 	err = lock.Extend(t.Context(), 10*time.Second)
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	_, err = testParty(t, s).locker.TryLock(t.Context(), "name")

@@ -23,7 +23,6 @@ const (
 type party struct {
 	s      *scenario
 	name   string
-	nodes  []*pool.Node
 	locker *redlock.Locker
 	seen   *recorder
 	lock   *redlock.Lock // to be released
@@ -31,19 +30,14 @@ type party struct {
 }
 
 func (s *scenario) newParty(name string) (*party, error) {
-	nodes, err := pool.Open(s.urls,
-		pool.WithTimeout(s.timeout), pool.WithClientName("redlock-demo"), pool.WithDialer(s.network.dial))
+	p := &party{s: s, name: name, seen: newRecorder(s.n)}
+	var err error
+	p.locker, err = redlock.Open(s.urls,
+		redlock.WithPoolOptions(pool.WithTimeout(s.timeout), pool.WithClientName("redlock-demo"), pool.WithDialer(s.network.dial)),
+		redlock.WithTTL(s.ttl), redlock.WithObserver(p.seen), redlock.WithBackoff(firstBackoff, maxBackoff))
 	if err != nil {
 		return nil, err
 	}
-	seen := newRecorder(len(nodes))
-	locker, err := redlock.New(nodes,
-		redlock.WithTTL(s.ttl), redlock.WithObserver(seen), redlock.WithBackoff(firstBackoff, maxBackoff))
-	if err != nil {
-		closeNodes(nodes)
-		return nil, err
-	}
-	p := &party{s: s, name: name, nodes: nodes, locker: locker, seen: seen}
 	s.parties = append(s.parties, p)
 	return p, nil
 }
@@ -57,9 +51,7 @@ func (p *party) close() error {
 			err = nil
 		}
 	}
-	err = errors.Join(err, p.locker.Close())
-	closeNodes(p.nodes)
-	return err
+	return errors.Join(err, p.locker.Close())
 }
 
 // observe returns the one round of an operation. The round is nil if it is not complete in time.

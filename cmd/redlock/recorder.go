@@ -15,15 +15,15 @@ type round struct {
 	verdict redlock.Verdict
 }
 
-// with returns the nodes that gave one of the answers.
-func (r *round) with(answers ...redlock.Answer) []int {
-	var nodes []int
-	for i, vote := range r.votes {
+// with returns the addresses of the nodes that gave one of the answers.
+func (r *round) with(answers ...redlock.Answer) []string {
+	var addrs []string
+	for _, vote := range r.votes {
 		if vote != nil && slices.Contains(answers, vote.Answer) {
-			nodes = append(nodes, i)
+			addrs = append(addrs, vote.Addr)
 		}
 	}
-	return nodes
+	return addrs
 }
 
 // recorder is the Observer of one client. Each round asks a node once, and the answers of a node

@@ -30,8 +30,8 @@ type scenario struct {
 	n, need int // nodes, and how many of them are a majority
 	a, b    *party
 	parties []*party
-	up      []int // the nodes that answered the last acquire
-	down    []int // the nodes that are unreachable
+	up      []string // addresses of the nodes that answered the last acquire
+	down    []string // addresses of the nodes that are unreachable
 }
 
 func (s *scenario) run(ctx context.Context) (err error) {
@@ -116,8 +116,8 @@ func (s *scenario) waited(ctx context.Context) error {
 	refusals, err := s.a.wait(ctx, func(refusals int) {
 		if refusals == attempts {
 			s.network.reconnect()
-			for _, i := range s.down {
-				s.show.node(s.a.nodes[i].Addr(), "reachable again")
+			for _, addr := range s.down {
+				s.show.node(addr, "reachable again")
 			}
 		}
 	})
@@ -175,10 +175,9 @@ func (s *scenario) releaseAndDisconnect(ctx context.Context, p *party, n int, no
 	if err := expect(p.name+" to release the lock", nil, p.release(ctx)); err != nil {
 		return err
 	}
-	for _, i := range s.up[left:] {
-		addr := s.a.nodes[i].Addr()
+	for _, addr := range s.up[left:] {
 		s.network.disconnect(addr)
-		s.down = append(s.down, i)
+		s.down = append(s.down, addr)
 		s.show.node(addr, "unreachable")
 	}
 	return pause(ctx)

@@ -34,16 +34,14 @@ type Votes struct {
 	lost     int64                     // rounds
 }
 
-// NewVotes counts for nodes with these addresses. Shared means that several callers take the lock of
-// one name.
-func NewVotes(addrs []string, shared bool) *Votes {
-	v := &Votes{shared: shared, last: map[string]int{}, won: newHistogram()}
-	for _, addr := range addrs {
-		answers := map[string]int64{}
+// NewVotes counts for n nodes. Shared means that several callers take the lock of one name.
+func NewVotes(n int, shared bool) *Votes {
+	v := &Votes{shared: shared, last: map[string]int{}, nodes: make([]Node, n), won: newHistogram()}
+	for i := range v.nodes {
+		v.nodes[i].Answers = map[string]int64{}
 		for _, answer := range Answers() {
-			answers[answer] = 0
+			v.nodes[i].Answers[answer] = 0
 		}
-		v.nodes = append(v.nodes, Node{Addr: addr, Answers: answers})
 		v.answered = append(v.answered, newHistogram())
 	}
 	return v
@@ -65,10 +63,12 @@ func (v *Votes) countsLocked(op redlock.Op, took time.Duration) bool {
 func (v *Votes) Vote(vote redlock.Vote) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	node := &v.nodes[vote.Node]
+	node.Addr = vote.Addr
 	if !v.countsLocked(vote.Op, vote.Took) {
 		return
 	}
-	v.nodes[vote.Node].Answers[vote.Answer.String()]++
+	node.Answers[vote.Answer.String()]++
 	switch vote.Answer {
 	case redlock.AnswerYes:
 		v.last[vote.Name] = vote.Node
