@@ -133,20 +133,34 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 	if len(on.slow) > 0 {
 		open = append(open, pool.WithDialer(on.dial))
 	}
-	waits := c.Names == hotName
-	votes := load.NewVotes(len(on.urls), waits)
-	opts := []redlock.Option{
-		redlock.WithPoolOptions(open...), redlock.WithTTL(c.TTL), redlock.WithKeyPrefix(prefix), redlock.WithObserver(votes),
+	nodes, err := pool.Open(on.urls, open...)
+	if err != nil {
+		return nil, err
 	}
+	var addrs []string
+	for _, node := range nodes {
+		addrs = append(addrs, node.Addr())
+		defer func() { err = errors.Join(err, node.Close()) }()
+	}
+	waits := c.Names == hotName
+	votes := load.NewVotes(addrs, waits)
+	opts := []redlock.Option{redlock.WithTTL(c.TTL), redlock.WithKeyPrefix(prefix), redlock.WithObserver(votes)}
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
 	}
-	locker, err := redlock.Open(on.urls, opts...)
+	locker, err := redlock.New(nodes, opts...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, locker.Close()) }()
-	if err := c.checkReachable(ctx, locker); err != nil {
+	names := make([]string, c.Callers) // of the callers' locks
+	for i := range names {
+		names[i] = hotName
+		if !waits {
+			names[i] = strconv.Itoa(i)
+		}
+	}
+	if err := c.checkReachable(ctx, locker, names[0]); err != nil {
 		return nil, err
 	}
 	take := locker.TryLock
@@ -156,16 +170,16 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 	defer progress(to.err, c.WarmUp, c.Duration)()
 	return load.Run(ctx, load.Plan{
 		Take:  func(ctx context.Context, name string) (load.Held, error) { return take(ctx, name) },
-		Names: c.lockNames(), Waits: waits, Rate: c.Rate, WarmUp: c.WarmUp, Duration: c.Duration,
+		Names: names, Waits: waits, Rate: c.Rate, WarmUp: c.WarmUp, Duration: c.Duration,
 		Votes: votes, Ready: on.inject,
 	})
 }
 
 // checkReachable fails with each node's reason if no lock can be acquired.
-func (c *benchCmd) checkReachable(ctx context.Context, locker *redlock.Locker) error {
+func (c *benchCmd) checkReachable(ctx context.Context, locker *redlock.Locker, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, max(reachable, 2*c.Timeout))
 	defer cancel()
-	lock, err := locker.Lock(ctx, c.lockNames()[0])
+	lock, err := locker.Lock(ctx, name)
 	if err == nil {
 		err = lock.Unlock(ctx)
 	}
@@ -174,16 +188,4 @@ func (c *benchCmd) checkReachable(ctx context.Context, locker *redlock.Locker) e
 		return err
 	}
 	return fmt.Errorf("the bench needs %d of %d nodes: %w", refusal.Need, len(refusal.Nodes), refusal)
-}
-
-// lockNames returns the name of each caller's lock.
-func (c *benchCmd) lockNames() []string {
-	names := make([]string, c.Callers)
-	for i := range names {
-		names[i] = hotName
-		if c.Names != hotName {
-			names[i] = strconv.Itoa(i)
-		}
-	}
-	return names
 }

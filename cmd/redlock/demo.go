@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fatih/color"
+
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
@@ -55,8 +57,11 @@ func (c *demoCmd) Run(ctx context.Context, to streams) (err error) {
 		defer testredis.Close(servers)
 		urls, about = testredis.URLs(servers), embeddedKind
 	}
+	if c.NoColor {
+		color.NoColor = true
+	}
 	s := &scenario{
-		show: newShow(to.out, c.NoColor), urls: urls, about: about, network: newNetwork(),
+		show: &show{w: to.out}, urls: urls, about: about, network: newNetwork(),
 		name: c.name, ttl: c.TTL, timeout: c.Timeout,
 	}
 	if s.name == "" {

@@ -20,7 +20,7 @@ func testScenario(t *testing.T, n int) *scenario {
 	require.NoError(t, err)
 	s := &scenario{
 		n:    n,
-		show: newShow(io.Discard, true), urls: testredis.URLs(servers), network: newNetwork(),
+		show: &show{w: io.Discard}, urls: testredis.URLs(servers), network: newNetwork(),
 		name: "name", ttl: 10 * time.Second, timeout: 500 * time.Millisecond,
 	}
 	t.Cleanup(func() {

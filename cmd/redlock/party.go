@@ -77,9 +77,9 @@ func (p *party) try(ctx context.Context, opts ...redlock.LockOption) error {
 	p.s.up = seen.with(redlock.AnswerYes, redlock.AnswerNo)
 	p.s.show.votes(seen)
 	if err != nil {
-		p.s.show.outcome(seen, p.s.show.bad, "%s is refused after %s: %s", p.name, duration(seen.verdict.Took), p.s.why(seen))
+		p.s.show.outcome(seen, bad, "%s is refused after %s: %s", p.name, duration(seen.verdict.Took), p.s.why(seen))
 	} else {
-		p.s.show.outcome(seen, p.s.show.good, "%s has the lock after %s, valid for %s",
+		p.s.show.outcome(seen, good, "%s has the lock after %s, valid for %s",
 			p.name, duration(seen.verdict.Took), duration(seen.verdict.Validity))
 	}
 	return err
@@ -108,11 +108,11 @@ func (p *party) wait(ctx context.Context, refused func(refusals int)) (refusals 
 		}
 		since := duration(time.Since(began))
 		if seen.verdict.Err == nil {
-			p.s.show.outcome(seen, p.s.show.good, "%9s  %s has the lock, valid for %s", since, p.name, duration(seen.verdict.Validity))
+			p.s.show.outcome(seen, good, "%9s  %s has the lock, valid for %s", since, p.name, duration(seen.verdict.Validity))
 			p.asked = p.s.n - len(seen.with(redlock.AnswerUnsent))
 			return refusals, <-locked
 		}
-		p.s.show.outcome(seen, p.s.show.odd, "%9s  %s waits: %s", since, p.name, p.s.why(seen))
+		p.s.show.outcome(seen, odd, "%9s  %s waits: %s", since, p.name, p.s.why(seen))
 		refusals++
 		if refused != nil {
 			refused(refusals)
@@ -133,9 +133,9 @@ func (p *party) release(ctx context.Context) error {
 	case seen == nil:
 	case err != nil:
 		p.s.show.votes(seen)
-		p.s.show.outcome(seen, p.s.show.bad, "%s's release is refused after %s: %s", p.name, duration(seen.verdict.Took), p.s.why(seen))
+		p.s.show.outcome(seen, bad, "%s's release is refused after %s: %s", p.name, duration(seen.verdict.Took), p.s.why(seen))
 	default:
-		p.s.show.outcome(seen, p.s.show.good, "%s has released it after %s", p.name, duration(seen.verdict.Took))
+		p.s.show.outcome(seen, good, "%s has released it after %s", p.name, duration(seen.verdict.Took))
 	}
 	return err
 }
@@ -146,6 +146,6 @@ func (p *party) extend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.s.show.outcome(seen, p.s.show.good, "%s's lock is untouched: extended, and valid for %s", p.name, duration(seen.verdict.Validity))
+	p.s.show.outcome(seen, good, "%s's lock is untouched: extended, and valid for %s", p.name, duration(seen.verdict.Validity))
 	return nil
 }

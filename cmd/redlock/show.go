@@ -22,27 +22,15 @@ const (
 	elseMark = "·"
 )
 
+var (
+	good, bad, odd = color.New(color.FgGreen), color.New(color.FgRed), color.New(color.FgYellow)
+	dim, loud      = color.New(color.Faint), color.New(color.Bold)
+)
+
 // show prints the steps of a demo. Its lines fit on a screen.
 type show struct {
 	w     io.Writer
 	empty bool // nothing was printed since the step began
-
-	good, bad, odd, dim, loud *color.Color
-}
-
-// newShow prints to w, in colours if w is a terminal that supports them and plain is not set.
-func newShow(w io.Writer, plain bool) *show {
-	s := &show{
-		w:    w,
-		good: color.New(color.FgGreen), bad: color.New(color.FgRed), odd: color.New(color.FgYellow),
-		dim: color.New(color.Faint), loud: color.New(color.Bold),
-	}
-	if plain {
-		for _, c := range []*color.Color{s.good, s.bad, s.odd, s.dim, s.loud} {
-			c.DisableColor()
-		}
-	}
-	return s
 }
 
 func (s *show) line(format string, args ...any) {
@@ -52,23 +40,23 @@ func (s *show) line(format string, args ...any) {
 
 func (s *show) title(nodes, need int, about, name string) {
 	fmt.Fprintf(s.w, "A lock over %d independent Redis nodes: whoever has %d of them holds the lock.\n", nodes, need)
-	fmt.Fprintln(s.w, s.dim.Sprintf("Nodes: %s\nLock:  %s", about, name))
+	fmt.Fprintln(s.w, dim.Sprintf("Nodes: %s\nLock:  %s", about, name))
 	fmt.Fprintf(s.w, "Marks, one for each node: %s yes  %s no  %s no answer, or not asked\n",
-		s.good.Sprint(yesMark), s.bad.Sprint(noMark), s.dim.Sprint(elseMark))
+		good.Sprint(yesMark), bad.Sprint(noMark), dim.Sprint(elseMark))
 }
 
 func (s *show) step(number int, title string) {
-	fmt.Fprintf(s.w, "\n%s\n\n", s.loud.Sprintf("%d  %s", number, title))
+	fmt.Fprintf(s.w, "\n%s\n\n", loud.Sprintf("%d  %s", number, title))
 	s.empty = true
 }
 
 func (s *show) end(steps int, took time.Duration) {
 	fmt.Fprintf(s.w, "\n%s All %d steps went as they should, in %s. The lock is free again.\n",
-		s.good.Sprint("✔"), steps, duration(took))
+		good.Sprint("✔"), steps, duration(took))
 }
 
 // node prints what happened to a node.
-func (s *show) node(addr, what string) { s.line("%s  %s", addr, s.odd.Sprint(what)) }
+func (s *show) node(addr, what string) { s.line("%s  %s", addr, odd.Sprint(what)) }
 
 // votes prints the answer of each node, a line each.
 func (s *show) votes(seen *round) {
@@ -79,7 +67,7 @@ func (s *show) votes(seen *round) {
 	var colors []*color.Color
 	for _, vote := range seen.votes {
 		if vote != nil {
-			_, c := s.mark(vote.Answer)
+			_, c := mark(vote.Answer)
 			rows = append(rows, []string{vote.Addr, vote.Answer.String(), duration(vote.Took), reason(vote.Err)})
 			colors = append(colors, c)
 		}
@@ -97,21 +85,21 @@ func (s *show) outcome(seen *round, c *color.Color, format string, args ...any) 
 		if vote != nil {
 			answer = vote.Answer
 		}
-		mark, c := s.mark(answer)
-		marks.WriteString(c.Sprint(mark))
+		symbol, c := mark(answer)
+		marks.WriteString(c.Sprint(symbol))
 	}
 	s.line("%s  %s", marks.String(), c.Sprintf(format, args...))
 }
 
 // mark returns the mark and the colour of an answer.
-func (s *show) mark(answer redlock.Answer) (string, *color.Color) {
+func mark(answer redlock.Answer) (string, *color.Color) {
 	switch answer {
 	case redlock.AnswerYes:
-		return yesMark, s.good
+		return yesMark, good
 	case redlock.AnswerNo, redlock.AnswerRefused:
-		return noMark, s.bad
+		return noMark, bad
 	}
-	return elseMark, s.odd
+	return elseMark, odd
 }
 
 // reason explains why a node did not answer yes. An error of the operating system is enough: the

@@ -41,17 +41,14 @@ func (r *report) headline() []string {
 			failed += f.Count
 		}
 	}
-	for _, part := range []struct {
-		count  int64
-		format string
-	}{
-		{failed, ", %d failed"},
-		{unfinished, ", %d still waiting at the end"},
-		{r.NotBegun, ", %d were due and found no free caller: more --callers are needed for this rate, or it is too high"},
-	} {
-		if part.count > 0 {
-			outcome += fmt.Sprintf(part.format, part.count)
-		}
+	if failed > 0 {
+		outcome += fmt.Sprintf(", %d failed", failed)
+	}
+	if unfinished > 0 {
+		outcome += fmt.Sprintf(", %d still waiting at the end", unfinished)
+	}
+	if r.NotBegun > 0 {
+		outcome += fmt.Sprintf(", %d were due and found no free caller: more --callers are needed for this rate, or it is too high", r.NotBegun)
 	}
 	if r.Interrupted {
 		outcome += " (interrupted)"
@@ -97,8 +94,7 @@ func (r *report) latencyTable() table {
 }
 
 func (r *report) nodeTable() table {
-	answers := load.Answers()
-	t := table{Title: "Nodes, as they answered acquires", Head: append([]string{"", "p50", "p99", "max"}, answers...), Wide: true}
+	t := table{Title: "Nodes, as they answered acquires", Head: append([]string{"", "p50", "p99", "max"}, load.Answers...), Wide: true}
 	decides := r.Names != hotName
 	if decides {
 		t.Head = append(t.Head, "decided")
@@ -107,7 +103,7 @@ func (r *report) nodeTable() table {
 	t.Head = append(t.Head, "fault")
 	for _, node := range r.Nodes {
 		row := append([]string{node.Addr}, times(node.Latency, node.Latency.P50, node.Latency.P99, node.Latency.Max)...)
-		for _, answer := range answers {
+		for _, answer := range load.Answers {
 			row = append(row, share(node.Answers[answer], node.Answered()))
 		}
 		if decides {

@@ -7,16 +7,12 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Latencies are kept from 1 µs to 10 minutes, with an error below 1 %. Longer ones count as 10
-// minutes.
-const (
-	shortest = time.Microsecond
-	longest  = 10 * time.Minute
-	digits   = 2
-)
+// longest is the longest latency that is kept. Longer ones count as this.
+const longest = 10 * time.Minute
 
+// newHistogram returns one that counts from 1 µs on, with an error below 1 %.
 func newHistogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(int64(shortest), int64(longest), digits)
+	return hdrhistogram.New(int64(time.Microsecond), int64(longest), 2)
 }
 
 func record(h *hdrhistogram.Histogram, d time.Duration) {

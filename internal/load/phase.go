@@ -3,7 +3,6 @@ package load
 import (
 	"context"
 	"errors"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,12 +90,6 @@ func (p *phase) next(ctx context.Context) (due time.Time, ok bool) {
 		}
 	}
 	return due, due.Before(p.end) && ctx.Err() == nil
-}
-
-// notBegun returns how many cycles were due within elapsed and found no free caller.
-func (p *phase) notBegun(elapsed time.Duration) int64 {
-	due := int64(math.Ceil(elapsed.Seconds() * p.Rate))
-	return max(0, due-p.begun.Load())
 }
 
 // pause waits until an instant or the end of ctx.

@@ -2,6 +2,7 @@ package load
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -113,8 +114,10 @@ func (r *Result) Of(what string) Latency {
 func newResult(p *phase, elapsed time.Duration) *Result {
 	r := &Result{
 		Elapsed: elapsed.Seconds(), Asked: p.Rate, Corrected: p.Rate > 0,
-		NotBegun: p.notBegun(elapsed), Failures: []Failure{}, Throughput: []Bucket{},
+		Failures: []Failure{}, Throughput: []Bucket{},
 	}
+	due := int64(math.Ceil(elapsed.Seconds() * p.Rate))
+	r.NotBegun = max(0, due-p.begun.Load())
 	for _, name := range latencyNames {
 		r.Latency = append(r.Latency, summary(name, p.latencies[name]))
 	}

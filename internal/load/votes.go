@@ -10,16 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// Answers returns the kinds of a node's answers to an acquire, as [redlock.Answer] names them.
-func Answers() []string {
-	var names []string
-	for _, a := range []redlock.Answer{
-		redlock.AnswerYes, redlock.AnswerNo, redlock.AnswerUnknown, redlock.AnswerRefused, redlock.AnswerUnsent,
-	} {
-		names = append(names, a.String())
-	}
-	return names
-}
+// Answers are the kinds of a node's answers to an acquire, as [redlock.Answer] names them.
+var Answers = []string{"yes", "no", "unknown", "refused", "unsent"}
 
 // Votes is an Observer that counts what the nodes answer to acquires.
 type Votes struct {
@@ -34,14 +26,16 @@ type Votes struct {
 	lost     int64                     // rounds
 }
 
-// NewVotes counts for n nodes. Shared means that several callers take the lock of one name.
-func NewVotes(n int, shared bool) *Votes {
-	v := &Votes{shared: shared, last: map[string]int{}, nodes: make([]Node, n), won: newHistogram()}
-	for i := range v.nodes {
-		v.nodes[i].Answers = map[string]int64{}
-		for _, answer := range Answers() {
-			v.nodes[i].Answers[answer] = 0
+// NewVotes counts for nodes with these addresses. Shared means that several callers take the lock of
+// one name.
+func NewVotes(addrs []string, shared bool) *Votes {
+	v := &Votes{shared: shared, last: map[string]int{}, won: newHistogram()}
+	for _, addr := range addrs {
+		answers := map[string]int64{}
+		for _, answer := range Answers {
+			answers[answer] = 0
 		}
+		v.nodes = append(v.nodes, Node{Addr: addr, Answers: answers})
 		v.answered = append(v.answered, newHistogram())
 	}
 	return v
@@ -63,12 +57,10 @@ func (v *Votes) countsLocked(op redlock.Op, took time.Duration) bool {
 func (v *Votes) Vote(vote redlock.Vote) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	node := &v.nodes[vote.Node]
-	node.Addr = vote.Addr
 	if !v.countsLocked(vote.Op, vote.Took) {
 		return
 	}
-	node.Answers[vote.Answer.String()]++
+	v.nodes[vote.Node].Answers[vote.Answer.String()]++
 	switch vote.Answer {
 	case redlock.AnswerYes:
 		v.last[vote.Name] = vote.Node

@@ -14,15 +14,13 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-var addrs = []string{"x", "y", "z"}
-
 // poll votes on an acquire: node i answers answers[i] after i+1 ms, and the second yes decides.
 func poll(votes *load.Votes, name string, answers ...redlock.Answer) {
 	yes := 0
 	for i, answer := range answers {
 		took := time.Duration(i+1) * time.Millisecond
-		votes.Vote(redlock.Vote{Op: "acquire", Name: name, Node: i, Addr: addrs[i], Answer: answer, Took: took})
-		votes.Vote(redlock.Vote{Op: "unlock", Name: name, Node: i, Addr: addrs[i], Answer: answer, Took: time.Hour})
+		votes.Vote(redlock.Vote{Op: "acquire", Name: name, Node: i, Answer: answer, Took: took})
+		votes.Vote(redlock.Vote{Op: "unlock", Name: name, Node: i, Answer: answer, Took: time.Hour})
 		if answer == redlock.AnswerYes {
 			if yes++; yes == 2 {
 				votes.Verdict(redlock.Verdict{Op: "acquire", Name: name, Took: took})
@@ -40,10 +38,10 @@ func vote(t *testing.T, names []string, rounds ...[]redlock.Answer) *load.Result
 	t.Helper()
 	var result *load.Result
 	synctest.Test(t, func(t *testing.T) {
-		votes := load.NewVotes(3, len(names) > 1)
+		votes := load.NewVotes([]string{"x", "y", "z"}, len(names) > 1)
 		pass(time.Minute)
 		poll(votes, names[0], redlock.AnswerYes, redlock.AnswerYes, redlock.AnswerYes) // before the measurement
-		straggler := redlock.Vote{Op: "acquire", Name: names[0], Addr: addrs[0], Answer: redlock.AnswerYes, Took: 30 * time.Second}
+		straggler := redlock.Vote{Op: "acquire", Name: names[0], Answer: redlock.AnswerYes, Took: 30 * time.Second}
 		var i atomic.Int64
 		var err error
 		result, err = load.Run(t.Context(), load.Plan{
@@ -102,7 +100,7 @@ func TestVotes_DecidingNodeIsTheLastThatWasNeeded(t *testing.T) {
 
 func TestVotes_VoteAllocatesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		votes := load.NewVotes(2, false)
+		votes := load.NewVotes([]string{"x", "y"}, false)
 		result, err := load.Run(t.Context(), load.Plan{
 			Names: []string{"a"}, Duration: 20 * time.Millisecond, Votes: votes,
 			Take: func(context.Context, string) (load.Held, error) {
