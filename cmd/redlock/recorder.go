@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -29,46 +28,29 @@ func (r *round) with(answers ...redlock.Answer) []string {
 // recorder is the Observer of one client. Each round asks a node once, and the answers of a node
 // keep their order: the i-th is its vote of the i-th round.
 type recorder struct {
-	changed chan struct{} // holds an element if something was recorded
+	events chan any // votes and verdicts; with room for more than a step has
 
-	mu       sync.Mutex
-	op       redlock.Op // the operation that is recorded
+	op       redlock.Op // the operation that is watched
 	votes    [][]redlock.Vote
 	verdicts []redlock.Verdict
 }
 
 func newRecorder(n int) *recorder {
-	return &recorder{changed: make(chan struct{}, 1), votes: make([][]redlock.Vote, n)}
-}
-
-// watch forgets everything and records an operation from now on.
-func (r *recorder) watch(op redlock.Op) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.op, r.verdicts = op, nil
-	clear(r.votes)
+	return &recorder{events: make(chan any, 4096), votes: make([][]redlock.Vote, n)}
 }
 
 // Vote implements [redlock.Observer].
-func (r *recorder) Vote(v redlock.Vote) {
-	r.record(v.Op, func() { r.votes[v.Node] = append(r.votes[v.Node], v) })
-}
+func (r *recorder) Vote(v redlock.Vote) { r.events <- v }
 
 // Verdict implements [redlock.Observer].
-func (r *recorder) Verdict(v redlock.Verdict) {
-	r.record(v.Op, func() { r.verdicts = append(r.verdicts, v) })
-}
+func (r *recorder) Verdict(v redlock.Verdict) { r.events <- v }
 
-func (r *recorder) record(op redlock.Op, add func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if op != r.op {
-		return
-	}
-	add()
-	select {
-	case r.changed <- struct{}{}:
-	default:
+// watch forgets everything, and makes wait wait for an operation that begins after it.
+func (r *recorder) watch(op redlock.Op) {
+	r.op, r.verdicts = op, nil
+	clear(r.votes)
+	for len(r.events) > 0 {
+		<-r.events
 	}
 }
 
@@ -79,7 +61,17 @@ func (r *recorder) wait(ctx context.Context, i, asked int) (*round, error) {
 			return seen, nil
 		}
 		select {
-		case <-r.changed:
+		case event := <-r.events:
+			switch v := event.(type) {
+			case redlock.Vote:
+				if v.Op == r.op {
+					r.votes[v.Node] = append(r.votes[v.Node], v)
+				}
+			case redlock.Verdict:
+				if v.Op == r.op {
+					r.verdicts = append(r.verdicts, v)
+				}
+			}
 		case <-ctx.Done():
 			return nil, fmt.Errorf("waiting for the votes: %w", ctx.Err())
 		}
@@ -88,8 +80,6 @@ func (r *recorder) wait(ctx context.Context, i, asked int) (*round, error) {
 
 // round returns the i-th round, or nil if it is not complete.
 func (r *recorder) round(i, asked int) *round {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	seen := &round{votes: make([]*redlock.Vote, len(r.votes))}
 	for node, votes := range r.votes {
 		if i < len(votes) {
