@@ -33,7 +33,8 @@ func (s *scenario) newParty(name string) (*party, error) {
 	p := &party{s: s, name: name, seen: newRecorder(s.n)}
 	var err error
 	p.locker, err = redlock.Open(s.urls,
-		redlock.WithPoolOptions(pool.WithTimeout(s.timeout), pool.WithClientName("redlock-demo"), pool.WithDialer(s.network.dial)),
+		redlock.WithPoolOptions(
+			pool.WithTimeout(s.timeout), pool.WithClientName("redlock-demo"), pool.WithDialer(s.network.dial)),
 		redlock.WithTTL(s.ttl), redlock.WithObserver(p.seen), redlock.WithBackoff(firstBackoff, maxBackoff))
 	if err != nil {
 		return nil, err

@@ -31,7 +31,8 @@ func progress(w io.Writer, warmUp, duration time.Duration) (stop func()) {
 				phase = "measuring"
 			}
 			part := min(1, passed.Seconds()/(warmUp+duration).Seconds())
-			fmt.Fprintf(w, "\r%-10s [%-40s] %3.0f%% of %v", phase, strings.Repeat("=", int(40*part)), 100*part, warmUp+duration)
+			bar := strings.Repeat("=", int(40*part))
+			fmt.Fprintf(w, "\r%-10s [%-40s] %3.0f%% of %v", phase, bar, 100*part, warmUp+duration)
 		}
 		fmt.Fprint(w, "\r\x1b[K")
 	})
