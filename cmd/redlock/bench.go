@@ -118,7 +118,7 @@ func (c *benchCmd) Run(ctx context.Context, to streams) (err error) {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("interrupted after %.1f s of %v: %w", r.Elapsed, c.Duration, err)
+		return fmt.Errorf("interrupted after %.1f s of %s: %w", r.Elapsed, plain(c.Duration), err)
 	case r.Cycles == 0 && len(r.Failures) > 0:
 		return fmt.Errorf("no cycle succeeded: %s", r.Failures[0].Example)
 	case r.Cycles == 0:

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -10,8 +9,6 @@ import (
 	"time"
 
 	"github.com/mattn/go-isatty"
-
-	"github.com/quorumlock/quorumlock/clock"
 )
 
 // progress shows how much time has passed, if w is a terminal. The function that it returns
@@ -21,23 +18,28 @@ func progress(w io.Writer, warmUp, duration time.Duration) (stop func()) {
 	if !ok || !isatty.IsTerminal(file.Fd()) {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	began := time.Now()
+	began, tick, over := time.Now(), time.NewTicker(200*time.Millisecond), make(chan struct{})
 	var showing sync.WaitGroup
 	showing.Go(func() {
-		for clock.Sleep(ctx, clock.System(), 200*time.Millisecond) == nil {
+		defer tick.Stop()
+		defer fmt.Fprint(w, "\r\x1b[K")
+		for {
+			select {
+			case <-tick.C:
+			case <-over:
+				return
+			}
 			passed, phase := time.Since(began), "warming up"
 			if passed >= warmUp {
 				phase = "measuring"
 			}
 			part := min(1, passed.Seconds()/(warmUp+duration).Seconds())
 			bar := strings.Repeat("=", int(40*part))
-			fmt.Fprintf(w, "\r%-10s [%-40s] %3.0f%% of %v", phase, bar, 100*part, warmUp+duration)
+			fmt.Fprintf(w, "\r%-10s [%-40s] %3.0f%% of %s", phase, bar, 100*part, plain(warmUp+duration))
 		}
-		fmt.Fprint(w, "\r\x1b[K")
 	})
 	return func() {
-		cancel()
+		close(over)
 		showing.Wait()
 	}
 }

@@ -46,7 +46,7 @@ type Key string
 //go:embed commands.lua
 var commandsSource string
 
-var runCommands = &Script{source: guarded(commandsSource)}
+var runCommands = presetScript(commandsSource, "7d6900dbe8f9ae7dcd5285c701c439c11c96afea")
 
 // Run checks fence in the guard key and, if it passes, runs the commands on Redis. Both are one step for
 // other clients. Replies[i] is the reply to commands[i]. Without commands Run only stores the fence, which

@@ -1,6 +1,8 @@
 package fence_test
 
 import (
+	"crypto/sha1" //nolint:gosec // EVALSHA names scripts by their SHA-1
+	"encoding/hex"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -14,6 +16,12 @@ func newScript(t *testing.T, source string) *fence.Script {
 	script, err := fence.NewScript(source)
 	require.NoError(t, err)
 	return script
+}
+
+// With a wrong hash every call takes two round trips, and nobody notices.
+func TestRun_ThePresetHashIsThatOfTheScript(t *testing.T) {
+	sum := sha1.Sum([]byte(fence.CommandsSource)) //nolint:gosec // see the import
+	require.Equal(t, hex.EncodeToString(sum[:]), fence.CommandsHash)
 }
 
 func TestScript_SendsItsSourceOnlyIfTheServerDoesNotKnowIt(t *testing.T) {
