@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
@@ -21,29 +20,20 @@ type counterClock struct {
 	behind int64 // how far the Locker's clock is behind the counters, in microseconds
 }
 
-// at returns the estimate for an instant of the Locker's clock, if there is one yet.
-func (c *counterClock) at(now time.Time) (micros int64, known bool) {
+// learn takes a token that a majority has granted by now.
+func (c *counterClock) learn(now time.Time, token uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return now.UnixMicro() + c.behind, c.known
-}
-
-// learn takes a token that a majority has granted.
-func (c *counterClock) learn(clock clock.Clock, began time.Time, token uint64) {
-	if estimate, known := c.at(began); known && int64(token) <= estimate {
-		return
-	}
-	behind := int64(token) - clock.Now().UnixMicro()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.known || behind > c.behind {
+	if behind := int64(token) - now.UnixMicro(); !c.known || behind > c.behind {
 		c.known, c.behind = true, behind
 	}
 }
 
 // counter returns what a round that begins now sends to the nodes about the counter of a name.
 func (l *Locker) counter(now time.Time, ttl time.Duration, floor uint64) node.Counter {
-	estimate, known := l.counters.at(now)
+	l.counters.mu.Lock()
+	estimate, known := now.UnixMicro()+l.counters.behind, l.counters.known
+	l.counters.mu.Unlock()
 	if !known {
 		estimate = l.wall().UnixMicro()
 	}

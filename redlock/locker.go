@@ -17,7 +17,6 @@ import (
 type Locker struct {
 	config
 	nodes   []*node.Node
-	own     bool          // Open has made the nodes
 	timeout time.Duration // the longest node timeout
 
 	closing context.Context // ends with Close, under mu
@@ -44,12 +43,8 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLocker(nodes, c)
-	if err != nil {
-		return nil, err // nothing is connected yet
-	}
-	l.own = true
-	return l, nil
+	c.own = true
+	return newLocker(nodes, c) // nothing is connected yet
 }
 
 // New makes a Locker over nodes; a lock needs len(nodes)/2 + 1 of them. An odd number is best: four nodes do not tolerate
@@ -206,7 +201,7 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 func (l *Locker) newLock(r *round) *Lock {
 	fence := r.acquire.Fence()
 	if fence > 0 {
-		l.counters.learn(l.clock, r.grant.Start, fence)
+		l.counters.learn(l.clock.Now(), fence)
 	}
 	return l.newHeld(r.req, r.token, fence, r, r.acquire.Lease())
 }

@@ -38,6 +38,7 @@ type config struct {
 	token     func() (string, error)
 	wall      func() time.Time // for the first estimate of the counters' time
 	pool      []pool.Option    // for Open
+	own       bool             // Open has made the nodes
 }
 
 type option func(*config)

@@ -11,18 +11,13 @@ import (
 // A token is owner.random, or owner.random:metadata. The owner part is the same in all tokens of a Locker: waiters address
 // their messages to it. The random part makes the token unique.
 const (
-	ownerBytes  = 6
 	randomBytes = 21
-	ownerChars  = ownerBytes * 4 / 3
+	ownerChars  = 8
 	tokenChars  = ownerChars + 1 + randomBytes*4/3
 )
 
 // newOwner draws the owner part of a Locker's tokens.
-func newOwner() string {
-	random := make([]byte, ownerBytes)
-	_, _ = rand.Read(random) // never fails
-	return base64.RawURLEncoding.EncodeToString(random)
-}
+func newOwner() string { return rand.Text()[:ownerChars] }
 
 // newToken makes a token that no lock has had.
 func (l *Locker) newToken(metadata string) (token string, err error) {

@@ -62,7 +62,7 @@ func TestToken_IsRandomText(t *testing.T) {
 		locker := c.locker()
 		for range 100 {
 			lock := take(t, locker, "name")
-			require.Regexp(t, `^[A-Za-z0-9_-]{8}\.[A-Za-z0-9_-]{28}$`, lock.Token(), "6 bytes of the Locker and 21 of its own in base64")
+			require.Regexp(t, `^[A-Z2-7]{8}\.[A-Za-z0-9_-]{28}$`, lock.Token(), "8 letters of the Locker, and 21 bytes of its own in base64")
 			owner, random, _ := strings.Cut(lock.Token(), ".")
 			require.False(t, seen[random])
 			seen[random], owners[owner] = true, true
