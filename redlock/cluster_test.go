@@ -27,7 +27,7 @@ import (
 )
 
 // scripts are what the library sends, by the names of their files.
-var scripts = node.Scripts()
+var scripts = node.Scripts
 
 const (
 	// patient is a node timeout for tests in which every node answers, however busy the machine is.

@@ -36,7 +36,7 @@ func allYes(n int) string { return fmt.Sprintf("*%d\r\n%s", n, strings.Repeat(":
 
 // joinedOf returns how many commands are joined in what the server was sent; 0: it is something else.
 func joinedOf(args []string) int {
-	if !isScript(args) || args[1] != node.Scripts()["joined"].Source && args[1] != node.Scripts()["joined"].Hash {
+	if !isScript(args) || args[1] != node.Scripts["joined"].Source && args[1] != node.Scripts["joined"].Hash {
 		return 0
 	}
 	keys, _ := strconv.Atoi(args[2])

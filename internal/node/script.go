@@ -28,28 +28,21 @@ var (
 	fencedReleaseScript = load("fenced_release", "f57c11a76fbbc413c8bf0ceef71f26f36b7a2448")
 	fencedExtendScript  = load("fenced_extend", "9628157949d69e6b705d3748b793b71605816a6b")
 
-	joinedScript = &Script{
-		Source: function("fenced_acquire", fencedAcquireScript) + function("fenced_release", fencedReleaseScript) + load("joined", "").Source,
-		Hash:   "05910663f173cefb02c1ae0ab613c44900f50e7d",
-	}
+	joinedScript = load("joined", "05910663f173cefb02c1ae0ab613c44900f50e7d",
+		function("fenced_acquire", fencedAcquireScript), function("fenced_release", fencedReleaseScript))
 )
 
-// load returns the script in a file of this package.
-func load(name, hash string) *Script {
+// Scripts are all scripts by the names of their files, for tests and measurements.
+var Scripts = map[string]*Script{}
+
+// load returns the script in a file of this package, behind what has to stand before it.
+func load(name, hash string, before ...string) *Script {
 	source, err := sources.ReadFile(name + ".lua")
 	if err != nil {
 		panic(err) // the file is part of the build
 	}
-	return &Script{Source: string(source), Hash: hash}
-}
-
-// Scripts returns all scripts by the names of their files, for tests and measurements.
-func Scripts() map[string]*Script {
-	return map[string]*Script{
-		"release": releaseScript, "extend": extendScript, "observe": observeScript, "delete": deleteScript, "heal": healScript,
-		"fenced_acquire": fencedAcquireScript, "raise": raiseScript, "fenced_release": fencedReleaseScript,
-		"fenced_extend": fencedExtendScript, "joined": joinedScript,
-	}
+	Scripts[name] = &Script{Source: strings.Join(before, "") + string(source), Hash: hash}
+	return Scripts[name]
 }
 
 // function turns a script into a function of another. The line in which it names its keys and arguments becomes the list of

@@ -21,7 +21,7 @@ import (
 
 // With a wrong hash every call would take two round trips, and nobody would notice.
 func TestScript_HashIsThatOfTheSource(t *testing.T) {
-	for name, script := range node.Scripts() {
+	for name, script := range node.Scripts {
 		sum := sha1.Sum([]byte(script.Source)) //nolint:gosec // see the import
 		require.Equal(t, hex.EncodeToString(sum[:]), script.Hash, "the Hash of %s.lua", name)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-var scripts = node.Scripts()
+var scripts = node.Scripts
 
 // execute carries a command out. A command that no lock program sends is a violation.
 func (s *server) execute(p *peer, args []string) string {

@@ -17,7 +17,7 @@ import (
 )
 
 // release is the compare-and-delete that the library sends too.
-var release = node.Scripts()["release"]
+var release = node.Scripts["release"]
 
 // Token is the value of one lock's key.
 type Token [16]byte
