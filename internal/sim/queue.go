@@ -210,7 +210,7 @@ func (q *queue) reply(node int, v verb, vote quorum.Answer, r reply) {
 		}
 	}
 	if c := q.client; c.world.trace != nil {
-		what := votes[vote]
+		what := vote.String()
 		if vote == quorum.Yes {
 			what = fmt.Sprintf("%s for %v", s.Token, s.TTL)
 		}

@@ -149,19 +149,15 @@ func (r *round) reply(node int, v verb, vote quorum.Answer, answer reply) {
 		r.client.world.log("client %d: node %d on %v of %s: yes, %d", r.client.number, node, v, r.token, since(answer.number))
 		r.apply(r.acquire.Granted(&r.client.clock, node, answer.number, ""))
 	case v == raise:
-		r.client.world.log("client %d: node %d on %v of %s: %s", r.client.number, node, v, r.token, votes[vote])
+		r.client.world.log("client %d: node %d on %v of %s: %s", r.client.number, node, v, r.token, vote)
 		r.barred = r.barred || vote != quorum.Yes
 		r.apply(r.acquire.Raised(&r.client.clock, node, vote))
 	case v == r.verb:
-		r.client.world.log("client %d: node %d on %v of %s: %s", r.client.number, node, v, r.token, votes[vote])
+		r.client.world.log("client %d: node %d on %v of %s: %s", r.client.number, node, v, r.token, vote)
 		r.apply(r.machine.Vote(&r.client.clock, node, vote, ""))
 	default:
 		r.apply(r.acquire.Released(node))
 	}
-}
-
-var votes = [...]string{
-	quorum.Yes: "yes", quorum.No: "no", quorum.Recreated: "recreated", quorum.Unknown: "no answer", quorum.Refused: "refused", quorum.Unsent: "not sent",
 }
 
 // apply carries out the actions of the machine.

@@ -34,7 +34,7 @@ func TestPlan_SchedulesAreEventful(t *testing.T) {
 		for _, line := range sim.Trace(sim.NewPlan(seed)) {
 			for _, what := range []string{
 				"acquire of c0-1 is done", "is denied", "is no quorum", "is too late", "extend of c0-1 is done", "release of c0-1 is done",
-				"no answer", "not sent", "breaks", "stands still", "crashes", "dies", "leaps", "nothing gets through", "the context ends", "is over",
+				": unknown", ": unsent", "breaks", "stands still", "crashes", "dies", "leaps", "nothing gets through", "the context ends", "is over",
 				"recreated", "waiter 3 has the lock", "waiter 1 gives up", "again", "leaves c0-1", "attach to c1-1 is done", "attach to c0-1 is denied",
 				"force of lock-0 by", "waits [c1]", "hands lock-0 over", "yours [", "invalidates lock-0", "vanishes", "message through node", ", tracked",
 				"without a TTL", "heal of stray",
