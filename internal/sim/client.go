@@ -11,7 +11,7 @@ import (
 // client is a process that takes locks: it carries out what the machines of
 // internal/quorum decide, as package redlock does.
 type client struct {
-	world  *world
+	*world
 	number int
 	self   string        // the owner part of its tokens
 	clock  clock         // for leases; counts suspend
@@ -28,28 +28,28 @@ type client struct {
 	timers int
 	random int
 
-	calls []*round // under way
+	calls []*round // that were begun
 	call  *round   // that of the goroutine that tries, extends and unlocks; nil means none
 	holds *lock    // what it holds; nil means nothing
 	last  *round   // the acquire that was begun last
 
-	attaching *attachment // the last
-	live      []*lock     // all that are held, as far as is known
+	attaching *quorum.Attach // under way; nil means none
 
 	queues []*queue
 }
 
-func newClient(w *world, number int, rate float64, servers []*server) *client {
-	c := &client{
-		world: w, number: number, self: fmt.Sprintf("c%d", number),
-		clock: clock{world: w, rate: rate}, mono: clock{world: w, rate: rate},
+func newClient(w *world, number int) *client {
+	c := &client{world: w, number: number, self: fmt.Sprintf("c%d", number)}
+	c.clock = clock{world: w, rate: w.plan.Rates[w.plan.Nodes+number]}
+	c.mono = c.clock
+	if w.plan.Fenced {
+		c.wall = noon + w.plan.Walls[w.plan.Nodes+number]
 	}
-	for i, s := range servers {
-		c.lines = append(c.lines, &line{
-			world: w, client: c, server: s, number: i, pause: minPause,
-			commands: node.NewPipeline[order](nodeTimeout, maxOverdue), guard: node.NewGuard(w.plan.Guard),
-		})
-		w.at(0, c.lines[i].connect)
+	for _, s := range w.servers {
+		commands := node.NewPipeline[order](nodeTimeout, maxOverdue)
+		l := &line{world: w, client: c, server: s, pause: minPause, commands: commands, guard: node.NewGuard(w.plan.Guard)}
+		c.lines = append(c.lines, l)
+		w.at(0, l.connect)
 	}
 	return c
 }
@@ -58,10 +58,10 @@ func newClient(w *world, number int, rate float64, servers []*server) *client {
 func (c *client) do(what func()) {
 	switch {
 	case c.dead:
-	case c.paused > c.world.now || len(c.missed) > 0:
+	case c.paused > c.now || len(c.missed) > 0:
 		c.missed = append(c.missed, what)
 		if len(c.missed) == 1 {
-			c.world.at(c.paused, c.goOn)
+			c.at(c.paused, c.goOn)
 		}
 	default:
 		what()
@@ -70,8 +70,8 @@ func (c *client) do(what func()) {
 
 // goOn is when a pause is over, unless another has begun.
 func (c *client) goOn() {
-	if c.paused > c.world.now {
-		c.world.at(c.paused, c.goOn)
+	if c.paused > c.now {
+		c.at(c.paused, c.goOn)
 		return
 	}
 	missed := c.missed
@@ -86,7 +86,7 @@ func (c *client) after(d time.Duration, what func()) { c.world.after(d, func() {
 // soon lets another goroutine do something.
 func (c *client) soon(what func()) {
 	c.timers++
-	late := time.Duration(c.world.chance(c.number, c.timers, 10)%40) * time.Microsecond
+	late := time.Duration(c.chance(c.number, c.timers, 10)%40) * time.Microsecond
 	c.after(late, what)
 }
 
@@ -94,7 +94,7 @@ func (c *client) soon(what func()) {
 // late.
 func (c *client) afterClock(of *clock, at time.Time, what func()) {
 	c.timers++
-	late := time.Duration(c.world.chance(c.number, c.timers, 3)%1000) * time.Microsecond
+	late := time.Duration(c.chance(c.number, c.timers, 3)%1000) * time.Microsecond
 	c.after(of.until(at)+late+1, what)
 }
 
@@ -116,7 +116,7 @@ func (t *timer) set(c *client, of *clock, at time.Time, what func()) {
 }
 
 func (c *client) pause(d time.Duration) {
-	c.paused = max(c.paused, c.world.now+d)
+	c.paused = max(c.paused, c.now+d)
 	c.pauses++
 }
 
@@ -142,7 +142,7 @@ func (c *client) grant(ttl time.Duration) quorum.Grant {
 // main makes r the call of the goroutine that tries, extends and unlocks.
 func (c *client) main(r *round, then func()) {
 	c.call = r
-	r.ended = func() {
+	r.onEnded = func() {
 		if c.call == r {
 			c.call = nil
 		}
@@ -170,10 +170,7 @@ func (c *client) extend(ttl time.Duration) {
 	if c.call != nil || k == nil || k.turn || k.lease.At(c.clock.Now()) != quorum.Held {
 		return
 	}
-	k.turn = true
-	r := k.newExtend(c.grant(ttl))
-	k.sending = true
-	c.main(r, func() { k.turn = false })
+	c.main(k.newExtend(c.grant(ttl)), func() { k.turn = false })
 }
 
 // unlock begins an Unlock of the lock that is held, beside an Extend maybe.
@@ -194,23 +191,23 @@ func (c *client) enter() {
 		return
 	}
 	k.handles++
-	c.world.log("client %d takes %v again", c.number, k)
-	c.extend(k.ttl)
+	c.log("client %d takes %v again", c.number, k)
+	c.extend(k.of.ttl)
 }
 
 // cancel ends the call's context. An Unlock ignores it.
 func (c *client) cancel() {
 	if c.call != nil {
-		c.world.log("client %d: the context ends", c.number)
+		c.log("client %d: the context ends", c.number)
 		c.call.stop()
 	}
 }
 
 // force begins a ForceUnlock.
 func (c *client) force(name int) {
-	c.world.forced = true
-	c.world.log("client %d: force of %s", c.number, key(name))
-	for i, l := range c.lines {
-		l.send(order{cmd: command{verb: force, key: key(name)}, node: i})
+	c.forced = true
+	c.log("client %d: force of %s", c.number, key(name))
+	for _, l := range c.lines {
+		l.send(command{verb: force, key: key(name)}, ignored)
 	}
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
@@ -25,33 +26,29 @@ func (l *line) meet(who identity) {
 	l.guard.Connected(l.client.mono.Now(), who.name, up)
 }
 
-// anew has a new process go on for a client that is doing nothing. It has met no server. One that meets a server that has taken
-// another's place before its time cannot tell, so that this is left out.
+// anew has a new process go on for a client that is doing nothing. It has met no server. One that meets a server that has
+// taken another's place before its time cannot tell, so that this is left out.
 func (c *client) anew() {
-	if len(c.calls)+len(c.live)+len(c.queues) > 0 {
+	busy := func(r *round) bool { return r.over == 0 }
+	if slices.ContainsFunc(c.calls, busy) || c.holds != nil || len(c.queues) > 0 {
 		return
 	}
-	c.world.log("client %d begins anew", c.number)
+	c.log("client %d begins anew", c.number)
 	c.learnt, c.behind = false, 0
 	for _, l := range c.lines {
 		if l.server.foreign || !l.met {
 			continue
 		}
-		l.guard, l.met = node.NewGuard(c.world.plan.Guard), false
+		l.guard, l.met = node.NewGuard(c.plan.Guard), false
 		if l.conn != nil {
 			l.conn.breakOff(0)
 		}
 	}
 }
 
-// known reports whether all that are alive have met the server.
-func known(lines []*line) bool {
-	for _, l := range lines {
-		if !l.client.dead && !l.met {
-			return false
-		}
-	}
-	return true
+// known reports whether all clients that are alive have met the server.
+func (s *server) known() bool {
+	return !slices.ContainsFunc(s.clients, func(c *client) bool { return !c.dead && !c.lines[s.number].met })
 }
 
 var errQuarantined = errors.New("not asked: the server may have forgotten locks")
@@ -63,34 +60,9 @@ func (l *line) refuse() {
 		return
 	}
 	l.notify(l.commands.Withdraw(func(o order) bool {
-		if o.cmd.verb == acquire {
-			l.world.log("client %d does not ask node %d for %s, for another %v", l.client.number, l.number, o.cmd.token, left)
+		if o.verb == acquire {
+			l.log("client %d does not ask node %d for %s, for another %v", l.client.number, l.server.number, o.token, left)
 		}
-		return o.cmd.verb == acquire
+		return o.verb == acquire
 	}, errQuarantined))
-}
-
-// lapses lets a key go before its time, as if a clock is set. Its counter stays.
-func (s *server) lapses(key string) {
-	if _, held := s.get(key, s.now()); held && s.up {
-		s.world.log("node %d: %s lapses before its time", s.number, key)
-		s.world.lapsed = true
-		s.set(key, nil)
-	}
-}
-
-// echo has an acquire arrive once more, later, as long as this process of the server is there. No client does that, nor does
-// TCP; but the numbers are to be right even so.
-func (s *server) echo(c *conn, cmd command) {
-	chance := s.world.chance(c.client.number, s.number, c.number, c.there.number, int(s.world.now), 13)
-	if !s.world.plan.Echo || cmd.verb != acquire || chance&1 != 0 {
-		return
-	}
-	life := s.life
-	s.world.after(time.Duration(chance>>8%60_000)*time.Microsecond, func() {
-		if s.up && s.life == life && s.world.now >= s.frozen {
-			r := s.do(cmd, s.now(), s.clock.wall())
-			s.world.log("node %d: acquire of %s once more: %d", s.number, cmd.token, r.code)
-		}
-	})
 }

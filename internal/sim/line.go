@@ -18,23 +18,19 @@ const (
 
 // order is a command, for the pipeline.
 type order struct {
-	cmd  command
-	to   receiver // nil means that nobody cares how it ends
-	node int      // the number that the receiver knows it by
+	command
+	done func(quorum.Answer, reply) // takes its end
 }
 
-// receiver takes the end of a command.
-type receiver interface {
-	reply(node int, v verb, vote quorum.Answer, r reply)
-}
+// ignored takes the end of a command that nobody waits for.
+func ignored(quorum.Answer, reply) {}
 
 // line is a client's side of a node: it carries out what the pipeline decides, as
 // package pool does with sockets and goroutines.
 type line struct {
-	world    *world
+	*world
 	client   *client
 	server   *server
-	number   int
 	commands *node.Pipeline[order]
 	conn     *conn   // nil while there is none
 	last     *conn   // the one before, if it broke with answers missing
@@ -51,30 +47,24 @@ type line struct {
 var errUnreachable = errors.New("unreachable")
 
 // send puts a command to the node.
-func (l *line) send(o order) {
+func (l *line) send(cmd command, done func(quorum.Answer, reply)) {
 	now := l.client.mono.Now()
-	if o.cmd.sent == 0 {
-		o.cmd.sent = l.world.now
+	if cmd.sent == 0 {
+		cmd.sent = l.now
 	}
-	op := node.Op[order]{Item: o, CleanUp: o.cmd.verb == release, Redeliver: time.Duration(o.cmd.ttl) * time.Millisecond}
+	op := node.Op[order]{Item: order{cmd, done}, CleanUp: cmd.verb == release, Redeliver: cmd.ttl}
 	if _, err := l.commands.Send(now, op); err != nil {
-		o.end(quorum.Unsent, reply{})
+		done(quorum.Unsent, reply{})
 		return
 	}
 	l.timer.set(l.client, &l.client.mono, now.Add(nodeTimeout), l.expire)
 	l.wake()
 }
 
-func (o order) end(vote quorum.Answer, r reply) {
-	if o.to != nil {
-		o.to.reply(o.node, o.cmd.verb, vote, r)
-	}
-}
-
 // notify ends the commands that were not answered.
 func (l *line) notify(notices []node.Notice[order]) {
 	for _, n := range notices {
-		n.Item.end(n.Answer, reply{})
+		n.Item.done(n.Answer, reply{})
 	}
 }
 
@@ -84,7 +74,8 @@ func (l *line) wake() {
 		return
 	}
 	l.writing = true
-	l.client.after(time.Duration(l.world.chance(l.client.number, l.number, l.made, int(l.world.now))%20)*time.Microsecond, func() {
+	late := time.Duration(l.chance(l.client.number, l.server.number, l.made, int(l.now))%20) * time.Microsecond
+	l.client.after(late, func() {
 		l.writing = false
 		l.write()
 	})
@@ -100,9 +91,9 @@ func (l *line) write() {
 		if cleanUp {
 			l.timer.set(l.client, &l.client.mono, l.client.mono.Now().Add(nodeTimeout), l.expire)
 		}
-		c := l.conn
-		o.Item.cmd.track = o.Item.cmd.verb == observe && c.tracking
-		c.send(message{cmd: o.Item.cmd, done: func(r reply) { l.answered(c, r) }})
+		c, cmd := l.conn, o.Item.command
+		cmd.track = cmd.verb == observe && c.tracking
+		c.send(message{cmd, func(r reply) { l.answered(c, r) }})
 	}
 }
 
@@ -112,33 +103,24 @@ func (l *line) answered(c *conn, r reply) {
 	}
 	o, reported, ok := l.commands.Answered()
 	if !ok {
-		l.world.violate("answers and questions stay in step", "client %d got an answer of node %d to no question", l.client.number, l.number)
+		l.violate("replies and commands of a connection stay in step", "client %d got a reply of node %d to no command",
+			l.client.number, l.server.number)
 		return
 	}
-	if reported {
-		return
+	if !reported {
+		answers := [...]quorum.Answer{quorum.Refused, quorum.No, quorum.No, quorum.Yes, quorum.Recreated}
+		o.Item.done(answers[r.code+2], r)
 	}
-	vote := quorum.No
-	switch r.code {
-	case 1:
-		vote = quorum.Yes
-	case 2:
-		vote = quorum.Recreated
-	case refusal:
-		vote = quorum.Refused
-	}
-	o.Item.end(vote, r)
 }
 
 // connect tries to make a connection. In a frozen server the kernel accepts it, but
 // nobody answers.
 func (l *line) connect() {
-	w := l.world
 	l.made++
-	c := &conn{world: w, line: l, client: l.client, server: l.server, number: l.made, blocked: l.blocked}
+	c := &conn{line: l, number: l.made, blocked: l.blocked}
 	l.conns = append(l.conns, c)
 	greeted := false
-	c.send(message{greets: true, kill: l.last, done: func(r reply) {
+	c.send(message{command{verb: greet, kill: l.last}, func(r reply) {
 		greeted = true
 		l.connected(c, r)
 	}})

@@ -23,27 +23,13 @@ func Trace(p Plan) []string {
 }
 
 func run(p Plan, trace *[]string) *Violation {
-	w := &world{plan: p, trace: trace, rounds: map[string]*round{}, given: map[string]int{}, attached: map[string][]*client{}, fences: map[string][]fence{}}
-	servers := make([]*server, p.Nodes)
-	for i := range servers {
-		servers[i] = &server{world: w, number: i, up: true, clock: clock{world: w, rate: p.Rates[i]}, keyspace: keyspace{keys: map[string]entry{}, counters: map[string]counter{}}, tracked: map[string][]*conn{}}
-		servers[i].changed = servers[i].invalidate
-		// Nodes do not agree on the time.
-		servers[i].clock.leapt = time.Duration(w.chance(i, 5) % uint64(time.Hour))
-		if p.Fenced {
-			servers[i].clock.leapt = noon + p.Walls[i]
-		}
-		servers[i].born = servers[i].clock.reading() - upBefore
+	w := &world{plan: p, trace: trace, rounds: map[string]*round{}}
+	for i := range p.Nodes {
+		w.servers = append(w.servers, newServer(w, i))
 	}
-	clients := make([]*client, p.Clients)
-	for i := range clients {
-		clients[i] = newClient(w, i, p.Rates[p.Nodes+i], servers)
-		if p.Fenced {
-			clients[i].wall = noon + p.Walls[p.Nodes+i]
-		}
+	for i := range p.Clients {
+		w.clients = append(w.clients, newClient(w, i))
 	}
-	w.servers, w.clients = servers, clients
-
 	var last time.Duration
 	for _, s := range p.Steps {
 		// Connections are made first.
@@ -63,14 +49,6 @@ func run(p Plan, trace *[]string) *Violation {
 
 // upBefore is how long a node has been up when it is met for the first time.
 const upBefore = time.Hour
-
-// lines are all that go to a node.
-func (w *world) lines(node int) (lines []*line) {
-	for _, c := range w.clients {
-		lines = append(lines, c.lines[node])
-	}
-	return lines
-}
 
 const warmUp = 10 * time.Millisecond
 
@@ -149,12 +127,12 @@ func (w *world) trouble(s Step, c *client, i int) {
 	case Crash:
 		w.log("node %d crashes for %v", i, s.For)
 		w.amnesia = w.amnesia || !w.plan.Durable
-		n.crash(s.For, w.plan.Durable, 0, w.lines(i))
+		n.crash(s.For, w.plan.Durable, 0)
 	case Replace:
-		if lines := w.lines(i); known(lines) {
+		if n.known() {
 			w.log("another takes the place of node %d after %v", i, s.For)
 			w.amnesia = true
-			n.crash(s.For, false, upBefore, lines)
+			n.crash(s.For, false, upBefore)
 		}
 	case Lapse:
 		n.lapses(key(s.Name))

@@ -27,11 +27,6 @@ const (
 func (w *world) checkSleepers() bool {
 	if w.restAt == 0 {
 		w.restAt = w.now
-		for _, c := range w.clients {
-			for _, q := range c.queues {
-				q.free = w.now
-			}
-		}
 	}
 	waiting := false
 	for _, c := range w.clients {
@@ -61,9 +56,8 @@ func (w *world) checkSleeper(q *queue) {
 	if w.vanished || w.strays > 0 {
 		limit = longPatience
 	}
-	if w.now-q.free > limit {
-		w.violate("nobody waits for ever", "client %d: waiter %d waits for %s, which is free", q.client.number, q.waiters[0].number, q.key)
-	}
+	w.check(w.now-q.free <= limit, "nobody waits for ever", "client %d: waiter %d waits for %s, which is free",
+		q.client.number, q.waiters[0].number, q.key)
 }
 
 // blocked reports whether somebody holds so many nodes that nobody else can win.
@@ -83,21 +77,20 @@ func (w *world) blocked(key string) bool {
 
 // checkTurn holds a waiter that has got the lock to the order in which they came.
 func (w *waiter) checkTurn() {
+	c := w.queue.client
 	for _, o := range w.queue.waiters {
-		if o.number < w.number && !o.cancelled {
-			w.queue.client.world.violate("who came first is served first", "client %d: waiter %d before waiter %d", w.queue.client.number, w.number, o.number)
-		}
+		c.check(o.number > w.number || o.cancelled, "waiters of one client are served in the order in which they came",
+			"client %d: waiter %d before waiter %d", c.number, w.number, o.number)
 	}
 }
 
 // spend counts nodes that are asked.
 func (q *queue) spend(n int) {
-	w := q.client.world
-	if second := w.now / time.Second; second != q.second {
-		q.second, q.spent, q.ends = second, 0, w.served
+	c := q.client
+	if second := c.now / time.Second; second != q.second {
+		q.second, q.spent, q.ends = second, 0, c.served
 	}
 	q.spent += n
-	if limit := maxSpent * len(w.servers) * (1 + w.served - q.ends); q.spent > limit {
-		w.violate("who waits does not run in circles", "client %d asked %d times for %s within a second", q.client.number, q.spent, q.key)
-	}
+	c.check(q.spent <= maxSpent*len(c.servers)*(1+c.served-q.ends), "a waiter sends a bounded number of commands",
+		"client %d asked %d times for %s within a second", c.number, q.spent, q.key)
 }

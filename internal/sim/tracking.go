@@ -21,11 +21,11 @@ const (
 // greet decides what a connection is for: pushes if RESP3 is spoken, and invalidations among them if the node permits
 // CLIENT TRACKING.
 func (s *server) greet(c *conn) {
-	c.life, c.pushes, c.tracking = s.life, true, s.world.plan.Tracking
-	switch chance := s.world.chance(c.client.number, s.number, c.number, 15); {
-	case !s.world.plan.Tracking:
-		c.pushes = s.world.chance(s.number, 15)&1 == 0
-	case s.world.plan.Fickle && chance&3 == 0:
+	c.life, c.pushes, c.tracking = s.life, true, s.plan.Tracking
+	switch chance := s.chance(c.client.number, s.number, c.number, 15); {
+	case !s.plan.Tracking:
+		c.pushes = s.chance(s.number, 15)&1 == 0
+	case s.plan.Fickle && chance&3 == 0:
 		c.pushes, c.tracking = chance&4 == 0, false
 	}
 	s.open = append(s.open, c)
@@ -37,21 +37,10 @@ func (s *server) track(c *conn, key string) {
 	s.lapse(key)
 }
 
-// stray leaves a key without a TTL, as by somebody else's SETNX without the EXPIRE that was to follow.
-func (s *server) stray(name int, token string) {
-	w := s.world
-	if _, held := s.get(key(name), s.now()); held || !s.up {
-		return
-	}
-	w.log("node %d: a key without a TTL is left under %s", s.number, key(name))
-	w.strays++
-	s.set(key(name), &entry{token: token, forever: true, born: w.now})
-}
-
 // lapse has a tracked key deleted some time after its TTL, if at all: else a command that comes across it deletes it.
 func (s *server) lapse(key string) {
 	e, ok := s.peek(key, s.now())
-	c := s.world.chance(s.number, int(e.expires), 8)
+	c := s.chance(s.number, int(e.expires.Milliseconds()), 8)
 	if !ok || e.forever || c%4 == 0 {
 		return
 	}
@@ -59,8 +48,8 @@ func (s *server) lapse(key string) {
 	if c%4 == 1 {
 		late = time.Duration(c>>8%2000) * time.Millisecond
 	}
-	over := time.Duration(float64(e.expires-s.now()+2)/s.clock.rate) * time.Millisecond
-	s.world.after(over+late, func() { s.expire(key, e.token) })
+	over := time.Duration(float64((e.expires-s.now()).Milliseconds()+2)/s.clock.rate) * time.Millisecond
+	s.after(over+late, func() { s.expire(key, e.token) })
 }
 
 // expire deletes a key whose time is over.
@@ -70,7 +59,7 @@ func (s *server) expire(key, token string) {
 		return
 	}
 	if s.world.now < s.frozen {
-		s.world.at(s.frozen, func() { s.expire(key, token) })
+		s.at(s.frozen, func() { s.expire(key, token) })
 		return
 	}
 	if _, ok := s.get(key, s.now()); ok {
@@ -84,8 +73,8 @@ func (s *server) invalidate(key string) {
 	conns := s.tracked[key]
 	delete(s.tracked, key)
 	for _, c := range conns {
-		push := func() { s.push(c, func() { c.line.invalidated(key) }) }
-		if c == s.current && s.world.chance(s.number, 16)&3 > 0 {
+		push := func() { s.push(c, func() { c.invalidated(key) }) }
+		if c == s.current && s.chance(s.number, 16)&3 > 0 {
 			s.pending = append(s.pending, push)
 		} else {
 			push()
@@ -97,7 +86,7 @@ func (s *server) invalidate(key string) {
 func (s *server) publish(cmd command) {
 	for _, c := range s.open {
 		if c.pushes && c.client.self == cmd.key {
-			s.push(c, func() { c.line.message(cmd.note) })
+			s.push(c, func() { c.message(cmd.note) })
 		}
 	}
 }
@@ -111,9 +100,9 @@ func (s *server) push(c *conn, take func()) {
 
 // invalidated reports a change to the queue of the key.
 func (l *line) invalidated(key string) {
-	l.world.log("client %d: node %d invalidates %s", l.client.number, l.number, key)
+	l.log("client %d: node %d invalidates %s", l.client.number, l.server.number, key)
 	if q := l.client.queue(key); q != nil {
-		q.do(func(now time.Time) quorum.Actions { return q.machine.Invalidated(now, l.number) })
+		q.do(func(now time.Time) quorum.Actions { return q.machine.Invalidated(now, l.server.number) })
 	}
 }
 
@@ -122,9 +111,9 @@ func (l *line) tracked(active bool) {
 	for _, q := range l.client.queues {
 		q.do(func(now time.Time) quorum.Actions {
 			if active {
-				return q.machine.TrackingActive(now, l.number)
+				return q.machine.TrackingActive(now, l.server.number)
 			}
-			return q.machine.TrackingLost(now, l.number)
+			return q.machine.TrackingLost(now, l.server.number)
 		})
 	}
 }
@@ -132,7 +121,7 @@ func (l *line) tracked(active bool) {
 // message takes what another client has published.
 func (l *line) message(n *note) {
 	c := l.client
-	c.world.log("client %d: message through node %d: %s %s %v", c.number, l.number, n.key, n.what, n.who)
+	c.log("client %d: message through node %d: %s %s %v", c.number, l.server.number, n.key, n.what, n.who)
 	q := c.queue(n.key)
 	switch {
 	case n.what == waits && q != nil:
@@ -143,7 +132,7 @@ func (l *line) message(n *note) {
 			return quorum.Actions{}
 		})
 	case n.what == yours && q != nil:
-		q.do(func(time.Time) quorum.Actions { return q.machine.HandedOver(l.number, n.who) })
+		q.do(func(time.Time) quorum.Actions { return q.machine.HandedOver(l.server.number, n.who) })
 	case n.what == yours && len(n.who) > 0:
 		l.publish(n.who[0], &note{yours, n.key, n.who[1:]})
 	}
@@ -151,5 +140,5 @@ func (l *line) message(n *note) {
 
 // publish sends a message to another client.
 func (l *line) publish(to string, n *note) {
-	l.send(order{cmd: command{verb: publish, key: to, note: n}, node: l.number})
+	l.send(command{verb: publish, key: to, note: n}, ignored)
 }
