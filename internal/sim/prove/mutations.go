@@ -1,16 +1,5 @@
 package main
 
-import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-
-	"github.com/quorumlock/quorumlock/internal/sim"
-)
-
 // mutation weakens a rule: it rewrites one place of the source, in a build of the simulator of its own.
 type mutation struct {
 	Name string
@@ -124,64 +113,4 @@ var lockMutations = []mutation{
 		"quorum/wait.go", "\t\t\tactions.Heal = append(actions.Heal, LostKey{i, n.Token})\n", ""},
 	{"heal-of-another", "only a key that still holds what was seen is deleted",
 		"sim/keyspace.go", "case !ours, c.verb == heal && !held.forever, ", "case !ours && c.verb != heal, "},
-}
-
-// try builds the simulator with the mutation in it and runs it, at most bound schedules, from a seed on.
-// It returns nil for a mutation that survives.
-func (m mutation) try(root string, from uint64) (*sim.Found, error) {
-	explore, clean, err := m.build(root)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Name, err)
-	}
-	defer clean()
-	cmd := exec.Command(explore, "-json", "-from", fmt.Sprint(from), "-seeds", fmt.Sprint(bound))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Name, err)
-	}
-	var found *sim.Found
-	if err := json.Unmarshal(out, &found); err != nil {
-		return nil, fmt.Errorf("%s: %w in %q", m.Name, err, out)
-	}
-	return found, nil
-}
-
-// build makes the simulator with the mutation in it.
-func (m mutation) build(root string) (program string, clean func(), err error) {
-	path := filepath.Join(root, "internal", filepath.FromSlash(m.file))
-	source, err := os.ReadFile(path)
-	if err != nil {
-		return "", nil, err
-	}
-	if n := bytes.Count(source, []byte(m.was)); n != 1 {
-		return "", nil, fmt.Errorf("%q occurs %d times in %s, not once", m.was, n, m.file)
-	}
-	dir, err := os.MkdirTemp("", "mutation")
-	if err != nil {
-		return "", nil, err
-	}
-	clean = func() { _ = os.RemoveAll(dir) }
-	mutated := filepath.Join(dir, "mutated.go")
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{path: mutated}})
-	if err == nil {
-		err = os.WriteFile(mutated, bytes.Replace(source, []byte(m.was), []byte(m.is), 1), 0o600)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600)
-	}
-	program = filepath.Join(dir, "explore")
-	if err == nil {
-		cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, "./internal/sim/explore")
-		cmd.Dir = root
-		var out []byte
-		if out, err = cmd.CombinedOutput(); err != nil {
-			err = fmt.Errorf("%w\n%s", err, out)
-		}
-	}
-	if err != nil {
-		clean()
-		return "", nil, err
-	}
-	return program, clean, nil
 }
