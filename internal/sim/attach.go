@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -24,6 +25,7 @@ func (c *client) attach(s Step) {
 	c.log("client %d: attach to %s", c.number, of.token)
 	began, machine := c.now, quorum.NewAttach(len(c.lines), c.clock.Now(), drift)
 	c.attaching = machine
+	longest := cmp.Or(c.plan.Guard, 2*time.Hour) // that anybody may ask for
 	for i, l := range c.lines {
 		l.send(command{verb: observe, key: of.key}, func(vote quorum.Answer, r reply) {
 			if vote == quorum.Yes && r.token != of.token {
@@ -36,7 +38,7 @@ func (c *client) attach(s Step) {
 			c.attaching = nil
 			c.log("client %d: attach to %v is %s", c.number, of.token, outcomes[outcome])
 			if outcome == quorum.Done && c.holds == nil && c.call == nil {
-				k := &lock{client: c, of: of, fence: machine.Fence(), lease: machine.Lease(c.maxTTL()), handles: 1}
+				k := &lock{client: c, of: of, fence: machine.Fence(), lease: machine.Lease(longest), handles: 1}
 				c.checkAttached(k, began)
 				c.checkHeld(k, "when it was attached to")
 				of.attached = append(of.attached, c)
@@ -50,12 +52,4 @@ func (c *client) attach(s Step) {
 			c.attaching = nil
 		}
 	})
-}
-
-// maxTTL is the longest that anybody may ask for.
-func (w *world) maxTTL() time.Duration {
-	if w.plan.Guard > 0 {
-		return w.plan.Guard
-	}
-	return 2 * time.Hour
 }

@@ -6,24 +6,19 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// holders counts the nodes that hold a lock now, in their memory or on their disk.
-func (w *world) holders(k *lock) int {
+// checkHeld holds a lock that its holder relies on to what it relies on: the memory or the disk of the nodes.
+func (w *world) checkHeld(k *lock, when string) {
+	if w.amnesia || w.lapsed || !k.held() {
+		return
+	}
 	n := 0
 	for _, s := range w.servers {
 		if e, ok := s.peek(k.of.key, s.now()); ok && e.token == k.of.token {
 			n++
 		}
 	}
-	return n
-}
-
-// checkHeld holds a lock that its holder relies on to what it relies on.
-func (w *world) checkHeld(k *lock, when string) {
-	if w.amnesia || w.lapsed || !k.held() {
-		return
-	}
-	n := w.holders(k)
-	w.check(n > len(w.servers)/2, "a lock that is held is on a majority of nodes", "%s, %v was on %d of %d nodes", when, k, n, len(w.servers))
+	w.check(n >= quorum.Majority(len(w.servers)), "a lock that is held is on a majority of nodes",
+		"%s, %v was on %d of %d nodes", when, k, n, len(w.servers))
 }
 
 // excludes reports whether two never hold the same lock: what nodes forget does no harm behind a guard, what lapses too early does.
@@ -42,12 +37,6 @@ func (w *world) checkWon(k *lock) {
 	w.checkHeld(k, "when it was won")
 }
 
-// checkVerdict holds a round that is won to what that means for its caller.
-func (w *world) checkVerdict(r *round) {
-	c := r.client
-	w.check(c.clock.Now().Before(r.grant.Deadline()), "a lock that is won has validity left", "client %d won %s after its deadline", c.number, r.token)
-}
-
 // checkEnd holds the end of a call to what is promised of it.
 func (w *world) checkEnd(r *round) {
 	c, k := r.client, r.lock
@@ -56,7 +45,7 @@ func (w *world) checkEnd(r *round) {
 	if r.raised { // that is asked when the answers are there
 		limit += nodeTimeout
 	}
-	w.check(took <= limit || c.pauses > r.pauses || c.clock.leapt > r.leapt, "a call ends within the node timeout",
+	w.check(took <= limit || c.upsets > r.upsets, "a call ends within the node timeout",
 		"client %d waited %v for %v of %s", c.number, took, r.verb, r.token)
 	if r.verb == acquire {
 		w.checkLost(r)
@@ -84,18 +73,6 @@ func (w *world) checkLost(r *round) {
 	}
 	w.check(granted < quorum.Majority(len(w.servers)), "a round that a majority has granted is won",
 		"client %d: %s is %s with %d of %d nodes", r.client.number, r.token, outcomes[r.outcome], granted, len(w.servers))
-}
-
-// checkSend holds a command that is about to be sent to what may be sent.
-func (w *world) checkSend(r *round) {
-	k := r.lock
-	w.check(r.verb != extend || !k.unlocked && k.lease.At(k.client.clock.Now()) == quorum.Held, "no extension is sent after the end of a lease",
-		"client %d: an extension of %v is sent to a node", r.client.number, k)
-}
-
-// checkKept holds a lock that has ended by itself to what renewals promise.
-func (w *world) checkKept(k *lock) {
-	w.check(!w.plan.Kept || k.renewal == nil || k.of.attached != nil, "a renewed lock is not lost to one node", "client %d has lost %v", k.client.number, k)
 }
 
 // checkRest holds the world, come to rest with all faults gone, to what must not be

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
@@ -22,7 +23,7 @@ type client struct {
 	lines  []*line
 	dead   bool
 	paused time.Duration // until when it stands still
-	pauses int           // how often it did
+	upsets int           // how often it did, or its clock leapt
 	missed []func()      // what it would have done meanwhile
 	rounds int
 	timers int
@@ -117,7 +118,7 @@ func (t *timer) set(c *client, of *clock, at time.Time, what func()) {
 
 func (c *client) pause(d time.Duration) {
 	c.paused = max(c.paused, c.now+d)
-	c.pauses++
+	c.upsets++
 }
 
 // die ends the process. What it has sent is on its way.
@@ -175,12 +176,8 @@ func (c *client) extend(ttl time.Duration) {
 
 // unlock begins an Unlock of the lock that is held, beside an Extend maybe.
 func (c *client) unlock() {
-	k := c.holds
-	if k == nil || c.call != nil && c.call.lock != k {
-		return
-	}
-	if k.unlock() {
-		c.holds = nil
+	if k := c.holds; k != nil && (c.call == nil || c.call.lock == k) {
+		k.unlock()
 	}
 }
 
@@ -193,6 +190,26 @@ func (c *client) enter() {
 	k.handles++
 	c.log("client %d takes %v again", c.number, k)
 	c.extend(k.of.ttl)
+}
+
+// anew has a new process go on for a client that is doing nothing. It has met no server. One that meets a server that has
+// taken another's place before its time cannot tell, so that this is left out.
+func (c *client) anew() {
+	busy := func(r *round) bool { return r.over == 0 }
+	if slices.ContainsFunc(c.calls, busy) || c.holds != nil || len(c.queues) > 0 {
+		return
+	}
+	c.log("client %d begins anew", c.number)
+	c.learnt, c.behind = false, 0
+	for _, l := range c.lines {
+		if l.server.foreign || !l.met {
+			continue
+		}
+		l.guard, l.met = node.NewGuard(c.plan.Guard), false
+		if l.conn != nil {
+			l.conn.breakOff(0)
+		}
+	}
 }
 
 // cancel ends the call's context. An Unlock ignores it.
@@ -209,5 +226,25 @@ func (c *client) force(name int) {
 	c.log("client %d: force of %s", c.number, key(name))
 	for _, l := range c.lines {
 		l.send(command{verb: force, key: key(name)}, ignored)
+	}
+}
+
+// counterTime is the time of the counters as a client estimates it from the numbers that it was granted, as package redlock
+// does. known is false as long as the client has been granted none.
+func (c *client) counterTime(began time.Time) (estimate uint64, known bool) {
+	if !c.learnt {
+		return uint64(epoch.Add(time.Duration(float64(c.now)*c.clock.rate) + c.wall).UnixMicro()), false
+	}
+	return uint64(began.UnixMicro() + c.behind), true
+}
+
+// learn takes the token of a round that was won.
+func (c *client) learn(r *round) {
+	estimate, known := c.counterTime(r.grant.Start)
+	if r.acquire.Fence() == 0 || known && r.acquire.Fence() <= estimate {
+		return
+	}
+	if behind := int64(r.acquire.Fence()) - c.clock.Now().UnixMicro(); !known || behind > c.behind {
+		c.learnt, c.behind = true, behind
 	}
 }

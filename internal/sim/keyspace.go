@@ -55,7 +55,8 @@ type reply struct {
 	token   string        // observe: what is there
 	ttl     time.Duration // likewise: that is left, or noTTL
 	tracked bool          // likewise: the next change will be pushed
-	process identity      // greeting
+	process string        // greeting: the name of the server's process
+	up      int64         // likewise: seconds since it came up, as the difference of two times in whole seconds
 }
 
 const (

@@ -44,7 +44,10 @@ type line struct {
 	met      bool // it was connected once
 }
 
-var errUnreachable = errors.New("unreachable")
+var (
+	errUnreachable = errors.New("unreachable")
+	errQuarantined = errors.New("not asked: the server may have forgotten locks")
+)
 
 // send puts a command to the node.
 func (l *line) send(cmd command, done func(quorum.Answer, reply)) {
@@ -134,10 +137,11 @@ func (l *line) connect() {
 
 func (l *line) connected(c *conn, r reply) {
 	l.commands.Connected()
-	l.meet(r.process)
+	l.met = true
+	l.guard.Connected(l.client.mono.Now(), r.process, time.Duration(max(0, r.up-1))*time.Second) // r.up may be one too much
 	l.conn, l.last, l.pause = c, nil, minPause
 	if c.tracking {
-		l.tracked(true)
+		l.report((*quorum.Queue[*waiter]).TrackingActive, l.client.queues...)
 	}
 	l.wake()
 }
@@ -160,7 +164,7 @@ func (l *line) broken(c *conn) {
 	}
 	l.notify(notices)
 	if c.tracking {
-		l.tracked(false)
+		l.report((*quorum.Queue[*waiter]).TrackingLost, l.client.queues...)
 	}
 	l.client.after(0, l.connect)
 }
@@ -175,4 +179,18 @@ func (l *line) expire() {
 	if cut && l.conn != nil {
 		l.conn.breakOff(0)
 	}
+}
+
+// refuse takes the acquires off the queue that the server may not be asked.
+func (l *line) refuse() {
+	left, is := l.guard.Quarantine(l.client.mono.Now)
+	if !is || l.conn == nil {
+		return
+	}
+	l.notify(l.commands.Withdraw(func(o order) bool {
+		if o.verb == acquire {
+			l.log("client %d does not ask node %d for %s, for another %v", l.client.number, l.server.number, o.token, left)
+		}
+		return o.verb == acquire
+	}, errQuarantined))
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -51,7 +52,7 @@ func (k *lock) reached(i int) bool { return k.lease.Everywhere() || k.of.acquire
 
 // command is one about the lock.
 func (k *lock) command(v verb, ttl time.Duration) command {
-	with := fencing{number: k.fence, keep: k.client.plan.counterLife()}
+	with := fencing{number: k.fence, keep: cmp.Or(k.client.plan.Keep, keepFence)}
 	return command{verb: v, key: k.of.key, token: k.of.token, ttl: ttl, fenced: k.fence > 0, fence: with}
 }
 
@@ -72,14 +73,17 @@ func (k *lock) asked() {
 	}
 }
 
-// unlock gives up a handle. It returns true for the last.
-func (k *lock) unlock() bool {
+// unlock gives up a handle.
+func (k *lock) unlock() {
 	c := k.client
 	k.handles--
 	last := k.lease.Leave()
 	c.check(last || k.handles > 0, "the last unlock releases the lock", "client %d: %v is not released", c.number, k)
 	c.check(!last || k.handles == 0, "only the last unlock releases the lock",
 		"client %d: %v is released with %d handles left", c.number, k, k.handles)
+	if last && c.holds == k {
+		c.holds = nil
+	}
 	switch {
 	case !last:
 		c.log("client %d leaves %v", c.number, k)
@@ -87,16 +91,6 @@ func (k *lock) unlock() bool {
 		k.pending = k.release
 	default:
 		k.release()
-	}
-	return last
-}
-
-// unlockAll gives up what the client holds with all handles.
-func (k *lock) unlockAll() {
-	for k.client.holds == k {
-		if k.unlock() {
-			k.client.holds = nil
-		}
 	}
 }
 
@@ -164,7 +158,8 @@ func (k *lock) over() {
 	if !k.ended {
 		k.ended, k.at = true, c.now
 		c.log("client %d: the lease of %v is over", c.number, k)
-		c.checkKept(k)
+		c.check(!c.plan.Kept || k.renewal == nil || k.of.attached != nil, "a renewed lock is not lost to one node",
+			"client %d has lost %v", c.number, k)
 		if c.resting {
 			c.world.after(restTime, func() { c.checkOver(k) })
 		}
@@ -180,7 +175,8 @@ func (k *lock) over() {
 	}
 }
 
-// renew has the lock renewed when it is due next, as the watchdog of package redlock does.
+// renew has the lock renewed when it is due next, unless another extension is under way then, as the
+// watchdog of package redlock does.
 func (k *lock) renew() {
 	c := k.client
 	due, ok := k.renewal.Next(c.clock.Now())
@@ -188,38 +184,35 @@ func (k *lock) renew() {
 		return
 	}
 	c.afterClock(&c.clock, due, func() {
-		if !k.dropped {
-			k.beginRenewal()
+		switch now := c.clock.Now(); {
+		case k.dropped:
+		case k.turn:
+			k.renewal.Busy(now)
+			k.renew()
+		default:
+			if grant, ok := k.renewal.Grant(now); ok && k.lease.At(now) == quorum.Held {
+				k.beginRenewal(grant)
+			} else {
+				k.renew()
+			}
 		}
 	})
 }
 
-// beginRenewal begins a renewal, unless another extension is under way.
-func (k *lock) beginRenewal() {
+func (k *lock) beginRenewal(grant quorum.Grant) {
 	c := k.client
-	if k.turn {
-		k.renewal.Busy(c.clock.Now())
-		k.renew()
-		return
-	}
-	grant, ok := k.renewal.Grant(c.clock.Now())
-	if !ok || k.lease.At(grant.Start) != quorum.Held {
-		k.renew()
-		return
-	}
 	// While the release asks the nodes the lease is over.
 	c.check(!k.sending, "a lease ends with its unlock", "client %d: %v is renewed while it is released", c.number, k)
 	r := k.newExtend(grant)
-	r.onEnded = func() { c.soon(func() { k.renewalEnded(r.outcome) }) }
-	c.begin(r)
-}
-
-func (k *lock) renewalEnded(outcome quorum.Outcome) {
-	now := k.client.clock.Now()
-	k.renewal.Ended(now, outcome)
-	k.turn = false
-	if k.lease.At(now) != quorum.Held {
-		k.over()
+	r.onEnded = func() {
+		c.soon(func() {
+			k.turn = false
+			k.renewal.Ended(c.clock.Now(), r.outcome)
+			if k.lease.At(c.clock.Now()) != quorum.Held {
+				k.over()
+			}
+			k.renew()
+		})
 	}
-	k.renew()
+	c.begin(r)
 }

@@ -31,11 +31,9 @@ const healAfter = time.Second
 
 // waiter is a call of Lock.
 type waiter struct {
+	Step
 	queue     *queue
 	number    int
-	ttl       time.Duration
-	hold      time.Duration // how long it keeps what it gets
-	auto      bool
 	round     *round // its turn; nil means none
 	cancelled bool
 	ended     bool
@@ -59,7 +57,7 @@ func (c *client) wait(s Step) {
 		c.queues = append(c.queues, q)
 	}
 	c.waits++
-	w := &waiter{queue: q, number: c.waits, ttl: s.TTL, hold: s.For, auto: s.Auto}
+	w := &waiter{Step: s, queue: q, number: c.waits}
 	c.log("client %d: waiter %d comes for %s", c.number, w.number, q.key)
 	q.waiters = append(q.waiters, w)
 	q.do(func(now time.Time) quorum.Actions { return q.machine.Join(now, w) })
@@ -97,7 +95,7 @@ func (q *queue) begin(m quorum.Actions) {
 		c.violate("a round is for somebody who waits for one", "client %d: a round for %s", c.number, q.key)
 		return
 	}
-	r := c.newAcquire(q.key, w.ttl, q.floor)
+	r := c.newAcquire(q.key, w.TTL, q.floor)
 	c.log("client %d: the turn of waiter %d", c.number, w.number)
 	w.round = r
 	r.onEnded = func() { c.soon(func() { w.take(r) }) }
@@ -121,12 +119,15 @@ func (w *waiter) take(r *round) {
 	w.round = nil
 	switch {
 	case r.outcome == quorum.Done:
-		k := q.client.won(r, w.auto)
+		k := q.client.won(r, w.Auto)
 		w.end("has the lock")
-		w.checkTurn()
+		for _, o := range q.waiters {
+			q.client.check(o.number > w.number || o.cancelled, "waiters of one client are served in the order in which they came",
+				"client %d: waiter %d before waiter %d", q.client.number, w.number, o.number)
+		}
 		q.floor = 0
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Won(now, r.grant) })
-		q.client.after(w.hold, func() { k.unlock() })
+		q.client.after(w.For, k.unlock)
 	case w.cancelled:
 		w.leave()
 	default:
@@ -205,15 +206,13 @@ func (q *queue) observed(node int, vote quorum.Answer, r reply) {
 			s.Owner = r.token[:2]
 		}
 	}
-	if c := q.client; c.trace != nil {
-		what := vote.String()
-		if vote == quorum.Yes {
-			what = fmt.Sprintf("%s for %v", s.Token, s.TTL)
-		}
-		if s.Tracked {
-			what += ", tracked"
-		}
-		c.log("client %d observes %s on node %d: %s", c.number, q.key, node, what)
+	what := vote.String()
+	if s.Held {
+		what = fmt.Sprintf("%s for %v", s.Token, s.TTL)
 	}
+	if s.Tracked {
+		what += ", tracked"
+	}
+	q.client.log("client %d observes %s on node %d: %s", q.client.number, q.key, node, what)
 	q.do(func(now time.Time) quorum.Actions { return q.machine.Observed(now, node, s) })
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -28,8 +29,7 @@ type round struct {
 	raised  bool            // its token was put to nodes
 	barred  bool            // one of them did not take it
 	grant   quorum.Grant
-	pauses  int           // of the client when it began
-	leapt   time.Duration // likewise
+	upsets  int // of the client when it began
 	asked   bool
 	onAsked func() // called when it has asked all nodes
 	onEnded func() // called with the outcome
@@ -52,7 +52,7 @@ func (r *round) givenByAnother(c *client) bool {
 
 func (c *client) newRound(cmd command, m machine, grant quorum.Grant) *round {
 	c.rounds++
-	r := &round{command: cmd, client: c, number: c.rounds, machine: m, grant: grant, pauses: c.pauses, leapt: c.clock.leapt}
+	r := &round{command: cmd, client: c, number: c.rounds, machine: m, grant: grant, upsets: c.upsets}
 	r.sent, r.of, r.onAsked, r.onEnded = c.now, r, func() {}, func() {}
 	return r
 }
@@ -65,7 +65,7 @@ func (c *client) newAcquire(key string, ttl time.Duration, floor uint64) *round 
 	if cmd.fenced {
 		begin = quorum.NewFencedAcquire
 		estimate, known := c.counterTime(grant.Start)
-		keep := c.plan.counterLife()
+		keep := cmp.Or(c.plan.Keep, keepFence)
 		cmd.fence = fencing{estimate: estimate, forward: !known || 2*ttl > keep, floor: floor, keep: keep}
 	} else if c.plan.Fenced {
 		c.log("client %d asks for no fencing token", c.number)
@@ -97,7 +97,10 @@ func (r *round) ask(node int) {
 	case r.verb == extend && !r.machine.(*quorum.Extend).Ask(&c.clock):
 		r.voted(node, quorum.Unsent, reply{})
 	default:
-		c.checkSend(r)
+		if k := r.lock; r.verb == extend {
+			c.check(!k.unlocked && k.lease.At(c.clock.Now()) == quorum.Held, "no extension is sent after the end of a lease",
+				"client %d: an extension of %v is sent to a node", c.number, k)
+		}
 		c.lines[node].send(r.command, func(vote quorum.Answer, answer reply) { r.voted(node, vote, answer) })
 	}
 	if chance := c.chance(c.number, r.number, node, 4); chance&15 == 0 {
@@ -192,7 +195,8 @@ func (r *round) end(outcome quorum.Outcome) {
 	}
 	r.outcome = outcome
 	if r.acquire != nil && outcome == quorum.Done {
-		c.checkVerdict(r)
+		c.check(c.clock.Now().Before(r.grant.Deadline()), "a lock that is won has validity left",
+			"client %d won %s after its deadline", c.number, r.token)
 		c.checkFence(r)
 	}
 	if r.asked {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -69,7 +70,8 @@ func (s *server) handle(c *conn, cmd command) reply {
 	switch cmd.verb {
 	case greet:
 		s.greet(c)
-		return reply{code: s.kill(cmd.kill), process: s.identity()}
+		up := int64(s.clock.reading()/time.Second) - int64(s.born/time.Second)
+		return reply{code: s.kill(cmd.kill), process: fmt.Sprintf("%d.%d", s.number, s.life), up: up}
 	case publish:
 		s.publish(cmd)
 		return reply{code: 1}
@@ -80,7 +82,7 @@ func (s *server) handle(c *conn, cmd command) reply {
 		s.log("node %d: the counter of %s has come to its end", s.number, cmd.key)
 		counted = counter{}
 	}
-	r := s.do(cmd, s.now(), s.clock.wall())
+	r := s.do(cmd, s.now(), s.clock.Now().UnixMicro())
 	if cmd.verb == observe {
 		if r.tracked = cmd.track; r.tracked {
 			s.track(c, cmd.key)
@@ -88,17 +90,11 @@ func (s *server) handle(c *conn, cmd command) reply {
 		return r
 	}
 	after, is := s.peek(cmd.key, s.now())
-	if s.trace != nil {
-		what := cmd.token
-		if cmd.verb == force {
-			what = cmd.key
-		}
-		how := []string{"refused", "another token is there", "no", "yes", "recreated"}[r.code+2]
-		if r.number > 0 {
-			how = fmt.Sprintf("yes, %d", since(r.number))
-		}
-		s.log("node %d: %v of %s by client %d: %s", s.number, cmd.verb, what, c.client.number, how)
+	how := []string{"refused", "another token is there", "no", "yes", "recreated"}[r.code+2]
+	if r.number > 0 {
+		how = fmt.Sprintf("yes, %d", since(r.number))
 	}
+	s.log("node %d: %v of %s by client %d: %s", s.number, cmd.verb, cmp.Or(cmd.token, cmd.key), c.client.number, how)
 	s.checkChange(cmd, before, was, after, is)
 	if cmd.fenced {
 		s.checkCounter(cmd, before, was && after != before, counted.number)
@@ -109,6 +105,11 @@ func (s *server) handle(c *conn, cmd command) reply {
 		s.keys[cmd.key] = after
 	}
 	return r
+}
+
+// known reports whether all clients that are alive have met the server.
+func (s *server) known() bool {
+	return !slices.ContainsFunc(s.clients, func(c *client) bool { return !c.dead && !c.lines[s.number].met })
 }
 
 // kill ends a connection, if that is permitted and the connection was made to this very
@@ -194,7 +195,7 @@ func (s *server) echo(c *conn, cmd command) {
 	life := s.life
 	s.after(time.Duration(chance>>8%60_000)*time.Microsecond, func() {
 		if s.up && s.life == life && s.world.now >= s.frozen {
-			r := s.do(cmd, s.now(), s.clock.wall())
+			r := s.do(cmd, s.now(), s.clock.Now().UnixMicro())
 			s.log("node %d: acquire of %s once more: %d", s.number, cmd.token, r.code)
 		}
 	})

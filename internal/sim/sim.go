@@ -58,7 +58,11 @@ func (w *world) rest() {
 	for _, c := range w.clients {
 		k := c.holds
 		if k != nil && (k.renewal != nil || w.waits > w.served && w.chance(c.number, 12)&1 == 0) {
-			c.do(k.unlockAll)
+			c.do(func() {
+				for c.holds == k {
+					k.unlock()
+				}
+			})
 		}
 	}
 	if w.checkSleepers() {
@@ -103,6 +107,7 @@ func (w *world) step(s Step) {
 	case Jump:
 		w.log("the clock of client %d leaps by %v", c.number, s.For)
 		c.clock.leapt += s.For
+		c.upsets++
 	case Anew:
 		c.do(c.anew)
 	case Die:

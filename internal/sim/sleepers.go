@@ -75,15 +75,6 @@ func (w *world) blocked(key string) bool {
 	return n > len(w.servers)-quorum.Majority(len(w.servers))
 }
 
-// checkTurn holds a waiter that has got the lock to the order in which they came.
-func (w *waiter) checkTurn() {
-	c := w.queue.client
-	for _, o := range w.queue.waiters {
-		c.check(o.number > w.number || o.cancelled, "waiters of one client are served in the order in which they came",
-			"client %d: waiter %d before waiter %d", c.number, w.number, o.number)
-	}
-}
-
 // spend counts nodes that are asked.
 func (q *queue) spend(n int) {
 	c := q.client

@@ -102,19 +102,14 @@ func (s *server) push(c *conn, take func()) {
 func (l *line) invalidated(key string) {
 	l.log("client %d: node %d invalidates %s", l.client.number, l.server.number, key)
 	if q := l.client.queue(key); q != nil {
-		q.do(func(now time.Time) quorum.Actions { return q.machine.Invalidated(now, l.server.number) })
+		l.report((*quorum.Queue[*waiter]).Invalidated, q)
 	}
 }
 
-// tracked reports to every queue that tracking has begun or has been lost.
-func (l *line) tracked(active bool) {
-	for _, q := range l.client.queues {
-		q.do(func(now time.Time) quorum.Actions {
-			if active {
-				return q.machine.TrackingActive(now, l.server.number)
-			}
-			return q.machine.TrackingLost(now, l.server.number)
-		})
+// report has queues take an event of the node.
+func (l *line) report(event func(*quorum.Queue[*waiter], time.Time, int) quorum.Actions, queues ...*queue) {
+	for _, q := range queues {
+		q.do(func(now time.Time) quorum.Actions { return event(q.machine, now, l.server.number) })
 	}
 }
 

@@ -138,3 +138,9 @@ func (c *clock) Now() time.Time { return epoch.Add(c.reading()) }
 func (c *clock) until(t time.Time) time.Duration {
 	return time.Duration(float64(t.Sub(c.Now())) / c.rate)
 }
+
+// since returns a number in microseconds since the run began.
+func since(number uint64) int64 { return int64(number) - epoch.Add(noon).UnixMicro() }
+
+// noon is what the clocks of nodes show when a run begins, but for their offset.
+const noon = 12 * time.Hour

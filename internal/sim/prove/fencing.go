@@ -62,7 +62,7 @@ var guardMutations = []mutation{
 	{"replacement-forgotten", "that a server took the place of another holds for its next connection as well",
 		"node/guard.go", "until.After(g.until) {", "true {"},
 	{"uptime-believed", "an uptime, reported in whole seconds, may be a second too long",
-		"sim/guard.go", "max(0, who.up-1)", "max(0, who.up)"},
+		"sim/line.go", "max(0, r.up-1)", "max(0, r.up)"},
 	{"guard-bars-holders", "whoever holds a lock may give it back to a node that has forgotten it at once",
-		"sim/guard.go", "\t\treturn o.verb == acquire\n", "\t\treturn o.verb == acquire || o.verb == extend\n"},
+		"sim/line.go", "\t\treturn o.verb == acquire\n", "\t\treturn o.verb == acquire || o.verb == extend\n"},
 }
