@@ -10,9 +10,6 @@ import (
 
 // attach takes up what another has taken last, or tries to take.
 func (c *client) attach(s Step) {
-	if c.call != nil || c.holds != nil || c.attaching != nil {
-		return
-	}
 	var of *round
 	for _, o := range c.clients {
 		if r := o.last; o != c && r != nil && r.key == key(s.Name) && (of == nil || of.sent < r.sent) {

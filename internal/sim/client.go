@@ -116,21 +116,6 @@ func (t *timer) set(c *client, of *clock, at time.Time, what func()) {
 	})
 }
 
-func (c *client) pause(d time.Duration) {
-	c.paused = max(c.paused, c.now+d)
-	c.upsets++
-}
-
-// die ends the process. What it has sent is on its way.
-func (c *client) die() {
-	c.dead = true
-	for _, l := range c.lines {
-		if l.conn != nil {
-			l.conn.cut = true
-		}
-	}
-}
-
 func key(name int) string { return fmt.Sprintf("lock-%d", name) }
 
 // token is fresh for every round.
@@ -152,44 +137,55 @@ func (c *client) main(r *round, then func()) {
 	c.begin(r)
 }
 
-// acquire begins a TryLock.
-func (c *client) acquire(s Step) {
-	if c.call != nil || c.holds != nil {
-		return
-	}
-	r := c.newAcquire(key(s.Name), s.TTL, 0)
-	c.main(r, func() {
-		if r.outcome == quorum.Done {
-			c.holds = c.won(r, s.Auto)
+// step does what a step of the plan says, if that is possible.
+func (c *client) step(s Step) {
+	k, idle := c.holds, c.call == nil
+	switch {
+	case s.Kind == Acquire && idle && k == nil:
+		r := c.newAcquire(key(s.Name), s.TTL, 0)
+		c.main(r, func() {
+			if r.outcome == quorum.Done {
+				c.holds = c.won(r, s.Auto)
+			}
+		})
+	case s.Kind == Extend:
+		c.extend(s.TTL)
+	case s.Kind == Unlock && k != nil && (idle || c.call.lock == k): // beside an Extend maybe
+		k.unlock()
+	case s.Kind == Cancel && !idle: // an Unlock ignores it
+		c.log("client %d: the context ends", c.number)
+		c.call.stop()
+	case s.Kind == Wait:
+		for range 1 + s.Crowd {
+			c.wait(s)
 		}
-	})
+	case s.Kind == CancelWait:
+		if q := c.queue(key(s.Name)); q != nil && len(q.waiters) > 0 {
+			q.waiters[(s.Node+1)%len(q.waiters)].cancel()
+		}
+	case s.Kind == Enter && k != nil && idle && k.lease.Enter(c.clock.Now()):
+		k.handles++
+		c.log("client %d takes %v again", c.number, k)
+		c.extend(k.of.ttl)
+	case s.Kind == Attach && idle && k == nil && c.attaching == nil:
+		c.attach(s)
+	case s.Kind == Force:
+		c.forced = true
+		c.log("client %d: force of %s", c.number, key(s.Name))
+		for _, l := range c.lines {
+			l.send(command{verb: force, key: key(s.Name)}, ignored)
+		}
+	case s.Kind == Anew:
+		c.anew()
+	}
 }
 
 // extend begins an Extend of the lock that is held.
 func (c *client) extend(ttl time.Duration) {
 	k := c.holds
-	if c.call != nil || k == nil || k.turn || k.lease.At(c.clock.Now()) != quorum.Held {
-		return
+	if c.call == nil && k != nil && !k.turn && k.lease.At(c.clock.Now()) == quorum.Held {
+		c.main(k.newExtend(c.grant(ttl)), func() { k.turn = false })
 	}
-	c.main(k.newExtend(c.grant(ttl)), func() { k.turn = false })
-}
-
-// unlock begins an Unlock of the lock that is held, beside an Extend maybe.
-func (c *client) unlock() {
-	if k := c.holds; k != nil && (c.call == nil || c.call.lock == k) {
-		k.unlock()
-	}
-}
-
-// enter takes the lock that is held once more.
-func (c *client) enter() {
-	k := c.holds
-	if k == nil || c.call != nil || !k.lease.Enter(c.clock.Now()) {
-		return
-	}
-	k.handles++
-	c.log("client %d takes %v again", c.number, k)
-	c.extend(k.of.ttl)
 }
 
 // anew has a new process go on for a client that is doing nothing. It has met no server. One that meets a server that has
@@ -209,42 +205,5 @@ func (c *client) anew() {
 		if l.conn != nil {
 			l.conn.breakOff(0)
 		}
-	}
-}
-
-// cancel ends the call's context. An Unlock ignores it.
-func (c *client) cancel() {
-	if c.call != nil {
-		c.log("client %d: the context ends", c.number)
-		c.call.stop()
-	}
-}
-
-// force begins a ForceUnlock.
-func (c *client) force(name int) {
-	c.forced = true
-	c.log("client %d: force of %s", c.number, key(name))
-	for _, l := range c.lines {
-		l.send(command{verb: force, key: key(name)}, ignored)
-	}
-}
-
-// counterTime is the time of the counters as a client estimates it from the numbers that it was granted, as package redlock
-// does. known is false as long as the client has been granted none.
-func (c *client) counterTime(began time.Time) (estimate uint64, known bool) {
-	if !c.learnt {
-		return uint64(epoch.Add(time.Duration(float64(c.now)*c.clock.rate) + c.wall).UnixMicro()), false
-	}
-	return uint64(began.UnixMicro() + c.behind), true
-}
-
-// learn takes the token of a round that was won.
-func (c *client) learn(r *round) {
-	estimate, known := c.counterTime(r.grant.Start)
-	if r.acquire.Fence() == 0 || known && r.acquire.Fence() <= estimate {
-		return
-	}
-	if behind := int64(r.acquire.Fence()) - c.clock.Now().UnixMicro(); !known || behind > c.behind {
-		c.learnt, c.behind = true, behind
 	}
 }

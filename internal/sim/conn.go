@@ -1,9 +1,6 @@
 package sim
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // message is a command on its way.
 type message struct {
@@ -96,18 +93,4 @@ func (c *conn) breakOff(lose float64) {
 	c.there.flight = c.there.flight[:int(float64(len(c.there.flight))*(1-lose))]
 	c.log("the connection of client %d to node %d breaks", c.client.number, c.server.number)
 	c.client.do(func() { c.broken(c) })
-}
-
-// vanish ends the connection without a sign to either side, as if a machine or a NAT entry between them is gone: nothing
-// gets through any more, until the client gives it up as an answer is overdue.
-func (c *conn) vanish() {
-	c.log("the connection of client %d to node %d vanishes", c.client.number, c.server.number)
-	c.vanished = true
-	c.blocked = math.MaxInt64
-}
-
-// lost ends the connection as the server is gone: nothing of it arrives any more.
-func (c *conn) lost() {
-	c.killed, c.inbox = true, nil
-	c.breakOff(1)
 }

@@ -141,7 +141,9 @@ func howMany(r *rand.Rand) int { return pick(r, 1, 3, 3, 4, 5, 5, 7) }
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 // upTo is a time below a bound.
-func upTo(r *rand.Rand, bound time.Duration) time.Duration { return time.Duration(r.Int64N(int64(bound))) }
+func upTo(r *rand.Rand, bound time.Duration) time.Duration {
+	return time.Duration(r.Int64N(int64(bound)))
+}
 
 // clockRates are at one of their bounds as often as not: that is where the allowance is used up.
 func clockRates(r *rand.Rand, n int) (rates []float64) {

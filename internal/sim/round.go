@@ -64,9 +64,12 @@ func (c *client) newAcquire(key string, ttl time.Duration, floor uint64) *round 
 	begin := quorum.NewAcquire
 	if cmd.fenced {
 		begin = quorum.NewFencedAcquire
-		estimate, known := c.counterTime(grant.Start)
-		keep := cmp.Or(c.plan.Keep, keepFence)
-		cmd.fence = fencing{estimate: estimate, forward: !known || 2*ttl > keep, floor: floor, keep: keep}
+		// The time of the counters, as package redlock estimates it from the numbers that it was granted.
+		now, keep := grant.Start.UnixMicro()+c.behind, cmp.Or(c.plan.Keep, keepFence)
+		if !c.learnt {
+			now = epoch.Add(time.Duration(float64(c.now)*c.clock.rate) + c.wall).UnixMicro()
+		}
+		cmd.fence = fencing{estimate: uint64(now), forward: !c.learnt || 2*ttl > keep, floor: floor, keep: keep}
 	} else if c.plan.Fenced {
 		c.log("client %d asks for no fencing token", c.number)
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -69,9 +70,7 @@ func (s *server) serve() {
 func (s *server) handle(c *conn, cmd command) reply {
 	switch cmd.verb {
 	case greet:
-		s.greet(c)
-		up := int64(s.clock.reading()/time.Second) - int64(s.born/time.Second)
-		return reply{code: s.kill(cmd.kill), process: fmt.Sprintf("%d.%d", s.number, s.life), up: up}
+		return s.greet(c, cmd.kill)
 	case publish:
 		s.publish(cmd)
 		return reply{code: 1}
@@ -107,25 +106,53 @@ func (s *server) handle(c *conn, cmd command) reply {
 	return r
 }
 
+// trouble does what a step of the plan says to the server, or between a client and it.
+func (s *server) trouble(step Step, c *client) {
+	l, key := c.lines[s.number], key(step.Name)
+	_, held := s.peek(key, s.now())
+	switch {
+	case step.Kind == Freeze: // what arrives meanwhile is read afterwards
+		s.log("node %d stands still for %v", s.number, step.For)
+		s.frozen = max(s.frozen, s.world.now+step.For)
+		s.at(s.frozen, s.serve)
+	case step.Kind == Crash:
+		s.log("node %d crashes for %v", s.number, step.For)
+		s.amnesia = s.amnesia || !s.plan.Durable
+		s.crash(step.For, s.plan.Durable, 0)
+	case step.Kind == Replace && s.known():
+		s.log("another takes the place of node %d after %v", s.number, step.For)
+		s.amnesia = true
+		s.crash(step.For, false, upBefore)
+	case step.Kind == Lapse && held && s.up: // as if a clock is set; its counter stays
+		s.log("node %d: %s lapses before its time", s.number, key)
+		s.lapsed = true
+		s.set(key, nil)
+	case step.Kind == Stray && !held && s.up: // by somebody else's SETNX without the EXPIRE that was to follow
+		s.log("node %d: a key without a TTL is left under %s", s.number, key)
+		s.strays++
+		s.set(key, &entry{token: "stray-" + step.At.String(), forever: true, born: s.world.now})
+	case step.Kind == Cut && l.conn != nil:
+		l.conn.breakOff(step.Lose)
+	case step.Kind == Vanish && l.conn != nil:
+		// Neither side is notified, as if a machine or a NAT entry between them is gone: nothing gets through any more, until
+		// the client gives the connection up as an answer is overdue.
+		s.log("the connection of client %d to node %d vanishes", c.number, s.number)
+		s.vanished = true
+		l.conn.blocked = math.MaxInt64
+	case step.Kind == Partition:
+		s.log("nothing gets through between client %d and node %d for %v", c.number, s.number, step.For)
+		for _, conn := range l.conns {
+			// Connections that are there already try again ever more seldom.
+			late := time.Duration(s.chance(c.number, s.number, conn.number, int(step.At), 7) % uint64(step.For))
+			conn.blocked = max(conn.blocked, s.world.now+step.For+late)
+		}
+		l.blocked = max(l.blocked, s.world.now+step.For)
+	}
+}
+
 // known reports whether all clients that are alive have met the server.
 func (s *server) known() bool {
 	return !slices.ContainsFunc(s.clients, func(c *client) bool { return !c.dead && !c.lines[s.number].met })
-}
-
-// kill ends a connection, if that is permitted and the connection was made to this very
-// process. It returns 1 if nothing more will be read from it.
-func (s *server) kill(c *conn) int {
-	if c == nil || !s.plan.Fencing || c.life != s.life {
-		return 0
-	}
-	c.killed, c.inbox = true, nil
-	return 1
-}
-
-// freeze makes the server stand still; what arrives meanwhile is read afterwards.
-func (s *server) freeze(d time.Duration) {
-	s.frozen = max(s.frozen, s.world.now+d)
-	s.at(s.frozen, s.serve)
 }
 
 // crash ends the process, and starts it again after d; or one takes its place then that has been up for longer.
@@ -144,7 +171,8 @@ func (s *server) crash(d time.Duration, durable bool, longer time.Duration) {
 	for _, client := range s.clients {
 		l := client.lines[s.number]
 		for _, c := range l.conns {
-			c.lost()
+			c.killed, c.inbox = true, nil
+			c.breakOff(1)
 		}
 		l.conns = nil
 	}
@@ -164,25 +192,6 @@ func (s *server) forget() {
 			s.counters[key(name)] = counter{counted.number - back, counted.expires}
 		}
 	}
-}
-
-// lapses lets a key go before its time, as if a clock is set. Its counter stays.
-func (s *server) lapses(key string) {
-	if _, held := s.get(key, s.now()); held && s.up {
-		s.log("node %d: %s lapses before its time", s.number, key)
-		s.lapsed = true
-		s.set(key, nil)
-	}
-}
-
-// stray leaves a key without a TTL, as by somebody else's SETNX without the EXPIRE that was to follow.
-func (s *server) stray(name int, token string) {
-	if _, held := s.get(key(name), s.now()); held || !s.up {
-		return
-	}
-	s.log("node %d: a key without a TTL is left under %s", s.number, key(name))
-	s.strays++
-	s.set(key(name), &entry{token: token, forever: true, born: s.world.now})
 }
 
 // echo has an acquire arrive once more, later, as long as this process of the server is there. No client does that, nor does

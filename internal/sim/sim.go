@@ -75,89 +75,30 @@ const restPause = 500 * time.Millisecond
 
 // step does what a step of the plan says.
 func (w *world) step(s Step) {
-	c := w.clients[s.Client]
-	switch s.Kind {
-	case Acquire:
-		c.do(func() { c.acquire(s) })
-	case Extend:
-		c.do(func() { c.extend(s.TTL) })
-	case Unlock:
-		c.do(c.unlock)
-	case Cancel:
-		c.do(c.cancel)
-	case Wait:
-		for range 1 + s.Crowd {
-			c.do(func() { c.wait(s) })
-		}
-	case CancelWait:
-		c.do(func() {
-			if q := c.queue(key(s.Name)); q != nil && len(q.waiters) > 0 {
-				q.waiters[(s.Node+1)%len(q.waiters)].cancel()
-			}
-		})
-	case Enter:
-		c.do(c.enter)
-	case Attach:
-		c.do(func() { c.attach(s) })
-	case Force:
-		c.do(func() { c.force(s.Name) })
+	switch c := w.clients[s.Client]; s.Kind {
 	case Pause:
 		w.log("client %d stands still for %v", c.number, s.For)
-		c.pause(s.For)
+		c.paused = max(c.paused, w.now+s.For)
+		c.upsets++
 	case Jump:
 		w.log("the clock of client %d leaps by %v", c.number, s.For)
 		c.clock.leapt += s.For
 		c.upsets++
-	case Anew:
-		c.do(c.anew)
-	case Die:
+	case Die: // what it has sent is on its way
 		w.log("client %d dies", c.number)
-		c.die()
-	default:
-		for i := range w.servers {
-			if s.Node == i || s.Node == AllNodes {
-				w.trouble(s, c, i)
+		c.dead = true
+		for _, l := range c.lines {
+			if l.conn != nil {
+				l.conn.cut = true
 			}
 		}
-	}
-}
-
-// trouble does what a step of the plan says to one node, or between a client and it.
-func (w *world) trouble(s Step, c *client, i int) {
-	n, l := w.servers[i], c.lines[i]
-	switch s.Kind {
-	case Freeze:
-		w.log("node %d stands still for %v", i, s.For)
-		n.freeze(s.For)
-	case Crash:
-		w.log("node %d crashes for %v", i, s.For)
-		w.amnesia = w.amnesia || !w.plan.Durable
-		n.crash(s.For, w.plan.Durable, 0)
-	case Replace:
-		if n.known() {
-			w.log("another takes the place of node %d after %v", i, s.For)
-			w.amnesia = true
-			n.crash(s.For, false, upBefore)
+	case Freeze, Crash, Cut, Partition, Vanish, Stray, Lapse, Replace:
+		for i, server := range w.servers {
+			if s.Node == i || s.Node == AllNodes {
+				server.trouble(s, c)
+			}
 		}
-	case Lapse:
-		n.lapses(key(s.Name))
-	case Cut:
-		if l.conn != nil {
-			l.conn.breakOff(s.Lose)
-		}
-	case Stray:
-		n.stray(s.Name, "stray-"+s.At.String())
-	case Vanish:
-		if l.conn != nil {
-			l.conn.vanish()
-		}
-	case Partition:
-		w.log("nothing gets through between client %d and node %d for %v", c.number, i, s.For)
-		for _, conn := range l.conns {
-			// Connections that are there already try again ever more seldom.
-			late := time.Duration(w.chance(c.number, i, conn.number, int(s.At), 7) % uint64(s.For))
-			conn.blocked = max(conn.blocked, w.now+s.For+late)
-		}
-		l.blocked = max(l.blocked, w.now+s.For)
+	default:
+		c.do(func() { c.step(s) })
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -18,9 +19,12 @@ const (
 	yours = "yours"
 )
 
-// greet decides what a connection is for: pushes if RESP3 is spoken, and invalidations among them if the node permits
-// CLIENT TRACKING.
-func (s *server) greet(c *conn) {
+// greet ends the connection before, if that is permitted and it was made to this very process. It decides what the new one
+// is for: pushes if RESP3 is spoken, and invalidations among them if the node permits CLIENT TRACKING.
+func (s *server) greet(c, before *conn) reply {
+	if before != nil && s.plan.Fencing && before.life == s.life {
+		before.killed, before.inbox = true, nil
+	}
 	c.life, c.pushes, c.tracking = s.life, true, s.plan.Tracking
 	switch chance := s.chance(c.client.number, s.number, c.number, 15); {
 	case !s.plan.Tracking:
@@ -29,6 +33,8 @@ func (s *server) greet(c *conn) {
 		c.pushes, c.tracking = chance&4 == 0, false
 	}
 	s.open = append(s.open, c)
+	up := int64(s.clock.reading()/time.Second) - int64(s.born/time.Second)
+	return reply{process: fmt.Sprintf("%d.%d", s.number, s.life), up: up}
 }
 
 // track notes that the next change to key is pushed on c.

@@ -42,7 +42,7 @@ var lockMutations = []mutation{
 	{"clean-up-forgotten", "a release that was not answered is sent again on the next connection",
 		"node/pipeline.go", "if o.CleanUp && o.worthwhile(now) {", "if false {"},
 	{"broken-connection-lives-on", "the server reads nothing more from a connection that broke",
-		"sim/server.go", "\tc.killed, c.inbox = true, nil\n\treturn 1", "\treturn 1"},
+		"sim/tracking.go", "\t\tbefore.killed, before.inbox = true, nil\n", ""},
 	{"extension-past-deadline", "an extension is confirmed before the old deadline",
 		"quorum/extend.go", "held, outcome := e.lease.At(now) == Held, e.outcome()", "held, outcome := true, e.outcome()"},
 	{"bounded-by-new-deadline", "an extension is bounded by the deadline that stands, not by the one that it asks for",
