@@ -21,7 +21,8 @@ func (w *world) checkHeld(k *lock, when string) {
 		"%s, %v was on %d of %d nodes", when, k, n, len(w.servers))
 }
 
-// excludes reports whether two never hold the same lock: what nodes forget does no harm behind a guard, what lapses too early does.
+// excludes reports whether two never hold the same lock: what nodes forget does no harm behind a guard,
+// what lapses too early does.
 func (w *world) excludes() bool { return (!w.amnesia || w.plan.Guard > 0) && !w.lapsed }
 
 // checkWon holds a lock that has been won to what winning means.
@@ -31,7 +32,8 @@ func (w *world) checkWon(k *lock) {
 	}
 	for _, o := range w.locks {
 		if o.of.key == k.of.key && o.of != k.of && o.held() && k.held() {
-			w.violate("two clients never hold the same lock", "client %d won %v while client %d held %v", k.client.number, k, o.client.number, o)
+			w.violate("two clients never hold the same lock", "client %d won %v while client %d held %v",
+				k.client.number, k, o.client.number, o)
 		}
 	}
 	w.checkHeld(k, "when it was won")
@@ -53,8 +55,10 @@ func (w *world) checkEnd(r *round) {
 	if r.verb != extend || r.outcome != quorum.Done {
 		return
 	}
-	w.check(now.Before(r.before), "an extension is confirmed before the old deadline", "client %d: %v was extended %v after it", c.number, k, now.Sub(r.before))
-	w.check(!k.unlocked && k.lease.At(now) == quorum.Held, "a lock that lapsed is not revived", "client %d: %v was extended when it was over", c.number, k)
+	w.check(now.Before(r.before), "an extension is confirmed before the old deadline",
+		"client %d: %v was extended %v after it", c.number, k, now.Sub(r.before))
+	w.check(!k.unlocked && k.lease.At(now) == quorum.Held, "a lock that lapsed is not revived",
+		"client %d: %v was extended when it was over", c.number, k)
 	w.check(r.yes > len(w.servers)/2, "a node that had forgotten a lock does not extend it",
 		"client %d: %v was extended by %d of %d nodes", c.number, k, r.yes, len(w.servers))
 	w.checkHeld(k, "when it was extended")
@@ -72,7 +76,8 @@ func (w *world) checkLost(r *round) {
 		}
 	}
 	w.check(granted < quorum.Majority(len(w.servers)), "a round that a majority has granted is won",
-		"client %d: %s is %s with %d of %d nodes", r.client.number, r.token, outcomes[r.outcome], granted, len(w.servers))
+		"client %d: %s is %s with %d of %d nodes", r.client.number, r.token, outcomes[r.outcome], granted,
+		len(w.servers))
 }
 
 // checkRest holds the world, come to rest with all faults gone, to what must not be
@@ -80,7 +85,8 @@ func (w *world) checkLost(r *round) {
 func (w *world) checkRest() {
 	for _, c := range w.clients {
 		for _, r := range c.calls {
-			w.check(c.dead || r.over > 0 || w.now-r.sent < restTime, "every call ends", "client %d still waits for %v of %s", c.number, r.verb, r.token)
+			w.check(c.dead || r.over > 0 || w.now-r.sent < restTime, "every call ends",
+				"client %d still waits for %v of %s", c.number, r.verb, r.token)
 		}
 	}
 	for _, s := range w.servers {
@@ -112,9 +118,9 @@ func (w *world) checkLeft(s *server, e entry) {
 	case dead: // its keys end with their TTL
 	case held, r.outcome == quorum.Undecided, w.now-last < restTime:
 	case r.outcome != quorum.Done:
-		w.violate("a lost round leaves nothing behind", "node %d holds %s, of a round that was lost, for another %v", s.number, e.token, left)
+		w.violate("a lost round leaves nothing behind", "node %d holds %s for another %v", s.number, e.token, left)
 	case unlocked:
-		w.violate("an unlock leaves nothing behind", "node %d holds %v, which was unlocked, for another %v", s.number, e.token, left)
+		w.violate("an unlock leaves nothing behind", "node %d holds %v for another %v", s.number, e.token, left)
 	}
 }
 
@@ -129,7 +135,8 @@ func (w *world) checkOver(k *lock) {
 	for _, s := range w.servers {
 		if e, ok := s.peek(k.of.key, s.now()); ok && e.token == k.of.token {
 			left, allowed := e.expires-s.now(), 2*drift.Of(k.lease.Longest())+e.late+k.client.clock.leapt
-			w.check(left <= allowed, "a failed extension leaves nothing behind", "node %d holds %v for another %v, though its lease is over", s.number, k, left)
+			w.check(left <= allowed, "a failed extension leaves nothing behind",
+				"node %d holds %v for another %v", s.number, k, left)
 		}
 	}
 }
@@ -142,17 +149,20 @@ func (s *server) checkChange(c command, before entry, was bool, after entry, is 
 		for _, c := range w.clients {
 			leapt = max(leapt, c.clock.leapt)
 		}
-		w.check(age >= healAfter*99/100-leapt, "a key without a TTL is deleted only when it has been there for long", "node %d: after %v", s.number, age)
+		w.check(age >= healAfter*99/100-leapt, "a key without a TTL is deleted only when it has been there for long",
+			"node %d: after %v", s.number, age)
 	case c.verb == force:
 		if r := w.rounds[before.token]; was && r != nil {
 			r.give(nil)
 		}
 	case was && before.token != c.token && (!is || after != before):
-		w.violate("a key is changed by its owner only", "node %d: %v of %s changed the key of %s", s.number, c.verb, c.token, before.token)
+		w.violate("a key is changed by its owner only", "node %d: %v of %s changed the key of %s",
+			s.number, c.verb, c.token, before.token)
 	case c.verb == extend && was && before.token == c.token:
 		c.of.yes++
 	case !was && is && c.verb != acquire && c.verb != extend:
-		w.violate("a lock that lapsed is not revived", "node %d: %v of %s made a key that was not there", s.number, c.verb, c.token)
+		w.violate("a lock that lapsed is not revived", "node %d: %v of %s made the key",
+			s.number, c.verb, c.token)
 	}
 }
 
@@ -164,17 +174,20 @@ type fence struct {
 	won    bool          // else its lock was attached to
 }
 
-// fencing reports whether fencing tokens are promised: not if a node has forgotten its counters and votes at once.
+// fencing reports whether fencing tokens are promised: not if a node has forgotten its counters and votes
+// at once.
 func (w *world) fencing() bool { return !w.amnesia || w.plan.Guard > 0 }
 
 // checkFence holds the fencing token of a round that is won to those before it.
 func (w *world) checkFence(r *round) {
-	// Of a round that somebody has attached to before it was won nodes may have got back what it had lost there.
+	// Of a round that somebody has attached to before it was won nodes may have got back what it had lost
+	// there.
 	if !r.fenced || !w.fencing() || len(r.attached) > 0 {
 		return
 	}
 	number := r.acquire.Fence()
-	w.check(number > 0, "a lock that is won with fencing has a token", "client %d won %s without", r.client.number, r.token)
+	w.check(number > 0, "a lock that is won with fencing has a token", "client %d won %s without",
+		r.client.number, r.token)
 	// If the key of a round can go while it is under way, another may be won meanwhile.
 	always := w.excludes() && !w.forced && len(r.given) == 0
 	for _, o := range w.fences {
@@ -186,7 +199,8 @@ func (w *world) checkFence(r *round) {
 // checkOrder holds the fencing token of a round to another. later means that it has to be higher.
 func (w *world) checkOrder(o fence, r *round, number uint64, later bool) {
 	if o.of.key == r.key {
-		w.check(number != o.number, "no two locks of a name have the same fencing token", "%s and %s have %d", o.of.token, r.token, since(number))
+		w.check(number != o.number, "no two locks of a name have the same fencing token", "%s and %s have %d",
+			o.of.token, r.token, since(number))
 		w.check(number >= o.number || !later, "fencing tokens go up from holder to holder",
 			"%s has %d, and %s before it had %d", r.token, since(number), o.of.token, since(o.number))
 	}
@@ -209,16 +223,20 @@ func (w *world) checkAttached(k *lock, began time.Duration) {
 		}
 	}
 	// What is won once more, after an echo, has another.
-	w.check(k.fence > 0 && (own == 0 || own == k.fence || w.plan.Echo), "an attached lock has the fencing token that it was won with",
+	w.check(k.fence > 0 && (own == 0 || own == k.fence || w.plan.Echo),
+		"an attached lock has the fencing token that it was won with",
 		"client %d: %v has %d, and was won with %d", k.client.number, k, since(k.fence), since(own))
 	w.fences = append(w.fences, fence{k.of, k.fence, w.now, false})
 }
 
-// checkCounter holds a command with fencing to what it may do to the counter, and to the key if it has changed it.
+// checkCounter holds a command with fencing to what it may do to the counter, and to the key if it has
+// changed it.
 func (s *server) checkCounter(c command, before entry, changed bool, counted uint64) {
 	now := s.counters[c.key].number
-	s.check(now >= counted, "a counter never goes back", "node %d: %v of %s set it from %d to %d", s.number, c.verb, c.token, since(counted), since(now))
+	s.check(now >= counted, "a counter never goes back", "node %d: %v of %s set it from %d to %d",
+		s.number, c.verb, c.token, since(counted), since(now))
 	s.check(c.verb != raise || !changed || before.token == c.token && before.number == c.fence.number,
-		"a node replaces only what it granted to the round by the token of the round", "node %d: %d of %s, in the place of %d of %s",
+		"a node replaces only what it granted to the round by the token of the round",
+		"node %d: %d of %s, in the place of %d of %s",
 		s.number, since(c.fence.token), c.token, since(before.number), before.token)
 }

@@ -47,8 +47,8 @@ func newClient(w *world, number int) *client {
 		c.wall = noon + w.plan.Walls[w.plan.Nodes+number]
 	}
 	for _, s := range w.servers {
-		commands := node.NewPipeline[order](nodeTimeout, maxOverdue)
-		l := &line{world: w, client: c, server: s, pause: minPause, commands: commands, guard: node.NewGuard(w.plan.Guard)}
+		l := &line{world: w, client: c, server: s, pause: minPause, guard: node.NewGuard(w.plan.Guard)}
+		l.commands = node.NewPipeline[order](nodeTimeout, maxOverdue)
 		c.lines = append(c.lines, l)
 		w.at(0, l.connect)
 	}
@@ -188,8 +188,8 @@ func (c *client) extend(ttl time.Duration) {
 	}
 }
 
-// anew has a new process go on for a client that is doing nothing. It has met no server. One that meets a server that has
-// taken another's place before its time cannot tell, so that this is left out.
+// anew has a new process go on for a client that is doing nothing. It has met no server. One that meets a
+// server that has taken another's place before its time cannot tell, so that this is left out.
 func (c *client) anew() {
 	busy := func(r *round) bool { return r.over == 0 }
 	if slices.ContainsFunc(c.calls, busy) || c.holds != nil || len(c.queues) > 0 {

@@ -23,8 +23,8 @@ type inbox chan node.Reply
 
 func (b inbox) Reply(_ int, reply node.Reply) { b <- reply }
 
-// Random commands, each carried out by a real server, as package pool sends it, and by the simulated one: the same answers,
-// and the same keys and counters with the same TTLs afterwards.
+// Random commands, each carried out by a real server, as package pool sends it, and by the simulated one:
+// the same answers, and the same keys and counters with the same TTLs afterwards.
 func TestKeyspace_UnderstandsCommandsAsRedisDoes(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

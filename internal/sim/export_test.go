@@ -39,7 +39,8 @@ func (c command) String() string {
 	return c.verb.String()
 }
 
-// Do carries out a command at an instant: now in whole milliseconds, for TTLs, and wall in microseconds, for numbers.
+// Do carries out a command at an instant: now in whole milliseconds, for TTLs, and wall in microseconds,
+// for numbers.
 func (k *Keyspace) Do(c Command, now time.Duration, wall int64) (code int, number uint64) {
 	r := k.do(c, now, wall)
 	return r.code, r.number

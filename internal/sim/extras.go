@@ -19,9 +19,9 @@ func (p *Plan) extras(r *rand.Rand) {
 		p.guard(r)
 	case p.Fenced:
 		switch n := r.IntN(16); {
-		case n < 7:
+		case n < 5:
 			p.duel(r)
-		case n == 7:
+		case n < 8:
 			p.fade(r)
 		}
 	}
@@ -59,19 +59,28 @@ func (p *Plan) walls(r *rand.Rand) {
 	}
 }
 
-// duel makes a plan in which many rounds run into each other, and keys lapse before their time: then
-// nothing but the counters keeps their tokens apart.
+// duel makes a plan in which many rounds run into each other, what one asks of a node comes when others
+// have taken the lock there and lost it, and keys lapse before their time: then nothing but the counters
+// keeps their tokens apart.
 func (p *Plan) duel(r *rand.Rand) {
-	p.clear(r, howMany(r), 3)
+	p.clear(r, pick(r, 3, 3, 3, 4, 5, 7), 3)
 	p.Durable, p.Echo = true, !p.Fencing || r.IntN(4) == 0
 	p.Fencing = p.Fencing && !p.Echo // what is left behind is not checked with an echo
-	calls := []StepKind{Acquire, Acquire, Acquire, Acquire, Acquire, Unlock, Unlock, Lapse, Lapse, Lapse, Lapse, Attach, Extend, Cancel,
-		Freeze, Partition, Partition, Pause, Cut}
-	p.random(r, 12+r.IntN(24), calls, time.Hour, time.Duration(pick(r, 20, 100, 400))*time.Millisecond, 0)
-	for i := range p.Steps {
-		p.Steps[i].For /= 32
+	at := time.Duration(0)
+	for range 5 + r.IntN(12) {
+		at += upTo(r, 1500*time.Microsecond)
+		s := Step{Client: r.IntN(p.Clients), TTL: time.Hour, For: 500*time.Microsecond + upTo(r, 4*time.Millisecond)}
+		another := pick(r, Lapse, Unlock, Attach, Extend, Cancel, Freeze, Pause, Cut)
+		for _, s.Kind = range []StepKind{Partition, Unlock, Acquire, Lapse, another} {
+			s.At, s.Node = at+upTo(r, 300*time.Microsecond), r.IntN(p.Nodes)
+			if s.Kind == Lapse && r.IntN(2) == 0 {
+				s.Node = AllNodes
+			}
+			if r.IntN(3) > 0 {
+				p.Steps = append(p.Steps, s)
+			}
+		}
 	}
-	p.bunch(r, Lapse)
 }
 
 // fade makes a plan with so long pauses that counters come to their end.
@@ -108,21 +117,23 @@ func (p *Plan) guard(r *rand.Rand) {
 	p.bunch(r, Crash, Replace, Cancel) // a lock is forgotten when it is held, and wanted then
 }
 
-// drill makes a plan in which so many nodes forget a lock at once that it can be taken again, and the others try to.
+// drill makes a plan in which so many nodes forget a lock at once that it can be taken again, and the
+// others try to.
 func (p *Plan) drill(r *rand.Rand) {
 	p.clear(r, pick(r, 1, 3, 3, 5), 3)
 	p.Guard = time.Duration(pick(r, 2300, 3000)) * time.Millisecond
 	begin := upTo(r, time.Second)
 	p.Steps = []Step{{At: begin, Kind: Acquire, TTL: p.Guard, Auto: r.IntN(4) == 0}}
 	for node := range p.Nodes {
-		s := Step{At: begin + time.Duration(1+r.IntN(200))*time.Millisecond, Kind: pick(r, Crash, Crash, Replace), Node: node}
-		s.For = time.Duration(1+r.IntN(100)) * time.Millisecond
+		s := Step{At: begin + upTo(r, 200*time.Millisecond), Kind: pick(r, Crash, Crash, Replace), Node: node}
+		s.For = time.Millisecond + upTo(r, 100*time.Millisecond)
 		if r.IntN(4) > 0 {
 			p.Steps = append(p.Steps, s)
 		}
 	}
 	if r.IntN(2) == 0 { // one comes when the nodes have been up again for a while
-		p.Steps = append(p.Steps, Step{At: begin + time.Duration(200+r.IntN(1000))*time.Millisecond, Kind: Anew, Client: 1})
+		at := begin + 200*time.Millisecond + upTo(r, time.Second)
+		p.Steps = append(p.Steps, Step{At: at, Kind: Anew, Client: 1})
 	}
 	for range 12 + r.IntN(12) {
 		s := Step{At: begin + upTo(r, 5*p.Guard/2), Client: 1 + r.IntN(2), Node: r.IntN(p.Nodes), TTL: p.Guard}

@@ -50,7 +50,7 @@ type fencing struct {
 
 // reply is what comes back.
 type reply struct {
-	code    int           // 1 for OK and yes, 2 for "recreated", 0 for nil and "not there", -1 for "another token is there", or refusal
+	code    int           // 1: yes, 2: recreated, 0: nil or not there, -1: another token is there; or refusal
 	number  uint64        // acquire with fencing: what is granted; observe: the number that is there, 0 means none
 	token   string        // observe: what is there
 	ttl     time.Duration // likewise: that is left, or noTTL
@@ -62,13 +62,13 @@ type reply struct {
 const (
 	refusal   = -2        // the code of an error reply
 	noTTL     = -1        // the TTL of a key that has none
-	off       = 1_000_000 // microseconds that a counter may be behind a client's estimate, and that off the node's clock
+	off       = 1_000_000 // microseconds that a counter may be behind an estimate, and that off the node
 	keepFence = 24 * time.Hour
 	maxNumber = 1 << 53
 )
 
-// keyspace is what a Redis server knows, and what the commands mean to it. Times are those of the server's clock, in
-// whole milliseconds. The conformance test holds it beside a real server.
+// keyspace is what a Redis server knows, and what the commands mean to it. Times are those of the server's
+// clock, in whole milliseconds. The conformance test holds it beside a real server.
 type keyspace struct {
 	keys     map[string]entry
 	counters map[string]counter
@@ -193,7 +193,8 @@ func (k *keyspace) grant(c command, held bool, counted counter, now time.Duratio
 }
 
 // extend carries out an extension of a key that is the caller's, or is not there.
-func (k *keyspace) extend(c command, held entry, ok bool, counted counter, is bool, now time.Duration, wall int64) reply {
+func (k *keyspace) extend(c command, held entry, ok bool, counted counter, is bool, now time.Duration,
+	wall int64) reply {
 	if c.fenced && (is || !ok) {
 		if !is {
 			counted.number = uint64(wall)

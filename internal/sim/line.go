@@ -106,8 +106,8 @@ func (l *line) answered(c *conn, r reply) {
 	}
 	o, reported, ok := l.commands.Answered()
 	if !ok {
-		l.violate("replies and commands of a connection stay in step", "client %d got a reply of node %d to no command",
-			l.client.number, l.server.number)
+		l.violate("replies and commands of a connection stay in step",
+			"client %d got a reply of node %d to no command", l.client.number, l.server.number)
 		return
 	}
 	if !reported {
@@ -138,7 +138,8 @@ func (l *line) connect() {
 func (l *line) connected(c *conn, r reply) {
 	l.commands.Connected()
 	l.met = true
-	l.guard.Connected(l.client.mono.Now(), r.process, time.Duration(max(0, r.up-1))*time.Second) // r.up may be one too much
+	up := time.Duration(max(0, r.up-1)) * time.Second // it may be up to one too much
+	l.guard.Connected(l.client.mono.Now(), r.process, up)
 	l.conn, l.last, l.pause = c, nil, minPause
 	if c.tracking {
 		l.report((*quorum.Queue[*waiter]).TrackingActive, l.client.queues...)
@@ -189,7 +190,8 @@ func (l *line) refuse() {
 	}
 	l.notify(l.commands.Withdraw(func(o order) bool {
 		if o.verb == acquire {
-			l.log("client %d does not ask node %d for %s, for another %v", l.client.number, l.server.number, o.token, left)
+			l.log("client %d does not ask node %d for %s, for another %v",
+				l.client.number, l.server.number, o.token, left)
 		}
 		return o.verb == acquire
 	}, errQuarantined))

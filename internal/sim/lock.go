@@ -67,7 +67,8 @@ func (k *lock) newExtend(grant quorum.Grant) *round {
 	return r
 }
 
-// asked ends what a round sends, which begins with sending: no command that can create the key is sent after its release.
+// asked ends what a round sends, which begins with sending: no command that can create the key is sent
+// after its release.
 func (k *lock) asked() {
 	k.sending = false
 	if f := k.pending; f != nil {

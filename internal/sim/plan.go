@@ -110,8 +110,10 @@ var (
 	contest  = []StepKind{Acquire, Acquire, Acquire, Acquire, Extend, Extend, Unlock, Unlock, Unlock, Cancel}
 	tenure   = []StepKind{Acquire, Acquire, Extend, Extend, Extend, Extend, Extend, Extend, Unlock, Cancel}
 	wavering = []StepKind{Acquire, Extend, Extend, Extend, Extend, Extend, Cancel, Cancel}
-	queueing = []StepKind{Wait, Wait, Wait, Wait, Wait, Acquire, Acquire, Extend, Unlock, Unlock, CancelWait, CancelWait, Stray}
-	sharing  = []StepKind{Acquire, Acquire, Attach, Attach, Enter, Enter, Extend, Extend, Unlock, Unlock, Unlock, Force, Wait, Cancel}
+	queueing = []StepKind{Wait, Wait, Wait, Wait, Wait, Acquire, Acquire, Extend, Unlock, Unlock,
+		CancelWait, CancelWait, Stray}
+	sharing = []StepKind{Acquire, Acquire, Attach, Attach, Enter, Enter, Extend, Extend, Unlock, Unlock, Unlock,
+		Force, Wait, Cancel}
 )
 
 // NewPlan makes the plan of a seed.
@@ -170,12 +172,14 @@ func (p *Plan) renewing(r *rand.Rand) {
 	slot := ttl + 1500*time.Millisecond
 	for i := range troubles {
 		at := ttl + time.Duration(i)*slot + time.Duration(r.IntN(400))*time.Millisecond
-		s := Step{At: at, Node: r.IntN(p.Nodes), For: time.Duration(1+r.IntN(300)) * time.Millisecond, Lose: pick(r, 0, 0.5, 1)}
+		s := Step{At: at, Node: r.IntN(p.Nodes)}
+		s.For, s.Lose = time.Duration(1+r.IntN(300))*time.Millisecond, pick(r, 0, 0.5, 1)
 		s.Kind = pick(r, Freeze, Crash, Crash, Crash, Cut, Partition, Vanish)
 		p.Steps = append(p.Steps, s)
 	}
 	for range r.IntN(4) {
-		s := Step{At: upTo(r, slot*time.Duration(troubles)), Client: 1 + r.IntN(p.Clients-1), TTL: ttl, For: 5 * time.Millisecond}
+		s := Step{At: upTo(r, slot*time.Duration(troubles)), TTL: ttl, For: 5 * time.Millisecond}
+		s.Client = 1 + r.IntN(p.Clients-1)
 		s.Kind = pick(r, Wait, Acquire, Unlock)
 		p.Steps = append(p.Steps, s)
 	}

@@ -52,7 +52,8 @@ func (c *client) queue(key string) *queue {
 func (c *client) wait(s Step) {
 	q := c.queue(key(s.Name))
 	if q == nil {
-		pace := quorum.Pace{First: 2 * time.Millisecond, Most: 200 * time.Millisecond, Heal: healAfter, Random: c.atRandom}
+		pace := quorum.Pace{First: 2 * time.Millisecond, Most: 200 * time.Millisecond, Heal: healAfter}
+		pace.Random = c.atRandom
 		q = &queue{client: c, key: key(s.Name), machine: quorum.NewQueue[*waiter](len(c.lines), c.self, pace)}
 		c.queues = append(c.queues, q)
 	}
@@ -122,7 +123,8 @@ func (w *waiter) take(r *round) {
 		k := q.client.won(r, w.Auto)
 		w.end("has the lock")
 		for _, o := range q.waiters {
-			q.client.check(o.number > w.number || o.cancelled, "waiters of one client are served in the order in which they came",
+			q.client.check(o.number > w.number || o.cancelled,
+				"waiters of one client get the lock in the order in which they came",
 				"client %d: waiter %d before waiter %d", q.client.number, w.number, o.number)
 		}
 		q.floor = 0
@@ -179,7 +181,9 @@ func (q *queue) apply(m quorum.Actions) {
 	c := q.client
 	q.spend(len(m.Observe))
 	for _, i := range m.Observe {
-		c.lines[i].send(command{verb: observe, key: q.key}, func(vote quorum.Answer, r reply) { q.observed(i, vote, r) })
+		c.lines[i].send(command{verb: observe, key: q.key}, func(vote quorum.Answer, r reply) {
+			q.observed(i, vote, r)
+		})
 	}
 	for _, k := range m.Heal {
 		c.lines[k.Node].send(command{verb: heal, key: q.key, token: k.Token}, func(vote quorum.Answer, _ reply) {

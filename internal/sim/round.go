@@ -37,8 +37,8 @@ type round struct {
 	outcome quorum.Outcome
 	over    time.Duration // true time at which the caller got the outcome
 
-	// given is who has released the lock of an acquire, or cut it short on some nodes: of those that hold the same token
-	// nobody else can rely on it. nil is somebody who released it by force.
+	// given is who has released the lock of an acquire, or cut it short on some nodes: of those that hold
+	// the same token nobody else can rely on it. nil is somebody who released it by force.
 	given    []*client
 	attached []*client
 }
@@ -57,12 +57,13 @@ func (c *client) newRound(cmd command, m machine, grant quorum.Grant) *round {
 	return r
 }
 
-// newAcquire makes a round with a token of its own. floor is the highest number that one before it was granted in vain.
+// newAcquire makes a round with a token of its own. floor is the highest number that one before it was
+// granted in vain.
 func (c *client) newAcquire(key string, ttl time.Duration, floor uint64) *round {
 	grant := c.grant(ttl)
-	cmd := command{verb: acquire, key: key, token: c.token(), ttl: ttl, fenced: c.plan.Fenced && c.number >= c.plan.Plain}
+	cmd := command{verb: acquire, key: key, token: c.token(), ttl: ttl}
 	begin := quorum.NewAcquire
-	if cmd.fenced {
+	if cmd.fenced = c.plan.Fenced && c.number >= c.plan.Plain; cmd.fenced {
 		begin = quorum.NewFencedAcquire
 		// The time of the counters, as package redlock estimates it from the numbers that it was granted.
 		now, keep := grant.Start.UnixMicro()+c.behind, cmp.Or(c.plan.Keep, keepFence)
@@ -101,7 +102,8 @@ func (r *round) ask(node int) {
 		r.voted(node, quorum.Unsent, reply{})
 	default:
 		if k := r.lock; r.verb == extend {
-			c.check(!k.unlocked && k.lease.At(c.clock.Now()) == quorum.Held, "no extension is sent after the end of a lease",
+			c.check(!k.unlocked && k.lease.At(c.clock.Now()) == quorum.Held,
+				"no extension is sent after the end of a lease",
 				"client %d: an extension of %v is sent to a node", c.number, k)
 		}
 		c.lines[node].send(r.command, func(vote quorum.Answer, answer reply) { r.voted(node, vote, answer) })
@@ -187,7 +189,7 @@ func (r *round) apply(actions quorum.Actions) {
 	}
 }
 
-var outcomes = [...]string{quorum.Done: "done", quorum.Denied: "denied", quorum.NoQuorum: "no quorum", quorum.TooLate: "too late"}
+var outcomes = [...]string{"undecided", "done", "denied", "no quorum", "too late"}
 
 // end takes the outcome. The caller has it once it is done asking.
 func (r *round) end(outcome quorum.Outcome) {

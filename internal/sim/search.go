@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Search runs the plans of n seeds, from first on, on all processors, until one breaks a promise. It returns the lowest seed
-// that does; found is false if none does.
+// Search runs the plans of n seeds, from first on, on all processors, until one breaks a promise. It
+// returns the lowest seed that does; found is false if none does.
 func Search(first, n uint64) (seed uint64, found bool) {
 	var next atomic.Uint64
 	var mu sync.Mutex
@@ -31,8 +31,8 @@ func Search(first, n uint64) (seed uint64, found bool) {
 	return first + lowest, lowest < n
 }
 
-// Shrink leaves out of a plan the steps that are not needed to break the promise that it breaks, and the differences
-// between clocks. A plan that breaks none is returned as it is.
+// Shrink leaves out of a plan the steps that are not needed to break the promise that it breaks, and the
+// differences between clocks. A plan that breaks none is returned as it is.
 func Shrink(p Plan) Plan {
 	first := Run(p)
 	if first == nil {

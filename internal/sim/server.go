@@ -28,7 +28,8 @@ type server struct {
 }
 
 func newServer(w *world, number int) *server {
-	s := &server{world: w, number: number, up: true, clock: clock{world: w, rate: w.plan.Rates[number]}, tracked: map[string][]*conn{}}
+	s := &server{world: w, number: number, up: true, tracked: map[string][]*conn{}}
+	s.clock = clock{world: w, rate: w.plan.Rates[number]}
 	s.keyspace = keyspace{keys: map[string]entry{}, counters: map[string]counter{}, changed: s.invalidate}
 	// Nodes do not agree on the time.
 	s.clock.leapt = time.Duration(w.chance(number, 5) % uint64(time.Hour))
@@ -134,8 +135,8 @@ func (s *server) trouble(step Step, c *client) {
 	case step.Kind == Cut && l.conn != nil:
 		l.conn.breakOff(step.Lose)
 	case step.Kind == Vanish && l.conn != nil:
-		// Neither side is notified, as if a machine or a NAT entry between them is gone: nothing gets through any more, until
-		// the client gives the connection up as an answer is overdue.
+		// Neither side is notified, as if a machine or a NAT entry between them is gone: nothing gets
+		// through any more, until the client gives the connection up as an answer is overdue.
 		s.log("the connection of client %d to node %d vanishes", c.number, s.number)
 		s.vanished = true
 		l.conn.blocked = math.MaxInt64
@@ -194,8 +195,8 @@ func (s *server) forget() {
 	}
 }
 
-// echo has an acquire arrive once more, later, as long as this process of the server is there. No client does that, nor does
-// TCP; but the numbers are to be right even so.
+// echo has an acquire arrive once more, later, as long as this process of the server is there. No client
+// does that, nor does TCP; but the numbers are to be right even so.
 func (s *server) echo(c *conn, cmd command) {
 	chance := s.chance(c.client.number, s.number, c.number, c.there.number, int(s.world.now), 13)
 	if !s.plan.Echo || cmd.verb != acquire || chance&1 != 0 {

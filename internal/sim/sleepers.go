@@ -11,7 +11,8 @@ const (
 	// patience is how long a lock may be free while somebody waits for it, once all
 	// faults are gone.
 	patience = 3 * time.Second
-	// longPatience is that if a push may be lost without a sign, or a key has no TTL: a waiter observes the nodes now and then.
+	// longPatience is that if a push may be lost without a sign, or a key has no TTL: a waiter observes the
+	// nodes now and then.
 	longPatience = 45 * time.Second
 	// startOver is how long connections need when all faults are gone.
 	startOver = 5 * time.Second

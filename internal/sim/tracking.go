@@ -19,8 +19,9 @@ const (
 	yours = "yours"
 )
 
-// greet ends the connection before, if that is permitted and it was made to this very process. It decides what the new one
-// is for: pushes if RESP3 is spoken, and invalidations among them if the node permits CLIENT TRACKING.
+// greet ends the connection before, if that is permitted and it was made to this very process. It decides
+// what the new one is for: pushes if RESP3 is spoken, and invalidations among them if the node permits
+// CLIENT TRACKING.
 func (s *server) greet(c, before *conn) reply {
 	if before != nil && s.plan.Fencing && before.life == s.life {
 		before.killed, before.inbox = true, nil
@@ -43,7 +44,8 @@ func (s *server) track(c *conn, key string) {
 	s.lapse(key)
 }
 
-// lapse has a tracked key deleted some time after its TTL, if at all: else a command that comes across it deletes it.
+// lapse has a tracked key deleted some time after its TTL, if at all: else a command that comes across it
+// deletes it.
 func (s *server) lapse(key string) {
 	e, ok := s.peek(key, s.now())
 	c := s.chance(s.number, int(e.expires.Milliseconds()), 8)
@@ -73,8 +75,8 @@ func (s *server) expire(key, token string) {
 	}
 }
 
-// invalidate pushes a change to every connection on which the key was observed since it changed last. That of the client
-// whose command made the change comes behind the reply, as in Redis 7, or before it.
+// invalidate pushes a change to every connection on which the key was observed since it changed last. That
+// of the client whose command made the change comes behind the reply, as in Redis 7, or before it.
 func (s *server) invalidate(key string) {
 	conns := s.tracked[key]
 	delete(s.tracked, key)

@@ -59,7 +59,8 @@ func (w *world) check(kept bool, what, how string, args ...any) {
 // log adds a line to the trace, if there is one.
 func (w *world) log(format string, args ...any) {
 	if w.trace != nil {
-		*w.trace = append(*w.trace, fmt.Sprintf("%10.3f ms  ", float64(w.now)/float64(time.Millisecond))+fmt.Sprintf(format, args...))
+		at := float64(w.now) / float64(time.Millisecond)
+		*w.trace = append(*w.trace, fmt.Sprintf("%10.3f ms  ", at)+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -69,7 +70,8 @@ type event struct {
 	do func()
 }
 
-// at schedules something; what lies in the past happens now. What was scheduled first for an instant happens first.
+// at schedules something; what lies in the past happens now. What was scheduled first for an instant
+// happens first.
 func (w *world) at(when time.Duration, do func()) {
 	when = max(when, w.now)
 	i := sort.Search(len(w.events), func(i int) bool { return w.events[i].at <= when })

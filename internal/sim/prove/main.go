@@ -1,12 +1,14 @@
-// Command prove runs the protocol through simulated schedules. It also shows that this finds what it searches for: it weakens
-// one rule of the protocol after the other (mutation testing), each in a build of its own.
+// Command prove runs the protocol through simulated schedules. It also shows that this finds what it
+// searches for: it weakens one rule of the protocol after the other (mutation testing), each in a build of
+// its own.
 //
 //	prove -seeds 1000000           a million schedules, from a random seed on
 //	prove -replay 17               the trace of schedule 17
 //	prove -mutation no-drift       schedules with this rule weakened, and the trace of the one that caught it
 //	prove -seeds 1000000 -write    the whole proof: writes docs/proof.md, and for the tests testdata/seeds.txt
 //
-// It is run in the root of the module. It exits with 1 if a mutation survives or the protocol itself breaks a promise.
+// It is run in the root of the module. It exits with 1 if a mutation survives or the protocol itself breaks
+// a promise.
 package main
 
 import (
@@ -38,7 +40,7 @@ func main() {
 	from := flag.Uint64("from", 0, "the first of them; 0 means any")
 	replay := flag.Uint64("replay", 0, "print the trace of this schedule only")
 	name := flag.String("mutation", "", "weaken this rule first")
-	write := flag.Bool("write", false, "run the schedules from 1 on, try all mutations, and write docs/proof.md and the seeds for the tests")
+	write := flag.Bool("write", false, "run them from 1 on, try all mutations, and write the proof")
 	flag.Parse()
 	var err error
 	switch {
@@ -63,7 +65,8 @@ func search(from, n uint64) error {
 	if seed, found := sim.Search(from, n); found {
 		return show(seed)
 	}
-	fmt.Printf("%d schedules from seed %d on, in %v: no promise was broken\n", n, from, time.Since(begin).Round(time.Second))
+	took := time.Since(begin).Round(time.Second)
+	fmt.Printf("%d schedules from seed %d on, in %v: no promise was broken\n", n, from, took)
 	return nil
 }
 
@@ -116,7 +119,7 @@ func (m mutation) try(from uint64) (c caught, err error) {
 	}
 	defer os.RemoveAll(dir)
 	mutated, overlay := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
-	paths, _ := json.Marshal(map[string]any{"Replace": map[string]string{path: mutated}}) // of strings: does not fail
+	paths, _ := json.Marshal(map[string]any{"Replace": map[string]string{path: mutated}})
 	err = errors.Join(
 		os.WriteFile(mutated, bytes.Replace(source, []byte(m.was), []byte(m.is), 1), 0o600),
 		os.WriteFile(overlay, paths, 0o600),
@@ -124,7 +127,8 @@ func (m mutation) try(from uint64) (c caught, err error) {
 	if err != nil {
 		return c, err
 	}
-	cmd := exec.Command("go", "run", "-overlay", overlay, "./internal/sim/prove", "-from", fmt.Sprint(from), "-seeds", fmt.Sprint(bound))
+	cmd := exec.Command("go", "run", "-overlay", overlay, "./internal/sim/prove",
+		"-from", fmt.Sprint(from), "-seeds", fmt.Sprint(bound))
 	out, _ := cmd.CombinedOutput() // fails if it is caught
 	found := violation.FindStringSubmatch(string(out))
 	if found == nil {
