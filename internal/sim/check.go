@@ -32,7 +32,7 @@ func (w *world) checkWon(k *lock) {
 	}
 	for _, o := range w.locks {
 		if o.of.key == k.of.key && o.of != k.of && o.held() && k.held() {
-			w.violate("two clients never hold the same lock", "client %d won %v while client %d held %v",
+			w.check(false, "two clients never hold the same lock", "client %d won %v while client %d held %v",
 				k.client.number, k, o.client.number, o)
 		}
 	}
@@ -118,9 +118,9 @@ func (w *world) checkLeft(s *server, e entry) {
 	case dead: // its keys end with their TTL
 	case held, r.outcome == quorum.Undecided, w.now-last < restTime:
 	case r.outcome != quorum.Done:
-		w.violate("a lost round leaves nothing behind", "node %d holds %s for another %v", s.number, e.token, left)
+		w.check(false, "a lost round leaves nothing behind", "node %d holds %s for another %v", s.number, e.token, left)
 	case unlocked:
-		w.violate("an unlock leaves nothing behind", "node %d holds %v for another %v", s.number, e.token, left)
+		w.check(false, "an unlock leaves nothing behind", "node %d holds %v for another %v", s.number, e.token, left)
 	}
 }
 
@@ -156,12 +156,12 @@ func (s *server) checkChange(c command, before entry, was bool, after entry, is 
 			r.give(nil)
 		}
 	case was && before.token != c.token && (!is || after != before):
-		w.violate("a key is changed by its owner only", "node %d: %v of %s changed the key of %s",
+		w.check(false, "a key is changed by its owner only", "node %d: %v of %s changed the key of %s",
 			s.number, c.verb, c.token, before.token)
 	case c.verb == extend && was && before.token == c.token:
 		c.of.yes++
 	case !was && is && c.verb != acquire && c.verb != extend:
-		w.violate("a lock that lapsed is not revived", "node %d: %v of %s made the key",
+		w.check(false, "a lock that lapsed is not revived", "node %d: %v of %s made the key",
 			s.number, c.verb, c.token)
 	}
 }

@@ -106,7 +106,7 @@ func (l *line) answered(c *conn, r reply) {
 	}
 	o, reported, ok := l.commands.Answered()
 	if !ok {
-		l.violate("replies and commands of a connection stay in step",
+		l.check(false, "replies and commands of a connection stay in step",
 			"client %d got a reply of node %d to no command", l.client.number, l.server.number)
 		return
 	}
@@ -125,32 +125,24 @@ func (l *line) connect() {
 	greeted := false
 	c.send(message{command{verb: greet, kill: l.last}, func(r reply) {
 		greeted = true
-		l.connected(c, r)
+		l.commands.Connected()
+		l.met = true
+		up := time.Duration(max(0, r.up-1)) * time.Second // it may be up to one too much
+		l.guard.Connected(l.client.mono.Now(), r.process, up)
+		l.conn, l.last, l.pause = c, nil, minPause
+		if c.tracking {
+			l.report((*quorum.Queue[*waiter]).TrackingActive, l.client.queues...)
+		}
+		l.wake()
 	}})
 	l.client.after(dialTimeout, func() {
 		if !greeted {
 			c.cut = true
-			l.failed()
+			l.notify(l.commands.Failed(l.client.mono.Now(), errUnreachable))
+			l.pause = min(2*l.pause, maxPause)
+			l.client.after(l.pause, l.connect)
 		}
 	})
-}
-
-func (l *line) connected(c *conn, r reply) {
-	l.commands.Connected()
-	l.met = true
-	up := time.Duration(max(0, r.up-1)) * time.Second // it may be up to one too much
-	l.guard.Connected(l.client.mono.Now(), r.process, up)
-	l.conn, l.last, l.pause = c, nil, minPause
-	if c.tracking {
-		l.report((*quorum.Queue[*waiter]).TrackingActive, l.client.queues...)
-	}
-	l.wake()
-}
-
-func (l *line) failed() {
-	l.notify(l.commands.Failed(l.client.mono.Now(), errUnreachable))
-	l.pause = min(2*l.pause, maxPause)
-	l.client.after(l.pause, l.connect)
 }
 
 // broken ends a connection at the client.

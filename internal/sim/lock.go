@@ -15,9 +15,9 @@ type lock struct {
 	lease   *quorum.Lease
 	handles int // that have not been unlocked
 
-	turn    bool   // an extension is under way
-	sending bool   // a round of it asks the nodes
-	pending func() // an Unlock that waits for that
+	turn    bool // an extension is under way
+	sending bool // a round of it asks the nodes
+	pending bool // an Unlock waits for that
 
 	renewal  *quorum.Renewal // nil means that nobody renews it
 	dropped  bool            // it is not renewed any more
@@ -71,9 +71,9 @@ func (k *lock) newExtend(grant quorum.Grant) *round {
 // after its release.
 func (k *lock) asked() {
 	k.sending = false
-	if f := k.pending; f != nil {
-		k.pending = nil
-		f()
+	if k.pending {
+		k.pending = false
+		k.release()
 	}
 }
 
@@ -92,7 +92,7 @@ func (k *lock) unlock() {
 	case !last:
 		c.log("client %d leaves %v", c.number, k)
 	case k.sending:
-		k.pending = k.release
+		k.pending = true
 	default:
 		k.release()
 	}
@@ -129,7 +129,15 @@ func (k *lock) watch() {
 			c.checkHeld(k, "until its deadline")
 		}
 	})
-	c.afterClock(&c.clock, deadline, func() { k.tick(deadline) })
+	c.afterClock(&c.clock, deadline, func() {
+		switch {
+		case !k.lease.Deadline().Equal(deadline): // extended, and watched anew
+		case k.lease.At(c.clock.Now()) == quorum.Held: // too early
+			k.watch()
+		default:
+			k.over()
+		}
+	})
 }
 
 // held reports whether the holder may rely on the lock. Of a lock that several have taken up each
@@ -137,17 +145,6 @@ func (k *lock) watch() {
 func (k *lock) held() bool {
 	c := k.client
 	return !c.dead && !k.unlocked && k.lease.At(c.clock.Now()) == quorum.Held && !k.of.givenByAnother(c)
-}
-
-// tick is the timer at what was the deadline.
-func (k *lock) tick(deadline time.Time) {
-	switch {
-	case !k.lease.Deadline().Equal(deadline): // extended, and watched anew
-	case k.lease.At(k.client.clock.Now()) == quorum.Held: // too early
-		k.watch()
-	default:
-		k.over()
-	}
 }
 
 // over gives up a lock that has ended by itself, and what it may have left.

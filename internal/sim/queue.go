@@ -93,7 +93,7 @@ func (q *queue) begin(m quorum.Actions) {
 	c := q.client
 	w, ok := q.machine.Head()
 	if !ok || w.round != nil || w.ended {
-		c.violate("a round is for somebody who waits for one", "client %d: a round for %s", c.number, q.key)
+		c.check(false, "a round is for somebody who waits for one", "client %d: a round for %s", c.number, q.key)
 		return
 	}
 	r := c.newAcquire(q.key, w.TTL, q.floor)
@@ -168,7 +168,7 @@ func (w *waiter) leave() {
 func (w *waiter) end(how string) {
 	c := w.queue.client
 	if w.ended {
-		c.violate("a wait ends once", "client %d: waiter %d %s, and had ended", c.number, w.number, how)
+		c.check(false, "a wait ends once", "client %d: waiter %d %s, and had ended", c.number, w.number, how)
 	}
 	c.log("client %d: waiter %d %s", c.number, w.number, how)
 	w.ended = true

@@ -195,7 +195,7 @@ var outcomes = [...]string{"undecided", "done", "denied", "no quorum", "too late
 func (r *round) end(outcome quorum.Outcome) {
 	c := r.client
 	if r.outcome != quorum.Undecided {
-		c.violate("a call ends once", "client %d got %s after %s", c.number, outcomes[outcome], outcomes[r.outcome])
+		c.check(false, "a call ends once", "client %d got %s after %s", c.number, outcomes[outcome], outcomes[r.outcome])
 		return
 	}
 	r.outcome = outcome

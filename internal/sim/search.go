@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Search runs the plans of n seeds, from first on, on all processors, until one breaks a promise. It
@@ -31,28 +30,15 @@ func Search(first, n uint64) (seed uint64, found bool) {
 	return first + lowest, lowest < n
 }
 
-// Shrink leaves out of a plan the steps that are not needed to break the promise that it breaks, and the
-// differences between clocks. A plan that breaks none is returned as it is.
+// Shrink leaves out of a plan the steps that are not needed to break the promise that it breaks.
+// A plan that breaks none is returned as it is.
 func Shrink(p Plan) Plan {
 	first := Run(p)
-	if first == nil {
-		return p
-	}
-	try := func(q Plan) {
+	for i := len(p.Steps) - 1; i >= 0 && first != nil; i-- {
+		q := p
+		q.Steps = slices.Delete(slices.Clone(p.Steps), i, i+1)
 		if v := Run(q); v != nil && v.What == first.What {
 			p = q
-		}
-	}
-	even := p
-	even.Rates, even.Walls = slices.Repeat([]float64{1}, len(p.Rates)), make([]time.Duration, len(p.Walls))
-	try(even)
-	// A step that has gone may have been what another was there for: once more, until none goes.
-	for before := -1; before != len(p.Steps); {
-		before = len(p.Steps)
-		for i := before - 1; i >= 0; i-- {
-			q := p
-			q.Steps = slices.Delete(slices.Clone(p.Steps), i, i+1)
-			try(q)
 		}
 	}
 	return p

@@ -41,18 +41,11 @@ type Violation struct {
 
 func (v *Violation) Error() string { return fmt.Sprintf("%s: %s", v.What, v.How) }
 
-// violate notes the first broken promise; the run ends there.
-func (w *world) violate(what, how string, args ...any) {
-	if w.failed == nil {
+// check notes the first promise that is not kept; the run ends there.
+func (w *world) check(kept bool, what, how string, args ...any) {
+	if !kept && w.failed == nil {
 		w.failed = &Violation{what, fmt.Sprintf(how, args...)}
 		w.log("VIOLATION: %v", w.failed)
-	}
-}
-
-// check notes a broken promise, unless it is kept.
-func (w *world) check(kept bool, what, how string, args ...any) {
-	if !kept {
-		w.violate(what, how, args...)
 	}
 }
 

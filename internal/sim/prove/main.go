@@ -24,7 +24,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -83,13 +82,14 @@ func show(seed uint64) error {
 
 // try prints the trace of the schedule that catches a mutation.
 func try(name string, from uint64) error {
-	i := slices.IndexFunc(mutations, func(m mutation) bool { return m.Name == name })
-	if i < 0 {
-		return fmt.Errorf("there is no mutation %q", name)
+	for _, m := range mutations {
+		if m.Name == name {
+			c, err := m.try(from)
+			fmt.Print(c.output)
+			return err
+		}
 	}
-	c, err := mutations[i].try(from)
-	fmt.Print(c.output)
-	return err
+	return fmt.Errorf("there is no mutation %q", name)
 }
 
 // caught is a mutation that a schedule has caught.
