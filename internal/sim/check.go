@@ -6,7 +6,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// checkHeld holds a lock that its holder relies on to what it relies on: the memory or the disk of the nodes.
+// checkHeld checks that a lock that its holder relies on is in the memory, or on the disk, of a majority of nodes.
 func (w *world) checkHeld(k *lock, when string) {
 	if w.amnesia || w.lapsed || !k.held() {
 		return
@@ -31,10 +31,8 @@ func (w *world) checkWon(k *lock) {
 		return
 	}
 	for _, o := range w.locks {
-		if o.of.key == k.of.key && o.of != k.of && o.held() && k.held() {
-			w.check(false, "two clients never hold the same lock", "client %d won %v while client %d held %v",
-				k.client.number, k, o.client.number, o)
-		}
+		w.check(o.of.key != k.of.key || o.of == k.of || !o.held() || !k.held(), "two clients never hold the same lock",
+			"client %d won %v while client %d held %v", k.client.number, k, o.client.number, o)
 	}
 	w.checkHeld(k, "when it was won")
 }

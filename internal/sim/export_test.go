@@ -62,8 +62,8 @@ func (k *Keyspace) Count(key string, number uint64, ttl, now time.Duration) {
 
 // Counted returns a counter and its TTL; 0 means that it is not there.
 func (k *Keyspace) Counted(key string, now time.Duration) (number uint64, ttl time.Duration) {
-	f, ok := k.count(key, now)
-	if !ok {
+	f := k.count(key, now)
+	if f.number == 0 {
 		return 0, 0
 	}
 	return f.number, f.expires - now

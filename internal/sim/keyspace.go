@@ -121,30 +121,28 @@ func (k *keyspace) set(key string, e *entry) {
 	}
 }
 
-// count returns the counter of a key, if it is there.
-func (k *keyspace) count(key string, now time.Duration) (counter, bool) {
-	f, ok := k.counters[key]
-	if ok && now > f.expires {
+// count returns the counter of a key; the number 0 means that there is none.
+func (k *keyspace) count(key string, now time.Duration) counter {
+	if now > k.counters[key].expires {
 		delete(k.counters, key)
-		return counter{}, false
 	}
-	return f, ok
+	return k.counters[key]
 }
 
 // do carries out a command. wall is what TIME returns, in microseconds since 1970.
 func (k *keyspace) do(c command, now time.Duration, wall int64) reply {
 	held, ok := k.get(c.key, now)
-	counted, is := k.count(c.key, now)
+	counted := k.count(c.key, now)
 	ours := ok && held.token == c.token && (held.number > 0) == c.fenced
 	exactly := ours && held.number == c.fence.number
-	if c.verb == release && is && counted.number < c.fence.number && !exactly {
+	if c.verb == release && counted.number > 0 && counted.number < c.fence.number && !exactly {
 		k.counters[c.key] = counter{c.fence.number, counted.expires}
 	}
 	switch {
 	case c.verb == acquire:
 		return k.grant(c, ok, counted, now, wall)
 	case c.verb == extend && (ours || !ok):
-		return k.extend(c, held, ok, counted, is, now, wall)
+		return k.extend(c, held, ok, counted, now, wall)
 	case !ok:
 		return reply{}
 	case c.verb == observe && held.forever:
@@ -154,7 +152,7 @@ func (k *keyspace) do(c command, now time.Duration, wall int64) reply {
 	case c.verb == force:
 	case !ours, c.verb == heal && !held.forever, c.verb == raise && !exactly:
 		return reply{code: -1}
-	case c.verb == raise && (held.forever || held.expires == now || !is):
+	case c.verb == raise && (held.forever || held.expires == now || counted.number == 0):
 		return reply{}
 	case c.verb == raise:
 		k.counters[c.key] = counter{max(counted.number, c.fence.token), counted.expires}
@@ -193,10 +191,9 @@ func (k *keyspace) grant(c command, held bool, counted counter, now time.Duratio
 }
 
 // extend carries out an extension of a key that is the caller's, or is not there.
-func (k *keyspace) extend(c command, held entry, ok bool, counted counter, is bool, now time.Duration,
-	wall int64) reply {
-	if c.fenced && (is || !ok) {
-		if !is {
+func (k *keyspace) extend(c command, held entry, ok bool, counted counter, now time.Duration, wall int64) reply {
+	if c.fenced && (counted.number > 0 || !ok) {
+		if counted.number == 0 {
 			counted.number = uint64(wall)
 		}
 		if counted.number < c.fence.number {

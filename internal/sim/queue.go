@@ -151,10 +151,6 @@ func (w *waiter) cancel() {
 // leave gives up, unless w turns out to have a round.
 func (w *waiter) leave() {
 	q := w.queue
-	if w.round != nil {
-		w.round.stop()
-		return
-	}
 	q.do(func(now time.Time) quorum.Actions {
 		if w.round != nil {
 			w.round.stop()
@@ -167,9 +163,7 @@ func (w *waiter) leave() {
 
 func (w *waiter) end(how string) {
 	c := w.queue.client
-	if w.ended {
-		c.check(false, "a wait ends once", "client %d: waiter %d %s, and had ended", c.number, w.number, how)
-	}
+	c.check(!w.ended, "a wait ends once", "client %d: waiter %d %s, and had ended", c.number, w.number, how)
 	c.log("client %d: waiter %d %s", c.number, w.number, how)
 	w.ended = true
 	w.queue.waiters = slices.DeleteFunc(w.queue.waiters, func(o *waiter) bool { return o == w })

@@ -78,7 +78,7 @@ func (s *server) handle(c *conn, cmd command) reply {
 	}
 	before, was := s.get(cmd.key, s.now())
 	counted := s.counters[cmd.key]
-	if _, is := s.count(cmd.key, s.now()); !is && counted.number > 0 {
+	if s.count(cmd.key, s.now()).number < counted.number {
 		s.log("node %d: the counter of %s has come to its end", s.number, cmd.key)
 		counted = counter{}
 	}
@@ -184,10 +184,7 @@ func (s *server) crash(d time.Duration, durable bool, longer time.Duration) {
 func (s *server) forget() {
 	chance := s.chance(s.number, s.life, 14)
 	for name := range s.plan.Names {
-		counted, is := s.counters[key(name)]
-		if !is {
-			continue
-		}
+		counted := s.counters[key(name)]
 		delete(s.counters, key(name))
 		if back := chance>>8%4 + 1; chance&1 == 0 && counted.number > back {
 			s.counters[key(name)] = counter{counted.number - back, counted.expires}

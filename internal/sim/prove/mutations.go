@@ -9,7 +9,7 @@ type mutation struct {
 	is   string
 }
 
-// lockMutations weaken what makes a lock exclusive, and what gets it to those who wait.
+// lockMutations weaken what makes a lock exclusive, and what gets it to the waiters.
 var lockMutations = []mutation{
 	{"majority-off-by-one", "a majority is more than half of the nodes",
 		"quorum/quorum.go", "return n/2 + 1", "return n / 2"},
@@ -49,7 +49,7 @@ var lockMutations = []mutation{
 		"quorum/extend.go", "e.lease.At(now) == Held, e.outcome()", "now.Before(e.grant.Deadline()), e.outcome()"},
 	{"extension-shortens", "an extension never makes a TTL shorter",
 		"sim/keyspace.go", "held.expires-now < c.ttl", "true"},
-	{"no-clean-up-after-extension", "what a failed extension left longer is released when the lease is over",
+	{"no-clean-up-after-extension", "keys that a failed extension left longer are released when the lease is over",
 		"quorum/lease.go", "return left\n", "return false\n"},
 	{"nothing-recreated", "an extension gives the key to a node that has lost it",
 		"sim/keyspace.go", "c.verb == extend && (ours || !ok)", "c.verb == extend && ours"},
@@ -75,7 +75,7 @@ var lockMutations = []mutation{
 		"quorum/attach.go", "ttl < a.grant.TTL", "ttl > a.grant.TTL"},
 	{"attach-counted-late", "the validity of an attached lock is counted from before the first observation",
 		"quorum/attach.go", "\treturn a.conclude(outcome)", "\ta.grant.Start = clock.Now()\n\treturn a.conclude(outcome)"},
-	{"wake-up-is-grant", "a message that it is one's turn is a hint, and no grant",
+	{"wake-up-is-grant", "a hand-over message is a hint, and no grant",
 		"sim/tracking.go", "return q.machine.HandedOver(l.server.number, n.who) })",
 		"return q.machine.HandedOver(l.server.number, n.who) })\n\t\tif w, ok := q.machine.Head(); ok && w.round != nil {\n\t\t\tw.round.end(quorum.Done)\n\t\t}"},
 	{"turn-lost", "the turn of a waiter that gives up goes on to the next",
@@ -87,15 +87,15 @@ var lockMutations = []mutation{
 	{"hand-over-with-old-token", "a lock that is handed over gets a token of its own",
 		"sim/queue.go", "r := c.newAcquire(q.key, w.TTL, q.floor)\n",
 		"r := c.newAcquire(q.key, w.TTL, q.floor)\n\tif n := len(c.locks); n > 0 {\n\t\tif k := c.locks[n-1]; k.client == c && k.of.key == q.key && k.unlocked {\n\t\t\tr.token, c.world.rounds[k.of.token] = k.of.token, r\n\t\t}\n\t}\n"},
-	{"no-expiry-tick", "a waiter tries when the TTLs are over that it has seen, pushed or not",
+	{"no-expiry-tick", "a waiter tries when the TTLs that it has seen are over, pushed or not",
 		"quorum/wait.go", "\t\tactions.wakeAt(s.ends[need-1])\n", ""},
 	{"never-observed-again", "a waiter observes all nodes again after a while, whatever is tracked",
 		"quorum/wait.go", "\tif !now.Before(c.observeAt) {\n\t\tactions.Observe = append(actions.Observe, c.observeAll(now)...)\n\t}\n\tactions.wakeAt(c.observeAt)\n", ""},
-	{"untracked-change", "what may have changed while a node did not track it is observed again",
+	{"untracked-change", "a key that may have changed while a node did not track it is observed again",
 		"quorum/queue.go", "Actions {\n\treturn q.observeAgain(now, node)", "Actions {\n\treturn Actions{}"},
 	{"tracking-loss-ignored", "no push is expected from a node whose connection has ended",
 		"quorum/queue.go", "\tq.nodes[node].Tracked = false\n", ""},
-	{"untracked-taken-for-tracked", "no push is expected for what was observed without tracking",
+	{"untracked-taken-for-tracked", "no push is expected for a key that was observed without tracking",
 		"sim/queue.go", "Tracked: r.tracked", "Tracked: true"},
 	{"push-overtakes-reply", "pushes come in order with the replies",
 		"sim/tracking.go", "c.deliver(take)", "c.receive(take)"},
@@ -107,10 +107,10 @@ var lockMutations = []mutation{
 		"quorum/wait.go", "\tc.polls++\n", ""},
 	{"heal-at-once", "a key without a TTL is deleted only when it has been seen so for long",
 		"quorum/wait.go", "c.pace.Heal > 0 && actions.due(now, n.noTTLFrom.Add(c.pace.Heal))", "c.pace.Heal > 0"},
-	{"heal-guessed", "that a key has no TTL is taken for granted on no node",
+	{"heal-guessed", "only a key that was observed without a TTL is deleted",
 		"quorum/wait.go", "if !n.NoTTL { //", "if true { //"},
 	{"never-healed", "a key without a TTL is deleted in the end",
 		"quorum/wait.go", "\t\t\tactions.Heal = append(actions.Heal, LostKey{i, n.Token})\n", ""},
-	{"heal-of-another", "only a key that still holds what was seen is deleted",
+	{"heal-of-another", "a key without a TTL is deleted only if it still holds the token that was seen",
 		"sim/keyspace.go", "case !ours, c.verb == heal && !held.forever, ", "case !ours && c.verb != heal, "},
 }
