@@ -151,7 +151,7 @@ func (s *server) checkChange(c command, before entry, was bool, after entry, is 
 			"node %d: after %v", s.number, age)
 	case c.verb == force:
 		if r := w.rounds[before.token]; was && r != nil {
-			r.give(nil)
+			r.given = append(r.given, nil)
 		}
 	case was && before.token != c.token && (!is || after != before):
 		w.check(false, "a key is changed by its owner only", "node %d: %v of %s changed the key of %s",

@@ -25,7 +25,6 @@ type client struct {
 	paused time.Duration // until when it stands still
 	upsets int           // how often it did, or its clock leapt
 	missed []func()      // what it would have done meanwhile
-	rounds int
 	timers int
 	random int
 
@@ -117,9 +116,6 @@ func (t *timer) set(c *client, of *clock, at time.Time, what func()) {
 }
 
 func key(name int) string { return fmt.Sprintf("lock-%d", name) }
-
-// token is fresh for every round.
-func (c *client) token() string { return fmt.Sprintf("%s-%d", c.self, c.rounds+1) }
 
 func (c *client) grant(ttl time.Duration) quorum.Grant {
 	return quorum.Grant{Start: c.clock.Now(), TTL: ttl, Drift: drift}

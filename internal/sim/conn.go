@@ -13,7 +13,6 @@ type message struct {
 type conn struct {
 	*line
 	number int
-	life   int // of the server's process
 
 	pushes   bool // RESP3 is spoken
 	tracking bool // CLIENT TRACKING is on

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -101,7 +102,7 @@ func (k *lock) unlock() {
 func (k *lock) release() {
 	c := k.client
 	c.checkHeld(k, "until it is unlocked")
-	k.of.give(c)
+	k.of.given = append(k.of.given, c)
 	k.unlocked, k.at = true, c.now
 	held := k.lease.End(c.clock.Now(), quorum.Released) == quorum.Released
 	r := c.newRound(k.command(release, k.lease.Longest()), quorum.NewRelease(len(c.lines), k.reached), c.grant(0))
@@ -144,7 +145,9 @@ func (k *lock) watch() {
 // may release it, and the others do not notice.
 func (k *lock) held() bool {
 	c := k.client
-	return !c.dead && !k.unlocked && k.lease.At(c.clock.Now()) == quorum.Held && !k.of.givenByAnother(c)
+	another := func(by *client) bool { return by != c }
+	return !c.dead && !k.unlocked && k.lease.At(c.clock.Now()) == quorum.Held &&
+		!slices.ContainsFunc(k.of.given, another)
 }
 
 // over gives up a lock that has ended by itself, and what it may have left.
@@ -168,7 +171,7 @@ func (k *lock) over() {
 	if !k.lease.Leftovers() {
 		return
 	}
-	k.of.give(c)
+	k.of.given = append(k.of.given, c)
 	for i, l := range c.lines {
 		if k.reached(i) {
 			l.send(k.command(release, k.lease.Longest()), ignored)

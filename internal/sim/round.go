@@ -3,7 +3,6 @@ package sim
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -43,17 +42,10 @@ type round struct {
 	attached []*client
 }
 
-// give notes that a client releases what is under the token of an acquire, or gives nodes the old TTL of it.
-func (r *round) give(c *client) { r.given = append(r.given, c) }
-
-func (r *round) givenByAnother(c *client) bool {
-	return slices.ContainsFunc(r.given, func(by *client) bool { return by != c })
-}
-
 func (c *client) newRound(cmd command, m machine, grant quorum.Grant) *round {
-	c.rounds++
-	r := &round{command: cmd, client: c, number: c.rounds, machine: m, grant: grant, upsets: c.upsets}
+	r := &round{command: cmd, client: c, number: len(c.calls) + 1, machine: m, grant: grant, upsets: c.upsets}
 	r.sent, r.of, r.onAsked, r.onEnded = c.now, r, func() {}, func() {}
+	c.calls = append(c.calls, r)
 	return r
 }
 
@@ -61,7 +53,8 @@ func (c *client) newRound(cmd command, m machine, grant quorum.Grant) *round {
 // granted in vain.
 func (c *client) newAcquire(key string, ttl time.Duration, floor uint64) *round {
 	grant := c.grant(ttl)
-	cmd := command{verb: acquire, key: key, token: c.token(), ttl: ttl}
+	token := fmt.Sprintf("%s-%d", c.self, len(c.calls)+1)
+	cmd := command{verb: acquire, key: key, token: token, ttl: ttl}
 	begin := quorum.NewAcquire
 	if cmd.fenced = c.plan.Fenced && c.number >= c.plan.Plain; cmd.fenced {
 		begin = quorum.NewFencedAcquire
@@ -77,7 +70,7 @@ func (c *client) newAcquire(key string, ttl time.Duration, floor uint64) *round 
 	machine := begin(len(c.lines), grant)
 	r := c.newRound(cmd, machine, grant)
 	r.acquire = machine
-	c.world.rounds[r.token] = r
+	c.rounds[r.token] = r
 	c.last = r
 	return r
 }
@@ -85,7 +78,6 @@ func (c *client) newAcquire(key string, ttl time.Duration, floor uint64) *round 
 // begin asks one node after the other. The goroutine that does so runs beside those
 // that read the answers, and may be held up between two nodes.
 func (c *client) begin(r *round) {
-	c.calls = append(c.calls, r)
 	c.log("client %d: %v of %s (%s, %v)", c.number, r.verb, r.token, r.key, r.ttl)
 	r.ask(0)
 }
@@ -161,7 +153,7 @@ func (r *round) apply(actions quorum.Actions) {
 		c.lines[i].send(rollback, func(quorum.Answer, reply) { r.apply(r.acquire.Released(i)) })
 	}
 	if len(actions.Release) > 0 {
-		r.give(c)
+		r.given = append(r.given, c)
 	}
 	for _, due := range actions.Raise {
 		r.raised = true

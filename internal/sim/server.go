@@ -21,7 +21,6 @@ type server struct {
 	frozen  time.Duration // until when it stands still
 	conns   []*conn       // with something to read, in the order in which it came
 
-	open    []*conn            // that were greeted
 	tracked map[string][]*conn // where a key was observed since it changed last
 	current *conn              // whose command is carried out
 	pending []func()           // pushes on it, to be sent behind the reply
@@ -111,6 +110,7 @@ func (s *server) handle(c *conn, cmd command) reply {
 func (s *server) trouble(step Step, c *client) {
 	l, key := c.lines[s.number], key(step.Name)
 	_, held := s.peek(key, s.now())
+	stranger := func(c *client) bool { return !c.dead && !c.lines[s.number].met }
 	switch {
 	case step.Kind == Freeze: // what arrives meanwhile is read afterwards
 		s.log("node %d stands still for %v", s.number, step.For)
@@ -120,7 +120,7 @@ func (s *server) trouble(step Step, c *client) {
 		s.log("node %d crashes for %v", s.number, step.For)
 		s.amnesia = s.amnesia || !s.plan.Durable
 		s.crash(step.For, s.plan.Durable, 0)
-	case step.Kind == Replace && s.known():
+	case step.Kind == Replace && !slices.ContainsFunc(s.clients, stranger):
 		s.log("another takes the place of node %d after %v", s.number, step.For)
 		s.amnesia = true
 		s.crash(step.For, false, upBefore)
@@ -130,7 +130,7 @@ func (s *server) trouble(step Step, c *client) {
 		s.set(key, nil)
 	case step.Kind == Stray && !held && s.up: // by somebody else's SETNX without the EXPIRE that was to follow
 		s.log("node %d: a key without a TTL is left under %s", s.number, key)
-		s.strays++
+		s.patience = longPatience
 		s.set(key, &entry{token: "stray-" + step.At.String(), forever: true, born: s.world.now})
 	case step.Kind == Cut && l.conn != nil:
 		l.conn.breakOff(step.Lose)
@@ -138,7 +138,7 @@ func (s *server) trouble(step Step, c *client) {
 		// Neither side is notified, as if a machine or a NAT entry between them is gone: nothing gets
 		// through any more, until the client gives the connection up as an answer is overdue.
 		s.log("the connection of client %d to node %d vanishes", c.number, s.number)
-		s.vanished = true
+		s.patience = longPatience
 		l.conn.blocked = math.MaxInt64
 	case step.Kind == Partition:
 		s.log("nothing gets through between client %d and node %d for %v", c.number, s.number, step.For)
@@ -151,11 +151,6 @@ func (s *server) trouble(step Step, c *client) {
 	}
 }
 
-// known reports whether all clients that are alive have met the server.
-func (s *server) known() bool {
-	return !slices.ContainsFunc(s.clients, func(c *client) bool { return !c.dead && !c.lines[s.number].met })
-}
-
 // crash ends the process, and starts it again after d; or one takes its place then that has been up for longer.
 func (s *server) crash(d time.Duration, durable bool, longer time.Duration) {
 	if !s.up {
@@ -163,11 +158,19 @@ func (s *server) crash(d time.Duration, durable bool, longer time.Duration) {
 	}
 	s.up, s.foreign = false, longer > 0
 	s.life++
-	s.conns, s.open = nil, nil
+	s.conns = nil
 	clear(s.tracked)
 	if !durable {
 		s.keys = map[string]entry{}
-		s.forget()
+		// The counters are lost as well, or come back from an older copy of the data: a little lower.
+		chance := s.chance(s.number, s.life, 14)
+		for key, counted := range s.counters {
+			if back := chance>>8%4 + 1; chance&1 == 0 && counted.number > back {
+				s.counters[key] = counter{counted.number - back, counted.expires}
+			} else {
+				delete(s.counters, key)
+			}
+		}
 	}
 	for _, client := range s.clients {
 		l := client.lines[s.number]
@@ -178,18 +181,6 @@ func (s *server) crash(d time.Duration, durable bool, longer time.Duration) {
 		l.conns = nil
 	}
 	s.after(d, func() { s.up, s.born = true, s.clock.reading()-longer })
-}
-
-// forget loses the counters, or has them come back from an older copy of the data: a little lower.
-func (s *server) forget() {
-	chance := s.chance(s.number, s.life, 14)
-	for name := range s.plan.Names {
-		counted := s.counters[key(name)]
-		delete(s.counters, key(name))
-		if back := chance>>8%4 + 1; chance&1 == 0 && counted.number > back {
-			s.counters[key(name)] = counter{counted.number - back, counted.expires}
-		}
-	}
 }
 
 // echo has an acquire arrive once more, later, as long as this process of the server is there. No client

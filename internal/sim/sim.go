@@ -8,9 +8,17 @@ package sim
 
 import "time"
 
-// restTime is how long the world has, after the last step and with all faults
-// gone, to come to rest: above every timeout and pause.
-const restTime = 2 * time.Second
+const (
+	// restTime is how long the world has, after the last step and with all faults
+	// gone, to come to rest: above every timeout and pause.
+	restTime = 2 * time.Second
+	// restPause is how often rest is called while there is something left to do.
+	restPause = 500 * time.Millisecond
+	// warmUp is the time in which connections are made first.
+	warmUp = 10 * time.Millisecond
+	// upBefore is how long a node has been up when it is met for the first time.
+	upBefore = time.Hour
+)
 
 // Run carries out a plan and returns the first promise that was broken, or nil.
 func Run(p Plan) *Violation { return run(p, nil) }
@@ -23,22 +31,20 @@ func Trace(p Plan) []string {
 }
 
 func run(p Plan, trace *[]string) *Violation {
-	w := &world{plan: p, trace: trace, rounds: map[string]*round{}}
+	w := &world{plan: p, trace: trace, rounds: map[string]*round{}, patience: shortPatience}
 	for i := range p.Nodes {
 		w.servers = append(w.servers, newServer(w, i))
 	}
 	for i := range p.Clients {
 		w.clients = append(w.clients, newClient(w, i))
 	}
-	var last time.Duration
 	for _, s := range p.Steps {
-		// Connections are made first.
 		at := warmUp + s.At
-		last = max(last, at+s.For)
+		w.restAt = max(w.restAt, at+s.For)
 		w.at(at, func() { w.step(s) })
 	}
-	w.at(last, w.rest)
-	w.run(last + restTime)
+	w.at(w.restAt, w.rest)
+	w.run(w.restAt + restTime)
 	if w.failed == nil {
 		w.checkRest()
 	}
@@ -46,11 +52,6 @@ func run(p Plan, trace *[]string) *Violation {
 	w.run(w.now + 3*time.Hour) // until the last lease is over
 	return w.failed
 }
-
-// upBefore is how long a node has been up when it is met for the first time.
-const upBefore = time.Hour
-
-const warmUp = 10 * time.Millisecond
 
 // rest has those that hold a lock give it back, unless it ends by itself, and checks those
 // that wait.
@@ -69,9 +70,6 @@ func (w *world) rest() {
 		w.after(restPause, w.rest)
 	}
 }
-
-// restPause is how often rest is called while there is something left to do.
-const restPause = 500 * time.Millisecond
 
 // step does what a step of the plan says.
 func (w *world) step(s Step) {

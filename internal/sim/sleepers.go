@@ -8,11 +8,9 @@ import (
 )
 
 const (
-	// patience is how long a lock may be free while somebody waits for it, once all
-	// faults are gone.
-	patience = 3 * time.Second
-	// longPatience is that if a push may be lost without a sign, or a key has no TTL: a waiter observes the
-	// nodes now and then.
+	shortPatience = 3 * time.Second
+	// longPatience is for when a connection has ended without a sign, which may lose a push, or a key
+	// has no TTL: a waiter observes the nodes now and then.
 	longPatience = 45 * time.Second
 	// startOver is how long connections need when all faults are gone.
 	startOver = 5 * time.Second
@@ -26,9 +24,6 @@ const (
 // checkSleepers checks that nobody waits for what is free. It returns false when nobody
 // waits any more.
 func (w *world) checkSleepers() bool {
-	if w.restAt == 0 {
-		w.restAt = w.now
-	}
 	waiting := false
 	for _, c := range w.clients {
 		for _, q := range c.queues {
@@ -53,11 +48,7 @@ func (w *world) checkSleeper(q *queue) {
 		q.free, q.served = w.now, w.served
 		return
 	}
-	limit := patience
-	if w.vanished || w.strays > 0 {
-		limit = longPatience
-	}
-	w.check(w.now-q.free <= limit, "nobody waits for ever", "client %d: waiter %d waits for %s, which is free",
+	w.check(w.now-q.free <= w.patience, "nobody waits for ever", "client %d: waiter %d waits for %s, which is free",
 		q.client.number, q.waiters[0].number, q.key)
 }
 

@@ -19,21 +19,19 @@ const (
 	yours = "yours"
 )
 
-// greet ends the connection before, if that is permitted and it was made to this very process. It decides
-// what the new one is for: pushes if RESP3 is spoken, and invalidations among them if the node permits
-// CLIENT TRACKING.
+// greet ends the connection before, if that is permitted. It decides what the new one is for: pushes if
+// RESP3 is spoken, and invalidations among them if the node permits CLIENT TRACKING.
 func (s *server) greet(c, before *conn) reply {
-	if before != nil && s.plan.Fencing && before.life == s.life {
+	if before != nil && s.plan.Fencing {
 		before.killed, before.inbox = true, nil
 	}
-	c.life, c.pushes, c.tracking = s.life, true, s.plan.Tracking
+	c.pushes, c.tracking = true, s.plan.Tracking
 	switch chance := s.chance(c.client.number, s.number, c.number, 15); {
 	case !s.plan.Tracking:
 		c.pushes = s.chance(s.number, 15)&1 == 0
 	case s.plan.Fickle && chance&3 == 0:
 		c.pushes, c.tracking = chance&4 == 0, false
 	}
-	s.open = append(s.open, c)
 	up := int64(s.clock.reading()/time.Second) - int64(s.born/time.Second)
 	return reply{process: fmt.Sprintf("%d.%d", s.number, s.life), up: up}
 }
@@ -92,16 +90,18 @@ func (s *server) invalidate(key string) {
 
 // publish pushes a message to another client.
 func (s *server) publish(cmd command) {
-	for _, c := range s.open {
-		if c.pushes && c.client.self == cmd.key {
-			s.push(c, func() { c.message(cmd.note) })
+	for _, client := range s.clients {
+		for _, c := range client.lines[s.number].conns {
+			if c.pushes && client.self == cmd.key {
+				s.push(c, func() { c.message(cmd.note) })
+			}
 		}
 	}
 }
 
 // push sends something that nobody has asked for.
 func (s *server) push(c *conn, take func()) {
-	if !c.killed && c.life == s.life {
+	if !c.killed {
 		c.deliver(take)
 	}
 }

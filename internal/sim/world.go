@@ -24,9 +24,8 @@ type world struct {
 	locks    []*lock           // that were ever held
 	waits    int               // calls of Lock
 	served   int               // of them that have ended
-	restAt   time.Duration     // when all faults were gone
-	strays   int               // keys without a TTL that were left
-	vanished bool              // a connection has ended without a sign
+	restAt   time.Duration     // when all faults are gone
+	patience time.Duration     // how long a lock may be free after that while somebody waits for it
 
 	fences []fence // that were ever given
 	lapsed bool    // a key has gone before its time

@@ -30,7 +30,7 @@ var lockMutations = []mutation{
 	{"stragglers-forgotten", "an early verdict forgets no node that has not answered",
 		"quorum/tally.go", "return t.ballots[i].answer != Unsent }", "return t.ballots[i].answer != Unsent && t.ballots[i].answer != Pending }"},
 	{"same-token", "every round has a token of its own",
-		"sim/client.go", "c.self, c.rounds+1)", "c.self, 1)"},
+		"sim/round.go", "c.self, len(c.calls)+1)", "c.self, 1)"},
 	{"release-without-compare", "a release deletes its own token only",
 		"sim/keyspace.go", "case !ours, c.verb", "case !ours && c.verb != release, c.verb"},
 	{"release-overtakes", "a release is written behind its acquire",
