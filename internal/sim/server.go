@@ -84,7 +84,8 @@ func (s *server) handle(c *conn, cmd command) reply {
 	r := s.do(cmd, s.now(), s.clock.Now().UnixMicro())
 	if cmd.verb == observe {
 		if r.tracked = cmd.track; r.tracked {
-			s.track(c, cmd.key)
+			s.tracked[cmd.key] = append(s.tracked[cmd.key], c)
+			s.lapse(cmd.key)
 		}
 		return r
 	}

@@ -45,9 +45,7 @@ func run(p Plan, trace *[]string) *Violation {
 	}
 	w.at(w.restAt, w.rest)
 	w.run(w.restAt + restTime)
-	if w.failed == nil {
-		w.checkRest()
-	}
+	w.checkRest()
 	w.resting = true
 	w.run(w.now + 3*time.Hour) // until the last lease is over
 	return w.failed

@@ -57,7 +57,7 @@ func (w *world) blocked(key string) bool {
 	n := 0
 	for _, s := range w.servers {
 		e, ok := s.peek(key, s.now())
-		if !ok || e.forever { // those who wait delete it
+		if !ok || e.forever { // the waiters delete it
 			continue
 		}
 		if r := w.rounds[e.token]; r.outcome == quorum.Done || r.client.dead || !w.plan.Fencing {

@@ -36,12 +36,6 @@ func (s *server) greet(c, before *conn) reply {
 	return reply{process: fmt.Sprintf("%d.%d", s.number, s.life), up: up}
 }
 
-// track notes that the next change to key is pushed on c.
-func (s *server) track(c *conn, key string) {
-	s.tracked[key] = append(s.tracked[key], c)
-	s.lapse(key)
-}
-
 // lapse has a tracked key deleted some time after its TTL, if at all: else a command that comes across it
 // deletes it.
 func (s *server) lapse(key string) {

@@ -117,7 +117,7 @@ func (m mutation) try(from uint64) (c caught, err error) {
 	if err != nil {
 		return c, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	mutated, overlay := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
 	paths, _ := json.Marshal(map[string]any{"Replace": map[string]string{path: mutated}})
 	err = errors.Join(
