@@ -21,6 +21,8 @@ func (p *Plan) extras(r *rand.Rand) {
 		switch n := r.IntN(16); {
 		case n < 5:
 			p.duel(r)
+		case n == 5 && p.Tracking:
+			p.lapses(r)
 		case n < 8:
 			p.fade(r)
 		}
@@ -36,6 +38,18 @@ func (p *Plan) extras(r *rand.Rand) {
 func (p *Plan) clear(r *rand.Rand, nodes, clients int) {
 	p.Nodes, p.Clients, p.Names, p.Tracking, p.Steps = nodes, clients, 1, false, nil
 	p.Rates = clockRates(r, nodes+clients)
+}
+
+// lapses adds to a plan that nodes drop keys.
+func (p *Plan) lapses(r *rand.Rand) {
+	horizon := time.Duration(0)
+	for _, s := range p.Steps {
+		horizon = max(horizon, s.At)
+	}
+	for range 1 + r.IntN(5) {
+		at := upTo(r, horizon)
+		p.Steps = append(p.Steps, Step{At: at, Kind: Lapse, Node: r.IntN(p.Nodes+1) - 1, Name: r.IntN(p.Names)})
+	}
 }
 
 // walls sets the clocks: near the true time, or some of them hours off. A counter that a node has
