@@ -7,10 +7,7 @@
 // A pause that the operating system does not notice, such as a virtual machine stopped by its host, may go uncounted.
 package clock
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // Clock measures how much time has gone by and runs functions later. Implementations are safe for concurrent use.
 type Clock interface {
@@ -32,25 +29,4 @@ type Timer interface {
 	// Reset makes the function run once d has gone by from now; zero or less means at once. It returns what Stop
 	// would have returned.
 	Reset(d time.Duration) bool
-}
-
-// Sleep blocks until d has gone by on c and returns nil, or returns ctx.Err() if ctx ends first. A ctx that has ended
-// already comes before a d that is zero or less. It leaves no timer behind; after a suspend it may return late, as
-// timers of c do.
-func Sleep(ctx context.Context, c Clock, d time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if d <= 0 {
-		return nil
-	}
-	done := make(chan struct{})
-	timer := c.AfterFunc(d, func() { close(done) })
-	defer timer.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -2,7 +2,7 @@ package clock
 
 import "time"
 
-// NewStopwatch returns the elapsed method of a stopwatch that reads the given clocks.
-func NewStopwatch(sinceBoot func() (time.Duration, bool), sinceStart func() (mono, wall time.Duration)) func() time.Duration {
-	return newStopwatch(sinceBoot, sinceStart).elapsed
+// NewSystem returns the elapsed method of a clock that reads the given ones.
+func NewSystem(sinceBoot func() (time.Duration, bool), sinceStart func() (mono, wall time.Duration)) func() time.Duration {
+	return newSystem(time.Time{}, sinceBoot, sinceStart).elapsed
 }

@@ -1,10 +1,22 @@
 package clock
 
-import "time"
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
 
+// system measures the time since it was made, suspend included.
 type system struct {
-	start time.Time // wall time, without a monotonic part
-	watch *stopwatch
+	start      time.Time                         // wall time, without a monotonic part
+	sinceBoot  func() (time.Duration, bool)      // counts suspend; false if it cannot be read
+	sinceStart func() (mono, wall time.Duration) // wall may be set, mono may miss suspend
+	boot       time.Duration                     // sinceBoot at start
+	refused    atomic.Bool                       // sinceBoot has failed once and is not asked again
+
+	mu      sync.Mutex
+	highest time.Duration // highest reading by sinceBoot
+	ahead   time.Duration // most that any other clock was ahead of mono since sinceBoot failed
 }
 
 // System returns a clock of this machine that counts suspend and never goes backwards.
@@ -24,15 +36,41 @@ type system struct {
 func System() Clock {
 	start := time.Now()
 	wallStart := start.Round(0)
-	return &system{
-		start: wallStart,
-		watch: newStopwatch(sinceBoot, func() (mono, wall time.Duration) {
-			now := time.Now()
-			return now.Sub(start), now.Round(0).Sub(wallStart)
-		}),
-	}
+	return newSystem(wallStart, sinceBoot, func() (mono, wall time.Duration) {
+		now := time.Now()
+		return now.Sub(start), now.Round(0).Sub(wallStart)
+	})
 }
 
-func (s *system) Now() time.Time { return s.start.Add(s.watch.elapsed()) }
+func newSystem(start time.Time, sinceBoot func() (time.Duration, bool), sinceStart func() (mono, wall time.Duration)) *system {
+	boot, ok := sinceBoot()
+	s := &system{start: start, sinceBoot: sinceBoot, sinceStart: sinceStart, boot: boot}
+	s.refused.Store(!ok)
+	return s
+}
+
+func (s *system) Now() time.Time { return s.start.Add(s.elapsed()) }
 
 func (s *system) AfterFunc(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) }
+
+// elapsed returns the time since start, never less than it has returned before.
+//
+// Without sinceBoot that is mono plus the most that wall was ever ahead of it. It equals the larger of the two until wall
+// is set back; from then on it runs with mono, where holding the highest reading would stand still until wall has
+// caught up and keep leases alive that are over.
+func (s *system) elapsed() time.Duration {
+	if !s.refused.Load() {
+		if boot, ok := s.sinceBoot(); ok {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.highest = max(s.highest, boot-s.boot)
+			return s.highest
+		}
+		s.refused.Store(true)
+	}
+	mono, wall := s.sinceStart()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead = max(s.ahead, max(wall, s.highest)-mono)
+	return mono + s.ahead
+}

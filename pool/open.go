@@ -13,7 +13,7 @@
 package pool
 
 import (
-	"crypto/tls"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -55,9 +55,11 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 		if first := slices.IndexFunc(servers[:i], same); first >= 0 {
 			return nil, fmt.Errorf("pool: URL %d names the same server as URL %d: %s", i, first, s.Address)
 		}
-		if s.TLS != nil {
-			encrypted = true
-			s.TLS = o.tlsFor(s.Address)
+		encrypted = encrypted || s.TLS != nil
+		if s.TLS != nil && o.server.TLS != nil {
+			name := s.TLS.ServerName
+			s.TLS = o.server.TLS.Clone()
+			s.TLS.ServerName = cmp.Or(s.TLS.ServerName, name)
 		}
 		s.ClientName, s.Credentials, s.Dial = o.server.ClientName, o.server.Credentials, o.server.Dial
 		if s.Dial == nil {
@@ -120,16 +122,4 @@ func (o *options) newNode(i int, addr string, server *node.Server, redigo *redis
 		c.MaxTTL = 0
 	}
 	return (*Node)(node.New(c))
-}
-
-// tlsFor returns the TLS configuration for a server.
-func (o *options) tlsFor(address string) *tls.Config {
-	config := o.server.TLS.Clone()
-	if config == nil {
-		config = &tls.Config{}
-	}
-	if config.ServerName == "" {
-		config.ServerName, _, _ = net.SplitHostPort(address)
-	}
-	return config
 }

@@ -23,22 +23,19 @@ type options struct {
 	durable func(i int) bool
 }
 
-type option struct {
-	set func(*options)
-	err error // why the option does not fit; nil if it does
-}
+type option func(*options) error
 
-func (opt option) apply(o *options) error {
-	opt.set(o)
-	return opt.err
-}
+func (opt option) apply(o *options) error { return opt(o) }
 
 // unless makes an option that is refused with a reason if its value is bad.
 func unless(bad bool, set func(*options), reason string, args ...any) Option {
-	if bad {
-		return option{set, fmt.Errorf("pool: "+reason, args...)}
-	}
-	return option{set: set}
+	return option(func(o *options) error {
+		if bad {
+			return fmt.Errorf("pool: "+reason, args...)
+		}
+		set(o)
+		return nil
+	})
 }
 
 func newOptions(opts []Option) (*options, error) {

@@ -33,18 +33,13 @@ func parseURL(raw string) (*node.Server, error) {
 func readURL(raw string) (*node.Server, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		if parse := (*url.Error)(nil); errors.As(err, &parse) {
-			err = parse.Err // without the URL, which may hold a password
-		}
+		err = errors.Unwrap(err) // without the URL, which may hold a password
 		if escape := url.EscapeError(""); errors.As(err, &escape) {
 			err = errors.New("invalid escape after %") // which may be of the password
 		}
 		return nil, fmt.Errorf("not a URL: %w", err)
 	}
 	t := &node.Server{Network: "tcp"}
-	if u.Scheme == "rediss" {
-		t.TLS = &tls.Config{}
-	}
 	switch {
 	case u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix":
 		return nil, fmt.Errorf("scheme %q: redis://, rediss:// and unix:// are known", u.Scheme)
@@ -66,15 +61,12 @@ func readURL(raw string) (*node.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parameters: %w", err)
 	}
-	for key, values := range query {
+	for key := range query {
 		if key != "db" {
 			return nil, fmt.Errorf("parameter %q: only db is known", key)
 		}
-		if len(values) > 1 {
-			return nil, fmt.Errorf("database given twice: %q and %q", values[0], values[1])
-		}
 	}
-	database := query.Get("db")
+	databases := query["db"]
 	if u.Scheme == "unix" {
 		t.Network, t.Address = "unix", u.Path
 		if u.Host != "" || u.Path == "" {
@@ -84,14 +76,18 @@ func readURL(raw string) (*node.Server, error) {
 		if t.Address, err = hostPort(u); err != nil {
 			return nil, err
 		}
+		if u.Scheme == "rediss" {
+			t.TLS = &tls.Config{}
+			t.TLS.ServerName, _, _ = net.SplitHostPort(t.Address)
+		}
 		if path := strings.TrimPrefix(u.Path, "/"); path != "" {
-			if database != "" {
-				return nil, fmt.Errorf("database given twice: %q and %q", path, database)
-			}
-			database = path
+			databases = append(databases, path)
 		}
 	}
-	if database != "" {
+	if len(databases) > 1 {
+		return nil, fmt.Errorf("database given twice: %q", databases)
+	}
+	for _, database := range databases {
 		if t.Database, err = strconv.Atoi(database); err != nil || t.Database < 0 {
 			return nil, fmt.Errorf("database %q: must be a number from 0", database)
 		}

@@ -24,24 +24,21 @@ import (
 // few nodes answered, or if a majority holds the token with different fencing tokens, joined with ctx.Err() if ctx
 // ended first. [ErrClosed] after Close.
 func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOption) (*Lock, error) {
-	req, err := l.request(name, opts)
+	req, err := l.begin(name, opts)
 	if err != nil {
 		return nil, err
 	}
+	defer l.calls.Done()
 	switch {
 	case token == "":
 		return nil, fmt.Errorf("redlock: attach %q: the token is empty", name)
 	case req.metadata != "" || req.owner != "" || req.reentrant:
 		return nil, fmt.Errorf("redlock: attach %q: Metadata, Owner and Reentrant are for acquires", name)
 	}
-	if err := l.enter(); err != nil {
-		return nil, err
-	}
-	defer l.calls.Done()
 
 	machine := quorum.NewAttach(len(l.nodes), l.clock.Now(), l.drift)
 	outcome := quorum.Undecided
-	p, err := l.poll(ctx, OpAttach, name, node.Observe(req.key), func(node int, reply *node.Reply) (enough bool) {
+	replies := l.poll(ctx, node.Observe(req.key), func(node int, reply *node.Reply) (enough bool) {
 		answer := reply.Answer
 		held, fence := l.split(reply.Value)
 		if answer == quorum.Yes && held != token {
@@ -51,9 +48,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 		if ttl == NoTTL {
 			ttl = l.maxTTL
 		}
-		if o := machine.Observed(l.clock, node, answer, fence, ttl, reply.Server).Outcome; o != quorum.Undecided {
-			outcome = o
-		}
+		outcome = machine.Observed(l.clock, node, answer, fence, ttl, reply.Server).Outcome
 		return outcome != quorum.Undecided
 	})
 	switch outcome {
@@ -63,10 +58,10 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 		outcome = quorum.NoQuorum
 	}
 	reason := reasons[OpAttach][outcome]
-	if outcome == quorum.NoQuorum && p.count(quorum.Yes) >= quorum.Majority(len(l.nodes)) {
+	if outcome == quorum.NoQuorum && count(replies, quorum.Yes) >= quorum.Majority(len(l.nodes)) {
 		reason = errFences
 	}
-	return nil, p.refused(ctx, err, reason)
+	return nil, l.unanswered(ctx, OpAttach, name, reason, replies)
 }
 
 // Detach ends the lock for this process without releasing it: the key stays on the nodes until its TTL is over, for another
@@ -88,29 +83,21 @@ func (k *Lock) Detach(ctx context.Context) (token string, err error) {
 	case <-ctx.Done():
 		return "", failed(OpDetach, k.Name(), ctx.Err())
 	}
-	if err := k.detach(); err != nil {
-		return "", failed(OpDetach, k.Name(), err)
-	}
-	h.locker.forget(h)
-	return h.token, nil
-}
-
-func (k *Lock) detach() error {
-	h := k.held
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
-	switch ending := h.atLocked(now); {
-	case k.left:
-		return endingError(k.how)
-	case ending != quorum.Held:
-		return endingError(ending)
+	err = endings[k.endingLocked(now)]
+	switch {
+	case err != nil:
 	case h.lease.Holds() > 1:
-		return ErrReentered
+		err = ErrReentered
+	default:
+		h.lease.End(now, quorum.Released)
+		h.lease.Leave()
+		h.stopRenewingLocked()
+		k.how, h.unlocking = quorum.Released, true
+		h.atLocked(now)
+		return h.token, nil
 	}
-	h.lease.Detach(now)
-	h.lease.Leave()
-	k.left, k.how, h.unlocking = true, quorum.Released, true
-	h.atLocked(now)
-	return nil
+	return "", failed(OpDetach, k.Name(), err)
 }

@@ -168,24 +168,19 @@ func (e *opError) Error() string {
 
 func (e *opError) Unwrap() []error { return e.errs }
 
-// interrupted joins the end of a context with what the nodes had answered until then.
-func interrupted(ctx context.Context, last *QuorumError) error {
-	if cause := context.Cause(ctx); cause != ctx.Err() { //nolint:errorlint // the very error is meant
-		return fmt.Errorf("%w (%w): %w", ctx.Err(), cause, last)
+// refused is the error of a call that the nodes have refused, or had not answered when it was given up.
+func (l *Locker) refused(ctx context.Context, answers *QuorumError) error {
+	cause := context.Cause(ctx)
+	switch {
+	case l.closing.Err() != nil:
+		return ErrClosed
+	case ctx.Err() == nil:
+		return answers
+	case cause != ctx.Err(): //nolint:errorlint // the very error is meant
+		return fmt.Errorf("%w (%w): %w", ctx.Err(), cause, answers)
 	}
-	return fmt.Errorf("%w: %w", ctx.Err(), last)
+	return fmt.Errorf("%w: %w", ctx.Err(), answers)
 }
 
-// endingError is what Lock.Err returns for a lease that ended.
-func endingError(ending quorum.Ending) error {
-	switch ending {
-	case quorum.Held:
-		return nil
-	case quorum.Released:
-		return ErrReleased
-	case quorum.Lost:
-		return ErrLost
-	default:
-		return ErrExpired
-	}
-}
+// endings[how] is what Lock.Err returns for a lease that ended.
+var endings = [...]error{quorum.Released: ErrReleased, quorum.Lost: ErrLost, quorum.Expired: ErrExpired}

@@ -4,8 +4,5 @@ import "time"
 
 // WithWallClock sets the clock that proposals to counters come from.
 func WithWallClock(now func() time.Time) Option {
-	return option(func(c *config) error {
-		c.wall = now
-		return nil
-	})
+	return option(func(c *config) { c.wall = now })
 }

@@ -3,7 +3,7 @@ package redlock
 import (
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -16,35 +16,34 @@ const longTTL = minKeepFence / 2
 // counterClock estimates the time that the counters of the nodes have reached. It learns that from the tokens, so that
 // the clock of this machine matters only at first.
 type counterClock struct {
-	known  atomic.Bool
-	behind atomic.Int64 // how far the Locker's clock is behind the counters, in microseconds
+	mu     sync.Mutex
+	known  bool
+	behind int64 // how far the Locker's clock is behind the counters, in microseconds
 }
 
-// at returns the estimate for an instant of the Locker's clock.
-func (c *counterClock) at(now time.Time) int64 { return now.UnixMicro() + c.behind.Load() }
+// at returns the estimate for an instant of the Locker's clock, if there is one yet.
+func (c *counterClock) at(now time.Time) (micros int64, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now.UnixMicro() + c.behind, c.known
+}
 
 // learn takes a token that a majority has granted.
 func (c *counterClock) learn(clock clock.Clock, began time.Time, token uint64) {
-	if c.known.Load() && int64(token) <= c.at(began) {
+	if estimate, known := c.at(began); known && int64(token) <= estimate {
 		return
 	}
 	behind := int64(token) - clock.Now().UnixMicro()
-	for {
-		old := c.behind.Load()
-		if c.known.Load() && behind <= old {
-			return
-		}
-		if c.behind.CompareAndSwap(old, behind) {
-			c.known.Store(true)
-			return
-		}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.known || behind > c.behind {
+		c.known, c.behind = true, behind
 	}
 }
 
 // counter returns what a round that begins now sends to the nodes about the counter of a name.
 func (l *Locker) counter(now time.Time, ttl time.Duration, floor uint64) node.Counter {
-	known := l.counters.known.Load()
-	estimate := l.counters.at(now)
+	estimate, known := l.counters.at(now)
 	if !known {
 		estimate = l.wall().UnixMicro()
 	}

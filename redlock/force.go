@@ -14,19 +14,16 @@ import (
 // ForceUnlock returns nil if a majority of the nodes does not hold the lock any more. [ErrNoQuorum] in a [*QuorumError] means that
 // too few nodes answered, joined with ctx.Err() if ctx ended first. [ErrClosed] after Close.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
-	req, err := l.request(name, nil)
+	req, err := l.begin(name, nil)
 	if err != nil {
 		return err
 	}
-	if err := l.enter(); err != nil {
-		return err
-	}
 	defer l.calls.Done()
-	p, err := l.poll(ctx, OpForceUnlock, name, node.Delete(req.key), nil)
-	freed := p.count(quorum.Yes)
+	replies := l.poll(ctx, node.Delete(req.key), nil)
+	freed := count(replies, quorum.Yes)
 	l.logger.Warn("redlock: lock released by force", "name", name, "nodes", freed)
-	if freed+p.count(quorum.No) >= quorum.Majority(len(l.nodes)) {
+	if freed+count(replies, quorum.No) >= quorum.Majority(len(l.nodes)) {
 		return nil
 	}
-	return p.refused(ctx, err, ErrNoQuorum)
+	return l.unanswered(ctx, OpForceUnlock, name, ErrNoQuorum, replies)
 }

@@ -15,18 +15,19 @@ type heldLock struct {
 	locker  *Locker
 	req     request
 	token   string
-	fence   uint64        // 0 without fencing
-	acquire *acquireRound // that won it; nil if the lock was attached
-	first   Lock          // the handle that came with it
+	fence   uint64 // 0 without fencing
+	acquire *round // that won it; nil if the lock was attached
+	first   Lock   // the handle that came with it
 
 	// sending orders what is sent for the lock: no command that can create its key is sent after its release.
 	sending sync.Mutex
 
-	mu        sync.Mutex // also that of the rounds that extend
+	mu        sync.Mutex // also that of the rounds that extend or release
 	lease     *quorum.Lease
-	turn      chan struct{} // held by the extension that is under way; made by the first
-	unlocking bool          // an Unlock is under way, or done
-	watchdog  *watchdog     // nil without AutoExtend
+	turn      chan struct{}   // held by the extension that is under way; made by the first
+	unlocking bool            // an Unlock is under way, or done
+	renewal   *quorum.Renewal // nil without AutoExtend
+	watchdog  clock.Timer     // for the next renewal; nil if there never was one to come
 	// over ends with the lease. It and the timer for the deadline are made when somebody asks for them.
 	over  context.Context
 	end   context.CancelFunc
@@ -34,14 +35,16 @@ type heldLock struct {
 }
 
 // newHeld takes up a lease.
-func (l *Locker) newHeld(req request, token string, fence uint64, acquire *acquireRound, lease *quorum.Lease) *Lock {
+func (l *Locker) newHeld(req request, token string, fence uint64, acquire *round, lease *quorum.Lease) *Lock {
 	h := &heldLock{locker: l, req: req, token: token, fence: fence, acquire: acquire, lease: lease}
 	h.first.held = h
 	if req.autoExtend {
 		h.renew(req)
 	}
 	if req.owner != "" {
-		l.owners.add(h)
+		owned := ownedLock{req.owner, req.key}
+		l.owners.Store(owned, h)
+		context.AfterFunc(h.context(), func() { l.owners.CompareAndDelete(owned, h) })
 	}
 	return &h.first
 }
@@ -52,7 +55,7 @@ func (h *heldLock) now() time.Time { return h.locker.clock.Now() }
 func (h *heldLock) err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return endingError(h.atLocked(h.now()))
+	return endings[h.atLocked(h.now())]
 }
 
 // context returns over.
@@ -92,17 +95,7 @@ func (h *heldLock) atLocked(now time.Time) quorum.Ending {
 	return ending
 }
 
-// mayHold reports whether a node may hold the lock.
-func (h *heldLock) mayHold(node int) bool { return h.extended() || h.acquire.reached(node) }
-
-// extended reports whether an extension may have given the lock to any node. An attached lock counts as extended.
-func (h *heldLock) extended() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lease.Everywhere()
-}
-
-// cleanUp sends the release to every node that may still hold a lock that is over, and waits for no answer.
+// cleanUp sends the release to every node if the lock is over and may have left keys there, and waits for no answer.
 func (h *heldLock) cleanUp() {
 	h.mu.Lock()
 	left, longest := h.lease.Leftovers(), h.lease.Longest()
@@ -113,17 +106,15 @@ func (h *heldLock) cleanUp() {
 	h.sending.Lock()
 	command, since := release(h.req.key, h.token, h.fence > 0, h.fence, longest), time.Now()
 	for i, n := range h.locker.nodes {
-		if h.mayHold(i) {
-			n.Send(since, command, nil, i)
-		}
+		n.Send(since, command, nil, i)
 	}
 	h.sending.Unlock()
 	h.locker.queues.released(h, false)
 }
 
-// extend asks the nodes for a longer TTL. It returns nil if the lease is over. The caller has the turn.
-func (h *heldLock) extend(grant quorum.Grant) *extendRound {
-	l := h.locker
+// extend asks the nodes for a longer TTL and waits for the outcome, see round.wait. It returns nil if the lease is over. The
+// caller has the turn.
+func (h *heldLock) extend(ctx context.Context, over <-chan struct{}, grant quorum.Grant) *round {
 	h.mu.Lock()
 	if h.atLocked(grant.Start) != quorum.Held {
 		h.mu.Unlock()
@@ -131,34 +122,40 @@ func (h *heldLock) extend(grant quorum.Grant) *extendRound {
 	}
 	machine := quorum.NewExtend(h.lease, grant)
 	h.mu.Unlock()
-	r := &extendRound{held: h, extend: machine, round: round{
-		locker: l, op: OpExtend, req: h.req, token: h.token, grant: grant, done: make(chan struct{}), machine: machine, mu: &h.mu,
-	}}
-	command := node.Extend(h.req.key, h.token, grant.TTL)
+	r := h.newRound(OpExtend, grant, machine)
+	r.extend = machine
+	r.command = node.Extend(h.req.key, h.token, grant.TTL)
 	if h.fence > 0 {
-		command = node.ExtendFenced(h.req.key, h.token, h.fence, grant.TTL, l.keepFence)
+		r.command = node.ExtendFenced(h.req.key, h.token, h.fence, grant.TTL, h.locker.keepFence)
 	}
 	h.sending.Lock()
-	r.send(command)
+	r.send()
 	h.sending.Unlock()
+	r.wait(ctx, over)
 	return r
 }
 
-// release sends the release of a lock that is over. An extension has been sent to all nodes by then, or will not be sent.
-func (h *heldLock) release(now time.Time) *unlockRound {
+// release sends the release of a lock that is over to each node that may hold it. An extension has been sent to all nodes by
+// then, or will not be sent.
+func (h *heldLock) release(now time.Time) *round {
 	h.sending.Lock()
 	defer h.sending.Unlock()
 	h.mu.Lock()
-	longest := h.lease.Longest()
+	extended, longest := h.lease.Everywhere(), h.lease.Longest()
 	h.mu.Unlock()
-	l := h.locker
-	r := &unlockRound{round: round{
-		locker: l, op: OpUnlock, req: h.req, token: h.token, grant: quorum.Grant{Start: now}, done: make(chan struct{}),
-		machine: quorum.NewRelease(len(l.nodes), h.mayHold),
-	}}
-	r.mu = &r.own
-	r.send(release(h.req.key, h.token, h.fence > 0, h.fence, longest))
+	r := h.newRound(OpUnlock, quorum.Grant{Start: now}, quorum.NewRelease(len(h.locker.nodes), func(node int) bool {
+		return extended || h.acquire.reached(node)
+	}))
+	r.command = release(h.req.key, h.token, h.fence > 0, h.fence, longest)
+	r.send()
 	return r
+}
+
+func (h *heldLock) newRound(op Op, grant quorum.Grant, machine machine) *round {
+	return &round{
+		locker: h.locker, op: op, req: h.req, token: h.token, grant: grant,
+		held: h, done: make(chan struct{}), mu: &h.mu, machine: machine,
+	}
 }
 
 // turns returns turn.

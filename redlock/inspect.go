@@ -49,17 +49,14 @@ func (s *State) Held() bool { return s.Token != "" }
 // Inspect returns a State except for an invalid name and a closed Locker. The error is [ErrNoQuorum] in a [*QuorumError] if
 // fewer than a majority answered, joined with ctx.Err() if ctx ended first.
 func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
-	req, err := l.request(name, nil)
+	req, err := l.begin(name, nil)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.enter(); err != nil {
-		return nil, err
-	}
 	defer l.calls.Done()
-	p, err := l.poll(ctx, OpInspect, name, node.Observe(req.key), nil)
+	replies := l.poll(ctx, node.Observe(req.key), nil)
 	s := &State{Name: name, Need: quorum.Majority(len(l.nodes))}
-	for i, reply := range p.replies {
+	for i, reply := range replies {
 		n := NodeState{Addr: l.nodes[i].Addr(), Err: reply.Err}
 		switch reply.Answer {
 		case quorum.Yes:
@@ -71,18 +68,15 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 		s.Nodes = append(s.Nodes, n)
 	}
 	s.count()
-	if answered := p.count(quorum.Yes) + p.count(quorum.No); answered >= s.Need {
+	if count(replies, quorum.Yes)+count(replies, quorum.No) >= s.Need {
 		return s, nil
 	}
-	return s, p.refused(ctx, err, ErrNoQuorum)
+	return s, l.unanswered(ctx, OpInspect, name, ErrNoQuorum, replies)
 }
 
 // count finds out what a majority holds.
 func (s *State) count() {
 	for _, n := range s.Nodes {
-		if n.Token == "" {
-			continue
-		}
 		var ttls []time.Duration
 		same := 0
 		for _, o := range s.Nodes {
@@ -97,13 +91,9 @@ func (s *State) count() {
 			s.Fence = n.Fence
 		}
 		if len(ttls) >= s.Need && s.Token == "" {
-			s.Token, s.Metadata, s.TTL = n.Token, n.Metadata, majorityTTL(ttls, s.Need)
+			// NoTTL, -1, is the longest.
+			slices.SortFunc(ttls, func(a, b time.Duration) int { return cmp.Compare(uint64(b), uint64(a)) })
+			s.Token, s.Metadata, s.TTL = n.Token, n.Metadata, ttls[s.Need-1]
 		}
 	}
-}
-
-// majorityTTL returns how much longer at least need nodes hold what they hold.
-func majorityTTL(ttls []time.Duration, need int) time.Duration {
-	slices.SortFunc(ttls, func(a, b time.Duration) int { return cmp.Compare(uint64(b), uint64(a)) }) // NoTTL, -1, is the highest
-	return ttls[need-1]
 }

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -12,8 +13,7 @@ import (
 type Lock struct {
 	held *heldLock
 	// All under held.mu.
-	left   bool            // Unlock has been called
-	how    quorum.Ending   // how the hold of this handle ended, if left
+	how    quorum.Ending   // how the hold of this handle ended; Held until its Unlock
 	own    context.Context // ends with this handle's Unlock; made when somebody asks for it
 	end    context.CancelFunc
 	renews bool // it is this handle that has the lock renewed
@@ -46,8 +46,7 @@ func (k *Lock) Remaining() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
-	h.atLocked(now)
-	if k.left {
+	if k.endingLocked(now) != quorum.Held {
 		return 0
 	}
 	return h.lease.Remaining(now)
@@ -55,14 +54,14 @@ func (k *Lock) Remaining() time.Duration {
 
 // Err returns nil while the lock is held, then [ErrReleased], [ErrLost] or [ErrExpired], whichever came first.
 func (k *Lock) Err() error {
-	h := k.held
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	ending := h.atLocked(h.now())
-	if k.left {
-		ending = k.how
-	}
-	return endingError(ending)
+	k.held.mu.Lock()
+	defer k.held.mu.Unlock()
+	return endings[k.endingLocked(k.held.now())]
+}
+
+// endingLocked returns how the lock stands for this handle.
+func (k *Lock) endingLocked(now time.Time) quorum.Ending {
+	return cmp.Or(k.how, k.held.atLocked(now)) // Held is the zero value
 }
 
 // Done returns a channel that is closed when the lock is released, lost or expired. At the deadline it is closed even if
@@ -76,7 +75,7 @@ func (k *Lock) context() context.Context {
 	defer k.held.mu.Unlock()
 	if k.own == nil {
 		k.own, k.end = context.WithCancel(over)
-		if k.left {
+		if k.how != quorum.Held {
 			k.end()
 		}
 	}
@@ -87,7 +86,8 @@ func (k *Lock) context() context.Context {
 // the resources of the context; it does not release the lock. A call with this context may take the lock again
 // ([Reentrant]).
 func (k *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(withLock(parent, k.held))
+	outer, _ := parent.Value(contextLockKey{}).(*contextLock)
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, contextLockKey{}, &contextLock{k.held, outer}))
 	stop := context.AfterFunc(k.context(), func() { cancel(k.Err()) })
 	if err := k.Err(); err != nil {
 		cancel(err) // at once, if it was over before
@@ -139,11 +139,10 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	case ctx.Err() != nil:
 		return failed(OpExtend, k.Name(), ctx.Err(), ErrNoQuorum, errNotAsked)
 	}
-	r := h.extend(quorum.Grant{Start: h.now(), TTL: ttl, Drift: l.drift})
+	r := h.extend(ctx, over, quorum.Grant{Start: h.now(), TTL: ttl, Drift: l.drift})
 	if r == nil {
 		return failed(OpExtend, k.Name(), k.Err())
 	}
-	r.wait(ctx, over)
 	h.cleanUp()
 	switch {
 	case r.outcome == quorum.Denied:
@@ -152,13 +151,8 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		return failed(OpExtend, k.Name(), k.Err())
 	case r.outcome == quorum.Done:
 		return nil
-	case l.closing.Err() != nil:
-		return ErrClosed
-	case ctx.Err() != nil:
-		return interrupted(ctx, r.refusal)
-	default:
-		return r.refusal
 	}
+	return l.refused(ctx, r.refusal)
 }
 
 // Unlock releases the lock. It sends the release to every node that may hold the lock, even if the context has ended, and
@@ -182,15 +176,9 @@ func (k *Lock) Unlock(_ context.Context) error {
 	h := k.held
 	h.mu.Lock()
 	now := h.now()
-	last, ending, err := k.leaveLocked(now)
-	end, renews := k.end, k.renews
+	ending, extended := h.atLocked(now), h.lease.Everywhere()
+	last, err := k.leaveLocked(now, ending)
 	h.mu.Unlock()
-	if end != nil {
-		end()
-	}
-	if renews {
-		h.stopRenewing()
-	}
 	if !last {
 		return err
 	}
@@ -199,13 +187,12 @@ func (k *Lock) Unlock(_ context.Context) error {
 		l.queues.linger(h.req.key)
 	}
 	r := h.release(now)
-	l.forget(h)
 	l.queues.released(h, held)
 	<-r.done
 	switch {
-	case r.outcome == quorum.Done && (ending == quorum.Lost || ending == quorum.Expired && h.extended()):
+	case r.outcome == quorum.Done && (ending == quorum.Lost || ending == quorum.Expired && extended):
 		// The nodes may have lost it, and an extension may have re-created what they have deleted now.
-		return failed(OpUnlock, k.Name(), ErrNotHeld, endingError(ending))
+		return failed(OpUnlock, k.Name(), ErrNotHeld, endings[ending])
 	case r.outcome == quorum.Done:
 		return nil
 	case r.outcome == quorum.NoQuorum:
@@ -216,27 +203,31 @@ func (k *Lock) Unlock(_ context.Context) error {
 	return r.refusal
 }
 
-// leaveLocked ends the hold of this handle. last means that the lock is to be released; ending is how it stood until now.
-func (k *Lock) leaveLocked(now time.Time) (last bool, ending quorum.Ending, err error) {
+// leaveLocked ends the hold of this handle on a lock that stands as ending says. last means that the lock is to be released.
+func (k *Lock) leaveLocked(now time.Time, ending quorum.Ending) (last bool, err error) {
 	h := k.held
-	ending = h.atLocked(now)
 	switch {
-	case !k.left:
-		k.left, k.how = true, ending
-		if ending == quorum.Held {
-			k.how = quorum.Released
+	case k.how == quorum.Held:
+		k.how = cmp.Or(ending, quorum.Released)
+		if k.end != nil {
+			k.end()
 		}
-		if !h.lease.Leave() {
-			if over := endingError(ending); over != nil {
-				err = failed(OpUnlock, h.req.name, ErrNotHeld, over)
-			}
-			return false, ending, err
+		if k.renews {
+			h.stopRenewingLocked()
 		}
+		if h.lease.Leave() {
+			break
+		}
+		if ending != quorum.Held {
+			err = failed(OpUnlock, h.req.name, ErrNotHeld, endings[ending])
+		}
+		return false, err
 	case h.lease.Holds() > 0 || h.unlocking: // otherwise the release before had no quorum
-		return false, ending, failed(OpUnlock, h.req.name, ErrNotHeld, ErrReleased)
+		return false, failed(OpUnlock, h.req.name, ErrNotHeld, ErrReleased)
 	}
 	h.unlocking = true
+	h.stopRenewingLocked()
 	h.lease.End(now, quorum.Released)
 	h.atLocked(now)
-	return true, ending, nil
+	return true, nil
 }

@@ -20,18 +20,16 @@ type Locker struct {
 	own     bool          // Open has made the nodes
 	timeout time.Duration // the longest node timeout
 
-	closing context.Context // ends with cause ErrClosed
-	stop    context.CancelCauseFunc
+	closing context.Context // ends with Close, under mu
+	stop    context.CancelFunc
 
-	self     string // the owner part of its tokens
 	queues   queues
-	owners   owners
+	owners   sync.Map      // the locks that were taken with [Owner]: ownedLock to *heldLock
 	renewing chan struct{} // holds one value for each renewal under way
 	counters counterClock
 
-	mu     sync.Mutex
-	closed bool
-	calls  sync.WaitGroup // calls under way, and what runs beside them
+	mu    sync.Mutex
+	calls sync.WaitGroup // calls under way, and what runs beside them
 }
 
 // Open makes a Locker over nodes of its own, one for each URL, which [Locker.Close] closes. The URLs are those of
@@ -97,8 +95,8 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if _, err := l.checkTTL(l.ttl); err != nil {
 		return nil, err
 	}
-	l.self = newOwner()
-	l.closing, l.stop = context.WithCancelCause(context.Background())
+	l.queues = queues{locker: l, byKey: map[string]*queue{}}
+	l.closing, l.stop = context.WithCancel(context.Background())
 	return l, nil
 }
 
@@ -116,12 +114,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 //
 // ctx bounds the acquiring only: its end does not affect a lock that is held.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	req, lock, err := l.begin(ctx, name, opts)
-	if lock != nil || err != nil {
-		return lock, err
-	}
-	defer l.calls.Done()
-	return l.acquire(ctx, req)
+	return l.take(ctx, name, opts, l.acquire)
 }
 
 // Lock is TryLock, repeated until it holds the lock: a holder, a failing node or a missing majority costs time and is no
@@ -134,31 +127,35 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // When ctx ends, the error is both ctx.Err() and the reason of the last round that came to an end: ErrTaken or
 // ErrNoQuorum, in its *QuorumError. The other errors are those of TryLock.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	req, lock, err := l.begin(ctx, name, opts)
-	if lock != nil || err != nil {
-		return lock, err
-	}
-	defer l.calls.Done()
-	return l.wait(ctx, req)
+	return l.take(ctx, name, opts, l.wait)
 }
 
-// begin checks the arguments of a call and counts it, unless it returns an error or a handle on a lock that the caller
-// holds already.
-func (l *Locker) begin(ctx context.Context, name string, opts []LockOption) (request, *Lock, error) {
-	req, err := l.request(name, opts)
+// take takes a lock by acquire, unless the caller holds it already.
+func (l *Locker) take(
+	ctx context.Context, name string, opts []LockOption, acquire func(context.Context, request) (*Lock, error),
+) (*Lock, error) {
+	req, err := l.begin(name, opts)
 	if err != nil {
-		return req, nil, err
+		return nil, err
 	}
-	if err := l.enter(); err != nil {
-		return req, nil, err
+	defer l.calls.Done()
+	if lock, err := l.reenter(ctx, req); lock != nil || err != nil {
+		return lock, err
 	}
-	if h := l.held(ctx, req); h != nil {
-		if lock, err := h.reenter(ctx, req); lock != nil || err != nil {
-			l.calls.Done()
-			return req, lock, err
-		}
+	if err := ctx.Err(); err != nil {
+		notAsked := fmt.Errorf("not asked: %w", err)
+		return nil, l.refused(ctx, l.refusal(OpAcquire, name, ErrNoQuorum, func(int) error { return notAsked }))
 	}
-	return req, nil, nil
+	return acquire(ctx, req)
+}
+
+// begin checks the arguments of a call and counts it, which ends with calls.Done.
+func (l *Locker) begin(name string, opts []LockOption) (request, error) {
+	req, err := l.request(name, opts)
+	if err == nil {
+		err = l.enter()
+	}
+	return req, err
 }
 
 // Close makes the calls that wait return with [ErrClosed], and every later Lock, TryLock and Extend; it ends renewals, and
@@ -167,11 +164,10 @@ func (l *Locker) begin(ctx context.Context, name string, opts []LockOption) (req
 // come before. Closing twice is fine.
 func (l *Locker) Close() error {
 	l.mu.Lock()
-	l.closed = true
+	l.stop()
 	l.mu.Unlock()
-	l.stop(ErrClosed)
 	l.calls.Wait()
-	l.queues.close(l)
+	l.queues.close()
 	if l.own {
 		var closing sync.WaitGroup // at the same time, since each may take its timeout
 		for _, n := range l.nodes {
@@ -186,49 +182,28 @@ func (l *Locker) Close() error {
 func (l *Locker) enter() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closing.Err() != nil {
 		return ErrClosed
 	}
 	l.calls.Add(1)
 	return nil
 }
 
-// forget ends the renewals of a lock that has been released, and its ownership.
-func (l *Locker) forget(h *heldLock) {
-	h.stopRenewing()
-	if h.req.owner != "" {
-		l.owners.remove(h)
-	}
-}
-
 // acquire runs one round.
 func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
-	if l.closing.Err() != nil {
-		return nil, ErrClosed
+	r := l.newAcquire(req, 0)
+	if r.failed != nil {
+		return nil, r.failed
 	}
-	r, err := l.newAcquire(req, 0)
-	if err != nil {
-		return nil, err
+	r.send()
+	if r.wait(ctx, nil) != quorum.Done {
+		return nil, l.refused(ctx, r.refusal)
 	}
-	if err := ctx.Err(); err != nil {
-		r.skip(err)
-	} else {
-		r.send()
-	}
-	switch outcome := r.wait(ctx); {
-	case outcome == quorum.Done:
-		return l.newLock(r), nil
-	case l.closing.Err() != nil:
-		return nil, ErrClosed
-	case ctx.Err() != nil:
-		return nil, interrupted(ctx, r.refusal)
-	default:
-		return nil, r.refusal
-	}
+	return l.newLock(r), nil
 }
 
 // newLock makes a lock of a round that was won.
-func (l *Locker) newLock(r *acquireRound) *Lock {
+func (l *Locker) newLock(r *round) *Lock {
 	fence := r.acquire.Fence()
 	if fence > 0 {
 		l.counters.learn(l.clock, r.grant.Start, fence)

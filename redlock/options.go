@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -18,111 +19,113 @@ const (
 )
 
 // Option changes how a Locker works. [New] and [Open] report one that is out of range.
-type Option interface{ apply(*config) error }
+type Option interface{ apply(*config) }
 
 type config struct {
-	ttl        time.Duration
-	maxTTL     time.Duration
-	maxTTLBy   string // what sets it
-	drift      quorum.Drift
-	prefix     string
-	minBackoff time.Duration
-	maxBackoff time.Duration
-	healAfter  time.Duration
-	fencing    bool
-	keepFence  time.Duration
-	logger     *slog.Logger
-	observer   Observer
-	clock      clock.Clock
-	token      func() (string, error) // nil means randomToken
-	wall       func() time.Time       // for the first estimate of the counters' time
-	pool       []pool.Option          // for Open
+	self      string // the owner part of the Locker's tokens
+	ttl       time.Duration
+	maxTTL    time.Duration
+	maxTTLBy  string // what sets it
+	drift     quorum.Drift
+	prefix    string
+	pace      quorum.Pace
+	fencing   bool
+	keepFence time.Duration
+	logger    *slog.Logger
+	observer  Observer
+	observed  bool // WithObserver was given
+	clock     clock.Clock
+	token     func() (string, error)
+	wall      func() time.Time // for the first estimate of the counters' time
+	pool      []pool.Option    // for Open
 }
 
-type option func(*config) error
+type option func(*config)
 
-func (f option) apply(c *config) error { return f(c) }
+func (f option) apply(c *config) { f(c) }
 
 func newConfig(opts []Option) (config, error) {
 	c := config{
-		ttl:        10 * time.Second,
-		maxTTL:     24 * time.Hour,
-		maxTTLBy:   "WithMaxTTL",
-		drift:      quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond},
-		minBackoff: 2 * time.Millisecond,
-		maxBackoff: 200 * time.Millisecond,
-		keepFence:  node.DefaultKeep,
-		logger:     slog.New(slog.DiscardHandler),
-		wall:       time.Now,
+		self:      newOwner(),
+		ttl:       10 * time.Second,
+		maxTTL:    24 * time.Hour,
+		maxTTLBy:  "WithMaxTTL",
+		drift:     quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond},
+		keepFence: node.DefaultKeep,
+		logger:    slog.New(slog.DiscardHandler),
+		clock:     clock.System(),
+		wall:      time.Now,
+		pace: quorum.Pace{
+			First: 2 * time.Millisecond, Most: 200 * time.Millisecond,
+			Random: func(below time.Duration) time.Duration { return rand.N(max(below, 1)) },
+		},
 	}
+	self := c.self
+	c.token = func() (string, error) { return randomToken(self), nil }
 	for _, opt := range opts {
 		if opt == nil {
 			return c, errors.New("redlock: nil option")
 		}
-		if err := opt.apply(&c); err != nil {
-			return c, err
-		}
+		opt.apply(&c)
 	}
-	if c.clock == nil {
-		c.clock = clock.System()
+	return c, c.check()
+}
+
+// check refuses options out of range, except the TTL, for which the nodes matter too.
+func (c *config) check() error {
+	switch {
+	case c.maxTTL < minTTL:
+		return fmt.Errorf("redlock: WithMaxTTL(%s): must be at least %s", c.maxTTL, minTTL)
+	case !(c.drift.Factor >= 0 && c.drift.Factor < 1) || c.drift.Floor < 0:
+		return fmt.Errorf("redlock: WithDrift(%v, %s): the factor must be from 0 to below 1, the floor from 0", c.drift.Factor, c.drift.Floor)
+	case c.pace.First <= 0 || c.pace.Most < c.pace.First:
+		return fmt.Errorf("redlock: WithBackoff(%s, %s): must be above zero, the first not above the second", c.pace.First, c.pace.Most)
+	case c.pace.Heal != 0 && c.pace.Heal < minTTL:
+		return fmt.Errorf("redlock: WithHeal(%s): must be 0 or at least %s", c.pace.Heal, minTTL)
+	case c.keepFence < minKeepFence:
+		return fmt.Errorf("redlock: WithFenceTTL(%s): must be at least %s", c.keepFence, minKeepFence)
+	case c.logger == nil:
+		return errors.New("redlock: WithLogger(nil)")
+	case c.observed && c.observer == nil:
+		return errors.New("redlock: WithObserver(nil)")
+	case c.clock == nil:
+		return errors.New("redlock: WithClock(nil)")
+	case c.token == nil:
+		return errors.New("redlock: WithTokenSource(nil)")
 	}
-	return c, nil
+	return checkText("key prefix", c.prefix)
 }
 
 // WithPoolOptions passes options to [pool.Open]. It is for [Open]; [New] refuses it, because its nodes are open already.
 func WithPoolOptions(opts ...pool.Option) Option {
-	return option(func(c *config) error {
-		c.pool = append(c.pool, opts...)
-		return nil
-	})
+	return option(func(c *config) { c.pool = append(c.pool, opts...) })
 }
 
 // WithTTL sets how long locks live unless the call sets another [TTL]. 10 s by default, in whole milliseconds; a fraction is
 // cut off. The range is from 1 ms to 24 h ([WithMaxTTL]), and the allowance for drift must leave something of it
 // ([WithDrift]).
 func WithTTL(ttl time.Duration) Option {
-	return option(func(c *config) error {
-		c.ttl = ttl
-		return nil
-	})
+	return option(func(c *config) { c.ttl = ttl })
 }
 
 // WithMaxTTL sets the longest TTL that is accepted. 24 h by default, because a lock whose holder died stays for its whole TTL,
 // so that a longer one is more likely a mistake. The least is 1 ms. If nodes have a shorter restart guard
 // ([pool.WithRestartGuard]), that is the limit.
 func WithMaxTTL(ttl time.Duration) Option {
-	return option(func(c *config) error {
-		if ttl < minTTL {
-			return fmt.Errorf("redlock: WithMaxTTL(%s): must be at least %s", ttl, minTTL)
-		}
-		c.maxTTL = ttl
-		return nil
-	})
+	return option(func(c *config) { c.maxTTL = ttl })
 }
 
 // WithDrift sets the allowance for clocks that run at different rates: factor x TTL + floor is subtracted from the validity
 // of each lock. 0.01 and 2 ms by default. factor must be at least 0 and below 1, floor at least 0; both 0 means no
 // allowance.
 func WithDrift(factor float64, floor time.Duration) Option {
-	return option(func(c *config) error {
-		if !(factor >= 0 && factor < 1) || floor < 0 {
-			return fmt.Errorf("redlock: WithDrift(%v, %s): the factor must be from 0 to below 1, the floor from 0", factor, floor)
-		}
-		c.drift = quorum.Drift{Factor: factor, Floor: floor}
-		return nil
-	})
+	return option(func(c *config) { c.drift = quorum.Drift{Factor: factor, Floor: floor} })
 }
 
 // WithKeyPrefix sets the prefix that makes a lock's name its Redis key. None by default. It has at most 512 bytes and no
 // control characters.
 func WithKeyPrefix(prefix string) Option {
-	return option(func(c *config) error {
-		if err := checkText("key prefix", prefix); err != nil {
-			return err
-		}
-		c.prefix = prefix
-		return nil
-	})
+	return option(func(c *config) { c.prefix = prefix })
 }
 
 // WithBackoff sets how long Lock pauses between rounds if it cannot know when the lock becomes free: contenders took the nodes
@@ -130,13 +133,7 @@ func WithKeyPrefix(prefix string) Option {
 // the whole of a time that doubles from first to most. 2 ms and 200 ms by default. Both must be above zero, and first not above
 // most. Choose first well above the round-trip time.
 func WithBackoff(first, most time.Duration) Option {
-	return option(func(c *config) error {
-		if first <= 0 || most < first {
-			return fmt.Errorf("redlock: WithBackoff(%s, %s): must be above zero, the first not above the second", first, most)
-		}
-		c.minBackoff, c.maxBackoff = first, most
-		return nil
-	})
+	return option(func(c *config) { c.pace.First, c.pace.Most = first, most })
 }
 
 // WithHeal lets Lock delete a key that has no TTL, for example one of a SETNX without EXPIRE: once Lock has seen the key
@@ -145,13 +142,7 @@ func WithBackoff(first, most time.Duration) Option {
 // The default is 0, which means never: such a key stays taken ([ErrNoExpiry]). Any other value must be at least 1 ms; choose it
 // far above the time for which anybody may hold the lock.
 func WithHeal(after time.Duration) Option {
-	return option(func(c *config) error {
-		if after != 0 && after < minTTL {
-			return fmt.Errorf("redlock: WithHeal(%s): must be 0 or at least %s", after, minTTL)
-		}
-		c.healAfter = after
-		return nil
-	})
+	return option(func(c *config) { c.pace.Heal = after })
 }
 
 // WithFencing gives each lock a fencing token, [Lock.Fence]: the protected resource can reject the writes of a holder that was
@@ -162,67 +153,34 @@ func WithHeal(after time.Duration) Option {
 // away, and occasionally while the clock of a node differs from the others by more than a second. A call may take up to
 // twice the node timeout then. The counter of a name is the key {name}:fence: no lock may have such a name.
 func WithFencing() Option {
-	return option(func(c *config) error {
-		c.fencing = true
-		return nil
-	})
+	return option(func(c *config) { c.fencing = true })
 }
 
 // WithFenceTTL sets for how long the nodes keep the counter of a name after the end of a lock: 24 h by default, at least a
 // minute. The counter is a small key per name and node. Once it has expired, fencing tokens continue from the clocks of
 // the nodes, so d must be far above the largest error of these clocks.
 func WithFenceTTL(d time.Duration) Option {
-	return option(func(c *config) error {
-		if d < minKeepFence {
-			return fmt.Errorf("redlock: WithFenceTTL(%s): must be at least %s", d, minKeepFence)
-		}
-		c.keepFence = d
-		return nil
-	})
+	return option(func(c *config) { c.keepFence = d })
 }
 
 // WithLogger sets the logger: acquires that were refused at level Debug; extends and unlocks that were refused, ForceUnlock
 // and healed keys at level Warn. Tokens are not logged. Nothing is logged by default.
 func WithLogger(logger *slog.Logger) Option {
-	return option(func(c *config) error {
-		if logger == nil {
-			return errors.New("redlock: WithLogger(nil)")
-		}
-		c.logger = logger
-		return nil
-	})
+	return option(func(c *config) { c.logger = logger })
 }
 
 // WithObserver sets the observer of votes and verdicts. None by default.
 func WithObserver(observer Observer) Option {
-	return option(func(c *config) error {
-		if observer == nil {
-			return errors.New("redlock: WithObserver(nil)")
-		}
-		c.observer = observer
-		return nil
-	})
+	return option(func(c *config) { c.observer, c.observed = observer, true })
 }
 
 // WithClock sets the clock that leases are measured on. [clock.System] by default; any other is for tests.
 func WithClock(lease clock.Clock) Option {
-	return option(func(c *config) error {
-		if lease == nil {
-			return errors.New("redlock: WithClock(nil)")
-		}
-		c.clock = lease
-		return nil
-	})
+	return option(func(c *config) { c.clock = lease })
 }
 
 // WithTokenSource sets the source of tokens, for tests. By default a token is random. A source that returns the same token
 // twice makes locks unsafe.
 func WithTokenSource(source func() (string, error)) Option {
-	return option(func(c *config) error {
-		if source == nil {
-			return errors.New("redlock: WithTokenSource(nil)")
-		}
-		c.token = source
-		return nil
-	})
+	return option(func(c *config) { c.token = source })
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,26 +31,17 @@ type queue struct {
 // waiter is a call of Lock that waits.
 type waiter struct {
 	req  request
-	turn chan turn
-}
-
-// turn is a round that has been begun for a waiter, or why there is none.
-type turn struct {
-	round *acquireRound
-	err   error
+	turn chan *round // that has been begun for it
 }
 
 // wait waits in the queue of a name until it holds the lock.
 func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
-	if ctx.Err() != nil {
-		return l.acquire(ctx, req) // which asks nobody
-	}
-	w := &waiter{req: req, turn: make(chan turn, 1)}
-	q := l.queues.join(l, w)
+	w := &waiter{req: req, turn: make(chan *round, 1)}
+	q := l.queues.join(w)
 	for {
 		select {
-		case t := <-w.turn:
-			lock, err := q.take(ctx, w, t)
+		case r := <-w.turn:
+			lock, err := q.take(ctx, w, r)
 			if lock != nil || err != nil {
 				return lock, err
 			}
@@ -65,26 +54,25 @@ func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
 }
 
 // take waits for the end of w's round. Nothing is returned if it was lost and w waits on.
-func (q *queue) take(ctx context.Context, w *waiter, t turn) (*Lock, error) {
+func (q *queue) take(ctx context.Context, w *waiter, r *round) (*Lock, error) {
 	l := q.locker
-	if t.err != nil {
+	if r.failed != nil {
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
-		return nil, t.err
+		return nil, r.failed
 	}
-	outcome := t.round.wait(ctx)
-	if outcome == quorum.Done {
-		lock := l.newLock(t.round)
+	if r.wait(ctx, nil) == quorum.Done {
+		lock := l.newLock(r)
 		q.do(func(now time.Time) quorum.Actions {
 			q.holder, q.last, q.floor = lock.held, nil, 0
-			return q.machine.Won(now, t.round.grant)
+			return q.machine.Won(now, r.grant)
 		})
 		return lock, nil
 	}
 	if ctx.Err() != nil || l.closing.Err() != nil {
-		return q.leave(ctx, w, t.round.refusal)
+		return q.leave(ctx, w, r.refusal)
 	}
 	q.do(func(now time.Time) quorum.Actions {
-		q.last, q.floor = t.round.refusal, max(q.floor, t.round.highest())
+		q.last, q.floor = r.refusal, max(q.floor, r.highest())
 		return q.machine.Lost(now)
 	})
 	return nil, nil
@@ -93,42 +81,33 @@ func (q *queue) take(ctx context.Context, w *waiter, t turn) (*Lock, error) {
 // leave gives up the wait of w, unless it turns out to hold the lock. stopped is what the nodes had answered to its round,
 // if one was under way.
 func (q *queue) leave(ctx context.Context, w *waiter, stopped *QuorumError) (*Lock, error) {
-	var begun *turn // meanwhile
+	var begun *round // meanwhile
 	var last *QuorumError
 	q.do(func(now time.Time) quorum.Actions {
 		select {
-		case t := <-w.turn:
-			begun = &t
+		case begun = <-w.turn:
 			return quorum.Actions{}
 		default:
 		}
 		last = q.lastLocked(w, stopped)
 		return q.machine.Leave(now, w)
 	})
-	switch {
-	case begun != nil:
-		return q.take(ctx, w, *begun)
-	case q.locker.closing.Err() != nil:
-		return nil, ErrClosed
-	default:
-		return nil, interrupted(ctx, last)
+	if begun != nil {
+		return q.take(ctx, w, begun)
 	}
+	return nil, q.locker.refused(ctx, last)
 }
 
 // lastLocked returns why w does not hold the lock: the last round that came to an end, or the one that was stopped if
 // there was none. Keys without a TTL are added as they were observed.
 func (q *queue) lastLocked(w *waiter, stopped *QuorumError) *QuorumError {
-	e := &QuorumError{Op: OpAcquire, Name: w.req.name, Need: quorum.Majority(len(q.locker.nodes)), Reason: ErrTaken}
+	e := q.locker.refusal(OpAcquire, w.req.name, ErrTaken, func(int) error { return ErrQueued })
 	switch {
 	case q.last != nil:
-		*e = *q.last
-		e.Nodes = slices.Clone(e.Nodes)
+		e.Reason = q.last.Reason
+		copy(e.Nodes, q.last.Nodes)
 	case stopped != nil:
 		return stopped
-	default:
-		for _, node := range q.locker.nodes {
-			e.Nodes = append(e.Nodes, NodeError{Addr: node.Addr(), Err: ErrQueued})
-		}
 	}
 	for i := range e.Nodes {
 		if q.machine.Seen(i).NoTTL {
@@ -140,41 +119,24 @@ func (q *queue) lastLocked(w *waiter, stopped *QuorumError) *QuorumError {
 
 // do reports an event to the machine and applies the actions that come of it. It returns false if the queue is gone.
 func (q *queue) do(event func(now time.Time) quorum.Actions) bool {
-	actions, ok := q.decide(event)
-	if ok {
-		q.apply(actions)
-	}
-	return ok
-}
-
-// decide reports an event to the machine, and does what has to be done under the mutex.
-func (q *queue) decide(event func(now time.Time) quorum.Actions) (actions quorum.Actions, ok bool) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	if q.gone {
-		return actions, false
+		q.mu.Unlock()
+		return false
 	}
 	now := q.locker.clock.Now()
-	actions = event(now)
-	if actions.Try {
-		q.beginLocked()
+	actions := event(now)
+	if w, ok := q.machine.Head(); ok && actions.Try {
+		r := q.locker.newAcquire(w.req, q.floor)
+		if r.failed == nil {
+			r.send() // does not block, and takes no mutex of another queue
+		}
+		w.turn <- r
 	}
 	q.armLocked(now, actions.WakeAt)
-	return actions, true
-}
-
-// beginLocked begins a round for the waiter at the head. It takes no mutex of another queue and does not block: commands are
-// only queued.
-func (q *queue) beginLocked() {
-	w, ok := q.machine.Head()
-	if !ok {
-		return
-	}
-	r, err := q.locker.newAcquire(w.req, q.floor)
-	if err == nil {
-		r.send()
-	}
-	w.turn <- turn{r, err}
+	q.mu.Unlock()
+	q.apply(actions)
+	return true
 }
 
 // idleLocked reports whether the queue can be discarded. A lock that has expired may never be unlocked.
@@ -206,7 +168,7 @@ func (q *queue) tick() {
 func (q *queue) apply(actions quorum.Actions) {
 	l := q.locker
 	if actions.Listen {
-		l.queues.listen(l)
+		l.queues.listen()
 	}
 	since := time.Now()
 	if len(actions.Observe) > 0 {
@@ -260,12 +222,4 @@ func (d deletion) Reply(i int, reply node.Reply) {
 		q.locker.logger.Warn("redlock: a key that had no TTL has been deleted", "key", q.key, "node", q.locker.nodes[i].Addr())
 	}
 	q.do(func(now time.Time) quorum.Actions { return q.machine.Healed(now, i, done) })
-}
-
-// atRandom returns a duration below a bound.
-func atRandom(below time.Duration) time.Duration {
-	if below <= 0 {
-		return 0
-	}
-	return rand.N(below)
 }

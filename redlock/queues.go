@@ -1,99 +1,85 @@
 package redlock
 
 import (
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// queues are the queues of a Locker, by key. Idle ones are discarded when there are many.
+// queues are the queues of a Locker, by key. Idle ones are discarded when there are many. Nodes report to it what changes and
+// what peers publish, which wakes the waiters.
 type queues struct {
-	size atomic.Int32 // of byKey: without queues, find does not take the mutex
-
+	locker    *Locker
 	mu        sync.Mutex // taken before that of a queue
 	byKey     map[string]*queue
 	listening bool
-	closed    bool
 	cleanUpAt int // number of queues at which idle ones are discarded
 }
 
 // find returns the queue of a key, nil if there is none.
 func (s *queues) find(key string) *queue {
-	if s.size.Load() == 0 {
-		return nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.byKey[key]
 }
 
 // join puts a waiter into the queue of its key.
-func (s *queues) join(l *Locker, w *waiter) *queue {
+func (s *queues) join(w *waiter) *queue {
 	for {
-		q := s.findOrAdd(l, w.req.key)
+		q := s.findOrAdd(w.req.key)
 		if q.do(func(now time.Time) quorum.Actions { return q.machine.Join(now, w) }) {
 			return q
 		} // otherwise it was discarded meanwhile
 	}
 }
 
-// leastCleanUp is how many entries a map has at least before those that are no longer needed are removed.
+// leastCleanUp is how many queues there are at least before idle ones are discarded.
 const leastCleanUp = 64
 
-func (s *queues) findOrAdd(l *Locker, key string) *queue {
+func (s *queues) findOrAdd(key string) *queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q := s.byKey[key]; q != nil {
 		return q
 	}
-	if s.byKey == nil {
-		s.byKey, s.cleanUpAt = map[string]*queue{}, leastCleanUp
-	}
 	if len(s.byKey) >= s.cleanUpAt {
-		now := l.clock.Now()
-		for _, q := range s.byKey {
-			s.discardLocked(q, now)
-		}
+		now := s.locker.clock.Now()
+		s.discardLocked(func(q *queue) bool { return q.idleLocked(now) })
 		s.cleanUpAt = max(leastCleanUp, 2*len(s.byKey))
 	}
-	pace := quorum.Pace{First: l.minBackoff, Most: l.maxBackoff, Heal: l.healAfter, Random: atRandom}
-	q := &queue{locker: l, key: key, machine: quorum.NewQueue[*waiter](len(l.nodes), l.self, pace)}
+	l := s.locker
+	q := &queue{locker: l, key: key, machine: quorum.NewQueue[*waiter](len(l.nodes), l.self, l.pace)}
 	s.byKey[key] = q
-	s.size.Store(int32(len(s.byKey)))
 	return q
 }
 
-// discardLocked removes a queue that is idle.
-func (s *queues) discardLocked(q *queue, now time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.idleLocked(now) {
-		s.removeLocked(q)
-	}
-}
-
-func (s *queues) removeLocked(q *queue) {
-	q.gone = true
-	if q.timer != nil {
-		q.timer.Stop()
-	}
-	delete(s.byKey, q.key)
-	s.size.Store(int32(len(s.byKey)))
+// discardLocked removes some queues. The mutex of the queue that which is called for is held.
+func (s *queues) discardLocked(which func(*queue) bool) {
+	maps.DeleteFunc(s.byKey, func(_ string, q *queue) bool {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.gone = which(q)
+		if q.gone && q.timer != nil {
+			q.timer.Stop()
+		}
+		return q.gone
+	})
 }
 
 // listen has the nodes report changes and messages, from the first wait on.
-func (s *queues) listen(l *Locker) {
+func (s *queues) listen() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.listening || s.closed {
+	if s.listening || s.locker.closing.Err() != nil {
 		return
 	}
 	s.listening = true
-	for i, n := range l.nodes {
-		n.Listen(listener{l}, i, channel(l.self))
+	for i, n := range s.locker.nodes {
+		n.Listen(s, i, channel(s.locker.self))
 	}
 }
 
@@ -115,13 +101,12 @@ func (s *queues) released(h *heldLock, held bool) {
 // linger lets other goroutines go first if a release now would hand the lock to another process early. After a hand-over
 // the release of the one waiter and the acquire of the next are answered together: the first may be about to join again.
 func (s *queues) linger(key string) {
-	q := s.find(key)
-	if q == nil {
-		return
+	deserted := false
+	if q := s.find(key); q != nil {
+		q.mu.Lock()
+		deserted = q.machine.Deserted()
+		q.mu.Unlock()
 	}
-	q.mu.Lock()
-	deserted := q.machine.Deserted()
-	q.mu.Unlock()
 	if deserted {
 		runtime.Gosched()
 	}
@@ -130,10 +115,7 @@ func (s *queues) linger(key string) {
 // each reports an event to every queue.
 func (s *queues) each(event func(q *queue, now time.Time) quorum.Actions) {
 	s.mu.Lock()
-	all := make([]*queue, 0, len(s.byKey))
-	for _, q := range s.byKey {
-		all = append(all, q)
-	}
+	all := slices.Collect(maps.Values(s.byKey))
 	s.mu.Unlock()
 	for _, q := range all {
 		q.do(func(now time.Time) quorum.Actions { return event(q, now) })
@@ -141,18 +123,13 @@ func (s *queues) each(event func(q *queue, now time.Time) quorum.Actions) {
 }
 
 // close ends the listening. Nobody waits any more.
-func (s *queues) close(l *Locker) {
+func (s *queues) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
 	if s.listening {
-		for _, node := range l.nodes {
-			node.Unlisten(listener{l})
+		for _, node := range s.locker.nodes {
+			node.Unlisten(s)
 		}
 	}
-	for _, q := range s.byKey {
-		q.mu.Lock()
-		s.removeLocked(q)
-		q.mu.Unlock()
-	}
+	s.discardLocked(func(*queue) bool { return true })
 }

@@ -1,10 +1,6 @@
 package redlock
 
-import (
-	"context"
-	"maps"
-	"sync"
-)
+import "context"
 
 // contextLock is a lock that the bearer of a context holds. outer is the one that it held before.
 type contextLock struct {
@@ -14,47 +10,8 @@ type contextLock struct {
 
 type contextLockKey struct{}
 
-func withLock(ctx context.Context, h *heldLock) context.Context {
-	outer, _ := ctx.Value(contextLockKey{}).(*contextLock)
-	return context.WithValue(ctx, contextLockKey{}, &contextLock{h, outer})
-}
-
-// owners are the locks that were taken with [Owner].
-type owners struct {
-	mu        sync.Mutex
-	locks     map[ownerOfName]*heldLock
-	cleanUpAt int // number of locks at which those that are over are removed: nobody may ever unlock them
-}
-
-type ownerOfName struct{ owner, key string }
-
-func (o *owners) add(h *heldLock) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.locks == nil {
-		o.locks, o.cleanUpAt = map[ownerOfName]*heldLock{}, leastCleanUp
-	}
-	if len(o.locks) >= o.cleanUpAt {
-		maps.DeleteFunc(o.locks, func(_ ownerOfName, h *heldLock) bool { return h.err() != nil })
-		o.cleanUpAt = max(leastCleanUp, 2*len(o.locks))
-	}
-	o.locks[ownerOfName{h.req.owner, h.req.key}] = h
-}
-
-func (o *owners) remove(h *heldLock) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	of := ownerOfName{h.req.owner, h.req.key}
-	if o.locks[of] == h {
-		delete(o.locks, of)
-	}
-}
-
-func (o *owners) find(owner, key string) *heldLock {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.locks[ownerOfName{owner, key}]
-}
+// ownedLock is the key of Locker.owners.
+type ownedLock struct{ owner, key string }
 
 // held returns the lock that the caller holds already, if it does: a call that waited for it would wait for itself.
 func (l *Locker) held(ctx context.Context, req request) *heldLock {
@@ -64,36 +21,36 @@ func (l *Locker) held(ctx context.Context, req request) *heldLock {
 			return h
 		}
 	}
-	if req.owner == "" {
-		return nil
+	if req.owner != "" {
+		if h, ok := l.owners.Load(ownedLock{req.owner, req.key}); ok && h.(*heldLock).err() == nil {
+			return h.(*heldLock)
+		}
 	}
-	h := l.owners.find(req.owner, req.key)
-	if h != nil && h.err() != nil {
-		l.owners.remove(h)
-		return nil
-	}
-	return h
+	return nil
 }
 
-// reenter makes another handle on a lock that the caller holds. It returns no handle and no error if the lock has ended
-// meanwhile.
-func (h *heldLock) reenter(ctx context.Context, req request) (*Lock, error) {
-	if !req.reentrant {
+// reenter makes another handle on a lock that the caller holds. It returns no handle and no error if there is none.
+func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
+	h := l.held(ctx, req)
+	switch {
+	case h == nil:
+		return nil, nil
+	case !req.reentrant:
 		return nil, failed(OpAcquire, req.name, ErrTaken, ErrDeadlock)
 	}
 	ttl := req.ttl
 	h.mu.Lock()
 	now := h.now()
 	entered := h.lease.Enter(now)
-	if h.watchdog != nil {
-		ttl = h.watchdog.renewal.Most(now, ttl)
+	if h.renewal != nil {
+		ttl = h.renewal.Most(now, ttl)
 	}
 	h.mu.Unlock()
-	if !entered {
+	if !entered { // it has ended meanwhile
 		return nil, nil
 	}
 	k := &Lock{held: h}
-	if _, err := h.locker.checkTTL(ttl); err == nil || ttl == req.ttl { // else MaxHold leaves nothing to extend
+	if _, err := l.checkTTL(ttl); err == nil || ttl == req.ttl { // else MaxHold leaves nothing to extend
 		if err := k.Extend(ctx, ttl); err != nil {
 			_ = k.Unlock(ctx) // not the last, unless the outer handle has been unlocked meanwhile
 			return nil, err

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,11 +17,11 @@ const (
 )
 
 // LockOption changes one lock. The call reports one that is out of range.
-type LockOption interface{ applyLock(*request) error }
+type LockOption interface{ applyLock(*request) }
 
-type lockOption func(*request) error
+type lockOption func(*request)
 
-func (f lockOption) applyLock(r *request) error { return f(r) }
+func (f lockOption) applyLock(r *request) { f(r) }
 
 // request is what one call asks for.
 type request struct {
@@ -31,15 +32,13 @@ type request struct {
 	autoExtend bool
 	reentrant  bool
 	owner      string
+	owned      bool // Owner was given
 	metadata   string
 }
 
 // TTL sets how long this lock lives, see [WithTTL].
 func TTL(ttl time.Duration) LockOption {
-	return lockOption(func(r *request) error {
-		r.ttl = ttl
-		return nil
-	})
+	return lockOption(func(r *request) { r.ttl = ttl })
 }
 
 // AutoExtend renews the lock while it is held, each time that a third of its TTL has gone by, until Unlock, its loss,
@@ -48,22 +47,13 @@ func TTL(ttl time.Duration) LockOption {
 //
 // A holder that hangs keeps such a lock for ever: see MaxHold.
 func AutoExtend() LockOption {
-	return lockOption(func(r *request) error {
-		r.autoExtend = true
-		return nil
-	})
+	return lockOption(func(r *request) { r.autoExtend = true })
 }
 
 // MaxHold limits [AutoExtend]: the lock expires d after it was acquired at the latest. The default is 0, which means no
 // limit. Any other d must not be below the lock's TTL, and needs AutoExtend or Do.
 func MaxHold(d time.Duration) LockOption {
-	return lockOption(func(r *request) error {
-		if d < 0 {
-			return fmt.Errorf("redlock: MaxHold(%s): must not be below zero", d)
-		}
-		r.maxHold = d
-		return nil
-	})
+	return lockOption(func(r *request) { r.maxHold = d })
 }
 
 // Reentrant lets the holder of a lock take it again. The holder is recognised by its context, if that comes from
@@ -72,80 +62,61 @@ func MaxHold(d time.Duration) LockOption {
 //
 // Without this option such a call returns [ErrDeadlock].
 func Reentrant() LockOption {
-	return lockOption(func(r *request) error {
-		r.reentrant = true
-		return nil
-	})
+	return lockOption(func(r *request) { r.reentrant = true })
 }
 
 // Owner names the owner of the lock, for code that cannot pass a context from one call to the next: a call with the same id
 // on the same Locker belongs to the same owner ([Reentrant]). To take up a lock in another process, use
 // [Locker.Attach]. An id is at most 512 bytes of text and not empty.
 func Owner(id string) LockOption {
-	return lockOption(func(r *request) error {
-		if id == "" {
-			return errors.New("redlock: Owner: the id is empty")
-		}
-		r.owner = id
-		return checkText("owner id", id)
-	})
+	return lockOption(func(r *request) { r.owner, r.owned = id, true })
 }
 
 // Metadata stores a text with the lock for [Locker.Inspect] to show, for example who holds it and what for. The text becomes
 // part of the token, and so of every command. It has at most 256 bytes and no |. There is none by default.
 func Metadata(text string) LockOption {
-	return lockOption(func(r *request) error {
-		if len(text) > maxMetadataBytes {
-			return fmt.Errorf("redlock: Metadata(%.32q...): %d bytes, at most %d", text, len(text), maxMetadataBytes)
-		}
-		if strings.Contains(text, "|") {
-			return fmt.Errorf("redlock: Metadata(%q): the character | separates the fencing token", text)
-		}
-		r.metadata = text
-		return checkText("metadata", text)
-	})
+	return lockOption(func(r *request) { r.metadata = text })
 }
 
 // request checks a call's arguments before anything is sent.
-func (c *config) request(name string, opts []LockOption) (request, error) {
-	r := request{name: name, key: c.prefix + name, ttl: c.ttl}
-	if name == "" {
-		return r, errors.New("redlock: the name is empty")
-	}
-	if err := checkText("name", name); err != nil {
-		return r, err
-	}
-	r, err := r.with(opts)
-	if err != nil {
-		return r, err
+func (c *config) request(name string, opts []LockOption) (r request, err error) {
+	r = request{name: name, key: c.prefix + name, ttl: c.ttl}
+	if len(opts) > 0 {
+		if r, err = r.with(opts); err != nil {
+			return r, err
+		}
 	}
 	if r.ttl, err = c.checkTTL(r.ttl); err != nil {
 		return r, err
 	}
 	switch {
+	case name == "":
+		return r, errors.New("redlock: the name is empty")
+	case r.owned && r.owner == "":
+		return r, errors.New("redlock: Owner: the id is empty")
+	case len(r.metadata) > maxMetadataBytes:
+		return r, fmt.Errorf("redlock: Metadata(%.32q...): %d bytes, at most %d", r.metadata, len(r.metadata), maxMetadataBytes)
+	case strings.Contains(r.metadata, "|"):
+		return r, fmt.Errorf("redlock: Metadata(%q): the character | separates the fencing token", r.metadata)
+	case r.maxHold < 0:
+		return r, fmt.Errorf("redlock: MaxHold(%s): must not be below zero", r.maxHold)
 	case r.maxHold > 0 && !r.autoExtend:
 		return r, fmt.Errorf("redlock: MaxHold(%s) without AutoExtend: the lock ends at its TTL anyway", r.maxHold)
 	case r.maxHold > 0 && r.maxHold < r.ttl:
 		return r, fmt.Errorf("redlock: MaxHold(%s): below the TTL, %s", r.maxHold, r.ttl)
 	}
-	return r, nil
+	return r, cmp.Or(checkText("name", name), checkText("owner id", r.owner), checkText("metadata", r.metadata))
 }
 
-// with returns the request with options applied.
+// with returns the request with options applied. It is on the heap then, as the options are given its address.
 func (r request) with(opts []LockOption) (request, error) {
-	if len(opts) == 0 {
-		return r, nil
-	}
-	changed := r // on the heap, as the options are given its address
 	for _, opt := range opts {
 		if opt == nil {
 			return r, errors.New("redlock: nil lock option")
 		}
-		if err := opt.applyLock(&changed); err != nil {
-			return r, err
-		}
+		opt.applyLock(&r)
 	}
-	return changed, nil
+	return r, nil
 }
 
 // checkTTL returns a TTL as it goes over the wire, in whole milliseconds.

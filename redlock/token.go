@@ -26,11 +26,7 @@ func newOwner() string {
 
 // newToken makes a token that no lock has had.
 func (l *Locker) newToken(metadata string) (token string, err error) {
-	if l.token != nil {
-		token, err = l.token()
-	} else {
-		token = l.randomToken()
-	}
+	token, err = l.token()
 	if err == nil && token == "" {
 		err = errors.New("an empty token")
 	}
@@ -43,11 +39,11 @@ func (l *Locker) newToken(metadata string) (token string, err error) {
 	return token, nil
 }
 
-func (l *Locker) randomToken() string {
+func randomToken(owner string) string {
 	random := make([]byte, randomBytes)
 	_, _ = rand.Read(random) // never fails
 	text := make([]byte, 0, tokenChars)
-	text = append(append(text, l.self...), '.')
+	text = append(append(text, owner...), '.')
 	return string(base64.RawURLEncoding.AppendEncode(text, random))
 }
 

@@ -1,30 +1,72 @@
 package redlock
 
 import (
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// listener wakes the waiters of a Locker: nodes report to it what changes, and what peers publish.
-type listener struct{ locker *Locker }
+// Lockers of different processes that want the same lock send messages to each other, over a channel for each
+// Locker. A message is a hint: one that is lost or wrong costs time. Its lines are one of these words, the key, and the
+// owner parts of Lockers.
+const (
+	waits = "waits" // to the holder: the sender waits
+	yours = "yours" // to the next: the lock was released for it, and these wait after it
+)
+
+func channel(owner string) string { return "quorumlock:" + owner }
 
 // Invalidated implements [node.Listener].
-func (l listener) Invalidated(node int, key string) {
-	if q := l.locker.queues.find(key); q != nil {
+func (s *queues) Invalidated(node int, key string) {
+	if q := s.find(key); q != nil {
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Invalidated(now, node) })
 	}
 }
 
 // TrackingActive implements [node.Listener].
-func (l listener) TrackingActive(node int) {
-	l.locker.queues.each(func(q *queue, now time.Time) quorum.Actions { return q.machine.TrackingActive(now, node) })
+func (s *queues) TrackingActive(node int) {
+	s.each(func(q *queue, now time.Time) quorum.Actions { return q.machine.TrackingActive(now, node) })
 }
 
 // TrackingLost implements [node.Listener].
-func (l listener) TrackingLost(node int) {
-	l.locker.queues.each(func(q *queue, now time.Time) quorum.Actions { return q.machine.TrackingLost(now, node) })
+func (s *queues) TrackingLost(node int) {
+	s.each(func(q *queue, now time.Time) quorum.Actions { return q.machine.TrackingLost(now, node) })
 }
 
-// Message implements [node.Listener].
-func (l listener) Message(node int, text string) { l.locker.message(node, text) }
+// Message implements [node.Listener] for what a peer has published.
+func (s *queues) Message(node int, text string) {
+	lines := strings.Split(text, "\n")
+	if len(lines) < 2 {
+		return
+	}
+	what, key, owners := lines[0], lines[1], lines[2:]
+	if slices.ContainsFunc(owners, func(owner string) bool { return len(owner) != ownerChars }) {
+		return // not one of ours
+	}
+	q := s.find(key)
+	switch {
+	case what == waits && q != nil:
+		q.do(func(time.Time) quorum.Actions {
+			for _, owner := range owners {
+				q.machine.PeerWaits(owner)
+			}
+			return quorum.Actions{}
+		})
+	case what == yours && q != nil:
+		q.do(func(now time.Time) quorum.Actions { return q.machine.HandedOver(now, node, owners) })
+	case what == yours && len(owners) > 0: // nobody waits here any more
+		s.locker.publish(owners[0], s.locker.nodes[node:node+1], yours, key, owners[1:])
+	}
+}
+
+// publish sends a message to another Locker through some nodes.
+func (l *Locker) publish(to string, nodes []*node.Node, what, key string, owners []string) {
+	message := node.Publish(channel(to), strings.Join(append([]string{what, key}, owners...), "\n"))
+	since := time.Now()
+	for i, n := range nodes {
+		n.Send(since, message, nil, i)
+	}
+}

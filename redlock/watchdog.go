@@ -1,61 +1,57 @@
 package redlock
 
-import (
-	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/internal/quorum"
-)
+import "github.com/quorumlock/quorumlock/internal/quorum"
 
 // maxRenewing bounds the renewals of a Locker that are under way at a time: locks that were taken together are due
 // together, and a node takes a limited number of commands.
 const maxRenewing = 1024
 
-// watchdog renews a lock that is held with AutoExtend. Everything in it is under held.mu.
-type watchdog struct {
-	held    *heldLock
-	renewal *quorum.Renewal
-	timer   clock.Timer // for the next renewal; nil if there never was one to come
-}
-
 // renew begins to renew the lock with the TTL and MaxHold of a request. It returns false if the lock is renewed already.
 func (h *heldLock) renew(req request) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.watchdog != nil {
+	if h.renewal != nil {
 		return false
 	}
-	h.watchdog = &watchdog{held: h, renewal: quorum.NewRenewal(h.lease, req.ttl, req.maxHold)}
-	h.watchdog.armLocked()
+	h.renewal = quorum.NewRenewal(h.lease, req.ttl, req.maxHold)
+	h.armLocked()
 	return true
 }
 
-// stopRenewing ends the renewals of the lock.
-func (h *heldLock) stopRenewing() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.watchdog != nil && h.watchdog.timer != nil {
-		h.watchdog.timer.Stop()
+// stopRenewingLocked ends the renewals of the lock, if there are any.
+func (h *heldLock) stopRenewingLocked() {
+	h.renewal = nil
+	if h.watchdog != nil {
+		h.watchdog.Stop()
 	}
-	h.watchdog = nil
 }
 
 // armLocked schedules the next renewal, if there is to be one.
-func (w *watchdog) armLocked() {
-	now := w.held.now()
-	if due, ok := w.renewal.Next(now); ok && w.held.watchdog == w {
-		w.timer = w.held.locker.clock.AfterFunc(due.Sub(now), w.tick)
+func (h *heldLock) armLocked() {
+	if h.renewal == nil {
+		return
+	}
+	now := h.now()
+	due, ok := h.renewal.Next(now)
+	switch {
+	case !ok:
+	case h.watchdog == nil:
+		h.watchdog = h.locker.clock.AfterFunc(due.Sub(now), h.due)
+	default:
+		h.watchdog.Reset(due.Sub(now))
 	}
 }
 
-// tick begins a renewal. It does not block, because package clocktest runs timers one after the other.
-func (w *watchdog) tick() {
-	if w.held.locker.enter() == nil {
-		go w.run()
+// due begins a renewal. It does not block, because package clocktest runs timers one after the other.
+func (h *heldLock) due() {
+	if h.locker.enter() == nil {
+		go h.extendAgain()
 	}
 }
 
-// run renews the lock, unless another extension is under way.
-func (w *watchdog) run() {
-	h, l := w.held, w.held.locker
+// extendAgain renews the lock once, unless the renewals were ended meanwhile.
+func (h *heldLock) extendAgain() {
+	l := h.locker
 	defer l.calls.Done()
 	select {
 	case l.renewing <- struct{}{}:
@@ -64,35 +60,24 @@ func (w *watchdog) run() {
 		return
 	}
 	turn := h.turns()
-	select {
-	case turn <- struct{}{}:
-		w.extend()
-		<-turn
-	default:
-		h.mu.Lock()
-		w.renewal.Busy(h.now())
-		h.mu.Unlock()
+	turn <- struct{}{} // an extension that is under way ends with the node timeout
+	defer func() { <-turn }()
+	h.mu.Lock()
+	ok := h.renewal != nil
+	var grant quorum.Grant
+	if ok {
+		grant, ok = h.renewal.Grant(h.now())
+	}
+	h.mu.Unlock()
+	var r *round
+	if ok {
+		r = h.extend(l.closing, nil, grant)
 	}
 	h.mu.Lock()
-	w.armLocked()
+	if r != nil && h.renewal != nil {
+		h.renewal.Ended(h.now(), r.outcome)
+	}
+	h.armLocked()
 	h.mu.Unlock()
 	h.cleanUp() // behind armLocked, which may have found that the lease is over
-}
-
-// extend extends the lock once. The caller has the turn.
-func (w *watchdog) extend() {
-	h := w.held
-	h.mu.Lock()
-	grant, ok := w.renewal.Grant(h.now())
-	ok = ok && h.watchdog == w // otherwise the renewals were ended while this one waited
-	h.mu.Unlock()
-	if !ok {
-		return
-	}
-	if r := h.extend(grant); r != nil {
-		r.wait(h.locker.closing, nil)
-		h.mu.Lock()
-		w.renewal.Ended(h.now(), r.outcome)
-		h.mu.Unlock()
-	}
 }

@@ -31,7 +31,9 @@ func TestAutoExtend_ARenewalThatWaitedIsNotSentAfterTheRenewalsEnded(t *testing.
 		lock := l.newHeld(req, "token", 0, nil, quorum.NewLease(1, grant))
 		<-time.After(11 * time.Second)
 		synctest.Wait() // the renewal waits
-		lock.held.stopRenewing()
+		lock.held.mu.Lock()
+		lock.held.stopRenewingLocked()
+		lock.held.mu.Unlock()
 		for range maxRenewing {
 			<-l.renewing
 		}

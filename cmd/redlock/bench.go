@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/load"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -85,16 +86,18 @@ func (c *benchCmd) Validate() error {
 // Run measures and prints. In any case nothing of the bench is left when it returns, except the
 // files that were asked for.
 func (c *benchCmd) Run(ctx context.Context, to streams) (err error) {
-	files, err := openFiles(c.HTML, c.SVG)
-	if err != nil {
-		return err
+	for _, path := range []string{c.HTML, c.SVG} {
+		if path != "" {
+			if err := checkWritable(path); err != nil {
+				return err
+			}
+		}
 	}
-	defer func() { err = errors.Join(err, files.close()) }()
 	nodes, err := startNodes(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, nodes.close()) }()
+	defer func() { err = errors.Join(err, testredis.Close(nodes.servers)) }()
 
 	r := &report{
 		Kind: nodes.kind, Callers: c.Callers, Names: c.Names, Fencing: c.Fencing,
@@ -110,7 +113,7 @@ func (c *benchCmd) Run(ctx context.Context, to streams) (err error) {
 		return err
 	}
 	r.Interrupted = err != nil
-	if err := errors.Join(c.print(to.out, r), files.write(r)); err != nil {
+	if err := errors.Join(c.print(to.out, r), c.writeFiles(r)); err != nil {
 		return err
 	}
 	switch {
@@ -126,7 +129,11 @@ func (c *benchCmd) Run(ctx context.Context, to streams) (err error) {
 
 // measure runs the load. If it is interrupted, it returns the result until then with the error.
 func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, to streams) (result *load.Result, err error) {
-	nodes, err := pool.Open(on.urls, pool.WithTimeout(c.Timeout), pool.WithClientName("redlock-bench"))
+	open := []pool.Option{pool.WithTimeout(c.Timeout), pool.WithClientName("redlock-bench")}
+	if len(on.slow) > 0 {
+		open = append(open, pool.WithDialer(on.dial))
+	}
+	nodes, err := pool.Open(on.urls, open...)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +142,8 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 		addrs = append(addrs, node.Addr())
 		defer func() { err = errors.Join(err, node.Close()) }()
 	}
-	votes := load.NewVotes(addrs, c.lockNames())
+	waits := c.Names == hotName
+	votes := load.NewVotes(addrs, waits)
 	opts := []redlock.Option{redlock.WithTTL(c.TTL), redlock.WithKeyPrefix(prefix), redlock.WithObserver(votes)}
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
@@ -145,10 +153,16 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, locker.Close()) }()
-	if err := c.checkReachable(ctx, locker); err != nil {
+	names := make([]string, c.Callers) // of the callers' locks
+	for i := range names {
+		names[i] = hotName
+		if !waits {
+			names[i] = strconv.Itoa(i)
+		}
+	}
+	if err := c.checkReachable(ctx, locker, names[0]); err != nil {
 		return nil, err
 	}
-	waits := c.Names == hotName
 	take := locker.TryLock
 	if waits {
 		take = locker.Lock
@@ -156,16 +170,16 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 	defer progress(to.err, c.WarmUp, c.Duration)()
 	return load.Run(ctx, load.Plan{
 		Take:  func(ctx context.Context, name string) (load.Held, error) { return take(ctx, name) },
-		Names: c.lockNames(), Waits: waits, Rate: c.Rate, WarmUp: c.WarmUp, Duration: c.Duration,
-		Votes: votes, Ready: func(context.Context) error { return on.inject() },
+		Names: names, Waits: waits, Rate: c.Rate, WarmUp: c.WarmUp, Duration: c.Duration,
+		Votes: votes, Ready: on.inject,
 	})
 }
 
 // checkReachable fails with each node's reason if no lock can be acquired.
-func (c *benchCmd) checkReachable(ctx context.Context, locker *redlock.Locker) error {
+func (c *benchCmd) checkReachable(ctx context.Context, locker *redlock.Locker, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, max(reachable, 2*c.Timeout))
 	defer cancel()
-	lock, err := locker.Lock(ctx, c.lockNames()[0])
+	lock, err := locker.Lock(ctx, name)
 	if err == nil {
 		err = lock.Unlock(ctx)
 	}
@@ -174,16 +188,4 @@ func (c *benchCmd) checkReachable(ctx context.Context, locker *redlock.Locker) e
 		return err
 	}
 	return fmt.Errorf("the bench needs %d of %d nodes: %w", refusal.Need, len(refusal.Nodes), refusal)
-}
-
-// lockNames returns the name of each caller's lock.
-func (c *benchCmd) lockNames() []string {
-	names := make([]string, c.Callers)
-	for i := range names {
-		names[i] = hotName
-		if c.Names != hotName {
-			names[i] = strconv.Itoa(i)
-		}
-	}
-	return names
 }

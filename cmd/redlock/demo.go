@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fatih/color"
+
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
@@ -31,13 +33,11 @@ type demoCmd struct {
 // Validate checks the flags before anything is started or connected.
 func (c *demoCmd) Validate() error {
 	if c.Nodes != nil { // also if it is empty
-		addrs, err := checkURLs(c.Nodes)
-		if err != nil {
+		if err := checkURLs(c.Nodes); err != nil {
 			return err
 		}
-		if len(addrs) < minNodes {
-			return fmt.Errorf("--nodes: %s: the demo needs at least %d nodes, so that a majority is left without one of them",
-				strings.Join(addrs, ", "), minNodes)
+		if len(c.Nodes) < minNodes {
+			return fmt.Errorf("--nodes: the demo needs at least %d nodes, so that a majority is left without one of them", minNodes)
 		}
 	}
 	if err := between("--ttl", c.TTL, minTTL, maxTTL); err != nil {
@@ -50,15 +50,18 @@ func (c *demoCmd) Validate() error {
 func (c *demoCmd) Run(ctx context.Context, to streams) (err error) {
 	urls, about := c.Nodes, "your nodes; they keep running, the demo closes its own connections"
 	if urls == nil {
-		servers, err := newEmbedded(embeddedNodes)
+		servers, err := testredis.Embed(embeddedNodes, nil)
 		if err != nil {
 			return err
 		}
-		defer servers.close()
+		defer testredis.Close(servers)
 		urls, about = testredis.URLs(servers), embeddedKind
 	}
+	if c.NoColor {
+		color.NoColor = true
+	}
 	s := &scenario{
-		show: newShow(to.out, c.NoColor), urls: urls, about: about, network: newNetwork(),
+		show: &show{w: to.out}, urls: urls, about: about, network: newNetwork(),
 		name: c.name, ttl: c.TTL, timeout: c.Timeout,
 	}
 	if s.name == "" {

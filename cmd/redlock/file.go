@@ -5,55 +5,34 @@ import (
 	"os"
 )
 
-// reportFile is opened before the measurement, so that no result is lost because its file
-// cannot be written.
-type reportFile struct {
-	*os.File
-	render func(*report) ([]byte, error)
-	unused bool // created by the bench, and still empty
-}
-
-type reportFiles []*reportFile
-
-// openFiles opens the files that are asked for. Their content stays until write.
-func openFiles(html, svg string) (reportFiles, error) {
-	var files reportFiles
-	for path, render := range map[string]func(*report) ([]byte, error){html: page, svg: drawing} {
-		if path == "" {
-			continue
-		}
-		_, missing := os.Stat(path)
-		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
-		if err != nil {
-			return nil, errors.Join(err, files.close()) // which names the file
-		}
-		files = append(files, &reportFile{file, render, missing != nil})
+// checkWritable returns an error if a file cannot be written, so that no result is lost because of
+// that. It leaves the file as it is.
+func checkWritable(path string) error {
+	info, missing := os.Stat(path)
+	if missing == nil && !info.Mode().IsRegular() {
+		return nil // a pipe would notice
 	}
-	return files, nil
-}
-
-// write replaces the content of every file with the report.
-func (files reportFiles) write(r *report) error {
-	var failed []error
-	for _, f := range files {
-		content, err := f.render(r)
-		if err == nil {
-			_ = f.Truncate(0) // fails for what has no length, such as a pipe
-			_, err = f.Write(content)
-			f.unused = false
-		}
-		failed = append(failed, err)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return err // which names the file
 	}
-	return errors.Join(failed...)
+	err = file.Close()
+	if missing != nil {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
 }
 
-// close closes the files, and removes unused ones.
-func (files reportFiles) close() error {
+// writeFiles writes the files that are asked for.
+func (c *benchCmd) writeFiles(r *report) error {
 	var failed []error
-	for _, f := range files {
-		failed = append(failed, f.Close())
-		if f.unused {
-			failed = append(failed, os.Remove(f.Name()))
+	for path, render := range map[string]func(*report) ([]byte, error){c.HTML: page, c.SVG: drawing} {
+		if path != "" {
+			content, err := render(r)
+			if err == nil {
+				err = os.WriteFile(path, content, 0o644)
+			}
+			failed = append(failed, err)
 		}
 	}
 	return errors.Join(failed...)

@@ -43,34 +43,25 @@ func checkTimeout(timeout, ttl time.Duration) error {
 	return nil
 }
 
-// checkURLs checks the flag --nodes and returns the addresses of the nodes. Messages count the
-// nodes from 1. They never repeat a URL that may contain a password.
-func checkURLs(urls []string) ([]string, error) {
+// checkURLs checks the flag --nodes. Messages count the nodes from 1. They never repeat a URL that may
+// contain a password.
+func checkURLs(urls []string) error {
 	if len(urls) == 0 {
-		return nil, errors.New("--nodes: no URL given")
+		return errors.New("--nodes: no URL given")
 	}
 	var addrs []string
 	for i, url := range urls {
 		nodes, err := pool.Open([]string{url})
 		switch {
-		case err == nil:
-		case !strings.Contains(url, "://") && !strings.Contains(url, "@"):
-			return nil, fmt.Errorf("--nodes: node %d: %q is not a URL; did you mean redis://%s?", i+1, url, url)
-		default:
-			return nil, fmt.Errorf("--nodes: node %d: %w", i+1, cmp.Or(errors.Unwrap(err), err))
+		case err != nil && !strings.Contains(url, "://") && !strings.Contains(url, "@"):
+			return fmt.Errorf("--nodes: node %d: %q is not a URL; did you mean redis://%s?", i+1, url, url)
+		case err != nil:
+			return fmt.Errorf("--nodes: node %d: %w", i+1, cmp.Or(errors.Unwrap(err), err))
 		}
-		closeNodes(nodes)
-		addr := nodes[0].Addr()
-		if first := slices.Index(addrs, addr); first >= 0 {
-			return nil, fmt.Errorf("--nodes: node %d is the same server as node %d: %s", i+1, first+1, addr)
+		addrs = append(addrs, nodes[0].Addr())
+		if first := slices.Index(addrs, addrs[i]); first < i {
+			return fmt.Errorf("--nodes: node %d is the same server as node %d: %s", i+1, first+1, addrs[i])
 		}
-		addrs = append(addrs, addr)
 	}
-	return addrs, nil
-}
-
-func closeNodes(nodes []*pool.Node) {
-	for _, node := range nodes {
-		_ = node.Close() // nothing is lost if it fails
-	}
+	return nil
 }

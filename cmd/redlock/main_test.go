@@ -54,7 +54,7 @@ func TestRun_RefusesInvalidArgumentsAndNamesThem(t *testing.T) {
 		"unknown scheme":   {[]string{"demo", "--nodes=http://a,redis://b,redis://c"}, `node 1: scheme "http"`},
 		"no scheme":        {[]string{"demo", "--nodes=redis://a,localhost:6379"}, `node 2: "localhost:6379" is not a URL; did you mean redis://localhost:6379?`},
 		"empty list":       {[]string{"demo", "--nodes="}, "--nodes: no URL given"},
-		"two nodes":        {[]string{"demo", "--nodes=redis://a,redis://b"}, "a:6379, b:6379: the demo needs at least 3 nodes"},
+		"two nodes":        {[]string{"demo", "--nodes=redis://a,redis://b"}, "--nodes: the demo needs at least 3 nodes"},
 		"a node twice":     {[]string{"demo", "--nodes=redis://a,redis://b,redis://a:6379"}, "node 3 is the same server as node 1: a:6379"},
 		"bad port":         {[]string{"demo", "--nodes=redis://a:x,redis://b,redis://c"}, "x"},
 		"TTL too short":    {[]string{"demo", "--ttl=100ms"}, "--ttl must be between 1s and 1m, not 100ms"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,15 +16,16 @@ import (
 // testScenario makes parties on n embedded nodes.
 func testScenario(t *testing.T, n int) *scenario {
 	t.Helper()
-	servers, err := newEmbedded(n)
+	servers, err := testredis.Embed(n, nil)
 	require.NoError(t, err)
 	s := &scenario{
-		show: newShow(io.Discard, true), urls: testredis.URLs(servers), network: newNetwork(),
+		n:    n,
+		show: &show{w: io.Discard}, urls: testredis.URLs(servers), network: newNetwork(),
 		name: "name", ttl: 10 * time.Second, timeout: 500 * time.Millisecond,
 	}
 	t.Cleanup(func() {
 		assert.NoError(t, s.close())
-		servers.close()
+		assert.NoError(t, testredis.Close(servers))
 	})
 	return s
 }
@@ -40,7 +42,7 @@ func TestNetwork_DisconnectedNodeKeepsItsKeysAndIsReachableAfterReconnect(t *tes
 	a := testParty(t, s)
 	lock, err := a.locker.TryLock(t.Context(), "name")
 	require.NoError(t, err)
-	s.network.disconnect(a.nodes[0].Addr())
+	s.network.disconnect(strings.TrimPrefix(s.urls[0], "redis://"))
 	err = lock.Extend(t.Context(), 10*time.Second)
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	_, err = testParty(t, s).locker.TryLock(t.Context(), "name")

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"time"
 
-	"github.com/quorumlock/quorumlock/internal/relay"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
@@ -19,33 +20,10 @@ const (
 
 const mostOwnNodes = 15
 
-// embeddedServers are Redis servers inside this program.
-type embeddedServers []*testredis.Memory
-
-// newEmbedded starts n servers on free ports of 127.0.0.1.
-func newEmbedded(n int) (embeddedServers, error) {
-	var servers embeddedServers
-	for range n {
-		s, err := testredis.NewMemory()
-		if err != nil {
-			servers.close()
-			return nil, fmt.Errorf("embedded node: %w", err)
-		}
-		servers = append(servers, s)
-	}
-	return servers, nil
-}
-
-func (servers embeddedServers) close() {
-	for _, s := range servers {
-		s.Stop()
-	}
-}
-
 // checkNodes checks the flags that are about nodes and faults.
 func (c *benchCmd) checkNodes() error {
 	if c.Nodes != nil { // also if it is empty
-		if _, err := checkURLs(c.Nodes); err != nil {
+		if err := checkURLs(c.Nodes); err != nil {
 			return err
 		}
 		if c.Count != ownNodes || c.Freeze > 0 || c.Kill > 0 || c.Latency > 0 {
@@ -67,8 +45,10 @@ func (c *benchCmd) checkNodes() error {
 		return errors.New("--slow needs --latency: it is the number of nodes that --latency applies to")
 	case c.Nodes == nil && faulty > c.Count:
 		return fmt.Errorf("--freeze %d, --kill %d and --slow %d need %d nodes, but --count is %d", c.Freeze, c.Kill, c.slow(), faulty, c.Count)
-	case c.Freeze > 0 && testredis.Installed() != nil:
-		return fmt.Errorf("--freeze needs redis-server processes: %w", testredis.Installed())
+	case c.Freeze > 0:
+		if _, err := testredis.Program(); err != nil {
+			return fmt.Errorf("--freeze needs redis-server processes: %w", err)
+		}
 	}
 	return nil
 }
@@ -84,89 +64,63 @@ func (c *benchCmd) slow() int {
 // benchNodes are the nodes under load. Of those that the bench has started, the first ones are
 // slow, the next ones will be frozen, and the next ones killed.
 type benchNodes struct {
-	kind   string
-	urls   []string
-	faults map[string]string // by address
-
-	injections []func() error // the faults that begin after the warm-up
-	closers    []func() error // what ends the servers and relays
-}
-
-// server is a redis-server process or an embedded server.
-type server interface {
-	Addr() string
-	Stop()
+	kind    string
+	urls    []string
+	servers []testredis.Server // those that the bench has started
+	faults  map[string]string  // by address
+	slow    []string           // addresses
+	latency time.Duration      // of the slow ones
+	begin   []func()           // the faults that begin after the warm-up
+	failed  error              // why a fault did not begin
 }
 
 // startNodes starts the nodes, unless they are given.
 func startNodes(ctx context.Context, c *benchCmd) (*benchNodes, error) {
-	n := &benchNodes{kind: remoteKind, urls: c.Nodes, faults: map[string]string{}}
+	n := &benchNodes{kind: remoteKind, urls: c.Nodes, faults: map[string]string{}, latency: c.Latency}
 	if c.Nodes != nil {
 		return n, nil
 	}
-	servers, err := n.launch(ctx, c.Count)
+	report := func(err error) { n.failed = errors.Join(n.failed, err) }
+	_, err := testredis.Program()
 	if err != nil {
-		return nil, errors.Join(err, n.close())
-	}
-	for i, s := range servers {
-		addr, slow := s.Addr(), c.slow()
-		switch {
-		case i < slow:
-			r, err := relay.Start(addr, c.Latency)
-			if err != nil {
-				return nil, errors.Join(err, n.close())
-			}
-			n.closers = append(n.closers, func() error { r.Close(); return nil })
-			addr = r.Addr()
-			n.faults[addr] = c.Latency.String() + " later"
-		case i < slow+c.Freeze:
-			n.injections = append(n.injections, s.(*testredis.Instance).Freeze)
-			n.faults[addr] = "frozen"
-		case i < slow+c.Freeze+c.Kill:
-			n.injections = append(n.injections, func() error { s.Stop(); return nil })
-			n.faults[addr] = "killed"
-		}
-		n.urls = append(n.urls, "redis://"+addr)
-	}
-	return n, nil
-}
-
-// launch starts redis-server processes, or embedded servers if redis-server is not installed.
-func (n *benchNodes) launch(ctx context.Context, count int) (servers []server, err error) {
-	if testredis.Installed() != nil {
 		n.kind = embeddedKind + ", as redis-server is not installed"
-		list, err := newEmbedded(count)
-		n.closers = append(n.closers, func() error { list.close(); return nil })
-		return asServers(list), err
+		n.servers, err = testredis.Embed(c.Count, report)
+	} else {
+		n.kind = processKind
+		var processes []*testredis.Process
+		processes, err = testredis.Launch(ctx, c.Count, report)
+		n.servers = testredis.Servers(processes)
 	}
-	n.kind = processKind
-	list, err := testredis.Launch(ctx, count)
-	n.closers = append(n.closers, func() error { return testredis.Close(list) })
-	return asServers(list), err
-}
-
-func asServers[S server](list []S) (servers []server) {
-	for _, s := range list {
-		servers = append(servers, s)
+	for i, s := range n.servers {
+		switch slow := c.slow(); {
+		case i < slow:
+			n.slow = append(n.slow, s.Addr())
+			n.faults[s.Addr()] = c.Latency.String() + " later"
+		case i < slow+c.Freeze:
+			n.begin = append(n.begin, s.(*testredis.Process).Freeze)
+			n.faults[s.Addr()] = "frozen"
+		case i < slow+c.Freeze+c.Kill:
+			n.begin = append(n.begin, s.Stop)
+			n.faults[s.Addr()] = "killed"
+		}
 	}
-	return servers
+	n.urls = testredis.URLs(n.servers)
+	return n, err
 }
 
 // inject makes the faults begin.
 func (n *benchNodes) inject() error {
-	for _, fault := range n.injections {
-		if err := fault(); err != nil {
-			return err
-		}
+	for _, begin := range n.begin {
+		begin()
 	}
-	return nil
+	return n.failed
 }
 
-// close ends what was started. The connections must be closed by then.
-func (n *benchNodes) close() error {
-	var failed []error
-	for _, end := range slices.Backward(n.closers) {
-		failed = append(failed, end())
+// dial connects to a node.
+func (n *benchNodes) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err == nil && slices.Contains(n.slow, addr) {
+		conn = delayed(conn, n.latency)
 	}
-	return errors.Join(failed...)
+	return conn, err
 }

@@ -80,7 +80,8 @@ func drawing(r *report) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\">\n", chart.Width, len(charts)*chart.Height)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d">`,
+		chart.Width, len(charts)*chart.Height)
 	for i, svg := range charts {
 		b.Write(bytes.Replace(svg, []byte("<svg "), fmt.Appendf(nil, `<svg y="%d" `, i*chart.Height), 1))
 	}
@@ -90,20 +91,15 @@ func drawing(r *report) ([]byte, error) {
 
 // page returns the report as an HTML document that needs no other file.
 func page(r *report) ([]byte, error) {
-	drawn, err := r.charts()
+	svg, err := drawing(r)
 	if err != nil {
 		return nil, err
 	}
-	charts := make([]template.HTML, len(drawn))
-	for i, svg := range drawn {
-		charts[i] = template.HTML(svg) //nolint:gosec // its texts are escaped
-	}
 	var b bytes.Buffer
-	err = pageTemplate.Execute(&b, struct {
-		Head   []string
-		Tables []table
-		Charts []template.HTML
-	}{r.headline(), r.tables(), charts})
+	err = pageTemplate.Execute(&b, map[string]any{
+		"Head": r.headline(), "Tables": r.tables(),
+		"Charts": template.HTML(svg), //nolint:gosec // its texts are escaped
+	})
 	return b.Bytes(), err
 }
 

@@ -23,7 +23,6 @@ const (
 type party struct {
 	s      *scenario
 	name   string
-	nodes  []*pool.Node
 	locker *redlock.Locker
 	seen   *recorder
 	lock   *redlock.Lock // to be released
@@ -31,19 +30,15 @@ type party struct {
 }
 
 func (s *scenario) newParty(name string) (*party, error) {
-	nodes, err := pool.Open(s.urls,
-		pool.WithTimeout(s.timeout), pool.WithClientName("redlock-demo"), pool.WithDialer(s.network.dial))
+	p := &party{s: s, name: name, seen: newRecorder(s.n)}
+	var err error
+	p.locker, err = redlock.Open(s.urls,
+		redlock.WithPoolOptions(
+			pool.WithTimeout(s.timeout), pool.WithClientName("redlock-demo"), pool.WithDialer(s.network.dial)),
+		redlock.WithTTL(s.ttl), redlock.WithObserver(p.seen), redlock.WithBackoff(firstBackoff, maxBackoff))
 	if err != nil {
 		return nil, err
 	}
-	seen := newRecorder(len(nodes))
-	locker, err := redlock.New(nodes,
-		redlock.WithTTL(s.ttl), redlock.WithObserver(seen), redlock.WithBackoff(firstBackoff, maxBackoff))
-	if err != nil {
-		closeNodes(nodes)
-		return nil, err
-	}
-	p := &party{s: s, name: name, nodes: nodes, locker: locker, seen: seen}
 	s.parties = append(s.parties, p)
 	return p, nil
 }
@@ -57,9 +52,7 @@ func (p *party) close() error {
 			err = nil
 		}
 	}
-	err = errors.Join(err, p.locker.Close())
-	closeNodes(p.nodes)
-	return err
+	return errors.Join(err, p.locker.Close())
 }
 
 // observe returns the one round of an operation. The round is nil if it is not complete in time.
@@ -85,9 +78,9 @@ func (p *party) try(ctx context.Context, opts ...redlock.LockOption) error {
 	p.s.up = seen.with(redlock.AnswerYes, redlock.AnswerNo)
 	p.s.show.votes(seen)
 	if err != nil {
-		p.s.show.outcome(seen, p.s.show.bad, "%s is refused after %s: %s", p.name, duration(seen.verdict.Took), p.s.why(seen))
+		p.s.show.outcome(seen, bad, "%s is refused after %s: %s", p.name, duration(seen.verdict.Took), p.s.why(seen))
 	} else {
-		p.s.show.outcome(seen, p.s.show.good, "%s has the lock after %s, valid for %s",
+		p.s.show.outcome(seen, good, "%s has the lock after %s, valid for %s",
 			p.name, duration(seen.verdict.Took), duration(seen.verdict.Validity))
 	}
 	return err
@@ -116,11 +109,11 @@ func (p *party) wait(ctx context.Context, refused func(refusals int)) (refusals 
 		}
 		since := duration(time.Since(began))
 		if seen.verdict.Err == nil {
-			p.s.show.outcome(seen, p.s.show.good, "%9s  %s has the lock, valid for %s", since, p.name, duration(seen.verdict.Validity))
+			p.s.show.outcome(seen, good, "%9s  %s has the lock, valid for %s", since, p.name, duration(seen.verdict.Validity))
 			p.asked = p.s.n - len(seen.with(redlock.AnswerUnsent))
 			return refusals, <-locked
 		}
-		p.s.show.outcome(seen, p.s.show.odd, "%9s  %s waits: %s", since, p.name, p.s.why(seen))
+		p.s.show.outcome(seen, odd, "%9s  %s waits: %s", since, p.name, p.s.why(seen))
 		refusals++
 		if refused != nil {
 			refused(refusals)
@@ -141,9 +134,9 @@ func (p *party) release(ctx context.Context) error {
 	case seen == nil:
 	case err != nil:
 		p.s.show.votes(seen)
-		p.s.show.outcome(seen, p.s.show.bad, "%s's release is refused after %s: %s", p.name, duration(seen.verdict.Took), p.s.why(seen))
+		p.s.show.outcome(seen, bad, "%s's release is refused after %s: %s", p.name, duration(seen.verdict.Took), p.s.why(seen))
 	default:
-		p.s.show.outcome(seen, p.s.show.good, "%s has released it after %s", p.name, duration(seen.verdict.Took))
+		p.s.show.outcome(seen, good, "%s has released it after %s", p.name, duration(seen.verdict.Took))
 	}
 	return err
 }
@@ -154,6 +147,6 @@ func (p *party) extend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.s.show.outcome(seen, p.s.show.good, "%s's lock is untouched: extended, and valid for %s", p.name, duration(seen.verdict.Validity))
+	p.s.show.outcome(seen, good, "%s's lock is untouched: extended, and valid for %s", p.name, duration(seen.verdict.Validity))
 	return nil
 }

@@ -1,18 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/cheggaaa/pb/v3"
 	"github.com/mattn/go-isatty"
-)
-
-const (
-	refresh  = 200 * time.Millisecond
-	barShape = `{{string . "phase"}} {{bar . "[" "=" ">" " " "]"}} {{percent . "%3.0f%%"}} of {{string . "length"}}`
 )
 
 // progress shows how much time has passed, if w is a terminal. The function that it returns
@@ -22,32 +18,28 @@ func progress(w io.Writer, warmUp, duration time.Duration) (stop func()) {
 	if !ok || !isatty.IsTerminal(file.Fd()) {
 		return func() {}
 	}
-	length := warmUp + duration
-	bar := pb.ProgressBarTemplate(barShape).New(int(length.Milliseconds()))
-	bar.SetWriter(w).SetMaxWidth(screen).SetRefreshRate(refresh).Set(pb.CleanOnFinish, true).Set(pb.Terminal, true)
-	bar.Set("phase", "warming up").Set("length", plain(length)).Start()
-	began := time.Now()
-	over := make(chan struct{})
+	began, tick, over := time.Now(), time.NewTicker(200*time.Millisecond), make(chan struct{})
 	var showing sync.WaitGroup
 	showing.Go(func() {
-		tick := time.NewTicker(refresh)
 		defer tick.Stop()
+		defer fmt.Fprint(w, "\r\x1b[K")
 		for {
 			select {
 			case <-tick.C:
 			case <-over:
 				return
 			}
-			passed := time.Since(began)
+			passed, phase := time.Since(began), "warming up"
 			if passed >= warmUp {
-				bar.Set("phase", "measuring ")
+				phase = "measuring"
 			}
-			bar.SetCurrent(min(passed, length).Milliseconds())
+			part := min(1, passed.Seconds()/(warmUp+duration).Seconds())
+			bar := strings.Repeat("=", int(40*part))
+			fmt.Fprintf(w, "\r%-10s [%-40s] %3.0f%% of %s", phase, bar, 100*part, plain(warmUp+duration))
 		}
 	})
 	return func() {
 		close(over)
 		showing.Wait()
-		bar.Finish()
 	}
 }

@@ -4,111 +4,92 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // round is what was observed of one request to all nodes.
 type round struct {
-	votes   []*redlock.Vote // votes[i] is node i's; nil if it was not asked or has not answered yet
-	verdict *redlock.Verdict
+	votes   []*redlock.Vote // votes[i] is node i's; nil if it was not asked
+	verdict redlock.Verdict
 }
 
-// with returns the nodes that gave one of the answers.
-func (r *round) with(answers ...redlock.Answer) []int {
-	var nodes []int
-	for i, vote := range r.votes {
-		if vote != nil && slices.Contains(answers, vote.Answer) {
-			nodes = append(nodes, i)
-		}
-	}
-	return nodes
-}
-
-// complete reports whether the verdict and the answers of as many nodes as were asked are there.
-func (r *round) complete(asked int) bool {
+// with returns the addresses of the nodes that gave one of the answers.
+func (r *round) with(answers ...redlock.Answer) []string {
+	var addrs []string
 	for _, vote := range r.votes {
-		if vote != nil {
-			asked--
+		if vote != nil && slices.Contains(answers, vote.Answer) {
+			addrs = append(addrs, vote.Addr)
 		}
 	}
-	return r.verdict != nil && asked <= 0
+	return addrs
 }
 
-// recorder is the Observer of one client. It assigns votes and verdicts to rounds: each round
-// asks a node once, and the answers of a node keep their order.
+// recorder is the Observer of one client. Each round asks a node once, and the answers of a node
+// keep their order: the i-th is its vote of the i-th round.
 type recorder struct {
-	n       int           // nodes
-	changed chan struct{} // holds an element if something was recorded
+	events chan any // votes and verdicts; with room for more than a step has
 
-	mu     sync.Mutex
-	op     redlock.Op // the operation that is recorded
-	rounds []*round
+	op       redlock.Op // the operation that is watched
+	votes    [][]redlock.Vote
+	verdicts []redlock.Verdict
 }
 
-func newRecorder(n int) *recorder { return &recorder{n: n, changed: make(chan struct{}, 1)} }
-
-// watch forgets all rounds and records an operation from now on.
-func (r *recorder) watch(op redlock.Op) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.op, r.rounds = op, nil
+func newRecorder(n int) *recorder {
+	return &recorder{events: make(chan any, 4096), votes: make([][]redlock.Vote, n)}
 }
 
 // Vote implements [redlock.Observer].
-func (r *recorder) Vote(vote redlock.Vote) {
-	r.record(vote.Op, func(seen *round) bool {
-		free := seen.votes[vote.Node] == nil
-		if free {
-			seen.votes[vote.Node] = &vote
-		}
-		return free
-	})
-}
+func (r *recorder) Vote(v redlock.Vote) { r.events <- v }
 
 // Verdict implements [redlock.Observer].
-func (r *recorder) Verdict(verdict redlock.Verdict) {
-	r.record(verdict.Op, func(seen *round) bool {
-		free := seen.verdict == nil
-		if free {
-			seen.verdict = &verdict
-		}
-		return free
-	})
-}
+func (r *recorder) Verdict(v redlock.Verdict) { r.events <- v }
 
-// record calls put with the rounds, oldest first, until it returns true.
-func (r *recorder) record(op redlock.Op, put func(*round) bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if op != r.op {
-		return
-	}
-	if !slices.ContainsFunc(r.rounds, put) {
-		next := &round{votes: make([]*redlock.Vote, r.n)}
-		put(next)
-		r.rounds = append(r.rounds, next)
-	}
-	select {
-	case r.changed <- struct{}{}:
-	default:
+// watch forgets everything, and makes wait wait for an operation that begins after it.
+func (r *recorder) watch(op redlock.Op) {
+	r.op, r.verdicts = op, nil
+	clear(r.votes)
+	for len(r.events) > 0 {
+		<-r.events
 	}
 }
 
-// wait returns the i-th round since watch when it is complete.
+// wait returns the i-th round since watch when its verdict and as many votes as were asked for are there.
 func (r *recorder) wait(ctx context.Context, i, asked int) (*round, error) {
 	for {
-		r.mu.Lock()
-		if i < len(r.rounds) && r.rounds[i].complete(asked) {
-			defer r.mu.Unlock()
-			return r.rounds[i], nil // which does not change any more
+		if seen := r.round(i, asked); seen != nil {
+			return seen, nil
 		}
-		r.mu.Unlock()
 		select {
-		case <-r.changed:
+		case event := <-r.events:
+			switch v := event.(type) {
+			case redlock.Vote:
+				if v.Op == r.op {
+					r.votes[v.Node] = append(r.votes[v.Node], v)
+				}
+			case redlock.Verdict:
+				if v.Op == r.op {
+					r.verdicts = append(r.verdicts, v)
+				}
+			}
 		case <-ctx.Done():
 			return nil, fmt.Errorf("waiting for the votes: %w", ctx.Err())
 		}
 	}
+}
+
+// round returns the i-th round, or nil if it is not complete.
+func (r *recorder) round(i, asked int) *round {
+	seen := &round{votes: make([]*redlock.Vote, len(r.votes))}
+	for node, votes := range r.votes {
+		if i < len(votes) {
+			seen.votes[node] = &votes[i]
+			asked--
+		}
+	}
+	if asked > 0 || i >= len(r.verdicts) {
+		return nil
+	}
+	seen.verdict = r.verdicts[i]
+	return seen
 }

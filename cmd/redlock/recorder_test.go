@@ -14,8 +14,9 @@ import (
 func TestRecorder_LateVotesBelongToTheirRoundAndNotToTheNext(t *testing.T) {
 	r := newRecorder(3)
 	r.watch("acquire")
+	addrs := []string{"a", "b", "c"}
 	vote := func(node int, answer redlock.Answer) {
-		r.Vote(redlock.Vote{Op: "acquire", Node: node, Answer: answer})
+		r.Vote(redlock.Vote{Op: "acquire", Node: node, Addr: addrs[node], Answer: answer})
 	}
 	refused := errors.New("refused")
 	vote(0, redlock.AnswerNo)
@@ -29,13 +30,13 @@ func TestRecorder_LateVotesBelongToTheirRoundAndNotToTheNext(t *testing.T) {
 
 	first, err := r.wait(t.Context(), 0, 3)
 	require.NoError(t, err)
-	assert.Equal(t, []int{0, 1}, first.with(redlock.AnswerNo))
-	assert.Equal(t, []int{2}, first.with(redlock.AnswerUnknown))
+	assert.Equal(t, addrs[:2], first.with(redlock.AnswerNo))
+	assert.Equal(t, addrs[2:], first.with(redlock.AnswerUnknown))
 	assert.ErrorIs(t, first.verdict.Err, refused)
 
 	second, err := r.wait(t.Context(), 1, 3)
 	require.NoError(t, err)
-	assert.Equal(t, []int{0, 1, 2}, second.with(redlock.AnswerYes))
+	assert.Equal(t, addrs, second.with(redlock.AnswerYes))
 	assert.NoError(t, second.verdict.Err)
 }
 

@@ -59,7 +59,7 @@ func (r *report) rows() [][]string {
 		rows = append(rows, []string{"failures", name, "example", f.Example})
 	}
 	for _, node := range r.Nodes {
-		for _, answer := range load.Answers() {
+		for _, answer := range load.Answers {
 			rows = append(rows, []string{"nodes", node.Addr, answer, fmt.Sprint(node.Answers[answer])})
 		}
 		add("nodes", node.Addr, node)

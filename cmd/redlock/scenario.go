@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -31,8 +30,8 @@ type scenario struct {
 	n, need int // nodes, and how many of them are a majority
 	a, b    *party
 	parties []*party
-	up      []int // the nodes that answered the last acquire
-	down    []int // the nodes that are unreachable
+	up      []string // addresses of the nodes that answered the last acquire
+	down    []string // addresses of the nodes that are unreachable
 }
 
 func (s *scenario) run(ctx context.Context) (err error) {
@@ -45,7 +44,7 @@ func (s *scenario) run(ctx context.Context) (err error) {
 	if s.b, err = s.newParty("B"); err != nil {
 		return err
 	}
-	s.show.title(s.a.nodes, s.about, s.name)
+	s.show.title(s.n, s.need, s.about, s.name)
 	for i, step := range []func(context.Context) error{
 		s.acquired, s.refused, s.withoutMinority, s.withoutMajority, s.waited, s.expired,
 	} {
@@ -117,8 +116,8 @@ func (s *scenario) waited(ctx context.Context) error {
 	refusals, err := s.a.wait(ctx, func(refusals int) {
 		if refusals == attempts {
 			s.network.reconnect()
-			for _, i := range s.down {
-				s.show.node(s.a.nodes[i].Addr(), "reachable again")
+			for _, addr := range s.down {
+				s.show.node(addr, "reachable again")
 			}
 		}
 	})
@@ -154,7 +153,7 @@ func (s *scenario) expired(ctx context.Context) error {
 	if err := expect("C's lock to end", redlock.ErrExpired, c.lock.Err()); err != nil {
 		return err
 	}
-	s.show.line("%s", s.show.odd.Sprintf("C works for %s, and then: %v", duration(time.Since(began)), c.lock.Err()))
+	s.show.line("%s", odd.Sprintf("C works for %s, and then: %v", duration(time.Since(began)), c.lock.Err()))
 	_, err := d.wait(ctx, nil)
 	if err := expect("D to get the lock, which has expired for C", nil, err); err != nil {
 		return err
@@ -176,10 +175,9 @@ func (s *scenario) releaseAndDisconnect(ctx context.Context, p *party, n int, no
 	if err := expect(p.name+" to release the lock", nil, p.release(ctx)); err != nil {
 		return err
 	}
-	for _, i := range s.up[left:] {
-		addr := s.a.nodes[i].Addr()
+	for _, addr := range s.up[left:] {
 		s.network.disconnect(addr)
-		s.down = append(s.down, i)
+		s.down = append(s.down, addr)
 		s.show.node(addr, "unreachable")
 	}
 	return pause(ctx)
@@ -213,4 +211,11 @@ func expect(what string, want, err error) error {
 	return fmt.Errorf("expected %s, but got: %w", what, err)
 }
 
-func pause(ctx context.Context) error { return clock.Sleep(ctx, clock.System(), beat) }
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(beat):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

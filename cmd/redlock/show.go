@@ -11,88 +11,69 @@ import (
 
 	"github.com/fatih/color"
 
-	"github.com/quorumlock/quorumlock/pool"
-
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
 const (
 	screen   = 80 // columns
-	maxAddr  = 32 // columns of an address
 	indent   = "   "
 	yesMark  = "●"
 	noMark   = "○"
 	elseMark = "·"
 )
 
+var (
+	good, bad, odd = color.New(color.FgGreen), color.New(color.FgRed), color.New(color.FgYellow)
+	dim, loud      = color.New(color.Faint), color.New(color.Bold)
+)
+
 // show prints the steps of a demo. Its lines fit on a screen.
 type show struct {
 	w     io.Writer
-	addr  int  // columns of the addresses
 	empty bool // nothing was printed since the step began
-
-	good, bad, odd, dim, loud *color.Color
-}
-
-// newShow prints to w, in colours if w is a terminal that supports them and plain is not set.
-func newShow(w io.Writer, plain bool) *show {
-	s := &show{
-		w:    w,
-		good: color.New(color.FgGreen), bad: color.New(color.FgRed), odd: color.New(color.FgYellow),
-		dim: color.New(color.Faint), loud: color.New(color.Bold),
-	}
-	if plain {
-		for _, c := range []*color.Color{s.good, s.bad, s.odd, s.dim, s.loud} {
-			c.DisableColor()
-		}
-	}
-	return s
 }
 
 func (s *show) line(format string, args ...any) {
-	fmt.Fprintln(s.w, strings.TrimRight(indent+fmt.Sprintf(format, args...), " "))
+	fmt.Fprintln(s.w, indent+fmt.Sprintf(format, args...))
 	s.empty = false
 }
 
-func (s *show) title(nodes []*pool.Node, about, name string) {
-	for _, node := range nodes {
-		s.addr = min(max(s.addr, utf8.RuneCountInString(node.Addr())), maxAddr)
-	}
-	fmt.Fprintf(s.w, "A lock over %d independent Redis nodes: whoever has %d of them holds the lock.\n", len(nodes), len(nodes)/2+1)
-	fmt.Fprintln(s.w, s.dim.Sprintf("Nodes: %s\nLock:  %s", about, name))
+func (s *show) title(nodes, need int, about, name string) {
+	fmt.Fprintf(s.w, "A lock over %d independent Redis nodes: whoever has %d of them holds the lock.\n", nodes, need)
+	fmt.Fprintln(s.w, dim.Sprintf("Nodes: %s\nLock:  %s", about, name))
 	fmt.Fprintf(s.w, "Marks, one for each node: %s yes  %s no  %s no answer, or not asked\n",
-		s.good.Sprint(yesMark), s.bad.Sprint(noMark), s.dim.Sprint(elseMark))
+		good.Sprint(yesMark), bad.Sprint(noMark), dim.Sprint(elseMark))
 }
 
 func (s *show) step(number int, title string) {
-	fmt.Fprintf(s.w, "\n%s\n\n", s.loud.Sprintf("%d  %s", number, title))
+	fmt.Fprintf(s.w, "\n%s\n\n", loud.Sprintf("%d  %s", number, title))
 	s.empty = true
 }
 
 func (s *show) end(steps int, took time.Duration) {
 	fmt.Fprintf(s.w, "\n%s All %d steps went as they should, in %s. The lock is free again.\n",
-		s.good.Sprint("✔"), steps, duration(took))
+		good.Sprint("✔"), steps, duration(took))
 }
 
 // node prints what happened to a node.
-func (s *show) node(addr, what string) { s.line("%s  %s", s.address(addr), s.odd.Sprint(what)) }
+func (s *show) node(addr, what string) { s.line("%s  %s", addr, odd.Sprint(what)) }
 
 // votes prints the answer of each node, a line each.
 func (s *show) votes(seen *round) {
 	if !s.empty {
 		fmt.Fprintln(s.w)
 	}
+	var rows [][]string
+	var colors []*color.Color
 	for _, vote := range seen.votes {
-		if vote == nil {
-			continue
+		if vote != nil {
+			_, c := mark(vote.Answer)
+			rows = append(rows, []string{vote.Addr, vote.Answer.String(), duration(vote.Took), reason(vote.Err)})
+			colors = append(colors, c)
 		}
-		_, c := s.mark(vote.Answer)
-		line := fmt.Sprintf("%s  %-7s  %9s", s.address(vote.Addr), vote.Answer, duration(vote.Took))
-		left := screen - len(indent) - utf8.RuneCountInString(line) - 2
-		if vote.Err != nil {
-			line += "  " + clip(reason(vote.Err), left)
-		}
-		s.line("%s", c.Sprint(line))
+	}
+	for i, line := range columns(rows, 0, 1, 3) {
+		s.line("%s", colors[i].Sprint(clip(line, screen-len(indent))))
 	}
 }
 
@@ -104,25 +85,21 @@ func (s *show) outcome(seen *round, c *color.Color, format string, args ...any) 
 		if vote != nil {
 			answer = vote.Answer
 		}
-		mark, c := s.mark(answer)
-		marks.WriteString(c.Sprint(mark))
+		symbol, c := mark(answer)
+		marks.WriteString(c.Sprint(symbol))
 	}
 	s.line("%s  %s", marks.String(), c.Sprintf(format, args...))
 }
 
 // mark returns the mark and the colour of an answer.
-func (s *show) mark(answer redlock.Answer) (string, *color.Color) {
+func mark(answer redlock.Answer) (string, *color.Color) {
 	switch answer {
 	case redlock.AnswerYes:
-		return yesMark, s.good
+		return yesMark, good
 	case redlock.AnswerNo, redlock.AnswerRefused:
-		return noMark, s.bad
+		return noMark, bad
 	}
-	return elseMark, s.odd
-}
-
-func (s *show) address(addr string) string {
-	return fmt.Sprintf("%-*s", s.addr, clip(addr, s.addr))
+	return elseMark, odd
 }
 
 // reason explains why a node did not answer yes. An error of the operating system is enough: the
@@ -130,6 +107,8 @@ func (s *show) address(addr string) string {
 func reason(err error) string {
 	var errno syscall.Errno
 	switch {
+	case err == nil:
+		return ""
 	case errors.As(err, &errno):
 		return errno.Error()
 	case errors.Is(err, errUnreachable):
@@ -154,6 +133,28 @@ func duration(d time.Duration) string {
 		return fmt.Sprintf("%.0f ms", d.Seconds()*1e3)
 	}
 	return fmt.Sprintf("%.2f s", d.Seconds())
+}
+
+// columns aligns the cells of rows: texts are the columns that are aligned to the left.
+func columns(rows [][]string, texts ...int) []string {
+	width := map[int]int{}
+	for _, row := range rows {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, i := range texts {
+		width[i] = -width[i] // aligns to the left
+	}
+	var lines []string
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			line += fmt.Sprintf("%*s  ", width[i], cell)
+		}
+		lines = append(lines, strings.TrimRight(line, " "))
+	}
+	return lines
 }
 
 // clip shortens a text to a number of columns.

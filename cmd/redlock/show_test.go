@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fatih/color"
 	"github.com/stretchr/testify/assert"
 
 	"github.com/quorumlock/quorumlock/pool"
@@ -43,17 +44,16 @@ func TestDuration_HasThreeOrFourDigits(t *testing.T) {
 	}
 }
 
-func TestShow_ClipsLongAddressesAndReasons(t *testing.T) {
+func TestShow_ClipsLongLines(t *testing.T) {
 	var out bytes.Buffer
-	s := newShow(&out, true)
-	s.addr = maxAddr
+	s := &show{w: &out}
 	s.votes(&round{votes: []*redlock.Vote{{
 		Addr:   "a-host-with-a-rather-long-name.example.com:6379",
 		Answer: redlock.AnswerRefused, Took: 1234 * time.Microsecond,
 		Err: errors.New("a reason that somebody took great care to give in full"),
 	}}})
 	fits(t, out.String())
-	assert.Contains(t, out.String(), "a-host-with-a-rather-long-name.…  refused    1.23 ms  a reason that")
+	assert.Contains(t, out.String(), "a-host-with-a-rather-long-name.example.com:6379  refused  1.23 ms  a reason")
 }
 
 func TestShow_MarksYesNoAndNoAnswerInColoursUnlessPlain(t *testing.T) {
@@ -61,14 +61,13 @@ func TestShow_MarksYesNoAndNoAnswerInColoursUnlessPlain(t *testing.T) {
 		{Answer: redlock.AnswerYes}, {Answer: redlock.AnswerNo, Err: pool.ErrHeld}, {Answer: redlock.AnswerUnsent, Err: errUnreachable}, nil,
 	}}
 	var out bytes.Buffer
-	s := newShow(&out, false)
-	s.good.EnableColor()
-	s.bad.EnableColor()
-	s.outcome(seen, s.bad, "A is %s", "refused")
-	assert.Contains(t, out.String(), "\x1b[32m●\x1b[0m\x1b[31m○\x1b[0m··")
+	s := &show{w: &out}
+	color.NoColor = false
+	s.outcome(seen, bad, "A is %s", "refused")
+	color.NoColor = true
+	assert.Contains(t, out.String(), "\x1b[32m●\x1b[0m\x1b[31m○\x1b[0m\x1b[33m·\x1b[0m")
 
 	out.Reset()
-	s = newShow(&out, true)
-	s.outcome(seen, s.bad, "A is %s", "refused")
+	s.outcome(seen, bad, "A is %s", "refused")
 	assert.Equal(t, "   ●○··  A is refused\n", out.String())
 }

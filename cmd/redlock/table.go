@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/load"
@@ -42,17 +41,14 @@ func (r *report) headline() []string {
 			failed += f.Count
 		}
 	}
-	for _, part := range []struct {
-		count  int64
-		format string
-	}{
-		{failed, ", %d failed"},
-		{unfinished, ", %d still waiting at the end"},
-		{r.NotBegun, ", %d were due and found no free caller: more --callers are needed for this rate, or it is too high"},
-	} {
-		if part.count > 0 {
-			outcome += fmt.Sprintf(part.format, part.count)
-		}
+	if failed > 0 {
+		outcome += fmt.Sprintf(", %d failed", failed)
+	}
+	if unfinished > 0 {
+		outcome += fmt.Sprintf(", %d still waiting at the end", unfinished)
+	}
+	if r.NotBegun > 0 {
+		outcome += fmt.Sprintf(", %d were due and found no free caller: more --callers are needed for this rate, or it is too high", r.NotBegun)
 	}
 	if r.Interrupted {
 		outcome += " (interrupted)"
@@ -98,8 +94,7 @@ func (r *report) latencyTable() table {
 }
 
 func (r *report) nodeTable() table {
-	answers := load.Answers()
-	t := table{Title: "Nodes, as they answered acquires", Head: append([]string{"", "p50", "p99", "max"}, answers...), Wide: true}
+	t := table{Title: "Nodes, as they answered acquires", Head: append([]string{"", "p50", "p99", "max"}, load.Answers...), Wide: true}
 	decides := r.Names != hotName
 	if decides {
 		t.Head = append(t.Head, "decided")
@@ -108,7 +103,7 @@ func (r *report) nodeTable() table {
 	t.Head = append(t.Head, "fault")
 	for _, node := range r.Nodes {
 		row := append([]string{node.Addr}, times(node.Latency, node.Latency.P50, node.Latency.P99, node.Latency.Max)...)
-		for _, answer := range answers {
+		for _, answer := range load.Answers {
 			row = append(row, share(node.Answers[answer], node.Answered()))
 		}
 		if decides {
@@ -156,7 +151,13 @@ func (r *report) text(w io.Writer) error {
 	}
 	for _, t := range r.tables() {
 		fmt.Fprintf(&b, "\n%s\n", t.Title)
-		t.text(&b)
+		texts := []int{0}
+		if t.Wide {
+			texts = append(texts, len(t.Head)-1)
+		}
+		for _, line := range columns(append([][]string{t.Head}, t.Rows...), texts...) {
+			fmt.Fprintln(&b, "  "+line)
+		}
 		for _, note := range t.Notes {
 			fmt.Fprintln(&b, "  "+note)
 		}
@@ -164,27 +165,6 @@ func (r *report) text(w io.Writer) error {
 	b.WriteString(r.spark())
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// text writes the rows in columns, the first one aligned to the left and the others to the right.
-func (t table) text(w io.Writer) {
-	first := 0
-	for _, row := range t.Rows {
-		first = max(first, len([]rune(row[0])))
-	}
-	var columns strings.Builder
-	writer := tabwriter.NewWriter(&columns, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, row := range append([][]string{t.Head}, t.Rows...) {
-		cells, last := row[1:], ""
-		if t.Wide {
-			cells, last = row[1:len(row)-1], "  "+row[len(row)-1]
-		}
-		fmt.Fprintf(writer, "%-*s\t%s\t%s\n", first, row[0], strings.Join(cells, "\t"), last)
-	}
-	_ = writer.Flush() // into memory
-	for line := range strings.Lines(columns.String()) {
-		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
-	}
 }
 
 // spark draws the throughput as a row of bars.

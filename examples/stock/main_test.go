@@ -32,7 +32,7 @@ func requireSales(t *testing.T, out string) {
 	require.True(t, found)
 	require.Regexp(t, `50 items in stock, \d+ sold: oversold by [1-9]`, first)
 	require.Equal(t, pauses, strings.Count(first, "is stopped: it holds the lock, and has read a stock of "))
-	require.Equal(t, 2, strings.Count(first, "5 others buy; "))
+	require.Equal(t, pauses, strings.Count(first, "5 others buy; "))
 	require.Equal(t, pauses, strings.Count(first, "Then it goes on and writes "))
 
 	require.Contains(t, second, "50 items in stock, 50 sold: oversold by 0.")

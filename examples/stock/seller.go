@@ -1,12 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -25,48 +25,36 @@ const (
 	fenceKey = "quorumlock-example:guard"   // the highest fencing token that was seen
 )
 
-// task is what the sale passes to a seller.
-type task struct {
-	nodes   string // URLs of the servers that the lock is on, with commas between them
-	stock   string // URL of the server that the stock is on
-	ttl     time.Duration
-	checked bool
-}
-
 // seller sells items, one after the other.
 type seller struct {
-	task
-	locker *redlock.Locker // with redlock.WithFencing
-	conn   redis.Conn      // to the server of the stock
-	in     io.Reader
-	out    io.Writer
+	locker  *redlock.Locker // with redlock.WithFencing
+	conn    redis.Conn      // to the server of the stock
+	checked bool
+	in      *bufio.Scanner
+	out     io.Writer
 }
 
-var errSoldOut = errors.New("sold out")
-
-// sell sells an item. If the error is [fence.ErrStale], a newer holder of the lock has been at the
-// stock and nothing was sold.
-func (s *seller) sell(ctx context.Context) error {
+// sell sells an item, and returns hasSold or soldOut. If the error is [fence.ErrStale], a newer
+// holder of the lock has been at the stock and nothing was sold.
+func (s *seller) sell(ctx context.Context) (what string, err error) {
 	lock, err := s.locker.Lock(ctx, lockName)
 	if err != nil {
-		return err
+		return "", err
 	}
 	// Whether the lock was held to the end does not matter any more: what was written was checked.
 	defer func() { _ = lock.Unlock(ctx) }()
 
 	left, err := s.read(lock.Fence())
 	if err != nil {
-		return err
+		return "", err
 	}
 	if left == 0 {
-		return errSoldOut
+		return soldOut, nil
 	}
 	// To ask lock.Err() here would not help: the process may be stopped between that and the write.
 	fmt.Fprintln(s.out, hasRead, left)
-	if err := s.wait(); err != nil { // this is where it is stopped
-		return err
-	}
-	return s.write(lock.Fence(), left-1)
+	s.in.Scan() // this is where it is stopped
+	return hasSold, s.write(lock.Fence(), left-1)
 }
 
 // read returns how many items are left. It is checked too: after it the server refuses holders of
@@ -98,24 +86,18 @@ func (s *seller) write(token uint64, left int) error {
 }
 
 // A seller is a process that sale.go has started. It is sent a line for each buyer and, after each
-// hasRead, a line to go on. It prints what happens, one of these, and the stock that it has read.
+// hasRead, a line to go on. It prints what it did, one of these, and the stock that it has read.
 const (
 	hasRead = "read"
 	hasSold = "sold"
-	refused = "refused" // it begins again, with a new lock
+	refused = "refused"
 	soldOut = "soldout"
 )
 
-// work sells to the buyers that come in, until there are no more.
-func (t task) work(ctx context.Context, in io.Reader, out io.Writer) error {
-	nodes, err := pool.Open(strings.Split(t.nodes, ","), pool.WithTimeout(t.ttl/2))
-	if err != nil {
-		return err
-	}
-	for _, node := range nodes {
-		defer node.Close()
-	}
-	locker, err := redlock.New(nodes, redlock.WithTTL(t.ttl), redlock.WithFencing())
+// serve sells to the buyers that come in, until there are no more.
+func (t task) serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	locker, err := redlock.Open(strings.Split(t.nodes, ","), redlock.WithPoolOptions(pool.WithTimeout(t.ttl/2)),
+		redlock.WithTTL(t.ttl), redlock.WithFencing())
 	if err != nil {
 		return err
 	}
@@ -125,28 +107,16 @@ func (t task) work(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer conn.Close()
-	s := &seller{t, locker, conn, in, out}
-	for {
-		if s.wait() != nil {
-			return nil // there are no more
+	s := &seller{locker, conn, t.checked, bufio.NewScanner(in), out}
+	for s.in.Scan() {
+		what, err := s.sell(ctx)
+		switch {
+		case errors.Is(err, fence.ErrStale):
+			what = refused
+		case err != nil:
+			return err
 		}
-		what := refused
-		for what == refused {
-			switch err := s.sell(ctx); {
-			case err == nil:
-				what = hasSold
-			case errors.Is(err, errSoldOut):
-				what = soldOut
-			case !errors.Is(err, fence.ErrStale):
-				return err
-			}
-			fmt.Fprintln(out, what, 0)
-		}
+		fmt.Fprintln(out, what, 0)
 	}
-}
-
-// wait waits for a line.
-func (s *seller) wait() error {
-	_, err := fmt.Fscanln(s.in, new(string))
-	return err
+	return nil
 }

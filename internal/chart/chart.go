@@ -48,13 +48,8 @@ type Line struct {
 type Bars struct {
 	Name   string    // in the legend
 	Values []float64 // Values[i] belongs to the i-th group
-}
-
-// Ranges is one bar for each group, from the least to the most, with a mark between them. A NaN in
-// Middle is no bar.
-type Ranges struct {
-	Name                string // in the legend
-	Least, Middle, Most []float64
+	// Least and Most, if not nil, make bar i a range from Least[i] to Most[i] with a mark at Values[i].
+	Least, Most []float64
 }
 
 // palette is that of Okabe and Ito, whose colours differ for the colour-blind too.
@@ -95,21 +90,12 @@ func Lines(axes Axes, lines []Line) ([]byte, error) {
 
 // GroupedBars returns a chart with a group of bars for each of groups.
 func GroupedBars(axes Axes, groups []string, series []Bars) ([]byte, error) {
-	ranges := make([]Ranges, len(series))
-	for i, s := range series {
-		ranges[i] = Ranges{s.Name, nil, s.Values, s.Values}
-	}
-	return GroupedRanges(axes, groups, ranges)
-}
-
-// GroupedRanges is GroupedBars for ranges.
-func GroupedRanges(axes Axes, groups []string, series []Ranges) ([]byte, error) {
 	return axes.draw(func(p *plot.Plot, legend *plot.Legend) error {
 		for i, s := range series {
 			b := &bars{s, palette[i%len(palette)], i, len(series)}
 			p.Add(b)
 			legend.Add(s.Name, b)
-			for _, v := range slices.Concat(s.Least, s.Most) {
+			for _, v := range slices.Concat(s.Least, s.Values, s.Most) {
 				if !math.IsNaN(v) {
 					p.Y.Min, p.Y.Max = min(p.Y.Min, v), max(p.Y.Max, v)
 				}
@@ -129,7 +115,7 @@ func GroupedRanges(axes Axes, groups []string, series []Ranges) ([]byte, error) 
 
 // bars draws one bar of each group. Without Least they stand on the X axis, and have no mark.
 type bars struct {
-	Ranges
+	Bars
 	color.Color
 	index, of int // the place of the bar in its group
 }
@@ -138,21 +124,21 @@ type bars struct {
 func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	room := min((x(1)-x(0))*0.76/vg.Length(b.of), 60)
-	for i, middle := range b.Middle {
-		if math.IsNaN(middle) {
+	for i, value := range b.Values {
+		if math.IsNaN(value) {
 			continue
 		}
 		left := x(float64(i)) + room*(vg.Length(b.index)-vg.Length(b.of)/2)
-		right, low, high := left+room*0.92, c.Min.Y, y(b.Most[i])
+		right, low, high := left+room*0.92, c.Min.Y, y(value)
 		if b.Least != nil {
-			low = y(b.Least[i])
+			low, high = y(b.Least[i]), y(b.Most[i])
 		}
 		if high-low < 2.5 { // a range of one value is to be seen too
 			low, high = high-1.25, high+1.25
 		}
 		fill(&c, b.Color, left, low, right, high)
 		if b.Least != nil && high-low > 6 {
-			fill(&c, color.White, left, y(middle)-1, right, y(middle)+1)
+			fill(&c, color.White, left, y(value)-1, right, y(value)+1)
 		}
 	}
 }

@@ -125,11 +125,11 @@ func TestGroupedBars_OmitsANaN(t *testing.T) {
 	}
 }
 
-func TestGroupedRanges_MarksTheMiddleAndShowsARangeOfOneValue(t *testing.T) {
+func TestGroupedBars_MarksTheValueAndShowsARangeOfOneValue(t *testing.T) {
 	nan := math.NaN()
-	svg, err := chart.GroupedRanges(chart.Axes{Title: "Waits", Y: "wait (ms)", LogY: true}, []string{"p50", "p99", "longest"}, []chart.Ranges{
-		{Name: "fair", Least: []float64{3, 5, 9}, Middle: []float64{3, 5, 9}, Most: []float64{3, 5, 9}},
-		{Name: "unfair", Least: []float64{0.2, nan, 80}, Middle: []float64{0.3, nan, 1100}, Most: []float64{90, nan, 1300}},
+	svg, err := chart.GroupedBars(chart.Axes{Title: "Waits", Y: "wait (ms)", LogY: true}, []string{"p50", "p99", "longest"}, []chart.Bars{
+		{Name: "fair", Least: []float64{3, 5, 9}, Values: []float64{3, 5, 9}, Most: []float64{3, 5, 9}},
+		{Name: "unfair", Least: []float64{0.2, nan, 80}, Values: []float64{0.3, nan, 1100}, Most: []float64{90, nan, 1300}},
 	})
 	require.NoError(t, err)
 	d := parse(t, svg)
@@ -171,8 +171,8 @@ func TestErrors_NameWhatCannotBeDrawn(t *testing.T) {
 		`line "a": plotter: infinite`:   second(chart.Lines(chart.Axes{}, []chart.Line{{Name: "a", X: []float64{1}, Y: []float64{math.Inf(1)}}})),
 		`chart "t": values from 0 to 1`: second(chart.Lines(chart.Axes{Title: "t", LogY: true}, []chart.Line{{X: []float64{1, 2}, Y: []float64{1, 0}}})),
 		`values from -1 to -1`:          second(chart.GroupedBars(chart.Axes{LogY: true}, []string{"x"}, []chart.Bars{{Values: []float64{-1}}})),
-		`index out of range`: second(chart.GroupedRanges(chart.Axes{}, []string{"x", "y"},
-			[]chart.Ranges{{Name: "r", Least: []float64{1, 2}, Middle: []float64{1, 2}, Most: []float64{1}}})),
+		`index out of range`: second(chart.GroupedBars(chart.Axes{}, []string{"x", "y"},
+			[]chart.Bars{{Name: "r", Least: []float64{1, 2}, Values: []float64{1, 2}, Most: []float64{1}}})),
 	} {
 		assert.ErrorContains(t, err, want)
 	}

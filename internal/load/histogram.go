@@ -7,16 +7,12 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Latencies are kept from 1 µs to 10 minutes, with an error below 1 %. Longer ones count as 10
-// minutes.
-const (
-	shortest = time.Microsecond
-	longest  = 10 * time.Minute
-	digits   = 2
-)
+// longest is the longest latency that is kept. Longer ones count as this.
+const longest = 10 * time.Minute
 
+// newHistogram returns one that counts from 1 µs on, with an error below 1 %.
 func newHistogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(int64(shortest), int64(longest), digits)
+	return hdrhistogram.New(int64(time.Microsecond), int64(longest), 2)
 }
 
 func record(h *hdrhistogram.Histogram, d time.Duration) {
@@ -32,14 +28,14 @@ func summary(what string, h *hdrhistogram.Histogram) Latency {
 	if l.Count == 0 {
 		return l
 	}
-	at := h.ValueAtPercentilesSlice([]float64{50, 90, 99, 99.9})
-	l.P50, l.P90, l.P99, l.P999 = micros(at[0]), micros(at[1]), micros(at[2]), micros(at[3])
-	l.Mean, l.Max = h.Mean()/float64(time.Microsecond), micros(h.Max())
+	at := func(percentile float64) float64 { return micros(h.ValueAtPercentile(percentile)) }
+	l.P50, l.P90, l.P99, l.P999 = at(50), at(90), at(99), at(99.9)
+	l.Mean, l.Max = h.Mean()/1e3, micros(h.Max())
 	for i := 0; float64(i)/perNine <= math.Log10(float64(l.Count)); i++ {
 		percentile := 100 - math.Pow(10, 2-float64(i)/perNine)
-		l.Curve = append(l.Curve, Point{percentile, micros(h.ValueAtPercentile(percentile))})
+		l.Curve = append(l.Curve, Point{percentile, at(percentile)})
 	}
 	return l
 }
 
-func micros(ns int64) float64 { return float64(ns) / float64(time.Microsecond) }
+func micros(ns int64) float64 { return float64(ns) / 1e3 }

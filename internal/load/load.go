@@ -34,7 +34,7 @@ type Plan struct {
 	// the warm-up on.
 	Votes *Votes
 	// Ready, if not nil, is called between the warm-up and the measurement.
-	Ready func(ctx context.Context) error
+	Ready func() error
 }
 
 // Run carries out a plan. Every lock that was taken has been unlocked when Run returns.
@@ -49,7 +49,7 @@ func Run(ctx context.Context, plan Plan) (*Result, error) {
 		return nil, err
 	}
 	if plan.Ready != nil {
-		if err := plan.Ready(ctx); err != nil {
+		if err := plan.Ready(); err != nil {
 			return nil, err
 		}
 	}

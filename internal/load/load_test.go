@@ -224,7 +224,7 @@ func TestRun_WarmUpIsNotMeasuredAndReadyComesAfterIt(t *testing.T) {
 				pass(10 * time.Millisecond)
 				return held{}, nil
 			},
-			Ready: func(context.Context) error {
+			Ready: func() error {
 				ready = time.Since(begin)
 				return nil
 			},
@@ -236,7 +236,7 @@ func TestRun_WarmUpIsNotMeasuredAndReadyComesAfterIt(t *testing.T) {
 
 		_, err = load.Run(t.Context(), load.Plan{
 			Names: names(1), Duration: time.Second,
-			Ready: func(context.Context) error { return errors.New("not ready") },
+			Ready: func() error { return errors.New("not ready") },
 		})
 		require.EqualError(t, err, "not ready")
 	})

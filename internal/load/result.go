@@ -2,7 +2,7 @@ package load
 
 import (
 	"cmp"
-	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -43,6 +43,8 @@ const (
 	Queueing = "queueing delay" // from when the cycle was due to when it began; only on a schedule
 	Refusal  = "refusal"        // acquires that failed
 )
+
+var latencyNames = []string{Acquire, Release, Cycle, Service, Queueing, Refusal}
 
 // Latency is the distribution of one duration.
 type Latency struct {
@@ -108,43 +110,36 @@ func (r *Result) Of(what string) Latency {
 	return Latency{What: what}
 }
 
-// newResult merges the records of all callers.
+// newResult returns what was recorded.
 func newResult(p *phase, elapsed time.Duration) *Result {
 	r := &Result{
-		Elapsed: elapsed.Seconds(), Asked: p.plan.Rate, Corrected: p.plan.Rate > 0,
-		NotBegun: p.notBegun(elapsed), Failures: []Failure{},
+		Elapsed: elapsed.Seconds(), Asked: p.Rate, Corrected: p.Rate > 0,
+		Failures: []Failure{}, Throughput: []Bucket{},
 	}
-	for _, name := range []string{Acquire, Release, Cycle, Service, Queueing, Refusal} {
-		sum := newHistogram()
-		for _, c := range p.callers {
-			if h := c.latencies[name]; h != nil {
-				sum.Merge(h)
-			}
-		}
-		r.Latency = append(r.Latency, summary(name, sum))
+	due := int64(math.Ceil(elapsed.Seconds() * p.Rate))
+	r.NotBegun = max(0, due-p.begun.Load())
+	for _, name := range latencyNames {
+		r.Latency = append(r.Latency, summary(name, p.latencies[name]))
 	}
-	failures := map[failureKey]Failure{}
-	var done, failed series
-	for _, c := range p.callers {
-		for key, f := range c.failures {
-			f.Count += failures[key].Count
-			failures[key] = *f
-		}
-		for i := range done {
-			done[i] += c.done[i]
-			failed[i] += c.failed[i]
-		}
+	for _, f := range p.failures {
+		r.Failures = append(r.Failures, *f)
 	}
-	r.Throughput = buckets(done, failed, p.length, elapsed)
-	r.Failures = slices.AppendSeq(r.Failures, maps.Values(failures))
 	slices.SortFunc(r.Failures, func(a, b Failure) int {
 		return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Kind, b.Kind))
 	})
+	for i := range parts {
+		from := time.Duration(i) * p.length / parts
+		if width := min(p.length/parts, elapsed-from).Seconds(); width > 0 {
+			r.Throughput = append(r.Throughput, Bucket{
+				From: from.Seconds(), Length: width,
+				CyclesPer: float64(p.done[i]) / width, FailedPer: float64(p.failed[i]) / width,
+			})
+		}
+	}
 	r.Cycles = r.Of(Cycle).Count
 	r.CyclesPer = float64(r.Cycles) / max(r.Elapsed, time.Nanosecond.Seconds())
-	if votes := p.plan.Votes; votes != nil {
-		r.Nodes, r.Quorum = votes.results(len(votes.last) < len(p.plan.Names))
-		r.Won, r.Lost = r.Quorum.Count, votes.lost.Load()
+	if p.Votes != nil {
+		p.Votes.addTo(r)
 	}
 	return r
 }

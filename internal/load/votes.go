@@ -2,9 +2,7 @@ package load
 
 import (
 	"maps"
-	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -12,110 +10,91 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// Answers returns the kinds of a node's answers to an acquire, as [redlock.Answer] names them.
-func Answers() []string {
-	var names []string
-	for _, a := range []redlock.Answer{
-		redlock.AnswerYes, redlock.AnswerNo, redlock.AnswerUnknown, redlock.AnswerRefused, redlock.AnswerUnsent,
-	} {
-		names = append(names, a.String())
-	}
-	return names
-}
+// Answers are the kinds of a node's answers to an acquire, as [redlock.Answer] names them.
+var Answers = []string{"yes", "no", "unknown", "refused", "unsent"}
 
-// Votes is an Observer that counts what the nodes answer to acquires. Each vote costs a mutex
-// that is hardly ever contended, as a node's answers come one after the other.
+// Votes is an Observer that counts what the nodes answer to acquires.
 type Votes struct {
-	made  time.Time
-	from  atomic.Int64             // what began before is not counted, in ns since made
-	last  map[string]*atomic.Int32 // last[name] is the last node that answered yes; the map is fixed
-	nodes []nodeVotes
-	lost  atomic.Int64 // rounds
-}
-
-// nodeVotes is what one node answered.
-type nodeVotes struct {
-	addr string
+	shared bool // callers share a name, so that nobody knows which node decided
 
 	mu       sync.Mutex
-	answers  map[string]int64        // by kind
-	answered *hdrhistogram.Histogram // the latency of yes, no and refused
-	decided  *hdrhistogram.Histogram // the latency of the rounds that were won with this node's yes
-	_        [64]byte                // keeps another node's fields off this cache line
+	from     time.Time      // what began before is not counted; zero means nothing is
+	last     map[string]int // last[name] is the last node that answered yes
+	nodes    []Node
+	answered []*hdrhistogram.Histogram // the latency of a node's yes, no and refused
+	won      *hdrhistogram.Histogram   // the latency of the rounds that were won
+	lost     int64                     // rounds
 }
 
-// NewVotes counts for nodes with these addresses and locks with these names.
-func NewVotes(addrs, names []string) *Votes {
-	v := &Votes{made: time.Now(), last: map[string]*atomic.Int32{}, nodes: make([]nodeVotes, len(addrs))}
-	for _, name := range names {
-		v.last[name] = new(atomic.Int32)
-	}
-	v.from.Store(math.MaxInt64)
-	for i := range v.nodes {
-		node := &v.nodes[i]
-		node.addr, node.answers = addrs[i], map[string]int64{}
-		node.answered, node.decided = newHistogram(), newHistogram()
-		for _, answer := range Answers() {
-			node.answers[answer] = 0
+// NewVotes counts for nodes with these addresses. Shared means that several callers take the lock of
+// one name.
+func NewVotes(addrs []string, shared bool) *Votes {
+	v := &Votes{shared: shared, last: map[string]int{}, won: newHistogram()}
+	for _, addr := range addrs {
+		answers := map[string]int64{}
+		for _, answer := range Answers {
+			answers[answer] = 0
 		}
+		v.nodes = append(v.nodes, Node{Addr: addr, Answers: answers})
+		v.answered = append(v.answered, newHistogram())
 	}
 	return v
 }
 
 // begin counts operations that begin from now on.
-func (v *Votes) begin() { v.from.Store(int64(time.Since(v.made))) }
+func (v *Votes) begin() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.from = time.Now()
+}
 
-// counts reports whether to count an operation that has taken so long until now.
-func (v *Votes) counts(op redlock.Op, took time.Duration) bool {
-	return op == redlock.OpAcquire && int64(time.Since(v.made)-took) >= v.from.Load()
+// countsLocked reports whether to count an operation that has taken so long until now.
+func (v *Votes) countsLocked(op redlock.Op, took time.Duration) bool {
+	return op == redlock.OpAcquire && !v.from.IsZero() && time.Since(v.from) >= took
 }
 
 // Vote implements [redlock.Observer].
 func (v *Votes) Vote(vote redlock.Vote) {
-	if !v.counts(vote.Op, vote.Took) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.countsLocked(vote.Op, vote.Took) {
 		return
 	}
-	node := &v.nodes[vote.Node]
-	node.mu.Lock()
-	node.answers[vote.Answer.String()]++
-	if vote.Answer == redlock.AnswerYes || vote.Answer == redlock.AnswerNo || vote.Answer == redlock.AnswerRefused {
-		record(node.answered, vote.Took)
-	}
-	node.mu.Unlock()
-	if vote.Answer == redlock.AnswerYes {
-		v.last[vote.Name].Store(int32(vote.Node))
+	v.nodes[vote.Node].Answers[vote.Answer.String()]++
+	switch vote.Answer {
+	case redlock.AnswerYes:
+		v.last[vote.Name] = vote.Node
+		fallthrough
+	case redlock.AnswerNo, redlock.AnswerRefused:
+		record(v.answered[vote.Node], vote.Took)
 	}
 }
 
 // Verdict implements [redlock.Observer]. It comes right after the vote that decided.
 func (v *Votes) Verdict(verdict redlock.Verdict) {
-	if !v.counts(verdict.Op, verdict.Took) {
-		return
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case !v.countsLocked(verdict.Op, verdict.Took):
+	case verdict.Err != nil:
+		v.lost++
+	default:
+		record(v.won, verdict.Took)
+		if !v.shared {
+			v.nodes[v.last[verdict.Name]].Decided++
+		}
 	}
-	if verdict.Err != nil {
-		v.lost.Add(1)
-		return
-	}
-	node := &v.nodes[v.last[verdict.Name].Load()]
-	node.mu.Lock()
-	defer node.mu.Unlock()
-	record(node.decided, verdict.Took)
 }
 
-// results returns what each node answered, and the latency of the rounds that were won. If
-// callers share a name, nobody knows which node decided.
-func (v *Votes) results(shared bool) (nodes []Node, quorum Latency) {
-	won := newHistogram()
-	for i := range v.nodes {
-		from := &v.nodes[i]
-		from.mu.Lock()
-		node := Node{Addr: from.addr, Latency: summary("answer", from.answered), Answers: maps.Clone(from.answers)}
-		if !shared {
-			node.Decided = from.decided.TotalCount()
-		}
-		won.Merge(from.decided)
-		from.mu.Unlock()
-		nodes = append(nodes, node)
+// addTo adds what the nodes answered to a result.
+func (v *Votes) addTo(r *Result) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i, node := range v.nodes {
+		node.Answers = maps.Clone(node.Answers)
+		node.Latency = summary("answer", v.answered[i])
+		r.Nodes = append(r.Nodes, node)
 	}
-	return nodes, summary("quorum", won)
+	r.Quorum = summary("quorum", v.won)
+	r.Won, r.Lost = r.Quorum.Count, v.lost
 }

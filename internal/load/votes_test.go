@@ -38,7 +38,7 @@ func vote(t *testing.T, names []string, rounds ...[]redlock.Answer) *load.Result
 	t.Helper()
 	var result *load.Result
 	synctest.Test(t, func(t *testing.T) {
-		votes := load.NewVotes([]string{"x", "y", "z"}, names)
+		votes := load.NewVotes([]string{"x", "y", "z"}, len(names) > 1)
 		pass(time.Minute)
 		poll(votes, names[0], redlock.AnswerYes, redlock.AnswerYes, redlock.AnswerYes) // before the measurement
 		straggler := redlock.Vote{Op: "acquire", Name: names[0], Answer: redlock.AnswerYes, Took: 30 * time.Second}
@@ -100,7 +100,7 @@ func TestVotes_DecidingNodeIsTheLastThatWasNeeded(t *testing.T) {
 
 func TestVotes_VoteAllocatesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		votes := load.NewVotes([]string{"x", "y"}, []string{"a"})
+		votes := load.NewVotes([]string{"x", "y"}, false)
 		result, err := load.Run(t.Context(), load.Plan{
 			Names: []string{"a"}, Duration: 20 * time.Millisecond, Votes: votes,
 			Take: func(context.Context, string) (load.Held, error) {

@@ -13,40 +13,29 @@ const (
 	minJoined = 4
 )
 
-// message is what a server takes for one command and answers once: a command, or several that the joined script carries
-// out in their order.
-type message struct {
-	requests []Op[call]
-	source   bool // with the source of its script
-	tracked  bool // CLIENT CACHING YES goes before it
-}
-
 // packLocked makes messages of what was taken from the queue.
-func (c *conn) packLocked() {
-	clear(c.batch)
-	c.batch = c.batch[:0]
-	for rest := c.requests; len(rest) > 0; {
-		n := 1
+func (c *conn) packLocked(taken []Op[call]) {
+	clear(c.requests)
+	c.requests = c.requests[:0]
+	for rest := taken; len(rest) > 0; {
+		first := &rest[0].Item
+		first.commands, first.caching, first.tracked = 1, false, false
 		if run := joinable(rest); run >= minJoined && !c.apart {
-			n = run
+			first.commands = run
 		}
-		m := message{requests: rest[:n]}
-		first := rest[0].Item.cmd
 		switch {
-		case n > 1:
-			m.source = c.teaches(joinedScript)
-		case first.kind == observe:
+		case first.commands > 1:
+			first.source = c.teaches(joinedScript)
+		case first.cmd.kind == observe:
 			// By its source, as a repetition after NOSCRIPT would not be tracked.
-			m.source, m.tracked = true, c.asked && !c.refused
+			first.source, first.caching = true, c.asked && !c.refused
 		default:
-			m.source = rest[0].Again || c.teaches(first.script)
+			first.source = rest[0].Again || c.teaches(first.cmd.script)
 		}
-		if m.tracked {
-			c.expected.push(0)
+		for _, op := range rest[:first.commands] {
+			c.requests = append(c.requests, op.Item)
 		}
-		c.expected.push(n)
-		c.batch = append(c.batch, m)
-		rest = rest[n:]
+		rest = rest[first.commands:]
 	}
 }
 
@@ -64,47 +53,43 @@ func joinable(requests []Op[call]) int {
 
 // send hands the messages to the transport.
 func (c *conn) send() error {
-	for _, m := range c.batch {
-		if m.tracked {
+	for rest := c.requests; len(rest) > 0; rest = rest[rest[0].commands:] {
+		if rest[0].caching {
 			c.words = append(c.words[:0], "CLIENT", "CACHING", "YES")
-			if err := c.put(c.words); err != nil {
-				return err
-			}
+			c.put(c.words)
 		}
-		c.words = m.words(c.words[:0])
-		if err := c.put(c.words); err != nil {
-			return err
-		}
+		c.words = message(c.words[:0], rest[:rest[0].commands])
+		c.put(c.words)
 	}
 	return c.flush()
 }
 
-// words appends the words of the message.
-func (m message) words(words []string) []string {
-	if len(m.requests) == 1 {
-		return m.requests[0].Item.cmd.words(words, m.source)
+// message appends the words of the message that carries out the requests.
+func message(words []string, requests []call) []string {
+	first := requests[0]
+	if len(requests) == 1 {
+		return first.cmd.words(words, first.source)
 	}
-	words = append(joinedScript.run(words, m.source), strconv.Itoa(2*len(m.requests)))
+	words = append(joinedScript.run(words, first.source), strconv.Itoa(2*len(requests)))
 	times := []string{"", ""} // the TTL and the time, which are usually the same for all acquires
-	if first := m.requests[0].Item.cmd; first.kind == fencedAcquire {
-		times = first.args[1:3]
+	if first.cmd.kind == fencedAcquire {
+		times = first.cmd.args[1:3]
 	}
 	forms := make([]byte, 0, batchSize)
-	for _, r := range m.requests {
-		cmd := r.Item.cmd
-		words = append(words, cmd.key, cmd.counter)
+	for _, r := range requests {
+		words = append(words, r.cmd.key, r.cmd.counter)
 		switch {
-		case cmd.kind == release:
+		case r.cmd.kind == release:
 			forms = append(forms, 'r')
-		case slices.Equal(cmd.args[1:], times): // and no argument more
+		case slices.Equal(r.cmd.args[1:], times): // and no argument more
 			forms = append(forms, 's')
 		default:
-			forms = append(forms, '0'+byte(len(cmd.args)))
+			forms = append(forms, '0'+byte(len(r.cmd.args)))
 		}
 	}
 	words = append(words, string(forms), times[0], times[1])
-	for i, r := range m.requests {
-		args := r.Item.cmd.args
+	for i, r := range requests {
+		args := r.cmd.args
 		if forms[i] == 's' {
 			args = args[:1]
 		}
@@ -113,27 +98,30 @@ func (m message) words(words []string) []string {
 	return words
 }
 
-// partsLocked takes apart the reply to n joined commands. It returns nil if the reply is an error of all of them. alone
-// reports that none was carried out, and that each may be by itself.
+// partsLocked takes apart the reply to n commands. It returns nil if the reply is that to each of them. alone reports that
+// none was carried out, and that each may be by itself.
 func (c *conn) partsLocked(v *value, n int) (parts []value, alone bool) {
-	err := v.err()
-	if err == nil {
-		if v.kind == '*' && len(v.items) == n {
-			return v.items, false
-		}
-		c.apart = true // and what was answered is nothing that a command of its own could be answered with
-		return slices.Repeat([]value{{kind: '?', text: []byte(v.String())}}, n), false
+	code := ""
+	refusal := v.refusal()
+	if refusal != nil {
+		code = refusal.Code
 	}
-	switch serverCode(err) {
-	case "NOSCRIPT":
-		c.taught = slices.DeleteFunc(c.taught, func(s *Script) bool { return s == joinedScript })
+	switch {
+	case code == "NOSCRIPT":
+		c.taught = nil
 		return nil, true
-	case "NOPERM": // perhaps for one of the keys
+	case n == 1:
+	case v.kind == '*' && len(v.items) == n:
+		return v.items, false
+	case refusal == nil:
+		c.apart = true // and what was answered is nothing that a command of its own could be answered with
+		*v = value{kind: '?', text: []byte(v.String())}
+	case code == "NOPERM": // perhaps for one of the keys
 		return nil, true
-	case "CROSSSLOT": // the server is a node of a cluster
+	case code == "CROSSSLOT": // the server is a node of a cluster
 		c.apart = true
 		return nil, true
-	case "ERR":
+	case code == "ERR":
 		c.apart = true
 	}
 	return nil, false

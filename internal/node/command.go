@@ -32,8 +32,7 @@ const (
 	publish
 	ping
 	tracking
-	subscribe
-	unsubscribe
+	subscription // its beginning or end
 )
 
 // newCommand makes a command that runs a script with arguments behind the key, or without a script one of these words.

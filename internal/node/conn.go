@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,33 +20,30 @@ type conn struct {
 	resp3  bool          // pushes can come
 
 	// Of the goroutine that writes.
-	requests []Op[call] // taken from the queue
-	batch    []message  // made of them
-	words    []string   // of a message
+	requests []call   // taken from the queue
+	words    []string // of a message
 
 	// Under the node's mutex.
 	taught   []*Script       // whose source was sent
 	apart    bool            // commands are not joined, since the server does not accept that
-	expected fifo[int]       // replies that have not come: how many commands each answers; 0 for CLIENT CACHING
 	asked    bool            // CLIENT TRACKING was sent: what is observed behind it may be tracked
 	tracking bool            // and confirmed since the last listener came
 	refused  bool            // or refused
 	channels map[string]bool // that were subscribed to; true if confirmed
 
 	// Of the goroutine that reads.
-	answers []answer // to one message
-	cached  bool     // CLIENT CACHING was confirmed for the next command
-	served  bool     // a caller's command was answered
+	answers []call // to which one reply is
+	served  bool   // a caller's command was answered
 
-	broken chan struct{} // closed when the reader has ended
-	err    error         // why the connection broke, once broken is closed; nil if it was cut
+	broken atomic.Bool // the reader has ended
+	err    error       // why the connection broke, once it has; nil if it was cut
 }
 
 // transport carries the words of commands to the server, and its values back. One goroutine puts and flushes,
 // another reads. After an error of either nothing more can be done with it.
 type transport interface {
-	put(words []string) error
-	flush() error
+	put(words []string)
+	flush() error // fails if a put before did
 	// read returns the next reply or push. It is valid until the next read.
 	read() (value, error)
 	// cut breaks the connection under whoever reads and writes, from any goroutine. It does nothing after close.
@@ -65,44 +63,35 @@ func (c *conn) teaches(script *Script) bool {
 	return true
 }
 
-// isBroken reports whether the reader has ended.
-func (c *conn) isBroken() bool {
-	select {
-	case <-c.broken:
-		return true
-	default:
-		return false
-	}
-}
+var (
+	errUnasked = fmt.Errorf("%w: it came unasked", ErrProtocol)
+	errLast    = errors.New("nothing more is to come")
+)
 
 // readAll hands each reply and push to the node until the connection breaks, or until the node is closed and has
 // nothing under way. What comes unasked ends the connection.
 func (c *conn) readAll(n *Node) {
 	defer n.wakeLoop()
-	defer close(c.broken)
+	defer c.broken.Store(true)
 	var v value // one for all replies, since what handles them keeps its address
-	for {
-		var err error
+	var err error
+	for err == nil {
 		v, err = c.read()
-		more := false
 		switch {
 		case err != nil:
 		case v.kind == '>':
-			more, err = n.pushed(c, &v)
+			err = n.pushed(c, &v)
 		default:
-			more, err = n.answered(c, &v)
-		}
-		if err != nil {
-			if !errors.Is(err, net.ErrClosed) {
-				c.err = asError(err)
-			}
-			c.cut() // a write under way ends with it
-			return
-		}
-		if !more {
-			return
+			err = n.answered(c, &v)
 		}
 	}
+	if errors.Is(err, errLast) {
+		return
+	}
+	if !errors.Is(err, net.ErrClosed) {
+		c.err = asError(err)
+	}
+	c.cut() // a write under way ends with it
 }
 
 // respConn is the transport over a connection that the node has dialled.
@@ -124,9 +113,6 @@ func dial(ctx context.Context, s *Server) (*respConn, error) {
 		secure := tls.Client(socket, s.TLS)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			_ = socket.Close()
-			if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-				err = fmt.Errorf("%w: %w", ctx.Err(), err)
-			}
 			return nil, err
 		}
 		conn = secure
@@ -134,10 +120,7 @@ func dial(ctx context.Context, s *Server) (*respConn, error) {
 	return &respConn{reader: newReader(conn), conn: conn, socket: socket}, nil
 }
 
-func (c *respConn) put(words []string) error {
-	c.out = appendCommand(c.out, words)
-	return nil
-}
+func (c *respConn) put(words []string) { c.out = appendCommand(c.out, words) }
 
 func (c *respConn) flush() error {
 	_, err := c.conn.Write(c.out)

@@ -106,14 +106,6 @@ func newServerError(reply string) *ServerError {
 	return &ServerError{Code: code, Message: message}
 }
 
-// serverCode returns the code of a server's refusal; "" for any other error.
-func serverCode(err error) string {
-	if refusal := (*ServerError)(nil); errors.As(err, &refusal) {
-		return refusal.Code
-	}
-	return ""
-}
-
 // asError turns what redigo reports into the errors of this package.
 func asError(err error) error {
 	if reply := redis.Error(""); errors.As(err, &reply) {

@@ -12,8 +12,8 @@ import (
 
 // connect makes a connection that is ready for commands, within the dial timeout. last is the connection before, if
 // it broke with answers missing.
-func (n *Node) connect(ctx context.Context, last *conn) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, n.config.DialTimeout)
+func (n *Node) connect(last *conn) (*conn, error) {
+	ctx, cancel := context.WithTimeout(n.ctx, n.config.DialTimeout)
 	defer cancel()
 	idle := 0
 	if n.config.Pool != nil {
@@ -22,15 +22,20 @@ func (n *Node) connect(ctx context.Context, last *conn) (*conn, error) {
 	for ; ; idle-- {
 		t, server, err := n.transport(ctx)
 		if err != nil {
-			return nil, &ConnectError{Err: asError(err)}
+			idle = 0
+		} else {
+			c := &conn{transport: t, channels: map[string]bool{}, up: -1}
+			if err = c.greet(ctx, server, last); err == nil {
+				return c, nil
+			}
+			c.cut() // so that a pool does not keep it
+			c.close()
 		}
-		c := &conn{transport: t, broken: make(chan struct{}), channels: map[string]bool{}, up: -1}
-		if err = c.greet(ctx, server, last); err == nil {
-			return c, nil
+		err = asError(err)
+		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+			err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
-		c.cut() // so that a pool does not keep it
-		c.close()
-		if err = asError(err); idle <= 0 || ctx.Err() != nil || errors.As(err, new(*ServerError)) {
+		if idle <= 0 || ctx.Err() != nil || errors.As(err, new(*ServerError)) {
 			return nil, &ConnectError{Err: err}
 		}
 	}
@@ -54,112 +59,107 @@ func (n *Node) transport(ctx context.Context) (transport, *Server, error) {
 	return t, &s, err
 }
 
-// greeting is a command of the greeting and what becomes of its reply.
-type greeting struct {
-	words    []string
-	required bool // a refusal ends the connection
-	reply    func(*value) error
-}
-
-// greet logs in, unless a pool has done so, switches to RESP3 and learns who is at the other end, all with one write.
+// greet logs in, unless a pool has done so, switches to RESP3 and learns who is at the other end, all with one write. It
+// fails when ctx ends. The connection of a wrapped pool has no s.
 //
 // If answers were missing when the last connection broke, greet also ends that connection on the server: what the
 // server may still have to read from it (for example an acquire) must not take effect after what comes over this one.
 func (c *conn) greet(ctx context.Context, s *Server, last *conn) error {
 	defer context.AfterFunc(ctx, c.cut)()
-	all := append(c.login(s),
-		greeting{words: []string{"INFO", "server"}, reply: c.info},
-		greeting{words: []string{"CLIENT", "ID"}, reply: func(v *value) error {
-			c.client = v.num
-			return expect(v, v.kind == ':')
-		}})
-	if err := c.exchange(ctx, all); err != nil {
+	var commands [][]string
+	if s != nil {
+		commands = s.login()
+	}
+	if err := c.exchange(append(commands, []string{"INFO", "server"}, []string{"CLIENT", "ID"})); err != nil {
 		return err
 	}
 	if last == nil || last.client == 0 || c.server == "" || last.server != c.server {
 		return nil // there is none, or it cannot be named for certain
 	}
-	return c.exchange(ctx, []greeting{{words: []string{"CLIENT", "KILL", "ID", strconv.FormatInt(last.client, 10)}}})
+	return c.exchange([][]string{{"CLIENT", "KILL", "ID", strconv.FormatInt(last.client, 10)}})
 }
 
-// login are the commands that only connections of Open need. The connection of a wrapped pool has no s.
-func (c *conn) login(s *Server) (all []greeting) {
-	if s == nil {
-		return nil
+// login returns the commands that only connections of Open need.
+func (s *Server) login() (commands [][]string) {
+	switch {
+	case s.Username != "":
+		commands = append(commands, []string{"AUTH", s.Username, s.Password})
+	case s.Password != "":
+		commands = append(commands, []string{"AUTH", s.Password})
 	}
-	if s.Password != "" || s.Username != "" {
-		auth := []string{"AUTH", s.Username, s.Password}
-		if s.Username == "" {
-			auth = []string{"AUTH", s.Password}
-		}
-		all = append(all, greeting{words: auth, required: true, reply: expectOK})
-	}
-	all = append(all, greeting{words: []string{"HELLO", "3"}, reply: func(v *value) error {
-		c.resp3 = v.kind == '%'
-		return expect(v, c.resp3 || v.kind == '*')
-	}})
+	commands = append(commands, []string{"HELLO", "3"})
 	if s.ClientName != "" {
-		all = append(all, greeting{words: []string{"CLIENT", "SETNAME", s.ClientName}, required: true, reply: expectOK})
+		commands = append(commands, []string{"CLIENT", "SETNAME", s.ClientName})
 	}
 	if s.Database != 0 {
-		all = append(all, greeting{words: []string{"SELECT", strconv.Itoa(s.Database)}, required: true, reply: expectOK})
+		commands = append(commands, []string{"SELECT", strconv.Itoa(s.Database)})
 	}
-	return all
+	return commands
 }
 
-// expect fails unless the value is one that Redis replies with.
-func expect(v *value, ok bool) error {
-	if !ok {
-		return unexpected(v).Err
-	}
-	return nil
-}
-
-func expectOK(v *value) error { return expect(v, v.isOK()) }
-
-// exchange writes the commands and reads their replies. It fails when ctx ends, as greet cuts the connection then.
-func (c *conn) exchange(ctx context.Context, all []greeting) (err error) {
-	defer func() {
-		if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-			err = fmt.Errorf("%w: %w", ctx.Err(), err)
-		}
-	}()
-	for _, g := range all {
-		if err := c.put(g.words); err != nil {
-			return err
-		}
+// exchange writes commands of the greeting and reads their replies.
+func (c *conn) exchange(commands [][]string) error {
+	for _, words := range commands {
+		c.put(words)
 	}
 	if err := c.flush(); err != nil {
 		return err
 	}
-	for _, g := range all {
+	for _, words := range commands {
 		v, err := c.read()
+		if err == nil {
+			err = c.greeted(words, &v)
+		}
 		if err != nil {
 			return err
-		}
-		refusal := v.err()
-		switch {
-		case v.kind == '>':
-			return fmt.Errorf("%w: a push that nobody asked for", ErrProtocol)
-		case refusal != nil && (g.required || ends(refusal)):
-			return refusal
-		case refusal == nil && g.reply != nil:
-			if err := g.reply(&v); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-// ends reports whether a refusal is about the whole connection, and not just about a command that the node can do
-// without.
-func ends(refusal error) bool {
-	switch serverCode(refusal) {
+// greeted takes the reply to a command of the greeting. A refusal is an error if the node cannot do without the command,
+// or if it is about the whole connection.
+func (c *conn) greeted(words []string, v *value) error {
+	name := words[0]
+	if name == "CLIENT" {
+		name = words[1]
+	}
+	required := name == "AUTH" || name == "SETNAME" || name == "SELECT"
+	if refusal := v.refusal(); refusal != nil && (required || refusal.ends()) {
+		return refusal
+	} else if refusal != nil {
+		return nil
+	}
+	ok := v.isOK()
+	switch name {
+	case "HELLO":
+		c.resp3 = v.kind == '%'
+		ok = c.resp3 || v.kind == '*'
+	case "INFO":
+		ok = v.isText()
+	case "ID":
+		c.client, ok = v.num, v.kind == ':'
+	case "KILL":
+		ok = v.kind == ':' // how many were ended
+	}
+	switch {
+	case v.kind == '>':
+		return errUnasked
+	case !ok:
+		return unexpected(v).Err
+	case name == "INFO":
+		return c.identify(v.text)
+	}
+	return nil
+}
+
+// ends reports whether the refusal of a command is about the whole connection.
+func (e *ServerError) ends() bool {
+	switch e.Code {
 	case "NOAUTH", "DENIED", "BUSY": // no password; protected mode; a script that runs: the server answers after it
 		return true
 	}
-	return strings.HasPrefix(refusal.Error(), "ERR max number of clients")
+	return strings.HasPrefix(e.Message, "ERR max number of clients")
 }
 
 var (
@@ -169,17 +169,18 @@ var (
 	valkeyVersion = regexp.MustCompile(`(?m)^valkey_version:`)
 )
 
-// info reads the reply to INFO server.
-func (c *conn) info(v *value) error {
-	if !v.isText() {
-		return expect(v, false)
-	}
-	if match := runID.FindSubmatch(v.text); match != nil {
+// identify reads the reply to INFO server.
+func (c *conn) identify(info []byte) error {
+	if match := runID.FindSubmatch(info); match != nil {
 		c.server = string(match[1])
 	}
-	c.up = uptimeOf(v.text)
-	version := redisVersion.FindSubmatch(v.text)
-	if version == nil || valkeyVersion.Match(v.text) {
+	if match := uptime.FindSubmatch(info); match != nil {
+		// Redis subtracts two times in whole seconds, so that what it reports may be a second too long.
+		seconds, _ := strconv.Atoi(string(match[1]))
+		c.up = time.Duration(max(0, seconds-1)) * time.Second
+	}
+	version := redisVersion.FindSubmatch(info)
+	if version == nil || valkeyVersion.Match(info) {
 		return nil
 	}
 	major, _ := strconv.Atoi(string(version[2]))
@@ -188,15 +189,4 @@ func (c *conn) info(v *value) error {
 		return fmt.Errorf("%w: Redis %s; Redis 6.2, Valkey 7.2 or newer is needed", ErrOldServer, version[1])
 	}
 	return nil
-}
-
-// uptimeOf returns how long a server has been up at least, by its reply to INFO; below zero if it does not report it.
-// Redis subtracts two times in whole seconds, so that what it reports may be a second too long.
-func uptimeOf(info []byte) time.Duration {
-	match := uptime.FindSubmatch(info)
-	if match == nil {
-		return -1
-	}
-	seconds, _ := strconv.Atoi(string(match[1]))
-	return time.Duration(max(0, seconds-1)) * time.Second
 }

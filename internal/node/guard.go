@@ -5,20 +5,17 @@ import "time"
 // Guard decides when a server may vote for locks again that has come up lately, or in the place of another: it may have
 // forgotten some. Whatever it has forgotten has run out once it has been up for the longest TTL.
 type Guard struct {
-	maxTTL time.Duration // 0 means no guard
+	MaxTTL time.Duration // of the node's locks; 0 means that every server may vote
 	server string        // that was connected last
-	until  time.Time     // zero means that it may vote
+	until  time.Time     // when it may vote
 	never  bool
 }
-
-// NewGuard makes the guard of a node on which no lock has a longer TTL than maxTTL. 0 means that every server may vote.
-func NewGuard(maxTTL time.Duration) Guard { return Guard{maxTTL: maxTTL} }
 
 // Connected takes note of the server at the other end of a new connection, which has been up for at least up. Below zero
 // means that the server does not report its uptime. A server that replaces another may not have its data, however long
 // it has been up.
 func (g *Guard) Connected(now time.Time, server string, up time.Duration) {
-	if g.maxTTL == 0 {
+	if g.MaxTTL == 0 {
 		return
 	}
 	replaced := g.server != "" && g.server != server
@@ -33,22 +30,16 @@ func (g *Guard) Connected(now time.Time, server string, up time.Duration) {
 	}
 	// 1 % is allowed for clocks that run at different rates, as Redlock does by default. What an earlier connection found
 	// stands: a replacement is one for good.
-	if until := now.Add(g.maxTTL - up).Add(g.maxTTL / 100); until.After(g.until) {
+	if until := now.Add(g.MaxTTL - up).Add(g.MaxTTL / 100); until.After(g.until) {
 		g.until = until
 	}
 }
 
 // Quarantine reports whether the server may not vote, and for how much longer; 0 means for ever.
-func (g *Guard) Quarantine(now func() time.Time) (left time.Duration, is bool) {
-	switch {
-	case g.never:
+func (g *Guard) Quarantine(now time.Time) (left time.Duration, is bool) {
+	if g.never {
 		return 0, true
-	case g.until.IsZero():
-		return 0, false
 	}
-	if left = g.until.Sub(now()); left <= 0 {
-		g.until = time.Time{}
-		return 0, false
-	}
-	return left, true
+	left = max(0, g.until.Sub(now))
+	return left, left > 0
 }

@@ -132,13 +132,13 @@ func TestGuard_ARealServerThatWasRestartedDoesNotVote(t *testing.T) {
 
 // quarantine returns for how long a server may not vote.
 func quarantine(g *node.Guard, now time.Time) time.Duration {
-	d, _ := g.Quarantine(func() time.Time { return now })
+	d, _ := g.Quarantine(now)
 	return d
 }
 
 func TestGuard_AReplacementStaysInQuarantineOnItsNextConnection(t *testing.T) {
 	now := time.Unix(1000, 0)
-	g := node.NewGuard(10 * time.Second)
+	g := node.Guard{MaxTTL: 10 * time.Second}
 	g.Connected(now, "a", time.Hour)
 	require.Zero(t, quarantine(&g, now))
 	g.Connected(now, "b", time.Hour)
@@ -152,19 +152,19 @@ func TestGuard_AReplacementStaysInQuarantineOnItsNextConnection(t *testing.T) {
 
 func TestGuard_AServerWithoutAnIdentityDoesNotMakeItForgetTheOneBefore(t *testing.T) {
 	now := time.Unix(1000, 0)
-	g := node.NewGuard(10 * time.Second)
+	g := node.Guard{MaxTTL: 10 * time.Second}
 	g.Connected(now, "a", time.Hour)
 	g.Connected(now, "", -1)
-	_, is := g.Quarantine(func() time.Time { return now })
+	_, is := g.Quarantine(now)
 	require.True(t, is)
 	g.Connected(now, "b", time.Hour)
 	require.Equal(t, 10100*time.Millisecond, quarantine(&g, now))
 }
 
 func TestGuard_TheLongestOfAllTTLsKeepsAServerFromVoting(t *testing.T) {
-	g := node.NewGuard(math.MaxInt64)
+	g := node.Guard{MaxTTL: math.MaxInt64}
 	g.Connected(time.Now(), "server", time.Hour)
-	left, is := g.Quarantine(time.Now)
+	left, is := g.Quarantine(time.Now())
 	require.True(t, is)
 	require.Greater(t, left, 100*365*24*time.Hour)
 }

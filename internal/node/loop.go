@@ -21,9 +21,9 @@ const (
 
 // startLocked starts the connection loop, unless it runs.
 func (n *Node) startLocked() {
-	if !n.started {
-		n.started = true
-		go n.loop()
+	if n.timer == nil {
+		n.timer = time.AfterFunc(n.config.Timeout, n.expire)
+		n.running.Go(n.loop)
 	}
 }
 
@@ -36,23 +36,26 @@ func (n *Node) wakeLoop() {
 
 // loop is the node's own goroutine, from the first command until Close. It connects, writes, and connects again.
 func (n *Node) loop() {
-	defer close(n.done)
 	var last *conn // the connection before, if it broke with answers missing
 	var pause time.Duration
 	for {
-		c, err := n.connect(n.ctx, last)
+		c, err := n.connect(last)
 		connected := time.Now()
 		useful := false
 		if err == nil {
 			last = n.serve(c)
 			useful = c.served && !errors.Is(c.err, ErrProtocol) || time.Since(connected) >= maxPause
-		} else {
-			n.mu.Lock()
-			notices := n.pipeline.Failed(time.Now(), err)
-			n.mu.Unlock()
-			report(notices)
 		}
-		if n.closing() {
+		n.mu.Lock()
+		closed := n.pipeline.Closed()
+		if closed {
+			err = ErrClosed
+		}
+		if err != nil {
+			n.pipeline.Failed(time.Now(), err)
+		}
+		n.unlock()
+		if closed {
 			break
 		}
 		if useful {
@@ -60,35 +63,14 @@ func (n *Node) loop() {
 			continue
 		}
 		pause = min(max(2*pause, minPause), maxPause)
-		n.rest(pause - rand.N(pause/2))
-	}
-	n.mu.Lock()
-	if n.timer != nil && n.timer.Stop() {
-		n.expiring.Done()
-	}
-	notices := n.pipeline.End()
-	n.mu.Unlock()
-	report(notices)
-	n.expiring.Wait()
-}
-
-func (n *Node) closing() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.pipeline.Closed()
-}
-
-// rest waits for d or for Close.
-func (n *Node) rest(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for !n.closing() {
 		select {
-		case <-timer.C:
-			return
-		case <-n.wake:
+		case <-n.closing:
+		case <-time.After(pause - rand.N(pause/2)):
 		}
 	}
+	n.timer.Stop()
+	n.expiring <- struct{}{} // a call that has begun ends before, one that begins later finds nothing to do
+	<-n.expiring
 }
 
 // serve runs a connection until it breaks or the node is closed. It returns the connection if answers are missing on it.
@@ -104,58 +86,43 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 	go c.readAll(n)
 	// The end of the node cuts the connection from outside: this goroutine may be in a write that hangs.
 	stop := context.AfterFunc(n.ctx, c.cut)
-	for !c.isBroken() {
-		n.write(c)
-		<-n.wake
+	for !c.broken.Load() {
+		if more := n.write(c); !more {
+			<-n.wake
+		}
 	}
 	stop()
 	n.mu.Lock()
 	n.conn = nil
-	notices, missing := n.pipeline.Broken(time.Now(), c.err)
-	n.mu.Unlock()
-	report(notices)
-	n.trackingLost(c)
+	if n.pipeline.Broken(time.Now(), c.err) {
+		unfinished = c
+	}
+	n.unlock()
+	if c.asked { // what was observed may have been tracked even if that was not confirmed in time
+		n.notify(func(l *listening) { l.TrackingLost(l.node) })
+	}
 	c.close()
-	if missing {
-		return c
-	}
-	return nil
+	return unfinished
 }
 
-// write writes what is queued, as long as the connection is good. It lets the goroutines go first that are about to queue
-// something: one write takes it all along.
-func (n *Node) write(c *conn) {
-	for more := true; more && !c.isBroken(); {
-		runtime.Gosched()
-		n.mu.Lock()
-		var refused []Notice[call]
-		if left, is := n.guard.Quarantine(time.Now); is {
-			refused = n.pipeline.Withdraw(func(c call) bool { return c.cmd.locks() }, &QuarantineError{Left: left})
-		}
-		more = n.takeLocked(c)
-		c.packLocked()
-		n.mu.Unlock()
-		report(refused)
-		if len(c.batch) > 0 && c.send() != nil {
-			<-c.broken // the reader ends with it
-		}
+// write writes what is queued, as much as is written at a time. It lets the goroutines go first that are about to queue
+// something: one write takes it all along. It returns false if the loop will be woken when there is more to do.
+func (n *Node) write(c *conn) (more bool) {
+	runtime.Gosched()
+	now := time.Now()
+	n.mu.Lock()
+	if left, is := n.guard.Quarantine(now); is {
+		n.pipeline.Withdraw(now, func(c call) bool { return c.cmd.locks() }, &QuarantineError{Left: left})
 	}
-}
-
-// takeLocked takes what is queued, as much as is written at a time. It returns false if that is all: the loop is woken
-// for what is queued afterwards.
-func (n *Node) takeLocked(c *conn) bool {
-	clear(c.requests)
-	c.requests = c.requests[:0]
-	for len(c.requests) < batchSize {
-		op, late, ok := n.pipeline.Take(time.Now)
-		if !ok {
-			return false
-		}
-		if late {
-			n.armLocked(time.Now().Add(n.config.Timeout))
-		}
-		c.requests = append(c.requests, op)
+	taken := n.pipeline.Take(now, batchSize)
+	if len(taken) > 0 {
+		n.armLocked(now.Add(n.config.Timeout))
 	}
-	return true
+	c.packLocked(taken)
+	n.unlock()
+	failed := len(c.requests) > 0 && c.send() != nil
+	for failed && !c.broken.Load() { // the reader ends with it
+		<-n.wake
+	}
+	return failed || len(c.requests) == batchSize
 }

@@ -49,22 +49,22 @@ type Server struct {
 type Node struct {
 	config Config
 
-	ctx    context.Context // ends when Close has waited long enough
-	cancel context.CancelFunc
-	wake   chan struct{} // for the connection loop: something was queued, or the node was closed
-	done   chan struct{} // closed when the connection loop has ended
+	ctx     context.Context // ends when Close has waited long enough
+	cancel  context.CancelFunc
+	wake    chan struct{}  // for the connection loop: something was queued, or the connection broke
+	closing chan struct{}  // closed when the node is
+	running sync.WaitGroup // the connection loop
 
 	mu        sync.Mutex
 	pipeline  *Pipeline[call]
 	guard     Guard
-	conn      *conn // nil while there is none
-	started   bool  // the connection loop runs
-	timer     *time.Timer
-	firesAt   time.Time // when timer fires; zero if it does not
-	pingAt    time.Time // when the connection is tried next
+	conn      *conn       // nil while there is none
+	timer     *time.Timer // nil before the connection loop was started
+	firesAt   time.Time   // when timer fires; zero if it does not
+	pingAt    time.Time   // when the connection is tried next
 	listeners []*listening
 
-	expiring sync.WaitGroup // calls of expire that the timer has begun or will begin
+	expiring chan struct{} // holds one element while expire runs
 }
 
 // call is a command and who receives the reply.
@@ -72,6 +72,12 @@ type call struct {
 	cmd  *Command
 	to   Receiver // nil if nobody does
 	node int
+
+	// Once it was written as the first of a message, which is what a server takes for one command and answers once:
+	commands int  // that the message carries out, in order
+	source   bool // with the source of its script
+	caching  bool // CLIENT CACHING YES went before it and has not been answered
+	tracked  bool // and was confirmed
 }
 
 func (c call) reply(r Reply) {
@@ -84,10 +90,12 @@ func (c call) op() Op[call] {
 	return Op[call]{Item: c, CleanUp: c.cmd.kind == release, Redeliver: c.cmd.redeliver}
 }
 
-// report ends the commands that were not answered. The mutex is not held.
-func report(notices []Notice[call]) {
-	for _, n := range notices {
-		n.Item.reply(Reply{Answer: n.Answer, Err: n.Err})
+// unlock unlocks the mutex and reports what has ended without an answer.
+func (n *Node) unlock() {
+	notices := n.pipeline.Notices()
+	n.mu.Unlock()
+	for _, e := range notices {
+		e.Item.reply(Reply{Answer: e.Answer, Err: e.Err})
 	}
 }
 
@@ -96,10 +104,11 @@ func New(config Config) *Node {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Node{
 		config: config, ctx: ctx, cancel: cancel,
-		pipeline: NewPipeline[call](config.Timeout, config.MaxOverdue),
-		guard:    NewGuard(config.MaxTTL),
+		pipeline: &Pipeline[call]{Timeout: config.Timeout, MaxOverdue: config.MaxOverdue},
+		guard:    Guard{MaxTTL: config.MaxTTL},
 		wake:     make(chan struct{}, 1),
-		done:     make(chan struct{}),
+		closing:  make(chan struct{}),
+		expiring: make(chan struct{}, 1),
 	}
 }
 
@@ -119,7 +128,7 @@ func (n *Node) MaxTTL() time.Duration { return n.config.MaxTTL }
 // timeout: it is sent until it is answered, or no longer worth sending. Any other command that could not be written in
 // time is not written at all.
 func (n *Node) Send(since time.Time, cmd *Command, to Receiver, node int) {
-	c := call{cmd, to, node}
+	c := call{cmd: cmd, to: to, node: node}
 	n.mu.Lock()
 	first, err := n.pipeline.Send(since, c.op())
 	if err != nil {
@@ -136,67 +145,55 @@ func (n *Node) Send(since time.Time, cmd *Command, to Receiver, node int) {
 }
 
 // sendLocked queues a command of the node's own.
-func (n *Node) sendLocked(now time.Time, cmd *Command, to Receiver) {
-	if _, err := n.pipeline.Send(now, call{cmd: cmd, to: to}.op()); err == nil {
+func (n *Node) sendLocked(now time.Time, cmd *Command) {
+	if _, err := n.pipeline.Send(now, call{cmd: cmd}.op()); err == nil {
 		n.armLocked(now.Add(n.config.Timeout))
 		n.wakeLoop()
 	}
 }
 
-// answer is a reply and whom it is for.
-type answer struct {
-	call    call
-	value   *value
-	tracked bool
-}
-
-// answered hands the next reply of the connection to its receiver. It fails if nobody asked, and returns false if the node
+// answered hands the next reply of the connection to its receiver. It fails if nobody asked, and with errLast if the node
 // is closed and this was the last reply.
-func (n *Node) answered(c *conn, v *value) (more bool, err error) {
+func (n *Node) answered(c *conn, v *value) (err error) {
 	n.mu.Lock()
-	if c.expected.len() == 0 {
+	next := n.pipeline.Next()
+	if next == nil {
 		n.mu.Unlock()
-		return false, errUnasked
+		return errUnasked
 	}
-	commands := c.expected.pop()
-	if commands == 0 {
+	if next.caching {
+		next.caching, next.tracked = false, v.isOK()
 		n.mu.Unlock()
-		c.cached = v.isOK()
-		return true, nil
+		return nil
 	}
-	var parts []value
-	alone := false
-	if commands > 1 {
-		parts, alone = c.partsLocked(v, commands)
-	} else if v.kind == '-' {
-		alone = serverCode(v.err()) == "NOSCRIPT"
-	}
+	parts, alone := c.partsLocked(v, next.commands)
 	c.answers = c.answers[:0]
-	for i := range commands {
-		op, reported, _ := n.pipeline.Answered()
+	for range next.commands {
+		op, reported := n.pipeline.Answered()
 		c.served = c.served || op.Item.cmd.kind < ping
-		a := answer{op.Item, v, c.cached}
-		if parts != nil {
-			a.value = &parts[i]
+		if again := alone && n.repeatLocked(op); again || reported {
+			op.Item.to = nil
 		}
-		switch {
-		case alone && n.repeatLocked(op):
-			n.wakeLoop()
-		case !reported:
-			c.answers = append(c.answers, a)
-		}
-		c.cached = false
+		c.answers = append(c.answers, op.Item)
 	}
-	more = !n.pipeline.Closed() || !n.pipeline.Idle()
+	if n.pipeline.Closed() && n.pipeline.Idle() {
+		err = errLast
+	}
 	n.mu.Unlock()
-	for _, a := range c.answers {
-		reply := a.call.cmd.parse(a.value)
+	for i, a := range c.answers {
+		if parts != nil {
+			v = &parts[i]
+		}
+		reply := a.cmd.parse(v)
 		reply.Server = c.server
 		reply.Tracked = a.tracked && (reply.Answer == quorum.Yes || reply.Answer == quorum.No)
-		a.call.reply(reply)
+		if a.cmd.kind == tracking {
+			n.trackingAnswered(c, reply.Answer)
+		}
+		a.reply(reply)
 	}
 	clear(c.answers)
-	return more, nil
+	return err
 }
 
 // repeatLocked sends a command once more, by itself and with the source of its script, since the server has refused the
@@ -206,6 +203,7 @@ func (n *Node) repeatLocked(op Op[call]) bool {
 	if op.Again || cmd.script == nil {
 		return false
 	}
+	n.wakeLoop()
 	return n.pipeline.Repeat(op, func(later call) bool { return later.cmd.mustFollow(cmd) })
 }
 
@@ -217,18 +215,12 @@ func (n *Node) Close() error {
 	n.mu.Lock()
 	if !n.pipeline.Closed() {
 		n.pipeline.Close(time.Now(), call{cmd: newCommand(ping, nil, "", "", "PING")}.op()) // the reader ends with its answer
+		close(n.closing)
 	}
-	started := n.started
 	n.mu.Unlock()
-	if started {
-		n.wakeLoop()
-		select {
-		case <-n.done:
-		case <-time.After(n.config.Timeout):
-		}
-		n.cancel()
-		<-n.done
-	}
+	n.wakeLoop()
+	defer time.AfterFunc(n.config.Timeout, n.cancel).Stop()
+	n.running.Wait()
 	n.cancel()
 	return nil
 }

@@ -28,16 +28,7 @@ type Op[T any] struct {
 
 	deadline time.Time
 	reported bool      // its end has been reported: an answer that comes now is dropped
-	until    time.Time // of clean-up whose connection broke: when it is pointless to send it
-}
-
-// worthwhile reports whether clean-up that could not be delivered can still change anything. Redeliver begins
-// with the first call.
-func (o *Op[T]) worthwhile(now time.Time) bool {
-	if o.until.IsZero() {
-		o.until = now.Add(o.Redeliver)
-	}
-	return now.Before(o.until)
+	until    time.Time // of clean-up that was lost: when it is pointless to send it
 }
 
 // Notice is the end of a command that was not answered, to be reported to its sender.
@@ -47,43 +38,32 @@ type Notice[T any] struct {
 	Err    error
 }
 
-// report adds the end of a command to notices, once.
-func (o *Op[T]) report(notices []Notice[T], answer quorum.Answer, err error) []Notice[T] {
-	if o.reported {
-		return notices
-	}
-	o.reported = true
-	return append(notices, Notice[T]{o.Item, answer, err})
-}
-
 // Pipeline decides what becomes of the commands that are sent to one node: which are written and in which order, what is
 // known of them if no answer comes, and which are sent again. Commands are written in the order in which they were
 // sent, and answers come in the order in which commands were written.
 //
-// It does no I/O, reads no clock and starts no goroutine; the node around it serialises its events.
+// It does no I/O, reads no clock and starts no goroutine; the node around it serialises its events. At first there is no
+// connection.
 type Pipeline[T any] struct {
-	timeout    time.Duration // for each command
-	maxOverdue time.Duration // for an answer, on top of it
+	Timeout    time.Duration // for each command
+	MaxOverdue time.Duration // for an answer, on top of it
 
-	pending fifo[Op[T]] // clean-up that was reported and not delivered: it goes first on the next connection
-	queue   fifo[Op[T]] // not written yet
-	sent    fifo[Op[T]] // written and not answered
+	ops     []Op[T] // what is under way, oldest first, from head on
+	head    int
+	written int         // how many of those were written and not answered; the others wait behind them
+	notices []Notice[T] // not reported yet
 	up      bool        // there is a connection
-	cutting bool        // it is being cut, as its oldest answer was overdue for too long
 	down    error       // why there is none; nil while connected or trying for the first time
 	overdue bool        // an answer is
 	closed  bool
 }
 
-// NewPipeline makes the pipeline of a node without a connection.
-func NewPipeline[T any](timeout, maxOverdue time.Duration) *Pipeline[T] {
-	return &Pipeline[T]{timeout: timeout, maxOverdue: maxOverdue}
-}
+func (p *Pipeline[T]) underWay() []Op[T] { return p.ops[p.head:] }
 
 // Send queues a command, or returns why it does not. first reports whether nothing else waits to be written. The
-// command ends within the timeout: by an answer, or by a Notice of Expire at now + timeout.
+// command ends within the timeout: by an answer, or by a Notice after Expire at now + timeout.
 func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (first bool, err error) {
-	underWay := p.pending.len() + p.queue.len() + p.sent.len()
+	underWay := len(p.underWay())
 	switch {
 	case p.closed:
 		return false, ErrClosed
@@ -95,199 +75,175 @@ func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (first bool, err error) {
 	case underWay >= maxUnderWay:
 		return false, ErrBusy
 	}
-	op.deadline = now.Add(p.timeout)
-	p.queue.push(op)
-	return p.queue.len() == 1, nil
+	op.deadline = now.Add(p.Timeout)
+	p.ops = append(p.ops, op)
+	return underWay == p.written, nil
 }
 
-// Take returns the next command to write. It is answered after all that were taken before it. late reports that
-// its end was reported before: its timeout begins now.
-func (p *Pipeline[T]) Take(now func() time.Time) (op Op[T], late, ok bool) {
-	if p.queue.len() == 0 {
-		return op, false, false
-	}
-	op = p.queue.pop()
-	if op.reported {
-		op.deadline = now().Add(p.timeout)
-	}
-	p.sent.push(op)
-	return op, op.reported, true
-}
-
-// Withdraw ends the queued commands for which which returns true, as never sent.
-func (p *Pipeline[T]) Withdraw(which func(T) bool, err error) []Notice[T] {
-	var notices []Notice[T]
-	p.queue.keep(func(o *Op[T]) bool {
-		if !which(o.Item) {
-			return true
+// Take returns the next commands to write, limit at most. They are answered in this order, after all that were taken
+// before. The timeout of a command whose end was reported before begins now. The result is valid until the next call.
+func (p *Pipeline[T]) Take(now time.Time, limit int) []Op[T] {
+	taken := p.underWay()[p.written:]
+	taken = taken[:min(limit, len(taken))]
+	for i := range taken {
+		if taken[i].reported {
+			taken[i].deadline = now.Add(p.Timeout)
 		}
-		notices = o.report(notices, quorum.Unsent, err)
-		return false
-	})
-	return notices
+	}
+	p.written += len(taken)
+	return taken
+}
+
+// Withdraw ends the queued commands for which which returns true.
+func (p *Pipeline[T]) Withdraw(now time.Time, which func(T) bool, err error) {
+	for i, o := range p.underWay() {
+		if i >= p.written && which(o.Item) {
+			p.end(i, err)
+		}
+	}
+	p.sweep(now)
 }
 
 // Idle reports whether nothing waits to be written or answered.
-func (p *Pipeline[T]) Idle() bool { return p.queue.len()+p.sent.len() == 0 }
+func (p *Pipeline[T]) Idle() bool { return len(p.underWay()) == 0 }
 
-// Next returns the command that the next answer belongs to; false if there is none.
-func (p *Pipeline[T]) Next() (item T, ok bool) {
-	if p.sent.len() == 0 {
-		return item, false
+// Next returns the command that the next answer belongs to; nil if there is none.
+func (p *Pipeline[T]) Next() *T {
+	if p.written == 0 {
+		return nil
 	}
-	return p.sent.all()[0].Item, true
+	return &p.underWay()[0].Item
 }
 
-// Answered takes an answer, which belongs to op. reported means that the end of op has been reported before, so that
-// nobody waits for the answer. ok is false if no command is unanswered.
-func (p *Pipeline[T]) Answered() (op Op[T], reported, ok bool) {
-	if p.sent.len() == 0 {
-		return op, false, false
-	}
+// Answered takes an answer, which belongs to op: there must be a Next. reported means that the end of op has been
+// reported before, so that nobody waits for the answer.
+func (p *Pipeline[T]) Answered() (op Op[T], reported bool) {
 	p.overdue = false
-	op = p.sent.pop()
-	return op, op.reported, true
+	op = p.underWay()[0]
+	p.head++
+	p.written--
+	if 2*p.head > len(p.ops) { // each move of an element makes up for one that has gone
+		p.ops, p.head = slices.Delete(p.ops, 0, p.head), 0
+	}
+	return op, op.reported
 }
 
 // Repeat sends an answered command once more, since the server asked for another form of it. It returns false if
-// nobody waits for it, or if mustPrecede holds for a command that was sent after it. A nil mustPrecede never holds.
+// nobody waits for it, or if mustPrecede holds for a command that was sent after it.
 func (p *Pipeline[T]) Repeat(op Op[T], mustPrecede func(later T) bool) bool {
-	if op.reported && !op.CleanUp {
-		return false
-	}
 	later := func(o Op[T]) bool { return mustPrecede(o.Item) }
-	if mustPrecede != nil && (slices.ContainsFunc(p.sent.all(), later) || slices.ContainsFunc(p.queue.all(), later)) {
+	if op.reported && !op.CleanUp || slices.ContainsFunc(p.underWay(), later) {
 		return false
 	}
 	op.Again = true
-	p.queue.push(op)
+	p.ops = append(p.ops, op)
 	return true
 }
 
-// Connected takes note of a new connection. Pending clean-up goes first on it.
-func (p *Pipeline[T]) Connected() {
-	p.up, p.cutting, p.down = true, false, nil
-	for p.queue.len() > 0 {
-		p.pending.push(p.queue.pop())
-	}
-	p.queue, p.pending = p.pending, p.queue
-}
+// Connected takes note of a new connection.
+func (p *Pipeline[T]) Connected() { p.up, p.down = true, nil }
 
 // Failed takes note of an attempt to connect that failed. It ends what waits for a connection, except for clean-up that
 // can still change something.
-func (p *Pipeline[T]) Failed(now time.Time, err error) []Notice[T] {
-	if p.closed {
-		return nil // what waits ends with ErrClosed
-	}
+func (p *Pipeline[T]) Failed(now time.Time, err error) {
 	p.down = err
-	var notices []Notice[T]
-	for p.queue.len() > 0 {
-		o := p.queue.pop()
-		if !o.CleanUp {
-			notices = o.report(notices, quorum.Unsent, err)
-			continue
-		}
-		notices = o.report(notices, quorum.Unknown, err) // something of ours may be on the server
-		p.pending.push(o)
-	}
-	p.pending.keep(func(o *Op[T]) bool { return o.worthwhile(now) })
-	return notices
-}
-
-// Blame takes note of why there is no connection, unless a reason is known: the first attempt has not ended.
-func (p *Pipeline[T]) Blame(err error) {
-	if !p.up && p.down == nil {
-		p.down = err
-	}
+	p.lose(now, len(p.underWay()), err)
 }
 
 // Broken takes note of the end of the connection. cause is nil if the connection was cut. What was written and not
-// answered is lost, except for clean-up, which is sent again. unfinished reports whether answers were missing.
-func (p *Pipeline[T]) Broken(now time.Time, cause error) (notices []Notice[T], unfinished bool) {
-	p.up, p.overdue = false, false
-	unfinished = p.sent.len() > 0
+// answered is lost, except for clean-up, which goes first on the next connection. unfinished reports whether answers
+// were missing.
+func (p *Pipeline[T]) Broken(now time.Time, cause error) (unfinished bool) {
 	reason := ErrBroken
 	if cause != nil {
 		reason = fmt.Errorf("%w: %w", ErrBroken, cause)
 	}
-	for p.sent.len() > 0 {
-		o := p.sent.pop()
-		notices = o.report(notices, quorum.Unknown, reason)
-		if o.CleanUp && o.worthwhile(now) {
-			p.pending.push(o)
+	unfinished = p.written > 0
+	p.up, p.overdue = false, false
+	p.lose(now, p.written, reason)
+	return unfinished
+}
+
+// lose ends the first n commands, as there is no connection.
+func (p *Pipeline[T]) lose(now time.Time, n int, err error) {
+	for i := range n {
+		if o := p.end(i, err); o.until.IsZero() {
+			o.until = now.Add(o.Redeliver)
 		}
 	}
-	return notices, unfinished
+	p.written = 0
+	p.sweep(now)
 }
 
 // Expire ends the commands whose timeout is over. cut reports that the oldest answer has been overdue for so long that
 // the connection has to be cut. next is when to call Expire again; zero if nothing is under way.
-func (p *Pipeline[T]) Expire(now time.Time) (notices []Notice[T], cut bool, next time.Time) {
+func (p *Pipeline[T]) Expire(now time.Time) (cut bool, next time.Time) {
+	reason := ErrTimeout
+	if !p.up && p.down != nil {
+		reason = p.down
+	}
 	wake := func(at time.Time) {
 		if next.IsZero() || at.Before(next) {
 			next = at
 		}
 	}
-	for i := range p.sent.all() {
-		if o := &p.sent.all()[i]; now.Before(o.deadline) {
+	for i, o := range p.underWay() {
+		if now.Before(o.deadline) {
 			wake(o.deadline)
-		} else {
-			p.overdue = true
-			notices = o.report(notices, quorum.Unknown, ErrTimeout)
+			continue
 		}
+		p.overdue = p.overdue || i < p.written
+		p.end(i, reason)
 	}
-	notices = p.expireQueue(now, notices, wake)
-	if p.sent.len() > 0 && p.up && !p.cutting {
-		limit := p.sent.all()[0].deadline.Add(p.maxOverdue)
-		if cut = !now.Before(limit); cut {
-			p.cutting = true
-		} else {
+	if len(p.notices) > 0 && !p.up && p.down == nil { // the first attempt to connect has not ended
+		p.down = &ConnectError{Err: ErrTimeout}
+	}
+	if p.written > 0 {
+		limit := p.underWay()[0].deadline.Add(p.MaxOverdue)
+		if cut = !now.Before(limit); !cut {
 			wake(limit)
 		}
 	}
-	return notices, cut, next
+	p.sweep(now)
+	return cut, next
 }
 
-func (p *Pipeline[T]) expireQueue(now time.Time, notices []Notice[T], wake func(time.Time)) []Notice[T] {
-	reason := ErrTimeout
-	if !p.up && p.down != nil {
-		reason = p.down
+// end takes note that the i-th command that is under way was not answered, once.
+func (p *Pipeline[T]) end(i int, err error) *Op[T] {
+	o := &p.underWay()[i]
+	answer := quorum.Unsent
+	if i < p.written || o.CleanUp { // something of ours may be on the server
+		answer = quorum.Unknown
 	}
-	p.queue.keep(func(o *Op[T]) bool {
-		switch {
-		case now.Before(o.deadline):
-			wake(o.deadline)
-			return true
-		case o.CleanUp: // something of ours may be on the server
-			notices = o.report(notices, quorum.Unknown, reason)
-			if !p.up {
-				p.pending.push(*o)
-			}
-			return p.up
-		default:
-			notices = o.report(notices, quorum.Unsent, reason)
-			return false
-		}
+	if !o.reported {
+		o.reported = true
+		p.notices = append(p.notices, Notice[T]{o.Item, answer, err})
+	}
+	return o
+}
+
+// sweep drops what has ended and will not be written. Clean-up will be, as long as it can change something.
+func (p *Pipeline[T]) sweep(now time.Time) {
+	waiting := p.underWay()[p.written:]
+	kept := slices.DeleteFunc(waiting, func(o Op[T]) bool {
+		return o.reported && !(o.CleanUp && (o.until.IsZero() || now.Before(o.until)))
 	})
+	p.ops = p.ops[:len(p.ops)-len(waiting)+len(kept)]
+}
+
+// Notices returns the ends that were not reported yet.
+func (p *Pipeline[T]) Notices() []Notice[T] {
+	notices := p.notices
+	p.notices = nil
 	return notices
 }
 
 // Close refuses every later command, and queues last behind those before.
 func (p *Pipeline[T]) Close(now time.Time, last Op[T]) {
 	p.closed = true
-	last.deadline = now.Add(p.timeout)
-	p.queue.push(last)
+	last.deadline = now.Add(p.Timeout)
+	p.ops = append(p.ops, last)
 }
 
 // Closed reports whether Close has been called.
 func (p *Pipeline[T]) Closed() bool { return p.closed }
-
-// End ends what was never written, once the pipeline is closed and its connection gone.
-func (p *Pipeline[T]) End() []Notice[T] {
-	var notices []Notice[T]
-	for p.queue.len() > 0 {
-		o := p.queue.pop()
-		notices = o.report(notices, quorum.Unsent, ErrClosed)
-	}
-	return notices
-}

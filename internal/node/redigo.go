@@ -20,12 +20,12 @@ type redigoConn struct {
 	closed bool // the connection may be somebody else's
 }
 
-func (c *redigoConn) put(words []string) error {
+func (c *redigoConn) put(words []string) {
 	c.args = c.args[:0]
 	for _, word := range words[1:] {
 		c.args = append(c.args, word)
 	}
-	return c.conn.Send(words[0], c.args...)
+	_ = c.conn.Send(words[0], c.args...)
 }
 
 func (c *redigoConn) flush() error { return c.conn.Flush() }
@@ -33,12 +33,9 @@ func (c *redigoConn) flush() error { return c.conn.Flush() }
 func (c *redigoConn) read() (value, error) {
 	reply, err := redis.ReceiveWithTimeout(c.conn, 0)
 	if refusal := redis.Error(""); errors.As(err, &refusal) {
-		return value{kind: '-', text: []byte(refusal)}, nil
+		reply, err = refusal, nil
 	}
-	if err != nil {
-		return value{}, err
-	}
-	return redigoValue(reply), nil
+	return redigoValue(reply), err
 }
 
 // redigoValue turns a reply as redigo returns it into a value.

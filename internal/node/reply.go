@@ -37,21 +37,19 @@ type Receiver interface {
 
 // parse turns what a server has sent in answer to the command into a reply.
 func (c *Command) parse(v *value) Reply {
-	if err := v.err(); err != nil {
-		return Reply{Answer: quorum.Refused, Err: err}
+	if refusal := v.refusal(); refusal != nil {
+		return Reply{Answer: quorum.Refused, Err: refusal}
+	}
+	if c.locks() && v.kind == '_' {
+		return Reply{Answer: quorum.No, Err: ErrHeld}
 	}
 	yes := false
 	switch c.kind {
-	case acquire, fencedAcquire:
-		switch {
-		case v.kind == '_':
-			return Reply{Answer: quorum.No, Err: ErrHeld}
-		case c.kind == acquire:
-			yes = v.isOK()
-		case v.kind == ':' && v.num > 0 && v.num < maxNumber:
+	case fencedAcquire:
+		if v.kind == ':' && v.num > 0 && v.num < maxNumber {
 			return Reply{Answer: quorum.Yes, Number: uint64(v.num)}
 		}
-	case tracking:
+	case acquire, tracking:
 		yes = v.isOK()
 	case observe:
 		return parseObserve(v)
@@ -59,7 +57,7 @@ func (c *Command) parse(v *value) Reply {
 		yes = v.kind == ':' // how many have received it
 	case ping:
 		yes = v.kind == '+' && string(v.text) == "PONG"
-	case subscribe, unsubscribe:
+	case subscription:
 		yes = v.kind == '>'
 	default:
 		return c.parseCode(v)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 )
 
@@ -13,8 +14,8 @@ import (
 const (
 	// maxReply bounds one reply or push: its bytes, and valueSize more for each value in it.
 	maxReply = 1 << 20
-	// maxLine bounds a line. Only an error may be that long; the middle of it is dropped.
-	maxLine = 64 << 10
+	// maxLine bounds a line. Only an error is about that long.
+	maxLine = 16 << 10
 	// maxDepth bounds how deep arrays are nested.
 	maxDepth = 8
 	// maxKept bounds the memory that is kept from one reply to the next.
@@ -40,8 +41,8 @@ func (v *value) isOK() bool { return v.kind == '+' && string(v.text) == "OK" }
 // isText reports whether the value is a bulk string.
 func (v *value) isText() bool { return v.kind == '$' || v.kind == '=' }
 
-// err returns the error that an error reply stands for; nil for any other value.
-func (v *value) err() error {
+// refusal returns the error that an error reply stands for; nil for any other value.
+func (v *value) refusal() *ServerError {
 	if v.kind != '-' && v.kind != '!' {
 		return nil
 	}
@@ -57,7 +58,7 @@ type reader struct {
 	items []value // of its outermost array
 }
 
-func newReader(in io.Reader) *reader { return &reader{in: bufio.NewReader(in)} }
+func newReader(in io.Reader) *reader { return &reader{in: bufio.NewReaderSize(in, maxLine)} }
 
 // read returns the next reply or push.
 func (r *reader) read() (value, error) {
@@ -103,7 +104,7 @@ func (r *reader) value(depth int) (value, error) {
 func (r *reader) line() ([]byte, error) {
 	line, err := r.in.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
-		line, err = r.longLine(line)
+		return nil, protocolError(line)
 	}
 	if err != nil {
 		return nil, err
@@ -113,19 +114,6 @@ func (r *reader) line() ([]byte, error) {
 		return nil, protocolError(line)
 	}
 	return line[:n], nil
-}
-
-// longLine reads the rest of an error that does not fit into the buffer.
-func (r *reader) longLine(line []byte) ([]byte, error) {
-	first := append([]byte(nil), line...)
-	for size := len(first); first[0] == '-' && size < maxLine; {
-		line, err := r.in.ReadSlice('\n')
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return append(first, line...), err
-		}
-		size += len(line)
-	}
-	return nil, protocolError(first)
 }
 
 // bulk reads a text of n bytes. One that is too long for a push is dropped: anybody may publish anything.
@@ -201,11 +189,8 @@ func (r *reader) keep(text []byte) []byte { return append(r.room(len(text))[:0],
 
 // room returns n bytes of memory. What it returned before for the present reply stays valid.
 func (r *reader) room(n int) []byte {
-	if len(r.texts)+n > cap(r.texts) {
-		r.texts = make([]byte, 0, max(n, 512))
-	}
 	start := len(r.texts)
-	r.texts = r.texts[:start+n]
+	r.texts = slices.Grow(r.texts, n)[:start+n]
 	return r.texts[start : start+n : start+n]
 }
 

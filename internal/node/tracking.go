@@ -1,8 +1,8 @@
 package node
 
 import (
-	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -23,7 +23,7 @@ type Listener interface {
 	// an expiry is reported when the server comes across it, which may be late.
 	Invalidated(node int, key string)
 	// TrackingActive reports that changes are reported from now on, or that every key may have changed. What was
-	// observed before has to be observed again.
+	// observed before has to be observed again. It comes again when the node gets another listener.
 	TrackingActive(node int)
 	// TrackingLost reports that changes may be missed from now on, until TrackingActive.
 	TrackingLost(node int)
@@ -35,10 +35,8 @@ type Listener interface {
 // listening is a Listener of a node.
 type listening struct {
 	Listener
-	node     int
-	channel  string
-	gone     bool // under the node's mutex
-	notified bool // of TrackingActive on the present connection; of the goroutine that notifies
+	node    int
+	channel string
 }
 
 // Listen notifies l of changes and of messages on channel, under the number node, until Unlisten. "" means no channel. The
@@ -52,105 +50,68 @@ func (n *Node) Listen(l Listener, node int, channel string) {
 	if n.pipeline.Closed() {
 		return
 	}
-	before := n.removeLocked(l)
-	n.listeners = append(n.listeners, &listening{Listener: l, node: node, channel: channel})
-	n.leaveLocked(before)
 	n.startLocked()
 	if n.conn != nil {
 		n.conn.tracking = false // asked again, so that l is notified
-		n.trackLocked(time.Now())
 	}
+	n.replaceLocked(l, &listening{l, node, channel})
 }
 
 // Unlisten ends the notifications of l. A call that is under way may end after it.
 func (n *Node) Unlisten(l Listener) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.leaveLocked(n.removeLocked(l))
+	n.replaceLocked(l)
 }
 
-// leaveLocked ends the subscription to a channel that no listener has.
-func (n *Node) leaveLocked(channel string) {
-	if n.conn == nil || slices.ContainsFunc(n.listeners, func(x *listening) bool { return x.channel == channel }) {
-		return
-	}
-	if _, asked := n.conn.channels[channel]; asked {
-		n.conn.channels[channel] = false
-		n.sendLocked(time.Now(), newCommand(unsubscribe, nil, channel, "", "UNSUBSCRIBE", channel), nil)
+// replaceLocked puts something in the place of a listener. The list that others go through does not change.
+func (n *Node) replaceLocked(l Listener, by ...*listening) {
+	others := slices.DeleteFunc(slices.Clone(n.listeners), func(x *listening) bool { return x.Listener == l })
+	n.listeners = append(others, by...)
+	if n.conn != nil {
+		n.trackLocked(time.Now())
 	}
 }
 
-// removeLocked takes a listener off and returns its channel. The list that others go through does not change.
-func (n *Node) removeLocked(l Listener) (channel string) {
-	others := make([]*listening, 0, len(n.listeners)+1)
-	for _, x := range n.listeners {
-		if x.gone = x.Listener == l; x.gone {
-			channel = x.channel
-		} else {
-			others = append(others, x)
-		}
-	}
-	n.listeners = others
-	return channel
-}
-
-// trackLocked asks for the tracking that the connection does not have, or for the channels that listeners want. A server
-// that refuses tracking is not asked for channels: miniredis would accept no other command then.
+// trackLocked leaves the channels that no listener wants, and asks for the tracking that the connection does not have, or
+// for the channels that it lacks. A server that refuses tracking is not asked for those: miniredis would accept no other
+// command then.
 func (n *Node) trackLocked(now time.Time) {
 	c := n.conn
-	if !c.resp3 || len(n.listeners) == 0 {
-		return
+	for channel := range c.channels {
+		if !slices.ContainsFunc(n.listeners, func(l *listening) bool { return l.channel == channel }) {
+			n.sendLocked(now, newCommand(subscription, nil, channel, "", "UNSUBSCRIBE", channel))
+		}
 	}
-	if !c.tracking {
+	switch {
+	case !c.resp3 || len(n.listeners) == 0:
+		return
+	case !c.tracking:
 		c.asked = true
 		// OPTIN: what the scripts of release and extend read is not tracked.
-		n.sendLocked(now, newCommand(tracking, nil, "", "", "CLIENT", "TRACKING", "ON", "OPTIN"), &trackingReply{n, c})
+		n.sendLocked(now, newCommand(tracking, nil, "", "", "CLIENT", "TRACKING", "ON", "OPTIN"))
 		return
 	}
 	for _, l := range n.listeners {
 		if l.channel != "" && !c.channels[l.channel] {
 			c.channels[l.channel] = false
-			n.sendLocked(now, newCommand(subscribe, nil, l.channel, "", "SUBSCRIBE", l.channel), nil)
+			n.sendLocked(now, newCommand(subscription, nil, l.channel, "", "SUBSCRIBE", l.channel))
 		}
 	}
 }
 
-// trackingReply receives the reply to CLIENT TRACKING.
-type trackingReply struct {
-	node *Node
-	conn *conn
-}
-
-// Reply implements [Receiver].
-func (t *trackingReply) Reply(_ int, reply Reply) {
-	t.node.mu.Lock()
-	active := reply.Answer == quorum.Yes && t.node.conn == t.conn
-	t.conn.refused = reply.Answer == quorum.Refused
-	t.conn.tracking = active
+// trackingAnswered takes the answer to CLIENT TRACKING.
+func (n *Node) trackingAnswered(c *conn, answer quorum.Answer) {
+	active := answer == quorum.Yes
+	n.mu.Lock()
+	c.tracking, c.refused = active, answer == quorum.Refused
 	if active {
-		t.node.trackLocked(time.Now())
+		n.trackLocked(time.Now())
 	}
-	t.node.mu.Unlock()
+	n.mu.Unlock()
 	if active {
-		t.node.notify(func(l *listening) {
-			if !l.notified {
-				l.notified = true
-				l.TrackingActive(l.node)
-			}
-		})
+		n.notify(func(l *listening) { l.TrackingActive(l.node) })
 	}
-}
-
-// trackingLost notifies of the end of a connection. What was observed over it may have been tracked even if that was not
-// confirmed in time.
-func (n *Node) trackingLost(c *conn) {
-	if !c.asked {
-		return
-	}
-	n.notify(func(l *listening) {
-		l.notified = false
-		l.TrackingLost(l.node)
-	})
 }
 
 // notify calls f for every listener. The mutex is not held.
@@ -160,32 +121,38 @@ func (n *Node) notify(f func(*listening)) {
 	n.mu.Unlock()
 	for _, l := range listeners {
 		n.mu.Lock()
-		gone := l.gone
+		listens := slices.Contains(n.listeners, l)
 		n.mu.Unlock()
-		if !gone {
+		if listens {
 			f(l)
 		}
 	}
 }
 
-var errUnasked = fmt.Errorf("%w: it came unasked", ErrProtocol)
-
 // pushed deals with what the server has pushed. It fails if nobody asked for it.
-func (n *Node) pushed(c *conn, v *value) (more bool, err error) {
+func (n *Node) pushed(c *conn, v *value) error {
 	if len(v.items) < 2 {
-		return false, errUnasked
+		return errUnasked
 	}
-	channel := string(v.items[1].text)
-	switch string(v.items[0].text) {
-	case "invalidate":
-		return true, n.invalidated(c, &v.items[1])
-	case "message":
-		n.mu.Lock()
-		_, asked := c.channels[channel]
-		n.mu.Unlock()
-		if len(v.items) != 3 || !asked {
-			return false, errUnasked
-		}
+	what, about := string(v.items[0].text), &v.items[1]
+	channel := string(about.text)
+	n.mu.Lock()
+	tracks := c.asked
+	_, subscribed := c.channels[channel]
+	next := n.pipeline.Next()
+	isReply := next != nil && next.cmd.kind == subscription &&
+		next.cmd.key == channel && strings.EqualFold(next.cmd.args[0], what)
+	switch {
+	case isReply && what == "subscribe":
+		c.channels[channel] = true
+	case isReply:
+		delete(c.channels, channel)
+	}
+	n.mu.Unlock()
+	switch {
+	case isReply: // in RESP3 this push is the reply to the command
+		return n.answered(c, v)
+	case what == "message" && subscribed && len(v.items) == 3:
 		if v.items[2].isText() {
 			text := string(v.items[2].text)
 			n.notify(func(l *listening) {
@@ -194,42 +161,17 @@ func (n *Node) pushed(c *conn, v *value) (more bool, err error) {
 				}
 			})
 		}
-		return true, nil
-	case "subscribe", "unsubscribe":
-		// In RESP3 this push is the reply to the command.
-		n.mu.Lock()
-		next, ok := n.pipeline.Next()
-		isReply := ok && (next.cmd.kind == subscribe || next.cmd.kind == unsubscribe) && next.cmd.key == channel
-		switch {
-		case isReply && next.cmd.kind == subscribe:
-			c.channels[channel] = true
-		case isReply:
-			delete(c.channels, channel)
-		}
-		n.mu.Unlock()
-		if isReply {
-			return n.answered(c, v)
-		}
-	}
-	return false, errUnasked
-}
-
-// invalidated notifies of changes to keys; null stands for all keys.
-func (n *Node) invalidated(c *conn, keys *value) error {
-	n.mu.Lock()
-	asked := c.asked
-	n.mu.Unlock()
-	switch {
-	case !asked:
+	case what != "invalidate" || !tracks:
 		return errUnasked
-	case keys.kind == '_':
+	case about.kind == '_': // it stands for all keys
 		n.notify(func(l *listening) { l.TrackingActive(l.node) })
-	case keys.kind != '*':
+	case about.kind == '*':
+		for _, item := range about.items {
+			key := string(item.text)
+			n.notify(func(l *listening) { l.Invalidated(l.node, key) })
+		}
+	default:
 		return errUnasked
-	}
-	for i := range keys.items {
-		key := string(keys.items[i].text)
-		n.notify(func(l *listening) { l.Invalidated(l.node, key) })
 	}
 	return nil
 }

@@ -8,11 +8,11 @@ package quorum
 // is reported when its reason is certain and the nodes that answered have confirmed the release;
 // [Acquire.Stop] ends that wait.
 //
-// With fencing a yes comes with a number, and only the nodes that agree on the token count, see fence.
+// With fencing a yes comes with a number ([Acquire.Granted]), and only the nodes that agree on the token count.
 type Acquire struct {
 	tally
 	grant Grant
-	fence *fence // nil without fencing
+	token uint64 // the fencing token; 0 without fencing, and while it is not known
 	asked bool   // the acquire has gone out to every node
 	late  bool   // a majority came, but after the deadline
 	lost  bool   // the release has been sent
@@ -21,11 +21,6 @@ type Acquire struct {
 // NewAcquire begins a round over n nodes. The shell sends the acquire to each, and then calls [Acquire.Asked].
 func NewAcquire(n int, grant Grant) *Acquire {
 	return &Acquire{tally: newTally(n), grant: grant}
-}
-
-// NewFencedAcquire begins a round with fencing. The shell reports a yes with [Acquire.Granted].
-func NewFencedAcquire(n int, grant Grant) *Acquire {
-	return &Acquire{tally: newTally(n), grant: grant, fence: newFence(n)}
 }
 
 // Asked reports that the acquire has gone out to every node. Until then the round can be won but not lost, so that no
@@ -40,23 +35,6 @@ func (a *Acquire) Vote(clock Clock, node int, answer Answer, server string) Acti
 	if !a.count(node, answer, server) {
 		return Actions{}
 	}
-	return a.decide(clock)
-}
-
-// Granted takes the yes of a node with the number that its counter gave for it.
-func (a *Acquire) Granted(clock Clock, node int, number uint64, server string) Actions {
-	if !a.count(node, Yes, server) {
-		return Actions{}
-	}
-	if a.Answer(node) == Yes {
-		a.fence.granted(node, number, a.need())
-	}
-	return a.decide(clock)
-}
-
-// Raised takes the answer of a node to a [Raise].
-func (a *Acquire) Raised(clock Clock, node int, answer Answer) Actions {
-	a.fence.raised(node, answer)
 	return a.decide(clock)
 }
 
@@ -82,37 +60,21 @@ func (a *Acquire) Stop(Clock) Actions {
 	return actions
 }
 
-// Fence returns the fencing token of a round that is won; 0 without fencing.
-func (a *Acquire) Fence() uint64 {
-	if a.fence == nil {
-		return 0
-	}
-	return a.fence.token
-}
-
-// Highest returns the highest number that a node has granted; 0 if there is none.
-func (a *Acquire) Highest() (number uint64) {
-	if a.fence != nil {
-		for _, n := range a.fence.numbers {
-			number = max(number, n)
-		}
-	}
-	return number
-}
-
-// Agrees reports whether the yes of a node counts for the lock. open means that this is not certain yet.
-func (a *Acquire) Agrees(i int) (agrees, open bool) {
-	if a.fence == nil || a.fence.token == 0 {
-		return true, false
-	}
-	return a.fence.agrees(i), a.fence.raises[i] == raising
-}
-
 // Lease begins the lease of a round that is won.
 func (a *Acquire) Lease() *Lease { return NewLease(len(a.ballots), a.grant) }
 
-func (a *Acquire) decide(clock Clock) (actions Actions) {
-	majority := a.agreed() >= a.need()
+func (a *Acquire) decide(clock Clock) Actions {
+	agreed, possible := 0, a.pending()
+	for i := range a.ballots {
+		agrees, open := a.Agrees(i)
+		if agrees {
+			agreed++
+		}
+		if agrees || open {
+			possible++
+		}
+	}
+	majority := agreed >= a.need()
 	switch {
 	case a.over:
 		return Actions{}
@@ -120,39 +82,19 @@ func (a *Acquire) decide(clock Clock) (actions Actions) {
 		return a.report(Actions{})
 	case majority && clock.Now().Before(a.grant.Deadline()):
 		return a.conclude(Done)
-	case a.asked && (majority || a.hopeless()):
+	case a.asked && (majority || possible < a.need()):
 		a.late, a.lost = majority, true
 		return a.report(Actions{Release: a.reached(), AwaitCleanUp: true})
-	case a.fence != nil:
-		actions.Raise = a.fence.toRaise()
 	}
-	return actions
-}
-
-// agreed counts the nodes whose yes counts for the lock.
-func (a *Acquire) agreed() int {
-	if a.fence == nil {
-		return a.yes
-	}
-	return a.fence.agreed()
-}
-
-// hopeless reports whether no majority is possible any more.
-func (a *Acquire) hopeless() bool {
-	if a.fence == nil || a.fence.token == 0 {
-		return a.tally.hopeless()
-	}
-	return a.fence.agreed()+a.fence.raising()+a.pending() < a.need()
+	return Actions{}
 }
 
 // report adds the outcome of a lost round to actions once it can be reported.
 func (a *Acquire) report(actions Actions) Actions {
 	certain := a.answered() >= a.need() || a.failed > len(a.ballots)-a.need()
-	if !certain || !a.cleanedUp() {
-		return actions
+	if certain && a.cleanedUp() {
+		return Actions{Release: actions.Release, Outcome: a.conclude(a.reason()).Outcome}
 	}
-	actions.AwaitCleanUp = false
-	actions.Outcome = a.conclude(a.reason()).Outcome
 	return actions
 }
 
@@ -171,7 +113,7 @@ func (a *Acquire) reason() Outcome {
 	switch {
 	case a.late:
 		return TooLate
-	case a.tally.hopeless() && a.answered() >= a.need():
+	case a.hopeless() && a.answered() >= a.need():
 		return Denied
 	default:
 		return NoQuorum

@@ -8,14 +8,13 @@ import "time"
 // lease is the shortest that those nodes have left.
 type Attach struct {
 	tally
-	grant   Grant    // its TTL is the shortest so far
-	numbers []uint64 // that the nodes hold with the token; 0 means none
-	fence   uint64
+	grant Grant  // its TTL is the shortest so far
+	fence uint64 // the number that has come last
 }
 
 // NewAttach begins to attach over n nodes; start is read before the first node is asked.
 func NewAttach(n int, start time.Time, drift Drift) *Attach {
-	return &Attach{tally: newTally(n), numbers: make([]uint64, n), grant: Grant{Start: start, Drift: drift}}
+	return &Attach{tally: newTally(n), grant: Grant{Start: start, Drift: drift}}
 }
 
 // Observed takes what a node holds: Yes means the token, with the number beside it (0 means none) and the TTL that is left.
@@ -28,29 +27,18 @@ func (a *Attach) Observed(clock Clock, node int, answer Answer, number uint64, t
 		if a.yes == 1 || ttl < a.grant.TTL {
 			a.grant.TTL = ttl
 		}
-		a.numbers[node], a.fence = number, number
+		a.ballots[node].number, a.fence = number, number
 	}
-	if outcome == Done && !a.agreed() {
+	switch agreed := a.same(a.fence) >= a.need(); {
+	case outcome != Done:
+	case !agreed && a.pending() > 0:
 		outcome = Undecided
-		if a.pending() == 0 {
-			outcome = NoQuorum
-		}
-	}
-	if outcome == Done && !clock.Now().Before(a.grant.Deadline()) {
+	case !agreed:
+		outcome = NoQuorum
+	case !clock.Now().Before(a.grant.Deadline()):
 		outcome = TooLate
 	}
 	return a.conclude(outcome)
-}
-
-// agreed reports whether a majority holds the number that has come last.
-func (a *Attach) agreed() bool {
-	n := 0
-	for i, number := range a.numbers {
-		if a.Answer(i) == Yes && number == a.fence {
-			n++
-		}
-	}
-	return n >= a.need()
 }
 
 // Fence returns the fencing token of the lock; 0 if it has none.

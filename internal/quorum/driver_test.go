@@ -88,7 +88,7 @@ func (d *driver) atNode(t *testing.T, node int, words []string) quorum.Actions {
 	case "healed", "not":
 		return d.Healed(d.now, node, words[0] == "healed")
 	case "handed":
-		return d.HandedOver(node, words[2:])
+		return d.HandedOver(d.now, node, words[2:])
 	case "silent":
 		return d.Observed(d.now, node, quorum.KeyState{})
 	case "held":

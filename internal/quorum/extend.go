@@ -40,7 +40,9 @@ func (e *Extend) Vote(clock Clock, node int, answer Answer, server string) Actio
 	case !held:
 		outcome = TooLate
 	case outcome == Done && now.Before(e.grant.Deadline()):
-		e.lease.extend(e.grant)
+		if e.grant.Deadline().After(e.lease.Deadline()) { // which never moves backwards
+			e.lease.grant = e.grant
+		}
 	case outcome == Done: // the new TTL was used up before the old one
 		outcome = TooLate
 	case outcome == Denied:

@@ -77,7 +77,7 @@ func TestFence_HowARoundFindsItsToken(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, clock := quorum.NewFencedAcquire(tt.nodes, granted), instant(start)
+			a, clock := quorum.NewAcquire(tt.nodes, granted), instant(start)
 			require.Empty(t, describeFenced(a.Asked(clock)))
 			for _, s := range tt.steps {
 				require.Equal(t, s.actions, describeFenced(feedFenced(a, &clock, s.event)), s.event)
@@ -119,7 +119,7 @@ func feedFenced(a *quorum.Acquire, clock *instant, event string) quorum.Actions 
 }
 
 func TestFence_LostRoundEndsWhenEveryNodeIsReleased(t *testing.T) {
-	a, clock := quorum.NewFencedAcquire(3, granted), instant(start)
+	a, clock := quorum.NewAcquire(3, granted), instant(start)
 	a.Asked(clock)
 	feedFenced(a, &clock, "0=4")
 	feedFenced(a, &clock, "1=7")
@@ -139,7 +139,7 @@ func TestFence_PlainRoundHasNoToken(t *testing.T) {
 }
 
 func TestFence_SecondVoteOfAServerGrantsNothing(t *testing.T) {
-	a := quorum.NewFencedAcquire(3, granted)
+	a := quorum.NewAcquire(3, granted)
 	a.Asked(instant(start))
 	require.Empty(t, describeFenced(a.Granted(instant(start), 0, 5, "the server")))
 	require.Empty(t, describeFenced(a.Granted(instant(start), 1, 5, "the server")))

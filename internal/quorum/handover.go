@@ -1,6 +1,9 @@
 package quorum
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Announce is a message to the process that holds the lock: a peer waits in this one.
 type Announce struct {
@@ -15,13 +18,12 @@ type HandOver struct {
 }
 
 // handOver hands the lock to the peer that has waited for the longest, if one is known.
-func (q *Queue[W]) handOver() Actions {
-	if len(q.peers) == 0 {
-		return Actions{}
+func (q *Queue[W]) handOver() (h *HandOver) {
+	if len(q.peers) > 0 {
+		h = &HandOver{To: q.peers[0], Peers: q.peers[1:]}
+		q.peers = nil
 	}
-	h := &HandOver{To: q.peers[0], Peers: q.peers[1:]}
-	q.peers = nil
-	return Actions{HandOver: h}
+	return h
 }
 
 // PeerWaits takes the message of another process that it waits for the lock.
@@ -33,30 +35,23 @@ func (q *Queue[W]) PeerWaits(who string) {
 
 // HandedOver takes the message of another process that it has handed the lock to this one, as it arrives through a node. The
 // message follows the release on each node, so the round begins when a majority of the nodes has delivered it.
-func (q *Queue[W]) HandedOver(node int, peers []string) Actions {
+func (q *Queue[W]) HandedOver(now time.Time, node int, peers []string) Actions {
 	if !q.heldUntil.IsZero() {
 		return Actions{} // this process has got the lock already
 	}
-	q.handedOver[node] = true
-	count := 0
-	for _, is := range q.handedOver {
-		if is {
-			count++
-		}
-	}
-	if count != Majority(len(q.handedOver)) {
+	q.nodes[node].freed()
+	if !q.free(now) {
 		return Actions{}
 	}
 	for _, who := range peers {
 		q.PeerWaits(who)
 	}
-	if len(q.waiters) == 0 {
-		clear(q.handedOver)
-		return q.handOver()
-	}
-	if q.trying {
-		q.tryAgain = true
+	switch {
+	case q.trying: // Lost begins another
 		return Actions{}
+	case len(q.waiters) == 0:
+		q.forget()
+		return Actions{HandOver: q.handOver()}
 	}
 	return q.try()
 }

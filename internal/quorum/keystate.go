@@ -23,23 +23,22 @@ type LostKey struct {
 // nodeState is what is known of the key on one node.
 type nodeState struct {
 	KeyState
-	observing bool      // an observation is under way
-	healing   bool      // so is the deletion of a key without a TTL
+	toObserve bool      // it has to be observed
+	observing bool      // an observation is under way, or the deletion of a key without a TTL
 	changed   bool      // the key has changed since it was observed
 	ends      time.Time // when the TTL is over
 	noTTLFrom time.Time // the key has been the same, without a TTL, since then; zero means that it was not
 }
 
-// assume replaces what is known. An observation that is under way stays so: its answer is newer than any change that
-// was pushed before it.
-func (n *nodeState) assume(known nodeState) {
-	known.observing = n.observing
-	*n = known
+// forget drops what is known, except what identifies a key without a TTL. An observation that is under way stays so: its
+// answer is newer than any change that was pushed before it.
+func (n *nodeState) forget() {
+	*n = nodeState{observing: n.observing, noTTLFrom: n.noTTLFrom, KeyState: KeyState{Token: n.Token, NoTTL: n.NoTTL}}
 }
 
-// forget drops what is known, except what identifies a key without a TTL.
-func (n *nodeState) forget() {
-	n.assume(nodeState{noTTLFrom: n.noTTLFrom, KeyState: KeyState{Token: n.Token, NoTTL: n.NoTTL}})
+// freed takes in that the key has been deleted.
+func (n *nodeState) freed() {
+	*n = nodeState{observing: n.observing, KeyState: KeyState{Answered: true}}
 }
 
 // update takes in an observation.
@@ -61,38 +60,10 @@ func (n *nodeState) update(now time.Time, seen KeyState) {
 	}
 }
 
-// current reports whether what is known was observed and nothing has put it in doubt since.
-func (n *nodeState) current() bool {
-	return n.Answered && !n.observing && !n.healing && !n.changed
-}
-
-// holder returns the token that a majority of the nodes holds; "" means none.
-func holder(nodes []nodeState) string {
-	for i := range nodes {
-		count := 0
-		for j := range nodes {
-			if nodes[j].Held && nodes[j].Token == nodes[i].Token {
-				count++
-			}
-		}
-		if count >= Majority(len(nodes)) {
-			return nodes[i].Token
-		}
+// free reports whether the node does not hold the key, as far as is known. Redis may report an expiry late or never.
+func (n *nodeState) free(now time.Time) bool {
+	if n.Held {
+		return !n.NoTTL && !now.Before(n.ends)
 	}
-	return ""
-}
-
-// guarded counts the nodes that will not be free without a push. A push of one node counts for all nodes that hold the
-// same token. It does not count once the TTL is over: Redis may report an expiry late or never.
-func guarded(nodes []nodeState, now time.Time) (count int) {
-	for i := range nodes {
-		for j := range nodes {
-			n, o := &nodes[i], &nodes[j]
-			if n.Held && o.Held && o.Tracked && o.Token == n.Token && (o.NoTTL || now.Before(o.ends)) {
-				count++
-				break
-			}
-		}
-	}
-	return count
+	return n.Answered && !n.changed
 }

@@ -88,12 +88,6 @@ func (l *Lease) Leave() bool {
 // Holds returns how many times the lock is held.
 func (l *Lease) Holds() int { return l.holds }
 
-// Detach ends the lease and leaves the keys where they are, for another process to take up.
-func (l *Lease) Detach(now time.Time) {
-	l.cleanedUp = true
-	l.End(now, Released)
-}
-
 // Leftovers reports, once, that the lease is over and may have left keys that outlive it: the nodes no longer agree on
 // the lock, or it expired after an extension that failed. The shell then sends the release to every node that may
 // hold the key. A lease that was released has no leftovers: its release is on the way, and its answers count.
@@ -108,12 +102,5 @@ func (l *Lease) try(grant Grant) {
 	l.longest = max(l.longest, grant.TTL)
 	if grant.end().After(l.mayLast) {
 		l.mayLast = grant.end()
-	}
-}
-
-// extend takes a confirmed grant. A deadline never moves backwards: a grant that ends earlier changes nothing.
-func (l *Lease) extend(grant Grant) {
-	if grant.Deadline().After(l.grant.Deadline()) {
-		l.grant = grant
 	}
 }

@@ -24,27 +24,33 @@ const (
 // same connections. After some wins in a row the lock is handed over to another process: to the peer that has waited for
 // the longest, if any have announced themselves.
 type Queue[W comparable] struct {
-	contender
 	self    string // the owner part of this process's tokens
+	pace    Pace
+	nodes   []nodeState
 	waiters []W
 
 	wins       int       // how many times in a row this process has taken the lock
 	heldUntil  time.Time // this process has the lock until then, as far as is known; zero means that it does not
-	releasedAt time.Time // when this process released it last
 	yieldUntil time.Time // until then it is for others to take it
 
-	peers      []string // other processes that wait; the first is the next
-	announced  string   // the token whose holder knows that we wait; the message may be lost, so the next holder gets another
-	handedOver []bool   // handedOver[i]: a peer's message that it is our turn has come through node i
-	tryAgain   bool     // the lock was released for us during the round under way: another follows at once
+	peers []string // other processes that wait; the first is the next
+	seen  string   // the token that was observed last; its holder has been told that we wait
+
+	trying        bool          // a round is under way
+	splitVotes    int           // rounds in a row that nobody has won
+	polls         int           // rounds in a row that were lost to the same holder or to failing nodes
+	spuriousWakes int           // wake-ups that did not lead to the lock
+	yielding      bool          // a peer may be about to take the lock: what looks free is left to it for a moment
+	rtt           time.Duration // smoothed duration of a round
+
+	notBefore time.Time // of the next round, and of an observation of what has changed
+	pollAt    time.Time // when a round begins though no node would push a change
+	observeAt time.Time // when all nodes are observed
 }
 
 // NewQueue makes an empty queue for a key on n nodes. self is the owner part of the tokens that are made here.
 func NewQueue[W comparable](n int, self string, pace Pace) *Queue[W] {
-	return &Queue[W]{
-		contender: contender{pace: pace, nodes: make([]nodeState, n), rtt: pace.First},
-		self:      self, handedOver: make([]bool, n),
-	}
+	return &Queue[W]{self: self, pace: pace, nodes: make([]nodeState, n), rtt: pace.First}
 }
 
 // Head returns the waiter that contends.
@@ -80,8 +86,6 @@ func (q *Queue[W]) Join(now time.Time, w W) Actions {
 		return Actions{Listen: true}
 	case now.Before(q.heldUntil) || now.Before(q.yieldUntil):
 		return q.next(now)
-	case now.After(q.releasedAt.Add(q.yieldDelay())): // others could have taken it
-		q.wins = 0
 	}
 	q.reset()
 	return q.try()
@@ -97,18 +101,16 @@ func (q *Queue[W]) Leave(now time.Time, w W) Actions {
 	q.waiters = slices.Delete(q.waiters, i, i+1)
 	switch {
 	case len(q.waiters) == 0:
-		q.trying, q.tryAgain = false, false
+		q.trying = false
+		q.forget()
 		if now.Before(q.heldUntil) {
 			return Actions{}
 		}
-		return q.handOver()
+		return Actions{HandOver: q.handOver()}
 	case i == 0 && q.trying:
-		q.trying = false
 		return q.try()
-	case i == 0:
-		return q.next(now)
 	}
-	return Actions{}
+	return q.next(now)
 }
 
 // Won takes in that the head has won its round. It leaves the queue.
@@ -121,38 +123,57 @@ func (q *Queue[W]) Won(now time.Time, grant Grant) Actions {
 		q.nodes[i].noTTLFrom = time.Time{} // changes are not followed while we hold the lock
 	}
 	q.wins++
-	q.trying, q.tryAgain, q.announced = false, false, ""
+	q.trying, q.seen = false, ""
 	q.heldUntil, q.yieldUntil = grant.end(), time.Time{}
-	clear(q.handedOver)
 	return q.next(now)
 }
 
-// Lost takes in that the head has lost its round.
+// reset drops what the rounds before have shown.
+func (q *Queue[W]) reset() {
+	q.splitVotes, q.polls, q.spuriousWakes, q.yielding, q.notBefore = 0, 0, 0, false, time.Time{}
+}
+
+// Lost takes in that the head has lost its round. All nodes have to be observed, unless the lock was released for us
+// during the round: then another follows at once.
 func (q *Queue[W]) Lost(now time.Time) Actions {
 	q.heldUntil = time.Time{}
-	clear(q.handedOver)
-	if q.tryAgain {
+	if q.free(now) {
 		return q.try()
 	}
-	return q.lost(now)
+	q.trying = false
+	q.notBefore, q.pollAt, q.observeAt = q.pace.backOff(now, q.splitVotes), q.pace.backOff(now, q.polls), now
+	q.splitVotes++
+	q.polls++
+	actions := q.next(now)
+	actions.Listen = true
+	return actions
 }
 
 // Unlocked takes in that this process's release has been sent to the nodes. What is sent now comes behind it.
 func (q *Queue[W]) Unlocked(now time.Time) Actions {
-	q.heldUntil, q.releasedAt = time.Time{}, now
+	q.heldUntil = time.Time{}
 	switch {
 	case q.trying:
-		q.tryAgain = true
+		for i := range q.nodes {
+			q.nodes[i].freed()
+		}
 		return Actions{}
 	case len(q.waiters) > 0 && (q.wins < maxWins || q.wins < maxLoneWins && len(q.peers) == 0):
 		return q.try()
 	case len(q.waiters)+len(q.peers) == 0:
 		return Actions{Listen: q.wins >= maxWins} // peers that cannot reach us would never get it
 	}
-	over := q.handOver().HandOver
-	q.wins = 0
+	over := q.handOver()
+	q.reset()
+	for i := range q.nodes {
+		q.nodes[i].forget()
+		q.nodes[i].changed = true
+	}
+	if over != nil { // observe before the first round
+		q.spuriousWakes, q.yielding = 1, true
+	}
 	q.yieldUntil = now.Add(q.yieldDelay())
-	q.yield(now, q.yieldUntil, over != nil)
+	q.wins, q.notBefore, q.observeAt = 0, q.yieldUntil, now.Add(observeEvery)
 	actions := q.next(now)
 	actions.HandOver, actions.Listen = over, true
 	return actions
@@ -160,17 +181,35 @@ func (q *Queue[W]) Unlocked(now time.Time) Actions {
 
 // Observed takes the answer to an observation.
 func (q *Queue[W]) Observed(now time.Time, node int, seen KeyState) Actions {
-	if q.trying || !q.heldUntil.IsZero() { // the round finds out
-		q.nodes[node].observing = false
+	n := &q.nodes[node]
+	n.observing = false
+	if !q.watching() { // the round finds out
 		return Actions{}
 	}
-	q.observed(now, node, seen)
-	if seen.Held && seen.Owner != q.self && seen.Token == holder(q.nodes) {
-		q.wins = 0
+	changed, token := n.changed, q.seen
+	n.update(now, seen)
+	if seen.Held {
+		q.seen = seen.Token
+	}
+	if seen.Held && q.majority(func(n *nodeState) bool { return n.Held && n.Token == seen.Token }) {
+		if q.splitVotes > 0 { // the round was lost to a holder, not to a split vote
+			q.splitVotes, q.notBefore = 0, now
+		}
+		if seen.Owner != q.self {
+			q.wins = 0
+		}
+	}
+	switch {
+	case !changed:
+	case q.seen != token: // the lock goes from hand to hand
+		q.notBefore = now.Add(min(q.pace.double(q.spuriousWakes), q.pace.Most/8))
+		q.spuriousWakes++
+		q.polls, q.yielding = 0, true
+	case n.free(now) && q.yielding: // a peer may be about to take it
+		q.yielding, q.notBefore = false, now.Add(q.yieldDelay())
 	}
 	actions := q.next(now)
-	if len(q.waiters) > 0 && seen.Owner != "" && seen.Owner != q.self && seen.Token != q.announced {
-		q.announced = seen.Token
+	if q.seen != token && seen.Owner != "" && seen.Owner != q.self {
 		actions.Announce = &Announce{node, seen.Owner}
 	}
 	return actions
@@ -178,28 +217,25 @@ func (q *Queue[W]) Observed(now time.Time, node int, seen KeyState) Actions {
 
 // Healed takes the answer to the deletion of a key without a TTL. done is false if it was not deleted, or nobody knows.
 func (q *Queue[W]) Healed(now time.Time, node int, done bool) Actions {
-	q.nodes[node].assume(nodeState{KeyState: KeyState{Answered: done}})
-	if done {
-		return q.next(now)
+	n := &q.nodes[node]
+	n.observing = false
+	if !q.watching() {
+		return Actions{}
 	}
-	return q.observeAgain(now, node)
+	n.freed()
+	n.Answered, n.toObserve = done, !done
+	return q.next(now)
 }
 
 // Invalidated takes the push that the key has changed on a node. Pushes come in order with the replies of that node. So a
 // push that comes before the answer to an observation is about what happened before it, and that answer is current.
 func (q *Queue[W]) Invalidated(now time.Time, node int) Actions {
-	if !q.heldUntil.IsZero() {
-		return Actions{}
-	}
 	n := &q.nodes[node]
-	n.Tracked, n.noTTLFrom = false, time.Time{}
-	if n.observing {
+	n.noTTLFrom = time.Time{}
+	if n.observing || !q.watching() {
 		return Actions{}
 	}
-	n.changed = true
-	if q.spuriousWakes == 0 {
-		q.probeAt = now.Add(q.yieldDelay()) // by then the other nodes have pushed it too
-	}
+	n.Tracked, n.changed = false, true
 	return q.next(now)
 }
 
@@ -207,56 +243,15 @@ func (q *Queue[W]) Invalidated(now time.Time, node int) Actions {
 // observed before has to be observed again. The answer to an observation that is under way comes afterwards, so it is
 // current.
 func (q *Queue[W]) TrackingActive(now time.Time, node int) Actions {
-	return q.observeAgain(now, node)
+	q.nodes[node].toObserve = true
+	return q.next(now)
 }
 
 // TrackingLost takes in that changes on a node may be missed, as its connection has ended.
 func (q *Queue[W]) TrackingLost(now time.Time, node int) Actions {
-	if !q.heldUntil.IsZero() {
-		return Actions{}
-	}
 	q.nodes[node].Tracked = false
-	if at := q.backOff(now, 0); q.pollAt.Before(at) {
-		q.pollAt = at
-	}
 	return q.next(now)
 }
 
 // Tick takes in that the time of WakeAt has come.
 func (q *Queue[W]) Tick(now time.Time) Actions { return q.next(now) }
-
-// try begins a round for the head at once.
-func (q *Queue[W]) try() Actions {
-	q.trying, q.woken, q.tryAgain = true, false, false
-	return Actions{Try: true}
-}
-
-// next decides what the head does now.
-func (q *Queue[W]) next(now time.Time) Actions {
-	switch {
-	case q.trying || len(q.waiters) == 0:
-		return Actions{}
-	case now.Before(q.heldUntil):
-		return Actions{WakeAt: q.heldUntil}
-	case !q.heldUntil.IsZero(): // the lease is over, or was extended
-		q.heldUntil = time.Time{}
-		return q.try()
-	}
-	return q.contender.next(now)
-}
-
-// observeAgain is next, with an observation of a node if none is under way there.
-func (q *Queue[W]) observeAgain(now time.Time, node int) Actions {
-	n := &q.nodes[node]
-	if n.observing || q.trying || len(q.waiters) == 0 || !q.heldUntil.IsZero() {
-		return q.next(now)
-	}
-	n.observing = true
-	actions := q.next(now)
-	if actions.Try {
-		n.observing = false // no observation is sent: the round finds out
-		return actions
-	}
-	actions.Observe = append(actions.Observe, node)
-	return actions
-}

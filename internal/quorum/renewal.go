@@ -67,16 +67,11 @@ func (r *Renewal) Most(now time.Time, ttl time.Duration) time.Duration {
 	return max(0, min(ttl, r.until.Sub(now)).Truncate(time.Millisecond))
 }
 
-// Ended reports the outcome of a renewal. A failed one is tried again while the lease stands.
+// Ended reports the outcome of a renewal, or Undecided if it could not begin, because another extension was under way.
+// It is tried again then, and if it failed, while the lease stands.
 func (r *Renewal) Ended(now time.Time, outcome Outcome) {
+	r.due = now.Add(max(r.lease.Remaining(now)/retryShare, time.Millisecond))
 	if outcome == Done {
 		r.plan()
-		return
 	}
-	r.Busy(now)
-}
-
-// Busy reports that a renewal could not begin, because another extension was under way.
-func (r *Renewal) Busy(now time.Time) {
-	r.due = now.Add(max(r.lease.Remaining(now)/retryShare, time.Millisecond))
 }

@@ -100,7 +100,7 @@ func TestRenewal_IsTriedAgainEverSoonerAfterFailures(t *testing.T) {
 
 func TestRenewal_IsTriedAgainIfItCouldNotBegin(t *testing.T) {
 	k := newRenewer(t, 0)
-	k.renewal.Busy(start.Add(3 * time.Second))
+	k.renewal.Ended(start.Add(3*time.Second), quorum.Undecided)
 	k.requireDue(3*time.Second + (9898-3000)*time.Millisecond/8)
 	now, ok := k.next(quorum.Yes)
 	require.True(t, ok)

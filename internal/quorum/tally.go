@@ -12,6 +12,8 @@ type tally struct {
 type ballot struct {
 	answer    Answer
 	released  bool   // the release that followed has been answered, or has failed
+	raised    Answer // to a [Raise]
+	number    uint64 // that came with a yes; 0 means none
 	duplicate int    // 1 + the node for which the same server has voted; 0 means none
 	server    string // the identity of the server that answered; "" if unknown
 }
@@ -80,6 +82,16 @@ func (t *tally) reached() []int {
 		}
 	}
 	return nodes
+}
+
+// same counts the nodes that said yes with a number.
+func (t *tally) same(number uint64) (count int) {
+	for i := range t.ballots {
+		if b := &t.ballots[i]; b.answer == Yes && b.number == number {
+			count++
+		}
+	}
+	return count
 }
 
 func (t *tally) need() int    { return Majority(len(t.ballots)) }

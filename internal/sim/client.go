@@ -46,8 +46,8 @@ func newClient(w *world, number int) *client {
 		c.wall = noon + w.plan.Walls[w.plan.Nodes+number]
 	}
 	for _, s := range w.servers {
-		l := &line{world: w, client: c, server: s, pause: minPause, guard: node.NewGuard(w.plan.Guard)}
-		l.commands = node.NewPipeline[order](nodeTimeout, maxOverdue)
+		l := &line{world: w, client: c, server: s, pause: minPause, guard: node.Guard{MaxTTL: w.plan.Guard}}
+		l.commands = &node.Pipeline[order]{Timeout: nodeTimeout, MaxOverdue: maxOverdue}
 		c.lines = append(c.lines, l)
 		w.at(0, l.connect)
 	}
@@ -197,7 +197,7 @@ func (c *client) anew() {
 		if l.server.foreign || !l.met {
 			continue
 		}
-		l.guard, l.met = node.NewGuard(c.plan.Guard), false
+		l.guard, l.met = node.Guard{MaxTTL: c.plan.Guard}, false
 		if l.conn != nil {
 			l.conn.breakOff(0)
 		}

@@ -65,8 +65,8 @@ func (l *line) send(cmd command, done func(quorum.Answer, reply)) {
 }
 
 // notify ends the commands that were not answered.
-func (l *line) notify(notices []node.Notice[order]) {
-	for _, n := range notices {
+func (l *line) notify() {
+	for _, n := range l.commands.Notices() {
 		n.Item.done(n.Answer, reply{})
 	}
 }
@@ -87,14 +87,14 @@ func (l *line) wake() {
 func (l *line) write() {
 	l.refuse()
 	for l.conn != nil {
-		o, cleanUp, ok := l.commands.Take(l.client.mono.Now)
-		if !ok {
+		now := l.client.mono.Now()
+		taken := l.commands.Take(now, 1)
+		if len(taken) == 0 {
 			return
 		}
-		if cleanUp {
-			l.timer.set(l.client, &l.client.mono, l.client.mono.Now().Add(nodeTimeout), l.expire)
-		}
-		c, cmd := l.conn, o.Item.command
+		l.timer.set(l.client, &l.client.mono, now.Add(nodeTimeout), l.expire)
+		o, c := taken[0], l.conn
+		cmd := o.Item.command
 		cmd.track = cmd.verb == observe && c.tracking
 		c.send(message{cmd, func(r reply) { l.answered(c, r) }})
 	}
@@ -104,13 +104,12 @@ func (l *line) answered(c *conn, r reply) {
 	if c != l.conn {
 		return
 	}
-	o, reported, ok := l.commands.Answered()
-	if !ok {
+	if l.commands.Next() == nil {
 		l.check(false, "replies and commands of a connection stay in step",
 			"client %d got a reply of node %d to no command", l.client.number, l.server.number)
 		return
 	}
-	if !reported {
+	if o, reported := l.commands.Answered(); !reported {
 		answers := [...]quorum.Answer{quorum.Refused, quorum.No, quorum.No, quorum.Yes, quorum.Recreated}
 		o.Item.done(answers[r.code+2], r)
 	}
@@ -138,7 +137,8 @@ func (l *line) connect() {
 	l.client.after(dialTimeout, func() {
 		if !greeted {
 			c.cut = true
-			l.notify(l.commands.Failed(l.client.mono.Now(), errUnreachable))
+			l.commands.Failed(l.client.mono.Now(), errUnreachable)
+			l.notify()
 			l.pause = min(2*l.pause, maxPause)
 			l.client.after(l.pause, l.connect)
 		}
@@ -151,11 +151,10 @@ func (l *line) broken(c *conn) {
 		return
 	}
 	l.conn = nil
-	notices, unfinished := l.commands.Broken(l.client.mono.Now(), errUnreachable)
-	if unfinished {
+	if unfinished := l.commands.Broken(l.client.mono.Now(), errUnreachable); unfinished {
 		l.last = c
 	}
-	l.notify(notices)
+	l.notify()
 	if c.tracking {
 		l.report((*quorum.Queue[*waiter]).TrackingLost, l.client.queues...)
 	}
@@ -163,12 +162,9 @@ func (l *line) broken(c *conn) {
 }
 
 func (l *line) expire() {
-	notices, cut, next := l.commands.Expire(l.client.mono.Now())
-	if len(notices) > 0 {
-		l.commands.Blame(errUnreachable)
-	}
+	cut, next := l.commands.Expire(l.client.mono.Now())
 	l.timer.set(l.client, &l.client.mono, next, l.expire)
-	l.notify(notices)
+	l.notify()
 	if cut && l.conn != nil {
 		l.conn.breakOff(0)
 	}
@@ -176,15 +172,17 @@ func (l *line) expire() {
 
 // refuse takes the acquires off the queue that the server may not be asked.
 func (l *line) refuse() {
-	left, is := l.guard.Quarantine(l.client.mono.Now)
+	now := l.client.mono.Now()
+	left, is := l.guard.Quarantine(now)
 	if !is || l.conn == nil {
 		return
 	}
-	l.notify(l.commands.Withdraw(func(o order) bool {
+	l.commands.Withdraw(now, func(o order) bool {
 		if o.verb == acquire {
 			l.log("client %d does not ask node %d for %s, for another %v",
 				l.client.number, l.server.number, o.token, left)
 		}
 		return o.verb == acquire
-	}, errQuarantined))
+	}, errQuarantined)
+	l.notify()
 }

@@ -191,7 +191,7 @@ func (k *lock) renew() {
 		switch now := c.clock.Now(); {
 		case k.dropped:
 		case k.turn:
-			k.renewal.Busy(now)
+			k.renewal.Ended(now, quorum.Undecided)
 			k.renew()
 		default:
 			if grant, ok := k.renewal.Grant(now); ok && k.lease.At(now) == quorum.Held {

@@ -55,9 +55,7 @@ func (c *client) newAcquire(key string, ttl time.Duration, floor uint64) *round 
 	grant := c.grant(ttl)
 	token := fmt.Sprintf("%s-%d", c.self, len(c.calls)+1)
 	cmd := command{verb: acquire, key: key, token: token, ttl: ttl}
-	begin := quorum.NewAcquire
 	if cmd.fenced = c.plan.Fenced && c.number >= c.plan.Plain; cmd.fenced {
-		begin = quorum.NewFencedAcquire
 		// The time of the counters, as package redlock estimates it from the numbers that it was granted.
 		now, keep := grant.Start.UnixMicro()+c.behind, cmp.Or(c.plan.Keep, keepFence)
 		if !c.learnt {
@@ -67,7 +65,7 @@ func (c *client) newAcquire(key string, ttl time.Duration, floor uint64) *round 
 	} else if c.plan.Fenced {
 		c.log("client %d asks for no fencing token", c.number)
 	}
-	machine := begin(len(c.lines), grant)
+	machine := quorum.NewAcquire(len(c.lines), grant)
 	r := c.newRound(cmd, machine, grant)
 	r.acquire = machine
 	c.rounds[r.token] = r

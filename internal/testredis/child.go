@@ -9,7 +9,6 @@ import (
 type Child struct {
 	cmd  *exec.Cmd
 	done chan struct{}
-	err  error // as Wait has returned it; set before done is closed
 }
 
 // StartChild starts cmd, and a goroutine that waits for its end with [exec.Cmd.Wait]. On Linux the
@@ -19,7 +18,7 @@ func StartChild(cmd *exec.Cmd) (*Child, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = endWithParent()
 	}
-	c := &Child{cmd: cmd, done: make(chan struct{})}
+	c := &Child{cmd, make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		defer close(c.done)
@@ -29,11 +28,10 @@ func StartChild(cmd *exec.Cmd) (*Child, error) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			c.err = cmd.Wait()
+			_ = cmd.Wait() // how it ended is in cmd.ProcessState
 		}
 	}()
 	if err := <-started; err != nil {
-		<-c.done
 		return nil, err
 	}
 	return c, nil
@@ -44,9 +42,6 @@ func (c *Child) PID() int { return c.cmd.Process.Pid }
 
 // Done returns a channel that is closed when the process has ended and nothing of it is left.
 func (c *Child) Done() <-chan struct{} { return c.done }
-
-// Err returns how the process ended, as [exec.Cmd.Wait] reports it. The process must have ended.
-func (c *Child) Err() error { return c.err }
 
 // running reports whether the process has not ended. A nil Child was never started.
 func (c *Child) running() bool {
@@ -66,11 +61,3 @@ func (c *Child) Kill() {
 	_ = c.cmd.Process.Kill() // fails only if the process has ended
 	<-c.done
 }
-
-// Freeze suspends the process (SIGSTOP); on Linux it returns when the process stands still. It does
-// nothing if the process is frozen already. A system without such a signal returns
-// [errors.ErrUnsupported].
-func (c *Child) Freeze() error { return freeze(c.cmd.Process) }
-
-// Thaw lets a frozen process go on (SIGCONT).
-func (c *Child) Thaw() error { return thaw(c.cmd.Process) }

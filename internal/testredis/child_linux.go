@@ -14,18 +14,19 @@ func endWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 
-// freeze returns when the process has stopped: the signal alone is only a request. WNOWAIT leaves it to be found
-// stopped again, by a second freeze.
-func freeze(p *os.Process) error {
-	if err := p.Signal(syscall.SIGSTOP); err != nil {
+// Freeze suspends the process (SIGSTOP) and returns when it stands still: the signal alone is only a
+// request. It does nothing if the process is frozen already: WNOWAIT leaves it to be found stopped again.
+func (c *Child) Freeze() error {
+	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
 	for {
-		err := unix.Waitid(unix.P_PID, p.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil)
+		err := unix.Waitid(unix.P_PID, c.PID(), nil, unix.WSTOPPED|unix.WNOWAIT, nil)
 		if !errors.Is(err, unix.EINTR) {
 			return os.NewSyscallError("waitid", err)
 		}
 	}
 }
 
-func thaw(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
+// Thaw lets a frozen process go on (SIGCONT).
+func (c *Child) Thaw() error { return c.cmd.Process.Signal(syscall.SIGCONT) }

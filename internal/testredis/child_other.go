@@ -4,12 +4,14 @@ package testredis
 
 import (
 	"errors"
-	"os"
 	"syscall"
 )
 
 // endWithParent does nothing: only Linux ends a child with its parent.
 func endWithParent() *syscall.SysProcAttr { return nil }
 
-func freeze(*os.Process) error { return errors.ErrUnsupported }
-func thaw(*os.Process) error   { return errors.ErrUnsupported }
+// Freeze fails: there is no such signal.
+func (c *Child) Freeze() error { return errors.ErrUnsupported }
+
+// Thaw fails as Freeze does.
+func (c *Child) Thaw() error { return errors.ErrUnsupported }

@@ -2,14 +2,14 @@
 
 package testredis
 
-import (
-	"os"
-	"syscall"
-)
+import "syscall"
 
 // endWithParent keeps an interrupt from the terminal away from the child. Only Linux ends a child
 // with its parent.
 func endWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-func freeze(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
-func thaw(p *os.Process) error   { return p.Signal(syscall.SIGCONT) }
+// Freeze suspends the process (SIGSTOP), soon after it has returned.
+func (c *Child) Freeze() error { return c.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen process go on (SIGCONT).
+func (c *Child) Thaw() error { return c.cmd.Process.Signal(syscall.SIGCONT) }

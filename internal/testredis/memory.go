@@ -1,6 +1,7 @@
 package testredis
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -9,37 +10,36 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// Memory is a server inside the program: miniredis, with TTLs that run in real time. A key never
-// expires before its TTL, counted from when the command was sent, is over. All methods may be
-// called from any goroutine.
-type Memory struct {
+// memory is a server inside the program: miniredis, with TTLs that run in real time. A key never
+// expires before its TTL, counted from when the command was sent, is over.
+type memory struct {
 	endpoint
+	report func(error)
 
 	mu   sync.Mutex // held while the server comes up or goes down
-	db   *miniredis.Miniredis
-	stop func() // nil while the server is stopped
-
-	clock sync.Mutex
-	seen  time.Time // the TTLs have run up to here
+	stop func()     // nil while the server is stopped
 }
 
-// NewMemory starts a server. Stop ends it.
-func NewMemory() (*Memory, error) {
-	for attempt := 1; ; attempt++ {
-		e, err := freeEndpoint()
-		if err != nil {
-			return nil, err
+// Embed starts n servers inside the program (miniredis), or none. Report is called with what a
+// Start fails with later.
+func Embed(n int, report func(error)) ([]Server, error) {
+	var servers []Server
+	for range n {
+		m := &memory{report: report}
+		if err := m.find(m.start); err != nil {
+			return nil, errors.Join(err, Close(servers))
 		}
-		m := &Memory{endpoint: e, seen: time.Now()}
-		// Another program may have taken the port meanwhile.
-		if err = m.start(true); err == nil || attempt == 5 {
-			return m, err
-		}
+		servers = append(servers, m)
 	}
+	return servers, nil
 }
 
-// Stop ends the server and its connections. It does nothing if the server is stopped already.
-func (m *Memory) Stop() {
+func (m *memory) Close() error {
+	m.Stop()
+	return nil
+}
+
+func (m *memory) Stop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stop != nil {
@@ -48,29 +48,30 @@ func (m *Memory) Stop() {
 	}
 }
 
-// Start runs a stopped server again, on the same address and with the keys that it had, like a
-// Redis that writes them to disk. It does nothing if the server is running.
-func (m *Memory) Start() error { return m.start(false) }
-
-func (m *Memory) start(empty bool) error {
+func (m *memory) Start() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stop != nil {
-		return nil
+		return
 	}
+	if err := m.start(); err != nil {
+		m.report(err)
+	}
+}
+
+// start starts an empty server.
+func (m *memory) start() error {
 	l, err := net.Listen("tcp", m.Addr())
 	if err != nil {
 		return fmt.Errorf("miniredis: %w", err)
 	}
-	if empty {
-		m.db = miniredis.NewMiniRedis()
-	}
-	db := m.db
 	// The listener that miniredis opens itself stays unused: its connections would not be timed.
+	db := miniredis.NewMiniRedis()
 	if err := db.StartAddr("127.0.0.1:0"); err != nil {
 		_ = l.Close()
 		return fmt.Errorf("miniredis: %w", err)
 	}
+	timer := &ttlTimer{db: db, seen: time.Now()}
 	var accepting sync.WaitGroup
 	accepting.Go(func() {
 		for {
@@ -78,7 +79,7 @@ func (m *Memory) start(empty bool) error {
 			if err != nil {
 				return
 			}
-			db.Server().ServeConn(&timedConn{Conn: c, read: func() { m.advance(db) }})
+			db.Server().ServeConn(timedConn{c, timer})
 		}
 	})
 	m.stop = func() {
@@ -89,13 +90,11 @@ func (m *Memory) start(empty bool) error {
 	return nil
 }
 
-// advance lets the TTLs run up to now: in miniredis they only move when they are told to.
-func (m *Memory) advance(db *miniredis.Miniredis) {
-	m.clock.Lock()
-	defer m.clock.Unlock()
-	now := time.Now()
-	db.FastForward(now.Sub(m.seen))
-	m.seen = now
+// ttlTimer lets the TTLs run: in miniredis they only move when they are told to.
+type ttlTimer struct {
+	db   *miniredis.Miniredis
+	mu   sync.Mutex
+	seen time.Time // the TTLs have run up to here
 }
 
 // timedConn brings the TTLs up to date when a command has come in, before it is carried out. Keys
@@ -103,11 +102,15 @@ func (m *Memory) advance(db *miniredis.Miniredis) {
 // them: up to its period, and much more on a busy machine.)
 type timedConn struct {
 	net.Conn
-	read func()
+	*ttlTimer
 }
 
-func (c *timedConn) Read(p []byte) (int, error) {
+func (c timedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.read()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	c.db.FastForward(now.Sub(c.seen))
+	c.seen = now
 	return n, err
 }

@@ -1,7 +1,7 @@
 // Package testredis starts Redis servers on free ports of 127.0.0.1, for tests, for the commands of
 // redlock and for the bench: redis-server processes, or miniredis inside the program.
 //
-// Tests get theirs from [Real] and [Mini], and programs from [Launch] and [NewMemory]. [StartChild]
+// Tests get theirs from [Real] and [Mini], and programs from [Launch] and [Embed]. [StartChild]
 // starts any other child process that must not outlive the program.
 package testredis
 
@@ -12,28 +12,41 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
 
-// Server is a Redis server that a test owns. All methods may be called from any goroutine.
+// Server is a Redis server of either kind. All methods may be called from any goroutine.
 type Server interface {
 	Addr() string // stays the same when the server is stopped and started again
 	URL() string
 	Do(cmd string, args ...any) (any, error)
 
 	// Stop ends the server as a crash would: connections are cut, keys and cached scripts are lost.
+	// It does nothing if the server is stopped already.
 	Stop()
 
 	// Start runs a stopped server again, empty and on the same address, and returns when it answers.
-	// A server that does not come up fails the test.
+	// A server of a test that does not come up fails the test.
 	Start()
+
+	// Close ends the server for good.
+	Close() error
+}
+
+// Close closes servers.
+func Close[S Server](servers []S) (err error) {
+	for _, s := range servers {
+		err = errors.Join(err, s.Close())
+	}
+	return err
 }
 
 // URLs returns the URL of each server, in the same order.
-func URLs[S interface{ URL() string }](servers []S) []string {
+func URLs[S Server](servers []S) []string {
 	urls := make([]string, len(servers))
 	for i, s := range servers {
 		urls[i] = s.URL()
@@ -41,7 +54,7 @@ func URLs[S interface{ URL() string }](servers []S) []string {
 	return urls
 }
 
-// Servers returns processes as the interface that Mini returns too.
+// Servers returns processes as the interface that Mini and Embed return too.
 func Servers(processes []*Process) []Server {
 	servers := make([]Server, len(processes))
 	for i, p := range processes {
@@ -53,89 +66,66 @@ func Servers(processes []*Process) []Server {
 // Mini starts n miniredis servers that live inside the test's process and end with the test.
 func Mini(tb testing.TB, n int) []Server {
 	tb.Helper()
-	servers := make([]Server, n)
-	for i := range servers {
-		m, err := NewMemory()
-		if err != nil {
-			tb.Fatal(err)
-		}
-		tb.Cleanup(m.Stop)
-		servers[i] = &mini{m, tb}
+	servers, err := Embed(n, failing(tb))
+	if err != nil {
+		tb.Fatal(err)
 	}
+	tb.Cleanup(func() { _ = Close(servers) })
 	return servers
-}
-
-// mini is a server in memory that loses its keys when it is stopped.
-type mini struct {
-	*Memory
-	tb testing.TB
-}
-
-func (m *mini) Start() { check(m.tb, m.start(true)) }
-
-// Process is a redis-server process that a test owns. What does not succeed fails the test.
-type Process struct {
-	*Instance
-	tb testing.TB
 }
 
 // Real starts n redis-server processes for a test, as [Launch] does. They end with the test.
 //
-// If redis-server is not installed the test is skipped, or fails if CI=true.
+// If redis-server is not installed the test is skipped, or fails if CI=true. It is also skipped if
+// the args ask for TLS and the program was built without it.
 // The log of each server is added to that of a test that failed.
 func Real(tb testing.TB, n int, args ...string) []*Process {
 	tb.Helper()
-	instances, err := Launch(context.Background(), n, args...)
-	if errors.Is(err, ErrMissing) && os.Getenv("CI") != "true" {
-		tb.Skip(err.Error() + ": tests on real servers are left out")
+	processes, err := Launch(context.Background(), n, failing(tb), args...)
+	if errors.Is(err, ErrMissing) && os.Getenv("CI") != "true" || err != nil && noTLS.MatchString(err.Error()) {
+		tb.Skip("tests on such servers are left out: " + err.Error())
 	}
 	if err != nil {
 		tb.Fatal(err)
 	}
-	processes := make([]*Process, n)
-	for i, instance := range instances {
-		processes[i] = &Process{instance, tb}
+	for _, p := range processes {
 		tb.Cleanup(func() {
-			instance.Stop()
+			p.Stop()
 			if tb.Failed() {
-				tb.Logf("redis-server %s:\n%s", instance.Addr(), instance.Log())
+				tb.Logf("redis-server %s:\n%s", p.Addr(), p.Log())
 			}
-			check(tb, instance.Close())
+			if err := p.Close(); err != nil {
+				tb.Error(err)
+			}
 		})
 	}
 	return processes
 }
 
-// Start is [Instance.Start].
-func (p *Process) Start() { check(p.tb, p.Instance.Start()) }
+// failing returns what makes an error fail a test.
+func failing(tb testing.TB) func(error) { return func(err error) { tb.Errorf("testredis: %v", err) } }
 
-// Freeze is [Instance.Freeze].
-func (p *Process) Freeze() { check(p.tb, p.Instance.Freeze()) }
-
-// Thaw is [Instance.Thaw].
-func (p *Process) Thaw() { check(p.tb, p.Instance.Thaw()) }
-
-func check(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Errorf("testredis: %v", err)
-	}
-}
+// Servers listen below the ports that systems give to outgoing connections (from 32768 on Linux,
+// from 49152 elsewhere): a client could be given the port of a server that is stopped for a while.
+func randomPort() int { return 10000 + rand.IntN(32768-10000) }
 
 // FreePort returns a port of 127.0.0.1 on which nothing listens, for a server that needs one more
 // than its own, such as --tls-port. Another process may take it before the server does.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
-	e, err := freeEndpoint()
+	var e endpoint
+	err := e.find(func() error {
+		l, err := net.Listen("tcp", e.Addr())
+		if err == nil {
+			err = l.Close()
+		}
+		return err
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return e.port
 }
-
-// Servers listen below the ports that systems give to outgoing connections (from 32768 on Linux,
-// from 49152 elsewhere): a client could be given the port of a server that is stopped for a while.
-const firstPort, lastPort = 10000, 32767
 
 // endpoint is where a server listens, on 127.0.0.1.
 type endpoint struct {
@@ -143,16 +133,16 @@ type endpoint struct {
 	password string // empty means none
 }
 
-// freeEndpoint returns one on which nothing listens.
-func freeEndpoint() (e endpoint, err error) {
-	for range 100 {
-		var l net.Listener
-		e.port = firstPort + rand.IntN(lastPort-firstPort+1)
-		if l, err = net.Listen("tcp", e.Addr()); err == nil {
-			return e, l.Close()
+// find calls start with ports until one is free. It may also fail for a port that the server derives
+// from it, as for the cluster bus.
+func (e *endpoint) find(start func() error) (err error) {
+	for range 10 {
+		e.port = randomPort()
+		if err = start(); err == nil || !strings.Contains(err.Error(), "ddress already in use") {
+			return err
 		}
 	}
-	return e, fmt.Errorf("no free port between %d and %d: %w", firstPort, lastPort, err)
+	return err
 }
 
 // Addr returns 127.0.0.1:port. It stays the same when the server is stopped and started again.
@@ -164,10 +154,7 @@ func (e *endpoint) URL() string { return "redis://" + e.Addr() }
 // Do runs one command on a connection of its own, logged in with the password of --requirepass if
 // there is one. It fails after a few seconds if the server does not answer.
 func (e *endpoint) Do(cmd string, args ...any) (any, error) {
-	return e.do(5*time.Second, cmd, args...)
-}
-
-func (e *endpoint) do(timeout time.Duration, cmd string, args ...any) (any, error) {
+	const timeout = 5 * time.Second
 	c, err := redis.Dial("tcp", e.Addr(), redis.DialPassword(e.password), redis.DialConnectTimeout(timeout),
 		redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout))
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 // value accepts every fence. It is safe for concurrent use and must not be copied. It keeps every resource
 // until the process ends.
 type Gate struct {
-	mu        sync.Mutex
-	resources map[string]*gated
+	resources sync.Map // of *gated, by name
 }
 
 // gated is the state of one resource.
@@ -32,7 +31,8 @@ func (g *Gate) Run(resource string, fence uint64, write func() error) error {
 	if err := CheckFence(fence); err != nil {
 		return err
 	}
-	r := g.resource(resource)
+	value, _ := g.resources.LoadOrStore(resource, new(gated))
+	r := value.(*gated)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if fence < r.seen {
@@ -40,18 +40,4 @@ func (g *Gate) Run(resource string, fence uint64, write func() error) error {
 	}
 	r.seen = fence
 	return write()
-}
-
-func (g *Gate) resource(name string) *gated {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	r := g.resources[name]
-	if r == nil {
-		if g.resources == nil {
-			g.resources = make(map[string]*gated)
-		}
-		r = new(gated)
-		g.resources[name] = r
-	}
-	return r
 }

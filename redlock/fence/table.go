@@ -57,9 +57,8 @@ type Execer interface {
 // Table is a guard table: for each resource a row with the highest fence accepted. It is safe for
 // concurrent use.
 type Table struct {
-	dialect         Dialect
-	name            string
-	creation, check string
+	dialect Dialect
+	name    string
 }
 
 // NewTable returns the guard table of that name: letters, digits and underscores, optionally after a schema
@@ -71,17 +70,12 @@ func NewTable(dialect Dialect, table string) (*Table, error) {
 	if !tableName.MatchString(table) {
 		return nil, fmt.Errorf("fence: table name %.64q: must be letters, digits and underscores, or two such names with a dot between", table)
 	}
-	return &Table{
-		dialect:  dialect,
-		name:     table,
-		creation: fmt.Sprintf(creates[dialect], table),
-		check:    fmt.Sprintf(checks[dialect], table),
-	}, nil
+	return &Table{dialect, table}, nil
 }
 
 // Create returns the statement that creates the table if it does not exist. Execute it once, or put it
 // among your migrations.
-func (t *Table) Create() string { return t.creation }
+func (t *Table) Create() string { return fmt.Sprintf(creates[t.dialect], t.name) }
 
 // Check checks fence for the resource. Call it in the transaction of the writes, before them and before the
 // reads that they depend on. The row stays locked until the transaction ends, so no other holder passes
@@ -107,7 +101,7 @@ func (t *Table) Check(ctx context.Context, tx Execer, resource string, fence uin
 	if t.dialect == MySQL {
 		args = append(args, int64(fence))
 	}
-	result, err := tx.ExecContext(ctx, t.check, args...)
+	result, err := tx.ExecContext(ctx, fmt.Sprintf(checks[t.dialect], t.name), args...)
 	if err == nil {
 		err = t.verdict(result, resource, fence)
 	}

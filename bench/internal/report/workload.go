@@ -161,11 +161,11 @@ func bars(r *Results, axes chart.Axes, unit string, groups []string, cases ...[]
 // it is the most; the mark is at that of all waits together.
 func waits(r *Results, title string, cases []Case) ([]byte, error) {
 	percentiles := []string{"p50", "p90", "p99", "max"}
-	var all []chart.Ranges
+	var all []chart.Bars
 	for _, c := range cases {
-		bar := chart.Ranges{Name: c.Subject}
+		bar := chart.Bars{Name: c.Subject}
 		for _, p := range percentiles {
-			for unit, to := range map[string]*[]float64{p + "-least-ms": &bar.Least, p + "-ms": &bar.Middle, p + "-most-ms": &bar.Most} {
+			for unit, to := range map[string]*[]float64{p + "-least-ms": &bar.Least, p + "-ms": &bar.Values, p + "-most-ms": &bar.Most} {
 				values, err := r.Values(c, unit)
 				if err != nil {
 					return nil, err
@@ -175,5 +175,5 @@ func waits(r *Results, title string, cases []Case) ([]byte, error) {
 		}
 		all = append(all, bar)
 	}
-	return chart.GroupedRanges(chart.Axes{Title: title, Y: "wait (ms)", LogY: true}, percentiles, all)
+	return chart.GroupedBars(chart.Axes{Title: title, Y: "wait (ms)", LogY: true}, percentiles, all)
 }

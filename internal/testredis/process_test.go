@@ -17,15 +17,15 @@ import (
 
 // What a single server does is tested through internal/testredis, which hands it to tests.
 
-func launch(t *testing.T, n int) []*testredis.Instance {
+func launch(t *testing.T, n int) []*testredis.Process {
 	t.Helper()
 	testredis.Real(t, 0) // skips the test if redis-server is missing
-	servers, err := testredis.Launch(t.Context(), n)
+	servers, err := testredis.Launch(t.Context(), n, func(err error) { t.Error(err) })
 	require.NoError(t, err)
 	return servers
 }
 
-func gone(t *testing.T, server *testredis.Instance) {
+func gone(t *testing.T, server *testredis.Process) {
 	t.Helper()
 	assert.Zero(t, server.PID())
 	assert.NoDirExists(t, server.Dir())
@@ -40,7 +40,7 @@ func TestClose_LeavesNeitherProcessNorDirectory(t *testing.T) {
 		require.NoError(t, err)
 		require.DirExists(t, server.Dir())
 	}
-	require.NoError(t, servers[0].Freeze())
+	servers[0].Freeze()
 	servers[1].Stop()
 	require.NoError(t, testredis.Close(servers))
 	for _, server := range servers {
@@ -51,12 +51,12 @@ func TestClose_LeavesNeitherProcessNorDirectory(t *testing.T) {
 func TestLaunch_LeavesNothingWhenItFails(t *testing.T) {
 	launch(t, 0)
 	t.Setenv("TMPDIR", t.TempDir())
-	_, err := testredis.Launch(t.Context(), 3, "--no-such-option", "1")
+	_, err := testredis.Launch(t.Context(), 3, nil, "--no-such-option", "1")
 	require.ErrorContains(t, err, "no-such-option")
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = testredis.Launch(ended, 3)
+	_, err = testredis.Launch(ended, 3, nil)
 	require.ErrorIs(t, err, context.Canceled)
 
 	left, err := os.ReadDir(os.TempDir())
@@ -71,24 +71,30 @@ func TestLaunch_TriesAnotherPortIfOneIsTaken(t *testing.T) {
 	taken := filepath.Join(t.TempDir(), "taken")
 	t.Setenv("QUORUMLOCK_REDIS_SERVER", script(t,
 		"[ -e "+taken+" ] && exec "+real+" \"$@\"; touch "+taken+"; echo bind: Address already in use; exit 1\n"))
-	servers, err := testredis.Launch(t.Context(), 1)
+	servers, err := testredis.Launch(t.Context(), 1, nil)
 	require.NoError(t, err)
 	assert.Contains(t, servers[0].Log(), "bind: Address already in use")
 	require.NoError(t, testredis.Close(servers))
 }
 
-func TestInstance_CannotBeFrozenWhileStopped(t *testing.T) {
-	server := launch(t, 1)[0]
-	server.Stop()
-	assert.ErrorContains(t, server.Freeze(), server.Addr()+": not running")
-	require.NoError(t, server.Close())
+func TestProcess_CannotBeFrozenWhileStopped(t *testing.T) {
+	launch(t, 0)
+	var failed error
+	servers, err := testredis.Launch(t.Context(), 1, func(err error) { failed = err })
+	require.NoError(t, err)
+	servers[0].Stop()
+	servers[0].Freeze()
+	require.ErrorIs(t, failed, os.ErrProcessDone)
+	require.ErrorContains(t, failed, servers[0].Addr())
+	require.NoError(t, servers[0].Close())
 }
 
-func TestInstalled_ReportsAMissingProgram(t *testing.T) {
+func TestProgram_MayBeMissing(t *testing.T) {
 	t.Setenv("QUORUMLOCK_REDIS_SERVER", "")
 	t.Setenv("PATH", t.TempDir())
-	assert.ErrorIs(t, testredis.Installed(), testredis.ErrMissing)
-	_, err := testredis.Launch(t.Context(), 1)
+	_, err := testredis.Program()
+	assert.ErrorIs(t, err, testredis.ErrMissing)
+	_, err = testredis.Launch(t.Context(), 1, nil)
 	assert.ErrorIs(t, err, testredis.ErrMissing)
 }
 
@@ -105,30 +111,32 @@ func script(t *testing.T, text string) (path string) {
 
 func TestLaunch_RunsTheProgramThatTheEnvironmentChooses(t *testing.T) {
 	t.Setenv("QUORUMLOCK_REDIS_SERVER", script(t, "echo \"I was chosen: $*\"; exit 1\n"))
-	_, err := testredis.Launch(t.Context(), 1)
+	_, err := testredis.Launch(t.Context(), 1, nil)
 	require.ErrorContains(t, err, "I was chosen: --bind 127.0.0.1 ")
 
 	t.Setenv("QUORUMLOCK_REDIS_SERVER", filepath.Join(t.TempDir(), "missing"))
-	err = testredis.Installed()
+	_, err = testredis.Program()
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, "QUORUMLOCK_REDIS_SERVER: ")
 	require.NotErrorIs(t, err, testredis.ErrMissing, "whoever chooses a program wants to be told that it is not there")
 }
 
-func TestNeedTLS_SkipsTheTestForAProgramBuiltWithoutTLS(t *testing.T) {
-	needTLS := func(text string) string {
+func TestReal_SkipsATestWithTLSForAProgramBuiltWithoutIt(t *testing.T) {
+	withTLS := func(text string) *recorder {
 		t.Setenv("QUORUMLOCK_REDIS_SERVER", script(t, text))
 		tb := &recorder{TB: t}
-		tb.run(func() { testredis.NeedTLS(tb) })
-		require.Empty(t, tb.errors)
-		require.Empty(t, tb.fatal)
-		return tb.skip
+		tb.run(func() { testredis.Real(tb, 1, "--tls-port", "1") })
+		return tb
 	}
 	for _, without := range []string{
 		"echo \">>> 'tls-port \\\"1\\\"'\"; echo Bad directive or wrong number of arguments; exit 1",      // Redis 6.2
 		"echo '# Missing implement of connection type tls'; echo '# Failed finding TLS support.'; exit 1", // Redis 7.4, Valkey 8.0
 	} {
-		assert.Contains(t, needTLS(without+"\n"), "chosen-server was built without TLS: tests with TLS are left out")
+		tb := withTLS(without + "\n")
+		assert.Contains(t, tb.skip, "tests on such servers are left out")
+		assert.Empty(t, tb.fatal)
 	}
-	assert.Empty(t, needTLS("echo '# No tls-cert-file configured!'; exit 1\n"))
+	tb := withTLS("echo '# No tls-cert-file configured!'; exit 1\n")
+	assert.Empty(t, tb.skip)
+	assert.Contains(t, tb.fatal, "No tls-cert-file configured")
 }
