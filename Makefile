@@ -89,7 +89,7 @@ fuzz: ## Run every fuzz target for a short time
 
 .PHONY: sim
 sim: ## Run the protocol through simulated schedules, from a random seed on
-	@go run ./internal/sim/explore -seeds $(SEEDS)
+	@go run ./internal/sim/prove -seeds $(SEEDS)
 
 .PHONY: proof
 proof: ## The same from seed 1 on, and with every rule weakened in its turn; write docs/proof.md

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
@@ -11,7 +12,7 @@ import (
 // client is a process that takes locks: it carries out what the machines of
 // internal/quorum decide, as package redlock does.
 type client struct {
-	world  *world
+	*world
 	number int
 	self   string        // the owner part of its tokens
 	clock  clock         // for leases; counts suspend
@@ -22,35 +23,33 @@ type client struct {
 	lines  []*line
 	dead   bool
 	paused time.Duration // until when it stands still
-	pauses int           // how often it did
+	upsets int           // how often it did, or its clock leapt
 	missed []func()      // what it would have done meanwhile
-	rounds int
 	timers int
 	random int
 
-	calls []*round // under way
+	calls []*round // that were begun
 	call  *round   // that of the goroutine that tries, extends and unlocks; nil means none
 	holds *lock    // what it holds; nil means nothing
 	last  *round   // the acquire that was begun last
 
-	attaching *attachment // the last
-	live      []*lock     // all that are held, as far as is known
+	attaching *quorum.Attach // under way; nil means none
 
 	queues []*queue
 }
 
-func newClient(w *world, number int, rate float64, servers []*server) *client {
-	c := &client{
-		world: w, number: number, self: fmt.Sprintf("c%d", number),
-		clock: clock{world: w, rate: rate}, mono: clock{world: w, rate: rate},
+func newClient(w *world, number int) *client {
+	c := &client{world: w, number: number, self: fmt.Sprintf("c%d", number)}
+	c.clock = clock{world: w, rate: w.plan.Rates[w.plan.Nodes+number]}
+	c.mono = c.clock
+	if w.plan.Fenced {
+		c.wall = noon + w.plan.Walls[w.plan.Nodes+number]
 	}
-	for i, s := range servers {
-		c.lines = append(c.lines, &line{
-			world: w, client: c, server: s, number: i, pause: minPause,
-			commands: &node.Pipeline[order]{Timeout: nodeTimeout, MaxOverdue: maxOverdue},
-			guard:    node.Guard{MaxTTL: w.plan.Guard},
-		})
-		w.at(0, c.lines[i].connect)
+	for _, s := range w.servers {
+		l := &line{world: w, client: c, server: s, pause: minPause, guard: node.Guard{MaxTTL: w.plan.Guard}}
+		l.commands = &node.Pipeline[order]{Timeout: nodeTimeout, MaxOverdue: maxOverdue}
+		c.lines = append(c.lines, l)
+		w.at(0, l.connect)
 	}
 	return c
 }
@@ -59,10 +58,10 @@ func newClient(w *world, number int, rate float64, servers []*server) *client {
 func (c *client) do(what func()) {
 	switch {
 	case c.dead:
-	case c.paused > c.world.now || len(c.missed) > 0:
+	case c.paused > c.now || len(c.missed) > 0:
 		c.missed = append(c.missed, what)
 		if len(c.missed) == 1 {
-			c.world.at(c.paused, c.goOn)
+			c.at(c.paused, c.goOn)
 		}
 	default:
 		what()
@@ -71,8 +70,8 @@ func (c *client) do(what func()) {
 
 // goOn is when a pause is over, unless another has begun.
 func (c *client) goOn() {
-	if c.paused > c.world.now {
-		c.world.at(c.paused, c.goOn)
+	if c.paused > c.now {
+		c.at(c.paused, c.goOn)
 		return
 	}
 	missed := c.missed
@@ -87,7 +86,7 @@ func (c *client) after(d time.Duration, what func()) { c.world.after(d, func() {
 // soon lets another goroutine do something.
 func (c *client) soon(what func()) {
 	c.timers++
-	late := time.Duration(c.world.chance(c.number, c.timers, 10)%40) * time.Microsecond
+	late := time.Duration(c.chance(c.number, c.timers, 10)%40) * time.Microsecond
 	c.after(late, what)
 }
 
@@ -95,7 +94,7 @@ func (c *client) soon(what func()) {
 // late.
 func (c *client) afterClock(of *clock, at time.Time, what func()) {
 	c.timers++
-	late := time.Duration(c.world.chance(c.number, c.timers, 3)%1000) * time.Microsecond
+	late := time.Duration(c.chance(c.number, c.timers, 3)%1000) * time.Microsecond
 	c.after(of.until(at)+late+1, what)
 }
 
@@ -116,25 +115,7 @@ func (t *timer) set(c *client, of *clock, at time.Time, what func()) {
 	})
 }
 
-func (c *client) pause(d time.Duration) {
-	c.paused = max(c.paused, c.world.now+d)
-	c.pauses++
-}
-
-// die ends the process. What it has sent is on its way.
-func (c *client) die() {
-	c.dead = true
-	for _, l := range c.lines {
-		if l.conn != nil {
-			l.conn.cut = true
-		}
-	}
-}
-
 func key(name int) string { return fmt.Sprintf("lock-%d", name) }
-
-// token is fresh for every round.
-func (c *client) token() string { return fmt.Sprintf("%s-%d", c.self, c.rounds+1) }
 
 func (c *client) grant(ttl time.Duration) quorum.Grant {
 	return quorum.Grant{Start: c.clock.Now(), TTL: ttl, Drift: drift}
@@ -143,7 +124,7 @@ func (c *client) grant(ttl time.Duration) quorum.Grant {
 // main makes r the call of the goroutine that tries, extends and unlocks.
 func (c *client) main(r *round, then func()) {
 	c.call = r
-	r.ended = func() {
+	r.onEnded = func() {
 		if c.call == r {
 			c.call = nil
 		}
@@ -152,66 +133,73 @@ func (c *client) main(r *round, then func()) {
 	c.begin(r)
 }
 
-// acquire begins a TryLock.
-func (c *client) acquire(s Step) {
-	if c.call != nil || c.holds != nil {
-		return
-	}
-	r := c.newAcquire(key(s.Name), s.TTL, 0)
-	c.main(r, func() {
-		if r.outcome == quorum.Done {
-			c.holds = c.won(r, s.Auto)
+// step does what a step of the plan says, if that is possible.
+func (c *client) step(s Step) {
+	k, idle := c.holds, c.call == nil
+	switch {
+	case s.Kind == Acquire && idle && k == nil:
+		r := c.newAcquire(key(s.Name), s.TTL, 0)
+		c.main(r, func() {
+			if r.outcome == quorum.Done {
+				c.holds = c.won(r, s.Auto)
+			}
+		})
+	case s.Kind == Extend:
+		c.extend(s.TTL)
+	case s.Kind == Unlock && k != nil && (idle || c.call.lock == k): // beside an Extend maybe
+		k.unlock()
+	case s.Kind == Cancel && !idle: // an Unlock ignores it
+		c.log("client %d: the context ends", c.number)
+		c.call.stop()
+	case s.Kind == Wait:
+		for range 1 + s.Crowd {
+			c.wait(s)
 		}
-	})
+	case s.Kind == CancelWait:
+		if q := c.queue(key(s.Name)); q != nil && len(q.waiters) > 0 {
+			q.waiters[(s.Node+1)%len(q.waiters)].cancel()
+		}
+	case s.Kind == Enter && k != nil && idle && k.lease.Enter(c.clock.Now()):
+		k.handles++
+		c.log("client %d takes %v again", c.number, k)
+		c.extend(k.of.ttl)
+	case s.Kind == Attach && idle && k == nil && c.attaching == nil:
+		c.attach(s)
+	case s.Kind == Force:
+		c.forced = true
+		c.log("client %d: force of %s", c.number, key(s.Name))
+		for _, l := range c.lines {
+			l.send(command{verb: force, key: key(s.Name)}, ignored)
+		}
+	case s.Kind == Anew:
+		c.anew()
+	}
 }
 
 // extend begins an Extend of the lock that is held.
 func (c *client) extend(ttl time.Duration) {
 	k := c.holds
-	if c.call != nil || k == nil || k.turn || k.lease.At(c.clock.Now()) != quorum.Held {
+	if c.call == nil && k != nil && !k.turn && k.lease.At(c.clock.Now()) == quorum.Held {
+		c.main(k.newExtend(c.grant(ttl)), func() { k.turn = false })
+	}
+}
+
+// anew has a new process go on for a client that is doing nothing. It has met no server. One that meets a
+// server that has taken another's place before its time cannot tell, so that this is left out.
+func (c *client) anew() {
+	busy := func(r *round) bool { return r.over == 0 }
+	if slices.ContainsFunc(c.calls, busy) || c.holds != nil || len(c.queues) > 0 {
 		return
 	}
-	k.turn = true
-	r := k.newExtend(c.grant(ttl))
-	k.sending = true
-	c.main(r, func() { k.turn = false })
-}
-
-// unlock begins an Unlock of the lock that is held, beside an Extend maybe.
-func (c *client) unlock() {
-	k := c.holds
-	if k == nil || c.call != nil && c.call.lock != k {
-		return
-	}
-	if k.unlock() {
-		c.holds = nil
-	}
-}
-
-// enter takes the lock that is held once more.
-func (c *client) enter() {
-	k := c.holds
-	if k == nil || c.call != nil || !k.lease.Enter(c.clock.Now()) {
-		return
-	}
-	k.handles++
-	c.world.log("client %d takes %v again", c.number, k)
-	c.extend(k.ttl)
-}
-
-// cancel ends the call's context. An Unlock ignores it.
-func (c *client) cancel() {
-	if c.call != nil {
-		c.world.log("client %d: the context ends", c.number)
-		c.call.stop()
-	}
-}
-
-// force begins a ForceUnlock.
-func (c *client) force(name int) {
-	c.world.forced = true
-	c.world.log("client %d: force of %s", c.number, key(name))
-	for i, l := range c.lines {
-		l.send(order{cmd: command{verb: force, key: key(name)}, node: i})
+	c.log("client %d begins anew", c.number)
+	c.learnt, c.behind = false, 0
+	for _, l := range c.lines {
+		if l.server.foreign || !l.met {
+			continue
+		}
+		l.guard, l.met = node.Guard{MaxTTL: c.plan.Guard}, false
+		if l.conn != nil {
+			l.conn.breakOff(0)
+		}
 	}
 }

@@ -23,8 +23,8 @@ type inbox chan node.Reply
 
 func (b inbox) Reply(_ int, reply node.Reply) { b <- reply }
 
-// Random commands, each carried out by a real server, as package pool sends it, and by the simulated one: the same answers,
-// and the same keys and counters with the same TTLs afterwards.
+// Random commands, each carried out by a real server, as package pool sends it, and by the simulated one:
+// the same answers, and the same keys and counters with the same TTLs afterwards.
 func TestKeyspace_UnderstandsCommandsAsRedisDoes(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -42,14 +42,14 @@ func TestKeyspace_UnderstandsCommandsAsRedisDoes(t *testing.T) {
 		case 0: // the end of all TTLs
 			p.redis("FLUSHALL")
 			p.simulated.Flush()
-			p.now += 100 * time.Hour.Milliseconds()
+			p.now += 100 * time.Hour
 		case 1:
 			p.redis("SET", key, token)
 			p.simulated.Stray(key, token)
 		case 2: // a counter that was not used lately
 			number := uint64(p.time()) - uint64(p.r.IntN(2*int(time.Minute/time.Microsecond)))
 			p.redis("SET", counterOf(key), number, "PX", ttl.Milliseconds())
-			p.simulated.Count(key, number, ttl.Milliseconds(), p.now)
+			p.simulated.Count(key, number, ttl, p.now)
 		case 3:
 			p.observe(key)
 		default:
@@ -71,7 +71,7 @@ type pair struct {
 	server    *testredis.Process
 	node      *node.Node
 	simulated *sim.Keyspace
-	now       int64 // no time goes by but when a key lapses
+	now       time.Duration // no time goes by but when a key lapses
 	what      string
 }
 
@@ -98,18 +98,17 @@ func (p *pair) number(key string) (number uint64) {
 
 // plain makes a random command without fencing.
 func (p *pair) plain(key, token string, ttl time.Duration) (*node.Command, sim.Command) {
-	ms := ttl.Milliseconds()
 	switch p.r.IntN(5) {
 	case 0:
-		return node.Acquire(key, token, ttl), sim.NewCommand(sim.AcquireCommand, key, token, ms)
+		return node.Acquire(key, token, ttl), sim.NewCommand(sim.AcquireCommand, key, token, ttl)
 	case 1:
-		return node.Release(key, token, ttl), sim.NewCommand(sim.ReleaseCommand, key, token, ms)
+		return node.Release(key, token, ttl), sim.NewCommand(sim.ReleaseCommand, key, token, ttl)
 	case 2:
-		return node.Extend(key, token, ttl), sim.NewCommand(sim.ExtendCommand, key, token, ms)
+		return node.Extend(key, token, ttl), sim.NewCommand(sim.ExtendCommand, key, token, ttl)
 	case 3:
-		return node.Delete(key), sim.NewCommand(sim.ForceCommand, key, token, ms)
+		return node.Delete(key), sim.NewCommand(sim.ForceCommand, key, token, ttl)
 	default:
-		return node.Heal(key, token), sim.NewCommand(sim.HealCommand, key, token, ms)
+		return node.Heal(key, token), sim.NewCommand(sim.HealCommand, key, token, ttl)
 	}
 }
 
@@ -123,7 +122,7 @@ func (p *pair) fenced(key, token string, ttl time.Duration) (*node.Command, sim.
 		return []uint64{of, of, of, 0, of + 1, uint64(day), uint64(day) + 7}[p.r.IntN(7)]
 	}
 	counted, _ := p.simulated.Counted(key, p.now)
-	number, ms := min(most, near(p.number(key))), ttl.Milliseconds()
+	number := min(most, near(p.number(key)))
 	keep := []time.Duration{node.DefaultKeep, 48 * time.Hour}[p.r.IntN(2)]
 	switch p.r.IntN(5) {
 	case 0, 1:
@@ -131,15 +130,15 @@ func (p *pair) fenced(key, token string, ttl time.Duration) (*node.Command, sim.
 		forward := p.r.IntN(3) == 0
 		estimate, floor := uint64(day+ahead.Microseconds()), []uint64{0, 0, counted, uint64(day) + 3_600_000_000, 1<<53 - 3}[p.r.IntN(5)]
 		counter := node.Counter{Keep: keep, Now: estimate, Advance: forward, Floor: floor}
-		return node.AcquireFenced(key, token, ttl, counter), sim.NewFenced(sim.AcquireCommand, key, token, ms, 0, 0, estimate, forward, floor, keep.Milliseconds())
+		return node.AcquireFenced(key, token, ttl, counter), sim.NewFenced(sim.AcquireCommand, key, token, ttl, 0, 0, estimate, forward, floor, keep)
 	case 2:
 		raised := min(most, near(counted)) + 1
 		return node.Raise(key, token, number, raised), sim.NewFenced(sim.RaiseCommand, key, token, 0, number, raised, 0, false, 0, 0)
 	case 3:
-		return node.ReleaseFenced(key, token, number, ttl), sim.NewFenced(sim.ReleaseCommand, key, token, ms, number, 0, 0, false, 0, 0)
+		return node.ReleaseFenced(key, token, number, ttl), sim.NewFenced(sim.ReleaseCommand, key, token, ttl, number, 0, 0, false, 0, 0)
 	default:
 		number++ // a lock that is held has one
-		return node.ExtendFenced(key, token, number, ttl, keep), sim.NewFenced(sim.ExtendCommand, key, token, ms, number, 0, 0, false, 0, keep.Milliseconds())
+		return node.ExtendFenced(key, token, number, ttl, keep), sim.NewFenced(sim.ExtendCommand, key, token, ttl, number, 0, 0, false, 0, keep)
 	}
 }
 
@@ -184,7 +183,7 @@ func (p *pair) do(key string, real *node.Command, simulated sim.Command) string 
 	return fmt.Sprint(what, code)
 }
 
-const tolerance = float64(30 * time.Minute / time.Millisecond)
+const tolerance = float64(30 * time.Minute)
 
 func (p *pair) observe(key string) {
 	replies := make(inbox, 1)
@@ -194,7 +193,7 @@ func (p *pair) observe(key string) {
 	require.Equal(p, held, reply.Answer == quorum.Yes, "observation of %s", key)
 	if held {
 		require.Equal(p, value(token, number), reply.Value)
-		require.InDelta(p, ttl, reply.TTL.Milliseconds(), tolerance)
+		require.InDelta(p, ttl, reply.TTL, tolerance)
 	} else {
 		require.Equal(p, quorum.No, reply.Answer)
 	}
@@ -224,7 +223,7 @@ func (p *pair) same() {
 }
 
 // holds checks one on the real server.
-func (p *pair) holds(key, value string, ttl int64) {
+func (p *pair) holds(key, value string, ttl time.Duration) {
 	held, err := redis.String(p.server.Do("GET", key))
 	if !errors.Is(err, redis.ErrNil) {
 		require.NoError(p, err)
@@ -233,17 +232,17 @@ func (p *pair) holds(key, value string, ttl int64) {
 	left, err := redis.Int64(p.server.Do("PTTL", key))
 	require.NoError(p, err)
 	if value != "" {
-		require.InDelta(p, ttl, left, tolerance, "%s, %s", p.what, key)
+		require.InDelta(p, ttl, time.Duration(left)*time.Millisecond, tolerance, "%s, %s", p.what, key)
 	}
 }
 
 // A key lives to the end of its last millisecond, which the simulated nodes rely on.
 func TestKeyspace_KeyLapsesWhenARealOneDoes(t *testing.T) {
 	simulated := sim.NewKeyspace()
-	code, _ := simulated.Do(sim.NewCommand(sim.AcquireCommand, "key", "token", 100), 0, 0)
+	code, _ := simulated.Do(sim.NewCommand(sim.AcquireCommand, "key", "token", 100*time.Millisecond), 0, 0)
 	require.Equal(t, 1, code)
-	token, _, _ := simulated.Left("key", 100)
+	token, _, _ := simulated.Left("key", 100*time.Millisecond)
 	require.Equal(t, "token", token)
-	token, _, _ = simulated.Left("key", 101)
+	token, _, _ = simulated.Left("key", 101*time.Millisecond)
 	require.Empty(t, token)
 }

@@ -1,27 +1,18 @@
 package sim
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
-// message is a command on its way, or the request to end another connection.
+// message is a command on its way.
 type message struct {
-	cmd    command
-	greets bool        // it is no command, but the first on its connection
-	kill   *conn       // the connection to end, with the greeting
-	done   func(reply) // where the reply goes, at the client
+	command
+	done func(reply) // where the reply goes, at the client
 }
 
 // conn is one connection: what goes in on one side comes out on the other in the same
 // order, later or never.
 type conn struct {
-	world  *world
-	line   *line
-	client *client
-	server *server
+	*line
 	number int
-	life   int // of the server's process
 
 	pushes   bool // RESP3 is spoken
 	tracking bool // CLIENT TRACKING is on
@@ -80,8 +71,6 @@ func (c *conn) send(m message) {
 	})
 }
 
-func (c *conn) reply(m message, r reply) { c.deliver(func() { m.done(r) }) }
-
 // deliver sends a reply or a push to the client.
 func (c *conn) deliver(take func()) { c.back.put(c, 2, func() { c.receive(take) }) }
 
@@ -101,20 +90,6 @@ func (c *conn) breakOff(lose float64) {
 	}
 	c.cut = true
 	c.there.flight = c.there.flight[:int(float64(len(c.there.flight))*(1-lose))]
-	c.world.log("the connection of client %d to node %d breaks", c.client.number, c.server.number)
-	c.client.do(func() { c.line.broken(c) })
-}
-
-// vanish ends the connection without a sign to either side, as if a machine or a NAT entry between them is gone: nothing
-// gets through any more, until the client gives it up as an answer is overdue.
-func (c *conn) vanish() {
-	c.world.log("the connection of client %d to node %d vanishes", c.client.number, c.server.number)
-	c.world.vanished = true
-	c.blocked = math.MaxInt64
-}
-
-// lost ends the connection as the server is gone: nothing of it arrives any more.
-func (c *conn) lost() {
-	c.killed, c.inbox = true, nil
-	c.breakOff(1)
+	c.log("the connection of client %d to node %d breaks", c.client.number, c.server.number)
+	c.client.do(func() { c.broken(c) })
 }

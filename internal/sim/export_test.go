@@ -1,5 +1,7 @@
 package sim
 
+import "time"
+
 // Keyspace is what a simulated node knows, for the conformance test. Its clock stands still.
 type Keyspace struct{ keyspace }
 
@@ -21,12 +23,12 @@ func NewKeyspace() *Keyspace {
 }
 
 // NewCommand makes a command without fencing.
-func NewCommand(verb verb, key, token string, ttl int64) Command {
+func NewCommand(verb verb, key, token string, ttl time.Duration) Command {
 	return command{verb: verb, key: key, token: token, ttl: ttl}
 }
 
 // NewFenced makes one with fencing; which of the numbers apply depends on the verb.
-func NewFenced(verb verb, key, token string, ttl int64, number, raised, estimate uint64, forward bool, floor uint64, keep int64) Command {
+func NewFenced(verb verb, key, token string, ttl time.Duration, number, raised, estimate uint64, forward bool, floor uint64, keep time.Duration) Command {
 	return command{verb: verb, key: key, token: token, ttl: ttl, fenced: true, fence: fencing{number, raised, estimate, forward, floor, keep}}
 }
 
@@ -37,14 +39,15 @@ func (c command) String() string {
 	return c.verb.String()
 }
 
-// Do carries out a command at an instant: now in milliseconds, for TTLs, and wall in microseconds, for numbers.
-func (k *Keyspace) Do(c Command, now, wall int64) (code int, number uint64) {
+// Do carries out a command at an instant: now in whole milliseconds, for TTLs, and wall in microseconds,
+// for numbers.
+func (k *Keyspace) Do(c Command, now time.Duration, wall int64) (code int, number uint64) {
 	r := k.do(c, now, wall)
 	return r.code, r.number
 }
 
 // Observe carries out an observation.
-func (k *Keyspace) Observe(key string, now int64) (token string, number uint64, ttl int64, ok bool) {
+func (k *Keyspace) Observe(key string, now time.Duration) (token string, number uint64, ttl time.Duration, ok bool) {
 	r := k.do(command{verb: observe, key: key}, now, 0)
 	return r.token, r.number, r.ttl, r.code == 1
 }
@@ -53,14 +56,14 @@ func (k *Keyspace) Observe(key string, now int64) (token string, number uint64, 
 func (k *Keyspace) Stray(key, token string) { k.set(key, &entry{token: token, forever: true}) }
 
 // Count sets a counter.
-func (k *Keyspace) Count(key string, number uint64, ttl, now int64) {
+func (k *Keyspace) Count(key string, number uint64, ttl, now time.Duration) {
 	k.counters[key] = counter{number, now + ttl}
 }
 
 // Counted returns a counter and its TTL; 0 means that it is not there.
-func (k *Keyspace) Counted(key string, now int64) (number uint64, ttl int64) {
-	f, ok := k.count(key, now)
-	if !ok {
+func (k *Keyspace) Counted(key string, now time.Duration) (number uint64, ttl time.Duration) {
+	f := k.count(key, now)
+	if f.number == 0 {
 		return 0, 0
 	}
 	return f.number, f.expires - now
@@ -73,7 +76,7 @@ func (k *Keyspace) Flush() {
 }
 
 // Left returns what is under key and its TTL.
-func (k *Keyspace) Left(key string, now int64) (token string, number uint64, ttl int64) {
+func (k *Keyspace) Left(key string, now time.Duration) (token string, number uint64, ttl time.Duration) {
 	e, ok := k.get(key, now)
 	switch {
 	case !ok:

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -19,14 +18,12 @@ func (p *Plan) extras(r *rand.Rand) {
 	case forgets:
 		p.guard(r)
 	case p.Fenced:
-		switch r.IntN(16) {
-		case 0, 1:
+		switch n := r.IntN(16); {
+		case n < 5:
 			p.duel(r)
-		case 2, 3:
-			p.overtake(r)
-		case 4, 5, 6:
+		case n == 5 && p.Tracking:
 			p.lapses(r)
-		case 7:
+		case n < 8:
 			p.fade(r)
 		}
 	}
@@ -55,8 +52,9 @@ func (p *Plan) lapses(r *rand.Rand) {
 	}
 }
 
-// walls sets the clocks: near the true time, or some of them hours off. A counter that a node has forgotten, or that has come to
-// its end, begins anew with the time of day, so that it must not be further off than the guard, or its life, makes up for.
+// walls sets the clocks: near the true time, or some of them hours off. A counter that a node has
+// forgotten, or that has come to its end, begins anew with the time of day, so that it must not be
+// further off than the guard, or its life, makes up for.
 func (p *Plan) walls(r *rand.Rand) {
 	near := 300 * time.Millisecond
 	if p.Guard > 0 {
@@ -69,145 +67,91 @@ func (p *Plan) walls(r *rand.Rand) {
 			off += time.Duration(r.IntN(5)-2) * time.Hour
 		}
 		if i >= p.Nodes && clientsOff {
-			off = []time.Duration{-time.Hour, -25 * time.Millisecond, 0, 10 * time.Millisecond, 950 * time.Millisecond, time.Hour}[r.IntN(6)]
+			off = pick(r, -time.Hour, -25*time.Millisecond, 0, 10*time.Millisecond, 950*time.Millisecond, time.Hour)
 		}
 		p.Walls = append(p.Walls, off)
 	}
 }
 
-// duel makes a plan in which many rounds run into each other, and keys lapse before their time: then nothing but the
-// counters keeps their tokens apart.
+// duel makes a plan in which many rounds run into each other, what one asks of a node comes when others
+// have taken the lock there and lost it, and keys lapse before their time: then nothing but the counters
+// keeps their tokens apart.
 func (p *Plan) duel(r *rand.Rand) {
-	p.clear(r, []int{3, 3, 4, 5, 7}[r.IntN(5)], 3)
+	p.clear(r, pick(r, 3, 3, 3, 4, 5, 7), 3)
 	p.Durable, p.Echo = true, !p.Fencing || r.IntN(4) == 0
-	if p.Echo {
-		p.Fencing = false // what is left behind is not checked
-	}
-	horizon := []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond}[r.IntN(3)]
-	kinds := []StepKind{Acquire, Acquire, Acquire, Acquire, Acquire, Unlock, Unlock, Lapse, Lapse, Lapse, Lapse, Attach, Extend, Cancel,
-		Freeze, Partition, Partition, Pause, Cut}
-	for i := range 12 + r.IntN(24) {
-		s := Step{
-			At: upTo(r, horizon), Kind: kinds[r.IntN(len(kinds))], Client: r.IntN(p.Clients), Node: r.IntN(p.Nodes),
-			TTL: time.Hour, For: time.Duration(float64(200*time.Microsecond) * math.Exp2(r.Float64()*8)),
+	p.Fencing = p.Fencing && !p.Echo // what is left behind is not checked with an echo
+	at := time.Duration(0)
+	for range 5 + r.IntN(12) {
+		at += upTo(r, 1500*time.Microsecond)
+		s := Step{Client: r.IntN(p.Clients), TTL: time.Hour, For: 500*time.Microsecond + upTo(r, 4*time.Millisecond)}
+		another := pick(r, Lapse, Unlock, Attach, Extend, Cancel, Freeze, Pause, Cut)
+		for _, s.Kind = range []StepKind{Partition, Unlock, Acquire, Lapse, another} {
+			s.At, s.Node = at+upTo(r, 300*time.Microsecond), r.IntN(p.Nodes)
+			if s.Kind == Lapse && r.IntN(2) == 0 {
+				s.Node = AllNodes
+			}
+			if r.IntN(3) > 0 {
+				p.Steps = append(p.Steps, s)
+			}
 		}
-		if s.Kind == Lapse && r.IntN(2) == 0 {
-			s.Node = AllNodes
-		}
-		if i > 0 && r.IntN(2) == 0 {
-			s.At = p.Steps[r.IntN(i)].At + time.Duration(r.IntN(500))*time.Microsecond
-		}
-		p.Steps = append(p.Steps, s)
 	}
 }
 
 // fade makes a plan with so long pauses that counters come to their end.
 func (p *Plan) fade(r *rand.Rand) {
-	p.Keep = time.Duration(8+r.IntN(3)) * time.Second
 	p.clear(r, howMany(r), p.Clients)
-	ttls := []time.Duration{300 * time.Millisecond, time.Second, p.Keep / 2}
-	ttl, calls, faults := ttls[r.IntN(len(ttls))], [][]StepKind{contest, tenure}[r.IntN(2)], r.IntN(3)
+	p.Keep = time.Duration(8+r.IntN(3)) * time.Second
+	ttl, calls, faults := pick(r, 300*time.Millisecond, time.Second, p.Keep/2), pick(r, contest, tenure), r.IntN(3)
 	begin := time.Duration(0)
 	for range 4 + r.IntN(6) {
-		for range 2 + r.IntN(6) {
-			s := randomStep(r, *p, calls, ttl, time.Second, faults)
-			s.At += begin
-			p.Steps = append(p.Steps, s)
+		before := len(p.Steps)
+		p.random(r, 2+r.IntN(6), calls, ttl, time.Second, faults)
+		for i := range p.Steps[before:] {
+			p.Steps[before+i].At += begin
 		}
 		begin += upTo(r, p.Keep+3*time.Second)
 	}
 }
 
-// overtake makes a plan in which what one asks of a node comes when others have taken the lock there and lost it.
-func (p *Plan) overtake(r *rand.Rand) {
-	p.clear(r, []int{3, 3, 5}[r.IntN(3)], 3)
-	p.Durable, p.Echo, p.Fencing = true, false, true
-	at := time.Duration(0)
-	do := func(s Step) {
-		s.At, s.TTL, s.For = at, time.Hour, 500*time.Microsecond+upTo(r, 4*time.Millisecond)
-		p.Steps = append(p.Steps, s)
-	}
-	for range 3 + r.IntN(6) {
-		late := r.IntN(p.Clients)
-		do(Step{Kind: Partition, Client: late, Node: r.IntN(p.Nodes)})
-		at += upTo(r, 100*time.Microsecond)
-		do(Step{Kind: Acquire, Client: late})
-		for range 1 + r.IntN(3) {
-			at += 100*time.Microsecond + upTo(r, time.Millisecond)
-			node := AllNodes
-			if r.IntN(3) == 0 {
-				node = r.IntN(p.Nodes)
-			}
-			do(Step{Kind: Lapse, Node: node})
-			other := r.IntN(p.Clients)
-			if r.IntN(2) == 0 {
-				do(Step{Kind: Partition, Client: other, Node: r.IntN(p.Nodes)})
-			}
-			do(Step{Kind: Unlock, Client: other})
-			at += upTo(r, 300*time.Microsecond)
-			do(Step{Kind: Acquire, Client: other})
-		}
-		for c := range p.Clients {
-			if r.IntN(2) == 0 {
-				at += upTo(r, time.Millisecond)
-				do(Step{Kind: Unlock, Client: c})
-			}
-		}
-	}
-}
-
 // guard makes a plan with nodes that forget what they knew, and are trusted again within it.
 func (p *Plan) guard(r *rand.Rand) {
-	ttl := []time.Duration{300 * time.Millisecond, 600 * time.Millisecond, time.Second}[r.IntN(3)]
 	p.Guard = 2300*time.Millisecond + time.Duration(r.IntN(3))*500*time.Millisecond
-	p.Nodes = howMany(r)
-	p.Rates = clockRates(r, p.Nodes+p.Clients)
-	horizon := 3*time.Second + time.Duration(r.IntN(4))*time.Second
-	calls := [][]StepKind{contest, tenure, sharing, queueing}[r.IntN(4)]
 	p.Steps = nil
-	for range 20 + r.IntN(25) {
-		s := randomStep(r, *p, calls, ttl, horizon, r.IntN(3))
+	ttl, horizon := time.Duration(pick(r, 300, 600, 1000))*time.Millisecond, time.Duration(3+r.IntN(4))*time.Second
+	p.random(r, 20+r.IntN(25), pick(r, contest, tenure, sharing, queueing), ttl, horizon, r.IntN(3))
+	for i := range p.Steps {
+		s := &p.Steps[i]
 		if r.IntN(5) == 0 {
-			s.Kind, s.For = []StepKind{Crash, Crash, Replace}[r.IntN(3)], min(s.For, 200*time.Millisecond)
+			s.Kind, s.For = pick(r, Crash, Crash, Replace), min(s.For, 200*time.Millisecond)
 		}
 		if s.Kind == Extend && r.IntN(2) == 0 {
 			s.Kind, s.Auto = Acquire, true
 		}
-		p.Steps = append(p.Steps, s)
 	}
-	// A lock is forgotten when it is held, and wanted then.
-	for i := range p.Steps {
-		if k := p.Steps[i].Kind; i > 0 && (r.IntN(3) == 0 || k == Crash || k == Replace || k == Cancel) {
-			p.Steps[i].At = p.Steps[r.IntN(i)].At + time.Duration(r.IntN(1000))*time.Microsecond
-		}
-	}
+	p.bunch(r, Crash, Replace, Cancel) // a lock is forgotten when it is held, and wanted then
 }
 
-// drill makes a plan in which so many nodes forget a lock at once that it can be taken again, and the others try to.
+// drill makes a plan in which so many nodes forget a lock at once that it can be taken again, and the
+// others try to.
 func (p *Plan) drill(r *rand.Rand) {
-	p.Guard = []time.Duration{2300 * time.Millisecond, 3 * time.Second}[r.IntN(2)]
-	p.clear(r, []int{1, 3, 3, 5}[r.IntN(4)], 3)
-	crash := func(at time.Duration, node int) Step {
-		kind := []StepKind{Crash, Crash, Replace}[r.IntN(3)]
-		return Step{At: at, Kind: kind, Node: node, For: time.Duration(1+r.IntN(100)) * time.Millisecond}
-	}
+	p.clear(r, pick(r, 1, 3, 3, 5), 3)
+	p.Guard = time.Duration(pick(r, 2300, 3000)) * time.Millisecond
 	begin := upTo(r, time.Second)
 	p.Steps = []Step{{At: begin, Kind: Acquire, TTL: p.Guard, Auto: r.IntN(4) == 0}}
 	for node := range p.Nodes {
-		if at := begin + time.Duration(1+r.IntN(200))*time.Millisecond; r.IntN(4) > 0 {
-			p.Steps = append(p.Steps, crash(at, node))
+		s := Step{At: begin + upTo(r, 200*time.Millisecond), Kind: pick(r, Crash, Crash, Replace), Node: node}
+		s.For = time.Millisecond + upTo(r, 100*time.Millisecond)
+		if r.IntN(4) > 0 {
+			p.Steps = append(p.Steps, s)
 		}
 	}
 	if r.IntN(2) == 0 { // one comes when the nodes have been up again for a while
-		p.Steps = append(p.Steps, Step{At: begin + time.Duration(200+r.IntN(1000))*time.Millisecond, Kind: Anew, Client: 1})
+		at := begin + 200*time.Millisecond + upTo(r, time.Second)
+		p.Steps = append(p.Steps, Step{At: at, Kind: Anew, Client: 1})
 	}
-	kinds := []StepKind{Acquire, Acquire, Acquire, Acquire, Acquire, Unlock, Unlock, Cut, Extend}
 	for range 12 + r.IntN(12) {
-		at := begin + upTo(r, 5*p.Guard/2)
-		s := Step{At: at, Kind: kinds[r.IntN(len(kinds))], Client: 1 + r.IntN(2), Node: r.IntN(p.Nodes), TTL: p.Guard}
-		if r.IntN(12) == 0 {
-			s = crash(at, r.IntN(p.Nodes))
-		}
+		s := Step{At: begin + upTo(r, 5*p.Guard/2), Client: 1 + r.IntN(2), Node: r.IntN(p.Nodes), TTL: p.Guard}
+		s.Kind = pick(r, Acquire, Acquire, Acquire, Acquire, Acquire, Unlock, Unlock, Cut, Extend)
 		p.Steps = append(p.Steps, s)
 	}
 }

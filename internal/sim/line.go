@@ -18,23 +18,19 @@ const (
 
 // order is a command, for the pipeline.
 type order struct {
-	cmd  command
-	to   receiver // nil means that nobody cares how it ends
-	node int      // the number that the receiver knows it by
+	command
+	done func(quorum.Answer, reply) // takes its end
 }
 
-// receiver takes the end of a command.
-type receiver interface {
-	reply(node int, v verb, vote quorum.Answer, r reply)
-}
+// ignored takes the end of a command that nobody waits for.
+func ignored(quorum.Answer, reply) {}
 
 // line is a client's side of a node: it carries out what the pipeline decides, as
 // package pool does with sockets and goroutines.
 type line struct {
-	world    *world
+	*world
 	client   *client
 	server   *server
-	number   int
 	commands *node.Pipeline[order]
 	conn     *conn   // nil while there is none
 	last     *conn   // the one before, if it broke with answers missing
@@ -48,33 +44,30 @@ type line struct {
 	met      bool // it was connected once
 }
 
-var errUnreachable = errors.New("unreachable")
+var (
+	errUnreachable = errors.New("unreachable")
+	errQuarantined = errors.New("not asked: the server may have forgotten locks")
+)
 
 // send puts a command to the node.
-func (l *line) send(o order) {
+func (l *line) send(cmd command, done func(quorum.Answer, reply)) {
 	now := l.client.mono.Now()
-	if o.cmd.sent == 0 {
-		o.cmd.sent = l.world.now
+	if cmd.sent == 0 {
+		cmd.sent = l.now
 	}
-	op := node.Op[order]{Item: o, CleanUp: o.cmd.verb == release, Redeliver: time.Duration(o.cmd.ttl) * time.Millisecond}
+	op := node.Op[order]{Item: order{cmd, done}, CleanUp: cmd.verb == release, Redeliver: cmd.ttl}
 	if _, err := l.commands.Send(now, op); err != nil {
-		o.end(quorum.Unsent, reply{})
+		done(quorum.Unsent, reply{})
 		return
 	}
 	l.timer.set(l.client, &l.client.mono, now.Add(nodeTimeout), l.expire)
 	l.wake()
 }
 
-func (o order) end(vote quorum.Answer, r reply) {
-	if o.to != nil {
-		o.to.reply(o.node, o.cmd.verb, vote, r)
-	}
-}
-
 // notify ends the commands that were not answered.
 func (l *line) notify() {
 	for _, n := range l.commands.Notices() {
-		n.Item.end(n.Answer, reply{})
+		n.Item.done(n.Answer, reply{})
 	}
 }
 
@@ -84,7 +77,8 @@ func (l *line) wake() {
 		return
 	}
 	l.writing = true
-	l.client.after(time.Duration(l.world.chance(l.client.number, l.number, l.made, int(l.world.now))%20)*time.Microsecond, func() {
+	late := time.Duration(l.chance(l.client.number, l.server.number, l.made, int(l.now))%20) * time.Microsecond
+	l.client.after(late, func() {
 		l.writing = false
 		l.write()
 	})
@@ -100,8 +94,9 @@ func (l *line) write() {
 		}
 		l.timer.set(l.client, &l.client.mono, now.Add(nodeTimeout), l.expire)
 		o, c := taken[0], l.conn
-		o.Item.cmd.track = o.Item.cmd.verb == observe && c.tracking
-		c.send(message{cmd: o.Item.cmd, done: func(r reply) { l.answered(c, r) }})
+		cmd := o.Item.command
+		cmd.track = cmd.verb == observe && c.tracking
+		c.send(message{cmd, func(r reply) { l.answered(c, r) }})
 	}
 }
 
@@ -110,60 +105,44 @@ func (l *line) answered(c *conn, r reply) {
 		return
 	}
 	if l.commands.Next() == nil {
-		l.world.violate("answers and questions stay in step", "client %d got an answer of node %d to no question", l.client.number, l.number)
+		l.check(false, "replies and commands of a connection stay in step",
+			"client %d got a reply of node %d to no command", l.client.number, l.server.number)
 		return
 	}
-	o, reported := l.commands.Answered()
-	if reported {
-		return
+	if o, reported := l.commands.Answered(); !reported {
+		answers := [...]quorum.Answer{quorum.Refused, quorum.No, quorum.No, quorum.Yes, quorum.Recreated}
+		o.Item.done(answers[r.code+2], r)
 	}
-	vote := quorum.No
-	switch r.code {
-	case 1:
-		vote = quorum.Yes
-	case 2:
-		vote = quorum.Recreated
-	case refusal:
-		vote = quorum.Refused
-	}
-	o.Item.end(vote, r)
 }
 
 // connect tries to make a connection. In a frozen server the kernel accepts it, but
 // nobody answers.
 func (l *line) connect() {
-	w := l.world
 	l.made++
-	c := &conn{world: w, line: l, client: l.client, server: l.server, number: l.made, blocked: l.blocked}
+	c := &conn{line: l, number: l.made, blocked: l.blocked}
 	l.conns = append(l.conns, c)
 	greeted := false
-	c.send(message{greets: true, kill: l.last, done: func(r reply) {
+	c.send(message{command{verb: greet, kill: l.last}, func(r reply) {
 		greeted = true
-		l.connected(c, r)
+		l.commands.Connected()
+		l.met = true
+		up := time.Duration(max(0, r.up-1)) * time.Second // it may be up to one too much
+		l.guard.Connected(l.client.mono.Now(), r.process, up)
+		l.conn, l.last, l.pause = c, nil, minPause
+		if c.tracking {
+			l.report((*quorum.Queue[*waiter]).TrackingActive, l.client.queues...)
+		}
+		l.wake()
 	}})
 	l.client.after(dialTimeout, func() {
 		if !greeted {
 			c.cut = true
-			l.failed()
+			l.commands.Failed(l.client.mono.Now(), errUnreachable)
+			l.notify()
+			l.pause = min(2*l.pause, maxPause)
+			l.client.after(l.pause, l.connect)
 		}
 	})
-}
-
-func (l *line) connected(c *conn, r reply) {
-	l.commands.Connected()
-	l.meet(r.process)
-	l.conn, l.last, l.pause = c, nil, minPause
-	if c.tracking {
-		l.tracked(true)
-	}
-	l.wake()
-}
-
-func (l *line) failed() {
-	l.commands.Failed(l.client.mono.Now(), errUnreachable)
-	l.notify()
-	l.pause = min(2*l.pause, maxPause)
-	l.client.after(l.pause, l.connect)
 }
 
 // broken ends a connection at the client.
@@ -177,7 +156,7 @@ func (l *line) broken(c *conn) {
 	}
 	l.notify()
 	if c.tracking {
-		l.tracked(false)
+		l.report((*quorum.Queue[*waiter]).TrackingLost, l.client.queues...)
 	}
 	l.client.after(0, l.connect)
 }
@@ -189,4 +168,21 @@ func (l *line) expire() {
 	if cut && l.conn != nil {
 		l.conn.breakOff(0)
 	}
+}
+
+// refuse takes the acquires off the queue that the server may not be asked.
+func (l *line) refuse() {
+	now := l.client.mono.Now()
+	left, is := l.guard.Quarantine(now)
+	if !is || l.conn == nil {
+		return
+	}
+	l.commands.Withdraw(now, func(o order) bool {
+		if o.verb == acquire {
+			l.log("client %d does not ask node %d for %s, for another %v",
+				l.client.number, l.server.number, o.token, left)
+		}
+		return o.verb == acquire
+	}, errQuarantined)
+	l.notify()
 }

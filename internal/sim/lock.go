@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -10,17 +11,14 @@ import (
 // lock is a lock in a client's hands, as package redlock holds it.
 type lock struct {
 	client  *client
-	acquire *quorum.Acquire // that won it; nil means that it was attached to
-	key     string
-	token   string
+	of      *round // the acquire that won it, maybe that of another client
 	fence   uint64 // 0: without fencing
-	ttl     time.Duration
 	lease   *quorum.Lease
 	handles int // that have not been unlocked
 
-	turn    bool   // an extension is under way
-	sending bool   // a round of it asks the nodes
-	pending func() // an Unlock that waits for that
+	turn    bool // an extension is under way
+	sending bool // a round of it asks the nodes
+	pending bool // an Unlock waits for that
 
 	renewal  *quorum.Renewal // nil means that nobody renews it
 	dropped  bool            // it is not renewed any more
@@ -29,97 +27,91 @@ type lock struct {
 	at       time.Duration   // true time of either
 }
 
-func (k *lock) String() string { return k.token }
+func (k *lock) String() string { return k.of.token }
 
 // won takes up what a won round leaves.
 func (c *client) won(r *round, auto bool) *lock {
-	k := &lock{client: c, acquire: r.acquire, key: r.key, token: r.token, fence: r.acquire.Fence(), ttl: r.ttl, lease: r.acquire.Lease(), handles: 1}
-	c.world.checkWon(k)
-	c.learn(r)
+	k := &lock{client: c, of: r, fence: r.acquire.Fence(), lease: r.acquire.Lease(), handles: 1}
+	c.checkWon(k)
+	// The tokens show which time the counters have.
+	if behind := int64(k.fence) - c.clock.Now().UnixMicro(); k.fence > 0 && (!c.learnt || behind > c.behind) {
+		c.learnt, c.behind = true, behind
+	}
 	k.take(auto)
 	return k
 }
 
 // take begins a hold.
 func (k *lock) take(auto bool) {
-	c := k.client
-	c.live = append(c.live, k)
-	c.world.locks = append(c.world.locks, k)
+	k.client.locks = append(k.client.locks, k)
 	k.watch()
 	if auto {
-		k.renewal = quorum.NewRenewal(k.lease, k.ttl, 0)
+		k.renewal = quorum.NewRenewal(k.lease, k.of.ttl, 0)
 		k.renew()
 	}
 }
 
 // reached reports whether node i may hold the lock.
-func (k *lock) reached(i int) bool { return k.lease.Everywhere() || k.acquire.Reached(i) }
+func (k *lock) reached(i int) bool { return k.lease.Everywhere() || k.of.acquire.Reached(i) }
+
+// command is one about the lock.
+func (k *lock) command(v verb, ttl time.Duration) command {
+	with := fencing{number: k.fence, keep: cmp.Or(k.client.plan.Keep, keepFence)}
+	return command{verb: v, key: k.of.key, token: k.of.token, ttl: ttl, fenced: k.fence > 0, fence: with}
+}
 
 // newExtend makes an extension; the caller has the turn.
 func (k *lock) newExtend(grant quorum.Grant) *round {
-	machine := quorum.NewExtend(k.lease, grant)
-	r := k.client.newRound(extend, machine, k.key, k.token, grant)
-	r.extend, r.lock, r.before = machine, k, k.lease.Deadline()
-	r.fenced, r.fence = k.fencing()
-	r.sent = k.asked
+	r := k.client.newRound(k.command(extend, grant.TTL), quorum.NewExtend(k.lease, grant), grant)
+	r.lock, r.before, r.onAsked = k, k.lease.Deadline(), k.asked
+	k.turn, k.sending = true, true
 	return r
 }
 
-// asked ends what a round sends, which begins with sending: no command that can create the key is sent after its release.
+// asked ends what a round sends, which begins with sending: no command that can create the key is sent
+// after its release.
 func (k *lock) asked() {
 	k.sending = false
-	if f := k.pending; f != nil {
-		k.pending = nil
-		f()
-	}
-}
-
-// unlock gives up a handle. It returns true for the last.
-func (k *lock) unlock() bool {
-	c := k.client
-	k.handles--
-	if !k.lease.Leave() {
-		c.world.log("client %d leaves %v", c.number, k)
-		if k.handles == 0 {
-			c.world.violate("the last unlock releases the lock", "client %d: %v is not released", c.number, k)
-		}
-		return k.handles == 0
-	}
-	if k.handles > 0 {
-		c.world.violate("only the last unlock releases the lock", "client %d: %v is released with %d handles left", c.number, k, k.handles)
-	}
-	if k.sending {
-		k.pending = k.release
-	} else {
+	if k.pending {
+		k.pending = false
 		k.release()
 	}
-	return true
 }
 
-// unlockAll gives up what the client holds with all handles.
-func (k *lock) unlockAll() {
-	for k.handles > 0 && k.client.holds == k {
-		if k.unlock() {
-			k.client.holds = nil
-		}
+// unlock gives up a handle.
+func (k *lock) unlock() {
+	c := k.client
+	k.handles--
+	last := k.lease.Leave()
+	c.check(last || k.handles > 0, "the last unlock releases the lock", "client %d: %v is not released", c.number, k)
+	c.check(!last || k.handles == 0, "only the last unlock releases the lock",
+		"client %d: %v is released with %d handles left", c.number, k, k.handles)
+	if last && c.holds == k {
+		c.holds = nil
+	}
+	switch {
+	case !last:
+		c.log("client %d leaves %v", c.number, k)
+	case k.sending:
+		k.pending = true
+	default:
+		k.release()
 	}
 }
 
 func (k *lock) release() {
 	c := k.client
-	c.world.checkHeld(k, "until it is unlocked")
-	c.world.give(k.token, c)
-	k.unlocked, k.at = true, c.world.now
+	c.checkHeld(k, "until it is unlocked")
+	k.of.given = append(k.of.given, c)
+	k.unlocked, k.at = true, c.now
 	held := k.lease.End(c.clock.Now(), quorum.Released) == quorum.Released
-	k.gone()
-	r := c.newRound(release, quorum.NewRelease(len(c.lines), k.reached), k.key, k.token, quorum.Grant{Start: c.clock.Now()})
-	r.lock, r.redeliver = k, k.lease.Longest()
-	r.fenced, r.fence = k.fencing()
+	r := c.newRound(k.command(release, k.lease.Longest()), quorum.NewRelease(len(c.lines), k.reached), c.grant(0))
+	r.lock = k
 	k.sending = true
-	r.sent = func() {
+	r.onAsked = func() {
 		k.asked()
 		k.dropped = true
-		if q := c.queue(k.key); q != nil && held {
+		if q := c.queue(r.key); q != nil && held {
 			q.do(q.machine.Unlocked)
 		}
 	}
@@ -135,29 +127,27 @@ func (k *lock) watch() {
 	eve := deadline.Add(-time.Microsecond)
 	c.world.after(c.clock.until(eve), func() { // true whatever the client does
 		if k.held() && k.lease.Deadline().Equal(deadline) {
-			c.world.checkHeld(k, "until its deadline")
+			c.checkHeld(k, "until its deadline")
 		}
 	})
-	c.afterClock(&c.clock, deadline, func() { k.tick(deadline) })
+	c.afterClock(&c.clock, deadline, func() {
+		switch {
+		case !k.lease.Deadline().Equal(deadline): // extended, and watched anew
+		case k.lease.At(c.clock.Now()) == quorum.Held: // too early
+			k.watch()
+		default:
+			k.over()
+		}
+	})
 }
 
 // held reports whether the holder may rely on the lock. Of a lock that several have taken up each
 // may release it, and the others do not notice.
 func (k *lock) held() bool {
-	by, given := k.client.world.given[k.token]
-	return !k.client.dead && !k.unlocked && k.lease.At(k.client.clock.Now()) == quorum.Held && (!given || by == k.client.number)
-}
-
-// tick is the timer at what was the deadline.
-func (k *lock) tick(deadline time.Time) {
-	if !k.lease.Deadline().Equal(deadline) {
-		return // extended, and watched anew
-	}
-	if k.lease.At(k.client.clock.Now()) == quorum.Held {
-		k.watch() // too early
-		return
-	}
-	k.over()
+	c := k.client
+	another := func(by *client) bool { return by != c }
+	return !c.dead && !k.unlocked && k.lease.At(c.clock.Now()) == quorum.Held &&
+		!slices.ContainsFunc(k.of.given, another)
 }
 
 // over gives up a lock that has ended by itself, and what it may have left.
@@ -170,32 +160,63 @@ func (k *lock) over() {
 		c.holds = nil
 	}
 	if !k.ended {
-		k.ended, k.at = true, c.world.now
-		c.world.log("client %d: the lease of %v is over", c.number, k)
-		c.world.checkKept(k)
-		k.gone()
-		if c.world.resting {
-			c.world.after(restTime, func() { c.world.checkOver(k) })
+		k.ended, k.at = true, c.now
+		c.log("client %d: the lease of %v is over", c.number, k)
+		c.check(!c.plan.Kept || k.renewal == nil || k.of.attached != nil, "a renewed lock is not lost to one node",
+			"client %d has lost %v", c.number, k)
+		if c.resting {
+			c.world.after(restTime, func() { c.checkOver(k) })
 		}
 	}
 	if !k.lease.Leftovers() {
 		return
 	}
-	c.world.give(k.token, c)
-	fenced, fence := k.fencing()
+	k.of.given = append(k.of.given, c)
 	for i, l := range c.lines {
 		if k.reached(i) {
-			l.send(order{cmd: command{verb: release, key: k.key, token: k.token, ttl: k.lease.Longest().Milliseconds(), fenced: fenced, fence: fence}, node: i})
+			l.send(k.command(release, k.lease.Longest()), ignored)
 		}
 	}
 }
 
-// fencing is what goes with its commands.
-func (k *lock) fencing() (fenced bool, with fencing) {
-	return k.fence > 0, fencing{number: k.fence, keep: k.client.world.plan.counterLife()}
+// renew has the lock renewed when it is due next, unless another extension is under way then, as the
+// watchdog of package redlock does.
+func (k *lock) renew() {
+	c := k.client
+	due, ok := k.renewal.Next(c.clock.Now())
+	if !ok || k.dropped {
+		return
+	}
+	c.afterClock(&c.clock, due, func() {
+		switch now := c.clock.Now(); {
+		case k.dropped:
+		case k.turn:
+			k.renewal.Ended(now, quorum.Undecided)
+			k.renew()
+		default:
+			if grant, ok := k.renewal.Grant(now); ok && k.lease.At(now) == quorum.Held {
+				k.beginRenewal(grant)
+			} else {
+				k.renew()
+			}
+		}
+	})
 }
 
-// gone takes the lock off those that are held.
-func (k *lock) gone() {
-	k.client.live = slices.DeleteFunc(k.client.live, func(o *lock) bool { return o == k })
+func (k *lock) beginRenewal(grant quorum.Grant) {
+	c := k.client
+	// While the release asks the nodes the lease is over.
+	c.check(!k.sending, "a lease ends with its unlock", "client %d: %v is renewed while it is released", c.number, k)
+	r := k.newExtend(grant)
+	r.onEnded = func() {
+		c.soon(func() {
+			k.turn = false
+			k.renewal.Ended(c.clock.Now(), r.outcome)
+			if k.lease.At(c.clock.Now()) != quorum.Held {
+				k.over()
+			}
+			k.renew()
+		})
+	}
+	c.begin(r)
 }

@@ -31,11 +31,9 @@ const healAfter = time.Second
 
 // waiter is a call of Lock.
 type waiter struct {
+	Step
 	queue     *queue
 	number    int
-	ttl       time.Duration
-	hold      time.Duration // how long it keeps what it gets
-	auto      bool
 	round     *round // its turn; nil means none
 	cancelled bool
 	ended     bool
@@ -54,13 +52,14 @@ func (c *client) queue(key string) *queue {
 func (c *client) wait(s Step) {
 	q := c.queue(key(s.Name))
 	if q == nil {
-		pace := quorum.Pace{First: 2 * time.Millisecond, Most: 200 * time.Millisecond, Heal: healAfter, Random: c.atRandom}
+		pace := quorum.Pace{First: 2 * time.Millisecond, Most: 200 * time.Millisecond, Heal: healAfter}
+		pace.Random = c.atRandom
 		q = &queue{client: c, key: key(s.Name), machine: quorum.NewQueue[*waiter](len(c.lines), c.self, pace)}
 		c.queues = append(c.queues, q)
 	}
-	c.world.waits++
-	w := &waiter{queue: q, number: c.world.waits, ttl: s.TTL, hold: s.For, auto: s.Auto}
-	c.world.log("client %d: waiter %d comes for %s", c.number, w.number, q.key)
+	c.waits++
+	w := &waiter{Step: s, queue: q, number: c.waits}
+	c.log("client %d: waiter %d comes for %s", c.number, w.number, q.key)
 	q.waiters = append(q.waiters, w)
 	q.do(func(now time.Time) quorum.Actions { return q.machine.Join(now, w) })
 }
@@ -70,7 +69,7 @@ func (c *client) atRandom(below time.Duration) time.Duration {
 		return 0
 	}
 	c.random++
-	return time.Duration(c.world.chance(c.number, c.random, 11) % uint64(below))
+	return time.Duration(c.chance(c.number, c.random, 11) % uint64(below))
 }
 
 // do reports an event to the machine, and does what comes of it.
@@ -94,14 +93,14 @@ func (q *queue) begin(m quorum.Actions) {
 	c := q.client
 	w, ok := q.machine.Head()
 	if !ok || w.round != nil || w.ended {
-		c.world.violate("a round is for somebody who waits for one", "client %d: a round for %s", c.number, q.key)
+		c.check(false, "a round is for somebody who waits for one", "client %d: a round for %s", c.number, q.key)
 		return
 	}
-	r := c.newAcquire(q.key, w.ttl, q.floor)
-	c.world.log("client %d: the turn of waiter %d", c.number, w.number)
+	r := c.newAcquire(q.key, w.TTL, q.floor)
+	c.log("client %d: the turn of waiter %d", c.number, w.number)
 	w.round = r
-	r.ended = func() { c.soon(func() { w.take(r) }) }
-	r.sent = func() {
+	r.onEnded = func() { c.soon(func() { w.take(r) }) }
+	r.onAsked = func() {
 		q.busy = false
 		q.apply(m)
 		for len(q.late) > 0 && !q.busy {
@@ -121,12 +120,16 @@ func (w *waiter) take(r *round) {
 	w.round = nil
 	switch {
 	case r.outcome == quorum.Done:
-		k := q.client.won(r, w.auto)
+		k := q.client.won(r, w.Auto)
 		w.end("has the lock")
-		w.checkTurn()
+		for _, o := range q.waiters {
+			q.client.check(o.number > w.number || o.cancelled,
+				"waiters of one client get the lock in the order in which they came",
+				"client %d: waiter %d before waiter %d", q.client.number, w.number, o.number)
+		}
 		q.floor = 0
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Won(now, r.grant) })
-		q.client.after(w.hold, func() { k.unlock() })
+		q.client.after(w.For, k.unlock)
 	case w.cancelled:
 		w.leave()
 	default:
@@ -140,7 +143,7 @@ func (w *waiter) cancel() {
 	if w.ended || w.cancelled {
 		return
 	}
-	w.queue.client.world.log("client %d: the context of waiter %d ends", w.queue.client.number, w.number)
+	w.queue.client.log("client %d: the context of waiter %d ends", w.queue.client.number, w.number)
 	w.cancelled = true
 	w.leave()
 }
@@ -148,10 +151,6 @@ func (w *waiter) cancel() {
 // leave gives up, unless w turns out to have a round.
 func (w *waiter) leave() {
 	q := w.queue
-	if w.round != nil {
-		w.round.stop()
-		return
-	}
 	q.do(func(now time.Time) quorum.Actions {
 		if w.round != nil {
 			w.round.stop()
@@ -164,13 +163,11 @@ func (w *waiter) leave() {
 
 func (w *waiter) end(how string) {
 	c := w.queue.client
-	if w.ended {
-		c.world.violate("a wait ends once", "client %d: waiter %d %s, and had ended", c.number, w.number, how)
-	}
-	c.world.log("client %d: waiter %d %s", c.number, w.number, how)
+	c.check(!w.ended, "a wait ends once", "client %d: waiter %d %s, and had ended", c.number, w.number, how)
+	c.log("client %d: waiter %d %s", c.number, w.number, how)
 	w.ended = true
 	w.queue.waiters = slices.DeleteFunc(w.queue.waiters, func(o *waiter) bool { return o == w })
-	c.world.served++
+	c.served++
 }
 
 // apply does what the machine asks for, except rounds.
@@ -178,46 +175,42 @@ func (q *queue) apply(m quorum.Actions) {
 	c := q.client
 	q.spend(len(m.Observe))
 	for _, i := range m.Observe {
-		c.lines[i].send(order{command{verb: observe, key: q.key}, q, i})
+		c.lines[i].send(command{verb: observe, key: q.key}, func(vote quorum.Answer, r reply) {
+			q.observed(i, vote, r)
+		})
 	}
 	for _, k := range m.Heal {
-		c.lines[k.Node].send(order{command{verb: heal, key: q.key, token: k.Token}, q, k.Node})
+		c.lines[k.Node].send(command{verb: heal, key: q.key, token: k.Token}, func(vote quorum.Answer, _ reply) {
+			q.do(func(now time.Time) quorum.Actions { return q.machine.Healed(now, k.Node, vote == quorum.Yes) })
+		})
 	}
 	if a := m.Announce; a != nil {
 		c.lines[a.Node].publish(a.To, &note{waits, q.key, []string{c.self}})
 	}
 	if h := m.HandOver; h != nil {
-		c.world.log("client %d hands %s over to %s", c.number, q.key, h.To)
+		c.log("client %d hands %s over to %s", c.number, q.key, h.To)
 		for _, l := range c.lines {
 			l.publish(h.To, &note{yours, q.key, h.Peers})
 		}
 	}
 }
 
-// reply takes the answer to an observation, or to the deletion of a key without a TTL.
-func (q *queue) reply(node int, v verb, vote quorum.Answer, r reply) {
-	if v == heal {
-		q.do(func(now time.Time) quorum.Actions { return q.machine.Healed(now, node, vote == quorum.Yes) })
-		return
-	}
+// observed takes the answer to an observation.
+func (q *queue) observed(node int, vote quorum.Answer, r reply) {
 	s := quorum.KeyState{Answered: vote == quorum.Yes || vote == quorum.No, Tracked: r.tracked}
 	if vote == quorum.Yes {
-		s.Held, s.Token, s.NoTTL, s.TTL = true, r.token, r.ttl == noTTL, time.Duration(r.ttl)*time.Millisecond
-		if s.NoTTL {
-			s.TTL = noTTL
-		} else {
+		s.Held, s.Token, s.NoTTL, s.TTL = true, r.token, r.ttl == noTTL, r.ttl
+		if !s.NoTTL {
 			s.Owner = r.token[:2]
 		}
 	}
-	if c := q.client; c.world.trace != nil {
-		what := votes[vote]
-		if vote == quorum.Yes {
-			what = fmt.Sprintf("%s for %v", s.Token, s.TTL)
-		}
-		if s.Tracked {
-			what += ", tracked"
-		}
-		c.world.log("client %d observes %s on node %d: %s", c.number, q.key, node, what)
+	what := vote.String()
+	if s.Held {
+		what = fmt.Sprintf("%s for %v", s.Token, s.TTL)
 	}
+	if s.Tracked {
+		what += ", tracked"
+	}
+	q.client.log("client %d observes %s on node %d: %s", q.client.number, q.key, node, what)
 	q.do(func(now time.Time) quorum.Actions { return q.machine.Observed(now, node, s) })
 }

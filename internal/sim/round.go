@@ -1,7 +1,8 @@
 package sim
 
 import (
-	"slices"
+	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -16,57 +17,58 @@ type machine interface {
 
 // round runs one machine: a call of a client, or a part of one.
 type round struct {
-	client    *client
-	number    int
-	verb      verb
-	machine   machine
-	acquire   *quorum.Acquire // the machine, if that is what it is
-	extend    *quorum.Extend  // likewise
-	lock      *lock           // what an extend or a release is for
-	before    time.Time       // its deadline when the extend began
-	yes       int             // nodes that had the key when the extend came
-	key       string
-	token     string
-	fenced    bool
-	fence     fencing // with the command
-	raised    bool    // its token was put to nodes
-	barred    bool    // one of them did not take it
-	ttl       time.Duration
-	grant     quorum.Grant
-	redeliver time.Duration // for how long a release is sent again
-	began     time.Duration // true time
-	pauses    int           // of the client when it began
-	leapt     time.Duration // likewise
-	asked     bool
-	sent      func() // called when it has asked all nodes; may be nil
-	ended     func() // called with the outcome; may be nil
-	stopped   bool   // the context ended
-	outcome   quorum.Outcome
-	over      time.Duration // true time of the outcome
+	command // that is sent to each node
+	client  *client
+	number  int
+	machine machine
+	acquire *quorum.Acquire // the machine, if that is what it is
+	lock    *lock           // what an extend or a release is for
+	before  time.Time       // its deadline when the extend began
+	yes     int             // nodes that had the key when the extend came
+	raised  bool            // its token was put to nodes
+	barred  bool            // one of them did not take it
+	grant   quorum.Grant
+	upsets  int // of the client when it began
+	asked   bool
+	onAsked func() // called when it has asked all nodes
+	onEnded func() // called with the outcome
+	stopped bool   // the context ended
+	outcome quorum.Outcome
+	over    time.Duration // true time at which the caller got the outcome
+
+	// given is who has released the lock of an acquire, or cut it short on some nodes: of those that hold
+	// the same token nobody else can rely on it. nil is somebody who released it by force.
+	given    []*client
+	attached []*client
 }
 
-func (c *client) newRound(v verb, m machine, key, token string, grant quorum.Grant) *round {
-	c.rounds++
-	return &round{
-		client: c, number: c.rounds, verb: v, machine: m, key: key, token: token, ttl: grant.TTL, grant: grant, redeliver: grant.TTL,
-		began: c.world.now, pauses: c.pauses, leapt: c.clock.leapt,
-	}
+func (c *client) newRound(cmd command, m machine, grant quorum.Grant) *round {
+	r := &round{command: cmd, client: c, number: len(c.calls) + 1, machine: m, grant: grant, upsets: c.upsets}
+	r.sent, r.of, r.onAsked, r.onEnded = c.now, r, func() {}, func() {}
+	c.calls = append(c.calls, r)
+	return r
 }
 
-// newAcquire makes a round with a token of its own. floor is the highest number that one before it was granted in vain.
+// newAcquire makes a round with a token of its own. floor is the highest number that one before it was
+// granted in vain.
 func (c *client) newAcquire(key string, ttl time.Duration, floor uint64) *round {
 	grant := c.grant(ttl)
-	machine := quorum.NewAcquire(len(c.lines), grant)
-	r := c.newRound(acquire, machine, key, c.token(), grant)
-	r.acquire = machine
-	if r.fenced = c.world.plan.Fenced && c.number >= c.world.plan.Plain; r.fenced {
-		estimate, known := c.counterTime(grant.Start)
-		keep := c.world.plan.counterLife()
-		r.fence = fencing{estimate: estimate, forward: !known || 2*ttl.Milliseconds() > keep, floor: floor, keep: keep}
-	} else if c.world.plan.Fenced {
-		c.world.log("client %d asks for no fencing token", c.number)
+	token := fmt.Sprintf("%s-%d", c.self, len(c.calls)+1)
+	cmd := command{verb: acquire, key: key, token: token, ttl: ttl}
+	if cmd.fenced = c.plan.Fenced && c.number >= c.plan.Plain; cmd.fenced {
+		// The time of the counters, as package redlock estimates it from the numbers that it was granted.
+		now, keep := grant.Start.UnixMicro()+c.behind, cmp.Or(c.plan.Keep, keepFence)
+		if !c.learnt {
+			now = epoch.Add(time.Duration(float64(c.now)*c.clock.rate) + c.wall).UnixMicro()
+		}
+		cmd.fence = fencing{estimate: uint64(now), forward: !c.learnt || 2*ttl > keep, floor: floor, keep: keep}
+	} else if c.plan.Fenced {
+		c.log("client %d asks for no fencing token", c.number)
 	}
-	c.world.rounds[r.token] = r
+	machine := quorum.NewAcquire(len(c.lines), grant)
+	r := c.newRound(cmd, machine, grant)
+	r.acquire = machine
+	c.rounds[r.token] = r
 	c.last = r
 	return r
 }
@@ -74,8 +76,7 @@ func (c *client) newAcquire(key string, ttl time.Duration, floor uint64) *round 
 // begin asks one node after the other. The goroutine that does so runs beside those
 // that read the answers, and may be held up between two nodes.
 func (c *client) begin(r *round) {
-	c.calls = append(c.calls, r)
-	c.world.log("client %d: %v of %s (%s, %v)", c.number, r.verb, r.token, r.key, r.ttl)
+	c.log("client %d: %v of %s (%s, %v)", c.number, r.verb, r.token, r.key, r.ttl)
 	r.ask(0)
 }
 
@@ -87,29 +88,21 @@ func (r *round) ask(node int) {
 	}
 	switch {
 	case r.machine.Answer(node) != quorum.Pending:
-	case r.extend != nil && !r.extend.Ask(&c.clock):
-		r.reply(node, extend, quorum.Unsent, reply{})
+	case r.verb == extend && !r.machine.(*quorum.Extend).Ask(&c.clock):
+		r.voted(node, quorum.Unsent, reply{})
 	default:
-		c.world.checkSend(r)
-		c.lines[node].send(order{command{verb: r.verb, key: r.key, token: r.token, ttl: r.asks(), fenced: r.fenced, fence: r.fence, sent: r.began, of: r}, r, node})
+		if k := r.lock; r.verb == extend {
+			c.check(!k.unlocked && k.lease.At(c.clock.Now()) == quorum.Held,
+				"no extension is sent after the end of a lease",
+				"client %d: an extension of %v is sent to a node", c.number, k)
+		}
+		c.lines[node].send(r.command, func(vote quorum.Answer, answer reply) { r.voted(node, vote, answer) })
 	}
-	gap := time.Duration(0)
-	if chance := c.world.chance(c.number, r.number, node, 4); chance&15 == 0 {
-		gap = time.Duration(chance>>8%300) * time.Microsecond
-	}
-	if gap > 0 {
-		c.after(gap, func() { r.ask(node + 1) })
+	if chance := c.chance(c.number, r.number, node, 4); chance&15 == 0 {
+		c.after(time.Duration(chance>>8%300)*time.Microsecond, func() { r.ask(node + 1) })
 	} else {
 		r.ask(node + 1)
 	}
-}
-
-// asks is the TTL that goes with the command: for a release, it bounds how long that is sent again.
-func (r *round) asks() int64 {
-	if r.verb == release {
-		return r.redeliver.Milliseconds()
-	}
-	return r.ttl.Milliseconds()
 }
 
 // finish goes on when all nodes have been asked.
@@ -122,12 +115,10 @@ func (r *round) finish() {
 	if r.stopped && r.outcome == quorum.Undecided {
 		r.apply(r.machine.Stop(&c.clock))
 	}
-	if r.outcome != quorum.Undecided && slices.Contains(c.calls, r) {
+	if r.outcome != quorum.Undecided && r.over == 0 {
 		r.returns() // the outcome was there before the asking was over
 	}
-	if r.sent != nil {
-		r.sent()
-	}
+	r.onAsked()
 }
 
 // stop ends the context of the call.
@@ -138,42 +129,40 @@ func (r *round) stop() {
 	}
 }
 
-// reply takes the end of a command.
-func (r *round) reply(node int, v verb, vote quorum.Answer, answer reply) {
-	switch {
-	case v == acquire && answer.number > 0:
-		r.client.world.log("client %d: node %d on %v of %s: yes, %d", r.client.number, node, v, r.token, since(answer.number))
-		r.apply(r.acquire.Granted(&r.client.clock, node, answer.number, ""))
-	case v == raise:
-		r.client.world.log("client %d: node %d on %v of %s: %s", r.client.number, node, v, r.token, votes[vote])
-		r.barred = r.barred || vote != quorum.Yes
-		r.apply(r.acquire.Raised(&r.client.clock, node, vote))
-	case v == r.verb:
-		r.client.world.log("client %d: node %d on %v of %s: %s", r.client.number, node, v, r.token, votes[vote])
-		r.apply(r.machine.Vote(&r.client.clock, node, vote, ""))
-	default:
-		r.apply(r.acquire.Released(node))
+// voted takes the end of the command to a node.
+func (r *round) voted(node int, vote quorum.Answer, answer reply) {
+	c, how := r.client, vote.String()
+	if answer.number > 0 {
+		how = fmt.Sprintf("yes, %d", since(answer.number))
 	}
-}
-
-var votes = [...]string{
-	quorum.Yes: "yes", quorum.No: "no", quorum.Recreated: "recreated", quorum.Unknown: "no answer", quorum.Refused: "refused", quorum.Unsent: "not sent",
+	c.log("client %d: node %d on %v of %s: %s", c.number, node, r.verb, r.token, how)
+	if answer.number > 0 {
+		r.apply(r.acquire.Granted(&c.clock, node, answer.number, ""))
+	} else {
+		r.apply(r.machine.Vote(&c.clock, node, vote, ""))
+	}
 }
 
 // apply carries out the actions of the machine.
 func (r *round) apply(actions quorum.Actions) {
 	c := r.client
 	for _, i := range actions.Release {
-		c.lines[i].send(order{command{verb: release, key: r.key, token: r.token, ttl: r.redeliver.Milliseconds(), fenced: r.fenced}, r, i})
+		rollback := command{verb: release, key: r.key, token: r.token, ttl: r.ttl, fenced: r.fenced}
+		c.lines[i].send(rollback, func(quorum.Answer, reply) { r.apply(r.acquire.Released(i)) })
 	}
 	if len(actions.Release) > 0 {
-		c.world.give(r.token, c)
+		r.given = append(r.given, c)
 	}
 	for _, due := range actions.Raise {
 		r.raised = true
 		put := fencing{number: due.Granted, token: due.Token}
-		c.world.log("client %d: raise of %s to %d on node %d", c.number, r.token, since(put.token), due.Node)
-		c.lines[due.Node].send(order{command{verb: raise, key: r.key, token: r.token, fenced: true, fence: put}, r, due.Node})
+		c.log("client %d: raise of %s to %d on node %d", c.number, r.token, since(put.token), due.Node)
+		cmd := command{verb: raise, key: r.key, token: r.token, fenced: true, fence: put}
+		c.lines[due.Node].send(cmd, func(vote quorum.Answer, _ reply) {
+			c.log("client %d: node %d on %v of %s: %s", c.number, due.Node, raise, r.token, vote)
+			r.barred = r.barred || vote != quorum.Yes
+			r.apply(r.acquire.Raised(&c.clock, due.Node, vote))
+		})
 	}
 	if actions.AwaitCleanUp {
 		c.afterClock(&c.clock, r.grant.Start.Add(nodeTimeout), func() {
@@ -185,24 +174,25 @@ func (r *round) apply(actions quorum.Actions) {
 	if actions.Outcome != quorum.Undecided {
 		r.end(actions.Outcome)
 	}
-	if r.extend != nil && r.lock.lease.At(c.clock.Now()) != quorum.Held {
+	if r.verb == extend && r.lock.lease.At(c.clock.Now()) != quorum.Held {
 		r.lock.over()
 	}
 }
 
-var outcomes = [...]string{quorum.Done: "done", quorum.Denied: "denied", quorum.NoQuorum: "no quorum", quorum.TooLate: "too late"}
+var outcomes = [...]string{"undecided", "done", "denied", "no quorum", "too late"}
 
 // end takes the outcome. The caller has it once it is done asking.
 func (r *round) end(outcome quorum.Outcome) {
 	c := r.client
 	if r.outcome != quorum.Undecided {
-		c.world.violate("a call ends once", "client %d got %s after %s", c.number, outcomes[outcome], outcomes[r.outcome])
+		c.check(false, "a call ends once", "client %d got %s after %s", c.number, outcomes[outcome], outcomes[r.outcome])
 		return
 	}
 	r.outcome = outcome
 	if r.acquire != nil && outcome == quorum.Done {
-		c.world.checkVerdict(r)
-		c.world.checkFence(r)
+		c.check(c.clock.Now().Before(r.grant.Deadline()), "a lock that is won has validity left",
+			"client %d won %s after its deadline", c.number, r.token)
+		c.checkFence(r)
 	}
 	if r.asked {
 		r.returns()
@@ -212,14 +202,11 @@ func (r *round) end(outcome quorum.Outcome) {
 // returns is where the caller goes on.
 func (r *round) returns() {
 	c := r.client
-	c.world.log("client %d: %v of %s is %s", c.number, r.verb, r.token, outcomes[r.outcome])
-	c.calls = slices.DeleteFunc(c.calls, func(o *round) bool { return o == r })
-	r.over = c.world.now
-	c.world.checkEnd(r)
-	if r.extend != nil && r.outcome == quorum.Done {
+	c.log("client %d: %v of %s is %s", c.number, r.verb, r.token, outcomes[r.outcome])
+	r.over = c.now
+	c.checkEnd(r)
+	if r.verb == extend && r.outcome == quorum.Done {
 		r.lock.watch()
 	}
-	if r.ended != nil {
-		r.ended()
-	}
+	r.onEnded()
 }

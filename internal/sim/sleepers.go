@@ -8,10 +8,9 @@ import (
 )
 
 const (
-	// patience is how long a lock may be free while somebody waits for it, once all
-	// faults are gone.
-	patience = 3 * time.Second
-	// longPatience is that if a push may be lost without a sign, or a key has no TTL: a waiter observes the nodes now and then.
+	shortPatience = 3 * time.Second
+	// longPatience is for when a connection has ended without a sign, which may lose a push, or a key
+	// has no TTL: a waiter observes the nodes now and then.
 	longPatience = 45 * time.Second
 	// startOver is how long connections need when all faults are gone.
 	startOver = 5 * time.Second
@@ -25,14 +24,6 @@ const (
 // checkSleepers checks that nobody waits for what is free. It returns false when nobody
 // waits any more.
 func (w *world) checkSleepers() bool {
-	if w.restAt == 0 {
-		w.restAt = w.now
-		for _, c := range w.clients {
-			for _, q := range c.queues {
-				q.free = w.now
-			}
-		}
-	}
 	waiting := false
 	for _, c := range w.clients {
 		for _, q := range c.queues {
@@ -57,13 +48,8 @@ func (w *world) checkSleeper(q *queue) {
 		q.free, q.served = w.now, w.served
 		return
 	}
-	limit := patience
-	if w.vanished || w.strays > 0 {
-		limit = longPatience
-	}
-	if w.now-q.free > limit {
-		w.violate("nobody waits for ever", "client %d: waiter %d waits for %s, which is free", q.client.number, q.waiters[0].number, q.key)
-	}
+	w.check(w.now-q.free <= w.patience, "nobody waits for ever", "client %d: waiter %d waits for %s, which is free",
+		q.client.number, q.waiters[0].number, q.key)
 }
 
 // blocked reports whether somebody holds so many nodes that nobody else can win.
@@ -71,7 +57,7 @@ func (w *world) blocked(key string) bool {
 	n := 0
 	for _, s := range w.servers {
 		e, ok := s.peek(key, s.now())
-		if !ok || e.forever { // those who wait delete it
+		if !ok || e.forever { // the waiters delete it
 			continue
 		}
 		if r := w.rounds[e.token]; r.outcome == quorum.Done || r.client.dead || !w.plan.Fencing {
@@ -81,23 +67,13 @@ func (w *world) blocked(key string) bool {
 	return n > len(w.servers)-quorum.Majority(len(w.servers))
 }
 
-// checkTurn holds a waiter that has got the lock to the order in which they came.
-func (w *waiter) checkTurn() {
-	for _, o := range w.queue.waiters {
-		if o.number < w.number && !o.cancelled {
-			w.queue.client.world.violate("who came first is served first", "client %d: waiter %d before waiter %d", w.queue.client.number, w.number, o.number)
-		}
-	}
-}
-
 // spend counts nodes that are asked.
 func (q *queue) spend(n int) {
-	w := q.client.world
-	if second := w.now / time.Second; second != q.second {
-		q.second, q.spent, q.ends = second, 0, w.served
+	c := q.client
+	if second := c.now / time.Second; second != q.second {
+		q.second, q.spent, q.ends = second, 0, c.served
 	}
 	q.spent += n
-	if limit := maxSpent * len(w.servers) * (1 + w.served - q.ends); q.spent > limit {
-		w.violate("who waits does not run in circles", "client %d asked %d times for %s within a second", q.client.number, q.spent, q.key)
-	}
+	c.check(q.spent <= maxSpent*len(c.servers)*(1+c.served-q.ends), "a waiter sends a bounded number of commands",
+		"client %d asked %d times for %s within a second", c.number, q.spent, q.key)
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -18,40 +19,28 @@ const (
 	yours = "yours"
 )
 
-// greet decides what a connection is for: pushes if RESP3 is spoken, and invalidations among them if the node permits
-// CLIENT TRACKING.
-func (s *server) greet(c *conn) {
-	c.life, c.pushes, c.tracking = s.life, true, s.world.plan.Tracking
-	switch chance := s.world.chance(c.client.number, s.number, c.number, 15); {
-	case !s.world.plan.Tracking:
-		c.pushes = s.world.chance(s.number, 15)&1 == 0
-	case s.world.plan.Fickle && chance&3 == 0:
+// greet ends the connection before, if that is permitted. It decides what the new one is for: pushes if
+// RESP3 is spoken, and invalidations among them if the node permits CLIENT TRACKING.
+func (s *server) greet(c, before *conn) reply {
+	if before != nil && s.plan.Fencing {
+		before.killed, before.inbox = true, nil
+	}
+	c.pushes, c.tracking = true, s.plan.Tracking
+	switch chance := s.chance(c.client.number, s.number, c.number, 15); {
+	case !s.plan.Tracking:
+		c.pushes = s.chance(s.number, 15)&1 == 0
+	case s.plan.Fickle && chance&3 == 0:
 		c.pushes, c.tracking = chance&4 == 0, false
 	}
-	s.open = append(s.open, c)
+	up := int64(s.clock.reading()/time.Second) - int64(s.born/time.Second)
+	return reply{process: fmt.Sprintf("%d.%d", s.number, s.life), up: up}
 }
 
-// track notes that the next change to key is pushed on c.
-func (s *server) track(c *conn, key string) {
-	s.tracked[key] = append(s.tracked[key], c)
-	s.lapse(key)
-}
-
-// stray leaves a key without a TTL, as by somebody else's SETNX without the EXPIRE that was to follow.
-func (s *server) stray(name int, token string) {
-	w := s.world
-	if _, held := s.get(key(name), s.now()); held || !s.up {
-		return
-	}
-	w.log("node %d: a key without a TTL is left under %s", s.number, key(name))
-	w.strays++
-	s.set(key(name), &entry{token: token, forever: true, born: w.now})
-}
-
-// lapse has a tracked key deleted some time after its TTL, if at all: else a command that comes across it deletes it.
+// lapse has a tracked key deleted some time after its TTL, if at all: else a command that comes across it
+// deletes it.
 func (s *server) lapse(key string) {
 	e, ok := s.peek(key, s.now())
-	c := s.world.chance(s.number, int(e.expires), 8)
+	c := s.chance(s.number, int(e.expires.Milliseconds()), 8)
 	if !ok || e.forever || c%4 == 0 {
 		return
 	}
@@ -59,8 +48,8 @@ func (s *server) lapse(key string) {
 	if c%4 == 1 {
 		late = time.Duration(c>>8%2000) * time.Millisecond
 	}
-	over := time.Duration(float64(e.expires-s.now()+2)/s.clock.rate) * time.Millisecond
-	s.world.after(over+late, func() { s.expire(key, e.token) })
+	over := time.Duration(float64((e.expires-s.now()).Milliseconds()+2)/s.clock.rate) * time.Millisecond
+	s.after(over+late, func() { s.expire(key, e.token) })
 }
 
 // expire deletes a key whose time is over.
@@ -70,7 +59,7 @@ func (s *server) expire(key, token string) {
 		return
 	}
 	if s.world.now < s.frozen {
-		s.world.at(s.frozen, func() { s.expire(key, token) })
+		s.at(s.frozen, func() { s.expire(key, token) })
 		return
 	}
 	if _, ok := s.get(key, s.now()); ok {
@@ -78,14 +67,14 @@ func (s *server) expire(key, token string) {
 	}
 }
 
-// invalidate pushes a change to every connection on which the key was observed since it changed last. That of the client
-// whose command made the change comes behind the reply, as in Redis 7, or before it.
+// invalidate pushes a change to every connection on which the key was observed since it changed last. That
+// of the client whose command made the change comes behind the reply, as in Redis 7, or before it.
 func (s *server) invalidate(key string) {
 	conns := s.tracked[key]
 	delete(s.tracked, key)
 	for _, c := range conns {
-		push := func() { s.push(c, func() { c.line.invalidated(key) }) }
-		if c == s.current && s.world.chance(s.number, 16)&3 > 0 {
+		push := func() { s.push(c, func() { c.invalidated(key) }) }
+		if c == s.current && s.chance(s.number, 16)&3 > 0 {
 			s.pending = append(s.pending, push)
 		} else {
 			push()
@@ -95,44 +84,41 @@ func (s *server) invalidate(key string) {
 
 // publish pushes a message to another client.
 func (s *server) publish(cmd command) {
-	for _, c := range s.open {
-		if c.pushes && c.client.self == cmd.key {
-			s.push(c, func() { c.line.message(cmd.note) })
+	for _, client := range s.clients {
+		for _, c := range client.lines[s.number].conns {
+			if c.pushes && client.self == cmd.key {
+				s.push(c, func() { c.message(cmd.note) })
+			}
 		}
 	}
 }
 
 // push sends something that nobody has asked for.
 func (s *server) push(c *conn, take func()) {
-	if !c.killed && c.life == s.life {
+	if !c.killed {
 		c.deliver(take)
 	}
 }
 
 // invalidated reports a change to the queue of the key.
 func (l *line) invalidated(key string) {
-	l.world.log("client %d: node %d invalidates %s", l.client.number, l.number, key)
+	l.log("client %d: node %d invalidates %s", l.client.number, l.server.number, key)
 	if q := l.client.queue(key); q != nil {
-		q.do(func(now time.Time) quorum.Actions { return q.machine.Invalidated(now, l.number) })
+		l.report((*quorum.Queue[*waiter]).Invalidated, q)
 	}
 }
 
-// tracked reports to every queue that tracking has begun or has been lost.
-func (l *line) tracked(active bool) {
-	for _, q := range l.client.queues {
-		q.do(func(now time.Time) quorum.Actions {
-			if active {
-				return q.machine.TrackingActive(now, l.number)
-			}
-			return q.machine.TrackingLost(now, l.number)
-		})
+// report has queues take an event of the node.
+func (l *line) report(event func(*quorum.Queue[*waiter], time.Time, int) quorum.Actions, queues ...*queue) {
+	for _, q := range queues {
+		q.do(func(now time.Time) quorum.Actions { return event(q.machine, now, l.server.number) })
 	}
 }
 
 // message takes what another client has published.
 func (l *line) message(n *note) {
 	c := l.client
-	c.world.log("client %d: message through node %d: %s %s %v", c.number, l.number, n.key, n.what, n.who)
+	c.log("client %d: message through node %d: %s %s %v", c.number, l.server.number, n.key, n.what, n.who)
 	q := c.queue(n.key)
 	switch {
 	case n.what == waits && q != nil:
@@ -143,7 +129,7 @@ func (l *line) message(n *note) {
 			return quorum.Actions{}
 		})
 	case n.what == yours && q != nil:
-		q.do(func(now time.Time) quorum.Actions { return q.machine.HandedOver(now, l.number, n.who) })
+		q.do(func(now time.Time) quorum.Actions { return q.machine.HandedOver(now, l.server.number, n.who) })
 	case n.what == yours && len(n.who) > 0:
 		l.publish(n.who[0], &note{yours, n.key, n.who[1:]})
 	}
@@ -151,5 +137,5 @@ func (l *line) message(n *note) {
 
 // publish sends a message to another client.
 func (l *line) publish(to string, n *note) {
-	l.send(order{cmd: command{verb: publish, key: to, note: n}, node: l.number})
+	l.send(command{verb: publish, key: to, note: n}, ignored)
 }

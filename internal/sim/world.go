@@ -1,8 +1,9 @@
 package sim
 
 import (
-	"container/heap"
 	"fmt"
+	"slices"
+	"sort"
 	"time"
 )
 
@@ -10,9 +11,8 @@ import (
 type world struct {
 	plan   Plan
 	now    time.Duration // true time since the run began
-	events events
-	seq    int
-	trace  *[]string // nil means that nothing is logged
+	events []event       // the next is the last
+	trace  *[]string     // nil means that nothing is logged
 	failed *Violation
 
 	servers []*server
@@ -20,34 +20,16 @@ type world struct {
 	amnesia bool // a node has forgotten locks
 	resting bool // all faults are gone
 
-	rounds map[string]*round // acquires, by token
-	locks  []*lock           // that were ever held
-	// given is who has released a lock, or cut it short on some nodes: of those that hold the
-	// same token nobody else can rely on it.
-	given    map[string]int
-	attached map[string][]*client // who has attached, by token
-	waits    int                  // calls of Lock
-	served   int                  // of them that have ended
-	restAt   time.Duration        // when all faults were gone
-	strays   int                  // keys without a TTL that were left
-	vanished bool                 // a connection has ended without a sign
+	rounds   map[string]*round // acquires, by token
+	locks    []*lock           // that were ever held
+	waits    int               // calls of Lock
+	served   int               // of them that have ended
+	restAt   time.Duration     // when all faults are gone
+	patience time.Duration     // how long a lock may be free after that while somebody waits for it
 
-	fences map[string][]fence // that were ever given, by key
-	lapsed bool               // a key has gone before its time
-	forced bool               // likewise, as a client wanted it
-}
-
-// everybody is in given if nobody can rely on a lock.
-const everybody = -1
-
-// give notes that a client releases what is under a token, or gives nodes the old TTL of it.
-func (w *world) give(token string, c *client) {
-	by, given := w.given[token]
-	if given && by != c.number {
-		w.given[token] = everybody
-	} else {
-		w.given[token] = c.number
-	}
+	fences []fence // that were ever given
+	lapsed bool    // a key has gone before its time
+	forced bool    // likewise, as a client wanted it
 }
 
 // Violation is a broken promise.
@@ -58,9 +40,9 @@ type Violation struct {
 
 func (v *Violation) Error() string { return fmt.Sprintf("%s: %s", v.What, v.How) }
 
-// violate notes the first broken promise; the run ends there.
-func (w *world) violate(what, how string, args ...any) {
-	if w.failed == nil {
+// check notes the first promise that is not kept; the run ends there.
+func (w *world) check(kept bool, what, how string, args ...any) {
+	if !kept && w.failed == nil {
 		w.failed = &Violation{what, fmt.Sprintf(how, args...)}
 		w.log("VIOLATION: %v", w.failed)
 	}
@@ -69,47 +51,34 @@ func (w *world) violate(what, how string, args ...any) {
 // log adds a line to the trace, if there is one.
 func (w *world) log(format string, args ...any) {
 	if w.trace != nil {
-		*w.trace = append(*w.trace, fmt.Sprintf("%10.3f ms  ", float64(w.now)/float64(time.Millisecond))+fmt.Sprintf(format, args...))
+		at := float64(w.now) / float64(time.Millisecond)
+		*w.trace = append(*w.trace, fmt.Sprintf("%10.3f ms  ", at)+fmt.Sprintf(format, args...))
 	}
 }
 
-// event is something that happens at an instant. What was scheduled first for it
-// happens first.
+// event is something that happens at an instant.
 type event struct {
-	at  time.Duration
-	seq int
-	do  func()
+	at time.Duration
+	do func()
 }
 
-type events []event
-
-func (e events) Len() int      { return len(e) }
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e events) Less(i, j int) bool {
-	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].seq < e[j].seq
-}
-func (e *events) Push(x any) { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	last := (*e)[len(*e)-1]
-	(*e)[len(*e)-1] = event{}
-	*e = (*e)[:len(*e)-1]
-	return last
-}
-
-// at schedules something; what lies in the past happens now.
+// at schedules something; what lies in the past happens now. What was scheduled first for an instant
+// happens first.
 func (w *world) at(when time.Duration, do func()) {
-	w.seq++
-	heap.Push(&w.events, event{max(when, w.now), w.seq, do})
+	when = max(when, w.now)
+	i := sort.Search(len(w.events), func(i int) bool { return w.events[i].at <= when })
+	w.events = slices.Insert(w.events, i, event{when, do})
 }
 
 func (w *world) after(d time.Duration, do func()) { w.at(w.now+d, do) }
 
 // run lets everything happen until an instant.
 func (w *world) run(until time.Duration) {
-	for len(w.events) > 0 && w.events[0].at <= until && w.failed == nil {
-		e := heap.Pop(&w.events).(event)
-		w.now = e.at
-		e.do()
+	for n := len(w.events); n > 0 && w.events[n-1].at <= until && w.failed == nil; n = len(w.events) {
+		next := w.events[n-1]
+		w.events = w.events[:n-1]
+		w.now = next.at
+		next.do()
 	}
 	w.now = max(w.now, until)
 }
@@ -163,3 +132,9 @@ func (c *clock) Now() time.Time { return epoch.Add(c.reading()) }
 func (c *clock) until(t time.Time) time.Duration {
 	return time.Duration(float64(t.Sub(c.Now())) / c.rate)
 }
+
+// since returns a number in microseconds since the run began.
+func since(number uint64) int64 { return int64(number) - epoch.Add(noon).UnixMicro() }
+
+// noon is what the clocks of nodes show when a run begins, but for their offset.
+const noon = 12 * time.Hour

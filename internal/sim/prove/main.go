@@ -1,21 +1,29 @@
-// Command prove shows that the simulator finds what it searches for. It weakens one rule of the protocol after the other
-// (mutation testing), each in a build of its own, and runs the simulator until it notices.
+// Command prove runs the protocol through simulated schedules. It also shows that this finds what it
+// searches for: it weakens one rule of the protocol after the other (mutation testing), each in a build of
+// its own.
 //
-//	prove                          every mutation, a line each
-//	prove -mutation no-drift       one, with the trace of the schedule that caught it
+//	prove -seeds 1000000           a million schedules, from a random seed on
+//	prove -replay 17               the trace of schedule 17
+//	prove -mutation no-drift       schedules with this rule weakened, and the trace of the one that caught it
 //	prove -seeds 1000000 -write    the whole proof: writes docs/proof.md, and for the tests testdata/seeds.txt
 //
-// It is run in the root of the module. It exits with 1 if a mutation survives or the protocol itself breaks a promise.
+// It is run in the root of the module. It exits with 1 if a mutation survives or the protocol itself breaks
+// a promise.
 package main
 
 import (
 	"bytes"
-	"context"
-	_ "embed" // the text of the page
+	"cmp"
+	_ "embed" // the text of the page, and seeds
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"text/template"
 	"time"
@@ -27,85 +35,151 @@ import (
 const bound = 300_000
 
 func main() {
-	one := flag.String("mutation", "", "try this mutation only, and print the trace of the schedule that caught it")
-	seeds := flag.Uint64("seeds", 0, "run the protocol as it is through this many schedules as well")
-	write := flag.Bool("write", false, "write docs/proof.md and the seeds for the tests")
+	seeds := flag.Uint64("seeds", bound, "how many schedules to run")
+	from := flag.Uint64("from", 0, "the first of them; 0 means any")
+	replay := flag.Uint64("replay", 0, "print the trace of this schedule only")
+	name := flag.String("mutation", "", "weaken this rule first")
+	write := flag.Bool("write", false, "run them from 1 on, try all mutations, and write the proof")
 	flag.Parse()
-	if err := run(*one, *seeds, *write); err != nil {
+	var err error
+	switch {
+	case *write:
+		err = prove(*seeds)
+	case *name != "":
+		err = try(*name, *from)
+	case *replay > 0:
+		err = show(*replay)
+	default:
+		err = search(cmp.Or(*from, rand.Uint64()), *seeds)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "prove:", err)
 		os.Exit(1)
 	}
 }
 
-func run(one string, seeds uint64, write bool) error {
-	root, err := os.Getwd()
-	if err != nil {
-		return err
+// search runs n schedules.
+func search(from, n uint64) error {
+	begin := time.Now()
+	if seed, found := sim.Search(from, n); found {
+		return show(seed)
 	}
-	p := proof{Date: time.Now().UTC().Format(time.DateOnly), Bound: bound, Seeds: seeds}
-	if seeds > 0 {
-		begin := time.Now()
-		found, tried := sim.Search(context.Background(), 1, seeds)
-		if found != nil {
-			fmt.Println(strings.Join(found.Trace, "\n"))
-			return fmt.Errorf("seed %d: %s", found.Seed, found.What)
-		}
-		p.Took = time.Since(begin).Round(time.Second)
-		fmt.Printf("%d schedules in %v: no promise was broken\n", tried, p.Took)
-	}
-	for _, m := range mutations {
-		if one != "" && m.Name != one {
-			continue
-		}
-		found, err := m.try(root, 1)
-		switch {
-		case err != nil:
-			return err
-		case found == nil:
-			return fmt.Errorf("%s survives %d schedules", m.Name, bound)
-		}
-		fmt.Printf("%s: seed %d, %s\n", m.Name, found.Seed, found.What)
-		if one != "" {
-			fmt.Println(strings.Join(found.Trace, "\n"))
-		}
-		p.Caught = append(p.Caught, caught{m, found})
-	}
-	switch {
-	case len(p.Caught) == 0:
-		return fmt.Errorf("there is no mutation %q", one)
-	case write:
-		return p.write(root)
+	took := time.Since(begin).Round(time.Second)
+	fmt.Printf("%d schedules from seed %d on, in %v: no promise was broken\n", n, from, took)
+	return nil
+}
+
+// show prints the trace of a seed, shrunk to what is needed if it breaks a promise.
+func show(seed uint64) error {
+	p := sim.Shrink(sim.NewPlan(seed))
+	fmt.Println(strings.Join(sim.Trace(p), "\n"))
+	fmt.Printf("seed %d: %d nodes, %d clients, %d steps\n", seed, p.Nodes, p.Clients, len(p.Steps))
+	if v := sim.Run(p); v != nil {
+		return fmt.Errorf("seed %d: %w", seed, v)
 	}
 	return nil
 }
 
-// proof is what docs/proof.md is made of.
-type proof struct {
-	Date   string
-	Seeds  uint64
-	Took   time.Duration
-	Bound  uint64
-	Caught []caught
+// try prints the trace of the schedule that catches a mutation.
+func try(name string, from uint64) error {
+	for _, m := range mutations {
+		if m.Name == name {
+			c, err := m.try(cmp.Or(from, m.seed()))
+			fmt.Print(c.output)
+			return err
+		}
+	}
+	return fmt.Errorf("there is no mutation %q", name)
 }
 
+// caught is a mutation that a schedule has caught.
 type caught struct {
 	mutation
-	*sim.Found
+	Seed   string
+	What   string // the promise that it broke
+	output string
+}
+
+// violation is the last line of a search that has found something.
+var violation = regexp.MustCompile(`(?m)^prove: seed (\d+): ([^:]+): `)
+
+// try runs the simulator with the mutation in it, at most bound schedules, from a seed on.
+func (m mutation) try(from uint64) (c caught, err error) {
+	path := filepath.Join("internal", filepath.FromSlash(m.file))
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return c, err
+	}
+	if n := bytes.Count(source, []byte(m.was)); n != 1 {
+		return c, fmt.Errorf("%s: %q occurs %d times in %s, not once", m.Name, m.was, n, m.file)
+	}
+	dir, err := os.MkdirTemp("", "mutation")
+	if err != nil {
+		return c, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	mutated, overlay := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
+	paths, _ := json.Marshal(map[string]any{"Replace": map[string]string{path: mutated}})
+	err = errors.Join(
+		os.WriteFile(mutated, bytes.Replace(source, []byte(m.was), []byte(m.is), 1), 0o600),
+		os.WriteFile(overlay, paths, 0o600),
+	)
+	if err != nil {
+		return c, err
+	}
+	cmd := exec.Command("go", "run", "-overlay", overlay, "./internal/sim/prove",
+		"-from", fmt.Sprint(from), "-seeds", fmt.Sprint(bound))
+	out, _ := cmd.CombinedOutput() // fails if it is caught
+	found := violation.FindStringSubmatch(string(out))
+	if found == nil {
+		return c, fmt.Errorf("%s survives: %s", m.Name, out)
+	}
+	return caught{m, found[1], found[2], string(out)}, nil
 }
 
 //go:embed proof.md.tmpl
 var page string
 
-func (p proof) write(root string) error {
-	var text, seeds bytes.Buffer
-	if err := template.Must(template.New("proof.md").Parse(page)).Execute(&text, p); err != nil {
+//go:embed testdata/seeds.txt
+var seeds string
+
+// seed returns the seed that has caught the mutation before, or 1. Others may take minutes.
+func (m mutation) seed() (seed uint64) {
+	for line := range strings.Lines(seeds) {
+		if n, _ := fmt.Sscanf(line, m.Name+" %d", &seed); n == 1 {
+			return seed
+		}
+	}
+	return 1
+}
+
+// prove runs n schedules, tries all mutations, and writes what it has found.
+func prove(n uint64) error {
+	begin := time.Now()
+	if err := search(1, n); err != nil {
 		return err
 	}
-	for _, c := range p.Caught {
-		fmt.Fprintln(&seeds, c.Name, c.Seed)
+	proof := struct {
+		Date         string
+		Seeds, Bound uint64
+		Took         time.Duration
+		Caught       []caught
+	}{time.Now().UTC().Format(time.DateOnly), n, bound, time.Since(begin).Round(time.Second), nil}
+	var text, list bytes.Buffer
+	for _, m := range mutations {
+		c, err := m.try(m.seed())
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s: seed %s, %s\n", c.Name, c.Seed, c.What)
+		fmt.Fprintln(&list, c.Name, c.Seed)
+		proof.Caught = append(proof.Caught, c)
 	}
-	if err := os.WriteFile(filepath.Join(root, "docs", "proof.md"), text.Bytes(), 0o644); err != nil {
+	if err := template.Must(template.New("proof.md").Parse(page)).Execute(&text, proof); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(root, "internal", "sim", "prove", "testdata", "seeds.txt"), seeds.Bytes(), 0o644)
+	return errors.Join(
+		os.WriteFile(filepath.Join("docs", "proof.md"), text.Bytes(), 0o644),
+		os.WriteFile(filepath.Join("internal", "sim", "prove", "testdata", "seeds.txt"), list.Bytes(), 0o644),
+	)
 }

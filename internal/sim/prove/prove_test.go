@@ -1,42 +1,20 @@
 package main
 
 import (
-	_ "embed"
-	"fmt"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// seeds are the schedules that have caught each mutation before. They are tried first, as others may take minutes.
-//
-//go:embed testdata/seeds.txt
-var seeds string
-
 // A simulator that misses a weakened rule would miss a mistake as well.
 func TestProve_CatchesEveryMutation(t *testing.T) {
-	root, err := filepath.Abs("../../..")
-	require.NoError(t, err)
+	t.Chdir("../../..")
 	for _, m := range mutations {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
-			from := seedOf(m.Name)
-			found, err := m.try(root, from)
-			require.NoError(t, err)
-			require.NotNil(t, found, "%s survives %d schedules from seed %d on: %s", m.Name, bound, from, m.Rule)
-			t.Logf("caught by seed %d: %s", found.Seed, found.What)
+			c, err := m.try(m.seed())
+			require.NoError(t, err, m.Rule)
+			t.Logf("caught by seed %s: %s", c.Seed, c.What)
 		})
 	}
-}
-
-// seedOf returns the seed that has caught a mutation before, or 1.
-func seedOf(name string) (seed uint64) {
-	for line := range strings.Lines(seeds) {
-		if n, _ := fmt.Sscanf(line, name+" %d", &seed); n == 1 {
-			return seed
-		}
-	}
-	return 1
 }
