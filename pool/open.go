@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -63,6 +64,8 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 		}
 		s.ClientName, s.Credentials, s.Dial = o.server.ClientName, o.server.Credentials, o.server.Dial
 		if s.Dial == nil {
+			// This notices within half a minute that the other end has vanished.
+			keepAlive := net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 			s.Dial = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
 		}
 		servers[i] = s

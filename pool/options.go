@@ -54,9 +54,6 @@ func newOptions(opts []Option) (*options, error) {
 	return o, nil
 }
 
-// keepAlive notices within half a minute that the other end has vanished.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
-
 // WithTimeout sets how long one command may take on one node, whatever it waits for: dial, TLS, AUTH, queue, server, reply.
 // Above zero; 50 ms by default. It should be far below the TTLs that are used: a lock is won by a majority, and the timeout
 // is what a failing majority costs.

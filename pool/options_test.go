@@ -55,18 +55,18 @@ func TestOption_ThoseForOpenAreRefusedByWrap(t *testing.T) {
 func TestOption_TheLastTimeoutCounts(t *testing.T) {
 	nodes, err := pool.Open([]string{"redis://host"})
 	require.NoError(t, err)
-	require.Equal(t, 50*time.Millisecond, (*node.Node)(nodes[0]).Timeout())
+	require.Equal(t, 50*time.Millisecond, (*node.Node)(nodes[0]).Config().Timeout)
 	nodes, err = pool.Open([]string{"redis://host"}, pool.WithTimeout(time.Second), pool.WithTimeout(time.Minute))
 	require.NoError(t, err)
-	require.Equal(t, time.Minute, (*node.Node)(nodes[0]).Timeout(), "the last one counts")
+	require.Equal(t, time.Minute, (*node.Node)(nodes[0]).Config().Timeout, "the last one counts")
 }
 
 func TestOption_DurableNodesAreExemptFromTheGuard(t *testing.T) {
 	nodes, err := pool.Open([]string{"redis://a", "redis://b"}, pool.WithRestartGuard(time.Hour),
 		pool.WithDurable(func(i int) bool { return i == 1 }))
 	require.NoError(t, err)
-	require.Equal(t, time.Hour, (*node.Node)(nodes[0]).MaxTTL())
-	require.Zero(t, (*node.Node)(nodes[1]).MaxTTL())
+	require.Equal(t, time.Hour, (*node.Node)(nodes[0]).Config().MaxTTL)
+	require.Zero(t, (*node.Node)(nodes[1]).Config().MaxTTL)
 }
 
 func TestOption_OfTheGuardOutOfRange(t *testing.T) {

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -12,9 +13,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-var errUnescaped = errors.New("user name and password cannot be separated from the rest: " +
-	"all but letters, digits and -._~ must be percent-encoded in them")
-
 // parseURL understands the forms that Open names. Its errors quote the part that
 // is wrong, never the password. TLS is not nil if the URL asks for it.
 func parseURL(raw string) (*node.Server, error) {
@@ -25,7 +23,8 @@ func parseURL(raw string) (*node.Server, error) {
 	// After a / ? or # in a password its rest looks like any other part, which would be quoted.
 	_, rest, _ := strings.Cut(raw, "//")
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 && strings.Contains(rest[end:], "@") {
-		return nil, errUnescaped
+		return nil, errors.New("user name and password cannot be separated from the rest: " +
+			"all but letters, digits and -._~ must be percent-encoded in them")
 	}
 	return nil, err
 }
@@ -96,12 +95,9 @@ func readURL(raw string) (*node.Server, error) {
 }
 
 func hostPort(u *url.URL) (string, error) {
-	host, port := u.Hostname(), u.Port()
+	host, port := u.Hostname(), cmp.Or(u.Port(), "6379")
 	if host == "" || strings.ContainsAny(host, "[]") {
 		return "", fmt.Errorf("host %q: must be a name or an IP address", host)
-	}
-	if port == "" {
-		port = "6379"
 	}
 	n, err := strconv.Atoi(port)
 	if err != nil || n < 1 || n > 65535 {

@@ -75,8 +75,6 @@ var (
 	errFences = fmt.Errorf("%w for its fencing token: the numbers differ until the holder extends it", ErrNoQuorum)
 	// errOver is about a node that is not asked to extend, because the lock has ended meanwhile.
 	errOver = errors.New("not asked: the lock is over")
-	// errNotAsked is about an extension whose context ended before it began.
-	errNotAsked = errors.New("no node was asked")
 	// errTooLate is the reason of an operation that a majority has done after the deadline.
 	errTooLate = fmt.Errorf("%w: a majority came when no validity was left", ErrNoQuorum)
 )

@@ -80,10 +80,11 @@ func (s *State) count() {
 		var ttls []time.Duration
 		same := 0
 		for _, o := range s.Nodes {
-			if o.Token == n.Token {
-				ttls = append(ttls, o.TTL)
+			if o.Token != n.Token {
+				continue
 			}
-			if o.Token == n.Token && o.Fence == n.Fence {
+			ttls = append(ttls, o.TTL)
+			if o.Fence == n.Fence {
 				same++
 			}
 		}

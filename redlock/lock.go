@@ -137,15 +137,12 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	case k.Err() != nil:
 		return failed(OpExtend, k.Name(), k.Err())
 	case ctx.Err() != nil:
-		return failed(OpExtend, k.Name(), ctx.Err(), ErrNoQuorum, errNotAsked)
+		return failed(OpExtend, k.Name(), ctx.Err(), ErrNoQuorum)
 	}
 	r := h.extend(ctx, over, quorum.Grant{Start: h.now(), TTL: ttl, Drift: l.drift})
-	if r == nil {
-		return failed(OpExtend, k.Name(), k.Err())
-	}
 	h.cleanUp()
 	switch {
-	case r.outcome == quorum.Denied:
+	case r != nil && r.outcome == quorum.Denied:
 		return r.refusal
 	case k.Err() != nil:
 		return failed(OpExtend, k.Name(), k.Err())

@@ -82,8 +82,8 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 			}
 		}
 		l.nodes = append(l.nodes, n)
-		l.timeout = max(l.timeout, n.Timeout())
-		if guard := n.MaxTTL(); guard > 0 && guard < l.maxTTL {
+		l.timeout = max(l.timeout, n.Config().Timeout)
+		if guard := n.Config().MaxTTL; guard > 0 && guard < l.maxTTL {
 			l.maxTTL, l.maxTTLBy = guard, "pool.WithRestartGuard of node "+n.Addr()
 		}
 	}

@@ -25,7 +25,7 @@ const (
 // Locks. The same holds for the handler of [WithLogger].
 type Observer interface {
 	// Vote is called for each node's answer to an acquire, extend or unlock, including answers that arrive
-	// after the verdict. A vote that the verdict counts may be reported after it, too.
+	// after the verdict. Those that the verdict counts come before it.
 	Vote(Vote)
 	// Verdict is called when the outcome of an operation is certain.
 	Verdict(Verdict)

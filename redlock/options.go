@@ -33,7 +33,6 @@ type config struct {
 	keepFence time.Duration
 	logger    *slog.Logger
 	observer  Observer
-	observed  bool // WithObserver was given
 	clock     clock.Clock
 	token     func() (string, error)
 	wall      func() time.Time // for the first estimate of the counters' time
@@ -87,8 +86,6 @@ func (c *config) check() error {
 		return fmt.Errorf("redlock: WithFenceTTL(%s): must be at least %s", c.keepFence, minKeepFence)
 	case c.logger == nil:
 		return errors.New("redlock: WithLogger(nil)")
-	case c.observed && c.observer == nil:
-		return errors.New("redlock: WithObserver(nil)")
 	case c.clock == nil:
 		return errors.New("redlock: WithClock(nil)")
 	case c.token == nil:
@@ -170,9 +167,9 @@ func WithLogger(logger *slog.Logger) Option {
 	return option(func(c *config) { c.logger = logger })
 }
 
-// WithObserver sets the observer of votes and verdicts. None by default.
+// WithObserver sets the observer of votes and verdicts. nil, the default, means none.
 func WithObserver(observer Observer) Option {
-	return option(func(c *config) { c.observer, c.observed = observer, true })
+	return option(func(c *config) { c.observer = observer })
 }
 
 // WithClock sets the clock that leases are measured on. [clock.System] by default; any other is for tests.

@@ -56,7 +56,6 @@ func TestNew_RefusesAnOptionOutOfRangeWithItsValue(t *testing.T) {
 		"WithMaxTTL(999µs)":                            redlock.WithMaxTTL(999 * time.Microsecond),
 		"TTL 10s: must be at most 1s":                  redlock.WithMaxTTL(time.Second), // the default is above it
 		"WithLogger(nil)":                              redlock.WithLogger(nil),
-		"WithObserver(nil)":                            redlock.WithObserver(nil),
 		"WithClock(nil)":                               redlock.WithClock(nil),
 		"WithTokenSource(nil)":                         redlock.WithTokenSource(nil),
 		"nil option":                                   nil,

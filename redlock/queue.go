@@ -23,9 +23,8 @@ type queue struct {
 	holder  *heldLock    // the lock that a waiter of this queue got last
 	last    *QuorumError // why the last round was lost; nil means that none was since the last that was won
 	floor   uint64       // the highest number that a lost round was granted since then
-	timer   clock.Timer
-	wakeAt  time.Time // when timer fires; zero means never
-	gone    bool      // the Locker has discarded it
+	timer   clock.Timer  // for the machine's Tick; nil if it never asked for one
+	gone    bool         // the Locker has discarded it
 }
 
 // waiter is a call of Lock that waits.
@@ -55,20 +54,19 @@ func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
 
 // take waits for the end of w's round. Nothing is returned if it was lost and w waits on.
 func (q *queue) take(ctx context.Context, w *waiter, r *round) (*Lock, error) {
-	l := q.locker
 	if r.failed != nil {
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
 		return nil, r.failed
 	}
 	if r.wait(ctx, nil) == quorum.Done {
-		lock := l.newLock(r)
+		lock := q.locker.newLock(r)
 		q.do(func(now time.Time) quorum.Actions {
 			q.holder, q.last, q.floor = lock.held, nil, 0
 			return q.machine.Won(now, r.grant)
 		})
 		return lock, nil
 	}
-	if ctx.Err() != nil || l.closing.Err() != nil {
+	if ctx.Err() != nil || q.locker.closing.Err() != nil {
 		return q.leave(ctx, w, r.refusal)
 	}
 	q.do(func(now time.Time) quorum.Actions {
@@ -133,7 +131,13 @@ func (q *queue) do(event func(now time.Time) quorum.Actions) bool {
 		}
 		w.turn <- r
 	}
-	q.armLocked(now, actions.WakeAt)
+	switch at := actions.WakeAt; {
+	case at.IsZero():
+	case q.timer == nil:
+		q.timer = q.locker.clock.AfterFunc(at.Sub(now), func() { q.do(q.machine.Tick) })
+	default:
+		q.timer.Reset(at.Sub(now))
+	}
 	q.mu.Unlock()
 	q.apply(actions)
 	return true
@@ -142,26 +146,6 @@ func (q *queue) do(event func(now time.Time) quorum.Actions) bool {
 // idleLocked reports whether the queue can be discarded. A lock that has expired may never be unlocked.
 func (q *queue) idleLocked(now time.Time) bool {
 	return q.machine.Idle(now) || q.machine.Empty() && q.holder != nil && q.holder.err() != nil
-}
-
-// armLocked has tick called at an instant, unless it is called before. Zero means never.
-func (q *queue) armLocked(now, at time.Time) {
-	if at.IsZero() || !q.wakeAt.IsZero() && !at.Before(q.wakeAt) {
-		return
-	}
-	q.wakeAt = at
-	if q.timer == nil {
-		q.timer = q.locker.clock.AfterFunc(at.Sub(now), q.tick)
-	} else {
-		q.timer.Reset(at.Sub(now))
-	}
-}
-
-func (q *queue) tick() {
-	q.do(func(now time.Time) quorum.Actions {
-		q.wakeAt = time.Time{}
-		return q.machine.Tick(now)
-	})
 }
 
 // apply does what the machine asks for, except rounds.

@@ -125,21 +125,16 @@ func (r *round) step(event func(clock quorum.Clock) quorum.Actions) {
 		}
 	}
 	r.mu.Unlock()
-	r.apply(actions)
-}
-
-// apply carries out the actions of the machine. The context of the caller has no part in it.
-func (r *round) apply(actions quorum.Actions) {
-	nodes := r.locker.nodes
+	// The context of the caller has no part in what follows.
 	if len(actions.Release) > 0 {
-		since, command := time.Now(), release(r.req.key, r.token, r.locker.fencing, 0, r.req.ttl)
+		since, command := time.Now(), release(r.req.key, r.token, l.fencing, 0, r.req.ttl)
 		for _, i := range actions.Release {
-			nodes[i].Send(since, command, rollback{r}, i)
+			l.nodes[i].Send(since, command, rollback{r}, i)
 		}
 		r.sending.Done()
 	}
 	for _, due := range actions.Raise {
-		nodes[due.Node].Send(time.Now(), node.Raise(r.req.key, r.token, due.Granted, due.Token), raise{r}, due.Node)
+		l.nodes[due.Node].Send(time.Now(), node.Raise(r.req.key, r.token, due.Granted, due.Token), raise{r}, due.Node)
 	}
 	if actions.Outcome != quorum.Undecided {
 		r.finish()

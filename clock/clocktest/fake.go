@@ -35,12 +35,18 @@ var _ clock.Clock = (*Fake)(nil)
 func New() *Fake { return &Fake{set: make(chan struct{})} }
 
 // Now returns the current time of f.
-func (f *Fake) Now() time.Time { return f.Drifting(1).Now() }
+func (f *Fake) Now() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return epoch.Add(f.now)
+}
 
 // AfterFunc makes the Advance that reaches d from now run fn. Unlike on a real clock, a d that is zero or less runs fn
 // in the next Advance, Advance(0) included, or still in the Advance whose function sets it.
 func (f *Fake) AfterFunc(d time.Duration, fn func()) clock.Timer {
-	return f.Drifting(1).AfterFunc(d, fn)
+	t := &timer{fake: f, run: fn}
+	t.Reset(d)
+	return t
 }
 
 // Advance moves f forward by d, from one due timer to the next, and runs the function of each to its end on the calling
@@ -92,8 +98,7 @@ func (f *Fake) Jump(d time.Duration) {
 	f.now = add(f.now, d)
 }
 
-// WaitForTimers blocks until at least n timers are pending, those of drifting views and late ones included, and returns
-// nil, or returns ctx.Err() if ctx ends first. It returns nil at once if n are pending already, so always for n <= 0.
+// WaitForTimers blocks until at least n timers are pending, late ones included, and returns nil, or returns ctx.Err() if ctx ends first. It returns nil at once if n are pending already, so always for n <= 0.
 func (f *Fake) WaitForTimers(ctx context.Context, n int) error {
 	for {
 		f.mu.Lock()

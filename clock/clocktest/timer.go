@@ -8,24 +8,24 @@ import (
 
 // timer is a clock.Timer. It is pending while it is in fake.pending.
 type timer struct {
-	clock drifting
-	run   func()
-	due   time.Duration // true time since epoch; guarded by fake.mu
+	fake *Fake
+	run  func()
+	due  time.Duration // since epoch; guarded by fake.mu
 }
 
 func (t *timer) Stop() bool {
-	f := t.clock.fake
+	f := t.fake
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return t.stopLocked()
 }
 
 func (t *timer) Reset(d time.Duration) bool {
-	f := t.clock.fake
+	f := t.fake
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	wasPending := t.stopLocked()
-	t.due = t.clock.dueLocked(d)
+	t.due = add(f.now, max(d, 0))
 	after := sort.Search(len(f.pending), func(i int) bool { return f.pending[i].due > t.due })
 	f.pending = slices.Insert(f.pending, after, t)
 	close(f.set)
@@ -34,7 +34,7 @@ func (t *timer) Reset(d time.Duration) bool {
 }
 
 func (t *timer) stopLocked() bool {
-	f := t.clock.fake
+	f := t.fake
 	i := slices.Index(f.pending, t)
 	if i < 0 {
 		return false

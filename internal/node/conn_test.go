@@ -218,12 +218,15 @@ func tlsServer(t testing.TB, ca *authority, clientCertificates string) (server *
 		return path
 	}
 	cert, key := ca.issue(t, "redis.test")
-	port := testredis.FreePort(t)
-	server = testredis.Real(t, 1, "--tls-port", fmt.Sprint(port),
+	stopped := testredis.Mini(t, 1)[0] // whose port nobody else takes
+	stopped.Stop()
+	_, port, err := net.SplitHostPort(stopped.Addr())
+	require.NoError(t, err)
+	server = testredis.Real(t, 1, "--tls-port", port,
 		"--tls-cert-file", write("cert.pem", cert), "--tls-key-file", write("key.pem", key),
 		"--tls-ca-cert-file", write("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})),
 		"--tls-auth-clients", clientCertificates)[0]
-	return server, fmt.Sprintf("127.0.0.1:%d", port)
+	return server, stopped.Addr()
 }
 
 func TestTLS_ConnectsToAServerThatTheConfigurationTrusts(t *testing.T) {

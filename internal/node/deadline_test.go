@@ -24,7 +24,7 @@ func requireInTime(t *testing.T, n *node.Node, cmd *node.Command) node.Reply {
 	replies := send(n, cmd)
 	require.Zero(t, time.Since(start), "Send hangs")
 	reply := replies.next(t)
-	require.Equal(t, n.Timeout(), time.Since(start))
+	require.Equal(t, n.Config().Timeout, time.Since(start))
 	require.ErrorIs(t, reply.Err, node.ErrTimeout)
 	return reply
 }
@@ -173,6 +173,6 @@ func TestDeadline_WhatIsBehindAHangingWriteIsUnsent(t *testing.T) {
 		requireReply(t, quorum.Unknown, node.ErrTimeout, read.next(t))
 		requireReply(t, quorum.Unknown, node.ErrTimeout, hanging.next(t))
 		requireReply(t, quorum.Unsent, node.ErrTimeout, behind.next(t))
-		require.Equal(t, n.Timeout(), time.Since(start))
+		require.Equal(t, n.Config().Timeout, time.Since(start))
 	})
 }

@@ -18,7 +18,7 @@ import (
 func TestRefusal_OfAReadOnlyReplica(t *testing.T) {
 	server, n := openReal(t)
 	requireYes(t, n, node.Acquire("ours", "token", ttl))
-	do(t, server, "REPLICAOF", "127.0.0.1", testredis.FreePort(t))
+	do(t, server, "REPLICAOF", "127.0.0.1", 1)
 	requireRefused(t, ask(t, n, node.Acquire("key", "token", ttl)), "READONLY")
 	requireRefused(t, ask(t, n, node.Release("ours", "token", ttl)), "READONLY")
 	requireRefused(t, ask(t, n, node.Extend("ours", "token", 2*ttl)), "READONLY")
@@ -28,7 +28,7 @@ func TestRefusal_OfAReadOnlyReplica(t *testing.T) {
 func TestRefusal_OfAReplicaWithoutItsMaster(t *testing.T) {
 	server, n := openReal(t, "--replica-serve-stale-data", "no")
 	requireYes(t, n, node.Acquire("ours", "token", ttl))
-	do(t, server, "REPLICAOF", "127.0.0.1", testredis.FreePort(t))
+	do(t, server, "REPLICAOF", "127.0.0.1", 1)
 	requireRefused(t, ask(t, n, node.Release("ours", "token", ttl)), "MASTERDOWN")
 }
 

@@ -72,7 +72,7 @@ func TestGuard_AllButAcquiresIsAllowed(t *testing.T) {
 			}
 		}
 		requireQuarantined(t, n, guard+guard/100)
-		require.Equal(t, guard, n.MaxTTL())
+		require.Equal(t, guard, n.Config().MaxTTL)
 	})
 }
 
@@ -111,7 +111,7 @@ func TestGuard_AServerWithoutAnUptimeNeverVotes(t *testing.T) {
 func TestGuard_WithoutOneEveryServerVotes(t *testing.T) {
 	_, n := openReal(t)
 	requireYes(t, n, node.Acquire("key", "token", ttl))
-	require.Zero(t, n.MaxTTL())
+	require.Zero(t, n.Config().MaxTTL)
 }
 
 func TestGuard_ARealServerThatWasRestartedDoesNotVote(t *testing.T) {

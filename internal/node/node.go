@@ -115,11 +115,8 @@ func New(config Config) *Node {
 // Addr returns the node's name in errors and logs.
 func (n *Node) Addr() string { return n.config.Addr }
 
-// Timeout returns how long one command may take.
-func (n *Node) Timeout() time.Duration { return n.config.Timeout }
-
-// MaxTTL returns the longest TTL that a lock may have because of the restart guard; 0 means any.
-func (n *Node) MaxTTL() time.Duration { return n.config.MaxTTL }
+// Config returns what the node was made with.
+func (n *Node) Config() Config { return n.config }
 
 // Send queues a command and returns at once. The receiver, which may be nil, gets the reply under the number node, within
 // the node timeout from since. That is usually time.Now(): one reading serves all nodes.

@@ -152,7 +152,7 @@ func TestClose_LetsWhatIsUnderWayEnd(t *testing.T) {
 		require.NoError(t, n.Close()) // which has not even connected yet
 		require.Equal(t, quorum.Yes, acquired.next(t).Answer)
 		require.Equal(t, quorum.Yes, released.next(t).Answer)
-		require.Less(t, time.Since(start), n.Timeout())
+		require.Less(t, time.Since(start), n.Config().Timeout)
 	})
 }
 
@@ -219,7 +219,7 @@ func TestClose_WaitsForTheNodeTimeoutAtTheLongest(t *testing.T) {
 						closing.Go(func() { require.NoError(t, n.Close()) })
 					}
 					closing.Wait()
-					require.LessOrEqual(t, time.Since(start), n.Timeout())
+					require.LessOrEqual(t, time.Since(start), n.Config().Timeout)
 					require.Len(t, acquired, 1, "a command was never answered, or twice")
 					require.Len(t, released, 1, "a command was never answered, or twice")
 					require.NotEqual(t, quorum.Yes, acquired.next(t).Answer)

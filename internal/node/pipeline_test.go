@@ -58,7 +58,7 @@ func TestPipeline_BoundsWhatIsUnderWayOnAFrozenNode(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, asked-4096, count.busy.Load(), "refused at once")
 		require.EqualValues(t, asked-4096, count.all.Load())
-		pass(n.Timeout())
+		pass(n.Config().Timeout)
 		synctest.Wait()
 		require.EqualValues(t, asked, count.all.Load(), "ended with their timeout")
 		for range asked {
@@ -87,7 +87,7 @@ func TestPipeline_BoundsCleanUpOnAFrozenNode(t *testing.T) {
 		synctest.Wait()
 		busy := count.busy.Load()
 		require.EqualValues(t, asked-4*4096, busy)
-		pass(n.Timeout())
+		pass(n.Config().Timeout)
 		synctest.Wait()
 		require.EqualValues(t, asked, count.all.Load())
 		require.EqualValues(t, asked-busy, count.answers[quorum.Unknown].Load())
@@ -269,7 +269,7 @@ func TestPipeline_AReleaseReportsWhyTheNodeIsDown(t *testing.T) {
 			reply := ask(t, n, node.Release("key", "token", ttl))
 			requireReply(t, quorum.Unknown, errDown, reply)
 			require.ErrorAs(t, reply.Err, new(*node.ConnectError))
-			require.LessOrEqual(t, time.Since(start), n.Timeout())
+			require.LessOrEqual(t, time.Since(start), n.Config().Timeout)
 		}
 	})
 }

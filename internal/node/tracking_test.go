@@ -635,7 +635,7 @@ func TestClose_OfANodeThatListensAndNeverConnectedIsPrompt(t *testing.T) {
 			pass(time.Minute)
 			start := time.Now()
 			require.NoError(t, n.Close())
-			require.LessOrEqual(t, time.Since(start), n.Timeout())
+			require.LessOrEqual(t, time.Since(start), n.Config().Timeout)
 			require.Empty(t, l)
 		}
 	})

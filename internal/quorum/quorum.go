@@ -84,7 +84,7 @@ type Actions struct {
 	Announce *Announce // publish to the holder that a peer waits here
 	HandOver *HandOver // publish to a peer that the lock is released for it
 	Listen   bool      // report invalidations and messages from now on
-	WakeAt   time.Time // call Tick then; zero means never
+	WakeAt   time.Time // call Tick then, and not when it was asked for before; zero means that nothing changes
 }
 
 // Drift is the allowance for clocks that do not run at the same rate.

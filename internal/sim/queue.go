@@ -80,6 +80,9 @@ func (q *queue) do(event func(now time.Time) quorum.Actions) {
 	}
 	now := q.client.clock.Now()
 	m := event(now)
+	if !m.WakeAt.IsZero() {
+		q.timer.at = time.Time{} // in the place of what was asked for before
+	}
 	q.timer.set(q.client, &q.client.clock, m.WakeAt, func() { q.do(q.machine.Tick) })
 	if m.Try {
 		q.begin(m)

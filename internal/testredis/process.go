@@ -129,6 +129,9 @@ func (p *Process) Stop() {
 // Close stops the server and removes its directory.
 func (p *Process) Close() error {
 	p.Stop()
+	if p.reserved != nil {
+		_ = p.reserved.Close()
+	}
 	return os.RemoveAll(p.dir)
 }
 

@@ -105,40 +105,26 @@ func Real(tb testing.TB, n int, args ...string) []*Process {
 // failing returns what makes an error fail a test.
 func failing(tb testing.TB) func(error) { return func(err error) { tb.Errorf("testredis: %v", err) } }
 
-// Servers listen below the ports that systems give to outgoing connections (from 32768 on Linux,
-// from 49152 elsewhere): a client could be given the port of a server that is stopped for a while.
-func randomPort() int { return 10000 + rand.IntN(32768-10000) }
-
-// FreePort returns a port of 127.0.0.1 on which nothing listens, for a server that needs one more
-// than its own, such as --tls-port. Another process may take it before the server does.
-func FreePort(tb testing.TB) int {
-	tb.Helper()
-	var e endpoint
-	err := e.find(func() error {
-		l, err := net.Listen("tcp", e.Addr())
-		if err == nil {
-			err = l.Close()
-		}
-		return err
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return e.port
-}
-
 // endpoint is where a server listens, on 127.0.0.1.
 type endpoint struct {
 	port     int
-	password string // empty means none
+	reserved net.PacketConn // the UDP port of that number, so that no other endpoint takes it while the server is stopped
+	password string         // empty means none
 }
 
 // find calls start with ports until one is free. It may also fail for a port that the server derives
-// from it, as for the cluster bus.
+// from it, as for the cluster bus. All are below those that systems give to outgoing connections (from
+// 32768 on Linux, from 49152 elsewhere), among which a stopped server's could be.
 func (e *endpoint) find(start func() error) (err error) {
 	for range 10 {
-		e.port = randomPort()
-		if err = start(); err == nil || !strings.Contains(err.Error(), "ddress already in use") {
+		e.port = 10000 + rand.IntN(32768-10000)
+		if e.reserved, err = net.ListenPacket("udp", e.Addr()); err == nil {
+			if err = start(); err == nil {
+				return nil
+			}
+			_ = e.reserved.Close()
+		}
+		if !strings.Contains(err.Error(), "ddress already in use") {
 			return err
 		}
 	}
