@@ -78,7 +78,7 @@ func TestDelayed_CloseDoesNotWaitForTheDelay(t *testing.T) {
 	_, err := c.Write([]byte("x"))
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
-	<-ended
+	require.NoError(t, <-ended)
 }
 
 func TestDelayed_EndsWithTheServersConnection(t *testing.T) {

@@ -226,7 +226,7 @@ func (p *Pipeline[T]) end(i int, err error) *Op[T] {
 func (p *Pipeline[T]) sweep(now time.Time) {
 	waiting := p.underWay()[p.written:]
 	kept := slices.DeleteFunc(waiting, func(o Op[T]) bool {
-		return o.reported && !(o.CleanUp && (o.until.IsZero() || now.Before(o.until)))
+		return o.reported && (!o.CleanUp || !o.until.IsZero() && !now.Before(o.until))
 	})
 	p.ops = p.ops[:len(p.ops)-len(waiting)+len(kept)]
 }

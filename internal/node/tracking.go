@@ -67,7 +67,7 @@ func (n *Node) Unlisten(l Listener) {
 // replaceLocked puts something in the place of a listener. The list that others go through does not change.
 func (n *Node) replaceLocked(l Listener, by ...*listening) {
 	others := slices.DeleteFunc(slices.Clone(n.listeners), func(x *listening) bool { return x.Listener == l })
-	n.listeners = append(others, by...)
+	n.listeners = slices.Concat(others, by)
 	if n.conn != nil {
 		n.trackLocked(time.Now())
 	}

@@ -39,7 +39,7 @@ var lockMutations = []mutation{
 	{"lost-reply-is-no", "a lost reply is no answer, and not a no",
 		"node/pipeline.go", "answer = quorum.Unknown", "answer = quorum.Unsent"},
 	{"clean-up-forgotten", "a release that was not answered is sent again on the next connection",
-		"node/pipeline.go", "return o.reported && !(o.CleanUp && (o.until.IsZero() || now.Before(o.until)))", "return o.reported"},
+		"node/pipeline.go", "return o.reported && (!o.CleanUp || !o.until.IsZero() && !now.Before(o.until))", "return o.reported"},
 	{"broken-connection-lives-on", "the server reads nothing more from a connection that broke",
 		"sim/tracking.go", "\t\tbefore.killed, before.inbox = true, nil\n", ""},
 	{"extension-past-deadline", "an extension is confirmed before the old deadline",
