@@ -106,7 +106,7 @@ func TestBench_FailsAndShowsWhyIfAMajorityFailsDuringTheRun(t *testing.T) {
 	t.Parallel()
 	testredis.Real(t, 0)
 	for _, fault := range []string{"--freeze=2", "--kill=2"} {
-		r, failure := bench(t, 1, "--count=3", "--timeout=20ms", fault)
+		r, failure := bench(t, 1, "--count=3", "--timeout=100ms", "--duration=500ms", fault)
 		assert.Contains(t, failure, "no cycle succeeded")
 		assert.Contains(t, failure, "no quorum of nodes")
 		assert.Zero(t, r.Cycles)
