@@ -101,14 +101,13 @@ func (s *queues) released(h *heldLock, held bool) {
 // linger lets other goroutines go first if a release now would hand the lock to another process early. After a hand-over
 // the release of the one waiter and the acquire of the next are answered together: the first may be about to join again.
 func (s *queues) linger(key string) {
-	deserted := false
 	if q := s.find(key); q != nil {
 		q.mu.Lock()
-		deserted = q.machine.Deserted()
+		deserted := q.machine.Deserted()
 		q.mu.Unlock()
-	}
-	if deserted {
-		runtime.Gosched()
+		if deserted {
+			runtime.Gosched()
+		}
 	}
 }
 

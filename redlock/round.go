@@ -88,17 +88,19 @@ func (r *round) wait(ctx context.Context, over <-chan struct{}) quorum.Outcome {
 	select {
 	case <-r.done:
 	case <-over:
+		r.stop()
 	case <-ctx.Done():
+		r.stop()
 	case <-r.locker.closing.Done():
+		r.stop()
 	}
-	r.stop()
 	<-r.done
 	// Another goroutine may have lost the round, and may not have sent the rollback yet.
 	r.sending.Wait()
 	return r.outcome
 }
 
-// stop has the outcome reported now, if it has not been.
+// stop has the outcome reported now.
 func (r *round) stop() { r.step(r.machine.Stop) }
 
 // step reports an event to the machine, and applies the actions that it returns.

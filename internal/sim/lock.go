@@ -179,8 +179,8 @@ func (k *lock) over() {
 	}
 }
 
-// renew has the lock renewed when it is due next, unless another extension is under way then, as the
-// watchdog of package redlock does.
+// renew has the lock renewed when it is due next. If another extension is under way then, it is tried again
+// later; package redlock waits for the end of that extension.
 func (k *lock) renew() {
 	c := k.client
 	due, ok := k.renewal.Next(c.clock.Now())
