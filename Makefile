@@ -11,6 +11,7 @@ PKG ?= ./...# packages of the root module, for race, stress and fuzz
 RUN ?= .# pattern of test names, for stress
 COUNT ?= 20# repetitions, for stress
 FUZZTIME ?= 10s# for each fuzz target
+FUZZ ?= .# pattern of their names
 SEEDS ?= 100000# schedules, for sim and proof
 TESTFLAGS ?= -race -count=1 -timeout 15m# of go test, for test and integration
 
@@ -80,7 +81,7 @@ stress: ## Look for flaky tests: repeat them on 1, 2 and 4 CPUs
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for a short time
-	@go test -list '^Fuzz' $(PKG) |
+	@go test -list '^Fuzz.*($(FUZZ))' $(PKG) |
 		awk '/^Fuzz/ {targets[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, targets[i]; n = 0}' |
 		while read -r package target; do
 			echo "fuzz $$target of $$package"

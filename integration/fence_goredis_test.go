@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
 
-const guard = "{account}:fence"
+const guard = "{account}:guard"
 
 // doer is what the clients of go-redis have in common.
 type doer interface {

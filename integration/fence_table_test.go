@@ -74,22 +74,42 @@ func TestTable_RollbackUndoesTheWriteAndTheRaisedToken(t *testing.T) {
 	})
 }
 
+// begun is a transaction that BEGIN has begun on a connection.
+type begun struct{ *sql.Conn }
+
+func (b begun) Commit() error   { return b.end("COMMIT") }
+func (b begun) Rollback() error { return b.end("ROLLBACK") }
+
+func (b begun) end(statement string) error {
+	_, err := b.ExecContext(context.Background(), statement)
+	return err
+}
+
 func TestTable_PassesInATransactionOnAConnection(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, db database) {
 		conn, err := db.Conn(t.Context())
 		require.NoError(t, err)
 		defer conn.Close()
-		for _, end := range []string{"ROLLBACK", "COMMIT"} {
-			_, err = conn.ExecContext(t.Context(), "BEGIN")
-			require.NoError(t, err)
-			require.NoError(t, db.table.Check(t.Context(), conn, "a", 33))
-			_, err = conn.ExecContext(t.Context(), end)
-			require.NoError(t, err)
-			if end == "ROLLBACK" {
-				require.NoError(t, db.pass(t, "a", 32))
-			}
+		tx := begun{conn}
+		for _, end := range []func() error{tx.Rollback, tx.Commit} {
+			require.NoError(t, tx.end("BEGIN"))
+			require.NoError(t, db.table.Check(t.Context(), tx, "a", 33))
+			require.NoError(t, end())
 		}
 		require.ErrorIs(t, db.pass(t, "a", 32), fence.ErrStale)
+	})
+}
+
+// Each would store the fence, and let an earlier holder write between the check and the write.
+func TestTable_NothingIsStoredOutsideOfATransaction(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, db database) {
+		conn, err := db.Conn(t.Context())
+		require.NoError(t, err)
+		defer conn.Close()
+		for _, alone := range []fence.Execer{db.DB, db, conn, struct{ *sql.Conn }{conn}} {
+			require.ErrorContains(t, db.table.Check(t.Context(), alone, "a", 33), "must be in the transaction of the write")
+		}
+		require.NoError(t, db.pass(t, "a", 1))
 	})
 }
 
@@ -104,7 +124,7 @@ func TestTable_ErrorOfTheDatabaseIsNotStale(t *testing.T) {
 	})
 }
 
-// withdraw is the example of Table.Pass.
+// withdraw is the example of Table.Check.
 func (db database) withdraw(ctx context.Context, account string, token uint64) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

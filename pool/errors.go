@@ -37,5 +37,5 @@ type ConnectError = node.ConnectError
 type QuarantineError = node.QuarantineError
 
 // ServerError is an error reply of a Redis server. Its Code is the first word, for example READONLY, and its Message the
-// reply, of which 512 bytes are kept.
+// reply, of which 512 bytes are kept. Nothing but the Code is kept of a reply that repeats the password of [Open].
 type ServerError = node.ServerError

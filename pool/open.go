@@ -35,8 +35,9 @@ import (
 // server refuses RESP3 or tracking, the node works and waiters poll it. The size of everything that a server sends is
 // checked before memory is allocated for it.
 //
-// An empty list, a URL that is not of these forms or an option out of range is an error that names it; passwords are not
-// repeated in it.
+// An empty list, a URL that is not of these forms or an option out of range is an error that names it. A URL is named by its
+// index and by the part that is wrong: nothing of it is repeated, as any part may be that of a password which is not
+// percent-encoded. If a unix URL has a password, an @ in its path must be percent-encoded too.
 func Open(urls []string, opts ...Option) ([]*Node, error) {
 	o, err := newOptions(opts)
 	if err != nil {
@@ -83,8 +84,8 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 // Wrap makes one node per redigo pool that the program already has, Nodes[i] for pools[i]. A node borrows one connection
 // from its pool and keeps it while it is healthy. Node.Close returns it, and the pool stays open.
 //
-// redigo speaks RESP2, over which servers do not report changes, so waiters poll: see WithBackoff of package redlock. redigo also trusts the sizes that a server announces; use Open for servers that
-// may be hostile.
+// redigo speaks RESP2, over which servers do not report changes, so waiters poll: see WithBackoff of package redlock.
+// redigo also trusts the sizes that a server announces; use Open for servers that may be hostile.
 //
 // How a pool dials is its own business, within limits: the connections must be redigo's, and a DialContext is better than a
 // Dial, which nothing can interrupt. Timeouts that the pool sets on its connections have no effect: the node has its own.

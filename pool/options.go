@@ -101,8 +101,9 @@ func WithTLSConfig(config *tls.Config) Option {
 }
 
 // WithCredentials sets where user name and password come from, in the place of the URL. The function is called for every new
-// connection, so that rotated passwords are picked up. An error of its own fails that attempt to connect, and it should
-// return when ctx ends. An empty username is the default user. Only for [Open].
+// connection, so that rotated passwords are picked up. An error of its own fails that attempt to connect and gets into errors
+// and logs, so it must not hold a password. The function should return when ctx ends. An empty username is the default user.
+// Only for [Open].
 func WithCredentials(credentials func(ctx context.Context) (username, password string, err error)) Option {
 	return unless(credentials == nil, func(o *options) { o.server.Credentials = credentials }, "WithCredentials(nil)")
 }

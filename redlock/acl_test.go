@@ -148,7 +148,7 @@ func (r *restricted) cycle(locker *redlock.Locker) error {
 		if _, err := locker.TryLock(ctx, "cycle"); err != nil {
 			return err
 		}
-		if err := locker.ForceUnlock(ctx, "cycle"); err != nil {
+		if _, err := locker.ForceUnlock(ctx, "cycle"); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,8 @@
 package redlock
 
 import (
+	"errors"
+
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
@@ -16,7 +18,8 @@ func (l *Locker) newAcquire(req request, floor uint64) *round {
 	r.machine = r.acquire
 	r.command = node.Acquire(req.key, token, req.ttl)
 	if l.fencing {
-		r.command = node.AcquireFenced(req.key, token, req.ttl, l.counter(grant.Start, req.ttl, floor))
+		counter := l.counter(grant.Start, req.ttl, floor)
+		r.command, r.estimate = node.AcquireFenced(req.key, token, req.ttl, counter), counter.Now
 	}
 	return r
 }
@@ -38,8 +41,8 @@ type rollback struct{ *round }
 // Reply implements [node.Receiver].
 func (r rollback) Reply(i int, reply node.Reply) {
 	r.step(func(quorum.Clock) quorum.Actions {
-		if reply.Answer == quorum.Refused && r.machine.Answer(i) == quorum.No {
-			r.noteLocked(i, reply.Err) // the key holds something else than a lock
+		if r.machine.Answer(i) == quorum.No && (errors.Is(reply.Err, ErrForeign) || errors.Is(reply.Err, ErrNoExpiry)) {
+			r.noteLocked(i, reply.Err) // which is more than that the key is there
 		}
 		return r.acquire.Released(i)
 	})

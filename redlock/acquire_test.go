@@ -328,3 +328,29 @@ func TestTryLock_StragglersDoNotWriteWhatTheNextLockReads(t *testing.T) {
 		c.eventuallyEmpty()
 	})
 }
+
+// The danger: a program that closes its nodes first, and then waits for ever.
+func TestLock_DoesNotWaitForNodesThatAreClosed(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		nodes := c.nodes()
+		locker := lockerOver(t, nodes)
+		holder := take(t, c.locker(), "name")
+		require.NoError(t, nodes[0].Close())
+		require.NoError(t, waits(t, locker, "one is missing").Unlock(t.Context()))
+		waiters := []<-chan held{queue(t, t.Context(), locker, "name"), queue(t, t.Context(), locker, "name")}
+		if c.processes != nil {
+			eventually(t, func() bool { return c.info(1, "stats", "tracking_total_keys") != "0" }, "the first is asleep")
+		}
+		require.NoError(t, nodes[1].Close())
+		for _, waiter := range append(waiters, lockBeside(t.Context(), locker, "name"), lockBeside(t.Context(), locker, "free")) {
+			h := receive(t, waiter, "the end of a call")
+			require.Nil(t, h.lock)
+			require.ErrorIs(t, h.err, pool.ErrClosed)
+			require.ErrorIs(t, h.err, redlock.ErrNoQuorum)
+			require.NotErrorIs(t, h.err, redlock.ErrClosed)
+			_ = c.refused(h.err)
+		}
+		require.NoError(t, holder.Unlock(t.Context()))
+	})
+}

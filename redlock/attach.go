@@ -14,13 +14,16 @@ import (
 // asks for.
 //
 // It asks the nodes and changes nothing. The Lock has the validity that a majority of the nodes has left, and the fencing token
-// if a majority holds the same. Everybody who knows the token may release the lock, but only one of them may extend it: the
-// previous holder must be gone, or have called [Lock.Detach].
+// if a majority holds the same.
+//
+// Call [Lock.Detach] on the previous handle first, unless its process is gone. Otherwise there are two handles on one lock: Err
+// of both is nil, one does not notice that the other is unlocked before its deadline or its next extension, and each may
+// extend what the other has released. Attach cannot prevent that, not even in one process.
 //
 // A node that has restarted with an older copy of its data shows locks that were released since, and Attach would take them
 // up. So attach only with the token of a lock that nobody has released.
 //
-// The errors, in a [*QuorumError]: [ErrNotHeld] if no majority can hold that token with validity left; [ErrNoQuorum] if too
+// The errors, in a [*QuorumError]: [ErrNotHeld] if no majority can hold that token, or no validity is left; [ErrNoQuorum] if too
 // few nodes answered, or if a majority holds the token with different fencing tokens, joined with ctx.Err() if ctx
 // ended first. [ErrClosed] after Close.
 func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOption) (*Lock, error) {
@@ -38,11 +41,10 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 
 	machine := quorum.NewAttach(len(l.nodes), l.clock.Now(), l.drift)
 	outcome := quorum.Undecided
-	replies := l.poll(ctx, node.Observe(req.key), func(node int, reply *node.Reply) (enough bool) {
-		answer := reply.Answer
-		held, fence := l.split(reply.Value)
-		if answer == quorum.Yes && held != token {
-			answer, reply.Answer, reply.Err = quorum.No, quorum.No, pool.ErrHeld
+	replies := l.poll(ctx, l.all(node.Observe(req.key)), func(node int, reply *node.Reply) (enough bool) {
+		answer, fence := l.holds(*reply, token)
+		if answer == quorum.No && reply.Answer == quorum.Yes {
+			reply.Answer, reply.Err = quorum.No, pool.ErrHeld
 		}
 		ttl := reply.TTL
 		if ttl == NoTTL {

@@ -123,8 +123,19 @@ func TestAttach_RefusesWhatIsNotHeld(t *testing.T) {
 		refused("name", lock.Token()) // a minority has it
 		c.doAll("SET", "short", "token", "PX", 2)
 		_, err := locker.Attach(t.Context(), "short", "token")
-		require.ErrorIs(t, err, redlock.ErrNotHeld, "no validity is left of it")
+		require.ErrorIs(t, err, redlock.ErrNotHeld)
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
+	})
+}
+
+func TestAttach_ToALockWithoutValidityDoesNotReportThatTheNodesSaidYes(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 1, func(t *testing.T, c *cluster) {
+		c.do(0, "SET", "name", "token", "PX", time.Minute.Milliseconds())
+		_, err := c.locker(redlock.WithDrift(0, 2*time.Minute), redlock.WithTTL(long)).Attach(t.Context(), "name", "token")
+		require.ErrorIs(t, err, redlock.ErrNotHeld)
+		require.ErrorContains(t, err, "no validity is left")
+		require.NotContains(t, err.Error(), "nodes said yes")
 	})
 }
 
@@ -181,7 +192,7 @@ func TestDetach_HandsTheLockOverByItsToken(t *testing.T) {
 		fake, seen := clocktest.New(), &recorder{}
 		first := lockerOver(t, c.nodes(), redlock.WithObserver(seen), redlock.WithClock(fake))
 		lock := take(t, first, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
-		nextAt(t, fake, 10*time.Minute)
+		nextAt(t, fake, renewalIn(0, 30*time.Minute))
 		eventually(t, func() bool { return seen.renewals() == 1 }, "a renewal")
 		token, err := lock.Detach(t.Context())
 		require.NoError(t, err)

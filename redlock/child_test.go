@@ -122,7 +122,7 @@ func (p plan) run() error {
 		}
 		fmt.Println(lock.Token())
 		<-ctx.Done()
-		return lock.Unlock(ctx)
+		return lock.Unlock(context.WithoutCancel(ctx))
 	}
 	if err := p.contend(ctx, locker); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (p plan) contend(ctx context.Context, locker *redlock.Locker) error {
 					err = p.inside(judge, lock)
 				}
 				if err == nil {
-					err = lock.Unlock(ctx)
+					err = lock.Unlock(context.WithoutCancel(ctx))
 				}
 				if err != nil {
 					errs <- err

@@ -528,6 +528,14 @@ func (s *tokens) all() []string {
 	return slices.Clone(s.given)
 }
 
+// renewalIn returns when the i-th renewal of a lock with a TTL is due, after the one before: the first comes early.
+func renewalIn(i int, ttl time.Duration) time.Duration {
+	if i == 0 {
+		return 100 * time.Millisecond
+	}
+	return ttl / 3
+}
+
 // nextAt waits until the next thing that the Locker does by the clock is due in d, and lets that time go by.
 func nextAt(tb testing.TB, fake *clocktest.Fake, d time.Duration) {
 	tb.Helper()

@@ -9,9 +9,9 @@ import (
 // ([AutoExtend]; [MaxHold] limits that), and releases it when fn returns or panics. The context passed to fn is cancelled
 // when the lock is found lost, with [ErrLost] or [ErrExpired] as its cause: fn has to stop then.
 //
-// Do returns fn's error. If the lock was lost, it returns the loss too, because fn may have run beside another
-// holder. If the lock was not acquired, fn has not run and the error is that of Lock. If the release at the end is not
-// confirmed ([ErrNoQuorum]), that is logged and no error: the lock was held until then.
+// Do returns fn's error. If the lock was lost, it returns the loss too, unless fn's error says so already, because fn may
+// have run beside another holder. If the lock was not acquired, fn has not run and the error is that of Lock. If the
+// release at the end is not confirmed ([ErrNoQuorum]), that is logged and no error: the lock was held until then.
 func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
 	return do(ctx, name, fn, opts, l.Lock)
 }
@@ -34,15 +34,24 @@ func do(ctx context.Context, name string, fn func(context.Context, *Lock) error,
 	}
 	defer func() {
 		lost := lock.Err()
-		if unlocked := lock.Unlock(ctx); lost == nil && errors.Is(unlocked, ErrNotHeld) {
+		known := errors.Is(err, lost) // as the cause of its context, for example
+		if unlocked := lock.Unlock(context.WithoutCancel(ctx)); lost == nil && errors.Is(unlocked, ErrNotHeld) {
 			lost = unlocked
+			known = errors.Is(err, ErrNotHeld) || errors.Is(err, ErrLost) || errors.Is(err, ErrExpired)
 		}
-		// fn may have released the lock itself, or return the loss as the cause of its context.
-		if lost != nil && !errors.Is(lost, ErrReleased) && !errors.Is(err, lost) {
+		// fn may have released the lock itself.
+		if lost != nil && !errors.Is(lost, ErrReleased) && (!known || isOfAnother(err, name)) {
 			err = errors.Join(err, failed("do", name, lost))
 		}
 	}()
 	ctx, cancel := lock.Context(ctx)
 	defer cancel()
 	return fn(ctx, lock)
+}
+
+// isOfAnother reports whether err names another lock.
+func isOfAnother(err error, name string) bool {
+	var failure *opError
+	var refusal *QuorumError
+	return errors.As(err, &failure) && failure.name != name || errors.As(err, &refusal) && refusal.Name != name
 }

@@ -3,7 +3,9 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,7 +111,7 @@ func TestDo_EndsTheContextOfTheFunctionWhenTheLockIsLost(t *testing.T) {
 	failed := errors.New("failed")
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		for how, lose := range map[string]func(*redlock.Lock){
-			"by force": func(*redlock.Lock) { require.NoError(t, c.locker().ForceUnlock(t.Context(), "name")) },
+			"by force": func(*redlock.Lock) { c.free("name") },
 			"to another": func(lock *redlock.Lock) {
 				for i := range c.servers {
 					c.do(i, "SET", "name", "theirs", "PX", long.Milliseconds())
@@ -123,7 +125,7 @@ func TestDo_EndsTheContextOfTheFunctionWhenTheLockIsLost(t *testing.T) {
 					c.eventuallyHeld("name", lock.Token())
 					lose(lock)
 					over = ctx
-					nextAt(t, fake, 10*time.Minute) // the renewal finds it out
+					nextAt(t, fake, renewalIn(0, 30*time.Minute)) // the renewal finds it out
 					receive(t, ctx.Done(), "the end of the context")
 					return failed
 				}, redlock.TTL(30*time.Minute))
@@ -192,8 +194,10 @@ func TestDo_EndsAtMaxHold(t *testing.T) {
 		fake, seen := clocktest.New(), &recorder{}
 		locker := c.locker(redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithDrift(0, 0))
 		err := locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
-			nextAt(t, fake, 10*time.Minute)
-			eventually(t, func() bool { return seen.renewals() == 1 }, "it is renewed")
+			for i := range 2 {
+				nextAt(t, fake, renewalIn(i, 30*time.Minute))
+				eventually(t, func() bool { return seen.renewals() == i+1 }, "renewal %d", i)
+			}
 			fake.Advance(25 * time.Minute)
 			receive(t, ctx.Done(), "the end of the context")
 			require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
@@ -215,7 +219,7 @@ func TestDo_RenewsALockThatItFindsTaken(t *testing.T) {
 		require.NoError(t, locker.Do(outer, "name", func(ctx context.Context, _ *redlock.Lock) error {
 			before := seen.renewals()
 			for i := range 2 {
-				nextAt(t, fake, 10*time.Minute)
+				nextAt(t, fake, renewalIn(i, 30*time.Minute))
 				eventually(t, func() bool { return seen.renewals() == before+i+1 }, "renewal %d", i)
 			}
 			return context.Cause(ctx)
@@ -244,14 +248,73 @@ func TestTryDo_DoesNotWaitForAHolder(t *testing.T) {
 	})
 }
 
-func TestDo_ReturnsTheLossOnce(t *testing.T) {
+// What fn returns of the loss is not returned a second time, however the loss was noticed.
+func TestDo_DoesNotReturnTheLossTwice(t *testing.T) {
 	t.Parallel()
 	c := onMini(t, 1)
-	err := c.locker().Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
-		c.doAll("FLUSHALL")
-		require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrLost)
-		<-ctx.Done()
-		return context.Cause(ctx)
+	flush := func(*redlock.Lock, *clocktest.Fake) { c.doAll("FLUSHALL") }
+	extend := func(lock *redlock.Lock) error { return lock.Extend(t.Context(), long) }
+	unlock := func(lock *redlock.Lock) error { return lock.Unlock(t.Context()) }
+	cause := func(ctx context.Context, _ *redlock.Lock) error { return context.Cause(ctx) }
+	for name, test := range map[string]struct {
+		lose func(lock *redlock.Lock, fake *clocktest.Fake)
+		fn   func(ctx context.Context, lock *redlock.Lock) error
+		loss error
+		text string // that is in the message once
+	}{
+		"the cause of a loss":     {flush, func(ctx context.Context, k *redlock.Lock) error { _ = extend(k); return cause(ctx, k) }, redlock.ErrLost, "lost"},
+		"the cause of the expiry": {expired, cause, redlock.ErrExpired, "expired"},
+		"an error around the cause": {flush, func(ctx context.Context, k *redlock.Lock) error {
+			_ = extend(k)
+			return fmt.Errorf("stopped: %w", context.Cause(ctx))
+		}, redlock.ErrLost, "lost"},
+		"what Extend returned":              {flush, func(_ context.Context, k *redlock.Lock) error { return extend(k) }, redlock.ErrLost, "lost"},
+		"what Unlock returned":              {flush, func(_ context.Context, k *redlock.Lock) error { return unlock(k) }, redlock.ErrNotHeld, "not held"},
+		"what Unlock returned after a loss": {flush, func(_ context.Context, k *redlock.Lock) error { _ = extend(k); return unlock(k) }, redlock.ErrLost, "lost"},
+		"what it has found out by itself":   {flush, func(context.Context, *redlock.Lock) error { return fmt.Errorf("gone: %w", redlock.ErrLost) }, redlock.ErrLost, "lock is"},
+		"that it is not held any more":      {flush, func(context.Context, *redlock.Lock) error { return redlock.ErrNotHeld }, redlock.ErrNotHeld, "lock is"},
+	} {
+		for _, nested := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, nested %v", name, nested), func(t *testing.T) {
+				fake := clocktest.New()
+				locker := c.locker(redlock.WithClock(fake))
+				fn := func(ctx context.Context, lock *redlock.Lock) error {
+					test.lose(lock, fake)
+					if test.loss == redlock.ErrExpired { //nolint:errorlint // the very error is meant
+						receive(t, ctx.Done(), "the end of the context")
+					}
+					return test.fn(ctx, lock)
+				}
+				err := locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
+					if nested {
+						return locker.Do(ctx, "name", fn, redlock.Reentrant())
+					}
+					return fn(ctx, lock)
+				})
+				require.ErrorIs(t, err, test.loss)
+				require.Equal(t, 1, strings.Count(err.Error(), test.text), err.Error())
+			})
+		}
+	}
+}
+
+func expired(lock *redlock.Lock, fake *clocktest.Fake) { fake.Advance(lock.Remaining()) }
+
+// The danger: the loss of one lock that hides that of another.
+func TestDo_TheLossOfAnotherLockDoesNotHideTheLossOfItsOwn(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 1)
+	locker := c.locker()
+	err := locker.Do(t.Context(), "outer", func(ctx context.Context, outer *redlock.Lock) error {
+		return locker.Do(ctx, "inner", func(ctx context.Context, inner *redlock.Lock) error {
+			c.doAll("FLUSHALL")
+			for _, lock := range []*redlock.Lock{inner, outer} {
+				require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrLost)
+			}
+			return nil
+		})
 	})
-	require.EqualError(t, err, "redlock: lock is lost")
+	require.ErrorIs(t, err, redlock.ErrLost)
+	require.ErrorContains(t, err, `"inner"`)
+	require.ErrorContains(t, err, `"outer"`)
 }

@@ -41,13 +41,14 @@
 // On the nodes a lock is one key, prefix and name, whose value is the token. It is set with SET NX PX, and deleted and extended
 // by scripts that compare the value. So it excludes, and is excluded by, every client that uses the Redlock recipe on
 // the same nodes and key. With fencing the value is the token, | and the number, and is set by a script. The number comes from
-// a second key, the counter {key}:fence (for example {invoice-4711}:fence), which stays for the time of [WithFenceTTL].
+// a second key, the counter {key}:fence (for example {invoice-4711}:fence), which stays for the time of [WithFenceTTL]. A
+// name that would make such a key is refused.
 //
 // A token is opaque. It begins with a part that is the same for all locks of a Locker, and ends with the text of [Metadata].
 //
 // The server must be Redis 6.2 or newer, Valkey 7.2 or newer, or compatible. The commands used are SET, EVALSHA and EVAL
 // (with GET, SET, DEL, PTTL and PEXPIRE inside, with fencing also INCR, INCRBY, DECR and TIME), PING, and, if permitted,
-// HELLO, INFO, CLIENT ID and CLIENT KILL; AUTH, SELECT and CLIENT SETNAME if a URL or an option asks for them. Waiters
-// use, if permitted, CLIENT TRACKING, CLIENT CACHING, and SUBSCRIBE, UNSUBSCRIBE and PUBLISH with channels whose names
-// begin with quorumlock:. docs/operations.md has the ACL rules for all of these.
+// HELLO, INFO, CLIENT ID and CLIENT KILL; AUTH, SELECT and CLIENT SETNAME if a URL or an option asks for them. Waiters and
+// renewed locks use, if permitted, CLIENT TRACKING, CLIENT CACHING, and SUBSCRIBE, UNSUBSCRIBE and PUBLISH with channels
+// whose names begin with quorumlock:. docs/operations.md has the ACL rules for all of these.
 package redlock

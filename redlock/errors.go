@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool"
 )
@@ -41,7 +42,7 @@ type QuorumError struct {
 	Op     Op
 	Name   string // the lock's
 	Need   int    // how many nodes make the majority
-	Reason error  // ErrTaken, ErrNoQuorum, ErrNotHeld or ErrLost
+	Reason error  // ErrTaken (with ErrForeign if somebody's data is why), ErrNoQuorum, ErrNotHeld or ErrLost; of ForceUnlock also ErrForeign
 	// Nodes[i] is about the i-th node given to New or Open.
 	Nodes []NodeError
 }
@@ -50,18 +51,21 @@ type QuorumError struct {
 type NodeError struct {
 	Addr string
 	// Err is why the node did not do what it was asked to; nil if it did. It is one of
-	// the errors of package pool, ErrPending, ErrSameServer, ErrNoExpiry or ErrQueued.
+	// the errors of package pool, ErrPending, ErrSameServer, ErrNoExpiry, ErrForeign or ErrQueued.
 	Err error
 }
 
 // Reasons of single nodes, beside those of package pool.
 var (
-	// ErrPending means that the node had not answered yet when the outcome was certain without it.
+	// ErrPending means that the node had not answered yet when the outcome was certain without it, or when the context ended.
 	ErrPending = errors.New("redlock: the node had not answered yet")
 	// ErrSameServer means that the server behind this node votes for another node already.
 	ErrSameServer = errors.New("redlock: the node is the same server as")
 	// ErrNoExpiry means that the key has no TTL, so that whoever set it has to release it. It comes with pool.ErrHeld.
-	ErrNoExpiry = errors.New("redlock: the key has no expiry")
+	ErrNoExpiry = node.ErrNoExpiry
+	// ErrForeign means that the key holds what cannot be a lock: a value of another type than a string, or of more than 1024
+	// bytes. It is somebody's data under the lock's name, and nothing deletes it.
+	ErrForeign = node.ErrForeign
 	// ErrQueued means that the node was not asked, because another call of this Locker holds the lock or waits for it.
 	ErrQueued = errors.New("redlock: not asked: other calls in this process are first")
 )
@@ -75,6 +79,10 @@ var (
 	errFences = fmt.Errorf("%w for its fencing token: the numbers differ until the holder extends it", ErrNoQuorum)
 	// errOver is about a node that is not asked to extend, because the lock has ended meanwhile.
 	errOver = errors.New("not asked: the lock is over")
+	// errNoValidity is about a lock that a majority holds, but for so short a time that it cannot be relied on.
+	errNoValidity = fmt.Errorf("%w: no validity is left of it", ErrNotHeld)
+	// errData is the reason of an acquire that nobody can win, whoever releases what.
+	errData = fmt.Errorf("%w: %w", ErrTaken, ErrForeign)
 	// errTooLate is the reason of an operation that a majority has done after the deadline.
 	errTooLate = fmt.Errorf("%w: a majority came when no validity was left", ErrNoQuorum)
 )
@@ -84,16 +92,38 @@ var reasons = map[Op]map[quorum.Outcome]error{
 	OpAcquire: {quorum.Denied: ErrTaken, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
 	OpExtend:  {quorum.Denied: ErrLost, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
 	OpUnlock:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum},
-	OpAttach:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: ErrNotHeld},
+	OpAttach:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errNoValidity},
 }
 
 // refusal makes a QuorumError. err returns why a node did not do what it was asked to.
 func (l *Locker) refusal(op Op, name string, reason error, err func(node int) error) *QuorumError {
 	e := &QuorumError{Op: op, Name: name, Need: quorum.Majority(len(l.nodes)), Reason: reason, Nodes: make([]NodeError, len(l.nodes))}
-	for i, node := range l.nodes {
-		e.Nodes[i] = NodeError{Addr: node.Addr(), Err: err(i)}
+	for i, n := range l.nodes {
+		e.Nodes[i] = NodeError{Addr: n.Addr(), Err: err(i)}
 	}
+	e.blame()
 	return e
+}
+
+// prevented reports whether an error is that of so many nodes that the others are no majority.
+func (e *QuorumError) prevented(by error) bool {
+	others := 0
+	for i := range e.Nodes {
+		if !errors.Is(e.Nodes[i].Err, by) {
+			others++
+		}
+	}
+	return others < e.Need
+}
+
+// closed reports whether so many nodes have been closed that no majority is possible any more.
+func (e *QuorumError) closed() bool { return e.prevented(pool.ErrClosed) }
+
+// blame makes somebody's data the reason of an acquire that found it on so many nodes that the others are no majority.
+func (e *QuorumError) blame() {
+	if e.Op == OpAcquire && e.Reason == ErrTaken && e.prevented(ErrForeign) { //nolint:errorlint // not if it is said
+		e.Reason = errData
+	}
 }
 
 var prefixes = strings.NewReplacer("redlock: ", "", "pool: ", "")
@@ -122,11 +152,13 @@ func (e *QuorumError) Error() string {
 			queued++
 		}
 	}
-	head := fmt.Sprintf("redlock: %s %q: %s: ", e.Op, e.Name, text(e.Reason))
-	if queued == len(e.Nodes) {
-		return head + "held by this process, or other calls in it are first"
+	head := fmt.Sprintf("redlock: %s %q: %s", e.Op, e.Name, text(e.Reason))
+	switch {
+	case queued == len(e.Nodes):
+		return head + ": held by this process, or other calls in it are first"
+	case yes < e.Need: // otherwise the reason is another
+		head += fmt.Sprintf(": %d of %d nodes said yes, %d needed", yes, len(e.Nodes), e.Need)
 	}
-	head += fmt.Sprintf("%d of %d nodes said yes, %d needed", yes, len(e.Nodes), e.Need)
 	for i := range e.Nodes {
 		head += "\n\t" + e.Nodes[i].Error()
 	}
@@ -168,10 +200,16 @@ func (e *opError) Unwrap() []error { return e.errs }
 
 // refused is the error of a call that the nodes have refused, or had not answered when it was given up.
 func (l *Locker) refused(ctx context.Context, answers *QuorumError) error {
+	if l.closing.Err() != nil {
+		return ErrClosed
+	}
+	return givenUp(ctx, answers)
+}
+
+// givenUp is refused for a call that may be made after Close.
+func givenUp(ctx context.Context, answers *QuorumError) error {
 	cause := context.Cause(ctx)
 	switch {
-	case l.closing.Err() != nil:
-		return ErrClosed
 	case ctx.Err() == nil:
 		return answers
 	case cause != ctx.Err(): //nolint:errorlint // the very error is meant

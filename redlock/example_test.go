@@ -150,14 +150,20 @@ func ExampleLocker_Attach() {
 		log.Fatal(err)
 	}
 	fmt.Println("held:", state.Held(), state.Metadata)
-	same, err := second.Attach(ctx, "upload-9", lock.Token())
+	token, err := lock.Detach(ctx) // from here on the lock is the other's
+	if err != nil {
+		log.Fatal(err) // it has ended
+	}
+	same, err := second.Attach(ctx, "upload-9", token)
 	if err != nil {
 		log.Fatal(err) // ErrNotHeld: it is over
 	}
+	fmt.Println("first:", lock.Err(), "- second:", same.Err())
 	fmt.Println("released:", same.Unlock(ctx))
 
 	// Output:
 	// held: true started by web-1
+	// first: redlock: lock is released - second: <nil>
 	// released: <nil>
 }
 

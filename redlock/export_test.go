@@ -6,3 +6,22 @@ import "time"
 func WithWallClock(now func() time.Time) Option {
 	return option(func(c *config) { c.wall = now })
 }
+
+// Message reports to a Locker what somebody has published on its channel of a node.
+func (l *Locker) Message(node int, text string) { l.queues.Message(node, text) }
+
+// Self returns the owner part of a Locker's tokens.
+func (l *Locker) Self() string { return l.self }
+
+// Parse splits what a node holds into token and fencing token, and the token into owner part and metadata.
+func (l *Locker) Parse(value string) (token string, fence uint64, owner, metadata string) {
+	token, fence = l.split(value)
+	return token, fence, ownerOf(token), metadataOf(token)
+}
+
+// Queues returns how many queues a Locker keeps.
+func Queues(l *Locker) int {
+	l.queues.mu.Lock()
+	defer l.queues.mu.Unlock()
+	return len(l.queues.byKey)
+}

@@ -1,44 +1,47 @@
 package redlock
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // A lock with longTTL or more has its counter kept for longer each time, and not only when the counter goes forward.
 const longTTL = minKeepFence / 2
 
-// counterClock estimates the time that the counters of the nodes have reached. It learns that from the tokens, so that
-// the clock of this machine matters only at first.
-type counterClock struct {
-	mu     sync.Mutex
-	known  bool
-	behind int64 // how far the Locker's clock is behind the counters, in microseconds
-}
-
-// learn takes a token that a majority has granted by now.
-func (c *counterClock) learn(now time.Time, token uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if behind := int64(token) - now.UnixMicro(); !c.known || behind > c.behind {
-		c.known, c.behind = true, behind
-	}
+// counters is the Locker's estimate of the time that the counters of the nodes have reached.
+type counters struct {
+	mu    sync.Mutex
+	clock quorum.CounterClock
 }
 
 // counter returns what a round that begins now sends to the nodes about the counter of a name.
 func (l *Locker) counter(now time.Time, ttl time.Duration, floor uint64) node.Counter {
 	l.counters.mu.Lock()
-	estimate, known := now.UnixMicro()+l.counters.behind, l.counters.known
+	estimate, known := l.counters.clock.Estimate(now)
 	l.counters.mu.Unlock()
 	if !known {
 		estimate = l.wall().UnixMicro()
 	}
 	estimate -= estimate % coarse
 	return node.Counter{Keep: l.keepFence, Now: uint64(max(leastTime, estimate)), Advance: !known || ttl > longTTL, Floor: floor}
+}
+
+// learn takes the fencing token of a round that was won. However late that is, the nodes have granted it within twice the node
+// timeout.
+func (l *Locker) learn(r *round, token uint64) {
+	now := l.clock.Now()
+	if latest := r.grant.Start.Add(2 * l.timeout); now.After(latest) {
+		now = latest
+	}
+	l.counters.mu.Lock()
+	l.counters.clock.Learn(now, r.estimate, token)
+	l.counters.mu.Unlock()
 }
 
 // coarse is the unit of the estimate that is sent to the nodes, in microseconds. Rounds that begin at about the same time
@@ -52,7 +55,7 @@ const leastTime = 2_000_000
 // was taken without fencing.
 func (l *Locker) split(value string) (token string, fence uint64) {
 	i := strings.LastIndexByte(value, '|')
-	if i < 0 || !l.fencing && ownerOf(value) == "" {
+	if i < 0 || !l.fencing && ownerOf(value[:i]) == "" {
 		return value, 0
 	}
 	fence, err := strconv.ParseUint(value[i+1:], 10, 53)
@@ -60,6 +63,16 @@ func (l *Locker) split(value string) (token string, fence uint64) {
 		return value, 0
 	}
 	return value[:i], fence
+}
+
+// holds returns whether the answer to an observation shows that the node holds a token, Yes or No if it shows that, and the
+// fencing token that stands behind it.
+func (l *Locker) holds(reply node.Reply, token string) (answer quorum.Answer, fence uint64) {
+	held, fence := l.split(reply.Value)
+	if reply.Answer == quorum.Yes && held != token || errors.Is(reply.Err, ErrForeign) {
+		return quorum.No, fence
+	}
+	return reply.Answer, fence
 }
 
 // release makes the command that releases a lock. Without fence it sets no counter: what the nodes have granted came to

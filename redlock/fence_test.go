@@ -3,16 +3,19 @@ package redlock_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -411,6 +414,48 @@ func TestFence_TakesOneRoundTripInTheSteadyState(t *testing.T) {
 	t.Logf("%d acquires, %d commands beyond one round trip", acquires, more)
 	require.Equal(t, 10000, acquires)
 	require.LessOrEqual(t, more, acquires/100)
+}
+
+// shifted is a clock that can be set.
+type shifted struct {
+	clock.Clock
+	by atomic.Int64
+}
+
+func (c *shifted) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.by.Load())) }
+
+// The danger: an estimate of the counters' time that goes up only. After one name whose counter is ahead, and after clocks were
+// set back, every name that begins would take a second round trip until the process ends.
+func TestFence_OneCounterThatIsAheadDoesNotMakeOtherNamesTakeTwoRoundTrips(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	lease := &shifted{Clock: clock.System()}
+	locker := c.locker(redlock.WithFencing(), redlock.WithClock(lease))
+	fresh := func() *redlock.Lock { return take(t, locker, rand.Text()) }
+	fresh()
+	ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
+	c.doAll("SET", "{ahead}:fence", ahead)
+	raises := func() int { // a raise looks at the TTL, and nothing else does here
+		c.settled()
+		return c.calls("pttl")
+	}
+	for what, happen := range map[string]func(){
+		"a counter that is ahead": func() {
+			lock := take(t, locker, "ahead")
+			require.Greater(t, lock.Fence(), ahead)
+			require.NoError(t, lock.Unlock(t.Context()))
+			c.eventuallyFree("ahead")
+		},
+		"the clocks of the nodes are set back": func() { lease.by.Add(int64(time.Hour)) }, // that of the Locker forward
+	} {
+		happen()
+		fresh() // which shows the time
+		before := raises()
+		for range 20 {
+			fresh()
+		}
+		require.Equal(t, before, raises(), what)
+	}
 }
 
 // An acquire that is not there yet when its script is asked for again does not come behind its release.

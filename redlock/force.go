@@ -7,23 +7,70 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// ForceUnlock deletes a lock from every node, whoever holds it. It is for an operator who knows that the holder is gone:
-// a holder that is not gone works on beside the next one. The call is logged at level Warn. Data of another type under the
-// name is left alone.
+// ForceUnlock removes a lock from every node, whoever holds it. It is for an operator who knows that the holder is gone:
+// a holder that is not gone works on beside the next one. A name is a key of Redis: ForceUnlock deletes any string of up
+// to 1024 bytes under it, so it must not be the name of a program's data.
 //
-// ForceUnlock returns nil if a majority of the nodes does not hold the lock any more. [ErrNoQuorum] in a [*QuorumError] means that
-// too few nodes answered, joined with ctx.Err() if ctx ended first. [ErrClosed] after Close.
-func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
+// It looks at all nodes first, and then deletes on each node only the value that it has seen there. So a deletion that
+// arrives late does not delete the key of a later holder, unless a client of another kind uses the same value again. The call is
+// logged at level Warn.
+//
+// removed is what it has deleted: Nodes[i] is what node i held, empty if nothing was there. If the node's Err is set,
+// nothing is known to be deleted there: [ErrForeign] means that the key is somebody's data and was left alone, pool.ErrHeld
+// that another has taken the lock meanwhile, pool.ErrAbsent that it has ended meanwhile. There is a State except for an
+// invalid name and a closed Locker.
+//
+// ForceUnlock returns nil if a majority of the nodes does not hold any more what was seen there, or held nothing. Otherwise
+// the error is a [*QuorumError] with the reason of every node: ErrForeign if the other nodes of a majority have somebody's
+// data, [ErrNoQuorum] if too few nodes answered, joined with ctx.Err() if ctx ended first. If ctx ends while
+// ForceUnlock looks, nothing is deleted; what was sent goes on. [ErrClosed] after Close.
+func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *State, err error) {
 	req, err := l.begin(name, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer l.calls.Done()
-	replies := l.poll(ctx, node.Delete(req.key), nil)
-	freed := count(replies, quorum.Yes)
-	l.logger.Warn("redlock: lock released by force", "name", name, "nodes", freed)
-	if freed+count(replies, quorum.No) >= quorum.Majority(len(l.nodes)) {
-		return nil
+	replies := l.poll(ctx, l.all(node.Observe(req.key)), nil)
+	removed = l.state(name, replies)
+	l.remove(ctx, req.key, removed, replies)
+	removed.count()
+	l.logger.Warn("redlock: lock released by force", "name", name, "nodes", count(replies, quorum.Yes), "metadata", removed.Metadata)
+
+	free, reason := count(replies, quorum.Yes)+count(replies, quorum.No), ErrNoQuorum
+	switch {
+	case free >= removed.Need:
+		return removed, nil
+	case free+foreign(replies) >= removed.Need:
+		reason = ErrForeign
 	}
-	return l.unanswered(ctx, OpForceUnlock, name, ErrNoQuorum, replies)
+	for i := range replies {
+		if replies[i].Answer == quorum.No {
+			replies[i].Err = nil // it is free
+		}
+	}
+	return removed, l.unanswered(ctx, OpForceUnlock, name, reason, replies)
+}
+
+// remove deletes what was observed on the nodes. The replies become those to the deletions, and in the state stays only what
+// was deleted.
+func (l *Locker) remove(ctx context.Context, key string, s *State, replies []node.Reply) {
+	may := ctx.Err() == nil && l.closing.Err() == nil
+	deletions := make([]*node.Command, len(l.nodes))
+	for i, observed := range replies {
+		if may && observed.Answer == quorum.Yes {
+			deletions[i] = node.Delete(key, observed.Value)
+			if token, fence := l.split(observed.Value); l.fencing && fence > 0 { // its holder may raise it meanwhile
+				deletions[i] = node.DeleteFenced(key, token, fence)
+			}
+		}
+	}
+	for i, deleted := range l.poll(ctx, deletions, nil) {
+		if replies[i].Answer != quorum.Yes {
+			continue
+		}
+		replies[i] = deleted
+		if deleted.Answer != quorum.Yes {
+			s.Nodes[i] = NodeState{Addr: s.Nodes[i].Addr, Err: deleted.Err}
+		}
+	}
 }

@@ -2,44 +2,192 @@ package redlock_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
+
+// free removes a lock by force, as another process.
+func (c *cluster) free(name string) {
+	c.tb.Helper()
+	_, err := c.locker().ForceUnlock(c.tb.Context(), name)
+	require.NoError(c.tb, err)
+}
 
 func TestForceUnlock_FreesALockWhoeverHoldsIt(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		var log bytes.Buffer
 		locker := c.locker(redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-		lock := take(t, c.locker(), "ours")
+		lock := take(t, c.locker(), "ours", redlock.Metadata("backup of db3"))
 		c.eventuallyHeld("ours", lock.Token())
-		require.NoError(t, locker.ForceUnlock(t.Context(), "ours"))
+		removed, err := locker.ForceUnlock(t.Context(), "ours")
+		require.NoError(t, err)
+		require.Equal(t, lock.Token(), removed.Token)
+		require.Equal(t, "backup of db3", removed.Metadata)
+		require.Greater(t, removed.TTL, long/2)
+		for i, node := range removed.Nodes {
+			require.Equal(t, c.servers[i].Addr(), node.Addr)
+			require.NoError(t, node.Err)
+			require.Equal(t, lock.Token(), node.Token)
+		}
 		require.Contains(t, log.String(), "level=WARN")
 		require.Contains(t, log.String(), "name=ours")
-		require.NotContains(t, log.String(), lock.Token())
+		require.Contains(t, log.String(), `metadata="backup of db3"`)
+		require.NotContains(t, log.String(), lock.Token()[:40])
 		c.doAll("SET", "theirs", "any text")
-		require.NoError(t, locker.ForceUnlock(t.Context(), "theirs"))
-		require.NoError(t, locker.ForceUnlock(t.Context(), "nobody's"))
+		removed, err = locker.ForceUnlock(t.Context(), "theirs")
+		require.NoError(t, err)
+		require.Equal(t, "any text", removed.Token)
+		require.EqualValues(t, redlock.NoTTL, removed.TTL)
 		c.eventuallyEmpty()
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 	})
 }
 
-// The danger: somebody's data under the name.
-func TestForceUnlock_LeavesDataOfAnotherTypeAlone(t *testing.T) {
+func TestForceUnlock_FreesALockWithFencing(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		c.doAll("RPUSH", "name", "data")
-		err := c.locker().ForceUnlock(t.Context(), "name")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		for i, node := range c.refused(err).Nodes {
-			require.ErrorContains(t, node.Err, "WRONGTYPE")
-			require.EqualValues(t, 1, c.do(i, "LLEN", "name"))
+		lock := take(t, c.locker(redlock.WithFencing()), "name")
+		c.eventuallyFenced(lock)
+		removed, err := c.locker().ForceUnlock(t.Context(), "name")
+		require.NoError(t, err)
+		require.Equal(t, lock.Token(), removed.Token)
+		require.Equal(t, lock.Fence(), removed.Fence)
+		c.eventuallyFree("name")
+		require.NotZero(t, c.counter(0, "name"), "the counter stays")
+	})
+}
+
+func TestForceUnlock_DoesNotReportAsFreedWhatWasNotThere(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		removed, err := locker.ForceUnlock(t.Context(), "nobody's")
+		require.NoError(t, err)
+		require.False(t, removed.Held())
+		for _, node := range removed.Nodes {
+			require.Equal(t, redlock.NodeState{Addr: node.Addr}, node)
 		}
+		c.do(1, "SET", "one", "token", "PX", long.Milliseconds())
+		removed, err = locker.ForceUnlock(t.Context(), "one")
+		require.NoError(t, err)
+		require.False(t, removed.Held(), "by a majority")
+		require.Equal(t, "token", removed.Nodes[1].Token)
+		require.Empty(t, removed.Nodes[0].Token+removed.Nodes[2].Token)
+		c.eventuallyEmpty()
+	})
+}
+
+// stall holds back what is sent to delete the key of a name, until the returned function is called. stalled counts that.
+func stall(name string) (opt pool.Option, stalled *atomic.Int64, release func()) {
+	gate := make(chan struct{})
+	release = sync.OnceFunc(func() { close(gate) })
+	stalled = new(atomic.Int64)
+	return throughWires(func(_ string, w *wire) {
+		w.wrote = func(p []byte) {
+			if bytes.Contains(p, []byte(name)) && !bytes.Contains(p, []byte(scripts["observe"].Source)) {
+				stalled.Add(1)
+				<-gate
+			}
+		}
+	}), stalled, release
+}
+
+// The danger: a deletion that arrives when it was given up long ago, and another holds the lock.
+func TestForceUnlock_ThatArrivesLateDoesNotDeleteTheKeyOfALaterHolder(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		opt, stalled, release := stall("the-name")
+		defer release()
+		locker := lockerOver(t, c.nodes(opt, pool.WithTimeout(brief), pool.WithMaxOverdue(long)))
+		first := take(t, c.locker(), "the-name")
+		c.eventuallyHeld("the-name", first.Token())
+		removed, err := locker.ForceUnlock(t.Context(), "the-name")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		for _, node := range removed.Nodes {
+			require.Error(t, node.Err)
+			require.Empty(t, node.Token)
+		}
+		eventually(t, func() bool { return stalled.Load() == 3 }, "all deletions are on their way")
+		require.NoError(t, first.Unlock(t.Context()))
+		c.eventuallyEmpty()
+		second := take(t, c.locker(), "the-name")
+		c.eventuallyHeld("the-name", second.Token())
+
+		release()
+		eventually(t, func() bool { // what comes behind them on the same connections is answered
+			state, err := locker.Inspect(t.Context(), "other")
+			return err == nil && state.Nodes[0].Err == nil && state.Nodes[1].Err == nil && state.Nodes[2].Err == nil
+		}, "they have arrived")
+		require.Equal(t, 3, c.holding("the-name", second.Token()))
+		require.NoError(t, second.Unlock(t.Context()))
+	})
+}
+
+// The danger: a deletion that waits for its connection, is sent when that is back, and finds a later lock of a client that
+// uses the same value each time.
+func TestForceUnlock_IsNotSentAnyMoreWhenItsTimeIsOver(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 1)
+	c.do(0, "SET", "name", "1")
+	n := (*node.Node)(c.nodes(pool.WithTimeout(brief))[0])
+	answers := make(replies, 2)
+	n.Send(time.Now(), node.Observe("name"), answers, 0)
+	require.Equal(t, redlock.AnswerYes, receive(t, answers, "the observation").Answer)
+	c.processes[0].Freeze()
+	n.Send(time.Now(), node.Observe("name"), answers, 0) // which is overdue then
+	require.Error(t, receive(t, answers, "the end of an observation").Err)
+	n.Send(time.Now(), node.Delete("name", "1"), answers, 0)
+	require.ErrorIs(t, receive(t, answers, "the end of the deletion").Err, pool.ErrSuspended)
+	c.processes[0].Thaw()
+	require.Equal(t, "1", c.value(0, "name"))
+}
+
+// replies receives what a node answers.
+type replies chan node.Reply
+
+func (r replies) Reply(_ int, reply node.Reply) { r <- reply }
+
+// The danger: somebody's data under the name.
+func TestForceUnlock_LeavesSomebodysDataAlone(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		c.doAll("RPUSH", "name", "data")
+		c.do(2, "DEL", "name")
+		c.do(2, "SET", "name", strings.Repeat("x", 5000))
+		removed, err := locker.ForceUnlock(t.Context(), "name")
+		require.ErrorIs(t, err, redlock.ErrForeign)
+		require.NotErrorIs(t, err, redlock.ErrNoQuorum, "all have answered")
+		refusal := c.refused(err)
+		require.Equal(t, redlock.ErrForeign, refusal.Reason)
+		require.ErrorContains(t, refusal.Nodes[0].Err, "WRONGTYPE")
+		require.ErrorContains(t, refusal.Nodes[2].Err, "more than 1024 bytes")
+		require.ErrorContains(t, err, c.servers[1].Addr()+": WRONGTYPE", "which node holds what")
+		for i := range 3 {
+			require.ErrorIs(t, removed.Nodes[i].Err, redlock.ErrForeign)
+			require.EqualValues(t, 1, c.do(i, "EXISTS", "name"))
+		}
+
+		c.do(0, "DEL", "name")
+		c.do(1, "DEL", "name")
+		c.do(1, "SET", "name", "token")
+		removed, err = locker.ForceUnlock(t.Context(), "name")
+		require.NoError(t, err, "a majority is free now")
+		require.Equal(t, "token", removed.Nodes[1].Token)
+		require.ErrorIs(t, removed.Nodes[2].Err, redlock.ErrForeign)
+		require.EqualValues(t, 1, c.do(2, "EXISTS", "name"))
 	})
 }
 
@@ -47,10 +195,43 @@ func TestForceUnlock_WithoutAMajorityIsUnknown(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		c.servers[0].Stop()
-		require.NoError(t, c.locker().ForceUnlock(t.Context(), "name"))
+		c.do(1, "SET", "name", "token")
+		c.free("name")
+		c.do(2, "SET", "name", "token")
 		c.servers[1].Stop()
-		err := c.locker().ForceUnlock(t.Context(), "name")
+		removed, err := c.locker().ForceUnlock(t.Context(), "name")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.Equal(t, redlock.OpForceUnlock, c.refused(err).Op)
+		require.Equal(t, "token", removed.Nodes[2].Token, "what was removed all the same")
+		require.Error(t, removed.Nodes[1].Err)
+		require.Empty(t, c.value(2, "name"))
 	})
+}
+
+func TestForceUnlock_OnAContextThatEndsDoesNotGoOnWaiting(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	locker := c.locker()
+	c.doAll("SET", "name", "token", "PX", long.Milliseconds())
+	inspect(t, locker, "name")
+	for _, p := range c.processes {
+		p.Freeze()
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, ctx := range []context.Context{briefly(t), ended} {
+		removed, err := locker.ForceUnlock(ctx, "name")
+		require.ErrorIs(t, err, ctx.Err())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		for _, node := range removed.Nodes {
+			require.ErrorIs(t, node.Err, redlock.ErrPending)
+		}
+	}
+	for _, p := range c.processes {
+		p.Thaw()
+	}
+	require.NoError(t, locker.Close())
+	_, err := locker.ForceUnlock(t.Context(), "name")
+	require.ErrorIs(t, err, redlock.ErrClosed)
+	require.Equal(t, 3, c.holding("name", "token"), "nothing is deleted that was not looked at in time")
 }

@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"context"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -89,5 +91,72 @@ func FuzzOptions(f *testing.F) {
 		}
 		check(time.Duration(standard))
 		check(time.Duration(ttl), redlock.TTL(time.Duration(ttl)))
+	})
+}
+
+// Whatever a node holds: its parts are what it consists of, and a fencing token is one that a counter can grant.
+func FuzzValue(f *testing.F) {
+	nodes := open(f, []string{"redis://127.0.0.1:1"})
+	lockers := map[bool]*redlock.Locker{false: lockerOver(f, nodes), true: lockerOver(f, nodes, redlock.WithFencing())}
+	own := "ABCDEFGH." + strings.Repeat("r", 28)
+	for _, value := range []string{
+		"", "|", "token", "token|5", "token|0", "token|05", "token|-5", "token|+5", "token|9007199254740991", "token|9007199254740992", "|5", "a|b|5",
+		own, own + "|7", own + ":web-3", own + ":web-3|7", own + ":a:b|7", own[1:] + "|7", own + "|", own + "|99999999999999999999", "\x00|1", "\xff",
+	} {
+		f.Add(value)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		for fencing, locker := range lockers {
+			token, fence, owner, metadata := locker.Parse(value)
+			require.True(t, strings.HasPrefix(value, token))
+			if rest := value[len(token):]; fence > 0 {
+				require.Less(t, fence, uint64(1<<53))
+				require.Equal(t, strconv.FormatUint(fence, 10), strings.TrimLeft(rest[1:], "0"))
+				require.Equal(t, byte('|'), rest[0])
+				require.True(t, fencing || owner != "")
+			} else {
+				require.Empty(t, rest)
+			}
+			if owner == "" {
+				require.Empty(t, metadata)
+				continue
+			}
+			require.Len(t, owner, 8)
+			require.True(t, strings.HasPrefix(token, owner+"."))
+			require.True(t, strings.HasSuffix(token, metadata))
+			require.LessOrEqual(t, len(own)+len(metadata), len(token))
+		}
+	})
+}
+
+// Whatever strangers publish on a Locker's channel: nothing panics, a lock that is held stays, and
+// who waits gets it afterwards.
+func FuzzMessage(f *testing.F) {
+	for _, text := range []string{
+		"", "\n", "waits", "waits\nname", "waits\nname\nABCDEFGH", "yours\nname", "yours\nname\nABCDEFGH", "yours\nname\nABCDEFGH\nIJKLMNOP",
+		"waits\nother\nABCDEFGH", "yours\nother\nABCDEFGH\nIJKLMNOP", "waits\nname\nshort", "yours\n\n", "waits\nname" + strings.Repeat("\nABCDEFGH", 300),
+		strings.Repeat("\n", 100), "yours\n" + strings.Repeat("k", 1024) + strings.Repeat("\nABCDEFGH", 256),
+	} {
+		f.Add(uint8(0), text)
+		f.Add(uint8(5), text)
+	}
+	c := onMini(f, 3)
+	nodes := c.nodes()
+	f.Fuzz(func(t *testing.T, from uint8, text string) {
+		text = text[:min(len(text), node.MaxPushed)] // the node drops what is longer
+		locker, holder := lockerOver(t, nodes), lockerOver(t, nodes)
+		held, err := holder.TryLock(t.Context(), "name")
+		require.NoError(t, err)
+		waiter := lockBeside(t.Context(), locker, "name")
+		text = strings.ReplaceAll(text, "ABCDEFGH", holder.Self())
+		for i := range 3 {
+			locker.Message((int(from)+i)%3, text)
+			holder.Message((int(from)+i)%3, text)
+		}
+		require.NoError(t, held.Err())
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, won(t, waiter).Unlock(t.Context()))
+		require.NoError(t, locker.Close())
+		require.NoError(t, holder.Close())
 	})
 }

@@ -28,6 +28,7 @@ type heldLock struct {
 	unlocking bool            // an Unlock is under way, or done
 	renewal   *quorum.Renewal // nil without AutoExtend
 	watchdog  clock.Timer     // for the next renewal; nil if there never was one to come
+	watches   bool            // it is in Locker.watched
 	// over ends with the lease. It and the timer for the deadline are made when somebody asks for them.
 	over  context.Context
 	end   context.CancelFunc
@@ -120,13 +121,16 @@ func (h *heldLock) extend(ctx context.Context, over <-chan struct{}, grant quoru
 		h.mu.Unlock()
 		return nil
 	}
-	machine := quorum.NewExtend(h.lease, grant)
+	machine, tracked := quorum.NewExtend(h.lease, grant), h.watches
 	h.mu.Unlock()
 	r := h.newRound(OpExtend, grant, machine)
 	r.extend = machine
 	r.command = node.Extend(h.req.key, h.token, grant.TTL)
 	if h.fence > 0 {
 		r.command = node.ExtendFenced(h.req.key, h.token, h.fence, grant.TTL, h.locker.keepFence)
+	}
+	if tracked {
+		r.command.Tracked()
 	}
 	h.sending.Lock()
 	r.send()

@@ -37,7 +37,8 @@ type NodeState struct {
 	Metadata string // of the holder, see [Metadata]
 	Fence    uint64 // of the holder, 0 for none: see [Lock.Fence]; on a minority of nodes it may be another
 	TTL      time.Duration
-	Err      error // why there was no answer; an error of package pool or ErrPending
+	// Err is why there is no answer, an error of package pool or ErrPending; or ErrForeign, if the key is somebody's data.
+	Err error
 }
 
 // Held reports whether a majority holds the same token.
@@ -47,14 +48,25 @@ func (s *State) Held() bool { return s.Token != "" }
 // timeout at most, and its result may be outdated when it is read.
 //
 // Inspect returns a State except for an invalid name and a closed Locker. The error is [ErrNoQuorum] in a [*QuorumError] if
-// fewer than a majority answered, joined with ctx.Err() if ctx ended first.
+// fewer than a majority answered, joined with ctx.Err() if ctx ended first. That a node holds somebody's data under the name is
+// an answer: its NodeState has [ErrForeign].
 func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 	req, err := l.begin(name, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer l.calls.Done()
-	replies := l.poll(ctx, node.Observe(req.key), nil)
+	replies := l.poll(ctx, l.all(node.Observe(req.key)), nil)
+	s := l.state(name, replies)
+	s.count()
+	if count(replies, quorum.Yes)+count(replies, quorum.No)+foreign(replies) >= s.Need {
+		return s, nil
+	}
+	return s, l.unanswered(ctx, OpInspect, name, ErrNoQuorum, replies)
+}
+
+// state is what the nodes have answered to an observation, without what a majority holds.
+func (l *Locker) state(name string, replies []node.Reply) *State {
 	s := &State{Name: name, Need: quorum.Majority(len(l.nodes))}
 	for i, reply := range replies {
 		n := NodeState{Addr: l.nodes[i].Addr(), Err: reply.Err}
@@ -67,11 +79,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 		}
 		s.Nodes = append(s.Nodes, n)
 	}
-	s.count()
-	if count(replies, quorum.Yes)+count(replies, quorum.No) >= s.Need {
-		return s, nil
-	}
-	return s, l.unanswered(ctx, OpInspect, name, ErrNoQuorum, replies)
+	return s
 }
 
 // count finds out what a majority holds.

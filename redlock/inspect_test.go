@@ -32,7 +32,10 @@ func TestInspect_CountsAServerUnderTwoNamesOnce(t *testing.T) {
 	require.False(t, state.Held())
 	_, err = locker.Attach(t.Context(), "name", "token")
 	require.ErrorIs(t, err, redlock.ErrSameServer)
-	require.ErrorIs(t, locker.ForceUnlock(t.Context(), "name"), redlock.ErrNoQuorum)
+	removed, err := locker.ForceUnlock(t.Context(), "name")
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.ErrorIs(t, err, redlock.ErrSameServer)
+	require.False(t, removed.Held())
 }
 
 // inspect asks who holds a name.
@@ -123,6 +126,8 @@ func TestInspect_ReportsWhyANodeDoesNotAnswer(t *testing.T) {
 		require.NoError(t, s.Nodes[2].Err)
 
 		c.servers[2].Stop()
+		inspect(t, locker, "name") // two hold it, and data of somebody's is an answer, too
+		c.servers[4].Stop()
 		s, err := locker.Inspect(t.Context(), "name")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.Equal(t, redlock.OpInspect, c.refused(err).Op)
@@ -130,6 +135,24 @@ func TestInspect_ReportsWhyANodeDoesNotAnswer(t *testing.T) {
 		require.Equal(t, lock.Token(), s.Nodes[3].Token, "what the others say is told")
 		require.Equal(t, "list", strings.ToLower(c.do(0, "TYPE", "name").(string)))
 		_ = lock.Unlock(t.Context())
+	})
+}
+
+func TestInspect_SomebodysDataIsNotAMissingAnswer(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		c.do(0, "RPUSH", "name", "data")
+		c.do(1, "SET", "name", strings.Repeat("x", 5000))
+		s := inspect(t, c.locker(), "name")
+		require.False(t, s.Held())
+		for i := range 2 {
+			require.ErrorIs(t, s.Nodes[i].Err, redlock.ErrForeign)
+			require.Empty(t, s.Nodes[i].Token)
+		}
+		require.NoError(t, s.Nodes[2].Err)
+		_, err := c.locker().Attach(t.Context(), "name", "token")
+		require.ErrorIs(t, err, redlock.ErrNotHeld)
+		require.ErrorIs(t, err, redlock.ErrForeign)
 	})
 }
 

@@ -3,6 +3,7 @@ package redlock
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -22,8 +23,8 @@ type Lock struct {
 // Name returns the name that the lock was taken under, without the key prefix.
 func (k *Lock) Name() string { return k.held.req.name }
 
-// Token returns the value that the nodes hold for this lock. No other lock ever has the same. It is not the fencing token,
-// which is a number: see Fence.
+// Token returns the token of this lock. No other lock ever has the same. The nodes hold it under the lock's key: the token
+// alone, or with [WithFencing] token|number. It is not the fencing token, which is the number: see Fence.
 func (k *Lock) Token() string { return k.held.token }
 
 // Fence returns the lock's fencing token, a number from 1 to below 2^53 that is higher than that of every earlier holder
@@ -65,8 +66,8 @@ func (k *Lock) endingLocked(now time.Time) quorum.Ending {
 }
 
 // Done returns a channel that is closed when the lock is released, lost or expired. At the deadline it is closed even if
-// every node hangs. If the nodes lose the lock before, the next renewal or Extend finds that and closes it. After the
-// machine was suspended Done may be closed late, but Err and Remaining are right at once.
+// every node hangs. If the nodes lose the lock before, it is closed when they announce that ([AutoExtend]), or by the next
+// renewal or Extend. After the machine was suspended Done may be closed late, but Err and Remaining are right at once.
 func (k *Lock) Done() <-chan struct{} { return k.context().Done() }
 
 func (k *Lock) context() context.Context {
@@ -152,9 +153,11 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	return l.refused(ctx, r.refusal)
 }
 
-// Unlock releases the lock. It sends the release to every node that may hold the lock, even if the context has ended, and
-// waits for the outcome, for the node timeout at most. If there are several handles on the lock ([Reentrant]), all
-// but the last only end their own hold.
+// Unlock releases the lock. It sends the release to every node that may hold the lock, even if ctx has ended, and
+// waits for the outcome, until ctx ends and for the node timeout at most. The end of ctx only ends the wait: what was sent goes
+// on. So a deferred Unlock may have a context that has ended, if its result does not matter; otherwise pass
+// [context.WithoutCancel] of it. If there are
+// several handles on the lock ([Reentrant]), all but the last only end their own hold.
 //
 //	result                     means
 //	nil                        a majority held the lock until now and has deleted it; or another handle still holds it
@@ -163,13 +166,14 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 //	ErrNotHeld and ErrLost     the nodes no longer held it: as above
 //	ErrNotHeld and ErrReleased this handle has been unlocked before, or another call is doing so; no node was asked
 //	ErrNoQuorum                unknown, because too few nodes answered
+//	ErrNoQuorum and ctx.Err()  unknown, because ctx ended first (not by this Unlock, if it is one of [Lock.Context])
 //
 // [ErrNotHeld] and [ErrNoQuorum] come in a [*QuorumError] if nodes were asked. After ErrNoQuorum the releases are sent again
 // when those nodes are back, and the lock ends at its TTL at the latest. Unlock may be called again then,
 // although ErrNotHeld may now mean that the releases of the first call got through.
 //
 // Whatever the result, the lock is over for this handle. Another holder's key is never deleted.
-func (k *Lock) Unlock(_ context.Context) error {
+func (k *Lock) Unlock(ctx context.Context) error {
 	h := k.held
 	h.mu.Lock()
 	now := h.now()
@@ -185,19 +189,27 @@ func (k *Lock) Unlock(_ context.Context) error {
 	}
 	r := h.release(now)
 	l.queues.released(h, held)
-	<-r.done
-	switch {
-	case r.outcome == quorum.Done && (ending == quorum.Lost || ending == quorum.Expired && extended):
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		if cause := context.Cause(ctx); errors.Is(cause, ErrReleased) || errors.Is(cause, ErrLost) || errors.Is(cause, ErrExpired) {
+			<-r.done // it is the lock's own context, which has ended with the lock
+		}
+	}
+	switch outcome, refusal := r.soFar(); {
+	case outcome == quorum.Done && (ending == quorum.Lost || ending == quorum.Expired && extended):
 		// The nodes may have lost it, and an extension may have re-created what they have deleted now.
 		return failed(OpUnlock, k.Name(), ErrNotHeld, endings[ending])
-	case r.outcome == quorum.Done:
+	case outcome == quorum.Done:
 		return nil
-	case r.outcome == quorum.NoQuorum:
+	case outcome == quorum.NoQuorum:
 		h.mu.Lock()
 		h.unlocking = false
 		h.mu.Unlock()
+		return givenUp(ctx, refusal)
+	default:
+		return refusal
 	}
-	return r.refusal
 }
 
 // leaveLocked ends the hold of this handle on a lock that stands as ending says. last means that the lock is to be released.

@@ -233,7 +233,62 @@ func TestUnlock_OnACancelledContextDoesNotLeaveTheKey(t *testing.T) {
 		lock, err := c.locker().TryLock(ctx, "name")
 		require.NoError(t, err)
 		cancel()
-		require.NoError(t, lock.Unlock(ctx))
+		if err := lock.Unlock(ctx); err != nil { // unless a majority has answered already
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			require.NotErrorIs(t, err, redlock.ErrNotHeld)
+		}
+		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+		c.eventuallyEmpty()
+	})
+}
+
+func TestUnlock_DoesNotWaitForHangingNodesWhenItsContextHasEnded(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	seen := &recorder{}
+	locker := lockerOver(t, c.nodes(), redlock.WithObserver(seen))
+	lock := seen.takeOnAll(t, locker, 3)
+	for _, p := range c.processes[:2] {
+		p.Freeze()
+	}
+	tired := errors.New("tired")
+	over, cancel := context.WithCancelCause(t.Context())
+	cancel(tired)
+	for _, ctx := range []context.Context{over, briefly(t)} { // it may be called again
+		ended := make(chan error, 1)
+		go func() { ended <- lock.Unlock(ctx) }()
+		err := receive(t, ended, "the end of Unlock")
+		require.ErrorIs(t, err, ctx.Err())
+		require.ErrorIs(t, err, context.Cause(ctx))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotErrorIs(t, err, redlock.ErrNotHeld)
+		refusal := c.refused(err)
+		require.Equal(t, redlock.OpUnlock, refusal.Op)
+		require.ErrorIs(t, refusal.Nodes[0].Err, redlock.ErrPending)
+		require.ErrorIs(t, refusal.Nodes[1].Err, redlock.ErrPending)
+		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
+		for _, verdict := range seen.verdictsOn("unlock") {
+			require.NotEqual(t, lock.Name(), verdict.Name, "what was sent goes on")
+		}
+	}
+	for _, p := range c.processes {
+		p.Thaw()
+	}
+	c.eventuallyEmpty()
+}
+
+// Close does not end the wait, and the release of a lock whose Locker is closed is confirmed.
+func TestUnlock_AfterCloseIsNotRefusedWhateverItsContext(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		lock, other := take(t, locker, "name"), take(t, locker, "other")
+		require.NoError(t, locker.Close())
+		require.NoError(t, lock.Unlock(t.Context()))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NotErrorIs(t, other.Unlock(ctx), redlock.ErrClosed)
 		c.eventuallyEmpty()
 	})
 }
@@ -437,5 +492,35 @@ func TestLock_WaitsUntilTheHolderReleases(t *testing.T) {
 		require.NotEqual(t, first.Token(), second.lock.Token())
 		require.NoError(t, second.lock.Unlock(t.Context()))
 		c.eventuallyEmpty()
+	})
+}
+
+// The context of a lock ends with the loss that its Unlock is to report.
+func TestUnlock_WithTheContextOfALockThatIsOverReportsHowItEnded(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		for want, end := range map[error]func(*redlock.Lock, *clocktest.Fake){
+			redlock.ErrLost: func(lock *redlock.Lock, _ *clocktest.Fake) {
+				c.doAll("DEL", "name")
+				require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrLost)
+			},
+			redlock.ErrExpired: func(lock *redlock.Lock, fake *clocktest.Fake) {
+				require.NoError(t, lock.Extend(t.Context(), long))
+				fake.Advance(lock.Remaining())
+			},
+		} {
+			for range 5 {
+				fake := clocktest.New()
+				lock := take(t, c.locker(redlock.WithClock(fake)), "name")
+				c.eventuallyHeld("name", lock.Token())
+				ctx, cancel := lock.Context(t.Context())
+				end(lock, fake)
+				receive(t, ctx.Done(), "its end")
+				err := lock.Unlock(ctx)
+				cancel()
+				require.ErrorIs(t, err, redlock.ErrNotHeld, want)
+				c.eventuallyEmpty()
+			}
+		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
@@ -23,9 +24,10 @@ type Locker struct {
 	stop    context.CancelFunc
 
 	queues   queues
+	watched  watched
 	owners   sync.Map      // the locks that were taken with [Owner]: ownedLock to *heldLock
 	renewing chan struct{} // holds one value for each renewal under way
-	counters counterClock
+	counters counters
 
 	mu    sync.Mutex
 	calls sync.WaitGroup // calls under way, and what runs beside them
@@ -90,6 +92,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if _, err := l.checkTTL(l.ttl); err != nil {
 		return nil, err
 	}
+	l.watched.sweeps = make([]atomic.Int32, len(nodes))
 	l.queues = queues{locker: l, byKey: map[string]*queue{}}
 	l.closing, l.stop = context.WithCancel(context.Background())
 	return l, nil
@@ -100,9 +103,10 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 // answers of the other nodes are handled in the background.
 //
 // The errors: [ErrTaken] if others hold too many nodes for a majority, [ErrNoQuorum] if too few nodes answered; both in a
-// [*QuorumError] with every node's reason, and joined with ctx.Err() if ctx ended first. [ErrClosed] after Close. A name or
-// option out of range is an error before anything is sent. After any error nothing of this call stays on a
-// node that answers; a node that does not answer is cleaned up when it is back, or by the TTL.
+// [*QuorumError] with every node's reason ([ErrNoExpiry] and [ErrForeign] among them: nobody will release such a key), and
+// joined with ctx.Err() if ctx ended first. [ErrClosed] after Close. A name or option out of range is an error before
+// anything is sent. After any error nothing of this call stays on a node that answers; a node that does not answer is
+// cleaned up when it is back, or by the TTL.
 //
 // If the caller holds the lock already, TryLock returns [ErrDeadlock], joined with ErrTaken, without asking a node. With
 // [Reentrant] it returns another handle on the lock, or the error of the [Lock.Extend] that this involves.
@@ -113,14 +117,23 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 }
 
 // Lock is TryLock, repeated until it holds the lock: a holder, a failing node or a missing majority costs time and is no
-// error. Calls that wait for one name in one Locker get it in the order in which they came, and one of them at a
+// error. The name, behind the prefix, is a Redis key, and must not be that of a program's data: nobody ever unlocks that. If
+// so many nodes hold something under it that cannot be a lock that the others are no majority, Lock returns an error that is
+// both [ErrTaken] and [ErrForeign]. A short string without a TTL may be the lock of a client that uses SETNX, so Lock waits for
+// it, and says so in the log ([WithLogger]).
+//
+// Calls that wait for one name in one Locker get it in the order in which they came, and one of them at a
 // time asks the nodes; processes take turns.
 //
 // If the servers announce changes (CLIENT TRACKING), a waiter costs nothing while the lock is held, and is woken when any client
-// releases it; at the end of the holder's TTL the waiter tries in any case. Otherwise it polls as [WithBackoff] says.
+// releases it; at the end of the holder's TTL the waiter tries in any case. Otherwise it polls as [WithBackoff] says. Against
+// clients of other libraries that take the lock again and again without a pause, a waiter polls as they do, up to 32 rounds at
+// once between these pauses.
 //
-// When ctx ends, the error is both ctx.Err() and the reason of the last round that came to an end: ErrTaken or
-// ErrNoQuorum, in its *QuorumError. The other errors are those of TryLock.
+// When ctx ends, the error is both ctx.Err() and the reason of the last round that came to an end: ErrTaken or ErrNoQuorum,
+// in its *QuorumError; and ErrNoExpiry if nodes hold a key without a TTL. If so many nodes have been closed
+// (pool.Node.Close) that no majority is possible, the error is ErrNoQuorum and pool.ErrClosed. The other errors are those
+// of TryLock.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return l.take(ctx, name, opts, l.wait)
 }
@@ -192,6 +205,7 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 	}
 	r.send()
 	if r.wait(ctx, nil) != quorum.Done {
+		l.queues.denied(req.key, r.refusal)
 		return nil, l.refused(ctx, r.refusal)
 	}
 	return l.newLock(r), nil
@@ -201,7 +215,7 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 func (l *Locker) newLock(r *round) *Lock {
 	fence := r.acquire.Fence()
 	if fence > 0 {
-		l.counters.learn(l.clock.Now(), fence)
+		l.learn(r, fence)
 	}
 	return l.newHeld(r.req, r.token, fence, r, r.acquire.Lease())
 }

@@ -82,6 +82,8 @@ func (c *config) check() error {
 		return fmt.Errorf("redlock: WithBackoff(%s, %s): must be above zero, the first not above the second", c.pace.First, c.pace.Most)
 	case c.pace.Heal != 0 && c.pace.Heal < minTTL:
 		return fmt.Errorf("redlock: WithHeal(%s): must be 0 or at least %s", c.pace.Heal, minTTL)
+	case c.pace.Heal != 0 && c.prefix == "":
+		return fmt.Errorf("redlock: WithHeal(%s): needs WithKeyPrefix, so that no key of a program's data can be a lock's", c.pace.Heal)
 	case c.keepFence < minKeepFence:
 		return fmt.Errorf("redlock: WithFenceTTL(%s): must be at least %s", c.keepFence, minKeepFence)
 	case c.logger == nil:
@@ -120,8 +122,9 @@ func WithDrift(factor float64, floor time.Duration) Option {
 	return option(func(c *config) { c.drift = quorum.Drift{Factor: factor, Floor: floor} })
 }
 
-// WithKeyPrefix sets the prefix that makes a lock's name its Redis key. None by default. It has at most 512 bytes and no
-// control characters.
+// WithKeyPrefix sets the prefix that makes a lock's name its Redis key. None by default: the name is the key then, and must
+// not be that of a program's data. A prefix that nothing else uses, such as lock:, makes sure of that. It has at most 512
+// bytes and no control characters.
 func WithKeyPrefix(prefix string) Option {
 	return option(func(c *config) { c.prefix = prefix })
 }
@@ -134,9 +137,15 @@ func WithBackoff(first, most time.Duration) Option {
 	return option(func(c *config) { c.pace.First, c.pace.Most = first, most })
 }
 
-// WithHeal lets Lock delete a key that has no TTL, for example one of a SETNX without EXPIRE: once Lock has seen the key
-// unchanged for the time after, it deletes the key and logs that at level Warn. Such a key may belong to a client that means
-// it; and if the servers do not announce changes, a key that was deleted and set to the same value again looks unchanged.
+// WithHeal lets a Locker delete a key that has no TTL, for example one of a SETNX without EXPIRE: once it has seen the key
+// unchanged for the time after, it deletes the key and logs that at level Warn. Lock does that while it waits. So does
+// TryLock, as long as nobody waits: the first call that finds the key as others found it so long ago has it deleted, and a
+// later one gets the lock. Between them the Locker remembers some thousand such keys.
+//
+// Such a key may belong to a client that means it; and if the servers do not announce changes, a key that was deleted and set
+// to the same value again looks unchanged. A short string may also be a program's data. So WithHeal needs [WithKeyPrefix],
+// and a prefix that no data has. What cannot be a lock ([ErrForeign]) is never deleted.
+//
 // The default is 0, which means never: such a key stays taken ([ErrNoExpiry]). Any other value must be at least 1 ms; choose it
 // far above the time for which anybody may hold the lock.
 func WithHeal(after time.Duration) Option {
@@ -149,7 +158,8 @@ func WithHeal(after time.Duration) Option {
 //
 // It costs no round trip while the counters of the nodes agree, and one more if they do not: in the first round after a node was
 // away, and occasionally while the clock of a node differs from the others by more than a second. A call may take up to
-// twice the node timeout then. The counter of a name is the key {name}:fence: no lock may have such a name.
+// twice the node timeout then. The counter of a lock is the key {key}:fence, where key is the prefix and the name. A lock cannot
+// have such a key: names that would make one are refused, with and without fencing.
 func WithFencing() Option {
 	return option(func(c *config) { c.fencing = true })
 }
@@ -161,8 +171,10 @@ func WithFenceTTL(d time.Duration) Option {
 	return option(func(c *config) { c.keepFence = d })
 }
 
-// WithLogger sets the logger: acquires that were refused at level Debug; extends and unlocks that were refused, ForceUnlock
-// and healed keys at level Warn. Tokens are not logged. Nothing is logged by default.
+// WithLogger sets the logger: acquires that were refused at level Debug; extends and unlocks that were refused, locks that
+// were deleted under their holders, ForceUnlock (with the holder's metadata), healed keys, and, once, that Lock waits for a
+// key that has had no TTL and has not changed for 10 s, at level Warn. Tokens and values are not logged. Nothing is logged
+// by default.
 func WithLogger(logger *slog.Logger) Option {
 	return option(func(c *config) { c.logger = logger })
 }
@@ -178,7 +190,7 @@ func WithClock(lease clock.Clock) Option {
 }
 
 // WithTokenSource sets the source of tokens, for tests. By default a token is random. A source that returns the same token
-// twice makes locks unsafe.
+// twice makes locks unsafe. Processes whose tokens come from here do not recognise each other, so they take no turns.
 func WithTokenSource(source func() (string, error)) Option {
 	return option(func(c *config) { c.token = source })
 }

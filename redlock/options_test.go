@@ -55,6 +55,7 @@ func TestNew_RefusesAnOptionOutOfRangeWithItsValue(t *testing.T) {
 		"WithBackoff(1s, 999ms)":                       redlock.WithBackoff(time.Second, 999*time.Millisecond),
 		"WithMaxTTL(999µs)":                            redlock.WithMaxTTL(999 * time.Microsecond),
 		"TTL 10s: must be at most 1s":                  redlock.WithMaxTTL(time.Second), // the default is above it
+		"WithHeal(1m0s): needs WithKeyPrefix":          redlock.WithHeal(time.Minute),   // or it could delete data
 		"WithLogger(nil)":                              redlock.WithLogger(nil),
 		"WithClock(nil)":                               redlock.WithClock(nil),
 		"WithTokenSource(nil)":                         redlock.WithTokenSource(nil),

@@ -2,7 +2,9 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
@@ -20,18 +22,26 @@ type answer struct {
 // Reply implements [node.Receiver].
 func (a answers) Reply(i int, reply node.Reply) { a <- answer{i, reply} }
 
-// poll asks all nodes and waits for their answers, until ctx ends or the Locker is closed. replies[i] is that of node i,
-// with the error ErrPending if there is none. check is passed each answer, may change it, and reports whether the answers
-// are enough. If check is nil, poll waits for all.
-func (l *Locker) poll(ctx context.Context, cmd *node.Command, check func(int, *node.Reply) bool) (replies []node.Reply) {
+// all is a command for each node.
+func (l *Locker) all(cmd *node.Command) []*node.Command {
+	return slices.Repeat([]*node.Command{cmd}, len(l.nodes))
+}
+
+// poll sends commands[i] to node i, unless it is nil, and waits for the answers, until ctx ends or the Locker is closed.
+// replies[i] is that of node i, with the error ErrPending if there is none. check is passed each answer, may change it, and
+// reports whether the answers are enough. If check is nil, poll waits for all.
+func (l *Locker) poll(ctx context.Context, commands []*node.Command, check func(int, *node.Reply) bool) (replies []node.Reply) {
 	received := make(answers, len(l.nodes))
 	replies = make([]node.Reply, len(l.nodes))
-	since := time.Now()
-	for i, n := range l.nodes {
+	since, asked := time.Now(), 0
+	for i, cmd := range commands {
 		replies[i].Err = ErrPending
-		n.Send(since, cmd, received, i)
+		if cmd != nil {
+			asked++
+			l.nodes[i].Send(since, cmd, received, i)
+		}
 	}
-	for range l.nodes {
+	for range asked {
 		select {
 		case a := <-received:
 			for j, other := range replies {
@@ -57,6 +67,16 @@ func (l *Locker) poll(ctx context.Context, cmd *node.Command, check func(int, *n
 func count(replies []node.Reply, answer quorum.Answer) (n int) {
 	for _, r := range replies {
 		if r.Answer == answer {
+			n++
+		}
+	}
+	return n
+}
+
+// foreign counts the nodes that hold somebody's data.
+func foreign(replies []node.Reply) (n int) {
+	for _, r := range replies {
+		if errors.Is(r.Err, ErrForeign) {
 			n++
 		}
 	}

@@ -31,11 +31,13 @@ type queue struct {
 type waiter struct {
 	req  request
 	turn chan *round // that has been begun for it
+	// refused is why the lock cannot become free, if that turns out.
+	refused chan *QuorumError
 }
 
 // wait waits in the queue of a name until it holds the lock.
 func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
-	w := &waiter{req: req, turn: make(chan *round, 1)}
+	w := &waiter{req: req, turn: make(chan *round, 1), refused: make(chan *QuorumError, 1)}
 	q := l.queues.join(w)
 	for {
 		select {
@@ -44,6 +46,8 @@ func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
 			if lock != nil || err != nil {
 				return lock, err
 			}
+		case refusal := <-w.refused:
+			return nil, refusal
 		case <-ctx.Done():
 			return q.leave(ctx, w, nil)
 		case <-l.closing.Done():
@@ -66,8 +70,12 @@ func (q *queue) take(ctx context.Context, w *waiter, r *round) (*Lock, error) {
 		})
 		return lock, nil
 	}
-	if ctx.Err() != nil || q.locker.closing.Err() != nil {
+	switch {
+	case ctx.Err() != nil || q.locker.closing.Err() != nil:
 		return q.leave(ctx, w, r.refusal)
+	case r.refusal.closed():
+		q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
+		return nil, r.refusal
 	}
 	q.do(func(now time.Time) quorum.Actions {
 		q.last, q.floor = r.refusal, max(q.floor, r.highest())
@@ -87,7 +95,7 @@ func (q *queue) leave(ctx context.Context, w *waiter, stopped *QuorumError) (*Lo
 			return quorum.Actions{}
 		default:
 		}
-		last = q.lastLocked(w, stopped)
+		last = q.lastLocked(now, w, stopped)
 		return q.machine.Leave(now, w)
 	})
 	if begun != nil {
@@ -97,8 +105,8 @@ func (q *queue) leave(ctx context.Context, w *waiter, stopped *QuorumError) (*Lo
 }
 
 // lastLocked returns why w does not hold the lock: the last round that came to an end, or the one that was stopped if
-// there was none. Keys without a TTL are added as they were observed.
-func (q *queue) lastLocked(w *waiter, stopped *QuorumError) *QuorumError {
+// there was none. Keys without a TTL, and somebody's data, are added as they were observed.
+func (q *queue) lastLocked(now time.Time, w *waiter, stopped *QuorumError) *QuorumError {
 	e := q.locker.refusal(OpAcquire, w.req.name, ErrTaken, func(int) error { return ErrQueued })
 	switch {
 	case q.last != nil:
@@ -108,10 +116,15 @@ func (q *queue) lastLocked(w *waiter, stopped *QuorumError) *QuorumError {
 		return stopped
 	}
 	for i := range e.Nodes {
-		if q.machine.Seen(i).NoTTL {
-			e.Nodes[i].Err = fmt.Errorf("%w: %w", pool.ErrHeld, ErrNoExpiry)
+		n, since := &e.Nodes[i], q.machine.NoTTLSince(i)
+		switch seen := q.machine.Seen(i); {
+		case seen.Foreign && !errors.Is(n.Err, ErrForeign):
+			n.Err = ErrForeign
+		case seen.NoTTL && !since.IsZero(): // otherwise it has changed since
+			n.Err = fmt.Errorf("%w: %w, and was seen unchanged for %v", pool.ErrHeld, ErrNoExpiry, now.Sub(since).Round(time.Millisecond))
 		}
 	}
+	e.blame()
 	return e
 }
 
@@ -131,6 +144,13 @@ func (q *queue) do(event func(now time.Time) quorum.Actions) bool {
 		}
 		w.turn <- r
 	}
+	if actions.Hopeless {
+		for _, w := range q.machine.Dismiss() {
+			refusal := q.lastLocked(now, w, nil)
+			refusal.Reason = errData // whatever the last round was lost to
+			w.refused <- refusal
+		}
+	}
 	switch at := actions.WakeAt; {
 	case at.IsZero():
 	case q.timer == nil:
@@ -141,6 +161,13 @@ func (q *queue) do(event func(now time.Time) quorum.Actions) bool {
 	q.mu.Unlock()
 	q.apply(actions)
 	return true
+}
+
+// awaits reports whether a change on a node concerns somebody who waits. Most do not, as this process has made them.
+func (q *queue) awaits(node int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.machine.Awaits(node)
 }
 
 // idleLocked reports whether the queue can be discarded. A lock that has expired may never be unlocked.
@@ -163,6 +190,13 @@ func (q *queue) apply(actions quorum.Actions) {
 	}
 	for _, k := range actions.Heal {
 		l.nodes[k.Node].Send(since, node.Heal(q.key, k.Token), deletion{q}, k.Node)
+	}
+	if s := actions.Stuck; s != nil {
+		var nodes []string
+		for _, i := range s.Nodes {
+			nodes = append(nodes, l.nodes[i].Addr())
+		}
+		l.logger.Warn("redlock: waits for a key that has no TTL", "key", q.key, "nodes", nodes, "unchanged", s.Unchanged)
 	}
 	if a := actions.Announce; a != nil {
 		l.publish(a.To, l.nodes[a.Node:a.Node+1], waits, q.key, []string{l.self})
@@ -188,10 +222,9 @@ func (o observation) Reply(i int, reply node.Reply) {
 		}
 	case quorum.No:
 	default:
-		var refusal *pool.ServerError
-		// Data of another type stays there. Any other error goes away or is found out by a round.
-		s.Answered = errors.As(reply.Err, &refusal) && refusal.Code == "WRONGTYPE"
-		s.Held, s.NoTTL, s.Tracked = s.Answered, s.Answered, s.Answered && s.Tracked
+		// Any other error goes away, or is found out by a round.
+		s.Foreign = errors.Is(reply.Err, ErrForeign)
+		s.Answered, s.Held, s.Tracked = s.Foreign, s.Foreign, s.Foreign && s.Tracked
 	}
 	q.do(func(now time.Time) quorum.Actions { return q.machine.Observed(now, i, s) })
 }

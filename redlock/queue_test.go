@@ -78,24 +78,27 @@ func TestLock_OfAKeyWithoutATTLIsRefusedAndTheErrorSaysWhy(t *testing.T) {
 	})
 }
 
+// prefixed is what WithHeal needs.
+var prefixed = redlock.WithKeyPrefix("app:")
+
 func TestWithHeal_TakesOverAKeyWithoutATTLWhenItWasSeenForLongEnough(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		c.leave("name", "somebody")
+		c.leave("app:name", "somebody")
 		fake := clocktest.New()
 		const after = 10 * time.Minute
-		locker := c.locker(redlock.WithClock(fake), redlock.WithHeal(after))
+		locker := c.locker(redlock.WithClock(fake), redlock.WithHeal(after), prefixed)
 		begin := fake.Now()
 		waiter := lockBeside(t.Context(), locker, "name")
-		turnUntil(t, fake, 10*time.Second, func() bool { return c.holding("name", "somebody") < 3 })
+		turnUntil(t, fake, 10*time.Second, func() bool { return c.holding("app:name", "somebody") < 3 })
 		require.GreaterOrEqual(t, fake.Now().Sub(begin), after, "not before")
 		turnUntil(t, fake, 10*time.Second, func() bool { return len(waiter) > 0 })
 		lock := won(t, waiter)
-		require.GreaterOrEqual(t, c.holding("name", lock.Token()), 2)
+		require.GreaterOrEqual(t, c.holding("app:name", lock.Token()), 2)
 		require.NoError(t, lock.Unlock(t.Context()))
 		for i := range c.servers { // a minority is left to whoever waits next
-			if c.value(i, "name") == "somebody" {
-				c.do(i, "DEL", "name")
+			if c.value(i, "app:name") == "somebody" {
+				c.do(i, "DEL", "app:name")
 			}
 		}
 		c.eventuallyEmpty()
@@ -107,20 +110,20 @@ func TestWithHeal_DoesNotTakeOverAKeyThatChanges(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake := clocktest.New()
 		const after = 10 * time.Minute
-		locker, seen := c.waiting(c.nodes(), redlock.WithClock(fake), redlock.WithHeal(after))
-		c.leave("name", "first")
+		locker, seen := c.waiting(c.nodes(), redlock.WithClock(fake), redlock.WithHeal(after), prefixed)
+		c.leave("app:name", "first")
 		waiter := lockBeside(t.Context(), locker, "name")
 		seen.waitForRefusals(t, 1)
 		for _, owner := range []string{"second", "third", "fourth"} {
-			before := c.value(0, "name")
+			before := c.value(0, "app:name")
 			end := fake.Now().Add(after * 8 / 10)
 			turnUntil(t, fake, 10*time.Second, func() bool { return !fake.Now().Before(end) })
 			pass(20 * time.Millisecond) // what comes of it
-			require.Equal(t, 3, c.holding("name", before), "held for less than it takes")
-			c.doAll("SET", "name", owner)
+			require.Equal(t, 3, c.holding("app:name", before), "held for less than it takes")
+			c.doAll("SET", "app:name", owner)
 		}
 		require.Empty(t, waiter)
-		c.doAll("DEL", "name")
+		c.doAll("DEL", "app:name")
 		turnUntil(t, fake, 10*time.Second, func() bool { return len(waiter) > 0 })
 		require.NoError(t, won(t, waiter).Unlock(t.Context()))
 		c.eventuallyEmpty()
@@ -132,9 +135,9 @@ func TestWithHeal_NeverTakesOverAKeyWithATTL(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake := clocktest.New()
 		for i := range c.servers {
-			c.do(i, "SET", "name", "somebody", "PX", (10 * long).Milliseconds())
+			c.do(i, "SET", "app:name", "somebody", "PX", (10 * long).Milliseconds())
 		}
-		locker, seen := c.waiting(c.nodes(), redlock.WithClock(fake), redlock.WithHeal(time.Minute))
+		locker, seen := c.waiting(c.nodes(), redlock.WithClock(fake), redlock.WithHeal(time.Minute), prefixed)
 		ctx, cancel := context.WithCancel(t.Context())
 		waiter := lockBeside(ctx, locker, "name")
 		seen.waitForRefusals(t, 1)
@@ -142,34 +145,14 @@ func TestWithHeal_NeverTakesOverAKeyWithATTL(t *testing.T) {
 		turnUntil(t, fake, time.Minute, func() bool { return !fake.Now().Before(end) })
 		cancel()
 		require.ErrorIs(t, receive(t, waiter, "the end of Lock").err, redlock.ErrTaken)
-		require.Equal(t, 3, c.holding("name", "somebody"))
-	})
-}
-
-// The danger: somebody's data under the name, which has no TTL.
-func TestWithHeal_NeverTakesOverDataOfAnotherType(t *testing.T) {
-	t.Parallel()
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		fake := clocktest.New()
-		c.doAll("RPUSH", "name", "data")
-		locker, seen := c.waiting(c.nodes(), redlock.WithClock(fake), redlock.WithHeal(time.Minute))
-		ctx, cancel := context.WithCancel(t.Context())
-		waiter := lockBeside(ctx, locker, "name")
-		seen.waitForRefusals(t, 1)
-		end := fake.Now().Add(long)
-		turnUntil(t, fake, 20*time.Second, func() bool { return !fake.Now().Before(end) })
-		cancel()
-		require.ErrorIs(t, receive(t, waiter, "the end of Lock").err, redlock.ErrTaken)
-		for i := range c.servers {
-			require.EqualValues(t, 1, c.do(i, "LLEN", "name"))
-		}
+		require.Equal(t, 3, c.holding("app:name", "somebody"))
 	})
 }
 
 func TestWithHeal_OutOfRangeIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{-1, 1, time.Millisecond - 1} {
-		_, err := redlock.New(onMini(t, 1).nodes(), redlock.WithHeal(after))
+		_, err := redlock.New(onMini(t, 1).nodes(), redlock.WithHeal(after), prefixed)
 		require.ErrorContains(t, err, "WithHeal("+after.String()+")")
 	}
 }

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"errors"
 	"maps"
 	"runtime"
 	"slices"
@@ -27,18 +28,34 @@ func (s *queues) find(key string) *queue {
 	return s.byKey[key]
 }
 
+// denied takes in the refusal of a call that does not wait.
+func (s *queues) denied(key string, refusal *QuorumError) {
+	if s.locker.pace.Heal > 0 && errors.Is(refusal, ErrNoExpiry) {
+		s.do(key, func(q *queue, now time.Time) quorum.Actions { return q.machine.Denied(now) })
+	}
+}
+
 // join puts a waiter into the queue of its key.
 func (s *queues) join(w *waiter) *queue {
+	return s.do(w.req.key, func(q *queue, now time.Time) quorum.Actions { return q.machine.Join(now, w) })
+}
+
+// do reports an event to the queue of a key, which is made if there is none, and returns it.
+func (s *queues) do(key string, event func(q *queue, now time.Time) quorum.Actions) *queue {
 	for {
-		q := s.findOrAdd(w.req.key)
-		if q.do(func(now time.Time) quorum.Actions { return q.machine.Join(now, w) }) {
+		q := s.findOrAdd(key)
+		if q.do(func(now time.Time) quorum.Actions { return event(q, now) }) {
 			return q
 		} // otherwise it was discarded meanwhile
 	}
 }
 
-// leastCleanUp is how many queues there are at least before idle ones are discarded.
-const leastCleanUp = 64
+const (
+	// leastCleanUp is how many queues there are at least before idle ones are discarded.
+	leastCleanUp = 64
+	// maxHealing is how many there are before those are discarded too that only remember since when a key has had no TTL.
+	maxHealing = 4096
+)
 
 func (s *queues) findOrAdd(key string) *queue {
 	s.mu.Lock()
@@ -46,9 +63,9 @@ func (s *queues) findOrAdd(key string) *queue {
 	if q := s.byKey[key]; q != nil {
 		return q
 	}
-	if len(s.byKey) >= s.cleanUpAt {
+	if n := len(s.byKey); n >= s.cleanUpAt {
 		now := s.locker.clock.Now()
-		s.discardLocked(func(q *queue) bool { return q.idleLocked(now) })
+		s.discardLocked(func(q *queue) bool { return q.idleLocked(now) && (n >= maxHealing || !q.machine.Healing()) })
 		s.cleanUpAt = max(leastCleanUp, 2*len(s.byKey))
 	}
 	l := s.locker

@@ -52,7 +52,7 @@ func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
 	k := &Lock{held: h}
 	if _, err := l.checkTTL(ttl); err == nil || ttl == req.ttl { // else MaxHold leaves nothing to extend
 		if err := k.Extend(ctx, ttl); err != nil {
-			_ = k.Unlock(ctx) // not the last, unless the outer handle has been unlocked meanwhile
+			_ = k.Unlock(context.WithoutCancel(ctx)) // not the last, unless the outer handle has been unlocked meanwhile
 			return nil, err
 		}
 	}

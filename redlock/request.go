@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
@@ -41,9 +42,13 @@ func TTL(ttl time.Duration) LockOption {
 	return lockOption(func(r *request) { r.ttl = ttl })
 }
 
-// AutoExtend renews the lock while it is held, each time that a third of its TTL has gone by, until Unlock, its loss,
-// [MaxHold] or Locker.Close. A failed renewal is tried again while validity is left. A renewal re-creates the key on nodes that
-// have lost it.
+// AutoExtend renews the lock while it is held, after 0.1 s and then each time that a third of its TTL has gone by, until
+// Unlock, its loss, [MaxHold] or Locker.Close. A failed renewal is tried again while validity is left. A renewal re-creates the key
+// on nodes that have lost it.
+//
+// From the first renewal on the nodes announce changes of the key, if they can (CLIENT TRACKING). So a lock that is deleted
+// on so many nodes that no majority is left is lost ([ErrLost]) within about a round trip, and not only at the next
+// renewal. After four such changes of a key on a node the next renewal has to find it.
 //
 // A holder that hangs keeps such a lock for ever: see MaxHold.
 func AutoExtend() LockOption {
@@ -92,6 +97,8 @@ func (c *config) request(name string, opts []LockOption) (r request, err error) 
 	switch {
 	case name == "":
 		return r, errors.New("redlock: the name is empty")
+	case node.IsCounter(r.key):
+		return r, fmt.Errorf("redlock: the name %q: the key %q is that of a counter of fencing tokens, not of a lock", name, r.key)
 	case r.owned && r.owner == "":
 		return r, errors.New("redlock: Owner: the id is empty")
 	case len(r.metadata) > maxMetadataBytes:

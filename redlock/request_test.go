@@ -192,3 +192,31 @@ func TestMetadata_OutOfRangeIsRefused(t *testing.T) {
 	lock := take(t, locker, "name", redlock.Metadata(strings.Repeat("ü", 128)))
 	require.NoError(t, lock.Unlock(t.Context()))
 }
+
+// The danger: a lock whose key is the counter of another, which could not be taken with fencing any more, and lose its counter.
+func TestRequest_TheKeyOfACounterIsNoLock(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 1, func(t *testing.T, c *cluster) {
+		fence := take(t, c.locker(redlock.WithFencing()), "pay").Fence()
+		ctx := t.Context()
+		never := func(context.Context, *redlock.Lock) error { panic("not asked for") }
+		for prefix, name := range map[string]string{"": "{pay}:fence", "{": "pay}:fence", "{pay}:": "fence"} {
+			for _, locker := range []*redlock.Locker{c.locker(redlock.WithKeyPrefix(prefix)), c.locker(redlock.WithKeyPrefix(prefix), redlock.WithFencing())} {
+				for call, do := range map[string]func() error{
+					"TryLock":     func() error { _, err := locker.TryLock(ctx, name); return err },
+					"Lock":        func() error { _, err := locker.Lock(ctx, name); return err },
+					"Do":          func() error { return locker.Do(ctx, name, never) },
+					"Inspect":     func() error { _, err := locker.Inspect(ctx, name); return err },
+					"Attach":      func() error { _, err := locker.Attach(ctx, name, "token"); return err },
+					"ForceUnlock": func() error { _, err := locker.ForceUnlock(ctx, name); return err },
+				} {
+					require.ErrorContains(t, do(), `"{pay}:fence" is that of a counter`, call)
+				}
+			}
+		}
+		require.Equal(t, fence, c.counter(0, "pay"))
+		for _, name := range []string{"{pay}:fences", "pay}:fence", "{pay:fence", "{pay}:fence:guard", "{a}{b}"} {
+			require.NoError(t, take(t, c.locker(), name).Unlock(ctx), name)
+		}
+	})
+}

@@ -23,8 +23,10 @@ type round struct {
 	grant   quorum.Grant // what is asked for; its Start is that of the round
 	held    *heldLock    // that is extended or released; nil for an acquire
 	command *node.Command
-	done    chan struct{}  // closed once the outcome is there
-	sending sync.WaitGroup // the rollback is being sent
+	// estimate is what an acquire with fencing sends as the time of the counters.
+	estimate uint64
+	done     chan struct{}  // closed once the outcome is there
+	sending  sync.WaitGroup // the rollback is being sent
 
 	// mu is not held while a node is called. It is that of held if there is one, since an extend changes the lease.
 	mu      *sync.Mutex
@@ -100,6 +102,16 @@ func (r *round) wait(ctx context.Context, over <-chan struct{}) quorum.Outcome {
 	return r.outcome
 }
 
+// soFar returns the outcome, which is NoQuorum while there is none. It does not end the round.
+func (r *round) soFar() (quorum.Outcome, *QuorumError) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.outcome == quorum.Undecided {
+		return quorum.NoQuorum, r.locker.refusal(r.op, r.req.name, ErrNoQuorum, r.reasonLocked)
+	}
+	return r.outcome, r.refusal
+}
+
 // stop has the outcome reported now.
 func (r *round) stop() { r.step(r.machine.Stop) }
 
@@ -108,8 +120,11 @@ func (r *round) step(event func(clock quorum.Clock) quorum.Actions) {
 	l := r.locker
 	r.mu.Lock()
 	actions := event(l.clock)
-	if r.extend != nil {
-		r.held.atLocked(r.held.now()) // the lease may have ended with it
+	if r.extend != nil { // the lease may have ended with it
+		lost := r.held.atLocked(r.held.now()) == quorum.Lost
+		if lost && actions.Outcome == quorum.Undecided && (r.outcome == quorum.Done || r.outcome == quorum.NoQuorum) {
+			go r.held.cleanUp() // the caller has gone, and another extension may be sending
+		}
 	}
 	if len(actions.Release) > 0 {
 		r.sending.Add(1)

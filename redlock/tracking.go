@@ -17,18 +17,25 @@ const (
 	yours = "yours" // to the next: the lock was released for it, and these wait after it
 )
 
+// maxMessage is the length of the longest message.
+const maxMessage = len(waits) + len("\n") + 2*maxNameBytes + quorum.MaxPeers*(len("\n")+ownerChars)
+
+const _ = uint(node.MaxPushed - maxMessage) // nodes drop what is longer than that
+
 func channel(owner string) string { return "quorumlock:" + owner }
 
 // Invalidated implements [node.Listener].
 func (s *queues) Invalidated(node int, key string) {
-	if q := s.find(key); q != nil {
+	if q := s.find(key); q != nil && q.awaits(node) {
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Invalidated(now, node) })
 	}
+	s.locker.watched.invalidated(node, key)
 }
 
 // TrackingActive implements [node.Listener].
 func (s *queues) TrackingActive(node int) {
 	s.each(func(q *queue, now time.Time) quorum.Actions { return q.machine.TrackingActive(now, node) })
+	s.locker.observeAll(node)
 }
 
 // TrackingLost implements [node.Listener].

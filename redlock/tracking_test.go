@@ -171,7 +171,7 @@ func TestLock_BehindAHolderThatRenewsSendsAFewCommandsForEachRenewal(t *testing.
 	holder := take(t, c.locker(redlock.WithObserver(seen)), "name", redlock.TTL(2400*time.Millisecond), redlock.AutoExtend())
 	_, waiter := c.asleep("name")
 	renewals := func() int { return len(seen.verdictsOn("extend")) }
-	eventually(t, func() bool { return renewals() >= 2 }, "two renewals")
+	eventually(t, func() bool { return renewals() >= 2 }, "the early renewal, and another")
 	begin, before := renewals(), c.asked()
 	eventually(t, func() bool { return renewals() >= begin+4 }, "four more")
 	perRenewal := float64(c.asked()-before) / float64(renewals()-begin+1)

@@ -21,6 +21,7 @@ func (h *heldLock) renew(req request) bool {
 // stopRenewingLocked ends the renewals of the lock, if there are any.
 func (h *heldLock) stopRenewingLocked() {
 	h.renewal = nil
+	h.unwatchLocked()
 	if h.watchdog != nil {
 		h.watchdog.Stop()
 	}
@@ -34,7 +35,11 @@ func (h *heldLock) armLocked() {
 	now := h.now()
 	due, ok := h.renewal.Next(now)
 	switch {
-	case !ok:
+	case !ok && h.lease.At(now) != quorum.Held:
+		h.unwatchLocked()
+	case !ok && !h.watches:
+	case !ok: // MaxHold: its end is awaited
+		h.watchdog.Reset(h.lease.Remaining(now))
 	case h.watchdog == nil:
 		h.watchdog = h.locker.clock.AfterFunc(due.Sub(now), h.due)
 	default:
@@ -59,19 +64,27 @@ func (h *heldLock) extendAgain() {
 	case <-l.closing.Done():
 		return
 	}
+	l.queues.listen()
 	turn := h.turns()
 	turn <- struct{}{} // an extension that is under way ends with the node timeout
 	defer func() { <-turn }()
 	h.mu.Lock()
 	ok := h.renewal != nil
 	var grant quorum.Grant
+	first := false
 	if ok {
+		first = h.watchLocked()
 		grant, ok = h.renewal.Grant(h.now())
 	}
 	h.mu.Unlock()
 	var r *round
-	if ok {
+	switch {
+	case ok:
 		r = h.extend(l.closing, nil, grant)
+	case first: // the holder has extended it by more, so that no extension tracks its key yet
+		for i := range l.nodes {
+			h.observe(i, nil)
+		}
 	}
 	h.mu.Lock()
 	if r != nil && h.renewal != nil {

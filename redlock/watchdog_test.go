@@ -34,14 +34,14 @@ func TestAutoExtend_InVainLeavesNothingWhenTheLockExpires(t *testing.T) {
 	c.eventuallyEmpty()
 }
 
-func TestAutoExtend_RenewsWhenAThirdOfTheTTLHasGoneBy(t *testing.T) {
+func TestAutoExtend_RenewsSoonAndThenWheneverAThirdOfTheTTLHasGoneBy(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake, seen := clocktest.New(), &recorder{}
 		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen)), "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
 		for i := range 5 {
 			require.Len(t, seen.verdictsOn("extend"), i)
-			nextAt(t, fake, 10*time.Minute)
+			nextAt(t, fake, renewalIn(i, 30*time.Minute))
 			eventually(t, func() bool { return seen.renewals() == i+1 }, "renewal %d", i)
 			require.Equal(t, 30*time.Minute-18*time.Second-2*time.Millisecond, lock.Remaining())
 		}
@@ -60,15 +60,13 @@ func TestAutoExtend_TriesAgainEverSoonerUntilTheDeadline(t *testing.T) {
 		c.servers[0].Stop()
 		c.servers[1].Stop()
 		until := lock.ValidUntil()
-		nextAt(t, fake, 8*time.Second)
+		nextAt(t, fake, renewalIn(0, 24*time.Second))
 		for i := 1; lock.Err() == nil && i < 20; i++ {
 			eventually(t, func() bool { return len(seen.verdictsOn("extend")) == i }, "attempt %d", i)
 			nextAt(t, fake, lock.Remaining()/8)
 		}
 		require.Equal(t, until, lock.ValidUntil())
 		require.NoError(t, lock.Err(), "tried to the end")
-		c.servers[0].Start()
-		c.servers[1].Start()
 		fake.Advance(lock.Remaining())
 		require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
 	})
@@ -81,9 +79,9 @@ func TestAutoExtend_ALockThatItsHolderMadeLongerIsRenewedLater(t *testing.T) {
 		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithDrift(0, 0)), "name",
 			redlock.TTL(30*time.Minute), redlock.AutoExtend())
 		require.NoError(t, lock.Extend(t.Context(), 120*time.Minute))
-		nextAt(t, fake, 10*time.Minute)                        // too early
+		nextAt(t, fake, renewalIn(0, 30*time.Minute))          // too early
 		require.NoError(t, fake.WaitForTimers(t.Context(), 2)) // that of Done, and the watchdog's
-		fake.Advance(90 * time.Minute)
+		fake.Advance(100*time.Minute - renewalIn(0, 0))
 		eventually(t, func() bool { return seen.renewals() == 2 }, "a renewal when 20 minutes are left")
 		require.Equal(t, 30*time.Minute, lock.Remaining())
 		nextAt(t, fake, 10*time.Minute)
@@ -106,7 +104,7 @@ func TestDone_IsClosedAtTheDeadlineEvenIfEveryRenewalHangs(t *testing.T) {
 	for _, p := range c.processes {
 		p.Freeze()
 	}
-	nextAt(t, fake, 10*time.Minute)
+	nextAt(t, fake, renewalIn(0, 30*time.Minute))
 	eventually(t, func() bool { return renewals.Load() == 3 }, "the renewal is on its way")
 	fake.Advance(lock.Remaining() - 1)
 	done := lock.Done()
@@ -128,15 +126,15 @@ func TestMaxHold_EndsTheRenewals(t *testing.T) {
 		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithDrift(0, 0)), "name",
 			redlock.TTL(30*time.Minute), redlock.AutoExtend(), redlock.MaxHold(45*time.Minute))
 		begin, done := fake.Now(), lock.Done()
-		for i := range 2 {
-			nextAt(t, fake, 10*time.Minute)
+		for i := range 3 {
+			nextAt(t, fake, renewalIn(i, 30*time.Minute))
 			eventually(t, func() bool { return seen.renewals() == i+1 }, "renewal %d", i)
 		}
 		require.Equal(t, begin.Add(45*time.Minute), lock.ValidUntil())
 		fake.Advance(25 * time.Minute)
 		require.True(t, isOver(done))
 		require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
-		require.Len(t, seen.verdictsOn("extend"), 2)
+		require.Len(t, seen.verdictsOn("extend"), 3)
 	})
 }
 
@@ -166,7 +164,7 @@ func TestUnlock_EndsTheRenewals(t *testing.T) {
 	locker := c.locker(redlock.WithClock(fake), redlock.WithObserver(seen))
 	lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
 	for i := range 2 {
-		nextAt(t, fake, 10*time.Minute)
+		nextAt(t, fake, renewalIn(i, 30*time.Minute))
 		eventually(t, func() bool { return seen.renewals() == i+1 }, "renewal %d", i)
 	}
 	require.NoError(t, lock.Unlock(t.Context()))
@@ -258,6 +256,7 @@ func TestAutoExtend_TheLockIsLostWhenAMajorityForgetsIt(t *testing.T) {
 		for _, s := range c.servers[:3] {
 			s.Start()
 		}
+		seen.connect(t, locker, 5)
 		turnUntil(t, fake, time.Second, func() bool { return isOver(done) })
 		receive(t, done, "the loss")
 		require.Contains(t, []error{redlock.ErrLost, redlock.ErrExpired}, lock.Err())
@@ -273,16 +272,17 @@ func TestAutoExtend_TheLockIsLostWhenAMajorityForgetsIt(t *testing.T) {
 	})
 }
 
+// A server that announces no changes.
 func TestAutoExtend_NoticesAForcedReleaseAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake := clocktest.New()
 		lock := take(t, c.locker(redlock.WithClock(fake)), "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
 		c.eventuallyHeld("name", lock.Token())
-		require.NoError(t, c.locker().ForceUnlock(t.Context(), "name"))
+		c.free("name")
 		next := waits(t, c.locker(), "name")
 		require.NoError(t, lock.Err(), "it has not asked yet")
-		nextAt(t, fake, 10*time.Minute)
+		nextAt(t, fake, renewalIn(0, 30*time.Minute))
 		receive(t, lock.Done(), "the loss")
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
@@ -300,7 +300,7 @@ func TestAutoExtend_ALockThatIsLostGoesToTheNextWaiterAtOnce(t *testing.T) {
 		lock := waits(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
 		c.eventuallyHeld("name", lock.Token())
 		waiter := queue(t, t.Context(), locker, "name")
-		require.NoError(t, c.locker().ForceUnlock(t.Context(), "name"))
+		c.free("name")
 		fake.Advance(10 * time.Minute)
 		next := won(t, waiter) // and the clock stands still
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
@@ -338,7 +338,7 @@ func TestClose_EndsTheRenewalsAndLeavesTheLockToItsDeadline(t *testing.T) {
 		locker, err := redlock.New(c.nodes(), redlock.WithObserver(seen), redlock.WithClock(fake))
 		require.NoError(t, err)
 		lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
-		nextAt(t, fake, 10*time.Minute)
+		nextAt(t, fake, renewalIn(0, 30*time.Minute))
 		eventually(t, func() bool { return seen.renewals() == 1 }, "a renewal")
 		require.NoError(t, locker.Close())
 		fake.Advance(lock.Remaining() - 1)
@@ -363,7 +363,7 @@ func TestAutoExtend_RenewsManyLocksOverOneConnectionToEachNode(t *testing.T) {
 	}
 	for i := range 4 { // a TTL and more
 		require.NoError(t, fake.WaitForTimers(t.Context(), len(locks)))
-		nextAt(t, fake, 10*time.Minute)
+		nextAt(t, fake, renewalIn(i, 30*time.Minute))
 		eventually(t, func() bool { return seen.renewals() == 200*(i+1) }, "renewal %d of each", i)
 	}
 	for _, lock := range locks {

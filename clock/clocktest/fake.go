@@ -98,7 +98,8 @@ func (f *Fake) Jump(d time.Duration) {
 	f.now = add(f.now, d)
 }
 
-// WaitForTimers blocks until at least n timers are pending, late ones included, and returns nil, or returns ctx.Err() if ctx ends first. It returns nil at once if n are pending already, so always for n <= 0.
+// WaitForTimers blocks until at least n timers are pending, late ones included, and returns nil, or returns ctx.Err() if
+// ctx ends first. It returns nil at once if n are pending already, so always for n <= 0.
 func (f *Fake) WaitForTimers(ctx context.Context, n int) error {
 	for {
 		f.mu.Lock()

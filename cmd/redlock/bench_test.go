@@ -265,8 +265,8 @@ func TestBench_RefusesInvalidFlagsAndNamesThem(t *testing.T) {
 		"--slow must be between 1 and 15, not 0":           {"--slow=0", "--latency=5ms"},
 		"--slow needs --latency":                           {"--slow=2"},
 		"--nodes: no URL given":                            {"--nodes="},
-		`--nodes: node 1: scheme "http"`:                   {"--nodes=http://a"},
-		"did you mean redis://localhost:6379?":             {"--nodes=localhost:6379"},
+		"--nodes: node 1: scheme: must be redis://":        {"--nodes=http://a"},
+		"did you mean redis:// before it?":                 {"--nodes=localhost:6379"},
 		"--json and --csv can't be used together":          {"--json", "--csv"},
 		"--html and --svg must be two files, not both x":   {"--html=x", "--svg=x"},
 	} {

@@ -43,8 +43,7 @@ func checkTimeout(timeout, ttl time.Duration) error {
 	return nil
 }
 
-// checkURLs checks the flag --nodes. Messages count the nodes from 1. They never repeat a URL that may
-// contain a password.
+// checkURLs checks the flag --nodes. Messages count the nodes from 1. They never repeat a URL, which may contain a password.
 func checkURLs(urls []string) error {
 	if len(urls) == 0 {
 		return errors.New("--nodes: no URL given")
@@ -53,8 +52,8 @@ func checkURLs(urls []string) error {
 	for i, url := range urls {
 		nodes, err := pool.Open([]string{url})
 		switch {
-		case err != nil && !strings.Contains(url, "://") && !strings.Contains(url, "@"):
-			return fmt.Errorf("--nodes: node %d: %q is not a URL; did you mean redis://%s?", i+1, url, url)
+		case err != nil && !strings.Contains(url, "://"):
+			return fmt.Errorf("--nodes: node %d is not a URL; did you mean redis:// before it?", i+1)
 		case err != nil:
 			return fmt.Errorf("--nodes: node %d: %w", i+1, cmp.Or(errors.Unwrap(err), err))
 		}

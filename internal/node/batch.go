@@ -23,14 +23,12 @@ func (c *conn) packLocked(taken []Op[call]) {
 		if run := joinable(rest); run >= minJoined && !c.apart {
 			first.commands = run
 		}
-		switch {
-		case first.commands > 1:
+		if first.commands > 1 {
 			first.source = c.teaches(joinedScript)
-		case first.cmd.kind == observe:
-			// By its source, as a repetition after NOSCRIPT would not be tracked.
-			first.source, first.caching = true, c.asked && !c.refused
-		default:
-			first.source = rest[0].Again || c.teaches(first.cmd.script)
+		} else {
+			// An observation goes by its source, as a repetition after NOSCRIPT would come late.
+			first.source = rest[0].Again || first.cmd.kind == observe || c.teaches(first.cmd.script)
+			first.caching = first.cmd.tracked && c.asked && !c.refused
 		}
 		for _, op := range rest[:first.commands] {
 			c.requests = append(c.requests, op.Item)

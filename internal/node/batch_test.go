@@ -20,7 +20,7 @@ import (
 )
 
 // later is a time that no server's clock comes to in a test: counters that are ahead of it only count on.
-const later = 1 << 52
+const later int64 = 1 << 52
 
 // several are acquires of as many names, and their releases.
 func several(n int) (acquires, releases []*node.Command) {
@@ -133,12 +133,12 @@ func prepare(t *testing.T, random *rand.Rand, servers []testredis.Server) {
 		counter := fmt.Sprintf("{name-%d}:fence", i)
 		how := random.IntN(12)
 		for _, s := range servers {
-			do(t, s, "SET", counter, later+1000*i)
+			do(t, s, "SET", counter, later+int64(1000*i))
 			switch how {
 			case 0:
 				do(t, s, "SET", counter, "no number")
 			case 1:
-				do(t, s, "SET", counter, 1<<53-3)
+				do(t, s, "SET", counter, int64(1<<53-3))
 			case 2:
 				do(t, s, "DEL", counter)
 				do(t, s, "LPUSH", counter, "no number")
@@ -157,16 +157,16 @@ func mixed(random *rand.Rand, n int) []*node.Command {
 	for i := range cmds {
 		at := random.IntN(names)
 		key, token := fmt.Sprint("name-", at), fmt.Sprint("token-", random.IntN(3))
-		counter := node.Counter{Keep: day, Now: later - second}
+		counter := node.Counter{Keep: day, Now: uint64(later - second)}
 		if random.IntN(4) == 0 {
-			counter.Now = later + 10*second // the counters lie behind, and have a TTL then
+			counter.Now = uint64(later + 10*second) // the counters lie behind, and have a TTL then
 		}
-		number := uint64(later + 1000*at + random.IntN(8))
+		number := uint64(later) + uint64(1000*at+random.IntN(8))
 		switch random.IntN(12) {
 		case 0:
 			counter.Keep = keep
 		case 1:
-			counter.Floor = later + 100
+			counter.Floor = uint64(later + 100)
 		case 2:
 			cmds[i] = node.ExtendFenced(key, token, number, 2*ttl, keep)
 			continue

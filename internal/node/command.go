@@ -2,7 +2,10 @@ package node
 
 import (
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // Command is one command, ready to be sent to any number of nodes. It is not changed by sending.
@@ -14,6 +17,7 @@ type Command struct {
 	token   string
 	args    []string  // of the script; without a script all words
 	room    [6]string // for args
+	tracked bool      // the next change to key is pushed, if the node tracks keys
 	// redeliver is for how long a release is worth sending after its connection broke.
 	redeliver time.Duration
 }
@@ -50,7 +54,8 @@ func Acquire(key, token string, ttl time.Duration) *Command {
 
 // Release deletes key if it holds token.
 //
-// If its connection breaks before the answer, it is sent again on the next one, for redeliver. That is the longest TTL that an acquire or an extension before it may have given to the key.
+// If its connection breaks before the answer, it is sent again on the next one, for redeliver. That is the longest TTL that
+// an acquire or an extension before it may have given to the key.
 func Release(key, token string, redeliver time.Duration) *Command {
 	c := newCommand(release, releaseScript, key, token, token)
 	c.redeliver = redeliver
@@ -63,12 +68,26 @@ func Extend(key, token string, ttl time.Duration) *Command {
 	return newCommand(extend, extendScript, key, token, token, millis(ttl))
 }
 
-// Observe reads what key holds and its TTL, see [Reply]. On a node that tracks keys for a [Listener] the next change to
-// the key is reported to it, whether the key exists or not, and the reply is Tracked.
-func Observe(key string) *Command { return newCommand(observe, observeScript, key, "") }
+// Observe reads what key holds and its TTL, see [Reply]. It is Tracked.
+func Observe(key string) *Command { return newCommand(observe, observeScript, key, "").Tracked() }
 
-// Delete deletes key if it holds a string, whichever that is.
-func Delete(key string) *Command { return newCommand(deletion, deleteScript, key, "") }
+// Tracked returns the command, an Observe or an extend, with the effect that the next change to the key after it is reported to the
+// [Listener]s of a node that tracks keys, whether the key exists or not. The reply is Tracked then.
+func (c *Command) Tracked() *Command {
+	c.tracked = true
+	return c
+}
+
+// Delete deletes key if it holds value. Unlike a [Release] it is not sent after its timeout, nor again: a value that another
+// client chose may be that of its next lock, too.
+func Delete(key, value string) *Command {
+	return newCommand(deletion, releaseScript, key, value, value)
+}
+
+// DeleteFenced deletes key if it holds token with a number, which may have been raised since the number given was observed.
+func DeleteFenced(key, token string, number uint64) *Command {
+	return newCommand(deletion, fencedReleaseScript, key, token, fenced(token, number)).counted()
+}
 
 // Heal deletes key if it holds value and has no TTL.
 func Heal(key, value string) *Command { return newCommand(heal, healScript, key, value, value) }
@@ -133,8 +152,16 @@ func ExtendFenced(key, token string, number uint64, ttl, keep time.Duration) *Co
 
 // counted gives the command the counter of its key. It is in the same hash slot unless the key has a hash tag.
 func (c *Command) counted() *Command {
-	c.counter = "{" + c.key + "}:fence"
+	c.counter = beforeKey + c.key + behindKey
 	return c
+}
+
+// The key of a counter is that of its lock between these.
+const beforeKey, behindKey = "{", "}:fence"
+
+// IsCounter reports whether a key has the form of a counter's. No lock may have such a key.
+func IsCounter(key string) bool {
+	return strings.HasPrefix(key, beforeKey) && strings.HasSuffix(key, behindKey)
 }
 
 // words appends the words of the command. A script goes by its source, which the server then knows, or by its hash.
@@ -164,6 +191,12 @@ func (c *Command) locks() bool { return c.kind == acquire || c.kind == fencedAcq
 func (c *Command) mustFollow(earlier *Command) bool {
 	creates := earlier.kind == fencedAcquire || earlier.kind == extend
 	return creates && c.kind == release && c.key == earlier.key && c.token == earlier.token
+}
+
+// changes reports whether the command has changed the key, if this is the answer.
+func (c *Command) changes(answer quorum.Answer) bool {
+	done := answer == quorum.Yes || answer == quorum.Recreated
+	return done && c.kind <= heal && c.kind != raise
 }
 
 // joins reports whether the joined script can carry the command out.

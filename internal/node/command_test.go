@@ -122,7 +122,7 @@ func TestCommand_DataOfAnotherTypeIsReportedAndLeftAlone(t *testing.T) {
 		requireReply(t, quorum.No, node.ErrHeld, ask(t, n, node.Acquire("key", "token", ttl)))
 		requireRefused(t, ask(t, n, node.Release("key", "token", ttl)), "WRONGTYPE")
 		requireRefused(t, ask(t, n, node.Extend("key", "token", ttl)), "WRONGTYPE")
-		requireRefused(t, ask(t, n, node.Delete("key")), "WRONGTYPE")
+		requireRefused(t, ask(t, n, node.Delete("key", "token")), "WRONGTYPE")
 		requireRefused(t, ask(t, n, node.Heal("key", "token")), "WRONGTYPE")
 		requireRefused(t, ask(t, n, node.Observe("key")), "WRONGTYPE")
 		data, err := redis.Strings(do(t, server, "LRANGE", "key", 0, -1), nil)
@@ -162,22 +162,63 @@ func TestObserve_ReturnsWhatAKeyHoldsAndItsTTL(t *testing.T) {
 }
 
 // Somebody's data under the name of a lock must not cost those who wait for it the connection.
-func TestObserve_ReturnsTheBeginningOfALongValue(t *testing.T) {
+func TestObserve_DoesNotFetchWhatIsLongerThanAnyToken(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		do(t, server, "SET", "key", strings.Repeat("x", 2<<20))
-		reply := ask(t, n, node.Observe("key"))
-		require.Equal(t, quorum.Yes, reply.Answer, reply.Err)
-		require.Equal(t, strings.Repeat("x", 4096), reply.Value)
-		requireReply(t, quorum.No, node.ErrHeld, ask(t, n, node.Heal("key", reply.Value)))
+		value := strings.Repeat("x", node.MaxToken)
+		do(t, server, "SET", "key", value)
+		require.Equal(t, value, ask(t, n, node.Observe("key")).Value)
+		for _, size := range []int{node.MaxToken + 1, 2 << 20} {
+			do(t, server, "SET", "key", strings.Repeat("x", size))
+			reply := ask(t, n, node.Observe("key"))
+			requireReply(t, quorum.Refused, node.ErrForeign, reply)
+			require.Empty(t, reply.Value)
+		}
+		require.EqualValues(t, 1, do(t, server, "DEL", "key"))
+		do(t, server, "RPUSH", "key", "data")
+		requireReply(t, quorum.Refused, node.ErrForeign, ask(t, n, node.Observe("key")))
 	})
 }
 
-func TestDelete_DeletesAKeyWhateverStringItHolds(t *testing.T) {
+// A round that is denied learns from its own release what holds the key.
+func TestRelease_ReportsWhatHoldsTheKey(t *testing.T) {
+	long := strings.Repeat("x", node.MaxToken+1)
+	for name, release := range map[string]*node.Command{
+		"plain":  node.Release("key", "token", ttl),
+		"fenced": node.ReleaseFenced("key", "token", 7, ttl),
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
+				do(t, server, "SET", "key", "another", "PX", "10000")
+				reply := ask(t, n, release)
+				requireReply(t, quorum.No, node.ErrHeld, reply)
+				require.NotErrorIs(t, reply.Err, node.ErrNoExpiry)
+				do(t, server, "SET", "key", "another")
+				reply = ask(t, n, release)
+				requireReply(t, quorum.No, node.ErrHeld, reply)
+				require.ErrorIs(t, reply.Err, node.ErrNoExpiry)
+				for _, data := range [][]any{{"SET", "key", long}, {"SET", "key", long, "PX", "10000"}} {
+					do(t, server, data[0].(string), data[1:]...)
+					requireReply(t, quorum.No, node.ErrForeign, ask(t, n, release))
+				}
+				require.Equal(t, int64(len(long)), do(t, server, "STRLEN", "key"), "it is left alone")
+			})
+		})
+	}
+}
+
+func TestDelete_NeverDeletesAnotherValueThanTheOneThatWasSeen(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		for _, value := range []string{"", "token", "0"} {
-			requireReply(t, quorum.No, node.ErrAbsent, ask(t, n, node.Delete("key")))
+		for _, value := range []string{"", "token", "token|7"} {
+			requireReply(t, quorum.No, node.ErrAbsent, ask(t, n, node.Delete("key", value)))
+			do(t, server, "SET", "key", "another", "PX", ttl.Milliseconds())
+			requireReply(t, quorum.No, node.ErrHeld, ask(t, n, node.Delete("key", value)))
+			do(t, server, "SET", "key", "token|8")
+			requireReply(t, quorum.No, node.ErrNoExpiry, ask(t, n, node.Delete("key", value)))
+			do(t, server, "SET", "key", strings.Repeat("x", node.MaxToken+1))
+			requireReply(t, quorum.No, node.ErrForeign, ask(t, n, node.Delete("key", value)))
+			require.EqualValues(t, node.MaxToken+1, do(t, server, "STRLEN", "key"))
 			do(t, server, "SET", "key", value)
-			requireYes(t, n, node.Delete("key"))
+			requireYes(t, n, node.Delete("key", value))
 			require.EqualValues(t, 0, do(t, server, "EXISTS", "key"))
 		}
 	})
@@ -223,7 +264,7 @@ func TestCommand_OnTheWire(t *testing.T) {
 		"script 1 k t 1000":  node.Extend("k", "t", time.Second),
 		"script 1 k t 1":     node.Extend("k", "t", 2*ms-1),
 		"script 1 k v":       node.Heal("k", "v"),
-		"script 1 k":         node.Delete("k"),
+		"script 1 k w":       node.Delete("k", "w"),
 		"PUBLISH c m":        node.Publish("c", "m"),
 	} {
 		requireYes(t, n, cmd)

@@ -117,7 +117,7 @@ func dial(ctx context.Context, s *Server) (*respConn, error) {
 		}
 		conn = secure
 	}
-	return &respConn{reader: newReader(conn), conn: conn, socket: socket}, nil
+	return &respConn{reader: newReader(conn, s.Password), conn: conn, socket: socket}, nil
 }
 
 func (c *respConn) put(words []string) { c.out = appendCommand(c.out, words) }

@@ -10,9 +10,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// The reasons why a node did not do what it was asked to. Package pool documents them for programs.
+// The reasons why a node did not do what it was asked to. Packages pool and redlock document them for programs.
 var (
 	ErrHeld        = errors.New("pool: another token holds the key")
+	ErrNoExpiry    = errors.New("redlock: the key has no expiry")
+	ErrForeign     = errors.New("redlock: the key holds somebody's data, not a lock")
 	ErrAbsent      = errors.New("pool: the key does not exist")
 	ErrRecreated   = errors.New("pool: the key did not exist and was re-created")
 	ErrTimeout     = errors.New("pool: no answer in time")
@@ -55,7 +57,7 @@ func (e *ConnectError) Unwrap() error { return e.Err }
 // ServerError is an error reply of a server.
 type ServerError struct {
 	Code    string // the first word, for example READONLY
-	Message string // the reply, without what it repeats of the command
+	Message string // the reply, without what it repeats of the command; only a remark if it repeats the password
 }
 
 func (e *ServerError) Error() string {
@@ -64,6 +66,9 @@ func (e *ServerError) Error() string {
 	}
 	return e.Message
 }
+
+// Is reports that a key of another type than a string is [ErrForeign].
+func (e *ServerError) Is(target error) bool { return target == ErrForeign && e.Code == "WRONGTYPE" }
 
 // hints explain a server's refusal in the words of a lock's user. The codes are those of
 // https://redis.io/docs/latest/develop/reference/protocol-spec/ and of the server's own messages.
@@ -84,8 +89,12 @@ var hints = map[string]string{
 	"WRONGTYPE":   "the key holds somebody's data, not a lock: it is left alone",
 }
 
-// maxMessage bounds what is repeated of a server's error.
-const maxMessage = 512
+const (
+	// maxMessage bounds what is repeated of a server's error.
+	maxMessage = 512
+	// repetition is what follows in the error of a server that does not know a command, which may be AUTH: its arguments.
+	repetition = ", with args beginning with"
+)
 
 var (
 	// forbidden is how servers word the NOPERM of a command within a script.
@@ -95,8 +104,7 @@ var (
 )
 
 func newServerError(reply string) *ServerError {
-	// A server that does not know AUTH repeats the password.
-	message, _, _ := strings.Cut(reply, ", with args beginning with")
+	message, _, _ := strings.Cut(reply, repetition)
 	message = message[:min(len(message), maxMessage)]
 	message = message[len(inScript.FindString(message)):]
 	code, _, _ := strings.Cut(message, " ")

@@ -134,7 +134,7 @@ func TestServerError_NamesTheCodeAndAddsAHint(t *testing.T) {
 				node.Acquire("key", "token", ttl),
 				node.Release("key", "token", ttl),
 				node.Extend("key", "token", ttl),
-				node.Delete("key"),
+				node.Delete("key", "token"),
 				node.Heal("key", "token"),
 				node.Observe("key"),
 			} {

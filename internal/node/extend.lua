@@ -1,16 +1,19 @@
 -- Gives key the TTL ttl (milliseconds) if it holds token and has less left or no TTL. Sets a key that does not exist to token.
--- 1: done; 2: recreated; -1: the key holds something else; an error reply if it is not a string.
+-- The key is read last, so that it is tracked from there on if CLIENT CACHING YES went before.
+-- 1: done; 2: recreated; -1: the key holds something else; -3: likewise, longer than any token; an error reply if it is not a string.
 local key, token, ttl = KEYS[1], ARGV[1], ARGV[2]
 local held = redis.pcall('GET', key)
 if held == token then
   if redis.call('PTTL', key) < tonumber(ttl) then
     redis.call('PEXPIRE', key, ttl)
+    redis.call('PTTL', key)
   end
   return 1
 elseif type(held) == 'table' then
   return held
 elseif held then
-  return -1
+  return #held > 1024 and -3 or -1
 end
 local set = redis.pcall('SET', key, token, 'PX', ttl)
+redis.call('PTTL', key)
 return set.err and set or 2

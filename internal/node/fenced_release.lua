@@ -1,6 +1,7 @@
 -- Deletes key if it holds value, which is token|number, or the same token with another number. The counter, if it
 -- exists, is raised to the number of value in any case: it may not have granted anything to the token.
--- 1: deleted; 0: no such key; -1: the key holds something else; an error reply if it is not a string.
+-- 1: deleted; 0: no such key; -1: the key holds something else; -2: likewise, without a TTL; -3: likewise, longer than any
+-- token; an error reply if it is not a string.
 local key, counter, value = KEYS[1], KEYS[2], ARGV[1]
 local held = redis.pcall('GET', key)
 if held == value then
@@ -15,7 +16,9 @@ if type(held) == 'table' then
   return held
 elseif not held then
   return 0
+elseif #held > 1024 then
+  return -3
 elseif string.match(held, '^(.*)|%d+$') ~= token then
-  return -1
+  return redis.call('PTTL', key) == -1 and -2 or -1
 end
 return redis.call('DEL', key)

@@ -165,7 +165,7 @@ func (e *ServerError) ends() bool {
 var (
 	runID         = regexp.MustCompile(`(?m)^run_id:(\S+)`)
 	uptime        = regexp.MustCompile(`(?m)^uptime_in_seconds:(\d{1,9})\b`)
-	redisVersion  = regexp.MustCompile(`(?m)^redis_version:((\d{1,4})\.(\d{1,4})\S*)`)
+	redisVersion  = regexp.MustCompile(`(?m)^redis_version:((\d{1,4})\.(\d{1,4}))`)
 	valkeyVersion = regexp.MustCompile(`(?m)^valkey_version:`)
 )
 

@@ -202,7 +202,7 @@ func everyKind() map[string]*node.Command {
 		"acquire": node.Acquire("key", "token", ttl),
 		"release": node.Release("key", "token", ttl),
 		"extend":  node.Extend("key", "token", ttl),
-		"delete":  node.Delete("key"),
+		"delete":  node.Delete("key", "token"),
 
 		"acquire with fencing": node.AcquireFenced("key", "token", ttl, node.Counter{}),
 		"raise":                node.Raise("key", "token", 1, 2),

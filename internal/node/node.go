@@ -176,6 +176,10 @@ func (n *Node) answered(c *conn, v *value) (err error) {
 	if n.pipeline.Closed() && n.pipeline.Idle() {
 		err = errLast
 	}
+	var listeners []*listening // of what the server does not push, see trackLocked
+	if c.tracking {
+		listeners = n.listeners
+	}
 	n.mu.Unlock()
 	for i, a := range c.answers {
 		if parts != nil {
@@ -183,9 +187,14 @@ func (n *Node) answered(c *conn, v *value) (err error) {
 		}
 		reply := a.cmd.parse(v)
 		reply.Server = c.server
-		reply.Tracked = a.tracked && (reply.Answer == quorum.Yes || reply.Answer == quorum.No)
+		reply.Tracked = a.tracked && (reply.Answer == quorum.Yes || reply.Answer == quorum.No || reply.Answer == quorum.Recreated)
 		if a.cmd.kind == tracking {
 			n.trackingAnswered(c, reply.Answer)
+		}
+		if a.cmd.changes(reply.Answer) {
+			for _, l := range listeners {
+				l.Invalidated(l.node, a.cmd.key)
+			}
 		}
 		a.reply(reply)
 	}

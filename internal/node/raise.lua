@@ -11,12 +11,11 @@ elseif type(counted) == 'table' then
 elseif held and held ~= granted then
   return -1
 end
-local left = redis.call('PTTL', key)
-if left <= 0 or not counted then
+if redis.call('PTTL', key) <= 0 or not counted then
   return 0
 end
 if tonumber(counted) < tonumber(number) then
   redis.call('INCRBY', counter, string.format('%.0f', number - counted))
 end
-redis.call('SET', key, raised, 'PX', left)
+redis.call('SET', key, raised, 'KEEPTTL')
 return 1

@@ -10,6 +10,10 @@ import (
 // NoTTL is the TTL of a key that never expires.
 const NoTTL time.Duration = -1
 
+// MaxToken is how many bytes a lock's key holds at most, the number behind the token included. What is longer is somebody's
+// data ([ErrForeign]): the longest value of ours has some 320, and other clients use less. The scripts know the limit too.
+const MaxToken = 1024
+
 // Reply is the answer to one command on one node.
 type Reply struct {
 	Answer quorum.Answer
@@ -18,12 +22,12 @@ type Reply struct {
 	// Server identifies the server process that answered (its run_id). It is empty if the command was not answered or the server
 	// does not report it.
 	Server string
-	// Value is what the key holds, 4096 bytes at most, and TTL how much longer, if an Observe was answered with Yes. TTL is in
+	// Value is what the key holds, MaxToken bytes at most, and TTL how much longer, if an Observe was answered with Yes. TTL is in
 	// whole milliseconds: 0 in the last one, NoTTL for ever.
 	Value string
 	TTL   time.Duration
-	// Tracked reports, for an Observe that was answered with Yes or No, that the next change to the key is reported to the
-	// Listeners.
+	// Tracked reports, for a command that was to be tracked and that the server has carried out, that the next change to the key
+	// is reported to the Listeners.
 	Tracked bool
 	// Number is what an AcquireFenced that was answered with Yes was granted: from 1 to below 2^53.
 	Number uint64
@@ -76,13 +80,22 @@ func (c *Command) parseCode(v *value) Reply {
 		return Reply{Answer: quorum.Yes}
 	case v.num == 0:
 		return Reply{Answer: quorum.No, Err: ErrAbsent}
-	case v.num == -1 && c.kind != deletion:
+	case v.num == -1:
 		return Reply{Answer: quorum.No, Err: ErrHeld}
+	case v.num == -2 && (c.kind == release || c.kind == deletion):
+		return Reply{Answer: quorum.No, Err: errHeldForEver}
+	case v.num == -3 && (c.kind == release || c.kind == deletion || c.kind == extend):
+		return Reply{Answer: quorum.No, Err: errTooLong}
 	case v.num == 2 && c.kind == extend:
 		return Reply{Answer: quorum.Recreated, Err: ErrRecreated}
 	}
 	return unexpected(v)
 }
+
+var (
+	errHeldForEver = fmt.Errorf("%w: %w", ErrHeld, ErrNoExpiry)
+	errTooLong     = fmt.Errorf("%w: a string of more than %d bytes", ErrForeign, MaxToken)
+)
 
 // parseObserve parses what observe.lua returns.
 func parseObserve(v *value) Reply {
@@ -91,6 +104,9 @@ func parseObserve(v *value) Reply {
 	}
 	if v.kind != '*' || len(v.items) != 2 || !v.items[0].isText() || v.items[1].kind != ':' || v.items[1].num < -1 {
 		return unexpected(v)
+	}
+	if len(v.items[0].text) > MaxToken {
+		return Reply{Answer: quorum.Refused, Err: errTooLong}
 	}
 	ttl := NoTTL
 	if ms := v.items[1].num; ms >= 0 {
@@ -108,6 +124,9 @@ func unexpected(v *value) Reply {
 
 // String renders an unexpected value within the bounds of an error message.
 func (v *value) String() string {
+	if v.hidden {
+		return hiddenText
+	}
 	switch v.kind {
 	case '*', '~', '%', '>':
 		return fmt.Sprintf("an array of %d values", len(v.items))

@@ -20,7 +20,7 @@ func TestReply_ThatDoesNotBelongToTheCommandIsUnknown(t *testing.T) {
 	}
 	odd := map[string][]string{
 		"SET": {"+ok\r\n", "+QUEUED\r\n", "+\r\n", ":1\r\n", ":0\r\n", "*0\r\n", "*1\r\n+OK\r\n", bulk("OK"), bulk("")},
-		"EVAL": {"+OK\r\n", "+1\r\n", ":2\r\n", ":-2\r\n", "$-1\r\n", "*-1\r\n",
+		"EVAL": {"+OK\r\n", "+1\r\n", ":2\r\n", ":-4\r\n", "$-1\r\n", "*-1\r\n",
 			"*0\r\n", "*1\r\n:1\r\n", "*2\r\n*1\r\n-ERR\r\n+x\r\n", bulk("1")},
 	}
 	for transport, open := range transports {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 const (
 	// maxReply bounds one reply or push: its bytes, and valueSize more for each value in it.
 	maxReply = 1 << 20
+	// MaxPushed bounds a text in a push: a key that was observed, or a message. Longer ones are dropped.
+	MaxPushed = 4 << 10
 	// maxLine bounds a line. Only an error is about that long.
 	maxLine = 16 << 10
 	// maxDepth bounds how deep arrays are nested.
@@ -28,8 +31,9 @@ const (
 // https://redis.io/docs/latest/develop/reference/protocol-spec/
 type value struct {
 	// kind is the first byte of the value in RESP3. Nulls of RESP2 are '_', and so are texts that were dropped.
-	kind byte
-	num  int64 // of ':'
+	kind   byte
+	hidden bool  // it repeats the password, so that no error may quote it
+	num    int64 // of ':'
 	// text is that of '$' and '=', and what follows the kind in a line that is no number. It is valid until the next read.
 	text []byte
 	// items are those of '*', '~' and '>', and the keys and values of '%'. They are valid until the next read.
@@ -46,19 +50,32 @@ func (v *value) refusal() *ServerError {
 	if v.kind != '-' && v.kind != '!' {
 		return nil
 	}
-	return newServerError(string(v.text))
+	e := newServerError(string(v.text))
+	if v.hidden {
+		if hints[e.Code] == "" { // and so it is no word of Redis
+			e.Code = "ERR"
+		}
+		e.Message = e.Code + " (" + hiddenText + ")"
+	}
+	return e
 }
+
+// hiddenText takes the place of a text of the server that repeats the password.
+const hiddenText = "a text that repeats the password"
 
 // reader reads values, and checks every size before it allocates. After an error of read nothing more can be read.
 type reader struct {
-	in    *bufio.Reader
-	left  int     // what the present reply may still take of maxReply
-	push  bool    // it is a push
-	texts []byte  // of the present reply
-	items []value // of its outermost array
+	in     *bufio.Reader
+	secret []byte  // the beginning of the password; empty if there is none
+	left   int     // what the present reply may still take of maxReply
+	push   bool    // it is a push
+	texts  []byte  // of the present reply
+	items  []value // of its outermost array
 }
 
-func newReader(in io.Reader) *reader { return &reader{in: bufio.NewReaderSize(in, maxLine)} }
+func newReader(in io.Reader, password string) *reader {
+	return &reader{in: bufio.NewReaderSize(in, maxLine), secret: []byte(password[:min(len(password), 8)])}
+}
 
 // read returns the next reply or push.
 func (r *reader) read() (value, error) {
@@ -80,48 +97,51 @@ func (r *reader) value(depth int) (value, error) {
 	}
 	kind, rest := line[0], line[1:]
 	switch kind {
-	case '+', '-', ',', '(', '#':
-		return value{kind: kind, text: r.keep(rest)}, r.take(valueSize + len(rest))
+	case '-':
+		rest, _, _ = bytes.Cut(rest, []byte(repetition))
+		fallthrough
+	case '+', ',', '(', '#':
+		return value{kind: kind, hidden: r.hides(rest), text: r.keep(rest)}, r.take(valueSize + len(rest))
 	case '_':
 		return value{kind: '_'}, r.take(valueSize)
 	}
 	n, err := strconv.ParseInt(string(rest), 10, 64)
 	if err != nil || rest[0] == '+' {
-		return value{}, protocolError(line)
+		return value{}, r.protocolError(line)
 	}
 	switch kind {
 	case ':':
-		return value{kind: ':', num: n}, r.take(valueSize)
+		return value{kind: ':', hidden: r.hides(rest), num: n}, r.take(valueSize)
 	case '$', '=', '!':
 		return r.bulk(kind, n)
 	case '*', '~', '%', '>':
 		return r.array(kind, n, depth)
 	}
-	return value{}, protocolError(line)
+	return value{}, r.protocolError(line)
 }
 
 // line reads a line and returns it without its end.
 func (r *reader) line() ([]byte, error) {
 	line, err := r.in.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
-		return nil, protocolError(line)
+		return nil, r.protocolError(line)
 	}
 	if err != nil {
 		return nil, err
 	}
 	n := len(line) - 2
 	if n < 1 || line[n] != '\r' {
-		return nil, protocolError(line)
+		return nil, r.protocolError(line)
 	}
 	return line[:n], nil
 }
 
-// bulk reads a text of n bytes. One that is too long for a push is dropped: anybody may publish anything.
+// bulk reads a text of n bytes. One that is too long for a push is dropped unread: anybody may publish anything.
 func (r *reader) bulk(kind byte, n int64) (value, error) {
 	if n == -1 && kind == '$' {
 		return value{kind: '_'}, r.take(valueSize)
 	}
-	if r.push && n > int64(r.left-valueSize) && n <= maxPublished {
+	if r.push && n > MaxPushed && n <= maxPublished {
 		_, err := r.in.Discard(int(n) + len("\r\n"))
 		return value{kind: '_'}, errors.Join(err, r.take(valueSize))
 	}
@@ -136,13 +156,13 @@ func (r *reader) bulk(kind byte, n int64) (value, error) {
 		return value{}, err
 	}
 	if string(text[n:]) != "\r\n" {
-		return value{}, protocolError(text)
+		return value{}, r.protocolError(text)
 	}
 	text = text[:n]
 	if kind == '=' && n >= 4 { // "txt:"
 		text = text[4:]
 	}
-	return value{kind: kind, text: text}, nil
+	return value{kind: kind, hidden: r.hides(text), text: text}, nil
 }
 
 // maxPublished is the longest text that Redis can hold.
@@ -194,7 +214,13 @@ func (r *reader) room(n int) []byte {
 	return r.texts[start : start+n : start+n]
 }
 
-func protocolError(what []byte) error {
+// hides reports whether no error may quote a text. A server may cut off what it repeats.
+func (r *reader) hides(text []byte) bool { return len(r.secret) > 0 && bytes.Contains(text, r.secret) }
+
+func (r *reader) protocolError(what []byte) error {
+	if r.hides(what) {
+		return fmt.Errorf("%w: %s", ErrProtocol, hiddenText)
+	}
 	return fmt.Errorf("%w: %.80q", ErrProtocol, what)
 }
 

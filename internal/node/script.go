@@ -17,18 +17,17 @@ type Script struct {
 var sources embed.FS
 
 var (
-	releaseScript = load("release", "3f27a4307bdcf9cc0b98c304348ff29f06a8a0bd")
-	extendScript  = load("extend", "4e6a15d2a846d58a8c14ab81c14031ca3c532712")
-	observeScript = load("observe", "c371cfcd3ec2a92e38c6ca062374b608a22cd5eb")
-	deleteScript  = load("delete", "d5335c5596ab9293f633aa7daee68bf667faec93")
+	releaseScript = load("release", "a92221f781a030d6f459fe396014f05f3048b2a2")
+	extendScript  = load("extend", "dbbc136eda79c0e23dd3ac6523c8dc6bb8ab0e14")
+	observeScript = load("observe", "c50b8289737303cbe3c451095465d248c2015ea1")
 	healScript    = load("heal", "28fbefd1ca419aac7d4e03692c69115a62cdbc68")
 
 	fencedAcquireScript = load("fenced_acquire", "6dc25fea940bfbe06612650e998c2979055b796e")
-	raiseScript         = load("raise", "dd9d9b9707cf3ecbd3e36db8d131c647049f9386")
-	fencedReleaseScript = load("fenced_release", "f57c11a76fbbc413c8bf0ceef71f26f36b7a2448")
-	fencedExtendScript  = load("fenced_extend", "9628157949d69e6b705d3748b793b71605816a6b")
+	raiseScript         = load("raise", "5f32eedc1fc13a2f3f117192b11e022880d49875")
+	fencedReleaseScript = load("fenced_release", "6a1ad590893bb65e82d5dc09ac8ff5b9d8464df6")
+	fencedExtendScript  = load("fenced_extend", "aace609f3219f34c445194d4b60a432a81bd13d1")
 
-	joinedScript = load("joined", "05910663f173cefb02c1ae0ab613c44900f50e7d",
+	joinedScript = load("joined", "7ea697ec0b72b5923c27a5a145c67499119e16c3",
 		function("fenced_acquire", fencedAcquireScript), function("fenced_release", fencedReleaseScript))
 )
 

@@ -313,8 +313,8 @@ func TestCounter_ThatIsNoneOrHasRunOutRefusesAndSetsNothing(t *testing.T) {
 			require.Empty(t, holds(t, server, "key"))
 			require.Equal(t, text, holds(t, server, counterKey))
 		}
-		do(t, server, "SET", counterKey, 9007199254740990)
-		require.EqualValues(t, 9007199254740991, granted(t, n, "token", at(now())), "the last one, to the digit")
+		do(t, server, "SET", counterKey, int64(9007199254740990))
+		require.EqualValues(t, int64(9007199254740991), granted(t, n, "token", at(now())), "the last one, to the digit")
 		require.Equal(t, "token|9007199254740991", holds(t, server, "key"))
 		do(t, server, "DEL", counterKey, "key")
 		do(t, server, "LPUSH", counterKey, "somebody's data")

@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// Listener is notified of changes to keys that were observed, see [Observe], and of what is published on its channel.
+// Listener is notified of changes to keys that were observed, see [Command.Tracked], and of what is published on its channel.
 // Servers push both over the one connection of the node (RESP3, CLIENT TRACKING):
 // https://redis.io/docs/latest/develop/reference/client-side-caching/
 //
@@ -20,7 +20,8 @@ import (
 // A Listener is known by its identity, so it must be comparable: a pointer, for example.
 type Listener interface {
 	// Invalidated reports that the key has changed, or its TTL has, or it has expired or was created. It is a hint, and
-	// an expiry is reported when the server comes across it, which may be late.
+	// an expiry is reported when the server comes across it, which may be late. What the node itself has done to a key is
+	// reported before the reply, tracked or not; but not that a key was found to have expired.
 	Invalidated(node int, key string)
 	// TrackingActive reports that changes are reported from now on, or that every key may have changed. What was
 	// observed before has to be observed again. It comes again when the node gets another listener.
@@ -88,8 +89,9 @@ func (n *Node) trackLocked(now time.Time) {
 		return
 	case !c.tracking:
 		c.asked = true
-		// OPTIN: what the scripts of release and extend read is not tracked.
-		n.sendLocked(now, newCommand(tracking, nil, "", "", "CLIENT", "TRACKING", "ON", "OPTIN"))
+		// OPTIN: what other commands read is not tracked. NOLOOP: the node itself knows what it has changed, and a lock
+		// that is renewed would be pushed each time.
+		n.sendLocked(now, newCommand(tracking, nil, "", "", "CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"))
 		return
 	}
 	for _, l := range n.listeners {

@@ -109,10 +109,12 @@ func TestTracking_AChangeToAnObservedKeyIsReportedOnce(t *testing.T) {
 	do(t, server, "DEL", "key")
 	requireReply(t, quorum.No, node.ErrAbsent, ask(t, n, node.Observe("key")))
 	requireYes(t, n, node.Acquire("key", "token", ttl))
-	require.Equal(t, "0 invalidated key", l.next(t), "by the node itself")
 	requireTracked(t, n, "key")
-	requireYes(t, n, node.Release("key", "token", ttl))
-	require.Equal(t, "0 invalidated key", l.next(t), "by the node itself")
+	for _, own := range []*node.Command{node.Extend("key", "token", 2*ttl), node.Release("key", "token", ttl)} {
+		requireYes(t, n, own)
+		require.Equal(t, "0 invalidated key", l.next(t), "by the node itself")
+	}
+	requireReply(t, quorum.No, node.ErrAbsent, ask(t, n, node.Release("key", "token", ttl)))
 	do(t, server, "SET", "key", "token", "PX", 50)
 	requireTracked(t, n, "key")
 	require.Equal(t, "0 invalidated key", l.next(t), "by its expiry")
@@ -133,8 +135,43 @@ func TestTracking_AfterAFlushEverythingHasToBeObservedAgain(t *testing.T) {
 	}
 }
 
+// The holder of a lock has each extension tracked: what it does itself is reported once, and then the next change.
+func TestTracking_AnExtensionCanBeTracked(t *testing.T) {
+	server, n := openReal(t)
+	l := listen(n, "")
+	l.await(t, "0 active")
+	for name, extend := range map[string]*node.Command{
+		"plain":  node.Extend("key", "token", ttl),
+		"fenced": node.ExtendFenced("key", "token", 7, ttl, ttl),
+	} {
+		change := func(command string, args ...any) {
+			t.Helper()
+			reply := ask(t, n, extend.Tracked())
+			require.Contains(t, []quorum.Answer{quorum.Yes, quorum.Recreated}, reply.Answer, name)
+			require.True(t, reply.Tracked, name)
+			require.Equal(t, "0 invalidated key", l.next(t), "by the node itself")
+			do(t, server, command, args...)
+			require.Equal(t, "0 invalidated key", l.next(t), "%s, %s", name, command)
+		}
+		do(t, server, "DEL", "key")
+		change("PEXPIRE", "key", 1000) // it was re-created
+		change("DEL", "key")           // it was extended
+		change("SET", "key", "other")
+		do(t, server, "SCRIPT", "FLUSH")
+		do(t, server, "DEL", "key")
+		change("DEL", "key")
+		requireReply(t, quorum.No, node.ErrHeld, func() node.Reply {
+			do(t, server, "SET", "key", "other")
+			return ask(t, n, extend)
+		}())
+		do(t, server, "DEL", "key")
+		require.Equal(t, "0 invalidated key", l.next(t), "that another token holds")
+	}
+	require.Empty(t, l)
+}
+
 // What other commands read would be reported too, and held in the memory of the server.
-func TestTracking_OnlyWhatIsObservedIsTracked(t *testing.T) {
+func TestTracking_OnlyWhatIsToBeIsTracked(t *testing.T) {
 	server, n := openReal(t)
 	require.False(t, ask(t, n, node.Observe("key")).Tracked, "nobody listens")
 	require.Zero(t, calls(t, server, "client|tracking"))
@@ -145,7 +182,7 @@ func TestTracking_OnlyWhatIsObservedIsTracked(t *testing.T) {
 		requireYes(t, n, node.Extend("key", "token", 2*ttl))
 		requireReply(t, quorum.No, node.ErrHeld, ask(t, n, node.Release("key", "other", ttl)))
 		requireReply(t, quorum.No, node.ErrHeld, ask(t, n, node.Heal("key", "token")))
-		requireYes(t, n, node.Delete("key"))
+		requireYes(t, n, node.Delete("key", "token"))
 	}
 	require.Equal(t, "0", info(t, server, "stats", "tracking_total_keys"))
 	requireTracked(t, n, "another")
@@ -498,7 +535,7 @@ func TestTracked_OnlyIfCachingWasConfirmed(t *testing.T) {
 		}
 		refuse.Store(false)
 		for i, reply := range together(t, n, []*node.Command{
-			node.Observe("a"), node.Acquire("key", "token", ttl), node.Observe("b"), node.Observe("c"), node.Delete("key"),
+			node.Observe("a"), node.Acquire("key", "token", ttl), node.Observe("b"), node.Observe("c"), node.Delete("key", "token"),
 		}) {
 			require.Equal(t, quorum.Yes, reply.Answer)
 			require.Equal(t, []bool{true, false, true, true, false}[i], reply.Tracked)

@@ -20,6 +20,8 @@ import (
 //	0 free                    an observation of node 0 has shown that; it is tracked
 //	0 held a.1 for 1s         the same
 //	0 held a.1                the same, without any TTL
+//	0 data                    the same, of something that is no lock
+//	denied                    a call that does not wait is refused because of a key without a TTL
 //	0 free untracked          the same, but no change will be pushed
 //	0 silent                  node 0 has not answered an observation
 //	0 changed                 node 0 has pushed that the key has changed
@@ -68,6 +70,8 @@ func (d *driver) do(t *testing.T, text string) quorum.Actions {
 		return d.Lost(d.now)
 	case "unlocked":
 		return d.Unlocked(d.now)
+	case "denied":
+		return d.Denied(d.now)
 	case "peer":
 		d.PeerWaits(words[1])
 		return quorum.Actions{}
@@ -89,11 +93,16 @@ func (d *driver) atNode(t *testing.T, node int, words []string) quorum.Actions {
 		return d.Healed(d.now, node, words[0] == "healed")
 	case "handed":
 		return d.HandedOver(d.now, node, words[2:])
+	case "data":
+		seen.Held, seen.Foreign = true, true
 	case "silent":
 		return d.Observed(d.now, node, quorum.KeyState{})
 	case "held":
 		seen.Held, seen.Token, seen.NoTTL = true, words[1], true
 		seen.Owner, _, _ = strings.Cut(words[1], ".")
+		if strings.HasPrefix(words[1], "x") { // a client of another library
+			seen.Owner = ""
+		}
 		if len(words) > 3 {
 			ttl, err := time.ParseDuration(words[3])
 			require.NoError(t, err)
@@ -120,6 +129,10 @@ func actionsInWords(m quorum.Actions) string {
 		}
 	}
 	add(m.Try, "try")
+	add(m.Hopeless, "dismiss")
+	if m.Stuck != nil {
+		add(true, "stuck for %v on %v", m.Stuck.Unchanged, m.Stuck.Nodes)
+	}
 	add(len(m.Observe) > 0, "observe %v", m.Observe)
 	for _, k := range m.Heal {
 		add(true, "heal %d", k.Node)

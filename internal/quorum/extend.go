@@ -20,6 +20,7 @@ type Extend struct {
 // All their events are serialised.
 func NewExtend(lease *Lease, grant Grant) *Extend {
 	lease.everywhere = true
+	lease.extending()
 	lease.try(grant)
 	return &Extend{tally: newTally(lease.nodes), lease: lease, grant: grant}
 }
@@ -31,7 +32,16 @@ func (e *Extend) Ask(clock Clock) bool { return e.lease.At(clock.Now()) == Held 
 
 // Vote takes the answer of a node and the identity of the server that gave it, or "" if that is unknown.
 func (e *Extend) Vote(clock Clock, node int, answer Answer, server string) Actions {
-	if !e.count(node, answer, server) || e.over {
+	if !e.count(node, answer, server) {
+		return Actions{}
+	}
+	actions := e.decide(clock)
+	e.lease.Observed(clock, node, e.Answer(node))
+	return actions
+}
+
+func (e *Extend) decide(clock Clock) Actions {
+	if e.over {
 		return Actions{}
 	}
 	now := clock.Now()

@@ -28,7 +28,7 @@ func (q *Queue[W]) handOver() (h *HandOver) {
 
 // PeerWaits takes the message of another process that it waits for the lock.
 func (q *Queue[W]) PeerWaits(who string) {
-	if who != q.self && !slices.Contains(q.peers, who) && len(q.peers) < maxPeers {
+	if who != q.self && !slices.Contains(q.peers, who) && len(q.peers) < MaxPeers {
 		q.peers = append(q.peers, who)
 	}
 }

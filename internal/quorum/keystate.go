@@ -10,7 +10,10 @@ type KeyState struct {
 	Owner    string        // the process that holds it; "" means that the token does not show it
 	TTL      time.Duration // that is left, unless NoTTL
 	NoTTL    bool
-	Tracked  bool // the node pushes the next change
+	// Foreign means that what is held cannot be a lock: it is somebody's data, which nobody deletes. There is no token, and
+	// its TTL is unknown.
+	Foreign bool
+	Tracked bool // the node pushes the next change
 }
 
 // LostKey is a key without a TTL that its owner has left on a node. It is to be deleted if it still holds the token and
@@ -26,44 +29,56 @@ type nodeState struct {
 	toObserve bool      // it has to be observed
 	observing bool      // an observation is under way, or the deletion of a key without a TTL
 	changed   bool      // the key has changed since it was observed
-	ends      time.Time // when the TTL is over
+	ends      time.Time // when the TTL is over; zero means that none is known
+	stranger  string    // the token of a client of another library that was observed last
 	noTTLFrom time.Time // the key has been the same, without a TTL, since then; zero means that it was not
 }
 
-// forget drops what is known, except what identifies a key without a TTL. An observation that is under way stays so: its
-// answer is newer than any change that was pushed before it.
+// forget drops what is known, except what identifies a key without a TTL and who held it. An observation that is under way
+// stays so: its answer is newer than any change that was pushed before it.
 func (n *nodeState) forget() {
-	*n = nodeState{observing: n.observing, noTTLFrom: n.noTTLFrom, KeyState: KeyState{Token: n.Token, NoTTL: n.NoTTL}}
+	known := KeyState{Token: n.Token, NoTTL: n.NoTTL}
+	*n = nodeState{observing: n.observing, stranger: n.stranger, noTTLFrom: n.noTTLFrom, KeyState: known}
 }
 
 // freed takes in that the key has been deleted.
 func (n *nodeState) freed() {
-	*n = nodeState{observing: n.observing, KeyState: KeyState{Answered: true}}
+	*n = nodeState{observing: n.observing, stranger: n.stranger, KeyState: KeyState{Answered: true}}
 }
 
-// update takes in an observation.
-func (n *nodeState) update(now time.Time, seen KeyState) {
+// update takes in an observation. It reports whether a client of another library holds the key that another one of them
+// held before.
+func (n *nodeState) update(now time.Time, seen KeyState) (anotherStranger bool) {
 	before := *n
-	*n = nodeState{KeyState: seen}
-	if !seen.Answered {
+	*n = nodeState{KeyState: seen, stranger: before.stranger}
+	switch {
+	case !seen.Answered:
 		n.Token, n.noTTLFrom = before.Token, before.noTTLFrom
-		return
-	}
-	if seen.Held {
-		n.ends = now.Add(seen.TTL + time.Millisecond) // PTTL rounds down to whole milliseconds
-	}
-	if seen.NoTTL {
+	case !seen.Held || seen.Foreign:
+	case seen.NoTTL:
 		n.noTTLFrom = now
 		if !before.noTTLFrom.IsZero() && before.Token == seen.Token {
 			n.noTTLFrom = before.noTTLFrom
 		}
+	default:
+		n.ends = now.Add(seen.TTL).Add(time.Millisecond) // PTTL rounds down to whole milliseconds
+		if seen.Owner == "" {
+			n.stranger = seen.Token
+		}
 	}
+	return before.stranger != "" && n.stranger != before.stranger
 }
+
+// hasNoTTL reports whether the key has been seen without a TTL, and has not changed since.
+func (n *nodeState) hasNoTTL() bool { return !n.noTTLFrom.IsZero() }
+
+// isForeign reports whether the key has been seen to be somebody's data, and nothing newer is awaited.
+func (n *nodeState) isForeign() bool { return n.Foreign && !n.changed && !n.toObserve && !n.observing }
 
 // free reports whether the node does not hold the key, as far as is known. Redis may report an expiry late or never.
 func (n *nodeState) free(now time.Time) bool {
 	if n.Held {
-		return !n.NoTTL && !now.Before(n.ends)
+		return !n.ends.IsZero() && !now.Before(n.ends)
 	}
 	return n.Answered && !n.changed
 }

@@ -22,8 +22,9 @@ type Lease struct {
 	mayLast    time.Time // some node may keep the key until then, as far as that was asked for
 	ending     Ending
 	cleanedUp  bool
-	everywhere bool // an extension has been begun: it may have re-created the key on any node
-	holds      int  // how many times the lock is held: once, and once more for each reentry
+	everywhere bool      // an extension has been begun: it may have re-created the key on any node
+	keys       []watched // nil until the first extension or observation
+	holds      int       // how many times the lock is held: once, and once more for each reentry
 }
 
 // NewLease begins the lease that a won round over n nodes granted.

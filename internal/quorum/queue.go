@@ -10,11 +10,11 @@ import (
 const (
 	// maxWins is how many times in a row a process takes the lock while peers wait.
 	maxWins = 6
-	// maxLoneWins is the same while no peer is known. Clients of other libraries cannot announce themselves: after so many
-	// times they get a gap of a few round trips.
+	// maxLoneWins is the same while neither a peer nor a client of another library is known to want the lock. Those clients
+	// cannot announce themselves: they get a gap of a few round trips.
 	maxLoneWins = 48
-	// maxPeers bounds the peers that are remembered, and so the length of a message. Others wait until the lock looks free.
-	maxPeers = 256
+	// MaxPeers bounds the peers that are remembered, and so the length of a message. Others wait until the lock looks free.
+	MaxPeers = 256
 )
 
 // Queue orders the waiters of one process for one name. The one at the head contends for the lock, and the others
@@ -42,6 +42,9 @@ type Queue[W comparable] struct {
 	spuriousWakes int           // wake-ups that did not lead to the lock
 	yielding      bool          // a peer may be about to take the lock: what looks free is left to it for a moment
 	rtt           time.Duration // smoothed duration of a round
+	strangers     strangers     // the clients of other libraries
+	warned        bool          // that keys without a TTL are in the way
+	healAt        time.Time     // when a call that does not wait has all nodes observed
 
 	notBefore time.Time // of the next round, and of an observation of what has changed
 	pollAt    time.Time // when a round begins though no node would push a change
@@ -50,7 +53,7 @@ type Queue[W comparable] struct {
 
 // NewQueue makes an empty queue for a key on n nodes. self is the owner part of the tokens that are made here.
 func NewQueue[W comparable](n int, self string, pace Pace) *Queue[W] {
-	return &Queue[W]{self: self, pace: pace, nodes: make([]nodeState, n), rtt: pace.First}
+	return &Queue[W]{self: self, pace: pace, nodes: make([]nodeState, n), rtt: min(pace.First, maxRTT)}
 }
 
 // Head returns the waiter that contends.
@@ -113,11 +116,18 @@ func (q *Queue[W]) Leave(now time.Time, w W) Actions {
 	return q.next(now)
 }
 
+// Dismiss takes out all waiters, and returns them.
+func (q *Queue[W]) Dismiss() []W {
+	all := q.waiters
+	q.waiters = nil
+	return all
+}
+
 // Won takes in that the head has won its round. It leaves the queue.
 func (q *Queue[W]) Won(now time.Time, grant Grant) Actions {
 	q.waiters = slices.Delete(q.waiters, 0, 1)
 	// The gain of 1/8 is that of TCP's round-trip time estimate, RFC 6298.
-	q.rtt += (min(now.Sub(grant.Start), q.pace.Most) - q.rtt) / 8
+	q.rtt += (min(now.Sub(grant.Start), q.pace.Most, maxRTT) - q.rtt) / 8
 	q.reset()
 	for i := range q.nodes {
 		q.nodes[i].noTTLFrom = time.Time{} // changes are not followed while we hold the lock
@@ -131,13 +141,14 @@ func (q *Queue[W]) Won(now time.Time, grant Grant) Actions {
 // reset drops what the rounds before have shown.
 func (q *Queue[W]) reset() {
 	q.splitVotes, q.polls, q.spuriousWakes, q.yielding, q.notBefore = 0, 0, 0, false, time.Time{}
+	q.strangers.rounds = 0
 }
 
 // Lost takes in that the head has lost its round. All nodes have to be observed, unless the lock was released for us
-// during the round: then another follows at once.
+// during the round, or others poll: then another follows at once.
 func (q *Queue[W]) Lost(now time.Time) Actions {
 	q.heldUntil = time.Time{}
-	if q.free(now) {
+	if q.free(now) || q.again(now) {
 		return q.try()
 	}
 	q.trying = false
@@ -158,7 +169,7 @@ func (q *Queue[W]) Unlocked(now time.Time) Actions {
 			q.nodes[i].freed()
 		}
 		return Actions{}
-	case len(q.waiters) > 0 && (q.wins < maxWins || q.wins < maxLoneWins && len(q.peers) == 0):
+	case len(q.waiters) > 0 && (q.wins < maxWins || q.wins < maxLoneWins && len(q.peers) == 0 && !q.contend(now)):
 		return q.try()
 	case len(q.waiters)+len(q.peers) == 0:
 		return Actions{Listen: q.wins >= maxWins} // peers that cannot reach us would never get it
@@ -183,16 +194,26 @@ func (q *Queue[W]) Unlocked(now time.Time) Actions {
 func (q *Queue[W]) Observed(now time.Time, node int, seen KeyState) Actions {
 	n := &q.nodes[node]
 	n.observing = false
-	if !q.watching() { // the round finds out
+	switch {
+	case q.unattended():
+		n.update(now, seen)
+		return q.heal(now)
+	case !q.watching(): // the round finds out
 		return Actions{}
 	}
 	changed, token := n.changed, q.seen
-	n.update(now, seen)
-	if seen.Held {
+	if n.update(now, seen) {
+		q.strangers.tookTurn(now)
+	}
+	if q.blocked((*nodeState).isForeign) {
+		return Actions{Hopeless: true}
+	}
+	contend := q.contend(now)
+	if seen.Held && !seen.Foreign {
 		q.seen = seen.Token
 	}
-	if seen.Held && q.majority(func(n *nodeState) bool { return n.Held && n.Token == seen.Token }) {
-		if q.splitVotes > 0 { // the round was lost to a holder, not to a split vote
+	if seen.Held && !seen.Foreign && q.majority(func(n *nodeState) bool { return n.Held && n.Token == seen.Token }) {
+		if q.splitVotes > 0 && !contend { // the round was lost to a holder, not to a split vote
 			q.splitVotes, q.notBefore = 0, now
 		}
 		if seen.Owner != q.self {
@@ -200,7 +221,7 @@ func (q *Queue[W]) Observed(now time.Time, node int, seen KeyState) Actions {
 		}
 	}
 	switch {
-	case !changed:
+	case !changed || contend:
 	case q.seen != token: // the lock goes from hand to hand
 		q.notBefore = now.Add(min(q.pace.double(q.spuriousWakes), q.pace.Most/8))
 		q.spuriousWakes++
@@ -219,12 +240,21 @@ func (q *Queue[W]) Observed(now time.Time, node int, seen KeyState) Actions {
 func (q *Queue[W]) Healed(now time.Time, node int, done bool) Actions {
 	n := &q.nodes[node]
 	n.observing = false
-	if !q.watching() {
+	if done {
+		n.noTTLFrom = time.Time{}
+	}
+	if q.trying || len(q.waiters) > 0 && !q.watching() {
 		return Actions{}
 	}
 	n.freed()
 	n.Answered, n.toObserve = done, !done
 	return q.next(now)
+}
+
+// Awaits reports whether Invalidated would change anything.
+func (q *Queue[W]) Awaits(node int) bool {
+	n := &q.nodes[node]
+	return n.hasNoTTL() || !n.observing && q.watching()
 }
 
 // Invalidated takes the push that the key has changed on a node. Pushes come in order with the replies of that node. So a

@@ -81,6 +81,8 @@ type Actions struct {
 	Try      bool      // begin a round for the waiter at the head
 	Observe  []int     // observe the key on these nodes
 	Heal     []LostKey // delete these
+	Hopeless bool      // the lock cannot become free: end all waits, see [Queue.Dismiss]
+	Stuck    *Stuck    // log it
 	Announce *Announce // publish to the holder that a peer waits here
 	HandOver *HandOver // publish to a peer that the lock is released for it
 	Listen   bool      // report invalidations and messages from now on

@@ -14,6 +14,9 @@ type Renewal struct {
 const (
 	// renewShare of the TTL goes by before a lease is renewed.
 	renewShare = 3
+	// firstRenewal is when a lock is renewed for the first time at the latest, after it was acquired. Its key is tracked from then on
+	// (see watch.go), and a lock that is released before costs nothing for that.
+	firstRenewal = 100 * time.Millisecond
 	// retryShare of the remaining validity goes by before a failed renewal is tried again: the less
 	// is left, the sooner.
 	retryShare = 8
@@ -23,6 +26,9 @@ const (
 func NewRenewal(lease *Lease, ttl, maxHold time.Duration) *Renewal {
 	r := &Renewal{lease: lease, ttl: ttl, drift: lease.grant.Drift}
 	r.plan()
+	if first := lease.grant.Start.Add(firstRenewal); first.Before(r.due) {
+		r.due = first
+	}
 	if maxHold > 0 {
 		r.until = lease.grant.Start.Add(maxHold)
 	}

@@ -17,6 +17,9 @@ type Pace struct {
 // the connection is idle: TCP notices that when something is sent.
 const observeEvery = 30 * time.Second
 
+// maxRTT bounds the estimate of the duration of a round, which begins with the shortest back-off.
+const maxRTT = time.Second
+
 // backOff returns the end of a pause that begins now, between a quarter and the whole of a bound that doubles each time.
 // The jitter keeps contenders apart that have lost to each other:
 // https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/#retry-on-failure
@@ -26,11 +29,11 @@ func (p *Pace) backOff(now time.Time, times int) time.Time {
 }
 
 func (p *Pace) double(times int) time.Duration {
-	d := p.First << min(times, 20)
-	if d <= 0 || d > p.Most {
+	times = min(times, 20)
+	if p.First > p.Most>>times { // the product might overflow
 		return p.Most
 	}
-	return d
+	return p.First << times
 }
 
 // yieldDelay is the time that others need to take a lock that has become free: a round trip for the push and one for
@@ -40,15 +43,24 @@ func (q *Queue[W]) yieldDelay() time.Duration { return 2*q.rtt + q.pace.Random(2
 // watching reports whether the head waits for what happens on the nodes.
 func (q *Queue[W]) watching() bool { return !q.trying && len(q.waiters) > 0 && q.heldUntil.IsZero() }
 
-// majority reports whether something is known of a majority of the nodes.
-func (q *Queue[W]) majority(is func(n *nodeState) bool) bool {
-	count := 0
+// count returns of how many nodes something is known.
+func (q *Queue[W]) count(is func(n *nodeState) bool) (count int) {
 	for i := range q.nodes {
 		if is(&q.nodes[i]) {
 			count++
 		}
 	}
-	return count >= Majority(len(q.nodes))
+	return count
+}
+
+// majority reports whether something is known of a majority of the nodes.
+func (q *Queue[W]) majority(is func(n *nodeState) bool) bool {
+	return q.count(is) >= Majority(len(q.nodes))
+}
+
+// blocked reports whether something is known of so many nodes that the others are no majority.
+func (q *Queue[W]) blocked(is func(n *nodeState) bool) bool {
+	return len(q.nodes)-q.count(is) < Majority(len(q.nodes))
 }
 
 // free reports whether a majority of the nodes is free.
@@ -87,7 +99,7 @@ func (q *Queue[W]) next(now time.Time) (actions Actions) {
 	for i := range q.nodes {
 		n := &q.nodes[i]
 		n.toObserve = n.toObserve || observeAll
-		if n.Held && !n.NoTTL {
+		if !n.ends.IsZero() {
 			actions.due(now, n.ends)
 		}
 		switch {
@@ -108,7 +120,10 @@ func (q *Queue[W]) next(now time.Time) (actions Actions) {
 		}
 	case free+changed >= need:
 		switch {
-		case probing || !actions.due(now, q.notBefore):
+		case !actions.due(now, q.notBefore):
+		case q.contend(now):
+			return q.try()
+		case probing:
 		case probed || q.spuriousWakes == 0:
 			q.spuriousWakes++ // unless the round is won
 			return q.try()
@@ -125,24 +140,9 @@ func (q *Queue[W]) next(now time.Time) (actions Actions) {
 		q.observeAt = now.Add(observeEvery)
 		actions.due(now, q.observeAt)
 	}
+	q.warn(now, &actions)
 	q.ask(now, &actions)
 	return actions
-}
-
-// ask begins the observations, and the deletions of keys that have been seen without a TTL for long enough.
-func (q *Queue[W]) ask(now time.Time, actions *Actions) {
-	for i := range q.nodes {
-		n := &q.nodes[i]
-		switch {
-		case n.observing:
-		case n.toObserve:
-			n.observing, n.toObserve = true, false
-			actions.Observe = append(actions.Observe, i)
-		case n.NoTTL && n.Answered && !n.changed && q.pace.Heal > 0 && actions.due(now, n.noTTLFrom.Add(q.pace.Heal)):
-			n.observing = true
-			actions.Heal = append(actions.Heal, LostKey{i, n.Token})
-		}
-	}
 }
 
 // due reports whether an instant has come, and has Tick called then if it has not.

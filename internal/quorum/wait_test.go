@@ -1,6 +1,7 @@
 package quorum_test
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -208,22 +209,30 @@ func TestWait_KeyWithoutATTL(t *testing.T) {
 	never := steady
 	never.Heal = 0
 	t.Run("is in the way for ever if nobody heals", func(t *testing.T) {
-		newDriver(3, never).run(t, append(lost(seen...), step{"29s: tick", "tick 30s"}, step{"30s: tick", "observe 0 1 2, tick 1m0s"}))
+		newDriver(3, never).run(t, append(lost(seen...), []step{
+			{"9s: tick", "tick 10s"},
+			{"10s: tick", "stuck for 10s on 0 1, tick 30s"},
+			{"29s: tick", "tick 30s"},
+			{"30s: tick", "observe 0 1 2, tick 1m0s"},
+			{"0 held old", "*"},
+			{"1 held old", "tick 1m0s"},
+			{"denied", ""},
+		}...))
 	})
 	runAll(t, steady, map[string]queueCase{
 		"is deleted when it was there for long enough": {nodes: 3, steps: append(lost(seen...), []step{
 			{"tick", "tick 1s"},
 			{"999ms: tick", "tick 1s"},
-			{"1s: tick", "heal 0, heal 1, tick 30s"},
+			{"1s: tick", "heal 0, heal 1, tick 10s"},
 			{"0 healed", "try"},
 		}...)},
 		"is not what changes, or another": {nodes: 1, steps: append(lost("0 held old"), []step{
 			{"500ms: 0 changed", "try"},
 			{"lost", "observe 0, tick 30.5s"},
 			{"0 held old", "tick 1.5s"},
-			{"600ms: 0 tracking", "observe 0, tick 30.5s"},
+			{"600ms: 0 tracking", "observe 0, tick 10.5s"},
 			{"0 held new", "announce to new through 0, tick 1.6s"},
-			{"700ms: 0 tracking", "observe 0, tick 30.5s"},
+			{"700ms: 0 tracking", "observe 0, tick 10.6s"},
 			{"0 held new", "tick 1.6s"},
 		}...)},
 		"is not what was seen on another node alone": {nodes: 3, steps: append(lost("0 held b.1 for 1h", "1 held b.1 for 1h", "2 held b.1 for 1h"), []step{
@@ -239,13 +248,13 @@ func TestWait_KeyWithoutATTL(t *testing.T) {
 			{"3s: tick", "heal 0, tick 31s"},
 		}...)},
 		"is known again after an observation that failed": {nodes: 1, steps: append(lost("0 held old"), []step{
-			{"500ms: 0 tracking", "observe 0, tick 30s"},
+			{"500ms: 0 tracking", "observe 0, tick 10s"},
 			{"0 silent", "*"},
 			{"lost", "*"},
 			{"0 held old", "tick 1s"},
 		}...)},
 		"is observed if it was not deleted": {nodes: 1, steps: append(lost("0 held old"), []step{
-			{"1s: tick", "heal 0, tick 30s"},
+			{"1s: tick", "heal 0, tick 10s"},
 			{"1.001s: 0 not healed", "observe 0, tick 30s"},
 			{"1.002s: 0 held old", "tick 2.002s"},
 		}...)},
@@ -301,4 +310,34 @@ func TestWait_BackOffThatOverflowsIsTheLongest(t *testing.T) {
 		{"lost", "*"}, {"unlocked", "try"},
 		{"lost", "*"}, {"0 free", "tick 30s"}, // with what has overflowed the pause would be over
 	})
+}
+
+// The product must not overflow to something short either.
+func TestWait_BackOffThatWrapsAroundIsTheLongest(t *testing.T) {
+	pace := steady
+	pace.First, pace.Most = 1<<44+1, 1<<62
+	steps := []step{{"join 1", "try"}}
+	for range 20 {
+		steps = append(steps, step{"lost", "*"}, step{"unlocked", "try"})
+	}
+	newDriver(1, pace).run(t, append(steps, []step{{"lost", "*"}, {"0 free", "tick 30s"}}...))
+}
+
+// The danger: the longest TTL that a server can name is over at once.
+func TestWait_ATTLWithoutEndIsNotOver(t *testing.T) {
+	const forEver = "0 held b.1 for 2562047h47m16.854775807s"
+	newDriver(1, steady).run(t, []step{
+		{"join 1", "try"}, {"lost", "observe 0, tick 30s"}, {forEver, "announce to b through 0, tick 30s"}, {"10s: tick", "tick 30s"},
+	})
+}
+
+// The danger: it yields for no time, or for years.
+func TestWait_YieldsForSomeRoundTripsHoweverLongTheBackOff(t *testing.T) {
+	for _, longest := range []time.Duration{time.Hour, math.MaxInt64/2 + 1, math.MaxInt64} {
+		pace := steady
+		pace.First, pace.Most = longest, longest
+		newDriver(1, pace).run(t, []step{
+			{"join 1", "try"}, {"won", "*"}, {"peer b", ""}, {"unlocked", "hand over to b"}, {"join 2", "tick 1.751s"},
+		})
+	}
 }

@@ -102,6 +102,9 @@ func (w *world) checkLeft(s *server, e entry) {
 		return // what a broken connection has left may be read after the clean-up
 	}
 	r := w.rounds[e.token]
+	if r == nil {
+		return // of another library's client
+	}
 	last, held, dead, unlocked := r.over, false, r.client.dead, false
 	for _, k := range w.locks {
 		if k.of == r {
@@ -142,6 +145,8 @@ func (w *world) checkOver(k *lock) {
 // checkChange holds a command to what no command may do.
 func (s *server) checkChange(c command, before entry, was bool, after entry, is bool) {
 	switch w := s.world; {
+	case was && before.foreign:
+		w.check(is && after == before, "somebody's data is left alone", "node %d: %v of %s changed it", s.number, c.verb, c.token)
 	case c.verb == heal && was && before.forever && before.token == c.token:
 		age, leapt := w.now-before.born, time.Duration(0)
 		for _, c := range w.clients {
@@ -149,8 +154,8 @@ func (s *server) checkChange(c command, before entry, was bool, after entry, is 
 		}
 		w.check(age >= healAfter*99/100-leapt, "a key without a TTL is deleted only when it has been there for long",
 			"node %d: after %v", s.number, age)
-	case c.verb == force:
-		if r := w.rounds[before.token]; was && r != nil {
+	case c.verb == force && was && !is && before.token == c.token:
+		if r := w.rounds[c.token]; r != nil {
 			r.given = append(r.given, nil)
 		}
 	case was && before.token != c.token && (!is || after != before):

@@ -18,8 +18,7 @@ type client struct {
 	clock  clock         // for leases; counts suspend
 	mono   clock         // for timeouts; does not
 	wall   time.Duration // the time of day when the run begins
-	learnt bool          // the time that counters have is known
-	behind int64         // how far the clock is behind it, in microseconds
+	counts quorum.CounterClock
 	lines  []*line
 	dead   bool
 	paused time.Duration // until when it stands still
@@ -33,13 +32,14 @@ type client struct {
 	holds *lock    // what it holds; nil means nothing
 	last  *round   // the acquire that was begun last
 
-	attaching *quorum.Attach // under way; nil means none
+	watched   map[string]*lock // that are renewed, by key
+	attaching *quorum.Attach   // under way; nil means none
 
 	queues []*queue
 }
 
 func newClient(w *world, number int) *client {
-	c := &client{world: w, number: number, self: fmt.Sprintf("c%d", number)}
+	c := &client{world: w, number: number, self: fmt.Sprintf("c%d", number), watched: map[string]*lock{}}
 	c.clock = clock{world: w, rate: w.plan.Rates[w.plan.Nodes+number]}
 	c.mono = c.clock
 	if w.plan.Fenced {
@@ -140,8 +140,12 @@ func (c *client) step(s Step) {
 	case s.Kind == Acquire && idle && k == nil:
 		r := c.newAcquire(key(s.Name), s.TTL, 0)
 		c.main(r, func() {
-			if r.outcome == quorum.Done {
+			switch {
+			case r.outcome == quorum.Done:
 				c.holds = c.won(r, s.Auto)
+			case r.denied:
+				q := c.findOrAdd(r.key)
+				q.do(q.machine.Denied)
 			}
 		})
 	case s.Kind == Extend:
@@ -169,7 +173,7 @@ func (c *client) step(s Step) {
 		c.forced = true
 		c.log("client %d: force of %s", c.number, key(s.Name))
 		for _, l := range c.lines {
-			l.send(command{verb: force, key: key(s.Name)}, ignored)
+			l.force(key(s.Name))
 		}
 	case s.Kind == Anew:
 		c.anew()
@@ -192,7 +196,7 @@ func (c *client) anew() {
 		return
 	}
 	c.log("client %d begins anew", c.number)
-	c.learnt, c.behind = false, 0
+	c.counts = quorum.CounterClock{}
 	for _, l := range c.lines {
 		if l.server.foreign || !l.met {
 			continue

@@ -9,7 +9,7 @@ const (
 	acquire verb = iota // SET key token NX PX ttl, or fenced_acquire.lua
 	release             // release.lua, or fenced_release.lua
 	extend              // extend.lua, or fenced_extend.lua
-	force               // delete.lua
+	force               // release.lua, with what was observed
 	heal                // heal.lua
 	observe             // observe.lua
 	publish             // PUBLISH
@@ -33,7 +33,7 @@ type command struct {
 	fence  fencing
 
 	of    *round // extend
-	track bool   // observe: CLIENT CACHING YES goes before it
+	track bool   // observe, extend: CLIENT CACHING YES goes before it
 	note  *note  // publish
 	kill  *conn  // greet; nil means none
 }
@@ -54,7 +54,9 @@ type reply struct {
 	number  uint64        // acquire with fencing: what is granted; observe: the number that is there, 0 means none
 	token   string        // observe: what is there
 	ttl     time.Duration // likewise: that is left, or noTTL
-	tracked bool          // likewise: the next change will be pushed
+	forever bool          // release: what is there has no TTL
+	tracked bool          // observe: the next change will be pushed
+	foreign bool          // likewise: somebody's data is there, so that the code is a refusal
 	process string        // greeting: the name of the server's process
 	up      int64         // likewise: seconds since it came up, as the difference of two times in whole seconds
 }
@@ -80,6 +82,7 @@ type entry struct {
 	token   string
 	number  uint64 // that stands behind the token; 0 means none
 	expires time.Duration
+	foreign bool          // it is no token, but somebody's data
 	forever bool          // it has no TTL
 	born    time.Duration // likewise: true time
 	late    time.Duration // how long the command that set expires was on its way
@@ -139,6 +142,8 @@ func (k *keyspace) do(c command, now time.Duration, wall int64) reply {
 		k.counters[c.key] = counter{c.fence.number, counted.expires}
 	}
 	switch {
+	case ok && held.foreign && c.verb != acquire:
+		return reply{code: refusal, foreign: true}
 	case c.verb == acquire:
 		return k.grant(c, ok, counted, now, wall)
 	case c.verb == extend && (ours || !ok):
@@ -149,9 +154,11 @@ func (k *keyspace) do(c command, now time.Duration, wall int64) reply {
 		return reply{code: 1, token: held.token, number: held.number, ttl: noTTL}
 	case c.verb == observe:
 		return reply{code: 1, token: held.token, number: held.number, ttl: held.expires - now}
+	case c.verb == force && !exactly:
+		return reply{code: -1}
 	case c.verb == force:
 	case !ours, c.verb == heal && !held.forever, c.verb == raise && !exactly:
-		return reply{code: -1}
+		return reply{code: -1, forever: held.forever}
 	case c.verb == raise && (held.forever || held.expires == now || counted.number == 0):
 		return reply{}
 	case c.verb == raise:

@@ -64,6 +64,16 @@ func (l *line) send(cmd command, done func(quorum.Answer, reply)) {
 	l.wake()
 }
 
+// force deletes what is observed under a key. Package redlock observes all nodes before.
+func (l *line) force(key string) {
+	l.send(command{verb: observe, key: key}, func(answer quorum.Answer, seen reply) {
+		if answer == quorum.Yes {
+			with := fencing{number: seen.number}
+			l.send(command{verb: force, key: key, token: seen.token, fenced: seen.number > 0, fence: with}, ignored)
+		}
+	})
+}
+
 // notify ends the commands that were not answered.
 func (l *line) notify() {
 	for _, n := range l.commands.Notices() {
@@ -95,7 +105,7 @@ func (l *line) write() {
 		l.timer.set(l.client, &l.client.mono, now.Add(nodeTimeout), l.expire)
 		o, c := taken[0], l.conn
 		cmd := o.Item.command
-		cmd.track = cmd.verb == observe && c.tracking
+		cmd.track = cmd.track && c.tracking
 		c.send(message{cmd, func(r reply) { l.answered(c, r) }})
 	}
 }
@@ -109,7 +119,11 @@ func (l *line) answered(c *conn, r reply) {
 			"client %d got a reply of node %d to no command", l.client.number, l.server.number)
 		return
 	}
-	if o, reported := l.commands.Answered(); !reported {
+	o, reported := l.commands.Answered()
+	if frees := o.Item.verb == release || o.Item.verb == extend || o.Item.verb == force || o.Item.verb == heal; frees && r.code > 0 && c.tracking {
+		l.invalidated(o.Item.key) // the server does not push it
+	}
+	if !reported {
 		answers := [...]quorum.Answer{quorum.Refused, quorum.No, quorum.No, quorum.Yes, quorum.Recreated}
 		o.Item.done(answers[r.code+2], r)
 	}
@@ -130,7 +144,7 @@ func (l *line) connect() {
 		l.guard.Connected(l.client.mono.Now(), r.process, up)
 		l.conn, l.last, l.pause = c, nil, minPause
 		if c.tracking {
-			l.report((*quorum.Queue[*waiter]).TrackingActive, l.client.queues...)
+			l.trackingActive()
 		}
 		l.wake()
 	}})

@@ -22,6 +22,7 @@ type lock struct {
 
 	renewal  *quorum.Renewal // nil means that nobody renews it
 	dropped  bool            // it is not renewed any more
+	unsure   bool            // an observation of it came to nothing: the next renewal finds out
 	unlocked bool            // its release has begun
 	ended    bool            // by itself
 	at       time.Duration   // true time of either
@@ -33,9 +34,8 @@ func (k *lock) String() string { return k.of.token }
 func (c *client) won(r *round, auto bool) *lock {
 	k := &lock{client: c, of: r, fence: r.acquire.Fence(), lease: r.acquire.Lease(), handles: 1}
 	c.checkWon(k)
-	// The tokens show which time the counters have.
-	if behind := int64(k.fence) - c.clock.Now().UnixMicro(); k.fence > 0 && (!c.learnt || behind > c.behind) {
-		c.learnt, c.behind = true, behind
+	if k.fence > 0 {
+		c.counts.Learn(c.clock.Now(), r.fence.estimate, k.fence)
 	}
 	k.take(auto)
 	return k
@@ -44,7 +44,7 @@ func (c *client) won(r *round, auto bool) *lock {
 // take begins a hold.
 func (k *lock) take(auto bool) {
 	k.client.locks = append(k.client.locks, k)
-	k.watch()
+	k.await()
 	if auto {
 		k.renewal = quorum.NewRenewal(k.lease, k.of.ttl, 0)
 		k.renew()
@@ -62,7 +62,9 @@ func (k *lock) command(v verb, ttl time.Duration) command {
 
 // newExtend makes an extension; the caller has the turn.
 func (k *lock) newExtend(grant quorum.Grant) *round {
-	r := k.client.newRound(k.command(extend, grant.TTL), quorum.NewExtend(k.lease, grant), grant)
+	cmd := k.command(extend, grant.TTL)
+	cmd.track = k.client.watched[k.of.key] == k
+	r := k.client.newRound(cmd, quorum.NewExtend(k.lease, grant), grant)
 	r.lock, r.before, r.onAsked = k, k.lease.Deadline(), k.asked
 	k.turn, k.sending = true, true
 	return r
@@ -111,9 +113,7 @@ func (k *lock) release() {
 	r.onAsked = func() {
 		k.asked()
 		k.dropped = true
-		if q := c.queue(r.key); q != nil && held {
-			q.do(q.machine.Unlocked)
-		}
+		c.released(k, held)
 	}
 	if o := c.call; o != nil && o.lock == k {
 		o.stop()
@@ -121,8 +121,8 @@ func (k *lock) release() {
 	c.begin(r)
 }
 
-// watch checks the lock just before its deadline and at it.
-func (k *lock) watch() {
+// await checks the lock just before its deadline and at it.
+func (k *lock) await() {
 	c, deadline := k.client, k.lease.Deadline()
 	eve := deadline.Add(-time.Microsecond)
 	c.world.after(c.clock.until(eve), func() { // true whatever the client does
@@ -134,7 +134,7 @@ func (k *lock) watch() {
 		switch {
 		case !k.lease.Deadline().Equal(deadline): // extended, and watched anew
 		case k.lease.At(c.clock.Now()) == quorum.Held: // too early
-			k.watch()
+			k.await()
 		default:
 			k.over()
 		}
@@ -162,6 +162,8 @@ func (k *lock) over() {
 	if !k.ended {
 		k.ended, k.at = true, c.now
 		c.log("client %d: the lease of %v is over", c.number, k)
+		c.check(!c.plan.Watched || c.holders(k) < quorum.Majority(len(c.servers)), "a lock that a majority holds is not lost",
+			"client %d has lost %v", c.number, k)
 		c.check(!c.plan.Kept || k.renewal == nil || k.of.attached != nil, "a renewed lock is not lost to one node",
 			"client %d has lost %v", c.number, k)
 		if c.resting {
@@ -177,6 +179,7 @@ func (k *lock) over() {
 			l.send(k.command(release, k.lease.Longest()), ignored)
 		}
 	}
+	c.released(k, false)
 }
 
 // renew has the lock renewed when it is due next. If another extension is under way then, it is tried again
@@ -207,6 +210,7 @@ func (k *lock) beginRenewal(grant quorum.Grant) {
 	c := k.client
 	// While the release asks the nodes the lease is over.
 	c.check(!k.sending, "a lease ends with its unlock", "client %d: %v is renewed while it is released", c.number, k)
+	k.watch()
 	r := k.newExtend(grant)
 	r.onEnded = func() {
 		c.soon(func() {

@@ -29,6 +29,8 @@ type Plan struct {
 	// Kept means that no more than one node at a time is in trouble, and no client ever is: a lock
 	// that is renewed is never lost.
 	Kept bool
+	// Watched means that the first client renews a lock, that keys are only deleted, and that the client can know of it.
+	Watched bool
 	// Fenced locks have fencing tokens, but for those of the first Plain clients.
 	Fenced bool
 	Plain  int
@@ -88,10 +90,14 @@ const (
 	Force      // a lock is released, whoever holds it
 	Vanish     // the connection between a client and a node ends, and neither of them is notified
 	Stray      // somebody else leaves a key without a TTL on a node
+	Data       // somebody else keeps data on a node, under the name of a lock
+	Rush       // others, which do not wait in a queue, take a lock in turn for a while
 
 	Lapse   // a node drops a key before its time
 	Replace // as Crash without data, but what comes back has been up for long
 	Anew    // a client's process is another one from now on
+	Touch   // somebody else gives a key another TTL
+	Flush   // a node drops all keys (FLUSHALL)
 )
 
 // drift is the library's default allowance.
@@ -133,7 +139,12 @@ func NewPlan(seed uint64) Plan {
 	} else {
 		p.contending(r, kind)
 	}
-	p.extras(rand.New(rand.NewPCG(seed, 0xbf58476d1ce4e5b9)))
+	if seed%24 == 11 {
+		p.watching(r)
+	} else {
+		p.extras(rand.New(rand.NewPCG(seed, 0xbf58476d1ce4e5b9)))
+	}
+	p.neighbours(rand.New(rand.NewPCG(seed, 0x94d049bb133111eb)))
 	return p
 }
 

@@ -11,19 +11,21 @@ import (
 // queue applies what quorum.Queue decides for those who wait for one name, as package
 // redlock does.
 type queue struct {
-	client  *client
-	key     string
-	machine *quorum.Queue[*waiter]
-	waiters []*waiter // that have not ended, in the order in which they came
-	busy    bool      // a round asks the nodes: that is under the mutex
-	late    []func()  // what waits for the mutex
-	floor   uint64    // the highest number that a lost round was granted, since the last that was won
-	timer   timer
-	second  time.Duration // in which spent is counted
-	spent   int           // nodes asked
-	ends    int           // waits that had ended before
-	free    time.Duration // since when the lock has been free, with all faults gone
-	served  int           // how many had been served by then
+	client   *client
+	key      string
+	machine  *quorum.Queue[*waiter]
+	waiters  []*waiter // that have not ended, in the order in which they came
+	holder   *lock     // that a waiter of this queue got last
+	busy     bool      // a round asks the nodes: that is under the mutex
+	late     []func()  // what waits for the mutex
+	floor    uint64    // the highest number that a lost round was granted, since the last that was won
+	timer    timer
+	second   time.Duration // in which spent is counted
+	spent    int           // nodes asked
+	ends     int           // waits that had ended before
+	free     time.Duration // since when the lock has been free, with all faults gone
+	served   int           // how many had been served by then
+	occupied time.Duration // since when somebody's data has been in the way, with all faults gone
 }
 
 // healAfter is how long a key is seen without a TTL before it is deleted.
@@ -48,15 +50,21 @@ func (c *client) queue(key string) *queue {
 	return nil
 }
 
-// wait begins a Lock.
-func (c *client) wait(s Step) {
-	q := c.queue(key(s.Name))
+// findOrAdd returns the queue of a key.
+func (c *client) findOrAdd(key string) *queue {
+	q := c.queue(key)
 	if q == nil {
 		pace := quorum.Pace{First: 2 * time.Millisecond, Most: 200 * time.Millisecond, Heal: healAfter}
 		pace.Random = c.atRandom
-		q = &queue{client: c, key: key(s.Name), machine: quorum.NewQueue[*waiter](len(c.lines), c.self, pace)}
+		q = &queue{client: c, key: key, machine: quorum.NewQueue[*waiter](len(c.lines), c.self, pace)}
 		c.queues = append(c.queues, q)
 	}
+	return q
+}
+
+// wait begins a Lock.
+func (c *client) wait(s Step) {
+	q := c.findOrAdd(key(s.Name))
 	c.waits++
 	w := &waiter{Step: s, queue: q, number: c.waits}
 	c.log("client %d: waiter %d comes for %s", c.number, w.number, q.key)
@@ -87,6 +95,9 @@ func (q *queue) do(event func(now time.Time) quorum.Actions) {
 	if m.Try {
 		q.begin(m)
 		return
+	}
+	if m.Hopeless {
+		q.dismiss()
 	}
 	q.apply(m)
 }
@@ -130,7 +141,7 @@ func (w *waiter) take(r *round) {
 				"waiters of one client get the lock in the order in which they came",
 				"client %d: waiter %d before waiter %d", q.client.number, w.number, o.number)
 		}
-		q.floor = 0
+		q.floor, q.holder = 0, k
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Won(now, r.grant) })
 		q.client.after(w.For, k.unlock)
 	case w.cancelled:
@@ -139,6 +150,20 @@ func (w *waiter) take(r *round) {
 		q.floor = max(q.floor, r.acquire.Highest())
 		q.do(q.machine.Lost)
 	}
+}
+
+// released gives the next waiter its turn behind a release that has just been sent, as redlock.queues does.
+func (c *client) released(k *lock, held bool) {
+	q := c.queue(k.of.key)
+	switch {
+	case q == nil:
+		return
+	case q.holder == k:
+		q.holder = nil
+	case !held:
+		return
+	}
+	q.do(q.machine.Unlocked)
 }
 
 // cancel ends the context of w's call.
@@ -155,6 +180,9 @@ func (w *waiter) cancel() {
 func (w *waiter) leave() {
 	q := w.queue
 	q.do(func(now time.Time) quorum.Actions {
+		if w.ended { // dismissed meanwhile
+			return quorum.Actions{}
+		}
 		if w.round != nil {
 			w.round.stop()
 			return quorum.Actions{}
@@ -178,11 +206,12 @@ func (q *queue) apply(m quorum.Actions) {
 	c := q.client
 	q.spend(len(m.Observe))
 	for _, i := range m.Observe {
-		c.lines[i].send(command{verb: observe, key: q.key}, func(vote quorum.Answer, r reply) {
+		c.lines[i].send(command{verb: observe, key: q.key, track: true}, func(vote quorum.Answer, r reply) {
 			q.observed(i, vote, r)
 		})
 	}
 	for _, k := range m.Heal {
+		c.check(k.Token != "", "only what can be a lock is healed", "client %d: %s on node %d", c.number, q.key, k.Node)
 		c.lines[k.Node].send(command{verb: heal, key: q.key, token: k.Token}, func(vote quorum.Answer, _ reply) {
 			q.do(func(now time.Time) quorum.Actions { return q.machine.Healed(now, k.Node, vote == quorum.Yes) })
 		})
@@ -200,15 +229,16 @@ func (q *queue) apply(m quorum.Actions) {
 
 // observed takes the answer to an observation.
 func (q *queue) observed(node int, vote quorum.Answer, r reply) {
-	s := quorum.KeyState{Answered: vote == quorum.Yes || vote == quorum.No, Tracked: r.tracked}
+	s := quorum.KeyState{Answered: vote == quorum.Yes || vote == quorum.No || r.foreign, Tracked: r.tracked}
+	s.Held, s.Foreign = r.foreign, r.foreign
 	if vote == quorum.Yes {
 		s.Held, s.Token, s.NoTTL, s.TTL = true, r.token, r.ttl == noTTL, r.ttl
-		if !s.NoTTL {
+		if r.token[0] == 'c' { // a client's, and no stranger's
 			s.Owner = r.token[:2]
 		}
 	}
 	what := vote.String()
-	if s.Held {
+	if s.Held && !s.Foreign {
 		what = fmt.Sprintf("%s for %v", s.Token, s.TTL)
 	}
 	if s.Tracked {

@@ -33,6 +33,7 @@ type round struct {
 	onAsked func() // called when it has asked all nodes
 	onEnded func() // called with the outcome
 	stopped bool   // the context ended
+	denied  bool   // a key without a TTL is in the way
 	outcome quorum.Outcome
 	over    time.Duration // true time at which the caller got the outcome
 
@@ -57,11 +58,12 @@ func (c *client) newAcquire(key string, ttl time.Duration, floor uint64) *round 
 	cmd := command{verb: acquire, key: key, token: token, ttl: ttl}
 	if cmd.fenced = c.plan.Fenced && c.number >= c.plan.Plain; cmd.fenced {
 		// The time of the counters, as package redlock estimates it from the numbers that it was granted.
-		now, keep := grant.Start.UnixMicro()+c.behind, cmp.Or(c.plan.Keep, keepFence)
-		if !c.learnt {
+		keep := cmp.Or(c.plan.Keep, keepFence)
+		now, known := c.counts.Estimate(grant.Start)
+		if !known {
 			now = epoch.Add(time.Duration(float64(c.now)*c.clock.rate) + c.wall).UnixMicro()
 		}
-		cmd.fence = fencing{estimate: uint64(now), forward: !c.learnt || 2*ttl > keep, floor: floor, keep: keep}
+		cmd.fence = fencing{estimate: uint64(now), forward: !known || 2*ttl > keep, floor: floor, keep: keep}
 	} else if c.plan.Fenced {
 		c.log("client %d asks for no fencing token", c.number)
 	}
@@ -148,7 +150,10 @@ func (r *round) apply(actions quorum.Actions) {
 	c := r.client
 	for _, i := range actions.Release {
 		rollback := command{verb: release, key: r.key, token: r.token, ttl: r.ttl, fenced: r.fenced}
-		c.lines[i].send(rollback, func(quorum.Answer, reply) { r.apply(r.acquire.Released(i)) })
+		c.lines[i].send(rollback, func(_ quorum.Answer, answer reply) {
+			r.denied = r.denied || answer.forever
+			r.apply(r.acquire.Released(i))
+		})
 	}
 	if len(actions.Release) > 0 {
 		r.given = append(r.given, c)
@@ -206,7 +211,7 @@ func (r *round) returns() {
 	r.over = c.now
 	c.checkEnd(r)
 	if r.verb == extend && r.outcome == quorum.Done {
-		r.lock.watch()
+		r.lock.await()
 	}
 	r.onEnded()
 }

@@ -21,13 +21,13 @@ type server struct {
 	frozen  time.Duration // until when it stands still
 	conns   []*conn       // with something to read, in the order in which it came
 
-	tracked map[string][]*conn // where a key was observed since it changed last
+	data    map[string]bool    // keys under which somebody has had data here
+	tracked map[string][]*conn // where a key was read with it since it changed last
 	current *conn              // whose command is carried out
-	pending []func()           // pushes on it, to be sent behind the reply
 }
 
 func newServer(w *world, number int) *server {
-	s := &server{world: w, number: number, up: true, tracked: map[string][]*conn{}}
+	s := &server{world: w, number: number, up: true, data: map[string]bool{}, tracked: map[string][]*conn{}}
 	s.clock = clock{world: w, rate: w.plan.Rates[number]}
 	s.keyspace = keyspace{keys: map[string]entry{}, counters: map[string]counter{}, changed: s.invalidate}
 	// Nodes do not agree on the time.
@@ -59,10 +59,6 @@ func (s *server) serve() {
 			r := s.handle(c, m.command)
 			c.deliver(func() { m.done(r) })
 			s.current = nil
-			for _, push := range s.pending {
-				push()
-			}
-			s.pending = nil
 		}
 	}
 }
@@ -82,11 +78,11 @@ func (s *server) handle(c *conn, cmd command) reply {
 		counted = counter{}
 	}
 	r := s.do(cmd, s.now(), s.clock.Now().UnixMicro())
+	if r.tracked = cmd.track; r.tracked {
+		s.tracked[cmd.key] = append(s.tracked[cmd.key], c)
+		s.lapse(cmd.key)
+	}
 	if cmd.verb == observe {
-		if r.tracked = cmd.track; r.tracked {
-			s.tracked[cmd.key] = append(s.tracked[cmd.key], c)
-			s.lapse(cmd.key)
-		}
 		return r
 	}
 	after, is := s.peek(cmd.key, s.now())
@@ -129,10 +125,23 @@ func (s *server) trouble(step Step, c *client) {
 		s.log("node %d: %s lapses before its time", s.number, key)
 		s.lapsed = true
 		s.set(key, nil)
+	case step.Kind == Touch && held && s.up:
+		s.log("node %d: %s gets another TTL", s.number, key)
+		e := s.keys[key]
+		e.expires += time.Hour
+		s.set(key, &e)
+	case step.Kind == Flush && s.up:
+		s.log("node %d drops all keys", s.number)
+		s.lapsed = true
+		s.flush()
 	case step.Kind == Stray && !held && s.up: // by somebody else's SETNX without the EXPIRE that was to follow
 		s.log("node %d: a key without a TTL is left under %s", s.number, key)
 		s.patience = longPatience
 		s.set(key, &entry{token: "stray-" + step.At.String(), forever: true, born: s.world.now})
+	case step.Kind == Data && !held && s.up:
+		s.log("node %d: somebody keeps data under %s", s.number, key)
+		s.data[key] = true
+		s.set(key, &entry{token: "data", forever: true, foreign: true})
 	case step.Kind == Cut && l.conn != nil:
 		l.conn.breakOff(step.Lose)
 	case step.Kind == Vanish && l.conn != nil:
@@ -149,6 +158,24 @@ func (s *server) trouble(step Step, c *client) {
 			conn.blocked = max(conn.blocked, s.world.now+step.For+late)
 		}
 		l.blocked = max(l.blocked, s.world.now+step.For)
+	}
+}
+
+// flush drops all keys. The push says no more than that everything may have changed.
+func (s *server) flush() {
+	clear(s.tracked)
+	for name := range s.plan.Names {
+		if _, ok := s.keys[key(name)]; ok {
+			s.set(key(name), nil)
+		}
+	}
+	clear(s.counters)
+	for _, client := range s.clients {
+		for _, c := range client.lines[s.number].conns {
+			if c.tracking {
+				s.push(c, c.trackingActive)
+			}
+		}
 	}
 }
 

@@ -88,7 +88,9 @@ func (w *world) step(s Step) {
 				l.conn.cut = true
 			}
 		}
-	case Freeze, Crash, Cut, Partition, Vanish, Stray, Lapse, Replace:
+	case Rush:
+		w.rush(s)
+	case Freeze, Crash, Cut, Partition, Vanish, Stray, Data, Lapse, Replace, Touch, Flush:
 		for i, server := range w.servers {
 			if s.Node == i || s.Node == AllNodes {
 				server.trouble(s, c)

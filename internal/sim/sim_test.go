@@ -14,7 +14,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // sample is how many schedules the tests run; "make sim" runs as many as one likes.
-const sample = 5_000
+const sample = 3_000
 
 func TestSearch_NoScheduleBreaksAPromise(t *testing.T) {
 	from := rand.Uint64()
@@ -34,8 +34,8 @@ func TestPlan_SchedulesAreEventful(t *testing.T) {
 				"acquire of c0-1 is done", "is denied", "is no quorum", "is too late", "extend of c0-1 is done", "release of c0-1 is done",
 				": unknown", ": unsent", "breaks", "stands still", "crashes", "dies", "leaps", "nothing gets through", "the context ends", "is over",
 				"recreated", "waiter 3 has the lock", "waiter 1 gives up", "again", "leaves c0-1", "attach to c1-1 is done", "attach to c0-1 is denied",
-				"force of lock-0 by", "waits [c1]", "hands lock-0 over", "yours [", "invalidates lock-0", "vanishes", "message through node", ", tracked",
-				"without a TTL", "heal of stray",
+				"force of c0-1 by", "waits [c1]", "hands lock-0 over", "yours [", "invalidates lock-0", "vanishes", "message through node", ", tracked",
+				"without a TTL", "heal of stray", "somebody keeps data", "finds somebody's data", "others take lock-0 in turn",
 				"raise of c0-1 by client 0: yes", "raise of c0-1: no", "lapses before its time", "once more: 1", "once more: 0",
 				"takes the place of node", "does not ask node", "the counter of lock-0 has come to its end", "asks for no fencing token",
 			} {
@@ -48,7 +48,7 @@ func TestPlan_SchedulesAreEventful(t *testing.T) {
 	for what, n := range happened {
 		t.Log(what, n)
 	}
-	require.Len(t, happened, 42, "what happened in 1500 schedules")
+	require.Len(t, happened, 45, "what happened in 1500 schedules")
 }
 
 func TestRun_SameSeedSameTrace(t *testing.T) {

@@ -67,17 +67,15 @@ func (s *server) expire(key, token string) {
 	}
 }
 
-// invalidate pushes a change to every connection on which the key was observed since it changed last. That
-// of the client whose command made the change comes behind the reply, as in Redis 7, or before it.
+// invalidate pushes a change to every connection on which the key was tracked since it changed last, but that on which the
+// command came which has made it (NOLOOP).
 func (s *server) invalidate(key string) {
+	s.world.changed(key)
 	conns := s.tracked[key]
 	delete(s.tracked, key)
 	for _, c := range conns {
-		push := func() { s.push(c, func() { c.invalidated(key) }) }
-		if c == s.current && s.chance(s.number, 16)&3 > 0 {
-			s.pending = append(s.pending, push)
-		} else {
-			push()
+		if c != s.current {
+			s.push(c, func() { c.invalidated(key) })
 		}
 	}
 }
@@ -103,8 +101,21 @@ func (s *server) push(c *conn, take func()) {
 // invalidated reports a change to the queue of the key.
 func (l *line) invalidated(key string) {
 	l.log("client %d: node %d invalidates %s", l.client.number, l.server.number, key)
-	if q := l.client.queue(key); q != nil {
+	if q := l.client.queue(key); q != nil && q.machine.Awaits(l.server.number) {
 		l.report((*quorum.Queue[*waiter]).Invalidated, q)
+	}
+	if k := l.client.watched[key]; k != nil {
+		k.observe(l)
+	}
+}
+
+// trackingActive takes in that every key may have changed.
+func (l *line) trackingActive() {
+	l.report((*quorum.Queue[*waiter]).TrackingActive, l.client.queues...)
+	for name := range l.plan.Names {
+		if k := l.client.watched[key(name)]; k != nil {
+			k.observe(l)
+		}
 	}
 }
 

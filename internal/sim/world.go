@@ -30,6 +30,7 @@ type world struct {
 	fences []fence // that were ever given
 	lapsed bool    // a key has gone before its time
 	forced bool    // likewise, as a client wanted it
+	rushed bool    // others have taken a lock in turn
 }
 
 // Violation is a broken promise.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -132,7 +133,7 @@ func (c *client) lock(name string, s step) (*held, error) {
 	})
 	c.checkAcquire(ctx, "Lock", name, err, late)
 	if err != nil {
-		if ctx.Err() == nil && !c.closing.Load() {
+		if ctx.Err() == nil && !c.closing.Load() && !errors.Is(err, pool.ErrClosed) { // which only closed nodes answer
 			c.run.violate("%v: Lock returned %v, with its context not over", c, err)
 		}
 		return nil, err

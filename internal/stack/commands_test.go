@@ -71,7 +71,7 @@ func (s *server) set(p *peer, key, token, millis string) string {
 		return p.null()
 	}
 	s.keys[key] = entry{token, time.Now().Add(ttl)}
-	s.changedLocked(key)
+	s.changedLocked(p, key)
 	return "+OK\r\n"
 }
 
@@ -104,11 +104,12 @@ func (s *server) eval(p *peer, args []string) string {
 	}
 	key, token := args[3], args[4]
 	s.checkOwner(p, token)
+	defer s.observedLocked(p, key) // it is read last
 	e, ok := s.getLocked(key)
 	switch {
 	case !ok && script == scripts["extend"] && len(args) == 6:
 		s.keys[key] = entry{token, time.Now().Add(s.millis(args[5]))}
-		s.changedLocked(key)
+		s.changedLocked(p, key)
 		return ":2\r\n"
 	case !ok:
 		return ":0\r\n"
@@ -116,16 +117,16 @@ func (s *server) eval(p *peer, args []string) string {
 		return ":-1\r\n"
 	case script == scripts["release"] && len(args) == 5:
 		delete(s.keys, key)
-		s.changedLocked(key)
+		s.changedLocked(p, key)
 		return ":1\r\n"
 	case script == scripts["extend"] && len(args) == 6:
-		return s.extend(key, e, args[5])
+		return s.extend(p, key, e, args[5])
 	}
 	s.run.violate("server %d was sent the wrong arguments by %v: %q", s.number, p.from, args[3:])
 	return "-ERR wrong number of arguments\r\n"
 }
 
-func (s *server) extend(key string, e entry, millis string) string {
+func (s *server) extend(p *peer, key string, e entry, millis string) string {
 	ends := time.Now().Add(s.millis(millis))
 	id := e.token + " " + millis // each has a TTL of its own, see client.ttlOf
 	if s.longer[id] {
@@ -136,7 +137,7 @@ func (s *server) extend(key string, e entry, millis string) string {
 		return ":1\r\n"
 	}
 	s.keys[key] = entry{e.token, ends}
-	s.changedLocked(key)
+	s.changedLocked(p, key)
 	return ":1\r\n"
 }
 

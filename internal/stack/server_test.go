@@ -251,7 +251,7 @@ func (s *server) getLocked(key string) (entry, bool) {
 	e, ok := s.keys[key]
 	if ok && !time.Now().Before(e.ends) {
 		delete(s.keys, key)
-		s.changedLocked(key)
+		s.changedLocked(nil, key)
 		return entry{}, false
 	}
 	return e, ok

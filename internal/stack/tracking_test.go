@@ -29,7 +29,7 @@ func (s *server) track(p *peer, args []string) (reply string, ok bool) {
 		return subscription("unsubscribe", args[1], len(p.channels)), true
 	case len(args) == 3 && args[0] == "PUBLISH":
 		return s.publishLocked(args[1], args[2]), true
-	case words == "CLIENT TRACKING ON OPTIN" && p.resp3:
+	case words == "CLIENT TRACKING ON OPTIN NOLOOP" && p.resp3:
 		if !s.pushes() {
 			return "-NOPERM this user has no permissions to run the 'client|tracking' command\r\n", true
 		}
@@ -45,7 +45,7 @@ func (s *server) track(p *peer, args []string) (reply string, ok bool) {
 	return "", false
 }
 
-// observedLocked has the next change to a key reported, if the connection asked for that.
+// observedLocked has the next change to a key that was read reported, if the connection asked for that.
 func (s *server) observedLocked(p *peer, key string) {
 	if !p.caching {
 		return
@@ -57,10 +57,11 @@ func (s *server) observedLocked(p *peer, key string) {
 	s.tracked[key][p.number] = true
 }
 
-// changedLocked reports a change to a key, once. That a key has expired is reported when somebody asks for it.
-func (s *server) changedLocked(key string) {
+// changedLocked reports a change to a key, once, but not to the connection that has made it. That a key has expired is reported
+// when somebody asks for it.
+func (s *server) changedLocked(by *peer, key string) {
 	for number := range s.tracked[key] {
-		if p := s.peers[number]; p != nil {
+		if p := s.peers[number]; p != nil && p != by {
 			s.run.count("invalidated")
 			s.pushLocked(p, fmt.Sprintf(">2\r\n%s*1\r\n%s", bulk("invalidate"), bulk(key)))
 		}

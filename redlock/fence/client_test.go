@@ -20,8 +20,9 @@ const (
 // client is a connection that records the commands it sends.
 type client struct {
 	redis.Conn
-	sent []string
-	lose string // the command whose reply is lost
+	sent  []string
+	lose  string // the command whose reply is lost
+	guard string // the guard key of what is written over it
 }
 
 var errLost = errors.New("connection reset by peer")
@@ -40,7 +41,13 @@ func connect(t *testing.T, server *testredis.Process) *client {
 	conn, err := redis.Dial("tcp", server.Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, conn.Close()) })
-	return &client{Conn: conn}
+	return &client{Conn: conn, guard: guard}
+}
+
+// guardedBy returns the client, which writes with another guard key from now on.
+func (c *client) guardedBy(key string) *client {
+	c.guard = key
+	return c
 }
 
 // alone returns a client of a new server.
@@ -82,15 +89,15 @@ func eachForm(t *testing.T, test func(t *testing.T, write write)) {
 	require.NoError(t, err)
 	for name, write := range map[string]write{
 		"commands": func(c *client, number uint64, text string) error {
-			_, err := fence.Run(c, guard, number, fence.Command{"RPUSH", fence.Key(record), text})
+			_, err := fence.Run(c, c.guard, number, fence.Command{"RPUSH", fence.Key(record), text})
 			return err
 		},
 		"script": func(c *client, number uint64, text string) error {
-			_, err := script.Run(c, guard, number, []string{record}, text)
+			_, err := script.Run(c, c.guard, number, []string{record}, text)
 			return err
 		},
 		"transaction": func(c *client, number uint64, text string) error {
-			_, err := fence.Transact(c, guard, number, func() error {
+			_, err := fence.Transact(c, c.guard, number, func() error {
 				_, err := c.Do("RPUSH", record, text)
 				return err
 			})

@@ -49,10 +49,11 @@
 // The highest fence is stored as a decimal number in a guard key, one for each resource, on the master that
 // executes the writes.
 //
-//   - Its name must not be that of another key. Do not use "{name}:fence": package redlock keeps the
-//     counter of a lock there, with a TTL. The examples use "account-7:guard".
+//   - Its name must not be that of another key. A name like "{name}:fence" is [ErrGuard]: package redlock
+//     keeps the counter of a lock there, with a TTL. The examples use "account-7:guard".
 //   - It has no TTL. Without the key the fence of any earlier holder would pass, and nobody knows how long
-//     that holder is paused.
+//     that holder is paused. So a guard key that has a TTL is [ErrGuard] too, until somebody has looked at
+//     it: PERSIST keeps it, with the fence that it holds.
 //   - It must not be evicted. The maxmemory policies noeviction and volatile-* keep keys without a TTL;
 //     allkeys-* do not.
 //   - On Redis Cluster it must be in the slot of the keys that are written, so it shares their hash tag:

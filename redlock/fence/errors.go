@@ -18,9 +18,10 @@ var (
 	// ErrConflict: another client changed a watched key before EXEC. Nothing was written. Try again with the
 	// same fence.
 	ErrConflict = errors.New("fence: a watched key was changed")
-	// ErrGuard: the guard key holds something that is not a fence. Nothing was written. Another program uses
-	// the key.
-	ErrGuard = errors.New("fence: guard key does not hold a fence")
+	// ErrGuard: the guard key has the name of a lock's counter, holds something that is not a fence, or has a
+	// TTL, after which any fence would pass. Nothing was written. Another program uses the key, or has given
+	// it a TTL: see section Redis of the package documentation.
+	ErrGuard = errors.New("fence: guard key cannot be used")
 )
 
 // StaleError says which fence was rejected. It is [ErrStale] for [errors.Is].

@@ -4,6 +4,7 @@ import (
 	_ "embed" // the scripts are files of this package
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // maxWords is the most words that a command may have. Lua's stack takes a little less than 8000.
@@ -46,7 +47,7 @@ type Key string
 //go:embed commands.lua
 var commandsSource string
 
-var runCommands = presetScript(commandsSource, "7d6900dbe8f9ae7dcd5285c701c439c11c96afea")
+var runCommands = presetScript(commandsSource, "00059c0ee69cd6f625fb707e8c5a60a38590a480")
 
 // Run checks fence in the guard key and, if it passes, runs the commands on Redis. Both are one step for
 // other clients. Replies[i] is the reply to commands[i]. Without commands Run only stores the fence, which
@@ -90,8 +91,11 @@ func Run(c Doer, guard string, fence uint64, commands ...Command) (replies []any
 
 // checkGuard returns an error for an invalid guard key or fence.
 func checkGuard(guard string, fence uint64) error {
-	if guard == "" {
+	switch {
+	case guard == "":
 		return errors.New("fence: the guard key is empty")
+	case strings.HasPrefix(guard, "{") && strings.HasSuffix(guard, "}:fence"):
+		return fmt.Errorf("%w: %.64q is the counter of a lock, which expires: choose another name", ErrGuard, guard)
 	}
 	return CheckFence(fence)
 }
@@ -116,5 +120,9 @@ func unexpected(guard string, reply any) error {
 }
 
 func guardError(guard string, held any) error {
-	return fmt.Errorf("%w: %q holds %.64q", ErrGuard, guard, held)
+	return fmt.Errorf("%w: %q holds %.64q, which is no fence", ErrGuard, guard, held)
+}
+
+func expiringError(guard string, ttl any) error {
+	return fmt.Errorf("%w: %q has a TTL, %v ms are left: PERSIST it, or choose another name if it is another program's key", ErrGuard, guard, ttl)
 }

@@ -86,6 +86,47 @@ func TestRedis_AGuardKeyWithoutAFenceStopsEveryWrite(t *testing.T) {
 	})
 }
 
+// When the guard key expires, the fence of any earlier holder passes.
+func TestRedis_AGuardKeyWithATTLStopsEveryWrite(t *testing.T) {
+	eachForm(t, func(t *testing.T, write write) {
+		c := alone(t)
+		require.NoError(t, write(c, 33, "first"))
+		for _, ttl := range []int64{3600, 9999999999} {
+			c.do(t, "EXPIRE", guard, ttl)
+			for _, number := range []uint64{1, 33, 34, highest} { // whether it would be stale or not
+				err := write(c, number, "lost")
+				require.ErrorIs(t, err, fence.ErrGuard)
+				require.NotErrorIs(t, err, fence.ErrStale)
+				require.ErrorContains(t, err, `"{account}:guard" has a TTL`)
+				require.ErrorContains(t, err, "PERSIST")
+			}
+			require.Equal(t, "33", c.get(t, guard))
+			left, err := redis.Int(c.Conn.Do("TTL", guard))
+			require.NoError(t, err)
+			require.Positive(t, left, "whose key it is, is not known: it stays as it is")
+		}
+		require.Equal(t, []string{"first"}, c.written(t))
+		c.do(t, "PERSIST", guard)
+		require.NoError(t, write(c, 34, "second"))
+		requireStale(t, write(c, 33, "late"), guard, 33, 34)
+	})
+}
+
+func TestRedis_TheCounterOfALockIsNoGuardKey(t *testing.T) {
+	eachForm(t, func(t *testing.T, write write) {
+		c := alone(t)
+		for _, counter := range []string{"{account}:fence", "{{account}:7}:fence", "{}:fence"} {
+			err := write(c.guardedBy(counter), 33, "lost")
+			require.ErrorIs(t, err, fence.ErrGuard)
+			require.ErrorContains(t, err, strconv.Quote(counter)+" is the counter of a lock, which expires")
+		}
+		require.Empty(t, c.sent)
+		for _, name := range []string{"account:fence", "{account}fence", "{account}:fences", ":fence", "x{account}:fence"} {
+			require.NoError(t, write(c.guardedBy(name), 33, name))
+		}
+	})
+}
+
 // The list on the server has the writes that passed, in their order.
 func TestRedis_AcceptedFencesNeverDecreaseUnderConcurrentWrites(t *testing.T) {
 	const writers, writes = 8, 40

@@ -86,6 +86,8 @@ func (s *Script) Run(c Doer, guard string, fence uint64, keys []string, args ...
 		return nil, &StaleError{Resource: guard, Fence: fence, Seen: seen}
 	case int64(-1):
 		return nil, guardError(guard, second)
+	case int64(-2):
+		return nil, expiringError(guard, second)
 	}
 	return nil, unexpected(guard, reply)
 }

@@ -49,9 +49,18 @@ var (
 	}
 )
 
-// Execer runs a statement. [*sql.Tx] is one, and so is a [*sql.Conn] on which BEGIN was executed.
+// Execer runs a statement. [Table.Check] accepts one that also has the methods Commit() error and
+// Rollback() error: [*sql.Tx] and its wrappers have them; [*sql.DB], [*sql.Conn] and theirs do not. Code
+// generators and libraries give programs less, an interface with ExecContext, whatever is behind it.
 type Execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// transaction is what tells a transaction from a pool or a connection. A database cannot be asked: not all
+// of them say whether a statement stands alone.
+type transaction interface {
+	Commit() error
+	Rollback() error
 }
 
 // Table is a guard table: for each resource a row with the highest fence accepted. It is safe for
@@ -80,22 +89,25 @@ func (t *Table) Create() string { return fmt.Sprintf(creates[t.dialect], t.name)
 // Check checks fence for the resource. Call it in the transaction of the writes, before them and before the
 // reads that they depend on. The row stays locked until the transaction ends, so no other holder passes
 // between the check and the commit. Outside of a transaction the lock on the row would end before the
-// write, so a [*sql.DB] is an error. The name of the resource has from 1 to 255 bytes. Check waits for
-// other transactions on the same resource (SQLite: on the same file) for as long as ctx and the limits of
-// the database allow.
+// write, so what has no Commit() error and Rollback() error is an error: a [*sql.DB], a [*sql.Conn], and
+// their wrappers. If you execute BEGIN on a connection yourself, pass a type of your own that has
+// ExecContext, Commit and Rollback. The name of the resource has from 1 to 255 bytes. Check waits for other
+// transactions on the same resource (SQLite: on the same file) for as long as ctx and the limits of the
+// database allow.
 //
 // After any error roll back, which also takes back the fence. The errors are a [*StaleError] (Seen is 0,
 // except with MySQL), one that names a bad argument, and that of the database, wrapped. After a
 // serialization failure, a deadlock or a busy database try the whole transaction again.
 func (t *Table) Check(ctx context.Context, tx Execer, resource string, fence uint64) error {
-	if _, alone := tx.(*sql.DB); alone {
-		return errors.New("fence: *sql.DB: the check must be in the transaction of the write, such as a *sql.Tx")
-	}
 	if len(resource) == 0 || len(resource) > maxResource {
 		return fmt.Errorf("fence: the resource %.32q has %d bytes: must be from 1 to %d", resource, len(resource), maxResource)
 	}
 	if err := CheckFence(fence); err != nil {
 		return err
+	}
+	if _, is := tx.(transaction); !is {
+		return fmt.Errorf("fence: %T: the check must be in the transaction of the write: "+
+			"pass a *sql.Tx, or what has its Commit() error and Rollback() error", tx)
 	}
 	args := []any{resource, int64(fence)}
 	if t.dialect == MySQL {

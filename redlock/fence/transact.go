@@ -88,6 +88,13 @@ func readGuard(c Doer, guard string) (uint64, error) {
 	if !ok {
 		return 0, guardError(guard, reply)
 	}
+	ttl, err := c.Do("PTTL", guard)
+	if err != nil {
+		return 0, wrap(guard, err)
+	}
+	if ttl != int64(-1) {
+		return 0, expiringError(guard, ttl)
+	}
 	return seen, nil
 }
 

@@ -46,7 +46,7 @@ var fencingMutations = []mutation{
 	{"old-counter-believed", "a counter from an older copy of the data is not believed",
 		"sim/keyspace.go", "number <= estimate-off {", "number == 1 {"},
 	{"own-clock-trusted", "as long as a client has not learnt the time from the nodes, counters go forward whatever its clock shows",
-		"sim/round.go", "forward: !c.learnt ||", "forward: !c.learnt && false ||"},
+		"sim/round.go", "forward: !known ||", "forward: !known && false ||"},
 	{"attach-highest-number", "an attached lock has the number that a majority holds, and not the highest",
 		"quorum/attach.go", "Fence() uint64 { return a.fence }", "Fence() (f uint64) {\n\tfor i := range a.ballots {\n\t\tf = max(f, a.ballots[i].number)\n\t}\n\treturn f\n}"},
 	{"attach-any-number", "a lock is attached to only if a majority holds it with the same number",

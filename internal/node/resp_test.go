@@ -1,0 +1,98 @@
+package node_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+)
+
+// pieces reads data in pieces of the given size.
+type pieces struct {
+	data []byte
+	size int
+}
+
+func (p *pieces) Read(to []byte) (n int, err error) {
+	if len(p.data) == 0 {
+		return 0, io.EOF
+	}
+	n = copy(to, p.data[:min(p.size, len(p.data))])
+	p.data = p.data[n:]
+	return n, nil
+}
+
+// encoded returns a value as a server sends it.
+func encoded(v node.Value) string {
+	text := ""
+	switch v.Kind {
+	case '_':
+		return "_\r\n"
+	case ':':
+		return fmt.Sprintf(":%d\r\n", v.Num)
+	case '$', '!':
+		return fmt.Sprintf("%c%d\r\n%s\r\n", v.Kind, len(v.Text), v.Text)
+	case '=':
+		return fmt.Sprintf("=%d\r\ntxt:%s\r\n", len("txt:")+len(v.Text), v.Text)
+	case '*', '~', '>':
+		text = fmt.Sprintf("%c%d\r\n", v.Kind, len(v.Items))
+	case '%':
+		text = fmt.Sprintf("%%%d\r\n", len(v.Items)/2)
+	default:
+		return string(v.Kind) + v.Text + "\r\n"
+	}
+	for _, item := range v.Items {
+		text += encoded(item)
+	}
+	return text
+}
+
+// Anybody may publish anything: what is too long for a message is not even read into memory.
+func TestReader_DropsALongTextInAPushAndReadsOn(t *testing.T) {
+	for size, want := range map[int]byte{0: '$', node.MaxPushed: '$', node.MaxPushed + 1: '_', 1 << 20: '_', 30 << 20: '_'} {
+		sent := push("message", "channel") + bulk(strings.Repeat("\n", size)) + bulk(strings.Repeat("\n", min(size, 1<<19)))
+		require.Less(t, allocated(func() { node.SkipAll(strings.NewReader(sent)) }), uint64(2<<20))
+		values, err := node.ReadAll(strings.NewReader(sent))
+		require.Equal(t, io.EOF, err)
+		require.Len(t, values, 2)
+		require.Equal(t, want, values[0].Items[2].Kind, size)
+		require.Len(t, values[1].Text, min(size, 1<<19), "a reply may be longer")
+	}
+}
+
+// Whatever a server sends: it is the same in pieces of any size, what was read is what was sent, and memory is bounded.
+func FuzzReader(f *testing.F) {
+	for _, sent := range []string{
+		"+OK\r\n", "-ERR x\r\n", ":-5\r\n:007\r\n", "$5\r\nhello\r\n", "$-1\r\n*-1\r\n_\r\n", "$0\r\n\r\n*0\r\n", "=7\r\ntxt:abc\r\n", "=2\r\nab\r\n",
+		"!5\r\nERR x\r\n", ",1.5\r\n#t\r\n(123\r\n", "*2\r\n$5\r\ntoken\r\n:60000\r\n", "%1\r\n+proto\r\n:3\r\n", "~2\r\n:1\r\n*1\r\n:2\r\n",
+		"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", "$1048577\r\nx", "*16385\r\n", ">99999999999\r\n", "$5\r\nhelloxx",
+		invalidation("key", "other") + "+OK\r\n", ">2\r\n" + bulk("invalidate") + "_\r\n", push("subscribe", "channel") + ":1\r\n",
+		push("message", "channel") + bulk("waits\nname\nABCDEFGH") + ":1\r\n", push("message", "c") + bulk(strings.Repeat("\n", node.MaxPushed+1)) + ":1\r\n",
+	} {
+		f.Add([]byte(sent), uint16(1))
+		f.Add([]byte(sent), uint16(5))
+	}
+	f.Fuzz(func(t *testing.T, sent []byte, size uint16) {
+		sent = sent[:min(len(sent), 64<<10)]
+		allocation := allocated(func() { node.SkipAll(bytes.NewReader(sent)) })
+		require.Less(t, allocation, uint64(4*node.MaxReply+32*len(sent)))
+
+		values, err := node.ReadAll(bytes.NewReader(sent))
+		require.Error(t, err)
+		require.Less(t, len(err.Error()), 500)
+		inPieces, errInPieces := node.ReadAll(&pieces{sent, 1 + int(size)})
+		require.Equal(t, values, inPieces)
+		require.Equal(t, err.Error(), errInPieces.Error())
+
+		for _, v := range values {
+			again, err := node.ReadAll(strings.NewReader(encoded(v)))
+			require.Equal(t, io.EOF, err)
+			require.Equal(t, []node.Value{v}, again)
+		}
+	})
+}

@@ -1,0 +1,47 @@
+package quorum
+
+import "time"
+
+// Clients of other libraries do not wait in a queue and take no turns. If they poll without a pause, one of them takes the lock
+// the moment it is free, and whoever is woken by the release comes a round trip too late each time. Against such clients a
+// waiter polls as well. See docs/adr/0006-waiting.md.
+const (
+	// manyTurns is how many times, on each node on average, they have taken the lock in turn before a waiter polls as well.
+	manyTurns = 4
+	// calmAfter is how long after the last of these times they are thought to be gone.
+	calmAfter = 30 * time.Second
+	// maxRounds is how many rounds follow each other at once. Then there is a pause, which doubles each time, and an observation.
+	maxRounds = 32
+)
+
+// strangers is what is known of clients of other libraries that want the same lock.
+type strangers struct {
+	turns  int       // times that a node was observed in the hands of another of them than before
+	last   time.Time // the last of these times
+	rounds int       // of ours that have followed each other at once
+}
+
+// tookTurn takes in that one of them holds a node that another one held before.
+func (s *strangers) tookTurn(now time.Time) {
+	if s.calm(now) {
+		s.turns = 0
+	}
+	s.turns, s.last = s.turns+1, now
+}
+
+func (s *strangers) calm(now time.Time) bool { return now.Sub(s.last) > calmAfter }
+
+// contend reports whether they leave a waiter no other way than to poll as well.
+func (q *Queue[W]) contend(now time.Time) bool {
+	return q.strangers.turns >= manyTurns*len(q.nodes) && !q.strangers.calm(now)
+}
+
+// again reports whether a round that was lost is followed by another one at once.
+func (q *Queue[W]) again(now time.Time) bool {
+	if !q.contend(now) || q.strangers.rounds == maxRounds-1 {
+		q.strangers.rounds = 0
+		return false
+	}
+	q.strangers.rounds++
+	return true
+}

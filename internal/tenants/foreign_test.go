@@ -1,0 +1,289 @@
+package tenants_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// kind is what a foreign key holds. Data cannot be a lock; anything else may be one, of another client.
+type kind struct {
+	name  string
+	data  bool
+	write func(payload string, d *rand.Rand) []any // a command and its arguments, without the key, which comes second
+}
+
+func text(t string) func(string, *rand.Rand) []any {
+	return func(string, *rand.Rand) []any { return []any{"SET", t} }
+}
+
+var kinds = []kind{
+	{"list", true, func(string, *rand.Rand) []any { return []any{"RPUSH", "a", "b"} }},
+	{"hash", true, func(string, *rand.Rand) []any { return []any{"HSET", "field", "value"} }},
+	{"set", true, func(string, *rand.Rand) []any { return []any{"SADD", "a", "b"} }},
+	{"sorted set", true, func(string, *rand.Rand) []any { return []any{"ZADD", 1, "a"} }},
+	{"stream", true, func(string, *rand.Rand) []any { return []any{"XADD", "*", "field", "value"} }},
+	{"large list", true, func(string, *rand.Rand) []any { return []any{"RPUSH", strings.Repeat("x", 100_000), 1, 2, 3} }},
+	{"string of 1025 bytes", true, text(strings.Repeat("x", 1025))},
+	{"large string", true, func(payload string, d *rand.Rand) []any { return []any{"SET", payload[:2000+d.IntN(1<<20)]} }},
+	{"huge string", true, func(payload string, d *rand.Rand) []any { return []any{"SET", payload[:1<<20+d.IntN(4<<20)]} }},
+	{"large bitmap", true, func(string, *rand.Rand) []any { return []any{"SETBIT", 1 << 24, 1} }},
+	{"string of 1024 bytes", false, text(strings.Repeat("x", 1024))},
+	{"short string", false, text("data of a program")},
+	{"empty string", false, text("")},
+	{"token of another client", false, text("Zm9yZWlnbg==")},
+	{"bar", false, text("|")},
+	{"token with a huge number", false, text("x|9223372036854775808")},
+	{"token with a negative number", false, text("x|-1")},
+	{"binary string", false, text("\x00\xff\r\n$-1\r\n")},
+	{"number", false, text("12")},
+	{"float", false, text("0.5")},
+	{"HyperLogLog", false, func(string, *rand.Rand) []any { return []any{"PFADD", "a", "b"} }},
+	{"bitmap", false, func(string, *rand.Rand) []any { return []any{"SETBIT", 100, 1} }},
+}
+
+// expiry is when a foreign key expires.
+type expiry struct {
+	name    string
+	command []any // nil means never
+}
+
+const (
+	never     = "no TTL"
+	soon      = "a short TTL"
+	centuries = "a TTL of centuries"
+)
+
+var expiries = []expiry{
+	{never, nil},
+	{soon, []any{"PEXPIRE", 300}},
+	{centuries, []any{"EXPIRE", int64(9999999999)}},
+	{centuries, []any{"EXPIRE", int64(9223370000000000)}},
+}
+
+// plant puts a foreign key in the place of whatever is there.
+func (k kind) plant(c *tenant, i int, key string, e expiry, d *rand.Rand) {
+	command := k.write(c.w.payload, d)
+	_, _ = c.do(i, "DEL", key)
+	_, _ = c.do(i, command[0].(string), append([]any{key}, command[1:]...)...)
+	if e.command != nil {
+		_, _ = c.do(i, e.command[0].(string), key, e.command[1])
+	}
+}
+
+// Every kind of foreign key, with every TTL, for every Locker, while nothing else happens.
+func TestTenants_NoForeignKeyIsTakenForAnythingElse(t *testing.T) {
+	w := newWorld(t, 1)
+	for i := range size {
+		w.beat(i)
+	}
+	type foreign struct {
+		m       *member
+		k       kind
+		e       expiry
+		counter bool
+	}
+	work := make(chan foreign)
+	for i := range uint64(16) {
+		c := w.newTenant()
+		w.workers.Go(func() {
+			for f := range work {
+				w.onForeignKey(w.dice(i), f.m, c, f.k, f.e, f.counter)
+			}
+		})
+	}
+	for _, m := range w.members {
+		for _, k := range kinds {
+			for _, e := range expiries {
+				work <- foreign{m, k, e, false}
+				if m.fenced {
+					work <- foreign{m, k, e, true}
+				}
+			}
+		}
+	}
+	close(work)
+	w.workers.Wait()
+	w.end()
+}
+
+// onForeign checks what becomes of a foreign key on the servers that are not in trouble.
+func (w *world) onForeign(d *rand.Rand, m *member, c *tenant) {
+	if !w.weather.Load().fair() {
+		<-time.After(20 * time.Millisecond)
+		return
+	}
+	w.onForeignKey(d, m, c, kinds[d.IntN(len(kinds))], expiries[d.IntN(len(expiries))], m.fenced && d.IntN(2) == 0)
+}
+
+// onForeignKey plants a foreign key under a name or its counter on every server, checks what the calls on it say, that the
+// key stays as it is, and that the name is served once the key is gone.
+func (w *world) onForeignKey(d *rand.Rand, m *member, c *tenant, k kind, e expiry, counter bool) {
+	weather := w.weather.Load()
+	name := fmt.Sprintf("foreign-%s-%d", m.name, w.planted.Add(1))
+	key, check := prefix+name, w.checkName
+	if counter {
+		key, check = "{"+prefix+name+"}:fence", w.checkCounter
+	}
+	defer m.tallies.watch(name)()
+	var spared []int
+	for i := range size {
+		if weather.spared(i) {
+			spared = append(spared, i)
+			k.plant(c, i, key, e, d)
+		}
+	}
+	before := c.dumps(spared, key)
+	forEver, begin := false, time.Now()
+	problem := check(m, name, k, e.name, spared)
+	after := c.dumps(spared, key)
+	if problem == "" && e.name != soon && k.data && before != after {
+		problem = "the data has been changed"
+	}
+	for _, i := range spared {
+		_, _ = c.do(i, "DEL", key)
+	}
+	if problem == "" {
+		if err := w.lockAndUnlock(bound, m, name); err != nil {
+			problem, forEver = fmt.Sprintf("is not served when the key is gone: %v", err), time.Since(begin) > bound
+		}
+	}
+	for _, i := range spared {
+		_, _ = c.do(i, "DEL", key)
+	}
+	if (weather != w.weather.Load() || w.ctx.Err() != nil || w.stalled(begin)) && !forEver {
+		return
+	}
+	w.served.Add(1)
+	if problem != "" {
+		w.failed("%s, %s with %s at %s: %s", m.name, k.name, e.name, key, problem)
+	}
+}
+
+// dumps returns what the servers hold under a key.
+func (c *tenant) dumps(servers []int, key string) (all string) {
+	for _, i := range servers {
+		text, _ := redis.String(c.do(i, "DUMP", key))
+		all += text
+	}
+	return all
+}
+
+// lockAndUnlock waits for a lock for a time, and returns why it does not get it. If it does, a bare majority may hold it, some
+// of which is in trouble: Unlock may fail.
+func (w *world) lockAndUnlock(d time.Duration, m *member, name string) error {
+	ctx, cancel := context.WithTimeout(w.ctx, d)
+	defer cancel()
+	lock, err := m.locker.Lock(ctx, name)
+	if err == nil {
+		w.decent("Unlock", lock.Unlock(context.Background()))
+	}
+	return err
+}
+
+// checkName checks what the calls on a name say that holds a foreign key. It returns what is wrong.
+func (w *world) checkName(m *member, name string, k kind, expiry string, spared []int) (problem string) {
+	wrong := func(call string, err error, want ...error) bool {
+		for _, e := range want {
+			if !errors.Is(err, e) && problem == "" {
+				problem = fmt.Sprintf("%s is not %q: %v", call, e, err)
+			}
+		}
+		if errors.Is(err, pool.ErrProtocol) && problem == "" {
+			problem = fmt.Sprintf("%s: an error of the protocol: %v", call, err)
+		}
+		return problem != ""
+	}
+	lock := func(d time.Duration) error { return w.lockAndUnlock(d, m, name) }
+	if expiry == soon {
+		err := lock(bound)
+		if err == nil || k.data && errors.Is(err, redlock.ErrForeign) {
+			return ""
+		}
+		return fmt.Sprintf("Lock: %v", err)
+	}
+	heals := m.heals && expiry == never && !k.data
+	_, err := m.locker.TryLock(context.Background(), name)
+	if _, attached := m.locker.Attach(context.Background(), name, "another token"); wrong("Attach", attached, redlock.ErrNotHeld) {
+		return problem
+	}
+	state, inspected := m.locker.Inspect(context.Background(), name)
+	switch {
+	case k.data:
+		if wrong("TryLock", err, redlock.ErrForeign) || wrong("Lock", lock(3*stall), redlock.ErrForeign) {
+			return problem
+		}
+		if _, err := m.locker.ForceUnlock(context.Background(), name); wrong("ForceUnlock", err, redlock.ErrForeign) {
+			return problem
+		}
+	case heals:
+		if err := lock(bound); err != nil {
+			return fmt.Sprintf("Lock does not heal: %v", err)
+		}
+		return ""
+	default:
+		reason := redlock.ErrTaken
+		if expiry == never {
+			reason = redlock.ErrNoExpiry
+		}
+		if wrong("TryLock", err, redlock.ErrTaken, reason) {
+			return problem
+		}
+		err = lock(700 * time.Millisecond)
+		if wrong("Lock", err, context.DeadlineExceeded, redlock.ErrTaken, reason) {
+			return problem
+		}
+		if n := m.tallies.of(name).rounds; n > 200 {
+			return fmt.Sprintf("Lock has made %d rounds in 0.7 s", n)
+		}
+	}
+	if inspected != nil {
+		return fmt.Sprintf("Inspect: %v", inspected)
+	}
+	for _, i := range spared {
+		n := state.Nodes[i]
+		switch {
+		case k.data && !errors.Is(n.Err, redlock.ErrForeign),
+			!k.data && n.Err != nil,
+			!k.data && expiry == never && n.TTL != redlock.NoTTL,
+			!k.data && expiry == centuries && n.TTL < 24*time.Hour:
+			return fmt.Sprintf("Inspect says %+v", n)
+		}
+	}
+	if k.data {
+		return ""
+	}
+	removed, err := m.locker.ForceUnlock(context.Background(), name)
+	if err != nil {
+		return fmt.Sprintf("ForceUnlock: %v", err)
+	}
+	if len(removed.Nodes) != size {
+		return fmt.Sprintf("ForceUnlock returns %+v", removed)
+	}
+	return ""
+}
+
+// checkCounter checks what TryLock says if the counter of the name is a foreign key.
+func (w *world) checkCounter(m *member, name string, k kind, _ string, _ []int) string {
+	lock, err := m.locker.TryLock(context.Background(), name)
+	switch {
+	case err == nil:
+		if err := lock.Unlock(context.Background()); err != nil {
+			return fmt.Sprintf("Unlock: %v", err)
+		}
+	case errors.Is(err, pool.ErrProtocol):
+		return fmt.Sprintf("TryLock: an error of the protocol: %v", err)
+	case !errors.Is(err, redlock.ErrNoQuorum):
+		return fmt.Sprintf("TryLock: %v", err)
+	}
+	return ""
+}

@@ -1,0 +1,173 @@
+package tenants_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// shared is the clock of all Lockers, so that their times compare.
+var shared = clock.System()
+
+// oracle knows who is inside. A lock that a server may have forgotten proves nothing: it may have been held by a bare
+// majority.
+type oracle struct {
+	mu         sync.Mutex
+	inside     map[string]*tenure
+	fences     map[string]*tenure // the last ones with a fencing token
+	forgetting int                // troubles under way that make a server forget
+	forgot     time.Time          // when the last one ended
+}
+
+// tenure is a lock that somebody has been given.
+type tenure struct {
+	lock  *redlock.Lock
+	who   string
+	began time.Time // before the first command of its round
+	won   time.Time
+}
+
+// forgets is called when a trouble begins in which servers forget, and forgotten when it has ended.
+func (o *oracle) forgets() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.forgetting++
+}
+
+func (o *oracle) forgotten() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.forgetting--
+	o.forgot = shared.Now()
+}
+
+// remembered reports whether no server can have forgotten any of the locks.
+func (o *oracle) remembered(all ...*tenure) bool {
+	if o.forgetting > 0 {
+		return false
+	}
+	for _, t := range all {
+		if !t.began.After(o.forgot) {
+			return false
+		}
+	}
+	return true
+}
+
+// enter notes a lock that was just won with a TTL, and reports the promise that it breaks.
+func (o *oracle) enter(lock *redlock.Lock, who string, ttl time.Duration) (other *tenure, broken string) {
+	drift := ttl/100 + 2*time.Millisecond
+	t := &tenure{lock: lock, who: who, began: lock.ValidUntil().Add(drift - ttl), won: shared.Now()}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.inside == nil {
+		o.inside, o.fences = map[string]*tenure{}, map[string]*tenure{}
+	}
+	other = o.inside[lock.Name()]
+	// Err never becomes nil again, so that both were held when the first of these calls was made.
+	if other != nil && other.lock.Err() == nil && lock.Err() == nil && o.remembered(other, t) {
+		return other, "two holders at once"
+	}
+	o.inside[lock.Name()] = t
+	if lock.Fence() == 0 {
+		return nil, ""
+	}
+	last := o.fences[lock.Name()]
+	if last != nil && last.won.Before(t.began) && last.lock.Fence() >= lock.Fence() && o.remembered(last, t) {
+		return last, "a fencing token that is not above an earlier one"
+	}
+	o.fences[lock.Name()] = t
+	return nil, ""
+}
+
+// leave notes that the holder has stopped relying on the lock.
+func (o *oracle) leave(lock *redlock.Lock) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if t := o.inside[lock.Name()]; t != nil && t.lock == lock {
+		delete(o.inside, lock.Name())
+	}
+}
+
+func TestOracle_SeesTwoHoldersUnlessAServerHasForgottenOne(t *testing.T) {
+	server := testredis.Real(t, 1)[0]
+	for _, noted := range []bool{false, true} {
+		var o oracle
+		enter := func() string {
+			locker, err := redlock.Open([]string{server.URL()}, redlock.WithClock(shared), redlock.WithTTL(time.Minute))
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = locker.Close() })
+			lock, err := locker.Lock(t.Context(), "name")
+			require.NoError(t, err)
+			_, broken := o.enter(lock, "", time.Minute)
+			return broken
+		}
+		require.Empty(t, enter())
+		if noted {
+			o.forgets()
+		}
+		_, err := server.Do("FLUSHALL")
+		require.NoError(t, err)
+		if noted {
+			o.forgotten()
+		}
+		require.Equal(t, !noted, enter() == "two holders at once")
+		_, err = server.Do("FLUSHALL")
+		require.NoError(t, err)
+		require.Equal(t, "two holders at once", enter())
+		_, err = server.Do("FLUSHALL")
+		require.NoError(t, err)
+	}
+}
+
+// tally counts what the nodes and rounds have said about one name.
+type tally struct{ yes, rounds int }
+
+// tallies is an Observer that counts for the names that are watched.
+type tallies struct {
+	mu     sync.Mutex
+	byName map[string]*tally
+}
+
+func (s *tallies) watch(name string) (forget func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byName[name] = &tally{}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.byName, name)
+	}
+}
+
+func (s *tallies) of(name string) tally {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *s.byName[name]
+}
+
+func (s *tallies) count(op redlock.Op, name string, add func(*tally)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.byName[name]; t != nil && op == redlock.OpAcquire {
+		add(t)
+	}
+}
+
+// Vote implements [redlock.Observer].
+func (s *tallies) Vote(v redlock.Vote) {
+	if v.Answer == redlock.AnswerYes {
+		s.count(v.Op, v.Name, func(t *tally) { t.yes++ })
+	}
+}
+
+// Verdict implements [redlock.Observer].
+func (s *tallies) Verdict(v redlock.Verdict) {
+	s.count(v.Op, v.Name, func(t *tally) { t.rounds++ })
+}

@@ -1,0 +1,289 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// data is what programs keep under keys that are named like a lock.
+var data = map[string][]any{
+	"a list":                   {"RPUSH", "app:name", "data"},
+	"a hash":                   {"HSET", "app:name", "field", "data"},
+	"a string of 1025 bytes":   {"SET", "app:name", strings.Repeat("x", 1025)},
+	"a string with a TTL":      {"SET", "app:name", strings.Repeat("x", 5000), "EX", 3600},
+	"a string of over one MiB": {"SET", "app:name", strings.Repeat("x", 2<<20)},
+}
+
+// put puts somebody's data on the first n servers.
+func (c *cluster) put(n int, what string) {
+	c.tb.Helper()
+	for i := range n {
+		c.do(i, data[what][0].(string), data[what][1:]...)
+	}
+}
+
+// dumps returns what the servers hold.
+func (c *cluster) dumps() (all []any) {
+	for i := range c.servers {
+		all = append(all, c.do(i, "DUMP", "app:name"))
+	}
+	return all
+}
+
+// saysData checks the error of a call that was refused because of the data on n servers.
+func (c *cluster) saysData(err error, n int) {
+	c.tb.Helper()
+	require.ErrorIs(c.tb, err, redlock.ErrTaken)
+	require.ErrorIs(c.tb, err, redlock.ErrForeign)
+	refusal := c.refused(err)
+	require.ErrorIs(c.tb, refusal.Reason, redlock.ErrTaken)
+	require.ErrorIs(c.tb, refusal.Reason, redlock.ErrForeign)
+	require.ErrorContains(c.tb, err, "holds somebody's data")
+	told := 0
+	for i, node := range refusal.Nodes {
+		if node.Err != nil && !errors.Is(node.Err, redlock.ErrPending) {
+			told++
+			require.Less(c.tb, i, n)
+			require.ErrorIs(c.tb, node.Err, redlock.ErrForeign)
+		}
+	}
+	require.GreaterOrEqual(c.tb, told, refusal.Need)
+}
+
+// The danger: an old recipe locks the name of the data. Nobody ever unlocks that.
+func TestLock_DoesNotWaitForEverForSomebodysData(t *testing.T) {
+	t.Parallel()
+	for what := range data {
+		for _, n := range []int{1, 3, 4} {
+			for name, opts := range map[string][]redlock.Option{
+				"": nil, " fenced": {redlock.WithFencing()}, " healing": {redlock.WithHeal(time.Millisecond)},
+			} {
+				t.Run(fmt.Sprintf("%s on %d nodes%s", what, n, name), func(t *testing.T) {
+					t.Parallel()
+					c := onReal(t, n)
+					if n == 4 {
+						c.silence()
+					}
+					c.put(n, what)
+					before := c.dumps()
+					locker := c.locker(append(opts, prefixed)...)
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					first, second := lockBeside(ctx, locker, "name"), lockBeside(ctx, locker, "name")
+					c.saysData(receive(t, first, "the end of Lock").err, n)
+					c.saysData(receive(t, second, "the end of Lock").err, n)
+					_, err := locker.TryLock(ctx, "name")
+					c.saysData(err, n)
+					require.Equal(t, before, c.dumps())
+				})
+			}
+		}
+	}
+}
+
+func TestLock_WaitsForTheOthersBesideSomebodysDataOnAMinority(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 5, func(t *testing.T, c *cluster) {
+		c.put(2, "a list")
+		holder := take(t, c.locker(prefixed), "name")
+		locker, seen := c.waiting(c.nodes(), prefixed)
+		waiter := lockBeside(t.Context(), locker, "name")
+		seen.waitForRefusals(t, 1)
+		if c.processes != nil {
+			c.settled()
+		} else {
+			seen.waitForRefusals(t, 5)
+		}
+		_, err := locker.TryLock(t.Context(), "name")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NotErrorIs(t, c.refused(err).Reason, redlock.ErrForeign, "the holder will unlock")
+		require.Empty(t, waiter)
+		require.NoError(t, holder.Unlock(t.Context()))
+		require.NoError(t, won(t, waiter).Unlock(t.Context()))
+		for i := range 2 {
+			require.EqualValues(t, 1, c.do(i, "LLEN", "app:name"))
+		}
+	})
+}
+
+// A wait that began before the data came ends too.
+func TestLock_EndsWhenSomebodysDataTakesThePlaceOfAHolder(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	c.foreign("app:name", long)
+	locker, waiter := c.asleep("name", prefixed, noPolls)
+	second := lockBeside(t.Context(), locker, "name")
+	c.settled()
+	c.put(2, "a string of 1025 bytes")
+	for _, h := range []<-chan held{waiter, second} {
+		require.ErrorIs(t, receive(t, h, "the end of Lock").err, redlock.ErrForeign)
+	}
+}
+
+// A lock that was made with SETNX may be in use: the waiter cannot know, but the operator should.
+func TestLock_SaysOnceInTheLogThatItWaitsForAKeyWithoutATTL(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		c.leave("app:name", "somebody")
+		fake := clocktest.New()
+		log := &logBuffer{}
+		locker, seen := c.waiting(c.nodes(), prefixed, redlock.WithClock(fake), redlock.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+		ctx, cancel := context.WithCancel(t.Context())
+		waiter := lockBeside(ctx, locker, "name")
+		seen.waitForRefusals(t, 1)
+		count := func() int { return strings.Count(log.String(), "waits for a key that has no TTL") }
+		turnUntil(t, fake, time.Second, func() bool { return count() > 0 })
+		line := log.String()
+		require.Contains(t, line, "level=WARN")
+		require.Contains(t, line, "key=app:name")
+		require.Regexp(t, `unchanged=([1-9]\d|\d+m)`, line)
+		named := 0
+		for _, s := range c.servers {
+			named += strings.Count(line, s.Addr())
+		}
+		require.GreaterOrEqual(t, named, 2, "%s", line)
+		end := fake.Now().Add(10 * time.Minute)
+		turnUntil(t, fake, 10*time.Second, func() bool { return !fake.Now().Before(end) })
+		require.Equal(t, 1, count(), "%s", log.String())
+		require.Empty(t, waiter)
+		cancel()
+		err := receive(t, waiter, "the end of Lock").err
+		require.ErrorIs(t, err, redlock.ErrNoExpiry)
+		require.Regexp(t, `the key has no expiry, and was seen unchanged for \d+m`, err.Error())
+		require.NotContains(t, log.String(), "somebody", "the value may be a secret")
+	})
+}
+
+// Those who have such keys often try once and never wait.
+func TestTryLock_SaysThatTheKeyHasNoTTL(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 3, 5} {
+		for name, opts := range map[string][]redlock.Option{"plain": nil, "fenced": {redlock.WithFencing()}} {
+			t.Run(fmt.Sprintf("%s, %d nodes", name, n), func(t *testing.T) {
+				t.Parallel()
+				c := onReal(t, n)
+				for i := range n/2 + 1 { // as few as are in the way
+					c.do(i, "SET", "name", "somebody")
+				}
+				locker := c.locker(opts...)
+				for range 200 {
+					_, err := locker.TryLock(t.Context(), "name")
+					require.ErrorIs(t, err, redlock.ErrTaken)
+					require.ErrorIs(t, err, redlock.ErrNoExpiry)
+					require.ErrorIs(t, err, pool.ErrHeld)
+				}
+				c.do(0, "SET", "name", "another", "PX", 3_600_000)
+				_, err := locker.TryLock(t.Context(), "name")
+				require.ErrorIs(t, err, redlock.ErrTaken)
+				if n > 1 {
+					require.ErrorIs(t, err, redlock.ErrNoExpiry, "of the others")
+				}
+			})
+		}
+	}
+}
+
+func TestTryLock_HealsAKeyThatHasHadNoTTLForLong(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]redlock.Option{"plain": nil, "fenced": {redlock.WithFencing()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, 3, func(t *testing.T, c *cluster) {
+				c.leave("app:name", "somebody")
+				fake := clocktest.New()
+				const after = 10 * time.Minute
+				locker := c.locker(append(opts, prefixed, redlock.WithClock(fake), redlock.WithHeal(after))...)
+				for range 10 {
+					_, err := locker.TryLock(t.Context(), "name")
+					require.ErrorIs(t, err, redlock.ErrTaken)
+					require.ErrorIs(t, err, redlock.ErrNoExpiry)
+					require.Equal(t, 3, c.holding("app:name", "somebody"), "too early")
+					fake.Advance(after / 10)
+				}
+				var lock *redlock.Lock
+				eventually(t, func() (gotIt bool) {
+					fake.Advance(time.Minute) // what was observed late
+					lock, _ = locker.TryLock(t.Context(), "name")
+					return lock != nil
+				}, "a TryLock that gets it")
+				require.NoError(t, lock.Unlock(t.Context()))
+			})
+		})
+	}
+}
+
+func TestTryLock_DoesNotHealAKeyThatChanges(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	fake := clocktest.New()
+	const after = 10 * time.Minute
+	locker := c.locker(prefixed, redlock.WithClock(fake), redlock.WithHeal(after))
+	c.leave("app:name", "somebody")
+	try := func() {
+		_, err := locker.TryLock(t.Context(), "name")
+		require.ErrorIs(t, err, redlock.ErrNoExpiry)
+		c.settled()
+	}
+	c.leave("app:other", "somebody")
+	ctx, cancel := context.WithCancel(t.Context())
+	waiter := lockBeside(ctx, locker, "other")
+	c.eventuallyTracked() // from now on the servers announce what changes
+	cancel()
+	require.ErrorIs(t, receive(t, waiter, "the end of Lock").err, redlock.ErrTaken)
+	try()
+	for range 5 {
+		fake.Advance(after * 6 / 10)
+		// Another lock of the same client, with the same value: only the servers can tell.
+		c.doAll("DEL", "app:name")
+		c.leave("app:name", "somebody")
+		c.settled()
+		try()
+	}
+	require.Equal(t, 3, c.holding("app:name", "somebody"), "held for less than it takes")
+}
+
+// No call but one that finds a key without a TTL costs more than a round.
+func TestTryLock_ThatALockRefusesObservesNothing(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	locker := c.locker(prefixed, redlock.WithHeal(time.Millisecond)) // observes often, if at all
+	holder := take(t, c.locker(prefixed), "name")
+	c.eventuallyHeld("app:name", holder.Token())
+	try := func() {
+		_, err := locker.TryLock(t.Context(), "name")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+	}
+	try() // loads the script
+	c.settled()
+	before := c.calls("evalsha", "eval", "set", "client|caching")
+	for range 50 {
+		try()
+	}
+	c.settled()
+	require.Equal(t, 50*2*3, c.calls("evalsha", "eval", "set", "client|caching")-before, "a SET and a release for each node")
+}
+
+// The keys that are remembered are bounded, whatever names a program makes up.
+func TestTryLock_ForgetsKeysWithoutATTLIfThereAreVeryMany(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 1)
+	locker := c.locker(prefixed, redlock.WithHeal(long))
+	for i := range 10_000 {
+		name := fmt.Sprint("name-", i)
+		c.do(0, "SET", "app:"+name, "somebody")
+		_, err := locker.TryLock(t.Context(), name)
+		require.ErrorIs(t, err, redlock.ErrNoExpiry)
+	}
+	require.LessOrEqual(t, redlock.Queues(locker), 8192)
+}
