@@ -1,6 +1,10 @@
 package redlock
 
-import "time"
+import (
+	"time"
+
+	tokens "github.com/quorumlock/quorumlock/internal/token"
+)
 
 // WithWallClock sets the clock that proposals to counters come from.
 func WithWallClock(now func() time.Time) Option {
@@ -16,7 +20,7 @@ func (l *Locker) Self() string { return l.self }
 // Parse splits what a node holds into token and fencing token, and the token into owner part and metadata.
 func (l *Locker) Parse(value string) (token string, fence uint64, owner, metadata string) {
 	token, fence = l.split(value)
-	return token, fence, ownerOf(token), metadataOf(token)
+	return token, fence, tokens.Owner(token), tokens.Metadata(token)
 }
 
 // Queues returns how many queues a Locker keeps.

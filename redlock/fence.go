@@ -2,13 +2,12 @@ package redlock
 
 import (
 	"errors"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/token"
 )
 
 // A lock with longTTL or more has its counter kept for longer each time, and not only when the counter goes forward.
@@ -53,17 +52,7 @@ const leastTime = 2_000_000
 
 // split splits what a node holds into the token and the fencing token that follows it. The fencing token is 0 if the lock
 // was taken without fencing.
-func (l *Locker) split(value string) (token string, fence uint64) {
-	i := strings.LastIndexByte(value, '|')
-	if i < 0 || !l.fencing && ownerOf(value[:i]) == "" {
-		return value, 0
-	}
-	fence, err := strconv.ParseUint(value[i+1:], 10, 53)
-	if err != nil || fence == 0 {
-		return value, 0
-	}
-	return value[:i], fence
-}
+func (l *Locker) split(value string) (held string, fence uint64) { return token.Split(value, l.fencing) }
 
 // holds returns whether the answer to an observation shows that the node holds a token, Yes or No if it shows that, and the
 // fencing token that stands behind it.

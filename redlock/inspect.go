@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/token"
 )
 
 // NoTTL is the TTL of a key that never expires.
@@ -73,7 +74,7 @@ func (l *Locker) state(name string, replies []node.Reply) *State {
 		switch reply.Answer {
 		case quorum.Yes:
 			n.Token, n.Fence = l.split(reply.Value)
-			n.Metadata, n.TTL = metadataOf(n.Token), reply.TTL
+			n.Metadata, n.TTL = token.Metadata(n.Token), reply.TTL
 		case quorum.No:
 			n.Err = nil
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool"
 )
 
@@ -46,7 +47,7 @@ func (f option) apply(c *config) { f(c) }
 
 func newConfig(opts []Option) (config, error) {
 	c := config{
-		self:      newOwner(),
+		self:      token.NewOwner(),
 		ttl:       10 * time.Second,
 		maxTTL:    24 * time.Hour,
 		maxTTLBy:  "WithMaxTTL",
@@ -61,7 +62,7 @@ func newConfig(opts []Option) (config, error) {
 		},
 	}
 	self := c.self
-	c.token = func() (string, error) { return randomToken(self), nil }
+	c.token = func() (string, error) { return token.Random(self), nil }
 	for _, opt := range opts {
 		if opt == nil {
 			return c, errors.New("redlock: nil option")

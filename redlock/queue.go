@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool"
 )
 
@@ -215,7 +216,7 @@ func (o observation) Reply(i int, reply node.Reply) {
 	s := quorum.KeyState{Answered: true, Tracked: reply.Tracked}
 	switch reply.Answer {
 	case quorum.Yes:
-		s.Held, s.Token, s.Owner = true, reply.Value, ownerOf(reply.Value)
+		s.Held, s.Token, s.Owner = true, reply.Value, token.Owner(reply.Value)
 		s.TTL, s.NoTTL = reply.TTL, reply.TTL == node.NoTTL
 		if !s.NoTTL { // a key without a TTL is deleted by its whole value
 			s.Token, _ = q.locker.split(reply.Value)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/token"
 )
 
 // Lockers of different processes that want the same lock send messages to each other, over a channel for each
@@ -18,7 +19,7 @@ const (
 )
 
 // maxMessage is the length of the longest message.
-const maxMessage = len(waits) + len("\n") + 2*maxNameBytes + quorum.MaxPeers*(len("\n")+ownerChars)
+const maxMessage = len(waits) + len("\n") + 2*maxNameBytes + quorum.MaxPeers*(len("\n")+token.OwnerChars)
 
 const _ = uint(node.MaxPushed - maxMessage) // nodes drop what is longer than that
 
@@ -50,7 +51,7 @@ func (s *queues) Message(node int, text string) {
 		return
 	}
 	what, key, owners := lines[0], lines[1], lines[2:]
-	if slices.ContainsFunc(owners, func(owner string) bool { return len(owner) != ownerChars }) {
+	if slices.ContainsFunc(owners, func(owner string) bool { return len(owner) != token.OwnerChars }) {
 		return // not one of ours
 	}
 	q := s.find(key)

@@ -48,15 +48,23 @@ func (n *Node) transport(ctx context.Context) (transport, *Server, error) {
 		redigo, err := n.config.Pool.GetContext(ctx)
 		return &redigoConn{conn: redigo}, nil, err
 	}
-	s := *n.config.Server
-	if s.Credentials != nil {
-		var err error
-		if s.Username, s.Password, err = s.Credentials(ctx); err != nil {
-			return nil, nil, fmt.Errorf("credentials: %w", err)
-		}
+	s, err := n.config.Server.withCredentials(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
-	t, err := dial(ctx, &s)
-	return t, &s, err
+	t, err := dial(ctx, s)
+	return t, s, err
+}
+
+// withCredentials returns the server with the user name and the password of now.
+func (s Server) withCredentials(ctx context.Context) (_ *Server, err error) {
+	if s.Credentials == nil {
+		return &s, nil
+	}
+	if s.Username, s.Password, err = s.Credentials(ctx); err != nil {
+		return nil, fmt.Errorf("credentials: %w", err)
+	}
+	return &s, nil
 }
 
 // greet logs in, unless a pool has done so, switches to RESP3 and learns who is at the other end, all with one write. It

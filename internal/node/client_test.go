@@ -1,0 +1,74 @@
+package node_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+func server(addr string) *node.Server {
+	return &node.Server{Network: "tcp", Address: addr, Dial: new(net.Dialer).DialContext}
+}
+
+func TestClient_RepliesAreGoTypes(t *testing.T) {
+	t.Parallel()
+	s := testredis.Real(t, 1)[0]
+	c, err := node.Connect(t.Context(), server(s.Addr()))
+	require.NoError(t, err)
+	defer c.Close()
+	replies, err := c.DoAll(t.Context(), [][]string{
+		{"SET", "key", "value"}, {"GET", "key"}, {"GET", "none"}, {"LPUSH", "key", "x"}, {"RPUSH", "list", "a", "b"}, {"LRANGE", "list", "0", "-1"},
+	})
+	require.NoError(t, err)
+	require.Equal(t, []any{"OK", "value", nil}, replies[:3])
+	require.ErrorIs(t, replies[3].(error), node.ErrForeign)
+	require.Equal(t, []any{int64(2), []any{"a", "b"}}, replies[4:])
+
+	_, err = c.Do(t.Context(), "LPUSH", "key", "x")
+	require.ErrorAs(t, err, new(*node.ServerError))
+	reply, err := c.Do(t.Context(), "PING")
+	require.NoError(t, err, "an error reply breaks nothing")
+	require.Equal(t, "PONG", reply)
+
+	reply, err = c.Do(t.Context(), "SUBSCRIBE", "channel")
+	require.NoError(t, err)
+	require.Equal(t, []any{"subscribe", "channel", int64(1)}, reply)
+	_, err = s.Do("PUBLISH", "channel", "text")
+	require.NoError(t, err)
+	reply, err = c.Receive(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []any{"message", "channel", "text"}, reply)
+}
+
+func TestClient_EndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	s := testredis.Real(t, 1)[0]
+	c, err := node.Connect(t.Context(), server(s.Addr()))
+	require.NoError(t, err)
+	defer c.Close()
+	s.Freeze()
+	defer s.Thaw()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = c.Do(ctx, "PING")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = c.Do(t.Context(), "PING")
+	require.ErrorIs(t, err, context.DeadlineExceeded, "a reply that comes now would be taken for the next one's")
+}
+
+func TestConnect_NamesWhatTheServerRefuses(t *testing.T) {
+	t.Parallel()
+	s := testredis.Real(t, 1)[0]
+	to := server(s.Addr())
+	to.Username, to.Password = "nobody", "hunter2"
+	_, err := node.Connect(t.Context(), to)
+	require.ErrorAs(t, err, new(*node.ConnectError))
+	require.ErrorContains(t, err, "WRONGPASS")
+	require.NotContains(t, err.Error(), "hunter2")
+}

@@ -1,0 +1,71 @@
+// Package token is the form of the values that lock keys have: tokens, and the fencing tokens behind them.
+//
+// A token is owner.random, or owner.random:metadata. The owner part is the same in all tokens of a Locker: waiters address
+// their messages to it. The random part makes the token unique. With fencing the key has token|fence.
+package token
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"strconv"
+	"strings"
+)
+
+const (
+	// OwnerChars is how long the owner part is.
+	OwnerChars = 8
+
+	randomBytes = 21
+	chars       = OwnerChars + 1 + randomBytes*4/3
+)
+
+// NewOwner draws the owner part of a Locker's tokens.
+func NewOwner() string { return rand.Text()[:OwnerChars] }
+
+// Random draws a token of an owner.
+func Random(owner string) string {
+	random := make([]byte, randomBytes)
+	_, _ = rand.Read(random) // never fails
+	text := make([]byte, 0, chars)
+	text = append(append(text, owner...), '.')
+	return string(base64.RawURLEncoding.AppendEncode(text, random))
+}
+
+// WithMetadata returns the token with metadata behind it.
+func WithMetadata(token, metadata string) string {
+	if metadata == "" {
+		return token
+	}
+	return token + ":" + metadata
+}
+
+// Owner returns the owner part of a token; "" if another client made it.
+func Owner(token string) string {
+	if len(token) < chars || token[OwnerChars] != '.' {
+		return ""
+	}
+	return token[:OwnerChars]
+}
+
+// Metadata returns the metadata of a token; "" if there is none.
+func Metadata(token string) string {
+	if Owner(token) == "" {
+		return ""
+	}
+	_, metadata, _ := strings.Cut(token[chars:], ":")
+	return metadata
+}
+
+// Split splits what a key has into the token and the fencing token behind it. The fencing token is 0 if the lock was taken
+// without fencing. A token of another client has a fencing token only if fencing is set.
+func Split(value string, fencing bool) (token string, fence uint64) {
+	i := strings.LastIndexByte(value, '|')
+	if i < 0 || !fencing && Owner(value[:i]) == "" {
+		return value, 0
+	}
+	fence, err := strconv.ParseUint(value[i+1:], 10, 53)
+	if err != nil || fence == 0 {
+		return value, 0
+	}
+	return value[:i], fence
+}
