@@ -145,7 +145,7 @@ func TestBench_StartsEmbeddedNodesIfRedisServerIsMissing(t *testing.T) {
 	gone(t, r)
 
 	code, out, failure := call(t.Context(), append(shortRun, "--freeze=1")...)
-	assert.Equal(t, 80, code)
+	assert.Equal(t, exitUsage, code)
 	assert.Contains(t, failure, "--freeze needs redis-server processes: redis-server is not installed")
 	assert.Empty(t, out)
 }
@@ -172,7 +172,7 @@ func TestBench_InterruptedShowsItsResultUntilThenAndLeavesNothing(t *testing.T) 
 			code, out, failure := call(ctx, "bench", "--names="+names, "--warm-up=0s", "--duration=1h", "--timeout=2s",
 				"--html="+html, "--nodes="+strings.Join(testredis.URLs(servers), ","))
 			<-watching
-			assert.Equal(t, 1, code)
+			assert.Equal(t, exitInternal, code)
 			assert.Contains(t, failure, "interrupted after")
 			assert.Contains(t, failure, "of 1h:")
 			assert.Contains(t, out, "(interrupted)")
@@ -192,7 +192,7 @@ func TestBench_InterruptedBeforeTheMeasurementLeavesNothing(t *testing.T) {
 	old := filepath.Join(dir, "old.svg")
 	require.NoError(t, os.WriteFile(old, []byte("the last one"), 0o600))
 	code, out, failure := call(ctx, append(shortRun, "--html="+filepath.Join(dir, "new.html"), "--svg="+old)...)
-	assert.Equal(t, 1, code)
+	assert.Equal(t, exitInternal, code)
 	assert.Contains(t, failure, "context canceled")
 	assert.Empty(t, out)
 	assert.NoFileExists(t, filepath.Join(dir, "new.html"))
@@ -210,7 +210,7 @@ func TestBench_FailsBeforeItStartsAnythingIfAFileCannotBeWritten(t *testing.T) {
 	missing := filepath.Join(temporary, "missing", "report.svg")
 	fresh := filepath.Join(temporary, "report.html")
 	code, out, failure := call(t.Context(), append(shortRun, "--html="+fresh, "--svg="+missing)...)
-	assert.Equal(t, 1, code)
+	assert.Equal(t, exitInternal, code)
 	assert.Contains(t, failure, "open "+missing)
 	assert.Empty(t, out)
 	left, err := os.ReadDir(temporary)
@@ -223,7 +223,7 @@ func TestBench_FailsIfItsOutputIsClosed(t *testing.T) {
 	servers := testredis.Real(t, 1)
 	var stderr bytes.Buffer
 	code := run(t.Context(), append(shortRun, "--nodes="+servers[0].URL()), streams{closedWriter{}, &stderr})
-	assert.Equal(t, 1, code)
+	assert.Equal(t, exitInternal, code)
 	assert.Contains(t, stderr.String(), "closed pipe")
 	nothingLeft(t, servers)
 }
@@ -272,7 +272,7 @@ func TestBench_RefusesInvalidFlagsAndNamesThem(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			code, out, failure := call(t.Context(), append([]string{"bench"}, args...)...)
-			assert.Equal(t, 80, code)
+			assert.Equal(t, exitUsage, code)
 			assert.Contains(t, failure, "redlock: error: ")
 			assert.Contains(t, failure, want)
 			assert.Empty(t, out)
@@ -307,7 +307,7 @@ func TestBench_FailsAtOnceWithTheReasonOfEachUnreachableNode(t *testing.T) {
 	servers[1].Stop()
 	html := filepath.Join(t.TempDir(), "report.html")
 	code, out, failure := call(t.Context(), append(shortRun, "--duration=1h", "--html="+html, "--nodes="+strings.Join(testredis.URLs(servers), ","))...)
-	assert.Equal(t, 1, code)
+	assert.Equal(t, exitInternal, code)
 	assert.Empty(t, out)
 	assert.Contains(t, failure, "the bench needs 2 of 3 nodes")
 	assert.Equal(t, 2, strings.Count(failure, "connection refused"), failure)
@@ -318,7 +318,7 @@ func TestBench_FailsAtOnceWithTheReasonOfEachUnreachableNode(t *testing.T) {
 
 func TestBench_RefusesAnInvalidPrefix(t *testing.T) {
 	code, out, failure := call(t.Context(), append(shortRun, "--prefix=a\nb", "--nodes="+testredis.Mini(t, 1)[0].URL())...)
-	assert.Equal(t, 1, code)
+	assert.Equal(t, exitInternal, code)
 	assert.Contains(t, failure, "redlock: the key prefix")
 	assert.Empty(t, out)
 }

@@ -145,7 +145,7 @@ func TestDemo_FailsIfANodeIsDownFromTheStart(t *testing.T) {
 	dead := servers[4]
 	dead.Stop()
 	code, out, failure := call(t.Context(), append(patient, "--nodes="+strings.Join(testredis.URLs(servers), ","))...)
-	assert.Equal(t, 1, code)
+	assert.Equal(t, exitInternal, code)
 	assert.Contains(t, failure, "step 3 failed: expected B to get the lock from the nodes that are left, but got: ")
 	assert.Contains(t, failure, "no quorum of nodes")
 	for _, server := range servers {
@@ -184,7 +184,7 @@ func TestDemo_FailsIfNoNodeAnswers(t *testing.T) {
 		server.Stop()
 	}
 	code, _, failure := call(t.Context(), append(patient, "--nodes="+strings.Join(testredis.URLs(servers), ","))...)
-	assert.Equal(t, 1, code)
+	assert.Equal(t, exitInternal, code)
 	assert.Contains(t, failure, "step 1 failed: expected A to get the lock, but got: ")
 	assert.Contains(t, failure, "connection refused")
 }
@@ -233,7 +233,7 @@ func TestDemo_InterruptedEndsSoonAndCleansUp(t *testing.T) {
 			code := run(ctx, append(patient, "--nodes="+strings.Join(testredis.URLs(servers), ",")), streams{out, &stderr})
 			require.Nil(t, out.do, "never printed %q:\n%s", test.at, out)
 			nothingLeft(t, servers)
-			assert.Equal(t, 1, code)
+			assert.Equal(t, exitInternal, code)
 			assert.Regexp(t, fmt.Sprintf("interrupted in step [%d-%d]", test.step, test.step+1), stderr.String())
 			assert.NotContains(t, out.String(), "✔")
 		})
@@ -248,7 +248,7 @@ func TestDemo_EndsAndCleansUpIfNobodyReadsItsOutput(t *testing.T) {
 	var stderr bytes.Buffer
 	code := run(ctx, append(patient, "--nodes="+strings.Join(testredis.URLs(servers), ",")),
 		streams{output{closedWriter{}, cancel}, &stderr})
-	assert.Equal(t, 1, code)
+	assert.Equal(t, exitInternal, code)
 	assert.Contains(t, stderr.String(), "interrupted in step 1")
 	nothingLeft(t, servers)
 }

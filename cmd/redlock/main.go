@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,7 +35,7 @@ type streams struct{ out, err io.Writer }
 // output cancels the command if nobody reads its output any more.
 type output struct {
 	io.Writer
-	cancel context.CancelFunc
+	cancel func()
 }
 
 func (o output) Write(p []byte) (int, error) {
@@ -48,15 +49,20 @@ func (o output) Write(p []byte) (int, error) {
 func main() {
 	// SIGPIPE does not end the command: it comes from sockets and other processes' pipes too.
 	signal.Ignore(syscall.SIGPIPE)
-	// A second signal changes nothing: some senders send two, and cleaning up is soon over.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	code := run(ctx, os.Args[1:], streams{output{color.Output, stop}, color.Error})
-	stop()
-	os.Exit(code)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		// A second signal changes nothing: some senders send two, and cleaning up is soon over.
+		cancel(interrupted{<-signals})
+	}()
+	os.Exit(run(ctx, os.Args[1:], streams{output{color.Output, func() { cancel(errNoReader) }}, color.Error}))
 }
 
-// run carries out one command line and returns the exit code: 0, 1 if the command failed, or 80
-// for invalid arguments. When ctx ends, the command cleans up after itself and fails.
+// errNoReader is why a command ends whose output nobody reads any more.
+var errNoReader = errors.New("nobody reads the output")
+
+// run carries out one command line and returns the exit code. When ctx ends, the command cleans up after itself and fails.
 func run(ctx context.Context, args []string, to streams) int {
 	exited, code := false, 0 // set by kong, also when it has printed its help
 	parser, err := kong.New(&cli{},
@@ -64,23 +70,29 @@ func run(ctx context.Context, args []string, to streams) int {
 		kong.Description("A lock over N independent Redis nodes, held by a majority of them."),
 		kong.Writers(to.out, to.err),
 		kong.Vars{"version": version()},
+		kong.Configuration(loadConfig),
 		kong.Exit(func(c int) { exited, code = true, c }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(to),
 	)
 	if err != nil {
 		fmt.Fprintln(to.err, "redlock:", err)
-		return 1
+		return exitInternal
 	}
 	command, err := parser.Parse(asFlags(args))
 	if exited {
-		return 0
+		return code
 	}
 	if err == nil {
 		err = command.Run()
 	}
-	parser.FatalIfErrorf(err)
-	return code
+	if cause := context.Cause(ctx); err != nil && cause != nil && errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("%w (%w)", err, cause)
+	}
+	if exit := (*exitError)(nil); err != nil && !(errors.As(err, &exit) && exit.err == nil) {
+		parser.Errorf("%s", textOf(err))
+	}
+	return exitCode(err)
 }
 
 // asFlags turns "help" and "version" into the flags of these names. No arguments mean help.

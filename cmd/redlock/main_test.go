@@ -65,7 +65,7 @@ func TestRun_RefusesInvalidArgumentsAndNamesThem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errors := call(t.Context(), test.args...)
-			assert.Equal(t, 80, code)
+			assert.Equal(t, exitUsage, code)
 			assert.Contains(t, errors, "redlock: error: ")
 			assert.Contains(t, errors, test.want)
 			assert.Empty(t, out)
@@ -79,7 +79,7 @@ func TestRun_NeverPrintsAPassword(t *testing.T) {
 		":geheim@localhost:6379,redis://b,redis://c",
 	} {
 		code, _, errors := call(t.Context(), "demo", "--nodes="+urls)
-		assert.Equal(t, 80, code)
+		assert.Equal(t, exitUsage, code)
 		assert.NotContains(t, errors, "geheim")
 	}
 }

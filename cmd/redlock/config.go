@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/alecthomas/kong"
+)
+
+// config has the values of flags that a file sets: a JSON object whose keys are the names of flags. The command line and the
+// environment go before it.
+type config map[string]any
+
+// loadConfig reads a file for --config.
+func loadConfig(r io.Reader) (kong.Resolver, error) {
+	var c config
+	in := json.NewDecoder(io.LimitReader(r, maxConfig))
+	in.UseNumber()
+	if err := in.Decode(&c); err != nil {
+		return nil, fmt.Errorf(`a JSON object such as {"nodes": ["redis://host"]}: %w`, err)
+	}
+	if in.More() {
+		return nil, fmt.Errorf("more than one JSON object")
+	}
+	return c, nil
+}
+
+// maxConfig bounds the size of the file, in bytes.
+const maxConfig = 1 << 20
+
+// Validate refuses keys that are no flag of any command.
+func (c config) Validate(app *kong.Application) error {
+	known := map[string]bool{}
+	var visit func(n *kong.Node)
+	visit = func(n *kong.Node) {
+		for _, flag := range n.Flags {
+			known[flag.Name] = true
+		}
+		for _, child := range n.Children {
+			visit(child)
+		}
+	}
+	visit(app.Node)
+	for _, key := range slices.Sorted(maps.Keys(c)) {
+		if !known[key] {
+			return fmt.Errorf("--config: %q is not the name of a flag", key)
+		}
+	}
+	return nil
+}
+
+// Resolve returns the value of a flag.
+func (c config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	value, found := c[flag.Name]
+	if !found {
+		return nil, nil
+	}
+	if number, isNumber := value.(json.Number); isNumber {
+		return number.String(), nil
+	}
+	return value, nil
+}

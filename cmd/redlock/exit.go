@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// The exit codes are those of sysexits.h as far as it has one that fits. docs/tool.md lists them.
+const (
+	exitUsage       = 64 // the command line or the configuration is wrong
+	exitUnavailable = 69 // too few nodes answered
+	exitInternal    = 70 // anything else
+	exitTaken       = 75 // another holds the lock
+	exitLost        = 79 // the lock was lost, or is not held by that token
+	exitSignal      = 128
+)
+
+// exitError is an error that sets the exit code. The tool prints nothing if err is nil.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprint("exit code ", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// usage makes an error about the command line or the configuration.
+func usage(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// interrupted is the cause of the end of the command's context if a signal has ended it.
+type interrupted struct{ signal os.Signal }
+
+func (i interrupted) Error() string { return i.signal.String() }
+
+// exitCode returns the exit code for an error of a command.
+func exitCode(err error) int {
+	var exit *exitError
+	var by interrupted
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.code
+	case errors.As(err, new(*kong.ParseError)), errors.Is(err, redlock.ErrForeign):
+		return exitUsage
+	case errors.As(err, &by):
+		if number, isNumber := by.signal.(syscall.Signal); isNumber {
+			return exitSignal + int(number)
+		}
+		return exitInternal
+	case errors.Is(err, redlock.ErrLost), errors.Is(err, redlock.ErrExpired), errors.Is(err, redlock.ErrNotHeld), errors.Is(err, redlock.ErrReleased):
+		return exitLost
+	case errors.Is(err, redlock.ErrTaken), errors.Is(err, redlock.ErrNoExpiry):
+		return exitTaken
+	case errors.Is(err, redlock.ErrNoQuorum):
+		return exitUnavailable
+	}
+	return exitInternal
+}

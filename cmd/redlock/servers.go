@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// serverFlags say which servers are the nodes and how to reach them. Commands that use locks or look at them embed it.
+type serverFlags struct {
+	Nodes     []string        `env:"REDLOCK_NODES" placeholder:"URL,..." group:"Nodes" help:"The nodes: redis://, rediss:// or unix:// URLs."`
+	Config    kong.ConfigFlag `env:"REDLOCK_CONFIG" placeholder:"FILE" group:"Nodes" help:"Flags from a JSON file, by their names."`
+	KeyPrefix string          `env:"REDLOCK_KEY_PREFIX" placeholder:"TEXT" group:"Nodes" help:"What the key of each lock begins with."`
+	Timeout   time.Duration   `default:"500ms" placeholder:"TIME" group:"Nodes" help:"How long one node may take (default ${default})."`
+
+	Username     string `env:"REDLOCK_USERNAME" placeholder:"NAME" group:"Nodes" help:"User of all nodes, with --password-file or $$REDLOCK_PASSWORD."`
+	PasswordFile string `env:"REDLOCK_PASSWORD_FILE" placeholder:"FILE" group:"Nodes" help:"Its first line is the password of all nodes."`
+	Password     string `env:"REDLOCK_PASSWORD" hidden:"" help:"Password of all nodes. Not for the command line, which others see."`
+
+	TLSCA   string `name:"tls-ca" env:"REDLOCK_TLS_CA" placeholder:"FILE" group:"Nodes" help:"Certificates that sign those of the nodes (PEM)."`
+	TLSCert string `name:"tls-cert" env:"REDLOCK_TLS_CERT" placeholder:"FILE" group:"Nodes" help:"Client certificate, with --tls-key (PEM)."`
+	TLSKey  string `name:"tls-key" env:"REDLOCK_TLS_KEY" placeholder:"FILE" group:"Nodes" help:"Its key."`
+}
+
+// secretEnv are the variables that may hold a password, in them or in a URL. No child process gets them.
+var secretEnv = []string{"REDLOCK_NODES", "REDLOCK_USERNAME", "REDLOCK_PASSWORD"}
+
+// check checks the flags before anything is connected.
+func (f *serverFlags) check() error {
+	if len(f.Nodes) == 0 {
+		return usage("no nodes: set --nodes or $REDLOCK_NODES to URLs such as redis://host1:6379,redis://host2:6379,redis://host3:6379, or name a file with --config")
+	}
+	if err := checkURLs(f.Nodes); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	if f.Timeout < time.Millisecond {
+		return usage("--timeout must be at least 1ms, not %s", plain(f.Timeout))
+	}
+	if f.Username != "" && f.Password == "" && f.PasswordFile == "" {
+		return usage("--username needs a password: set $REDLOCK_PASSWORD or --password-file")
+	}
+	if (f.TLSCert == "") != (f.TLSKey == "") {
+		return usage("--tls-cert and --tls-key belong together: give both or none")
+	}
+	return nil
+}
+
+// pools opens the nodes. The caller closes them.
+func (f *serverFlags) pools(opts ...pool.Option) ([]*pool.Node, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	opts = append(opts, pool.WithTimeout(f.Timeout), pool.WithDialTimeout(max(f.Timeout, time.Second)))
+	if f.Password != "" || f.PasswordFile != "" {
+		if _, err := f.password(); err != nil {
+			return nil, err
+		}
+		opts = append(opts, pool.WithCredentials(func(context.Context) (string, string, error) {
+			password, err := f.password()
+			return f.Username, password, err
+		}))
+	}
+	if f.TLSCA != "" || f.TLSCert != "" {
+		config, err := f.tls()
+		if err != nil {
+			return nil, &exitError{exitUsage, err}
+		}
+		opts = append(opts, pool.WithTLSConfig(config))
+	}
+	nodes, err := pool.Open(f.Nodes, opts...)
+	if err != nil {
+		return nil, &exitError{exitUsage, errors.New(textOf(err))}
+	}
+	return nodes, nil
+}
+
+// password returns the password that all nodes have; the file is read anew for each connection.
+func (f *serverFlags) password() (string, error) {
+	if f.PasswordFile == "" {
+		return f.Password, nil
+	}
+	content, err := os.ReadFile(f.PasswordFile)
+	if err != nil {
+		return "", usage("--password-file: %w", err)
+	}
+	password, _, _ := strings.Cut(string(content), "\n")
+	if password = strings.TrimSuffix(password, "\r"); password == "" {
+		return "", usage("--password-file: the first line of %s is empty", f.PasswordFile)
+	}
+	return password, nil
+}
+
+func (f *serverFlags) tls() (*tls.Config, error) {
+	config := &tls.Config{}
+	if f.TLSCA != "" {
+		pem, err := os.ReadFile(f.TLSCA)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--tls-ca: no certificate in %s", f.TLSCA)
+		}
+	}
+	if f.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(f.TLSCert, f.TLSKey)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// locker opens the nodes and a Locker over them, which closes them.
+func (f *serverFlags) locker(poolOpts []pool.Option, opts ...redlock.Option) (l *redlock.Locker, closeAll func() error, err error) {
+	nodes, err := f.pools(poolOpts...)
+	if err != nil {
+		return nil, nil, err
+	}
+	closeNodes := func() (err error) {
+		for _, n := range nodes {
+			err = errors.Join(err, n.Close())
+		}
+		return err
+	}
+	if f.KeyPrefix != "" {
+		opts = append(opts, redlock.WithKeyPrefix(f.KeyPrefix))
+	}
+	if l, err = redlock.New(nodes, opts...); err != nil {
+		return nil, nil, errors.Join(&exitError{exitUsage, errors.New(textOf(err))}, closeNodes())
+	}
+	return l, func() error { return errors.Join(l.Close(), closeNodes()) }, nil
+}
+
+// servers returns how the nodes are reached, for commands that ask them more than a lock does.
+func (f *serverFlags) servers() ([]*node.Server, error) {
+	nodes, err := f.pools()
+	if err != nil {
+		return nil, err
+	}
+	servers := make([]*node.Server, len(nodes))
+	for i, n := range nodes {
+		servers[i] = (*node.Node)(n).Config().Server
+		_ = n.Close() // never connected
+	}
+	return servers, nil
+}
