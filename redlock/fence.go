@@ -52,7 +52,9 @@ const leastTime = 2_000_000
 
 // split splits what a node holds into the token and the fencing token that follows it. The fencing token is 0 if the lock
 // was taken without fencing.
-func (l *Locker) split(value string) (held string, fence uint64) { return token.Split(value, l.fencing) }
+func (l *Locker) split(value string) (held string, fence uint64) {
+	return token.Split(value, l.fencing)
+}
 
 // holds returns whether the answer to an observation shows that the node holds a token, Yes or No if it shows that, and the
 // fencing token that stands behind it.

@@ -106,7 +106,7 @@ func TestBench_FailsAndShowsWhyIfAMajorityFailsDuringTheRun(t *testing.T) {
 	t.Parallel()
 	testredis.Real(t, 0)
 	for _, fault := range []string{"--freeze=2", "--kill=2"} {
-		r, failure := bench(t, 1, "--count=3", "--timeout=100ms", "--duration=500ms", fault)
+		r, failure := bench(t, exitInternal, "--count=3", "--timeout=100ms", "--duration=500ms", fault)
 		assert.Contains(t, failure, "no cycle succeeded")
 		assert.Contains(t, failure, "no quorum of nodes")
 		assert.Zero(t, r.Cycles)
@@ -307,7 +307,7 @@ func TestBench_FailsAtOnceWithTheReasonOfEachUnreachableNode(t *testing.T) {
 	servers[1].Stop()
 	html := filepath.Join(t.TempDir(), "report.html")
 	code, out, failure := call(t.Context(), append(shortRun, "--duration=1h", "--html="+html, "--nodes="+strings.Join(testredis.URLs(servers), ","))...)
-	assert.Equal(t, exitInternal, code)
+	assert.Equal(t, exitUnavailable, code)
 	assert.Empty(t, out)
 	assert.Contains(t, failure, "the bench needs 2 of 3 nodes")
 	assert.Equal(t, 2, strings.Count(failure, "connection refused"), failure)
@@ -319,6 +319,6 @@ func TestBench_FailsAtOnceWithTheReasonOfEachUnreachableNode(t *testing.T) {
 func TestBench_RefusesAnInvalidPrefix(t *testing.T) {
 	code, out, failure := call(t.Context(), append(shortRun, "--prefix=a\nb", "--nodes="+testredis.Mini(t, 1)[0].URL())...)
 	assert.Equal(t, exitInternal, code)
-	assert.Contains(t, failure, "redlock: the key prefix")
+	assert.Contains(t, failure, "the key prefix")
 	assert.Empty(t, out)
 }

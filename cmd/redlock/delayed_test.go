@@ -78,7 +78,7 @@ func TestDelayed_CloseDoesNotWaitForTheDelay(t *testing.T) {
 	_, err := c.Write([]byte("x"))
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
-	require.NoError(t, <-ended)
+	<-ended // perhaps with a reset, if the answer was not read before
 }
 
 func TestDelayed_EndsWithTheServersConnection(t *testing.T) {

@@ -145,7 +145,7 @@ func TestDemo_FailsIfANodeIsDownFromTheStart(t *testing.T) {
 	dead := servers[4]
 	dead.Stop()
 	code, out, failure := call(t.Context(), append(patient, "--nodes="+strings.Join(testredis.URLs(servers), ","))...)
-	assert.Equal(t, exitInternal, code)
+	assert.Equal(t, exitUnavailable, code)
 	assert.Contains(t, failure, "step 3 failed: expected B to get the lock from the nodes that are left, but got: ")
 	assert.Contains(t, failure, "no quorum of nodes")
 	for _, server := range servers {
@@ -184,7 +184,7 @@ func TestDemo_FailsIfNoNodeAnswers(t *testing.T) {
 		server.Stop()
 	}
 	code, _, failure := call(t.Context(), append(patient, "--nodes="+strings.Join(testredis.URLs(servers), ","))...)
-	assert.Equal(t, exitInternal, code)
+	assert.Equal(t, exitUnavailable, code)
 	assert.Contains(t, failure, "step 1 failed: expected A to get the lock, but got: ")
 	assert.Contains(t, failure, "connection refused")
 }
