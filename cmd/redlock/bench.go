@@ -17,36 +17,36 @@ import (
 
 // benchCmd is the subcommand bench.
 type benchCmd struct {
-	Nodes []string `placeholder:"URL" group:"Nodes" help:"Redis nodes to measure: redis://, rediss:// or unix:// URLs with commas between them. The bench leaves no key on them, except the counters of --fencing. Without --nodes, the bench starts redis-server processes, or nodes inside this program (miniredis) if redis-server is not installed."`
-	Count int      `default:"5" group:"Nodes" help:"How many nodes the bench starts, between 1 and 15."`
+	Nodes []string `placeholder:"URL" group:"Nodes" help:"URLs of your nodes; none: it starts some."`
+	Count int      `default:"5" group:"Nodes" help:"How many nodes to start, from 1 to 15."`
 
-	Callers  int           `default:"64" group:"Load" help:"How many callers take locks at the same time, between 1 (pure latency) and 1000."`
-	Names    string        `default:"distinct" enum:"distinct,hot" group:"Load" help:"distinct: each caller has a lock of its own and asks for it once (TryLock); a refusal counts as a failure. hot: all callers want the same lock and wait for it (Lock); an acquire includes that wait."`
-	Rate     float64       `default:"0" group:"Load" help:"How many cycles of an acquire and a release are due per second, at fixed instants that do not wait for the lock. Latencies count from the instant at which a cycle was due, so that they are corrected for coordinated omission. 0 means no schedule: each caller goes as fast as it can, pauses for 5ms after a failure, and latencies are not corrected."`
-	Duration time.Duration `default:"10s" group:"Load" help:"How long to measure, between 10ms and 24h."`
+	Callers  int           `default:"64" group:"Load" help:"How many callers lock at once, to 1000."`
+	Names    string        `default:"distinct" enum:"distinct,hot" group:"Load" help:"distinct: a lock each; hot: one for all."`
+	Rate     float64       `default:"0" group:"Load" help:"Cycles due per second; 0: no schedule."`
+	Duration time.Duration `default:"10s" group:"Load" help:"How long to measure, from 10ms to 24h."`
 	WarmUp   time.Duration `default:"1s" group:"Load" help:"How long to run before the measurement."`
-	TTL      time.Duration `default:"10s" group:"Load" help:"The TTL of a lock, between 100ms and 1m."`
-	Timeout  time.Duration `default:"50ms" group:"Load" help:"How long one node may take, at most a quarter of the TTL."`
-	Fencing  bool          `group:"Load" help:"Take locks with fencing tokens. Their counters stay on the nodes for a minute longer than the TTL."`
-	Prefix   string        `default:"redlock-bench:" group:"Load" help:"What the keys begin with. A random part that is new for each run follows."`
+	TTL      time.Duration `default:"10s" group:"Load" help:"TTL of a lock, from 100ms to 1m."`
+	Timeout  time.Duration `default:"50ms" group:"Load" help:"How long one node may take; at most --ttl/4."`
+	Fencing  bool          `group:"Load" help:"Take locks with fencing tokens."`
+	Prefix   string        `default:"redlock-bench:" group:"Load" help:"What the keys begin with; a random part follows."`
 
-	Freeze  int           `placeholder:"K" group:"Faults, for nodes that the bench starts" help:"Freeze K redis-server processes (SIGSTOP) after the warm-up: they stay connected and do not answer. K may be a majority."`
+	Freeze  int           `placeholder:"K" group:"Faults, for nodes that the bench starts" help:"Freeze K nodes after the warm-up (SIGSTOP)."`
 	Kill    int           `placeholder:"K" group:"Faults, for nodes that the bench starts" help:"Kill K nodes after the warm-up."`
-	Latency time.Duration `placeholder:"TIME" group:"Faults, for nodes that the bench starts" help:"Delay the answers of some nodes, from the beginning."`
+	Latency time.Duration `placeholder:"TIME" group:"Faults, for nodes that the bench starts" help:"Delay the answers of some nodes."`
 	Slow    int           `default:"1" group:"Faults, for nodes that the bench starts" help:"How many nodes --latency applies to."`
 
 	JSON bool   `name:"json" xor:"format" group:"Output" help:"Print JSON. Each number has its unit in its name."`
 	CSV  bool   `name:"csv" xor:"format" group:"Output" help:"Print CSV: table, name, metric, value."`
-	HTML string `name:"html" placeholder:"FILE" group:"Output" help:"Write the tables and charts to one HTML file that needs no other."`
-	SVG  string `name:"svg" placeholder:"FILE" group:"Output" help:"Write the charts to one SVG file."`
+	HTML string `name:"html" placeholder:"FILE" group:"Output" help:"Write tables and charts to an HTML file."`
+	SVG  string `name:"svg" placeholder:"FILE" group:"Output" help:"Write the charts to an SVG file."`
 }
 
 // Help is shown above the flags.
 func (benchCmd) Help() string {
-	return "A cycle is an acquire and its release, with nothing between them. " +
-		"The bench shows how long they take, and how each node answers.\n\n" +
-		"The exit code is 0 if at least one cycle succeeded: refusals are a result. " +
-		"An interrupt ends the measurement, and the bench shows what it has measured until then."
+	return "A cycle is an acquire and its release, with nothing between them.\n\n" +
+		"Examples:\n" +
+		"  redlock bench --rate 2000 --freeze 1 --html report.html\n" +
+		"  redlock bench --nodes redis://a,redis://b,redis://c --callers 1"
 }
 
 const (

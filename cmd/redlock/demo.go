@@ -22,12 +22,19 @@ const (
 
 // demoCmd is the subcommand demo.
 type demoCmd struct {
-	Nodes   []string      `placeholder:"URL" help:"Real Redis nodes, at least 3: redis://, rediss:// or unix:// URLs with commas between them. They keep running: the demo only closes its own connections."`
-	TTL     time.Duration `default:"10s" help:"The TTL of a lock, between 1s and 1m."`
-	Timeout time.Duration `default:"200ms" help:"How long one node may take, connecting included; at most a quarter of the TTL."`
-	NoColor bool          `help:"Print without colours. This is the default if NO_COLOR is set or the output is no terminal."`
+	Nodes   []string      `placeholder:"URL" help:"URLs of your nodes, at least 3."`
+	TTL     time.Duration `default:"10s" help:"TTL of a lock, from 1s to 1m."`
+	Timeout time.Duration `default:"200ms" help:"How long one node may take; at most --ttl/4."`
+	NoColor bool          `help:"No colours; also if NO_COLOR is set."`
 
 	name string // of the lock; empty means a new one
+}
+
+// Help is shown above the flags.
+func (demoCmd) Help() string {
+	return "The nodes are inside this program, or yours: they keep running, and no key is left on them.\n\n" +
+		"Example:\n" +
+		"  redlock demo --nodes redis://a,redis://b,redis://c"
 }
 
 // Validate checks the flags before anything is started or connected.

@@ -21,6 +21,17 @@ const (
 	exitSignal      = 128
 )
 
+// exitCodes are what the manual says of them.
+var exitCodes = []struct{ code, means string }{
+	{"0", "success"},
+	{"64", "the command line or the configuration is wrong, or the name is the key of somebody's data"},
+	{"69", "too few nodes answered, or too many are quarantined"},
+	{"70", "another failure"},
+	{"75", "another holds the lock"},
+	{"79", "the lock was lost, or is not held by the token"},
+	{"130, 143, ...", "128 + the number of the signal that interrupted the command"},
+}
+
 // exitError is an error that sets the exit code. The tool prints nothing if err is nil.
 type exitError struct {
 	code int

@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 
@@ -23,8 +24,11 @@ import (
 
 // cli holds the subcommands: a struct each, with a method Run. Its arguments are bound in run.
 type cli struct {
-	Demo  demoCmd  `cmd:"" help:"Show what a quorum lock does, on five nodes inside this program or on your nodes."`
-	Bench benchCmd `cmd:"" help:"Measure how long a quorum lock takes, on nodes that it starts or on your nodes."`
+	Demo  demoCmd  `cmd:"" help:"Show what a quorum lock does, step by step."`
+	Bench benchCmd `cmd:"" help:"Measure how long a quorum lock takes."`
+
+	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
+	Man        manCmd        `cmd:"" help:"Print the manual page."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }
@@ -71,6 +75,7 @@ func run(ctx context.Context, args []string, to streams) int {
 		kong.Writers(to.out, to.err),
 		kong.Vars{"version": version()},
 		kong.Configuration(loadConfig),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Exit(func(c int) { exited, code = true, c }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(to),
@@ -108,9 +113,11 @@ func asFlags(args []string) []string {
 	return args
 }
 
+// version returns the version of the tool, of Go, and of the platform.
 func version() string {
+	build := "unknown version"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return "redlock " + info.Main.Version
+		build = info.Main.Version
 	}
-	return "redlock (unknown version)"
+	return fmt.Sprintf("redlock %s (%s, %s/%s)", build, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

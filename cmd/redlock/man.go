@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// manCmd is the subcommand man.
+type manCmd struct{}
+
+// Help is shown above the flags.
+func (manCmd) Help() string {
+	return "Prints the manual page, with every command and flag.\n\n" +
+		"Example:\n" +
+		"  redlock man >/usr/local/share/man/man1/redlock.1"
+}
+
+// Run prints the page, see man(7).
+func (manCmd) Run(command *kong.Context, to streams) error {
+	p := &manPage{}
+	p.macro(".TH REDLOCK 1")
+	p.section("NAME")
+	p.text("redlock - " + strings.ToLower(command.Model.Help[:1]) + command.Model.Help[1:])
+	p.section("SYNOPSIS")
+	p.macro(".B redlock")
+	p.text("COMMAND [FLAGS]")
+	p.section("COMMANDS")
+	for _, c := range subcommands(command.Model.Node) {
+		p.command(c)
+	}
+	p.section("EXIT STATUS")
+	for _, e := range exitCodes {
+		p.item(e.code, e.means)
+	}
+	p.section("ENVIRONMENT")
+	for _, f := range variables(command.Model.Node) {
+		p.item(f.Envs[0], "the same as --"+f.Name)
+	}
+	_, err := fmt.Fprint(to.out, p.b.String())
+	return err
+}
+
+// variables returns the flags that an environment variable sets, each once.
+func variables(app *kong.Node) (flags []*kong.Flag) {
+	seen := map[string]bool{}
+	for _, c := range subcommands(app) {
+		for _, f := range c.Flags {
+			if len(f.Envs) > 0 && !seen[f.Envs[0]] {
+				seen[f.Envs[0]] = true
+				flags = append(flags, f)
+			}
+		}
+	}
+	return flags
+}
+
+// manPage is a page in the form of man(7).
+type manPage struct{ b strings.Builder }
+
+// roff escapes a text.
+func roff(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
+	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
+		text = `\&` + text
+	}
+	return text
+}
+
+func (p *manPage) macro(line string)   { fmt.Fprintln(&p.b, line) }
+func (p *manPage) section(name string) { p.macro(".SH " + name) }
+func (p *manPage) text(text string)    { p.macro(roff(text)) }
+
+func (p *manPage) item(term, text string) {
+	p.macro(".TP\n.B " + roff(term))
+	p.text(text)
+}
+
+func (p *manPage) command(c *kong.Node) {
+	p.macro(".SS " + roff(strings.TrimPrefix(c.Summary(), "redlock ")))
+	p.text(c.Help)
+	for paragraph := range strings.SplitSeq(c.Detail, "\n") {
+		switch {
+		case paragraph == "":
+			p.macro(".PP")
+		case strings.HasPrefix(paragraph, " "): // an example
+			p.macro(".br")
+			p.text(paragraph)
+		default:
+			p.text(paragraph)
+		}
+	}
+	for _, arg := range c.Positional {
+		p.item(arg.Summary(), arg.Help)
+	}
+	for _, f := range c.Flags {
+		if !f.Hidden {
+			p.item(strings.TrimSpace(f.String()), f.Help)
+		}
+	}
+}
