@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/alecthomas/kong"
@@ -24,6 +25,11 @@ func loadConfig(r io.Reader) (kong.Resolver, error) {
 	}
 	if in.More() {
 		return nil, fmt.Errorf("more than one JSON object")
+	}
+	for _, key := range slices.Sorted(maps.Keys(c)) {
+		if !isPlain(c[key]) { // kong would repeat the value, which may be a password
+			return nil, fmt.Errorf("%q must be a text, a number, true, false, or a list of texts", key)
+		}
 	}
 	return c, nil
 }
@@ -52,12 +58,25 @@ func (c config) Validate(app *kong.Application) error {
 	return nil
 }
 
-// Resolve returns the value of a flag.
-func (c config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	value, found := c[flag.Name]
-	if !found {
-		return nil, nil
+// isPlain reports whether a value is one that a flag can have.
+func isPlain(value any) bool {
+	switch value := value.(type) {
+	case string, bool, json.Number:
+		return true
+	case []any:
+		return !slices.ContainsFunc(value, func(item any) bool { _, isText := item.(string); return !isText })
 	}
+	return false
+}
+
+// Resolve returns the value of a flag, unless a variable sets it.
+func (c config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	for _, name := range flag.Envs {
+		if _, isSet := os.LookupEnv(name); isSet {
+			return nil, nil
+		}
+	}
+	value := c[flag.Name]
 	if number, isNumber := value.(json.Number); isNumber {
 		return number.String(), nil
 	}
