@@ -1,0 +1,162 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// page is how many keys a server looks at for one SCAN, during which it does nothing else.
+const page = 500
+
+// maxTTL is the longest TTL that is reported. A server may name one that a time.Duration cannot hold.
+const maxTTL = 100 * 365 * 24 * time.Hour
+
+// lister goes through the keys of one server.
+type lister struct {
+	*table
+	node   int
+	server *node.Server
+	client *node.Client
+}
+
+// list adds what the server holds to the table.
+func (l *lister) list(ctx context.Context) (err error) {
+	connecting, cancel := context.WithTimeout(ctx, max(l.Timeout, time.Second))
+	defer cancel()
+	if l.client, err = node.Connect(connecting, l.server); err != nil {
+		return err
+	}
+	defer l.client.Close()
+	if err := l.introduce(ctx); err != nil {
+		return err
+	}
+	var keys []string // of the last page
+	for cursor := "0"; cursor != "" || len(keys) > 0; {
+		// One message asks for the values of a page and for the next page.
+		commands := readAll(keys)
+		if cursor != "" {
+			commands = append(commands, []string{"SCAN", cursor, "MATCH", l.match(), "COUNT", strconv.Itoa(page)})
+		}
+		replies, err := l.ask(ctx, commands)
+		if err != nil {
+			return err
+		}
+		if err := l.take(keys, replies); err != nil {
+			return err
+		}
+		keys = nil
+		if cursor != "" {
+			if cursor, keys, err = parsePage(replies[len(replies)-1]); err != nil {
+				return err
+			}
+			keys = l.admit(keys)
+		}
+	}
+	return nil
+}
+
+var runID = regexp.MustCompile(`(?m)^run_id:(\S+)`)
+
+// introduce makes sure that no server is asked twice, as far as it says which one it is.
+func (l *lister) introduce(ctx context.Context) error {
+	replies, err := l.ask(ctx, [][]string{{"INFO", "server"}})
+	if err != nil {
+		return err
+	}
+	info, _ := redis.String(replies[0], nil)
+	if run := runID.FindStringSubmatch(info); run != nil {
+		return l.identify(run[1], l.server.Address)
+	}
+	return nil
+}
+
+// ask sends commands to the server and returns the replies, within the timeout.
+func (l *lister) ask(ctx context.Context, commands [][]string) ([]any, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, l.Timeout, node.ErrTimeout)
+	defer cancel()
+	replies, err := l.client.DoAll(ctx, commands)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return replies, err
+}
+
+// match returns the pattern of the keys.
+func (l *lister) match() string {
+	pattern := l.Pattern
+	if pattern == "" {
+		pattern = "*"
+	}
+	return globEscaper.Replace(l.Prefix) + pattern
+}
+
+var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
+
+// readAll returns the commands that read keys: for each its TTL, and what it holds up to a byte more than a token may have.
+func readAll(keys []string) (commands [][]string) {
+	for _, key := range keys {
+		commands = append(commands, []string{"PTTL", key}, []string{"GETRANGE", key, "0", strconv.Itoa(node.MaxToken)})
+	}
+	return commands
+}
+
+// parsePage returns the keys of a page, and the cursor for the next one, "" if there is none.
+func parsePage(reply any) (cursor string, keys []string, err error) {
+	parts, err := redis.Values(reply, nil)
+	if err == nil && len(parts) != 2 {
+		err = fmt.Errorf("%w: a page of %d parts", node.ErrProtocol, len(parts))
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	cursor, err = redis.String(parts[0], nil)
+	if err != nil {
+		return "", nil, err
+	}
+	if cursor == "0" {
+		cursor = ""
+	}
+	keys, err = redis.Strings(parts[1], nil)
+	return cursor, keys, err
+}
+
+// take adds the replies to readAll to the table.
+func (l *lister) take(keys []string, replies []any) error {
+	now := time.Now()
+	views := map[string]View{}
+	for i, key := range keys {
+		ms, err := redis.Int64(replies[2*i], nil)
+		if err != nil {
+			return err
+		}
+		v := View{Node: l.node, TTL: time.Duration(min(ms, maxTTL.Milliseconds())) * time.Millisecond, read: now}
+		switch {
+		case ms == -1:
+			v.TTL = redlock.NoTTL
+		case ms < 0:
+			continue // it is gone
+		}
+		switch value, err := redis.String(replies[2*i+1], nil); {
+		case errors.Is(err, node.ErrForeign) || len(value) > node.MaxToken:
+			v.Other = true
+		case err != nil:
+			return err
+		default:
+			v.Token, v.Fence = token.Split(value, l.Fencing)
+		}
+		views[key] = v
+	}
+	l.add(views)
+	return nil
+}
