@@ -24,11 +24,18 @@ import (
 
 // cli holds the subcommands: a struct each, with a method Run. Its arguments are bound in run.
 type cli struct {
-	Demo  demoCmd  `cmd:"" help:"Show what a quorum lock does, step by step."`
-	Bench benchCmd `cmd:"" help:"Measure how long a quorum lock takes."`
+	Try     tryCmd     `cmd:"" group:"Take locks" help:"Take a lock for a script, and print its token."`
+	Extend  extendCmd  `cmd:"" group:"Take locks" help:"Extend a lock by its token."`
+	Release releaseCmd `cmd:"" group:"Take locks" help:"Release a lock by its token."`
 
-	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
-	Man        manCmd        `cmd:"" help:"Print the manual page."`
+	List    listCmd    `cmd:"" group:"Look after locks" help:"Show all locks."`
+	Inspect inspectCmd `cmd:"" group:"Look after locks" help:"Show who holds a lock, on each node."`
+	Unlock  unlockCmd  `cmd:"" group:"Look after locks" help:"Free a lock, by its token or by force."`
+
+	Demo       demoCmd       `cmd:"" group:"More" help:"Show what a quorum lock does, step by step."`
+	Bench      benchCmd      `cmd:"" group:"More" help:"Measure how long a quorum lock takes."`
+	Completion completionCmd `cmd:"" group:"More" help:"Print a completion script for a shell."`
+	Man        manCmd        `cmd:"" group:"More" help:"Print the manual page."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }

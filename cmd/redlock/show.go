@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/fatih/color"
 
@@ -117,9 +117,10 @@ func reason(err error) string {
 	return textOf(err)
 }
 
-// textOf returns the text of an error without the names of packages.
+// textOf returns the text of an error without the names of packages. It may have lines, which tabs indent.
 func textOf(err error) string {
-	return strings.NewReplacer("redlock: ", "", "pool: ", "").Replace(err.Error())
+	text := strings.NewReplacer("redlock: ", "", "pool: ", "").Replace(err.Error())
+	return escape(text, "\n\t") // some of it may come from a server
 }
 
 // duration formats a time with about three digits.
@@ -140,27 +141,21 @@ func columns(rows [][]string, texts ...int) []string {
 	width := map[int]int{}
 	for _, row := range rows {
 		for i, cell := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
+			width[i] = max(width[i], textWidth(cell))
 		}
-	}
-	for _, i := range texts {
-		width[i] = -width[i] // aligns to the left
 	}
 	var lines []string
 	for _, row := range rows {
 		line := ""
 		for i, cell := range row {
-			line += fmt.Sprintf("%*s  ", width[i], cell)
+			space := strings.Repeat(" ", width[i]-textWidth(cell))
+			if slices.Contains(texts, i) {
+				line += cell + space + "  "
+			} else {
+				line += space + cell + "  "
+			}
 		}
 		lines = append(lines, strings.TrimRight(line, " "))
 	}
 	return lines
-}
-
-// clip shortens a text to a number of columns.
-func clip(text string, columns int) string {
-	if utf8.RuneCountInString(text) <= columns {
-		return text
-	}
-	return string([]rune(text)[:columns-1]) + "…"
 }

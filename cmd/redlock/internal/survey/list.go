@@ -82,9 +82,9 @@ type table struct {
 	Options
 
 	mu        sync.Mutex
-	locks     map[string]*Lock // by name
-	bytes     int              // of the names
-	truncated bool             // names were left out
+	locks     map[string]*Lock  // by name
+	bytes     int               // of the names
+	truncated bool              // names were left out
 	servers   map[string]string // their addresses, by run_id
 }
 

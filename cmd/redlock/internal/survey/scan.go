@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -74,7 +72,7 @@ func (l *lister) introduce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	info, _ := redis.String(replies[0], nil)
+	info, _ := textOf(replies[0]) // a refusal says nothing
 	if run := runID.FindStringSubmatch(info); run != nil {
 		return l.identify(run[1], l.server.Address)
 	}
@@ -113,22 +111,44 @@ func readAll(keys []string) (commands [][]string) {
 
 // parsePage returns the keys of a page, and the cursor for the next one, "" if there is none.
 func parsePage(reply any) (cursor string, keys []string, err error) {
-	parts, err := redis.Values(reply, nil)
-	if err == nil && len(parts) != 2 {
-		err = fmt.Errorf("%w: a page of %d parts", node.ErrProtocol, len(parts))
+	parts, isPage := reply.([]any)
+	if !isPage || len(parts) != 2 {
+		return "", nil, unexpected(reply)
 	}
-	if err != nil {
-		return "", nil, err
+	found, isList := parts[1].([]any)
+	if !isList {
+		return "", nil, unexpected(parts[1])
 	}
-	cursor, err = redis.String(parts[0], nil)
-	if err != nil {
+	if cursor, err = textOf(parts[0]); err != nil {
 		return "", nil, err
 	}
 	if cursor == "0" {
 		cursor = ""
 	}
-	keys, err = redis.Strings(parts[1], nil)
-	return cursor, keys, err
+	for _, item := range found {
+		key, err := textOf(item)
+		if err != nil {
+			return "", nil, err
+		}
+		keys = append(keys, key)
+	}
+	return cursor, keys, nil
+}
+
+// textOf returns a reply that has to be a text.
+func textOf(reply any) (string, error) {
+	if text, isText := reply.(string); isText {
+		return text, nil
+	}
+	return "", unexpected(reply)
+}
+
+// unexpected returns the error of a reply: that of the server, or that Redis does not reply so.
+func unexpected(reply any) error {
+	if refusal, isRefusal := reply.(*node.ServerError); isRefusal {
+		return refusal
+	}
+	return fmt.Errorf("%w: %T", node.ErrProtocol, reply)
 }
 
 // take adds the replies to readAll to the table.
@@ -136,9 +156,9 @@ func (l *lister) take(keys []string, replies []any) error {
 	now := time.Now()
 	views := map[string]View{}
 	for i, key := range keys {
-		ms, err := redis.Int64(replies[2*i], nil)
-		if err != nil {
-			return err
+		ms, isNumber := replies[2*i].(int64)
+		if !isNumber {
+			return unexpected(replies[2*i])
 		}
 		v := View{Node: l.node, TTL: time.Duration(min(ms, maxTTL.Milliseconds())) * time.Millisecond, read: now}
 		switch {
@@ -147,7 +167,7 @@ func (l *lister) take(keys []string, replies []any) error {
 		case ms < 0:
 			continue // it is gone
 		}
-		switch value, err := redis.String(replies[2*i+1], nil); {
+		switch value, err := textOf(replies[2*i+1]); {
 		case errors.Is(err, node.ErrForeign) || len(value) > node.MaxToken:
 			v.Other = true
 		case err != nil:

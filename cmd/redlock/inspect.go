@@ -1,0 +1,194 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// inspectCmd is the subcommand inspect.
+type inspectCmd struct {
+	Name string `arg:"" help:"The lock's name, without the key prefix."`
+	serverFlags
+	watchFlags
+	Full bool `group:"Output" help:"Show whole tokens."`
+	JSON bool `name:"json" group:"Output" help:"Print JSON, with --watch an object per line."`
+}
+
+// Help is shown above the flags.
+func (inspectCmd) Help() string {
+	return "A line for each node, and below them what they come to. Nothing is changed.\n\n" +
+		"  redlock inspect nightly-backup --watch"
+}
+
+// Run shows who holds a lock.
+func (c *inspectCmd) Run(ctx context.Context, to streams) (err error) {
+	if err := c.watchFlags.check(); err != nil {
+		return err
+	}
+	trips := &roundTrips{}
+	locker, closeAll, err := c.locker([]pool.Option{trips.dialer()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeAll()) }()
+	return c.run(ctx, to, c.JSON, func(out, _ paper) error {
+		s, err := locker.Inspect(ctx, c.Name)
+		if s == nil {
+			return byReason(err)
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		if c.JSON {
+			return errors.Join(json.NewEncoder(out.w).Encode(inspectionOf(s, trips)), unanswered(err))
+		}
+		if c.Full {
+			out.columns = 0
+		}
+		out.print(c.lines(s, trips, out.columns))
+		return unanswered(err)
+	})
+}
+
+// unanswered returns the error of an inspection without the answers of the nodes, which are shown.
+func unanswered(err error) error {
+	if quorum := (*redlock.QuorumError)(nil); errors.As(err, &quorum) {
+		return quorum.Reason
+	}
+	return err
+}
+
+// lines are what is printed.
+func (c *inspectCmd) lines(s *redlock.State, trips *roundTrips, columns int) []line {
+	titles := []column{{"NODE", false}, {"HELD BY", false}, {"TTL LEFT", true}, {"FENCE", true}, {"METADATA", false}, {"LATENCY", true}, {"ERROR", false}}
+	var rows [][]string
+	for i := range s.Nodes {
+		rows = append(rows, append([]string{s.Nodes[i].Addr}, c.cells(&s.Nodes[i], trips)...))
+	}
+	lines := []line{{fmt.Sprintf("Lock %s, at %s", visible(c.KeyPrefix+c.Name), time.Now().Format(time.TimeOnly)), loud}, {}}
+	for i, text := range tableLines(titles, rows) {
+		l := line{text: text}
+		switch {
+		case i == 0:
+			l.color = dim
+		case s.Nodes[i-1].Err != nil:
+			l.color = bad
+		case s.Held() && s.Nodes[i-1].Token == s.Token:
+			l.color = good
+		}
+		lines = append(lines, l)
+	}
+	v, text := verdictOn(s, c.Full)
+	lines = append(lines, line{})
+	for _, text := range wrap(text, min(100, cmp.Or(columns, 100))) {
+		lines = append(lines, line{text, v.color()})
+	}
+	return lines
+}
+
+// cells describes what a node holds.
+func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
+	held, ttl, fence, latency, failure := "", "", "", "", ""
+	switch {
+	case errors.Is(n.Err, redlock.ErrForeign):
+		held, failure = "somebody's data", "not a string"
+		if !errors.As(n.Err, new(*pool.ServerError)) {
+			failure = fmt.Sprintf("a string of more than %d bytes", node.MaxToken)
+		}
+	case n.Err != nil:
+		held, failure = "?", textOf(n.Err)
+	case n.Token == "" && n.TTL == 0:
+		held = "nobody"
+	default:
+		held, ttl = tokenText(n.Token, c.Full), ttlText(n.TTL)
+	}
+	if n.Fence > 0 {
+		fence = fmt.Sprint(n.Fence)
+	}
+	if d := trips.of(n.Addr); d > 0 && answered(n) {
+		latency = duration(d)
+	}
+	return []string{held, ttl, fence, clip(visible(n.Metadata), 40), latency, clip(firstLine(failure), 80)}
+}
+
+// answered reports whether the node said what it holds.
+func answered(n *redlock.NodeState) bool { return n.Err == nil || errors.Is(n.Err, redlock.ErrForeign) }
+
+func firstLine(text string) string {
+	first, _, _ := strings.Cut(text, "\n")
+	return first
+}
+
+// inspection is the JSON of an inspection.
+type inspection struct {
+	Name     string           `json:"name"`
+	Verdict  verdict          `json:"verdict"`
+	Text     string           `json:"verdict_text"`
+	Token    string           `json:"token,omitempty"`
+	Metadata string           `json:"metadata,omitempty"`
+	Fence    uint64           `json:"fence,omitempty"`
+	TTL      *int64           `json:"ttl_ms,omitempty"` // -1 means for ever
+	Need     int              `json:"nodes_needed"`
+	Nodes    []nodeInspection `json:"nodes"`
+}
+
+type nodeInspection struct {
+	Addr     string   `json:"addr"`
+	Answered bool     `json:"answered"`
+	Data     bool     `json:"data"` // somebody's
+	Token    string   `json:"token,omitempty"`
+	Metadata string   `json:"metadata,omitempty"`
+	Fence    uint64   `json:"fence,omitempty"`
+	TTL      *int64   `json:"ttl_ms,omitempty"`
+	Latency  *float64 `json:"latency_ms,omitempty"`
+	Error    string   `json:"error,omitempty"`
+}
+
+func inspectionOf(s *redlock.State, trips *roundTrips) inspection {
+	v, text := verdictOn(s, true)
+	to := inspection{
+		Name: s.Name, Verdict: v, Text: text, Token: s.Token, Metadata: s.Metadata, Fence: s.Fence, TTL: ttlMillis(s.TTL), Need: s.Need,
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		of := nodeInspection{
+			Addr: n.Addr, Answered: answered(n), Data: errors.Is(n.Err, redlock.ErrForeign),
+			Token: n.Token, Metadata: n.Metadata, Fence: n.Fence, TTL: ttlMillis(n.TTL),
+		}
+		if n.Err != nil {
+			of.Error = textOf(n.Err)
+		}
+		if d := trips.of(n.Addr); d > 0 && of.Answered {
+			ms := float64(d.Microseconds()) / 1000
+			of.Latency = &ms
+		}
+		to.Nodes = append(to.Nodes, of)
+	}
+	return to
+}
+
+// ttlMillis returns a TTL in milliseconds; nil if nothing is held.
+func ttlMillis(ttl time.Duration) *int64 {
+	if ttl == 0 {
+		return nil
+	}
+	ms := millis(ttl)
+	return &ms
+}
+
+// millis returns a TTL in milliseconds, -1 for a key without one.
+func millis(ttl time.Duration) int64 {
+	if ttl == redlock.NoTTL {
+		return -1
+	}
+	return ttl.Milliseconds()
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// listCmd is the subcommand list.
+type listCmd struct {
+	Pattern string `arg:"" optional:"" help:"Which names: * stands for any text, ? for a character."`
+	serverFlags
+	watchFlags
+	Sort    string `default:"name" enum:"name,ttl,nodes" group:"Output" help:"By name, ttl (shortest first) or nodes (fewest first)."`
+	Holder  string `placeholder:"TEXT" group:"Output" help:"Only locks with this in their token or metadata."`
+	Remarks bool   `group:"Output" help:"Only locks with a remark, such as: no majority."`
+	All     bool   `group:"Output" help:"Show somebody's data too, which is no lock."`
+	Limit   int    `default:"100000" group:"Output" help:"How many names are listed at most (default ${default})."`
+	Full    bool   `group:"Output" help:"Show whole names and tokens."`
+	JSON    bool   `name:"json" group:"Output" help:"Print JSON, with --watch an object per line."`
+}
+
+// Help is shown above the flags.
+func (listCmd) Help() string {
+	return "All locks under the key prefix, merged over the nodes. Nothing is changed, and no node is held up: keys are scanned in small pages.\n\n" +
+		"  redlock list 'backup-*' --sort ttl"
+}
+
+// Run lists locks.
+func (c *listCmd) Run(ctx context.Context, to streams) error {
+	if err := errors.Join(between("--limit", c.Limit, 1, 10_000_000), c.watchFlags.check()); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	servers, err := c.servers()
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, to, c.JSON, func(out, errs paper) error {
+		listing, err := survey.List(ctx, servers, survey.Options{Prefix: c.KeyPrefix, Pattern: c.Pattern, Limit: c.Limit, Timeout: c.Timeout})
+		if listing == nil {
+			return &exitError{exitUsage, err}
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		for _, n := range listing.Nodes {
+			if n.Err != nil {
+				errs.print([]line{{fmt.Sprintf("redlock: node %s: %s", n.Addr, firstLine(textOf(n.Err))), bad}})
+			}
+		}
+		if c.Full {
+			out.columns = 0
+		}
+		shown, hidden := c.choose(listing)
+		if c.JSON {
+			return errors.Join(json.NewEncoder(out.w).Encode(listOf(listing, shown, hidden)), err)
+		}
+		out.print(c.lines(listing, shown, hidden))
+		return err
+	})
+}
+
+// choose returns the locks to show, sorted, and how many names with somebody's data are not among them.
+func (c *listCmd) choose(listing *survey.Listing) (shown []survey.Lock, hidden int) {
+	for _, l := range listing.Locks {
+		switch {
+		case !c.holds(l) || c.Remarks && len(remarks(l, listing)) == 0:
+		case l.Other && !c.All:
+			hidden++
+		default:
+			shown = append(shown, l)
+		}
+	}
+	switch c.Sort {
+	case "ttl":
+		slices.SortStableFunc(shown, func(a, b survey.Lock) int { return cmp.Compare(endless(a.TTL), endless(b.TTL)) })
+	case "nodes":
+		slices.SortStableFunc(shown, func(a, b survey.Lock) int { return cmp.Compare(a.On, b.On) })
+	}
+	return shown, hidden
+}
+
+// holds reports whether --holder chooses a lock.
+func (c *listCmd) holds(l survey.Lock) bool {
+	return c.Holder == "" || slices.ContainsFunc(l.Views, func(v survey.View) bool { return strings.Contains(v.Token, c.Holder) })
+}
+
+// endless makes NoTTL the longest.
+func endless(ttl time.Duration) time.Duration {
+	if ttl == redlock.NoTTL {
+		return math.MaxInt64
+	}
+	return ttl
+}
+
+// remarks are what is not as it should be.
+func remarks(l survey.Lock, listing *survey.Listing) (all []string) {
+	data, missing := 0, len(listing.Nodes)-listing.Answered()
+	for _, v := range l.Views {
+		if v.Other {
+			data++
+		}
+	}
+	switch {
+	case l.Other:
+		return []string{"somebody's data"}
+	case !l.Held() && missing > 0 && l.On+missing >= l.Need:
+		all = append(all, "majority unknown")
+	case !l.Held():
+		all = append(all, "no majority")
+	}
+	if slices.ContainsFunc(l.Views, func(v survey.View) bool { return !v.Other && v.TTL == redlock.NoTTL }) {
+		all = append(all, "no TTL")
+	}
+	if data > 0 {
+		all = append(all, fmt.Sprintf("somebody's data on %d", data))
+	}
+	return all
+}
+
+// lines are what is printed.
+func (c *listCmd) lines(listing *survey.Listing, shown []survey.Lock, hidden int) (lines []line) {
+	titles := []column{{"NAME", false}, {"HOLDER", false}, {"FENCE", true}, {"TTL", true}, {"NODES", true}, {"REMARK", false}}
+	var rows [][]string
+	for _, l := range shown {
+		rows = append(rows, c.cells(l, listing))
+	}
+	if len(rows) > 0 {
+		for i, text := range tableLines(titles, rows) {
+			l := line{text: text}
+			switch {
+			case i == 0:
+				l.color = dim
+			case rows[i-1][5] != "":
+				l.color = odd
+			}
+			lines = append(lines, l)
+		}
+		lines = append(lines, line{})
+	}
+	lines = append(lines, line{text: fmt.Sprintf("%s, %d of %d nodes answered.", counted(len(shown), "lock"), listing.Answered(), len(listing.Nodes))})
+	if hidden > 0 {
+		lines = append(lines, line{text: counted(hidden, "name") + " with somebody's data: --all shows them."})
+	}
+	if listing.Truncated {
+		lines = append(lines, line{fmt.Sprintf("There are more names than --limit %d: these are some of them.", c.Limit), odd})
+	}
+	return lines
+}
+
+// cells describes a lock.
+func (c *listCmd) cells(l survey.Lock, listing *survey.Listing) []string {
+	name, holder, fence := visible(l.Name), l.Metadata, ""
+	if holder = visible(holder); holder == "" || c.Full {
+		holder = c.tokens(l)
+	}
+	if l.Fence > 0 {
+		fence = fmt.Sprint(l.Fence)
+	}
+	if !c.Full {
+		name, holder = clip(name, 50), clip(holder, 40)
+	}
+	on := fmt.Sprintf("%d/%d", l.On, len(listing.Nodes))
+	return []string{name, holder, fence, ttlText(l.TTL), on, strings.Join(remarks(l, listing), ", ")}
+}
+
+// tokens returns the token of the holder, or without a majority those that nodes hold.
+func (c *listCmd) tokens(l survey.Lock) string {
+	if l.Held() {
+		return tokenText(l.Token, c.Full)
+	}
+	var all []string
+	for _, v := range l.Views {
+		if text := tokenText(v.Token, c.Full); !v.Other && !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// counted is a number and the noun that it counts.
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// listJSON is the JSON of a list.
+type listJSON struct {
+	Locks     []lockJSON   `json:"locks"`
+	Nodes     []reportJSON `json:"nodes"`
+	Need      int          `json:"nodes_needed"`
+	Hidden    int          `json:"data_hidden"` // names with somebody's data that are not among the locks
+	Truncated bool         `json:"truncated"`
+}
+
+type lockJSON struct {
+	Name     string     `json:"name"`
+	Held     bool       `json:"held"`
+	Data     bool       `json:"data"` // somebody's
+	Token    string     `json:"token,omitempty"`
+	Metadata string     `json:"metadata,omitempty"`
+	Fence    uint64     `json:"fence,omitempty"`
+	TTL      int64      `json:"ttl_ms"` // -1 means for ever
+	On       int        `json:"on_nodes"`
+	Remarks  []string   `json:"remarks"`
+	Nodes    []viewJSON `json:"nodes"` // those that hold anything
+}
+
+type viewJSON struct {
+	Addr  string `json:"addr"`
+	Data  bool   `json:"data"`
+	Token string `json:"token,omitempty"`
+	Fence uint64 `json:"fence,omitempty"`
+	TTL   int64  `json:"ttl_ms"`
+}
+
+type reportJSON struct {
+	Addr  string  `json:"addr"`
+	Keys  int     `json:"keys"`
+	Took  float64 `json:"took_ms"`
+	Error string  `json:"error,omitempty"`
+}
+
+func listOf(listing *survey.Listing, shown []survey.Lock, hidden int) listJSON {
+	to := listJSON{Locks: []lockJSON{}, Need: listing.Need, Hidden: hidden, Truncated: listing.Truncated}
+	for _, l := range shown {
+		lock := lockJSON{
+			Name: l.Name, Held: l.Held(), Data: l.Other, Token: l.Token, Metadata: l.Metadata, Fence: l.Fence,
+			TTL: millis(l.TTL), On: l.On, Remarks: append([]string{}, remarks(l, listing)...),
+		}
+		for _, v := range l.Views {
+			lock.Nodes = append(lock.Nodes, viewJSON{listing.Nodes[v.Node].Addr, v.Other, v.Token, v.Fence, millis(v.TTL)})
+		}
+		to.Locks = append(to.Locks, lock)
+	}
+	for _, n := range listing.Nodes {
+		report := reportJSON{Addr: n.Addr, Keys: n.Keys, Took: float64(n.Took.Microseconds()) / 1000}
+		if n.Err != nil {
+			report.Error = textOf(n.Err)
+		}
+		to.Nodes = append(to.Nodes, report)
+	}
+	return to
+}

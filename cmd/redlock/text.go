@@ -1,0 +1,109 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// visible returns a text of a server or a user as a terminal may have it: in one line, and without control characters.
+func visible(text string) string { return escape(text, "") }
+
+// escape writes all characters of a text that are not printable as in a Go string, for example \x1b, but for some.
+func escape(text, but string) string {
+	var b strings.Builder
+	for i, r := range text {
+		_, size := utf8.DecodeRuneInString(text[i:])
+		broken := r == utf8.RuneError && size == 1
+		if !broken && (unicode.IsPrint(r) || strings.ContainsRune(but, r)) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.Quote(text[i : i+size])
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
+}
+
+// textWidth returns how many columns of a terminal a visible text takes.
+func textWidth(text string) (columns int) {
+	for _, r := range text {
+		columns += runeWidth(r)
+	}
+	return columns
+}
+
+func runeWidth(r rune) int {
+	switch {
+	case r < 0x300:
+		return 1
+	case unicode.In(r, unicode.Mn, unicode.Me):
+		return 0 // is above or below the character before
+	case r >= 0xff61 && r <= 0xffdc: // halfwidth forms
+		return 1
+	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul),
+		r >= 0x3000 && r <= 0x303e, r >= 0xff01 && r <= 0xffe6, r >= 0x1f300 && r <= 0x1faff: // CJK punctuation, fullwidth forms, emoji
+		return 2
+	}
+	return 1
+}
+
+// clip shortens a visible text to a number of columns.
+func clip(text string, columns int) string {
+	if textWidth(text) <= columns {
+		return text
+	}
+	width := 0
+	for i, r := range text {
+		if width += runeWidth(r); width > columns-1 {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}
+
+// wrap breaks a visible text into lines of a number of columns, at spaces if it can.
+func wrap(text string, columns int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		switch {
+		case line == "":
+			line = word
+		case textWidth(line)+1+textWidth(word) > columns:
+			lines, line = append(lines, line), word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, line)
+}
+
+// column is a column of a table.
+type column struct {
+	title string
+	right bool // aligned to the right, as numbers are
+}
+
+// tableLines returns the lines of a table, the first of which has the titles. It leaves out columns that are empty.
+func tableLines(titles []column, rows [][]string) []string {
+	all := make([][]string, 1+len(rows))
+	var left []int
+	for i, c := range titles {
+		empty := true
+		for _, row := range rows {
+			empty = empty && row[i] == ""
+		}
+		if empty {
+			continue
+		}
+		if !c.right {
+			left = append(left, len(all[0]))
+		}
+		all[0] = append(all[0], c.title)
+		for j, row := range rows {
+			all[1+j] = append(all[1+j], row[i])
+		}
+	}
+	return columns(all, left...)
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// longestTTL bounds the TTL of a lock that a script holds.
+const longestTTL = 24 * time.Hour
+
+// tryCmd is the subcommand try.
+type tryCmd struct {
+	Name string `arg:"" help:"The lock's name, without the key prefix."`
+	serverFlags
+	TTL      time.Duration `name:"ttl" default:"30s" placeholder:"TIME" group:"Lock" help:"How long it is held unless extended (default ${default})."`
+	Wait     time.Duration `short:"w" placeholder:"TIME" group:"Lock" help:"Wait for it up to so long. By default not at all."`
+	Fencing  bool          `group:"Lock" help:"Give the lock a fencing token, which --json shows."`
+	Metadata *string       `placeholder:"TEXT" group:"Lock" help:"Shown as the holder. By default this host and process."`
+	JSON     bool          `name:"json" group:"Output" help:"Print JSON instead of the token."`
+}
+
+// Help is shown above the flags.
+func (tryCmd) Help() string {
+	return "Takes a lock for a script, prints its token and exits: the lock stays until \"redlock release\", or until its TTL is over.\n\n" +
+		"  TOKEN=$(redlock try nightly-backup --ttl 5m) || exit"
+}
+
+// Run takes a lock and leaves it to its token.
+func (c *tryCmd) Run(ctx context.Context, to streams) (err error) {
+	if err := errors.Join(between("--ttl", c.TTL, 100*time.Millisecond, longestTTL), between("--wait", c.Wait, 0, longestTTL)); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	var opts []redlock.Option
+	if c.Fencing {
+		opts = append(opts, redlock.WithFencing())
+	}
+	locker, closeAll, err := c.locker(nil, opts...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeAll()) }()
+	metadata := holder()
+	if c.Metadata != nil {
+		metadata = *c.Metadata
+	}
+	lock, err := c.take(ctx, locker, redlock.TTL(c.TTL), redlock.Metadata(metadata))
+	if err != nil {
+		return c.refusal(err)
+	}
+	if err := printHeld(to.out, lock, c.JSON, lock.Token()); err != nil {
+		return errors.Join(err, lock.Unlock(context.WithoutCancel(ctx))) // nobody knows the token
+	}
+	_, err = lock.Detach(ctx)
+	return err
+}
+
+// refusal explains why the lock was not acquired.
+func (c *tryCmd) refusal(err error) error {
+	err = byReason(err)
+	if exitCode(err) == exitTaken && !errors.Is(err, redlock.ErrNoExpiry) {
+		return &exitError{exitTaken, fmt.Errorf("%w: \"redlock inspect %s\" shows by whom", redlock.ErrTaken, c.Name)}
+	}
+	return err
+}
+
+// take acquires the lock.
+func (c *tryCmd) take(ctx context.Context, locker *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
+	if c.Wait == 0 {
+		return locker.TryLock(ctx, c.Name, opts...)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Wait)
+	defer cancel()
+	return locker.Lock(ctx, c.Name, opts...)
+}
+
+// holder says for whom the tool takes a lock: the host, and the process that has called it.
+func holder() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return fmt.Sprintf("%.200s:%d", host, os.Getppid())
+}
+
+// extendCmd is the subcommand extend.
+type extendCmd struct {
+	Name string `arg:"" help:"The lock's name, without the key prefix."`
+	serverFlags
+	Token string        `env:"REDLOCK_TOKEN" placeholder:"TOKEN" group:"Lock" help:"What \"redlock try\" has printed."`
+	TTL   time.Duration `name:"ttl" default:"30s" placeholder:"TIME" group:"Lock" help:"How long it is held from now on (default ${default})."`
+	JSON  bool          `name:"json" group:"Output" help:"Print JSON instead of the validity."`
+}
+
+// Help is shown above the flags.
+func (extendCmd) Help() string {
+	return "Extends a lock by its token and prints for how long the lock is valid now. A lock that lasts longer already stays as it is.\n\n" +
+		"  redlock extend nightly-backup --token \"$TOKEN\" --ttl 5m || exit"
+}
+
+// Run extends a lock.
+func (c *extendCmd) Run(ctx context.Context, to streams) (err error) {
+	if c.Token == "" {
+		return usage(`extend needs --token or $REDLOCK_TOKEN: what "redlock try %s" has printed`, c.Name)
+	}
+	if err := between("--ttl", c.TTL, 100*time.Millisecond, longestTTL); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	locker, closeAll, err := c.locker(nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeAll()) }()
+	lock, err := locker.Attach(ctx, c.Name, c.Token)
+	if err != nil {
+		return byReason(err)
+	}
+	if err := lock.Extend(ctx, c.TTL); err != nil {
+		_, _ = lock.Detach(context.WithoutCancel(ctx)) // fails if it is lost
+		return byReason(err)
+	}
+	if err := printHeld(to.out, lock, c.JSON, lock.Remaining().Truncate(time.Millisecond).String()); err != nil {
+		return err
+	}
+	_, err = lock.Detach(ctx)
+	return err
+}
+
+// heldJSON is the JSON about a lock that was taken or extended.
+type heldJSON struct {
+	Name     string    `json:"name"`
+	Token    string    `json:"token"`
+	Fence    uint64    `json:"fence,omitempty"`
+	Validity int64     `json:"validity_ms"`
+	Deadline time.Time `json:"deadline"` // of the wall clock
+}
+
+// printHeld prints text about a lock that is held, or JSON.
+func printHeld(w io.Writer, lock *redlock.Lock, asJSON bool, text string) error {
+	if !asJSON {
+		_, err := fmt.Fprintln(w, text)
+		return err
+	}
+	left := lock.Remaining()
+	return json.NewEncoder(w).Encode(heldJSON{lock.Name(), lock.Token(), lock.Fence(), left.Milliseconds(), time.Now().Add(left)})
+}
+
+// byReason sets the exit code of an error of package redlock: that of the reason for the whole, and not that of what single
+// nodes say. What is refused before a node is asked is about the arguments.
+func byReason(err error) error {
+	quorum := (*redlock.QuorumError)(nil)
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, redlock.ErrClosed):
+		return err
+	case errors.As(err, &quorum):
+		return &exitError{exitCode(quorum.Reason), err}
+	case exitCode(err) == exitInternal:
+		return &exitError{exitUsage, err}
+	}
+	return err
+}

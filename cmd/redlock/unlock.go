@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/mattn/go-isatty"
+
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// releaseCmd is the subcommand release.
+type releaseCmd struct {
+	Name string `arg:"" help:"The lock's name, without the key prefix."`
+	serverFlags
+	Token string `env:"REDLOCK_TOKEN" placeholder:"TOKEN" group:"Lock" help:"What \"redlock try\" has printed."`
+}
+
+// Help is shown above the flags.
+func (releaseCmd) Help() string {
+	return "Releases a lock by its token. The exit code is 79 if the lock was not held by the token any more.\n\n" +
+		"  redlock release nightly-backup --token \"$TOKEN\""
+}
+
+// Run releases a lock.
+func (c *releaseCmd) Run(ctx context.Context) (err error) {
+	if c.Token == "" {
+		return usage(`release needs --token or $REDLOCK_TOKEN: what "redlock try %s" has printed`, c.Name)
+	}
+	locker, closeAll, err := c.locker(nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeAll()) }()
+	return releaseToken(ctx, locker, c.Name, c.Token)
+}
+
+// releaseToken releases the lock that a token holds. Leftovers of the token on a minority stay.
+func releaseToken(ctx context.Context, locker *redlock.Locker, name, token string) error {
+	lock, err := locker.Attach(ctx, name, token)
+	if err == nil {
+		return byReason(lock.Unlock(ctx))
+	}
+	if !errors.Is(err, redlock.ErrNotHeld) {
+		return byReason(err)
+	}
+	s, inspectErr := locker.Inspect(ctx, name)
+	if inspectErr != nil {
+		return err
+	}
+	_, text := verdictOn(s, false)
+	return &exitError{exitLost, fmt.Errorf("%w by this token. %s", redlock.ErrNotHeld, text)}
+}
+
+// unlockCmd is the subcommand unlock.
+type unlockCmd struct {
+	Name string `arg:"" help:"The lock's name, without the key prefix."`
+	serverFlags
+	Token string `env:"REDLOCK_TOKEN" placeholder:"TOKEN" group:"Lock" help:"Free it if this token holds it."`
+	Force bool   `group:"Lock" help:"Free it whoever holds it. Shows that, and asks."`
+	Yes   bool   `group:"Lock" help:"Do not ask."`
+}
+
+// Help is shown above the flags.
+func (unlockCmd) Help() string {
+	return "Frees a lock by its token, or by force if its holder is gone: a holder that is not gone works on beside the next one.\n\n" +
+		"  redlock unlock nightly-backup --force"
+}
+
+// Run frees a lock.
+func (c *unlockCmd) Run(ctx context.Context, to streams) (err error) {
+	switch {
+	case c.Token == "" && !c.Force:
+		return usage("unlock needs to know whose lock to free. Its holder ends it with --token, which is what \"redlock try\" has printed, "+
+			"or $REDLOCK_TOKEN under \"redlock run\" (\"redlock inspect --full %s\" shows it). If the holder is gone, --force frees the lock whoever holds it",
+			c.Name)
+	case c.Token != "" && c.Force:
+		return usage("give --token (or $REDLOCK_TOKEN) or --force, not both: a token frees only the lock that it holds")
+	case c.Force && !c.Yes && !isatty.IsTerminal(os.Stdin.Fd()):
+		return usage("there is no terminal to ask on: add --yes to remove what \"redlock inspect %s\" shows", c.Name)
+	}
+	locker, closeAll, err := c.locker(nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeAll()) }()
+	if !c.Force {
+		return releaseToken(ctx, locker, c.Name, c.Token)
+	}
+	return c.force(ctx, to, locker)
+}
+
+// force frees the lock whoever holds it.
+func (c *unlockCmd) force(ctx context.Context, to streams, locker *redlock.Locker) error {
+	seen, err := locker.Inspect(ctx, c.Name)
+	if err != nil {
+		return byReason(err)
+	}
+	out := paper{w: to.out}
+	if len(tokensOf(seen)) == 0 {
+		v, text := verdictOn(seen, true)
+		if v == isData {
+			return &exitError{exitUsage, fmt.Errorf("%w. It is left alone: %s", redlock.ErrForeign, text)}
+		}
+		out.print([]line{{text: "There is nothing to remove. " + text}})
+		return nil
+	}
+	out.print(holdings(seen, "nothing"))
+	if !c.Yes {
+		_, text := verdictOn(seen, false)
+		fmt.Fprintf(to.out, "\n%s\nRemove it? [y/N] ", text)
+		if yes, err := confirmed(ctx); err != nil || !yes {
+			fmt.Fprintln(to.out, "Nothing was removed.")
+			return cmp.Or(err, error(&exitError{code: exitTaken}))
+		}
+		now, err := locker.Inspect(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(tokensOf(seen), tokensOf(now)) {
+			return &exitError{exitTaken, errors.New("another holds the lock by now. Nothing was removed: look at it again")}
+		}
+	}
+	removed, err := locker.ForceUnlock(ctx, c.Name)
+	fmt.Fprintln(to.out, "\nRemoved:")
+	out.print(holdings(removed, "nothing was there"))
+	return unanswered(err)
+}
+
+// tokensOf returns what nodes hold, sorted.
+func tokensOf(s *redlock.State) (tokens []string) {
+	for _, share := range tallyOf(s).tokens {
+		tokens = append(tokens, share.token)
+	}
+	slices.Sort(tokens)
+	return tokens
+}
+
+// holdings are a line for each node, about what it holds or held.
+func holdings(s *redlock.State, nothing string) (lines []line) {
+	var rows [][]string
+	for _, n := range s.Nodes {
+		row := []string{n.Addr, nothing, "", "", ""}
+		switch {
+		case errors.Is(n.Err, redlock.ErrForeign):
+			row[1], row[4] = "somebody's data", "left alone"
+		case errors.Is(n.Err, pool.ErrHeld):
+			row[1], row[4] = "another", "has taken it meanwhile: left alone"
+		case errors.Is(n.Err, pool.ErrAbsent):
+			row[1], row[4] = nothing, "it has ended meanwhile"
+		case n.Err != nil:
+			row[1], row[4] = "?", clip(firstLine(textOf(n.Err)), 80)
+		case n.Token != "" || n.TTL != 0:
+			row[1], row[2], row[3] = tokenText(n.Token, false), ttlText(n.TTL), clip(visible(n.Metadata), 40)
+		}
+		rows = append(rows, row)
+	}
+	titles := []column{{"NODE", false}, {"HELD BY", false}, {"TTL LEFT", true}, {"METADATA", false}, {"", false}}
+	for _, text := range tableLines(titles, rows) {
+		lines = append(lines, line{text: text})
+	}
+	lines[0].color = dim
+	return lines
+}
+
+// confirmed waits for an answer on the terminal.
+func confirmed(ctx context.Context) (bool, error) {
+	answers := make(chan string, 1)
+	go func() { // ends with the program, if nobody answers
+		answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+		answers <- strings.ToLower(strings.TrimSpace(answer))
+	}()
+	select {
+	case answer := <-answers:
+		return answer == "y" || answer == "yes", nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
