@@ -15,7 +15,7 @@ import (
 )
 
 // page is how many keys a server looks at for one SCAN, during which it does nothing else.
-const page = 500
+const page = 200
 
 // maxTTL is the longest TTL that is reported. A server may name one that a time.Duration cannot hold.
 const maxTTL = 100 * 365 * 24 * time.Hour
