@@ -105,7 +105,7 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 			failure = fmt.Sprintf("a string of more than %d bytes", node.MaxToken)
 		}
 	case n.Err != nil:
-		held, failure = "?", textOf(n.Err)
+		held, failure = "?", why(n.Err)
 	case n.Token == "" && n.TTL == 0:
 		held = "nobody"
 	default:
@@ -117,11 +117,19 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 	if d := trips.of(n.Addr); d > 0 && answered(n) {
 		latency = duration(d)
 	}
-	return []string{held, ttl, fence, clip(visible(n.Metadata), 40), latency, clip(firstLine(failure), 80)}
+	return []string{held, ttl, fence, clip(visible(n.Metadata), 40), latency, clip(failure, 80)}
 }
 
 // answered reports whether the node said what it holds.
 func answered(n *redlock.NodeState) bool { return n.Err == nil || errors.Is(n.Err, redlock.ErrForeign) }
+
+// why explains in a line why a node did not answer.
+func why(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = pool.ErrTimeout // which it was that was too late is no matter
+	}
+	return firstLine(reason(err))
+}
 
 func firstLine(text string) string {
 	first, _, _ := strings.Cut(text, "\n")
@@ -165,7 +173,7 @@ func inspectionOf(s *redlock.State, trips *roundTrips) inspection {
 			Token: n.Token, Metadata: n.Metadata, Fence: n.Fence, TTL: ttlMillis(n.TTL),
 		}
 		if n.Err != nil {
-			of.Error = textOf(n.Err)
+			of.Error = why(n.Err)
 		}
 		if d := trips.of(n.Addr); d > 0 && of.Answered {
 			ms := float64(d.Microseconds()) / 1000

@@ -54,7 +54,7 @@ func (c *listCmd) Run(ctx context.Context, to streams) error {
 		}
 		for _, n := range listing.Nodes {
 			if n.Err != nil {
-				errs.print([]line{{fmt.Sprintf("redlock: node %s: %s", n.Addr, firstLine(textOf(n.Err))), bad}})
+				errs.print([]line{{fmt.Sprintf("redlock: node %s: %s", n.Addr, why(n.Err)), bad}})
 			}
 		}
 		if c.Full {
@@ -247,7 +247,7 @@ func listOf(listing *survey.Listing, shown []survey.Lock, hidden int) listJSON {
 	for _, n := range listing.Nodes {
 		report := reportJSON{Addr: n.Addr, Keys: n.Keys, Took: float64(n.Took.Microseconds()) / 1000}
 		if n.Err != nil {
-			report.Error = textOf(n.Err)
+			report.Error = why(n.Err)
 		}
 		to.Nodes = append(to.Nodes, report)
 	}

@@ -156,7 +156,7 @@ func holdings(s *redlock.State, nothing string) (lines []line) {
 		case errors.Is(n.Err, pool.ErrAbsent):
 			row[1], row[4] = nothing, "it has ended meanwhile"
 		case n.Err != nil:
-			row[1], row[4] = "?", clip(firstLine(textOf(n.Err)), 80)
+			row[1], row[4] = "?", clip(why(n.Err), 80)
 		case n.Token != "" || n.TTL != 0:
 			row[1], row[2], row[3] = tokenText(n.Token, false), ttlText(n.TTL), clip(visible(n.Metadata), 40)
 		}

@@ -385,12 +385,13 @@ func TestList_SurvivesWhatIsNoAnswerOfRedis(t *testing.T) {
 		"a page that is too large":    {info, "*99999999999\r\n"},
 		"an end of the connection":    {info, "x"},
 		"keys that nobody asked for":  {info, "*2\r\n$1\r\n0\r\n*1\r\n$5\r\nother\r\n"},
+		"a key that has expired":      {info, page, ":-2\r\n$0\r\n\r\n"},
 		"a TTL of thousands of years": {info, page, ":9223372036854775807\r\n$5\r\ntoken\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			listing, err := survey.List(t.Context(), []*node.Server{pretender(t, replies...)}, survey.Options{Prefix: "n", Timeout: 10 * time.Second})
 			switch name {
-			case "keys that nobody asked for":
+			case "keys that nobody asked for", "a key that has expired":
 				require.NoError(t, err)
 				require.Empty(t, listing.Locks)
 			case "a TTL of thousands of years":

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestInspect_ShowsWhatEachNodeHoldsAndTheVerdict(t *testing.T) {
+	on, flags := real5(t)
+	flags = append(flags, "--key-prefix=lock:")
+	taken := decoded[heldJSON](t, succeed(t, flags, "try", "held", "--ttl=1h", "--fencing", "--metadata=cron\u202e of web1", "--json"))
+	eventually(t, on, "lock:held", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
+	ms := eternity.Milliseconds()
+	do(t, on[:2], "SET", "lock:split", "tokenA", "PX", ms)
+	do(t, on[2:4], "SET", "lock:split", "token\x1b[31mB", "PX", ms)
+	do(t, on[:1], "SET", "lock:leftover", "tokenA", "PX", ms)
+	do(t, on, "SET", "lock:ever", strings.Repeat("token", 20))
+	do(t, on[:2], "HSET", "lock:data", "field", "value")
+	do(t, on[2:3], "SETRANGE", "lock:data", 1024, "x")
+	do(t, on[:1], "SET", "lock:empty", "", "PX", ms)
+
+	for name, test := range map[string]struct {
+		verdict verdict
+		shows   []string
+	}{
+		"held": {isHeld, []string{
+			`cron\u202e of web1 `, taken.Token[:15] + "… ", "T ", "Held by a majority: 5 of 5 nodes hold the token " + taken.Token[:15] + "…, metadata cron",
+		}},
+		"free":  {isFree, []string{" nobody ", "Held by nobody: nothing on 5."}},
+		"split": {isSplit, []string{`token\x1b[31mB `, `Split: no token is on a majority (3). tokenA on 2, token\x1b[31mB on 2, nothing on 1.`}},
+		"leftover": {isSplit, []string{
+			"Held by nobody, and free to be taken: no token is on a majority (3). tokenA on 1, nothing on 4.",
+		}},
+		"empty": {isSplit, []string{`""`, `"" on 1, nothing on 4`}},
+		"ever": {isHeld, []string{
+			"tokentokentokentoke… no TTL", `On 5 of 5 nodes the key has no TTL: it stays there until it is released, or removed by "redlock unlock ever --force".`,
+		}},
+		"data": {isData, []string{
+			"somebody's data", "not a string", "a string of more than 1024 bytes", "Somebody's data: 3 of 5 nodes hold a key under this name that is no lock.",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := succeed(t, flags, "inspect", name)
+			for _, text := range test.shows {
+				assert.Contains(t, steady(out), steady(text))
+			}
+			assert.NotContains(t, out, "\x1b")
+			for _, s := range on {
+				assert.Contains(t, out, s.Addr())
+			}
+			assert.Regexp(t, `LATENCY.*\n127.*[0-9.]+ (µs|ms|s)`, out)
+			document := decoded[inspection](t, succeed(t, flags, "inspect", name, "--json"))
+			assert.Equal(t, test.verdict, document.Verdict)
+			assert.Len(t, document.Nodes, 5)
+		})
+	}
+	full := succeed(t, flags, "inspect", "held", "--full")
+	require.Contains(t, full, visible(taken.Token))
+
+	document := decoded[inspection](t, succeed(t, flags, "inspect", "held", "--json"))
+	require.Equal(t, taken.Token, document.Token)
+	require.Equal(t, "cron\u202e of web1", document.Metadata)
+	require.Equal(t, taken.Fence, document.Fence)
+	require.Greater(t, *document.TTL, ms/2)
+	require.Equal(t, 3, document.Need)
+	for i, n := range document.Nodes {
+		require.Equal(t, on[i].Addr(), n.Addr)
+		require.Equal(t, taken.Token, n.Token)
+		require.Equal(t, taken.Fence, n.Fence)
+		require.Positive(t, *n.Latency)
+		require.True(t, n.Answered)
+	}
+	document = decoded[inspection](t, succeed(t, flags, "inspect", "ever", "--json"))
+	require.EqualValues(t, -1, *document.TTL)
+	document = decoded[inspection](t, succeed(t, flags, "inspect", "free", "--json"))
+	require.Nil(t, document.TTL)
+	document = decoded[inspection](t, succeed(t, flags, "inspect", "data", "--json"))
+	require.True(t, document.Nodes[2].Data)
+	require.True(t, document.Nodes[2].Answered)
+	require.False(t, document.Nodes[3].Data)
+}
+
+func TestInspect_GoesOnWithoutTheNodesThatFail(t *testing.T) {
+	on, flags := real5(t)
+	flags = append(flags, "--timeout=2s")
+	do(t, on, "SET", "held", "token", "PX", eternity.Milliseconds())
+	do(t, on[3:], "SET", "perhaps", "token", "PX", eternity.Milliseconds())
+	on[0].Freeze()
+	on[1].Stop()
+	out := succeed(t, flags, "inspect", "held")
+	require.Contains(t, out, "no answer in time")
+	require.Contains(t, out, "connection refused")
+	require.Contains(t, out, "Held by a majority: 3 of 5 nodes hold the token token,")
+	out = succeed(t, flags, "inspect", "perhaps")
+	require.Contains(t, out, "Unknown: the nodes that did not answer decide. token on 2, nothing on 1, no answer on 2.")
+
+	on[2].Stop()
+	code, out, errors := call(t.Context(), with(flags, "inspect", "held")...)
+	require.Equal(t, exitUnavailable, code)
+	require.Contains(t, out, "Unknown: 2 of 5 nodes answered, 3 are needed. token on 2, no answer on 3.")
+	require.Contains(t, errors, "no quorum of nodes")
+	code, out, _ = call(t.Context(), with(flags, "inspect", "held", "--json")...)
+	require.Equal(t, exitUnavailable, code)
+	document := decoded[inspection](t, out)
+	require.Equal(t, isUnknown, document.Verdict)
+	require.False(t, document.Nodes[0].Answered)
+	require.Nil(t, document.Nodes[0].Latency)
+	require.NotEmpty(t, document.Nodes[1].Error)
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// firstCells returns the first cell of each row of a table.
+func firstCells(out string) (cells []string) {
+	body, _, _ := strings.Cut(out, "\n\n")
+	for _, row := range strings.Split(body, "\n")[1:] {
+		cells = append(cells, strings.Fields(row)[0])
+	}
+	return cells
+}
+
+func TestList_ShowsAllLocksUnderThePrefix(t *testing.T) {
+	on, flags := real5(t)
+	require.Equal(t, "0 locks, 5 of 5 nodes answered.\n", succeed(t, flags, "list"))
+	flags = append(flags, "--key-prefix=lock:*")
+	taken := decoded[heldJSON](t, succeed(t, flags, "try", "backup", "--ttl=2h", "--fencing", "--metadata=web1:\u202e17", "--json"))
+	eventually(t, on, "lock:*backup", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
+	ms := eternity.Milliseconds()
+	do(t, on, "SET", "lock:*ever", "theirs")
+	do(t, on[:2], "SET", "lock:*split", "tokenA", "PX", ms)
+	do(t, on[2:3], "SET", "lock:*split", "tokenB", "PX", ms)
+	do(t, on[:3], "SET", "lock:*日本\x1b[2J", strings.Repeat("t", 100), "PX", ms/2)
+	do(t, on, "SET", "lock:*"+strings.Repeat("n", 200), "long", "PX", ms*3)
+	do(t, on, "HSET", "lock:*hash", "field", "value")
+	do(t, on[:1], "HSET", "lock:*mixed", "field", "value")
+	do(t, on[1:], "SET", "lock:*mixed", "token", "PX", ms*3/4)
+	do(t, on, "SET", "lock:other", "value")
+
+	out := succeed(t, flags, "list")
+	require.NotContains(t, out, "\x1b")
+	require.NotContains(t, out, "\u202e")
+	for _, line := range []string{
+		`backup web1:\u202e17 ` + fmt.Sprint(taken.Fence) + " T 5/5 ",
+		"ever theirs no TTL 5/5 no TTL ",
+		"split tokenA tokenB T 3/5 no majority ",
+		`日本\x1b[2J ttttttttttttttttttt… T 3/5 `,
+		strings.Repeat("n", 49) + "… long T 5/5 ",
+		"mixed token T 4/5 somebody's data on 1 ",
+		"6 locks, 5 of 5 nodes answered. 1 name with somebody's data: --all shows them.",
+	} {
+		require.Contains(t, steady(out)+" ", line)
+	}
+	long := strings.Repeat("n", 49) + "…"
+	require.Equal(t, []string{"backup", "ever", "mixed", long, "split", `日本\x1b[2J`}, firstCells(out))
+	require.Equal(t, []string{`日本\x1b[2J`, "mixed", "split", "backup", long, "ever"}, firstCells(succeed(t, flags, "list", "--sort=ttl")))
+	require.Equal(t, []string{"split", `日本\x1b[2J`, "mixed", "backup", "ever", long}, firstCells(succeed(t, flags, "list", "--sort=nodes")))
+	require.Equal(t, []string{"backup"}, firstCells(succeed(t, flags, "list", "--holder=web1")))
+	require.Equal(t, []string{"split"}, firstCells(succeed(t, flags, "list", "--holder=enB")))
+	require.Equal(t, []string{"ever", "mixed", "split"}, firstCells(succeed(t, flags, "list", "--remarks")))
+	require.Equal(t, []string{"ever", "hash", "mixed", "split"}, firstCells(succeed(t, flags, "list", "--remarks", "--all")))
+	require.Equal(t, []string{"mixed"}, firstCells(succeed(t, flags, "list", "mi*")))
+	require.Equal(t, "0 locks, 5 of 5 nodes answered.\n", succeed(t, flags, "list", "nobody*"))
+	require.Contains(t, succeed(t, flags, "list", "--limit=3"), "There are more names than --limit 3: these are some of them.")
+	full := succeed(t, flags, "list", "--full")
+	require.Contains(t, full, visible(taken.Token))
+	require.Contains(t, full, strings.Repeat("n", 200))
+
+	document := decoded[listJSON](t, succeed(t, flags, "list", "--json", "--sort=nodes"))
+	require.Len(t, document.Locks, 6)
+	require.Equal(t, 1, document.Hidden)
+	require.Equal(t, 3, document.Need)
+	require.False(t, document.Truncated)
+	split, backup := document.Locks[0], document.Locks[3]
+	require.Equal(t, "split", split.Name)
+	require.False(t, split.Held)
+	require.Equal(t, []string{"no majority"}, split.Remarks)
+	require.Len(t, split.Nodes, 3)
+	require.Equal(t, "tokenB", split.Nodes[2].Token)
+	require.Equal(t, on[2].Addr(), split.Nodes[2].Addr)
+	require.Equal(t, taken.Token, backup.Token)
+	require.Equal(t, taken.Fence, backup.Fence)
+	require.Equal(t, "web1:\u202e17", backup.Metadata)
+	require.Empty(t, backup.Remarks)
+	require.EqualValues(t, -1, document.Locks[4].TTL)
+	require.Equal(t, "ever", document.Locks[4].Name)
+	document = decoded[listJSON](t, succeed(t, flags, "list", "--json", "--all", "hash"))
+	require.True(t, document.Locks[0].Data)
+	require.Zero(t, document.Hidden)
+	document = decoded[listJSON](t, succeed(t, flags, "list", "--json", "nobody*"))
+	require.NotNil(t, document.Locks)
+}
+
+func TestList_NamesTheNodesThatFail(t *testing.T) {
+	on, flags := real5(t)
+	flags = append(flags, "--timeout=2s")
+	do(t, on, "SET", "held", "token", "PX", eternity.Milliseconds())
+	do(t, on[3:], "SET", "perhaps", "token", "PX", eternity.Milliseconds())
+	do(t, on[4:], "SET", "few", "token", "PX", eternity.Milliseconds())
+	do(t, on[1:2], "CONFIG", "SET", "requirepass", "secret")
+	on[0].Freeze()
+	code, out, errors := call(t.Context(), with(flags, "list")...)
+	require.Zero(t, code)
+	require.Contains(t, errors, "redlock: node "+on[0].Addr()+": no answer in time\n")
+	require.Contains(t, errors, "redlock: node "+on[1].Addr()+": NOAUTH")
+	require.Equal(t, 2, strings.Count(errors, "\n"))
+	require.Contains(t, steady(out), "few token T 1/5 majority unknown held token T 3/5 perhaps token T 2/5 majority unknown 3 locks, 3 of 5 nodes answered.")
+
+	on[2].Stop()
+	code, out, errors = call(t.Context(), with(flags, "list", "--json")...)
+	require.Equal(t, exitUnavailable, code)
+	require.Contains(t, errors, "no quorum of nodes: 2 of 5 nodes answered, 3 needed")
+	document := decoded[listJSON](t, out)
+	require.Len(t, document.Locks, 3)
+	require.NotEmpty(t, document.Nodes[2].Error)
+}

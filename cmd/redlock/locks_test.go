@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+// eternity is far above the time that any test takes.
+const eternity = time.Hour
+
+// real5 starts five servers, and returns the flags for them too: a node may take its time.
+func real5(t *testing.T) (servers []*testredis.Process, flags []string) {
+	t.Helper()
+	servers = testredis.Real(t, 5)
+	return servers, []string{"--nodes=" + strings.Join(testredis.URLs(servers), ","), "--timeout=10s"}
+}
+
+// with returns a command line.
+func with(flags []string, args ...string) []string { return append(args, flags...) }
+
+// succeed runs a command line, which has to succeed and say nothing on stderr, and returns what it prints.
+func succeed(t *testing.T, flags []string, args ...string) string {
+	t.Helper()
+	code, out, errors := call(t.Context(), with(flags, args...)...)
+	require.Zero(t, code, "%s: %s", args, errors)
+	require.Empty(t, errors, args)
+	return out
+}
+
+// refused runs a command line, which has to fail with a code, and returns what it prints on stderr.
+func refused(t *testing.T, code int, flags []string, args ...string) string {
+	t.Helper()
+	got, out, errors := call(t.Context(), with(flags, args...)...)
+	require.Equal(t, code, got, "%s: %s%s", args, out, errors)
+	return errors
+}
+
+// decoded returns a JSON document.
+func decoded[T any](t *testing.T, document string) (to T) {
+	t.Helper()
+	in := json.NewDecoder(strings.NewReader(document))
+	in.DisallowUnknownFields()
+	require.NoError(t, in.Decode(&to), document)
+	require.False(t, in.More(), document)
+	return to
+}
+
+// steady returns words in one line, with T for each time in minutes or hours.
+func steady(text string) string {
+	return timesLeft.ReplaceAllString(strings.Join(strings.Fields(text), " "), "T")
+}
+
+var timesLeft = regexp.MustCompile(`\b\d+[hm][0-9hms.]*`)
+
+// do runs a command on some of the servers.
+func do(t *testing.T, on []*testredis.Process, cmd string, args ...any) {
+	t.Helper()
+	for _, s := range on {
+		_, err := s.Do(cmd, args...)
+		require.NoError(t, err)
+	}
+}
+
+// values returns what the servers hold under a key.
+func values(t *testing.T, on []*testredis.Process, key string) (all []string) {
+	t.Helper()
+	for _, s := range on {
+		value, err := redis.String(s.Do("GET", key))
+		if err != redis.ErrNil { //nolint:errorlint // it comes as it is
+			require.NoError(t, err)
+		}
+		all = append(all, value)
+	}
+	return all
+}
+
+// eventually waits until the servers hold something under a key.
+func eventually(t *testing.T, on []*testredis.Process, key, value string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		for _, held := range values(t, on, key) {
+			if held != value {
+				return false
+			}
+		}
+		return true
+	}, 20*time.Second, time.Millisecond)
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTry_LeavesTheLockToTheTokenThatItPrints(t *testing.T) {
+	on, flags := real5(t)
+	token := strings.TrimSuffix(succeed(t, flags, "try", "name", "--ttl=1h", "--key-prefix=lock:"), "\n")
+	eventually(t, on, "lock:name", token)
+	require.Regexp(t, fmt.Sprintf(`^[A-Z2-7]{8}\.[\w-]{28}:.+:%d$`, os.Getppid()), token)
+	ttl, err := redis.Int64(on[0].Do("PTTL", "lock:name"))
+	require.NoError(t, err)
+	require.Greater(t, ttl, (eternity / 2).Milliseconds())
+	flags = append(flags, "--key-prefix=lock:")
+
+	errors := refused(t, exitTaken, flags, "try", "name")
+	require.Contains(t, errors, `lock is taken: "redlock inspect name" shows by whom`)
+	require.Equal(t, 1, strings.Count(errors, "\n"))
+
+	left, err := time.ParseDuration(strings.TrimSpace(succeed(t, flags, "extend", "name", "--token="+token, "--ttl=10h")))
+	require.NoError(t, err)
+	require.Greater(t, left, 9*time.Hour)
+	require.LessOrEqual(t, left, 10*time.Hour)
+	left, err = time.ParseDuration(strings.TrimSpace(succeed(t, flags, "extend", "name", "--token="+token, "--ttl=1m")))
+	require.NoError(t, err)
+	require.Greater(t, left, 9*time.Hour, "it lasts longer already")
+
+	require.Empty(t, succeed(t, flags, "release", "name", "--token="+token))
+	eventually(t, on, "lock:name", "")
+	for _, command := range []string{"release", "unlock", "extend"} {
+		errors := refused(t, exitLost, flags, command, "name", "--token="+token)
+		require.Contains(t, errors, "lock is not held", command)
+	}
+}
+
+func TestTry_PrintsJSON(t *testing.T) {
+	on, flags := real5(t)
+	taken := decoded[heldJSON](t, succeed(t, flags, "try", "name", "--ttl=1h", "--fencing", "--metadata=job of cron", "--json"))
+	require.Equal(t, "name", taken.Name)
+	require.NotZero(t, taken.Fence)
+	require.True(t, strings.HasSuffix(taken.Token, ":job of cron"), taken.Token)
+	eventually(t, on[:1], "name", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
+	require.Greater(t, taken.Validity, (eternity / 2).Milliseconds())
+	require.LessOrEqual(t, taken.Validity, eternity.Milliseconds())
+	require.WithinRange(t, taken.Deadline, time.Now().Add(eternity/2), time.Now().Add(eternity))
+
+	t.Setenv("REDLOCK_TOKEN", taken.Token)
+	extended := decoded[heldJSON](t, succeed(t, flags, "extend", "name", "--ttl=5h", "--json"))
+	require.Equal(t, taken.Token, extended.Token)
+	require.Equal(t, taken.Fence, extended.Fence)
+	require.Greater(t, extended.Validity, (4 * time.Hour).Milliseconds())
+	succeed(t, flags, "release", "name")
+	eventually(t, on, "name", "")
+
+	without := decoded[heldJSON](t, succeed(t, flags, "try", "name", "--metadata=", "--json"))
+	require.NotContains(t, without.Token, ":")
+	require.Zero(t, without.Fence)
+}
+
+func TestTry_WaitsForTheLock(t *testing.T) {
+	on, flags := real5(t)
+	token := strings.TrimSpace(succeed(t, flags, "try", "name", "--ttl=1h"))
+	eventually(t, on, "name", token)
+	require.Contains(t, refused(t, exitTaken, flags, "try", "name", "--wait=100ms"), "lock is taken")
+
+	second := make(chan string)
+	go func() {
+		_, out, errors := call(t.Context(), with(flags, "try", "name", "--wait=1h")...)
+		second <- strings.TrimSpace(out + errors)
+	}()
+	succeed(t, flags, "release", "name", "--token="+token)
+	next := <-second
+	require.NotEqual(t, token, next)
+	eventually(t, on, "name", next)
+}
+
+func TestTry_FailsWithoutAQuorum(t *testing.T) {
+	on, flags := real5(t)
+	token := strings.TrimSpace(succeed(t, flags, "try", "name", "--ttl=1h"))
+	eventually(t, on, "name", token)
+	on[0].Freeze()
+	on[1].Stop()
+	flags = append(flags, "--timeout=2s")
+	refused(t, exitTaken, flags, "try", "name")
+	on[2].Freeze()
+	for _, args := range [][]string{
+		{"try", "other"}, {"try", "other", "--wait=100ms"}, {"extend", "name", "--token=" + token}, {"release", "name", "--token=" + token},
+		{"unlock", "name", "--force", "--yes"}, {"inspect", "name"}, {"list"},
+	} {
+		t.Run(args[0], func(t *testing.T) {
+			t.Parallel()
+			require.Contains(t, refused(t, exitUnavailable, flags, args...), "no quorum")
+		})
+	}
+}
+
+func TestTry_TakesNoLockWhoseTokenNobodyReads(t *testing.T) {
+	on, flags := real5(t)
+	broken := errors.New("nobody reads")
+	code := run(t.Context(), with(flags, "try", "name", "--ttl=1h"), streams{failingWriter{broken}, failingWriter{broken}})
+	require.Equal(t, exitInternal, code)
+	eventually(t, on, "name", "")
+}
+
+type failingWriter struct{ err error }
+
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
+
+func TestTry_EndsWithItsContext(t *testing.T) {
+	on, flags := real5(t)
+	do(t, on, "SET", "name", "theirs", "PX", eternity.Milliseconds())
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan int)
+	go func() {
+		code, _, _ := call(ctx, with(flags, "try", "name", "--wait=1h")...)
+		ended <- code
+	}()
+	cancel(interrupted{os.Interrupt})
+	require.Equal(t, exitSignal+2, <-ended)
+}
+
+func TestExtend_DoesNotReleaseTheLockOfAnother(t *testing.T) {
+	on, flags := real5(t)
+	do(t, on, "SET", "name", "theirs", "PX", eternity.Milliseconds())
+	do(t, on[:2], "SET", "name", "ours", "PX", eternity.Milliseconds())
+	do(t, on[2:3], "DEL", "name")
+	for _, command := range []string{"extend", "release"} {
+		refused(t, exitLost, flags, command, "name", "--token=ours")
+		require.Equal(t, []string{"ours", "ours", "", "theirs", "theirs"}, values(t, on, "name"))
+	}
+}
+
+func TestTry_ForeignDataOnANodeDoesNotHideTheReason(t *testing.T) {
+	on, flags := real5(t)
+	do(t, on[:1], "RPUSH", "name", "data")
+	do(t, on[1:], "SET", "name", "theirs", "PX", eternity.Milliseconds())
+	refused(t, exitTaken, flags, "try", "name")
+	refused(t, exitLost, flags, "extend", "name", "--token=ours")
+	do(t, on, "DEL", "name")
+	do(t, on, "RPUSH", "name", "data")
+	require.Contains(t, refused(t, exitUsage, flags, "try", "name"), "somebody's data")
+}
+
+func TestLockCommands_RefuseInvalidArgumentsAndNameThem(t *testing.T) {
+	flags := []string{"--nodes=redis://127.0.0.1:1"}
+	t.Setenv("REDLOCK_TOKEN", "")
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no nodes":           {[]string{"try", "name", "--nodes="}, "no nodes: set --nodes"},
+		"TTL too short":      {[]string{"try", "name", "--ttl=1ms"}, "--ttl must be between 100ms and 24h, not 1ms"},
+		"TTL too long":       {[]string{"extend", "name", "--token=x", "--ttl=48h"}, "--ttl must be between 100ms and 24h, not 48h"},
+		"wait negative":      {[]string{"try", "name", "--wait=-1s"}, "--wait must be between 0s and 24h, not -1s"},
+		"no name":            {[]string{"try", ""}, "name"},
+		"control characters": {[]string{"try", "a\x1bb"}, `\x1b`},
+		"a counter":          {[]string{"inspect", "{x}:fence"}, "counter of fencing tokens"},
+		"metadata":           {[]string{"try", "name", "--metadata=a|b"}, "separates the fencing token"},
+		"extend, no token":   {[]string{"extend", "name"}, `extend needs --token or $REDLOCK_TOKEN: what "redlock try name" has printed`},
+		"release, no token":  {[]string{"release", "name"}, "release needs --token or $REDLOCK_TOKEN"},
+		"unlock, nothing":    {[]string{"unlock", "name"}, "--force frees the lock whoever holds it"},
+		"unlock, both":       {[]string{"unlock", "name", "--force", "--token=x"}, "not both"},
+		"unlock, unasked":    {[]string{"unlock", "name", "--force"}, "add --yes"},
+		"interval":           {[]string{"inspect", "name", "--watch", "--interval=1ms"}, "--interval must be between 100ms and 1h"},
+		"limit":              {[]string{"list", "--limit=-1"}, "--limit must be between 1 and 10000000, not -1"},
+		"sort":               {[]string{"list", "--sort=size"}, "--sort"},
+		"pattern":            {[]string{"list", strings.Repeat("x", 600)}, "the pattern has 600 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Contains(t, refused(t, exitUsage, flags[:min(1, 1-strings.Count(strings.Join(test.args, " "), "--nodes"))], test.args...), test.want)
+		})
+	}
+}
