@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestUnlock_FreesOnlyTheLockOfTheToken(t *testing.T) {
+	on, flags := real5(t)
+	taken := decoded[heldJSON](t, succeed(t, flags, "try", "name", "--ttl=1h", "--fencing", "--json"))
+	eventually(t, on, "name", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
+	errors := refused(t, exitLost, flags, "unlock", "name", "--token=other")
+	require.Contains(t, errors, "lock is not held by this token. Held by a majority: 5 of 5 nodes hold the token "+taken.Token[:15])
+	eventually(t, on, "name", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
+	t.Setenv("REDLOCK_TOKEN", taken.Token)
+	require.Empty(t, succeed(t, flags, "unlock", "name"))
+	eventually(t, on, "name", "")
+	require.Contains(t, refused(t, exitLost, flags, "unlock", "name"), "Held by nobody")
+}
+
+func TestUnlock_FreesAKeyWithoutTTLByItsToken(t *testing.T) {
+	on, flags := real5(t)
+	do(t, on[:4], "SET", "name", "theirs")
+	succeed(t, flags, "unlock", "name", "--token=theirs")
+	eventually(t, on, "name", "")
+
+	do(t, on[:2], "SET", "name", "theirs")
+	errors := refused(t, exitLost, flags, "unlock", "name", "--token=theirs")
+	require.Contains(t, errors, "theirs on 2, nothing on 3.")
+	require.Contains(t, errors, `removed by "redlock unlock name --force"`)
+	require.Equal(t, []string{"theirs", "theirs", "", "", ""}, values(t, on, "name"), "a minority holds no lock")
+}
+
+func TestUnlock_ByForceSaysWhatItHasRemoved(t *testing.T) {
+	on, flags := real5(t)
+	flags = append(flags, "--key-prefix=lock:", "--force", "--yes")
+	out := succeed(t, flags, "unlock", "name")
+	require.Equal(t, "There is nothing to remove. Held by nobody: nothing on 5.\n", out)
+
+	do(t, on[:2], "SET", "lock:name", "token\x1b[2J", "PX", eternity.Milliseconds())
+	do(t, on[2:3], "SET", "lock:name", "ever")
+	do(t, on[3:4], "RPUSH", "lock:name", "data")
+	out = steady(succeed(t, flags, "unlock", "name"))
+	before, after, found := strings.Cut(out, "Removed:")
+	require.True(t, found)
+	for _, part := range []string{before, after} {
+		require.Contains(t, part, on[0].Addr()+` token\x1b[2J T `)
+		require.Contains(t, part, on[2].Addr()+" ever no TTL ")
+		require.Contains(t, part, on[3].Addr()+" somebody's data left alone")
+		require.NotContains(t, part, "\x1b")
+	}
+	require.Contains(t, before, on[4].Addr()+" nothing")
+	require.Contains(t, after, on[4].Addr()+" nothing was there")
+	do(t, on[3:4], "LPOP", "lock:name")
+	require.Equal(t, make([]string, 5), values(t, on, "lock:name"))
+
+	taken := decoded[heldJSON](t, succeed(t, flags[:3], "try", "name", "--ttl=1h", "--fencing", "--json"))
+	eventually(t, on, "lock:name", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
+	succeed(t, flags, "unlock", "name")
+	eventually(t, on, "lock:name", "")
+}
+
+func TestUnlock_ByForceLeavesSomebodysDataAlone(t *testing.T) {
+	on, flags := real5(t)
+	do(t, on, "SET", "name", strings.Repeat("x", 5000))
+	require.Contains(t, refused(t, exitUsage, flags, "unlock", "name", "--force", "--yes"), "somebody's data, not a lock. It is left alone")
+	do(t, on[:1], "SET", "name", "token", "PX", eternity.Milliseconds())
+	require.Contains(t, refused(t, exitUsage, flags, "unlock", "name", "--force", "--yes"), "somebody's data")
+	held := values(t, on, "name")
+	require.Empty(t, held[0], "this was a lock's")
+	for _, value := range held[1:] {
+		require.Len(t, value, 5000)
+	}
+}
