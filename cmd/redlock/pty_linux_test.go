@@ -23,7 +23,7 @@ type onTerminal struct {
 	master *os.File
 	mu     sync.Mutex
 	shown  bytes.Buffer
-	ended  chan error
+	ended  chan struct{} // closed when it has
 }
 
 // startOnTerminal starts the tool on a terminal of 70 x 12 characters.
@@ -40,7 +40,7 @@ func startOnTerminal(t *testing.T, args ...string) *onTerminal {
 	require.NoError(t, unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: 70, Row: 12}))
 	slave, err := os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	require.NoError(t, err)
-	c := &onTerminal{t: t, master: master, cmd: exec.Command(os.Args[0], args...), ended: make(chan error, 1)}
+	c := &onTerminal{t: t, master: master, cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
 	c.cmd.Env = append(os.Environ(), mainEnv+"=1")
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = slave, slave, slave
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -67,7 +67,10 @@ func startOnTerminal(t *testing.T, args ...string) *onTerminal {
 			t.Logf("the terminal: %q", c.text())
 		}
 	})
-	go func() { c.ended <- c.cmd.Wait() }()
+	go func() {
+		defer close(c.ended)
+		_ = c.cmd.Wait() // how it ended is in cmd.ProcessState
+	}()
 	return c
 }
 
