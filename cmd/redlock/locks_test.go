@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,15 +106,14 @@ func values(t *testing.T, on []*testredis.Process, key string) (all []string) {
 	return all
 }
 
-// eventually waits until the servers hold something under a key.
+// eventually waits until all servers hold a value under a key.
 func eventually(t *testing.T, on []*testredis.Process, key, value string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		for _, held := range values(t, on, key) {
-			if held != value {
-				return false
-			}
+	want := slices.Repeat([]string{value}, len(on))
+	for began := time.Now(); time.Since(began) < 30*time.Second; <-time.After(time.Millisecond) {
+		if slices.Equal(want, values(t, on, key)) {
+			return
 		}
-		return true
-	}, 20*time.Second, time.Millisecond)
+	}
+	require.Equal(t, want, values(t, on, key))
 }

@@ -81,7 +81,13 @@ func TestTry_WaitsForTheLock(t *testing.T) {
 	succeed(t, flags, "release", "name", "--token="+token)
 	next := <-second
 	require.NotEqual(t, token, next)
-	eventually(t, on, "name", next)
+	held := 0 // on a majority: the release may have come to the others after the acquire
+	for _, value := range values(t, on, "name") {
+		if value == next {
+			held++
+		}
+	}
+	require.GreaterOrEqual(t, held, 3)
 }
 
 func TestTry_FailsWithoutAQuorum(t *testing.T) {

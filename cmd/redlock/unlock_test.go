@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 func TestUnlock_FreesOnlyTheLockOfTheToken(t *testing.T) {
@@ -74,4 +77,19 @@ func TestUnlock_ByForceLeavesSomebodysDataAlone(t *testing.T) {
 	for _, value := range held[1:] {
 		require.Len(t, value, 5000)
 	}
+}
+
+func TestHoldings_SayWhereNothingWasRemoved(t *testing.T) {
+	s := &redlock.State{Need: 3, Nodes: []redlock.NodeState{
+		{Addr: "a:1", Token: "token", TTL: eternity},
+		{Addr: "a:2", Err: pool.ErrHeld},
+		{Addr: "a:3", Err: pool.ErrAbsent},
+		{Addr: "a:4", Err: redlock.ErrForeign},
+		{Addr: "a:5", Err: &pool.ServerError{Code: "NOPERM", Message: "NOPERM \x1b[2J"}},
+		{Addr: "a:6"},
+	}}
+	var out strings.Builder
+	paper{w: &out}.print(holdings(s, "nothing was there"))
+	require.Equal(t, "NODE HELD BY TTL LEFT a:1 token T a:2 another has taken it meanwhile: left alone a:3 nothing was there it has ended meanwhile "+
+		`a:4 somebody's data left alone a:5 ? NOPERM \x1b[2J (the ACL user may not do this) a:6 nothing was there`, steady(out.String()))
 }
