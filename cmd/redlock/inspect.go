@@ -17,10 +17,10 @@ import (
 // inspectCmd is the subcommand inspect.
 type inspectCmd struct {
 	Name string `arg:"" help:"The lock's name, without the key prefix."`
-	serverFlags
 	watchFlags
 	Full bool `group:"Output" help:"Show whole tokens."`
 	JSON bool `name:"json" group:"Output" help:"Print JSON, with --watch an object per line."`
+	serverFlags
 }
 
 // Help is shown above the flags.

@@ -18,7 +18,6 @@ import (
 // listCmd is the subcommand list.
 type listCmd struct {
 	Pattern string `arg:"" optional:"" help:"Which names: * stands for any text, ? for a character."`
-	serverFlags
 	watchFlags
 	Sort    string `default:"name" enum:"name,ttl,nodes" group:"Output" help:"By name, ttl (shortest first) or nodes (fewest first)."`
 	Holder  string `placeholder:"TEXT" group:"Output" help:"Only locks with this in their token or metadata."`
@@ -27,6 +26,7 @@ type listCmd struct {
 	Limit   int    `default:"100000" group:"Output" help:"How many names are listed at most (default ${default})."`
 	Full    bool   `group:"Output" help:"Show whole names and tokens."`
 	JSON    bool   `name:"json" group:"Output" help:"Print JSON, with --watch an object per line."`
+	serverFlags
 }
 
 // Help is shown above the flags.

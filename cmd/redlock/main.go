@@ -82,6 +82,8 @@ func run(ctx context.Context, args []string, to streams) int {
 		kong.Writers(to.out, to.err),
 		kong.Vars{"version": version()},
 		kong.Configuration(loadConfig),
+		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }), // the variables are named in the title of their group
+		kong.ExplicitGroups([]kong.Group{{Key: "Nodes", Title: "Nodes, also by variables such as $REDLOCK_NODES, or in a file"}}),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Exit(func(c int) { exited, code = true, c }),
 		kong.BindTo(ctx, (*context.Context)(nil)),

@@ -19,17 +19,17 @@ import (
 
 // serverFlags say which servers are the nodes and how to reach them. Commands that use locks or look at them embed it.
 type serverFlags struct {
-	Nodes     []string        `env:"REDLOCK_NODES" placeholder:"URL" group:"Nodes" help:"The nodes: redis://, rediss:// or unix:// URLs."`
+	Nodes     []string        `env:"REDLOCK_NODES" placeholder:"URL" group:"Nodes" help:"redis://, rediss:// or unix:// URLs."`
 	Config    kong.ConfigFlag `env:"REDLOCK_CONFIG" placeholder:"FILE" group:"Nodes" help:"Flags from a JSON file, by their names."`
 	KeyPrefix string          `env:"REDLOCK_KEY_PREFIX" placeholder:"TEXT" group:"Nodes" help:"What the key of each lock begins with."`
 	Timeout   time.Duration   `default:"500ms" placeholder:"TIME" group:"Nodes" help:"How long one node may take (default ${default})."`
 
-	Username     string `env:"REDLOCK_USERNAME" placeholder:"NAME" group:"Nodes" help:"User of all nodes, with --password-file or $$REDLOCK_PASSWORD."`
-	PasswordFile string `env:"REDLOCK_PASSWORD_FILE" placeholder:"FILE" group:"Nodes" help:"Its first line is the password of all nodes."`
+	Username     string `env:"REDLOCK_USERNAME" placeholder:"NAME" group:"Nodes" help:"User on all nodes."`
+	PasswordFile string `env:"REDLOCK_PASSWORD_FILE" placeholder:"FILE" group:"Nodes" help:"Its first line is the password; or $$REDLOCK_PASSWORD."`
 	Password     string `env:"REDLOCK_PASSWORD" hidden:"" help:"Password of all nodes. Not for the command line, which others see."`
 
-	TLSCA   string `name:"tls-ca" env:"REDLOCK_TLS_CA" placeholder:"FILE" group:"Nodes" help:"Certificates that sign those of the nodes (PEM)."`
-	TLSCert string `name:"tls-cert" env:"REDLOCK_TLS_CERT" placeholder:"FILE" group:"Nodes" help:"Client certificate, with --tls-key (PEM)."`
+	TLSCA   string `name:"tls-ca" env:"REDLOCK_TLS_CA" placeholder:"FILE" group:"Nodes" help:"Certificates that sign those of the nodes."`
+	TLSCert string `name:"tls-cert" env:"REDLOCK_TLS_CERT" placeholder:"FILE" group:"Nodes" help:"Client certificate, with --tls-key."`
 	TLSKey  string `name:"tls-key" env:"REDLOCK_TLS_KEY" placeholder:"FILE" group:"Nodes" help:"Its key."`
 }
 

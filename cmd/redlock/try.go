@@ -17,13 +17,13 @@ const longestTTL = 24 * time.Hour
 
 // tryCmd is the subcommand try.
 type tryCmd struct {
-	Name string `arg:"" help:"The lock's name, without the key prefix."`
-	serverFlags
+	Name     string        `arg:"" help:"The lock's name, without the key prefix."`
 	TTL      time.Duration `name:"ttl" default:"30s" placeholder:"TIME" group:"Lock" help:"How long it is held unless extended (default ${default})."`
 	Wait     time.Duration `short:"w" placeholder:"TIME" group:"Lock" help:"Wait for it up to so long. By default not at all."`
 	Fencing  bool          `group:"Lock" help:"Give the lock a fencing token, which --json shows."`
 	Metadata *string       `placeholder:"TEXT" group:"Lock" help:"Shown as the holder. By default this host and process."`
 	JSON     bool          `name:"json" group:"Output" help:"Print JSON instead of the token."`
+	serverFlags
 }
 
 // Help is shown above the flags.
@@ -91,11 +91,11 @@ func holder() string {
 
 // extendCmd is the subcommand extend.
 type extendCmd struct {
-	Name string `arg:"" help:"The lock's name, without the key prefix."`
-	serverFlags
+	Name  string        `arg:"" help:"The lock's name, without the key prefix."`
 	Token string        `env:"REDLOCK_TOKEN" placeholder:"TOKEN" group:"Lock" help:"What \"redlock try\" has printed."`
 	TTL   time.Duration `name:"ttl" default:"30s" placeholder:"TIME" group:"Lock" help:"How long it is held from now on (default ${default})."`
 	JSON  bool          `name:"json" group:"Output" help:"Print JSON instead of the validity."`
+	serverFlags
 }
 
 // Help is shown above the flags.

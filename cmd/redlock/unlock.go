@@ -18,9 +18,9 @@ import (
 
 // releaseCmd is the subcommand release.
 type releaseCmd struct {
-	Name string `arg:"" help:"The lock's name, without the key prefix."`
-	serverFlags
+	Name  string `arg:"" help:"The lock's name, without the key prefix."`
 	Token string `env:"REDLOCK_TOKEN" placeholder:"TOKEN" group:"Lock" help:"What \"redlock try\" has printed."`
+	serverFlags
 }
 
 // Help is shown above the flags.
@@ -61,11 +61,11 @@ func releaseToken(ctx context.Context, locker *redlock.Locker, name, token strin
 
 // unlockCmd is the subcommand unlock.
 type unlockCmd struct {
-	Name string `arg:"" help:"The lock's name, without the key prefix."`
-	serverFlags
+	Name  string `arg:"" help:"The lock's name, without the key prefix."`
 	Token string `env:"REDLOCK_TOKEN" placeholder:"TOKEN" group:"Lock" help:"Free it if this token holds it."`
 	Force bool   `group:"Lock" help:"Free it whoever holds it. Shows that, and asks."`
 	Yes   bool   `group:"Lock" help:"Do not ask."`
+	serverFlags
 }
 
 // Help is shown above the flags.
