@@ -32,6 +32,8 @@ type cli struct {
 	Inspect inspectCmd `cmd:"" group:"Look after locks" help:"Show who holds a lock, on each node."`
 	Unlock  unlockCmd  `cmd:"" group:"Look after locks" help:"Free a lock, by its token or by force."`
 
+	Doctor doctorCmd `cmd:"" group:"Look after nodes" help:"Examine whether the nodes are set up right."`
+
 	Demo       demoCmd       `cmd:"" group:"More" help:"Show what a quorum lock does, step by step."`
 	Bench      benchCmd      `cmd:"" group:"More" help:"Measure how long a quorum lock takes."`
 	Completion completionCmd `cmd:"" group:"More" help:"Print a completion script for a shell."`

@@ -1,6 +1,13 @@
 // Package doctor examines whether servers are set up as docs/operations.md asks for.
 package doctor
 
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
 // Severity is how bad a finding is.
 type Severity string
 
@@ -21,9 +28,84 @@ type Finding struct {
 	Docs     string   `json:"docs"` // a link into the docs
 }
 
+// Unexamined is a check that could not be made on a node, which is neither a fault nor a warning.
+type Unexamined struct {
+	Check string `json:"check"`
+	Node  string `json:"node,omitempty"` // its address; "" if the check is about the set of nodes
+	Needs string `json:"needs"`          // what it would take, for example "the right +config|get"
+}
+
+// Server is what was seen of one node.
+type Server struct {
+	Node          string  `json:"node"` // its address
+	Reachable     bool    `json:"reachable"`
+	Version       string  `json:"version,omitempty"` // for example "Redis 7.0.15"
+	RunID         string  `json:"run_id,omitempty"`
+	UptimeSeconds int64   `json:"uptime_s"` // -1 if the server does not report it
+	P50           float64 `json:"p50_ms"`   // of the round trips of PING
+	P99           float64 `json:"p99_ms"`
+	ClockOffset   float64 `json:"clock_offset_ms"`      // how far its clock is ahead of this machine's
+	ClockError    float64 `json:"clock_uncertainty_ms"` // the offset is right to this; -1 if it was not measured
+}
+
 // Report is what an examination has come to.
 type Report struct {
-	Nodes    []string  `json:"nodes"`    // their addresses
-	Checks   []string  `json:"checks"`   // the names of all checks that were made
-	Findings []Finding `json:"findings"` // the faults first; within them in the order of checks and nodes
+	Nodes      []string     `json:"nodes"`      // their addresses
+	Servers    []Server     `json:"servers"`    // Servers[i] is about Nodes[i]
+	Checks     []string     `json:"checks"`     // the names of all checks that were made
+	Findings   []Finding    `json:"findings"`   // the faults first; within them in the order of checks and nodes
+	Unexamined []Unexamined `json:"unexamined"` // in the order of checks and nodes
+}
+
+// Count returns how many findings have a severity.
+func (r *Report) Count(s Severity) (n int) {
+	for _, f := range r.Findings {
+		if f.Severity == s {
+			n++
+		}
+	}
+	return n
+}
+
+// fault makes a finding. Its arguments may come from a server only through %q, quoted or as numbers.
+func fault(what, mend string) []Finding {
+	return []Finding{{Severity: Fault, What: what, Mend: mend}}
+}
+
+// warning is as fault.
+func warning(what, mend string) []Finding {
+	return []Finding{{Severity: Warning, What: what, Mend: mend}}
+}
+
+// maxQuoted is how many characters of a server's text a finding shows at most.
+const maxQuoted = 80
+
+// quoted returns a text of a server or a user in quotes, in printable characters and not too long.
+func quoted(text string) string {
+	if len(text) > maxQuoted {
+		text = strings.ToValidUTF8(text[:maxQuoted], "") + "…"
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// printable returns a text as it is, except for characters that a terminal would act on, and not too long.
+func printable(text string) string {
+	const most = 4 * maxQuoted
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// several joins names, the first few of them.
+func several(names []string, most int) string {
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }

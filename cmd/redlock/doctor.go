@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fatih/color"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
+)
+
+// The exit codes of doctor beside 0, those of the monitoring plug-ins that many systems run.
+const (
+	exitWarnings = 1
+	exitFaults   = 2
+)
+
+// doctorCmd examines whether the nodes are set up as docs/operations.md asks for.
+type doctorCmd struct {
+	serverFlags `embed:""`
+
+	RestartGuard time.Duration `placeholder:"TIME" help:"The programs' restart guard (default: they have none)."`
+	Durable      []string      `placeholder:"HOST:PORT,..." help:"Nodes that the programs declare durable, or all."`
+	Fencing      bool          `help:"The programs use fencing tokens."`
+	NodeTimeout  time.Duration `default:"50ms" placeholder:"TIME" help:"The programs' node timeout (default ${default})."`
+	MaxTTL       time.Duration `name:"max-ttl" placeholder:"TIME" help:"The longest TTL of the programs."`
+
+	Only []string `placeholder:"CHECK,..." help:"Make these checks only."`
+	JSON bool     `name:"json" help:"Print the report as one JSON document."`
+}
+
+// Help returns what stands above the flags.
+func (*doctorCmd) Help() string {
+	return `Looks at each node, names what is not as docs/operations.md asks for, and says how to mend it. Nothing is changed. The exit code
+is 0 if all is well, 1 after warnings, 2 after faults.
+
+  redlock doctor --nodes redis://a,redis://b,redis://c --key-prefix lock: --restart-guard 1m`
+}
+
+// Run examines the nodes and prints the report.
+func (c *doctorCmd) Run(ctx context.Context, to streams) error {
+	servers, err := c.servers()
+	if err != nil {
+		return err
+	}
+	for flag, value := range map[string]time.Duration{"--restart-guard": c.RestartGuard, "--max-ttl": c.MaxTTL, "--node-timeout": c.NodeTimeout} {
+		if value < 0 {
+			return usage("%s must not be below zero, but is %s", flag, plain(value))
+		}
+	}
+	for _, name := range c.Only {
+		if !slices.Contains(doctor.Names(), name) {
+			return usage("--only: no such check: %q; the checks are %s", name, strings.Join(doctor.Names(), ", "))
+		}
+	}
+	report, err := doctor.Examine(ctx, servers, doctor.Options{
+		Prefix: c.KeyPrefix, Timeout: c.Timeout, NodeTimeout: c.NodeTimeout, TTL: c.MaxTTL, RestartGuard: c.RestartGuard,
+		Durable: c.Durable, Fencing: c.Fencing, Only: c.Only,
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		out := json.NewEncoder(to.out)
+		out.SetIndent("", "  ")
+		err = out.Encode(report)
+	} else {
+		writeReport(to.out, report)
+	}
+	switch {
+	case err != nil:
+		return err
+	case report.Count(doctor.Fault) > 0:
+		return &exitError{exitFaults, nil}
+	case report.Count(doctor.Warning) > 0:
+		return &exitError{exitWarnings, nil}
+	}
+	return nil
+}
+
+// writeReport prints a block for each finding, what could not be examined, and a line that counts them.
+func writeReport(w io.Writer, r *doctor.Report) {
+	for _, f := range r.Findings {
+		where := f.Node
+		if where == "" {
+			where = "all nodes"
+		}
+		fmt.Fprintf(w, "%s  %s  %s\n", severityColor(f.Severity).Sprint(strings.ToUpper(string(f.Severity))), loud.Sprint(where), dim.Sprint(f.Check))
+		for _, part := range []struct{ label, text string }{{"what", f.What}, {"why", f.Why}, {"mend", f.Mend}, {"docs", f.Docs}} {
+			fmt.Fprintf(w, "  %s  %s\n", dim.Sprintf("%-4s", part.label), part.text)
+		}
+		fmt.Fprintln(w)
+	}
+	for _, line := range unexamined(r.Unexamined) {
+		fmt.Fprintln(w, line)
+	}
+	fmt.Fprintf(w, "%s, %s: %s\n", count(len(r.Nodes), "node"), count(len(r.Checks), "check"), outcome(r))
+}
+
+// unexamined returns a line for each thing that was missing, with the checks that need it.
+func unexamined(all []doctor.Unexamined) (lines []string) {
+	checks, nodes := map[string][]string{}, map[string][]string{}
+	var needs []string
+	for _, u := range all {
+		if checks[u.Needs] == nil {
+			needs = append(needs, u.Needs)
+		}
+		checks[u.Needs] = append(checks[u.Needs], u.Check)
+		nodes[u.Needs] = append(nodes[u.Needs], u.Node)
+	}
+	for _, need := range needs {
+		slices.Sort(nodes[need])
+		on := slices.Compact(nodes[need])
+		where := count(len(on), "node")
+		if len(on) == 1 {
+			where = on[0]
+		}
+		slices.Sort(checks[need])
+		lines = append(lines, fmt.Sprintf("Not examined on %s: %s. It takes %s.", where, strings.Join(slices.Compact(checks[need]), ", "), need))
+	}
+	return lines
+}
+
+// outcome says how many findings there are.
+func outcome(r *doctor.Report) string {
+	faults, warnings := r.Count(doctor.Fault), r.Count(doctor.Warning)
+	if faults+warnings == 0 {
+		return good.Sprint("nothing to mend")
+	}
+	return fmt.Sprintf("%s, %s", count(faults, "fault"), count(warnings, "warning"))
+}
+
+func severityColor(s doctor.Severity) *color.Color {
+	if s == doctor.Fault {
+		return bad
+	}
+	return odd
+}
+
+// count returns a number with what it counts.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

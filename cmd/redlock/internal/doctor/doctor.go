@@ -1,0 +1,176 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+)
+
+// Options say what the programs that lock assume of the servers.
+type Options struct {
+	Prefix       string        // of the keys of locks (redlock.WithKeyPrefix)
+	Timeout      time.Duration // of one command of the examination; 0 means 500 ms
+	NodeTimeout  time.Duration // of the programs (pool.WithTimeout); 0 means 50 ms
+	TTL          time.Duration // the longest of the programs; 0 means unknown
+	RestartGuard time.Duration // of the programs (pool.WithRestartGuard); 0 means none
+	Durable      []string      // the addresses of the nodes that the programs declare durable (pool.WithDurable); "all" means all
+	Fencing      bool          // the programs use fencing tokens
+	Samples      int           // how many PINGs measure the latency; 0 means 50
+	Keys         int           // how many keys of a node are looked at, at most; 0 means 20000
+	Only         []string      // the names of the checks that are made; none means all
+}
+
+// Least and greatest values of options.
+const (
+	allNodes       = "all" // in Options.Durable
+	defaultTimeout = 500 * time.Millisecond
+	defaultSamples = 50
+	defaultKeys    = 20000
+	docsURL        = "https://github.com/quorumlock/quorumlock/blob/main/docs/operations.md#"
+)
+
+// check looks at one thing. Either node or set is there.
+type check struct {
+	name string
+	docs string                                   // the anchor in docs/operations.md
+	why  string                                   // a fault of that kind matters
+	when func(o *Options) bool                    // nil means always
+	need func(f *facts) string                    // returns what is missing to examine a node; nil means that nothing can be
+	node func(x *examination, f *facts) []Finding // looks at a node that was reached
+	set  func(x *examination) []Finding           // looks at the nodes together
+}
+
+// checks are all checks, in the order in which their findings are reported.
+var checks = slices.Concat(setChecks, reachChecks, setupChecks, memoryChecks, persistenceChecks, clockChecks, rightsChecks, keyChecks, lockChecks)
+
+// Names returns the names of all checks.
+func Names() (names []string) {
+	for _, c := range checks {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// examination is one run of the checks.
+type examination struct {
+	Options
+	facts      []*facts // facts[i] is about the i-th server
+	findings   []Finding
+	unexamined []Unexamined
+}
+
+// Examine looks at all servers at once and returns what it found. It changes nothing that stays on a server. An error means that
+// ctx has ended, or that an option is wrong.
+func Examine(ctx context.Context, servers []*node.Server, o Options) (*Report, error) {
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.NodeTimeout = cmp.Or(o.NodeTimeout, 50*time.Millisecond)
+	o.Samples = cmp.Or(o.Samples, defaultSamples)
+	o.Keys = cmp.Or(o.Keys, defaultKeys)
+	if err := o.check(servers); err != nil {
+		return nil, err
+	}
+	x := &examination{Options: o}
+	var gathering sync.WaitGroup
+	for i, s := range servers {
+		f := newFacts(i, s)
+		x.facts = append(x.facts, f)
+		gathering.Go(func() { f.gather(ctx, &x.Options) })
+	}
+	gathering.Wait()
+	x.lookAgain(ctx)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return x.report(), nil
+}
+
+// check checks the options.
+func (o *Options) check(servers []*node.Server) error {
+	if len(servers) == 0 {
+		return errors.New("no nodes to examine")
+	}
+	for _, name := range o.Only {
+		if !slices.Contains(Names(), name) {
+			return errors.New("no such check: " + quoted(name) + "; the checks are " + strings.Join(Names(), ", "))
+		}
+	}
+	for _, address := range o.Durable {
+		known := func(s *node.Server) bool { return s.Address == address }
+		if address != allNodes && !slices.ContainsFunc(servers, known) {
+			return errors.New("durable: " + quoted(address) + " is not the address of a node; give host:port, or " + allNodes)
+		}
+	}
+	return nil
+}
+
+// durable reports whether the programs declare a node durable.
+func (o *Options) durable(f *facts) bool {
+	return slices.Contains(o.Durable, f.addr) || slices.Contains(o.Durable, allNodes)
+}
+
+// report makes the checks on what was gathered.
+func (x *examination) report() *Report {
+	r := &Report{Findings: []Finding{}, Unexamined: []Unexamined{}}
+	for _, f := range x.facts {
+		r.Nodes = append(r.Nodes, f.addr)
+		r.Servers = append(r.Servers, f.server())
+	}
+	for i := range checks {
+		c := &checks[i]
+		if c.when != nil && !c.when(&x.Options) || len(x.Only) > 0 && !slices.Contains(x.Only, c.name) {
+			continue
+		}
+		r.Checks = append(r.Checks, c.name)
+		x.make(c)
+	}
+	for _, severity := range []Severity{Fault, Warning} {
+		for _, f := range x.findings {
+			if f.Severity == severity {
+				r.Findings = append(r.Findings, f)
+			}
+		}
+	}
+	r.Unexamined = append(r.Unexamined, x.unexamined...)
+	return r
+}
+
+// make makes one check, on each node or on all together.
+func (x *examination) make(c *check) {
+	if c.set != nil {
+		x.add(c, "", c.set(x))
+		return
+	}
+	for _, f := range x.facts {
+		needs := ""
+		if c.need != nil {
+			needs = c.need(f)
+		}
+		switch {
+		case f.err != nil && c.name != unreachable:
+		case needs != "":
+			x.unexamined = append(x.unexamined, Unexamined{c.name, f.addr, needs})
+		default:
+			x.add(c, f.addr, c.node(x, f))
+		}
+	}
+}
+
+// add adds the findings of a check, which leave out what all of its findings have in common.
+func (x *examination) add(c *check, addr string, found []Finding) {
+	for _, f := range found {
+		f.Check, f.Docs = c.name, docsURL+c.docs
+		f.Node, f.Why = cmp.Or(f.Node, addr), cmp.Or(f.Why, c.why)
+		x.findings = append(x.findings, f)
+	}
+}
+
+// found reports whether a check has found something on a node.
+func (x *examination) found(f *facts, names ...string) bool {
+	return slices.ContainsFunc(x.findings, func(is Finding) bool { return is.Node == f.addr && slices.Contains(names, is.Check) })
+}

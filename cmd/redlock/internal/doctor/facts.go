@@ -1,0 +1,331 @@
+package doctor
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+)
+
+// facts are what one server has answered. Nothing in them is trusted: texts may be anything, numbers too.
+type facts struct {
+	at   int // the node's place in the list
+	to   *node.Server
+	addr string
+	user string // that the server knows us as
+
+	err  error             // why the server could not be examined; nothing below is known then
+	ip   net.IP            // where the connection led; nil for a Unix socket
+	cert *x509.Certificate // of the server; nil without TLS
+
+	info    map[string]string // of INFO; nil if it was refused
+	noInfo  string            // why
+	config  map[string]string // the settings that CONFIG GET has shown
+	clients []int64           // CLIENT ID, asked twice on one connection; 0 if it was refused
+	runIDs  []string          // on several connections and commands
+
+	latency     []time.Duration // of PINGs, in ascending order
+	clock       time.Duration   // how far the server's clock is ahead of ours
+	uncertainty time.Duration   // of clock; below zero if it was not measured
+
+	sentinels int64 // connections of Sentinels; -1 if it is unknown
+	resp3     error // why HELLO 3 was refused
+
+	rights   []attempt // each right that was tried
+	lock     error     // why a lock could not be taken, extended, inspected and released
+	keys     scan
+	deadline time.Time // of all that is asked of the server
+}
+
+func newFacts(i int, s *node.Server) *facts {
+	to := *s
+	f := &facts{at: i, to: &to, addr: s.Address, config: map[string]string{}, uncertainty: -1, sentinels: -1}
+	to.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := s.Dial(ctx, network, address)
+		if err == nil {
+			if tcp, is := conn.RemoteAddr().(*net.TCPAddr); is {
+				f.ip = tcp.IP
+			}
+		}
+		return conn, err
+	}
+	if s.TLS != nil {
+		to.TLS = s.TLS.Clone()
+		to.TLS.VerifyConnection = func(state tls.ConnectionState) error {
+			if len(state.PeerCertificates) > 0 {
+				f.cert = state.PeerCertificates[0]
+			}
+			if s.TLS.VerifyConnection != nil {
+				return s.TLS.VerifyConnection(state)
+			}
+			return nil
+		}
+	}
+	return f
+}
+
+// gather asks the server for everything.
+func (f *facts) gather(ctx context.Context, o *Options) {
+	// A server that answers each command slowly must not hold up the examination for ever.
+	f.deadline = time.Now().Add(max(10*time.Second, 20*o.Timeout))
+	ctx, cancel := context.WithDeadline(ctx, f.deadline)
+	defer cancel()
+	f.user = f.to.Username
+	if f.to.Credentials != nil {
+		f.user, _, _ = f.to.Credentials(ctx) // its error comes with the connection
+	}
+	if f.user == "" {
+		f.user = "default"
+	}
+	probe := o.Prefix + "doctor-" + rand.Text()
+	for _, step := range []func(context.Context, *conn, *Options) error{
+		f.look, f.measure,
+		func(ctx context.Context, c *conn, o *Options) error { return f.try(ctx, c, o, probe) },
+		f.scan,
+	} {
+		c, err := f.connect(ctx, o)
+		if err == nil {
+			err = step(ctx, c, o)
+			c.Close()
+		}
+		if err != nil {
+			f.err = err
+			return
+		}
+	}
+	f.lock = f.tryLock(ctx, o, strings.TrimPrefix(probe, o.Prefix))
+}
+
+// conn is a connection whose commands are bounded.
+type conn struct {
+	*node.Client
+	timeout time.Duration
+}
+
+// connect makes a connection of the examination.
+func (f *facts) connect(ctx context.Context, o *Options) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	c, err := node.Connect(ctx, f.to)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{c, o.Timeout}, nil
+}
+
+// do sends one command. Only an error that is not the server's reply is returned as err.
+func (c *conn) do(ctx context.Context, words ...string) (reply any, refusal *node.ServerError, err error) {
+	replies, err := c.all(ctx, words)
+	if err != nil {
+		return nil, nil, err
+	}
+	if refusal, is := replies[0].(*node.ServerError); is {
+		return nil, refusal, nil
+	}
+	return replies[0], nil, nil
+}
+
+// all sends commands at once.
+func (c *conn) all(ctx context.Context, commands ...[]string) ([]any, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	replies, err := c.DoAll(ctx, commands)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", commands[0][0], err)
+	}
+	return replies, nil
+}
+
+// settings are the parameters that the checks look at.
+var settings = []string{
+	"save", "appendonly", "appendfsync", "no-appendfsync-on-rewrite", "stop-writes-on-bgsave-error", "min-replicas-to-write",
+	"timeout", "maxclients", "tracking-table-max-keys", "client-output-buffer-limit",
+}
+
+// look asks the server about itself.
+func (f *facts) look(ctx context.Context, c *conn, _ *Options) error {
+	// What is about the whole connection, such as a missing password, comes as the reply to any command.
+	_, refusal, err := c.do(ctx, "PING")
+	if err != nil {
+		return err
+	}
+	if refusal != nil && slices.Contains([]string{"NOAUTH", "DENIED", "BUSY"}, refusal.Code) || refusal != nil && strings.Contains(refusal.Message, "max number of clients") {
+		return refusal
+	}
+	for range 2 {
+		id, err := f.identify(ctx, c)
+		if err != nil {
+			return err
+		}
+		f.clients = append(f.clients, id)
+	}
+	for _, name := range settings {
+		reply, refusal, err := c.do(ctx, "CONFIG", "GET", name)
+		if err != nil {
+			return err
+		}
+		if refusal != nil {
+			break // and so would the others be
+		}
+		if pair, err := redis.Strings(reply, nil); err == nil && len(pair) == 2 && pair[0] == name {
+			f.config[name] = pair[1]
+		}
+	}
+	reply, refusal, err := c.do(ctx, "PUBSUB", "NUMSUB", "__sentinel__:hello")
+	if err != nil {
+		return err
+	}
+	if pair, err := redis.Values(reply, nil); refusal == nil && err == nil && len(pair) == 2 {
+		if n, err := redis.Int64(pair[1], nil); err == nil {
+			f.sentinels = n
+		}
+	}
+	// Last, since the connection speaks RESP3 afterwards.
+	reply, refusal, err = c.do(ctx, "HELLO", "3")
+	if err != nil {
+		return err
+	}
+	if refusal != nil {
+		f.resp3 = refusal
+	} else if _, is := reply.([]any); !is {
+		f.resp3 = fmt.Errorf("%w: the reply to HELLO 3", node.ErrProtocol)
+	}
+	return nil
+}
+
+// identify asks for the identities of the server and of the connection, which is returned.
+func (f *facts) identify(ctx context.Context, c *conn) (client int64, err error) {
+	replies, err := c.all(ctx, []string{"INFO"}, []string{"CLIENT", "ID"})
+	if err != nil {
+		return 0, err
+	}
+	switch info := replies[0].(type) {
+	case string:
+		if f.info == nil {
+			f.info = parseInfo(info)
+		}
+		f.runIDs = append(f.runIDs, parseInfo(info)["run_id"])
+	case *node.ServerError:
+		f.noInfo = "the right +info"
+		if info.Code != "NOPERM" {
+			f.noInfo = "INFO, which the server answers with " + quoted(info.Message)
+		}
+	default:
+		return 0, fmt.Errorf("%w: the reply to INFO is no text", node.ErrProtocol)
+	}
+	client, _ = replies[1].(int64)
+	return client, nil
+}
+
+// parseInfo returns the fields of INFO.
+func parseInfo(text string) map[string]string {
+	fields := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, is := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); is {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+// number returns a field of INFO that is a number; 0 if it is not there.
+func (f *facts) number(field string) int64 {
+	n, _ := strconv.ParseInt(f.info[field], 10, 64)
+	return n
+}
+
+// setting returns a setting that is a number; 0 if it is not known.
+func (f *facts) setting(name string) int64 {
+	n, _ := strconv.ParseInt(f.config[name], 10, 64)
+	return n
+}
+
+// runID returns the identity of the server; "" if it does not report one.
+func (f *facts) runID() string {
+	if len(f.runIDs) == 0 {
+		return ""
+	}
+	return f.runIDs[0]
+}
+
+// uptime returns for how long the server has been up, at least; below zero if it does not report that.
+func (f *facts) uptime() time.Duration {
+	seconds, err := strconv.ParseUint(f.info["uptime_in_seconds"], 10, 32)
+	if err != nil {
+		return -1
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// server returns the part of the report that is about the server.
+func (f *facts) server() Server {
+	s := Server{Node: f.addr, Reachable: f.err == nil, RunID: printable(f.runID()), UptimeSeconds: -1, ClockError: -1}
+	if f.err != nil {
+		return s
+	}
+	s.Version = printable(f.version())
+	if up := f.uptime(); up >= 0 {
+		s.UptimeSeconds = int64(up / time.Second)
+	}
+	s.P50, s.P99 = millis(f.percentile(50)), millis(f.percentile(99))
+	if f.uncertainty >= 0 {
+		s.ClockOffset, s.ClockError = millis(f.clock), millis(f.uncertainty)
+	}
+	return s
+}
+
+func millis(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
+}
+
+// info returns a need: fields of INFO.
+func info(fields ...string) func(*facts) string {
+	return func(f *facts) string {
+		if f.info == nil {
+			return f.noInfo
+		}
+		for _, field := range fields {
+			if _, is := f.info[field]; !is {
+				return "the field " + field + " of INFO, which the server does not report"
+			}
+		}
+		return ""
+	}
+}
+
+// config returns a need: settings of the server.
+func config(names ...string) func(*facts) string {
+	return func(f *facts) string {
+		if len(f.config) == 0 {
+			return "the right +config|get"
+		}
+		for _, name := range names {
+			if _, is := f.config[name]; !is {
+				return "the setting " + name + ", which the server does not show"
+			}
+		}
+		return ""
+	}
+}
+
+// both returns a need for all of what several need.
+func both(needs ...func(*facts) string) func(*facts) string {
+	return func(f *facts) string {
+		for _, need := range needs {
+			if missing := need(f); missing != "" {
+				return missing
+			}
+		}
+		return ""
+	}
+}

@@ -1,0 +1,243 @@
+package doctor
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/token"
+)
+
+// keyChecks look at the keys under the prefix.
+var keyChecks = []check{
+	{name: "keys-no-ttl", docs: "errors", need: scanned, node: keysWithoutTTL,
+		why: "Nobody gets the lock of such a name until somebody deletes the key (ErrNoExpiry)."},
+	{name: "keys-foreign", docs: "errors", need: scanned, node: foreignKeys,
+		why: "Data under the name of a lock: it stays taken for as long as the data is there (ErrForeign)."},
+	{name: "keys-long-ttl", docs: "persistence-and-restarts", need: scanned, node: longKeys,
+		when: func(o *Options) bool { return o.RestartGuard > 0 },
+		why:  "The restart guard must not be below the longest TTL of any program: a node that forgets such a lock grants it again before the lock has ended."},
+	{name: "keys-other-list", docs: "changing-the-set-of-nodes", set: (*examination).otherList,
+		why: "A program with another list of nodes can have a majority of its own: two hold the same lock."},
+}
+
+// key is what a server holds under a name.
+type key struct {
+	name  string
+	value string        // of a string; shortened if it is too long for a token
+	ttl   time.Duration // below zero means none
+	kind  string        // how it differs from a lock; "" if it does not
+}
+
+// scan is what the keys of a server look like.
+type scan struct {
+	missing string // why they are not known
+	locks   []key
+	foreign []key
+	seen    int
+}
+
+// scanPages bounds how many pages of keys are asked for, and pageSize how many keys the server goes through for each.
+const (
+	scanPages = 2000
+	pageSize  = 250
+	scanning  = 3 * time.Second
+)
+
+// scan reads the keys under the prefix, in pages.
+func (f *facts) scan(ctx context.Context, c *conn, o *Options) error {
+	s := &f.keys
+	cursor := "0"
+	end := time.Now().Add(scanning)
+	for page := 0; ; page++ {
+		if page == scanPages || s.seen >= o.Keys || time.Now().After(end) {
+			s.missing = fmt.Sprintf("more time: the first %d keys were looked at", s.seen)
+			return nil
+		}
+		reply, refusal, err := c.do(ctx, "SCAN", cursor, "MATCH", literally(o.Prefix)+"*", "COUNT", fmt.Sprint(pageSize))
+		switch {
+		case err != nil:
+			s.missing = "keys that fit in a reply: " + printable(err.Error())
+			return nil // the connection is lost, and nothing else
+		case refusal != nil && refusal.Code == "NOPERM":
+			s.missing = "the right +scan"
+			return nil
+		case refusal != nil:
+			s.missing = "SCAN, which the server answers with " + quoted(refusal.Message)
+			return nil
+		}
+		next, names, is := pageOf(reply)
+		if !is {
+			s.missing = "SCAN, whose reply is none of Redis"
+			return nil
+		}
+		if err := f.read(ctx, c, o, names); err != nil {
+			s.missing = "replies to EVAL: " + printable(err.Error())
+			return nil
+		}
+		if cursor = next; cursor == "0" {
+			return nil
+		}
+	}
+}
+
+// literally returns the pattern that matches a text and nothing else.
+func literally(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(text)
+}
+
+// pageOf returns the cursor and the names in a reply to SCAN.
+func pageOf(reply any) (cursor string, names []string, is bool) {
+	values, err := redis.Values(reply, nil)
+	if err != nil || len(values) != 2 {
+		return "", nil, false
+	}
+	cursor, err = redis.String(values[0], nil)
+	names, err2 := redis.Strings(values[1], nil)
+	return cursor, names, err == nil && err2 == nil
+}
+
+// read looks at keys, with the script that Inspect uses.
+func (f *facts) read(ctx context.Context, c *conn, o *Options, names []string) error {
+	names = slices.DeleteFunc(names, func(name string) bool { return node.IsCounter(name) || !strings.HasPrefix(name, o.Prefix) })
+	f.keys.seen += len(names)
+	for batch := range slices.Chunk(names, 100) {
+		replies, err := c.all(ctx, observations(batch)...)
+		if err != nil {
+			return err
+		}
+		for i, reply := range replies {
+			k, is := keyOf(batch[i], reply)
+			switch {
+			case !is:
+			case k.kind != "":
+				f.keys.foreign = append(f.keys.foreign, k)
+			case o.Prefix != "" || looksLikeToken(k.value): // without a prefix it may be anybody's
+				f.keys.locks = append(f.keys.locks, k)
+			}
+		}
+	}
+	return nil
+}
+
+// observations returns the commands that read keys.
+func observations(names []string) (commands [][]string) {
+	for _, name := range names {
+		commands = append(commands, []string{"EVAL", node.Scripts["observe"].Source, "1", name})
+	}
+	return commands
+}
+
+// keyOf reads the reply to an observation. It reports false if the key is gone, or the reply is of no use.
+func keyOf(name string, reply any) (key, bool) {
+	if refusal, is := reply.(*node.ServerError); is {
+		return key{name: name, kind: "not a string"}, refusal.Code == "WRONGTYPE"
+	}
+	values, err := redis.Values(reply, nil)
+	if err != nil || len(values) != 2 {
+		return key{}, false
+	}
+	value, err := redis.String(values[0], nil)
+	left, err2 := redis.Int64(values[1], nil)
+	if err != nil || err2 != nil || left < -1 || left > int64(1<<62/time.Millisecond) {
+		return key{}, false
+	}
+	k := key{name: name, value: value, ttl: time.Duration(left) * time.Millisecond}
+	if len(value) > node.MaxToken {
+		k.kind = "longer than a token"
+	}
+	return k, true
+}
+
+// otherTokens are the forms of the tokens of other clients.
+var otherTokens = map[string]*regexp.Regexp{
+	"a UUID":                 regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`),
+	"32 hexadecimal digits":  regexp.MustCompile(`^[0-9a-fA-F]{32}$`),
+	"16 bytes as of redsync": regexp.MustCompile(`^[A-Za-z0-9+/]{22}==$`),
+}
+
+// formOf returns how a value looks that may be a token: ours, one of another client, or anything.
+func formOf(value string) string {
+	plain, _ := token.Split(value, true)
+	if token.Owner(plain) != "" {
+		return "a token of this library"
+	}
+	for form, pattern := range otherTokens {
+		if pattern.MatchString(value) {
+			if _, err := base64.StdEncoding.DecodeString(value); form[0] == '1' && err != nil {
+				continue
+			}
+			return "a token of another client, " + form
+		}
+	}
+	return ""
+}
+
+func looksLikeToken(value string) bool { return formOf(value) != "" }
+
+// shownKeys is how many keys a finding names.
+const shownKeys = 5
+
+// list names keys with what is special about them.
+func list(keys []key, about func(key) string) string {
+	var names []string
+	for _, k := range keys {
+		names = append(names, quoted(k.name)+about(k))
+	}
+	return several(names, shownKeys)
+}
+
+func scanned(f *facts) string { return f.keys.missing }
+
+func keysWithoutTTL(_ *examination, f *facts) []Finding {
+	var found []key
+	for _, k := range f.keys.locks {
+		if k.ttl < 0 {
+			found = append(found, k)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return warning(fmt.Sprintf("%s without a TTL: %s", plural(len(found), "key"), list(found, func(key) string { return "" })),
+		"redlock unlock NAME --force, when you know that nobody holds the lock; or redlock.WithHeal in the programs")
+}
+
+func foreignKeys(x *examination, f *facts) []Finding {
+	if x.Prefix == "" || len(f.keys.foreign) == 0 {
+		return nil // without a prefix all data of the server is under it
+	}
+	return warning(fmt.Sprintf("%s under the prefix that cannot be a lock: %s", plural(len(f.keys.foreign), "key"),
+		list(f.keys.foreign, func(k key) string { return " (" + k.kind + ")" })),
+		"choose a prefix (redlock.WithKeyPrefix) that nothing else uses, or remove the data")
+}
+
+func longKeys(x *examination, f *facts) []Finding {
+	var found []key
+	for _, k := range f.keys.locks {
+		if k.ttl > x.RestartGuard {
+			found = append(found, k)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return warning(fmt.Sprintf("%s with a TTL above the restart guard of %s: %s", plural(len(found), "key"), x.RestartGuard, list(found, func(k key) string {
+		about := " (" + k.ttl.Round(time.Second).String()
+		if form := formOf(k.value); form != "" {
+			about += ", " + form
+		}
+		return about + ")"
+	})), "lengthen pool.WithRestartGuard in all programs, or shorten that TTL in the program that sets it")
+}
+
+func (x *examination) otherList() []Finding { return nil }
+
+func (x *examination) lookAgain(context.Context) {}

@@ -1,0 +1,130 @@
+package doctor
+
+import (
+	"fmt"
+	"time"
+)
+
+// memoryChecks look at whether a server keeps what is in its memory.
+var memoryChecks = []check{
+	{name: "eviction", docs: "server-settings", need: info("maxmemory_policy"), node: eviction,
+		why: "Locks are evicted when memory is short, and nobody notices until there are two holders."},
+	{name: "memory", docs: "server-settings", need: info("maxmemory", "used_memory"), node: memory,
+		why: "A full node answers OOM to acquires, and grants no locks."},
+}
+
+// persistenceChecks look at what a server knows after a restart.
+var persistenceChecks = []check{
+	{name: "persistence", docs: "persistence-and-restarts", need: info("aof_enabled"), node: persistence,
+		why: "A node that restarts without its latest data has forgotten locks, and grants them to others."},
+	{name: "durable", docs: "persistence-and-restarts", need: both(info("aof_enabled"), durableKnown), node: durable,
+		when: func(o *Options) bool { return len(o.Durable) > 0 },
+		why:  "The programs take the node for durable (pool.WithDurable), so its restart is not guarded: what it forgets is granted to others at once."},
+	{name: "snapshot", docs: "server-settings", need: info("rdb_last_bgsave_status"), node: snapshot,
+		why: "A node that cannot write to its disk answers MISCONF to everything, releases included: keys stay until their TTL ends."},
+	{name: "aof-errors", docs: "monitoring", need: info("aof_last_write_status"), node: aofErrors,
+		why: "A node that cannot write to its disk answers MISCONF to everything, and loses at a restart what it could not write."},
+	{name: "quarantine", docs: "restarts-and-upgrades", need: info("run_id", "uptime_in_seconds"), node: quarantine,
+		when: func(o *Options) bool { return o.RestartGuard > 0 },
+		why:  "The restart guard lets the node grant no locks until all that it may have forgotten has expired."},
+}
+
+func eviction(_ *examination, f *facts) []Finding {
+	const mend = "CONFIG SET maxmemory-policy noeviction (also in the file)"
+	if policy := f.info["maxmemory_policy"]; policy != "noeviction" {
+		return fault("maxmemory-policy is "+quoted(policy), mend)
+	}
+	if n := f.number("evicted_keys"); n > 0 {
+		return warning(fmt.Sprintf("%d keys have been evicted since the server was started", n), "keep the policy noeviction; CONFIG RESETSTAT resets the number")
+	}
+	return nil
+}
+
+func memory(_ *examination, f *facts) []Finding {
+	used, limit := f.number("used_memory"), f.number("maxmemory")
+	what := fmt.Sprintf("%d of %d bytes (maxmemory) are in use", used, limit)
+	const mend = "CONFIG SET maxmemory BYTES (also in the file) with several times the need, or 0 for no limit; or remove what fills the server"
+	switch {
+	case f.refused("OOM"):
+		return fault("out of memory: "+what, mend)
+	case nearlyUsed(used, limit):
+		return warning(what, mend)
+	}
+	return nil
+}
+
+// durableKnown is the need of whoever wants to know whether the server syncs each write.
+func durableKnown(f *facts) string {
+	if f.info["aof_enabled"] == "0" {
+		return ""
+	}
+	return config("appendfsync", "no-appendfsync-on-rewrite")(f)
+}
+
+// fsync returns why the server may lose data that it has confirmed; "" if it does not.
+func (f *facts) fsync() string {
+	switch {
+	case f.info["aof_enabled"] == "0":
+		return "appendonly is no"
+	case f.config["appendfsync"] != "always":
+		return "appendfsync is " + quoted(f.config["appendfsync"])
+	case f.config["no-appendfsync-on-rewrite"] != "no":
+		return "no-appendfsync-on-rewrite is " + quoted(f.config["no-appendfsync-on-rewrite"])
+	}
+	return ""
+}
+
+const mendFsync = "CONFIG SET appendonly yes, CONFIG SET appendfsync always, CONFIG SET no-appendfsync-on-rewrite no (then also in the file)"
+
+func persistence(x *examination, f *facts) []Finding {
+	if x.RestartGuard > 0 || x.durable(f) {
+		return nil
+	}
+	const mend = "set pool.WithRestartGuard(MAXTTL) in all programs and say so with --restart-guard; or on the server: " + mendFsync
+	if f.info["aof_enabled"] == "0" {
+		return fault("a restart loses locks (appendonly is no), and the programs have no restart guard", mend)
+	}
+	if why := f.fsync(); why != "" && durableKnown(f) == "" {
+		return warning("a crash of the machine loses the latest locks ("+why+"), and the programs have no restart guard", mend)
+	}
+	return nil
+}
+
+func durable(x *examination, f *facts) []Finding {
+	if why := f.fsync(); x.durable(f) && why != "" {
+		return fault("it is declared durable, but "+why, mendFsync+"; or do not declare it durable")
+	}
+	return nil
+}
+
+func snapshot(_ *examination, f *facts) []Finding {
+	const mend = "free or repair the disk (the server's log has the reason), then BGSAVE; or CONFIG SET save \"\" (also in the file): locks need no snapshots"
+	switch status := f.info["rdb_last_bgsave_status"]; {
+	case f.refused("MISCONF") && f.info["aof_last_write_status"] != "err":
+		return fault("the last snapshot failed, and the server rejects all writes (MISCONF)", mend)
+	case status != "ok" && f.config["save"] != "":
+		return warning("the last snapshot failed", mend)
+	}
+	return nil
+}
+
+func aofErrors(_ *examination, f *facts) []Finding {
+	if f.info["aof_last_write_status"] == "ok" {
+		return nil
+	}
+	return fault("the last write to the AOF failed", "free or repair the disk: the server's log has the reason")
+}
+
+func quarantine(x *examination, f *facts) []Finding {
+	up := f.uptime()
+	if x.durable(f) {
+		return nil
+	}
+	// As long as the guard in the programs: 1 % for clocks that run at different rates, and a second since uptimes are whole.
+	left := x.RestartGuard + x.RestartGuard/100 - max(0, up-time.Second)
+	if left <= 0 {
+		return nil
+	}
+	return warning(fmt.Sprintf("the server was started %s ago: programs that connect now do not use it for %s", up, left.Round(time.Second)),
+		"wait; restart the next node only when this one grants locks again")
+}

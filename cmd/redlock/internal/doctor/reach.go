@@ -1,0 +1,183 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+)
+
+// unreachable is the one check that is made on nodes that cannot be examined.
+const unreachable = "reachable"
+
+// reachChecks look at the way to a server, and at which server is at its end.
+var reachChecks = []check{
+	{name: unreachable, docs: "errors", node: reachable,
+		why: "The node grants no locks. The lock survives that of a minority of the nodes only."},
+	{name: "tls", docs: "server-settings", node: encrypted,
+		why: "Whoever can listen on the network reads the password and the tokens, and can release locks or delete data."},
+	{name: "certificate", docs: "server-settings", node: certificate,
+		why: "When it has expired, no program can connect to the node any more."},
+	{name: "proxy", docs: "server-settings", node: proxy,
+		why: "A proxy that spreads commands over several connections or servers lets releases overtake acquires: locks get lost or stay."},
+	{name: "version", docs: "nodes", need: info("redis_version"), node: version,
+		why: "The nodes must be Redis 6.2, Valkey 7.2 or newer: an older server is not used (pool.ErrOldServer)."},
+	{name: "resp3", docs: "server-settings", node: resp3,
+		why: "Without RESP3 a server does not announce changes: waiters poll with back-off, and a holder learns of a deletion with the next renewal."},
+}
+
+func reachable(x *examination, f *facts) []Finding {
+	if f.err == nil {
+		return nil
+	}
+	what, mend := explain(f, &x.Options)
+	return fault("cannot be used: "+what, mend)
+}
+
+// explain says why a server cannot be used, and what to do.
+func explain(f *facts, o *Options) (what, mend string) {
+	var refusal *node.ServerError
+	var dns *net.DNSError
+	var record tls.RecordHeaderError
+	var invalid *tls.CertificateVerificationError
+	text := printable(strings.ReplaceAll(f.err.Error(), "pool: ", ""))
+	ping := "redis-cli -h HOST -p PORT PING"
+	if host, port, err := net.SplitHostPort(f.addr); err == nil {
+		ping = fmt.Sprintf("redis-cli -h %s -p %s PING", host, port)
+	}
+	switch err := f.err; {
+	case errors.As(err, &refusal):
+		return explainRefusal(refusal, f)
+	case errors.As(err, &dns):
+		return text, "correct the host name in the URL, or the DNS"
+	case errors.As(err, &invalid):
+		return text, "renew the certificate of the server, name the host as the certificate does, or give its authority with --tls-ca"
+	case errors.As(err, &record):
+		return "the server does not speak TLS", "use redis:// in the URL, or set tls-port on the server"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused: nothing listens there", "start the server, or correct host and port in the URL; on its machine: " + ping
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("no answer within %s (%s)", o.Timeout, text), "look for a server that hangs, a firewall or a slow network; or give a longer --timeout. On its machine: " + ping
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return "the server closes the connection at once (" + text + ")", "use rediss:// in the URL if the port speaks TLS only; otherwise read the log of the server"
+	case errors.Is(err, node.ErrProtocol):
+		return text, "correct the URL: it leads to something else than Redis"
+	}
+	return text, "correct the URL, the network or the server"
+}
+
+func explainRefusal(refusal *node.ServerError, f *facts) (what, mend string) {
+	said := printable(refusal.Error())
+	switch refusal.Code {
+	case "NOAUTH":
+		return said, "put the user and the password into the URL, or set $REDLOCK_USERNAME and $REDLOCK_PASSWORD"
+	case "WRONGPASS":
+		return said, "correct the user or the password; on the server: ACL GETUSER " + f.user
+	case "DENIED":
+		return "DENIED: protected mode: the default user has no password, so the server rejects connections from other hosts",
+			"CONFIG SET requirepass SECRET (also in the file), also if the programs log in as another user"
+	case "NOPERM":
+		return said, "ACL SETUSER " + f.user + " " + strings.Join(aclLines[connectionLine].rules(""), " ")
+	case "BUSY":
+		return said, "SCRIPT KILL, or wait until the script has ended; keep slow scripts away from the server"
+	}
+	if strings.Contains(refusal.Message, "max number of clients") {
+		return said, "CONFIG SET maxclients 10000 (also in the file), or end connections that nobody needs: CLIENT LIST"
+	}
+	return said, "correct the server or the URL"
+}
+
+func encrypted(_ *examination, f *facts) []Finding {
+	if f.to.TLS != nil || f.to.Network == "unix" || f.ip == nil || f.ip.IsLoopback() {
+		return nil
+	}
+	what := "the connection is not encrypted"
+	if f.to.Password != "" || f.to.Credentials != nil {
+		what += ", and the password is sent in the clear"
+	}
+	return warning(what, "set tls-port, tls-cert-file and tls-key-file on the server, and rediss:// in the URLs")
+}
+
+// expiresSoon is how long a certificate should last at least.
+const expiresSoon = 14 * 24 * time.Hour
+
+func certificate(_ *examination, f *facts) []Finding {
+	if f.cert == nil {
+		return nil
+	}
+	return expiring(f.cert, time.Now())
+}
+
+func expiring(cert *x509.Certificate, now time.Time) []Finding {
+	left := cert.NotAfter.Sub(now)
+	if left > expiresSoon {
+		return nil
+	}
+	days := fmt.Sprintf("in %.1f days", left.Hours()/24)
+	return warning(fmt.Sprintf("the certificate of the server expires %s, at %s", days, cert.NotAfter.UTC().Format(time.DateTime+" MST")),
+		"renew it, then CONFIG SET tls-cert-file PATH to load it")
+}
+
+func proxy(_ *examination, f *facts) []Finding {
+	for _, id := range f.runIDs {
+		if id != f.runIDs[0] {
+			return fault(fmt.Sprintf("different servers answer: run_id %s and %s", quoted(f.runIDs[0]), quoted(id)),
+				"let the URL name the server itself, not a proxy or load balancer over several")
+		}
+	}
+	for _, id := range f.clients {
+		if id != f.clients[0] {
+			return fault("a proxy spreads the commands of one connection over several: CLIENT ID was first "+strconv.FormatInt(f.clients[0], 10)+", then "+strconv.FormatInt(id, 10),
+				"let the URL name the server itself, or a proxy that forwards whole connections (TCP)")
+		}
+	}
+	return nil
+}
+
+var majorMinor = regexp.MustCompile(`^(\d{1,4})\.(\d{1,4})`)
+
+// version returns the name and the version of the server; "" if it does not report them.
+func (f *facts) version() string {
+	if v := f.info["valkey_version"]; v != "" {
+		return "Valkey " + v
+	}
+	if v := f.info["redis_version"]; v != "" {
+		return "Redis " + v
+	}
+	return ""
+}
+
+func (f *facts) tooOld() bool {
+	match := majorMinor.FindStringSubmatch(f.info["redis_version"])
+	if match == nil || f.info["valkey_version"] != "" {
+		return false
+	}
+	major, _ := strconv.Atoi(match[1])
+	minor, _ := strconv.Atoi(match[2])
+	return major < 6 || major == 6 && minor < 2
+}
+
+func version(_ *examination, f *facts) []Finding {
+	if !f.tooOld() {
+		return nil
+	}
+	return fault("the server is too old: "+printable(f.version()), "upgrade it: docs/operations.md, Restarts and upgrades")
+}
+
+func resp3(_ *examination, f *facts) []Finding {
+	if f.resp3 == nil {
+		return nil
+	}
+	return warning("the server rejects HELLO 3: "+quoted(f.resp3.Error()),
+		"ACL SETUSER "+f.user+" +hello, or remove the proxy or the rename-command that prevents it")
+}

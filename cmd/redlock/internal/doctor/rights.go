@@ -1,0 +1,225 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+)
+
+// The lines of docs/operations.md, Permissions.
+const (
+	plainLine = iota
+	identityLine
+	wakingLine
+	fencingLine
+	connectionLine
+)
+
+// aclLine is one line of rights. The first of its words may contain the key prefix, for which it has %s.
+type aclLine struct {
+	purpose string
+	words   string
+	why     string // what does not work without it
+}
+
+var aclLines = []aclLine{
+	plainLine: {"plain locks", "~%s* +set +get +del +pttl +pexpire +eval +evalsha",
+		"Nothing works without these rights."},
+	identityLine: {"identities and connections", "+ping +info +client|id +client|kill",
+		"With the restart guard the node stays quarantined; a server that is configured twice may count twice; an acquire that was lost with its connection may keep the lock taken until its TTL."},
+	wakingLine: {"waking waiters", "&quorumlock:* +client|tracking +client|caching +subscribe +unsubscribe +publish",
+		"Waiters poll with back-off, in no order among processes; a holder notices only with the next renewal that its lock was deleted."},
+	fencingLine: {"fencing", "~{%s*}:fence +incr +incrby +decr +time",
+		"Acquires with fencing are rejected."},
+	connectionLine: {"databases and client names", "+select +client|setname",
+		"URLs with a database, or the option pool.WithClientName, do not connect."},
+}
+
+// rules returns the words of the line for a key prefix.
+func (l aclLine) rules(prefix string) []string {
+	return strings.Fields(strings.ReplaceAll(l.words, "%s", prefix))
+}
+
+// attempt is a right that was tried.
+type attempt struct {
+	line    int
+	rule    string // that grants it
+	access  string // the rule that grants its key or channel; "" if it has none
+	refusal *node.ServerError
+}
+
+// rightsChecks look at what the user may do.
+var rightsChecks = []check{
+	{name: "commands", docs: "server-settings", node: commands,
+		why: "EVAL, EVALSHA and the commands that scripts use cannot be missing; without CLIENT, INFO, SUBSCRIBE or PUBLISH waiters poll, and servers are not identified."},
+	{name: "rights-locks", docs: "permissions", node: rights(plainLine)},
+	{name: "rights-identity", docs: "permissions", node: rights(identityLine)},
+	{name: "rights-waking", docs: "permissions", node: rights(wakingLine)},
+	{name: "rights-fencing", docs: "permissions", node: rights(fencingLine), when: func(o *Options) bool { return o.Fencing }},
+}
+
+// try does what the programs do, command by command, and notes what is refused. Each key that it makes has a TTL.
+func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) error {
+	counter := "{" + key + "}:fence"
+	observe := node.Scripts["observe"]
+	keys, counters := "~"+o.Prefix+"*", "~{"+o.Prefix+"*}:fence"
+	const ttl = "10000"
+	tries := []struct {
+		line         int
+		rule, access string
+		words        []string
+	}{
+		{plainLine, "+set", keys, []string{"SET", key, "doctor", "NX", "PX", ttl}},
+		{plainLine, "+get", keys, []string{"GET", key}},
+		{plainLine, "+pttl", keys, []string{"PTTL", key}},
+		{plainLine, "+pexpire", keys, []string{"PEXPIRE", key, ttl}},
+		{plainLine, "+eval", keys, []string{"EVAL", observe.Source, "1", key}},
+		{plainLine, "+evalsha", keys, []string{"EVALSHA", observe.Hash, "1", key}},
+		{plainLine, "+del", keys, []string{"DEL", key}},
+		{identityLine, "+ping", "", []string{"PING"}},
+		{identityLine, "+info", "", []string{"INFO", "server"}},
+		{identityLine, "+client|id", "", []string{"CLIENT", "ID"}},
+		{fencingLine, "+set", counters, []string{"SET", counter, "1", "PX", ttl}},
+		{fencingLine, "+incr", counters, []string{"INCR", counter}},
+		{fencingLine, "+incrby", counters, []string{"INCRBY", counter, "1"}},
+		{fencingLine, "+decr", counters, []string{"DECR", counter}},
+		{fencingLine, "+del", counters, []string{"DEL", counter}},
+		{fencingLine, "+time", "", []string{"TIME"}},
+		{wakingLine, "+client|tracking", "", []string{"CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"}},
+		{wakingLine, "+client|caching", "", []string{"CLIENT", "CACHING", "YES"}},
+	}
+	if _, _, err := c.do(ctx, "HELLO", "3"); err != nil { // CLIENT TRACKING needs it
+		return err
+	}
+	fits := true // a counter is made with a TTL, or not at all
+	for _, try := range tries {
+		if try.line == fencingLine && (!o.Fencing || !fits) {
+			continue
+		}
+		_, refusal, err := c.do(ctx, try.words...)
+		if err != nil {
+			return err
+		}
+		if try.line == fencingLine && try.rule == "+set" {
+			fits = refusal == nil
+		}
+		if refusal == nil || try.line != wakingLine || f.resp3 == nil || refusal.Code == "NOPERM" { // CLIENT TRACKING needs RESP3, see the check resp3
+			f.rights = append(f.rights, attempt{try.line, try.rule, try.access, refusal})
+		}
+	}
+	return f.tryMessages(ctx, c, o)
+}
+
+// tryMessages sends itself a message, and ends a connection of its own.
+func (f *facts) tryMessages(ctx context.Context, c *conn, o *Options) error {
+	second, err := f.connect(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer second.Close()
+	id, _, err := second.do(ctx, "CLIENT", "ID")
+	if err != nil {
+		return err
+	}
+	const channel = "quorumlock:doctor"
+	for _, try := range []struct {
+		by    *conn
+		rule  string
+		words []string
+	}{
+		{second, "+subscribe", []string{"SUBSCRIBE", channel}},
+		{c, "+publish", []string{"PUBLISH", channel, "doctor"}},
+	} {
+		_, refusal, err := try.by.do(ctx, try.words...)
+		if err != nil {
+			return err
+		}
+		f.rights = append(f.rights, attempt{wakingLine, try.rule, "&quorumlock:*", refusal})
+	}
+	// The message may come before the reply to UNSUBSCRIBE, which RESP2 does not tell apart from it. An error is one in any case.
+	_, refusal, err := second.do(ctx, "UNSUBSCRIBE", channel)
+	if err != nil {
+		return err
+	}
+	f.rights = append(f.rights, attempt{wakingLine, "+unsubscribe", "", refusal})
+
+	words := []string{"CLIENT", "KILL", "ID", "0"} // no connection has it
+	if own, is := id.(int64); is {
+		words[3] = strconv.FormatInt(own, 10)
+	}
+	_, refusal, err = c.do(ctx, words...)
+	f.rights = append(f.rights, attempt{identityLine, "+client|kill", "", refusal})
+	return err
+}
+
+var (
+	// aboutKey matches the NOPERM of servers about a key or a channel, and not about a command.
+	aboutKey = regexp.MustCompile(`\b(keys?|channels?)\b`)
+	// aboutCommand matches the error about a command that is not there.
+	aboutCommand = regexp.MustCompile(`(?i)unknown (sub)?command`)
+)
+
+// missing reports whether the server does not have the command.
+func (a attempt) missing() bool {
+	return a.refusal != nil && aboutCommand.MatchString(a.refusal.Message)
+}
+
+// refused reports whether a command was refused with a code.
+func (f *facts) refused(code string) bool {
+	return slices.ContainsFunc(f.rights, func(a attempt) bool { return a.refusal != nil && a.refusal.Code == code })
+}
+
+// commands finds commands that were renamed or are not offered.
+func commands(_ *examination, f *facts) []Finding {
+	var names []string
+	severity := Warning
+	for _, a := range f.rights {
+		if a.missing() {
+			names = append(names, strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(a.rule, "+"), "|", " ")))
+			if a.line == plainLine || a.line == fencingLine {
+				severity = Fault
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return []Finding{{Severity: severity, What: "the server does not know " + strings.Join(slices.Compact(names), ", "),
+		Mend: "remove rename-command for these from the server's file, and restart it; or use a service that offers them"}}
+}
+
+// rights returns a check of the rights of one line.
+func rights(line int) func(*examination, *facts) []Finding {
+	return func(x *examination, f *facts) []Finding {
+		var lacking []string
+		for _, a := range f.rights {
+			if a.line != line || a.refusal == nil || a.refusal.Code != "NOPERM" {
+				continue
+			}
+			rule := a.rule
+			if a.access != "" && aboutKey.MatchString(a.refusal.Message) {
+				rule = a.access
+			}
+			if !slices.Contains(lacking, rule) {
+				lacking = append(lacking, rule)
+			}
+		}
+		if len(lacking) == 0 {
+			return nil
+		}
+		severity := Warning
+		if line == plainLine || line == fencingLine || x.RestartGuard > 0 && slices.Contains(lacking, "+info") {
+			severity = Fault
+		}
+		l := aclLines[line]
+		return []Finding{{Severity: severity, Why: l.why,
+			What: fmt.Sprintf("the user %s lacks rights for %s: %s", quoted(f.user), l.purpose, several(lacking, len(lacking))),
+			Mend: "ACL SETUSER " + f.user + " " + strings.Join(l.rules(x.Prefix), " ")}}
+	}
+}
