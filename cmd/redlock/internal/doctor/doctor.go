@@ -23,6 +23,7 @@ type Options struct {
 	Fencing      bool          // the programs use fencing tokens
 	Samples      int           // how many PINGs measure the latency; 0 means 50
 	Keys         int           // how many keys of a node are looked at, at most; 0 means 20000
+	Watch        time.Duration // how long locks on a minority of the nodes are watched, if there are any; 0 means 4 s
 	Only         []string      // the names of the checks that are made; none means all
 }
 
@@ -32,10 +33,11 @@ const (
 	defaultTimeout = 500 * time.Millisecond
 	defaultSamples = 50
 	defaultKeys    = 20000
+	defaultWatch   = 4 * time.Second // a lock with the default TTL is renewed within that time
 	docsURL        = "https://github.com/quorumlock/quorumlock/blob/main/docs/operations.md#"
 )
 
-// check looks at one thing. Either node or set is there.
+// check looks at one thing: at each node, or at all together.
 type check struct {
 	name string
 	docs string                                   // the anchor in docs/operations.md
@@ -61,6 +63,7 @@ func Names() (names []string) {
 type examination struct {
 	Options
 	facts      []*facts // facts[i] is about the i-th server
+	strayed    []strayed
 	findings   []Finding
 	unexamined []Unexamined
 }
@@ -72,6 +75,7 @@ func Examine(ctx context.Context, servers []*node.Server, o Options) (*Report, e
 	o.NodeTimeout = cmp.Or(o.NodeTimeout, 50*time.Millisecond)
 	o.Samples = cmp.Or(o.Samples, defaultSamples)
 	o.Keys = cmp.Or(o.Keys, defaultKeys)
+	o.Watch = cmp.Or(o.Watch, defaultWatch)
 	if err := o.check(servers); err != nil {
 		return nil, err
 	}
@@ -83,12 +87,17 @@ func Examine(ctx context.Context, servers []*node.Server, o Options) (*Report, e
 		gathering.Go(func() { f.gather(ctx, &x.Options) })
 	}
 	gathering.Wait()
-	x.lookAgain(ctx)
+	if x.makes("keys-other-list") {
+		x.watch(ctx)
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	return x.report(), nil
 }
+
+// makes reports whether a check is among those to be made.
+func (o *Options) makes(name string) bool { return len(o.Only) == 0 || slices.Contains(o.Only, name) }
 
 // check checks the options.
 func (o *Options) check(servers []*node.Server) error {
@@ -123,7 +132,7 @@ func (x *examination) report() *Report {
 	}
 	for i := range checks {
 		c := &checks[i]
-		if c.when != nil && !c.when(&x.Options) || len(x.Only) > 0 && !slices.Contains(x.Only, c.name) {
+		if c.when != nil && !c.when(&x.Options) || !x.makes(c.name) {
 			continue
 		}
 		r.Checks = append(r.Checks, c.name)
@@ -142,10 +151,6 @@ func (x *examination) report() *Report {
 
 // make makes one check, on each node or on all together.
 func (x *examination) make(c *check) {
-	if c.set != nil {
-		x.add(c, "", c.set(x))
-		return
-	}
 	for _, f := range x.facts {
 		needs := ""
 		if c.need != nil {
@@ -155,9 +160,12 @@ func (x *examination) make(c *check) {
 		case f.err != nil && c.name != unreachable:
 		case needs != "":
 			x.unexamined = append(x.unexamined, Unexamined{c.name, f.addr, needs})
-		default:
+		case c.node != nil:
 			x.add(c, f.addr, c.node(x, f))
 		}
+	}
+	if c.set != nil {
+		x.add(c, "", c.set(x))
 	}
 }
 

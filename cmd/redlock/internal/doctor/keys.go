@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"regexp"
 	"slices"
@@ -24,7 +23,7 @@ var keyChecks = []check{
 	{name: "keys-long-ttl", docs: "persistence-and-restarts", need: scanned, node: longKeys,
 		when: func(o *Options) bool { return o.RestartGuard > 0 },
 		why:  "The restart guard must not be below the longest TTL of any program: a node that forgets such a lock grants it again before the lock has ended."},
-	{name: "keys-other-list", docs: "changing-the-set-of-nodes", set: (*examination).otherList,
+	{name: "keys-other-list", docs: "changing-the-set-of-nodes", need: scanned, set: (*examination).otherList,
 		why: "A program with another list of nodes can have a majority of its own: two hold the same lock."},
 }
 
@@ -117,8 +116,12 @@ func (f *facts) read(ctx context.Context, c *conn, o *Options, names []string) e
 			k, is := keyOf(batch[i], reply)
 			switch {
 			case !is:
-			case k.kind != "":
+			case k.kind != "" && len(f.keys.foreign) < maxForeign:
+				if k.kind, err = f.kind(ctx, c, k); err != nil {
+					return err
+				}
 				f.keys.foreign = append(f.keys.foreign, k)
+			case k.kind != "":
 			case o.Prefix != "" || looksLikeToken(k.value): // without a prefix it may be anybody's
 				f.keys.locks = append(f.keys.locks, k)
 			}
@@ -156,25 +159,47 @@ func keyOf(name string, reply any) (key, bool) {
 	return k, true
 }
 
-// otherTokens are the forms of the tokens of other clients.
-var otherTokens = map[string]*regexp.Regexp{
-	"a UUID":                 regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`),
-	"32 hexadecimal digits":  regexp.MustCompile(`^[0-9a-fA-F]{32}$`),
-	"16 bytes as of redsync": regexp.MustCompile(`^[A-Za-z0-9+/]{22}==$`),
+// maxForeign is how many keys that cannot be locks are looked at more closely.
+const maxForeign = 100
+
+// redisson matches the field of the hash that is a lock of Redisson: who holds it.
+var redisson = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+$`)
+
+// kind returns more about a key that cannot be a lock, as far as the user may ask.
+func (f *facts) kind(ctx context.Context, c *conn, k key) (string, error) {
+	reply, refusal, err := c.do(ctx, "TYPE", k.name)
+	if is, _ := reply.(string); err != nil || refusal != nil || is != "hash" {
+		return k.kind, err
+	}
+	reply, refusal, err = c.do(ctx, "HLEN", k.name)
+	if size, _ := reply.(int64); err != nil || refusal != nil || size != 1 {
+		return k.kind, err
+	}
+	reply, refusal, err = c.do(ctx, "HKEYS", k.name)
+	if fields, notFields := redis.Strings(reply, nil); refusal == nil && notFields == nil && len(fields) == 1 && redisson.MatchString(fields[0]) {
+		return "a lock of Redisson", err
+	}
+	return k.kind, err
 }
 
-// formOf returns how a value looks that may be a token: ours, one of another client, or anything.
+// otherTokens are the forms of the tokens of other clients, and who uses them.
+var otherTokens = []struct {
+	form *regexp.Regexp
+	of   string
+}{
+	{regexp.MustCompile(`^[A-Za-z0-9+/]{22}==$`), "a token like those of redsync"},
+	{regexp.MustCompile(`^[0-9a-fA-F]{32}$`), "a token like those of redis-py and node-redlock"},
+	{regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`), "a UUID"},
+}
+
+// formOf returns how a value looks that may be a token; "" if it does not look like one.
 func formOf(value string) string {
-	plain, _ := token.Split(value, true)
-	if token.Owner(plain) != "" {
+	if held, _ := token.Split(value, true); token.Owner(held) != "" {
 		return "a token of this library"
 	}
-	for form, pattern := range otherTokens {
-		if pattern.MatchString(value) {
-			if _, err := base64.StdEncoding.DecodeString(value); form[0] == '1' && err != nil {
-				continue
-			}
-			return "a token of another client, " + form
+	for _, other := range otherTokens {
+		if other.form.MatchString(value) {
+			return other.of
 		}
 	}
 	return ""
@@ -237,7 +262,3 @@ func longKeys(x *examination, f *facts) []Finding {
 		return about + ")"
 	})), "lengthen pool.WithRestartGuard in all programs, or shorten that TTL in the program that sets it")
 }
-
-func (x *examination) otherList() []Finding { return nil }
-
-func (x *examination) lookAgain(context.Context) {}

@@ -16,7 +16,7 @@ var setChecks = []check{
 		why: "Programs exclude each other only if they use the same database of each server."},
 	{name: "restart-guard", docs: "persistence-and-restarts", set: (*examination).restartGuard,
 		why: "A restarted node may have forgotten locks and fence counters: it must not grant locks before what it may have forgotten has expired."},
-	{name: "duplicate", docs: "nodes", set: (*examination).duplicates,
+	{name: "duplicate", docs: "nodes", need: info("run_id"), set: (*examination).duplicates,
 		why: "The server votes only once, and takes two nodes with it when it fails."},
 }
 

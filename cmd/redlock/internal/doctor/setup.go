@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -21,7 +22,7 @@ var setupChecks = []check{
 		why: "A cluster node rejects the keys that belong to others, and its replicas take over: nodes must be independent servers."},
 	{name: "state", docs: "errors", need: info("loading"), node: state,
 		why: "The server answers LOADING until its data is read, and grants no locks."},
-	{name: "clients", docs: "sizing", need: info("connected_clients", "maxclients"), node: clients,
+	{name: "clients", docs: "sizing", need: both(info("connected_clients"), either(info("maxclients"), config("maxclients"))), node: clients,
 		why: "When the limit is reached, programs that start cannot connect to the node."},
 	{name: "timeout", docs: "server-settings", need: config("timeout"), node: idleTimeout,
 		why: "Connections are cut and made again all the time: programs test them only after 10 s without traffic."},
@@ -101,7 +102,7 @@ func state(_ *examination, f *facts) []Finding {
 func nearlyUsed(used, limit int64) bool { return limit > 0 && float64(used) >= 0.8*float64(limit) }
 
 func clients(_ *examination, f *facts) []Finding {
-	used, limit := f.number("connected_clients"), f.number("maxclients")
+	used, limit := f.number("connected_clients"), cmp.Or(f.number("maxclients"), f.setting("maxclients"))
 	if !nearlyUsed(used, limit) {
 		return nil
 	}

@@ -1,0 +1,118 @@
+package doctor_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+func TestExamine_IsSilentOnDurableServers(t *testing.T) {
+	t.Parallel()
+	servers := serversOf(wellSetServers(t, 5))
+	for _, o := range []doctor.Options{{}, {Fencing: true, Durable: []string{"all"}, RestartGuard: time.Minute}} {
+		r := examine(t, servers, patient(o))
+		requireFindings(t, r)
+		require.Empty(t, r.Unexamined)
+		require.Len(t, r.Nodes, 5)
+	}
+}
+
+func TestExamine_IsSilentOnServersThatForgetIfTheProgramsHaveARestartGuard(t *testing.T) {
+	t.Parallel()
+	processes := testredis.Real(t, 5, "--requirepass", "secret", "--maxmemory", "100mb")
+	awaitUptime(t, 6, processes...)
+	r := examine(t, serversOf(processes), patient(doctor.Options{Fencing: true, RestartGuard: 4 * time.Second, TTL: 4 * time.Second}))
+	requireFindings(t, r)
+	require.Empty(t, r.Unexamined)
+}
+
+// awaitUptime waits until servers have been up for so many seconds.
+func awaitUptime(t testing.TB, seconds int, processes ...*testredis.Process) {
+	t.Helper()
+	for _, p := range processes {
+		require.Eventually(t, func() bool { return infoOf(t, p, "uptime_in_seconds") >= seconds }, bound, 50*time.Millisecond)
+	}
+}
+
+// infoOf returns a number in INFO.
+func infoOf(t testing.TB, p *testredis.Process, field string) int {
+	t.Helper()
+	text, err := redis.String(p.Do("INFO"))
+	require.NoError(t, err)
+	for line := range strings.Lines(text) {
+		if value, is := strings.CutPrefix(line, field+":"); is {
+			n, err := redis.Int([]byte(strings.TrimSpace(value)), nil)
+			require.NoError(t, err)
+			return n
+		}
+	}
+	require.Fail(t, "INFO has no "+field)
+	return 0
+}
+
+func TestExamine_LeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	processes := wellSetServers(t, 3)
+	examine(t, serversOf(processes), patient(doctor.Options{Fencing: true}))
+	for _, p := range processes {
+		require.EqualValues(t, 0, do(t, p, "DBSIZE"))
+		require.Empty(t, do(t, p, "PUBSUB", "CHANNELS"))
+		require.Empty(t, do(t, p, "ACL", "LOG"), "and nothing was refused")
+		require.Eventually(t, func() bool { return infoOf(t, p, "connected_clients") == 1 }, bound, time.Millisecond, "only the one that asks")
+	}
+}
+
+func TestExamine_ShowsWhatItSawOfEachServer(t *testing.T) {
+	t.Parallel()
+	processes := wellSetServers(t, 3)
+	processes[1].Stop()
+	r := examine(t, serversOf(processes), patient(doctor.Options{}))
+	for i, s := range r.Servers {
+		require.Equal(t, processes[i].Addr(), s.Node)
+		require.Equal(t, i != 1, s.Reachable)
+		if s.Reachable {
+			require.Regexp(t, `^(Redis|Valkey) \d`, s.Version)
+			require.Len(t, s.RunID, 40)
+			require.GreaterOrEqual(t, s.UptimeSeconds, int64(0))
+			require.Greater(t, s.P50, 0.0)
+			require.GreaterOrEqual(t, s.P99, s.P50)
+			require.LessOrEqual(t, s.ClockOffset, s.ClockError+1)
+			require.GreaterOrEqual(t, s.ClockOffset, -s.ClockError-1)
+		}
+	}
+}
+
+func TestExamine_MakesOnlyTheChecksThatAreAskedFor(t *testing.T) {
+	t.Parallel()
+	servers := serversOf(wellSetServers(t, 1, "--maxmemory-policy", "allkeys-lru"))
+	r := examine(t, servers, patient(doctor.Options{Only: []string{"version", "eviction"}}))
+	require.Equal(t, []string{"version", "eviction"}, r.Checks)
+	requireFindings(t, r, is(doctor.Fault, "eviction", servers[0].Address))
+}
+
+func TestExamine_RefusesOptionsThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	servers := serversOf(wellSetServers(t, 1))
+	for want, o := range map[string]doctor.Options{
+		`no such check: "nonsense"; the checks are count, `: {Only: []string{"nonsense"}},
+		`durable: "host:1" is not the address of a node`:   {Durable: []string{"host:1"}},
+	} {
+		_, err := doctor.Examine(t.Context(), servers, o)
+		require.ErrorContains(t, err, want)
+	}
+	_, err := doctor.Examine(t.Context(), nil, doctor.Options{})
+	require.ErrorContains(t, err, "no nodes")
+}
+
+func TestFindings_LinkToWhatExists(t *testing.T) {
+	t.Parallel()
+	for name, anchor := range doctor.Anchors() {
+		require.Contains(t, anchors(t), anchor, name)
+	}
+}
