@@ -26,8 +26,8 @@ func TestExamine_IsSilentOnDurableServers(t *testing.T) {
 func TestExamine_IsSilentOnServersThatForgetIfTheProgramsHaveARestartGuard(t *testing.T) {
 	t.Parallel()
 	processes := testredis.Real(t, 5, "--requirepass", "secret", "--maxmemory", "100mb")
-	awaitUptime(t, 6, processes...)
-	r := examine(t, serversOf(processes), patient(doctor.Options{Fencing: true, RestartGuard: 4 * time.Second, TTL: 4 * time.Second}))
+	awaitUptime(t, 5, processes...)
+	r := examine(t, serversOf(processes), patient(doctor.Options{Fencing: true, RestartGuard: 3 * time.Second, TTL: 3 * time.Second}))
 	requireFindings(t, r)
 	require.Empty(t, r.Unexamined)
 }
@@ -101,7 +101,7 @@ func TestExamine_RefusesOptionsThatDoNotFit(t *testing.T) {
 	servers := serversOf(wellSetServers(t, 1))
 	for want, o := range map[string]doctor.Options{
 		`no such check: "nonsense"; the checks are count, `: {Only: []string{"nonsense"}},
-		`durable: "host:1" is not the address of a node`:   {Durable: []string{"host:1"}},
+		`durable: "host:1" is not the address of a node`:    {Durable: []string{"host:1"}},
 	} {
 		_, err := doctor.Examine(t.Context(), servers, o)
 		require.ErrorContains(t, err, want)

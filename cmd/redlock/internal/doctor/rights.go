@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"regexp"
 	"slices"
@@ -115,7 +116,7 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) error 
 	return f.tryMessages(ctx, c, o)
 }
 
-// tryMessages sends itself a message, and ends a connection of its own.
+// tryMessages does what waiters do with a channel of its own, and ends a connection of its own.
 func (f *facts) tryMessages(ctx context.Context, c *conn, o *Options) error {
 	second, err := f.connect(ctx, o)
 	if err != nil {
@@ -126,33 +127,28 @@ func (f *facts) tryMessages(ctx context.Context, c *conn, o *Options) error {
 	if err != nil {
 		return err
 	}
-	const channel = "quorumlock:doctor"
+	channel := "quorumlock:doctor-" + rand.Text()
 	for _, try := range []struct {
-		by    *conn
-		rule  string
-		words []string
+		by     *conn // RESP2 and RESP3 differ in whether the reply to SUBSCRIBE is one
+		access string
+		words  []string
 	}{
-		{second, "+subscribe", []string{"SUBSCRIBE", channel}},
-		{c, "+publish", []string{"PUBLISH", channel, "doctor"}},
+		{second, "&quorumlock:*", []string{"SUBSCRIBE", channel}},
+		{second, "", []string{"UNSUBSCRIBE", channel}}, // before a message comes in the place of its reply
+		{c, "&quorumlock:*", []string{"PUBLISH", channel, "doctor"}},
 	} {
 		_, refusal, err := try.by.do(ctx, try.words...)
 		if err != nil {
 			return err
 		}
-		f.rights = append(f.rights, attempt{wakingLine, try.rule, "&quorumlock:*", refusal})
+		f.rights = append(f.rights, attempt{wakingLine, "+" + strings.ToLower(try.words[0]), try.access, refusal})
 	}
-	// The message may come before the reply to UNSUBSCRIBE, which RESP2 does not tell apart from it. An error is one in any case.
-	_, refusal, err := second.do(ctx, "UNSUBSCRIBE", channel)
-	if err != nil {
-		return err
-	}
-	f.rights = append(f.rights, attempt{wakingLine, "+unsubscribe", "", refusal})
 
 	words := []string{"CLIENT", "KILL", "ID", "0"} // no connection has it
 	if own, is := id.(int64); is {
 		words[3] = strconv.FormatInt(own, 10)
 	}
-	_, refusal, err = c.do(ctx, words...)
+	_, refusal, err := c.do(ctx, words...)
 	f.rights = append(f.rights, attempt{identityLine, "+client|kill", "", refusal})
 	return err
 }

@@ -1,0 +1,248 @@
+package doctor_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+func portOf(t testing.TB, addr string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+	return port
+}
+
+// field returns a field of INFO.
+func field(t testing.TB, p *testredis.Process, name string) string {
+	t.Helper()
+	text, err := redis.String(p.Do("INFO"))
+	require.NoError(t, err)
+	for line := range strings.Lines(text) {
+		if value, is := strings.CutPrefix(line, name+":"); is {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func TestExamine_SaysWhyAServerCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		args   []string
+		change func(t *testing.T, s *testredis.Process) (url string)
+		what   string
+		mend   string
+	}{
+		"down":             {what: "connection refused", mend: "start the server", change: func(_ *testing.T, s *testredis.Process) string { s.Stop(); return ":secret@" }},
+		"no password":      {what: "NOAUTH", mend: "$REDLOCK_PASSWORD", change: func(*testing.T, *testredis.Process) string { return "" }},
+		"a wrong password": {what: "WRONGPASS", mend: "ACL GETUSER default", change: func(*testing.T, *testredis.Process) string { return ":geheim@" }},
+		"an unknown user":  {what: "WRONGPASS", mend: "ACL GETUSER nobody", change: func(*testing.T, *testredis.Process) string { return "nobody:geheim@" }},
+		"a running script": {what: "BUSY", mend: "SCRIPT KILL", args: []string{"--lua-time-limit", "10"}, change: runScript},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, all := besideTwo(t, test.args...)
+			servers := serversOf(all)
+			user, password, _ := strings.Cut(strings.TrimSuffix(test.change(t, s), "@"), ":")
+			servers[0].Username, servers[0].Password = user, password
+			r := examine(t, servers, patient(doctor.Options{}))
+			requireFindings(t, r, is(doctor.Fault, "reachable", s.Addr()))
+			require.Contains(t, r.Findings[0].What, test.what)
+			require.Contains(t, r.Findings[0].Mend, test.mend)
+			require.NotContains(t, r.Findings[0].What+r.Findings[0].Mend, "geheim")
+		})
+	}
+}
+
+// runScript makes the server run a script until the test ends.
+func runScript(t *testing.T, s *testredis.Process) string {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c, err := redis.Dial("tcp", s.Addr(), redis.DialPassword("secret"))
+		if err == nil {
+			defer c.Close()
+			_, _ = c.Do("EVAL", "while true do end", 0)
+		}
+	}()
+	t.Cleanup(func() { <-ended })
+	t.Cleanup(s.Stop)
+	require.Eventually(t, func() bool {
+		_, err := s.Do("PING")
+		return err != nil && strings.HasPrefix(err.Error(), "BUSY")
+	}, bound, time.Millisecond)
+	return ":secret@"
+}
+
+func TestExamine_IsNotHeldUpByAFrozenServer(t *testing.T) {
+	t.Parallel()
+	s, all := besideTwo(t)
+	s.Freeze()
+	defer s.Thaw()
+	o := patient(doctor.Options{Only: []string{"reachable"}})
+	o.Timeout = 3 * time.Second
+	r := examine(t, serversOf(all), o)
+	requireFindings(t, r, is(doctor.Fault, "reachable", s.Addr()))
+	require.Contains(t, r.Findings[0].What, "no answer within 3s")
+}
+
+func TestExamine_FindsProtectedMode(t *testing.T) {
+	t.Parallel()
+	own := ownAddress(t)
+	s := testredis.Real(t, 1, "--bind", "0.0.0.0")[0]
+	server := serverAt(s.Addr())
+	server.Password = ""
+	server.Dial = dialer(net.JoinHostPort(own, portOf(t, s.Addr())))
+	r := examine(t, append(serversOf(wellSetServers(t, 2)), server), patient(doctor.Options{}))
+	requireFindings(t, r, is(doctor.Fault, "reachable", s.Addr()))
+	require.Contains(t, r.Findings[0].What, "DENIED")
+}
+
+// ownAddress returns an address of this machine at which it is not known as itself.
+func ownAddress(t *testing.T) string {
+	addrs, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	for _, addr := range addrs {
+		if ip, is := addr.(*net.IPNet); is && ip.IP.To4() != nil && ip.IP.IsGlobalUnicast() {
+			return ip.IP.String()
+		}
+	}
+	t.Skip("this machine has no address beside that of its loopback")
+	return ""
+}
+
+func TestExamine_FindsOneServerUnderTwoAddresses(t *testing.T) {
+	t.Parallel()
+	all := wellSetServers(t, 2)
+	twin := relay(t, all[0].Addr, forward)
+	r := examine(t, append(serversOf(all), serverAt(twin)), patient(doctor.Options{}))
+	requireFindings(t, r, is(doctor.Fault, "duplicate", twin))
+	require.Contains(t, r.Findings[0].What, all[0].Addr())
+}
+
+func TestExamine_FindsAProxyThatLeadsToSeveralServers(t *testing.T) {
+	t.Parallel()
+	all := wellSetServers(t, 4)
+	var turn atomic.Int64
+	balancer := relay(t, func() string { return all[turn.Add(1)%2].Addr() }, forward)
+	r := examine(t, append(serversOf(all[2:]), serverAt(balancer)), patient(doctor.Options{}))
+	requireFindings(t, r, is(doctor.Fault, "proxy", balancer))
+}
+
+func TestExamine_FindsAServerThatIsTooFarAway(t *testing.T) {
+	t.Parallel()
+	all := wellSetServers(t, 3)
+	const delay = 20 * time.Millisecond
+	far := relay(t, all[0].Addr, func(from io.Reader, to io.Writer) {
+		for buffer := make([]byte, 64<<10); ; {
+			n, err := from.Read(buffer)
+			if err != nil {
+				return
+			}
+			<-time.After(delay)
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+	})
+	servers := append(serversOf(all[1:]), serverAt(far))
+	o := patient(doctor.Options{})
+	requireFindings(t, examine(t, servers, o))
+	o.NodeTimeout = 3 * delay
+	r := examine(t, servers, o)
+	require.NotEmpty(t, r.Findings)
+	require.True(t, func() bool { // on a busy machine the others may be slow, too
+		for _, f := range r.Findings {
+			if f.Check == "latency" && f.Node == far {
+				return true
+			}
+		}
+		return false
+	}(), "%+v", r.Findings)
+}
+
+// altering relays to a server, and replaces text in what it answers.
+func altering(t testing.TB, s *testredis.Process, replace func(answer []byte) []byte) (addr string) {
+	t.Helper()
+	return listener(t, func(c net.Conn) {
+		server, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			return
+		}
+		go func() {
+			_, _ = io.Copy(server, c)
+			_ = server.Close()
+		}()
+		for buffer := make([]byte, 64<<10); ; {
+			n, err := server.Read(buffer)
+			if err != nil {
+				return
+			}
+			if _, err := c.Write(replace(buffer[:n])); err != nil {
+				return
+			}
+		}
+	})
+}
+
+func TestExamine_FindsAServerThatIsTooOld(t *testing.T) {
+	t.Parallel()
+	all := wellSetServers(t, 3)
+	old := altering(t, all[0], func(answer []byte) []byte {
+		answer = bytes.ReplaceAll(answer, []byte("valkey_version"), []byte("forked_version"))
+		return bytes.ReplaceAll(answer, []byte("redis_version:"+field(t, all[0], "redis_version")[:1]), []byte("redis_version:5"))
+	})
+	r := examine(t, append(serversOf(all[1:]), serverAt(old)), patient(doctor.Options{}))
+	requireFindings(t, r, is(doctor.Fault, "version", old))
+	require.Contains(t, r.Findings[0].What, "Redis 5.")
+}
+
+// faraway makes connections look as if they led to an address.
+type faraway struct {
+	net.Conn
+	ip string
+}
+
+func (c faraway) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(c.ip), Port: 6379} }
+
+func TestExamine_FindsNodesOnOneHostAndConnectionsThatAreNotEncrypted(t *testing.T) {
+	t.Parallel()
+	servers := serversOf(wellSetServers(t, 3))
+	for i, ip := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.1"} {
+		dial := servers[i].Dial
+		servers[i].Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dial(ctx, network, address)
+			return faraway{c, ip}, err
+		}
+	}
+	r := examine(t, servers, patient(doctor.Options{}))
+	requireFindings(t, r, is(doctor.Warning, "hosts", ""), is(doctor.Warning, "tls", servers[0].Address),
+		is(doctor.Warning, "tls", servers[1].Address), is(doctor.Warning, "tls", servers[2].Address))
+	require.Contains(t, r.Findings[0].What, servers[0].Address+", "+servers[2].Address+" are on one host, 192.0.2.1")
+	require.Contains(t, r.Findings[1].What, "the password is sent in the clear")
+}
+
+func TestExamine_FindsAListOfNodesThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	servers := serversOf(wellSetServers(t, 4))
+	for n, shows := range map[int]string{1: "1 node:", 2: "2 nodes:", 4: "an even number"} {
+		r := examine(t, servers[:n], patient(doctor.Options{}))
+		requireFindings(t, r, is(doctor.Warning, "count", ""))
+		require.Contains(t, r.Findings[0].What, shows)
+	}
+	servers[1].Database = 1
+	r := examine(t, servers[:3], patient(doctor.Options{}))
+	requireFindings(t, r, is(doctor.Warning, "databases", ""))
+}
