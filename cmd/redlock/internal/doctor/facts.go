@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -41,10 +42,9 @@ type facts struct {
 	sentinels int64 // connections of Sentinels; -1 if it is unknown
 	resp3     error // why HELLO 3 was refused
 
-	rights   []attempt // each right that was tried
-	lock     error     // why a lock could not be taken, extended, inspected and released
-	keys     scan
-	deadline time.Time // of all that is asked of the server
+	rights []attempt // each right that was tried
+	lock   error     // why a lock could not be taken, extended, inspected and released
+	keys   scan
 }
 
 func newFacts(i int, s *node.Server) *facts {
@@ -74,11 +74,17 @@ func newFacts(i int, s *node.Server) *facts {
 	return f
 }
 
+// leastPatience is how long the examination of a node may take in any case.
+const leastPatience = 15 * time.Second
+
+// errSlow means that a server has answered each command in time, and yet took too long.
+var errSlow = errors.New("the server is too slow to be examined")
+
 // gather asks the server for everything.
 func (f *facts) gather(ctx context.Context, o *Options) {
-	// A server that answers each command slowly must not hold up the examination for ever.
-	f.deadline = time.Now().Add(max(10*time.Second, 20*o.Timeout))
-	ctx, cancel := context.WithDeadline(ctx, f.deadline)
+	// A server that answers each command just in time must not hold up the examination for ever.
+	patience := max(leastPatience, 20*o.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%w: all of it took more than %s", errSlow, patience))
 	defer cancel()
 	f.user = f.to.Username
 	if f.to.Credentials != nil {
@@ -97,6 +103,9 @@ func (f *facts) gather(ctx context.Context, o *Options) {
 		if err == nil {
 			err = step(ctx, c, o)
 			c.Close()
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
 		}
 		if err != nil {
 			f.err = err
@@ -205,26 +214,28 @@ func (f *facts) look(ctx context.Context, c *conn, _ *Options) error {
 
 // identify asks for the identities of the server and of the connection, which is returned.
 func (f *facts) identify(ctx context.Context, c *conn) (client int64, err error) {
-	replies, err := c.all(ctx, []string{"INFO"}, []string{"CLIENT", "ID"})
+	reply, refusal, err := c.do(ctx, "INFO")
 	if err != nil {
 		return 0, err
 	}
-	switch info := replies[0].(type) {
-	case string:
-		if f.info == nil {
-			f.info = parseInfo(info)
-		}
-		f.runIDs = append(f.runIDs, parseInfo(info)["run_id"])
-	case *node.ServerError:
+	text, isText := reply.(string)
+	switch {
+	case refusal != nil && refusal.Code == "NOPERM":
 		f.noInfo = "the right +info"
-		if info.Code != "NOPERM" {
-			f.noInfo = "INFO, which the server answers with " + quoted(info.Message)
-		}
-	default:
+	case refusal != nil:
+		f.noInfo = "INFO, which the server answers with " + quoted(refusal.Message)
+	case !isText:
 		return 0, fmt.Errorf("%w: the reply to INFO is no text", node.ErrProtocol)
+	default:
+		fields := parseInfo(text)
+		if f.info == nil {
+			f.info = fields
+		}
+		f.runIDs = append(f.runIDs, fields["run_id"])
 	}
-	client, _ = replies[1].(int64)
-	return client, nil
+	reply, _, err = c.do(ctx, "CLIENT", "ID")
+	client, _ = reply.(int64)
+	return client, err
 }
 
 // parseInfo returns the fields of INFO.

@@ -66,12 +66,18 @@ func explain(f *facts, o *Options) (what, mend string) {
 		return "the server does not speak TLS", "use redis:// in the URL, or set tls-port on the server"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused: nothing listens there", "start the server, or correct host and port in the URL; on its machine: " + ping
+	case errors.Is(err, errSlow):
+		return text, "look for slow commands and forks on the server: SLOWLOG GET, LATENCY LATEST"
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("no answer within %s (%s)", o.Timeout, text), "look for a server that hangs, a firewall or a slow network; or give a longer --timeout. On its machine: " + ping
+		mend := "look for a server that hangs, a firewall or a slow network; or give a longer --timeout. On its machine: " + ping
+		if f.to.TLS != nil {
+			mend += ". Or use redis:// in the URL if the port does not speak TLS"
+		}
+		return fmt.Sprintf("no answer within %s (%s)", o.Timeout, text), mend
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return "the server closes the connection at once (" + text + ")", "use rediss:// in the URL if the port speaks TLS only; otherwise read the log of the server"
 	case errors.Is(err, node.ErrProtocol):
-		return text, "correct the URL: it leads to something else than Redis"
+		return text, "correct the URL: it leads to something else than Redis, or to a port that speaks TLS only (rediss://)"
 	}
 	return text, "correct the URL, the network or the server"
 }
