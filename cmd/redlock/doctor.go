@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/fatih/color"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
+	"github.com/quorumlock/quorumlock/internal/node"
 )
 
 // The exit codes of doctor beside 0, those of the monitoring plug-ins that many systems run.
@@ -24,13 +26,13 @@ const (
 type doctorCmd struct {
 	serverFlags `embed:""`
 
-	RestartGuard time.Duration `placeholder:"TIME" help:"The programs' restart guard (default: they have none)."`
-	Durable      []string      `placeholder:"HOST:PORT,..." help:"Nodes that the programs declare durable, or all."`
+	RestartGuard time.Duration `placeholder:"TIME" help:"The programs' restart guard (default none)."`
+	Durable      []string      `placeholder:"HOST:PORT" help:"Nodes that the programs declare durable, or all."`
 	Fencing      bool          `help:"The programs use fencing tokens."`
 	NodeTimeout  time.Duration `default:"50ms" placeholder:"TIME" help:"The programs' node timeout (default ${default})."`
 	MaxTTL       time.Duration `name:"max-ttl" placeholder:"TIME" help:"The longest TTL of the programs."`
 
-	Only []string `placeholder:"CHECK,..." help:"Make these checks only."`
+	Only []string `placeholder:"CHECK" help:"Make these checks only."`
 	JSON bool     `name:"json" help:"Print the report as one JSON document."`
 }
 
@@ -48,15 +50,8 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	for flag, value := range map[string]time.Duration{"--restart-guard": c.RestartGuard, "--max-ttl": c.MaxTTL, "--node-timeout": c.NodeTimeout} {
-		if value < 0 {
-			return usage("%s must not be below zero, but is %s", flag, plain(value))
-		}
-	}
-	for _, name := range c.Only {
-		if !slices.Contains(doctor.Names(), name) {
-			return usage("--only: no such check: %q; the checks are %s", name, strings.Join(doctor.Names(), ", "))
-		}
+	if err := c.checkFlags(servers); err != nil {
+		return &exitError{exitUsage, err}
 	}
 	report, err := doctor.Examine(ctx, servers, doctor.Options{
 		Prefix: c.KeyPrefix, Timeout: c.Timeout, NodeTimeout: c.NodeTimeout, TTL: c.MaxTTL, RestartGuard: c.RestartGuard,
@@ -68,6 +63,7 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 	if c.JSON {
 		out := json.NewEncoder(to.out)
 		out.SetIndent("", "  ")
+		out.SetEscapeHTML(false)
 		err = out.Encode(report)
 	} else {
 		writeReport(to.out, report)
@@ -81,6 +77,30 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 		return &exitError{exitWarnings, nil}
 	}
 	return nil
+}
+
+// longest bounds the times of the programs. A longer one is a mistake.
+const longest = 365 * 24 * time.Hour
+
+// checkFlags checks the flags that are about the programs.
+func (c *doctorCmd) checkFlags(servers []*node.Server) error {
+	err := errors.Join(
+		between("--restart-guard", c.RestartGuard, 0, longest),
+		between("--max-ttl", c.MaxTTL, 0, longest),
+		between("--node-timeout", c.NodeTimeout, time.Millisecond, longest),
+	)
+	for _, name := range c.Only {
+		if !slices.Contains(doctor.Names(), name) {
+			err = errors.Join(err, fmt.Errorf("--only: %q is no check; the checks are %s", name, strings.Join(doctor.Names(), ", ")))
+		}
+	}
+	for _, address := range c.Durable {
+		known := func(s *node.Server) bool { return s.Address == address }
+		if address != doctor.AllNodes && !slices.ContainsFunc(servers, known) {
+			err = errors.Join(err, fmt.Errorf("--durable: %q is not the address of a node: give host:port as in --nodes, or all", address))
+		}
+	}
+	return err
 }
 
 // writeReport prints a block for each finding, what could not be examined, and a line that counts them.
@@ -121,7 +141,10 @@ func unexamined(all []doctor.Unexamined) (lines []string) {
 			where = on[0]
 		}
 		slices.Sort(checks[need])
-		lines = append(lines, fmt.Sprintf("Not examined on %s: %s. It takes %s.", where, strings.Join(slices.Compact(checks[need]), ", "), need))
+		lines = append(lines, fmt.Sprintf("Not examined on %s: %s. That takes %s.", where, strings.Join(slices.Compact(checks[need]), ", "), need))
+	}
+	if slices.ContainsFunc(needs, func(need string) bool { return strings.HasPrefix(need, "the right ") }) {
+		lines = append(lines, "Run doctor once more as an administrator of the servers, who has these rights.")
 	}
 	return lines
 }

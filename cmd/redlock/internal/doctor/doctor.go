@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +20,7 @@ type Options struct {
 	NodeTimeout  time.Duration // of the programs (pool.WithTimeout); 0 means 50 ms
 	TTL          time.Duration // the longest of the programs; 0 means unknown
 	RestartGuard time.Duration // of the programs (pool.WithRestartGuard); 0 means none
-	Durable      []string      // the addresses of the nodes that the programs declare durable (pool.WithDurable); "all" means all
+	Durable      []string      // the addresses of the nodes that the programs declare durable (pool.WithDurable); AllNodes means all of them
 	Fencing      bool          // the programs use fencing tokens
 	Samples      int           // how many PINGs measure the latency; 0 means 50
 	Keys         int           // how many keys of a node are looked at, at most; 0 means 20000
@@ -27,15 +28,20 @@ type Options struct {
 	Only         []string      // the names of the checks that are made; none means all
 }
 
-// Least and greatest values of options.
+// AllNodes stands for all addresses in Options.Durable.
+const AllNodes = "all"
+
+// What options are if they are 0.
 const (
-	allNodes       = "all" // in Options.Durable
-	defaultTimeout = 500 * time.Millisecond
-	defaultSamples = 50
-	defaultKeys    = 20000
-	defaultWatch   = 4 * time.Second // a lock with the default TTL is renewed within that time
-	docsURL        = "https://github.com/quorumlock/quorumlock/blob/main/docs/operations.md#"
+	defaultTimeout     = 500 * time.Millisecond
+	defaultNodeTimeout = 50 * time.Millisecond
+	defaultSamples     = 50
+	defaultKeys        = 20000
+	defaultWatch       = 4 * time.Second // a lock with the default TTL is renewed within that time
 )
+
+// docsURL is what an anchor is added to.
+const docsURL = "https://github.com/quorumlock/quorumlock/blob/main/docs/operations.md#"
 
 // check looks at one thing: at each node, or at all together.
 type check struct {
@@ -72,7 +78,7 @@ type examination struct {
 // ctx has ended, or that an option is wrong.
 func Examine(ctx context.Context, servers []*node.Server, o Options) (*Report, error) {
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
-	o.NodeTimeout = cmp.Or(o.NodeTimeout, 50*time.Millisecond)
+	o.NodeTimeout = cmp.Or(o.NodeTimeout, defaultNodeTimeout)
 	o.Samples = cmp.Or(o.Samples, defaultSamples)
 	o.Keys = cmp.Or(o.Keys, defaultKeys)
 	o.Watch = cmp.Or(o.Watch, defaultWatch)
@@ -106,13 +112,13 @@ func (o *Options) check(servers []*node.Server) error {
 	}
 	for _, name := range o.Only {
 		if !slices.Contains(Names(), name) {
-			return errors.New("no such check: " + quoted(name) + "; the checks are " + strings.Join(Names(), ", "))
+			return fmt.Errorf("no such check: %s; the checks are %s", quoted(name), strings.Join(Names(), ", "))
 		}
 	}
 	for _, address := range o.Durable {
 		known := func(s *node.Server) bool { return s.Address == address }
-		if address != allNodes && !slices.ContainsFunc(servers, known) {
-			return errors.New("durable: " + quoted(address) + " is not the address of a node; give host:port, or " + allNodes)
+		if address != AllNodes && !slices.ContainsFunc(servers, known) {
+			return fmt.Errorf("durable: %s is not the address of a node", quoted(address))
 		}
 	}
 	return nil
@@ -120,7 +126,7 @@ func (o *Options) check(servers []*node.Server) error {
 
 // durable reports whether the programs declare a node durable.
 func (o *Options) durable(f *facts) bool {
-	return slices.Contains(o.Durable, f.addr) || slices.Contains(o.Durable, allNodes)
+	return slices.Contains(o.Durable, f.addr) || slices.Contains(o.Durable, AllNodes)
 }
 
 // report makes the checks on what was gathered.

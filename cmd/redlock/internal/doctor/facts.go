@@ -83,7 +83,7 @@ var errSlow = errors.New("the server is too slow to be examined")
 // gather asks the server for everything.
 func (f *facts) gather(ctx context.Context, o *Options) {
 	// A server that answers each command just in time must not hold up the examination for ever.
-	patience := max(leastPatience, 20*o.Timeout)
+	patience := max(leastPatience, 10*o.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%w: all of it took more than %s", errSlow, patience))
 	defer cancel()
 	f.user = f.to.Username

@@ -114,7 +114,7 @@ func TestExamine_IsNotHeldUpByAServerThatAnswersEachCommandJustInTime(t *testing
 	o := doctor.Options{Timeout: time.Second}
 	r := examine(t, servers(addr), o)
 	requireFindings(t, r, is(doctor.Warning, "count", ""), is(doctor.Fault, "reachable", addr))
-	require.Regexp(t, "too slow to be examined: all of it took more than 20s|no answer within 1s", r.Findings[0].What) // that on a busy machine
+	require.Regexp(t, "too slow to be examined: all of it took more than 15s|no answer within 1s", r.Findings[0].What) // that on a busy machine
 }
 
 func TestExamine_FindsAProxyThatSpreadsCommands(t *testing.T) {

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+// patience are flags that no busy machine makes impatient.
+var patience = []string{"--timeout=30s", "--node-timeout=30s"}
+
+// durableServers starts servers that doctor finds nothing wrong with, but for the args.
+func durableServers(t *testing.T, n int, args ...string) []*testredis.Process {
+	t.Helper()
+	return testredis.Real(t, n, append([]string{"--appendonly", "yes", "--appendfsync", "always"}, args...)...)
+}
+
+// callDoctor runs doctor on servers.
+func callDoctor(t *testing.T, servers []*testredis.Process, args ...string) (code int, out, errors string) {
+	t.Helper()
+	return call(t.Context(), slices.Concat([]string{"doctor", "--nodes=" + strings.Join(testredis.URLs(servers), ",")}, patience, args)...)
+}
+
+func TestDoctor_PrintsOneLineIfNothingIsWrong(t *testing.T) {
+	code, out, errors := callDoctor(t, durableServers(t, 5), "--key-prefix=lock:", "--fencing")
+	require.Zero(t, code, out)
+	require.Regexp(t, `^5 nodes, \d+ checks: nothing to mend\n$`, out)
+	require.Empty(t, errors)
+}
+
+func TestDoctor_PrintsABlockForEachFindingAndFailsWithTheWorst(t *testing.T) {
+	servers := durableServers(t, 3)
+	_, err := servers[0].Do("CONFIG", "SET", "timeout", 5)
+	require.NoError(t, err)
+	code, out, errors := callDoctor(t, servers)
+	require.Equal(t, exitWarnings, code, out)
+	require.Empty(t, errors)
+
+	_, err = servers[1].Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	require.NoError(t, err)
+	code, out, errors = callDoctor(t, servers)
+	require.Equal(t, exitFaults, code, out)
+	require.Empty(t, errors)
+	blocks := strings.Split(out, "\n\n")
+	require.Len(t, blocks, 3)
+	require.Equal(t, []string{
+		"FAULT  " + servers[1].Addr() + "  eviction",
+		`  what  maxmemory-policy is "allkeys-lru"`,
+		"  why   Locks are evicted when memory is short, and nobody notices until there are two holders.",
+		"  mend  CONFIG SET maxmemory-policy noeviction (also in the file)",
+		"  docs  https://github.com/quorumlock/quorumlock/blob/main/docs/operations.md#server-settings",
+	}, strings.Split(blocks[0], "\n"))
+	require.True(t, strings.HasPrefix(blocks[1], "WARNING  "+servers[0].Addr()+"  timeout\n"), blocks[1])
+	require.Regexp(t, `^3 nodes, \d+ checks: 1 fault, 1 warning\n$`, blocks[2])
+}
+
+func TestDoctor_PrintsTheReportAsJSON(t *testing.T) {
+	servers := durableServers(t, 3)
+	servers[2].Stop()
+	code, out, errors := callDoctor(t, servers, "--json")
+	require.Equal(t, exitFaults, code, out)
+	require.Empty(t, errors)
+	var report doctor.Report
+	in := json.NewDecoder(strings.NewReader(out))
+	in.DisallowUnknownFields()
+	require.NoError(t, in.Decode(&report))
+	require.False(t, in.More())
+	require.Len(t, report.Nodes, 3)
+	require.Len(t, report.Findings, 1)
+	require.Equal(t, servers[2].Addr(), report.Findings[0].Node)
+	for _, key := range []string{`"nodes": [`, `"unexamined": []`, `"check": "reachable"`, `"severity": "fault"`, `"p50_ms": `, `"uptime_s": `} {
+		require.Contains(t, out, key)
+	}
+}
+
+func TestDoctor_SaysWhatItCouldNotExamineAndWhatThatTakes(t *testing.T) {
+	servers := durableServers(t, 3)
+	for _, s := range servers {
+		_, err := s.Do("ACL", "SETUSER", "default", "-config", "-pubsub")
+		require.NoError(t, err)
+	}
+	code, out, _ := callDoctor(t, servers, "--durable=all", "--only=sentinel,timeout,buffer-limit")
+	require.Zero(t, code, out)
+	require.Equal(t, `Not examined on 3 nodes: sentinel. That takes the right +pubsub|numsub.
+Not examined on 3 nodes: buffer-limit, timeout. That takes the right +config|get.
+Run doctor once more as an administrator of the servers, who has these rights.
+3 nodes, 3 checks: nothing to mend
+`, out)
+}
+
+func TestDoctor_NeverPrintsWhatATerminalWouldActOn(t *testing.T) {
+	servers := durableServers(t, 1)
+	_, err := servers[0].Do("SET", "lock:\x1b]0;title\a\x9b2J\u202e", "x")
+	require.NoError(t, err)
+	for _, args := range [][]string{nil, {"--json"}} {
+		code, out, _ := callDoctor(t, servers, append(args, "--key-prefix=lock:")...)
+		require.Equal(t, exitWarnings, code)
+		require.Contains(t, out, "keys-no-ttl")
+		require.NotContains(t, strings.ReplaceAll(out, "\n", ""), "\x1b")
+		require.NotContains(t, out, "\a")
+		require.NotContains(t, out, "\u202e")
+	}
+}
+
+func TestDoctor_RefusesFlagsThatDoNotFit(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--restart-guard must be between 0s and ": {"--restart-guard=-1s"},
+		"--node-timeout must be between 1ms and ": {"--node-timeout=0"},
+		"--max-ttl must be between 0s and ":       {"--max-ttl=-1s"},
+		`--only: "evictoin" is no check`:          {"--only=eviction,evictoin"},
+		`--durable: "b:6380" is not the address`:  {"--durable=a:6379,b:6380"},
+	} {
+		code, out, errors := call(t.Context(), append([]string{"doctor", "--nodes=redis://a,redis://b"}, args...)...)
+		require.Equal(t, exitUsage, code)
+		require.Contains(t, errors, want)
+		require.Empty(t, out)
+	}
+	code, _, errors := call(t.Context(), "doctor")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, errors, "no nodes: set --nodes")
+}
