@@ -87,8 +87,8 @@ func Examine(ctx context.Context, servers []*node.Server, o Options) (*Report, e
 	}
 	x := &examination{Options: o}
 	var gathering sync.WaitGroup
-	for i, s := range servers {
-		f := newFacts(i, s)
+	for _, s := range servers {
+		f := newFacts(s)
 		x.facts = append(x.facts, f)
 		gathering.Go(func() { f.gather(ctx, &x.Options) })
 	}

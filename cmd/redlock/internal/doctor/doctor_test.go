@@ -1,6 +1,8 @@
 package doctor_test
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +110,21 @@ func TestExamine_RefusesOptionsThatDoNotFit(t *testing.T) {
 	}
 	_, err := doctor.Examine(t.Context(), nil, doctor.Options{})
 	require.ErrorContains(t, err, "no nodes")
+}
+
+func TestChecks_AreThoseOfTheDocumentation(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../../docs/tool.md")
+	require.NoError(t, err)
+	_, table, _ := strings.Cut(string(text), "\n| check | fault | warning |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var documented []string
+	for line := range strings.Lines(table) {
+		for _, name := range regexp.MustCompile("`([a-z0-9-]+)`").FindAllStringSubmatch(strings.Split(line, "|")[1], -1) {
+			documented = append(documented, name[1])
+		}
+	}
+	require.ElementsMatch(t, doctor.Names(), documented)
 }
 
 func TestFindings_LinkToWhatExists(t *testing.T) {

@@ -20,7 +20,6 @@ import (
 
 // facts are what one server has answered. Nothing in them is trusted: texts may be anything, numbers too.
 type facts struct {
-	at   int // the node's place in the list
 	to   *node.Server
 	addr string
 	user string // that the server knows us as
@@ -47,9 +46,9 @@ type facts struct {
 	keys   scan
 }
 
-func newFacts(i int, s *node.Server) *facts {
+func newFacts(s *node.Server) *facts {
 	to := *s
-	f := &facts{at: i, to: &to, addr: s.Address, config: map[string]string{}, uncertainty: -1, sentinels: -1}
+	f := &facts{to: &to, addr: s.Address, config: map[string]string{}, uncertainty: -1, sentinels: -1}
 	to.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := s.Dial(ctx, network, address)
 		if err == nil {

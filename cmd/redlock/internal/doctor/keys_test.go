@@ -14,8 +14,6 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-const uuid = "6a7b1c52-7d0e-4f8e-9a53-0c1d2e3f4a5b"
-
 func TestExamine_FindsKeysThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	type put struct {

@@ -183,3 +183,6 @@ func dialer(addr string) func(context.Context, string, string) (net.Conn, error)
 		return new(net.Dialer).DialContext(ctx, network, addr)
 	}
 }
+
+// uuid is the identity of a client of Redisson.
+const uuid = "6a7b1c52-7d0e-4f8e-9a53-0c1d2e3f4a5b"

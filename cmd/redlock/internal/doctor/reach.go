@@ -51,8 +51,8 @@ func explain(f *facts, o *Options) (what, mend string) {
 	var record tls.RecordHeaderError
 	var invalid *tls.CertificateVerificationError
 	text := printable(strings.ReplaceAll(f.err.Error(), "pool: ", ""))
-	ping := "redis-cli -h HOST -p PORT PING"
-	if host, port, err := net.SplitHostPort(f.addr); err == nil {
+	ping := "redis-cli -s " + f.addr + " PING"
+	if host, port, err := net.SplitHostPort(f.addr); err == nil && f.to.Network != "unix" {
 		ping = fmt.Sprintf("redis-cli -h %s -p %s PING", host, port)
 	}
 	switch err := f.err; {

@@ -56,7 +56,7 @@ func asLocker(processes []*testredis.Process) []*node.Server {
 }
 
 // What the user of the documentation may not ask.
-var adminOnly = []string{"sentinel", "timeout", "tracking-table", "buffer-limit", "keys-no-ttl", "keys-foreign", "keys-other-list"}
+var adminOnly = []string{"sentinel", "min-replicas", "timeout", "tracking-table", "buffer-limit", "keys-no-ttl", "keys-foreign", "keys-other-list"}
 
 func TestExamine_IsSilentForTheUserOfTheDocumentation(t *testing.T) {
 	t.Parallel()
@@ -103,7 +103,7 @@ func TestExamine_FindsEachRightThatIsMissing(t *testing.T) {
 		for _, rule := range rules {
 			t.Run(strings.ReplaceAll(rule, "|", " "), func(t *testing.T) {
 				t.Parallel()
-				all := testredis.Real(t, 3, "--requirepass", "secret")
+				all := wellSetServers(t, 3)
 				for i, p := range all {
 					rules := slices.Concat(lines...)
 					if i == 0 {
@@ -111,10 +111,8 @@ func TestExamine_FindsEachRightThatIsMissing(t *testing.T) {
 					}
 					setUser(t, p, rules)
 				}
-				awaitUptime(t, 2, all...)
 				servers := asLocker(all)
-				o := patient(doctor.Options{Fencing: true, RestartGuard: 500 * time.Millisecond})
-				o.Only = without(doctor.Names(), "restart-guard") // which is too short for fencing
+				o := patient(doctor.Options{Fencing: true, RestartGuard: time.Minute, Durable: []string{"all"}})
 				if line == 4 {
 					for _, s := range servers {
 						s.Database, s.ClientName = 1, "doctor"
@@ -155,8 +153,25 @@ func TestExamine_FindsEachRightThatIsMissing(t *testing.T) {
 	}
 }
 
-func without(names []string, name string) []string {
-	return slices.DeleteFunc(names, func(n string) bool { return n == name })
+func TestExamine_LeavesNothingOutForTheAdministratorOfTheDocumentation(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../../docs/tool.md")
+	require.NoError(t, err)
+	_, rights, _ := strings.Cut(strings.Join(strings.Fields(string(text)), " "), "needs the rights of the programs' user, and `")
+	rights, _, is := strings.Cut(rights, "`")
+	require.True(t, is)
+	all := wellSetServers(t, 3)
+	for _, p := range all {
+		setUser(t, p, append(slices.Concat(documentedRules(t)...), strings.Fields(rights)...))
+		do(t, p, "HSET", "lock:java", uuid+":57", 1)
+	}
+	r := examine(t, asLocker(all), patient(doctor.Options{}))
+	require.Empty(t, r.Unexamined)
+	require.Len(t, r.Findings, 3)
+	require.Contains(t, r.Findings[0].What, "Redisson")
+	for _, p := range all {
+		require.Empty(t, do(t, p, "ACL", "LOG"))
+	}
 }
 
 func TestExamine_FindsAPrefixThatTheUserMayNotUse(t *testing.T) {

@@ -34,7 +34,7 @@ func TestExamine_FindsASettingThatDoesNotFit(t *testing.T) {
 		"writes need replicas":        {[]string{"--min-replicas-to-write", "1"}, "min-replicas", doctor.Fault, "min-replicas-to-write is 1"},
 		"idle connections are cut":    {[]string{"--timeout", "5"}, "timeout", doctor.Warning, "timeout is 5 s"},
 		"few keys are tracked":        {[]string{"--tracking-table-max-keys", "10"}, "tracking-table", doctor.Warning, "of 10 keys"},
-		"messages have no room":       {[]string{"--client-output-buffer-limit", "pubsub 32768 8192 60"}, "buffer-limit", doctor.Warning, "32768 bytes"},
+		"messages have no room":       {[]string{"--client-output-buffer-limit", "pubsub", "32768", "8192", "60"}, "buffer-limit", doctor.Warning, "32768 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

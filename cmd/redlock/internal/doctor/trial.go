@@ -39,7 +39,7 @@ func (f *facts) tryLock(ctx context.Context, o *Options, name string) (err error
 	if err != nil {
 		return err
 	}
-	if err := held.Extend(ctx, trialTTL); err != nil {
+	if err := held.Extend(ctx, 2*trialTTL); err != nil {
 		_ = held.Unlock(ctx) // the reason of the failure says more
 		return err
 	}
