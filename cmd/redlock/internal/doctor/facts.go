@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -237,46 +236,6 @@ func (f *facts) identify(ctx context.Context, c *conn) (client int64, err error)
 	return client, err
 }
 
-// parseInfo returns the fields of INFO.
-func parseInfo(text string) map[string]string {
-	fields := map[string]string{}
-	for line := range strings.Lines(text) {
-		if name, value, is := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); is {
-			fields[name] = value
-		}
-	}
-	return fields
-}
-
-// number returns a field of INFO that is a number; 0 if it is not there.
-func (f *facts) number(field string) int64 {
-	n, _ := strconv.ParseInt(f.info[field], 10, 64)
-	return n
-}
-
-// setting returns a setting that is a number; 0 if it is not known.
-func (f *facts) setting(name string) int64 {
-	n, _ := strconv.ParseInt(f.config[name], 10, 64)
-	return n
-}
-
-// runID returns the identity of the server; "" if it does not report one.
-func (f *facts) runID() string {
-	if len(f.runIDs) == 0 {
-		return ""
-	}
-	return f.runIDs[0]
-}
-
-// uptime returns for how long the server has been up, at least; below zero if it does not report that.
-func (f *facts) uptime() time.Duration {
-	seconds, err := strconv.ParseUint(f.info["uptime_in_seconds"], 10, 32)
-	if err != nil {
-		return -1
-	}
-	return time.Duration(seconds) * time.Second
-}
-
 // server returns the part of the report that is about the server.
 func (f *facts) server() Server {
 	s := Server{Node: f.addr, Reachable: f.err == nil, RunID: printable(f.runID()), UptimeSeconds: -1, ClockError: -1}
@@ -296,46 +255,4 @@ func (f *facts) server() Server {
 
 func millis(d time.Duration) float64 {
 	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
-}
-
-// info returns a need: fields of INFO.
-func info(fields ...string) func(*facts) string {
-	return func(f *facts) string {
-		if f.info == nil {
-			return f.noInfo
-		}
-		for _, field := range fields {
-			if _, is := f.info[field]; !is {
-				return "the field " + field + " of INFO, which the server does not report"
-			}
-		}
-		return ""
-	}
-}
-
-// config returns a need: settings of the server.
-func config(names ...string) func(*facts) string {
-	return func(f *facts) string {
-		if len(f.config) == 0 {
-			return "the right +config|get"
-		}
-		for _, name := range names {
-			if _, is := f.config[name]; !is {
-				return "the setting " + name + ", which the server does not show"
-			}
-		}
-		return ""
-	}
-}
-
-// both returns a need for all of what several need.
-func both(needs ...func(*facts) string) func(*facts) string {
-	return func(f *facts) string {
-		for _, need := range needs {
-			if missing := need(f); missing != "" {
-				return missing
-			}
-		}
-		return ""
-	}
 }

@@ -200,9 +200,10 @@ func altering(t testing.TB, s *testredis.Process, replace func(answer []byte) []
 func TestExamine_FindsAServerThatIsTooOld(t *testing.T) {
 	t.Parallel()
 	all := wellSetServers(t, 3)
+	version := []byte("redis_version:" + field(t, all[0], "redis_version")[:1])
 	old := altering(t, all[0], func(answer []byte) []byte {
 		answer = bytes.ReplaceAll(answer, []byte("valkey_version"), []byte("forked_version"))
-		return bytes.ReplaceAll(answer, []byte("redis_version:"+field(t, all[0], "redis_version")[:1]), []byte("redis_version:5"))
+		return bytes.ReplaceAll(answer, version, []byte("redis_version:5"))
 	})
 	r := examine(t, append(serversOf(all[1:]), serverAt(old)), patient(doctor.Options{}))
 	requireFindings(t, r, is(doctor.Fault, "version", old))

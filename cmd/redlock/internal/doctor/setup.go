@@ -32,16 +32,6 @@ var setupChecks = []check{
 		why: "Messages and announcements come over the connection that carries the locks: the server cuts it beyond the limit."},
 }
 
-// either returns a need for one of two.
-func either(a, b func(*facts) string) func(*facts) string {
-	return func(f *facts) string {
-		if a(f) == "" {
-			return ""
-		}
-		return b(f)
-	}
-}
-
 func role(_ *examination, f *facts) []Finding {
 	if mode := f.info["redis_mode"]; mode == "sentinel" {
 		return fault("it is a Sentinel, not a server for data", "name the server itself in the URL")
