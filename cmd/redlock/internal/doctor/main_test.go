@@ -56,7 +56,7 @@ func serversOf(processes []*testredis.Process) (servers []*node.Server) {
 
 // patient returns options that no busy machine makes impatient.
 func patient(o doctor.Options) doctor.Options {
-	o.Timeout, o.NodeTimeout = bound, bound
+	o.Timeout, o.NodeTimeout = bound, bound // so that all of it takes 5 minutes at most
 	if o.Prefix == "" {
 		o.Prefix = "lock:"
 	}
