@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
-// patience are flags that no busy machine makes impatient.
-var patience = []string{"--timeout=30s", "--node-timeout=30s"}
+// patience are flags that no busy machine makes impatient, and with which nothing is left out.
+var patience = []string{"--timeout=30s", "--node-timeout=30s", "--key-prefix=lock:"}
 
 // durableServers starts servers that doctor finds nothing wrong with, but for the args.
 func durableServers(t *testing.T, n int, args ...string) []*testredis.Process {
@@ -28,7 +28,7 @@ func callDoctor(t *testing.T, servers []*testredis.Process, args ...string) (cod
 }
 
 func TestDoctor_PrintsOneLineIfNothingIsWrong(t *testing.T) {
-	code, out, errors := callDoctor(t, durableServers(t, 5), "--key-prefix=lock:", "--fencing")
+	code, out, errors := callDoctor(t, durableServers(t, 5), "--fencing")
 	require.Zero(t, code, out)
 	require.Regexp(t, `^5 nodes, \d+ checks: nothing to mend\n$`, out)
 	require.Empty(t, errors)
@@ -99,7 +99,7 @@ func TestDoctor_NeverPrintsWhatATerminalWouldActOn(t *testing.T) {
 	_, err := servers[0].Do("SET", "lock:\x1b]0;title\a\x9b2J\u202e", "x")
 	require.NoError(t, err)
 	for _, args := range [][]string{nil, {"--json"}} {
-		code, out, _ := callDoctor(t, servers, append(args, "--key-prefix=lock:")...)
+		code, out, _ := callDoctor(t, servers, args...)
 		require.Equal(t, exitWarnings, code)
 		require.Contains(t, out, "keys-no-ttl")
 		require.NotContains(t, strings.ReplaceAll(out, "\n", ""), "\x1b")

@@ -3,11 +3,11 @@ package doctor_test
 import (
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
@@ -43,19 +43,11 @@ func awaitUptime(t testing.TB, seconds int, processes ...*testredis.Process) {
 }
 
 // infoOf returns a number in INFO.
-func infoOf(t testing.TB, p *testredis.Process, field string) int {
+func infoOf(t testing.TB, p *testredis.Process, name string) int {
 	t.Helper()
-	text, err := redis.String(p.Do("INFO"))
-	require.NoError(t, err)
-	for line := range strings.Lines(text) {
-		if value, is := strings.CutPrefix(line, field+":"); is {
-			n, err := redis.Int([]byte(strings.TrimSpace(value)), nil)
-			require.NoError(t, err)
-			return n
-		}
-	}
-	require.Fail(t, "INFO has no "+field)
-	return 0
+	n, err := strconv.Atoi(field(t, p, name))
+	require.NoError(t, err, name)
+	return n
 }
 
 func TestExamine_LeavesNothingBehind(t *testing.T) {

@@ -53,6 +53,10 @@ const (
 // scan reads the keys under the prefix, in pages.
 func (f *facts) scan(ctx context.Context, c *conn, o *Options) error {
 	s := &f.keys
+	if o.Prefix == "" { // the keys may be anybody's, of any size
+		s.missing = "a prefix that only locks have: --key-prefix"
+		return nil
+	}
 	cursor := "0"
 	end := time.Now().Add(scanning)
 	for page := 0; ; page++ {
@@ -122,7 +126,7 @@ func (f *facts) read(ctx context.Context, c *conn, o *Options, names []string) e
 				}
 				f.keys.foreign = append(f.keys.foreign, k)
 			case k.kind != "":
-			case o.Prefix != "" || looksLikeToken(k.value): // without a prefix it may be anybody's
+			default:
 				f.keys.locks = append(f.keys.locks, k)
 			}
 		}
@@ -235,9 +239,9 @@ func keysWithoutTTL(_ *examination, f *facts) []Finding {
 		"redlock unlock NAME --force, when you know that nobody holds the lock; or redlock.WithHeal in the programs")
 }
 
-func foreignKeys(x *examination, f *facts) []Finding {
-	if x.Prefix == "" || len(f.keys.foreign) == 0 {
-		return nil // without a prefix all data of the server is under it
+func foreignKeys(_ *examination, f *facts) []Finding {
+	if len(f.keys.foreign) == 0 {
+		return nil
 	}
 	return warning(fmt.Sprintf("%s under the prefix that cannot be a lock: %s", plural(len(f.keys.foreign), "key"),
 		list(f.keys.foreign, func(k key) string { return " (" + k.kind + ")" })),

@@ -82,16 +82,22 @@ func TestExamine_TakesAPrefixLiterally(t *testing.T) {
 	requireFindings(t, examine(t, serversOf(all), o), is(doctor.Warning, "keys-no-ttl", s.Addr()))
 }
 
-func TestExamine_WithoutAPrefixFindsOnlyWhatLooksLikeALock(t *testing.T) {
+func TestExamine_WithoutAPrefixLeavesKeysAlone(t *testing.T) {
 	t.Parallel()
 	s, all := besideTwo(t)
 	do(t, s, "SET", "page", "a program's data")
-	do(t, s, "HSET", "user", "name", "x")
 	o := patient(doctor.Options{})
 	o.Prefix = ""
-	requireFindings(t, examine(t, serversOf(all), o))
-	do(t, s, "SET", "left", "MDEyMzQ1Njc4OWFiY2RlZg==")
-	requireFindings(t, examine(t, serversOf(all), o), is(doctor.Warning, "keys-no-ttl", s.Addr()))
+	r := examine(t, serversOf(all), o)
+	requireFindings(t, r)
+	require.Len(t, r.Unexamined, 3*3)
+	for _, u := range r.Unexamined {
+		require.Contains(t, []string{"keys-no-ttl", "keys-foreign", "keys-other-list"}, u.Check)
+		require.Contains(t, u.Needs, "--key-prefix")
+	}
+	for _, command := range []string{"scan", "type"} {
+		require.Empty(t, field(t, s, "cmdstat_"+command))
+	}
 }
 
 // hold holds a lock on some servers until the test ends.

@@ -27,7 +27,7 @@ func portOf(t testing.TB, addr string) string {
 // field returns a field of INFO.
 func field(t testing.TB, p *testredis.Process, name string) string {
 	t.Helper()
-	text, err := redis.String(p.Do("INFO"))
+	text, err := redis.String(p.Do("INFO", "all"))
 	require.NoError(t, err)
 	for line := range strings.Lines(text) {
 		if value, is := strings.CutPrefix(line, name+":"); is {

@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -189,4 +190,14 @@ func TestExamine_FindsACommandThatWasRenamed(t *testing.T) {
 			require.Contains(t, r.Findings[0].What, command)
 		})
 	}
+}
+
+func TestExamine_FindsThatTheAOFCouldNotBeWritten(t *testing.T) {
+	t.Parallel()
+	all := wellSetServers(t, 3)
+	full := altering(t, all[0], func(answer []byte) []byte {
+		return bytes.ReplaceAll(answer, []byte("aof_last_write_status:ok\r\n"), []byte("aof_last_write_status:err\n"))
+	})
+	r := examine(t, append(serversOf(all[1:]), serverAt(full)), patient(doctor.Options{}))
+	requireFindings(t, r, is(doctor.Fault, "aof-errors", full))
 }
