@@ -67,7 +67,7 @@ func (r *Report) Count(s Severity) (n int) {
 	return n
 }
 
-// fault makes a finding. Its arguments may come from a server only through %q, quoted or as numbers.
+// fault makes a finding. What comes from a server must be a number, or go through quoted or printable.
 func fault(what, mend string) []Finding {
 	return []Finding{{Severity: Fault, What: what, Mend: mend}}
 }

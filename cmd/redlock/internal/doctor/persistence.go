@@ -24,7 +24,7 @@ var persistenceChecks = []check{
 		why: "A node that cannot write to its disk answers MISCONF to everything, releases included: keys stay until their TTL ends."},
 	{name: "aof-errors", docs: "monitoring", need: info("aof_last_write_status"), node: aofErrors,
 		why: "A node that cannot write to its disk answers MISCONF to everything, and loses at a restart what it could not write."},
-	{name: "quarantine", docs: "restarts-and-upgrades", need: info("run_id", "uptime_in_seconds"), node: quarantine,
+	{name: "quarantine", docs: "restarts-and-upgrades", need: info("uptime_in_seconds"), node: quarantine,
 		when: func(o *Options) bool { return o.RestartGuard > 0 },
 		why:  "The restart guard lets the node grant no locks until all that it may have forgotten has expired."},
 }

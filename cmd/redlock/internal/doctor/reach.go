@@ -30,6 +30,8 @@ var reachChecks = []check{
 		why: "When it has expired, no program can connect to the node any more."},
 	{name: "proxy", docs: "server-settings", node: proxy,
 		why: "A proxy that spreads commands over several connections or servers lets releases overtake acquires: locks get lost or stay."},
+	{name: "identity", docs: "managed-services", need: info(), node: identity,
+		why: "A server is recognised by its run_id, and the restart guard needs its uptime."},
 	{name: "version", docs: "nodes", need: info("redis_version"), node: version,
 		why: "The nodes must be Redis 6.2, Valkey 7.2 or newer: an older server is not used (pool.ErrOldServer)."},
 	{name: "resp3", docs: "server-settings", node: resp3,
@@ -146,6 +148,17 @@ func proxy(_ *examination, f *facts) []Finding {
 			return fault("a proxy spreads the commands of one connection over several: CLIENT ID was first "+strconv.FormatInt(f.clients[0], 10)+", then "+strconv.FormatInt(id, 10),
 				"let the URL name the server itself, or a proxy that forwards whole connections (TCP)")
 		}
+	}
+	return nil
+}
+
+func identity(x *examination, f *facts) []Finding {
+	const mend = "use a service whose INFO server shows run_id and uptime_in_seconds of the process that holds the data"
+	switch {
+	case f.uptime() < 0 && x.RestartGuard > 0 && !x.durable(f):
+		return fault("the server does not report its uptime: with the restart guard it never grants locks", mend)
+	case f.runID() == "":
+		return warning("the server does not report a run_id: nobody notices if it is replaced, or configured twice", mend)
 	}
 	return nil
 }

@@ -210,6 +210,22 @@ func TestExamine_FindsAServerThatIsTooOld(t *testing.T) {
 	require.Contains(t, r.Findings[0].What, "Redis 5.")
 }
 
+func TestExamine_FindsAServerThatHidesItsIdentity(t *testing.T) {
+	t.Parallel()
+	all := wellSetServers(t, 3)
+	for field, want := range map[string]struct {
+		guard    time.Duration
+		severity doctor.Severity
+	}{"run_id:": {0, doctor.Warning}, "uptime_in_seconds:": {time.Hour, doctor.Fault}} {
+		hides := altering(t, all[0], func(answer []byte) []byte {
+			return bytes.ReplaceAll(answer, []byte("\n"+field), []byte("\n"+strings.Repeat("x", len(field)-1)+":"))
+		})
+		o := patient(doctor.Options{RestartGuard: want.guard, Durable: []string{all[1].Addr(), all[2].Addr()}})
+		r := examine(t, append(serversOf(all[1:]), serverAt(hides)), o)
+		requireFindings(t, r, is(want.severity, "identity", hides))
+	}
+}
+
 // faraway makes connections look as if they led to an address.
 type faraway struct {
 	net.Conn
