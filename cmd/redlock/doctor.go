@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,8 +25,6 @@ const (
 
 // doctorCmd examines whether the nodes are set up as docs/operations.md asks for.
 type doctorCmd struct {
-	serverFlags `embed:""`
-
 	RestartGuard time.Duration `placeholder:"TIME" help:"The programs' restart guard (default none)."`
 	Durable      []string      `placeholder:"HOST:PORT" help:"Nodes that the programs declare durable, or all."`
 	Fencing      bool          `help:"The programs use fencing tokens."`
@@ -34,6 +33,7 @@ type doctorCmd struct {
 
 	Only []string `placeholder:"CHECK" help:"Make these checks only."`
 	JSON bool     `name:"json" help:"Print the report as one JSON document."`
+	serverFlags
 }
 
 // Help returns what stands above the flags.
@@ -41,7 +41,7 @@ func (*doctorCmd) Help() string {
 	return `Looks at each node, names what is not as docs/operations.md asks for, and says how to mend it. Nothing is changed. The exit code
 is 0 if all is well, 1 after warnings, 2 after faults.
 
-  redlock doctor --nodes redis://a,redis://b,redis://c --key-prefix lock: --restart-guard 1m`
+  redlock doctor --key-prefix lock: --restart-guard 1m`
 }
 
 // Run examines the nodes and prints the report.
@@ -105,12 +105,8 @@ func (c *doctorCmd) checkFlags(servers []*node.Server) error {
 
 // writeReport prints a block for each finding, what could not be examined, and a line that counts them.
 func writeReport(w io.Writer, r *doctor.Report) {
-	for _, f := range r.Findings {
-		where := f.Node
-		if where == "" {
-			where = "all nodes"
-		}
-		fmt.Fprintf(w, "%s  %s  %s\n", severityColor(f.Severity).Sprint(strings.ToUpper(string(f.Severity))), loud.Sprint(where), dim.Sprint(f.Check))
+	for _, f := range alike(r.Findings) {
+		fmt.Fprintf(w, "%s  %s  %s\n", severityColor(f.Severity).Sprint(strings.ToUpper(string(f.Severity))), loud.Sprint(f.Node), dim.Sprint(f.Check))
 		for _, part := range []struct{ label, text string }{{"what", f.What}, {"why", f.Why}, {"mend", f.Mend}, {"docs", f.Docs}} {
 			fmt.Fprintf(w, "  %s  %s\n", dim.Sprintf("%-4s", part.label), part.text)
 		}
@@ -119,7 +115,25 @@ func writeReport(w io.Writer, r *doctor.Report) {
 	for _, line := range unexamined(r.Unexamined) {
 		fmt.Fprintln(w, line)
 	}
-	fmt.Fprintf(w, "%s, %s: %s\n", count(len(r.Nodes), "node"), count(len(r.Checks), "check"), outcome(r))
+	fmt.Fprintf(w, "%s, %s: %s\n", counted(len(r.Nodes), "node"), counted(len(r.Checks), "check"), outcome(r))
+}
+
+// alike returns the findings with those that differ only in the node made into one, whose Node names them all.
+func alike(findings []doctor.Finding) (groups []doctor.Finding) {
+	var nodes [][]string
+	for _, f := range findings {
+		node := cmp.Or(f.Node, "all nodes")
+		f.Node = ""
+		i := slices.Index(groups, f)
+		if i < 0 {
+			i, groups, nodes = len(groups), append(groups, f), append(nodes, nil)
+		}
+		nodes[i] = append(nodes[i], node)
+	}
+	for i := range groups {
+		groups[i].Node = strings.Join(nodes[i], ", ")
+	}
+	return groups
 }
 
 // unexamined returns a line for each thing that was missing, with the checks that need it.
@@ -136,7 +150,7 @@ func unexamined(all []doctor.Unexamined) (lines []string) {
 	for _, need := range needs {
 		slices.Sort(nodes[need])
 		on := slices.Compact(nodes[need])
-		where := count(len(on), "node")
+		where := counted(len(on), "node")
 		if len(on) == 1 {
 			where = on[0]
 		}
@@ -155,7 +169,7 @@ func outcome(r *doctor.Report) string {
 	if faults+warnings == 0 {
 		return good.Sprint("nothing to mend")
 	}
-	return fmt.Sprintf("%s, %s", count(faults, "fault"), count(warnings, "warning"))
+	return fmt.Sprintf("%s, %s", counted(faults, "fault"), counted(warnings, "warning"))
 }
 
 func severityColor(s doctor.Severity) *color.Color {
@@ -163,12 +177,4 @@ func severityColor(s doctor.Severity) *color.Color {
 		return bad
 	}
 	return odd
-}
-
-// count returns a number with what it counts.
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -60,6 +60,19 @@ func TestDoctor_PrintsABlockForEachFindingAndFailsWithTheWorst(t *testing.T) {
 	require.Regexp(t, `^3 nodes, \d+ checks: 1 fault, 1 warning\n$`, blocks[2])
 }
 
+func TestDoctor_PrintsAFindingOnSeveralNodesOnce(t *testing.T) {
+	servers := durableServers(t, 3)
+	for _, s := range servers[1:] {
+		_, err := s.Do("CONFIG", "SET", "timeout", 5)
+		require.NoError(t, err)
+	}
+	code, out, _ := callDoctor(t, servers)
+	require.Equal(t, exitWarnings, code, out)
+	require.Equal(t, 1, strings.Count(out, "WARNING  "))
+	require.Contains(t, out, "WARNING  "+servers[1].Addr()+", "+servers[2].Addr()+"  timeout\n")
+	require.Contains(t, out, "2 warnings")
+}
+
 func TestDoctor_PrintsTheReportAsJSON(t *testing.T) {
 	servers := durableServers(t, 3)
 	servers[2].Stop()
