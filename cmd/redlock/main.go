@@ -33,6 +33,7 @@ type cli struct {
 	Unlock  unlockCmd  `cmd:"" group:"Look after locks" help:"Free a lock, by its token or by force."`
 
 	Doctor doctorCmd `cmd:"" group:"Look after nodes" help:"Examine whether the nodes are set up right."`
+	Web    webCmd    `cmd:"" group:"Look after nodes" help:"Show nodes and locks on a page for browsers."`
 
 	Demo       demoCmd       `cmd:"" group:"More" help:"Show what a quorum lock does, step by step."`
 	Bench      benchCmd      `cmd:"" group:"More" help:"Measure how long a quorum lock takes."`

@@ -1,0 +1,178 @@
+package web
+
+import (
+	"container/list"
+	"time"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// What has happened to a lock between one listing and the next.
+const (
+	taken    = "taken"
+	handed   = "changed hands"
+	freed    = "freed"
+	expired  = "expired"
+	split    = "no majority"
+	regained = "majority again"
+)
+
+const (
+	maxEvents = 50   // of a name, and of all names together
+	maxPasts  = 1000 // names with events
+	maxGaps   = 20
+
+	// splitAfter is how many listings in a row have to find no majority: one may have come in the middle of a round.
+	splitAfter = 2
+)
+
+// event is a change of a lock.
+type event struct {
+	At              time.Time
+	Name, What      string
+	Token, Metadata string // of the holder; of the last one if there is none any more
+	Was             string // the token of the holder before, if the lock changed hands
+}
+
+// gap is a time in which nobody looked at the page, so that nothing was recorded.
+type gap struct{ From, To time.Time }
+
+// history records how locks change from one listing to the next. One goroutine may use it at a time.
+type history struct {
+	Began    time.Time
+	gaps     []gap
+	last     map[string]*sight // as of the last listing; nil before the first
+	lastAt   time.Time
+	complete bool                     // the last listing had all names
+	pasts    map[string]*list.Element // of *past, by name
+	order    *list.List               // of the pasts, the last changed first
+	recent   []event                  // the newest last
+}
+
+// sight is what the listings have found of one lock.
+type sight struct {
+	token, metadata string        // of the last holder; "" if there was none
+	ttl, longest    time.Duration // as of the last listing, and the longest of this holder
+	without         int           // listings in a row that have found no majority
+}
+
+// past is what has happened to one name.
+type past struct {
+	name   string
+	events []event // the newest last
+}
+
+func newHistory() *history {
+	return &history{pasts: map[string]*list.Element{}, order: list.New()}
+}
+
+// record compares a listing with the last one. Only one that a majority has answered counts. A time longer than pause without
+// a listing is a gap.
+func (h *history) record(now time.Time, l *survey.Listing, pause time.Duration) {
+	if l == nil || l.Answered() < l.Need {
+		return
+	}
+	switch {
+	case h.last == nil:
+		h.Began = now
+	case now.Sub(h.lastAt) > pause:
+		h.gaps = newest(append(h.gaps, gap{h.lastAt, now}), maxGaps)
+	}
+	first, complete := h.last == nil, h.complete && !l.Truncated // else who is missing may have been left out
+	sights := make(map[string]*sight, len(l.Locks))
+	for _, lock := range l.Locks {
+		if lock.Other {
+			continue
+		}
+		s := h.last[lock.Name]
+		fresh := s == nil
+		if fresh {
+			s = &sight{}
+		}
+		e := s.compare(&lock)
+		if e.What != "" && !first && (complete || !fresh) {
+			h.add(now, lock.Name, e)
+		}
+		sights[lock.Name] = s
+	}
+	for name, s := range h.last {
+		if sights[name] == nil && complete {
+			h.add(now, name, s.over(now.Sub(h.lastAt)))
+		}
+	}
+	h.last, h.lastAt, h.complete = sights, now, !l.Truncated
+}
+
+// compare returns what has happened since the last listing.
+func (s *sight) compare(lock *survey.Lock) (e event) {
+	s.ttl = lock.TTL
+	if !lock.Held() {
+		if s.without++; s.without == splitAfter {
+			e = event{What: split, Token: s.token, Metadata: s.metadata}
+		}
+		return e
+	}
+	switch {
+	case s.token == "":
+		e.What = taken
+	case s.token != lock.Token:
+		e.What, e.Was = handed, s.token
+	case s.without >= splitAfter:
+		e.What = regained
+	}
+	e.Token, e.Metadata = lock.Token, lock.Metadata
+	if s.token != lock.Token {
+		s.longest = 0
+	}
+	s.longest = max(s.longest, lock.TTL)
+	s.token, s.metadata, s.without = lock.Token, lock.Metadata, 0
+	return e
+}
+
+// over returns what has happened to a lock that is not there any more.
+func (s *sight) over(elapsed time.Duration) event {
+	e := event{What: freed, Token: s.token, Metadata: s.metadata}
+	switch {
+	case s.token == "" && s.without < splitAfter:
+		e.What = "" // nobody ever had it
+	case s.ttl != redlock.NoTTL && s.ttl <= elapsed:
+		e.What = expired
+	}
+	return e
+}
+
+func (h *history) add(now time.Time, name string, e event) {
+	if e.What == "" {
+		return
+	}
+	e.At, e.Name = now, name
+	h.recent = newest(append(h.recent, e), maxEvents)
+	entry := h.pasts[name]
+	if entry == nil {
+		entry = h.order.PushFront(&past{name: name})
+		h.pasts[name] = entry
+	}
+	h.order.MoveToFront(entry)
+	p := entry.Value.(*past)
+	p.events = newest(append(p.events, e), maxEvents)
+	if h.order.Len() > maxPasts {
+		delete(h.pasts, h.order.Remove(h.order.Back()).(*past).name)
+	}
+}
+
+// of returns what has happened to a name, the newest last.
+func (h *history) of(name string) []event {
+	if entry := h.pasts[name]; entry != nil {
+		return entry.Value.(*past).events
+	}
+	return nil
+}
+
+// newest returns the last n of a list, in memory of its own once it is full: others may read what it was.
+func newest[T any](all []T, n int) []T {
+	if len(all) <= n {
+		return all
+	}
+	return append(make([]T, 0, n+1), all[len(all)-n:]...)
+}

@@ -1,0 +1,99 @@
+package web
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+)
+
+const (
+	// maxLatencies is how many latencies of a node are remembered.
+	maxLatencies = 60
+	// noAnswer is in the place of a latency.
+	noAnswer time.Duration = -1
+)
+
+// health is how a node has answered lately. It is not changed once others see it.
+type health struct {
+	Addr      string
+	Err       error         // why it did not answer
+	Took      time.Duration // of its answer
+	Up        time.Duration // how long the server has been up; below 0 if it does not say
+	Version   string        // "" if it does not say
+	Latencies []time.Duration
+	Since     time.Time // from when on Err has been nil, or has not
+}
+
+// probe asks one server how it is, on a connection that it keeps.
+type probe struct {
+	server  *node.Server
+	timeout time.Duration
+	client  *node.Client // nil if there is no connection
+	last    health
+}
+
+var (
+	version = regexp.MustCompile(`(?m)^(?:redis|valkey)_version:([0-9.]{1,20})`)
+	uptime  = regexp.MustCompile(`(?m)^uptime_in_seconds:(\d{1,9})\b`)
+)
+
+// ask asks the server once. Nobody else may use the probe meanwhile.
+func (p *probe) ask(ctx context.Context) health {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, node.ErrTimeout)
+	defer cancel()
+	h := health{Addr: p.server.Address, Took: noAnswer, Up: -1, Since: p.last.Since}
+	if h.Err = p.exchange(ctx, &h); h.Err != nil {
+		h.Took = noAnswer
+		if ctx.Err() != nil {
+			h.Err = context.Cause(ctx)
+		}
+		p.close()
+	}
+	if h.Since.IsZero() || (h.Err == nil) != (p.last.Err == nil) {
+		h.Since = time.Now()
+	}
+	first := max(0, len(p.last.Latencies)+1-maxLatencies)
+	h.Latencies = append(append([]time.Duration(nil), p.last.Latencies[first:]...), h.Took)
+	p.last = h
+	return h
+}
+
+func (p *probe) exchange(ctx context.Context, h *health) (err error) {
+	if p.client == nil {
+		if p.client, err = node.Connect(ctx, p.server); err != nil {
+			p.client = nil
+			return err
+		}
+	}
+	began := time.Now()
+	_, err = p.client.Do(ctx, "PING")
+	h.Took = time.Since(began)
+	if err != nil {
+		return err
+	}
+	replies, err := p.client.DoAll(ctx, [][]string{{"INFO", "server"}})
+	if err != nil {
+		return err
+	}
+	info, _ := redis.String(replies[0], nil) // not every user may ask for it
+	if match := version.FindAllStringSubmatch(info, -1); match != nil {
+		h.Version = match[len(match)-1][1] // Valkey says which Redis it stands for, and then its own
+	}
+	if match := uptime.FindStringSubmatch(info); match != nil {
+		seconds, _ := strconv.Atoi(match[1])
+		h.Up = time.Duration(seconds) * time.Second
+	}
+	return nil
+}
+
+func (p *probe) close() {
+	if p.client != nil {
+		p.client.Close()
+		p.client = nil
+	}
+}

@@ -1,0 +1,93 @@
+package web
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+const (
+	maxText  = 300 // characters of a name, a text or an error that are shown
+	maxToken = 20  // characters of a token in a table
+)
+
+// visible makes a text fit to be shown: what does not print, such as control characters and those that turn the direction of
+// writing, is written as an escape sequence of Go, and a long text is cut.
+func visible(text string, most int) string {
+	var b strings.Builder
+	for n := 0; text != ""; n++ {
+		if n == most {
+			b.WriteString("…")
+			break
+		}
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		text = text[size:]
+	}
+	return b.String()
+}
+
+// errorText returns the text of an error without the names of packages.
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return visible(strings.NewReplacer("redlock: ", "", "pool: ", "").Replace(err.Error()), maxText)
+}
+
+// clock formats a time of day.
+func clock(at time.Time) string { return at.Format("15:04:05") }
+
+// remaining formats a TTL, in whole seconds.
+func remaining(ttl time.Duration) string {
+	switch {
+	case ttl == redlock.NoTTL:
+		return "never expires"
+	case ttl <= 0:
+		return "over"
+	case ttl < time.Second:
+		return "under 1 s"
+	}
+	return span(ttl)
+}
+
+// span formats a time of a second or more by its two largest units.
+func span(d time.Duration) string {
+	seconds := int64(d / time.Second)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", seconds)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %02d s", seconds/60, seconds%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%d h %02d min", seconds/3600, seconds/60%60)
+	}
+	return fmt.Sprintf("%d d %02d h", seconds/86400, seconds/3600%24)
+}
+
+// latency formats the time of an answer with about three digits.
+func latency(d time.Duration) string {
+	ms := d.Seconds() * 1e3
+	switch {
+	case d < 0:
+		return "no answer"
+	case ms < 10:
+		return fmt.Sprintf("%.2f ms", ms)
+	case ms < 100:
+		return fmt.Sprintf("%.1f ms", ms)
+	}
+	return fmt.Sprintf("%.0f ms", ms)
+}

@@ -1,0 +1,232 @@
+package web
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// unlockView is a lock that is to be removed, or was.
+type unlockView struct {
+	Name        string
+	Query       template.URL // has the name
+	State, Text string       // of the lock
+	Notice      string       // what happened instead
+	Nodes       []holding
+	Removable   int      // on how many nodes
+	Unsure      bool     // a token does not look like one
+	Key         string   // of the form: the name
+	Holders     []string // of the form: the tokens that are removed
+	Done        bool
+}
+
+// encoding is that of what forms have to bring back byte by byte: browsers change line ends and what is no UTF-8.
+var encoding = base64.RawURLEncoding
+
+// confirm shows what an unlock would remove, with the form that does it.
+func (s *Server) confirm(w http.ResponseWriter, r *http.Request) {
+	if !s.AllowUnlock {
+		s.fail(w, http.StatusForbidden, notAllowed)
+		return
+	}
+	name := r.URL.Query().Get("name")
+	state, err := s.Locker.Inspect(r.Context(), name)
+	if state == nil {
+		s.fail(w, http.StatusBadRequest, errorText(err))
+		return
+	}
+	s.show(w, http.StatusOK, s.confirmation(state, ""))
+}
+
+const notAllowed = "This page only shows locks: redlock web was started without --allow-unlock."
+
+// unlock removes what the form was about: from each node what it holds, if that is a token of which the form was. If the lock has
+// another holder by now, it removes nothing and asks once more.
+func (s *Server) unlock(w http.ResponseWriter, r *http.Request) {
+	if !s.AllowUnlock {
+		s.fail(w, http.StatusForbidden, notAllowed)
+		return
+	}
+	name, confirmed, err := parseForm(r)
+	if err != nil {
+		s.fail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	state, err := s.Locker.Inspect(r.Context(), name)
+	if state == nil {
+		s.fail(w, http.StatusBadRequest, errorText(err))
+		return
+	}
+	held := false
+	for _, n := range state.Nodes {
+		held = held || n.Token != ""
+		if n.Token != "" && !slices.Contains(confirmed, n.Token) {
+			s.show(w, http.StatusConflict, s.confirmation(state, "The lock has changed hands since this page was shown. Nothing was removed. This is what it looks like now."))
+			return
+		}
+	}
+	if !held {
+		s.show(w, http.StatusConflict, s.confirmation(state, "Nothing was removed: none of the nodes that answered holds the lock any more."))
+		return
+	}
+	s.show(w, http.StatusOK, s.removed(state, s.remove(state)))
+}
+
+// parseForm returns what an unlock is about: a name, and the tokens that may be removed.
+func parseForm(r *http.Request) (name string, confirmed []string, err error) {
+	decode := func(text string) string {
+		decoded, failed := encoding.DecodeString(text)
+		if failed != nil {
+			err = errors.New("the form cannot be read")
+		}
+		return string(decoded)
+	}
+	name = decode(r.PostForm.Get("name"))
+	for _, text := range r.PostForm["holder"] {
+		confirmed = append(confirmed, decode(text))
+	}
+	return name, confirmed, err
+}
+
+// remove deletes on each node what the state says that it holds, and nothing else. It returns what the nodes answered.
+func (s *Server) remove(state *redlock.State) []node.Reply {
+	answers := make(replies, len(s.Nodes))
+	all, sent := make([]node.Reply, len(s.Nodes)), 0
+	for i, n := range state.Nodes {
+		if n.Token == "" {
+			continue
+		}
+		value := n.Token
+		if n.Fence > 0 {
+			value = fmt.Sprintf("%s|%d", n.Token, n.Fence)
+		}
+		(*node.Node)(s.Nodes[i]).Send(time.Now(), node.Delete(s.Prefix+state.Name, value), answers, i)
+		sent++
+	}
+	removed := 0
+	for range sent { // each answers, within its timeout
+		a := <-answers
+		all[a.node] = a.Reply
+		if a.Answer == quorum.Yes {
+			removed++
+		}
+	}
+	fmt.Fprintf(s.Log, "redlock: unlocked %q on %d of %d nodes; the holder was %q\n", state.Name, removed, len(s.Nodes), state.Metadata)
+	return all
+}
+
+// replies receives what the nodes answer.
+type replies chan reply
+
+type reply struct {
+	node int
+	node.Reply
+}
+
+// Reply is called once for each command.
+func (r replies) Reply(i int, answer node.Reply) { r <- reply{i, answer} }
+
+// confirmation shows what an unlock would remove. The notice says why it is shown again.
+func (s *Server) confirmation(state *redlock.State, notice string) *view {
+	u := &unlockView{
+		Name: visible(state.Name, maxText), Query: query{Name: state.Name}.Link(), Notice: notice,
+		Key: encoding.EncodeToString([]byte(state.Name)),
+	}
+	answered := 0
+	for _, n := range state.Nodes {
+		h := show(&n)
+		switch {
+		case n.Token != "":
+			h.Text = "will be removed"
+			u.Removable++
+			u.Unsure = u.Unsure || token.Owner(n.Token) == ""
+			if holder := encoding.EncodeToString([]byte(n.Token)); !slices.Contains(u.Holders, holder) {
+				u.Holders = append(u.Holders, holder)
+			}
+		case errors.Is(n.Err, redlock.ErrForeign):
+			h.Text = "left alone: somebody's data, not a lock"
+		case n.Err != nil:
+			h.Text = "left alone, as it does not answer: " + errorText(n.Err)
+		default:
+			h.Text = "holds nothing"
+		}
+		if n.Err == nil || errors.Is(n.Err, redlock.ErrForeign) {
+			answered++
+		}
+		u.Nodes = append(u.Nodes, h)
+	}
+	switch {
+	case state.Held():
+		u.State, u.Text = stateHeld, "held by a majority"
+	case answered < state.Need:
+		u.State, u.Text = stateUnknown, "unknown: too few nodes answer"
+	case u.Removable > 0:
+		u.State, u.Text = stateSplit, "no majority holds it"
+	default:
+		u.State, u.Text = stateFree, "free"
+	}
+	return s.unlockPage(state.Name, u)
+}
+
+// removed shows what an unlock has done: the state is that before it.
+func (s *Server) removed(state *redlock.State, answers []node.Reply) *view {
+	u := &unlockView{Name: visible(state.Name, maxText), Query: query{Name: state.Name}.Link(), Done: true}
+	free := 0
+	for i, n := range state.Nodes {
+		h := show(&n)
+		switch err := answers[i].Err; {
+		case n.Token == "" && n.Err == nil:
+			h.Text = "held nothing"
+			free++
+		case n.Token == "":
+			h.Text = "left alone: " + errorText(n.Err)
+		case err == nil:
+			h.State, h.Text = stateFree, "removed"
+			free++
+		case errors.Is(err, pool.ErrAbsent):
+			h.State, h.Text = stateFree, "gone already"
+			free++
+		case errors.Is(err, pool.ErrHeld):
+			h.State, h.Text = stateSplit, "left alone: another has taken it meanwhile"
+		default:
+			h.State, h.Text = stateUnknown, "not known to be removed: "+errorText(err)
+		}
+		u.Nodes = append(u.Nodes, h)
+	}
+	u.State, u.Text = stateFree, fmt.Sprintf("The lock is free: %d of %d nodes do not hold it any more.", free, len(state.Nodes))
+	if free < state.Need {
+		u.State, u.Text = stateUnknown, fmt.Sprintf("The lock may still be held: only %d of %d nodes are known not to hold it, %d are needed.", free, len(state.Nodes), state.Need)
+	}
+	return s.unlockPage(state.Name, u)
+}
+
+func (s *Server) unlockPage(name string, u *unlockView) *view {
+	v := s.base(query{Name: name})
+	v.At, v.Unlock = clock(time.Now()), u
+	return v
+}
+
+// show shows what one node holds.
+func show(n *redlock.NodeState) holding {
+	h := holding{
+		Addr: visible(n.Addr, maxText), State: stateFree,
+		Token: visible(n.Token, maxText), Who: visible(n.Metadata, maxText), Fence: n.Fence,
+	}
+	switch {
+	case n.Token != "":
+		h.State, h.Left = stateHeld, remaining(n.TTL)
+	case n.Err != nil:
+		h.State = stateUnknown
+	}
+	return h
+}

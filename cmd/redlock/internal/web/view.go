@@ -1,0 +1,337 @@
+package web
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"html/template"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// maxRows is how many locks a page shows.
+const maxRows = 200
+
+// view is what the templates show. All texts of servers in it are visible, and the templates escape them.
+type view struct {
+	Process, Secret string // see Server
+	AllowUnlock     bool
+	Prefix          string
+	Refresh         int // seconds
+	Query           query
+	Fault           string // instead of all that follows
+
+	At          string // the time of day as of which all is; "" if nothing is known yet
+	Answered    int
+	Need        int
+	Nodes       []nodeView
+	Locks       []lockView
+	Matching    int    // locks that the filter lets through
+	Total       int    // locks
+	Truncated   bool   // there are more than were listed
+	ListFault   string // why the locks cannot be judged
+	Changes     []changeView
+	Examination examinationView
+	Lock        *lockView // the one that the page is about; nil if it is about all
+	Unlock      *unlockView
+}
+
+// column is the head of a column by which the locks may be sorted.
+type column struct {
+	Query       query
+	Order, Text string
+}
+
+// Column returns the head of a column.
+func (v *view) Column(order, text string) column { return column{v.Query, order, text} }
+
+// More returns how many locks are left out that the filter lets through.
+func (v *view) More() int { return v.Matching - len(v.Locks) }
+
+// nodeView is a node on the page.
+type nodeView struct {
+	Addr, State, Text, Detail string
+	Latency, Up, Version      string
+	Keys                      int
+	Line                      sparkline
+}
+
+// lockView is a lock on the page.
+type lockView struct {
+	ID, Name    string
+	Query       template.URL // has the name
+	State, Text string
+	Who, Token  string
+	Fence       uint64
+	Left        string
+	Share       int // of the longest TTL of this holder that is left, in percent
+	On, Of      int
+	Nodes       []holding    // on the page about it
+	Changes     []changeView // on the page about it, the newest first
+	Unlockable  bool
+}
+
+// holding is what one node holds of a lock.
+type holding struct {
+	Addr, State, Text, Token, Who, Left string
+	Fence                               uint64
+}
+
+// changeView is a change of a lock on the page.
+type changeView struct {
+	Clock, Date, State, Text, Name, Who, Token, Was string
+	Query                                           template.URL // has the name
+}
+
+// examinationView is what the doctor has found.
+type examinationView struct {
+	Running, Done bool
+	At, Fault     string
+	Checks        int
+	Unexamined    int
+	Findings      []findingView
+}
+
+// findingView is a finding, on all nodes that have the same.
+type findingView struct {
+	Severity        doctor.Severity
+	Nodes           []string
+	What, Why, Mend string
+	Docs            string
+}
+
+// states of a lock and of what a node holds of it, with what the page says.
+const (
+	stateHeld    = "held"
+	stateForever = "forever"
+	stateSplit   = "split"
+	stateOther   = "other"
+	stateFree    = "free"
+	stateUnknown = "unknown"
+)
+
+// view shows what the poller knows.
+func (s *Server) view(q query, snap *snapshot, now time.Time) *view {
+	v := s.base(q)
+	v.Examination = examine(s.examiner.result())
+	if snap == nil {
+		return v
+	}
+	v.At = clock(snap.At)
+	for i := range snap.Nodes {
+		n := s.node(&snap.Nodes[i])
+		if snap.Nodes[i].Err == nil {
+			v.Answered++
+		}
+		if snap.Listing != nil {
+			n.Keys = snap.Listing.Nodes[i].Keys
+			if err := snap.Listing.Nodes[i].Err; err != nil && n.Detail == "" && snap.Nodes[i].Err == nil {
+				n.Detail = "its locks were not listed: " + errorText(err)
+			}
+		}
+		v.Nodes = append(v.Nodes, n)
+	}
+	v.ListFault = errorText(snap.Err)
+	if snap.Listing == nil {
+		return v
+	}
+	s.poller.mu.Lock()
+	defer s.poller.mu.Unlock()
+	past, age := s.poller.history, now.Sub(snap.At)
+	v.Total, v.Truncated = len(snap.Listing.Locks), snap.Listing.Truncated
+	if q.Name != "" {
+		v.Lock = s.about(q.Name, snap, past, age)
+		return v
+	}
+	shown := q.apply(snap.Listing.Locks)
+	v.Matching = len(shown)
+	for _, l := range shown[:min(len(shown), maxRows)] {
+		v.Locks = append(v.Locks, s.lock(l, past, age))
+	}
+	for _, e := range slices.Backward(past.recent) {
+		if len(v.Changes) == maxChanges {
+			break
+		}
+		v.Changes = append(v.Changes, change(e))
+	}
+	return v
+}
+
+// maxChanges is how many changes the page about all locks shows.
+const maxChanges = 12
+
+// base returns what every page has.
+func (s *Server) base(q query) *view {
+	return &view{
+		Process: s.process, Secret: s.secret, AllowUnlock: s.AllowUnlock, Prefix: visible(s.Prefix, maxText), Query: q,
+		Refresh: max(5, int(s.Interval/time.Second)), Need: quorum.Majority(len(s.Servers)),
+	}
+}
+
+// node shows a node.
+func (s *Server) node(h *health) nodeView {
+	n := nodeView{Addr: visible(h.Addr, maxText), Latency: latency(h.Took), Version: h.Version, Line: spark(h.Latencies)}
+	if h.Up >= 0 {
+		n.Up = span(h.Up)
+	}
+	left := s.RestartGuard - h.Up
+	refusal := (*node.ServerError)(nil)
+	switch {
+	case errors.As(h.Err, &refusal):
+		n.State, n.Text, n.Detail = "down", "refuses", errorText(h.Err)
+	case h.Err != nil:
+		n.State, n.Text, n.Detail = "down", "no answer", errorText(h.Err)
+	case h.Up >= 0 && left > 0:
+		n.State, n.Text = "quarantined", "quarantined"
+		n.Detail = "restarted lately: programs do not ask it for locks for " + span(left) + " more"
+	case h.Took > s.NodeTimeout:
+		n.State, n.Text, n.Detail = "slow", "slow", fmt.Sprintf("programs wait for a node no longer than %s", latency(s.NodeTimeout))
+	default:
+		n.State, n.Text = "up", "answers"
+	}
+	return n
+}
+
+// lock shows a lock as it is expected to be by now: age is how old what is known of it is.
+func (s *Server) lock(l *survey.Lock, past *history, age time.Duration) lockView {
+	hash := fnv.New64a()
+	hash.Write([]byte(l.Name))
+	v := lockView{
+		ID: fmt.Sprintf("lock-%x", hash.Sum64()), Name: visible(l.Name, maxText), Query: query{Name: l.Name}.Link(),
+		Who: visible(l.Metadata, maxText), Token: visible(l.Token, maxToken), Fence: l.Fence, Left: left(l.TTL, age), On: l.On, Of: len(s.Servers),
+		Unlockable: s.AllowUnlock && !l.Other,
+	}
+	v.State, v.Text = stateOf(l)
+	if sight := past.last[l.Name]; sight != nil && l.Held() && sight.longest > 0 && l.TTL != redlock.NoTTL {
+		v.Share = int(100 * max(0, l.TTL-age) / sight.longest)
+	}
+	return v
+}
+
+func stateOf(l *survey.Lock) (state, text string) {
+	switch {
+	case l.Other:
+		return stateOther, "not a lock"
+	case !l.Held():
+		return stateSplit, "no majority"
+	case l.TTL == redlock.NoTTL:
+		return stateForever, "held for ever"
+	}
+	return stateHeld, "held"
+}
+
+func left(ttl, age time.Duration) string {
+	if ttl == redlock.NoTTL {
+		return remaining(ttl)
+	}
+	return remaining(max(0, ttl-age))
+}
+
+// about shows one lock, with what each node holds of it and what has happened to it.
+func (s *Server) about(name string, snap *snapshot, past *history, age time.Duration) *lockView {
+	l := &survey.Lock{Name: name, Need: snap.Listing.Need}
+	i, found := slices.BinarySearchFunc(snap.Listing.Locks, name, func(l survey.Lock, name string) int { return cmp.Compare(l.Name, name) })
+	if found {
+		l = &snap.Listing.Locks[i]
+	}
+	v := s.lock(l, past, age)
+	v.Token = visible(l.Token, maxText)
+	if !found {
+		v.State, v.Text, v.Left, v.Unlockable = stateFree, "free", "", false
+		if snap.Err != nil {
+			v.State, v.Text = stateUnknown, "unknown: too few nodes answer"
+		} else if snap.Listing.Truncated {
+			v.State, v.Text = stateUnknown, "not among those that were listed"
+		}
+	}
+	for i, report := range snap.Listing.Nodes {
+		h := holding{Addr: visible(report.Addr, maxText), State: stateFree, Text: "nothing"}
+		if report.Err != nil {
+			h.State, h.Text = stateUnknown, "no answer: "+errorText(report.Err)
+		}
+		for _, view := range l.Views {
+			if view.Node == i {
+				h.State, h.Text, h.Left = stateSplit, "another token", left(view.TTL, age)
+				h.Token, h.Who, h.Fence = visible(view.Token, maxText), visible(token.Metadata(view.Token), maxText), view.Fence
+				switch {
+				case view.Other:
+					h.State, h.Text = stateOther, "somebody's data"
+				case view.Token == l.Token:
+					h.State, h.Text = stateHeld, "the holder's token"
+				}
+			}
+		}
+		v.Nodes = append(v.Nodes, h)
+	}
+	v.Changes = timeline(past, name)
+	return &v
+}
+
+// timeline returns what has happened to a name, the newest first, and when nobody watched.
+func timeline(past *history, name string) []changeView {
+	type row struct {
+		at time.Time
+		changeView
+	}
+	rows := []row{{past.Began, changeView{Clock: clock(past.Began), State: "note", Text: "watched from here on"}}}
+	for _, e := range past.of(name) {
+		rows = append(rows, row{e.At, change(e)})
+	}
+	for _, g := range past.gaps {
+		text := fmt.Sprintf("not watched from %s to %s, as no page was open", clock(g.From), clock(g.To))
+		rows = append(rows, row{g.From, changeView{Clock: clock(g.From), State: "note", Text: text}})
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return a.at.Compare(b.at) })
+	var views []changeView
+	for _, r := range slices.Backward(rows) {
+		views = append(views, r.changeView)
+	}
+	return views
+}
+
+func change(e event) changeView {
+	return changeView{
+		Clock: clock(e.At), Date: e.At.Format(time.RFC3339), State: strings.ReplaceAll(e.What, " ", "-"), Text: e.What,
+		Name: visible(e.Name, maxText), Query: query{Name: e.Name}.Link(),
+		Who: visible(e.Metadata, maxText), Token: visible(e.Token, maxToken), Was: visible(e.Was, maxToken),
+	}
+}
+
+// examine shows what the doctor has found.
+func examine(e examination) examinationView {
+	v := examinationView{Running: e.Running, Done: !e.At.IsZero(), Fault: errorText(e.Err)}
+	if v.Done {
+		v.At = clock(e.At)
+	}
+	if e.Report == nil {
+		return v
+	}
+	v.Checks = len(e.Report.Checks)
+	v.Unexamined = len(e.Report.Unexamined)
+	places := map[doctor.Finding]int{}
+	for _, f := range e.Report.Findings {
+		addr := visible(f.Node, maxText)
+		f.Node = ""
+		i, found := places[f]
+		if !found {
+			i = len(v.Findings)
+			places[f] = i
+			v.Findings = append(v.Findings, findingView{
+				Severity: f.Severity, What: visible(f.What, 2*maxText), Why: visible(f.Why, 2*maxText), Mend: visible(f.Mend, 2*maxText), Docs: f.Docs,
+			})
+		}
+		if addr != "" {
+			v.Findings[i].Nodes = append(v.Findings[i].Nodes, addr)
+		}
+	}
+	return v
+}

@@ -1,0 +1,109 @@
+// Package web serves a page on which one sees the nodes and the locks as they change.
+//
+// A poller asks the nodes while somebody looks at the page. Pages are rendered on the server, whole or, for a page that is open,
+// the fragments of it that have changed: live.js puts these in their places. Without script a page is reloaded.
+package web
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// MaxLocks is how many locks a listing for the page should have at most.
+const MaxLocks = 10_000
+
+// Config is what a page shows and how.
+type Config struct {
+	Servers      []*node.Server
+	Timeout      time.Duration // for each of them
+	Prefix       string        // of the keys
+	List         func(context.Context) (*survey.Listing, error)
+	Examine      func(context.Context) (*doctor.Report, error)
+	Interval     time.Duration // from one look at the nodes to the next
+	ExamineEvery time.Duration // 0 means only at the start and on demand
+	RestartGuard time.Duration // of the programs that use the locks; 0 means none
+	NodeTimeout  time.Duration // of the programs; 0 means 50 ms
+
+	AllowUnlock bool
+	Nodes       []*pool.Node    // to unlock on; Nodes[i] is Servers[i]
+	Locker      *redlock.Locker // over Nodes
+	Log         io.Writer       // a line for each unlock
+	Host        string          // that the page is called by, beside localhost and the address of the connection
+}
+
+// Server serves the page.
+type Server struct {
+	Config
+	poller   *poller
+	examiner *examiner
+	process  string // tells this server from one that was there before
+	secret   string // that forms have to send back: other sites cannot read it
+	streams  atomic.Int32
+	ctx      context.Context // of the examinations
+}
+
+// New returns a Server that runs once Serve is called.
+func New(config Config) *Server {
+	config.NodeTimeout = cmp.Or(config.NodeTimeout, 50*time.Millisecond)
+	return &Server{
+		Config: config, poller: newPoller(config), examiner: &examiner{examine: config.Examine, every: config.ExamineEvery},
+		process: rand.Text(), secret: rand.Text(),
+	}
+}
+
+const (
+	readTimeout  = 10 * time.Second
+	writeTimeout = 30 * time.Second
+	idleTimeout  = time.Minute
+	// farewell is how long requests under way may take when the server ends.
+	farewell = 3 * time.Second
+)
+
+// Serve serves the page until ctx ends, and closes the listener. Nothing of the server is left when it returns.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.ctx = ctx
+	var polling sync.WaitGroup
+	polling.Go(func() { s.poller.run(ctx) })
+	server := &http.Server{
+		Handler:           s.handler(),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: 32 << 10,
+		ErrorLog:       log.New(io.Discard, "", 0),
+	}
+	ended := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		defer close(ended)
+		patience, stop := context.WithTimeout(context.Background(), farewell)
+		defer stop()
+		if server.Shutdown(patience) != nil {
+			_ = server.Close()
+		}
+	})
+	err := server.Serve(l)
+	cancel()
+	<-ended
+	polling.Wait()
+	s.examiner.working.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

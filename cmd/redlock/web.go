@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/web"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+type webCmd struct {
+	serverFlags
+	Listen       string        `default:"127.0.0.1:8379" placeholder:"HOST:PORT" help:"Where the page is served (default ${default}); port 0 picks one."`
+	AllowUnlock  bool          `help:"Let whoever opens the page free locks."`
+	Interval     time.Duration `default:"1s" placeholder:"TIME" help:"How often the nodes are asked while a page is open (default 1s)."`
+	ExamineEvery time.Duration `default:"5m" placeholder:"TIME" help:"How often the doctor examines while a page is open (default 5m)."`
+
+	RestartGuard time.Duration `group:"Programs" placeholder:"TIME" help:"The programs' restart guard (default: they have none)."`
+	Durable      []string      `group:"Programs" placeholder:"HOST:PORT,..." help:"Nodes that the programs declare durable, or all."`
+	Fencing      bool          `group:"Programs" help:"The programs use fencing tokens."`
+	NodeTimeout  time.Duration `group:"Programs" default:"50ms" placeholder:"TIME" help:"The programs' node timeout (default ${default})."`
+	MaxTTL       time.Duration `group:"Programs" name:"max-ttl" placeholder:"TIME" help:"The longest TTL of the programs."`
+}
+
+// Help is the end of the command's help.
+func (*webCmd) Help() string {
+	return `Serves a page for browsers that shows the nodes and the locks as they change. It only shows them, unless --allow-unlock is set.
+
+  redlock web --nodes redis://a,redis://b,redis://c --key-prefix lock:`
+}
+
+// Run serves the page until ctx ends.
+func (c *webCmd) Run(ctx context.Context, to streams) error {
+	if err := c.checkTimes(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return usage("--listen must be HOST:PORT, such as 127.0.0.1:8379, not %q", c.Listen)
+	}
+	config, closeNodes, err := c.page()
+	if err != nil {
+		return err
+	}
+	defer closeNodes()
+	config.Host, config.Log = host, to.err
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return usage("--listen: %w; choose another address, or port 0 for any that is free", err)
+	}
+	addr := listener.Addr().(*net.TCPAddr)
+	shown := addr.String()
+	switch {
+	case addr.IP.IsUnspecified():
+		shown = fmt.Sprintf("127.0.0.1:%d", addr.Port)
+		fallthrough
+	case !addr.IP.IsLoopback():
+		can := "see all locks"
+		if c.AllowUnlock {
+			can = "see and free all locks"
+		}
+		fmt.Fprintf(to.err, "redlock: warning: other machines can reach %s, and whoever does can %s: there is no password and no encryption\n", addr, can)
+	}
+	fmt.Fprintf(to.out, "redlock: http://%s/ (Ctrl-C ends it)\n", shown)
+	return web.New(config).Serve(ctx, listener)
+}
+
+// checkTimes checks the flags that are times.
+func (c *webCmd) checkTimes() error {
+	err := between("--interval", c.Interval, 200*time.Millisecond, time.Hour)
+	if c.ExamineEvery != 0 {
+		err = errors.Join(err, between("--examine-every", c.ExamineEvery, 10*time.Second, 24*time.Hour))
+	}
+	for flag, value := range map[string]time.Duration{"--restart-guard": c.RestartGuard, "--max-ttl": c.MaxTTL, "--node-timeout": c.NodeTimeout} {
+		if value < 0 {
+			err = errors.Join(err, fmt.Errorf("%s must not be below zero, but is %s", flag, plain(value)))
+		}
+	}
+	return err
+}
+
+// page returns what the page shows, and how. The nodes are the caller's to close.
+func (c *webCmd) page() (config web.Config, closeNodes func(), err error) {
+	nodes, err := c.pools()
+	if err != nil {
+		return config, nil, err
+	}
+	closeNodes = func() {
+		for _, n := range nodes {
+			_ = n.Close()
+		}
+	}
+	var opts []redlock.Option
+	if c.KeyPrefix != "" {
+		opts = append(opts, redlock.WithKeyPrefix(c.KeyPrefix))
+	}
+	if c.Fencing {
+		opts = append(opts, redlock.WithFencing())
+	}
+	locker, err := redlock.New(nodes, opts...)
+	if err != nil {
+		closeNodes()
+		return config, nil, &exitError{exitUsage, errors.New(textOf(err))}
+	}
+	servers := make([]*node.Server, len(nodes))
+	for i, n := range nodes {
+		servers[i] = (*node.Node)(n).Config().Server
+	}
+	return web.Config{
+		Servers: servers, Timeout: c.Timeout, Prefix: c.KeyPrefix,
+		List: func(ctx context.Context) (*survey.Listing, error) {
+			return survey.List(ctx, servers, survey.Options{Prefix: c.KeyPrefix, Fencing: c.Fencing, Limit: web.MaxLocks, Timeout: c.Timeout})
+		},
+		Examine: func(ctx context.Context) (*doctor.Report, error) {
+			return doctor.Examine(ctx, servers, doctor.Options{
+				Prefix: c.KeyPrefix, Timeout: c.Timeout, NodeTimeout: c.NodeTimeout, TTL: c.MaxTTL, RestartGuard: c.RestartGuard,
+				Durable: c.Durable, Fencing: c.Fencing,
+			})
+		},
+		Interval: c.Interval, ExamineEvery: c.ExamineEvery, RestartGuard: c.RestartGuard, NodeTimeout: c.NodeTimeout,
+		AllowUnlock: c.AllowUnlock, Nodes: nodes, Locker: locker,
+	}, func() { _ = locker.Close(); closeNodes() }, nil
+}
