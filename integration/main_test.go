@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -29,7 +30,7 @@ type suite struct{ *testing.M }
 
 func (s suite) Run() int {
 	code := s.runOnContainers()
-	if err := closeServers(); err != nil {
+	if err := errors.Join(closeServers(), removeTool()); err != nil {
 		fmt.Println(err)
 		code = 1
 	}

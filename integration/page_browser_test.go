@@ -1,0 +1,197 @@
+package integration_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+// tool is the path of redlock, built once; dir is removed at the end.
+var tool struct {
+	sync.Mutex
+	dir, path string
+}
+
+// buildTool builds redlock from this checkout.
+func buildTool(t *testing.T) string {
+	t.Helper()
+	tool.Lock()
+	defer tool.Unlock()
+	if tool.path == "" {
+		dir, err := os.MkdirTemp("", "redlock")
+		require.NoError(t, err)
+		tool.dir = dir
+		path := filepath.Join(dir, "redlock")
+		out, err := exec.Command("go", "build", "-C", "..", "-o", path, "./cmd/redlock").CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		tool.path = path
+	}
+	return tool.path
+}
+
+// removeTool removes what buildTool has built.
+func removeTool() error {
+	if tool.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(tool.dir)
+}
+
+// site is redlock web.
+type site struct {
+	url   string
+	child *testredis.Child
+}
+
+var announced = regexp.MustCompile(`^redlock: (http://127\.0\.0\.1:\d+/) `)
+
+// serve starts redlock web over the servers, with more flags. It ends with the test.
+func serve(t *testing.T, servers []*testredis.Process, listen string, flags ...string) *site {
+	t.Helper()
+	args := append([]string{"web", "--listen", listen, "--nodes", strings.Join(testredis.URLs(servers), ","), "--key-prefix", "lock:", "--interval", "200ms"}, flags...)
+	cmd := exec.Command(buildTool(t), args...)
+	cmd.Stderr = t.Output()
+	out, in, err := os.Pipe()
+	require.NoError(t, err)
+	defer out.Close()
+	cmd.Stdout = in
+	child, err := testredis.StartChild(cmd)
+	in.Close()
+	require.NoError(t, err)
+	t.Cleanup(child.Kill)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err, "redlock web printed %q", line)
+	match := announced.FindStringSubmatch(line)
+	require.NotNil(t, match, line)
+	return &site{match[1], child}
+}
+
+// browser is a tab of Chromium. Its console must stay empty: it shows errors, and what the policy of the page has stopped.
+type browser struct {
+	t        *testing.T
+	ctx      context.Context
+	problems []string // what the console has shown; complete once reading is closed
+	reading  chan struct{}
+	noisy    bool // the console shows what the test does on purpose
+}
+
+// browse opens Chromium. Without one the test is skipped, or fails if CI=true.
+func browse(t *testing.T) *browser {
+	t.Helper()
+	path, err := find("chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
+	if err != nil {
+		const missing = "Chromium is not installed (Debian and Ubuntu: apt-get install chromium)"
+		require.NotEqual(t, inCI, os.Getenv("CI"), missing)
+		t.Skip("tests in a browser are left out: " + missing)
+	}
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()))
+	if os.Getuid() == 0 {
+		opts = append(opts, chromedp.NoSandbox)
+	}
+	quiet := func(string, ...any) {} // messages of newer versions of Chromium that the driver does not know
+	ctx, end := chromedp.NewContext(context.Background(),
+		chromedp.WithAllocatorOptions(opts...), chromedp.WithErrorf(quiet), chromedp.WithLogf(quiet))
+	b := &browser{t: t, ctx: ctx, reading: make(chan struct{})}
+	t.Cleanup(func() {
+		if t.Failed() {
+			text, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText`))
+			t.Logf("the page at the end:\n%s", text)
+		}
+		leave, stop := context.WithTimeout(ctx, settleBound)
+		defer stop()
+		_ = chromedp.Cancel(leave)
+		end()
+		<-b.reading
+		require.True(t, b.noisy || len(b.problems) == 0, "the console shows %q", b.problems)
+	})
+	messages := chromedp.Console(ctx)
+	go b.read(messages)
+	b.do(chromedp.EmulateViewport(1400, 1000))
+	return b
+}
+
+// read notes what the console shows, until the browser ends.
+func (b *browser) read(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
+	defer close(b.reading)
+	for m, err := range messages {
+		if err != nil {
+			return
+		}
+		b.problems = append(b.problems, fmt.Sprintf("%s: %s %s", m.Source, m, m.URL))
+	}
+}
+
+// do carries out actions.
+func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, settleBound)
+	defer cancel()
+	require.NoError(b.t, chromedp.Do(ctx, actions...))
+}
+
+// value returns what an expression comes to.
+func value[T any](b *browser, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, settleBound)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	require.NoError(b.t, err, expression)
+	return v
+}
+
+// open opens a page.
+func (b *browser) open(url string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(url))
+}
+
+// click clicks on the first element that matches a selector.
+func (b *browser) click(selector string) {
+	b.t.Helper()
+	b.do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// text returns the text of all elements that match a selector.
+func (b *browser) text(selector string) string {
+	b.t.Helper()
+	return value[string](b, fmt.Sprintf(`[...document.querySelectorAll(%q)].map((e) => e.innerText).join("\n")`, selector))
+}
+
+// see waits until the text of the elements that match a selector matches a pattern.
+func (b *browser) see(selector, pattern string) {
+	b.t.Helper()
+	wanted := regexp.MustCompile(pattern)
+	until, look := time.Now().Add(settleBound), time.NewTicker(settleLook)
+	defer look.Stop()
+	for text := ""; ; <-look.C {
+		if text = b.text(selector); wanted.MatchString(text) {
+			return
+		}
+		require.False(b.t, time.Now().After(until), "%s never shows %s, but %q", selector, pattern, text)
+	}
+}
+
+// fits checks that a page of a width needs no scrolling sideways.
+func (b *browser) fits(width int) {
+	b.t.Helper()
+	b.do(chromedp.EmulateViewport(int64(width), 800))
+	over := value[[]string](b, fmt.Sprintf(`[...document.querySelectorAll("body, body *")]
+		.filter((e) => e.getBoundingClientRect().right > %d + 0.5 && !e.closest(".unseen, thead"))
+		.map((e) => e.outerHTML.slice(0, 200))`, width))
+	require.Empty(b.t, over, "these are wider than the screen of %d", width)
+	require.LessOrEqual(b.t, value[int](b, `document.documentElement.scrollWidth`), width)
+}

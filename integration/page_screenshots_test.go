@@ -1,0 +1,75 @@
+package integration_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+var screenshots = flag.String("screenshots", "", "the directory for screenshots of the page (docs/tool)")
+
+// Pictures for docs/tool.md, of what the other tests check:
+//
+//	go -C integration test -run TestPage_Screenshots -screenshots $PWD/docs/tool
+func TestPage_Screenshots(t *testing.T) {
+	if *screenshots == "" {
+		t.Skip("only with -screenshots")
+	}
+	servers := testredis.Real(t, size, "--appendonly", "yes", "--appendfsync", "always", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
+	_, err := servers[1].Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	require.NoError(t, err)
+	alice, bob := program(t, servers), program(t, servers)
+	s, b := serve(t, servers, "127.0.0.1:0", "--allow-unlock", "--durable", "all"), browse(t)
+	b.open(s.url)
+	b.see("#live", "^Live$")
+	for i, lock := range []struct{ name, holder string }{
+		{"nightly/backup", "db-3, pid 812"}, {"nightly/report", "worker-2"}, {"orders/4711", "checkout-7"}, {"orders/4712", "checkout-1"},
+		{"leader/scheduler", "scheduler-1"}, {"tenants/acme/reindex", "search-4"},
+	} {
+		_, err := alice.Lock(t.Context(), lock.name, redlock.Metadata(lock.holder), redlock.TTL(time.Duration(i+1)*25*time.Second))
+		require.NoError(t, err)
+	}
+	brief := take(t, alice, "invoices/2041", "billing-1")
+	b.see("#locks", "invoices/2041")
+	require.NoError(t, brief.Unlock(t.Context()))
+	take(t, bob, "invoices/2041", "billing-2")
+	b.see("#changes", "billing-2")
+	for i, server := range servers {
+		value := []string{"left-by-hand", "left-by-hand", "left-by-hand", "left-by-hand", "left-by-hand"}[i]
+		_, err := server.Do("SET", "lock:migration", value)
+		require.NoError(t, err)
+	}
+	_, err = servers[0].Do("SET", "lock:orders/4699", "an attempt that hung", "PX", 90_000)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return value[bool](b, `document.querySelector(".spark").getAttribute("aria-label").includes("last 60 tries")`) },
+		settleBound, settleLook, "the latencies are few")
+	servers[3].Freeze()
+	defer servers[3].Thaw()
+	b.see(".node.down", "no answer")
+	require.Eventually(t, func() bool { return value[int](b, `document.querySelectorAll(".node.down .miss").length`) > 5 }, settleBound, settleLook)
+	for _, scheme := range []string{"light", "dark"} {
+		_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		require.NoError(t, err)
+		for name, width := range map[string]int64{"wide": 1280, "narrow": 360} {
+			b.do(chromedp.EmulateViewport(width, 900, chromedp.EmulateScale(1)))
+			b.see("#live", "^Live$")
+			if width == 360 {
+				b.do(chromedp.EmulateViewport(width, 780, chromedp.EmulateScale(1.5)))
+			}
+			picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(*screenshots, "page-"+scheme+"-"+name+".png"), picture, 0o644))
+		}
+	}
+}

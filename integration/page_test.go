@@ -1,0 +1,180 @@
+package integration_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+const pageTTL = time.Minute
+
+// program returns a Locker like that of a program that uses the locks of the page.
+func program(t *testing.T, servers []*testredis.Process) *redlock.Locker {
+	t.Helper()
+	l, err := redlock.Open(testredis.URLs(servers), redlock.WithKeyPrefix("lock:"), redlock.WithTTL(pageTTL),
+		redlock.WithPoolOptions(pool.WithTimeout(time.Second)))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l
+}
+
+// take takes a lock, with a text of its holder.
+func take(t *testing.T, l *redlock.Locker, name, holder string) *redlock.Lock {
+	t.Helper()
+	lock, err := l.Lock(t.Context(), name, redlock.Metadata(holder))
+	require.NoError(t, err)
+	return lock
+}
+
+func TestPage_ShowsWhatHappensWithoutBeingReloaded(t *testing.T) {
+	servers := testredis.Real(t, size)
+	alice, bob := program(t, servers), program(t, servers)
+	s, b := serve(t, servers, "127.0.0.1:0"), browse(t)
+	b.open(s.url)
+	value[string](b, `window.same = "not reloaded"`)
+	b.see("#live", "^Live$")
+	b.see("#summary", "All 5 nodes answer")
+	b.see("#locks", "No locks are held under the prefix lock:")
+	b.see("#doctor", `\d+ checks at`)
+
+	// A lock appears, and its time runs down.
+	const hostile = `<img src=x onerror=alert(1)>`
+	held := take(t, alice, "invoice-4711", "alice "+hostile)
+	b.see("#locks tbody tr", `invoice-4711\s+alice <img src=x onerror=alert\(1\)> `)
+	b.see("#locks tbody tr", `5 of 5`)
+	left := b.text("#locks .left span")
+	b.see("#locks .left span", `^(?:[^`+left[:1]+`]|.[^`+left[1:2]+`])`)
+
+	// It changes hands.
+	b.see("#changes", `invoice-4711 taken\s+alice`)
+	require.NoError(t, held.Unlock(t.Context()))
+	held = take(t, bob, "invoice-4711", "bob")
+	b.see("#locks tbody tr", `invoice-4711\s+bob `)
+	b.see("#changes", `changed hands\s+now bob|taken\s+bob(?s:.*)freed\s+was alice`)
+
+	// A node dies, and comes back without the lock.
+	servers[4].Stop()
+	b.see(".node.down", servers[4].Addr()+`(?s:.*)no answer`)
+	b.see("#summary", "4 of 5 nodes answer. 3 are needed.")
+	b.see("#locks tbody tr", `4 of 5`)
+	servers[4].Start()
+	b.see("#summary", "All 5 nodes answer")
+	require.Empty(t, b.text(".node.down"))
+
+	// Two more are too many.
+	for _, server := range servers[2:] {
+		server.Stop()
+	}
+	b.see("#summary", "Only 2 of 5 nodes answer, and 3 are needed")
+	b.see("#locks", "The locks cannot be judged")
+	for _, server := range servers[2:] {
+		server.Start()
+	}
+	b.see("#summary", "All 5 nodes answer")
+	b.see("#locks tbody tr", "2 of 5 no majority")
+
+	require.Equal(t, "not reloaded", value[string](b, `window.same`))
+	_ = held.Unlock(t.Context())
+}
+
+func TestPage_ShowsTheHistoryOfALock(t *testing.T) {
+	servers := testredis.Real(t, size)
+	alice := program(t, servers)
+	s, b := serve(t, servers, "127.0.0.1:0"), browse(t)
+	b.open(s.url)
+	b.see("#live", "^Live$")
+	held := take(t, alice, "a/name & <b>more</b>", "alice")
+	b.see("#locks tbody tr", `a/name & <b>more</b>`)
+	b.click("#locks tbody a")
+	b.see("h1", `^a/name & <b>more</b>$`)
+	b.see(".state", "held on 5 of 5 nodes")
+	b.see("#lock dl", held.Token()[:8])
+	b.see("#lock .changes", `taken\s+alice(?s:.*)watched from here on`)
+	require.NoError(t, held.Unlock(t.Context()))
+	b.see(".state", "free")
+	b.see("#lock .changes", `freed\s+was alice(?s:.*)taken\s+alice`)
+}
+
+func TestPage_UnlocksByTheButtonAfterAConfirmation(t *testing.T) {
+	servers := testredis.Real(t, size)
+	alice := program(t, servers)
+	s, b := serve(t, servers, "127.0.0.1:0", "--allow-unlock"), browse(t)
+	b.open(s.url)
+	held := take(t, alice, "stuck job", "alice")
+	b.see("#locks tbody tr", `stuck job(?s:.*)5 of 5`)
+	b.click("#locks .button")
+	b.see("h1", "Unlock stuck job?")
+	b.see("table", `will be removed(?s:.*)will be removed(?s:.*)will be removed`)
+	require.NoError(t, held.Err())
+	b.click("button.danger")
+	b.see("h1", "Unlocked: stuck job")
+	b.see("main", "The lock is free: 5 of 5 nodes do not hold it any more")
+	b.click("main section a.button")
+	b.see("#locks", "No locks are held")
+	b.see("#changes", `stuck job freed\s+was alice`)
+	require.ErrorIs(t, held.Unlock(t.Context()), redlock.ErrNotHeld)
+}
+
+func TestPage_WorksWithoutScript(t *testing.T) {
+	servers := testredis.Real(t, size)
+	alice := program(t, servers)
+	s, b := serve(t, servers, "127.0.0.1:0", "--allow-unlock"), browse(t)
+	_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	require.NoError(t, err)
+	b.open(s.url)
+	b.see("#locks", "No locks are held")
+	held := take(t, alice, "invoice-4711", "alice")
+	b.see("#locks tbody tr", `invoice-4711\s+alice`) // the page reloads itself
+	require.Empty(t, b.text("#live"))
+	b.see("header a[href='']", "Reload")
+	b.do(chromedp.SetValue(chromedp.CSS("input[type=search]"), "nothing like it"))
+	b.click("form[role=search] button")
+	b.see("#locks", `No lock has “nothing like it”`)
+	b.open(s.url + "unlock?name=invoice-4711")
+	b.click("button.danger")
+	b.see("main", "The lock is free")
+	require.ErrorIs(t, held.Unlock(t.Context()), redlock.ErrNotHeld)
+}
+
+func TestPage_SaysThatItIsNotLiveAndRecovers(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	s, b := serve(t, servers, "127.0.0.1:0"), browse(t)
+	b.noisy = true
+	b.open(s.url)
+	b.see("#live", "^Live$")
+	s.child.Kill()
+	b.see(".stale #live", "Not live: reconnecting …")
+	address, err := url.Parse(s.url)
+	require.NoError(t, err)
+	serve(t, servers, address.Host)
+	b.see("body:not(.stale) #live", "^Live$")
+}
+
+func TestPage_NeedsNoScrollingSidewaysOnANarrowScreen(t *testing.T) {
+	servers := testredis.Real(t, size)
+	alice := program(t, servers)
+	servers[1].Stop()
+	long := strings.Repeat("x", 300)
+	for _, name := range []string{"invoice-4711", long, strings.Repeat("a word ", 30)} {
+		take(t, alice, name, strings.Repeat("h", 200))
+	}
+	_, err := servers[0].Do("SET", "lock:forever", long)
+	require.NoError(t, err)
+	s, b := serve(t, servers, "127.0.0.1:0", "--allow-unlock"), browse(t)
+	b.noisy = true // one page is an error
+	for _, page := range []string{"", "?q=" + long[:200], "lock?name=" + long, "unlock?name=" + long, "unlock?name="} {
+		b.open(s.url + page)
+		b.see("main", `\w`)
+		b.fits(360)
+		b.fits(1400)
+	}
+}
