@@ -1,9 +1,17 @@
 package integration_test
 
 import (
+	"bytes"
+	"cmp"
 	"flag"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,7 +58,9 @@ func TestPage_Screenshots(t *testing.T) {
 	}
 	_, err = servers[0].Do("SET", "lock:orders/4699", "an attempt that hung", "PX", 90_000)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return value[bool](b, `document.querySelector(".spark").getAttribute("aria-label").includes("last 60 tries")`) },
+	require.Eventually(t, func() bool {
+		return value[bool](b, `document.querySelector(".spark").getAttribute("aria-label").includes("last 60 tries")`)
+	},
 		settleBound, settleLook, "the latencies are few")
 	servers[3].Freeze()
 	defer servers[3].Thaw()
@@ -62,14 +72,31 @@ func TestPage_Screenshots(t *testing.T) {
 		})
 		require.NoError(t, err)
 		for name, width := range map[string]int64{"wide": 1280, "narrow": 360} {
-			b.do(chromedp.EmulateViewport(width, 900, chromedp.EmulateScale(1)))
+			b.do(chromedp.EmulateViewport(width, map[string]int64{"wide": 940, "narrow": 1300}[name]))
 			b.see("#live", "^Live$")
-			if width == 360 {
-				b.do(chromedp.EmulateViewport(width, 780, chromedp.EmulateScale(1.5)))
-			}
 			picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(filepath.Join(*screenshots, "page-"+scheme+"-"+name+".png"), picture, 0o644))
+			require.NoError(t, os.WriteFile(filepath.Join(*screenshots, "page-"+scheme+"-"+name+".png"), smaller(t, picture), 0o644))
 		}
 	}
+}
+
+// smaller reduces a picture to its 256 most frequent colours.
+func smaller(t *testing.T, picture []byte) []byte {
+	t.Helper()
+	full, err := png.Decode(bytes.NewReader(picture))
+	require.NoError(t, err)
+	counts := map[color.Color]int{}
+	for y := range full.Bounds().Dy() {
+		for x := range full.Bounds().Dx() {
+			counts[full.At(x, y)]++
+		}
+	}
+	palette := slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int { return cmp.Compare(counts[b], counts[a]) })
+	reduced := image.NewPaletted(full.Bounds(), palette[:min(len(palette), 256)])
+	draw.Draw(reduced, full.Bounds(), full, image.Point{}, draw.Src)
+	var b bytes.Buffer
+	encoder := png.Encoder{CompressionLevel: png.BestCompression}
+	require.NoError(t, encoder.Encode(&b, reduced))
+	return b.Bytes()
 }

@@ -284,7 +284,9 @@ func timeline(past *history, name string) []changeView {
 	}
 	rows := []row{{past.Began, changeView{Clock: clock(past.Began), State: "note", Text: "watched from here on"}}}
 	for _, e := range past.of(name) {
-		rows = append(rows, row{e.At, change(e)})
+		c := change(e)
+		c.Name = "" // the page is about it
+		rows = append(rows, row{e.At, c})
 	}
 	for _, g := range past.gaps {
 		text := fmt.Sprintf("not watched from %s to %s, as no page was open", clock(g.From), clock(g.To))

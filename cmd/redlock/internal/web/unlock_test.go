@@ -1,0 +1,151 @@
+package web_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/web"
+)
+
+func allowed(c *web.Config) { c.AllowUnlock = true }
+
+// confirm returns the form that the page about an unlock has.
+func (s *site) confirm(name string) url.Values {
+	s.t.Helper()
+	code, page := s.get("/unlock?name=" + url.QueryEscape(name))
+	require.Equal(s.t, http.StatusOK, code)
+	return form(page)
+}
+
+func (s *site) unlock(f url.Values) (code int, page string) {
+	s.t.Helper()
+	answer, page := s.request(http.MethodPost, "/unlock", f, nil)
+	return answer.StatusCode, page
+}
+
+func TestUnlock_IsRefusedUnlessAllowed(t *testing.T) {
+	s := overReal(t, nil)
+	s.set("lock:name", "token")
+	page := s.see("/", "name")
+	require.NotContains(t, page, "/unlock")
+	code, _ := s.get("/unlock?name=name")
+	require.Equal(t, http.StatusForbidden, code)
+	code, text := s.unlock(url.Values{"secret": form(page)["secret"], "name": {"bmFtZQ"}, "holder": {"dG9rZW4"}})
+	require.Equal(t, http.StatusForbidden, code)
+	require.Contains(t, text, "--allow-unlock")
+	require.Equal(t, size, s.holds("lock:name"))
+
+	s = overReal(t, allowed)
+	s.set("lock:name", "token")
+	require.Contains(t, s.see("/", "name"), `href="/unlock?name=name"`)
+	code, text = s.unlock(url.Values{"secret": form(s.see("/", "Unlock"))["secret"], "name": {"bmFtZQ"}, "holder": {"dG9rZW4"}})
+	require.Equal(t, http.StatusOK, code, "the same form: %s", text)
+	require.Zero(t, s.holds("lock:name"))
+}
+
+func TestUnlock_RemovesWhatWasConfirmed(t *testing.T) {
+	s := overReal(t, allowed)
+	token := "ABCDEFGH." + strings.Repeat("r", 28) + ":backup of db3"
+	for about, value := range map[string]string{"ours": token, "ours with a fencing token": token + "|42", "of another client": "any\r\ntext\xff\x00"} {
+		for _, name := range []string{"name", "a/b c&d=e", " x ", "größe", "\u202e"} {
+			s.set("lock:"+name, value)
+			code, page := s.get("/unlock?name=" + url.QueryEscape(name))
+			require.Equal(t, http.StatusOK, code)
+			require.Equal(t, size, strings.Count(page, "will be removed"))
+			require.Equal(t, about == "of another client", strings.Contains(page, "not of the form of this library"))
+			require.Equal(t, size, s.holds("lock:"+name), "asking changes nothing")
+			code, page = s.unlock(form(page))
+			require.Equal(t, http.StatusOK, code, "%s %q", about, name)
+			require.Contains(t, page, "The lock is free: 3 of 3 nodes do not hold it any more")
+			require.Zero(t, s.holds("lock:"+name), "%s %q", about, name)
+		}
+	}
+	require.Contains(t, s.log.String(), `unlocked "a/b c&d=e" on 3 of 3 nodes; the holder was "backup of db3"`)
+	require.NotContains(t, s.log.String(), "\r")
+}
+
+func TestUnlock_RefusesANameThatNoLockCanHave(t *testing.T) {
+	s := overReal(t, allowed)
+	s.set("lock:line\nend", "token")
+	code, page := s.get("/unlock?name=line%0Aend")
+	require.Equal(t, http.StatusBadRequest, code)
+	require.Contains(t, page, "control character")
+	require.Equal(t, size, s.holds("lock:line\nend"))
+}
+
+// The danger: who confirmed that one holder loses the lock takes it from the next one.
+func TestUnlock_RemovesNothingIfTheLockHasChangedHands(t *testing.T) {
+	s := overReal(t, allowed)
+	s.set("lock:name", "first")
+	f := s.confirm("name")
+	for about, change := range map[string]func(){
+		"on all nodes": func() { s.set("lock:name", "second") },
+		"on one node": func() {
+			s.set("lock:name", "first")
+			_, err := s.servers[2].Do("SET", "lock:name", "second")
+			require.NoError(t, err)
+		},
+	} {
+		change()
+		code, page := s.unlock(f)
+		require.Equal(t, http.StatusConflict, code, about)
+		require.Contains(t, page, "has changed hands")
+		require.Contains(t, page, "second")
+		require.Equal(t, size, s.holds("lock:name"), about)
+	}
+	code, _ := s.unlock(form(func() string { _, page := s.unlock(f); return page }()))
+	require.Equal(t, http.StatusOK, code, "the page that refuses has the form for what is there now")
+	require.Zero(t, s.holds("lock:name"))
+	code, page := s.unlock(f)
+	require.Equal(t, http.StatusConflict, code)
+	require.Contains(t, page, "Nothing was removed: none of the nodes that answered holds the lock any more")
+}
+
+func TestUnlock_RemovesWhatNoMajorityHolds(t *testing.T) {
+	s := overReal(t, allowed)
+	for i, value := range []string{"first", "second"} {
+		_, err := s.servers[i].Do("SET", "lock:name", value)
+		require.NoError(t, err)
+	}
+	f := s.confirm("name")
+	require.Len(t, f["holder"], 2)
+	code, page := s.unlock(f)
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, page, "held nothing")
+	require.Zero(t, s.holds("lock:name"))
+}
+
+func TestUnlock_LeavesSomebodysDataAlone(t *testing.T) {
+	s := overReal(t, allowed)
+	for _, server := range s.servers {
+		_, err := server.Do("RPUSH", "lock:name", "data")
+		require.NoError(t, err)
+	}
+	_, page := s.get("/unlock?name=name")
+	require.Contains(t, page, "somebody&#39;s data")
+	require.Contains(t, page, "There is nothing to remove")
+	code, _ := s.unlock(url.Values{"secret": form(s.see("/", "Doctor"))["secret"], "name": {"bmFtZQ"}, "holder": {"ZGF0YQ", ""}})
+	require.Equal(t, http.StatusConflict, code)
+	require.Equal(t, size, s.holds("lock:name"))
+}
+
+func TestUnlock_SaysWhatIsNotKnownOfNodesThatDoNotAnswer(t *testing.T) {
+	s := overReal(t, allowed)
+	s.set("lock:name", "token")
+	f := s.confirm("name")
+	s.servers[0].Stop()
+	code, page := s.unlock(f)
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, page, "The lock is free: 2 of 3 nodes do not hold it any more")
+	s.servers[1].Stop()
+	_, err := s.servers[2].Do("SET", "lock:name", "token")
+	require.NoError(t, err)
+	_, page = s.get("/unlock?name=name")
+	require.Contains(t, page, "unknown: too few nodes answer")
+	_, page = s.unlock(f)
+	require.Contains(t, page, "The lock may still be held: only 1 of 3 nodes are known not to hold it, 2 are needed.")
+}
