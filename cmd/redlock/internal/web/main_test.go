@@ -39,6 +39,7 @@ type site struct {
 	client  *http.Client
 	servers []*testredis.Process
 	log     *logged
+	stop    func() // ends the server
 }
 
 // logged is what the server has logged.
@@ -99,11 +100,12 @@ func (s *site) serve(config web.Config, l net.Listener, transport *http.Transpor
 	ended := make(chan error, 1)
 	go func() { ended <- web.New(config).Serve(ctx, l) }()
 	s.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	s.t.Cleanup(func() {
+	s.stop = sync.OnceFunc(func() {
 		transport.CloseIdleConnections()
 		cancel()
 		require.NoError(s.t, <-ended)
 	})
+	s.t.Cleanup(s.stop)
 }
 
 // request sends a request, to which change may add something, and returns the answer with its body.
