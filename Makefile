@@ -27,6 +27,8 @@ HAVE_POSTGRES = { command -v initdb || compgen -G '/usr/lib/postgresql/*/bin/ini
 NO_POSTGRES = tests on PostgreSQL, as it is not installed (Debian and Ubuntu: apt-get install postgresql)
 HAVE_MARIADB = { command -v mariadbd || [[ -x /usr/sbin/mariadbd ]]; } >/dev/null
 NO_MARIADB = tests on MariaDB, as it is not installed (Debian and Ubuntu: apt-get install mariadb-server)
+HAVE_CHROMIUM = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
+NO_CHROMIUM = tests in a browser, as Chromium is not installed (Debian and Ubuntu: apt-get install chromium)
 HAVE_IMAGE = image=$$(integration/image.sh)
 NO_IMAGE = integration tests on containers, as there is no Docker daemon or no Redis image (see the lines of image.sh above)
 
@@ -54,6 +56,7 @@ test: needs ## Everything that a change must pass: tests of all modules, with th
 	$(HAVE_REDIS) || left_out+=$$'LEFT OUT: $(NO_REDIS)\n'
 	$(HAVE_POSTGRES) || left_out+=$$'LEFT OUT: $(NO_POSTGRES)\n'
 	$(HAVE_MARIADB) || left_out+=$$'LEFT OUT: $(NO_MARIADB)\n'
+	$(HAVE_CHROMIUM) || left_out+=$$'LEFT OUT: $(NO_CHROMIUM)\n'
 	if $(HAVE_IMAGE); then export QUORUMLOCK_REDIS_IMAGE=$$image; else left_out+=$$'LEFT OUT: $(NO_IMAGE)\n'; fi
 	for module in $(MODULES); do
 		go -C $$module test $(TESTFLAGS) ./...
@@ -69,6 +72,7 @@ needs:
 	$(HAVE_REDIS) || { echo 'CI=true, but this would leave out: $(NO_REDIS)' >&2; exit 1; }
 	$(HAVE_POSTGRES) || { echo 'CI=true, but this would leave out: $(NO_POSTGRES)' >&2; exit 1; }
 	$(HAVE_MARIADB) || { echo 'CI=true, but this would leave out: $(NO_MARIADB)' >&2; exit 1; }
+	$(HAVE_CHROMIUM) || { echo 'CI=true, but this would leave out: $(NO_CHROMIUM)' >&2; exit 1; }
 	$(HAVE_IMAGE) || { echo 'CI=true, but this would leave out: $(NO_IMAGE)' >&2; exit 1; }
 
 .PHONY: race
@@ -104,6 +108,10 @@ bench: ## Compare with other lock libraries, for minutes on an idle machine, and
 integration: ## Run the integration tests, also on Redis containers: needs Docker
 	@$(HAVE_IMAGE)
 	QUORUMLOCK_REDIS_IMAGE=$$image go -C integration test $(TESTFLAGS) ./...
+
+.PHONY: screenshots
+screenshots: ## Take the pictures of the page for docs/tool.md: needs Chromium
+	@go -C integration test -count=1 -run TestPage_Screenshots . -screenshots $(CURDIR)/docs/tool
 
 .PHONY: image
 image: ## Get or make the Redis image for the integration tests, and print its name

@@ -25,9 +25,7 @@ import (
 
 var screenshots = flag.String("screenshots", "", "the directory for screenshots of the page (docs/tool)")
 
-// Pictures for docs/tool.md, of what the other tests check:
-//
-//	go -C integration test -run TestPage_Screenshots -screenshots $PWD/docs/tool
+// Pictures for docs/tool.md, of what the other tests check: make screenshots.
 func TestPage_Screenshots(t *testing.T) {
 	if *screenshots == "" {
 		t.Skip("only with -screenshots")

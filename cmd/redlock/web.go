@@ -44,11 +44,11 @@ func (c *webCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return usage("--listen must be HOST:PORT, such as 127.0.0.1:8379, not %q", c.Listen)
 	}
-	config, closeNodes, err := c.page()
+	config, closeAll, err := c.page()
 	if err != nil {
 		return err
 	}
-	defer closeNodes()
+	defer closeAll()
 	config.Host, config.Log = host, to.err
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
 	if err != nil {
@@ -85,13 +85,13 @@ func (c *webCmd) checkTimes() error {
 	return err
 }
 
-// page returns what the page shows, and how. The nodes are the caller's to close.
-func (c *webCmd) page() (config web.Config, closeNodes func(), err error) {
+// page returns what the page shows, and how. The caller closes all that was opened for it.
+func (c *webCmd) page() (config web.Config, closeAll func(), err error) {
 	nodes, err := c.pools()
 	if err != nil {
 		return config, nil, err
 	}
-	closeNodes = func() {
+	closeNodes := func() {
 		for _, n := range nodes {
 			_ = n.Close()
 		}
