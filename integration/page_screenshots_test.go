@@ -79,7 +79,7 @@ func TestPage_Screenshots(t *testing.T) {
 	}
 }
 
-// smaller reduces a picture to its 256 most frequent colours.
+// smaller reduces a picture to 256 colours: of those that are much alike to the most frequent one.
 func smaller(t *testing.T, picture []byte) []byte {
 	t.Helper()
 	full, err := png.Decode(bytes.NewReader(picture))
@@ -90,7 +90,14 @@ func smaller(t *testing.T, picture []byte) []byte {
 			counts[full.At(x, y)]++
 		}
 	}
-	palette := slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int { return cmp.Compare(counts[b], counts[a]) })
+	var palette color.Palette
+	alike := map[[3]uint32]bool{}
+	for _, c := range slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int { return cmp.Compare(counts[b], counts[a]) }) {
+		r, g, b, _ := c.RGBA()
+		if key := [3]uint32{r >> 12, g >> 12, b >> 12}; !alike[key] || len(palette) < 16 {
+			alike[key], palette = true, append(palette, c)
+		}
+	}
 	reduced := image.NewPaletted(full.Bounds(), palette[:min(len(palette), 256)])
 	draw.Draw(reduced, full.Bounds(), full, image.Point{}, draw.Src)
 	var b bytes.Buffer

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -195,4 +196,21 @@ func TestServer_ShowsABoundedNumberOfLocksAndFiltersThem(t *testing.T) {
 	require.Equal(t, 1, strings.Count(text, `<tr id="lock-`))
 	_, text = s.get("/?q=nothing")
 	require.Contains(t, text, "No lock has “nothing”")
+}
+
+func TestServer_ShowsNodesThatAreQuarantinedOrAway(t *testing.T) {
+	s := overReal(t, func(c *web.Config) { c.RestartGuard = time.Hour })
+	page := s.see("/", "3 of 3 nodes answer, but only 0 of them are not quarantined, and 2 are needed: nobody can take a lock.")
+	require.Regexp(t, "programs do not ask it for locks for (1 h 00 min|59 min .. s) more", page)
+	s = overReal(t, nil)
+	s.see("/", "All 3 nodes answer")
+	s.servers[0].Freeze()
+	page = s.see("/", "2 of 3 nodes answer. 2 are needed.")
+	require.Contains(t, page, s.servers[0].Addr())
+	require.Contains(t, page, "no answer in time")
+	s.servers[0].Thaw()
+	s.see("/", "All 3 nodes answer")
+	s.servers[0].Stop()
+	s.servers[1].Stop()
+	require.Contains(t, s.see("/", "Only 1 of 3 nodes answer, and 2 are needed"), "connection refused")
 }

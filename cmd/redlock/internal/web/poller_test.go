@@ -111,6 +111,13 @@ func (l *listings) hold(locks ...survey.Lock) (page string) {
 	return page
 }
 
+// answer sets how many nodes answer.
+func (l *listings) answer(nodes int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answered = nodes
+}
+
 func held(name, token string, ttl time.Duration) survey.Lock {
 	return survey.Lock{Name: name, Token: token, TTL: ttl, On: 3, Need: 2}
 }
@@ -207,10 +214,10 @@ func TestHistory_ForgetsNothingWhileNodesAreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := overListings(t, nil)
 		l.hold(held("name", "a", time.Hour))
-		l.answered = 1
+		l.answer(1)
 		require.Contains(t, l.hold(), "The locks cannot be judged: no quorum of nodes")
 		require.Contains(t, l.history("name"), "watched from here on")
-		l.answered = 3
+		l.answer(3)
 		l.hold(held("name", "a", time.Hour))
 		require.Equal(t, "· watched from here on", l.history("name"))
 		l.mu.Lock()

@@ -167,13 +167,13 @@ func (s *Server) confirmation(state *redlock.State, notice string) *view {
 	}
 	switch {
 	case state.Held():
-		u.State, u.Text = stateHeld, "held by a majority"
+		u.State, u.Text = stateHeld, "A majority of the nodes holds the lock."
 	case answered < state.Need:
-		u.State, u.Text = stateUnknown, "unknown: too few nodes answer"
+		u.State, u.Text = stateUnknown, "It is not known who holds the lock: too few nodes answer."
 	case u.Removable > 0:
-		u.State, u.Text = stateSplit, "no majority holds it"
+		u.State, u.Text = stateSplit, "Nobody holds the lock: no majority of the nodes has the same token."
 	default:
-		u.State, u.Text = stateFree, "free"
+		u.State, u.Text = stateFree, "The lock is free."
 	}
 	return s.unlockPage(state.Name, u)
 }
@@ -220,7 +220,7 @@ func (s *Server) unlockPage(name string, u *unlockView) *view {
 func show(n *redlock.NodeState) holding {
 	h := holding{
 		Addr: visible(n.Addr, maxText), State: stateFree,
-		Token: visible(n.Token, maxText), Who: visible(n.Metadata, maxText), Fence: n.Fence,
+		Token: visible(n.Token, maxText), Fence: n.Fence,
 	}
 	switch {
 	case n.Token != "":

@@ -145,7 +145,7 @@ func TestUnlock_SaysWhatIsNotKnownOfNodesThatDoNotAnswer(t *testing.T) {
 	_, err := s.servers[2].Do("SET", "lock:name", "token")
 	require.NoError(t, err)
 	_, page = s.get("/unlock?name=name")
-	require.Contains(t, page, "unknown: too few nodes answer")
+	require.Contains(t, page, "It is not known who holds the lock: too few nodes answer")
 	_, page = s.unlock(f)
 	require.Contains(t, page, "The lock may still be held: only 1 of 3 nodes are known not to hold it, 2 are needed.")
 }

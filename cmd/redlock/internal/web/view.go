@@ -14,7 +14,6 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -31,7 +30,8 @@ type view struct {
 	Fault           string // instead of all that follows
 
 	At          string // the time of day as of which all is; "" if nothing is known yet
-	Answered    int
+	Answered    int    // nodes
+	Quarantined int    // of them
 	Need        int
 	Nodes       []nodeView
 	Locks       []lockView
@@ -53,6 +53,9 @@ type column struct {
 
 // Column returns the head of a column.
 func (v *view) Column(order, text string) column { return column{v.Query, order, text} }
+
+// Voting returns how many nodes programs may ask for locks.
+func (v *view) Voting() int { return v.Answered - v.Quarantined }
 
 // More returns how many locks are left out that the filter lets through.
 func (v *view) More() int { return v.Matching - len(v.Locks) }
@@ -82,8 +85,8 @@ type lockView struct {
 
 // holding is what one node holds of a lock.
 type holding struct {
-	Addr, State, Text, Token, Who, Left string
-	Fence                               uint64
+	Addr, State, Text, Token, Left string
+	Fence                          uint64
 }
 
 // changeView is a change of a lock on the page.
@@ -131,6 +134,9 @@ func (s *Server) view(q query, snap *snapshot, now time.Time) *view {
 		n := s.node(&snap.Nodes[i])
 		if snap.Nodes[i].Err == nil {
 			v.Answered++
+		}
+		if n.State == "quarantined" {
+			v.Quarantined++
 		}
 		if snap.Listing != nil {
 			n.Keys = snap.Listing.Nodes[i].Keys
@@ -261,7 +267,7 @@ func (s *Server) about(name string, snap *snapshot, past *history, age time.Dura
 		for _, view := range l.Views {
 			if view.Node == i {
 				h.State, h.Text, h.Left = stateSplit, "another token", left(view.TTL, age)
-				h.Token, h.Who, h.Fence = visible(view.Token, maxText), visible(token.Metadata(view.Token), maxText), view.Fence
+				h.Token, h.Fence = visible(view.Token, maxText), view.Fence
 				switch {
 				case view.Other:
 					h.State, h.Text = stateOther, "somebody's data"
