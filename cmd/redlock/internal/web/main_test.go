@@ -82,7 +82,7 @@ func over(t *testing.T, servers []*testredis.Process, urls []string, change func
 		config.Servers = append(config.Servers, (*node.Node)(n).Config().Server)
 	}
 	config.List = func(ctx context.Context) (*survey.Listing, error) {
-		return survey.List(ctx, config.Servers, survey.Options{Prefix: "lock:", Limit: web.MaxLocks, Timeout: 5 * time.Second})
+		return survey.List(ctx, config.Servers, survey.Options{Prefix: "lock:", Limit: web.MaxLocks, Timeout: config.Timeout})
 	}
 	if change != nil {
 		change(&config)

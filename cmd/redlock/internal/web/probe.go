@@ -47,7 +47,13 @@ func (p *probe) ask(ctx context.Context) health {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, node.ErrTimeout)
 	defer cancel()
 	h := health{Addr: p.server.Address, Took: noAnswer, Up: -1, Since: p.last.Since}
-	if h.Err = p.exchange(ctx, &h); h.Err != nil {
+	kept := p.client != nil
+	h.Err = p.exchange(ctx, &h)
+	if h.Err != nil && kept && ctx.Err() == nil { // the server closes a connection when it restarts, or after its own timeout
+		p.close()
+		h.Err = p.exchange(ctx, &h)
+	}
+	if h.Err != nil {
 		h.Took = noAnswer
 		if ctx.Err() != nil {
 			h.Err = context.Cause(ctx)
