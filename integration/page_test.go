@@ -49,7 +49,7 @@ func TestPage_ShowsWhatHappensWithoutBeingReloaded(t *testing.T) {
 	// A lock appears, and its time runs down.
 	const hostile = `<img src=x onerror=alert(1)>`
 	held := take(t, alice, "invoice-4711", "alice "+hostile)
-	b.see("#locks tbody tr", `invoice-4711\s+alice <img src=x onerror=alert\(1\)> `)
+	b.see("#locks tbody tr", `invoice-4711\s+alice <img src=x onerror=alert\(1\)>\s`)
 	b.see("#locks tbody tr", `5 of 5`)
 	left := b.text("#locks .left span")
 	b.see("#locks .left span", `^(?:[^`+left[:1]+`]|.[^`+left[1:2]+`])`)
@@ -58,7 +58,7 @@ func TestPage_ShowsWhatHappensWithoutBeingReloaded(t *testing.T) {
 	b.see("#changes", `invoice-4711 taken\s+alice`)
 	require.NoError(t, held.Unlock(t.Context()))
 	held = take(t, bob, "invoice-4711", "bob")
-	b.see("#locks tbody tr", `invoice-4711\s+bob `)
+	b.see("#locks tbody tr", `invoice-4711\s+bob\s`)
 	b.see("#changes", `changed hands\s+now bob|taken\s+bob(?s:.*)freed\s+was alice`)
 
 	// A node dies, and comes back without the lock.
