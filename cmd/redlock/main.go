@@ -1,10 +1,13 @@
-// Command redlock shows what a quorum lock over N independent Redis nodes does, and how fast.
+// Command redlock runs commands under locks over N independent Redis nodes, and is the tool of those who run the nodes.
 //
-//	redlock demo                         on five nodes inside the program
-//	redlock demo --nodes URL,URL,URL     on your nodes
-//	redlock bench                        latency and throughput on redis-server processes that it starts
-//	redlock bench --nodes URL,URL,URL    on your nodes
-//	redlock bench --rate 2000 --freeze 1 --html report.html
+//	redlock run NAME -- COMMAND     runs a command while it holds a lock
+//	redlock list                    shows all locks
+//	redlock doctor                  examines whether the nodes are set up right
+//	redlock web                     shows nodes and locks on a local page
+//	redlock demo                    shows what a quorum lock does
+//
+// docs/tool.md describes all commands. A command is a struct in a file of its name; what is more than flags and output is in
+// internal.
 package main
 
 import (
