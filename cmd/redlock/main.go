@@ -27,6 +27,7 @@ import (
 
 // cli holds the subcommands: a struct each, with a method Run. Its arguments are bound in run.
 type cli struct {
+	Run     runCmd     `cmd:"" group:"Take locks" help:"Run a command while holding a lock."`
 	Try     tryCmd     `cmd:"" group:"Take locks" help:"Take a lock for a script, and print its token."`
 	Extend  extendCmd  `cmd:"" group:"Take locks" help:"Extend a lock by its token."`
 	Release releaseCmd `cmd:"" group:"Take locks" help:"Release a lock by its token."`
@@ -64,11 +65,18 @@ func (o output) Write(p []byte) (int, error) {
 }
 
 func main() {
+	if code, isHolder := hold(); isHolder {
+		os.Exit(code)
+	}
 	// SIGPIPE does not end the command: it comes from sockets and other processes' pipes too.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(sig) { // as nohup has it
+			signal.Notify(signals, sig)
+		}
+	}
 	go func() {
 		// A second signal changes nothing: some senders send two, and cleaning up is soon over.
 		cancel(interrupted{<-signals})

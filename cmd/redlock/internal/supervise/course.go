@@ -1,0 +1,153 @@
+package supervise
+
+import (
+	"fmt"
+	"time"
+)
+
+// OnLost says what happens to the command if the lock is lost.
+type OnLost string
+
+// The modes. Whatever the mode, the exit code is [CodeLost] then.
+const (
+	OnLostTerm OnLost = "term" // TERM, and KILL before the lock's deadline
+	OnLostKill OnLost = "kill" // KILL at once
+	OnLostWarn OnLost = "warn" // a warning; the command goes on
+)
+
+// CodeLost is the exit code if the lock was lost while the command ran.
+const CodeLost = 79
+
+// Rules say when a command is ended.
+type Rules struct {
+	TTL       time.Duration
+	OnLost    OnLost
+	KillAfter time.Duration // from TERM to KILL; 0 means no TERM
+}
+
+// Margin is how long before the lock's deadline the command must have been killed: time for the signal to take effect.
+func (r Rules) Margin() time.Duration { return max(50*time.Millisecond, r.TTL/100) }
+
+// tick is how long one of the processes waits at most before it looks at the clock: timers do not count suspend.
+func (r Rules) tick() time.Duration { return min(time.Second, r.TTL/10) }
+
+// Room is how much validity a command needs at least. With less, the rules end it.
+func (r Rules) Room() time.Duration {
+	switch r.OnLost {
+	case OnLostTerm:
+		return r.Margin() + r.KillAfter
+	case OnLostKill:
+		return r.Margin()
+	}
+	return 0
+}
+
+// action is what is to be done to the process group of the command.
+type action int
+
+const (
+	doNothing action = iota
+	doTerm
+	doKill
+)
+
+// course decides how a command is ended. It makes no system calls and reads no clock. Its instants are of one clock.
+type course struct {
+	rules    Rules
+	deadline time.Time // of the lock, as far as it is known
+
+	lost   string // why the lock is lost, or will be; "" while it is not. A renewal does not change it any more
+	status int    // exit code of the command
+	ended  bool   // the command has ended; others of its group may be left
+
+	termAt, killAt time.Time // when the signals are due; zero means never
+	termed, killed bool      // they were sent
+}
+
+// renewed takes the lock's deadline, which may be the same as before.
+func (c *course) renewed(deadline time.Time) {
+	if c.lost == "" {
+		c.deadline = deadline
+	}
+}
+
+// lose ends the command by the rules for a lock that is known to be lost. Only the first call has an effect.
+func (c *course) lose(now time.Time, reason string) {
+	if c.lost != "" {
+		return
+	}
+	c.lost = reason
+	switch latest := c.deadline.Add(-c.rules.Margin()); c.rules.OnLost {
+	case OnLostTerm:
+		c.end(now)
+		c.killAt = earlier(c.killAt, latest)
+	case OnLostKill:
+		c.kill(now)
+	}
+}
+
+// leaderEnded takes the end of the command itself. What is left of its group gets the same time to end as after a loss.
+func (c *course) leaderEnded(now time.Time, status int) {
+	c.ended, c.status = true, status
+	c.end(now)
+}
+
+// end has TERM sent at once and KILL later.
+func (c *course) end(now time.Time) {
+	c.termAt = earlier(c.termAt, now)
+	c.killAt = earlier(c.killAt, now.Add(c.rules.KillAfter))
+}
+
+// kill has KILL sent at once.
+func (c *course) kill(now time.Time) { c.killAt = earlier(c.killAt, now) }
+
+// due returns what is to be done now, each action once.
+func (c *course) due(now time.Time) action {
+	if c.lost == "" && !now.Before(c.limit()) {
+		c.lose(now, fmt.Sprintf("it could not be renewed: %s of validity left", max(0, c.deadline.Sub(now)).Round(time.Millisecond)))
+	}
+	switch {
+	case !c.killed && reached(now, c.killAt):
+		c.killed, c.termed = true, true
+		return doKill
+	case !c.termed && reached(now, c.termAt):
+		c.termed = true
+		return doTerm
+	}
+	return doNothing
+}
+
+// limit is when a lock that is not renewed counts as lost.
+func (c *course) limit() time.Time { return c.deadline.Add(-c.rules.Room()) }
+
+// next returns when due has something to do unless the lock is renewed until then; zero means never.
+func (c *course) next() (at time.Time) {
+	if c.lost == "" {
+		at = c.limit()
+	}
+	if !c.termed {
+		at = earlier(at, c.termAt)
+	}
+	if !c.killed {
+		at = earlier(at, c.killAt)
+	}
+	return at
+}
+
+// code returns the exit code.
+func (c *course) code() int {
+	if c.lost != "" {
+		return CodeLost
+	}
+	return c.status
+}
+
+// earlier returns the earlier of two instants, of which zero means never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func reached(now, at time.Time) bool { return !at.IsZero() && !now.Before(at) }

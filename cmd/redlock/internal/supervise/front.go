@@ -1,0 +1,205 @@
+//go:build unix
+
+package supervise
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// forwarded are the signals that the front passes on. SIGTSTP is among them because the command may not be in the foreground.
+var forwarded = []os.Signal{
+	unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGTSTP,
+}
+
+// patience is how long the holder may take to report after the front has ended the command in its place.
+const patience = time.Second
+
+// front is the process that was started.
+type front struct {
+	rules   Rules
+	link    *Link
+	clock   Clock
+	holder  int // process ID
+	signals chan os.Signal
+	resumed chan os.Signal
+	tty     *terminal
+}
+
+// Front starts the holder, tells it what to do, and returns its report when the command has ended.
+func Front(setup any, rules Rules) (Report, error) {
+	text, err := json.Marshal(setup)
+	if err != nil {
+		return Report{}, err
+	}
+	f := &front{rules: rules, tty: openTerminal(), signals: make(chan os.Signal, 64), resumed: make(chan os.Signal, 1)}
+	for _, sig := range forwarded {
+		if !signal.Ignored(sig) { // as nohup has it
+			signal.Notify(f.signals, sig)
+		}
+	}
+	signal.Notify(f.resumed, unix.SIGCONT)
+	signal.Ignore(unix.SIGTTOU) // for terminal.pass
+	adoptOrphans()
+	if err := f.start(); err != nil {
+		return Report{}, fmt.Errorf("a second process could not be started: %w", err)
+	}
+	f.link.send(message{Setup: text})
+	return f.watch(), nil
+}
+
+// start starts the holder. It inherits all files of this process.
+func (f *front) start() error {
+	path, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	link, socket, memory, err := newLink()
+	if err != nil {
+		return err
+	}
+	f.link = link
+	for _, fd := range []int{socket, memory} {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
+			return os.NewSyscallError("fcntl", err)
+		}
+		defer unix.Close(fd)
+	}
+	f.holder, err = syscall.ForkExec(path, os.Args, &syscall.ProcAttr{
+		Env:   append(os.Environ(), fmt.Sprintf("%s=%d,%d", linkEnv, socket, memory)),
+		Files: []uintptr{0, 1, 2},
+		Sys:   ownGroup(false),
+	})
+	return err
+}
+
+// watch passes signals on until the holder reports. If it cannot any more, watch ends the command in its place.
+func (f *front) watch() Report {
+	for {
+		wake := time.NewTimer(f.pause())
+		select {
+		case sig := <-f.signals:
+			f.link.send(message{Signal: sig.(syscall.Signal)})
+		case <-f.resumed:
+			f.link.send(message{Continue: true})
+		case m, ok := <-f.link.messages:
+			switch {
+			case !ok:
+				f.endGroup()
+				return Report{70, "the process that held the lock was killed, and with it the command; the lock ends at its TTL"}
+			case m.Report != nil:
+				f.wait()
+				return *m.Report
+			case m.Stopped != 0:
+				f.stop(m.Stopped)
+			}
+		case <-wake.C:
+		}
+		wake.Stop()
+		if f.overdue() {
+			return f.takeOver()
+		}
+	}
+}
+
+// latest is when the holder must have ended the command, or renewed the lock; zero means never.
+func (f *front) latest() time.Time {
+	deadline := f.link.board.deadline()
+	if deadline.IsZero() || f.rules.OnLost == OnLostWarn {
+		return time.Time{}
+	}
+	return deadline.Add(-f.rules.Margin() / 2)
+}
+
+// pause returns for how long watch may wait.
+func (f *front) pause() time.Duration {
+	wait := f.rules.tick()
+	if at := f.latest(); !at.IsZero() {
+		wait = min(wait, max(0, at.Sub(f.clock.Now())))
+	}
+	return wait
+}
+
+// overdue reports whether the command still runs although the lock is all but over.
+func (f *front) overdue() bool {
+	return reached(f.clock.Now(), f.latest()) && f.link.board.group() != 0
+}
+
+// takeOver kills the command in the holder's place, which is frozen or too slow.
+func (f *front) takeOver() Report {
+	g := group{id: f.link.board.group()}
+	g.signal(unix.SIGKILL)
+	for patience := time.After(patience); ; {
+		select {
+		case m, ok := <-f.link.messages:
+			if ok && m.Report == nil {
+				continue
+			}
+		case <-patience:
+			_ = unix.Kill(f.holder, unix.SIGKILL)
+		}
+		f.endGroup()
+		return Report{CodeLost, "the lock was lost while the command ran: the process that held it did not renew it in time"}
+	}
+}
+
+// endGroup kills what is left of the command, and returns when nothing is and the holder is gone.
+func (f *front) endGroup() {
+	g := group{id: f.link.board.group(), gone: f.link.board.group() == 0}
+	g.signal(unix.SIGKILL)
+	f.wait() // from now on the command's orphans are this process's children, on Linux
+	for again := time.NewTicker(time.Millisecond); !g.gone && !g.empty(); <-again.C {
+		reap(func(int, unix.WaitStatus) {})
+	}
+	f.tty.pass(g.id, unix.Getpgrp())
+}
+
+// wait returns when the holder is gone.
+func (f *front) wait() {
+	for {
+		_, err := unix.Wait4(f.holder, nil, 0, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// stop stops this process because the command has stopped, and tells the holder when it is continued. Without a terminal there is
+// no shell that would continue it.
+func (f *front) stop(sig unix.Signal) {
+	if f.tty == nil {
+		return
+	}
+	if sig != unix.SIGSTOP {
+		sig = unix.SIGTSTP
+		f.stopGroup()
+	}
+	signal.Reset(unix.SIGTSTP)
+	stopSelf(sig)
+	select {
+	case <-f.resumed:
+	case <-time.After(100 * time.Millisecond): // the process group is orphaned, so that nobody would continue it
+	}
+	signal.Notify(f.signals, unix.SIGTSTP)
+	f.link.send(message{Continue: true})
+}
+
+// stopGroup stops the other processes of this process's group, such as the script that has started it: a Ctrl-Z in the command's
+// group has not reached them.
+func (f *front) stopGroup() {
+	own := make(chan os.Signal, 1)
+	signal.Notify(own, unix.SIGTSTP)
+	_ = unix.Kill(0, unix.SIGTSTP)
+	select {
+	case <-own:
+	case <-time.After(time.Second):
+	}
+	signal.Stop(own)
+}

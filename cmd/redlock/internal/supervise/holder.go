@@ -1,0 +1,263 @@
+//go:build unix
+
+package supervise
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// Job is what the holder does.
+type Job struct {
+	Rules
+	Locker  *redlock.Locker // on a [Clock]
+	Name    string
+	Options []redlock.LockOption
+
+	NonBlock bool          // do not wait for the lock
+	Wait     time.Duration // how long to wait for it; 0 means for ever
+	AtLeast  time.Duration // how long the lock stays at least
+
+	Path string // of the program
+	Args []string
+	Env  []string
+
+	Failed func(error) Report // makes the report if there is no lock
+	Events *Events
+}
+
+// holder holds the lock while the command runs.
+type holder struct {
+	*Job
+	link     *Link
+	clock    Clock
+	lock     *redlock.Lock
+	acquired time.Time
+
+	group    group
+	course   course
+	children chan os.Signal
+
+	frontPID, frontGroup int
+	toldFront            bool // that the command has stopped, and it has not continued it yet
+
+	tty     *terminal
+	wantTTY bool // the command is in the foreground whenever the job is
+}
+
+// Hold takes the lock, runs the command and releases the lock. The caller ends the process with what Hold returns.
+func Hold(link *Link, job *Job) Report {
+	runtime.LockOSThread() // and never unlocked: on Linux the kernel kills the command when this thread ends
+	h := &holder{
+		Job: job, link: link, course: course{rules: job.Rules}, tty: openTerminal(),
+		frontPID: os.Getppid(), children: make(chan os.Signal, 1),
+	}
+	h.frontGroup, _ = unix.Getpgid(h.frontPID)
+	disregardSignals()
+	signal.Notify(h.children, unix.SIGCHLD)
+	adoptOrphans()
+
+	report := h.run()
+	h.Events.exit(&report)
+	if h.toldFront {
+		h.wakeFront()
+	}
+	return report
+}
+
+func (h *holder) run() Report {
+	if failed := h.acquire(); failed != nil {
+		return *failed
+	}
+	if failed := h.start(); failed != nil {
+		return *failed
+	}
+	h.watch()
+	return h.release()
+}
+
+// watch returns when the command has ended and its group is empty.
+func (h *holder) watch() {
+	over, lost := h.lock.Done(), ""
+	for !h.reap() {
+		now := h.look()
+		switch h.course.due(now) {
+		case doTerm:
+			h.Events.say(event{Event: "term"})
+			h.group.term()
+		case doKill:
+			h.Events.say(event{Event: "kill"})
+			h.group.signal(unix.SIGKILL)
+		}
+		if lost == "" && h.course.lost != "" {
+			lost = h.course.lost
+			h.Events.lost(lost, h.OnLost)
+		}
+		wake := time.NewTimer(h.pause(now))
+		select {
+		case m, ok := <-h.link.messages:
+			h.heed(m, ok)
+		case <-over:
+			over = nil
+		case <-h.children:
+		case <-wake.C:
+		}
+		wake.Stop()
+	}
+}
+
+// look finds out how the lock stands.
+func (h *holder) look() (now time.Time) {
+	deadline, err := h.lock.ValidUntil(), h.lock.Err()
+	now = h.clock.Now()
+	switch {
+	case err != nil:
+		h.course.lose(now, textOf(err))
+	case deadline.After(h.course.deadline):
+		h.course.renewed(deadline)
+		h.link.board.setDeadline(h.course.deadline)
+		h.Events.say(event{Event: "renewed", Validity: milliseconds(deadline.Sub(now))})
+	}
+	return now
+}
+
+// pause returns for how long watch may wait.
+func (h *holder) pause(now time.Time) time.Duration {
+	wait := h.tick()
+	if at := h.course.next(); !at.IsZero() {
+		wait = min(wait, at.Sub(now))
+	}
+	if h.course.ended {
+		wait = min(wait, 10*time.Millisecond) // a process whose parent is not of the group ends unnoticed
+	}
+	return wait
+}
+
+// reap takes note of children that have changed, and reports whether nothing is left of the command.
+func (h *holder) reap() (all bool) {
+	reap(func(pid int, status unix.WaitStatus) {
+		switch {
+		case pid != h.group.id:
+		case status.Stopped():
+			h.stopped(status.StopSignal())
+		case status.Continued():
+			if h.toldFront { // somebody else has continued it
+				h.wakeFront()
+			}
+		default:
+			h.group.leader = false
+			h.course.leaderEnded(h.clock.Now(), codeOf(status))
+			h.Events.say(endOf(status))
+		}
+	})
+	if !h.course.ended || !h.group.empty() {
+		return false
+	}
+	h.link.board.setGroup(0)
+	h.tty.pass(h.group.id, h.frontGroup)
+	return true
+}
+
+// heed does what the front says. ok is false if the front is gone.
+func (h *holder) heed(m message, ok bool) {
+	switch {
+	case !ok:
+		h.link.messages = nil
+		h.course.kill(h.clock.Now())
+	case m.Continue:
+		h.toldFront = false
+		if h.wantTTY {
+			h.tty.pass(h.frontGroup, h.group.id)
+		}
+		h.group.signal(unix.SIGCONT)
+	default:
+		h.Events.say(event{Event: "signal", Signal: unix.SignalName(m.Signal)})
+		h.forward(m.Signal)
+	}
+}
+
+// forward sends a signal to the command: the user's own signals to it alone, the others to its group, as a terminal does.
+func (h *holder) forward(sig unix.Signal) {
+	switch sig {
+	case unix.SIGUSR1, unix.SIGUSR2:
+		h.group.signalLeader(sig)
+	case unix.SIGTERM, unix.SIGHUP:
+		h.group.signal(sig)
+		h.group.signal(unix.SIGCONT) // so that one that is stopped can act on it
+	default:
+		h.group.signal(sig)
+	}
+}
+
+// stopped acts on a stop of the command. The front stops too, so that the shell sees it, except if the command has stopped
+// because it needs the terminal and the job is in the foreground.
+func (h *holder) stopped(sig unix.Signal) {
+	if h.tty != nil && (sig == unix.SIGTTIN || sig == unix.SIGTTOU) {
+		h.tty.pass(h.frontGroup, h.group.id)
+		h.wantTTY = true
+		if h.tty.foreground() == h.group.id {
+			h.group.signal(unix.SIGCONT)
+			return
+		}
+	}
+	h.toldFront = true
+	h.link.send(message{Stopped: sig})
+}
+
+// wakeFront continues the front, which has stopped itself.
+func (h *holder) wakeFront() {
+	h.toldFront = false
+	if os.Getppid() == h.frontPID {
+		_ = unix.Kill(h.frontPID, unix.SIGCONT)
+	}
+}
+
+// release lets go of the lock after the command.
+func (h *holder) release() Report {
+	ctx, cancel := context.WithTimeout(context.Background(), h.TTL)
+	defer cancel()
+	held := h.clock.Now().Sub(h.acquired)
+	switch {
+	case h.course.lost == "" && held < h.AtLeast:
+		h.keep(ctx, h.AtLeast-held)
+	default:
+		switch err := h.lock.Unlock(ctx); {
+		case h.course.lost != "": // said
+		case errors.Is(err, redlock.ErrNotHeld):
+			h.course.lose(h.clock.Now(), textOf(err))
+		case err != nil:
+			h.Events.warn(event{Event: "not_released", Error: textOf(err)})
+		default:
+			h.Events.say(event{Event: "released"})
+		}
+	}
+	report := Report{Code: h.course.code()}
+	if h.course.lost != "" {
+		report.Text = "the lock was lost while the command ran: " + h.course.lost
+	}
+	return report
+}
+
+// keep leaves the lock to end by itself, in rest or later.
+func (h *holder) keep(ctx context.Context, rest time.Duration) {
+	var err error
+	if h.lock.Remaining() < rest {
+		err = h.lock.Extend(ctx, rest)
+	}
+	if _, detached := h.lock.Detach(ctx); err == nil {
+		err = detached
+	}
+	if err != nil {
+		h.Events.warn(event{Event: "not_kept", Error: textOf(err)})
+		return
+	}
+	h.Events.say(event{Event: "kept", Validity: milliseconds(max(rest, h.lock.ValidUntil().Sub(h.clock.Now())))})
+}

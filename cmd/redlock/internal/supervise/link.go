@@ -1,0 +1,140 @@
+//go:build unix
+
+package supervise
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// linkEnv makes a process a holder. It has the numbers of two files: the socket and the shared memory.
+const linkEnv = "REDLOCK_HOLDER_FILES"
+
+// message is what the two processes tell each other: a line of JSON each.
+type message struct {
+	Setup    json.RawMessage `json:",omitempty"` // from the front, first: what to do
+	Signal   unix.Signal     `json:",omitempty"` // from the front: for the command
+	Continue bool            `json:",omitempty"` // from the front: the job was stopped and goes on
+	Stopped  unix.Signal     `json:",omitempty"` // from the holder: the command has stopped
+	Report   *Report         `json:",omitempty"` // from the holder, last
+}
+
+// Report is how it ended.
+type Report struct {
+	Code int
+	Text string // what to tell the user; "" means nothing
+}
+
+// Link is one end of the connection between the two processes.
+type Link struct {
+	conn     net.Conn
+	board    *board
+	messages chan message // closed when the other process is gone
+}
+
+// newLink returns the front's end, and the holder's as files.
+func newLink() (l *Link, socket, memory int, err error) {
+	syscall.ForkLock.RLock()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(pair[0])
+		unix.CloseOnExec(pair[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, -1, -1, os.NewSyscallError("socketpair", err)
+	}
+	b, memory, err := newBoard()
+	if err != nil {
+		return nil, -1, -1, err
+	}
+	l, err = open(pair[0], b)
+	return l, pair[1], memory, err
+}
+
+// open takes over a socket.
+func open(socket int, b *board) (*Link, error) {
+	file := os.NewFile(uintptr(socket), "link")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	l := &Link{conn, b, make(chan message)}
+	go l.read()
+	return l, nil
+}
+
+// Inherited returns the holder's end if this process was started as a holder, and nil otherwise. The environment does not show it
+// any more then.
+func Inherited() (*Link, error) {
+	files, isHolder := os.LookupEnv(linkEnv)
+	if !isHolder {
+		return nil, nil
+	}
+	if err := os.Unsetenv(linkEnv); err != nil {
+		return nil, err
+	}
+	var socket, memory int
+	if _, err := fmt.Sscanf(files, "%d,%d", &socket, &memory); err != nil {
+		return nil, fmt.Errorf("$%s is for the tool itself: unset it", linkEnv)
+	}
+	unix.CloseOnExec(socket)
+	unix.CloseOnExec(memory)
+	b, err := openBoard(memory)
+	if err != nil {
+		return nil, fmt.Errorf("$%s is for the tool itself: unset it (%w)", linkEnv, err)
+	}
+	_ = unix.Close(memory)
+	return open(socket, b)
+}
+
+func (l *Link) read() {
+	defer close(l.messages)
+	for in := json.NewDecoder(l.conn); ; {
+		var m message
+		if in.Decode(&m) != nil {
+			return
+		}
+		l.messages <- m
+	}
+}
+
+// send sends a message. If the other process is gone, that shows in messages.
+func (l *Link) send(m message) {
+	_ = json.NewEncoder(l.conn).Encode(m)
+}
+
+// Setup waits for what the front wants to be done, and stores it in to.
+func (l *Link) Setup(to any) error {
+	m, ok := <-l.messages
+	if !ok || m.Setup == nil {
+		return errors.New("the process that was started first is gone")
+	}
+	return json.Unmarshal(m.Setup, to)
+}
+
+// Report tells the front how it ended.
+func (l *Link) Report(r Report) { l.send(message{Report: &r}) }
+
+// Environment returns this process's environment without some variables.
+func Environment(without ...string) []string {
+	var env []string
+next:
+	for _, pair := range os.Environ() {
+		for _, name := range without {
+			if strings.HasPrefix(pair, name+"=") {
+				continue next
+			}
+		}
+		env = append(env, pair)
+	}
+	return env
+}

@@ -1,0 +1,35 @@
+//go:build unix && !linux
+
+package supervise
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// sharedClock counts suspend on macOS.
+const sharedClock = unix.CLOCK_MONOTONIC
+
+// adoptOrphans does nothing: only Linux can. Process 1 reaps them.
+func adoptOrphans() {}
+
+// ownGroup has a process started in a process group of its own. Only Linux ends a process with its parent.
+func ownGroup(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// newMemory returns a file for shared memory.
+func newMemory() (fd int, err error) {
+	file, err := os.CreateTemp("", "redlock")
+	if err != nil {
+		return -1, err
+	}
+	defer file.Close()
+	if err := os.Remove(file.Name()); err != nil {
+		return -1, err
+	}
+	return unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+}
+
+// stopSelf stops this process, soon after it has returned.
+func stopSelf(sig unix.Signal) { _ = unix.Kill(unix.Getpid(), sig) }

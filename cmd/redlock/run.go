@@ -1,0 +1,132 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
+)
+
+const (
+	minRunTTL   = time.Second    // shorter, and a slow moment of the machine ends the command
+	maxRunTTL   = 24 * time.Hour // as redlock.WithMaxTTL has it
+	maxMetadata = 256            // bytes, as redlock.Metadata has it
+)
+
+// runCmd is the subcommand run.
+type runCmd struct {
+	serverFlags
+
+	TTL          time.Duration    `default:"30s" placeholder:"TIME" help:"How long the lock lives unless renewed (default ${default})."`
+	Nonblock     bool             `short:"n" help:"Do not wait for the lock."`
+	Wait         *time.Duration   `short:"w" placeholder:"TIME" help:"Wait for the lock so long (default: for ever)."`
+	ConflictCode int              `name:"conflict-exit-code" short:"E" default:"75" placeholder:"N" help:"Exit code if another holds the lock (default ${default})."`
+	MaxHold      time.Duration    `placeholder:"TIME" help:"End the command after so long (default: never)."`
+	OnLost       supervise.OnLost `enum:"term,kill,warn" default:"term" placeholder:"term|kill|warn" help:"What to do if the lock is lost (default ${default})."`
+	KillAfter    *time.Duration   `placeholder:"TIME" help:"From TERM to KILL (default: a quarter of --ttl, at most 10s)."`
+	AtLeast      time.Duration    `placeholder:"TIME" help:"Keep the lock at least so long from when it is acquired."`
+	Fencing      bool             `help:"Number the holders: $$REDLOCK_FENCE."`
+	Metadata     string           `placeholder:"TEXT" help:"What others see about the holder (default: host and process)."`
+	RestartGuard time.Duration    `placeholder:"TIME" help:"Distrust servers for so long after their start (default: off)."`
+	Verbose      bool             `xor:"events" help:"Print what happens, on stderr."`
+	JSON         bool             `name:"json" xor:"events" help:"Print what happens as JSON, a line each, on stderr."`
+
+	Name    string   `arg:"" help:"The lock."`
+	Command []string `arg:"" passthrough:"" help:"The command and its arguments."`
+
+	Path string `kong:"-"` // of the command
+}
+
+// Help returns the long help.
+func (c *runCmd) Help() string {
+	return `The lock is renewed while the command runs, and released when nothing of it is left. If the lock is lost the command is
+ended before the lock is over. The exit code is the command's, 75 if another holds the lock, or 79 if it was lost.
+
+  redlock run --nodes redis://a,redis://b,redis://c -n nightly-report -- /usr/local/bin/report --all`
+}
+
+// Run checks everything that can be checked without a server, and hands over to the two processes that hold the lock.
+func (c *runCmd) Run() error {
+	if len(c.Command) > 0 && c.Command[0] == "--" {
+		c.Command = c.Command[1:]
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	var err error
+	if c.Path, err = findProgram(c.Command[0]); err != nil {
+		return err
+	}
+	if c.Metadata == "" {
+		host, _ := os.Hostname() // "" is fine
+		c.Metadata = strings.ReplaceAll(fmt.Sprintf("%s pid %d", cmp.Or(host, "unknown host"), os.Getpid()), "|", "_")
+	}
+	return c.supervise()
+}
+
+// check checks the flags.
+func (c *runCmd) check() error {
+	if len(c.Command) == 0 {
+		return usage("no command: redlock run NAME -- COMMAND ARGUMENTS")
+	}
+	if err := c.serverFlags.check(); err != nil {
+		return err
+	}
+	for _, err := range []error{
+		between("--ttl", c.TTL, minRunTTL, maxRunTTL),
+		checkTimeout(c.Timeout, c.TTL),
+		between("--conflict-exit-code", c.ConflictCode, 0, 255),
+		between("--kill-after", c.killAfter(), 0, c.TTL/2),
+		between("--at-least", c.AtLeast, 0, maxRunTTL),
+	} {
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+	}
+	switch {
+	case c.Wait != nil && *c.Wait < 0:
+		return usage("--wait must be at least 0, not %s", plain(*c.Wait))
+	case c.MaxHold != 0 && c.MaxHold < c.TTL:
+		return usage("--max-hold must be 0, for no limit, or at least --ttl (%s), not %s", plain(c.TTL), plain(c.MaxHold))
+	case c.RestartGuard != 0 && c.RestartGuard < max(c.TTL, c.AtLeast):
+		return usage("--restart-guard must be at least --ttl and --at-least (%s), not %s", plain(max(c.TTL, c.AtLeast)), plain(c.RestartGuard))
+	case len(c.Metadata) > maxMetadata || !utf8.ValidString(c.Metadata) || strings.ContainsFunc(c.Metadata, unicode.IsControl) || strings.Contains(c.Metadata, "|"):
+		return usage("--metadata must be at most %d bytes of text without |, not %q", maxMetadata, c.Metadata)
+	}
+	return nil
+}
+
+func (c *runCmd) killAfter() time.Duration {
+	if c.KillAfter != nil {
+		return *c.KillAfter
+	}
+	return min(c.TTL/4, 10*time.Second)
+}
+
+// findProgram returns the path of a program, or an error with a shell's exit code.
+func findProgram(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil, errors.Is(err, exec.ErrDot): // in the current directory, which is on the PATH
+		return path, nil
+	case errors.Is(err, exec.ErrNotFound) && !strings.ContainsRune(name, filepath.Separator):
+		for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+			if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
+				return "", &exitError{exitCannotRun, fmt.Errorf("%s: %w", filepath.Join(dir, name), fs.ErrPermission)}
+			}
+		}
+		return "", &exitError{exitNotFound, fmt.Errorf("%q: %w", name, exec.ErrNotFound)}
+	case errors.Is(err, fs.ErrNotExist):
+		return "", &exitError{exitNotFound, err}
+	}
+	return "", &exitError{exitCannotRun, err}
+}

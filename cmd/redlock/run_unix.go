@@ -1,0 +1,101 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+func (c *runCmd) rules() supervise.Rules {
+	return supervise.Rules{TTL: c.TTL, OnLost: c.OnLost, KillAfter: c.killAfter()}
+}
+
+// supervise runs the command under the lock and returns how it ended.
+func (c *runCmd) supervise() error {
+	report, err := supervise.Front(c, c.rules())
+	switch {
+	case err != nil:
+		return err
+	case report.Text != "":
+		return &exitError{report.Code, errors.New(report.Text)}
+	case report.Code != 0:
+		return &exitError{report.Code, nil}
+	}
+	return nil
+}
+
+// hold does the holder's part if this process was started as one.
+func hold() (code int, isHolder bool) {
+	link, err := supervise.Inherited()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "redlock: error:", err)
+		return exitInternal, true
+	}
+	if link == nil {
+		return 0, false
+	}
+	var c runCmd
+	report := supervise.Report{Code: exitInternal}
+	if err = link.Setup(&c); err == nil {
+		report, err = c.hold(link)
+	}
+	if err != nil {
+		report = supervise.Report{Code: exitCode(err), Text: textOf(err)}
+	}
+	link.Report(report)
+	return report.Code, true
+}
+
+// hold holds the lock while the command runs.
+func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error) {
+	var poolOpts []pool.Option
+	if c.RestartGuard > 0 {
+		poolOpts = append(poolOpts, pool.WithRestartGuard(c.RestartGuard))
+	}
+	opts := []redlock.Option{redlock.WithTTL(c.TTL), redlock.WithClock(supervise.Clock{})}
+	if c.Fencing {
+		opts = append(opts, redlock.WithFencing())
+	}
+	locker, closeAll, err := c.locker(poolOpts, opts...)
+	if err != nil {
+		return report, err
+	}
+	defer func() { _ = closeAll() }() // nothing depends on it any more
+	events := supervise.NewEvents(os.Stderr, c.Name, c.JSON, c.Verbose)
+	defer events.Close()
+	job := &supervise.Job{
+		Rules: c.rules(), Locker: locker, Name: c.Name,
+		Options:  []redlock.LockOption{redlock.AutoExtend(), redlock.MaxHold(c.MaxHold), redlock.Metadata(c.Metadata)},
+		NonBlock: c.Nonblock || c.Wait != nil && *c.Wait == 0,
+		AtLeast:  c.AtLeast,
+		Path:     c.Path, Args: c.Command, Env: supervise.Environment(secretEnv...),
+		Failed: c.failed, Events: events,
+	}
+	if c.Wait != nil {
+		job.Wait = *c.Wait
+	}
+	return supervise.Hold(link, job), nil
+}
+
+// failed makes the report if the lock was not acquired.
+func (c *runCmd) failed(err error) supervise.Report {
+	code := exitCode(err)
+	text := textOf(err)
+	switch {
+	case code == exitTaken:
+		code = c.ConflictCode
+		if !c.Verbose && !errors.Is(err, redlock.ErrNoExpiry) {
+			text = fmt.Sprintf("the lock %q is held by another", c.Name)
+		}
+	case code == exitInternal && !errors.Is(err, context.DeadlineExceeded):
+		code = exitUsage // such as a name that is too long
+	}
+	return supervise.Report{Code: code, Text: text}
+}
