@@ -1,12 +1,12 @@
-//go:build !unix
+//go:build !(darwin || freebsd || linux)
 
 package main
 
 import "errors"
 
-// supervise refuses: the operating system has no process groups, signals and job control.
+// supervise refuses: package supervise does not know this operating system.
 func (c *runCmd) supervise() error {
-	return errors.New("run needs a Unix system; here, use try, extend and release around the command")
+	return errors.New("run needs Linux, macOS or FreeBSD; here, use try, extend and release around the command")
 }
 
 // hold does nothing, as there are no holders.

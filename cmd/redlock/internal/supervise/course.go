@@ -18,6 +18,12 @@ const (
 // CodeLost is the exit code if the lock was lost while the command ran.
 const CodeLost = 79
 
+// Report is how a run ended, for the exit of the tool.
+type Report struct {
+	Code int
+	Text string // what to tell the user; "" means nothing
+}
+
 // Rules say when a command is ended.
 type Rules struct {
 	TTL       time.Duration
@@ -64,11 +70,13 @@ type course struct {
 	termed, killed bool      // they were sent
 }
 
-// renewed takes the lock's deadline, which may be the same as before.
-func (c *course) renewed(deadline time.Time) {
-	if c.lost == "" {
-		c.deadline = deadline
+// renewed takes the lock's new deadline, and reports whether it is one that counts.
+func (c *course) renewed(deadline time.Time) bool {
+	if c.lost != "" || !deadline.After(c.deadline) {
+		return false
 	}
+	c.deadline = deadline
+	return true
 }
 
 // lose ends the command by the rules for a lock that is known to be lost. Only the first call has an effect.

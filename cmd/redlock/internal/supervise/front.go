@@ -1,4 +1,4 @@
-//go:build unix
+//go:build darwin || freebsd || linux
 
 package supervise
 
@@ -152,10 +152,14 @@ func (f *front) takeOver() Report {
 
 // endGroup kills what is left of the command, and returns when nothing is and the holder is gone.
 func (f *front) endGroup() {
-	g := group{id: f.link.board.group(), gone: f.link.board.group() == 0}
+	g := group{id: f.link.board.group()}
+	if g.id == 0 {
+		f.wait()
+		return
+	}
 	g.signal(unix.SIGKILL)
 	f.wait() // from now on the command's orphans are this process's children, on Linux
-	for again := time.NewTicker(time.Millisecond); !g.gone && !g.empty(); <-again.C {
+	for again := time.NewTicker(time.Millisecond); !g.empty(); <-again.C {
 		reap(func(int, unix.WaitStatus) {})
 	}
 	f.tty.pass(g.id, unix.Getpgrp())

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build darwin || freebsd || linux
 
 package supervise
 
@@ -121,8 +121,7 @@ func (h *holder) look() (now time.Time) {
 	switch {
 	case err != nil:
 		h.course.lose(now, textOf(err))
-	case deadline.After(h.course.deadline):
-		h.course.renewed(deadline)
+	case h.course.renewed(deadline):
 		h.link.board.setDeadline(h.course.deadline)
 		h.Events.say(event{Event: "renewed", Validity: milliseconds(deadline.Sub(now))})
 	}

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build darwin || freebsd || linux
 
 package supervise
 
@@ -24,12 +24,6 @@ type message struct {
 	Continue bool            `json:",omitempty"` // from the front: the job was stopped and goes on
 	Stopped  unix.Signal     `json:",omitempty"` // from the holder: the command has stopped
 	Report   *Report         `json:",omitempty"` // from the holder, last
-}
-
-// Report is how it ended.
-type Report struct {
-	Code int
-	Text string // what to tell the user; "" means nothing
 }
 
 // Link is one end of the connection between the two processes.

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build darwin || freebsd || linux
 
 package supervise
 
@@ -29,7 +29,7 @@ func (t *terminal) foreground() int {
 
 // pass makes another process group the foreground one, if from is.
 func (t *terminal) pass(from, to int) {
-	if t.foreground() == from {
+	if t != nil && t.foreground() == from {
 		_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, to) // fails if the group is gone
 	}
 }

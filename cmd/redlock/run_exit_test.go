@@ -1,0 +1,306 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+func TestRun_ExitsAsTheCommandDoesAndReleasesTheLock(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	for script, want := range map[string]int{
+		"exit 0":        0,
+		"exit 7":        7,
+		"exit 255":      255,
+		"kill -KILL $$": 137,
+		"kill -USR1 $$": 138,
+	} {
+		p := runTool(t, servers, "job", "--", "sh", "-c", script)
+		assert.Equal(t, want, p.code(), script)
+		p.event("released")
+		assert.Equal(t, want, *p.event("exit").Code)
+		assert.Zero(t, keys(t, servers, "job"))
+	}
+}
+
+func TestRun_HoldsTheLockWhileTheCommandRuns(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p := runTool(t, servers, "--key-prefix=lock:", "job", "cat")
+	p.event("started")
+	assert.GreaterOrEqual(t, keys(t, servers, "lock:job"), 2)
+	require.NoError(t, p.stdin.Close())
+	assert.Zero(t, p.code())
+	requireFree(t, servers, "lock:job")
+}
+
+func TestRun_PassesStdinStdoutAndStderrThrough(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	cmd := toolCommand(servers, "run", "job", "--", "sh", "-c", "cat; echo problem >&2")
+	cmd.Stdin = strings.NewReader(strings.Repeat("0123456789", 100_000))
+	var problems strings.Builder
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	assert.Equal(t, strings.Repeat("0123456789", 100_000), string(out))
+	assert.Equal(t, "problem\n", problems.String())
+}
+
+// The command must not find out that redlock is there: its files, signals and limits are those that redlock was started with.
+func TestRun_CommandInheritsWhatRedlockHas(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, []byte("content of file 3"), 0o600))
+	const report = `cat <&3; echo; cat /dev/fd/9 <&9; umask; ulimit -n; ulimit -c; pwd; ls -l /proc/self/fd | wc -l; ` +
+		`grep -E "^Sig(Ign|Blk|Cgt)" /proc/self/status; echo "$0" "$@"`
+	script := `trap "" HUP; ulimit -S -n 200; umask 027; exec 3<"$FILE" 9</dev/null; "$@" sh -c '` + report + `' name -- "a b" --help`
+	output := func(args ...string) string {
+		cmd := exec.Command("sh", append([]string{"-c", script, "sh"}, args...)...)
+		cmd.Env = append(toolEnv(servers), "FILE="+file)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	want := output("env")
+	require.Contains(t, want, "content of file 3")
+	require.Contains(t, want, `name -- a b --help`)
+	assert.Equal(t, want, output(os.Args[0], "run", "job", "--"))
+	assert.Equal(t, want, output(os.Args[0], "run", "-n", "--ttl=20s", "job"))
+}
+
+func TestRun_TellsTheCommandAboutTheLock(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	began := time.Now().Unix()
+	p := runTool(t, servers, "--ttl=20s", "job", "--", "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_TOKEN $REDLOCK_FENCE"; echo "until $REDLOCK_DEADLINE"`)
+	require.Zero(t, p.code())
+	p.says("job " + p.event("acquired").Token + " 0")
+	line := p.line("out", "until", func(line string) bool { return strings.HasPrefix(line, "until") })
+	deadline, err := strconv.ParseInt(strings.TrimPrefix(line, "until "), 10, 64)
+	require.NoError(t, err)
+	assert.Greater(t, deadline, began)
+	assert.LessOrEqual(t, deadline, time.Now().Unix()+20)
+}
+
+func TestRun_FencingNumbersTheHolders(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	last := uint64(0)
+	for range 3 {
+		p := runTool(t, servers, "--fencing", "job", "--", "sh", "-c", "echo fence $REDLOCK_FENCE")
+		require.Zero(t, p.code())
+		fence := p.event("acquired").Fence
+		p.says(fmt.Sprint("fence ", fence))
+		assert.Greater(t, fence, last)
+		last = fence
+	}
+}
+
+func TestRun_KeepsSecretsFromTheCommand(t *testing.T) {
+	const password = "geheim"
+	servers := testredis.Real(t, 3, "--requirepass", password)
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, "redis://:"+password+"@"+s.Addr())
+	}
+	for name, env := range map[string][]string{
+		"in the URLs": {"REDLOCK_NODES=" + strings.Join(urls, ",")},
+		"by itself":   {"REDLOCK_USERNAME=default", "REDLOCK_PASSWORD=" + password},
+	} {
+		cmd := toolCommand(servers, "run", "--verbose", "job", "--", "sh", "-c", "env; echo all of it")
+		cmd.Env = append(cmd.Env, env...)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s: %s", name, out)
+		assert.Contains(t, string(out), "all of it", name)
+		assert.NotContains(t, string(out), password, name)
+		assert.NotContains(t, string(out), "REDLOCK_NODES", name)
+		assert.NotContains(t, string(out), "REDLOCK_HOLDER", name)
+	}
+}
+
+// Both processes need the flags, and a configuration such as --config <(vault read ...) can be read once.
+func TestRun_ReadsItsConfigurationOnce(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	cmd := toolCommand(nil, "run", "--config=/dev/stdin", "job", "--", "echo", "done")
+	cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"nodes": ["%s"], "ttl": "20s"}`, strings.Join(testredis.URLs(servers), `", "`)))
+	cmd.Env = append(os.Environ(), mainEnv+"=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Equal(t, "done\n", string(out))
+}
+
+func TestRun_DoesNotWaitIfItIsTold(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	first := runTool(t, servers, "--metadata=the first", "job", "cat")
+	first.event("started")
+	for name, test := range map[string]struct {
+		flags []string
+		want  int
+	}{
+		"-n":                 {[]string{"-n"}, exitTaken},
+		"a wait of 0":        {[]string{"-w", "0"}, exitTaken},
+		"a wait":             {[]string{"-w", "1500ms"}, exitTaken},
+		"another exit code":  {[]string{"--nonblock", "-E", "3"}, 3},
+		"exit code 0":        {[]string{"--nonblock", "--conflict-exit-code=0"}, 0},
+		"behind the name":    {[]string{"job", "-n", "--"}, exitTaken},
+		"without separation": {[]string{"job", "-n"}, exitTaken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"run"}, test.flags...)
+			if args[1] != "job" {
+				args = append(args, "job", "--")
+			}
+			p := start(t, toolCommand(servers, append(args, "echo", "ran")...))
+			assert.Equal(t, test.want, p.code())
+			assert.Empty(t, p.lines["out"])
+			if test.want != 0 {
+				p.complains(`the lock "job" is held by another`)
+			}
+			if name == "a wait" {
+				p.complains(`waiting for the lock "job", which is held by "the first"`)
+			}
+		})
+	}
+	require.NoError(t, first.stdin.Close())
+	assert.Zero(t, first.code())
+}
+
+func TestRun_WaitsUntilTheLockIsFree(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	first := runTool(t, servers, "job", "cat")
+	first.event("started")
+	second := runTool(t, servers, "job", "echo", "second")
+	assert.NotEmpty(t, second.event("blocked").Holder)
+	assert.False(t, second.happened("acquired"))
+	require.NoError(t, first.stdin.Close())
+	assert.Zero(t, second.code())
+	second.says("second")
+}
+
+func TestRun_QuotesWhatOthersWrote(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	first := runTool(t, servers, "job", "cat")
+	token := first.event("acquired").Token
+	for _, s := range servers {
+		_, err := s.Do("SET", "job", token[:37]+":\x1b]0;title\a\u009b31m", "PX", "60000")
+		require.NoError(t, err)
+	}
+	p := start(t, toolCommand(servers, "run", "--wait=1500ms", "job", "true"))
+	assert.Equal(t, exitTaken, p.code())
+	line := p.complains("waiting for the lock")
+	assert.NotContains(t, line, "\x1b")
+	assert.NotContains(t, line, "\u009b")
+	assert.Contains(t, line, `\x1b]0;title`)
+}
+
+func TestRun_FailsIfTooFewNodesAnswer(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	servers[0].Stop()
+	servers[1].Stop()
+	for _, flags := range [][]string{{"-n"}, {"--wait=1500ms"}} {
+		p := runTool(t, servers, append(flags, "job", "echo", "ran")...)
+		assert.Equal(t, exitUnavailable, p.code())
+		assert.Empty(t, p.lines["out"])
+		assert.Contains(t, p.event("exit").Error, servers[0].Addr())
+	}
+}
+
+func TestRun_FailsWhileTheServersAreQuarantined(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p := runTool(t, servers, "-n", "--restart-guard=1h", "job", "echo", "ran")
+	assert.Equal(t, exitUnavailable, p.code())
+	assert.Empty(t, p.lines["out"])
+	assert.Contains(t, p.event("exit").Error, "may have forgotten locks")
+}
+
+func TestRun_RefusesANameThatIsSomebodysData(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	for _, s := range servers {
+		_, err := s.Do("LPUSH", "job", "data")
+		require.NoError(t, err)
+	}
+	p := runTool(t, servers, "-n", "job", "true")
+	assert.Equal(t, exitUsage, p.code())
+	p = runTool(t, servers, "-n", strings.Repeat("long", 1000), "true")
+	assert.Equal(t, exitUsage, p.code())
+}
+
+// None of the nodes exists, so that any attempt to connect would fail with another code.
+func TestRun_LooksForTheProgramBeforeItConnects(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "data"), []byte("no program"), 0o644))
+	t.Setenv("PATH", dir)
+	for program, want := range map[string]int{
+		"data":          126,
+		dir + "/data":   126,
+		dir:             126,
+		"missing":       127,
+		dir + "/absent": 127,
+	} {
+		code, _, problem := call(t.Context(), "run", "--nodes=redis://127.0.0.1:1", "-n", "job", "--", program)
+		assert.Equal(t, want, code, program)
+		assert.Contains(t, problem, filepath.Base(program))
+	}
+}
+
+func TestRun_FindsOutLaterIfAProgramCannotBeRun(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	dir := t.TempDir()
+	for name, test := range map[string]struct {
+		content string
+		want    int
+	}{
+		"unusable interpreter": {"#!/etc/passwd\n", 126},
+		"missing interpreter":  {"#!/missing/interpreter\n", 127},
+		"script without #!":    {"test \"$1\" = argument && exit 42\n", 42},
+	} {
+		path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
+		require.NoError(t, os.WriteFile(path, []byte(test.content), 0o755))
+		p := runTool(t, servers, "job", "--", path, "argument")
+		assert.Equal(t, test.want, p.code(), name)
+		assert.Zero(t, keys(t, servers, "job"), name)
+	}
+}
+
+func TestRun_AtLeastKeepsTheLock(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	for script, want := range map[string]int{"exit 0": 0, "exit 3": 3} {
+		p := runTool(t, servers, "--at-least=1h", "job", "--", "sh", "-c", script)
+		require.Equal(t, want, p.code())
+		p.event("kept")
+		for _, s := range servers {
+			ttl, err := s.Do("PTTL", "job")
+			require.NoError(t, err)
+			assert.Greater(t, ttl, time.Hour.Milliseconds()-60_000)
+			_, err = s.Do("DEL", "job")
+			require.NoError(t, err)
+		}
+	}
+	p := runTool(t, servers, "--at-least=1ms", "job", "--", "cat")
+	p.event("renewed") // at least 0.1 s after the acquire
+	require.NoError(t, p.stdin.Close())
+	assert.Zero(t, p.code())
+	requireFree(t, servers, "job")
+}
+
+func TestRun_WithinRun(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	nodes := "--nodes=" + strings.Join(testredis.URLs(servers), ",")
+	p := runTool(t, servers, "outer", "--", os.Args[0], "run", nodes, "inner", "--", "sh", "-c", "echo $REDLOCK_NAME; cat; exit 5")
+	p.says("inner")
+	assert.Equal(t, 3, keys(t, servers, "outer"))
+	assert.Equal(t, 3, keys(t, servers, "inner"))
+	require.NoError(t, p.stdin.Close())
+	assert.Equal(t, 5, p.code())
+	requireFree(t, servers, "outer")
+	requireFree(t, servers, "inner")
+}

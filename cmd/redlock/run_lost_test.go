@@ -1,0 +1,298 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+const lostTTL = 3 * time.Second
+
+// lostFlags make a lock that is lost soon.
+var lostFlags = []string{"--ttl=3s", "--timeout=500ms"}
+
+// beating is a script whose processes leave signs of life: the time of the last change of a file, each.
+const beating = `
+beat() { while :; do : >"$1"; sleep 0.01; done; }
+beat "$DIR/leader.child" &
+(beat "$DIR/grandchild" & wait) &
+echo ready
+beat "$DIR/leader"`
+
+// beats is a command whose processes leave signs of life.
+type beats struct {
+	t     *testing.T
+	dir   string
+	group int
+}
+
+// startBeats starts a tool that runs the script, after a first part.
+func startBeats(t *testing.T, servers []*testredis.Process, first string, flags ...string) (*process, *beats) {
+	t.Helper()
+	b := &beats{t: t, dir: t.TempDir()}
+	args := append([]string{"run", "--json"}, lostFlags...)
+	cmd := toolCommand(servers, append(append(args, flags...), "job", "--", "sh", "-c", first+beating)...)
+	cmd.Env = append(cmd.Env, "DIR="+b.dir)
+	p := start(t, cmd)
+	p.says("ready")
+	b.group = p.event("started").PID
+	b.more()
+	return p, b
+}
+
+// last returns when the last sign of life was given.
+func (b *beats) last() (last time.Time) {
+	files, _ := filepath.Glob(b.dir + "/*")
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil && info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+	}
+	return last
+}
+
+// more waits until all three processes have given a sign of life from now on.
+func (b *beats) more() {
+	b.t.Helper()
+	now := time.Now()
+	eventually(b.t, func() bool {
+		for _, name := range []string{"leader", "leader.child", "grandchild"} {
+			if info, err := os.Stat(filepath.Join(b.dir, name)); err != nil || !info.ModTime().After(now) {
+				return false
+			}
+		}
+		return true
+	}, "the command does not run")
+}
+
+// cut freezes all servers some time after a renewal, and returns a time at which the lock is over.
+func cut(p *process, servers []*testredis.Process) (over time.Time) {
+	p.t.Helper()
+	renewals(p, 1)
+	for _, s := range servers {
+		s.Freeze()
+	}
+	return time.Now().Add(lostTTL)
+}
+
+// contend takes the lock for another program as soon as it can, and reports the processes of the group that live at that time.
+func contend(t *testing.T, servers []*testredis.Process, group int) {
+	t.Helper()
+	locker, err := redlock.Open(testredis.URLs(servers), redlock.WithPoolOptions(pool.WithTimeout(time.Second)))
+	require.NoError(t, err)
+	defer locker.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	lock, err := locker.Lock(ctx, "job")
+	require.NoError(t, err)
+	requireDead(t, group)
+	require.NoError(t, lock.Unlock(ctx))
+}
+
+func TestRun_EndsTheCommandBeforeTheLockIsOver(t *testing.T) {
+	for name, test := range map[string]struct {
+		first string
+		flags []string
+		asked bool
+		by    string
+	}{
+		"TERM":             {"", nil, true, "SIGTERM"},
+		"TERM ignored":     {`trap "" TERM;`, nil, true, ""},
+		"TERM is left out": {"", []string{"--kill-after=0"}, false, ""},
+		"kill":             {"", []string{"--on-lost=kill"}, false, ""},
+		"stopped":          {"", nil, true, "SIGTERM"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			servers := testredis.Real(t, 3)
+			p, b := startBeats(t, servers, test.first, test.flags...)
+			if name == "stopped" {
+				require.NoError(t, unix.Kill(-b.group, unix.SIGSTOP))
+			}
+			over := cut(p, servers)
+			assert.Equal(t, exitLost, p.code())
+			requireDead(t, b.group)
+			assert.Less(t, b.last(), over)
+			assert.Equal(t, test.asked, p.happened("term"))
+			if test.by != "" { // otherwise by the front, perhaps
+				assert.Equal(t, test.by, p.event("ended").Signal)
+			}
+			assert.Contains(t, p.event("lost").Error, "could not be renewed")
+			for _, s := range servers {
+				s.Thaw()
+			}
+			contend(t, servers, b.group)
+		})
+	}
+}
+
+// The tool is locked out alone, so that others get the lock as soon as its keys have expired.
+func TestRun_OthersGetTheLockWhenTheCommandHasEnded(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	for _, s := range servers {
+		_, err := s.Do("ACL", "SETUSER", "tool", "on", ">geheim", "~*", "&*", "+@all")
+		require.NoError(t, err)
+	}
+	t.Setenv("REDLOCK_USERNAME", "tool")
+	t.Setenv("REDLOCK_PASSWORD", "geheim")
+	p, b := startBeats(t, servers, "")
+	renewals(p, 1)
+	for _, s := range servers {
+		_, err := s.Do("ACL", "DELUSER", "tool") // ends its connections
+		require.NoError(t, err)
+	}
+	contend(t, servers, b.group)
+	assert.Equal(t, exitLost, p.code())
+}
+
+func TestRun_EndsTheCommandAtOnceIfTheKeysAreGone(t *testing.T) {
+	for name, test := range map[string]struct {
+		first, flag string
+		signal      string
+	}{
+		"term":              {"", "--on-lost=term", "SIGTERM"},
+		"term, kill-after":  {`trap "" TERM;`, "--kill-after=200ms", "SIGKILL"},
+		"kill":              {`trap "" TERM;`, "--on-lost=kill", "SIGKILL"},
+		"term without term": {"", "--kill-after=0", "SIGKILL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			servers := testredis.Real(t, 3)
+			p, b := startBeats(t, servers, test.first, test.flag, "--ttl=1h")
+			renewals(p, 1) // the servers announce changes from now on
+			for _, s := range servers[:2] {
+				_, err := s.Do("DEL", "job")
+				require.NoError(t, err)
+			}
+			assert.Equal(t, exitLost, p.code()) // long before the lock's TTL
+			requireDead(t, b.group)
+			assert.Equal(t, test.signal, p.event("ended").Signal)
+			assert.Contains(t, p.event("exit").Error, "lock is lost")
+		})
+	}
+}
+
+func TestRun_WarnsAndLetsTheCommandGoOn(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p := start(t, toolCommand(servers, "run", "--ttl=1h", "--on-lost=warn", "job", "--", "sh", "-c", "echo ready; cat; echo went on; exit 4"))
+	p.says("ready")
+	eventually(t, func() bool { // the first renewal has happened, and tracks the keys
+		info, err := servers[0].Do("INFO", "clients")
+		return err == nil && !strings.Contains(string(info.([]byte)), "tracking_clients:0")
+	}, "not tracked")
+	for _, s := range servers {
+		_, err := s.Do("SET", "job", "another", "PX", "600000")
+		require.NoError(t, err)
+	}
+	p.complains(`the lock "job" is lost: lock is lost`)
+	require.NoError(t, p.stdin.Close())
+	assert.Equal(t, exitLost, p.code())
+	p.says("went on")
+	assert.Equal(t, 3, keys(t, servers, "job"), "the other's lock was deleted")
+}
+
+func TestRun_WarnsAlsoIfTheLockExpires(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p, b := startBeats(t, servers, "", "--on-lost=warn")
+	cut(p, servers)
+	p.event("lost")
+	b.more()
+	p.signal(unix.SIGTERM)
+	assert.Equal(t, exitLost, p.code())
+	assert.False(t, p.happened("term"))
+}
+
+func TestRun_MaxHoldEndsTheCommand(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	began := time.Now()
+	p, b := startBeats(t, servers, "", "--max-hold=4s")
+	assert.Equal(t, exitLost, p.code())
+	assert.Less(t, b.last(), began.Add(4*time.Second+patience))
+	assert.Greater(t, time.Since(began), 2*time.Second)
+	requireDead(t, b.group)
+	requireFree(t, servers, "job")
+}
+
+func TestRun_ARenewalDoesNotRescueACommandThatWasAskedToEnd(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p, b := startBeats(t, servers, `trap "" TERM;`)
+	cut(p, servers)
+	p.event("term")
+	for _, s := range servers {
+		s.Thaw()
+	}
+	assert.Equal(t, exitLost, p.code())
+	requireDead(t, b.group)
+	requireFree(t, servers, "job")
+}
+
+// Each process does its part alone: the other one is frozen, for longer than the TTL.
+func TestRun_EndsTheCommandWhileItsFrontIsFrozen(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p, b := startBeats(t, servers, `trap "" TERM;`)
+	freeze(t, p.cmd.Process.Pid)
+	over := cut(p, servers)
+	p.event("exit")
+	requireDead(t, b.group)
+	assert.Less(t, b.last(), over)
+	p.signal(unix.SIGCONT)
+	assert.Equal(t, exitLost, p.code())
+}
+
+func TestRun_EndsTheCommandWhileItsHolderIsFrozen(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p, b := startBeats(t, servers, `trap "" TERM;`)
+	renewals(p, 1)
+	freeze(t, p.holder())
+	over := time.Now().Add(lostTTL)
+	assert.Equal(t, exitLost, p.code())
+	requireDead(t, b.group)
+	assert.Less(t, b.last(), over)
+	contend(t, servers, b.group)
+}
+
+// A front that was frozen for long must not act on what it knew before.
+func TestRun_GoesOnAfterTheFrontWasFrozenForLongerThanTheTTL(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p := runTool(t, servers, append(lostFlags, "job", "--", "sh", "-c", "echo ready; cat; exit 4")...)
+	p.says("ready")
+	freeze(t, p.cmd.Process.Pid)
+	renewals(p, 5) // after the first at once, each third of the TTL
+	p.signal(unix.SIGCONT)
+	renewals(p, 2)
+	require.NoError(t, p.stdin.Close())
+	assert.Equal(t, 4, p.code())
+}
+
+func TestRun_EndsTheCommandIfTheServersForgetTheLock(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p, b := startBeats(t, servers, "", "--ttl=20s")
+	renewals(p, 1)
+	for _, s := range servers {
+		s.Stop()
+		s.Start()
+	}
+	assert.Equal(t, exitLost, p.code())
+	requireDead(t, b.group)
+}
+
+// The two processes compare each other's readings.
+func TestClock_IsTheSameInAllProcesses(t *testing.T) {
+	var boot unix.Timespec
+	require.NoError(t, unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot))
+	now := supervise.Clock{}.Now().UnixNano()
+	assert.GreaterOrEqual(t, now, boot.Nano())
+	assert.Less(t, now, boot.Nano()+patience.Nanoseconds())
+}

@@ -1,0 +1,193 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+func TestRun_ForwardsSignals(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p := runTool(t, servers, "job", "--", "sh", "-c", `
+		for sig in INT TERM HUP QUIT USR1 USR2 WINCH; do trap "echo got $sig" $sig; done
+		echo ready
+		while ! read -r line; do :; done
+		exit 9`)
+	p.says("ready")
+	for name, sig := range map[string]syscall.Signal{
+		"INT": unix.SIGINT, "TERM": unix.SIGTERM, "HUP": unix.SIGHUP, "QUIT": unix.SIGQUIT,
+		"USR1": unix.SIGUSR1, "USR2": unix.SIGUSR2, "WINCH": unix.SIGWINCH,
+	} {
+		p.signal(sig)
+		p.says("got " + name)
+	}
+	_, err := p.stdin.Write([]byte("end\n"))
+	require.NoError(t, err)
+	assert.Equal(t, 9, p.code())
+	requireFree(t, servers, "job")
+}
+
+func TestRun_ReportsTheSignalThatEndedTheCommand(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2} {
+		p := runTool(t, servers, "job", "--", "sh", "-c", "ulimit -c 0; echo ready; exec cat")
+		p.says("ready")
+		p.signal(sig)
+		assert.Equal(t, 128+int(sig), p.code())
+		p.event("released")
+	}
+}
+
+// A user who sends TERM leaves it to the command how long it takes to end.
+func TestRun_DoesNotKillACommandThatTakesItsTimeAfterTheUsersTerm(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p := runTool(t, servers, "--ttl=2s", "--kill-after=0", "job", "--", "sh", "-c",
+		`trap "echo got TERM" TERM; echo ready; while ! read -r line; do :; done; exit 4`)
+	p.says("ready")
+	p.signal(unix.SIGTERM)
+	p.says("got TERM")
+	renewals(p, 3)
+	_, err := p.stdin.Write([]byte("end\n"))
+	require.NoError(t, err)
+	assert.Equal(t, 4, p.code())
+}
+
+// renewals waits for further renewals of the lock.
+func renewals(p *process, n int) {
+	p.t.Helper()
+	seen := func() (n int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, line := range p.lines["err"] {
+			if len(line) > 20 && line[:19] == `{"event":"renewed",` {
+				n++
+			}
+		}
+		return n
+	}
+	begin := seen()
+	require.Eventually(p.t, func() bool { return seen() >= begin+n }, patience, 10*time.Millisecond)
+}
+
+func TestRun_PassesTheUsersSignalsToTheCommandAlone(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p := runTool(t, servers, "job", "--", "sh", "-c", `trap "echo got USR1" USR1; sh -c "echo ready; exec cat"; echo ended with $?; exit 3`)
+	p.says("ready")
+	p.signal(unix.SIGUSR1)
+	require.NoError(t, p.stdin.Close())
+	p.says("got USR1")
+	p.says("ended with 0")
+	assert.Equal(t, 3, p.code())
+}
+
+func TestRun_SignalsEndTheWait(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	first := runTool(t, servers, "job", "cat")
+	first.event("started")
+	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT} {
+		p := runTool(t, servers, "job", "echo", "ran")
+		p.event("waiting")
+		p.signal(unix.SIGUSR1) // there is nobody whom it could concern
+		p.signal(sig)
+		assert.Equal(t, 128+int(sig), p.code())
+		assert.Empty(t, p.lines["out"])
+	}
+	require.NoError(t, first.stdin.Close())
+	assert.Zero(t, first.code())
+	requireFree(t, servers, "job")
+}
+
+func TestRun_UnderNohupSurvivesAHangup(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	tool := toolCommand(servers)
+	cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$0" run --json job -- sh -c 'kill -HUP $$; echo ready; cat; exit 6'`, os.Args[0])
+	cmd.Env = tool.Env
+	p := start(t, cmd)
+	p.says("ready")
+	p.signal(unix.SIGHUP)
+	require.NoError(t, p.stdin.Close())
+	assert.Equal(t, 6, p.code())
+}
+
+func TestRun_EndsWhatTheCommandLeavesBehind(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	for name, test := range map[string]struct{ flag, script string }{
+		"TERM ends it":         {"--kill-after=15s", `sleep 1000 & exit 5`},
+		"it ignores TERM":      {"--kill-after=300ms", `trap "" TERM; sleep 1000 & exit 5`},
+		"it is not even asked": {"--kill-after=0", `trap "" TERM; sleep 1000 & exit 5`},
+		"it is stopped":        {"--kill-after=15s", `sleep 1000 & kill -STOP $!; exit 5`},
+		"several generations":  {"--kill-after=15s", `(sh -c "sleep 1000 & sleep 1000" & sleep 1000) & exit 5`},
+	} {
+		p := runTool(t, servers, test.flag, "job", "--", "sh", "-c", "exec >/dev/null 2>&1; "+test.script)
+		group := p.event("started").PID
+		p.event("released")
+		requireDead(t, group)
+		assert.Equal(t, 5, p.code(), name)
+	}
+}
+
+func TestRun_FrontKilledEndsTheCommandAndReleasesTheLock(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p := runTool(t, servers, "job", "--", "sh", "-c", `trap "" TERM INT HUP; sleep 1000 & echo ready; wait; sleep 1000`)
+	p.says("ready")
+	group, holder := p.event("started").PID, p.holder()
+	p.signal(unix.SIGKILL)
+	p.event("released")
+	requireDead(t, group)
+	requireFree(t, servers, "job")
+	eventually(t, func() bool { s := stateOf(holder); return s == "" || s == "Z" }, "the holder is left")
+}
+
+func TestRun_FrontKilledWhileItWaitsTakesNoLock(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	first := runTool(t, servers, "job", "cat")
+	first.event("started")
+	p := runTool(t, servers, "job", "echo", "ran")
+	p.event("waiting")
+	holder := p.holder()
+	p.signal(unix.SIGKILL)
+	eventually(t, func() bool { s := stateOf(holder); return s == "" || s == "Z" }, "the holder is left")
+	p.code()
+	assert.Empty(t, p.lines["out"])
+}
+
+func TestRun_HolderKilledEndsTheCommand(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p := runTool(t, servers, "--on-lost=warn", "job", "--", "sh", "-c", `trap "" TERM INT HUP; sleep 1000 & echo ready; wait; sleep 1000`)
+	p.says("ready")
+	group := p.event("started").PID
+	require.NoError(t, unix.Kill(p.holder(), unix.SIGKILL))
+	assert.Equal(t, exitInternal, p.code())
+	requireDead(t, group)
+	p.complains("the process that held the lock was killed")
+}
+
+func TestRun_HolderDisregardsSignalsThatAreNotFromTheFront(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p := runTool(t, servers, "job", "--", "sh", "-c", "echo ready; cat; exit 8")
+	p.says("ready")
+	for _, sig := range []unix.Signal{
+		unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE,
+	} {
+		require.NoError(t, unix.Kill(p.holder(), sig))
+	}
+	renewals(p, 1)
+	require.NoError(t, p.stdin.Close())
+	assert.Equal(t, 8, p.code())
+	p.event("released")
+}
+
+func eventually(t *testing.T, condition func() bool, message string) {
+	t.Helper()
+	require.Eventually(t, condition, patience, 5*time.Millisecond, message)
+}
