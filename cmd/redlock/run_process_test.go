@@ -25,7 +25,7 @@ import (
 )
 
 // patience is how long a test waits for what is to happen.
-const patience = 30 * time.Second
+var patience = 30 * time.Second
 
 // toolEnv is the environment for the tool as a process of its own, on servers.
 func toolEnv(servers []*testredis.Process, more ...string) []string {

@@ -86,7 +86,7 @@ func (f *front) watch() Report {
 		wake := time.NewTimer(f.pause())
 		select {
 		case sig := <-f.signals:
-			f.link.send(message{Signal: sig.(syscall.Signal)})
+			f.forward(sig)
 		case <-f.resumed:
 			f.link.send(message{Continue: true})
 		case m, ok := <-f.link.messages:
@@ -181,29 +181,34 @@ func (f *front) stop(sig unix.Signal) {
 	if f.tty == nil {
 		return
 	}
-	if sig != unix.SIGSTOP {
-		sig = unix.SIGTSTP
+	if sig == unix.SIGSTOP {
+		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
+	} else {
 		f.stopGroup()
+		stopSelf()
 	}
-	signal.Reset(unix.SIGTSTP)
-	stopSelf(sig)
 	select {
 	case <-f.resumed:
-	case <-time.After(100 * time.Millisecond): // the process group is orphaned, so that nobody would continue it
+	case <-time.After(100 * time.Millisecond): // it was not stopped, because nobody would continue it
 	}
-	signal.Notify(f.signals, unix.SIGTSTP)
 	f.link.send(message{Continue: true})
 }
 
 // stopGroup stops the other processes of this process's group, such as the script that has started it: a Ctrl-Z in the command's
 // group has not reached them.
 func (f *front) stopGroup() {
-	own := make(chan os.Signal, 1)
-	signal.Notify(own, unix.SIGTSTP)
 	_ = unix.Kill(0, unix.SIGTSTP)
-	select {
-	case <-own:
-	case <-time.After(time.Second):
+	for late := time.After(time.Second); ; {
+		select {
+		case sig := <-f.signals:
+			if sig == unix.SIGTSTP { // this process's own
+				return
+			}
+			f.forward(sig)
+		case <-late:
+			return
+		}
 	}
-	signal.Stop(own)
 }
+
+func (f *front) forward(sig os.Signal) { f.link.send(message{Signal: sig.(syscall.Signal)}) }

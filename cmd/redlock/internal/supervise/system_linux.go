@@ -1,7 +1,9 @@
 package supervise
 
 import (
+	"runtime"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +27,20 @@ func ownGroup(withParent bool) *syscall.SysProcAttr {
 // newMemory returns a file for shared memory.
 func newMemory() (fd int, err error) { return unix.MemfdCreate("redlock", unix.MFD_CLOEXEC) }
 
-// stopSelf stops this process. The signal goes to the thread that sends it, so that the process has been stopped and continued
-// when stopSelf returns, unless the kernel dropped the signal because the process group is orphaned.
-func stopSelf(sig unix.Signal) { _ = unix.Tgkill(unix.Getpid(), unix.Gettid(), sig) }
+// stopSelf stops this process as a Ctrl-Z does. The kernel drops the signal if nobody would continue the process: its process group
+// is orphaned. Go's runtime never gives up a handler of SIGTSTP that it has installed, so this goes past it.
+func stopSelf() {
+	var byDefault, handler [16]uint64 // longer than any struct sigaction; zeros are the default action
+	set := func(action, old *[16]uint64) bool {
+		const setSize = 8
+		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP),
+			uintptr(unsafe.Pointer(action)), uintptr(unsafe.Pointer(old)), setSize, 0, 0)
+		return errno == 0
+	}
+	if set(&byDefault, &handler) {
+		runtime.LockOSThread() // so that the signal to this thread has done its work when the call returns
+		_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
+		runtime.UnlockOSThread()
+		set(&handler, nil)
+	}
+}

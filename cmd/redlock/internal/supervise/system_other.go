@@ -31,5 +31,10 @@ func newMemory() (fd int, err error) {
 	return unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// stopSelf stops this process, soon after it has returned.
-func stopSelf(sig unix.Signal) { _ = unix.Kill(unix.Getpid(), sig) }
+// stopSelf stops this process if its parent is of the same session, as a shell is that would continue it.
+func stopSelf() {
+	own, _ := unix.Getsid(0)
+	if parents, err := unix.Getsid(unix.Getppid()); err == nil && parents == own {
+		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
+	}
+}

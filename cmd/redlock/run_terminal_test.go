@@ -1,0 +1,363 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+const (
+	ctrlC = "\x03"
+	ctrlD = "\x04"
+	ctrlZ = "\x1a"
+)
+
+// terminal is a pseudo-terminal with a program that has it as its controlling terminal.
+type terminal struct {
+	t      *testing.T
+	master *os.File
+	cmd    *exec.Cmd
+	ended  chan struct{}
+
+	mu   sync.Mutex
+	text string
+	read int // of text, by expect
+	news chan struct{}
+}
+
+// openTerminal starts a command on a terminal. It ends with the test.
+func openTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Skip("no pseudo-terminals: ", err)
+	}
+	master := os.NewFile(uintptr(fd), "ptmx")
+	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	require.NoError(t, err)
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(t, cmd.Start())
+	require.NoError(t, slave.Close())
+	term := &terminal{t: t, master: master, cmd: cmd, ended: make(chan struct{}), news: make(chan struct{})}
+	var reading sync.WaitGroup
+	reading.Go(term.listen)
+	go func() {
+		_ = cmd.Wait()
+		close(term.ended)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-term.ended
+		require.NoError(t, master.Close())
+		reading.Wait()
+		if t.Failed() {
+			t.Logf("terminal: %q", term.text[max(0, len(term.text)-2000):])
+		}
+	})
+	return term
+}
+
+// openShell starts an interactive shell on a terminal.
+func openShell(t *testing.T, servers []*testredis.Process) *terminal {
+	t.Helper()
+	path, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash: ", err)
+	}
+	cmd := exec.Command(path, "--norc", "--noprofile", "--noediting", "-i")
+	cmd.Env = toolEnv(servers, "PS1=prompt> ", "TOOL="+os.Args[0], "HISTFILE=", "TERM=dumb")
+	term := openTerminal(t, cmd)
+	term.expect("prompt> ")
+	term.enter("stty -echo; set -o pipefail")
+	term.expect("prompt> ")
+	return term
+}
+
+func (term *terminal) listen() {
+	for buf := make([]byte, 4096); ; {
+		n, err := term.master.Read(buf)
+		term.mu.Lock()
+		term.text += string(buf[:n])
+		close(term.news)
+		term.news = make(chan struct{})
+		term.mu.Unlock()
+		if err != nil {
+			return // EIO: the last process has closed the terminal
+		}
+	}
+}
+
+// press types characters.
+func (term *terminal) press(text string) {
+	term.t.Helper()
+	_, err := term.master.WriteString(text)
+	require.NoError(term.t, err)
+}
+
+// enter types a line.
+func (term *terminal) enter(line string) {
+	term.t.Helper()
+	term.press(line + "\n")
+}
+
+// expect waits for a text behind what was expected before, and returns what came until then.
+func (term *terminal) expect(text string) string {
+	term.t.Helper()
+	for late := time.After(patience); ; {
+		term.mu.Lock()
+		rest, news := term.text[term.read:], term.news
+		if before, _, found := strings.Cut(rest, text); found {
+			term.read += len(before) + len(text)
+			term.mu.Unlock()
+			return before
+		}
+		term.mu.Unlock()
+		select {
+		case <-news:
+		case <-late:
+			require.Fail(term.t, "not on the terminal", "%q: %q", text, rest)
+		}
+	}
+}
+
+// jobs waits until the shell lists a job with a text.
+func (term *terminal) jobs(text string) {
+	term.t.Helper()
+	for late := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
+		term.enter("jobs")
+		if strings.Contains(term.expect("prompt> "), text) {
+			return
+		}
+		require.True(term.t, time.Now().Before(late), "no job is %q", text)
+	}
+}
+
+// stays requires that the lock is held for longer than its TTL.
+func stays(t *testing.T, servers []*testredis.Process, ttl time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(ttl + ttl/2); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
+		require.GreaterOrEqual(t, keys(t, servers, "job"), 2, "the lock is over")
+	}
+}
+
+func TestRun_JobControlStopsAndContinues(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	sh := openShell(t, servers)
+	sh.enter(`$TOOL run --ttl=2s --timeout=500ms job -- sh -c 'echo "ready"; exec cat'`)
+	sh.expect("ready")
+	sh.enter("first line") // the command reads from the terminal
+	sh.expect("first line")
+
+	sh.press(ctrlZ)
+	sh.expect("Stopped")
+	sh.expect("prompt> ")
+	sh.enter("jobs -l | sed 's/run.*//'")
+	assert.Contains(t, sh.expect("prompt> "), "Stopped")
+	stays(t, servers, 2*time.Second)
+
+	sh.enter("fg")
+	sh.expect("run")
+	sh.enter("second line")
+	sh.expect("second line")
+
+	sh.press(ctrlZ)
+	sh.expect("Stopped")
+	sh.expect("prompt> ")
+	sh.enter("bg; fg")
+	sh.enter("third line")
+	sh.expect("third line")
+
+	sh.press(ctrlC)
+	sh.expect("prompt> ")
+	sh.enter("echo code=$?.")
+	sh.expect("code=130.")
+	requireFree(t, servers, "job")
+}
+
+func TestRun_InTheBackgroundIsStoppedWhenItReadsTheTerminal(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	sh := openShell(t, servers)
+	sh.enter(`$TOOL run job -- sh -c 'echo "ready"; cat; echo "the" end; exit 7' &`)
+	sh.expect("ready")
+	sh.jobs("Stopped")
+	sh.enter("fg")
+	sh.expect("run")
+	sh.enter("a line")
+	sh.expect("a line")
+	sh.press(ctrlD)
+	sh.expect("the end")
+	sh.expect("prompt> ")
+	sh.enter("echo code=$?.")
+	sh.expect("code=7.")
+}
+
+// The command gets the terminal when it reads from it.
+func TestRun_InAPipelineReadsTheTerminal(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	sh := openShell(t, servers)
+	sh.enter(`$TOOL run job -- sh -c 'echo "ready"; while read x; do echo "got $x"; done </dev/tty' | sed -u 's/^/> /'`)
+	sh.expect("> ready")
+	for range 2 {
+		sh.enter("a line")
+		sh.expect("> got a line")
+		sh.press(ctrlZ)
+		sh.expect("Stopped")
+		sh.expect("prompt> ")
+		sh.enter("fg")
+		sh.expect("run")
+	}
+	sh.enter("a line")
+	sh.expect("> got a line")
+	sh.press(ctrlC)
+	sh.expect("prompt> ")
+	sh.enter("echo code=$?.")
+	sh.expect("code=130.")
+	requireFree(t, servers, "job")
+}
+
+// Another program of the pipeline has the terminal, and the signals of Ctrl-Z and Ctrl-C reach the command all the same.
+func TestRun_InAPipelineWithoutTheTerminalGetsItsSignals(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	sh := openShell(t, servers)
+	sh.enter(`$TOOL run job -- sh -c 'while :; do echo "tick"; sleep 0.05; done' | { read x </dev/tty; echo "got $x"; exec cat; }`)
+	sh.enter("a line")
+	sh.expect("got a line")
+	for range 2 {
+		sh.expect("tick")
+		sh.press(ctrlZ)
+		sh.expect("Stopped")
+		sh.expect("prompt> ")
+		sh.enter("fg")
+		sh.expect("run")
+		sh.expect("exec cat")
+	}
+	sh.expect("tick")
+	sh.press(ctrlC)
+	sh.expect("prompt> ")
+	sh.enter("echo code=$?.")
+	sh.expect("code=130.")
+	requireFree(t, servers, "job")
+}
+
+// The script is stopped and continued with the command, and has the terminal again when the command has ended.
+func TestRun_WithinAScript(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	sh := openShell(t, servers)
+	sh.enter(`bash -c '"$0" run job -- sh -c "echo \"ready\"; cat"; read x; echo "script got $x"' $TOOL`)
+	sh.expect("ready")
+	sh.press(ctrlZ)
+	sh.expect("Stopped")
+	sh.expect("prompt> ")
+	sh.enter("fg")
+	sh.expect("bash")
+	sh.enter("a line")
+	sh.expect("a line")
+	sh.press(ctrlD)
+	requireFree(t, servers, "job")
+	sh.enter("the rest")
+	sh.expect("script got the rest")
+}
+
+func TestRun_GivesTheTerminalBackWhenItsHolderIsKilled(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	sh := openShell(t, servers)
+	sh.enter(`bash -c '"$0" run job -- sh -c "echo \"pid \$PPID.\"; exec cat"; read x; echo "script got $x"' $TOOL`)
+	sh.expect("pid ")
+	var holder int
+	_, err := fmt.Sscan(sh.expect("."), &holder)
+	require.NoError(t, err)
+	require.NoError(t, unix.Kill(holder, unix.SIGKILL))
+	sh.expect("was killed")
+	sh.enter("the rest")
+	sh.expect("script got the rest")
+}
+
+func TestRun_StoppedWhileItWaitsTakesNoLock(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	first := runTool(t, servers, "job", "cat")
+	first.event("started")
+	sh := openShell(t, servers)
+	sh.enter(`$TOOL run --verbose job -- sh -c 'echo "ready"; exit 5'`)
+	sh.expect("waiting for the lock")
+	sh.press(ctrlZ)
+	sh.expect("Stopped")
+	sh.expect("prompt> ")
+	require.NoError(t, first.stdin.Close())
+	assert.Zero(t, first.code())
+	third := runTool(t, servers, "job", "cat")
+	third.event("started") // and the one that is stopped has not
+	require.NoError(t, third.stdin.Close())
+	assert.Zero(t, third.code())
+	assert.Zero(t, keys(t, servers, "job"))
+	sh.enter("fg")
+	sh.expect("ready")
+	sh.expect("prompt> ")
+	sh.enter("echo code=$?.")
+	sh.expect("code=5.")
+}
+
+// In a container without a shell nobody would continue what a Ctrl-Z stops.
+func TestRun_WithoutAShellIsNotStopped(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	cmd := toolCommand(servers, "run", "job", "--", "sh", "-c", "echo ready; cat")
+	term := openTerminal(t, cmd)
+	term.expect("ready")
+	for _, line := range []string{"first", "second"} {
+		term.press(ctrlZ)
+		term.enter(line)
+		term.expect(line + "\r\n")
+		term.expect(line + "\r\n") // the terminal's echo, and cat's
+	}
+	term.press(ctrlC)
+	<-term.ended
+	assert.Equal(t, 130, cmd.ProcessState.ExitCode())
+}
+
+func TestRun_StoppedCommandIsContinuedByOthers(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	sh := openShell(t, servers)
+	sh.enter(`$TOOL run job -- sh -c 'echo "pid $$."; while :; do sleep 0.05; done'`)
+	sh.expect("pid ")
+	var pid int
+	_, err := fmt.Sscan(sh.expect("."), &pid)
+	require.NoError(t, err)
+	require.NoError(t, unix.Kill(pid, unix.SIGSTOP))
+	sh.expect("Stopped")
+	sh.expect("prompt> ")
+	require.NoError(t, unix.Kill(pid, unix.SIGCONT))
+	sh.jobs("Running")
+	sh.enter("kill %1")
+	sh.jobs("Exit 143")
+}
+
+func TestRun_EndsAStoppedJobIfTheLockIsLost(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	sh := openShell(t, servers)
+	sh.enter(`$TOOL run --ttl=2s --timeout=500ms job -- sh -c 'trap "echo \"cleaned\"; exit" TERM; echo "ready"; read x'`)
+	sh.expect("ready")
+	sh.press(ctrlZ)
+	sh.expect("Stopped")
+	sh.expect("prompt> ")
+	for _, s := range servers {
+		s.Freeze()
+	}
+	sh.expect("cleaned")
+	sh.jobs("Exit 79")
+}
