@@ -295,12 +295,13 @@ func TestRun_AtLeastKeepsTheLock(t *testing.T) {
 func TestRun_WithinRun(t *testing.T) {
 	servers := testredis.Real(t, 3)
 	nodes := "--nodes=" + strings.Join(testredis.URLs(servers), ",")
-	p := runTool(t, servers, "outer", "--", os.Args[0], "run", nodes, "inner", "--", "sh", "-c", "echo $REDLOCK_NAME; cat; exit 5")
-	p.says("inner")
+	p := runTool(t, servers, "outer", "--", os.Args[0], "run", nodes, "inner", "--", "sh", "-c", "env | grep REDLOCK_NAME; cat; exit 5")
+	p.says("REDLOCK_NAME=inner")
 	assert.Equal(t, 3, keys(t, servers, "outer"))
 	assert.Equal(t, 3, keys(t, servers, "inner"))
 	require.NoError(t, p.stdin.Close())
 	assert.Equal(t, 5, p.code())
+	assert.NotContains(t, p.lines["out"], "REDLOCK_NAME=outer")
 	requireFree(t, servers, "outer")
 	requireFree(t, servers, "inner")
 }

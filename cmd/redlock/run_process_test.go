@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -25,7 +26,20 @@ import (
 )
 
 // patience is how long a test waits for what is to happen.
-var patience = 30 * time.Second
+const patience = 30 * time.Second
+
+// The programs that tests start are to get the signals that these tests may have been started without, as by nohup or in the
+// background.
+func init() {
+	if os.Getenv(mainEnv) != "" {
+		return // this is such a program
+	}
+	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGHUP} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
+}
 
 // toolEnv is the environment for the tool as a process of its own, on servers.
 func toolEnv(servers []*testredis.Process, more ...string) []string {

@@ -75,7 +75,7 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 		Options:  []redlock.LockOption{redlock.AutoExtend(), redlock.MaxHold(c.MaxHold), redlock.Metadata(c.Metadata)},
 		NonBlock: c.Nonblock || c.Wait != nil && *c.Wait == 0,
 		AtLeast:  c.AtLeast,
-		Path:     c.Path, Args: c.Command, Env: supervise.Environment(secretEnv...),
+		Path:     c.Path, Args: c.Command, Secrets: secretEnv,
 		Failed: c.failed, Events: events,
 	}
 	if c.Wait != nil {

@@ -44,14 +44,8 @@ func (b *board) word(i int) *atomic.Int64 { return (*atomic.Int64)(unsafe.Pointe
 // setDeadline publishes the lock's deadline, by Clock.
 func (b *board) setDeadline(at time.Time) { b.word(0).Store(at.UnixNano()) }
 
-// deadline returns the lock's deadline; zero means that there is none yet.
-func (b *board) deadline() time.Time {
-	nanos := b.word(0).Load()
-	if nanos == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, nanos)
-}
+// deadline returns the lock's deadline. It is valid while there is a group.
+func (b *board) deadline() time.Time { return time.Unix(0, b.word(0).Load()) }
 
 // setGroup publishes the process group of the command; 0 means that there is none, or none any more.
 func (b *board) setGroup(id int) { b.word(1).Store(int64(id)) }

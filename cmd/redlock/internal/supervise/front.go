@@ -112,7 +112,7 @@ func (f *front) watch() Report {
 // latest is when the holder must have ended the command, or renewed the lock; zero means never.
 func (f *front) latest() time.Time {
 	deadline := f.link.board.deadline()
-	if deadline.IsZero() || f.rules.OnLost == OnLostWarn {
+	if f.link.board.group() == 0 || f.rules.OnLost == OnLostWarn {
 		return time.Time{}
 	}
 	return deadline.Add(-f.rules.Margin() / 2)
@@ -122,15 +122,13 @@ func (f *front) latest() time.Time {
 func (f *front) pause() time.Duration {
 	wait := f.rules.tick()
 	if at := f.latest(); !at.IsZero() {
-		wait = min(wait, max(0, at.Sub(f.clock.Now())))
+		wait = min(wait, at.Sub(f.clock.Now()))
 	}
 	return wait
 }
 
 // overdue reports whether the command still runs although the lock is all but over.
-func (f *front) overdue() bool {
-	return reached(f.clock.Now(), f.latest()) && f.link.board.group() != 0
-}
+func (f *front) overdue() bool { return reached(f.clock.Now(), f.latest()) }
 
 // takeOver kills the command in the holder's place, which is frozen or too slow.
 func (f *front) takeOver() Report {

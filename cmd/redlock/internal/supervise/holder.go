@@ -26,9 +26,9 @@ type Job struct {
 	Wait     time.Duration // how long to wait for it; 0 means for ever
 	AtLeast  time.Duration // how long the lock stays at least
 
-	Path string // of the program
-	Args []string
-	Env  []string
+	Path    string // of the program
+	Args    []string
+	Secrets []string // variables that the program does not get
 
 	Failed func(error) Report // makes the report if there is no lock
 	Events *Events

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -117,18 +116,3 @@ func (l *Link) Setup(to any) error {
 
 // Report tells the front how it ended.
 func (l *Link) Report(r Report) { l.send(message{Report: &r}) }
-
-// Environment returns this process's environment without some variables.
-func Environment(without ...string) []string {
-	var env []string
-next:
-	for _, pair := range os.Environ() {
-		for _, name := range without {
-			if strings.HasPrefix(pair, name+"=") {
-				continue next
-			}
-		}
-		env = append(env, pair)
-	}
-	return env
-}

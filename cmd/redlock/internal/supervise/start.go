@@ -7,7 +7,9 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -46,12 +48,7 @@ func (h *holder) start() *Report {
 	}
 	// Part of a pipeline, it would take the terminal away from the others. It gets the terminal when it asks for it, see stopped.
 	inForeground := h.tty != nil && foregroundOf(0) == h.frontGroup && foregroundOf(1) == h.frontGroup
-	pid, err := fork(h.Path, h.Args, append(h.Env,
-		"REDLOCK_NAME="+h.Name,
-		"REDLOCK_TOKEN="+h.lock.Token(),
-		"REDLOCK_FENCE="+strconv.FormatUint(h.lock.Fence(), 10),
-		"REDLOCK_DEADLINE="+strconv.FormatInt(time.Now().Add(h.lock.Remaining()).Unix(), 10),
-	))
+	pid, err := fork(h.Path, h.Args, h.environment())
 	if err != nil {
 		code := CodeCannotRun
 		if errors.Is(err, unix.ENOENT) {
@@ -67,6 +64,22 @@ func (h *holder) start() *Report {
 	}
 	h.Events.say(event{Event: "started", PID: pid})
 	return nil
+}
+
+// environment is that of the command: the holder's without secrets and what an outer redlock has said about its lock.
+func (h *holder) environment() []string {
+	about := []string{
+		"REDLOCK_NAME=" + h.Name,
+		"REDLOCK_TOKEN=" + h.lock.Token(),
+		"REDLOCK_FENCE=" + strconv.FormatUint(h.lock.Fence(), 10),
+		"REDLOCK_DEADLINE=" + strconv.FormatInt(time.Now().Add(h.lock.Remaining()).Unix(), 10),
+	}
+	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.Contains(h.Secrets, name) ||
+			slices.ContainsFunc(about, func(own string) bool { return strings.HasPrefix(own, name+"=") })
+	})
+	return append(env, about...)
 }
 
 // giveUp releases the lock, under which nothing has run.
