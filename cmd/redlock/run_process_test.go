@@ -25,8 +25,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
-// patience is how long a test waits for what is to happen.
-const patience = 30 * time.Second
+// runPatience is how long a test waits for what is to happen.
+const runPatience = 30 * time.Second
 
 // The programs that tests start are to get the signals that these tests may have been started without, as by nohup or in the
 // background.
@@ -126,7 +126,7 @@ func (p *process) read(stream string, from io.Reader) {
 // line waits for a line of a stream that fits.
 func (p *process) line(stream, what string, fits func(string) bool) string {
 	p.t.Helper()
-	for late := time.After(patience); ; {
+	for late := time.After(runPatience); ; {
 		p.mu.Lock()
 		lines, closed, news := p.lines[stream], p.closed[stream], p.news
 		p.mu.Unlock()
@@ -189,7 +189,7 @@ func (p *process) code() int {
 	p.t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(runPatience):
 		require.Fail(p.t, "still running")
 	}
 	return p.cmd.ProcessState.ExitCode()
@@ -261,14 +261,14 @@ func requireDead(t *testing.T, group int) {
 
 func eventuallyDead(t *testing.T, group int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(living(group)) == 0 }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(living(group)) == 0 }, runPatience, 5*time.Millisecond)
 }
 
 // freeze stops a process and returns when it stands still.
 func freeze(t *testing.T, pid int) {
 	t.Helper()
 	require.NoError(t, unix.Kill(pid, unix.SIGSTOP))
-	require.Eventually(t, func() bool { return stateOf(pid) == "T" }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return stateOf(pid) == "T" }, runPatience, time.Millisecond)
 	t.Cleanup(func() { _ = unix.Kill(pid, unix.SIGCONT) })
 }
 
@@ -285,5 +285,5 @@ func keys(t *testing.T, servers []*testredis.Process, key string) (n int) {
 
 func requireFree(t *testing.T, servers []*testredis.Process, key string) {
 	t.Helper()
-	assert.Eventually(t, func() bool { return keys(t, servers, key) == 0 }, patience, 5*time.Millisecond, "the lock was not released")
+	assert.Eventually(t, func() bool { return keys(t, servers, key) == 0 }, runPatience, 5*time.Millisecond, "the lock was not released")
 }

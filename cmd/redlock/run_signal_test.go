@@ -76,7 +76,7 @@ func renewals(p *process, n int) {
 		return n
 	}
 	begin := seen()
-	require.Eventually(p.t, func() bool { return seen() >= begin+n }, patience, 10*time.Millisecond)
+	require.Eventually(p.t, func() bool { return seen() >= begin+n }, runPatience, 10*time.Millisecond)
 }
 
 func TestRun_PassesTheUsersSignalsToTheCommandAlone(t *testing.T) {
@@ -189,5 +189,5 @@ func TestRun_HolderDisregardsSignalsThatAreNotFromTheFront(t *testing.T) {
 
 func eventually(t *testing.T, condition func() bool, message string) {
 	t.Helper()
-	require.Eventually(t, condition, patience, 5*time.Millisecond, message)
+	require.Eventually(t, condition, runPatience, 5*time.Millisecond, message)
 }

@@ -120,7 +120,7 @@ func (term *terminal) enter(line string) {
 // expect waits for a text behind what was expected before, and returns what came until then.
 func (term *terminal) expect(text string) string {
 	term.t.Helper()
-	for late := time.After(patience); ; {
+	for late := time.After(runPatience); ; {
 		term.mu.Lock()
 		rest, news := term.text[term.read:], term.news
 		if before, _, found := strings.Cut(rest, text); found {
@@ -140,7 +140,7 @@ func (term *terminal) expect(text string) string {
 // jobs waits until the shell lists a job with a text.
 func (term *terminal) jobs(text string) {
 	term.t.Helper()
-	for late := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
+	for late := time.Now().Add(runPatience); ; <-time.After(50 * time.Millisecond) {
 		term.enter("jobs")
 		if strings.Contains(term.expect("prompt> "), text) {
 			return
