@@ -121,12 +121,16 @@ func (t *table) admit(keys []string) (admitted []string) {
 	return admitted
 }
 
-// add takes what a node holds under keys that were admitted. A scan may find a key twice; the later view counts.
-func (t *table) add(views map[string]View) {
+// add takes what a node holds under keys that were admitted, views[i] under keys[i]; a zero View means nothing. A scan may find a
+// key twice; the later view counts.
+func (t *table) add(keys []string, views []View) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for key, v := range views {
-		l := t.locks[strings.TrimPrefix(key, t.Prefix)]
+	for i, v := range views {
+		if v.read.IsZero() {
+			continue
+		}
+		l := t.locks[keys[i][len(t.Prefix):]]
 		for _, other := range l.Views {
 			if other.Token == v.Token {
 				v.Token = other.Token // shares its memory

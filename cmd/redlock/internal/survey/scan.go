@@ -102,7 +102,8 @@ func (l *lister) match() string {
 var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
 // readAll returns the commands that read keys: for each its TTL, and what it holds up to a byte more than a token may have.
-func readAll(keys []string) (commands [][]string) {
+func readAll(keys []string) [][]string {
+	commands := make([][]string, 0, 2*len(keys)+1) // with room for one more
 	for _, key := range keys {
 		commands = append(commands, []string{"PTTL", key}, []string{"GETRANGE", key, "0", strconv.Itoa(node.MaxToken)})
 	}
@@ -154,8 +155,8 @@ func unexpected(reply any) error {
 // take adds the replies to readAll to the table.
 func (l *lister) take(keys []string, replies []any) error {
 	now := time.Now()
-	views := map[string]View{}
-	for i, key := range keys {
+	views := make([]View, len(keys))
+	for i := range keys {
 		ms, isNumber := replies[2*i].(int64)
 		if !isNumber {
 			return unexpected(replies[2*i])
@@ -175,8 +176,8 @@ func (l *lister) take(keys []string, replies []any) error {
 		default:
 			v.Token, v.Fence = token.Split(value, l.Fencing)
 		}
-		views[key] = v
+		views[i] = v
 	}
-	l.add(views)
+	l.add(keys, views)
 	return nil
 }
