@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -59,10 +60,22 @@ type interrupted struct{ signal os.Signal }
 
 func (i interrupted) Error() string { return i.signal.String() }
 
-// exitCode returns the exit code for an error of a command.
+// refusal makes the error of a call of package redlock one about the arguments, unless it is about the lock or the nodes.
+func refusal(err error) error {
+	if exitCode(err) != exitInternal || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redlock.ErrClosed) {
+		return err
+	}
+	return &exitError{exitUsage, err}
+}
+
+// exitCode returns the exit code for an error of a command. What counts of a round is its outcome, and not what single nodes
+// have said.
 func exitCode(err error) int {
 	var exit *exitError
 	var by interrupted
+	if round := (*redlock.QuorumError)(nil); errors.As(err, &round) && !errors.As(err, &exit) && !errors.As(err, &by) {
+		return exitCode(round.Reason)
+	}
 	switch {
 	case err == nil:
 		return 0

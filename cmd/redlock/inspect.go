@@ -43,7 +43,7 @@ func (c *inspectCmd) Run(ctx context.Context, to streams) (err error) {
 	return c.run(ctx, to, c.JSON, func(out, _ paper) error {
 		s, err := locker.Inspect(ctx, c.Name)
 		if s == nil {
-			return byReason(err)
+			return refusal(err)
 		}
 		if ctx.Err() != nil {
 			return err

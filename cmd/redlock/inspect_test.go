@@ -13,7 +13,7 @@ func TestInspect_ShowsWhatEachNodeHoldsAndTheVerdict(t *testing.T) {
 	on, flags := real5(t)
 	flags = append(flags, "--key-prefix=lock:")
 	taken := decoded[heldJSON](t, succeed(t, flags, "try", "held", "--ttl=1h", "--fencing", "--metadata=cron\u202e of web1", "--json"))
-	eventually(t, on, "lock:held", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
+	eventuallyHeld(t, on, "lock:held", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
 	ms := eternity.Milliseconds()
 	do(t, on[:2], "SET", "lock:split", "tokenA", "PX", ms)
 	do(t, on[2:4], "SET", "lock:split", "token\x1b[31mB", "PX", ms)

@@ -22,7 +22,7 @@ func TestList_ShowsAllLocksUnderThePrefix(t *testing.T) {
 	require.Equal(t, "0 locks, 5 of 5 nodes answered.\n", succeed(t, flags, "list"))
 	flags = append(flags, "--key-prefix=lock:*")
 	taken := decoded[heldJSON](t, succeed(t, flags, "try", "backup", "--ttl=2h", "--fencing", "--metadata=web1:\u202e17", "--json"))
-	eventually(t, on, "lock:*backup", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
+	eventuallyHeld(t, on, "lock:*backup", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
 	ms := eternity.Milliseconds()
 	do(t, on, "SET", "lock:*ever", "theirs")
 	do(t, on[:2], "SET", "lock:*split", "tokenA", "PX", ms)

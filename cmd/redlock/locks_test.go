@@ -106,8 +106,8 @@ func values(t *testing.T, on []*testredis.Process, key string) (all []string) {
 	return all
 }
 
-// eventually waits until all servers hold a value under a key.
-func eventually(t *testing.T, on []*testredis.Process, key, value string) {
+// eventuallyHeld waits until all servers hold a value under a key.
+func eventuallyHeld(t *testing.T, on []*testredis.Process, key, value string) {
 	t.Helper()
 	want := slices.Repeat([]string{value}, len(on))
 	for began := time.Now(); time.Since(began) < 30*time.Second; <-time.After(time.Millisecond) {

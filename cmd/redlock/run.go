@@ -24,12 +24,10 @@ const (
 
 // runCmd is the subcommand run.
 type runCmd struct {
-	serverFlags
-
 	TTL          time.Duration    `default:"30s" placeholder:"TIME" help:"How long the lock lives unless renewed (default ${default})."`
 	Nonblock     bool             `short:"n" help:"Do not wait for the lock."`
 	Wait         *time.Duration   `short:"w" placeholder:"TIME" help:"Wait for the lock so long (default: for ever)."`
-	ConflictCode int              `name:"conflict-exit-code" short:"E" default:"75" placeholder:"N" help:"Exit code if another holds the lock (default ${default})."`
+	ConflictCode *int             `name:"conflict-exit-code" short:"E" placeholder:"N" help:"Exit quietly with N if another holds the lock."`
 	MaxHold      time.Duration    `placeholder:"TIME" help:"End the command after so long (default: never)."`
 	OnLost       supervise.OnLost `enum:"term,kill,warn" default:"term" placeholder:"term|kill|warn" help:"What to do if the lock is lost (default ${default})."`
 	KillAfter    *time.Duration   `placeholder:"TIME" help:"From TERM to KILL (default: a quarter of --ttl, at most 10s)."`
@@ -42,6 +40,7 @@ type runCmd struct {
 
 	Name    string   `arg:"" help:"The lock."`
 	Command []string `arg:"" passthrough:"" help:"The command and its arguments."`
+	serverFlags
 
 	Path string `kong:"-"` // of the command
 }
@@ -51,7 +50,7 @@ func (c *runCmd) Help() string {
 	return `The lock is renewed while the command runs, and released when nothing of it is left. If the lock is lost the command is
 ended before the lock is over. The exit code is the command's, 75 if another holds the lock, or 79 if it was lost.
 
-  redlock run --nodes redis://a,redis://b,redis://c -n nightly-report -- /usr/local/bin/report --all`
+  redlock run -n nightly-report -- /usr/local/bin/report --all`
 }
 
 // Run checks everything that can be checked without a server, and hands over to the two processes that hold the lock.
@@ -84,7 +83,6 @@ func (c *runCmd) check() error {
 	for _, err := range []error{
 		between("--ttl", c.TTL, minRunTTL, maxRunTTL),
 		checkTimeout(c.Timeout, c.TTL),
-		between("--conflict-exit-code", c.ConflictCode, 0, 255),
 		between("--kill-after", c.killAfter(), 0, c.TTL/2),
 		between("--at-least", c.AtLeast, 0, maxRunTTL),
 	} {
@@ -93,6 +91,8 @@ func (c *runCmd) check() error {
 		}
 	}
 	switch {
+	case c.ConflictCode != nil && (*c.ConflictCode < 0 || *c.ConflictCode > 255):
+		return usage("--conflict-exit-code must be between 0 and 255, not %d", *c.ConflictCode)
 	case c.Wait != nil && *c.Wait < 0:
 		return usage("--wait must be at least 0, not %s", plain(*c.Wait))
 	case c.MaxHold != 0 && c.MaxHold < c.TTL:

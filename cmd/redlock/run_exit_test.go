@@ -162,8 +162,10 @@ func TestRun_DoesNotWaitIfItIsTold(t *testing.T) {
 			p := start(t, toolCommand(servers, append(args, "echo", "ran")...))
 			assert.Equal(t, test.want, p.code())
 			assert.Empty(t, p.lines["out"])
-			if test.want != 0 {
+			if test.want == exitTaken {
 				p.complains(`the lock "job" is held by another`)
+			} else {
+				assert.Empty(t, p.lines["err"])
 			}
 			if name == "a wait" {
 				p.complains(`waiting for the lock "job", which is held by "the first"`)

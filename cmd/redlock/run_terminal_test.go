@@ -7,8 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,57 +23,8 @@ const (
 	ctrlZ = "\x1a"
 )
 
-// terminal is a pseudo-terminal with a program that has it as its controlling terminal.
-type terminal struct {
-	t      *testing.T
-	master *os.File
-	cmd    *exec.Cmd
-	ended  chan struct{}
-
-	mu   sync.Mutex
-	text string
-	read int // of text, by expect
-	news chan struct{}
-}
-
-// openTerminal starts a command on a terminal. It ends with the test.
-func openTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
-	t.Helper()
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Skip("no pseudo-terminals: ", err)
-	}
-	master := os.NewFile(uintptr(fd), "ptmx")
-	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	require.NoError(t, err)
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	require.NoError(t, cmd.Start())
-	require.NoError(t, slave.Close())
-	term := &terminal{t: t, master: master, cmd: cmd, ended: make(chan struct{}), news: make(chan struct{})}
-	var reading sync.WaitGroup
-	reading.Go(term.listen)
-	go func() {
-		_ = cmd.Wait()
-		close(term.ended)
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-term.ended
-		require.NoError(t, master.Close())
-		reading.Wait()
-		if t.Failed() {
-			t.Logf("terminal: %q", term.text[max(0, len(term.text)-2000):])
-		}
-	})
-	return term
-}
-
 // openShell starts an interactive shell on a terminal.
-func openShell(t *testing.T, servers []*testredis.Process) *terminal {
+func openShell(t *testing.T, servers []*testredis.Process) *terminalProgram {
 	t.Helper()
 	path, err := exec.LookPath("bash")
 	if err != nil {
@@ -83,62 +32,15 @@ func openShell(t *testing.T, servers []*testredis.Process) *terminal {
 	}
 	cmd := exec.Command(path, "--norc", "--noprofile", "--noediting", "-i")
 	cmd.Env = toolEnv(servers, "PS1=prompt> ", "TOOL="+os.Args[0], "HISTFILE=", "TERM=dumb")
-	term := openTerminal(t, cmd)
+	term := startOnTerminal(t, cmd)
 	term.expect("prompt> ")
 	term.enter("stty -echo; set -o pipefail")
 	term.expect("prompt> ")
 	return term
 }
 
-func (term *terminal) listen() {
-	for buf := make([]byte, 4096); ; {
-		n, err := term.master.Read(buf)
-		term.mu.Lock()
-		term.text += string(buf[:n])
-		close(term.news)
-		term.news = make(chan struct{})
-		term.mu.Unlock()
-		if err != nil {
-			return // EIO: the last process has closed the terminal
-		}
-	}
-}
-
-// press types characters.
-func (term *terminal) press(text string) {
-	term.t.Helper()
-	_, err := term.master.WriteString(text)
-	require.NoError(term.t, err)
-}
-
-// enter types a line.
-func (term *terminal) enter(line string) {
-	term.t.Helper()
-	term.press(line + "\n")
-}
-
-// expect waits for a text behind what was expected before, and returns what came until then.
-func (term *terminal) expect(text string) string {
-	term.t.Helper()
-	for late := time.After(runPatience); ; {
-		term.mu.Lock()
-		rest, news := term.text[term.read:], term.news
-		if before, _, found := strings.Cut(rest, text); found {
-			term.read += len(before) + len(text)
-			term.mu.Unlock()
-			return before
-		}
-		term.mu.Unlock()
-		select {
-		case <-news:
-		case <-late:
-			require.Fail(term.t, "not on the terminal", "%q: %q", text, rest)
-		}
-	}
-}
-
 // jobs waits until the shell lists a job with a text.
-func (term *terminal) jobs(text string) {
+func (term *terminalProgram) jobs(text string) {
 	term.t.Helper()
 	for late := time.Now().Add(runPatience); ; <-time.After(50 * time.Millisecond) {
 		term.enter("jobs")
@@ -317,7 +219,7 @@ func TestRun_StoppedWhileItWaitsTakesNoLock(t *testing.T) {
 func TestRun_WithoutAShellIsNotStopped(t *testing.T) {
 	servers := testredis.Real(t, 3)
 	cmd := toolCommand(servers, "run", "job", "--", "sh", "-c", "echo ready; cat")
-	term := openTerminal(t, cmd)
+	term := startOnTerminal(t, cmd)
 	term.expect("ready")
 	for _, line := range []string{"first", "second"} {
 		term.press(ctrlZ)

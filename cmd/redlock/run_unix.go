@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -84,18 +83,21 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 	return supervise.Hold(link, job), nil
 }
 
-// failed makes the report if the lock was not acquired.
+// failed makes the report if the lock was not acquired. Who chooses the exit code for a lock that is taken needs no text.
 func (c *runCmd) failed(err error) supervise.Report {
-	code := exitCode(err)
-	text := textOf(err)
-	switch {
-	case code == exitTaken:
-		code = c.ConflictCode
-		if !c.Verbose && !errors.Is(err, redlock.ErrNoExpiry) {
-			text = fmt.Sprintf("the lock %q is held by another", c.Name)
-		}
-	case code == exitInternal && !errors.Is(err, context.DeadlineExceeded):
-		code = exitUsage // such as a name that is too long
+	err = refusal(err)
+	report := supervise.Report{Code: exitCode(err), Text: textOf(err)}
+	if report.Code != exitTaken {
+		return report
 	}
-	return supervise.Report{Code: code, Text: text}
+	if !c.Verbose && !errors.Is(err, redlock.ErrNoExpiry) {
+		report.Text = fmt.Sprintf("the lock %q is held by another", c.Name)
+	}
+	if c.ConflictCode != nil {
+		report.Code = *c.ConflictCode
+		if !c.Verbose {
+			report.Text = ""
+		}
+	}
+	return report
 }

@@ -31,5 +31,5 @@ func TestTry_HoldsALockOverSeveralCommandsOfAScript(t *testing.T) {
 	require.Contains(t, string(out), "another got 75")
 	require.Contains(t, string(out), "Held by a majority: 5 of 5")
 	require.NotContains(t, string(out), "a second script has it")
-	eventually(t, on, "job", "")
+	eventuallyHeld(t, on, "job", "")
 }

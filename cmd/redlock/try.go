@@ -63,7 +63,7 @@ func (c *tryCmd) Run(ctx context.Context, to streams) (err error) {
 
 // refusal explains why the lock was not acquired.
 func (c *tryCmd) refusal(err error) error {
-	err = byReason(err)
+	err = refusal(err)
 	if exitCode(err) == exitTaken && !errors.Is(err, redlock.ErrNoExpiry) {
 		return &exitError{exitTaken, fmt.Errorf("%w: \"redlock inspect %s\" shows by whom", redlock.ErrTaken, c.Name)}
 	}
@@ -119,11 +119,11 @@ func (c *extendCmd) Run(ctx context.Context, to streams) (err error) {
 	defer func() { err = errors.Join(err, closeAll()) }()
 	lock, err := locker.Attach(ctx, c.Name, c.Token)
 	if err != nil {
-		return byReason(err)
+		return refusal(err)
 	}
 	if err := lock.Extend(ctx, c.TTL); err != nil {
 		_, _ = lock.Detach(context.WithoutCancel(ctx)) // fails if it is lost
-		return byReason(err)
+		return refusal(err)
 	}
 	if err := printHeld(to.out, lock, c.JSON, lock.Remaining().Truncate(time.Millisecond).String()); err != nil {
 		return err
@@ -149,19 +149,4 @@ func printHeld(w io.Writer, lock *redlock.Lock, asJSON bool, text string) error 
 	}
 	left := lock.Remaining()
 	return json.NewEncoder(w).Encode(heldJSON{lock.Name(), lock.Token(), lock.Fence(), left.Milliseconds(), time.Now().Add(left)})
-}
-
-// byReason sets the exit code of an error of package redlock: that of the reason for the whole, and not that of what single
-// nodes say. What is refused before a node is asked is about the arguments.
-func byReason(err error) error {
-	quorum := (*redlock.QuorumError)(nil)
-	switch {
-	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, redlock.ErrClosed):
-		return err
-	case errors.As(err, &quorum):
-		return &exitError{exitCode(quorum.Reason), err}
-	case exitCode(err) == exitInternal:
-		return &exitError{exitUsage, err}
-	}
-	return err
 }

@@ -16,7 +16,7 @@ import (
 func TestTry_LeavesTheLockToTheTokenThatItPrints(t *testing.T) {
 	on, flags := real5(t)
 	token := strings.TrimSuffix(succeed(t, flags, "try", "name", "--ttl=1h", "--key-prefix=lock:"), "\n")
-	eventually(t, on, "lock:name", token)
+	eventuallyHeld(t, on, "lock:name", token)
 	require.Regexp(t, fmt.Sprintf(`^[A-Z2-7]{8}\.[\w-]{28}:.+:%d$`, os.Getppid()), token)
 	ttl, err := redis.Int64(on[0].Do("PTTL", "lock:name"))
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func TestTry_LeavesTheLockToTheTokenThatItPrints(t *testing.T) {
 	require.Greater(t, left, 9*time.Hour, "it lasts longer already")
 
 	require.Empty(t, succeed(t, flags, "release", "name", "--token="+token))
-	eventually(t, on, "lock:name", "")
+	eventuallyHeld(t, on, "lock:name", "")
 	for _, command := range []string{"release", "unlock", "extend"} {
 		errors := refused(t, exitLost, flags, command, "name", "--token="+token)
 		require.Contains(t, errors, "lock is not held", command)
@@ -49,7 +49,7 @@ func TestTry_PrintsJSON(t *testing.T) {
 	require.Equal(t, "name", taken.Name)
 	require.NotZero(t, taken.Fence)
 	require.True(t, strings.HasSuffix(taken.Token, ":job of cron"), taken.Token)
-	eventually(t, on[:1], "name", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
+	eventuallyHeld(t, on[:1], "name", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
 	require.Greater(t, taken.Validity, (eternity / 2).Milliseconds())
 	require.LessOrEqual(t, taken.Validity, eternity.Milliseconds())
 	require.WithinRange(t, taken.Deadline, time.Now().Add(eternity/2), time.Now().Add(eternity))
@@ -60,7 +60,7 @@ func TestTry_PrintsJSON(t *testing.T) {
 	require.Equal(t, taken.Fence, extended.Fence)
 	require.Greater(t, extended.Validity, (4 * time.Hour).Milliseconds())
 	succeed(t, flags, "release", "name")
-	eventually(t, on, "name", "")
+	eventuallyHeld(t, on, "name", "")
 
 	without := decoded[heldJSON](t, succeed(t, flags, "try", "name", "--metadata=", "--json"))
 	require.NotContains(t, without.Token, ":")
@@ -70,7 +70,7 @@ func TestTry_PrintsJSON(t *testing.T) {
 func TestTry_WaitsForTheLock(t *testing.T) {
 	on, flags := real5(t)
 	token := strings.TrimSpace(succeed(t, flags, "try", "name", "--ttl=1h"))
-	eventually(t, on, "name", token)
+	eventuallyHeld(t, on, "name", token)
 	require.Contains(t, refused(t, exitTaken, flags, "try", "name", "--wait=100ms"), "lock is taken")
 
 	second := make(chan string)
@@ -93,7 +93,7 @@ func TestTry_WaitsForTheLock(t *testing.T) {
 func TestTry_FailsWithoutAQuorum(t *testing.T) {
 	on, flags := real5(t)
 	token := strings.TrimSpace(succeed(t, flags, "try", "name", "--ttl=1h"))
-	eventually(t, on, "name", token)
+	eventuallyHeld(t, on, "name", token)
 	on[0].Freeze()
 	on[1].Stop()
 	flags = append(flags, "--timeout=2s")
@@ -115,7 +115,7 @@ func TestTry_TakesNoLockWhoseTokenNobodyReads(t *testing.T) {
 	broken := errors.New("nobody reads")
 	code := run(t.Context(), with(flags, "try", "name", "--ttl=1h"), streams{failingWriter{broken}, failingWriter{broken}})
 	require.Equal(t, exitInternal, code)
-	eventually(t, on, "name", "")
+	eventuallyHeld(t, on, "name", "")
 }
 
 type failingWriter struct{ err error }

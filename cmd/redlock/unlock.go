@@ -46,10 +46,10 @@ func (c *releaseCmd) Run(ctx context.Context) (err error) {
 func releaseToken(ctx context.Context, locker *redlock.Locker, name, token string) error {
 	lock, err := locker.Attach(ctx, name, token)
 	if err == nil {
-		return byReason(lock.Unlock(ctx))
+		return refusal(lock.Unlock(ctx))
 	}
 	if !errors.Is(err, redlock.ErrNotHeld) {
-		return byReason(err)
+		return refusal(err)
 	}
 	s, inspectErr := locker.Inspect(ctx, name)
 	if inspectErr != nil {
@@ -101,7 +101,7 @@ func (c *unlockCmd) Run(ctx context.Context, to streams) (err error) {
 func (c *unlockCmd) force(ctx context.Context, to streams, locker *redlock.Locker) error {
 	seen, err := locker.Inspect(ctx, c.Name)
 	if err != nil {
-		return byReason(err)
+		return refusal(err)
 	}
 	out := paper{w: to.out}
 	if len(tokensOf(seen)) == 0 {

@@ -14,13 +14,13 @@ import (
 func TestUnlock_FreesOnlyTheLockOfTheToken(t *testing.T) {
 	on, flags := real5(t)
 	taken := decoded[heldJSON](t, succeed(t, flags, "try", "name", "--ttl=1h", "--fencing", "--json"))
-	eventually(t, on, "name", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
+	eventuallyHeld(t, on, "name", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
 	errors := refused(t, exitLost, flags, "unlock", "name", "--token=other")
 	require.Contains(t, errors, "lock is not held by this token. Held by a majority: 5 of 5 nodes hold the token "+taken.Token[:15])
-	eventually(t, on, "name", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
+	eventuallyHeld(t, on, "name", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
 	t.Setenv("REDLOCK_TOKEN", taken.Token)
 	require.Empty(t, succeed(t, flags, "unlock", "name"))
-	eventually(t, on, "name", "")
+	eventuallyHeld(t, on, "name", "")
 	require.Contains(t, refused(t, exitLost, flags, "unlock", "name"), "Held by nobody")
 }
 
@@ -28,7 +28,7 @@ func TestUnlock_FreesAKeyWithoutTTLByItsToken(t *testing.T) {
 	on, flags := real5(t)
 	do(t, on[:4], "SET", "name", "theirs")
 	succeed(t, flags, "unlock", "name", "--token=theirs")
-	eventually(t, on, "name", "")
+	eventuallyHeld(t, on, "name", "")
 
 	do(t, on[:2], "SET", "name", "theirs")
 	errors := refused(t, exitLost, flags, "unlock", "name", "--token=theirs")
@@ -61,9 +61,9 @@ func TestUnlock_ByForceSaysWhatItHasRemoved(t *testing.T) {
 	require.Equal(t, make([]string, 5), values(t, on, "lock:name"))
 
 	taken := decoded[heldJSON](t, succeed(t, flags[:3], "try", "name", "--ttl=1h", "--fencing", "--json"))
-	eventually(t, on, "lock:name", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
+	eventuallyHeld(t, on, "lock:name", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
 	succeed(t, flags, "unlock", "name")
-	eventually(t, on, "lock:name", "")
+	eventuallyHeld(t, on, "lock:name", "")
 }
 
 func TestUnlock_ByForceLeavesSomebodysDataAlone(t *testing.T) {

@@ -1,0 +1,126 @@
+// Package cron_test runs the lines of the example as cron and systemd would.
+package cron_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+// machine is a folder with what the files of the example need, in the place of / and of a machine's PATH.
+type machine struct {
+	dir  string
+	runs string // the file to which the job appends a line
+}
+
+func newMachine(t *testing.T) machine {
+	t.Helper()
+	m := machine{dir: t.TempDir()}
+	m.runs = filepath.Join(m.dir, "runs")
+	build := exec.Command("go", "build", "-o", m.dir, "../../cmd/redlock")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	m.write(t, "backup", "#!/bin/sh\necho ran >>"+m.runs+"\n", 0o700)
+
+	const password = "a-password"
+	servers := testredis.Real(t, 5)
+	for _, s := range servers {
+		for _, rule := range []string{"reset", "on", ">" + password, "~cron:*", "resetchannels", "&quorumlock:*", "+@all", "-@admin", "-@dangerous", "+info"} {
+			_, err := s.Do("ACL", "SETUSER", "locker", rule)
+			require.NoError(t, err)
+		}
+	}
+	var config map[string]any
+	require.NoError(t, json.Unmarshal([]byte(read(t, "redlock.json")), &config))
+	require.Len(t, config["nodes"], len(servers))
+	config["nodes"] = testredis.URLs(servers)
+	config["password-file"] = m.write(t, "password", password+"\n", 0o600)
+	text, err := json.Marshal(config)
+	require.NoError(t, err)
+	m.write(t, "redlock.json", string(text), 0o600)
+	return m
+}
+
+func (m machine) write(t *testing.T, name, text string, mode os.FileMode) (path string) {
+	t.Helper()
+	path = filepath.Join(m.dir, name)
+	require.NoError(t, os.WriteFile(path, []byte(text), mode))
+	return path
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(content)
+}
+
+// here changes the paths of a line to those of the machine.
+func (m machine) here(line string) string {
+	return strings.NewReplacer("/etc/redlock.json", filepath.Join(m.dir, "redlock.json"), "/usr/local/bin", m.dir).Replace(line)
+}
+
+// together runs a command on several machines at the same time and returns their exit codes and what they print.
+func (m machine) together(t *testing.T, machines int, path string, args ...string) (codes []int, output string) {
+	t.Helper()
+	codes = make([]int, machines)
+	outputs := make([]string, machines)
+	var running sync.WaitGroup
+	for i := range machines {
+		running.Go(func() {
+			cmd := exec.Command(args[0], args[1:]...)
+			cmd.Env = []string{"PATH=" + path}
+			out, err := cmd.CombinedOutput()
+			codes[i], outputs[i] = cmd.ProcessState.ExitCode(), string(out)
+			if err != nil && codes[i] <= 0 {
+				t.Error(err)
+			}
+		})
+	}
+	running.Wait()
+	return codes, strings.Join(outputs, "")
+}
+
+func TestCrontab_OneMachineOfFiveRunsTheJob(t *testing.T) {
+	m := newMachine(t)
+	var path, line string
+	for l := range strings.Lines(m.here(read(t, "redlock.crontab"))) {
+		if value, isPath := strings.CutPrefix(l, "PATH="); isPath {
+			path = strings.TrimSpace(value)
+		}
+		if strings.HasPrefix(l, "*") {
+			fields := strings.Fields(l)
+			require.Equal(t, []string{"*/15", "*", "*", "*", "*", "root"}, fields[:6])
+			line = strings.Join(fields[6:], " ")
+		}
+	}
+	for range 2 { // the second time all machines are late
+		codes, output := m.together(t, 5, path, "/bin/sh", "-c", line)
+		require.Equal(t, []int{0, 0, 0, 0, 0}, codes, output)
+		require.Empty(t, output, "cron would mail it")
+		require.Equal(t, "ran\n", read(t, m.runs))
+	}
+}
+
+func TestService_OneMachineOfFiveRunsTheJob(t *testing.T) {
+	m := newMachine(t)
+	_, line, found := strings.Cut(m.here(read(t, "backup.service")), "\nExecStart=")
+	require.True(t, found)
+	line, _, _ = strings.Cut(line, "\n")
+	for range 2 {
+		codes, output := m.together(t, 5, "/usr/bin:/bin", strings.Fields(line)...)
+		for _, code := range codes {
+			require.Contains(t, []int{0, 75}, code, output) // SuccessExitStatus of the unit
+		}
+		require.Equal(t, "ran\n", read(t, m.runs))
+	}
+	require.Contains(t, read(t, "backup.service"), "SuccessExitStatus=75\n")
+}
