@@ -259,11 +259,6 @@ func requireDead(t *testing.T, group int) {
 	require.Empty(t, living(group), "the command has outlived the lock")
 }
 
-func eventuallyDead(t *testing.T, group int) {
-	t.Helper()
-	require.Eventually(t, func() bool { return len(living(group)) == 0 }, runPatience, 5*time.Millisecond)
-}
-
 // freeze stops a process and returns when it stands still.
 func freeze(t *testing.T, pid int) {
 	t.Helper()

@@ -82,6 +82,7 @@ func (h *holder) attempt(ctx context.Context, notice <-chan time.Time) (a attemp
 			waiting = false
 		case m, ok := <-h.link.messages:
 			frontGone = !ok
+			h.resumes = max(h.resumes, m.Continue)
 			if by = ends(m); by != 0 || frontGone {
 				cancel()
 				<-done
@@ -108,9 +109,10 @@ func ends(m message) unix.Signal {
 
 // suspend returns when the job is continued, with a report if that is not to be.
 func (h *holder) suspend() *Report {
-	h.link.send(message{Stopped: unix.SIGTSTP})
+	h.link.send(message{Stopped: unix.SIGTSTP, After: h.resumes})
 	for m := range h.link.messages {
-		if m.Continue {
+		if m.Continue > 0 {
+			h.resumes = m.Continue
 			return nil
 		}
 		if by := ends(m); by != 0 && by != unix.SIGTSTP {

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forwarded are the signals that the front passes on. SIGTSTP is among them because the command may not be in the foreground.
+// forwarded are the signals that the front passes on, beside SIGTSTP.
 var forwarded = []os.Signal{
-	unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGTSTP,
+	unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH,
 }
 
 // patience is how long the holder may take to report after the front has ended the command in its place.
@@ -28,9 +28,11 @@ type front struct {
 	link    *Link
 	clock   Clock
 	holder  int // process ID
-	signals chan os.Signal
-	resumed chan os.Signal
 	tty     *terminal
+	signals chan os.Signal // forwarded
+	stops   chan os.Signal // SIGTSTP, for a command that is not in the foreground
+	resumed chan os.Signal // SIGCONT
+	resumes int            // messages about them
 }
 
 // Front starts the holder, tells it what to do, and returns its report when the command has ended.
@@ -39,12 +41,16 @@ func Front(setup any, rules Rules) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	f := &front{rules: rules, tty: openTerminal(), signals: make(chan os.Signal, 64), resumed: make(chan os.Signal, 1)}
+	f := &front{
+		rules: rules, tty: openTerminal(),
+		signals: make(chan os.Signal, 64), stops: make(chan os.Signal, 1), resumed: make(chan os.Signal, 1),
+	}
 	for _, sig := range forwarded {
 		if !signal.Ignored(sig) { // as nohup has it
 			signal.Notify(f.signals, sig)
 		}
 	}
+	signal.Notify(f.stops, unix.SIGTSTP)
 	signal.Notify(f.resumed, unix.SIGCONT)
 	signal.Ignore(unix.SIGTTOU) // for terminal.pass
 	adoptOrphans()
@@ -87,8 +93,10 @@ func (f *front) watch() Report {
 		select {
 		case sig := <-f.signals:
 			f.forward(sig)
+		case sig := <-f.stops:
+			f.forward(sig)
 		case <-f.resumed:
-			f.link.send(message{Continue: true})
+			f.carryOn()
 		case m, ok := <-f.link.messages:
 			switch {
 			case !ok:
@@ -97,7 +105,7 @@ func (f *front) watch() Report {
 			case m.Report != nil:
 				f.wait()
 				return *m.Report
-			case m.Stopped != 0:
+			case m.Stopped != 0 && m.After == f.resumes: // otherwise it has been continued since
 				f.stop(m.Stopped)
 			}
 		case <-wake.C:
@@ -179,34 +187,43 @@ func (f *front) stop(sig unix.Signal) {
 	if f.tty == nil {
 		return
 	}
-	if sig == unix.SIGSTOP {
+	drop(f.resumed) // a SIGCONT from before the stop is void
+	needsTTY := sig == unix.SIGTTIN || sig == unix.SIGTTOU
+	switch {
+	case needsTTY && f.tty.foreground() == unix.Getpgrp(): // by now, and so is the command soon
+	case sig == unix.SIGSTOP:
 		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
-	} else {
-		f.stopGroup()
-		stopSelf()
+		f.awaitResume()
+	default:
+		stopGroup(f.awaitResume)
 	}
-	select {
-	case <-f.resumed:
-	case <-time.After(100 * time.Millisecond): // it was not stopped, because nobody would continue it
-	}
-	f.link.send(message{Continue: true})
+	f.carryOn()
 }
 
-// stopGroup stops the other processes of this process's group, such as the script that has started it: a Ctrl-Z in the command's
-// group has not reached them.
-func (f *front) stopGroup() {
-	_ = unix.Kill(0, unix.SIGTSTP)
-	for late := time.After(time.Second); ; {
-		select {
-		case sig := <-f.signals:
-			if sig == unix.SIGTSTP { // this process's own
-				return
-			}
-			f.forward(sig)
-		case <-late:
-			return
-		}
+// awaitResume returns when this process has been stopped and continued, or soon if it was not stopped because nobody would continue it.
+func (f *front) awaitResume() {
+	select {
+	case <-f.resumed:
+	case <-time.After(500 * time.Millisecond):
 	}
+}
+
+// carryOn has the holder continue the command. A SIGTSTP from before the SIGCONT is void, as in the kernel; Go's runtime may deliver
+// both a moment later.
+func (f *front) carryOn() {
+	<-time.After(10 * time.Millisecond)
+	drop(f.stops)
+	drop(f.resumed)
+	f.resumes++
+	f.link.send(message{Continue: f.resumes})
 }
 
 func (f *front) forward(sig os.Signal) { f.link.send(message{Signal: sig.(syscall.Signal)}) }
+
+// drop takes a signal out of a channel if there is one.
+func drop(signals <-chan os.Signal) {
+	select {
+	case <-signals:
+	default:
+	}
+}

@@ -48,6 +48,7 @@ type holder struct {
 
 	frontPID, frontGroup int
 	toldFront            bool // that the command has stopped, and it has not continued it yet
+	resumes              int  // how often it has continued the job
 
 	tty     *terminal
 	wantTTY bool // the command is in the foreground whenever the job is
@@ -171,8 +172,8 @@ func (h *holder) heed(m message, ok bool) {
 	case !ok:
 		h.link.messages = nil
 		h.course.kill(h.clock.Now())
-	case m.Continue:
-		h.toldFront = false
+	case m.Continue > 0:
+		h.resumes, h.toldFront = m.Continue, false
 		if h.wantTTY {
 			h.tty.pass(h.frontGroup, h.group.id)
 		}
@@ -208,7 +209,7 @@ func (h *holder) stopped(sig unix.Signal) {
 		}
 	}
 	h.toldFront = true
-	h.link.send(message{Stopped: sig})
+	h.link.send(message{Stopped: sig, After: h.resumes})
 }
 
 // wakeFront continues the front, which has stopped itself.

@@ -20,8 +20,9 @@ const linkEnv = "REDLOCK_HOLDER_FILES"
 type message struct {
 	Setup    json.RawMessage `json:",omitempty"` // from the front, first: what to do
 	Signal   unix.Signal     `json:",omitempty"` // from the front: for the command
-	Continue bool            `json:",omitempty"` // from the front: the job was stopped and goes on
+	Continue int             `json:",omitempty"` // from the front: the job was stopped and goes on; for the how many-th time
 	Stopped  unix.Signal     `json:",omitempty"` // from the holder: the command has stopped
+	After    int             `json:",omitempty"` // with Stopped: the last Continue before
 	Report   *Report         `json:",omitempty"` // from the holder, last
 }
 

@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -27,9 +26,12 @@ func ownGroup(withParent bool) *syscall.SysProcAttr {
 // newMemory returns a file for shared memory.
 func newMemory() (fd int, err error) { return unix.MemfdCreate("redlock", unix.MFD_CLOEXEC) }
 
-// stopSelf stops this process as a Ctrl-Z does. The kernel drops the signal if nobody would continue the process: its process group
-// is orphaned. Go's runtime never gives up a handler of SIGTSTP that it has installed, so this goes past it.
-func stopSelf() {
+// stopGroup stops this process and the others of its group, such as the script that has started it, as a Ctrl-Z does: one in the
+// command's group has not reached them. It is one signal for all, so that a SIGCONT for all comes before it or behind it. The
+// kernel drops the signal if nobody would continue the group: it is orphaned. await returns after the stop.
+//
+// Go's runtime never gives up a handler of SIGTSTP that it has installed, so this goes past it.
+func stopGroup(await func()) {
 	var byDefault, handler [16]uint64 // longer than any struct sigaction; zeros are the default action
 	set := func(action, old *[16]uint64) bool {
 		const setSize = 8
@@ -38,9 +40,8 @@ func stopSelf() {
 		return errno == 0
 	}
 	if set(&byDefault, &handler) {
-		runtime.LockOSThread() // so that the signal to this thread has done its work when the call returns
-		_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
-		runtime.UnlockOSThread()
+		_ = unix.Kill(0, unix.SIGTSTP)
+		await()
 		set(&handler, nil)
 	}
 }

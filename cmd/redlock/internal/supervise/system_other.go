@@ -31,10 +31,12 @@ func newMemory() (fd int, err error) {
 	return unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// stopSelf stops this process if its parent is of the same session, as a shell is that would continue it.
-func stopSelf() {
+// stopGroup stops this process and the others of its group, such as the script that has started it, if the parent is of the same
+// session, as a shell is that would continue them. await returns after the stop.
+func stopGroup(await func()) {
 	own, _ := unix.Getsid(0)
 	if parents, err := unix.Getsid(unix.Getppid()); err == nil && parents == own {
-		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
+		_ = unix.Kill(0, unix.SIGSTOP)
 	}
+	await()
 }
