@@ -279,13 +279,17 @@ func TestRun_AtLeastKeepsTheLock(t *testing.T) {
 		p := runTool(t, servers, "--at-least=1h", "job", "--", "sh", "-c", script)
 		require.Equal(t, want, p.code())
 		p.event("kept")
+		kept := 0
 		for _, s := range servers {
 			ttl, err := s.Do("PTTL", "job")
 			require.NoError(t, err)
-			assert.Greater(t, ttl, time.Hour.Milliseconds()-60_000)
+			if ttl.(int64) > time.Hour.Milliseconds()-60_000 {
+				kept++
+			}
 			_, err = s.Do("DEL", "job")
 			require.NoError(t, err)
 		}
+		assert.GreaterOrEqual(t, kept, 2)
 	}
 	p := runTool(t, servers, "--at-least=1ms", "job", "--", "cat")
 	p.event("renewed") // at least 0.1 s after the acquire
@@ -299,8 +303,8 @@ func TestRun_WithinRun(t *testing.T) {
 	nodes := "--nodes=" + strings.Join(testredis.URLs(servers), ",")
 	p := runTool(t, servers, "outer", "--", os.Args[0], "run", nodes, "inner", "--", "sh", "-c", "env | grep REDLOCK_NAME; cat; exit 5")
 	p.says("REDLOCK_NAME=inner")
-	assert.Equal(t, 3, keys(t, servers, "outer"))
-	assert.Equal(t, 3, keys(t, servers, "inner"))
+	assert.GreaterOrEqual(t, keys(t, servers, "outer"), 2)
+	assert.GreaterOrEqual(t, keys(t, servers, "inner"), 2)
 	require.NoError(t, p.stdin.Close())
 	assert.Equal(t, 5, p.code())
 	assert.NotContains(t, p.lines["out"], "REDLOCK_NAME=outer")
