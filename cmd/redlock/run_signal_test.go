@@ -81,11 +81,11 @@ func renewals(p *process, n int) {
 
 func TestRun_PassesTheUsersSignalsToTheCommandAlone(t *testing.T) {
 	servers := testredis.Real(t, 3)
-	p := runTool(t, servers, "job", "--", "sh", "-c", `trap "echo got USR1" USR1; sh -c "echo ready; exec cat"; echo ended with $?; exit 3`)
+	p := runTool(t, servers, "job", "--", "sh", "-c", `trap "echo got USR1" USR1; sh -c "echo ready; exec cat" <&0 & wait $! || wait $!; echo ended with $?; exit 3`)
 	p.says("ready")
 	p.signal(unix.SIGUSR1)
-	require.NoError(t, p.stdin.Close())
 	p.says("got USR1")
+	require.NoError(t, p.stdin.Close())
 	p.says("ended with 0")
 	assert.Equal(t, 3, p.code())
 }
