@@ -273,6 +273,19 @@ func TestRun_FindsOutLaterIfAProgramCannotBeRun(t *testing.T) {
 	}
 }
 
+func TestRun_GoesOnIfNobodyReadsItsEvents(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	cmd := toolCommand(servers, "run", "--verbose", "job", "--", "sh", "-c", "read -r x; echo got $x; exit 6")
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	cmd.Stderr, cmd.Stdin = w, strings.NewReader("it\n")
+	out, err := cmd.Output()
+	require.NoError(t, w.Close())
+	assert.ErrorContains(t, err, "exit status 6")
+	assert.Equal(t, "got it\n", string(out))
+}
+
 func TestRun_AtLeastKeepsTheLock(t *testing.T) {
 	servers := testredis.Real(t, 3)
 	for script, want := range map[string]int{"exit 0": 0, "exit 3": 3} {

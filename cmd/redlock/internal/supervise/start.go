@@ -37,7 +37,7 @@ func disregardSignals() {
 			signal.Notify(nowhere, sig)
 		}
 	}
-	signal.Notify(nowhere, unix.SIGPIPE) // main ignores it
+	signal.Notify(nowhere, unix.SIGPIPE) // a stderr that nobody reads any more would end the holder
 	signal.Ignore(unix.SIGTTOU)          // for messages to a terminal with tostop, and for terminal.pass
 }
 
