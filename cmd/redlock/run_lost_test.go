@@ -209,9 +209,9 @@ func TestRun_WarnsAlsoIfTheLockExpires(t *testing.T) {
 	cut(p, servers)
 	p.event("lost")
 	b.more()
+	assert.False(t, p.happened("term"))
 	p.signal(unix.SIGTERM)
 	assert.Equal(t, exitLost, p.code())
-	assert.False(t, p.happened("term"))
 }
 
 func TestRun_MaxHoldEndsTheCommand(t *testing.T) {
