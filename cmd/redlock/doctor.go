@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/fatih/color"
 
@@ -25,12 +24,7 @@ const (
 
 // doctorCmd examines whether the nodes are set up as docs/operations.md asks for.
 type doctorCmd struct {
-	RestartGuard time.Duration `placeholder:"TIME" help:"The programs' restart guard (default none)."`
-	Durable      []string      `placeholder:"HOST:PORT" help:"Nodes that the programs declare durable, or all."`
-	Fencing      bool          `help:"The programs use fencing tokens."`
-	NodeTimeout  time.Duration `default:"50ms" placeholder:"TIME" help:"The programs' node timeout (default ${default})."`
-	MaxTTL       time.Duration `name:"max-ttl" placeholder:"TIME" help:"The longest TTL of the programs."`
-
+	programFlags
 	Only []string `placeholder:"CHECK" help:"Make these checks only."`
 	JSON bool     `name:"json" help:"Print the report as one JSON document."`
 	serverFlags
@@ -53,10 +47,9 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 	if err := c.checkFlags(servers); err != nil {
 		return &exitError{exitUsage, err}
 	}
-	report, err := doctor.Examine(ctx, servers, doctor.Options{
-		Prefix: c.KeyPrefix, Timeout: c.Timeout, NodeTimeout: c.NodeTimeout, TTL: c.MaxTTL, RestartGuard: c.RestartGuard,
-		Durable: c.Durable, Fencing: c.Fencing, Only: c.Only,
-	})
+	options := c.options(&c.serverFlags)
+	options.Only = c.Only
+	report, err := doctor.Examine(ctx, servers, options)
 	if err != nil {
 		return err
 	}
@@ -79,25 +72,12 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 	return nil
 }
 
-// longest bounds the times of the programs. A longer one is a mistake.
-const longest = 365 * 24 * time.Hour
-
-// checkFlags checks the flags that are about the programs.
+// checkFlags checks the flags before anything is connected.
 func (c *doctorCmd) checkFlags(servers []*node.Server) error {
-	err := errors.Join(
-		between("--restart-guard", c.RestartGuard, 0, longest),
-		between("--max-ttl", c.MaxTTL, 0, longest),
-		between("--node-timeout", c.NodeTimeout, time.Millisecond, longest),
-	)
+	err := c.programFlags.check(servers)
 	for _, name := range c.Only {
 		if !slices.Contains(doctor.Names(), name) {
 			err = errors.Join(err, fmt.Errorf("--only: %q is no check; the checks are %s", name, strings.Join(doctor.Names(), ", ")))
-		}
-	}
-	for _, address := range c.Durable {
-		known := func(s *node.Server) bool { return s.Address == address }
-		if address != doctor.AllNodes && !slices.ContainsFunc(servers, known) {
-			err = errors.Join(err, fmt.Errorf("--durable: %q is not the address of a node: give host:port as in --nodes, or all", address))
 		}
 	}
 	return err

@@ -14,25 +14,21 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
+// webCmd serves a page that shows the nodes and the locks.
 type webCmd struct {
-	serverFlags
-	Listen       string        `default:"127.0.0.1:8379" placeholder:"HOST:PORT" help:"Where the page is served (default ${default}); port 0 picks one."`
+	Listen       string        `default:"127.0.0.1:8379" placeholder:"HOST:PORT" help:"Where (default ${default}; port 0 is any)."`
 	AllowUnlock  bool          `help:"Let whoever opens the page free locks."`
-	Interval     time.Duration `default:"1s" placeholder:"TIME" help:"How often the nodes are asked while a page is open (default 1s)."`
-	ExamineEvery time.Duration `default:"5m" placeholder:"TIME" help:"How often the doctor examines while a page is open (default 5m)."`
-
-	RestartGuard time.Duration `group:"Programs" placeholder:"TIME" help:"The programs' restart guard (default: they have none)."`
-	Durable      []string      `group:"Programs" placeholder:"HOST:PORT,..." help:"Nodes that the programs declare durable, or all."`
-	Fencing      bool          `group:"Programs" help:"The programs use fencing tokens."`
-	NodeTimeout  time.Duration `group:"Programs" default:"50ms" placeholder:"TIME" help:"The programs' node timeout (default ${default})."`
-	MaxTTL       time.Duration `group:"Programs" name:"max-ttl" placeholder:"TIME" help:"The longest TTL of the programs."`
+	Interval     time.Duration `default:"1s" placeholder:"TIME" help:"How often the nodes are asked (default ${default})."`
+	ExamineEvery time.Duration `default:"5m" placeholder:"TIME" help:"How often the doctor examines them (default ${default})."`
+	programFlags
+	serverFlags
 }
 
-// Help is the end of the command's help.
+// Help is shown above the flags.
 func (*webCmd) Help() string {
-	return `Serves a page for browsers that shows the nodes and the locks as they change. It only shows them, unless --allow-unlock is set.
+	return `A page for browsers that shows the nodes and the locks as they change. It only shows them, unless --allow-unlock is set.
 
-  redlock web --nodes redis://a,redis://b,redis://c --key-prefix lock:`
+  redlock web --key-prefix lock:`
 }
 
 // Run serves the page until ctx ends.
@@ -71,16 +67,11 @@ func (c *webCmd) Run(ctx context.Context, to streams) error {
 	return web.New(config).Serve(ctx, listener)
 }
 
-// checkTimes checks the flags that are times.
+// checkTimes checks how often things are done.
 func (c *webCmd) checkTimes() error {
 	err := between("--interval", c.Interval, 200*time.Millisecond, time.Hour)
 	if c.ExamineEvery != 0 {
 		err = errors.Join(err, between("--examine-every", c.ExamineEvery, 10*time.Second, 24*time.Hour))
-	}
-	for flag, value := range map[string]time.Duration{"--restart-guard": c.RestartGuard, "--max-ttl": c.MaxTTL, "--node-timeout": c.NodeTimeout} {
-		if value < 0 {
-			err = errors.Join(err, fmt.Errorf("%s must not be below zero, but is %s", flag, plain(value)))
-		}
 	}
 	return err
 }
@@ -96,6 +87,14 @@ func (c *webCmd) page() (config web.Config, closeAll func(), err error) {
 			_ = n.Close()
 		}
 	}
+	servers := make([]*node.Server, len(nodes))
+	for i, n := range nodes {
+		servers[i] = (*node.Node)(n).Config().Server
+	}
+	if err := c.programFlags.check(servers); err != nil {
+		closeNodes()
+		return config, nil, &exitError{exitUsage, err}
+	}
 	var opts []redlock.Option
 	if c.KeyPrefix != "" {
 		opts = append(opts, redlock.WithKeyPrefix(c.KeyPrefix))
@@ -108,20 +107,13 @@ func (c *webCmd) page() (config web.Config, closeAll func(), err error) {
 		closeNodes()
 		return config, nil, &exitError{exitUsage, errors.New(textOf(err))}
 	}
-	servers := make([]*node.Server, len(nodes))
-	for i, n := range nodes {
-		servers[i] = (*node.Node)(n).Config().Server
-	}
 	return web.Config{
 		Servers: servers, Timeout: c.Timeout, Prefix: c.KeyPrefix,
 		List: func(ctx context.Context) (*survey.Listing, error) {
 			return survey.List(ctx, servers, survey.Options{Prefix: c.KeyPrefix, Fencing: c.Fencing, Limit: web.MaxLocks, Timeout: c.Timeout})
 		},
 		Examine: func(ctx context.Context) (*doctor.Report, error) {
-			return doctor.Examine(ctx, servers, doctor.Options{
-				Prefix: c.KeyPrefix, Timeout: c.Timeout, NodeTimeout: c.NodeTimeout, TTL: c.MaxTTL, RestartGuard: c.RestartGuard,
-				Durable: c.Durable, Fencing: c.Fencing,
-			})
+			return doctor.Examine(ctx, servers, c.options(&c.serverFlags))
 		},
 		Interval: c.Interval, ExamineEvery: c.ExamineEvery, RestartGuard: c.RestartGuard, NodeTimeout: c.NodeTimeout,
 		AllowUnlock: c.AllowUnlock, Nodes: nodes, Locker: locker,
