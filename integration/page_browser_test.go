@@ -165,23 +165,31 @@ func (b *browser) click(selector string) {
 	b.do(chromedp.Click(chromedp.CSS(selector)))
 }
 
+// texts is the expression for the text of all elements that match a selector.
+func texts(selector string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll(%q)].map((e) => e.innerText).join("\n")`, selector)
+}
+
 // text returns the text of all elements that match a selector.
 func (b *browser) text(selector string) string {
 	b.t.Helper()
-	return value[string](b, fmt.Sprintf(`[...document.querySelectorAll(%q)].map((e) => e.innerText).join("\n")`, selector))
+	return value[string](b, texts(selector))
 }
 
-// see waits until the text of the elements that match a selector matches a pattern.
+// see waits until the text of the elements that match a selector matches a pattern. The page may be on its way to another one.
 func (b *browser) see(selector, pattern string) {
 	b.t.Helper()
 	wanted := regexp.MustCompile(pattern)
-	until, look := time.Now().Add(settleBound), time.NewTicker(settleLook)
+	ctx, cancel := context.WithTimeout(b.ctx, settleBound)
+	defer cancel()
+	look := time.NewTicker(settleLook)
 	defer look.Stop()
-	for text := ""; ; <-look.C {
-		if text = b.text(selector); wanted.MatchString(text) {
+	for ; ; <-look.C {
+		text, err := chromedp.Run(ctx, chromedp.Evaluate[string](texts(selector)))
+		if err == nil && wanted.MatchString(text) {
 			return
 		}
-		require.False(b.t, time.Now().After(until), "%s never shows %s, but %q", selector, pattern, text)
+		require.NoError(b.t, ctx.Err(), "%s never shows %s, but %q (%v)", selector, pattern, text, err)
 	}
 }
 
