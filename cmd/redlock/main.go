@@ -117,7 +117,7 @@ func run(ctx context.Context, args []string, to streams) int {
 	if cause := context.Cause(ctx); err != nil && cause != nil && errors.Is(err, ctx.Err()) {
 		err = fmt.Errorf("%w (%w)", err, cause)
 	}
-	if exit := (*exitError)(nil); err != nil && !(errors.As(err, &exit) && exit.err == nil) {
+	if exit := (*exitError)(nil); err != nil && (!errors.As(err, &exit) || exit.err != nil) {
 		parser.Errorf("%s", textOf(err))
 	}
 	return exitCode(err)
