@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -74,7 +75,7 @@ func (c *inspectCmd) lines(s *redlock.State, trips *roundTrips, columns int) []l
 	for i := range s.Nodes {
 		rows = append(rows, append([]string{s.Nodes[i].Addr}, c.cells(&s.Nodes[i], trips)...))
 	}
-	lines := []line{{fmt.Sprintf("Lock %s, at %s", visible(c.KeyPrefix+c.Name), time.Now().Format(time.TimeOnly)), loud}, {}}
+	lines := []line{{fmt.Sprintf("Lock %s, at %s", display.Text(c.KeyPrefix+c.Name), time.Now().Format(time.TimeOnly)), loud}, {}}
 	for i, text := range tableLines(titles, rows) {
 		l := line{text: text}
 		switch {
@@ -117,7 +118,7 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 	if d := trips.of(n.Addr); d > 0 && answered(n) {
 		latency = duration(d)
 	}
-	return []string{held, ttl, fence, clip(visible(n.Metadata), 40), latency, clip(failure, 80)}
+	return []string{held, ttl, fence, clip(display.Text(n.Metadata), 40), latency, clip(failure, 80)}
 }
 
 // answered reports whether the node said what it holds.

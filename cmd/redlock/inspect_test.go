@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 )
 
 func TestInspect_ShowsWhatEachNodeHoldsAndTheVerdict(t *testing.T) {
@@ -59,7 +61,7 @@ func TestInspect_ShowsWhatEachNodeHoldsAndTheVerdict(t *testing.T) {
 		})
 	}
 	full := succeed(t, flags, "inspect", "held", "--full")
-	require.Contains(t, full, visible(taken.Token))
+	require.Contains(t, full, display.Text(taken.Token))
 
 	document := decoded[inspection](t, succeed(t, flags, "inspect", "held", "--json"))
 	require.Equal(t, taken.Token, document.Token)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -159,8 +160,8 @@ func (c *listCmd) lines(listing *survey.Listing, shown []survey.Lock, hidden int
 
 // cells describes a lock.
 func (c *listCmd) cells(l survey.Lock, listing *survey.Listing) []string {
-	name, holder, fence := visible(l.Name), l.Metadata, ""
-	if holder = visible(holder); holder == "" || c.Full {
+	name, holder, fence := display.Text(l.Name), l.Metadata, ""
+	if holder = display.Text(holder); holder == "" || c.Full {
 		holder = c.tokens(l)
 	}
 	if l.Fence > 0 {

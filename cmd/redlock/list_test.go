@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 )
 
 // firstCells returns the first cell of each row of a table.
@@ -60,7 +62,7 @@ func TestList_ShowsAllLocksUnderThePrefix(t *testing.T) {
 	require.Equal(t, "0 locks, 5 of 5 nodes answered.\n", succeed(t, flags, "list", "nobody*"))
 	require.Contains(t, succeed(t, flags, "list", "--limit=3"), "There are more names than --limit 3: these are some of them.")
 	full := succeed(t, flags, "list", "--full")
-	require.Contains(t, full, visible(taken.Token))
+	require.Contains(t, full, display.Text(taken.Token))
 	require.Contains(t, full, strings.Repeat("n", 200))
 
 	document := decoded[listJSON](t, succeed(t, flags, "list", "--json", "--sort=nodes"))

@@ -23,6 +23,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/fatih/color"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 )
 
 // cli holds the subcommands: a struct each, with a method Run. Its arguments are bound in run.
@@ -118,7 +120,7 @@ func run(ctx context.Context, args []string, to streams) int {
 		err = fmt.Errorf("%w (%w)", err, cause)
 	}
 	if exit := (*exitError)(nil); err != nil && (!errors.As(err, &exit) || exit.err != nil) {
-		parser.Errorf("%s", textOf(err))
+		parser.Errorf("%s", display.Error(err))
 	}
 	return exitCode(err)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -46,7 +47,7 @@ func hold() (code int, isHolder bool) {
 		report, err = c.hold(link)
 	}
 	if err != nil {
-		report = supervise.Report{Code: exitCode(err), Text: textOf(err)}
+		report = supervise.Report{Code: exitCode(err), Text: display.Error(err)}
 	}
 	link.Report(report)
 	return report.Code, true
@@ -86,7 +87,7 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 // failed makes the report if the lock was not acquired. Who chooses the exit code for a lock that is taken needs no text.
 func (c *runCmd) failed(err error) supervise.Report {
 	err = refusal(err)
-	report := supervise.Report{Code: exitCode(err), Text: textOf(err)}
+	report := supervise.Report{Code: exitCode(err), Text: display.Error(err)}
 	if report.Code != exitTaken {
 		return report
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -191,16 +192,16 @@ func (s *scenario) why(seen *round) string {
 		err = refusal.Reason
 	}
 	if errors.Is(err, redlock.ErrNoQuorum) {
-		return fmt.Sprintf("%s (%d yes, %d needed)", textOf(err), len(seen.with(redlock.AnswerYes)), s.need)
+		return fmt.Sprintf("%s (%d yes, %d needed)", display.Error(err), len(seen.with(redlock.AnswerYes)), s.need)
 	}
-	return textOf(err)
+	return display.Error(err)
 }
 
 // expect returns nil if err is want, which may be nil. Otherwise its error explains what should
 // have happened and what happened instead.
 func expect(what string, want, err error) error {
 	if want != nil {
-		what += fmt.Sprintf(" with %q", textOf(want))
+		what += fmt.Sprintf(" with %q", display.Error(want))
 	}
 	switch {
 	case errors.Is(err, want):

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -80,7 +81,7 @@ func (f *serverFlags) pools(opts ...pool.Option) ([]*pool.Node, error) {
 	}
 	nodes, err := pool.Open(f.Nodes, opts...)
 	if err != nil {
-		return nil, &exitError{exitUsage, errors.New(textOf(err))}
+		return nil, &exitError{exitUsage, errors.New(display.Error(err))}
 	}
 	return nodes, nil
 }
@@ -139,7 +140,7 @@ func (f *serverFlags) locker(poolOpts []pool.Option, opts ...redlock.Option) (l 
 		opts = append(opts, redlock.WithKeyPrefix(f.KeyPrefix))
 	}
 	if l, err = redlock.New(nodes, opts...); err != nil {
-		return nil, nil, errors.Join(&exitError{exitUsage, errors.New(textOf(err))}, closeNodes())
+		return nil, nil, errors.Join(&exitError{exitUsage, errors.New(display.Error(err))}, closeNodes())
 	}
 	return l, func() error { return errors.Join(l.Close(), closeNodes()) }, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fatih/color"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -114,13 +115,7 @@ func reason(err error) string {
 	case errors.Is(err, errUnreachable):
 		return errUnreachable.Error()
 	}
-	return textOf(err)
-}
-
-// textOf returns the text of an error without the names of packages. It may have lines, which tabs indent.
-func textOf(err error) string {
-	text := strings.NewReplacer("redlock: ", "", "pool: ", "").Replace(err.Error())
-	return escape(text, "\n\t") // some of it may come from a server
+	return display.Error(err)
 }
 
 // duration formats a time with about three digits.

@@ -1,30 +1,9 @@
 package main
 
 import (
-	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
-
-// visible returns a text of a server or a user as a terminal may have it: in one line, and without control characters.
-func visible(text string) string { return escape(text, "") }
-
-// escape writes all characters of a text that are not printable as in a Go string, for example \x1b, but for some.
-func escape(text, but string) string {
-	var b strings.Builder
-	for i, r := range text {
-		_, size := utf8.DecodeRuneInString(text[i:])
-		broken := r == utf8.RuneError && size == 1
-		if !broken && (unicode.IsPrint(r) || strings.ContainsRune(but, r)) {
-			b.WriteRune(r)
-			continue
-		}
-		quoted := strconv.Quote(text[i : i+size])
-		b.WriteString(quoted[1 : len(quoted)-1])
-	}
-	return b.String()
-}
 
 // textWidth returns how many columns of a terminal a visible text takes.
 func textWidth(text string) (columns int) {

@@ -1,32 +1,10 @@
 package main
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 )
-
-func TestVisible_LeavesNoControlCharacters(t *testing.T) {
-	for text, want := range map[string]string{
-		"plain text":            "plain text",
-		"söngur 日本 e\u0301 😀":   "söngur 日本 e\u0301 😀",
-		"\x1b[2J\x1b]0;title\a": `\x1b[2J\x1b]0;title\a`,
-		"a\nb\tc\r":             `a\nb\tc\r`,
-		"\x9b31m\xff":           `\x9b31m\xff`,
-		"\u009b31m":             `\u009b31m`,
-		"\u202egnp.exe":         `\u202egnp.exe`,
-		"\x00":                  `\x00`,
-		`back\slash "quoted"`:   `back\slash "quoted"`,
-		"\ufffd":                "\ufffd",
-	} {
-		assert.Equal(t, want, visible(text))
-	}
-}
-
-func TestTextOf_LeavesNoControlCharactersOfAServer(t *testing.T) {
-	assert.Equal(t, "two nodes\n\ta: \\x1b[2J\n\tb: no", textOf(errors.New("redlock: two nodes\n\ta: pool: \x1b[2J\n\tb: no")))
-}
 
 func TestTextWidth_CountsColumns(t *testing.T) {
 	for text, want := range map[string]int{

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mattn/go-isatty"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -158,7 +159,7 @@ func holdings(s *redlock.State, nothing string) (lines []line) {
 		case n.Err != nil:
 			row[1], row[4] = "?", clip(why(n.Err), 80)
 		case n.Token != "" || n.TTL != 0:
-			row[1], row[2], row[3] = tokenText(n.Token, false), ttlText(n.TTL), clip(visible(n.Metadata), 40)
+			row[1], row[2], row[3] = tokenText(n.Token, false), ttlText(n.TTL), clip(display.Text(n.Metadata), 40)
 		}
 		rows = append(rows, row)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fatih/color"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -105,7 +106,7 @@ func verdictOn(s *redlock.State, full bool) (verdict, string) {
 	}
 	if t.forEver > 0 {
 		text += fmt.Sprintf(" On %d of %d nodes the key has no TTL: it stays there until it is released, or removed by \"redlock unlock %s --force\".",
-			t.forEver, t.nodes, visible(s.Name))
+			t.forEver, t.nodes, display.Text(s.Name))
 	}
 	return v, text
 }
@@ -113,7 +114,7 @@ func verdictOn(s *redlock.State, full bool) (verdict, string) {
 func (t tally) held(s *redlock.State, full bool) string {
 	about := tokenText(s.Token, full)
 	if s.Metadata != "" && !full {
-		about += fmt.Sprintf(", metadata %s", visible(s.Metadata))
+		about += fmt.Sprintf(", metadata %s", display.Text(s.Metadata))
 	}
 	if s.Fence > 0 {
 		about += fmt.Sprint(", fence ", s.Fence)
@@ -150,13 +151,13 @@ func tokenText(held string, full bool) string {
 	const chars = token.OwnerChars + 1 + 6
 	switch {
 	case full:
-		return visible(held)
+		return display.Text(held)
 	case held == "":
 		return `""`
 	case token.Owner(held) != "":
-		return visible(held[:chars]) + "…"
+		return display.Text(held[:chars]) + "…"
 	}
-	return clip(visible(held), 20)
+	return clip(display.Text(held), 20)
 }
 
 // ttlText returns a TTL for people to read.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/fatih/color"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 )
 
 // watchFlags let a command show the same again and again.
@@ -75,7 +77,7 @@ func (f *watchFlags) run(ctx context.Context, to streams, lines bool, show func(
 				fmt.Fprintln(to.out)
 			}
 			if err := show(out, errs); err != nil && ctx.Err() == nil {
-				errs.print([]line{{textOf(err), bad}})
+				errs.print([]line{{display.Error(err), bad}})
 			}
 		} else {
 			var frame bytes.Buffer
@@ -83,7 +85,7 @@ func (f *watchFlags) run(ctx context.Context, to streams, lines bool, show func(
 			on.columns, on.rows = terminalSize(screen)
 			on.rows-- // the cursor is in the last one
 			if err := show(on, on); err != nil {
-				paper{w: &frame, columns: on.columns}.print([]line{{firstLine(textOf(err)), bad}})
+				paper{w: &frame, columns: on.columns}.print([]line{{firstLine(display.Error(err)), bad}})
 			}
 			text := bytes.ReplaceAll(frame.Bytes(), []byte("\n"), []byte(toEnd))
 			if ctx.Err() == nil {

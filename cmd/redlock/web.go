@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/web"
@@ -105,7 +106,7 @@ func (c *webCmd) page() (config web.Config, closeAll func(), err error) {
 	locker, err := redlock.New(nodes, opts...)
 	if err != nil {
 		closeNodes()
-		return config, nil, &exitError{exitUsage, errors.New(textOf(err))}
+		return config, nil, &exitError{exitUsage, errors.New(display.Error(err))}
 	}
 	return web.Config{
 		Servers: servers, Timeout: c.Timeout, Prefix: c.KeyPrefix,

@@ -4,8 +4,8 @@ package doctor
 import (
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 )
 
 // Severity is how bad a finding is.
@@ -89,18 +89,7 @@ func quoted(text string) string {
 }
 
 // printable returns a text as it is, except for characters that a terminal would act on, and not too long.
-func printable(text string) string {
-	const most = 4 * maxQuoted
-	if len(text) > most {
-		text = text[:most] + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
-}
+func printable(text string) string { return display.Clipped(text, 4*maxQuoted) }
 
 // several joins names, the first few of them.
 func several(names []string, most int) string {

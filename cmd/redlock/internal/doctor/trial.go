@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -72,6 +72,6 @@ func lock(x *examination, f *facts) []Finding {
 	if quorum := (*redlock.QuorumError)(nil); errors.As(err, &quorum) {
 		err = quorum.Nodes[0].Err
 	}
-	return fault(fmt.Sprintf("a lock could not be taken, extended and released: %s", printable(strings.NewReplacer("redlock: ", "", "pool: ", "").Replace(fmt.Sprint(err)))),
+	return fault(fmt.Sprintf("a lock could not be taken, extended and released: %s", printable(display.Error(err))),
 		"see what the error means in docs/operations.md, Errors")
 }

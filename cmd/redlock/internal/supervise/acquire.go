@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -128,7 +129,7 @@ func (h *holder) announce(ctx context.Context) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		h.Events.warn(event{Event: "blocked", Error: textOf(err)})
+		h.Events.warn(event{Event: "blocked", Error: display.Error(err)})
 	default:
 		h.Events.warn(event{Event: "blocked", Holder: state.Metadata, Validity: milliseconds(max(0, state.TTL))})
 	}

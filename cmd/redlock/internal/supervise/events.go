@@ -143,8 +143,3 @@ func (e *Events) exit(r *Report) {
 		r.Text = ""
 	}
 }
-
-// textOf returns the text of an error without the names of packages.
-func textOf(err error) string {
-	return strings.NewReplacer("redlock: ", "", "pool: ", "").Replace(err.Error())
-}

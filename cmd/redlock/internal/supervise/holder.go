@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -121,7 +122,7 @@ func (h *holder) look() (now time.Time) {
 	now = h.clock.Now()
 	switch {
 	case err != nil:
-		h.course.lose(now, textOf(err))
+		h.course.lose(now, display.Error(err))
 	case h.course.renewed(deadline):
 		h.link.board.setDeadline(h.course.deadline)
 		h.Events.say(event{Event: "renewed", Validity: milliseconds(deadline.Sub(now))})
@@ -232,9 +233,9 @@ func (h *holder) release() Report {
 		switch err := h.lock.Unlock(ctx); {
 		case h.course.lost != "": // said
 		case errors.Is(err, redlock.ErrNotHeld):
-			h.course.lose(h.clock.Now(), textOf(err))
+			h.course.lose(h.clock.Now(), display.Error(err))
 		case err != nil:
-			h.Events.warn(event{Event: "not_released", Error: textOf(err)})
+			h.Events.warn(event{Event: "not_released", Error: display.Error(err)})
 		default:
 			h.Events.say(event{Event: "released"})
 		}
@@ -256,7 +257,7 @@ func (h *holder) keep(ctx context.Context, rest time.Duration) {
 		err = detached
 	}
 	if err != nil {
-		h.Events.warn(event{Event: "not_kept", Error: textOf(err)})
+		h.Events.warn(event{Event: "not_kept", Error: display.Error(err)})
 		return
 	}
 	h.Events.say(event{Event: "kept", Validity: milliseconds(max(rest, h.lock.ValidUntil().Sub(h.clock.Now())))})

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 )
 
 // The exit codes of a shell for a program that cannot be run.
@@ -54,7 +56,7 @@ func (h *holder) start() *Report {
 		if errors.Is(err, unix.ENOENT) {
 			code = CodeNotFound
 		}
-		return h.giveUp(&Report{Code: code, Text: h.Args[0] + ": " + textOf(err)})
+		return h.giveUp(&Report{Code: code, Text: h.Args[0] + ": " + display.Error(err)})
 	}
 	h.group = group{id: pid, leader: true}
 	h.link.board.setGroup(pid)

@@ -4,7 +4,6 @@ import "time"
 
 // For the tests of texts and of the sparkline.
 var (
-	Visible   = visible
 	Remaining = remaining
 	Latency   = latency
 )

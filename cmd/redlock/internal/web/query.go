@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 )
 
@@ -67,7 +68,7 @@ func (q query) By(order string) query {
 }
 
 // FilterText returns the filter as it is shown.
-func (q query) FilterText() string { return visible(q.Filter, maxText) }
+func (q query) FilterText() string { return display.Clipped(q.Filter, maxText) }
 
 // apply returns the locks that are shown. It leaves those given as they are.
 func (q query) apply(locks []survey.Lock) []*survey.Lock {

@@ -2,12 +2,9 @@ package web
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -16,36 +13,12 @@ const (
 	maxToken = 20  // characters of a token in a table
 )
 
-// visible makes a text fit to be shown: what does not print, such as control characters and those that turn the direction of
-// writing, is written as an escape sequence of Go, and a long text is cut.
-func visible(text string, most int) string {
-	var b strings.Builder
-	for n := 0; text != ""; n++ {
-		if n == most {
-			b.WriteString("…")
-			break
-		}
-		r, size := utf8.DecodeRuneInString(text)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[0])
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			quoted := strconv.QuoteRune(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		}
-		text = text[size:]
-	}
-	return b.String()
-}
-
 // errorText returns the text of an error without the names of packages.
 func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
-	return visible(strings.NewReplacer("redlock: ", "", "pool: ", "").Replace(err.Error()), maxText)
+	return display.Clipped(display.Error(err), maxText)
 }
 
 // clock formats a time of day.

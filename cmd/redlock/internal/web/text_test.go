@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -10,23 +9,6 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/web"
 	"github.com/quorumlock/quorumlock/redlock"
 )
-
-func TestVisible_WritesWhatDoesNotPrintAsEscapeSequences(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                   "",
-		"größe 名":            "größe 名",
-		`a\b"c'`:             `a\b"c'`,
-		"a\x00\x1b[31m\n":    `a\x00\x1b[31m\n`,
-		"\xff\xfe":           `\xff\xfe`,
-		"\u202eexe\u2066":    `\u202eexe\u2066`,
-		"\u200b\ufeff\u2028": `\u200b\ufeff\u2028`,
-		"\ufffd":             "\ufffd",
-	} {
-		require.Equal(t, want, web.Visible(text, 100), "%q", text)
-	}
-	require.Equal(t, "éé", web.Visible("éé", 2))
-	require.Equal(t, "éé…", web.Visible(strings.Repeat("é", 1<<20), 2))
-}
 
 func TestRemaining_RoundsDownToTheTwoLargestUnits(t *testing.T) {
 	for ttl, want := range map[time.Duration]string{

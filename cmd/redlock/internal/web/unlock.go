@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
@@ -139,7 +140,7 @@ func (r replies) Reply(i int, answer node.Reply) { r <- reply{i, answer} }
 // confirmation shows what an unlock would remove. The notice says why it is shown again.
 func (s *Server) confirmation(state *redlock.State, notice string) *view {
 	u := &unlockView{
-		Name: visible(state.Name, maxText), Query: query{Name: state.Name}.Link(), Notice: notice,
+		Name: display.Clipped(state.Name, maxText), Query: query{Name: state.Name}.Link(), Notice: notice,
 		Key: encoding.EncodeToString([]byte(state.Name)),
 	}
 	answered := 0
@@ -180,7 +181,7 @@ func (s *Server) confirmation(state *redlock.State, notice string) *view {
 
 // removed shows what an unlock has done: the state is that before it.
 func (s *Server) removed(state *redlock.State, answers []node.Reply) *view {
-	u := &unlockView{Name: visible(state.Name, maxText), Query: query{Name: state.Name}.Link(), Done: true}
+	u := &unlockView{Name: display.Clipped(state.Name, maxText), Query: query{Name: state.Name}.Link(), Done: true}
 	free := 0
 	for i, n := range state.Nodes {
 		h := show(&n)
@@ -219,8 +220,8 @@ func (s *Server) unlockPage(name string, u *unlockView) *view {
 // show shows what one node holds.
 func show(n *redlock.NodeState) holding {
 	h := holding{
-		Addr: visible(n.Addr, maxText), State: stateFree,
-		Token: visible(n.Token, maxText), Fence: n.Fence,
+		Addr: display.Clipped(n.Addr, maxText), State: stateFree,
+		Token: display.Clipped(n.Token, maxText), Fence: n.Fence,
 	}
 	switch {
 	case n.Token != "":

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/node"
@@ -178,14 +179,14 @@ const maxChanges = 12
 // base returns what every page has.
 func (s *Server) base(q query) *view {
 	return &view{
-		Process: s.process, Secret: s.secret, AllowUnlock: s.AllowUnlock, Prefix: visible(s.Prefix, maxText), Query: q,
+		Process: s.process, Secret: s.secret, AllowUnlock: s.AllowUnlock, Prefix: display.Clipped(s.Prefix, maxText), Query: q,
 		Refresh: max(5, int(s.Interval/time.Second)), Need: quorum.Majority(len(s.Servers)),
 	}
 }
 
 // node shows a node.
 func (s *Server) node(h *health) nodeView {
-	n := nodeView{Addr: visible(h.Addr, maxText), Latency: latency(h.Took), Version: h.Version, Line: spark(h.Latencies)}
+	n := nodeView{Addr: display.Clipped(h.Addr, maxText), Latency: latency(h.Took), Version: h.Version, Line: spark(h.Latencies)}
 	if h.Up >= 0 {
 		n.Up = span(h.Up)
 	}
@@ -212,8 +213,8 @@ func (s *Server) lock(l *survey.Lock, past *history, age time.Duration) lockView
 	hash := fnv.New64a()
 	hash.Write([]byte(l.Name))
 	v := lockView{
-		ID: fmt.Sprintf("lock-%x", hash.Sum64()), Name: visible(l.Name, maxText), Query: query{Name: l.Name}.Link(),
-		Who: visible(l.Metadata, maxText), Token: visible(l.Token, maxToken), Fence: l.Fence, Left: left(l.TTL, age), On: l.On, Of: len(s.Servers),
+		ID: fmt.Sprintf("lock-%x", hash.Sum64()), Name: display.Clipped(l.Name, maxText), Query: query{Name: l.Name}.Link(),
+		Who: display.Clipped(l.Metadata, maxText), Token: display.Clipped(l.Token, maxToken), Fence: l.Fence, Left: left(l.TTL, age), On: l.On, Of: len(s.Servers),
 		Unlockable: s.AllowUnlock && !l.Other,
 	}
 	v.State, v.Text = stateOf(l)
@@ -250,7 +251,7 @@ func (s *Server) about(name string, snap *snapshot, past *history, age time.Dura
 		l = &snap.Listing.Locks[i]
 	}
 	v := s.lock(l, past, age)
-	v.Token = visible(l.Token, maxText)
+	v.Token = display.Clipped(l.Token, maxText)
 	if !found {
 		v.State, v.Text, v.Left, v.Unlockable = stateFree, "free", "", false
 		if snap.Err != nil {
@@ -260,14 +261,14 @@ func (s *Server) about(name string, snap *snapshot, past *history, age time.Dura
 		}
 	}
 	for i, report := range snap.Listing.Nodes {
-		h := holding{Addr: visible(report.Addr, maxText), State: stateFree, Text: "nothing"}
+		h := holding{Addr: display.Clipped(report.Addr, maxText), State: stateFree, Text: "nothing"}
 		if report.Err != nil {
 			h.State, h.Text = stateUnknown, "no answer: "+errorText(report.Err)
 		}
 		for _, view := range l.Views {
 			if view.Node == i {
 				h.State, h.Text, h.Left = stateSplit, "another token", left(view.TTL, age)
-				h.Token, h.Fence = visible(view.Token, maxText), view.Fence
+				h.Token, h.Fence = display.Clipped(view.Token, maxText), view.Fence
 				switch {
 				case view.Other:
 					h.State, h.Text = stateOther, "somebody's data"
@@ -309,8 +310,8 @@ func timeline(past *history, name string) []changeView {
 func change(e event) changeView {
 	return changeView{
 		Clock: clock(e.At), Date: e.At.Format(time.RFC3339), State: strings.ReplaceAll(e.What, " ", "-"), Text: e.What,
-		Name: visible(e.Name, maxText), Query: query{Name: e.Name}.Link(),
-		Who: visible(e.Metadata, maxText), Token: visible(e.Token, maxToken), Was: visible(e.Was, maxToken),
+		Name: display.Clipped(e.Name, maxText), Query: query{Name: e.Name}.Link(),
+		Who: display.Clipped(e.Metadata, maxText), Token: display.Clipped(e.Token, maxToken), Was: display.Clipped(e.Was, maxToken),
 	}
 }
 
@@ -327,14 +328,14 @@ func examine(e examination) examinationView {
 	v.Unexamined = len(e.Report.Unexamined)
 	places := map[doctor.Finding]int{}
 	for _, f := range e.Report.Findings {
-		addr := visible(f.Node, maxText)
+		addr := display.Clipped(f.Node, maxText)
 		f.Node = ""
 		i, found := places[f]
 		if !found {
 			i = len(v.Findings)
 			places[f] = i
 			v.Findings = append(v.Findings, findingView{
-				Severity: f.Severity, What: visible(f.What, 2*maxText), Why: visible(f.Why, 2*maxText), Mend: visible(f.Mend, 2*maxText), Docs: f.Docs,
+				Severity: f.Severity, What: display.Clipped(f.What, 2*maxText), Why: display.Clipped(f.Why, 2*maxText), Mend: display.Clipped(f.Mend, 2*maxText), Docs: f.Docs,
 			})
 		}
 		if addr != "" {
