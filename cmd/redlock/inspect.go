@@ -36,13 +36,13 @@ func (c *inspectCmd) Run(ctx context.Context, to streams) (err error) {
 		return err
 	}
 	trips := &roundTrips{}
-	locker, closeAll, err := c.locker([]pool.Option{trips.dialer()})
+	cluster, err := c.open([]pool.Option{trips.dialer()})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeAll()) }()
+	defer func() { err = errors.Join(err, cluster.Close()) }()
 	return c.run(ctx, to, c.JSON, func(out, _ paper) error {
-		s, err := locker.Inspect(ctx, c.Name)
+		s, err := cluster.Inspect(ctx, c.Name)
 		if s == nil {
 			return refusal(err)
 		}

@@ -19,7 +19,9 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 	"github.com/fatih/color"
@@ -109,7 +111,11 @@ func run(ctx context.Context, args []string, to streams) int {
 		fmt.Fprintln(to.err, "redlock:", err)
 		return exitInternal
 	}
-	command, err := parser.Parse(asFlags(args))
+	err = checkText(args, os.Environ())
+	var command *kong.Context
+	if err == nil {
+		command, err = parser.Parse(asFlags(args))
+	}
 	if exited {
 		return code
 	}
@@ -123,6 +129,25 @@ func run(ctx context.Context, args []string, to streams) int {
 		parser.Errorf("%s", display.Error(err))
 	}
 	return exitCode(err)
+}
+
+// checkText refuses flags, names and variables that are not UTF-8: kong would change them, and a lock of another name would be meant.
+// What stands behind -- is not the tool's.
+func checkText(args, env []string) error {
+	for _, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if !utf8.ValidString(arg) {
+			return usage("%q is not UTF-8; the arguments of a command may be, behind --", arg)
+		}
+	}
+	for _, variable := range env {
+		if name, value, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "REDLOCK_") && !utf8.ValidString(value) {
+			return usage("$%s is not UTF-8", name)
+		}
+	}
+	return nil
 }
 
 // asFlags turns "help" and "version" into the flags of these names. No arguments mean help.

@@ -73,6 +73,16 @@ func TestRun_RefusesInvalidArgumentsAndNamesThem(t *testing.T) {
 	}
 }
 
+func TestRun_RefusesWhatIsNotUTF8(t *testing.T) {
+	code, _, errors := call(t.Context(), "inspect", "--nodes=redis://localhost:1", "m\xff")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, errors, `"m\xff" is not UTF-8`)
+	t.Setenv("REDLOCK_KEY_PREFIX", "p\xff")
+	code, _, errors = call(t.Context(), "inspect", "--nodes=redis://localhost:1", "m")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, errors, "$REDLOCK_KEY_PREFIX is not UTF-8")
+}
+
 func TestRun_NeverPrintsAPassword(t *testing.T) {
 	for _, urls := range []string{
 		"http://:geheim@a,redis://:geheim@b,redis://c",

@@ -63,15 +63,15 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing())
 	}
-	locker, closeAll, err := c.locker(poolOpts, opts...)
+	cluster, err := c.open(poolOpts, opts...)
 	if err != nil {
 		return report, err
 	}
-	defer func() { _ = closeAll() }() // nothing depends on it any more
+	defer func() { _ = cluster.Close() }() // nothing depends on it any more
 	events := supervise.NewEvents(os.Stderr, c.Name, c.JSON, c.Verbose)
 	defer events.Close()
 	job := &supervise.Job{
-		Rules: c.rules(), Locker: locker, Name: c.Name,
+		Rules: c.rules(), Locker: cluster.Locker, Name: c.Name,
 		Options:  []redlock.LockOption{redlock.AutoExtend(), redlock.MaxHold(c.MaxHold), redlock.Metadata(c.Metadata)},
 		NonBlock: c.Nonblock || c.Wait != nil && *c.Wait == 0,
 		AtLeast:  c.AtLeast,

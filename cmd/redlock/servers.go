@@ -124,25 +124,36 @@ func (f *serverFlags) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// locker opens the nodes and a Locker over them, which closes them.
-func (f *serverFlags) locker(poolOpts []pool.Option, opts ...redlock.Option) (l *redlock.Locker, closeAll func() error, err error) {
+// cluster is the nodes and a Locker over them.
+type cluster struct {
+	*redlock.Locker
+	nodes []*pool.Node
+}
+
+// Close closes the Locker and the nodes.
+func (c *cluster) Close() error { return errors.Join(c.Locker.Close(), closeAll(c.nodes)) }
+
+func closeAll(nodes []*pool.Node) (err error) {
+	for _, n := range nodes {
+		err = errors.Join(err, n.Close())
+	}
+	return err
+}
+
+// open opens the nodes and a Locker over them. The caller closes it.
+func (f *serverFlags) open(poolOpts []pool.Option, opts ...redlock.Option) (*cluster, error) {
 	nodes, err := f.pools(poolOpts...)
 	if err != nil {
-		return nil, nil, err
-	}
-	closeNodes := func() (err error) {
-		for _, n := range nodes {
-			err = errors.Join(err, n.Close())
-		}
-		return err
+		return nil, err
 	}
 	if f.KeyPrefix != "" {
 		opts = append(opts, redlock.WithKeyPrefix(f.KeyPrefix))
 	}
-	if l, err = redlock.New(nodes, opts...); err != nil {
-		return nil, nil, errors.Join(&exitError{exitUsage, errors.New(display.Error(err))}, closeNodes())
+	locker, err := redlock.New(nodes, opts...)
+	if err != nil {
+		return nil, errors.Join(&exitError{exitUsage, errors.New(display.Error(err))}, closeAll(nodes))
 	}
-	return l, func() error { return errors.Join(l.Close(), closeNodes()) }, nil
+	return &cluster{locker, nodes}, nil
 }
 
 // servers returns how the nodes are reached, for commands that ask them more than a lock does.
@@ -151,10 +162,13 @@ func (f *serverFlags) servers() ([]*node.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	return serversOf(nodes), closeAll(nodes) // none was connected
+}
+
+func serversOf(nodes []*pool.Node) []*node.Server {
 	servers := make([]*node.Server, len(nodes))
 	for i, n := range nodes {
 		servers[i] = (*node.Node)(n).Config().Server
-		_ = n.Close() // never connected
 	}
-	return servers, nil
+	return servers
 }

@@ -41,16 +41,16 @@ func (c *tryCmd) Run(ctx context.Context, to streams) (err error) {
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing())
 	}
-	locker, closeAll, err := c.locker(nil, opts...)
+	cluster, err := c.open(nil, opts...)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeAll()) }()
+	defer func() { err = errors.Join(err, cluster.Close()) }()
 	metadata := holder()
 	if c.Metadata != nil {
 		metadata = *c.Metadata
 	}
-	lock, err := c.take(ctx, locker, redlock.TTL(c.TTL), redlock.Metadata(metadata))
+	lock, err := c.take(ctx, cluster.Locker, redlock.TTL(c.TTL), redlock.Metadata(metadata))
 	if err != nil {
 		return c.refusal(err)
 	}
@@ -112,12 +112,12 @@ func (c *extendCmd) Run(ctx context.Context, to streams) (err error) {
 	if err := between("--ttl", c.TTL, 100*time.Millisecond, longestTTL); err != nil {
 		return &exitError{exitUsage, err}
 	}
-	locker, closeAll, err := c.locker(nil)
+	cluster, err := c.open(nil)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeAll()) }()
-	lock, err := locker.Attach(ctx, c.Name, c.Token)
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	lock, err := cluster.Attach(ctx, c.Name, c.Token)
 	if err != nil {
 		return refusal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/mattn/go-isatty"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -35,12 +36,12 @@ func (c *releaseCmd) Run(ctx context.Context) (err error) {
 	if c.Token == "" {
 		return usage(`release needs --token or $REDLOCK_TOKEN: what "redlock try %s" has printed`, c.Name)
 	}
-	locker, closeAll, err := c.locker(nil)
+	cluster, err := c.open(nil)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeAll()) }()
-	return releaseToken(ctx, locker, c.Name, c.Token)
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	return releaseToken(ctx, cluster.Locker, c.Name, c.Token)
 }
 
 // releaseToken releases the lock that a token holds. Leftovers of the token on a minority stay.
@@ -87,26 +88,26 @@ func (c *unlockCmd) Run(ctx context.Context, to streams) (err error) {
 	case c.Force && !c.Yes && !isatty.IsTerminal(os.Stdin.Fd()):
 		return usage("there is no terminal to ask on: add --yes to remove what \"redlock inspect %s\" shows", c.Name)
 	}
-	locker, closeAll, err := c.locker(nil)
+	cluster, err := c.open(nil)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeAll()) }()
+	defer func() { err = errors.Join(err, cluster.Close()) }()
 	if !c.Force {
-		return releaseToken(ctx, locker, c.Name, c.Token)
+		return releaseToken(ctx, cluster.Locker, c.Name, c.Token)
 	}
-	return c.force(ctx, to, locker)
+	return c.force(ctx, to, cluster)
 }
 
-// force frees the lock whoever holds it.
-func (c *unlockCmd) force(ctx context.Context, to streams, locker *redlock.Locker) error {
-	seen, err := locker.Inspect(ctx, c.Name)
+// force frees the lock whoever holds it: of what it has shown, and nothing else.
+func (c *unlockCmd) force(ctx context.Context, to streams, on *cluster) error {
+	seen, err := on.Inspect(ctx, c.Name)
 	if err != nil {
 		return refusal(err)
 	}
 	out := paper{w: to.out}
-	if len(tokensOf(seen)) == 0 {
-		v, text := verdictOn(seen, true)
+	v, text := verdictOn(seen, false)
+	if len(tallyOf(seen).tokens) == 0 {
 		if v == isData {
 			return &exitError{exitUsage, fmt.Errorf("%w. It is left alone: %s", redlock.ErrForeign, text)}
 		}
@@ -115,33 +116,45 @@ func (c *unlockCmd) force(ctx context.Context, to streams, locker *redlock.Locke
 	}
 	out.print(holdings(seen, "nothing"))
 	if !c.Yes {
-		_, text := verdictOn(seen, false)
 		fmt.Fprintf(to.out, "\n%s\nRemove it? [y/N] ", text)
 		if yes, err := confirmed(ctx); err != nil || !yes {
 			fmt.Fprintln(to.out, "Nothing was removed.")
 			return cmp.Or(err, error(&exitError{code: exitTaken}))
 		}
-		now, err := locker.Inspect(ctx, c.Name)
-		if err != nil {
-			return err
-		}
-		if !slices.Equal(tokensOf(seen), tokensOf(now)) {
-			return &exitError{exitTaken, errors.New("another holds the lock by now. Nothing was removed: look at it again")}
-		}
 	}
-	removed, err := locker.ForceUnlock(ctx, c.Name)
+	removed, err := remove(on, c.KeyPrefix, seen)
 	fmt.Fprintln(to.out, "\nRemoved:")
 	out.print(holdings(removed, "nothing was there"))
-	return unanswered(err)
+	return err
 }
 
-// tokensOf returns what nodes hold, sorted.
-func tokensOf(s *redlock.State) (tokens []string) {
-	for _, share := range tallyOf(s).tokens {
-		tokens = append(tokens, share.token)
+// remove deletes what was seen, and returns what it has deleted. It fails unless the lock is free.
+func remove(on *cluster, prefix string, seen *redlock.State) (removed *redlock.State, err error) {
+	removed = &redlock.State{Name: seen.Name, Need: seen.Need, Nodes: slices.Clone(seen.Nodes)}
+	free, taken, data := 0, 0, 0
+	for i, reply := range survey.Remove(on.nodes, prefix, seen) {
+		n := &removed.Nodes[i]
+		if reply.Err != nil {
+			*n = redlock.NodeState{Addr: n.Addr, Err: reply.Err}
+		}
+		switch {
+		case n.Err == nil || errors.Is(n.Err, pool.ErrAbsent):
+			free++
+		case errors.Is(n.Err, pool.ErrHeld):
+			taken++
+		case errors.Is(n.Err, redlock.ErrForeign):
+			data++
+		}
 	}
-	slices.Sort(tokens)
-	return tokens
+	switch {
+	case free >= seen.Need:
+		return removed, nil
+	case free+data >= seen.Need:
+		return removed, fmt.Errorf("%w, on %s: choose another name or --key-prefix", redlock.ErrForeign, counted(data, "node"))
+	case taken > 0:
+		return removed, &exitError{exitTaken, fmt.Errorf("another has taken the lock meanwhile on %s: look at it again", counted(taken, "node"))}
+	}
+	return removed, &exitError{exitUnavailable, fmt.Errorf("%w: the lock is gone from %d of %d nodes, %d needed", redlock.ErrNoQuorum, free, len(seen.Nodes), seen.Need)}
 }
 
 // holdings are a line for each node, about what it holds or held.

@@ -43,8 +43,19 @@ func TestUnlock_DoesNotRemoveWhatItHasNotShown(t *testing.T) {
 	do(t, on, "SET", "name", "second", "PX", eternity.Milliseconds())
 	c.press("y\n")
 	require.Equal(t, exitTaken, c.code())
-	c.await("another holds the lock by now", 1)
+	c.await("another has taken the lock meanwhile on 5 nodes", 1)
 	require.Equal(t, "second", values(t, on, "name")[0])
+
+	do(t, on, "SET", "name", "first", "PX", eternity.Milliseconds())
+	c = toolOnTerminal(t, with(flags, "unlock", "name", "--force")...)
+	c.await("Remove it? [y/N] ", 1)
+	do(t, on[:2], "SET", "name", "second", "PX", eternity.Milliseconds())
+	do(t, on[2:3], "DEL", "name")
+	c.press("y\n")
+	require.Zero(t, c.code())
+	c.await("has taken it meanwhile: left alone", 2)
+	c.await("it has ended meanwhile", 1)
+	require.Equal(t, []string{"second", "second", "", "", ""}, values(t, on, "name"))
 }
 
 func TestWatch_DrawsOverWhatItHasDrawn(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/web"
@@ -33,7 +32,7 @@ func (*webCmd) Help() string {
 }
 
 // Run serves the page until ctx ends.
-func (c *webCmd) Run(ctx context.Context, to streams) error {
+func (c *webCmd) Run(ctx context.Context, to streams) (err error) {
 	if err := c.checkTimes(); err != nil {
 		return &exitError{exitUsage, err}
 	}
@@ -41,11 +40,20 @@ func (c *webCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return usage("--listen must be HOST:PORT, such as 127.0.0.1:8379, not %q", c.Listen)
 	}
-	config, closeAll, err := c.page()
+	var opts []redlock.Option
+	if c.Fencing {
+		opts = append(opts, redlock.WithFencing())
+	}
+	cluster, err := c.open(nil, opts...)
 	if err != nil {
 		return err
 	}
-	defer closeAll()
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	servers := serversOf(cluster.nodes)
+	if err := c.programFlags.check(servers); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	config := c.page(cluster, servers)
 	config.Host, config.Log = host, to.err
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
 	if err != nil {
@@ -77,37 +85,8 @@ func (c *webCmd) checkTimes() error {
 	return err
 }
 
-// page returns what the page shows, and how. The caller closes all that was opened for it.
-func (c *webCmd) page() (config web.Config, closeAll func(), err error) {
-	nodes, err := c.pools()
-	if err != nil {
-		return config, nil, err
-	}
-	closeNodes := func() {
-		for _, n := range nodes {
-			_ = n.Close()
-		}
-	}
-	servers := make([]*node.Server, len(nodes))
-	for i, n := range nodes {
-		servers[i] = (*node.Node)(n).Config().Server
-	}
-	if err := c.programFlags.check(servers); err != nil {
-		closeNodes()
-		return config, nil, &exitError{exitUsage, err}
-	}
-	var opts []redlock.Option
-	if c.KeyPrefix != "" {
-		opts = append(opts, redlock.WithKeyPrefix(c.KeyPrefix))
-	}
-	if c.Fencing {
-		opts = append(opts, redlock.WithFencing())
-	}
-	locker, err := redlock.New(nodes, opts...)
-	if err != nil {
-		closeNodes()
-		return config, nil, &exitError{exitUsage, errors.New(display.Error(err))}
-	}
+// page returns what the page shows, and how.
+func (c *webCmd) page(on *cluster, servers []*node.Server) web.Config {
 	return web.Config{
 		Servers: servers, Timeout: c.Timeout, Prefix: c.KeyPrefix,
 		List: func(ctx context.Context) (*survey.Listing, error) {
@@ -117,6 +96,6 @@ func (c *webCmd) page() (config web.Config, closeAll func(), err error) {
 			return doctor.Examine(ctx, servers, c.options(&c.serverFlags))
 		},
 		Interval: c.Interval, ExamineEvery: c.ExamineEvery, RestartGuard: c.RestartGuard, NodeTimeout: c.NodeTimeout,
-		AllowUnlock: c.AllowUnlock, Nodes: nodes, Locker: locker,
-	}, func() { _ = locker.Close(); closeNodes() }, nil
+		AllowUnlock: c.AllowUnlock, Nodes: on.nodes, Locker: on.Locker,
+	}
 }
