@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -68,12 +69,30 @@ func refusal(err error) error {
 	return &exitError{exitUsage, err}
 }
 
+// held reports whether others hold so many nodes that this alone has prevented a majority. Otherwise nodes that did not answer have,
+// and perhaps the few that are held are what is left of a lock.
+func held(round *redlock.QuorumError) bool {
+	n := 0
+	for _, node := range round.Nodes {
+		if errors.Is(node.Err, pool.ErrHeld) || errors.Is(node.Err, redlock.ErrForeign) {
+			n++
+		}
+	}
+	return n > len(round.Nodes)-round.Need
+}
+
 // exitCode returns the exit code for an error of a command. What counts of a round is its outcome, and not what single nodes
 // have said.
 func exitCode(err error) int {
 	var exit *exitError
 	var by interrupted
 	if round := (*redlock.QuorumError)(nil); errors.As(err, &round) && !errors.As(err, &exit) && !errors.As(err, &by) {
+		switch {
+		case errors.Is(err, redlock.ErrSameServer):
+			return exitUsage
+		case errors.Is(round.Reason, redlock.ErrTaken) && !held(round):
+			return exitUnavailable
+		}
 		return exitCode(round.Reason)
 	}
 	switch {
