@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,16 +16,39 @@ import (
 // environment go before it.
 type config map[string]any
 
-// loadConfig reads a file for --config.
-func loadConfig(r io.Reader) (kong.Resolver, error) {
+// configFlag is the name of a file that sets flags.
+type configFlag string
+
+// BeforeResolve adds what the file sets. kong calls it.
+func (configFlag) BeforeResolve(context *kong.Context, trace *kong.Path) error {
+	path := string(context.FlagValue(trace.Flag).(configFlag))
+	file, err := os.Open(kong.ExpandPath(path))
+	if err != nil {
+		return usage("--config: %w", err)
+	}
+	defer file.Close()
+	c, err := loadConfig(file)
+	if err != nil {
+		return usage("--config: %s: %w", path, err)
+	}
+	context.AddResolver(c)
+	return nil
+}
+
+// loadConfig reads a file.
+func loadConfig(r io.Reader) (config, error) {
 	var c config
 	in := json.NewDecoder(io.LimitReader(r, maxConfig))
 	in.UseNumber()
 	if err := in.Decode(&c); err != nil {
-		return nil, fmt.Errorf(`a JSON object such as {"nodes": ["redis://host"]}: %w`, err)
+		at := ""
+		if wrong := (*json.SyntaxError)(nil); errors.As(err, &wrong) {
+			at = fmt.Sprintf(" (at byte %d: %v)", wrong.Offset, wrong)
+		}
+		return nil, fmt.Errorf(`must be a JSON object, such as {"nodes": ["redis://host"]}%s`, at)
 	}
 	if in.More() {
-		return nil, fmt.Errorf("more than one JSON object")
+		return nil, errors.New("must be a single JSON object")
 	}
 	for _, key := range slices.Sorted(maps.Keys(c)) {
 		if !isPlain(c[key]) { // kong would repeat the value, which may be a password

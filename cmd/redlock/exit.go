@@ -33,6 +33,8 @@ var exitCodes = []struct{ code, means string }{
 	{"70", "another failure"},
 	{"75", "another holds the lock"},
 	{"79", "the lock was lost, or is not held by the token"},
+	{"126, 127", "\"run\": the program cannot be run; there is no such program"},
+	{"1, 2", "\"doctor\": there are warnings; there are faults"},
 	{"130, 143, ...", "128 + the number of the signal that interrupted the command"},
 }
 

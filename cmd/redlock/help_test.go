@@ -16,7 +16,7 @@ import (
 
 // commands returns the model of all commands that are shown.
 func commands(t *testing.T) []*kong.Node {
-	parser, err := kong.New(&cli{}, kong.Vars{"version": ""}, kong.Configuration(loadConfig))
+	parser, err := kong.New(&cli{}, kong.Vars{"version": ""})
 	require.NoError(t, err)
 	return subcommands(parser.Model.Node)
 }

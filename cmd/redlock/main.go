@@ -99,7 +99,6 @@ func run(ctx context.Context, args []string, to streams) int {
 		kong.Description("A lock over N independent Redis nodes, held by a majority of them."),
 		kong.Writers(to.out, to.err),
 		kong.Vars{"version": version()},
-		kong.Configuration(loadConfig),
 		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }), // the variables are named in the title of their group
 		kong.ExplicitGroups([]kong.Group{{Key: "Nodes", Title: "Nodes, also by variables such as $REDLOCK_NODES, or in a file"}}),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
@@ -122,7 +121,13 @@ func run(ctx context.Context, args []string, to streams) int {
 	if err == nil {
 		err = command.Run()
 	}
-	if cause := context.Cause(ctx); err != nil && cause != nil && errors.Is(err, ctx.Err()) {
+	switch cause := context.Cause(ctx); {
+	case err == nil || cause == nil:
+	case errors.Is(cause, errNoReader) && errors.Is(err, syscall.EPIPE):
+		return exitSignal + int(syscall.SIGPIPE) // as of a program that SIGPIPE ends, which says nothing
+	case err == ctx.Err(): //nolint:errorlint // that and nothing else
+		err = &exitError{exitCode(cause), nil}
+	case errors.Is(err, ctx.Err()):
 		err = fmt.Errorf("%w (%w)", err, cause)
 	}
 	if exit := (*exitError)(nil); err != nil && (!errors.As(err, &exit) || exit.err != nil) {

@@ -36,7 +36,11 @@ func (manCmd) Run(command *kong.Context, to streams) error {
 	}
 	p.section("ENVIRONMENT")
 	for _, f := range variables(command.Model.Node) {
-		p.item(f.Envs[0], "the same as --"+f.Name)
+		text := "the same as --" + f.Name
+		if f.Hidden { // it is only for the environment and for files
+			text = f.Help
+		}
+		p.item(f.Envs[0], text)
 	}
 	_, err := fmt.Fprint(to.out, p.b.String())
 	return err

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/pool"
@@ -20,10 +18,10 @@ import (
 
 // serverFlags say which servers are the nodes and how to reach them. Commands that use locks or look at them embed it.
 type serverFlags struct {
-	Nodes     []string        `env:"REDLOCK_NODES" placeholder:"URL" group:"Nodes" help:"redis://, rediss:// or unix:// URLs."`
-	Config    kong.ConfigFlag `env:"REDLOCK_CONFIG" placeholder:"FILE" group:"Nodes" help:"Flags from a JSON file, by their names."`
-	KeyPrefix string          `env:"REDLOCK_KEY_PREFIX" placeholder:"TEXT" group:"Nodes" help:"What the key of each lock begins with."`
-	Timeout   time.Duration   `default:"500ms" placeholder:"TIME" group:"Nodes" help:"How long one node may take (default ${default})."`
+	Nodes     []string      `env:"REDLOCK_NODES" placeholder:"URL" group:"Nodes" help:"redis://, rediss:// or unix:// URLs."`
+	Config    configFlag    `env:"REDLOCK_CONFIG" placeholder:"FILE" group:"Nodes" help:"Flags from a JSON file, by their names."`
+	KeyPrefix string        `env:"REDLOCK_KEY_PREFIX" placeholder:"TEXT" group:"Nodes" help:"What the key of each lock begins with."`
+	Timeout   time.Duration `default:"500ms" placeholder:"TIME" group:"Nodes" help:"How long one node may take (default ${default})."`
 
 	Username     string `env:"REDLOCK_USERNAME" placeholder:"NAME" group:"Nodes" help:"User on all nodes."`
 	PasswordFile string `env:"REDLOCK_PASSWORD_FILE" placeholder:"FILE" group:"Nodes" help:"Its first line is the password; or $$REDLOCK_PASSWORD."`
@@ -41,6 +39,9 @@ var secretEnv = []string{"REDLOCK_NODES", "REDLOCK_USERNAME", "REDLOCK_PASSWORD"
 func (f *serverFlags) check() error {
 	if len(f.Nodes) == 0 {
 		return usage("no nodes: set --nodes or $REDLOCK_NODES to URLs such as redis://host1:6379,redis://host2:6379,redis://host3:6379, or name a file with --config")
+	}
+	for i, url := range f.Nodes {
+		f.Nodes[i] = strings.TrimSpace(url)
 	}
 	if err := checkURLs(f.Nodes); err != nil {
 		return &exitError{exitUsage, err}

@@ -18,7 +18,7 @@ import (
 func parsed(t *testing.T, args ...string) (serverFlags, error) {
 	t.Helper()
 	var flags serverFlags
-	parser, err := kong.New(&flags, kong.Configuration(loadConfig))
+	parser, err := kong.New(&flags)
 	require.NoError(t, err)
 	if _, err = parser.Parse(args); err == nil {
 		err = flags.check()
@@ -65,9 +65,9 @@ func TestServerFlags_WhatIsWrongIsNamedWithoutPasswords(t *testing.T) {
 		"--username needs a password":              {nodes, "--username=u"},
 		"--tls-cert and --tls-key belong together": {nodes, "--tls-cert=x"},
 		`"nodse" is not the name of a flag`:        {"--config=" + file(t, `{"nodse": ["redis://:hunter2@a"]}`)},
-		"a JSON object such as":                    {"--config=" + file(t, `nodes = redis://:hunter2@a`)},
-		"more than one JSON object":                {"--config=" + file(t, `{} {}`)},
-		"no such file":                             {"--config=/nowhere"},
+		"must be a JSON object, such as":           {"--config=" + file(t, `nodes = redis://:hunter2@a`)},
+		"must be a single JSON object":             {"--config=" + file(t, `{} {}`)},
+		"--config: open /nowhere: no such file":    {"--config=/nowhere"},
 		`"nodes" must be a text, a number`:         {"--config=" + file(t, `{"nodes": {"a": "redis://:hunter2@a"}}`)},
 	} {
 		_, err := parsed(t, args...)

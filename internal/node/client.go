@@ -1,10 +1,6 @@
 package node
 
-import (
-	"context"
-	"errors"
-	"fmt"
-)
+import "context"
 
 // Client is a connection for a tool that looks at a server: it carries any command. It speaks RESP2, and its reader has the
 // bounds of a node's. One goroutine may use it at a time.
@@ -58,7 +54,7 @@ func (c *Client) DoAll(ctx context.Context, commands [][]string) (replies []any,
 	defer context.AfterFunc(ctx, c.conn.cut)()
 	defer func() {
 		if err != nil && ctx.Err() != nil {
-			err = fmt.Errorf("%w: %w", ctx.Err(), err)
+			err = context.Cause(ctx) // and not that the connection was cut
 		}
 		c.err = err
 	}()
@@ -88,7 +84,9 @@ func (c *Client) Receive(ctx context.Context) (any, error) {
 	defer context.AfterFunc(ctx, c.conn.cut)()
 	v, err := c.conn.read()
 	if err != nil {
-		c.err = errors.Join(ctx.Err(), err)
+		if c.err = err; ctx.Err() != nil {
+			c.err = context.Cause(ctx)
+		}
 		return nil, c.err
 	}
 	return v.plain(), nil
