@@ -58,7 +58,7 @@ type NodeError struct {
 // Reasons of single nodes, beside those of package pool.
 var (
 	// ErrPending means that the node had not answered yet when the outcome was certain without it, or when the context ended.
-	ErrPending = errors.New("redlock: the node had not answered yet")
+	ErrPending = errors.New("redlock: its answer was not waited for")
 	// ErrSameServer means that the server behind this node votes for another node already.
 	ErrSameServer = errors.New("redlock: the node is the same server as")
 	// ErrNoExpiry means that the key has no TTL, so that whoever set it has to release it. It comes with pool.ErrHeld.
@@ -143,10 +143,13 @@ func (e *NodeError) Unwrap() error { return e.Err }
 
 // Error returns what was refused and why, and the answer of each node on a line of its own.
 func (e *QuorumError) Error() string {
-	yes, queued := 0, 0
+	yes, queued, did := 0, 0, "said yes"
+	if e.Op == OpInspect {
+		did = "answered"
+	}
 	for i := range e.Nodes {
 		switch err := e.Nodes[i].Err; {
-		case err == nil:
+		case err == nil, e.Op == OpInspect && (errors.Is(err, node.ErrAbsent) || errors.Is(err, ErrForeign)):
 			yes++
 		case errors.Is(err, ErrQueued):
 			queued++
@@ -157,7 +160,7 @@ func (e *QuorumError) Error() string {
 	case queued == len(e.Nodes):
 		return head + ": held by this process, or other calls in it are first"
 	case yes < e.Need: // otherwise the reason is another
-		head += fmt.Sprintf(": %d of %d nodes said yes, %d needed", yes, len(e.Nodes), e.Need)
+		head += fmt.Sprintf(": %d of %d nodes %s, %d needed", yes, len(e.Nodes), did, e.Need)
 	}
 	for i := range e.Nodes {
 		head += "\n\t" + e.Nodes[i].Error()

@@ -130,6 +130,7 @@ func TestInspect_ReportsWhyANodeDoesNotAnswer(t *testing.T) {
 		c.servers[4].Stop()
 		s, err := locker.Inspect(t.Context(), "name")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, ": 2 of 5 nodes answered, 3 needed")
 		require.Equal(t, redlock.OpInspect, c.refused(err).Op)
 		require.NotNil(t, s)
 		require.Equal(t, lock.Token(), s.Nodes[3].Token, "what the others say is told")
