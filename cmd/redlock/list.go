@@ -28,6 +28,7 @@ type listCmd struct {
 	Full    bool   `group:"Output" help:"Show whole names and tokens."`
 	JSON    bool   `name:"json" group:"Output" help:"Print JSON, with --watch an object per line."`
 	serverFlags
+	NodeLimit time.Duration `default:"1m" placeholder:"TIME" group:"Nodes" help:"How long one node may take for all keys (default ${default})."`
 }
 
 // Help is shown above the flags.
@@ -38,7 +39,8 @@ func (listCmd) Help() string {
 
 // Run lists locks.
 func (c *listCmd) Run(ctx context.Context, to streams) error {
-	if err := errors.Join(between("--limit", c.Limit, 1, 10_000_000), c.watchFlags.check()); err != nil {
+	err := errors.Join(between("--limit", c.Limit, 1, 10_000_000), between("--node-limit", c.NodeLimit, time.Millisecond, 24*time.Hour))
+	if err = errors.Join(err, c.watchFlags.check()); err != nil {
 		return &exitError{exitUsage, err}
 	}
 	servers, err := c.servers()
@@ -46,7 +48,10 @@ func (c *listCmd) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	return c.run(ctx, to, c.JSON, func(out, errs paper) error {
-		listing, err := survey.List(ctx, servers, survey.Options{Prefix: c.KeyPrefix, Pattern: c.Pattern, Limit: c.Limit, Timeout: c.Timeout})
+		listing, err := survey.List(ctx, servers, survey.Options{
+			Prefix: c.KeyPrefix, Pattern: c.Pattern, Limit: c.Limit,
+			Timeout: c.Timeout, Connect: max(c.Timeout, time.Second), NodeLimit: c.NodeLimit,
+		})
 		if listing == nil {
 			return &exitError{exitUsage, err}
 		}
@@ -55,7 +60,11 @@ func (c *listCmd) Run(ctx context.Context, to streams) error {
 		}
 		for _, n := range listing.Nodes {
 			if n.Err != nil {
-				errs.print([]line{{fmt.Sprintf("redlock: node %s: %s", n.Addr, why(n.Err)), bad}})
+				text := fmt.Sprintf("redlock: node %s: %s", n.Addr, why(n.Err))
+				if errors.Is(n.Err, survey.ErrTooManyKeys) {
+					text += ": give it more time with --node-limit"
+				}
+				errs.print([]line{{text, bad}})
 			}
 		}
 		if c.Full {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
@@ -112,4 +113,34 @@ func TestList_NamesTheNodesThatFail(t *testing.T) {
 	document := decoded[listJSON](t, out)
 	require.Len(t, document.Locks, 3)
 	require.NotEmpty(t, document.Nodes[2].Error)
+}
+
+// The danger: a server that names keys for ever keeps list from ever ending.
+func TestList_EndsIfANodeNamesKeysForEver(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		answer, buffer := "$0\r\n\r\n", make([]byte, 4096)
+		for {
+			if _, err := conn.Read(buffer); err != nil {
+				return
+			}
+			if _, err := conn.Write([]byte(answer)); err != nil {
+				return
+			}
+			answer = "*2\r\n$1\r\n7\r\n*0\r\n"
+		}
+	}()
+	errors := refused(t, exitUnavailable, nil, "list", "--nodes=redis://"+l.Addr().String(), "--timeout=10s", "--node-limit=3s")
+	require.Contains(t, errors, "too many keys to be listed within 3s: give it more time with --node-limit")
+	require.Contains(t, errors, "no quorum of nodes: 0 of 1 nodes answered, 1 needed")
+	require.NoError(t, l.Close())
+	<-ended
 }

@@ -24,7 +24,13 @@ const (
 	maxPattern = 512
 
 	defaultTimeout = 5 * time.Second
+
+	// DefaultNodeLimit is how long a node may take for all of its keys by default.
+	DefaultNodeLimit = time.Minute
 )
+
+// ErrTooManyKeys means that the keys of a node came page by page, but not all of them in time.
+var ErrTooManyKeys = errors.New("too many keys to be listed")
 
 // Options say what is listed.
 type Options struct {
@@ -33,13 +39,17 @@ type Options struct {
 	Fencing bool          // tokens of other clients may have fencing tokens behind them, as for redlock.WithFencing
 	Limit   int           // how many names there may be; 0 means DefaultLimit
 	Timeout time.Duration // how long a node may take for each page; 0 means 5 s
+	Connect time.Duration // how long it may take to connect; 0 means Timeout
+	// NodeLimit is how long a node may take for everything; 0 means DefaultNodeLimit, or Timeout if that is longer.
+	NodeLimit time.Duration
 }
 
 // List asks all servers at once what locks they hold, and merges that by name. It goes through the keys of each server page by
 // page, on a connection of its own, and reads no more of a value than a token may have. It changes nothing. A lock that is
 // taken or released meanwhile may be listed or not.
 //
-// Names above the limit are left out, but what is listed is complete. Counters of fencing tokens are left out too.
+// Names above the limit are left out, but what is listed is complete. Counters of fencing tokens are left out too. A node that
+// is not done within NodeLimit has not answered completely, like one that fails: what it has said until then is in the Views.
 //
 // The Listing has what the nodes have answered, also with an error: that is redlock.ErrNoQuorum if those whose answers are
 // complete are no majority, joined with ctx.Err() if ctx ended. There is no Listing if the options are invalid.
@@ -48,6 +58,7 @@ func List(ctx context.Context, servers []*node.Server, o Options) (*Listing, err
 		return nil, fmt.Errorf("the pattern has %d bytes: at most %d", len(o.Pattern), maxPattern)
 	}
 	o.Limit, o.Timeout = cmp.Or(o.Limit, DefaultLimit), cmp.Or(o.Timeout, defaultTimeout)
+	o.Connect, o.NodeLimit = cmp.Or(o.Connect, o.Timeout), cmp.Or(o.NodeLimit, max(DefaultNodeLimit, o.Timeout))
 	t := &table{Options: o, locks: map[string]*Lock{}, servers: map[string]string{}}
 	listing := &Listing{Nodes: make([]NodeReport, len(servers)), Need: quorum.Majority(len(servers))}
 	var asking sync.WaitGroup

@@ -420,3 +420,30 @@ func TestList_NeverAsksForAllKeysAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, n, 10)
 }
+
+// The danger: one server that names keys for ever, or has too many of them, keeps the list from ever being shown.
+func TestList_BoundsANodeAsAWhole(t *testing.T) {
+	t.Parallel()
+	on := testredis.Real(t, 2)
+	do(t, on, "SET", "name", "token")
+	const keys, values = "*2\r\n$1\r\n7\r\n*1\r\n$4\r\nname\r\n", ":1000000\r\n$5\r\ntoken\r\n"
+	endless := pretender(t, "$0\r\n\r\n", keys, values+keys)
+	listing, err := survey.List(t.Context(), append(servers(t, on), endless), survey.Options{Timeout: long, NodeLimit: 5 * time.Second})
+	require.NoError(t, err)
+	require.Equal(t, 2, listing.Answered())
+	require.ErrorIs(t, listing.Nodes[2].Err, survey.ErrTooManyKeys)
+	require.ErrorContains(t, listing.Nodes[2].Err, "too many keys to be listed within 5s")
+	require.Len(t, listing.Locks, 1)
+	require.Equal(t, 3, listing.Locks[0].On, "what it has said counts")
+}
+
+func TestList_SaysThatANodeWithoutAnswerIsTooLate(t *testing.T) {
+	t.Parallel()
+	on := testredis.Real(t, 1)
+	on[0].Freeze()
+	for _, o := range []survey.Options{{Timeout: long, NodeLimit: 100 * time.Millisecond}, {Timeout: 100 * time.Millisecond}} {
+		listing, err := survey.List(t.Context(), servers(t, on), o)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.Equal(t, node.ErrTimeout, listing.Nodes[0].Err)
+	}
+}

@@ -26,13 +26,26 @@ type lister struct {
 	node   int
 	server *node.Server
 	client *node.Client
+	paged  bool // a page has come
 }
 
-// list adds what the server holds to the table.
-func (l *lister) list(ctx context.Context) (err error) {
-	connecting, cancel := context.WithTimeout(ctx, max(l.Timeout, time.Second))
+// list adds what the server holds to the table, within NodeLimit. It needs that bound: a server may go on naming keys for ever.
+func (l *lister) list(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, l.NodeLimit, ErrTooManyKeys)
 	defer cancel()
-	if l.client, err = node.Connect(connecting, l.server); err != nil {
+	err := l.scan(ctx)
+	switch {
+	case !errors.Is(err, ErrTooManyKeys):
+		return err
+	case !l.paged:
+		return node.ErrTimeout
+	}
+	return fmt.Errorf("%w within %s", ErrTooManyKeys, l.NodeLimit)
+}
+
+// scan goes through the keys until there are no more, or ctx ends.
+func (l *lister) scan(ctx context.Context) (err error) {
+	if err := l.connect(ctx); err != nil {
 		return err
 	}
 	defer l.client.Close()
@@ -58,10 +71,20 @@ func (l *lister) list(ctx context.Context) (err error) {
 			if cursor, keys, err = parsePage(replies[len(replies)-1]); err != nil {
 				return err
 			}
-			keys = l.admit(keys)
+			keys, l.paged = l.admit(keys), true
 		}
 	}
 	return nil
+}
+
+// connect connects to the server.
+func (l *lister) connect(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, l.Connect, node.ErrTimeout)
+	defer cancel()
+	if l.client, err = node.Connect(ctx, l.server); err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 var runID = regexp.MustCompile(`(?m)^run_id:(\S+)`)
