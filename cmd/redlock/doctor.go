@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/fatih/color"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
 	"github.com/quorumlock/quorumlock/internal/node"
 )
@@ -54,10 +54,7 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	if c.JSON {
-		out := json.NewEncoder(to.out)
-		out.SetIndent("", "  ")
-		out.SetEscapeHTML(false)
-		err = out.Encode(report)
+		err = display.JSON(to.out, report, "  ")
 	} else {
 		writeReport(to.out, report)
 	}

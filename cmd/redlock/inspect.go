@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -50,7 +49,7 @@ func (c *inspectCmd) Run(ctx context.Context, to streams) (err error) {
 			return err
 		}
 		if c.JSON {
-			return errors.Join(json.NewEncoder(out.w).Encode(inspectionOf(s, trips)), unanswered(err))
+			return errors.Join(display.JSON(out.w, inspectionOf(s, trips), ""), unanswered(err))
 		}
 		if c.Full {
 			out.columns = 0

@@ -66,6 +66,7 @@ func TestInspect_ShowsWhatEachNodeHoldsAndTheVerdict(t *testing.T) {
 	document := decoded[inspection](t, succeed(t, flags, "inspect", "held", "--json"))
 	require.Equal(t, taken.Token, document.Token)
 	require.Equal(t, "cron\u202e of web1", document.Metadata)
+	require.NotContains(t, succeed(t, flags, "inspect", "held", "--json"), "\u202e")
 	require.Equal(t, taken.Fence, document.Fence)
 	require.Greater(t, *document.TTL, ms/2)
 	require.Equal(t, 3, document.Need)

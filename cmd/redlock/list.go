@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -72,7 +71,7 @@ func (c *listCmd) Run(ctx context.Context, to streams) error {
 		}
 		shown, hidden := c.choose(listing)
 		if c.JSON {
-			return errors.Join(json.NewEncoder(out.w).Encode(listOf(listing, shown, hidden)), err)
+			return errors.Join(display.JSON(out.w, listOf(listing, shown, hidden), ""), err)
 		}
 		out.print(c.lines(listing, shown, hidden))
 		return err

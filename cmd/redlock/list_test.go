@@ -82,6 +82,7 @@ func TestList_ShowsAllLocksUnderThePrefix(t *testing.T) {
 	require.Equal(t, taken.Fence, backup.Fence)
 	require.Equal(t, "web1:\u202e17", backup.Metadata)
 	require.Empty(t, backup.Remarks)
+	require.NotContains(t, succeed(t, flags, "list", "--json"), "\u202e")
 	require.EqualValues(t, -1, document.Locks[4].TTL)
 	require.Equal(t, "ever", document.Locks[4].Name)
 	document = decoded[listJSON](t, succeed(t, flags, "list", "--json", "--all", "hash"))

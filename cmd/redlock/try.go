@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -148,5 +148,5 @@ func printHeld(w io.Writer, lock *redlock.Lock, asJSON bool, text string) error 
 		return err
 	}
 	left := lock.Remaining()
-	return json.NewEncoder(w).Encode(heldJSON{lock.Name(), lock.Token(), lock.Fence(), left.Milliseconds(), time.Now().Add(left)})
+	return display.JSON(w, heldJSON{lock.Name(), lock.Token(), lock.Fence(), left.Milliseconds(), time.Now().Add(left)}, "")
 }
