@@ -24,6 +24,7 @@ func TestInspect_ShowsWhatEachNodeHoldsAndTheVerdict(t *testing.T) {
 	do(t, on[:2], "HSET", "lock:data", "field", "value")
 	do(t, on[2:3], "SETRANGE", "lock:data", 1024, "x")
 	do(t, on[:1], "SET", "lock:empty", "", "PX", ms)
+	do(t, on[:4], "SET", "lock:blocked", "", "PX", ms)
 
 	for name, test := range map[string]struct {
 		verdict verdict
@@ -37,7 +38,8 @@ func TestInspect_ShowsWhatEachNodeHoldsAndTheVerdict(t *testing.T) {
 		"leftover": {isSplit, []string{
 			"Held by nobody, and free to be taken: no token is on a majority (3). tokenA on 1, nothing on 4.",
 		}},
-		"empty": {isSplit, []string{`""`, `"" on 1, nothing on 4`}},
+		"blocked": {isHeld, []string{`""`, `Held by an empty value: 4 of 5 nodes hold a key without a token.`, `"" on 4, nothing on 1`}},
+		"empty":   {isSplit, []string{`""`, `"" on 1, nothing on 4`}},
 		"ever": {isHeld, []string{
 			"tokentokentokentoke… no TTL", `On 5 of 5 nodes the key has no TTL: it stays there until it is released, or removed by "redlock unlock ever --force".`,
 		}},

@@ -127,6 +127,9 @@ func remarks(l survey.Lock, listing *survey.Listing) (all []string) {
 	case !l.Held():
 		all = append(all, "no majority")
 	}
+	if l.Empty {
+		all = append(all, "empty value")
+	}
 	if slices.ContainsFunc(l.Views, func(v survey.View) bool { return !v.Other && v.TTL == redlock.NoTTL }) {
 		all = append(all, "no TTL")
 	}

@@ -35,6 +35,9 @@ func TestList_ShowsAllLocksUnderThePrefix(t *testing.T) {
 	do(t, on, "HSET", "lock:*hash", "field", "value")
 	do(t, on[:1], "HSET", "lock:*mixed", "field", "value")
 	do(t, on[1:], "SET", "lock:*mixed", "token", "PX", ms*3/4)
+	do(t, on, "SET", "blocked", "", "PX", ms)
+	require.Contains(t, steady(succeed(t, flags[:len(flags)-1], "list", "bl*")), `blocked "" T 5/5 empty value 1 lock`)
+	require.True(t, decoded[listJSON](t, succeed(t, flags[:len(flags)-1], "list", "--json", "blocked")).Locks[0].Held)
 	do(t, on, "SET", "lock:other", "value")
 
 	out := succeed(t, flags, "list")

@@ -90,6 +90,9 @@ func verdictOn(s *redlock.State, full bool) (verdict, string) {
 	switch {
 	case s.Held():
 		v, text = isHeld, t.held(s, full)
+	case most >= t.need: // an empty token is none for State
+		v, text = isHeld, fmt.Sprintf("Held by an empty value: %d of %d nodes hold a key without a token. Nobody holds the lock, and nobody can take it "+
+			"before the key has expired, or is removed by \"redlock unlock %s --force\".%s", most, t.nodes, display.Text(s.Name), t.shares(full))
 	case t.nodes-t.blind < t.need:
 		v, text = isUnknown, fmt.Sprintf("Unknown: %d of %d nodes answered, %d are needed.%s", t.nodes-t.blind, t.nodes, t.need, t.shares(full))
 	case t.data > t.nodes-t.need:
@@ -150,10 +153,10 @@ func (t tally) shares(full bool) string {
 func tokenText(held string, full bool) string {
 	const chars = token.OwnerChars + 1 + 6
 	switch {
-	case full:
-		return display.Text(held)
 	case held == "":
 		return `""`
+	case full:
+		return display.Text(held)
 	case token.Owner(held) != "":
 		return display.Text(held[:chars]) + "…"
 	}

@@ -97,14 +97,15 @@ func TestList_MergesWhatTheNodesHoldByName(t *testing.T) {
 	do(t, on[:1], "SETRANGE", "lock:mixed", 1024, "x")
 	do(t, on[1:], "SET", "lock:mixed", "token", "PX", ms)
 	do(t, on[:1], "SET", "lock:empty", "", "PX", ms)
+	do(t, on[:3], "SET", "lock:blocked", "", "PX", ms)
 	do(t, on, "SET", "other:name", "value")
 
 	listing, locks := list(t, on, survey.Options{Prefix: "lock:"})
-	require.Len(t, locks, 9)
+	require.Len(t, locks, 10)
 	require.False(t, listing.Truncated)
 	require.Equal(t, 3, listing.Need)
 	require.Equal(t, 5, listing.Answered())
-	for i, keys := range []int{9, 8, 7, 6, 5} {
+	for i, keys := range []int{10, 9, 8, 6, 5} {
 		require.Equal(t, on[i].Addr(), listing.Nodes[i].Addr)
 		require.Equal(t, keys, listing.Nodes[i].Keys)
 		require.NoError(t, listing.Nodes[i].Err)
@@ -135,11 +136,14 @@ func TestList_MergesWhatTheNodesHoldByName(t *testing.T) {
 		"hash":     {TTL: redlock.NoTTL, On: 5, Other: true},
 		"mixed":    {Token: "token", TTL: long, On: 4},
 		"empty":    {TTL: long, On: 1},
+		"blocked":  {TTL: long, On: 3, Empty: true},
 	} {
 		l := locks[name]
 		assert.Equal(t, want.Token, l.Token, name)
 		assert.Equal(t, want.On, l.On, name)
 		assert.Equal(t, want.Other, l.Other, name)
+		assert.Equal(t, want.Empty, l.Empty, name)
+		assert.Equal(t, want.Token != "" || want.Empty, l.Held(), name)
 		assert.Equal(t, 3, l.Need, name)
 		if want.TTL == redlock.NoTTL {
 			assert.EqualValues(t, redlock.NoTTL, l.TTL, name)

@@ -38,6 +38,7 @@ type Lock struct {
 	On    int    // how many nodes hold the token, or without a majority, anything under the name
 	Need  int    // how many nodes make the majority
 	Other bool   // the key is no lock: it is of another type, or longer than a token
+	Empty bool   // a majority holds an empty value, which is no token, but keeps others from taking the lock
 	Views []View // of the nodes that hold anything, in the order of the nodes
 }
 
@@ -52,8 +53,8 @@ type View struct {
 	read time.Time // from when TTL counts
 }
 
-// Held reports whether a majority holds the same token.
-func (l Lock) Held() bool { return l.Token != "" }
+// Held reports whether a majority holds the same token, or an empty value.
+func (l Lock) Held() bool { return l.Token != "" || l.Empty }
 
 // count finds out what the views come to. There is one at least.
 func (l *Lock) count() {
@@ -65,7 +66,7 @@ func (l *Lock) count() {
 		}
 	}
 	for _, v := range l.Views {
-		if v.Token != "" && l.countToken(v.Token) {
+		if !v.Other && l.countToken(v.Token) {
 			return
 		}
 	}
@@ -76,7 +77,7 @@ func (l *Lock) countToken(held string) bool {
 	var ttls []time.Duration
 	fences := map[uint64]int{}
 	for _, v := range l.Views {
-		if v.Token == held {
+		if v.Token == held && !v.Other {
 			ttls = append(ttls, v.TTL)
 			fences[v.Fence]++
 		}
@@ -85,7 +86,7 @@ func (l *Lock) countToken(held string) bool {
 		return false
 	}
 	slices.SortFunc(ttls, longestFirst)
-	l.Token, l.Metadata, l.TTL, l.On = held, token.Metadata(held), ttls[l.Need-1], len(ttls)
+	l.Token, l.Metadata, l.TTL, l.On, l.Empty = held, token.Metadata(held), ttls[l.Need-1], len(ttls), held == ""
 	for fence, nodes := range fences {
 		if nodes >= l.Need {
 			l.Fence = fence

@@ -107,6 +107,10 @@ func (h *history) record(now time.Time, l *survey.Listing, pause time.Duration) 
 // compare returns what has happened since the last listing.
 func (s *sight) compare(lock *survey.Lock) (e event) {
 	s.ttl = lock.TTL
+	held := lock.Token
+	if lock.Empty {
+		held = tokenText("", maxToken)
+	}
 	if !lock.Held() {
 		if s.without++; s.without == splitAfter {
 			e = event{What: split, Token: s.token, Metadata: s.metadata}
@@ -116,17 +120,17 @@ func (s *sight) compare(lock *survey.Lock) (e event) {
 	switch {
 	case s.token == "":
 		e.What = taken
-	case s.token != lock.Token:
+	case s.token != held:
 		e.What, e.Was = handed, s.token
 	case s.without >= splitAfter:
 		e.What = regained
 	}
-	e.Token, e.Metadata = lock.Token, lock.Metadata
-	if s.token != lock.Token {
+	e.Token, e.Metadata = held, lock.Metadata
+	if s.token != held {
 		s.longest = 0
 	}
 	s.longest = max(s.longest, lock.TTL)
-	s.token, s.metadata, s.without = lock.Token, lock.Metadata, 0
+	s.token, s.metadata, s.without = held, lock.Metadata, 0
 	return e
 }
 

@@ -70,8 +70,8 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request) {
 	}
 	held := false
 	for _, n := range state.Nodes {
-		held = held || n.Token != ""
-		if n.Token != "" && !slices.Contains(confirmed, n.Token) {
+		held = held || holds(&n)
+		if holds(&n) && !slices.Contains(confirmed, n.Token) {
 			s.show(w, http.StatusConflict, s.confirmation(state, "The lock has changed hands since this page was shown. Nothing was removed. This is what it looks like now."))
 			return
 		}
@@ -104,7 +104,7 @@ func (s *Server) remove(state *redlock.State) []node.Reply {
 	answers := make(replies, len(s.Nodes))
 	all, sent := make([]node.Reply, len(s.Nodes)), 0
 	for i, n := range state.Nodes {
-		if n.Token == "" {
+		if !holds(&n) {
 			continue
 		}
 		value := n.Token
@@ -143,13 +143,16 @@ func (s *Server) confirmation(state *redlock.State, notice string) *view {
 		Name: display.Clipped(state.Name, maxText), Query: query{Name: state.Name}.Link(), Notice: notice,
 		Key: encoding.EncodeToString([]byte(state.Name)),
 	}
-	answered := 0
+	answered, empty := 0, 0
 	for _, n := range state.Nodes {
 		h := show(&n)
 		switch {
-		case n.Token != "":
+		case holds(&n):
 			h.Text = "will be removed"
 			u.Removable++
+			if n.Token == "" {
+				empty++
+			}
 			u.Unsure = u.Unsure || token.Owner(n.Token) == ""
 			if holder := encoding.EncodeToString([]byte(n.Token)); !slices.Contains(u.Holders, holder) {
 				u.Holders = append(u.Holders, holder)
@@ -169,6 +172,8 @@ func (s *Server) confirmation(state *redlock.State, notice string) *view {
 	switch {
 	case state.Held():
 		u.State, u.Text = stateHeld, "A majority of the nodes holds the lock."
+	case empty >= state.Need:
+		u.State, u.Text = stateHeld, "A majority of the nodes holds an empty value: that is nobody's token, but nobody can take the lock."
 	case answered < state.Need:
 		u.State, u.Text = stateUnknown, "It is not known who holds the lock: too few nodes answer."
 	case u.Removable > 0:
@@ -186,10 +191,10 @@ func (s *Server) removed(state *redlock.State, answers []node.Reply) *view {
 	for i, n := range state.Nodes {
 		h := show(&n)
 		switch err := answers[i].Err; {
-		case n.Token == "" && n.Err == nil:
+		case !holds(&n) && n.Err == nil:
 			h.Text = "held nothing"
 			free++
-		case n.Token == "":
+		case !holds(&n):
 			h.Text = "left alone: " + errorText(n.Err)
 		case err == nil:
 			h.State, h.Text = stateFree, "removed"
@@ -217,15 +222,26 @@ func (s *Server) unlockPage(name string, u *unlockView) *view {
 	return v
 }
 
+// holds reports whether a node holds anything that may be a lock. An empty value keeps others from taking the lock, too; it has a
+// TTL, while that of a token may be 0 in its last millisecond.
+func holds(n *redlock.NodeState) bool { return n.Err == nil && (n.Token != "" || n.TTL != 0) }
+
+// tokenText shows a token that a node holds: an empty one is visible too.
+func tokenText(token string, most int) string {
+	if token == "" {
+		return `""`
+	}
+	return display.Clipped(token, most)
+}
+
 // show shows what one node holds.
 func show(n *redlock.NodeState) holding {
 	h := holding{
-		Addr: display.Clipped(n.Addr, maxText), State: stateFree,
-		Token: display.Clipped(n.Token, maxText), Fence: n.Fence,
+		Addr: display.Clipped(n.Addr, maxText), State: stateFree, Fence: n.Fence,
 	}
 	switch {
-	case n.Token != "":
-		h.State, h.Left = stateHeld, remaining(n.TTL)
+	case holds(n):
+		h.State, h.Left, h.Token = stateHeld, remaining(n.TTL), tokenText(n.Token, maxText)
 	case n.Err != nil:
 		h.State = stateUnknown
 	}

@@ -149,3 +149,26 @@ func TestUnlock_SaysWhatIsNotKnownOfNodesThatDoNotAnswer(t *testing.T) {
 	_, page = s.unlock(f)
 	require.Contains(t, page, "The lock may still be held: only 1 of 3 nodes are known not to hold it, 2 are needed.")
 }
+
+// An empty value is no token, but nobody can take the lock.
+func TestUnlock_RemovesAnEmptyValue(t *testing.T) {
+	s := overReal(t, allowed)
+	s.set("lock:name", "")
+	s.see("/lock?name=name", "held by an empty value")
+	page := s.see("/", `<code>&#34;&#34;</code>`)
+	require.NotContains(t, page, "no majority")
+	code, page := s.get("/unlock?name=name")
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, page, "A majority of the nodes holds an empty value")
+	require.Equal(t, size, strings.Count(page, "will be removed"))
+	require.Equal(t, size, s.holds("lock:name"))
+	f := form(page)
+	s.set("lock:name", "next")
+	code, _ = s.unlock(f)
+	require.Equal(t, http.StatusConflict, code)
+	s.set("lock:name", "")
+	code, page = s.unlock(f)
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, page, "The lock is free: 3 of 3 nodes do not hold it any more")
+	require.Zero(t, s.holds("lock:name"))
+}

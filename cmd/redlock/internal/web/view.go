@@ -218,6 +218,9 @@ func (s *Server) lock(l *survey.Lock, past *history, age time.Duration) lockView
 		Unlockable: s.AllowUnlock && !l.Other,
 	}
 	v.State, v.Text = stateOf(l)
+	if l.Empty {
+		v.Token = tokenText("", maxToken)
+	}
 	if sight := past.last[l.Name]; sight != nil && l.Held() && sight.longest > 0 && l.TTL != redlock.NoTTL {
 		v.Share = int(100 * max(0, l.TTL-age) / sight.longest)
 	}
@@ -230,6 +233,10 @@ func stateOf(l *survey.Lock) (state, text string) {
 		return stateOther, "not a lock"
 	case !l.Held():
 		return stateSplit, "no majority"
+	case l.Empty && l.TTL == redlock.NoTTL:
+		return stateForever, "held for ever by an empty value"
+	case l.Empty:
+		return stateHeld, "held by an empty value"
 	case l.TTL == redlock.NoTTL:
 		return stateForever, "held for ever"
 	}
@@ -251,7 +258,9 @@ func (s *Server) about(name string, snap *snapshot, past *history, age time.Dura
 		l = &snap.Listing.Locks[i]
 	}
 	v := s.lock(l, past, age)
-	v.Token = display.Clipped(l.Token, maxText)
+	if l.Token != "" {
+		v.Token = display.Clipped(l.Token, maxText)
+	}
 	if !found {
 		v.State, v.Text, v.Left, v.Unlockable = stateFree, "free", "", false
 		if snap.Err != nil {
@@ -268,10 +277,12 @@ func (s *Server) about(name string, snap *snapshot, past *history, age time.Dura
 		for _, view := range l.Views {
 			if view.Node == i {
 				h.State, h.Text, h.Left = stateSplit, "another token", left(view.TTL, age)
-				h.Token, h.Fence = display.Clipped(view.Token, maxText), view.Fence
+				h.Token, h.Fence = tokenText(view.Token, maxText), view.Fence
 				switch {
 				case view.Other:
-					h.State, h.Text = stateOther, "somebody's data"
+					h.State, h.Text, h.Token = stateOther, "somebody's data", ""
+				case view.Token == "":
+					h.Text = "an empty value"
 				case view.Token == l.Token:
 					h.State, h.Text = stateHeld, "the holder's token"
 				}
