@@ -25,8 +25,8 @@ const (
 
 	defaultTimeout = 5 * time.Second
 
-	// DefaultNodeLimit is how long a node may take for all of its keys by default.
-	DefaultNodeLimit = time.Minute
+	// leastNodeLimit is how long a node may take for everything by default, at least.
+	leastNodeLimit = 5 * time.Second
 )
 
 // ErrTooManyKeys means that the keys of a node came page by page, but not all of them in time.
@@ -40,7 +40,7 @@ type Options struct {
 	Limit   int           // how many names there may be; 0 means DefaultLimit
 	Timeout time.Duration // how long a node may take for each page; 0 means 5 s
 	Connect time.Duration // how long it may take to connect; 0 means Timeout
-	// NodeLimit is how long a node may take for everything; 0 means DefaultNodeLimit, or Timeout if that is longer.
+	// NodeLimit is how long a node may take for everything; 0 means ten times Timeout, at least 5 s.
 	NodeLimit time.Duration
 }
 
@@ -58,7 +58,7 @@ func List(ctx context.Context, servers []*node.Server, o Options) (*Listing, err
 		return nil, fmt.Errorf("the pattern has %d bytes: at most %d", len(o.Pattern), maxPattern)
 	}
 	o.Limit, o.Timeout = cmp.Or(o.Limit, DefaultLimit), cmp.Or(o.Timeout, defaultTimeout)
-	o.Connect, o.NodeLimit = cmp.Or(o.Connect, o.Timeout), cmp.Or(o.NodeLimit, max(DefaultNodeLimit, o.Timeout))
+	o.Connect, o.NodeLimit = cmp.Or(o.Connect, o.Timeout), cmp.Or(o.NodeLimit, max(leastNodeLimit, 10*o.Timeout))
 	t := &table{Options: o, locks: map[string]*Lock{}, servers: map[string]string{}}
 	listing := &Listing{Nodes: make([]NodeReport, len(servers)), Need: quorum.Majority(len(servers))}
 	var asking sync.WaitGroup

@@ -67,17 +67,17 @@ func newHistory() *history {
 	return &history{pasts: map[string]*list.Element{}, order: list.New()}
 }
 
-// record compares a listing with the last one. Only one that a majority has answered counts. A time longer than pause without
-// a listing is a gap.
-func (h *history) record(now time.Time, l *survey.Listing, pause time.Duration) {
+// record compares a listing with the last one. Only one that a majority has answered counts. A time longer than pause
+// from the last listing until this one began is a gap.
+func (h *history) record(now, began time.Time, l *survey.Listing, pause time.Duration) {
 	if l == nil || l.Answered() < l.Need {
 		return
 	}
 	switch {
 	case h.last == nil:
 		h.Began = now
-	case now.Sub(h.lastAt) > pause:
-		h.gaps = newest(append(h.gaps, gap{h.lastAt, now}), maxGaps)
+	case began.Sub(h.lastAt) > pause:
+		h.gaps = newest(append(h.gaps, gap{h.lastAt, began}), maxGaps)
 	}
 	first, complete := h.last == nil, h.complete && !l.Truncated // else who is missing may have been left out
 	sights := make(map[string]*sight, len(l.Locks))

@@ -8,12 +8,13 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 )
 
-// snapshot is what was found out at one time. It is not changed any more.
+// snapshot is what was found out lately. It is not changed any more.
 type snapshot struct {
-	At      time.Time // as of which TTLs count
-	Nodes   []health  // Nodes[i] is about the i-th node
-	Listing *survey.Listing
-	Err     error // why the Listing does not come from a majority
+	Asked   time.Time       // as of which the nodes are so
+	Nodes   []health        // Nodes[i] is about the i-th node
+	At      time.Time       // as of which the Listing is and TTLs count; zero before the first one
+	Listing *survey.Listing // nil before the first one
+	Err     error           // why the Listing does not come from a majority
 }
 
 // poller asks the nodes again and again while somebody looks at the page: one for all browsers.
@@ -61,26 +62,53 @@ func (p *poller) watched() bool {
 
 // run asks the nodes while somebody looks, until ctx ends.
 func (p *poller) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if p.watched() {
+			p.attend(ctx)
+			continue
+		}
+		select {
+		case <-p.wake:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// attend asks the nodes until nobody looks any more: how they are, and beside that what they hold, which may take longer. Then it
+// forgets both: they are outdated when somebody looks again.
+func (p *poller) attend(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	var listing sync.WaitGroup
 	defer func() {
+		stop()
+		listing.Wait()
 		for _, probe := range p.probes {
 			probe.close()
 		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.current = nil
 	}()
+	first := true
+	p.each(ctx, func() {
+		if !p.watched() {
+			stop()
+			return
+		}
+		p.gather(ctx)
+		if first {
+			first = false
+			listing.Go(func() { p.each(ctx, func() { p.survey(ctx) }) })
+		}
+	})
+}
+
+// each calls do in each interval until ctx ends.
+func (p *poller) each(ctx context.Context, do func()) {
 	ticker := time.NewTicker(p.interval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
-		if !p.watched() {
-			for _, probe := range p.probes {
-				probe.close()
-			}
-			select {
-			case <-p.wake:
-				continue
-			case <-ctx.Done():
-				return
-			}
-		}
-		p.publish(p.gather(ctx))
+		do()
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -88,43 +116,66 @@ func (p *poller) run(ctx context.Context) {
 	}
 }
 
-// gather asks every node how it is, and then what locks there are.
-func (p *poller) gather(ctx context.Context) *snapshot {
-	s := &snapshot{Nodes: make([]health, len(p.probes))}
+// gather asks every node how it is.
+func (p *poller) gather(ctx context.Context) {
+	nodes := make([]health, len(p.probes))
 	var asking sync.WaitGroup
 	for i, probe := range p.probes {
-		asking.Go(func() { s.Nodes[i] = probe.ask(ctx) })
+		asking.Go(func() { nodes[i] = probe.ask(ctx) })
 	}
 	asking.Wait()
-	s.Listing, s.Err = p.list(ctx)
-	s.At = time.Now()
-	return s
+	p.publish(func(s *snapshot) { s.Asked, s.Nodes = time.Now(), nodes })
 }
 
-func (p *poller) publish(s *snapshot) {
+// survey asks what locks there are.
+func (p *poller) survey(ctx context.Context) {
+	began := time.Now()
+	listing, err := p.list(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	p.publish(func(s *snapshot) {
+		s.At, s.Listing, s.Err = time.Now(), listing, err
+		p.history.record(s.At, began, listing, p.patience())
+	})
+}
+
+// publish changes what is known.
+func (p *poller) publish(change func(*snapshot)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.history.record(s.At, s.Listing, p.patience())
-	p.current = s
+	s := snapshot{}
+	if p.current != nil {
+		s = *p.current
+	}
+	change(&s)
+	p.current = &s
 	close(p.next)
 	p.next = make(chan struct{})
 }
 
-// fresh returns what the nodes have answered lately. It waits for their answers, at most until ctx ends; then it returns what is
-// known, nil if that is nothing.
+// fresh returns what the nodes have answered lately. It waits for their answers, for what they hold a short time only, at most
+// until ctx ends; then it returns what is known, nil if that is nothing.
 func (p *poller) fresh(ctx context.Context) *snapshot {
-	p.mu.Lock()
-	s, next := p.current, p.next
-	p.mu.Unlock()
 	p.look()
-	if s != nil && time.Since(s.At) < 2*p.interval {
-		return s
+	enough := time.NewTimer(listingWait)
+	defer enough.Stop()
+	for waited := false; ; {
+		p.mu.Lock()
+		s, next := p.current, p.next
+		p.mu.Unlock()
+		if s != nil && (time.Since(s.At) < 2*p.interval || waited) {
+			return s
+		}
+		select {
+		case <-next:
+		case <-enough.C:
+			waited = true
+		case <-ctx.Done():
+			return s
+		}
 	}
-	select {
-	case <-next:
-	case <-ctx.Done():
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.current
 }
+
+// listingWait is how long a page waits for the locks when it could show the nodes already.
+const listingWait = 2 * time.Second

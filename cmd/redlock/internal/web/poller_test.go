@@ -299,7 +299,32 @@ func TestPage_IsShownWhenTheNodesTakeLong(t *testing.T) {
 		})
 		began := time.Now()
 		_, page := l.get("/")
-		require.Contains(t, page, "The nodes are being asked")
+		require.Contains(t, page, "The locks are being listed")
+		require.NotContains(t, page, "The nodes are being asked")
 		require.Less(t, time.Since(began), time.Minute, "of the bubble's clock")
 	})
+}
+
+// The danger: one slow node with many keys keeps the page about all nodes from being shown, or from being up to date.
+func TestPage_ShowsTheNodesWhileTheLocksAreListed(t *testing.T) {
+	ask := make(chan struct{})
+	s := overReal(t, func(c *web.Config) {
+		list := c.List
+		c.List = func(ctx context.Context) (*survey.Listing, error) {
+			select {
+			case <-ask:
+			case <-ctx.Done():
+			}
+			return list(ctx)
+		}
+	})
+	s.set("lock:name", "token")
+	page := s.see("/", "All 3 nodes answer")
+	require.Contains(t, page, "The locks are being listed")
+	s.servers[0].Stop()
+	s.see("/", "2 of 3 nodes answer")
+	_, page = s.get("/lock?name=name")
+	require.Contains(t, page, "The locks are being listed")
+	close(ask)
+	s.see("/", `href="/lock?name=name"`)
 }

@@ -36,6 +36,7 @@ type view struct {
 	Need        int
 	Nodes       []nodeView
 	Locks       []lockView
+	Listed      bool   // the locks are known
 	Matching    int    // locks that the filter lets through
 	Total       int    // locks
 	Truncated   bool   // there are more than were listed
@@ -130,7 +131,10 @@ func (s *Server) view(q query, snap *snapshot, now time.Time) *view {
 	if snap == nil {
 		return v
 	}
-	v.At = clock(snap.At)
+	v.At, v.Listed = clock(snap.Asked), snap.Listing != nil
+	if v.Listed && snap.At.Before(snap.Asked) {
+		v.At = clock(snap.At) // the older one
+	}
 	for i := range snap.Nodes {
 		n := s.node(&snap.Nodes[i])
 		if snap.Nodes[i].Err == nil {
@@ -142,7 +146,7 @@ func (s *Server) view(q query, snap *snapshot, now time.Time) *view {
 		if snap.Listing != nil {
 			n.Keys = snap.Listing.Nodes[i].Keys
 			if err := snap.Listing.Nodes[i].Err; err != nil && n.Detail == "" && snap.Nodes[i].Err == nil {
-				n.Detail = "its locks were not listed: " + errorText(err)
+				n.Detail = "not all of its locks are listed: " + errorText(err)
 			}
 		}
 		v.Nodes = append(v.Nodes, n)
@@ -272,7 +276,7 @@ func (s *Server) about(name string, snap *snapshot, past *history, age time.Dura
 	for i, report := range snap.Listing.Nodes {
 		h := holding{Addr: display.Clipped(report.Addr, maxText), State: stateFree, Text: "nothing"}
 		if report.Err != nil {
-			h.State, h.Text = stateUnknown, "no answer: "+errorText(report.Err)
+			h.State, h.Text = stateUnknown, "not known: "+errorText(report.Err)
 		}
 		for _, view := range l.Views {
 			if view.Node == i {
