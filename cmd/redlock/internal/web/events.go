@@ -12,6 +12,9 @@ import (
 const (
 	// maxStreams is how many open pages are kept up to date.
 	maxStreams = 32
+	// streamLife is how long a page is kept up to date before it has to connect again, as it does by itself: who does not read
+	// what is sent would keep the place of another one.
+	streamLife = 15 * time.Minute
 	// tick is how often the times on an open page change.
 	tick = time.Second
 )
@@ -48,7 +51,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	sent := map[string]string{"process": s.process}
 	pause := time.NewTimer(tick)
 	defer pause.Stop()
-	for first := true; r.Context().Err() == nil; first = false {
+	began := time.Now()
+	for first := true; r.Context().Err() == nil && time.Since(began) < streamLife; first = false {
 		snap, next := s.poller.latest(r.Context())
 		s.examiner.visit(s.ctx, false)
 		changed, err := s.view(q, snap, time.Now()).changed(sent)

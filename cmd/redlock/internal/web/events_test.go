@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -112,4 +113,29 @@ func TestServe_EndsWhilePagesAreOpen(t *testing.T) {
 	s.stop()
 	for st.lines.Scan() {
 	}
+}
+
+// The danger: who opens streams and leaves them so keeps all others from seeing a page that is up to date.
+func TestEvents_EndNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := overListings(t, nil)
+		began := time.Now()
+		for _, read := range []bool{true, false} {
+			for range web.MaxStreams {
+				st := l.stream("")
+				require.Equal(t, http.StatusOK, st.answer.StatusCode)
+				if read {
+					go func() {
+						for st.lines.Scan() {
+						}
+					}()
+				}
+			}
+			<-time.After(20 * time.Minute)
+		}
+		st := l.stream("")
+		require.Equal(t, http.StatusOK, st.answer.StatusCode)
+		require.Less(t, time.Since(began), time.Hour, "of the clock of the bubble")
+		st.close()
+	})
 }
