@@ -21,4 +21,5 @@ const (
 	MaxRows    = maxRows
 	MaxStreams = maxStreams
 	MaxBody    = maxBody
+	MaxLines   = maxLines
 )

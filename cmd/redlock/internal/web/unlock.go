@@ -122,7 +122,7 @@ func (s *Server) remove(state *redlock.State) []node.Reply {
 			removed++
 		}
 	}
-	fmt.Fprintf(s.Log, "redlock: unlocked %q on %d of %d nodes; the holder was %q\n", state.Name, removed, len(s.Nodes), state.Metadata)
+	s.journal.add(fmt.Sprintf("redlock: unlocked %q on %d of %d nodes; the holder was %q", state.Name, removed, len(s.Nodes), state.Metadata))
 	return all
 }
 

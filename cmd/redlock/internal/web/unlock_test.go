@@ -64,6 +64,7 @@ func TestUnlock_RemovesWhatWasConfirmed(t *testing.T) {
 			require.Zero(t, s.holds("lock:"+name), "%s %q", about, name)
 		}
 	}
+	s.stop() // writes what is left
 	require.Contains(t, s.log.String(), `unlocked "a/b c&d=e" on 3 of 3 nodes; the holder was "backup of db3"`)
 	require.NotContains(t, s.log.String(), "\r")
 }
@@ -171,4 +172,30 @@ func TestUnlock_RemovesAnEmptyValue(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, page, "The lock is free: 3 of 3 nodes do not hold it any more")
 	require.Zero(t, s.holds("lock:name"))
+}
+
+// clogged is a pipe that is full until it is opened.
+type clogged struct {
+	open chan struct{}
+	to   *logged
+}
+
+func (c *clogged) Write(p []byte) (int, error) {
+	<-c.open
+	return c.to.Write(p)
+}
+
+// The danger: nobody reads stderr, and the page that has unlocked never answers.
+func TestUnlock_DoesNotWaitForWhoReadsTheLog(t *testing.T) {
+	log := &clogged{make(chan struct{}), &logged{}}
+	s := overReal(t, func(c *web.Config) { c.AllowUnlock, c.Log = true, log })
+	for range web.MaxLines + 5 {
+		s.set("lock:name", "token")
+		code, _ := s.unlock(s.confirm("name"))
+		require.Equal(t, http.StatusOK, code)
+	}
+	close(log.open)
+	s.stop()
+	require.GreaterOrEqual(t, strings.Count(log.to.String(), "unlocked"), web.MaxLines)
+	require.Regexp(t, "[45] lines were lost", log.to.String())
 }

@@ -51,6 +51,7 @@ type Server struct {
 	Config
 	poller   *poller
 	examiner *examiner
+	journal  *journal
 	process  string // tells this server from one that was there before
 	secret   string // that forms have to send back: other sites cannot read it
 	streams  atomic.Int32
@@ -62,7 +63,7 @@ func New(config Config) *Server {
 	config.NodeTimeout = cmp.Or(config.NodeTimeout, 50*time.Millisecond)
 	return &Server{
 		Config: config, poller: newPoller(config), examiner: &examiner{examine: config.Examine, every: config.ExamineEvery},
-		process: rand.Text(), secret: rand.Text(),
+		journal: newJournal(config.Log), process: rand.Text(), secret: rand.Text(),
 	}
 }
 
@@ -74,13 +75,17 @@ const (
 	farewell = 3 * time.Second
 )
 
-// Serve serves the page until ctx ends, and closes the listener. Nothing of the server is left when it returns.
+// Serve serves the page until ctx ends, and closes the listener. Nothing of the server is left when it returns, except for a
+// Write to the Log that does not end.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.ctx = ctx
 	var polling sync.WaitGroup
 	polling.Go(func() { s.poller.run(ctx) })
+	writing, endWriting := context.WithCancel(context.WithoutCancel(ctx))
+	written := make(chan struct{})
+	go func() { defer close(written); s.journal.run(writing) }()
 	server := &http.Server{
 		Handler:           s.handler(),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -102,6 +107,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	<-ended
 	polling.Wait()
 	s.examiner.working.Wait()
+	endWriting()
+	select {
+	case <-written:
+	case <-time.After(farewell):
+	}
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
