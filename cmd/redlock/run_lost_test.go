@@ -263,6 +263,30 @@ func TestRun_EndsTheCommandWhileItsHolderIsFrozen(t *testing.T) {
 	contend(t, servers, b.group)
 }
 
+// The signals fill the socket between the two, which the holder does not read.
+func TestRun_EndsTheCommandWhileItsHolderIsFrozenAndSignalsPour(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p, b := startBeats(t, servers, `trap "" TERM;`)
+	renewals(p, 1)
+	freeze(t, p.holder())
+	over := time.Now().Add(lostTTL)
+	pour := time.NewTicker(time.Millisecond)
+	defer pour.Stop()
+	for late := time.After(runPatience); ; {
+		select {
+		case <-pour.C:
+			_ = p.cmd.Process.Signal(unix.SIGWINCH) // fails when it has ended
+			continue
+		case <-p.ended:
+		case <-late:
+		}
+		break
+	}
+	assert.Equal(t, exitLost, p.code())
+	requireDead(t, b.group)
+	assert.Less(t, b.last(), over)
+}
+
 // A front that was frozen for long must not act on what it knew before.
 func TestRun_GoesOnAfterTheFrontWasFrozenForLongerThanTheTTL(t *testing.T) {
 	servers := testredis.Real(t, 3)

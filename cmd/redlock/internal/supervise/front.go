@@ -57,7 +57,7 @@ func Front(setup any, rules Rules) (Report, error) {
 	if err := f.start(); err != nil {
 		return Report{}, fmt.Errorf("a second process could not be started: %w", err)
 	}
-	f.link.send(message{Setup: text})
+	_ = f.link.put(message{Setup: text}) // if it fails, the holder is gone, and watch sees that
 	return f.watch(), nil
 }
 
@@ -89,7 +89,7 @@ func (f *front) start() error {
 // watch passes signals on until the holder reports. If it cannot any more, watch ends the command in its place.
 func (f *front) watch() Report {
 	for {
-		wake := time.NewTimer(f.pause())
+		wake := time.NewTimer(f.pause(f.rules.tick()))
 		select {
 		case sig := <-f.signals:
 			f.forward(sig)
@@ -126,13 +126,12 @@ func (f *front) latest() time.Time {
 	return deadline.Add(-f.rules.Margin() / 2)
 }
 
-// pause returns for how long watch may wait.
-func (f *front) pause() time.Duration {
-	wait := f.rules.tick()
+// pause returns for how long this process may wait before it looks at the deadline again, at most.
+func (f *front) pause(most time.Duration) time.Duration {
 	if at := f.latest(); !at.IsZero() {
-		wait = min(wait, at.Sub(f.clock.Now()))
+		return min(most, at.Sub(f.clock.Now()))
 	}
-	return wait
+	return most
 }
 
 // overdue reports whether the command still runs although the lock is all but over.
@@ -204,7 +203,7 @@ func (f *front) stop(sig unix.Signal) {
 func (f *front) awaitResume() {
 	select {
 	case <-f.resumed:
-	case <-time.After(500 * time.Millisecond):
+	case <-time.After(f.pause(500 * time.Millisecond)):
 	}
 }
 

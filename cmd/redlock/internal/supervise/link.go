@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,11 +29,33 @@ type message struct {
 	Report   *Report         `json:",omitempty"` // from the holder, last
 }
 
+// kind is the same for messages of which only the last counts. Signals of one number are one, as the kernel has it.
+func (m message) kind() int {
+	switch {
+	case m.Continue > 0:
+		return -1
+	case m.Stopped > 0:
+		return -2
+	case m.Report != nil:
+		return -3
+	}
+	return int(m.Signal)
+}
+
+// deliveryTime is how long the holder waits at most for its report to be taken. The socket has room for it, as a rule.
+const deliveryTime = 10 * time.Second
+
 // Link is one end of the connection between the two processes.
 type Link struct {
 	conn     net.Conn
 	board    *board
 	messages chan message // closed when the other process is gone
+
+	mu      sync.Mutex
+	unsent  []message     // at most one of a kind
+	more    chan struct{} // there are unsent ones
+	gone    chan struct{} // closed when the other process is gone
+	written chan struct{} // closed when no more is written
 }
 
 // newLink returns the front's end, and the holder's as files.
@@ -61,8 +86,12 @@ func open(socket int, b *board) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{conn, b, make(chan message)}
+	l := &Link{
+		conn: conn, board: b, messages: make(chan message),
+		more: make(chan struct{}, 1), gone: make(chan struct{}), written: make(chan struct{}),
+	}
 	go l.read()
+	go l.write()
 	return l, nil
 }
 
@@ -92,6 +121,7 @@ func Inherited() (*Link, error) {
 
 func (l *Link) read() {
 	defer close(l.messages)
+	defer close(l.gone)
 	for in := json.NewDecoder(l.conn); ; {
 		var m message
 		if in.Decode(&m) != nil {
@@ -101,10 +131,48 @@ func (l *Link) read() {
 	}
 }
 
-// send sends a message. If the other process is gone, that shows in messages.
+// send has a message sent, and does not wait for that: the other process may be frozen and the socket full, and the caller has to
+// watch the deadline. A message replaces one of its kind that is still unsent. If the other process is gone, that shows in messages.
 func (l *Link) send(m message) {
-	_ = json.NewEncoder(l.conn).Encode(m)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unsent = append(slices.DeleteFunc(l.unsent, func(old message) bool { return old.kind() == m.kind() }), m)
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
 }
+
+// write writes what is to be sent, until the report is written or the other process is gone.
+func (l *Link) write() {
+	defer close(l.written)
+	for {
+		select {
+		case <-l.more:
+		case <-l.gone:
+			return
+		}
+		for m, ok := l.next(); ok; m, ok = l.next() {
+			if l.put(m) != nil || m.Report != nil {
+				return
+			}
+		}
+	}
+}
+
+// next takes the first message out of those that are unsent.
+func (l *Link) next() (m message, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.unsent) == 0 {
+		return m, false
+	}
+	m, l.unsent = l.unsent[0], l.unsent[1:]
+	return m, true
+}
+
+// put writes a message, and waits while the socket is full.
+func (l *Link) put(m message) error { return json.NewEncoder(l.conn).Encode(m) }
 
 // Setup waits for what the front wants to be done, and stores it in to.
 func (l *Link) Setup(to any) error {
@@ -115,5 +183,11 @@ func (l *Link) Setup(to any) error {
 	return json.Unmarshal(m.Setup, to)
 }
 
-// Report tells the front how it ended.
-func (l *Link) Report(r Report) { l.send(message{Report: &r}) }
+// Report tells the front how it ended, behind all other messages, and returns when that is on its way.
+func (l *Link) Report(r Report) {
+	l.send(message{Report: &r})
+	select {
+	case <-l.written:
+	case <-time.After(deliveryTime): // the front is frozen, and has been for long
+	}
+}

@@ -1,0 +1,41 @@
+//go:build darwin || freebsd || linux
+
+package supervise
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Message is what the two processes tell each other.
+type Message = message
+
+// NewLinks returns the two ends of a link.
+func NewLinks(t *testing.T) (front, holder *Link) {
+	t.Helper()
+	front, socket, memory, err := newLink()
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder, err = open(socket, front.board)
+	_ = unix.Close(memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, _ = front.conn.Close(), holder.conn.Close()
+		for _, l := range []*Link{front, holder} {
+			for range l.messages {
+			}
+			<-l.written
+		}
+	})
+	return front, holder
+}
+
+// Send has a message sent.
+func (l *Link) Send(m Message) { l.send(m) }
+
+// Messages returns those of the other end.
+func (l *Link) Messages() <-chan Message { return l.messages }
