@@ -31,8 +31,9 @@ func (c *runCmd) supervise() error {
 	return nil
 }
 
-// hold does the holder's part if this process was started as one.
+// hold does the holder's part if this process was started as one. A stage becomes the command.
 func hold() (code int, isHolder bool) {
+	supervise.Become()
 	link, err := supervise.Inherited()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "redlock: error:", err)

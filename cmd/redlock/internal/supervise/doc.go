@@ -5,6 +5,8 @@
 // starts the command in a third process group and ends that group before the lock is over. Each of the two ends the group if
 // the other is gone; the front also does if the lock's deadline passes because the holder is frozen.
 //
+// The command's process waits until its group is in the shared memory; until then it is a stage, which is this program too.
+//
 //	front   <- socket: messages ->   holder   -> starts, signals, reaps ->   the command's group
 //	        <- shared memory: the deadline and the group
 //

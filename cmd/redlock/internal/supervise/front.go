@@ -4,7 +4,6 @@ package supervise
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -171,14 +170,7 @@ func (f *front) endGroup() {
 }
 
 // wait returns when the holder is gone.
-func (f *front) wait() {
-	for {
-		_, err := unix.Wait4(f.holder, nil, 0, nil)
-		if !errors.Is(err, unix.EINTR) {
-			return
-		}
-	}
-}
+func (f *front) wait() { waitFor(f.holder) }
 
 // stop stops this process because the command has stopped, and tells the holder when it is continued. Without a terminal there is
 // no shell that would continue it.

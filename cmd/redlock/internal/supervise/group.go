@@ -56,6 +56,15 @@ func reap(changed func(pid int, status unix.WaitStatus)) {
 	}
 }
 
+// waitFor returns when a child of this process has ended.
+func waitFor(pid int) {
+	for {
+		if _, err := unix.Wait4(pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
 // codeOf returns the exit code for how a process has ended, as a shell has it.
 func codeOf(status unix.WaitStatus) int {
 	if status.Signaled() {

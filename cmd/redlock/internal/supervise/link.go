@@ -60,22 +60,29 @@ type Link struct {
 
 // newLink returns the front's end, and the holder's as files.
 func newLink() (l *Link, socket, memory int, err error) {
-	syscall.ForkLock.RLock()
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-	if err == nil {
-		unix.CloseOnExec(pair[0])
-		unix.CloseOnExec(pair[1])
-	}
-	syscall.ForkLock.RUnlock()
+	own, theirs, err := socketPair()
 	if err != nil {
-		return nil, -1, -1, os.NewSyscallError("socketpair", err)
+		return nil, -1, -1, err
 	}
 	b, memory, err := newBoard()
 	if err != nil {
 		return nil, -1, -1, err
 	}
-	l, err = open(pair[0], b)
-	return l, pair[1], memory, err
+	l, err = open(own, b)
+	return l, theirs, memory, err
+}
+
+// socketPair returns two sockets that are connected, and that no other program inherits.
+func socketPair() (a, b int, err error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return -1, -1, os.NewSyscallError("socketpair", err)
+	}
+	unix.CloseOnExec(pair[0])
+	unix.CloseOnExec(pair[1])
+	return pair[0], pair[1], nil
 }
 
 // open takes over a socket.

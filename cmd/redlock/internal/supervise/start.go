@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -45,27 +44,47 @@ func disregardSignals() {
 
 // start starts the command. A report means that it does not run, and that the lock is released.
 func (h *holder) start() *Report {
-	if !h.clock.Now().Before(h.course.limit()) {
-		return h.giveUp(&Report{Code: CodeLost, Text: "the lock was acquired too late: too little of its validity was left to start the command"})
-	}
 	// Part of a pipeline, it would take the terminal away from the others. It gets the terminal when it asks for it, see stopped.
 	inForeground := h.tty != nil && foregroundOf(0) == h.frontGroup && foregroundOf(1) == h.frontGroup
-	pid, err := fork(h.Path, h.Args, h.environment())
+	s, err := newStage(h.Path, h.Args, h.environment())
 	if err != nil {
-		code := CodeCannotRun
-		if errors.Is(err, unix.ENOENT) {
-			code = CodeNotFound
-		}
-		return h.giveUp(&Report{Code: code, Text: h.Args[0] + ": " + display.Error(err)})
+		return h.giveUp(h.cannotRun(err))
 	}
-	h.group = group{id: pid, leader: true}
-	h.link.board.setGroup(pid)
+	h.group = group{id: s.pid, leader: true}
+	h.link.board.setGroup(s.pid)
 	if inForeground {
 		h.wantTTY = true
-		h.tty.pass(h.frontGroup, pid)
+		h.tty.pass(h.frontGroup, s.pid)
 	}
-	h.Events.say(event{Event: "started", PID: pid})
+	failed := h.enter(s)
+	s.close()
+	if failed != nil {
+		s.wait()
+		h.link.board.setGroup(0)
+		h.tty.pass(s.pid, h.frontGroup)
+		return h.giveUp(failed)
+	}
+	h.Events.say(event{Event: "started", PID: s.pid})
 	return nil
+}
+
+// enter has the stage become the command. From before its look at the clock on, the front would end it in time.
+func (h *holder) enter(s *stage) *Report {
+	if !h.clock.Now().Before(h.course.limit()) {
+		return &Report{Code: CodeLost, Text: "the lock was acquired too late: too little of its validity was left to start the command"}
+	}
+	if err := s.enter(); err != nil {
+		return h.cannotRun(err)
+	}
+	return nil
+}
+
+func (h *holder) cannotRun(err error) *Report {
+	code := CodeCannotRun
+	if errors.Is(err, unix.ENOENT) {
+		code = CodeNotFound
+	}
+	return &Report{Code: code, Text: h.Args[0] + ": " + display.Error(err)}
 }
 
 // environment is that of the command: the holder's without secrets and what an outer redlock has said about its lock.
@@ -88,16 +107,4 @@ func (h *holder) environment() []string {
 func (h *holder) giveUp(report *Report) *Report {
 	_ = h.lock.Unlock(context.Background()) // it ends by itself if that fails
 	return report
-}
-
-// fork starts a program in a process group of its own, with the files and the signals that this process was started with.
-func fork(path string, args, env []string) (pid int, err error) {
-	signal.Notify(nowhere, unix.SIGTTOU) // what is caught is reset in the child, what is ignored is not
-	defer signal.Ignore(unix.SIGTTOU)
-	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: ownGroup(true)}
-	pid, err = syscall.ForkExec(path, args, attr)
-	if errors.Is(err, unix.ENOEXEC) { // a script without #! is the shell's, as execvp(3) has it
-		pid, err = syscall.ForkExec("/bin/sh", append([]string{"sh", path}, args[1:]...), attr)
-	}
-	return pid, err
 }

@@ -23,6 +23,9 @@ func ownGroup(withParent bool) *syscall.SysProcAttr {
 	return attr
 }
 
+// ownProgram returns the path of the program that this process runs, also if another one is installed under its name by now.
+func ownProgram() (string, error) { return "/proc/self/exe", nil }
+
 // newMemory returns a file for shared memory.
 func newMemory() (fd int, err error) { return unix.MemfdCreate("redlock", unix.MFD_CLOEXEC) }
 

@@ -18,6 +18,9 @@ func adoptOrphans() {}
 // ownGroup has a process started in a process group of its own. Only Linux ends a process with its parent.
 func ownGroup(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
+// ownProgram returns the path of the program that this process runs.
+func ownProgram() (string, error) { return os.Executable() }
+
 // newMemory returns a file for shared memory.
 func newMemory() (fd int, err error) {
 	file, err := os.CreateTemp("", "redlock")
