@@ -39,3 +39,18 @@ func (l *Link) Send(m Message) { l.send(m) }
 
 // Messages returns those of the other end.
 func (l *Link) Messages() <-chan Message { return l.messages }
+
+// Group is a process group.
+type Group = group
+
+// NewGroup returns the group of a number.
+func NewGroup(id int) *Group { return &group{id: id, leader: true} }
+
+// Signal sends a signal to all processes of the group, and to its leader.
+func (g *Group) Signal(sig unix.Signal) {
+	g.signal(sig)
+	g.signalLeader(sig)
+}
+
+// Empty reports whether no process of the group is left.
+func (g *Group) Empty() bool { return g.empty() }

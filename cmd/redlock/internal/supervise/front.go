@@ -110,35 +110,40 @@ func (f *front) watch() Report {
 		case <-wake.C:
 		}
 		wake.Stop()
-		if f.overdue() {
-			return f.takeOver()
+		if g := f.overdue(); g != nil {
+			return f.takeOver(g)
 		}
 	}
 }
 
-// latest is when the holder must have ended the command, or renewed the lock; zero means never.
-func (f *front) latest() time.Time {
-	deadline := f.link.board.deadline()
-	if f.link.board.group() == 0 || f.rules.OnLost == OnLostWarn {
-		return time.Time{}
+// latest is when the holder must have ended the command's group, or renewed the lock; zero means never.
+func (f *front) latest() (at time.Time, of *group) {
+	deadline, id := f.link.board.deadline(), f.link.board.group()
+	if id == 0 || f.rules.OnLost == OnLostWarn {
+		return time.Time{}, nil
 	}
-	return deadline.Add(-f.rules.Margin() / 2)
+	return deadline.Add(-f.rules.Margin() / 2), &group{id: id}
 }
 
 // pause returns for how long this process may wait before it looks at the deadline again, at most.
 func (f *front) pause(most time.Duration) time.Duration {
-	if at := f.latest(); !at.IsZero() {
+	if at, _ := f.latest(); !at.IsZero() {
 		return min(most, at.Sub(f.clock.Now()))
 	}
 	return most
 }
 
-// overdue reports whether the command still runs although the lock is all but over.
-func (f *front) overdue() bool { return reached(f.clock.Now(), f.latest()) }
+// overdue returns the command's group if it still is there although the lock is all but over.
+func (f *front) overdue() *group {
+	at, of := f.latest()
+	if !reached(f.clock.Now(), at) {
+		return nil
+	}
+	return of
+}
 
 // takeOver kills the command in the holder's place, which is frozen or too slow.
-func (f *front) takeOver() Report {
-	g := group{id: f.link.board.group()}
+func (f *front) takeOver(g *group) Report {
 	g.signal(unix.SIGKILL)
 	for patience := time.After(patience); ; {
 		select {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// group is a process group. Once it was seen empty its number may be another's, so no signal is sent any more.
+// group is a process group; the zero group is none. Once it was seen empty its number may be another's, so no signal is sent any more.
 type group struct {
 	id     int
 	leader bool // the leader has not been reaped, so its number is its own
@@ -17,14 +17,14 @@ type group struct {
 
 // signal sends a signal to all processes of the group.
 func (g *group) signal(sig unix.Signal) {
-	if !g.gone {
+	if !g.gone && g.id > 1 { // 0 and 1 stand for other processes
 		_ = unix.Kill(-g.id, sig) // fails if the group is empty, or belongs to another user
 	}
 }
 
 // signalLeader sends a signal to the command itself.
 func (g *group) signalLeader(sig unix.Signal) {
-	if g.leader {
+	if g.leader && g.id > 1 {
 		_ = unix.Kill(g.id, sig)
 	}
 }
@@ -37,7 +37,7 @@ func (g *group) term() {
 
 // empty reports whether no process of the group is left. A process that has ended counts until it is reaped.
 func (g *group) empty() bool {
-	g.gone = g.gone || errors.Is(unix.Kill(-g.id, 0), unix.ESRCH)
+	g.gone = g.gone || g.id <= 1 || errors.Is(unix.Kill(-g.id, 0), unix.ESRCH)
 	return g.gone
 }
 
