@@ -63,6 +63,9 @@ type interrupted struct{ signal os.Signal }
 
 func (i interrupted) Error() string { return i.signal.String() }
 
+// Signal implements [supervise.Interrupted].
+func (i interrupted) Signal() os.Signal { return i.signal }
+
 // refusal makes the error of a call of package redlock one about the arguments, unless it is about the lock or the nodes.
 func refusal(err error) error {
 	if exitCode(err) != exitInternal || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redlock.ErrClosed) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,7 +55,7 @@ ended before the lock is over. The exit code is the command's, 75 if another hol
 }
 
 // Run checks everything that can be checked without a server, and hands over to the two processes that hold the lock.
-func (c *runCmd) Run() error {
+func (c *runCmd) Run(ctx context.Context) error {
 	if len(c.Command) > 0 && c.Command[0] == "--" {
 		c.Command = c.Command[1:]
 	}
@@ -69,7 +70,7 @@ func (c *runCmd) Run() error {
 		host, _ := os.Hostname() // "" is fine
 		c.Metadata = strings.ReplaceAll(fmt.Sprintf("%s pid %d", cmp.Or(host, "unknown host"), os.Getpid()), "|", "_")
 	}
-	return c.supervise()
+	return c.supervise(ctx)
 }
 
 // check checks the flags.

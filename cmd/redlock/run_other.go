@@ -2,10 +2,13 @@
 
 package main
 
-import "errors"
+import (
+	"context"
+	"errors"
+)
 
 // supervise refuses: package supervise does not know this operating system.
-func (c *runCmd) supervise() error {
+func (c *runCmd) supervise(context.Context) error {
 	return errors.New("run needs Linux, macOS or FreeBSD; here, use try, extend and release around the command")
 }
 

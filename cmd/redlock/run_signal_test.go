@@ -81,12 +81,18 @@ func renewals(p *process, n int) {
 
 func TestRun_PassesTheUsersSignalsToTheCommandAlone(t *testing.T) {
 	servers := testredis.Real(t, 3)
-	p := runTool(t, servers, "job", "--", "sh", "-c", `trap "echo got USR1" USR1; sh -c "echo ready; exec cat" <&0 & wait $! || wait $!; echo ended with $?; exit 3`)
+	p := runTool(t, servers, "job", "--", "sh", "-c", `
+		trap "echo got USR1" USR1
+		sleep 1000 &
+		echo ready
+		while ! read -r line; do :; done
+		kill $!; wait $!; echo ended with $?; exit 3`)
 	p.says("ready")
 	p.signal(unix.SIGUSR1)
 	p.says("got USR1")
-	require.NoError(t, p.stdin.Close())
-	p.says("ended with 0")
+	_, err := p.stdin.Write([]byte("end\n"))
+	require.NoError(t, err)
+	p.says("ended with 143") // by TERM, and not by USR1
 	assert.Equal(t, 3, p.code())
 }
 
@@ -104,6 +110,27 @@ func TestRun_SignalsEndTheWait(t *testing.T) {
 	}
 	require.NoError(t, first.stdin.Close())
 	assert.Zero(t, first.code())
+	requireFree(t, servers, "job")
+}
+
+// The tool reads its configuration before it starts the process that takes the lock.
+func TestRun_ASignalAtTheVeryBeginningEndsIt(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+		config := t.TempDir() + "/config"
+		require.NoError(t, unix.Mkfifo(config, 0o600))
+		p := runTool(t, servers, "--config="+config, "job", "cat")
+		w, err := os.OpenFile(config, os.O_WRONLY, 0) // returns when the tool reads
+		require.NoError(t, err)
+		p.signal(sig)
+		_, err = w.WriteString("{}")
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		assert.Equal(t, 128+int(sig), p.code())
+		for _, line := range p.lines["err"] {
+			assert.NotContains(t, line, "error: ")
+		}
+	}
 	requireFree(t, servers, "job")
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -18,8 +19,8 @@ func (c *runCmd) rules() supervise.Rules {
 }
 
 // supervise runs the command under the lock and returns how it ended.
-func (c *runCmd) supervise() error {
-	report, err := supervise.Front(c, c.rules())
+func (c *runCmd) supervise(ctx context.Context) error {
+	report, err := supervise.Front(ctx, c, c.rules())
 	switch {
 	case err != nil:
 		return err

@@ -3,7 +3,9 @@
 package supervise
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -28,14 +30,22 @@ type front struct {
 	clock   Clock
 	holder  int // process ID
 	tty     *terminal
-	signals chan os.Signal // forwarded
-	stops   chan os.Signal // SIGTSTP, for a command that is not in the foreground
-	resumed chan os.Signal // SIGCONT
-	resumes int            // messages about them
+	signals chan os.Signal     // forwarded
+	stops   chan os.Signal     // SIGTSTP, for a command that is not in the foreground
+	resumed chan os.Signal     // SIGCONT
+	resumes int                // messages about them
+	seen    map[os.Signal]bool // that signals has had
 }
 
-// Front starts the holder, tells it what to do, and returns its report when the command has ended.
-func Front(setup any, rules Rules) (Report, error) {
+// Interrupted is the cause of a context's end if that is a signal.
+type Interrupted interface {
+	error
+	Signal() os.Signal
+}
+
+// Front starts the holder, tells it what to do, and returns its report when the command has ended. The end of ctx is that of the
+// tool's signals that came before Front was there to receive them; no command is started then.
+func Front(ctx context.Context, setup any, rules Rules) (Report, error) {
 	text, err := json.Marshal(setup)
 	if err != nil {
 		return Report{}, err
@@ -43,6 +53,7 @@ func Front(setup any, rules Rules) (Report, error) {
 	f := &front{
 		rules: rules, tty: openTerminal(),
 		signals: make(chan os.Signal, 64), stops: make(chan os.Signal, 1), resumed: make(chan os.Signal, 1),
+		seen: map[os.Signal]bool{},
 	}
 	for _, sig := range forwarded {
 		if !signal.Ignored(sig) { // as nohup has it
@@ -53,11 +64,14 @@ func Front(setup any, rules Rules) (Report, error) {
 	signal.Notify(f.resumed, unix.SIGCONT)
 	signal.Ignore(unix.SIGTTOU) // for terminal.pass
 	adoptOrphans()
+	if by := interruption(ctx); by != 0 {
+		return Report{Code: 128 + int(by)}, nil
+	}
 	if err := f.start(); err != nil {
 		return Report{}, fmt.Errorf("a second process could not be started: %w", err)
 	}
 	_ = f.link.put(message{Setup: text}) // if it fails, the holder is gone, and watch sees that
-	return f.watch(), nil
+	return f.watch(ctx), nil
 }
 
 // start starts the holder. It inherits all files of this process.
@@ -86,12 +100,16 @@ func (f *front) start() error {
 }
 
 // watch passes signals on until the holder reports. If it cannot any more, watch ends the command in its place.
-func (f *front) watch() Report {
+func (f *front) watch(ctx context.Context) Report {
+	early := ctx.Done()
 	for {
 		wake := time.NewTimer(f.pause(f.rules.tick()))
 		select {
 		case sig := <-f.signals:
-			f.forward(sig)
+			f.receive(sig)
+		case <-early:
+			early = nil
+			f.catchUp(ctx)
 		case sig := <-f.stops:
 			f.forward(sig)
 		case <-f.resumed:
@@ -212,6 +230,37 @@ func (f *front) carryOn() {
 	drop(f.resumed)
 	f.resumes++
 	f.link.send(message{Continue: f.resumes})
+}
+
+// receive passes on what signals has had.
+func (f *front) receive(sig os.Signal) {
+	f.seen[sig] = true
+	f.forward(sig)
+}
+
+// catchUp passes on the signal that has ended the context, unless signals has had it too.
+func (f *front) catchUp(ctx context.Context) {
+	early := interruption(ctx)
+	if early == 0 {
+		return
+	}
+	signal.Notify(f.signals, early) // as before; the delivery of a signal is over when it returns
+	for len(f.signals) > 0 {
+		f.receive(<-f.signals)
+	}
+	if !f.seen[early] {
+		f.forward(early)
+	}
+}
+
+// interruption returns the signal that has ended a context, or 0.
+func interruption(ctx context.Context) syscall.Signal {
+	var by Interrupted
+	if !errors.As(context.Cause(ctx), &by) {
+		return 0
+	}
+	number, _ := by.Signal().(syscall.Signal)
+	return number
 }
 
 func (f *front) forward(sig os.Signal) { f.link.send(message{Signal: sig.(syscall.Signal)}) }
