@@ -19,6 +19,7 @@ import (
 )
 
 func TestRun_ExitsAsTheCommandDoesAndReleasesTheLock(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	for script, want := range map[string]int{
 		"exit 0":        0,
@@ -36,6 +37,7 @@ func TestRun_ExitsAsTheCommandDoesAndReleasesTheLock(t *testing.T) {
 }
 
 func TestRun_HoldsTheLockWhileTheCommandRuns(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p := runTool(t, servers, "--key-prefix=lock:", "job", "cat")
 	p.event("started")
@@ -46,6 +48,7 @@ func TestRun_HoldsTheLockWhileTheCommandRuns(t *testing.T) {
 }
 
 func TestRun_PassesStdinStdoutAndStderrThrough(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	cmd := toolCommand(servers, "run", "job", "--", "sh", "-c", "cat; echo problem >&2")
 	cmd.Stdin = strings.NewReader(strings.Repeat("0123456789", 100_000))
@@ -59,6 +62,7 @@ func TestRun_PassesStdinStdoutAndStderrThrough(t *testing.T) {
 
 // The command must not find out that redlock is there: its files, signals and limits are those that redlock was started with.
 func TestRun_CommandInheritsWhatRedlockHas(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, []byte("content of file 3"), 0o600))
@@ -80,6 +84,7 @@ func TestRun_CommandInheritsWhatRedlockHas(t *testing.T) {
 }
 
 func TestRun_TellsTheCommandAboutTheLock(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	began := time.Now().Unix()
 	p := runTool(t, servers, "--ttl=20s", "job", "--", "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_TOKEN $REDLOCK_FENCE"; echo "until $REDLOCK_DEADLINE"`)
@@ -93,6 +98,7 @@ func TestRun_TellsTheCommandAboutTheLock(t *testing.T) {
 }
 
 func TestRun_FencingNumbersTheHolders(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	last := uint64(0)
 	for range 3 {
@@ -106,6 +112,7 @@ func TestRun_FencingNumbersTheHolders(t *testing.T) {
 }
 
 func TestRun_KeepsSecretsFromTheCommand(t *testing.T) {
+	t.Parallel()
 	const password = "geheim"
 	servers := testredis.Real(t, 3, "--requirepass", password)
 	var urls []string
@@ -129,6 +136,7 @@ func TestRun_KeepsSecretsFromTheCommand(t *testing.T) {
 
 // Both processes need the flags, and a configuration such as --config <(vault read ...) can be read once.
 func TestRun_ReadsItsConfigurationOnce(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	cmd := toolCommand(nil, "run", "--config=/dev/stdin", "job", "--", "echo", "done")
 	cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"nodes": ["%s"], "ttl": "20s"}`, strings.Join(testredis.URLs(servers), `", "`)))
@@ -139,6 +147,7 @@ func TestRun_ReadsItsConfigurationOnce(t *testing.T) {
 }
 
 func TestRun_DoesNotWaitIfItIsTold(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	first := runTool(t, servers, "--metadata=the first", "job", "cat")
 	first.event("started")
@@ -177,6 +186,7 @@ func TestRun_DoesNotWaitIfItIsTold(t *testing.T) {
 }
 
 func TestRun_WaitsUntilTheLockIsFree(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	first := runTool(t, servers, "job", "cat")
 	first.event("started")
@@ -189,6 +199,7 @@ func TestRun_WaitsUntilTheLockIsFree(t *testing.T) {
 }
 
 func TestRun_QuotesWhatOthersWrote(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	first := runTool(t, servers, "job", "cat")
 	token := first.event("acquired").Token
@@ -205,6 +216,7 @@ func TestRun_QuotesWhatOthersWrote(t *testing.T) {
 }
 
 func TestRun_FailsIfTooFewNodesAnswer(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	servers[0].Stop()
 	servers[1].Stop()
@@ -217,6 +229,7 @@ func TestRun_FailsIfTooFewNodesAnswer(t *testing.T) {
 }
 
 func TestRun_FailsWhileTheServersAreQuarantined(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p := runTool(t, servers, "-n", "--restart-guard=1h", "job", "echo", "ran")
 	assert.Equal(t, exitUnavailable, p.code())
@@ -225,6 +238,7 @@ func TestRun_FailsWhileTheServersAreQuarantined(t *testing.T) {
 }
 
 func TestRun_RefusesANameThatIsSomebodysData(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	for _, s := range servers {
 		_, err := s.Do("LPUSH", "job", "data")
@@ -255,6 +269,7 @@ func TestRun_LooksForTheProgramBeforeItConnects(t *testing.T) {
 }
 
 func TestRun_FindsOutLaterIfAProgramCannotBeRun(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	dir := t.TempDir()
 	for name, test := range map[string]struct {
@@ -274,6 +289,7 @@ func TestRun_FindsOutLaterIfAProgramCannotBeRun(t *testing.T) {
 }
 
 func TestRun_GoesOnIfNobodyReadsItsEvents(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	cmd := toolCommand(servers, "run", "--verbose", "job", "--", "sh", "-c", "read -r x; echo got $x; exit 6")
 	r, w, err := os.Pipe()
@@ -287,6 +303,7 @@ func TestRun_GoesOnIfNobodyReadsItsEvents(t *testing.T) {
 }
 
 func TestRun_AtLeastKeepsTheLock(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	for script, want := range map[string]int{"exit 0": 0, "exit 3": 3} {
 		p := runTool(t, servers, "--at-least=1h", "job", "--", "sh", "-c", script)
@@ -312,6 +329,7 @@ func TestRun_AtLeastKeepsTheLock(t *testing.T) {
 }
 
 func TestRun_WithinRun(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	nodes := "--nodes=" + strings.Join(testredis.URLs(servers), ",")
 	p := runTool(t, servers, "outer", "--", os.Args[0], "run", nodes, "inner", "--", "sh", "-c", "env | grep REDLOCK_NAME; cat; exit 5")

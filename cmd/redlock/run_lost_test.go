@@ -104,6 +104,7 @@ func contend(t *testing.T, servers []*testredis.Process, group int) {
 }
 
 func TestRun_EndsTheCommandBeforeTheLockIsOver(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		first string
 		flags []string
@@ -159,6 +160,7 @@ func TestRun_OthersGetTheLockWhenTheCommandHasEnded(t *testing.T) {
 }
 
 func TestRun_EndsTheCommandAtOnceIfTheKeysAreGone(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		first, flag string
 		signal      string
@@ -185,6 +187,7 @@ func TestRun_EndsTheCommandAtOnceIfTheKeysAreGone(t *testing.T) {
 }
 
 func TestRun_WarnsAndLetsTheCommandGoOn(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p := start(t, toolCommand(servers, "run", "--ttl=1h", "--on-lost=warn", "job", "--", "sh", "-c", "echo ready; cat; echo went on; exit 4"))
 	p.says("ready")
@@ -204,6 +207,7 @@ func TestRun_WarnsAndLetsTheCommandGoOn(t *testing.T) {
 }
 
 func TestRun_WarnsAlsoIfTheLockExpires(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p, b := startBeats(t, servers, "", "--on-lost=warn")
 	cut(p, servers)
@@ -215,6 +219,7 @@ func TestRun_WarnsAlsoIfTheLockExpires(t *testing.T) {
 }
 
 func TestRun_MaxHoldEndsTheCommand(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	began := time.Now()
 	p, b := startBeats(t, servers, "", "--max-hold=4s")
@@ -226,6 +231,7 @@ func TestRun_MaxHoldEndsTheCommand(t *testing.T) {
 }
 
 func TestRun_ARenewalDoesNotRescueACommandThatWasAskedToEnd(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p, b := startBeats(t, servers, `trap "" TERM;`)
 	cut(p, servers)
@@ -240,6 +246,7 @@ func TestRun_ARenewalDoesNotRescueACommandThatWasAskedToEnd(t *testing.T) {
 
 // Each process does its part alone: the other one is frozen, for longer than the TTL.
 func TestRun_EndsTheCommandWhileItsFrontIsFrozen(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p, b := startBeats(t, servers, `trap "" TERM;`)
 	freeze(t, p.cmd.Process.Pid)
@@ -252,6 +259,7 @@ func TestRun_EndsTheCommandWhileItsFrontIsFrozen(t *testing.T) {
 }
 
 func TestRun_EndsTheCommandWhileItsHolderIsFrozen(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p, b := startBeats(t, servers, `trap "" TERM;`)
 	renewals(p, 1)
@@ -265,6 +273,7 @@ func TestRun_EndsTheCommandWhileItsHolderIsFrozen(t *testing.T) {
 
 // The signals fill the socket between the two, which the holder does not read.
 func TestRun_EndsTheCommandWhileItsHolderIsFrozenAndSignalsPour(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p, b := startBeats(t, servers, `trap "" TERM;`)
 	renewals(p, 1)
@@ -289,6 +298,7 @@ func TestRun_EndsTheCommandWhileItsHolderIsFrozenAndSignalsPour(t *testing.T) {
 
 // A front that was frozen for long must not act on what it knew before.
 func TestRun_GoesOnAfterTheFrontWasFrozenForLongerThanTheTTL(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p := runTool(t, servers, append(lostFlags, "job", "--", "sh", "-c", "echo ready; cat; exit 4")...)
 	p.says("ready")
@@ -301,6 +311,7 @@ func TestRun_GoesOnAfterTheFrontWasFrozenForLongerThanTheTTL(t *testing.T) {
 }
 
 func TestRun_EndsTheCommandIfTheServersForgetTheLock(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p, b := startBeats(t, servers, "", "--ttl=20s")
 	renewals(p, 1)

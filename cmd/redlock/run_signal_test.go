@@ -17,6 +17,7 @@ import (
 )
 
 func TestRun_ForwardsSignals(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p := runTool(t, servers, "job", "--", "sh", "-c", `
 		for sig in INT TERM HUP QUIT USR1 USR2 WINCH; do trap "echo got $sig" $sig; done
@@ -38,6 +39,7 @@ func TestRun_ForwardsSignals(t *testing.T) {
 }
 
 func TestRun_ReportsTheSignalThatEndedTheCommand(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2} {
 		p := runTool(t, servers, "job", "--", "sh", "-c", "ulimit -c 0; echo ready; exec cat")
@@ -50,6 +52,7 @@ func TestRun_ReportsTheSignalThatEndedTheCommand(t *testing.T) {
 
 // A user who sends TERM leaves it to the command how long it takes to end.
 func TestRun_DoesNotKillACommandThatTakesItsTimeAfterTheUsersTerm(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p := runTool(t, servers, "--ttl=2s", "--kill-after=0", "job", "--", "sh", "-c",
 		`trap "echo got TERM" TERM; echo ready; while ! read -r line; do :; done; exit 4`)
@@ -80,6 +83,7 @@ func renewals(p *process, n int) {
 }
 
 func TestRun_PassesTheUsersSignalsToTheCommandAlone(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p := runTool(t, servers, "job", "--", "sh", "-c", `
 		trap "echo got USR1" USR1
@@ -97,6 +101,7 @@ func TestRun_PassesTheUsersSignalsToTheCommandAlone(t *testing.T) {
 }
 
 func TestRun_SignalsEndTheWait(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	first := runTool(t, servers, "job", "cat")
 	first.event("started")
@@ -115,6 +120,7 @@ func TestRun_SignalsEndTheWait(t *testing.T) {
 
 // The tool reads its configuration before it starts the process that takes the lock.
 func TestRun_ASignalAtTheVeryBeginningEndsIt(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		config := t.TempDir() + "/config"
@@ -135,6 +141,7 @@ func TestRun_ASignalAtTheVeryBeginningEndsIt(t *testing.T) {
 }
 
 func TestRun_UnderNohupSurvivesAHangup(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	tool := toolCommand(servers)
 	cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$0" run --json job -- sh -c 'kill -HUP $$; echo ready; cat; exit 6'`, os.Args[0])
@@ -147,6 +154,7 @@ func TestRun_UnderNohupSurvivesAHangup(t *testing.T) {
 }
 
 func TestRun_EndsWhatTheCommandLeavesBehind(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	for name, test := range map[string]struct{ flag, script string }{
 		"TERM ends it":         {"--kill-after=15s", `sleep 1000 & exit 5`},
@@ -164,6 +172,7 @@ func TestRun_EndsWhatTheCommandLeavesBehind(t *testing.T) {
 }
 
 func TestRun_FrontKilledEndsTheCommandAndReleasesTheLock(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p := runTool(t, servers, "job", "--", "sh", "-c", `trap "" TERM INT HUP; sleep 1000 & echo ready; wait; sleep 1000`)
 	p.says("ready")
@@ -176,6 +185,7 @@ func TestRun_FrontKilledEndsTheCommandAndReleasesTheLock(t *testing.T) {
 }
 
 func TestRun_FrontKilledWhileItWaitsTakesNoLock(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	first := runTool(t, servers, "job", "cat")
 	first.event("started")
@@ -189,6 +199,7 @@ func TestRun_FrontKilledWhileItWaitsTakesNoLock(t *testing.T) {
 }
 
 func TestRun_HolderKilledEndsTheCommand(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p := runTool(t, servers, "--on-lost=warn", "job", "--", "sh", "-c", `trap "" TERM INT HUP; sleep 1000 & echo ready; wait; sleep 1000`)
 	p.says("ready")
@@ -200,6 +211,7 @@ func TestRun_HolderKilledEndsTheCommand(t *testing.T) {
 }
 
 func TestRun_HolderDisregardsSignalsThatAreNotFromTheFront(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p := runTool(t, servers, "job", "--", "sh", "-c", "echo ready; cat; exit 8")
 	p.says("ready")

@@ -56,6 +56,7 @@ func (s *slowProgram) release() { require.NoError(s.t, s.file.Close()) }
 
 // The holder is frozen when the command begins, so that it has nothing to say about it any more.
 func TestRun_EndsTheCommandIfTheHolderIsFrozenWhileItStartsIt(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		ttl  string
 		then func(holder int, b *beats)
@@ -95,6 +96,7 @@ func TestRun_EndsTheCommandIfTheHolderIsFrozenWhileItStartsIt(t *testing.T) {
 
 // A stage is what becomes the command when the holder has published its group.
 func TestRun_TheStageIsTheCommandOnlyIfTheHolderSaysSo(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		said string
 		out  string

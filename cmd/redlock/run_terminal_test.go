@@ -60,6 +60,7 @@ func stays(t *testing.T, servers []*testredis.Process, ttl time.Duration) {
 }
 
 func TestRun_JobControlStopsAndContinues(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	sh := openShell(t, servers)
 	sh.enter(`$TOOL run --ttl=2s --timeout=500ms job -- sh -c 'echo "ready"; exec sed -u s/^/./'`)
@@ -98,6 +99,7 @@ func TestRun_JobControlStopsAndContinues(t *testing.T) {
 }
 
 func TestRun_InTheBackgroundIsStoppedWhenItReadsTheTerminal(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	sh := openShell(t, servers)
 	sh.enter(`$TOOL run job -- sh -c 'echo "ready"; cat; echo "the" end; exit 7' &`)
@@ -116,6 +118,7 @@ func TestRun_InTheBackgroundIsStoppedWhenItReadsTheTerminal(t *testing.T) {
 
 // The command gets the terminal when it reads from it.
 func TestRun_InAPipelineReadsTheTerminal(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	sh := openShell(t, servers)
 	sh.enter(`$TOOL run job -- sh -c 'echo "ready"; while read x; do echo "got $x"; done </dev/tty' | sed -u 's/^/> /'`)
@@ -140,6 +143,7 @@ func TestRun_InAPipelineReadsTheTerminal(t *testing.T) {
 
 // Another program of the pipeline has the terminal, and the signals of Ctrl-Z and Ctrl-C reach the command all the same.
 func TestRun_InAPipelineWithoutTheTerminalGetsItsSignals(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	sh := openShell(t, servers)
 	// It does not fork: a process that is stopped between vfork and exec keeps its parent from stopping, with redlock or without.
@@ -167,6 +171,7 @@ func TestRun_InAPipelineWithoutTheTerminalGetsItsSignals(t *testing.T) {
 
 // The script is stopped and continued with the command, and has the terminal again when the command has ended.
 func TestRun_WithinAScript(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	sh := openShell(t, servers)
 	sh.enter(`bash -c '"$0" run job -- sh -c "echo \"ready\"; exec cat"; read x; echo "script got $x"' $TOOL`)
@@ -187,6 +192,7 @@ func TestRun_WithinAScript(t *testing.T) {
 }
 
 func TestRun_GivesTheTerminalBackWhenItsHolderIsKilled(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	sh := openShell(t, servers)
 	sh.enter(`bash -c '"$0" run job -- sh -c "echo \"pid \$PPID.\"; exec cat"; read x; echo "script got $x"' $TOOL`)
@@ -201,6 +207,7 @@ func TestRun_GivesTheTerminalBackWhenItsHolderIsKilled(t *testing.T) {
 }
 
 func TestRun_StoppedWhileItWaitsTakesNoLock(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	first := runTool(t, servers, "job", "cat")
 	first.event("started")
@@ -226,6 +233,7 @@ func TestRun_StoppedWhileItWaitsTakesNoLock(t *testing.T) {
 
 // In a container without a shell nobody would continue what a Ctrl-Z stops.
 func TestRun_WithoutAShellIsNotStopped(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	cmd := toolCommand(servers, "run", "job", "--", "sh", "-c", "echo ready; exec cat")
 	term := startOnTerminal(t, cmd)
@@ -242,6 +250,7 @@ func TestRun_WithoutAShellIsNotStopped(t *testing.T) {
 }
 
 func TestRun_StoppedCommandIsContinuedByOthers(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	sh := openShell(t, servers)
 	sh.enter(`$TOOL run job -- sh -c 'echo "pid $$."; while :; do sleep 0.05; done'`)
@@ -259,6 +268,7 @@ func TestRun_StoppedCommandIsContinuedByOthers(t *testing.T) {
 }
 
 func TestRun_EndsAStoppedJobIfTheLockIsLost(t *testing.T) {
+	t.Parallel()
 	servers := testredis.Real(t, 3)
 	sh := openShell(t, servers)
 	sh.enter(`$TOOL run --ttl=2s --timeout=500ms job -- sh -c 'trap "echo \"cleaned\"; exit" TERM; echo "ready"; read x'`)

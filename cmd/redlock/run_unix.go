@@ -86,15 +86,16 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 	return supervise.Hold(link, job), nil
 }
 
-// failed makes the report if the lock was not acquired. Who chooses the exit code for a lock that is taken needs no text.
+// failed makes the report if the lock was not acquired. Who chooses the exit code for a lock that another holds needs no text for
+// it. A key without a TTL has no holder who would release it: that is always said.
 func (c *runCmd) failed(err error) supervise.Report {
 	err = refusal(err)
 	report := supervise.Report{Code: exitCode(err), Text: display.Error(err)}
-	if report.Code != exitTaken {
+	if report.Code != exitTaken || errors.Is(err, redlock.ErrNoExpiry) {
 		return report
 	}
-	if !c.Verbose && !errors.Is(err, redlock.ErrNoExpiry) {
-		report.Text = fmt.Sprintf("the lock %q is held by another", c.Name)
+	if !c.Verbose {
+		report.Text = fmt.Sprintf("the lock %q is held by another; \"redlock inspect %s\" shows by whom", c.Name, display.Text(c.Name))
 	}
 	if c.ConflictCode != nil {
 		report.Code = *c.ConflictCode

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
@@ -101,41 +102,16 @@ func parseForm(r *http.Request) (name string, confirmed []string, err error) {
 
 // remove deletes on each node what the state says that it holds, and nothing else. It returns what the nodes answered.
 func (s *Server) remove(state *redlock.State) []node.Reply {
-	answers := make(replies, len(s.Nodes))
-	all, sent := make([]node.Reply, len(s.Nodes)), 0
-	for i, n := range state.Nodes {
-		if !holds(&n) {
-			continue
-		}
-		value := n.Token
-		if n.Fence > 0 {
-			value = fmt.Sprintf("%s|%d", n.Token, n.Fence)
-		}
-		(*node.Node)(s.Nodes[i]).Send(time.Now(), node.Delete(s.Prefix+state.Name, value), answers, i)
-		sent++
-	}
+	answers := survey.Remove(s.Nodes, s.Prefix, state)
 	removed := 0
-	for range sent { // each answers, within its timeout
-		a := <-answers
-		all[a.node] = a.Reply
+	for _, a := range answers {
 		if a.Answer == quorum.Yes {
 			removed++
 		}
 	}
 	s.journal.add(fmt.Sprintf("redlock: unlocked %q on %d of %d nodes; the holder was %q", state.Name, removed, len(s.Nodes), state.Metadata))
-	return all
+	return answers
 }
-
-// replies receives what the nodes answer.
-type replies chan reply
-
-type reply struct {
-	node int
-	node.Reply
-}
-
-// Reply is called once for each command.
-func (r replies) Reply(i int, answer node.Reply) { r <- reply{i, answer} }
 
 // confirmation shows what an unlock would remove. The notice says why it is shown again.
 func (s *Server) confirmation(state *redlock.State, notice string) *view {
