@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
@@ -169,6 +170,29 @@ func TestRun_EndsWhatTheCommandLeavesBehind(t *testing.T) {
 		requireDead(t, group)
 		assert.Equal(t, 5, p.code(), name)
 	}
+}
+
+// The process that has ended stays in the group, as its parent has left that and never asks how it has ended.
+func TestRun_DoesNotWaitForAProcessThatHasEndedAndIsNotReaped(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	p := runTool(t, servers, "--kill-after=200ms", "job", "--", "sh", "-c",
+		`exec 3>&1 >/dev/null 2>&1; (sleep 0 3>&- & exec setsid sleep 1000 3>&-) & echo $! >&3; while ! read -r line; do :; done; exit 5`)
+	var parent int
+	p.line("out", "number", func(line string) bool { _, err := fmt.Sscan(line, &parent); return err == nil })
+	t.Cleanup(func() { _ = unix.Kill(parent, unix.SIGKILL) })
+	group := p.event("started").PID
+	eventually(t, func() bool {
+		for _, s := range processes() {
+			if s.parent == parent && s.group == group && s.state == "Z" {
+				return true
+			}
+		}
+		return false
+	}, "no zombie")
+	_, err := p.stdin.Write([]byte("end\n"))
+	require.NoError(t, err)
+	p.event("released")
+	assert.Equal(t, 5, p.code())
 }
 
 func TestRun_FrontKilledEndsTheCommandAndReleasesTheLock(t *testing.T) {

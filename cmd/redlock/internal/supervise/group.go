@@ -12,12 +12,14 @@ import (
 type group struct {
 	id     int
 	leader bool // the leader has not been reaped, so its number is its own
+	killed bool // KILL was sent
 	gone   bool
 }
 
 // signal sends a signal to all processes of the group.
 func (g *group) signal(sig unix.Signal) {
 	if !g.gone && g.id > 1 { // 0 and 1 stand for other processes
+		g.killed = g.killed || sig == unix.SIGKILL
 		_ = unix.Kill(-g.id, sig) // fails if the group is empty, or belongs to another user
 	}
 }
@@ -35,9 +37,10 @@ func (g *group) term() {
 	g.signal(unix.SIGCONT)
 }
 
-// empty reports whether no process of the group is left. A process that has ended counts until it is reaped.
+// empty reports whether no process of the group is left. A process that has ended counts until it is reaped; after KILL it does
+// not, as its parent may have left the group and never reap it. Before KILL others could come while the group is looked through.
 func (g *group) empty() bool {
-	g.gone = g.gone || g.id <= 1 || errors.Is(unix.Kill(-g.id, 0), unix.ESRCH)
+	g.gone = g.gone || g.id <= 1 || errors.Is(unix.Kill(-g.id, 0), unix.ESRCH) || g.killed && allEnded(g.id)
 	return g.gone
 }
 

@@ -1,6 +1,12 @@
 package supervise
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -25,6 +31,39 @@ func ownGroup(withParent bool) *syscall.SysProcAttr {
 
 // ownProgram returns the path of the program that this process runs, also if another one is installed under its name by now.
 func ownProgram() (string, error) { return "/proc/self/exe", nil }
+
+// allEnded reports whether all processes of a group are known to have ended, though not all are reaped.
+func allEnded(group int) bool {
+	if _, err := os.ReadFile("/proc/1/stat"); err != nil {
+		return false // there is no /proc, or it hides the processes of other users
+	}
+	processes, err := os.ReadDir("/proc")
+	if err != nil {
+		return false
+	}
+	return !slices.ContainsFunc(processes, func(p fs.DirEntry) bool {
+		if _, err := strconv.Atoi(p.Name()); err != nil {
+			return false // no process
+		}
+		text, err := os.ReadFile("/proc/" + p.Name() + "/stat")
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+			return false // it was reaped
+		}
+		return err != nil || mayRun(string(text), group)
+	})
+}
+
+// mayRun reports whether what /proc/*/stat has is of a process of a group that has not ended. One with more than one thread has
+// not, also if its first thread has.
+func mayRun(text string, group int) bool {
+	const state, of, threads = 0, 2, 17 // behind the name, which may hold anything
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	if len(fields) <= threads {
+		return true
+	}
+	ended := (fields[state] == "Z" || fields[state] == "X") && (fields[threads] == "0" || fields[threads] == "1")
+	return fields[of] == strconv.Itoa(group) && !ended
+}
 
 // newMemory returns a file for shared memory.
 func newMemory() (fd int, err error) { return unix.MemfdCreate("redlock", unix.MFD_CLOEXEC) }
