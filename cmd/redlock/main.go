@@ -54,6 +54,9 @@ type cli struct {
 // streams is where a subcommand writes to.
 type streams struct{ out, err io.Writer }
 
+// commandLine is the arguments of the tool, byte by byte.
+type commandLine []string
+
 // output cancels the command if nobody reads its output any more.
 type output struct {
 	io.Writer
@@ -104,7 +107,7 @@ func run(ctx context.Context, args []string, to streams) int {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Exit(func(c int) { exited, code = true, c }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(to),
+		kong.Bind(to, commandLine(args)),
 	)
 	if err != nil {
 		fmt.Fprintln(to.err, "redlock:", err)

@@ -40,10 +40,10 @@ type runCmd struct {
 	JSON         bool             `name:"json" xor:"events" help:"Print what happens as JSON, a line each, on stderr."`
 
 	Name    string   `arg:"" help:"The lock."`
-	Command []string `arg:"" passthrough:"" help:"The command and its arguments."`
+	Command []string `arg:"" passthrough:"" json:"-" help:"The command and its arguments."`
 	serverFlags
 
-	Path string `kong:"-"` // of the command
+	Program [][]byte `kong:"-"` // the path of the command, its name and its arguments, which need not be text
 }
 
 // Help returns the long help.
@@ -55,16 +55,21 @@ ended before the lock is over. The exit code is the command's, 75 if another hol
 }
 
 // Run checks everything that can be checked without a server, and hands over to the two processes that hold the lock.
-func (c *runCmd) Run(ctx context.Context) error {
+func (c *runCmd) Run(ctx context.Context, line commandLine) error {
+	// What is no UTF-8 has got lost in the parser.
+	c.Command = line[max(0, len(line)-len(c.Command)):]
 	if len(c.Command) > 0 && c.Command[0] == "--" {
 		c.Command = c.Command[1:]
 	}
 	if err := c.check(); err != nil {
 		return err
 	}
-	var err error
-	if c.Path, err = findProgram(c.Command[0]); err != nil {
+	path, err := findProgram(c.Command[0])
+	if err != nil {
 		return err
+	}
+	for _, word := range append([]string{path}, c.Command...) {
+		c.Program = append(c.Program, []byte(word))
 	}
 	if c.Metadata == "" {
 		host, _ := os.Hostname() // "" is fine

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -81,6 +82,19 @@ func TestRun_CommandInheritsWhatRedlockHas(t *testing.T) {
 	require.Contains(t, want, `name -- a b --help`)
 	assert.Equal(t, want, output(os.Args[0], "run", "job", "--"))
 	assert.Equal(t, want, output(os.Args[0], "run", "-n", "--ttl=20s", "job"))
+}
+
+// Names of files are bytes, and need not be UTF-8.
+func TestRun_DoesNotChangeTheCommand(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	program := filepath.Join(t.TempDir(), "pro\xffgram")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nprintf '<%s>' \"${0##*/}\" \"$@\""), 0o755))
+	args := []string{"--", "\xff\xfe", "", "-n", "--ttl=\x80", "--json", "-E", "--", "a=b", "ü\xc3", "--"}
+	for _, before := range [][]string{{"job", "--"}, {"job"}, {"--ttl=20s", "--", "job"}, {"-n", "job"}, {"-w5s", "--", "job", "--"}} {
+		out, err := toolCommand(servers, slices.Concat([]string{"run"}, before, []string{program}, args)...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		assert.Equal(t, "<pro\xffgram><"+strings.Join(args, "><")+">", string(out), before)
+	}
 }
 
 func TestRun_TellsTheCommandAboutTheLock(t *testing.T) {

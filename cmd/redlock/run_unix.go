@@ -77,8 +77,11 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 		Options:  []redlock.LockOption{redlock.AutoExtend(), redlock.MaxHold(c.MaxHold), redlock.Metadata(c.Metadata)},
 		NonBlock: c.Nonblock || c.Wait != nil && *c.Wait == 0,
 		AtLeast:  c.AtLeast,
-		Path:     c.Path, Args: c.Command, Secrets: secretEnv,
+		Path:     string(c.Program[0]), Secrets: secretEnv,
 		Failed: c.failed, Events: events,
+	}
+	for _, word := range c.Program[1:] {
+		job.Args = append(job.Args, string(word))
 	}
 	if c.Wait != nil {
 		job.Wait = *c.Wait
