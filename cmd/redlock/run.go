@@ -103,6 +103,8 @@ func (c *runCmd) check() error {
 		return usage("--wait must be at least 0, not %s", plain(*c.Wait))
 	case c.MaxHold != 0 && c.MaxHold < c.TTL:
 		return usage("--max-hold must be 0, for no limit, or at least --ttl (%s), not %s", plain(c.TTL), plain(c.MaxHold))
+	case c.MaxHold != 0 && c.MaxHold < c.AtLeast:
+		return usage("--max-hold must be 0, for no limit, or at least --at-least (%s), not %s", plain(c.AtLeast), plain(c.MaxHold))
 	case c.RestartGuard != 0 && c.RestartGuard < max(c.TTL, c.AtLeast):
 		return usage("--restart-guard must be at least --ttl and --at-least (%s), not %s", plain(max(c.TTL, c.AtLeast)), plain(c.RestartGuard))
 	case len(c.Metadata) > maxMetadata || !utf8.ValidString(c.Metadata) || strings.ContainsFunc(c.Metadata, unicode.IsControl) || strings.Contains(c.Metadata, "|"):
