@@ -94,6 +94,16 @@ func TestRun_EndsTheCommandIfTheHolderIsFrozenWhileItStartsIt(t *testing.T) {
 	}
 }
 
+func TestRun_AProgramMayTakeLongerToStartThanTheTTL(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	program := newSlowProgram(t, filepath.Join(t.TempDir(), "program"), "exit 7")
+	p := runTool(t, servers, append(lostFlags, "job", "--", program.file.Name())...)
+	program.waitOpened()
+	renewals(p, 5) // after the first at once, each third of the TTL
+	program.release()
+	assert.Equal(t, 7, p.code())
+}
+
 // A stage is what becomes the command when the holder has published its group.
 func TestRun_TheStageIsTheCommandOnlyIfTheHolderSaysSo(t *testing.T) {
 	t.Parallel()

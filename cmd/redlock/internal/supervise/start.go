@@ -73,10 +73,19 @@ func (h *holder) enter(s *stage) *Report {
 	if !h.clock.Now().Before(h.course.limit()) {
 		return &Report{Code: CodeLost, Text: "the lock was acquired too late: too little of its validity was left to start the command"}
 	}
-	if err := s.enter(); err != nil {
-		return h.cannotRun(err)
+	entered := make(chan error, 1)
+	go func() { entered <- s.enter() }()
+	for { // it takes long if the program is far away, and the front has to learn of renewals
+		select {
+		case err := <-entered:
+			if err != nil {
+				return h.cannotRun(err)
+			}
+			return nil
+		case <-time.After(h.tick()):
+			h.look()
+		}
 	}
-	return nil
 }
 
 func (h *holder) cannotRun(err error) *Report {
