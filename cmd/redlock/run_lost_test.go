@@ -173,7 +173,7 @@ func TestRun_EndsTheCommandAtOnceIfTheKeysAreGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			servers := testredis.Real(t, 3)
 			p, b := startBeats(t, servers, test.first, test.flag, "--ttl=1h")
-			renewals(p, 1) // the servers announce changes from now on
+			p.event("renewed") // the servers announce changes from now on
 			for _, s := range servers[:2] {
 				_, err := s.Do("DEL", "job")
 				require.NoError(t, err)
