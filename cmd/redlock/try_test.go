@@ -71,7 +71,7 @@ func TestTry_WaitsForTheLock(t *testing.T) {
 	on, flags := real5(t)
 	token := strings.TrimSpace(succeed(t, flags, "try", "name", "--ttl=1h"))
 	eventuallyHeld(t, on, "name", token)
-	require.Contains(t, refused(t, exitTaken, flags, "try", "name", "--wait=100ms"), "lock is taken")
+	require.Contains(t, refused(t, exitTaken, flags, "try", "name", "--wait=2s"), "lock is taken")
 
 	second := make(chan string)
 	go func() {
