@@ -181,7 +181,7 @@ func TestRun_EndsTheCommandAtOnceIfTheKeysAreGone(t *testing.T) {
 			assert.Equal(t, exitLost, p.code()) // long before the lock's TTL
 			requireDead(t, b.group)
 			assert.Equal(t, test.signal, p.event("ended").Signal)
-			assert.Contains(t, p.event("exit").Error, "lock is lost")
+			assert.Contains(t, p.event("exit").Error, "the nodes do not hold it any more")
 		})
 	}
 }
@@ -199,7 +199,7 @@ func TestRun_WarnsAndLetsTheCommandGoOn(t *testing.T) {
 		_, err := s.Do("SET", "job", "another", "PX", "600000")
 		require.NoError(t, err)
 	}
-	p.complains(`the lock "job" is lost: lock is lost`)
+	p.complains(`the lock "job" is lost: the nodes do not hold it any more`)
 	require.NoError(t, p.stdin.Close())
 	assert.Equal(t, exitLost, p.code())
 	p.says("went on")
@@ -223,6 +223,7 @@ func TestRun_MaxHoldEndsTheCommand(t *testing.T) {
 	servers := testredis.Real(t, 3)
 	began := time.Now()
 	p, b := startBeats(t, servers, "", "--max-hold=4s")
+	assert.Equal(t, "--max-hold is over", p.event("lost").Error)
 	assert.Equal(t, exitLost, p.code())
 	assert.Less(t, b.last(), began.Add(4*time.Second+runPatience))
 	assert.Greater(t, time.Since(began), 2*time.Second)

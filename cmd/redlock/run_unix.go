@@ -77,6 +77,7 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 		Options:  []redlock.LockOption{redlock.AutoExtend(), redlock.MaxHold(c.MaxHold), redlock.Metadata(c.Metadata)},
 		NonBlock: c.Nonblock || c.Wait != nil && *c.Wait == 0,
 		AtLeast:  c.AtLeast,
+		MaxHold:  c.MaxHold,
 		Path:     string(c.Program[0]), Secrets: secretEnv,
 		Failed: c.failed, Events: events,
 	}

@@ -54,6 +54,9 @@ func (h *holder) acquire() *Report {
 			return &failed
 		default:
 			h.lock, h.acquired = a.lock, h.clock.Now()
+			if h.MaxHold > 0 {
+				h.course.latest = h.acquired.Add(h.MaxHold)
+			}
 			h.course.renewed(a.lock.ValidUntil())
 			h.link.board.setDeadline(h.course.deadline)
 			h.Events.say(event{

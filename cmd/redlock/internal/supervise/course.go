@@ -61,6 +61,7 @@ const (
 type course struct {
 	rules    Rules
 	deadline time.Time // of the lock, as far as it is known
+	latest   time.Time // that the deadline may be, by --max-hold; zero means any
 
 	lost   string // why the lock is lost, or will be; "" while it is not. A renewal does not change it any more
 	status int    // exit code of the command
@@ -112,7 +113,7 @@ func (c *course) kill(now time.Time) { c.killAt = earlier(c.killAt, now) }
 // due returns what is to be done now, each action once.
 func (c *course) due(now time.Time) action {
 	if c.lost == "" && !now.Before(c.limit()) {
-		c.lose(now, fmt.Sprintf("it could not be renewed: %s of validity left", max(0, c.deadline.Sub(now)).Round(time.Millisecond)))
+		c.lose(now, c.expiring(now))
 	}
 	switch {
 	case !c.killed && reached(now, c.killAt):
@@ -123,6 +124,14 @@ func (c *course) due(now time.Time) action {
 		return doTerm
 	}
 	return doNothing
+}
+
+// expiring says why so little validity is left.
+func (c *course) expiring(now time.Time) string {
+	if !c.latest.IsZero() && c.latest.Sub(c.deadline) < c.rules.TTL/10 {
+		return "--max-hold is over"
+	}
+	return fmt.Sprintf("it could not be renewed: too few nodes confirmed it, and %s of validity is left", max(0, c.deadline.Sub(now)).Round(time.Millisecond))
 }
 
 // limit is when a lock that is not renewed counts as lost.

@@ -26,6 +26,7 @@ type Job struct {
 	NonBlock bool          // do not wait for the lock
 	Wait     time.Duration // how long to wait for it; 0 means for ever
 	AtLeast  time.Duration // how long the lock stays at least
+	MaxHold  time.Duration // how long it is held at most; 0 means for ever
 
 	Path    string // of the program
 	Args    []string
@@ -122,12 +123,20 @@ func (h *holder) look() (now time.Time) {
 	now = h.clock.Now()
 	switch {
 	case err != nil:
-		h.course.lose(now, display.Error(err))
+		h.course.lose(now, reasonOf(err))
 	case h.course.renewed(deadline):
 		h.link.board.setDeadline(h.course.deadline)
 		h.Events.say(event{Event: "renewed", Validity: milliseconds(deadline.Sub(now))})
 	}
 	return now
+}
+
+// reasonOf says what has become of the lock.
+func reasonOf(err error) string {
+	if errors.Is(err, redlock.ErrLost) || errors.Is(err, redlock.ErrNotHeld) {
+		return "the nodes do not hold it any more: it was deleted, or the servers have forgotten it"
+	}
+	return display.Error(err)
 }
 
 // pause returns for how long watch may wait.
@@ -233,7 +242,7 @@ func (h *holder) release() Report {
 		switch err := h.lock.Unlock(ctx); {
 		case h.course.lost != "": // said
 		case errors.Is(err, redlock.ErrNotHeld):
-			h.course.lose(h.clock.Now(), display.Error(err))
+			h.course.lose(h.clock.Now(), reasonOf(err))
 		case err != nil:
 			h.Events.warn(event{Event: "not_released", Error: display.Error(err)})
 		default:
