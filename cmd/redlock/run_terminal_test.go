@@ -206,6 +206,17 @@ func TestRun_GivesTheTerminalBackWhenItsHolderIsKilled(t *testing.T) {
 	sh.expect("script got the rest")
 }
 
+func TestRun_RestoresTheTerminalOfACommandThatWasKilled(t *testing.T) {
+	t.Parallel()
+	servers := testredis.Real(t, 3)
+	sh := openShell(t, servers)
+	// A script, and not the interactive shell, which would set the modes itself.
+	sh.enter(`bash -c 'stty sane; "$0" run job -- sh -c "stty raw -echo; kill -9 \$\$"; stty -a; stty -echo' $TOOL`)
+	shown := sh.expect("prompt> ")
+	assert.Contains(t, shown, " echo ")
+	assert.Contains(t, shown, " icanon ")
+}
+
 func TestRun_StoppedWhileItWaitsTakesNoLock(t *testing.T) {
 	t.Parallel()
 	servers := testredis.Real(t, 3)

@@ -189,6 +189,7 @@ func (f *front) endGroup() {
 	for again := time.NewTicker(time.Millisecond); !g.empty(); <-again.C {
 		reap(func(int, unix.WaitStatus) {})
 	}
+	f.tty.restore(g.id)
 	f.tty.pass(g.id, unix.Getpgrp())
 }
 

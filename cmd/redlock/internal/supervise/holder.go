@@ -164,6 +164,9 @@ func (h *holder) reap() (all bool) {
 			}
 		default:
 			h.group.leader = false
+			if status.Signaled() {
+				h.tty.restore(h.group.id)
+			}
 			h.course.leaderEnded(h.clock.Now(), codeOf(status))
 			h.Events.say(endOf(status))
 		}

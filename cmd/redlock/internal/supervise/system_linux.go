@@ -16,6 +16,12 @@ import (
 // sharedClock counts suspend.
 const sharedClock = unix.CLOCK_BOOTTIME
 
+// The requests about the modes of a terminal.
+const (
+	getModes = unix.TCGETS
+	setModes = unix.TCSETSW
+)
+
 // adoptOrphans makes this process the parent of descendants that lose theirs, so that it can reap them.
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 

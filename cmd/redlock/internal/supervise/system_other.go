@@ -12,6 +12,12 @@ import (
 // sharedClock counts suspend on macOS.
 const sharedClock = unix.CLOCK_MONOTONIC
 
+// The requests about the modes of a terminal.
+const (
+	getModes = unix.TIOCGETA
+	setModes = unix.TIOCSETAW
+)
+
 // adoptOrphans does nothing: only Linux can. Process 1 reaps them.
 func adoptOrphans() {}
 

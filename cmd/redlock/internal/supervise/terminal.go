@@ -8,7 +8,10 @@ import "golang.org/x/sys/unix"
 //
 // At any time one process group is in its foreground: it may read, and it gets the signals of Ctrl-C and Ctrl-Z. Changing that
 // from the background needs SIGTTOU to be ignored.
-type terminal struct{ fd int }
+type terminal struct {
+	fd    int
+	modes *unix.Termios // at the beginning; nil if they cannot be read
+}
 
 // openTerminal returns nil if the process has no controlling terminal.
 func openTerminal() *terminal {
@@ -16,7 +19,8 @@ func openTerminal() *terminal {
 	if err != nil {
 		return nil
 	}
-	return &terminal{fd}
+	modes, _ := unix.IoctlGetTermios(fd, getModes)
+	return &terminal{fd, modes}
 }
 
 // foreground returns the process group in the foreground; 0 means none.
@@ -31,6 +35,14 @@ func (t *terminal) foreground() int {
 func (t *terminal) pass(from, to int) {
 	if t != nil && t.foreground() == from {
 		_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, to) // fails if the group is gone
+	}
+}
+
+// restore gives the terminal the modes that it had at the beginning, if a process group is in its foreground: one that was killed
+// could not. A shell does that for what it runs itself.
+func (t *terminal) restore(group int) {
+	if t != nil && t.modes != nil && t.foreground() == group {
+		_ = unix.IoctlSetTermios(t.fd, setModes, t.modes)
 	}
 }
 
