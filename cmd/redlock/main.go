@@ -97,7 +97,8 @@ var errNoReader = errors.New("nobody reads the output")
 // run carries out one command line and returns the exit code. When ctx ends, the command cleans up after itself and fails.
 func run(ctx context.Context, args []string, to streams) int {
 	exited, code := false, 0 // set by kong, also when it has printed its help
-	parser, err := kong.New(&cli{},
+	tool := &cli{}
+	parser, err := kong.New(tool,
 		kong.Name("redlock"),
 		kong.Description("A lock over N independent Redis nodes, held by a majority of them."),
 		kong.Writers(to.out, to.err),
@@ -113,13 +114,12 @@ func run(ctx context.Context, args []string, to streams) int {
 		fmt.Fprintln(to.err, "redlock:", err)
 		return exitInternal
 	}
-	err = checkText(args, os.Environ())
-	var command *kong.Context
-	if err == nil {
-		command, err = parser.Parse(asFlags(args))
-	}
+	command, err := parser.Parse(asFlags(args))
 	if exited {
 		return code
+	}
+	if err == nil {
+		err = checkText(args[:max(0, len(args)-len(tool.Run.Command))], os.Environ())
 	}
 	if err == nil {
 		err = command.Run()
@@ -139,15 +139,12 @@ func run(ctx context.Context, args []string, to streams) int {
 	return exitCode(err)
 }
 
-// checkText refuses flags, names and variables that are not UTF-8: kong would change them, and a lock of another name would be meant.
-// What stands behind -- is not the tool's.
+// checkText refuses flags, names and variables that are not UTF-8: kong changes them, and a lock of another name would be meant. The
+// words of a command that is run are not among the args.
 func checkText(args, env []string) error {
 	for _, arg := range args {
-		if arg == "--" {
-			break
-		}
 		if !utf8.ValidString(arg) {
-			return usage("%q is not UTF-8; the arguments of a command may be, behind --", arg)
+			return usage("%q is not UTF-8", arg)
 		}
 	}
 	for _, variable := range env {
