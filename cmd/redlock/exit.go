@@ -9,19 +9,20 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // The exit codes are those of sysexits.h as far as it has one that fits. docs/tool.md lists them.
 const (
-	exitUsage       = 64  // the command line or the configuration is wrong
-	exitUnavailable = 69  // too few nodes answered
-	exitInternal    = 70  // anything else
-	exitTaken       = 75  // another holds the lock
-	exitLost        = 79  // the lock was lost, or is not held by that token
-	exitCannotRun   = 126 // the program cannot be run, as a shell has it
-	exitNotFound    = 127 // there is no such program
+	exitUsage       = 64 // the command line or the configuration is wrong
+	exitUnavailable = 69 // too few nodes answered
+	exitInternal    = supervise.CodeInternal
+	exitTaken       = 75                 // another holds the lock
+	exitLost        = supervise.CodeLost // also: the lock is not held by that token
+	exitCannotRun   = supervise.CodeCannotRun
+	exitNotFound    = supervise.CodeNotFound
 	exitSignal      = 128
 )
 

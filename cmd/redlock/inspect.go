@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -106,7 +107,7 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 		}
 	case n.Err != nil:
 		held, failure = "?", why(n.Err)
-	case n.Token == "" && n.TTL == 0:
+	case !survey.Holds(n):
 		held = "nobody"
 	default:
 		held, ttl = tokenText(n.Token, c.Full), ttlText(n.TTL)

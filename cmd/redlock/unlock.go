@@ -171,7 +171,7 @@ func holdings(s *redlock.State, nothing string) (lines []line) {
 			row[1], row[4] = nothing, "it has ended meanwhile"
 		case n.Err != nil:
 			row[1], row[4] = "?", clip(why(n.Err), 80)
-		case n.Token != "" || n.TTL != 0:
+		case survey.Holds(&n):
 			row[1], row[2], row[3] = tokenText(n.Token, false), ttlText(n.TTL), clip(display.Text(n.Metadata), 40)
 		}
 		rows = append(rows, row)

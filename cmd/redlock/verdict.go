@@ -11,6 +11,7 @@ import (
 	"github.com/fatih/color"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -60,7 +61,7 @@ func tallyOf(s *redlock.State) tally {
 			t.data++
 		case n.Err != nil:
 			t.blind++
-		case n.Token == "" && n.TTL == 0:
+		case !survey.Holds(&n):
 			t.nothing++
 		default:
 			if n.TTL == redlock.NoTTL {

@@ -133,7 +133,7 @@ func (c *conn) greeted(words []string, v *value) error {
 		name = words[1]
 	}
 	required := name == "AUTH" || name == "SETNAME" || name == "SELECT"
-	if refusal := v.refusal(); refusal != nil && (required || refusal.ends()) {
+	if refusal := v.refusal(); refusal != nil && (required || EndsConnection(refusal)) {
 		return refusal
 	} else if refusal != nil {
 		return nil
@@ -161,8 +161,8 @@ func (c *conn) greeted(words []string, v *value) error {
 	return nil
 }
 
-// ends reports whether the refusal of a command is about the whole connection.
-func (e *ServerError) ends() bool {
+// EndsConnection reports whether the refusal of a command is about the whole connection.
+func EndsConnection(e *ServerError) bool {
 	switch e.Code {
 	case "NOAUTH", "DENIED", "BUSY": // no password; protected mode; a script that runs: the server answers after it
 		return true
@@ -177,11 +177,17 @@ var (
 	valkeyVersion = regexp.MustCompile(`(?m)^valkey_version:`)
 )
 
+// RunID returns the run_id in a reply to INFO; "" if the server does not report it.
+func RunID(info string) string {
+	if match := runID.FindStringSubmatch(info); match != nil {
+		return match[1]
+	}
+	return ""
+}
+
 // identify reads the reply to INFO server.
 func (c *conn) identify(info []byte) error {
-	if match := runID.FindSubmatch(info); match != nil {
-		c.server = string(match[1])
-	}
+	c.server = RunID(string(info))
 	if match := uptime.FindSubmatch(info); match != nil {
 		// Redis subtracts two times in whole seconds, so that what it reports may be a second too long.
 		seconds, _ := strconv.Atoi(string(match[1]))

@@ -108,11 +108,15 @@ func parseObserve(v *value) Reply {
 	if len(v.items[0].text) > MaxToken {
 		return Reply{Answer: quorum.Refused, Err: errTooLong}
 	}
-	ttl := NoTTL
-	if ms := v.items[1].num; ms >= 0 {
-		ttl = time.Duration(min(ms, maxTTL.Milliseconds())) * time.Millisecond
+	return Reply{Answer: quorum.Yes, Value: string(v.items[0].text), TTL: TTL(v.items[1].num)}
+}
+
+// TTL returns the TTL that the reply to a PTTL stands for: NoTTL for -1.
+func TTL(ms int64) time.Duration {
+	if ms < 0 {
+		return NoTTL
 	}
-	return Reply{Answer: quorum.Yes, Value: string(v.items[0].text), TTL: ttl}
+	return time.Duration(min(ms, maxTTL.Milliseconds())) * time.Millisecond
 }
 
 // maxTTL is the longest TTL that is reported. A server may name thousands of years, which a time.Duration cannot hold.

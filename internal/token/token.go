@@ -56,6 +56,14 @@ func Metadata(token string) string {
 	return metadata
 }
 
+// Join returns what a key has whose lock has a token and a fencing token; 0 means that it was taken without fencing.
+func Join(token string, fence uint64) string {
+	if fence == 0 {
+		return token
+	}
+	return token + "|" + strconv.FormatUint(fence, 10)
+}
+
 // Split splits what a key has into the token and the fencing token behind it. The fencing token is 0 if the lock was taken
 // without fencing. A token of another client has a fencing token only if fencing is set.
 func Split(value string, fencing bool) (token string, fence uint64) {

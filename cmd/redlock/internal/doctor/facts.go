@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"time"
 
@@ -166,7 +165,7 @@ func (f *facts) look(ctx context.Context, c *conn, _ *Options) error {
 	if err != nil {
 		return err
 	}
-	if refusal != nil && slices.Contains([]string{"NOAUTH", "DENIED", "BUSY"}, refusal.Code) || refusal != nil && strings.Contains(refusal.Message, "max number of clients") {
+	if refusal != nil && node.EndsConnection(refusal) {
 		return refusal
 	}
 	for range 2 {

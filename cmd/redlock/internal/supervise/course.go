@@ -15,8 +15,13 @@ const (
 	OnLostWarn OnLost = "warn" // a warning; the command goes on
 )
 
-// CodeLost is the exit code if the lock was lost while the command ran.
-const CodeLost = 79
+// The exit codes that are not the command's own.
+const (
+	CodeInternal  = 70  // redlock itself has failed
+	CodeLost      = 79  // the lock was lost while the command ran
+	CodeCannotRun = 126 // the program cannot be run, as a shell has it
+	CodeNotFound  = 127 // there is no such program
+)
 
 // Report is how a run ended, for the exit of the tool.
 type Report struct {

@@ -118,7 +118,7 @@ func (f *front) watch(ctx context.Context) Report {
 			switch {
 			case !ok:
 				f.endGroup()
-				return Report{70, "the process that held the lock was killed, and with it the command; the lock ends at its TTL"}
+				return Report{CodeInternal, "the process that held the lock was killed, and with it the command; the lock ends at its TTL"}
 			case m.Report != nil:
 				f.wait()
 				return *m.Report

@@ -17,12 +17,6 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 )
 
-// The exit codes of a shell for a program that cannot be run.
-const (
-	CodeCannotRun = 126
-	CodeNotFound  = 127
-)
-
 // disregarded are the signals that mean the front if they are sent to the holder. They are caught and not ignored, because the
 // command would inherit that.
 var disregarded = []os.Signal{

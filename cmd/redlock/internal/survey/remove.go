@@ -1,13 +1,17 @@
 package survey
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
+
+// Holds reports whether a node holds anything that may be a lock. An empty value keeps others from taking the lock, too; it has a
+// TTL, while that of a token may be 0 in its last millisecond.
+func Holds(n *redlock.NodeState) bool { return n.Err == nil && (n.Token != "" || n.TTL != 0) }
 
 // Remove deletes on each node what a state says that the node holds, and nothing else: what another has taken since stays. The state
 // is that of an Inspect; prefix is that of the keys. Replies[i] is what Nodes[i] has answered, the zero Reply if it was not asked,
@@ -16,13 +20,10 @@ func Remove(nodes []*pool.Node, prefix string, state *redlock.State) []node.Repl
 	answers := make(receiver, len(nodes))
 	asked := 0
 	for i, n := range state.Nodes {
-		if n.Err != nil || n.Token == "" && n.TTL == 0 {
+		if !Holds(&n) {
 			continue
 		}
-		value := n.Token
-		if n.Fence > 0 {
-			value = fmt.Sprintf("%s|%d", n.Token, n.Fence)
-		}
+		value := token.Join(n.Token, n.Fence)
 		(*node.Node)(nodes[i]).Send(time.Now(), node.Delete(prefix+state.Name, value), answers, i)
 		asked++
 	}

@@ -4,21 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
-	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // page is how many keys a server looks at for one SCAN, during which it does nothing else.
 const page = 200
-
-// maxTTL is the longest TTL that is reported. A server may name one that a time.Duration cannot hold.
-const maxTTL = 100 * 365 * 24 * time.Hour
 
 // lister goes through the keys of one server.
 type lister struct {
@@ -87,8 +82,6 @@ func (l *lister) connect(ctx context.Context) (err error) {
 	return err
 }
 
-var runID = regexp.MustCompile(`(?m)^run_id:(\S+)`)
-
 // introduce makes sure that no server is asked twice, as far as it says which one it is.
 func (l *lister) introduce(ctx context.Context) error {
 	replies, err := l.ask(ctx, [][]string{{"INFO", "server"}})
@@ -96,8 +89,8 @@ func (l *lister) introduce(ctx context.Context) error {
 		return err
 	}
 	info, _ := textOf(replies[0]) // a refusal says nothing
-	if run := runID.FindStringSubmatch(info); run != nil {
-		return l.identify(run[1], l.server.Address)
+	if run := node.RunID(info); run != "" {
+		return l.identify(run, l.server.Address)
 	}
 	return nil
 }
@@ -184,13 +177,10 @@ func (l *lister) take(keys []string, replies []any) error {
 		if !isNumber {
 			return unexpected(replies[2*i])
 		}
-		v := View{Node: l.node, TTL: time.Duration(min(ms, maxTTL.Milliseconds())) * time.Millisecond, read: now}
-		switch {
-		case ms == -1:
-			v.TTL = redlock.NoTTL
-		case ms < 0:
+		if ms < -1 {
 			continue // it is gone
 		}
+		v := View{Node: l.node, TTL: node.TTL(ms), read: now}
 		switch value, err := textOf(replies[2*i+1]); {
 		case errors.Is(err, node.ErrForeign) || len(value) > node.MaxToken:
 			v.Other = true

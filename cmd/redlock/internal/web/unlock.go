@@ -71,8 +71,8 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request) {
 	}
 	held := false
 	for _, n := range state.Nodes {
-		held = held || holds(&n)
-		if holds(&n) && !slices.Contains(confirmed, n.Token) {
+		held = held || survey.Holds(&n)
+		if survey.Holds(&n) && !slices.Contains(confirmed, n.Token) {
 			s.show(w, http.StatusConflict, s.confirmation(state, "The lock has changed hands since this page was shown. Nothing was removed. This is what it looks like now."))
 			return
 		}
@@ -123,7 +123,7 @@ func (s *Server) confirmation(state *redlock.State, notice string) *view {
 	for _, n := range state.Nodes {
 		h := show(&n)
 		switch {
-		case holds(&n):
+		case survey.Holds(&n):
 			h.Text = "will be removed"
 			u.Removable++
 			if n.Token == "" {
@@ -167,10 +167,10 @@ func (s *Server) removed(state *redlock.State, answers []node.Reply) *view {
 	for i, n := range state.Nodes {
 		h := show(&n)
 		switch err := answers[i].Err; {
-		case !holds(&n) && n.Err == nil:
+		case !survey.Holds(&n) && n.Err == nil:
 			h.Text = "held nothing"
 			free++
-		case !holds(&n):
+		case !survey.Holds(&n):
 			h.Text = "left alone: " + errorText(n.Err)
 		case err == nil:
 			h.State, h.Text = stateFree, "removed"
@@ -198,10 +198,6 @@ func (s *Server) unlockPage(name string, u *unlockView) *view {
 	return v
 }
 
-// holds reports whether a node holds anything that may be a lock. An empty value keeps others from taking the lock, too; it has a
-// TTL, while that of a token may be 0 in its last millisecond.
-func holds(n *redlock.NodeState) bool { return n.Err == nil && (n.Token != "" || n.TTL != 0) }
-
 // tokenText shows a token that a node holds: an empty one is visible too.
 func tokenText(token string, most int) string {
 	if token == "" {
@@ -216,7 +212,7 @@ func show(n *redlock.NodeState) holding {
 		Addr: display.Clipped(n.Addr, maxText), State: stateFree, Fence: n.Fence,
 	}
 	switch {
-	case holds(n):
+	case survey.Holds(n):
 		h.State, h.Left, h.Token = stateHeld, remaining(n.TTL), tokenText(n.Token, maxText)
 	case n.Err != nil:
 		h.State = stateUnknown
