@@ -29,6 +29,8 @@ HAVE_MARIADB = { command -v mariadbd || [[ -x /usr/sbin/mariadbd ]]; } >/dev/nul
 NO_MARIADB = tests on MariaDB, as it is not installed (Debian and Ubuntu: apt-get install mariadb-server)
 HAVE_CHROMIUM = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
 NO_CHROMIUM = tests in a browser, as Chromium is not installed (Debian and Ubuntu: apt-get install chromium)
+HAVE_PROMETHEUS = { command -v prometheus && command -v promtool; } >/dev/null
+NO_PROMETHEUS = tests of dashboard and alerts, as Prometheus is not installed (Debian and Ubuntu: apt-get install prometheus)
 HAVE_IMAGE = image=$$(integration/image.sh)
 NO_IMAGE = integration tests on containers, as there is no Docker daemon or no Redis image (see the lines of image.sh above)
 
@@ -57,6 +59,7 @@ test: needs ## Everything that a change must pass: tests of all modules, with th
 	$(HAVE_POSTGRES) || left_out+=$$'LEFT OUT: $(NO_POSTGRES)\n'
 	$(HAVE_MARIADB) || left_out+=$$'LEFT OUT: $(NO_MARIADB)\n'
 	$(HAVE_CHROMIUM) || left_out+=$$'LEFT OUT: $(NO_CHROMIUM)\n'
+	$(HAVE_PROMETHEUS) || left_out+=$$'LEFT OUT: $(NO_PROMETHEUS)\n'
 	if $(HAVE_IMAGE); then export QUORUMLOCK_REDIS_IMAGE=$$image; else left_out+=$$'LEFT OUT: $(NO_IMAGE)\n'; fi
 	for module in $(MODULES); do
 		go -C $$module test $(TESTFLAGS) ./...
@@ -73,6 +76,7 @@ needs:
 	$(HAVE_POSTGRES) || { echo 'CI=true, but this would leave out: $(NO_POSTGRES)' >&2; exit 1; }
 	$(HAVE_MARIADB) || { echo 'CI=true, but this would leave out: $(NO_MARIADB)' >&2; exit 1; }
 	$(HAVE_CHROMIUM) || { echo 'CI=true, but this would leave out: $(NO_CHROMIUM)' >&2; exit 1; }
+	$(HAVE_PROMETHEUS) || { echo 'CI=true, but this would leave out: $(NO_PROMETHEUS)' >&2; exit 1; }
 	$(HAVE_IMAGE) || { echo 'CI=true, but this would leave out: $(NO_IMAGE)' >&2; exit 1; }
 
 .PHONY: race
@@ -112,6 +116,14 @@ integration: ## Run the integration tests, also on Redis containers: needs Docke
 .PHONY: screenshots
 screenshots: ## Take the pictures of the page for docs/tool.md: needs Chromium
 	@go -C integration test -count=1 -run TestPage_Screenshots . -screenshots $(CURDIR)/docs/tool
+
+.PHONY: figures
+figures: ## Measure the figures of dashboard.json for docs/telemetry.md: needs Prometheus
+	@go -C promredlock test -count=1 -run TestAlertsAndDashboard . -figures $(CURDIR)/docs/telemetry.md
+
+.PHONY: pictures
+pictures: ## Draw the pictures of docs/pictures from what happens on Redis servers; look at them afterwards
+	@go run ./internal/pictures/draw
 
 .PHONY: image
 image: ## Get or make the Redis image for the integration tests, and print its name

@@ -27,7 +27,13 @@ var ctx = context.Background()
 // way. The client ends with the benchmark or test.
 func open(tb testing.TB, s subject.Subject, servers []*testredis.Process, callers int, timeout time.Duration) subject.Client {
 	tb.Helper()
-	client, err := s.Open(subject.Setup{Addrs: empty(tb, servers), Callers: callers, Timeout: timeout})
+	return openAt(tb, s, empty(tb, servers), callers, timeout)
+}
+
+// openAt does the same with servers that are empty, by addresses that may be those of a relay.
+func openAt(tb testing.TB, s subject.Subject, addrs []string, callers int, timeout time.Duration) subject.Client {
+	tb.Helper()
+	client, err := s.Open(subject.Setup{Addrs: addrs, Callers: callers, Timeout: timeout})
 	require.NoError(tb, err)
 	tb.Cleanup(func() { assert.NoError(tb, client.Close()) })
 	return client

@@ -17,21 +17,19 @@ import (
 // BenchmarkB_Cycles is 64 callers, each with a name of its own: how many locks they take and give back together
 // (cycles/s). ns/op is the cycle of one of them.
 func BenchmarkB_Cycles(b *testing.B) {
-	run := func(b *testing.B, s subject.Subject, servers []*testredis.Process) {
-		crowd := gather(open(b, s, servers, manyCallers, ampleTimeout), manyCallers)
-		require.NoError(b, crowd.cycles(10)) // connects
-		stop := crowd[1:].start()
-		defer stop()
-		own := tally{}
-		for b.Loop() {
-			own.add(cycle(crowd[0]))
-		}
-		all := own.plus(stop())
-		b.ReportMetric(float64(all.cycles)/b.Elapsed().Seconds(), "cycles/s")
-		all.report(b)
-	}
-	each(b, slices.Insert(slices.Clone(ofFive), 2, subject.Named("quorumlock-fenced")...), 5, run)
-	each(b, ofOne, 1, run)
+	each(b, slices.Insert(slices.Clone(ofFive), 2, subject.Named("quorumlock-fenced")...), 5, cycles)
+	each(b, ofOne, 1, cycles)
+}
+
+func cycles(b *testing.B, s subject.Subject, servers []*testredis.Process) {
+	connected(b, s, servers).measure(b)
+}
+
+// connected returns the callers of B when each has made some cycles.
+func connected(b *testing.B, s subject.Subject, servers []*testredis.Process) crowd {
+	c := gather(open(b, s, servers, manyCallers, ampleTimeout), manyCallers)
+	require.NoError(b, c.cycles(10))
+	return c
 }
 
 // crowd is callers with a name each.
@@ -85,6 +83,20 @@ func (c crowd) start() (stop func() tally) {
 		}
 		return sum
 	})
+}
+
+// measure makes cycles with all callers for the time of the benchmark, and reports them.
+func (c crowd) measure(b *testing.B) tally {
+	stop := c[1:].start()
+	defer stop()
+	own := tally{}
+	for b.Loop() {
+		own.add(cycle(c[0]))
+	}
+	all := own.plus(stop())
+	b.ReportMetric(float64(all.cycles)/b.Elapsed().Seconds(), "cycles/s")
+	all.report(b)
+	return all
 }
 
 // tally counts cycles.

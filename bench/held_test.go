@@ -5,6 +5,7 @@ package bench_test
 import (
 	"os"
 	"regexp"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -21,31 +22,47 @@ import (
 )
 
 const (
-	// heldEnv is how many locks J holds, where it is set: as many as the page tells of are too many for a moment's test.
+	// heldEnv is how many locks J and L hold, where it is set: as many as the page tells of are too many for a moment's test.
 	heldEnv = "QUORUMLOCK_BENCH_HELD"
 	heldFew = 200
-	// heldTTL is that of each; it is renewed when a third of it is over.
+	// heldTTL is that of each in J, heldLongTTL in L; they are renewed when a third of it is over.
 	heldTTL     = 9 * time.Second
-	renewPeriod = heldTTL / 3
+	heldLongTTL = 30 * time.Second
 )
 
-// BenchmarkJ_Held is many locks that are held, and renewed every 3 s (renewals/s): what that takes of one core (core-%),
-// the servers' part left out, and how many are lost (lost). Only quorumlock renews by itself. An iteration is 3 s.
-func BenchmarkJ_Held(b *testing.B) {
+// BenchmarkJ_Held is many locks that one Locker holds, and renews every 3 s (renewals/s): what that takes of one core (core-%),
+// the servers' part left out, what the program keeps for each on its heap (heap-B/lock), and how many are lost (lost). Only
+// quorumlock renews by itself. An iteration is 3 s.
+func BenchmarkJ_Held(b *testing.B) { holding(b, heldTTL) }
+
+// BenchmarkL_HeldLong is J with a TTL of 30 s, and iterations of 10 s: few locks take that of J.
+func BenchmarkL_HeldLong(b *testing.B) {
+	if _, many := os.LookupEnv(heldEnv); many {
+		holding(b, heldLongTTL)
+	} else {
+		holding(b, heldTTL)
+	}
+}
+
+func holding(b *testing.B, ttl time.Duration) {
 	b.Run("subject=quorumlock/nodes=5", func(b *testing.B) {
+		period := ttl / 3
 		servers := testredis.Real(b, 5)
-		held := hold(b, servers, heldLocks(b))
-		<-time.After(renewPeriod / 2) // the window ends between two renewals
-		before, used, begin := renewals(b, servers), cpuTime(b), time.Now()
-		pass(b, renewPeriod)
+		held, before := hold(b, servers, heldLocks(b), ttl)
+		<-time.After(period / 2) // the window ends between two renewals
+		renewed, used, begin := renewals(b, servers), cpuTime(b), time.Now()
+		pass(b, period)
 		used, elapsed := cpuTime(b)-used, time.Since(begin)
-		renewed := renewals(b, servers) - before
+		renewed = renewals(b, servers) - renewed
+		heap := liveHeap() - before
 		lost := len(held) - min(stillHeld(held), onMajorities(b, servers))
 		assert.Zero(b, lost, "locks are lost")
 		require.NotZero(b, renewed)
 		b.ReportMetric(float64(len(held)), "locks")
+		b.ReportMetric(ttl.Seconds(), "ttl-s")
 		b.ReportMetric(100*used.Seconds()/elapsed.Seconds(), "core-%")
 		b.ReportMetric(float64(renewed)/float64(len(servers))/elapsed.Seconds(), "renewals/s")
+		b.ReportMetric(heap/float64(len(held)), "heap-B/lock")
 		b.ReportMetric(float64(lost), "lost")
 	})
 }
@@ -60,8 +77,9 @@ func heldLocks(b *testing.B) int {
 	return n
 }
 
-// hold takes n locks. They are given back when the benchmark ends.
-func hold(b *testing.B, servers []*testredis.Process, n int) []*redlock.Lock {
+// hold takes n locks with one Locker, and returns what the live heap was before. Their renewals end with the
+// benchmark, and so do the servers.
+func hold(b *testing.B, servers []*testredis.Process, n int, ttl time.Duration) (locks []*redlock.Lock, heap float64) {
 	b.Helper()
 	nodes, err := pool.Open(testredis.URLs(servers), pool.WithTimeout(ampleTimeout))
 	require.NoError(b, err)
@@ -74,20 +92,26 @@ func hold(b *testing.B, servers []*testredis.Process, n int) []*redlock.Lock {
 	require.NoError(b, err)
 	b.Cleanup(func() { assert.NoError(b, locker.Close()) })
 
-	locks := make([]*redlock.Lock, n)
-	b.Cleanup(func() {
-		noneFails(b, n, func(i int) error {
-			if locks[i] == nil || locks[i].Err() != nil { // it has been told of
-				return nil
-			}
-			return locks[i].Unlock(ctx)
-		})
-	})
-	noneFails(b, n, func(i int) (err error) {
-		locks[i], err = locker.TryLock(ctx, "bench-"+strconv.Itoa(i), redlock.TTL(heldTTL), redlock.AutoExtend())
+	locks = make([]*redlock.Lock, n)
+	take := func(i int) (err error) {
+		locks[i], err = locker.TryLock(ctx, "bench-"+strconv.Itoa(i), redlock.TTL(ttl), redlock.AutoExtend())
 		return err
-	})
-	return locks
+	}
+	noneFails(b, min(n, heldFew), take) // connects, and grows what stays
+	noneFails(b, min(n, heldFew), func(i int) error { return locks[i].Unlock(ctx) })
+	clear(locks)
+	heap = liveHeap()
+	noneFails(b, n, take)
+	return locks, heap
+}
+
+// liveHeap returns how many bytes are in use after a collection. What pools keep is gone after the second.
+func liveHeap() float64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
 }
 
 // noneFails divides n calls among many goroutines. It fails the benchmark with the first error of any.

@@ -12,6 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
+var waiting = subject.Named("quorumlock", "redsync", "redsync-failfast", "redsync-goredis")
+
 // BenchmarkK_WakeUp is one who waits for a lock that another client holds: how long it takes from the beginning of the
 // release until the waiter has it (p50-µs, p99-µs), and that over how long the release takes, which is one round trip at
 // the same moment (round-trips). Most of ns/op is the time for which the lock is held.

@@ -13,15 +13,36 @@ type system struct {
 	sinceStart func() (mono, wall time.Duration) // wall may be set, mono may miss suspend
 	boot       time.Duration                     // sinceBoot at start
 	refused    atomic.Bool                       // sinceBoot has failed once and is not asked again
+	carry      time.Duration                     // for how long a reading by sinceBoot is carried on at most
 
 	mu      sync.Mutex
-	highest time.Duration // highest reading by sinceBoot
+	last    reading
+	highest time.Duration // highest reading by sinceBoot, or carried on
 	ahead   time.Duration // most that any other clock was ahead of mono since sinceBoot failed
+}
+
+// reading is what sinceBoot said at an instant of mono. The zero value is none.
+type reading struct {
+	boot, mono time.Duration
+	offset     time.Duration // of wall from mono
+	known      bool
+}
+
+// exact bounds by how much a reading that is carried on can be wrong.
+const exact = 5 * time.Microsecond
+
+// carried returns the reading as it goes on with mono. It is false if a suspend may have come between: Linux adds a suspend
+// to the wall clock in the step that adds it to the boot clock, and otherwise runs all three at one rate. So a suspend goes
+// unnoticed only if the wall clock is set back by its very length, and both within one carry.
+func (r reading) carried(mono, wall, carry time.Duration) (boot time.Duration, ok bool) {
+	moved := wall - mono - r.offset
+	return r.boot + mono - r.mono, r.known && mono-r.mono < carry && moved <= exact && -moved <= exact
 }
 
 // System returns a clock of this machine that counts suspend and never goes backwards.
 //
-// It reads CLOCK_BOOTTIME on Linux and the C library's CLOCK_MONOTONIC on macOS, where that clock counts sleep. On other
+// It reads CLOCK_BOOTTIME on Linux, which takes a system call and so is carried on for some milliseconds, and the C
+// library's CLOCK_MONOTONIC on macOS, where that clock counts sleep. On other
 // systems, or if the operating system refuses the reading, it goes by whichever of Go's monotonic clock and the wall
 // clock says that more time has gone by, so a wall clock that is set forward ends leases early rather than late; only
 // there may a suspend go uncounted, as far as the wall clock was set back.
@@ -32,19 +53,21 @@ type system struct {
 // Timers are those of Go's runtime, which do not count suspend everywhere and may fire late after a resume: callers look
 // at Now, not only at the timer.
 //
-// In a testing/synctest bubble Now keeps real time while timers keep the bubble's; use clocktest there.
+// In a testing/synctest bubble timers keep its time, and Now does not always; use clocktest there.
 func System() Clock {
 	start := time.Now()
 	wallStart := start.Round(0)
-	return newSystem(wallStart, sinceBoot, func() (mono, wall time.Duration) {
+	return newSystem(wallStart, carry, sinceBoot, func() (mono, wall time.Duration) {
 		now := time.Now()
 		return now.Sub(start), now.Round(0).Sub(wallStart)
 	})
 }
 
-func newSystem(start time.Time, sinceBoot func() (time.Duration, bool), sinceStart func() (mono, wall time.Duration)) *system {
+func newSystem(
+	start time.Time, carry time.Duration, sinceBoot func() (time.Duration, bool), sinceStart func() (mono, wall time.Duration),
+) *system {
 	boot, ok := sinceBoot()
-	s := &system{start: start, sinceBoot: sinceBoot, sinceStart: sinceStart, boot: boot}
+	s := &system{start: start, sinceBoot: sinceBoot, sinceStart: sinceStart, boot: boot, carry: carry}
 	s.refused.Store(!ok)
 	return s
 }
@@ -59,18 +82,34 @@ func (s *system) AfterFunc(d time.Duration, f func()) Timer { return time.AfterF
 // is set back; from then on it runs with mono, where holding the highest reading would stand still until wall has
 // caught up and keep leases alive that are over.
 func (s *system) elapsed() time.Duration {
+	mono, wall := s.sinceStart()
 	if !s.refused.Load() {
+		if carried, ok := s.carried(mono, wall); ok {
+			return carried
+		}
 		if boot, ok := s.sinceBoot(); ok {
+			after, _ := s.sinceStart()
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.highest = max(s.highest, boot-s.boot)
+			s.last = reading{boot: boot - s.boot, mono: mono, offset: wall - mono, known: after-mono <= exact}
+			s.highest = max(s.highest, s.last.boot)
 			return s.highest
 		}
 		s.refused.Store(true)
 	}
-	mono, wall := s.sinceStart()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ahead = max(s.ahead, max(wall, s.highest)-mono)
 	return mono + s.ahead
+}
+
+// carried returns the last reading by sinceBoot as it goes on, if it does.
+func (s *system) carried(mono, wall time.Duration) (time.Duration, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	boot, ok := s.last.carried(mono, wall, s.carry)
+	if ok {
+		s.highest = max(s.highest, boot)
+	}
+	return s.highest, ok
 }

@@ -23,7 +23,8 @@ type reading struct {
 }
 
 func TestSystemCountsTheTimeGoneBy(t *testing.T) {
-	const hour, s = time.Hour, time.Second
+	const hour, s, ms = time.Hour, time.Second, time.Millisecond
+	const unread = -hour // the boot clock must not be read
 	for name, readings := range map[string][]reading{
 		"by the boot clock counts a suspend whatever the others say": {
 			{boot: 1000 * s},
@@ -32,9 +33,24 @@ func TestSystemCountsTheTimeGoneBy(t *testing.T) {
 		},
 		"holds still where the boot clock goes backwards": {
 			{boot: 1000 * s},
-			{boot: 1010 * s, want: 10 * s},
-			{boot: 1009 * s, want: 10 * s},
-			{boot: 1011 * s, want: 11 * s},
+			{boot: 1010 * s, mono: s, want: 10 * s},
+			{boot: 1009 * s, mono: 2 * s, want: 10 * s},
+			{boot: 1011 * s, mono: 3 * s, want: 11 * s},
+		},
+		"carries a reading of the boot clock on for a while": {
+			{boot: 1000 * s},
+			{boot: 1001 * s, mono: s, wall: s, want: s},
+			{boot: unread, mono: s + 9*ms, wall: s + 9*ms, want: s + 9*ms},
+			{boot: 1001*s + 12*ms, mono: s + 10*ms, wall: s + 10*ms, want: s + 12*ms},
+			{boot: unread, mono: s + 11*ms, wall: s + 11*ms, want: s + 13*ms},
+		},
+		"reads the boot clock once the wall clock has moved by itself": {
+			{boot: 1000 * s},
+			{boot: 1001 * s, mono: s, wall: s, want: s},
+			{boot: 1001*s + hour, mono: s + ms, wall: s + ms + hour, want: s + hour},
+			{boot: unread, mono: s + 2*ms, wall: s + 2*ms + hour, want: s + ms + hour},
+			{boot: 1001*s + hour + 2*ms, mono: s + 3*ms, wall: s + 2*ms, want: s + hour + 2*ms},
+			{boot: 1001*s + hour + 4*ms, mono: s + 4*ms, wall: s + 3*ms + 6*time.Microsecond, want: s + hour + 4*ms},
 		},
 		"without a boot clock follows the two others while they agree": {
 			{refused: true},
@@ -87,13 +103,31 @@ func TestSystemCountsTheTimeGoneBy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := readings[0]
 			elapsed := clock.NewSystem(
-				func() (time.Duration, bool) { return now.boot, !now.refused },
+				func() (time.Duration, bool) {
+					require.NotEqual(t, unread, now.boot)
+					return now.boot, !now.refused
+				},
 				func() (mono, wall time.Duration) { return now.mono, now.wall },
 			)
 			for _, now = range readings[1:] {
 				require.Equal(t, now.want, elapsed(), "at %+v", now)
 			}
 		})
+	}
+}
+
+func TestSystemDoesNotCarryAReadingOnThatTookLong(t *testing.T) {
+	var mono, boot time.Duration
+	elapsed := clock.NewSystem(
+		func() (time.Duration, bool) {
+			boot += time.Microsecond
+			mono += 6 * time.Microsecond // nobody knows when the boot clock was read
+			return boot, true
+		},
+		func() (time.Duration, time.Duration) { return mono, mono },
+	)
+	for want := range 3 {
+		require.Equal(t, time.Duration(want+1)*time.Microsecond, elapsed())
 	}
 }
 

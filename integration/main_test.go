@@ -10,6 +10,8 @@ import (
 
 	"github.com/ory/dockertest/v3"
 	"go.uber.org/goleak"
+
+	"github.com/quorumlock/quorumlock/integration/internal/tool"
 )
 
 const (
@@ -30,7 +32,7 @@ type suite struct{ *testing.M }
 
 func (s suite) Run() int {
 	code := s.runOnContainers()
-	if err := errors.Join(closeServers(), removeTool()); err != nil {
+	if err := errors.Join(closeServers(), tool.Remove()); err != nil {
 		fmt.Println(err)
 		code = 1
 	}

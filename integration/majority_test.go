@@ -133,10 +133,8 @@ func TestLockWaitsUntilTheNodesAreBack(t *testing.T) {
 // refusals is an observer that passes on why rounds were lost, as far as somebody listens.
 type refusals chan error
 
-func (refusals) Vote(redlock.Vote) {}
-
-func (r refusals) Verdict(v redlock.Verdict) {
-	if v.Err != nil && v.Name == "job" {
+func (r refusals) Observe(e redlock.Event) {
+	if v, ok := e.(redlock.VerdictEvent); ok && v.Err != nil && v.Name == "job" {
 		select {
 		case r <- v.Err:
 		default:

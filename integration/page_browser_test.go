@@ -7,49 +7,17 @@ import (
 	"iter"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/integration/internal/tool"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
-
-// tool is the path of redlock, built once; dir is removed at the end.
-var tool struct {
-	sync.Mutex
-	dir, path string
-}
-
-// buildTool builds redlock from this checkout.
-func buildTool(t *testing.T) string {
-	t.Helper()
-	tool.Lock()
-	defer tool.Unlock()
-	if tool.path == "" {
-		dir, err := os.MkdirTemp("", "redlock")
-		require.NoError(t, err)
-		tool.dir = dir
-		path := filepath.Join(dir, "redlock")
-		out, err := exec.Command("go", "build", "-C", "..", "-o", path, "./cmd/redlock").CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		tool.path = path
-	}
-	return tool.path
-}
-
-// removeTool removes what buildTool has built.
-func removeTool() error {
-	if tool.dir == "" {
-		return nil
-	}
-	return os.RemoveAll(tool.dir)
-}
 
 // site is redlock web.
 type site struct {
@@ -63,7 +31,7 @@ var announced = regexp.MustCompile(`^redlock: (http://127\.0\.0\.1:\d+/) `)
 func serve(t *testing.T, servers []*testredis.Process, listen string, flags ...string) *site {
 	t.Helper()
 	args := append([]string{"web", "--listen", listen, "--nodes", strings.Join(testredis.URLs(servers), ","), "--key-prefix", "lock:", "--interval", "200ms"}, flags...)
-	cmd := exec.Command(buildTool(t), args...)
+	cmd := exec.Command(tool.Build(t, ".."), args...)
 	cmd.Stderr = t.Output()
 	out, in, err := os.Pipe()
 	require.NoError(t, err)

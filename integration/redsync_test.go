@@ -125,10 +125,8 @@ type rounds struct {
 	n    atomic.Int64
 }
 
-func (*rounds) Vote(redlock.Vote) {}
-
-func (r *rounds) Verdict(v redlock.Verdict) {
-	if v.Name == r.name && v.Op == "acquire" {
+func (r *rounds) Observe(e redlock.Event) {
+	if v, ok := e.(redlock.VerdictEvent); ok && v.Name == r.name && v.Op == "acquire" {
 		r.n.Add(1)
 	}
 }

@@ -278,7 +278,7 @@ var aclNeeds = map[string]string{
 	"+ping": "trying whether a connection is alive", "+info": "the restart guard", "+client|id": "the end of a connection that broke", "+client|kill": "the end of a connection that broke",
 	"+client|tracking": "waking", "+client|caching": "waking", "+subscribe": "taking turns",
 	"&quorumlock:*": "taking turns", "+publish": "taking turns", "+unsubscribe": "taking turns",
-	"~{lock:*}:fence": "fencing", "+incr": "fencing", "+incrby": "fencing", "+decr": "fencing", "+time": "fencing",
+	"~{lock:*}:fence": "fencing", "+incrby": "fencing", "+time": "fencing",
 	"+select": "a database and a client name", "+client|setname": "a database and a client name",
 }
 

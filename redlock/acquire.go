@@ -8,17 +8,22 @@ import (
 )
 
 // newAcquire makes a round that asks for a lock that nobody holds, under a token of its own. With fencing, the numbers that
-// it is granted are above floor.
+// it is granted are above floor. It owns a block of them, of which its fencing token is the last.
 func (l *Locker) newAcquire(req request, floor uint64) *round {
 	token, err := l.newToken(req.metadata)
 	grant := quorum.Grant{Start: l.clock.Now(), TTL: req.ttl, Drift: l.drift}
 	r := &round{locker: l, op: OpAcquire, req: req, token: token, failed: err, grant: grant, done: make(chan struct{})}
 	r.mu = &r.own
+	if req.call != nil {
+		r.call = req.call
+		req.call.round()
+	}
 	r.acquire = quorum.NewAcquire(len(l.nodes), grant)
 	r.machine = r.acquire
 	r.command = node.Acquire(req.key, token, req.ttl)
 	if l.fencing {
 		counter := l.counter(grant.Start, req.ttl, floor)
+		counter.Block = req.block
 		r.command, r.estimate = node.AcquireFenced(req.key, token, req.ttl, counter), counter.Now
 	}
 	return r

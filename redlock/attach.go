@@ -26,7 +26,7 @@ import (
 // The errors, in a [*QuorumError]: [ErrNotHeld] if no majority can hold that token, or no validity is left; [ErrNoQuorum] if too
 // few nodes answered, or if a majority holds the token with different fencing tokens, joined with ctx.Err() if ctx
 // ended first. [ErrClosed] after Close.
-func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOption) (*Lock, error) {
+func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOption) (lock *Lock, err error) {
 	req, err := l.begin(name, opts)
 	if err != nil {
 		return nil, err
@@ -37,6 +37,9 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 		return nil, fmt.Errorf("redlock: attach %q: the token is empty", name)
 	case req.metadata != "" || req.owner != "" || req.reentrant:
 		return nil, fmt.Errorf("redlock: attach %q: Metadata, Owner and Reentrant are for acquires", name)
+	}
+	if req.call = l.newCall(ctx); req.call != nil {
+		defer func() { l.acquired(AcquireEvent{Op: OpAttach}, req, lock, err) }()
 	}
 
 	machine := quorum.NewAttach(len(l.nodes), l.clock.Now(), l.drift)
@@ -77,12 +80,11 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 //   - ctx.Err(): ctx ended first.
 func (k *Lock) Detach(ctx context.Context) (token string, err error) {
 	h := k.held
-	turn := h.turns()
-	select {
-	case turn <- struct{}{}:
-		defer func() { <-turn }()
-	case <-k.Done():
-	case <-ctx.Done():
+	over := k.Done()
+	switch {
+	case h.begin(ctx, over):
+		defer h.finish()
+	case ctx.Err() != nil && k.Err() == nil:
 		return "", failed(OpDetach, k.Name(), ctx.Err())
 	}
 	h.mu.Lock()
@@ -95,10 +97,11 @@ func (k *Lock) Detach(ctx context.Context) (token string, err error) {
 		err = ErrReentered
 	default:
 		h.lease.End(now, quorum.Released)
-		h.lease.Leave()
+		k.hold.Leave(now)
 		h.stopRenewingLocked()
-		k.how, h.unlocking = quorum.Released, true
+		h.unlocking = true
 		h.atLocked(now)
+		h.endedLocked(EndEvent{Err: ErrReleased, Detached: true})
 		return h.token, nil
 	}
 	return "", failed(OpDetach, k.Name(), err)

@@ -434,45 +434,71 @@ func waits(tb testing.TB, locker *redlock.Locker, name string, opts ...redlock.L
 
 // recorder is an Observer that keeps what it is told.
 type recorder struct {
-	mu       sync.Mutex
-	votes    []redlock.Vote
-	verdicts []redlock.Verdict
+	mu     sync.Mutex
+	events []redlock.Event
+	// These are without At and Call.
+	votes    []redlock.VoteEvent
+	verdicts []redlock.VerdictEvent
 }
 
-func (r *recorder) Vote(v redlock.Vote) {
+func (r *recorder) Observe(e redlock.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.votes = append(r.votes, v)
+	r.events = append(r.events, e)
+	switch v := e.(type) {
+	case redlock.VoteEvent:
+		v.At, v.Call, v.Late = time.Time{}, 0, false
+		r.votes = append(r.votes, v)
+	case redlock.VerdictEvent:
+		v.At, v.Call, v.Late = time.Time{}, 0, false
+		r.verdicts = append(r.verdicts, v)
+	}
 }
 
-func (r *recorder) Verdict(v redlock.Verdict) {
+// eventsOf returns the events of a kind so far.
+func eventsOf[E redlock.Event](r *recorder) (all []E) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.verdicts = append(r.verdicts, v)
+	for _, e := range r.events {
+		if e, ok := e.(E); ok {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// waitFor waits for n events of a kind, and returns the events of that kind.
+func waitFor[E redlock.Event](tb testing.TB, r *recorder, n int) (all []E) {
+	tb.Helper()
+	eventually(tb, func() bool {
+		all = eventsOf[E](r)
+		return len(all) >= n
+	}, "%d events of type %T", n, *new(E))
+	return all
 }
 
 // votesOn returns the votes so far on an operation and a name ("": any), in the order of the nodes.
-func (r *recorder) votesOn(op redlock.Op, name string) []redlock.Vote {
+func (r *recorder) votesOn(op redlock.Op, name string) []redlock.VoteEvent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	votes := slices.DeleteFunc(slices.Clone(r.votes), func(v redlock.Vote) bool {
+	votes := slices.DeleteFunc(slices.Clone(r.votes), func(v redlock.VoteEvent) bool {
 		return v.Op != op || name != "" && v.Name != name
 	})
-	slices.SortStableFunc(votes, func(a, b redlock.Vote) int { return a.Node - b.Node })
+	slices.SortStableFunc(votes, func(a, b redlock.VoteEvent) int { return a.Node - b.Node })
 	return votes
 }
 
 // verdictsOn returns the verdicts on an operation so far.
-func (r *recorder) verdictsOn(op redlock.Op) []redlock.Verdict {
+func (r *recorder) verdictsOn(op redlock.Op) []redlock.VerdictEvent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.verdicts), func(v redlock.Verdict) bool { return v.Op != op })
+	return slices.DeleteFunc(slices.Clone(r.verdicts), func(v redlock.VerdictEvent) bool { return v.Op != op })
 }
 
 // yes returns how many nodes have said yes so far to the acquires of a name.
 func (r *recorder) yes(name string) int {
 	votes := r.votesOn("acquire", name)
-	return len(slices.DeleteFunc(votes, func(v redlock.Vote) bool { return v.Answer != redlock.AnswerYes }))
+	return len(slices.DeleteFunc(votes, func(v redlock.VoteEvent) bool { return v.Answer != redlock.AnswerYes }))
 }
 
 // waitForVotes waits until n votes on an operation and a name ("": any) have come in, stragglers included.

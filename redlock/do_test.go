@@ -136,7 +136,8 @@ func TestDo_EndsTheContextOfTheFunctionWhenTheLockIsLost(t *testing.T) {
 			})
 		}
 		t.Run("noticed by the release only", func(t *testing.T) {
-			err := c.locker().Do(t.Context(), "name", func(_ context.Context, lock *redlock.Lock) error {
+			// By the fake clock no renewal is ever due.
+			err := c.locker(redlock.WithClock(clocktest.New())).Do(t.Context(), "name", func(_ context.Context, lock *redlock.Lock) error {
 				c.eventuallyHeld("name", lock.Token())
 				c.doAll("DEL", "name")
 				return failed
@@ -217,6 +218,7 @@ func TestDo_RenewsALockThatItFindsTaken(t *testing.T) {
 		outer, cancel := lock.Context(t.Context())
 		defer cancel()
 		require.NoError(t, locker.Do(outer, "name", func(ctx context.Context, _ *redlock.Lock) error {
+			locker.Drain() // Do has extended the lock
 			before := seen.renewals()
 			for i := range 2 {
 				nextAt(t, fake, renewalIn(i, 30*time.Minute))
@@ -317,4 +319,37 @@ func TestDo_TheLossOfAnotherLockDoesNotHideTheLossOfItsOwn(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrLost)
 	require.ErrorContains(t, err, `"inner"`)
 	require.ErrorContains(t, err, `"outer"`)
+}
+
+func TestMaxWait_LimitsTheWaitAndNotTheWork(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		holder, locker := take(t, c.locker(), "taken"), c.locker()
+		work := func(ctx context.Context, _ *redlock.Lock) error {
+			_, bounded := ctx.Deadline()
+			require.False(t, bounded)
+			return ctx.Err()
+		}
+		brief := redlock.MaxWait(20 * time.Millisecond)
+		err := locker.Do(t.Context(), "taken", work, brief)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorAs(t, err, new(*redlock.QuorumError)) // ErrNoQuorum if not even the first round has ended
+		_, err = locker.Lock(t.Context(), "taken", brief)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, locker.Do(t.Context(), "free", work, redlock.MaxWait(patient)))
+		require.NoError(t, holder.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestMaxWait_ChangesNothingForACallThatDoesNotWait(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		lock := take(t, locker, "name", redlock.MaxWait(1))
+		_, err := locker.TryLock(t.Context(), "name", redlock.MaxWait(1))
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, lock.Unlock(t.Context()))
+	})
 }

@@ -47,7 +47,7 @@
 // A token is opaque. It begins with a part that is the same for all locks of a Locker, and ends with the text of [Metadata].
 //
 // The server must be Redis 6.2 or newer, Valkey 7.2 or newer, or compatible. The commands used are SET, EVALSHA and EVAL
-// (with GET, SET, DEL, PTTL and PEXPIRE inside, with fencing also INCR, INCRBY, DECR and TIME), PING, and, if permitted,
+// (with GET, SET, DEL, PTTL and PEXPIRE inside, with fencing also INCRBY and TIME), PING, and, if permitted,
 // HELLO, INFO, CLIENT ID and CLIENT KILL; AUTH, SELECT and CLIENT SETNAME if a URL or an option asks for them. Waiters and
 // renewed locks use, if permitted, CLIENT TRACKING, CLIENT CACHING, and SUBSCRIBE, UNSUBSCRIBE and PUBLISH with channels
 // whose names begin with quorumlock:. docs/operations.md has the ACL rules for all of these.

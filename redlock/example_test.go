@@ -2,12 +2,13 @@ package redlock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -30,26 +31,13 @@ func startServers(n int) (servers []*miniredis.Miniredis, urls []string, stop fu
 	}
 }
 
-// openLocker is what the start of a program does, see the example of the package.
-func openLocker(urls []string, opts ...pool.Option) (locker *redlock.Locker, closeAll func()) {
-	nodes, err := pool.Open(urls, opts...)
+// openLocker opens a Locker of an example, whose servers get more time to answer than the 50 ms of the default.
+func openLocker(urls []string, opts ...redlock.Option) *redlock.Locker {
+	locker, err := redlock.Open(urls, append(opts, redlock.WithPoolOptions(pool.WithTimeout(10*time.Second)))...)
 	if err != nil {
 		log.Fatal(err)
 	}
-	locker, err = redlock.New(nodes)
-	if err != nil {
-		log.Fatal(err)
-	}
-	return locker, func() {
-		locker.Close()
-		closeNodes(nodes)
-	}
-}
-
-func closeNodes(nodes []*pool.Node) {
-	for _, node := range nodes {
-		node.Close()
-	}
+	return locker
 }
 
 func writeReport(ctx context.Context) error {
@@ -62,12 +50,7 @@ func Example() {
 	_, urls, stop := startServers(5) // "redis://host:6379" and so on
 	defer stop()
 
-	nodes, err := pool.Open(urls)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer closeNodes(nodes)
-	locker, err := redlock.New(nodes)
+	locker, err := redlock.Open(urls)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -84,166 +67,77 @@ func Example() {
 	// writing the report
 }
 
-func ExampleLocker_Lock() {
-	ctx := context.Background()
-	_, urls, stop := startServers(3)
-	defer stop()
-	locker, closeAll := openLocker(urls)
-	defer closeAll()
-
-	lock, err := locker.Lock(ctx, "invoice-42", redlock.TTL(30*time.Second))
+func ExampleOpen() {
+	locker, err := redlock.Open([]string{
+		"redis://10.0.0.1:6379", "redis://10.0.0.2:6379", "redis://10.0.0.3:6379",
+		"redis://10.0.0.4:6379", "redis://10.0.0.5:6379",
+	},
+		redlock.WithKeyPrefix("lock:"),
+		redlock.WithTTL(15*time.Second),
+		redlock.WithLogger(slog.Default()),
+		redlock.WithPoolOptions(pool.WithTimeout(200*time.Millisecond)))
 	if err != nil {
-		log.Fatal(err) // ctx ended first: the error has every node's reason
+		log.Fatal(err) // a URL or an option is wrong: no server has been asked yet
 	}
-	defer lock.Unlock(ctx)            //nolint:errcheck // its error only matters to work that cannot bear an overlap
-	work, cancel := lock.Context(ctx) // ends when the lock does
-	defer cancel()
-	if err := writeReport(work); err != nil {
-		log.Fatal(err)
-	}
+	defer locker.Close()
 
 	// Output:
-	// writing the report
 }
 
-func ExampleReentrant() {
-	ctx := context.Background()
+// The nodes may be those of redigo pools that the program has, and Lockers may share them.
+func ExampleNew() {
 	_, urls, stop := startServers(3)
 	defer stop()
-	locker, closeAll := openLocker(urls)
-	defer closeAll()
+	var pools []*redis.Pool
+	for _, url := range urls {
+		pools = append(pools, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialURLContext(ctx, url)
+		}})
+	}
 
-	err := locker.Do(ctx, "account-7", func(ctx context.Context, _ *redlock.Lock) error {
-		_, err := locker.TryLock(ctx, "account-7") // of a function that locks for itself
-		fmt.Println("by mistake:", errors.Is(err, redlock.ErrDeadlock))
-		inner, err := locker.Lock(ctx, "account-7", redlock.Reentrant())
-		if err != nil {
-			return err
+	nodes, err := pool.Wrap(pools, pool.WithTimeout(time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() {
+		for _, node := range nodes {
+			node.Close()
 		}
-		fmt.Println("the same lock:", inner.Name())
-		return inner.Unlock(ctx) // Do still holds it
-	})
-	fmt.Println(err)
-
-	// Output:
-	// by mistake: true
-	// the same lock: account-7
-	// <nil>
-}
-
-// One request takes a lock, and another releases it, in whatever process it runs: it is handed the token.
-func ExampleLocker_Attach() {
-	ctx := context.Background()
-	_, urls, stop := startServers(3)
-	defer stop()
-	first, closeFirst := openLocker(urls)
-	defer closeFirst()
-	second, closeSecond := openLocker(urls)
-	defer closeSecond()
-
-	lock, err := first.Lock(ctx, "upload-9", redlock.TTL(time.Minute), redlock.Metadata("started by web-1"))
+	}()
+	invoices, err := redlock.New(nodes, redlock.WithKeyPrefix("lock:invoice:"), redlock.WithBackoff(5*time.Millisecond, time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
-	state, err := second.Inspect(ctx, "upload-9")
+	defer invoices.Close()
+	accounts, err := redlock.New(nodes, redlock.WithKeyPrefix("lock:account:"), redlock.WithFencing())
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("held:", state.Held(), state.Metadata)
-	token, err := lock.Detach(ctx) // from here on the lock is the other's
-	if err != nil {
-		log.Fatal(err) // it has ended
-	}
-	same, err := second.Attach(ctx, "upload-9", token)
-	if err != nil {
-		log.Fatal(err) // ErrNotHeld: it is over
-	}
-	fmt.Println("first:", lock.Err(), "- second:", same.Err())
-	fmt.Println("released:", same.Unlock(ctx))
+	defer accounts.Close()
+
+	ctx := context.Background()
+	invoice, err := invoices.TryLock(ctx, "7")
+	fmt.Println(invoice.Name(), err)
+	account, err := accounts.TryLock(ctx, "7")
+	fmt.Println(account.Name(), err)
 
 	// Output:
-	// held: true started by web-1
-	// first: redlock: lock is released - second: <nil>
-	// released: <nil>
+	// 7 <nil>
+	// 7 <nil>
 }
 
-func ExampleLocker_TryLock() {
-	ctx := context.Background()
-	_, urls, stop := startServers(3)
+func ExampleWithKeyPrefix() {
+	servers, urls, stop := startServers(1)
 	defer stop()
-	locker, closeAll := openLocker(urls)
-	defer closeAll()
+	locker := openLocker(urls, redlock.WithKeyPrefix("lock:"))
+	defer locker.Close()
 
-	first, err := locker.TryLock(ctx, "invoice-42")
-	fmt.Println("first:", err)
-	_, err = locker.TryLock(ctx, "invoice-42")
-	fmt.Println("second is refused:", errors.Is(err, redlock.ErrTaken))
-	fmt.Println("first unlocks:", first.Unlock(ctx))
-	third, err := locker.TryLock(ctx, "invoice-42")
-	fmt.Println("third:", err)
-	fmt.Println("tokens differ:", first.Token() != third.Token())
-
-	// Output:
-	// first: <nil>
-	// second is refused: true
-	// first unlocks: <nil>
-	// third: <nil>
-	// tokens differ: true
-}
-
-func ExampleLock_Extend() {
-	ctx := context.Background()
-	_, urls, stop := startServers(3)
-	defer stop()
-	locker, closeAll := openLocker(urls)
-	defer closeAll()
-
-	lock, err := locker.TryLock(ctx, "migration", redlock.TTL(10*time.Second))
+	lock, err := locker.TryLock(context.Background(), "invoice-42")
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Ask for more time when the work takes longer; the TTL counts from the call.
-	if err := lock.Extend(ctx, time.Minute); err != nil {
-		log.Fatal(err) // the old deadline stands
-	}
-	fmt.Println("more than 10 s left:", lock.Remaining() > 10*time.Second)
-	if err := lock.Unlock(ctx); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("afterwards:", lock.Err())
+	fmt.Println(lock.Name(), servers[0].Keys())
 
 	// Output:
-	// more than 10 s left: true
-	// afterwards: redlock: lock is released
-}
-
-func ExampleQuorumError() {
-	ctx := context.Background()
-	servers, urls, stop := startServers(3)
-	defer stop()
-	names := pool.WithName(func(i int) string { return fmt.Sprintf("rack-%d", i+1) })
-	locker, closeAll := openLocker(urls, names, pool.WithTimeout(time.Second))
-	defer closeAll()
-
-	servers[0].SetError("READONLY You can't write against a read only replica.")
-	servers[2].SetError("LOADING Redis is loading the dataset in memory")
-	_, err := locker.TryLock(ctx, "nightly-report")
-
-	fmt.Println("no quorum:", errors.Is(err, redlock.ErrNoQuorum))
-	var refusal *redlock.QuorumError
-	if errors.As(err, &refusal) {
-		fmt.Printf("%s %q needs %d of %d nodes\n", refusal.Op, refusal.Name, refusal.Need, len(refusal.Nodes))
-		for _, node := range refusal.Nodes {
-			var reason *pool.ServerError
-			if errors.As(node.Err, &reason) {
-				fmt.Println(node.Addr, "refused:", reason.Code)
-			}
-		}
-	}
-
-	// Output:
-	// no quorum: true
-	// acquire "nightly-report" needs 2 of 3 nodes
-	// rack-1 refused: READONLY
-	// rack-3 refused: LOADING
+	// invoice-42 [lock:invoice-42]
 }

@@ -14,6 +14,12 @@ func WithWallClock(now func() time.Time) Option {
 // Message reports to a Locker what somebody has published on its channel of a node.
 func (l *Locker) Message(node int, text string) { l.queues.Message(node, text) }
 
+// Emit reports an event.
+func (l *Locker) Emit(e Event) { l.events.emit(e) }
+
+// Drain waits until the Observer has had the events so far.
+func (l *Locker) Drain() { l.events.drain() }
+
 // Self returns the owner part of a Locker's tokens.
 func (l *Locker) Self() string { return l.self }
 
@@ -28,4 +34,25 @@ func Queues(l *Locker) int {
 	l.queues.mu.Lock()
 	defer l.queues.mu.Unlock()
 	return len(l.queues.byKey)
+}
+
+// Waiting returns how many calls wait for a key.
+func Waiting(l *Locker, key string) int {
+	q := l.queues.find(key)
+	if q == nil {
+		return 0
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.machine.Len()
+}
+
+// Block makes a lock ask for so many fencing tokens.
+func Block(n uint64) LockOption { return lockOption(func(r *request) { r.block = n }) }
+
+// ToRenew returns how many locks a Locker is going to renew.
+func ToRenew(l *Locker) int {
+	l.renewals.mu.Lock()
+	defer l.renewals.mu.Unlock()
+	return len(l.renewals.locks)
 }

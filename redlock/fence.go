@@ -32,14 +32,14 @@ func (l *Locker) counter(now time.Time, ttl time.Duration, floor uint64) node.Co
 }
 
 // learn takes the fencing token of a round that was won. However late that is, the nodes have granted it within twice the node
-// timeout.
+// timeout. The first number of its block counts, so that blocks do not drive the estimate ahead of the clocks.
 func (l *Locker) learn(r *round, token uint64) {
 	now := l.clock.Now()
 	if latest := r.grant.Start.Add(2 * l.timeout); now.After(latest) {
 		now = latest
 	}
 	l.counters.mu.Lock()
-	l.counters.clock.Learn(now, r.estimate, token)
+	l.counters.clock.Learn(now, r.estimate, token-max(1, r.req.block)+1)
 	l.counters.mu.Unlock()
 }
 

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -10,6 +11,9 @@ import (
 // ForceUnlock removes a lock from every node, whoever holds it. It is for an operator who knows that the holder is gone:
 // a holder that is not gone works on beside the next one. A name is a key of Redis: ForceUnlock deletes any string of up
 // to 1024 bytes under it, so it must not be the name of a program's data.
+//
+// A Lock of this Locker itself is not ended by it: calls that wait here for the name wait on until its Unlock or its deadline. So
+// unlock it, or use another Locker. With [WithLocalHandoff] ask it for its Token before: its Unlock would pass it on to one of them.
 //
 // It looks at all nodes first, and then deletes on each node only the value that it has seen there. So a deletion that
 // arrives late does not delete the key of a later holder, unless a client of another kind uses the same value again. The call is
@@ -34,7 +38,7 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *State, 
 	removed = l.state(name, replies)
 	l.remove(ctx, req.key, removed, replies)
 	removed.count()
-	l.logger.Warn("redlock: lock released by force", "name", name, "nodes", count(replies, quorum.Yes), "metadata", removed.Metadata)
+	l.events.emit(ForceUnlockEvent{At: time.Now(), Name: name, Nodes: count(replies, quorum.Yes), Metadata: removed.Metadata})
 
 	free, reason := count(replies, quorum.Yes)+count(replies, quorum.No), ErrNoQuorum
 	switch {

@@ -27,8 +27,8 @@ func (c *cluster) free(name string) {
 func TestForceUnlock_FreesALockWhoeverHoldsIt(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		var log bytes.Buffer
-		locker := c.locker(redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		log := &logBuffer{}
+		locker := c.locker(redlock.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
 		lock := take(t, c.locker(), "ours", redlock.Metadata("backup of db3"))
 		c.eventuallyHeld("ours", lock.Token())
 		removed, err := locker.ForceUnlock(t.Context(), "ours")
@@ -41,6 +41,7 @@ func TestForceUnlock_FreesALockWhoeverHoldsIt(t *testing.T) {
 			require.NoError(t, node.Err)
 			require.Equal(t, lock.Token(), node.Token)
 		}
+		eventually(t, func() bool { return log.String() != "" }, "the line")
 		require.Contains(t, log.String(), "level=WARN")
 		require.Contains(t, log.String(), "name=ours")
 		require.Contains(t, log.String(), `metadata="backup of db3"`)

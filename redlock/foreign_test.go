@@ -146,7 +146,7 @@ func TestLock_SaysOnceInTheLogThatItWaitsForAKeyWithoutATTL(t *testing.T) {
 		turnUntil(t, fake, time.Second, func() bool { return count() > 0 })
 		line := log.String()
 		require.Contains(t, line, "level=WARN")
-		require.Contains(t, line, "key=app:name")
+		require.Contains(t, line, "name=name")
 		require.Regexp(t, `unchanged=([1-9]\d|\d+m)`, line)
 		named := 0
 		for _, s := range c.servers {

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -10,44 +11,85 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// heldLock is a lock that is held, behind one or more handles.
+// heldLock is a lock that the nodes have granted. It is in the hands of one holder after the other ([WithLocalHandoff]).
 type heldLock struct {
 	locker  *Locker
-	req     request
+	key     string
 	token   string
-	fence   uint64 // 0 without fencing
-	acquire *round // that won it; nil if the lock was attached
-	first   Lock   // the handle that came with it
+	fence   uint64 // that the nodes hold with the token; 0 without fencing
+	acquire *round // that won it, until the lock is extended; nil if it was attached
+	first   holder
 
 	// sending orders what is sent for the lock: no command that can create its key is sent after its release.
 	sending sync.Mutex
 
 	mu        sync.Mutex // also that of the rounds that extend or release
 	lease     *quorum.Lease
-	turn      chan struct{}   // held by the extension that is under way; made by the first
+	handoff   quorum.Handoff
+	holder    *holder         // the present one
+	turn      chan struct{}   // closed at the end of the extension that is under way; nil while there is none
 	unlocking bool            // an Unlock is under way, or done
-	renewal   *quorum.Renewal // nil without AutoExtend
-	watchdog  clock.Timer     // for the next renewal; nil if there never was one to come
 	watches   bool            // it is in Locker.watched
-	// over ends with the lease. It and the timer for the deadline are made when somebody asks for them.
-	over  context.Context
-	end   context.CancelFunc
-	timer clock.Timer
+	renewing  bool            // a renewal is under way
+	renewal   *quorum.Renewal // nil without AutoExtend
+	due       due             // of the next renewal
+	over      *over           // made when somebody asks for it
 }
 
-// newHeld takes up a lease.
+// over ends with the lease.
+type over struct {
+	context.Context
+	end   context.CancelFunc
+	timer clock.Timer // for the deadline
+}
+
+// holder is a call of the program that has got the lock, and the handles that belong to it. All are under the mutex of the lock.
+type holder struct {
+	req   request
+	lock  Lock      // the handle that came with it; Reentrant makes others
+	fence uint64    // 0 without fencing
+	since time.Time // its end is reported from then on; zero before its AcquireEvent, and if nobody wants to know
+	ended bool      // its EndEvent is there
+	// disown ends what Owner has begun; nil without it.
+	disown func()
+}
+
+// newHeld takes up a lease. acquire is nil if the lock was attached.
 func (l *Locker) newHeld(req request, token string, fence uint64, acquire *round, lease *quorum.Lease) *Lock {
-	h := &heldLock{locker: l, req: req, token: token, fence: fence, acquire: acquire, lease: lease}
-	h.first.held = h
+	h := &heldLock{locker: l, key: req.key, token: token, fence: fence, acquire: acquire, lease: lease}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.handoff = quorum.NewHandoff(lease, l.pace.Handoff, fence, req.block)
+	if acquire == nil {
+		h.handoff.Know()
+	}
+	lock := h.beginLocked(&h.first, req, lease.Hold())
 	if req.autoExtend {
-		h.renew(req)
+		h.renewLocked(req, lease.Start())
+	}
+	return lock
+}
+
+// beginLocked makes the lock that of a holder.
+func (h *heldLock) beginLocked(by *holder, req request, hold quorum.Hold) *Lock {
+	l := h.locker
+	h.holder = by
+	by.req, by.fence = req, h.handoff.Fence()
+	by.lock = Lock{held: h, holder: by, hold: hold}
+	if req.call == nil && l.events.logs(slog.LevelWarn) {
+		by.since = time.Now()
 	}
 	if req.owner != "" {
 		owned := ownedLock{req.owner, req.key}
-		l.owners.Store(owned, h)
-		context.AfterFunc(h.context(), func() { l.owners.CompareAndDelete(owned, h) })
+		l.owners.Store(owned, by)
+		disown := func() { l.owners.CompareAndDelete(owned, by) }
+		stop := context.AfterFunc(h.contextLocked(), disown)
+		by.disown = func() {
+			stop()
+			disown()
+		}
 	}
-	return &h.first
+	return &by.lock
 }
 
 func (h *heldLock) now() time.Time { return h.locker.clock.Now() }
@@ -63,13 +105,18 @@ func (h *heldLock) err() error {
 func (h *heldLock) context() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.contextLocked()
+}
+
+func (h *heldLock) contextLocked() context.Context {
 	if h.over == nil {
-		h.over, h.end = context.WithCancel(context.Background())
+		h.over = &over{}
+		h.over.Context, h.over.end = context.WithCancel(context.Background())
 		now := h.now()
-		h.timer = h.locker.clock.AfterFunc(h.lease.Remaining(now), h.tick)
+		h.over.timer = h.locker.clock.AfterFunc(h.lease.Remaining(now), h.tick)
 		h.atLocked(now)
 	}
-	return h.over
+	return h.over.Context
 }
 
 // tick runs at what was the deadline when the timer was set.
@@ -77,7 +124,7 @@ func (h *heldLock) tick() {
 	h.mu.Lock()
 	now := h.now()
 	if h.atLocked(now) == quorum.Held { // extended meanwhile
-		h.timer.Reset(h.lease.Remaining(now))
+		h.over.timer.Reset(h.lease.Remaining(now))
 	}
 	h.mu.Unlock()
 	h.cleanUp()
@@ -89,9 +136,12 @@ func (h *heldLock) atLocked(now time.Time) quorum.Ending {
 	ending := h.lease.At(now)
 	if ending != quorum.Held && h.over != nil {
 		if ending != quorum.Expired {
-			h.timer.Stop()
+			h.over.timer.Stop()
 		}
-		h.end()
+		h.over.end()
+	}
+	if ending == quorum.Lost || ending == quorum.Expired {
+		h.endedLocked(EndEvent{Err: endings[ending]})
 	}
 	return ending
 }
@@ -105,7 +155,7 @@ func (h *heldLock) cleanUp() {
 		return
 	}
 	h.sending.Lock()
-	command, since := release(h.req.key, h.token, h.fence > 0, h.fence, longest), time.Now()
+	command, since := release(h.key, h.token, h.fence > 0, h.fence, longest), time.Now()
 	for i, n := range h.locker.nodes {
 		n.Send(since, command, nil, i)
 	}
@@ -113,21 +163,28 @@ func (h *heldLock) cleanUp() {
 	h.locker.queues.released(h, false)
 }
 
-// extend asks the nodes for a longer TTL and waits for the outcome, see round.wait. It returns nil if the lease is over. The
-// caller has the turn.
-func (h *heldLock) extend(ctx context.Context, over <-chan struct{}, grant quorum.Grant) *round {
+// extend asks the nodes for a TTL of ttl and waits for the outcome, see round.wait. A renewal has no k, and asks for what the present
+// holder wants. extend returns nil if the lease is over, or is that of another holder than k's by now, or if the holder wants
+// nothing more. The caller has the turn.
+func (h *heldLock) extend(ctx context.Context, k *Lock, over <-chan struct{}, ttl time.Duration, call *call) *round {
 	h.mu.Lock()
-	if h.atLocked(grant.Start) != quorum.Held {
+	now := h.now()
+	grant, wanted := quorum.Grant{Start: now, TTL: ttl, Drift: h.locker.drift}, k != nil && k.hold.Current()
+	if k == nil && h.renewal != nil {
+		grant, wanted = h.renewal.Grant(now)
+	}
+	if h.atLocked(now) != quorum.Held || !wanted {
 		h.mu.Unlock()
 		return nil
 	}
 	machine, tracked := quorum.NewExtend(h.lease, grant), h.watches
+	h.acquire = nil // any node may hold the key from now on
 	h.mu.Unlock()
-	r := h.newRound(OpExtend, grant, machine)
+	r := h.newRound(OpExtend, grant, machine, call)
 	r.extend = machine
-	r.command = node.Extend(h.req.key, h.token, grant.TTL)
+	r.command = node.Extend(h.key, h.token, grant.TTL)
 	if h.fence > 0 {
-		r.command = node.ExtendFenced(h.req.key, h.token, h.fence, grant.TTL, h.locker.keepFence)
+		r.command = node.ExtendFenced(h.key, h.token, h.fence, grant.TTL, h.locker.keepFence)
 	}
 	if tracked {
 		r.command.Tracked()
@@ -141,33 +198,52 @@ func (h *heldLock) extend(ctx context.Context, over <-chan struct{}, grant quoru
 
 // release sends the release of a lock that is over to each node that may hold it. An extension has been sent to all nodes by
 // then, or will not be sent.
-func (h *heldLock) release(now time.Time) *round {
+func (h *heldLock) release(now time.Time, call *call) *round {
 	h.sending.Lock()
 	defer h.sending.Unlock()
 	h.mu.Lock()
-	extended, longest := h.lease.Everywhere(), h.lease.Longest()
+	acquire, longest := h.acquire, h.lease.Longest()
 	h.mu.Unlock()
 	r := h.newRound(OpUnlock, quorum.Grant{Start: now}, quorum.NewRelease(len(h.locker.nodes), func(node int) bool {
-		return extended || h.acquire.reached(node)
-	}))
-	r.command = release(h.req.key, h.token, h.fence > 0, h.fence, longest)
+		return acquire == nil || acquire.reached(node)
+	}), call)
+	r.command = release(h.key, h.token, h.fence > 0, h.fence, longest)
 	r.send()
 	return r
 }
 
-func (h *heldLock) newRound(op Op, grant quorum.Grant, machine machine) *round {
+func (h *heldLock) newRound(op Op, grant quorum.Grant, machine machine, call *call) *round {
 	return &round{
-		locker: h.locker, op: op, req: h.req, token: h.token, grant: grant,
+		locker: h.locker, op: op, req: h.first.req, call: call, token: h.token, grant: grant,
 		held: h, done: make(chan struct{}), mu: &h.mu, machine: machine,
 	}
 }
 
-// turns returns turn.
-func (h *heldLock) turns() chan struct{} {
+// begin waits for the turn to extend the lock, which ends with finish. It returns false if ctx ends first, or over is closed.
+func (h *heldLock) begin(ctx context.Context, over <-chan struct{}) bool {
+	for {
+		h.mu.Lock()
+		underWay := h.turn
+		if underWay == nil {
+			h.turn = make(chan struct{})
+		}
+		h.mu.Unlock()
+		if underWay == nil {
+			return true
+		}
+		select {
+		case <-underWay:
+		case <-over:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (h *heldLock) finish() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.turn == nil {
-		h.turn = make(chan struct{}, 1)
-	}
-	return h.turn
+	close(h.turn)
+	h.turn = nil
 }

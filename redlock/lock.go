@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -12,25 +11,46 @@ import (
 // Lock is a handle on a lock that was acquired. [Reentrant] makes further handles on the same lock. It is safe for
 // concurrent use.
 type Lock struct {
-	held *heldLock
+	held   *heldLock
+	holder *holder
 	// All under held.mu.
-	how    quorum.Ending   // how the hold of this handle ended; Held until its Unlock
+	hold   quorum.Hold
 	own    context.Context // ends with this handle's Unlock; made when somebody asks for it
 	end    context.CancelFunc
 	renews bool // it is this handle that has the lock renewed
 }
 
 // Name returns the name that the lock was taken under, without the key prefix.
-func (k *Lock) Name() string { return k.held.req.name }
+func (k *Lock) Name() string { return k.held.first.req.name }
 
 // Token returns the token of this lock. No other lock ever has the same. The nodes hold it under the lock's key: the token
 // alone, or with [WithFencing] token|number. It is not the fencing token, which is the number: see Fence.
-func (k *Lock) Token() string { return k.held.token }
+//
+// A lock of which the token was asked for is released at its Unlock, and not passed on ([WithLocalHandoff]). Of a lock that was
+// passed on, Token returns "" to the holders before.
+func (k *Lock) Token() string {
+	h := k.held
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !k.hold.Current() {
+		return ""
+	}
+	h.handoff.Know()
+	k.holder.fence = h.handoff.Fence()
+	return h.token
+}
 
 // Fence returns the lock's fencing token, a number from 1 to below 2^53 that is higher than that of every earlier holder
 // and lower than that of every later one. It is 0 without [WithFencing]. The protected resource must reject a fencing
 // token that is lower than the highest it has accepted, see package redlock/fence.
-func (k *Lock) Fence() uint64 { return k.held.fence }
+//
+// With [WithLocalHandoff] ask for the Token, if you need it, before Fence: the number is that which the nodes hold with the token
+// from then on, and may have been lower before.
+func (k *Lock) Fence() uint64 {
+	k.held.mu.Lock()
+	defer k.held.mu.Unlock()
+	return k.holder.fence
+}
 
 // ValidUntil returns the deadline from which the lock must not be relied on. It is earlier than the expiry on a majority
 // of nodes by at least the allowance for drift. It is a time of the Locker's clock, which does not change when the
@@ -62,7 +82,8 @@ func (k *Lock) Err() error {
 
 // endingLocked returns how the lock stands for this handle.
 func (k *Lock) endingLocked(now time.Time) quorum.Ending {
-	return cmp.Or(k.how, k.held.atLocked(now)) // Held is the zero value
+	k.held.atLocked(now)
+	return k.hold.At(now)
 }
 
 // Done returns a channel that is closed when the lock is released, lost or expired. At the deadline it is closed even if
@@ -76,7 +97,7 @@ func (k *Lock) context() context.Context {
 	defer k.held.mu.Unlock()
 	if k.own == nil {
 		k.own, k.end = context.WithCancel(over)
-		if k.how != quorum.Held {
+		if k.hold.Ended() {
 			k.end()
 		}
 	}
@@ -88,7 +109,7 @@ func (k *Lock) context() context.Context {
 // ([Reentrant]).
 func (k *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	outer, _ := parent.Value(contextLockKey{}).(*contextLock)
-	ctx, cancel := context.WithCancelCause(context.WithValue(parent, contextLockKey{}, &contextLock{k.held, outer}))
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, contextLockKey{}, &contextLock{k.held, k.holder, outer}))
 	stop := context.AfterFunc(k.context(), func() { cancel(k.Err()) })
 	if err := k.Err(); err != nil {
 		cancel(err) // at once, if it was over before
@@ -112,10 +133,10 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 //   - [ErrExpired], [ErrReleased]: it was over before;
 //   - ctx.Err(): ctx ended first; joined with the ErrNoQuorum of that moment, in a QuorumError if nodes were asked;
 //   - [ErrClosed]: the Locker has been closed.
-func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
+func (k *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	h := k.held
 	l := h.locker
-	ttl, err := l.checkTTL(ttl)
+	ttl, err = l.checkTTL(ttl)
 	if err != nil {
 		return err
 	}
@@ -123,14 +144,14 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	defer l.calls.Done()
+	call := l.newCall(ctx)
+	var deadline time.Time // before the extension; zero while none has begun
+	if call != nil {
+		defer func() { h.extended(ExtendEvent{Err: err}, k.holder, call, deadline) }()
+	}
 	over := k.Done()
-	turn := h.turns()
-	select {
-	case turn <- struct{}{}:
-		defer func() { <-turn }()
-	case <-over:
-	case <-ctx.Done():
-	case <-l.closing.Done():
+	if h.begin(ctx, over) {
+		defer h.finish()
 	}
 	switch {
 	case l.closing.Err() != nil:
@@ -140,7 +161,10 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	case ctx.Err() != nil:
 		return failed(OpExtend, k.Name(), ctx.Err(), ErrNoQuorum)
 	}
-	r := h.extend(ctx, over, quorum.Grant{Start: h.now(), TTL: ttl, Drift: l.drift})
+	if call != nil {
+		deadline = k.ValidUntil()
+	}
+	r := h.extend(ctx, k, over, ttl, call)
 	h.cleanUp()
 	switch {
 	case r != nil && r.outcome == quorum.Denied:
@@ -157,7 +181,8 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 // waits for the outcome, until ctx ends and for the node timeout at most. The end of ctx only ends the wait: what was sent goes
 // on. So a deferred Unlock may have a context that has ended, if its result does not matter; otherwise pass
 // [context.WithoutCancel] of it. If there are
-// several handles on the lock ([Reentrant]), all but the last only end their own hold.
+// several handles on the lock ([Reentrant]), all but the last only end their own hold. With [WithLocalHandoff] the lock may go to a
+// waiter of this Locker instead: no node is asked then, and nil means that the lock had validity left.
 //
 //	result                     means
 //	nil                        a majority held the lock until now and has deleted it; or another handle still holds it
@@ -166,15 +191,24 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 //	ErrNotHeld and ErrLost     the nodes no longer held it: as above
 //	ErrNotHeld and ErrReleased this handle has been unlocked before, or another call is doing so; no node was asked
 //	ErrNoQuorum                unknown, because too few nodes answered
-//	ErrNoQuorum and ctx.Err()  unknown, because ctx ended first (not by this Unlock, if it is one of [Lock.Context])
+//	ErrNoQuorum and ctx.Err()  unknown, because ctx ended first (not by this Unlock, if it is one of Lock.Context)
 //
 // [ErrNotHeld] and [ErrNoQuorum] come in a [*QuorumError] if nodes were asked. After ErrNoQuorum the releases are sent again
 // when those nodes are back, and the lock ends at its TTL at the latest. Unlock may be called again then,
 // although ErrNotHeld may now mean that the releases of the first call got through.
 //
 // Whatever the result, the lock is over for this handle. Another holder's key is never deleted.
-func (k *Lock) Unlock(ctx context.Context) error {
+func (k *Lock) Unlock(ctx context.Context) (err error) {
 	h := k.held
+	l := h.locker
+	call, passed := l.newCall(ctx), false
+	if call != nil {
+		defer func() { k.unlocked(UnlockEvent{Handoff: passed, Err: err}, call) }()
+	}
+	l.queues.linger(h.key)
+	if passed = l.pace.Handoff > 0 && l.queues.pass(k, call); passed {
+		return nil
+	}
 	h.mu.Lock()
 	now := h.now()
 	ending, extended := h.atLocked(now), h.lease.Everywhere()
@@ -183,11 +217,8 @@ func (k *Lock) Unlock(ctx context.Context) error {
 	if !last {
 		return err
 	}
-	l, held := h.locker, ending == quorum.Held
-	if held {
-		l.queues.linger(h.req.key)
-	}
-	r := h.release(now)
+	held := ending == quorum.Held
+	r := h.release(now, call)
 	l.queues.released(h, held)
 	select {
 	case <-r.done:
@@ -216,27 +247,33 @@ func (k *Lock) Unlock(ctx context.Context) error {
 func (k *Lock) leaveLocked(now time.Time, ending quorum.Ending) (last bool, err error) {
 	h := k.held
 	switch {
-	case k.how == quorum.Held:
-		k.how = cmp.Or(ending, quorum.Released)
-		if k.end != nil {
-			k.end()
-		}
+	case !k.hold.Ended():
+		last = k.endLocked(now)
 		if k.renews {
 			h.stopRenewingLocked()
 		}
-		if h.lease.Leave() {
+		if last {
 			break
 		}
 		if ending != quorum.Held {
-			err = failed(OpUnlock, h.req.name, ErrNotHeld, endings[ending])
+			err = failed(OpUnlock, h.first.req.name, ErrNotHeld, endings[ending])
 		}
 		return false, err
-	case h.lease.Holds() > 0 || h.unlocking: // otherwise the release before had no quorum
-		return false, failed(OpUnlock, h.req.name, ErrNotHeld, ErrReleased)
+	case !k.hold.Current() || h.lease.Holds() > 0 || h.unlocking: // otherwise the release before had no quorum
+		return false, failed(OpUnlock, h.first.req.name, ErrNotHeld, ErrReleased)
 	}
 	h.unlocking = true
-	h.stopRenewingLocked()
 	h.lease.End(now, quorum.Released)
+	h.stopRenewingLocked()
 	h.atLocked(now)
 	return true, nil
+}
+
+// endLocked ends the hold of this handle, and its context. It returns true for the last of its holder.
+func (k *Lock) endLocked(now time.Time) (last bool) {
+	last = k.hold.Leave(now)
+	if k.end != nil {
+		k.end()
+	}
+	return last
 }

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -175,30 +177,37 @@ func TestContext_OfALockThatIsOverHasEndedAtOnce(t *testing.T) {
 	}
 }
 
-// halting is an Observer that halts what goes on when an extension has been refused; but not in the call of Extend, where
-// an Unlock would wait for it.
-type halting struct {
+// haltingClock halts what goes on when an extension has come to its end; but not in the call of Extend, where an Unlock would
+// wait for it.
+type haltingClock struct {
+	clock.Clock
+	armed   atomic.Bool
 	refused chan struct{}
 	goOn    chan struct{}
 }
 
-func (h *halting) Vote(redlock.Vote) {}
-
-func (h *halting) Verdict(v redlock.Verdict) {
-	if v.Op == "extend" && v.Err != nil && !bytes.Contains(debug.Stack(), []byte(".(*Lock).Extend(")) {
+func (h *haltingClock) Now() time.Time {
+	if h.armed.Load() && isFinishing() && h.armed.CompareAndSwap(true, false) {
 		close(h.refused)
 		<-h.goOn
 	}
+	return h.Clock.Now()
+}
+
+func isFinishing() bool {
+	stack := debug.Stack()
+	return bytes.Contains(stack, []byte(".(*round).finish(")) && !bytes.Contains(stack, []byte(".(*Lock).Extend("))
 }
 
 // The danger: "ok" for what was not ours any more. An extension has given the lost lock to the nodes again.
 func TestUnlock_OfALockThatIsLostIsRefusedThoughNodesWereGivenItAgain(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		h := &halting{make(chan struct{}), make(chan struct{})}
+		h := &haltingClock{Clock: clock.System(), refused: make(chan struct{}), goOn: make(chan struct{})}
 		goOn := sync.OnceFunc(func() { close(h.goOn) })
 		defer goOn()
-		locker := c.locker(redlock.WithObserver(h))
+		// A round reads the clock at its end if it is observed.
+		locker := c.locker(redlock.WithClock(h), redlock.WithObserver(&recorder{}))
 		var lock *redlock.Lock
 		ended := make(chan error, 1)
 		for refused := false; !refused; { // its keys are not cleaned up then
@@ -207,6 +216,7 @@ func TestUnlock_OfALockThatIsLostIsRefusedThoughNodesWereGivenItAgain(t *testing
 			for i := range 3 {
 				c.do(i, "DEL", lock.Name())
 			}
+			h.armed.Store(true)
 			go func() { ended <- lock.Extend(t.Context(), long) }()
 			select {
 			case <-h.refused:
@@ -214,6 +224,7 @@ func TestUnlock_OfALockThatIsLostIsRefusedThoughNodesWereGivenItAgain(t *testing
 			case err := <-ended: // all answers came before the last node had been asked
 				require.ErrorIs(t, err, redlock.ErrLost)
 			}
+			h.armed.Store(false)
 		}
 		require.Equal(t, 5, c.holding(lock.Name(), lock.Token()))
 		err := lock.Unlock(t.Context())
@@ -346,7 +357,8 @@ func TestUnlock_ForTheSecondTimeIsRefusedAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		seen := &recorder{}
-		lock := take(t, c.locker(redlock.WithObserver(seen)), "name")
+		locker := c.locker(redlock.WithObserver(seen))
+		lock := take(t, locker, "name")
 		require.NoError(t, lock.Unlock(t.Context()))
 		seen.waitForVotes(t, "unlock", "", 3)
 		c.doAll("SET", "name", lock.Token()) // what only a second release would delete
@@ -357,6 +369,7 @@ func TestUnlock_ForTheSecondTimeIsRefusedAndSendsNothing(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrReleased)
 			require.ErrorContains(t, err, "name")
 		}
+		locker.Drain()
 		require.Len(t, seen.verdictsOn("unlock"), 1)
 		require.Equal(t, 3, c.holding("name", lock.Token()))
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,10 +24,12 @@ type Locker struct {
 	closing context.Context // ends with Close, under mu
 	stop    context.CancelFunc
 
+	events   events
+	calling  atomic.Uint64 // the number of the last call; from a random one on, as Lockers may share an observer
 	queues   queues
 	watched  watched
-	owners   sync.Map      // the locks that were taken with [Owner]: ownedLock to *heldLock
-	renewing chan struct{} // holds one value for each renewal under way
+	owners   sync.Map // the locks that were taken with [Owner]: ownedLock to *heldLock
+	renewals renewals
 	counters counters
 
 	mu    sync.Mutex
@@ -72,7 +75,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if len(nodes) == 0 {
 		return nil, errors.New("redlock: no nodes: a lock needs at least one")
 	}
-	l := &Locker{config: c, renewing: make(chan struct{}, maxRenewing)}
+	l := &Locker{config: c}
 	for i := range nodes {
 		n := (*node.Node)(nodes[i])
 		if n == nil {
@@ -92,9 +95,13 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if _, err := l.checkTTL(l.ttl); err != nil {
 		return nil, err
 	}
-	l.watched.sweeps = make([]atomic.Int32, len(nodes))
+	l.watched = watched{locks: map[string]*heldLock{}, sweeps: make([]atomic.Int32, len(nodes))}
+	l.renewals.locker = l
 	l.queues = queues{locker: l, byKey: map[string]*queue{}}
 	l.closing, l.stop = context.WithCancel(context.Background())
+	l.calling.Store(rand.Uint64())
+	l.events = events{observer: c.observer, logger: c.logger}
+	l.reportNodes()
 	return l, nil
 }
 
@@ -106,14 +113,18 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 // [*QuorumError] with every node's reason ([ErrNoExpiry] and [ErrForeign] among them: nobody will release such a key), and
 // joined with ctx.Err() if ctx ended first. [ErrClosed] after Close. A name or option out of range is an error before
 // anything is sent. After any error nothing of this call stays on a node that answers; a node that does not answer is
-// cleaned up when it is back, or by the TTL.
+// cleaned up when it is back, or by the TTL. The releases may still be under way when TryLock returns: a program that exits
+// calls Close first, or they may be left to the TTL.
 //
 // If the caller holds the lock already, TryLock returns [ErrDeadlock], joined with ErrTaken, without asking a node. With
 // [Reentrant] it returns another handle on the lock, or the error of the [Lock.Extend] that this involves.
 //
+// Callers that try at the same instant may take the nodes from each other, so that all are refused and none has the lock. If one
+// of them has to get it, use Lock with a context that ends soon.
+//
 // ctx bounds the acquiring only: its end does not affect a lock that is held.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.take(ctx, name, opts, l.acquire)
+	return l.take(ctx, name, opts, true, l.acquire)
 }
 
 // Lock is TryLock, repeated until it holds the lock: a holder, a failing node or a missing majority costs time and is no
@@ -131,28 +142,36 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // once between these pauses.
 //
 // When ctx ends, the error is both ctx.Err() and the reason of the last round that came to an end: ErrTaken or ErrNoQuorum,
-// in its *QuorumError; and ErrNoExpiry if nodes hold a key without a TTL. If so many nodes have been closed
-// (pool.Node.Close) that no majority is possible, the error is ErrNoQuorum and pool.ErrClosed. The other errors are those
-// of TryLock.
+// in its *QuorumError; and ErrNoExpiry if nodes hold a key without a TTL. After [MaxWait] it is the same with
+// context.DeadlineExceeded. If so many nodes have been closed (pool.Node.Close) that no majority is possible, the error is
+// ErrNoQuorum and pool.ErrClosed. The other errors are those of TryLock.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.take(ctx, name, opts, l.wait)
+	return l.take(ctx, name, opts, false, l.wait)
 }
 
 // take takes a lock by acquire, unless the caller holds it already.
 func (l *Locker) take(
-	ctx context.Context, name string, opts []LockOption, acquire func(context.Context, request) (*Lock, error),
-) (*Lock, error) {
+	ctx context.Context, name string, opts []LockOption, try bool, acquire func(context.Context, request) (*Lock, error),
+) (lock *Lock, err error) {
 	req, err := l.begin(name, opts)
 	if err != nil {
 		return nil, err
 	}
 	defer l.calls.Done()
+	if req.call = l.newCall(ctx); req.call != nil {
+		defer func() { l.acquired(AcquireEvent{Op: OpAcquire, Try: try}, req, lock, err) }()
+	}
 	if lock, err := l.reenter(ctx, req); lock != nil || err != nil {
 		return lock, err
 	}
 	if err := ctx.Err(); err != nil {
 		notAsked := fmt.Errorf("not asked: %w", err)
 		return nil, l.refused(ctx, l.refusal(OpAcquire, name, ErrNoQuorum, func(int) error { return notAsked }))
+	}
+	if req.maxWait > 0 && !try {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, req.maxWait)
+		defer cancel()
 	}
 	return acquire(ctx, req)
 }
@@ -167,15 +186,19 @@ func (l *Locker) begin(name string, opts []LockOption) (request, error) {
 }
 
 // Close makes the calls that wait return with [ErrClosed], and every later Lock, TryLock and Extend; it ends renewals, and
-// returns when nothing of the Locker runs any more. Locks that are held stay held until their deadline, or until
-// their Unlock, which still works. Nodes given to [New] stay open; those made by [Open] are closed, so that Unlock should
+// returns when nothing of the Locker runs any more, releases included. Locks that are held stay held until their deadline,
+// or until their Unlock, which still works. Nodes given to [New] stay open; those made by [Open] are closed, so that Unlock should
 // come before. Closing twice is fine.
 func (l *Locker) Close() error {
 	l.mu.Lock()
+	closed := l.closing.Err() != nil
 	l.stop()
 	l.mu.Unlock()
 	l.calls.Wait()
 	l.queues.close()
+	if !closed {
+		l.unreportNodes()
+	}
 	if l.own {
 		var closing sync.WaitGroup // at the same time, since each may take its timeout
 		for _, n := range l.nodes {
@@ -183,6 +206,7 @@ func (l *Locker) Close() error {
 		}
 		closing.Wait()
 	}
+	l.events.drain()
 	return nil
 }
 

@@ -22,8 +22,9 @@ type queue struct {
 	mu      sync.Mutex
 	machine *quorum.Queue[*waiter]
 	holder  *heldLock    // the lock that a waiter of this queue got last
-	last    *QuorumError // why the last round was lost; nil means that none was since the last that was won
-	floor   uint64       // the highest number that a lost round was granted since then
+	last    *QuorumError // why the last round was lost; nil means that none was since the lock was won or passed on
+	floor   uint64       // the highest number that a lost round was granted since the last that was won
+	handed  bool         // another process has passed the turn to this one since the last round that was won
 	timer   clock.Timer  // for the machine's Tick; nil if it never asked for one
 	gone    bool         // the Locker has discarded it
 }
@@ -31,24 +32,27 @@ type queue struct {
 // waiter is a call of Lock that waits.
 type waiter struct {
 	req  request
-	turn chan *round // that has been begun for it
-	// refused is why the lock cannot become free, if that turns out.
-	refused chan *QuorumError
+	turn chan turn
+}
+
+// turn is what has come of a wait: one of these.
+type turn struct {
+	round   *round       // that has been begun for the waiter
+	lock    *Lock        // that was passed on to it
+	refused *QuorumError // why the lock cannot become free
 }
 
 // wait waits in the queue of a name until it holds the lock.
 func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
-	w := &waiter{req: req, turn: make(chan *round, 1), refused: make(chan *QuorumError, 1)}
+	w := &waiter{req: req, turn: make(chan turn, 1)}
 	q := l.queues.join(w)
 	for {
 		select {
-		case r := <-w.turn:
-			lock, err := q.take(ctx, w, r)
+		case t := <-w.turn:
+			lock, err := q.take(ctx, w, t)
 			if lock != nil || err != nil {
 				return lock, err
 			}
-		case refusal := <-w.refused:
-			return nil, refusal
 		case <-ctx.Done():
 			return q.leave(ctx, w, nil)
 		case <-l.closing.Done():
@@ -58,7 +62,14 @@ func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
 }
 
 // take waits for the end of w's round. Nothing is returned if it was lost and w waits on.
-func (q *queue) take(ctx context.Context, w *waiter, r *round) (*Lock, error) {
+func (q *queue) take(ctx context.Context, w *waiter, t turn) (*Lock, error) {
+	r := t.round
+	switch {
+	case t.lock != nil:
+		return t.lock, nil
+	case t.refused != nil:
+		return nil, t.refused
+	}
 	if r.failed != nil {
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
 		return nil, r.failed
@@ -66,7 +77,7 @@ func (q *queue) take(ctx context.Context, w *waiter, r *round) (*Lock, error) {
 	if r.wait(ctx, nil) == quorum.Done {
 		lock := q.locker.newLock(r)
 		q.do(func(now time.Time) quorum.Actions {
-			q.holder, q.last, q.floor = lock.held, nil, 0
+			q.holder, q.last, q.floor, q.handed = lock.held, nil, 0, false
 			return q.machine.Won(now, r.grant)
 		})
 		return lock, nil
@@ -88,7 +99,7 @@ func (q *queue) take(ctx context.Context, w *waiter, r *round) (*Lock, error) {
 // leave gives up the wait of w, unless it turns out to hold the lock. stopped is what the nodes had answered to its round,
 // if one was under way.
 func (q *queue) leave(ctx context.Context, w *waiter, stopped *QuorumError) (*Lock, error) {
-	var begun *round // meanwhile
+	var begun turn // meanwhile
 	var last *QuorumError
 	q.do(func(now time.Time) quorum.Actions {
 		select {
@@ -99,7 +110,7 @@ func (q *queue) leave(ctx context.Context, w *waiter, stopped *QuorumError) (*Lo
 		last = q.lastLocked(now, w, stopped)
 		return q.machine.Leave(now, w)
 	})
-	if begun != nil {
+	if begun != (turn{}) {
 		return q.take(ctx, w, begun)
 	}
 	return nil, q.locker.refused(ctx, last)
@@ -139,17 +150,19 @@ func (q *queue) do(event func(now time.Time) quorum.Actions) bool {
 	now := q.locker.clock.Now()
 	actions := event(now)
 	if w, ok := q.machine.Head(); ok && actions.Try {
-		r := q.locker.newAcquire(w.req, q.floor)
+		req := w.req
+		req.block = q.machine.Block()
+		r := q.locker.newAcquire(req, q.floor)
 		if r.failed == nil {
 			r.send() // does not block, and takes no mutex of another queue
 		}
-		w.turn <- r
+		w.turn <- turn{round: r}
 	}
 	if actions.Hopeless {
 		for _, w := range q.machine.Dismiss() {
 			refusal := q.lastLocked(now, w, nil)
 			refusal.Reason = errData // whatever the last round was lost to
-			w.refused <- refusal
+			w.turn <- turn{refused: refusal}
 		}
 	}
 	switch at := actions.WakeAt; {
@@ -173,7 +186,7 @@ func (q *queue) awaits(node int) bool {
 
 // idleLocked reports whether the queue can be discarded. A lock that has expired may never be unlocked.
 func (q *queue) idleLocked(now time.Time) bool {
-	return q.machine.Idle(now) || q.machine.Empty() && q.holder != nil && q.holder.err() != nil
+	return q.machine.Idle(now) || q.machine.Len() == 0 && q.holder != nil && q.holder.err() != nil
 }
 
 // apply does what the machine asks for, except rounds.
@@ -197,12 +210,15 @@ func (q *queue) apply(actions quorum.Actions) {
 		for _, i := range s.Nodes {
 			nodes = append(nodes, l.nodes[i].Addr())
 		}
-		l.logger.Warn("redlock: waits for a key that has no TTL", "key", q.key, "nodes", nodes, "unchanged", s.Unchanged)
+		l.events.emit(StuckEvent{At: time.Now(), Name: l.nameOf(q.key), Addrs: nodes, Unchanged: s.Unchanged})
 	}
 	if a := actions.Announce; a != nil {
 		l.publish(a.To, l.nodes[a.Node:a.Node+1], waits, q.key, []string{l.self})
 	}
 	if h := actions.HandOver; h != nil {
+		if l.events.observed() {
+			l.events.emit(HandOverEvent{At: time.Now(), Name: l.nameOf(q.key), Waiting: len(h.Peers)})
+		}
 		l.publish(h.To, l.nodes, yours, q.key, h.Peers)
 	}
 }
@@ -237,7 +253,8 @@ type deletion struct{ queue *queue }
 func (d deletion) Reply(i int, reply node.Reply) {
 	q, done := d.queue, reply.Answer == quorum.Yes
 	if done {
-		q.locker.logger.Warn("redlock: a key that had no TTL has been deleted", "key", q.key, "node", q.locker.nodes[i].Addr())
+		l := q.locker
+		l.events.emit(HealEvent{At: time.Now(), Name: l.nameOf(q.key), Node: i, Addr: l.nodes[i].Addr()})
 	}
 	q.do(func(now time.Time) quorum.Actions { return q.machine.Healed(now, i, done) })
 }

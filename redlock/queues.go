@@ -103,7 +103,7 @@ func (s *queues) listen() {
 // released gives the next waiter of this process its turn behind a release that has just been sent. held is false if the
 // lease was over before: another may hold the lock.
 func (s *queues) released(h *heldLock, held bool) {
-	if q := s.find(h.req.key); q != nil {
+	if q := s.find(h.key); q != nil {
 		q.do(func(now time.Time) quorum.Actions {
 			if q.holder == h {
 				q.holder = nil
@@ -115,16 +115,18 @@ func (s *queues) released(h *heldLock, held bool) {
 	}
 }
 
-// linger lets other goroutines go first if a release now would hand the lock to another process early. After a hand-over
-// the release of the one waiter and the acquire of the next are answered together: the first may be about to join again.
+// linger lets other goroutines go first if a release now would hand the lock over early. After a hand-over the release of the one
+// waiter and the acquire of the next are answered together: the first may be about to join again.
 func (s *queues) linger(key string) {
-	if q := s.find(key); q != nil {
-		q.mu.Lock()
-		deserted := q.machine.Deserted()
-		q.mu.Unlock()
-		if deserted {
-			runtime.Gosched()
-		}
+	q := s.find(key)
+	if q == nil {
+		return
+	}
+	q.mu.Lock()
+	deserted := q.machine.Deserted()
+	q.mu.Unlock()
+	if deserted {
+		runtime.Gosched()
 	}
 }
 

@@ -1,11 +1,16 @@
 package redlock
 
-import "context"
+import (
+	"context"
 
-// contextLock is a lock that the bearer of a context holds. outer is the one that it held before.
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// contextLock is a lock that the bearer of a context has got as its holder. outer is the one that it held before.
 type contextLock struct {
-	held  *heldLock
-	outer *contextLock
+	held   *heldLock
+	holder *holder
+	outer  *contextLock
 }
 
 type contextLockKey struct{}
@@ -13,25 +18,36 @@ type contextLockKey struct{}
 // ownedLock is the key of Locker.owners.
 type ownedLock struct{ owner, key string }
 
-// held returns the lock that the caller holds already, if it does: a call that waited for it would wait for itself.
-func (l *Locker) held(ctx context.Context, req request) *heldLock {
+// held returns the lock that the caller holds already, and as which holder, if it does: a call that waited for it would wait for
+// itself.
+func (l *Locker) held(ctx context.Context, req request) (*heldLock, *holder) {
 	inner, _ := ctx.Value(contextLockKey{}).(*contextLock)
 	for ; inner != nil; inner = inner.outer {
-		if h := inner.held; h.locker == l && h.req.key == req.key && h.err() == nil {
-			return h
+		if h := inner.held; h.locker == l && h.key == req.key && h.heldBy(inner.holder) {
+			return h, inner.holder
 		}
 	}
 	if req.owner != "" {
-		if h, ok := l.owners.Load(ownedLock{req.owner, req.key}); ok && h.(*heldLock).err() == nil {
-			return h.(*heldLock)
+		if by, ok := l.owners.Load(ownedLock{req.owner, req.key}); ok {
+			by := by.(*holder)
+			if h := by.lock.held; h.heldBy(by) {
+				return h, by
+			}
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// heldBy reports whether a holder has the lock still.
+func (h *heldLock) heldBy(by *holder) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.holder == by && h.atLocked(h.now()) == quorum.Held
 }
 
 // reenter makes another handle on a lock that the caller holds. It returns no handle and no error if there is none.
 func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
-	h := l.held(ctx, req)
+	h, by := l.held(ctx, req)
 	switch {
 	case h == nil:
 		return nil, nil
@@ -40,8 +56,12 @@ func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
 	}
 	ttl := req.ttl
 	h.mu.Lock()
+	if h.holder != by { // it has been passed on meanwhile
+		h.mu.Unlock()
+		return nil, nil
+	}
 	now := h.now()
-	entered := h.lease.Enter(now)
+	hold, entered := h.lease.Enter(now)
 	if h.renewal != nil {
 		ttl = h.renewal.Most(now, ttl)
 	}
@@ -49,7 +69,7 @@ func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
 	if !entered { // it has ended meanwhile
 		return nil, nil
 	}
-	k := &Lock{held: h}
+	k := &Lock{held: h, holder: by, hold: hold}
 	if _, err := l.checkTTL(ttl); err == nil || ttl == req.ttl { // else MaxHold leaves nothing to extend
 		if err := k.Extend(ctx, ttl); err != nil {
 			_ = k.Unlock(context.WithoutCancel(ctx)) // not the last, unless the outer handle has been unlocked meanwhile

@@ -30,11 +30,14 @@ type request struct {
 	key        string
 	ttl        time.Duration
 	maxHold    time.Duration
+	maxWait    time.Duration
 	autoExtend bool
 	reentrant  bool
-	owner      string
 	owned      bool // Owner was given
+	owner      string
 	metadata   string
+	block      uint64 // how many fencing tokens the round asks for; 0 means one
+	call       *call  // nil if nobody observes
 }
 
 // TTL sets how long this lock lives, see [WithTTL].
@@ -59,6 +62,13 @@ func AutoExtend() LockOption {
 // limit. Any other d must not be below the lock's TTL, and needs AutoExtend or Do.
 func MaxHold(d time.Duration) LockOption {
 	return lockOption(func(r *request) { r.maxHold = d })
+}
+
+// MaxWait limits how long Lock and Do wait for the lock: after d the error is that of a context that has ended,
+// [context.DeadlineExceeded] with [ErrTaken] or [ErrNoQuorum]. Unlike a deadline of the context, it does not bound the function of
+// Do. The default is 0, which means no limit but the context. d must not be below zero. TryLock, TryDo and Attach do not wait.
+func MaxWait(d time.Duration) LockOption {
+	return lockOption(func(r *request) { r.maxWait = d })
 }
 
 // Reentrant lets the holder of a lock take it again. The holder is recognised by its context, if that comes from
@@ -105,6 +115,8 @@ func (c *config) request(name string, opts []LockOption) (r request, err error) 
 		return r, fmt.Errorf("redlock: Metadata(%.32q...): %d bytes, at most %d", r.metadata, len(r.metadata), maxMetadataBytes)
 	case strings.Contains(r.metadata, "|"):
 		return r, fmt.Errorf("redlock: Metadata(%q): the character | separates the fencing token", r.metadata)
+	case r.maxWait < 0:
+		return r, fmt.Errorf("redlock: MaxWait(%s): must not be below zero", r.maxWait)
 	case r.maxHold < 0:
 		return r, fmt.Errorf("redlock: MaxHold(%s): must not be below zero", r.maxHold)
 	case r.maxHold > 0 && !r.autoExtend:

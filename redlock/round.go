@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -18,6 +17,7 @@ type round struct {
 	locker  *Locker
 	op      Op
 	req     request
+	call    *call // of which its events are; nil if nobody observes
 	token   string
 	failed  error        // why there is no token; nothing is sent then
 	grant   quorum.Grant // what is asked for; its Start is that of the round
@@ -38,6 +38,7 @@ type round struct {
 	timer   clock.Timer     // ends the wait for the clean-up
 	outcome quorum.Outcome
 	refusal *QuorumError // unless the outcome is Done
+	split   bool         // see VerdictEvent
 }
 
 // machine is what all kinds need of quorum.Acquire, Extend and Release.
@@ -70,9 +71,9 @@ func (r *round) send() {
 
 // Reply implements [node.Receiver].
 func (r *round) Reply(i int, reply node.Reply) {
-	if o := r.locker.observer; o != nil {
-		o.Vote(Vote{
-			Op: r.op, Name: r.req.name, Node: i, Addr: r.locker.nodes[i].Addr(),
+	if e := &r.locker.events; e.observed() {
+		e.emitVote(r.call, VoteEvent{
+			At: time.Now(), Op: r.op, Name: r.req.name, Node: i, Addr: r.locker.nodes[i].Addr(),
 			Answer: reply.Answer, Err: reply.Err, Took: r.took(),
 		})
 	}
@@ -138,6 +139,7 @@ func (r *round) step(event func(clock quorum.Clock) quorum.Actions) {
 			r.timer.Stop()
 		}
 		if r.outcome != quorum.Done {
+			r.split = r.op == OpAcquire && r.outcome == quorum.Denied && r.yesLocked()
 			r.refusal = l.refusal(r.op, r.req.name, reasons[r.op][r.outcome], r.reasonLocked)
 		}
 	}
@@ -151,6 +153,12 @@ func (r *round) step(event func(clock quorum.Clock) quorum.Actions) {
 		r.sending.Done()
 	}
 	for _, due := range actions.Raise {
+		if l.events.observed() {
+			l.events.emit(FenceEvent{
+				At: time.Now(), Call: r.call.number(), Name: r.req.name, Node: due.Node, Addr: l.nodes[due.Node].Addr(),
+				Granted: due.Granted, Fence: due.Token,
+			})
+		}
 		l.nodes[due.Node].Send(time.Now(), node.Raise(r.req.key, r.token, due.Granted, due.Token), raise{r}, due.Node)
 	}
 	if actions.Outcome != quorum.Undecided {
@@ -160,29 +168,36 @@ func (r *round) step(event func(clock quorum.Clock) quorum.Actions) {
 
 // finish reports the outcome to the observer, the log and the caller.
 func (r *round) finish() {
-	l, level := r.locker, slog.LevelWarn
-	if r.op == OpAcquire {
-		level = slog.LevelDebug
+	e := &r.locker.events
+	verdict := VerdictEvent{Op: r.op, Name: r.req.name, Split: r.split}
+	if r.refusal != nil {
+		verdict.Err = r.refusal
 	}
-	if log := r.refusal != nil && l.logger.Enabled(context.Background(), level); log || l.observer != nil {
-		verdict := Verdict{Op: r.op, Name: r.req.name, Took: r.took()}
-		if r.refusal != nil {
-			verdict.Err = r.refusal
-		} else if r.op != OpUnlock {
+	if e.observed() || r.refusal != nil && e.logs(refusalLevel(verdict)) {
+		verdict.At, verdict.Took = time.Now(), r.took()
+		if r.refusal == nil && r.op != OpUnlock {
 			verdict.Validity = r.grant.Deadline().Sub(r.grant.Start) - verdict.Took
 		}
-		if l.observer != nil {
-			l.observer.Verdict(verdict)
-		}
-		if log {
-			l.logger.Log(context.Background(), level, "redlock: refused", "op", r.op, "name", r.req.name, "took", verdict.Took, "error", verdict.Err)
-		}
+		e.emitVerdict(r.call, verdict)
+	}
+	if r.op == OpUnlock && (r.call != nil || r.outcome == quorum.Denied) { // else nobody wants to know
+		r.held.released(r.outcome, r.call)
 	}
 	close(r.done)
 }
 
 // took returns the time since the round began.
 func (r *round) took() time.Duration { return r.locker.clock.Now().Sub(r.grant.Start) }
+
+// yesLocked reports whether a node has said yes.
+func (r *round) yesLocked() bool {
+	for i := range r.locker.nodes {
+		if r.machine.Answer(i) == quorum.Yes {
+			return true
+		}
+	}
+	return false
+}
 
 // noteLocked notes why a node did not say yes; nil means that it did.
 func (r *round) noteLocked(node int, err error) {

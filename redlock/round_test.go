@@ -460,6 +460,7 @@ func TestLock_ASplitVoteDoesNotLastForEver(t *testing.T) {
 					t.Error(err)
 					return
 				}
+				locker.Drain()
 				if first := seen.verdictsOn("acquire")[0]; !errors.Is(first.Err, redlock.ErrTaken) {
 					t.Errorf("the vote was not split: %v", first.Err)
 				}

@@ -111,8 +111,17 @@ func (s *texts) Write(p []byte) (int, error) {
 	return s.Buffer.Write(p)
 }
 
-func (s *texts) Vote(v redlock.Vote)       { s.error(v.Err) }
-func (s *texts) Verdict(v redlock.Verdict) { s.error(v.Err) }
+func (s *texts) Observe(e redlock.Event) {
+	_, _ = fmt.Fprintf(s, "%+v\n", e)
+	switch v := e.(type) {
+	case redlock.VoteEvent:
+		s.error(v.Err)
+	case redlock.VerdictEvent:
+		s.error(v.Err)
+	case redlock.NodeDownEvent:
+		s.error(v.Err)
+	}
+}
 
 // error adds an error and all that it wraps.
 func (s *texts) error(err error) {

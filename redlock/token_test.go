@@ -43,6 +43,10 @@ func TestToken_IsNotUsedForTwoRounds(t *testing.T) {
 		lock := receive(t, waiter, "the lock").lock
 		require.NotNil(t, lock)
 
+		eventually(t, func() bool { // the Observer is behind
+			all := seen.verdictsOn("acquire")
+			return all[len(all)-1].Err == nil
+		}, "the last verdict")
 		rounds := len(seen.verdictsOn("acquire"))
 		given := source.all()
 		require.Len(t, given, rounds, "one token for each round")

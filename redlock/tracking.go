@@ -64,7 +64,16 @@ func (s *queues) Message(node int, text string) {
 			return quorum.Actions{}
 		})
 	case what == yours && q != nil:
-		q.do(func(now time.Time) quorum.Actions { return q.machine.HandedOver(now, node, owners) })
+		received := false
+		q.do(func(now time.Time) quorum.Actions {
+			if q.holder == nil || q.holder.err() != nil { // else the turn has been taken already
+				received, q.handed = !q.handed, true // the message comes from every node
+			}
+			return q.machine.HandedOver(now, node, owners)
+		})
+		if e := &s.locker.events; received && e.observed() {
+			e.emit(HandOverEvent{At: time.Now(), Name: s.locker.nameOf(key), Received: true, Waiting: len(owners)})
+		}
 	case what == yours && len(owners) > 0: // nobody waits here any more
 		s.locker.publish(owners[0], s.locker.nodes[node:node+1], yours, key, owners[1:])
 	}

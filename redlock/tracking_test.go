@@ -115,7 +115,10 @@ func TestLock_WithoutTrackingAsksAgainAndAgainButNotBusily(t *testing.T) {
 	seen, fake := &recorder{}, clocktest.New()
 	locker := c.locker(redlock.WithObserver(seen), redlock.WithClock(fake)) // from 2 ms to 200 ms
 	waiter := lockBeside(t.Context(), locker, "name")
-	refusals := func() int { return len(seen.verdictsOn("acquire")) }
+	refusals := func() int {
+		locker.Drain()
+		return len(seen.verdictsOn("acquire"))
+	}
 	turnUntil(t, fake, time.Millisecond, func() bool { return refusals() >= 10 }) // until the pauses are long
 	before := c.settled()
 	require.Equal(t, before, c.settled(), "nothing comes but of time")

@@ -1,18 +1,20 @@
 package redlock
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // watched are the locks that are renewed, by key. The nodes track their keys from the first renewal on, so that a lock that is
 // deleted there is noticed before the next renewal.
 type watched struct {
-	locks sync.Map // key to *heldLock
+	mu    sync.Mutex // taken after that of a lock
+	locks map[string]*heldLock
 	// sweeps[i] is how many times all keys of node i were to be observed since a sweep over them began; 0 if none is under way.
 	sweeps []atomic.Int32
 }
@@ -21,7 +23,10 @@ type watched struct {
 func (h *heldLock) watchLocked() (first bool) {
 	if first = !h.watches; first {
 		h.watches = true
-		h.locker.watched.locks.Store(h.req.key, h)
+		w := &h.locker.watched
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.locks[h.key] = h
 	}
 	return first
 }
@@ -29,15 +34,29 @@ func (h *heldLock) watchLocked() (first bool) {
 func (h *heldLock) unwatchLocked() {
 	if h.watches {
 		h.watches = false
-		h.locker.watched.locks.CompareAndDelete(h.req.key, h)
+		w := &h.locker.watched
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.locks[h.key] == h {
+			delete(w.locks, h.key)
+		}
 	}
 }
 
 // invalidated takes in that a key may have changed on a node.
 func (w *watched) invalidated(i int, key string) {
-	if h, ok := w.locks.Load(key); ok {
-		h.(*heldLock).observe(i, nil)
+	w.mu.Lock()
+	h := w.locks[key]
+	w.mu.Unlock()
+	if h != nil {
+		h.observe(i, nil)
 	}
+}
+
+func (w *watched) all() []*heldLock {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Values(w.locks))
 }
 
 // maxObserving bounds the observations of one node that follow the loss of all that was known of it.
@@ -55,15 +74,14 @@ func (l *Locker) observeAll(i int) {
 		observing := make(chan struct{}, maxObserving)
 		for more := true; more; {
 			before := wanted.Load()
-			l.watched.locks.Range(func(_, h any) bool {
+			for _, h := range l.watched.all() {
 				select {
 				case observing <- struct{}{}:
-					h.(*heldLock).observe(i, observing)
-					return true
+					h.observe(i, observing)
 				case <-l.closing.Done():
-					return false
+					return
 				}
-			})
+			}
 			more = !wanted.CompareAndSwap(before, 0)
 		}
 	}()
@@ -76,7 +94,7 @@ func (h *heldLock) observe(i int, done <-chan struct{}) {
 	ask := h.lease.Invalidated(h.locker.clock, i)
 	h.mu.Unlock()
 	if ask {
-		h.locker.nodes[i].Send(time.Now(), node.Observe(h.req.key), watch{h, done}, i)
+		h.locker.nodes[i].Send(time.Now(), node.Observe(h.key), watch{h, done}, i)
 	} else if done != nil {
 		<-done
 	}
@@ -94,13 +112,10 @@ func (w watch) Reply(i int, reply node.Reply) {
 	answer, _ := h.locker.holds(reply, h.token)
 	h.mu.Lock()
 	now := h.now()
-	before := h.atLocked(now)
+	h.atLocked(now)
 	h.lease.Observed(h.locker.clock, i, answer)
-	lost := h.atLocked(now) == quorum.Lost && before == quorum.Held
+	h.atLocked(now)
 	h.mu.Unlock()
-	if lost {
-		h.locker.logger.Warn("redlock: a lock is lost: its key was deleted on too many nodes", "name", h.req.name)
-	}
 	h.cleanUp()
 	if w.done != nil {
 		<-w.done

@@ -1,10 +1,11 @@
 package redlock
 
-import "github.com/quorumlock/quorumlock/internal/quorum"
+import (
+	"context"
+	"time"
 
-// maxRenewing bounds the renewals of a Locker that are under way at a time: locks that were taken together are due
-// together, and a node takes a limited number of commands.
-const maxRenewing = 1024
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
 
 // renew begins to renew the lock with the TTL and MaxHold of a request. It returns false if the lock is renewed already.
 func (h *heldLock) renew(req request) bool {
@@ -13,83 +14,92 @@ func (h *heldLock) renew(req request) bool {
 	if h.renewal != nil {
 		return false
 	}
-	h.renewal = quorum.NewRenewal(h.lease, req.ttl, req.maxHold)
-	h.armLocked()
+	h.renewLocked(req, h.lease.Start())
 	return true
+}
+
+// renewLocked begins to renew the lock, or goes on with other values, for a holder who has had it since from.
+func (h *heldLock) renewLocked(req request, from time.Time) {
+	h.renewal = quorum.NewRenewal(h.lease, from, req.ttl, req.maxHold)
+	if h.watches {
+		h.renewal.Tracked()
+	}
+	h.armLocked()
 }
 
 // stopRenewingLocked ends the renewals of the lock, if there are any.
 func (h *heldLock) stopRenewingLocked() {
+	if h.renewal != nil && !h.holder.since.IsZero() && h.lease.At(h.now()) == quorum.Held {
+		h.contextLocked() // no renewal will notice its end
+	}
 	h.renewal = nil
 	h.unwatchLocked()
-	if h.watchdog != nil {
-		h.watchdog.Stop()
-	}
+	h.locker.renewals.cancel(h)
 }
 
-// armLocked schedules the next renewal, if there is to be one.
+// armLocked schedules the next renewal, if there is to be one. While one is under way, its end does that.
 func (h *heldLock) armLocked() {
-	if h.renewal == nil {
+	if h.renewal == nil || h.renewing {
 		return
 	}
 	now := h.now()
 	due, ok := h.renewal.Next(now)
-	switch {
-	case !ok && h.lease.At(now) != quorum.Held:
-		h.unwatchLocked()
-	case !ok && !h.watches:
-	case !ok: // MaxHold: its end is awaited
-		h.watchdog.Reset(h.lease.Remaining(now))
-	case h.watchdog == nil:
-		h.watchdog = h.locker.clock.AfterFunc(due.Sub(now), h.due)
-	default:
-		h.watchdog.Reset(due.Sub(now))
+	if !ok {
+		switch {
+		case h.atLocked(now) != quorum.Held:
+			h.unwatchLocked()
+			return
+		case !h.watches && h.holder.since.IsZero():
+			return
+		}
+		due = now.Add(h.lease.Remaining(now)) // MaxHold: its end is awaited
 	}
+	h.locker.renewals.schedule(h, due)
 }
 
-// due begins a renewal. It does not block, because package clocktest runs timers one after the other.
-func (h *heldLock) due() {
-	if h.locker.enter() == nil {
-		go h.extendAgain()
-	}
+// abandon ends the renewals because the Locker is closed.
+func (h *heldLock) abandon() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.atLocked(h.now())
+	h.stopRenewingLocked()
 }
 
 // extendAgain renews the lock once, unless the renewals were ended meanwhile.
 func (h *heldLock) extendAgain() {
 	l := h.locker
-	defer l.calls.Done()
-	select {
-	case l.renewing <- struct{}{}:
-		defer func() { <-l.renewing }()
-	case <-l.closing.Done():
+	if l.closing.Err() != nil {
+		h.abandon()
+		return
+	}
+	h.mu.Lock()
+	begin := !h.renewing
+	h.renewing = true
+	h.mu.Unlock()
+	if !begin { // it was passed on between, to somebody who wants it renewed now
 		return
 	}
 	l.queues.listen()
-	turn := h.turns()
-	turn <- struct{}{} // an extension that is under way ends with the node timeout
-	defer func() { <-turn }()
+	h.begin(context.Background(), nil) // an extension that is under way ends with the node timeout
+	defer h.finish()
 	h.mu.Lock()
-	ok := h.renewal != nil
-	var grant quorum.Grant
-	first := false
-	if ok {
-		first = h.watchLocked()
-		grant, ok = h.renewal.Grant(h.now())
-	}
+	deadline, first := h.lease.Deadline(), h.renewal != nil && h.watchLocked()
 	h.mu.Unlock()
-	var r *round
+	call := l.newCall(context.Background())
+	r := h.extend(l.closing, nil, nil, 0, call)
 	switch {
-	case ok:
-		r = h.extend(l.closing, nil, grant)
-	case first: // the holder has extended it by more, so that no extension tracks its key yet
+	case r == nil && first: // the holder has extended it by more, so that no extension tracks its key yet
 		for i := range l.nodes {
 			h.observe(i, nil)
 		}
+	case r != nil && call != nil:
+		h.renewed(call, deadline, r)
 	}
 	h.mu.Lock()
 	if r != nil && h.renewal != nil {
 		h.renewal.Ended(h.now(), r.outcome)
 	}
+	h.renewing = false
 	h.armLocked()
 	h.mu.Unlock()
 	h.cleanUp() // behind armLocked, which may have found that the lease is over

@@ -142,6 +142,7 @@ func TestMaxHold_OutOfRangeIsRefused(t *testing.T) {
 	t.Parallel()
 	locker := onMini(t, 1).locker()
 	for want, opts := range map[string][]redlock.LockOption{
+		"MaxWait(-1ns)":                   {redlock.MaxWait(-1)},
 		"MaxHold(-1ns)":                   {redlock.AutoExtend(), redlock.MaxHold(-1)},
 		"MaxHold(1m0s) without":           {redlock.TTL(time.Minute), redlock.MaxHold(time.Minute)},
 		"MaxHold(59s): below the TTL, 1m": {redlock.TTL(time.Minute), redlock.AutoExtend(), redlock.MaxHold(59 * time.Second)},
@@ -203,7 +204,7 @@ func TestAutoExtend_OutlivesNodesThatDoNotAnswerForAWhile(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 5)
 	seen := &recorder{}
-	locker := lockerOver(t, c.nodes(pool.WithTimeout(100*time.Millisecond)), redlock.WithObserver(seen))
+	locker := lockerOver(t, c.nodes(pool.WithTimeout(brief)), redlock.WithObserver(seen))
 	seen.connect(t, locker, 5)
 	lock := take(t, locker, "name", redlock.TTL(2*short), redlock.AutoExtend())
 	c.eventuallyHeld("name", lock.Token())
@@ -263,6 +264,7 @@ func TestAutoExtend_TheLockIsLostWhenAMajorityForgetsIt(t *testing.T) {
 		require.Zero(t, lock.Remaining())
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 		c.eventuallyEmpty() // what was given again while it was lost, too
+		locker.Drain()
 		extends := len(seen.verdictsOn("extend"))
 		fake.Advance(long)
 		if c.processes != nil {
@@ -362,7 +364,7 @@ func TestAutoExtend_RenewsManyLocksOverOneConnectionToEachNode(t *testing.T) {
 		locks = append(locks, take(t, locker, fmt.Sprint(i), redlock.TTL(30*time.Minute), redlock.AutoExtend()))
 	}
 	for i := range 4 { // a TTL and more
-		require.NoError(t, fake.WaitForTimers(t.Context(), len(locks)))
+		eventually(t, func() bool { return redlock.ToRenew(locker) == len(locks) }, "the schedule")
 		nextAt(t, fake, renewalIn(i, 30*time.Minute))
 		eventually(t, func() bool { return seen.renewals() == 200*(i+1) }, "renewal %d of each", i)
 	}

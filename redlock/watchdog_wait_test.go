@@ -7,14 +7,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // extendCounter counts the rounds that ended.
 type extendCounter struct{ n int }
 
-func (c *extendCounter) Vote(Vote)       {}
-func (c *extendCounter) Verdict(Verdict) { c.n++ }
+func (c *extendCounter) Observe(e Event) {
+	if _, ok := e.(VerdictEvent); ok {
+		c.n++
+	}
+}
 
 // The handle that has the lock renewed may be unlocked while another handle still holds the lock: from then on the TTL counts.
 func TestAutoExtend_ARenewalThatWaitedIsNotSentAfterTheRenewalsEnded(t *testing.T) {
@@ -23,21 +27,44 @@ func TestAutoExtend_ARenewalThatWaitedIsNotSentAfterTheRenewalsEnded(t *testing.
 		l, err := Open([]string{"redis://127.0.0.1:1"}, WithObserver(count))
 		require.NoError(t, err)
 		defer l.Close()
-		for range maxRenewing {
-			l.renewing <- struct{}{}
-		}
-		req := request{name: "name", key: "name", ttl: 30 * time.Second, autoExtend: true}
-		grant := quorum.Grant{Start: l.clock.Now(), TTL: req.ttl}
-		lock := l.newHeld(req, "token", 0, nil, quorum.NewLease(1, grant))
+		h := renewed(l, "name", 30*time.Second)
+		require.True(t, h.begin(t.Context(), nil))
 		<-time.After(11 * time.Second)
 		synctest.Wait() // the renewal waits
-		lock.held.mu.Lock()
-		lock.held.stopRenewingLocked()
-		lock.held.mu.Unlock()
-		for range maxRenewing {
-			<-l.renewing
-		}
+		h.mu.Lock()
+		h.stopRenewingLocked()
+		h.mu.Unlock()
+		h.finish()
 		synctest.Wait()
 		require.Zero(t, count.n)
 	})
+}
+
+func TestAutoExtend_LocksThatWaitForAWorkerAreRenewedInTheOrderInWhichTheyAreDue(t *testing.T) {
+	fake := clocktest.New()
+	l, err := Open([]string{"redis://127.0.0.1:1"}, WithClock(fake))
+	require.NoError(t, err)
+	defer l.Close()
+	r := &l.renewals
+	r.workers = maxRenewing
+	third, first, ended, second := renewed(l, "c", 200*time.Millisecond), renewed(l, "a", 100*time.Millisecond),
+		renewed(l, "d", 120*time.Millisecond), renewed(l, "b", 150*time.Millisecond)
+	later := renewed(l, "e", time.Minute) // due after 0.1 s at the latest
+	ended.mu.Lock()
+	ended.stopRenewingLocked()
+	ended.mu.Unlock()
+	fake.Advance(time.Second)
+	require.Nil(t, r.next(false))
+	for _, h := range []*heldLock{first, second, third, later} {
+		require.Same(t, h, r.next(true))
+	}
+	require.Equal(t, maxRenewing, r.workers)
+	require.Nil(t, r.next(true))
+	require.Equal(t, maxRenewing-1, r.workers)
+}
+
+// renewed returns a lock that has just been taken and is renewed.
+func renewed(l *Locker, name string, ttl time.Duration) *heldLock {
+	req := request{name: name, key: name, ttl: ttl, autoExtend: true}
+	return l.newHeld(req, "token", 0, nil, quorum.NewLease(1, quorum.Grant{Start: l.clock.Now(), TTL: ttl})).held
 }

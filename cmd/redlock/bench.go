@@ -171,7 +171,7 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 	return load.Run(ctx, load.Plan{
 		Take:  func(ctx context.Context, name string) (load.Held, error) { return take(ctx, name) },
 		Names: names, Waits: waits, Rate: c.Rate, WarmUp: c.WarmUp, Duration: c.Duration,
-		Votes: votes, Ready: on.inject,
+		Votes: votes, Ready: on.inject, Over: func() { _ = locker.Close() }, // waits until all votes are counted
 	})
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"os"
 	"testing"
 
@@ -16,6 +17,10 @@ const mainEnv = "QUORUMLOCK_TEST_MAIN"
 func TestMain(m *testing.M) {
 	if os.Getenv(mainEnv) != "" {
 		main()
+	}
+	// Tests that run in parallel wait for processes and TTLs more than they compute. -parallel still counts.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -10,8 +10,8 @@ import (
 
 // round is what was observed of one request to all nodes.
 type round struct {
-	votes   []*redlock.Vote // votes[i] is node i's; nil if it was not asked
-	verdict redlock.Verdict
+	votes   []*redlock.VoteEvent // votes[i] is node i's; nil if it was not asked
+	verdict redlock.VerdictEvent
 }
 
 // with returns the addresses of the nodes that gave one of the answers.
@@ -28,22 +28,24 @@ func (r *round) with(answers ...redlock.Answer) []string {
 // recorder is the Observer of one client. Each round asks a node once, and the answers of a node
 // keep their order: the i-th is its vote of the i-th round.
 type recorder struct {
-	events chan any // votes and verdicts; with room for more than a step has
+	events chan redlock.Event // votes and verdicts; with room for more than a step has
 
 	op       redlock.Op // the operation that is watched
-	votes    [][]redlock.Vote
-	verdicts []redlock.Verdict
+	votes    [][]redlock.VoteEvent
+	verdicts []redlock.VerdictEvent
 }
 
 func newRecorder(n int) *recorder {
-	return &recorder{events: make(chan any, 4096), votes: make([][]redlock.Vote, n)}
+	return &recorder{events: make(chan redlock.Event, 4096), votes: make([][]redlock.VoteEvent, n)}
 }
 
-// Vote implements [redlock.Observer].
-func (r *recorder) Vote(v redlock.Vote) { r.events <- v }
-
-// Verdict implements [redlock.Observer].
-func (r *recorder) Verdict(v redlock.Verdict) { r.events <- v }
+// Observe implements [redlock.Observer].
+func (r *recorder) Observe(e redlock.Event) {
+	switch e.(type) {
+	case redlock.VoteEvent, redlock.VerdictEvent:
+		r.events <- e
+	}
+}
 
 // watch forgets everything, and makes wait wait for an operation that begins after it.
 func (r *recorder) watch(op redlock.Op) {
@@ -63,11 +65,11 @@ func (r *recorder) wait(ctx context.Context, i, asked int) (*round, error) {
 		select {
 		case event := <-r.events:
 			switch v := event.(type) {
-			case redlock.Vote:
+			case redlock.VoteEvent:
 				if v.Op == r.op {
 					r.votes[v.Node] = append(r.votes[v.Node], v)
 				}
-			case redlock.Verdict:
+			case redlock.VerdictEvent:
 				if v.Op == r.op {
 					r.verdicts = append(r.verdicts, v)
 				}
@@ -80,7 +82,7 @@ func (r *recorder) wait(ctx context.Context, i, asked int) (*round, error) {
 
 // round returns the i-th round, or nil if it is not complete.
 func (r *recorder) round(i, asked int) *round {
-	seen := &round{votes: make([]*redlock.Vote, len(r.votes))}
+	seen := &round{votes: make([]*redlock.VoteEvent, len(r.votes))}
 	for node, votes := range r.votes {
 		if i < len(votes) {
 			seen.votes[node] = &votes[i]

@@ -16,15 +16,15 @@ func TestRecorder_LateVotesBelongToTheirRoundAndNotToTheNext(t *testing.T) {
 	r.watch("acquire")
 	addrs := []string{"a", "b", "c"}
 	vote := func(node int, answer redlock.Answer) {
-		r.Vote(redlock.Vote{Op: "acquire", Node: node, Addr: addrs[node], Answer: answer})
+		r.Observe(redlock.VoteEvent{Op: "acquire", Node: node, Addr: addrs[node], Answer: answer})
 	}
 	refused := errors.New("refused")
 	vote(0, redlock.AnswerNo)
 	vote(1, redlock.AnswerNo)
-	r.Verdict(redlock.Verdict{Op: "acquire", Err: refused})
+	r.Observe(redlock.VerdictEvent{Op: "acquire", Err: refused})
 	vote(0, redlock.AnswerYes)
 	vote(1, redlock.AnswerYes)
-	r.Verdict(redlock.Verdict{Op: "acquire"})
+	r.Observe(redlock.VerdictEvent{Op: "acquire"})
 	vote(2, redlock.AnswerUnknown)
 	vote(2, redlock.AnswerYes)
 
@@ -43,9 +43,9 @@ func TestRecorder_LateVotesBelongToTheirRoundAndNotToTheNext(t *testing.T) {
 func TestRecorder_RoundIsCompleteWhenAllNodesThatWereAskedHaveAnswered(t *testing.T) {
 	r := newRecorder(2)
 	r.watch("unlock")
-	r.Vote(redlock.Vote{Op: "acquire", Node: 1, Answer: redlock.AnswerYes})
-	r.Verdict(redlock.Verdict{Op: "unlock"})
-	r.Vote(redlock.Vote{Op: "unlock", Node: 0, Answer: redlock.AnswerYes})
+	r.Observe(redlock.VoteEvent{Op: "acquire", Node: 1, Answer: redlock.AnswerYes})
+	r.Observe(redlock.VerdictEvent{Op: "unlock"})
+	r.Observe(redlock.VoteEvent{Op: "unlock", Node: 0, Answer: redlock.AnswerYes})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := r.wait(ended, 0, 2)

@@ -20,10 +20,10 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-const lostTTL = 3 * time.Second
+const lostTTL = 6 * time.Second
 
 // lostFlags make a lock that is lost soon.
-var lostFlags = []string{"--ttl=3s", "--timeout=500ms"}
+var lostFlags = []string{"--ttl=" + lostTTL.String(), "--timeout=500ms"}
 
 // beating is a script whose processes leave signs of life: the time of the last change of a file, each.
 const beating = `
@@ -118,6 +118,7 @@ func TestRun_EndsTheCommandBeforeTheLockIsOver(t *testing.T) {
 		"stopped":          {"", nil, true, "SIGTERM"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			servers := testredis.Real(t, 3)
 			p, b := startBeats(t, servers, test.first, test.flags...)
 			if name == "stopped" {
@@ -222,7 +223,7 @@ func TestRun_MaxHoldEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	servers := testredis.Real(t, 3)
 	began := time.Now()
-	p, b := startBeats(t, servers, "", "--max-hold=4s")
+	p, b := startBeats(t, servers, "", "--ttl=3s", "--max-hold=4s")
 	assert.Equal(t, "--max-hold is over", p.event("lost").Error)
 	assert.Equal(t, exitLost, p.code())
 	assert.Less(t, b.last(), began.Add(4*time.Second+runPatience))

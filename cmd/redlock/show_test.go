@@ -47,7 +47,7 @@ func TestDuration_HasThreeOrFourDigits(t *testing.T) {
 func TestShow_ClipsLongLines(t *testing.T) {
 	var out bytes.Buffer
 	s := &show{w: &out}
-	s.votes(&round{votes: []*redlock.Vote{{
+	s.votes(&round{votes: []*redlock.VoteEvent{{
 		Addr:   "a-host-with-a-rather-long-name.example.com:6379",
 		Answer: redlock.AnswerRefused, Took: 1234 * time.Microsecond,
 		Err: errors.New("a reason that somebody took great care to give in full"),
@@ -57,7 +57,7 @@ func TestShow_ClipsLongLines(t *testing.T) {
 }
 
 func TestShow_MarksYesNoAndNoAnswerInColoursUnlessPlain(t *testing.T) {
-	seen := &round{votes: []*redlock.Vote{
+	seen := &round{votes: []*redlock.VoteEvent{
 		{Answer: redlock.AnswerYes}, {Answer: redlock.AnswerNo, Err: pool.ErrHeld}, {Answer: redlock.AnswerUnsent, Err: errUnreachable}, nil,
 	}}
 	var out bytes.Buffer

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/contest"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -73,7 +74,7 @@ func (c *tryCmd) refusal(err error) error {
 // take acquires the lock.
 func (c *tryCmd) take(ctx context.Context, locker *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
 	if c.Wait == 0 {
-		return locker.TryLock(ctx, c.Name, opts...)
+		return contest.TryLock(ctx, locker, c.Name, opts...)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Wait)
 	defer cancel()

@@ -35,6 +35,8 @@ type Plan struct {
 	Votes *Votes
 	// Ready, if not nil, is called between the warm-up and the measurement.
 	Ready func() error
+	// Over, if not nil, is called after the measurement, before Votes are read.
+	Over func()
 }
 
 // Run carries out a plan. Every lock that was taken has been unlocked when Run returns.
@@ -58,5 +60,8 @@ func Run(ctx context.Context, plan Plan) (*Result, error) {
 	}
 	measured := newPhase(plan, plan.Duration)
 	elapsed := measured.run(ctx)
+	if plan.Over != nil {
+		plan.Over()
+	}
 	return newResult(measured, elapsed), ctx.Err()
 }

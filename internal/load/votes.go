@@ -48,16 +48,25 @@ func (v *Votes) begin() {
 	v.from = time.Now()
 }
 
-// countsLocked reports whether to count an operation that has taken so long until now.
-func (v *Votes) countsLocked(op redlock.Op, took time.Duration) bool {
-	return op == redlock.OpAcquire && !v.from.IsZero() && time.Since(v.from) >= took
+// countsLocked reports whether to count an operation that ended at some time and took so long.
+func (v *Votes) countsLocked(op redlock.Op, at time.Time, took time.Duration) bool {
+	return op == redlock.OpAcquire && !v.from.IsZero() && at.Sub(v.from) >= took
 }
 
-// Vote implements [redlock.Observer].
-func (v *Votes) Vote(vote redlock.Vote) {
+// Observe implements [redlock.Observer].
+func (v *Votes) Observe(e redlock.Event) {
+	switch e := e.(type) {
+	case redlock.VoteEvent:
+		v.vote(e)
+	case redlock.VerdictEvent:
+		v.verdict(e)
+	}
+}
+
+func (v *Votes) vote(vote redlock.VoteEvent) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !v.countsLocked(vote.Op, vote.Took) {
+	if !v.countsLocked(vote.Op, vote.At, vote.Took) {
 		return
 	}
 	v.nodes[vote.Node].Answers[vote.Answer.String()]++
@@ -70,12 +79,12 @@ func (v *Votes) Vote(vote redlock.Vote) {
 	}
 }
 
-// Verdict implements [redlock.Observer]. It comes right after the vote that decided.
-func (v *Votes) Verdict(verdict redlock.Verdict) {
+// verdict counts a round. It comes right after the vote that decided.
+func (v *Votes) verdict(verdict redlock.VerdictEvent) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
-	case !v.countsLocked(verdict.Op, verdict.Took):
+	case !v.countsLocked(verdict.Op, verdict.At, verdict.Took):
 	case verdict.Err != nil:
 		v.lost++
 	default:

@@ -19,18 +19,18 @@ func poll(votes *load.Votes, name string, answers ...redlock.Answer) {
 	yes := 0
 	for i, answer := range answers {
 		took := time.Duration(i+1) * time.Millisecond
-		votes.Vote(redlock.Vote{Op: "acquire", Name: name, Node: i, Answer: answer, Took: took})
-		votes.Vote(redlock.Vote{Op: "unlock", Name: name, Node: i, Answer: answer, Took: time.Hour})
+		votes.Observe(redlock.VoteEvent{At: time.Now(), Op: "acquire", Name: name, Node: i, Answer: answer, Took: took})
+		votes.Observe(redlock.VoteEvent{At: time.Now(), Op: "unlock", Name: name, Node: i, Answer: answer, Took: time.Hour})
 		if answer == redlock.AnswerYes {
 			if yes++; yes == 2 {
-				votes.Verdict(redlock.Verdict{Op: "acquire", Name: name, Took: took})
+				votes.Observe(redlock.VerdictEvent{At: time.Now(), Op: "acquire", Name: name, Took: took})
 			}
 		}
 	}
 	if yes < 2 {
-		votes.Verdict(redlock.Verdict{Op: "acquire", Name: name, Err: redlock.ErrNoQuorum})
+		votes.Observe(redlock.VerdictEvent{At: time.Now(), Op: "acquire", Name: name, Err: redlock.ErrNoQuorum})
 	}
-	votes.Verdict(redlock.Verdict{Op: "unlock", Name: name, Took: time.Hour})
+	votes.Observe(redlock.VerdictEvent{At: time.Now(), Op: "unlock", Name: name, Took: time.Hour})
 }
 
 // vote measures a run in which each cycle is one poll.
@@ -41,7 +41,7 @@ func vote(t *testing.T, names []string, rounds ...[]redlock.Answer) *load.Result
 		votes := load.NewVotes([]string{"x", "y", "z"}, len(names) > 1)
 		pass(time.Minute)
 		poll(votes, names[0], redlock.AnswerYes, redlock.AnswerYes, redlock.AnswerYes) // before the measurement
-		straggler := redlock.Vote{Op: "acquire", Name: names[0], Answer: redlock.AnswerYes, Took: 30 * time.Second}
+		straggler := redlock.VoteEvent{At: time.Now(), Op: "acquire", Name: names[0], Answer: redlock.AnswerYes, Took: 30 * time.Second}
 		var i atomic.Int64
 		var err error
 		result, err = load.Run(t.Context(), load.Plan{
@@ -49,7 +49,7 @@ func vote(t *testing.T, names []string, rounds ...[]redlock.Answer) *load.Result
 			Take: func(_ context.Context, name string) (load.Held, error) {
 				pass(10 * time.Millisecond)
 				poll(votes, name, rounds[i.Add(1)-1]...)
-				votes.Vote(straggler) // it began before
+				votes.Observe(straggler) // it began before
 				return held{}, nil
 			},
 		})

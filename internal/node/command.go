@@ -100,8 +100,11 @@ func Publish(channel, message string) *Command {
 const (
 	// maxNumber is above all numbers of counters. Scripts count in floating-point numbers, which are exact below 2^53.
 	maxNumber = 1 << 53
-	// DefaultKeep is for how long counters are kept by default.
-	DefaultKeep = 24 * time.Hour
+	// DefaultKeep is for how long counters are kept by default. fenced_acquire.lua knows it too.
+	DefaultKeep = 2 * time.Hour
+	// MaxBlock is how many numbers an acquire may ask for at most. Servers refuse more, so that a mistake of the caller does not
+	// run a counter up.
+	MaxBlock = quorum.MaxBlock
 )
 
 // Counter is what a fenced acquire asks of the counter of its name, the source of fencing tokens. It is the key
@@ -114,20 +117,28 @@ type Counter struct {
 	Now uint64
 	// Advance makes the counter advance even if it does not seem to be behind.
 	Advance bool
-	// Floor is an exclusive lower bound of the number that is granted; 0 means none.
+	// Floor is an exclusive lower bound of the numbers that are granted; 0 means none.
 	Floor uint64
+	// Block is how many numbers are granted, MaxBlock at most; 0 means one.
+	Block uint64
 }
 
-// AcquireFenced sets key, if it does not exist, to token, | and the next number of its counter, with a TTL. The number
-// is in [Reply.Number].
+// AcquireFenced sets key, if it does not exist, to token, | and the last number of the next block of its counter, with a TTL.
+// That number is in [Reply.Number]. The block is above all numbers that the counter has granted before, or been raised to.
 func AcquireFenced(key, token string, ttl time.Duration, counter Counter) *Command {
 	c := newCommand(fencedAcquire, fencedAcquireScript, key, token, token, millis(ttl), decimal(counter.Now))
-	advance := counter.Advance || counter.Floor > 0
-	if counter.Keep != DefaultKeep || advance {
+	advance, block := counter.Advance || counter.Floor > 0, counter.Block > 1
+	if counter.Keep != DefaultKeep || advance || block {
 		c.args = append(c.args, millis(counter.Keep))
 	}
-	if advance {
+	switch {
+	case advance:
 		c.args = append(c.args, decimal(counter.Floor))
+	case block:
+		c.args = append(c.args, "")
+	}
+	if block {
+		c.args = append(c.args, decimal(counter.Block))
 	}
 	return c.counted()
 }

@@ -287,10 +287,12 @@ func TestCommand_WithFencingOnTheWire(t *testing.T) {
 	})
 	n := f.open(t, patient())
 	for want, cmd := range map[string]*node.Command{
-		"script 2 k {k}:fence t 1000 5":               node.AcquireFenced("k", "t", time.Second, node.Counter{Keep: day, Now: 5}),
+		"script 2 k {k}:fence t 1000 5":               node.AcquireFenced("k", "t", time.Second, node.Counter{Keep: 2 * time.Hour, Now: 5, Block: 1}),
 		"script 2 k {k}:fence t 1000 5 60000":         node.AcquireFenced("k", "t", time.Second, node.Counter{Keep: time.Minute, Now: 5}),
-		"script 2 k {k}:fence t 1000 5 86400000 3":    node.AcquireFenced("k", "t", time.Second, node.Counter{Keep: day, Now: 5, Floor: 3}),
-		"script 2 k {k}:fence t 1000 5 86400000 0":    node.AcquireFenced("k", "t", time.Second, node.Counter{Keep: day, Now: 5, Advance: true}),
+		"script 2 k {k}:fence t 1000 5 7200000 3":     node.AcquireFenced("k", "t", time.Second, node.Counter{Keep: 2 * time.Hour, Now: 5, Floor: 3}),
+		"script 2 k {k}:fence t 1000 5 7200000 0":     node.AcquireFenced("k", "t", time.Second, node.Counter{Keep: 2 * time.Hour, Now: 5, Advance: true}),
+		"script 2 k {k}:fence t 1000 5 7200000  4096": node.AcquireFenced("k", "t", time.Second, node.Counter{Keep: 2 * time.Hour, Now: 5, Block: 4096}),
+		"script 2 k {k}:fence t 1000 5 7200000 3 2":   node.AcquireFenced("k", "t", time.Second, node.Counter{Keep: 2 * time.Hour, Now: 5, Floor: 3, Block: 2}),
 		"script 2 k {k}:fence t|5 t|7 7":              node.Raise("k", "t", 5, 7),
 		"script 2 k {k}:fence t|7":                    node.ReleaseFenced("k", "t", 7, ttl),
 		"script 2 k {k}:fence t|0":                    node.ReleaseFenced("k", "t", 0, ttl),

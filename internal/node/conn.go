@@ -32,8 +32,8 @@ type conn struct {
 	channels map[string]bool // that were subscribed to; true if confirmed
 
 	// Of the goroutine that reads.
-	answers []call // to which one reply is
-	served  bool   // a caller's command was answered
+	answers []answer // to be handed out
+	served  bool     // a caller's command was answered
 
 	broken atomic.Bool // the reader has ended
 	err    error       // why the connection broke, once it has; nil if it was cut
@@ -46,6 +46,8 @@ type transport interface {
 	flush() error // fails if a put before did
 	// read returns the next reply or push. It is valid until the next read.
 	read() (value, error)
+	// ready reports that the next read returns a reply without waiting for the server. It may miss one.
+	ready() bool
 	// cut breaks the connection under whoever reads and writes, from any goroutine. It does nothing after close.
 	cut()
 	// close gives the connection up, when nobody reads or writes any more.
@@ -113,7 +115,7 @@ func dial(ctx context.Context, s *Server) (*respConn, error) {
 		secure := tls.Client(socket, s.TLS)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			_ = socket.Close()
-			return nil, err
+			return nil, fmt.Errorf("TLS handshake: %w", err)
 		}
 		conn = secure
 	}

@@ -102,6 +102,71 @@ func TestConn_ItsEndIsUnknownForWhatWasSentAndHasAReason(t *testing.T) {
 	})
 }
 
+func TestConn_RepliesThatComeTogetherAreTakenApart(t *testing.T) {
+	f := silentOn(t, "SET")
+	n := f.open(t, patient())
+	requireYes(t, n, node.Release("key", "token", ttl)) // connected, and the script is known
+	var answers []inbox
+	for range 6 {
+		answers = append(answers, send(n, node.Acquire("key", "token", ttl)))
+	}
+	require.Eventually(t, func() bool { return f.count("SET") == len(answers) }, bound, tick)
+	f.send(t, 1, "+OK\r\n_\r\n-NOPERM one\r\n:7\r\n$2\r\nOK\r\n-NOPERM two\r\n+OK\r\n")
+	requireReply(t, quorum.Yes, nil, answers[0].next(t))
+	requireReply(t, quorum.No, node.ErrHeld, answers[1].next(t))
+	require.ErrorContains(t, answers[2].next(t).Err, "NOPERM one")
+	requireReply(t, quorum.Unknown, node.ErrProtocol, answers[3].next(t))
+	requireReply(t, quorum.Unknown, node.ErrProtocol, answers[4].next(t))
+	require.ErrorContains(t, answers[5].next(t).Err, "NOPERM two", "and the one behind it, which came unasked, ends the connection")
+	require.Eventually(t, func() bool { return f.connections() == 2 }, bound, tick)
+}
+
+func TestConn_APushBetweenRepliesIsReportedBetweenThem(t *testing.T) {
+	f := silentOn(t, "SET")
+	n := f.open(t, patient())
+	l := listen(n, "")
+	require.Equal(t, "0 active", l.next(t))
+	first, second := send(n, node.Acquire("first", "token", ttl)), send(n, node.Acquire("second", "token", ttl))
+	require.Eventually(t, func() bool { return f.count("SET") == 2 }, bound, tick)
+	f.send(t, 1, "+OK\r\n"+invalidation("pushed")+"+OK\r\n")
+	for _, key := range []string{"first", "pushed", "second"} { // the node reports what it has changed itself
+		require.Equal(t, "0 invalidated "+key, l.next(t))
+	}
+	requireReply(t, quorum.Yes, nil, first.next(t))
+	requireReply(t, quorum.Yes, nil, second.next(t))
+	f.breakNetwork() // it would not answer the node's goodbye
+}
+
+func TestConn_AChangeBehindTheBeginningOfTrackingIsReported(t *testing.T) {
+	f := silentOn(t, "CLIENT TRACKING")
+	n := f.open(t, patient())
+	l := listen(n, "")
+	require.Eventually(t, func() bool { return f.count("CLIENT TRACKING") == 1 }, bound, tick)
+	answer := send(n, node.Acquire("key", "token", ttl))
+	require.Eventually(t, func() bool { return f.count("SET") == 1 }, bound, tick)
+	f.send(t, 1, "+OK\r\n+OK\r\n")
+	require.Equal(t, "0 active", l.next(t))
+	require.Equal(t, "0 invalidated key", l.next(t))
+	requireReply(t, quorum.Yes, nil, answer.next(t))
+	f.breakNetwork() // it would not answer the node's goodbye
+}
+
+func TestConn_AReplyDoesNotWaitForTheRestOfTheNext(t *testing.T) {
+	for _, next := range []string{"+OK\r\n", "_\r\n", "$-1\r\n", "$2\r\nOK\r\n", "*1\r\n:1\r\n", "-NOPERM no\r\n"} {
+		for come := range len(next) {
+			f := silentOn(t, "SET")
+			n := f.open(t, patient())
+			first, second := send(n, node.Acquire("key", "token", ttl)), send(n, node.Acquire("key", "token", ttl))
+			require.Eventually(t, func() bool { return f.count("SET") == 2 }, bound, tick)
+			f.send(t, 1, "+OK\r\n"+next[:come])
+			requireReply(t, quorum.Yes, nil, first.next(t))
+			f.send(t, 1, next[come:])
+			require.NotEqual(t, quorum.Pending, second.next(t).Answer)
+			f.breakNetwork() // it would not answer the node's goodbye
+		}
+	}
+}
+
 func TestConn_ALongErrorIsARefusal(t *testing.T) {
 	for _, length := range []int{4090, 4096, 4100, 8192, 16_000} {
 		for transport, open := range transports {
@@ -285,11 +350,13 @@ func TestTLS_AndPlainDoNotGetThroughToEachOther(t *testing.T) {
 	for _, crossed := range []struct {
 		address string
 		opts    []option
-	}{{server.Addr(), []option{trusting(ca)}}, {address, nil}} {
+		says    string
+	}{{server.Addr(), []option{trusting(ca)}, "TLS handshake: "}, {address, nil, ""}} {
 		n := open(t, crossed.address, append(crossed.opts, patient(), withDialTimeout(time.Second/5))...)
 		reply := ask(t, n, node.Acquire("key", "token", ttl))
 		require.Equal(t, quorum.Unsent, reply.Answer)
 		require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+		require.ErrorContains(t, reply.Err, crossed.says)
 	}
 }
 

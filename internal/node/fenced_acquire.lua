@@ -1,35 +1,59 @@
--- Sets key, if it does not exist, to token|number with the TTL ttl (milliseconds). The number is the next of the counter.
--- A counter that is missing, or more than a second behind now (the caller's estimate of the time, microseconds since 1970),
--- advances: to now, if the server's clock is within a second of it, else to that clock. It also advances if floor is given,
--- and beyond floor. A counter that advances is kept for keep (milliseconds; by default a day) beyond the TTL.
+-- Sets key, if it does not exist, to token|number with the TTL ttl (milliseconds). The number is the last of the next block of
+-- the counter: block numbers, 1 by default. A counter that is missing, or more than a second behind now (the caller's estimate
+-- of the time, microseconds since 1970), advances: to now, if the server's clock is within a second of it, else to that clock.
+-- It also advances if floor is given, "" for none, and to floor at least. The block comes on top of that. A counter that
+-- advances is kept for keep (milliseconds; by default two hours) beyond the TTL. So is one from which a block is taken, since
+-- with blocks it may keep pace with the clock, and need not advance for as long as that goes on.
 -- The number; nil: the key exists; an error reply if the counter is not a number.
-local key, counter, token, ttl, now, keep, floor = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local counted = redis.pcall('INCR', counter)
+-- The acquires of a joined script with one ttl and one now share begun: what a missing counter began with. The next is taken
+-- to be missing, too, so that it begins with a single write.
+local key, counter, token, ttl, now, keep, floor, block, begun = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], {}
+local call, text = redis.call, begun.text
+if text and call('SET', counter, text, 'NX', 'PX', begun.kept) then
+  if call('SET', key, token .. '|' .. text, 'NX', 'PX', ttl) then
+    return begun.number
+  end
+  call('DEL', counter)
+  return nil
+end
+begun.text = nil
+local size = tonumber(block or 1)
+if size > 4096 then
+  return redis.error_reply('ERR a block of more than 4096 numbers')
+end
+local counted = redis.pcall('INCRBY', counter, block or '1')
 if type(counted) == 'table' then
   return counted
 end
-local number, text = counted, nil
-local forward = floor or number <= now - 1000000
+local number, none, taken = counted, floor == nil or floor == '', nil
+local forward = not none or number <= now - 1000000
 if forward then
-  local time = redis.call('TIME')
+  local time = call('TIME')
   local begin = time[1] * 1000000 + time[2]
   if math.abs(now - begin) <= 1000000 then
     begin = tonumber(now)
   end
-  number = math.max(number, begin + 1, (floor or 0) + 1)
-  text = string.format('%.0f', number)
-else
-  text = redis.call('GET', counter)
+  number = math.max(number, begin + size, (none and 0 or floor) + size)
 end
-if number >= 9007199254740992 then
-  redis.call(counted == 1 and 'DEL' or 'DECR', counter)
-  return redis.error_reply('ERR the fence counter has no numbers left below 2^53')
+if number < 9007199254740992 then
+  text = forward and string.format('%.0f', number) or call('GET', counter)
+  taken = call('SET', key, token .. '|' .. text, 'NX', 'PX', ttl)
 end
-if redis.call('SET', key, token .. '|' .. text, 'NX', 'PX', ttl) then
-  if forward then
-    redis.call('SET', counter, text, 'PX', ttl + (keep or 86400000))
+if not taken then
+  if counted == size then
+    call('DEL', counter)
+  else
+    call('INCRBY', counter, -size)
   end
-  return number
+  return number >= 9007199254740992 and redis.error_reply('ERR the fence counter has no numbers left below 2^53') or nil
 end
-redis.call(counted == 1 and 'DEL' or 'DECR', counter)
-return nil
+local kept = (forward or block) and string.format('%.0f', ttl + (keep or 7200000))
+if forward then
+  call('SET', counter, text, 'PX', kept)
+  if counted == size then
+    begun.text, begun.number, begun.kept = text, number, kept
+  end
+elseif block then
+  call('PEXPIRE', counter, kept)
+end
+return number

@@ -72,8 +72,13 @@ func (s Server) withCredentials(ctx context.Context) (_ *Server, err error) {
 //
 // If answers were missing when the last connection broke, greet also ends that connection on the server: what the
 // server may still have to read from it (for example an acquire) must not take effect after what comes over this one.
-func (c *conn) greet(ctx context.Context, s *Server, last *conn) error {
-	defer context.AfterFunc(ctx, c.cut)()
+func (c *conn) greet(ctx context.Context, s *Server, last *conn) (err error) {
+	stop := context.AfterFunc(ctx, c.cut)
+	defer func() {
+		if !stop() && err == nil { // it is being cut
+			err = ctx.Err()
+		}
+	}()
 	var commands [][]string
 	if s != nil {
 		commands = s.login()

@@ -3,23 +3,23 @@
 -- of each, the rest of ARGV the arguments.
 -- An array of the results, each as by itself or its error. A server that is out of memory refuses only the first acquire if
 -- a release follows: the refusal is then that of all acquires.
-local forms, ttl, now, replies, a, full = ARGV[1], ARGV[2], tonumber(ARGV[3]), {}, 4, nil
-local r, s = string.byte('rs', 1, 2)
+local forms, ttl, now, replies, a, full, begun = ARGV[1], ARGV[2], tonumber(ARGV[3]), {}, 4, nil, {}
+local r, s, zero = string.byte('rs0', 1, 3)
+local keys, args, pcall, type, byte = KEYS, ARGV, pcall, type, string.byte
 for i = 1, #forms do
-  local key, counter, form, args = KEYS[2 * i - 1], KEYS[2 * i], string.byte(forms, i), 1
+  local key, counter, form, n = keys[2 * i - 1], keys[2 * i], byte(forms, i), 1
   local done, reply
   if form == r then
-    done, reply = pcall(fenced_release, key, counter, ARGV[a])
+    done, reply = pcall(fenced_release, key, counter, args[a])
   else
-    local life, time, keep, floor = ttl, now, nil, nil
-    if form ~= s then
-      args = form - string.byte('0')
-      life, time = ARGV[a + 1], ARGV[a + 2]
-      keep, floor = args > 3 and ARGV[a + 3] or nil, args > 4 and ARGV[a + 4] or nil
-    end
-    done, reply = true, full
-    if not full then
-      done, reply = pcall(fenced_acquire, key, counter, ARGV[a], life, time, keep, floor)
+    n = form == s and 1 or form - zero
+    if full then
+      done, reply = true, full
+    elseif form == s then
+      done, reply = pcall(fenced_acquire, key, counter, args[a], ttl, now, nil, nil, nil, begun)
+    else
+      local keep, floor, block = n > 3 and args[a + 3] or nil, n > 4 and args[a + 4] or nil, n > 5 and args[a + 5] or nil
+      done, reply = pcall(fenced_acquire, key, counter, args[a], args[a + 1], args[a + 2], keep, floor, block, {})
     end
   end
   if not done and type(reply) ~= 'table' then
@@ -29,6 +29,6 @@ for i = 1, #forms do
     full = reply
   end
   replies[i] = reply or false
-  a = a + args
+  a = a + n
 end
 return replies

@@ -48,11 +48,15 @@ func (n *Node) loop() {
 		}
 		n.mu.Lock()
 		closed := n.pipeline.Closed()
+		served := err == nil
 		if closed {
 			err = ErrClosed
 		}
 		if err != nil {
 			n.pipeline.Failed(time.Now(), err)
+		}
+		if !served {
+			n.failedLocked(err)
 		}
 		n.unlock()
 		if closed {
@@ -80,6 +84,7 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 	n.pipeline.Connected()
 	n.conn, n.pingAt = c, now.Add(pingEvery)
 	n.guard.Connected(now, c.server, c.up)
+	n.upLocked(now)
 	n.armLocked(n.pingAt)
 	n.trackLocked(now)
 	n.mu.Unlock()
@@ -94,6 +99,7 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 	stop()
 	n.mu.Lock()
 	n.conn = nil
+	n.brokenLocked(c.err)
 	if n.pipeline.Broken(time.Now(), c.err) {
 		unfinished = c
 	}

@@ -63,6 +63,8 @@ type Node struct {
 	firesAt   time.Time   // when timer fires; zero if it does not
 	pingAt    time.Time   // when the connection is tried next
 	listeners []*listening
+	reports   []report
+	health    health
 
 	expiring chan struct{} // holds one element while expire runs
 }
@@ -149,57 +151,75 @@ func (n *Node) sendLocked(now time.Time, cmd *Command) {
 	}
 }
 
-// answered hands the next reply of the connection to its receiver. It fails if nobody asked, and with errLast if the node
-// is closed and this was the last reply.
-func (n *Node) answered(c *conn, v *value) (err error) {
+// answered hands the next reply of the connection, and those that have come with it, to their receivers. It fails if nobody
+// asked, and with errLast if the node is closed and this was the last reply.
+func (n *Node) answered(c *conn, v *value) error {
 	n.mu.Lock()
-	next := n.pipeline.Next()
-	if next == nil {
-		n.mu.Unlock()
-		return errUnasked
-	}
-	if next.caching {
-		next.caching, next.tracked = false, v.isOK()
-		n.mu.Unlock()
-		return nil
-	}
-	parts, alone := c.partsLocked(v, next.commands)
-	c.answers = c.answers[:0]
-	for range next.commands {
-		op, reported := n.pipeline.Answered()
-		c.served = c.served || op.Item.cmd.kind < ping
-		if again := alone && n.repeatLocked(op); again || reported {
-			op.Item.to = nil
+	more, err := n.answerLocked(c, v)
+	for more && err == nil && len(c.answers) < batchSize && c.ready() {
+		if *v, err = c.read(); err == nil {
+			more, err = n.answerLocked(c, v)
 		}
-		c.answers = append(c.answers, op.Item)
-	}
-	if n.pipeline.Closed() && n.pipeline.Idle() {
-		err = errLast
 	}
 	var listeners []*listening // of what the server does not push, see trackLocked
 	if c.tracking {
 		listeners = n.listeners
 	}
 	n.mu.Unlock()
-	for i, a := range c.answers {
-		if parts != nil {
-			v = &parts[i]
-		}
-		reply := a.cmd.parse(v)
-		reply.Server = c.server
-		reply.Tracked = a.tracked && (reply.Answer == quorum.Yes || reply.Answer == quorum.No || reply.Answer == quorum.Recreated)
+	for i := range c.answers {
+		a := &c.answers[i]
 		if a.cmd.kind == tracking {
-			n.trackingAnswered(c, reply.Answer)
+			n.trackingAnswered(c, a.with.Answer)
 		}
-		if a.cmd.changes(reply.Answer) {
+		if a.cmd.changes(a.with.Answer) {
 			for _, l := range listeners {
 				l.Invalidated(l.node, a.cmd.key)
 			}
 		}
-		a.reply(reply)
+		a.reply(a.with)
 	}
 	clear(c.answers)
+	c.answers = c.answers[:0]
 	return err
+}
+
+// answer is a call and what it was answered with.
+type answer struct {
+	call
+	with Reply
+}
+
+// answerLocked appends to the answers of the connection what a reply is the answer to. more reports whether the next reply
+// may be dealt with before these are handed out.
+func (n *Node) answerLocked(c *conn, v *value) (more bool, err error) {
+	next := n.pipeline.Next()
+	if next == nil {
+		return false, errUnasked
+	}
+	if next.caching {
+		next.caching, next.tracked = false, v.isOK()
+		return true, nil
+	}
+	more = next.cmd.kind != tracking
+	parts, alone := c.partsLocked(v, next.commands)
+	for i := range next.commands {
+		op, reported := n.pipeline.Answered()
+		c.served = c.served || op.Item.cmd.kind < ping
+		if again := alone && n.repeatLocked(op); again || reported {
+			op.Item.to = nil
+		}
+		if parts != nil {
+			v = &parts[i]
+		}
+		a := answer{op.Item, op.Item.cmd.parse(v)}
+		a.with.Server = c.server
+		a.with.Tracked = a.tracked && (a.with.Answer == quorum.Yes || a.with.Answer == quorum.No || a.with.Answer == quorum.Recreated)
+		c.answers = append(c.answers, a)
+	}
+	if n.pipeline.Closed() && n.pipeline.Idle() {
+		err = errLast
+	}
+	return more, err
 }
 
 // repeatLocked sends a command once more, by itself and with the source of its script, since the server has refused the

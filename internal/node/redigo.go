@@ -38,6 +38,8 @@ func (c *redigoConn) read() (value, error) {
 	return redigoValue(reply), err
 }
 
+func (c *redigoConn) ready() bool { return false } // its buffer cannot be looked into
+
 // redigoValue turns a reply as redigo returns it into a value.
 func redigoValue(reply any) value {
 	switch reply := reply.(type) {

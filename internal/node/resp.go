@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Bounds on what a server may send. The largest reply to a command of ours is INFO, with a few kilobytes; what is
@@ -87,6 +88,12 @@ func (r *reader) read() (value, error) {
 		r.items = nil
 	}
 	return r.value(0)
+}
+
+// ready reports whether a reply of one line has come in completely.
+func (r *reader) ready() bool {
+	come, _ := r.in.Peek(r.in.Buffered())
+	return len(come) > 0 && strings.IndexByte("+-:_", come[0]) >= 0 && bytes.IndexByte(come, '\n') > 0
 }
 
 // value reads a value that is inside depth arrays.

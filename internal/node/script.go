@@ -22,12 +22,12 @@ var (
 	observeScript = load("observe", "c50b8289737303cbe3c451095465d248c2015ea1")
 	healScript    = load("heal", "28fbefd1ca419aac7d4e03692c69115a62cdbc68")
 
-	fencedAcquireScript = load("fenced_acquire", "6dc25fea940bfbe06612650e998c2979055b796e")
+	fencedAcquireScript = load("fenced_acquire", "9a2d970466adec2d91eb32c5273758d217d611d5")
 	raiseScript         = load("raise", "5f32eedc1fc13a2f3f117192b11e022880d49875")
 	fencedReleaseScript = load("fenced_release", "6a1ad590893bb65e82d5dc09ac8ff5b9d8464df6")
 	fencedExtendScript  = load("fenced_extend", "aace609f3219f34c445194d4b60a432a81bd13d1")
 
-	joinedScript = load("joined", "7ea697ec0b72b5923c27a5a145c67499119e16c3",
+	joinedScript = load("joined", "b0ed25ec7adf7f0b24edf0dcf4b4b3d3b53e4a41",
 		function("fenced_acquire", fencedAcquireScript), function("fenced_release", fencedReleaseScript))
 )
 

@@ -59,7 +59,7 @@ const second = 1_000_000
 
 // promptly calls what has to be done while the server's clock is within a second of the time that it is called with, again
 // if that took too long.
-func promptly(t *testing.T, try func(now uint64) (want, got uint64), what string) {
+func promptly[T any](t *testing.T, try func(now uint64) (want, got T), what string) {
 	t.Helper()
 	for {
 		begin := time.Now()
@@ -226,7 +226,7 @@ func TestCounter_BeginsAtTheTimeOfTheClientsAndCountsOn(t *testing.T) {
 		}
 		do(t, server, "DEL", counterKey)
 		granted(t, n, "last", node.Counter{Keep: node.DefaultKeep, Now: now()})
-		require.InDelta(t, day+ttl, left(t, server, counterKey), float64(time.Minute))
+		require.InDelta(t, node.DefaultKeep+ttl, left(t, server, counterKey), float64(time.Minute))
 	})
 }
 
@@ -283,6 +283,67 @@ func TestCounter_AdvancesToTheServersTimeIfTheClientIsWrong(t *testing.T) {
 	})
 }
 
+// The top of a block is what is granted. All of its numbers lie above what the counter had reached.
+func TestCounter_GrantsBlocks(t *testing.T) {
+	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
+		for _, tt := range []struct {
+			what    string
+			counter int64 // from now; 1 means that it is missing
+			floor   int64 // from now; 0 means none
+			advance bool
+			before  int64 // the number before the block, from now
+		}{
+			{"a counter that is near", -7, 0, false, -7},
+			{"ahead", 3600 * second, 0, false, 3600 * second},
+			{"missing", 1, 0, false, 0},
+			{"behind", -60 * second, 0, false, 0},
+			{"advanced", -7, 0, true, 0},
+			{"advanced, but ahead", 7, 0, true, 7},
+			{"above the floor", -7, 100, false, 100},
+			{"above the floor already", 200, 100, false, 200},
+			{"missing, and above the floor", 1, 100, false, 100},
+			{"missing, and above a floor that the time has passed", 1, -100, false, 0},
+		} {
+			for _, block := range []uint64{0, 1, 2, 50, node.MaxBlock} {
+				promptly(t, func(now uint64) (want, got uint64) {
+					do(t, server, "DEL", "key", counterKey)
+					if tt.counter != 1 {
+						do(t, server, "SET", counterKey, int64(now)+tt.counter, "EX", 60)
+					}
+					ask := node.Counter{Keep: keep, Now: now, Advance: tt.advance, Block: block}
+					if tt.floor != 0 {
+						ask.Floor = uint64(int64(now) + tt.floor)
+					}
+					got = granted(t, n, "token", ask)
+					require.Equal(t, got, number(t, server), tt.what)
+					require.Equal(t, fenced("token", got), holds(t, server, "key"), tt.what)
+					require.InDelta(t, ttl, left(t, server, "key"), float64(time.Minute))
+					advances := tt.advance || tt.floor != 0 || tt.counter == 1 || tt.counter < -second
+					require.Equal(t, advances || block > 1, left(t, server, counterKey) > time.Hour, "kept for longer: %s", tt.what)
+					return uint64(int64(now)+tt.before) + max(1, block), got
+				}, fmt.Sprintf("%s, a block of %d", tt.what, block))
+			}
+		}
+	})
+}
+
+func TestCounter_RefusesALargerBlock(t *testing.T) {
+	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
+		for _, block := range []uint64{node.MaxBlock + 1, 1 << 52, 1<<64 - 1} {
+			for _, counter := range []uint64{0, 7} {
+				do(t, server, "DEL", counterKey)
+				if counter > 0 {
+					do(t, server, "SET", counterKey, counter)
+				}
+				ask := ask(t, n, node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now(), Block: block}))
+				requireServerError(t, ask, quorum.Refused, "ERR")
+				require.Empty(t, holds(t, server, "key"))
+				require.Equal(t, counter, number(t, server))
+			}
+		}
+	})
+}
+
 func TestCounter_StaysAsItIsIfTheKeyIsHeld(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		now := now()
@@ -293,11 +354,14 @@ func TestCounter_StaysAsItIsIfTheKeyIsHeld(t *testing.T) {
 				if counter > 0 {
 					do(t, server, "SET", counterKey, counter, "EX", 60)
 				}
-				requireReply(t, quorum.No, node.ErrHeld, ask(t, n, node.AcquireFenced("key", "token", ttl, at(now))))
-				require.Equal(t, holder, holds(t, server, "key"))
-				require.Equal(t, counter, number(t, server))
-				if counter > 0 {
-					require.Positive(t, left(t, server, counterKey))
+				for _, block := range []uint64{0, 50} {
+					ask := ask(t, n, node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now, Block: block}))
+					requireReply(t, quorum.No, node.ErrHeld, ask)
+					require.Equal(t, holder, holds(t, server, "key"))
+					require.Equal(t, counter, number(t, server))
+					if counter > 0 {
+						require.Positive(t, left(t, server, counterKey))
+					}
 				}
 			}
 		}
@@ -314,6 +378,10 @@ func TestCounter_ThatIsNoneOrHasRunOutRefusesAndSetsNothing(t *testing.T) {
 			require.Equal(t, text, holds(t, server, counterKey))
 		}
 		do(t, server, "SET", counterKey, int64(9007199254740990))
+		block := node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now(), Block: 2})
+		requireServerError(t, ask(t, n, block), quorum.Refused, "ERR")
+		require.Empty(t, holds(t, server, "key"))
+		require.EqualValues(t, int64(9007199254740990), number(t, server), "a block of two would go beyond")
 		require.EqualValues(t, int64(9007199254740991), granted(t, n, "token", at(now())), "the last one, to the digit")
 		require.Equal(t, "token|9007199254740991", holds(t, server, "key"))
 		do(t, server, "DEL", counterKey, "key")

@@ -24,7 +24,8 @@ type Lease struct {
 	cleanedUp  bool
 	everywhere bool      // an extension has been begun: it may have re-created the key on any node
 	keys       []watched // nil until the first extension or observation
-	holds      int       // how many times the lock is held: once, and once more for each reentry
+	turn       int       // how many holders have passed the lock on
+	holds      int       // how many times the present one holds it: once, and once more for each reentry
 }
 
 // NewLease begins the lease that a won round over n nodes granted.
@@ -34,6 +35,9 @@ func NewLease(n int, grant Grant) *Lease {
 	return l
 }
 
+// Start returns the instant from which the validity that the nodes have granted counts.
+func (l *Lease) Start() time.Time { return l.grant.Start }
+
 // Deadline returns the instant from which the lock must not be relied on.
 func (l *Lease) Deadline() time.Time { return l.grant.Deadline() }
 
@@ -42,6 +46,9 @@ func (l *Lease) Everywhere() bool { return l.everywhere }
 
 // Kept returns the instant until which a majority keeps the key at least.
 func (l *Lease) Kept() time.Time { return l.grant.end() }
+
+// MayLast returns the instant until which some node may keep the key, as far as that was asked for.
+func (l *Lease) MayLast() time.Time { return l.mayLast }
 
 // Longest returns the longest TTL that any node may have been given. For that long after the last contact with it a
 // node may still hold the key.
@@ -71,22 +78,16 @@ func (l *Lease) End(now time.Time, how Ending) Ending {
 	return l.ending
 }
 
-// Enter counts a reentry by the holder. It returns false if the lease is over.
-func (l *Lease) Enter(now time.Time) bool {
+// Enter is a reentry by the holder. It returns false if the lease is over.
+func (l *Lease) Enter(now time.Time) (Hold, bool) {
 	if l.At(now) != Held {
-		return false
+		return Hold{}, false
 	}
 	l.holds++
-	return true
+	return l.Hold(), true
 }
 
-// Leave ends one hold. It returns true for the last one: the lock is to be released then.
-func (l *Lease) Leave() bool {
-	l.holds--
-	return l.holds == 0
-}
-
-// Holds returns how many times the lock is held.
+// Holds returns how many times the lock is held by the present holder.
 func (l *Lease) Holds() int { return l.holds }
 
 // Leftovers reports, once, that the lease is over and may have left keys that outlive it: the nodes no longer agree on

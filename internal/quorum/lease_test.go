@@ -155,28 +155,35 @@ func TestLease_HasLeftoversOnlyIfKeysMayOutliveIt(t *testing.T) {
 
 func TestLease_IsReleasedByTheLastOfItsHolds(t *testing.T) {
 	lease := quorum.NewLease(1, granted)
+	first := lease.Hold()
 	require.Equal(t, 1, lease.Holds())
-	require.True(t, lease.Enter(start))
-	require.True(t, lease.Enter(inTime))
+	second, ok := lease.Enter(start)
+	require.True(t, ok)
+	third, ok := lease.Enter(inTime)
+	require.True(t, ok)
 	require.Equal(t, 3, lease.Holds())
-	require.False(t, lease.Leave())
-	require.False(t, lease.Leave())
+	require.False(t, first.Leave(inTime))
+	require.True(t, first.Ended())
+	require.False(t, third.Leave(inTime))
+	require.Equal(t, quorum.Held, second.At(inTime))
+	require.Equal(t, quorum.Released, third.At(inTime))
 	require.Equal(t, 1, lease.Holds())
-	require.True(t, lease.Leave())
+	require.True(t, second.Leave(inTime))
 	require.Zero(t, lease.Holds())
 }
 
 func TestLease_IsNotEnteredIfItIsOver(t *testing.T) {
-	for name, enter := range map[string]func(*quorum.Lease) bool{
-		"past its deadline": func(l *quorum.Lease) bool { return l.Enter(deadline) },
-		"released": func(l *quorum.Lease) bool {
+	for name, enter := range map[string]func(*quorum.Lease) (quorum.Hold, bool){
+		"past its deadline": func(l *quorum.Lease) (quorum.Hold, bool) { return l.Enter(deadline) },
+		"released": func(l *quorum.Lease) (quorum.Hold, bool) {
 			l.End(start, quorum.Released)
 			return l.Enter(start)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease := quorum.NewLease(1, granted)
-			require.False(t, enter(lease))
+			_, ok := enter(lease)
+			require.False(t, ok)
 			require.Equal(t, 1, lease.Holds())
 		})
 	}

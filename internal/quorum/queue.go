@@ -30,6 +30,9 @@ type Queue[W comparable] struct {
 	waiters []W
 
 	wins       int       // how many times in a row this process has taken the lock
+	first      time.Time // since when it has kept the lock to its own waiters
+	unlocked   time.Time // when it has released the lock last
+	passing    bool      // the lock has been passed on in memory since it was taken
 	heldUntil  time.Time // this process has the lock until then, as far as is known; zero means that it does not
 	yieldUntil time.Time // until then it is for others to take it
 
@@ -42,6 +45,7 @@ type Queue[W comparable] struct {
 	spuriousWakes int           // wake-ups that did not lead to the lock
 	yielding      bool          // a peer may be about to take the lock: what looks free is left to it for a moment
 	rtt           time.Duration // smoothed duration of a round
+	took          time.Duration // likewise, of those that were won, from 0 on
 	strangers     strangers     // the clients of other libraries
 	warned        bool          // that keys without a TTL are in the way
 	healAt        time.Time     // when a call that does not wait has all nodes observed
@@ -64,18 +68,13 @@ func (q *Queue[W]) Head() (w W, ok bool) {
 	return q.waiters[0], true
 }
 
-// Empty reports whether nobody waits.
-func (q *Queue[W]) Empty() bool { return len(q.waiters) == 0 }
+// Len returns how many wait.
+func (q *Queue[W]) Len() int { return len(q.waiters) }
 
 // Idle reports whether the queue can be discarded: nobody waits, nobody holds what he got in this queue, and others
 // have had the time to take it.
 func (q *Queue[W]) Idle(now time.Time) bool {
 	return len(q.waiters) == 0 && q.heldUntil.IsZero() && !now.Before(q.yieldUntil)
-}
-
-// Deserted reports whether a release now would hand the lock over early: peers wait, and nobody waits here.
-func (q *Queue[W]) Deserted() bool {
-	return len(q.waiters) == 0 && len(q.peers) > 0 && q.wins < maxWins
 }
 
 // Seen returns what is known of the key on a node.
@@ -102,6 +101,9 @@ func (q *Queue[W]) Leave(now time.Time, w W) Actions {
 		return Actions{}
 	}
 	q.waiters = slices.Delete(q.waiters, i, i+1)
+	if i == 0 && q.trying {
+		q.missed()
+	}
 	switch {
 	case len(q.waiters) == 0:
 		q.trying = false
@@ -127,15 +129,24 @@ func (q *Queue[W]) Dismiss() []W {
 func (q *Queue[W]) Won(now time.Time, grant Grant) Actions {
 	q.waiters = slices.Delete(q.waiters, 0, 1)
 	// The gain of 1/8 is that of TCP's round-trip time estimate, RFC 6298.
-	q.rtt += (min(now.Sub(grant.Start), q.pace.Most, maxRTT) - q.rtt) / 8
+	took := min(now.Sub(grant.Start), maxRTT)
+	q.rtt += (min(took, q.pace.Most) - q.rtt) / 8
+	q.took += (took - q.took) / 8
 	q.reset()
+	q.keep()
+	q.wins++
+	q.keptFrom(grant.Start, q.wins == 1)
+	q.trying = false
+	q.heldUntil = grant.end()
+	return q.next(now)
+}
+
+// keep takes in that this process has the lock.
+func (q *Queue[W]) keep() {
 	for i := range q.nodes {
 		q.nodes[i].noTTLFrom = time.Time{} // changes are not followed while we hold the lock
 	}
-	q.wins++
-	q.trying, q.seen = false, ""
-	q.heldUntil, q.yieldUntil = grant.end(), time.Time{}
-	return q.next(now)
+	q.seen, q.yieldUntil = "", time.Time{}
 }
 
 // reset drops what the rounds before have shown.
@@ -148,6 +159,7 @@ func (q *Queue[W]) reset() {
 // during the round, or others poll: then another follows at once.
 func (q *Queue[W]) Lost(now time.Time) Actions {
 	q.heldUntil = time.Time{}
+	q.missed()
 	if q.free(now) || q.again(now) {
 		return q.try()
 	}
@@ -162,17 +174,17 @@ func (q *Queue[W]) Lost(now time.Time) Actions {
 
 // Unlocked takes in that this process's release has been sent to the nodes. What is sent now comes behind it.
 func (q *Queue[W]) Unlocked(now time.Time) Actions {
-	q.heldUntil = time.Time{}
+	q.heldUntil, q.passing, q.unlocked = time.Time{}, false, now
 	switch {
 	case q.trying:
 		for i := range q.nodes {
 			q.nodes[i].freed()
 		}
 		return Actions{}
-	case len(q.waiters) > 0 && (q.wins < maxWins || q.wins < maxLoneWins && len(q.peers) == 0 && !q.contend(now)):
+	case len(q.waiters) > 0 && !q.keptLong(now) && (q.wins < maxWins || q.wins < maxLoneWins && len(q.peers) == 0 && !q.contend(now)):
 		return q.try()
 	case len(q.waiters)+len(q.peers) == 0:
-		return Actions{Listen: q.wins >= maxWins} // peers that cannot reach us would never get it
+		return Actions{Listen: q.wins >= maxWins || q.keptLong(now)} // peers that cannot reach us would never get it
 	}
 	over := q.handOver()
 	q.reset()

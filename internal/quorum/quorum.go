@@ -6,7 +6,8 @@
 // lock of which only the token is known.
 //
 // A [Queue] orders the waiters of one process for a name. It decides when the one at the head runs a round or observes
-// the nodes, and when the lock is handed to another process. What it asks for comes back as [Actions].
+// the nodes, and when the lock is handed to another process. What it asks for comes back as [Actions]. A [Handoff] decides
+// whether a lock is passed on within the process, and each handle on it has a [Hold].
 //
 // The shell must report one vote of every node that it asks within a bounded time, or call Stop; and it must
 // report the end of each round and the answer to each observation to the Queue.
@@ -22,7 +23,7 @@ import (
 )
 
 // Clock is the lease clock. It is passed with an event, and is read only if the time decides something, because a
-// reading is a system call. At most votes the time decides nothing.
+// reading may be a system call. At most votes the time decides nothing.
 type Clock interface{ Now() time.Time }
 
 // Majority returns how many of n nodes make a majority: n/2 + 1. It is counted over all configured

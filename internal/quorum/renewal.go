@@ -22,18 +22,21 @@ const (
 	retryShare = 8
 )
 
-// NewRenewal begins to renew a lease. maxHold counts from the beginning of the lease; 0 means no limit.
-func NewRenewal(lease *Lease, ttl, maxHold time.Duration) *Renewal {
+// NewRenewal begins to renew a lease for a holder who has had it since from. maxHold counts from then; 0 means no limit.
+func NewRenewal(lease *Lease, from time.Time, ttl, maxHold time.Duration) *Renewal {
 	r := &Renewal{lease: lease, ttl: ttl, drift: lease.grant.Drift}
 	r.plan()
 	if first := lease.grant.Start.Add(firstRenewal); first.Before(r.due) {
 		r.due = first
 	}
 	if maxHold > 0 {
-		r.until = lease.grant.Start.Add(maxHold)
+		r.until = from.Add(maxHold)
 	}
 	return r
 }
+
+// Tracked takes in that the key is tracked already, as the holder before had the lock renewed.
+func (r *Renewal) Tracked() { r.plan() }
 
 // plan schedules the next renewal for when a share of the TTL has gone by. If the holder has extended the lease to a
 // later deadline, the renewal waits until as little of it is left.

@@ -19,7 +19,7 @@ type renewer struct {
 
 func newRenewer(t *testing.T, maxHold time.Duration) *renewer {
 	lease := quorum.NewLease(1, granted)
-	return &renewer{t: t, lease: lease, renewal: quorum.NewRenewal(lease, granted.TTL, maxHold)}
+	return &renewer{t: t, lease: lease, renewal: quorum.NewRenewal(lease, lease.Start(), granted.TTL, maxHold)}
 }
 
 // next goes to when the renewal is due and has the node answer it; false: it is never due again.
@@ -73,7 +73,7 @@ func TestRenewal_IsDueEachTimeThatAThirdOfTheTTLHasGoneBy(t *testing.T) {
 
 func TestRenewal_IsDueAtAThirdOfWhatIsLeftIfThatIsLess(t *testing.T) {
 	short := quorum.Grant{Start: start, TTL: 240 * time.Millisecond, Drift: granted.Drift}
-	due, ok := quorum.NewRenewal(quorum.NewLease(1, short), granted.TTL, 0).Next(start)
+	due, ok := quorum.NewRenewal(quorum.NewLease(1, short), start, granted.TTL, 0).Next(start)
 	require.True(t, ok)
 	require.WithinDuration(t, start.Add(80*time.Millisecond), due, 1)
 }
@@ -188,7 +188,7 @@ func TestRenewal_IsNotDueIfTheHolderHasExtendedTheLockBeyondMaxHold(t *testing.T
 // The grant would end before the lease does, by less than the drift of either.
 func TestRenewal_IsNotAskedForIfItMakesNothingLonger(t *testing.T) {
 	lease := quorum.NewLease(1, granted)
-	r := quorum.NewRenewal(lease, granted.TTL, granted.TTL+100*time.Millisecond)
+	r := quorum.NewRenewal(lease, lease.Start(), granted.TTL, granted.TTL+100*time.Millisecond)
 	extend(lease, quorum.Grant{Start: start, TTL: granted.TTL + 98*time.Millisecond})
 	now := start.Add(granted.TTL / 3)
 	_, ok := r.Next(now)

@@ -39,7 +39,7 @@ func TestQueue_DismissesAllWaiters(t *testing.T) {
 	c := newDriver(1, steady)
 	c.run(t, append(lost(), step{"join 2", ""}, step{"0 data", "dismiss"}))
 	require.Equal(t, []int{1, 2}, c.Dismiss())
-	require.True(t, c.Empty())
+	require.Zero(t, c.Len())
 	require.True(t, c.Idle(c.now))
 	c.run(t, []step{{"leave 1", ""}, {"0 changed", ""}, {"join 3", "try"}, {"won", ""}})
 }

@@ -9,8 +9,11 @@ import (
 type Pace struct {
 	First, Most time.Duration // of the back-off between rounds
 	// Heal is for how long a key has to be seen without a TTL, and unchanged, before it is deleted. 0 means never.
-	Heal   time.Duration
-	Random func(below time.Duration) time.Duration
+	Heal time.Duration
+	// Handoff is for how long a lock may go from hand to hand in this process ([Handoff]), and how long it keeps others waiting
+	// then. 0 means that it does not.
+	Handoff time.Duration
+	Random  func(below time.Duration) time.Duration
 }
 
 // observeEvery bounds the time without an observation. Pushes are lost without a sign if the server's machine is gone and

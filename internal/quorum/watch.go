@@ -8,7 +8,7 @@ package quorum
 // watched is what is known of the key of a lock on one node.
 type watched struct {
 	asked int32 // extensions and observations without an answer: it will be newer than what is pushed before it
-	seen  int32 // observations since the last extension
+	seen  int8  // observations since the last extension
 	gone  bool  // the node does not hold the token
 }
 

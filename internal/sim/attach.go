@@ -20,6 +20,7 @@ func (c *client) attach(s Step) {
 		return
 	}
 	c.log("client %d: attach to %s", c.number, of.token)
+	of.client.tell(of)
 	began, machine := c.now, quorum.NewAttach(len(c.lines), c.clock.Now(), drift)
 	c.attaching = machine
 	longest := cmp.Or(c.plan.Guard, 2*time.Hour) // that anybody may ask for
@@ -35,7 +36,8 @@ func (c *client) attach(s Step) {
 			c.attaching = nil
 			c.log("client %d: attach to %v is %s", c.number, of.token, outcomes[outcome])
 			if outcome == quorum.Done && c.holds == nil && c.call == nil {
-				k := &lock{client: c, of: of, fence: machine.Fence(), lease: machine.Lease(longest), handles: 1}
+				k := c.newLock(of, machine.Fence(), machine.Lease(longest))
+				k.know()
 				c.checkAttached(k, began)
 				c.checkHeld(k, "when it was attached to")
 				of.attached = append(of.attached, c)

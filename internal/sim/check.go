@@ -55,7 +55,7 @@ func (w *world) checkEnd(r *round) {
 	}
 	w.check(now.Before(r.before), "an extension is confirmed before the old deadline",
 		"client %d: %v was extended %v after it", c.number, k, now.Sub(r.before))
-	w.check(!k.unlocked && k.lease.At(now) == quorum.Held, "a lock that lapsed is not revived",
+	w.check(!k.current.unlocked && k.lease.At(now) == quorum.Held, "a lock that lapsed is not revived",
 		"client %d: %v was extended when it was over", c.number, k)
 	w.check(r.yes > len(w.servers)/2, "a node that had forgotten a lock does not extend it",
 		"client %d: %v was extended by %d of %d nodes", c.number, k, r.yes, len(w.servers))
@@ -108,7 +108,7 @@ func (w *world) checkLeft(s *server, e entry) {
 	last, held, dead, unlocked := r.over, false, r.client.dead, false
 	for _, k := range w.locks {
 		if k.of == r {
-			held = held || !k.unlocked && !k.ended
+			held = held || !k.unlocked && !k.passed && !k.ended
 			dead = dead || k.client.dead
 			unlocked = unlocked || k.unlocked
 			last = max(last, k.at)
@@ -174,7 +174,8 @@ type fence struct {
 	of     *round // that won the lock
 	number uint64
 	at     time.Duration // true time at which it was given
-	won    bool          // else its lock was attached to
+	won    bool          // else its lock was attached to, or it is that of a holder
+	holder *lock         // that has it; nil if it is that of all
 }
 
 // fencing reports whether fencing tokens are promised: not if a node has forgotten its counters and votes
@@ -196,7 +197,7 @@ func (w *world) checkFence(r *round) {
 	for _, o := range w.fences {
 		w.checkOrder(o, r, number, always || o.at < r.sent)
 	}
-	w.fences = append(w.fences, fence{r, number, w.now, true})
+	w.fences = append(w.fences, fence{of: r, number: number, at: w.now, won: true})
 }
 
 // checkOrder holds the fencing token of a round to another. later means that it has to be higher.
@@ -219,6 +220,7 @@ func (w *world) checkAttached(k *lock, began time.Duration) {
 		switch {
 		case o.of != k.of:
 			w.checkOrder(o, k.of, k.fence, o.at < k.of.sent)
+		case o.holder != nil:
 		case o.won && o.at < began:
 			own = o.number
 		case own != o.number: // of one who began to attach before it was won
@@ -229,7 +231,7 @@ func (w *world) checkAttached(k *lock, began time.Duration) {
 	w.check(k.fence > 0 && (own == 0 || own == k.fence || w.plan.Echo),
 		"an attached lock has the fencing token that it was won with",
 		"client %d: %v has %d, and was won with %d", k.client.number, k, since(k.fence), since(own))
-	w.fences = append(w.fences, fence{k.of, k.fence, w.now, false})
+	w.fences = append(w.fences, fence{of: k.of, number: k.fence, at: w.now})
 }
 
 // checkCounter holds a command with fencing to what it may do to the counter, and to the key if it has

@@ -138,7 +138,7 @@ func (c *client) step(s Step) {
 	k, idle := c.holds, c.call == nil
 	switch {
 	case s.Kind == Acquire && idle && k == nil:
-		r := c.newAcquire(key(s.Name), s.TTL, 0)
+		r := c.newAcquire(key(s.Name), s.TTL, 0, 0)
 		c.main(r, func() {
 			switch {
 			case r.outcome == quorum.Done:
@@ -163,10 +163,12 @@ func (c *client) step(s Step) {
 		if q := c.queue(key(s.Name)); q != nil && len(q.waiters) > 0 {
 			q.waiters[(s.Node+1)%len(q.waiters)].cancel()
 		}
-	case s.Kind == Enter && k != nil && idle && k.lease.Enter(c.clock.Now()):
-		k.handles++
-		c.log("client %d takes %v again", c.number, k)
-		c.extend(k.of.ttl)
+	case s.Kind == Enter && k != nil && idle:
+		if hold, ok := k.lease.Enter(c.clock.Now()); ok {
+			k.holds = append(k.holds, hold)
+			c.log("client %d takes %v again", c.number, k)
+			c.extend(k.of.ttl)
+		}
 	case s.Kind == Attach && idle && k == nil && c.attaching == nil:
 		c.attach(s)
 	case s.Kind == Force:

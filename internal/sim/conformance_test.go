@@ -129,19 +129,20 @@ func (p *pair) fenced(key, token string, ttl time.Duration) (*node.Command, sim.
 		ahead := []time.Duration{-time.Hour, -3 * time.Second, -300 * time.Millisecond, 300 * time.Millisecond, time.Hour}[p.r.IntN(5)]
 		forward := p.r.IntN(3) == 0
 		estimate, floor := uint64(day+ahead.Microseconds()), []uint64{0, 0, counted, uint64(day) + 3_600_000_000, 1<<53 - 3}[p.r.IntN(5)]
-		counter := node.Counter{Keep: keep, Now: estimate, Advance: forward, Floor: floor}
-		return node.AcquireFenced(key, token, ttl, counter), sim.NewFenced(sim.AcquireCommand, key, token, ttl, 0, 0, estimate, forward, floor, keep)
+		block := []uint64{0, 0, 1, 2, 1000, node.MaxBlock, node.MaxBlock + 1}[p.r.IntN(7)]
+		counter := node.Counter{Keep: keep, Now: estimate, Advance: forward, Floor: floor, Block: block}
+		return node.AcquireFenced(key, token, ttl, counter), sim.NewFenced(sim.AcquireCommand, key, token, ttl, 0, 0, estimate, forward, floor, block, keep)
 	case 2:
 		raised := min(most, near(counted)) + 1
-		return node.Raise(key, token, number, raised), sim.NewFenced(sim.RaiseCommand, key, token, 0, number, raised, 0, false, 0, 0)
+		return node.Raise(key, token, number, raised), sim.NewFenced(sim.RaiseCommand, key, token, 0, number, raised, 0, false, 0, 0, 0)
 	case 3:
-		return node.ReleaseFenced(key, token, number, ttl), sim.NewFenced(sim.ReleaseCommand, key, token, ttl, number, 0, 0, false, 0, 0)
+		return node.ReleaseFenced(key, token, number, ttl), sim.NewFenced(sim.ReleaseCommand, key, token, ttl, number, 0, 0, false, 0, 0, 0)
 	case 4:
 		number = max(1, number)
-		return node.Delete(key, value(token, number)), sim.NewFenced(sim.ForceCommand, key, token, 0, number, 0, 0, false, 0, 0)
+		return node.Delete(key, value(token, number)), sim.NewFenced(sim.ForceCommand, key, token, 0, number, 0, 0, false, 0, 0, 0)
 	default:
 		number++ // a lock that is held has one
-		return node.ExtendFenced(key, token, number, ttl, keep), sim.NewFenced(sim.ExtendCommand, key, token, ttl, number, 0, 0, false, 0, keep)
+		return node.ExtendFenced(key, token, number, ttl, keep), sim.NewFenced(sim.ExtendCommand, key, token, ttl, number, 0, 0, false, 0, 0, keep)
 	}
 }
 
@@ -153,10 +154,12 @@ func (p *pair) do(key string, real *node.Command, simulated sim.Command) string 
 	reply := <-replies
 	// What the server's clock has shown meanwhile can be seen from what it counts.
 	wall := before
-	if counted, err := redis.Int64(p.server.Do("GET", counterOf(key))); err == nil && counted >= before && counted <= p.time()+1 {
-		wall = counted
+	if counted, err := redis.Int64(p.server.Do("GET", counterOf(key))); err == nil {
 		if reply.Number > 0 {
-			wall--
+			counted -= simulated.Numbers()
+		}
+		if counted >= before && counted <= p.time() {
+			wall = counted
 		}
 	}
 	what := simulated.String()

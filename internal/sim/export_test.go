@@ -28,9 +28,12 @@ func NewCommand(verb verb, key, token string, ttl time.Duration) Command {
 }
 
 // NewFenced makes one with fencing; which of the numbers apply depends on the verb.
-func NewFenced(verb verb, key, token string, ttl time.Duration, number, raised, estimate uint64, forward bool, floor uint64, keep time.Duration) Command {
-	return command{verb: verb, key: key, token: token, ttl: ttl, fenced: true, fence: fencing{number, raised, estimate, forward, floor, keep}}
+func NewFenced(verb verb, key, token string, ttl time.Duration, number, raised, estimate uint64, forward bool, floor, block uint64, keep time.Duration) Command {
+	return command{verb: verb, key: key, token: token, ttl: ttl, fenced: true, fence: fencing{number, raised, estimate, forward, floor, block, keep}}
 }
+
+// Numbers returns how many an acquire asks for.
+func (c command) Numbers() int64 { return int64(max(1, c.fence.block)) }
 
 func (c command) String() string {
 	if c.fenced {

@@ -1,6 +1,10 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+)
 
 // verb is what a command does.
 type verb uint8
@@ -45,6 +49,7 @@ type fencing struct {
 	estimate uint64        // acquire: the time of the counters as the client estimates it
 	forward  bool          // acquire: the counter goes forward in any case
 	floor    uint64        // likewise; 0 means none
+	block    uint64        // acquire: how many numbers; 0 means one
 	keep     time.Duration // that a counter is kept beyond the TTL
 }
 
@@ -65,7 +70,8 @@ const (
 	refusal   = -2        // the code of an error reply
 	noTTL     = -1        // the TTL of a key that has none
 	off       = 1_000_000 // microseconds that a counter may be behind an estimate, and that off the node
-	keepFence = 24 * time.Hour
+	keepFence = node.DefaultKeep
+	maxBlock  = node.MaxBlock
 	maxNumber = 1 << 53
 )
 
@@ -173,13 +179,20 @@ func (k *keyspace) do(c command, now time.Duration, wall int64) reply {
 
 // grant carries out an acquire.
 func (k *keyspace) grant(c command, held bool, counted counter, now time.Duration, wall int64) reply {
-	number, estimate := int64(counted.number)+1, int64(c.fence.estimate)
-	if c.fence.forward || c.fence.floor > 0 || number <= estimate-off {
+	if c.fence.block > maxBlock {
+		return reply{code: refusal}
+	}
+	block := int64(max(1, c.fence.block))
+	number, estimate := int64(counted.number)+block, int64(c.fence.estimate)
+	forward := c.fence.forward || c.fence.floor > 0 || number <= estimate-off
+	if forward {
 		begin := wall
 		if estimate-wall <= off && wall-estimate <= off {
 			begin = estimate
 		}
-		number = max(number, begin+1, int64(c.fence.floor)+1)
+		number = max(number, begin+block, int64(c.fence.floor)+block)
+	}
+	if forward || block > 1 {
 		counted.expires = now + c.ttl + c.fence.keep
 	}
 	if !c.fenced {

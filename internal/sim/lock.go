@@ -8,33 +8,56 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// lock is a lock in a client's hands, as package redlock holds it.
+// lock is a lock in the hands of a holder, as package redlock holds it.
 type lock struct {
+	*term
+	holds  []quorum.Hold // of the handles that have not been unlocked
+	number uint64        // the holder's fencing token; 0: without fencing
+
+	given    bool          // the holder before has passed it on
+	passed   bool          // it was passed on
+	unlocked bool          // its release has begun
+	ended    bool          // by itself
+	at       time.Duration // true time of these
+}
+
+// term is what the nodes have granted to a client: to one holder after the other, if it is passed on.
+type term struct {
 	client  *client
 	of      *round // the acquire that won it, maybe that of another client
-	fence   uint64 // 0: without fencing
+	fence   uint64 // that the nodes hold with the token; 0: without fencing
 	lease   *quorum.Lease
-	handles int // that have not been unlocked
+	handoff quorum.Handoff
+	current *lock // that of the present holder
 
 	turn    bool // an extension is under way
 	sending bool // a round of it asks the nodes
 	pending bool // an Unlock waits for that
 
-	renewal  *quorum.Renewal // nil means that nobody renews it
-	dropped  bool            // it is not renewed any more
-	unsure   bool            // an observation of it came to nothing: the next renewal finds out
-	unlocked bool            // its release has begun
-	ended    bool            // by itself
-	at       time.Duration   // true time of either
+	renewal *quorum.Renewal // nil means that nobody renews it
+	dropped bool            // it is not renewed any more
+	unsure  bool            // an observation of it came to nothing: the next renewal finds out
 }
 
 func (k *lock) String() string { return k.of.token }
 
+// newLock makes a lock for its first holder.
+func (c *client) newLock(of *round, fence uint64, lease *quorum.Lease) *lock {
+	t := &term{client: c, of: of, fence: fence, lease: lease}
+	t.handoff = quorum.NewHandoff(lease, c.plan.Handoff, fence, of.fence.block)
+	t.current = &lock{term: t, holds: []quorum.Hold{lease.Hold()}, number: t.handoff.Fence()}
+	return t.current
+}
+
 // won takes up what a won round leaves.
 func (c *client) won(r *round, auto bool) *lock {
-	k := &lock{client: c, of: r, fence: r.acquire.Fence(), lease: r.acquire.Lease(), handles: 1}
+	k := c.newLock(r, r.acquire.Fence(), r.acquire.Lease())
+	if r.known {
+		k.know()
+	}
 	c.checkWon(k)
 	if k.fence > 0 {
+		c.checkHolder(k)
 		c.counts.Learn(c.clock.Now(), r.fence.estimate, k.fence)
 	}
 	k.take(auto)
@@ -46,7 +69,7 @@ func (k *lock) take(auto bool) {
 	k.client.locks = append(k.client.locks, k)
 	k.await()
 	if auto {
-		k.renewal = quorum.NewRenewal(k.lease, k.of.ttl, 0)
+		k.renewal = quorum.NewRenewal(k.lease, k.lease.Start(), k.of.ttl, 0)
 		k.renew()
 	}
 }
@@ -76,18 +99,22 @@ func (k *lock) asked() {
 	k.sending = false
 	if k.pending {
 		k.pending = false
-		k.release()
+		k.current.release()
 	}
 }
 
 // unlock gives up a handle.
 func (k *lock) unlock() {
 	c := k.client
-	k.handles--
-	last := k.lease.Leave()
-	c.check(last || k.handles > 0, "the last unlock releases the lock", "client %d: %v is not released", c.number, k)
-	c.check(!last || k.handles == 0, "only the last unlock releases the lock",
-		"client %d: %v is released with %d handles left", c.number, k, k.handles)
+	hold := &k.holds[len(k.holds)-1]
+	if len(k.holds) == 1 && c.pass(k, hold) {
+		return
+	}
+	last := hold.Leave(c.clock.Now())
+	k.holds = k.holds[:len(k.holds)-1]
+	c.check(last || len(k.holds) > 0, "the last unlock releases the lock", "client %d: %v is not released", c.number, k)
+	c.check(!last || len(k.holds) == 0, "only the last unlock releases the lock",
+		"client %d: %v is released with %d handles left", c.number, k, len(k.holds))
 	if last && c.holds == k {
 		c.holds = nil
 	}
@@ -126,8 +153,8 @@ func (k *lock) await() {
 	c, deadline := k.client, k.lease.Deadline()
 	eve := deadline.Add(-time.Microsecond)
 	c.world.after(c.clock.until(eve), func() { // true whatever the client does
-		if k.held() && k.lease.Deadline().Equal(deadline) {
-			c.checkHeld(k, "until its deadline")
+		if k.current.held() && k.lease.Deadline().Equal(deadline) {
+			c.checkHeld(k.current, "until its deadline")
 		}
 	})
 	c.afterClock(&c.clock, deadline, func() {
@@ -136,7 +163,7 @@ func (k *lock) await() {
 		case k.lease.At(c.clock.Now()) == quorum.Held: // too early
 			k.await()
 		default:
-			k.over()
+			k.current.over()
 		}
 	})
 }
@@ -146,7 +173,7 @@ func (k *lock) await() {
 func (k *lock) held() bool {
 	c := k.client
 	another := func(by *client) bool { return by != c }
-	return !c.dead && !k.unlocked && k.lease.At(c.clock.Now()) == quorum.Held &&
+	return !c.dead && !k.unlocked && !k.passed && k.lease.At(c.clock.Now()) == quorum.Held &&
 		!slices.ContainsFunc(k.of.given, another)
 }
 
@@ -185,14 +212,14 @@ func (k *lock) over() {
 // renew has the lock renewed when it is due next. If another extension is under way then, it is tried again
 // later; package redlock waits for the end of that extension.
 func (k *lock) renew() {
-	c := k.client
-	due, ok := k.renewal.Next(c.clock.Now())
+	c, renewal := k.client, k.renewal
+	due, ok := renewal.Next(c.clock.Now())
 	if !ok || k.dropped {
 		return
 	}
 	c.afterClock(&c.clock, due, func() {
 		switch now := c.clock.Now(); {
-		case k.dropped:
+		case k.dropped, k.renewal != renewal:
 		case k.turn:
 			k.renewal.Ended(now, quorum.Undecided)
 			k.renew()
@@ -211,15 +238,17 @@ func (k *lock) beginRenewal(grant quorum.Grant) {
 	// While the release asks the nodes the lease is over.
 	c.check(!k.sending, "a lease ends with its unlock", "client %d: %v is renewed while it is released", c.number, k)
 	k.watch()
-	r := k.newExtend(grant)
+	r, renewal := k.newExtend(grant), k.renewal
 	r.onEnded = func() {
 		c.soon(func() {
 			k.turn = false
-			k.renewal.Ended(c.clock.Now(), r.outcome)
+			renewal.Ended(c.clock.Now(), r.outcome)
 			if k.lease.At(c.clock.Now()) != quorum.Held {
-				k.over()
+				k.current.over()
 			}
-			k.renew()
+			if k.renewal == renewal {
+				k.renew()
+			}
 		})
 	}
 	c.begin(r)

@@ -34,7 +34,7 @@ type Plan struct {
 	// Fenced locks have fencing tokens, but for those of the first Plain clients.
 	Fenced bool
 	Plain  int
-	// Keep is how long counters are kept beyond TTLs; 0 means a day.
+	// Keep is how long counters are kept beyond TTLs; 0 means two hours.
 	Keep time.Duration
 	// Walls[i] is how far the time of day of machine i is off, in a plan with fencing: the
 	// nodes first, then the clients.
@@ -44,7 +44,9 @@ type Plan struct {
 	// Guard keeps nodes from voting that have come up less than that ago, or in the place of
 	// others; 0 means that nothing does. No TTL is longer.
 	Guard time.Duration
-	Steps []Step
+	// Handoff is for how long a client passes a lock on from hand to hand; 0 means that none does.
+	Handoff time.Duration
+	Steps   []Step
 }
 
 // Step is one thing that is done at a time of the plan. If it does not apply (an
@@ -145,6 +147,7 @@ func NewPlan(seed uint64) Plan {
 		p.extras(rand.New(rand.NewPCG(seed, 0xbf58476d1ce4e5b9)))
 	}
 	p.neighbours(rand.New(rand.NewPCG(seed, 0x94d049bb133111eb)))
+	p.handoffs(rand.New(rand.NewPCG(seed, 0xff51afd7ed558ccd)))
 	return p
 }
 

@@ -37,6 +37,7 @@ type waiter struct {
 	queue     *queue
 	number    int
 	round     *round // its turn; nil means none
+	lock      *lock  // that was passed on to it; nil means none
 	cancelled bool
 	ended     bool
 }
@@ -54,7 +55,7 @@ func (c *client) queue(key string) *queue {
 func (c *client) findOrAdd(key string) *queue {
 	q := c.queue(key)
 	if q == nil {
-		pace := quorum.Pace{First: 2 * time.Millisecond, Most: 200 * time.Millisecond, Heal: healAfter}
+		pace := quorum.Pace{First: 2 * time.Millisecond, Most: 200 * time.Millisecond, Heal: healAfter, Handoff: c.plan.Handoff}
 		pace.Random = c.atRandom
 		q = &queue{client: c, key: key, machine: quorum.NewQueue[*waiter](len(c.lines), c.self, pace)}
 		c.queues = append(c.queues, q)
@@ -110,7 +111,7 @@ func (q *queue) begin(m quorum.Actions) {
 		c.check(false, "a round is for somebody who waits for one", "client %d: a round for %s", c.number, q.key)
 		return
 	}
-	r := c.newAcquire(q.key, w.TTL, q.floor)
+	r := c.newAcquire(q.key, w.TTL, q.floor, q.machine.Block())
 	c.log("client %d: the turn of waiter %d", c.number, w.number)
 	w.round = r
 	r.onEnded = func() { c.soon(func() { w.take(r) }) }
@@ -135,12 +136,7 @@ func (w *waiter) take(r *round) {
 	switch {
 	case r.outcome == quorum.Done:
 		k := q.client.won(r, w.Auto)
-		w.end("has the lock")
-		for _, o := range q.waiters {
-			q.client.check(o.number > w.number || o.cancelled,
-				"waiters of one client get the lock in the order in which they came",
-				"client %d: waiter %d before waiter %d", q.client.number, w.number, o.number)
-		}
+		w.got("has the lock")
 		q.floor, q.holder = 0, k
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Won(now, r.grant) })
 		q.client.after(w.For, k.unlock)
@@ -152,18 +148,33 @@ func (w *waiter) take(r *round) {
 	}
 }
 
+// got ends a wait with the lock.
+func (w *waiter) got(how string) {
+	w.end(how)
+	for _, o := range w.queue.waiters {
+		w.queue.client.check(o.number > w.number || o.cancelled,
+			"waiters of one client get the lock in the order in which they came",
+			"client %d: waiter %d before waiter %d", w.queue.client.number, w.number, o.number)
+	}
+}
+
 // released gives the next waiter its turn behind a release that has just been sent, as redlock.queues does.
 func (c *client) released(k *lock, held bool) {
 	q := c.queue(k.of.key)
 	switch {
 	case q == nil:
 		return
-	case q.holder == k:
+	case q.holder != nil && q.holder.term == k.term:
 		q.holder = nil
 	case !held:
 		return
 	}
+	w, ok := q.machine.Next(c.clock.Now())
+	free := ok && w.round == nil && !q.busy
 	q.do(q.machine.Unlocked)
+	if free && held && k.given && c.excludes() && !c.forced { // else it may not be the only lock of the name here
+		q.checkTurn(k)
+	}
 }
 
 // cancel ends the context of w's call.
@@ -180,7 +191,7 @@ func (w *waiter) cancel() {
 func (w *waiter) leave() {
 	q := w.queue
 	q.do(func(now time.Time) quorum.Actions {
-		if w.ended { // dismissed meanwhile
+		if w.ended || w.lock != nil { // dismissed meanwhile, or it has the lock
 			return quorum.Actions{}
 		}
 		if w.round != nil {

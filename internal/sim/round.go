@@ -27,6 +27,7 @@ type round struct {
 	yes     int             // nodes that had the key when the extend came
 	raised  bool            // its token was put to nodes
 	barred  bool            // one of them did not take it
+	known   bool            // somebody else knows its token
 	grant   quorum.Grant
 	upsets  int // of the client when it began
 	asked   bool
@@ -51,8 +52,8 @@ func (c *client) newRound(cmd command, m machine, grant quorum.Grant) *round {
 }
 
 // newAcquire makes a round with a token of its own. floor is the highest number that one before it was
-// granted in vain.
-func (c *client) newAcquire(key string, ttl time.Duration, floor uint64) *round {
+// granted in vain, block how many numbers to reserve.
+func (c *client) newAcquire(key string, ttl time.Duration, floor, block uint64) *round {
 	grant := c.grant(ttl)
 	token := fmt.Sprintf("%s-%d", c.self, len(c.calls)+1)
 	cmd := command{verb: acquire, key: key, token: token, ttl: ttl}
@@ -63,7 +64,7 @@ func (c *client) newAcquire(key string, ttl time.Duration, floor uint64) *round 
 		if !known {
 			now = epoch.Add(time.Duration(float64(c.now)*c.clock.rate) + c.wall).UnixMicro()
 		}
-		cmd.fence = fencing{estimate: uint64(now), forward: !known || 2*ttl > keep, floor: floor, keep: keep}
+		cmd.fence = fencing{estimate: uint64(now), forward: !known || 2*ttl > keep, floor: floor, block: block, keep: keep}
 	} else if c.plan.Fenced {
 		c.log("client %d asks for no fencing token", c.number)
 	}
@@ -94,7 +95,7 @@ func (r *round) ask(node int) {
 		r.voted(node, quorum.Unsent, reply{})
 	default:
 		if k := r.lock; r.verb == extend {
-			c.check(!k.unlocked && k.lease.At(c.clock.Now()) == quorum.Held,
+			c.check(!k.current.unlocked && k.lease.At(c.clock.Now()) == quorum.Held,
 				"no extension is sent after the end of a lease",
 				"client %d: an extension of %v is sent to a node", c.number, k)
 		}
@@ -180,7 +181,7 @@ func (r *round) apply(actions quorum.Actions) {
 		r.end(actions.Outcome)
 	}
 	if r.verb == extend && r.lock.lease.At(c.clock.Now()) != quorum.Held {
-		r.lock.over()
+		r.lock.current.over()
 	}
 }
 
@@ -211,7 +212,7 @@ func (r *round) returns() {
 	r.over = c.now
 	c.checkEnd(r)
 	if r.verb == extend && r.outcome == quorum.Done {
-		r.lock.await()
+		r.lock.current.await()
 	}
 	r.onEnded()
 }

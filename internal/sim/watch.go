@@ -43,7 +43,7 @@ func (k *lock) observe(l *line) {
 		k.unsure = k.unsure || vote != quorum.Yes && vote != quorum.No
 		k.lease.Observed(&c.clock, l.server.number, vote)
 		if k.lease.At(c.clock.Now()) == quorum.Lost {
-			k.over()
+			k.current.over()
 		}
 	})
 }

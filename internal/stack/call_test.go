@@ -175,7 +175,8 @@ func (c *client) closeNode(i int) {
 	if err := c.bounded(fmt.Sprintf("Node.Close %d", i), c.plan.timeout, c.nodes[i].Close); err != nil {
 		c.run.violate("%v: Close of node %d returned %v", c, i, err)
 	}
-	c.ended[i].Store(true)
+	ended := time.Now()
+	c.ended[i].Store(&ended)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, conn := range c.conns[i] {

@@ -93,7 +93,7 @@ func (r *run) checkVotes() {
 // healthy reports whether none of the client's nodes was closed.
 func (c *client) healthy() bool {
 	for i := range c.nodes {
-		if c.untidy[i].Load() || c.ended[i].Load() {
+		if c.untidy[i].Load() || c.ended[i].Load() != nil {
 			return false
 		}
 	}
@@ -176,7 +176,7 @@ func (r *run) checkLeftOn(s *server) {
 		case !r.plan.permits: // an abandoned connection is read after the clean-up
 		case s.stuck[e.token]: // the server has refused the release
 		case c.untidy[s.number].Load():
-		case c.ended[s.number].Load() && (!r.plan.calm() || c.won[e.token]):
+		case c.ended[s.number].Load() != nil && (!r.plan.calm() || c.won[e.token]):
 		default:
 			r.violate("%s of %s is left on server %d for %v", key, e.token, s.number, time.Until(e.ends))
 		}

@@ -27,13 +27,13 @@ type client struct {
 	nodes   []*pool.Node
 	pools   []*redis.Pool // of a client that wraps
 	locker  *redlock.Locker
-	closing atomic.Bool    // Locker.Close was called
-	closed  atomic.Bool    // and has returned
-	ended   []atomic.Bool  // ended[i]: Close of node i has returned
-	untidy  []atomic.Bool  // untidy[i]: node i was closed before the Locker
-	drawn   atomic.Int64   // tokens
-	extends atomic.Int64   // extensions asked for
-	votes   []atomic.Int64 // votes[i] of node i on acquires
+	closing atomic.Bool                 // Locker.Close was called
+	closed  atomic.Bool                 // and has returned
+	ended   []atomic.Pointer[time.Time] // ended[i]: when Close of node i has returned
+	untidy  []atomic.Bool               // untidy[i]: node i was closed before the Locker
+	drawn   atomic.Int64                // tokens
+	extends atomic.Int64                // extensions asked for
+	votes   []atomic.Int64              // votes[i] of node i on acquires
 
 	mu    sync.Mutex
 	conns [][]*conn // conns[i] to server i
@@ -45,7 +45,7 @@ func newClient(r *run, number int) *client {
 	n := len(r.servers)
 	c := &client{
 		run: r, number: number, plan: r.plan.clients[number],
-		ended: make([]atomic.Bool, n), untidy: make([]atomic.Bool, n), votes: make([]atomic.Int64, n),
+		ended: make([]atomic.Pointer[time.Time], n), untidy: make([]atomic.Bool, n), votes: make([]atomic.Int64, n),
 		conns: make([][]*conn, n), won: map[string]bool{},
 	}
 	opts := []pool.Option{
@@ -113,19 +113,25 @@ func (c *client) owner() string { return reflect.ValueOf(c.locker).Elem().FieldB
 // drew reports whether a token is one of the client's.
 func (c *client) drew(token string) bool { return strings.HasPrefix(token, c.owner()+".") }
 
-// Vote implements redlock.Observer.
-func (c *client) Vote(v redlock.Vote) {
-	c.run.yield()
-	if c.plan.voted != nil {
-		c.plan.voted(v)
+// Observe implements redlock.Observer.
+func (c *client) Observe(e redlock.Event) {
+	switch v := e.(type) {
+	case redlock.VoteEvent:
+		c.vote(v)
+	case redlock.VerdictEvent:
+		c.verdict(v)
 	}
+}
+
+func (c *client) vote(v redlock.VoteEvent) {
+	c.run.yield()
 	if v.Op == "acquire" {
 		c.votes[v.Node].Add(1)
 	}
 	if v.Took > c.plan.timeout+slack {
 		c.run.violate("%v: node %d took %v for its answer to %s", c, v.Node, v.Took, v.Op)
 	}
-	if v.Answer != redlock.AnswerUnsent && c.ended[v.Node].Load() {
+	if v.Answer != redlock.AnswerUnsent && c.ended[v.Node].Load() != nil && v.At.After(*c.ended[v.Node].Load()) {
 		c.run.violate("%v: node %d answered %v to %s after its Close had returned", c, v.Node, v.Answer, v.Op)
 	}
 	refusal := (*pool.ServerError)(nil)
@@ -140,8 +146,7 @@ func (c *client) Vote(v redlock.Vote) {
 	c.run.count("vote " + v.Answer.String())
 }
 
-// Verdict implements redlock.Observer.
-func (c *client) Verdict(v redlock.Verdict) {
+func (c *client) verdict(v redlock.VerdictEvent) {
 	c.run.yield()
 	if v.Op != "unlock" && c.closed.Load() {
 		c.run.violate("%v: %s of %s was under way when Locker.Close had returned", c, v.Op, v.Name)

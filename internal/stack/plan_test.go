@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // plan is what happens in a run: who calls what when, and what goes wrong on which server.
@@ -28,8 +26,7 @@ type clientPlan struct {
 	timeout    time.Duration
 	dial       time.Duration
 	maxOverdue time.Duration
-	workers    [][]step           // one list for each of its goroutines
-	voted      func(redlock.Vote) // called for each vote, by the goroutine that delivers it; may be nil
+	workers    [][]step // one list for each of its goroutines
 }
 
 // step is one call. If it does not apply (an unlock of a client that never held a lock, for example), nothing happens.

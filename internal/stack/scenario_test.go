@@ -1,13 +1,9 @@
 package stack_test
 
 import (
-	"fmt"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // late is a plan of one client and one server, to which commands are on their way for so long
@@ -44,29 +40,6 @@ func TestStack_LockCanBeExtendedAfterAnExtensionThatFailed(t *testing.T) {
 	holds(t, p, map[string]int{"extended": 1})
 	p.permits = false // the server goes on to read what the dead connection has left
 	holds(t, p, map[string]int{"extended": 1})
-}
-
-// The goroutine that brings the vote by which the round is lost comes late to what it has
-// to send, and the caller's context ends meanwhile.
-func TestStack_FailedTryLockReturnsWhenItsReleasesAreOnTheirWay(t *testing.T) {
-	var refused atomic.Int64
-	p := late([]step{{pause: 5 * unit, kind: tryLock, ttl: long}}, fault{node: 2, kind: refuse, lasts: 10 * unit})
-	p.nodes = 3
-	p.clients = append(p.clients, clientPlan{
-		timeout: 20 * unit, dial: 50 * unit, maxOverdue: 30 * unit,
-		workers: [][]step{{{pause: 40 * unit, kind: tryLockClose, ttl: long, limit: 5 * unit}}},
-		voted: func(v redlock.Vote) {
-			if v.Answer == redlock.AnswerNo && refused.Add(1) == 2 {
-				pass(10 * unit)
-			}
-		},
-	})
-	p.faults = p.faults[:1]
-	r := play(t, p)
-	require.Empty(t, r.violations, "%s", r.report())
-	require.EqualValues(t, 2, refused.Load())
-	require.True(t, r.servers[2].owned[r.clients[1].owner()+fmt.Sprintf(".c1/%025d", 1)])
-	require.Empty(t, r.servers[2].keys, "%s", r.report())
 }
 
 // holds plays a plan, some times over, in which things have to happen so and so often.

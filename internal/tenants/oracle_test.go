@@ -160,14 +160,14 @@ func (s *tallies) count(op redlock.Op, name string, add func(*tally)) {
 	}
 }
 
-// Vote implements [redlock.Observer].
-func (s *tallies) Vote(v redlock.Vote) {
-	if v.Answer == redlock.AnswerYes {
-		s.count(v.Op, v.Name, func(t *tally) { t.yes++ })
+// Observe implements [redlock.Observer].
+func (s *tallies) Observe(e redlock.Event) {
+	switch v := e.(type) {
+	case redlock.VoteEvent:
+		if v.Answer == redlock.AnswerYes {
+			s.count(v.Op, v.Name, func(t *tally) { t.yes++ })
+		}
+	case redlock.VerdictEvent:
+		s.count(v.Op, v.Name, func(t *tally) { t.rounds++ })
 	}
-}
-
-// Verdict implements [redlock.Observer].
-func (s *tallies) Verdict(v redlock.Verdict) {
-	s.count(v.Op, v.Name, func(t *tally) { t.rounds++ })
 }

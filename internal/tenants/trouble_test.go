@@ -128,7 +128,7 @@ var troubles = []trouble{
 	{"ACL without SET", false, rules(false, "-set")},
 	{"ACL without PTTL", false, rules(false, "-pttl")},
 	{"ACL without DEL", false, rules(false, "-del")},
-	{"ACL without INCR", false, rules(false, "-incr", "-incrby", "-time")},
+	{"ACL without INCRBY", false, rules(false, "-incrby", "-time")},
 	{"ACL with other keys", false, rules(false, "resetkeys", "~other:*")},
 	{"ACL with reading only", false, rules(false, "resetkeys", "%R~*")},
 	{"ACL without commands", false, rules(false, "nocommands")},

@@ -35,7 +35,7 @@ const (
 // lockerRules are the rights of the user that the Lockers log in as: what docs/operations.md says, for all names.
 var lockerRules = strings.Fields("on >secret resetkeys ~lock:* ~{lock:*}:fence resetchannels &quorumlock:* -@all +set +get +del " +
 	"+pttl +pexpire +eval +evalsha +ping +info +client|id +client|kill +client|tracking +client|caching +subscribe " +
-	"+unsubscribe +publish +incr +incrby +decr +time +select +client|setname")
+	"+unsubscribe +publish +incrby +time +select +client|setname")
 
 // weather is which servers are in trouble. Two pointers to it differ if anything has changed in between.
 type weather struct {

@@ -87,8 +87,22 @@ func (m *memory) start() error {
 		_ = l.Close()
 		accepting.Wait()
 		db.Close() // cuts the connections and waits for their goroutines
+		refused(l.Addr().String())
 	}
 	return nil
+}
+
+// refused waits until connections to a listener that was closed are refused. A process that is just
+// being started has copies of all descriptors until its own program runs, and the system goes on
+// taking connections for the listener as long.
+func refused(addr string) {
+	for range 100_000 {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			return
+		}
+		_ = c.Close()
+	}
 }
 
 // ttlTimer lets the TTLs run: in miniredis they only move when they are told to.

@@ -70,7 +70,8 @@
 // from the check to the end of the transaction, at every isolation level. A higher fence waits for the
 // commit of a lower one and then passes; a lower fence waits and is rejected. At REPEATABLE READ and above
 // PostgreSQL rejects the one that waited with a serialization failure (SQLSTATE 40001): try that
-// transaction again.
+// transaction again. A holder that is paused within its transaction makes all others wait, whatever its TTL:
+// have the database end such a transaction (idle_in_transaction_session_timeout of PostgreSQL).
 //
 // A rollback takes back the fence together with the writes. If the reply to a commit is lost, both were
 // done or neither.

@@ -12,8 +12,8 @@ const maxFence = 1<<53 - 1
 // The errors that calls return, alone or wrapped: compare with [errors.Is]. Any other error names a bad
 // argument, or comes from the client or driver.
 var (
-	// ErrStale: the resource has accepted a higher fence. Nothing was written. Do not try again, the lock is
-	// lost.
+	// ErrStale: the resource has accepted a higher fence, as the lock is lost. Nothing was written. Do not try
+	// again with this lock; the next one has a higher fence.
 	ErrStale = errors.New("fence: fence is stale")
 	// ErrConflict: another client changed a watched key before EXEC. Nothing was written. Try again with the
 	// same fence.

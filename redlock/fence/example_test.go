@@ -10,7 +10,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
 
@@ -45,54 +44,6 @@ func dial() (conn redis.Conn, stop func()) {
 		conn.Close()
 		server.Close()
 	}
-}
-
-// A holder of the lock sells from a stock. Each access to the stock carries the lock's fence, reads
-// included: after the read no earlier holder can write any more.
-func Example() {
-	ctx := context.Background()
-	urls, stop := startNodes(3)
-	defer stop()
-	conn, stop := dial()
-	defer stop()
-
-	locker, err := redlock.Open(urls, redlock.WithFencing())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locker.Close()
-	sell := func(_ context.Context, lock *redlock.Lock) error {
-		replies, err := fence.Run(conn, "stock:guard", lock.Fence(), fence.Command{"GET", fence.Key("stock")})
-		if err != nil {
-			return err
-		}
-		stock, err := redis.Int(replies[0], nil)
-		if err != nil {
-			return err
-		}
-		// A pause here may last longer than the lock.
-		_, err = fence.Run(conn, "stock:guard", lock.Fence(), fence.Command{"SET", fence.Key("stock"), stock - 1})
-		return err
-	}
-	if _, err := conn.Do("SET", "stock", 10); err != nil {
-		log.Fatal(err)
-	}
-
-	paused, err := locker.TryLock(ctx, "stock")
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := paused.Unlock(ctx); err != nil { // stands for the end of the TTL during a pause
-		log.Fatal(err)
-	}
-	fmt.Println(locker.Do(ctx, "stock", sell))                // the next holder
-	fmt.Println(errors.Is(sell(ctx, paused), fence.ErrStale)) // the pause ends
-	fmt.Println(redis.Int(conn.Do("GET", "stock")))
-
-	// Output:
-	// <nil>
-	// true
-	// 9 <nil>
 }
 
 func ExampleRun() {
@@ -185,26 +136,6 @@ func ExampleStaleError() {
 	// printer 33 34
 }
 
-func ExampleGate() {
-	var gate fence.Gate
-	print := func(page string) func() error {
-		return func() error {
-			fmt.Println("printing", page)
-			return nil
-		}
-	}
-	fmt.Println(gate.Run("printer", 33, print("page 1")))
-	fmt.Println(gate.Run("printer", 34, print("cover")))
-	fmt.Println(gate.Run("printer", 33, print("page 2")))
-
-	// Output:
-	// printing page 1
-	// <nil>
-	// printing cover
-	// <nil>
-	// fence: "printer": fence 33 is stale: the resource has seen 34
-}
-
 func ExampleCheckFence() {
 	fmt.Println(fence.CheckFence(33))
 	fmt.Println(fence.CheckFence(0))
@@ -227,7 +158,7 @@ func ExampleNewTable() {
 	// CREATE TABLE IF NOT EXISTS fence (resource varchar(255) PRIMARY KEY, token bigint NOT NULL)
 }
 
-// The check comes first in the transaction of the writes.
+// The check comes first in the transaction of the writes. In integration/example_sale_test.go it runs on databases.
 func ExampleTable_Check() {
 	withdraw := func(ctx context.Context, db *sql.DB, table *fence.Table, number uint64) error {
 		tx, err := db.BeginTx(ctx, nil)

@@ -1,7 +1,6 @@
 package contention
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,18 +10,19 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/bench/internal/child"
 	"github.com/quorumlock/quorumlock/bench/internal/subject"
 )
 
-// taskEnv tells a process that it is one of a Fleet's, and what it has to do.
-const taskEnv = "QUORUMLOCK_BENCH_CONTENTION"
+// taskKey tells a process that it is one of a Fleet's, and what it has to do.
+const taskKey = "QUORUMLOCK_BENCH_CONTENTION"
 
 // task is what one child does.
 type task struct {
 	Subject string        `json:"subject"`
 	Addrs   []string      `json:"addrs"`
 	Timeout time.Duration `json:"timeout_ns"`
-	Name    string        `json:"name"` // the lock's
+	Names   []string      `json:"names"` // the locks'
 	Waiters int           `json:"waiters"`
 	First   uint64        `json:"first"` // see NewCrew
 	Guard   string        `json:"guard"` // the file
@@ -38,40 +38,23 @@ const (
 // Serve does the work of a child and ends the process, where a Fleet has started it as one; elsewhere it returns at
 // once. A program that launches a Fleet has to call it first, with the subjects that it has.
 func Serve(subjects []subject.Subject) {
-	text, ok := os.LookupEnv(taskEnv)
+	var t task
+	ok, err := child.Task(taskKey, &t)
 	if !ok {
 		return
 	}
-	if err := serve(text, subjects, orders(os.Stdin), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	if err == nil {
+		err = t.serve(subjects, child.Orders(), os.Stdout)
 	}
-	os.Exit(0)
+	child.Exit(err)
 }
 
-// orders returns the lines that the parent writes. When it ends, whatever the reason, so does this process.
-func orders(from io.Reader) <-chan string {
-	lines := make(chan string)
-	go func() {
-		scanner := bufio.NewScanner(from)
-		for scanner.Scan() {
-			lines <- scanner.Text()
-		}
-		os.Exit(1)
-	}()
-	return lines
-}
-
-func serve(text string, subjects []subject.Subject, orders <-chan string, to io.Writer) (failure error) {
-	var t task
-	if err := json.Unmarshal([]byte(text), &t); err != nil {
-		return fmt.Errorf("contention: %s: %w", taskEnv, err)
-	}
+func (t *task) serve(subjects []subject.Subject, orders <-chan string, to io.Writer) (failure error) {
 	at := slices.IndexFunc(subjects, func(s subject.Subject) bool { return s.Name == t.Subject })
 	if at < 0 {
 		return fmt.Errorf("contention: a child does not know the subject %q", t.Subject)
 	}
-	guard, err := OpenGuard(t.Guard)
+	guard, err := OpenGuard(t.Guard, len(t.Names))
 	if err != nil {
 		return err
 	}
@@ -81,7 +64,7 @@ func serve(text string, subjects []subject.Subject, orders <-chan string, to io.
 		return err
 	}
 	defer func() { failure = errors.Join(failure, client.Close()) }()
-	crew, err := NewCrew(client, t.Name, t.Waiters, guard, t.First)
+	crew, err := NewCrew(client, t.Names, t.Waiters, guard, t.First)
 	if err != nil {
 		return err
 	}

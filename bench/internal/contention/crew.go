@@ -1,4 +1,4 @@
-// Package contention lets waiters of one process or of several want the same lock, and measures how long each waits.
+// Package contention lets waiters of one process or of several want the same locks, and measures how long each waits.
 package contention
 
 import (
@@ -29,22 +29,25 @@ type Crew struct {
 	cancel  context.CancelFunc // of what Start has begun
 }
 
-// NewCrew makes n waiters for the lock of a name. Where Guards are shared, their numbers must differ from those of
-// other crews: they are counted from first, which is 1 or more.
-func NewCrew(client subject.Client, name string, n int, guard *Guard, first uint64) (*Crew, error) {
+// NewCrew makes n waiters for the locks of some names, each for one of them in turn. Where Guards are shared, the waiters'
+// numbers must differ from those of other crews: they are counted from first, which is 1 or more. The names are dealt out by
+// these numbers, so that crews go on where others have ended.
+func NewCrew(client subject.Client, names []string, n int, guard *Guard, first uint64) (*Crew, error) {
 	c := &Crew{}
 	for i := range n {
-		caller := client.Caller(name)
+		number := first + uint64(i)
+		lock := int((number - 1) % uint64(len(names)))
+		caller := client.Caller(names[lock])
 		waits, ok := caller.(subject.Waiter)
 		if !ok {
 			return nil, fmt.Errorf("contention: %T cannot wait for a lock", caller)
 		}
-		c.waiters = append(c.waiters, &waiter{caller: waits, guard: guard, number: first + uint64(i)})
+		c.waiters = append(c.waiters, &waiter{caller: waits, guard: guard, lock: lock, number: number})
 	}
 	return c, nil
 }
 
-// WarmUp has every waiter take the lock once.
+// WarmUp has every waiter take its lock once.
 func (c *Crew) WarmUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -54,7 +57,7 @@ func (c *Crew) WarmUp(ctx context.Context) error {
 	return c.wait()
 }
 
-// Start lets the waiters take the lock and give it back, again and again, until Stop.
+// Start lets the waiters take their locks and give them back, again and again, until Stop.
 func (c *Crew) Start(ctx context.Context) {
 	ctx, c.cancel = context.WithCancel(ctx)
 	c.over.Store(false)
@@ -67,7 +70,7 @@ func (c *Crew) Start(ctx context.Context) {
 	}
 }
 
-// Stop returns what the waiters have recorded when none of them wants the lock any more. Those that still wait for it
+// Stop returns what the waiters have recorded when none of them wants a lock any more. Those that still wait for one
 // go on until they have it: the longest waits would be missing otherwise. Two holders at once, and anything else that
 // failed, are an error, and there is no result.
 func (c *Crew) Stop() (*Shift, error) {
@@ -94,10 +97,11 @@ func (c *Crew) wait() error {
 	return errors.Join(all...)
 }
 
-// waiter is one goroutine that wants the lock.
+// waiter is one goroutine that wants a lock.
 type waiter struct {
 	caller  subject.Waiter
 	guard   *Guard
+	lock    int // its place among those of the guard
 	number  uint64
 	record  *Record
 	failure error
@@ -129,12 +133,12 @@ func (w *waiter) once(ctx context.Context, hold time.Duration) error {
 
 // hold gives back the lock in any case.
 func (w *waiter) hold(ctx context.Context, d time.Duration) error {
-	failure := w.guard.enter(w.number)
+	failure := w.guard.enter(w.lock, w.number)
 	if d > 0 {
 		<-time.After(d)
 	}
 	if failure == nil {
-		failure = w.guard.leave(w.number)
+		failure = w.guard.leave(w.lock, w.number)
 	}
 	return errors.Join(failure, w.caller.Release(ctx))
 }

@@ -68,7 +68,7 @@ func (c *turn) Release(context.Context) error {
 // work lets a crew want the lock for some time.
 func work(t *testing.T, client subject.Client, n int, d time.Duration) (*contention.Shift, error) {
 	t.Helper()
-	crew, err := contention.NewCrew(client, "name", n, contention.NewGuard(), 1)
+	crew, err := contention.NewCrew(client, oneName, n, contention.NewGuard(1), 1)
 	require.NoError(t, err)
 	require.NoError(t, crew.WarmUp(t.Context()))
 	crew.Start(t.Context())
@@ -109,11 +109,43 @@ func TestAWaiterThatNeverGotTheLockCountsAsIfItHadOnce(t *testing.T) {
 
 func TestTwoHoldersAtOnceAreAnErrorAlreadyInTheWarmUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		crew, err := contention.NewCrew(open{}, "name", 2, contention.NewGuard(), 7)
+		crew, err := contention.NewCrew(open{}, oneName, 2, contention.NewGuard(1), 7)
 		require.NoError(t, err)
 		err = crew.WarmUp(t.Context())
 		assert.ErrorContains(t, err, "got the lock, but another one holds it too")
 		assert.Regexp(t, "waiter [78] got", err)
+	})
+}
+
+// named remembers the names that were asked for.
+type named struct {
+	open
+	names []string
+}
+
+func (n *named) Caller(name string) subject.Caller {
+	n.names = append(n.names, name)
+	return open{}
+}
+
+func TestWaitersAreDealtOutToTheNamesByTheirNumbers(t *testing.T) {
+	client := &named{}
+	_, err := contention.NewCrew(client, []string{"a", "b", "c"}, 4, contention.NewGuard(3), 6)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"c", "a", "b", "c"}, client.names)
+}
+
+func TestOnlyHoldersOfTheSameLockMeet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for waiters, message := range map[int]string{2: "", 3: "another one holds it too"} {
+			crew, err := contention.NewCrew(open{}, []string{"a", "b"}, waiters, contention.NewGuard(2), 1)
+			require.NoError(t, err)
+			if err := crew.WarmUp(t.Context()); message == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, message)
+			}
+		}
 	})
 }
 
@@ -130,7 +162,7 @@ func TestAFailureEndsTheWorkOfAll(t *testing.T) {
 func TestALockThatDoesNotComeBackIsAnErrorInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lock := newTurns(2)
-		crew, err := contention.NewCrew(lock, "name", 1, contention.NewGuard(), 1)
+		crew, err := contention.NewCrew(lock, oneName, 1, contention.NewGuard(1), 1)
 		require.NoError(t, err)
 		require.NoError(t, crew.WarmUp(t.Context()))
 		crew.Start(t.Context()) // the other one's turn never ends
@@ -145,7 +177,7 @@ func TestWhoCannotWaitIsNoWaiter(t *testing.T) {
 	for _, s := range subject.Named("bsm-redislock") {
 		client, err := s.Open(subject.Setup{Addrs: []string{"127.0.0.1:1"}})
 		require.NoError(t, err)
-		_, err = contention.NewCrew(client, "name", 1, contention.NewGuard(), 1)
+		_, err = contention.NewCrew(client, oneName, 1, contention.NewGuard(1), 1)
 		assert.ErrorContains(t, err, "cannot wait")
 		assert.NoError(t, client.Close())
 	}
@@ -155,10 +187,10 @@ func TestAGuardIsSharedThroughItsFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "guard")
 	var crews []*contention.Crew
 	for i := range 2 {
-		guard, err := contention.OpenGuard(file)
+		guard, err := contention.OpenGuard(file, 1)
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, guard.Close()) })
-		crew, err := contention.NewCrew(open{}, "name", 1, guard, uint64(1+i))
+		crew, err := contention.NewCrew(open{}, oneName, 1, guard, uint64(1+i))
 		require.NoError(t, err)
 		require.NoError(t, crew.WarmUp(t.Context()), "alone")
 		crews = append(crews, crew)

@@ -25,7 +25,7 @@ func plan(t *testing.T, name string) contention.Plan {
 	for _, server := range testredis.Real(t, 3) {
 		setup.Addrs = append(setup.Addrs, server.Addr())
 	}
-	return contention.Plan{Subject: name, Setup: setup, Name: "name", Processes: 3}
+	return contention.Plan{Subject: name, Setup: setup, Names: oneName, Processes: 3}
 }
 
 func launch(t *testing.T, name string) *contention.Fleet {
@@ -116,7 +116,7 @@ const orphanEnv = "CONTENTION_ORPHAN"
 func TestProcessesDoNotOutliveAProgramThatWasKilled(t *testing.T) {
 	if addr := os.Getenv(orphanEnv); addr != "" { // the program that gets killed
 		setup := subject.Setup{Addrs: []string{addr}, Callers: 2, Timeout: 5 * time.Second}
-		fleet, err := contention.Launch(context.Background(), contention.Plan{Subject: "quorumlock", Setup: setup, Name: "name", Processes: 3})
+		fleet, err := contention.Launch(context.Background(), contention.Plan{Subject: "quorumlock", Setup: setup, Names: oneName, Processes: 3})
 		require.NoError(t, err)
 		require.NoError(t, fleet.Start())
 		fmt.Println("started")

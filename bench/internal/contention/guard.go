@@ -9,32 +9,33 @@ import (
 	"github.com/edsrzf/mmap-go"
 )
 
-// Guard notices two holders at once. It is one word that every holder writes its number into, and does not ask the lock.
+// Guard notices two holders of a lock at once. It is a word for each lock that every holder writes its number into, and does
+// not ask the lock.
 type Guard struct {
-	word *atomic.Uint64 // 0 while nobody holds the lock
-	file mmap.MMap      // that holds the word, or nil
+	words []atomic.Uint64 // 0 while nobody holds the lock
+	file  mmap.MMap       // that holds the words, or nil
 }
 
 const wordBytes = 8
 
-// NewGuard is for waiters of this process alone.
-func NewGuard() *Guard { return &Guard{word: new(atomic.Uint64)} }
+// NewGuard is for waiters of this process alone, and so many locks.
+func NewGuard(locks int) *Guard { return &Guard{words: make([]atomic.Uint64, locks)} }
 
 // OpenGuard shares a file with other processes: the first one makes it.
-func OpenGuard(name string) (*Guard, error) {
+func OpenGuard(name string, locks int) (*Guard, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if err := f.Truncate(wordBytes); err != nil {
+	if err := f.Truncate(int64(locks) * wordBytes); err != nil {
 		return nil, err
 	}
 	memory, err := mmap.Map(f, mmap.RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("contention: %s: %w", name, err)
 	}
-	return &Guard{word: (*atomic.Uint64)(unsafe.Pointer(&memory[0])), file: memory}, nil
+	return &Guard{words: unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&memory[0])), locks), file: memory}, nil
 }
 
 // Close must not be called while a waiter is at work.
@@ -45,17 +46,17 @@ func (g *Guard) Close() error {
 	return g.file.Unmap()
 }
 
-// enter is for a holder with a number of its own, from 1.
-func (g *Guard) enter(number uint64) error {
-	if !g.word.CompareAndSwap(0, number) {
+// enter is for a holder of a lock with a number of its own, from 1.
+func (g *Guard) enter(lock int, number uint64) error {
+	if !g.words[lock].CompareAndSwap(0, number) {
 		return fmt.Errorf("contention: waiter %d got the lock, but another one holds it too", number)
 	}
 	return nil
 }
 
 // leave comes before the lock is given back.
-func (g *Guard) leave(number uint64) error {
-	if !g.word.CompareAndSwap(number, 0) {
+func (g *Guard) leave(lock int, number uint64) error {
+	if !g.words[lock].CompareAndSwap(number, 0) {
 		return fmt.Errorf("contention: while waiter %d held the lock, another one got it too", number)
 	}
 	return nil

@@ -17,6 +17,8 @@ func TestMain(m *testing.M) {
 }
 
 var (
+	oneName = []string{"name"}
+
 	// everybodyAtOnce lets any number of waiters hold the lock.
 	everybodyAtOnce = subject.Subject{Name: "everybody", Open: func(subject.Setup) (subject.Client, error) { return open{}, nil }}
 	// nobody has lost its servers.

@@ -37,13 +37,26 @@ func raw() string {
 				line("H", s, sets.nodes, "", fmt.Sprintf("%d B/op %d allocs/op", 1000*i, 10*i))
 			}
 		}
+		for i, s := range []string{"quorumlock", "quorumlock-observed", "quorumlock-prometheus", "quorumlock-otel", "quorumlock-otel-traced"} {
+			line("N", s, 5, "", fmt.Sprintf("%d p50-µs %d p99-µs", pass*(10+i), pass*(30+i)))
+			line("O", s, 5, "", fmt.Sprintf("%d cycles/s", 60000/pass/(1+i)))
+		}
+		for i, s := range []string{"floor", "quorumlock", "quorumlock-fenced", "redsync"} {
+			line("S", s, 5, "", fmt.Sprintf("%d cycles/s 0 failed/op", 48000/pass/(1+i)))
+		}
+		for i, s := range []string{"floor", "quorumlock", "redsync"} {
+			for _, nodes := range []int{3, 5, 7, 9} {
+				line("M", s, nodes, "", fmt.Sprintf("%d cycles/s %d cpu-µs/cycle 0 failed/op", 70000/pass/(1+i), nodes*(1+i)))
+			}
+		}
+		line("A", "quorumlock-lock", 5, "", fmt.Sprintf("%d p50-µs %d p99-µs 0 failed/op", pass*22, pass*48))
 		line("B", "quorumlock-fenced", 5, "", fmt.Sprintf("%d cycles/s 0 failed/op", 27000/pass))
 		for i, s := range five[1:] {
 			for frozen := range 3 {
 				line("E", s, 5, fmt.Sprintf("/frozen=%d", frozen), fmt.Sprintf("%d p50-µs %d p99-µs 0 failed/op", 10*(1+i)*(1+frozen), 1000*(1+frozen)))
 			}
 		}
-		for i, s := range five[1:] {
+		for i, s := range []string{"quorumlock", "redsync", "redsync-failfast", "redsync-goredis", "quorumlock-handoff", "quorumlock-handoff-fenced"} {
 			figures := fmt.Sprintf("%d acquisitions/s %d most/least-goroutine", 8000/pass/(1+i), 1+2*i)
 			for j, percentile := range []string{"p50", "p90", "p99", "max"} {
 				wait := float64(pass*(1+i)) * math.Pow10(j-1)
@@ -51,6 +64,15 @@ func raw() string {
 			}
 			line("C", s, 5, "", figures)
 			line("D", s, 5, "", figures+" 7 most/least-process")
+			if s == "quorumlock" || s == "quorumlock-handoff" || s == "redsync" {
+				line("R", s, 5, "", figures+" 9 most/least-process")
+				line("P", s, 5, "/oneway=1ms", figures+" 2.25 round-trip-ms")
+				line("Q", s, 5, "/oneway=1ms", figures+" 7 most/least-process 2.5 round-trip-ms")
+			}
+			if s == "quorumlock-handoff" {
+				line("P", s+"-10ms", 5, "/oneway=1ms", figures+" 2.25 round-trip-ms")
+				line("Q", s+"-10ms", 5, "/oneway=1ms", figures+" 7 most/least-process 2.5 round-trip-ms")
+			}
 			line("K", s, 5, "", fmt.Sprintf("%d p50-µs %d p99-µs %g round-trips", 300*(1+i), 600*(1+i), 1.5*float64(1+i)))
 		}
 		for i, s := range five[:3] {
@@ -63,7 +85,8 @@ func raw() string {
 		}
 		if pass == 1 {
 			line("G", "quorumlock", 5, "/frozen=1", "2048 heap-KB -10.5 heap-growth-KB 80 goroutines 0 goroutine-growth 0.00041 failed/op")
-			line("J", "quorumlock", 5, "", "10000 locks 21.3 core-% 3333 renewals/s 0 lost")
+			line("J", "quorumlock", 5, "", "10000 locks 9 ttl-s 21.3 core-% 3333 renewals/s 1300 heap-B/lock 0 lost")
+			line("L", "quorumlock", 5, "", "100000 locks 30 ttl-s 33.3 core-% 10000 renewals/s 1200 heap-B/lock 0 lost")
 		}
 	}
 	return b.String()
@@ -89,6 +112,7 @@ func TestThePageHasMediansAndRangesAndTheRatiosOfEachPass(t *testing.T) {
 |---|---|---|---|---|---|
 | floor | 15 (10–20) | 1 | 0.33 | 45 (30–60) | 0 |
 | quorumlock | 30 (20–40) | 2 | 0.67 | 60 (40–80) | 0 |
+| quorumlock-lock | 33 (22–44) | 2.20 | 0.73 | 72 (48–96) | 0 |
 `,
 		"| quorumlock | 22,500 (15,000–30,000) | 0.50 | 1.50 | 0 |\n",
 		"| quorumlock-fenced | 20,250 (13,500–27,000) | 0.45 | 1.35 | 0 |\n",
@@ -99,7 +123,12 @@ func TestThePageHasMediansAndRangesAndTheRatiosOfEachPass(t *testing.T) {
 		"| 9 | quorumlock | 180 | 2 |\n",
 		"| quorumlock | 6,000 (4,000–8,000) | 2 | 0.15 (0.10–0.20) | 15 (10–20) | 0.50 | 150 (100–200) | 0.50 | 1 |\n",
 		"| redsync-failfast | 2,000 (1,333–2,666) | 0.67 | 0.45 (0.30–0.60) | 45 (30–60) | 1.50 | 450 (300–600) | 1.50 | 5 | 7 |\n",
-		"| quorumlock | 10,000 | 21.3 | 3,333 | 0 |\n",
+		"| quorumlock | 10,000 | 9 | 21.3 | 3,333 | 1,300 | 0 |\n| quorumlock | 100,000 | 30 | 33.3 | 10,000 | 1,200 | 0 |\n",
+		"| quorumlock-fenced | 12,000 (8,000–16,000) | 0.33 | 1.33 | 0 |\n",
+		"| 7 | quorumlock | 26,250 (17,500–35,000) | 0.50 | 14 | 2 | 0.67 |\n",
+		"| 300 (200–400) | 1 | 3 | 2.25 |\n",
+		"| 300 (200–400) | 1 | 3 | 7 | 2.50 |\n",
+		"| 300 (200–400) | 1 | 3 | 9 |\n",
 	} {
 		assert.Contains(t, page, part)
 	}
@@ -109,7 +138,7 @@ func TestThePageHasMediansAndRangesAndTheRatiosOfEachPass(t *testing.T) {
 func TestEveryChartIsOnThePageAndWellFormed(t *testing.T) {
 	files, err := render(raw())
 	require.NoError(t, err)
-	require.Len(t, files, 7)
+	require.Len(t, files, 9)
 	for _, chart := range files[1:] {
 		assert.Contains(t, string(files[0].Data), "]("+chart.Name+")")
 		require.NoError(t, xml.Unmarshal(chart.Data, new(struct{})), chart.Name)
@@ -120,11 +149,21 @@ func TestWhateverIsMissingIsAnErrorThatNamesIt(t *testing.T) {
 	lines := strings.SplitAfter(raw(), "\n")
 	for _, c := range []struct{ missing, message string }{
 		{"BenchmarkA_Any/subject=redsync-goredis/", "A of redsync-goredis on 5 nodes"},
+		{"BenchmarkA_Any/subject=quorumlock-lock/", "A of quorumlock-lock on 5 nodes"},
 		{"BenchmarkB_Any/subject=floor/nodes=1-", "B of floor on 1 nodes"},
 		{"BenchmarkC_Any/subject=redsync/", "C of redsync on 5 nodes"},
+		{"BenchmarkC_Any/subject=quorumlock-handoff/", "C of quorumlock-handoff on 5 nodes"},
+		{"BenchmarkR_Any/subject=quorumlock-handoff/", "R of quorumlock-handoff on 5 nodes"},
 		{"BenchmarkD_Any/subject=redsync-goredis", "D of redsync-goredis on 5 nodes"},
 		{"BenchmarkE_Any/subject=quorumlock/nodes=5/frozen=2", "E of quorumlock on 5 nodes, 2 frozen"},
 		{"BenchmarkG_", "G of quorumlock"},
+		{"BenchmarkL_", "L of quorumlock"},
+		{"BenchmarkM_Any/subject=redsync/nodes=7", "M of redsync on 7 nodes"},
+		{"BenchmarkP_Any/subject=redsync/", "P of redsync on 5 nodes"},
+		{"BenchmarkP_Any/subject=quorumlock-handoff-10ms/", "P of quorumlock-handoff-10ms on 5 nodes"},
+		{"BenchmarkQ_Any/subject=quorumlock/", "Q of quorumlock on 5 nodes"},
+		{"BenchmarkR_Any/subject=redsync/", "R of redsync on 5 nodes"},
+		{"BenchmarkS_Any/subject=quorumlock-fenced/", "S of quorumlock-fenced on 5 nodes"},
 		{"BenchmarkI_Any/subject=quorumlock/nodes=9", "I of quorumlock on 9 nodes"},
 		{"cpu:", `"cpu"`},
 		{"Benchmark", "no result"},

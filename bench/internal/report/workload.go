@@ -9,9 +9,16 @@ import (
 
 var (
 	ofFive    = []string{"floor", "quorumlock", "redsync", "redsync-failfast", "redsync-goredis"}
+	taking    = slices.Insert(slices.Clone(ofFive), 2, "quorumlock-lock")
 	fenced    = slices.Insert(slices.Clone(ofFive), 2, "quorumlock-fenced")
 	ofOne     = []string{"floor", "quorumlock", "redsync", "bsm-redislock"}
+	observed  = []string{"quorumlock", "quorumlock-observed", "quorumlock-prometheus", "quorumlock-otel", "quorumlock-otel-traced"}
 	libraries = []string{"quorumlock", "redsync", "redsync-failfast", "redsync-goredis"}
+	hot       = slices.Insert(slices.Clone(libraries), 1, "quorumlock-handoff", "quorumlock-handoff-fenced")
+	crowd     = []string{"quorumlock", "quorumlock-handoff", "redsync"}
+	far       = slices.Insert(slices.Clone(crowd), 2, "quorumlock-handoff-10ms")
+	fresh     = []string{"floor", "quorumlock", "quorumlock-fenced", "redsync"}
+	costing   = []string{"floor", "quorumlock", "redsync"}
 	sizes     = []int{1, 3, 5, 7, 9}
 )
 
@@ -20,6 +27,14 @@ func on(workload string, nodes int, subjects []string) []Case {
 	cases := make([]Case, len(subjects))
 	for i, s := range subjects {
 		cases[i] = Case{Workload: workload, Subject: s, Nodes: nodes}
+	}
+	return cases
+}
+
+// over returns a case for each number of nodes and each subject.
+func over(workload string, sizes []int, subjects []string) (cases []Case) {
+	for _, n := range sizes {
+		cases = append(cases, on(workload, n, subjects)...)
 	}
 	return cases
 }
@@ -49,17 +64,18 @@ func tables() map[string]table {
 			beside = append(beside, c)
 		}
 	}
-	var over []Case
-	for _, n := range sizes {
-		over = append(over, on("I", n, []string{"floor", "quorumlock"})...)
-	}
+	trip := value("round trip, ms", "round-trip-ms")
 	return map[string]table{
-		"acquire of five":     {on("A", 5, ofFive), latency},
+		"acquire of five":     {on("A", 5, taking), latency},
 		"acquire of one":      {on("A", 1, ofOne), latency},
 		"cycles of five":      {on("B", 5, fenced), cycles},
 		"cycles of one":       {on("B", 1, ofOne), cycles},
-		"contended":           {on("C", 5, libraries), contended},
-		"processes":           {on("D", 5, libraries), processes},
+		"fresh cycles":        {on("S", 5, fresh), cycles},
+		"contended":           {on("C", 5, hot), contended},
+		"processes":           {on("D", 5, hot), processes},
+		"far contended":       {on("P", 5, far), append(slices.Clone(contended), trip)},
+		"far processes":       {on("Q", 5, far), append(slices.Clone(processes), trip)},
+		"crowd":               {on("R", 5, crowd), processes},
 		"allocations of five": {on("H", 5, ofFive), allocations},
 		"allocations of one":  {on("H", 1, ofOne), allocations},
 		"connections":         {on("F", 5, []string{"floor", "quorumlock", "redsync"}), []column{subjects, value("connections", "conns/node")}},
@@ -77,10 +93,21 @@ func tables() map[string]table {
 		"woken": {on("K", 5, libraries), []column{
 			subjects, value("p50, µs", "p50-µs"), ratio("p50 × redsync", "p50-µs", as("redsync")), value("p99, µs", "p99-µs"), value("round trips", "round-trips"),
 		}},
-		"held": {on("J", 5, []string{"quorumlock"}), []column{
-			subjects, value("locks", "locks"), value("CPU, % of one core", "core-%"), value("renewals/s", "renewals/s"), value("lost", "lost"),
+		"held": {[]Case{{Workload: "J", Subject: "quorumlock", Nodes: 5}, {Workload: "L", Subject: "quorumlock", Nodes: 5}}, []column{
+			subjects, value("locks", "locks"), value("TTL, s", "ttl-s"), value("CPU, % of one core", "core-%"), value("renewals/s", "renewals/s"),
+			value("heap, bytes per lock", "heap-B/lock"), value("lost", "lost"),
 		}},
-		"nodes": {over, []column{nodes, subjects, value("p50, µs", "p50-µs"), ratio("× floor", "p50-µs", as("floor"))}},
+		"observed acquire": {on("N", 5, observed), []column{
+			subjects, value("p50, µs", "p50-µs"), ratio("p50 × none", "p50-µs", as("quorumlock")), value("p99, µs", "p99-µs"),
+		}},
+		"observed cycles": {on("O", 5, observed), []column{
+			subjects, value("cycles/s", "cycles/s"), ratio("× none", "cycles/s", as("quorumlock")),
+		}},
+		"cost": {over("M", sizes[1:], costing), []column{
+			nodes, subjects, value("cycles/s", "cycles/s"), ratio("× floor", "cycles/s", as("floor")),
+			value("CPU per cycle, µs", "cpu-µs/cycle"), ratio("CPU × floor", "cpu-µs/cycle", as("floor")), ratio("CPU × redsync", "cpu-µs/cycle", as("redsync")),
+		}},
+		"nodes": {over("I", sizes, []string{"floor", "quorumlock"}), []column{nodes, subjects, value("p50, µs", "p50-µs"), ratio("× floor", "p50-µs", as("floor"))}},
 	}
 }
 
@@ -89,17 +116,22 @@ func charts() map[string]func(*Results) ([]byte, error) {
 	return map[string]func(*Results) ([]byte, error){
 		"acquire.svg": func(r *Results) ([]byte, error) {
 			axes := chart.Axes{Title: "Waiting for a free lock, one caller", Y: "p50 (µs)"}
-			return bars(r, axes, "p50-µs", []string{"five nodes", "one node"}, on("A", 5, ofFive), on("A", 1, ofOne))
+			return bars(r, axes, "p50-µs", []string{"five nodes", "one node"}, on("A", 5, taking), on("A", 1, ofOne))
 		},
 		"cycles.svg": func(r *Results) ([]byte, error) {
 			axes := chart.Axes{Title: "Locks taken and given back by 64 callers", Y: "cycles per second"}
 			return bars(r, axes, "cycles/s", []string{"five nodes", "one node"}, on("B", 5, fenced), on("B", 1, ofOne))
 		},
 		"contended.svg": func(r *Results) ([]byte, error) {
-			return waits(r, "Waiting for a hot name, 16 goroutines of one process", on("C", 5, libraries))
+			return waits(r, "Waiting for a hot name, 16 goroutines of one process", on("C", 5, hot))
 		},
 		"processes.svg": func(r *Results) ([]byte, error) {
-			return waits(r, "Waiting for a hot name, 8 processes of 2 goroutines", on("D", 5, libraries))
+			return waits(r, "Waiting for a hot name, 8 processes of 2 goroutines", on("D", 5, hot))
+		},
+		"hot.svg": func(r *Results) ([]byte, error) {
+			axes := chart.Axes{Title: "How often a hot name changes hands", Y: "acquisitions per second", LogY: true}
+			groups := []string{"1 process", "8 processes", "1 process, far nodes", "8 processes, far nodes"}
+			return bars(r, axes, "acquisitions/s", groups, on("C", 5, crowd), on("D", 5, crowd), on("P", 5, far), on("Q", 5, far))
 		},
 		"frozen.svg": func(r *Results) ([]byte, error) {
 			axes := chart.Axes{Title: "Waiting for a free lock while nodes hang", Y: "p99 (µs)", LogY: true}
@@ -114,21 +146,30 @@ func charts() map[string]func(*Results) ([]byte, error) {
 		},
 		"nodes.svg": func(r *Results) ([]byte, error) {
 			axes := chart.Axes{Title: "Waiting for a free lock, one caller", X: "nodes", Y: "p50 (µs)"}
-			var lines []chart.Line
-			for _, s := range []string{"floor", "quorumlock"} {
-				line := chart.Line{Name: s}
-				for _, n := range sizes {
-					values, err := r.Values(Case{Workload: "I", Subject: s, Nodes: n}, "p50-µs")
-					if err != nil {
-						return nil, err
-					}
-					line.X, line.Y = append(line.X, float64(n)), append(line.Y, sum(values).median)
-				}
-				lines = append(lines, line)
-			}
-			return chart.Lines(axes, lines)
+			return lines(r, axes, "I", "p50-µs", sizes, []string{"floor", "quorumlock"})
+		},
+		"cost.svg": func(r *Results) ([]byte, error) {
+			axes := chart.Axes{Title: "What a cycle costs the program, 64 callers", X: "nodes", Y: "CPU per cycle (µs)", LogY: true}
+			return lines(r, axes, "M", "cpu-µs/cycle", sizes[1:], costing)
 		},
 	}
+}
+
+// lines draws the medians of a workload over the number of nodes, a line for each subject.
+func lines(r *Results, axes chart.Axes, workload, unit string, sizes []int, subjects []string) ([]byte, error) {
+	var all []chart.Line
+	for _, s := range subjects {
+		line := chart.Line{Name: s}
+		for _, n := range sizes {
+			values, err := r.Values(Case{Workload: workload, Subject: s, Nodes: n}, unit)
+			if err != nil {
+				return nil, err
+			}
+			line.X, line.Y = append(line.X, float64(n)), append(line.Y, sum(values).median)
+		}
+		all = append(all, line)
+	}
+	return chart.Lines(axes, all)
 }
 
 // bars draws the medians of some groups of cases, each subject in its colour.

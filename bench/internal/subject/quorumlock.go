@@ -3,6 +3,7 @@ package subject
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -15,7 +16,18 @@ type quorumlockClient struct {
 
 func openQuorumlock(s Setup) (Client, error) { return openLocker(s) }
 
+// openHandoff returns what opens a client whose locks go from hand to hand for as long as max before it is another process's turn.
+func openHandoff(max time.Duration, opts ...redlock.Option) func(Setup) (Client, error) {
+	return func(s Setup) (Client, error) { return openLocker(s, append(opts, redlock.WithLocalHandoff(max))...) }
+}
+
 func openFenced(s Setup) (Client, error) { return openLocker(s, redlock.WithFencing()) }
+
+// openLock opens a client that takes free locks, too, with Lock.
+func openLock(s Setup) (Client, error) {
+	c, err := openLocker(s)
+	return lockClient{c}, err
+}
 
 func openLocker(s Setup, opts ...redlock.Option) (Client, error) {
 	urls := make([]string, len(s.Addrs))
@@ -66,3 +78,12 @@ func (c *quorumlockCaller) Wait(ctx context.Context) (err error) {
 }
 
 func (c *quorumlockCaller) Release(ctx context.Context) error { return c.lock.Unlock(ctx) }
+
+// lockClient has callers for which Acquire is what Wait is.
+type lockClient struct{ Client }
+
+func (c lockClient) Caller(name string) Caller { return lockCaller{c.Client.Caller(name).(Waiter)} }
+
+type lockCaller struct{ Waiter }
+
+func (c lockCaller) Acquire(ctx context.Context) error { return c.Wait(ctx) }

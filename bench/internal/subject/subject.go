@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // TTL is that of every lock.
@@ -53,7 +55,15 @@ func All() []Subject {
 	return []Subject{
 		{Name: "floor", Open: openFloor},
 		{Name: "quorumlock", Open: openQuorumlock},
+		{Name: "quorumlock-lock", Open: openLock},
+		{Name: "quorumlock-handoff", Open: openHandoff(5 * time.Millisecond)},
+		{Name: "quorumlock-handoff-10ms", Open: openHandoff(10 * time.Millisecond)},
+		{Name: "quorumlock-handoff-fenced", Open: openHandoff(5*time.Millisecond, redlock.WithFencing())},
 		{Name: "quorumlock-fenced", Open: openFenced},
+		{Name: "quorumlock-observed", Open: openObserved},
+		{Name: "quorumlock-prometheus", Open: openPrometheus},
+		{Name: "quorumlock-otel", Open: openOtel},
+		{Name: "quorumlock-otel-traced", Open: openOtelTraced},
 		{Name: "redsync", Open: openRedsync},
 		{Name: "redsync-failfast", Open: openRedsyncFailFast},
 		{Name: "redsync-goredis", Open: openRedsyncGoredis},

@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // mutations are all of them.
-var mutations = slices.Concat(lockMutations, fencingMutations, guardMutations)
+var mutations = slices.Concat(lockMutations, handoffMutations, fencingMutations, guardMutations)
 
 // fencingMutations weaken what keeps fencing tokens apart.
 var fencingMutations = []mutation{
@@ -44,7 +44,7 @@ var fencingMutations = []mutation{
 	{"time-unbounded", "a client's estimate of the time counts only if it is near the node's own",
 		"sim/keyspace.go", "if estimate-wall <= off && wall-estimate <= off {", "if true {"},
 	{"old-counter-believed", "a counter from an older copy of the data is not believed",
-		"sim/keyspace.go", "number <= estimate-off {", "number == 1 {"},
+		"sim/keyspace.go", "number <= estimate-off\n", "number == 1\n"},
 	{"own-clock-trusted", "as long as a client has not learnt the time from the nodes, counters go forward whatever its clock shows",
 		"sim/round.go", "forward: !known ||", "forward: !known && false ||"},
 	{"attach-highest-number", "an attached lock has the number that a majority holds, and not the highest",

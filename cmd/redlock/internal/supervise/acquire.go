@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/contest"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -74,7 +75,7 @@ func (h *holder) attempt(ctx context.Context, notice <-chan time.Time) (a attemp
 	go func() {
 		defer close(done)
 		if h.NonBlock {
-			a.lock, a.err = h.Locker.TryLock(ctx, h.Name, h.Options...)
+			a.lock, a.err = contest.TryLock(ctx, h.Locker, h.Name, h.Options...)
 		} else {
 			a.lock, a.err = h.Locker.Lock(ctx, h.Name, h.Options...)
 		}

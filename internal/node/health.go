@@ -1,0 +1,106 @@
+package node
+
+import (
+	"slices"
+	"time"
+)
+
+// Health is how a node is connected.
+type Health struct {
+	Up   bool
+	Down time.Duration // for how long it was not: since the connection broke, or since the first attempt; 0 if that succeeded
+	// Quarantined means that the server does not vote for locks for Left; 0 means for ever.
+	Quarantined bool
+	Left        time.Duration
+	// Failed is how many attempts to connect have failed since the node was up. 0 and an Err mean that a connection ended.
+	Failed int
+	Err    error // why the node is not up; ErrClosed at the end of the node or of the notifications
+}
+
+// A Reporter is notified when a connection is ready, when it breaks, and of each attempt to connect that fails. It must not
+// block, and must not call the node. It is known by its identity, so it must be comparable.
+type Reporter interface {
+	Health(node int, h Health)
+}
+
+// report is a Reporter of a node.
+type report struct {
+	Reporter
+	node int
+}
+
+// health is what a node remembers for its reporters.
+type health struct {
+	failed    int
+	downSince time.Time // zero while the node is up, or was never used
+}
+
+// Report notifies r, under the number node, until Unreport. If the node is connected, r is notified of that at once.
+func (n *Node) Report(r Reporter, node int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.reports = append(n.reports, report{r, node})
+	if n.conn != nil {
+		r.Health(node, n.healthLocked(time.Now()))
+	}
+}
+
+// Unreport ends the notifications of r. For r the node is closed then.
+func (n *Node) Unreport(r Reporter) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	h := Health{Err: ErrClosed}
+	if n.conn == nil { // no connection ends
+		h.Failed = max(1, n.health.failed)
+	}
+	n.reports = slices.DeleteFunc(n.reports, func(x report) bool {
+		if x.Reporter != r {
+			return false
+		}
+		r.Health(x.node, h)
+		return true
+	})
+}
+
+// healthLocked returns the health of a node that is connected.
+func (n *Node) healthLocked(now time.Time) Health {
+	h := Health{Up: true}
+	h.Left, h.Quarantined = n.guard.Quarantine(now)
+	return h
+}
+
+// upLocked reports that the node is connected.
+func (n *Node) upLocked(now time.Time) {
+	h := n.healthLocked(now)
+	if since := n.health.downSince; !since.IsZero() {
+		h.Down, h.Failed = now.Sub(since), n.health.failed
+	}
+	n.health = health{}
+	n.reportLocked(h)
+}
+
+// brokenLocked reports that the connection broke, or ended with the node.
+func (n *Node) brokenLocked(err error) {
+	switch {
+	case n.pipeline.Closed():
+		err = ErrClosed
+	case err == nil: // it was cut
+		err = ErrBroken
+	}
+	n.health.downSince = time.Now()
+	n.reportLocked(Health{Err: err})
+}
+
+// failedLocked reports that an attempt to connect has failed, perhaps because the node is closed.
+func (n *Node) failedLocked(err error) {
+	if n.health.failed++; n.health.downSince.IsZero() {
+		n.health.downSince = time.Now()
+	}
+	n.reportLocked(Health{Failed: n.health.failed, Err: err})
+}
+
+func (n *Node) reportLocked(h Health) {
+	for _, r := range n.reports {
+		r.Health(r.node, h)
+	}
+}

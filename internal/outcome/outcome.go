@@ -1,0 +1,162 @@
+// Package outcome classifies events: these words are values of attributes in traces and of labels of metrics.
+package outcome
+
+import (
+	"context"
+	"errors"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// Outcomes, of calls, rounds and held locks.
+const (
+	Acquired = "acquired"
+	Taken    = "taken"
+	NoQuorum = "no_quorum"
+	Deadlock = "deadlock"
+	Closed   = "closed"
+	Canceled = "canceled"
+	NotHeld  = "not_held"
+	Done     = "done"
+	Lost     = "lost"
+	Expired  = "expired"
+	Released = "released"
+	Detached = "detached"
+	Error    = "error"
+)
+
+// Calls that take a lock.
+const (
+	Lock    = "lock"
+	TryLock = "try_lock"
+	Attach  = "attach"
+)
+
+// Directions of a turn.
+const (
+	Sent     = "sent"
+	Received = "received"
+)
+
+// Acquire classifies the error of an acquire or Attach. If the caller gave up, the rest of the error says only how things
+// stood.
+func Acquire(err error) string {
+	switch {
+	case err == nil:
+		return Acquired
+	case errors.Is(err, redlock.ErrClosed):
+		return Closed
+	case errors.Is(err, redlock.ErrDeadlock): // which is ErrTaken, too
+		return Deadlock
+	case GaveUp(err) != nil:
+		return Canceled
+	case errors.Is(err, redlock.ErrTaken):
+		return Taken
+	case errors.Is(err, redlock.ErrNotHeld):
+		return NotHeld
+	case errors.Is(err, redlock.ErrNoQuorum):
+		return NoQuorum
+	}
+	return Error
+}
+
+// Extend classifies the error of an extension. A loss stays a loss if the caller gave up.
+func Extend(err error) string {
+	switch {
+	case err == nil:
+		return Done
+	case errors.Is(err, redlock.ErrLost):
+		return Lost
+	case errors.Is(err, redlock.ErrExpired):
+		return Expired
+	case GaveUp(err) != nil:
+		return Canceled
+	case errors.Is(err, redlock.ErrNoQuorum):
+		return NoQuorum
+	}
+	return Error
+}
+
+// Unlock classifies the error of Unlock.
+func Unlock(err error) string {
+	switch {
+	case err == nil:
+		return Released
+	case errors.Is(err, redlock.ErrNotHeld):
+		return NotHeld
+	case GaveUp(err) != nil:
+		return Canceled
+	case errors.Is(err, redlock.ErrNoQuorum):
+		return NoQuorum
+	}
+	return Error
+}
+
+// Round classifies the error of a round.
+func Round(err error) string {
+	switch {
+	case err == nil:
+		return Done
+	case errors.Is(err, redlock.ErrTaken):
+		return Taken
+	case errors.Is(err, redlock.ErrLost):
+		return Lost
+	case errors.Is(err, redlock.ErrNotHeld):
+		return NotHeld
+	}
+	return NoQuorum
+}
+
+// End classifies the end of a lock.
+func End(e redlock.EndEvent) string {
+	switch {
+	case e.Detached:
+		return Detached
+	case errors.Is(e.Err, redlock.ErrLost):
+		return Lost
+	case errors.Is(e.Err, redlock.ErrExpired):
+		return Expired
+	}
+	return Released
+}
+
+// GaveUp returns context.Canceled or context.DeadlineExceeded if the caller's context ended with it, and nil otherwise. It does
+// not look into a QuorumError: the error of a node may be the timeout of a connection, which is a DeadlineExceeded too.
+func GaveUp(err error) error {
+	switch e := err.(type) { //nolint:errorlint // the tree is walked here
+	case *redlock.QuorumError:
+		return nil
+	case interface{ Unwrap() error }:
+		return GaveUp(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			if cause := GaveUp(one); cause != nil {
+				return cause
+			}
+		}
+		return nil
+	}
+	if err == context.Canceled || err == context.DeadlineExceeded { //nolint:errorlint // the tree is walked here
+		return err
+	}
+	return nil
+}
+
+// Call returns which call an acquire was.
+func Call(e redlock.AcquireEvent) string {
+	switch {
+	case e.Op == redlock.OpAttach:
+		return Attach
+	case e.Try:
+		return TryLock
+	}
+	return Lock
+}
+
+// Direction returns which way a turn passed.
+func Direction(e redlock.HandOverEvent) string {
+	if e.Received {
+		return Received
+	}
+	return Sent
+}

@@ -1,0 +1,122 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// handoffs has the clients of some plans pass locks on from hand to hand.
+func (p *Plan) handoffs(r *rand.Rand) {
+	waits := slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Kind == Wait })
+	if waits && r.IntN(2) == 0 {
+		p.Handoff = pick(r, time.Millisecond, 20*time.Millisecond, 200*time.Millisecond, time.Hour)
+	}
+}
+
+// pass gives a lock that is given up to the next waiter of the same client, if it may.
+func (c *client) pass(k *lock, hold *quorum.Hold) bool {
+	q, now := c.queue(k.of.key), c.clock.Now()
+	if q == nil || q.busy {
+		return false
+	}
+	w, ok := q.machine.Next(now)
+	if !ok || !k.handoff.May(now, w.TTL) {
+		return false
+	}
+	c.log("client %d passes %v on to waiter %d", c.number, k, w.number)
+	c.check(!k.passed && k.lease.At(now) == quorum.Held, "only a lock that is held is passed on", "client %d: %v", c.number, k)
+	c.check(now.Sub(k.of.grant.Start) < min(c.plan.Handoff, k.of.ttl/4), "a lock goes from hand to hand for a bounded time",
+		"client %d: %v after %v", c.number, k, now.Sub(k.of.grant.Start))
+	c.check(!k.of.known, "a lock of which the token is known is not passed on", "client %d: %v", c.number, k)
+	c.check(w.TTL <= k.of.ttl && k.lease.Longest() <= k.of.ttl, "a lock that is passed on has the TTL that was asked for",
+		"client %d: %v has %v, waiter %d asked for %v", c.number, k, k.lease.Longest(), w.number, w.TTL)
+	hold.Leave(now)
+	k.passed, k.at = true, c.now
+	if c.holds == k {
+		c.holds = nil
+	}
+	next := &lock{term: k.term, given: true}
+	next.holds = []quorum.Hold{k.handoff.Pass()}
+	next.number, k.current = k.handoff.Fence(), next
+	c.locks = append(c.locks, next)
+	c.checkPassed(k, *hold)
+	c.checkHeld(next, "when it was passed on")
+	c.checkHolder(next)
+	q.holder, w.lock = next, next
+	q.do(func(now time.Time) quorum.Actions { return q.machine.Passed(now, &k.handoff) })
+	c.soon(func() {
+		w.got("is given the lock")
+		next.keep(w)
+	})
+	return true
+}
+
+// keep goes on with what a waiter was given.
+func (k *lock) keep(w *waiter) {
+	switch {
+	case !w.Auto:
+		k.renewal = nil
+	case k.renewal == nil:
+		k.renewal = quorum.NewRenewal(k.lease, k.client.clock.Now(), w.TTL, 0)
+		if o := k.client.watched[k.of.key]; o != nil && o.term == k.term {
+			k.renewal.Tracked()
+		}
+		k.renew()
+	}
+	k.client.after(w.For, k.unlock)
+}
+
+// checkTurn holds the release of a lock to what others are promised: the next waiter here had no round before it.
+func (q *queue) checkTurn(k *lock) {
+	w, ok := q.machine.Head()
+	kept := q.client.clock.Now().Sub(k.of.grant.Start)
+	q.client.check(!ok || w.round == nil || kept < q.client.plan.Handoff, "a lock that was passed on for long goes to others first",
+		"client %d: waiter %d is the next, after %v", q.client.number, w.number, kept)
+}
+
+// tell has the present holder of a round's lock ask for the token.
+func (c *client) tell(of *round) {
+	of.known = true
+	for _, k := range c.locks {
+		if k.of == of && k.client == c && k == k.current && !k.unlocked && k.lease.At(c.clock.Now()) == quorum.Held {
+			k.know()
+		}
+	}
+}
+
+// know takes in that the holder has asked for the token.
+func (k *lock) know() {
+	k.of.known = true
+	k.handoff.Know()
+	k.number = k.handoff.Fence()
+	k.client.check(k.number == k.fence, "the number of a lock of which the token is known is that which the nodes hold",
+		"client %d: %v has %d, and the nodes %d", k.client.number, k, since(k.number), since(k.fence))
+	k.client.checkHolder(k)
+}
+
+// checkPassed holds the earlier holder's handle to what is left of it.
+func (w *world) checkPassed(k *lock, hold quorum.Hold) {
+	ended := hold.At(k.client.clock.Now()) != quorum.Held && !hold.Current()
+	w.check(ended, "who has passed a lock on does not hold it", "client %d: %v", k.client.number, k)
+}
+
+// checkHolder holds the fencing token of a holder to those of the holders before.
+func (w *world) checkHolder(k *lock) {
+	if k.fence == 0 || !w.fencing() || k.client != k.of.client || k.of.attached != nil {
+		return
+	}
+	always := w.excludes() && !w.forced && len(k.of.given) == 0
+	for _, o := range w.fences {
+		switch {
+		case o.of != k.of:
+			w.checkOrder(o, k.of, k.number, always || o.at < k.of.sent)
+		case o.holder != nil && o.holder != k:
+			w.check(k.number > o.number, "fencing tokens go up from hand to hand", "client %d: %v has %d, and had %d before",
+				k.client.number, k, since(k.number), since(o.number))
+		}
+	}
+	w.fences = append(w.fences, fence{of: k.of, number: k.number, at: w.now, holder: k})
+}

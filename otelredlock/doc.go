@@ -1,0 +1,22 @@
+// Package otelredlock makes OpenTelemetry traces and metrics of what package redlock does: an [Observer] observes Lockers.
+//
+//	observer, err := otelredlock.New()
+//	...
+//	locker, err := redlock.Open(urls, redlock.WithObserver(observer))
+//
+// Without options it takes the global providers. It imports the API of OpenTelemetry alone: the program chooses the SDK.
+//
+// # Traces
+//
+// Each call is a span, a child of the span in the context that the call was given: "redlock acquire" (Lock, TryLock, Do, TryDo),
+// "redlock attach", "redlock extend" and "redlock unlock". Its span events are the answers of the nodes and the verdicts of the
+// rounds. The wait for other holders is a child of it, "redlock wait". A lock that ends is a span "redlock hold", from its
+// acquire to its end, with its renewals as span events; it is linked to the span of the acquire, as are extends and unlocks.
+// Spans are made when what they show has ended, so that a lock that is held has no span "redlock hold" yet.
+//
+// # Metrics
+//
+// The names of the metrics begin with redlock. and are those of package promredlock in the form of OpenTelemetry.
+//
+// docs/tracing.md lists the spans, metrics and attributes. Neither has tokens, nor, without [WithNames], names of locks.
+package otelredlock

@@ -1,0 +1,183 @@
+package otelredlock_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	promclient "github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/otelredlock"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+func TestMetrics_OfARealWorkload(t *testing.T) {
+	t.Parallel()
+	m := newTelemetry(t)
+	servers := testredis.Real(t, 3)
+	contend(m, servers)
+	m.eventually("redlock.lock.hold.duration", "end=released", 2)
+	m.eventually("redlock.unlock.duration", "outcome=released", 2)
+	require.EqualValues(t, 2, m.values("redlock.acquire.duration")["call=lock outcome=acquired"])
+	require.EqualValues(t, 2, m.values("redlock.acquire.wait")["outcome=acquired"])
+	require.EqualValues(t, 2, m.values("redlock.acquire.rounds")["outcome=acquired"])
+	require.EqualValues(t, 2, m.values("redlock.round.duration")["operation=acquire outcome=done"])
+	require.Positive(t, m.values("redlock.round.duration")["operation=acquire outcome=taken"])
+	require.Zero(t, m.values("redlock.lock.held")[""])
+	require.Len(t, m.values("redlock.node.up"), 3)
+	require.Len(t, m.values("redlock.node.disconnects"), 3)
+
+	servers[0].Stop()
+	require.Eventually(t, func() bool { // both Lockers have noticed
+		up := int64(0)
+		for _, value := range m.values("redlock.node.up") {
+			up += value
+		}
+		return up == 2
+	}, time.Minute, 5*time.Millisecond)
+}
+
+func TestMetrics_OfEveryEvent(t *testing.T) {
+	t.Parallel()
+	m := newTelemetry(t)
+	ctx, now := context.Background(), time.Now()
+	m.observe(
+		redlock.VerdictEvent{Op: redlock.OpAcquire, Late: true, Err: redlock.ErrTaken, Split: true},
+		redlock.VoteEvent{Op: redlock.OpUnlock, Late: true, Addr: "/run/redis.sock", Answer: redlock.AnswerRefused},
+		redlock.FenceEvent{Addr: "a:1"},
+		redlock.HandOverEvent{Received: true},
+		redlock.StuckEvent{}, redlock.HealEvent{}, redlock.HealEvent{}, redlock.ForceUnlockEvent{},
+		redlock.ExtendEvent{Context: ctx, Err: redlock.ErrLost},
+		redlock.ExtendEvent{Context: ctx, Lock: 1, Renewal: true, Left: time.Second, Validity: 2 * time.Second},
+		redlock.UnlockEvent{Context: ctx, Err: context.Canceled}, redlock.UnlockEvent{Context: ctx, Handoff: true, Err: context.Canceled},
+		redlock.AcquireEvent{Context: ctx, Op: redlock.OpAttach, Err: redlock.ErrNotHeld},
+		redlock.AcquireEvent{Context: ctx, Op: redlock.OpAcquire, Err: errors.Join(redlock.ErrTaken, redlock.ErrDeadlock), Try: true},
+		redlock.AcquireEvent{Context: ctx, Op: redlock.OpAcquire, Reentered: true},
+		redlock.NodeUpEvent{Addr: "a:1", At: now, Quarantined: true, Left: time.Hour},
+		redlock.NodeUpEvent{Addr: "b:1", At: now.Add(-2 * time.Hour), Quarantined: true, Left: time.Hour},
+		redlock.NodeUpEvent{Addr: "c:1", At: now, Quarantined: true},
+		redlock.NodeUpEvent{Addr: "d:1", At: now}, redlock.NodeDownEvent{Addr: "d:1", Err: pool.ErrBroken}, redlock.NodeDownEvent{Addr: "d:1", Failed: 1},
+		redlock.NodeUpEvent{Addr: "e:1", At: now}, redlock.NodeDownEvent{Addr: "e:1", Err: pool.ErrClosed},
+	)
+	for name, want := range map[string]map[string]int64{
+		"redlock.round.split_votes":     {"": 1},
+		"redlock.round.duration":        {"operation=acquire outcome=taken": 1},
+		"redlock.node.duration":         {"answer=refused operation=unlock server.address=/run/redis.sock": 1},
+		"redlock.handovers":             {"direction=received": 1, "direction=sent": 0},
+		"redlock.handoffs":              {"": 1},
+		"redlock.stuck_keys":            {"": 1},
+		"redlock.healed_keys":           {"": 2},
+		"redlock.forced_unlocks":        {"": 1},
+		"redlock.extend.duration":       {"outcome=lost renewal=false": 1, "outcome=done renewal=true": 1},
+		"redlock.extend.validity_left":  {"renewal=false": 1, "renewal=true": 1},
+		"redlock.renewal.margin":        {"": 1},
+		"redlock.unlock.duration":       {"outcome=canceled": 2},
+		"redlock.acquire.duration":      {"call=attach outcome=not_held": 1, "call=try_lock outcome=deadlock": 1, "call=lock outcome=acquired": 1},
+		"redlock.acquire.wait":          {},
+		"redlock.lock.held":             {"": 1}, // the one that is renewed
+		"redlock.node.up":               nodes(1, 1, 1, 0),
+		"redlock.node.quarantined":      nodes(1, 0, 1, 0),
+		"redlock.node.disconnects":      nodes(0, 0, 0, 1, 0),
+		"redlock.node.connect_failures": nodes(0, 0, 0, 1, 0),
+		"redlock.fence.raises":          nodes(1, 0, 0, 0, 0),
+	} {
+		require.Equal(t, want, m.values(name), name)
+	}
+}
+
+// nodes returns the series of nodes a, b, c ...
+func nodes(values ...int64) map[string]int64 {
+	all := map[string]int64{}
+	for i, value := range values {
+		all["server.address="+string(rune('a'+i))+" server.port=1"] = value
+	}
+	return all
+}
+
+// The names are those that package promredlock has.
+func TestMetrics_AreThoseOfPromredlockInPrometheus(t *testing.T) {
+	t.Parallel()
+	registry := promclient.NewRegistry()
+	exporter, err := prometheus.New(prometheus.WithRegisterer(registry))
+	require.NoError(t, err)
+	observer, err := otelredlock.New(otelredlock.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(exporter))))
+	require.NoError(t, err)
+	ctx := t.Context()
+	for _, e := range []redlock.Event{
+		redlock.VoteEvent{Addr: "a:1", Late: true}, redlock.VerdictEvent{Late: true}, redlock.AcquireEvent{Context: ctx, Op: redlock.OpAcquire},
+		redlock.ExtendEvent{Context: ctx, Renewal: true, Validity: 1}, redlock.UnlockEvent{Context: ctx}, redlock.EndEvent{Context: ctx, Err: redlock.ErrLost},
+		redlock.NodeUpEvent{Addr: "a:1"},
+	} {
+		observer.Observe(e)
+	}
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	var got []string
+	for _, family := range families {
+		if name := family.GetName(); name != "target_info" {
+			got = append(got, name)
+		}
+	}
+	slices.Sort(got)
+	require.Equal(t, []string{
+		"redlock_acquire_duration_seconds", "redlock_acquire_rounds", "redlock_acquire_wait_seconds",
+		"redlock_extend_duration_seconds", "redlock_extend_validity_left_seconds",
+		"redlock_fence_raises_total", "redlock_forced_unlocks_total", "redlock_handoffs_total", "redlock_handovers_total", "redlock_healed_keys_total",
+		"redlock_lock_held", "redlock_lock_hold_duration_seconds", "redlock_lock_losses_total",
+		"redlock_node_connect_failures_total", "redlock_node_disconnects_total", "redlock_node_duration_seconds",
+		"redlock_node_quarantined", "redlock_node_up",
+		"redlock_observer_dropped_total", "redlock_renewal_margin",
+		"redlock_round_duration_seconds", "redlock_round_split_votes_total",
+		"redlock_stuck_keys_total", "redlock_unlock_duration_seconds",
+	}, got)
+}
+
+// BenchmarkObserver is the events of a call of Do on five nodes: 15 of them.
+func BenchmarkObserver(b *testing.B) {
+	sampled := sdktrace.NewTracerProvider()
+	for _, c := range []struct {
+		name string
+		opts []otelredlock.Option
+	}{
+		{"nothing", []otelredlock.Option{
+			otelredlock.WithTracerProvider(tracenoop.NewTracerProvider()), otelredlock.WithMeterProvider(noop.NewMeterProvider()),
+		}},
+		{"metrics", []otelredlock.Option{otelredlock.WithTracerProvider(tracenoop.NewTracerProvider())}},
+		{"metrics and unsampled traces", []otelredlock.Option{
+			otelredlock.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))),
+		}},
+		{"metrics and traces", []otelredlock.Option{otelredlock.WithTracerProvider(sampled)}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			meters := metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()))
+			observer, err := otelredlock.New(append([]otelredlock.Option{otelredlock.WithMeterProvider(meters)}, c.opts...)...)
+			require.NoError(b, err)
+			ctx, addrs := context.Background(), []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379", "10.0.0.4:6379", "10.0.0.5:6379"}
+			b.ReportAllocs()
+			for i := range b.N {
+				now, acquire, unlock := time.Now(), uint64(2*i+1), uint64(2*i+2)
+				for node, addr := range addrs {
+					observer.Observe(redlock.VoteEvent{At: now, Call: acquire, Op: redlock.OpAcquire, Node: node, Addr: addr, Answer: redlock.AnswerYes, Took: 1000})
+				}
+				observer.Observe(redlock.VerdictEvent{At: now, Call: acquire, Op: redlock.OpAcquire, Took: 1000})
+				observer.Observe(redlock.AcquireEvent{Context: ctx, Call: acquire, Op: redlock.OpAcquire, Start: now, Took: 1000, Rounds: 1})
+				for node, addr := range addrs {
+					observer.Observe(redlock.VoteEvent{At: now, Call: unlock, Op: redlock.OpUnlock, Node: node, Addr: addr, Answer: redlock.AnswerYes, Took: 1000})
+				}
+				observer.Observe(redlock.VerdictEvent{At: now, Call: unlock, Op: redlock.OpUnlock, Took: 1000})
+				observer.Observe(redlock.EndEvent{Context: ctx, Call: acquire, Start: now, Held: 1000, Err: redlock.ErrReleased})
+				observer.Observe(redlock.UnlockEvent{Context: ctx, Call: unlock, Lock: acquire, Start: now, Took: 1000})
+			}
+		})
+	}
+}

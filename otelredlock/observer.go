@@ -1,0 +1,149 @@
+package otelredlock
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/quorumlock/quorumlock/internal/outcome"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+const scope = "github.com/quorumlock/quorumlock/otelredlock"
+
+// Observer makes spans and metrics of the events of Lockers. It is a [redlock.Observer]; make one with [New]. It need not be
+// closed: when its Lockers are, the providers keep nothing of it.
+//
+// Several Lockers may share an Observer, or each may have its own with the same providers: spans and sums are the same.
+// redlock.node.up and redlock.node.quarantined of a server that several Lockers use are right if they share the Observer or the
+// nodes agree; otherwise one of the Lockers is reported.
+type Observer struct {
+	names   func(string) string // nil means no names
+	tracer  trace.Tracer        // nil means no spans
+	metrics *metrics
+	nodes   *nodes
+	state   *state
+}
+
+// New returns an Observer, for [redlock.WithObserver]. It fails if the MeterProvider refuses an instrument.
+func New(opts ...Option) (*Observer, error) {
+	options := newOptions(opts)
+	meter := options.meters.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))
+	m, err := newMetrics(meter, options.names != nil)
+	if err != nil {
+		return nil, err
+	}
+	o := &Observer{names: options.names, metrics: m, nodes: newNodes(m, meter), state: newState()}
+	if _, none := options.tracers.(noop.TracerProvider); !none {
+		o.tracer = options.tracers.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))
+	}
+	return o, nil
+}
+
+// Observe implements [redlock.Observer].
+func (o *Observer) Observe(event redlock.Event) {
+	ctx, m := context.Background(), o.metrics
+	switch e := event.(type) {
+	case redlock.VoteEvent:
+		m.voted(e)
+		if o.tracer != nil && !e.Late {
+			o.state.add(e.Call, event)
+		}
+	case redlock.VerdictEvent:
+		m.decided(e)
+		if o.tracer != nil && !e.Late {
+			o.state.add(e.Call, event)
+		}
+	case redlock.FenceEvent:
+		m.fenceRaises.Add(ctx, 1, m.nodes.of(e.Addr).add...)
+		o.state.addToKnown(e.Call, event)
+	case redlock.AcquireEvent:
+		o.acquired(e)
+	case redlock.ExtendEvent:
+		o.extended(e)
+	case redlock.UnlockEvent:
+		o.unlocked(e)
+	case redlock.EndEvent:
+		o.ended(e)
+	case redlock.HandOverEvent:
+		m.handovers.Add(ctx, 1, m.turns.of(outcome.Direction(e)).add...)
+	case redlock.NodeUpEvent:
+		o.nodes.up(e)
+	case redlock.NodeDownEvent:
+		o.nodes.down(e)
+	case redlock.StuckEvent:
+		m.stuck.Add(ctx, 1)
+	case redlock.HealEvent:
+		m.healed.Add(ctx, 1)
+	case redlock.ForceUnlockEvent:
+		m.forced.Add(ctx, 1)
+	case redlock.DropEvent:
+		m.dropped.Add(ctx, int64(e.Count))
+		for name, n := range o.state.forget() {
+			m.held.Add(ctx, int64(-n), m.locks.of(name).add...)
+		}
+	}
+}
+
+func (o *Observer) acquired(e redlock.AcquireEvent) {
+	name, result := o.name(e.Name), outcome.Acquire(e.Err)
+	rounds := o.state.end(e.Call)
+	ctx, span := o.acquireSpan(e, result, name, rounds)
+	o.metrics.acquired(ctx, e, result, name)
+	if e.Err == nil && !e.Reentered {
+		o.hold(e.Call, name, span)
+	}
+}
+
+func (o *Observer) extended(e redlock.ExtendEvent) {
+	name, result := o.name(e.Name), outcome.Extend(e.Err)
+	rounds := o.state.end(e.Call)
+	if e.Validity > 0 && !o.state.holds(e.Lock) { // its AcquireEvent was missed, or what it said is forgotten
+		o.hold(e.Lock, name, trace.SpanContext{})
+	}
+	ctx := e.Context
+	if e.Renewal {
+		if o.tracer != nil {
+			o.state.renewed(e)
+		}
+	} else {
+		ctx = o.extendSpan(e, result, name, rounds)
+	}
+	o.metrics.extended(ctx, e, result)
+}
+
+func (o *Observer) unlocked(e redlock.UnlockEvent) {
+	result := outcome.Unlock(e.Err)
+	ctx := o.unlockSpan(e, result, o.name(e.Name), o.state.end(e.Call))
+	o.metrics.unlocked(ctx, e, result)
+}
+
+func (o *Observer) ended(e redlock.EndEvent) {
+	name, end := o.name(e.Name), outcome.End(e)
+	h, known := o.state.release(e.Call)
+	ctx := o.holdSpan(e, end, name, h)
+	o.metrics.ended(ctx, e, end, name)
+	if known {
+		o.metrics.held.Add(ctx, -1, o.metrics.locks.of(name).add...)
+	}
+}
+
+// hold notes that a lock is held, of which span is the acquire.
+func (o *Observer) hold(call uint64, name string, span trace.SpanContext) {
+	o.state.hold(call, held{name: name, acquire: span})
+	if o.metrics.named {
+		o.metrics.beginLock(context.Background(), name)
+	}
+	o.metrics.held.Add(context.Background(), 1, o.metrics.locks.of(name).add...)
+}
+
+// name returns the value of redlock.name; it is not used without names.
+func (o *Observer) name(lock string) string {
+	if o.names == nil {
+		return ""
+	}
+	return valid(o.names(lock))
+}

@@ -1,0 +1,149 @@
+package promredlock_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// quickly is by how much the test runs faster than the rules are meant for: a second stands for a minute.
+const quickly = 60
+
+var (
+	ranges   = regexp.MustCompile(`\[([^\]]*)\]`)
+	waits    = regexp.MustCompile(`(?m)^( *for: )(.*)$`)
+	duration = regexp.MustCompile(`^(\d+)([smhd])$`)
+	names    = regexp.MustCompile(`(?m)^ *- alert: (.*)$`)
+
+	annotations = regexp.MustCompile(`(?m)^ {8}annotations:\n(?: {10}.*\n)*`)
+)
+
+// readAlerts returns the rules, and the names of the alerts.
+func readAlerts(t *testing.T) (rules string, alerts []string) {
+	t.Helper()
+	text, err := os.ReadFile("alerts.yml")
+	require.NoError(t, err)
+	for _, match := range names.FindAllSubmatch(text, -1) {
+		alerts = append(alerts, string(match[1]))
+	}
+	return string(text), alerts
+}
+
+// scaled divides each window and each waiting time of rules by quickly. The file must not have durations of another form, which
+// would stay as they are.
+func scaled(t *testing.T, rules string) string {
+	t.Helper()
+	divide := func(text string) string {
+		match := duration.FindStringSubmatch(text)
+		require.NotNil(t, match, "a duration with one unit: %q", text)
+		n, err := strconv.Atoi(match[1])
+		require.NoError(t, err)
+		unit := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}[match[2]]
+		return fmt.Sprintf("%dms", (time.Duration(n) * unit / quickly).Milliseconds())
+	}
+	var code []string // without comments
+	for line := range strings.Lines(rules) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "#") {
+			code = append(code, line)
+		}
+	}
+	rules = strings.Join(code, "")
+	require.NotContains(t, rules, "offset")
+	require.NotContains(t, rules, "interval")
+	rules = ranges.ReplaceAllStringFunc(rules, func(window string) string { return "[" + divide(strings.Trim(window, "[]")) + "]" })
+	return waits.ReplaceAllStringFunc(rules, func(line string) string {
+		key, text, _ := strings.Cut(line, ": ")
+		return key + ": " + divide(text)
+	})
+}
+
+// patientNodes makes the threshold of RedlockNodeSlow ten times as high. TestAlerts_FireAtTheirThresholds has that of the file.
+func patientNodes(t *testing.T, rules string) string {
+	t.Helper()
+	const threshold = ") > 0.025\n"
+	require.Equal(t, 1, strings.Count(rules, threshold))
+	return strings.Replace(rules, threshold, ") > 0.25\n", 1)
+}
+
+func TestAlerts_AreRulesThatPromtoolAccepts(t *testing.T) {
+	t.Parallel()
+	needPrometheus(t, "promtool")
+	run(t, "promtool", "check", "rules", "alerts.yml")
+	rules, _ := readAlerts(t)
+	quick := filepath.Join(t.TempDir(), "quick.yml")
+	require.NoError(t, os.WriteFile(quick, []byte(scaled(t, rules)), 0o600))
+	run(t, "promtool", "check", "rules", quick)
+}
+
+// The rules with the windows and waiting times of the file, on series that testdata/alerts_test.yml makes up. Annotations are left
+// out, since promtool would compare their text.
+func TestAlerts_FireAtTheirThresholds(t *testing.T) {
+	t.Parallel()
+	needPrometheus(t, "promtool")
+	rules, alerts := readAlerts(t)
+	tests, err := os.ReadFile("testdata/alerts_test.yml")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "alerts.yml"), []byte(annotations.ReplaceAllString(rules, "")), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "alerts_test.yml"), tests, 0o600))
+	run(t, "promtool", "test", "rules", filepath.Join(dir, "alerts_test.yml"))
+	for _, alert := range alerts {
+		require.Contains(t, string(tests), "alertname: "+alert+"\n")
+	}
+}
+
+func TestAlerts_LeadToADocumentThatExists(t *testing.T) {
+	t.Parallel()
+	rules, alerts := readAlerts(t)
+	anchors := map[string]bool{}
+	document, err := os.ReadFile("../docs/operations.md")
+	require.NoError(t, err)
+	punctuation := regexp.MustCompile(`[^a-z0-9 -]`)
+	for line := range strings.Lines(string(document)) {
+		if heading := strings.TrimLeft(line, "#"); heading != line {
+			heading = punctuation.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
+			anchors[strings.ReplaceAll(heading, " ", "-")] = true
+		}
+	}
+	links := regexp.MustCompile(`(?m)^ *runbook_url: https://github.com/quorumlock/quorumlock/blob/main/docs/operations.md#(.*)$`).FindAllStringSubmatch(rules, -1)
+	require.Len(t, links, len(alerts), "each alert has one")
+	for _, link := range links {
+		require.True(t, anchors[link[1]], "docs/operations.md has a heading for #%s", link[1])
+	}
+}
+
+func TestAlerts_AreInTheDocumentation(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../docs/telemetry.md")
+	require.NoError(t, err)
+	_, alerts := readAlerts(t)
+	for _, alert := range alerts {
+		require.Contains(t, string(document), "| `"+alert+"` |")
+	}
+}
+
+func TestDocumentation_HasConfigurationsThatPromtoolAccepts(t *testing.T) {
+	t.Parallel()
+	needPrometheus(t, "promtool")
+	document, err := os.ReadFile("../docs/telemetry.md")
+	require.NoError(t, err)
+	blocks := map[string]string{}
+	for _, match := range regexp.MustCompile("(?ms)^```text\n(\\w+):(.*?)^```$").FindAllStringSubmatch(string(document), -1) {
+		blocks[match[1]] = match[1] + ":" + match[2]
+	}
+	require.Len(t, blocks, 2)
+	relabel := strings.TrimSuffix(strings.ReplaceAll(blocks["metric_relabel_configs"], "\n", "\n  "), "  ")
+	config := blocks["rule_files"] + "scrape_configs:\n- job_name: app\n  " + relabel
+	dir := t.TempDir()
+	rules, alerts := readAlerts(t)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "alerts.yml"), []byte(rules), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o600))
+	require.Contains(t, run(t, "promtool", "check", "config", filepath.Join(dir, "prometheus.yml")), strconv.Itoa(len(alerts))+" rules found")
+}

@@ -1,0 +1,300 @@
+package promredlock_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/promredlock"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+func TestCollector_CountsCallsThatAcquire(t *testing.T) {
+	c := promredlock.New()
+	taken := quorumError(redlock.OpAcquire, redlock.ErrTaken)
+	for _, e := range []redlock.AcquireEvent{
+		{Op: redlock.OpAcquire, Took: 2 * time.Second, Wait: time.Second, Rounds: 3},
+		{Op: redlock.OpAcquire, Took: time.Second / 4, Reentered: true},
+		{Op: redlock.OpAcquire, Try: true, Took: time.Second / 2, Rounds: 1},
+		{Op: redlock.OpAcquire, Try: true, Took: time.Second, Rounds: 1, Err: taken},
+		{Op: redlock.OpAcquire, Took: 4 * time.Second, Wait: 3 * time.Second, Rounds: 2, Err: fmt.Errorf("%w: %w", context.Canceled, taken)},
+		{Op: redlock.OpAttach, Took: time.Second},
+	} {
+		c.Observe(e)
+	}
+	compare(t, c, `
+		acquire_duration_seconds_sum{call="lock",outcome="acquired"} 2.25
+		acquire_duration_seconds_count{call="lock",outcome="acquired"} 2
+		acquire_duration_seconds_sum{call="try_lock",outcome="acquired"} 0.5
+		acquire_duration_seconds_count{call="try_lock",outcome="acquired"} 1
+		acquire_duration_seconds_sum{call="try_lock",outcome="taken"} 1
+		acquire_duration_seconds_count{call="try_lock",outcome="taken"} 1
+		acquire_duration_seconds_sum{call="lock",outcome="canceled"} 4
+		acquire_duration_seconds_count{call="lock",outcome="canceled"} 1
+		acquire_duration_seconds_sum{call="attach",outcome="acquired"} 1
+		acquire_duration_seconds_count{call="attach",outcome="acquired"} 1
+		acquire_wait_seconds_sum{outcome="acquired"} 1
+		acquire_wait_seconds_count{outcome="acquired"} 1
+		acquire_wait_seconds_sum{outcome="canceled"} 4
+		acquire_wait_seconds_count{outcome="canceled"} 1
+		acquire_rounds_sum{outcome="acquired"} 3
+		acquire_rounds_count{outcome="acquired"} 1
+		acquire_rounds_sum{outcome="canceled"} 2
+		acquire_rounds_count{outcome="canceled"} 1
+		lock_held 3
+	`, "acquire_duration_seconds", "acquire_wait_seconds", "acquire_rounds", "lock_held")
+}
+
+func TestCollector_CountsHowLocksEnd(t *testing.T) {
+	c := promredlock.New()
+	compare(t, c, `
+		lock_held 0
+		lock_losses_total{end="lost"} 0
+		lock_losses_total{end="expired"} 0
+	`, "lock_held", "lock_losses_total", "lock_hold_duration_seconds")
+	for range 6 {
+		c.Observe(redlock.AcquireEvent{Op: redlock.OpAcquire})
+	}
+	for i, e := range []redlock.EndEvent{
+		{Err: redlock.ErrReleased}, {Err: redlock.ErrReleased, Detached: true}, {Err: redlock.ErrLost}, {Err: redlock.ErrExpired}, {Err: redlock.ErrExpired},
+	} {
+		e.Held = time.Duration(i+1) * time.Second
+		c.Observe(e)
+	}
+	compare(t, c, `
+		lock_held 1
+		lock_losses_total{end="lost"} 1
+		lock_losses_total{end="expired"} 2
+		lock_hold_duration_seconds_sum{end="released"} 1
+		lock_hold_duration_seconds_count{end="released"} 1
+		lock_hold_duration_seconds_sum{end="detached"} 2
+		lock_hold_duration_seconds_count{end="detached"} 1
+		lock_hold_duration_seconds_sum{end="lost"} 3
+		lock_hold_duration_seconds_count{end="lost"} 1
+		lock_hold_duration_seconds_sum{end="expired"} 9
+		lock_hold_duration_seconds_count{end="expired"} 2
+	`, "lock_held", "lock_losses_total", "lock_hold_duration_seconds")
+}
+
+func TestCollector_CountsExtensionsAndUnlocks(t *testing.T) {
+	c := promredlock.New()
+	for _, e := range []any{
+		redlock.ExtendEvent{Took: time.Second, Left: 6 * time.Second, Validity: 9 * time.Second},
+		redlock.ExtendEvent{Renewal: true, Took: 2 * time.Second, Left: 6 * time.Second, Validity: 8 * time.Second},
+		redlock.ExtendEvent{Renewal: true, Took: 3 * time.Second, Left: 5 * time.Second, Validity: 5 * time.Second, Err: quorumError(redlock.OpExtend, redlock.ErrNoQuorum)},
+		redlock.ExtendEvent{Renewal: true, Took: 4 * time.Second, Err: redlock.ErrLost},
+		redlock.UnlockEvent{Took: time.Second},
+		redlock.UnlockEvent{Took: 2 * time.Second, Err: quorumError(redlock.OpUnlock, redlock.ErrNotHeld)},
+	} {
+		c.Observe(e.(redlock.Event))
+	}
+	compare(t, c, `
+		extend_duration_seconds_sum{outcome="done",renewal="false"} 1
+		extend_duration_seconds_count{outcome="done",renewal="false"} 1
+		extend_duration_seconds_sum{outcome="done",renewal="true"} 2
+		extend_duration_seconds_count{outcome="done",renewal="true"} 1
+		extend_duration_seconds_sum{outcome="no_quorum",renewal="true"} 3
+		extend_duration_seconds_count{outcome="no_quorum",renewal="true"} 1
+		extend_duration_seconds_sum{outcome="lost",renewal="true"} 4
+		extend_duration_seconds_count{outcome="lost",renewal="true"} 1
+		extend_validity_left_seconds_sum{renewal="false"} 6
+		extend_validity_left_seconds_count{renewal="false"} 1
+		extend_validity_left_seconds_sum{renewal="true"} 11
+		extend_validity_left_seconds_count{renewal="true"} 3
+		renewal_margin_sum 0.75
+		renewal_margin_count 1
+		unlock_duration_seconds_sum{outcome="released"} 1
+		unlock_duration_seconds_count{outcome="released"} 1
+		unlock_duration_seconds_sum{outcome="not_held"} 2
+		unlock_duration_seconds_count{outcome="not_held"} 1
+	`, "extend_duration_seconds", "extend_validity_left_seconds", "renewal_margin", "unlock_duration_seconds")
+}
+
+func TestCollector_CountsRoundsAndVotes(t *testing.T) {
+	c := promredlock.New()
+	for _, e := range []any{
+		redlock.VoteEvent{Op: redlock.OpAcquire, Addr: "a:1", Answer: redlock.AnswerYes, Took: time.Second},
+		redlock.VoteEvent{Op: redlock.OpAcquire, Addr: "a:1", Answer: redlock.AnswerNo, Took: time.Second},
+		redlock.VoteEvent{Op: redlock.OpUnlock, Addr: "b:2", Answer: redlock.AnswerUnknown, Took: time.Second},
+		redlock.VerdictEvent{Op: redlock.OpAcquire, Took: time.Second},
+		redlock.VerdictEvent{Op: redlock.OpAcquire, Took: time.Second, Err: quorumError(redlock.OpAcquire, redlock.ErrTaken), Split: true},
+		redlock.VerdictEvent{Op: redlock.OpExtend, Took: time.Second, Err: quorumError(redlock.OpExtend, redlock.ErrLost)},
+		redlock.VerdictEvent{Op: redlock.OpUnlock, Took: time.Second, Err: quorumError(redlock.OpUnlock, redlock.ErrNotHeld)},
+		redlock.VerdictEvent{Op: redlock.OpUnlock, Took: time.Second, Err: quorumError(redlock.OpUnlock, redlock.ErrNoQuorum)},
+	} {
+		c.Observe(e.(redlock.Event))
+	}
+	compare(t, c, `
+		node_duration_seconds_sum{answer="yes",node="a:1",operation="acquire"} 1
+		node_duration_seconds_count{answer="yes",node="a:1",operation="acquire"} 1
+		node_duration_seconds_sum{answer="no",node="a:1",operation="acquire"} 1
+		node_duration_seconds_count{answer="no",node="a:1",operation="acquire"} 1
+		node_duration_seconds_sum{answer="unknown",node="b:2",operation="unlock"} 1
+		node_duration_seconds_count{answer="unknown",node="b:2",operation="unlock"} 1
+		round_split_votes_total 1
+		round_duration_seconds_sum{operation="acquire",outcome="done"} 1
+		round_duration_seconds_count{operation="acquire",outcome="done"} 1
+		round_duration_seconds_sum{operation="acquire",outcome="taken"} 1
+		round_duration_seconds_count{operation="acquire",outcome="taken"} 1
+		round_duration_seconds_sum{operation="extend",outcome="lost"} 1
+		round_duration_seconds_count{operation="extend",outcome="lost"} 1
+		round_duration_seconds_sum{operation="unlock",outcome="no_quorum"} 1
+		round_duration_seconds_count{operation="unlock",outcome="no_quorum"} 1
+		round_duration_seconds_sum{operation="unlock",outcome="not_held"} 1
+		round_duration_seconds_count{operation="unlock",outcome="not_held"} 1
+	`, "node_duration_seconds", "round_duration_seconds", "round_split_votes_total")
+}
+
+func TestCollector_BeginsAtZeroWhatAlertsLookAt(t *testing.T) {
+	c := promredlock.New()
+	c.Observe(redlock.AcquireEvent{Op: redlock.OpAcquire})
+	c.Observe(redlock.AcquireEvent{Op: redlock.OpAcquire, Try: true})
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(c)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	var unobserved []string
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if h := metric.GetHistogram(); h != nil && h.GetSampleCount() == 0 {
+				text := family.GetName()
+				for _, pair := range metric.GetLabel() {
+					text += " " + pair.GetValue()
+				}
+				unobserved = append(unobserved, text)
+			}
+		}
+	}
+	require.ElementsMatch(t, []string{
+		"redlock_acquire_duration_seconds lock canceled",
+		"redlock_acquire_duration_seconds try_lock taken",
+		"redlock_acquire_duration_seconds try_lock no_quorum",
+		"redlock_renewal_margin",
+		"redlock_round_duration_seconds acquire done",
+		"redlock_round_duration_seconds acquire taken",
+		"redlock_round_duration_seconds acquire no_quorum",
+		"redlock_round_duration_seconds extend done",
+		"redlock_round_duration_seconds extend lost",
+		"redlock_round_duration_seconds extend no_quorum",
+		"redlock_round_duration_seconds unlock done",
+		"redlock_round_duration_seconds unlock not_held",
+		"redlock_round_duration_seconds unlock no_quorum",
+	}, unobserved)
+}
+
+func TestCollector_CountsWhatIsRare(t *testing.T) {
+	c := promredlock.New()
+	metrics := []string{"handovers_total", "handoffs_total", "fence_raises_total", "stuck_keys_total", "healed_keys_total", "forced_unlocks_total", "observer_dropped_total"}
+	compare(t, c, `
+		handovers_total{direction="sent"} 0
+		handovers_total{direction="received"} 0
+		handoffs_total 0
+		stuck_keys_total 0
+		healed_keys_total 0
+		forced_unlocks_total 0
+		observer_dropped_total 0
+	`, slices.Clone(metrics)...)
+	for _, e := range []any{
+		redlock.HandOverEvent{}, redlock.HandOverEvent{}, redlock.HandOverEvent{Received: true}, redlock.FenceEvent{Addr: "a:1"},
+		redlock.UnlockEvent{Handoff: true}, redlock.UnlockEvent{}, redlock.StuckEvent{}, redlock.HealEvent{Addr: "a:1"}, redlock.HealEvent{Addr: "b:2"}, redlock.ForceUnlockEvent{}, redlock.DropEvent{Count: 7},
+	} {
+		c.Observe(e.(redlock.Event))
+	}
+	compare(t, c, `
+		handovers_total{direction="sent"} 2
+		handovers_total{direction="received"} 1
+		handoffs_total 1
+		fence_raises_total{node="a:1"} 1
+		stuck_keys_total 1
+		healed_keys_total 2
+		forced_unlocks_total 1
+		observer_dropped_total 7
+	`, metrics...)
+}
+
+func TestCollector_HasMetricsAsPrometheusRecommends(t *testing.T) {
+	c := promredlock.New()
+	for _, e := range everyEvent() {
+		c.Observe(e)
+	}
+	problems, err := testutil.CollectAndLint(c)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+func TestCollector_ServesSeveralLockersAndScrapesAtOnce(t *testing.T) {
+	c := promredlock.New()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(c)
+	var working sync.WaitGroup
+	for range 4 {
+		working.Go(func() {
+			for range 100 {
+				for _, e := range everyEvent() {
+					c.Observe(e)
+				}
+			}
+		})
+		working.Go(func() {
+			for range 20 {
+				_, err := registry.Gather()
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	working.Wait()
+	compare(t, c, `unlock_duration_seconds_sum{outcome="released"} 0.4
+		unlock_duration_seconds_count{outcome="released"} 400`, "unlock_duration_seconds")
+}
+
+// everyEvent returns an event of each kind.
+func everyEvent() []redlock.Event {
+	now := time.Now()
+	return []redlock.Event{
+		redlock.NodeUpEvent{At: now, Addr: "a:1"},
+		redlock.VoteEvent{Op: redlock.OpAcquire, Addr: "a:1", Answer: redlock.AnswerYes, Took: time.Millisecond},
+		redlock.FenceEvent{Addr: "a:1"},
+		redlock.VerdictEvent{Op: redlock.OpAcquire, Took: time.Millisecond},
+		redlock.AcquireEvent{Op: redlock.OpAcquire, Took: time.Millisecond, Rounds: 1},
+		redlock.ExtendEvent{Renewal: true, Took: time.Millisecond, Left: time.Second, Validity: 2 * time.Second},
+		redlock.HandOverEvent{},
+		redlock.EndEvent{Err: redlock.ErrReleased, Held: time.Second},
+		redlock.UnlockEvent{Took: time.Millisecond},
+		redlock.StuckEvent{},
+		redlock.HealEvent{Addr: "a:1"},
+		redlock.ForceUnlockEvent{},
+		redlock.DropEvent{Count: 1},
+		redlock.NodeDownEvent{At: now, Addr: "a:1", Err: pool.ErrBroken},
+	}
+}
+
+func TestCollector_AllocatesNothingForAnEvent(t *testing.T) {
+	c := promredlock.New()
+	for _, e := range everyEvent() {
+		c.Observe(e)
+		require.Zero(t, testing.AllocsPerRun(100, func() { c.Observe(e) }), "%T", e)
+	}
+}
+
+func BenchmarkCollector(b *testing.B) {
+	c := promredlock.New()
+	for _, e := range everyEvent() {
+		b.Run(strings.TrimPrefix(fmt.Sprintf("%T", e), "redlock."), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				c.Observe(e)
+			}
+		})
+	}
+}

@@ -1,0 +1,76 @@
+package promredlock
+
+import (
+	"errors"
+	"time"
+
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// node is what is known of a node. Events do not say which Locker they are from, so connections are counted.
+type node struct {
+	known       bool // there is a connection, or an attempt to make one
+	connections int
+	quarantined bool
+	until       time.Time // the end of the quarantine; zero means never
+}
+
+// node returns the node with an address.
+func (c *Collector) node(addr string) *node {
+	n, ok := c.nodes[text(addr)]
+	if !ok {
+		n = &node{}
+		c.nodes[text(addr)] = n
+		c.disconnects.of(labels{addr})
+		c.connectFailures.of(labels{addr})
+		c.fenceRaises.of(labels{addr})
+	}
+	return n
+}
+
+func (n *node) connected(e redlock.NodeUpEvent) {
+	n.known = true
+	n.connections++
+	n.quarantined, n.until = e.Quarantined, time.Time{}
+	if e.Left > 0 {
+		n.until = e.At.Add(e.Left)
+	}
+}
+
+// down notes that a connection broke, or that an attempt to connect failed. A node that is closed is not down: nobody uses it.
+func (c *Collector) down(e redlock.NodeDownEvent) {
+	n, closed := c.node(e.Addr), errors.Is(e.Err, pool.ErrClosed)
+	if e.Failed == 0 {
+		n.connections = max(0, n.connections-1)
+	}
+	n.known = !closed || n.connections > 0
+	switch {
+	case closed:
+	case e.Failed == 0:
+		c.disconnects.of(labels{e.Addr}).Inc()
+	default:
+		c.connectFailures.of(labels{e.Addr}).Inc()
+	}
+}
+
+// state is a node at a moment.
+type state struct {
+	addr            string
+	up, quarantined bool
+}
+
+// states returns the state of the nodes that are used.
+func (c *Collector) states() []state {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	states := make([]state, 0, len(c.nodes))
+	for addr, n := range c.nodes {
+		if n.known {
+			up := n.connections > 0
+			states = append(states, state{addr, up, up && n.quarantined && (n.until.IsZero() || now.Before(n.until))})
+		}
+	}
+	return states
+}

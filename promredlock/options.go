@@ -1,0 +1,55 @@
+package promredlock
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Option changes the metrics of a [Collector].
+type Option func(*options)
+
+type options struct {
+	names     func(string) string
+	durations []float64
+	factor    float64
+}
+
+// WithNames adds the label name to the metrics of acquires, of held locks, of their durations and of losses. name returns its
+// value for the name of a lock; it must not block, nor call the Collector. Each value makes 100 series or more, which
+// stay until the program ends: so name has to map the names of all locks to a few values, for example invoice-4711 to invoice.
+// That is the responsibility of the caller. Without the option, and with nil, no metric has the name of a lock.
+func WithNames(name func(lock string) string) Option {
+	return func(o *options) { o.names = name }
+}
+
+// WithBuckets sets the upper bounds of the buckets of durations, in seconds: of acquires and their waits, rounds, nodes,
+// extensions and unlocks. The default has 19 from 50 µs to 60 s. The order does not matter; none means the default.
+func WithBuckets(seconds ...float64) Option {
+	bounds := slices.DeleteFunc(slices.Clone(seconds), math.IsNaN)
+	slices.Sort(bounds)
+	bounds = slices.Compact(bounds)
+	return func(o *options) {
+		if len(bounds) > 0 {
+			o.durations = bounds
+		}
+	}
+}
+
+// WithNativeHistograms makes native histograms beside the buckets, for a Prometheus server that collects them. Each bucket is
+// at most by factor, above 1, larger than the one below; 1.1 is usual. A factor of 1 or less, the default, means none.
+func WithNativeHistograms(factor float64) Option {
+	return func(o *options) { o.factor = factor }
+}
+
+func (o options) histogram(name string, buckets []float64, help string) prometheus.HistogramOpts {
+	opts := prometheus.HistogramOpts{Name: namespace + name, Help: help, Buckets: buckets}
+	if o.factor > 1 {
+		opts.NativeHistogramBucketFactor = o.factor
+		opts.NativeHistogramMaxBucketNumber = 160
+		opts.NativeHistogramMinResetDuration = time.Hour
+	}
+	return opts
+}

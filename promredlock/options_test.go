@@ -1,0 +1,87 @@
+package promredlock_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/promredlock"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+func TestWithNames_LabelsMetricsOfLocks(t *testing.T) {
+	c := promredlock.New(promredlock.WithNames(func(name string) string {
+		kind, _, _ := strings.Cut(name, "-")
+		return kind
+	}))
+	for _, name := range []string{"invoice-1", "invoice-2", "report-1"} {
+		c.Observe(redlock.AcquireEvent{Op: redlock.OpAcquire, Name: name, Rounds: 1})
+	}
+	c.Observe(redlock.EndEvent{Name: "invoice-2", Err: redlock.ErrLost})
+	compare(t, c, `
+		acquire_duration_seconds_sum{call="lock",name="invoice",outcome="acquired"} 0
+		acquire_duration_seconds_count{call="lock",name="invoice",outcome="acquired"} 2
+		acquire_duration_seconds_sum{call="lock",name="report",outcome="acquired"} 0
+		acquire_duration_seconds_count{call="lock",name="report",outcome="acquired"} 1
+		acquire_wait_seconds_sum{name="invoice",outcome="acquired"} 0
+		acquire_wait_seconds_count{name="invoice",outcome="acquired"} 2
+		acquire_wait_seconds_sum{name="report",outcome="acquired"} 0
+		acquire_wait_seconds_count{name="report",outcome="acquired"} 1
+		acquire_rounds_sum{name="invoice",outcome="acquired"} 2
+		acquire_rounds_count{name="invoice",outcome="acquired"} 2
+		acquire_rounds_sum{name="report",outcome="acquired"} 1
+		acquire_rounds_count{name="report",outcome="acquired"} 1
+		lock_held{name="invoice"} 1
+		lock_held{name="report"} 1
+		lock_hold_duration_seconds_sum{end="lost",name="invoice"} 0
+		lock_hold_duration_seconds_count{end="lost",name="invoice"} 1
+		lock_losses_total{end="lost",name="invoice"} 1
+		lock_losses_total{end="expired",name="invoice"} 0
+		lock_losses_total{end="lost",name="report"} 0
+		lock_losses_total{end="expired",name="report"} 0
+	`, "acquire_duration_seconds", "acquire_wait_seconds", "acquire_rounds", "lock_held", "lock_hold_duration_seconds", "lock_losses_total")
+}
+
+func TestWithBuckets_SetsTheBucketsOfDurations(t *testing.T) {
+	c := promredlock.New(promredlock.WithBuckets(1, 0.5, 1))
+	c.Observe(redlock.UnlockEvent{Took: 600 * time.Millisecond})
+	require.NoError(t, testutil.CollectAndCompare(c, strings.NewReader(`
+		# HELP redlock_unlock_duration_seconds Duration of calls of Unlock.
+		# TYPE redlock_unlock_duration_seconds histogram
+		redlock_unlock_duration_seconds_bucket{outcome="released",le="0.5"} 0
+		redlock_unlock_duration_seconds_bucket{outcome="released",le="1"} 1
+		redlock_unlock_duration_seconds_bucket{outcome="released",le="+Inf"} 1
+		redlock_unlock_duration_seconds_sum{outcome="released"} 0.6
+		redlock_unlock_duration_seconds_count{outcome="released"} 1
+	`), "redlock_unlock_duration_seconds"))
+}
+
+func TestWithNativeHistograms_AddsNativeHistograms(t *testing.T) {
+	for factor, want := range map[float64]bool{0: false, 1: false, 1.1: true} {
+		c := promredlock.New(promredlock.WithNativeHistograms(factor))
+		c.Observe(redlock.UnlockEvent{Took: time.Second})
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(c)
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == "redlock_unlock_duration_seconds" })
+		h := families[i].GetMetric()[0].GetHistogram()
+		require.Len(t, h.GetBucket(), 19)
+		require.Equal(t, want, len(h.GetPositiveSpan()) > 0)
+	}
+}
+
+// A name may come from a request, and an address is a path on some machines.
+func TestWithNames_WhatIsNotUTF8IsReplaced(t *testing.T) {
+	c := promredlock.New(promredlock.WithNames(func(lock string) string { return lock }))
+	c.Observe(redlock.AcquireEvent{Op: redlock.OpAttach, Name: "a\xff", Took: time.Second})
+	c.Observe(redlock.NodeUpEvent{Addr: "/b\xff"})
+	compare(t, c, "lock_held{name=\"a\uFFFD\"} 1", "lock_held")
+	compare(t, c, "node_up{node=\"/b\uFFFD\"} 1", "node_up")
+}

@@ -1,0 +1,481 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+type contextKey struct{}
+
+func TestObserver_ACallAndItsLockBeginAndEndInOrder(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		seen := &recorder{}
+		locker := c.locker(redlock.WithObserver(seen), redlock.WithFencing())
+		ctx := context.WithValue(t.Context(), contextKey{}, "mine")
+		lock, err := locker.TryLock(ctx, "name")
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(ctx))
+		end := waitFor[redlock.EndEvent](t, seen, 1)[0]
+
+		a := waitFor[redlock.AcquireEvent](t, seen, 1)[0]
+		require.Equal(t, "mine", a.Context.Value(contextKey{}))
+		require.Equal(t, redlock.OpAcquire, a.Op)
+		require.Equal(t, "name", a.Name)
+		require.True(t, a.Try)
+		require.Equal(t, 1, a.Rounds)
+		require.NoError(t, a.Err)
+		require.Equal(t, lock.Fence(), a.Fence)
+		require.Greater(t, a.Validity, long/2)
+		require.GreaterOrEqual(t, a.Took, a.Wait)
+		require.Equal(t, redlock.EndEvent{
+			Context: a.Context, Call: a.Call, Name: "name", Start: end.Start, Held: end.Held, Err: redlock.ErrReleased,
+		}, end)
+		require.False(t, end.Start.Before(a.Start.Add(a.Took)))
+
+		u := waitFor[redlock.UnlockEvent](t, seen, 1)[0]
+		require.NoError(t, u.Err)
+		require.NotEqual(t, a.Call, u.Call)
+		calls := map[redlock.Op]uint64{redlock.OpAcquire: a.Call, redlock.OpUnlock: u.Call}
+		for _, v := range eventsOf[redlock.VoteEvent](seen) {
+			require.Equal(t, calls[v.Op], v.Call, "%+v", v)
+			require.False(t, v.At.IsZero())
+		}
+		for _, v := range waitFor[redlock.VerdictEvent](t, seen, 2) {
+			require.Equal(t, calls[v.Op], v.Call, "%+v", v)
+		}
+	})
+}
+
+func TestObserver_IsToldOfARefusedCall(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	c.doAll("SET", "name", "theirs", "PX", long.Milliseconds())
+	_, refused := locker.TryLock(t.Context(), "name")
+	a := waitFor[redlock.AcquireEvent](t, seen, 1)[0]
+	require.Equal(t, refused, a.Err)
+	require.Zero(t, a.Validity)
+	_, err := locker.Lock(briefly(t), "name")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	a = waitFor[redlock.AcquireEvent](t, seen, 2)[1]
+	require.ErrorIs(t, a.Err, context.DeadlineExceeded)
+	require.False(t, a.Try)
+	require.Empty(t, eventsOf[redlock.EndEvent](seen))
+}
+
+func TestObserver_SeesASplitVote(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 5), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	seen.connect(t, locker, 5)
+	split := func(nodes int) bool {
+		for i := range nodes {
+			c.do(i, "SET", "name", "theirs", "PX", long.Milliseconds())
+		}
+		before := len(eventsOf[redlock.AcquireEvent](seen))
+		_, err := locker.TryLock(t.Context(), "name")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		waitFor[redlock.AcquireEvent](t, seen, before+1)
+		all := eventsOf[redlock.VerdictEvent](seen)
+		return all[len(all)-1].Split
+	}
+	// Of five nodes three are lost: whether one of the others says yes before the verdict is chance.
+	eventually(t, func() bool { return split(3) }, "a split vote")
+	require.False(t, split(5))
+}
+
+func TestObserver_IsToldHowOftenAndHowLongACallHasTried(t *testing.T) {
+	t.Parallel()
+	onBothSilent(t, 3, func(t *testing.T, c *cluster) {
+		holder := take(t, c.locker(), "name")
+		locker, seen := c.waiting(c.nodes())
+		waiter := lockBeside(t.Context(), locker, "name")
+		seen.waitForRefusals(t, 2)
+		require.NoError(t, holder.Unlock(t.Context()))
+		lock := won(t, waiter)
+		a := waitFor[redlock.AcquireEvent](t, seen, 1)[0]
+		require.GreaterOrEqual(t, a.Rounds, 3)
+		require.Len(t, seen.verdictsOn("acquire"), a.Rounds)
+		require.Positive(t, a.Wait)
+		require.Greater(t, a.Took, a.Wait)
+		require.NoError(t, lock.Unlock(t.Context()))
+	})
+}
+
+func TestObserver_ALockEndsOnceHoweverItEnds(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		for name, test := range map[string]struct {
+			end  func(t *testing.T, lock *redlock.Lock, fake *clocktest.Fake)
+			want error
+		}{
+			"released": {func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) {
+				require.NoError(t, lock.Unlock(t.Context()))
+				require.Error(t, lock.Unlock(t.Context()))
+			}, redlock.ErrReleased},
+			"expired, and nobody asked": {func(_ *testing.T, lock *redlock.Lock, fake *clocktest.Fake) {
+				fake.Advance(lock.Remaining())
+			}, redlock.ErrExpired},
+			"lost, as an extension finds": {func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) {
+				c.doAll("DEL", lock.Name())
+				require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrLost)
+			}, redlock.ErrLost},
+			"lost, as only the release finds": {func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) {
+				c.doAll("DEL", lock.Name())
+				require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
+			}, redlock.ErrLost},
+		} {
+			t.Run(name, func(t *testing.T) {
+				fake, seen := clocktest.New(), &recorder{}
+				locker := c.locker(redlock.WithObserver(seen), redlock.WithClock(fake))
+				lock := take(t, locker, "name", redlock.TTL(time.Minute))
+				c.eventuallyHeld("name", lock.Token())
+				test.end(t, lock, fake)
+				end := waitFor[redlock.EndEvent](t, seen, 1)[0]
+				require.Equal(t, test.want, end.Err)
+				_ = lock.Unlock(t.Context())
+				require.NoError(t, locker.Close())
+				require.Len(t, eventsOf[redlock.EndEvent](seen), 1)
+				c.doAll("DEL", "name")
+			})
+		}
+	})
+}
+
+func TestObserver_SeesALossThatTheNodesAnnounce(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen), redlock.WithTTL(long))
+	take(t, locker, "name", redlock.AutoExtend())
+	e := waitFor[redlock.ExtendEvent](t, seen, 1)[0]
+	require.True(t, e.Renewal)
+	require.NoError(t, e.Err)
+	require.Greater(t, e.Left, long/2)
+	require.GreaterOrEqual(t, e.Validity, e.Left)
+	c.eventuallyTracked()
+	c.doAll("DEL", "name")
+	require.Equal(t, redlock.ErrLost, waitFor[redlock.EndEvent](t, seen, 1)[0].Err)
+}
+
+func TestObserver_IsToldHowMuchValidityAnExtensionHadLeft(t *testing.T) {
+	t.Parallel()
+	c, seen, fake := onReal(t, 3), &recorder{}, clocktest.New()
+	locker := c.locker(redlock.WithObserver(seen), redlock.WithClock(fake), redlock.WithDrift(0, 0))
+	lock := take(t, locker, "name", redlock.TTL(time.Minute))
+	fake.Advance(50 * time.Second)
+	require.NoError(t, lock.Extend(t.Context(), 2*time.Minute))
+	e := waitFor[redlock.ExtendEvent](t, seen, 1)[0]
+	require.Equal(t, 10*time.Second, e.Left)
+	require.Equal(t, 2*time.Minute, e.Validity)
+	require.False(t, e.Renewal)
+	fake.Advance(3 * time.Minute)
+	require.ErrorIs(t, lock.Extend(t.Context(), time.Minute), redlock.ErrExpired)
+	e = waitFor[redlock.ExtendEvent](t, seen, 2)[1]
+	require.ErrorIs(t, e.Err, redlock.ErrExpired)
+	require.Zero(t, e.Left)
+	require.Zero(t, e.Validity)
+}
+
+func TestObserver_FollowsALockFromProcessToProcess(t *testing.T) {
+	t.Parallel()
+	c, first, second := onReal(t, 3), &recorder{}, &recorder{}
+	lock := take(t, c.locker(redlock.WithObserver(first)), "name")
+	c.eventuallyHeld("name", lock.Token())
+	token, err := lock.Detach(t.Context())
+	require.NoError(t, err)
+	end := waitFor[redlock.EndEvent](t, first, 1)[0]
+	require.True(t, end.Detached)
+	require.Equal(t, redlock.ErrReleased, end.Err)
+
+	same, err := c.locker(redlock.WithObserver(second)).Attach(t.Context(), "name", token)
+	require.NoError(t, err)
+	a := waitFor[redlock.AcquireEvent](t, second, 1)[0]
+	require.Equal(t, redlock.OpAttach, a.Op)
+	require.Zero(t, a.Rounds)
+	require.NoError(t, same.Unlock(t.Context()))
+	end = waitFor[redlock.EndEvent](t, second, 1)[0]
+	require.Equal(t, a.Call, end.Call)
+	require.False(t, end.Detached)
+}
+
+func TestObserver_ALockThatIsTakenAgainEndsWithItsLastHandle(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	outer := take(t, locker, "name", redlock.Owner("me"))
+	inner := take(t, locker, "name", redlock.Owner("me"), redlock.Reentrant())
+	_, err := locker.TryLock(t.Context(), "name", redlock.Owner("me"))
+	require.ErrorIs(t, err, redlock.ErrDeadlock)
+	require.NoError(t, inner.Unlock(t.Context()))
+	calls := waitFor[redlock.AcquireEvent](t, seen, 3)
+	require.False(t, calls[0].Reentered)
+	require.True(t, calls[1].Reentered)
+	require.ErrorIs(t, calls[2].Err, redlock.ErrDeadlock)
+	require.Empty(t, eventsOf[redlock.EndEvent](seen))
+	require.NoError(t, outer.Unlock(t.Context()))
+	require.Equal(t, calls[0].Call, waitFor[redlock.EndEvent](t, seen, 1)[0].Call)
+}
+
+func TestObserver_SeesTurnsPassBetweenProcesses(t *testing.T) {
+	t.Parallel()
+	c, here, there := onReal(t, 3), &recorder{}, &recorder{}
+	mine, other := c.locker(redlock.WithObserver(here)), c.locker(redlock.WithObserver(there))
+	has := func(seen *recorder, received bool) bool {
+		return slices.ContainsFunc(eventsOf[redlock.HandOverEvent](seen), func(e redlock.HandOverEvent) bool {
+			return e.Name == "name" && e.Received == received
+		})
+	}
+	for !has(here, false) || !has(there, true) { // on a busy machine the other may come by itself
+		takeTurns(t, mine, other)
+	}
+}
+
+func TestObserver_SeesNodesGoDownAndComeBack(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	seen.connect(t, locker, 3)
+	for _, up := range waitFor[redlock.NodeUpEvent](t, seen, 3) {
+		require.Equal(t, c.servers[up.Node].Addr(), up.Addr)
+		require.Zero(t, up.Down)
+		require.False(t, up.Quarantined)
+	}
+	c.processes[1].Stop()
+	downs := waitFor[redlock.NodeDownEvent](t, seen, 3)
+	for i, down := range downs {
+		require.Equal(t, 1, down.Node)
+		require.Equal(t, i, down.Failed)
+		require.Error(t, down.Err)
+	}
+	c.processes[1].Start()
+	up := waitFor[redlock.NodeUpEvent](t, seen, 4)[3]
+	require.Equal(t, 1, up.Node)
+	require.Positive(t, up.Down)
+
+	late := &recorder{}
+	nodes := c.nodes()
+	seen.connect(t, lockerOver(t, nodes, redlock.WithObserver(seen)), 3)
+	locker = lockerOver(t, nodes, redlock.WithObserver(late))
+	waitFor[redlock.NodeUpEvent](t, late, 3) // though they were connected before
+	require.NoError(t, locker.Close())
+	require.NoError(t, locker.Close())
+	downs = waitFor[redlock.NodeDownEvent](t, late, 3)
+	require.Len(t, downs, 3)
+	for _, down := range downs {
+		require.Zero(t, down.Failed)
+		require.ErrorIs(t, down.Err, pool.ErrClosed)
+	}
+}
+
+// Lockers share an Observer, which counts connections.
+func TestObserver_SeesThatNoConnectionEndsWithALockerThatHasNone(t *testing.T) {
+	t.Parallel()
+	c, seen := onMini(t, 3), &recorder{}
+	require.NoError(t, c.locker(redlock.WithObserver(seen)).Close())
+	for _, down := range waitFor[redlock.NodeDownEvent](t, seen, 3) {
+		require.Positive(t, down.Failed)
+		require.ErrorIs(t, down.Err, pool.ErrClosed)
+	}
+}
+
+func TestObserver_SeesAQuarantine(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	guard := pool.WithRestartGuard(time.Hour)
+	durable := pool.WithDurable(func(i int) bool { return i > 0 })
+	locker := lockerOver(t, c.nodes(guard, durable), redlock.WithObserver(seen), redlock.WithTTL(time.Minute))
+	take(t, locker, "name")
+	for _, up := range waitFor[redlock.NodeUpEvent](t, seen, 3) {
+		require.Equal(t, up.Node == 0, up.Quarantined)
+		require.Equal(t, up.Node == 0, up.Left > time.Minute)
+	}
+}
+
+func TestObserver_SeesACounterThatIsRaised(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen), redlock.WithFencing())
+	now := time.Now().UnixMicro()
+	for i, ahead := range []int64{900_000_000, 500, 100_000_000_000} {
+		c.do(i, "SET", "{name}:fence", now+ahead)
+	}
+	lock := take(t, locker, "name")
+	for _, e := range waitFor[redlock.FenceEvent](t, seen, 1) {
+		require.Less(t, e.Granted, e.Fence)
+		require.Equal(t, lock.Fence(), e.Fence)
+		require.Equal(t, c.servers[e.Node].Addr(), e.Addr)
+		require.Equal(t, waitFor[redlock.AcquireEvent](t, seen, 1)[0].Call, e.Call)
+	}
+}
+
+func TestObserver_IsToldWhatOperatorsDo(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen), prefixed, redlock.WithHeal(time.Millisecond))
+	take(t, locker, "name", redlock.Metadata("backup"))
+	_, err := locker.ForceUnlock(t.Context(), "name")
+	require.NoError(t, err)
+	forced := waitFor[redlock.ForceUnlockEvent](t, seen, 1)[0]
+	require.Equal(t, redlock.ForceUnlockEvent{At: forced.At, Name: "name", Nodes: 3, Metadata: "backup"}, forced)
+
+	c.leave("app:stuck", "somebody")
+	require.NoError(t, waits(t, locker, "stuck").Unlock(t.Context()))
+	healed := waitFor[redlock.HealEvent](t, seen, 2)[0]
+	require.Equal(t, "stuck", healed.Name)
+	require.Equal(t, c.servers[healed.Node].Addr(), healed.Addr)
+}
+
+func TestObserver_ThatHangsHoldsUpNoCallAndLearnsWhatItHasMissed(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 1)
+	goOn, all := make(chan struct{}), &recorder{}
+	locker := c.locker(redlock.WithObserver(redlock.ObserverFunc(func(e redlock.Event) {
+		<-goOn
+		all.Observe(e)
+	})))
+	require.NoError(t, take(t, locker, "before").Unlock(t.Context()))
+	const more = 150_000
+	for range more {
+		locker.Emit(redlock.FenceEvent{})
+	}
+	require.NoError(t, take(t, locker, "meanwhile").Unlock(t.Context()))
+	close(goOn)
+	require.NoError(t, locker.Close()) // which waits for a second at most
+	var kept, dropped int
+	eventually(t, func() bool {
+		kept, dropped = len(eventsOf[redlock.FenceEvent](all)), 0
+		for _, e := range eventsOf[redlock.DropEvent](all) {
+			dropped += e.Count
+		}
+		return kept+dropped >= more
+	}, "all events, or that they were dropped")
+	require.GreaterOrEqual(t, kept, 65_000)
+	require.LessOrEqual(t, kept, 2*65_536)
+	require.Equal(t, "before", eventsOf[redlock.AcquireEvent](all)[0].Name)
+}
+
+func TestObserver_ThatHangsDoesNotKeepTheLockerFromClosing(t *testing.T) {
+	t.Parallel()
+	c, goOn := onMini(t, 1), make(chan struct{})
+	locker := c.locker(redlock.WithObserver(redlock.ObserverFunc(func(redlock.Event) { <-goOn })))
+	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	require.NoError(t, locker.Close())
+	close(goOn)
+}
+
+func TestObserver_SeesAnUnlockAfterClose(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	lock := take(t, locker, "name")
+	require.NoError(t, locker.Close())
+	_, err := locker.TryLock(t.Context(), "name")
+	require.ErrorIs(t, err, redlock.ErrClosed)
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.Equal(t, redlock.ErrReleased, waitFor[redlock.EndEvent](t, seen, 1)[0].Err)
+}
+
+func TestObserver_MayCallTheLocker(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	var locker *redlock.Locker
+	states := make(chan error, 100)
+	ready := make(chan struct{})
+	locker = c.locker(redlock.WithObserver(redlock.ObserverFunc(func(e redlock.Event) {
+		<-ready
+		if _, ok := e.(redlock.AcquireEvent); ok {
+			_, err := locker.Inspect(context.Background(), "name")
+			states <- err
+		}
+	})))
+	close(ready)
+	lock := take(t, locker, "name")
+	require.NoError(t, receive(t, states, "the state"))
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.False(t, errors.Is(lock.Err(), redlock.ErrLost))
+}
+
+func TestObserver_ALockThatWasReleasedEndedWhenUnlockWasCalled(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	end, unlock := waitFor[redlock.EndEvent](t, seen, 1)[0], waitFor[redlock.UnlockEvent](t, seen, 1)[0]
+	require.Equal(t, unlock.Start.Sub(end.Start), end.Held)
+}
+
+// MaxHold leaves nothing to renew, so that no renewal can notice the end.
+func TestObserver_SeesTheEndOfALockThatMayNotBeRenewed(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		seen, log, fake := &recorder{}, &logBuffer{}, clocktest.New()
+		opts := []redlock.LockOption{redlock.AutoExtend(), redlock.TTL(time.Minute), redlock.MaxHold(time.Minute)}
+		observed := c.locker(redlock.WithObserver(seen), redlock.WithClock(fake))
+		logged := c.logsTo(log, slog.LevelWarn, redlock.WithClock(fake))
+		take(t, observed, "observed", opts...)
+		take(t, logged, "logged", opts...)
+		fake.Advance(time.Minute)
+		require.Equal(t, redlock.ErrExpired, waitFor[redlock.EndEvent](t, seen, 1)[0].Err)
+		require.Equal(t, []string{"WARN a lock is lost logged"}, lines(t, log, 1))
+	})
+}
+
+func TestObserver_ARenewedLockEndsThoughItsLockerIsClosed(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		seen, fake := &recorder{}, clocktest.New()
+		locker := c.locker(redlock.WithObserver(seen), redlock.WithClock(fake))
+		lock := take(t, locker, "name", redlock.AutoExtend(), redlock.TTL(time.Minute))
+		c.eventuallyHeld("name", lock.Token())
+		require.NoError(t, locker.Close())
+		fake.Advance(time.Minute / 2)
+		require.NoError(t, lock.Err())
+		fake.Advance(time.Minute)
+		require.Equal(t, redlock.ErrExpired, waitFor[redlock.EndEvent](t, seen, 1)[0].Err)
+	})
+}
+
+func TestObserver_AnExtensionOfALockThatWasOverHadNoValidityLeft(t *testing.T) {
+	t.Parallel()
+	c, seen := onMini(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	lock := take(t, locker, "name")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, lock.Extend(ctx, 2*long), context.Canceled)
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.ErrorIs(t, lock.Extend(t.Context(), 2*long), redlock.ErrReleased)
+	extends := waitFor[redlock.ExtendEvent](t, seen, 2)
+	require.Greater(t, extends[0].Left, long/2)
+	require.Equal(t, extends[0].Validity, extends[0].Left)
+	require.Zero(t, extends[1].Left)
+}
+
+func TestObserver_ATurnIsOneEventThoughSomeNodesPassItOnLate(t *testing.T) {
+	t.Parallel()
+	c, seen := onMini(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	holder := take(t, locker, "name")
+	waiter := lockBeside(t.Context(), locker, "name")
+	eventually(t, func() bool { return redlock.Queues(locker) == 1 }, "a queue")
+	locker.Message(0, "yours\nname")
+	locker.Message(1, "yours\nname")
+	require.NoError(t, holder.Unlock(t.Context()))
+	lock := won(t, waiter)
+	locker.Message(2, "yours\nname") // when the turn has been taken
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.NoError(t, locker.Close())
+	waitFor[redlock.NodeDownEvent](t, seen, 3) // the last events
+	require.Len(t, eventsOf[redlock.HandOverEvent](seen), 1)
+}

@@ -1,0 +1,92 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/fence"
+)
+
+// campaign makes this process the leader whenever it can be, until ctx ends. lead gets the fence of
+// its term, and returns when its context ends.
+func campaign(ctx context.Context, locker *redlock.Locker, who string,
+	lead func(ctx context.Context, term uint64) error,
+) error {
+	for {
+		err := locker.Do(ctx, "leader", func(ctx context.Context, lock *redlock.Lock) error {
+			return lead(ctx, lock.Fence())
+		}, redlock.Metadata(who))
+		if ctx.Err() != nil {
+			return ctx.Err() // Do has released the lock: another leads at once
+		}
+		log.Print(err) // of lead, or that the lock was lost
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second): // another gets its chance
+		}
+	}
+}
+
+// assign is what leaders do. The server of the assignment rejects those who lead no more.
+func assign(conn redis.Conn, term uint64, worker string) error {
+	_, err := fence.Run(conn, "assignment:guard", term,
+		fence.Command{"SET", fence.Key("assignment"), worker})
+	return err
+}
+
+// Each leader has a higher fence than the one before.
+func Example_leader() {
+	servers, urls, stop := startServers(4)
+	defer stop()
+	conn, err := redis.Dial("tcp", servers[3].Addr()) // the assignment is on a server of its own
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+
+	terms := make(chan uint64)
+	lead := func(ctx context.Context, term uint64) error {
+		terms <- term
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	start := func(who string) (end func()) {
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error)
+		go func() {
+			locker := openLocker(urls[:3], redlock.WithFencing())
+			err := campaign(ctx, locker, who, lead)
+			locker.Close()
+			ended <- err
+		}()
+		return func() {
+			cancel()
+			fmt.Println(who, "ends:", <-ended)
+		}
+	}
+
+	endFirst := start("host-1")
+	first := <-terms
+	fmt.Println(assign(conn, first, "worker-7"))
+	endSecond := start("host-2")
+	endFirst()
+	second := <-terms
+	fmt.Println("a higher fence:", second > first)
+	fmt.Println(assign(conn, second, "worker-8"))
+	fmt.Println("a late write is rejected:", errors.Is(assign(conn, first, "worker-7"), fence.ErrStale))
+	endSecond()
+
+	// Output:
+	// <nil>
+	// host-1 ends: context canceled
+	// a higher fence: true
+	// <nil>
+	// a late write is rejected: true
+	// host-2 ends: context canceled
+}

@@ -1,0 +1,593 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// handsOn lets locks go from hand to hand for a fifth of their TTL, which in tests is an hour.
+var handsOn = redlock.WithLocalHandoff(long / 5)
+
+// lineUp has a lock held, and calls that wait for it, one behind the other.
+func lineUp(tb testing.TB, locker *redlock.Locker, n int, opts ...redlock.LockOption) (*redlock.Lock, []<-chan held) {
+	tb.Helper()
+	lock, err := locker.Lock(tb.Context(), "name", opts...)
+	require.NoError(tb, err)
+	var waiters []<-chan held
+	for range n {
+		waiters = append(waiters, inLine(tb, locker, opts...))
+	}
+	return lock, waiters
+}
+
+// inLine has one more call wait at the end of the line.
+func inLine(tb testing.TB, locker *redlock.Locker, opts ...redlock.LockOption) <-chan held {
+	tb.Helper()
+	before := redlock.Waiting(locker, "name")
+	waiter := lockBeside(tb.Context(), locker, "name", opts...)
+	eventually(tb, func() bool { return redlock.Waiting(locker, "name") == before+1 }, "it waits")
+	return waiter
+}
+
+// handed returns the lock of a waiter, after having checked that it is the same on the nodes.
+func handed(tb testing.TB, c *cluster, waiter <-chan held, token string) *redlock.Lock {
+	tb.Helper()
+	lock := won(tb, waiter)
+	require.NoError(tb, lock.Err())
+	require.Equal(tb, len(c.servers), c.holding("name", token))
+	return lock
+}
+
+func TestLocalHandoff_GivesTheLockToTheNextWaiterWithoutAskingANode(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker(handsOn)
+		lock, waiters := lineUp(t, locker, 5)
+		eventually(t, func() bool { return c.holding("name", c.value(0, "name")) == 3 }, "on all nodes")
+		token := c.value(0, "name")
+		asked := 0
+		if c.processes != nil {
+			asked = c.settled()
+		}
+		for i, waiter := range waiters {
+			require.NoError(t, lock.Unlock(t.Context()))
+			for _, later := range waiters[i+1:] {
+				require.Empty(t, later, "one after the other")
+			}
+			lock = handed(t, c, waiter, token)
+		}
+		if c.processes != nil {
+			require.Equal(t, asked, c.settled())
+		}
+		require.NoError(t, lock.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestLocalHandoff_AnEarlierHolderHasNoEffectOnThePresentOne(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker(handsOn)
+		first, waiters := lineUp(t, locker, 1)
+		late, cancel := first.Context(t.Context())
+		defer cancel()
+		done := first.Done()
+		require.NoError(t, first.Unlock(t.Context()))
+		second := won(t, waiters[0])
+		before := second.ValidUntil()
+
+		receive(t, done, "the end of the first")
+		receive(t, late.Done(), "the end of its context")
+		require.ErrorIs(t, context.Cause(late), redlock.ErrReleased)
+		require.ErrorIs(t, first.Err(), redlock.ErrReleased)
+		require.Zero(t, first.Remaining())
+		require.Empty(t, first.Token(), "it is that of another")
+		require.ErrorIs(t, first.Extend(t.Context(), 2*long), redlock.ErrReleased)
+		_, err := first.Detach(t.Context())
+		require.ErrorIs(t, err, redlock.ErrReleased)
+		for range 2 {
+			require.ErrorIs(t, first.Unlock(t.Context()), redlock.ErrReleased)
+		}
+		_, err = locker.TryLock(context.WithoutCancel(late), "name", redlock.Reentrant())
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NotErrorIs(t, err, redlock.ErrDeadlock)
+
+		require.NoError(t, second.Err())
+		require.Equal(t, before, second.ValidUntil())
+		require.False(t, isOver(second.Done()))
+		require.NoError(t, second.Unlock(t.Context()))
+		require.ErrorIs(t, first.Unlock(t.Context()), redlock.ErrReleased)
+		c.eventuallyEmpty()
+	})
+}
+
+func TestLocalHandoff_ReleasesTheLockIfItMayNotBePassedOn(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		holder, waiter redlock.LockOption
+		change         func(t *testing.T, lock *redlock.Lock, fake *clocktest.Fake)
+		handed         bool
+	}{
+		"after max": {change: func(_ *testing.T, _ *redlock.Lock, fake *clocktest.Fake) { fake.Advance(long / 5) }},
+		"but just before": {
+			change: func(_ *testing.T, _ *redlock.Lock, fake *clocktest.Fake) { fake.Advance(long/5 - 1) }, handed: true,
+		},
+		"after a quarter of a validity of its own": {
+			holder: redlock.TTL(long / 2), waiter: redlock.TTL(long / 4),
+			change: func(_ *testing.T, _ *redlock.Lock, fake *clocktest.Fake) { fake.Advance(long / 8) },
+		},
+		"if its token is known":                     {change: func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) { require.NotEmpty(t, lock.Token()) }},
+		"if the waiter wants it for longer":         {waiter: redlock.TTL(long + time.Second)},
+		"but if it wants it for less":               {waiter: redlock.TTL(long - time.Second), handed: true},
+		"if the waiter has other metadata":          {holder: redlock.Metadata("this"), waiter: redlock.Metadata("that")},
+		"but if it has the same":                    {holder: redlock.Metadata("this"), waiter: redlock.Metadata("this"), handed: true},
+		"if it has been extended by more than that": {change: extended(long + time.Minute)},
+		"but if it has been extended by as much":    {change: extended(long), handed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, fake := onMini(t, 3), clocktest.New()
+			locker := c.locker(handsOn, redlock.WithClock(fake), redlock.WithMaxTTL(2*long))
+			some := func(o redlock.LockOption) []redlock.LockOption {
+				if o == nil {
+					return nil
+				}
+				return []redlock.LockOption{o}
+			}
+			lock, _ := lineUp(t, locker, 0, some(tt.holder)...)
+			waiter := inLine(t, locker, some(tt.waiter)...)
+			eventually(t, func() bool { return c.holding("name", c.value(0, "name")) == 3 }, "on all nodes")
+			token := c.value(0, "name")
+			if tt.change != nil {
+				tt.change(t, lock, fake)
+			}
+			require.NoError(t, lock.Unlock(t.Context()))
+			if tt.handed {
+				lock = won(t, waiter)
+				require.Equal(t, token, lock.Token())
+			} else {
+				turnUntil(t, fake, time.Second, func() bool { return len(waiter) > 0 }) // others may go first
+				lock = won(t, waiter)
+				require.NotEqual(t, token, lock.Token())
+			}
+			require.NoError(t, lock.Unlock(t.Context()))
+			c.eventuallyEmpty()
+		})
+	}
+}
+
+func TestLocalHandoff_PassesNothingOnThatLastsLongerThanItsMaxHold(t *testing.T) {
+	t.Parallel()
+	for most, handed := range map[time.Duration]bool{long/2 - time.Millisecond: false, long / 2: true} {
+		c, fake := onMini(t, 3), clocktest.New()
+		locker := c.locker(handsOn, redlock.WithClock(fake))
+		lock, _ := lineUp(t, locker, 0, redlock.TTL(long/2))
+		waiter := inLine(t, locker, redlock.AutoExtend(), redlock.TTL(long/4), redlock.MaxHold(most))
+		eventually(t, func() bool { return c.holding("name", c.value(0, "name")) == 3 }, "on all nodes")
+		token := c.value(0, "name")
+		require.NoError(t, lock.Unlock(t.Context()))
+		turnUntil(t, fake, time.Second, func() bool { return len(waiter) > 0 })
+		lock = won(t, waiter)
+		require.LessOrEqual(t, lock.Remaining(), most)
+		require.Equal(t, handed, lock.Token() == token)
+		require.NoError(t, lock.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	}
+}
+
+func extended(by time.Duration) func(*testing.T, *redlock.Lock, *clocktest.Fake) {
+	return func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) {
+		require.NoError(t, lock.Extend(t.Context(), by))
+	}
+}
+
+func TestLocalHandoff_PassesOnWhatTryLockAndReentrantHandlesHave(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker(handsOn)
+		first := take(t, locker, "name")
+		ctx, cancel := first.Context(t.Context())
+		defer cancel()
+		again, err := locker.Lock(ctx, "name", redlock.Reentrant())
+		require.NoError(t, err)
+		waiter := inLine(t, locker)
+		c.settledWaiting()
+		require.NoError(t, first.Unlock(t.Context()))
+		require.Empty(t, waiter, "the other handle holds it")
+		require.NoError(t, again.Unlock(t.Context()))
+		require.NoError(t, won(t, waiter).Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+// settledWaiting waits until a waiter of real servers does no more than wait.
+func (c *cluster) settledWaiting() {
+	c.tb.Helper()
+	if c.processes != nil {
+		c.eventuallyTracked()
+		c.settled()
+	}
+}
+
+// The danger: a reason from before the lock was passed on.
+func TestLocalHandoff_WhoeverGivesUpAfterwardsLearnsThatTheLockIsTaken(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		fake, seen := clocktest.New(), &recorder{}
+		locker := c.locker(handsOn, redlock.WithClock(fake), redlock.WithObserver(seen))
+		first := take(t, locker, "name")
+		c.servers[0].Stop()
+		c.servers[1].Stop()
+		second := inLine(t, locker)
+		seen.waitForRefusals(t, 2)                             // with the round that was won
+		require.NoError(t, fake.WaitForTimers(t.Context(), 2)) // that of the lock, and that of the next round
+		ctx, cancel := context.WithCancel(t.Context())
+		third := lockBeside(ctx, locker, "name")
+		eventually(t, func() bool { return redlock.Waiting(locker, "name") == 2 }, "it waits")
+		require.NoError(t, first.Unlock(t.Context()), "no node is asked")
+		lock := won(t, second)
+		cancel()
+		end := receive(t, third, "the end of Lock")
+		require.ErrorIs(t, end.err, redlock.ErrTaken)
+		require.NotErrorIs(t, end.err, redlock.ErrNoQuorum)
+		c.servers[0].Start()
+		c.servers[1].Start()
+		eventually(t, func() bool { return !errors.Is(lock.Unlock(t.Context()), redlock.ErrNoQuorum) }, "the nodes are back")
+		c.eventuallyEmpty()
+	})
+}
+
+func TestLocalHandoff_ALossEndsTheLockOfThePresentHolderOnly(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	locker := c.locker(handsOn)
+	first, waiters := lineUp(t, locker, 2, redlock.AutoExtend())
+	c.eventuallyTracked() // by the first renewal, that of the first holder
+	require.NoError(t, first.Unlock(t.Context()))
+	second := won(t, waiters[0])
+	c.doAll("DEL", "name")
+	receive(t, second.Done(), "the loss")
+	require.ErrorIs(t, second.Err(), redlock.ErrLost)
+	require.ErrorIs(t, first.Err(), redlock.ErrReleased)
+
+	third := won(t, waiters[1]) // it has waited on
+	require.NoError(t, third.Err())
+	require.ErrorIs(t, second.Unlock(t.Context()), redlock.ErrNotHeld)
+	require.NoError(t, third.Err())
+	require.NoError(t, third.Unlock(t.Context()))
+	c.eventuallyEmpty()
+}
+
+func TestLocalHandoff_RenewsTheLockForThoseWhoWantThat(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 3)
+	fake, seen := clocktest.New(), &recorder{}
+	locker := c.locker(handsOn, redlock.WithClock(fake), redlock.WithObserver(seen))
+	lock, _ := lineUp(t, locker, 0)
+	first, plain, second, limited := lock, inLine(t, locker), inLine(t, locker, redlock.AutoExtend()), inLine(t, locker, redlock.AutoExtend(), redlock.MaxHold(long))
+	require.NoError(t, first.Unlock(t.Context()))
+	fake.Advance(time.Minute) // nobody renews it
+	lock = won(t, plain)
+	require.Equal(t, 0, seen.renewals())
+	require.NoError(t, lock.Unlock(t.Context()))
+
+	lock = won(t, second)
+	before := lock.ValidUntil()
+	nextAt(t, fake, 0) // at once, so that its key is tracked
+	eventually(t, func() bool { return seen.renewals() == 1 }, "the first renewal")
+	require.Equal(t, before.Add(time.Minute), lock.ValidUntil())
+	fake.Advance(time.Minute)
+	require.NoError(t, lock.Unlock(t.Context()))
+
+	lock = won(t, limited)
+	until := fake.Now().Add(long)
+	turnUntil(t, fake, time.Minute, func() bool { return seen.renewals() == 2 })
+	require.WithinRange(t, lock.ValidUntil(), until.Add(-long/100), until, "MaxHold counts from when the holder got it")
+	require.NoError(t, lock.Unlock(t.Context()))
+	c.eventuallyEmpty()
+}
+
+// Each of many holders wants the lock renewed at once, and the nodes take their time.
+func TestLocalHandoff_HasOneRenewalUnderWayHoweverManyHoldersWantOne(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	fake, seen := clocktest.New(), &recorder{}
+	locker := lockerOver(t, c.nodes(pool.WithTimeout(time.Minute)), handsOn, redlock.WithTTL(long), redlock.WithClock(fake), redlock.WithObserver(seen))
+	lock, waiters := lineUp(t, locker, 0)
+	for i := range 9 {
+		var opts []redlock.LockOption
+		if i%2 == 0 {
+			opts = append(opts, redlock.AutoExtend())
+		}
+		waiters = append(waiters, inLine(t, locker, opts...))
+	}
+	eventually(t, func() bool { return c.holding("name", c.value(0, "name")) == 3 }, "on all nodes")
+	fake.Advance(time.Second) // the first renewal is due
+	for _, p := range c.processes {
+		p.Freeze()
+	}
+	for _, waiter := range waiters {
+		require.NoError(t, lock.Unlock(t.Context()))
+		lock = won(t, waiter)
+		fake.Advance(time.Millisecond)
+	}
+	for _, p := range c.processes {
+		p.Thaw()
+	}
+	eventually(t, func() bool { return seen.renewals() > 0 }, "the renewal")
+	c.settled()
+	require.Equal(t, 1, seen.renewals())
+	turnUntil(t, fake, time.Minute, func() bool { return seen.renewals() > 1 }) // it goes on for the present holder
+	require.NoError(t, lock.Unlock(t.Context()))
+	c.eventuallyEmpty()
+}
+
+func TestLocalHandoff_AnOwnerIsThatOfItsOwnLock(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker(handsOn)
+		lock, _ := lineUp(t, locker, 0, redlock.Owner("a"))
+		waiter := inLine(t, locker, redlock.Owner("b"))
+		require.NoError(t, lock.Unlock(t.Context()))
+		lock = won(t, waiter)
+		_, err := locker.TryLock(t.Context(), "name", redlock.Owner("a"), redlock.Reentrant())
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		again, err := locker.TryLock(t.Context(), "name", redlock.Owner("b"), redlock.Reentrant())
+		require.NoError(t, err)
+		require.NoError(t, again.Unlock(t.Context()))
+		require.NoError(t, lock.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestLocalHandoff_NumbersRiseFromHandToHandAndAcrossLockers(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker, other := c.locker(handsOn, redlock.WithFencing(), slowRounds()), c.locker(redlock.WithFencing())
+		var last uint64
+		higher := func(lock *redlock.Lock) {
+			t.Helper()
+			require.Greater(t, lock.Fence(), last)
+			last = lock.Fence()
+		}
+		lock, waiters := lineUp(t, locker, 6)
+		for _, waiter := range waiters { // the first round had one number, the second has a block
+			higher(lock)
+			require.NoError(t, lock.Unlock(t.Context()))
+			lock = won(t, waiter)
+		}
+		higher(lock)
+		state, err := locker.Inspect(t.Context(), "name")
+		require.NoError(t, err)
+		require.Greater(t, state.Fence, last, "the last of the block")
+		require.Equal(t, state.Token, lock.Token())
+		require.Equal(t, state.Fence, lock.Fence(), "once the token is known")
+		higher(lock)
+		attached, err := other.Attach(t.Context(), "name", lock.Token())
+		require.NoError(t, err)
+		require.Equal(t, lock.Fence(), attached.Fence())
+		require.NoError(t, lock.Unlock(t.Context()))
+		for _, by := range []*redlock.Locker{other, locker} {
+			lock, err := by.Lock(t.Context(), "name")
+			require.NoError(t, err)
+			higher(lock)
+			require.NoError(t, lock.Unlock(t.Context()))
+		}
+		c.eventuallyFree("name")
+	})
+}
+
+func TestLocalHandoff_GivesNoFencingTokensWithoutFencing(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		seen := &recorder{}
+		locker := c.locker(handsOn, redlock.WithObserver(seen))
+		lock, waiters := lineUp(t, locker, 4)
+		require.NotEmpty(t, lock.Token(), "so that a round follows, behind which others wait")
+		for _, waiter := range waiters {
+			require.NoError(t, lock.Unlock(t.Context()))
+			lock = won(t, waiter)
+			require.Zero(t, lock.Fence())
+		}
+		require.NoError(t, lock.Unlock(t.Context()))
+		for _, e := range waitFor[redlock.AcquireEvent](t, seen, 5) {
+			require.Zero(t, e.Fence)
+		}
+		c.eventuallyEmpty()
+	})
+}
+
+func TestLocalHandoff_ABlockThatIsUsedUpIsFollowedByARound(t *testing.T) {
+	t.Parallel()
+	c, seen := onMini(t, 3), &recorder{}
+	locker := c.locker(handsOn, redlock.WithFencing(), redlock.WithObserver(seen), slowRounds())
+	const calls = 1000
+	lock, waiters := lineUp(t, locker, calls-1)
+	for _, waiter := range waiters {
+		require.NoError(t, lock.Unlock(t.Context()))
+		lock = won(t, waiter)
+	}
+	require.NoError(t, lock.Unlock(t.Context()))
+	handoffs := 0
+	for _, e := range waitFor[redlock.AcquireEvent](t, seen, calls) {
+		if e.Handoff {
+			handoffs++
+		}
+	}
+	require.Greater(t, handoffs, calls/2)
+	require.Less(t, handoffs, calls-2, "but for the first and the second")
+}
+
+// slowRounds returns a clock that goes on a little with each reading, so that rounds seem to take about a millisecond however long
+// they do take, and blocks have dozens of numbers.
+func slowRounds() redlock.Option {
+	return redlock.WithClock(&readings{Clock: clock.System(), begin: time.Now()})
+}
+
+type readings struct {
+	clock.Clock
+	begin time.Time
+	n     atomic.Int64
+}
+
+func (r *readings) Now() time.Time {
+	return r.begin.Add(time.Duration(r.n.Add(1)) * 200 * time.Microsecond)
+}
+
+func TestLocalHandoff_IsReportedToTheObserver(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		seen := &recorder{}
+		locker := c.locker(handsOn, redlock.WithObserver(seen))
+		lock, waiters := lineUp(t, locker, 1)
+		require.NoError(t, lock.Unlock(t.Context()))
+		second := won(t, waiters[0])
+		require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrReleased)
+		late := waitFor[redlock.ExtendEvent](t, seen, 1)[0]
+		require.Zero(t, late.Validity, "that is another's, and the end of the lock has been reported")
+		require.Zero(t, late.Left)
+		require.NoError(t, second.Unlock(t.Context()))
+		got, ends := waitFor[redlock.AcquireEvent](t, seen, 2), waitFor[redlock.EndEvent](t, seen, 2)
+		unlocks := waitFor[redlock.UnlockEvent](t, seen, 2)
+		require.Equal(t, []bool{false, true}, []bool{got[0].Handoff, got[1].Handoff})
+		require.Equal(t, []bool{true, false}, []bool{unlocks[0].Handoff, unlocks[1].Handoff})
+		require.Zero(t, got[1].Rounds)
+		require.NotZero(t, got[1].Validity)
+		for i := range got {
+			require.Equal(t, got[i].Call, ends[i].Call)
+			require.Equal(t, got[i].Call, unlocks[i].Lock)
+			require.ErrorIs(t, ends[i].Err, redlock.ErrReleased)
+		}
+		require.Equal(t, got[0].Call, late.Lock)
+		c.eventuallyEmpty()
+	})
+}
+
+func TestLocalHandoff_OutOfRangeIsRefused(t *testing.T) {
+	t.Parallel()
+	nodes := onMini(t, 1).nodes()
+	for max, want := range map[time.Duration]string{
+		-1:                        "WithLocalHandoff(-1ns): must not be below zero",
+		2500*time.Millisecond + 1: "WithLocalHandoff(2.500000001s): must be at most a quarter of the TTL, 10s",
+	} {
+		_, err := redlock.New(nodes, redlock.WithLocalHandoff(max))
+		require.ErrorContains(t, err, want)
+	}
+	for _, max := range []time.Duration{0, 1, 2500 * time.Millisecond} {
+		_, err := redlock.New(nodes, redlock.WithLocalHandoff(max))
+		require.NoError(t, err)
+	}
+}
+
+// Waiters that give up at any moment, several Lockers, locks that end by themselves: what a lock protects is never touched by two,
+// fencing tokens rise, and nobody waits for ever.
+func TestLocalHandoff_NoTwoHoldALockWhateverBecomesOfThoseWhoWait(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		shared := clock.System()
+		var inside sync.Mutex
+		var last uint64
+		var all sync.WaitGroup
+		passed := &recorder{}
+		for range 3 {
+			locker := lockerOver(t, c.nodes(), redlock.WithClock(shared), redlock.WithFencing(), redlock.WithTTL(long), redlock.WithObserver(passed),
+				redlock.WithLocalHandoff(time.Duration(1+rand.IntN(20))*time.Millisecond), redlock.WithBackoff(time.Millisecond, 10*time.Millisecond))
+			for range 8 {
+				all.Go(func() {
+					for i := range 60 {
+						var opts []redlock.LockOption
+						if rand.IntN(4) == 0 {
+							opts = append(opts, redlock.AutoExtend())
+						}
+						if i%2 == 0 {
+							opts = append(opts, redlock.MaxWait(time.Duration(rand.IntN(int(20*time.Millisecond)))))
+						}
+						lock, err := locker.Lock(t.Context(), "name", opts...)
+						if errors.Is(err, context.DeadlineExceeded) {
+							continue
+						}
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if !inside.TryLock() {
+							t.Error("two holders")
+							return
+						}
+						if fence := lock.Fence(); fence <= last {
+							t.Errorf("%d after %d", fence, last)
+						} else {
+							last = fence
+						}
+						if rand.IntN(8) == 0 {
+							_ = lock.Extend(t.Context(), long)
+						}
+						if rand.IntN(16) == 0 {
+							_ = lock.Token()
+						}
+						inside.Unlock()
+						if err := lock.Unlock(t.Context()); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		handoffs := 0
+		for _, e := range eventsOf[redlock.AcquireEvent](passed) {
+			if e.Handoff {
+				handoffs++
+			}
+		}
+		require.NotZero(t, handoffs)
+		c.eventuallyFree("name")
+	})
+}
+
+func TestLocalHandoff_AClosedLockerReleases(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker(handsOn)
+		lock, waiters := lineUp(t, locker, 2)
+		require.NoError(t, locker.Close())
+		for _, waiter := range waiters {
+			require.ErrorIs(t, receive(t, waiter, "the end of Lock").err, redlock.ErrClosed)
+		}
+		require.NoError(t, lock.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+// An Unlock that no majority confirms, as with any lock.
+func TestLocalHandoff_ReleasesTheLastHoldersLockOnNodesThatAreBack(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	first, waiters := lineUp(t, c.locker(handsOn), 1)
+	eventually(t, func() bool { return c.holding("name", c.value(0, "name")) == 3 }, "on all nodes")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, p := range c.processes[1:] {
+		p.Freeze()
+	}
+	require.NoError(t, first.Unlock(t.Context()), "no node is asked")
+	second := won(t, waiters[0])
+	require.ErrorIs(t, second.Unlock(over), redlock.ErrNoQuorum)
+	require.ErrorIs(t, first.Unlock(t.Context()), redlock.ErrReleased, "it is not the first's to release")
+	for _, p := range c.processes[1:] {
+		p.Thaw()
+	}
+	c.eventuallyEmpty()
+}

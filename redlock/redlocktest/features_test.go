@@ -1,0 +1,96 @@
+package redlocktest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/redlocktest"
+)
+
+func TestWithFencing_NumbersRiseAlsoBeyondTheEndOfTheCounters(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		fenced := func() *redlock.Locker {
+			return cluster.Locker(redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
+		}
+		one, two := fenced(), fenced()
+		last := uint64(0)
+		rises := func(locker *redlock.Locker) {
+			t.Helper()
+			lock := take(t, locker, "name")
+			require.Greater(t, lock.Fence(), last)
+			last = lock.Fence()
+			cluster.Delete("name")
+		}
+		rises(one)
+		rises(two)
+		cluster.Stop(0)
+		rises(one)
+		cluster.Start(0)
+		cluster.Stop(1)
+		rises(two)
+		cluster.Start(1)
+		cluster.Advance(time.Hour)
+		rises(one)
+		cluster.Wipe(0, 1, 2)
+		cluster.Advance(time.Second)
+		rises(two)
+	})
+}
+
+func TestInspect_ShowsWhatTheNodesHold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		locker := cluster.Locker()
+		lock := take(t, locker, "name", redlock.Metadata("who"), redlock.TTL(time.Minute))
+		cluster.Advance(20 * time.Second)
+		state, err := locker.Inspect(t.Context(), "name")
+		require.NoError(t, err)
+		require.Equal(t, lock.Token(), state.Token)
+		require.Equal(t, "who", state.Metadata)
+		require.InDelta(t, 40*time.Second, state.TTL, float64(time.Second)) // minus the real time of the call
+	})
+}
+
+func TestAttach_TakesUpALockOfAnotherProcess(t *testing.T) {
+	everywhere(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		token, err := take(t, cluster.Locker(long), "name").Detach(t.Context())
+		require.NoError(t, err)
+		attached, err := cluster.Locker(long).Attach(t.Context(), "name", token)
+		require.NoError(t, err)
+		require.NoError(t, attached.Err())
+		require.NoError(t, attached.Unlock(t.Context()))
+		take(t, cluster.Locker(long), "name")
+	})
+}
+
+func TestForceUnlock_FreesTheLock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		locker := cluster.Locker()
+		lock := take(t, cluster.Locker(), "name", redlock.AutoExtend())
+		cluster.Advance(time.Second)
+		removed, err := locker.ForceUnlock(t.Context(), "name")
+		require.NoError(t, err)
+		require.Equal(t, lock.Token(), removed.Token)
+		take(t, locker, "name")
+		cluster.Advance(10 * time.Second / 3)
+		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
+	})
+}
+
+func TestWithHeal_DeletesAKeyWithoutATTLAfterItsTime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		cluster.Set("lock:name", "stuck")
+		got := lockBeside(t, cluster.Locker(redlock.WithKeyPrefix("lock:"), redlock.WithHeal(time.Second)), "name")
+		cluster.Advance(900 * time.Millisecond)
+		require.Empty(t, got)
+		cluster.Advance(time.Second)
+		require.NoError(t, (<-got).Err())
+	})
+}

@@ -1,0 +1,189 @@
+package redlocktest
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/quorumlock/quorumlock/clock"
+)
+
+// node is one server in memory, which is reached through pipes.
+type node struct {
+	name string
+	db   *miniredis.Miniredis
+
+	clock clock.Clock
+	ages  sync.Mutex // held while the TTLs run
+	seen  time.Time  // they have run up to here
+
+	mu      sync.Mutex
+	changed *sync.Cond // of mu: a link has another state
+	up      bool
+	ended   bool // with the test: nobody waits for the node any more
+	conns   map[net.Conn]struct{}
+	links   []*link
+}
+
+// link is the way of one Locker to a node. A Locker connects on first use, and after that whenever the connection breaks: its
+// next attempt comes after a pause of real time. While the node is down the first attempt is refused, which the Locker
+// takes note of, and the next one waits until the node is up again.
+type link struct {
+	node  *node
+	state linkState // guarded by node.mu
+}
+
+type linkState int
+
+const (
+	unused    linkState = iota
+	connected           // or connecting, or cut
+	refused
+	waiting // for the node to be up
+)
+
+var errDown = errors.New("the test has stopped the node")
+
+// startNode starts a server. It listens on a port for as long as it takes to start, because miniredis needs that.
+func startNode(name string, clk clock.Clock) (*node, error) {
+	db := miniredis.NewMiniRedis()
+	if err := db.Start(); err != nil {
+		return nil, err
+	}
+	db.Server().Close() // the listener; nobody is connected
+	db.SetTime(clk.Now())
+	n := &node{name: name, db: db, clock: clk, seen: clk.Now(), up: true, conns: map[net.Conn]struct{}{}}
+	n.changed = sync.NewCond(&n.mu)
+	return n, nil
+}
+
+// attach has the node count a link in.
+func (n *node) attach(l *link) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.links = append(n.links, l)
+}
+
+// dial connects to the node.
+func (l *link) dial() (net.Conn, error) {
+	n := l.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.up && l.state != refused {
+		n.setLocked(l, refused)
+		return nil, errDown
+	}
+	if !n.up {
+		n.setLocked(l, waiting)
+	}
+	for !n.up && !n.ended {
+		n.changed.Wait()
+	}
+	if !n.up {
+		return nil, errDown
+	}
+	client, server := net.Pipe()
+	n.setLocked(l, connected)
+	n.conns[server] = struct{}{}
+	n.db.Server().ServeConn(serverConn{server, n})
+	return client, nil
+}
+
+func (n *node) setLocked(l *link, s linkState) {
+	l.state = s
+	n.changed.Broadcast()
+}
+
+func (n *node) stop() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.up = false
+	for c := range n.conns {
+		_ = c.Close()
+	}
+}
+
+// awaitRefused waits until no Locker that was ever connected, or was refused, takes the node for one that may answer soon.
+func (n *node) awaitRefused() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range n.links {
+		for l.state != unused && l.state != waiting {
+			n.changed.Wait()
+		}
+	}
+}
+
+func (n *node) start() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.up = true
+	n.changed.Broadcast()
+}
+
+// catchUp lets the TTLs run, and the server's clock, up to the time of the cluster. In miniredis they only move when they are
+// told to.
+func (n *node) catchUp() {
+	n.ages.Lock()
+	defer n.ages.Unlock()
+	now := n.clock.Now()
+	n.db.SetTime(now)
+	if d := now.Sub(n.seen); d > 0 {
+		n.db.FastForward(d)
+		n.seen = now
+	}
+}
+
+func (n *node) wipe() { n.db.FlushAll() }
+
+// remove deletes a key, and reports whether it was there. It does nothing if the node is down.
+func (n *node) remove(key string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.up {
+		return false
+	}
+	n.catchUp()
+	return n.db.Del(key)
+}
+
+// end has every attempt to connect to a node that is down fail from now on.
+func (n *node) end() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ended = true
+	n.changed.Broadcast()
+}
+
+// close ends the server. Nobody uses it any more.
+func (n *node) close() {
+	n.mu.Lock()
+	for c := range n.conns {
+		_ = c.Close()
+	}
+	n.mu.Unlock()
+	n.db.Close()
+}
+
+// serverConn is the server's end of a connection. It brings the TTLs up to date when a command has come in, before the command
+// is carried out.
+type serverConn struct {
+	net.Conn
+	node *node
+}
+
+func (c serverConn) Read(p []byte) (int, error) {
+	k, err := c.Conn.Read(p)
+	c.node.catchUp()
+	return k, err
+}
+
+func (c serverConn) Close() error {
+	c.node.mu.Lock()
+	delete(c.node.conns, c.Conn)
+	c.node.mu.Unlock()
+	return c.Conn.Close()
+}

@@ -1,0 +1,95 @@
+package redlock
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
+)
+
+// blocker is a Reporter that keeps its node busy, so that a Send to it waits.
+type blocker struct {
+	begin func() // closes begun
+	begun chan struct{}
+	goOn  chan struct{}
+}
+
+func (b *blocker) Health(int, node.Health) {
+	b.begin()
+	<-b.goOn
+}
+
+// The danger: a call that returns before another goroutine, which lost its round, has sent the releases. Who closes everything
+// then leaves keys behind.
+func TestTryLock_DoesNotReturnBeforeItsReleasesAreSent(t *testing.T) {
+	t.Parallel()
+	servers := testredis.Real(t, 3)
+	nodes, err := pool.Open(testredis.URLs(servers), pool.WithTimeout(time.Minute))
+	require.NoError(t, err)
+	l, err := New(nodes, WithTTL(time.Hour))
+	require.NoError(t, err)
+	warm, err := l.TryLock(t.Context(), "warm")
+	require.NoError(t, err)
+	require.NoError(t, warm.Unlock(t.Context()))
+	for _, s := range servers[:2] {
+		for _, cmd := range [][]any{{"SET", "name", "other", "PX", 3600_000}, {"CONFIG", "RESETSTAT"}} {
+			_, err := s.Do(cmd[0].(string), cmd[1:]...)
+			require.NoError(t, err)
+		}
+		s.Freeze()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	returned := make(chan error, 1)
+	go func() {
+		_, err := l.TryLock(ctx, "name")
+		returned <- err
+	}()
+	has := func(s *testredis.Process, key string) bool {
+		n, err := s.Do("EXISTS", key)
+		require.NoError(t, err)
+		return n == int64(1)
+	}
+	require.Eventually(t, func() bool { return has(servers[2], "name") }, time.Minute, time.Millisecond)
+	b := &blocker{begun: make(chan struct{}), goOn: make(chan struct{})}
+	b.begin = sync.OnceFunc(func() { close(b.begun) })
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
+		l.nodes[2].Report(b, 2)
+	}()
+	<-b.begun
+	for _, s := range servers[:2] {
+		s.Thaw() // which refuses: the second refusal loses the round
+	}
+	for _, s := range servers[:2] {
+		require.Eventually(t, func() bool { // the release was sent there
+			stats, err := redis.String(s.Do("INFO", "commandstats"))
+			require.NoError(t, err)
+			return strings.Contains(stats, "cmdstat_eval")
+		}, time.Minute, time.Millisecond)
+	}
+	cancel()
+	select {
+	case err := <-returned:
+		returned <- err
+		t.Error("it returned though a release is still to be sent")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(b.goOn)
+	require.Error(t, <-returned)
+	<-reported
+	require.NoError(t, l.Close())
+	for _, n := range nodes {
+		require.NoError(t, n.Close())
+	}
+	require.False(t, has(servers[2], "name"))
+}
