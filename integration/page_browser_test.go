@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/integration/internal/tool"
@@ -127,10 +128,11 @@ func (b *browser) open(url string) {
 	b.do(chromedp.Navigate(url))
 }
 
-// click clicks on the first element that matches a selector.
-func (b *browser) click(selector string) {
+// press follows the link, or presses the button, that is the first to match a selector: by the keyboard, since an element of a
+// live page may move between a look at where it is and a click there.
+func (b *browser) press(selector string) {
 	b.t.Helper()
-	b.do(chromedp.Click(chromedp.CSS(selector)))
+	b.do(chromedp.SendKeys(chromedp.CSS(selector), kb.Enter))
 }
 
 // texts is the expression for the text of all elements that match a selector.
