@@ -41,6 +41,7 @@ func play(t *testing.T, p *plan) *run {
 			panic(fmt.Sprintf("%v\n%s", what, r.report()))
 		}
 	}()
+	defer threads()()
 	synctest.Test(t, func(*testing.T) {
 		r.begin = time.Now()
 		for i := range p.nodes {
