@@ -9,10 +9,10 @@ import (
 // ([AutoExtend]; [MaxHold] limits that, [MaxWait] the wait), and releases it when fn returns or panics. The context
 // passed to fn is cancelled when the lock is found lost, with [ErrLost] or [ErrExpired] as its cause: fn has to stop then.
 //
-// Do returns fn's error. If the lock was lost, it returns the loss too, unless fn's error says so already, because fn may
-// have run beside another holder. If the lock was not acquired, fn has not run and the error is that of Lock; an fn that
-// returns errors of other locks should make them differ from that. If the release at the end is not confirmed
-// ([ErrNoQuorum]), that is logged and no error: the lock was held until then.
+// Do returns fn's error. If the lock was lost, it returns the loss too, because fn may have run beside another holder: ErrLost,
+// ErrExpired, or [ErrNotHeld] if only the release found it. It does not, if fn's error says so already. If the lock was not
+// acquired, fn has not run and the error is that of Lock; an fn that returns errors of other locks should make them differ from
+// that. If the release at the end is not confirmed ([ErrNoQuorum]), that is logged and no error: the lock was held until then.
 func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
 	return do(ctx, name, fn, opts, l.Lock)
 }

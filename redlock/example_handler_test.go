@@ -30,7 +30,7 @@ func billInvoice(locker *redlock.Locker) http.HandlerFunc {
 			log.Print(err) // names the servers that fail
 			w.Header().Set("Retry-After", "5")
 			http.Error(w, "out of order, try later", http.StatusServiceUnavailable)
-		default: // the error of bill, or ErrLost or ErrExpired: something may have been done
+		default: // the error of bill, or that the lock was lost: something may have been done
 			log.Print(err)
 			http.Error(w, "billing failed", http.StatusInternalServerError)
 		}
