@@ -50,8 +50,8 @@ type QuorumError struct {
 // NodeError is one node's part in a QuorumError.
 type NodeError struct {
 	Addr string
-	// Err is why the node did not do what it was asked to; nil if it did. It is one of
-	// the errors of package pool, ErrPending, ErrSameServer, ErrNoExpiry, ErrForeign or ErrQueued.
+	// Err is why the node did not do what it was asked to; nil if it did. It is one of the errors of package pool, ErrPending,
+	// ErrSameServer, ErrNoExpiry, ErrForeign or ErrQueued, or only says why the node was not asked or does not count.
 	Err error
 }
 

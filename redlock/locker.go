@@ -185,8 +185,8 @@ func (l *Locker) begin(name string, opts []LockOption) (request, error) {
 	return req, err
 }
 
-// Close makes the calls that wait return with [ErrClosed], and every later Lock, TryLock and Extend; it ends renewals, and
-// returns when nothing of the Locker runs any more, releases included. Locks that are held stay held until their deadline,
+// Close makes the calls that wait return with [ErrClosed], and every later call of the Locker and of Lock.Extend. It ends renewals,
+// and returns when nothing of the Locker runs any more, releases included. Locks that are held stay held until their deadline,
 // or until their Unlock, which still works. Nodes given to [New] stay open; those made by [Open] are closed, so that Unlock should
 // come before. Closing twice is fine.
 func (l *Locker) Close() error {

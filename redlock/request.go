@@ -45,9 +45,9 @@ func TTL(ttl time.Duration) LockOption {
 	return lockOption(func(r *request) { r.ttl = ttl })
 }
 
-// AutoExtend renews the lock while it is held, after 0.1 s and then each time that a third of its TTL has gone by, until
-// Unlock, its loss, [MaxHold] or Locker.Close. A failed renewal is tried again while validity is left. A renewal re-creates the key
-// on nodes that have lost it.
+// AutoExtend renews the lock while it is held, after 0.1 s at the latest and then each time that a third of its TTL has gone by,
+// until Unlock, Detach, its loss, [MaxHold] or Locker.Close. A failed renewal is tried again while validity is left. A renewal
+// re-creates the key on nodes that have lost it.
 //
 // From the first renewal on the nodes announce changes of the key, if they can (CLIENT TRACKING). So a lock that is deleted
 // on so many nodes that no majority is left is lost ([ErrLost]) within about a round trip, and not only at the next
@@ -58,8 +58,8 @@ func AutoExtend() LockOption {
 	return lockOption(func(r *request) { r.autoExtend = true })
 }
 
-// MaxHold limits [AutoExtend]: the lock expires d after it was acquired at the latest. The default is 0, which means no
-// limit. Any other d must not be below the lock's TTL, and needs AutoExtend or Do.
+// MaxHold limits [AutoExtend]: the lock expires d after the caller got it, at the latest. The default is 0, which means no
+// limit. Any other d must not be below the lock's TTL, and needs AutoExtend, Do or TryDo.
 func MaxHold(d time.Duration) LockOption {
 	return lockOption(func(r *request) { r.maxHold = d })
 }
