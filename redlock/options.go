@@ -170,7 +170,7 @@ func WithHeal(after time.Duration) Option {
 //   - its block of fencing tokens is used up ([WithFencing]). While several calls wait, a round reserves a block, about one number
 //     for every two microseconds that rounds take and at most 4096; each holder gets the next of them.
 //
-// Each holder has a Lock of its own, and what an earlier one does with his has no effect on it. If the lock is lost, that of the
+// Each holder has a Lock of its own, and what an earlier holder does with its Lock has no effect on it. If the lock is lost, that of the
 // present holder ends. The nodes, and so [Locker.Inspect], know one holder, whose token and fencing token are those of the
 // whole block.
 //

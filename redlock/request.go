@@ -82,13 +82,13 @@ func Reentrant() LockOption {
 
 // Owner names the owner of the lock, for code that cannot pass a context from one call to the next: a call with the same id
 // on the same Locker belongs to the same owner ([Reentrant]). To take up a lock in another process, use
-// [Locker.Attach]. An id is at most 512 bytes of text and not empty.
+// [Locker.Attach]. An id has from 1 to 512 bytes and no control characters.
 func Owner(id string) LockOption {
 	return lockOption(func(r *request) { r.owner, r.owned = id, true })
 }
 
 // Metadata stores a text with the lock for [Locker.Inspect] to show, for example who holds it and what for. The text becomes
-// part of the token, and so of every command. It has at most 256 bytes and no |. There is none by default.
+// part of the token, and so of every command. It has at most 256 bytes, no | and no control characters. There is none by default.
 func Metadata(text string) LockOption {
 	return lockOption(func(r *request) { r.metadata = text })
 }
