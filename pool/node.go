@@ -6,8 +6,8 @@ import "github.com/quorumlock/quorumlock/internal/node"
 // number of Lockers may share them.
 type Node node.Node
 
-// Addr returns the node's name in errors and logs: the address in its URL (host:port, or the path of the socket), or what
-// [WithName] returns.
+// Addr returns the node's name in errors and logs: the address in its URL (host:port, or the path of the socket), node-0 and so
+// on of [Wrap], or what [WithName] returns.
 func (n *Node) Addr() string { return (*node.Node)(n).Addr() }
 
 // Close lets what is under way end, for the node timeout at most, and closes the connection. A release that could not be

@@ -28,8 +28,8 @@ import (
 // Open makes one node per URL, Nodes[i] for urls[i]. Nothing is connected before the first use.
 //
 // The forms are redis://[user:password@]host[:port][/db], rediss:// for TLS, and
-// unix://[user:password@]/path/to/socket[?db=n]. The port is 6379 by default. Each URL must name a server of its own: two
-// databases of one server fail together, so they are refused like the same address given twice.
+// unix://[user:password@]/path/to/socket[?db=n]; ?db=n may stand for /db. The port is 6379 by default. Each URL must name a server
+// of its own: two databases of one server fail together, so they are refused like the same address given twice.
 //
 // The connection speaks RESP3, over which servers also report changes of keys, which wake waiters (CLIENT TRACKING). If a
 // server refuses RESP3 or tracking, the node works and waiters poll it. The size of everything that a server sends is

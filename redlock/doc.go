@@ -10,7 +10,7 @@
 //
 // [Locker.Do] waits for the lock, renews it while the function runs, and releases it; [Locker.TryDo] does not wait.
 // [Locker.Lock] waits and returns a [Lock], [Locker.TryLock] asks once. A Lock ends with [Lock.Unlock]; at its deadline,
-// unless [Lock.Extend] or [AutoExtend] moved that; or when an extension finds that the nodes do not hold it any more.
+// unless [Lock.Extend] or [AutoExtend] moved that; or when it is found that the nodes do not hold it any more.
 // [Lock.Done] and [Lock.Context] notify the protected work. [Locker.Inspect] shows a lock, [Locker.Attach] takes up a lock of
 // another process, [Locker.ForceUnlock] removes a lock.
 //
@@ -27,7 +27,7 @@
 //     those of the holders before, [Lock.Fence], and package fence rejects lower ones.
 //   - A node that restarted without its data has forgotten its locks. If only 3 of 5 nodes hold the lock, restarting one
 //     lets someone else acquire it. [pool.WithRestartGuard] keeps such a node from voting until all that it may have
-//     forgotten has expired. No client can detect a node that forgets without a restart (eviction, FLUSHALL).
+//     forgotten has expired. Nothing keeps a node from voting that forgets without a restart (eviction, FLUSHALL).
 //   - A clock of a node that is stepped forward ends its locks early: Redis counts TTLs on the wall clock.
 //   - Nodes must be independent masters. A failover to a replica is a node that forgets.
 //   - Waiters in one Locker are served first come, first served. Processes take turns if the servers permit Pub/Sub and CLIENT

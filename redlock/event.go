@@ -182,7 +182,7 @@ type HealEvent struct {
 type ForceUnlockEvent struct {
 	At       time.Time
 	Name     string
-	Nodes    int    // that held nothing more afterwards
+	Nodes    int    // from which it was deleted
 	Metadata string // of the holder
 }
 
