@@ -111,10 +111,11 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 //
 // The errors: [ErrTaken] if others hold too many nodes for a majority, [ErrNoQuorum] if too few nodes answered; both in a
 // [*QuorumError] with every node's reason ([ErrNoExpiry] and [ErrForeign] among them: nobody will release such a key), and
-// joined with ctx.Err() if ctx ended first. [ErrClosed] after Close. A name has from 1 to 512 bytes and no control characters;
-// one that has not, or an option out of range, is an error before anything is sent. After any error nothing of this call stays on a node that answers; a node that does not answer is
-// cleaned up when it is back, or by the TTL. The releases may still be under way when TryLock returns: a program that exits
-// calls Close first, or they may be left to the TTL.
+// joined with ctx.Err() if ctx ended first. [ErrClosed] after Close. A name has from 1 to 512 bytes and no control
+// characters; one that has not, or an option out of range, is an error before anything is sent. After any error nothing of
+// this call stays on a node that answers; a node that does not answer is cleaned up when it is back, or by the TTL. The
+// releases may still be under way when TryLock returns: a program that exits calls Close first, or they may be left to the
+// TTL.
 //
 // If the caller holds the lock already, TryLock returns [ErrDeadlock], joined with ErrTaken, without asking a node. With
 // [Reentrant] it returns another handle on the lock, or the error of the [Lock.Extend] that this involves.
