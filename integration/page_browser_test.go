@@ -67,7 +67,8 @@ func browse(t *testing.T) *browser {
 		require.NotEqual(t, inCI, os.Getenv("CI"), missing)
 		t.Skip("tests in a browser are left out: " + missing)
 	}
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()))
+	// Without a folder of our own for its data: the driver makes one, and removes it however long processes of Chromium write there.
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path))
 	if os.Getuid() == 0 {
 		opts = append(opts, chromedp.NoSandbox)
 	}
