@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	increments  = 10_000
+	increments  = 4_000
 	eachKind    = 4 // clients
 	minPause    = time.Millisecond
 	maxPause    = 5 * time.Millisecond
@@ -67,7 +67,7 @@ func withRedsync(client *redsync.Redsync) critical {
 
 func TestNoIncrementIsLostBetweenOurClientsAndThoseOfRedsync(t *testing.T) {
 	c := five(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	var clients []critical
 	for range eachKind {
