@@ -92,6 +92,7 @@ func TestPage_ShowsTheHistoryOfALock(t *testing.T) {
 	s, b := serve(t, servers, "127.0.0.1:0"), browse(t)
 	b.open(s.url)
 	b.see("#live", "^Live$")
+	b.see("#locks", "No locks are held") // what the first listing finds is not known to have been taken
 	held := take(t, alice, "a/name & <b>more</b>", "alice")
 	b.see("#locks tbody tr", `a/name & <b>more</b>`)
 	b.press("#locks tbody a")
