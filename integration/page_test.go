@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-const pageTTL = time.Minute
+const pageTTL = 10 * time.Minute // longer than any of these tests
 
 // program returns a Locker like that of a program that uses the locks of the page.
 func program(t *testing.T, servers []*testredis.Process) *redlock.Locker {
@@ -28,9 +28,9 @@ func program(t *testing.T, servers []*testredis.Process) *redlock.Locker {
 }
 
 // take takes a lock, with a text of its holder.
-func take(t *testing.T, l *redlock.Locker, name, holder string) *redlock.Lock {
+func take(t *testing.T, l *redlock.Locker, name, holder string, opts ...redlock.LockOption) *redlock.Lock {
 	t.Helper()
-	lock, err := l.Lock(t.Context(), name, redlock.Metadata(holder))
+	lock, err := l.Lock(t.Context(), name, append(opts, redlock.Metadata(holder))...)
 	require.NoError(t, err)
 	return lock
 }
@@ -48,7 +48,7 @@ func TestPage_ShowsWhatHappensWithoutBeingReloaded(t *testing.T) {
 
 	// A lock appears, and its time runs down.
 	const hostile = `<img src=x onerror=alert(1)>`
-	held := take(t, alice, "invoice-4711", "alice "+hostile)
+	held := take(t, alice, "invoice-4711", "alice "+hostile, redlock.TTL(time.Minute)) // the page shows seconds
 	b.see("#locks tbody tr", `invoice-4711\s+alice <img src=x onerror=alert\(1\)>\s`)
 	b.see("#locks tbody tr", `5 of 5`)
 	left := b.text("#locks .left span")
