@@ -100,15 +100,11 @@ func lockerRules(t *testing.T) (lines [][]string) {
 // itself.
 var elsewhere = regexp.MustCompile(`\bredis://[^\s,"'\\]+|\b70\d\d\b`)
 
-// here returns the code of a block with what the scratch has in the place of nodes, ports and folders.
+// here returns the code of a block with what the scratch has in the place of nodes, ports and folders. The folders come last:
+// their paths may have what looks like a port.
 func (s *scratch) here(code string) string {
 	s.t.Helper()
-	var folders []string
-	for _, dir := range absolute {
-		folders = append(folders, dir, s.dir+dir)
-	}
-	code = strings.NewReplacer(folders...).Replace(code)
-	return elsewhere.ReplaceAllStringFunc(code, func(name string) string {
+	code = elsewhere.ReplaceAllStringFunc(code, func(name string) string {
 		url, isURL := strings.CutPrefix(name, "redis://")
 		if host, port, ok := strings.Cut(url, ":"); isURL && ok && host == "127.0.0.1" && elsewhere.MatchString(port) {
 			return "redis://127.0.0.1:" + s.port(port)
@@ -122,6 +118,11 @@ func (s *scratch) here(code string) string {
 		}
 		return s.mapped[name]
 	})
+	var folders []string
+	for _, dir := range absolute {
+		folders = append(folders, dir, s.dir+dir)
+	}
+	return strings.NewReplacer(folders...).Replace(code)
 }
 
 // port returns a free port in the place of one that the document names. Whatever listens there at the end is shut down.
