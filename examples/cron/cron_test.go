@@ -42,6 +42,7 @@ func newMachine(t *testing.T) machine {
 	require.NoError(t, json.Unmarshal([]byte(read(t, "redlock.json")), &config))
 	require.Len(t, config["nodes"], len(servers))
 	config["nodes"] = testredis.URLs(servers)
+	config["timeout"] = "5s" // no machine is too busy for this test
 	config["password-file"] = m.write(t, "password", password+"\n", 0o600)
 	text, err := json.Marshal(config)
 	require.NoError(t, err)
