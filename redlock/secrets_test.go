@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -142,12 +143,17 @@ func (s *texts) error(err error) {
 	}
 }
 
+// ownNumbers are times, durations, pointers and the numbers of calls. No server has a part in their digits, of which there are so
+// many that some are those of a password by chance.
+var ownNumbers = regexp.MustCompile(`\d\d:\d\d:\d\d\.\d+|m=[+-]\d+\.\d+|0x[0-9a-f]+|\b(Call|Lock):\d+|\b\d+(m\d+)?\.\d+(µs|ms|s)\b`)
+
 // requireNone fails the test if a text holds a secret in any form, or eight bytes of it.
 func (s *texts) requireNone(t *testing.T, secret string) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	require.NotEmpty(t, s.String(), "something was said")
+	said := ownNumbers.ReplaceAllString(s.String(), "(a number)")
+	require.NotEmpty(t, said, "something was said")
 	forms := []string{
 		base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)), hex.EncodeToString([]byte(secret)),
 		url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(strconv.Quote(secret), `"`),
@@ -156,8 +162,8 @@ func (s *texts) requireNone(t *testing.T, secret string) {
 		forms = append(forms, secret[i:i+8])
 	}
 	for _, form := range forms {
-		if at := strings.Index(s.String(), form); at >= 0 {
-			require.FailNow(t, "a password got out", "%.300q", s.String()[max(0, at-200):])
+		if at := strings.Index(said, form); at >= 0 {
+			require.FailNow(t, "a password got out", "%.300q", said[max(0, at-200):])
 		}
 	}
 }
