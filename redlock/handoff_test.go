@@ -293,7 +293,8 @@ func TestLocalHandoff_RenewsTheLockForThoseWhoWantThat(t *testing.T) {
 
 	lock = won(t, limited)
 	until := fake.Now().Add(long)
-	turnUntil(t, fake, time.Minute, func() bool { return seen.renewals() == 2 })
+	nextAt(t, fake, 19*time.Minute) // a third of the TTL after the last renewal
+	eventually(t, func() bool { return seen.renewals() == 2 }, "the second renewal")
 	require.WithinRange(t, lock.ValidUntil(), until.Add(-long/100), until, "MaxHold counts from when the holder got it")
 	require.NoError(t, lock.Unlock(t.Context()))
 	c.eventuallyEmpty()
@@ -329,7 +330,12 @@ func TestLocalHandoff_HasOneRenewalUnderWayHoweverManyHoldersWantOne(t *testing.
 	eventually(t, func() bool { return seen.renewals() > 0 }, "the renewal")
 	c.settled()
 	require.Equal(t, 1, seen.renewals())
-	turnUntil(t, fake, time.Minute, func() bool { return seen.renewals() > 1 }) // it goes on for the present holder
+	eventually(t, func() bool { // it goes on for the present holder
+		next, pending := fake.Next()
+		return pending && next > long/3-10*time.Millisecond && next <= long/3
+	}, "the next renewal is due in a third of the TTL")
+	fake.AdvanceToNext()
+	eventually(t, func() bool { return seen.renewals() > 1 }, "another renewal")
 	require.NoError(t, lock.Unlock(t.Context()))
 	c.eventuallyEmpty()
 }
