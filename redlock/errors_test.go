@@ -40,7 +40,7 @@ func TestQuorumError_HasTheReasonOfEachServer(t *testing.T) {
 		{"OOM", "out of memory", [][]any{{"CONFIG", "SET", "maxmemory", "1"}}},
 		{"NOREPLICAS", "too few replicas", [][]any{{"CONFIG", "SET", "min-replicas-to-write", "1"}}},
 		{"NOPERM", "the ACL user may not", [][]any{{"ACL", "SETUSER", "default", "-set"}}},
-		{"MISCONF", "cannot save to disk", [][]any{{"CONFIG", "SET", "save", "1 1"}, {"BGSAVE"}}},
+		{"MISCONF", "cannot save to disk", [][]any{{"CONFIG", "SET", "save", "3600 1"}, {"BGSAVE"}}},
 	} {
 		t.Run(refusal.code, func(t *testing.T) {
 			c := onReal(t, 3)
