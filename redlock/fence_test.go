@@ -355,6 +355,7 @@ func TestFence_RisesAcrossProcessesWhateverTheirClocksSay(t *testing.T) {
 		require.NoError(t, err)
 		return n
 	}
+	allCame(t, judge, len(children), 1)
 	for i := range 40 {
 		before := length()
 		eventually(t, func() bool { return length() > before+10 }, "they go on")

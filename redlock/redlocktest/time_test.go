@@ -144,7 +144,7 @@ func TestBubble_MovesContextsOfTheProgramToo(t *testing.T) {
 func TestRealTime_EndsLocksAndTheirKeys(t *testing.T) {
 	t.Parallel()
 	cluster := redlocktest.New(t)
-	lock := take(t, cluster.Locker(), "name", redlock.TTL(200*time.Millisecond))
+	lock := take(t, cluster.Locker(), "name", redlock.TTL(2*time.Second))
 	renewed := take(t, cluster.Locker(), "another name", redlock.TTL(time.Minute), redlock.AutoExtend())
 	next, err := cluster.Locker(long).Lock(t.Context(), "name")
 	require.NoError(t, err)
