@@ -406,7 +406,7 @@ func TestGreeting_AnAcquireThatTheNetworkHeldBackTakesNoEffect(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
 	network := newNetwork(t)
 	n := open(t, server.Addr(), withDialer(network.dial),
-		withTimeout(200*time.Millisecond), withMaxOverdue(time.Millisecond), withDialTimeout(bound))
+		withTimeout(time.Second), withMaxOverdue(time.Millisecond), withDialTimeout(bound))
 	require.Eventually(t, func() bool { return ask(t, n, node.Acquire("other", "token", ttl)).Answer != quorum.Unsent }, bound, tick)
 
 	network.hold(0)

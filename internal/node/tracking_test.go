@@ -115,7 +115,7 @@ func TestTracking_AChangeToAnObservedKeyIsReportedOnce(t *testing.T) {
 		require.Equal(t, "0 invalidated key", l.next(t), "by the node itself")
 	}
 	requireReply(t, quorum.No, node.ErrAbsent, ask(t, n, node.Release("key", "token", ttl)))
-	do(t, server, "SET", "key", "token", "PX", 50)
+	do(t, server, "SET", "key", "token", "PX", 1000)
 	requireTracked(t, n, "key")
 	require.Equal(t, "0 invalidated key", l.next(t), "by its expiry")
 	require.Empty(t, l)
@@ -371,7 +371,7 @@ func TestTracking_IsLostWithTheConnectionAndSetUpOnTheNext(t *testing.T) {
 
 func TestTracking_IsLostWhenTheServerFreezesAndBackWhenItThaws(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
-	n := open(t, server.Addr(), withTimeout(200*time.Millisecond), withMaxOverdue(100*time.Millisecond))
+	n := open(t, server.Addr(), withTimeout(time.Second), withMaxOverdue(100*time.Millisecond))
 	l := listen(n, "")
 	require.Equal(t, "0 active", l.next(t))
 	for range 2 {
