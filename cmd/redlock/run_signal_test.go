@@ -141,6 +141,25 @@ func TestRun_ASignalAtTheVeryBeginningEndsIt(t *testing.T) {
 	requireFree(t, servers, "job")
 }
 
+// A signal to the process group, as from a terminal, reaches the process that takes the lock too. It reads the password before it
+// catches signals.
+func TestRun_ASignalToBothProcessesAtTheVeryBeginningEndsIt(t *testing.T) {
+	t.Parallel()
+	servers := testredis.Real(t, 3)
+	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+		password := t.TempDir() + "/password"
+		require.NoError(t, unix.Mkfifo(password, 0o600))
+		p := runTool(t, servers, "--password-file="+password, "job", "cat")
+		w, err := os.OpenFile(password, os.O_WRONLY, 0) // returns when the holder reads
+		require.NoError(t, err)
+		require.NoError(t, unix.Kill(p.holder(), sig))
+		p.signal(sig)
+		assert.Equal(t, 128+int(sig), p.code())
+		assert.Empty(t, p.lines["err"])
+		require.NoError(t, w.Close())
+	}
+}
+
 func TestRun_UnderNohupSurvivesAHangup(t *testing.T) {
 	t.Parallel()
 	servers := testredis.Real(t, 3)

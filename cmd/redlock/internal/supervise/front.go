@@ -117,7 +117,9 @@ func (f *front) watch(ctx context.Context) Report {
 		case m, ok := <-f.link.messages:
 			switch {
 			case !ok:
-				f.endGroup()
+				if by := endedEarly(f.endGroup()); by != 0 {
+					return Report{Code: 128 + int(by)}
+				}
 				return Report{CodeInternal, "the process that held the lock was killed, and with it the command; the lock ends at its TTL"}
 			case m.Report != nil:
 				f.wait()
@@ -177,24 +179,33 @@ func (f *front) takeOver(g *group) Report {
 	}
 }
 
-// endGroup kills what is left of the command, and returns when nothing is and the holder is gone.
-func (f *front) endGroup() {
+// endedEarly returns the signal that has ended a holder before it catches signals, or 0. It does that before it takes the lock. A
+// signal to the whole process group, as from a terminal, may come so early.
+func endedEarly(holder unix.WaitStatus) unix.Signal {
+	if !holder.Signaled() {
+		return 0
+	}
+	return ends(message{Signal: holder.Signal()})
+}
+
+// endGroup kills what is left of the command, and returns how the holder has ended when nothing is and the holder is gone.
+func (f *front) endGroup() (holder unix.WaitStatus) {
 	g := group{id: f.link.board.group()}
 	if g.id == 0 {
-		f.wait()
-		return
+		return f.wait()
 	}
 	g.signal(unix.SIGKILL)
-	f.wait() // from now on the command's orphans are this process's children, on Linux
+	holder = f.wait() // from now on the command's orphans are this process's children, on Linux
 	for again := time.NewTicker(time.Millisecond); !g.empty(); <-again.C {
 		reap(func(int, unix.WaitStatus) {})
 	}
 	f.tty.restore(g.id)
 	f.tty.pass(g.id, unix.Getpgrp())
+	return holder
 }
 
-// wait returns when the holder is gone.
-func (f *front) wait() { waitFor(f.holder) }
+// wait returns how the holder has ended, when it is gone.
+func (f *front) wait() unix.WaitStatus { return waitFor(f.holder) }
 
 // stop stops this process because the command has stopped, and tells the holder when it is continued. Without a terminal there is
 // no shell that would continue it.

@@ -59,11 +59,11 @@ func reap(changed func(pid int, status unix.WaitStatus)) {
 	}
 }
 
-// waitFor returns when a child of this process has ended.
-func waitFor(pid int) {
+// waitFor returns how a child of this process has ended, when it has.
+func waitFor(pid int) (status unix.WaitStatus) {
 	for {
-		if _, err := unix.Wait4(pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
-			return
+		if _, err := unix.Wait4(pid, &status, 0, nil); !errors.Is(err, unix.EINTR) {
+			return status
 		}
 	}
 }
