@@ -116,8 +116,8 @@ func (s *server) start(ping func(context.Context) error, name string, args ...st
 // close ends the process without ceremony: nothing of it is kept.
 func (s *server) close() error {
 	if s.child != nil {
-		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // PostgreSQL takes its children along
-		bound := time.AfterFunc(5*time.Second, s.child.Kill)
+		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // PostgreSQL takes its children along, and kills them itself after 5 s
+		bound := time.AfterFunc(settleBound, s.child.Kill)
 		defer bound.Stop()
 		<-s.child.Done()
 	}
