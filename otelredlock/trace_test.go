@@ -199,7 +199,7 @@ func TestTrace_OfALostLockSaysHowItEnded(t *testing.T) {
 		}
 		<-ctx.Done()
 		return nil
-	}, redlock.TTL(2*time.Second))
+	}, redlock.TTL(6*time.Second)) // the first renewal has two thirds of it
 	require.ErrorIs(t, err, redlock.ErrLost)
 
 	hold := of(m, caller, "redlock hold")
