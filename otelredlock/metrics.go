@@ -95,7 +95,7 @@ func newMetrics(meter metric.Meter, named bool) (*metrics, error) {
 	m.validityLeft = mk.histogram("redlock.extend.validity_left", "s",
 		"Validity that a lock had left when an extension took effect, or failed.", outcome.Validities)
 	m.renewalMargin = mk.histogram("redlock.renewal.margin", "",
-		"Part of the validity that was left when a renewal took effect: about 2/3 normally.", outcome.Margins)
+		"Part of the validity that was left when a renewal took effect: normally 2/3 or more; 0 is a loss.", outcome.Margins)
 	m.unlockDuration = mk.histogram("redlock.unlock.duration", "s", "Duration of calls of Unlock.", outcome.Durations)
 	var err error
 	m.acquireRounds, err = meter.Int64Histogram("redlock.acquire.rounds", metric.WithUnit("{round}"),

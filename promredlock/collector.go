@@ -59,7 +59,7 @@ func New(opts ...Option) *Collector {
 		"Duration of rounds: the same command to every node, until the outcome is certain.", "operation", "outcome")
 	c.splitVotes = c.counter("round_split_votes_total", "Acquires that were refused although some nodes had said yes.")
 	c.nodeDuration = c.histograms(o, "node_duration_seconds", o.durations,
-		"Time from the begin of a round to the answer of a node.", "node", "operation", "answer")
+		"Time from the beginning of a round to the answer of a node.", "node", "operation", "answer")
 	c.disconnects = c.counters("node_disconnects_total", "Connections to a node that broke.", "node")
 	c.connectFailures = c.counters("node_connect_failures_total", "Attempts to connect to a node that failed.", "node")
 	c.held = c.gauges("lock_held", "Locks that are held.", name...)

@@ -12,7 +12,7 @@ var handoffMutations = []mutation{
 		"quorum/handoff.go", "ttl > h.ttl || ", ""},
 	{"passed-extended", "a lock is not passed on with a longer TTL than was asked for",
 		"quorum/handoff.go", " || h.lease.longest > h.ttl", ""},
-	{"number-for-two", "each holder has a fencing token of his own",
+	{"number-for-two", "each holder has its own fencing token",
 		"quorum/handoff.go", "h.fence++", "h.fence += 0"},
 	{"block-overrun", "a lock is passed on while its block has numbers left",
 		"quorum/handoff.go", "h.fence > 0 && h.fence == h.last", "h.fence > 0 && h.fence == h.last+1"},
