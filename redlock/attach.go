@@ -72,7 +72,8 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 // Detach ends the lock for this process without releasing it: the key stays on the nodes until its TTL is over, for another
 // process to take up with [Locker.Attach] and the token that is returned. This Locker sends no further command for
 // the lock. For this handle it is over, as if it had been released. Detach waits for an extension that is under way. Nodes
-// that took the longer TTL of a failed extension keep the key for that long, unless the next holder releases it.
+// that took the longer TTL of a failed extension keep the key for that long, unless the next holder releases it. So does, for
+// the TTL, a node that a command sent before reaches only after the next holder's release: no majority has such a key.
 //
 // The errors, after which the lock is unchanged:
 //   - [ErrReleased], [ErrLost], [ErrExpired]: it was over before;
