@@ -119,18 +119,26 @@ func TestRun_SignalsEndTheWait(t *testing.T) {
 	requireFree(t, servers, "job")
 }
 
+// runReading starts redlock run with a flag that names a file, and returns when a process of it reads that, which goes on until
+// the writer is closed.
+func runReading(t *testing.T, servers []*testredis.Process, flag string) (*process, *os.File) {
+	t.Helper()
+	path := t.TempDir() + "/file"
+	require.NoError(t, unix.Mkfifo(path, 0o600))
+	p := runTool(t, servers, flag+"="+path, "job", "cat")
+	w, err := os.OpenFile(path, os.O_WRONLY, 0) // returns when somebody reads
+	require.NoError(t, err)
+	return p, w
+}
+
 // The tool reads its configuration before it starts the process that takes the lock.
 func TestRun_ASignalAtTheVeryBeginningEndsIt(t *testing.T) {
 	t.Parallel()
 	servers := testredis.Real(t, 3)
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
-		config := t.TempDir() + "/config"
-		require.NoError(t, unix.Mkfifo(config, 0o600))
-		p := runTool(t, servers, "--config="+config, "job", "cat")
-		w, err := os.OpenFile(config, os.O_WRONLY, 0) // returns when the tool reads
-		require.NoError(t, err)
+		p, w := runReading(t, servers, "--config")
 		p.signal(sig)
-		_, err = w.WriteString("{}")
+		_, err := w.WriteString("{}")
 		require.NoError(t, err)
 		require.NoError(t, w.Close())
 		assert.Equal(t, 128+int(sig), p.code())
@@ -147,11 +155,7 @@ func TestRun_ASignalToBothProcessesAtTheVeryBeginningEndsIt(t *testing.T) {
 	t.Parallel()
 	servers := testredis.Real(t, 3)
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
-		password := t.TempDir() + "/password"
-		require.NoError(t, unix.Mkfifo(password, 0o600))
-		p := runTool(t, servers, "--password-file="+password, "job", "cat")
-		w, err := os.OpenFile(password, os.O_WRONLY, 0) // returns when the holder reads
-		require.NoError(t, err)
+		p, w := runReading(t, servers, "--password-file")
 		require.NoError(t, unix.Kill(p.holder(), sig))
 		p.signal(sig)
 		assert.Equal(t, 128+int(sig), p.code())

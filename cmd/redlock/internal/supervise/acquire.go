@@ -88,7 +88,7 @@ func (h *holder) attempt(ctx context.Context, notice <-chan time.Time) (a attemp
 		case m, ok := <-h.link.messages:
 			frontGone = !ok
 			h.resumes = max(h.resumes, m.Continue)
-			if by = ends(m); by != 0 || frontGone {
+			if by = ends(m.Signal); by != 0 || frontGone {
 				cancel()
 				<-done
 				waiting = false
@@ -103,11 +103,11 @@ func (h *holder) attempt(ctx context.Context, notice <-chan time.Time) (a attemp
 	return a
 }
 
-// ends returns the signal in a message if it ends a wait, and 0 otherwise.
-func ends(m message) unix.Signal {
-	switch m.Signal {
+// ends returns a signal if it ends a wait, and 0 otherwise.
+func ends(sig unix.Signal) unix.Signal {
+	switch sig {
 	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP:
-		return m.Signal
+		return sig
 	}
 	return 0
 }
@@ -120,7 +120,7 @@ func (h *holder) suspend() *Report {
 			h.resumes = m.Continue
 			return nil
 		}
-		if by := ends(m); by != 0 && by != unix.SIGTSTP {
+		if by := ends(m.Signal); by != 0 && by != unix.SIGTSTP {
 			return &Report{Code: 128 + int(by)}
 		}
 	}

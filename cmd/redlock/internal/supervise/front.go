@@ -185,7 +185,7 @@ func endedEarly(holder unix.WaitStatus) unix.Signal {
 	if !holder.Signaled() {
 		return 0
 	}
-	return ends(message{Signal: holder.Signal()})
+	return ends(holder.Signal())
 }
 
 // endGroup kills what is left of the command, and returns how the holder has ended when nothing is and the holder is gone.
