@@ -14,7 +14,7 @@ COUNT ?= 20# repetitions, for stress
 FUZZTIME ?= 10000x# executions of each fuzz target
 FUZZ ?= .# pattern of their names
 SEEDS ?= 100000# schedules, for sim and proof
-TESTFLAGS ?= -race -count=1 -timeout 15m# of go test, for test and integration
+TESTFLAGS ?= -race -count=1 -timeout 15m# of go test, for integration
 
 # Modules with code of the project, the root first. tools/ only pins versions.
 NESTED := $(patsubst %/go.mod,%,$(filter-out tools/go.mod,$(wildcard */go.mod)))
@@ -54,7 +54,7 @@ lint: ## Run the linters of .golangci.yml on all modules
 	done
 
 .PHONY: test
-test: needs ## Everything that a change must pass: tests of all modules, with the race detector
+test: needs ## Everything that a change must pass: tests and benchmarks of all modules, with the race detector
 	@left_out=
 	$(HAVE_REDIS) || left_out+=$$'LEFT OUT: $(NO_REDIS)\n'
 	$(HAVE_POSTGRES) || left_out+=$$'LEFT OUT: $(NO_POSTGRES)\n'
@@ -62,11 +62,7 @@ test: needs ## Everything that a change must pass: tests of all modules, with th
 	$(HAVE_CHROMIUM) || left_out+=$$'LEFT OUT: $(NO_CHROMIUM)\n'
 	$(HAVE_PROMETHEUS) || left_out+=$$'LEFT OUT: $(NO_PROMETHEUS)\n'
 	if $(HAVE_IMAGE); then export QUORUMLOCK_REDIS_IMAGE=$$image; else left_out+=$$'LEFT OUT: $(NO_IMAGE)\n'; fi
-	for module in $(MODULES); do
-		go -C $$module test $(TESTFLAGS) ./...
-	done
-	# Without the race detector, which changes what is allocated; and every benchmark for a moment.
-	go -C bench test -count=1 -timeout 5m -bench . -benchtime 1x ./...
+	go run ./internal/gate $(MODULES)
 	printf %s "$$left_out"
 
 # In CI nothing may be left out: this fails before the tests start.
@@ -94,7 +90,11 @@ fuzz: ## Run every fuzz target for a short time
 		awk '/^Fuzz/ {targets[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, targets[i]; n = 0}' |
 		while read -r package target; do
 			echo "fuzz $$target of $$package"
-			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x "$$package" </dev/null
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x "$$package" </dev/null || {
+				code=$$?
+				find . -path "*/testdata/fuzz/$$target/*" -mmin -1 -exec head -c 1000 {} +
+				exit $$code
+			}
 		done
 
 .PHONY: sim

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
@@ -75,20 +77,32 @@ func browse(t *testing.T) *browser {
 	quiet := func(string, ...any) {} // messages of newer versions of Chromium that the driver does not know
 	ctx, end := chromedp.NewContext(context.Background(),
 		chromedp.WithAllocatorOptions(opts...), chromedp.WithErrorf(quiet), chromedp.WithLogf(quiet))
-	b := &browser{t: t, ctx: ctx, reading: make(chan struct{})}
-	t.Cleanup(func() {
-		if t.Failed() {
-			text, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText`))
-			t.Logf("the page at the end:\n%s", text)
+	return (&browser{t: t, ctx: ctx, reading: make(chan struct{})}).attended(end)
+}
+
+// another opens one more tab of the same browser, or one more window.
+func (b *browser) another(opts ...chromedp.ContextOption) *browser {
+	b.t.Helper()
+	ctx, end := chromedp.NewContext(b.ctx, opts...)
+	return (&browser{t: b.t, ctx: ctx, reading: make(chan struct{})}).attended(end)
+}
+
+// attended reads the console of a tab until the test ends, and closes the tab then.
+func (b *browser) attended(end context.CancelFunc) *browser {
+	b.t.Helper()
+	b.t.Cleanup(func() {
+		if b.t.Failed() {
+			text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText`))
+			b.t.Logf("the page at the end:\n%s", text)
 		}
-		leave, stop := context.WithTimeout(ctx, settleBound)
+		leave, stop := context.WithTimeout(b.ctx, settleBound)
 		defer stop()
 		_ = chromedp.Cancel(leave)
 		end()
 		<-b.reading
-		require.True(t, b.noisy || len(b.problems) == 0, "the console shows %q", b.problems)
+		require.True(b.t, b.noisy || len(b.problems) == 0, "the console shows %q", b.problems)
 	})
-	messages := chromedp.Console(ctx)
+	messages := chromedp.Console(b.ctx)
 	go b.read(messages)
 	b.do(chromedp.EmulateViewport(1400, 1000))
 	return b
@@ -127,6 +141,15 @@ func value[T any](b *browser, expression string) T {
 func (b *browser) open(url string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(url))
+}
+
+// front makes a tab the one that is looked at.
+func (b *browser) front() {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, settleBound)
+	defer cancel()
+	_, err := chromedp.Call(ctx, page.BringToFront, cdp.Empty{})
+	require.NoError(b.t, err)
 }
 
 // press follows the link, or presses the button, that is the first to match a selector: by the keyboard, since an element of a

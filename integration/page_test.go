@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -79,10 +80,41 @@ func TestPage_ShowsWhatHappensWithoutBeingReloaded(t *testing.T) {
 		server.Start()
 	}
 	b.see("#summary", "All 5 nodes answer")
-	b.see("#locks tbody tr", "2 of 5 no majority")
+	b.see("#locks tbody tr", "2 of 5 held by nobody")
 
 	require.Equal(t, "not reloaded", value[string](b, `window.same`))
 	_ = held.Unlock(t.Context())
+}
+
+// The danger: a browser makes six connections to a host at most, and a page that keeps one for itself takes it from the others.
+func TestPage_WorksInTenTabsAndTenWindowsOfOneBrowser(t *testing.T) {
+	for name, opts := range map[string][]chromedp.ContextOption{"tabs": nil, "windows": {chromedp.WithNewWindow(true)}} {
+		t.Run(name, func(t *testing.T) {
+			servers := testredis.Real(t, 3)
+			alice := program(t, servers)
+			s, first := serve(t, servers, "127.0.0.1:0"), browse(t)
+			pages := []*browser{first}
+			for len(pages) < 10 {
+				pages = append(pages, first.another(opts...))
+			}
+			for _, b := range pages {
+				b.open(s.url)
+				b.see("body:not(.stale) #live", "^Live$")
+				b.see("#locks", "No locks are held")
+			}
+			take(t, alice, "invoice-4711", "alice")
+			for _, b := range pages {
+				b.front()
+				b.see("#locks tbody tr", `invoice-4711\s+alice`)
+			}
+			for _, b := range pages {
+				b.front()
+				b.press("#locks tbody a")
+				b.see("h1", "^invoice-4711$")
+				b.see("body:not(.stale) #live", "^Live$")
+			}
+		})
+	}
 }
 
 func TestPage_ShowsTheHistoryOfALock(t *testing.T) {
@@ -100,7 +132,7 @@ func TestPage_ShowsTheHistoryOfALock(t *testing.T) {
 	b.see("#lock dl", held.Token()[:8])
 	b.see("#lock .changes", `taken\s+alice(?s:.*)watched from here on`)
 	require.NoError(t, held.Unlock(t.Context()))
-	b.see(".state", "free")
+	b.see(".state", "held by nobody")
 	b.see("#lock .changes", `freed\s+was alice(?s:.*)taken\s+alice`)
 }
 
@@ -160,6 +192,28 @@ func TestPage_SaysThatItIsNotLiveAndRecovers(t *testing.T) {
 	b.see("body:not(.stale) #live", "^Live$")
 }
 
+func TestPage_CutsLongTextsAndShowsThemWhole(t *testing.T) {
+	servers := testredis.Real(t, 3)
+	alice := program(t, servers)
+	s, b := serve(t, servers, "127.0.0.1:0", "--allow-unlock"), browse(t)
+	b.open(s.url)
+	b.see("#locks", "No locks are held")
+	name, holder := strings.Repeat("long/name-", 20), strings.Repeat("holder of it ", 19)[:240]
+	take(t, alice, name, holder)
+	b.see("#changes", "taken")
+	for _, width := range []int64{360, 1200} {
+		b.do(chromedp.EmulateViewport(width, 800))
+		require.LessOrEqual(t, value[float64](b, `document.querySelector("#locks tbody tr[id]").offsetHeight / parseFloat(getComputedStyle(document.body).lineHeight)`), 8.0, "lines")
+		require.LessOrEqual(t, value[float64](b, `document.querySelector("#changes li").offsetHeight / parseFloat(getComputedStyle(document.body).lineHeight)`), 4.0, "lines")
+	}
+	for _, title := range []string{name, holder} {
+		require.Equal(t, 2, value[int](b, fmt.Sprintf(`[...document.querySelectorAll("[title]")].filter((e) => e.title === %q).length`, title)), "in the table and in the changes")
+	}
+	b.press("#locks tbody a")
+	b.see("#lock dl", holder)
+	b.see("h1", name)
+}
+
 func TestPage_NeedsNoScrollingSidewaysOnANarrowScreen(t *testing.T) {
 	servers := testredis.Real(t, size)
 	alice := program(t, servers)
@@ -176,6 +230,8 @@ func TestPage_NeedsNoScrollingSidewaysOnANarrowScreen(t *testing.T) {
 		b.open(s.url + page)
 		b.see("main", `\w`)
 		b.fits(360)
+		b.fits(780)
+		b.fits(1160)
 		b.fits(1400)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/quorumlock/quorumlock/internal/outcome"
 	"github.com/quorumlock/quorumlock/pool"
@@ -54,16 +54,11 @@ func server(addr string) []attribute.KeyValue {
 	return []attribute.KeyValue{semconv.ServerAddress(host), semconv.ServerPort(port)}
 }
 
-// answerErrors are the values of error.type for the reasons of single nodes.
+// answerErrors are the values of error.type for the reasons why single nodes did not answer.
 var answerErrors = []struct {
 	err  error
 	name string
 }{
-	{redlock.ErrForeign, "foreign"},
-	{redlock.ErrNoExpiry, "no_expiry"},
-	{pool.ErrHeld, "held"},
-	{pool.ErrAbsent, "absent"},
-	{pool.ErrRecreated, "recreated"},
 	{pool.ErrTimeout, "timeout"},
 	{pool.ErrSuspended, "suspended"},
 	{pool.ErrBusy, "busy"},
@@ -74,24 +69,37 @@ var answerErrors = []struct {
 	{pool.ErrOldServer, "old_server"},
 }
 
-// answerError returns the attributes of why a node did not say yes: a server's error by its code, such as READONLY.
-func answerError(err error) []attribute.KeyValue {
-	kind := semconv.ErrorTypeOther
+// answerAttributes returns the attributes of an answer beside those of its command. An answer that the server gave is no error,
+// whatever it is; an error of the server is named by its code, such as READONLY.
+func answerAttributes(e redlock.VoteEvent) []attribute.KeyValue {
+	attrs := []attribute.KeyValue{keyNode.Int(e.Node), keyAnswer.String(e.Answer.String())}
+	if e.Err == nil {
+		return attrs
+	}
+	attrs = append(attrs, keyError.String(text(e.Err)))
+	if !missing(e.Answer) {
+		return attrs
+	}
 	var refused *pool.ServerError
 	var unconnected *pool.ConnectError
-	switch {
-	case errors.As(err, &refused) && refused.Code != "":
-		kind = semconv.ErrorTypeKey.String(refused.Code)
-	case errors.As(err, &unconnected):
-		kind = semconv.ErrorTypeKey.String("not_connected")
+	if errors.As(e.Err, &refused) && refused.Code != "" {
+		code := valid(refused.Code)
+		return append(attrs, semconv.ErrorTypeKey.String(code), semconv.DBResponseStatusCode(code))
 	}
 	for _, known := range answerErrors {
-		if errors.Is(err, known.err) {
-			kind = semconv.ErrorTypeKey.String(known.name)
-			break
+		if errors.Is(e.Err, known.err) && (known.err != pool.ErrTimeout || !errors.As(e.Err, &unconnected)) { //nolint:errorlint // the element is meant
+			return append(attrs, semconv.ErrorTypeKey.String(known.name))
 		}
 	}
-	return []attribute.KeyValue{kind, keyError.String(text(err))}
+	if errors.As(e.Err, &unconnected) {
+		return append(attrs, semconv.ErrorTypeKey.String("not_connected"))
+	}
+	return append(attrs, semconv.ErrorTypeOther)
+}
+
+// missing reports whether an answer is none: an error in the place of what the node was asked for.
+func missing(a redlock.Answer) bool {
+	return a != redlock.AnswerYes && a != redlock.AnswerNo && a != redlock.AnswerRecreated
 }
 
 // describe returns the text of an error of a call, which must not have the name of the lock.

@@ -9,8 +9,9 @@
 // # Traces
 //
 // Each call is a span, a child of the span in the context that the call was given: "redlock acquire" (Lock, TryLock, Do, TryDo),
-// "redlock attach", "redlock extend" and "redlock unlock". Its span events are the answers of the nodes and the verdicts of the
-// rounds. The wait for other holders is a child of it, "redlock wait". A lock that ends is a span "redlock hold", from its
+// "redlock attach", "redlock extend" and "redlock unlock". The commands that it sent to the nodes are children of it, such as
+// "SET 10.0.0.1:6379", in the form of the semantic conventions for Redis, and the verdicts of its rounds are span events. The
+// wait for other holders is a child of it too, "redlock wait". A lock that ends is a span "redlock hold", from its
 // acquire to its end, with its renewals as span events; it is linked to the span of the acquire, as are extends and unlocks.
 // Spans are made when what they show has ended, so that a lock that is held has no span "redlock hold" yet.
 //

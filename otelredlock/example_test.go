@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/quorumlock/quorumlock/otelredlock"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -48,13 +49,13 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, s := range spans.GetSpans() {
-		if s.Name != "redlock wait" { // which there is if nothing got the processor for a millisecond
-			fmt.Println(s.Name, s.SpanKind)
+		if s.SpanKind == trace.SpanKindInternal && s.Name != "redlock wait" { // the others are for a command to a node each
+			fmt.Println(s.Name)
 		}
 	}
 	// Unordered output:
-	// redlock acquire client
-	// redlock hold internal
-	// redlock unlock client
-	// bill internal
+	// redlock acquire
+	// redlock hold
+	// redlock unlock
+	// bill
 }

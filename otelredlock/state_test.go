@@ -188,7 +188,8 @@ func TestObserver_MayBeSharedByLockersOrNot(t *testing.T) {
 			require.Zero(t, m.values("redlock.lock.held")[""])
 			for _, acquire := range m.named("redlock acquire") {
 				nodes := map[any]bool{}
-				for _, answer := range eventsOf(acquire, "redlock.answer") {
+				for _, command := range m.commands(acquire) {
+					answer := attributes(command.Attributes)
 					require.False(t, nodes[answer["redlock.node"]], "two answers of a node in one round")
 					nodes[answer["redlock.node"]] = true
 				}

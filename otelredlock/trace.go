@@ -7,7 +7,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/quorumlock/quorumlock/internal/outcome"
@@ -60,17 +60,23 @@ type call struct {
 // trace starts the span of a call, which has ended, and returns it with its context. Unless the span records nothing, the caller
 // ends it.
 func (o *Observer) trace(ctx context.Context, c call, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
-	attrs = append(attrs, semconv.DBSystemNameRedis, keyOperation.String(string(c.op)))
+	attrs = append(attrs, keyOperation.String(string(c.op)))
 	if o.names != nil {
 		attrs = append(attrs, keyName.String(c.name))
 	}
-	ctx, span := o.start(ctx, c.span, trace.SpanKindClient, c.start, c.of, attrs...)
+	ctx, span := o.start(ctx, c.span, trace.SpanKindInternal, c.start, c.of, attrs...)
 	if !span.IsRecording() {
 		return ctx, span
 	}
 	span.SetAttributes(keyOutcome.String(c.result))
 	if c.rounds != nil {
-		c.rounds.each(func(e redlock.Event) { addEvent(span, e) })
+		c.rounds.each(func(e redlock.Event) {
+			if vote, ok := e.(redlock.VoteEvent); ok && vote.Command != "" {
+				o.commandSpan(ctx, vote)
+				return
+			}
+			addEvent(span, e)
+		})
 		o.leftOut(span, c.rounds.leftOut())
 	}
 	if o.state.incomplete(c.start) {
@@ -115,7 +121,7 @@ func (o *Observer) acquireSpan(e redlock.AcquireEvent, result, name string, roun
 	}
 	ctx, s := o.trace(e.Context, call{
 		span: span, op: e.Op, start: e.Start, err: e.Err, result: result, lock: e.Name, name: name, rounds: rounds,
-		expected: result == outcome.Taken && e.Try,
+		expected: result == outcome.Taken,
 	}, keyCall.String(outcome.Call(e)))
 	if !s.IsRecording() {
 		return ctx, s.SpanContext()
@@ -152,8 +158,11 @@ func waitOf(e redlock.AcquireEvent, end time.Time) (until time.Time, waited bool
 	case e.Err == nil:
 		return e.Start.Add(e.Wait), e.Rounds > 1 || e.Wait >= minWait
 	}
-	result := outcome.Acquire(e.Err)
-	return end, result == outcome.Canceled && e.Took >= minWait
+	switch outcome.Acquire(e.Err) {
+	case outcome.Canceled, outcome.Taken, outcome.NoQuorum: // the last two by MaxWait
+		return end, e.Took >= minWait
+	}
+	return time.Time{}, false
 }
 
 func (o *Observer) extendSpan(e redlock.ExtendEvent, result, name string, rounds *kept[redlock.Event]) context.Context {
@@ -223,14 +232,28 @@ func (o *Observer) holdSpan(e redlock.EndEvent, end, name string, h held) contex
 	return ctx
 }
 
+// commandSpan makes the span of a command that a node was sent, as the conventions for calls of databases want it:
+// https://opentelemetry.io/docs/specs/semconv/db/redis/.
+func (o *Observer) commandSpan(call context.Context, e redlock.VoteEvent) {
+	attrs := append(server(e.Addr), semconv.DBSystemNameRedis, semconv.DBOperationName(e.Command), keyOperation.String(string(e.Op)))
+	name := e.Command + " " + valid(e.Addr)
+	_, span := o.start(call, name, trace.SpanKindClient, e.At.Add(-e.Took), trace.SpanContext{}, attrs...)
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(answerAttributes(e)...)
+	if missing(e.Answer) && e.Err != nil {
+		span.SetStatus(codes.Error, text(e.Err))
+	}
+	span.End(trace.WithTimestamp(e.At))
+}
+
 // addEvent adds an event of a round to the span of its call.
 func addEvent(span trace.Span, event redlock.Event) {
 	switch e := event.(type) {
 	case redlock.VoteEvent:
-		attrs := append(server(e.Addr), keyNode.Int(e.Node), keyAnswer.String(e.Answer.String()), keyDuration.Float64(e.Took.Seconds()))
-		if e.Err != nil {
-			attrs = append(attrs, answerError(e.Err)...)
-		}
+		attrs := append(server(e.Addr), keyDuration.Float64(e.Took.Seconds()))
+		attrs = append(attrs, answerAttributes(e)...)
 		span.AddEvent(eventAnswer, trace.WithTimestamp(e.At), trace.WithAttributes(attrs...))
 	case redlock.VerdictEvent:
 		attrs := []attribute.KeyValue{keyOutcome.String(outcome.Round(e.Err)), keyDuration.Float64(e.Took.Seconds())}

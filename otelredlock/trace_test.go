@@ -75,10 +75,9 @@ func TestTrace_OfAWaiterHasTheWaitItsRoundsAndTheAnswersOfTheNodes(t *testing.T)
 	_, waiter := contend(m, servers)
 
 	acquire := of(m, waiter, "redlock acquire")
-	require.Equal(t, trace.SpanKindClient, acquire.SpanKind)
+	require.Equal(t, trace.SpanKindInternal, acquire.SpanKind)
 	require.Equal(t, codes.Unset, acquire.Status.Code)
 	attrs := attributes(acquire.Attributes)
-	require.Equal(t, "redis", attrs["db.system.name"])
 	require.Equal(t, "acquire", attrs["redlock.operation"])
 	require.Equal(t, "lock", attrs["redlock.call"])
 	require.Equal(t, "acquired", attrs["redlock.outcome"])
@@ -90,9 +89,11 @@ func TestTrace_OfAWaiterHasTheWaitItsRoundsAndTheAnswersOfTheNodes(t *testing.T)
 	require.Equal(t, "done", rounds[len(rounds)-1]["redlock.outcome"])
 
 	refusals := map[string]bool{}
-	for _, answer := range eventsOf(acquire, "redlock.answer") {
+	for _, command := range m.commands(acquire) {
+		answer := attributes(command.Attributes)
 		if answer["redlock.answer"] == "no" {
-			require.Equal(t, "held", answer["error.type"])
+			require.Equal(t, codes.Unset, command.Status.Code)
+			require.NotContains(t, answer, "error.type")
 			require.NotEmpty(t, answer["redlock.error"])
 			refusals[fmt.Sprintf("%s:%d", answer["server.address"], answer["server.port"])] = true
 		}
@@ -104,9 +105,7 @@ func TestTrace_OfAWaiterHasTheWaitItsRoundsAndTheAnswersOfTheNodes(t *testing.T)
 	wait := of(m, acquire.SpanContext, "redlock wait")
 	require.Equal(t, acquire.StartTime, wait.StartTime)
 	require.True(t, wait.EndTime.Before(acquire.EndTime))
-	for _, e := range acquire.Events[:4] { // the first round is part of it
-		require.False(t, e.Time.After(wait.EndTime))
-	}
+	require.False(t, acquire.Events[0].Time.After(wait.EndTime), "the first round is part of it")
 
 	hold := of(m, waiter, "redlock hold")
 	require.Equal(t, "released", attributes(hold.Attributes)["redlock.end"])
@@ -118,7 +117,7 @@ func TestTrace_OfAWaiterHasTheWaitItsRoundsAndTheAnswersOfTheNodes(t *testing.T)
 	unlock := of(m, waiter, "redlock unlock")
 	require.Equal(t, acquire.SpanContext.SpanID(), unlock.Links[0].SpanContext.SpanID())
 	require.Equal(t, "released", attributes(unlock.Attributes)["redlock.outcome"])
-	require.NotEmpty(t, eventsOf(unlock, "redlock.answer"))
+	require.NotEmpty(t, m.commands(unlock))
 }
 
 func TestTrace_HasNoNameAndNoTokenOfALock(t *testing.T) {
@@ -144,10 +143,18 @@ func TestTrace_HasNoNameAndNoTokenOfALock(t *testing.T) {
 	cancel()
 	_, err = locker.Lock(over, name)
 	require.ErrorIs(t, err, context.Canceled)
-	require.Eventually(t, func() bool { return len(m.spans.GetSpans()) >= 8 }, time.Minute, time.Millisecond)
+	calls := func() (n int) {
+		for _, s := range m.spans.GetSpans() {
+			if s.SpanKind == trace.SpanKindInternal {
+				n++
+			}
+		}
+		return n
+	}
+	require.Eventually(t, func() bool { return calls() >= 8 }, time.Minute, time.Millisecond)
 	require.NoError(t, locker.Close())
 
-	require.Len(t, m.spans.GetSpans(), 8, "four acquires, a hold, two extends and an unlock")
+	require.Equal(t, 8, calls(), "four acquires, a hold, two extends and an unlock")
 	text := fmt.Sprintf("%+v", m.spans.GetSpans())
 	require.Contains(t, text, "redlock.outcome", "the text has the attributes")
 	require.NotContains(t, text, name)
@@ -182,6 +189,68 @@ func TestTrace_OfTryLockThatIsRefusedIsNoError(t *testing.T) {
 	require.NotContains(t, attrs, "error.type")
 	require.Empty(t, m.named("redlock wait"))
 	m.eventually("redlock.acquire.duration", "call=try_lock name=invoice outcome=taken", 1)
+}
+
+// Nobody ever releases somebody's data: that is no answer for a caller who tries again.
+func TestTrace_OfANameWithSomebodysDataIsAnError(t *testing.T) {
+	t.Parallel()
+	m := newTelemetry(t)
+	servers := testredis.Real(t, 3)
+	for _, s := range servers {
+		_, err := s.Do("RPUSH", "name", "data")
+		require.NoError(t, err)
+	}
+	ctx, caller := m.caller("caller")
+	_, err := m.locker(servers, patient).TryLock(ctx, "name")
+	require.ErrorIs(t, err, redlock.ErrForeign)
+
+	acquire := of(m, caller, "redlock acquire")
+	require.Equal(t, codes.Error, acquire.Status.Code)
+	attrs := attributes(acquire.Attributes)
+	require.Equal(t, "foreign", attrs["redlock.outcome"])
+	require.Equal(t, "foreign", attrs["error.type"])
+	require.Equal(t, "foreign", eventsOf(acquire, "redlock.round")[0]["redlock.outcome"])
+	m.eventually("redlock.acquire.duration", "call=try_lock outcome=foreign", 1)
+	m.eventually("redlock.round.duration", "operation=acquire outcome=foreign", 1)
+}
+
+// A busy lock is a normal answer for a caller who has limited the wait.
+func TestTrace_OfAWaitThatMaxWaitEndsIsNoError(t *testing.T) {
+	t.Parallel()
+	m := newTelemetry(t)
+	servers := testredis.Real(t, 3)
+	locker := m.locker(servers, patient)
+	lock, err := locker.TryLock(t.Context(), "name")
+	require.NoError(t, err)
+	first := make(chan error, 1)
+	go func() {
+		_, err := locker.Lock(t.Context(), "name") // those behind it ask no node
+		first <- err
+	}()
+	waitFor(m, func(e redlock.VerdictEvent) bool { return errors.Is(e.Err, redlock.ErrTaken) })
+
+	ctx, caller := m.caller("caller")
+	_, err = locker.Lock(ctx, "name", redlock.MaxWait(10*time.Millisecond))
+	require.ErrorIs(t, err, redlock.ErrTaken)
+	acquire := of(m, caller, "redlock acquire")
+	require.Equal(t, codes.Unset, acquire.Status.Code)
+	attrs := attributes(acquire.Attributes)
+	require.Equal(t, "taken", attrs["redlock.outcome"])
+	require.NotContains(t, attrs, "error.type")
+	require.Equal(t, acquire.EndTime, of(m, acquire.SpanContext, "redlock wait").EndTime)
+
+	ctx, caller = m.caller("in a hurry")
+	hurried, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	_, err = locker.Lock(hurried, "name")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	acquire = of(m, caller, "redlock acquire")
+	require.Equal(t, codes.Error, acquire.Status.Code)
+	attrs = attributes(acquire.Attributes)
+	require.Equal(t, "canceled", attrs["redlock.outcome"])
+	require.Equal(t, "timeout", attrs["error.type"])
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.NoError(t, <-first)
 }
 
 func TestTrace_OfALostLockSaysHowItEnded(t *testing.T) {
@@ -240,8 +309,10 @@ func TestTrace_ShowsTheNodesThatAreFrozen(t *testing.T) {
 	require.Contains(t, acquire.Status.Description, servers[1].Addr())
 	require.Equal(t, "no_quorum", attributes(acquire.Attributes)["error.type"])
 	timeouts := 0
-	for _, answer := range eventsOf(acquire, "redlock.answer") {
+	for _, command := range m.commands(acquire) {
+		answer := attributes(command.Attributes)
 		if answer["error.type"] == "timeout" {
+			require.Equal(t, codes.Error, command.Status.Code)
 			require.Equal(t, "unknown", answer["redlock.answer"])
 			require.NotEqual(t, int64(0), answer["redlock.node"])
 			timeouts++
@@ -264,7 +335,7 @@ func TestTrace_AnAnswerAfterTheEndOfItsCallIsCountedButNotKept(t *testing.T) {
 	require.NoError(t, err)
 	servers[2].Thaw()
 	waitFor(m, func(e redlock.VoteEvent) bool { return e.Node == 2 && e.Late })
-	require.Len(t, eventsOf(of(m, caller, "redlock acquire"), "redlock.answer"), 2)
+	require.Len(t, m.commands(of(m, caller, "redlock acquire")), 2)
 	calls, _, _ := m.observer.Kept()
 	require.Zero(t, calls)
 	require.Eventually(t, func() bool {

@@ -33,7 +33,7 @@ func TestTrace_CanBeReadAsATree(t *testing.T) {
 	}
 	text := tree(m.spans.GetSpans(), waiter, strings.NewReplacer(nodes...))
 	for _, part := range []string{
-		"redlock acquire", "│  ├─ redlock wait", "├─ redlock hold", "└─ redlock unlock", "redlock.round: taken", "redlock.round: done", "node 3: no",
+		"redlock acquire", "│  ├─ redlock wait", "├─ redlock hold", "└─ redlock unlock", "redlock.round: taken", "redlock.round: done", "SET node 3",
 	} {
 		require.Contains(t, text, part)
 	}
@@ -69,7 +69,10 @@ func below(spans []tracetest.SpanStub, parent trace.SpanID, nodes *strings.Repla
 		if s.Parent.SpanID() != parent {
 			continue
 		}
-		text := fmt.Sprintf("%s  %v", s.Name, s.EndTime.Sub(s.StartTime).Round(time.Microsecond))
+		text := fmt.Sprintf("%s  %v", nodes.Replace(s.Name), s.EndTime.Sub(s.StartTime).Round(time.Microsecond))
+		if answer, ok := attributes(s.Attributes)["redlock.answer"]; ok {
+			text += fmt.Sprintf(": %v", answer)
+		}
 		for _, link := range s.Links {
 			for _, of := range spans {
 				if of.SpanContext.SpanID() == link.SpanContext.SpanID() {
@@ -81,12 +84,6 @@ func below(spans []tracetest.SpanStub, parent trace.SpanID, nodes *strings.Repla
 		for _, e := range s.Events {
 			attrs := attributes(e.Attributes)
 			text := fmt.Sprintf("%s: %v", e.Name, attrs["redlock.outcome"])
-			if addr, ok := attrs["server.address"]; ok {
-				text = nodes.Replace(fmt.Sprintf("%v:%v", addr, attrs["server.port"])) + fmt.Sprintf(": %v", attrs["redlock.answer"])
-			}
-			if kind, ok := attrs["error.type"]; ok {
-				text += fmt.Sprintf(" (%v)", kind)
-			}
 			found.children = append(found.children, line{at: e.Time, text: text})
 		}
 		slices.SortStableFunc(found.children, func(a, b line) int { return a.at.Compare(b.at) })

@@ -3,7 +3,8 @@ package pool
 import "github.com/quorumlock/quorumlock/internal/node"
 
 // Why a node did not do what it was asked to. These reach programs as the errors of single nodes in the QuorumError of
-// package redlock, beside [ConnectError], [QuarantineError] and [ServerError].
+// package redlock, beside [ConnectError], [QuarantineError] and [ServerError]. None of them matches an error of package context
+// (errors.Is), whatever timeout or function of the program it came from: the end of the caller's context alone does.
 var (
 	// ErrHeld: another token holds the key.
 	ErrHeld = node.ErrHeld
@@ -11,7 +12,8 @@ var (
 	ErrAbsent = node.ErrAbsent
 	// ErrRecreated: an extension found that the key did not exist, and re-created it. That does not count for the majority.
 	ErrRecreated = node.ErrRecreated
-	// ErrTimeout: no answer within the node timeout. The command may have been carried out.
+	// ErrTimeout: no answer within the node timeout. The command may have been carried out. In a ConnectError: no connection
+	// within the dial timeout ([WithDialTimeout]), and the command was not sent.
 	ErrTimeout = node.ErrTimeout
 	// ErrSuspended: older answers of the node are overdue, so it was not asked.
 	ErrSuspended = node.ErrSuspended
@@ -29,7 +31,8 @@ var (
 	ErrOldServer = node.ErrOldServer
 )
 
-// ConnectError is the reason why there is no connection to a node. Its Err is a network error, or a *ServerError such as NOAUTH.
+// ConnectError is the reason why there is no connection to a node. Its Err is a network error, a *ServerError such as NOAUTH, or an
+// ErrTimeout.
 type ConnectError = node.ConnectError
 
 // QuarantineError is an ErrQuarantined. Its Left is for how much longer the server is not asked for locks; 0 means for

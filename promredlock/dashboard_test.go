@@ -43,7 +43,7 @@ func readDashboard(t *testing.T) dashboard {
 // filled is an expression with values for the variables of Grafana: all jobs and instances, and an hour divided by quickly as the
 // range that is shown.
 func filled(expr, window string) string {
-	return strings.NewReplacer("$__rate_interval", window, "$__range", "60s", "$job", ".*", "$instance", ".*").Replace(expr)
+	return strings.NewReplacer("$__rate_interval", window, "$__range", "120s", "$job", ".*", "$instance", ".*").Replace(expr)
 }
 
 func TestDashboard_CanBeImported(t *testing.T) {

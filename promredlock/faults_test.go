@@ -43,7 +43,7 @@ func faultsOfNodes(t *testing.T, j *job) {
 	j.during(t, "RedlockNodeQuarantined", func() {
 		j.servers[0].Stop()
 		j.servers[0].Start()
-		tick(t.Context(), 5*time.Second) // the quarantine takes less
+		tick(t.Context(), 10*time.Second) // the quarantine takes less
 	})
 }
 
@@ -90,7 +90,11 @@ func contention(t *testing.T, j *job) {
 		lockers = append(lockers, j.open(t))
 	}
 	j.during(t, "RedlockLongWaits", func() {
-		held := take(t, j.locker, "wanted", redlock.TTL(time.Minute))
+		var held *redlock.Lock
+		waitUntil(t, "the lock is free", func() bool { // TryLock does not count as a short wait
+			held, _ = j.locker.TryLock(t.Context(), "wanted", redlock.TTL(time.Minute))
+			return held != nil
+		})
 		var waiting sync.WaitGroup
 		for i := range 40 {
 			waiting.Go(func() {
@@ -107,7 +111,14 @@ func contention(t *testing.T, j *job) {
 		_ = held.Unlock(t.Context())
 		waiting.Wait()
 	})
-	j.waitFor(t, "RedlockWaitsGivenUp")
+	held := take(t, j.locker, "in vain", redlock.TTL(time.Hour))
+	j.during(t, "RedlockWaitsGivenUp", func() {
+		ctx, cancel := context.WithTimeout(t.Context(), scrapes/4)
+		defer cancel()
+		_, err := lockers[1].Lock(ctx, "in vain")
+		require.Error(t, err)
+	})
+	_ = held.Unlock(t.Context())
 
 	j.do(t, j.servers[:3], "SET", "tried", "of another", "PX", time.Hour.Milliseconds())
 	j.during(t, "RedlockSplitVotes", func() {

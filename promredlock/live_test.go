@@ -29,14 +29,14 @@ var figures = flag.String("figures", "", "the document whose table of figures th
 
 // A Prometheus server collects the metrics of Lockers on real servers. Each job has servers of its own, and faults that make some
 // of the alerts fire, and clear when the faults are over. The rules are those of alerts.yml with windows and waiting times that are
-// 60 times shorter (scaled): a second of the test stands for a minute. Nodes may take longer than those of the rules, since the
+// 30 times shorter (scaled): two seconds of the test stand for a minute. Nodes may take longer than those of the rules, since the
 // machine may be busy (patientNodes). Each expression of the dashboard has to return something other than 0 at some time.
 func TestAlertsAndDashboard_ShowTheFaultsOfRealServers(t *testing.T) {
 	needPrometheus(t, "prometheus", "promtool")
 	t.Parallel()
 	mux := http.NewServeMux()
 	jobs := []*job{
-		newJob(t, mux, "nodes", 5, []redlock.Option{redlock.WithTTL(1500 * time.Millisecond)}, pool.WithRestartGuard(2*time.Second), pool.WithMaxOverdue(500*time.Millisecond)),
+		newJob(t, mux, "nodes", 5, []redlock.Option{redlock.WithTTL(1500 * time.Millisecond)}, pool.WithRestartGuard(6*time.Second), pool.WithMaxOverdue(500*time.Millisecond)),
 		newJob(t, mux, "slow", 3, nil, pool.WithMaxOverdue(time.Minute)),
 		newJob(t, mux, "contention", 5, nil),
 		newJob(t, mux, "keys", 3, []redlock.Option{redlock.WithFencing()}),

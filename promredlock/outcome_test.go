@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/promredlock"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -24,9 +28,8 @@ func quorumError(op redlock.Op, reason error, nodes ...error) *redlock.QuorumErr
 }
 
 func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
-	dial := &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
-	require.ErrorIs(t, &timeout{dial}, context.DeadlineExceeded, "a timeout of a node that looks like that of the caller")
-	taken, noQuorum := quorumError(redlock.OpAcquire, redlock.ErrTaken), quorumError(redlock.OpAcquire, redlock.ErrNoQuorum, &timeout{dial})
+	dial := &pool.ConnectError{Err: &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}}
+	taken, noQuorum := quorumError(redlock.OpAcquire, redlock.ErrTaken), quorumError(redlock.OpAcquire, redlock.ErrNoQuorum, dial)
 	for _, test := range []struct {
 		name string
 		err  error
@@ -34,10 +37,11 @@ func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
 	}{
 		{"acquired", nil, "acquired"},
 		{"taken", taken, "taken"},
-		{"taken by somebody's data", quorumError(redlock.OpAcquire, fmt.Errorf("%w: %w", redlock.ErrTaken, redlock.ErrForeign)), "taken"},
+		{"taken by somebody's data", quorumError(redlock.OpAcquire, fmt.Errorf("%w: %w", redlock.ErrTaken, redlock.ErrForeign)), "foreign"},
+		{"taken beside somebody's data", quorumError(redlock.OpAcquire, redlock.ErrTaken, redlock.ErrForeign), "taken"},
 		{"no quorum", noQuorum, "no_quorum"},
-		{"no quorum as a dial was too late", quorumError(redlock.OpAcquire, redlock.ErrNoQuorum, fmt.Errorf("dial: %w", context.DeadlineExceeded)), "no_quorum"},
 		{"canceled and taken", fmt.Errorf("%w: %w", context.Canceled, taken), "canceled"},
+		{"taken until MaxWait ended, while a dial was too late", quorumError(redlock.OpAcquire, redlock.ErrTaken, dial), "taken"},
 		{"too late and taken", fmt.Errorf("%w: %w", context.DeadlineExceeded, taken), "canceled"},
 		{"too late and no quorum", fmt.Errorf("%w (%w): %w", context.DeadlineExceeded, errors.New("cause"), noQuorum), "canceled"},
 		{"deadlock", errors.Join(redlock.ErrDeadlock, redlock.ErrTaken), "deadlock"},
@@ -77,7 +81,48 @@ func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
 	}
 }
 
-// timeout is a failed dial as package net makes it.
-type timeout struct{ *net.OpError }
+// A busy lock is a normal answer for a caller who has limited the wait, and no wait that was given up.
+func TestOutcome_OfAWaitThatMaxWaitEndsIsTaken(t *testing.T) {
+	t.Parallel()
+	c, refused := promredlock.New(), make(chan struct{}, 1)
+	observer := redlock.ObserverFunc(func(e redlock.Event) {
+		c.Observe(e)
+		if v, ok := e.(redlock.VerdictEvent); ok && v.Err != nil {
+			select {
+			case refused <- struct{}{}:
+			default:
+			}
+		}
+	})
+	locker, err := redlock.Open(testredis.URLs(testredis.Real(t, 3)), redlock.WithObserver(observer), redlock.WithPoolOptions(pool.WithTimeout(patience)))
+	require.NoError(t, err)
+	lock, err := locker.TryLock(t.Context(), "name", redlock.TTL(patience))
+	require.NoError(t, err)
+	first := make(chan error, 1)
+	go func() {
+		_, err := locker.Lock(t.Context(), "name", redlock.TTL(patience)) // those behind it ask no node
+		first <- err
+	}()
+	<-refused
 
-func (*timeout) Is(err error) bool { return err == context.DeadlineExceeded }
+	_, err = locker.Lock(t.Context(), "name", redlock.MaxWait(time.Millisecond))
+	require.ErrorIs(t, err, redlock.ErrTaken)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err = locker.Lock(ctx, "name", redlock.MaxWait(patience))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.NoError(t, <-first)
+	require.NoError(t, locker.Close())
+	var counts []string
+	for _, sample := range samples(t, c) {
+		if strings.HasPrefix(sample, `redlock_acquire_duration_seconds_count{call="lock"`) {
+			counts = append(counts, sample)
+		}
+	}
+	require.ElementsMatch(t, []string{
+		`redlock_acquire_duration_seconds_count{call="lock",outcome="acquired"} 1`,
+		`redlock_acquire_duration_seconds_count{call="lock",outcome="canceled"} 1`,
+		`redlock_acquire_duration_seconds_count{call="lock",outcome="taken"} 1`,
+	}, counts)
+}

@@ -273,7 +273,7 @@ var aclUses = map[string]func(r *restricted) error{
 
 // aclNeeds says for each rule what does not work without it.
 var aclNeeds = map[string]string{
-	"~lock:*": "plain locks", "+set": "plain locks", "+get": "plain locks", "+del": "plain locks", "+pttl": "plain locks",
+	"~lock:*": "plain locks", "+set": "plain locks", "+getrange": "plain locks", "+del": "plain locks", "+pttl": "plain locks",
 	"+pexpire": "plain locks", "+eval": "plain locks", "+evalsha": "plain locks",
 	"+ping": "trying whether a connection is alive", "+info": "the restart guard", "+client|id": "the end of a connection that broke", "+client|kill": "the end of a connection that broke",
 	"+client|tracking": "waking", "+client|caching": "waking", "+subscribe": "taking turns",

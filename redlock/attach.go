@@ -13,8 +13,8 @@ import (
 // renew it with [AutoExtend]. Of the options only [TTL], AutoExtend and [MaxHold] apply; TTL is what AutoExtend
 // asks for.
 //
-// It asks the nodes and changes nothing. The Lock has the validity that a majority of the nodes has left, and the fencing token
-// if a majority holds the same.
+// It asks the nodes and changes nothing. What a replica or a server that still loads its data holds is no answer. The Lock has the
+// validity that a majority of the nodes has left, and the fencing token if a majority holds the same.
 //
 // Call [Lock.Detach] on the previous handle first, unless its process is gone. Otherwise there are two handles on one lock: Err
 // of both is nil, one does not notice that the other is unlocked before its deadline or its next extension, and each may
@@ -44,7 +44,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 
 	machine := quorum.NewAttach(len(l.nodes), l.clock.Now(), l.drift)
 	outcome := quorum.Undecided
-	replies := l.poll(ctx, l.all(node.Observe(req.key)), func(node int, reply *node.Reply) (enough bool) {
+	replies := l.poll(ctx, l.all(node.ObserveMaster(req.key)), func(node int, reply *node.Reply) (enough bool) {
 		answer, fence := l.holds(*reply, token)
 		if answer == quorum.No && reply.Answer == quorum.Yes {
 			reply.Answer, reply.Err = quorum.No, pool.ErrHeld
@@ -71,9 +71,15 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 
 // Detach ends the lock for this process without releasing it: the key stays on the nodes until its TTL is over, for another
 // process to take up with [Locker.Attach] and the token that is returned. This Locker sends no further command for
-// the lock. For this handle it is over, as if it had been released. Detach waits for an extension that is under way. Nodes
-// that took the longer TTL of a failed extension keep the key for that long, unless the next holder releases it. So does, for
-// the TTL, a node that a command sent before reaches only after the next holder's release: no majority has such a key.
+// the lock. For this handle it is over, as if it had been released. Detach waits for an extension that is under way, until its
+// outcome is known. Calls that wait for the lock in this Locker are woken by its release, like those in other processes.
+//
+// A server that stood still may carry out later what it was sent before. Nodes that take the longer TTL of an extension keep the key
+// for that long, unless the next holder releases it. A node that carries out a command only after the next holder's release
+// sets the key once more, for the TTL of that command. Nobody holds the lock then. If such nodes are a minority, nobody
+// has to wait. They may be a majority if the last extension, or renewal, has failed with [ErrNoQuorum]: others wait for that TTL. To
+// prevent that, call [Lock.Extend] before Detach until it returns nil. The nodes that have confirmed it have carried out all that
+// they were sent before.
 //
 // The errors, after which the lock is unchanged:
 //   - [ErrReleased], [ErrLost], [ErrExpired]: it was over before;
@@ -88,22 +94,30 @@ func (k *Lock) Detach(ctx context.Context) (token string, err error) {
 	case ctx.Err() != nil && k.Err() == nil:
 		return "", failed(OpDetach, k.Name(), ctx.Err())
 	}
+	if err := k.detach(); err != nil {
+		return "", failed(OpDetach, k.Name(), err)
+	}
+	h.locker.queues.detached(h)
+	return h.token, nil
+}
+
+// detach ends the hold of the only handle on a lock that is held.
+func (k *Lock) detach() error {
+	h := k.held
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
-	err = endings[k.endingLocked(now)]
-	switch {
-	case err != nil:
-	case h.lease.Holds() > 1:
-		err = ErrReentered
-	default:
-		h.lease.End(now, quorum.Released)
-		k.hold.Leave(now)
-		h.stopRenewingLocked()
-		h.unlocking = true
-		h.atLocked(now)
-		h.endedLocked(EndEvent{Err: ErrReleased, Detached: true})
-		return h.token, nil
+	if err := endings[k.endingLocked(now)]; err != nil {
+		return err
 	}
-	return "", failed(OpDetach, k.Name(), err)
+	if h.lease.Holds() > 1 {
+		return ErrReentered
+	}
+	h.lease.End(now, quorum.Released)
+	k.hold.Leave(now)
+	h.stopRenewingLocked()
+	h.unlocking = true
+	h.atLocked(now)
+	h.endedLocked(EndEvent{Err: ErrReleased, Detached: true})
+	return nil
 }

@@ -267,3 +267,55 @@ func TestDetach_AfterAFailedExtensionLeavesTheLockToTheNextHolder(t *testing.T) 
 	require.NoError(t, next.Unlock(t.Context()))
 	c.eventuallyEmpty()
 }
+
+// By the fake clock no TTL ends and nobody polls: only the release wakes the waiter.
+func TestDetach_LeavesTheCallsThatWaitHereToTheReleaseElsewhere(t *testing.T) {
+	t.Parallel()
+	for name, take := range map[string]func(tb testing.TB, locker *redlock.Locker, name string, opts ...redlock.LockOption) *redlock.Lock{
+		"Lock": waits, "TryLock": take,
+	} {
+		for where, elsewhere := range map[string]bool{"another Locker": true, "the same Locker": false} {
+			t.Run(name+", released by "+where, func(t *testing.T) {
+				t.Parallel()
+				c := onReal(t, 3)
+				locker := c.locker(redlock.WithClock(clocktest.New()), noPolls)
+				other := locker
+				if elsewhere {
+					other = c.locker()
+				}
+				lock := take(t, locker, "name")
+				before := inLine(t, locker)
+				c.settled()
+				token, err := lock.Detach(t.Context())
+				require.NoError(t, err)
+				after := inLine(t, locker)
+				same, err := other.Attach(t.Context(), "name", token)
+				require.NoError(t, err)
+				c.eventuallyTracked()
+				c.settled()
+				require.Empty(t, before, "it is held")
+				require.NoError(t, same.Unlock(t.Context()))
+				require.NoError(t, won(t, before).Unlock(t.Context()))
+				require.NoError(t, won(t, after).Unlock(t.Context()))
+				c.eventuallyEmpty()
+			})
+		}
+	}
+}
+
+// Whoever comes when the lock has been released elsewhere finds it free, whatever the Locker that detached had been granted.
+func TestDetach_LeavesNothingToThoseWhoComeLater(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker(redlock.WithClock(clocktest.New()))
+		lock := waits(t, locker, "name")
+		c.eventuallyHeld("name", lock.Token())
+		token, err := lock.Detach(t.Context())
+		require.NoError(t, err)
+		same, err := c.locker().Attach(t.Context(), "name", token)
+		require.NoError(t, err)
+		require.NoError(t, same.Unlock(t.Context()))
+		c.eventuallyEmpty()
+		require.NoError(t, won(t, lockBeside(t.Context(), locker, "name")).Unlock(t.Context()))
+	})
+}

@@ -101,6 +101,15 @@ func (c *cluster) locker(opts ...redlock.Option) *redlock.Locker {
 	return lockerOver(c.tb, c.nodes(), opts...)
 }
 
+// opened returns a Locker with nodes of its own, which the test closes.
+func (c *cluster) opened(opts ...redlock.Option) *redlock.Locker {
+	c.tb.Helper()
+	pools := redlock.WithPoolOptions(pool.WithTimeout(patient), pool.WithDialTimeout(patient))
+	locker, err := redlock.Open(testredis.URLs(c.servers), append([]redlock.Option{pools, redlock.WithTTL(long)}, opts...)...)
+	require.NoError(c.tb, err)
+	return locker
+}
+
 // open makes nodes that are closed when the test ends.
 func open(tb testing.TB, urls []string, opts ...pool.Option) []*pool.Node {
 	tb.Helper()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
@@ -58,13 +59,14 @@ type NodeError struct {
 // Reasons of single nodes, beside those of package pool.
 var (
 	// ErrPending means that the node had not answered yet when the outcome was certain without it, or when the context ended.
-	ErrPending = errors.New("redlock: its answer was not waited for")
+	ErrPending = errors.New("redlock: no answer before the outcome was certain")
 	// ErrSameServer means that the server behind this node votes for another node already.
 	ErrSameServer = errors.New("redlock: the node is the same server as")
 	// ErrNoExpiry means that the key has no TTL, so that whoever set it has to release it. It comes with pool.ErrHeld.
 	ErrNoExpiry = node.ErrNoExpiry
 	// ErrForeign means that the key holds what cannot be a lock: a value of another type than a string, or of more than 1024
-	// bytes. It is somebody's data under the lock's name, and nothing deletes it.
+	// bytes. It is somebody's data under the lock's name, and nothing deletes it. With fencing, the error of a single node also
+	// means that what its counter's key holds is no counter.
 	ErrForeign = node.ErrForeign
 	// ErrQueued means that the node was not asked, because another call of this Locker holds the lock or waits for it.
 	ErrQueued = errors.New("redlock: not asked: other calls in this process are first")
@@ -77,6 +79,8 @@ var (
 	errAhead = errors.New("granted, with another number than the fencing token of the others")
 	// errFences is about a lock that a majority holds with different fencing tokens, so that its token is unknown.
 	errFences = fmt.Errorf("%w for its fencing token: the numbers differ until the holder extends it", ErrNoQuorum)
+	// errMaxWait is why a wait is over, if it is not that the caller's context has ended.
+	errMaxWait = errors.New("MaxWait has ended")
 	// errOver is about a node that is not asked to extend, because the lock has ended meanwhile.
 	errOver = errors.New("not asked: the lock is over")
 	// errNoValidity is about a lock that a majority holds, but for so short a time that it cannot be relied on.
@@ -105,11 +109,11 @@ func (l *Locker) refusal(op Op, name string, reason error, err func(node int) er
 	return e
 }
 
-// prevented reports whether an error is that of so many nodes that the others are no majority.
-func (e *QuorumError) prevented(by error) bool {
+// prevented reports whether so many nodes have one of the errors that the others are no majority.
+func (e *QuorumError) prevented(by ...error) bool {
 	others := 0
 	for i := range e.Nodes {
-		if !errors.Is(e.Nodes[i].Err, by) {
+		if !slices.ContainsFunc(by, func(err error) bool { return errors.Is(e.Nodes[i].Err, err) }) {
 			others++
 		}
 	}

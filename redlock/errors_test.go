@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/require"
@@ -36,7 +38,7 @@ func TestQuorumError_HasTheReasonOfEachServer(t *testing.T) {
 		code, hint string
 		commands   [][]any // that bring it about
 	}{
-		{"READONLY", "a read-only replica", [][]any{{"REPLICAOF", "127.0.0.1", "1"}}},
+		{"READONLY", "a replica", [][]any{{"REPLICAOF", "127.0.0.1", "1"}}},
 		{"OOM", "out of memory", [][]any{{"CONFIG", "SET", "maxmemory", "1"}}},
 		{"NOREPLICAS", "too few replicas", [][]any{{"CONFIG", "SET", "min-replicas-to-write", "1"}}},
 		{"NOPERM", "the ACL user may not", [][]any{{"ACL", "SETUSER", "default", "-set"}}},
@@ -221,4 +223,50 @@ func TestQuorumError_NoReasonIsOutOfReachOfErrorsAs(t *testing.T) {
 	var network net.Error
 	require.ErrorAs(t, err, &network)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+}
+
+// The danger: a caller that takes a node's timeout for the end of its own context.
+func TestQuorumError_MatchesTheErrorOfAContextOnlyIfTheCallersHasEnded(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 3)
+	late := map[string]bool{c.servers[1].Addr(): true, c.servers[2].Addr(): true}
+	var down atomic.Bool
+	locker := lockerOver(t, c.nodes(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		if down.Load() && late[address] {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: context.DeadlineExceeded}
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	})), redlock.WithBackoff(time.Millisecond, time.Millisecond))
+	lock := take(t, locker, "held")
+	c.eventuallyHeld("held", lock.Token())
+	down.Store(true)
+	for _, s := range c.servers[1:] {
+		s.Stop()
+	}
+	calls := map[string]func(ctx context.Context) error{
+		"TryLock": func(ctx context.Context) error { _, err := locker.TryLock(ctx, "name"); return err },
+		"TryDo": func(ctx context.Context) error {
+			return locker.TryDo(ctx, "name", func(context.Context, *redlock.Lock) error { return nil })
+		},
+		"Extend":      func(ctx context.Context) error { return lock.Extend(ctx, 2*long) },
+		"Inspect":     func(ctx context.Context) error { _, err := locker.Inspect(ctx, "held"); return err },
+		"Attach":      func(ctx context.Context) error { _, err := locker.Attach(ctx, "held", lock.Token()); return err },
+		"ForceUnlock": func(ctx context.Context) error { _, err := locker.ForceUnlock(ctx, "other"); return err },
+		"Unlock":      func(ctx context.Context) error { return lock.Unlock(ctx) },
+	}
+	eventually(t, func() bool { return errors.As(calls["TryLock"](t.Context()), new(*pool.ConnectError)) }, "a dial has failed")
+	for _, name := range []string{"TryLock", "TryDo", "Extend", "Inspect", "Attach", "ForceUnlock", "Unlock"} {
+		err := calls[name](t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum, name)
+		require.ErrorAs(t, err, new(*pool.ConnectError), name)
+		require.NotErrorIs(t, err, context.DeadlineExceeded, name)
+		require.NotErrorIs(t, err, context.Canceled, name)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	waiter := lockBeside(ctx, locker, "name")
+	eventually(t, func() bool { return redlock.Waiting(locker, "name") == 1 }, "it waits")
+	cancel()
+	err := receive(t, waiter, "the end of Lock").err
+	require.ErrorIs(t, err, context.Canceled, "which is the caller's")
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
 }

@@ -25,8 +25,11 @@ type VoteEvent struct {
 	Node   int       // the i-th node given to New or Open
 	Addr   string
 	Answer Answer
-	Err    error         // the reason of any answer but yes
-	Took   time.Duration // since the round began
+	// Command is the Redis command that the node was sent last for this answer: SET, or for a script EVALSHA or EVAL, alone or
+	// joined with those of other calls. It is empty if nothing was sent.
+	Command string
+	Err     error         // the reason of any answer but yes
+	Took    time.Duration // since the round began
 }
 
 // VerdictEvent is the outcome of one round: of an acquire, extend or unlock on all nodes. It comes when the outcome is certain.
@@ -61,10 +64,11 @@ type AcquireEvent struct {
 	Rounds int // that the call has begun; 0 of Attach, of a lock that was re-entered, and of most that were passed on
 	// Wait is the part of Took before the last round began, which took the lock if Err is nil; 0 if there was no round. It is
 	// all of Took if the lock was passed on.
-	Wait      time.Duration
-	Err       error // nil means that the caller has the lock
-	Reentered bool  // the lock was held already ([Reentrant]): it has no EndEvent of its own
-	Handoff   bool  // the lock was passed on by a holder before ([WithLocalHandoff]): no node was asked
+	Wait time.Duration
+	// Err is nil if the caller has the lock. After [MaxWait] it is the *QuorumError alone: no context has ended.
+	Err       error
+	Reentered bool // the lock was held already ([Reentrant]): it has no EndEvent of its own
+	Handoff   bool // the lock was passed on by a holder before ([WithLocalHandoff]): no node was asked
 	Validity  time.Duration
 	Fence     uint64 // see [Lock.Fence]
 }

@@ -74,6 +74,34 @@ func TestObserver_IsToldOfARefusedCall(t *testing.T) {
 	require.Empty(t, eventsOf[redlock.EndEvent](seen))
 }
 
+// A busy lock is an answer for a caller who has limited the wait: its context has not ended.
+func TestObserver_TellsTheEndOfMaxWaitFromThatOfTheContext(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	holder := take(t, c.locker(), "name")
+	ctx, cancel := context.WithCancel(t.Context())
+	first := lockBeside(ctx, locker, "name") // those behind it ask no node
+	seen.waitForRefusals(t, 1)
+
+	_, err := locker.Lock(t.Context(), "name", redlock.MaxWait(time.Millisecond))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "MaxWait has ended")
+	var refusal *redlock.QuorumError
+	require.ErrorAs(t, err, &refusal)
+	require.ErrorIs(t, refusal, redlock.ErrTaken)
+	require.Same(t, refusal, waitFor[redlock.AcquireEvent](t, seen, 1)[0].Err, "no context has ended")
+
+	_, err = locker.Lock(briefly(t), "name", redlock.MaxWait(patient))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotContains(t, err.Error(), "MaxWait")
+	require.Equal(t, err, waitFor[redlock.AcquireEvent](t, seen, 2)[1].Err)
+
+	cancel()
+	require.ErrorIs(t, receive(t, first, "the end of Lock").err, context.Canceled)
+	require.NoError(t, holder.Unlock(t.Context()))
+}
+
 func TestObserver_SeesASplitVote(t *testing.T) {
 	t.Parallel()
 	c, seen := onReal(t, 5), &recorder{}
@@ -478,4 +506,44 @@ func TestObserver_ATurnIsOneEventThoughSomeNodesPassItOnLate(t *testing.T) {
 	require.NoError(t, locker.Close())
 	waitFor[redlock.NodeDownEvent](t, seen, 3) // the last events
 	require.Len(t, eventsOf[redlock.HandOverEvent](seen), 1)
+}
+
+func TestObserver_IsToldWhichCommandWasSentToANode(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		opts []redlock.Option
+		want []string // of the second lock; the first teaches the server the scripts
+	}{
+		"plain":  {nil, []string{"SET", "EVALSHA", "EVALSHA"}},
+		"fenced": {[]redlock.Option{redlock.WithFencing()}, []string{"EVALSHA", "EVALSHA", "EVALSHA"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, 1, func(t *testing.T, c *cluster) {
+				seen := &recorder{}
+				locker := c.locker(append(test.opts, redlock.WithObserver(seen))...)
+				for range 2 {
+					lock := take(t, locker, "name")
+					require.NoError(t, lock.Extend(t.Context(), 2*long))
+					require.NoError(t, lock.Unlock(t.Context()))
+				}
+				var sent []string
+				for _, v := range waitFor[redlock.VoteEvent](t, seen, 6) {
+					sent = append(sent, v.Command)
+				}
+				require.Equal(t, test.want, sent[3:])
+				require.Equal(t, "EVAL", sent[2])
+			})
+		})
+	}
+	c, seen := onReal(t, 1), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	c.processes[0].Stop()
+	eventually(t, func() bool {
+		return slices.ContainsFunc(eventsOf[redlock.NodeDownEvent](seen), func(e redlock.NodeDownEvent) bool { return e.Failed > 0 })
+	}, "an attempt to connect that fails")
+	_, err := locker.TryLock(t.Context(), "name")
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.Empty(t, waitFor[redlock.VoteEvent](t, seen, 3)[2].Command, "nothing was sent")
 }

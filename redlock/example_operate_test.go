@@ -25,13 +25,13 @@ func ExampleLocker_Inspect() {
 	if err != nil {
 		log.Fatal(err) // ErrNoQuorum: too few servers answered
 	}
-	fmt.Println("held:", state.Held(), "by", state.Metadata, "for seconds:", state.TTL > time.Second)
+	fmt.Println(state.Verdict, "by", state.Metadata, "for seconds:", state.TTL > time.Second)
 	for i, node := range state.Nodes {
 		fmt.Println(i, node.Token == state.Token, node.Err)
 	}
 
 	// Output:
-	// held: true by host-1 for seconds: true
+	// held by host-1 for seconds: true
 	// 0 true <nil>
 	// 1 true <nil>
 	// 2 true <nil>

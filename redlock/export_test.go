@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"time"
 
 	tokens "github.com/quorumlock/quorumlock/internal/token"
@@ -56,3 +57,29 @@ func ToRenew(l *Locker) int {
 	defer l.renewals.mu.Unlock()
 	return len(l.renewals.locks)
 }
+
+// BlockedNames returns how many blocked names a Locker remembers.
+func BlockedNames(l *Locker) int {
+	l.blocked.mu.Lock()
+	defer l.blocked.mu.Unlock()
+	return len(l.blocked.names)
+}
+
+// Waiter is a call of Lock that has not looked for its turn: its goroutine stands still at the worst moment.
+type Waiter struct {
+	queue  *queue
+	waiter *waiter
+}
+
+// Join has a call wait for a name.
+func Join(l *Locker, name string, opts ...LockOption) (Waiter, error) {
+	req, err := l.request(name, opts)
+	w := &waiter{req: req, turn: make(chan turn, 1)}
+	return Waiter{l.queues.join(w), w}, err
+}
+
+// HasTurn reports whether the call was sent what it has not looked at.
+func (w Waiter) HasTurn() bool { return len(w.waiter.turn) > 0 }
+
+// GiveUp goes on with the call when ctx has ended, and returns what Lock returns.
+func (w Waiter) GiveUp(ctx context.Context) (*Lock, error) { return w.queue.leave(ctx, w.waiter, nil) }

@@ -294,11 +294,32 @@ func TestFence_ACounterThatCannotBeUsedIsReportedOfItsNode(t *testing.T) {
 		_, err := c.locker(redlock.WithFencing()).TryLock(t.Context(), "name")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		nodes := c.refused(err).Nodes
-		require.ErrorContains(t, nodes[0].Err, "not an integer")
+		require.ErrorContains(t, nodes[0].Err, "the fence counter holds no number")
 		require.ErrorContains(t, nodes[1].Err, "WRONGTYPE")
+		for _, n := range nodes[:2] {
+			require.ErrorIs(t, n.Err, redlock.ErrForeign)
+		}
 		c.eventuallyFree("name")
 		require.Equal(t, "somebody's text", c.value(0, "{name}:fence"))
 		require.Equal(t, "list", c.do(1, "TYPE", "{name}:fence"))
+	})
+}
+
+func TestFence_DataInThePlaceOfCountersStaysAsItIsWhileTheLockIsExtendedAndReleased(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		lock := take(t, c.locker(redlock.WithFencing()), "name")
+		c.eventuallyHeld("name", fenced(lock))
+		c.doAll("SET", "{name}:fence", "somebody's text")
+		for range 2 {
+			require.NoError(t, lock.Extend(t.Context(), long))
+		}
+		require.NoError(t, lock.Unlock(t.Context()))
+		c.eventuallyFree("name")
+		for i := range c.servers {
+			require.Equal(t, "somebody's text", c.value(i, "{name}:fence"))
+			require.EqualValues(t, -1, c.do(i, "PTTL", "{name}:fence"))
+		}
 	})
 }
 

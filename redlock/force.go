@@ -9,7 +9,8 @@ import (
 )
 
 // ForceUnlock removes a lock from every node, whoever holds it. It is for an operator who knows that the holder is gone:
-// a holder that is not gone works on beside the next one. A name is a key of Redis: ForceUnlock deletes any string of up
+// a holder that is not gone works on beside the next one until it learns of that. With [AutoExtend] it learns of it within moments
+// if the nodes announce changes, and at its next renewal at the latest; without, not before its Unlock or its deadline. A name is a key of Redis: ForceUnlock deletes any string of up
 // to 1024 bytes under it, so it must not be the name of a program's data.
 //
 // A Lock of this Locker itself is not ended by it: calls that wait here for the name wait on until its Unlock or its deadline. So
@@ -21,8 +22,8 @@ import (
 //
 // removed is what it has deleted: Nodes[i] is what node i held, empty if nothing was there. If the node's Err is set,
 // nothing is known to be deleted there: [ErrForeign] means that the key is somebody's data and was left alone, pool.ErrHeld
-// that another has taken the lock meanwhile, pool.ErrAbsent that it has ended meanwhile. There is a State except for an
-// invalid name and a closed Locker.
+// that another has taken the lock meanwhile, pool.ErrAbsent that it has ended meanwhile. Its Verdict is about what was deleted, too:
+// [VerdictHeld] means that a holder has lost the lock. There is a State except for an invalid name and a closed Locker.
 //
 // ForceUnlock returns nil if a majority of the nodes does not hold any more what was seen there, or held nothing. Otherwise
 // the error is a [*QuorumError] with the reason of every node: ErrForeign if the other nodes of a majority have somebody's
@@ -34,10 +35,8 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *State, 
 		return nil, err
 	}
 	defer l.calls.Done()
-	replies := l.poll(ctx, l.all(node.Observe(req.key)), nil)
-	removed = l.state(name, replies)
-	l.remove(ctx, req.key, removed, replies)
-	removed.count()
+	replies := l.poll(ctx, l.all(node.ObserveMaster(req.key)), nil)
+	removed = l.remove(ctx, req.key, l.state(name, replies), replies)
 	l.events.emit(ForceUnlockEvent{At: time.Now(), Name: name, Nodes: count(replies, quorum.Yes), Metadata: removed.Metadata})
 
 	free, reason := count(replies, quorum.Yes)+count(replies, quorum.No), ErrNoQuorum
@@ -55,9 +54,8 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *State, 
 	return removed, l.unanswered(ctx, OpForceUnlock, name, reason, replies)
 }
 
-// remove deletes what was observed on the nodes. The replies become those to the deletions, and in the state stays only what
-// was deleted.
-func (l *Locker) remove(ctx context.Context, key string, s *State, replies []node.Reply) {
+// remove deletes what was observed on the nodes, and returns what was deleted. The replies become those to the deletions.
+func (l *Locker) remove(ctx context.Context, key string, seen *State, replies []node.Reply) *State {
 	may := ctx.Err() == nil && l.closing.Err() == nil
 	deletions := make([]*node.Command, len(l.nodes))
 	for i, observed := range replies {
@@ -74,7 +72,8 @@ func (l *Locker) remove(ctx context.Context, key string, s *State, replies []nod
 		}
 		replies[i] = deleted
 		if deleted.Answer != quorum.Yes {
-			s.Nodes[i] = NodeState{Addr: s.Nodes[i].Addr, Err: deleted.Err}
+			seen.Nodes[i] = NodeState{Addr: seen.Nodes[i].Addr, Err: deleted.Err}
 		}
 	}
+	return NewState(seen.Name, seen.Nodes)
 }

@@ -76,14 +76,14 @@ func TestForceUnlock_DoesNotReportAsFreedWhatWasNotThere(t *testing.T) {
 		locker := c.locker()
 		removed, err := locker.ForceUnlock(t.Context(), "nobody's")
 		require.NoError(t, err)
-		require.False(t, removed.Held())
+		require.Equal(t, redlock.VerdictNobody, removed.Verdict)
 		for _, node := range removed.Nodes {
 			require.Equal(t, redlock.NodeState{Addr: node.Addr}, node)
 		}
 		c.do(1, "SET", "one", "token", "PX", long.Milliseconds())
 		removed, err = locker.ForceUnlock(t.Context(), "one")
 		require.NoError(t, err)
-		require.False(t, removed.Held(), "by a majority")
+		require.Equal(t, redlock.VerdictNobody, removed.Verdict, "one is no majority")
 		require.Equal(t, "token", removed.Nodes[1].Token)
 		require.Empty(t, removed.Nodes[0].Token+removed.Nodes[2].Token)
 		c.eventuallyEmpty()

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
@@ -251,6 +253,60 @@ func TestTryLock_DoesNotHealAKeyThatChanges(t *testing.T) {
 		try()
 	}
 	require.Equal(t, 3, c.holding("app:name", "somebody"), "held for less than it takes")
+}
+
+// The danger: a key that looks the same on two connections, or after all keys have gone, need not have been the same meanwhile.
+func TestTryLock_DoesNotHealAKeyThatMayHaveChanged(t *testing.T) {
+	t.Parallel()
+	for how, change := range map[string][][]any{
+		"all keys have gone":        {{"FLUSHALL"}},
+		"the connection is another": {{"CLIENT", "KILL", "TYPE", "pubsub"}, {"DEL", "app:name"}},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			c := onReal(t, 3)
+			fake := clocktest.New()
+			const after = 10 * time.Minute
+			locker := c.locker(prefixed, redlock.WithClock(fake), redlock.WithHeal(after))
+			c.leave("app:name", "1")
+			try := func() {
+				_, err := locker.TryLock(t.Context(), "name")
+				require.ErrorIs(t, err, redlock.ErrTaken)
+				c.settled()
+			}
+			try()
+			try()
+			c.eventuallyTracked()
+			for range 3 {
+				fake.Advance(after * 6 / 10)
+				for i := range c.servers {
+					c.atOnce(i, append(change, []any{"SET", "app:name", "1"})...)
+				}
+				c.settled()
+				eventually(t, func() bool {
+					state, _ := locker.Inspect(t.Context(), "name")
+					return !slices.ContainsFunc(state.Nodes, func(n redlock.NodeState) bool { return n.Err != nil })
+				}, "connected again")
+				try()
+				try()
+			}
+			require.Equal(t, 3, c.holding("app:name", "1"), "held for less than it takes")
+		})
+	}
+}
+
+// atOnce runs commands on server i between which nobody else's come.
+func (c *cluster) atOnce(i int, commands ...[]any) {
+	c.tb.Helper()
+	conn, err := redis.Dial("tcp", c.servers[i].Addr())
+	require.NoError(c.tb, err)
+	defer conn.Close()
+	require.NoError(c.tb, conn.Send("MULTI"))
+	for _, words := range commands {
+		require.NoError(c.tb, conn.Send(words[0].(string), words[1:]...))
+	}
+	_, err = conn.Do("EXEC")
+	require.NoError(c.tb, err)
 }
 
 // No call but one that finds a key without a TTL costs more than a round.

@@ -31,6 +31,7 @@ type heldLock struct {
 	unlocking bool            // an Unlock is under way, or done
 	watches   bool            // it is in Locker.watched
 	renewing  bool            // a renewal is under way
+	functions int             // of Do, that hold it
 	renewal   *quorum.Renewal // nil without AutoExtend
 	due       due             // of the next renewal
 	over      *over           // made when somebody asks for it
@@ -163,7 +164,7 @@ func (h *heldLock) cleanUp() {
 	h.locker.queues.released(h, false)
 }
 
-// extend asks the nodes for a TTL of ttl and waits for the outcome, see round.wait. A renewal has no k, and asks for what the present
+// extend asks the nodes for a TTL of ttl and waits for the outcome, see round.wait. Close ends the wait. A renewal has no k, and asks for what the present
 // holder wants. extend returns nil if the lease is over, or is that of another holder than k's by now, or if the holder wants
 // nothing more. The caller has the turn.
 func (h *heldLock) extend(ctx context.Context, k *Lock, over <-chan struct{}, ttl time.Duration, call *call) *round {
@@ -192,7 +193,11 @@ func (h *heldLock) extend(ctx context.Context, k *Lock, over <-chan struct{}, tt
 	h.sending.Lock()
 	r.send()
 	h.sending.Unlock()
-	r.wait(ctx, over)
+	closing := h.locker.closing.Done()
+	if k == nil && h.locker.closing.Err() != nil { // for a function of Do
+		closing = nil
+	}
+	r.wait(ctx, over, closing)
 	return r
 }
 

@@ -29,13 +29,13 @@ func TestInspect_CountsAServerUnderTwoNamesOnce(t *testing.T) {
 		return errors.Is(err, redlock.ErrSameServer)
 	}, "the server is known")
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	require.False(t, state.Held())
+	require.Equal(t, redlock.VerdictUnknown, state.Verdict)
 	_, err = locker.Attach(t.Context(), "name", "token")
 	require.ErrorIs(t, err, redlock.ErrSameServer)
 	removed, err := locker.ForceUnlock(t.Context(), "name")
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorIs(t, err, redlock.ErrSameServer)
-	require.False(t, removed.Held())
+	require.Equal(t, redlock.VerdictUnknown, removed.Verdict)
 }
 
 // inspect asks who holds a name.
@@ -54,7 +54,7 @@ func TestInspect_ShowsWhoHoldsTheLockForHowLong(t *testing.T) {
 		lock := take(t, locker, "name", redlock.Metadata("backup: of db3"), redlock.TTL(time.Minute))
 		c.eventuallyHeld("lock:name", lock.Token())
 		s := inspect(t, c.locker(redlock.WithKeyPrefix("lock:")), "name")
-		require.True(t, s.Held())
+		require.Equal(t, redlock.VerdictHeld, s.Verdict)
 		require.Equal(t, lock.Token(), s.Token)
 		require.Equal(t, "backup: of db3", s.Metadata)
 		require.Greater(t, s.TTL, 20*time.Second)
@@ -72,7 +72,7 @@ func TestInspect_ShowsWhoHoldsTheLockForHowLong(t *testing.T) {
 		require.NoError(t, lock.Unlock(t.Context()))
 		c.eventuallyEmpty()
 		s = inspect(t, locker, "name")
-		require.False(t, s.Held())
+		require.Equal(t, redlock.VerdictNobody, s.Verdict)
 		require.Zero(t, s.TTL)
 		for _, node := range s.Nodes {
 			require.Equal(t, redlock.NodeState{Addr: node.Addr}, node)
@@ -89,7 +89,7 @@ func TestInspect_CallsALockHeldThatAMajorityHolds(t *testing.T) {
 		}
 		c.do(2, "SET", "name", "other", "PX", long.Milliseconds())
 		s := inspect(t, locker, "name")
-		require.False(t, s.Held(), "by a minority")
+		require.Equal(t, redlock.VerdictNobody, s.Verdict, "two are no majority")
 		require.Zero(t, s.TTL)
 		require.Equal(t, "theirs", s.Nodes[1].Token)
 		require.Equal(t, "other", s.Nodes[2].Token)
@@ -126,10 +126,12 @@ func TestInspect_ReportsWhyANodeDoesNotAnswer(t *testing.T) {
 		require.NoError(t, s.Nodes[2].Err)
 
 		c.servers[2].Stop()
-		inspect(t, locker, "name") // two hold it, and data of somebody's is an answer, too
+		s = inspect(t, locker, "name") // two hold it, and data of somebody's is an answer, too
+		require.Equal(t, redlock.VerdictUnknown, s.Verdict, "one of those that are down may hold it")
 		c.servers[4].Stop()
 		s, err := locker.Inspect(t.Context(), "name")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.Equal(t, redlock.VerdictUnknown, s.Verdict)
 		require.ErrorContains(t, err, ": 2 of 5 nodes answered, 3 needed")
 		require.Equal(t, redlock.OpInspect, c.refused(err).Op)
 		require.NotNil(t, s)
@@ -145,7 +147,7 @@ func TestInspect_SomebodysDataIsNotAMissingAnswer(t *testing.T) {
 		c.do(0, "RPUSH", "name", "data")
 		c.do(1, "SET", "name", strings.Repeat("x", 5000))
 		s := inspect(t, c.locker(), "name")
-		require.False(t, s.Held())
+		require.Equal(t, redlock.VerdictForeign, s.Verdict)
 		for i := range 2 {
 			require.ErrorIs(t, s.Nodes[i].Err, redlock.ErrForeign)
 			require.Empty(t, s.Nodes[i].Token)
@@ -154,6 +156,31 @@ func TestInspect_SomebodysDataIsNotAMissingAnswer(t *testing.T) {
 		_, err := c.locker().Attach(t.Context(), "name", "token")
 		require.ErrorIs(t, err, redlock.ErrNotHeld)
 		require.ErrorIs(t, err, redlock.ErrForeign)
+	})
+}
+
+// An empty value keeps everybody else from taking the lock, as any token does, and an unlock by force removes it.
+func TestInspect_AnEmptyValueIsAToken(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		for i := range 2 {
+			c.do(i, "SET", "name", "", "PX", long.Milliseconds())
+		}
+		_, err := locker.TryLock(t.Context(), "name")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		s := inspect(t, locker, "name")
+		require.Equal(t, redlock.VerdictHeld, s.Verdict)
+		require.Empty(t, s.Token)
+		require.Greater(t, s.TTL, long/2)
+		for i, held := range []bool{true, true, false} {
+			require.Equal(t, held, s.Nodes[i].Held)
+		}
+		removed, err := locker.ForceUnlock(t.Context(), "name")
+		require.NoError(t, err)
+		require.Equal(t, redlock.VerdictHeld, removed.Verdict)
+		require.Equal(t, redlock.VerdictNobody, inspect(t, locker, "name").Verdict)
+		require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
 	})
 }
 

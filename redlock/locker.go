@@ -31,9 +31,11 @@ type Locker struct {
 	owners   sync.Map // the locks that were taken with [Owner]: ownedLock to *heldLock
 	renewals renewals
 	counters counters
+	blocked  blocked
 
-	mu    sync.Mutex
-	calls sync.WaitGroup // calls under way, and what runs beside them
+	mu        sync.Mutex
+	calls     sync.WaitGroup // calls under way, and what runs beside them, except functions of Do
+	functions int            // of Do, that run
 }
 
 // Open makes a Locker over nodes of its own, one for each URL, which [Locker.Close] closes. The URLs are those of
@@ -144,8 +146,10 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 //
 // When ctx ends, the error is both ctx.Err() and the reason of the last round that came to an end: ErrTaken or ErrNoQuorum,
 // in its *QuorumError; and ErrNoExpiry if nodes hold a key without a TTL. After [MaxWait] it is the same with
-// context.DeadlineExceeded. If so many nodes have been closed (pool.Node.Close) that no majority is possible, the error is
-// ErrNoQuorum and pool.ErrClosed. The other errors are those of TryLock.
+// context.DeadlineExceeded. A lock that was granted to the call before, or passed on, is returned although ctx has ended.
+//
+// If so many nodes have been closed (pool.Node.Close) that no majority is possible, the error is ErrNoQuorum and pool.ErrClosed.
+// The other errors are those of TryLock.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return l.take(ctx, name, opts, false, l.wait)
 }
@@ -171,10 +175,13 @@ func (l *Locker) take(
 	}
 	if req.maxWait > 0 && !try {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, req.maxWait)
+		ctx, cancel = context.WithTimeoutCause(ctx, req.maxWait, errMaxWait)
 		defer cancel()
 	}
-	return acquire(ctx, req)
+	if lock, err = acquire(ctx, req); err != nil {
+		l.logBlocked(err)
+	}
+	return lock, err
 }
 
 // begin checks the arguments of a call and counts it, which ends with calls.Done.
@@ -186,42 +193,6 @@ func (l *Locker) begin(name string, opts []LockOption) (request, error) {
 	return req, err
 }
 
-// Close makes the calls that wait return with [ErrClosed], and every later call of the Locker and of Lock.Extend. It ends renewals,
-// and returns when nothing of the Locker runs any more, releases included. Locks that are held stay held until their deadline,
-// or until their Unlock, which still works. Nodes given to [New] stay open; those made by [Open] are closed, so that Unlock should
-// come before. Closing twice is fine.
-func (l *Locker) Close() error {
-	l.mu.Lock()
-	closed := l.closing.Err() != nil
-	l.stop()
-	l.mu.Unlock()
-	l.calls.Wait()
-	l.queues.close()
-	if !closed {
-		l.unreportNodes()
-	}
-	if l.own {
-		var closing sync.WaitGroup // at the same time, since each may take its timeout
-		for _, n := range l.nodes {
-			closing.Go(func() { _ = n.Close() }) // always nil
-		}
-		closing.Wait()
-	}
-	l.events.drain()
-	return nil
-}
-
-// enter counts a call, which ends with calls.Done.
-func (l *Locker) enter() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closing.Err() != nil {
-		return ErrClosed
-	}
-	l.calls.Add(1)
-	return nil
-}
-
 // acquire runs one round.
 func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 	r := l.newAcquire(req, 0)
@@ -229,7 +200,7 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 		return nil, r.failed
 	}
 	r.send()
-	if r.wait(ctx, nil) != quorum.Done {
+	if r.wait(ctx, nil, l.closing.Done()) != quorum.Done {
 		l.queues.denied(req.key, r.refusal)
 		return nil, l.refused(ctx, r.refusal)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -168,8 +167,7 @@ func TestTryLock_OnClosedNodesEndsAtOnce(t *testing.T) {
 func TestOpen_MakesNodesThatCloseCloses(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		locker, err := redlock.Open(testredis.URLs(c.servers), redlock.WithPoolOptions(pool.WithTimeout(patient)), redlock.WithTTL(long))
-		require.NoError(t, err)
+		locker := c.opened()
 		lock := take(t, locker, "name")
 		require.NoError(t, lock.Unlock(t.Context()))
 		c.eventuallyEmpty()

@@ -41,6 +41,12 @@ func (e *events) log(event Event) {
 		}
 	case StuckEvent:
 		e.line(v.At, slog.LevelWarn, "redlock: waits for a key that has no TTL", "name", v.Name, "nodes", v.Addrs, "unchanged", v.Unchanged)
+	case blockedEvent:
+		what := "a key without a TTL"
+		if errors.Is(v.refusal.Reason, ErrForeign) {
+			what = "somebody's data"
+		}
+		e.line(v.at, slog.LevelWarn, "redlock: "+what+" is in the way of a lock", "name", v.refusal.Name, "error", oneLine.Replace(v.refusal.Error()))
 	case HealEvent:
 		e.line(v.At, slog.LevelWarn, "redlock: a key that had no TTL has been deleted", "name", v.Name, "node", v.Addr)
 	case ForceUnlockEvent:

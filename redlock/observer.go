@@ -41,7 +41,8 @@ const (
 // Observe is called for one event after the other, in the order in which they happened, from a goroutine beside the calls of
 // the Locker: an Observer that is slow, or blocks, holds up no lock. At least 65,536 events wait for it meanwhile; those that come
 // after them are dropped, which a [DropEvent] reports. Locker.Close waits until the Observer has had all events, but not
-// longer than a second for one that blocks, or that calls Close itself; an Unlock after Close is still observed. An Observer may
+// longer than a second for one that blocks, or that calls Close itself; an Unlock after Close is still observed, and so is what a function of Do needs
+// after Close. An Observer may
 // call the Locker. It must not panic, nor end its goroutine. Several
 // Lockers may share an Observer; each calls it from a goroutine of its own.
 type Observer interface {
@@ -147,7 +148,7 @@ func (e *events) deliver() {
 }
 
 func (e *events) pass(event Event) {
-	if e.observed() {
+	if _, logOnly := event.(blockedEvent); e.observed() && !logOnly {
 		e.observer.Observe(event)
 	}
 	e.log(event)

@@ -30,12 +30,15 @@ func TestObserver_IsNotifiedOfEveryVoteAndVerdict(t *testing.T) {
 		for _, op := range []struct {
 			name     redlock.Op
 			validity time.Duration
-		}{{"acquire", 9 * time.Minute}, {"extend", 19 * time.Minute}, {"unlock", 0}} {
+			command  string // scripts go by their source at first
+		}{{"acquire", 9 * time.Minute, "SET"}, {"extend", 19 * time.Minute, "EVAL"}, {"unlock", 0, "EVAL"}} {
 			eventually(t, func() bool { return len(seen.verdictsOn(op.name)) > 0 }, "the verdict")
 			require.Equal(t, []redlock.VerdictEvent{{Op: op.name, Name: "name", Validity: op.validity}}, seen.verdictsOn(op.name))
 			votes := seen.votesOn(op.name, "")
 			for i, vote := range votes[:4] {
-				require.Equal(t, redlock.VoteEvent{Op: op.name, Name: "name", Node: i, Addr: c.servers[i].Addr(), Answer: redlock.AnswerYes}, vote)
+				require.Equal(t, redlock.VoteEvent{
+					Op: op.name, Name: "name", Node: i, Addr: c.servers[i].Addr(), Answer: redlock.AnswerYes, Command: op.command,
+				}, vote)
 			}
 			require.Equal(t, redlock.AnswerNo, votes[4].Answer)
 			require.ErrorIs(t, votes[4].Err, pool.ErrHeld)

@@ -145,7 +145,8 @@ func WithBackoff(first, most time.Duration) Option {
 // WithHeal lets a Locker delete a key that has no TTL, for example one of a SETNX without EXPIRE: once it has seen the key
 // unchanged for the time after, it deletes the key and logs that at level Warn. Lock does that while it waits. So does
 // TryLock, as long as nobody waits: the first call that finds the key as others found it so long ago has it deleted, and a
-// later one gets the lock. Between them the Locker remembers some thousand such keys.
+// later one gets the lock. Between them the Locker remembers some thousand such keys. For a server to which the connection was
+// lost meanwhile, or that has dropped all keys, the time begins anew.
 //
 // Such a key may belong to a client that means it; and if the servers do not announce changes, a key that was deleted and set
 // to the same value again looks unchanged. A short string may also be a program's data. So WithHeal needs [WithKeyPrefix],
@@ -209,7 +210,8 @@ func WithFenceTTL(d time.Duration) Option {
 // WithLogger sets the logger. Nothing is logged by default. Tokens and values are never logged. The lines are one for each
 //   - Warn: lock that was lost or expired while it was held; node that goes down, or does not vote after its restart
 //     (pool.WithRestartGuard); [Locker.ForceUnlock], with the holder's metadata; key without a TTL that was deleted
-//     ([WithHeal]), or that Lock has waited for and seen unchanged for 10 s;
+//     ([WithHeal]), or that Lock has waited for and seen unchanged for 10 s; name under which somebody's data, or a key
+//     without a TTL, was in the way of a majority when a call returned, once per minute and for 1024 names at most;
 //   - Info: node that is up again; release that too few nodes confirmed;
 //   - Debug: connection that broke; other round that was refused, with split=true if callers have taken the nodes from each other.
 //

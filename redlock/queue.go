@@ -30,9 +30,18 @@ type queue struct {
 }
 
 // waiter is a call of Lock that waits.
+//
+// Its goroutine may read turn long after it was sent: when the lock that was passed on has expired, the queue was discarded, or
+// the call's context has ended. So these rules hold between the queue and the call:
+//   - A turn is sent under the queue's mutex, and the next when the call has dealt with the one before: a send never blocks.
+//   - With a round the call stays at the head of the queue until it reports what came of the round. With anything else it has left
+//     the queue, which may be discarded.
+//   - A call that gives up looks for its turn once more, under that mutex. If there is none, it leaves the queue and is sent nothing
+//     from then on. Otherwise the turn is its own: a lock is returned, so is a refusal, and a round is stopped and released, unless
+//     it was won before.
 type waiter struct {
 	req  request
-	turn chan turn
+	turn chan turn // has room for one
 }
 
 // turn is what has come of a wait: one of these.
@@ -74,7 +83,7 @@ func (q *queue) take(ctx context.Context, w *waiter, t turn) (*Lock, error) {
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
 		return nil, r.failed
 	}
-	if r.wait(ctx, nil) == quorum.Done {
+	if r.wait(ctx, nil, q.locker.closing.Done()) == quorum.Done {
 		lock := q.locker.newLock(r)
 		q.do(func(now time.Time) quorum.Actions {
 			q.holder, q.last, q.floor, q.handed = lock.held, nil, 0, false
@@ -99,24 +108,32 @@ func (q *queue) take(ctx context.Context, w *waiter, t turn) (*Lock, error) {
 // leave gives up the wait of w, unless it turns out to hold the lock. stopped is what the nodes had answered to its round,
 // if one was under way.
 func (q *queue) leave(ctx context.Context, w *waiter, stopped *QuorumError) (*Lock, error) {
-	var begun turn // meanwhile
-	var last *QuorumError
-	q.do(func(now time.Time) quorum.Actions {
+	t, refusal := q.quit(w, stopped)
+	if refusal == nil {
+		return q.take(ctx, w, t)
+	}
+	return nil, q.locker.refused(ctx, refusal)
+}
+
+// quit takes w out of the queue, and returns why it does not hold the lock. If w has been sent its turn meanwhile, that is
+// returned, and no refusal.
+func (q *queue) quit(w *waiter, stopped *QuorumError) (t turn, refusal *QuorumError) {
+	inQueue := q.do(func(now time.Time) quorum.Actions {
 		select {
-		case begun = <-w.turn:
+		case t = <-w.turn:
 			return quorum.Actions{}
 		default:
 		}
-		last = q.lastLocked(now, w, stopped)
+		refusal = q.lastLocked(now, w, stopped)
 		return q.machine.Leave(now, w)
 	})
-	if begun != (turn{}) {
-		return q.take(ctx, w, begun)
+	if !inQueue { // a queue with waiters is not discarded: w was sent its turn before
+		t = <-w.turn
 	}
-	return nil, q.locker.refused(ctx, last)
+	return t, refusal
 }
 
-// lastLocked returns why w does not hold the lock: the last round that came to an end, or the one that was stopped if
+// lastLocked returns why w does not hold the lock, never nil: the last round that came to an end, or the one that was stopped if
 // there was none. Keys without a TTL, and somebody's data, are added as they were observed.
 func (q *queue) lastLocked(now time.Time, w *waiter, stopped *QuorumError) *QuorumError {
 	e := q.locker.refusal(OpAcquire, w.req.name, ErrTaken, func(int) error { return ErrQueued })

@@ -100,6 +100,9 @@ func (s *queues) listen() {
 	}
 }
 
+// While a lock of this queue is held here, its waiters ask no node. So each end of it is reported to the queue, except for those
+// that docs/adr/0006-waiting.md names.
+
 // released gives the next waiter of this process its turn behind a release that has just been sent. held is false if the
 // lease was over before: another may hold the lock.
 func (s *queues) released(h *heldLock, held bool) {
@@ -111,6 +114,19 @@ func (s *queues) released(h *heldLock, held bool) {
 				return quorum.Actions{}
 			}
 			return q.machine.Unlocked(now)
+		})
+	}
+}
+
+// detached has the waiters of this process watch the nodes, which another process will release the lock on.
+func (s *queues) detached(h *heldLock) {
+	if q := s.find(h.key); q != nil {
+		q.do(func(now time.Time) quorum.Actions {
+			if q.holder != h { // they watch the nodes already
+				return quorum.Actions{}
+			}
+			q.holder = nil
+			return q.machine.Detached(now)
 		})
 	}
 }

@@ -79,22 +79,38 @@ func (r *renewals) fire() {
 	r.firesAt = time.Time{}
 	r.mu.Unlock()
 	for h := r.next(false); h != nil; h = r.next(false) {
-		if r.locker.enter() == nil {
-			go func() {
-				defer r.locker.calls.Done()
-				r.work(h)
-			}()
-		} else {
-			r.work(h) // which abandons it
+		if h.abandon() {
+			r.leave()
+			continue
 		}
+		counted := r.locker.enter() == nil // otherwise the function that holds the lock waits for it
+		go func() {
+			if counted {
+				defer r.locker.calls.Done()
+			}
+			r.work(h, counted)
+		}()
 	}
 }
 
-// work renews a lock, and then what else is due.
-func (r *renewals) work(h *heldLock) {
-	for ; h != nil; h = r.next(true) {
+// work renews a lock, and then what else is due. Close does not wait for what is due after it.
+func (r *renewals) work(h *heldLock, counted bool) {
+	for h != nil {
 		h.extendAgain()
+		if counted && r.locker.closing.Err() != nil {
+			r.leave()
+			return
+		}
+		h = r.next(true)
 	}
+}
+
+// leave ends a worker.
+func (r *renewals) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.workers--
+	r.armLocked()
 }
 
 // next takes the first lock if it is due, for a worker: one that has nothing else to do, or a new one.

@@ -72,9 +72,10 @@ func (r *round) send() {
 // Reply implements [node.Receiver].
 func (r *round) Reply(i int, reply node.Reply) {
 	if e := &r.locker.events; e.observed() {
+		took := r.took() // read before At, so that At less Took is not before the round
 		e.emitVote(r.call, VoteEvent{
 			At: time.Now(), Op: r.op, Name: r.req.name, Node: i, Addr: r.locker.nodes[i].Addr(),
-			Answer: reply.Answer, Err: reply.Err, Took: r.took(),
+			Answer: reply.Answer, Command: reply.Command, Err: reply.Err, Took: took,
 		})
 	}
 	r.step(func(clock quorum.Clock) quorum.Actions {
@@ -86,15 +87,28 @@ func (r *round) Reply(i int, reply node.Reply) {
 	})
 }
 
-// wait returns the outcome. It stops the round when ctx ends, over is closed or the Locker is closed.
-func (r *round) wait(ctx context.Context, over <-chan struct{}) quorum.Outcome {
+// ReplyLate implements [node.LateReceiver]. The late answer to an extension shows whether the lock is lost. Of an acquire nobody
+// needs it: if it was won, a yes is one more node that the release goes to anyway; if it was lost, the release follows it. Nor of
+// a release, which may be repeated.
+func (r *round) ReplyLate(i int, reply node.Reply) {
+	if r.extend == nil {
+		return
+	}
+	r.step(func(clock quorum.Clock) quorum.Actions {
+		r.noteLocked(i, reply.Err)
+		return r.extend.Late(clock, i, reply.Answer, reply.Server)
+	})
+}
+
+// wait returns the outcome. It stops the round when ctx ends, or over or closing is closed.
+func (r *round) wait(ctx context.Context, over, closing <-chan struct{}) quorum.Outcome {
 	select {
 	case <-r.done:
 	case <-over:
 		r.stop()
 	case <-ctx.Done():
 		r.stop()
-	case <-r.locker.closing.Done():
+	case <-closing:
 		r.stop()
 	}
 	<-r.done
@@ -161,6 +175,9 @@ func (r *round) step(event func(clock quorum.Clock) quorum.Actions) {
 		}
 		l.nodes[due.Node].Send(time.Now(), node.Raise(r.req.key, r.token, due.Granted, due.Token), raise{r}, due.Node)
 	}
+	for _, i := range actions.Observe {
+		r.held.sendObservation(i, nil)
+	}
 	if actions.Outcome != quorum.Undecided {
 		r.finish()
 	}
@@ -174,7 +191,7 @@ func (r *round) finish() {
 		verdict.Err = r.refusal
 	}
 	if e.observed() || r.refusal != nil && e.logs(refusalLevel(verdict)) {
-		verdict.At, verdict.Took = time.Now(), r.took()
+		verdict.Took, verdict.At = r.took(), time.Now() // in this order, as those of a vote
 		if r.refusal == nil && r.op != OpUnlock {
 			verdict.Validity = r.grant.Deadline().Sub(r.grant.Start) - verdict.Took
 		}
@@ -221,6 +238,8 @@ func (r *round) reasonLocked(i int) error {
 		return ErrPending
 	case r.errs != nil && r.errs[i] != nil: // also if it said yes and the raise failed
 		return r.errs[i]
+	case answer == quorum.Recreated: // by an extension before
+		return node.ErrRecreated
 	case answer != quorum.Yes: // counted as no without having been asked
 		return errNeverAcquired
 	case r.acquire == nil:

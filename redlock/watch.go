@@ -94,30 +94,51 @@ func (h *heldLock) observe(i int, done <-chan struct{}) {
 	ask := h.lease.Invalidated(h.locker.clock, i)
 	h.mu.Unlock()
 	if ask {
-		h.locker.nodes[i].Send(time.Now(), node.Observe(h.key), watch{h, done}, i)
+		h.sendObservation(i, done)
 	} else if done != nil {
 		<-done
 	}
 }
 
+func (h *heldLock) sendObservation(i int, done <-chan struct{}) {
+	h.locker.nodes[i].Send(time.Now(), node.Observe(h.key), &watch{held: h, done: done}, i)
+}
+
 // watch receives what a node holds under the key of a lock.
 type watch struct {
-	held *heldLock
-	done <-chan struct{}
+	held  *heldLock
+	done  <-chan struct{}
+	ended bool // the lease has taken the answer, or that there was none in time; under the mutex of held
 }
 
 // Reply implements [node.Receiver].
-func (w watch) Reply(i int, reply node.Reply) {
-	h := w.held
+func (w *watch) Reply(i int, reply node.Reply) {
+	w.take(i, reply, false)
+	if w.done != nil {
+		<-w.done
+	}
+}
+
+// ReplyLate implements [node.LateReceiver].
+func (w *watch) ReplyLate(i int, reply node.Reply) { w.take(i, reply, true) }
+
+func (w *watch) take(i int, reply node.Reply, late bool) {
+	h, again := w.held, false
 	answer, _ := h.locker.holds(reply, h.token)
 	h.mu.Lock()
 	now := h.now()
 	h.atLocked(now)
-	h.lease.Observed(h.locker.clock, i, answer)
+	switch {
+	case !w.ended:
+		h.lease.Observed(h.locker.clock, i, answer)
+		w.ended = true
+	case late:
+		again = h.lease.Late(h.locker.clock, i, answer)
+	}
 	h.atLocked(now)
 	h.mu.Unlock()
 	h.cleanUp()
-	if w.done != nil {
-		<-w.done
+	if again {
+		h.sendObservation(i, nil)
 	}
 }

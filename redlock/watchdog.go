@@ -57,19 +57,26 @@ func (h *heldLock) armLocked() {
 	h.locker.renewals.schedule(h, due)
 }
 
-// abandon ends the renewals because the Locker is closed.
-func (h *heldLock) abandon() {
+// abandon ends the renewals if the Locker has been closed, unless a function of Do holds the lock. It returns true if they have
+// ended.
+func (h *heldLock) abandon() bool {
+	if h.locker.closing.Err() == nil {
+		return false
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.functions > 0 {
+		return false
+	}
 	h.atLocked(h.now())
 	h.stopRenewingLocked()
+	return true
 }
 
 // extendAgain renews the lock once, unless the renewals were ended meanwhile.
 func (h *heldLock) extendAgain() {
 	l := h.locker
-	if l.closing.Err() != nil {
-		h.abandon()
+	if h.abandon() {
 		return
 	}
 	h.mu.Lock()
@@ -86,7 +93,7 @@ func (h *heldLock) extendAgain() {
 	deadline, first := h.lease.Deadline(), h.renewal != nil && h.watchLocked()
 	h.mu.Unlock()
 	call := l.newCall(context.Background())
-	r := h.extend(l.closing, nil, nil, 0, call)
+	r := h.extend(context.Background(), nil, nil, 0, call)
 	switch {
 	case r == nil && first: // the holder has extended it by more, so that no extension tracks its key yet
 		for i := range l.nodes {

@@ -223,7 +223,7 @@ func TestBench_FailsIfItsOutputIsClosed(t *testing.T) {
 	servers := testredis.Real(t, 1)
 	var stderr bytes.Buffer
 	code := run(t.Context(), append(shortRun, "--nodes="+servers[0].URL()), streams{closedWriter{}, &stderr})
-	assert.Equal(t, exitInternal, code)
+	assert.Equal(t, exitOutput, code)
 	assert.Contains(t, stderr.String(), "closed pipe")
 	nothingLeft(t, servers)
 }

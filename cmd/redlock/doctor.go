@@ -140,13 +140,25 @@ func unexamined(all []doctor.Unexamined) (lines []string) {
 	return lines
 }
 
-// outcome says how many findings there are.
+// outcome says how many blocks there are, and on how many nodes if that is more than one.
 func outcome(r *doctor.Report) string {
-	faults, warnings := r.Count(doctor.Fault), r.Count(doctor.Warning)
-	if faults+warnings == 0 {
+	if len(r.Findings) == 0 {
 		return good.Sprint("nothing to mend")
 	}
-	return fmt.Sprintf("%s, %s", counted(faults, "fault"), counted(warnings, "warning"))
+	var parts []string
+	for _, severity := range []doctor.Severity{doctor.Fault, doctor.Warning} {
+		of := slices.DeleteFunc(slices.Clone(r.Findings), func(f doctor.Finding) bool { return f.Severity != severity })
+		part := counted(len(alike(of)), string(severity))
+		on := map[string]bool{}
+		for _, f := range of {
+			on[f.Node] = true
+		}
+		if delete(on, ""); len(on) > 1 {
+			part += " on " + counted(len(on), "node")
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
 }
 
 func severityColor(s doctor.Severity) *color.Color {

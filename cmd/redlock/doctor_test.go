@@ -60,8 +60,8 @@ func TestDoctor_PrintsABlockForEachFindingAndFailsWithTheWorst(t *testing.T) {
 	require.Regexp(t, `^3 nodes, \d+ checks: 1 fault, 1 warning\n$`, blocks[2])
 }
 
-func TestDoctor_PrintsAFindingOnSeveralNodesOnce(t *testing.T) {
-	servers := durableServers(t, 3)
+func TestDoctor_PrintsAFindingOnSeveralNodesOnceAndCountsWhatItPrints(t *testing.T) {
+	servers := durableServers(t, 5)
 	for _, s := range servers[1:] {
 		_, err := s.Do("CONFIG", "SET", "timeout", 5)
 		require.NoError(t, err)
@@ -69,8 +69,19 @@ func TestDoctor_PrintsAFindingOnSeveralNodesOnce(t *testing.T) {
 	code, out, _ := callDoctor(t, servers)
 	require.Equal(t, exitWarnings, code, out)
 	require.Equal(t, 1, strings.Count(out, "WARNING  "))
-	require.Contains(t, out, "WARNING  "+servers[1].Addr()+", "+servers[2].Addr()+"  timeout\n")
-	require.Contains(t, out, "2 warnings")
+	require.Contains(t, out, "WARNING  "+servers[1].Addr()+", "+servers[2].Addr()+", "+servers[3].Addr()+", "+servers[4].Addr()+"  timeout\n")
+	require.Contains(t, out, ": 0 faults, 1 warning on 4 nodes\n")
+
+	for _, s := range servers[:3] {
+		_, err := s.Do("CONFIG", "SET", "tracking-table-max-keys", 10)
+		require.NoError(t, err)
+	}
+	_, err := servers[1].Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	require.NoError(t, err)
+	code, out, _ = callDoctor(t, servers)
+	require.Equal(t, exitFaults, code, out)
+	require.Equal(t, 2, strings.Count(out, "WARNING  "))
+	require.Contains(t, out, ": 1 fault, 2 warnings on 5 nodes\n")
 }
 
 func TestDoctor_PrintsTheReportAsJSON(t *testing.T) {

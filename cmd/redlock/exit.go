@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -19,6 +20,7 @@ const (
 	exitUsage       = 64 // the command line or the configuration is wrong
 	exitUnavailable = 69 // too few nodes answered
 	exitInternal    = supervise.CodeInternal
+	exitOutput      = 74                 // the output could not be written
 	exitTaken       = 75                 // another holds the lock
 	exitLost        = supervise.CodeLost // also: the lock is not held by that token
 	exitCannotRun   = supervise.CodeCannotRun
@@ -32,6 +34,7 @@ var exitCodes = []struct{ code, means string }{
 	{"64", "the command line or the configuration is wrong, or the name is the key of somebody's data"},
 	{"69", "too few nodes answered, or too many are quarantined"},
 	{"70", "another failure"},
+	{"74", "the output could not be written"},
 	{"75", "another holds the lock"},
 	{"79", "the lock was lost, or is not held by the token"},
 	{"126, 127", "\"run\": the program cannot be run; there is no such program"},
@@ -53,6 +56,14 @@ func (e *exitError) Error() string {
 }
 
 func (e *exitError) Unwrap() error { return e.err }
+
+// message returns what the tool says of an error; "" means nothing.
+func message(err error) string {
+	if exit := (*exitError)(nil); err == nil || errors.As(err, &exit) && exit.err == nil {
+		return ""
+	}
+	return display.Error(err)
+}
 
 // usage makes an error about the command line or the configuration.
 func usage(format string, args ...any) error {
@@ -92,7 +103,8 @@ func held(round *redlock.QuorumError) bool {
 func exitCode(err error) int {
 	var exit *exitError
 	var by interrupted
-	if round := (*redlock.QuorumError)(nil); errors.As(err, &round) && !errors.As(err, &exit) && !errors.As(err, &by) {
+	var lost *outputError
+	if round := (*redlock.QuorumError)(nil); errors.As(err, &round) && !errors.As(err, &exit) && !errors.As(err, &by) && !errors.As(err, &lost) {
 		switch {
 		case errors.Is(err, redlock.ErrSameServer):
 			return exitUsage
@@ -106,6 +118,8 @@ func exitCode(err error) int {
 		return 0
 	case errors.As(err, &exit):
 		return exit.code
+	case errors.As(err, &lost):
+		return lost.code()
 	case errors.As(err, new(*kong.ParseError)), errors.Is(err, redlock.ErrForeign):
 		return exitUsage
 	case errors.As(err, &by):

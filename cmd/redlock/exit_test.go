@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -13,7 +12,7 @@ import (
 )
 
 func TestExitCode_OfARoundIsThatOfItsOutcome(t *testing.T) {
-	var noAnswer error = &pool.ConnectError{Err: context.DeadlineExceeded}
+	var noAnswer error = &pool.ConnectError{Err: pool.ErrTimeout}
 	for name, test := range map[string]struct {
 		reason error
 		nodes  []error // the others have said yes

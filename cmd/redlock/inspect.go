@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
-	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -83,15 +81,18 @@ func (c *inspectCmd) lines(s *redlock.State, trips *roundTrips, columns int) []l
 			l.color = dim
 		case s.Nodes[i-1].Err != nil:
 			l.color = bad
-		case s.Held() && s.Nodes[i-1].Token == s.Token:
+		case s.Verdict == redlock.VerdictHeld && s.Nodes[i-1].Held && s.Nodes[i-1].Token == s.Token:
 			l.color = good
 		}
 		lines = append(lines, l)
 	}
-	v, text := verdictOn(s, c.Full)
 	lines = append(lines, line{})
-	for _, text := range wrap(text, min(100, cmp.Or(columns, 100))) {
-		lines = append(lines, line{text, v.color()})
+	text := []string{explain(s, c.Full)}
+	if columns > 0 { // what is no terminal gets one line, which can be searched for
+		text = wrap(text[0], min(100, columns))
+	}
+	for _, text := range text {
+		lines = append(lines, line{text, colorOf(s.Verdict)})
 	}
 	return lines
 }
@@ -107,8 +108,8 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 		}
 	case n.Err != nil:
 		held, failure = "?", why(n.Err)
-	case !survey.Holds(n):
-		held = "nobody"
+	case !n.Held:
+		held = "nothing"
 	default:
 		held, ttl = tokenText(n.Token, c.Full), ttlText(n.TTL)
 	}
@@ -118,7 +119,11 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 	if d := trips.of(n.Addr); d > 0 && answered(n) {
 		latency = duration(d)
 	}
-	return []string{held, ttl, fence, clip(display.Text(n.Metadata), 40), latency, clip(failure, 80)}
+	metadata := display.Text(n.Metadata)
+	if !c.Full {
+		metadata, failure = clip(metadata, 40), clip(failure, 80)
+	}
+	return []string{held, ttl, fence, metadata, latency, failure}
 }
 
 // answered reports whether the node said what it holds.
@@ -126,7 +131,7 @@ func answered(n *redlock.NodeState) bool { return n.Err == nil || errors.Is(n.Er
 
 // why explains in a line why a node did not answer.
 func why(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, pool.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		err = pool.ErrTimeout // which it was that was too late is no matter
 	}
 	return firstLine(reason(err))
@@ -140,7 +145,7 @@ func firstLine(text string) string {
 // inspection is the JSON of an inspection.
 type inspection struct {
 	Name     string           `json:"name"`
-	Verdict  verdict          `json:"verdict"`
+	Verdict  redlock.Verdict  `json:"verdict"`
 	Text     string           `json:"verdict_text"`
 	Token    string           `json:"token,omitempty"`
 	Metadata string           `json:"metadata,omitempty"`
@@ -163,9 +168,8 @@ type nodeInspection struct {
 }
 
 func inspectionOf(s *redlock.State, trips *roundTrips) inspection {
-	v, text := verdictOn(s, true)
 	to := inspection{
-		Name: s.Name, Verdict: v, Text: text, Token: s.Token, Metadata: s.Metadata, Fence: s.Fence, TTL: ttlMillis(s.TTL), Need: s.Need,
+		Name: s.Name, Verdict: s.Verdict, Text: explain(s, true), Token: s.Token, Metadata: s.Metadata, Fence: s.Fence, TTL: ttlMillis(s.TTL), Need: s.Need,
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]

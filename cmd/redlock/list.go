@@ -21,7 +21,7 @@ type listCmd struct {
 	watchFlags
 	Sort    string `default:"name" enum:"name,ttl,nodes" group:"Output" help:"By name, ttl (shortest first) or nodes (fewest first)."`
 	Holder  string `placeholder:"TEXT" group:"Output" help:"Only locks with this in their token or metadata."`
-	Remarks bool   `group:"Output" help:"Only locks with a remark, such as: no majority."`
+	Remarks bool   `group:"Output" help:"Only locks with a remark, such as: held by nobody."`
 	All     bool   `group:"Output" help:"Show somebody's data too, which is no lock."`
 	Limit   int    `default:"100000" group:"Output" help:"How many names are listed at most (default ${default})."`
 	Full    bool   `group:"Output" help:"Show whole names and tokens."`
@@ -82,7 +82,7 @@ func (c *listCmd) Run(ctx context.Context, to streams) error {
 func (c *listCmd) choose(listing *survey.Listing) (shown []survey.Lock, hidden int) {
 	for _, l := range listing.Locks {
 		switch {
-		case !c.holds(l) || c.Remarks && len(remarks(l, listing)) == 0:
+		case !c.holds(l) || c.Remarks && len(remarks(l)) == 0:
 		case l.Other && !c.All:
 			hidden++
 		default:
@@ -112,8 +112,8 @@ func endless(ttl time.Duration) time.Duration {
 }
 
 // remarks are what is not as it should be.
-func remarks(l survey.Lock, listing *survey.Listing) (all []string) {
-	data, missing := 0, len(listing.Nodes)-listing.Answered()
+func remarks(l survey.Lock) (all []string) {
+	data := 0
 	for _, v := range l.Views {
 		if v.Other {
 			data++
@@ -122,10 +122,10 @@ func remarks(l survey.Lock, listing *survey.Listing) (all []string) {
 	switch {
 	case l.Other:
 		return []string{"somebody's data"}
-	case !l.Held() && missing > 0 && l.On+missing >= l.Need:
-		all = append(all, "majority unknown")
-	case !l.Held():
-		all = append(all, "no majority")
+	case l.Verdict == redlock.VerdictUnknown:
+		all = append(all, "unknown")
+	case l.Verdict == redlock.VerdictNobody:
+		all = append(all, "held by nobody")
 	}
 	if l.Empty {
 		all = append(all, "empty value")
@@ -182,7 +182,7 @@ func (c *listCmd) cells(l survey.Lock, listing *survey.Listing) []string {
 		name, holder = clip(name, 50), clip(holder, 40)
 	}
 	on := fmt.Sprintf("%d/%d", l.On, len(listing.Nodes))
-	return []string{name, holder, fence, ttlText(l.TTL), on, strings.Join(remarks(l, listing), ", ")}
+	return []string{name, holder, fence, ttlText(l.TTL), on, strings.Join(remarks(l), ", ")}
 }
 
 // tokens returns the token of the holder, or without a majority those that nodes hold.
@@ -217,16 +217,16 @@ type listJSON struct {
 }
 
 type lockJSON struct {
-	Name     string     `json:"name"`
-	Held     bool       `json:"held"`
-	Data     bool       `json:"data"` // somebody's
-	Token    string     `json:"token,omitempty"`
-	Metadata string     `json:"metadata,omitempty"`
-	Fence    uint64     `json:"fence,omitempty"`
-	TTL      int64      `json:"ttl_ms"` // -1 means for ever
-	On       int        `json:"on_nodes"`
-	Remarks  []string   `json:"remarks"`
-	Nodes    []viewJSON `json:"nodes"` // those that hold anything
+	Name     string          `json:"name"`
+	Verdict  redlock.Verdict `json:"verdict"`
+	Data     bool            `json:"data"` // somebody's, and nothing else
+	Token    string          `json:"token,omitempty"`
+	Metadata string          `json:"metadata,omitempty"`
+	Fence    uint64          `json:"fence,omitempty"`
+	TTL      int64           `json:"ttl_ms"` // -1 means for ever
+	On       int             `json:"on_nodes"`
+	Remarks  []string        `json:"remarks"`
+	Nodes    []viewJSON      `json:"nodes"` // those that hold anything
 }
 
 type viewJSON struct {
@@ -248,8 +248,8 @@ func listOf(listing *survey.Listing, shown []survey.Lock, hidden int) listJSON {
 	to := listJSON{Locks: []lockJSON{}, Need: listing.Need, Hidden: hidden, Truncated: listing.Truncated}
 	for _, l := range shown {
 		lock := lockJSON{
-			Name: l.Name, Held: l.Held(), Data: l.Other, Token: l.Token, Metadata: l.Metadata, Fence: l.Fence,
-			TTL: millis(l.TTL), On: l.On, Remarks: append([]string{}, remarks(l, listing)...),
+			Name: l.Name, Verdict: l.Verdict, Data: l.Other, Token: l.Token, Metadata: l.Metadata, Fence: l.Fence,
+			TTL: millis(l.TTL), On: l.On, Remarks: append([]string{}, remarks(l)...),
 		}
 		for _, v := range l.Views {
 			lock.Nodes = append(lock.Nodes, viewJSON{listing.Nodes[v.Node].Addr, v.Other, v.Token, v.Fence, millis(v.TTL)})

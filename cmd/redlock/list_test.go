@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // firstCells returns the first cell of each row of a table.
@@ -37,7 +38,7 @@ func TestList_ShowsAllLocksUnderThePrefix(t *testing.T) {
 	do(t, on[1:], "SET", "lock:*mixed", "token", "PX", ms*3/4)
 	do(t, on, "SET", "blocked", "", "PX", ms)
 	require.Contains(t, steady(succeed(t, flags[:len(flags)-1], "list", "bl*")), `blocked "" T 5/5 empty value 1 lock`)
-	require.True(t, decoded[listJSON](t, succeed(t, flags[:len(flags)-1], "list", "--json", "blocked")).Locks[0].Held)
+	require.Equal(t, redlock.VerdictHeld, decoded[listJSON](t, succeed(t, flags[:len(flags)-1], "list", "--json", "blocked")).Locks[0].Verdict)
 	do(t, on, "SET", "lock:other", "value")
 
 	out := succeed(t, flags, "list")
@@ -46,7 +47,7 @@ func TestList_ShowsAllLocksUnderThePrefix(t *testing.T) {
 	for _, line := range []string{
 		`backup web1:\u202e17 ` + fmt.Sprint(taken.Fence) + " T 5/5 ",
 		"ever theirs no TTL 5/5 no TTL ",
-		"split tokenA tokenB T 3/5 no majority ",
+		"split tokenA tokenB T 3/5 held by nobody ",
 		`日本\x1b[2J ttttttttttttttttttt… T 3/5 `,
 		strings.Repeat("n", 49) + "… long T 5/5 ",
 		"mixed token T 4/5 somebody's data on 1 ",
@@ -76,8 +77,8 @@ func TestList_ShowsAllLocksUnderThePrefix(t *testing.T) {
 	require.False(t, document.Truncated)
 	split, backup := document.Locks[0], document.Locks[3]
 	require.Equal(t, "split", split.Name)
-	require.False(t, split.Held)
-	require.Equal(t, []string{"no majority"}, split.Remarks)
+	require.Equal(t, redlock.VerdictNobody, split.Verdict)
+	require.Equal(t, []string{"held by nobody"}, split.Remarks)
 	require.Len(t, split.Nodes, 3)
 	require.Equal(t, "tokenB", split.Nodes[2].Token)
 	require.Equal(t, on[2].Addr(), split.Nodes[2].Addr)
@@ -108,7 +109,7 @@ func TestList_NamesTheNodesThatFail(t *testing.T) {
 	require.Contains(t, errors, "redlock: node "+on[0].Addr()+": no answer in time\n")
 	require.Contains(t, errors, "redlock: node "+on[1].Addr()+": NOAUTH")
 	require.Equal(t, 2, strings.Count(errors, "\n"))
-	require.Contains(t, steady(out), "few token T 1/5 majority unknown held token T 3/5 perhaps token T 2/5 majority unknown 3 locks, 3 of 5 nodes answered.")
+	require.Contains(t, steady(out), "few token T 1/5 unknown held token T 3/5 perhaps token T 2/5 unknown 3 locks, 3 of 5 nodes answered.")
 
 	on[2].Stop()
 	code, out, errors = call(t.Context(), with(flags, "list", "--json")...)
@@ -116,7 +117,28 @@ func TestList_NamesTheNodesThatFail(t *testing.T) {
 	require.Contains(t, errors, "no quorum of nodes: 2 of 5 nodes answered, 3 needed")
 	document := decoded[listJSON](t, out)
 	require.Len(t, document.Locks, 3)
+	for _, l := range document.Locks {
+		require.Equal(t, redlock.VerdictUnknown, l.Verdict)
+	}
 	require.NotEmpty(t, document.Nodes[2].Error)
+}
+
+// The danger: a replica that holds nothing seems to show that nobody holds the lock.
+func TestLook_AReplicaHasNotAnswered(t *testing.T) {
+	on, flags := real5(t)
+	do(t, on[:2], "SET", "name", "token", "PX", eternity.Milliseconds())
+	host, port, err := net.SplitHostPort(on[4].Addr())
+	require.NoError(t, err)
+	do(t, on[3:4], "REPLICAOF", host, port)
+	const why = "READONLY role:slave (the server is a replica: nodes must be independent masters)"
+	out := succeed(t, flags, "inspect", "name")
+	require.Contains(t, out, why)
+	require.Contains(t, out, "Unknown: the nodes that did not answer decide. token on 2, nothing on 2, no answer on 1.")
+	require.Equal(t, redlock.VerdictUnknown, decoded[inspection](t, succeed(t, flags, "inspect", "name", "--json")).Verdict)
+	code, out, errors := call(t.Context(), with(flags, "list")...)
+	require.Zero(t, code)
+	require.Equal(t, "redlock: node "+on[3].Addr()+": "+why+"\n", errors)
+	require.Contains(t, steady(out), "name token T 2/5 unknown 1 lock, 4 of 5 nodes answered.")
 }
 
 // The danger: a server that names keys for ever keeps list from ever ending.
@@ -139,7 +161,7 @@ func TestList_EndsIfANodeNamesKeysForEver(t *testing.T) {
 			if _, err := conn.Write([]byte(answer)); err != nil {
 				return
 			}
-			answer = "*2\r\n$1\r\n7\r\n*0\r\n"
+			answer = "*2\r\n$1\r\n7\r\n*0\r\n$0\r\n\r\n" // a page, and the role
 		}
 	}()
 	errors := refused(t, exitUnavailable, nil, "list", "--nodes=redis://"+l.Addr().String(), "--timeout=10s", "--node-limit=3s")

@@ -25,8 +25,6 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/fatih/color"
-
-	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 )
 
 // cli holds the subcommands: a struct each, with a method Run. Its arguments are bound in run.
@@ -57,20 +55,6 @@ type streams struct{ out, err io.Writer }
 // commandLine is the arguments of the tool, byte by byte.
 type commandLine []string
 
-// output cancels the command if nobody reads its output any more.
-type output struct {
-	io.Writer
-	cancel func()
-}
-
-func (o output) Write(p []byte) (int, error) {
-	n, err := o.Writer.Write(p)
-	if err != nil {
-		o.cancel()
-	}
-	return n, err
-}
-
 func main() {
 	if code, isHolder := hold(); isHolder {
 		os.Exit(code)
@@ -88,15 +72,16 @@ func main() {
 		// A second signal changes nothing: some senders send two, and cleaning up is soon over.
 		cancel(interrupted{<-signals})
 	}()
-	os.Exit(run(ctx, os.Args[1:], streams{output{color.Output, func() { cancel(errNoReader) }}, color.Error}))
+	os.Exit(run(ctx, os.Args[1:], streams{color.Output, color.Error}))
 }
-
-// errNoReader is why a command ends whose output nobody reads any more.
-var errNoReader = errors.New("nobody reads the output")
 
 // run carries out one command line and returns the exit code. When ctx ends, the command cleans up after itself and fails.
 func run(ctx context.Context, args []string, to streams) int {
-	exited, code := false, 0 // set by kong, also when it has printed its help
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	out := &output{w: to.out, cancel: cancel}
+	to.out = out
+	exited := false // set by kong when it has printed help or the version
 	tool := &cli{}
 	parser, err := kong.New(tool,
 		kong.Name("redlock"),
@@ -106,7 +91,7 @@ func run(ctx context.Context, args []string, to streams) int {
 		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }), // the variables are named in the title of their group
 		kong.ExplicitGroups([]kong.Group{{Key: "Nodes", Title: "Nodes, also by variables such as $REDLOCK_NODES, or in a file"}}),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Exit(func(c int) { exited, code = true, c }),
+		kong.Exit(func(int) { exited = true }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(to, commandLine(args)),
 	)
@@ -116,25 +101,22 @@ func run(ctx context.Context, args []string, to streams) int {
 	}
 	command, err := parser.Parse(asFlags(args))
 	if exited {
-		return code
-	}
-	if err == nil {
-		err = checkText(args[:max(0, len(args)-len(tool.Run.Command))], os.Environ())
-	}
-	if err == nil {
-		err = command.Run()
+		err = nil // of what came after it
+	} else if err == nil {
+		if err = checkText(args[:max(0, len(args)-len(tool.Run.Command))], os.Environ()); err == nil {
+			err = command.Run()
+		}
 	}
 	switch cause := context.Cause(ctx); {
 	case err == nil || cause == nil:
-	case errors.Is(cause, errNoReader) && errors.Is(err, syscall.EPIPE):
-		return exitSignal + int(syscall.SIGPIPE) // as of a program that SIGPIPE ends, which says nothing
 	case err == ctx.Err(): //nolint:errorlint // that and nothing else
 		err = &exitError{exitCode(cause), nil}
 	case errors.Is(err, ctx.Err()):
 		err = fmt.Errorf("%w (%w)", err, cause)
 	}
-	if exit := (*exitError)(nil); err != nil && (!errors.As(err, &exit) || exit.err != nil) {
-		parser.Errorf("%s", display.Error(err))
+	err = out.outcome(err)
+	if text := message(err); text != "" {
+		parser.Errorf("%s", text)
 	}
 	return exitCode(err)
 }

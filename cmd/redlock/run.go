@@ -54,8 +54,21 @@ ended before the lock is over. The exit code is the command's, 75 if another hol
   redlock run -n nightly-report -- /usr/local/bin/report --all`
 }
 
-// Run checks everything that can be checked without a server, and hands over to the two processes that hold the lock.
-func (c *runCmd) Run(ctx context.Context, line commandLine) error {
+// Run runs the command and returns how it ended. With --json that is an event, whatever happened before.
+func (c *runCmd) Run(ctx context.Context, line commandLine, to streams) error {
+	err := c.run(ctx, line)
+	if !c.JSON {
+		return err
+	}
+	report := supervise.Report{Code: exitCode(err), Text: message(err)}
+	events := supervise.NewEvents(to.err, c.Name, c.JSON, c.Verbose)
+	events.Exit(report)
+	events.Close()
+	return &exitError{report.Code, nil}
+}
+
+// run checks everything that can be checked without a server, and hands over to the two processes that hold the lock.
+func (c *runCmd) run(ctx context.Context, line commandLine) error {
 	// What is no UTF-8 has got lost in the parser.
 	c.Command = line[max(0, len(line)-len(c.Command)):]
 	if len(c.Command) > 0 && c.Command[0] == "--" {

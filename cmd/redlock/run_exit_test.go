@@ -302,18 +302,25 @@ func TestRun_FindsOutLaterIfAProgramCannotBeRun(t *testing.T) {
 	}
 }
 
-func TestRun_GoesOnIfNobodyReadsItsEvents(t *testing.T) {
+func TestRun_GoesOnIfItsEventsCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	servers := testredis.Real(t, 3)
-	cmd := toolCommand(servers, "run", "--verbose", "job", "--", "sh", "-c", "read -r x; echo got $x; exit 6")
-	r, w, err := os.Pipe()
+	r, unread, err := os.Pipe()
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
-	cmd.Stderr, cmd.Stdin = w, strings.NewReader("it\n")
-	out, err := cmd.Output()
-	require.NoError(t, w.Close())
-	assert.ErrorContains(t, err, "exit status 6")
-	assert.Equal(t, "got it\n", string(out))
+	defer unread.Close()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	for _, to := range []*os.File{unread, full} {
+		for _, flag := range []string{"--verbose", "--json"} {
+			cmd := toolCommand(servers, "run", flag, "job", "--", "sh", "-c", "read -r x; echo got $x; exit 6")
+			cmd.Stderr, cmd.Stdin = to, strings.NewReader("it\n")
+			out, err := cmd.Output()
+			assert.ErrorContains(t, err, "exit status 6")
+			assert.Equal(t, "got it\n", string(out))
+		}
+	}
 }
 
 func TestRun_AtLeastKeepsTheLock(t *testing.T) {

@@ -187,6 +187,20 @@ func TestRun_EndsTheCommandAtOnceIfTheKeysAreGone(t *testing.T) {
 	}
 }
 
+// survey.Overlap says so to those who free the lock.
+func TestRun_LearnsThatItsLockWasFreedByForce(t *testing.T) {
+	t.Parallel()
+	servers := testredis.Real(t, 3)
+	p := runTool(t, servers, "--ttl=1h", "job", "cat")
+	p.event("renewed") // the servers announce changes from now on
+	code, _, record := call(t.Context(), "unlock", "job", "--force", "--yes", "--nodes="+strings.Join(testredis.URLs(servers), ","), "--timeout=10s")
+	require.Zero(t, code, record)
+	require.Contains(t, record, "forced unlock")
+	assert.Equal(t, exitLost, p.code()) // long before the lock's TTL
+	assert.Contains(t, p.event("lost").Error, "it was deleted")
+	assert.Equal(t, "SIGTERM", p.event("ended").Signal)
+}
+
 func TestRun_WarnsAndLetsTheCommandGoOn(t *testing.T) {
 	t.Parallel()
 	servers := testredis.Real(t, 3)
@@ -251,13 +265,15 @@ func TestRun_EndsTheCommandWhileItsFrontIsFrozen(t *testing.T) {
 	t.Parallel()
 	servers := testredis.Real(t, 3)
 	p, b := startBeats(t, servers, `trap "" TERM;`)
+	holder := p.holder()
 	freeze(t, p.cmd.Process.Pid)
 	over := cut(p, servers)
-	p.event("exit")
+	eventually(t, func() bool { return stateOf(holder) == "Z" }, "the holder goes on")
 	requireDead(t, b.group)
 	assert.Less(t, b.last(), over)
 	p.signal(unix.SIGCONT)
 	assert.Equal(t, exitLost, p.code())
+	assert.Equal(t, exitLost, *p.exits().Code)
 }
 
 func TestRun_EndsTheCommandWhileItsHolderIsFrozen(t *testing.T) {
@@ -270,6 +286,9 @@ func TestRun_EndsTheCommandWhileItsHolderIsFrozen(t *testing.T) {
 	assert.Equal(t, exitLost, p.code())
 	requireDead(t, b.group)
 	assert.Less(t, b.last(), over)
+	last := p.exits()
+	assert.Equal(t, exitLost, *last.Code)
+	assert.Contains(t, last.Error, "the process that held it did not renew it in time")
 	contend(t, servers, b.group)
 }
 

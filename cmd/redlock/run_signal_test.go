@@ -159,7 +159,7 @@ func TestRun_ASignalToBothProcessesAtTheVeryBeginningEndsIt(t *testing.T) {
 		require.NoError(t, unix.Kill(p.holder(), sig))
 		p.signal(sig)
 		assert.Equal(t, 128+int(sig), p.code())
-		assert.Empty(t, p.lines["err"])
+		assert.Empty(t, p.exits().Error)
 		require.NoError(t, w.Close())
 	}
 }
@@ -192,7 +192,29 @@ func TestRun_EndsWhatTheCommandLeavesBehind(t *testing.T) {
 		p.event("released")
 		requireDead(t, group)
 		assert.Equal(t, 5, p.code(), name)
+		assert.Equal(t, group, p.event("left").PID, name)
+		assert.NotZero(t, p.event("left").Processes, name)
 	}
+}
+
+func TestRun_SaysWhatTheCommandHasLeftBehind(t *testing.T) {
+	t.Parallel()
+	servers := testredis.Real(t, 3)
+	const quiet = "exec >/dev/null 2>&1; "
+	p := start(t, toolCommand(servers, "run", "job", "--", "sh", "-c", quiet+"sleep 1000 & sleep 1000 & exit 5"))
+	assert.Equal(t, 5, p.code())
+	require.Len(t, p.lines["err"], 1)
+	assert.Regexp(t, `^redlock: the command has left 2 processes of its group \d+, which are ended now: `, p.lines["err"][0])
+
+	p = runTool(t, servers, "job", "--", "sh", "-c", quiet+"sleep 0 & wait; exit 5")
+	assert.Equal(t, 5, p.code())
+	assert.False(t, p.happened("left"), "nothing is left")
+
+	p = runTool(t, servers, "job", "--", "sh", "-c", "sleep 1000 & echo ready; exec cat")
+	p.says("ready")
+	p.signal(unix.SIGTERM)
+	assert.Equal(t, 143, p.code())
+	assert.False(t, p.happened("left"), "all of it was asked to end")
 }
 
 // The process that has ended stays in the group, as its parent has left that and never asks how it has ended.

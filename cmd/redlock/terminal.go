@@ -9,8 +9,8 @@ import (
 
 // terminal returns the terminal that w writes to; nil if it is none.
 func terminal(w io.Writer) *os.File {
-	if o, is := w.(output); is {
-		w = o.Writer
+	if o, is := w.(*output); is {
+		w = o.w
 	}
 	if file, is := w.(*os.File); is && isatty.IsTerminal(file.Fd()) {
 		return file

@@ -114,7 +114,7 @@ func TestTry_TakesNoLockWhoseTokenNobodyReads(t *testing.T) {
 	on, flags := real5(t)
 	broken := errors.New("nobody reads")
 	code := run(t.Context(), with(flags, "try", "name", "--ttl=1h"), streams{failingWriter{broken}, failingWriter{broken}})
-	require.Equal(t, exitInternal, code)
+	require.Equal(t, exitOutput, code)
 	eventuallyHeld(t, on, "name", "")
 }
 

@@ -57,8 +57,7 @@ func releaseToken(ctx context.Context, locker *redlock.Locker, name, token strin
 	if inspectErr != nil {
 		return err
 	}
-	_, text := verdictOn(s, false)
-	return &exitError{exitLost, fmt.Errorf("%w by this token. %s", redlock.ErrNotHeld, text)}
+	return &exitError{exitLost, fmt.Errorf("%w by this token. %s", redlock.ErrNotHeld, explain(s, false))}
 }
 
 // unlockCmd is the subcommand unlock.
@@ -72,7 +71,7 @@ type unlockCmd struct {
 
 // Help is shown above the flags.
 func (unlockCmd) Help() string {
-	return "Frees a lock by its token, or by force if its holder is gone: a holder that is not gone works on beside the next one.\n\n" +
+	return "Frees a lock by its token, or by force if its holder is gone. " + survey.Overlap + "\n\n" +
 		"  redlock unlock nightly-backup --force"
 }
 
@@ -106,9 +105,9 @@ func (c *unlockCmd) force(ctx context.Context, to streams, on *cluster) error {
 		return refusal(err)
 	}
 	out := paper{w: to.out}
-	v, text := verdictOn(seen, false)
+	text := explain(seen, false)
 	if len(tallyOf(seen).tokens) == 0 {
-		if v == isData {
+		if seen.Verdict == redlock.VerdictForeign {
 			return &exitError{exitUsage, fmt.Errorf("%w. It is left alone: %s", redlock.ErrForeign, text)}
 		}
 		out.print([]line{{text: "There is nothing to remove. " + text}})
@@ -116,24 +115,31 @@ func (c *unlockCmd) force(ctx context.Context, to streams, on *cluster) error {
 	}
 	out.print(holdings(seen, "nothing"))
 	if !c.Yes {
-		fmt.Fprintf(to.out, "\n%s\nRemove it? [y/N] ", text)
+		fmt.Fprintf(to.out, "\n%s\n\n%s\nRemove it? [y/N] ", text, strings.Join(wrap(survey.Overlap, screen), "\n"))
 		if yes, err := confirmed(ctx); err != nil || !yes {
 			fmt.Fprintln(to.out, "Nothing was removed.")
 			return cmp.Or(err, error(&exitError{code: exitTaken}))
 		}
 	}
-	removed, err := remove(on, c.KeyPrefix, seen)
+	if err := ctx.Err(); err != nil { // such as because nobody could see what is to be removed
+		return fmt.Errorf("nothing was removed: %w", err)
+	}
+	removed, record, err := remove(on, c.KeyPrefix, seen)
+	if record != "" {
+		fmt.Fprintln(to.err, record)
+	}
 	fmt.Fprintln(to.out, "\nRemoved:")
 	out.print(holdings(removed, "nothing was there"))
 	return err
 }
 
-// remove deletes what was seen, and returns what it has deleted. It fails unless the lock is free.
-func remove(on *cluster, prefix string, seen *redlock.State) (removed *redlock.State, err error) {
-	removed = &redlock.State{Name: seen.Name, Need: seen.Need, Nodes: slices.Clone(seen.Nodes)}
+// remove deletes what was seen, and returns what it has deleted, with the line for the log. It fails unless the lock is free.
+func remove(on *cluster, prefix string, seen *redlock.State) (removed *redlock.State, record string, err error) {
+	nodes := slices.Clone(seen.Nodes)
 	free, taken, data := 0, 0, 0
-	for i, reply := range survey.Remove(on.nodes, prefix, seen) {
-		n := &removed.Nodes[i]
+	replies, record := survey.Remove(on.nodes, prefix, seen)
+	for i, reply := range replies {
+		n := &nodes[i]
 		if reply.Err != nil {
 			*n = redlock.NodeState{Addr: n.Addr, Err: reply.Err}
 		}
@@ -146,15 +152,16 @@ func remove(on *cluster, prefix string, seen *redlock.State) (removed *redlock.S
 			data++
 		}
 	}
+	removed = redlock.NewState(seen.Name, nodes)
 	switch {
 	case free >= seen.Need:
-		return removed, nil
+		return removed, record, nil
 	case free+data >= seen.Need:
-		return removed, fmt.Errorf("%w, on %s: choose another name or --key-prefix", redlock.ErrForeign, counted(data, "node"))
+		return removed, record, fmt.Errorf("%w, on %s: choose another name or --key-prefix", redlock.ErrForeign, counted(data, "node"))
 	case taken > 0:
-		return removed, &exitError{exitTaken, fmt.Errorf("another has taken the lock meanwhile on %s: look at it again", counted(taken, "node"))}
+		return removed, record, &exitError{exitTaken, fmt.Errorf("another has taken the lock meanwhile on %s: look at it again", counted(taken, "node"))}
 	}
-	return removed, &exitError{exitUnavailable, fmt.Errorf("%w: the lock is gone from %d of %d nodes, %d needed", redlock.ErrNoQuorum, free, len(seen.Nodes), seen.Need)}
+	return removed, record, &exitError{exitUnavailable, fmt.Errorf("%w: the lock is gone from %d of %d nodes, %d needed", redlock.ErrNoQuorum, free, len(seen.Nodes), seen.Need)}
 }
 
 // holdings are a line for each node, about what it holds or held.
@@ -171,7 +178,7 @@ func holdings(s *redlock.State, nothing string) (lines []line) {
 			row[1], row[4] = nothing, "it has ended meanwhile"
 		case n.Err != nil:
 			row[1], row[4] = "?", clip(why(n.Err), 80)
-		case survey.Holds(&n):
+		case n.Held:
 			row[1], row[2], row[3] = tokenText(n.Token, false), ttlText(n.TTL), clip(display.Text(n.Metadata), 40)
 		}
 		rows = append(rows, row)

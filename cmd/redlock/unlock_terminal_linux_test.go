@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 )
 
 func TestUnlock_AsksOnTheTerminal(t *testing.T) {
@@ -18,6 +20,7 @@ func TestUnlock_AsksOnTheTerminal(t *testing.T) {
 		c.await("Remove it? [y/N] ", 1)
 		require.Contains(t, c.all(), `tok\x1b[2Jen`)
 		require.Contains(t, c.all(), on[4].Addr())
+		require.Contains(t, strings.Join(strings.Fields(c.all()), " "), survey.Overlap)
 		c.press(answer)
 		require.Equal(t, code, c.code(), "%q", answer)
 		c.await("Nothing was removed.", 1)

@@ -40,13 +40,15 @@ func TestUnlock_FreesAKeyWithoutTTLByItsToken(t *testing.T) {
 func TestUnlock_ByForceSaysWhatItHasRemoved(t *testing.T) {
 	on, flags := real5(t)
 	flags = append(flags, "--key-prefix=lock:", "--force", "--yes")
-	out := succeed(t, flags, "unlock", "name")
-	require.Equal(t, "There is nothing to remove. Held by nobody: nothing on 5.\n", out)
+	require.Equal(t, "There is nothing to remove. Held by nobody: nothing on 5.\n", succeed(t, flags, "unlock", "name"))
 
 	do(t, on[:2], "SET", "lock:name", "token\x1b[2J", "PX", eternity.Milliseconds())
 	do(t, on[2:3], "SET", "lock:name", "ever")
 	do(t, on[3:4], "RPUSH", "lock:name", "data")
-	out = steady(succeed(t, flags, "unlock", "name"))
+	code, out, record := call(t.Context(), with(flags, "unlock", "name")...)
+	require.Zero(t, code, record)
+	require.Equal(t, "redlock: forced unlock key=\"lock:name\" removed=3 nodes=5 holder=\"\"\n", record)
+	out = steady(out)
 	before, after, found := strings.Cut(out, "Removed:")
 	require.True(t, found)
 	for _, part := range []string{before, after} {
@@ -62,7 +64,7 @@ func TestUnlock_ByForceSaysWhatItHasRemoved(t *testing.T) {
 
 	taken := decoded[heldJSON](t, succeed(t, flags[:3], "try", "name", "--ttl=1h", "--fencing", "--json"))
 	eventuallyHeld(t, on, "lock:name", fmt.Sprintf("%s|%d", taken.Token, taken.Fence))
-	succeed(t, flags, "unlock", "name")
+	require.Contains(t, refused(t, 0, flags, "unlock", "name"), "forced unlock")
 	eventuallyHeld(t, on, "lock:name", "")
 }
 
@@ -81,7 +83,7 @@ func TestUnlock_ByForceLeavesSomebodysDataAlone(t *testing.T) {
 
 func TestHoldings_SayWhereNothingWasRemoved(t *testing.T) {
 	s := &redlock.State{Need: 3, Nodes: []redlock.NodeState{
-		{Addr: "a:1", Token: "token", TTL: eternity},
+		{Addr: "a:1", Held: true, Token: "token", TTL: eternity},
 		{Addr: "a:2", Err: pool.ErrHeld},
 		{Addr: "a:3", Err: pool.ErrAbsent},
 		{Addr: "a:4", Err: redlock.ErrForeign},

@@ -11,28 +11,16 @@ import (
 	"github.com/fatih/color"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
-	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// verdict is what the answers of all nodes come to. docs/tool.md explains each.
-type verdict string
-
-const (
-	isHeld    verdict = "held"
-	isFree    verdict = "free"
-	isSplit   verdict = "split"
-	isData    verdict = "data"
-	isUnknown verdict = "unknown"
-)
-
-// color returns in which color the verdict is shown.
-func (v verdict) color() *color.Color {
+// colorOf returns in which color a verdict is shown.
+func colorOf(v redlock.Verdict) *color.Color {
 	switch v {
-	case isHeld, isFree:
+	case redlock.VerdictHeld, redlock.VerdictNobody:
 		return good
-	case isData:
+	case redlock.VerdictForeign:
 		return bad
 	}
 	return odd
@@ -61,7 +49,7 @@ func tallyOf(s *redlock.State) tally {
 			t.data++
 		case n.Err != nil:
 			t.blind++
-		case !survey.Holds(&n):
+		case !n.Held:
 			t.nothing++
 		default:
 			if n.TTL == redlock.NoTTL {
@@ -80,39 +68,37 @@ func tallyOf(s *redlock.State) tally {
 	return t
 }
 
-// verdictOn returns what the answers come to, in a word and in sentences.
-func verdictOn(s *redlock.State, full bool) (verdict, string) {
+// explain says in sentences what the answers come to. docs/tool.md explains each.
+func explain(s *redlock.State, full bool) (text string) {
 	t := tallyOf(s)
-	most := 0
-	if len(t.tokens) > 0 {
-		most = t.tokens[0].nodes
-	}
-	v, text := isFree, fmt.Sprintf("Held by nobody:%s", t.shares(full))
-	switch {
-	case s.Held():
-		v, text = isHeld, t.held(s, full)
-	case most >= t.need: // an empty token is none for State
-		v, text = isHeld, fmt.Sprintf("Held by an empty value: %d of %d nodes hold a key without a token. Nobody holds the lock, and nobody can take it "+
-			"before the key has expired, or is removed by \"redlock unlock %s --force\".%s", most, t.nodes, display.Text(s.Name), t.shares(full))
-	case t.nodes-t.blind < t.need:
-		v, text = isUnknown, fmt.Sprintf("Unknown: %d of %d nodes answered, %d are needed.%s", t.nodes-t.blind, t.nodes, t.need, t.shares(full))
-	case t.data > t.nodes-t.need:
-		v = isData
+	switch shares := t.shares(full); {
+	case s.Verdict == redlock.VerdictHeld && s.Token == "":
+		text = fmt.Sprintf("Held by an empty value: %d of %d nodes hold a key without a token. Nobody can take the lock "+
+			"before the key has expired, or is removed by \"redlock unlock %s --force\".%s", t.tokens[0].nodes, t.nodes, display.Text(s.Name), shares)
+	case s.Verdict == redlock.VerdictHeld:
+		text = t.held(s, full)
+	case s.Verdict == redlock.VerdictForeign:
 		text = fmt.Sprintf("Somebody's data: %d of %d nodes hold a key under this name that is no lock. "+
 			"Nobody can take a lock of this name: choose another one, or a --key-prefix that no data has.", t.data, t.nodes)
-	case most > 0 && most+t.blind >= t.need:
-		v, text = isUnknown, fmt.Sprintf("Unknown: the nodes that did not answer decide.%s", t.shares(full))
-	case most > 0 && t.nothing >= t.need:
-		v, text = isSplit, fmt.Sprintf("Held by nobody, and free to be taken: no token is on a majority (%d).%s", t.need, t.shares(full))
-	case most > 0:
-		v, text = isSplit, fmt.Sprintf("Split: no token is on a majority (%d).%s Nobody holds the lock, and nobody can take it before some are released "+
-			"or their TTLs are over.", t.need, t.shares(full))
+	case s.Verdict == redlock.VerdictUnknown && t.nodes-t.blind < t.need:
+		text = fmt.Sprintf("Unknown: %d of %d nodes answered, %d are needed.%s", t.nodes-t.blind, t.nodes, t.need, shares)
+	case s.Verdict == redlock.VerdictUnknown:
+		text = "Unknown: the nodes that did not answer decide." + shares
+	case len(t.tokens) == 0:
+		text = "Held by nobody:" + shares
+	case t.nothing >= t.need:
+		text = fmt.Sprintf("Held by nobody, and free to be taken: no token is on a majority (%d).%s", t.need, shares)
+	case t.nothing+t.blind >= t.need:
+		text = fmt.Sprintf("Held by nobody: no token is on a majority (%d).%s", t.need, shares)
+	default:
+		text = fmt.Sprintf("Held by nobody: no token is on a majority (%d).%s Nobody can take the lock before some are released "+
+			"or their TTLs are over.", t.need, shares)
 	}
 	if t.forEver > 0 {
 		text += fmt.Sprintf(" On %d of %d nodes the key has no TTL: it stays there until it is released, or removed by \"redlock unlock %s --force\".",
 			t.forEver, t.nodes, display.Text(s.Name))
 	}
-	return v, text
+	return text
 }
 
 func (t tally) held(s *redlock.State, full bool) string {

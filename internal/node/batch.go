@@ -30,8 +30,9 @@ func (c *conn) packLocked(taken []Op[call]) {
 			first.source = rest[0].Again || first.cmd.kind == observe || c.teaches(first.cmd.script)
 			first.caching = first.cmd.tracked && c.asked && !c.refused
 		}
-		for _, op := range rest[:first.commands] {
-			c.requests = append(c.requests, op.Item)
+		for i := range rest[:first.commands] {
+			rest[i].Item.sent = first.cmd.name(first.source)
+			c.requests = append(c.requests, rest[i].Item)
 		}
 		rest = rest[first.commands:]
 	}

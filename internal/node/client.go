@@ -13,11 +13,11 @@ type Client struct {
 func Connect(ctx context.Context, s *Server) (*Client, error) {
 	server, err := s.withCredentials(ctx)
 	if err != nil {
-		return nil, &ConnectError{Err: err}
+		return nil, &ConnectError{Err: ofCaller(ctx, err)}
 	}
 	conn, err := dial(ctx, server)
 	if err != nil {
-		return nil, &ConnectError{Err: err}
+		return nil, &ConnectError{Err: ofCaller(ctx, err)}
 	}
 	c := &Client{conn: conn}
 	for _, words := range server.login() {
@@ -53,8 +53,12 @@ func (c *Client) DoAll(ctx context.Context, commands [][]string) (replies []any,
 	}
 	defer context.AfterFunc(ctx, c.conn.cut)()
 	defer func() {
-		if err != nil && ctx.Err() != nil {
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
 			err = context.Cause(ctx) // and not that the connection was cut
+		default:
+			err = asError(err)
 		}
 		c.err = err
 	}()
@@ -84,12 +88,20 @@ func (c *Client) Receive(ctx context.Context) (any, error) {
 	defer context.AfterFunc(ctx, c.conn.cut)()
 	v, err := c.conn.read()
 	if err != nil {
-		if c.err = err; ctx.Err() != nil {
+		if c.err = asError(err); ctx.Err() != nil {
 			c.err = context.Cause(ctx)
 		}
 		return nil, c.err
 	}
 	return v.plain(), nil
+}
+
+// ofCaller returns an error that matches one of package context only if the caller's context has ended.
+func ofCaller(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return asError(err)
 }
 
 // Close closes the connection.

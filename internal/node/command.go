@@ -71,6 +71,10 @@ func Extend(key, token string, ttl time.Duration) *Command {
 // Observe reads what key holds and its TTL, see [Reply]. It is Tracked.
 func Observe(key string) *Command { return newCommand(observe, observeScript, key, "").Tracked() }
 
+// ObserveMaster is Observe of a server that has to be a master: a replica, which holds what another node does, answers with
+// the error of code READONLY. It is not Tracked. A server whose user may not use INFO counts as a master.
+func ObserveMaster(key string) *Command { return newCommand(observe, observeScript, key, "", "master") }
+
 // Tracked returns the command, an Observe or an extend, with the effect that the next change to the key after it is reported to the
 // [Listener]s of a node that tracks keys, whether the key exists or not. The reply is Tracked then.
 func (c *Command) Tracked() *Command {
@@ -185,6 +189,17 @@ func (c *Command) words(words []string, source bool) []string {
 		words = append(c.script.run(words, source), "2", c.key, c.counter)
 	}
 	return append(words, c.args...)
+}
+
+// name returns the first of the words.
+func (c *Command) name(source bool) string {
+	switch {
+	case c.script == nil:
+		return c.args[0]
+	case source:
+		return "EVAL"
+	}
+	return "EVALSHA"
 }
 
 func (s *Script) run(words []string, source bool) []string {

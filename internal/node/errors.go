@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -44,7 +45,7 @@ func (e *QuarantineError) Unwrap() error { return ErrQuarantined }
 
 // ConnectError is the reason why there is no connection.
 type ConnectError struct {
-	Err error // a network error, or a *ServerError such as NOAUTH
+	Err error // a network error, a *ServerError such as NOAUTH, or ErrTimeout
 }
 
 func (e *ConnectError) Error() string {
@@ -84,7 +85,7 @@ var hints = map[string]string{
 	"NOREPLICAS":  "the server has too few replicas to accept writes",
 	"NOSCRIPT":    "the server does not keep scripts",
 	"OOM":         "the server is out of memory",
-	"READONLY":    "the server is a read-only replica: nodes must be independent masters",
+	"READONLY":    "the server is a replica: nodes must be independent masters",
 	"WRONGPASS":   "the user name or password is wrong",
 	"WRONGTYPE":   "the key holds somebody's data, not a lock: it is left alone",
 }
@@ -114,7 +115,8 @@ func newServerError(reply string) *ServerError {
 	return &ServerError{Code: code, Message: message}
 }
 
-// asError turns what redigo reports into the errors of this package.
+// asError turns what comes from outside, such as a network, redigo, or a function of the program, into the errors of this
+// package.
 func asError(err error) error {
 	if reply := redis.Error(""); errors.As(err, &reply) {
 		return newServerError(string(reply))
@@ -125,5 +127,42 @@ func asError(err error) error {
 			return fmt.Errorf("%w: %w", ErrProtocol, err)
 		}
 	}
+	if ofContext(err) {
+		return &internalTimeout{err.Error(), withoutContext(err)}
+	}
 	return err
+}
+
+// internalTimeout is an error that came from the end of a context which is not the caller's: that of an attempt to connect, or one
+// of a dialer. Callers compare with the errors of package context to learn whether their own has ended. So it unwraps only to
+// those of its parts that match none of these.
+type internalTimeout struct {
+	text  string
+	parts []error
+}
+
+func (e *internalTimeout) Error() string { return e.text }
+
+func (e *internalTimeout) Unwrap() []error { return e.parts }
+
+// ofContext reports whether an error matches one of package context. So do those of package net for dials that a context ended,
+// but no I/O deadline (os.ErrDeadlineExceeded).
+func ofContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// withoutContext returns the parts of an error that match none of package context.
+func withoutContext(err error) (parts []error) {
+	if err != nil && !ofContext(err) {
+		return []error{err}
+	}
+	switch err := err.(type) { //nolint:errorlint // the tree is walked here
+	case interface{ Unwrap() error }:
+		return withoutContext(err.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range err.Unwrap() {
+			parts = append(parts, withoutContext(one)...)
+		}
+	}
+	return parts
 }

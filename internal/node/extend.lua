@@ -2,7 +2,7 @@
 -- The key is read last, so that it is tracked from there on if CLIENT CACHING YES went before.
 -- 1: done; 2: recreated; -1: the key holds something else; -3: likewise, longer than any token; an error reply if it is not a string.
 local key, token, ttl = KEYS[1], ARGV[1], ARGV[2]
-local held = redis.pcall('GET', key)
+local held = redis.pcall('GETRANGE', key, '0', '1024')
 if held == token then
   if redis.call('PTTL', key) < tonumber(ttl) then
     redis.call('PEXPIRE', key, ttl)
@@ -11,9 +11,12 @@ if held == token then
   return 1
 elseif type(held) == 'table' then
   return held
-elseif held then
+elseif held ~= '' then
   return #held > 1024 and -3 or -1
 end
-local set = redis.pcall('SET', key, token, 'PX', ttl)
+local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl) -- not if it is an empty string
 redis.call('PTTL', key)
+if not set then
+  return -1
+end
 return set.err and set or 2

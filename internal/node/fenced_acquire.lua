@@ -4,11 +4,13 @@
 -- It also advances if floor is given, "" for none, and to floor at least. The block comes on top of that. A counter that
 -- advances is kept for keep (milliseconds; by default two hours) beyond the TTL. So is one from which a block is taken, since
 -- with blocks it may keep pace with the clock, and need not advance for as long as that goes on.
--- The number; nil: the key exists; an error reply if the counter is not a number.
+-- The number; nil: the key exists; an error reply if the counter is none, but somebody's data: anything but a number from 1
+-- to 2^53 - 1 without leading zeros.
+-- The key is set before the counter, so that there is nothing to take back of somebody's counter if the key exists.
 -- The acquires of a joined script with one ttl and one now share begun: what a missing counter began with. The next is taken
 -- to be missing, too, so that it begins with a single write.
 local key, counter, token, ttl, now, keep, floor, block, begun = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], {}
-local call, text = redis.call, begun.text
+local call, pcall, text = redis.call, redis.pcall, begun.text
 if text and call('SET', counter, text, 'NX', 'PX', begun.kept) then
   if call('SET', key, token .. '|' .. text, 'NX', 'PX', ttl) then
     return begun.number
@@ -21,11 +23,16 @@ local size = tonumber(block or 1)
 if size > 4096 then
   return redis.error_reply('ERR a block of more than 4096 numbers')
 end
-local counted = redis.pcall('INCRBY', counter, block or '1')
+local counted = pcall('GETRANGE', counter, '0', '16')
 if type(counted) == 'table' then
   return counted
 end
-local number, none, taken = counted, floor == nil or floor == '', nil
+local foreign = "WRONGTYPE the fence counter holds no number from 1 to 2^53-1"
+local reached = counted == '' and 0 or string.find(counted, '^[1-9]%d*$') and tonumber(counted)
+if not reached or reached >= 9007199254740992 then
+  return redis.error_reply(foreign)
+end
+local number, none = reached + size, floor == nil or floor == ''
 local forward = not none or number <= now - 1000000
 if forward then
   local time = call('TIME')
@@ -35,25 +42,29 @@ if forward then
   end
   number = math.max(number, begin + size, (none and 0 or floor) + size)
 end
-if number < 9007199254740992 then
-  text = forward and string.format('%.0f', number) or call('GET', counter)
-  taken = call('SET', key, token .. '|' .. text, 'NX', 'PX', ttl)
+if number >= 9007199254740992 then
+  return redis.error_reply('ERR the fence counter has no numbers left below 2^53')
 end
-if not taken then
-  if counted == size then
-    call('DEL', counter)
-  else
-    call('INCRBY', counter, -size)
-  end
-  return number >= 9007199254740992 and redis.error_reply('ERR the fence counter has no numbers left below 2^53') or nil
+text = string.format('%.0f', number)
+local set = pcall('SET', key, token .. '|' .. text, 'NX', 'PX', ttl)
+if not set or set.err then
+  return set or nil
 end
-local kept = (forward or block) and string.format('%.0f', ttl + (keep or 7200000))
-if forward then
-  call('SET', counter, text, 'PX', kept)
-  if counted == size then
-    begun.text, begun.number, begun.kept = text, number, kept
-  end
-elseif block then
+local missing = counted == ''
+local kept = (missing or forward or block) and string.format('%.0f', ttl + (keep or 7200000))
+if missing then
+  set = pcall('SET', counter, text, 'NX', 'PX', kept) -- not if it is an empty string
+elseif forward then
+  set = pcall('SET', counter, text, 'PX', kept)
+else
+  set = pcall('INCRBY', counter, block or '1')
+end
+if not set or type(set) == 'table' and set.err then
+  call('DEL', key)
+  return set or redis.error_reply(foreign)
+elseif missing then
+  begun.text, begun.number, begun.kept = text, number, kept
+elseif block and not forward then
   call('PEXPIRE', counter, kept)
 end
 return number

@@ -1,47 +1,58 @@
 -- Gives key the TTL ttl (milliseconds) if it holds token|number and has less left or no TTL; the number becomes fence. Sets
 -- a key that does not exist, and its counter. The counter is raised to fence and kept for keep (milliseconds) beyond the TTL
 -- at least. The key is read last, so that it is tracked from there on if CLIENT CACHING YES went before.
--- 1: done; 2: recreated; -1: the key holds something else; -3: likewise, longer than any token; an error reply if one of them is of another type.
+-- What is no counter, but somebody's data, is left alone. Then a key that exists is extended as if there were no counter: that
+-- it is held here does not depend on one, and an acquire is refused here. A key that does not exist is not set.
+-- 1: done; 2: recreated; -1: the key holds something else; -3: likewise, longer than any token; -4: no such key, and the
+-- counter is none; an error reply if the key is of another type.
 local key, counter, token, fence, ttl, keep = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local value = token .. '|' .. fence
-local held = redis.pcall('GET', key)
+local held = redis.pcall('GETRANGE', key, '0', '1024')
 if type(held) == 'table' then
   return held
-elseif held and #held > 1024 then
+elseif #held > 1024 then
   return -3
-elseif held and held ~= value and string.match(held, '^(.*)|%d+$') ~= token then
+elseif held ~= value and string.match(held, '^(.*)|%d+$') ~= token and (held ~= '' or redis.call('PTTL', key) ~= -2) then
   return -1
 end
-local counted = redis.pcall('GET', counter)
+local missing = held == ''
+local counted = redis.pcall('GETRANGE', counter, '0', '16')
 if type(counted) == 'table' then
-  return counted
+  if not string.find(counted.err, 'WRONGTYPE', 1, true) then
+    return counted
+  end
+  counted = 'of another type'
 end
-local reached, kept = tonumber(counted), ttl + keep
-if reached and reached >= tonumber(fence) then
-  if redis.call('PTTL', counter) < kept then
+local reached, kept, set = string.find(counted, '^[1-9]%d*$') and tonumber(counted), ttl + keep, {}
+if reached and reached < 9007199254740992 then
+  if reached < tonumber(fence) then
+    set = redis.pcall('SET', counter, fence, 'PX', kept)
+  elseif redis.call('PTTL', counter) < kept then
     redis.call('PEXPIRE', counter, kept)
   end
-elseif counted or not held then
-  local number = tonumber(fence)
-  if not counted then
-    local time = redis.call('TIME') -- what an acquire would begin with
-    number = math.max(number, time[1] * 1000000 + time[2])
-  end
-  local set = redis.pcall('SET', counter, string.format('%.0f', number), 'PX', kept)
-  if set.err then
-    return set
-  end
+elseif missing and counted == '' then
+  local time = redis.call('TIME') -- what an acquire would begin with
+  local begin = math.max(tonumber(fence), time[1] * 1000000 + time[2])
+  set = redis.pcall('SET', counter, string.format('%.0f', begin), 'NX', 'PX', kept) -- not if it is an empty string
+elseif missing then
+  set = nil
 end
-local longer = held and redis.call('PTTL', key) >= tonumber(ttl)
+if not set then
+  redis.call('PTTL', key)
+  return -4
+elseif set.err then
+  return set
+end
+local longer = not missing and redis.call('PTTL', key) >= tonumber(ttl)
 if held == value then
   if not longer then
     redis.call('PEXPIRE', key, ttl)
   end
 else
-  local set = longer and redis.pcall('SET', key, value, 'KEEPTTL') or redis.pcall('SET', key, value, 'PX', ttl)
+  set = longer and redis.pcall('SET', key, value, 'KEEPTTL') or redis.pcall('SET', key, value, 'PX', ttl)
   if set.err then
     return set
   end
 end
 redis.call('PTTL', key)
-return held and 1 or 2
+return missing and 2 or 1

@@ -1,24 +1,23 @@
--- Deletes key if it holds value, which is token|number, or the same token with another number. The counter, if it
--- exists, is raised to the number of value in any case: it may not have granted anything to the token.
+-- Deletes key if it holds value, which is token|number, or the same token with another number. The counter, if there is
+-- one, is raised to the number of value in any case: it may not have granted anything to the token.
 -- 1: deleted; 0: no such key; -1: the key holds something else; -2: likewise, without a TTL; -3: likewise, longer than any
 -- token; an error reply if it is not a string.
 local key, counter, value = KEYS[1], KEYS[2], ARGV[1]
-local held = redis.pcall('GET', key)
+local held = redis.pcall('GETRANGE', key, '0', '1024')
 if held == value then
   return redis.call('DEL', key)
 end
 local token, number = string.match(value, '^(.*)|(%d+)$')
-local counted = tonumber(redis.pcall('GET', counter))
-if counted and counted < tonumber(number) then
+local counted = redis.pcall('GETRANGE', counter, '0', '16')
+if type(counted) == 'string' and string.find(counted, '^[1-9]%d*$') and tonumber(counted) < tonumber(number) then
   redis.pcall('INCRBY', counter, string.format('%.0f', number - counted))
 end
 if type(held) == 'table' then
   return held
-elseif not held then
-  return 0
 elseif #held > 1024 then
   return -3
-elseif string.match(held, '^(.*)|%d+$') ~= token then
-  return redis.call('PTTL', key) == -1 and -2 or -1
+elseif string.match(held, '^(.*)|%d+$') == token then
+  return redis.call('DEL', key)
 end
-return redis.call('DEL', key)
+local left = redis.call('PTTL', key)
+return left == -2 and 0 or left == -1 and -2 or -1

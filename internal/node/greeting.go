@@ -32,8 +32,8 @@ func (n *Node) connect(last *conn) (*conn, error) {
 			c.close()
 		}
 		err = asError(err)
-		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-			err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		if ctx.Err() != nil { // the dial timeout is over, or the node is closed, which takes the place of this error
+			err = fmt.Errorf("%w: %w", ErrTimeout, err)
 		}
 		if idle <= 0 || ctx.Err() != nil || errors.As(err, new(*ServerError)) {
 			return nil, &ConnectError{Err: err}
@@ -176,6 +176,7 @@ func EndsConnection(e *ServerError) bool {
 }
 
 var (
+	role          = regexp.MustCompile(`(?m)^role:(\S{1,20})`)
 	runID         = regexp.MustCompile(`(?m)^run_id:(\S+)`)
 	uptime        = regexp.MustCompile(`(?m)^uptime_in_seconds:(\d{1,9})\b`)
 	redisVersion  = regexp.MustCompile(`(?m)^redis_version:((\d{1,4})\.(\d{1,4}))`)
@@ -188,6 +189,14 @@ func RunID(info string) string {
 		return match[1]
 	}
 	return ""
+}
+
+// RequireMaster returns the error of a replica, of code READONLY, if a reply to INFO replication is that of one.
+func RequireMaster(info string) error {
+	if match := role.FindStringSubmatch(info); match != nil && match[1] != "master" {
+		return newServerError("READONLY role:" + match[1])
+	}
+	return nil
 }
 
 // identify reads the reply to INFO server.

@@ -1,12 +1,12 @@
 -- Deletes key if it holds value and has no TTL.
 -- 1: deleted; 0: no such key; -1: the key holds something else or has a TTL; an error reply if it is not a string.
 local key, value = KEYS[1], ARGV[1]
-local held = redis.pcall('GET', key)
+local held = redis.pcall('GETRANGE', key, '0', '1024')
 if type(held) == 'table' then
   return held
-elseif not held then
-  return 0
-elseif held == value and redis.call('PTTL', key) == -1 then
+end
+local left = redis.call('PTTL', key)
+if held == value and left == -1 then
   return redis.call('DEL', key)
 end
-return -1
+return left == -2 and 0 or -1

@@ -100,5 +100,5 @@ func TestReport_AConnectionThatIsReadyTooLateIsNotUp(t *testing.T) {
 	require.ErrorAs(t, reply.Err, new(*node.ConnectError))
 	h := seen.next(t)
 	require.False(t, h.Up)
-	require.ErrorIs(t, h.Err, context.DeadlineExceeded)
+	require.ErrorIs(t, h.Err, node.ErrTimeout)
 }

@@ -74,6 +74,7 @@ type call struct {
 	cmd  *Command
 	to   Receiver // nil if nobody does
 	node int
+	sent string // the name of the command that it was written as last; "" while it was not
 
 	// Once it was written as the first of a message, which is what a server takes for one command and answers once:
 	commands int  // that the message carries out, in order
@@ -88,6 +89,13 @@ func (c call) reply(r Reply) {
 	}
 }
 
+// replyLate is reply for an answer that comes after the end of the call was reported.
+func (c call) replyLate(r Reply) {
+	if to, ok := c.to.(LateReceiver); ok {
+		to.ReplyLate(c.node, r)
+	}
+}
+
 func (c call) op() Op[call] {
 	return Op[call]{Item: c, CleanUp: c.cmd.kind == release, Redeliver: c.cmd.redeliver}
 }
@@ -97,7 +105,7 @@ func (n *Node) unlock() {
 	notices := n.pipeline.Notices()
 	n.mu.Unlock()
 	for _, e := range notices {
-		e.Item.reply(Reply{Answer: e.Answer, Err: e.Err})
+		e.Item.reply(Reply{Answer: e.Answer, Err: e.Err, Command: e.Item.sent})
 	}
 }
 
@@ -176,7 +184,11 @@ func (n *Node) answered(c *conn, v *value) error {
 				l.Invalidated(l.node, a.cmd.key)
 			}
 		}
-		a.reply(a.with)
+		if a.late {
+			a.replyLate(a.with)
+		} else {
+			a.reply(a.with)
+		}
 	}
 	clear(c.answers)
 	c.answers = c.answers[:0]
@@ -187,6 +199,7 @@ func (n *Node) answered(c *conn, v *value) error {
 type answer struct {
 	call
 	with Reply
+	late bool // the end of the call was reported before
 }
 
 // answerLocked appends to the answers of the connection what a reply is the answer to. more reports whether the next reply
@@ -205,14 +218,14 @@ func (n *Node) answerLocked(c *conn, v *value) (more bool, err error) {
 	for i := range next.commands {
 		op, reported := n.pipeline.Answered()
 		c.served = c.served || op.Item.cmd.kind < ping
-		if again := alone && n.repeatLocked(op); again || reported {
+		if alone && n.repeatLocked(op) {
 			op.Item.to = nil
 		}
 		if parts != nil {
 			v = &parts[i]
 		}
-		a := answer{op.Item, op.Item.cmd.parse(v)}
-		a.with.Server = c.server
+		a := answer{call: op.Item, with: op.Item.cmd.parse(v), late: reported}
+		a.with.Command, a.with.Server = op.Item.sent, c.server
 		a.with.Tracked = a.tracked && (a.with.Answer == quorum.Yes || a.with.Answer == quorum.No || a.with.Answer == quorum.Recreated)
 		c.answers = append(c.answers, a)
 	}

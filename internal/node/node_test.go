@@ -458,3 +458,28 @@ func TestNode_ManyCallersSurviveAServerThatFreezesAgainAndAgain(t *testing.T) {
 		h.finish(t, server)
 	})
 }
+
+// lateInbox also takes the answers that come after their absence was reported.
+type lateInbox struct{ inbox, late inbox }
+
+func (b lateInbox) Reply(_ int, reply node.Reply)     { b.inbox <- reply }
+func (b lateInbox) ReplyLate(_ int, reply node.Reply) { b.late <- reply }
+
+// An extension that comes late may set the key again: whoever sent it has to know.
+func TestNode_ALateAnswerIsReportedToThoseWhoWantIt(t *testing.T) {
+	t.Parallel()
+	server := testredis.Real(t, 1)[0]
+	n := open(t, server.Addr(), withTimeout(300*time.Millisecond), withMaxOverdue(bound))
+	requireBack(t, n)
+	server.Freeze()
+	wants := lateInbox{make(inbox, 8), make(inbox, 8)}
+	n.Send(time.Now(), node.Extend("key", "token", ttl), wants, 0)
+	wantsNot := send(n, node.Extend("key", "token", ttl))
+	requireReply(t, quorum.Unknown, node.ErrTimeout, wants.inbox.next(t))
+	requireReply(t, quorum.Unknown, node.ErrTimeout, wantsNot.next(t))
+	server.Thaw()
+	requireReply(t, quorum.Recreated, node.ErrRecreated, wants.late.next(t))
+	requireBack(t, n)
+	require.Empty(t, wants.inbox, "answered twice")
+	require.Empty(t, wantsNot, "answered twice")
+}

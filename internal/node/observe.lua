@@ -1,9 +1,18 @@
 -- Reads what key holds and its TTL in milliseconds (-1: none), both in an array. A token has at most 1024 bytes: of
--- somebody's data that is longer, only the first 1025 go over the connection.
--- nil: no such key; an error reply if it is not a string.
+-- somebody's data that is longer, only the first 1025 are read.
+-- nil: no such key; an error reply if it is not a string. With an argument a replica answers with an error, too: what it
+-- holds is that of another node. It is not noticed if the user may not use INFO.
 local key = KEYS[1]
-local held = redis.pcall('GET', key)
-if type(held) == 'string' then
-  return {string.sub(held, 1, 1025), redis.call('PTTL', key)}
+if ARGV[1] then
+  local info = redis.pcall('INFO', 'replication')
+  local role = type(info) == 'string' and string.match(info, 'role:(%S+)')
+  if role and role ~= 'master' then
+    return redis.error_reply('READONLY role:' .. role)
+  end
 end
-return held
+local held = redis.pcall('GETRANGE', key, '0', '1024')
+if type(held) == 'table' then
+  return held
+end
+local left = redis.call('PTTL', key)
+return left ~= -2 and {held, left} or nil

@@ -19,6 +19,9 @@ type Reply struct {
 	Answer quorum.Answer
 	// Err is the reason for any answer but Yes.
 	Err error
+	// Command is the name of the command that the server was sent last for it: SET, EVALSHA, EVAL or another of Redis. It is empty
+	// if none was.
+	Command string
 	// Server identifies the server process that answered (its run_id). It is empty if the command was not answered or the server
 	// does not report it.
 	Server string
@@ -37,6 +40,14 @@ type Reply struct {
 // the node, or within [Node.Send]. It must not block.
 type Receiver interface {
 	Reply(node int, reply Reply)
+}
+
+// LateReceiver is a Receiver to which the answer matters even after Reply has reported that there was none in time (Unknown),
+// since it shows what the command has done. ReplyLate is called in order with the other answers and pushes of the connection, so
+// it may overtake that report, which comes from another goroutine. If the connection breaks first, it is not called.
+type LateReceiver interface {
+	Receiver
+	ReplyLate(node int, reply Reply)
 }
 
 // parse turns what a server has sent in answer to the command into a reply.
@@ -86,6 +97,8 @@ func (c *Command) parseCode(v *value) Reply {
 		return Reply{Answer: quorum.No, Err: errHeldForEver}
 	case v.num == -3 && (c.kind == release || c.kind == deletion || c.kind == extend):
 		return Reply{Answer: quorum.No, Err: errTooLong}
+	case v.num == -4 && c.kind == extend && c.counter != "":
+		return Reply{Answer: quorum.No, Err: errNoCounter}
 	case v.num == 2 && c.kind == extend:
 		return Reply{Answer: quorum.Recreated, Err: ErrRecreated}
 	}
@@ -94,6 +107,7 @@ func (c *Command) parseCode(v *value) Reply {
 
 var (
 	errHeldForEver = fmt.Errorf("%w: %w", ErrHeld, ErrNoExpiry)
+	errNoCounter   = fmt.Errorf("%w, and is not re-created, as its fence counter is another program's: %w", ErrAbsent, ErrForeign)
 	errTooLong     = fmt.Errorf("%w: a string of more than %d bytes", ErrForeign, MaxToken)
 )
 

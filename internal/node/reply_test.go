@@ -3,6 +3,7 @@ package node_test
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -193,4 +194,48 @@ func requireSense(t *testing.T, kind string, sent []byte, reply node.Reply) {
 	default:
 		require.Failf(t, "not an answer to a command that was sent", "%v: %v", reply.Answer, reply.Err)
 	}
+}
+
+// The name goes into traces: it is that of what the server was sent, also if it has not answered.
+func TestReply_NamesTheCommandThatTheServerWasSent(t *testing.T) {
+	var mu sync.Mutex
+	var forgets, hangsUp bool
+	f := newHeldFake(t, func(c *peer, args []string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case hangsUp && args[0] == "SET":
+			_ = c.Close()
+			return ""
+		case forgets && args[0] == "EVALSHA":
+			return "-NOSCRIPT No matching script.\r\n"
+		case joinedOf(args) > 0:
+			return allYes(joinedOf(args))
+		}
+		return likeRedis(c, args)
+	})
+	n := f.open(t, patient())
+	acquires, releases := several(4)
+	for _, reply := range f.together(t, n, acquires) {
+		require.Equal(t, "EVAL", reply.Command, "the server learns the script that joins them")
+	}
+	require.Equal(t, "SET", ask(t, n, node.Acquire("key", "token", ttl)).Command)
+	require.Equal(t, "EVAL", ask(t, n, releases[0]).Command)
+	require.Equal(t, "EVALSHA", ask(t, n, releases[1]).Command)
+	mu.Lock()
+	forgets = true
+	mu.Unlock()
+	reply := ask(t, n, releases[2])
+	require.Equal(t, quorum.Yes, reply.Answer)
+	require.Equal(t, "EVAL", reply.Command, "sent again with its source")
+	mu.Lock()
+	hangsUp = true
+	mu.Unlock()
+	reply = ask(t, n, node.Acquire("key", "token", ttl))
+	require.Equal(t, quorum.Unknown, reply.Answer)
+	require.Equal(t, "SET", reply.Command)
+	closeInTime(t, n)
+	reply = ask(t, n, node.Acquire("key", "token", ttl))
+	require.Equal(t, quorum.Unsent, reply.Answer)
+	require.Empty(t, reply.Command)
 }

@@ -17,17 +17,17 @@ type Script struct {
 var sources embed.FS
 
 var (
-	releaseScript = load("release", "a92221f781a030d6f459fe396014f05f3048b2a2")
-	extendScript  = load("extend", "dbbc136eda79c0e23dd3ac6523c8dc6bb8ab0e14")
-	observeScript = load("observe", "c50b8289737303cbe3c451095465d248c2015ea1")
-	healScript    = load("heal", "28fbefd1ca419aac7d4e03692c69115a62cdbc68")
+	releaseScript = load("release", "5cc305874ceb3cc8a2d50c5eb93b7cb7666a965d")
+	extendScript  = load("extend", "1bc1896c22b8e83cb7d66c4aeba343de3d5040a0")
+	observeScript = load("observe", "187a28f59626837520cc79868342b61fe02e1a8f")
+	healScript    = load("heal", "3e95297bda4d54afbe61da510e85865598933d2b")
 
-	fencedAcquireScript = load("fenced_acquire", "9a2d970466adec2d91eb32c5273758d217d611d5")
-	raiseScript         = load("raise", "5f32eedc1fc13a2f3f117192b11e022880d49875")
-	fencedReleaseScript = load("fenced_release", "6a1ad590893bb65e82d5dc09ac8ff5b9d8464df6")
-	fencedExtendScript  = load("fenced_extend", "aace609f3219f34c445194d4b60a432a81bd13d1")
+	fencedAcquireScript = load("fenced_acquire", "7a6459dce49c2b9188bf1bbbe7ff537e014d81f9")
+	raiseScript         = load("raise", "8e278d27860f3afd3bcb9baef006d5a78e58713b")
+	fencedReleaseScript = load("fenced_release", "9d0ef83e7ce10e0af8310e76333343b3b75cdfd9")
+	fencedExtendScript  = load("fenced_extend", "e25763bf9ce4f1c706be480616ebb41e06f73844")
 
-	joinedScript = load("joined", "b0ed25ec7adf7f0b24edf0dcf4b4b3d3b53e4a41",
+	joinedScript = load("joined", "3a1927223ebb84cf3e9f3e11e13ca8191bb1bf1d",
 		function("fenced_acquire", fencedAcquireScript), function("fenced_release", fencedReleaseScript))
 )
 

@@ -12,6 +12,7 @@ import (
 const (
 	Acquired = "acquired"
 	Taken    = "taken"
+	Foreign  = "foreign"
 	NoQuorum = "no_quorum"
 	Deadlock = "deadlock"
 	Closed   = "closed"
@@ -38,8 +39,8 @@ const (
 	Received = "received"
 )
 
-// Acquire classifies the error of an acquire or Attach. If the caller gave up, the rest of the error says only how things
-// stood.
+// Acquire classifies the error of an acquire or Attach, as its event has it. If the caller gave up, the rest of the error says
+// only how things stood. The end of MaxWait is no such thing: it is an answer to a caller who has asked with a limit.
 func Acquire(err error) string {
 	switch {
 	case err == nil:
@@ -50,6 +51,8 @@ func Acquire(err error) string {
 		return Deadlock
 	case GaveUp(err) != nil:
 		return Canceled
+	case foreign(err):
+		return Foreign
 	case errors.Is(err, redlock.ErrTaken):
 		return Taken
 	case errors.Is(err, redlock.ErrNotHeld):
@@ -58,6 +61,12 @@ func Acquire(err error) string {
 		return NoQuorum
 	}
 	return Error
+}
+
+// foreign reports whether an acquire was refused because of somebody's data, which on a minority of the nodes is no reason.
+func foreign(err error) bool {
+	var refusal *redlock.QuorumError
+	return errors.As(err, &refusal) && refusal.Op == redlock.OpAcquire && errors.Is(refusal.Reason, redlock.ErrForeign)
 }
 
 // Extend classifies the error of an extension. A loss stays a loss if the caller gave up.
@@ -97,6 +106,8 @@ func Round(err error) string {
 	switch {
 	case err == nil:
 		return Done
+	case foreign(err):
+		return Foreign
 	case errors.Is(err, redlock.ErrTaken):
 		return Taken
 	case errors.Is(err, redlock.ErrLost):
@@ -120,24 +131,12 @@ func End(e redlock.EndEvent) string {
 	return Released
 }
 
-// GaveUp returns context.Canceled or context.DeadlineExceeded if the caller's context ended with it, and nil otherwise. It does
-// not look into a QuorumError: the error of a node may be the timeout of a connection, which is a DeadlineExceeded too.
+// GaveUp returns context.Canceled or context.DeadlineExceeded if the caller's context ended with it, and nil otherwise.
 func GaveUp(err error) error {
-	switch e := err.(type) { //nolint:errorlint // the tree is walked here
-	case *redlock.QuorumError:
-		return nil
-	case interface{ Unwrap() error }:
-		return GaveUp(e.Unwrap())
-	case interface{ Unwrap() []error }:
-		for _, one := range e.Unwrap() {
-			if cause := GaveUp(one); cause != nil {
-				return cause
-			}
+	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, ended) {
+			return ended
 		}
-		return nil
-	}
-	if err == context.Canceled || err == context.DeadlineExceeded { //nolint:errorlint // the tree is walked here
-		return err
 	}
 	return nil
 }

@@ -70,6 +70,8 @@ func (d *driver) do(t *testing.T, text string) quorum.Actions {
 		return d.Lost(d.now)
 	case "unlocked":
 		return d.Unlocked(d.now)
+	case "detached":
+		return d.Detached(d.now)
 	case "denied":
 		return d.Denied(d.now)
 	case "peer":

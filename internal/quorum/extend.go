@@ -32,11 +32,52 @@ func (e *Extend) Ask(clock Clock) bool { return e.lease.At(clock.Now()) == Held 
 
 // Vote takes the answer of a node and the identity of the server that gave it, or "" if that is unknown.
 func (e *Extend) Vote(clock Clock, node int, answer Answer, server string) Actions {
-	if !e.count(node, answer, server) {
+	if !e.counts(node, answer, server) {
 		return Actions{}
 	}
-	actions := e.decide(clock)
-	e.lease.Observed(clock, node, e.Answer(node))
+	e.lease.keys[node].asked--
+	return e.voted(clock, node)
+}
+
+// counts is count for an extension: the yes of a node that was known to have lost the key is that of an extension before, which has
+// given it back without being confirmed.
+func (e *Extend) counts(node int, answer Answer, server string) bool {
+	if answer == Yes && e.lease.keys[node].gone {
+		answer = Recreated
+	}
+	return e.count(node, answer, server)
+}
+
+// Late takes the answer of a node that was voted for as Unknown before, as none had come in time.
+func (e *Extend) Late(clock Clock, node int, answer Answer, server string) Actions {
+	b := &e.ballots[node]
+	if b.answer == Pending { // it has overtaken that vote
+		return e.Vote(clock, node, answer, server)
+	} else if b.answer != Unknown {
+		return Actions{}
+	}
+	b.answer = Pending
+	e.failed--
+	e.counts(node, answer, server)
+	return e.voted(clock, node)
+}
+
+// voted decides, and has the lease take what the vote of a node shows. A node that the extension has given the key holds it again
+// once a majority has confirmed that it held the key all the time.
+func (e *Extend) voted(clock Clock, node int) Actions {
+	actions, answer := e.decide(clock), e.Answer(node)
+	e.lease.shown(clock, node, answer, answer == No || answer == Recreated && e.outcome() != Done)
+	if !e.over && e.lease.ending == Lost { // with what was known of other nodes before
+		actions = e.conclude(Denied)
+	}
+	for i := range e.ballots {
+		if actions.Outcome == Done && e.Answer(i) == Recreated {
+			e.lease.keys[i].gone = false
+		}
+	}
+	if answer == Refused && e.lease.observe(clock, node) { // the node answers, but has not shown what was pushed
+		actions.Observe = []int{node}
+	}
 	return actions
 }
 

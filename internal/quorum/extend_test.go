@@ -253,7 +253,7 @@ func TestExtend_ScenariosOfRecreatedKeys(t *testing.T) {
 			{"1 lost", ""},
 			{"2 yes", "no quorum"},
 		}},
-		"nor does it take back what comes in after the end": {nodes: 3, steps: []step{
+		"also if nobody waits for the answers any more": {nodes: 3, want: quorum.Lost, steps: []step{
 			{"1 unsent", ""},
 			{"stop", "no quorum"},
 			{"0 recreated", ""},

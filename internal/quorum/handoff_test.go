@@ -164,7 +164,8 @@ func TestQueue_KnowsNothingOfKeysWithoutATTLBeforeALockWasPassedOn(t *testing.T)
 		{"denied", "observe 0 1 2"},
 		{"2 held x.1", ""},
 		{"1.999s: denied", "observe 2"},
-		{"2s: 2 held x.1", "heal 2"}, // a second after it was seen
+		{"2s: 2 held x.1", "observe 2"}, // a second after it was seen
+		{"2 held x.1", "heal 2"},
 	})
 }
 

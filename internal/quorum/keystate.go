@@ -28,6 +28,7 @@ type nodeState struct {
 	KeyState
 	toObserve bool      // it has to be observed
 	observing bool      // an observation is under way, or the deletion of a key without a TTL
+	askedAt   time.Time // when the last observation was begun
 	changed   bool      // the key has changed since it was observed
 	ends      time.Time // when the TTL is over; zero means that none is known
 	stranger  string    // the token of a client of another library that was observed last
@@ -41,6 +42,12 @@ func (n *nodeState) forget() {
 	*n = nodeState{observing: n.observing, stranger: n.stranger, noTTLFrom: n.noTTLFrom, KeyState: known}
 }
 
+// untracked takes in that the key may have changed unnoticed. What is the same later need not have been so all the time.
+func (n *nodeState) untracked() {
+	n.Tracked, n.noTTLFrom = false, time.Time{}
+	n.changed = n.changed || n.Foreign
+}
+
 // freed takes in that the key has been deleted.
 func (n *nodeState) freed() {
 	*n = nodeState{observing: n.observing, stranger: n.stranger, KeyState: KeyState{Answered: true}}
@@ -50,7 +57,7 @@ func (n *nodeState) freed() {
 // held before.
 func (n *nodeState) update(now time.Time, seen KeyState) (anotherStranger bool) {
 	before := *n
-	*n = nodeState{KeyState: seen, stranger: before.stranger}
+	*n = nodeState{KeyState: seen, stranger: before.stranger, askedAt: before.askedAt}
 	switch {
 	case !seen.Answered:
 		n.Token, n.noTTLFrom = before.Token, before.noTTLFrom
@@ -71,6 +78,9 @@ func (n *nodeState) update(now time.Time, seen KeyState) (anotherStranger bool) 
 
 // hasNoTTL reports whether the key has been seen without a TTL, and has not changed since.
 func (n *nodeState) hasNoTTL() bool { return !n.noTTLFrom.IsZero() }
+
+// healable reports whether the key is seen without a TTL now.
+func (n *nodeState) healable() bool { return n.hasNoTTL() && n.NoTTL && n.Answered && !n.changed }
 
 // isForeign reports whether the key has been seen to be somebody's data, and nothing newer is awaited.
 func (n *nodeState) isForeign() bool { return n.Foreign && !n.changed && !n.toObserve && !n.observing }

@@ -202,6 +202,20 @@ func (q *Queue[W]) Unlocked(now time.Time) Actions {
 	return actions
 }
 
+// Detached takes in that the holder has left the lock on the nodes, for another process to release. The waiters watch the nodes
+// from now on, as they do with any lock of another process.
+func (q *Queue[W]) Detached(now time.Time) Actions {
+	q.heldUntil, q.passing, q.wins = time.Time{}, false, 0
+	if q.trying || len(q.waiters) == 0 { // whose round finds out, as the first of those who come later will
+		return Actions{}
+	}
+	q.reset()
+	q.observeAt = now
+	actions := q.next(now)
+	actions.Listen = true
+	return actions
+}
+
 // Observed takes the answer to an observation.
 func (q *Queue[W]) Observed(now time.Time, node int, seen KeyState) Actions {
 	n := &q.nodes[node]
@@ -285,13 +299,14 @@ func (q *Queue[W]) Invalidated(now time.Time, node int) Actions {
 // observed before has to be observed again. The answer to an observation that is under way comes afterwards, so it is
 // current.
 func (q *Queue[W]) TrackingActive(now time.Time, node int) Actions {
+	q.nodes[node].untracked()
 	q.nodes[node].toObserve = true
 	return q.next(now)
 }
 
 // TrackingLost takes in that changes on a node may be missed, as its connection has ended.
 func (q *Queue[W]) TrackingLost(now time.Time, node int) Actions {
-	q.nodes[node].Tracked = false
+	q.nodes[node].untracked()
 	return q.next(now)
 }
 

@@ -82,6 +82,40 @@ func TestQueue_ServesWaitersInTheOrderInWhichTheyCame(t *testing.T) {
 	})
 }
 
+func TestQueue_WatchesALockThatIsLeftOnTheNodes(t *testing.T) {
+	runAll(t, steady, map[string]queueCase{
+		"which wakes those who wait": {nodes: 3, steps: []step{
+			{"join 1", "try"},
+			{"join 2", ""},
+			{"4ms: won", "tick 10s"},
+			{"1s: detached", "observe 0 1 2, tick 31s"},
+			{"0 held self.1 for 9s", "*"},
+			{"1 held self.1 for 9s", "*"},
+			{"2 held self.1 for 9s", "tick 10.001s"},
+			{"2s: 0 changed", "*"},
+			{"1 changed", "try"},
+		}},
+		"for those who come later too": {nodes: 1, steps: []step{
+			{"join 1", "try"},
+			{"4ms: won", ""},
+			{"1s: detached", ""},
+			{"join 2", "try"},
+			{"lost", "observe 0, tick 31s"},
+		}},
+		"when a round that is under way has been lost": {nodes: 1, steps: []step{
+			{"join 1", "try"},
+			{"join 2", ""},
+			{"4ms: won", "tick 10s"},
+			{"10s: tick", "try"},
+			{"detached", ""},
+			{"lost", "observe 0, tick 40s"},
+		}},
+	})
+	c := newDriver(1, steady)
+	c.run(t, []step{{"join 1", "try"}, {"4ms: won", ""}, {"detached", ""}})
+	require.True(t, c.Idle(c.now), "nobody here holds it")
+}
+
 func TestQueue_Idle(t *testing.T) {
 	c := newDriver(1, steady)
 	require.True(t, c.Idle(start))

@@ -49,16 +49,19 @@ func (q *Queue[W]) warn(now time.Time, actions *Actions) {
 	}
 }
 
-// ask begins the observations, and the deletions of keys that have been seen without a TTL for long enough.
+// ask begins the observations, and the deletions of keys that have been seen without a TTL for long enough. Such a key is observed
+// once more before: after a pause of this process a push that it has changed may not have been read yet.
 func (q *Queue[W]) ask(now time.Time, actions *Actions) {
 	for i := range q.nodes {
 		n := &q.nodes[i]
-		switch {
+		healAt := n.noTTLFrom.Add(q.pace.Heal)
+		switch stuck := n.healable() && q.pace.Heal > 0; {
 		case n.observing:
-		case n.toObserve:
-			n.observing, n.toObserve = true, false
+		case !n.toObserve && (!stuck || !actions.due(now, healAt)):
+		case n.toObserve || n.askedAt.Before(healAt):
+			n.observing, n.toObserve, n.askedAt = true, false, now
 			actions.Observe = append(actions.Observe, i)
-		case n.NoTTL && n.Answered && !n.changed && q.pace.Heal > 0 && actions.due(now, n.noTTLFrom.Add(q.pace.Heal)):
+		default:
 			n.observing = true
 			actions.Heal = append(actions.Heal, LostKey{i, n.Token})
 		}

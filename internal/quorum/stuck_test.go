@@ -26,6 +26,12 @@ func TestQueue_DoesNotWaitForSomebodysData(t *testing.T) {
 			{"1s: 0 tracking", "observe 0, tick 10.001s"},
 			{"0 data", "dismiss"},
 		}...)},
+		"or may have": {nodes: 3, steps: append(lost("0 data", "2 held b.1 for 10s"), []step{
+			{"0 lost", "tick 10.001s"},
+			{"1 data", "tick 10.001s"},
+			{"0 tracking", "observe 0, tick 10.001s"},
+			{"0 data", "dismiss"},
+		}...)},
 		"nor while it is observed anew": {nodes: 3, steps: append(lost("0 data", "1 held b.1 for 10s", "2 held b.1 for 10s"), []step{
 			{"1s: 0 tracking", "observe 0, tick 10.001s"},
 			{"1s: 1 tracking", "observe 1, tick 10.001s"},
@@ -110,7 +116,8 @@ func TestDenied_HealsThoughNobodyWaits(t *testing.T) {
 			{"0 held old", ""},
 			{"2s: denied", "observe 0"},
 			{"0 held old", ""},
-			{"2.1s: denied", "heal 0"},
+			{"2.1s: denied", "observe 0"},
+			{"0 held old", "heal 0"},
 		}},
 		"not beside waiters, who do": {nodes: 1, steps: []step{
 			{"denied", "observe 0"},

@@ -5,11 +5,16 @@ package quorum
 // no majority is left. An extension gives the key back to a node that has lost it, so that a lock which is renewed is
 // not lost to one node after the other. A node of which nothing is known counts as one that holds the key.
 
+// Pushes come in order with the answers of a node. So what is pushed while an answer is outstanding happened before what that
+// answer shows; but an answer that was not in time may come late or never. Therefore a push stands until an answer that came
+// behind it shows what the node holds: the outstanding one, the same late, or that of the next observation or extension.
+
 // watched is what is known of the key of a lock on one node.
 type watched struct {
-	asked int32 // extensions and observations without an answer: it will be newer than what is pushed before it
-	seen  int8  // observations since the last extension
-	gone  bool  // the node does not hold the token
+	asked  int32 // extensions and observations that are under way
+	seen   int8  // observations since the last extension
+	gone   bool  // the node does not hold the token
+	pushed bool  // the key may have changed since an answer has shown it
 }
 
 // maxObservations is how many times a key is observed on a node between two extensions. A server whose table of tracked keys is
@@ -34,8 +39,14 @@ func (l *Lease) watch() []watched {
 // Invalidated takes the push that the key may have changed on a node. It reports whether the key is to be observed there;
 // the answer is for [Lease.Observed].
 func (l *Lease) Invalidated(clock Clock, node int) bool {
-	k := &l.watch()[node]
-	if k.asked > 0 || k.seen == maxObservations || l.At(clock.Now()) != Held {
+	l.watch()[node].pushed = true
+	return l.observe(clock, node)
+}
+
+// observe begins an observation of a key that may have changed, if there can be one now.
+func (l *Lease) observe(clock Clock, node int) bool {
+	k := &l.keys[node]
+	if !k.pushed || k.asked > 0 || k.seen == maxObservations || l.At(clock.Now()) != Held {
 		return false
 	}
 	k.seen++
@@ -43,16 +54,32 @@ func (l *Lease) Invalidated(clock Clock, node int) bool {
 	return true
 }
 
-// Observed takes the answer of a node to an extension or an observation: No means that it does not hold the token. If no majority
-// is left that may hold it, the lease is lost.
+// Observed takes the answer of a node to an observation: No means that it does not hold the token. If no majority is left that
+// may hold it, the lease is lost.
 func (l *Lease) Observed(clock Clock, node int, answer Answer) {
 	l.keys[node].asked--
-	switch answer {
-	case Yes, Recreated:
-		l.keys[node].gone = false
-	case No:
-		l.keys[node].gone = true
+	l.observed(clock, node, answer)
+}
+
+// Late takes an answer that comes after Observed has taken its absence (Unknown). again means that the key is to be observed once
+// more, as after Invalidated.
+func (l *Lease) Late(clock Clock, node int, answer Answer) (again bool) {
+	l.observed(clock, node, answer)
+	return l.observe(clock, node)
+}
+
+// observed takes what an observation shows. A key that was gone, and is there, has been set again by an extension: only a later
+// extension can tell whether the lock was held meanwhile.
+func (l *Lease) observed(clock Clock, node int, answer Answer) {
+	l.shown(clock, node, answer, l.keys[node].gone || answer == No)
+}
+
+// shown takes what an answer shows of the key, if anything.
+func (l *Lease) shown(clock Clock, node int, answer Answer, gone bool) {
+	if answer != Yes && answer != No && answer != Recreated {
+		return
 	}
+	l.keys[node].gone, l.keys[node].pushed = gone, false
 	held := 0
 	for _, k := range l.keys {
 		if !k.gone {

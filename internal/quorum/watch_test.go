@@ -76,8 +76,8 @@ func TestLease_IsNotLostToOneNodeAfterTheOther(t *testing.T) {
 		require.Equal(t, quorum.Done, answerAll(lease, 3, answers...))
 	}
 	require.Equal(t, quorum.Held, observe(t, lease, 0, quorum.No))
-	require.Equal(t, quorum.Held, observe(t, lease, 0, quorum.Yes), "somebody has extended it")
-	require.Equal(t, quorum.Held, observe(t, lease, 1, quorum.No))
+	require.Equal(t, quorum.Held, observe(t, lease, 0, quorum.Yes), "somebody has set it again, after who knows how long")
+	require.Equal(t, quorum.Lost, observe(t, lease, 1, quorum.No))
 }
 
 // A node that was lost before an extension, and one that another token holds when it comes.
@@ -85,9 +85,8 @@ func TestLease_IsLostInTheMiddleOfAnExtension(t *testing.T) {
 	lease := extended(3)
 	require.Equal(t, quorum.Held, observe(t, lease, 0, quorum.No))
 	e := quorum.NewExtend(lease, granted)
-	require.Equal(t, quorum.Undecided, e.Vote(instant(start), 1, quorum.No, "").Outcome)
+	require.Equal(t, quorum.Denied, e.Vote(instant(start), 1, quorum.No, "").Outcome)
 	require.Equal(t, quorum.Lost, lease.At(start))
-	require.Equal(t, quorum.TooLate, e.Stop(instant(start)).Outcome)
 }
 
 // A server that pushes whatever is observed would be asked without end.
@@ -121,4 +120,131 @@ func TestLease_ObservesOnceAndNotBesideAnExtension(t *testing.T) {
 	lease.Observed(instant(start), 2, quorum.Yes)
 	require.False(t, lease.Invalidated(instant(start), 2))
 	require.False(t, extended(1).Invalidated(instant(deadline.Add(time.Hour)), 0))
+}
+
+// late has a node answer an extension that it was voted for as Unknown.
+func late(e *quorum.Extend, node int, answer quorum.Answer) quorum.Actions {
+	return e.Late(instant(midway), node, answer, "")
+}
+
+// unanswered is an extension of a lease over three nodes: the first says yes, of the others nothing is known in time.
+func unanswered(lease *quorum.Lease) *quorum.Extend {
+	e := quorum.NewExtend(lease, longer)
+	for node, answer := range []quorum.Answer{quorum.Yes, quorum.Unknown, quorum.Unknown} {
+		e.Vote(instant(start), node, answer, "")
+	}
+	return e
+}
+
+func TestExtend_LateAnswersShowALoss(t *testing.T) {
+	for name, answers := range map[string][2]quorum.Answer{
+		"re-created":    {quorum.Recreated, quorum.Recreated},
+		"of another":    {quorum.No, quorum.No},
+		"one of either": {quorum.No, quorum.Recreated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := extended(3)
+			e := unanswered(lease)
+			late(e, 1, answers[0])
+			require.Equal(t, quorum.Held, lease.At(midway), "one node is no majority")
+			answerAll(lease, 3, quorum.Unknown, quorum.Yes) // the next one finds the key in its place
+			require.Equal(t, quorum.Held, lease.At(midway))
+			late(e, 2, answers[1])
+			require.Equal(t, quorum.Lost, lease.At(midway))
+		})
+	}
+}
+
+func TestExtend_LateAnswersThatConfirmItAreNoLoss(t *testing.T) {
+	lease := extended(3)
+	e := unanswered(lease)
+	require.Equal(t, quorum.Actions{}, late(e, 1, quorum.Yes))
+	require.Equal(t, quorum.Actions{}, late(e, 2, quorum.Yes))
+	require.Equal(t, quorum.Held, lease.At(midway))
+	require.Equal(t, granted.Deadline(), lease.Deadline(), "nobody waits for the outcome any more")
+}
+
+// The report that there is no answer comes from another goroutine than the answers.
+func TestExtend_AnAnswerThatOvertakesItsAbsenceIsAVote(t *testing.T) {
+	lease := extended(3)
+	e := quorum.NewExtend(lease, longer)
+	e.Vote(instant(midway), 0, quorum.Yes, "")
+	require.Equal(t, quorum.Actions{Outcome: quorum.Done}, late(e, 1, quorum.Yes))
+	require.Equal(t, quorum.Actions{}, e.Vote(instant(midway), 1, quorum.Unknown, ""))
+	require.Equal(t, longer.Deadline(), lease.Deadline())
+	require.True(t, lease.Invalidated(instant(midway), 1), "nothing is outstanding")
+}
+
+// What was gone counts as gone, although a late extension has set it again, until the node confirms the next one. That it is
+// there says nothing: another may have held the lock meanwhile.
+func TestExtend_AKeySetAgainLateIsGoneUntilTheNextExtension(t *testing.T) {
+	for name, tt := range map[string]struct {
+		then func(*quorum.Lease)
+		want quorum.Ending
+	}{
+		"before": {func(*quorum.Lease) {}, quorum.Lost},
+		"seen": {func(lease *quorum.Lease) {
+			require.True(t, lease.Invalidated(instant(midway), 1))
+			lease.Observed(instant(midway), 1, quorum.Yes)
+		}, quorum.Lost},
+		"after": {func(lease *quorum.Lease) { answerAll(lease, 3, quorum.Yes) }, quorum.Held},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := extended(3)
+			late(unanswered(lease), 1, quorum.Recreated)
+			tt.then(lease)
+			require.True(t, lease.Invalidated(instant(midway), 0))
+			lease.Observed(instant(midway), 0, quorum.No)
+			require.Equal(t, tt.want, lease.At(midway))
+		})
+	}
+}
+
+// Nodes to which an extension gives the key hold it again if the extension is confirmed. Otherwise another may have had them.
+func TestExtend_GivesTheKeyBackIfItIsConfirmed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answers []quorum.Answer // of five nodes
+		want    quorum.Ending
+	}{
+		"confirmed before":     {[]quorum.Answer{quorum.Yes, quorum.Yes, quorum.Yes, quorum.Recreated, quorum.Recreated}, quorum.Held},
+		"confirmed afterwards": {[]quorum.Answer{quorum.Recreated, quorum.Recreated, quorum.Yes, quorum.Yes, quorum.Yes}, quorum.Held},
+		"not confirmed":        {[]quorum.Answer{quorum.Recreated, quorum.Recreated, quorum.Yes, quorum.Yes, quorum.Unknown}, quorum.Lost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := extended(5)
+			answerAll(lease, 5, tt.answers...)
+			require.Equal(t, quorum.Held, lease.At(start))
+			require.Equal(t, tt.want, observe(t, lease, 4, quorum.No))
+		})
+	}
+}
+
+// The danger: a push that is ignored because an answer is outstanding, which then shows nothing.
+func TestLease_APushStandsUntilAnAnswerShowsTheKey(t *testing.T) {
+	lease := extended(3)
+	e := quorum.NewExtend(lease, longer)
+	for node := range 2 {
+		require.False(t, lease.Invalidated(instant(start), node), "the extension will show it")
+	}
+	require.Equal(t, []int{0}, e.Vote(instant(midway), 0, quorum.Refused, "").Observe)
+	require.Empty(t, e.Vote(instant(midway), 1, quorum.Unknown, "").Observe, "it would not be sent now")
+	require.Equal(t, []int{1}, late(e, 1, quorum.Refused).Observe)
+	require.Empty(t, e.Vote(instant(midway), 2, quorum.Refused, "").Observe, "nothing was pushed")
+
+	lease.Observed(instant(midway), 0, quorum.Unknown)
+	require.True(t, lease.Late(instant(midway), 0, quorum.Refused), "nor has the observation shown anything")
+	lease.Observed(instant(midway), 0, quorum.Yes)
+	require.False(t, lease.Late(instant(midway), 0, quorum.Refused))
+}
+
+func TestLease_ALateAnswerEndsAnObservation(t *testing.T) {
+	lease := extended(3)
+	for node := range 2 {
+		require.True(t, lease.Invalidated(instant(start), node))
+		lease.Observed(instant(start), node, quorum.Unknown)
+	}
+	require.False(t, lease.Late(instant(start), 0, quorum.No))
+	require.Equal(t, quorum.Held, lease.At(start))
+	require.False(t, lease.Late(instant(start), 1, quorum.No))
+	require.Equal(t, quorum.Lost, lease.At(start))
 }

@@ -16,9 +16,13 @@ func (c *client) attach(s Step) {
 			of = r
 		}
 	}
-	if of == nil || slices.Contains(of.attached, c) {
-		return
+	if of != nil && !slices.Contains(of.attached, c) {
+		c.attachTo(of, s.Auto, func(*lock) {})
 	}
+}
+
+// attachTo takes up a lock. then is passed it, if that has succeeded.
+func (c *client) attachTo(of *round, auto bool, then func(*lock)) {
 	c.log("client %d: attach to %s", c.number, of.token)
 	of.client.tell(of)
 	began, machine := c.now, quorum.NewAttach(len(c.lines), c.clock.Now(), drift)
@@ -42,7 +46,8 @@ func (c *client) attach(s Step) {
 				c.checkHeld(k, "when it was attached to")
 				of.attached = append(of.attached, c)
 				c.holds = k
-				k.take(s.Auto)
+				k.take(auto)
+				then(k)
 			}
 		})
 	}
@@ -51,4 +56,38 @@ func (c *client) attach(s Step) {
 			c.attaching = nil
 		}
 	})
+}
+
+// detach leaves a lock on the nodes. The next client that does nothing else takes it up, and unlocks it after a while.
+func (k *lock) detach(then time.Duration) {
+	c := k.client
+	if len(k.holds) != 1 || k.turn || k.sending || !k.held() {
+		k.unlock()
+		return
+	}
+	c.log("client %d detaches from %v", c.number, k)
+	k.know()
+	k.lease.End(c.clock.Now(), quorum.Released)
+	k.holds[0].Leave(c.clock.Now())
+	k.detached, k.dropped, k.at = true, true, c.now
+	c.check(!k.held(), "who has detached from a lock does not hold it", "client %d: %v", c.number, k)
+	if q := c.queue(k.of.key); q != nil && q.holder != nil && q.holder.term == k.term {
+		q.holder = nil
+		q.do(q.machine.Detached)
+	}
+	for i := range c.clients {
+		o := c.clients[(c.number+1+i)%len(c.clients)]
+		if o != c && !o.dead && o.call == nil && o.holds == nil && o.attaching == nil {
+			o.do(func() {
+				o.attachTo(k.of, false, func(same *lock) {
+					o.after(then, func() {
+						if o.holds == same {
+							same.unlock()
+						}
+					})
+				})
+			})
+			return
+		}
+	}
 }

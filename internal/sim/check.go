@@ -163,6 +163,8 @@ func (s *server) checkChange(c command, before entry, was bool, after entry, is 
 			s.number, c.verb, c.token, before.token)
 	case c.verb == extend && was && before.token == c.token:
 		c.of.yes++
+	case c.verb == extend && !was && is:
+		c.of.unheard++
 	case !was && is && c.verb != acquire && c.verb != extend:
 		w.check(false, "a lock that lapsed is not revived", "node %d: %v of %s made the key",
 			s.number, c.verb, c.token)
@@ -236,10 +238,12 @@ func (w *world) checkAttached(k *lock, began time.Duration) {
 
 // checkCounter holds a command with fencing to what it may do to the counter, and to the key if it has
 // changed it.
-func (s *server) checkCounter(c command, before entry, changed bool, counted uint64) {
-	now := s.counters[c.key].number
-	s.check(now >= counted, "a counter never goes back", "node %d: %v of %s set it from %d to %d",
-		s.number, c.verb, c.token, since(counted), since(now))
+func (s *server) checkCounter(c command, before entry, changed bool, counted counter) {
+	now := s.counters[c.key]
+	s.check(!counted.foreign || now == counted, "somebody's data in the place of a counter is left alone",
+		"node %d: %v of %s changed it", s.number, c.verb, c.token)
+	s.check(now.number >= counted.number, "a counter never goes back", "node %d: %v of %s set it from %d to %d",
+		s.number, c.verb, c.token, since(counted.number), since(now.number))
 	s.check(c.verb != raise || !changed || before.token == c.token && before.number == c.fence.number,
 		"a node replaces only what it granted to the round by the token of the round",
 		"node %d: %d of %s, in the place of %d of %s",

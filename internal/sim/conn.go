@@ -27,7 +27,8 @@ type conn struct {
 
 // stream is what is on its way in one direction.
 type stream struct {
-	number int // of what was sent
+	number int           // of what was sent
+	held   time.Duration // until when nothing arrives
 	last   time.Duration
 	flight []parcel
 }
@@ -49,8 +50,8 @@ func (s *stream) put(c *conn, direction int, arrive func()) {
 // drain lets arrive what is due.
 func (s *stream) drain(c *conn) {
 	w := c.world
-	if c.blocked > w.now { // the network keeps trying
-		w.at(c.blocked, func() { s.drain(c) })
+	if until := max(c.blocked, s.held); until > w.now { // the network keeps trying
+		w.at(until, func() { s.drain(c) })
 		return
 	}
 	for len(s.flight) > 0 && s.flight[0].at <= w.now && w.failed == nil {

@@ -60,8 +60,17 @@ func (k *Keyspace) Stray(key, token string) { k.set(key, &entry{token: token, fo
 
 // Count sets a counter.
 func (k *Keyspace) Count(key string, number uint64, ttl, now time.Duration) {
-	k.counters[key] = counter{number, now + ttl}
+	k.counters[key] = counter{number: number, expires: now + ttl}
 }
+
+// CounterData leaves somebody's data in the place of a counter.
+func (k *Keyspace) CounterData(key string) { k.counters[key] = counter{foreign: true} }
+
+// IsCounterData reports whether it is there.
+func (k *Keyspace) IsCounterData(key string) bool { return k.counters[key].foreign }
+
+// NoTTL is the TTL of a key that has none.
+const NoTTL = noTTL
 
 // Counted returns a counter and its TTL; 0 means that it is not there.
 func (k *Keyspace) Counted(key string, now time.Duration) (number uint64, ttl time.Duration) {

@@ -16,6 +16,16 @@ func (p *Plan) handoffs(r *rand.Rand) {
 	}
 }
 
+// detaches has some of those that wait leave the lock to another client.
+func (p *Plan) detaches(r *rand.Rand) {
+	if p.Kept || p.Watched || r.IntN(8) > 0 {
+		return
+	}
+	for i := range p.Steps {
+		p.Steps[i].Detach = p.Steps[i].Kind == Wait && r.IntN(2) == 0
+	}
+}
+
 // pass gives a lock that is given up to the next waiter of the same client, if it may.
 func (c *client) pass(k *lock, hold *quorum.Hold) bool {
 	q, now := c.queue(k.of.key), c.clock.Now()
@@ -66,7 +76,16 @@ func (k *lock) keep(w *waiter) {
 		}
 		k.renew()
 	}
-	k.client.after(w.For, k.unlock)
+	k.client.after(w.For, func() { k.leave(w) })
+}
+
+// leave gives up what a waiter has had.
+func (k *lock) leave(w *waiter) {
+	if w.Detach {
+		k.detach(w.For)
+	} else {
+		k.unlock()
+	}
 }
 
 // checkTurn holds the release of a lock to what others are promised: the next waiter here had no round before it.

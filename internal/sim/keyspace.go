@@ -98,6 +98,7 @@ type entry struct {
 type counter struct {
 	number  uint64
 	expires time.Duration
+	foreign bool // it is no number, but somebody's data, which has no TTL
 }
 
 // peek returns what is there at an instant.
@@ -132,7 +133,7 @@ func (k *keyspace) set(key string, e *entry) {
 
 // count returns the counter of a key; the number 0 means that there is none.
 func (k *keyspace) count(key string, now time.Duration) counter {
-	if now > k.counters[key].expires {
+	if counted := k.counters[key]; now > counted.expires && !counted.foreign {
 		delete(k.counters, key)
 	}
 	return k.counters[key]
@@ -145,7 +146,7 @@ func (k *keyspace) do(c command, now time.Duration, wall int64) reply {
 	ours := ok && held.token == c.token && (held.number > 0) == c.fenced
 	exactly := ours && held.number == c.fence.number
 	if c.verb == release && counted.number > 0 && counted.number < c.fence.number && !exactly {
-		k.counters[c.key] = counter{c.fence.number, counted.expires}
+		k.counters[c.key] = counter{number: c.fence.number, expires: counted.expires}
 	}
 	switch {
 	case ok && held.foreign && c.verb != acquire:
@@ -165,10 +166,14 @@ func (k *keyspace) do(c command, now time.Duration, wall int64) reply {
 	case c.verb == force:
 	case !ours, c.verb == heal && !held.forever, c.verb == raise && !exactly:
 		return reply{code: -1, forever: held.forever}
-	case c.verb == raise && (held.forever || held.expires == now || counted.number == 0):
+	case c.verb == raise && (held.forever || held.expires == now):
+		return reply{}
+	case c.verb == raise && counted.foreign:
+		return reply{code: refusal}
+	case c.verb == raise && counted.number == 0:
 		return reply{}
 	case c.verb == raise:
-		k.counters[c.key] = counter{max(counted.number, c.fence.token), counted.expires}
+		k.counters[c.key] = counter{number: max(counted.number, c.fence.token), expires: counted.expires}
 		held.number = c.fence.token
 		k.set(c.key, &held)
 		return reply{code: 1}
@@ -179,7 +184,7 @@ func (k *keyspace) do(c command, now time.Duration, wall int64) reply {
 
 // grant carries out an acquire.
 func (k *keyspace) grant(c command, held bool, counted counter, now time.Duration, wall int64) reply {
-	if c.fence.block > maxBlock {
+	if c.fence.block > maxBlock || c.fenced && counted.foreign {
 		return reply{code: refusal}
 	}
 	block := int64(max(1, c.fence.block))
@@ -204,7 +209,7 @@ func (k *keyspace) grant(c command, held bool, counted counter, now time.Duratio
 	case held:
 		return reply{}
 	case c.fenced:
-		k.counters[c.key] = counter{uint64(number), counted.expires}
+		k.counters[c.key] = counter{number: uint64(number), expires: counted.expires}
 	}
 	k.set(c.key, &entry{token: c.token, number: uint64(number), expires: now + c.ttl})
 	return reply{code: 1, number: uint64(number)}
@@ -212,7 +217,10 @@ func (k *keyspace) grant(c command, held bool, counted counter, now time.Duratio
 
 // extend carries out an extension of a key that is the caller's, or is not there.
 func (k *keyspace) extend(c command, held entry, ok bool, counted counter, now time.Duration, wall int64) reply {
-	if c.fenced && (counted.number > 0 || !ok) {
+	if c.fenced && counted.foreign && !ok {
+		return reply{}
+	}
+	if c.fenced && !counted.foreign && (counted.number > 0 || !ok) {
 		if counted.number == 0 {
 			counted.number = uint64(wall)
 		}

@@ -20,6 +20,7 @@ const (
 type order struct {
 	command
 	done func(quorum.Answer, reply) // takes its end
+	late func(quorum.Answer, reply) // takes an answer that comes after that; nil if nobody wants it
 }
 
 // ignored takes the end of a command that nobody waits for.
@@ -50,12 +51,15 @@ var (
 )
 
 // send puts a command to the node.
-func (l *line) send(cmd command, done func(quorum.Answer, reply)) {
+func (l *line) send(cmd command, done func(quorum.Answer, reply)) { l.sendLate(cmd, done, nil) }
+
+// sendLate is send for those who also want an answer that comes late.
+func (l *line) sendLate(cmd command, done, late func(quorum.Answer, reply)) {
 	now := l.client.mono.Now()
 	if cmd.sent == 0 {
 		cmd.sent = l.now
 	}
-	op := node.Op[order]{Item: order{cmd, done}, CleanUp: cmd.verb == release, Redeliver: cmd.ttl}
+	op := node.Op[order]{Item: order{cmd, done, late}, CleanUp: cmd.verb == release, Redeliver: cmd.ttl}
 	if _, err := l.commands.Send(now, op); err != nil {
 		done(quorum.Unsent, reply{})
 		return
@@ -123,9 +127,12 @@ func (l *line) answered(c *conn, r reply) {
 	if frees := o.Item.verb == release || o.Item.verb == extend || o.Item.verb == force || o.Item.verb == heal; frees && r.code > 0 && c.tracking {
 		l.invalidated(o.Item.key) // the server does not push it
 	}
-	if !reported {
-		answers := [...]quorum.Answer{quorum.Refused, quorum.No, quorum.No, quorum.Yes, quorum.Recreated}
-		o.Item.done(answers[r.code+2], r)
+	answer := [...]quorum.Answer{quorum.Refused, quorum.No, quorum.No, quorum.Yes, quorum.Recreated}[r.code+2]
+	switch {
+	case !reported:
+		o.Item.done(answer, r)
+	case o.Item.late != nil:
+		o.Item.late(answer, r)
 	}
 }
 

@@ -16,6 +16,7 @@ type lock struct {
 
 	given    bool          // the holder before has passed it on
 	passed   bool          // it was passed on
+	detached bool          // its holder has left it on the nodes
 	unlocked bool          // its release has begun
 	ended    bool          // by itself
 	at       time.Duration // true time of these
@@ -36,7 +37,6 @@ type term struct {
 
 	renewal *quorum.Renewal // nil means that nobody renews it
 	dropped bool            // it is not renewed any more
-	unsure  bool            // an observation of it came to nothing: the next renewal finds out
 }
 
 func (k *lock) String() string { return k.of.token }
@@ -173,14 +173,14 @@ func (k *lock) await() {
 func (k *lock) held() bool {
 	c := k.client
 	another := func(by *client) bool { return by != c }
-	return !c.dead && !k.unlocked && !k.passed && k.lease.At(c.clock.Now()) == quorum.Held &&
+	return !c.dead && !k.unlocked && !k.passed && !k.detached && k.lease.At(c.clock.Now()) == quorum.Held &&
 		!slices.ContainsFunc(k.of.given, another)
 }
 
 // over gives up a lock that has ended by itself, and what it may have left.
 func (k *lock) over() {
 	c := k.client
-	if k.unlocked {
+	if k.unlocked || k.detached {
 		return
 	}
 	if c.holds == k {
@@ -189,7 +189,7 @@ func (k *lock) over() {
 	if !k.ended {
 		k.ended, k.at = true, c.now
 		c.log("client %d: the lease of %v is over", c.number, k)
-		c.check(!c.plan.Watched || c.holders(k) < quorum.Majority(len(c.servers)), "a lock that a majority holds is not lost",
+		c.check(!c.plan.Watched || c.plan.Stalling || c.holders(k) < quorum.Majority(len(c.servers)), "a lock that a majority holds is not lost",
 			"client %d has lost %v", c.number, k)
 		c.check(!c.plan.Kept || k.renewal == nil || k.of.attached != nil, "a renewed lock is not lost to one node",
 			"client %d has lost %v", c.number, k)

@@ -22,22 +22,56 @@ func (p *Plan) neighbours(r *rand.Rand) {
 	if r.IntN(48) == 0 {
 		p.rush(r)
 	}
+	if p.Tracking && !p.Fickle && r.IntN(16) == 0 {
+		p.succession(r)
+	}
+	if r.IntN(12) == 0 && p.Fenced {
+		p.onSomeNodes(r, CounterData) // while locks are held as a rule
+	}
+}
+
+// succession adds that keys without a TTL are in the way of somebody who waits, and that others with the same value take their
+// place, some of them while the connection is down.
+func (p *Plan) succession(r *rand.Rand) {
+	at, name, client := p.Steps[r.IntN(len(p.Steps))].At, r.IntN(p.Names), r.IntN(p.Clients)
+	for node := range p.Nodes {
+		if r.IntN(4) == 0 {
+			continue
+		}
+		s := Step{At: at + upTo(r, time.Millisecond), Client: client, Node: node, Name: name, Lose: 1, Value: "1"}
+		how := Cut
+		if !p.Fenced && r.IntN(2) == 0 { // counters must not go
+			how = Flush
+		}
+		end := s.At + healAfter/2 + upTo(r, healAfter/2)
+		for _, s.Kind = range []StepKind{Stray, how, Lapse, Stray} {
+			p.Steps = append(p.Steps, s)
+			s.At = max(s.At, end) + upTo(r, 100*time.Microsecond)
+		}
+	}
+	p.Steps = append(p.Steps, Step{At: at + time.Millisecond, Kind: Wait, Client: client, Name: name, TTL: time.Second})
 }
 
 // data adds that somebody's data comes to some nodes, and that somebody waits for a lock of its name.
 func (p *Plan) data(r *rand.Rand) {
-	name := r.IntN(p.Names)
-	at := p.Steps[r.IntN(len(p.Steps))].At
-	for node := range p.Nodes {
-		if r.IntN(2) == 0 {
-			p.Steps = append(p.Steps, Step{At: at + upTo(r, 3*time.Millisecond), Kind: Data, Node: node, Name: name})
-		}
-	}
+	name, at := p.onSomeNodes(r, Data)
 	for range r.IntN(3) {
 		s := Step{At: at + upTo(r, 10*time.Millisecond), Kind: Wait, Client: r.IntN(p.Clients), Name: name}
 		s.TTL, s.For = time.Second, time.Millisecond
 		p.Steps = append(p.Steps, s)
 	}
+}
+
+// onSomeNodes adds that the same happens on some nodes to the same name, soon after another step.
+func (p *Plan) onSomeNodes(r *rand.Rand, kind StepKind) (name int, at time.Duration) {
+	name = r.IntN(p.Names)
+	at = p.Steps[r.IntN(len(p.Steps))].At
+	for node := range p.Nodes {
+		if r.IntN(2) == 0 {
+			p.Steps = append(p.Steps, Step{At: at + upTo(r, 3*time.Millisecond), Kind: kind, Node: node, Name: name})
+		}
+	}
+	return name, at
 }
 
 // rush adds that others take the lock in turn for a while, and that somebody waits for it meanwhile.

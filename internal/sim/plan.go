@@ -31,6 +31,8 @@ type Plan struct {
 	Kept bool
 	// Watched means that the first client renews a lock, that keys are only deleted, and that the client can know of it.
 	Watched bool
+	// Stalling means that an extension is held up meanwhile. It may have given nodes the key that they count as having lost.
+	Stalling bool
 	// Fenced locks have fencing tokens, but for those of the first Plain clients.
 	Fenced bool
 	Plain  int
@@ -60,8 +62,10 @@ type Step struct {
 	TTL    time.Duration // of an acquire or extend
 	Auto   bool          // what is acquired is renewed
 	Crowd  int           // how many more come with one who waits
+	Detach bool          // what a waiter gets it leaves to another client
 	For    time.Duration // how long a fault lasts, or a waiter keeps what it gets
 	Lose   float64       // share of what is on its way that a cut loses
+	Value  string        // what a key without a TTL holds; "": what no other key does
 }
 
 // AllNodes is the Node of a step that is about every one, such as when a client loses its
@@ -100,6 +104,9 @@ const (
 	Anew    // a client's process is another one from now on
 	Touch   // somebody else gives a key another TTL
 	Flush   // a node drops all keys (FLUSHALL)
+	Stall   // what a client sends to a node is held up on its way, as by a lost TCP segment
+
+	CounterData // somebody else keeps data on a node, in the place of a lock's counter
 )
 
 // drift is the library's default allowance.
@@ -148,6 +155,7 @@ func NewPlan(seed uint64) Plan {
 	}
 	p.neighbours(rand.New(rand.NewPCG(seed, 0x94d049bb133111eb)))
 	p.handoffs(rand.New(rand.NewPCG(seed, 0xff51afd7ed558ccd)))
+	p.detaches(rand.New(rand.NewPCG(seed, 0xc4ceb9fe1a85ec53)))
 	return p
 }
 

@@ -139,7 +139,7 @@ func (w *waiter) take(r *round) {
 		w.got("has the lock")
 		q.floor, q.holder = 0, k
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Won(now, r.grant) })
-		q.client.after(w.For, k.unlock)
+		q.client.after(w.For, func() { k.leave(w) })
 	case w.cancelled:
 		w.leave()
 	default:

@@ -25,6 +25,7 @@ type round struct {
 	lock    *lock           // what an extend or a release is for
 	before  time.Time       // its deadline when the extend began
 	yes     int             // nodes that had the key when the extend came
+	unheard int             // nodes that the extend has given the key, whose answer the client has not got
 	raised  bool            // its token was put to nodes
 	barred  bool            // one of them did not take it
 	known   bool            // somebody else knows its token
@@ -99,7 +100,9 @@ func (r *round) ask(node int) {
 				"no extension is sent after the end of a lease",
 				"client %d: an extension of %v is sent to a node", c.number, k)
 		}
-		c.lines[node].send(r.command, func(vote quorum.Answer, answer reply) { r.voted(node, vote, answer) })
+		voted := func(vote quorum.Answer, answer reply) { r.voted(node, vote, answer) }
+		late := func(vote quorum.Answer, _ reply) { r.late(node, vote) }
+		c.lines[node].sendLate(r.command, voted, late)
 	}
 	if chance := c.chance(c.number, r.number, node, 4); chance&15 == 0 {
 		c.after(time.Duration(chance>>8%300)*time.Microsecond, func() { r.ask(node + 1) })
@@ -139,11 +142,26 @@ func (r *round) voted(node int, vote quorum.Answer, answer reply) {
 		how = fmt.Sprintf("yes, %d", since(answer.number))
 	}
 	c.log("client %d: node %d on %v of %s: %s", c.number, node, r.verb, r.token, how)
+	if vote == quorum.Recreated {
+		r.unheard--
+	}
 	if answer.number > 0 {
 		r.apply(r.acquire.Granted(&c.clock, node, answer.number, ""))
 	} else {
 		r.apply(r.machine.Vote(&c.clock, node, vote, ""))
 	}
+}
+
+// late takes the answer of a node that comes after its vote.
+func (r *round) late(node int, vote quorum.Answer) {
+	if r.verb != extend {
+		return
+	}
+	r.client.log("client %d: node %d on %v of %s, late: %s", r.client.number, node, r.verb, r.token, vote)
+	if vote == quorum.Recreated {
+		r.unheard--
+	}
+	r.apply(r.machine.(*quorum.Extend).Late(&r.client.clock, node, vote, ""))
 }
 
 // apply carries out the actions of the machine.
@@ -169,6 +187,9 @@ func (r *round) apply(actions quorum.Actions) {
 			r.barred = r.barred || vote != quorum.Yes
 			r.apply(r.acquire.Raised(&c.clock, due.Node, vote))
 		})
+	}
+	for _, i := range actions.Observe {
+		r.lock.sendObservation(c.lines[i])
 	}
 	if actions.AwaitCleanUp {
 		c.afterClock(&c.clock, r.grant.Start.Add(nodeTimeout), func() {

@@ -93,7 +93,7 @@ func (s *server) handle(c *conn, cmd command) reply {
 	s.log("node %d: %v of %s by client %d: %s", s.number, cmd.verb, cmp.Or(cmd.token, cmd.key), c.client.number, how)
 	s.checkChange(cmd, before, was, after, is)
 	if cmd.fenced {
-		s.checkCounter(cmd, before, was && after != before, counted.number)
+		s.checkCounter(cmd, before, was && after != before, counted)
 		s.echo(c, cmd)
 	}
 	if is && after != before {
@@ -137,11 +137,14 @@ func (s *server) trouble(step Step, c *client) {
 	case step.Kind == Stray && !held && s.up: // by somebody else's SETNX without the EXPIRE that was to follow
 		s.log("node %d: a key without a TTL is left under %s", s.number, key)
 		s.patience = longPatience
-		s.set(key, &entry{token: "stray-" + step.At.String(), forever: true, born: s.world.now})
+		s.set(key, &entry{token: cmp.Or(step.Value, "stray-"+step.At.String()), forever: true, born: s.world.now})
 	case step.Kind == Data && !held && s.up:
 		s.log("node %d: somebody keeps data under %s", s.number, key)
 		s.data[key] = true
 		s.set(key, &entry{token: "data", forever: true, foreign: true})
+	case step.Kind == CounterData && s.up:
+		s.log("node %d: somebody keeps data in the place of the counter of %s", s.number, key)
+		s.counters[key] = counter{foreign: true}
 	case step.Kind == Cut && l.conn != nil:
 		l.conn.breakOff(step.Lose)
 	case step.Kind == Vanish && l.conn != nil:
@@ -150,6 +153,9 @@ func (s *server) trouble(step Step, c *client) {
 		s.log("the connection of client %d to node %d vanishes", c.number, s.number)
 		s.patience = longPatience
 		l.conn.blocked = math.MaxInt64
+	case step.Kind == Stall && l.conn != nil:
+		s.log("what client %d sends to node %d is held up for %v", c.number, s.number, step.For)
+		l.conn.there.held = s.world.now + step.For
 	case step.Kind == Partition:
 		s.log("nothing gets through between client %d and node %d for %v", c.number, s.number, step.For)
 		for _, conn := range l.conns {
@@ -194,7 +200,7 @@ func (s *server) crash(d time.Duration, durable bool, longer time.Duration) {
 		chance := s.chance(s.number, s.life, 14)
 		for key, counted := range s.counters {
 			if back := chance>>8%4 + 1; chance&1 == 0 && counted.number > back {
-				s.counters[key] = counter{counted.number - back, counted.expires}
+				s.counters[key] = counter{number: counted.number - back, expires: counted.expires}
 			} else {
 				delete(s.counters, key)
 			}

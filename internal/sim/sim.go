@@ -90,7 +90,7 @@ func (w *world) step(s Step) {
 		}
 	case Rush:
 		w.rush(s)
-	case Freeze, Crash, Cut, Partition, Vanish, Stray, Data, Lapse, Replace, Touch, Flush:
+	case Freeze, Crash, Cut, Partition, Vanish, Stall, Stray, Data, Lapse, Replace, Touch, Flush, CounterData:
 		for i, server := range w.servers {
 			if s.Node == i || s.Node == AllNodes {
 				server.trouble(s, c)

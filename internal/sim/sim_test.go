@@ -28,7 +28,7 @@ func TestSearch_NoScheduleBreaksAPromise(t *testing.T) {
 // A simulation in which nothing happens breaks no promise either.
 func TestPlan_SchedulesAreEventful(t *testing.T) {
 	happened := map[string]int{}
-	for seed := range uint64(1500) {
+	for seed := range uint64(2500) {
 		for _, line := range sim.Trace(sim.NewPlan(seed)) {
 			for _, what := range []string{
 				"acquire of c0-1 is done", "is denied", "is no quorum", "is too late", "extend of c0-1 is done", "release of c0-1 is done",
@@ -38,6 +38,7 @@ func TestPlan_SchedulesAreEventful(t *testing.T) {
 				"without a TTL", "heal of stray", "somebody keeps data", "finds somebody's data", "others take lock-0 in turn",
 				"raise of c0-1 by client 0: yes", "raise of c0-1: no", "lapses before its time", "once more: 1", "once more: 0",
 				"takes the place of node", "does not ask node", "the counter of lock-0 has come to its end", "asks for no fencing token",
+				"is held up for", ", late: recreated", "heal of 1 by", "in the place of the counter", "detaches from c0-1",
 			} {
 				if strings.Contains(line, what) {
 					happened[what]++
@@ -48,7 +49,7 @@ func TestPlan_SchedulesAreEventful(t *testing.T) {
 	for what, n := range happened {
 		t.Log(what, n)
 	}
-	require.Len(t, happened, 45, "what happened in 1500 schedules")
+	require.Len(t, happened, 50, "what happened in 2500 schedules")
 }
 
 func TestRun_SameSeedSameTrace(t *testing.T) {

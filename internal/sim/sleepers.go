@@ -56,11 +56,15 @@ func (w *world) checkSleeper(q *queue) {
 		q.client.number, q.waiters[0].number, q.key)
 }
 
-// blocked reports whether somebody holds so many nodes that nobody else can win.
+// blocked reports whether somebody, or somebody's data, holds so many nodes that nobody else can win.
 func (w *world) blocked(key string) bool {
 	n := 0
 	for _, s := range w.servers {
 		e, ok := s.peek(key, s.now())
+		if s.counters[key].foreign { // which grants nothing
+			n++
+			continue
+		}
 		if !ok || e.forever && !e.foreign { // the waiters delete it
 			continue
 		}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -13,7 +14,7 @@ func (p *Plan) watching(r *rand.Rand) {
 	p.Watched, p.Kept, p.Tracking, p.Fencing, p.Durable = true, false, true, true, true
 	p.Steps = []Step{{Kind: Acquire, TTL: time.Hour, Auto: true}}
 	at := 2 * time.Second     // the lock has been renewed once, and the answers are there
-	for range 1 + r.IntN(4) { // no more than are observed
+	for range 1 + r.IntN(3) { // no more than are observed, with a late extension
 		at += upTo(r, pick(r, time.Millisecond, time.Second))
 		s := Step{At: at, Kind: pick(r, Lapse, Lapse, Lapse, Flush, Touch, Touch, Cut), Node: r.IntN(p.Nodes)}
 		if r.IntN(8) == 0 {
@@ -21,6 +22,38 @@ func (p *Plan) watching(r *rand.Rand) {
 		}
 		p.Steps = append(p.Steps, s)
 	}
+	if r.IntN(2) == 0 {
+		p.stalling(r)
+	}
+}
+
+// stalling adds to such a plan an extension that is held up on its way, while nodes lose the key and another client takes the
+// lock and gives it back.
+func (p *Plan) stalling(r *rand.Rand) {
+	p.Stalling = true
+	at := 4*time.Second + upTo(r, time.Second)
+	p.Steps = append(p.Steps, Step{At: at, Kind: Extend, TTL: time.Hour})
+	for node := range p.Nodes {
+		if r.IntN(4) == 0 {
+			continue
+		}
+		stall := Step{At: at - time.Microsecond, Kind: Stall, Node: node, For: time.Millisecond + upTo(r, 300*time.Millisecond)}
+		loss := Step{At: at + upTo(r, stall.For), Kind: pick(r, Lapse, Lapse, Flush), Node: node}
+		if r.IntN(4) == 0 {
+			loss.Kind = Cut
+		}
+		p.Steps = append(p.Steps, stall, loss)
+		if r.IntN(4) == 0 {
+			p.Steps = append(p.Steps, Step{At: loss.At + time.Microsecond, Kind: Data, Node: node})
+		}
+	}
+	if r.IntN(2) == 0 {
+		p.Steps = append(p.Steps, Step{At: at + upTo(r, 300*time.Millisecond), Kind: Extend, TTL: time.Hour})
+	}
+	taken := at + upTo(r, 300*time.Millisecond)
+	p.Steps = append(p.Steps, Step{At: taken, Kind: Acquire, Client: 1, TTL: time.Hour},
+		Step{At: taken + upTo(r, 20*time.Millisecond), Kind: Unlock, Client: 1},
+		Step{At: at + 2*noticed, Kind: Cancel}) // nothing: the run goes on until then
 }
 
 // noticed is how long after a deletion its holder knows of it, even if its connections have just ended.
@@ -35,29 +68,51 @@ func (k *lock) observe(l *line) {
 	if !k.lease.Invalidated(&c.clock, l.server.number) {
 		return
 	}
-	l.send(command{verb: observe, key: k.of.key, track: true}, func(vote quorum.Answer, r reply) {
-		if vote == quorum.Yes && r.token != k.of.token {
-			vote = quorum.No
+	k.sendObservation(l)
+}
+
+func (k *lock) sendObservation(l *line) {
+	c, again := k.client, false
+	taken := func(take func(quorum.Answer)) func(quorum.Answer, reply) {
+		return func(vote quorum.Answer, r reply) {
+			if vote == quorum.Yes && r.token != k.of.token || r.foreign {
+				vote = quorum.No
+			}
+			c.log("client %d: does node %d hold %v? %s", c.number, l.server.number, k, vote)
+			take(vote)
+			if k.lease.At(c.clock.Now()) == quorum.Lost {
+				k.current.over()
+			}
+			if again {
+				again = false
+				k.sendObservation(l)
+			}
 		}
-		c.log("client %d: does node %d hold %v? %s", c.number, l.server.number, k, vote)
-		k.unsure = k.unsure || vote != quorum.Yes && vote != quorum.No
-		k.lease.Observed(&c.clock, l.server.number, vote)
-		if k.lease.At(c.clock.Now()) == quorum.Lost {
-			k.current.over()
-		}
-	})
+	}
+	l.sendLate(command{verb: observe, key: k.of.key, track: true},
+		taken(func(vote quorum.Answer) { k.lease.Observed(&c.clock, l.server.number, vote) }),
+		taken(func(vote quorum.Answer) { again = k.lease.Late(&c.clock, l.server.number, vote) }))
 }
 
 // changed checks that the holder of a lock knows some time later if a change of its key has left no majority.
 func (w *world) changed(key string) {
 	for _, k := range w.locks {
-		if w.plan.Watched && k.of.key == key && k.held() && w.holders(k) < quorum.Majority(len(w.servers)) {
+		if w.plan.Watched && k.renewal != nil && k.of.key == key && k.held() && w.holders(k) < quorum.Majority(len(w.servers)) {
 			w.after(noticed, func() {
-				w.check(!k.held() || k.unsure, "a renewed lock that is deleted is lost at once",
+				w.check(!k.held() || w.unheard(k), "a renewed lock that is deleted is lost at once",
 					"client %d relies on %v", k.client.number, k)
 			})
 		}
 	}
+}
+
+// unheard reports whether a node was given the lock's key by an extension whose answer was lost with its connection, or was not
+// sent an extension, so that it does not track the key.
+func (w *world) unheard(k *lock) bool {
+	return slices.ContainsFunc(k.client.calls, func(r *round) bool {
+		unsent := func(l *line) bool { return r.machine.Answer(l.server.number) == quorum.Unsent }
+		return r.lock == k && r.verb == extend && (r.unheard > 0 || slices.ContainsFunc(k.client.lines, unsent))
+	})
 }
 
 // holders counts the nodes that hold a lock.

@@ -20,12 +20,12 @@ func (c *client) work(number int, steps []step) {
 		pass(s.pause)
 		c.run.note("%v: worker %d: step %d: %v", c, number, i, s.kind)
 		c.run.count(s.kind.String())
-		c.do(s)
+		c.call(s)
 	}
 }
 
-// do makes the call of a step. How it ends is checked there.
-func (c *client) do(s step) {
+// call makes the call of a step. How it ends is checked there.
+func (c *client) call(s step) {
 	name := fmt.Sprintf("name-%d", s.which%c.run.plan.names)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -54,6 +54,10 @@ func (c *client) do(s step) {
 		c.withHeld(s, func(h *held) { both(func() { c.giveBack(h) }, func() { c.giveBack(h) }) })
 	case extendUnlock:
 		c.withHeld(s, func(h *held) { both(func() { c.extend(ctx, h, s) }, func() { c.giveBack(h) }) })
+	case detach:
+		c.withHeld(s, func(h *held) { c.detach(h, s) })
+	case do:
+		c.do(name, s)
 	case closeLocker:
 		c.closeLocker()
 	case closeNode:
@@ -161,6 +165,96 @@ func (c *client) unlock(h *held) error {
 
 func (c *client) giveBack(h *held) { _ = c.unlock(h) }
 
+// detach leaves a lock to another client, which unlocks it after a while.
+func (c *client) detach(h *held, s step) {
+	h.unlocks.Add(1)
+	var token string
+	// It waits for the extensions of others.
+	err := c.bounded("Detach "+h.token, c.plan.timeout*time.Duration(len(c.plan.workers)+1), func() (err error) {
+		token, err = h.lock.Detach(context.Background())
+		return err
+	})
+	if err != nil {
+		if h.lock.Err() == nil || !isOneOf(err, redlock.ErrReleased, redlock.ErrExpired, redlock.ErrLost) {
+			c.run.violate("%v: Detach of %s: %v", c, h.token, err)
+		}
+		return
+	}
+	if token != h.token || h.valid() {
+		c.run.violate("%v: Detach of %s returned %s: %v", c, h.token, token, h.lock.Err())
+	}
+	c.run.count("detached")
+	c.run.leave(token)
+	other := c.run.clients[(c.number+1)%len(c.run.clients)]
+	begin, late := time.Now(), other.closed.Load()
+	var same *redlock.Lock
+	err = other.bounded("Attach "+token, other.plan.timeout, func() (err error) {
+		same, err = other.locker.Attach(context.Background(), h.name, token)
+		return err
+	})
+	if err != nil {
+		if !late && !isOneOf(err, redlock.ErrNotHeld, redlock.ErrNoQuorum, redlock.ErrClosed) {
+			c.run.violate("%v: Attach of %s: %v", other, token, err)
+		}
+		return
+	}
+	c.run.count("attached")
+	taken := other.take(same, h.name, begin, step{})
+	pass(s.limit)
+	other.giveBack(taken)
+}
+
+// do runs a function under a lock.
+func (c *client) do(name string, s step) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*s.limit+unit)
+	defer cancel()
+	c.mu.Lock()
+	c.doing++
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.doing--
+		c.done.Broadcast()
+	}()
+	late, ran, begin := c.closed.Load(), false, time.Now()
+	var h *held
+	err := c.locker.Do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
+		c.runs.Add(1)
+		ran = true
+		h = c.take(lock, name, begin, step{ttl: s.ttl, watch: true})
+		h.extends.Add(1) // it is renewed
+		select {
+		case <-ctx.Done():
+			pass(s.limit / 2) // it takes a while to notice
+		case <-time.After(s.limit):
+		}
+		h.checkHeld("held by a function")
+		h.unlocks.Add(1) // by Do
+		closed := c.closed.Load()
+		pass(1) // its end is in a goroutine of its own
+		if closed && ctx.Err() == nil {
+			c.run.violate("%v: the context of a function goes on after Close", c)
+		}
+		return nil
+	}, redlock.TTL(s.ttl))
+	c.run.note("%v: Do %s: %.60q", c, name, fmt.Sprint(err))
+	switch {
+	case !ran:
+		c.checkAcquire(ctx, "Do", name, err, late)
+	case h.valid():
+		c.run.violate("%v: %s is held after Do: %v", c, h.token, err)
+	case err == nil:
+		c.run.count("done")
+	case c.run.plan.calm() && c.healthy():
+		c.run.violate("%v: Do returned %v, with nothing in its way", c, err)
+	case !isOneOf(err, redlock.ErrNotHeld, redlock.ErrLost, redlock.ErrExpired, redlock.ErrNoQuorum):
+		c.run.violate("%v: Do returned %v", c, err)
+	case errors.Is(err, redlock.ErrNoQuorum) && !errors.Is(err, pool.ErrClosed):
+		c.run.violate("%v: Do returned %v, and its nodes are open", c, err)
+	}
+}
+
 // closeLocker closes the Locker. Calls under way return at once, and Close with them.
 func (c *client) closeLocker() {
 	c.closing.Store(true)
@@ -188,9 +282,14 @@ func (c *client) closeNode(i int) {
 	}
 }
 
-// closeAll closes the Locker, and at once the nodes.
+// closeAll closes the Locker, and the nodes when no function of Do runs any more.
 func (c *client) closeAll() {
 	c.closeLocker()
+	c.mu.Lock()
+	for c.doing > 0 {
+		c.done.Wait()
+	}
+	c.mu.Unlock()
 	var group sync.WaitGroup
 	for i := range c.nodes {
 		group.Go(func() { c.closeNode(i) })

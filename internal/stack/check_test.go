@@ -19,6 +19,7 @@ func (c *client) checkAcquire(ctx context.Context, call, name string, err error,
 		c.checkQuorumError(quorumError, "acquire", name)
 	}
 	over := ctx.Err()
+	checkWhole(err)
 	switch {
 	case late && !errors.Is(err, redlock.ErrClosed):
 		c.run.violate("%v: %s after Close: %v", c, call, err)
@@ -29,8 +30,20 @@ func (c *client) checkAcquire(ctx context.Context, call, name string, err error,
 		}
 	case quorumError == nil:
 		c.run.violate("%v: %s reports nothing about the nodes: %v", c, call, err)
-	case errors.Is(err, context.Canceled) && !errors.Is(over, context.Canceled):
+	case isOneOf(err, context.Canceled, context.DeadlineExceeded) && (over == nil || !errors.Is(err, over)):
 		c.run.violate("%v: %s, and its context is not over: %v", c, call, err)
+	}
+}
+
+// notAsked reports whether a node was not asked as the context of the call had ended before.
+func notAsked(err error) bool {
+	return strings.HasPrefix(err.Error(), "not asked: ") && isOneOf(err, context.Canceled, context.DeadlineExceeded)
+}
+
+// checkWhole panics if an error is joined with nil.
+func checkWhole(err error) {
+	if err != nil {
+		_ = errors.Is(err, errors.New("none")) // calls methods of all of them
 	}
 }
 
@@ -43,6 +56,7 @@ func (c *client) checkQuorumError(e *redlock.QuorumError, op, name string) {
 			c.run.violate("%v: node %d is called %s", c, i, node.Addr)
 		case node.Err == nil:
 			yes++
+		case notAsked(node.Err):
 		case !known(node.Err):
 			c.run.violate("%v: an unknown reason of node %d: %v", c, i, node.Err)
 		}
@@ -119,41 +133,68 @@ func (c *client) checkWorks() {
 	}
 }
 
-// checkHandsOver has each client wait for a lock of another: it is not to sleep when that is released.
-func (r *run) checkHandsOver() {
-	var able []*client
+// able returns the clients that can take locks.
+func (r *run) able() (able []*client) {
 	for _, c := range r.clients {
 		if c.healthy() && !c.closing.Load() {
 			able = append(able, c)
 		}
 	}
+	return able
+}
+
+// checkHandsOver has each client wait for a lock of another: it is not to sleep when that is released.
+func (r *run) checkHandsOver() {
+	able := r.able()
 	if len(able) < 2 {
 		return
 	}
 	for i, waiter := range able {
 		holder := able[(i+1)%len(able)]
-		name, s := "of "+waiter.String()+" after "+holder.String(), step{ttl: long, limit: long / 2}
-		h, err := holder.lock(name, s)
-		if err != nil {
-			r.violate("%v: with nothing in its way: %v", holder, err)
-			continue
-		}
-		var group sync.WaitGroup
-		var next *held
-		group.Go(func() { next, err = waiter.lock(name, s) })
-		pass(calmTime / 3)
-		freed := time.Now()
-		holder.giveBack(h)
-		group.Wait()
-		if err != nil {
-			r.violate("%v: when the lock that it waited for was free: %v", waiter, err)
-			continue
-		}
-		if took := time.Since(freed); took > time.Second {
-			r.violate("%v slept for %v when the lock that it waited for was free", waiter, took)
-		}
-		waiter.giveBack(next)
+		r.checkWakes("of "+waiter.String()+" after "+holder.String(), holder, waiter, holder.giveBack)
+		// The same when the waiter's own client has left the lock to the other one.
+		r.checkWakes("of "+waiter.String()+" left to "+holder.String(), waiter, waiter, func(h *held) {
+			h.unlocks.Add(1)
+			token, err := h.lock.Detach(context.Background())
+			r.leave(token)
+			var same *redlock.Lock
+			if err == nil {
+				same, err = holder.locker.Attach(context.Background(), h.name, token)
+			}
+			if err == nil {
+				pass(unit)
+				err = same.Unlock(context.Background())
+			}
+			if err != nil && !r.plan.forgetful {
+				r.violate("%v left a lock to %v, with nothing in the way: %v", waiter, holder, err)
+			}
+		})
 	}
+}
+
+// checkWakes checks that a waiter has a lock soon after its holder has given it back.
+func (r *run) checkWakes(name string, holder, waiter *client, giveBack func(*held)) {
+	s := step{ttl: long, limit: long / 2}
+	h, err := holder.lock(name, s)
+	if err != nil {
+		r.violate("%v: with nothing in its way: %v", holder, err)
+		return
+	}
+	var group sync.WaitGroup
+	var next *held
+	group.Go(func() { next, err = waiter.lock(name, s) })
+	pass(calmTime / 3)
+	freed := time.Now()
+	giveBack(h)
+	group.Wait()
+	if err != nil {
+		r.violate("%v: when the lock that it waited for was free: %v", waiter, err)
+		return
+	}
+	if took := time.Since(freed); took > time.Second {
+		r.violate("%v slept for %v when the lock that it waited for was free", waiter, took)
+	}
+	waiter.giveBack(next)
 }
 
 // checkLeft checks that there is a reason for each key that a server still has.
@@ -175,6 +216,7 @@ func (r *run) checkLeftOn(s *server) {
 		switch {
 		case !r.plan.permits: // an abandoned connection is read after the clean-up
 		case s.stuck[e.token]: // the server has refused the release
+		case r.isLeft(e.token): // what its first holder has sent may come after the release of the second
 		case c.untidy[s.number].Load():
 		case c.ended[s.number].Load() != nil && (!r.plan.calm() || c.won[e.token]):
 		default:

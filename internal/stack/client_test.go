@@ -34,6 +34,9 @@ type client struct {
 	drawn   atomic.Int64                // tokens
 	extends atomic.Int64                // extensions asked for
 	votes   []atomic.Int64              // votes[i] of node i on acquires
+	runs    atomic.Int64                // functions of Do
+	doing   int                         // calls of Do under way
+	done    *sync.Cond                  // one of them has ended
 
 	mu    sync.Mutex
 	conns [][]*conn // conns[i] to server i
@@ -48,6 +51,7 @@ func newClient(r *run, number int) *client {
 		ended: make([]atomic.Pointer[time.Time], n), untidy: make([]atomic.Bool, n), votes: make([]atomic.Int64, n),
 		conns: make([][]*conn, n), won: map[string]bool{},
 	}
+	c.done = sync.NewCond(&c.mu)
 	opts := []pool.Option{
 		pool.WithTimeout(c.plan.timeout), pool.WithDialTimeout(c.plan.dial), pool.WithMaxOverdue(c.plan.maxOverdue),
 		pool.WithName(func(i int) string { return fmt.Sprintf("server-%d", i) }),
@@ -76,7 +80,7 @@ func newClient(r *run, number int) *client {
 		c.nodes, err = pool.Open(urls, append(opts, pool.WithDialer(dial))...)
 	}
 	if err == nil {
-		c.locker, err = redlock.New(c.nodes, redlock.WithClock(bubbleClock{r}), redlock.WithObserver(c), redlock.WithTokenSource(c.draw))
+		c.locker, err = redlock.New(c.nodes, redlock.WithClock(bubbleClock{r}), redlock.WithObserver(c), redlock.WithTokenSource(c.draw), redlock.WithLocalHandoff(c.plan.handoff))
 	}
 	if err != nil {
 		panic(err)
@@ -137,18 +141,21 @@ func (c *client) vote(v redlock.VoteEvent) {
 	refusal := (*pool.ServerError)(nil)
 	// An extension is not sent, nor sent again for its script, behind what ends its lock.
 	overtaken := v.Op == "extend" && (isOver(v.Err) || errors.As(v.Err, &refusal) && refusal.Code == "NOSCRIPT")
-	if good := v.Answer == redlock.AnswerYes || v.Answer == redlock.AnswerNo || v.Answer == redlock.AnswerRecreated || overtaken; !good && c.run.plan.calm() && !isOneOf(v.Err, pool.ErrClosed, context.Canceled, context.DeadlineExceeded) {
+	if good := v.Answer == redlock.AnswerYes || v.Answer == redlock.AnswerNo || v.Answer == redlock.AnswerRecreated || overtaken; !good && c.run.plan.calm() && !isOneOf(v.Err, pool.ErrClosed) {
 		c.run.violate("%v: node %d answered %v to %s, with nothing in its way: %v", c, v.Node, v.Answer, v.Op, v.Err)
 	}
 	if v.Err != nil && !known(v.Err) {
 		c.run.violate("%v: node %d gave an unknown reason: %v", c, v.Node, v.Err)
+	}
+	if isOneOf(v.Err, context.Canceled, context.DeadlineExceeded) {
+		c.run.violate("%v: node %d gave a reason that looks like the end of the caller's context: %v", c, v.Node, v.Err)
 	}
 	c.run.count("vote " + v.Answer.String())
 }
 
 func (c *client) verdict(v redlock.VerdictEvent) {
 	c.run.yield()
-	if v.Op != "unlock" && c.closed.Load() {
+	if renews := v.Op == "extend" && c.runs.Load() > 0; v.Op != "unlock" && !renews && c.closed.Load() {
 		c.run.violate("%v: %s of %s was under way when Locker.Close had returned", c, v.Op, v.Name)
 	}
 }
@@ -157,7 +164,7 @@ func (c *client) verdict(v redlock.VerdictEvent) {
 func known(err error) bool {
 	return isOneOf(err,
 		pool.ErrHeld, pool.ErrAbsent, pool.ErrRecreated, pool.ErrTimeout, pool.ErrSuspended, pool.ErrBusy, pool.ErrBroken, pool.ErrClosed, pool.ErrProtocol,
-		redlock.ErrPending, redlock.ErrQueued, context.Canceled, context.DeadlineExceeded,
+		redlock.ErrPending, redlock.ErrQueued,
 	) || isOver(err) || errors.As(err, new(*pool.ConnectError)) || errors.As(err, new(*pool.ServerError))
 }
 

@@ -30,7 +30,7 @@ func (s *server) execute(p *peer, args []string) string {
 		return "+PONG\r\n"
 	case len(args) == 6 && args[0] == "SET" && args[3] == "NX" && args[4] == "PX":
 		return s.set(p, args[1], args[2], args[5])
-	case len(args) == 4 && args[0] == "EVAL" && args[1] == scripts["observe"].Source && args[2] == "1":
+	case len(args) >= 4 && args[0] == "EVAL" && args[1] == scripts["observe"].Source && args[2] == "1":
 		s.observedLocked(p, args[3])
 		return s.observe(p, args[3])
 	case len(args) >= 5 && (args[0] == "EVAL" || args[0] == "EVALSHA") && args[2] == "1":
@@ -128,8 +128,8 @@ func (s *server) eval(p *peer, args []string) string {
 
 func (s *server) extend(p *peer, key string, e entry, millis string) string {
 	ends := time.Now().Add(s.millis(millis))
-	id := e.token + " " + millis // each has a TTL of its own, see client.ttlOf
-	if s.longer[id] {
+	id := fmt.Sprintf("%s %s %v", e.token, millis, p.from) // each has a TTL of its own, see client.extend
+	if renewal := s.millis(millis) == s.run.plan.ttl; s.longer[id] && !renewal {
 		s.run.violate("server %d carried the extension of %s by %s ms out twice", s.number, e.token, millis)
 	}
 	s.longer[id] = true
@@ -149,9 +149,9 @@ func (s *server) millis(text string) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// checkOwner checks that a command is of the client that drew its token.
+// checkOwner checks that a command is of the client that drew its token, unless that has left the lock to another.
 func (s *server) checkOwner(p *peer, token string) {
-	if !p.from.drew(token) {
+	if !p.from.drew(token) && !s.run.isLeft(token) {
 		s.run.violate("server %d was sent the token %s by %v", s.number, token, p.from)
 	}
 }

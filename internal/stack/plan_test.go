@@ -26,7 +26,8 @@ type clientPlan struct {
 	timeout    time.Duration
 	dial       time.Duration
 	maxOverdue time.Duration
-	workers    [][]step // one list for each of its goroutines
+	handoff    time.Duration // for how long a lock goes from hand to hand; 0 means that it does not
+	workers    [][]step      // one list for each of its goroutines
 }
 
 // step is one call. If it does not apply (an unlock of a client that never held a lock, for example), nothing happens.
@@ -51,6 +52,8 @@ const (
 	unlockTwice   // at the same time
 	extendUnlock  // at the same time
 	lockCancelled // before it is called
+	detach        // and another client takes it up, and unlocks it
+	do            // its function takes as long as the limit
 	closeLocker
 	closeNode
 	closeClient  // the Locker, and at once the nodes
@@ -60,7 +63,7 @@ const (
 
 var stepNames = [numSteps]string{
 	"TryLock", "Unlock", "Lock", "Extend", "TryLock, cancelled", "Extend, cancelled", "Unlock twice", "Extend and Unlock",
-	"Lock with a context that is over", "Locker.Close", "Node.Close", "Locker.Close, Node.Close",
+	"Lock with a context that is over", "Detach", "Do", "Locker.Close", "Node.Close", "Locker.Close, Node.Close",
 	"TryLock, cancelled, Locker.Close, Node.Close",
 }
 
@@ -111,6 +114,7 @@ func newClientPlan(d dice, p *plan, size int) clientPlan {
 		timeout:    pick(d, 40*unit, 20*unit, 60*unit),
 		dial:       pick(d, 100*unit, 50*unit, 300*unit),
 		maxOverdue: pick(d, 100*unit, 30*unit, 400*unit),
+		handoff:    pick(d, 0, 0, 20*unit, 2*time.Second),
 	}
 	for range 1 + d.roll(3) {
 		steps := make([]step, 1+d.roll(size))
@@ -130,13 +134,13 @@ func newStep(d dice, p *plan) step {
 	s := step{
 		pause: upTo(d, 10, 5*unit),
 		kind: pick(d, tryLock, tryLock, tryLock, unlock, unlock, unlock, lock, lock, extend, extend,
-			tryLockCancelled, tryLockCancelled, extendCancelled, unlockTwice, extendUnlock, lockCancelled),
+			tryLockCancelled, tryLockCancelled, extendCancelled, unlockTwice, extendUnlock, lockCancelled, detach, do, do),
 		which: d.roll(16),
 		ttl:   p.ttl,
 		limit: upTo(d, 20, unit),
 		watch: d.roll(2) == 0,
 	}
-	if s.kind == lock {
+	if s.kind == lock || s.kind == do && oneIn(d, 3) {
 		s.limit *= 20
 	}
 	if oneIn(d, 60) {
@@ -152,7 +156,7 @@ func (p *plan) String() string {
 	text := fmt.Sprintf("%d nodes, %d names, TTL %v, latency %v, room %d, forgetful %v, CLIENT KILL %v, abrupt %v",
 		p.nodes, p.names, p.ttl, p.latency, p.room, p.forgetful, p.permits, p.abrupt)
 	for i, c := range p.clients {
-		text += fmt.Sprintf("\n  client %d: wrapped %v, timeout %v, dial %v, overdue %v, %d goroutines", i, c.wrapped, c.timeout, c.dial, c.maxOverdue, len(c.workers))
+		text += fmt.Sprintf("\n  client %d: wrapped %v, timeout %v, dial %v, overdue %v, handoff %v, %d goroutines", i, c.wrapped, c.timeout, c.dial, c.maxOverdue, c.handoff, len(c.workers))
 	}
 	return text
 }

@@ -27,6 +27,7 @@ type run struct {
 	happened   map[string]int
 	pending    map[*string]bool // calls that have not returned
 	locks      []*held          // every Lock that was won
+	left       map[string]bool  // the tokens of those that a client has left to another
 	watching   sync.WaitGroup   // of Done
 }
 
@@ -35,7 +36,7 @@ const maxTrace = 4000
 
 // play runs a plan in a bubble.
 func play(t *testing.T, p *plan) *run {
-	r := &run{plan: p, happened: map[string]int{}, pending: map[*string]bool{}}
+	r := &run{plan: p, happened: map[string]int{}, pending: map[*string]bool{}, left: map[string]bool{}}
 	defer func() { // a deadlock in the bubble, for example
 		if what := recover(); what != nil {
 			panic(fmt.Sprintf("%v\n%s", what, r.report()))
@@ -165,6 +166,19 @@ func (r *run) count(what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.happened[what]++
+}
+
+// leave notes that a lock was left to another client.
+func (r *run) leave(token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left[token] = true
+}
+
+func (r *run) isLeft(token string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left[token]
 }
 
 // violate notes that a promise was broken.

@@ -22,7 +22,7 @@ func TestStack_NoPlanBreaksAPromise(t *testing.T) {
 	happened := map[string]int{}
 	from := rand.Uint64N(1 << 40)
 	t.Logf("from seed %d", from)
-	wanted := append(slices.Collect(maps.Keys(everyKind())), "won", "extended", "unlocked", "tracked", "invalidated", "message", "killed")
+	wanted := append(slices.Collect(maps.Keys(everyKind())), "won", "extended", "unlocked", "detached", "attached", "done", "tracked", "invalidated", "message", "killed")
 	missing := func(what string) bool { return happened[what] == 0 }
 	// What is rare may need some more plans.
 	for seed := from; seed < from+*seeds || *seeds >= sample && seed < from+10**seeds && slices.ContainsFunc(wanted, missing); seed++ {

@@ -33,7 +33,7 @@ const (
 )
 
 // lockerRules are the rights of the user that the Lockers log in as: what docs/operations.md says, for all names.
-var lockerRules = strings.Fields("on >secret resetkeys ~lock:* ~{lock:*}:fence resetchannels &quorumlock:* -@all +set +get +del " +
+var lockerRules = strings.Fields("on >secret resetkeys ~lock:* ~{lock:*}:fence resetchannels &quorumlock:* -@all +set +getrange +del " +
 	"+pttl +pexpire +eval +evalsha +ping +info +client|id +client|kill +client|tracking +client|caching +subscribe " +
 	"+unsubscribe +publish +incrby +time +select +client|setname")
 

@@ -2,6 +2,8 @@ package fence_test
 
 import (
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -72,6 +74,18 @@ func (c *client) get(t *testing.T, key string) string {
 	}
 	require.NoError(t, err)
 	return value
+}
+
+// peak returns the most memory that the server has used, in bytes.
+func (c *client) peak(t *testing.T) (bytes int) {
+	t.Helper()
+	info, err := redis.String(c.Conn.Do("INFO", "memory"))
+	require.NoError(t, err)
+	_, text, _ := strings.Cut(info, "used_memory_peak:")
+	text, _, _ = strings.Cut(text, "\r\n")
+	bytes, err = strconv.Atoi(text)
+	require.NoError(t, err)
+	return bytes
 }
 
 func (c *client) do(t *testing.T, command string, args ...any) {

@@ -2,20 +2,21 @@
 -- stands before these lines and sees neither of the two: its KEYS and ARGV begin after them. Returns
 --   {1, what write returned}, or the error reply that write returned;
 --   {0, the fence in KEYS[1]} if that is higher;
---   {-1, the value of KEYS[1]} if that is not a fence, or an error reply if it is not a string;
+--   {-1, the beginning of KEYS[1]} if that is not a fence, or an error reply if it is not a string;
 --   {-2, the milliseconds until KEYS[1] expires} if it does: afterwards every fence would pass.
 local guard, fence = table.remove(KEYS, 1), table.remove(ARGV, 1)
-local seen = redis.pcall('GET', guard)
+-- No more is read than an error shows: of somebody's data, which may have megabytes, GET would have the server make copies.
+local seen = redis.pcall('GETRANGE', guard, '0', '63')
 if type(seen) == 'table' then
   return seen
-elseif seen then
+end
+local ttl = redis.pcall('PTTL', guard)
+if type(ttl) == 'table' then
+  return ttl
+elseif ttl ~= -2 then
   -- Numbers are doubles here, exact below 2^53.
   if not string.find(seen, '^[1-9]%d*$') or tonumber(seen) >= 9007199254740992 then
     return {-1, seen}
-  end
-  local ttl = redis.pcall('PTTL', guard)
-  if type(ttl) == 'table' then
-    return ttl
   elseif ttl ~= -1 then
     return {-2, ttl}
   elseif tonumber(seen) > tonumber(fence) then

@@ -47,7 +47,7 @@ type Key string
 //go:embed commands.lua
 var commandsSource string
 
-var runCommands = presetScript(commandsSource, "00059c0ee69cd6f625fb707e8c5a60a38590a480")
+var runCommands = presetScript(commandsSource, "94373e3217d41031194ac2fdeee63b482035f8f0")
 
 // Run checks fence in the guard key and, if it passes, runs the commands on Redis. Both are one step for
 // other clients. Replies[i] is the reply to commands[i]. Without commands Run only stores the fence, which

@@ -86,6 +86,18 @@ func TestRedis_AGuardKeyWithoutAFenceStopsEveryWrite(t *testing.T) {
 	})
 }
 
+// Neither the server nor the client copies megabytes of somebody's data to say that they are no fence.
+func TestRedis_DoesNotCopyWhatIsNoFence(t *testing.T) {
+	const size = 64 << 20
+	eachForm(t, func(t *testing.T, write write) {
+		c := alone(t)
+		c.do(t, "SETRANGE", guard, size-1, "x")
+		before := c.peak(t)
+		require.ErrorIs(t, write(c, 33, "lost"), fence.ErrGuard)
+		require.Less(t, c.peak(t)-before, size/2)
+	})
+}
+
 // When the guard key expires, the fence of any earlier holder passes.
 func TestRedis_AGuardKeyWithATTLStopsEveryWrite(t *testing.T) {
 	eachForm(t, func(t *testing.T, write write) {

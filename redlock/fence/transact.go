@@ -76,23 +76,24 @@ func Transact(c Doer, guard string, fence uint64, queue func() error) (replies [
 
 // readGuard returns the highest fence accepted; 0 means none.
 func readGuard(c Doer, guard string) (uint64, error) {
-	reply, err := c.Do("GET", guard)
-	if err != nil {
-		return 0, wrap(guard, err)
-	}
-	if reply == nil {
-		return 0, nil
-	}
-	text, _ := textOf(reply)
-	seen, ok := parseFence(text)
-	if !ok {
-		return 0, guardError(guard, reply)
-	}
+	// The TTL first: a key that another client sets between the two commands is none here, and WATCH stops the EXEC.
 	ttl, err := c.Do("PTTL", guard)
 	if err != nil {
 		return 0, wrap(guard, err)
 	}
-	if ttl != int64(-1) {
+	if ttl == int64(-2) {
+		return 0, nil
+	}
+	reply, err := c.Do("GETRANGE", guard, 0, 63) // no more than an error shows of somebody's data
+	if err != nil {
+		return 0, wrap(guard, err)
+	}
+	text, _ := textOf(reply)
+	seen, ok := parseFence(text)
+	switch {
+	case !ok:
+		return 0, guardError(guard, text)
+	case ttl != int64(-1):
 		return 0, expiringError(guard, ttl)
 	}
 	return seen, nil

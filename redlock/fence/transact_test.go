@@ -2,6 +2,7 @@ package fence_test
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -51,6 +52,31 @@ func TestTransact_AChangeOfAWatchedKeyIsAConflict(t *testing.T) {
 			require.Empty(t, replies)
 			require.NotEqual(t, "older", c.get(t, "a"))
 			require.NotEqual(t, "33", c.get(t, guard))
+			requireFree(t, c, other)
+		})
+	}
+}
+
+// The first holder of all stores its fence between any two of the commands by which another reads the guard key.
+func TestTransact_AGuardKeyThatAppearsIsAConflict(t *testing.T) {
+	for after := range 4 {
+		t.Run(strconv.Itoa(after), func(t *testing.T) {
+			c, other := twoClients(t)
+			sent := -1
+			do := fence.DoFunc(func(command string, args ...any) (any, error) {
+				reply, err := c.Do(command, args...)
+				if sent++; sent == after {
+					other.do(t, "SET", guard, 33)
+				}
+				return reply, err
+			})
+			replies, err := fence.Transact(do, guard, 33, func() error {
+				_, err := c.Do("SET", "a", "written")
+				return err
+			})
+			require.ErrorIs(t, err, fence.ErrConflict)
+			require.Empty(t, replies)
+			require.Empty(t, c.get(t, "a"))
 			requireFree(t, c, other)
 		})
 	}

@@ -32,6 +32,10 @@ var handoffMutations = []mutation{
 		"quorum/handoff.go", "slices.Delete(q.waiters, 0, 1)\n\tq.passing", "slices.Delete(q.waiters, 0, 0)\n\tq.passing"},
 	{"passed-in-a-round", "a lock is not passed on to a waiter whose round asks the nodes",
 		"quorum/handoff.go", "if q.trying || ", "if "},
+	{"left-with-the-lock", "a waiter that gives up when the lock has been passed on to it has it",
+		"sim/queue.go", "if w.ended || w.lock != nil {", "if w.ended {"},
+	{"detached-unknown", "those who wait for a lock that its holder leaves on the nodes watch the nodes",
+		"quorum/queue.go", "q.heldUntil, q.passing, q.wins = time.Time{}, false, 0", "q.passing, q.wins = false, 0"},
 	{"kept-from-others", "a process that has kept a lock to its own waiters for long lets others have it",
 		"quorum/handoff.go", "return q.wins > 0 && q.pace.Handoff > 0 && ", "return false && "},
 }

@@ -18,7 +18,7 @@ const (
 
 // TryLock takes a lock as [redlock.Locker.TryLock] does, and never waits for a holder. But machines that try at the same
 // instant, as those of cron do, may take the nodes from each other so that none has the lock. While no majority of the nodes
-// holds the lock for anybody, TryLock tries again after a random pause, some times.
+// is seen to hold the lock for anybody, TryLock tries again after a random pause, some times.
 func TryLock(ctx context.Context, locker *redlock.Locker, name string, opts ...redlock.LockOption) (*redlock.Lock, error) {
 	for round := 1; ; round++ {
 		lock, err := locker.TryLock(ctx, name, opts...)
@@ -33,7 +33,7 @@ func TryLock(ctx context.Context, locker *redlock.Locker, name string, opts ...r
 	}
 }
 
-// isSplit reports whether the error of a TryLock comes from a vote that nobody won.
+// isSplit reports whether the error of a TryLock may come from a vote that nobody won.
 func isSplit(ctx context.Context, locker *redlock.Locker, name string, err error) bool {
 	for _, other := range []error{redlock.ErrForeign, redlock.ErrNoExpiry, redlock.ErrDeadlock} {
 		if errors.Is(err, other) {
@@ -44,5 +44,5 @@ func isSplit(ctx context.Context, locker *redlock.Locker, name string, err error
 		return false
 	}
 	state, err := locker.Inspect(ctx, name)
-	return err == nil && !state.Held()
+	return err == nil && state.Verdict != redlock.VerdictHeld
 }

@@ -134,10 +134,10 @@ func (f *facts) read(ctx context.Context, c *conn, o *Options, names []string) e
 	return nil
 }
 
-// observations returns the commands that read keys.
-func observations(names []string) (commands [][]string) {
+// observations returns the commands that read keys, with arguments of the script.
+func observations(names []string, args ...string) (commands [][]string) {
 	for _, name := range names {
-		commands = append(commands, []string{"EVAL", node.Scripts["observe"].Source, "1", name})
+		commands = append(commands, append([]string{"EVAL", node.Scripts["observe"].Source, "1", name}, args...))
 	}
 	return commands
 }

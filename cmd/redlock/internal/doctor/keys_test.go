@@ -130,3 +130,30 @@ func TestExamine_FindsALockOfAProgramWithAnotherListOfNodes(t *testing.T) {
 	requireFindings(t, r, is(doctor.Warning, "keys-other-list", ""))
 	require.Contains(t, r.Findings[0].What, `the lock "lock:job" is renewed (a token of this library) on 1 of 3 nodes, fewer than a majority: `+all[1].Addr())
 }
+
+// The danger: nodes whose answers say nothing are taken for nodes that hold nothing, and a lock on all of them for one that a
+// program with another list of nodes holds.
+func TestExamine_ANodeThatShowsNoKeysMayHoldALock(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(s *testredis.Process){
+		"refuses to show them": func(s *testredis.Process) { do(t, s, "ACL", "SETUSER", "locker", "-getrange") },
+		"has become a replica": func(s *testredis.Process) { do(t, s, "REPLICAOF", "127.0.0.1", "1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := wellSetServers(t, 3)
+			for _, s := range all {
+				setUser(t, s, []string{"on", ">secret", "+@all", "~*", "&*"})
+			}
+			hold(t, "job", 9*time.Second, true, all[0])
+			for _, s := range all[1:] {
+				change(s)
+			}
+			o := patient(doctor.Options{})
+			o.Watch = 8 * time.Second // in which the lock is renewed more than once
+			for _, f := range examine(t, asLocker(all), o).Findings {
+				require.NotEqual(t, "keys-other-list", f.Check, f.What)
+			}
+		})
+	}
+}

@@ -2,12 +2,15 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // A program that renews a lock which a majority of the nodes does not hold, although all nodes answer, counts another majority:
@@ -77,7 +80,8 @@ func (x *examination) suspects() (names []string) {
 	return names[:min(len(names), mostWatched)]
 }
 
-// glance asks all nodes for some keys at once. It returns nil unless all nodes answer.
+// glance asks all nodes for some keys at once. It returns nil unless all nodes answer: a replica has not, nor has a node that
+// refuses to show a key.
 func (x *examination) glance(ctx context.Context, names []string) []glimpse {
 	glimpses := make([]glimpse, len(x.facts))
 	var asking sync.WaitGroup
@@ -89,12 +93,15 @@ func (x *examination) glance(ctx context.Context, names []string) []glimpse {
 			}
 			defer c.Close()
 			asked := time.Now()
-			replies, err := c.all(ctx, observations(names)...)
+			replies, err := c.all(ctx, observations(names, "master")...)
 			if err != nil {
 				return
 			}
 			keys := map[string]key{}
 			for j, reply := range replies {
+				if refusal, is := reply.(*node.ServerError); is && !errors.Is(refusal, node.ErrForeign) {
+					return
+				}
 				if k, is := keyOf(names[j], reply); is {
 					keys[k.name] = k
 				}
@@ -111,17 +118,16 @@ func (x *examination) glance(ctx context.Context, names []string) []glimpse {
 
 // minority returns the nodes that hold each token that is under a name on a minority of the nodes.
 func (x *examination) minority(glimpses []glimpse, name string) map[string][]int {
-	on := map[string][]int{}
+	on, nodes := map[string][]int{}, make([]redlock.NodeState, len(glimpses))
 	for i, g := range glimpses {
 		if k, is := g.keys[name]; is && looksLikeToken(k.value) {
 			held, _ := token.Split(k.value, true)
+			nodes[i] = redlock.NodeState{Held: true, Token: held}
 			on[held] = append(on[held], i)
 		}
 	}
-	for held, nodes := range on {
-		if len(nodes) >= x.need() {
-			delete(on, held)
-		}
+	if s := redlock.NewState(name, nodes); s.Verdict == redlock.VerdictHeld {
+		delete(on, s.Token)
 	}
 	return on
 }

@@ -29,7 +29,7 @@ type aclLine struct {
 }
 
 var aclLines = []aclLine{
-	plainLine: {"plain locks", "~%s* +set +get +del +pttl +pexpire +eval +evalsha",
+	plainLine: {"plain locks", "~%s* +set +getrange +del +pttl +pexpire +eval +evalsha",
 		"Nothing works without these rights."},
 	identityLine: {"identities and connections", "+ping +info +client|id +client|kill",
 		"With the restart guard the node stays quarantined; a server that is configured twice may count twice; an acquire that was lost with its connection may keep the lock taken until its TTL."},
@@ -76,7 +76,7 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) error 
 		words        []string
 	}{
 		{plainLine, "+set", keys, []string{"SET", key, "doctor", "NX", "PX", ttl}},
-		{plainLine, "+get", keys, []string{"GET", key}},
+		{plainLine, "+getrange", keys, []string{"GETRANGE", key, "0", "0"}},
 		{plainLine, "+pttl", keys, []string{"PTTL", key}},
 		{plainLine, "+pexpire", keys, []string{"PEXPIRE", key, ttl}},
 		{plainLine, "+eval", keys, []string{"EVAL", observe.Source, "1", key}},

@@ -10,16 +10,18 @@ import (
 
 // event is something that has happened to the lock or the command. As JSON it is documented in docs/tool.md.
 type event struct {
-	Event    string `json:"event"`
-	Name     string `json:"name"`
-	Token    string `json:"token,omitempty"`
-	Fence    uint64 `json:"fence,omitempty"`
-	Validity *int64 `json:"validity_ms,omitempty"`
-	Holder   string `json:"holder,omitempty"`
-	PID      int    `json:"pid,omitempty"`
-	Signal   string `json:"signal,omitempty"`
-	Code     *int   `json:"code,omitempty"`
-	Error    string `json:"error,omitempty"`
+	Event     string `json:"event"`
+	Time      string `json:"time"`
+	Name      string `json:"name"`
+	Token     string `json:"token,omitempty"`
+	Fence     uint64 `json:"fence,omitempty"`
+	Validity  *int64 `json:"validity_ms,omitempty"`
+	Holder    string `json:"holder,omitempty"`
+	PID       int    `json:"pid,omitempty"`
+	Processes int    `json:"processes,omitempty"`
+	Signal    string `json:"signal,omitempty"`
+	Code      *int   `json:"code,omitempty"`
+	Error     string `json:"error,omitempty"`
 }
 
 // text returns an event as a sentence for people. What comes from elsewhere is quoted.
@@ -53,6 +55,16 @@ func (e event) text() string {
 			return fmt.Sprintf("the command was ended by %s", e.Signal)
 		}
 		return fmt.Sprintf("the command ended with exit code %d", *e.Code)
+	case "left":
+		what := "processes"
+		switch {
+		case e.Processes == 1:
+			what = "a process"
+		case e.Processes > 1:
+			what = fmt.Sprintf("%d processes", e.Processes)
+		}
+		return fmt.Sprintf("the command has left %s of its group %d, which are ended now: let it wait for what it starts, "+
+			"or start with setsid what may run on without the lock", what, e.PID)
 	case "lost":
 		return fmt.Sprintf("the lock %q is lost: %s", e.Name, e.Error)
 	case "released":
@@ -73,6 +85,9 @@ func milliseconds(d time.Duration) *int64 {
 	ms := d.Milliseconds()
 	return &ms
 }
+
+// timeFormat is that of RFC 3339, with milliseconds. Events are in UTC.
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // Events prints what happens. A reader that does not read holds nothing up: what it does not take is dropped.
 type Events struct {
@@ -112,7 +127,7 @@ func (e *Events) say(what event) {
 
 // warn prints an event in any case.
 func (e *Events) warn(what event) {
-	what.Name = e.name
+	what.Name, what.Time = e.name, time.Now().UTC().Format(timeFormat)
 	line := "redlock: " + strings.ReplaceAll(what.text(), "\n", "\nredlock: ")
 	if e.json {
 		text, _ := json.Marshal(what) // text and numbers always succeed
@@ -136,10 +151,5 @@ func (e *Events) lost(reason string, mode OnLost) {
 	}
 }
 
-// exit reports the exit code. With JSON the error is part of it.
-func (e *Events) exit(r *Report) {
-	e.say(event{Event: "exit", Code: &r.Code, Error: r.Text})
-	if e.json {
-		r.Text = ""
-	}
-}
+// Exit reports the exit code, and why it is that. Only JSON has it.
+func (e *Events) Exit(r Report) { e.say(event{Event: "exit", Code: &r.Code, Error: r.Text}) }

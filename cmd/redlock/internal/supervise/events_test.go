@@ -14,7 +14,7 @@ func TestEvents_DoNotWaitForTheirReader(t *testing.T) {
 	unread, w := io.Pipe()
 	events := supervise.NewEvents(w, "job", true, false)
 	for range 1000 {
-		events.Exit(&supervise.Report{Code: 1})
+		events.Exit(supervise.Report{Code: 1})
 	}
 	events.Close()
 	assert.NoError(t, unread.Close())

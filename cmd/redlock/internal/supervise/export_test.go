@@ -59,6 +59,3 @@ func (c *Course) Run(until time.Duration) (steps []Step) {
 		c.clock.Advance(at.Sub(c.clock.Now()))
 	}
 }
-
-// Exit reports an exit.
-func (e *Events) Exit(r *Report) { e.exit(r) }

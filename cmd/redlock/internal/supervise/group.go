@@ -40,8 +40,14 @@ func (g *group) term() {
 // empty reports whether no process of the group is left. A process that has ended counts until it is reaped; after KILL it does
 // not, as its parent may have left the group and never reap it. Before KILL others could come while the group is looked through.
 func (g *group) empty() bool {
-	g.gone = g.gone || g.id <= 1 || errors.Is(unix.Kill(-g.id, 0), unix.ESRCH) || g.killed && allEnded(g.id)
+	g.gone = g.gone || g.id <= 1 || errors.Is(unix.Kill(-g.id, 0), unix.ESRCH) || g.killed && g.ended()
 	return g.gone
+}
+
+// ended reports whether all processes of the group are known to have ended.
+func (g *group) ended() bool {
+	n, ok := running(g.id)
+	return ok && n == 0
 }
 
 // reap calls changed for each child of this process that has ended, stopped or continued.

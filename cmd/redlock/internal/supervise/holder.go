@@ -49,8 +49,9 @@ type holder struct {
 	children chan os.Signal
 
 	frontPID, frontGroup int
-	toldFront            bool // that the command has stopped, and it has not continued it yet
-	resumes              int  // how often it has continued the job
+	toldFront            bool                 // that the command has stopped, and it has not continued it yet
+	resumes              int                  // how often it has continued the job
+	passed               map[unix.Signal]bool // on to the command's group
 
 	tty     *terminal
 	wantTTY bool // the command is in the foreground whenever the job is
@@ -61,7 +62,7 @@ func Hold(link *Link, job *Job) Report {
 	runtime.LockOSThread() // and never unlocked: on Linux the kernel kills the command when this thread ends
 	h := &holder{
 		Job: job, link: link, course: course{rules: job.Rules}, tty: openTerminal(),
-		frontPID: os.Getppid(), children: make(chan os.Signal, 1),
+		frontPID: os.Getppid(), children: make(chan os.Signal, 1), passed: map[unix.Signal]bool{},
 	}
 	h.frontGroup, _ = unix.Getpgid(h.frontPID)
 	disregardSignals()
@@ -69,7 +70,9 @@ func Hold(link *Link, job *Job) Report {
 	adoptOrphans()
 
 	report := h.run()
-	h.Events.exit(&report)
+	if h.link.isGone() { // otherwise the front says it, also if this process is killed by then
+		h.Events.Exit(report)
+	}
 	if h.toldFront {
 		h.wakeFront()
 	}
@@ -169,6 +172,7 @@ func (h *holder) reap() (all bool) {
 			}
 			h.course.leaderEnded(h.clock.Now(), codeOf(status))
 			h.Events.say(endOf(status))
+			h.sayLeft(status)
 		}
 	})
 	if !h.course.ended || !h.group.empty() {
@@ -177,6 +181,17 @@ func (h *holder) reap() (all bool) {
 	h.link.board.setGroup(0)
 	h.tty.pass(h.group.id, h.frontGroup)
 	return true
+}
+
+// sayLeft says what the command has left behind, unless its whole group is ended already: the lock is lost, the front is gone, or
+// the signal that has ended the command was one for all of them.
+func (h *holder) sayLeft(status unix.WaitStatus) {
+	if h.course.lost != "" || h.link.isGone() || status.Signaled() && h.passed[status.Signal()] || h.group.empty() {
+		return
+	}
+	if n, ok := running(h.group.id); n > 0 || !ok {
+		h.Events.warn(event{Event: "left", PID: h.group.id, Processes: n})
+	}
 }
 
 // heed does what the front says. ok is false if the front is gone.
@@ -199,10 +214,11 @@ func (h *holder) heed(m message, ok bool) {
 
 // forward sends a signal to the command: the user's own signals to it alone, the others to its group, as a terminal does.
 func (h *holder) forward(sig unix.Signal) {
-	switch sig {
-	case unix.SIGUSR1, unix.SIGUSR2:
+	h.passed[sig] = sig != unix.SIGUSR1 && sig != unix.SIGUSR2
+	switch {
+	case !h.passed[sig]:
 		h.group.signalLeader(sig)
-	case unix.SIGTERM, unix.SIGHUP:
+	case sig == unix.SIGTERM, sig == unix.SIGHUP:
 		h.group.signal(sig)
 		h.group.signal(unix.SIGCONT) // so that one that is stopped can act on it
 	default:

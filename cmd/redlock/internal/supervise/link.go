@@ -181,6 +181,16 @@ func (l *Link) next() (m message, ok bool) {
 // put writes a message, and waits while the socket is full.
 func (l *Link) put(m message) error { return json.NewEncoder(l.conn).Encode(m) }
 
+// isGone reports whether the other process is gone.
+func (l *Link) isGone() bool {
+	select {
+	case <-l.gone:
+		return true
+	default:
+		return false
+	}
+}
+
 // Setup waits for what the front wants to be done, and stores it in to.
 func (l *Link) Setup(to any) error {
 	m, ok := <-l.messages

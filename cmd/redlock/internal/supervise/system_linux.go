@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -38,25 +37,30 @@ func ownGroup(withParent bool) *syscall.SysProcAttr {
 // ownProgram returns the path of the program that this process runs, also if another one is installed under its name by now.
 func ownProgram() (string, error) { return "/proc/self/exe", nil }
 
-// allEnded reports whether all processes of a group are known to have ended, though not all are reaped.
-func allEnded(group int) bool {
+// running counts the processes of a group that may not have ended, whether or not they are reaped. ok is false if it cannot know all
+// of them.
+func running(group int) (n int, ok bool) {
 	if _, err := os.ReadFile("/proc/1/stat"); err != nil {
-		return false // there is no /proc, or it hides the processes of other users
+		return 0, false // there is no /proc, or it hides the processes of other users
 	}
 	processes, err := os.ReadDir("/proc")
 	if err != nil {
-		return false
+		return 0, false
 	}
-	return !slices.ContainsFunc(processes, func(p fs.DirEntry) bool {
+	for _, p := range processes {
 		if _, err := strconv.Atoi(p.Name()); err != nil {
-			return false // no process
+			continue // no process
 		}
 		text, err := os.ReadFile("/proc/" + p.Name() + "/stat")
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
-			return false // it was reaped
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH): // it was reaped
+		case err != nil:
+			return 0, false
+		case mayRun(string(text), group):
+			n++
 		}
-		return err != nil || mayRun(string(text), group)
-	})
+	}
+	return n, true
 }
 
 // mayRun reports whether what /proc/*/stat has is of a process of a group that has not ended. One with more than one thread has

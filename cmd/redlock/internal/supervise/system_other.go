@@ -27,8 +27,8 @@ func ownGroup(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: 
 // ownProgram returns the path of the program that this process runs.
 func ownProgram() (string, error) { return os.Executable() }
 
-// allEnded reports whether all processes of a group are known to have ended, which no system but Linux tells here.
-func allEnded(int) bool { return false }
+// running counts the processes of a group that may not have ended, which no system but Linux tells here.
+func running(int) (n int, ok bool) { return 0, false }
 
 // newMemory returns a file for shared memory.
 func newMemory() (fd int, err error) {

@@ -161,7 +161,6 @@ func (t *table) merge(to *Listing) {
 	to.Truncated = t.truncated
 	to.Locks = make([]Lock, 0, len(t.locks))
 	for _, l := range t.locks {
-		l.Need = to.Need
 		l.Views = slices.DeleteFunc(l.Views, func(v View) bool { return v.TTL != redlock.NoTTL && now.Sub(v.read) > v.TTL })
 		if len(l.Views) == 0 {
 			continue // it has expired meanwhile
@@ -174,7 +173,7 @@ func (t *table) merge(to *Listing) {
 				v.TTL -= now.Sub(v.read)
 			}
 		}
-		l.count()
+		to.Judge(l)
 		to.Locks = append(to.Locks, *l)
 	}
 	slices.SortFunc(to.Locks, func(a, b Lock) int { return cmp.Compare(a.Name, b.Name) })

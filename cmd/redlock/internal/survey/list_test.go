@@ -129,22 +129,21 @@ func TestList_MergesWhatTheNodesHoldByName(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]survey.Lock{
-		"theirs":   {Token: "another library's", TTL: long, On: 3},
-		"minority": {TTL: long, On: 2},
-		"split":    {TTL: long, On: 4},
-		"ever":     {Token: "no ttl", TTL: redlock.NoTTL, On: 5},
-		"hash":     {TTL: redlock.NoTTL, On: 5, Other: true},
-		"mixed":    {Token: "token", TTL: long, On: 4},
-		"empty":    {TTL: long, On: 1},
-		"blocked":  {TTL: long, On: 3, Empty: true},
+		"theirs":   {Verdict: redlock.VerdictHeld, Token: "another library's", TTL: long, On: 3},
+		"minority": {Verdict: redlock.VerdictNobody, TTL: long, On: 2},
+		"split":    {Verdict: redlock.VerdictNobody, TTL: long, On: 4},
+		"ever":     {Verdict: redlock.VerdictHeld, Token: "no ttl", TTL: redlock.NoTTL, On: 5},
+		"hash":     {Verdict: redlock.VerdictForeign, TTL: redlock.NoTTL, On: 5, Other: true},
+		"mixed":    {Verdict: redlock.VerdictHeld, Token: "token", TTL: long, On: 4},
+		"empty":    {Verdict: redlock.VerdictNobody, TTL: long, On: 1},
+		"blocked":  {Verdict: redlock.VerdictHeld, TTL: long, On: 3, Empty: true},
 	} {
 		l := locks[name]
 		assert.Equal(t, want.Token, l.Token, name)
 		assert.Equal(t, want.On, l.On, name)
 		assert.Equal(t, want.Other, l.Other, name)
 		assert.Equal(t, want.Empty, l.Empty, name)
-		assert.Equal(t, want.Token != "" || want.Empty, l.Held(), name)
-		assert.Equal(t, 3, l.Need, name)
+		assert.Equal(t, want.Verdict, l.Verdict, name)
 		if want.TTL == redlock.NoTTL {
 			assert.EqualValues(t, redlock.NoTTL, l.TTL, name)
 		} else {
@@ -282,8 +281,31 @@ func TestList_GoesOnWithoutTheNodesThatFail(t *testing.T) {
 	require.ErrorContains(t, err, "2 of 5 nodes answered, 3 needed")
 	require.Equal(t, 2, listing.Answered())
 	require.Len(t, listing.Locks, 1)
-	require.False(t, listing.Locks[0].Held())
+	require.Equal(t, redlock.VerdictUnknown, listing.Locks[0].Verdict)
 	require.Equal(t, 2, listing.Locks[0].On)
+}
+
+// The danger: a replica that holds nothing seems to show that nobody holds the lock, and one of a node that nobody else does.
+func TestList_AReplicaHasNotAnswered(t *testing.T) {
+	t.Parallel()
+	on := testredis.Real(t, 3, "--repl-diskless-sync-delay", "0")
+	do(t, on, "SET", "name", "token")
+	host, port, err := net.SplitHostPort(on[0].Addr())
+	require.NoError(t, err)
+	do(t, on[2:], "REPLICAOF", host, port)
+	listing, locks := list(t, on, survey.Options{})
+	var refusal *node.ServerError
+	require.ErrorAs(t, listing.Nodes[2].Err, &refusal)
+	require.Equal(t, "READONLY", refusal.Code)
+	require.Equal(t, 2, listing.Answered())
+	require.Equal(t, 2, locks["name"].On)
+	require.Zero(t, listing.Nodes[2].Keys)
+	do(t, on[1:2], "DEL", "name")
+	_, locks = list(t, on, survey.Options{})
+	require.Equal(t, redlock.VerdictUnknown, locks["name"].Verdict)
+	do(t, on[2:], "REPLICAOF", "NO", "ONE")
+	listing, _ = list(t, on, survey.Options{})
+	require.Equal(t, 3, listing.Answered())
 }
 
 func TestList_EndsWithItsContext(t *testing.T) {
@@ -374,23 +396,24 @@ func pretender(t *testing.T, replies ...string) *node.Server {
 
 func TestList_SurvivesWhatIsNoAnswerOfRedis(t *testing.T) {
 	t.Parallel()
-	const info, page = "$0\r\n\r\n", "*2\r\n$1\r\n0\r\n*1\r\n$4\r\nname\r\n"
+	const info, role = "$0\r\n\r\n", "$0\r\n\r\n"
+	const page = "*2\r\n$1\r\n0\r\n*1\r\n$4\r\nname\r\n" + role
 	for name, replies := range map[string][]string{
-		"a page that is a number":     {info, ":1\r\n"},
-		"a page of one part":          {info, "*1\r\n$1\r\n0\r\n"},
-		"a cursor that is a number":   {info, "*2\r\n:0\r\n*0\r\n"},
-		"keys that are a text":        {info, "*2\r\n$1\r\n0\r\n$1\r\nx\r\n"},
-		"a key that is a number":      {info, "*2\r\n$1\r\n0\r\n*1\r\n:1\r\n"},
-		"a key that is null":          {info, "*2\r\n$1\r\n0\r\n*1\r\n$-1\r\n"},
-		"a TTL that is a text":        {info, page, "+x\r\n+y\r\n"},
-		"a value that is a number":    {info, page, ":1000\r\n:1\r\n"},
-		"a page that is an error":     {info, "-ERR no\r\n"},
+		"a page that is a number":     {info, ":1\r\n" + role},
+		"a page of one part":          {info, "*1\r\n$1\r\n0\r\n" + role},
+		"a cursor that is a number":   {info, "*2\r\n:0\r\n*0\r\n" + role},
+		"keys that are a text":        {info, "*2\r\n$1\r\n0\r\n$1\r\nx\r\n" + role},
+		"a key that is a number":      {info, "*2\r\n$1\r\n0\r\n*1\r\n:1\r\n" + role},
+		"a key that is null":          {info, "*2\r\n$1\r\n0\r\n*1\r\n$-1\r\n" + role},
+		"a TTL that is a text":        {info, page, "+x\r\n+y\r\n" + role},
+		"a value that is a number":    {info, page, ":1000\r\n:1\r\n" + role},
+		"a page that is an error":     {info, "-ERR no\r\n" + role},
 		"an introduction too large":   {"$99999999999\r\n"},
 		"a page that is too large":    {info, "*99999999999\r\n"},
 		"an end of the connection":    {info, "x"},
-		"keys that nobody asked for":  {info, "*2\r\n$1\r\n0\r\n*1\r\n$5\r\nother\r\n"},
-		"a key that has expired":      {info, page, ":-2\r\n$0\r\n\r\n"},
-		"a TTL of thousands of years": {info, page, ":9223372036854775807\r\n$5\r\ntoken\r\n"},
+		"keys that nobody asked for":  {info, "*2\r\n$1\r\n0\r\n*1\r\n$5\r\nother\r\n" + role},
+		"a key that has expired":      {info, page, ":-2\r\n$0\r\n\r\n" + role},
+		"a TTL of thousands of years": {info, page, ":9223372036854775807\r\n$5\r\ntoken\r\n" + role},
 	} {
 		t.Run(name, func(t *testing.T) {
 			listing, err := survey.List(t.Context(), []*node.Server{pretender(t, replies...)}, survey.Options{Prefix: "n", Timeout: 10 * time.Second})
@@ -430,7 +453,7 @@ func TestList_BoundsANodeAsAWhole(t *testing.T) {
 	t.Parallel()
 	on := testredis.Real(t, 2)
 	do(t, on, "SET", "name", "token")
-	const keys, values = "*2\r\n$1\r\n7\r\n*1\r\n$4\r\nname\r\n", ":1000000\r\n$5\r\ntoken\r\n"
+	const keys, values = "*2\r\n$1\r\n7\r\n*1\r\n$4\r\nname\r\n$0\r\n\r\n", ":1000000\r\n$5\r\ntoken\r\n"
 	endless := pretender(t, "$0\r\n\r\n", keys, values+keys)
 	listing, err := survey.List(t.Context(), append(servers(t, on), endless), survey.Options{Timeout: long, NodeLimit: 5 * time.Second})
 	require.NoError(t, err)

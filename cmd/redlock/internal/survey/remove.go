@@ -1,38 +1,48 @@
 package survey
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// Holds reports whether a node holds anything that may be a lock. An empty value keeps others from taking the lock, too; it has a
-// TTL, while that of a token may be 0 in its last millisecond.
-func Holds(n *redlock.NodeState) bool { return n.Err == nil && (n.Token != "" || n.TTL != 0) }
+// Overlap is what to know before a lock is removed whose holder may not be gone.
+const Overlap = "A holder that is not gone works on beside the next one until it learns of that. One that renews the lock (redlock run, " +
+	"AutoExtend) learns of it within moments, or at its next renewal at the latest; any other one not before its Unlock or its deadline."
 
 // Remove deletes on each node what a state says that the node holds, and nothing else: what another has taken since stays. The state
 // is that of an Inspect; prefix is that of the keys. Replies[i] is what Nodes[i] has answered, the zero Reply if it was not asked,
-// as it held nothing. Remove returns within the node timeout.
-func Remove(nodes []*pool.Node, prefix string, state *redlock.State) []node.Reply {
+// as it held nothing. Remove returns within the node timeout. Record is the line for the log, whose form is documented, and stable;
+// "" if nothing was removed.
+func Remove(nodes []*pool.Node, prefix string, state *redlock.State) (replies []node.Reply, record string) {
 	answers := make(receiver, len(nodes))
 	asked := 0
 	for i, n := range state.Nodes {
-		if !Holds(&n) {
+		if !n.Held {
 			continue
 		}
 		value := token.Join(n.Token, n.Fence)
 		(*node.Node)(nodes[i]).Send(time.Now(), node.Delete(prefix+state.Name, value), answers, i)
 		asked++
 	}
-	replies := make([]node.Reply, len(nodes))
+	replies = make([]node.Reply, len(nodes))
+	removed := 0
 	for range asked { // each answers, within its timeout
 		a := <-answers
 		replies[a.node] = a.reply
+		if a.reply.Answer == quorum.Yes {
+			removed++
+		}
 	}
-	return replies
+	if removed > 0 {
+		record = fmt.Sprintf("redlock: forced unlock key=%q removed=%d nodes=%d holder=%q", prefix+state.Name, removed, len(nodes), state.Metadata)
+	}
+	return replies, record
 }
 
 // receiver receives the replies of the nodes. It has room for all.

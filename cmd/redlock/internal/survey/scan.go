@@ -49,15 +49,22 @@ func (l *lister) scan(ctx context.Context) (err error) {
 	}
 	var keys []string // of the last page
 	for cursor := "0"; cursor != "" || len(keys) > 0; {
-		// One message asks for the values of a page and for the next page.
+		// One message asks for the values of a page, for the next page, and last for the role of the server that has answered.
 		commands := readAll(keys)
 		if cursor != "" {
 			commands = append(commands, []string{"SCAN", cursor, "MATCH", l.match(), "COUNT", strconv.Itoa(page)})
 		}
-		replies, err := l.ask(ctx, commands)
+		replies, err := l.ask(ctx, append(commands, []string{"INFO", "replication"}))
 		if err != nil {
 			return err
 		}
+		role := replies[len(replies)-1]
+		if info, isText := role.(string); isText { // a refusal says nothing
+			if err := node.RequireMaster(info); err != nil {
+				return err
+			}
+		}
+		replies = replies[:len(replies)-1]
 		if err := l.take(keys, replies); err != nil {
 			return err
 		}

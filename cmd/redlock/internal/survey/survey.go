@@ -3,7 +3,6 @@ package survey
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/token"
@@ -26,9 +25,10 @@ type NodeReport struct {
 	Err  error         // why they are not complete
 }
 
-// Lock is what the nodes hold under one name.
+// Lock is what the nodes hold under one name. All but the name and the Views is what these come to, see [Listing.Judge].
 type Lock struct {
-	Name string
+	Name    string
+	Verdict redlock.Verdict
 	// Token is what a majority of the nodes holds, with Metadata and Fence; "" if no majority holds the same.
 	Token    string
 	Metadata string
@@ -36,9 +36,8 @@ type Lock struct {
 	// TTL is how much longer a majority holds the token; without a majority, the longest on any node. redlock.NoTTL means for ever.
 	TTL   time.Duration
 	On    int    // how many nodes hold the token, or without a majority, anything under the name
-	Need  int    // how many nodes make the majority
-	Other bool   // the key is no lock: it is of another type, or longer than a token
-	Empty bool   // a majority holds an empty value, which is no token, but keeps others from taking the lock
+	Other bool   // all that is there is somebody's data: of another type, or longer than a token
+	Empty bool   // the token that a majority holds is an empty value
 	Views []View // of the nodes that hold anything, in the order of the nodes
 }
 
@@ -53,46 +52,38 @@ type View struct {
 	read time.Time // from when TTL counts
 }
 
-// Held reports whether a majority holds the same token, or an empty value.
-func (l Lock) Held() bool { return l.Token != "" || l.Empty }
+// Held reports whether a majority is known to hold the same token.
+func (l Lock) Held() bool { return l.Verdict == redlock.VerdictHeld }
 
-// count finds out what the views come to. There is one at least.
-func (l *Lock) count() {
-	l.On, l.Other = len(l.Views), true
+// Judge finds out what the views of a lock come to. A node without a view that has not answered completely may hold anything.
+func (of *Listing) Judge(l *Lock) {
+	nodes := make([]redlock.NodeState, len(of.Nodes))
+	for i, report := range of.Nodes {
+		nodes[i] = redlock.NodeState{Addr: report.Addr, Err: report.Err}
+	}
+	l.On, l.Other, l.TTL = len(l.Views), len(l.Views) > 0, 0
 	for _, v := range l.Views {
+		n := &nodes[v.Node]
+		n.Held, n.Token, n.Metadata, n.Fence, n.TTL, n.Err = true, v.Token, token.Metadata(v.Token), v.Fence, v.TTL, nil
+		if v.Other {
+			n.Err = redlock.ErrForeign
+		}
 		l.Other = l.Other && v.Other
 		if l.TTL == 0 || longestFirst(v.TTL, l.TTL) < 0 {
 			l.TTL = v.TTL
 		}
 	}
-	for _, v := range l.Views {
-		if !v.Other && l.countToken(v.Token) {
-			return
+	s := redlock.NewState(l.Name, nodes)
+	l.Verdict, l.Token, l.Metadata, l.Fence, l.Empty = s.Verdict, s.Token, s.Metadata, s.Fence, s.Verdict == redlock.VerdictHeld && s.Token == ""
+	if !l.Held() {
+		return
+	}
+	l.TTL, l.On = s.TTL, 0
+	for _, n := range nodes {
+		if n.Err == nil && n.Held && n.Token == s.Token {
+			l.On++
 		}
 	}
-}
-
-// countToken makes a token that of the lock if a majority holds it.
-func (l *Lock) countToken(held string) bool {
-	var ttls []time.Duration
-	fences := map[uint64]int{}
-	for _, v := range l.Views {
-		if v.Token == held && !v.Other {
-			ttls = append(ttls, v.TTL)
-			fences[v.Fence]++
-		}
-	}
-	if len(ttls) < l.Need {
-		return false
-	}
-	slices.SortFunc(ttls, longestFirst)
-	l.Token, l.Metadata, l.TTL, l.On, l.Empty = held, token.Metadata(held), ttls[l.Need-1], len(ttls), held == ""
-	for fence, nodes := range fences {
-		if nodes >= l.Need {
-			l.Fence = fence
-		}
-	}
-	return true
 }
 
 // longestFirst compares TTLs.

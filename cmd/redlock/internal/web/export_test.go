@@ -8,18 +8,17 @@ var (
 	Latency   = latency
 )
 
-// Spark draws latencies.
-func Spark(latencies []time.Duration) (lines []string, misses []int, label string) {
-	s := spark(latencies)
+// Spark draws latencies to a scale.
+func Spark(latencies []time.Duration, full time.Duration) (lines []string, misses []int, label string) {
+	s := spark(latencies, full)
 	return s.Lines, s.Misses, s.Label
 }
 
 // The bounds.
 const (
-	MaxEvents  = maxEvents
-	MaxPasts   = maxPasts
-	MaxRows    = maxRows
-	MaxStreams = maxStreams
-	MaxBody    = maxBody
-	MaxLines   = maxLines
+	MaxEvents = maxEvents
+	MaxPasts  = maxPasts
+	MaxRows   = maxRows
+	MaxBody   = maxBody
+	MaxLines  = maxLines
 )

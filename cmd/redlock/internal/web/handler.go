@@ -49,7 +49,6 @@ func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page)
 	mux.HandleFunc("GET /lock", s.page)
-	mux.HandleFunc("GET /events", s.events)
 	mux.HandleFunc("GET /unlock", s.confirm)
 	mux.HandleFunc("POST /unlock", s.guarded(s.unlock))
 	mux.HandleFunc("POST /examine", s.guarded(s.reexamine))
@@ -161,19 +160,12 @@ func (s *Server) fail(w http.ResponseWriter, code int, why string) {
 }
 
 func (s *Server) show(w http.ResponseWriter, code int, v *view) {
-	text, err := render("page", v)
-	if err != nil {
+	var text bytes.Buffer
+	if err := templates.ExecuteTemplate(&text, "page", v); err != nil {
 		http.Error(w, "The page cannot be shown.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = w.Write(text)
-}
-
-// render renders a template: a page or a fragment of one.
-func render(name string, v *view) ([]byte, error) {
-	var b bytes.Buffer
-	err := templates.ExecuteTemplate(&b, name, v)
-	return b.Bytes(), err
+	_, _ = w.Write(text.Bytes())
 }

@@ -1,14 +1,18 @@
 package web_test
 
 import (
+	"context"
 	"net/http"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/web"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
@@ -32,7 +36,7 @@ func TestServer_AnswersOnlyToItsOwnNames(t *testing.T) {
 		"[fe80::1]:8379":           http.StatusMisdirectedRequest,
 		"localhost@evil.example:1": http.StatusMisdirectedRequest,
 	} {
-		for _, path := range []string{"/", "/events", "/style.css", "/unlock?name=x"} {
+		for _, path := range []string{"/", "/lock?name=x", "/style.css", "/unlock?name=x"} {
 			if code == http.StatusOK && path != "/" {
 				continue
 			}
@@ -180,7 +184,7 @@ func TestServer_ShowsABoundedNumberOfLocksAndFiltersThem(t *testing.T) {
 		_, err := server.Do("EVAL", `for i = 1000, 1499 do redis.call("SET", "lock:name-" .. i, "token-" .. i, "PX", 600000 + 1000 * (1499 - i)) end`, 0)
 		require.NoError(t, err)
 	}
-	text := s.see("/", "and 300 more")
+	text := s.see("/", "the filter finds 300 more")
 	require.Equal(t, web.MaxRows, strings.Count(text, `<tr id="lock-`))
 	require.Contains(t, text, "name-1000<")
 	require.NotContains(t, text, "name-1499<")
@@ -216,6 +220,45 @@ func TestServer_ShowsNodesThatAreQuarantinedOrAway(t *testing.T) {
 	s.see("/", "connection refused")
 }
 
+// The danger: a doctor that has found nothing, before nodes went away, beside these nodes.
+func TestServer_SaysWhatTheDoctorCannotExamine(t *testing.T) {
+	s := overReal(t, nil)
+	s.see("/", "no findings")
+	for _, server := range s.servers[:2] {
+		server.Stop()
+	}
+	_, doctor, found := strings.Cut(s.see("/", "Only 1 of 3 nodes answer"), `id="doctor"`)
+	require.True(t, found)
+	require.NotContains(t, doctor, "no findings")
+	require.Contains(t, doctor, "Cannot be examined now, as they do not answer: ")
+	require.Contains(t, doctor, "<code>"+s.servers[0].Addr()+"</code>, <code>"+s.servers[1].Addr()+"</code>")
+	require.NotContains(t, doctor, s.servers[2].Addr())
+	s.servers[1].Start()
+	s.see("/", "Cannot be examined now, as it does not answer: <code>"+s.servers[0].Addr()+"</code>")
+	s.servers[0].Start()
+	require.NotContains(t, s.see("/", "no findings"), "Cannot be examined")
+}
+
+func TestServer_CountsNoKeysOfNodesThatHaveNotListedThem(t *testing.T) {
+	listed := make(chan struct{})
+	s := overReal(t, func(c *web.Config) {
+		list := c.List
+		c.List = func(ctx context.Context) (*survey.Listing, error) {
+			select {
+			case <-listed:
+			case <-ctx.Done():
+			}
+			return list(ctx)
+		}
+	})
+	s.set("lock:name", "token")
+	require.NotContains(t, s.see("/", "All 3 nodes answer"), "0 keys")
+	close(listed)
+	s.see("/", "1 key<")
+	s.servers[0].Stop()
+	require.NotContains(t, s.see("/", "</span> 2 of 3</td>"), "0 keys", "the server that is gone has listed nothing")
+}
+
 // The danger: a server that closes idle connections, or has restarted in an instant, looks as if it were away.
 func TestServer_ConnectsAgainAtOnceIfAConnectionWasClosed(t *testing.T) {
 	s := overReal(t, nil)
@@ -226,4 +269,44 @@ func TestServer_ConnectsAgainAtOnceIfAConnectionWasClosed(t *testing.T) {
 	}
 	page := s.see("/", "last 60 tries")
 	require.Equal(t, size, strings.Count(page, ", 0 without an answer."), page)
+}
+
+// The danger: a page that says that all nodes answer, of which one is a replica that grants no lock.
+func TestPage_AReplicaHasNotAnswered(t *testing.T) {
+	s := overReal(t, nil)
+	_, err := s.servers[0].Do("SET", "lock:name", "token", "PX", 600_000)
+	require.NoError(t, err)
+	s.see("/", "1 of 3 <b>held by nobody</b>")
+	_, err = s.servers[1].Do("REPLICAOF", "127.0.0.1", "1")
+	require.NoError(t, err)
+	page := s.see("/", "2 of 3 nodes answer")
+	require.Contains(t, page, "the server is a replica: nodes must be independent masters")
+	page = s.see("/lock?name=name", "unknown on 1 of 3 nodes")
+	require.Contains(t, page, "not known: READONLY role:slave")
+}
+
+// The danger: a spike of 2 ms that looks like one of 200 ms at the node beside it.
+func TestServer_DrawsTheLatenciesOfAllNodesToOneScale(t *testing.T) {
+	s := overReal(t, nil)
+	s.see("/", "All 3 nodes answer")
+	_, err := s.servers[0].Do("CLIENT", "PAUSE", 300)
+	require.NoError(t, err)
+	page := s.see("/", "last 60 tries")
+	scale := regexp.MustCompile(`Each line is .* from 0 to ([\d.]+) ms\.`).FindStringSubmatch(page)
+	require.NotNil(t, scale, page)
+	full, err := strconv.ParseFloat(scale[1], 64)
+	require.NoError(t, err)
+	lines := regexp.MustCompile(`(?s)<svg class="spark".*?from [\d.]+ ms to ([\d.]+) ms.*?</svg>`).FindAllStringSubmatch(page, -1)
+	require.Len(t, lines, size)
+	for _, line := range lines {
+		peak, err := strconv.ParseFloat(line[1], 64)
+		require.NoError(t, err)
+		top := 100.0
+		for _, y := range regexp.MustCompile(`\d,([\d.]+)`).FindAllStringSubmatch(line[0], -1) {
+			at, err := strconv.ParseFloat(y[1], 64)
+			require.NoError(t, err)
+			top = min(top, at)
+		}
+		require.InDelta(t, 1+26*(1-peak/full), top, 0.2, "%s of %s", line[1], scale[1])
+	}
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"container/list"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
@@ -35,8 +36,11 @@ type event struct {
 	Was             string // the token of the holder before, if the lock changed hands
 }
 
-// gap is a time in which nobody looked at the page, so that nothing was recorded.
-type gap struct{ From, To time.Time }
+// gap is a time in which nothing was recorded: nobody looked at the page, or too few nodes answered.
+type gap struct {
+	From, To time.Time
+	Asked    bool // the nodes were asked meanwhile
+}
 
 // history records how locks change from one listing to the next. One goroutine may use it at a time.
 type history struct {
@@ -44,6 +48,7 @@ type history struct {
 	gaps     []gap
 	last     map[string]*sight // as of the last listing; nil before the first
 	lastAt   time.Time
+	triedAt  time.Time                // when too few nodes answered last; zero if they never did
 	complete bool                     // the last listing had all names
 	pasts    map[string]*list.Element // of *past, by name
 	order    *list.List               // of the pasts, the last changed first
@@ -53,8 +58,13 @@ type history struct {
 // sight is what the listings have found of one lock.
 type sight struct {
 	token, metadata string        // of the last holder; "" if there was none
-	ttl, longest    time.Duration // as of the last listing, and the longest of this holder
-	without         int           // listings in a row that have found no majority
+	ttl, longest    time.Duration // as of the last listing with a verdict, and the longest of this holder
+	at              time.Time     // of that listing
+	without         int           // listings with a verdict in a row that have found no majority
+	doubted         bool          // no listing has shown yet whether it is held
+	since           time.Time     // the first listing that has found this holder
+	atLeast         bool          // the lock may have been held before
+	unseen          bool          // what happened before the next listing that finds it held may not have been seen
 }
 
 // past is what has happened to one name.
@@ -71,13 +81,21 @@ func newHistory() *history {
 // from the last listing until this one began is a gap.
 func (h *history) record(now, began time.Time, l *survey.Listing, pause time.Duration) {
 	if l == nil || l.Answered() < l.Need {
+		h.triedAt = now
 		return
 	}
+	unseen := true // what has happened before
 	switch {
 	case h.last == nil:
 		h.Began = now
 	case began.Sub(h.lastAt) > pause:
-		h.gaps = newest(append(h.gaps, gap{h.lastAt, began}), maxGaps)
+		g := gap{h.lastAt, began, began.Sub(h.triedAt) <= pause}
+		if !g.Asked && h.triedAt.After(g.From) {
+			g.From = h.triedAt
+		}
+		h.gaps = newest(append(h.gaps, g), maxGaps)
+	default:
+		unseen = false
 	}
 	first, complete := h.last == nil, h.complete && !l.Truncated // else who is missing may have been left out
 	sights := make(map[string]*sight, len(l.Locks))
@@ -86,27 +104,33 @@ func (h *history) record(now, began time.Time, l *survey.Listing, pause time.Dur
 			continue
 		}
 		s := h.last[lock.Name]
-		fresh := s == nil
-		if fresh {
-			s = &sight{}
+		if s == nil {
+			s = &sight{doubted: first || !complete}
 		}
-		e := s.compare(&lock)
-		if e.What != "" && !first && (complete || !fresh) {
-			h.add(now, lock.Name, e)
+		s.unseen = s.unseen || unseen || s.doubted
+		e := s.compare(now, &lock)
+		if lock.Held() && (s.unseen || slices.Contains([]string{taken, handed, regained}, e.What)) {
+			s.since, s.atLeast, s.unseen = now, s.unseen, false
 		}
+		h.add(now, lock.Name, e)
 		sights[lock.Name] = s
 	}
 	for name, s := range h.last {
 		if sights[name] == nil && complete {
-			h.add(now, name, s.over(now.Sub(h.lastAt)))
+			h.add(now, name, s.over(now))
 		}
 	}
 	h.last, h.lastAt, h.complete = sights, now, !l.Truncated
 }
 
-// compare returns what has happened since the last listing.
-func (s *sight) compare(lock *survey.Lock) (e event) {
-	s.ttl = lock.TTL
+// compare returns what has happened since the last listing that had a verdict. A listing without one shows nothing: what the
+// missing nodes hold may have been there all the time.
+func (s *sight) compare(now time.Time, lock *survey.Lock) (e event) {
+	if lock.Verdict == redlock.VerdictUnknown {
+		return e
+	}
+	doubted := s.doubted
+	s.ttl, s.at, s.doubted = lock.TTL, now, false
 	held := lock.Token
 	if lock.Empty {
 		held = tokenText("", maxToken)
@@ -118,6 +142,7 @@ func (s *sight) compare(lock *survey.Lock) (e event) {
 		return e
 	}
 	switch {
+	case doubted: // it may have been held before
 	case s.token == "":
 		e.What = taken
 	case s.token != held:
@@ -135,12 +160,12 @@ func (s *sight) compare(lock *survey.Lock) (e event) {
 }
 
 // over returns what has happened to a lock that is not there any more.
-func (s *sight) over(elapsed time.Duration) event {
+func (s *sight) over(now time.Time) event {
 	e := event{What: freed, Token: s.token, Metadata: s.metadata}
 	switch {
 	case s.token == "" && s.without < splitAfter:
-		e.What = "" // nobody ever had it
-	case s.ttl != redlock.NoTTL && s.ttl <= elapsed:
+		e.What = "" // nobody is known to have had it
+	case s.ttl != redlock.NoTTL && s.ttl <= now.Sub(s.at):
 		e.What = expired
 	}
 	return e

@@ -1,42 +1,38 @@
-// Keeps an open page up to date. The server renders all that is shown; this puts the fragments that it sends in their places,
-// and changes only what differs, so that the focus, a selection and what was unfolded stay.
+// Keeps an open page up to date: it gets the page again and again, puts the parts of it that change in their places, and changes
+// only what differs, so that the focus, a selection and what was unfolded stay. No request stays open, as a browser makes few
+// connections to a host for all of its tabs.
 "use strict";
 (() => {
   const body = document.body, live = document.getElementById("live");
-  const patience = 5000; // ms without an event, of which there is one each second at least
-  let source, watchdog;
+  const pace = 1000; // ms from one answer to the next request
+  const rest = 30000; // the same while nobody sees the page: often enough for the server to record what happens
+  const patience = 7000; // ms that an answer may take: longer than the server waits for the nodes
+  let timer, asking = false;
 
   const say = (stale, text) => {
     body.classList.toggle("stale", stale);
     if (live.textContent !== text) live.textContent = text;
   };
 
-  const lost = () => {
-    say(true, "Not live: reconnecting …");
-    source.close();
-    clearTimeout(watchdog);
-    watchdog = setTimeout(connect, 1000);
-  };
-
-  const connect = () => {
-    source = new EventSource(body.dataset.events);
-    source.onerror = lost;
-    source.onmessage = (event) => {
-      clearTimeout(watchdog);
-      watchdog = setTimeout(lost, patience);
-      const fragments = JSON.parse(event.data);
-      if (fragments.process && fragments.process !== body.dataset.process) {
+  const refresh = async () => {
+    if (asking) return;
+    asking = true;
+    clearTimeout(timer);
+    try {
+      const answer = await fetch(location.href, { signal: AbortSignal.timeout(patience) });
+      if (!answer.ok) throw new Error(answer.statusText);
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (page.body.dataset.process !== body.dataset.process) {
         location.reload(); // another server: the forms of this page are of the one before
         return;
       }
-      delete fragments.process;
-      for (const [id, html] of Object.entries(fragments)) {
-        const parsed = new DOMParser().parseFromString(html, "text/html");
-        follow(document.getElementById(id), parsed.body);
-      }
+      for (const part of document.querySelectorAll("[data-live]")) follow(part, page.getElementById(part.id));
       say(false, "Live");
-    };
-    watchdog = setTimeout(lost, patience);
+    } catch {
+      say(true, "Not live: reconnecting …");
+    }
+    asking = false;
+    timer = setTimeout(refresh, document.hidden ? rest : pace);
   };
 
   // follow makes the children of an element those of another one.
@@ -70,5 +66,8 @@
     }
   };
 
-  connect();
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) refresh();
+  });
+  refresh();
 })();

@@ -10,6 +10,7 @@ import (
 
 // snapshot is what was found out lately. It is not changed any more.
 type snapshot struct {
+	Began   time.Time       // from when on it was found out
 	Asked   time.Time       // as of which the nodes are so
 	Nodes   []health        // Nodes[i] is about the i-th node
 	At      time.Time       // as of which the Listing is and TTLs count; zero before the first one
@@ -39,8 +40,12 @@ func newPoller(config Config) *poller {
 	return p
 }
 
-// patience is for how long a look at the page is worth asking the nodes.
-func (p *poller) patience() time.Duration { return 3*p.interval + 5*time.Second }
+// patience is for how long a look at the page is worth asking the nodes: a page that nobody sees comes back each 30 s, or once in
+// a minute if the browser wants it so (Chromium does after five minutes).
+func (p *poller) patience() time.Duration { return p.pause() + 85*time.Second }
+
+// pause is the longest time from one listing to the next in which the locks count as watched.
+func (p *poller) pause() time.Duration { return 3*p.interval + 5*time.Second }
 
 // look notes that somebody looks at the page.
 func (p *poller) look() {
@@ -136,7 +141,7 @@ func (p *poller) survey(ctx context.Context) {
 	}
 	p.publish(func(s *snapshot) {
 		s.At, s.Listing, s.Err = time.Now(), listing, err
-		p.history.record(s.At, began, listing, p.patience())
+		p.history.record(s.At, began, listing, p.pause())
 	})
 }
 
@@ -144,7 +149,7 @@ func (p *poller) survey(ctx context.Context) {
 func (p *poller) publish(change func(*snapshot)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := snapshot{}
+	s := snapshot{Began: time.Now()}
 	if p.current != nil {
 		s = *p.current
 	}
@@ -154,23 +159,25 @@ func (p *poller) publish(change func(*snapshot)) {
 	p.next = make(chan struct{})
 }
 
-// fresh returns what the nodes have answered lately. It waits for their answers, for what they hold a short time only, at most
-// until ctx ends; then it returns what is known, nil if that is nothing.
+// fresh returns what the nodes have answered lately. If they have only begun to be asked, it waits for their answers, for what they
+// hold a short time only, at most until ctx ends; then it returns what is known, nil if that is nothing.
 func (p *poller) fresh(ctx context.Context) *snapshot {
 	p.look()
-	enough := time.NewTimer(listingWait)
-	defer enough.Stop()
-	for waited := false; ; {
+	for {
 		p.mu.Lock()
 		s, next := p.current, p.next
 		p.mu.Unlock()
-		if s != nil && (time.Since(s.At) < 2*p.interval || waited) {
-			return s
+		var enough <-chan time.Time
+		if s != nil {
+			wait := listingWait - time.Since(s.Began)
+			if !s.At.IsZero() || wait <= 0 {
+				return s
+			}
+			enough = time.After(wait)
 		}
 		select {
 		case <-next:
-		case <-enough.C:
-			waited = true
+		case <-enough:
 		case <-ctx.Done():
 			return s
 		}

@@ -104,7 +104,7 @@ func (l *listings) hold(locks ...survey.Lock) (page string) {
 	l.mu.Lock()
 	l.locks = locks
 	l.mu.Unlock()
-	for range 3 {
+	for range 4 {
 		_, page = l.get("/")
 		<-time.After(time.Second)
 	}
@@ -119,7 +119,21 @@ func (l *listings) answer(nodes int) {
 }
 
 func held(name, token string, ttl time.Duration) survey.Lock {
-	return survey.Lock{Name: name, Token: token, TTL: ttl, On: 3, Need: 2}
+	return survey.Lock{Name: name, Verdict: redlock.VerdictHeld, Token: token, TTL: ttl, On: 3}
+}
+
+// unheld is what nodes hold of a lock of which no majority is seen.
+func unheld(name string, verdict redlock.Verdict) survey.Lock {
+	return survey.Lock{Name: name, Verdict: verdict, TTL: time.Hour, On: 1}
+}
+
+// watch has a page open for a time: it is asked for again and again.
+func (l *listings) watch(d, pause time.Duration) {
+	l.t.Helper()
+	for start := time.Now(); time.Since(start) < d; <-time.After(pause) {
+		code, _ := l.get("/")
+		require.Equal(l.t, http.StatusOK, code)
+	}
 }
 
 func (l *listings) times() (asked, examined int) {
@@ -140,19 +154,15 @@ func TestPoller_AsksOnlyWhileSomebodyLooks(t *testing.T) {
 		<-time.After(time.Hour)
 		asked, examined = l.times()
 		require.Greater(t, asked, 1)
-		require.LessOrEqual(t, asked, 10, "somebody looked once")
+		require.LessOrEqual(t, asked, 100, "somebody looked once")
 		require.Equal(t, 1, examined)
 
-		st := l.stream("")
-		for start := time.Now(); time.Since(start) < 10*time.Minute; {
-			st.next()
-		}
-		before, examined := asked, examined
+		before := asked
+		l.watch(10*time.Minute, time.Second)
 		asked, now := l.times()
 		require.InDelta(t, 600, asked-before, 10, "once in a second")
 		require.InDelta(t, 10, now-examined, 1, "once in a minute")
-		st.close()
-		<-time.After(time.Minute)
+		<-time.After(2 * time.Minute)
 		asked, _ = l.times()
 		<-time.After(time.Hour)
 		later, _ := l.times()
@@ -163,14 +173,12 @@ func TestPoller_AsksOnlyWhileSomebodyLooks(t *testing.T) {
 func TestPoller_AsksOnceForAllPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := overListings(t, nil)
-		for range 10 {
-			st := l.stream("")
-			go func() {
-				for st.lines.Scan() {
-				}
-			}()
+		for range 60 {
+			for range 10 {
+				l.get("/")
+			}
+			<-time.After(time.Second)
 		}
-		<-time.After(time.Minute)
 		asked, _ := l.times()
 		require.InDelta(t, 60, asked, 5)
 	})
@@ -203,9 +211,9 @@ func TestHistory_RecordsWhatHappensToALock(t *testing.T) {
 		require.Equal(t, "◌ expired was c ● taken c ○ freed was b ⇄ changed hands now b ● taken a · watched from here on", l.history("name"))
 		require.Equal(t, "○ freed was o · watched from here on", l.history("old"))
 		l.hold(held("name", "d", time.Hour))
-		l.hold(survey.Lock{Name: "name", TTL: time.Hour, On: 2, Need: 2})
+		l.hold(unheld("name", redlock.VerdictNobody))
 		l.hold(held("name", "d", time.Hour))
-		l.hold(survey.Lock{Name: "name", On: 3, Need: 2, Other: true})
+		l.hold(survey.Lock{Name: "name", Verdict: redlock.VerdictForeign, On: 3, Other: true})
 		require.True(t, strings.HasPrefix(l.history("name"), "○ freed was d ● majority again was d ◐ no majority was d ● taken d ◌ expired"), l.history("name"))
 	})
 }
@@ -230,6 +238,54 @@ func TestHistory_ForgetsNothingWhileNodesAreAway(t *testing.T) {
 	})
 }
 
+// The danger: two of five nodes do not answer, and the history says that the holder has lost the majority, and has it again.
+func TestHistory_SaysNothingOfWhatIsUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := overListings(t, nil)
+		doubt := unheld("name", redlock.VerdictUnknown)
+		page := l.hold(doubt)
+		require.Contains(t, page, "unknown")
+		require.NotContains(t, page, ">nobody<")
+		l.hold(held("name", "a", time.Hour))
+		require.Equal(t, "· watched from here on", l.history("name"), "it may have been held before")
+		l.hold(doubt)
+		l.hold(held("name", "a", time.Hour))
+		require.Equal(t, "· watched from here on", l.history("name"))
+		l.hold(doubt)
+		l.hold(held("name", "b", time.Hour))
+		require.Equal(t, "⇄ changed hands now b · watched from here on", l.history("name"), "one was known before, another is now")
+		l.hold(doubt)
+		l.hold()
+		require.Equal(t, "○ freed was b ⇄ changed hands now b · watched from here on", l.history("name"), "nobody holds it")
+		l.hold(doubt)
+		l.hold(held("name", "c", time.Hour))
+		require.Equal(t, "● taken c ○ freed was b ⇄ changed hands now b · watched from here on", l.history("name"), "it was free in between")
+		l.hold(doubt)
+		l.hold(unheld("name", redlock.VerdictNobody))
+		require.True(t, strings.HasPrefix(l.history("name"), "◐ no majority was c ● taken c"), l.history("name"))
+	})
+}
+
+func TestHistory_SaysWhenTooFewNodesAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := overListings(t, nil)
+		l.hold(held("name", "a", time.Hour))
+		l.answer(1)
+		for range 10 {
+			l.hold(held("name", "a", time.Hour))
+		}
+		l.answer(3)
+		l.hold(held("name", "a", time.Hour))
+		require.Equal(t, "· not known from to , as too few nodes answered · watched from here on", l.history("name"))
+		l.answer(1)
+		l.hold()
+		<-time.After(time.Hour)
+		l.answer(3)
+		l.hold(held("name", "a", time.Hour))
+		require.Equal(t, "· not watched from to , as no page was open · not known from to , as too few nodes answered · watched from here on", l.history("name"))
+	})
+}
+
 func TestHistory_SaysWhenNobodyWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := overListings(t, nil)
@@ -237,6 +293,20 @@ func TestHistory_SaysWhenNobodyWatched(t *testing.T) {
 		<-time.After(time.Hour)
 		l.hold(held("name", "b", time.Hour))
 		require.Equal(t, "⇄ changed hands now b · not watched from to , as no page was open · watched from here on", l.history("name"))
+	})
+}
+
+// A browser lets a page that nobody sees ask once in a minute.
+func TestHistory_GoesOnWhileThePageIsOpenAndHidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := overListings(t, nil)
+		l.hold(held("name", "a", time.Hour))
+		l.watch(10*time.Minute, time.Minute)
+		l.hold()
+		require.Equal(t, "○ freed was a · watched from here on", l.history("name"))
+		<-time.After(2 * time.Minute)
+		l.hold()
+		require.Regexp(t, "^· not watched from to .* ○ freed was a · watched from here on$", l.history("name"))
 	})
 }
 
@@ -266,15 +336,115 @@ func TestPage_CountsDownBetweenTwoLooksAtTheNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := overListings(t, func(c *web.Config) { c.Interval = time.Minute })
 		l.locks = []survey.Lock{held("name", "a", 90*time.Second)}
-		st := l.stream("")
 		var seen []string
-		for len(seen) < 4 {
-			if text := st.next()["locks"]; text != "" {
-				seen = append(seen, regexp.MustCompile(`<td class="left"><span>([^<]*)`).FindStringSubmatch(text)[1])
-			}
+		for range 4 {
+			_, page := l.get("/")
+			seen = append(seen, regexp.MustCompile(`<td class="left"><span>([^<]*)`).FindStringSubmatch(page)[1])
+			<-time.After(time.Second)
 		}
 		require.Equal(t, []string{"1 min 30 s", "1 min 29 s", "1 min 28 s", "1 min 27 s"}, seen)
-		st.close()
+	})
+}
+
+// rows returns the names of the locks on a page, in their order.
+func rows(page string) (names []string) {
+	for _, row := range regexp.MustCompile(`<tr id="lock-.*\n.*title="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		names = append(names, row[1])
+	}
+	return names
+}
+
+// The danger: one lock that nobody can take, below hundreds that are well.
+func TestPage_ShowsWhatIsWrongFirst(t *testing.T) {
+	for prefix, first := range map[string][]string{"lock:": {"data", "empty", "forever", "split"}, "": {"empty", "forever", "split"}} {
+		synctest.Test(t, func(t *testing.T) {
+			l := overListings(t, func(c *web.Config) { c.Prefix = prefix })
+			locks := []survey.Lock{
+				{Name: "data", Verdict: redlock.VerdictForeign, TTL: redlock.NoTTL, On: 3, Other: true},
+				{Name: "empty", Verdict: redlock.VerdictHeld, TTL: time.Hour, On: 3, Empty: true},
+				held("forever", "t", redlock.NoTTL), unheld("split", redlock.VerdictNobody),
+			}
+			for i := range 300 {
+				locks = append([]survey.Lock{held(fmt.Sprintf("a-%03d", 299-i), "t", time.Minute)}, locks...)
+			}
+			page := l.hold(locks...)
+			for _, order := range []string{"name", "held", "left"} {
+				_, page := l.get("/?sort=" + order)
+				require.ElementsMatch(t, first, rows(page)[:len(first)], order)
+				require.Equal(t, "a-000", rows(page)[len(first)], order)
+			}
+			require.Equal(t, first, rows(page)[:len(first)])
+			above, _, _ := strings.Cut(page, `<table class="locks">`)
+			require.Contains(t, above, "304 locks")
+			require.Contains(t, above, fmt.Sprint(len(first), " need attention</b>."))
+			require.Contains(t, above, "200 are shown, the filter finds 104 more.")
+			_, page = l.get("/?q=a-29")
+			require.Contains(t, page, "10 of 304 locks")
+			require.NotContains(t, page, "need attention")
+		})
+	}
+}
+
+// The danger: rows that jump to the top for the time of a round in which a program takes them.
+func TestPage_LeavesALockInItsPlaceWhileARoundIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := overListings(t, nil)
+		l.hold(held("a", "t", time.Hour), held("b", "t", time.Hour))
+		l.mu.Lock()
+		l.locks = []survey.Lock{held("a", "t", time.Hour), unheld("b", redlock.VerdictNobody)}
+		l.mu.Unlock()
+		seen := map[string]bool{}
+		for range 60 {
+			_, page := l.get("/")
+			if strings.Contains(page, "held by nobody</b>") {
+				seen[fmt.Sprint(rows(page), strings.Contains(page, "1 needs attention"))] = true
+			}
+			<-time.After(time.Second / 10)
+		}
+		require.Equal(t, map[string]bool{"[a b] false": true, "[b a] true": true}, seen)
+	})
+}
+
+// heldFor returns for how long a lock is held by what the page says.
+func heldFor(t *testing.T, page, name string) string {
+	t.Helper()
+	match := regexp.MustCompile(`(?s)title="` + name + `".*?<td class="held">(.*?)</td>`).FindStringSubmatch(page)
+	require.NotNil(t, match, page)
+	return strings.Join(strings.Fields(tags.ReplaceAllString(match[1], " ")), " ")
+}
+
+func TestPage_ShowsForHowLongALockIsHeldAsFarAsItWasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := overListings(t, nil)
+		old, name := held("old", "o", time.Hour), held("name", "a", time.Hour)
+		l.hold(old)
+		l.watch(time.Minute, time.Second)
+		page := l.hold(name, old)
+		require.Regexp(t, "^≥ 1 min 0[4-8] s$", heldFor(t, page, "old"), "it was there before")
+		require.Regexp(t, "^(under 1|[1-3]) s$", heldFor(t, page, "name"))
+		l.watch(time.Hour, time.Minute)
+		page = l.hold(name, old)
+		require.Equal(t, "1 h 00 min", heldFor(t, page, "name"), "it is renewed")
+		_, about := l.get("/lock?name=name")
+		require.Contains(t, about, "<dt>Held for</dt><dd>1 h 00 min</dd>")
+		_, page = l.get("/?sort=held")
+		require.Equal(t, []string{"old", "name"}, rows(page), "the longest first")
+		require.Contains(t, page, `aria-sort="descending"><a href="/?sort=held">Held for`)
+
+		page = l.hold(held("name", "b", time.Hour), old)
+		require.Regexp(t, "^(under 1|[1-3]) s$", heldFor(t, page, "name"), "another holder")
+		<-time.After(time.Hour)
+		page = l.hold(held("name", "c", time.Hour), old)
+		require.Regexp(t, "^≥ [1-3] s$", heldFor(t, page, "old"), "nobody watched")
+		require.Regexp(t, "^≥ [1-3] s$", heldFor(t, page, "name"), "nobody watched when it was taken")
+
+		split := unheld("name", redlock.VerdictNobody)
+		require.Empty(t, heldFor(t, l.hold(split, old), "name"))
+		require.Regexp(t, "^(under 1|[1-3]) s$", heldFor(t, l.hold(held("name", "c", time.Hour), old), "name"), "the majority is there again")
+
+		<-time.After(time.Hour)
+		l.hold(unheld("name", redlock.VerdictUnknown), old)
+		require.Regexp(t, "^≥ [1-3] s$", heldFor(t, l.hold(held("name", "c", time.Hour), old), "name"), "nobody watched, and then nobody could tell")
 	})
 }
 

@@ -82,7 +82,7 @@ func (p *probe) exchange(ctx context.Context, h *health) (err error) {
 	if err != nil {
 		return err
 	}
-	replies, err := p.client.DoAll(ctx, [][]string{{"INFO", "server"}})
+	replies, err := p.client.DoAll(ctx, [][]string{{"INFO", "server"}, {"INFO", "replication"}})
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,8 @@ func (p *probe) exchange(ctx context.Context, h *health) (err error) {
 		seconds, _ := strconv.Atoi(match[1])
 		h.Up = time.Duration(seconds) * time.Second
 	}
-	return nil
+	info, _ = redis.String(replies[1], nil)
+	return node.RequireMaster(info)
 }
 
 func (p *probe) close() {

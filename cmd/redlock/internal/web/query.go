@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
@@ -24,14 +25,42 @@ type query struct {
 	Name   string // of the lock that the page is about; "" means that it is about all
 }
 
+// row is a lock of a listing, with what the listings before it have found of it.
+type row struct {
+	*survey.Lock
+	past *sight // nil if there is none
+}
+
+// heldSince returns from when on the lock was seen to be held as it is.
+func (r row) heldSince() time.Time {
+	if r.past == nil || !r.Held() {
+		return time.Unix(1<<40, 0) // later than all others
+	}
+	return r.past.since
+}
+
 // orders are how the locks may be sorted. Locks that are equal are sorted by name.
-var orders = map[string]func(a, b *survey.Lock) int{
-	"name":   func(_, _ *survey.Lock) int { return 0 },
-	"holder": func(a, b *survey.Lock) int { return cmp.Compare(holder(a), holder(b)) },
-	"nodes":  func(a, b *survey.Lock) int { return cmp.Compare(a.On, b.On) },
-	"left": func(a, b *survey.Lock) int {
+var orders = map[string]func(a, b row) int{
+	"name":   func(_, _ row) int { return 0 },
+	"holder": func(a, b row) int { return cmp.Compare(holder(a.Lock), holder(b.Lock)) },
+	"nodes":  func(a, b row) int { return cmp.Compare(a.On, b.On) },
+	"held":   func(a, b row) int { return a.heldSince().Compare(b.heldSince()) },
+	"left": func(a, b row) int {
 		return cmp.Compare(uint64(a.TTL), uint64(b.TTL)) // redlock.NoTTL is the longest
 	},
+}
+
+// wrong reports whether a lock needs attention. One that had its majority at the last listing may be in the middle of a round.
+func (r row) wrong() bool {
+	switch state, _ := stateOf(r.Lock); state {
+	case stateHeld:
+		return r.Empty
+	case stateSplit:
+		return r.past != nil && r.past.without >= splitAfter
+	case stateOther:
+		return false
+	}
+	return true
 }
 
 func parseQuery(values url.Values) (query, error) {
@@ -42,7 +71,7 @@ func parseQuery(values url.Values) (query, error) {
 	case len(q.Name) > maxName:
 		return q, fmt.Errorf("the name has more than %d bytes", maxName)
 	case orders[q.Sort] == nil:
-		return q, fmt.Errorf("locks are sorted by name, holder, nodes or left")
+		return q, fmt.Errorf("locks are sorted by name, holder, nodes, held or left")
 	}
 	return q, nil
 }
@@ -70,20 +99,31 @@ func (q query) By(order string) query {
 // FilterText returns the filter as it is shown.
 func (q query) FilterText() string { return display.Clipped(q.Filter, maxText) }
 
-// apply returns the locks that are shown. It leaves those given as they are.
-func (q query) apply(locks []survey.Lock) []*survey.Lock {
-	var shown []*survey.Lock
+// apply returns the locks that are shown: those that are wrong, and how many these are, then the others, and last the data of
+// programs, which is wrong where only locks should be.
+func (q query) apply(locks []survey.Lock, past *history, onlyLocks bool) (shown []row, wrong int) {
+	var groups [3][]row
 	filter := strings.ToLower(q.Filter)
 	for i := range locks {
-		l := &locks[i]
-		if filter == "" || slices.ContainsFunc([]string{l.Name, l.Metadata, l.Token}, func(s string) bool {
+		l := row{&locks[i], past.last[locks[i].Name]}
+		if filter != "" && !slices.ContainsFunc([]string{l.Name, l.Metadata, l.Token}, func(s string) bool {
 			return strings.Contains(strings.ToLower(s), filter)
 		}) {
-			shown = append(shown, l)
+			continue
 		}
+		group := 1
+		switch {
+		case l.wrong() || l.Other && onlyLocks:
+			group = 0
+		case l.Other:
+			group = 2
+		}
+		groups[group] = append(groups[group], l)
 	}
-	slices.SortStableFunc(shown, orders[q.Sort])
-	return shown
+	for _, group := range groups {
+		slices.SortStableFunc(group, orders[q.Sort])
+	}
+	return slices.Concat(groups[:]...), len(groups[0])
 }
 
 // holder returns what a lock's holder calls itself, or its token.

@@ -16,12 +16,23 @@ const (
 type sparkline struct {
 	Lines  []string // the points of polylines
 	Misses []int    // where there was no answer
-	Peak   string   // what the height stands for
+	Peak   string   // the longest
 	Label  string
 }
 
-// spark draws latencies. The height stands for the longest one, and a millisecond at least.
-func spark(latencies []time.Duration) (s sparkline) {
+// scale returns what the height of all sparklines stands for: the longest latency of any node, and a millisecond at least.
+func scale(nodes []health) time.Duration {
+	most := time.Millisecond
+	for i := range nodes {
+		for _, l := range nodes[i].Latencies {
+			most = max(most, l)
+		}
+	}
+	return most
+}
+
+// spark draws latencies. The height stands for full.
+func spark(latencies []time.Duration, full time.Duration) (s sparkline) {
 	least, most, misses := noAnswer, time.Duration(0), 0
 	for _, l := range latencies {
 		switch {
@@ -32,7 +43,6 @@ func spark(latencies []time.Duration) (s sparkline) {
 		}
 		most = max(most, l)
 	}
-	full := max(most, time.Millisecond)
 	var points []string
 	end := func() {
 		if len(points) == 1 { // a line has two ends

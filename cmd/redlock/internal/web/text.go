@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -19,6 +20,21 @@ func errorText(err error) string {
 		return ""
 	}
 	return display.Clipped(display.Error(err), maxText)
+}
+
+// keys returns how many keys a node has listed.
+func keys(report *survey.NodeReport) string {
+	text := fmt.Sprintf("%d keys", report.Keys)
+	switch {
+	case report.Keys == 1:
+		text = "1 key"
+	case report.Keys == 0 && report.Err != nil:
+		return ""
+	}
+	if report.Err != nil {
+		return "at least " + text
+	}
+	return text
 }
 
 // clock formats a time of day.

@@ -29,11 +29,11 @@ func TestLatency_HasAboutThreeDigits(t *testing.T) {
 
 func TestSparkline_ShowsWhatWasNotAnswered(t *testing.T) {
 	const ms = time.Millisecond
-	lines, misses, label := web.Spark([]time.Duration{2 * ms, 4 * ms, -1, -1, 2 * ms})
+	lines, misses, label := web.Spark([]time.Duration{2 * ms, 4 * ms, -1, -1, 2 * ms}, 4*ms)
 	require.Equal(t, []string{"111,14.0 113,1.0", "119,14.0 119,14.0"}, lines, "the newest is at the right end")
 	require.Equal(t, []int{115, 117}, misses)
 	require.Equal(t, "Latencies of the last 5 tries: from 2.00 ms to 4.00 ms, 2 without an answer.", label)
-	lines, misses, label = web.Spark([]time.Duration{-1})
+	lines, misses, label = web.Spark([]time.Duration{-1}, ms)
 	require.Empty(t, lines)
 	require.Len(t, misses, 1)
 	require.Equal(t, "No answer in the last 1 tries.", label)

@@ -12,7 +12,6 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/node"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -31,6 +30,9 @@ type unlockView struct {
 	Holders     []string // of the form: the tokens that are removed
 	Done        bool
 }
+
+// Overlap is what to know before it is removed.
+func (*unlockView) Overlap() string { return survey.Overlap }
 
 // encoding is that of what forms have to bring back byte by byte: browsers change line ends and what is no UTF-8.
 var encoding = base64.RawURLEncoding
@@ -71,8 +73,8 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request) {
 	}
 	held := false
 	for _, n := range state.Nodes {
-		held = held || survey.Holds(&n)
-		if survey.Holds(&n) && !slices.Contains(confirmed, n.Token) {
+		held = held || n.Held
+		if n.Held && !slices.Contains(confirmed, n.Token) {
 			s.show(w, http.StatusConflict, s.confirmation(state, "The lock has changed hands since this page was shown. Nothing was removed. This is what it looks like now."))
 			return
 		}
@@ -102,14 +104,10 @@ func parseForm(r *http.Request) (name string, confirmed []string, err error) {
 
 // remove deletes on each node what the state says that it holds, and nothing else. It returns what the nodes answered.
 func (s *Server) remove(state *redlock.State) []node.Reply {
-	answers := survey.Remove(s.Nodes, s.Prefix, state)
-	removed := 0
-	for _, a := range answers {
-		if a.Answer == quorum.Yes {
-			removed++
-		}
+	answers, record := survey.Remove(s.Nodes, s.Prefix, state)
+	if record != "" {
+		s.journal.add(record)
 	}
-	s.journal.add(fmt.Sprintf("redlock: unlocked %q on %d of %d nodes; the holder was %q", state.Name, removed, len(s.Nodes), state.Metadata))
 	return answers
 }
 
@@ -119,16 +117,12 @@ func (s *Server) confirmation(state *redlock.State, notice string) *view {
 		Name: display.Clipped(state.Name, maxText), Query: query{Name: state.Name}.Link(), Notice: notice,
 		Key: encoding.EncodeToString([]byte(state.Name)),
 	}
-	answered, empty := 0, 0
 	for _, n := range state.Nodes {
 		h := show(&n)
 		switch {
-		case survey.Holds(&n):
+		case n.Held:
 			h.Text = "will be removed"
 			u.Removable++
-			if n.Token == "" {
-				empty++
-			}
 			u.Unsure = u.Unsure || token.Owner(n.Token) == ""
 			if holder := encoding.EncodeToString([]byte(n.Token)); !slices.Contains(u.Holders, holder) {
 				u.Holders = append(u.Holders, holder)
@@ -136,28 +130,31 @@ func (s *Server) confirmation(state *redlock.State, notice string) *view {
 		case errors.Is(n.Err, redlock.ErrForeign):
 			h.Text = "left alone: somebody's data, not a lock"
 		case n.Err != nil:
-			h.Text = "left alone, as it does not answer: " + errorText(n.Err)
+			h.Text = "left alone: " + errorText(n.Err)
 		default:
 			h.Text = "holds nothing"
 		}
-		if n.Err == nil || errors.Is(n.Err, redlock.ErrForeign) {
-			answered++
-		}
 		u.Nodes = append(u.Nodes, h)
 	}
-	switch {
-	case state.Held():
-		u.State, u.Text = stateHeld, "A majority of the nodes holds the lock."
-	case empty >= state.Need:
-		u.State, u.Text = stateHeld, "A majority of the nodes holds an empty value: that is nobody's token, but nobody can take the lock."
-	case answered < state.Need:
-		u.State, u.Text = stateUnknown, "It is not known who holds the lock: too few nodes answer."
-	case u.Removable > 0:
-		u.State, u.Text = stateSplit, "Nobody holds the lock: no majority of the nodes has the same token."
-	default:
-		u.State, u.Text = stateFree, "The lock is free."
-	}
+	u.State, u.Text = statement(state)
 	return s.unlockPage(state.Name, u)
+}
+
+// statement says who holds a lock.
+func statement(s *redlock.State) (state, text string) {
+	switch {
+	case s.Verdict == redlock.VerdictHeld && s.Token == "":
+		return stateHeld, "Held by an empty value: a majority of the nodes has a key without a token, and nobody can take the lock."
+	case s.Verdict == redlock.VerdictHeld:
+		return stateHeld, "Held by a majority: it has the same token."
+	case s.Verdict == redlock.VerdictForeign:
+		return stateOther, "Somebody's data: nobody holds the lock, and nobody can take it."
+	case s.Verdict == redlock.VerdictUnknown:
+		return stateUnknown, "Unknown: the nodes that do not answer decide."
+	case slices.ContainsFunc(s.Nodes, func(n redlock.NodeState) bool { return n.Held }):
+		return stateSplit, "Held by nobody: no majority of the nodes has the same token, whatever those hold that do not answer."
+	}
+	return stateFree, "Held by nobody."
 }
 
 // removed shows what an unlock has done: the state is that before it.
@@ -167,10 +164,10 @@ func (s *Server) removed(state *redlock.State, answers []node.Reply) *view {
 	for i, n := range state.Nodes {
 		h := show(&n)
 		switch err := answers[i].Err; {
-		case !survey.Holds(&n) && n.Err == nil:
+		case !n.Held && n.Err == nil:
 			h.Text = "held nothing"
 			free++
-		case !survey.Holds(&n):
+		case !n.Held:
 			h.Text = "left alone: " + errorText(n.Err)
 		case err == nil:
 			h.State, h.Text = stateFree, "removed"
@@ -212,7 +209,7 @@ func show(n *redlock.NodeState) holding {
 		Addr: display.Clipped(n.Addr, maxText), State: stateFree, Fence: n.Fence,
 	}
 	switch {
-	case survey.Holds(n):
+	case n.Held:
 		h.State, h.Left, h.Token = stateHeld, remaining(n.TTL), tokenText(n.Token, maxText)
 	case n.Err != nil:
 		h.State = stateUnknown

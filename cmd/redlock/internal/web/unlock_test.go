@@ -5,10 +5,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/web"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 func allowed(c *web.Config) { c.AllowUnlock = true }
@@ -58,6 +61,7 @@ func TestUnlock_RemovesWhatWasConfirmed(t *testing.T) {
 			require.Equal(t, size, strings.Count(page, "will be removed"))
 			require.Equal(t, about == "of another client", strings.Contains(page, "not of the form of this library"))
 			require.Equal(t, size, s.holds("lock:"+name), "asking changes nothing")
+			require.Contains(t, page, survey.Overlap)
 			code, page = s.unlock(form(page))
 			require.Equal(t, http.StatusOK, code, "%s %q", about, name)
 			require.Contains(t, page, "The lock is free: 3 of 3 nodes do not hold it any more")
@@ -65,7 +69,7 @@ func TestUnlock_RemovesWhatWasConfirmed(t *testing.T) {
 		}
 	}
 	s.stop() // writes what is left
-	require.Contains(t, s.log.String(), `unlocked "a/b c&d=e" on 3 of 3 nodes; the holder was "backup of db3"`)
+	require.Contains(t, s.log.String(), `redlock: forced unlock key="lock:a/b c&d=e" removed=3 nodes=3 holder="backup of db3"`)
 	require.NotContains(t, s.log.String(), "\r")
 }
 
@@ -146,21 +150,48 @@ func TestUnlock_SaysWhatIsNotKnownOfNodesThatDoNotAnswer(t *testing.T) {
 	_, err := s.servers[2].Do("SET", "lock:name", "token")
 	require.NoError(t, err)
 	_, page = s.get("/unlock?name=name")
-	require.Contains(t, page, "It is not known who holds the lock: too few nodes answer")
+	require.Contains(t, page, "Unknown: the nodes that do not answer decide")
 	_, page = s.unlock(f)
 	require.Contains(t, page, "The lock may still be held: only 1 of 3 nodes are known not to hold it, 2 are needed.")
 }
 
-// An empty value is no token, but nobody can take the lock.
+// The danger: two of five nodes are frozen, and who holds the lock with them is said to hold nothing.
+func TestUnlock_SaysThatItDoesNotKnowWhoHoldsTheLock(t *testing.T) {
+	servers := testredis.Real(t, 5)
+	s := over(t, servers, testredis.URLs(servers), func(c *web.Config) { c.AllowUnlock, c.Timeout = true, 2*time.Second })
+	for _, server := range servers[:4] {
+		_, err := server.Do("SET", "lock:name", "token", "PX", 600_000)
+		require.NoError(t, err)
+	}
+	s.see("/lock?name=name", "held on 4 of 5 nodes")
+	servers[0].Freeze()
+	servers[1].Freeze()
+	page := s.see("/", "2 of 5 <b>unknown</b>")
+	require.NotContains(t, page, "nobody")
+	require.NotContains(t, page, "majority")
+	page = s.see("/lock?name=name", "unknown on 2 of 5 nodes")
+	require.NotContains(t, page, "another token")
+	code, page := s.get("/unlock?name=name")
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, page, "Unknown: the nodes that do not answer decide.")
+	require.NotContains(t, strings.ToLower(page), "nobody")
+	servers[0].Thaw()
+	servers[1].Thaw()
+	page = s.see("/lock?name=name", "held on 4 of 5 nodes")
+	require.NotContains(t, page, "majority", "its history")
+	require.NotContains(t, page, "taken")
+}
+
+// An empty value keeps everybody else from taking the lock, as any token does.
 func TestUnlock_RemovesAnEmptyValue(t *testing.T) {
 	s := overReal(t, allowed)
 	s.set("lock:name", "")
 	s.see("/lock?name=name", "held by an empty value")
 	page := s.see("/", `<code>&#34;&#34;</code>`)
-	require.NotContains(t, page, "no majority")
+	require.NotContains(t, page, "nobody")
 	code, page := s.get("/unlock?name=name")
 	require.Equal(t, http.StatusOK, code)
-	require.Contains(t, page, "A majority of the nodes holds an empty value")
+	require.Contains(t, page, "Held by an empty value")
 	require.Equal(t, size, strings.Count(page, "will be removed"))
 	require.Equal(t, size, s.holds("lock:name"))
 	f := form(page)
@@ -196,6 +227,6 @@ func TestUnlock_DoesNotWaitForWhoReadsTheLog(t *testing.T) {
 	}
 	close(log.open)
 	s.stop()
-	require.GreaterOrEqual(t, strings.Count(log.to.String(), "unlocked"), web.MaxLines)
+	require.GreaterOrEqual(t, strings.Count(log.to.String(), "forced unlock"), web.MaxLines)
 	require.Regexp(t, "[45] lines were lost", log.to.String())
 }

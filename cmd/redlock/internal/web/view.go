@@ -35,9 +35,11 @@ type view struct {
 	Quarantined int    // of them
 	Need        int
 	Nodes       []nodeView
+	Scale       string // what the height of their sparklines stands for
 	Locks       []lockView
 	Listed      bool   // the locks are known
 	Matching    int    // locks that the filter lets through
+	Wrong       int    // of them; they come first
 	Total       int    // locks
 	Truncated   bool   // there are more than were listed
 	ListFault   string // why the locks cannot be judged
@@ -51,10 +53,21 @@ type view struct {
 type column struct {
 	Query       query
 	Order, Text string
+	Direction   string // "" if the locks are not sorted by it
 }
 
 // Column returns the head of a column.
-func (v *view) Column(order, text string) column { return column{v.Query, order, text} }
+func (v *view) Column(order, text string) column {
+	c := column{v.Query, order, text, ""}
+	switch {
+	case order != v.Query.Sort:
+	case order == "held":
+		c.Direction = "descending" // the time since then is ascending
+	default:
+		c.Direction = "ascending"
+	}
+	return c
+}
 
 // Voting returns how many nodes programs may ask for locks.
 func (v *view) Voting() int { return v.Answered - v.Quarantined }
@@ -66,7 +79,7 @@ func (v *view) More() int { return v.Matching - len(v.Locks) }
 type nodeView struct {
 	Addr, State, Text, Detail string
 	Latency, Up, Version      string
-	Keys                      int
+	Keys                      string // how many; "" if that is not known
 	Line                      sparkline
 }
 
@@ -77,6 +90,8 @@ type lockView struct {
 	State, Text string
 	Who, Token  string
 	Fence       uint64
+	Held        string // for how long it was seen so; "" if it was not
+	AtLeast     bool   // it may have been held before
 	Left        string
 	Share       int // of the longest TTL of this holder that is left, in percent
 	On, Of      int
@@ -103,6 +118,7 @@ type examinationView struct {
 	At, Fault     string
 	Checks        int
 	Unexamined    int
+	Away          []string // nodes that do not answer now
 	Findings      []findingView
 }
 
@@ -135,18 +151,24 @@ func (s *Server) view(q query, snap *snapshot, now time.Time) *view {
 	if v.Listed && snap.At.Before(snap.Asked) {
 		v.At = clock(snap.At) // the older one
 	}
+	full := scale(snap.Nodes)
+	v.Scale = latency(full)
 	for i := range snap.Nodes {
-		n := s.node(&snap.Nodes[i])
+		n := s.node(&snap.Nodes[i], full)
 		if snap.Nodes[i].Err == nil {
 			v.Answered++
 		}
-		if n.State == "quarantined" {
+		switch n.State {
+		case "quarantined":
 			v.Quarantined++
+		case "down":
+			v.Examination.Away = append(v.Examination.Away, n.Addr)
 		}
 		if snap.Listing != nil {
-			n.Keys = snap.Listing.Nodes[i].Keys
-			if err := snap.Listing.Nodes[i].Err; err != nil && n.Detail == "" && snap.Nodes[i].Err == nil {
-				n.Detail = "not all of its locks are listed: " + errorText(err)
+			report := snap.Listing.Nodes[i]
+			n.Keys = keys(&report)
+			if report.Err != nil && n.Detail == "" && snap.Nodes[i].Err == nil {
+				n.Detail = "not all of its locks are listed: " + errorText(report.Err)
 			}
 		}
 		v.Nodes = append(v.Nodes, n)
@@ -163,10 +185,10 @@ func (s *Server) view(q query, snap *snapshot, now time.Time) *view {
 		v.Lock = s.about(q.Name, snap, past, age)
 		return v
 	}
-	shown := q.apply(snap.Listing.Locks)
-	v.Matching = len(shown)
+	shown, wrong := q.apply(snap.Listing.Locks, past, s.Prefix != "")
+	v.Matching, v.Wrong = len(shown), wrong
 	for _, l := range shown[:min(len(shown), maxRows)] {
-		v.Locks = append(v.Locks, s.lock(l, past, age))
+		v.Locks = append(v.Locks, s.lock(l.Lock, past, age))
 	}
 	for _, e := range slices.Backward(past.recent) {
 		if len(v.Changes) == maxChanges {
@@ -188,9 +210,9 @@ func (s *Server) base(q query) *view {
 	}
 }
 
-// node shows a node.
-func (s *Server) node(h *health) nodeView {
-	n := nodeView{Addr: display.Clipped(h.Addr, maxText), Latency: latency(h.Took), Version: h.Version, Line: spark(h.Latencies)}
+// node shows a node, with a sparkline whose height stands for full.
+func (s *Server) node(h *health, full time.Duration) nodeView {
+	n := nodeView{Addr: display.Clipped(h.Addr, maxText), Latency: latency(h.Took), Version: h.Version, Line: spark(h.Latencies, full)}
 	if h.Up >= 0 {
 		n.Up = span(h.Up)
 	}
@@ -225,18 +247,27 @@ func (s *Server) lock(l *survey.Lock, past *history, age time.Duration) lockView
 	if l.Empty {
 		v.Token = tokenText("", maxToken)
 	}
-	if sight := past.last[l.Name]; sight != nil && l.Held() && sight.longest > 0 && l.TTL != redlock.NoTTL {
+	sight := past.last[l.Name]
+	if sight == nil || !l.Held() {
+		return v
+	}
+	if sight.longest > 0 && l.TTL != redlock.NoTTL {
 		v.Share = int(100 * max(0, l.TTL-age) / sight.longest)
+	}
+	if held := past.lastAt.Sub(sight.since); held >= time.Second || !sight.atLeast {
+		v.Held, v.AtLeast = remaining(max(held, 1)), sight.atLeast
 	}
 	return v
 }
 
 func stateOf(l *survey.Lock) (state, text string) {
 	switch {
-	case l.Other:
-		return stateOther, "not a lock"
+	case l.Other || l.Verdict == redlock.VerdictForeign:
+		return stateOther, "somebody's data"
+	case l.Verdict == redlock.VerdictNobody:
+		return stateSplit, "held by nobody"
 	case !l.Held():
-		return stateSplit, "no majority"
+		return stateUnknown, "unknown"
 	case l.Empty && l.TTL == redlock.NoTTL:
 		return stateForever, "held for ever by an empty value"
 	case l.Empty:
@@ -256,7 +287,8 @@ func left(ttl, age time.Duration) string {
 
 // about shows one lock, with what each node holds of it and what has happened to it.
 func (s *Server) about(name string, snap *snapshot, past *history, age time.Duration) *lockView {
-	l := &survey.Lock{Name: name, Need: snap.Listing.Need}
+	l := &survey.Lock{Name: name}
+	snap.Listing.Judge(l)
 	i, found := slices.BinarySearchFunc(snap.Listing.Locks, name, func(l survey.Lock, name string) int { return cmp.Compare(l.Name, name) })
 	if found {
 		l = &snap.Listing.Locks[i]
@@ -266,11 +298,14 @@ func (s *Server) about(name string, snap *snapshot, past *history, age time.Dura
 		v.Token = display.Clipped(l.Token, maxText)
 	}
 	if !found {
-		v.State, v.Text, v.Left, v.Unlockable = stateFree, "free", "", false
-		if snap.Err != nil {
-			v.State, v.Text = stateUnknown, "unknown: too few nodes answer"
-		} else if snap.Listing.Truncated {
-			v.State, v.Text = stateUnknown, "not among those that were listed"
+		v.Left, v.Unlockable = "", false
+		switch {
+		case snap.Listing.Truncated:
+			v.State, v.Text = stateUnknown, "unknown: not among those that were listed"
+		case l.Verdict == redlock.VerdictNobody:
+			v.State = stateFree
+		default:
+			v.Text = "unknown: too few nodes answer"
 		}
 	}
 	for i, report := range snap.Listing.Nodes {
@@ -280,15 +315,17 @@ func (s *Server) about(name string, snap *snapshot, past *history, age time.Dura
 		}
 		for _, view := range l.Views {
 			if view.Node == i {
-				h.State, h.Text, h.Left = stateSplit, "another token", left(view.TTL, age)
+				h.State, h.Text, h.Left = stateSplit, "a token", left(view.TTL, age)
 				h.Token, h.Fence = tokenText(view.Token, maxText), view.Fence
 				switch {
 				case view.Other:
 					h.State, h.Text, h.Token = stateOther, "somebody's data", ""
 				case view.Token == "":
 					h.Text = "an empty value"
-				case view.Token == l.Token:
+				case l.Held() && view.Token == l.Token:
 					h.State, h.Text = stateHeld, "the holder's token"
+				case l.Held():
+					h.Text = "another token"
 				}
 			}
 		}
@@ -312,6 +349,9 @@ func timeline(past *history, name string) []changeView {
 	}
 	for _, g := range past.gaps {
 		text := fmt.Sprintf("not watched from %s to %s, as no page was open", clock(g.From), clock(g.To))
+		if g.Asked {
+			text = fmt.Sprintf("not known from %s to %s, as too few nodes answered", clock(g.From), clock(g.To))
+		}
 		rows = append(rows, row{g.From, changeView{Clock: clock(g.From), State: "note", Text: text}})
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return a.at.Compare(b.at) })

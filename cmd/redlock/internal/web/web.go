@@ -1,7 +1,7 @@
 // Package web serves a page on which one sees the nodes and the locks as they change.
 //
-// A poller asks the nodes while somebody looks at the page. Pages are rendered on the server, whole or, for a page that is open,
-// the fragments of it that have changed: live.js puts these in their places. Without script a page is reloaded.
+// A poller asks the nodes while somebody looks at the page. Pages are rendered on the server: live.js gets an open one anew each
+// second, and puts what has changed in its place. Without script a page is reloaded.
 package web
 
 import (
@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
@@ -52,9 +51,8 @@ type Server struct {
 	poller   *poller
 	examiner *examiner
 	journal  *journal
-	process  string // tells this server from one that was there before
-	secret   string // that forms have to send back: other sites cannot read it
-	streams  atomic.Int32
+	process  string          // tells this server from one that was there before
+	secret   string          // that forms have to send back: other sites cannot read it
 	ctx      context.Context // of the examinations
 }
 

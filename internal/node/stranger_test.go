@@ -1,0 +1,256 @@
+package node_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+// data is what a stranger, who knows nothing of locks, keeps under a key of theirs.
+type data struct {
+	what string
+	put  []any // a command, without its key
+}
+
+// strangersData is what can be no fence counter: anything but a number from 1 to 2^53-1 as scripts write it.
+func strangersData() (all []data) {
+	for _, text := range []string{
+		"", "0", "-0", "-1", "+1", " 12", "12 ", "0012", "12\n", "3.14", "1e5", "1e15", "0x10", "inf", "nan", "-inf", "hello", "token|7", "\x00",
+		"9007199254740992", "9007199254740993", "9223372036854775807", "-9223372036854775808", "12345678901234567890", strings.Repeat("9", 400),
+		strings.Repeat("1", 500_000),
+	} {
+		all = append(all, data{fmt.Sprintf("%.24q of %d", text, len(text)), []any{"SET", text}})
+	}
+	return append(all,
+		data{"list", []any{"RPUSH", "7"}}, data{"hash", []any{"HSET", "field", "7"}}, data{"set", []any{"SADD", "7"}},
+		data{"sorted set", []any{"ZADD", "7", "7"}}, data{"stream", []any{"XADD", "1-1", "field", "7"}},
+	)
+}
+
+// with returns the command with the key in it.
+func (d data) with(key string) (name string, args []any) {
+	return d.put[0].(string), append([]any{key}, d.put[1:]...)
+}
+
+// isText reports whether the data is a string, and which one.
+func (d data) isText() (text string, is bool) { return d.put[1].(string), d.put[0] == "SET" }
+
+// forever and for a while, which is far less than any TTL that scripts set.
+var strangersTTLs = []time.Duration{node.NoTTL, 40 * time.Second}
+
+// keeps empties the server and puts a stranger's data under the key. The function that it returns fails the test if that
+// data, or its TTL, has changed.
+func (d data) keeps(t *testing.T, server testredis.Server, key string, ttl time.Duration) (intact func(what string)) {
+	t.Helper()
+	do(t, server, "FLUSHALL")
+	name, args := d.with(key)
+	do(t, server, name, args...)
+	if ttl != node.NoTTL {
+		do(t, server, "PEXPIRE", key, ttl.Milliseconds())
+	}
+	before := do(t, server, "DUMP", key)
+	return func(what string) {
+		t.Helper()
+		require.Equal(t, before, do(t, server, "DUMP", key), "%s: the data under %s", what, key)
+		ms, err := redis.Int64(do(t, server, "PTTL", key), nil)
+		require.NoError(t, err)
+		if ttl == node.NoTTL {
+			require.EqualValues(t, -1, ms, "%s: the TTL of %s", what, key)
+		} else {
+			require.LessOrEqual(t, time.Duration(ms)*time.Millisecond, ttl, "%s: the TTL of %s", what, key)
+			require.Positive(t, ms, "%s: the TTL of %s", what, key)
+		}
+	}
+}
+
+// onStrangersData runs a test with each of a stranger's data under the key, with a TTL and without.
+func onStrangersData(t *testing.T, key string, test func(t *testing.T, server testredis.Server, n *node.Node, d data, keeps func() (intact func(string)))) {
+	server, n := openReal(t)
+	for _, d := range strangersData() {
+		for _, ttl := range strangersTTLs {
+			t.Run(fmt.Sprintf("%s, %v", d.what, ttl), func(t *testing.T) {
+				test(t, server, n, d, func() func(string) { return d.keeps(t, server, key, ttl) })
+			})
+		}
+	}
+}
+
+// What a fenced command does to the key when a stranger's data is where its counter should be, for everything that the key
+// may hold. Nobody's data under a key of the counter is changed, whatever the command.
+func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheCounter(t *testing.T) {
+	const other = "other|5"
+	extend := node.ExtendFenced("key", "token", 7, 10*ttl, keep)
+	tests := []struct {
+		what   string
+		cmd    *node.Command
+		held   string // by the key before, with a TTL; "" means that it is missing
+		answer quorum.Answer
+		reason error
+		after  string
+	}{
+		{"acquire", node.AcquireFenced("key", "token", ttl, at(now())), "", quorum.Refused, node.ErrForeign, ""},
+		{"acquire what is held", node.AcquireFenced("key", "token", ttl, at(now())), other, quorum.Refused, node.ErrForeign, other},
+		{"acquire without the time", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep}), "", quorum.Refused, node.ErrForeign, ""},
+		{"acquire, advancing", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now(), Advance: true}), "", quorum.Refused, node.ErrForeign, ""},
+		{"acquire above a floor", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now(), Floor: now()}), "", quorum.Refused, node.ErrForeign, ""},
+		{"acquire a block", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now(), Block: 50}), "", quorum.Refused, node.ErrForeign, ""},
+		{"acquire a block of what is held", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Block: 50}), other, quorum.Refused, node.ErrForeign, other},
+
+		{"raise", node.Raise("key", "token", 5, 7), "token|5", quorum.Refused, node.ErrForeign, "token|5"},
+		{"raise another's", node.Raise("key", "token", 5, 7), other, quorum.No, node.ErrHeld, other},
+		{"raise nothing", node.Raise("key", "token", 5, 7), "", quorum.No, node.ErrAbsent, ""},
+
+		{"extend", extend, "token|7", quorum.Yes, nil, "token|7"},
+		{"extend with another number", extend, "token|5", quorum.Yes, nil, "token|7"},
+		{"extend another's", extend, other, quorum.No, node.ErrHeld, other},
+		{"extend nothing", extend, "", quorum.No, node.ErrForeign, ""},
+
+		{"release", node.ReleaseFenced("key", "token", 7, ttl), "token|7", quorum.Yes, nil, ""},
+		{"release with another number", node.ReleaseFenced("key", "token", 7, ttl), "token|5", quorum.Yes, nil, ""},
+		{"release another's", node.ReleaseFenced("key", "token", 7, ttl), other, quorum.No, node.ErrHeld, other},
+		{"release nothing", node.ReleaseFenced("key", "token", 7, ttl), "", quorum.No, node.ErrAbsent, ""},
+		{"delete", node.DeleteFenced("key", "token", 7), "token|5", quorum.Yes, nil, ""},
+		{"delete another's", node.DeleteFenced("key", "token", 7), other, quorum.No, node.ErrHeld, other},
+	}
+	onStrangersData(t, counterKey, func(t *testing.T, server testredis.Server, n *node.Node, d data, keeps func() func(string)) {
+		for _, tt := range tests {
+			if text, isText := d.isText(); isText && text == "" && tt.answer == quorum.Refused && tt.held == other {
+				tt.answer, tt.reason = quorum.No, node.ErrHeld // an empty string is noticed when the counter is to be set
+			}
+			intact := keeps()
+			if tt.held != "" {
+				do(t, server, "SET", "key", tt.held, "PX", ttl.Milliseconds())
+			}
+			reply := ask(t, n, tt.cmd)
+			require.Equal(t, tt.answer, reply.Answer, "%s: %v", tt.what, reply.Err)
+			require.ErrorIs(t, reply.Err, tt.reason, tt.what)
+			require.Equal(t, tt.after, holds(t, server, "key"), tt.what)
+			intact(tt.what)
+			switch {
+			case tt.cmd == extend && tt.answer == quorum.Yes:
+				require.Greater(t, left(t, server, "key"), 5*ttl, "the lock lives on")
+			case tt.after != "":
+				require.LessOrEqual(t, left(t, server, "key"), ttl, tt.what)
+			}
+			if tt.what == "extend nothing" {
+				require.ErrorIs(t, reply.Err, node.ErrAbsent)
+			}
+		}
+	})
+}
+
+// The joined script has paths of its own, and others of the same script before and after.
+func TestBatch_LeavesDataOfOthersAloneInThePlaceOfTheCounter(t *testing.T) {
+	onStrangersData(t, counterKey, func(t *testing.T, server testredis.Server, _ *node.Node, _ data, keeps func() func(string)) {
+		intact := keeps()
+		n := newNode(server.Addr(), patient())
+		defer closeInTime(t, n)
+		ask := at(now())
+		replies := together(t, n, []*node.Command{
+			node.AcquireFenced("a", "token", ttl, ask), node.AcquireFenced("key", "token", ttl, ask),
+			node.ReleaseFenced("key", "token", 7, ttl), node.AcquireFenced("b", "token", ttl, ask),
+			node.AcquireFenced("key", "token", ttl, ask), node.ReleaseFenced("a", "token", 7, ttl),
+		})
+		for i, want := range []quorum.Answer{quorum.Yes, quorum.Refused, quorum.No, quorum.Yes, quorum.Refused, quorum.Yes} {
+			require.Equal(t, want, replies[i].Answer, "command %d: %v", i, replies[i].Err)
+		}
+		require.EqualValues(t, 1, do(t, server, "EXISTS", "a", "key", "b"))
+		intact("joined commands")
+	})
+}
+
+// What no token of ours is, under the name of a lock: it stays as it is, nothing is counted for it, and the reason is the same
+// for plain and for fenced commands. A short string without a TTL may be a lock that has lost its TTL.
+func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheLock(t *testing.T) {
+	plain := map[string]*node.Command{
+		"acquire": node.Acquire("key", "token", ttl), "extend": node.Extend("key", "token", 10*ttl), "release": node.Release("key", "token", ttl),
+		"delete": node.Delete("key", "token"), "heal": node.Heal("key", "token"),
+	}
+	fenced := map[string]*node.Command{
+		"acquire": node.AcquireFenced("key", "token", ttl, at(now())), "extend": node.ExtendFenced("key", "token", 9, 10*ttl, keep),
+		"release": node.ReleaseFenced("key", "token", 9, ttl), "delete": node.DeleteFenced("key", "token", 9),
+		"raise": node.Raise("key", "token", 7, 9),
+	}
+	onStrangersData(t, "key", func(t *testing.T, server testredis.Server, n *node.Node, d data, keeps func() func(string)) {
+		text, isText := d.isText()
+		if text == "token|7" {
+			return // that is a lock
+		}
+		for _, commands := range []map[string]*node.Command{plain, fenced} {
+			for what, cmd := range commands {
+				for _, counter := range []uint64{0, 5, 12} {
+					intact := keeps()
+					if counter > 0 {
+						do(t, server, "SET", counterKey, counter, "PX", ttl.Milliseconds())
+					}
+					reply := ask(t, n, cmd)
+					switch {
+					case what == "acquire", what == "heal" && isText, what == "raise" && isText:
+						requireReply(t, quorum.No, node.ErrHeld, reply)
+					case !isText:
+						requireRefused(t, reply, "WRONGTYPE")
+						require.ErrorIs(t, reply.Err, node.ErrForeign)
+					case len(text) > node.MaxToken:
+						requireReply(t, quorum.No, node.ErrForeign, reply)
+					default:
+						requireReply(t, quorum.No, node.ErrHeld, reply)
+						require.NotErrorIs(t, reply.Err, node.ErrForeign)
+					}
+					intact(what)
+					if counter > 0 { // a release that may have come late raises it
+						require.Contains(t, []uint64{counter, max(counter, 9)}, number(t, server), what)
+						require.LessOrEqual(t, left(t, server, counterKey), ttl, what)
+					} else {
+						require.EqualValues(t, 0, do(t, server, "EXISTS", counterKey), what)
+					}
+				}
+			}
+		}
+		intact := keeps()
+		switch reply := ask(t, n, node.Observe("key")); {
+		case !isText, len(text) > node.MaxToken:
+			requireReply(t, quorum.Refused, node.ErrForeign, reply)
+		default:
+			require.Equal(t, quorum.Yes, reply.Answer)
+			require.Equal(t, text, reply.Value)
+		}
+		intact("observe")
+	})
+}
+
+// A server that is asked about a key with megabytes of somebody's data copies none of them, neither for the reply nor for
+// the script.
+func TestScript_DoesNotCopySomebodysData(t *testing.T) {
+	const size = 64 << 20
+	server, n := openReal(t)
+	for _, key := range []string{"key", counterKey} {
+		do(t, server, "FLUSHALL")
+		do(t, server, "SETRANGE", key, size-1, "x")
+		if key == counterKey {
+			do(t, server, "SET", "key", "token|5")
+		}
+		for kind, cmd := range everyKind() {
+			before := peak(t, server)
+			_ = ask(t, n, cmd)
+			require.Less(t, peak(t, server)-before, size/2, "%s, with the data under %s", kind, key)
+			require.EqualValues(t, size, do(t, server, "STRLEN", key), kind)
+		}
+	}
+}
+
+// peak returns the most memory that the server has used.
+func peak(t testing.TB, server testredis.Server) int {
+	t.Helper()
+	bytes, err := strconv.Atoi(info(t, server, "memory", "used_memory_peak"))
+	require.NoError(t, err)
+	return bytes
+}

@@ -1,0 +1,65 @@
+package redlock
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	maxBlocked    = 1024        // names that are remembered
+	blockedPeriod = time.Minute // in which a name is logged once
+)
+
+// blockedEvent is an acquire that was refused because of keys that no holder will release: somebody's data, or keys
+// without a TTL. It is for the log alone; an Observer has the AcquireEvent.
+type blockedEvent struct {
+	at      time.Time
+	refusal *QuorumError
+}
+
+func (blockedEvent) event() {}
+
+// blocked are the names of which the log has said lately that they are blocked.
+type blocked struct {
+	mu    sync.Mutex
+	names map[string]bool
+	order []blockedName // the same names, oldest first
+}
+
+type blockedName struct {
+	name string
+	at   time.Time
+}
+
+// add reports whether a name is to be logged: it was not within blockedPeriod. While it remembers maxBlocked names, no other one
+// is, so that a program that makes up names cannot fill the log either.
+func (b *blocked) add(name string, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.order) > 0 && now.Sub(b.order[0].at) >= blockedPeriod {
+		delete(b.names, b.order[0].name)
+		b.order = b.order[1:]
+	}
+	if b.names[name] || len(b.order) >= maxBlocked {
+		return false
+	}
+	if b.names == nil {
+		b.names = map[string]bool{}
+	}
+	b.names[name] = true
+	b.order = append(b.order, blockedName{name, now})
+	return true
+}
+
+// logBlocked has the log say that a call was refused because of keys that no holder will release, so that trying again does not
+// help.
+func (l *Locker) logBlocked(err error) {
+	var refusal *QuorumError
+	switch {
+	case !l.events.logs(slog.LevelWarn), !errors.As(err, &refusal), !refusal.prevented(ErrForeign, ErrNoExpiry):
+	case l.blocked.add(refusal.Name, l.clock.Now()):
+		l.events.emit(blockedEvent{time.Now(), refusal})
+	}
+}

@@ -1,0 +1,257 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// running is a function of Do that runs until it is let go.
+type running struct {
+	ctx  context.Context
+	lock *redlock.Lock
+	end  chan error // what the function returns
+	done chan error // what Do has returned
+}
+
+// runBeside has a function run under a lock.
+func runBeside(tb testing.TB, locker *redlock.Locker, name string) *running {
+	tb.Helper()
+	r := &running{end: make(chan error, 1), done: make(chan error, 1)}
+	begun := make(chan struct{})
+	go func() {
+		r.done <- locker.Do(tb.Context(), name, func(ctx context.Context, lock *redlock.Lock) error {
+			r.ctx, r.lock = ctx, lock
+			close(begun)
+			return <-r.end
+		})
+	}()
+	receive(tb, begun, "the function")
+	return r
+}
+
+// finish lets the function return, and returns what Do has.
+func (r *running) finish(tb testing.TB, err error) error {
+	tb.Helper()
+	r.end <- err
+	return receive(tb, r.done, "the end of Do")
+}
+
+// The danger: the key of a function that has returned stays until its TTL is over, or is gone before it has returned.
+func TestClose_LeavesTheLockToAFunctionOfDoUntilItHasReturned(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("failed")
+	for name, open := range map[string]func(c *cluster, opts ...redlock.Option) *redlock.Locker{
+		"nodes of Open": (*cluster).opened,
+		"nodes of New":  (*cluster).locker,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, 3, func(t *testing.T, c *cluster) {
+				for _, want := range []error{nil, failed} {
+					fake := clocktest.New()
+					locker := open(c, redlock.WithClock(fake))
+					r := runBeside(t, locker, "name")
+					plain := take(t, locker, "plain", redlock.AutoExtend())
+					c.eventuallyHeld("name", r.lock.Token())
+					require.NoError(t, locker.Close())
+					require.NoError(t, locker.Close(), "twice")
+					receive(t, r.ctx.Done(), "the end of the context")
+					require.ErrorIs(t, context.Cause(r.ctx), redlock.ErrClosed)
+					require.NoError(t, r.lock.Err())
+					require.ErrorIs(t, locker.TryDo(t.Context(), "other", func(context.Context, *redlock.Lock) error { panic("closed") }), redlock.ErrClosed)
+
+					until := plain.ValidUntil()
+					for fake.Now().Before(until) { // longer than the TTL
+						before := r.lock.ValidUntil()
+						fake.Advance(long / 3)
+						eventually(t, func() bool { return r.lock.ValidUntil().After(before) }, "a renewal")
+						require.Equal(t, 3, c.holding("name", r.lock.Token()))
+					}
+					require.NoError(t, r.lock.Err())
+					require.ErrorIs(t, plain.Err(), redlock.ErrExpired, "it is left alone")
+					require.Equal(t, until, plain.ValidUntil())
+
+					err := r.finish(t, want)
+					require.Equal(t, want, err)
+					c.eventuallyEmptyOf("name")
+					require.Zero(t, redlock.ToRenew(locker))
+					c.doAll("DEL", "plain")
+				}
+			})
+		})
+	}
+}
+
+// The last one closes the nodes.
+func TestClose_LeavesTheNodesToTheLastOfSeveralFunctions(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	locker := c.opened()
+	first, second := runBeside(t, locker, "name"), runBeside(t, locker, "other")
+	require.NoError(t, locker.Close())
+	for _, r := range []*running{first, second} {
+		require.NoError(t, r.finish(t, nil))
+		c.eventuallyEmptyOf(r.lock.Name())
+	}
+	for i := range c.servers {
+		eventually(t, func() bool { return c.info(i, "clients", "connected_clients") == "1" }, "no connection is left")
+	}
+}
+
+// eventuallyEmptyOf waits until no server holds a key.
+func (c *cluster) eventuallyEmptyOf(key string) {
+	c.tb.Helper()
+	eventually(c.tb, func() bool { return c.holding(key, "") == len(c.servers) }, "nothing is left of %s", key)
+}
+
+func TestClose_OfTheNodesUnderAFunctionOfDoIsAnError(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("failed")
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		for _, want := range []error{nil, failed} {
+			for _, first := range []bool{false, true} {
+				nodes := c.nodes()
+				locker := lockerOver(t, nodes, redlock.WithClock(clocktest.New()))
+				r := runBeside(t, locker, "name")
+				c.eventuallyHeld("name", r.lock.Token())
+				if first {
+					require.NoError(t, locker.Close())
+				}
+				for _, node := range nodes {
+					require.NoError(t, node.Close())
+				}
+				err := r.finish(t, want)
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				require.ErrorIs(t, err, pool.ErrClosed)
+				require.NotErrorIs(t, err, redlock.ErrClosed, "the function has run")
+				require.NotErrorIs(t, err, redlock.ErrNotHeld)
+				if want != nil {
+					require.ErrorIs(t, err, want)
+				}
+				_ = c.refused(err)
+				require.Equal(t, 3, c.holding("name", r.lock.Token()), "nobody has released it")
+				c.doAll("DEL", "name")
+			}
+		}
+	})
+}
+
+// Servers that do not answer at the end of a Locker with nodes of its own are not asked again.
+func TestClose_OfALockerThatCannotReleaseIsAnErrorOfDo(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	locker := c.opened(redlock.WithPoolOptions(pool.WithTimeout(brief)), redlock.WithClock(clocktest.New()))
+	r := runBeside(t, locker, "name")
+	c.eventuallyHeld("name", r.lock.Token())
+	for _, s := range c.servers[1:] {
+		s.Stop()
+	}
+	require.NoError(t, locker.Close())
+	err := r.finish(t, nil)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.NotErrorIs(t, err, redlock.ErrClosed)
+	for _, s := range c.servers[1:] {
+		s.Start()
+	}
+}
+
+// Whatever comes first, a function runs under the lock and it is released, or it does not run.
+func TestClose_BesideDoRunsTheFunctionOrReturnsErrClosed(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		for range 20 {
+			locker := c.opened()
+			const n = 4
+			results := make(chan error, n)
+			for range n {
+				go func() {
+					ran := false
+					var err error
+					for err == nil {
+						ran = false
+						err = locker.Do(context.Background(), "name", func(context.Context, *redlock.Lock) error {
+							ran = true
+							return nil
+						})
+					}
+					if ran {
+						err = errors.New("the function has run")
+					}
+					results <- err
+				}()
+			}
+			lock, err := locker.Lock(t.Context(), "name")
+			require.NoError(t, err)
+			require.NoError(t, lock.Unlock(t.Context()))
+			require.NoError(t, locker.Close())
+			for range n {
+				require.ErrorIs(t, receive(t, results, "the end of Do"), redlock.ErrClosed)
+			}
+			c.eventuallyEmpty()
+		}
+	})
+}
+
+// A function may close the Locker that it runs in.
+func TestClose_WithinAFunctionOfDo(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.opened()
+		require.NoError(t, locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
+			require.NoError(t, locker.Do(ctx, "name", func(inner context.Context, again *redlock.Lock) error {
+				require.NoError(t, locker.Close())
+				receive(t, inner.Done(), "the end of the context")
+				require.ErrorIs(t, context.Cause(inner), redlock.ErrClosed)
+				require.ErrorIs(t, again.Extend(ctx, 2*long), redlock.ErrClosed)
+				return nil
+			}, redlock.Reentrant()))
+			receive(t, ctx.Done(), "the end of the context")
+			require.ErrorIs(t, context.Cause(ctx), redlock.ErrClosed)
+			require.NoError(t, lock.Err(), "the outer function runs still")
+			return nil
+		}))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestClose_DoesNotWaitForTheRenewalOfAFunction(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	fake, seen := clocktest.New(), &recorder{}
+	locker := lockerOver(t, c.nodes(pool.WithTimeout(long)), redlock.WithClock(fake), redlock.WithObserver(seen))
+	r := runBeside(t, locker, "name")
+	c.eventuallyHeld("name", r.lock.Token())
+	c.processes[0].Freeze()
+	c.processes[1].Freeze()
+	fake.Advance(long / 3)
+	seen.waitForVotes(t, "extend", "name", 1)
+	before := r.lock.ValidUntil()
+	require.NoError(t, locker.Close())
+	c.processes[0].Thaw()
+	c.processes[1].Thaw()
+	turnUntil(t, fake, long/100, func() bool { return r.lock.ValidUntil().After(before) })
+	require.NoError(t, r.finish(t, nil))
+	c.eventuallyEmpty()
+}
+
+// The release of a function that has returned goes out before the nodes are closed.
+func TestClose_BesideTheReleaseOfAFunctionOfDo(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		for range 20 {
+			locker := c.opened()
+			r := runBeside(t, locker, "name")
+			r.end <- nil
+			require.NoError(t, locker.Close())
+			require.NoError(t, receive(t, r.done, "the end of Do"))
+			c.eventuallyEmpty()
+		}
+	})
+}

@@ -1,0 +1,155 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// over is a context that was cancelled.
+func over(tb testing.TB) context.Context {
+	ctx, cancel := context.WithCancel(tb.Context())
+	cancel()
+	return ctx
+}
+
+// join has a call wait that does not look for its turn before it gives up.
+func join(tb testing.TB, locker *redlock.Locker, name string, opts ...redlock.LockOption) redlock.Waiter {
+	tb.Helper()
+	w, err := redlock.Join(locker, name, opts...)
+	require.NoError(tb, err)
+	return w
+}
+
+// discardIdle makes a Locker have so many queues that it discards those that it does not need.
+func discardIdle(tb testing.TB, locker *redlock.Locker) {
+	tb.Helper()
+	for i := range 130 {
+		require.NoError(tb, waits(tb, locker, fmt.Sprint("other ", i)).Unlock(tb.Context()))
+	}
+}
+
+// requireWhole checks that no error is joined with nil: errors.Is would call its methods.
+func requireWhole(tb testing.TB, err error) {
+	tb.Helper()
+	if err == nil {
+		return
+	}
+	require.NotPanics(tb, func() { _ = errors.Is(err, errors.New("none")) })
+	require.NotContains(tb, fmt.Sprint(err), "<nil>")
+}
+
+// The danger: a lock that nobody has the handle of, or an error with nothing in it. What a call was sent when its context ends it
+// has not looked at, and its queue may have been discarded since.
+func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
+	t.Parallel()
+	for _, discarded := range []bool{false, true} {
+		t.Run(fmt.Sprint("queue discarded: ", discarded), func(t *testing.T) {
+			t.Parallel()
+			after := func(locker *redlock.Locker) {
+				if discarded {
+					discardIdle(t, locker)
+				}
+			}
+			t.Run("is told that it waits for somebody's data", func(t *testing.T) {
+				t.Parallel()
+				c := onReal(t, 3)
+				take(t, c.locker(), "name")
+				locker, first := c.asleep("name")
+				second := join(t, locker, "name")
+				c.doAll("SET", "name", strings.Repeat("x", 5000))
+				require.ErrorIs(t, receive(t, first, "the end of Lock").err, redlock.ErrForeign)
+				require.True(t, second.HasTurn())
+				after(locker)
+				lock, err := second.GiveUp(over(t))
+				require.Nil(t, lock)
+				requireWhole(t, err)
+				require.ErrorIs(t, err, redlock.ErrForeign)
+				require.ErrorIs(t, err, redlock.ErrTaken)
+				_ = c.refused(err)
+			})
+			t.Run("has the lock that was passed on to it", func(t *testing.T) {
+				t.Parallel()
+				c, fake := onMini(t, 3), clocktest.New()
+				locker := c.locker(handsOn, redlock.WithClock(fake))
+				first := waits(t, locker, "name")
+				second := join(t, locker, "name", redlock.AutoExtend())
+				require.NoError(t, first.Unlock(t.Context()))
+				require.True(t, second.HasTurn())
+				if discarded {
+					fake.Advance(2 * long) // and renewals fall behind: a process that was paused
+				}
+				after(locker)
+				lock, err := second.GiveUp(over(t))
+				requireWhole(t, err)
+				require.NoError(t, err)
+				if !discarded {
+					require.NoError(t, lock.Err())
+					require.NoError(t, lock.Unlock(t.Context()))
+				} else {
+					_ = lock.Unlock(t.Context())
+				}
+				require.Zero(t, redlock.ToRenew(locker))
+				c.eventuallyEmpty()
+			})
+		})
+	}
+	t.Run("passes its turn on", func(t *testing.T) {
+		t.Parallel()
+		onBoth(t, 3, func(t *testing.T, c *cluster) {
+			locker := c.locker()
+			first := waits(t, locker, "name")
+			second, third := join(t, locker, "name"), inLine(t, locker)
+			require.NoError(t, first.Unlock(t.Context()))
+			eventually(t, second.HasTurn, "its round")
+			lock, err := second.GiveUp(over(t))
+			if err == nil { // it was won meanwhile
+				require.NoError(t, lock.Unlock(t.Context()))
+			} else {
+				requireWhole(t, err)
+				require.ErrorIs(t, err, context.Canceled)
+				_ = c.refused(err)
+			}
+			require.NoError(t, won(t, third).Unlock(t.Context()))
+			c.eventuallyEmpty()
+		})
+	})
+	t.Run("before its turn leaves the line", func(t *testing.T) {
+		t.Parallel()
+		c := onMini(t, 3)
+		locker := c.locker(handsOn)
+		first := waits(t, locker, "name")
+		second, third := join(t, locker, "name"), inLine(t, locker)
+		lock, err := second.GiveUp(over(t))
+		require.Nil(t, lock)
+		requireWhole(t, err)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NoError(t, first.Unlock(t.Context()))
+		require.NoError(t, won(t, third).Unlock(t.Context()))
+		require.False(t, second.HasTurn())
+		c.eventuallyEmpty()
+	})
+	t.Run("as the Locker is closed", func(t *testing.T) {
+		t.Parallel()
+		c := onMini(t, 3)
+		locker := c.locker(handsOn)
+		first := waits(t, locker, "name")
+		second := join(t, locker, "name")
+		require.NoError(t, first.Unlock(t.Context()))
+		require.True(t, second.HasTurn())
+		require.NoError(t, locker.Close()) // which in truth waits for the call
+		lock, err := second.GiveUp(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lock.Err())
+		require.NoError(t, lock.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
