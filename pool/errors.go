@@ -25,7 +25,7 @@ var (
 	ErrQuarantined = node.ErrQuarantined
 	// ErrClosed: the node has been closed.
 	ErrClosed = node.ErrClosed
-	// ErrProtocol: what came back is not an answer that Redis gives to the command.
+	// ErrProtocol: what came back is not an answer that Redis gives to the command. The connection ends with it.
 	ErrProtocol = node.ErrProtocol
 	// ErrOldServer: the server is older than Redis 6.2 or Valkey 7.2.
 	ErrOldServer = node.ErrOldServer

@@ -113,7 +113,7 @@ func (c *conn) partsLocked(v *value, n int) (parts []value, alone bool) {
 	case v.kind == '*' && len(v.items) == n:
 		return v.items, false
 	case refusal == nil:
-		c.apart = true // and what was answered is nothing that a command of its own could be answered with
+		// It is nothing that a command of its own could be answered with.
 		*v = value{kind: '?', text: []byte(v.String())}
 	case code == "NOPERM": // perhaps for one of the keys
 		return nil, true

@@ -203,7 +203,8 @@ type answer struct {
 }
 
 // answerLocked appends to the answers of the connection what a reply is the answer to. more reports whether the next reply
-// may be dealt with before these are handed out.
+// may be dealt with before these are handed out. What cannot be the answer ends the connection: the replies behind it may belong to
+// other commands than it seems.
 func (n *Node) answerLocked(c *conn, v *value) (more bool, err error) {
 	next := n.pipeline.Next()
 	if next == nil {
@@ -226,6 +227,9 @@ func (n *Node) answerLocked(c *conn, v *value) (more bool, err error) {
 		}
 		a := answer{call: op.Item, with: op.Item.cmd.parse(v), late: reported}
 		a.with.Command, a.with.Server = op.Item.sent, c.server
+		if a.with.Answer == quorum.Unknown {
+			err = a.with.Err
+		}
 		a.with.Tracked = a.tracked && (a.with.Answer == quorum.Yes || a.with.Answer == quorum.No || a.with.Answer == quorum.Recreated)
 		c.answers = append(c.answers, a)
 	}

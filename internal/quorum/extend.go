@@ -11,8 +11,9 @@ package quorum
 // forgotten the key may have granted it to another holder meanwhile.
 type Extend struct {
 	tally
-	lease *Lease
-	grant Grant
+	lease  *Lease
+	grant  Grant
+	number int32
 }
 
 // NewExtend begins an extension of a lease. The shell sends the command to each node that [Extend.Ask] allows. A
@@ -20,9 +21,8 @@ type Extend struct {
 // All their events are serialised.
 func NewExtend(lease *Lease, grant Grant) *Extend {
 	lease.everywhere = true
-	lease.extending()
 	lease.try(grant)
-	return &Extend{tally: newTally(lease.nodes), lease: lease, grant: grant}
+	return &Extend{tally: newTally(lease.nodes), lease: lease, grant: grant, number: lease.extending()}
 }
 
 // Ask reports whether the command may be sent to one more node. It may not once the lease is over, because it could
@@ -62,18 +62,16 @@ func (e *Extend) Late(clock Clock, node int, answer Answer, server string) Actio
 	return e.voted(clock, node)
 }
 
-// voted decides, and has the lease take what the vote of a node shows. A node that the extension has given the key holds it again
-// once a majority has confirmed that it held the key all the time.
+// voted decides, and has the lease take what the vote of a node shows. A majority confirms the keys that were given back even if it
+// comes too late for the outcome, unless another extension has begun, which may have given the key back once more.
 func (e *Extend) voted(clock Clock, node int) Actions {
 	actions, answer := e.decide(clock), e.Answer(node)
 	e.lease.shown(clock, node, answer, answer == No || answer == Recreated && e.outcome() != Done)
 	if !e.over && e.lease.ending == Lost { // with what was known of other nodes before
 		actions = e.conclude(Denied)
 	}
-	for i := range e.ballots {
-		if actions.Outcome == Done && e.Answer(i) == Recreated {
-			e.lease.keys[i].gone = false
-		}
+	if e.outcome() == Done && e.number == e.lease.extensions {
+		e.lease.confirmed()
 	}
 	if answer == Refused && e.lease.observe(clock, node) { // the node answers, but has not shown what was pushed
 		actions.Observe = []int{node}

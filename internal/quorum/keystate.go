@@ -85,6 +85,9 @@ func (n *nodeState) healable() bool { return n.hasNoTTL() && n.NoTTL && n.Answer
 // isForeign reports whether the key has been seen to be somebody's data, and nothing newer is awaited.
 func (n *nodeState) isForeign() bool { return n.Foreign && !n.changed && !n.toObserve && !n.observing }
 
+// blind reports whether neither an answer nor a push will tell what the node holds.
+func (n *nodeState) blind() bool { return !n.Tracked && !n.toObserve && !n.observing }
+
 // free reports whether the node does not hold the key, as far as is known. Redis may report an expiry late or never.
 func (n *nodeState) free(now time.Time) bool {
 	if n.Held {

@@ -23,6 +23,7 @@ type Lease struct {
 	ending     Ending
 	cleanedUp  bool
 	everywhere bool      // an extension has been begun: it may have re-created the key on any node
+	extensions int32     // how many have been begun
 	keys       []watched // nil until the first extension or observation
 	turn       int       // how many holders have passed the lock on
 	holds      int       // how many times the present one holds it: once, and once more for each reentry

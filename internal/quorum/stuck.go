@@ -49,6 +49,11 @@ func (q *Queue[W]) warn(now time.Time, actions *Actions) {
 	}
 }
 
+// mayBeBlocked reports whether somebody's data leaves no majority if it is on the nodes too of which nothing will be known.
+func (q *Queue[W]) mayBeBlocked() bool {
+	return q.count((*nodeState).isForeign) > 0 && q.blocked(func(n *nodeState) bool { return n.isForeign() || n.blind() })
+}
+
 // ask begins the observations, and the deletions of keys that have been seen without a TTL for long enough. Such a key is observed
 // once more before: after a pause of this process a push that it has changed may not have been read yet.
 func (q *Queue[W]) ask(now time.Time, actions *Actions) {

@@ -18,19 +18,32 @@ func TestQueue_DoesNotWaitForSomebodysData(t *testing.T) {
 		"but on fewer it does, and leaves that alone": {nodes: 3, steps: append(lost("0 data", "1 held b.1 for 9s"), []step{
 			{"2 held b.1 for 10s", "tick 9.001s"},
 			{"1s: tick", "tick 9.001s"},
-			{"2s: 1 changed", "tick 9.001s"},
-			{"2s: 2 changed", "try"},
+			{"2s: 1 changed", "observe 1, tick 9.001s"},
+			{"2s: 2 changed", "tick 9.001s"},
+			{"2s: 1 free", "try"},
 		}...)},
 		"which does not count if it has changed": {nodes: 3, steps: append(lost("0 data", "0 changed", "2 held b.1 for 10s"), []step{
-			{"1 data", "tick 10.001s"},
-			{"1s: 0 tracking", "observe 0, tick 10.001s"},
+			{"1 data", "tick 1ms"},
+			{"1ms: tick", "observe 0, tick 10.001s"},
 			{"0 data", "dismiss"},
 		}...)},
 		"or may have": {nodes: 3, steps: append(lost("0 data", "2 held b.1 for 10s"), []step{
 			{"0 lost", "tick 10.001s"},
-			{"1 data", "tick 10.001s"},
+			{"1 data", "tick 1ms"},
 			{"0 tracking", "observe 0, tick 10.001s"},
 			{"0 data", "dismiss"},
+		}...)},
+		"and a node that may have it is asked again": {nodes: 3, steps: append(lost("0 data", "1 held b.1 for 1h"), []step{
+			{"2 silent", "tick 1ms"},
+			{"1ms: tick", "observe 2, tick 30s"},
+			{"2ms: 2 silent", "tick 3ms"},
+			{"3ms: tick", "observe 2, tick 30s"},
+			{"2 data", "dismiss"},
+		}...)},
+		"or one that does not push": {nodes: 3, steps: append(lost("0 data", "1 held b.1 for 1h"), []step{
+			{"2 held b.1 for 1h untracked", "tick 1ms"},
+			{"1ms: tick", "observe 2, tick 30s"},
+			{"2 data", "dismiss"},
 		}...)},
 		"nor while it is observed anew": {nodes: 3, steps: append(lost("0 data", "1 held b.1 for 10s", "2 held b.1 for 10s"), []step{
 			{"1s: 0 tracking", "observe 0, tick 10.001s"},

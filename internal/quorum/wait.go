@@ -138,6 +138,12 @@ func (q *Queue[W]) next(now time.Time) (actions Actions) {
 		if actions.due(now, q.pollAt) && actions.due(now, q.notBefore) {
 			return q.try()
 		}
+	case q.mayBeBlocked() && actions.due(now, q.pollAt): // a push will come, but perhaps not from where the data is
+		q.pollAt = q.pace.backOff(now, q.polls)
+		q.polls++
+		for i := range q.nodes {
+			q.nodes[i].toObserve = q.nodes[i].toObserve || q.nodes[i].blind()
+		}
 	}
 	if observeAll {
 		q.observeAt = now.Add(observeEvery)

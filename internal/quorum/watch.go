@@ -13,7 +13,8 @@ package quorum
 type watched struct {
 	asked  int32 // extensions and observations that are under way
 	seen   int8  // observations since the last extension
-	gone   bool  // the node does not hold the token
+	gone   bool  // the node does not hold the token, or may not have held it all the time
+	given  bool  // an extension has given it back, and nothing has shown since that it is missing again
 	pushed bool  // the key may have changed since an answer has shown it
 }
 
@@ -21,11 +22,23 @@ type watched struct {
 // full pushes one key for each that is observed.
 const maxObservations = 4
 
-// extending takes in that an extension begins, which every node answers.
-func (l *Lease) extending() {
+// extending takes in that an extension begins, which every node answers. It returns its number.
+func (l *Lease) extending() int32 {
 	for i := range l.watch() {
 		l.keys[i].asked++
 		l.keys[i].seen = 0
+	}
+	l.extensions++
+	return l.extensions
+}
+
+// confirmed takes in that a majority of the nodes has told the last extension that they held the key all the time. So nobody else
+// can have had the lock before it gave the key back to others.
+func (l *Lease) confirmed() {
+	for i := range l.keys {
+		if k := &l.keys[i]; k.given {
+			k.gone, k.given = false, false
+		}
 	}
 }
 
@@ -79,7 +92,8 @@ func (l *Lease) shown(clock Clock, node int, answer Answer, gone bool) {
 	if answer != Yes && answer != No && answer != Recreated {
 		return
 	}
-	l.keys[node].gone, l.keys[node].pushed = gone, false
+	k := &l.keys[node]
+	k.gone, k.given, k.pushed = gone, answer == Recreated || k.given && answer == Yes, false
 	held := 0
 	for _, k := range l.keys {
 		if !k.gone {

@@ -219,6 +219,49 @@ func TestExtend_GivesTheKeyBackIfItIsConfirmed(t *testing.T) {
 	}
 }
 
+// A majority that comes too late for the outcome shows the same of the nodes that were given the key, until another extension begins
+// or a node has lost it again.
+func TestExtend_ALateMajorityConfirmsTheKeysThatItGaveBack(t *testing.T) {
+	for name, tt := range map[string]struct {
+		then func(*quorum.Lease)
+		want quorum.Ending
+	}{
+		"at once": {func(*quorum.Lease) {}, quorum.Held},
+		"seen since": {func(lease *quorum.Lease) {
+			lease.Invalidated(instant(start), 1)
+			lease.Observed(instant(start), 1, quorum.Yes)
+		}, quorum.Held},
+		"lost since": {func(lease *quorum.Lease) {
+			lease.Invalidated(instant(start), 1)
+			lease.Observed(instant(start), 1, quorum.No)
+		}, quorum.Lost},
+		"after the next extension": {func(lease *quorum.Lease) { answerAll(lease, 4, quorum.Yes, quorum.Recreated, quorum.Unknown) }, quorum.Lost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := extended(4)
+			e := quorum.NewExtend(lease, granted)
+			for node, answer := range []quorum.Answer{quorum.Yes, quorum.Recreated, quorum.Yes, quorum.Unknown} {
+				e.Vote(instant(start), node, answer, "")
+			}
+			tt.then(lease)
+			require.Equal(t, quorum.Actions{}, late(e, 3, quorum.Yes))
+			require.Equal(t, quorum.Held, lease.At(start))
+			require.Equal(t, tt.want, observe(t, lease, 2, quorum.No))
+		})
+	}
+}
+
+// What a node has lost again is no key that the extension has given back, when a majority confirms it.
+func TestExtend_DoesNotConfirmWhatIsLostAgain(t *testing.T) {
+	lease := extended(3)
+	e := quorum.NewExtend(lease, granted)
+	e.Vote(instant(start), 0, quorum.Recreated, "")
+	require.Equal(t, quorum.Held, observe(t, lease, 0, quorum.No))
+	e.Vote(instant(start), 1, quorum.Yes, "")
+	require.Equal(t, quorum.Done, e.Vote(instant(start), 2, quorum.Yes, "").Outcome)
+	require.Equal(t, quorum.Lost, observe(t, lease, 1, quorum.No))
+}
+
 // The danger: a push that is ignored because an answer is outstanding, which then shows nothing.
 func TestLease_APushStandsUntilAnAnswerShowsTheKey(t *testing.T) {
 	lease := extended(3)

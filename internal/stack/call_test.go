@@ -200,6 +200,7 @@ func (c *client) detach(h *held, s step) {
 	}
 	c.run.count("attached")
 	taken := other.take(same, h.name, begin, step{})
+	taken.extends.Add(1) // perhaps, before it was left
 	pass(s.limit)
 	other.giveBack(taken)
 }
