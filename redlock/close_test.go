@@ -221,24 +221,36 @@ func TestClose_WithinAFunctionOfDo(t *testing.T) {
 	})
 }
 
+// Nor for one that has waited until then for an extension by the function.
 func TestClose_DoesNotWaitForTheRenewalOfAFunction(t *testing.T) {
 	t.Parallel()
-	c := onReal(t, 3)
-	fake, seen := clocktest.New(), &recorder{}
-	locker := lockerOver(t, c.nodes(pool.WithTimeout(long)), redlock.WithClock(fake), redlock.WithObserver(seen))
-	r := runBeside(t, locker, "name")
-	c.eventuallyHeld("name", r.lock.Token())
-	c.processes[0].Freeze()
-	c.processes[1].Freeze()
-	fake.Advance(long / 3)
-	seen.waitForVotes(t, "extend", "name", 1)
-	before := r.lock.ValidUntil()
-	require.NoError(t, locker.Close())
-	c.processes[0].Thaw()
-	c.processes[1].Thaw()
-	turnUntil(t, fake, long/100, func() bool { return r.lock.ValidUntil().After(before) })
-	require.NoError(t, r.finish(t, nil))
-	c.eventuallyEmpty()
+	for _, behind := range []bool{false, true} {
+		c := onReal(t, 3)
+		fake, seen := clocktest.New(), &recorder{}
+		locker := lockerOver(t, c.nodes(pool.WithTimeout(long)), redlock.WithClock(fake), redlock.WithObserver(seen))
+		r := runBeside(t, locker, "name")
+		c.eventuallyHeld("name", r.lock.Token())
+		c.processes[0].Freeze()
+		c.processes[1].Freeze()
+		extended := make(chan error, 1)
+		if behind {
+			go func() { extended <- r.lock.Extend(t.Context(), long) }()
+			seen.waitForVotes(t, "extend", "name", 1)
+		}
+		fake.Advance(long / 3)
+		seen.waitForVotes(t, "extend", "name", 1)
+		eventually(t, func() bool { return redlock.ToRenew(locker) == 0 }, "the renewal has begun")
+		before := r.lock.ValidUntil()
+		require.NoError(t, locker.Close())
+		if behind {
+			require.ErrorIs(t, receive(t, extended, "the end of Extend"), redlock.ErrClosed)
+		}
+		c.processes[0].Thaw()
+		c.processes[1].Thaw()
+		turnUntil(t, fake, long/100, func() bool { return r.lock.ValidUntil().After(before) })
+		require.NoError(t, r.finish(t, nil))
+		c.eventuallyEmpty()
+	}
 }
 
 // The release of a function that has returned goes out before the nodes are closed.

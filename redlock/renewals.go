@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"container/heap"
+	"context"
 	"sync"
 	"time"
 
@@ -95,8 +96,12 @@ func (r *renewals) fire() {
 
 // work renews a lock, and then what else is due. Close does not wait for what is due after it.
 func (r *renewals) work(h *heldLock, counted bool) {
+	ctx := context.Background() // the renewals that a function of Do needs go on
+	if counted {
+		ctx = r.locker.closing
+	}
 	for h != nil {
-		h.extendAgain()
+		h.extendAgain(ctx)
 		if counted && r.locker.closing.Err() != nil {
 			r.leave()
 			return

@@ -73,8 +73,8 @@ func (h *heldLock) abandon() bool {
 	return true
 }
 
-// extendAgain renews the lock once, unless the renewals were ended meanwhile.
-func (h *heldLock) extendAgain() {
+// extendAgain renews the lock once, unless the renewals were ended meanwhile. It does not wait for the outcome any more when ctx ends.
+func (h *heldLock) extendAgain(ctx context.Context) {
 	l := h.locker
 	if h.abandon() {
 		return
@@ -93,7 +93,7 @@ func (h *heldLock) extendAgain() {
 	deadline, first := h.lease.Deadline(), h.renewal != nil && h.watchLocked()
 	h.mu.Unlock()
 	call := l.newCall(context.Background())
-	r := h.extend(context.Background(), nil, nil, 0, call)
+	r := h.extend(ctx, nil, nil, 0, call)
 	switch {
 	case r == nil && first: // the holder has extended it by more, so that no extension tracks its key yet
 		for i := range l.nodes {

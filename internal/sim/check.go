@@ -142,13 +142,17 @@ func (w *world) checkOver(k *lock) {
 	}
 }
 
-// checkChange holds a command to what no command may do.
-func (s *server) checkChange(c command, before entry, was bool, after entry, is bool) {
+// checkChange holds a command to what no command may do. A deletion of a key without a TTL that was there for long when it was
+// observed may meet another with the same value.
+func (s *server) checkChange(c command, l *line, before entry, was bool, after entry, is bool) {
 	switch w := s.world; {
 	case was && before.foreign:
 		w.check(is && after == before, "somebody's data is left alone", "node %d: %v of %s changed it", s.number, c.verb, c.token)
 	case c.verb == heal && was && before.forever && before.token == c.token:
 		age, leapt := w.now-before.born, time.Duration(0)
+		if seen := l.stood[c.key]; seen.token == c.token {
+			age = max(age, seen.age)
+		}
 		for _, c := range w.clients {
 			leapt = max(leapt, c.clock.leapt)
 		}

@@ -46,7 +46,7 @@ func newClient(w *world, number int) *client {
 		c.wall = noon + w.plan.Walls[w.plan.Nodes+number]
 	}
 	for _, s := range w.servers {
-		l := &line{world: w, client: c, server: s, pause: minPause, guard: node.Guard{MaxTTL: w.plan.Guard}}
+		l := &line{world: w, client: c, server: s, pause: minPause, guard: node.Guard{MaxTTL: w.plan.Guard}, stood: map[string]stood{}}
 		l.commands = &node.Pipeline[order]{Timeout: nodeTimeout, MaxOverdue: maxOverdue}
 		c.lines = append(c.lines, l)
 		w.at(0, l.connect)

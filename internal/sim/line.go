@@ -43,6 +43,13 @@ type line struct {
 	timer    timer         // on the client's mono: for what expires
 	guard    node.Guard
 	met      bool // it was connected once
+	stood    map[string]stood
+}
+
+// stood is what the last observation of a key without a TTL has found, and for how long it had been there.
+type stood struct {
+	token string
+	age   time.Duration
 }
 
 var (

@@ -83,6 +83,10 @@ func (s *server) handle(c *conn, cmd command) reply {
 		s.lapse(cmd.key)
 	}
 	if cmd.verb == observe {
+		delete(c.line.stood, cmd.key)
+		if before.forever {
+			c.line.stood[cmd.key] = stood{before.token, s.world.now - before.born}
+		}
 		return r
 	}
 	after, is := s.peek(cmd.key, s.now())
@@ -91,7 +95,7 @@ func (s *server) handle(c *conn, cmd command) reply {
 		how = fmt.Sprintf("yes, %d", since(r.number))
 	}
 	s.log("node %d: %v of %s by client %d: %s", s.number, cmd.verb, cmp.Or(cmd.token, cmd.key), c.client.number, how)
-	s.checkChange(cmd, before, was, after, is)
+	s.checkChange(cmd, c.line, before, was, after, is)
 	if cmd.fenced {
 		s.checkCounter(cmd, before, was && after != before, counted)
 		s.echo(c, cmd)
