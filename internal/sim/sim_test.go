@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
@@ -16,8 +17,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // sample is how many schedules the tests run; "make sim" runs as many as one likes.
 const sample = 3_000
 
+// In CI the schedules are always the same, so that a change is refused for what it does.
 func TestSearch_NoScheduleBreaksAPromise(t *testing.T) {
-	from := rand.Uint64()
+	from := uint64(1 << 40)
+	if os.Getenv("CI") != "true" {
+		from = rand.Uint64()
+	}
 	t.Logf("from seed %d", from)
 	seed, found := sim.Search(from, sample)
 	if found {

@@ -4,12 +4,14 @@ import (
 	"flag"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
+// In CI the plans are always the same, so that a change is refused for what it does.
 func TestStack_NoPlanBreaksAPromise(t *testing.T) {
 	alone := false
 	flag.Visit(func(f *flag.Flag) { alone = alone || f.Name == "seed" })
@@ -20,7 +22,10 @@ func TestStack_NoPlanBreaksAPromise(t *testing.T) {
 		return
 	}
 	happened := map[string]int{}
-	from := rand.Uint64N(1 << 40)
+	from := uint64(1)
+	if os.Getenv("CI") != "true" {
+		from = rand.Uint64N(1 << 40)
+	}
 	t.Logf("from seed %d", from)
 	wanted := append(slices.Collect(maps.Keys(everyKind())), "won", "extended", "unlocked", "detached", "attached", "done", "tracked", "invalidated", "message", "killed")
 	missing := func(what string) bool { return happened[what] == 0 }
