@@ -292,6 +292,9 @@ func (q *Queue[W]) Invalidated(now time.Time, node int) Actions {
 		return Actions{}
 	}
 	n.Tracked, n.changed = false, true
+	if soon := now.Add(q.pace.First); q.pollAt.Before(soon) { // others may follow
+		q.pollAt = soon
+	}
 	return q.next(now)
 }
 

@@ -51,7 +51,7 @@ func (q *Queue[W]) warn(now time.Time, actions *Actions) {
 
 // mayBeBlocked reports whether somebody's data leaves no majority if it is on the nodes too of which nothing will be known.
 func (q *Queue[W]) mayBeBlocked() bool {
-	return q.count((*nodeState).isForeign) > 0 && q.blocked(func(n *nodeState) bool { return n.isForeign() || n.blind() })
+	return q.blocked(func(n *nodeState) bool { return n.isForeign() || n.blind() })
 }
 
 // ask begins the observations, and the deletions of keys that have been seen without a TTL for long enough. Such a key is observed

@@ -18,13 +18,12 @@ func TestQueue_DoesNotWaitForSomebodysData(t *testing.T) {
 		"but on fewer it does, and leaves that alone": {nodes: 3, steps: append(lost("0 data", "1 held b.1 for 9s"), []step{
 			{"2 held b.1 for 10s", "tick 9.001s"},
 			{"1s: tick", "tick 9.001s"},
-			{"2s: 1 changed", "observe 1, tick 9.001s"},
-			{"2s: 2 changed", "tick 9.001s"},
-			{"2s: 1 free", "try"},
+			{"2s: 1 changed", "tick 2.004s"},
+			{"2s: 2 changed", "try"},
 		}...)},
 		"which does not count if it has changed": {nodes: 3, steps: append(lost("0 data", "0 changed", "2 held b.1 for 10s"), []step{
-			{"1 data", "tick 1ms"},
-			{"1ms: tick", "observe 0, tick 10.001s"},
+			{"1 data", "tick 4ms"},
+			{"4ms: tick", "observe 0, tick 10.001s"},
 			{"0 data", "dismiss"},
 		}...)},
 		"or may have": {nodes: 3, steps: append(lost("0 data", "2 held b.1 for 10s"), []step{
@@ -39,6 +38,14 @@ func TestQueue_DoesNotWaitForSomebodysData(t *testing.T) {
 			{"2ms: 2 silent", "tick 3ms"},
 			{"3ms: tick", "observe 2, tick 30s"},
 			{"2 data", "dismiss"},
+		}...)},
+		"and those that have changed, if they are too few for a round": {nodes: 4, steps: append(lost("0 held b.1 for 1h", "1 held b.1 for 1h", "2 free"), []step{
+			{"3 free", "tick 30s"},
+			{"1s: 2 changed", "tick 30s"},
+			{"1s: 3 changed", "tick 1.004s"},
+			{"1.004s: tick", "observe 2 3, tick 30s"},
+			{"2 data", "tick 30s"},
+			{"3 data", "dismiss"},
 		}...)},
 		"or one that does not push": {nodes: 3, steps: append(lost("0 data", "1 held b.1 for 1h"), []step{
 			{"2 held b.1 for 1h untracked", "tick 1ms"},

@@ -138,7 +138,7 @@ func (q *Queue[W]) next(now time.Time) (actions Actions) {
 		if actions.due(now, q.pollAt) && actions.due(now, q.notBefore) {
 			return q.try()
 		}
-	case q.mayBeBlocked() && actions.due(now, q.pollAt): // a push will come, but perhaps not from where the data is
+	case q.mayBeBlocked() && actions.due(now, q.pollAt): // a push will come, but not from where somebody's data may be
 		q.pollAt = q.pace.backOff(now, q.polls)
 		q.polls++
 		for i := range q.nodes {

@@ -42,12 +42,13 @@ func TestWait_SleepsWhileChangesArePushed(t *testing.T) {
 				{"2 silent", "tick 1ms"},
 				{"1ms: tick", "try"},
 			}...)},
-		"two of four nodes in other hands are enough to keep it from a majority": {nodes: 4, steps: append(
+		"two of four nodes in other hands are enough to keep it from a majority, and the others are observed again": {nodes: 4, steps: append(
 			lost("0 held b.1 for 1h", "1 held c.1 for 1h", "2 silent"), []step{
-				{"3 silent", "tick 30s"},
+				{"3 silent", "tick 1ms"},
+				{"1ms: tick", "observe 2 3, tick 30s"},
 			}...)},
 		"but not for longer than their TTLs": {nodes: 4, steps: append(
-			lost("0 held b.1 for 1s", "1 held c.1 for 2s", "2 silent"), []step{
+			lost("0 held b.1 for 1s", "1 held c.1 for 2s", "2 free"), []step{
 				{"3 silent", "tick 1.001s"},
 				{"1.001s: tick", "try"},
 			}...)},

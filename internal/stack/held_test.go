@@ -180,7 +180,7 @@ func (h *held) checkUnlock(err error, wasHeld bool) {
 	switch {
 	case err == nil:
 		r.count("unlocked")
-		if left := r.holders(h); left > n-(n/2+1) && h.client.plan.handoff == 0 {
+		if left := r.holders(h); left > n-(n/2+1) && h.client.plan.handoff == 0 && !r.isLeft(h.token) { // see Detach
 			r.violate("%s was unlocked, and is on %d servers", h.token, left)
 		}
 	case errors.Is(err, redlock.ErrNotHeld) && quorumError == nil:
