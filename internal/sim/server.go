@@ -83,9 +83,9 @@ func (s *server) handle(c *conn, cmd command) reply {
 		s.lapse(cmd.key)
 	}
 	if cmd.verb == observe {
-		delete(c.line.stood, cmd.key)
+		delete(c.stood, cmd.key)
 		if before.forever {
-			c.line.stood[cmd.key] = stood{before.token, s.world.now - before.born}
+			c.stood[cmd.key] = stood{before.token, s.world.now - before.born}
 		}
 		return r
 	}

@@ -150,8 +150,8 @@ func (c *client) extend(ctx context.Context, h *held, s step) {
 	h.extends.Add(1)
 	ttl := s.ttl + time.Duration(c.extends.Add(1))*unit
 	late, begin, before := c.closed.Load(), time.Now(), h.lock.ValidUntil()
-	// One extension of a lock waits for the other.
-	err := c.bounded("Extend "+h.token, c.plan.timeout*time.Duration(len(c.plan.workers)), func() error { return h.lock.Extend(ctx, ttl) })
+	// One extension of a lock waits for the other, and for a renewal.
+	err := c.bounded("Extend "+h.token, c.plan.timeout*time.Duration(len(c.plan.workers)+1), func() error { return h.lock.Extend(ctx, ttl) })
 	h.checkExtend(ctx, err, late, before, begin.Add(ttl-drift(ttl)))
 }
 
