@@ -83,3 +83,14 @@ func (w Waiter) HasTurn() bool { return len(w.waiter.turn) > 0 }
 
 // GiveUp goes on with the call when ctx has ended, and returns what Lock returns.
 func (w Waiter) GiveUp(ctx context.Context) (*Lock, error) { return w.queue.leave(ctx, w.waiter, nil) }
+
+// Turns returns how many extensions of a lock are under way or wait for others.
+func Turns(k *Lock) int {
+	k.held.mu.Lock()
+	defer k.held.mu.Unlock()
+	return len(k.held.turns)
+}
+
+// BeginTurn and EndTurn are the beginning and the end of an extension.
+func BeginTurn(ctx context.Context, k *Lock) bool { return k.held.begin(ctx, k.Done()) }
+func EndTurn(k *Lock)                             { k.held.finish() }

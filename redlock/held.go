@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ type heldLock struct {
 	lease     *quorum.Lease
 	handoff   quorum.Handoff
 	holder    *holder         // the present one
-	turn      chan struct{}   // closed at the end of the extension that is under way; nil while there is none
+	turns     []chan struct{} // the extension that is under way, and those that wait until theirs is closed
 	unlocking bool            // an Unlock is under way, or done
 	watches   bool            // it is in Locker.watched
 	renewing  bool            // a renewal is under way
@@ -224,31 +225,39 @@ func (h *heldLock) newRound(op Op, grant quorum.Grant, machine machine, call *ca
 	}
 }
 
-// begin waits for the turn to extend the lock, which ends with finish. It returns false if ctx ends first, or over is closed.
+// begin waits for the turn to extend the lock, which ends with finish. Turns go in the order of the calls, so that renewals keep
+// nobody waiting for long. It returns false if ctx ends first, or over is closed.
 func (h *heldLock) begin(ctx context.Context, over <-chan struct{}) bool {
-	for {
-		h.mu.Lock()
-		underWay := h.turn
-		if underWay == nil {
-			h.turn = make(chan struct{})
-		}
+	h.mu.Lock()
+	if len(h.turns) == 0 {
+		h.turns = append(h.turns, nil)
 		h.mu.Unlock()
-		if underWay == nil {
-			return true
-		}
-		select {
-		case <-underWay:
-		case <-over:
-			return false
-		case <-ctx.Done():
-			return false
-		}
+		return true
 	}
+	turn := make(chan struct{})
+	h.turns = append(h.turns, turn)
+	h.mu.Unlock()
+	select {
+	case <-turn:
+		return true
+	case <-over:
+	case <-ctx.Done():
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leaveTurnsLocked(slices.Index(h.turns, turn))
+	return false
 }
 
 func (h *heldLock) finish() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	close(h.turn)
-	h.turn = nil
+	h.leaveTurnsLocked(0)
+}
+
+func (h *heldLock) leaveTurnsLocked(i int) {
+	h.turns = slices.Delete(h.turns, i, i+1)
+	if i == 0 && len(h.turns) > 0 {
+		close(h.turns[0])
+	}
 }

@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -311,6 +312,34 @@ func TestAutoExtend_ALockThatIsLostGoesToTheNextWaiterAtOnce(t *testing.T) {
 		require.NoError(t, next.Unlock(t.Context()))
 		c.eventuallyEmpty()
 	})
+}
+
+// The danger: renewals that follow each other keep an Extend waiting.
+func TestExtend_GoesInTheOrderOfTheCalls(t *testing.T) {
+	t.Parallel()
+	lock := take(t, onReal(t, 1).locker(), "name")
+	impatient, giveUp := context.WithCancel(t.Context())
+	begun := make(chan int)
+	for i := range 8 {
+		ctx := t.Context()
+		if i == 3 {
+			ctx = impatient
+		}
+		go func() {
+			if redlock.BeginTurn(ctx, lock) {
+				begun <- i
+			}
+		}()
+		eventually(t, func() bool { return redlock.Turns(lock) == i+1 }, "call %d waits", i)
+	}
+	giveUp()
+	eventually(t, func() bool { return redlock.Turns(lock) == 7 }, "one has given up")
+	for _, want := range []int{0, 1, 2, 4, 5, 6, 7} {
+		require.Equal(t, want, receive(t, begun, "a turn"))
+		redlock.EndTurn(lock)
+	}
+	require.Zero(t, redlock.Turns(lock))
+	require.NoError(t, lock.Unlock(t.Context()))
 }
 
 func TestExtend_BesideRenewalsIsNotMadeShorter(t *testing.T) {
