@@ -50,7 +50,7 @@ fmt: ## Format all modules
 lint: ## Run the linters of .golangci.yml on all modules
 	@for module in $(MODULES); do
 		echo "lint $$module"
-		go -C $$module $(LINTER) run ./...
+		go -C $$module $(LINTER) run --allow-parallel-runners ./...
 	done
 
 .PHONY: test

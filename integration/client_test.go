@@ -93,17 +93,16 @@ func away(err error) bool {
 		errors.Is(err, pool.ErrBroken) || errors.As(err, &connect)
 }
 
-func yes(err error) bool  { return err == nil }
-func held(err error) bool { return errors.Is(err, pool.ErrHeld) }
-func nobody(error) bool   { return false }
+func yes(err error) bool { return err == nil }
+func nobody(error) bool  { return false }
 
 // heldSoon also takes a yes: a lock is there with the majority, and its round may not have reached the other nodes yet.
-func heldSoon(err error) bool { return yes(err) || held(err) }
+func heldSoon(err error) bool { return yes(err) || errors.Is(err, pool.ErrHeld) }
 
 // requireRefusal checks that err refuses op for want, lists the nodes in the order given to New, and says of
 // the first gone ones that they are away and nothing like it of any other: those are what others says. Any node may be
 // pending once the outcome is certain without it. For ErrNoQuorum that takes so many nodes away that no majority is left.
-func (c *cluster) requireRefusal(t *testing.T, err, want error, op redlock.Op, name string, gone int, others func(error) bool) []redlock.NodeError {
+func (c *cluster) requireRefusal(t *testing.T, err, want error, op redlock.Op, name string, gone int, others func(error) bool) {
 	t.Helper()
 	for _, reason := range []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrNotHeld} {
 		require.Equal(t, errors.Is(want, reason), errors.Is(err, reason), "%v: %v", reason, err)
@@ -129,5 +128,4 @@ func (c *cluster) requireRefusal(t *testing.T, err, want error, op redlock.Op, n
 	if errors.Is(want, redlock.ErrNoQuorum) {
 		require.Greater(t, named, size-majority, "too few nodes are away for this: %v", err)
 	}
-	return refusal.Nodes
 }

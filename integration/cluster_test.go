@@ -153,13 +153,6 @@ func (c *cluster) requireOnAll(t *testing.T, key, token string) {
 		"a node does not hold %s", key)
 }
 
-// requireOnMajority checks that so many nodes hold key with the value token that nobody else has the lock. A lock that
-// was won while another ended need not be on all.
-func (c *cluster) requireOnMajority(t *testing.T, key, token string) {
-	t.Helper()
-	require.GreaterOrEqual(t, c.holding(key, token), majority, "nodes that hold %s", key)
-}
-
 // holding counts the nodes that hold key with the value token.
 func (c *cluster) holding(key, token string) (count int) {
 	for _, n := range c.nodes {

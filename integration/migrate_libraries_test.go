@@ -9,13 +9,32 @@ import (
 
 	"github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
+	redsyncredigo "github.com/go-redsync/redsync/v4/redis/redigo"
+	redigo "github.com/gomodule/redigo/redis"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/redlock"
 )
+
+// newRedsync returns a redsync client with redigo pools of its own.
+func newRedsync(t testing.TB, addrs []string) *redsync.Redsync {
+	t.Helper()
+	pools := make([]redsyncredis.Pool, len(addrs))
+	for i, addr := range addrs {
+		p := &redigo.Pool{MaxIdle: 64, Dial: func() (redigo.Conn, error) {
+			return redigo.Dial("tcp", addr,
+				redigo.DialConnectTimeout(ampleTimeout), redigo.DialReadTimeout(ampleTimeout), redigo.DialWriteTimeout(ampleTimeout))
+		}}
+		t.Cleanup(func() { assert.NoError(t, p.Close()) })
+		pools[i] = redsyncredigo.NewPool(p)
+	}
+	return redsync.New(pools...)
+}
 
 func TestMigrate_RedsyncRunsSideBySide(t *testing.T) {
 	s := newOldServers(t, size)

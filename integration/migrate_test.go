@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,6 +183,18 @@ func requireWoken(t *testing.T, won <-chan result) *redlock.Lock {
 	case <-time.After(wakeTime):
 		require.FailNow(t, "nothing has woken it")
 		return nil
+	}
+}
+
+// rounds is an observer that counts the rounds for a name.
+type rounds struct {
+	name string
+	n    atomic.Int64
+}
+
+func (r *rounds) Observe(e redlock.Event) {
+	if v, ok := e.(redlock.VerdictEvent); ok && v.Name == r.name && v.Op == "acquire" {
+		r.n.Add(1)
 	}
 }
 

@@ -16,14 +16,18 @@ func TestAMinorityThatGoesAwayAndComesBackCostsNothing(t *testing.T) {
 	eachMinority(t, func(t *testing.T, c *cluster, f failure, gone int) {
 		ctx := bounded(t)
 		us, other := c.connected(t, nodeTimeout), c.connected(t, nodeTimeout)
+		kept, err := us.TryLock(ctx, "kept")
+		require.NoError(t, err)
+		c.requireOnAll(t, "kept", kept.Token())
+
 		f.take(t, c, gone)
+		requireExtended(ctx, t, kept)
 		for range 3 { // the nodes' silence is new at first, and known later
 			lock, err := us.TryLock(ctx, "job")
 			require.NoError(t, err)
 			_, err = other.TryLock(ctx, "job")
 			c.requireRefusal(t, err, redlock.ErrTaken, "acquire", "job", gone, heldSoon)
-			require.NoError(t, lock.Extend(ctx, longTTL))
-			require.NoError(t, lock.Err())
+			requireExtended(ctx, t, lock)
 			f.endure(t, gone, "job", us, other)
 			require.NoError(t, lock.Unlock(ctx))
 			require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
@@ -32,36 +36,20 @@ func TestAMinorityThatGoesAwayAndComesBackCostsNothing(t *testing.T) {
 		c.heal(t)
 		c.requireReach(t, us)
 		c.requireReach(t, other)
+		requireExtended(ctx, t, kept)
+		_, err = other.TryLock(ctx, "kept")
+		require.ErrorIs(t, err, redlock.ErrTaken, "the nodes that are back are no majority without those that stayed")
+		require.NoError(t, kept.Unlock(ctx))
 		c.requireNoKey(t)
 	})
 }
 
-func TestALockIsKeptWhileAMinorityGoesAwayAndComesBack(t *testing.T) {
-	eachMinority(t, func(t *testing.T, c *cluster, f failure, gone int) {
-		ctx := bounded(t)
-		us, other := c.connected(t, nodeTimeout), c.connected(t, nodeTimeout)
-		lock, err := us.TryLock(ctx, "job")
-		require.NoError(t, err)
-		c.requireOnAll(t, "job", lock.Token())
-
-		f.take(t, c, gone)
-		before := lock.ValidUntil()
-		require.NoError(t, lock.Extend(ctx, longTTL))
-		require.True(t, lock.ValidUntil().After(before))
-		f.endure(t, gone, "job", us, other)
-
-		c.heal(t)
-		c.requireReach(t, us)
-		before = lock.ValidUntil()
-		require.NoError(t, lock.Extend(ctx, longTTL))
-		require.True(t, lock.ValidUntil().After(before))
-		require.NoError(t, lock.Err())
-		_, err = other.TryLock(ctx, "job")
-		require.ErrorIs(t, err, redlock.ErrTaken, "the nodes that are back are no majority without those that stayed")
-
-		require.NoError(t, lock.Unlock(ctx))
-		c.requireNoKey(t)
-	})
+func requireExtended(ctx context.Context, t *testing.T, lock *redlock.Lock) {
+	t.Helper()
+	before := lock.ValidUntil()
+	require.NoError(t, lock.Extend(ctx, longTTL))
+	require.True(t, lock.ValidUntil().After(before))
+	require.NoError(t, lock.Err())
 }
 
 func TestAPausedMinorityIsNotWaitedFor(t *testing.T) {
