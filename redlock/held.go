@@ -165,9 +165,9 @@ func (h *heldLock) cleanUp() {
 	h.locker.queues.released(h, false)
 }
 
-// extend asks the nodes for a TTL of ttl and waits for the outcome, see round.wait. Close ends that of a call. A renewal has no k, and asks for what the present
-// holder wants. extend returns nil if the lease is over, or is that of another holder than k's by now, or if the holder wants
-// nothing more. The caller has the turn.
+// extend asks the nodes for a TTL of ttl and waits for the outcome, see round.wait. Close ends the wait of a call. A renewal has no
+// k, and asks for what the present holder wants. extend returns nil if the lease is over, or is that of another holder than k's by
+// now, or if the holder wants nothing more. The caller has the turn.
 func (h *heldLock) extend(ctx context.Context, k *Lock, over <-chan struct{}, ttl time.Duration, call *call) *round {
 	h.mu.Lock()
 	now := h.now()
