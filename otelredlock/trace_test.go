@@ -144,8 +144,8 @@ func TestTrace_HasNoNameAndNoTokenOfALock(t *testing.T) {
 	_, err = locker.Lock(over, name)
 	require.ErrorIs(t, err, context.Canceled)
 	calls := func() (n int) {
-		for _, s := range m.spans.GetSpans() {
-			if s.SpanKind == trace.SpanKindInternal {
+		for _, s := range m.spans.GetSpans() { // the call that has ended waits a millisecond if the machine does
+			if s.SpanKind == trace.SpanKindInternal && s.Name != "redlock wait" {
 				n++
 			}
 		}
