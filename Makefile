@@ -116,7 +116,7 @@ integration: ## Run the integration tests, also on Redis containers: needs Docke
 
 .PHONY: screenshots
 screenshots: ## Take the pictures of the page for docs/tool.md: needs Chromium
-	@go -C integration test -count=1 -run TestPage_Screenshots . -screenshots $(CURDIR)/docs/tool
+	@go -C integration test -count=1 -run TestPage_Screenshots ./page -screenshots $(CURDIR)/docs/tool
 
 .PHONY: figures
 figures: ## Measure the figures of dashboard.json for docs/telemetry.md: needs Prometheus

@@ -71,15 +71,11 @@ func newCluster() (*cluster, error) {
 	for range 10 { // the first addresses are the gateway's, and Docker's own choice
 		ip = ip.Next()
 	}
-	failures := make([]error, size)
-	var starting sync.WaitGroup
 	for i := range c.nodes {
 		ip = ip.Next()
-		c.nodes[i] = &node{cluster: c, ip: ip.String()}
-		starting.Go(func() { failures[i] = c.nodes[i].create(i) })
+		c.nodes[i] = &node{cluster: c, name: fmt.Sprintf("quorumlock-%d-%d", os.Getpid(), i), ip: ip.String()}
 	}
-	starting.Wait()
-	return c, errors.Join(failures...)
+	return c, each(c.nodes, (*node).create)
 }
 
 // createNetwork creates the network on a subnet that is written down: only there does Docker allow fixed addresses.
@@ -115,9 +111,18 @@ func (c *cluster) createNetwork() (subnet netip.Prefix, err error) {
 // heal brings every node back from whatever was done to it.
 func (c *cluster) heal(t *testing.T) {
 	t.Helper()
-	for _, n := range c.nodes {
-		n.heal(t)
+	require.NoError(t, each(c.nodes, (*node).heal))
+}
+
+// each calls do for all nodes side by side.
+func each(nodes []*node, do func(*node) error) error {
+	failures := make([]error, len(nodes))
+	var doing sync.WaitGroup
+	for i, n := range nodes {
+		doing.Go(func() { failures[i] = do(n) })
 	}
+	doing.Wait()
+	return errors.Join(failures...)
 }
 
 // addrs returns host:port of each node.

@@ -15,9 +15,6 @@
 // postgresql mariadb-server). Where one is not installed its tests are left out; with CI=true that
 // is a failure.
 //
-// The tests of the page of redlock web start the tool and Chromium (Debian and Ubuntu: apt-get
-// install chromium), and are left out, or fail, likewise.
-//
 // The soak test runs on redis-server processes instead:
 //
 //	QUORUMLOCK_SOAK=60s go test -run Soak ./...

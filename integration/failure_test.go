@@ -14,7 +14,7 @@ import (
 // failure is a way in which nodes go away. They come back by heal.
 type failure struct {
 	name  string
-	begin func(*node, *testing.T)
+	begin func(*node) error
 	wipes bool // the node forgets its keys
 	long  bool // it goes on until the clients have given up their connections
 }
@@ -48,9 +48,7 @@ func eachMinority(t *testing.T, test func(t *testing.T, c *cluster, f failure, g
 // take takes the first gone nodes away.
 func (f failure) take(t *testing.T, c *cluster, gone int) {
 	t.Helper()
-	for _, n := range c.nodes[:gone] {
-		f.begin(n, t)
-	}
+	require.NoError(t, each(c.nodes[:gone], f.begin))
 }
 
 // endure returns at once where the failure is short. Where it is long, it waits until each client has given up its

@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -10,8 +9,6 @@ import (
 
 	"github.com/ory/dockertest/v3"
 	"go.uber.org/goleak"
-
-	"github.com/quorumlock/quorumlock/integration/internal/tool"
 )
 
 const (
@@ -32,7 +29,7 @@ type suite struct{ *testing.M }
 
 func (s suite) Run() int {
 	code := s.runOnContainers()
-	if err := errors.Join(closeServers(), tool.Remove()); err != nil {
+	if err := closeServers(); err != nil {
 		fmt.Println(err)
 		code = 1
 	}

@@ -18,16 +18,16 @@ const upBound = 30 * time.Second // for a container to answer after it was start
 
 // node is one Redis container.
 type node struct {
-	cluster *cluster
-	id      string
-	ip      string
+	cluster  *cluster
+	name, ip string
+	id       string // of the container
 }
 
 // create makes and starts the container, and returns when it answers.
-func (n *node) create(i int) error {
+func (n *node) create() error {
 	client := n.cluster.docker.Client
 	made, err := client.CreateContainer(dc.CreateContainerOptions{
-		Name: fmt.Sprintf("quorumlock-%d-%d", os.Getpid(), i),
+		Name: n.name,
 		Config: &dc.Config{
 			Image:  os.Getenv(imageVariable),
 			Cmd:    []string{"--protected-mode", "no", "--save", "", "--appendonly", "no"},
@@ -54,64 +54,46 @@ func (n *node) endpoint() *dc.EndpointConfig {
 
 func (n *node) addr() string { return net.JoinHostPort(n.ip, "6379") }
 
-// pause stops the container in its tracks: connections stay and can still be made, but nothing is answered.
-func (n *node) pause(t *testing.T) {
-	t.Helper()
-	require.NoError(t, n.cluster.docker.Client.PauseContainer(n.id))
-}
-
-// unpause lets a paused container go on. What reached it meanwhile is carried out.
-func (n *node) unpause(t *testing.T) {
-	t.Helper()
-	require.NoError(t, n.cluster.docker.Client.UnpauseContainer(n.id))
-}
+// pause stops the container in its tracks: connections stay and can still be made, but nothing is answered. What reaches it
+// meanwhile is carried out once it goes on.
+func (n *node) pause() error { return n.cluster.docker.Client.PauseContainer(n.id) }
 
 // kill ends the server with SIGKILL and returns when the container is down: its address answers nothing at all then.
-func (n *node) kill(t *testing.T) {
-	t.Helper()
+func (n *node) kill() error {
 	client := n.cluster.docker.Client
-	require.NoError(t, client.KillContainer(dc.KillContainerOptions{ID: n.id, Signal: dc.SIGKILL}))
+	if err := client.KillContainer(dc.KillContainerOptions{ID: n.id, Signal: dc.SIGKILL}); err != nil {
+		return err
+	}
 	_, err := client.WaitContainer(n.id)
-	require.NoError(t, err)
-}
-
-// start brings a killed container up again, empty and at the same address, and returns when it answers.
-func (n *node) start(t *testing.T) {
-	t.Helper()
-	require.NoError(t, n.cluster.docker.Client.StartContainer(n.id, nil))
-	require.NoError(t, n.awaitAnswer())
+	return err
 }
 
 // disconnect takes the container off its network: packets vanish, and neither side of a connection is told.
-func (n *node) disconnect(t *testing.T) {
-	t.Helper()
-	require.NoError(t, n.cluster.docker.Client.DisconnectNetwork(n.cluster.network.Network.ID,
-		dc.NetworkConnectionOptions{Container: n.id}))
+func (n *node) disconnect() error {
+	return n.cluster.docker.Client.DisconnectNetwork(n.cluster.network.Network.ID,
+		dc.NetworkConnectionOptions{Container: n.id})
 }
 
-// connect puts the container back on its network, at the same address, and returns when it answers.
-func (n *node) connect(t *testing.T) {
-	t.Helper()
-	require.NoError(t, n.cluster.docker.Client.ConnectNetwork(n.cluster.network.Network.ID,
-		dc.NetworkConnectionOptions{Container: n.id, EndpointConfig: n.endpoint()}))
-	require.NoError(t, n.awaitAnswer())
-}
-
-// heal undoes pause, kill and disconnect.
-func (n *node) heal(t *testing.T) {
-	t.Helper()
-	container, err := n.cluster.docker.Client.InspectContainer(n.id)
-	require.NoError(t, err)
+// heal undoes pause, kill and disconnect, and returns when the node answers. It is at the same address, and empty if it was killed.
+func (n *node) heal() error {
+	client, network := n.cluster.docker.Client, n.cluster.network.Network
+	container, err := client.InspectContainer(n.id)
+	if err != nil {
+		return err
+	}
 	if container.State.Paused {
-		n.unpause(t)
+		err = client.UnpauseContainer(n.id)
 	}
-	if _, connected := container.NetworkSettings.Networks[n.cluster.network.Network.Name]; !connected {
-		n.connect(t)
+	if _, connected := container.NetworkSettings.Networks[network.Name]; !connected && err == nil {
+		err = client.ConnectNetwork(network.ID, dc.NetworkConnectionOptions{Container: n.id, EndpointConfig: n.endpoint()})
 	}
-	if !container.State.Running {
-		n.start(t)
+	if !container.State.Running && err == nil {
+		err = client.StartContainer(n.id, nil)
 	}
-	require.NoError(t, n.awaitAnswer())
+	if err != nil {
+		return err
+	}
+	return n.awaitAnswer()
 }
 
 // awaitAnswer returns when the server answers.

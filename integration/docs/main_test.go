@@ -3,7 +3,6 @@
 package docs_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,17 +18,5 @@ func TestMain(m *testing.M) {
 	if _, ok := programs[name]; ok || slices.Contains(jobs, name) {
 		os.Exit(runProgram(name, os.Args[1:]))
 	}
-	goleak.VerifyTestMain(suite{m})
-}
-
-// suite is a testing.M that removes at its end what was built.
-type suite struct{ *testing.M }
-
-func (s suite) Run() int {
-	code := s.M.Run()
-	if err := tool.Remove(); err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	return code
+	goleak.VerifyTestMain(tool.Tests{M: m})
 }

@@ -2,6 +2,7 @@
 package tool
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,10 +35,15 @@ func Build(t *testing.T, root string) string {
 	return built.path
 }
 
-// Remove removes what Build has built.
-func Remove() error {
-	if built.dir == "" {
-		return nil
+// Tests is a testing.M that removes at its end what Build has built.
+type Tests struct{ *testing.M }
+
+// Run runs the tests.
+func (t Tests) Run() int {
+	code := t.M.Run()
+	if err := os.RemoveAll(built.dir); err != nil { // of "", that is nothing
+		fmt.Println(err)
+		return 1
 	}
-	return os.RemoveAll(built.dir)
+	return code
 }

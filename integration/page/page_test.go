@@ -1,4 +1,4 @@
-package integration_test
+package page_test
 
 import (
 	"fmt"
@@ -36,7 +36,7 @@ func take(t *testing.T, l *redlock.Locker, name, holder string, opts ...redlock.
 }
 
 func TestPage_ShowsWhatHappensWithoutBeingReloaded(t *testing.T) {
-	servers := testredis.Real(t, size)
+	servers := testredis.Real(t, 5)
 	alice, bob := program(t, servers), program(t, servers)
 	s, b := serve(t, servers, "127.0.0.1:0"), browse(t)
 	b.open(s.url)
@@ -118,7 +118,7 @@ func TestPage_WorksInTenTabsAndTenWindowsOfOneBrowser(t *testing.T) {
 }
 
 func TestPage_ShowsTheHistoryOfALock(t *testing.T) {
-	servers := testredis.Real(t, size)
+	servers := testredis.Real(t, 5)
 	alice := program(t, servers)
 	s, b := serve(t, servers, "127.0.0.1:0"), browse(t)
 	b.open(s.url)
@@ -137,7 +137,7 @@ func TestPage_ShowsTheHistoryOfALock(t *testing.T) {
 }
 
 func TestPage_UnlocksByTheButtonAfterAConfirmation(t *testing.T) {
-	servers := testredis.Real(t, size)
+	servers := testredis.Real(t, 5)
 	alice := program(t, servers)
 	s, b := serve(t, servers, "127.0.0.1:0", "--allow-unlock"), browse(t)
 	b.open(s.url)
@@ -157,7 +157,7 @@ func TestPage_UnlocksByTheButtonAfterAConfirmation(t *testing.T) {
 }
 
 func TestPage_WorksWithoutScript(t *testing.T) {
-	servers := testredis.Real(t, size)
+	servers := testredis.Real(t, 5)
 	alice := program(t, servers)
 	s, b := serve(t, servers, "127.0.0.1:0", "--allow-unlock"), browse(t)
 	_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
@@ -215,7 +215,7 @@ func TestPage_CutsLongTextsAndShowsThemWhole(t *testing.T) {
 }
 
 func TestPage_NeedsNoScrollingSidewaysOnANarrowScreen(t *testing.T) {
-	servers := testredis.Real(t, size)
+	servers := testredis.Real(t, 5)
 	alice := program(t, servers)
 	servers[1].Stop()
 	long := strings.Repeat("x", 300)

@@ -1,7 +1,8 @@
-package integration_test
+package page_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -22,6 +23,11 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
+const (
+	settleBound = 30 * time.Second // for what the page shows without a date
+	settleLook  = 20 * time.Millisecond
+)
+
 // site is redlock web.
 type site struct {
 	url   string
@@ -34,7 +40,7 @@ var announced = regexp.MustCompile(`^redlock: (http://127\.0\.0\.1:\d+/) `)
 func serve(t *testing.T, servers []*testredis.Process, listen string, flags ...string) *site {
 	t.Helper()
 	args := append([]string{"web", "--listen", listen, "--nodes", strings.Join(testredis.URLs(servers), ","), "--key-prefix", "lock:", "--interval", "200ms"}, flags...)
-	cmd := exec.Command(tool.Build(t, ".."), args...)
+	cmd := exec.Command(tool.Build(t, "../.."), args...)
 	cmd.Stderr = t.Output()
 	out, in, err := os.Pipe()
 	require.NoError(t, err)
@@ -63,10 +69,13 @@ type browser struct {
 // browse opens Chromium. Without one the test is skipped, or fails if CI=true.
 func browse(t *testing.T) *browser {
 	t.Helper()
-	path, err := find("chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
-	if err != nil {
+	var path string
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		path = cmp.Or(path, found(name))
+	}
+	if path == "" {
 		const missing = "Chromium is not installed (Debian and Ubuntu: apt-get install chromium)"
-		require.NotEqual(t, inCI, os.Getenv("CI"), missing)
+		require.NotEqual(t, "true", os.Getenv("CI"), missing)
 		t.Skip("tests in a browser are left out: " + missing)
 	}
 	// Without a folder of our own for its data: the driver makes one, and removes it however long processes of Chromium write there.
@@ -78,6 +87,12 @@ func browse(t *testing.T) *browser {
 	ctx, end := chromedp.NewContext(context.Background(),
 		chromedp.WithAllocatorOptions(opts...), chromedp.WithErrorf(quiet), chromedp.WithLogf(quiet))
 	return (&browser{t: t, ctx: ctx, reading: make(chan struct{})}).attended(end)
+}
+
+// found returns the path of a program; empty if it is not in PATH.
+func found(name string) string {
+	path, _ := exec.LookPath(name)
+	return path
 }
 
 // another opens one more tab of the same browser, or one more window.

@@ -1,4 +1,4 @@
-package integration_test
+package page_test
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ func TestPage_Screenshots(t *testing.T) {
 	if *screenshots == "" {
 		t.Skip("only with -screenshots")
 	}
-	servers := testredis.Real(t, size, "--appendonly", "yes", "--appendfsync", "always", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
+	servers := testredis.Real(t, 5, "--appendonly", "yes", "--appendfsync", "always", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
 	_, err := servers[1].Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	require.NoError(t, err)
 	alice, bob := program(t, servers), program(t, servers)
