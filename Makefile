@@ -86,9 +86,8 @@ stress: ## Look for flaky tests: repeat them on 1, 2 and 4 CPUs
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for a short time
-	@go test -list '^Fuzz.*($(FUZZ))' $(PKG) |
-		awk '/^Fuzz/ {targets[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, targets[i]; n = 0}' |
-		while read -r package target; do
+	@go list -f '{{.ImportPath}} {{.Dir}}' $(PKG) | while read -r package dir; do
+		{ grep -ohs '^func Fuzz\w*' "$$dir"/*_test.go | grep -E '$(FUZZ)' || true; } | while read -r _ target; do
 			echo "fuzz $$target of $$package"
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x "$$package" </dev/null || {
 				code=$$?
@@ -96,6 +95,7 @@ fuzz: ## Run every fuzz target for a short time
 				exit $$code
 			}
 		done
+	done
 
 .PHONY: sim
 sim: ## Run the protocol through simulated schedules, from a random seed on
