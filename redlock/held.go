@@ -210,7 +210,7 @@ func (h *heldLock) release(now time.Time, call *call) *round {
 	h.mu.Lock()
 	acquire, longest := h.acquire, h.lease.Longest()
 	h.mu.Unlock()
-	r := h.newRound(OpUnlock, quorum.Grant{Start: now}, quorum.NewRelease(len(h.locker.nodes), func(node int) bool {
+	r := h.newRound(OpUnlock, quorum.Grant{Start: now}, quorum.NewRelease(h.lease, func(node int) bool {
 		return acquire == nil || acquire.reached(node)
 	}), call)
 	r.command = release(h.key, h.token, h.fence > 0, h.fence, longest)

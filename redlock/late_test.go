@@ -98,6 +98,69 @@ func (r *recorder) answers(of ...quorum.Answer) (n int) {
 	return n
 }
 
+const renewedTTL = 30 * time.Minute
+
+// gated is a lock that has been renewed once, on three nodes behind gates.
+type gated struct {
+	c      *cluster
+	gates  []*gate
+	clock  *clocktest.Fake
+	seen   *recorder
+	locker *redlock.Locker
+	lock   *redlock.Lock
+}
+
+// renewed takes and renews a lock on a cluster of three nodes.
+func renewed(t *testing.T, c *cluster, timeout time.Duration, opts ...redlock.Option) *gated {
+	t.Helper()
+	g := &gated{c: c, clock: clocktest.New(), seen: &recorder{}}
+	var urls []string
+	g.gates, urls = c.gates(t)
+	nodes := open(t, urls, pool.WithTimeout(timeout), pool.WithMaxOverdue(long))
+	g.locker = lockerOver(t, nodes, append(opts, redlock.WithClock(g.clock), redlock.WithObserver(g.seen))...)
+	g.lock = take(t, g.locker, "name", redlock.TTL(renewedTTL), redlock.AutoExtend())
+	nextAt(t, g.clock, renewalIn(0, renewedTTL))
+	eventually(t, func() bool { return g.seen.answers(quorum.Yes) == 3 }, "the first renewal")
+	return g
+}
+
+// shut holds up what is sent to two of the nodes.
+func (g *gated) shut() {
+	g.gates[0].shut()
+	g.gates[1].shut()
+}
+
+func (g *gated) open() {
+	g.gates[0].open()
+	g.gates[1].open()
+}
+
+// renew begins a renewal, of which two nodes get nothing.
+func (g *gated) renew(t *testing.T) {
+	t.Helper()
+	g.shut()
+	nextAt(t, g.clock, renewalIn(1, renewedTTL))
+	eventually(t, func() bool { return g.seen.answers(quorum.Yes) == 4 }, "the renewal has been sent")
+}
+
+// comeAndGo is another holder, after two nodes have lost the key.
+func (g *gated) comeAndGo(t *testing.T, opts ...redlock.Option) {
+	t.Helper()
+	for i := range 2 {
+		g.c.do(i, "FLUSHALL")
+	}
+	another, err := g.c.locker(opts...).TryLock(t.Context(), "name")
+	require.NoError(t, err)
+	require.NoError(t, another.Unlock(t.Context()))
+}
+
+// timeOut waits until the nodes are not waited for any more.
+func (g *gated) timeOut(t *testing.T) {
+	t.Helper()
+	eventually(t, func() bool { return g.seen.answers(quorum.Unknown, quorum.Unsent) >= 2 }, "nobody waits any more")
+	require.NoError(t, g.lock.Err())
+}
+
 // The danger: a lost TCP segment holds up a renewal on its way to two of three nodes. They lose the key meanwhile, another
 // holder comes and goes, and the renewal sets the key again, which every later look takes for the old one.
 func TestAutoExtend_ALockThatALateRenewalSetsAgainIsLost(t *testing.T) {
@@ -107,40 +170,82 @@ func TestAutoExtend_ALockThatALateRenewalSetsAgainIsLost(t *testing.T) {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
 				c := onReal(t, 3)
-				gates, urls := c.gates(t)
 				if silent {
 					c.silence()
 				}
-				fake, seen := clocktest.New(), &recorder{}
-				nodes := open(t, urls, pool.WithTimeout(brief), pool.WithMaxOverdue(long))
-				locker := lockerOver(t, nodes, append(opts, redlock.WithClock(fake), redlock.WithObserver(seen))...)
-				const ttl = 30 * time.Minute
-				lock := take(t, locker, "name", redlock.TTL(ttl), redlock.AutoExtend())
-				nextAt(t, fake, renewalIn(0, ttl))
-				eventually(t, func() bool { return seen.answers(quorum.Yes) == 3 }, "the first renewal")
+				g := renewed(t, c, brief, opts...)
+				g.renew(t)
+				g.comeAndGo(t, opts...)
+				g.timeOut(t)
+				g.open()
 
-				gates[0].shut()
-				gates[1].shut()
-				nextAt(t, fake, renewalIn(1, ttl))
-				eventually(t, func() bool { return seen.answers(quorum.Yes) == 4 }, "the renewal has been sent")
-				for i := range 2 {
-					c.do(i, "FLUSHALL")
-				}
-				another, err := c.locker(opts...).TryLock(t.Context(), "name")
-				require.NoError(t, err)
-				require.NoError(t, another.Unlock(t.Context()))
-				eventually(t, func() bool { return seen.answers(quorum.Unknown, quorum.Unsent) >= 2 }, "nobody waits any more")
-				require.NoError(t, lock.Err())
-				gates[0].open()
-				gates[1].open()
-
-				receive(t, lock.Done(), "the loss")
-				require.ErrorIs(t, lock.Err(), redlock.ErrLost)
-				require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
-				for i := range c.servers {
-					eventually(t, func() bool { return c.do(i, "EXISTS", "name") == int64(0) }, "what was set again is released")
+				receive(t, g.lock.Done(), "the loss")
+				require.ErrorIs(t, g.lock.Err(), redlock.ErrLost)
+				require.ErrorIs(t, g.lock.Unlock(t.Context()), redlock.ErrNotHeld)
+				for i := range g.c.servers {
+					eventually(t, func() bool { return g.c.do(i, "EXISTS", "name") == int64(0) }, "what was set again is released")
 				}
 			})
 		}
 	}
+}
+
+// The danger: the release finds what the renewal before it has set again, and takes it for what was held all the time.
+func TestUnlock_ALockThatALateRenewalHasSetAgainWasNotHeld(t *testing.T) {
+	t.Parallel()
+	for name, overdue := range map[string]bool{"the renewal is under way": false, "the renewal is overdue": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			timeout := long
+			if overdue {
+				timeout = 5 * brief // that the release has, too
+			}
+			g := renewed(t, onReal(t, 3), timeout)
+			g.renew(t)
+			g.comeAndGo(t)
+			if overdue {
+				g.timeOut(t)
+			}
+			unlocked := make(chan error, 1)
+			go func() { unlocked <- g.lock.Unlock(t.Context()) }()
+			eventually(t, func() bool { return len(g.seen.votesOn("unlock", "name")) == 1 }, "the release has been sent")
+			g.open()
+			require.ErrorIs(t, receive(t, unlocked, "the end of Unlock"), redlock.ErrNotHeld)
+		})
+	}
+}
+
+// The danger: a push asks for a look at the key while the node owes the answer to a command for another lock.
+func TestAutoExtend_ALockThatIsDeletedWhileANodeIsOverdueForAnotherIsLost(t *testing.T) {
+	t.Parallel()
+	g := renewed(t, onReal(t, 3), brief)
+	g.c.eventuallyTracked()
+	g.shut()
+	_, err := g.locker.TryLock(t.Context(), "other")
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	for i := range 2 {
+		g.c.do(i, "DEL", "name")
+	}
+	time.Sleep(brief) // usually the pushes are there by then, and the look at the key is overdue too
+	require.NoError(t, g.lock.Err())
+	g.open()
+	receive(t, g.lock.Done(), "the loss")
+	require.ErrorIs(t, g.lock.Err(), redlock.ErrLost)
+}
+
+// The danger: a push comes while the answer to a renewal is outstanding, and that is an error, which shows nothing.
+func TestAutoExtend_ALockThatIsDeletedBesideARenewalThatIsRefusedIsLost(t *testing.T) {
+	t.Parallel()
+	g := renewed(t, onReal(t, 3), long)
+	g.c.eventuallyTracked()
+	g.renew(t)
+	for i := range 2 {
+		g.c.do(i, "CONFIG", "SET", "maxmemory", 1)
+		g.c.do(i, "DEL", "name")
+	}
+	require.NoError(t, g.lock.Err())
+	g.open()
+	receive(t, g.lock.Done(), "the loss")
+	require.ErrorIs(t, g.lock.Err(), redlock.ErrLost)
+	require.Equal(t, 2, g.seen.answers(quorum.Refused))
 }

@@ -97,7 +97,11 @@ func (c call) replyLate(r Reply) {
 }
 
 func (c call) op() Op[call] {
-	return Op[call]{Item: c, CleanUp: c.cmd.kind == release, Redeliver: c.cmd.redeliver}
+	_, late := c.to.(LateReceiver)
+	return Op[call]{
+		Item: c, CleanUp: c.cmd.kind == release, Redeliver: c.cmd.redeliver,
+		Patient: late && c.cmd.kind == observe, // of the key of a lock that is held, as it may be gone
+	}
 }
 
 // unlock unlocks the mutex and reports what has ended without an answer.

@@ -23,6 +23,8 @@ type Op[T any] struct {
 	// timeout is over, and is lost with its connection.
 	CleanUp   bool
 	Redeliver time.Duration
+	// Patient marks a command whose sender also takes an answer that comes late: it is sent while older answers are overdue too.
+	Patient bool
 	// Again reports that the server did not accept the command in the form in which it was sent before, see Repeat.
 	Again bool
 
@@ -68,10 +70,11 @@ func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (first bool, err error) {
 	case p.closed:
 		return false, ErrClosed
 	case op.CleanUp && underWay < maxCleanUp: // accepted also while the server does not answer
-	case p.overdue:
-		return false, ErrSuspended
 	case !p.up && p.down != nil:
 		return false, p.down
+	case op.Patient && underWay < maxCleanUp:
+	case p.overdue:
+		return false, ErrSuspended
 	case underWay >= maxUnderWay:
 		return false, ErrBusy
 	}

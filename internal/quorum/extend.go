@@ -42,7 +42,7 @@ func (e *Extend) Vote(clock Clock, node int, answer Answer, server string) Actio
 // counts is count for an extension: the yes of a node that was known to have lost the key is that of an extension before, which has
 // given it back without being confirmed.
 func (e *Extend) counts(node int, answer Answer, server string) bool {
-	if answer == Yes && e.lease.keys[node].gone {
+	if answer == Yes && e.lease.forgotten(node) {
 		answer = Recreated
 	}
 	return e.count(node, answer, server)

@@ -4,14 +4,17 @@ package quorum
 // one that does not hold the key.
 //
 // Done means that a majority held the token until now and has deleted it. Denied means that so many nodes did not
-// hold it that the lock cannot have been ours any more.
-type Release struct{ tally }
+// hold it that the lock cannot have been ours any more. A key that an extension has given back, and that no majority has
+// confirmed since, counts as one that was not held: the answer to the extension comes before that to the release.
+type Release struct {
+	tally
+	lease *Lease
+}
 
-// NewRelease begins the release of a lock that was won over n nodes. The shell sends the command to each node that
-// the acquire may have reached.
-func NewRelease(n int, reached func(node int) bool) *Release {
-	r := &Release{tally: newTally(n)}
-	for i := range n {
+// NewRelease begins the release of a lock. The shell sends the command to each node that the acquire may have reached.
+func NewRelease(lease *Lease, reached func(node int) bool) *Release {
+	r := &Release{tally: newTally(lease.nodes), lease: lease}
+	for i := range lease.nodes {
 		if !reached(i) {
 			r.count(i, No, "")
 		}
@@ -21,6 +24,9 @@ func NewRelease(n int, reached func(node int) bool) *Release {
 
 // Vote takes the answer of a node and the identity of the server that gave it, or "" if that is unknown.
 func (r *Release) Vote(_ Clock, node int, answer Answer, server string) Actions {
+	if answer == Yes && r.lease.forgotten(node) {
+		answer = Recreated
+	}
 	if !r.count(node, answer, server) || r.over {
 		return Actions{}
 	}

@@ -52,7 +52,7 @@ func (o *releaseOracle) ends(yes, no, open int) map[quorum.Outcome]bool {
 // releaseMatch begins the release of a lock that reached some of n nodes.
 func releaseMatch(n int, reached []int) (m match, fresh func() machine) {
 	fresh = func() machine {
-		return quorum.NewRelease(n, func(node int) bool { return slices.Contains(reached, node) })
+		return quorum.NewRelease(quorum.NewLease(n, granted), func(node int) bool { return slices.Contains(reached, node) })
 	}
 	o := &releaseOracle{answers{n: n}}
 	for node := range n {
@@ -118,7 +118,7 @@ func TestRelease_ReportsOnceWheneverTheCallerGivesUp(t *testing.T) {
 }
 
 func TestRelease_AsksOnlyNodesThatTheAcquireMayHaveReached(t *testing.T) {
-	r := quorum.NewRelease(5, func(node int) bool { return node != 1 && node != 3 })
+	r := quorum.NewRelease(quorum.NewLease(5, granted), func(node int) bool { return node != 1 && node != 3 })
 	for node, want := range []quorum.Answer{quorum.Pending, quorum.No, quorum.Pending, quorum.No, quorum.Pending} {
 		require.Equal(t, want, r.Answer(node))
 	}
@@ -165,7 +165,34 @@ func TestRelease_Scenarios(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			play(t, quorum.NewRelease(tt.nodes, func(int) bool { return true }), tt.steps)
+			play(t, quorum.NewRelease(quorum.NewLease(tt.nodes, granted), everywhere), tt.steps)
+		})
+	}
+}
+
+func TestRelease_AKeyThatAnExtensionHasGivenBackWasNotHeld(t *testing.T) {
+	for name, tt := range map[string]struct {
+		late []quorum.Answer // to the extension, before those to the release
+		want quorum.Outcome
+	}{
+		"a majority":               {[]quorum.Answer{quorum.Yes, quorum.Recreated, quorum.Recreated}, quorum.Denied},
+		"a minority":               {[]quorum.Answer{quorum.Yes, quorum.Yes, quorum.Recreated}, quorum.Done},
+		"a minority, the rest not": {[]quorum.Answer{quorum.Yes, quorum.Refused, quorum.Recreated}, quorum.Done},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := quorum.NewLease(3, granted)
+			e := quorum.NewExtend(lease, longer)
+			for node := range 3 {
+				e.Vote(instant(start), node, quorum.Unknown, "")
+			}
+			lease.End(instant(midway).Now(), quorum.Released)
+			r := quorum.NewRelease(lease, everywhere)
+			var outcome quorum.Outcome
+			for node, answer := range tt.late {
+				e.Late(instant(midway), node, answer, "")
+				outcome = max(outcome, r.Vote(instant(midway), node, quorum.Yes, "").Outcome)
+			}
+			require.Equal(t, tt.want, outcome)
 		})
 	}
 }

@@ -42,6 +42,9 @@ func (l *Lease) confirmed() {
 	}
 }
 
+// forgotten reports whether a node is known to have lost the key, so that what it holds is what an extension has given back.
+func (l *Lease) forgotten(node int) bool { return l.keys != nil && l.keys[node].gone }
+
 func (l *Lease) watch() []watched {
 	if l.keys == nil {
 		l.keys = make([]watched, l.nodes)

@@ -50,6 +50,9 @@ func (w *world) checkEnd(r *round) {
 	if r.verb == acquire {
 		w.checkLost(r)
 	}
+	if r.verb == release && r.outcome == quorum.Done {
+		w.checkReleased(r)
+	}
 	if r.verb != extend || r.outcome != quorum.Done {
 		return
 	}
@@ -60,6 +63,20 @@ func (w *world) checkEnd(r *round) {
 	w.check(r.yes > len(w.servers)/2, "a node that had forgotten a lock does not extend it",
 		"client %d: %v was extended by %d of %d nodes", c.number, k, r.yes, len(w.servers))
 	w.checkHeld(k, "when it was extended")
+}
+
+// checkReleased holds an Unlock that has found the lock on a majority to what that means. Nodes that have lost the key may have given
+// it to others, and an extension or a late acquire may have set it there again: the answers show the former.
+func (w *world) checkReleased(r *round) {
+	k := r.lock
+	if w.plan.Echo || k.of.delayed || k.of.attached != nil || len(k.of.attached) > 0 || w.unheard(k, false) {
+		return
+	}
+	for _, o := range w.locks {
+		meanwhile := o.of.outcome == quorum.Done && o.of.sent >= k.of.over && o.of.over < r.sent
+		w.check(o.of.key != k.of.key || o.of == k.of || !meanwhile, "an unlock that is done says that nobody else has had the lock",
+			"client %d unlocked %v, which client %d has had meanwhile as %v", k.client.number, k, o.client.number, o)
+	}
 }
 
 // checkLost holds a round that is lost to the votes of the majority.
@@ -165,6 +182,8 @@ func (s *server) checkChange(c command, l *line, before entry, was bool, after e
 	case was && before.token != c.token && (!is || after != before):
 		w.check(false, "a key is changed by its owner only", "node %d: %v of %s changed the key of %s",
 			s.number, c.verb, c.token, before.token)
+	case c.verb == acquire && !was && is && c.of != nil && c.of.over > 0:
+		c.of.delayed = true
 	case c.verb == extend && was && before.token == c.token:
 		c.of.yes++
 	case c.verb == extend && !was && is:

@@ -66,7 +66,7 @@ func (l *line) sendLate(cmd command, done, late func(quorum.Answer, reply)) {
 	if cmd.sent == 0 {
 		cmd.sent = l.now
 	}
-	op := node.Op[order]{Item: order{cmd, done, late}, CleanUp: cmd.verb == release, Redeliver: cmd.ttl}
+	op := node.Op[order]{Item: order{cmd, done, late}, CleanUp: cmd.verb == release, Redeliver: cmd.ttl, Patient: late != nil && cmd.verb == observe}
 	if _, err := l.commands.Send(now, op); err != nil {
 		done(quorum.Unsent, reply{})
 		return

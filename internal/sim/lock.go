@@ -134,7 +134,7 @@ func (k *lock) release() {
 	k.of.given = append(k.of.given, c)
 	k.unlocked, k.at = true, c.now
 	held := k.lease.End(c.clock.Now(), quorum.Released) == quorum.Released
-	r := c.newRound(k.command(release, k.lease.Longest()), quorum.NewRelease(len(c.lines), k.reached), c.grant(0))
+	r := c.newRound(k.command(release, k.lease.Longest()), quorum.NewRelease(k.lease, k.reached), c.grant(0))
 	r.lock = k
 	k.sending = true
 	r.onAsked = func() {

@@ -27,12 +27,16 @@ func (p *Plan) watching(r *rand.Rand) {
 	}
 }
 
-// stalling adds to such a plan an extension that is held up on its way, while nodes lose the key and another client takes the
+// stalling adds to such a plan an extension, or a round for another lock, that is held up on its way, while nodes lose the key and another client takes the
 // lock and gives it back.
 func (p *Plan) stalling(r *rand.Rand) {
 	p.Stalling = true
 	at := 4*time.Second + upTo(r, time.Second)
-	p.Steps = append(p.Steps, Step{At: at, Kind: Extend, TTL: time.Hour})
+	held := Step{At: at, Kind: Extend, TTL: time.Hour}
+	if r.IntN(4) == 0 {
+		p.Names, held = 2, Step{At: at, Kind: Wait, Name: 1, TTL: time.Second, For: time.Millisecond}
+	}
+	p.Steps = append(p.Steps, held)
 	for node := range p.Nodes {
 		if r.IntN(4) == 0 {
 			continue
@@ -48,7 +52,7 @@ func (p *Plan) stalling(r *rand.Rand) {
 		}
 	}
 	if r.IntN(2) == 0 {
-		p.Steps = append(p.Steps, Step{At: at + upTo(r, 300*time.Millisecond), Kind: Extend, TTL: time.Hour})
+		p.Steps = append(p.Steps, Step{At: at + upTo(r, 300*time.Millisecond), Kind: pick(r, Extend, Extend, Unlock), TTL: time.Hour})
 	}
 	taken := at + upTo(r, 300*time.Millisecond)
 	p.Steps = append(p.Steps, Step{At: taken, Kind: Acquire, Client: 1, TTL: time.Hour},
@@ -99,18 +103,18 @@ func (w *world) changed(key string) {
 	for _, k := range w.locks {
 		if w.plan.Watched && k.renewal != nil && k.of.key == key && k.held() && w.holders(k) < quorum.Majority(len(w.servers)) {
 			w.after(noticed, func() {
-				w.check(!k.held() || w.unheard(k), "a renewed lock that is deleted is lost at once",
+				w.check(!k.held() || w.unheard(k, true), "a renewed lock that is deleted is lost at once",
 					"client %d relies on %v", k.client.number, k)
 			})
 		}
 	}
 }
 
-// unheard reports whether a node was given the lock's key by an extension whose answer was lost with its connection, or was not
-// sent an extension, so that it does not track the key.
-func (w *world) unheard(k *lock) bool {
+// unheard reports whether a node was given the lock's key by an extension whose answer was lost with its connection, or, if that
+// matters, was not sent an extension, so that it does not track the key.
+func (w *world) unheard(k *lock, tracking bool) bool {
 	return slices.ContainsFunc(k.client.calls, func(r *round) bool {
-		unsent := func(l *line) bool { return r.machine.Answer(l.server.number) == quorum.Unsent }
+		unsent := func(l *line) bool { return tracking && r.machine.Answer(l.server.number) == quorum.Unsent }
 		return r.lock == k && r.verb == extend && (r.unheard > 0 || slices.ContainsFunc(k.client.lines, unsent))
 	})
 }
