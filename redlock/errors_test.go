@@ -27,8 +27,9 @@ func TestQuorumError_HasThePrefixOnceAndSaysIfNoNodeWasAsked(t *testing.T) {
 	cause := errors.New("redlock: something")
 	e := &redlock.QuorumError{Op: redlock.OpAcquire, Name: "name", Need: 1, Reason: redlock.ErrTaken, Nodes: []redlock.NodeError{{Addr: "a", Err: redlock.ErrQueued}}}
 	require.EqualError(t, e, `redlock: acquire "name": lock is taken: held by this process, or other calls in it are first`)
-	e.Nodes = append(e.Nodes, redlock.NodeError{Addr: "b", Err: cause})
-	require.EqualError(t, e, "redlock: acquire \"name\": lock is taken: 0 of 2 nodes said yes, 1 needed\n\ta: not asked: other calls in this process are first\n\tb: something")
+	e.Nodes = append(e.Nodes, redlock.NodeError{Addr: "b", Err: cause}, redlock.NodeError{Addr: "c", Err: redlock.ErrPending})
+	require.EqualError(t, e, "redlock: acquire \"name\": lock is taken: 0 of 3 nodes said yes, 1 needed\n"+
+		"\ta: not asked: other calls in this process are first\n\tb: something\n\tc: no answer before the outcome was certain")
 }
 
 // The danger: a refusal of a real server that reaches the caller without its reason, or costs more than that node's vote.

@@ -145,10 +145,10 @@ func WithBackoff(first, most time.Duration) Option {
 // WithHeal lets a Locker delete a key that has no TTL, for example one of a SETNX without EXPIRE: once it has seen the key
 // unchanged for the time after, it deletes the key and logs that at level Warn. Lock does that while it waits. So does
 // TryLock, as long as nobody waits: the first call that finds the key as others found it so long ago has it deleted, and a
-// later one gets the lock. Between them the Locker remembers some thousand such keys. For a server to which the connection was
-// lost meanwhile, or that has dropped all keys, the time begins anew.
+// later one gets the lock. Between them the Locker remembers some thousand such keys. When the connection to a server that
+// announces changes was lost, or when the server has dropped all keys, the time begins anew there.
 //
-// Such a key may belong to a client that means it; and if the servers do not announce changes, a key that was deleted and set
+// Such a key may belong to a client that means it; and on a server that does not announce changes, a key that was deleted and set
 // to the same value again looks unchanged. A short string may also be a program's data. So WithHeal needs [WithKeyPrefix],
 // and a prefix that no data has. What cannot be a lock ([ErrForeign]) is never deleted.
 //

@@ -76,22 +76,37 @@ func TestPipeline_BoundsWhatIsUnderWayOnAFrozenNode(t *testing.T) {
 	})
 }
 
-func TestPipeline_BoundsCleanUpOnAFrozenNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newFake(t, answering("EVAL", "")).open(t, withMaxOverdue(time.Hour))
-		const asked = 40_000
-		var count tally
-		for range asked {
-			n.Send(time.Now(), node.Release("key", "token", ttl), &count, 0)
-		}
-		synctest.Wait()
-		busy := count.busy.Load()
-		require.EqualValues(t, asked-4*4096, busy)
-		pass(n.Config().Timeout)
-		synctest.Wait()
-		require.EqualValues(t, asked, count.all.Load())
-		require.EqualValues(t, asked-busy, count.answers[quorum.Unknown].Load())
-	})
+// lateTally also takes late answers.
+type lateTally struct{ tally }
+
+func (*lateTally) ReplyLate(int, node.Reply) {}
+
+func TestPipeline_BoundsWhatIsSentToAFrozenNodeAllTheSame(t *testing.T) {
+	for name, cmd := range map[string]*node.Command{
+		"clean-up": node.Release("key", "token", ttl), "looks at keys that may be gone": node.Observe("key"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFake(t, answering("EVAL", "")).open(t, withMaxOverdue(time.Hour))
+				const asked = 20_000
+				var count lateTally
+				n.Send(time.Now(), cmd, &count, 0)
+				pass(n.Config().Timeout)
+				synctest.Wait()
+				requireReply(t, quorum.Unsent, node.ErrSuspended, ask(t, n, node.Acquire("key", "token", ttl)))
+				for range asked - 1 {
+					n.Send(time.Now(), cmd, &count, 0)
+				}
+				synctest.Wait()
+				busy := count.busy.Load() + count.suspended.Load()
+				require.EqualValues(t, asked-4*4096, busy)
+				pass(n.Config().Timeout)
+				synctest.Wait()
+				require.EqualValues(t, asked, count.all.Load())
+				require.EqualValues(t, asked-busy, count.answers[quorum.Unknown].Load())
+			})
+		})
+	}
 }
 
 func TestPipeline_OneLateAnswerMakesANodeGoodAgain(t *testing.T) {
