@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // watched are the locks that are renewed, by key. The nodes track their keys from the first renewal on, so that a lock that is
@@ -49,7 +50,7 @@ func (w *watched) invalidated(i int, key string) {
 	h := w.locks[key]
 	w.mu.Unlock()
 	if h != nil {
-		h.observe(i, nil)
+		h.observe(i, (*quorum.Lease).Invalidated, nil)
 	}
 }
 
@@ -77,7 +78,7 @@ func (l *Locker) observeAll(i int) {
 			for _, h := range l.watched.all() {
 				select {
 				case observing <- struct{}{}:
-					h.observe(i, observing)
+					h.observe(i, (*quorum.Lease).TrackingActive, observing)
 				case <-l.closing.Done():
 					return
 				}
@@ -87,11 +88,11 @@ func (l *Locker) observeAll(i int) {
 	}()
 }
 
-// observe finds out whether a node still holds the lock, unless an answer that will show it is under way. done is received from
-// then.
-func (h *heldLock) observe(i int, done <-chan struct{}) {
+// observe finds out after an event whether a node still holds the lock, unless an answer that will show it is under way. done is
+// received from then.
+func (h *heldLock) observe(i int, event func(*quorum.Lease, quorum.Clock, int) bool, done <-chan struct{}) {
 	h.mu.Lock()
-	ask := h.lease.Invalidated(h.locker.clock, i)
+	ask := event(h.lease, h.locker.clock, i)
 	h.mu.Unlock()
 	if ask {
 		h.sendObservation(i, done)

@@ -5,7 +5,8 @@ package quorum
 //
 // Done means that a majority held the token until now and has deleted it. Denied means that so many nodes did not
 // hold it that the lock cannot have been ours any more. A key that an extension has given back, and that no majority has
-// confirmed since, counts as one that was not held: the answer to the extension comes before that to the release.
+// confirmed since, counts as one that was not held: the answer to the extension comes before that to the release. So does any
+// key once the lease is lost.
 type Release struct {
 	tally
 	lease *Lease
@@ -24,7 +25,7 @@ func NewRelease(lease *Lease, reached func(node int) bool) *Release {
 
 // Vote takes the answer of a node and the identity of the server that gave it, or "" if that is unknown.
 func (r *Release) Vote(_ Clock, node int, answer Answer, server string) Actions {
-	if answer == Yes && r.lease.forgotten(node) {
+	if answer == Yes && (r.lease.ending == Lost || r.lease.forgotten(node)) {
 		answer = Recreated
 	}
 	if !r.count(node, answer, server) || r.over {

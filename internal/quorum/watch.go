@@ -12,14 +12,14 @@ package quorum
 // watched is what is known of the key of a lock on one node.
 type watched struct {
 	asked  int32 // extensions and observations that are under way
-	seen   int8  // observations since the last extension
+	seen   int8  // observations since the last extension, or TrackingActive
 	gone   bool  // the node does not hold the token, or may not have held it all the time
 	given  bool  // an extension has given it back, and nothing has shown since that it is missing again
 	pushed bool  // the key may have changed since an answer has shown it
 }
 
-// maxObservations is how many times a key is observed on a node between two extensions. A server whose table of tracked keys is
-// full pushes one key for each that is observed.
+// maxObservations is how many times a key is observed on a node between two extensions on one connection. A server whose table of
+// tracked keys is full pushes one key for each that is observed.
 const maxObservations = 4
 
 // extending takes in that an extension begins, which every node answers. It returns its number.
@@ -57,6 +57,12 @@ func (l *Lease) watch() []watched {
 func (l *Lease) Invalidated(clock Clock, node int) bool {
 	l.watch()[node].pushed = true
 	return l.observe(clock, node)
+}
+
+// TrackingActive takes in that the node pushes changes from now on, and that the key may have changed before, see Invalidated.
+func (l *Lease) TrackingActive(clock Clock, node int) bool {
+	l.watch()[node].seen = 0
+	return l.Invalidated(clock, node)
 }
 
 // observe begins an observation of a key that may have changed, if there can be one now.

@@ -66,13 +66,11 @@ const noticed = time.Second
 // watch has the nodes' pushes about the lock's key looked into.
 func (k *lock) watch() { k.client.watched[k.of.key] = k }
 
-// observe finds out whether a node still holds the lock.
-func (k *lock) observe(l *line) {
-	c := k.client
-	if !k.lease.Invalidated(&c.clock, l.server.number) {
-		return
+// observe finds out after an event whether a node still holds the lock.
+func (k *lock) observe(l *line, event func(*quorum.Lease, quorum.Clock, int) bool) {
+	if event(k.lease, &k.client.clock, l.server.number) {
+		k.sendObservation(l)
 	}
-	k.sendObservation(l)
 }
 
 func (k *lock) sendObservation(l *line) {
