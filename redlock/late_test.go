@@ -1,10 +1,13 @@
 package redlock_test
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,12 +22,10 @@ import (
 // gate is a way to a server. While it is shut, what clients send is held up, as by a lost TCP segment; what the server sends
 // passes.
 type gate struct {
-	url string
-	mu  sync.RWMutex // held for writing while the gate is shut
+	url   string
+	mu    sync.RWMutex // held for writing while the gate is shut
+	named atomic.Int32 // how many times something about the key "name" has come to it
 }
-
-func (g *gate) shut() { g.mu.Lock() }
-func (g *gate) open() { g.mu.Unlock() }
 
 // newGate makes a gate before a server. It is gone when the test ends.
 func newGate(t *testing.T, addr string) *gate {
@@ -52,27 +53,33 @@ func newGate(t *testing.T, addr string) *gate {
 			}
 			end := func() { _, _ = client.Close(), server.Close() }
 			context.AfterFunc(ctx, end)
-			pass := func(to, from net.Conn, held bool) {
-				defer end()
-				buffer := make([]byte, 16<<10)
+			arrived := make(chan []byte, 1024)
+			running.Go(func() {
+				defer close(arrived)
 				for {
-					n, err := from.Read(buffer)
-					if held {
-						g.mu.RLock()
-					}
-					if err == nil {
-						_, err = to.Write(buffer[:n])
-					}
-					if held {
-						g.mu.RUnlock()
-					}
+					buffer := make([]byte, 16<<10)
+					n, err := client.Read(buffer)
 					if err != nil {
 						return
 					}
+					if bytes.Contains(buffer[:n], []byte("\r\nname\r\n")) {
+						g.named.Add(1)
+					}
+					arrived <- buffer[:n]
 				}
-			}
-			running.Go(func() { pass(server, client, true) })
-			running.Go(func() { pass(client, server, false) })
+			})
+			running.Go(func() {
+				defer end()
+				for sent := range arrived {
+					g.mu.RLock()
+					_, _ = server.Write(sent) // if it fails, the client is told below
+					g.mu.RUnlock()
+				}
+			})
+			running.Go(func() {
+				defer end()
+				_, _ = io.Copy(client, server)
+			})
 		}
 	})
 	return g
@@ -108,6 +115,7 @@ type gated struct {
 	seen   *recorder
 	locker *redlock.Locker
 	lock   *redlock.Lock
+	open   func() // after shut
 }
 
 // renewed takes and renews a lock on a cluster of three nodes.
@@ -124,21 +132,21 @@ func renewed(t *testing.T, c *cluster, timeout time.Duration, opts ...redlock.Op
 	return g
 }
 
-// shut holds up what is sent to two of the nodes.
-func (g *gated) shut() {
-	g.gates[0].shut()
-	g.gates[1].shut()
-}
-
-func (g *gated) open() {
-	g.gates[0].open()
-	g.gates[1].open()
+// shut holds up what is sent to two of the nodes, until open.
+func (g *gated) shut(t *testing.T) {
+	g.gates[0].mu.Lock()
+	g.gates[1].mu.Lock()
+	g.open = sync.OnceFunc(func() {
+		g.gates[0].mu.Unlock()
+		g.gates[1].mu.Unlock()
+	})
+	t.Cleanup(g.open)
 }
 
 // renew begins a renewal, of which two nodes get nothing.
 func (g *gated) renew(t *testing.T) {
 	t.Helper()
-	g.shut()
+	g.shut(t)
 	nextAt(t, g.clock, renewalIn(1, renewedTTL))
 	eventually(t, func() bool { return g.seen.answers(quorum.Yes) == 4 }, "the renewal has been sent")
 }
@@ -220,13 +228,16 @@ func TestAutoExtend_ALockThatIsDeletedWhileANodeIsOverdueForAnotherIsLost(t *tes
 	t.Parallel()
 	g := renewed(t, onReal(t, 3), brief)
 	g.c.eventuallyTracked()
-	g.shut()
+	second := g.seen.takeOnAll(t, g.locker, 3)
+	g.shut(t)
 	_, err := g.locker.TryLock(t.Context(), "other")
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	for i := range 2 {
+		before := g.gates[i].named.Load()
 		g.c.do(i, "DEL", "name")
+		eventually(t, func() bool { return g.gates[i].named.Load() > before }, "the key is looked at")
 	}
-	time.Sleep(brief) // usually the pushes are there by then, and the look at the key is overdue too
+	require.ErrorIs(t, second.Unlock(t.Context()), redlock.ErrNoQuorum, "what was sent before is overdue too")
 	require.NoError(t, g.lock.Err())
 	g.open()
 	receive(t, g.lock.Done(), "the loss")
