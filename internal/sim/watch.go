@@ -32,11 +32,8 @@ func (p *Plan) watching(r *rand.Rand) {
 func (p *Plan) stalling(r *rand.Rand) {
 	p.Stalling = true
 	at := 4*time.Second + upTo(r, time.Second)
-	held := Step{At: at, Kind: Extend, TTL: time.Hour}
-	if r.IntN(4) == 0 {
-		p.Names, held = 2, Step{At: at, Kind: Wait, Name: 1, TTL: time.Second, For: time.Millisecond}
-	}
-	p.Steps = append(p.Steps, held)
+	held := len(p.Steps)
+	p.Steps = append(p.Steps, Step{At: at, Kind: Extend, TTL: time.Hour})
 	for node := range p.Nodes {
 		if r.IntN(4) == 0 {
 			continue
@@ -52,12 +49,18 @@ func (p *Plan) stalling(r *rand.Rand) {
 		}
 	}
 	if r.IntN(2) == 0 {
-		p.Steps = append(p.Steps, Step{At: at + upTo(r, 300*time.Millisecond), Kind: pick(r, Extend, Extend, Unlock), TTL: time.Hour})
+		p.Steps = append(p.Steps, Step{At: at + upTo(r, 300*time.Millisecond), Kind: Extend, TTL: time.Hour})
 	}
 	taken := at + upTo(r, 300*time.Millisecond)
 	p.Steps = append(p.Steps, Step{At: taken, Kind: Acquire, Client: 1, TTL: time.Hour},
 		Step{At: taken + upTo(r, 20*time.Millisecond), Kind: Unlock, Client: 1},
 		Step{At: at + 2*noticed, Kind: Cancel}) // nothing: the run goes on until then
+	switch r.IntN(6) {
+	case 0:
+		p.Names, p.Steps[held] = 2, Step{At: at, Kind: Wait, Name: 1, TTL: time.Second, For: time.Millisecond}
+	case 1:
+		p.Steps = append(p.Steps, Step{At: taken + upTo(r, 300*time.Millisecond), Kind: Unlock})
+	}
 }
 
 // noticed is how long after a deletion its holder knows of it, even if its connections have just ended.
