@@ -27,8 +27,8 @@ func (p *Plan) watching(r *rand.Rand) {
 	}
 }
 
-// stalling adds to such a plan an extension, or a round for another lock, that is held up on its way, while nodes lose the key and another client takes the
-// lock and gives it back.
+// stalling adds to such a plan an extension, or a round for another lock, that is held up on its way, while nodes lose the key and
+// another client takes the lock and gives it back.
 func (p *Plan) stalling(r *rand.Rand) {
 	p.Stalling = true
 	at := 4*time.Second + upTo(r, time.Second)
