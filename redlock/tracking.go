@@ -42,6 +42,7 @@ func (s *queues) TrackingActive(node int) {
 // TrackingLost implements [node.Listener].
 func (s *queues) TrackingLost(node int) {
 	s.each(func(q *queue, now time.Time) quorum.Actions { return q.machine.TrackingLost(now, node) })
+	s.locker.watched.trackingLost(node)
 }
 
 // Message implements [node.Listener] for what a peer has published.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // watched are the locks that are renewed, by key. The nodes track their keys from the first renewal on, so that a lock that is
@@ -50,7 +49,16 @@ func (w *watched) invalidated(i int, key string) {
 	h := w.locks[key]
 	w.mu.Unlock()
 	if h != nil {
-		h.observe(i, (*quorum.Lease).Invalidated, nil)
+		h.observe(i, nil)
+	}
+}
+
+// trackingLost takes in that a connection has ended.
+func (w *watched) trackingLost(i int) {
+	for _, h := range w.all() {
+		h.mu.Lock()
+		h.lease.TrackingLost(i)
+		h.mu.Unlock()
 	}
 }
 
@@ -78,7 +86,7 @@ func (l *Locker) observeAll(i int) {
 			for _, h := range l.watched.all() {
 				select {
 				case observing <- struct{}{}:
-					h.observe(i, (*quorum.Lease).TrackingActive, observing)
+					h.observe(i, observing)
 				case <-l.closing.Done():
 					return
 				}
@@ -88,11 +96,11 @@ func (l *Locker) observeAll(i int) {
 	}()
 }
 
-// observe finds out after an event whether a node still holds the lock, unless an answer that will show it is under way. done is
-// received from then.
-func (h *heldLock) observe(i int, event func(*quorum.Lease, quorum.Clock, int) bool, done <-chan struct{}) {
+// observe finds out whether a node still holds the lock, unless an answer that will show it is under way. done is received from
+// then.
+func (h *heldLock) observe(i int, done <-chan struct{}) {
 	h.mu.Lock()
-	ask := event(h.lease, h.locker.clock, i)
+	ask := h.lease.Invalidated(h.locker.clock, i)
 	h.mu.Unlock()
 	if ask {
 		h.sendObservation(i, done)

@@ -97,7 +97,7 @@ func (h *heldLock) extendAgain(ctx context.Context) {
 	switch {
 	case r == nil && first: // the holder has extended it by more, so that no extension tracks its key yet
 		for i := range l.nodes {
-			h.observe(i, (*quorum.Lease).TrackingActive, nil)
+			h.observe(i, nil)
 		}
 	case r != nil && call != nil:
 		h.renewed(call, deadline, r)

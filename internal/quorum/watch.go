@@ -12,7 +12,7 @@ package quorum
 // watched is what is known of the key of a lock on one node.
 type watched struct {
 	asked  int32 // extensions and observations that are under way
-	seen   int8  // observations since the last extension, or TrackingActive
+	seen   int8  // observations since the last extension, or the last connection
 	gone   bool  // the node does not hold the token, or may not have held it all the time
 	given  bool  // an extension has given it back, and nothing has shown since that it is missing again
 	pushed bool  // the key may have changed since an answer has shown it
@@ -59,11 +59,8 @@ func (l *Lease) Invalidated(clock Clock, node int) bool {
 	return l.observe(clock, node)
 }
 
-// TrackingActive takes in that the node pushes changes from now on, and that the key may have changed before, see Invalidated.
-func (l *Lease) TrackingActive(clock Clock, node int) bool {
-	l.watch()[node].seen = 0
-	return l.Invalidated(clock, node)
-}
+// TrackingLost takes in that the connection to a node has ended. What was observed on it does not count for the next one.
+func (l *Lease) TrackingLost(node int) { l.watch()[node].seen = 0 }
 
 // observe begins an observation of a key that may have changed, if there can be one now.
 func (l *Lease) observe(clock Clock, node int) bool {

@@ -98,7 +98,8 @@ func TestLease_IsObservedAFewTimesBetweenTwoExtensions(t *testing.T) {
 		}
 		require.False(t, lease.Invalidated(instant(start), 1))
 		require.True(t, lease.Invalidated(instant(start), 2))
-		require.True(t, lease.TrackingActive(instant(start), 1), "the connection is another")
+		lease.TrackingLost(1)
+		require.True(t, lease.Invalidated(instant(start), 1), "the connection is another")
 		lease.Observed(instant(start), 1, quorum.Yes)
 		lease.Observed(instant(start), 2, quorum.Yes)
 		answerAll(lease, 3, quorum.Yes)

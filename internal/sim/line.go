@@ -185,6 +185,9 @@ func (l *line) broken(c *conn) {
 	l.notify()
 	if c.tracking {
 		l.report((*quorum.Queue[*waiter]).TrackingLost, l.client.queues...)
+		for _, k := range l.client.watched {
+			k.lease.TrackingLost(l.server.number)
+		}
 	}
 	l.client.after(0, l.connect)
 }

@@ -105,7 +105,7 @@ func (l *line) invalidated(key string) {
 		l.report((*quorum.Queue[*waiter]).Invalidated, q)
 	}
 	if k := l.client.watched[key]; k != nil {
-		k.observe(l, (*quorum.Lease).Invalidated)
+		k.observe(l)
 	}
 }
 
@@ -114,7 +114,7 @@ func (l *line) trackingActive() {
 	l.report((*quorum.Queue[*waiter]).TrackingActive, l.client.queues...)
 	for name := range l.plan.Names {
 		if k := l.client.watched[key(name)]; k != nil {
-			k.observe(l, (*quorum.Lease).TrackingActive)
+			k.observe(l)
 		}
 	}
 }

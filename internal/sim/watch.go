@@ -69,9 +69,9 @@ const noticed = time.Second
 // watch has the nodes' pushes about the lock's key looked into.
 func (k *lock) watch() { k.client.watched[k.of.key] = k }
 
-// observe finds out after an event whether a node still holds the lock.
-func (k *lock) observe(l *line, event func(*quorum.Lease, quorum.Clock, int) bool) {
-	if event(k.lease, &k.client.clock, l.server.number) {
+// observe finds out whether a node still holds the lock.
+func (k *lock) observe(l *line) {
+	if k.lease.Invalidated(&k.client.clock, l.server.number) {
 		k.sendObservation(l)
 	}
 }

@@ -97,7 +97,7 @@ var lockMutations = []mutation{
 	{"pushed-once", "a key is observed each time that a node pushes a change",
 		"quorum/watch.go", "\tl.keys[node].asked--\n", "\tl.keys[node].asked = 1\n"},
 	{"flush-ignored", "the keys of a node of which everything may have changed are observed",
-		"sim/tracking.go", "\t\t\tk.observe(l, (*quorum.Lease).TrackingActive)\n", ""},
+		"sim/tracking.go", "\t\t\tk.observe(l)\n", ""},
 	{"extension-untracked", "an extension is tracked, so that the next change is pushed",
 		"sim/lock.go", "cmd.track = k.client.watched[k.of.key] == k", "cmd.track = false"},
 	{"renewed-late", "a lock is renewed early once, so that its key is tracked",
