@@ -97,11 +97,11 @@ func (c call) replyLate(r Reply) {
 }
 
 func (c call) op() Op[call] {
-	_, late := c.to.(LateReceiver)
-	return Op[call]{
-		Item: c, CleanUp: c.cmd.kind == release, Redeliver: c.cmd.redeliver,
-		Patient: late && c.cmd.kind == observe, // of the key of a lock that is held, as it may be gone
+	op := Op[call]{Item: c, CleanUp: c.cmd.kind == release, Redeliver: c.cmd.redeliver}
+	if c.cmd.kind == observe { // of the key of a lock that is held, as it may be gone
+		_, op.Patient = c.to.(LateReceiver)
 	}
+	return op
 }
 
 // unlock unlocks the mutex and reports what has ended without an answer.

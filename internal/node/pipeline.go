@@ -11,7 +11,8 @@ import (
 const (
 	// maxUnderWay bounds the commands that are queued or unanswered. Above it the node is not asked (ErrBusy).
 	maxUnderWay = 4096
-	// maxCleanUp is the bound for clean-up. It is higher, since a key that is not cleaned up stays until its TTL.
+	// maxCleanUp is the bound for clean-up. It is higher, since a key that is not cleaned up stays until its TTL. So it is for what
+	// is patient: a loss that is not looked for is found by the next renewal only.
 	maxCleanUp = 4 * maxUnderWay
 )
 

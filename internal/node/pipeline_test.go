@@ -85,27 +85,32 @@ func TestPipeline_BoundsWhatIsSentToAFrozenNodeAllTheSame(t *testing.T) {
 	for name, cmd := range map[string]*node.Command{
 		"clean-up": node.Release("key", "token", ttl), "looks at keys that may be gone": node.Observe("key"),
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newFake(t, answering("EVAL", "")).open(t, withMaxOverdue(time.Hour))
-				const asked = 20_000
-				var count lateTally
-				n.Send(time.Now(), cmd, &count, 0)
-				pass(n.Config().Timeout)
-				synctest.Wait()
-				requireReply(t, quorum.Unsent, node.ErrSuspended, ask(t, n, node.Acquire("key", "token", ttl)))
-				for range asked - 1 {
+		for _, overdue := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, overdue: %t", name, overdue), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					n := newFake(t, answering("EVAL", "")).open(t, withMaxOverdue(time.Hour))
+					const asked = 20_000
+					var count lateTally
+					refused := &count.busy
 					n.Send(time.Now(), cmd, &count, 0)
-				}
-				synctest.Wait()
-				busy := count.busy.Load() + count.suspended.Load()
-				require.EqualValues(t, asked-4*4096, busy)
-				pass(n.Config().Timeout)
-				synctest.Wait()
-				require.EqualValues(t, asked, count.all.Load())
-				require.EqualValues(t, asked-busy, count.answers[quorum.Unknown].Load())
+					if overdue {
+						pass(n.Config().Timeout)
+						synctest.Wait()
+						requireReply(t, quorum.Unsent, node.ErrSuspended, ask(t, n, node.Acquire("key", "token", ttl)))
+						refused = &count.suspended
+					}
+					for range asked - 1 {
+						n.Send(time.Now(), cmd, &count, 0)
+					}
+					synctest.Wait()
+					require.EqualValues(t, asked-4*4096, refused.Load())
+					pass(n.Config().Timeout)
+					synctest.Wait()
+					require.EqualValues(t, asked, count.all.Load())
+					require.EqualValues(t, 4*4096, count.answers[quorum.Unknown].Load())
+				})
 			})
-		})
+		}
 	}
 }
 
