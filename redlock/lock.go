@@ -228,8 +228,8 @@ func (k *Lock) Unlock(ctx context.Context) (err error) {
 		}
 	}
 	switch outcome, refusal := r.soFar(); {
-	case outcome != quorum.NoQuorum && ending == quorum.Lost, outcome == quorum.Done && ending == quorum.Expired && extended:
-		// The nodes may have lost it, and an extension may have re-created what they have deleted now.
+	case outcome == quorum.Denied && ending == quorum.Lost,
+		outcome == quorum.Done && ending == quorum.Expired && extended: // which may have re-created what the nodes have deleted now
 		return failed(OpUnlock, k.Name(), ErrNotHeld, endings[ending])
 	case outcome == quorum.Done:
 		return nil

@@ -2,7 +2,6 @@ package page_test
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -69,11 +68,12 @@ type browser struct {
 // browse opens Chromium. Without one the test is skipped, or fails if CI=true.
 func browse(t *testing.T) *browser {
 	t.Helper()
-	var path string
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		path = cmp.Or(path, found(name))
+	names := []string{"chromium", "chromium-browser", "google-chrome"}
+	path, err := exec.LookPath(names[0])
+	for i := 1; err != nil && i < len(names); i++ {
+		path, err = exec.LookPath(names[i])
 	}
-	if path == "" {
+	if err != nil {
 		const missing = "Chromium is not installed (Debian and Ubuntu: apt-get install chromium)"
 		require.NotEqual(t, "true", os.Getenv("CI"), missing)
 		t.Skip("tests in a browser are left out: " + missing)
@@ -87,12 +87,6 @@ func browse(t *testing.T) *browser {
 	ctx, end := chromedp.NewContext(context.Background(),
 		chromedp.WithAllocatorOptions(opts...), chromedp.WithErrorf(quiet), chromedp.WithLogf(quiet))
 	return (&browser{t: t, ctx: ctx, reading: make(chan struct{})}).attended(end)
-}
-
-// found returns the path of a program; empty if it is not in PATH.
-func found(name string) string {
-	path, _ := exec.LookPath(name)
-	return path
 }
 
 // another opens one more tab of the same browser, or one more window.

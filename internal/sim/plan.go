@@ -31,7 +31,7 @@ type Plan struct {
 	Kept bool
 	// Watched means that the first client renews a lock, that keys are only deleted, and that the client can know of it.
 	Watched bool
-	// Stalling means that an extension is held up meanwhile. It may have given nodes the key that they count as having lost.
+	// Stalling means that an extension, or a round for another lock, is held up meanwhile. An extension may have given nodes the key that they count as having lost.
 	Stalling bool
 	// Fenced locks have fencing tokens, but for those of the first Plain clients.
 	Fenced bool

@@ -104,20 +104,28 @@ func (w *world) changed(key string) {
 	for _, k := range w.locks {
 		if w.plan.Watched && k.renewal != nil && k.of.key == key && k.held() && w.holders(k) < quorum.Majority(len(w.servers)) {
 			w.after(noticed, func() {
-				w.check(!k.held() || w.unheard(k, true), "a renewed lock that is deleted is lost at once",
+				w.check(!k.held() || k.unheard() || k.untracked(), "a renewed lock that is deleted is lost at once",
 					"client %d relies on %v", k.client.number, k)
 			})
 		}
 	}
 }
 
-// unheard reports whether a node was given the lock's key by an extension whose answer was lost with its connection, or, if that
-// matters, was not sent an extension, so that it does not track the key.
-func (w *world) unheard(k *lock, tracking bool) bool {
-	return slices.ContainsFunc(k.client.calls, func(r *round) bool {
-		unsent := func(l *line) bool { return tracking && r.machine.Answer(l.server.number) == quorum.Unsent }
-		return r.lock == k && r.verb == extend && (r.unheard > 0 || slices.ContainsFunc(k.client.lines, unsent))
+// unheard reports whether a node was given the lock's key by an extension whose answer was lost with its connection.
+func (k *lock) unheard() bool {
+	return k.extended(func(r *round) bool { return r.unheard > 0 })
+}
+
+// untracked reports whether a node was not sent an extension, so that it may not track the lock's key.
+func (k *lock) untracked() bool {
+	return k.extended(func(r *round) bool {
+		return slices.ContainsFunc(k.client.lines, func(l *line) bool { return r.machine.Answer(l.server.number) == quorum.Unsent })
 	})
+}
+
+// extended reports whether an extension of the lock is as is says.
+func (k *lock) extended(is func(*round) bool) bool {
+	return slices.ContainsFunc(k.client.calls, func(r *round) bool { return r.lock == k && r.verb == extend && is(r) })
 }
 
 // holders counts the nodes that hold a lock.
