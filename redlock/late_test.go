@@ -115,6 +115,7 @@ type gated struct {
 	seen   *recorder
 	locker *redlock.Locker
 	lock   *redlock.Lock
+	away   int    // how many gates are shut
 	open   func() // after shut
 }
 
@@ -132,23 +133,26 @@ func renewed(t *testing.T, c *cluster, timeout time.Duration, opts ...redlock.Op
 	return g
 }
 
-// shut holds up what is sent to two of the nodes, until open.
-func (g *gated) shut(t *testing.T) {
-	g.gates[0].mu.Lock()
-	g.gates[1].mu.Lock()
+// shut holds up what is sent to the first nodes, until open.
+func (g *gated) shut(t *testing.T, nodes int) {
+	g.away = nodes
+	for _, gate := range g.gates[:nodes] {
+		gate.mu.Lock()
+	}
 	g.open = sync.OnceFunc(func() {
-		g.gates[0].mu.Unlock()
-		g.gates[1].mu.Unlock()
+		for _, gate := range g.gates[:nodes] {
+			gate.mu.Unlock()
+		}
 	})
 	t.Cleanup(g.open)
 }
 
-// renew begins a renewal, of which two nodes get nothing.
-func (g *gated) renew(t *testing.T) {
+// renew begins a renewal, of which the first nodes get nothing.
+func (g *gated) renew(t *testing.T, away int) {
 	t.Helper()
-	g.shut(t)
+	g.shut(t, away)
 	nextAt(t, g.clock, renewalIn(1, renewedTTL))
-	eventually(t, func() bool { return g.seen.answers(quorum.Yes) == 4 }, "the renewal has been sent")
+	eventually(t, func() bool { return g.seen.answers(quorum.Yes) == 6-away }, "the renewal has been sent")
 }
 
 // comeAndGo is another holder, after two nodes have lost the key.
@@ -165,7 +169,7 @@ func (g *gated) comeAndGo(t *testing.T, opts ...redlock.Option) {
 // timeOut waits until the nodes are not waited for any more.
 func (g *gated) timeOut(t *testing.T) {
 	t.Helper()
-	eventually(t, func() bool { return g.seen.answers(quorum.Unknown, quorum.Unsent) >= 2 }, "nobody waits any more")
+	eventually(t, func() bool { return g.seen.answers(quorum.Unknown, quorum.Unsent) >= g.away }, "nobody waits any more")
 	require.NoError(t, g.lock.Err())
 }
 
@@ -182,7 +186,7 @@ func TestAutoExtend_ALockThatALateRenewalSetsAgainIsLost(t *testing.T) {
 					c.silence()
 				}
 				g := renewed(t, c, brief, opts...)
-				g.renew(t)
+				g.renew(t, 2)
 				g.comeAndGo(t, opts...)
 				g.timeOut(t)
 				g.open()
@@ -193,6 +197,36 @@ func TestAutoExtend_ALockThatALateRenewalSetsAgainIsLost(t *testing.T) {
 				for i := range g.c.servers {
 					eventually(t, func() bool { return g.c.do(i, "EXISTS", "name") == int64(0) }, "what was set again is released")
 				}
+			})
+		}
+	}
+}
+
+// The danger: the same for one node of three, while the others confirm the renewal. One of those loses the key, too.
+func TestAutoExtend_ALockThatAConfirmedRenewalSetsAgainIsLost(t *testing.T) {
+	t.Parallel()
+	for _, silent := range []bool{false, true} {
+		for _, timeout := range []time.Duration{brief, long} {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				c := onReal(t, 3)
+				if silent {
+					c.silence()
+				}
+				g := renewed(t, c, timeout)
+				g.renew(t, 1)
+				g.comeAndGo(t)
+				if timeout == brief {
+					g.timeOut(t)
+				}
+				g.open()
+				if silent {
+					eventually(t, func() bool { return c.do(0, "EXISTS", "name") == int64(1) }, "the renewal sets the key again")
+				} else {
+					receive(t, g.lock.Done(), "the loss")
+					require.ErrorIs(t, g.lock.Err(), redlock.ErrLost)
+				}
+				require.ErrorIs(t, g.lock.Unlock(t.Context()), redlock.ErrNotHeld)
 			})
 		}
 	}
@@ -209,7 +243,7 @@ func TestUnlock_ALockThatALateRenewalHasSetAgainWasNotHeld(t *testing.T) {
 				timeout = 5 * brief // that the release has, too
 			}
 			g := renewed(t, onReal(t, 3), timeout)
-			g.renew(t)
+			g.renew(t, 2)
 			g.comeAndGo(t)
 			if overdue {
 				g.timeOut(t)
@@ -229,7 +263,7 @@ func TestAutoExtend_ALockThatIsDeletedWhileANodeIsOverdueForAnotherIsLost(t *tes
 	g := renewed(t, onReal(t, 3), brief)
 	g.c.eventuallyTracked()
 	second := g.seen.takeOnAll(t, g.locker, 3)
-	g.shut(t)
+	g.shut(t, 2)
 	_, err := g.locker.TryLock(t.Context(), "other")
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	for i := range 2 {
@@ -249,7 +283,7 @@ func TestAutoExtend_ALockThatIsDeletedBesideARenewalThatIsRefusedIsLost(t *testi
 	t.Parallel()
 	g := renewed(t, onReal(t, 3), long)
 	g.c.eventuallyTracked()
-	g.renew(t)
+	g.renew(t, 2)
 	for i := range 2 {
 		g.c.do(i, "CONFIG", "SET", "maxmemory", 1)
 		g.c.do(i, "DEL", "name")

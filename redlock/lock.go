@@ -124,7 +124,7 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 // the lock lasts longer already, Extend returns nil and the deadline stays. Extends of one lock run one after the other.
 //
 // On a node that does not hold the lock, because it has restarted or could not be reached, Extend re-creates the key.
-// Such a node does not count for the majority.
+// Such a node does not count for the majority until another extension has succeeded.
 //
 // ttl is checked like [WithTTL]. On failure the deadline stays. Nodes that took the longer TTL keep the key until the lock
 // is over; it is released there then. The errors:
@@ -211,7 +211,7 @@ func (k *Lock) Unlock(ctx context.Context) (err error) {
 	}
 	h.mu.Lock()
 	now := h.now()
-	ending, extended := h.atLocked(now), h.lease.Everywhere()
+	ending := h.atLocked(now)
 	last, err := k.leaveLocked(now, ending)
 	h.mu.Unlock()
 	if !last {
@@ -228,8 +228,7 @@ func (k *Lock) Unlock(ctx context.Context) (err error) {
 		}
 	}
 	switch outcome, refusal := r.soFar(); {
-	case outcome == quorum.Denied && ending == quorum.Lost,
-		outcome == quorum.Done && ending == quorum.Expired && extended: // which may have re-created what the nodes have deleted now
+	case outcome == quorum.Denied && (ending == quorum.Lost || ending == quorum.Expired):
 		return failed(OpUnlock, k.Name(), ErrNotHeld, endings[ending])
 	case outcome == quorum.Done:
 		return nil

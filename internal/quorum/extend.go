@@ -7,7 +7,7 @@ package quorum
 // the key for longer, until the lease ends and [Lease.Leftovers] has it released.
 //
 // The extension re-creates the key on a node that does not hold it, because the node has forgotten it or was
-// never reached. That makes the lock sturdier from the next extension on, but it is no yes: a node that had
+// never reached. That makes the lock sturdier once the next extension is done, but it is no yes: a node that had
 // forgotten the key may have granted it to another holder meanwhile.
 type Extend struct {
 	tally
@@ -32,20 +32,11 @@ func (e *Extend) Ask(clock Clock) bool { return e.lease.At(clock.Now()) == Held 
 
 // Vote takes the answer of a node and the identity of the server that gave it, or "" if that is unknown.
 func (e *Extend) Vote(clock Clock, node int, answer Answer, server string) Actions {
-	if !e.counts(node, answer, server) {
+	if !e.count(node, e.lease.counted(node, answer), server) {
 		return Actions{}
 	}
 	e.lease.keys[node].asked--
-	return e.voted(clock, node)
-}
-
-// counts is count for an extension: the yes of a node that was known to have lost the key is that of an extension before, which has
-// given it back without being confirmed.
-func (e *Extend) counts(node int, answer Answer, server string) bool {
-	if answer == Yes && e.lease.forgotten(node) {
-		answer = Recreated
-	}
-	return e.count(node, answer, server)
+	return e.voted(clock, node, answer)
 }
 
 // Late takes the answer of a node that was voted for as Unknown before, as none had come in time.
@@ -58,20 +49,23 @@ func (e *Extend) Late(clock Clock, node int, answer Answer, server string) Actio
 	}
 	b.answer = Pending
 	e.failed--
-	e.counts(node, answer, server)
-	return e.voted(clock, node)
+	e.count(node, e.lease.counted(node, answer), server)
+	return e.voted(clock, node, answer)
 }
 
-// voted decides, and has the lease take what the vote of a node shows. A majority confirms the keys that were given back even if it
-// comes too late for the outcome, unless another extension has begun, which may have given the key back once more.
-func (e *Extend) voted(clock Clock, node int) Actions {
-	actions, answer := e.decide(clock), e.Answer(node)
-	e.lease.shown(clock, node, answer, answer == No || answer == Recreated && e.outcome() != Done)
+// voted decides, and has the lease take what the answer of a node shows. A majority confirms the lease even if it comes too late
+// for the outcome.
+func (e *Extend) voted(clock Clock, node int, answer Answer) Actions {
+	if e.Answer(node) == Refused { // maybe as that of a server that has voted for another node
+		answer = Refused
+	}
+	actions := e.decide(clock)
+	e.lease.shown(clock, node, answer)
 	if !e.over && e.lease.ending == Lost { // with what was known of other nodes before
 		actions = e.conclude(Denied)
 	}
-	if e.outcome() == Done && e.number == e.lease.extensions {
-		e.lease.confirmed()
+	if e.outcome() == Done {
+		e.lease.confirmed(e.number)
 	}
 	if answer == Refused && e.lease.observe(clock, node) { // the node answers, but has not shown what was pushed
 		actions.Observe = []int{node}

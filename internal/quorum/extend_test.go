@@ -214,8 +214,8 @@ func TestExtend_Scenarios(t *testing.T) {
 	}
 }
 
-// An extension may give the key to nodes that do not have it, but it does not live by them.
-func TestExtend_RecreatedKeyCountsForTheNextExtensionOnly(t *testing.T) {
+// An extension may give the key to nodes that do not have it, but neither does it live by them, nor the next one.
+func TestExtend_RecreatedKeyCountsWhenTheNextExtensionIsConfirmed(t *testing.T) {
 	lease := quorum.NewLease(3, granted)
 	play(t, quorum.NewExtend(lease, longer), []step{
 		{"0 yes", ""},
@@ -225,6 +225,11 @@ func TestExtend_RecreatedKeyCountsForTheNextExtensionOnly(t *testing.T) {
 	require.Equal(t, longer.Deadline(), lease.Deadline())
 
 	next := quorum.Grant{Start: midway, TTL: 10 * time.Second, Drift: granted.Drift}
+	play(t, quorum.NewExtend(lease, next), []step{
+		{"1 yes", ""},
+		{"0 yes", ""},
+		{"2 yes", "done"},
+	})
 	play(t, quorum.NewExtend(lease, next), []step{
 		{"0 lost", ""},
 		{"1 yes", ""},

@@ -4,9 +4,9 @@ package quorum
 // one that does not hold the key.
 //
 // Done means that a majority held the token until now and has deleted it. Denied means that so many nodes did not
-// hold it that the lock cannot have been ours any more. A key that an extension has given back, and that no majority has
-// confirmed since, counts as one that was not held: the answer to the extension comes before that to the release. So does any
-// key once the lease is lost.
+// hold it that the lock cannot have been ours any more. A key that an extension may have given back counts as one that was not held:
+// that of a node that may not have held it all the time (the answer to the extension comes before that to the release), and every
+// key once the lease is lost, or has expired after an extension.
 type Release struct {
 	tally
 	lease *Lease
@@ -25,10 +25,10 @@ func NewRelease(lease *Lease, reached func(node int) bool) *Release {
 
 // Vote takes the answer of a node and the identity of the server that gave it, or "" if that is unknown.
 func (r *Release) Vote(_ Clock, node int, answer Answer, server string) Actions {
-	if answer == Yes && (r.lease.ending == Lost || r.lease.forgotten(node)) {
+	if l := r.lease; answer == Yes && (l.ending == Lost || l.ending == Expired && l.everywhere) {
 		answer = Recreated
 	}
-	if !r.count(node, answer, server) || r.over {
+	if !r.count(node, r.lease.counted(node, answer), server) || r.over {
 		return Actions{}
 	}
 	return r.conclude(r.outcome())

@@ -196,3 +196,23 @@ func TestRelease_AKeyThatAnExtensionHasGivenBackWasNotHeld(t *testing.T) {
 		})
 	}
 }
+
+// An extension that was late may have set again what was lost, once the lease does not say any more that nobody else can have had it.
+func TestRelease_ALockThatIsOverWasNotHeldIfAnExtensionMayHaveSetItAgain(t *testing.T) {
+	for how, want := range map[quorum.Ending][2]quorum.Outcome{ // without an extension, and with one
+		quorum.Released: {quorum.Done, quorum.Done},
+		quorum.Expired:  {quorum.Done, quorum.Denied},
+		quorum.Lost:     {quorum.Denied, quorum.Denied},
+	} {
+		for extended, want := range want {
+			lease := quorum.NewLease(3, granted)
+			if extended == 1 {
+				quorum.NewExtend(lease, longer)
+			}
+			lease.End(midway, how)
+			r := quorum.NewRelease(lease, everywhere)
+			r.Vote(instant(midway), 0, quorum.Yes, "")
+			require.Equal(t, want, r.Vote(instant(midway), 1, quorum.Yes, "").Outcome)
+		}
+	}
+}

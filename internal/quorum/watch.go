@@ -2,8 +2,11 @@ package quorum
 
 // Between two extensions a node pushes when the key of a lock changes on it, if the extension before was tracked. A push
 // is a hint: the key is observed, and the lock is lost when so many nodes have answered that they do not hold it that
-// no majority is left. An extension gives the key back to a node that has lost it, so that a lock which is renewed is
-// not lost to one node after the other. A node of which nothing is known counts as one that holds the key.
+// no majority is left. A node of which nothing is known counts as one that holds the key.
+
+// An extension gives the key back to a node that has lost it, so that a lock which is renewed is not lost to one node after the
+// other. Another may have had the lock meanwhile, for as long as a majority had lost it. So the node counts again when a majority
+// has held the key without a break until after it was given back: when an extension is confirmed that began after that was known.
 
 // Pushes come in order with the answers of a node. So what is pushed while an answer is outstanding happened before what that
 // answer shows; but an answer that was not in time may come late or never. Therefore a push stands until an answer that came
@@ -14,7 +17,7 @@ type watched struct {
 	asked  int32 // extensions and observations that are under way
 	seen   int8  // observations since the last extension, or the last connection
 	gone   bool  // the node does not hold the token, or may not have held it all the time
-	given  bool  // an extension has given it back, and nothing has shown since that it is missing again
+	given  int32 // it holds it again, since before the extension after this one began; 0 if it does not
 	pushed bool  // the key may have changed since an answer has shown it
 }
 
@@ -32,18 +35,22 @@ func (l *Lease) extending() int32 {
 	return l.extensions
 }
 
-// confirmed takes in that a majority of the nodes has told the last extension that they held the key all the time. So nobody else
-// can have had the lock before it gave the key back to others.
-func (l *Lease) confirmed() {
+// confirmed takes in that a majority of the nodes has told an extension that they have held the key all the time.
+func (l *Lease) confirmed(number int32) {
 	for i := range l.keys {
-		if k := &l.keys[i]; k.given {
-			k.gone, k.given = false, false
+		if k := &l.keys[i]; 0 < k.given && k.given < number {
+			k.gone, k.given = false, 0
 		}
 	}
 }
 
-// forgotten reports whether a node is known to have lost the key, so that what it holds is what an extension has given back.
-func (l *Lease) forgotten(node int) bool { return l.keys != nil && l.keys[node].gone }
+// counted returns what an answer counts as: the yes of a node that may not have held the key all the time is no yes.
+func (l *Lease) counted(node int, answer Answer) Answer {
+	if answer == Yes && l.keys != nil && l.keys[node].gone {
+		return Recreated
+	}
+	return answer
+}
 
 func (l *Lease) watch() []watched {
 	if l.keys == nil {
@@ -77,29 +84,28 @@ func (l *Lease) observe(clock Clock, node int) bool {
 // may hold it, the lease is lost.
 func (l *Lease) Observed(clock Clock, node int, answer Answer) {
 	l.keys[node].asked--
-	l.observed(clock, node, answer)
+	l.shown(clock, node, answer)
 }
 
 // Late takes an answer that comes after Observed has taken its absence (Unknown). again means that the key is to be observed once
 // more, as after Invalidated.
 func (l *Lease) Late(clock Clock, node int, answer Answer) (again bool) {
-	l.observed(clock, node, answer)
+	l.shown(clock, node, answer)
 	return l.observe(clock, node)
 }
 
-// observed takes what an observation shows. A key that was gone, and is there, has been set again by an extension: only a later
-// extension can tell whether the lock was held meanwhile.
-func (l *Lease) observed(clock Clock, node int, answer Answer) {
-	l.shown(clock, node, answer, l.keys[node].gone || answer == No)
-}
-
 // shown takes what an answer shows of the key, if anything.
-func (l *Lease) shown(clock Clock, node int, answer Answer, gone bool) {
-	if answer != Yes && answer != No && answer != Recreated {
+func (l *Lease) shown(clock Clock, node int, answer Answer) {
+	k := &l.keys[node]
+	switch {
+	case answer == No:
+		k.gone, k.given = true, 0
+	case answer == Recreated, answer == Yes && k.gone && k.given == 0:
+		k.gone, k.given = true, l.extensions
+	case answer != Yes:
 		return
 	}
-	k := &l.keys[node]
-	k.gone, k.given, k.pushed = gone, answer == Recreated || k.given && answer == Yes, false
+	k.pushed = false
 	held := 0
 	for _, k := range l.keys {
 		if !k.gone {

@@ -11,12 +11,7 @@ func (w *world) checkHeld(k *lock, when string) {
 	if w.amnesia || w.lapsed || !k.held() {
 		return
 	}
-	n := 0
-	for _, s := range w.servers {
-		if e, ok := s.peek(k.of.key, s.now()); ok && e.token == k.of.token {
-			n++
-		}
-	}
+	n := w.holders(k)
 	w.check(n >= quorum.Majority(len(w.servers)), "a lock that is held is on a majority of nodes",
 		"%s, %v was on %d of %d nodes", when, k, n, len(w.servers))
 }
@@ -84,12 +79,7 @@ func (w *world) checkLost(r *round) {
 	if r.outcome == quorum.Done || r.outcome == quorum.TooLate || r.stopped || r.barred {
 		return
 	}
-	granted := 0
-	for i := range w.servers {
-		if r.machine.Answer(i) == quorum.Yes {
-			granted++
-		}
-	}
+	granted := r.granted()
 	w.check(granted < quorum.Majority(len(w.servers)), "a round that a majority has granted is won",
 		"client %d: %s is %s with %d of %d nodes", r.client.number, r.token, outcomes[r.outcome], granted,
 		len(w.servers))

@@ -30,6 +30,7 @@ type client struct {
 	calls []*round // that were begun
 	call  *round   // that of the goroutine that tries, extends and unlocks; nil means none
 	holds *lock    // what it holds; nil means nothing
+	ended *lock    // what it held last, and has not unlocked since that ended by itself
 	last  *round   // the acquire that was begun last
 
 	watched   map[string]*lock // that are renewed, by key
@@ -152,6 +153,9 @@ func (c *client) step(s Step) {
 		c.extend(s.TTL)
 	case s.Kind == Unlock && k != nil && (idle || c.call.lock == k): // beside an Extend maybe
 		k.unlock()
+	case s.Kind == Unlock && k == nil && idle && c.ended != nil:
+		c.ended.unlock()
+		c.ended = nil
 	case s.Kind == Cancel && !idle: // an Unlock ignores it
 		c.log("client %d: the context ends", c.number)
 		c.call.stop()

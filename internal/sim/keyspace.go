@@ -90,7 +90,7 @@ type entry struct {
 	expires time.Duration
 	foreign bool          // it is no token, but somebody's data
 	forever bool          // it has no TTL
-	born    time.Duration // likewise: true time
+	born    time.Duration // since when the token is there: true time
 	late    time.Duration // how long the command that set expires was on its way
 }
 

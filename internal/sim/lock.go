@@ -184,12 +184,12 @@ func (k *lock) over() {
 		return
 	}
 	if c.holds == k {
-		c.holds = nil
+		c.holds, c.ended = nil, k
 	}
 	if !k.ended {
 		k.ended, k.at = true, c.now
 		c.log("client %d: the lease of %v is over", c.number, k)
-		c.check(!c.plan.Watched || c.plan.Stalling || c.holders(k) < quorum.Majority(len(c.servers)), "a lock that a majority holds is not lost",
+		c.check(!c.plan.Watched || c.plan.Stalling || c.counting(k) < quorum.Majority(len(c.servers)), "a lock that a majority holds is not lost",
 			"client %d has lost %v", c.number, k)
 		c.check(!c.plan.Kept || k.renewal == nil || k.of.attached != nil, "a renewed lock is not lost to one node",
 			"client %d has lost %v", c.number, k)

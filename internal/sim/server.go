@@ -101,7 +101,10 @@ func (s *server) handle(c *conn, cmd command) reply {
 		s.echo(c, cmd)
 	}
 	if is && after != before {
-		after.late = s.world.now - cmd.sent
+		after.late, after.born = s.world.now-cmd.sent, s.world.now
+		if was && before.token == after.token {
+			after.born = before.born
+		}
 		s.keys[cmd.key] = after
 	}
 	return r

@@ -25,6 +25,14 @@ func (p *Plan) watching(r *rand.Rand) {
 	if r.IntN(2) == 0 {
 		p.stalling(r)
 	}
+	if r.IntN(2) == 0 { // it confirms the nodes to which the renewal has given the key, maybe late
+		p.Steps = append(p.Steps, Step{At: time.Second, Kind: Extend, TTL: time.Hour})
+		for node := range p.Nodes {
+			if r.IntN(4) == 0 {
+				p.Steps = append(p.Steps, Step{At: time.Second - time.Microsecond, Kind: Stall, Node: node, For: 300 * time.Millisecond})
+			}
+		}
+	}
 }
 
 // stalling adds to such a plan an extension, or a round for another lock, that is held up on its way, while nodes lose the key and
@@ -34,8 +42,10 @@ func (p *Plan) stalling(r *rand.Rand) {
 	at := 4*time.Second + upTo(r, time.Second)
 	held := len(p.Steps)
 	p.Steps = append(p.Steps, Step{At: at, Kind: Extend, TTL: time.Hour})
+	var prompt []int // nodes that answer at once
 	for node := range p.Nodes {
 		if r.IntN(4) == 0 {
+			prompt = append(prompt, node)
 			continue
 		}
 		stall := Step{At: at - time.Microsecond, Kind: Stall, Node: node, For: time.Millisecond + upTo(r, 300*time.Millisecond)}
@@ -60,6 +70,11 @@ func (p *Plan) stalling(r *rand.Rand) {
 		p.Names, p.Steps[held] = 2, Step{At: at, Kind: Wait, Name: 1, TTL: time.Second, For: time.Millisecond}
 	case 1:
 		p.Steps = append(p.Steps, Step{At: taken + upTo(r, 300*time.Millisecond), Kind: Unlock})
+	}
+	for _, node := range prompt {
+		if r.IntN(2) == 0 {
+			p.Steps = append(p.Steps, Step{At: at + upTo(r, 300*time.Millisecond), Kind: pick(r, Lapse, Flush), Node: node})
+		}
 	}
 }
 
@@ -129,9 +144,30 @@ func (k *lock) extended(is func(*round) bool) bool {
 }
 
 // holders counts the nodes that hold a lock.
-func (w *world) holders(k *lock) (n int) {
+func (w *world) holders(k *lock) int {
+	return w.holding(k, func(entry) bool { return true })
+}
+
+// counting counts those of them that held it when it was won, or since before an extension that a majority has confirmed.
+func (w *world) counting(k *lock) int {
+	return w.holding(k, func(e entry) bool {
+		return e.born <= k.of.over || k.extended(func(r *round) bool { return r.sent > e.born && r.granted() >= quorum.Majority(len(w.servers)) })
+	})
+}
+
+// granted counts the nodes that have said yes.
+func (r *round) granted() (n int) {
+	for i := range r.client.servers {
+		if r.machine.Answer(i) == quorum.Yes {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) holding(k *lock, counts func(entry) bool) (n int) {
 	for _, s := range w.servers {
-		if e, ok := s.peek(k.of.key, s.now()); ok && e.token == k.of.token {
+		if e, ok := s.peek(k.of.key, s.now()); ok && e.token == k.of.token && counts(e) {
 			n++
 		}
 	}
