@@ -11,7 +11,7 @@ var (
 	// ErrAbsent: the key does not exist.
 	ErrAbsent = node.ErrAbsent
 	// ErrRecreated: an extension found that the key did not exist, and re-created it. That does not count for the majority until
-	// another extension has succeeded.
+	// another extension has succeeded that began afterwards.
 	ErrRecreated = node.ErrRecreated
 	// ErrTimeout: no answer within the node timeout. The command may have been carried out. In a ConnectError: no connection
 	// within the dial timeout ([WithDialTimeout]), and the command was not sent.

@@ -66,3 +66,10 @@ func (r *round) reached(node int) bool {
 	defer r.mu.Unlock()
 	return r.acquire.Reached(node)
 }
+
+// Granted implements [quorum.Votes].
+func (r *round) Granted(node int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.acquire.Holds(node)
+}

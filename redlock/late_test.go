@@ -119,15 +119,23 @@ type gated struct {
 	open   func() // after shut
 }
 
-// renewed takes and renews a lock on a cluster of three nodes.
-func renewed(t *testing.T, c *cluster, timeout time.Duration, opts ...redlock.Option) *gated {
+// behindGates makes a Locker over three nodes behind gates.
+func behindGates(t *testing.T, c *cluster, timeout time.Duration, opts ...redlock.Option) *gated {
 	t.Helper()
 	g := &gated{c: c, clock: clocktest.New(), seen: &recorder{}}
 	var urls []string
 	g.gates, urls = c.gates(t)
 	nodes := open(t, urls, pool.WithTimeout(timeout), pool.WithMaxOverdue(long))
 	g.locker = lockerOver(t, nodes, append(opts, redlock.WithClock(g.clock), redlock.WithObserver(g.seen))...)
+	return g
+}
+
+// renewed takes and renews a lock on a cluster of three nodes.
+func renewed(t *testing.T, c *cluster, timeout time.Duration, opts ...redlock.Option) *gated {
+	t.Helper()
+	g := behindGates(t, c, timeout, opts...)
 	g.lock = take(t, g.locker, "name", redlock.TTL(renewedTTL), redlock.AutoExtend())
+	g.seen.waitForVotes(t, "acquire", "name", 3)
 	nextAt(t, g.clock, renewalIn(0, renewedTTL))
 	eventually(t, func() bool { return g.seen.answers(quorum.Yes) == 3 }, "the first renewal")
 	return g
@@ -230,6 +238,25 @@ func TestAutoExtend_ALockThatAConfirmedRenewalSetsAgainIsLost(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The danger: the same for the acquire. It has won the lock with the other nodes.
+func TestUnlock_ALockThatALateAcquireHasSetAgainWasNotHeld(t *testing.T) {
+	t.Parallel()
+	g := behindGates(t, onReal(t, 3), brief)
+	require.NoError(t, g.seen.takeOnAll(t, g.locker, 3).Unlock(t.Context()))
+	g.c.eventuallyEmpty()
+	g.shut(t, 1)
+	before := g.gates[0].named.Load()
+	lock := take(t, g.locker, "name", redlock.TTL(renewedTTL))
+	eventually(t, func() bool { return g.gates[0].named.Load() > before }, "the acquire is held up")
+	g.comeAndGo(t)
+	eventually(t, func() bool {
+		return slices.ContainsFunc(g.seen.votesOn("acquire", "name"), func(v redlock.VoteEvent) bool { return v.Answer == quorum.Unknown })
+	}, "nobody waits any more")
+	g.open()
+	eventually(t, func() bool { return g.c.do(0, "EXISTS", "name") == int64(1) }, "the acquire sets the key")
+	require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 }
 
 // The danger: the release finds what the renewal before it has set again, and takes it for what was held all the time.

@@ -88,8 +88,8 @@ func (r *round) Reply(i int, reply node.Reply) {
 }
 
 // ReplyLate implements [node.LateReceiver]. The late answer to an extension shows whether the lock is lost. Of an acquire nobody
-// needs it: if it was won, a yes is one more node that the release goes to anyway; if it was lost, the release follows it. Nor of
-// a release, which may be repeated.
+// needs it: if it was won, the node counts from a later extension on only; if it was lost, the release follows it. Nor of a release,
+// which may be repeated.
 func (r *round) ReplyLate(i int, reply node.Reply) {
 	if r.extend == nil {
 		return
@@ -238,6 +238,8 @@ func (r *round) reasonLocked(i int) error {
 		return ErrPending
 	case r.errs != nil && r.errs[i] != nil: // also if it said yes and the raise failed
 		return r.errs[i]
+	case answer == quorum.Recreated && r.op == OpUnlock && r.held.lease.At(r.held.now()) != quorum.Released:
+		return errWasOver
 	case answer == quorum.Recreated: // by an extension before
 		return node.ErrRecreated
 	case answer != quorum.Yes: // counted as no without having been asked

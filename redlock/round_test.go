@@ -59,12 +59,16 @@ func TestExtend_ByLessThanIsLeftChangesNothing(t *testing.T) {
 func TestExtend_NeedsAMajorityThatStillHoldsTheLock(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		lock := take(t, c.locker(), "name", redlock.TTL(time.Minute))
-		c.eventuallyHeld("name", lock.Token())
+		seen := &recorder{}
+		lock := take(t, c.locker(redlock.WithObserver(seen)), "name", redlock.TTL(time.Minute))
+		seen.waitForVotes(t, "acquire", "name", 5)
 		c.do(0, "DEL", "name")
 		c.do(1, "SET", "name", "theirs", "PX", long.Milliseconds())
 		require.NoError(t, lock.Extend(t.Context(), 10*time.Minute), "three of five hold it")
-		eventually(t, func() bool { return c.value(0, "name") == lock.Token() }, "what had lost it is given it again")
+		seen.waitForVotes(t, "extend", "name", 5)
+		pass(brief / 10) // the observer is told first
+		require.Equal(t, lock.Token(), c.value(0, "name"), "what had lost it is given it again")
+		require.NoError(t, lock.Extend(t.Context(), 10*time.Minute), "and counts")
 
 		c.do(0, "DEL", "name")
 		c.do(2, "DEL", "name")

@@ -236,6 +236,8 @@ func TestAutoExtend_TheLockOutlivesTheRestartOfEveryNodeInTurn(t *testing.T) {
 		s.Stop()
 		s.Start()
 		eventually(t, func() bool { return c.value(i, "name") == lock.Token() || lock.Err() != nil }, "server %d is given the key again", i)
+		before := seen.renewals()
+		eventually(t, func() bool { return seen.renewals() >= before+2 || lock.Err() != nil }, "it counts, as a renewal has begun since")
 		require.NoError(t, lock.Err())
 	}
 	require.False(t, isOver(done))

@@ -60,8 +60,18 @@ func (a *Acquire) Stop(Clock) Actions {
 	return actions
 }
 
-// Lease begins the lease of a round that is won.
-func (a *Acquire) Lease() *Lease { return NewLease(len(a.ballots), a.grant) }
+// Lease begins the lease of a round that is won. votes are those of this round.
+func (a *Acquire) Lease(votes Votes) *Lease {
+	l := NewLease(len(a.ballots), a.grant)
+	l.votes = votes
+	return l
+}
+
+// Holds reports whether a node has said yes, though maybe under another name of its server too.
+func (a *Acquire) Holds(node int) bool {
+	_, twin := a.Duplicate(node)
+	return twin || a.Answer(node) == Yes
+}
 
 func (a *Acquire) decide(clock Clock) Actions {
 	agreed, possible := 0, a.pending()

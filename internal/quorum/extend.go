@@ -32,11 +32,15 @@ func (e *Extend) Ask(clock Clock) bool { return e.lease.At(clock.Now()) == Held 
 
 // Vote takes the answer of a node and the identity of the server that gave it, or "" if that is unknown.
 func (e *Extend) Vote(clock Clock, node int, answer Answer, server string) Actions {
-	if !e.count(node, e.lease.counted(node, answer), server) {
+	if !e.counts(node, answer, server) {
 		return Actions{}
 	}
 	e.lease.keys[node].asked--
 	return e.voted(clock, node, answer)
+}
+
+func (e *Extend) counts(node int, answer Answer, server string) bool {
+	return e.count(node, e.lease.counted(node, answer), server)
 }
 
 // Late takes the answer of a node that was voted for as Unknown before, as none had come in time.
@@ -49,7 +53,7 @@ func (e *Extend) Late(clock Clock, node int, answer Answer, server string) Actio
 	}
 	b.answer = Pending
 	e.failed--
-	e.count(node, e.lease.counted(node, answer), server)
+	e.counts(node, answer, server)
 	return e.voted(clock, node, answer)
 }
 
@@ -81,7 +85,7 @@ func (e *Extend) decide(clock Clock) Actions {
 	held, outcome := e.lease.At(now) == Held, e.outcome()
 	switch {
 	case !held:
-		outcome = TooLate
+		outcome = e.lease.tooLate()
 	case outcome == Done && now.Before(e.grant.Deadline()):
 		if e.grant.Deadline().After(e.lease.Deadline()) { // which never moves backwards
 			e.lease.grant = e.grant
@@ -97,7 +101,7 @@ func (e *Extend) decide(clock Clock) Actions {
 // Stop gives the extension up, because its caller did or because the lease is over.
 func (e *Extend) Stop(clock Clock) Actions {
 	if !e.over && e.lease.At(clock.Now()) != Held {
-		return e.conclude(TooLate)
+		return e.conclude(e.lease.tooLate())
 	}
 	return e.tally.Stop(clock)
 }

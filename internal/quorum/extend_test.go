@@ -147,11 +147,11 @@ func TestExtend_FailureChangesNothingForTheNext(t *testing.T) {
 }
 
 func TestExtend_ChangesNothingIfTheLeaseIsOver(t *testing.T) {
-	for _, how := range []quorum.Ending{quorum.Released, quorum.Lost, quorum.Expired} {
+	for how, want := range map[quorum.Ending]string{quorum.Released: "too late", quorum.Lost: "denied", quorum.Expired: "too late"} {
 		lease := quorum.NewLease(1, granted)
 		e := quorum.NewExtend(lease, longer)
 		lease.End(longer.Start, how)
-		require.Equal(t, "too late", describe(e.Vote(instant(longer.Start), 0, quorum.Yes, "")))
+		require.Equal(t, want, describe(e.Vote(instant(longer.Start), 0, quorum.Yes, "")))
 		require.Equal(t, how, lease.At(longer.Start))
 		require.Equal(t, deadline, lease.Deadline())
 	}

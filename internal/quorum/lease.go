@@ -13,10 +13,16 @@ const (
 	Expired                // its deadline went by
 )
 
+// Votes tells what the nodes have answered to an acquire. It may be asked beside events of its machine.
+type Votes interface {
+	Granted(node int) bool // see [Acquire.Holds]
+}
+
 // Lease is what a won round grants to the holder: a deadline until which nobody else can hold the lock, as long as the
 // clocks keep within the drift bound.
 type Lease struct {
 	nodes      int
+	votes      Votes // that won it; nil: a yes of every node
 	grant      Grant
 	longest    time.Duration
 	mayLast    time.Time // some node may keep the key until then, as far as that was asked for
@@ -98,6 +104,14 @@ func (l *Lease) Leftovers() bool {
 	left := l.ending == Lost || l.ending == Expired && l.mayLast.After(l.Kept())
 	left, l.cleanedUp = left && !l.cleanedUp, l.cleanedUp || left
 	return left
+}
+
+// tooLate is how an extension fails once the lease is over.
+func (l *Lease) tooLate() Outcome {
+	if l.ending == Lost {
+		return Denied
+	}
+	return TooLate
 }
 
 // try notes that a grant is being asked for.

@@ -7,6 +7,7 @@ package quorum
 // An extension gives the key back to a node that has lost it, so that a lock which is renewed is not lost to one node after the
 // other. Another may have had the lock meanwhile, for as long as a majority had lost it. So the node counts again when a majority
 // has held the key without a break until after it was given back: when an extension is confirmed that began after that was known.
+// The same goes for a node that holds the key and has not answered the acquire, which may have got there after such a loss.
 
 // Pushes come in order with the answers of a node. So what is pushed while an answer is outstanding happened before what that
 // answer shows; but an answer that was not in time may come late or never. Therefore a push stands until an answer that came
@@ -16,8 +17,9 @@ package quorum
 type watched struct {
 	asked  int32 // extensions and observations that are under way
 	seen   int8  // observations since the last extension, or the last connection
+	known  bool  // an extension or observation has shown something of it
 	gone   bool  // the node does not hold the token, or may not have held it all the time
-	given  int32 // it holds it again, since before the extension after this one began; 0 if it does not
+	given  int32 // the number of the first extension that began after it was known to hold it again; 0 if it is not known
 	pushed bool  // the key may have changed since an answer has shown it
 }
 
@@ -38,18 +40,27 @@ func (l *Lease) extending() int32 {
 // confirmed takes in that a majority of the nodes has told an extension that they have held the key all the time.
 func (l *Lease) confirmed(number int32) {
 	for i := range l.keys {
-		if k := &l.keys[i]; 0 < k.given && k.given < number {
-			k.gone, k.given = false, 0
+		if k := &l.keys[i]; 0 < k.given && k.given <= number {
+			k.gone = false
 		}
 	}
 }
 
 // counted returns what an answer counts as: the yes of a node that may not have held the key all the time is no yes.
 func (l *Lease) counted(node int, answer Answer) Answer {
-	if answer == Yes && l.keys != nil && l.keys[node].gone {
+	if answer == Yes && l.forgotten(node) {
 		return Recreated
 	}
 	return answer
+}
+
+// forgotten reports whether a node may not have held the key all the time. Its answer to the acquire, if there is one, comes before
+// all others.
+func (l *Lease) forgotten(node int) bool {
+	if l.keys != nil && l.keys[node].known {
+		return l.keys[node].gone
+	}
+	return l.votes != nil && !l.votes.Granted(node)
 }
 
 func (l *Lease) watch() []watched {
@@ -100,12 +111,12 @@ func (l *Lease) shown(clock Clock, node int, answer Answer) {
 	switch {
 	case answer == No:
 		k.gone, k.given = true, 0
-	case answer == Recreated, answer == Yes && k.gone && k.given == 0:
-		k.gone, k.given = true, l.extensions
+	case answer == Recreated, answer == Yes && k.given == 0 && l.forgotten(node):
+		k.gone, k.given = true, l.extensions+1
 	case answer != Yes:
 		return
 	}
-	k.pushed = false
+	k.known, k.pushed = true, false
 	held := 0
 	for _, k := range l.keys {
 		if !k.gone {

@@ -179,7 +179,7 @@ func TestExtend_AnAnswerThatOvertakesItsAbsenceIsAVote(t *testing.T) {
 	require.True(t, lease.Invalidated(instant(midway), 1), "nothing is outstanding")
 }
 
-// What was gone counts as gone, although a late extension has set it again, until the node confirms the next one. That it is
+// What was gone counts as gone, although a late extension has set it again, until a majority confirms the next one. That it is
 // there says nothing: another may have held the lock meanwhile.
 func TestExtend_AKeySetAgainLateIsGoneUntilTheNextExtension(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -311,4 +311,37 @@ func TestLease_ALateAnswerEndsAnObservation(t *testing.T) {
 	require.Equal(t, quorum.Held, lease.At(start))
 	require.False(t, lease.Late(instant(start), 1, quorum.No))
 	require.Equal(t, quorum.Lost, lease.At(start))
+}
+
+// acquireVotes are those of an acquire.
+type acquireVotes struct{ *quorum.Acquire }
+
+func (v acquireVotes) Granted(node int) bool { return v.Holds(node) }
+
+// The danger: an acquire that is held up on its way to a node gets there when others of those that granted it have lost the key, and
+// another holder has come and gone.
+func TestLease_ANodeThatHasNotAnsweredTheAcquireCountsWhenALaterExtensionIsConfirmed(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		won := func() *quorum.Lease {
+			a := quorum.NewAcquire(3, granted)
+			a.Asked(instant(start))
+			a.Vote(instant(start), 0, quorum.Yes, "")
+			require.Equal(t, quorum.Done, a.Vote(instant(start), 1, quorum.Yes, "").Outcome)
+			if answered {
+				a.Vote(instant(start), 2, quorum.Yes, "")
+			}
+			return a.Lease(acquireVotes{a})
+		}
+		outcome := map[bool]quorum.Outcome{false: quorum.Denied, true: quorum.Done}[answered]
+		require.Equal(t, outcome, answerAll(won(), 3, quorum.Yes, quorum.Recreated, quorum.Yes))
+		lease := won()
+		require.Equal(t, quorum.Done, answerAll(lease, 3, quorum.Yes))
+		require.Equal(t, quorum.Done, answerAll(lease, 3, quorum.Yes))
+		require.Equal(t, quorum.Done, answerAll(lease, 3, quorum.Yes, quorum.Recreated, quorum.Yes), "it counts now")
+
+		r := quorum.NewRelease(won(), everywhere)
+		r.Vote(instant(start), 0, quorum.Yes, "")
+		r.Vote(instant(start), 1, quorum.No, "")
+		require.Equal(t, outcome, r.Vote(instant(start), 2, quorum.Yes, "").Outcome)
+	}
 }

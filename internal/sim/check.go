@@ -64,7 +64,7 @@ func (w *world) checkEnd(r *round) {
 // it to others, and an extension or a late acquire may have set it there again: the answers show the former.
 func (w *world) checkReleased(r *round) {
 	k := r.lock
-	if w.plan.Echo || k.of.delayed || k.of.attached != nil || len(k.of.attached) > 0 || k.unheard() {
+	if w.plan.Echo || k.of.straggled() || k.of.attached != nil || len(k.of.attached) > 0 || k.unheard() {
 		return
 	}
 	for _, o := range w.locks {
@@ -173,7 +173,7 @@ func (s *server) checkChange(c command, l *line, before entry, was bool, after e
 		w.check(false, "a key is changed by its owner only", "node %d: %v of %s changed the key of %s",
 			s.number, c.verb, c.token, before.token)
 	case c.verb == acquire && !was && is && c.of != nil && c.of.over > 0:
-		c.of.delayed = true
+		c.of.delayed = append(c.of.delayed, s.number)
 	case c.verb == extend && was && before.token == c.token:
 		c.of.yes++
 	case c.verb == extend && !was && is:

@@ -51,7 +51,7 @@ func (c *client) newLock(of *round, fence uint64, lease *quorum.Lease) *lock {
 
 // won takes up what a won round leaves.
 func (c *client) won(r *round, auto bool) *lock {
-	k := c.newLock(r, r.acquire.Fence(), r.acquire.Lease())
+	k := c.newLock(r, r.acquire.Fence(), r.acquire.Lease(r))
 	if r.known {
 		k.know()
 	}
@@ -189,7 +189,7 @@ func (k *lock) over() {
 	if !k.ended {
 		k.ended, k.at = true, c.now
 		c.log("client %d: the lease of %v is over", c.number, k)
-		c.check(!c.plan.Watched || c.plan.Stalling || c.counting(k) < quorum.Majority(len(c.servers)), "a lock that a majority holds is not lost",
+		c.check(!c.plan.Watched || k.lease.At(c.clock.Now()) != quorum.Lost || c.counting(k) < quorum.Majority(len(c.servers)), "a lock that a majority holds is not lost",
 			"client %d has lost %v", c.number, k)
 		c.check(!c.plan.Kept || k.renewal == nil || k.of.attached != nil, "a renewed lock is not lost to one node",
 			"client %d has lost %v", c.number, k)

@@ -31,8 +31,6 @@ type Plan struct {
 	Kept bool
 	// Watched means that the first client renews a lock, that keys are only deleted, and that the client can know of it.
 	Watched bool
-	// Stalling means that an extension, or a round for another lock, is held up meanwhile. An extension may have given nodes the key that they count as having lost.
-	Stalling bool
 	// Fenced locks have fencing tokens, but for those of the first Plain clients.
 	Fenced bool
 	Plain  int
@@ -148,7 +146,7 @@ func NewPlan(seed uint64) Plan {
 	} else {
 		p.contending(r, kind)
 	}
-	if seed%24 == 11 {
+	if seed%12 == 11 {
 		p.watching(r)
 	} else {
 		p.extras(rand.New(rand.NewPCG(seed, 0xbf58476d1ce4e5b9)))

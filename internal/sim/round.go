@@ -25,7 +25,7 @@ type round struct {
 	lock    *lock           // what an extend or a release is for
 	before  time.Time       // its deadline when the extend began
 	yes     int             // nodes that had the key when the extend came
-	delayed bool            // an acquire has set its key on a node after its outcome
+	delayed []int           // nodes on which an acquire has set its key after its outcome
 	unheard int             // nodes that the extend has given the key, whose answer the client has not got
 	raised  bool            // its token was put to nodes
 	barred  bool            // one of them did not take it

@@ -22,11 +22,18 @@ func (p *Plan) watching(r *rand.Rand) {
 		}
 		p.Steps = append(p.Steps, s)
 	}
-	if r.IntN(2) == 0 {
+	switch r.IntN(3) {
+	case 0:
 		p.stalling(r)
+	case 1:
+		p.confirming(r)
 	}
-	if r.IntN(2) == 0 { // it confirms the nodes to which the renewal has given the key, maybe late
-		p.Steps = append(p.Steps, Step{At: time.Second, Kind: Extend, TTL: time.Hour})
+	if r.IntN(4) == 0 {
+		p.straggling(r)
+	}
+	if r.IntN(2) == 0 { // the first renewal gives a node the key, and an extension confirms that, maybe late
+		p.Steps = append(p.Steps, Step{At: 50 * time.Millisecond, Kind: Lapse, Node: r.IntN(p.Nodes)},
+			Step{At: time.Second, Kind: Extend, TTL: time.Hour})
 		for node := range p.Nodes {
 			if r.IntN(4) == 0 {
 				p.Steps = append(p.Steps, Step{At: time.Second - time.Microsecond, Kind: Stall, Node: node, For: 300 * time.Millisecond})
@@ -38,14 +45,11 @@ func (p *Plan) watching(r *rand.Rand) {
 // stalling adds to such a plan an extension, or a round for another lock, that is held up on its way, while nodes lose the key and
 // another client takes the lock and gives it back.
 func (p *Plan) stalling(r *rand.Rand) {
-	p.Stalling = true
 	at := 4*time.Second + upTo(r, time.Second)
 	held := len(p.Steps)
 	p.Steps = append(p.Steps, Step{At: at, Kind: Extend, TTL: time.Hour})
-	var prompt []int // nodes that answer at once
 	for node := range p.Nodes {
 		if r.IntN(4) == 0 {
-			prompt = append(prompt, node)
 			continue
 		}
 		stall := Step{At: at - time.Microsecond, Kind: Stall, Node: node, For: time.Millisecond + upTo(r, 300*time.Millisecond)}
@@ -71,11 +75,40 @@ func (p *Plan) stalling(r *rand.Rand) {
 	case 1:
 		p.Steps = append(p.Steps, Step{At: taken + upTo(r, 300*time.Millisecond), Kind: Unlock})
 	}
-	for _, node := range prompt {
-		if r.IntN(2) == 0 {
-			p.Steps = append(p.Steps, Step{At: at + upTo(r, 300*time.Millisecond), Kind: pick(r, Lapse, Flush), Node: node})
-		}
+}
+
+// confirming adds to such a plan an extension that a majority confirms, while it is held up on its way to a node. This one and so many
+// of the others lose the key meanwhile that another client can take the lock.
+func (p *Plan) confirming(r *rand.Rand) {
+	at, late := 4*time.Second+upTo(r, time.Second), r.IntN(p.Nodes)
+	wait := 100*time.Millisecond + upTo(r, 200*time.Millisecond)
+	p.Steps = append(p.Steps, Step{At: at, Kind: Extend, TTL: time.Hour},
+		Step{At: at - time.Microsecond, Kind: Stall, Node: late, For: wait})
+	if r.IntN(2) == 0 { // one of the losses is not noticed before another extension
+		p.Steps = append(p.Steps, Step{At: at + 1500*time.Microsecond, Kind: Stall, Node: (late + 1) % p.Nodes, For: wait + 100*time.Millisecond},
+			Step{At: at + wait + 2*time.Millisecond, Kind: Extend, TTL: time.Hour})
 	}
+	for i := range quorum.Majority(p.Nodes) {
+		p.Steps = append(p.Steps, Step{At: at + 2*time.Millisecond + upTo(r, 50*time.Millisecond), Kind: pick(r, Lapse, Flush), Node: (late + i) % p.Nodes})
+	}
+	taken := at + 55*time.Millisecond
+	p.Steps = append(p.Steps, Step{At: taken, Kind: Acquire, Client: 1, TTL: time.Hour},
+		Step{At: taken + upTo(r, 20*time.Millisecond), Kind: Unlock, Client: 1},
+		Step{At: at + upTo(r, noticed), Kind: Unlock},
+		Step{At: at + 2*noticed, Kind: Cancel}) // nothing: the run goes on until then
+}
+
+// straggling has the acquire of such a plan held up on its way to a node. This one and so many of the others lose the key meanwhile
+// that another client can take the lock.
+func (p *Plan) straggling(r *rand.Rand) {
+	late := r.IntN(p.Nodes)
+	p.Steps = append(p.Steps, Step{Kind: Stall, Node: late, For: 70*time.Millisecond + upTo(r, 20*time.Millisecond)})
+	for i := range quorum.Majority(p.Nodes) - 1 {
+		p.Steps = append(p.Steps, Step{At: 20 * time.Millisecond, Kind: Lapse, Node: (late + 1 + i) % p.Nodes})
+	}
+	p.Steps = append(p.Steps, Step{At: 30 * time.Millisecond, Kind: Acquire, Client: 1, TTL: time.Hour},
+		Step{At: 45 * time.Millisecond, Kind: Unlock, Client: 1},
+		Step{At: 95 * time.Millisecond, Kind: Unlock, Client: 1}) // if it was late itself
 }
 
 // noticed is how long after a deletion its holder knows of it, even if its connections have just ended.
@@ -119,7 +152,7 @@ func (w *world) changed(key string) {
 	for _, k := range w.locks {
 		if w.plan.Watched && k.renewal != nil && k.of.key == key && k.held() && w.holders(k) < quorum.Majority(len(w.servers)) {
 			w.after(noticed, func() {
-				w.check(!k.held() || k.unheard() || k.untracked(), "a renewed lock that is deleted is lost at once",
+				w.check(!k.held() || k.of.straggled() || k.unheard() || k.untracked(), "a renewed lock that is deleted is lost at once",
 					"client %d relies on %v", k.client.number, k)
 			})
 		}
@@ -145,15 +178,28 @@ func (k *lock) extended(is func(*round) bool) bool {
 
 // holders counts the nodes that hold a lock.
 func (w *world) holders(k *lock) int {
-	return w.holding(k, func(entry) bool { return true })
+	return w.holding(k, func(*server, entry) bool { return true })
 }
 
-// counting counts those of them that held it when it was won, or since before an extension that a majority has confirmed.
+// counting counts those of them of which the holder can know that they have held it all the time: since it was won, or since an
+// extension before one that a majority has confirmed.
 func (w *world) counting(k *lock) int {
-	return w.holding(k, func(e entry) bool {
-		return e.born <= k.of.over || k.extended(func(r *round) bool { return r.sent > e.born && r.granted() >= quorum.Majority(len(w.servers)) })
+	return w.holding(k, func(s *server, e entry) bool {
+		shown := func(r *round) bool {
+			answer := r.machine.Answer(s.number)
+			return (answer == quorum.Yes || answer == quorum.Recreated) && e.born <= r.sent+nodeTimeout
+		}
+		return shown(k.of) || k.extended(func(r *round) bool {
+			return r.granted() >= quorum.Majority(len(w.servers)) && k.extended(func(before *round) bool { return before.sent < r.sent && shown(before) })
+		})
 	})
 }
+
+// Granted implements [quorum.Votes].
+func (r *round) Granted(node int) bool { return r.acquire.Holds(node) }
+
+// straggled reports whether a node has carried out an acquire after its outcome, and has said so in time.
+func (r *round) straggled() bool { return slices.ContainsFunc(r.delayed, r.Granted) }
 
 // granted counts the nodes that have said yes.
 func (r *round) granted() (n int) {
@@ -165,9 +211,9 @@ func (r *round) granted() (n int) {
 	return n
 }
 
-func (w *world) holding(k *lock, counts func(entry) bool) (n int) {
+func (w *world) holding(k *lock, counts func(*server, entry) bool) (n int) {
 	for _, s := range w.servers {
-		if e, ok := s.peek(k.of.key, s.now()); ok && e.token == k.of.token && counts(e) {
+		if e, ok := s.peek(k.of.key, s.now()); ok && e.token == k.of.token && counts(s, e) {
 			n++
 		}
 	}

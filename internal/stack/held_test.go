@@ -186,7 +186,7 @@ func (h *held) checkUnlock(err error, wasHeld bool) {
 	case errors.Is(err, redlock.ErrNotHeld) && quorumError == nil:
 		// It was over before, and an extension that had begun by then may have made what the nodes let go of now.
 		extended := h.extends.Load() > 0 || h.client.plan.handoff > 0 // perhaps for another holder
-		over := extended && (errors.Is(err, redlock.ErrExpired) && !inTime || errors.Is(err, redlock.ErrLost) && r.plan.forgetful)
+		over := errors.Is(err, redlock.ErrExpired) && !inTime || extended && errors.Is(err, redlock.ErrLost) && r.plan.forgetful
 		if released := again && errors.Is(err, redlock.ErrReleased); !over && !released {
 			r.violate("the first Unlock of %s: %v", h.token, err)
 		}
