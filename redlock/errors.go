@@ -81,8 +81,8 @@ var (
 	errFences = fmt.Errorf("%w for its fencing token: the numbers differ until the holder extends it", ErrNoQuorum)
 	// errMaxWait is why a wait is over, if it is not that the caller's context has ended.
 	errMaxWait = errors.New("MaxWait has ended")
-	// errWasOver is about a node that has released a lock that was over by itself.
-	errWasOver = errors.New("released, but the lock was over before")
+	// errMaybeRecreated is about a node that holds the lock, but maybe not since it was taken.
+	errMaybeRecreated = fmt.Errorf("%w, or may have been", pool.ErrRecreated)
 	// errOver is about a node that is not asked to extend, because the lock has ended meanwhile.
 	errOver = errors.New("not asked: the lock is over")
 	// errNoValidity is about a lock that a majority holds, but for so short a time that it cannot be relied on.

@@ -238,10 +238,8 @@ func (r *round) reasonLocked(i int) error {
 		return ErrPending
 	case r.errs != nil && r.errs[i] != nil: // also if it said yes and the raise failed
 		return r.errs[i]
-	case answer == quorum.Recreated && r.op == OpUnlock && r.held.lease.At(r.held.now()) != quorum.Released:
-		return errWasOver
-	case answer == quorum.Recreated: // by an extension before
-		return node.ErrRecreated
+	case answer == quorum.Recreated: // the node has said yes, which does not count
+		return errMaybeRecreated
 	case answer != quorum.Yes: // counted as no without having been asked
 		return errNeverAcquired
 	case r.acquire == nil:
