@@ -10,8 +10,8 @@ var (
 	ErrHeld = node.ErrHeld
 	// ErrAbsent: the key does not exist.
 	ErrAbsent = node.ErrAbsent
-	// ErrRecreated: an extension found that the key did not exist, and re-created it. That does not count for the majority until
-	// another extension has succeeded that began afterwards.
+	// ErrRecreated: an extension found that the key did not exist, and re-created it; or that may have happened before, or the
+	// acquire was late. The node does not count for the majority until another extension has succeeded that began afterwards.
 	ErrRecreated = node.ErrRecreated
 	// ErrTimeout: no answer within the node timeout. The command may have been carried out. In a ConnectError: no connection
 	// within the dial timeout ([WithDialTimeout]), and the command was not sent.

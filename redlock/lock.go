@@ -124,7 +124,8 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 // the lock lasts longer already, Extend returns nil and the deadline stays. Extends of one lock run one after the other.
 //
 // On a node that does not hold the lock, because it has restarted or could not be reached, Extend re-creates the key.
-// Such a node does not count for the majority until another extension has succeeded that began when its answer was there.
+// Such a node, and one that did not answer the acquire in time, does not count for the majority until another extension has
+// succeeded that began when its answer was there.
 //
 // ttl is checked like [WithTTL]. On failure the deadline stays. Nodes that took the longer TTL keep the key until the lock
 // is over; it is released there then. The errors:

@@ -67,10 +67,12 @@ func (a *Acquire) Lease(votes Votes) *Lease {
 	return l
 }
 
-// Holds reports whether a node has said yes, though maybe under another name of its server too.
+// Holds reports whether a node has said yes, though maybe under another name of its server.
 func (a *Acquire) Holds(node int) bool {
-	_, twin := a.Duplicate(node)
-	return twin || a.Answer(node) == Yes
+	if of, twin := a.Duplicate(node); twin {
+		node = of
+	}
+	return a.Answer(node) == Yes
 }
 
 func (a *Acquire) decide(clock Clock) Actions {

@@ -13,7 +13,7 @@ const (
 	Expired                // its deadline went by
 )
 
-// Votes tells what the nodes have answered to an acquire. It may be asked beside events of its machine.
+// Votes tells what the nodes have answered to an acquire. It may be asked concurrently with events of its machine.
 type Votes interface {
 	Granted(node int) bool // see [Acquire.Holds]
 }
@@ -22,7 +22,7 @@ type Votes interface {
 // clocks keep within the drift bound.
 type Lease struct {
 	nodes      int
-	votes      Votes // that won it; nil: a yes of every node
+	votes      Votes // that won it, until every key is known; nil: a yes of every node
 	grant      Grant
 	longest    time.Duration
 	mayLast    time.Time // some node may keep the key until then, as far as that was asked for

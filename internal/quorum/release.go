@@ -6,7 +6,7 @@ package quorum
 // Done means that a majority held the token until now and has deleted it. Denied means that so many nodes did not
 // hold it that the lock cannot have been ours any more. A key that an extension may have given back counts as one that was not held:
 // that of a node that may not have held it all the time (the answer to the extension comes before that to the release), and every
-// key once the lease is lost, or has expired after an extension.
+// key once the lease is lost, or has expired after an extension, perhaps by who has detached it.
 type Release struct {
 	tally
 	lease *Lease

@@ -7,7 +7,7 @@ package quorum
 // An extension gives the key back to a node that has lost it, so that a lock which is renewed is not lost to one node after the
 // other. Another may have had the lock meanwhile, for as long as a majority had lost it. So the node counts again when a majority
 // has held the key without a break until after it was given back: when an extension is confirmed that began after that was known.
-// The same goes for a node that holds the key and has not answered the acquire, which may have got there after such a loss.
+// The same goes for a node that holds the key and has not said yes to the acquire in time, which may have got there after such a loss.
 
 // Pushes come in order with the answers of a node. So what is pushed while an answer is outstanding happened before what that
 // answer shows; but an answer that was not in time may come late or never. Therefore a push stands until an answer that came
@@ -54,8 +54,7 @@ func (l *Lease) counted(node int, answer Answer) Answer {
 	return answer
 }
 
-// forgotten reports whether a node may not have held the key all the time. Its answer to the acquire, if there is one, comes before
-// all others.
+// forgotten reports whether a node may not have held the key all the time. Its answer to the acquire comes before all others.
 func (l *Lease) forgotten(node int) bool {
 	if l.keys != nil && l.keys[node].known {
 		return l.keys[node].gone
@@ -117,11 +116,17 @@ func (l *Lease) shown(clock Clock, node int, answer Answer) {
 		return
 	}
 	k.known, k.pushed = true, false
-	held := 0
+	held, known := 0, 0
 	for _, k := range l.keys {
 		if !k.gone {
 			held++
 		}
+		if k.known {
+			known++
+		}
+	}
+	if known == l.nodes {
+		l.votes = nil
 	}
 	if held < Majority(l.nodes) {
 		l.End(clock.Now(), Lost)
