@@ -76,7 +76,7 @@ func TestAutoExtend_ALockThatAMajorityHoldsIsNotLost(t *testing.T) {
 	c := onReal(t, 5)
 	lock, fake := renewedOnce(t, c)
 	observed := func() int { return c.calls("eval") } // extensions go by their hashes
-	for range 2 {
+	for range 3 {
 		for name, change := range map[string]func(){
 			"on a minority it is deleted": func() { c.do(0, "DEL", "name"); c.do(1, "DEL", "name") },
 			"it is made longer":           func() { c.doAll("PEXPIRE", "name", 10_000_000) },

@@ -79,7 +79,7 @@ func (w *world) checkLost(r *round) {
 	if r.outcome == quorum.Done || r.outcome == quorum.TooLate || r.stopped || r.barred {
 		return
 	}
-	granted := r.granted()
+	granted := r.votes(quorum.Yes)
 	w.check(granted < quorum.Majority(len(w.servers)), "a round that a majority has granted is won",
 		"client %d: %s is %s with %d of %d nodes", r.client.number, r.token, outcomes[r.outcome], granted,
 		len(w.servers))

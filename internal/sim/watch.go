@@ -66,9 +66,8 @@ func (p *Plan) stalling(r *rand.Rand) {
 		p.Steps = append(p.Steps, Step{At: at + upTo(r, 300*time.Millisecond), Kind: Extend, TTL: time.Hour})
 	}
 	taken := at + upTo(r, 300*time.Millisecond)
-	p.Steps = append(p.Steps, Step{At: taken, Kind: Acquire, Client: 1, TTL: time.Hour},
-		Step{At: taken + upTo(r, 20*time.Millisecond), Kind: Unlock, Client: 1},
-		Step{At: at + 2*noticed, Kind: Cancel}) // nothing: the run goes on until then
+	p.comeAndGo(r, taken)
+	p.Steps = append(p.Steps, Step{At: at + 2*noticed, Kind: Cancel}) // nothing: the run goes on until then
 	switch r.IntN(6) {
 	case 0:
 		p.Names, p.Steps[held] = 2, Step{At: at, Kind: Wait, Name: 1, TTL: time.Second, For: time.Millisecond}
@@ -91,11 +90,15 @@ func (p *Plan) confirming(r *rand.Rand) {
 	for i := range quorum.Majority(p.Nodes) {
 		p.Steps = append(p.Steps, Step{At: at + 2*time.Millisecond + upTo(r, 50*time.Millisecond), Kind: pick(r, Lapse, Flush), Node: (late + i) % p.Nodes})
 	}
-	taken := at + 55*time.Millisecond
-	p.Steps = append(p.Steps, Step{At: taken, Kind: Acquire, Client: 1, TTL: time.Hour},
-		Step{At: taken + upTo(r, 20*time.Millisecond), Kind: Unlock, Client: 1},
-		Step{At: at + upTo(r, noticed), Kind: Unlock},
+	p.comeAndGo(r, at+55*time.Millisecond)
+	p.Steps = append(p.Steps, Step{At: at + upTo(r, noticed), Kind: Unlock},
 		Step{At: at + 2*noticed, Kind: Cancel}) // nothing: the run goes on until then
+}
+
+// comeAndGo has another client take the lock and give it back.
+func (p *Plan) comeAndGo(r *rand.Rand, at time.Duration) {
+	p.Steps = append(p.Steps, Step{At: at, Kind: Acquire, Client: 1, TTL: time.Hour},
+		Step{At: at + upTo(r, 20*time.Millisecond), Kind: Unlock, Client: 1})
 }
 
 // straggling has the acquire of such a plan held up on its way to a node. This one and so many of the others lose the key meanwhile
@@ -166,9 +169,7 @@ func (k *lock) unheard() bool {
 
 // untracked reports whether a node was not sent an extension, so that it may not track the lock's key.
 func (k *lock) untracked() bool {
-	return k.extended(func(r *round) bool {
-		return slices.ContainsFunc(k.client.lines, func(l *line) bool { return r.machine.Answer(l.server.number) == quorum.Unsent })
-	})
+	return k.extended(func(r *round) bool { return r.votes(quorum.Unsent) > 0 })
 }
 
 // extended reports whether an extension of the lock is as is says.
@@ -190,7 +191,7 @@ func (w *world) counting(k *lock) int {
 			return (answer == quorum.Yes || answer == quorum.Recreated) && e.born <= r.sent+nodeTimeout
 		}
 		return shown(k.of) || k.extended(func(r *round) bool {
-			return r.granted() >= quorum.Majority(len(w.servers)) && k.extended(func(before *round) bool { return before.sent < r.sent && shown(before) })
+			return r.votes(quorum.Yes) >= quorum.Majority(len(w.servers)) && k.extended(func(before *round) bool { return before.sent < r.sent && shown(before) })
 		})
 	})
 }
@@ -201,10 +202,10 @@ func (r *round) Granted(node int) bool { return r.acquire.Holds(node) }
 // straggled reports whether a node has carried out an acquire after its outcome, and has said so in time.
 func (r *round) straggled() bool { return slices.ContainsFunc(r.delayed, r.Granted) }
 
-// granted counts the nodes that have said yes.
-func (r *round) granted() (n int) {
+// votes counts the nodes with an answer.
+func (r *round) votes(answer quorum.Answer) (n int) {
 	for i := range r.client.servers {
-		if r.machine.Answer(i) == quorum.Yes {
+		if r.machine.Answer(i) == answer {
 			n++
 		}
 	}
