@@ -60,16 +60,15 @@ func (r *round) highest() uint64 {
 	return r.acquire.Highest()
 }
 
-// reached reports whether the acquire may have arrived at a node.
-func (r *round) reached(node int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.acquire.Reached(node)
-}
-
-// Granted implements [quorum.Votes].
-func (r *round) Granted(node int) bool {
+// Holds and Reached implement [quorum.Votes].
+func (r *round) Holds(node int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.acquire.Holds(node)
+}
+
+func (r *round) Reached(node int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.acquire.Reached(node)
 }

@@ -58,7 +58,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	})
 	switch outcome {
 	case quorum.Done:
-		return l.newHeld(req, token, machine.Fence(), nil, machine.Lease(l.maxTTL)), nil
+		return l.newHeld(req, token, machine.Fence(), machine.Lease(l.maxTTL)), nil
 	case quorum.Undecided:
 		outcome = quorum.NoQuorum
 	}

@@ -14,12 +14,11 @@ import (
 
 // heldLock is a lock that the nodes have granted. It is in the hands of one holder after the other ([WithLocalHandoff]).
 type heldLock struct {
-	locker  *Locker
-	key     string
-	token   string
-	fence   uint64 // that the nodes hold with the token; 0 without fencing
-	acquire *round // that won it, until the lock is extended; nil if it was attached
-	first   holder
+	locker *Locker
+	key    string
+	token  string
+	fence  uint64 // that the nodes hold with the token; 0 without fencing
+	first  holder
 
 	// sending orders what is sent for the lock: no command that can create its key is sent after its release.
 	sending sync.Mutex
@@ -56,15 +55,12 @@ type holder struct {
 	disown func()
 }
 
-// newHeld takes up a lease. acquire is nil if the lock was attached.
-func (l *Locker) newHeld(req request, token string, fence uint64, acquire *round, lease *quorum.Lease) *Lock {
-	h := &heldLock{locker: l, key: req.key, token: token, fence: fence, acquire: acquire, lease: lease}
+// newHeld takes up a lease.
+func (l *Locker) newHeld(req request, token string, fence uint64, lease *quorum.Lease) *Lock {
+	h := &heldLock{locker: l, key: req.key, token: token, fence: fence, lease: lease}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.handoff = quorum.NewHandoff(lease, l.pace.Handoff, fence, req.block)
-	if acquire == nil {
-		h.handoff.Know()
-	}
 	lock := h.beginLocked(&h.first, req, lease.Hold())
 	if req.autoExtend {
 		h.renewLocked(req, lease.Start())
@@ -180,7 +176,6 @@ func (h *heldLock) extend(ctx context.Context, k *Lock, over <-chan struct{}, tt
 		return nil
 	}
 	machine, tracked := quorum.NewExtend(h.lease, grant), h.watches
-	h.acquire = nil // any node may hold the key from now on
 	h.mu.Unlock()
 	r := h.newRound(OpExtend, grant, machine, call)
 	r.extend = machine
@@ -208,11 +203,9 @@ func (h *heldLock) release(now time.Time, call *call) *round {
 	h.sending.Lock()
 	defer h.sending.Unlock()
 	h.mu.Lock()
-	acquire, longest := h.acquire, h.lease.Longest()
+	machine, longest := quorum.NewRelease(h.lease), h.lease.Longest()
 	h.mu.Unlock()
-	r := h.newRound(OpUnlock, quorum.Grant{Start: now}, quorum.NewRelease(h.lease, func(node int) bool {
-		return acquire == nil || acquire.reached(node)
-	}), call)
+	r := h.newRound(OpUnlock, quorum.Grant{Start: now}, machine, call)
 	r.command = release(h.key, h.token, h.fence > 0, h.fence, longest)
 	r.send()
 	return r

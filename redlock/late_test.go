@@ -240,6 +240,28 @@ func TestAutoExtend_ALockThatAConfirmedRenewalSetsAgainIsLost(t *testing.T) {
 	}
 }
 
+// The danger: another node hangs while the one that was given the key does not count yet.
+func TestAutoExtend_ANodeThatIsGivenTheKeyCountsATenthOfASecondLater(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]int{"in time": 0, "after the outcome": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := renewed(t, onReal(t, 3), long)
+			g.c.do(0, "DEL", "name")
+			g.shut(t, away)
+			nextAt(t, g.clock, renewalIn(1, renewedTTL))
+			eventually(t, func() bool { return g.seen.renewals() == 2 }, "the renewal that gives it the key")
+			g.open()
+			eventually(t, func() bool { return g.seen.answers(quorum.Recreated) == 1 }, "it has the key")
+			nextAt(t, g.clock, 100*time.Millisecond)
+			eventually(t, func() bool { return g.seen.renewals() == 3 }, "the renewal that confirms that")
+			g.c.processes[1].Freeze()
+			defer g.c.processes[1].Thaw()
+			require.NoError(t, g.lock.Extend(t.Context(), renewedTTL))
+		})
+	}
+}
+
 // The danger: the same for the acquire. It has won the lock with the other nodes.
 func TestUnlock_ALockThatALateAcquireHasSetAgainWasNotHeld(t *testing.T) {
 	t.Parallel()

@@ -213,5 +213,5 @@ func (l *Locker) newLock(r *round) *Lock {
 	if fence > 0 {
 		l.learn(r, fence)
 	}
-	return l.newHeld(r.req, r.token, fence, r, r.acquire.Lease(r))
+	return l.newHeld(r.req, r.token, fence, r.acquire.Lease(r))
 }

@@ -135,8 +135,8 @@ func (r *round) step(event func(clock quorum.Clock) quorum.Actions) {
 	l := r.locker
 	r.mu.Lock()
 	actions := event(l.clock)
-	if r.extend != nil { // the lease may have ended with it
-		lost := r.held.atLocked(r.held.now()) == quorum.Lost
+	if r.extend != nil {
+		lost := r.held.answeredLocked() == quorum.Lost
 		if lost && actions.Outcome == quorum.Undecided && (r.outcome == quorum.Done || r.outcome == quorum.NoQuorum) {
 			go r.held.cleanUp() // the caller has gone, and another extension may be sending
 		}

@@ -135,8 +135,7 @@ func (w *watch) take(i int, reply node.Reply, late bool) {
 	h, again := w.held, false
 	answer, _ := h.locker.holds(reply, h.token)
 	h.mu.Lock()
-	now := h.now()
-	h.atLocked(now)
+	h.atLocked(h.now())
 	switch {
 	case !w.ended:
 		h.lease.Observed(h.locker.clock, i, answer)
@@ -144,7 +143,7 @@ func (w *watch) take(i int, reply node.Reply, late bool) {
 	case late:
 		again = h.lease.Late(h.locker.clock, i, answer)
 	}
-	h.atLocked(now)
+	h.answeredLocked()
 	h.mu.Unlock()
 	h.cleanUp()
 	if again {

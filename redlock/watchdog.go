@@ -57,6 +57,16 @@ func (h *heldLock) armLocked() {
 	h.locker.renewals.schedule(h, due)
 }
 
+// answeredLocked takes in that a node has answered an extension or observation: the lease may have ended with it, or the next renewal
+// may be due sooner. It returns how the lease stands.
+func (h *heldLock) answeredLocked() quorum.Ending {
+	now := h.now()
+	if h.renewal != nil && h.renewal.Sooner(now) {
+		h.armLocked()
+	}
+	return h.atLocked(now)
+}
+
 // abandon ends the renewals if the Locker has been closed, unless a function of Do holds the lock. It returns true if they have
 // ended.
 func (h *heldLock) abandon() bool {

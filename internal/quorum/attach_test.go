@@ -66,7 +66,7 @@ func TestAttach_TakesUpWhatAMajorityHolds(t *testing.T) {
 			lease := a.Lease(time.Minute)
 			require.Equal(t, start.Add(tt.kept), lease.Kept(), "counted from before the first observation")
 			require.Equal(t, quorum.Grant{Start: start, TTL: tt.kept, Drift: granted.Drift}.Deadline(), lease.Deadline())
-			require.True(t, lease.Everywhere(), "nobody knows what its acquire has reached")
+			require.True(t, lease.Reached(0), "nobody knows what its acquire has reached")
 			require.Equal(t, time.Minute, lease.Longest())
 			require.Equal(t, 1, lease.Holds())
 		})

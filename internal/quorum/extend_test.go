@@ -300,10 +300,3 @@ func TestExtend_AsksNothingIfTheLeaseIsOver(t *testing.T) {
 		})
 	}
 }
-
-func TestExtend_ReleaseGoesToEveryNodeAfterwards(t *testing.T) {
-	lease := quorum.NewLease(3, granted)
-	require.False(t, lease.Everywhere(), "no node but those that the acquire has reached")
-	quorum.NewExtend(lease, longer)
-	require.True(t, lease.Everywhere())
-}

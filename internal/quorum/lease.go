@@ -15,7 +15,8 @@ const (
 
 // Votes tells what the nodes have answered to an acquire. It may be asked concurrently with events of its machine.
 type Votes interface {
-	Granted(node int) bool // see [Acquire.Holds]
+	Holds(node int) bool // see [Acquire.Holds]
+	Reached(node int) bool
 }
 
 // Lease is what a won round grants to the holder: a deadline until which nobody else can hold the lock, as long as the
@@ -48,8 +49,10 @@ func (l *Lease) Start() time.Time { return l.grant.Start }
 // Deadline returns the instant from which the lock must not be relied on.
 func (l *Lease) Deadline() time.Time { return l.grant.Deadline() }
 
-// Everywhere reports whether any node may hold the key, and not only the nodes that the acquire may have reached.
-func (l *Lease) Everywhere() bool { return l.everywhere }
+// Reached reports whether a node may hold the key, because the acquire or an extension may have reached it.
+func (l *Lease) Reached(node int) bool {
+	return l.everywhere || l.votes == nil || l.votes.Reached(node)
+}
 
 // Kept returns the instant until which a majority keeps the key at least.
 func (l *Lease) Kept() time.Time { return l.grant.end() }

@@ -12,11 +12,11 @@ type Release struct {
 	lease *Lease
 }
 
-// NewRelease begins the release of a lock. The shell sends the command to each node that the acquire may have reached.
-func NewRelease(lease *Lease, reached func(node int) bool) *Release {
+// NewRelease begins the release of a lock. The shell sends the command to each node that may hold the key ([Lease.Reached]).
+func NewRelease(lease *Lease) *Release {
 	r := &Release{tally: newTally(lease.nodes), lease: lease}
 	for i := range lease.nodes {
-		if !reached(i) {
+		if !lease.Reached(i) {
 			r.count(i, No, "")
 		}
 	}

@@ -51,9 +51,7 @@ func (o *releaseOracle) ends(yes, no, open int) map[quorum.Outcome]bool {
 
 // releaseMatch begins the release of a lock that reached some of n nodes.
 func releaseMatch(n int, reached []int) (m match, fresh func() machine) {
-	fresh = func() machine {
-		return quorum.NewRelease(quorum.NewLease(n, granted), func(node int) bool { return slices.Contains(reached, node) })
-	}
+	fresh = func() machine { return quorum.NewRelease(wonWith(n, reached...)) }
 	o := &releaseOracle{answers{n: n}}
 	for node := range n {
 		if !slices.Contains(reached, node) {
@@ -63,7 +61,18 @@ func releaseMatch(n int, reached []int) (m match, fresh func() machine) {
 	return match{machine: fresh(), oracle: o}, fresh
 }
 
-func everywhere(int) bool { return true }
+// wonWith begins the lease of an acquire that some nodes have granted, and that was not sent to the others.
+func wonWith(n int, nodes ...int) *quorum.Lease {
+	a := quorum.NewAcquire(n, granted)
+	for node := range n {
+		answer := quorum.Unsent
+		if slices.Contains(nodes, node) {
+			answer = quorum.Yes
+		}
+		a.Vote(instant(start), node, answer, "")
+	}
+	return a.Lease(a)
+}
 
 // reachedSets lists the sets of nodes that a won acquire may have reached.
 func reachedSets(n int) [][]int {
@@ -118,9 +127,15 @@ func TestRelease_ReportsOnceWheneverTheCallerGivesUp(t *testing.T) {
 }
 
 func TestRelease_AsksOnlyNodesThatTheAcquireMayHaveReached(t *testing.T) {
-	r := quorum.NewRelease(quorum.NewLease(5, granted), func(node int) bool { return node != 1 && node != 3 })
+	lease := wonWith(5, 0, 2, 4)
+	r := quorum.NewRelease(lease)
 	for node, want := range []quorum.Answer{quorum.Pending, quorum.No, quorum.Pending, quorum.No, quorum.Pending} {
 		require.Equal(t, want, r.Answer(node))
+		require.Equal(t, want == quorum.Pending, lease.Reached(node))
+	}
+	quorum.NewExtend(lease, longer)
+	for node := range 5 {
+		require.True(t, lease.Reached(node), "by the extension")
 	}
 }
 
@@ -165,7 +180,7 @@ func TestRelease_Scenarios(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			play(t, quorum.NewRelease(quorum.NewLease(tt.nodes, granted), everywhere), tt.steps)
+			play(t, quorum.NewRelease(quorum.NewLease(tt.nodes, granted)), tt.steps)
 		})
 	}
 }
@@ -186,7 +201,7 @@ func TestRelease_AKeyThatAnExtensionHasGivenBackWasNotHeld(t *testing.T) {
 				e.Vote(instant(start), node, quorum.Unknown, "")
 			}
 			lease.End(instant(midway).Now(), quorum.Released)
-			r := quorum.NewRelease(lease, everywhere)
+			r := quorum.NewRelease(lease)
 			var outcome quorum.Outcome
 			for node, answer := range tt.late {
 				e.Late(instant(midway), node, answer, "")
@@ -210,7 +225,7 @@ func TestRelease_ALockThatIsOverWasNotHeldIfAnExtensionMayHaveSetItAgain(t *test
 				quorum.NewExtend(lease, longer)
 			}
 			lease.End(midway, how)
-			r := quorum.NewRelease(lease, everywhere)
+			r := quorum.NewRelease(lease)
 			r.Vote(instant(midway), 0, quorum.Yes, "")
 			require.Equal(t, want, r.Vote(instant(midway), 1, quorum.Yes, "").Outcome)
 		}

@@ -9,14 +9,16 @@ type Renewal struct {
 	drift Drift
 	until time.Time // the lock is over then at the latest; zero means no limit
 	due   time.Time
+	early time.Time // the due time that Sooner has set last; zero if none
 }
 
 const (
 	// renewShare of the TTL goes by before a lease is renewed.
 	renewShare = 3
-	// firstRenewal is when a lock is renewed for the first time at the latest, after it was acquired. Its key is tracked from then on
-	// (see watch.go), and a lock that is released before costs nothing for that.
-	firstRenewal = 100 * time.Millisecond
+	// soon is when a lock is renewed for the first time at the latest, after it was acquired: its key is tracked from then on
+	// (see watch.go), and a lock that is released before costs nothing for that. It is also how soon the renewal comes with which a
+	// node counts again.
+	soon = 100 * time.Millisecond
 	// retryShare of the remaining validity goes by before a failed renewal is tried again: the less
 	// is left, the sooner.
 	retryShare = 8
@@ -26,7 +28,7 @@ const (
 func NewRenewal(lease *Lease, from time.Time, ttl, maxHold time.Duration) *Renewal {
 	r := &Renewal{lease: lease, ttl: ttl, drift: lease.grant.Drift}
 	r.plan()
-	if first := lease.grant.Start.Add(firstRenewal); first.Before(r.due) {
+	if first := lease.grant.Start.Add(soon); first.Before(r.due) {
 		r.due = first
 	}
 	if maxHold > 0 {
@@ -83,4 +85,17 @@ func (r *Renewal) Ended(now time.Time, outcome Outcome) {
 	if outcome == Done {
 		r.plan()
 	}
+	r.Sooner(now)
+}
+
+// Sooner takes in that a node has answered an extension or observation, and reports whether the next renewal is due sooner for that:
+// a node that holds the key does not count before it. A node that loses the key again and again brings one more renewal for each
+// that is due anyway, and no more.
+func (r *Renewal) Sooner(now time.Time) bool {
+	early := now.Add(soon)
+	sooner := early.Before(r.due) && early.Sub(r.early) >= r.ttl/renewShare && r.lease.uncounted()
+	if sooner {
+		r.due, r.early = early, early
+	}
+	return sooner
 }

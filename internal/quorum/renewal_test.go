@@ -131,6 +131,61 @@ func TestRenewal_EndsWithTheLease(t *testing.T) {
 	})
 }
 
+// renewWith has each node answer an extension that begins at an instant, and the renewal take the outcome.
+func renewWith(lease *quorum.Lease, renewal *quorum.Renewal, at time.Time, answers ...quorum.Answer) {
+	e, outcome := quorum.NewExtend(lease, quorum.Grant{Start: at, TTL: granted.TTL, Drift: granted.Drift}), quorum.Undecided
+	for node, answer := range answers {
+		outcome = max(outcome, e.Vote(instant(at), node, answer, "").Outcome)
+	}
+	renewal.Ended(at, outcome)
+}
+
+// The danger: a node that has restarted does not count yet when the next one hangs.
+func TestRenewal_IsDueSoonIfANodeHoldsTheKeyThatDoesNotCountYet(t *testing.T) {
+	soon, third := 100*time.Millisecond, (granted.TTL / 3).Round(time.Microsecond)
+	begin := func() (*quorum.Lease, *quorum.Renewal, func(time.Time) time.Duration) {
+		lease := quorum.NewLease(3, granted)
+		r := quorum.NewRenewal(lease, start, granted.TTL, 0)
+		return lease, r, func(now time.Time) time.Duration {
+			due, ok := r.Next(now)
+			require.True(t, ok)
+			return due.Sub(now).Round(time.Microsecond)
+		}
+	}
+
+	lease, r, due := begin()
+	at := start.Add(time.Second)
+	for range 3 { // a node that loses the key all the time
+		renewWith(lease, r, at, quorum.Yes, quorum.Yes, quorum.Recreated)
+		require.Equal(t, soon, due(at))
+		require.False(t, r.Sooner(at.Add(time.Millisecond)), "it does not get later with each answer")
+		at = at.Add(soon)
+		renewWith(lease, r, at, quorum.Yes, quorum.Yes, quorum.Recreated)
+		require.Equal(t, third, due(at), "one more renewal for each that is due anyway")
+		require.False(t, r.Sooner(at))
+		at = at.Add(third)
+	}
+	renewWith(lease, r, at, quorum.Yes, quorum.Yes, quorum.Yes)
+	require.Equal(t, third, due(at), "it counts")
+
+	t.Run("also if it answers after the outcome", func(t *testing.T) {
+		lease, r, due := begin()
+		renewWith(lease, r, start, quorum.Yes, quorum.Yes)
+		require.False(t, r.Sooner(start))
+		e := quorum.NewExtend(lease, granted)
+		e.Vote(instant(start), 2, quorum.Recreated, "")
+		require.True(t, r.Sooner(start))
+		require.Equal(t, soon, due(start))
+	})
+	t.Run("not if it is due sooner anyway", func(t *testing.T) {
+		lease, r, due := begin()
+		at := start.Add(9500 * time.Millisecond)
+		renewWith(lease, r, at, quorum.Yes, quorum.Recreated, quorum.Unknown)
+		require.Equal(t, lease.Remaining(at)/8, due(at))
+		require.Less(t, due(at), soon)
+	})
+}
+
 // A watchdog must not renew for ever for a stuck holder.
 func TestRenewal_KeepsNoLockForLongerThanMaxHold(t *testing.T) {
 	for name, tt := range map[string]struct {

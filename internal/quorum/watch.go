@@ -1,5 +1,7 @@
 package quorum
 
+import "slices"
+
 // Between two extensions a node pushes when the key of a lock changes on it, if the extension before was tracked. A push
 // is a hint: the key is observed, and the lock is lost when so many nodes have answered that they do not hold it that
 // no majority is left. A node of which nothing is known counts as one that holds the key.
@@ -59,7 +61,12 @@ func (l *Lease) forgotten(node int) bool {
 	if l.keys != nil && l.keys[node].known {
 		return l.keys[node].gone
 	}
-	return l.votes != nil && !l.votes.Granted(node)
+	return l.votes != nil && !l.votes.Holds(node)
+}
+
+// uncounted reports whether a node holds the key that counts from the next extension on that is confirmed.
+func (l *Lease) uncounted() bool {
+	return slices.ContainsFunc(l.keys, func(k watched) bool { return k.given > 0 && k.gone })
 }
 
 func (l *Lease) watch() []watched {

@@ -313,11 +313,6 @@ func TestLease_ALateAnswerEndsAnObservation(t *testing.T) {
 	require.Equal(t, quorum.Lost, lease.At(start))
 }
 
-// acquireVotes are those of an acquire.
-type acquireVotes struct{ *quorum.Acquire }
-
-func (v acquireVotes) Granted(node int) bool { return v.Holds(node) }
-
 // The danger: an acquire that is held up on its way to a node gets there when others of those that granted it have lost the key, and
 // another holder has come and gone.
 func TestLease_ANodeThatHasNotAnsweredTheAcquireCountsWhenALaterExtensionIsConfirmed(t *testing.T) {
@@ -330,7 +325,7 @@ func TestLease_ANodeThatHasNotAnsweredTheAcquireCountsWhenALaterExtensionIsConfi
 			if answered {
 				a.Vote(instant(start), 2, quorum.Yes, "")
 			}
-			return a.Lease(acquireVotes{a})
+			return a.Lease(a)
 		}
 		outcome := map[bool]quorum.Outcome{false: quorum.Denied, true: quorum.Done}[answered]
 		require.Equal(t, outcome, answerAll(won(), 3, quorum.Yes, quorum.Recreated, quorum.Yes))
@@ -339,7 +334,7 @@ func TestLease_ANodeThatHasNotAnsweredTheAcquireCountsWhenALaterExtensionIsConfi
 		require.Equal(t, quorum.Done, answerAll(lease, 3, quorum.Yes))
 		require.Equal(t, quorum.Done, answerAll(lease, 3, quorum.Yes, quorum.Recreated, quorum.Yes), "it counts now")
 
-		r := quorum.NewRelease(won(), everywhere)
+		r := quorum.NewRelease(won())
 		r.Vote(instant(start), 0, quorum.Yes, "")
 		r.Vote(instant(start), 1, quorum.No, "")
 		require.Equal(t, outcome, r.Vote(instant(start), 2, quorum.Yes, "").Outcome)

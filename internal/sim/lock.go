@@ -36,6 +36,7 @@ type term struct {
 	pending bool // an Unlock waits for that
 
 	renewal *quorum.Renewal // nil means that nobody renews it
+	due     timer           // of the next renewal
 	dropped bool            // it is not renewed any more
 }
 
@@ -51,7 +52,7 @@ func (c *client) newLock(of *round, fence uint64, lease *quorum.Lease) *lock {
 
 // won takes up what a won round leaves.
 func (c *client) won(r *round, auto bool) *lock {
-	k := c.newLock(r, r.acquire.Fence(), r.acquire.Lease(r))
+	k := c.newLock(r, r.acquire.Fence(), r.acquire.Lease(r.acquire))
 	if r.known {
 		k.know()
 	}
@@ -73,9 +74,6 @@ func (k *lock) take(auto bool) {
 		k.renew()
 	}
 }
-
-// reached reports whether node i may hold the lock.
-func (k *lock) reached(i int) bool { return k.lease.Everywhere() || k.of.acquire.Reached(i) }
 
 // command is one about the lock.
 func (k *lock) command(v verb, ttl time.Duration) command {
@@ -134,7 +132,7 @@ func (k *lock) release() {
 	k.of.given = append(k.of.given, c)
 	k.unlocked, k.at = true, c.now
 	held := k.lease.End(c.clock.Now(), quorum.Released) == quorum.Released
-	r := c.newRound(k.command(release, k.lease.Longest()), quorum.NewRelease(k.lease, k.reached), c.grant(0))
+	r := c.newRound(k.command(release, k.lease.Longest()), quorum.NewRelease(k.lease), c.grant(0))
 	r.lock = k
 	k.sending = true
 	r.onAsked = func() {
@@ -202,7 +200,7 @@ func (k *lock) over() {
 	}
 	k.of.given = append(k.of.given, c)
 	for i, l := range c.lines {
-		if k.reached(i) {
+		if k.lease.Reached(i) {
 			l.send(k.command(release, k.lease.Longest()), ignored)
 		}
 	}
@@ -212,14 +210,20 @@ func (k *lock) over() {
 // renew has the lock renewed when it is due next. If another extension is under way then, it is tried again
 // later; package redlock waits for the end of that extension.
 func (k *lock) renew() {
-	c, renewal := k.client, k.renewal
-	due, ok := renewal.Next(c.clock.Now())
+	c := k.client
+	due, ok := k.renewal.Next(c.clock.Now())
 	if !ok || k.dropped {
 		return
 	}
-	c.afterClock(&c.clock, due, func() {
-		switch now := c.clock.Now(); {
-		case k.dropped, k.renewal != renewal:
+	k.due.set(c, &c.clock, due, func() {
+		if k.dropped || k.renewal == nil {
+			return
+		}
+		now := c.clock.Now()
+		due, _ := k.renewal.Next(now)
+		switch {
+		case due.After(now): // it was set for another
+			k.renew()
 		case k.turn:
 			k.renewal.Ended(now, quorum.Undecided)
 			k.renew()
@@ -231,6 +235,17 @@ func (k *lock) renew() {
 			}
 		}
 	})
+}
+
+// answered takes in that a node has answered an extension or observation.
+func (k *lock) answered() {
+	now := k.client.clock.Now()
+	if k.renewal != nil && k.renewal.Sooner(now) {
+		k.renew()
+	}
+	if k.lease.At(now) != quorum.Held {
+		k.current.over()
+	}
 }
 
 func (k *lock) beginRenewal(grant quorum.Grant) {

@@ -180,8 +180,8 @@ func clockRates(r *rand.Rand, n int) (rates []float64) {
 }
 
 // renewing makes a plan in which the first client renews a lock, whatever happens to one node
-// after the other. Between two troubles there is the time for a renewal, which heals what the first
-// has left.
+// after the other, and for however long. Between two troubles there is the time for a renewal, which
+// heals what the first has left, and for the one that follows soon.
 func (p *Plan) renewing(r *rand.Rand) {
 	p.Tracking = r.IntN(4) > 0
 	p.Kept, p.Names, p.Nodes = true, 1, 3+2*r.IntN(2)
@@ -189,21 +189,27 @@ func (p *Plan) renewing(r *rand.Rand) {
 	ttl := 1200*time.Millisecond + time.Duration(r.IntN(3))*400*time.Millisecond
 	p.Steps = append(p.Steps, Step{At: 200 * time.Millisecond, Kind: Acquire, TTL: ttl, Auto: true})
 	troubles := 2 + r.IntN(3)
-	slot := ttl + 1500*time.Millisecond
-	for i := range troubles {
-		at := ttl + time.Duration(i)*slot + time.Duration(r.IntN(400))*time.Millisecond
-		s := Step{At: at, Node: r.IntN(p.Nodes)}
-		s.For, s.Lose = time.Duration(1+r.IntN(300))*time.Millisecond, pick(r, 0, 0.5, 1)
+	at := ttl
+	for range troubles {
+		s := Step{At: at + upTo(r, 400*time.Millisecond), Node: r.IntN(p.Nodes)}
+		s.For, s.Lose = time.Millisecond+upTo(r, pick(r, 300*time.Millisecond, 2*ttl)), pick(r, 0, 0.5, 1)
 		s.Kind = pick(r, Freeze, Crash, Crash, Crash, Cut, Partition, Vanish)
+		at = s.At + s.For + ttl/3 + healing
+		if s.Kind == Partition {
+			s.For /= 2 // it may last twice as long
+		}
 		p.Steps = append(p.Steps, s)
 	}
 	for range r.IntN(4) {
-		s := Step{At: upTo(r, slot*time.Duration(troubles)), TTL: ttl, For: 5 * time.Millisecond}
+		s := Step{At: upTo(r, at), TTL: ttl, For: 5 * time.Millisecond}
 		s.Client = 1 + r.IntN(p.Clients-1)
 		s.Kind = pick(r, Wait, Acquire, Unlock)
 		p.Steps = append(p.Steps, s)
 	}
 }
+
+// healing is for how long beside a third of the TTL a node that is well again may not count for a lock that is renewed.
+const healing = 500 * time.Millisecond
 
 // contending makes a plan of one of the other kinds, from 1 to 9.
 func (p *Plan) contending(r *rand.Rand, kind int) {

@@ -202,8 +202,8 @@ func (r *round) apply(actions quorum.Actions) {
 	if actions.Outcome != quorum.Undecided {
 		r.end(actions.Outcome)
 	}
-	if r.verb == extend && r.lock.lease.At(c.clock.Now()) != quorum.Held {
-		r.lock.current.over()
+	if r.verb == extend {
+		r.lock.answered()
 	}
 }
 

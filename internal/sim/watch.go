@@ -136,9 +136,7 @@ func (k *lock) sendObservation(l *line) {
 			}
 			c.log("client %d: does node %d hold %v? %s", c.number, l.server.number, k, vote)
 			take(vote)
-			if k.lease.At(c.clock.Now()) == quorum.Lost {
-				k.current.over()
-			}
+			k.answered()
 			if again {
 				again = false
 				k.sendObservation(l)
@@ -196,11 +194,8 @@ func (w *world) counting(k *lock) int {
 	})
 }
 
-// Granted implements [quorum.Votes].
-func (r *round) Granted(node int) bool { return r.acquire.Holds(node) }
-
 // straggled reports whether a node has carried out an acquire after its outcome, and has said so in time.
-func (r *round) straggled() bool { return slices.ContainsFunc(r.delayed, r.Granted) }
+func (r *round) straggled() bool { return slices.ContainsFunc(r.delayed, r.acquire.Holds) }
 
 // votes counts the nodes with an answer.
 func (r *round) votes(answer quorum.Answer) (n int) {
