@@ -47,7 +47,7 @@ func TTL(ttl time.Duration) LockOption {
 
 // AutoExtend renews the lock while it is held, after 0.1 s at the latest and then each time that a third of its TTL has gone by,
 // until Unlock, Detach, its loss, [MaxHold] or Locker.Close. A failed renewal is tried again while validity is left. A renewal
-// re-creates the key on nodes that have lost it; one more follows 0.1 s later, from which on these nodes count again.
+// re-creates the key on nodes that have lost it; another follows 0.1 s later, from which on these nodes count again.
 //
 // From the first renewal on the nodes announce changes of the key, if they can (CLIENT TRACKING). So a lock that is deleted
 // on so many nodes that no majority is left is lost ([ErrLost]) within about a round trip, and not only at the next

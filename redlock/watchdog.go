@@ -100,7 +100,8 @@ func (h *heldLock) extendAgain(ctx context.Context) {
 	h.begin(context.Background(), nil) // an extension that is under way ends with the node timeout
 	defer h.finish()
 	h.mu.Lock()
-	deadline, first := h.lease.Deadline(), h.renewal != nil && h.watchLocked()
+	renewal, deadline := h.renewal, h.lease.Deadline()
+	first := renewal != nil && h.watchLocked()
 	h.mu.Unlock()
 	call := l.newCall(context.Background())
 	r := h.extend(ctx, nil, nil, 0, call)
@@ -113,8 +114,8 @@ func (h *heldLock) extendAgain(ctx context.Context) {
 		h.renewed(call, deadline, r)
 	}
 	h.mu.Lock()
-	if r != nil && h.renewal != nil {
-		h.renewal.Ended(h.now(), r.outcome)
+	if r != nil && renewal != nil { // which may have been replaced meanwhile
+		renewal.Ended(h.now(), r.outcome)
 	}
 	h.renewing = false
 	h.armLocked()

@@ -27,10 +27,12 @@ const handoffShare = 4
 // one.
 func NewHandoff(lease *Lease, most time.Duration, fence, block uint64) Handoff {
 	h := Handoff{lease: lease, from: lease.grant.Start, ttl: lease.grant.TTL, fence: fence, last: fence}
-	h.known = lease.everywhere // it was attached
 	h.until = h.from.Add(min(most, lease.Deadline().Sub(h.from)/handoffShare))
 	if fence > 0 && block > 1 {
 		h.fence -= block - 1
+	}
+	if lease.everywhere { // somebody else had it
+		h.Know()
 	}
 	return h
 }

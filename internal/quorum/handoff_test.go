@@ -35,8 +35,9 @@ func TestHandoff_PassesTheLockOnForABoundedTime(t *testing.T) {
 func TestHandoff_DoesNotPassOnWhatIsNoLongerAsTheNodesGrantedIt(t *testing.T) {
 	attached := quorum.NewAttach(1, start, granted.Drift)
 	attached.Observed(instant(start), 0, quorum.Yes, 0, granted.TTL, "")
-	h := quorum.NewHandoff(attached.Lease(0), handoffMax, 0, 0)
+	h := quorum.NewHandoff(attached.Lease(0), handoffMax, 100, 3)
 	require.False(t, h.May(start, granted.TTL), "somebody else knows the token of an attached lock")
+	require.EqualValues(t, 100, h.Fence(), "that which the nodes hold")
 
 	for name, change := range map[string]func(*quorum.Lease, *quorum.Handoff) (ttl time.Duration){
 		"a lock that is lost": func(l *quorum.Lease, _ *quorum.Handoff) time.Duration {

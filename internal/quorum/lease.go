@@ -15,21 +15,21 @@ const (
 
 // Votes tells what the nodes have answered to an acquire. It may be asked concurrently with events of its machine.
 type Votes interface {
-	Holds(node int) bool // see [Acquire.Holds]
-	Reached(node int) bool
+	Holds(node int) bool   // see [Acquire.Holds]
+	Reached(node int) bool // the acquire may have arrived there
 }
 
 // Lease is what a won round grants to the holder: a deadline until which nobody else can hold the lock, as long as the
 // clocks keep within the drift bound.
 type Lease struct {
 	nodes      int
-	votes      Votes // that won it, until every key is known; nil: a yes of every node
+	votes      Votes // that won it, until every key is known; nil: every node may hold the key, and counts
 	grant      Grant
 	longest    time.Duration
 	mayLast    time.Time // some node may keep the key until then, as far as that was asked for
 	ending     Ending
 	cleanedUp  bool
-	everywhere bool      // an extension has been begun: it may have re-created the key on any node
+	everywhere bool      // any node may hold the key: an extension has been begun, or the lock was attached
 	extensions int32     // how many have been begun
 	keys       []watched // nil until the first extension or observation
 	turn       int       // how many holders have passed the lock on
@@ -49,7 +49,7 @@ func (l *Lease) Start() time.Time { return l.grant.Start }
 // Deadline returns the instant from which the lock must not be relied on.
 func (l *Lease) Deadline() time.Time { return l.grant.Deadline() }
 
-// Reached reports whether a node may hold the key, because the acquire or an extension may have reached it.
+// Reached reports whether a node may hold the key: the acquire or an extension may have arrived there, or that is not known.
 func (l *Lease) Reached(node int) bool {
 	return l.everywhere || l.votes == nil || l.votes.Reached(node)
 }

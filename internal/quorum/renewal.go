@@ -9,15 +9,16 @@ type Renewal struct {
 	drift Drift
 	until time.Time // the lock is over then at the latest; zero means no limit
 	due   time.Time
-	early time.Time // the due time that Sooner has set last; zero if none
+	extra bool // the next renewal is one that Sooner has brought forward
+	spent bool // the last one was
 }
 
 const (
 	// renewShare of the TTL goes by before a lease is renewed.
 	renewShare = 3
 	// soon is when a lock is renewed for the first time at the latest, after it was acquired: its key is tracked from then on
-	// (see watch.go), and a lock that is released before costs nothing for that. It is also how soon the renewal comes with which a
-	// node counts again.
+	// (see watch.go), and a lock that is released before costs nothing for that. It is also how soon a renewal comes that Sooner has
+	// brought forward.
 	soon = 100 * time.Millisecond
 	// retryShare of the remaining validity goes by before a failed renewal is tried again: the less
 	// is left, the sooner.
@@ -56,11 +57,15 @@ func (r *Renewal) Next(now time.Time) (due time.Time, ok bool) {
 	return r.due, true
 }
 
-// Grant returns what to ask for at an instant. It returns false if that would not move the deadline.
+// Grant returns what to ask for at an instant. It returns false if there is nothing to ask for, because that would not move the
+// deadline.
 func (r *Renewal) Grant(now time.Time) (Grant, bool) {
 	g := Grant{Start: now, TTL: r.Most(now, r.ttl), Drift: r.drift}
+	if r.extra { // it moves nothing if the holder has extended the lease by more, but no key is to end before the others
+		g.TTL = max(g.TTL, (r.lease.Kept().Sub(now) + time.Millisecond - 1).Truncate(time.Millisecond))
+	}
 	switch {
-	case g.Deadline().After(r.lease.Deadline()):
+	case r.extra, g.Deadline().After(r.lease.Deadline()):
 		return g, true
 	case g.TTL < r.ttl:
 		r.until = r.lease.Kept() // no renewal can make it longer
@@ -78,9 +83,9 @@ func (r *Renewal) Most(now time.Time, ttl time.Duration) time.Duration {
 	return max(0, min(ttl, r.until.Sub(now)).Truncate(time.Millisecond))
 }
 
-// Ended reports the outcome of a renewal, or Undecided if it could not begin, because another extension was under way.
-// It is tried again then, and if it failed, while the lease stands.
+// Ended reports the outcome of a renewal. If it failed, it is tried again while the lease stands.
 func (r *Renewal) Ended(now time.Time, outcome Outcome) {
+	r.extra, r.spent = false, r.extra
 	r.due = now.Add(max(r.lease.Remaining(now)/retryShare, time.Millisecond))
 	if outcome == Done {
 		r.plan()
@@ -88,14 +93,14 @@ func (r *Renewal) Ended(now time.Time, outcome Outcome) {
 	r.Sooner(now)
 }
 
-// Sooner takes in that a node has answered an extension or observation, and reports whether the next renewal is due sooner for that:
-// a node that holds the key does not count before it. A node that loses the key again and again brings one more renewal for each
-// that is due anyway, and no more.
+// Sooner takes in that a node has answered an extension or observation. If a node holds the key that does not count before another
+// extension is confirmed, it brings the next renewal forward, and reports that. It does so for every other renewal at most, as a
+// node may lose its keys again and again.
 func (r *Renewal) Sooner(now time.Time) bool {
 	early := now.Add(soon)
-	sooner := early.Before(r.due) && early.Sub(r.early) >= r.ttl/renewShare && r.lease.uncounted()
-	if sooner {
-		r.due, r.early = early, early
+	if r.extra || r.spent || !early.Before(r.due) || !r.lease.uncounted() {
+		return false
 	}
-	return sooner
+	r.due, r.extra = early, true
+	return true
 }

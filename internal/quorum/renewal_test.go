@@ -102,15 +102,6 @@ func TestRenewal_IsTriedAgainEverSoonerAfterFailures(t *testing.T) {
 	require.False(t, ok, "the lease is over")
 }
 
-func TestRenewal_IsTriedAgainIfItCouldNotBegin(t *testing.T) {
-	k := newRenewer(t, 0)
-	k.renewal.Ended(start.Add(3*time.Second), quorum.Undecided)
-	k.requireDue(3*time.Second + (9898-3000)*time.Millisecond/8)
-	now, ok := k.next(quorum.Yes)
-	require.True(t, ok)
-	k.requireDue(now.Sub(start) + granted.TTL/3)
-}
-
 // A watchdog that goes on after a loss would create the key anew.
 func TestRenewal_EndsWithTheLease(t *testing.T) {
 	for name, how := range map[string]quorum.Ending{"released": quorum.Released, "gone": quorum.Lost, "expired": quorum.Expired} {
@@ -131,13 +122,16 @@ func TestRenewal_EndsWithTheLease(t *testing.T) {
 	})
 }
 
-// renewWith has each node answer an extension that begins at an instant, and the renewal take the outcome.
-func renewWith(lease *quorum.Lease, renewal *quorum.Renewal, at time.Time, answers ...quorum.Answer) {
-	e, outcome := quorum.NewExtend(lease, quorum.Grant{Start: at, TTL: granted.TTL, Drift: granted.Drift}), quorum.Undecided
+// renewWith has each node answer a renewal at an instant.
+func renewWith(t *testing.T, lease *quorum.Lease, renewal *quorum.Renewal, at time.Time, answers ...quorum.Answer) quorum.Grant {
+	grant, ok := renewal.Grant(at)
+	require.True(t, ok)
+	e, outcome := quorum.NewExtend(lease, grant), quorum.Undecided
 	for node, answer := range answers {
 		outcome = max(outcome, e.Vote(instant(at), node, answer, "").Outcome)
 	}
 	renewal.Ended(at, outcome)
+	return grant
 }
 
 // The danger: a node that has restarted does not count yet when the next one hangs.
@@ -153,34 +147,59 @@ func TestRenewal_IsDueSoonIfANodeHoldsTheKeyThatDoesNotCountYet(t *testing.T) {
 		}
 	}
 
+	first := start.Add(time.Second)
 	lease, r, due := begin()
-	at := start.Add(time.Second)
+	at := first
 	for range 3 { // a node that loses the key all the time
-		renewWith(lease, r, at, quorum.Yes, quorum.Yes, quorum.Recreated)
+		renewWith(t, lease, r, at, quorum.Yes, quorum.Yes, quorum.Recreated)
 		require.Equal(t, soon, due(at))
 		require.False(t, r.Sooner(at.Add(time.Millisecond)), "it does not get later with each answer")
 		at = at.Add(soon)
-		renewWith(lease, r, at, quorum.Yes, quorum.Yes, quorum.Recreated)
+		renewWith(t, lease, r, at, quorum.Yes, quorum.Yes, quorum.Recreated)
 		require.Equal(t, third, due(at), "one more renewal for each that is due anyway")
 		require.False(t, r.Sooner(at))
 		at = at.Add(third)
 	}
-	renewWith(lease, r, at, quorum.Yes, quorum.Yes, quorum.Yes)
+	renewWith(t, lease, r, at, quorum.Yes, quorum.Yes, quorum.Yes)
 	require.Equal(t, third, due(at), "it counts")
 
 	t.Run("also if it answers after the outcome", func(t *testing.T) {
 		lease, r, due := begin()
-		renewWith(lease, r, start, quorum.Yes, quorum.Yes)
-		require.False(t, r.Sooner(start))
+		renewWith(t, lease, r, first, quorum.Yes, quorum.Yes)
+		require.False(t, r.Sooner(first))
 		e := quorum.NewExtend(lease, granted)
-		e.Vote(instant(start), 2, quorum.Recreated, "")
-		require.True(t, r.Sooner(start))
-		require.Equal(t, soon, due(start))
+		e.Vote(instant(first), 2, quorum.Recreated, "")
+		require.True(t, r.Sooner(first))
+		require.Equal(t, soon, due(first))
+	})
+	t.Run("also if the holder has extended the lock by more", func(t *testing.T) {
+		lease, r, due := begin()
+		renewWith(t, lease, r, first, quorum.Yes, quorum.Yes, quorum.Yes)
+		e := quorum.NewExtend(lease, quorum.Grant{Start: first, TTL: time.Hour, Drift: granted.Drift})
+		for node, answer := range []quorum.Answer{quorum.Yes, quorum.Yes, quorum.Recreated} {
+			e.Vote(instant(first), node, answer, "")
+		}
+		require.True(t, r.Sooner(first))
+		require.Equal(t, soon, due(first))
+		grant := renewWith(t, lease, r, first.Add(soon), quorum.Yes, quorum.Yes, quorum.Yes)
+		require.Equal(t, time.Hour-soon, grant.TTL, "no key ends before the others")
+		require.Equal(t, first.Add(time.Hour), lease.Kept())
+		require.Greater(t, due(first), 59*time.Minute, "the next waits until as little is left as otherwise")
+	})
+	t.Run("again, if that renewal fails", func(t *testing.T) {
+		lease, r, due := begin()
+		renewWith(t, lease, r, first, quorum.Yes, quorum.Yes, quorum.Recreated)
+		at := first.Add(soon)
+		for _, want := range []time.Duration{lease.Remaining(at) / 8, soon} {
+			renewWith(t, lease, r, at, quorum.Yes, quorum.Unknown, quorum.Recreated)
+			require.Equal(t, want.Round(time.Microsecond), due(at))
+			at = at.Add(want)
+		}
 	})
 	t.Run("not if it is due sooner anyway", func(t *testing.T) {
 		lease, r, due := begin()
 		at := start.Add(9500 * time.Millisecond)
-		renewWith(lease, r, at, quorum.Yes, quorum.Recreated, quorum.Unknown)
+		renewWith(t, lease, r, at, quorum.Yes, quorum.Recreated, quorum.Unknown)
 		require.Equal(t, lease.Remaining(at)/8, due(at))
 		require.Less(t, due(at), soon)
 	})

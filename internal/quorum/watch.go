@@ -64,7 +64,7 @@ func (l *Lease) forgotten(node int) bool {
 	return l.votes != nil && !l.votes.Holds(node)
 }
 
-// uncounted reports whether a node holds the key that counts from the next extension on that is confirmed.
+// uncounted reports whether a node holds the key but does not count before another extension is confirmed.
 func (l *Lease) uncounted() bool {
 	return slices.ContainsFunc(l.keys, func(k watched) bool { return k.given > 0 && k.gone })
 }

@@ -41,7 +41,7 @@ func (c *client) attachTo(of *round, auto bool, then func(*lock)) {
 			c.log("client %d: attach to %v is %s", c.number, of.token, outcomes[outcome])
 			if outcome == quorum.Done && c.holds == nil && c.call == nil {
 				k := c.newLock(of, machine.Fence(), machine.Lease(longest))
-				k.know()
+				c.checkHolder(k)
 				c.checkAttached(k, began)
 				c.checkHeld(k, "when it was attached to")
 				of.attached = append(of.attached, c)

@@ -208,33 +208,27 @@ func (k *lock) over() {
 }
 
 // renew has the lock renewed when it is due next. If another extension is under way then, it is tried again
-// later; package redlock waits for the end of that extension.
+// soon; package redlock waits for the end of that extension.
 func (k *lock) renew() {
 	c := k.client
-	due, ok := k.renewal.Next(c.clock.Now())
-	if !ok || k.dropped {
+	if k.dropped || k.renewal == nil {
 		return
 	}
-	k.due.set(c, &c.clock, due, func() {
-		if k.dropped || k.renewal == nil {
-			return
+	now := c.clock.Now()
+	due, ok := k.renewal.Next(now)
+	switch {
+	case !ok:
+	case due.After(now):
+		k.due.set(c, &c.clock, due, k.renew)
+	case k.turn:
+		k.due.set(c, &c.clock, now.Add(time.Millisecond), k.renew)
+	default:
+		if grant, ok := k.renewal.Grant(now); ok {
+			k.beginRenewal(grant)
+		} else {
+			k.due.set(c, &c.clock, now.Add(time.Millisecond), k.renew)
 		}
-		now := c.clock.Now()
-		due, _ := k.renewal.Next(now)
-		switch {
-		case due.After(now): // it was set for another
-			k.renew()
-		case k.turn:
-			k.renewal.Ended(now, quorum.Undecided)
-			k.renew()
-		default:
-			if grant, ok := k.renewal.Grant(now); ok && k.lease.At(now) == quorum.Held {
-				k.beginRenewal(grant)
-			} else {
-				k.renew()
-			}
-		}
-	})
+	}
 }
 
 // answered takes in that a node has answered an extension or observation.

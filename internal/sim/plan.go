@@ -188,19 +188,22 @@ func (p *Plan) renewing(r *rand.Rand) {
 	p.Rates = clockRates(r, p.Nodes+p.Clients)
 	ttl := 1200*time.Millisecond + time.Duration(r.IntN(3))*400*time.Millisecond
 	p.Steps = append(p.Steps, Step{At: 200 * time.Millisecond, Kind: Acquire, TTL: ttl, Auto: true})
-	troubles := 2 + r.IntN(3)
-	at := ttl
+	troubles, rivals := 2+r.IntN(3), r.IntN(4)
+	at, healing := ttl, ttl/3+healing
+	if rivals > 0 { // a rival may have the key of a node for a moment, when a renewal comes there
+		healing += 2 * ttl / 3
+	}
 	for range troubles {
 		s := Step{At: at + upTo(r, 400*time.Millisecond), Node: r.IntN(p.Nodes)}
 		s.For, s.Lose = time.Millisecond+upTo(r, pick(r, 300*time.Millisecond, 2*ttl)), pick(r, 0, 0.5, 1)
 		s.Kind = pick(r, Freeze, Crash, Crash, Crash, Cut, Partition, Vanish)
-		at = s.At + s.For + ttl/3 + healing
+		at = s.At + s.For + healing
 		if s.Kind == Partition {
 			s.For /= 2 // it may last twice as long
 		}
 		p.Steps = append(p.Steps, s)
 	}
-	for range r.IntN(4) {
+	for range rivals {
 		s := Step{At: upTo(r, at), TTL: ttl, For: 5 * time.Millisecond}
 		s.Client = 1 + r.IntN(p.Clients-1)
 		s.Kind = pick(r, Wait, Acquire, Unlock)
@@ -208,7 +211,7 @@ func (p *Plan) renewing(r *rand.Rand) {
 	}
 }
 
-// healing is for how long beside a third of the TTL a node that is well again may not count for a lock that is renewed.
+// healing is for how long, beside the time until a renewal, a node that is well again may not count for the lock.
 const healing = 500 * time.Millisecond
 
 // contending makes a plan of one of the other kinds, from 1 to 9.
