@@ -19,7 +19,7 @@ TESTFLAGS ?= -race -count=1 -timeout 15m# of go test, for integration
 # Modules with code of the project, the root first. tools/ only pins versions.
 NESTED := $(patsubst %/go.mod,%,$(filter-out tools/go.mod,$(wildcard */go.mod)))
 MODULES := . $(NESTED)
-LINTER := tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
+TOOL := tool -modfile=$(CURDIR)/tools/go.mod
 
 # What tests need beside Go: a check for each, and what to say and do without it.
 HAVE_REDIS = command -v "$${QUORUMLOCK_REDIS_SERVER:-redis-server}" >/dev/null
@@ -44,13 +44,15 @@ help: ## List the targets
 
 .PHONY: fmt
 fmt: ## Format all modules
-	@for module in $(MODULES); do go -C $$module $(LINTER) fmt; done
+	@for module in $(MODULES); do go -C $$module $(TOOL) golangci-lint fmt; done
 
 .PHONY: lint
 lint: ## Run the linters of .golangci.yml on all modules
-	@for module in $(MODULES); do
+	@linter=$$(go $(TOOL) -n golangci-lint)
+	export GOFLAGS="$${GOFLAGS-} -race" # so that the tests need not compile everything once more
+	for module in $(MODULES); do
 		echo "lint $$module"
-		go -C $$module $(LINTER) run --allow-parallel-runners ./...
+		(cd $$module && $$linter run --allow-parallel-runners ./...)
 	done
 
 .PHONY: test
