@@ -303,18 +303,31 @@ func TestLocalHandoff_RenewsTheLockForThoseWhoWantThat(t *testing.T) {
 // Each of many holders wants the lock renewed at once, and the nodes take their time.
 func TestLocalHandoff_HasOneRenewalUnderWayHoweverManyHoldersWantOne(t *testing.T) {
 	t.Parallel()
+	for name, wait := range map[string]time.Duration{"all nodes hold the key": long / 3, "one does not": 100 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			oneRenewalUnderWay(t, wait)
+		})
+	}
+}
+
+// oneRenewalUnderWay does so; the next renewal is due after wait.
+func oneRenewalUnderWay(t *testing.T, wait time.Duration) {
 	c := onReal(t, 3)
 	fake, seen := clocktest.New(), &recorder{}
 	locker := lockerOver(t, c.nodes(pool.WithTimeout(time.Minute)), handsOn, redlock.WithTTL(long), redlock.WithClock(fake), redlock.WithObserver(seen))
 	lock, waiters := lineUp(t, locker, 0)
 	for i := range 9 {
-		var opts []redlock.LockOption
-		if i%2 == 0 {
+		opts := []redlock.LockOption{redlock.TTL(long - time.Duration(i)*time.Millisecond)}
+		if i%2 == 0 || wait < long/3 {
 			opts = append(opts, redlock.AutoExtend())
 		}
 		waiters = append(waiters, inLine(t, locker, opts...))
 	}
 	eventually(t, func() bool { return c.holding("name", c.value(0, "name")) == 3 }, "on all nodes")
+	if wait < long/3 {
+		c.do(0, "DEL", "name")
+	}
 	fake.Advance(time.Second) // the first renewal is due
 	for _, p := range c.processes {
 		p.Freeze()
@@ -332,8 +345,8 @@ func TestLocalHandoff_HasOneRenewalUnderWayHoweverManyHoldersWantOne(t *testing.
 	require.Equal(t, 1, seen.renewals())
 	eventually(t, func() bool { // it goes on for the present holder
 		next, pending := fake.Next()
-		return pending && next > long/3-10*time.Millisecond && next <= long/3
-	}, "the next renewal is due in a third of the TTL")
+		return pending && next > wait-10*time.Millisecond && next <= wait
+	}, "the next renewal is due in %s", wait)
 	fake.AdvanceToNext()
 	eventually(t, func() bool { return seen.renewals() > 1 }, "another renewal")
 	require.NoError(t, lock.Unlock(t.Context()))

@@ -58,10 +58,10 @@ func (h *heldLock) armLocked() {
 }
 
 // answeredLocked takes in that a node has answered an extension or observation: the lease may have ended with it, or the next renewal
-// may be due sooner. It returns how the lease stands.
+// may be due sooner. While a renewal is under way, its end decides that. It returns how the lease stands.
 func (h *heldLock) answeredLocked() quorum.Ending {
 	now := h.now()
-	if h.renewal != nil && h.renewal.Sooner(now) {
+	if h.renewal != nil && !h.renewing && h.renewal.Sooner(now) {
 		h.armLocked()
 	}
 	return h.atLocked(now)
@@ -100,8 +100,7 @@ func (h *heldLock) extendAgain(ctx context.Context) {
 	h.begin(context.Background(), nil) // an extension that is under way ends with the node timeout
 	defer h.finish()
 	h.mu.Lock()
-	renewal, deadline := h.renewal, h.lease.Deadline()
-	first := renewal != nil && h.watchLocked()
+	deadline, first := h.lease.Deadline(), h.renewal != nil && h.watchLocked()
 	h.mu.Unlock()
 	call := l.newCall(context.Background())
 	r := h.extend(ctx, nil, nil, 0, call)
@@ -114,8 +113,8 @@ func (h *heldLock) extendAgain(ctx context.Context) {
 		h.renewed(call, deadline, r)
 	}
 	h.mu.Lock()
-	if r != nil && renewal != nil { // which may have been replaced meanwhile
-		renewal.Ended(h.now(), r.outcome)
+	if r != nil && h.renewal != nil {
+		h.renewal.Ended(h.now(), r.outcome)
 	}
 	h.renewing = false
 	h.armLocked()
