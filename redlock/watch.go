@@ -135,7 +135,6 @@ func (w *watch) take(i int, reply node.Reply, late bool) {
 	h, again := w.held, false
 	answer, _ := h.locker.holds(reply, h.token)
 	h.mu.Lock()
-	h.atLocked(h.now())
 	switch {
 	case !w.ended:
 		h.lease.Observed(h.locker.clock, i, answer)

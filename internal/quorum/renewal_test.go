@@ -126,11 +126,7 @@ func TestRenewal_EndsWithTheLease(t *testing.T) {
 func renewWith(t *testing.T, lease *quorum.Lease, renewal *quorum.Renewal, at time.Time, answers ...quorum.Answer) quorum.Grant {
 	grant, ok := renewal.Grant(at)
 	require.True(t, ok)
-	e, outcome := quorum.NewExtend(lease, grant), quorum.Undecided
-	for node, answer := range answers {
-		outcome = max(outcome, e.Vote(instant(at), node, answer, "").Outcome)
-	}
-	renewal.Ended(at, outcome)
+	renewal.Ended(at, voteAll(quorum.NewExtend(lease, grant), at, answers...))
 	return grant
 }
 
@@ -175,10 +171,8 @@ func TestRenewal_IsDueSoonIfANodeHoldsTheKeyThatDoesNotCountYet(t *testing.T) {
 	t.Run("also if the holder has extended the lock by more", func(t *testing.T) {
 		lease, r, due := begin()
 		renewWith(t, lease, r, first, quorum.Yes, quorum.Yes, quorum.Yes)
-		e := quorum.NewExtend(lease, quorum.Grant{Start: first, TTL: time.Hour, Drift: granted.Drift})
-		for node, answer := range []quorum.Answer{quorum.Yes, quorum.Yes, quorum.Recreated} {
-			e.Vote(instant(first), node, answer, "")
-		}
+		hour := quorum.Grant{Start: first, TTL: time.Hour, Drift: granted.Drift}
+		voteAll(quorum.NewExtend(lease, hour), first, quorum.Yes, quorum.Yes, quorum.Recreated)
 		require.True(t, r.Sooner(first))
 		require.Equal(t, soon, due(first))
 		grant := renewWith(t, lease, r, first.Add(soon), quorum.Yes, quorum.Yes, quorum.Yes)

@@ -18,11 +18,16 @@ func extended(n int) *quorum.Lease {
 
 // answerAll has every node answer an extension: the last of the answers stands for the nodes from there on.
 func answerAll(lease *quorum.Lease, n int, answers ...quorum.Answer) quorum.Outcome {
-	e := quorum.NewExtend(lease, granted)
-	outcome := quorum.Undecided
-	for node := range n {
-		actions := e.Vote(instant(start), node, answers[min(node, len(answers)-1)], "")
-		outcome = max(outcome, actions.Outcome)
+	for len(answers) < n {
+		answers = append(answers, answers[len(answers)-1])
+	}
+	return voteAll(quorum.NewExtend(lease, granted), start, answers...)
+}
+
+// voteAll has one node after the other answer an extension at an instant. It returns the outcome.
+func voteAll(e *quorum.Extend, at time.Time, answers ...quorum.Answer) (outcome quorum.Outcome) {
+	for node, answer := range answers {
+		outcome = max(outcome, e.Vote(instant(at), node, answer, "").Outcome)
 	}
 	return outcome
 }

@@ -189,15 +189,15 @@ func (p *Plan) renewing(r *rand.Rand) {
 	ttl := 1200*time.Millisecond + time.Duration(r.IntN(3))*400*time.Millisecond
 	p.Steps = append(p.Steps, Step{At: 200 * time.Millisecond, Kind: Acquire, TTL: ttl, Auto: true})
 	troubles, rivals := 2+r.IntN(3), r.IntN(4)
-	at, healing := ttl, ttl/3+healing
+	at, gap := ttl, ttl/3+healing
 	if rivals > 0 { // a rival may have the key of a node for a moment, when a renewal comes there
-		healing += 2 * ttl / 3
+		gap += 2 * ttl / 3
 	}
 	for range troubles {
 		s := Step{At: at + upTo(r, 400*time.Millisecond), Node: r.IntN(p.Nodes)}
 		s.For, s.Lose = time.Millisecond+upTo(r, pick(r, 300*time.Millisecond, 2*ttl)), pick(r, 0, 0.5, 1)
 		s.Kind = pick(r, Freeze, Crash, Crash, Crash, Cut, Partition, Vanish)
-		at = s.At + s.For + healing
+		at = s.At + s.For + gap
 		if s.Kind == Partition {
 			s.For /= 2 // it may last twice as long
 		}
