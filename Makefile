@@ -78,6 +78,10 @@ needs:
 	$(HAVE_PROMETHEUS) || { echo 'CI=true, but this would leave out: $(NO_PROMETHEUS)' >&2; exit 1; }
 	$(HAVE_IMAGE) || { echo 'CI=true, but this would leave out: $(NO_IMAGE)' >&2; exit 1; }
 
+.PHONY: api
+api: ## Write the exported API of the released modules to internal/api/api.txt, after a change that is meant
+	@go test -race -count=1 -run TestAPI ./internal/api -update
+
 .PHONY: race
 race: ## Test the root module with the race detector: no Docker needed
 	@go test -race $(PKG)

@@ -32,7 +32,7 @@ var withoutRace = []string{"internal/sim", "internal/sim/prove", "bench"}
 // oneChance are the packages, and the tests, that chance cannot fail: the deterministic ones, and the invariants of the two
 // soak tests. So cannot a test under virtual time (inBubble).
 var oneChance = []string{
-	"clock", "clock/clocktest", "internal/quorum", "internal/sim", "internal/sim/prove", "internal/stack", "internal/token",
+	"clock", "clock/clocktest", "internal/api", "internal/quorum", "internal/sim", "internal/sim/prove", "internal/stack", "internal/token",
 	"integration.TestNothingGrowsAndNoLockFailsWhileANodeIsFrozenUnderLoad",
 	"internal/tenants.TestTenants_NothingThatOthersDoBreaksAPromise",
 }
