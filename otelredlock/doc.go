@@ -19,5 +19,5 @@
 //
 // The names of the metrics begin with redlock. and are those of package promredlock in the form of OpenTelemetry.
 //
-// docs/tracing.md lists the spans, metrics and attributes. Neither has tokens, nor, without [WithNames], names of locks.
+// docs/tracing.md lists the spans, metrics and attributes. Neither has tokens, nor, without [WithNameAttribute], names of locks.
 package otelredlock

@@ -169,7 +169,7 @@ func lockContext(t *testing.T, lock *redlock.Lock) context.Context {
 
 func TestTrace_OfTryLockThatIsRefusedIsNoError(t *testing.T) {
 	t.Parallel()
-	m := newTelemetry(t, otelredlock.WithNames(func(name string) string { return name[:7] }))
+	m := newTelemetry(t, otelredlock.WithNameAttribute(func(name string) string { return name[:7] }))
 	servers := testredis.Real(t, 3)
 	for _, s := range servers {
 		_, err := s.Do("SET", "invoice-4711", "theirs")
@@ -402,7 +402,7 @@ func TestTrace_WithoutASampledParentHasNoSpanAndLeavesNothing(t *testing.T) {
 
 func TestTrace_IsMadeByTheProviderAlone(t *testing.T) {
 	t.Parallel()
-	m := newTelemetry(t, otelredlock.WithTracerProvider(noop.NewTracerProvider()), otelredlock.WithMeterProvider(nil), otelredlock.WithNames(nil))
+	m := newTelemetry(t, otelredlock.WithTracerProvider(noop.NewTracerProvider()), otelredlock.WithMeterProvider(nil), otelredlock.WithNameAttribute(nil))
 	m.observer.Observe(redlock.VoteEvent{Call: 1})
 	calls, _, _ := m.observer.Kept()
 	require.Zero(t, calls, "nothing is kept for spans that nobody makes")
@@ -419,7 +419,7 @@ func TestTrace_IsMadeByTheProviderAlone(t *testing.T) {
 
 // A name may come from a request, and an exporter may drop all spans that it has for one such attribute.
 func TestTrace_HasNoTextThatIsNotUTF8(t *testing.T) {
-	m := newTelemetry(t, otelredlock.WithNames(func(lock string) string { return lock }))
+	m := newTelemetry(t, otelredlock.WithNameAttribute(func(lock string) string { return lock }))
 	m.observe(redlock.AcquireEvent{Context: t.Context(), Call: 1, Op: redlock.OpAcquire, Name: "a\xff", Err: errors.New("b\xff")})
 	acquire := m.span("redlock acquire")
 	require.Contains(t, acquire.Attributes, attribute.String("redlock.name", "a\uFFFD"))

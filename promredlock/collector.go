@@ -41,7 +41,7 @@ type Collector struct {
 func New(opts ...Option) *Collector {
 	o := options{durations: outcome.Durations}
 	for _, opt := range opts {
-		opt(&o)
+		opt.apply(&o)
 	}
 	c := &Collector{names: o.names, now: time.Now, nodes: map[string]*node{}}
 	var name []string // the last label of metrics about locks

@@ -9,7 +9,11 @@ import (
 )
 
 // Option changes the metrics of a [Collector].
-type Option func(*options)
+type Option interface{ apply(*options) }
+
+type option func(*options)
+
+func (f option) apply(o *options) { f(o) }
 
 type options struct {
 	names     func(string) string
@@ -17,12 +21,12 @@ type options struct {
 	factor    float64
 }
 
-// WithNames adds the label name to the metrics of acquires, of held locks, of their durations and of losses. name returns its
-// value for the name of a lock; it must not block, nor call the Collector. Each value makes 100 series or more, which
+// WithNameLabel adds the label name to the metrics of acquires, of held locks, of their durations and of losses. name returns
+// its value for the name of a lock; it must not block, nor call the Collector. Each value makes 100 series or more, which
 // stay until the program ends: so name has to map the names of all locks to a few values, for example invoice-4711 to invoice.
 // That is the responsibility of the caller. Without the option, and with nil, no metric has the name of a lock.
-func WithNames(name func(lock string) string) Option {
-	return func(o *options) { o.names = name }
+func WithNameLabel(name func(lock string) string) Option {
+	return option(func(o *options) { o.names = name })
 }
 
 // WithBuckets sets the upper bounds of the buckets of durations, in seconds: of acquires and their waits, rounds, nodes,
@@ -31,17 +35,17 @@ func WithBuckets(seconds ...float64) Option {
 	bounds := slices.DeleteFunc(slices.Clone(seconds), math.IsNaN)
 	slices.Sort(bounds)
 	bounds = slices.Compact(bounds)
-	return func(o *options) {
+	return option(func(o *options) {
 		if len(bounds) > 0 {
 			o.durations = bounds
 		}
-	}
+	})
 }
 
 // WithNativeHistograms makes native histograms beside the buckets, for a Prometheus server that collects them. Each bucket is
 // at most by factor, above 1, larger than the one below; 1.1 is usual. A factor of 1 or less, the default, means none.
 func WithNativeHistograms(factor float64) Option {
-	return func(o *options) { o.factor = factor }
+	return option(func(o *options) { o.factor = factor })
 }
 
 func (o options) histogram(name string, buckets []float64, help string) prometheus.HistogramOpts {

@@ -16,7 +16,7 @@ import (
 )
 
 func TestWithNames_LabelsMetricsOfLocks(t *testing.T) {
-	c := promredlock.New(promredlock.WithNames(func(name string) string {
+	c := promredlock.New(promredlock.WithNameLabel(func(name string) string {
 		kind, _, _ := strings.Cut(name, "-")
 		return kind
 	}))
@@ -79,7 +79,7 @@ func TestWithNativeHistograms_AddsNativeHistograms(t *testing.T) {
 
 // A name may come from a request, and an address is a path on some machines.
 func TestWithNames_WhatIsNotUTF8IsReplaced(t *testing.T) {
-	c := promredlock.New(promredlock.WithNames(func(lock string) string { return lock }))
+	c := promredlock.New(promredlock.WithNameLabel(func(lock string) string { return lock }))
 	c.Observe(redlock.AcquireEvent{Op: redlock.OpAttach, Name: "a\xff", Took: time.Second})
 	c.Observe(redlock.NodeUpEvent{Addr: "/b\xff"})
 	compare(t, c, "lock_held{name=\"a\uFFFD\"} 1", "lock_held")
