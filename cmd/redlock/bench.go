@@ -35,23 +35,20 @@ type benchCmd struct {
 	Latency time.Duration `placeholder:"TIME" group:"Faults, for nodes that the bench starts" help:"Delay the answers of some nodes."`
 	Slow    int           `default:"1" group:"Faults, for nodes that the bench starts" help:"How many nodes --latency applies to."`
 
-	JSON bool   `name:"json" xor:"format" group:"Output" help:"Print JSON. Each number has its unit in its name."`
-	CSV  bool   `name:"csv" xor:"format" group:"Output" help:"Print CSV: table, name, metric, value."`
-	HTML string `name:"html" placeholder:"FILE" group:"Output" help:"Write tables and charts to an HTML file."`
-	SVG  string `name:"svg" placeholder:"FILE" group:"Output" help:"Write the charts to an SVG file."`
+	JSON bool `name:"json" xor:"format" group:"Output" help:"Print JSON. Each number has its unit in its name."`
+	CSV  bool `name:"csv" xor:"format" group:"Output" help:"Print CSV: table, name, metric, value."`
 }
 
 // Help is shown above the flags.
 func (benchCmd) Help() string {
 	return "A cycle is an acquire and its release, with nothing between them.\n\n" +
 		"Examples:\n" +
-		"  redlock bench --rate 2000 --freeze 1 --html report.html\n" +
+		"  redlock bench --rate 2000 --freeze 1 --json\n" +
 		"  redlock bench --nodes redis://a,redis://b,redis://c --callers 1"
 }
 
 const (
 	ownNodes    = 5
-	hotName     = "hot"
 	mostCallers = 1000
 	mostRate    = 1e6
 	shortestTTL = 100 * time.Millisecond
@@ -77,29 +74,18 @@ func (c *benchCmd) Validate() error {
 	); err != nil {
 		return err
 	}
-	if c.HTML != "" && c.HTML == c.SVG {
-		return fmt.Errorf("--html and --svg must be two files, not both %s", c.HTML)
-	}
 	return checkTimeout(c.Timeout, c.TTL)
 }
 
-// Run measures and prints. In any case nothing of the bench is left when it returns, except the
-// files that were asked for.
+// Run measures and prints. In any case nothing of the bench is left when it returns.
 func (c *benchCmd) Run(ctx context.Context, to streams) (err error) {
-	for _, path := range []string{c.HTML, c.SVG} {
-		if path != "" {
-			if err := checkWritable(path); err != nil {
-				return err
-			}
-		}
-	}
 	nodes, err := startNodes(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, testredis.Close(nodes.servers)) }()
 
-	r := &report{
+	r := &load.Report{
 		Kind: nodes.kind, Callers: c.Callers, Names: c.Names, Fencing: c.Fencing,
 		Prefix: c.Prefix + strings.ToLower(rand.Text()[:randomPart]) + ":",
 		TTL:    c.TTL.Seconds(), Timeout: c.Timeout.Seconds(), Planned: c.Duration.Seconds(), WarmUp: c.WarmUp.Seconds(),
@@ -113,7 +99,7 @@ func (c *benchCmd) Run(ctx context.Context, to streams) (err error) {
 		return err
 	}
 	r.Interrupted = err != nil
-	if err := errors.Join(c.print(to.out, r), c.writeFiles(r)); err != nil {
+	if err := c.print(to.out, r); err != nil {
 		return err
 	}
 	switch {
@@ -142,7 +128,7 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 		addrs = append(addrs, node.Addr())
 		defer func() { err = errors.Join(err, node.Close()) }()
 	}
-	waits := c.Names == hotName
+	waits := c.Names == load.Hot
 	votes := load.NewVotes(addrs, waits)
 	opts := []redlock.Option{redlock.WithTTL(c.TTL), redlock.WithKeyPrefix(prefix), redlock.WithObserver(votes)}
 	if c.Fencing {
@@ -155,7 +141,7 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 	defer func() { err = errors.Join(err, locker.Close()) }()
 	names := make([]string, c.Callers) // of the callers' locks
 	for i := range names {
-		names[i] = hotName
+		names[i] = load.Hot
 		if !waits {
 			names[i] = strconv.Itoa(i)
 		}

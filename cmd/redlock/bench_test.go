@@ -24,7 +24,7 @@ import (
 var shortRun = []string{"bench", "--callers=4", "--duration=250ms", "--warm-up=50ms", "--timeout=500ms"}
 
 // bench runs the command and returns what it printed as JSON.
-func bench(t *testing.T, wantCode int, args ...string) (r report, failure string) {
+func bench(t *testing.T, wantCode int, args ...string) (r load.Report, failure string) {
 	t.Helper()
 	code, out, failure := call(t.Context(), append(append(shortRun, "--json"), args...)...)
 	require.Equal(t, wantCode, code, failure)
@@ -33,7 +33,7 @@ func bench(t *testing.T, wantCode int, args ...string) (r report, failure string
 }
 
 // gone checks that the nodes that the bench started have ended.
-func gone(t *testing.T, r report) {
+func gone(t *testing.T, r load.Report) {
 	t.Helper()
 	for _, node := range r.Nodes {
 		_, err := net.Dial("tcp", node.Addr)
@@ -41,7 +41,7 @@ func gone(t *testing.T, r report) {
 	}
 }
 
-func faulty(r report, fault string) (nodes []load.Node) {
+func faulty(r load.Report, fault string) (nodes []load.Node) {
 	for _, node := range r.Nodes {
 		if r.Faults[node.Addr] == fault {
 			nodes = append(nodes, node)
@@ -168,16 +168,14 @@ func TestBench_InterruptedShowsItsResultUntilThenAndLeavesNothing(t *testing.T) 
 					}
 				}
 			}()
-			html := filepath.Join(t.TempDir(), "report.html")
 			code, out, failure := call(ctx, "bench", "--names="+names, "--warm-up=0s", "--duration=1h", "--timeout=2s",
-				"--html="+html, "--nodes="+strings.Join(testredis.URLs(servers), ","))
+				"--nodes="+strings.Join(testredis.URLs(servers), ","))
 			<-watching
 			assert.Equal(t, exitInternal, code)
 			assert.Contains(t, failure, "interrupted after")
 			assert.Contains(t, failure, "of 1h:")
 			assert.Contains(t, out, "(interrupted)")
 			assert.Contains(t, out, servers[2].Addr())
-			assert.FileExists(t, html)
 			nothingLeft(t, servers)
 		})
 	}
@@ -188,30 +186,9 @@ func TestBench_InterruptedBeforeTheMeasurementLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", temporary)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	dir := t.TempDir()
-	old := filepath.Join(dir, "old.svg")
-	require.NoError(t, os.WriteFile(old, []byte("the last one"), 0o600))
-	code, out, failure := call(ctx, append(shortRun, "--html="+filepath.Join(dir, "new.html"), "--svg="+old)...)
+	code, out, failure := call(ctx, shortRun...)
 	assert.Equal(t, exitInternal, code)
 	assert.Contains(t, failure, "context canceled")
-	assert.Empty(t, out)
-	assert.NoFileExists(t, filepath.Join(dir, "new.html"))
-	content, err := os.ReadFile(old)
-	require.NoError(t, err)
-	assert.Equal(t, "the last one", string(content))
-	left, err := os.ReadDir(temporary)
-	require.NoError(t, err)
-	assert.Empty(t, left)
-}
-
-func TestBench_FailsBeforeItStartsAnythingIfAFileCannotBeWritten(t *testing.T) {
-	temporary := t.TempDir()
-	t.Setenv("TMPDIR", temporary)
-	missing := filepath.Join(temporary, "missing", "report.svg")
-	fresh := filepath.Join(temporary, "report.html")
-	code, out, failure := call(t.Context(), append(shortRun, "--html="+fresh, "--svg="+missing)...)
-	assert.Equal(t, exitInternal, code)
-	assert.Contains(t, failure, "open "+missing)
 	assert.Empty(t, out)
 	left, err := os.ReadDir(temporary)
 	require.NoError(t, err)
@@ -268,7 +245,6 @@ func TestBench_RefusesInvalidFlagsAndNamesThem(t *testing.T) {
 		"--nodes: node 1: scheme: must be redis://":        {"--nodes=http://a"},
 		"did you mean redis:// before it?":                 {"--nodes=localhost:6379"},
 		"--json and --csv can't be used together":          {"--json", "--csv"},
-		"--html and --svg must be two files, not both x":   {"--html=x", "--svg=x"},
 	} {
 		t.Run(want, func(t *testing.T) {
 			code, out, failure := call(t.Context(), append([]string{"bench"}, args...)...)
@@ -285,7 +261,7 @@ func TestBench_FencingLeavesOnlyCountersThatExpire(t *testing.T) {
 	r, _ := bench(t, 0, "--fencing", "--callers=2", "--nodes="+strings.Join(testredis.URLs(servers), ","))
 	assert.True(t, r.Fencing)
 	assert.NotZero(t, r.Cycles)
-	assert.Contains(t, strings.Join(r.headline(), "\n"), "names distinct, with fencing")
+	assert.Contains(t, strings.Join(r.Headline(), "\n"), "names distinct, with fencing")
 	for _, server := range servers {
 		keys, err := redis.Strings(server.Do("KEYS", "*"))
 		require.NoError(t, err)
@@ -305,14 +281,12 @@ func TestBench_FailsAtOnceWithTheReasonOfEachUnreachableNode(t *testing.T) {
 	servers := testredis.Real(t, 3)
 	servers[0].Stop()
 	servers[1].Stop()
-	html := filepath.Join(t.TempDir(), "report.html")
-	code, out, failure := call(t.Context(), append(shortRun, "--duration=1h", "--html="+html, "--nodes="+strings.Join(testredis.URLs(servers), ","))...)
+	code, out, failure := call(t.Context(), append(shortRun, "--duration=1h", "--nodes="+strings.Join(testredis.URLs(servers), ","))...)
 	assert.Equal(t, exitUnavailable, code)
 	assert.Empty(t, out)
 	assert.Contains(t, failure, "the bench needs 2 of 3 nodes")
 	assert.Equal(t, 2, strings.Count(failure, "connection refused"), failure)
 	assert.Contains(t, failure, servers[0].Addr())
-	assert.NoFileExists(t, html)
 	nothingLeft(t, servers[2:])
 }
 

@@ -81,7 +81,7 @@ func TestCompletion_InBash(t *testing.T) {
 		"redlock bench --fre":          {"--freeze"},
 		"redlock bench --names = h":    {"hot"},
 		"redlock bench --names ":       {"distinct", "hot"},
-		"redlock bench --html = a":     {"a-file"},
+		"redlock list --config = a":    {"a-file"},
 		"redlock bench --rate 5 --cou": {"--count"},
 		"redlock bench --rate ":        nil,
 		"redlock completion z":         {"zsh"},

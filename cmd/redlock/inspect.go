@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/internal/load"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -117,7 +118,7 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 		fence = fmt.Sprint(n.Fence)
 	}
 	if d := trips.of(n.Addr); d > 0 && answered(n) {
-		latency = duration(d)
+		latency = load.Duration(d)
 	}
 	metadata := display.Text(n.Metadata)
 	if !c.Full {

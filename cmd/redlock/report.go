@@ -1,47 +1,34 @@
 package main
 
 import (
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/quorumlock/quorumlock/internal/load"
 )
 
-// report is the result of the bench, as it is printed in JSON.
-type report struct {
-	Kind        string            `json:"nodes_are"`
-	Callers     int               `json:"callers"`
-	Names       string            `json:"names"`
-	Fencing     bool              `json:"fencing"`
-	Prefix      string            `json:"key_prefix"`
-	TTL         float64           `json:"ttl_s"`
-	Timeout     float64           `json:"node_timeout_s"`
-	Planned     float64           `json:"duration_s"`
-	WarmUp      float64           `json:"warm_up_s"`
-	Faults      map[string]string `json:"faults"` // by address
-	Interrupted bool              `json:"interrupted"`
-	*load.Result
-}
-
 // print writes the report in the format that was asked for.
-func (c *benchCmd) print(w io.Writer, r *report) error {
+func (c *benchCmd) print(w io.Writer, r *load.Report) error {
 	switch {
 	case c.JSON:
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(r)
 	case c.CSV:
-		return csv.NewWriter(w).WriteAll(r.rows())
+		return csv.NewWriter(w).WriteAll(csvRows(r))
 	}
-	return r.text(w)
+	return text(w, r)
 }
 
-// rows returns a row for each number, under the name that it has in JSON.
-func (r *report) rows() [][]string {
+// csvRows returns a row for each number, under the name that it has in JSON.
+func csvRows(r *load.Report) [][]string {
 	rows := [][]string{{"table", "name", "metric", "value"}}
 	add := func(table, name string, v any) {
 		for _, number := range numbers(v) {
@@ -89,4 +76,44 @@ func numbers(v any) (list [][2]string) {
 		}
 	}
 	return list
+}
+
+// text writes the report for a terminal.
+func text(w io.Writer, r *load.Report) error {
+	var b strings.Builder
+	for _, line := range r.Headline() {
+		fmt.Fprintln(&b, line)
+	}
+	for _, t := range r.Tables() {
+		fmt.Fprintf(&b, "\n%s\n", t.Title)
+		texts := []int{0}
+		if t.Wide {
+			texts = append(texts, len(t.Head)-1)
+		}
+		for _, line := range columns(append([][]string{t.Head}, t.Rows...), texts...) {
+			fmt.Fprintln(&b, "  "+line)
+		}
+		for _, note := range t.Notes {
+			fmt.Fprintln(&b, "  "+note)
+		}
+	}
+	b.WriteString(spark(r))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// spark draws the throughput as a row of bars.
+func spark(r *load.Report) string {
+	if r.Cycles == 0 || len(r.Throughput) == 0 {
+		return ""
+	}
+	byRate := func(a, b load.Bucket) int { return cmp.Compare(a.CyclesPer, b.CyclesPer) }
+	low, high := slices.MinFunc(r.Throughput, byRate).CyclesPer, slices.MaxFunc(r.Throughput, byRate).CyclesPer
+	bars := []rune(" ▁▂▃▄▅▆▇█")
+	var line strings.Builder
+	for _, b := range r.Throughput {
+		line.WriteRune(bars[int(b.CyclesPer/max(high, 1)*float64(len(bars)-1)+0.5)])
+	}
+	return fmt.Sprintf("\nThroughput over time\n  |%s|\n  from %.0f to %.0f cycles/s, %g s each\n",
+		line.String(), low, high, r.Throughput[0].Length)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/fatih/color"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/internal/load"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -53,7 +54,7 @@ func (s *show) step(number int, title string) {
 
 func (s *show) end(steps int, took time.Duration) {
 	fmt.Fprintf(s.w, "\n%s All %d steps went as they should, in %s. The lock is free again.\n",
-		good.Sprint("✔"), steps, duration(took))
+		good.Sprint("✔"), steps, load.Duration(took))
 }
 
 // node prints what happened to a node.
@@ -69,7 +70,7 @@ func (s *show) votes(seen *round) {
 	for _, vote := range seen.votes {
 		if vote != nil {
 			_, c := mark(vote.Answer)
-			rows = append(rows, []string{vote.Addr, vote.Answer.String(), duration(vote.Took), reason(vote.Err)})
+			rows = append(rows, []string{vote.Addr, vote.Answer.String(), load.Duration(vote.Took), reason(vote.Err)})
 			colors = append(colors, c)
 		}
 	}
@@ -116,19 +117,6 @@ func reason(err error) string {
 		return errUnreachable.Error()
 	}
 	return display.Error(err)
-}
-
-// duration formats a time with about three digits.
-func duration(d time.Duration) string {
-	switch {
-	case d < time.Millisecond:
-		return fmt.Sprintf("%.0f µs", float64(d)/float64(time.Microsecond))
-	case d < 100*time.Millisecond:
-		return fmt.Sprintf("%.2f ms", d.Seconds()*1e3)
-	case d < time.Second:
-		return fmt.Sprintf("%.0f ms", d.Seconds()*1e3)
-	}
-	return fmt.Sprintf("%.2f s", d.Seconds())
 }
 
 // columns aligns the cells of rows: texts are the columns that are aligned to the left.

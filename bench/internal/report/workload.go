@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/quorumlock/quorumlock/internal/chart"
+	"github.com/quorumlock/quorumlock/bench/internal/chart"
 )
 
 var (

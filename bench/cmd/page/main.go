@@ -1,19 +1,59 @@
+// Command page draws what "redlock bench --json" has printed: it reads that from stdin and writes an HTML page with tables and
+// charts to stdout, or with -svg the charts alone.
 package main
 
 import (
 	"bytes"
 	_ "embed"
+	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"html/template"
+	"io"
 	"math"
+	"os"
 
-	"github.com/quorumlock/quorumlock/internal/chart"
+	"github.com/quorumlock/quorumlock/bench/internal/chart"
 	"github.com/quorumlock/quorumlock/internal/load"
 )
 
+func main() {
+	svg := flag.Bool("svg", false, "write the charts alone, as an SVG document")
+	flag.Parse()
+	render := page
+	if *svg {
+		render = drawing
+	}
+	if err := run(os.Stdin, os.Stdout, render); err != nil {
+		fmt.Fprintln(os.Stderr, "page:", err)
+		os.Exit(1)
+	}
+}
+
+// run writes nothing unless all of the report could be read and drawn.
+func run(in io.Reader, out io.Writer, render func(*load.Report) ([]byte, error)) error {
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	var r load.Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return fmt.Errorf("stdin is not what redlock bench --json prints: %w", err)
+	}
+	if r.Result == nil {
+		return errors.New("stdin is not what redlock bench --json prints: there is no result in it")
+	}
+	document, err := render(&r)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(document)
+	return err
+}
+
 // charts draws the percentiles, the throughput and the nodes, as an SVG document each.
-func (r *report) charts() ([][]byte, error) {
+func charts(r *load.Report) ([][]byte, error) {
 	var failed []error
 	var list [][]byte
 	add := func(svg []byte, err error) {
@@ -74,15 +114,15 @@ func bar(l load.Latency, us float64) float64 {
 }
 
 // drawing returns the charts in one SVG document, one below the other.
-func drawing(r *report) ([]byte, error) {
-	charts, err := r.charts()
+func drawing(r *load.Report) ([]byte, error) {
+	list, err := charts(r)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d">`,
-		chart.Width, len(charts)*chart.Height)
-	for i, svg := range charts {
+		chart.Width, len(list)*chart.Height)
+	for i, svg := range list {
 		b.Write(bytes.Replace(svg, []byte("<svg "), fmt.Appendf(nil, `<svg y="%d" `, i*chart.Height), 1))
 	}
 	b.WriteString("</svg>\n")
@@ -90,14 +130,14 @@ func drawing(r *report) ([]byte, error) {
 }
 
 // page returns the report as an HTML document that needs no other file.
-func page(r *report) ([]byte, error) {
+func page(r *load.Report) ([]byte, error) {
 	svg, err := drawing(r)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
 	err = pageTemplate.Execute(&b, map[string]any{
-		"Head": r.headline(), "Tables": r.tables(),
+		"Head": r.Headline(), "Tables": r.Tables(),
 		"Charts": template.HTML(svg), //nolint:gosec // its texts are escaped
 	})
 	return b.Bytes(), err

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/chart"
+	"github.com/quorumlock/quorumlock/bench/internal/chart"
 )
 
 // document is what is in an SVG.

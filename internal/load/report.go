@@ -1,19 +1,33 @@
-package main
+package load
 
 import (
-	"cmp"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/quorumlock/quorumlock/internal/load"
 )
 
-// table is a part of the report for people, in text and in HTML. The first column is text and
+// Hot is the Names of a Report whose callers share a lock.
+const Hot = "hot"
+
+// Report is a result with how it was measured, as redlock bench prints it in JSON.
+type Report struct {
+	Kind        string            `json:"nodes_are"`
+	Callers     int               `json:"callers"`
+	Names       string            `json:"names"`
+	Fencing     bool              `json:"fencing"`
+	Prefix      string            `json:"key_prefix"`
+	TTL         float64           `json:"ttl_s"`
+	Timeout     float64           `json:"node_timeout_s"`
+	Planned     float64           `json:"duration_s"`
+	WarmUp      float64           `json:"warm_up_s"`
+	Faults      map[string]string `json:"faults"` // by address
+	Interrupted bool              `json:"interrupted"`
+	*Result
+}
+
+// Table is a part of the report for people, in text and in HTML. The first column is text and
 // the others are numbers. If Wide is set, the last column is text too.
-type table struct {
+type Table struct {
 	Title string
 	Head  []string
 	Rows  [][]string
@@ -21,8 +35,8 @@ type table struct {
 	Notes []string
 }
 
-// headline describes in three lines what was measured and what the result is.
-func (r *report) headline() []string {
+// Headline describes in three lines what was measured and what the result is.
+func (r *Report) Headline() []string {
 	mode, asked := "as fast as they can", ""
 	if r.Corrected {
 		mode = fmt.Sprintf("%.0f cycles/s due", r.Asked)
@@ -35,7 +49,7 @@ func (r *report) headline() []string {
 	outcome := fmt.Sprintf("%.0f cycles/s%s: %d acquired and released", r.CyclesPer, asked, r.Cycles)
 	failed, unfinished := int64(0), int64(0)
 	for _, f := range r.Failures {
-		if f.Kind == load.Unfinished {
+		if f.Kind == Unfinished {
 			unfinished += f.Count
 		} else {
 			failed += f.Count
@@ -61,11 +75,11 @@ func (r *report) headline() []string {
 	}
 }
 
-// tables returns the tables of the report.
-func (r *report) tables() []table {
-	list := []table{r.latencyTable(), r.nodeTable()}
+// Tables returns the tables of the report.
+func (r *Report) Tables() []Table {
+	list := []Table{r.latencyTable(), r.nodeTable()}
 	if len(r.Failures) > 0 {
-		failures := table{Title: "Failures", Head: []string{"", "kind", "count", "for example"}, Wide: true}
+		failures := Table{Title: "Failures", Head: []string{"", "kind", "count", "for example"}, Wide: true}
 		for _, f := range r.Failures {
 			example, _, _ := strings.Cut(f.Example, "\n")
 			failures.Rows = append(failures.Rows, []string{f.Op, strings.ReplaceAll(f.Kind, "_", " "), fmt.Sprint(f.Count), example})
@@ -75,8 +89,8 @@ func (r *report) tables() []table {
 	return list
 }
 
-func (r *report) latencyTable() table {
-	t := table{Title: "Latency", Head: []string{"", "p50", "p90", "p99", "p99.9", "max", "mean", "count"}}
+func (r *Report) latencyTable() Table {
+	t := Table{Title: "Latency", Head: []string{"", "p50", "p90", "p99", "p99.9", "max", "mean", "count"}}
 	for _, l := range r.Latency {
 		if l.Count > 0 {
 			t.Rows = append(t.Rows, append(append([]string{l.What}, times(l, l.P50, l.P90, l.P99, l.P999, l.Max, l.Mean)...), fmt.Sprint(l.Count)))
@@ -93,9 +107,9 @@ func (r *report) latencyTable() table {
 	return t
 }
 
-func (r *report) nodeTable() table {
-	t := table{Title: "Nodes, as they answered acquires", Head: append([]string{"", "p50", "p99", "max"}, load.Answers...), Wide: true}
-	decides := r.Names != hotName
+func (r *Report) nodeTable() Table {
+	t := Table{Title: "Nodes, as they answered acquires", Head: append([]string{"", "p50", "p99", "max"}, Answers...), Wide: true}
+	decides := r.Names != Hot
 	if decides {
 		t.Head = append(t.Head, "decided")
 		t.Notes = []string{"decided: the share of acquires that this node's yes completed, as the last that was needed."}
@@ -103,7 +117,7 @@ func (r *report) nodeTable() table {
 	t.Head = append(t.Head, "fault")
 	for _, node := range r.Nodes {
 		row := append([]string{node.Addr}, times(node.Latency, node.Latency.P50, node.Latency.P99, node.Latency.Max)...)
-		for _, answer := range load.Answers {
+		for _, answer := range Answers {
 			row = append(row, share(node.Answers[answer], node.Answered()))
 		}
 		if decides {
@@ -118,18 +132,16 @@ func (r *report) nodeTable() table {
 }
 
 // times formats microseconds of a latency, or dashes if nothing was measured.
-func times(l load.Latency, all ...float64) []string {
+func times(l Latency, all ...float64) []string {
 	cells := make([]string, len(all))
 	for i, us := range all {
 		cells[i] = "-"
 		if l.Count > 0 {
-			cells[i] = micros(us)
+			cells[i] = Duration(time.Duration(us * float64(time.Microsecond)))
 		}
 	}
 	return cells
 }
-
-func micros(us float64) string { return duration(time.Duration(us * float64(time.Microsecond))) }
 
 func share(part, whole int64) string {
 	switch {
@@ -143,42 +155,15 @@ func share(part, whole int64) string {
 	return fmt.Sprintf("%.2f %%", 100*float64(part)/float64(whole))
 }
 
-// text writes the report for a terminal.
-func (r *report) text(w io.Writer) error {
-	var b strings.Builder
-	for _, line := range r.headline() {
-		fmt.Fprintln(&b, line)
+// Duration formats a time with about three digits.
+func Duration(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return fmt.Sprintf("%.0f µs", float64(d)/float64(time.Microsecond))
+	case d < 100*time.Millisecond:
+		return fmt.Sprintf("%.2f ms", d.Seconds()*1e3)
+	case d < time.Second:
+		return fmt.Sprintf("%.0f ms", d.Seconds()*1e3)
 	}
-	for _, t := range r.tables() {
-		fmt.Fprintf(&b, "\n%s\n", t.Title)
-		texts := []int{0}
-		if t.Wide {
-			texts = append(texts, len(t.Head)-1)
-		}
-		for _, line := range columns(append([][]string{t.Head}, t.Rows...), texts...) {
-			fmt.Fprintln(&b, "  "+line)
-		}
-		for _, note := range t.Notes {
-			fmt.Fprintln(&b, "  "+note)
-		}
-	}
-	b.WriteString(r.spark())
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// spark draws the throughput as a row of bars.
-func (r *report) spark() string {
-	if r.Cycles == 0 || len(r.Throughput) == 0 {
-		return ""
-	}
-	byRate := func(a, b load.Bucket) int { return cmp.Compare(a.CyclesPer, b.CyclesPer) }
-	low, high := slices.MinFunc(r.Throughput, byRate).CyclesPer, slices.MaxFunc(r.Throughput, byRate).CyclesPer
-	bars := []rune(" ▁▂▃▄▅▆▇█")
-	var line strings.Builder
-	for _, b := range r.Throughput {
-		line.WriteRune(bars[int(b.CyclesPer/max(high, 1)*float64(len(bars)-1)+0.5)])
-	}
-	return fmt.Sprintf("\nThroughput over time\n  |%s|\n  from %.0f to %.0f cycles/s, %g s each\n",
-		line.String(), low, high, r.Throughput[0].Length)
+	return fmt.Sprintf("%.2f s", d.Seconds())
 }
