@@ -50,7 +50,7 @@ func sell(ctx context.Context, db *sql.DB, table *fence.Table, lock *redlock.Loc
 
 // deposit is for a table that has a column for the fence: one statement is the check and the write.
 func deposit(ctx context.Context, db *sql.DB, lock *redlock.Lock, account, amount int) error {
-	if err := fence.CheckFence(lock.Fence()); err != nil {
+	if err := fence.Valid(lock.Fence()); err != nil {
 		return err
 	}
 	return fence.CheckUpdated(db.ExecContext(ctx,

@@ -11,16 +11,15 @@
 // it has accepted (Martin Kleppmann, How to do distributed locking,
 // https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
 //
-// This package calls that number the fence. It is what Lock.Fence of package redlock returns if the Locker
-// has WithFencing. Do not confuse it with Lock.Token: the token is random text that identifies one lock on
-// the nodes, and has no order. A fence is from 1 to 2^53-1. 0 stands for a lock without fencing, and every
-// function rejects it.
+// This package calls that number the fence. Lock.Fence of package redlock returns it if the Locker has
+// WithFencing. It is from 1 to 2^53-1. 0 is the fence of a lock without fencing, and is [ErrInvalid] here.
+// Lock.Token is something else: random text without order, which identifies a lock on the nodes.
 //
 // # The check
 //
-// Every form makes the same check. If the fence is at least the highest one accepted for the resource, it
-// is stored as the highest, and the write runs. Otherwise the call returns [ErrStale] and writes nothing.
-// One holder may write any number of times, since the same fence passes again.
+// The check is the same everywhere. If the fence is at least the highest one accepted for the resource, it is
+// stored as the highest, and the write runs. Otherwise the call returns an error that matches [ErrStale], and
+// nothing is written. One holder may write any number of times, since the same fence passes again.
 //
 // The check and the write must be one step, so the highest fence is stored where the write goes:
 //
@@ -30,8 +29,8 @@
 //     for a single UPDATE of a row that has a column for the fence, or a version.
 //   - Memory of this process: a [Gate].
 //
-// Other storage needs a conditional write, such as If-Match. [CheckFence] and [StaleError] are of use there
-// too.
+// Other storage needs a conditional write, such as If-Match. Call [Valid] before it, and return a [StaleError]
+// if it is rejected.
 //
 // Three rules make the check worth something:
 //
@@ -49,11 +48,12 @@
 // The highest fence is stored as a decimal number in a guard key, one for each resource, on the master that
 // executes the writes.
 //
-//   - Its name must not be that of another key. A name like "{name}:fence" is [ErrGuard]: package redlock
+//   - Its name must not be that of another key. A name like "{name}:fence" is [ErrInvalid]: package redlock
 //     keeps the counter of a lock there, with a TTL. The examples use "account-7:guard".
 //   - It has no TTL. Without the key the fence of any earlier holder would pass, and nobody knows how long
-//     that holder is paused. So a guard key that has a TTL is [ErrGuard] too, until somebody has looked at
-//     it: PERSIST keeps it, with the fence that it holds.
+//     that holder is paused. So a guard key that has a TTL is [ErrGuard], until somebody has looked at it:
+//     PERSIST keeps it, with the fence that it holds.
+//   - It holds a fence. Another string is [ErrGuard] too; data of another type is the server's WRONGTYPE.
 //   - It must not be evicted. The maxmemory policies noeviction and volatile-* keep keys without a TTL;
 //     allkeys-* do not.
 //   - On Redis Cluster it must be in the slot of the keys that are written, so it shares their hash tag:

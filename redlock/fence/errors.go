@@ -9,24 +9,26 @@ import (
 // maxFence is the highest fence. Lua and JavaScript count in doubles, which are exact up to here.
 const maxFence = 1<<53 - 1
 
-// The errors that calls return, alone or wrapped: compare with [errors.Is]. Any other error names a bad
-// argument, or comes from the client or driver.
+// The errors that functions of this package return, alone or wrapped: compare with [errors.Is]. If one of
+// them is returned, nothing was written. All other errors come from the Redis client, the database or the
+// caller's context, or name a reply that is unexpected.
 var (
-	// ErrStale: the resource has accepted a higher fence, as the lock is lost. Nothing was written. Do not try
-	// again with this lock; the next one has a higher fence.
+	// ErrStale means that the resource has accepted a higher fence: a later holder was there, so this lock is
+	// lost. Do not try again with it.
 	ErrStale = errors.New("fence: fence is stale")
-	// ErrConflict: another client changed a watched key before EXEC. Nothing was written. Try again with the
-	// same fence.
+	// ErrConflict means that another client changed a watched key before EXEC. Try again with the same fence.
 	ErrConflict = errors.New("fence: a watched key was changed")
-	// ErrGuard: the guard key has the name of a lock's counter, holds something that is not a fence, or has a
-	// TTL, after which any fence would pass. Nothing was written. Another program uses the key, or has given
-	// it a TTL: see section Redis of the package documentation.
+	// ErrGuard means that the guard key holds a string that is not a fence, or has a TTL. Another program uses
+	// the key, or has set the TTL: see section Redis of the package documentation.
 	ErrGuard = errors.New("fence: guard key cannot be used")
+	// ErrInvalid means that an argument is bad. The error's text names the argument and its value. Nothing was
+	// sent.
+	ErrInvalid = errors.New("fence: invalid argument")
 )
 
-// StaleError says which fence was rejected. It is [ErrStale] for [errors.Is].
+// StaleError says which fence was rejected. It matches [ErrStale].
 type StaleError struct {
-	Resource string // the resource, or the guard key
+	Resource string // the name of the resource; on Redis, of its guard key
 	Fence    uint64 // the fence that was rejected
 	Seen     uint64 // the highest fence accepted; 0 means unknown (PostgreSQL and SQLite do not return it)
 }
@@ -42,23 +44,28 @@ func (e *StaleError) Error() string {
 // Unwrap returns [ErrStale].
 func (e *StaleError) Unwrap() error { return ErrStale }
 
-// CheckFence returns an error if fence is not from 1 to 2^53-1. All functions of this package check that
-// themselves, except [CheckUpdated], which does not see the fence: there the 0 of a lock without fencing
-// would pass a column that is still 0.
-func CheckFence(fence uint64) error {
+// Valid returns an error that matches [ErrInvalid] if fence is not from 1 to 2^53-1. Call it before a
+// conditional write of your own, such as that of [CheckUpdated]: 0, the fence of a lock without fencing,
+// would pass where no fence is stored yet. All functions that take a fence call Valid themselves.
+func Valid(fence uint64) error {
 	switch {
 	case fence == 0:
-		return errors.New("fence: fence 0: the lock was taken without fencing")
+		return invalid("fence 0: the lock was taken without fencing")
 	case fence > maxFence:
-		return fmt.Errorf("fence: fence %d: must be below 2^53", fence)
+		return invalid("fence %d: must be below 2^53", fence)
 	}
 	return nil
+}
+
+// invalid returns an error about a bad argument.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
 // parseFence accepts one form only: decimal, without sign or leading zeros.
 func parseFence(text string) (fence uint64, ok bool) {
 	fence, err := strconv.ParseUint(text, 10, 64)
-	return fence, err == nil && CheckFence(fence) == nil && formatFence(fence) == text
+	return fence, err == nil && Valid(fence) == nil && formatFence(fence) == text
 }
 
 func formatFence(fence uint64) string { return strconv.FormatUint(fence, 10) }

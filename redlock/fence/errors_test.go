@@ -20,7 +20,13 @@ func (untouched) ExecContext(context.Context, string, ...any) (sql.Result, error
 
 func never() error { panic("called") }
 
-func TestCheckFence_EveryFormNamesABadArgumentAndDoesNothing(t *testing.T) {
+func requireInvalid(t *testing.T, err error, text string) {
+	t.Helper()
+	require.ErrorIs(t, err, fence.ErrInvalid)
+	require.EqualError(t, err, "fence: invalid argument: "+text)
+}
+
+func TestValid_EveryFormNamesABadArgumentAndDoesNothing(t *testing.T) {
 	script := newScript(t, "return 1")
 	table, err := fence.NewTable(fence.SQLite, "fence")
 	require.NoError(t, err)
@@ -44,16 +50,16 @@ func TestCheckFence_EveryFormNamesABadArgumentAndDoesNothing(t *testing.T) {
 		"Gate.Run": func(resource string, number uint64) error { return gate.Run(resource, number, never) },
 	}
 	for name, form := range forms {
-		require.EqualError(t, form("a", 0), "fence: fence 0: the lock was taken without fencing", name)
-		require.EqualError(t, form("a", 1<<53), "fence: fence 9007199254740992: must be below 2^53", name)
-		require.EqualError(t, form("a", 1<<64-1), "fence: fence 18446744073709551615: must be below 2^53", name)
+		requireInvalid(t, form("a", 0), "fence 0: the lock was taken without fencing")
+		requireInvalid(t, form("a", 1<<53), "fence 9007199254740992: must be below 2^53")
+		requireInvalid(t, form("a", 1<<64-1), "fence 18446744073709551615: must be below 2^53")
 		err := form("", 33)
-		require.ErrorContains(t, err, "fence: the ", name)
-		require.NotErrorIs(t, err, fence.ErrStale, name)
+		require.ErrorIs(t, err, fence.ErrInvalid, name)
+		require.ErrorContains(t, err, "fence: invalid argument: the ", name)
 	}
 	err = table.Check(t.Context(), untouched{}, strings.Repeat("x", 256), 33)
-	require.ErrorContains(t, err, `"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" has 256 bytes: must be from 1 to 255`)
+	requireInvalid(t, err, `the resource "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" has 256 bytes: must be from 1 to 255`)
 	require.ErrorContains(t, table.Check(t.Context(), new(sql.DB), "a", 33), "fence: *sql.DB: ")
 	_, err = fence.Run(untouched{}, guard, 33, fence.Command{"PING"}, fence.Command{})
-	require.EqualError(t, err, "fence: command 2 of 2 has 0 words: must be from 1 to 7000")
+	requireInvalid(t, err, "command 2 of 2 has 0 words: must be from 1 to 7000")
 }

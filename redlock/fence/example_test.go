@@ -136,15 +136,15 @@ func ExampleStaleError() {
 	// printer 33 34
 }
 
-func ExampleCheckFence() {
-	fmt.Println(fence.CheckFence(33))
-	fmt.Println(fence.CheckFence(0))
-	fmt.Println(fence.CheckFence(1 << 53))
+func ExampleValid() {
+	fmt.Println(fence.Valid(33))
+	fmt.Println(fence.Valid(0))
+	fmt.Println(fence.Valid(1 << 53))
 
 	// Output:
 	// <nil>
-	// fence: fence 0: the lock was taken without fencing
-	// fence: fence 9007199254740992: must be below 2^53
+	// fence: invalid argument: fence 0: the lock was taken without fencing
+	// fence: invalid argument: fence 9007199254740992: must be below 2^53
 }
 
 func ExampleNewTable() {
@@ -180,7 +180,7 @@ func ExampleTable_Check() {
 // A column of the row that is written holds the highest fence.
 func ExampleCheckUpdated() {
 	deposit := func(ctx context.Context, db *sql.DB, number uint64) error {
-		if err := fence.CheckFence(number); err != nil {
+		if err := fence.Valid(number); err != nil {
 			return err
 		}
 		return fence.CheckUpdated(db.ExecContext(ctx,

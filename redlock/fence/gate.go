@@ -1,9 +1,6 @@
 package fence
 
-import (
-	"errors"
-	"sync"
-)
+import "sync"
 
 // Gate checks fences in memory, for a resource that only this process writes to, and for tests. The zero
 // value accepts every fence. It is safe for concurrent use and must not be copied. It keeps every resource
@@ -22,13 +19,13 @@ type gated struct {
 // one resource run one at a time: Run waits for the others, so write must not call Run for the same
 // resource.
 //
-// If Run returns a [*StaleError], or an error that names an empty resource or a bad fence, write was not
-// called. After an error or a panic of write the fence stays stored.
+// Its own errors are a [*StaleError] with Seen, and [ErrInvalid] for an empty resource or a bad fence: then
+// write was not called. After an error or a panic of write the fence stays stored.
 func (g *Gate) Run(resource string, fence uint64, write func() error) error {
 	if resource == "" {
-		return errors.New("fence: the resource is empty")
+		return invalid("the resource is empty")
 	}
-	if err := CheckFence(fence); err != nil {
+	if err := Valid(fence); err != nil {
 		return err
 	}
 	value, _ := g.resources.LoadOrStore(resource, new(gated))

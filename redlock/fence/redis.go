@@ -2,7 +2,6 @@ package fence
 
 import (
 	_ "embed" // the scripts are files of this package
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -56,7 +55,7 @@ var runCommands = presetScript(commandsSource, "94373e3217d41031194ac2fdeee63b48
 // The guard key belongs to one resource: see section Redis of the package documentation.
 //
 // The errors:
-//   - a [*StaleError] with Seen, [ErrGuard], or one that names a bad argument: nothing was written.
+//   - a [*StaleError] with Seen, [ErrGuard] or [ErrInvalid]: nothing was written.
 //   - the client's error, wrapped. The first command that fails ends the run, and the error says which one.
 //     The commands before it stay done, and the fence stays stored. If the reply was lost, all may have
 //     been done or nothing; the same fence passes again.
@@ -67,7 +66,7 @@ func Run(c Doer, guard string, fence uint64, commands ...Command) (replies []any
 	var words []any
 	for i, command := range commands {
 		if len(command) == 0 || len(command) > maxWords {
-			return nil, fmt.Errorf("fence: command %d of %d has %d words: must be from 1 to %d", i+1, len(commands), len(command), maxWords)
+			return nil, invalid("command %d of %d has %d words: must be from 1 to %d", i+1, len(commands), len(command), maxWords)
 		}
 		words = append(words, len(command))
 		for _, word := range command {
@@ -93,11 +92,11 @@ func Run(c Doer, guard string, fence uint64, commands ...Command) (replies []any
 func checkGuard(guard string, fence uint64) error {
 	switch {
 	case guard == "":
-		return errors.New("fence: the guard key is empty")
+		return invalid("the guard key is empty")
 	case strings.HasPrefix(guard, "{") && strings.HasSuffix(guard, "}:fence"):
-		return fmt.Errorf("%w: %.64q is the counter of a lock, which expires: choose another name", ErrGuard, guard)
+		return invalid("guard key %.64q is the counter of a lock, which expires: choose another name", guard)
 	}
-	return CheckFence(fence)
+	return Valid(fence)
 }
 
 // textOf returns a reply that is a string.

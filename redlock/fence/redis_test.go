@@ -129,8 +129,7 @@ func TestRedis_TheCounterOfALockIsNoGuardKey(t *testing.T) {
 		c := alone(t)
 		for _, counter := range []string{"{account}:fence", "{{account}:7}:fence", "{}:fence"} {
 			err := write(c.guardedBy(counter), 33, "lost")
-			require.ErrorIs(t, err, fence.ErrGuard)
-			require.ErrorContains(t, err, strconv.Quote(counter)+" is the counter of a lock, which expires")
+			requireInvalid(t, err, "guard key "+strconv.Quote(counter)+" is the counter of a lock, which expires: choose another name")
 		}
 		require.Empty(t, c.sent)
 		for _, name := range []string{"account:fence", "{account}fence", "{account}:fences", ":fence", "x{account}:fence"} {

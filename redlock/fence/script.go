@@ -2,8 +2,6 @@ package fence
 
 import (
 	_ "embed" // the scripts are files of this package
-	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 )
@@ -24,11 +22,11 @@ type Script struct {
 // does.
 func NewScript(source string) (*Script, error) {
 	if strings.TrimSpace(source) == "" {
-		return nil, errors.New("fence: the script is empty")
+		return nil, invalid("the script is empty")
 	}
 	if strings.HasPrefix(source, "#!") {
 		first, _, _ := strings.Cut(source, "\n")
-		return nil, fmt.Errorf("fence: the script begins with %.64q: a script behind a check has no shebang", first)
+		return nil, invalid("the script begins with %.64q: a script behind a check has no shebang", first)
 	}
 	return &Script{source: guarded(source)}, nil
 }

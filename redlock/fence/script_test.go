@@ -123,7 +123,7 @@ func TestScript_IsNotCalledWithALowerFence(t *testing.T) {
 
 func TestNewScript_RejectsAnEmptySourceAndAShebang(t *testing.T) {
 	_, err := fence.NewScript(" \n")
-	require.EqualError(t, err, "fence: the script is empty")
+	requireInvalid(t, err, "the script is empty")
 	_, err = fence.NewScript("#!lua flags=no-writes\nreturn 1")
-	require.EqualError(t, err, `fence: the script begins with "#!lua flags=no-writes": a script behind a check has no shebang`)
+	requireInvalid(t, err, `the script begins with "#!lua flags=no-writes": a script behind a check has no shebang`)
 }

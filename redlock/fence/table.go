@@ -74,10 +74,10 @@ type Table struct {
 // and a dot ("app.fence"). It sends nothing to the database: see [Table.Create].
 func NewTable(dialect Dialect, table string) (*Table, error) {
 	if _, known := checks[dialect]; !known {
-		return nil, fmt.Errorf("fence: Dialect(%d): must be PostgreSQL, MySQL or SQLite", dialect)
+		return nil, invalid("Dialect(%d): must be PostgreSQL, MySQL or SQLite", dialect)
 	}
 	if !tableName.MatchString(table) {
-		return nil, fmt.Errorf("fence: table name %.64q: must be letters, digits and underscores, or two such names with a dot between", table)
+		return nil, invalid("table name %.64q: must be letters, digits and underscores, or two such names with a dot between", table)
 	}
 	return &Table{dialect, table}, nil
 }
@@ -96,13 +96,13 @@ func (t *Table) Create() string { return fmt.Sprintf(creates[t.dialect], t.name)
 // database allow.
 //
 // After any error roll back, which also takes back the fence. The errors are a [*StaleError] (Seen is 0,
-// except with MySQL), one that names a bad argument, and that of the database, wrapped. After a
+// except with MySQL), [ErrInvalid], and that of the database, wrapped. After a
 // serialization failure, a deadlock or a busy database try the whole transaction again.
 func (t *Table) Check(ctx context.Context, tx Execer, resource string, fence uint64) error {
 	if len(resource) == 0 || len(resource) > maxResource {
-		return fmt.Errorf("fence: the resource %.32q has %d bytes: must be from 1 to %d", resource, len(resource), maxResource)
+		return invalid("the resource %.32q has %d bytes: must be from 1 to %d", resource, len(resource), maxResource)
 	}
-	if err := CheckFence(fence); err != nil {
+	if err := Valid(fence); err != nil {
 		return err
 	}
 	if _, is := tx.(transaction); !is {
@@ -150,7 +150,7 @@ func (t *Table) verdict(result sql.Result, resource string, fence uint64) error 
 //
 //	UPDATE account SET balance = ?, fence = ? WHERE id = ? AND fence <= ?
 //
-// Bind the fence twice, and call [CheckFence] first. Every statement that writes the row needs the check.
+// Bind the fence twice, and call [Valid] first. Every statement that writes the row needs the check.
 // One such statement needs no transaction.
 //
 // CheckUpdated also serves a version column, without fences: SET version = version + 1 WHERE version = ?.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,11 +22,12 @@ func TestNewTable_AcceptsOnlyPlainNames(t *testing.T) {
 	}
 	for _, name := range []string{"", "2f", "a b", "a.b.c", ".a", "a.", "a-b", `"a"`, "a;drop table b", "a\n", "é"} {
 		_, err := fence.NewTable(fence.SQLite, name)
-		require.ErrorContains(t, err, "fence: table name ", name)
+		require.ErrorIs(t, err, fence.ErrInvalid)
+		require.ErrorContains(t, err, "fence: invalid argument: table name ", name)
 	}
 	for _, dialect := range []fence.Dialect{0, -1, 4} {
 		_, err := fence.NewTable(dialect, "fence")
-		require.ErrorContains(t, err, "must be PostgreSQL, MySQL or SQLite")
+		requireInvalid(t, err, fmt.Sprintf("Dialect(%d): must be PostgreSQL, MySQL or SQLite", dialect))
 	}
 }
 

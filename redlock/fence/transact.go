@@ -16,7 +16,7 @@ import (
 //   - [ErrConflict]: the guard key, or one that you watched, was changed meanwhile. Nothing was written.
 //     Begin again with your WATCH and reads, and the same fence. If a newer holder was the reason, that
 //     returns ErrStale. Writers with equal fences do not conflict.
-//   - a [*StaleError] with Seen, [ErrGuard], one that names a bad argument, that of queue, or the server's
+//   - a [*StaleError] with Seen, [ErrGuard], [ErrInvalid], that of queue, or the server's
 //     refusal to queue a command: nothing was written.
 //   - error replies to single commands, joined and wrapped, beside the replies: Redis has done the others
 //     and stored the fence.
