@@ -100,19 +100,6 @@ func TestTable_PassesInATransactionOnAConnection(t *testing.T) {
 	})
 }
 
-// Each would store the fence, and let an earlier holder write between the check and the write.
-func TestTable_NothingIsStoredOutsideOfATransaction(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, db database) {
-		conn, err := db.Conn(t.Context())
-		require.NoError(t, err)
-		defer conn.Close()
-		for _, alone := range []fence.Execer{db.DB, db, conn, struct{ *sql.Conn }{conn}} {
-			require.ErrorContains(t, db.table.Check(t.Context(), alone, "a", 33), "must be in the transaction of the write")
-		}
-		require.NoError(t, db.pass(t, "a", 1))
-	})
-}
-
 func TestTable_ErrorOfTheDatabaseIsNotStale(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, db database) {
 		table, err := fence.NewTable(db.dialect, "missing")

@@ -49,16 +49,15 @@ var (
 	}
 )
 
-// Execer runs a statement. [Table.Check] accepts one that also has the methods Commit() error and
-// Rollback() error: [*sql.Tx] and its wrappers have them; [*sql.DB], [*sql.Conn] and theirs do not. Code
-// generators and libraries give programs less, an interface with ExecContext, whatever is behind it.
-type Execer interface {
+// Tx is a transaction of a database. [*sql.Tx] is one, and so are its wrappers. [*sql.DB] and [*sql.Conn] are
+// none. Some libraries hide the transaction behind an interface that has only ExecContext: give Table.Check
+// the transaction itself.
+//
+// For pgx.Tx of github.com/jackc/pgx/v5 the guide has an adapter:
+// https://github.com/quorumlock/quorumlock/blob/main/docs/guide.md#fencing.
+type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-}
-
-// transaction is what tells a transaction from a pool or a connection. A database cannot be asked: not all
-// of them say whether a statement stands alone.
-type transaction interface {
+	// Table.Check calls neither of these: they tell a transaction from a pool or a connection.
 	Commit() error
 	Rollback() error
 }
@@ -71,7 +70,8 @@ type Table struct {
 }
 
 // NewTable returns the guard table of that name: letters, digits and underscores, optionally after a schema
-// and a dot ("app.fence"). It sends nothing to the database: see [Table.Create].
+// and a dot ("app.fence"). The error matches [ErrInvalid] if the name has another form or the dialect is unknown.
+// NewTable sends nothing to the database: see [Table.Create].
 func NewTable(dialect Dialect, table string) (*Table, error) {
 	if _, known := checks[dialect]; !known {
 		return nil, invalid("Dialect(%d): must be PostgreSQL, MySQL or SQLite", dialect)
@@ -87,27 +87,22 @@ func NewTable(dialect Dialect, table string) (*Table, error) {
 func (t *Table) Create() string { return fmt.Sprintf(creates[t.dialect], t.name) }
 
 // Check checks fence for the resource. Call it in the transaction of the writes, before them and before the
-// reads that they depend on. The row stays locked until the transaction ends, so no other holder passes
-// between the check and the commit. Outside of a transaction the lock on the row would end before the
-// write, so what has no Commit() error and Rollback() error is an error: a [*sql.DB], a [*sql.Conn], and
-// their wrappers. If you execute BEGIN on a connection yourself, pass a type of your own that has
-// ExecContext, Commit and Rollback. The name of the resource has from 1 to 255 bytes. Check waits for other
-// transactions on the same resource (SQLite: on the same file) for as long as ctx and the limits of the
-// database allow.
+// reads that they depend on. The row of the resource stays locked until the transaction ends, so no other
+// holder passes between the check and the commit. Check waits for other transactions on the same resource
+// (SQLite: on the same file) for as long as ctx and the limits of the database allow. The name of the resource
+// has from 1 to 255 bytes.
 //
-// After any error roll back, which also takes back the fence. The errors are a [*StaleError] (Seen is 0,
-// except with MySQL), [ErrInvalid], and that of the database, wrapped. After a
-// serialization failure, a deadlock or a busy database try the whole transaction again.
-func (t *Table) Check(ctx context.Context, tx Execer, resource string, fence uint64) error {
+// After any error roll back, which also takes back the fence. The errors:
+//   - a [*StaleError]: Seen is 0, except with MySQL.
+//   - [ErrInvalid], for a bad name of the resource or a bad fence.
+//   - the error of the database, wrapped. After a serialization failure, a deadlock or a busy database try the
+//     whole transaction again.
+func (t *Table) Check(ctx context.Context, tx Tx, resource string, fence uint64) error {
 	if len(resource) == 0 || len(resource) > maxResource {
 		return invalid("the resource %.32q has %d bytes: must be from 1 to %d", resource, len(resource), maxResource)
 	}
 	if err := Valid(fence); err != nil {
 		return err
-	}
-	if _, is := tx.(transaction); !is {
-		return fmt.Errorf("fence: %T: the check must be in the transaction of the write: "+
-			"pass a *sql.Tx, or what has its Commit() error and Rollback() error", tx)
 	}
 	args := []any{resource, int64(fence)}
 	if t.dialect == MySQL {
@@ -144,21 +139,25 @@ func (t *Table) verdict(result sql.Result, resource string, fence uint64) error 
 	return err
 }
 
-// CheckUpdated takes what Exec returned for an UPDATE, and returns [ErrStale] if no row was updated. The
-// row itself holds the highest fence, in a column such as "fence bigint NOT NULL DEFAULT 0", and the WHERE
+// CheckUpdated takes what Exec returned for an UPDATE, and returns an error that matches [ErrStale] if no row
+// was updated. If err is not nil, CheckUpdated returns it, wrapped.
+//
+// The row itself holds the highest fence, in a column such as "fence bigint NOT NULL DEFAULT 0", and the WHERE
 // is the check:
 //
 //	UPDATE account SET balance = ?, fence = ? WHERE id = ? AND fence <= ?
 //
-// Bind the fence twice, and call [Valid] first. Every statement that writes the row needs the check.
-// One such statement needs no transaction.
+// Bind the fence twice, and call [Valid] first. Every statement that writes the row needs the check. One such
+// statement needs no transaction.
 //
 // CheckUpdated also serves a version column, without fences: SET version = version + 1 WHERE version = ?.
 // ErrStale then means that the row has changed since it was read.
 //
 // ErrStale is also returned if there is no such row. MySQL counts only rows that change, unless the DSN has
-// clientFoundRows=true: without it, the same write twice with the same fence returns ErrStale. If err is
-// not nil, it is returned, wrapped.
+// clientFoundRows=true: without it, the same write twice with the same fence returns ErrStale.
+//
+// A pgconn.CommandTag of pgx becomes a result by driver.RowsAffected(tag.RowsAffected()), of package
+// database/sql/driver.
 func CheckUpdated(result sql.Result, err error) error {
 	var rows int64
 	if err == nil {

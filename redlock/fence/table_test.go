@@ -31,48 +31,13 @@ func TestNewTable_AcceptsOnlyPlainNames(t *testing.T) {
 	}
 }
 
-// The shapes that wrappers have: of a pool, of a connection, and of a transaction.
-type (
-	wrappedDB   struct{ *sql.DB } // as that of sqlx
-	hiddenDB    struct{ db *sql.DB }
-	wrappedConn struct{ *sql.Conn }
-	wrappedTx   struct{ *sql.Tx }
-	hiddenTx    struct{ tx *sql.Tx }
-)
-
-func (h hiddenDB) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	return h.db.ExecContext(ctx, query, args...)
-}
-
-// Commit and Rollback of a pool that has them for another purpose do not count.
-func (h hiddenDB) Commit()                            { panic("called") }
-func (h hiddenDB) Rollback(ctx context.Context) error { return ctx.Err() }
-
-func (h hiddenTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	return h.tx.ExecContext(ctx, query, args...)
-}
-func (h hiddenTx) Commit() error   { return h.tx.Commit() }
-func (h hiddenTx) Rollback() error { return h.tx.Rollback() }
+// What Check takes: transactions and their wrappers, as that of sqlx.
+var _ = []fence.Tx{new(sql.Tx), struct{ *sql.Tx }{}}
 
 // Without a transaction the lock on the row ends before the write, and an earlier holder may write after the later one.
-func TestTable_WhatIsNoTransactionIsRefusedBeforeTheDatabaseIsAsked(t *testing.T) {
-	table, err := fence.NewTable(fence.SQLite, "fence")
-	require.NoError(t, err)
-	for shown, tx := range map[string]fence.Execer{
-		"*sql.DB":                new(sql.DB),
-		"*sql.Conn":              new(sql.Conn),
-		"fence_test.wrappedDB":   wrappedDB{new(sql.DB)},
-		"*fence_test.wrappedDB":  &wrappedDB{new(sql.DB)},
-		"fence_test.hiddenDB":    hiddenDB{new(sql.DB)},
-		"fence_test.wrappedConn": wrappedConn{new(sql.Conn)},
-		"fence_test.untouched":   untouched{},
-		"<nil>":                  nil,
-	} {
-		require.EqualError(t, table.Check(t.Context(), tx, "a", 33), "fence: "+shown+": the check must be in the "+
-			"transaction of the write: pass a *sql.Tx, or what has its Commit() error and Rollback() error")
-	}
-	for _, tx := range []fence.Execer{new(sql.Tx), wrappedTx{new(sql.Tx)}, &wrappedTx{new(sql.Tx)}, hiddenTx{new(sql.Tx)}} {
-		require.Panics(t, func() { _ = table.Check(t.Context(), tx, "a", 33) }, "%T is asked", tx)
+func TestTx_IsNoPoolAndNoConnection(t *testing.T) {
+	for _, alone := range []any{new(sql.DB), new(sql.Conn), struct{ *sql.DB }{}, struct{ *sql.Conn }{}} {
+		require.NotImplements(t, (*fence.Tx)(nil), alone)
 	}
 }
 
@@ -98,7 +63,7 @@ func TestCheckUpdated_IsStaleOnlyIfNoRowWasUpdated(t *testing.T) {
 // fixed is a transaction that answers every statement with the same result.
 type fixed struct {
 	result
-	wrappedTx
+	*sql.Tx
 }
 
 func (f fixed) ExecContext(context.Context, string, ...any) (sql.Result, error) { return f.result, nil }
