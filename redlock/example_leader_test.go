@@ -34,8 +34,8 @@ func campaign(ctx context.Context, locker *redlock.Locker, who string,
 }
 
 // assign is what leaders do. The server of the assignment rejects those who lead no more.
-func assign(conn redis.Conn, term uint64, worker string) error {
-	_, err := fence.Run(conn, "assignment:guard", term,
+func assign(ctx context.Context, server fence.Doer, term uint64, worker string) error {
+	_, err := fence.Run(ctx, server, "assignment:guard", term,
 		fence.Command{"SET", fence.Key("assignment"), worker})
 	return err
 }
@@ -49,7 +49,11 @@ func Example_leader() {
 		log.Fatal(err)
 	}
 	defer conn.Close()
+	server := fence.DoFunc(func(ctx context.Context, command string, args ...any) (any, error) {
+		return redis.DoContext(conn, ctx, command, args...)
+	})
 
+	ctx := context.Background()
 	terms := make(chan uint64)
 	lead := func(ctx context.Context, term uint64) error {
 		terms <- term
@@ -73,13 +77,13 @@ func Example_leader() {
 
 	endFirst := start("host-1")
 	first := <-terms
-	fmt.Println(assign(conn, first, "worker-7"))
+	fmt.Println(assign(ctx, server, first, "worker-7"))
 	endSecond := start("host-2")
 	endFirst()
 	second := <-terms
 	fmt.Println("a higher fence:", second > first)
-	fmt.Println(assign(conn, second, "worker-8"))
-	fmt.Println("a late write is rejected:", errors.Is(assign(conn, first, "worker-7"), fence.ErrStale))
+	fmt.Println(assign(ctx, server, second, "worker-8"))
+	fmt.Println("a late write is rejected:", errors.Is(assign(ctx, server, first, "worker-7"), fence.ErrStale))
 	endSecond()
 
 	// Output:

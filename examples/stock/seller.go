@@ -44,7 +44,7 @@ func (s *seller) sell(ctx context.Context) (what string, err error) {
 	// Whether the lock was held to the end does not matter any more: what was written was checked.
 	defer func() { _ = lock.Unlock(ctx) }()
 
-	left, err := s.read(lock.Fence())
+	left, err := s.read(ctx, lock.Fence())
 	if err != nil {
 		return "", err
 	}
@@ -54,26 +54,31 @@ func (s *seller) sell(ctx context.Context) (what string, err error) {
 	// To ask lock.Err() here would not help: the process may be stopped between that and the write.
 	fmt.Fprintln(s.out, hasRead, left)
 	s.in.Scan() // this is where it is stopped
-	return hasSold, s.write(lock.Fence(), left-1)
+	return hasSold, s.write(ctx, lock.Fence(), left-1)
 }
 
 // read returns how many items are left. It is checked too: after it the server refuses holders of
 // earlier locks, so that what was read stays true until this holder writes or is refused itself.
-func (s *seller) read(token uint64) (int, error) {
+func (s *seller) read(ctx context.Context, token uint64) (int, error) {
 	if !s.checked {
 		return redis.Int(s.conn.Do("GET", stockKey))
 	}
-	replies, err := fence.Run(s.conn, fenceKey, token, fence.Command{"GET", fence.Key(stockKey)})
+	replies, err := fence.Run(ctx, fence.DoFunc(s.do), fenceKey, token, fence.Command{"GET", fence.Key(stockKey)})
 	if err != nil {
 		return 0, err
 	}
 	return redis.Int(replies[0], nil)
 }
 
+// do sends a command to the server of the stock.
+func (s *seller) do(ctx context.Context, command string, args ...any) (any, error) {
+	return redis.DoContext(s.conn, ctx, command, args...)
+}
+
 // write records a sale, and how many items are left after it.
-func (s *seller) write(token uint64, left int) error {
+func (s *seller) write(ctx context.Context, token uint64, left int) error {
 	if s.checked {
-		_, err := fence.Run(s.conn, fenceKey, token,
+		_, err := fence.Run(ctx, fence.DoFunc(s.do), fenceKey, token,
 			fence.Command{"SET", fence.Key(stockKey), left},
 			fence.Command{"RPUSH", fence.Key(salesKey), token})
 		return err

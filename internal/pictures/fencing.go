@@ -65,7 +65,7 @@ func fencing(ctx context.Context) (*Timeline, error) {
 	if err := pause(ctx, 40*time.Millisecond); err != nil {
 		return nil, err
 	}
-	between := write(resource, lock.Fence())
+	between := write(ctx, resource, lock.Fence())
 	if err := pause(ctx, 220*time.Millisecond); err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func hold(t task, in *bufio.Reader, out *json.Encoder) error {
 		return err
 	}
 	held := step{What: "held", From: from.UnixNano(), To: time.Now().Add(lock.Remaining()).UnixNano(), Fence: lock.Fence()}
-	if err := errors.Join(out.Encode(held), out.Encode(write(resource, lock.Fence()))); err != nil {
+	if err := errors.Join(out.Encode(held), out.Encode(write(ctx, resource, lock.Fence()))); err != nil {
 		return err
 	}
 	if err := lock.Err(); err != nil {
@@ -93,7 +93,7 @@ func hold(t task, in *bufio.Reader, out *json.Encoder) error {
 	if _, err := in.ReadString('\n'); err != nil {
 		return err
 	}
-	second := write(resource, lock.Fence())
+	second := write(ctx, resource, lock.Fence())
 	if err := out.Encode(second); err != nil {
 		return err
 	}
@@ -106,9 +106,12 @@ func hold(t task, in *bufio.Reader, out *json.Encoder) error {
 }
 
 // write writes to the resource, which checks the fencing token.
-func write(resource redis.Conn, token uint64) step {
+func write(ctx context.Context, resource redis.Conn, token uint64) step {
+	do := fence.DoFunc(func(ctx context.Context, command string, args ...any) (any, error) {
+		return redis.DoContext(resource, ctx, command, args...)
+	})
 	s := step{What: "wrote", From: time.Now().UnixNano(), Fence: token}
-	_, err := fence.Run(resource, guardKey, token, fence.Command{"SET", fence.Key(lockName), token})
+	_, err := fence.Run(ctx, do, guardKey, token, fence.Command{"SET", fence.Key(lockName), token})
 	s.To = time.Now().UnixNano()
 	if err != nil {
 		s.Err = err.Error()

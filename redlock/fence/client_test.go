@@ -1,6 +1,7 @@
 package fence_test
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"strings"
@@ -23,15 +24,19 @@ const (
 type client struct {
 	redis.Conn
 	sent  []string
-	lose  string // the command whose reply is lost
-	guard string // the guard key of what is written over it
+	lose  string                                // the command whose reply is lost
+	guard string                                // the guard key of what is written over it
+	asked func(context.Context) context.Context // returns the context to send with
 }
 
 var errLost = errors.New("connection reset by peer")
 
-func (c *client) Do(command string, args ...any) (any, error) {
+func (c *client) Do(ctx context.Context, command string, args ...any) (any, error) {
 	c.sent = append(c.sent, command)
-	reply, err := c.Conn.Do(command, args...)
+	if c.asked != nil {
+		ctx = c.asked(ctx)
+	}
+	reply, err := redis.DoContext(c.Conn, ctx, command, args...)
 	if command == c.lose {
 		return nil, errLost
 	}
@@ -94,31 +99,41 @@ func (c *client) do(t *testing.T, command string, args ...any) {
 	require.NoError(t, err)
 }
 
-// write is one of the forms: it appends text to the record.
+// form is one of the ways to write: it appends text to the record.
+type form func(ctx context.Context, c *client, number uint64, text string) error
+
+// write is a form with the context of the test.
 type write func(c *client, number uint64, text string) error
 
 // eachForm runs a test with each way to write to Redis.
 func eachForm(t *testing.T, test func(t *testing.T, write write)) {
+	eachFormIn(t, func(t *testing.T, form form) {
+		test(t, func(c *client, number uint64, text string) error { return form(t.Context(), c, number, text) })
+	})
+}
+
+// eachFormIn is eachForm for a test that has a context of its own.
+func eachFormIn(t *testing.T, test func(t *testing.T, form form)) {
 	script, err := fence.NewScript("return redis.call('RPUSH', KEYS[1], ARGV[1])")
 	require.NoError(t, err)
-	for name, write := range map[string]write{
-		"commands": func(c *client, number uint64, text string) error {
-			_, err := fence.Run(c, c.guard, number, fence.Command{"RPUSH", fence.Key(record), text})
+	for name, form := range map[string]form{
+		"commands": func(ctx context.Context, c *client, number uint64, text string) error {
+			_, err := fence.Run(ctx, c, c.guard, number, fence.Command{"RPUSH", fence.Key(record), text})
 			return err
 		},
-		"script": func(c *client, number uint64, text string) error {
-			_, err := script.Run(c, c.guard, number, []string{record}, text)
+		"script": func(ctx context.Context, c *client, number uint64, text string) error {
+			_, err := script.Run(ctx, c, c.guard, number, []string{record}, text)
 			return err
 		},
-		"transaction": func(c *client, number uint64, text string) error {
-			_, err := fence.Transact(c, c.guard, number, func() error {
-				_, err := c.Do("RPUSH", record, text)
+		"transaction": func(ctx context.Context, c *client, number uint64, text string) error {
+			_, err := fence.Transact(ctx, c, c.guard, number, func() error {
+				_, err := c.Do(ctx, "RPUSH", record, text)
 				return err
 			})
 			return err
 		},
 	} {
-		t.Run(name, func(t *testing.T) { test(t, write) })
+		t.Run(name, func(t *testing.T) { test(t, form) })
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // untouched is a resource that must not be asked.
 type untouched struct{}
 
-func (untouched) Do(string, ...any) (any, error) { panic("called") }
+func (untouched) Do(context.Context, string, ...any) (any, error) { panic("called") }
 
 func (untouched) ExecContext(context.Context, string, ...any) (sql.Result, error) { panic("called") }
 func (untouched) Commit() error                                                   { panic("called") }
@@ -35,15 +35,15 @@ func TestValid_EveryFormNamesABadArgumentAndDoesNothing(t *testing.T) {
 	var gate fence.Gate
 	forms := map[string]func(resource string, number uint64) error{
 		"Run": func(resource string, number uint64) error {
-			_, err := fence.Run(untouched{}, resource, number, fence.Command{"PING"})
+			_, err := fence.Run(t.Context(), untouched{}, resource, number, fence.Command{"PING"})
 			return err
 		},
 		"Script.Run": func(resource string, number uint64) error {
-			_, err := script.Run(untouched{}, resource, number, nil)
+			_, err := script.Run(t.Context(), untouched{}, resource, number, nil)
 			return err
 		},
 		"Transact": func(resource string, number uint64) error {
-			_, err := fence.Transact(untouched{}, resource, number, never)
+			_, err := fence.Transact(t.Context(), untouched{}, resource, number, never)
 			return err
 		},
 		"Table.Check": func(resource string, number uint64) error {
@@ -61,6 +61,6 @@ func TestValid_EveryFormNamesABadArgumentAndDoesNothing(t *testing.T) {
 	}
 	err = table.Check(t.Context(), untouched{}, strings.Repeat("x", 256), 33)
 	requireInvalid(t, err, `the resource "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" has 256 bytes: must be from 1 to 255`)
-	_, err = fence.Run(untouched{}, guard, 33, fence.Command{"PING"}, fence.Command{})
+	_, err = fence.Run(t.Context(), untouched{}, guard, 33, fence.Command{"PING"}, fence.Command{})
 	requireInvalid(t, err, "command 2 of 2 has 0 words: must be from 1 to 7000")
 }

@@ -21,8 +21,8 @@ var errSoldOut = errors.New("sold out")
 // sell sells one item of the stock to an order, while the lock is held. The read carries the fence
 // too: after it no earlier holder can write any more, so that what was read stays true until this
 // holder writes.
-func sell(conn redis.Conn, lock *redlock.Lock, order string) error {
-	replies, err := fence.Run(conn, "{stock}:guard", lock.Fence(),
+func sell(ctx context.Context, conn redis.Conn, lock *redlock.Lock, order string) error {
+	replies, err := fence.Run(ctx, over(conn), "{stock}:guard", lock.Fence(),
 		fence.Command{"GET", fence.Key("{stock}:left")})
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func sell(conn redis.Conn, lock *redlock.Lock, order string) error {
 		return errSoldOut
 	}
 	// A pause here may last longer than the lock.
-	_, err = fence.Run(conn, "{stock}:guard", lock.Fence(),
+	_, err = fence.Run(ctx, over(conn), "{stock}:guard", lock.Fence(),
 		fence.Command{"SET", fence.Key("{stock}:left"), left - 1},
 		fence.Command{"RPUSH", fence.Key("{stock}:orders"), order})
 	return err
@@ -49,7 +49,7 @@ func buy(ctx context.Context, locker *redlock.Locker, stock *redis.Pool, order s
 			return err
 		}
 		defer conn.Close()
-		return sell(conn, lock, order)
+		return sell(ctx, conn, lock, order)
 	})
 }
 
@@ -101,9 +101,9 @@ func Example() {
 	conn := stock.Get()
 	defer conn.Close()
 	// The pause ends. The process had read that 50 are left.
-	_, err = fence.Run(conn, "{stock}:guard", paused.Fence(), fence.Command{"SET", fence.Key("{stock}:left"), 49})
+	_, err = fence.Run(ctx, over(conn), "{stock}:guard", paused.Fence(), fence.Command{"SET", fence.Key("{stock}:left"), 49})
 	fmt.Println("a late write is rejected:", errors.Is(err, fence.ErrStale))
-	fmt.Println("so is a late reader:", errors.Is(sell(conn, paused, "order-late"), fence.ErrStale))
+	fmt.Println("so is a late reader:", errors.Is(sell(ctx, conn, paused, "order-late"), fence.ErrStale))
 	fmt.Println(redis.Int(conn.Do("LLEN", "{stock}:orders")))
 
 	// Output:

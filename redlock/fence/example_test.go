@@ -46,11 +46,32 @@ func dial() (conn redis.Conn, stop func()) {
 	}
 }
 
+// over sends the commands of a check over a connection of redigo.
+func over(conn redis.Conn) fence.DoFunc {
+	return func(ctx context.Context, command string, args ...any) (any, error) {
+		return redis.DoContext(conn, ctx, command, args...)
+	}
+}
+
+func ExampleDoFunc() {
+	conn, stop := dial()
+	defer stop()
+	do := fence.DoFunc(func(ctx context.Context, command string, args ...any) (any, error) {
+		return redis.DoContext(conn, ctx, command, args...)
+	})
+
+	replies, err := fence.Run(context.Background(), do, "account-7:guard", 33, fence.Command{"INCR", fence.Key("account-7")})
+	fmt.Println(replies, err)
+
+	// Output:
+	// [1] <nil>
+}
+
 func ExampleRun() {
 	conn, stop := dial()
 	defer stop()
 
-	replies, err := fence.Run(conn, "account-7:guard", 33,
+	replies, err := fence.Run(context.Background(), over(conn), "account-7:guard", 33,
 		fence.Command{"DECRBY", fence.Key("account-7"), 10},
 		fence.Command{"PUBLISH", "accounts", "account-7"}) // a channel is no key
 	fmt.Println(replies, err)
@@ -68,6 +89,7 @@ func ExampleKey() {
 }
 
 func ExampleScript() {
+	ctx := context.Background()
 	conn, stop := dial()
 	defer stop()
 	withdraw, err := fence.NewScript(`
@@ -82,8 +104,8 @@ func ExampleScript() {
 		log.Fatal(err)
 	}
 
-	fmt.Println(redis.Int(withdraw.Run(conn, "account-7:guard", 33, []string{"account-7"}, 70)))
-	fmt.Println(withdraw.Run(conn, "account-7:guard", 33, []string{"account-7"}, 70))
+	fmt.Println(redis.Int(withdraw.Run(ctx, over(conn), "account-7:guard", 33, []string{"account-7"}, 70)))
+	fmt.Println(withdraw.Run(ctx, over(conn), "account-7:guard", 33, []string{"account-7"}, 70))
 
 	// Output:
 	// 30 <nil>
@@ -91,19 +113,21 @@ func ExampleScript() {
 }
 
 func ExampleTransact() {
+	ctx := context.Background()
 	conn, stop := dial()
 	defer stop()
+	do := over(conn)
 	// double reads, computes and writes. If a key changes meanwhile, it begins again.
 	double := func(number uint64) (balance int, err error) {
 		for {
-			if _, err := conn.Do("WATCH", "account-7"); err != nil {
+			if _, err := do(ctx, "WATCH", "account-7"); err != nil {
 				return 0, err
 			}
-			if balance, err = redis.Int(conn.Do("GET", "account-7")); err != nil {
+			if balance, err = redis.Int(do(ctx, "GET", "account-7")); err != nil {
 				return 0, err
 			}
-			_, err = fence.Transact(conn, "account-7:guard", number, func() error {
-				_, err := conn.Do("SET", "account-7", 2*balance)
+			_, err = fence.Transact(ctx, do, "account-7:guard", number, func() error {
+				_, err := do(ctx, "SET", "account-7", 2*balance)
 				return err
 			})
 			if !errors.Is(err, fence.ErrConflict) {
@@ -111,7 +135,7 @@ func ExampleTransact() {
 			}
 		}
 	}
-	if _, err := conn.Do("SET", "account-7", 100); err != nil {
+	if _, err := do(ctx, "SET", "account-7", 100); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(double(33))

@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"context"
 	_ "embed" // the scripts are files of this package
 	"fmt"
 	"strings"
@@ -9,38 +10,49 @@ import (
 // maxWords is the most words that a command may have. Lua's stack takes a little less than 8000.
 const maxWords = 7000
 
-// Doer sends a command to Redis and returns the reply. A redigo connection is a Doer; [DoFunc] adapts other
-// clients.
-//
-// Integers are int64, strings are string or []byte, arrays are []any, and the nil reply is nil without an
-// error. An error reply is an error whose text begins as the reply does. Contexts and timeouts are the
-// client's business.
+// Doer is a Redis client or connection. No client has just this method: [DoFunc] adapts them.
 type Doer interface {
-	Do(command string, args ...any) (reply any, err error)
+	// Do sends a command and returns its reply. Integers are int64, strings are string or []byte, arrays are
+	// []any, and the nil reply is nil without an error. An error reply is an error, in an array an element that
+	// is one; if the reply begins with NOSCRIPT, so does the text. Do returns when ctx ends, if the client can.
+	// A reply that it has not waited for is never that of a later command.
+	Do(ctx context.Context, command string, args ...any) (reply any, err error)
 }
 
-// DoFunc is a function that is a [Doer]. This one adapts a client of github.com/redis/go-redis/v9
-// ([Transact] needs its *redis.Conn):
+// DoFunc is a function that is a [Doer]. The example adapts a connection of redigo. This one adapts a client of
+// github.com/redis/go-redis/v9, which heeds deadlines if its option ContextTimeoutEnabled is set:
 //
-//	do := fence.DoFunc(func(command string, args ...any) (any, error) {
+//	do := fence.DoFunc(func(ctx context.Context, command string, args ...any) (any, error) {
 //		reply, err := client.Do(ctx, append([]any{command}, args...)...).Result()
 //		if errors.Is(err, redis.Nil) {
 //			return nil, nil
 //		}
 //		return reply, err
 //	})
-type DoFunc func(command string, args ...any) (reply any, err error)
+//
+// The guide has that of rueidis: https://github.com/quorumlock/quorumlock/blob/main/docs/guide.md#fencing.
+type DoFunc func(ctx context.Context, command string, args ...any) (reply any, err error)
 
 // Do calls f.
-func (f DoFunc) Do(command string, args ...any) (any, error) { return f(command, args...) }
+func (f DoFunc) Do(ctx context.Context, command string, args ...any) (any, error) {
+	return f(ctx, command, args...)
+}
 
-// Command is a Redis command: its name, then its arguments as the client takes them. It has from 1 to 7000
-// words. Names of keys are given as [Key].
+// send sends a command unless ctx has ended: go-redis sends it then too.
+func send(ctx context.Context, c Doer, command string, args ...any) (any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return c.Do(ctx, command, args...)
+}
+
+// Command is a Redis command: its name, then its arguments, of the types that the client takes. It has from 1
+// to 7000 words. Give the names of keys as [Key].
 type Command []any
 
-// Key is an argument of a [Command] that names a key. Redis also takes a plain string. But then Redis
-// Cluster does not notice before the first command that a key is on another node (while a slot migrates),
-// and Redis-compatible servers may reject it.
+// Key is an argument of a [Command] that names a key. Run declares it to the server, and sends it as a string.
+// Redis also takes keys that are not declared. But then Redis Cluster does not notice before the first command
+// that a key is on another server (while a slot migrates), and Redis-compatible servers may reject the command.
 type Key string
 
 //go:embed commands.lua
@@ -50,18 +62,18 @@ var runCommands = presetScript(commandsSource, "94373e3217d41031194ac2fdeee63b48
 
 // Run checks fence in the guard key and, if it passes, runs the commands on Redis. Both are one step for
 // other clients. Replies[i] is the reply to commands[i]. Without commands Run only stores the fence, which
-// shuts out earlier holders before the first write.
+// shuts out earlier holders before the first write. If ctx has ended, Run sends nothing.
 //
 // The guard key belongs to one resource: see section Redis of the package documentation.
 //
 // The errors:
 //   - a [*StaleError] with Seen, [ErrGuard] or [ErrInvalid]: nothing was written.
-//   - the client's error, wrapped. The first command that fails ends the run, and the error says which one.
-//     The commands before it stay done, and the fence stays stored. If the reply was lost, all may have
-//     been done or nothing; the same fence passes again.
+//   - the error of the client or of ctx, wrapped. If it is a server's error reply to a command, that command
+//     ended the run, and the error says which one it was. The commands before it stay done, and the fence
+//     stays stored. If a reply was lost, all may have been done or nothing; the same fence passes again.
 //
 // The commands run in Lua, which counts in doubles: an integer reply above 2^53 is rounded.
-func Run(c Doer, guard string, fence uint64, commands ...Command) (replies []any, err error) {
+func Run(ctx context.Context, c Doer, guard string, fence uint64, commands ...Command) (replies []any, err error) {
 	var keys []string
 	var words []any
 	for i, command := range commands {
@@ -77,7 +89,7 @@ func Run(c Doer, guard string, fence uint64, commands ...Command) (replies []any
 			words = append(words, word)
 		}
 	}
-	reply, err := runCommands.Run(c, guard, fence, keys, words...)
+	reply, err := runCommands.Run(ctx, c, guard, fence, keys, words...)
 	if err != nil {
 		return nil, err
 	}

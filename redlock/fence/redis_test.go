@@ -1,6 +1,7 @@
 package fence_test
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -193,9 +194,55 @@ func TestRedis_AcceptedFencesNeverDecreaseUnderConcurrentWrites(t *testing.T) {
 	})
 }
 
+func TestRedis_SendsEveryCommandWithTheContextOfTheCaller(t *testing.T) {
+	type key struct{}
+	eachFormIn(t, func(t *testing.T, form form) {
+		c := alone(t)
+		c.asked = func(ctx context.Context) context.Context {
+			assert.Equal(t, "caller", ctx.Value(key{}), "%q", c.sent)
+			return ctx
+		}
+		ctx := context.WithValue(t.Context(), key{}, "caller")
+		require.NoError(t, form(ctx, c, 34, "first"))
+		requireStale(t, form(ctx, c, 33, "late"), guard, 33, 34)
+	})
+}
+
+// The context ends before each of the commands in turn. The client sends what it is given nevertheless, as go-redis does.
+func TestRedis_WritesNothingAfterTheContextHasEnded(t *testing.T) {
+	eachFormIn(t, func(t *testing.T, form form) {
+		c, other := twoClients(t)
+		for at := 0; at <= 1+len(c.sent); at++ {
+			c.do(t, "FLUSHALL")
+			ctx, cancel := context.WithCancel(t.Context())
+			c.asked = func(context.Context) context.Context {
+				if len(c.sent) == at {
+					cancel()
+				}
+				return context.WithoutCancel(ctx)
+			}
+			if at == 0 {
+				cancel()
+			}
+			c.sent = nil
+			err := form(ctx, c, 33, "text")
+			cancel()
+			if err == nil {
+				require.Equal(t, []string{"text"}, c.written(t))
+			} else {
+				require.ErrorIs(t, err, context.Canceled)
+				require.Empty(t, c.get(t, guard), "%q", c.sent)
+			}
+			require.Subset(t, []string{"RPUSH", "UNWATCH", "DISCARD"}, c.sent[min(at, len(c.sent)):], "RPUSH is the caller's")
+			requireFree(t, c, other)
+		}
+		require.NotEmpty(t, c.written(t), "the last time the context has not ended")
+	})
+}
+
 func TestRun_ReturnsTheReplyToEachCommand(t *testing.T) {
 	c := alone(t)
-	replies, err := fence.Run(c, guard, 33,
+	replies, err := fence.Run(t.Context(), c, guard, 33,
 		fence.Command{"SET", fence.Key("a"), "text"},
 		fence.Command{"GET", fence.Key("nothing")},
 		fence.Command{"INCRBY", fence.Key("n"), 5},
@@ -207,10 +254,10 @@ func TestRun_ReturnsTheReplyToEachCommand(t *testing.T) {
 
 func TestRun_WithoutCommandsShutsOutEarlierHolders(t *testing.T) {
 	c := alone(t)
-	replies, err := fence.Run(c, guard, 34)
+	replies, err := fence.Run(t.Context(), c, guard, 34)
 	require.NoError(t, err)
 	require.Empty(t, replies)
-	_, err = fence.Run(c, guard, 33)
+	_, err = fence.Run(t.Context(), c, guard, 33)
 	requireStale(t, err, guard, 33, 34)
 }
 
@@ -219,7 +266,7 @@ func TestRun_AFailedCommandEndsTheRunAndUndoesNothing(t *testing.T) {
 	c.do(t, "SET", "text", "no number")
 	for _, failing := range []fence.Command{{"INCR", fence.Key("text")}, {"NOSUCHCOMMAND"}, {"SET", "too few"}} {
 		c.do(t, "DEL", "before", "behind", guard)
-		_, err := fence.Run(c, guard, 33,
+		_, err := fence.Run(t.Context(), c, guard, 33,
 			fence.Command{"SET", fence.Key("before"), 1}, failing, fence.Command{"SET", fence.Key("behind"), 1})
 		var refusal redis.Error
 		require.ErrorAs(t, err, &refusal)
@@ -236,11 +283,11 @@ func TestRun_ACommandHasAtMostSevenThousandWords(t *testing.T) {
 	for i := len(long); i < 7000; i++ {
 		long = append(long, i)
 	}
-	replies, err := fence.Run(c, guard, 33, fence.Command{"SET", "a", 1}, long, long)
+	replies, err := fence.Run(t.Context(), c, guard, 33, fence.Command{"SET", "a", 1}, long, long)
 	require.NoError(t, err)
 	require.Equal(t, []any{"OK", int64(6998), int64(0)}, replies)
 
-	_, err = fence.Run(c, guard, 34, fence.Command{"SET", "a", 2}, append(long, "one more"))
+	_, err = fence.Run(t.Context(), c, guard, 34, fence.Command{"SET", "a", 2}, append(long, "one more"))
 	require.ErrorContains(t, err, "command 2 of 2 has 7001 words")
 	require.Equal(t, "1", c.get(t, "a"))
 	require.Equal(t, "33", c.get(t, guard))
@@ -249,12 +296,12 @@ func TestRun_ACommandHasAtMostSevenThousandWords(t *testing.T) {
 func TestRedis_AfterALostReplyTheSameFencePasses(t *testing.T) {
 	for lost, write := range map[string]func(c *client) error{
 		"EVALSHA": func(c *client) error {
-			_, err := fence.Run(c, guard, 33, fence.Command{"RPUSH", fence.Key(record), "once"})
+			_, err := fence.Run(t.Context(), c, guard, 33, fence.Command{"RPUSH", fence.Key(record), "once"})
 			return err
 		},
 		"EXEC": func(c *client) error {
-			_, err := fence.Transact(c, guard, 33, func() error {
-				_, err := c.Do("RPUSH", record, "once")
+			_, err := fence.Transact(t.Context(), c, guard, 33, func() error {
+				_, err := c.Do(t.Context(), "RPUSH", record, "once")
 				return err
 			})
 			return err

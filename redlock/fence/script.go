@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"context"
 	_ "embed" // the scripts are files of this package
 	"strings"
 	"sync/atomic"
@@ -17,9 +18,9 @@ type Script struct {
 }
 
 // NewScript puts the check in front of source, a script for EVAL. The script runs as it would alone: KEYS
-// and ARGV are those given to Run, and Run returns what the script returns. An empty source is an error,
-// and so is one with a shebang (#!lua). NewScript does not check whether the source is correct Lua; Run
-// does.
+// and ARGV are those given to [Script.Run], which returns what the script returns. The error matches
+// [ErrInvalid] if source is empty or begins with a shebang (#!lua). Only Run finds out whether source is
+// correct Lua.
 func NewScript(source string) (*Script, error) {
 	if strings.TrimSpace(source) == "" {
 		return nil, invalid("the script is empty")
@@ -47,13 +48,15 @@ func guarded(source string) string {
 // clients. Keys are all keys that the script uses, without the guard key; on Redis Cluster they share its
 // hash tag. Args are passed to the client as they are.
 //
-// The guard key and the errors are those of [Run]. If the script returns an error reply, or one of its
-// calls fails, Run returns that error, wrapped; what the script did before stays done, and the fence stays
-// stored.
+// The guard key, ctx and the errors are those of the function [Run]. If the script returns an error reply, or
+// one of its calls fails, that is the error, wrapped. What the script did before stays done, and the fence
+// stays stored.
 //
 // The first Run asks the server for the script's hash (SCRIPT LOAD). Later ones send the hash (EVALSHA),
 // and the source only if the server does not know the script or did not return a hash.
-func (s *Script) Run(c Doer, guard string, fence uint64, keys []string, args ...any) (reply any, err error) {
+func (s *Script) Run(
+	ctx context.Context, c Doer, guard string, fence uint64, keys []string, args ...any,
+) (reply any, err error) {
 	if err := checkGuard(guard, fence); err != nil {
 		return nil, err
 	}
@@ -63,7 +66,7 @@ func (s *Script) Run(c Doer, guard string, fence uint64, keys []string, args ...
 		words = append(words, key)
 	}
 	words = append(words, formatFence(fence))
-	reply, err = s.eval(c, append(words, args...))
+	reply, err = s.eval(ctx, c, append(words, args...))
 	if err != nil {
 		return nil, wrap(guard, err)
 	}
@@ -91,11 +94,11 @@ func (s *Script) Run(c Doer, guard string, fence uint64, keys []string, args ...
 }
 
 // eval puts the hash or the source into words[0] and sends it.
-func (s *Script) eval(c Doer, words []any) (any, error) {
+func (s *Script) eval(ctx context.Context, c Doer, words []any) (any, error) {
 	hash := s.hash.Load()
 	if hash == nil {
 		// The server computes the hash, so this works where SHA-1 is forbidden (GODEBUG=fips140=only).
-		if reply, err := c.Do("SCRIPT", "LOAD", s.source); err == nil {
+		if reply, err := send(ctx, c, "SCRIPT", "LOAD", s.source); err == nil {
 			if text, ok := textOf(reply); ok {
 				hash = &text
 				s.hash.Store(hash)
@@ -104,11 +107,11 @@ func (s *Script) eval(c Doer, words []any) (any, error) {
 	}
 	if hash != nil {
 		words[0] = *hash
-		reply, err := c.Do("EVALSHA", words...)
+		reply, err := send(ctx, c, "EVALSHA", words...)
 		if err == nil || !strings.HasPrefix(err.Error(), "NOSCRIPT") {
 			return reply, err
 		}
 	}
 	words[0] = s.source
-	return c.Do("EVAL", words...)
+	return send(ctx, c, "EVAL", words...)
 }

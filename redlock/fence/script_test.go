@@ -29,11 +29,11 @@ func TestScript_SendsItsSourceOnlyIfTheServerDoesNotKnowIt(t *testing.T) {
 	script := newScript(t, "return 1")
 	for name, run := range map[string]func() error{
 		"commands": func() error {
-			_, err := fence.Run(c, guard, 33)
+			_, err := fence.Run(t.Context(), c, guard, 33)
 			return err
 		},
 		"script": func() error {
-			_, err := script.Run(c, guard, 33, nil)
+			_, err := script.Run(t.Context(), c, guard, 33, nil)
 			return err
 		},
 	} {
@@ -57,7 +57,7 @@ func TestScript_SendsItsSourceIfTheServerReturnsNoHash(t *testing.T) {
 	script := newScript(t, "return 'done'")
 	for range 2 {
 		c.sent = nil
-		reply, err := redis.String(script.Run(c, guard, 33, nil))
+		reply, err := redis.String(script.Run(t.Context(), c, guard, 33, nil))
 		require.NoError(t, err)
 		require.Equal(t, "done", reply)
 		require.Equal(t, []string{"SCRIPT", "EVAL"}, c.sent)
@@ -79,7 +79,7 @@ func TestScript_RunsAsItWouldAlone(t *testing.T) {
 		"local a = 1 -- no more":                nil,
 		"if KEYS[1] then return 1 end return 2": int64(1),
 	} {
-		reply, err := newScript(t, source).Run(c, guard, 33, []string{"k1", "k2"}, "a", 2, 2.5)
+		reply, err := newScript(t, source).Run(t.Context(), c, guard, 33, []string{"k1", "k2"}, "a", 2, 2.5)
 		require.NoError(t, err, source)
 		require.Equal(t, want, reply, source)
 	}
@@ -95,7 +95,7 @@ func TestScript_AFailureUndoesNothing(t *testing.T) {
 	} {
 		c.do(t, "DEL", "a", guard, "list")
 		c.do(t, "RPUSH", "list", 1)
-		_, err := newScript(t, source).Run(c, guard, 33, []string{"list"})
+		_, err := newScript(t, source).Run(t.Context(), c, guard, 33, []string{"list"})
 		var refusal redis.Error
 		require.ErrorAs(t, err, &refusal)
 		require.ErrorContains(t, err, text)
@@ -106,7 +106,7 @@ func TestScript_AFailureUndoesNothing(t *testing.T) {
 
 func TestScript_ASourceThatIsNotLuaDoesNothing(t *testing.T) {
 	c := alone(t)
-	_, err := newScript(t, "this is no Lua").Run(c, guard, 33, nil)
+	_, err := newScript(t, "this is no Lua").Run(t.Context(), c, guard, 33, nil)
 	require.ErrorContains(t, err, "Error compiling script")
 	require.Empty(t, c.get(t, guard))
 }
@@ -114,9 +114,9 @@ func TestScript_ASourceThatIsNotLuaDoesNothing(t *testing.T) {
 func TestScript_IsNotCalledWithALowerFence(t *testing.T) {
 	c := alone(t)
 	script := newScript(t, "return redis.call('SET', KEYS[1], ARGV[1])")
-	_, err := script.Run(c, guard, 34, []string{"a"}, "new")
+	_, err := script.Run(t.Context(), c, guard, 34, []string{"a"}, "new")
 	require.NoError(t, err)
-	_, err = script.Run(c, guard, 33, []string{"a"}, "late")
+	_, err = script.Run(t.Context(), c, guard, 33, []string{"a"}, "late")
 	requireStale(t, err, guard, 33, 34)
 	require.Equal(t, "new", c.get(t, "a"))
 }

@@ -77,8 +77,8 @@ func TestCheck_AnUnexpectedResultLetsNothingPass(t *testing.T) {
 		require.NotErrorIs(t, err, fence.ErrStale)
 	}
 	for _, reply := range []any{nil, "OK", []any{}, []any{"1"}, []any{int64(2)}, int64(1)} {
-		do := fence.DoFunc(func(string, ...any) (any, error) { return reply, nil })
-		_, err := fence.Run(do, guard, 33, fence.Command{"PING"})
+		do := fence.DoFunc(func(context.Context, string, ...any) (any, error) { return reply, nil })
+		_, err := fence.Run(t.Context(), do, guard, 33, fence.Command{"PING"})
 		require.ErrorContains(t, err, "unexpected reply")
 	}
 }

@@ -1,64 +1,82 @@
 package fence
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 )
+
+// undoTimeout is for how long a failed Transact waits for the reply to UNWATCH or DISCARD.
+const undoTimeout = time.Second
 
 // Transact checks fence in the guard key and, if it passes, runs a transaction of your own (WATCH, MULTI,
 // EXEC). It calls queue between MULTI and EXEC. Queue sends the commands over the same connection, on which
 // nothing else may be sent meanwhile. Replies[i] is the reply to the i-th of them. If the commands depend
 // on keys that you have read, WATCH those keys before you read them.
 //
-// C is one connection, not a pool. Afterwards it is in no transaction and watches no key, unless it broke.
+// C is one connection, not a pool (of go-redis a *redis.Conn, of rueidis a DedicatedClient). Afterwards it is
+// in no transaction and watches no key, unless it broke or an argument is bad. If ctx has ended, Transact sends
+// no EXEC, but still UNWATCH or DISCARD. It waits up to one second for the reply to these.
 //
 // The errors:
-//   - [ErrConflict]: the guard key, or one that you watched, was changed meanwhile. Nothing was written.
-//     Begin again with your WATCH and reads, and the same fence. If a newer holder was the reason, that
-//     returns ErrStale. Writers with equal fences do not conflict.
-//   - a [*StaleError] with Seen, [ErrGuard], [ErrInvalid], that of queue, or the server's
-//     refusal to queue a command: nothing was written.
+//   - [ErrConflict]: the guard key, or one that you watched, was changed meanwhile. Begin again with your
+//     WATCH and reads, and the same fence. If a newer holder was the reason, that returns ErrStale. Writers
+//     with equal fences do not conflict.
+//   - a [*StaleError] with Seen, [ErrGuard], [ErrInvalid], that of queue, or the server's refusal to queue a
+//     command: nothing was written.
 //   - error replies to single commands, joined and wrapped, beside the replies: Redis has done the others
 //     and stored the fence.
-//   - another error of the client, wrapped. If EXEC was sent and its reply was lost, all was done or
+//   - another error of the client or of ctx, wrapped. If EXEC was sent and its reply was lost, all was done or
 //     nothing. The guard key does not tell which: read what you wrote before you call Transact again.
-func Transact(c Doer, guard string, fence uint64, queue func() error) (replies []any, err error) {
+func Transact(ctx context.Context, c Doer, guard string, fence uint64, queue func() error) (replies []any, err error) {
 	if err := checkGuard(guard, fence); err != nil {
 		return nil, err
 	}
-	if _, err := c.Do("WATCH", guard); err != nil {
-		return nil, wrap(guard, err)
+	end := func(command string) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+		defer cancel()
+		_, err := c.Do(ctx, command)
+		return err
 	}
-	undo := "UNWATCH"
+	undo := "UNWATCH" // at first for what the caller watches
 	defer func() {
 		if undo != "" {
-			_, failed := c.Do(undo)
-			err = errors.Join(err, failed)
+			err = errors.Join(err, end(undo))
 		}
 	}()
-	seen, err := readGuard(c, guard)
+	if _, err := send(ctx, c, "WATCH", guard); err != nil {
+		return nil, wrap(guard, err)
+	}
+	seen, err := readGuard(ctx, c, guard)
 	if err != nil {
 		return nil, err
 	}
 	if seen > fence {
 		return nil, &StaleError{Resource: guard, Fence: fence, Seen: seen}
 	}
-	if _, err := c.Do("MULTI"); err != nil {
+	if _, err := send(ctx, c, "MULTI"); err != nil {
 		return nil, wrap(guard, err)
 	}
 	undo = "DISCARD"
 	// An equal fence is not set again: for clients that watch the guard key, that would be a change.
 	if seen < fence {
-		if _, err := c.Do("SET", guard, formatFence(fence)); err != nil {
+		if _, err := send(ctx, c, "SET", guard, formatFence(fence)); err != nil {
 			return nil, wrap(guard, err)
 		}
 	}
 	if err := queue(); err != nil {
 		return nil, err
 	}
-	undo = "" // EXEC ends the transaction in any case
-	reply, err := c.Do("EXEC")
+	if err := ctx.Err(); err != nil {
+		return nil, wrap(guard, err)
+	}
+	undo = "" // EXEC ends the transaction, whatever it returns
+	reply, err := c.Do(ctx, "EXEC")
 	if err != nil {
+		if ctx.Err() != nil {
+			_ = end("DISCARD") // the client may have noticed before it sent EXEC; otherwise there is nothing to discard
+		}
 		return nil, wrap(guard, err)
 	}
 	if reply == nil {
@@ -75,16 +93,16 @@ func Transact(c Doer, guard string, fence uint64, queue func() error) (replies [
 }
 
 // readGuard returns the highest fence accepted; 0 means none.
-func readGuard(c Doer, guard string) (uint64, error) {
+func readGuard(ctx context.Context, c Doer, guard string) (uint64, error) {
 	// The TTL first: a key that another client sets between the two commands is none here, and WATCH stops the EXEC.
-	ttl, err := c.Do("PTTL", guard)
+	ttl, err := send(ctx, c, "PTTL", guard)
 	if err != nil {
 		return 0, wrap(guard, err)
 	}
 	if ttl == int64(-2) {
 		return 0, nil
 	}
-	reply, err := c.Do("GETRANGE", guard, 0, 63) // no more than an error shows of somebody's data
+	reply, err := send(ctx, c, "GETRANGE", guard, 0, 63) // no more than an error shows of somebody's data
 	if err != nil {
 		return 0, wrap(guard, err)
 	}
