@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -88,16 +89,16 @@ func requireOver(t *testing.T, lock *redlock.Lock) {
 
 // away says whether err is the reason of a node that cannot be reached.
 func away(err error) bool {
-	connect := (*pool.ConnectError)(nil)
-	return errors.Is(err, pool.ErrTimeout) || errors.Is(err, pool.ErrSuspended) ||
-		errors.Is(err, pool.ErrBroken) || errors.As(err, &connect)
+	connect := (*nodeerr.ConnectError)(nil)
+	return errors.Is(err, nodeerr.ErrTimeout) || errors.Is(err, nodeerr.ErrSuspended) ||
+		errors.Is(err, nodeerr.ErrBroken) || errors.As(err, &connect)
 }
 
 func yes(err error) bool { return err == nil }
 func nobody(error) bool  { return false }
 
 // heldSoon also takes a yes: a lock is there with the majority, and its round may not have reached the other nodes yet.
-func heldSoon(err error) bool { return yes(err) || errors.Is(err, pool.ErrHeld) }
+func heldSoon(err error) bool { return yes(err) || errors.Is(err, nodeerr.ErrHeld) }
 
 // requireRefusal checks that err refuses op for want, lists the nodes in the order given to New, and says of
 // the first gone ones that they are away and nothing like it of any other: those are what others says. Any node may be
@@ -117,7 +118,7 @@ func (c *cluster) requireRefusal(t *testing.T, err, want error, op redlock.Op, n
 	for i, node := range refusal.Nodes {
 		require.Equal(t, c.nodes[i].addr(), node.Addr)
 		switch {
-		case errors.Is(node.Err, redlock.ErrPending):
+		case errors.Is(node.Err, nodeerr.ErrPending):
 		case i < gone:
 			require.True(t, away(node.Err), "node %d is away: %v", i, err)
 			named++

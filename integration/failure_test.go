@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -68,7 +68,7 @@ func (f failure) endure(t *testing.T, gone int, name string, clients ...*redlock
 				return false
 			}
 			for _, node := range refusal.Nodes[:gone] {
-				if connect := (*pool.ConnectError)(nil); !errors.As(node.Err, &connect) {
+				if connect := (*nodeerr.ConnectError)(nil); !errors.As(node.Err, &connect) {
 					return false
 				}
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -37,7 +38,7 @@ func TestMigrate_ACounterThatIsDecrementedIsNeverFreeForUs(t *testing.T) {
 	require.Zero(t, conn.Decr(ctx, "job").Val(), "free")
 	_, err := s.locker(t).TryLock(ctx, "job")
 	require.ErrorIs(t, err, redlock.ErrTaken)
-	require.ErrorIs(t, err, redlock.ErrNoExpiry)
+	require.ErrorIs(t, err, nodeerr.ErrNoExpiry)
 }
 
 func TestMigrate_AttemptsThatChangeTheKeyKeepItFromBeingHealed(t *testing.T) {
@@ -54,7 +55,7 @@ func TestMigrate_AttemptsThatChangeTheKeyKeepItFromBeingHealed(t *testing.T) {
 	for range 2 * after / interval {
 		<-attempts.C
 		_, err := us.TryLock(ctx, "job")
-		require.ErrorIs(t, err, redlock.ErrNoExpiry)
+		require.ErrorIs(t, err, nodeerr.ErrNoExpiry)
 		require.Positive(t, conn.Incr(ctx, "lock:job").Val())
 	}
 	lock, err := us.Lock(ctx, "job")

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -50,7 +51,7 @@ func TestMigrate_ATimestampSchemeTakesOurTokenForATimeThatIsOver(t *testing.T) {
 	require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrNotHeld)
 	_, err = us.TryLock(ctx, "job")
 	require.ErrorIs(t, err, redlock.ErrTaken)
-	require.ErrorIs(t, err, redlock.ErrNoExpiry, "when its holder dies, the key stays")
+	require.ErrorIs(t, err, nodeerr.ErrNoExpiry, "when its holder dies, the key stays")
 }
 
 func TestMigrate_GetSetOverwritesOurLockEvenIfTheTimestampWasRead(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -22,7 +23,7 @@ func TestMigrate_ASetNXWithoutItsExpireIsReportedAndHealed(t *testing.T) {
 	for range 2 {
 		_, err := s.locker(t, redlock.WithKeyPrefix("lock:")).TryLock(ctx, "job")
 		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.ErrorIs(t, err, redlock.ErrNoExpiry)
+		require.ErrorIs(t, err, nodeerr.ErrNoExpiry)
 	}
 	require.Equal(t, []string{"old"}, s.values(t, "lock:job"))
 

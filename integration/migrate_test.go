@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -215,7 +216,7 @@ func requireSideBySide(t *testing.T, s *oldServers, old oldClient) {
 		_, err := us.TryLock(ctx, "theirs")
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.NotErrorIs(t, err, redlock.ErrForeign)
-		require.NotErrorIs(t, err, redlock.ErrNoExpiry)
+		require.NotErrorIs(t, err, nodeerr.ErrNoExpiry)
 		s.requireStays(t, key("theirs"), value)
 		if theirs.extend != nil {
 			require.True(t, theirs.extend(ctx))

@@ -13,7 +13,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/quorumlock/quorumlock/internal/outcome"
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -59,14 +59,14 @@ var answerErrors = []struct {
 	err  error
 	name string
 }{
-	{pool.ErrTimeout, "timeout"},
-	{pool.ErrSuspended, "suspended"},
-	{pool.ErrBusy, "busy"},
-	{pool.ErrBroken, "broken"},
-	{pool.ErrQuarantined, "quarantined"},
-	{pool.ErrClosed, outcome.Closed},
-	{pool.ErrProtocol, "protocol"},
-	{pool.ErrOldServer, "old_server"},
+	{nodeerr.ErrTimeout, "timeout"},
+	{nodeerr.ErrSuspended, "suspended"},
+	{nodeerr.ErrBusy, "busy"},
+	{nodeerr.ErrBroken, "broken"},
+	{nodeerr.ErrQuarantined, "quarantined"},
+	{nodeerr.ErrClosed, outcome.Closed},
+	{nodeerr.ErrProtocol, "protocol"},
+	{nodeerr.ErrOldServer, "old_server"},
 }
 
 // answerAttributes returns the attributes of an answer beside those of its command. An answer that the server gave is no error,
@@ -80,14 +80,14 @@ func answerAttributes(e redlock.VoteEvent) []attribute.KeyValue {
 	if !missing(e.Answer) {
 		return attrs
 	}
-	var refused *pool.ServerError
-	var unconnected *pool.ConnectError
+	var refused *nodeerr.ServerError
+	var unconnected *nodeerr.ConnectError
 	if errors.As(e.Err, &refused) && refused.Code != "" {
 		code := valid(refused.Code)
 		return append(attrs, semconv.ErrorTypeKey.String(code), semconv.DBResponseStatusCode(code))
 	}
 	for _, known := range answerErrors {
-		if errors.Is(e.Err, known.err) && (known.err != pool.ErrTimeout || !errors.As(e.Err, &unconnected)) { //nolint:errorlint // the element is meant
+		if errors.Is(e.Err, known.err) && (known.err != nodeerr.ErrTimeout || !errors.As(e.Err, &unconnected)) { //nolint:errorlint // the element is meant
 			return append(attrs, semconv.ErrorTypeKey.String(known.name))
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -121,13 +121,13 @@ func TestTrace_ACommandIsAnErrorIfTheNodeDidNotAnswerIt(t *testing.T) {
 	start := at.Add(-time.Second)
 	votes := []redlock.VoteEvent{
 		{Answer: redlock.AnswerYes},
-		{Answer: redlock.AnswerNo, Err: pool.ErrHeld},
-		{Answer: redlock.AnswerNo, Err: fmt.Errorf("%w: %w", pool.ErrHeld, redlock.ErrNoExpiry)},
-		{Answer: redlock.AnswerNo, Err: pool.ErrAbsent},
-		{Answer: redlock.AnswerRecreated, Err: pool.ErrRecreated},
-		{Answer: redlock.AnswerUnknown, Err: pool.ErrTimeout},
-		{Answer: redlock.AnswerUnknown, Err: fmt.Errorf("%w: %w", pool.ErrBroken, net.ErrClosed)},
-		{Answer: redlock.AnswerRefused, Err: &pool.ServerError{Code: "READONLY", Message: "READONLY You can't write"}},
+		{Answer: redlock.AnswerNo, Err: nodeerr.ErrHeld},
+		{Answer: redlock.AnswerNo, Err: fmt.Errorf("%w: %w", nodeerr.ErrHeld, nodeerr.ErrNoExpiry)},
+		{Answer: redlock.AnswerNo, Err: nodeerr.ErrAbsent},
+		{Answer: redlock.AnswerRecreated, Err: nodeerr.ErrRecreated},
+		{Answer: redlock.AnswerUnknown, Err: nodeerr.ErrTimeout},
+		{Answer: redlock.AnswerUnknown, Err: fmt.Errorf("%w: %w", nodeerr.ErrBroken, net.ErrClosed)},
+		{Answer: redlock.AnswerRefused, Err: &nodeerr.ServerError{Code: "READONLY", Message: "READONLY You can't write"}},
 	}
 	want := []struct {
 		status codes.Code

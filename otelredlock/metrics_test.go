@@ -17,7 +17,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/otelredlock"
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -61,13 +61,13 @@ func TestMetrics_OfEveryEvent(t *testing.T) {
 		redlock.ExtendEvent{Context: ctx, Lock: 1, Renewal: true, Left: time.Second, Validity: 2 * time.Second},
 		redlock.UnlockEvent{Context: ctx, Err: context.Canceled}, redlock.UnlockEvent{Context: ctx, Handoff: true, Err: context.Canceled},
 		redlock.AcquireEvent{Context: ctx, Op: redlock.OpAttach, Err: redlock.ErrNotHeld},
-		redlock.AcquireEvent{Context: ctx, Op: redlock.OpAcquire, Err: errors.Join(redlock.ErrTaken, redlock.ErrDeadlock), Try: true},
+		redlock.AcquireEvent{Context: ctx, Op: redlock.OpAcquire, Err: redlock.ErrDeadlock, Try: true},
 		redlock.AcquireEvent{Context: ctx, Op: redlock.OpAcquire, Reentered: true},
 		redlock.NodeUpEvent{Addr: "a:1", At: now, Quarantined: true, Left: time.Hour},
 		redlock.NodeUpEvent{Addr: "b:1", At: now.Add(-2 * time.Hour), Quarantined: true, Left: time.Hour},
 		redlock.NodeUpEvent{Addr: "c:1", At: now, Quarantined: true},
-		redlock.NodeUpEvent{Addr: "d:1", At: now}, redlock.NodeDownEvent{Addr: "d:1", Err: pool.ErrBroken}, redlock.NodeDownEvent{Addr: "d:1", Failed: 1},
-		redlock.NodeUpEvent{Addr: "e:1", At: now}, redlock.NodeDownEvent{Addr: "e:1", Err: pool.ErrClosed},
+		redlock.NodeUpEvent{Addr: "d:1", At: now}, redlock.NodeDownEvent{Addr: "d:1", Err: nodeerr.ErrBroken}, redlock.NodeDownEvent{Addr: "d:1", Failed: 1},
+		redlock.NodeUpEvent{Addr: "e:1", At: now}, redlock.NodeDownEvent{Addr: "e:1", Err: nodeerr.ErrClosed},
 	)
 	for name, want := range map[string]map[string]int64{
 		"redlock.round.split_votes":     {"": 1},

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -56,7 +56,7 @@ func (n *nodes) up(e redlock.NodeUpEvent) {
 func (n *nodes) down(e redlock.NodeDownEvent) {
 	n.mu.Lock()
 	begins := n.ofLocked(e.Addr)
-	one, closed := n.known[e.Addr], errors.Is(e.Err, pool.ErrClosed)
+	one, closed := n.known[e.Addr], errors.Is(e.Err, nodeerr.ErrClosed)
 	if e.Failed == 0 {
 		one.connections = max(0, one.connections-1)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // answers receives the replies to commands.
@@ -132,7 +133,7 @@ func TestNode_AfterCloseFailsWithErrClosed(t *testing.T) {
 	require.NoError(t, err)
 	for range 2 {
 		require.NoError(t, nodes[0].Close())
-		require.ErrorIs(t, ask(nodes[0]).Err, pool.ErrClosed)
+		require.ErrorIs(t, ask(nodes[0]).Err, nodeerr.ErrClosed)
 	}
 	require.Empty(t, conns)
 }

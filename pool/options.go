@@ -3,8 +3,6 @@ package pool
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -31,7 +29,7 @@ func (opt option) apply(o *options) error { return opt(o) }
 func unless(bad bool, set func(*options), reason string, args ...any) Option {
 	return option(func(o *options) error {
 		if bad {
-			return fmt.Errorf("pool: "+reason, args...)
+			return node.Invalid("pool: "+reason, args...)
 		}
 		set(o)
 		return nil
@@ -42,14 +40,14 @@ func newOptions(opts []Option) (*options, error) {
 	o := &options{config: node.Config{Timeout: 50 * time.Millisecond, DialTimeout: time.Second, MaxOverdue: time.Second}}
 	for _, opt := range opts {
 		if opt == nil {
-			return nil, errors.New("pool: nil option")
+			return nil, node.Invalid("pool: nil option")
 		}
 		if err := opt.apply(o); err != nil {
 			return nil, err
 		}
 	}
 	if o.durable != nil && o.config.MaxTTL == 0 {
-		return nil, errors.New("pool: WithDurable without WithRestartGuard: there is nothing to be exempt from")
+		return nil, node.Invalid("pool: WithDurable without WithRestartGuard: there is nothing to be exempt from")
 	}
 	return o, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/promredlock"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -275,7 +275,7 @@ func everyEvent() []redlock.Event {
 		redlock.HealEvent{Addr: "a:1"},
 		redlock.ForceUnlockEvent{},
 		redlock.DropEvent{Count: 1},
-		redlock.NodeDownEvent{At: now, Addr: "a:1", Err: pool.ErrBroken},
+		redlock.NodeDownEvent{At: now, Addr: "a:1", Err: nodeerr.ErrBroken},
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -40,7 +40,7 @@ func (n *node) connected(e redlock.NodeUpEvent) {
 
 // down notes that a connection broke, or that an attempt to connect failed. A node that is closed is not down: nobody uses it.
 func (c *Collector) down(e redlock.NodeDownEvent) {
-	n, closed := c.node(e.Addr), errors.Is(e.Err, pool.ErrClosed)
+	n, closed := c.node(e.Addr), errors.Is(e.Err, nodeerr.ErrClosed)
 	if e.Failed == 0 {
 		n.connections = max(0, n.connections-1)
 	}

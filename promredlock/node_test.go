@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/promredlock"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -25,7 +25,7 @@ func TestCollector_TellsWhichNodesAreUp(t *testing.T) {
 	down("b:2", 1, refused)
 	down("b:2", 2, refused)
 	up("c:3")
-	down("c:3", 0, pool.ErrBroken)
+	down("c:3", 0, nodeerr.ErrBroken)
 	down("c:3", 1, refused)
 	metrics := []string{"node_up", "node_disconnects_total", "node_connect_failures_total"}
 	compare(t, c, `
@@ -42,9 +42,9 @@ func TestCollector_TellsWhichNodesAreUp(t *testing.T) {
 		node_connect_failures_total{node="c:3"} 1
 	`, slices.Clone(metrics)...)
 
-	down("a:1", 0, pool.ErrClosed) // the other Locker goes on
-	down("a:1", 1, pool.ErrClosed) // of the third
-	down("b:2", 2, pool.ErrClosed)
+	down("a:1", 0, nodeerr.ErrClosed) // the other Locker goes on
+	down("a:1", 1, nodeerr.ErrClosed) // of the third
+	down("b:2", 2, nodeerr.ErrClosed)
 	up("c:3")
 	compare(t, c, `
 		node_up{node="a:1"} 1
@@ -74,7 +74,7 @@ func TestCollector_EndsAQuarantineByTime(t *testing.T) {
 		node_quarantined{node="votes:3"} 0
 	`, "node_quarantined")
 	at(time.Minute)
-	c.Observe(redlock.NodeDownEvent{At: begin, Addr: "endless:2", Err: pool.ErrBroken})
+	c.Observe(redlock.NodeDownEvent{At: begin, Addr: "endless:2", Err: nodeerr.ErrBroken})
 	compare(t, c, `
 		node_quarantined{node="timed:1"} 0
 		node_quarantined{node="endless:2"} 0

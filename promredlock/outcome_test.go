@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/promredlock"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -28,7 +29,7 @@ func quorumError(op redlock.Op, reason error, nodes ...error) *redlock.QuorumErr
 }
 
 func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
-	dial := &pool.ConnectError{Err: &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}}
+	dial := &nodeerr.ConnectError{Err: &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}}
 	taken, noQuorum := quorumError(redlock.OpAcquire, redlock.ErrTaken), quorumError(redlock.OpAcquire, redlock.ErrNoQuorum, dial)
 	for _, test := range []struct {
 		name string
@@ -37,14 +38,14 @@ func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
 	}{
 		{"acquired", nil, "acquired"},
 		{"taken", taken, "taken"},
-		{"taken by somebody's data", quorumError(redlock.OpAcquire, fmt.Errorf("%w: %w", redlock.ErrTaken, redlock.ErrForeign)), "foreign"},
-		{"taken beside somebody's data", quorumError(redlock.OpAcquire, redlock.ErrTaken, redlock.ErrForeign), "taken"},
+		{"taken by somebody's data", quorumError(redlock.OpAcquire, redlock.ErrForeign), "foreign"},
+		{"taken beside somebody's data", quorumError(redlock.OpAcquire, redlock.ErrTaken, nodeerr.ErrForeign), "taken"},
 		{"no quorum", noQuorum, "no_quorum"},
 		{"canceled and taken", fmt.Errorf("%w: %w", context.Canceled, taken), "canceled"},
 		{"taken until MaxWait ended, while a dial was too late", quorumError(redlock.OpAcquire, redlock.ErrTaken, dial), "taken"},
 		{"too late and taken", fmt.Errorf("%w: %w", context.DeadlineExceeded, taken), "canceled"},
 		{"too late and no quorum", fmt.Errorf("%w (%w): %w", context.DeadlineExceeded, errors.New("cause"), noQuorum), "canceled"},
-		{"deadlock", errors.Join(redlock.ErrDeadlock, redlock.ErrTaken), "deadlock"},
+		{"deadlock", redlock.ErrDeadlock, "deadlock"},
 		{"closed", redlock.ErrClosed, "closed"},
 		{"closed and canceled", errors.Join(context.Canceled, redlock.ErrClosed), "closed"},
 		{"attached too late", quorumError(redlock.OpAttach, redlock.ErrNotHeld), "not_held"},

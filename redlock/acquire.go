@@ -5,6 +5,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // newAcquire makes a round that asks for a lock that nobody holds, under a token of its own. With fencing, the numbers that
@@ -46,7 +47,7 @@ type rollback struct{ *round }
 // Reply implements [node.Receiver].
 func (r rollback) Reply(i int, reply node.Reply) {
 	r.step(func(quorum.Clock) quorum.Actions {
-		if r.machine.Answer(i) == quorum.No && (errors.Is(reply.Err, ErrForeign) || errors.Is(reply.Err, ErrNoExpiry)) {
+		if r.machine.Answer(i) == quorum.No && (errors.Is(reply.Err, nodeerr.ErrForeign) || errors.Is(reply.Err, nodeerr.ErrNoExpiry)) {
 			r.noteLocked(i, reply.Err) // which is more than that the key is there
 		}
 		return r.acquire.Released(i)

@@ -2,11 +2,10 @@ package redlock
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // Attach takes up a lock of which the token is known, for example one of another process, to extend it, release it, or
@@ -27,16 +26,16 @@ import (
 // few nodes answered, or if a majority holds the token with different fencing tokens, joined with ctx.Err() if ctx
 // ended first. [ErrClosed] after Close.
 func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOption) (lock *Lock, err error) {
-	req, err := l.begin(name, opts)
+	req, err := l.begin(OpAttach, name, opts)
 	if err != nil {
 		return nil, err
 	}
 	defer l.calls.Done()
 	switch {
 	case token == "":
-		return nil, fmt.Errorf("redlock: attach %q: the token is empty", name)
-	case req.metadata != "" || req.owner != "" || req.reentrant:
-		return nil, fmt.Errorf("redlock: attach %q: Metadata, Owner and Reentrant are for acquires", name)
+		return nil, failed(OpAttach, name, invalid("the token is empty"))
+	case req.metadata != "" || req.owner != "" || req.reentrant || req.waits:
+		return nil, failed(OpAttach, name, invalid("Metadata, Owner, Reentrant and MaxWait are for acquires"))
 	}
 	if req.call = l.newCall(ctx); req.call != nil {
 		defer func() { l.acquired(AcquireEvent{Op: OpAttach}, req, lock, err) }()
@@ -47,7 +46,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	replies := l.poll(ctx, l.all(node.ObserveMaster(req.key)), func(node int, reply *node.Reply) (enough bool) {
 		answer, fence := l.holds(*reply, token)
 		if answer == quorum.No && reply.Answer == quorum.Yes {
-			reply.Answer, reply.Err = quorum.No, pool.ErrHeld
+			reply.Answer, reply.Err = quorum.No, nodeerr.ErrHeld
 		}
 		ttl := reply.TTL
 		if ttl == NoTTL {
@@ -83,7 +82,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 //
 // The errors, after which the lock is unchanged:
 //   - [ErrReleased], [ErrLost], [ErrExpired]: it was over before;
-//   - [ErrReentered]: other handles hold the lock too;
+//   - [ErrInvalid]: other handles hold the lock too ([Reentrant]);
 //   - ctx.Err(): ctx ended first.
 func (k *Lock) Detach(ctx context.Context) (token string, err error) {
 	h := k.held
@@ -92,7 +91,7 @@ func (k *Lock) Detach(ctx context.Context) (token string, err error) {
 	case h.begin(ctx, over):
 		defer h.finish()
 	case ctx.Err() != nil && k.Err() == nil:
-		return "", failed(OpDetach, k.Name(), ctx.Err())
+		return "", failed(OpDetach, k.Name(), ended(ctx))
 	}
 	if err := k.detach(); err != nil {
 		return "", failed(OpDetach, k.Name(), err)
@@ -111,7 +110,7 @@ func (k *Lock) detach() error {
 		return err
 	}
 	if h.lease.Holds() > 1 {
-		return ErrReentered
+		return invalid("other handles hold the lock too")
 	}
 	h.lease.End(now, quorum.Released)
 	k.hold.Leave(now)

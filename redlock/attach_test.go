@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -110,7 +110,7 @@ func TestAttach_RefusesWhatIsNotHeld(t *testing.T) {
 		}
 		held := 0
 		for _, node := range refused("name", "another token") {
-			if node.Err == pool.ErrHeld { //nolint:errorlint // the very error is meant
+			if node.Err == nodeerr.ErrHeld { //nolint:errorlint // the very error is meant
 				held++
 			}
 		}
@@ -231,7 +231,7 @@ func TestDetach_RefusesALockThatOtherHandlesHold(t *testing.T) {
 		inner, err := locker.TryLock(ctx, "name", redlock.Reentrant())
 		require.NoError(t, err)
 		_, err = lock.Detach(t.Context())
-		require.ErrorIs(t, err, redlock.ErrReentered)
+		require.ErrorIs(t, err, redlock.ErrInvalid)
 		require.NoError(t, lock.Err())
 		require.NoError(t, inner.Unlock(t.Context()))
 		_, err = lock.Detach(t.Context())

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 const (
@@ -58,7 +60,7 @@ func (b *blocked) add(name string, now time.Time) bool {
 func (l *Locker) logBlocked(err error) {
 	var refusal *QuorumError
 	switch {
-	case !l.events.logs(slog.LevelWarn), !errors.As(err, &refusal), !refusal.prevented(ErrForeign, ErrNoExpiry):
+	case !l.events.logs(slog.LevelWarn), !errors.As(err, &refusal), !refusal.prevented(nodeerr.ErrForeign, nodeerr.ErrNoExpiry):
 	case l.blocked.add(refusal.Name, l.clock.Now()):
 		l.events.emit(blockedEvent{time.Now(), refusal})
 	}

@@ -3,7 +3,6 @@ package redlock
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -51,9 +50,6 @@ func (l *Locker) acquired(e AcquireEvent, req request, lock *Lock, err error) {
 	e.Context, e.Call, e.Name, e.Start, e.Took, e.Rounds, e.Err = c.ctx, c.id, req.name, c.start, time.Since(c.start), c.rounds, err
 	if c.rounds > 0 {
 		e.Wait = c.began.Sub(c.start)
-	}
-	if refusal := (*QuorumError)(nil); errors.Is(err, errMaxWait) && errors.As(err, &refusal) {
-		e.Err = refusal
 	}
 	if lock == nil {
 		l.events.emitEnd(c, e)

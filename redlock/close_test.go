@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -129,7 +130,7 @@ func TestClose_OfTheNodesUnderAFunctionOfDoIsAnError(t *testing.T) {
 				}
 				err := r.finish(t, want)
 				require.ErrorIs(t, err, redlock.ErrNoQuorum)
-				require.ErrorIs(t, err, pool.ErrClosed)
+				require.ErrorIs(t, err, nodeerr.ErrClosed)
 				require.NotErrorIs(t, err, redlock.ErrClosed, "the function has run")
 				require.NotErrorIs(t, err, redlock.ErrNotHeld)
 				if want != nil {

@@ -181,7 +181,7 @@ func TestDo_AcceptsAFunctionThatReleasesTheLockItself(t *testing.T) {
 func TestDo_WithoutAFunctionOrWithBadOptionsIsRefused(t *testing.T) {
 	t.Parallel()
 	locker := onMini(t, 1).locker()
-	require.ErrorContains(t, locker.Do(t.Context(), "name", nil), "without a function")
+	require.ErrorContains(t, locker.Do(t.Context(), "name", nil), "no function")
 	never := func(context.Context, *redlock.Lock) error { panic("not asked for") }
 	require.ErrorContains(t, locker.Do(t.Context(), "", never), "the name is empty")
 	require.ErrorContains(t, locker.Do(t.Context(), "name", never, redlock.TTL(0)), "TTL 0s")
@@ -332,24 +332,83 @@ func TestMaxWait_LimitsTheWaitAndNotTheWork(t *testing.T) {
 		}
 		brief := redlock.MaxWait(20 * time.Millisecond)
 		err := locker.Do(t.Context(), "taken", work, brief)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, context.DeadlineExceeded, "no context has ended")
+		require.ErrorIs(t, err, redlock.ErrNotRun)
 		require.ErrorAs(t, err, new(*redlock.QuorumError)) // ErrNoQuorum if not even the first round has ended
 		_, err = locker.Lock(t.Context(), "taken", brief)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorAs(t, err, new(*redlock.QuorumError))
 		require.NoError(t, locker.Do(t.Context(), "free", work, redlock.MaxWait(patient)))
 		require.NoError(t, holder.Unlock(t.Context()))
 		c.eventuallyEmpty()
 	})
 }
 
-func TestMaxWait_ChangesNothingForACallThatDoesNotWait(t *testing.T) {
+func TestMaxWait_0TriesOnce(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		locker := c.locker()
-		lock := take(t, locker, "name", redlock.MaxWait(1))
-		_, err := locker.TryLock(t.Context(), "name", redlock.MaxWait(1))
+		seen := &recorder{}
+		holder, locker := take(t, c.locker(), "name"), c.locker(redlock.WithObserver(seen))
+		_, err := locker.Lock(t.Context(), "name", redlock.MaxWait(0))
 		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 1, waitFor[redlock.AcquireEvent](t, seen, 1)[0].Rounds)
+		require.NoError(t, holder.Unlock(t.Context()))
+		lock, err := locker.Lock(t.Context(), "name", redlock.MaxWait(0))
+		require.NoError(t, err)
 		require.NoError(t, lock.Unlock(t.Context()))
+	})
+}
+
+func TestMaxWait_IsInvalidForACallThatDoesNotWait(t *testing.T) {
+	t.Parallel()
+	locker := lockerOver(t, untouched(t))
+	for _, d := range []time.Duration{0, time.Second} {
+		_, err := locker.TryLock(t.Context(), "name", redlock.MaxWait(d))
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+		require.ErrorContains(t, err, "MaxWait("+d.String()+")")
+		_, err = locker.Attach(t.Context(), "name", "token", redlock.MaxWait(d))
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+	}
+}
+
+// The danger: a caller who cannot tell whether the work was done, and does it twice or never.
+func TestDo_SaysWhetherTheFunctionHasRun(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		holder, locker := take(t, c.locker(), "taken"), c.locker()
+		ran := func(err error) func(context.Context, *redlock.Lock) error {
+			return func(context.Context, *redlock.Lock) error { return err }
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		taken := locker.TryDo(t.Context(), "taken", ran(nil))
+		for err, is := range map[error]error{
+			taken:                                redlock.ErrTaken,
+			locker.Do(over, "free", ran(nil)):    context.Canceled,
+			locker.Do(t.Context(), "", ran(nil)): redlock.ErrInvalid,
+			locker.Do(t.Context(), "free", nil):  redlock.ErrInvalid,
+			locker.Do(t.Context(), "taken", ran(nil), redlock.MaxWait(0)): redlock.ErrTaken,
+		} {
+			require.ErrorIs(t, err, redlock.ErrNotRun)
+			require.ErrorIs(t, err, is)
+			var about *redlock.LockError
+			require.ErrorAs(t, err, &about)
+		}
+		require.Contains(t, fmt.Sprintf("%+v", taken), "\n\t", "a line for each node")
+
+		mine := errors.New("mine")
+		require.Equal(t, mine, locker.Do(t.Context(), "free", ran(mine)))
+		nested := locker.Do(t.Context(), "free", ran(fmt.Errorf("%w: %w", mine, taken)))
+		require.NotErrorIs(t, nested, redlock.ErrNotRun, "the outer function has run")
+		require.ErrorIs(t, nested, mine)
+		require.ErrorIs(t, nested, redlock.ErrTaken)
+		require.ErrorAs(t, nested, new(*redlock.QuorumError))
+		require.EqualError(t, nested, "mine: "+taken.Error())
+
+		require.NoError(t, holder.Unlock(t.Context()))
+		require.NoError(t, locker.Close())
+		err := locker.Do(t.Context(), "free", ran(nil))
+		require.ErrorIs(t, err, redlock.ErrNotRun)
+		require.ErrorIs(t, err, redlock.ErrClosed)
 	})
 }

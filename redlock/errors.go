@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -11,39 +12,84 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// The errors that calls return, alone or within a [QuorumError]: compare with
-// [errors.Is].
+// The errors that calls return, within a [QuorumError] or a [LockError]: compare with [errors.Is]. Why a single node did not do
+// what it was asked to is an error of package nodeerr.
 var (
-	// ErrTaken means that a majority of nodes answered, and that others hold too many nodes for this caller to win a majority.
+	// ErrTaken means that a majority of nodes answered, and that others hold too many nodes for this caller to win a majority. Waiting
+	// may help.
 	ErrTaken = errors.New("redlock: lock is taken")
+	// ErrForeign means that nobody can take the lock: so many nodes hold somebody's data under its name that the others are no
+	// majority. Waiting does not help. Choose another name or prefix, or delete the data.
+	ErrForeign = errors.New("redlock: somebody's data is in the way of the lock")
+	// ErrDeadlock means that the caller already holds the lock, and would wait for itself. [Reentrant] takes it again.
+	ErrDeadlock = errors.New("redlock: the caller holds the lock already and would wait for itself")
 	// ErrNoQuorum means that too few nodes answered, or answered too late.
 	ErrNoQuorum = errors.New("redlock: no quorum of nodes")
-	// ErrNotHeld means that the lock was no longer ours when it was released.
+	// ErrNotHeld means that the lock is not held by this handle, or by this token. It stands alone if only the nodes' answers to a
+	// release or to [Locker.Attach] showed that. ErrLost, ErrExpired and ErrReleased match it too.
 	ErrNotHeld = errors.New("redlock: lock is not held")
 	// ErrLost means that the nodes did not hold the lock any more, before its deadline.
-	ErrLost = errors.New("redlock: lock is lost")
+	ErrLost error = ending("redlock: lock is lost")
 	// ErrExpired means that the lock's deadline has passed.
-	ErrExpired = errors.New("redlock: lock has expired")
+	ErrExpired error = ending("redlock: lock has expired")
 	// ErrReleased means that the holder released the lock.
-	ErrReleased = errors.New("redlock: lock is released")
-	// ErrDeadlock means that the caller already holds the lock, and would wait for itself. It comes with ErrTaken.
-	ErrDeadlock = errors.New("redlock: the caller holds it already and would wait for itself (Reentrant takes it again)")
-	// ErrReentered means that other handles hold the lock too.
-	ErrReentered = errors.New("redlock: other handles hold the lock too")
+	ErrReleased error = ending("redlock: lock is released")
+	// ErrNotRun means that Do or TryDo has not run its function. It comes with the reason.
+	ErrNotRun = errors.New("redlock: the function has not run")
+	// ErrInvalid means that a name, an option or another argument is out of range, or that the call has no use for it. Nothing was
+	// sent.
+	ErrInvalid = node.ErrInvalid
 	// ErrClosed means that the Locker has been closed.
 	ErrClosed = errors.New("redlock: locker is closed")
 )
 
+// invalid makes an ErrInvalid that says what is wrong.
+func invalid(format string, args ...any) error { return node.Invalid("redlock: "+format, args...) }
+
+// ending is an error that ErrNotHeld stands for.
+type ending string
+
+func (e ending) Error() string { return string(e) }
+
+func (e ending) Is(target error) bool { return target == ErrNotHeld }
+
+// endings[how] is what Lock.Err returns for a lease that ended.
+var endings = [...]error{quorum.Released: ErrReleased, quorum.Lost: ErrLost, quorum.Expired: ErrExpired}
+
+// LockError is an error about one lock: every error that a Lock, or a call about a name, returns is one, or is a [QuorumError].
+// [errors.As] finds a LockError in a QuorumError too, so it is enough to look for that. A Do whose function held several locks
+// returns an error that names each.
+type LockError struct {
+	Op   Op     // "" if it is about no operation, as the error of [Lock.Err]
+	Name string // the lock's
+	Err  error
+}
+
+func failed(op Op, name string, err error) error { return &LockError{op, name, err} }
+
+func (e *LockError) Error() string { return head(e.Op, e.Name) + text(e.Err) }
+
+// Unwrap returns Err.
+func (e *LockError) Unwrap() error { return e.Err }
+
+// head is how the message of an error about a lock begins.
+func head(op Op, name string) string {
+	if len(name) > maxNameBytes {
+		name = name[:32] + "..."
+	}
+	return strings.TrimSpace(fmt.Sprintf("redlock: %s", op)) + fmt.Sprintf(" %q: ", name)
+}
+
 // QuorumError is returned if a majority of nodes did not do what it was asked to. It unwraps to its Reason and to every
-// node's error.
+// node's error. Its message is one line; the verb %+v prints a line for each node.
 type QuorumError struct {
 	Op     Op
 	Name   string // the lock's
 	Need   int    // how many nodes make the majority
-	Reason error  // ErrTaken (with ErrForeign if somebody's data is why), ErrNoQuorum, ErrNotHeld or ErrLost; of ForceUnlock also ErrForeign
+	Reason error  // ErrTaken, ErrForeign, ErrNoQuorum, ErrNotHeld or ErrLost
 	// Nodes[i] is about the i-th node given to New or Open.
 	Nodes []NodeError
 }
@@ -51,46 +97,28 @@ type QuorumError struct {
 // NodeError is one node's part in a QuorumError.
 type NodeError struct {
 	Addr string
-	// Err is why the node did not do what it was asked to; nil if it did. It is one of the errors of package pool, ErrPending,
-	// ErrSameServer, ErrNoExpiry, ErrForeign or ErrQueued, or only says why the node was not asked or does not count.
+	// Err is why the node did not do what it was asked to; nil if it did. It is one of the errors of package nodeerr, or only says why
+	// the node was not asked or does not count.
 	Err error
 }
 
-// Reasons of single nodes, beside those of package pool.
-var (
-	// ErrPending means that the node had not answered yet when the outcome was certain without it, or when the context ended.
-	ErrPending = errors.New("redlock: no answer before the outcome was certain")
-	// ErrSameServer means that the server behind this node votes for another node already.
-	ErrSameServer = errors.New("redlock: the node is the same server as")
-	// ErrNoExpiry means that the key has no TTL, so that whoever set it has to release it. It comes with pool.ErrHeld.
-	ErrNoExpiry = node.ErrNoExpiry
-	// ErrForeign means that the key holds what cannot be a lock: a value of another type than a string, or of more than 1024
-	// bytes. It is somebody's data under the lock's name, and nothing deletes it. With fencing, the error of a single node also
-	// means that what its counter's key holds is no counter.
-	ErrForeign = node.ErrForeign
-	// ErrQueued means that the node was not asked, because another call of this Locker holds the lock or waits for it.
-	ErrQueued = errors.New("redlock: not asked: other calls in this process are first")
-)
-
 var (
 	// errNeverAcquired is about a node that is not asked to extend or release, because it cannot hold the lock.
-	errNeverAcquired = fmt.Errorf("%w: the acquire never got there", pool.ErrAbsent)
+	errNeverAcquired = fmt.Errorf("%w: the acquire was never sent", nodeerr.ErrAbsent)
 	// errAhead is about a node that has granted the lock with a higher number than the token on which the others agreed.
-	errAhead = errors.New("granted, with another number than the fencing token of the others")
+	errAhead = errors.New("granted a different fencing number from the others")
 	// errFences is about a lock that a majority holds with different fencing tokens, so that its token is unknown.
 	errFences = fmt.Errorf("%w for its fencing token: the numbers differ until the holder extends it", ErrNoQuorum)
 	// errMaxWait is why a wait is over, if it is not that the caller's context has ended.
 	errMaxWait = errors.New("MaxWait has ended")
 	// errMaybeRecreated is about a node that holds the lock, but maybe not since it was taken.
-	errMaybeRecreated = fmt.Errorf("%w, or may have been", pool.ErrRecreated)
+	errMaybeRecreated = fmt.Errorf("%w, or may have been", nodeerr.ErrRecreated)
 	// errOver is about a node that is not asked to extend, because the lock has ended meanwhile.
 	errOver = errors.New("not asked: the lock is over")
 	// errNoValidity is about a lock that a majority holds, but for so short a time that it cannot be relied on.
 	errNoValidity = fmt.Errorf("%w: no validity is left of it", ErrNotHeld)
-	// errData is the reason of an acquire that nobody can win, whoever releases what.
-	errData = fmt.Errorf("%w: %w", ErrTaken, ErrForeign)
 	// errTooLate is the reason of an operation that a majority has done after the deadline.
-	errTooLate = fmt.Errorf("%w: a majority came when no validity was left", ErrNoQuorum)
+	errTooLate = fmt.Errorf("%w: majority reached too late", ErrNoQuorum)
 )
 
 // reasons[op][outcome] is the Reason of a QuorumError.
@@ -123,16 +151,16 @@ func (e *QuorumError) prevented(by ...error) bool {
 }
 
 // closed reports whether so many nodes have been closed that no majority is possible any more.
-func (e *QuorumError) closed() bool { return e.prevented(pool.ErrClosed) }
+func (e *QuorumError) closed() bool { return e.prevented(nodeerr.ErrClosed) }
 
 // blame makes somebody's data the reason of an acquire that found it on so many nodes that the others are no majority.
 func (e *QuorumError) blame() {
-	if e.Op == OpAcquire && e.Reason == ErrTaken && e.prevented(ErrForeign) { //nolint:errorlint // not if it is said
-		e.Reason = errData
+	if e.Op == OpAcquire && e.Reason == ErrTaken && e.prevented(nodeerr.ErrForeign) { //nolint:errorlint // not if it is too late
+		e.Reason = ErrForeign
 	}
 }
 
-var prefixes = strings.NewReplacer("redlock: ", "", "pool: ", "")
+var prefixes = strings.NewReplacer("redlock: ", "", "pool: ", "", "nodeerr: ", "")
 
 // text is the message of an error within another one, which has the prefix already.
 func text(err error) string { return prefixes.Replace(err.Error()) }
@@ -147,31 +175,57 @@ func (e *NodeError) Error() string {
 // Unwrap returns Err.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// Error returns what was refused and why, and the answer of each node on a line of its own.
+// Error returns what was refused and why, and behind a colon what each node answered.
 func (e *QuorumError) Error() string {
+	message, nodes := e.parts()
+	if len(nodes) == 0 {
+		return message
+	}
+	return message + ": " + strings.Join(nodes, "; ")
+}
+
+// Format implements [fmt.Formatter]: %+v prints the answer of each node on a line of its own.
+func (e *QuorumError) Format(s fmt.State, verb rune) {
+	if verb == 'v' && s.Flag('+') {
+		message, nodes := e.parts()
+		_, _ = io.WriteString(s, strings.Join(append([]string{message}, nodes...), "\n\t"))
+		return
+	}
+	_, _ = fmt.Fprintf(s, fmt.FormatString(s, verb), e.Error())
+}
+
+// parts returns what was refused and why, and the answers of the nodes, none if no node was asked.
+func (e *QuorumError) parts() (message string, nodes []string) {
 	yes, queued, did := 0, 0, "said yes"
 	if e.Op == OpInspect {
 		did = "answered"
 	}
 	for i := range e.Nodes {
 		switch err := e.Nodes[i].Err; {
-		case err == nil, e.Op == OpInspect && (errors.Is(err, node.ErrAbsent) || errors.Is(err, ErrForeign)):
+		case err == nil, e.Op == OpInspect && (errors.Is(err, nodeerr.ErrAbsent) || errors.Is(err, nodeerr.ErrForeign)):
 			yes++
-		case errors.Is(err, ErrQueued):
+		case errors.Is(err, nodeerr.ErrQueued):
 			queued++
 		}
+		nodes = append(nodes, e.Nodes[i].Error())
 	}
-	head := fmt.Sprintf("redlock: %s %q: %s", e.Op, e.Name, text(e.Reason))
+	message = head(e.Op, e.Name) + text(e.Reason)
 	switch {
 	case queued == len(e.Nodes):
-		return head + ": held by this process, or other calls in it are first"
+		return message + ": held by this process, or other calls in it are ahead", nil
 	case yes < e.Need: // otherwise the reason is another
-		head += fmt.Sprintf(": %d of %d nodes %s, %d needed", yes, len(e.Nodes), did, e.Need)
+		message += fmt.Sprintf(": %d of %d nodes %s, %d needed", yes, len(e.Nodes), did, e.Need)
 	}
-	for i := range e.Nodes {
-		head += "\n\t" + e.Nodes[i].Error()
+	return message, nodes
+}
+
+// As has [errors.As] find a [LockError].
+func (e *QuorumError) As(target any) bool {
+	found, ok := target.(**LockError)
+	if ok {
+		*found = &LockError{e.Op, e.Name, e}
 	}
-	return head
+	return ok
 }
 
 // Unwrap returns the Reason and the errors of the nodes that did not say yes.
@@ -188,44 +242,45 @@ func (e *QuorumError) Unwrap() []error {
 	return []error{e.Reason, nodes}
 }
 
-// opError is the error of an operation for which no node was asked, or which no node's answer decides.
-type opError struct {
-	op   Op
-	name string
-	errs []error
-}
-
-func failed(op Op, name string, errs ...error) error { return &opError{op, name, errs} }
-
-func (e *opError) Error() string {
-	message := fmt.Sprintf("redlock: %s %q", e.op, e.name)
-	for _, err := range e.errs {
-		message += ": " + text(err)
-	}
-	return message
-}
-
-func (e *opError) Unwrap() []error { return e.errs }
-
 // refused is the error of a call that the nodes have refused, or had not answered when it was given up.
 func (l *Locker) refused(ctx context.Context, answers *QuorumError) error {
 	if l.closing.Err() != nil {
-		return ErrClosed
+		return failed(answers.Op, answers.Name, ErrClosed)
 	}
 	return givenUp(ctx, answers)
 }
 
 // givenUp is refused for a call that may be made after Close.
 func givenUp(ctx context.Context, answers *QuorumError) error {
-	cause := context.Cause(ctx)
-	switch {
-	case ctx.Err() == nil:
+	if ctx.Err() == nil || errors.Is(context.Cause(ctx), errMaxWait) {
 		return answers
-	case cause != ctx.Err(): //nolint:errorlint // the very error is meant
-		return fmt.Errorf("%w (%w): %w", ctx.Err(), cause, answers)
 	}
-	return fmt.Errorf("%w: %w", ctx.Err(), answers)
+	return &overError{ended(ctx), answers}
 }
 
-// endings[how] is what Lock.Err returns for a lease that ended.
-var endings = [...]error{quorum.Released: ErrReleased, quorum.Lost: ErrLost, quorum.Expired: ErrExpired}
+// overError is the error of a call whose context ended, with what the nodes had answered until then.
+type overError struct {
+	ended   error
+	answers *QuorumError
+}
+
+func (e *overError) Error() string { return e.ended.Error() + ": " + e.answers.Error() }
+
+func (e *overError) Unwrap() []error { return []error{e.ended, e.answers} }
+
+// Format has %+v reach the QuorumError.
+func (e *overError) Format(s fmt.State, verb rune) {
+	if verb == 'v' && s.Flag('+') {
+		_, _ = fmt.Fprintf(s, "%v: %+v", e.ended, e.answers)
+		return
+	}
+	_, _ = fmt.Fprintf(s, fmt.FormatString(s, verb), e.Error())
+}
+
+// ended is the error of a context that has ended, with its cause.
+func ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != ctx.Err() { //nolint:errorlint // the very error is meant
+		return fmt.Errorf("%w (%w)", ctx.Err(), cause)
+	}
+	return ctx.Err()
+}

@@ -19,17 +19,22 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
 func TestQuorumError_HasThePrefixOnceAndSaysIfNoNodeWasAsked(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("redlock: something")
-	e := &redlock.QuorumError{Op: redlock.OpAcquire, Name: "name", Need: 1, Reason: redlock.ErrTaken, Nodes: []redlock.NodeError{{Addr: "a", Err: redlock.ErrQueued}}}
-	require.EqualError(t, e, `redlock: acquire "name": lock is taken: held by this process, or other calls in it are first`)
-	e.Nodes = append(e.Nodes, redlock.NodeError{Addr: "b", Err: cause}, redlock.NodeError{Addr: "c", Err: redlock.ErrPending})
-	require.EqualError(t, e, "redlock: acquire \"name\": lock is taken: 0 of 3 nodes said yes, 1 needed\n"+
-		"\ta: not asked: other calls in this process are first\n\tb: something\n\tc: no answer before the outcome was certain")
+	e := &redlock.QuorumError{Op: redlock.OpAcquire, Name: "name", Need: 1, Reason: redlock.ErrTaken, Nodes: []redlock.NodeError{{Addr: "a", Err: nodeerr.ErrQueued}}}
+	require.EqualError(t, e, `redlock: acquire "name": lock is taken: held by this process, or other calls in it are ahead`)
+	e.Nodes = append(e.Nodes, redlock.NodeError{Addr: "b", Err: cause}, redlock.NodeError{Addr: "c", Err: nodeerr.ErrPending})
+	const head, a, b, c = `redlock: acquire "name": lock is taken: 0 of 3 nodes said yes, 1 needed`,
+		"a: not asked: other calls in this process are ahead", "b: something", "c: no answer before the outcome was certain"
+	require.EqualError(t, e, head+": "+a+"; "+b+"; "+c)
+	require.Equal(t, e.Error(), fmt.Sprintf("%v", e))
+	require.Equal(t, fmt.Sprintf("%q", e.Error()), fmt.Sprintf("%q", e))
+	require.Equal(t, head+"\n\t"+a+"\n\t"+b+"\n\t"+c, fmt.Sprintf("%+v", e))
 }
 
 // The danger: a refusal of a real server that reaches the caller without its reason, or costs more than that node's vote.
@@ -69,7 +74,7 @@ func TestQuorumError_HasTheReasonOfEachServer(t *testing.T) {
 			_, err := locker.TryLock(t.Context(), "name")
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			for _, node := range c.refused(err).Nodes[:2] {
-				var reason *pool.ServerError
+				var reason *nodeerr.ServerError
 				require.ErrorAs(t, node.Err, &reason)
 				require.Equal(t, refusal.code, reason.Code)
 				require.ErrorContains(t, node.Err, refusal.hint)
@@ -105,7 +110,7 @@ func TestQuorumError_HasTheReasonOfAServerThatIsNotReady(t *testing.T) {
 			var refusal *redlock.QuorumError
 			require.ErrorAs(t, err, &refusal)
 			for _, i := range []int{0, 2} {
-				var reason *pool.ServerError
+				var reason *nodeerr.ServerError
 				require.ErrorAs(t, refusal.Nodes[i].Err, &reason)
 				require.Equal(t, code, reason.Code)
 			}
@@ -159,7 +164,7 @@ func TestQuorumError_NamesAMissingOrWrongPassword(t *testing.T) {
 	} {
 		_, err := lockerOver(t, open(t, []string{url})).TryLock(t.Context(), "name")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		var reason *pool.ServerError
+		var reason *nodeerr.ServerError
 		require.ErrorAs(t, c.refused(err).Nodes[0].Err, &reason)
 		require.Equal(t, code, reason.Code)
 		require.NotContains(t, err.Error(), "wrong@")
@@ -181,13 +186,13 @@ func TestQuorumError_NamesNodesInTheirOrder(t *testing.T) {
 			for i, node := range c.refused(err).Nodes {
 				if i == 0 || i == 3 {
 					if node.Err != nil {
-						require.ErrorIs(t, node.Err, redlock.ErrPending)
+						require.ErrorIs(t, node.Err, nodeerr.ErrPending)
 					}
 					continue
 				}
 				require.ErrorIs(t, node.Err, syscall.ECONNREFUSED)
 				require.ErrorContains(t, node.Err, c.servers[i].Addr(), "the address that was dialled")
-				require.ErrorContains(t, err, "\n\t"+c.servers[i].Addr()+": not connected: ")
+				require.ErrorContains(t, err, c.servers[i].Addr()+": not connected: ")
 			}
 
 			_, err = lockerOver(t, named).TryLock(t.Context(), rand.Text())
@@ -196,7 +201,7 @@ func TestQuorumError_NamesNodesInTheirOrder(t *testing.T) {
 			for i, node := range refusal.Nodes {
 				require.Equal(t, fmt.Sprintf("rack-%d", i), node.Addr)
 			}
-			require.ErrorContains(t, err, "\n\track-4: not connected: ")
+			require.ErrorContains(t, err, "; rack-4: not connected: ")
 		}
 	})
 }
@@ -216,10 +221,10 @@ func TestQuorumError_NoReasonIsOutOfReachOfErrorsAs(t *testing.T) {
 	var node *redlock.NodeError
 	require.ErrorAs(t, err, &node)
 	require.Equal(t, c.servers[0].Addr(), node.Addr, "the first that did not say yes")
-	var server *pool.ServerError
+	var server *nodeerr.ServerError
 	require.ErrorAs(t, err, &server)
 	require.Equal(t, "NOREPLICAS", server.Code)
-	var connect *pool.ConnectError
+	var connect *nodeerr.ConnectError
 	require.ErrorAs(t, err, &connect)
 	var network net.Error
 	require.ErrorAs(t, err, &network)
@@ -255,11 +260,11 @@ func TestQuorumError_MatchesTheErrorOfAContextOnlyIfTheCallersHasEnded(t *testin
 		"ForceUnlock": func(ctx context.Context) error { _, err := locker.ForceUnlock(ctx, "other"); return err },
 		"Unlock":      func(ctx context.Context) error { return lock.Unlock(ctx) },
 	}
-	eventually(t, func() bool { return errors.As(calls["TryLock"](t.Context()), new(*pool.ConnectError)) }, "a dial has failed")
+	eventually(t, func() bool { return errors.As(calls["TryLock"](t.Context()), new(*nodeerr.ConnectError)) }, "a dial has failed")
 	for _, name := range []string{"TryLock", "TryDo", "Extend", "Inspect", "Attach", "ForceUnlock", "Unlock"} {
 		err := calls[name](t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, name)
-		require.ErrorAs(t, err, new(*pool.ConnectError), name)
+		require.ErrorAs(t, err, new(*nodeerr.ConnectError), name)
 		require.NotErrorIs(t, err, context.DeadlineExceeded, name)
 		require.NotErrorIs(t, err, context.Canceled, name)
 	}
@@ -271,3 +276,48 @@ func TestQuorumError_MatchesTheErrorOfAContextOnlyIfTheCallersHasEnded(t *testin
 	require.ErrorIs(t, err, context.Canceled, "which is the caller's")
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
 }
+
+// The danger: two locks are held, and an error does not say of which it is.
+func TestLockError_EveryErrorAboutALockNamesIt(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker, other := c.locker(), c.locker()
+		holder, brief := take(t, other, "taken"), take(t, locker, "brief", redlock.TTL(20*time.Millisecond))
+		held := take(t, locker, "held")
+		receive(t, brief.Done(), "its end")
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		ctx, end := held.Context(t.Context())
+		defer end()
+		long := strings.Repeat("x", 600)
+		for name, errs := range map[string][]error{
+			"taken": {second(locker.TryLock(t.Context(), "taken")), second(locker.Lock(t.Context(), "taken", redlock.MaxWait(1)))},
+			"brief": {brief.Err(), brief.Unlock(t.Context()), brief.Extend(t.Context(), time.Second), second(brief.Detach(t.Context()))},
+			"held":  {held.Extend(t.Context(), 0), held.Extend(over, time.Minute), second(locker.TryLock(ctx, "held")), second(locker.Attach(t.Context(), "held", "token"))},
+			long:    {second(locker.TryLock(t.Context(), long)), second(locker.Inspect(t.Context(), long)), second(locker.ForceUnlock(t.Context(), long))},
+		} {
+			for i, err := range errs {
+				var about *redlock.LockError
+				require.ErrorAs(t, err, &about, "%d: %v", i, err)
+				require.Equal(t, name, about.Name)
+				require.Less(t, len(err.Error()), 500)
+			}
+		}
+		require.Same(t, brief.Err(), brief.Err())
+		require.ErrorIs(t, brief.Err(), redlock.ErrNotHeld, "one comparison is enough for those who do not care")
+		require.NotErrorIs(t, brief.Err(), redlock.ErrLost)
+		require.NotErrorIs(t, redlock.ErrNotHeld, redlock.ErrExpired)
+
+		require.NoError(t, held.Unlock(t.Context()))
+		require.ErrorIs(t, context.Cause(ctx), redlock.ErrReleased)
+		require.Same(t, held.Err(), context.Cause(ctx))
+		require.NoError(t, holder.Unlock(t.Context()))
+		require.NoError(t, locker.Close())
+		for _, err := range []error{second(locker.Lock(t.Context(), "held")), second(locker.Inspect(t.Context(), "held")), held.Extend(t.Context(), time.Second)} {
+			require.ErrorIs(t, err, redlock.ErrClosed)
+			require.ErrorAs(t, err, new(*redlock.LockError))
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }

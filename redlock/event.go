@@ -162,7 +162,7 @@ type NodeDownEvent struct {
 	// Failed is how many attempts have failed since the node was connected; 0 means that a connection broke or was closed. It is
 	// above 0 if there was none.
 	Failed int
-	Err    error // pool.ErrClosed if the node, or the Locker, was closed
+	Err    error // nodeerr.ErrClosed if the node, or the Locker, was closed
 }
 
 // StuckEvent is a key without a TTL, which Lock has waited for and seen unchanged for 10 s: nobody may ever release it. It comes

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -85,12 +86,11 @@ func TestObserver_TellsTheEndOfMaxWaitFromThatOfTheContext(t *testing.T) {
 	seen.waitForRefusals(t, 1)
 
 	_, err := locker.Lock(t.Context(), "name", redlock.MaxWait(time.Millisecond))
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, "MaxWait has ended")
+	require.NotErrorIs(t, err, context.DeadlineExceeded, "no context has ended")
 	var refusal *redlock.QuorumError
 	require.ErrorAs(t, err, &refusal)
 	require.ErrorIs(t, refusal, redlock.ErrTaken)
-	require.Same(t, refusal, waitFor[redlock.AcquireEvent](t, seen, 1)[0].Err, "no context has ended")
+	require.Same(t, refusal, waitFor[redlock.AcquireEvent](t, seen, 1)[0].Err)
 
 	_, err = locker.Lock(briefly(t), "name", redlock.MaxWait(patient))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -193,7 +193,7 @@ func TestObserver_SeesALossThatTheNodesAnnounce(t *testing.T) {
 	require.GreaterOrEqual(t, e.Validity, e.Left)
 	c.eventuallyTracked()
 	c.doAll("DEL", "name")
-	require.Equal(t, redlock.ErrLost, waitFor[redlock.EndEvent](t, seen, 1)[0].Err)
+	require.ErrorIs(t, waitFor[redlock.EndEvent](t, seen, 1)[0].Err, redlock.ErrLost)
 }
 
 func TestObserver_IsToldHowMuchValidityAnExtensionHadLeft(t *testing.T) {
@@ -224,7 +224,7 @@ func TestObserver_FollowsALockFromProcessToProcess(t *testing.T) {
 	require.NoError(t, err)
 	end := waitFor[redlock.EndEvent](t, first, 1)[0]
 	require.True(t, end.Detached)
-	require.Equal(t, redlock.ErrReleased, end.Err)
+	require.ErrorIs(t, end.Err, redlock.ErrReleased)
 
 	same, err := c.locker(redlock.WithObserver(second)).Attach(t.Context(), "name", token)
 	require.NoError(t, err)
@@ -302,7 +302,7 @@ func TestObserver_SeesNodesGoDownAndComeBack(t *testing.T) {
 	require.Len(t, downs, 3)
 	for _, down := range downs {
 		require.Zero(t, down.Failed)
-		require.ErrorIs(t, down.Err, pool.ErrClosed)
+		require.ErrorIs(t, down.Err, nodeerr.ErrClosed)
 	}
 }
 
@@ -313,7 +313,7 @@ func TestObserver_SeesThatNoConnectionEndsWithALockerThatHasNone(t *testing.T) {
 	require.NoError(t, c.locker(redlock.WithObserver(seen)).Close())
 	for _, down := range waitFor[redlock.NodeDownEvent](t, seen, 3) {
 		require.Positive(t, down.Failed)
-		require.ErrorIs(t, down.Err, pool.ErrClosed)
+		require.ErrorIs(t, down.Err, nodeerr.ErrClosed)
 	}
 }
 
@@ -411,7 +411,7 @@ func TestObserver_SeesAnUnlockAfterClose(t *testing.T) {
 	_, err := locker.TryLock(t.Context(), "name")
 	require.ErrorIs(t, err, redlock.ErrClosed)
 	require.NoError(t, lock.Unlock(t.Context()))
-	require.Equal(t, redlock.ErrReleased, waitFor[redlock.EndEvent](t, seen, 1)[0].Err)
+	require.ErrorIs(t, waitFor[redlock.EndEvent](t, seen, 1)[0].Err, redlock.ErrReleased)
 }
 
 func TestObserver_MayCallTheLocker(t *testing.T) {
@@ -454,7 +454,7 @@ func TestObserver_SeesTheEndOfALockThatMayNotBeRenewed(t *testing.T) {
 		take(t, observed, "observed", opts...)
 		take(t, logged, "logged", opts...)
 		fake.Advance(time.Minute)
-		require.Equal(t, redlock.ErrExpired, waitFor[redlock.EndEvent](t, seen, 1)[0].Err)
+		require.ErrorIs(t, waitFor[redlock.EndEvent](t, seen, 1)[0].Err, redlock.ErrExpired)
 		require.Equal(t, []string{"WARN a lock is lost logged"}, lines(t, log, 1))
 	})
 }
@@ -470,7 +470,7 @@ func TestObserver_ARenewedLockEndsThoughItsLockerIsClosed(t *testing.T) {
 		fake.Advance(time.Minute / 2)
 		require.NoError(t, lock.Err())
 		fake.Advance(time.Minute)
-		require.Equal(t, redlock.ErrExpired, waitFor[redlock.EndEvent](t, seen, 1)[0].Err)
+		require.ErrorIs(t, waitFor[redlock.EndEvent](t, seen, 1)[0].Err, redlock.ErrExpired)
 	})
 }
 

@@ -144,5 +144,5 @@ func ExampleLock_Extend() {
 
 	// Output:
 	// more than 10 s left: true
-	// afterwards: redlock: lock is released
+	// afterwards: redlock: "migration": lock is released
 }

@@ -7,6 +7,7 @@ import (
 	"log"
 	"time"
 
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -76,7 +77,7 @@ func ExampleWithHeal() {
 	strict := openLocker(urls, redlock.WithKeyPrefix("lock:"))
 	defer strict.Close()
 	_, err := strict.TryLock(ctx, "nightly-report")
-	fmt.Println("nobody will release it:", errors.Is(err, redlock.ErrNoExpiry))
+	fmt.Println("nobody will release it:", errors.Is(err, nodeerr.ErrNoExpiry))
 
 	const after = 200 * time.Millisecond // in a program: far above the time for which anybody may hold a lock
 	healing, err := redlock.Open(urls, redlock.WithKeyPrefix("lock:"), redlock.WithHeal(after))

@@ -82,7 +82,7 @@ func ExampleLock_Detach() {
 
 	// Output:
 	// true <nil>
-	// this handle: redlock: lock is released
+	// this handle: redlock: "upload-9": lock is released
 	// the name is taken: true
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -113,7 +114,7 @@ func ExampleMaxWait() {
 	// Output:
 	// billed
 	// <nil>
-	// true true
+	// true false
 }
 
 func ExampleQuorumError() {
@@ -136,7 +137,7 @@ func ExampleQuorumError() {
 	if errors.As(err, &refusal) {
 		fmt.Printf("%s %q needs %d of %d nodes\n", refusal.Op, refusal.Name, refusal.Need, len(refusal.Nodes))
 		for _, node := range refusal.Nodes {
-			var reason *pool.ServerError
+			var reason *nodeerr.ServerError
 			if errors.As(node.Err, &reason) {
 				fmt.Println(node.Addr, "refused:", reason.Code)
 			}

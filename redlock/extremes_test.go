@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -184,7 +185,7 @@ func TestExtremes_EveryDurationIsRefusedOrDoesWhatItSays(t *testing.T) {
 				require.NotErrorAs(t, err, &refusal, "%s(%s)", name, d)
 				require.ErrorContains(t, err, d.String(), name)
 			case name == "WithRestartGuard":
-				require.ErrorIs(t, err, pool.ErrQuarantined, "%s(%s)", name, d)
+				require.ErrorIs(t, err, nodeerr.ErrQuarantined, "%s(%s)", name, d)
 			case option.pool != nil && d < time.Second && err != nil: // too short for any server
 				require.ErrorIs(t, err, redlock.ErrNoQuorum, "%s(%s)", name, d)
 			case (option.pool != nil || strings.Contains(name, "TTL")) && d < time.Second:
@@ -236,7 +237,7 @@ func TestExtremes_ExtendRefusesWhatIsOutOfRange(t *testing.T) {
 	for _, ttl := range []time.Duration{math.MinInt64, -1, 0, 1, time.Millisecond - 1, 2*long + 1, math.MaxInt64} {
 		before := lock.ValidUntil()
 		err := lock.Extend(t.Context(), ttl)
-		require.ErrorContains(t, err, "redlock: TTL "+ttl.String())
+		require.ErrorContains(t, err, `redlock: extend "name": TTL `+ttl.String())
 		require.Equal(t, before, lock.ValidUntil())
 	}
 	require.NoError(t, lock.Unlock(t.Context()))

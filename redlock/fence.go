@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // A lock with longTTL or more has its counter kept for longer each time, and not only when the counter goes forward.
@@ -60,7 +61,7 @@ func (l *Locker) split(value string) (held string, fence uint64) {
 // fencing token that stands behind it.
 func (l *Locker) holds(reply node.Reply, token string) (answer quorum.Answer, fence uint64) {
 	held, fence := l.split(reply.Value)
-	if reply.Answer == quorum.Yes && held != token || errors.Is(reply.Err, ErrForeign) {
+	if reply.Answer == quorum.Yes && held != token || errors.Is(reply.Err, nodeerr.ErrForeign) {
 		return quorum.No, fence
 	}
 	return reply.Answer, fence

@@ -17,6 +17,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -297,7 +298,7 @@ func TestFence_ACounterThatCannotBeUsedIsReportedOfItsNode(t *testing.T) {
 		require.ErrorContains(t, nodes[0].Err, "the fence counter holds no number")
 		require.ErrorContains(t, nodes[1].Err, "WRONGTYPE")
 		for _, n := range nodes[:2] {
-			require.ErrorIs(t, n.Err, redlock.ErrForeign)
+			require.ErrorIs(t, n.Err, nodeerr.ErrForeign)
 		}
 		c.eventuallyFree("name")
 		require.Equal(t, "somebody's text", c.value(0, "{name}:fence"))
@@ -502,7 +503,7 @@ func TestMetadata_MayNotLookLikeAFence(t *testing.T) {
 	t.Parallel()
 	c := onMini(t, 1)
 	_, err := c.locker().TryLock(t.Context(), "name", redlock.Metadata("a|7"))
-	require.ErrorContains(t, err, `Metadata("a|7"): the character | separates the fencing token`)
+	require.ErrorContains(t, err, `Metadata("a|7"): must not contain |, which separates the fencing token`)
 }
 
 func TestWithFenceTTL_OutOfRangeIsRefused(t *testing.T) {

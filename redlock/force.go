@@ -21,16 +21,16 @@ import (
 // logged at level Warn.
 //
 // removed is what it has deleted: Nodes[i] is what node i held, empty if nothing was there. If the node's Err is set,
-// nothing is known to be deleted there: [ErrForeign] means that the key is somebody's data and was left alone, pool.ErrHeld
-// that another has taken the lock meanwhile, pool.ErrAbsent that it has ended meanwhile. Its Verdict is about what was deleted, too:
+// nothing is known to be deleted there: [nodeerr.ErrForeign] means that the key is somebody's data and was left alone, nodeerr.ErrHeld
+// that another has taken the lock meanwhile, nodeerr.ErrAbsent that it has ended meanwhile. Its Verdict is about what was deleted, too:
 // [VerdictHeld] means that a holder has lost the lock. There is a State except for an invalid name and a closed Locker.
 //
 // ForceUnlock returns nil if a majority of the nodes does not hold any more what was seen there, or held nothing. Otherwise
-// the error is a [*QuorumError] with the reason of every node: ErrForeign if the other nodes of a majority have somebody's
+// the error is a [*QuorumError] with the reason of every node: [ErrForeign] if the other nodes of a majority have somebody's
 // data, [ErrNoQuorum] if too few nodes answered, joined with ctx.Err() if ctx ended first. If ctx ends while
 // ForceUnlock looks, nothing is deleted; what was sent goes on. [ErrClosed] after Close.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *State, err error) {
-	req, err := l.begin(name, nil)
+	req, err := l.begin(OpForceUnlock, name, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -150,7 +151,7 @@ func TestForceUnlock_IsNotSentAnyMoreWhenItsTimeIsOver(t *testing.T) {
 	n.Send(time.Now(), node.Observe("name"), answers, 0) // which is overdue then
 	require.Error(t, receive(t, answers, "the end of an observation").Err)
 	n.Send(time.Now(), node.Delete("name", "1"), answers, 0)
-	require.ErrorIs(t, receive(t, answers, "the end of the deletion").Err, pool.ErrSuspended)
+	require.ErrorIs(t, receive(t, answers, "the end of the deletion").Err, nodeerr.ErrSuspended)
 	c.processes[0].Thaw()
 	require.Equal(t, "1", c.value(0, "name"))
 }
@@ -172,12 +173,12 @@ func TestForceUnlock_LeavesSomebodysDataAlone(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrForeign)
 		require.NotErrorIs(t, err, redlock.ErrNoQuorum, "all have answered")
 		refusal := c.refused(err)
-		require.Equal(t, redlock.ErrForeign, refusal.Reason)
+		require.ErrorIs(t, refusal.Reason, redlock.ErrForeign)
 		require.ErrorContains(t, refusal.Nodes[0].Err, "WRONGTYPE")
 		require.ErrorContains(t, refusal.Nodes[2].Err, "more than 1024 bytes")
 		require.ErrorContains(t, err, c.servers[1].Addr()+": WRONGTYPE", "which node holds what")
 		for i := range 3 {
-			require.ErrorIs(t, removed.Nodes[i].Err, redlock.ErrForeign)
+			require.ErrorIs(t, removed.Nodes[i].Err, nodeerr.ErrForeign)
 			require.EqualValues(t, 1, c.do(i, "EXISTS", "name"))
 		}
 
@@ -187,7 +188,7 @@ func TestForceUnlock_LeavesSomebodysDataAlone(t *testing.T) {
 		removed, err = locker.ForceUnlock(t.Context(), "name")
 		require.NoError(t, err, "a majority is free now")
 		require.Equal(t, "token", removed.Nodes[1].Token)
-		require.ErrorIs(t, removed.Nodes[2].Err, redlock.ErrForeign)
+		require.ErrorIs(t, removed.Nodes[2].Err, nodeerr.ErrForeign)
 		require.EqualValues(t, 1, c.do(2, "EXISTS", "name"))
 	})
 }
@@ -225,7 +226,7 @@ func TestForceUnlock_OnAContextThatEndsDoesNotGoOnWaiting(t *testing.T) {
 		require.ErrorIs(t, err, ctx.Err())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		for _, node := range removed.Nodes {
-			require.ErrorIs(t, node.Err, redlock.ErrPending)
+			require.ErrorIs(t, node.Err, nodeerr.ErrPending)
 		}
 	}
 	for _, p := range c.processes {

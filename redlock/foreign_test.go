@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -46,18 +46,17 @@ func (c *cluster) dumps() (all []any) {
 // saysData checks the error of a call that was refused because of the data on n servers.
 func (c *cluster) saysData(err error, n int) {
 	c.tb.Helper()
-	require.ErrorIs(c.tb, err, redlock.ErrTaken)
 	require.ErrorIs(c.tb, err, redlock.ErrForeign)
+	require.NotErrorIs(c.tb, err, redlock.ErrTaken, "a handler would say that trying again helps")
 	refusal := c.refused(err)
-	require.ErrorIs(c.tb, refusal.Reason, redlock.ErrTaken)
-	require.ErrorIs(c.tb, refusal.Reason, redlock.ErrForeign)
+	require.Equal(c.tb, redlock.ErrForeign, refusal.Reason)
 	require.ErrorContains(c.tb, err, "holds somebody's data")
 	told := 0
 	for i, node := range refusal.Nodes {
-		if node.Err != nil && !errors.Is(node.Err, redlock.ErrPending) {
+		if node.Err != nil && !errors.Is(node.Err, nodeerr.ErrPending) {
 			told++
 			require.Less(c.tb, i, n)
-			require.ErrorIs(c.tb, node.Err, redlock.ErrForeign)
+			require.ErrorIs(c.tb, node.Err, nodeerr.ErrForeign)
 		}
 	}
 	require.GreaterOrEqual(c.tb, told, refusal.Need)
@@ -161,7 +160,7 @@ func TestLock_SaysOnceInTheLogThatItWaitsForAKeyWithoutATTL(t *testing.T) {
 		require.Empty(t, waiter)
 		cancel()
 		err := receive(t, waiter, "the end of Lock").err
-		require.ErrorIs(t, err, redlock.ErrNoExpiry)
+		require.ErrorIs(t, err, nodeerr.ErrNoExpiry)
 		require.Regexp(t, `the key has no expiry, and was seen unchanged for \d+m`, err.Error())
 		require.NotContains(t, log.String(), "somebody", "the value may be a secret")
 	})
@@ -182,14 +181,14 @@ func TestTryLock_SaysThatTheKeyHasNoTTL(t *testing.T) {
 				for range 200 {
 					_, err := locker.TryLock(t.Context(), "name")
 					require.ErrorIs(t, err, redlock.ErrTaken)
-					require.ErrorIs(t, err, redlock.ErrNoExpiry)
-					require.ErrorIs(t, err, pool.ErrHeld)
+					require.ErrorIs(t, err, nodeerr.ErrNoExpiry)
+					require.ErrorIs(t, err, nodeerr.ErrHeld)
 				}
 				c.do(0, "SET", "name", "another", "PX", 3_600_000)
 				_, err := locker.TryLock(t.Context(), "name")
 				require.ErrorIs(t, err, redlock.ErrTaken)
 				if n > 1 {
-					require.ErrorIs(t, err, redlock.ErrNoExpiry, "of the others")
+					require.ErrorIs(t, err, nodeerr.ErrNoExpiry, "of the others")
 				}
 			})
 		}
@@ -209,7 +208,7 @@ func TestTryLock_HealsAKeyThatHasHadNoTTLForLong(t *testing.T) {
 				for range 10 {
 					_, err := locker.TryLock(t.Context(), "name")
 					require.ErrorIs(t, err, redlock.ErrTaken)
-					require.ErrorIs(t, err, redlock.ErrNoExpiry)
+					require.ErrorIs(t, err, nodeerr.ErrNoExpiry)
 					require.Equal(t, 3, c.holding("app:name", "somebody"), "too early")
 					fake.Advance(after / 10)
 				}
@@ -234,7 +233,7 @@ func TestTryLock_DoesNotHealAKeyThatChanges(t *testing.T) {
 	c.leave("app:name", "somebody")
 	try := func() {
 		_, err := locker.TryLock(t.Context(), "name")
-		require.ErrorIs(t, err, redlock.ErrNoExpiry)
+		require.ErrorIs(t, err, nodeerr.ErrNoExpiry)
 		c.settled()
 	}
 	c.leave("app:other", "somebody")
@@ -339,7 +338,7 @@ func TestTryLock_ForgetsKeysWithoutATTLIfThereAreVeryMany(t *testing.T) {
 		name := fmt.Sprint("name-", i)
 		c.do(0, "SET", "app:"+name, "somebody")
 		_, err := locker.TryLock(t.Context(), name)
-		require.ErrorIs(t, err, redlock.ErrNoExpiry)
+		require.ErrorIs(t, err, nodeerr.ErrNoExpiry)
 	}
 	require.LessOrEqual(t, redlock.Queues(locker), 8192)
 }

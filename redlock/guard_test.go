@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -52,7 +53,7 @@ func TestRestartGuard_ANodeThatWasKilledGivesNoSecondHolder(t *testing.T) {
 			}
 			for err != nil && lock.Err() == nil { // for as long as the first holds it
 				require.ErrorIs(t, err, redlock.ErrNoQuorum)
-				require.ErrorIs(t, err, pool.ErrQuarantined)
+				require.ErrorIs(t, err, nodeerr.ErrQuarantined)
 				other, err = second.TryLock(t.Context(), "name")
 			}
 			require.ErrorIs(t, lock.Err(), redlock.ErrExpired, "otherwise there are two holders")
@@ -73,10 +74,10 @@ func TestRestartGuard_DoesNotKeepTheHolderFromItsLock(t *testing.T) {
 	_, err := lockerOver(t, fresh, redlock.WithTTL(time.Minute)).TryLock(t.Context(), "name")
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	for _, node := range c.refused(err).Nodes {
-		if errors.Is(node.Err, redlock.ErrPending) {
+		if errors.Is(node.Err, nodeerr.ErrPending) {
 			continue // two are enough
 		}
-		left := (*pool.QuarantineError)(nil)
+		left := (*nodeerr.QuarantineError)(nil)
 		require.ErrorAs(t, node.Err, &left)
 		require.Greater(t, left.Left, 59*time.Minute)
 		require.LessOrEqual(t, left.Left, 61*time.Minute)

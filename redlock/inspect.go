@@ -13,11 +13,11 @@ import (
 //
 // Inspect returns a State except for an invalid name and a closed Locker. The error is [ErrNoQuorum] in a [*QuorumError] if
 // fewer than a majority answered, joined with ctx.Err() if ctx ended first. That a node holds somebody's data under the name is
-// an answer: its NodeState has [ErrForeign]. What a replica holds is none, nor what a server holds that still loads its data.
+// an answer: its NodeState has [nodeerr.ErrForeign]. What a replica holds is none, nor what a server holds that still loads its data.
 //
 // A nil error does not mean that the Verdict is certain: it is [VerdictUnknown] if the nodes that did not answer decide.
 func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
-	req, err := l.begin(name, nil)
+	req, err := l.begin(OpInspect, name, nil)
 	if err != nil {
 		return nil, err
 	}

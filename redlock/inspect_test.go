@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -26,15 +26,15 @@ func TestInspect_CountsAServerUnderTwoNamesOnce(t *testing.T) {
 	var state *redlock.State
 	eventually(t, func() bool { // both are connected
 		state, err = locker.Inspect(t.Context(), "name")
-		return errors.Is(err, redlock.ErrSameServer)
+		return errors.Is(err, nodeerr.ErrSameServer)
 	}, "the server is known")
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.Equal(t, redlock.VerdictUnknown, state.Verdict)
 	_, err = locker.Attach(t.Context(), "name", "token")
-	require.ErrorIs(t, err, redlock.ErrSameServer)
+	require.ErrorIs(t, err, nodeerr.ErrSameServer)
 	removed, err := locker.ForceUnlock(t.Context(), "name")
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	require.ErrorIs(t, err, redlock.ErrSameServer)
+	require.ErrorIs(t, err, nodeerr.ErrSameServer)
 	require.Equal(t, redlock.VerdictUnknown, removed.Verdict)
 }
 
@@ -119,7 +119,7 @@ func TestInspect_ReportsWhyANodeDoesNotAnswer(t *testing.T) {
 		c.servers[1].Stop()
 		s := inspect(t, locker, "name")
 		require.Equal(t, lock.Token(), s.Token)
-		var wrong *pool.ServerError
+		var wrong *nodeerr.ServerError
 		require.ErrorAs(t, s.Nodes[0].Err, &wrong)
 		require.Equal(t, "WRONGTYPE", wrong.Code)
 		require.Error(t, s.Nodes[1].Err)
@@ -149,13 +149,13 @@ func TestInspect_SomebodysDataIsNotAMissingAnswer(t *testing.T) {
 		s := inspect(t, c.locker(), "name")
 		require.Equal(t, redlock.VerdictForeign, s.Verdict)
 		for i := range 2 {
-			require.ErrorIs(t, s.Nodes[i].Err, redlock.ErrForeign)
+			require.ErrorIs(t, s.Nodes[i].Err, nodeerr.ErrForeign)
 			require.Empty(t, s.Nodes[i].Token)
 		}
 		require.NoError(t, s.Nodes[2].Err)
 		_, err := c.locker().Attach(t.Context(), "name", "token")
 		require.ErrorIs(t, err, redlock.ErrNotHeld)
-		require.ErrorIs(t, err, redlock.ErrForeign)
+		require.ErrorIs(t, err, nodeerr.ErrForeign)
 	})
 }
 
@@ -195,7 +195,7 @@ func TestInspect_OnAContextThatEndsReturnsItsError(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	for _, node := range s.Nodes {
-		require.ErrorIs(t, node.Err, redlock.ErrPending)
+		require.ErrorIs(t, node.Err, nodeerr.ErrPending)
 	}
 	for _, p := range c.processes {
 		p.Thaw()

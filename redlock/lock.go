@@ -17,7 +17,8 @@ type Lock struct {
 	hold   quorum.Hold
 	own    context.Context // ends with this handle's Unlock; made when somebody asks for it
 	end    context.CancelFunc
-	renews bool // it is this handle that has the lock renewed
+	renews bool  // it is this handle that has the lock renewed
+	err    error // what Err returns; nil while nobody has asked for the end
 }
 
 // Name returns the name that the lock was taken under, without the key prefix.
@@ -73,14 +74,26 @@ func (k *Lock) Remaining() time.Duration {
 	return h.lease.Remaining(now)
 }
 
-// Err returns nil while the lock is held, then [ErrReleased], [ErrLost] or [ErrExpired], whichever came first.
+// Err returns nil while the lock is held, then [ErrReleased], [ErrLost] or [ErrExpired], whichever came first, in a [*LockError]
+// with the lock's name. Later calls return the same error.
 func (k *Lock) Err() error {
-	k.held.mu.Lock()
-	defer k.held.mu.Unlock()
-	return endings[k.endingLocked(k.held.now())]
+	h := k.held
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ending := k.endingLocked(h.now()); k.err == nil && ending != quorum.Held {
+		k.err = failed("", h.first.req.name, endings[ending])
+	}
+	return k.err
 }
 
-// endingLocked returns how the lock stands for this handle.
+// ending returns how the lock stands for this handle.
+func (k *Lock) ending() quorum.Ending {
+	k.held.mu.Lock()
+	defer k.held.mu.Unlock()
+	return k.endingLocked(k.held.now())
+}
+
+// endingLocked is ending for a caller who has the mutex.
 func (k *Lock) endingLocked(now time.Time) quorum.Ending {
 	k.held.atLocked(now)
 	return k.hold.At(now)
@@ -132,17 +145,18 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 //   - [ErrNoQuorum] in a [*QuorumError]: too few nodes answered; while validity is left, try again;
 //   - [ErrLost] in a QuorumError: the nodes that still hold the lock are no majority, so it is over;
 //   - [ErrExpired], [ErrReleased]: it was over before;
-//   - ctx.Err(): ctx ended first; joined with the ErrNoQuorum of that moment, in a QuorumError if nodes were asked;
+//   - ctx.Err(): ctx ended first; joined with the ErrNoQuorum of that moment if nodes were asked;
+//   - [ErrInvalid]: ttl is out of range;
 //   - [ErrClosed]: the Locker has been closed.
 func (k *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	h := k.held
 	l := h.locker
 	ttl, err = l.checkTTL(ttl)
-	if err != nil {
-		return err
+	if err == nil {
+		err = l.enter()
 	}
-	if err := l.enter(); err != nil {
-		return err
+	if err != nil {
+		return failed(OpExtend, k.Name(), err)
 	}
 	defer l.calls.Done()
 	call := l.newCall(ctx)
@@ -156,11 +170,11 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	}
 	switch {
 	case l.closing.Err() != nil:
-		return ErrClosed
-	case k.Err() != nil:
-		return failed(OpExtend, k.Name(), k.Err())
+		return failed(OpExtend, k.Name(), ErrClosed)
+	case k.ending() != quorum.Held:
+		return failed(OpExtend, k.Name(), endings[k.ending()])
 	case ctx.Err() != nil:
-		return failed(OpExtend, k.Name(), ctx.Err(), ErrNoQuorum)
+		return failed(OpExtend, k.Name(), ended(ctx))
 	}
 	if call != nil {
 		deadline = k.ValidUntil()
@@ -170,8 +184,8 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	switch {
 	case r != nil && r.outcome == quorum.Denied:
 		return r.refusal
-	case k.Err() != nil:
-		return failed(OpExtend, k.Name(), k.Err())
+	case k.ending() != quorum.Held:
+		return failed(OpExtend, k.Name(), endings[k.ending()])
 	case r.outcome == quorum.Done:
 		return nil
 	}
@@ -188,13 +202,13 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 //	result                     means
 //	nil                        a majority held the lock until now and has deleted it; or another handle still holds it
 //	ErrNotHeld                 the lock was no longer ours: the protected work may have overlapped with another holder's
-//	ErrNotHeld and ErrExpired  it had expired: as above
-//	ErrNotHeld and ErrLost     the nodes no longer held it: as above
-//	ErrNotHeld and ErrReleased this handle has been unlocked before, or another call is doing so; no node was asked
+//	  ErrExpired               as above: it had expired
+//	  ErrLost                  as above: the nodes no longer held it
+//	  ErrReleased              this handle has been unlocked before, or another call is doing so; no node was asked
 //	ErrNoQuorum                unknown, because too few nodes answered
 //	ErrNoQuorum and ctx.Err()  unknown, because ctx ended first (not by this Unlock, if it is one of Lock.Context)
 //
-// [ErrNotHeld] alone and [ErrNoQuorum] come in a [*QuorumError] if nodes were asked. After ErrNoQuorum the releases are sent again
+// The three indented errors match [ErrNotHeld] too. ErrNotHeld alone and [ErrNoQuorum] come in a [*QuorumError]. After ErrNoQuorum the releases are sent again
 // when those nodes are back, and the lock ends at its TTL at the latest. Unlock may be called again then,
 // although ErrNotHeld may now mean that the releases of the first call got through.
 //
@@ -224,13 +238,13 @@ func (k *Lock) Unlock(ctx context.Context) (err error) {
 	select {
 	case <-r.done:
 	case <-ctx.Done():
-		if cause := context.Cause(ctx); errors.Is(cause, ErrReleased) || errors.Is(cause, ErrLost) || errors.Is(cause, ErrExpired) {
+		if errors.Is(context.Cause(ctx), ErrNotHeld) {
 			<-r.done // it is the lock's own context, which has ended with the lock
 		}
 	}
 	switch outcome, refusal := r.soFar(); {
 	case outcome == quorum.Denied && (ending == quorum.Lost || ending == quorum.Expired):
-		return failed(OpUnlock, k.Name(), ErrNotHeld, endings[ending])
+		return failed(OpUnlock, k.Name(), endings[ending])
 	case outcome == quorum.Done:
 		return nil
 	case outcome == quorum.NoQuorum:
@@ -256,11 +270,11 @@ func (k *Lock) leaveLocked(now time.Time, ending quorum.Ending) (last bool, err 
 			break
 		}
 		if ending != quorum.Held {
-			err = failed(OpUnlock, h.first.req.name, ErrNotHeld, endings[ending])
+			err = failed(OpUnlock, h.first.req.name, endings[ending])
 		}
 		return false, err
 	case !k.hold.Current() || h.lease.Holds() > 0 || h.unlocking: // otherwise the release before had no quorum
-		return false, failed(OpUnlock, h.first.req.name, ErrNotHeld, ErrReleased)
+		return false, failed(OpUnlock, h.first.req.name, ErrReleased)
 	}
 	h.unlocking = true
 	h.lease.End(now, quorum.Released)

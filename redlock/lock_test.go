@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -276,8 +277,8 @@ func TestUnlock_DoesNotWaitForHangingNodesWhenItsContextHasEnded(t *testing.T) {
 		require.NotErrorIs(t, err, redlock.ErrNotHeld)
 		refusal := c.refused(err)
 		require.Equal(t, redlock.OpUnlock, refusal.Op)
-		require.ErrorIs(t, refusal.Nodes[0].Err, redlock.ErrPending)
-		require.ErrorIs(t, refusal.Nodes[1].Err, redlock.ErrPending)
+		require.ErrorIs(t, refusal.Nodes[0].Err, nodeerr.ErrPending)
+		require.ErrorIs(t, refusal.Nodes[1].Err, nodeerr.ErrPending)
 		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
 		for _, verdict := range seen.verdictsOn("unlock") {
 			require.NotEqual(t, lock.Name(), verdict.Name, "what was sent goes on")
@@ -315,8 +316,8 @@ func TestUnlock_OfALockThatHasLapsedIsRefused(t *testing.T) {
 		err := lock.Unlock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNotHeld)
 		require.NotErrorIs(t, err, redlock.ErrTaken)
-		require.ErrorIs(t, err, pool.ErrAbsent)
-		require.NotErrorIs(t, err, pool.ErrHeld, "nobody holds it")
+		require.ErrorIs(t, err, nodeerr.ErrAbsent)
+		require.NotErrorIs(t, err, nodeerr.ErrHeld, "nobody holds it")
 		refusal := c.refused(err)
 		require.Equal(t, redlock.OpUnlock, refusal.Op)
 		require.Equal(t, "name", refusal.Name)
@@ -334,8 +335,8 @@ func TestUnlock_DoesNotTouchALockThatAnotherHas(t *testing.T) {
 
 		err := lock.Unlock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNotHeld)
-		require.ErrorIs(t, err, pool.ErrHeld)
-		require.NotErrorIs(t, err, pool.ErrAbsent)
+		require.ErrorIs(t, err, nodeerr.ErrHeld)
+		require.NotErrorIs(t, err, nodeerr.ErrAbsent)
 		require.Equal(t, 3, c.holding("name", "theirs"))
 	})
 }
@@ -414,8 +415,8 @@ func TestUnlock_ItsErrorDoesNotSayYesForANodeThatWasNeverAsked(t *testing.T) {
 			do      func(*redlock.Lock) error
 			reasons []error
 		}{
-			{"extend", func(lock *redlock.Lock) error { return lock.Extend(t.Context(), long) }, []error{pool.ErrClosed, pool.ErrRecreated}},
-			{"unlock", func(lock *redlock.Lock) error { return lock.Unlock(t.Context()) }, []error{pool.ErrAbsent, pool.ErrAbsent}},
+			{"extend", func(lock *redlock.Lock) error { return lock.Extend(t.Context(), long) }, []error{nodeerr.ErrClosed, nodeerr.ErrRecreated}},
+			{"unlock", func(lock *redlock.Lock) error { return lock.Unlock(t.Context()) }, []error{nodeerr.ErrAbsent, nodeerr.ErrAbsent}},
 		} {
 			lock := take(t, locker, string(call.op))
 			c.do(1, "DEL", call.op)
@@ -455,7 +456,7 @@ func TestUnlock_DoesNotWaitLongerThanTheNodeTimeoutNorDoesExtend(t *testing.T) {
 		require.NoError(t, refusal.Nodes[1].Err)
 		for _, frozen := range []int{0, 2} {
 			if i == 0 {
-				require.ErrorIs(t, refusal.Nodes[frozen].Err, pool.ErrTimeout)
+				require.ErrorIs(t, refusal.Nodes[frozen].Err, nodeerr.ErrTimeout)
 			} else {
 				require.Error(t, refusal.Nodes[frozen].Err)
 			}

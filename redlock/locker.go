@@ -2,8 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -61,31 +59,31 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 //
 // No node, a nil node, two nodes with the same address, an option out of range or [WithPoolOptions] is an error that names
 // it. Two addresses of the same server are found out when both are connected: the second vote of
-// that server is refused then ([ErrSameServer]).
+// that server is refused then ([nodeerr.ErrSameServer]).
 func New(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 	c, err := newConfig(opts)
 	if err != nil {
 		return nil, err
 	}
 	if c.pool != nil {
-		return nil, errors.New("redlock: WithPoolOptions: the nodes given to New have their options already")
+		return nil, invalid("WithPoolOptions: the nodes given to New have their options already")
 	}
 	return newLocker(nodes, c)
 }
 
 func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if len(nodes) == 0 {
-		return nil, errors.New("redlock: no nodes: a lock needs at least one")
+		return nil, invalid("no nodes: a lock needs at least one")
 	}
 	l := &Locker{config: c}
 	for i := range nodes {
 		n := (*node.Node)(nodes[i])
 		if n == nil {
-			return nil, fmt.Errorf("redlock: node %d is nil", i)
+			return nil, invalid("node %d is nil", i)
 		}
 		for j, other := range l.nodes {
 			if n == other || n.Addr() == other.Addr() {
-				return nil, fmt.Errorf("redlock: nodes %d and %d are the same: %s", j, i, n.Addr())
+				return nil, invalid("nodes %d and %d are the same: %s", j, i, n.Addr())
 			}
 		}
 		l.nodes = append(l.nodes, n)
@@ -111,16 +109,22 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 // possible any more, within the node timeout whatever the nodes do ([WithFencing]: twice that at most). The
 // answers of the other nodes are handled in the background.
 //
-// The errors: [ErrTaken] if others hold too many nodes for a majority, [ErrNoQuorum] if too few nodes answered; both in a
-// [*QuorumError] with every node's reason ([ErrNoExpiry] and [ErrForeign] among them: nobody will release such a key), and
-// joined with ctx.Err() if ctx ended first. [ErrClosed] after Close. A name has from 1 to 512 bytes and no control
-// characters; one that has not, or an option out of range, is an error before anything is sent. After any error nothing of
-// this call stays on a node that answers; a node that does not answer is cleaned up when it is back, or by the TTL. The
-// releases may still be under way when TryLock returns: a program that exits calls Close first, or they may be left to the
-// TTL.
+// The errors, all with the lock's name ([LockError]):
+//   - [ErrTaken]: others hold too many nodes for a majority. If so many of these keys have no TTL ([nodeerr.ErrNoExpiry]) that nobody
+//     may ever release, the log says so ([WithLogger]);
+//   - [ErrForeign]: somebody's data is in the way, so that nobody can take the lock;
+//   - [ErrNoQuorum]: too few nodes answered. These three come in a [*QuorumError] with every node's reason, and are joined
+//     with ctx.Err() if ctx ended while nodes were asked;
+//   - ctx.Err(): ctx had ended before, and no node was asked;
+//   - [ErrDeadlock]: the caller holds the lock already, and no node was asked. With [Reentrant] TryLock returns another handle on the
+//     lock instead, or the error of the [Lock.Extend] that this involves;
+//   - [ErrInvalid]: an option is out of range, or the name, which must have from 1 to 512 bytes and no control characters; or
+//     TryLock has no use for the option ([MaxWait]);
+//   - [ErrClosed]: the Locker has been closed.
 //
-// If the caller holds the lock already, TryLock returns [ErrDeadlock], joined with ErrTaken, without asking a node. With
-// [Reentrant] it returns another handle on the lock, or the error of the [Lock.Extend] that this involves.
+// After any error nothing of this call stays on a node that answers; a node that does not answer is cleaned up when it is back,
+// or by the TTL. The releases may still be under way when TryLock returns: a program that exits calls Close first, or they may
+// be left to the TTL.
 //
 // Callers that try at the same instant may take the nodes from each other, so that all are refused and none has the lock. If one
 // of them has to get it, use Lock with a context that ends soon.
@@ -132,9 +136,8 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 
 // Lock is TryLock, repeated until it holds the lock: a holder, a failing node or a missing majority costs time and is no
 // error. The name, behind the prefix, is a Redis key, and must not be that of a program's data: nobody ever unlocks that. If
-// so many nodes hold something under it that cannot be a lock that the others are no majority, Lock returns an error that is
-// both [ErrTaken] and [ErrForeign]. A short string without a TTL may be the lock of a client that uses SETNX, so Lock waits for
-// it, and says so in the log ([WithLogger]).
+// so many nodes hold data under it that the others are no majority, Lock returns [ErrForeign] at once. A short string without a
+// TTL may be the lock of a client that uses SETNX, so Lock waits for it, and says so in the log ([WithLogger]).
 //
 // Calls that wait for one name in one Locker get it in the order in which they came, and one of them at a
 // time asks the nodes; processes take turns.
@@ -145,10 +148,9 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // once between these pauses.
 //
 // When ctx ends, the error is both ctx.Err() and the reason of the last round that came to an end: ErrTaken or ErrNoQuorum,
-// in its *QuorumError; and ErrNoExpiry if nodes hold a key without a TTL. After [MaxWait] it is the same with
-// context.DeadlineExceeded. A lock that was granted to the call before, or passed on, is returned although ctx has ended.
+// in its *QuorumError. After [MaxWait] it is the QuorumError alone, as no context has ended. A lock that was granted to the call before, or passed on, is returned although ctx has ended.
 //
-// If so many nodes have been closed (pool.Node.Close) that no majority is possible, the error is ErrNoQuorum and pool.ErrClosed.
+// If so many nodes have been closed (pool.Node.Close) that no majority is possible, the error is ErrNoQuorum with nodeerr.ErrClosed.
 // The other errors are those of TryLock.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return l.take(ctx, name, opts, false, l.wait)
@@ -158,22 +160,27 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lo
 func (l *Locker) take(
 	ctx context.Context, name string, opts []LockOption, try bool, acquire func(context.Context, request) (*Lock, error),
 ) (lock *Lock, err error) {
-	req, err := l.begin(name, opts)
+	req, err := l.begin(OpAcquire, name, opts)
 	if err != nil {
 		return nil, err
 	}
 	defer l.calls.Done()
+	switch {
+	case req.waits && try:
+		return nil, failed(OpAcquire, name, invalid("MaxWait(%s): TryLock and TryDo do not wait", req.maxWait))
+	case req.waits && req.maxWait == 0:
+		try, acquire = true, l.acquire
+	}
 	if req.call = l.newCall(ctx); req.call != nil {
 		defer func() { l.acquired(AcquireEvent{Op: OpAcquire, Try: try}, req, lock, err) }()
 	}
 	if lock, err := l.reenter(ctx, req); lock != nil || err != nil {
 		return lock, err
 	}
-	if err := ctx.Err(); err != nil {
-		notAsked := fmt.Errorf("not asked: %w", err)
-		return nil, l.refused(ctx, l.refusal(OpAcquire, name, ErrNoQuorum, func(int) error { return notAsked }))
+	if ctx.Err() != nil {
+		return nil, failed(OpAcquire, name, ended(ctx))
 	}
-	if req.maxWait > 0 && !try {
+	if req.waits && !try {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, req.maxWait, errMaxWait)
 		defer cancel()
@@ -185,10 +192,13 @@ func (l *Locker) take(
 }
 
 // begin checks the arguments of a call and counts it, which ends with calls.Done.
-func (l *Locker) begin(name string, opts []LockOption) (request, error) {
+func (l *Locker) begin(op Op, name string, opts []LockOption) (request, error) {
 	req, err := l.request(name, opts)
 	if err == nil {
 		err = l.enter()
+	}
+	if err != nil {
+		err = failed(op, name, err)
 	}
 	return req, err
 }

@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"errors"
 	"runtime"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -107,7 +109,7 @@ func TestClose_CallsBesideItEndInALockOrErrClosed(t *testing.T) {
 					for {
 						lock, err := locker.Lock(t.Context(), "name")
 						if err != nil {
-							if err != redlock.ErrClosed { //nolint:errorlint // nothing else is meant
+							if !errors.Is(err, redlock.ErrClosed) {
 								t.Error(err)
 							}
 							return
@@ -156,7 +158,7 @@ func TestTryLock_OnClosedNodesEndsAtOnce(t *testing.T) {
 		_, err := locker.TryLock(t.Context(), "other")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		for _, node := range c.refused(err).Nodes {
-			require.ErrorIs(t, node.Err, pool.ErrClosed)
+			require.ErrorIs(t, node.Err, nodeerr.ErrClosed)
 		}
 		require.ErrorIs(t, lock.Extend(t.Context(), 2*long), redlock.ErrNoQuorum)
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNoQuorum)

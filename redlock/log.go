@@ -4,21 +4,17 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"time"
 
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
-
-// oneLine puts the nodes of a QuorumError on one line.
-var oneLine = strings.NewReplacer("\n\t", "; ")
 
 // log writes the line of an event, if it has one. Tokens are not logged.
 func (e *events) log(event Event) {
 	switch v := event.(type) {
 	case VerdictEvent:
 		if v.Err != nil {
-			e.line(v.At, refusalLevel(v), "redlock: refused", "op", v.Op, "name", v.Name, "took", v.Took, "split", v.Split, "error", oneLine.Replace(v.Err.Error()))
+			e.line(v.At, refusalLevel(v), "redlock: refused", "op", v.Op, "name", v.Name, "took", v.Took, "split", v.Split, "error", v.Err)
 		}
 	case EndEvent:
 		if !errors.Is(v.Err, ErrReleased) {
@@ -26,7 +22,7 @@ func (e *events) log(event Event) {
 		}
 	case NodeDownEvent:
 		switch { // a connection that breaks is no news before it cannot be replaced
-		case errors.Is(v.Err, pool.ErrClosed):
+		case errors.Is(v.Err, nodeerr.ErrClosed):
 		case v.Failed == 0:
 			e.line(v.At, slog.LevelDebug, "redlock: a connection broke", "node", v.Addr, "error", v.Err)
 		case v.Failed == 1:
@@ -46,7 +42,7 @@ func (e *events) log(event Event) {
 		if errors.Is(v.refusal.Reason, ErrForeign) {
 			what = "somebody's data"
 		}
-		e.line(v.at, slog.LevelWarn, "redlock: "+what+" is in the way of a lock", "name", v.refusal.Name, "error", oneLine.Replace(v.refusal.Error()))
+		e.line(v.at, slog.LevelWarn, "redlock: "+what+" is in the way of a lock", "name", v.refusal.Name, "error", v.refusal)
 	case HealEvent:
 		e.line(v.At, slog.LevelWarn, "redlock: a key that had no TTL has been deleted", "name", v.Name, "node", v.Addr)
 	case ForceUnlockEvent:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -155,7 +156,7 @@ func TestLogger_LogsAQuarantine(t *testing.T) {
 	nodes := c.nodes(pool.WithRestartGuard(time.Hour))
 	locker := lockerOver(t, nodes, redlock.WithTTL(time.Minute), redlock.WithLogger(slog.New(slog.NewJSONHandler(log, nil))))
 	_, err := locker.TryLock(t.Context(), "name")
-	require.ErrorIs(t, err, pool.ErrQuarantined)
+	require.ErrorIs(t, err, nodeerr.ErrQuarantined)
 	for _, line := range lines(t, log, 3) {
 		require.Contains(t, line, "WARN a node does not vote, as it may have forgotten locks ")
 	}

@@ -15,6 +15,7 @@ type Op string
 // The operations. Rounds are acquires, extends and unlocks.
 const (
 	OpAcquire     Op = "acquire"
+	OpDo          Op = "do"
 	OpExtend      Op = "extend"
 	OpUnlock      Op = "unlock"
 	OpAttach      Op = "attach"

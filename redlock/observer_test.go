@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -41,7 +41,7 @@ func TestObserver_IsNotifiedOfEveryVoteAndVerdict(t *testing.T) {
 				}, vote)
 			}
 			require.Equal(t, redlock.AnswerNo, votes[4].Answer)
-			require.ErrorIs(t, votes[4].Err, pool.ErrHeld)
+			require.ErrorIs(t, votes[4].Err, nodeerr.ErrHeld)
 			require.Equal(t, 4, votes[4].Node)
 			require.Equal(t, c.servers[4].Addr(), votes[4].Addr)
 		}

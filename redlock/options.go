@@ -1,8 +1,6 @@
 package redlock
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -65,7 +63,7 @@ func newConfig(opts []Option) (config, error) {
 	c.token = func() (string, error) { return token.Random(self), nil }
 	for _, opt := range opts {
 		if opt == nil {
-			return c, errors.New("redlock: nil option")
+			return c, invalid("nil option")
 		}
 		opt.apply(&c)
 	}
@@ -76,27 +74,27 @@ func newConfig(opts []Option) (config, error) {
 func (c *config) check() error {
 	switch {
 	case c.maxTTL < minTTL:
-		return fmt.Errorf("redlock: WithMaxTTL(%s): must be at least %s", c.maxTTL, minTTL)
+		return invalid("WithMaxTTL(%s): must be at least %s", c.maxTTL, minTTL)
 	case !(c.drift.Factor >= 0 && c.drift.Factor < 1) || c.drift.Floor < 0:
-		return fmt.Errorf("redlock: WithDrift(%v, %s): the factor must be from 0 to below 1, the floor from 0", c.drift.Factor, c.drift.Floor)
+		return invalid("WithDrift(%v, %s): the factor must be from 0 to below 1, the floor from 0", c.drift.Factor, c.drift.Floor)
 	case c.pace.First <= 0 || c.pace.Most < c.pace.First:
-		return fmt.Errorf("redlock: WithBackoff(%s, %s): must be above zero, the first not above the second", c.pace.First, c.pace.Most)
+		return invalid("WithBackoff(%s, %s): must be above zero, the first not above the second", c.pace.First, c.pace.Most)
 	case c.pace.Heal != 0 && c.pace.Heal < minTTL:
-		return fmt.Errorf("redlock: WithHeal(%s): must be 0 or at least %s", c.pace.Heal, minTTL)
+		return invalid("WithHeal(%s): must be 0 or at least %s", c.pace.Heal, minTTL)
 	case c.pace.Heal != 0 && c.prefix == "":
-		return fmt.Errorf("redlock: WithHeal(%s): needs WithKeyPrefix, so that no key of a program's data can be a lock's", c.pace.Heal)
+		return invalid("WithHeal(%s): needs WithKeyPrefix, so that no key of a program's data can be a lock's", c.pace.Heal)
 	case c.pace.Handoff < 0:
-		return fmt.Errorf("redlock: WithLocalHandoff(%s): must not be below zero", c.pace.Handoff)
+		return invalid("WithLocalHandoff(%s): must not be below zero", c.pace.Handoff)
 	case c.pace.Handoff > max(0, c.ttl/4):
-		return fmt.Errorf("redlock: WithLocalHandoff(%s): must be at most a quarter of the TTL, %s (WithTTL)", c.pace.Handoff, c.ttl)
+		return invalid("WithLocalHandoff(%s): must be at most a quarter of the TTL, %s (WithTTL)", c.pace.Handoff, c.ttl)
 	case c.keepFence < minKeepFence:
-		return fmt.Errorf("redlock: WithFenceTTL(%s): must be at least %s", c.keepFence, minKeepFence)
+		return invalid("WithFenceTTL(%s): must be at least %s", c.keepFence, minKeepFence)
 	case c.logger == nil:
-		return errors.New("redlock: WithLogger(nil)")
+		return invalid("WithLogger(nil)")
 	case c.clock == nil:
-		return errors.New("redlock: WithClock(nil)")
+		return invalid("WithClock(nil)")
 	case c.token == nil:
-		return errors.New("redlock: WithTokenSource(nil)")
+		return invalid("WithTokenSource(nil)")
 	}
 	return checkText("key prefix", c.prefix)
 }
@@ -150,9 +148,9 @@ func WithBackoff(first, most time.Duration) Option {
 //
 // Such a key may belong to a client that means it; and on a server that does not announce changes, a key that was deleted and set
 // to the same value again looks unchanged. A short string may also be a program's data. So WithHeal needs [WithKeyPrefix],
-// and a prefix that no data has. What cannot be a lock ([ErrForeign]) is never deleted.
+// and a prefix that no data has. What cannot be a lock ([nodeerr.ErrForeign]) is never deleted.
 //
-// The default is 0, which means never: such a key stays taken ([ErrNoExpiry]). Any other value must be at least 1 ms; choose it
+// The default is 0, which means never: such a key stays taken ([nodeerr.ErrNoExpiry]). Any other value must be at least 1 ms; choose it
 // far above the time for which anybody may hold the lock.
 func WithHeal(after time.Duration) Option {
 	return option(func(c *config) { c.pace.Heal = after })

@@ -66,11 +66,12 @@ func TestNew_RefusesAnOptionOutOfRangeWithItsValue(t *testing.T) {
 		locker, err := redlock.New(untouched(t), opt)
 		require.Nil(t, locker)
 		require.ErrorContains(t, err, want)
+		require.ErrorIs(t, err, redlock.ErrInvalid)
 		require.True(t, strings.HasPrefix(err.Error(), "redlock: "), "%v", err)
 	}
 	locker := lockerOver(t, untouched(t))
 	_, err := locker.TryLock(t.Context(), "name", redlock.TTL(time.Second), nil)
-	require.EqualError(t, err, "redlock: nil lock option")
+	require.EqualError(t, err, `redlock: acquire "name": nil lock option`)
 }
 
 func TestNew_RefusesMissingNodes(t *testing.T) {

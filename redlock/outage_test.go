@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -86,7 +87,7 @@ func TestQuorumError_NamesExactlyTheNodesThatAreAway(t *testing.T) {
 				if i < broken {
 					require.Error(t, node.Err)
 				} else if node.Err != nil {
-					require.ErrorIs(t, node.Err, redlock.ErrPending, "it had nothing to blame on it")
+					require.ErrorIs(t, node.Err, nodeerr.ErrPending, "it had nothing to blame on it")
 				}
 			}
 		}
@@ -140,7 +141,7 @@ func TestTryLock_TwoOfFiveAreNeverAMajorityThoughTheOthersAreDead(t *testing.T) 
 			refusal := c.refused(err)
 			require.Equal(t, 3, refusal.Need)
 			for _, node := range refusal.Nodes[:3] {
-				var down *pool.ConnectError
+				var down *nodeerr.ConnectError
 				require.True(t, errors.As(node.Err, &down), "%v", node.Err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // answers receives the replies to one question, one from each node, and has room for all.
@@ -28,14 +29,14 @@ func (l *Locker) all(cmd *node.Command) []*node.Command {
 }
 
 // poll sends commands[i] to node i, unless it is nil, and waits for the answers, until ctx ends or the Locker is closed.
-// replies[i] is that of node i, with the error ErrPending if there is none. check is passed each answer, may change it, and
+// replies[i] is that of node i, with the error nodeerr.ErrPending if there is none. check is passed each answer, may change it, and
 // reports whether the answers are enough. If check is nil, poll waits for all.
 func (l *Locker) poll(ctx context.Context, commands []*node.Command, check func(int, *node.Reply) bool) (replies []node.Reply) {
 	received := make(answers, len(l.nodes))
 	replies = make([]node.Reply, len(l.nodes))
 	since, asked := time.Now(), 0
 	for i, cmd := range commands {
-		replies[i].Err = ErrPending
+		replies[i].Err = nodeerr.ErrPending
 		if cmd != nil {
 			asked++
 			l.nodes[i].Send(since, cmd, received, i)
@@ -46,7 +47,7 @@ func (l *Locker) poll(ctx context.Context, commands []*node.Command, check func(
 		case a := <-received:
 			for j, other := range replies {
 				if other.Server != "" && other.Server == a.reply.Server {
-					a.reply = node.Reply{Answer: quorum.Refused, Err: fmt.Errorf("%w %s", ErrSameServer, l.nodes[j].Addr())}
+					a.reply = node.Reply{Answer: quorum.Refused, Err: fmt.Errorf("%w %s", nodeerr.ErrSameServer, l.nodes[j].Addr())}
 				}
 			}
 			enough := check != nil && check(a.node, &a.reply)
@@ -76,7 +77,7 @@ func count(replies []node.Reply, answer quorum.Answer) (n int) {
 // foreign counts the nodes that hold somebody's data.
 func foreign(replies []node.Reply) (n int) {
 	for _, r := range replies {
-		if errors.Is(r.Err, ErrForeign) {
+		if errors.Is(r.Err, nodeerr.ErrForeign) {
 			n++
 		}
 	}

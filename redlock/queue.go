@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // queue applies what quorum.Queue decides for the waiters of one name.
@@ -136,7 +136,7 @@ func (q *queue) quit(w *waiter, stopped *QuorumError) (t turn, refusal *QuorumEr
 // lastLocked returns why w does not hold the lock, never nil: the last round that came to an end, or the one that was stopped if
 // there was none. Keys without a TTL, and somebody's data, are added as they were observed.
 func (q *queue) lastLocked(now time.Time, w *waiter, stopped *QuorumError) *QuorumError {
-	e := q.locker.refusal(OpAcquire, w.req.name, ErrTaken, func(int) error { return ErrQueued })
+	e := q.locker.refusal(OpAcquire, w.req.name, ErrTaken, func(int) error { return nodeerr.ErrQueued })
 	switch {
 	case q.last != nil:
 		e.Reason = q.last.Reason
@@ -147,10 +147,10 @@ func (q *queue) lastLocked(now time.Time, w *waiter, stopped *QuorumError) *Quor
 	for i := range e.Nodes {
 		n, since := &e.Nodes[i], q.machine.NoTTLSince(i)
 		switch seen := q.machine.Seen(i); {
-		case seen.Foreign && !errors.Is(n.Err, ErrForeign):
-			n.Err = ErrForeign
+		case seen.Foreign && !errors.Is(n.Err, nodeerr.ErrForeign):
+			n.Err = nodeerr.ErrForeign
 		case seen.NoTTL && !since.IsZero(): // otherwise it has changed since
-			n.Err = fmt.Errorf("%w: %w, and was seen unchanged for %v", pool.ErrHeld, ErrNoExpiry, now.Sub(since).Round(time.Millisecond))
+			n.Err = fmt.Errorf("%w: %w, and was seen unchanged for %v", nodeerr.ErrHeld, nodeerr.ErrNoExpiry, now.Sub(since).Round(time.Millisecond))
 		}
 	}
 	e.blame()
@@ -178,7 +178,7 @@ func (q *queue) do(event func(now time.Time) quorum.Actions) bool {
 	if actions.Hopeless {
 		for _, w := range q.machine.Dismiss() {
 			refusal := q.lastLocked(now, w, nil)
-			refusal.Reason = errData // whatever the last round was lost to
+			refusal.Reason = ErrForeign // whatever the last round was lost to
 			w.turn <- turn{refused: refusal}
 		}
 	}
@@ -257,7 +257,7 @@ func (o observation) Reply(i int, reply node.Reply) {
 	case quorum.No:
 	default:
 		// Any other error goes away, or is found out by a round.
-		s.Foreign = errors.Is(reply.Err, ErrForeign)
+		s.Foreign = errors.Is(reply.Err, nodeerr.ErrForeign)
 		s.Answered, s.Held, s.Tracked = s.Foreign, s.Foreign, s.Foreign && s.Tracked
 	}
 	q.do(func(now time.Time) quorum.Actions { return q.machine.Observed(now, i, s) })

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -67,11 +67,11 @@ func TestLock_OfAKeyWithoutATTLIsRefusedAndTheErrorSaysWhy(t *testing.T) {
 		err := receive(t, waiter, "the end of Lock").err
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.ErrorIs(t, err, redlock.ErrNoExpiry)
+		require.ErrorIs(t, err, nodeerr.ErrNoExpiry)
 		if c.processes != nil {
 			for _, node := range c.refused(err).Nodes {
-				require.ErrorIs(t, node.Err, redlock.ErrNoExpiry)
-				require.ErrorIs(t, node.Err, pool.ErrHeld)
+				require.ErrorIs(t, node.Err, nodeerr.ErrNoExpiry)
+				require.ErrorIs(t, node.Err, nodeerr.ErrHeld)
 			}
 		}
 		require.Equal(t, 3, c.holding("name", "somebody"))
@@ -227,7 +227,7 @@ func TestLock_AWaiterThatIsCancelledIsPassedOver(t *testing.T) {
 		require.ErrorIs(t, end.err, tired)
 		require.ErrorIs(t, end.err, redlock.ErrTaken)
 		for _, node := range c.refused(end.err).Nodes {
-			require.ErrorIs(t, node.Err, redlock.ErrQueued, "it never went a round")
+			require.ErrorIs(t, node.Err, nodeerr.ErrQueued, "it never went a round")
 		}
 		require.NoError(t, holder.Unlock(t.Context()))
 		require.Equal(t, []string{"first", "second"}, l.end())
@@ -251,7 +251,7 @@ func TestLock_TheFirstWaiterThatIsCancelledPassesItsTurnOn(t *testing.T) {
 		end := receive(t, first, "the end of a wait")
 		require.ErrorIs(t, end.err, context.Canceled)
 		require.ErrorIs(t, end.err, redlock.ErrTaken)
-		require.ErrorIs(t, end.err, pool.ErrHeld, "the reason of the last round")
+		require.ErrorIs(t, end.err, nodeerr.ErrHeld, "the reason of the last round")
 
 		require.NoError(t, holder.Unlock(t.Context()))
 		require.Equal(t, []string{"second", "third"}, l.end())
@@ -370,7 +370,7 @@ func TestLock_ThatItsContextEndsReturnsThatAndWhy(t *testing.T) {
 			require.ErrorIs(t, end.err, context.Canceled)
 			require.ErrorIs(t, end.err, tired)
 			require.ErrorIs(t, end.err, redlock.ErrTaken)
-			require.ErrorIs(t, end.err, pool.ErrHeld)
+			require.ErrorIs(t, end.err, nodeerr.ErrHeld)
 			require.ErrorIs(t, c.refused(end.err), redlock.ErrTaken)
 		})
 		t.Run("timed out", func(t *testing.T) {
@@ -419,7 +419,7 @@ func TestLock_WithoutAMajorityThatItsContextEndsReturnsThatAndWhy(t *testing.T) 
 		require.ErrorIs(t, end.err, redlock.ErrNoQuorum)
 		refusal := c.refused(end.err)
 		for i := range 2 {
-			var down *pool.ConnectError
+			var down *nodeerr.ConnectError
 			require.ErrorAs(t, refusal.Nodes[i].Err, &down)
 		}
 	})
@@ -465,7 +465,7 @@ func TestLock_ARoundThatItsContextEndsLeavesNoKeys(t *testing.T) {
 				if i < 2 {
 					require.NoError(t, node.Err)
 				} else {
-					require.ErrorIs(t, node.Err, redlock.ErrPending)
+					require.ErrorIs(t, node.Err, nodeerr.ErrPending)
 				}
 			}
 			for i := range 2 {

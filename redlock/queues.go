@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // queues are the queues of a Locker, by key. Idle ones are discarded when there are many. Nodes report to it what changes and
@@ -30,7 +31,7 @@ func (s *queues) find(key string) *queue {
 
 // denied takes in the refusal of a call that does not wait.
 func (s *queues) denied(key string, refusal *QuorumError) {
-	if s.locker.pace.Heal > 0 && errors.Is(refusal, ErrNoExpiry) {
+	if s.locker.pace.Heal > 0 && errors.Is(refusal, nodeerr.ErrNoExpiry) {
 		s.do(key, func(q *queue, now time.Time) quorum.Actions { return q.machine.Denied(now) })
 	}
 }

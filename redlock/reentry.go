@@ -52,7 +52,7 @@ func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
 	case h == nil:
 		return nil, nil
 	case !req.reentrant:
-		return nil, failed(OpAcquire, req.name, ErrTaken, ErrDeadlock)
+		return nil, failed(OpAcquire, req.name, ErrDeadlock)
 	}
 	ttl := req.ttl
 	h.mu.Lock()

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -26,7 +26,7 @@ func (c *cluster) replicate(replicas ...int) {
 // requireReplica checks that the reason why a node did not answer is that it is a replica.
 func requireReplica(t *testing.T, err error) {
 	t.Helper()
-	var refusal *pool.ServerError
+	var refusal *nodeerr.ServerError
 	require.ErrorAs(t, err, &refusal)
 	require.Equal(t, "READONLY", refusal.Code)
 	require.ErrorContains(t, err, "the server is a replica")

@@ -2,8 +2,6 @@ package redlock
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode"
@@ -30,6 +28,7 @@ type request struct {
 	key        string
 	ttl        time.Duration
 	maxHold    time.Duration
+	waits      bool // MaxWait was given
 	maxWait    time.Duration
 	autoExtend bool
 	reentrant  bool
@@ -64,11 +63,14 @@ func MaxHold(d time.Duration) LockOption {
 	return lockOption(func(r *request) { r.maxHold = d })
 }
 
-// MaxWait limits how long Lock and Do wait for the lock: after d the error is that of a context that has ended,
-// [context.DeadlineExceeded] with [ErrTaken] or [ErrNoQuorum]. Unlike a deadline of the context, it does not bound the function of
-// Do. The default is 0, which means no limit but the context. d must not be below zero. TryLock, TryDo and Attach do not wait.
+// MaxWait limits how long Lock and Do wait for the lock. After d they return the reason of the last round, [ErrTaken] or
+// [ErrNoQuorum], in a [*QuorumError]; that matches no error of package context, as no context has ended. Unlike a deadline of
+// the context, it does not bound the function of Do.
+//
+// 0 tries once, like [Locker.TryLock]. Without the option there is no limit but the context. d must not be below zero. For TryLock,
+// TryDo and Attach, which do not wait, the option is [ErrInvalid].
 func MaxWait(d time.Duration) LockOption {
-	return lockOption(func(r *request) { r.maxWait = d })
+	return lockOption(func(r *request) { r.maxWait, r.waits = d, true })
 }
 
 // Reentrant lets the holder of a lock take it again. The holder is recognised by its context, if that comes from
@@ -106,23 +108,23 @@ func (c *config) request(name string, opts []LockOption) (r request, err error) 
 	}
 	switch {
 	case name == "":
-		return r, errors.New("redlock: the name is empty")
+		return r, invalid("the name is empty")
 	case node.IsCounter(r.key):
-		return r, fmt.Errorf("redlock: the name %q: the key %q is that of a counter of fencing tokens, not of a lock", name, r.key)
+		return r, invalid("the name %q: the key %q is that of a counter of fencing tokens, not of a lock", name, r.key)
 	case r.owned && r.owner == "":
-		return r, errors.New("redlock: Owner: the id is empty")
+		return r, invalid("Owner: the id is empty")
 	case len(r.metadata) > maxMetadataBytes:
-		return r, fmt.Errorf("redlock: Metadata(%.32q...): %d bytes, at most %d", r.metadata, len(r.metadata), maxMetadataBytes)
+		return r, invalid("Metadata(%.32q...): %d bytes, at most %d", r.metadata, len(r.metadata), maxMetadataBytes)
 	case strings.Contains(r.metadata, "|"):
-		return r, fmt.Errorf("redlock: Metadata(%q): the character | separates the fencing token", r.metadata)
+		return r, invalid("Metadata(%q): must not contain |, which separates the fencing token", r.metadata)
 	case r.maxWait < 0:
-		return r, fmt.Errorf("redlock: MaxWait(%s): must not be below zero", r.maxWait)
+		return r, invalid("MaxWait(%s): must not be below zero", r.maxWait)
 	case r.maxHold < 0:
-		return r, fmt.Errorf("redlock: MaxHold(%s): must not be below zero", r.maxHold)
+		return r, invalid("MaxHold(%s): must not be below zero", r.maxHold)
 	case r.maxHold > 0 && !r.autoExtend:
-		return r, fmt.Errorf("redlock: MaxHold(%s) without AutoExtend: the lock ends at its TTL anyway", r.maxHold)
+		return r, invalid("MaxHold(%s) without AutoExtend: the lock ends at its TTL anyway", r.maxHold)
 	case r.maxHold > 0 && r.maxHold < r.ttl:
-		return r, fmt.Errorf("redlock: MaxHold(%s): below the TTL, %s", r.maxHold, r.ttl)
+		return r, invalid("MaxHold(%s): below the TTL, %s", r.maxHold, r.ttl)
 	}
 	return r, cmp.Or(checkText("name", name), checkText("owner id", r.owner), checkText("metadata", r.metadata))
 }
@@ -131,7 +133,7 @@ func (c *config) request(name string, opts []LockOption) (r request, err error) 
 func (r request) with(opts []LockOption) (request, error) {
 	for _, opt := range opts {
 		if opt == nil {
-			return r, errors.New("redlock: nil lock option")
+			return r, invalid("nil lock option")
 		}
 		opt.applyLock(&r)
 	}
@@ -143,11 +145,11 @@ func (c *config) checkTTL(ttl time.Duration) (time.Duration, error) {
 	whole := ttl.Truncate(time.Millisecond)
 	switch {
 	case ttl < minTTL:
-		return 0, fmt.Errorf("redlock: TTL %s: must be at least %s", ttl, minTTL)
+		return 0, invalid("TTL %s: must be at least %s", ttl, minTTL)
 	case ttl > c.maxTTL:
-		return 0, fmt.Errorf("redlock: TTL %s: must be at most %s (%s)", ttl, c.maxTTL, c.maxTTLBy)
+		return 0, invalid("TTL %s: must be at most %s (%s)", ttl, c.maxTTL, c.maxTTLBy)
 	case quorum.Drift{Factor: c.drift.Factor}.Of(whole) >= whole-c.drift.Floor: // a difference cannot overflow
-		return 0, fmt.Errorf("redlock: TTL %s: the allowance for clock drift, %v x TTL + %s, leaves nothing of it (WithDrift)",
+		return 0, invalid("TTL %s: the allowance for clock drift, %v x TTL + %s, leaves nothing of it (WithDrift)",
 			ttl, c.drift.Factor, c.drift.Floor)
 	}
 	return whole, nil
@@ -156,11 +158,11 @@ func (c *config) checkTTL(ttl time.Duration) (time.Duration, error) {
 // checkText refuses text that Redis accepts in a key but that is a mistake: too long, or with control characters.
 func checkText(what, text string) error {
 	if len(text) > maxNameBytes {
-		return fmt.Errorf("redlock: the %s %.32q... has %d bytes: at most %d, since every command carries it", what, text, len(text), maxNameBytes)
+		return invalid("the %s %.32q... has %d bytes: at most %d, since every command carries it", what, text, len(text), maxNameBytes)
 	}
 	for i, r := range text {
 		if unicode.IsControl(r) {
-			return fmt.Errorf("redlock: the %s %q has the control character %q at byte %d: logs and tools would show another name", what, text, r, i)
+			return invalid("the %s %q has the control character %q at byte %d: logs and tools would show another name", what, text, r, i)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // round is one command for the nodes: an acquire, an extend or an unlock. It receives the answers, reports them to its
@@ -233,9 +234,9 @@ func (r *round) reasonLocked(i int) error {
 	answer := r.machine.Answer(i)
 	switch {
 	case isDuplicate:
-		return fmt.Errorf("%w %s", ErrSameServer, r.locker.nodes[duplicate].Addr())
+		return fmt.Errorf("%w %s", nodeerr.ErrSameServer, r.locker.nodes[duplicate].Addr())
 	case answer == quorum.Pending:
-		return ErrPending
+		return nodeerr.ErrPending
 	case r.errs != nil && r.errs[i] != nil: // also if it said yes and the raise failed
 		return r.errs[i]
 	case answer == quorum.Recreated: // the node has said yes, which does not count
@@ -247,7 +248,7 @@ func (r *round) reasonLocked(i int) error {
 	}
 	switch agrees, open := r.acquire.Agrees(i); {
 	case open:
-		return ErrPending
+		return nodeerr.ErrPending
 	case !agrees:
 		return errAhead
 	}

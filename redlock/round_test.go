@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -77,8 +78,8 @@ func TestExtend_NeedsAMajorityThatStillHoldsTheLock(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrLost)
 		refusal := c.refused(err)
 		require.Equal(t, redlock.OpExtend, refusal.Op)
-		require.ErrorIs(t, refusal.Nodes[0].Err, pool.ErrRecreated, "given again is no yes: another may have had it meanwhile")
-		require.ErrorIs(t, refusal.Nodes[2].Err, pool.ErrRecreated)
+		require.ErrorIs(t, refusal.Nodes[0].Err, nodeerr.ErrRecreated, "given again is no yes: another may have had it meanwhile")
+		require.ErrorIs(t, refusal.Nodes[2].Err, nodeerr.ErrRecreated)
 
 		receive(t, lock.Done(), "the end of a lock that is lost")
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
@@ -156,7 +157,7 @@ func TestExtend_ThatFailsIsReleasedWithTheLock(t *testing.T) {
 			if i >= 2 {
 				require.Error(t, node.Err)
 			} else if node.Err != nil {
-				require.ErrorIs(t, node.Err, redlock.ErrPending)
+				require.ErrorIs(t, node.Err, nodeerr.ErrPending)
 			}
 		}
 		require.Equal(t, before, lock.ValidUntil(), "the old deadline stands")
@@ -219,7 +220,7 @@ func TestExtend_ThatItsContextEndsLeavesTheOldDeadline(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, tired)
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	require.ErrorIs(t, c.refused(err).Nodes[0].Err, redlock.ErrPending)
+	require.ErrorIs(t, c.refused(err).Nodes[0].Err, nodeerr.ErrPending)
 	require.NoError(t, lock.Err())
 	require.Equal(t, before, lock.ValidUntil())
 	c.processes[0].Thaw()
@@ -299,7 +300,7 @@ func TestTryLock_ALostReplyIsNoYesAndItsKeyDoesNotStay(t *testing.T) {
 			require.NotErrorIs(t, err, redlock.ErrTaken)
 			refusal := c.refused(err)
 			for _, i := range []int{0, 2} {
-				require.ErrorIs(t, refusal.Nodes[i].Err, pool.ErrBroken)
+				require.ErrorIs(t, refusal.Nodes[i].Err, nodeerr.ErrBroken)
 				require.False(t, lose[i].Load())
 			}
 			for _, v := range seen.votesOn("acquire", "name") {
@@ -343,7 +344,7 @@ func TestUnlock_WhoseReplyIsLostIsUnknownAndDoneAllTheSame(t *testing.T) {
 		}
 		err := lock.Unlock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.ErrorIs(t, err, pool.ErrBroken)
+		require.ErrorIs(t, err, nodeerr.ErrBroken)
 		_ = c.refused(err)
 		c.eventuallyEmpty()
 		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -130,7 +131,7 @@ func (s *texts) error(err error) {
 		return
 	}
 	_, _ = fmt.Fprintf(s, "%v\n%+v\n%#v\n", err, err, err)
-	if refusal := (*pool.ServerError)(nil); errors.As(err, &refusal) {
+	if refusal := (*nodeerr.ServerError)(nil); errors.As(err, &refusal) {
 		_, _ = fmt.Fprintf(s, "%+v\n", *refusal)
 	}
 	switch err := err.(type) { //nolint:errorlint // one level at a time

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // NoTTL is the TTL of a key that never expires.
@@ -22,7 +23,7 @@ const (
 	// VerdictNobody means that nobody holds the lock, whatever the nodes hold that did not answer. Tokens on a minority may still
 	// prevent an acquire, until they are released or expire.
 	VerdictNobody Verdict = "nobody"
-	// VerdictForeign means that nobody holds the lock and nobody can take it: somebody's data ([ErrForeign]) is on so many nodes that
+	// VerdictForeign means that nobody holds the lock and nobody can take it: somebody's data is on so many nodes that
 	// the others are no majority.
 	VerdictForeign Verdict = "data"
 	// VerdictUnknown means that a token may be on a majority or not: the nodes that did not answer decide.
@@ -55,18 +56,18 @@ type NodeState struct {
 	Metadata string // of the holder, see [Metadata]
 	Fence    uint64 // of the holder, 0 for none: see [Lock.Fence]; on a minority of nodes it may be another
 	TTL      time.Duration
-	// Err is why there is no answer, an error of package pool or ErrPending; or ErrForeign, if the key is somebody's data.
+	// Err is why there is no answer, an error of package nodeerr; nodeerr.ErrForeign means that the key is somebody's data.
 	Err error
 }
 
 // NewState returns what the answers of the nodes come to, of all nodes that the lock is taken on. A node whose Err is set has not
-// answered, and may hold anything, unless that is [ErrForeign]. Numbers behind a token do not make it another holder's.
+// answered, and may hold anything, unless that is [nodeerr.ErrForeign]. Numbers behind a token do not make it another holder's.
 func NewState(name string, nodes []NodeState) *State {
 	s := &State{Name: name, Need: quorum.Majority(len(nodes)), Verdict: VerdictNobody, Nodes: nodes}
 	missing, data, most := 0, 0, 0
 	for i := range nodes {
 		switch n := &nodes[i]; {
-		case errors.Is(n.Err, ErrForeign):
+		case errors.Is(n.Err, nodeerr.ErrForeign):
 			data++
 		case n.Err != nil:
 			missing++

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -20,9 +20,9 @@ func nodeStates(text string) (nodes []redlock.NodeState) {
 		switch letter {
 		case '-':
 		case '?':
-			n.Err = pool.ErrTimeout
+			n.Err = nodeerr.ErrTimeout
 		case '#':
-			n.Err = &pool.ServerError{Code: "WRONGTYPE"}
+			n.Err = &nodeerr.ServerError{Code: "WRONGTYPE"}
 		case '0':
 			n.Held, n.TTL = true, time.Minute
 		default:

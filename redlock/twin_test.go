@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -59,11 +60,11 @@ func TestTryLock_AServerUnderTwoNamesDoesNotCountTwice(t *testing.T) {
 				require.Len(t, refusal.Nodes, 3)
 				// Which of the two votes comes first is open; the other one is refused with the first one's address.
 				first, twin := refusal.Nodes[0], refusal.Nodes[1]
-				if errors.Is(first.Err, redlock.ErrSameServer) {
+				if errors.Is(first.Err, nodeerr.ErrSameServer) {
 					first, twin = twin, first
 				}
-				require.NotErrorIs(t, first.Err, redlock.ErrSameServer)
-				require.ErrorIs(t, twin.Err, redlock.ErrSameServer)
+				require.NotErrorIs(t, first.Err, nodeerr.ErrSameServer)
+				require.ErrorIs(t, twin.Err, nodeerr.ErrSameServer)
 				require.ErrorContains(t, twin.Err, first.Addr)
 			}
 			c.eventuallyWithoutKeys()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -65,7 +66,7 @@ func TestAutoExtend_ALockThatIsDeletedIsLostAtOnce(t *testing.T) {
 				receive(t, ctx.Done(), "the end of the context, while the clock stands still")
 				require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
 				err := lock.Unlock(t.Context())
-				require.True(t, errors.Is(err, redlock.ErrNotHeld) || errors.Is(err, redlock.ErrForeign), err)
+				require.True(t, errors.Is(err, redlock.ErrNotHeld) || errors.Is(err, nodeerr.ErrForeign), err)
 			})
 		}
 	}

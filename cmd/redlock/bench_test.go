@@ -292,7 +292,7 @@ func TestBench_FailsAtOnceWithTheReasonOfEachUnreachableNode(t *testing.T) {
 
 func TestBench_RefusesAnInvalidPrefix(t *testing.T) {
 	code, out, failure := call(t.Context(), append(shortRun, "--prefix=a\nb", "--nodes="+testredis.Mini(t, 1)[0].URL())...)
-	assert.Equal(t, exitInternal, code)
+	assert.Equal(t, exitUsage, code)
 	assert.Contains(t, failure, "the key prefix")
 	assert.Empty(t, out)
 }

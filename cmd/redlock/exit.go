@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -78,20 +77,12 @@ func (i interrupted) Error() string { return i.signal.String() }
 // Signal implements [supervise.Interrupted].
 func (i interrupted) Signal() os.Signal { return i.signal }
 
-// refusal makes the error of a call of package redlock one about the arguments, unless it is about the lock or the nodes.
-func refusal(err error) error {
-	if exitCode(err) != exitInternal || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redlock.ErrClosed) {
-		return err
-	}
-	return &exitError{exitUsage, err}
-}
-
 // held reports whether others hold so many nodes that this alone has prevented a majority. Otherwise nodes that did not answer have,
 // and perhaps the few that are held are what is left of a lock.
 func held(round *redlock.QuorumError) bool {
 	n := 0
 	for _, node := range round.Nodes {
-		if errors.Is(node.Err, pool.ErrHeld) || errors.Is(node.Err, redlock.ErrForeign) {
+		if errors.Is(node.Err, nodeerr.ErrHeld) || errors.Is(node.Err, nodeerr.ErrForeign) {
 			n++
 		}
 	}
@@ -106,7 +97,7 @@ func exitCode(err error) int {
 	var lost *outputError
 	if round := (*redlock.QuorumError)(nil); errors.As(err, &round) && !errors.As(err, &exit) && !errors.As(err, &by) && !errors.As(err, &lost) {
 		switch {
-		case errors.Is(err, redlock.ErrSameServer):
+		case errors.Is(err, nodeerr.ErrSameServer):
 			return exitUsage
 		case errors.Is(round.Reason, redlock.ErrTaken) && !held(round):
 			return exitUnavailable
@@ -120,16 +111,16 @@ func exitCode(err error) int {
 		return exit.code
 	case errors.As(err, &lost):
 		return lost.code()
-	case errors.As(err, new(*kong.ParseError)), errors.Is(err, redlock.ErrForeign):
+	case errors.As(err, new(*kong.ParseError)), errors.Is(err, redlock.ErrForeign), errors.Is(err, redlock.ErrInvalid):
 		return exitUsage
 	case errors.As(err, &by):
 		if number, isNumber := by.signal.(syscall.Signal); isNumber {
 			return exitSignal + int(number)
 		}
 		return exitInternal
-	case errors.Is(err, redlock.ErrLost), errors.Is(err, redlock.ErrExpired), errors.Is(err, redlock.ErrNotHeld), errors.Is(err, redlock.ErrReleased):
+	case errors.Is(err, redlock.ErrNotHeld):
 		return exitLost
-	case errors.Is(err, redlock.ErrTaken), errors.Is(err, redlock.ErrNoExpiry):
+	case errors.Is(err, redlock.ErrTaken), errors.Is(err, nodeerr.ErrNoExpiry):
 		return exitTaken
 	case errors.Is(err, redlock.ErrNoQuorum):
 		return exitUnavailable

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/load"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -43,7 +44,7 @@ func (c *inspectCmd) Run(ctx context.Context, to streams) (err error) {
 	return c.run(ctx, to, c.JSON, func(out, _ paper) error {
 		s, err := cluster.Inspect(ctx, c.Name)
 		if s == nil {
-			return refusal(err)
+			return err
 		}
 		if ctx.Err() != nil {
 			return err
@@ -102,9 +103,9 @@ func (c *inspectCmd) lines(s *redlock.State, trips *roundTrips, columns int) []l
 func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 	held, ttl, fence, latency, failure := "", "", "", "", ""
 	switch {
-	case errors.Is(n.Err, redlock.ErrForeign):
+	case errors.Is(n.Err, nodeerr.ErrForeign):
 		held, failure = "somebody's data", "not a string"
-		if !errors.As(n.Err, new(*pool.ServerError)) {
+		if !errors.As(n.Err, new(*nodeerr.ServerError)) {
 			failure = fmt.Sprintf("a string of more than %d bytes", node.MaxToken)
 		}
 	case n.Err != nil:
@@ -128,12 +129,12 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 }
 
 // answered reports whether the node said what it holds.
-func answered(n *redlock.NodeState) bool { return n.Err == nil || errors.Is(n.Err, redlock.ErrForeign) }
+func answered(n *redlock.NodeState) bool { return n.Err == nil || errors.Is(n.Err, nodeerr.ErrForeign) }
 
 // why explains in a line why a node did not answer.
 func why(err error) string {
-	if errors.Is(err, pool.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
-		err = pool.ErrTimeout // which it was that was too late is no matter
+	if errors.Is(err, nodeerr.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
+		err = nodeerr.ErrTimeout // which it was that was too late is no matter
 	}
 	return firstLine(reason(err))
 }
@@ -175,7 +176,7 @@ func inspectionOf(s *redlock.State, trips *roundTrips) inspection {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		of := nodeInspection{
-			Addr: n.Addr, Answered: answered(n), Data: errors.Is(n.Err, redlock.ErrForeign),
+			Addr: n.Addr, Answered: answered(n), Data: errors.Is(n.Err, nodeerr.ErrForeign),
 			Token: n.Token, Metadata: n.Metadata, Fence: n.Fence, TTL: ttlMillis(n.TTL),
 		}
 		if n.Err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -93,9 +94,8 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 // failed makes the report if the lock was not acquired. Who chooses the exit code for a lock that another holds needs no text for
 // it. A key without a TTL has no holder who would release it: that is always said.
 func (c *runCmd) failed(err error) supervise.Report {
-	err = refusal(err)
 	report := supervise.Report{Code: exitCode(err), Text: display.Error(err)}
-	if report.Code != exitTaken || errors.Is(err, redlock.ErrNoExpiry) {
+	if report.Code != exitTaken || errors.Is(err, nodeerr.ErrNoExpiry) {
 		return report
 	}
 	if !c.Verbose {

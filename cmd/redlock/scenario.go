@@ -155,7 +155,7 @@ func (s *scenario) expired(ctx context.Context) error {
 	if err := expect("C's lock to end", redlock.ErrExpired, c.lock.Err()); err != nil {
 		return err
 	}
-	s.show.line("%s", odd.Sprintf("C works for %s, and then: %v", load.Duration(time.Since(began)), c.lock.Err()))
+	s.show.line("%s", odd.Sprintf("C works for %s, and then: %v", load.Duration(time.Since(began)), errors.Unwrap(c.lock.Err())))
 	_, err := d.wait(ctx, nil)
 	if err := expect("D to get the lock, which has expired for C", nil, err); err != nil {
 		return err

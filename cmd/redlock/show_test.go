@@ -12,7 +12,7 @@ import (
 	"github.com/fatih/color"
 	"github.com/stretchr/testify/assert"
 
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -22,11 +22,11 @@ func TestReason_OmitsTheAddressThatIsInTheLineAlready(t *testing.T) {
 		Err: os.NewSyscallError("connect", syscall.ECONNREFUSED),
 	}
 	for want, err := range map[string]error{
-		"another token holds the key": pool.ErrHeld,
-		"connection refused":          &pool.ConnectError{Err: refused},
-		"unreachable":                 &pool.ConnectError{Err: errUnreachable},
-		"not connected: NOAUTH Authentication required. (the server asks for a password)": &pool.ConnectError{
-			Err: &pool.ServerError{Code: "NOAUTH", Message: "NOAUTH Authentication required."}},
+		"another token holds the key": nodeerr.ErrHeld,
+		"connection refused":          &nodeerr.ConnectError{Err: refused},
+		"unreachable":                 &nodeerr.ConnectError{Err: errUnreachable},
+		"not connected: NOAUTH Authentication required. (the server asks for a password)": &nodeerr.ConnectError{
+			Err: &nodeerr.ServerError{Code: "NOAUTH", Message: "NOAUTH Authentication required.", Hint: "the server asks for a password"}},
 	} {
 		assert.Equal(t, want, reason(err))
 	}
@@ -46,7 +46,7 @@ func TestShow_ClipsLongLines(t *testing.T) {
 
 func TestShow_MarksYesNoAndNoAnswerInColoursUnlessPlain(t *testing.T) {
 	seen := &round{votes: []*redlock.VoteEvent{
-		{Answer: redlock.AnswerYes}, {Answer: redlock.AnswerNo, Err: pool.ErrHeld}, {Answer: redlock.AnswerUnsent, Err: errUnreachable}, nil,
+		{Answer: redlock.AnswerYes}, {Answer: redlock.AnswerNo, Err: nodeerr.ErrHeld}, {Answer: redlock.AnswerUnsent, Err: errUnreachable}, nil,
 	}}
 	var out bytes.Buffer
 	s := &show{w: &out}

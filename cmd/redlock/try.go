@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/contest"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -64,8 +65,7 @@ func (c *tryCmd) Run(ctx context.Context, to streams) (err error) {
 
 // refusal explains why the lock was not acquired.
 func (c *tryCmd) refusal(err error) error {
-	err = refusal(err)
-	if exitCode(err) == exitTaken && !errors.Is(err, redlock.ErrNoExpiry) {
+	if exitCode(err) == exitTaken && !errors.Is(err, nodeerr.ErrNoExpiry) {
 		return &exitError{exitTaken, fmt.Errorf("%w: \"redlock inspect %s\" shows by whom", redlock.ErrTaken, c.Name)}
 	}
 	return err
@@ -120,11 +120,11 @@ func (c *extendCmd) Run(ctx context.Context, to streams) (err error) {
 	defer func() { err = errors.Join(err, cluster.Close()) }()
 	lock, err := cluster.Attach(ctx, c.Name, c.Token)
 	if err != nil {
-		return refusal(err)
+		return err
 	}
 	if err := lock.Extend(ctx, c.TTL); err != nil {
 		_, _ = lock.Detach(context.WithoutCancel(ctx)) // fails if it is lost
-		return refusal(err)
+		return err
 	}
 	if err := printHeld(to.out, lock, c.JSON, lock.Remaining().Truncate(time.Millisecond).String()); err != nil {
 		return err

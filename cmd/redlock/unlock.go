@@ -14,7 +14,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -48,10 +48,10 @@ func (c *releaseCmd) Run(ctx context.Context) (err error) {
 func releaseToken(ctx context.Context, locker *redlock.Locker, name, token string) error {
 	lock, err := locker.Attach(ctx, name, token)
 	if err == nil {
-		return refusal(lock.Unlock(ctx))
+		return lock.Unlock(ctx)
 	}
 	if !errors.Is(err, redlock.ErrNotHeld) {
-		return refusal(err)
+		return err
 	}
 	s, inspectErr := locker.Inspect(ctx, name)
 	if inspectErr != nil {
@@ -102,13 +102,13 @@ func (c *unlockCmd) Run(ctx context.Context, to streams) (err error) {
 func (c *unlockCmd) force(ctx context.Context, to streams, on *cluster) error {
 	seen, err := on.Inspect(ctx, c.Name)
 	if err != nil {
-		return refusal(err)
+		return err
 	}
 	out := paper{w: to.out}
 	text := explain(seen, false)
 	if len(tallyOf(seen).tokens) == 0 {
 		if seen.Verdict == redlock.VerdictForeign {
-			return &exitError{exitUsage, fmt.Errorf("%w. It is left alone: %s", redlock.ErrForeign, text)}
+			return &exitError{exitUsage, fmt.Errorf("%w. It is left alone: %s", nodeerr.ErrForeign, text)}
 		}
 		out.print([]line{{text: "There is nothing to remove. " + text}})
 		return nil
@@ -144,11 +144,11 @@ func remove(on *cluster, prefix string, seen *redlock.State) (removed *redlock.S
 			*n = redlock.NodeState{Addr: n.Addr, Err: reply.Err}
 		}
 		switch {
-		case n.Err == nil || errors.Is(n.Err, pool.ErrAbsent):
+		case n.Err == nil || errors.Is(n.Err, nodeerr.ErrAbsent):
 			free++
-		case errors.Is(n.Err, pool.ErrHeld):
+		case errors.Is(n.Err, nodeerr.ErrHeld):
 			taken++
-		case errors.Is(n.Err, redlock.ErrForeign):
+		case errors.Is(n.Err, nodeerr.ErrForeign):
 			data++
 		}
 	}
@@ -170,11 +170,11 @@ func holdings(s *redlock.State, nothing string) (lines []line) {
 	for _, n := range s.Nodes {
 		row := []string{n.Addr, nothing, "", "", ""}
 		switch {
-		case errors.Is(n.Err, redlock.ErrForeign):
+		case errors.Is(n.Err, nodeerr.ErrForeign):
 			row[1], row[4] = "somebody's data", "left alone"
-		case errors.Is(n.Err, pool.ErrHeld):
+		case errors.Is(n.Err, nodeerr.ErrHeld):
 			row[1], row[4] = "another", "has taken it meanwhile: left alone"
-		case errors.Is(n.Err, pool.ErrAbsent):
+		case errors.Is(n.Err, nodeerr.ErrAbsent):
 			row[1], row[4] = nothing, "it has ended meanwhile"
 		case n.Err != nil:
 			row[1], row[4] = "?", clip(why(n.Err), 80)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -84,10 +84,10 @@ func TestUnlock_ByForceLeavesSomebodysDataAlone(t *testing.T) {
 func TestHoldings_SayWhereNothingWasRemoved(t *testing.T) {
 	s := &redlock.State{Need: 3, Nodes: []redlock.NodeState{
 		{Addr: "a:1", Held: true, Token: "token", TTL: eternity},
-		{Addr: "a:2", Err: pool.ErrHeld},
-		{Addr: "a:3", Err: pool.ErrAbsent},
-		{Addr: "a:4", Err: redlock.ErrForeign},
-		{Addr: "a:5", Err: &pool.ServerError{Code: "NOPERM", Message: "NOPERM \x1b[2J"}},
+		{Addr: "a:2", Err: nodeerr.ErrHeld},
+		{Addr: "a:3", Err: nodeerr.ErrAbsent},
+		{Addr: "a:4", Err: nodeerr.ErrForeign},
+		{Addr: "a:5", Err: &nodeerr.ServerError{Code: "NOPERM", Message: "NOPERM \x1b[2J", Hint: "the ACL user may not do this"}},
 		{Addr: "a:6"},
 	}}
 	var out strings.Builder

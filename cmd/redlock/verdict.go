@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -45,7 +46,7 @@ func tallyOf(s *redlock.State) tally {
 	t := tally{nodes: len(s.Nodes), need: s.Need}
 	for _, n := range s.Nodes {
 		switch {
-		case errors.Is(n.Err, redlock.ErrForeign):
+		case errors.Is(n.Err, nodeerr.ErrForeign):
 			t.data++
 		case n.Err != nil:
 			t.blind++

@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // later is a time that no server's clock comes to in a test: counters that are ahead of it only count on.
@@ -342,7 +343,7 @@ func TestBatch_AnErrorOfOneCommandIsTheAnswerToThatOne(t *testing.T) {
 	}
 	requireNoPermission := func(reply node.Reply) {
 		require.Equal(t, quorum.Refused, reply.Answer)
-		refusal := (*node.ServerError)(nil)
+		refusal := (*nodeerr.ServerError)(nil)
 		require.ErrorAs(t, reply.Err, &refusal)
 		require.Equal(t, "NOPERM", refusal.Code)
 	}
@@ -352,7 +353,7 @@ func TestBatch_AnErrorOfOneCommandIsTheAnswerToThatOne(t *testing.T) {
 		case 3:
 			requireNoPermission(reply)
 		case 13:
-			requireReply(t, quorum.No, node.ErrAbsent, reply)
+			requireReply(t, quorum.No, nodeerr.ErrAbsent, reply)
 		default:
 			require.Equal(t, quorum.Yes, reply.Answer, reply.Err)
 		}
@@ -380,9 +381,9 @@ func TestBatch_AnOddReplyIsAnUnknownAnswerToEach(t *testing.T) {
 				acquires, releases := several(2)
 				replies := f.together(t, n, append(append(acquires, releases...), node.Acquire("key", "token", ttl)))
 				for _, reply := range replies[:4] {
-					requireReply(t, quorum.Unknown, node.ErrProtocol, reply)
+					requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, reply)
 				}
-				requireReply(t, quorum.Unknown, node.ErrBroken, replies[4])
+				requireReply(t, quorum.Unknown, nodeerr.ErrBroken, replies[4])
 				require.Eventually(t, func() bool { return f.connections() > 1 }, bound, tick)
 			})
 		}
@@ -482,7 +483,7 @@ func TestBatch_ABrokenConnectionLosesAcquiresAndKeepsReleases(t *testing.T) {
 		n := f.open(t, withTimeout(bound/2))
 		acquires, releases := several(6)
 		for _, reply := range f.together(t, n, append(acquires, releases...)) {
-			requireReply(t, quorum.Unknown, node.ErrBroken, reply)
+			requireReply(t, quorum.Unknown, nodeerr.ErrBroken, reply)
 		}
 		synctest.Wait()
 		requireYes(t, n, node.Acquire("key", "token", ttl))

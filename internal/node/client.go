@@ -1,6 +1,10 @@
 package node
 
-import "context"
+import (
+	"context"
+
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+)
 
 // Client is a connection for a tool that looks at a server: it carries any command. It speaks RESP2, and its reader has the
 // bounds of a node's. One goroutine may use it at a time.
@@ -13,11 +17,11 @@ type Client struct {
 func Connect(ctx context.Context, s *Server) (*Client, error) {
 	server, err := s.withCredentials(ctx)
 	if err != nil {
-		return nil, &ConnectError{Err: ofCaller(ctx, err)}
+		return nil, &nodeerr.ConnectError{Err: ofCaller(ctx, err)}
 	}
 	conn, err := dial(ctx, server)
 	if err != nil {
-		return nil, &ConnectError{Err: ofCaller(ctx, err)}
+		return nil, &nodeerr.ConnectError{Err: ofCaller(ctx, err)}
 	}
 	c := &Client{conn: conn}
 	for _, words := range server.login() {
@@ -26,27 +30,27 @@ func Connect(ctx context.Context, s *Server) (*Client, error) {
 		}
 		if _, err := c.Do(ctx, words...); err != nil {
 			c.Close()
-			return nil, &ConnectError{Err: err}
+			return nil, &nodeerr.ConnectError{Err: err}
 		}
 	}
 	return c, nil
 }
 
 // Do sends a command and returns its reply: a string, an int64, nil, or a []any of these, as for redigo's converters. The items of
-// maps follow one another: key, value. An error reply is a [*ServerError], after which the Client goes on; after any
+// maps follow one another: key, value. An error reply is a [*nodeerr.ServerError], after which the Client goes on; after any
 // other error it is broken.
 func (c *Client) Do(ctx context.Context, words ...string) (any, error) {
 	replies, err := c.DoAll(ctx, [][]string{words})
 	if err != nil {
 		return nil, err
 	}
-	if refusal, isError := replies[0].(*ServerError); isError {
+	if refusal, isError := replies[0].(*nodeerr.ServerError); isError {
 		return nil, refusal
 	}
 	return replies[0], nil
 }
 
-// DoAll sends commands with one write and returns their replies; here an error reply is one of them, a [*ServerError].
+// DoAll sends commands with one write and returns their replies; here an error reply is one of them, a [*nodeerr.ServerError].
 func (c *Client) DoAll(ctx context.Context, commands [][]string) (replies []any, err error) {
 	if c.err != nil {
 		return nil, c.err
@@ -108,7 +112,7 @@ func ofCaller(ctx context.Context, err error) error {
 func (c *Client) Close() {
 	c.conn.close()
 	if c.err == nil {
-		c.err = ErrClosed
+		c.err = nodeerr.ErrClosed
 	}
 }
 

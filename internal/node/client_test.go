@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 func server(addr string) *node.Server {
@@ -27,11 +28,11 @@ func TestClient_RepliesAreGoTypes(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, []any{"OK", "value", nil}, replies[:3])
-	require.ErrorIs(t, replies[3].(error), node.ErrForeign)
+	require.ErrorIs(t, replies[3].(error), nodeerr.ErrForeign)
 	require.Equal(t, []any{int64(2), []any{"a", "b"}}, replies[4:])
 
 	_, err = c.Do(t.Context(), "LPUSH", "key", "x")
-	require.ErrorAs(t, err, new(*node.ServerError))
+	require.ErrorAs(t, err, new(*nodeerr.ServerError))
 	reply, err := c.Do(t.Context(), "PING")
 	require.NoError(t, err, "an error reply breaks nothing")
 	require.Equal(t, "PONG", reply)
@@ -68,7 +69,7 @@ func TestConnect_NamesWhatTheServerRefuses(t *testing.T) {
 	to := server(s.Addr())
 	to.Username, to.Password = "nobody", "hunter2"
 	_, err := node.Connect(t.Context(), to)
-	require.ErrorAs(t, err, new(*node.ConnectError))
+	require.ErrorAs(t, err, new(*nodeerr.ConnectError))
 	require.ErrorContains(t, err, "WRONGPASS")
 	require.NotContains(t, err.Error(), "hunter2")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 func TestAcquire_SetsAFreeKeyToTheTokenWithATTL(t *testing.T) {
@@ -28,7 +29,7 @@ func TestAcquire_LeavesAHeldKeyAlone(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		for _, holder := range []string{"other", "token", ""} {
 			do(t, server, "SET", "key", holder)
-			requireReply(t, quorum.No, node.ErrHeld, ask(t, n, node.Acquire("key", "token", ttl)))
+			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, node.Acquire("key", "token", ttl)))
 			require.Equal(t, holder, holds(t, server, "key"))
 			require.Negative(t, left(t, server, "key"), "a TTL though there was none")
 		}
@@ -56,14 +57,14 @@ func TestCommand_OnlyTheHolderOfTheTokenReleasesExtendsAndHeals(t *testing.T) {
 		for name, command := range commands {
 			do(t, server, "DEL", "key")
 			if name == "extend" {
-				requireReply(t, quorum.Recreated, node.ErrRecreated, ask(t, n, command()))
+				requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, command()))
 			} else {
-				requireReply(t, quorum.No, node.ErrAbsent, ask(t, n, command()))
+				requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, command()))
 				require.Empty(t, holds(t, server, "key"), "%s made a key", name)
 			}
 			for _, holder := range []string{"other", "toke", "token2", "TOKEN", ""} {
 				do(t, server, "SET", "key", holder, "PX", 1_000_000)
-				requireReply(t, quorum.No, node.ErrHeld, ask(t, n, command()))
+				requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, command()))
 				require.Equal(t, holder, holds(t, server, "key"), name)
 				require.Greater(t, left(t, server, "key"), ttl, name)
 			}
@@ -90,7 +91,7 @@ func TestExtend_MakesATTLLongerAndNeverShorter(t *testing.T) {
 func TestExtend_RecreatesAKeyThatDoesNotExist(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		for range 2 { // by its source, and by its hash
-			requireReply(t, quorum.Recreated, node.ErrRecreated, ask(t, n, node.Extend("key", "token", ttl)))
+			requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, node.Extend("key", "token", ttl)))
 			require.Equal(t, "token", holds(t, server, "key"))
 			require.Greater(t, left(t, server, "key"), ttl/2)
 			require.LessOrEqual(t, left(t, server, "key"), ttl)
@@ -119,7 +120,7 @@ func TestExtend_GivesAKeyWithoutATTLOne(t *testing.T) {
 func TestCommand_DataOfAnotherTypeIsReportedAndLeftAlone(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		do(t, server, "RPUSH", "key", "somebody's", "data")
-		requireReply(t, quorum.No, node.ErrHeld, ask(t, n, node.Acquire("key", "token", ttl)))
+		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, node.Acquire("key", "token", ttl)))
 		requireRefused(t, ask(t, n, node.Release("key", "token", ttl)), "WRONGTYPE")
 		requireRefused(t, ask(t, n, node.Extend("key", "token", ttl)), "WRONGTYPE")
 		requireRefused(t, ask(t, n, node.Delete("key", "token")), "WRONGTYPE")
@@ -146,7 +147,7 @@ func TestCommand_KeysAndTokensMayHoldAnyBytes(t *testing.T) {
 
 func TestObserve_ReturnsWhatAKeyHoldsAndItsTTL(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		requireReply(t, quorum.No, node.ErrAbsent, ask(t, n, node.Observe("key")))
+		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, node.Observe("key")))
 		for _, value := range []string{"", "token", "a\r\n\x00b"} {
 			do(t, server, "SET", "key", value, "PX", ttl.Milliseconds())
 			reply := ask(t, n, node.Observe("key"))
@@ -171,12 +172,12 @@ func TestObserve_DoesNotFetchWhatIsLongerThanAnyToken(t *testing.T) {
 		for _, size := range []int{node.MaxToken + 1, 2 << 20} {
 			do(t, server, "SET", "key", strings.Repeat("x", size))
 			reply := ask(t, n, node.Observe("key"))
-			requireReply(t, quorum.Refused, node.ErrForeign, reply)
+			requireReply(t, quorum.Refused, nodeerr.ErrForeign, reply)
 			require.Empty(t, reply.Value)
 		}
 		require.EqualValues(t, 1, do(t, server, "DEL", "key"))
 		do(t, server, "RPUSH", "key", "data")
-		requireReply(t, quorum.Refused, node.ErrForeign, ask(t, n, node.Observe("key")))
+		requireReply(t, quorum.Refused, nodeerr.ErrForeign, ask(t, n, node.Observe("key")))
 	})
 }
 
@@ -191,15 +192,15 @@ func TestRelease_ReportsWhatHoldsTheKey(t *testing.T) {
 			onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 				do(t, server, "SET", "key", "another", "PX", "10000")
 				reply := ask(t, n, release)
-				requireReply(t, quorum.No, node.ErrHeld, reply)
-				require.NotErrorIs(t, reply.Err, node.ErrNoExpiry)
+				requireReply(t, quorum.No, nodeerr.ErrHeld, reply)
+				require.NotErrorIs(t, reply.Err, nodeerr.ErrNoExpiry)
 				do(t, server, "SET", "key", "another")
 				reply = ask(t, n, release)
-				requireReply(t, quorum.No, node.ErrHeld, reply)
-				require.ErrorIs(t, reply.Err, node.ErrNoExpiry)
+				requireReply(t, quorum.No, nodeerr.ErrHeld, reply)
+				require.ErrorIs(t, reply.Err, nodeerr.ErrNoExpiry)
 				for _, data := range [][]any{{"SET", "key", long}, {"SET", "key", long, "PX", "10000"}} {
 					do(t, server, data[0].(string), data[1:]...)
-					requireReply(t, quorum.No, node.ErrForeign, ask(t, n, release))
+					requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, release))
 				}
 				require.Equal(t, int64(len(long)), do(t, server, "STRLEN", "key"), "it is left alone")
 			})
@@ -210,13 +211,13 @@ func TestRelease_ReportsWhatHoldsTheKey(t *testing.T) {
 func TestDelete_NeverDeletesAnotherValueThanTheOneThatWasSeen(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		for _, value := range []string{"", "token", "token|7"} {
-			requireReply(t, quorum.No, node.ErrAbsent, ask(t, n, node.Delete("key", value)))
+			requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, node.Delete("key", value)))
 			do(t, server, "SET", "key", "another", "PX", ttl.Milliseconds())
-			requireReply(t, quorum.No, node.ErrHeld, ask(t, n, node.Delete("key", value)))
+			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, node.Delete("key", value)))
 			do(t, server, "SET", "key", "token|8")
-			requireReply(t, quorum.No, node.ErrNoExpiry, ask(t, n, node.Delete("key", value)))
+			requireReply(t, quorum.No, nodeerr.ErrNoExpiry, ask(t, n, node.Delete("key", value)))
 			do(t, server, "SET", "key", strings.Repeat("x", node.MaxToken+1))
-			requireReply(t, quorum.No, node.ErrForeign, ask(t, n, node.Delete("key", value)))
+			requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, node.Delete("key", value)))
 			require.EqualValues(t, node.MaxToken+1, do(t, server, "STRLEN", "key"))
 			do(t, server, "SET", "key", value)
 			requireYes(t, n, node.Delete("key", value))
@@ -227,12 +228,12 @@ func TestDelete_NeverDeletesAnotherValueThanTheOneThatWasSeen(t *testing.T) {
 
 func TestHeal_DeletesOnlyAKeyWithoutATTL(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		requireReply(t, quorum.No, node.ErrAbsent, ask(t, n, node.Heal("key", "value")))
+		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, node.Heal("key", "value")))
 		for _, value := range []string{"value", ""} {
 			do(t, server, "SET", "key", value, "PX", ttl.Milliseconds())
-			requireReply(t, quorum.No, node.ErrHeld, ask(t, n, node.Heal("key", value)))
+			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, node.Heal("key", value)))
 			do(t, server, "SET", "key", "another")
-			requireReply(t, quorum.No, node.ErrHeld, ask(t, n, node.Heal("key", value)))
+			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, node.Heal("key", value)))
 			require.Equal(t, "another", holds(t, server, "key"))
 			do(t, server, "SET", "key", value)
 			requireYes(t, n, node.Heal("key", value))

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // conn is one connection to the server, from greeting to break.
@@ -66,7 +68,7 @@ func (c *conn) teaches(script *Script) bool {
 }
 
 var (
-	errUnasked = fmt.Errorf("%w: it came unasked", ErrProtocol)
+	errUnasked = fmt.Errorf("%w: it came unasked", nodeerr.ErrProtocol)
 	errLast    = errors.New("nothing more is to come")
 )
 

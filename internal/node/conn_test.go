@@ -26,6 +26,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // What servers of other kinds send, and Redis never does.
@@ -50,8 +51,8 @@ func TestConn_AServerOfAnotherKindIsAProtocolError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, func(*peer, []string) string { return greeting })
 			reply := ask(t, f.open(t, patient()), node.Acquire("key", "token", ttl))
-			requireReply(t, quorum.Unsent, node.ErrProtocol, reply)
-			require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+			requireReply(t, quorum.Unsent, nodeerr.ErrProtocol, reply)
+			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 		})
 	}
 }
@@ -66,7 +67,7 @@ func TestConn_AServerThatTalksFirstIsNotTakenForRedis(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, ours) }()
 		return theirs, nil
 	}))
-	requireReply(t, quorum.Unsent, node.ErrProtocol, ask(t, n, node.Acquire("key", "token", ttl)))
+	requireReply(t, quorum.Unsent, nodeerr.ErrProtocol, ask(t, n, node.Acquire("key", "token", ttl)))
 }
 
 func TestConn_NonsenseForAnAnswerIsUnknownAndEndsTheConnection(t *testing.T) {
@@ -81,8 +82,8 @@ func TestConn_NonsenseForAnAnswerIsUnknownAndEndsTheConnection(t *testing.T) {
 				})
 				n := open(f, t, patient())
 				reply := ask(t, n, node.Acquire("key", "token", ttl))
-				requireReply(t, quorum.Unknown, node.ErrBroken, reply)
-				require.ErrorIs(t, reply.Err, node.ErrProtocol)
+				requireReply(t, quorum.Unknown, nodeerr.ErrBroken, reply)
+				require.ErrorIs(t, reply.Err, nodeerr.ErrProtocol)
 				requireYes(t, n, node.Acquire("key", "token", ttl))
 				require.Equal(t, 2, f.connections())
 			})
@@ -97,7 +98,7 @@ func TestConn_ItsEndIsUnknownForWhatWasSentAndHasAReason(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, f.peer(1).Close())
 		lost := reply.next(t)
-		requireReply(t, quorum.Unknown, node.ErrBroken, lost)
+		requireReply(t, quorum.Unknown, nodeerr.ErrBroken, lost)
 		require.ErrorIs(t, lost.Err, io.EOF)
 	})
 }
@@ -113,7 +114,7 @@ func TestConn_RepliesThatComeTogetherAreTakenApart(t *testing.T) {
 	require.Eventually(t, func() bool { return f.count("SET") == len(answers) }, bound, tick)
 	f.send(t, 1, "+OK\r\n_\r\n-NOPERM one\r\n+OK\r\n-NOPERM two\r\n+OK\r\n")
 	requireReply(t, quorum.Yes, nil, answers[0].next(t))
-	requireReply(t, quorum.No, node.ErrHeld, answers[1].next(t))
+	requireReply(t, quorum.No, nodeerr.ErrHeld, answers[1].next(t))
 	require.ErrorContains(t, answers[2].next(t).Err, "NOPERM one")
 	requireReply(t, quorum.Yes, nil, answers[3].next(t))
 	require.ErrorContains(t, answers[4].next(t).Err, "NOPERM two", "and the one behind it, which came unasked, ends the connection")
@@ -200,8 +201,8 @@ func TestConn_NonsenseEndsAWriteThatHangs(t *testing.T) {
 				synctest.Wait()
 				second := send(n, node.Acquire("b", "token", ttl))
 				start := time.Now()
-				requireReply(t, quorum.Unknown, node.ErrProtocol, first.next(t))
-				requireReply(t, quorum.Unknown, node.ErrProtocol, second.next(t))
+				requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, first.next(t))
+				requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, second.next(t))
 				requireYes(t, n, node.Acquire("c", "token", ttl))
 				require.Less(t, time.Since(start), time.Second)
 			})
@@ -319,7 +320,7 @@ func TestTLS_RefusesAServerThatCannotBeTrusted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			reply := ask(t, open(t, address, patient(), withTLS(test.config)), node.Acquire("key", "token", ttl))
 			require.Equal(t, quorum.Unsent, reply.Answer)
-			require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 			require.ErrorAs(t, reply.Err, test.reason)
 		})
 	}
@@ -335,7 +336,7 @@ func TestTLS_ShowsTheCertificateOfTheClient(t *testing.T) {
 	_, address := tlsServer(t, ca, "yes")
 	reply := ask(t, open(t, address, patient(), trusting(ca)), node.Acquire("key", "token", ttl))
 	require.Equal(t, quorum.Unsent, reply.Answer)
-	require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 
 	cert, err := tls.X509KeyPair(ca.issue(t, "client"))
 	require.NoError(t, err)
@@ -354,7 +355,7 @@ func TestTLS_AndPlainDoNotGetThroughToEachOther(t *testing.T) {
 		n := open(t, crossed.address, append(crossed.opts, patient(), withDialTimeout(time.Second/5))...)
 		reply := ask(t, n, node.Acquire("key", "token", ttl))
 		require.Equal(t, quorum.Unsent, reply.Answer)
-		require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+		require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 		require.ErrorContains(t, reply.Err, crossed.says)
 	}
 }
@@ -366,7 +367,7 @@ func TestTLS_AFrozenServerIsGivenUpAndReplaced(t *testing.T) {
 		withTimeout(300*time.Millisecond), withMaxOverdue(time.Millisecond), withDialTimeout(300*time.Millisecond))
 	requireBack(t, n)
 	server.Freeze()
-	requireReply(t, quorum.Unknown, node.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
 	require.NotEqual(t, quorum.Yes, ask(t, n, node.Release("key", "token", ttl)).Answer)
 	server.Thaw()
 	requireBack(t, n)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // requireNoContext fails the test if an error looks like the end of the caller's context.
@@ -63,10 +64,10 @@ func TestNode_NoErrorMatchesThatOfAContext(t *testing.T) {
 		open func(t *testing.T) *node.Node
 		want error
 	}{
-		"dial, net's own": {want: node.ErrTimeout, open: func(t *testing.T) *node.Node {
+		"dial, net's own": {want: nodeerr.ErrTimeout, open: func(t *testing.T) *node.Node {
 			return open(t, "fake", patient(), withDialer(hangs))
 		}},
-		"dial, the bare context": {want: node.ErrTimeout, open: func(t *testing.T) *node.Node {
+		"dial, the bare context": {want: nodeerr.ErrTimeout, open: func(t *testing.T) *node.Node {
 			return open(t, "fake", patient(), withDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
@@ -80,14 +81,14 @@ func TestNode_NoErrorMatchesThatOfAContext(t *testing.T) {
 				return nil, errors.Join(errCause, &net.OpError{Op: "dial", Err: context.Canceled})
 			}))
 		}},
-		"TLS handshake": {want: node.ErrTimeout, open: func(t *testing.T) *node.Node {
+		"TLS handshake": {want: nodeerr.ErrTimeout, open: func(t *testing.T) *node.Node {
 			return open(t, "fake", patient(), withTLS(&tls.Config{ServerName: "fake"}), withDialer(func(context.Context, string, string) (net.Conn, error) {
 				ours, theirs := net.Pipe()
 				go func() { _, _ = io.Copy(io.Discard, theirs) }()
 				return ours, nil
 			}))
 		}},
-		"credentials": {want: node.ErrTimeout, open: func(t *testing.T) *node.Node {
+		"credentials": {want: nodeerr.ErrTimeout, open: func(t *testing.T) *node.Node {
 			return newFake(t, nil).open(t, patient(), withCredentials(func(ctx context.Context) (string, string, error) {
 				<-ctx.Done()
 				return "", "", ctx.Err()
@@ -96,13 +97,13 @@ func TestNode_NoErrorMatchesThatOfAContext(t *testing.T) {
 		"credentials, another timeout": {want: errCause, open: func(t *testing.T) *node.Node {
 			return newFake(t, nil).open(t, patient(), withCredentials(func(context.Context) (string, string, error) { return "", "", deadline }))
 		}},
-		"greeting": {want: node.ErrTimeout, open: func(t *testing.T) *node.Node {
+		"greeting": {want: nodeerr.ErrTimeout, open: func(t *testing.T) *node.Node {
 			return mute(t).open(t, patient())
 		}},
-		"greeting of a wrapped pool": {want: node.ErrTimeout, open: func(t *testing.T) *node.Node {
+		"greeting of a wrapped pool": {want: nodeerr.ErrTimeout, open: func(t *testing.T) *node.Node {
 			return wrap(t, mute(t).pool(), patient())
 		}},
-		"wrapped pool that is exhausted": {want: node.ErrTimeout, open: func(t *testing.T) *node.Node {
+		"wrapped pool that is exhausted": {want: nodeerr.ErrTimeout, open: func(t *testing.T) *node.Node {
 			pool := newFake(t, nil).pool()
 			pool.MaxActive, pool.Wait = 1, true
 			taken := pool.Get()
@@ -112,7 +113,7 @@ func TestNode_NoErrorMatchesThatOfAContext(t *testing.T) {
 		"dial of a wrapped pool": {want: errCause, open: func(t *testing.T) *node.Node {
 			return wrap(t, &redis.Pool{DialContext: func(context.Context) (redis.Conn, error) { return nil, deadline }}, patient())
 		}},
-		"first attempt to connect": {want: node.ErrTimeout, open: func(t *testing.T) *node.Node {
+		"first attempt to connect": {want: nodeerr.ErrTimeout, open: func(t *testing.T) *node.Node {
 			return open(t, "fake", withDialer(hangs))
 		}},
 	} {
@@ -123,7 +124,7 @@ func TestNode_NoErrorMatchesThatOfAContext(t *testing.T) {
 				n.Report(seen, 0)
 				reply := ask(t, n, node.Acquire("key", "token", ttl))
 				if name != "first attempt to connect" { // whose command ends before it
-					require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+					require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 				}
 				require.ErrorIs(t, reply.Err, test.want)
 				requireNoContext(t, reply.Err)
@@ -169,7 +170,7 @@ func TestNode_NoErrorOfABrokenConnectionMatchesThatOfAContext(t *testing.T) {
 					synctest.Wait()
 					(<-conns).fail(cause)
 					reply := replies.next(t)
-					require.ErrorIs(t, reply.Err, node.ErrBroken)
+					require.ErrorIs(t, reply.Err, nodeerr.ErrBroken)
 					requireNoContext(t, reply.Err)
 					requireNoContext(t, seen.next(t).Err)
 					if errors.Is(cause, os.ErrDeadlineExceeded) || errors.Is(cause, io.ErrUnexpectedEOF) {
@@ -193,7 +194,7 @@ func TestNode_ThatIsClosedWhileItConnectsSaysSo(t *testing.T) {
 		for len(seen) > 0 {
 			err := (<-seen).Err
 			requireNoContext(t, err)
-			require.ErrorIs(t, err, node.ErrClosed)
+			require.ErrorIs(t, err, nodeerr.ErrClosed)
 		}
 	})
 }

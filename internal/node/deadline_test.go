@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // requireInTime fails the test unless the command ends with the node timeout, and Send at once.
@@ -25,7 +26,7 @@ func requireInTime(t *testing.T, n *node.Node, cmd *node.Command) node.Reply {
 	require.Zero(t, time.Since(start), "Send hangs")
 	reply := replies.next(t)
 	require.Equal(t, n.Config().Timeout, time.Since(start))
-	require.ErrorIs(t, reply.Err, node.ErrTimeout)
+	require.ErrorIs(t, reply.Err, nodeerr.ErrTimeout)
 	return reply
 }
 
@@ -146,7 +147,7 @@ func TestDeadline_HoldsWhileWritingHangs(t *testing.T) {
 				requireYes(t, n, node.Acquire("key", "token", ttl))
 				require.Equal(t, quorum.Unknown, requireInTime(t, n, everyKind()[kind]).Answer)
 				// The queue behind it is for clean-up only.
-				requireReply(t, quorum.Unsent, node.ErrSuspended, ask(t, n, node.Acquire("key", "token", ttl)))
+				requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, node.Acquire("key", "token", ttl)))
 				require.Equal(t, quorum.Unknown, requireInTime(t, n, node.Release("key", "token", ttl)).Answer)
 			})
 		})
@@ -170,9 +171,9 @@ func TestDeadline_WhatIsBehindAHangingWriteIsUnsent(t *testing.T) {
 		synctest.Wait()
 		behind := send(n, node.Acquire("behind", "token", ttl))
 		require.Zero(t, time.Since(start), "Send hangs")
-		requireReply(t, quorum.Unknown, node.ErrTimeout, read.next(t))
-		requireReply(t, quorum.Unknown, node.ErrTimeout, hanging.next(t))
-		requireReply(t, quorum.Unsent, node.ErrTimeout, behind.next(t))
+		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, read.next(t))
+		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, hanging.next(t))
+		requireReply(t, quorum.Unsent, nodeerr.ErrTimeout, behind.next(t))
 		require.Equal(t, n.Config().Timeout, time.Since(start))
 	})
 }

@@ -6,70 +6,23 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// The reasons why a node did not do what it was asked to. Packages pool and redlock document them for programs.
-var (
-	ErrHeld        = errors.New("pool: another token holds the key")
-	ErrNoExpiry    = errors.New("redlock: the key has no expiry")
-	ErrForeign     = errors.New("redlock: the key holds somebody's data, not a lock")
-	ErrAbsent      = errors.New("pool: the key does not exist")
-	ErrRecreated   = errors.New("pool: the key did not exist and was re-created")
-	ErrTimeout     = errors.New("pool: no answer in time")
-	ErrSuspended   = errors.New("pool: not asked: older answers are overdue")
-	ErrBusy        = errors.New("pool: not asked: too many commands under way")
-	ErrBroken      = errors.New("pool: connection broken before the answer")
-	ErrQuarantined = errors.New("pool: not asked: the server may have forgotten locks")
-	ErrClosed      = errors.New("pool: node is closed")
-	ErrProtocol    = errors.New("pool: not an answer of Redis")
-	ErrOldServer   = errors.New("pool: the server is too old")
-)
+// ErrInvalid means that an argument of the program is wrong. Package redlock documents it for programs.
+var ErrInvalid = errors.New("redlock: invalid argument")
 
-// QuarantineError is the refusal of a server in quarantine.
-type QuarantineError struct {
-	Left time.Duration // until the server is asked for locks again; 0 means for ever, as the server does not report its uptime
-}
+// Invalid makes an [ErrInvalid] that says what is wrong.
+func Invalid(format string, args ...any) error { return &invalidError{fmt.Errorf(format, args...)} }
 
-func (e *QuarantineError) Error() string {
-	if e.Left == 0 {
-		return ErrQuarantined.Error() + ": it does not report how long it has been up (INFO)"
-	}
-	return fmt.Sprintf("%v: asked again in %v", ErrQuarantined, e.Left.Round(time.Millisecond))
-}
+type invalidError struct{ error }
 
-// Unwrap returns ErrQuarantined.
-func (e *QuarantineError) Unwrap() error { return ErrQuarantined }
+func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
 
-// ConnectError is the reason why there is no connection.
-type ConnectError struct {
-	Err error // a network error, a *ServerError such as NOAUTH, or ErrTimeout
-}
-
-func (e *ConnectError) Error() string {
-	return "pool: not connected: " + strings.TrimPrefix(e.Err.Error(), "pool: ")
-}
-
-// Unwrap returns Err.
-func (e *ConnectError) Unwrap() error { return e.Err }
-
-// ServerError is an error reply of a server.
-type ServerError struct {
-	Code    string // the first word, for example READONLY
-	Message string // the reply, without what it repeats of the command; only a remark if it repeats the password
-}
-
-func (e *ServerError) Error() string {
-	if hint := hints[e.Code]; hint != "" {
-		return fmt.Sprintf("%s (%s)", e.Message, hint)
-	}
-	return e.Message
-}
-
-// Is reports that a key of another type than a string is [ErrForeign].
-func (e *ServerError) Is(target error) bool { return target == ErrForeign && e.Code == "WRONGTYPE" }
+func (e *invalidError) Unwrap() error { return errors.Unwrap(e.error) }
 
 // hints explain a server's refusal in the words of a lock's user. The codes are those of
 // https://redis.io/docs/latest/develop/reference/protocol-spec/ and of the server's own messages.
@@ -104,7 +57,7 @@ var (
 	inScript = regexp.MustCompile(`^(ERR )?(Error running script \(call to \w+\): )?(@user_script: ?\d+: )+-?`)
 )
 
-func newServerError(reply string) *ServerError {
+func newServerError(reply string) *nodeerr.ServerError {
 	message, _, _ := strings.Cut(reply, repetition)
 	message = message[:min(len(message), maxMessage)]
 	message = message[len(inScript.FindString(message)):]
@@ -112,7 +65,7 @@ func newServerError(reply string) *ServerError {
 	if forbidden.MatchString(message) {
 		code = "NOPERM"
 	}
-	return &ServerError{Code: code, Message: message}
+	return &nodeerr.ServerError{Code: code, Message: message, Hint: hints[code]}
 }
 
 // asError turns what comes from outside, such as a network, redigo, or a function of the program, into the errors of this
@@ -124,7 +77,7 @@ func asError(err error) error {
 	// redigo's protocol errors have no exported type. Its other errors are about the pool: closed, or exhausted.
 	for _, of := range []string{"possible server error", "unexpected type"} {
 		if text := err.Error(); strings.HasPrefix(text, "redigo: ") && strings.Contains(text, of) {
-			return fmt.Errorf("%w: %w", ErrProtocol, err)
+			return fmt.Errorf("%w: %w", nodeerr.ErrProtocol, err)
 		}
 	}
 	if ofContext(err) {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // connect makes a connection that is ready for commands, within the dial timeout. last is the connection before, if
@@ -33,10 +35,10 @@ func (n *Node) connect(last *conn) (*conn, error) {
 		}
 		err = asError(err)
 		if ctx.Err() != nil { // the dial timeout is over, or the node is closed, which takes the place of this error
-			err = fmt.Errorf("%w: %w", ErrTimeout, err)
+			err = fmt.Errorf("%w: %w", nodeerr.ErrTimeout, err)
 		}
-		if idle <= 0 || ctx.Err() != nil || errors.As(err, new(*ServerError)) {
-			return nil, &ConnectError{Err: err}
+		if idle <= 0 || ctx.Err() != nil || errors.As(err, new(*nodeerr.ServerError)) {
+			return nil, &nodeerr.ConnectError{Err: err}
 		}
 	}
 }
@@ -167,7 +169,7 @@ func (c *conn) greeted(words []string, v *value) error {
 }
 
 // EndsConnection reports whether the refusal of a command is about the whole connection.
-func EndsConnection(e *ServerError) bool {
+func EndsConnection(e *nodeerr.ServerError) bool {
 	switch e.Code {
 	case "NOAUTH", "DENIED", "BUSY": // no password; protected mode; a script that runs: the server answers after it
 		return true
@@ -214,7 +216,7 @@ func (c *conn) identify(info []byte) error {
 	major, _ := strconv.Atoi(string(version[2]))
 	minor, _ := strconv.Atoi(string(version[3]))
 	if major < 6 || major == 6 && minor < 2 {
-		return fmt.Errorf("%w: Redis %s; Redis 6.2, Valkey 7.2 or newer is needed", ErrOldServer, version[1])
+		return fmt.Errorf("%w: Redis %s; Redis 6.2, Valkey 7.2 or newer is needed", nodeerr.ErrOldServer, version[1])
 	}
 	return nil
 }

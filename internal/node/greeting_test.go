@@ -22,6 +22,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 func TestGreeting_LogsInToAServerWithAPassword(t *testing.T) {
@@ -55,7 +56,7 @@ func TestGreeting_NoErrorRepeatsThePassword(t *testing.T) {
 		reply := ask(t, n, node.Acquire("key", "token", ttl))
 		requireUnconnected(t, reply, "ERR")
 		require.ErrorContains(t, reply.Err, "unknown command")
-		refusal := (*node.ServerError)(nil)
+		refusal := (*nodeerr.ServerError)(nil)
 		require.ErrorAs(t, reply.Err, &refusal)
 		require.NotContains(t, refusal.Message, "hunter2")
 		require.NotContains(t, reply.Err.Error(), "hunter2")
@@ -109,7 +110,7 @@ func TestGreeting_CredentialsThatCannotBeLookedUpFailTheConnection(t *testing.T)
 	n := f.open(t, patient(), withCredentials(func(context.Context) (string, string, error) { return "", "", errVault }))
 	reply := ask(t, n, node.Acquire("key", "token", ttl))
 	requireReply(t, quorum.Unsent, errVault, reply)
-	require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 	require.Zero(t, f.connections())
 }
 
@@ -222,7 +223,7 @@ func TestGreeting_RepliesOfTheWrongTypeAreAProtocolError(t *testing.T) {
 			})
 			reply := ask(t, f.open(t, patient()), node.Acquire("key", "token", ttl))
 			assert.Equal(t, quorum.Unsent, reply.Answer)
-			assert.ErrorIs(t, reply.Err, node.ErrProtocol, "%s answered by %q", command, text)
+			assert.ErrorIs(t, reply.Err, nodeerr.ErrProtocol, "%s answered by %q", command, text)
 		}
 	}
 }
@@ -283,7 +284,7 @@ func TestGreeting_EndsNobodyElsesConnection(t *testing.T) {
 				reply := send(n, node.Acquire("key", "token", ttl))
 				synctest.Wait()
 				require.NoError(t, f.peer(1).Close())
-				requireReply(t, quorum.Unknown, node.ErrBroken, reply.next(t))
+				requireReply(t, quorum.Unknown, nodeerr.ErrBroken, reply.next(t))
 				requireYes(t, n, node.Acquire("key", "token", ttl))
 				require.Zero(t, kills.Load())
 			})
@@ -410,7 +411,7 @@ func TestGreeting_AnAcquireThatTheNetworkHeldBackTakesNoEffect(t *testing.T) {
 	require.Eventually(t, func() bool { return ask(t, n, node.Acquire("other", "token", ttl)).Answer != quorum.Unsent }, bound, tick)
 
 	network.hold(0)
-	requireReply(t, quorum.Unknown, node.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
 	require.Eventually(t, func() bool { return network.count() == 2 }, bound, tick, "the connection is not given up")
 	require.Eventually(t, func() bool {
 		return ask(t, n, node.Release("key", "token", ttl)).Answer == quorum.No // there is no key yet

@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 const guard = 10 * time.Second
@@ -22,8 +23,8 @@ func requireQuarantined(t *testing.T, n *node.Node, left time.Duration) {
 	t.Helper()
 	for _, cmd := range []*node.Command{node.Acquire("key", "token", time.Second), node.AcquireFenced("key", "token", time.Second, node.Counter{})} {
 		reply := ask(t, n, cmd)
-		requireReply(t, quorum.Unsent, node.ErrQuarantined, reply)
-		refusal := (*node.QuarantineError)(nil)
+		requireReply(t, quorum.Unsent, nodeerr.ErrQuarantined, reply)
+		refusal := (*nodeerr.QuarantineError)(nil)
 		require.ErrorAs(t, reply.Err, &refusal)
 		require.Equal(t, left, refusal.Left)
 	}
@@ -52,7 +53,7 @@ func TestGuard_AServerThatHasJustComeUpDoesNotVote(t *testing.T) {
 				if reply.Answer == quorum.Yes {
 					break
 				}
-				require.ErrorIs(t, reply.Err, node.ErrQuarantined)
+				require.ErrorIs(t, reply.Err, nodeerr.ErrQuarantined)
 				pass(50 * time.Millisecond)
 			}
 			age := time.Since(born)
@@ -104,7 +105,7 @@ func TestGuard_AServerWithoutAnUptimeNeverVotes(t *testing.T) {
 	server := testredis.Mini(t, 1)[0]
 	n := open(t, server.Addr(), patient(), withGuard(guard))
 	requireQuarantined(t, n, 0)
-	requireReply(t, quorum.No, node.ErrAbsent, ask(t, n, node.Release("key", "token", ttl)))
+	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, node.Release("key", "token", ttl)))
 	require.Empty(t, holds(t, server, "key"))
 }
 
@@ -119,7 +120,7 @@ func TestGuard_ARealServerThatWasRestartedDoesNotVote(t *testing.T) {
 	n := open(t, server.Addr(), patient(), withGuard(time.Hour))
 	for range 2 {
 		reply := ask(t, n, node.Acquire("key", "token", time.Second))
-		requireReply(t, quorum.Unsent, node.ErrQuarantined, reply)
+		requireReply(t, quorum.Unsent, nodeerr.ErrQuarantined, reply)
 		require.ErrorContains(t, reply.Err, "the server may have forgotten locks: asked again in 1h0m")
 		require.Empty(t, holds(t, server, "key"))
 		server.Stop()

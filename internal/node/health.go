@@ -3,6 +3,8 @@ package node
 import (
 	"slices"
 	"time"
+
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // Health is how a node is connected.
@@ -14,7 +16,7 @@ type Health struct {
 	Left        time.Duration
 	// Failed is how many attempts to connect have failed since the node was up. 0 and an Err mean that a connection ended.
 	Failed int
-	Err    error // why the node is not up; ErrClosed at the end of the node or of the notifications
+	Err    error // why the node is not up; nodeerr.ErrClosed at the end of the node or of the notifications
 }
 
 // A Reporter is notified when a connection is ready, when it breaks, and of each attempt to connect that fails. It must not
@@ -49,7 +51,7 @@ func (n *Node) Report(r Reporter, node int) {
 func (n *Node) Unreport(r Reporter) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	h := Health{Err: ErrClosed}
+	h := Health{Err: nodeerr.ErrClosed}
 	if n.conn == nil { // no connection ends
 		h.Failed = max(1, n.health.failed)
 	}
@@ -83,9 +85,9 @@ func (n *Node) upLocked(now time.Time) {
 func (n *Node) brokenLocked(err error) {
 	switch {
 	case n.pipeline.Closed():
-		err = ErrClosed
+		err = nodeerr.ErrClosed
 	case err == nil: // it was cut
-		err = ErrBroken
+		err = nodeerr.ErrBroken
 	}
 	n.health.downSince = time.Now()
 	n.reportLocked(Health{Err: err})

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // reports is a Reporter that passes on what it is told.
@@ -42,7 +43,7 @@ func TestReport_SaysWhenTheNodeIsUpAndWhyItIsNot(t *testing.T) {
 	n.Report(late, 0)
 	require.Equal(t, node.Health{Up: true}, late.next(t))
 	n.Unreport(late)
-	require.Equal(t, node.Health{Err: node.ErrClosed}, late.next(t), "a connection ends for it")
+	require.Equal(t, node.Health{Err: nodeerr.ErrClosed}, late.next(t), "a connection ends for it")
 
 	server.Stop()
 	broke := seen.next(t)
@@ -53,7 +54,7 @@ func TestReport_SaysWhenTheNodeIsUpAndWhyItIsNot(t *testing.T) {
 		failed := seen.next(t)
 		require.False(t, failed.Up)
 		require.Equal(t, 1+i, failed.Failed)
-		require.ErrorAs(t, failed.Err, new(*node.ConnectError))
+		require.ErrorAs(t, failed.Err, new(*nodeerr.ConnectError))
 	}
 	server.Start()
 	up := seen.next(t)
@@ -65,10 +66,10 @@ func TestReport_SaysWhenTheNodeIsUpAndWhyItIsNot(t *testing.T) {
 	require.NoError(t, up.Err)
 	require.Empty(t, late)
 	require.NoError(t, n.Close())
-	require.Equal(t, node.Health{Err: node.ErrClosed}, seen.next(t))
+	require.Equal(t, node.Health{Err: nodeerr.ErrClosed}, seen.next(t))
 	require.Empty(t, seen, "it is reported once")
 	n.Unreport(seen)
-	require.Equal(t, node.Health{Failed: 1, Err: node.ErrClosed}, seen.next(t), "no connection ends any more")
+	require.Equal(t, node.Health{Failed: 1, Err: nodeerr.ErrClosed}, seen.next(t), "no connection ends any more")
 }
 
 // lateConn keeps what it has read until the attempt to connect is over.
@@ -97,8 +98,8 @@ func TestReport_AConnectionThatIsReadyTooLateIsNotUp(t *testing.T) {
 	seen := make(reports, 1000)
 	n.Report(seen, 0)
 	reply := ask(t, n, node.Acquire("key", "token", ttl))
-	require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 	h := seen.next(t)
 	require.False(t, h.Up)
-	require.ErrorIs(t, h.Err, node.ErrTimeout)
+	require.ErrorIs(t, h.Err, nodeerr.ErrTimeout)
 }

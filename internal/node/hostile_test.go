@@ -16,12 +16,13 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // hostile is a way in which a server may misbehave.
 type hostile struct {
 	attack func(c net.Conn) // returns when the client has had enough, or when the server has
-	// broken means that what comes is against the protocol wherever it comes, so that the reason is ErrProtocol.
+	// broken means that what comes is against the protocol wherever it comes, so that the reason is nodeerr.ErrProtocol.
 	broken bool
 	// whole means that it may be an answer to a command: only what comes behind it is against the protocol.
 	whole bool
@@ -173,7 +174,7 @@ func TestHostile_ServersAreSurvived(t *testing.T) {
 							switch {
 							case reply.Answer == quorum.Yes:
 								seen.yes++
-							case errors.Is(reply.Err, node.ErrProtocol):
+							case errors.Is(reply.Err, nodeerr.ErrProtocol):
 								seen.protocol++
 							default:
 								seen.other++
@@ -313,8 +314,8 @@ func TestGreeting_AServerThatIsTooOldIsNamed(t *testing.T) {
 			})
 			reply := ask(t, open(f, t, patient()), node.Acquire("key", "token", ttl))
 			if old {
-				requireReply(t, quorum.Unsent, node.ErrOldServer, reply)
-				require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+				requireReply(t, quorum.Unsent, nodeerr.ErrOldServer, reply)
+				require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 			} else {
 				require.Equal(t, quorum.Yes, reply.Answer, fmt.Sprint(kind, " ", info, reply.Err))
 			}

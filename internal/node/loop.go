@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"time"
+
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 const (
@@ -44,13 +46,13 @@ func (n *Node) loop() {
 		useful := false
 		if err == nil {
 			last = n.serve(c)
-			useful = c.served && !errors.Is(c.err, ErrProtocol) || time.Since(connected) >= maxPause
+			useful = c.served && !errors.Is(c.err, nodeerr.ErrProtocol) || time.Since(connected) >= maxPause
 		}
 		n.mu.Lock()
 		closed := n.pipeline.Closed()
 		served := err == nil
 		if closed {
-			err = ErrClosed
+			err = nodeerr.ErrClosed
 		}
 		if err != nil {
 			n.pipeline.Failed(time.Now(), err)
@@ -118,7 +120,7 @@ func (n *Node) write(c *conn) (more bool) {
 	now := time.Now()
 	n.mu.Lock()
 	if left, is := n.guard.Quarantine(now); is {
-		n.pipeline.Withdraw(now, func(c call) bool { return c.cmd.locks() }, &QuarantineError{Left: left})
+		n.pipeline.Withdraw(now, func(c call) bool { return c.cmd.locks() }, &nodeerr.QuarantineError{Left: left})
 	}
 	taken := n.pipeline.Take(now, batchSize)
 	if len(taken) > 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 func TestLoop_NothingIsConnectedBeforeTheFirstCommand(t *testing.T) {
@@ -75,7 +76,7 @@ func TestLoop_AServerThatIsDownFailsCommandsAtOnceWithTheReason(t *testing.T) {
 func requireUnreachable(t testing.TB, reason error, reply node.Reply) {
 	t.Helper()
 	requireReply(t, quorum.Unsent, reason, reply)
-	require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 	require.ErrorAs(t, reply.Err, new(*net.OpError))
 }
 
@@ -256,10 +257,10 @@ func TestLoop_AConnectionWithOverdueAnswersIsReplaced(t *testing.T) {
 			return likeRedis(c, args)
 		})
 		n := f.open(t, withMaxOverdue(overdue))
-		requireReply(t, quorum.Unknown, node.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
+		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
 		pass(overdue - 1)
 		require.Equal(t, 1, f.connections())
-		requireReply(t, quorum.Unsent, node.ErrSuspended, ask(t, n, node.Acquire("key", "token", ttl)))
+		requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, node.Acquire("key", "token", ttl)))
 		pass(1)
 		synctest.Wait()
 		require.Equal(t, 2, f.connections())
@@ -303,7 +304,7 @@ func TestLoop_PingsOnlyIfNothingElseIsUnderWay(t *testing.T) {
 		requireYes(t, n, node.Extend("key", "token", ttl))
 		pass(35 * time.Second)
 		require.EqualValues(t, 3, pings.Load())
-		requireReply(t, quorum.Unknown, node.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
+		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
 		pass(time.Minute)
 		require.EqualValues(t, 3, pings.Load())
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -236,7 +237,7 @@ func requireBack(t testing.TB, n *node.Node) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		reply := ask(t, n, node.Release("nothing", "token", ttl))
-		return reply.Answer == quorum.No && errors.Is(reply.Err, node.ErrAbsent)
+		return reply.Answer == quorum.No && errors.Is(reply.Err, nodeerr.ErrAbsent)
 	}, bound, tick)
 }
 
@@ -250,7 +251,7 @@ func requireReply(t testing.TB, answer quorum.Answer, reason error, reply node.R
 // requireServerError fails the test unless the reply has this answer, and the server's error of this code as the reason.
 func requireServerError(t testing.TB, reply node.Reply, answer quorum.Answer, code string) {
 	t.Helper()
-	refusal := (*node.ServerError)(nil)
+	refusal := (*nodeerr.ServerError)(nil)
 	require.ErrorAs(t, reply.Err, &refusal)
 	require.Equal(t, code, refusal.Code, "in %q", refusal.Message)
 	require.Equal(t, answer, reply.Answer)
@@ -260,14 +261,14 @@ func requireServerError(t testing.TB, reply node.Reply, answer quorum.Answer, co
 func requireRefused(t testing.TB, reply node.Reply, code string) {
 	t.Helper()
 	requireServerError(t, reply, quorum.Refused, code)
-	require.NotErrorAs(t, reply.Err, new(*node.ConnectError))
+	require.NotErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 }
 
 // requireUnconnected fails the test unless there is no connection because of the code.
 func requireUnconnected(t testing.TB, reply node.Reply, code string) {
 	t.Helper()
 	requireServerError(t, reply, quorum.Unsent, code)
-	require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 }
 
 // pass lets time go by. Only for synctest, where that costs none and everything else has happened before.

@@ -255,7 +255,7 @@ func (n *Node) repeatLocked(op Op[call]) bool {
 }
 
 // Close lets what is under way end, for the node timeout at most, and closes the connection. A release that could not be
-// delivered by then is left to its TTL. Commands that are sent afterwards are answered with ErrClosed. Close returns when no
+// delivered by then is left to its TTL. Commands that are sent afterwards are answered with nodeerr.ErrClosed. Close returns when no
 // goroutine of the node is left; listeners are notified that tracking is lost, and of nothing after that. It waits
 // for an attempt to connect that does not look at its context. Closing twice is fine.
 func (n *Node) Close() error {

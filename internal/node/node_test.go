@@ -19,6 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 func TestNode_ManyCallersShareOneConnection(t *testing.T) {
@@ -132,8 +133,8 @@ func TestClose_OfANodeThatWasNeverUsed(t *testing.T) {
 		n := f.openUnowned()
 		for range 2 {
 			require.NoError(t, n.Close())
-			requireReply(t, quorum.Unsent, node.ErrClosed, ask(t, n, node.Acquire("key", "token", ttl)))
-			requireReply(t, quorum.Unsent, node.ErrClosed, ask(t, n, node.Release("key", "token", ttl)))
+			requireReply(t, quorum.Unsent, nodeerr.ErrClosed, ask(t, n, node.Acquire("key", "token", ttl)))
+			requireReply(t, quorum.Unsent, nodeerr.ErrClosed, ask(t, n, node.Release("key", "token", ttl)))
 		}
 		require.Zero(t, f.connections())
 	})
@@ -245,8 +246,8 @@ func TestClose_EndsWhatWaitsForAConnection(t *testing.T) {
 		}
 		<-dialing
 		require.NoError(t, n.Close())
-		requireReply(t, quorum.Unsent, node.ErrClosed, waiting[0].next(t))
-		requireReply(t, quorum.Unknown, node.ErrClosed, waiting[1].next(t))
+		requireReply(t, quorum.Unsent, nodeerr.ErrClosed, waiting[0].next(t))
+		requireReply(t, quorum.Unknown, nodeerr.ErrClosed, waiting[1].next(t))
 		require.Empty(t, waiting[0])
 		require.Empty(t, waiting[1])
 	})
@@ -362,7 +363,7 @@ func (h *hammer) cycle(t testing.TB) {
 	released := send(h.n, node.Release(name, token, ttl))
 	check := func(replies inbox) {
 		reply := <-replies
-		if answer == quorum.Yes && reply.Answer == quorum.No && !errors.Is(reply.Err, node.ErrBroken) && !h.forgets {
+		if answer == quorum.Yes && reply.Answer == quorum.No && !errors.Is(reply.Err, nodeerr.ErrBroken) && !h.forgets {
 			t.Errorf("a key that was held was not there any more: %v", reply.Err)
 		}
 	}
@@ -475,10 +476,10 @@ func TestNode_ALateAnswerIsReportedToThoseWhoWantIt(t *testing.T) {
 	wants := lateInbox{make(inbox, 8), make(inbox, 8)}
 	n.Send(time.Now(), node.Extend("key", "token", ttl), wants, 0)
 	wantsNot := send(n, node.Extend("key", "token", ttl))
-	requireReply(t, quorum.Unknown, node.ErrTimeout, wants.inbox.next(t))
-	requireReply(t, quorum.Unknown, node.ErrTimeout, wantsNot.next(t))
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, wants.inbox.next(t))
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, wantsNot.next(t))
 	server.Thaw()
-	requireReply(t, quorum.Recreated, node.ErrRecreated, wants.late.next(t))
+	requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, wants.late.next(t))
 	requireBack(t, n)
 	require.Empty(t, wants.inbox, "answered twice")
 	require.Empty(t, wantsNot, "answered twice")

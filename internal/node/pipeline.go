@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 const (
-	// maxUnderWay bounds the commands that are queued or unanswered. Above it the node is not asked (ErrBusy).
+	// maxUnderWay bounds the commands that are queued or unanswered. Above it the node is not asked (nodeerr.ErrBusy).
 	maxUnderWay = 4096
 	// maxCleanUp is the bound for clean-up. It is higher, since a key that is not cleaned up stays until its TTL. So it is for what
 	// is patient: a loss that is not looked for is found by the next renewal only.
@@ -69,15 +70,15 @@ func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (first bool, err error) {
 	underWay := len(p.underWay())
 	switch {
 	case p.closed:
-		return false, ErrClosed
+		return false, nodeerr.ErrClosed
 	case op.CleanUp && underWay < maxCleanUp: // accepted also while the server does not answer
 	case !p.up && p.down != nil:
 		return false, p.down
 	case op.Patient && underWay < maxCleanUp:
 	case p.overdue:
-		return false, ErrSuspended
+		return false, nodeerr.ErrSuspended
 	case underWay >= maxUnderWay:
-		return false, ErrBusy
+		return false, nodeerr.ErrBusy
 	}
 	op.deadline = now.Add(p.Timeout)
 	p.ops = append(p.ops, op)
@@ -158,9 +159,9 @@ func (p *Pipeline[T]) Failed(now time.Time, err error) {
 // answered is lost, except for clean-up, which goes first on the next connection. unfinished reports whether answers
 // were missing.
 func (p *Pipeline[T]) Broken(now time.Time, cause error) (unfinished bool) {
-	reason := ErrBroken
+	reason := nodeerr.ErrBroken
 	if cause != nil {
-		reason = fmt.Errorf("%w: %w", ErrBroken, cause)
+		reason = fmt.Errorf("%w: %w", nodeerr.ErrBroken, cause)
 	}
 	unfinished = p.written > 0
 	p.up, p.overdue = false, false
@@ -182,7 +183,7 @@ func (p *Pipeline[T]) lose(now time.Time, n int, err error) {
 // Expire ends the commands whose timeout is over. cut reports that the oldest answer has been overdue for so long that
 // the connection has to be cut. next is when to call Expire again; zero if nothing is under way.
 func (p *Pipeline[T]) Expire(now time.Time) (cut bool, next time.Time) {
-	reason := ErrTimeout
+	reason := nodeerr.ErrTimeout
 	if !p.up && p.down != nil {
 		reason = p.down
 	}
@@ -200,7 +201,7 @@ func (p *Pipeline[T]) Expire(now time.Time) (cut bool, next time.Time) {
 		p.end(i, reason)
 	}
 	if len(p.notices) > 0 && !p.up && p.down == nil { // the first attempt to connect has not ended
-		p.down = &ConnectError{Err: ErrTimeout}
+		p.down = &nodeerr.ConnectError{Err: nodeerr.ErrTimeout}
 	}
 	if p.written > 0 {
 		limit := p.underWay()[0].deadline.Add(p.MaxOverdue)

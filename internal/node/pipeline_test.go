@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // tally counts replies; it is a Receiver for any number of commands.
@@ -27,10 +28,10 @@ type tally struct {
 func (c *tally) Reply(_ int, reply node.Reply) {
 	c.all.Add(1)
 	c.answers[reply.Answer].Add(1)
-	if errors.Is(reply.Err, node.ErrSuspended) {
+	if errors.Is(reply.Err, nodeerr.ErrSuspended) {
 		c.suspended.Add(1)
 	}
-	if errors.Is(reply.Err, node.ErrBusy) {
+	if errors.Is(reply.Err, nodeerr.ErrBusy) {
 		c.busy.Add(1)
 	}
 }
@@ -96,7 +97,7 @@ func TestPipeline_BoundsWhatIsSentToAFrozenNodeAllTheSame(t *testing.T) {
 					if overdue {
 						pass(n.Config().Timeout)
 						synctest.Wait()
-						requireReply(t, quorum.Unsent, node.ErrSuspended, ask(t, n, node.Acquire("key", "token", ttl)))
+						requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, node.Acquire("key", "token", ttl)))
 						refused = &count.suspended
 					}
 					for range asked - 1 {
@@ -120,9 +121,9 @@ func TestPipeline_OneLateAnswerMakesANodeGoodAgain(t *testing.T) {
 		n := f.open(t, withMaxOverdue(time.Hour))
 		lost := []inbox{send(n, node.Acquire("a", "token", ttl)), send(n, node.Acquire("b", "token", ttl))}
 		for _, reply := range lost {
-			requireReply(t, quorum.Unknown, node.ErrTimeout, reply.next(t))
+			requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, reply.next(t))
 		}
-		requireReply(t, quorum.Unsent, node.ErrSuspended, ask(t, n, node.Extend("key", "token", ttl)))
+		requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, node.Extend("key", "token", ttl)))
 		_, err := io.WriteString(f.peer(1), "$-1\r\n")
 		require.NoError(t, err)
 		synctest.Wait()
@@ -135,7 +136,7 @@ func TestPipeline_OneLateAnswerMakesANodeGoodAgain(t *testing.T) {
 		require.Empty(t, next)
 		_, err = io.WriteString(f.peer(1), "$-1\r\n")
 		require.NoError(t, err)
-		requireReply(t, quorum.No, node.ErrHeld, next.next(t))
+		requireReply(t, quorum.No, nodeerr.ErrHeld, next.next(t))
 		require.Empty(t, lost[0], "answered twice")
 		require.Empty(t, lost[1], "answered twice")
 		require.Equal(t, 1, f.connections())
@@ -155,7 +156,7 @@ func TestPipeline_ACommandThatTimesOutCostsOthersNothing(t *testing.T) {
 		synctest.Wait()
 		pass(20 * time.Millisecond)
 		quick := send(n, node.Acquire("quick", "token", ttl))
-		requireReply(t, quorum.Unknown, node.ErrTimeout, slow.next(t))
+		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, slow.next(t))
 		require.Equal(t, quorum.Yes, quick.next(t).Answer)
 		require.Empty(t, slow)
 		requireYes(t, n, node.Acquire("next", "token", ttl))
@@ -169,8 +170,8 @@ func TestPipeline_AReleaseFollowsItsAcquireToAFrozenServer(t *testing.T) {
 	requireBack(t, n)
 	client := clients(t, server)
 	server.Freeze()
-	requireReply(t, quorum.Unknown, node.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
-	requireReply(t, quorum.Unknown, node.ErrTimeout, ask(t, n, node.Release("key", "token", ttl)))
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, node.Release("key", "token", ttl)))
 	server.Thaw()
 	requireCalls(t, server, "eval", 1)
 	require.Empty(t, holds(t, server, "key"))
@@ -189,7 +190,7 @@ func TestPipeline_AReleaseIsSentUntilItIsAnswered(t *testing.T) {
 		})
 		n := f.open(t)
 		requireYes(t, n, node.Acquire("key", "token", ttl))
-		requireReply(t, quorum.Unknown, node.ErrBroken, ask(t, n, node.Release("key", "token", ttl)))
+		requireReply(t, quorum.Unknown, nodeerr.ErrBroken, ask(t, n, node.Release("key", "token", ttl)))
 		pass(ttl / 2)
 		require.EqualValues(t, 5, releases.Load())
 		pass(2 * ttl)
@@ -222,7 +223,7 @@ func TestPipeline_PendingReleasesGoFirstAndInOrder(t *testing.T) {
 		require.NoError(t, f.peer(1).Close())
 		for i, reply := range lost {
 			if i < 2 {
-				requireReply(t, quorum.Unknown, node.ErrBroken, reply.next(t))
+				requireReply(t, quorum.Unknown, nodeerr.ErrBroken, reply.next(t))
 			} else {
 				require.Equal(t, quorum.Yes, reply.next(t).Answer)
 			}
@@ -288,7 +289,7 @@ func TestPipeline_AReleaseReportsWhyTheNodeIsDown(t *testing.T) {
 			start := time.Now()
 			reply := ask(t, n, node.Release("key", "token", ttl))
 			requireReply(t, quorum.Unknown, errDown, reply)
-			require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 			require.LessOrEqual(t, time.Since(start), n.Config().Timeout)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // countingConn counts the calls that reach the network.
@@ -148,13 +149,13 @@ func TestWrapped_APoolWithoutAConnectionToGiveIsTheReason(t *testing.T) {
 	defer busy.Close()
 	reply := ask(t, wrap(t, exhausted, patient()), node.Acquire("key", "token", ttl))
 	requireReply(t, quorum.Unsent, redis.ErrPoolExhausted, reply)
-	require.NotErrorIs(t, reply.Err, node.ErrProtocol)
+	require.NotErrorIs(t, reply.Err, nodeerr.ErrProtocol)
 
 	closed := newFake(t, nil).pool()
 	require.NoError(t, closed.Close())
 	reply = ask(t, wrap(t, closed, patient()), node.Acquire("key", "token", ttl))
 	require.ErrorContains(t, reply.Err, "closed pool")
-	require.NotErrorIs(t, reply.Err, node.ErrProtocol)
+	require.NotErrorIs(t, reply.Err, nodeerr.ErrProtocol)
 }
 
 func TestWrapped_TheTimeoutsOfThePoolDoNotMatter(t *testing.T) {
@@ -207,7 +208,7 @@ func TestWrapped_ConnectionsThatAreNotOfRedigoAreTheReason(t *testing.T) {
 	}}
 	reply := ask(t, wrap(t, redisPool, patient()), node.Acquire("key", "token", ttl))
 	require.Equal(t, quorum.Unsent, reply.Answer)
-	require.ErrorAs(t, reply.Err, new(*node.ConnectError))
+	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 	require.ErrorContains(t, reply.Err, "does not support")
 }
 
@@ -239,7 +240,7 @@ func TestWrapped_CloseReturnsNoBrokenConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redisPool := silentOn(t, "SET").pool()
 		n := newWrapped(redisPool)
-		requireReply(t, quorum.Unknown, node.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
+		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
 		require.NoError(t, n.Close())
 		require.Zero(t, redisPool.ActiveCount())
 		require.Zero(t, redisPool.IdleCount())

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // NoTTL is the TTL of a key that never expires.
 const NoTTL time.Duration = -1
 
 // MaxToken is how many bytes a lock's key holds at most, the number behind the token included. What is longer is somebody's
-// data ([ErrForeign]): the longest value of ours has some 320, and other clients use less. The scripts know the limit too.
+// data ([nodeerr.ErrForeign]): the longest value of ours has some 320, and other clients use less. The scripts know the limit too.
 const MaxToken = 1024
 
 // Reply is the answer to one command on one node.
@@ -56,7 +57,7 @@ func (c *Command) parse(v *value) Reply {
 		return Reply{Answer: quorum.Refused, Err: refusal}
 	}
 	if c.locks() && v.kind == '_' {
-		return Reply{Answer: quorum.No, Err: ErrHeld}
+		return Reply{Answer: quorum.No, Err: nodeerr.ErrHeld}
 	}
 	yes := false
 	switch c.kind {
@@ -90,9 +91,9 @@ func (c *Command) parseCode(v *value) Reply {
 	case v.num == 1:
 		return Reply{Answer: quorum.Yes}
 	case v.num == 0:
-		return Reply{Answer: quorum.No, Err: ErrAbsent}
+		return Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
 	case v.num == -1:
-		return Reply{Answer: quorum.No, Err: ErrHeld}
+		return Reply{Answer: quorum.No, Err: nodeerr.ErrHeld}
 	case v.num == -2 && (c.kind == release || c.kind == deletion):
 		return Reply{Answer: quorum.No, Err: errHeldForEver}
 	case v.num == -3 && (c.kind == release || c.kind == deletion || c.kind == extend):
@@ -100,21 +101,21 @@ func (c *Command) parseCode(v *value) Reply {
 	case v.num == -4 && c.kind == extend && c.counter != "":
 		return Reply{Answer: quorum.No, Err: errNoCounter}
 	case v.num == 2 && c.kind == extend:
-		return Reply{Answer: quorum.Recreated, Err: ErrRecreated}
+		return Reply{Answer: quorum.Recreated, Err: nodeerr.ErrRecreated}
 	}
 	return unexpected(v)
 }
 
 var (
-	errHeldForEver = fmt.Errorf("%w: %w", ErrHeld, ErrNoExpiry)
-	errNoCounter   = fmt.Errorf("%w, and is not re-created, as its fence counter is another program's: %w", ErrAbsent, ErrForeign)
-	errTooLong     = fmt.Errorf("%w: a string of more than %d bytes", ErrForeign, MaxToken)
+	errHeldForEver = fmt.Errorf("%w: %w", nodeerr.ErrHeld, nodeerr.ErrNoExpiry)
+	errNoCounter   = fmt.Errorf("%w, and is not re-created, as its fence counter is another program's: %w", nodeerr.ErrAbsent, nodeerr.ErrForeign)
+	errTooLong     = fmt.Errorf("%w: a string of more than %d bytes", nodeerr.ErrForeign, MaxToken)
 )
 
 // parseObserve parses what observe.lua returns.
 func parseObserve(v *value) Reply {
 	if v.kind == '_' {
-		return Reply{Answer: quorum.No, Err: ErrAbsent}
+		return Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
 	}
 	if v.kind != '*' || len(v.items) != 2 || !v.items[0].isText() || v.items[1].kind != ':' || v.items[1].num < -1 {
 		return unexpected(v)
@@ -137,7 +138,7 @@ func TTL(ms int64) time.Duration {
 const maxTTL = 100 * 365 * 24 * time.Hour
 
 func unexpected(v *value) Reply {
-	return Reply{Answer: quorum.Unknown, Err: fmt.Errorf("%w: %s", ErrProtocol, v)}
+	return Reply{Answer: quorum.Unknown, Err: fmt.Errorf("%w: %s", nodeerr.ErrProtocol, v)}
 }
 
 // String renders an unexpected value within the bounds of an error message.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // What cannot be the answer to the command is neither yes nor no, and ends the connection.
@@ -29,7 +30,7 @@ func TestReply_ThatDoesNotBelongToTheCommandIsUnknown(t *testing.T) {
 			for _, text := range replies {
 				f := newFake(t, answering(command, text))
 				n := open(f, t, patient())
-				requireReply(t, quorum.Unknown, node.ErrProtocol, ask(t, n, commands[command]))
+				requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, ask(t, n, commands[command]))
 				require.Eventually(t, func() bool { return f.connections() > 1 }, bound, tick,
 					"%s: nobody knows what comes behind %q", transport, text)
 			}
@@ -41,7 +42,7 @@ func TestReply_ANumberThatNoCounterGivesIsUnknown(t *testing.T) {
 	for _, reply := range []string{":0\r\n", ":-1\r\n", ":9007199254740992\r\n", "+OK\r\n", "$1\r\n5\r\n"} {
 		f := newFake(t, answering("EVAL", reply))
 		got := ask(t, f.open(t, patient()), node.AcquireFenced("k", "t", ttl, at(5)))
-		requireReply(t, quorum.Unknown, node.ErrProtocol, got)
+		requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, got)
 	}
 }
 
@@ -61,7 +62,7 @@ func TestReply_NonsenseToAnObserveIsUnknown(t *testing.T) {
 		"*2\r\n$-1\r\n:1\r\n", "*3\r\n" + bulk("v") + ":1\r\n:1\r\n",
 	} {
 		n := newFake(t, answering("EVAL", text)).open(t, patient())
-		requireReply(t, quorum.Unknown, node.ErrProtocol, ask(t, n, node.Observe("key")))
+		requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, ask(t, n, node.Observe("key")))
 	}
 }
 
@@ -69,7 +70,7 @@ func TestReply_OfAnySizeMakesAShortError(t *testing.T) {
 	for _, open := range transports {
 		for _, text := range []string{bulk(strings.Repeat("x", 100_000)), "*3\r\n" + strings.Repeat(bulk(strings.Repeat("y", 1000)), 3)} {
 			reply := ask(t, open(newFake(t, answering("SET", text)), t, patient()), node.Acquire("key", "token", ttl))
-			requireReply(t, quorum.Unknown, node.ErrProtocol, reply)
+			requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, reply)
 			require.Less(t, len(reply.Err.Error()), 200)
 		}
 	}
@@ -161,7 +162,7 @@ func FuzzJoined(f *testing.F) {
 					case quorum.No:
 						require.Regexp(t, sent, string(data))
 					case quorum.Refused:
-						require.ErrorAs(t, reply.Err, new(*node.ServerError))
+						require.ErrorAs(t, reply.Err, new(*nodeerr.ServerError))
 					default:
 						require.Equal(t, quorum.Unknown, reply.Answer)
 						require.Error(t, reply.Err)
@@ -182,12 +183,12 @@ func requireSense(t *testing.T, kind string, sent []byte, reply node.Reply) {
 	case quorum.Recreated:
 		require.Contains(t, []string{"extend", "extend with fencing"}, kind)
 		require.Regexp(t, recreated, string(sent))
-		require.Equal(t, node.ErrRecreated, reply.Err)
+		require.Equal(t, nodeerr.ErrRecreated, reply.Err)
 	case quorum.Refused:
 		require.Contains(t, "-!", string(sent[:1]), "%q is a refusal", sent)
-		require.ErrorAs(t, reply.Err, new(*node.ServerError))
+		require.ErrorAs(t, reply.Err, new(*nodeerr.ServerError))
 	case quorum.No:
-		require.Contains(t, []error{node.ErrHeld, node.ErrAbsent}, reply.Err)
+		require.Contains(t, []error{nodeerr.ErrHeld, nodeerr.ErrAbsent}, reply.Err)
 	case quorum.Unknown:
 		require.Error(t, reply.Err)
 	default:

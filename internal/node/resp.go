@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // Bounds on what a server may send. The largest reply to a command of ours is INFO, with a few kilobytes; what is
@@ -47,13 +49,13 @@ func (v *value) isOK() bool { return v.kind == '+' && string(v.text) == "OK" }
 func (v *value) isText() bool { return v.kind == '$' || v.kind == '=' }
 
 // refusal returns the error that an error reply stands for; nil for any other value.
-func (v *value) refusal() *ServerError {
+func (v *value) refusal() *nodeerr.ServerError {
 	if v.kind != '-' && v.kind != '!' {
 		return nil
 	}
 	e := newServerError(string(v.text))
 	if v.hidden {
-		if hints[e.Code] == "" { // and so it is no word of Redis
+		if e.Hint == "" { // and so it is no word of Redis
 			e.Code = "ERR"
 		}
 		e.Message = e.Code + " (" + hiddenText + ")"
@@ -153,7 +155,7 @@ func (r *reader) bulk(kind byte, n int64) (value, error) {
 		return value{kind: '_'}, errors.Join(err, r.take(valueSize))
 	}
 	if n < 0 || n > maxReply {
-		return value{}, fmt.Errorf("%w: a text of %d bytes", ErrProtocol, n)
+		return value{}, fmt.Errorf("%w: a text of %d bytes", nodeerr.ErrProtocol, n)
 	}
 	if err := r.take(valueSize + int(n)); err != nil {
 		return value{}, err
@@ -184,7 +186,7 @@ func (r *reader) array(kind byte, n int64, depth int) (value, error) {
 		n *= 2
 	}
 	if n < 0 || n > maxReply/valueSize || depth >= maxDepth || kind == '>' && depth > 0 {
-		return value{}, fmt.Errorf("%w: an array of %d values at depth %d", ErrProtocol, n, depth)
+		return value{}, fmt.Errorf("%w: an array of %d values at depth %d", nodeerr.ErrProtocol, n, depth)
 	}
 	var items []value
 	if depth == 0 {
@@ -206,7 +208,7 @@ func (r *reader) array(kind byte, n int64, depth int) (value, error) {
 // take counts n bytes of the present reply.
 func (r *reader) take(n int) error {
 	if r.left -= n; r.left < 0 {
-		return fmt.Errorf("%w: a reply of more than %d bytes", ErrProtocol, maxReply)
+		return fmt.Errorf("%w: a reply of more than %d bytes", nodeerr.ErrProtocol, maxReply)
 	}
 	return nil
 }
@@ -226,9 +228,9 @@ func (r *reader) hides(text []byte) bool { return len(r.secret) > 0 && bytes.Con
 
 func (r *reader) protocolError(what []byte) error {
 	if r.hides(what) {
-		return fmt.Errorf("%w: %s", ErrProtocol, hiddenText)
+		return fmt.Errorf("%w: %s", nodeerr.ErrProtocol, hiddenText)
 	}
-	return fmt.Errorf("%w: %.80q", ErrProtocol, what)
+	return fmt.Errorf("%w: %.80q", nodeerr.ErrProtocol, what)
 }
 
 // appendCommand appends a command in the form in which servers take it, in RESP2 and RESP3 alike.

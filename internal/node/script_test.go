@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // With a wrong hash every call would take two round trips, and nobody would notice.
@@ -125,7 +126,7 @@ func TestScript_AfterItsTimeoutOnlyAReleaseIsSentAgain(t *testing.T) {
 				requireYes(t, n, cmd)
 				require.EqualValues(t, 1, sources.Load())
 				reply := send(n, cmd)
-				requireReply(t, quorum.Unknown, node.ErrTimeout, reply.next(t))
+				requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, reply.next(t))
 				_, err := io.WriteString(f.peer(1), "-NOSCRIPT No matching script.\r\n")
 				require.NoError(t, err)
 				synctest.Wait()
@@ -198,7 +199,7 @@ func TestScript_NothingThatCreatesTheKeyIsSentAgainBehindItsRelease(t *testing.T
 func TestObserve_IsNeverSentByItsHash(t *testing.T) {
 	server, n := openReal(t)
 	for range 3 {
-		requireReply(t, quorum.No, node.ErrAbsent, ask(t, n, node.Observe("key")))
+		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, node.Observe("key")))
 		do(t, server, "SCRIPT", "FLUSH")
 	}
 	requireCalls(t, server, "eval", 3)
@@ -357,7 +358,7 @@ func TestCounter_StaysAsItIsIfTheKeyIsHeld(t *testing.T) {
 				}
 				for _, block := range []uint64{0, 50} {
 					ask := ask(t, n, node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now, Block: block}))
-					requireReply(t, quorum.No, node.ErrHeld, ask)
+					requireReply(t, quorum.No, nodeerr.ErrHeld, ask)
 					require.Equal(t, holder, holds(t, server, "key"))
 					require.Equal(t, counter, number(t, server))
 					if counter > 0 {
@@ -395,12 +396,12 @@ func TestRaise_ReplacesExactlyWhatWasGranted(t *testing.T) {
 		}{
 			{"what was granted", "token|5", "5", quorum.Yes, nil, "9"},
 			{"the counter is beyond", "token|5", "12", quorum.Yes, nil, "12"},
-			{"granted twice", "token|6", "6", quorum.No, node.ErrHeld, "6"},
-			{"raised already", "token|9", "9", quorum.No, node.ErrHeld, "9"},
-			{"without a number", "token", "5", quorum.No, node.ErrHeld, "5"},
-			{"another's", "other|5", "5", quorum.No, node.ErrHeld, "5"},
-			{"gone", "", "5", quorum.No, node.ErrAbsent, "5"},
-			{"the counter is gone", "token|5", "", quorum.No, node.ErrAbsent, ""},
+			{"granted twice", "token|6", "6", quorum.No, nodeerr.ErrHeld, "6"},
+			{"raised already", "token|9", "9", quorum.No, nodeerr.ErrHeld, "9"},
+			{"without a number", "token", "5", quorum.No, nodeerr.ErrHeld, "5"},
+			{"another's", "other|5", "5", quorum.No, nodeerr.ErrHeld, "5"},
+			{"gone", "", "5", quorum.No, nodeerr.ErrAbsent, "5"},
+			{"the counter is gone", "token|5", "", quorum.No, nodeerr.ErrAbsent, ""},
 		} {
 			do(t, server, "FLUSHALL")
 			if tt.held != "" {
@@ -434,7 +435,7 @@ func TestReleaseFenced_AndExtendFencedCompareTheWholeToken(t *testing.T) {
 		for _, other := range []string{"other|7", "token", "token|", "token|7x", "token|7|8", "tokentoken|7", "|7", "to.*n|7", "token|-7"} {
 			do(t, server, "SET", "key", other)
 			for _, cmd := range commands {
-				requireReply(t, quorum.No, node.ErrHeld, ask(t, n, cmd))
+				requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, cmd))
 				require.Equal(t, other, holds(t, server, "key"))
 				require.Negative(t, left(t, server, "key"))
 			}
@@ -444,7 +445,7 @@ func TestReleaseFenced_AndExtendFencedCompareTheWholeToken(t *testing.T) {
 			if cmd == commands[2] {
 				continue // recreates the key
 			}
-			requireReply(t, quorum.No, node.ErrAbsent, ask(t, n, cmd))
+			requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, cmd))
 		}
 		require.Zero(t, number(t, server))
 	})
@@ -501,18 +502,18 @@ func TestExtendFenced_CarriesTheNumber(t *testing.T) {
 func TestExtendFenced_RecreatesTheKeyAndACounterBeyondTheNumber(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		now := now()
-		requireReply(t, quorum.Recreated, node.ErrRecreated, ask(t, n, node.ExtendFenced("key", "token", now+1_000_000_000, ttl, keep)))
+		requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, node.ExtendFenced("key", "token", now+1_000_000_000, ttl, keep)))
 		require.Equal(t, fenced("token", now+1_000_000_000), holds(t, server, "key"))
 		require.Equal(t, now+1_000_000_000, number(t, server), "ahead of the server's clock")
 
 		do(t, server, "FLUSHALL")
-		requireReply(t, quorum.Recreated, node.ErrRecreated, ask(t, n, node.ExtendFenced("key", "token", 7, ttl, keep)))
+		requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, node.ExtendFenced("key", "token", 7, ttl, keep)))
 		require.Equal(t, "token|7", holds(t, server, "key"))
 		require.GreaterOrEqual(t, number(t, server), now, "behind it: no less than an acquire would begin with")
 
 		do(t, server, "DEL", "key")
 		do(t, server, "SET", counterKey, 9, "EX", 60)
-		requireReply(t, quorum.Recreated, node.ErrRecreated, ask(t, n, node.ExtendFenced("key", "token", 7, ttl, keep)))
+		requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, node.ExtendFenced("key", "token", 7, ttl, keep)))
 		require.EqualValues(t, 9, number(t, server), "what is there stays")
 	})
 }

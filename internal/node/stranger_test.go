@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // data is what a stranger, who knows nothing of locks, keeps under a key of theirs.
@@ -97,34 +98,34 @@ func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheCounter(t *testing.T) {
 		reason error
 		after  string
 	}{
-		{"acquire", node.AcquireFenced("key", "token", ttl, at(now())), "", quorum.Refused, node.ErrForeign, ""},
-		{"acquire what is held", node.AcquireFenced("key", "token", ttl, at(now())), other, quorum.Refused, node.ErrForeign, other},
-		{"acquire without the time", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep}), "", quorum.Refused, node.ErrForeign, ""},
-		{"acquire, advancing", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now(), Advance: true}), "", quorum.Refused, node.ErrForeign, ""},
-		{"acquire above a floor", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now(), Floor: now()}), "", quorum.Refused, node.ErrForeign, ""},
-		{"acquire a block", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now(), Block: 50}), "", quorum.Refused, node.ErrForeign, ""},
-		{"acquire a block of what is held", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Block: 50}), other, quorum.Refused, node.ErrForeign, other},
+		{"acquire", node.AcquireFenced("key", "token", ttl, at(now())), "", quorum.Refused, nodeerr.ErrForeign, ""},
+		{"acquire what is held", node.AcquireFenced("key", "token", ttl, at(now())), other, quorum.Refused, nodeerr.ErrForeign, other},
+		{"acquire without the time", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep}), "", quorum.Refused, nodeerr.ErrForeign, ""},
+		{"acquire, advancing", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now(), Advance: true}), "", quorum.Refused, nodeerr.ErrForeign, ""},
+		{"acquire above a floor", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now(), Floor: now()}), "", quorum.Refused, nodeerr.ErrForeign, ""},
+		{"acquire a block", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now(), Block: 50}), "", quorum.Refused, nodeerr.ErrForeign, ""},
+		{"acquire a block of what is held", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Block: 50}), other, quorum.Refused, nodeerr.ErrForeign, other},
 
-		{"raise", node.Raise("key", "token", 5, 7), "token|5", quorum.Refused, node.ErrForeign, "token|5"},
-		{"raise another's", node.Raise("key", "token", 5, 7), other, quorum.No, node.ErrHeld, other},
-		{"raise nothing", node.Raise("key", "token", 5, 7), "", quorum.No, node.ErrAbsent, ""},
+		{"raise", node.Raise("key", "token", 5, 7), "token|5", quorum.Refused, nodeerr.ErrForeign, "token|5"},
+		{"raise another's", node.Raise("key", "token", 5, 7), other, quorum.No, nodeerr.ErrHeld, other},
+		{"raise nothing", node.Raise("key", "token", 5, 7), "", quorum.No, nodeerr.ErrAbsent, ""},
 
 		{"extend", extend, "token|7", quorum.Yes, nil, "token|7"},
 		{"extend with another number", extend, "token|5", quorum.Yes, nil, "token|7"},
-		{"extend another's", extend, other, quorum.No, node.ErrHeld, other},
-		{"extend nothing", extend, "", quorum.No, node.ErrForeign, ""},
+		{"extend another's", extend, other, quorum.No, nodeerr.ErrHeld, other},
+		{"extend nothing", extend, "", quorum.No, nodeerr.ErrForeign, ""},
 
 		{"release", node.ReleaseFenced("key", "token", 7, ttl), "token|7", quorum.Yes, nil, ""},
 		{"release with another number", node.ReleaseFenced("key", "token", 7, ttl), "token|5", quorum.Yes, nil, ""},
-		{"release another's", node.ReleaseFenced("key", "token", 7, ttl), other, quorum.No, node.ErrHeld, other},
-		{"release nothing", node.ReleaseFenced("key", "token", 7, ttl), "", quorum.No, node.ErrAbsent, ""},
+		{"release another's", node.ReleaseFenced("key", "token", 7, ttl), other, quorum.No, nodeerr.ErrHeld, other},
+		{"release nothing", node.ReleaseFenced("key", "token", 7, ttl), "", quorum.No, nodeerr.ErrAbsent, ""},
 		{"delete", node.DeleteFenced("key", "token", 7), "token|5", quorum.Yes, nil, ""},
-		{"delete another's", node.DeleteFenced("key", "token", 7), other, quorum.No, node.ErrHeld, other},
+		{"delete another's", node.DeleteFenced("key", "token", 7), other, quorum.No, nodeerr.ErrHeld, other},
 	}
 	onStrangersData(t, counterKey, func(t *testing.T, server testredis.Server, n *node.Node, d data, keeps func() func(string)) {
 		for _, tt := range tests {
 			if text, isText := d.isText(); isText && text == "" && tt.answer == quorum.Refused && tt.held == other {
-				tt.answer, tt.reason = quorum.No, node.ErrHeld // an empty string is noticed when the counter is to be set
+				tt.answer, tt.reason = quorum.No, nodeerr.ErrHeld // an empty string is noticed when the counter is to be set
 			}
 			intact := keeps()
 			if tt.held != "" {
@@ -142,7 +143,7 @@ func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheCounter(t *testing.T) {
 				require.LessOrEqual(t, left(t, server, "key"), ttl, tt.what)
 			}
 			if tt.what == "extend nothing" {
-				require.ErrorIs(t, reply.Err, node.ErrAbsent)
+				require.ErrorIs(t, reply.Err, nodeerr.ErrAbsent)
 			}
 		}
 	})
@@ -195,15 +196,15 @@ func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheLock(t *testing.T) {
 					reply := ask(t, n, cmd)
 					switch {
 					case what == "acquire", what == "heal" && isText, what == "raise" && isText:
-						requireReply(t, quorum.No, node.ErrHeld, reply)
+						requireReply(t, quorum.No, nodeerr.ErrHeld, reply)
 					case !isText:
 						requireRefused(t, reply, "WRONGTYPE")
-						require.ErrorIs(t, reply.Err, node.ErrForeign)
+						require.ErrorIs(t, reply.Err, nodeerr.ErrForeign)
 					case len(text) > node.MaxToken:
-						requireReply(t, quorum.No, node.ErrForeign, reply)
+						requireReply(t, quorum.No, nodeerr.ErrForeign, reply)
 					default:
-						requireReply(t, quorum.No, node.ErrHeld, reply)
-						require.NotErrorIs(t, reply.Err, node.ErrForeign)
+						requireReply(t, quorum.No, nodeerr.ErrHeld, reply)
+						require.NotErrorIs(t, reply.Err, nodeerr.ErrForeign)
 					}
 					intact(what)
 					if counter > 0 { // a release that may have come late raises it
@@ -218,7 +219,7 @@ func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheLock(t *testing.T) {
 		intact := keeps()
 		switch reply := ask(t, n, node.Observe("key")); {
 		case !isText, len(text) > node.MaxToken:
-			requireReply(t, quorum.Refused, node.ErrForeign, reply)
+			requireReply(t, quorum.Refused, nodeerr.ErrForeign, reply)
 		default:
 			require.Equal(t, quorum.Yes, reply.Answer)
 			require.Equal(t, text, reply.Value)

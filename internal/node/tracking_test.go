@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // events is a Listener that writes down what it is notified of.
@@ -107,14 +108,14 @@ func TestTracking_AChangeToAnObservedKeyIsReportedOnce(t *testing.T) {
 		do(t, server, "APPEND", "key", "once more")
 	}
 	do(t, server, "DEL", "key")
-	requireReply(t, quorum.No, node.ErrAbsent, ask(t, n, node.Observe("key")))
+	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, node.Observe("key")))
 	requireYes(t, n, node.Acquire("key", "token", ttl))
 	requireTracked(t, n, "key")
 	for _, own := range []*node.Command{node.Extend("key", "token", 2*ttl), node.Release("key", "token", ttl)} {
 		requireYes(t, n, own)
 		require.Equal(t, "0 invalidated key", l.next(t), "by the node itself")
 	}
-	requireReply(t, quorum.No, node.ErrAbsent, ask(t, n, node.Release("key", "token", ttl)))
+	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, node.Release("key", "token", ttl)))
 	do(t, server, "SET", "key", "token", "PX", 1000)
 	requireTracked(t, n, "key")
 	require.Equal(t, "0 invalidated key", l.next(t), "by its expiry")
@@ -160,7 +161,7 @@ func TestTracking_AnExtensionCanBeTracked(t *testing.T) {
 		do(t, server, "SCRIPT", "FLUSH")
 		do(t, server, "DEL", "key")
 		change("DEL", "key")
-		requireReply(t, quorum.No, node.ErrHeld, func() node.Reply {
+		requireReply(t, quorum.No, nodeerr.ErrHeld, func() node.Reply {
 			do(t, server, "SET", "key", "other")
 			return ask(t, n, extend)
 		}())
@@ -180,8 +181,8 @@ func TestTracking_OnlyWhatIsToBeIsTracked(t *testing.T) {
 	for range 2 {
 		requireYes(t, n, node.Acquire("key", "token", ttl))
 		requireYes(t, n, node.Extend("key", "token", 2*ttl))
-		requireReply(t, quorum.No, node.ErrHeld, ask(t, n, node.Release("key", "other", ttl)))
-		requireReply(t, quorum.No, node.ErrHeld, ask(t, n, node.Heal("key", "token")))
+		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, node.Release("key", "other", ttl)))
+		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, node.Heal("key", "token")))
 		requireYes(t, n, node.Delete("key", "token"))
 	}
 	require.Equal(t, "0", info(t, server, "stats", "tracking_total_keys"))
@@ -376,7 +377,7 @@ func TestTracking_IsLostWhenTheServerFreezesAndBackWhenItThaws(t *testing.T) {
 	require.Equal(t, "0 active", l.next(t))
 	for range 2 {
 		server.Freeze()
-		requireReply(t, quorum.Unknown, node.ErrTimeout, ask(t, n, node.Observe("key")))
+		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, node.Observe("key")))
 		l.await(t, "0 lost")
 		server.Thaw()
 		l.await(t, "0 active")

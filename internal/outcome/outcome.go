@@ -47,11 +47,11 @@ func Acquire(err error) string {
 		return Acquired
 	case errors.Is(err, redlock.ErrClosed):
 		return Closed
-	case errors.Is(err, redlock.ErrDeadlock): // which is ErrTaken, too
+	case errors.Is(err, redlock.ErrDeadlock):
 		return Deadlock
 	case GaveUp(err) != nil:
 		return Canceled
-	case foreign(err):
+	case errors.Is(err, redlock.ErrForeign):
 		return Foreign
 	case errors.Is(err, redlock.ErrTaken):
 		return Taken
@@ -61,12 +61,6 @@ func Acquire(err error) string {
 		return NoQuorum
 	}
 	return Error
-}
-
-// foreign reports whether an acquire was refused because of somebody's data, which on a minority of the nodes is no reason.
-func foreign(err error) bool {
-	var refusal *redlock.QuorumError
-	return errors.As(err, &refusal) && refusal.Op == redlock.OpAcquire && errors.Is(refusal.Reason, redlock.ErrForeign)
 }
 
 // Extend classifies the error of an extension. A loss stays a loss if the caller gave up.
@@ -106,7 +100,7 @@ func Round(err error) string {
 	switch {
 	case err == nil:
 		return Done
-	case foreign(err):
+	case errors.Is(err, redlock.ErrForeign):
 		return Foreign
 	case errors.Is(err, redlock.ErrTaken):
 		return Taken

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -135,7 +136,7 @@ func fencing(ctx context.Context) (*Timeline, error) {
 		claim{at(checked.to()) < at(held.to()) && frozen.Before(held.to()), "A is paused before its deadline"},
 		claim{lock.Fence() > held.Fence && between.Err == "", "B writes with a higher fencing token"},
 		claim{late.Seen == lock.Fence(), "the resource refuses A's second write, as it has accepted B's"},
-		claim{ended.Err == redlock.ErrExpired.Error(), "A's lock has expired"},
+		claim{strings.HasSuffix(ended.Err, "lock has expired"), "A's lock has expired"},
 		claim{at(held.to()) < got, "B has the lock after A's deadline"},
 	)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/sim"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // inbox is where the answer to a command arrives.
@@ -171,17 +172,17 @@ func (p *pair) do(key string, real *node.Command, simulated sim.Command) string 
 	p.what += ", " + what
 	code, number := p.simulated.Do(simulated, p.now, wall)
 	expected := -1
-	switch refusal := (*pool.ServerError)(nil); {
+	switch refusal := (*nodeerr.ServerError)(nil); {
 	case reply.Answer == quorum.Yes:
 		expected = 1
 	case reply.Answer == quorum.Recreated:
 		expected = 2
 	case errors.As(reply.Err, &refusal):
 		expected = -2
-	case reply.Answer == quorum.No && (strings.HasPrefix(what, "acquire") || errors.Is(reply.Err, pool.ErrAbsent)):
+	case reply.Answer == quorum.No && (strings.HasPrefix(what, "acquire") || errors.Is(reply.Err, nodeerr.ErrAbsent)):
 		expected = 0
 	default:
-		require.ErrorIs(p, reply.Err, pool.ErrHeld, p.what)
+		require.ErrorIs(p, reply.Err, nodeerr.ErrHeld, p.what)
 	}
 	require.Equal(p, expected, code, p.what)
 	require.Equal(p, reply.Number, number, p.what)

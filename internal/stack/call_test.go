@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -137,7 +137,7 @@ func (c *client) lock(name string, s step) (*held, error) {
 	})
 	c.checkAcquire(ctx, "Lock", name, err, late)
 	if err != nil {
-		if ctx.Err() == nil && !c.closing.Load() && !errors.Is(err, pool.ErrClosed) { // which only closed nodes answer
+		if ctx.Err() == nil && !c.closing.Load() && !errors.Is(err, nodeerr.ErrClosed) { // which only closed nodes answer
 			c.run.violate("%v: Lock returned %v, with its context not over", c, err)
 		}
 		return nil, err
@@ -251,7 +251,7 @@ func (c *client) do(name string, s step) {
 		c.run.violate("%v: Do returned %v, with nothing in its way", c, err)
 	case !isOneOf(err, redlock.ErrNotHeld, redlock.ErrLost, redlock.ErrExpired, redlock.ErrNoQuorum):
 		c.run.violate("%v: Do returned %v", c, err)
-	case errors.Is(err, redlock.ErrNoQuorum) && !errors.Is(err, pool.ErrClosed):
+	case errors.Is(err, redlock.ErrNoQuorum) && !errors.Is(err, nodeerr.ErrClosed):
 		c.run.violate("%v: Do returned %v, and its nodes are open", c, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -138,10 +139,10 @@ func (c *client) vote(v redlock.VoteEvent) {
 	if v.Answer != redlock.AnswerUnsent && c.ended[v.Node].Load() != nil && v.At.After(*c.ended[v.Node].Load()) {
 		c.run.violate("%v: node %d answered %v to %s after its Close had returned", c, v.Node, v.Answer, v.Op)
 	}
-	refusal := (*pool.ServerError)(nil)
+	refusal := (*nodeerr.ServerError)(nil)
 	// An extension is not sent, nor sent again for its script, behind what ends its lock.
 	overtaken := v.Op == "extend" && (isOver(v.Err) || errors.As(v.Err, &refusal) && refusal.Code == "NOSCRIPT")
-	if good := v.Answer == redlock.AnswerYes || v.Answer == redlock.AnswerNo || v.Answer == redlock.AnswerRecreated || overtaken; !good && c.run.plan.calm() && !isOneOf(v.Err, pool.ErrClosed) {
+	if good := v.Answer == redlock.AnswerYes || v.Answer == redlock.AnswerNo || v.Answer == redlock.AnswerRecreated || overtaken; !good && c.run.plan.calm() && !isOneOf(v.Err, nodeerr.ErrClosed) {
 		c.run.violate("%v: node %d answered %v to %s, with nothing in its way: %v", c, v.Node, v.Answer, v.Op, v.Err)
 	}
 	if v.Err != nil && !known(v.Err) {
@@ -163,9 +164,9 @@ func (c *client) verdict(v redlock.VerdictEvent) {
 // known reports whether an error is one of those that a node gives as its reason.
 func known(err error) bool {
 	return isOneOf(err,
-		pool.ErrHeld, pool.ErrAbsent, pool.ErrRecreated, pool.ErrTimeout, pool.ErrSuspended, pool.ErrBusy, pool.ErrBroken, pool.ErrClosed, pool.ErrProtocol,
-		redlock.ErrPending, redlock.ErrQueued,
-	) || isOver(err) || errors.As(err, new(*pool.ConnectError)) || errors.As(err, new(*pool.ServerError))
+		nodeerr.ErrHeld, nodeerr.ErrAbsent, nodeerr.ErrRecreated, nodeerr.ErrTimeout, nodeerr.ErrSuspended, nodeerr.ErrBusy, nodeerr.ErrBroken, nodeerr.ErrClosed, nodeerr.ErrProtocol,
+		nodeerr.ErrPending, nodeerr.ErrQueued,
+	) || isOver(err) || errors.As(err, new(*nodeerr.ConnectError)) || errors.As(err, new(*nodeerr.ServerError))
 }
 
 func isOneOf(err error, these ...error) bool {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -198,7 +198,7 @@ func (w *world) checkName(m *member, name string, k kind, expiry string, spared 
 				problem = fmt.Sprintf("%s is not %q: %v", call, e, err)
 			}
 		}
-		if errors.Is(err, pool.ErrProtocol) && problem == "" {
+		if errors.Is(err, nodeerr.ErrProtocol) && problem == "" {
 			problem = fmt.Sprintf("%s: an error of the protocol: %v", call, err)
 		}
 		return problem != ""
@@ -233,7 +233,7 @@ func (w *world) checkName(m *member, name string, k kind, expiry string, spared 
 	default:
 		reason := redlock.ErrTaken
 		if expiry == never {
-			reason = redlock.ErrNoExpiry
+			reason = nodeerr.ErrNoExpiry
 		}
 		if wrong("TryLock", err, redlock.ErrTaken, reason) {
 			return problem
@@ -252,7 +252,7 @@ func (w *world) checkName(m *member, name string, k kind, expiry string, spared 
 	for _, i := range spared {
 		n := state.Nodes[i]
 		switch {
-		case k.data && !errors.Is(n.Err, redlock.ErrForeign),
+		case k.data && !errors.Is(n.Err, nodeerr.ErrForeign),
 			!k.data && n.Err != nil,
 			!k.data && expiry == never && n.TTL != redlock.NoTTL,
 			!k.data && expiry == centuries && n.TTL < 24*time.Hour:
@@ -280,7 +280,7 @@ func (w *world) checkCounter(m *member, name string, k kind, _ string, _ []int) 
 		if err := lock.Unlock(context.Background()); err != nil {
 			return fmt.Sprintf("Unlock: %v", err)
 		}
-	case errors.Is(err, pool.ErrProtocol):
+	case errors.Is(err, nodeerr.ErrProtocol):
 		return fmt.Sprintf("TryLock: an error of the protocol: %v", err)
 	case !errors.Is(err, redlock.ErrNoQuorum):
 		return fmt.Sprintf("TryLock: %v", err)

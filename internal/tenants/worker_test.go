@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -49,7 +49,7 @@ func (w *world) decent(what string, err error) {
 		return
 	}
 	w.served.Add(1)
-	if errors.Is(err, pool.ErrProtocol) {
+	if errors.Is(err, nodeerr.ErrProtocol) {
 		w.failed("%s: an error of the protocol: %v", what, err)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -35,12 +36,7 @@ func TryLock(ctx context.Context, locker *redlock.Locker, name string, opts ...r
 
 // isSplit reports whether the error of a TryLock may come from a vote that nobody won.
 func isSplit(ctx context.Context, locker *redlock.Locker, name string, err error) bool {
-	for _, other := range []error{redlock.ErrForeign, redlock.ErrNoExpiry, redlock.ErrDeadlock} {
-		if errors.Is(err, other) {
-			return false
-		}
-	}
-	if !errors.Is(err, redlock.ErrTaken) {
+	if !errors.Is(err, redlock.ErrTaken) || errors.Is(err, nodeerr.ErrNoExpiry) || errors.Is(err, nodeerr.ErrForeign) {
 		return false
 	}
 	state, err := locker.Inspect(ctx, name)

@@ -2,6 +2,7 @@
 package display
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -26,7 +27,7 @@ func Clipped(text string, most int) string {
 
 // Error returns the text of an error without the names of packages, and visible except that it may have lines, which tabs indent.
 func Error(err error) string {
-	return escape(strings.NewReplacer("redlock: ", "", "pool: ", "").Replace(err.Error()), "\n\t")
+	return escape(strings.NewReplacer("redlock: ", "", "pool: ", "", "nodeerr: ", "").Replace(fmt.Sprintf("%+v", err)), "\n\t")
 }
 
 // escape writes all characters of a text that do not print as in a Go string, but for some.

@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // facts are what one server has answered. Nothing in them is trusted: texts may be anything, numbers too.
@@ -130,12 +131,12 @@ func (f *facts) connect(ctx context.Context, o *Options) (*conn, error) {
 }
 
 // do sends one command. Only an error that is not the server's reply is returned as err.
-func (c *conn) do(ctx context.Context, words ...string) (reply any, refusal *node.ServerError, err error) {
+func (c *conn) do(ctx context.Context, words ...string) (reply any, refusal *nodeerr.ServerError, err error) {
 	replies, err := c.all(ctx, words)
 	if err != nil {
 		return nil, nil, err
 	}
-	if refusal, is := replies[0].(*node.ServerError); is {
+	if refusal, is := replies[0].(*nodeerr.ServerError); is {
 		return nil, refusal, nil
 	}
 	return replies[0], nil, nil
@@ -204,7 +205,7 @@ func (f *facts) look(ctx context.Context, c *conn, _ *Options) error {
 	if refusal != nil {
 		f.resp3 = refusal
 	} else if _, is := reply.([]any); !is {
-		f.resp3 = fmt.Errorf("%w: the reply to HELLO 3", node.ErrProtocol)
+		f.resp3 = fmt.Errorf("%w: the reply to HELLO 3", nodeerr.ErrProtocol)
 	}
 	return nil
 }
@@ -222,7 +223,7 @@ func (f *facts) identify(ctx context.Context, c *conn) (client int64, err error)
 	case refusal != nil:
 		f.noInfo = "INFO, which the server answers with " + quoted(refusal.Message)
 	case !isText:
-		return 0, fmt.Errorf("%w: the reply to INFO is no text", node.ErrProtocol)
+		return 0, fmt.Errorf("%w: the reply to INFO is no text", nodeerr.ErrProtocol)
 	default:
 		fields := parseInfo(text)
 		if f.info == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // keyChecks look at the keys under the prefix.
@@ -144,7 +145,7 @@ func observations(names []string, args ...string) (commands [][]string) {
 
 // keyOf reads the reply to an observation. It reports false if the key is gone, or the reply is of no use.
 func keyOf(name string, reply any) (key, bool) {
-	if refusal, is := reply.(*node.ServerError); is {
+	if refusal, is := reply.(*nodeerr.ServerError); is {
 		return key{name: name, kind: "not a string"}, refusal.Code == "WRONGTYPE"
 	}
 	values, err := redis.Values(reply, nil)

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -99,7 +99,7 @@ func (x *examination) glance(ctx context.Context, names []string) []glimpse {
 			}
 			keys := map[string]key{}
 			for j, reply := range replies {
-				if refusal, is := reply.(*node.ServerError); is && !errors.Is(refusal, node.ErrForeign) {
+				if refusal, is := reply.(*nodeerr.ServerError); is && !errors.Is(refusal, nodeerr.ErrForeign) {
 					return
 				}
 				if k, is := keyOf(names[j], reply); is {

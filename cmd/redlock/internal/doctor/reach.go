@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // unreachable is the one check that is made on nodes that cannot be examined.
@@ -33,7 +33,7 @@ var reachChecks = []check{
 	{name: "identity", docs: "managed-services", need: info(), node: identity,
 		why: "A server is recognised by its run_id, and the restart guard needs its uptime."},
 	{name: "version", docs: "nodes", need: info("redis_version"), node: version,
-		why: "The nodes must be Redis 6.2, Valkey 7.2 or newer: an older server is not used (pool.ErrOldServer)."},
+		why: "The nodes must be Redis 6.2, Valkey 7.2 or newer: an older server is not used (nodeerr.ErrOldServer)."},
 	{name: "resp3", docs: "server-settings", node: resp3,
 		why: "Without RESP3 a server does not announce changes: waiters poll with back-off, and a holder learns of a deletion with the next renewal."},
 }
@@ -48,7 +48,7 @@ func reachable(x *examination, f *facts) []Finding {
 
 // explain says why a server cannot be used, and what to do.
 func explain(f *facts, o *Options) (what, mend string) {
-	var refusal *node.ServerError
+	var refusal *nodeerr.ServerError
 	var dns *net.DNSError
 	var record tls.RecordHeaderError
 	var invalid *tls.CertificateVerificationError
@@ -78,13 +78,13 @@ func explain(f *facts, o *Options) (what, mend string) {
 		return fmt.Sprintf("no answer within %s (%s)", o.Timeout, text), mend
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return "the server closes the connection at once (" + text + ")", "use rediss:// in the URL if the port speaks TLS only; otherwise read the log of the server"
-	case errors.Is(err, node.ErrProtocol):
+	case errors.Is(err, nodeerr.ErrProtocol):
 		return text, "correct the URL: it leads to something else than Redis, or to a port that speaks TLS only (rediss://)"
 	}
 	return text, "correct the URL, the network or the server"
 }
 
-func explainRefusal(refusal *node.ServerError, f *facts) (what, mend string) {
+func explainRefusal(refusal *nodeerr.ServerError, f *facts) (what, mend string) {
 	said := printable(refusal.Error())
 	switch refusal.Code {
 	case "NOAUTH":

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // The lines of docs/operations.md, Permissions.
@@ -51,7 +52,7 @@ type attempt struct {
 	line    int
 	rule    string // that grants it
 	access  string // the rule that grants its key or channel; "" if it has none
-	refusal *node.ServerError
+	refusal *nodeerr.ServerError
 }
 
 // rightsChecks look at what the user may do.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -104,7 +105,7 @@ func (t *table) identify(run, addr string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if other, found := t.servers[run]; found {
-		return fmt.Errorf("%w %s", redlock.ErrSameServer, other)
+		return fmt.Errorf("%w %s", nodeerr.ErrSameServer, other)
 	}
 	t.servers[run] = addr
 	return nil

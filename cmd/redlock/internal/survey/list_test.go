@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -270,8 +271,8 @@ func TestList_GoesOnWithoutTheNodesThatFail(t *testing.T) {
 	o := survey.Options{Timeout: 2 * time.Second}
 	listing, locks := list(t, on, o)
 	require.Equal(t, 3, listing.Answered())
-	require.ErrorIs(t, listing.Nodes[0].Err, node.ErrTimeout)
-	require.ErrorAs(t, listing.Nodes[1].Err, new(*node.ConnectError))
+	require.ErrorIs(t, listing.Nodes[0].Err, nodeerr.ErrTimeout)
+	require.ErrorAs(t, listing.Nodes[1].Err, new(*nodeerr.ConnectError))
 	require.True(t, locks["name"].Held())
 	require.Equal(t, 3, locks["name"].On)
 
@@ -294,7 +295,7 @@ func TestList_AReplicaHasNotAnswered(t *testing.T) {
 	require.NoError(t, err)
 	do(t, on[2:], "REPLICAOF", host, port)
 	listing, locks := list(t, on, survey.Options{})
-	var refusal *node.ServerError
+	var refusal *nodeerr.ServerError
 	require.ErrorAs(t, listing.Nodes[2].Err, &refusal)
 	require.Equal(t, "READONLY", refusal.Code)
 	require.Equal(t, 2, listing.Answered())
@@ -336,7 +337,7 @@ func TestList_CountsAServerUnderTwoNamesOnce(t *testing.T) {
 	require.Equal(t, 1, listing.Locks[0].On)
 	for _, n := range listing.Nodes {
 		if n.Err != nil {
-			require.ErrorIs(t, n.Err, redlock.ErrSameServer)
+			require.ErrorIs(t, n.Err, nodeerr.ErrSameServer)
 		}
 	}
 }
@@ -471,6 +472,6 @@ func TestList_SaysThatANodeWithoutAnswerIsTooLate(t *testing.T) {
 	for _, o := range []survey.Options{{Timeout: long, NodeLimit: 100 * time.Millisecond}, {Timeout: 100 * time.Millisecond}} {
 		listing, err := survey.List(t.Context(), servers(t, on), o)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.Equal(t, node.ErrTimeout, listing.Nodes[0].Err)
+		require.Equal(t, nodeerr.ErrTimeout, listing.Nodes[0].Err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // page is how many keys a server looks at for one SCAN, during which it does nothing else.
@@ -33,7 +34,7 @@ func (l *lister) list(ctx context.Context) error {
 	case !errors.Is(err, ErrTooManyKeys):
 		return err
 	case !l.paged:
-		return node.ErrTimeout
+		return nodeerr.ErrTimeout
 	}
 	return fmt.Errorf("%w within %s", ErrTooManyKeys, l.NodeLimit)
 }
@@ -81,7 +82,7 @@ func (l *lister) scan(ctx context.Context) (err error) {
 
 // connect connects to the server.
 func (l *lister) connect(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, l.Connect, node.ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, l.Connect, nodeerr.ErrTimeout)
 	defer cancel()
 	if l.client, err = node.Connect(ctx, l.server); err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -104,7 +105,7 @@ func (l *lister) introduce(ctx context.Context) error {
 
 // ask sends commands to the server and returns the replies, within the timeout.
 func (l *lister) ask(ctx context.Context, commands [][]string) ([]any, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, l.Timeout, node.ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, l.Timeout, nodeerr.ErrTimeout)
 	defer cancel()
 	replies, err := l.client.DoAll(ctx, commands)
 	if err != nil && ctx.Err() != nil {
@@ -169,10 +170,10 @@ func textOf(reply any) (string, error) {
 
 // unexpected returns the error of a reply: that of the server, or that Redis does not reply so.
 func unexpected(reply any) error {
-	if refusal, isRefusal := reply.(*node.ServerError); isRefusal {
+	if refusal, isRefusal := reply.(*nodeerr.ServerError); isRefusal {
 		return refusal
 	}
-	return fmt.Errorf("%w: %T", node.ErrProtocol, reply)
+	return fmt.Errorf("%w: %T", nodeerr.ErrProtocol, reply)
 }
 
 // take adds the replies to readAll to the table.
@@ -189,7 +190,7 @@ func (l *lister) take(keys []string, replies []any) error {
 		}
 		v := View{Node: l.node, TTL: node.TTL(ms), read: now}
 		switch value, err := textOf(replies[2*i+1]); {
-		case errors.Is(err, node.ErrForeign) || len(value) > node.MaxToken:
+		case errors.Is(err, nodeerr.ErrForeign) || len(value) > node.MaxToken:
 			v.Other = true
 		case err != nil:
 			return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -66,7 +67,7 @@ func (of *Listing) Judge(l *Lock) {
 		n := &nodes[v.Node]
 		n.Held, n.Token, n.Metadata, n.Fence, n.TTL, n.Err = true, v.Token, token.Metadata(v.Token), v.Fence, v.TTL, nil
 		if v.Other {
-			n.Err = redlock.ErrForeign
+			n.Err = nodeerr.ErrForeign
 		}
 		l.Other = l.Other && v.Other
 		if l.TTL == 0 || longestFirst(v.TTL, l.TTL) < 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 const (
@@ -44,7 +45,7 @@ var (
 
 // ask asks the server once. Nobody else may use the probe meanwhile.
 func (p *probe) ask(ctx context.Context) health {
-	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, node.ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, nodeerr.ErrTimeout)
 	defer cancel()
 	h := health{Addr: p.server.Address, Took: noAnswer, Up: -1, Since: p.last.Since}
 	kept := p.client != nil

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
-	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -127,7 +127,7 @@ func (s *Server) confirmation(state *redlock.State, notice string) *view {
 			if holder := encoding.EncodeToString([]byte(n.Token)); !slices.Contains(u.Holders, holder) {
 				u.Holders = append(u.Holders, holder)
 			}
-		case errors.Is(n.Err, redlock.ErrForeign):
+		case errors.Is(n.Err, nodeerr.ErrForeign):
 			h.Text = "left alone: somebody's data, not a lock"
 		case n.Err != nil:
 			h.Text = "left alone: " + errorText(n.Err)
@@ -172,10 +172,10 @@ func (s *Server) removed(state *redlock.State, answers []node.Reply) *view {
 		case err == nil:
 			h.State, h.Text = stateFree, "removed"
 			free++
-		case errors.Is(err, pool.ErrAbsent):
+		case errors.Is(err, nodeerr.ErrAbsent):
 			h.State, h.Text = stateFree, "gone already"
 			free++
-		case errors.Is(err, pool.ErrHeld):
+		case errors.Is(err, nodeerr.ErrHeld):
 			h.State, h.Text = stateSplit, "left alone: another has taken it meanwhile"
 		default:
 			h.State, h.Text = stateUnknown, "not known to be removed: "+errorText(err)

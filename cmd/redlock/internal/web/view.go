@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -217,7 +217,7 @@ func (s *Server) node(h *health, full time.Duration) nodeView {
 		n.Up = span(h.Up)
 	}
 	left := s.RestartGuard - h.Up
-	refusal := (*node.ServerError)(nil)
+	refusal := (*nodeerr.ServerError)(nil)
 	switch {
 	case errors.As(h.Err, &refusal):
 		n.State, n.Text, n.Detail = "down", "refuses", errorText(h.Err)

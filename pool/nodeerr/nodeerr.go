@@ -1,0 +1,114 @@
+// Package nodeerr has the reasons why a single node did not do what it was asked to. Programs find them as the Err of a
+// redlock.NodeError, one for each node of a redlock.QuorumError, in a redlock.NodeState, and in events: compare with
+// [errors.Is] and [errors.As].
+//
+// They say why a node is missing from a majority. Whether the lock is held, taken or unknown is what the errors of package redlock
+// say: a single node's reason never decides that.
+//
+// None of them matches an error of package context, whatever timeout or function of the program it came from: only the end of the
+// caller's own context does.
+package nodeerr
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The answer of the node was no: its key is not as it would have to be.
+var (
+	// ErrHeld means that another token holds the key.
+	ErrHeld = errors.New("nodeerr: another token holds the key")
+	// ErrNoExpiry means that the key has no TTL, so that whoever set it has to delete it. It comes with ErrHeld.
+	ErrNoExpiry = errors.New("nodeerr: the key has no expiry")
+	// ErrForeign means that the key holds what cannot be a lock: a value of another type than a string, or of more than 1024
+	// bytes. It is somebody's data under the lock's name, and nothing deletes it. With fencing, it also means that what the key
+	// of the counter holds is no counter.
+	ErrForeign = errors.New("nodeerr: the key holds somebody's data, not a lock")
+	// ErrAbsent means that the key does not exist.
+	ErrAbsent = errors.New("nodeerr: the key does not exist")
+	// ErrRecreated means that an extension found that the key did not exist, and re-created it; or that this may have happened
+	// before, or that the acquire was late. The node does not count for the majority until another extension has
+	// succeeded that began afterwards.
+	ErrRecreated = errors.New("nodeerr: the key did not exist and was re-created")
+)
+
+// There is no answer of the node.
+var (
+	// ErrPending means that the node had not answered yet when the outcome was certain without it, or when the context ended.
+	ErrPending = errors.New("nodeerr: no answer before the outcome was certain")
+	// ErrTimeout means that no answer came within the node timeout. The command may have been carried out. In a [ConnectError] it
+	// means that there was no connection within the dial timeout, so that the command was not sent.
+	ErrTimeout = errors.New("nodeerr: no answer in time")
+	// ErrBroken means that the connection broke before the answer. The command may have been carried out.
+	ErrBroken = errors.New("nodeerr: connection broken before the answer")
+	// ErrProtocol means that what came back is not an answer that Redis gives to the command. The connection ends with it.
+	ErrProtocol = errors.New("nodeerr: not an answer of Redis")
+)
+
+// The node was not asked, or does not count.
+var (
+	// ErrQueued means that the node was not asked, because other calls of this Locker hold the lock or wait for it.
+	ErrQueued = errors.New("nodeerr: not asked: other calls in this process are ahead")
+	// ErrSuspended means that the node was not asked, because older answers of it are overdue.
+	ErrSuspended = errors.New("nodeerr: not asked: older answers are overdue")
+	// ErrBusy means that the node was not asked, because too many commands are under way on it.
+	ErrBusy = errors.New("nodeerr: not asked: too many commands under way")
+	// ErrQuarantined means that the node was not asked for a lock, because its server may have forgotten some, see
+	// pool.WithRestartGuard. It comes as a [QuarantineError].
+	ErrQuarantined = errors.New("nodeerr: not asked: the server may have forgotten locks")
+	// ErrClosed means that the node has been closed.
+	ErrClosed = errors.New("nodeerr: node is closed")
+	// ErrSameServer means that the server behind this node votes for another node already.
+	ErrSameServer = errors.New("nodeerr: the node is the same server as")
+	// ErrOldServer means that the server is older than Redis 6.2 or Valkey 7.2.
+	ErrOldServer = errors.New("nodeerr: the server is too old")
+)
+
+// QuarantineError is an [ErrQuarantined].
+type QuarantineError struct {
+	// Left is for how much longer the server is not asked for locks. 0 means for ever, as it does not report its uptime.
+	Left time.Duration
+}
+
+func (e *QuarantineError) Error() string {
+	if e.Left == 0 {
+		return ErrQuarantined.Error() + ": it does not report how long it has been up (INFO)"
+	}
+	return fmt.Sprintf("%v: asked again in %v", ErrQuarantined, e.Left.Round(time.Millisecond))
+}
+
+// Unwrap returns [ErrQuarantined].
+func (e *QuarantineError) Unwrap() error { return ErrQuarantined }
+
+// ConnectError is the reason why there is no connection to a node. The command was not sent.
+type ConnectError struct {
+	Err error // a network error, a [*ServerError] such as NOAUTH, [ErrOldServer] or [ErrTimeout]
+}
+
+func (e *ConnectError) Error() string {
+	return "nodeerr: not connected: " + strings.TrimPrefix(e.Err.Error(), "nodeerr: ")
+}
+
+// Unwrap returns Err.
+func (e *ConnectError) Unwrap() error { return e.Err }
+
+// ServerError is an error reply of a Redis server.
+type ServerError struct {
+	Code string // the first word of the reply, for example READONLY
+	// Message is the reply, without what it repeats of the command, and at most 512 bytes of it. It is only a remark if the reply
+	// repeats the password.
+	Message string
+	Hint    string // what the Code means for a lock; "" if there is nothing to say
+}
+
+func (e *ServerError) Error() string {
+	if e.Hint == "" {
+		return e.Message
+	}
+	return e.Message + " (" + e.Hint + ")"
+}
+
+// Is reports that a key of another type than a string is [ErrForeign].
+func (e *ServerError) Is(target error) bool { return target == ErrForeign && e.Code == "WRONGTYPE" }
