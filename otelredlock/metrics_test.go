@@ -2,7 +2,6 @@ package otelredlock_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 	"time"

@@ -11,7 +11,7 @@ type Node node.Node
 func (n *Node) Addr() string { return (*node.Node)(n).Addr() }
 
 // Close lets what is under way end, for the node timeout at most, and closes the connection. A release that could not be
-// delivered by then is left to its TTL. Whatever a Locker asks of the node afterwards fails with [ErrClosed]. Close returns
+// delivered by then is left to its TTL. Whatever a Locker asks of the node afterwards fails with nodeerr.ErrClosed. Close returns
 // when no goroutine of the node is left. It waits for an attempt to connect that does not look at its context: Dial and
 // TestOnBorrow of a wrapped pool, the functions of [WithDialer] and [WithCredentials]. A wrapped pool stays open. Closing
 // twice is fine. The error is always nil.

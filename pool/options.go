@@ -78,7 +78,7 @@ func WithMaxOverdue(d time.Duration) Option {
 // the difference. With fencing maxTTL should be at least 3 s plus the largest difference between the nodes' clocks. Locks
 // that are held can still be extended, released and inspected there. maxTTL is at least 1 ms. Off by default.
 //
-// The refusal is ErrQuarantined, in a [*QuarantineError]. A server that does not report its uptime (INFO) never votes.
+// The refusal is a nodeerr.QuarantineError. A server that does not report its uptime (INFO) never votes.
 // The guard does not detect a server that loses keys without a restart: FLUSHALL, or eviction.
 func WithRestartGuard(maxTTL time.Duration) Option {
 	return unless(maxTTL < time.Millisecond, func(o *options) { o.config.MaxTTL = maxTTL },

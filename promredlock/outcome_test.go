@@ -63,12 +63,12 @@ func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
 		extend, unlock string
 	}{
 		{nil, "done", "released"},
-		{fmt.Errorf("%w: %w", context.Canceled, quorumError(redlock.OpExtend, redlock.ErrLost)), "lost", "canceled"},
-		{errors.Join(context.Canceled, redlock.ErrExpired), "expired", "canceled"},
+		{fmt.Errorf("%w: %w", context.Canceled, quorumError(redlock.OpExtend, redlock.ErrLost)), "lost", "not_held"},
+		{errors.Join(context.Canceled, redlock.ErrExpired), "expired", "not_held"},
 		{fmt.Errorf("%w: %w", context.Canceled, noQuorum), "canceled", "canceled"},
 		{fmt.Errorf("%w: %w", context.Canceled, quorumError(redlock.OpUnlock, redlock.ErrNotHeld)), "canceled", "not_held"},
 		{noQuorum, "no_quorum", "no_quorum"},
-		{redlock.ErrReleased, "error", "error"},
+		{redlock.ErrReleased, "error", "not_held"},
 	} {
 		c := promredlock.New()
 		c.Observe(redlock.ExtendEvent{Err: test.err})
