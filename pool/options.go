@@ -37,7 +37,7 @@ func unless(bad bool, set func(*options), reason string, args ...any) Option {
 }
 
 func newOptions(opts []Option) (*options, error) {
-	o := &options{config: node.Config{Timeout: 50 * time.Millisecond, DialTimeout: time.Second, MaxOverdue: time.Second}}
+	o := &options{config: node.Config{Timeout: 300 * time.Millisecond, DialTimeout: time.Second, MaxOverdue: time.Second}}
 	for _, opt := range opts {
 		if opt == nil {
 			return nil, node.Invalid("pool: nil option")
@@ -53,8 +53,8 @@ func newOptions(opts []Option) (*options, error) {
 }
 
 // WithTimeout sets how long one command may take on one node, whatever it waits for: dial, TLS, AUTH, queue, server, reply.
-// Above zero; 50 ms by default. It should be far below the TTLs that are used: a lock is won by a majority, and the timeout
-// is what a failing majority costs.
+// Above zero; 300 ms by default: a lost segment, which TCP repeats after 200 ms, is no timeout then. A node that hangs delays nobody
+// while a majority answers; the timeout is what a failing majority costs. With AutoExtend a TTL should be at least ten times as long.
 func WithTimeout(d time.Duration) Option {
 	return unless(d <= 0, func(o *options) { o.config.Timeout = d }, "WithTimeout(%s): must be above zero", d)
 }

@@ -55,7 +55,7 @@ func TestOption_ThoseForOpenAreRefusedByWrap(t *testing.T) {
 func TestOption_TheLastTimeoutCounts(t *testing.T) {
 	nodes, err := pool.Open([]string{"redis://host"})
 	require.NoError(t, err)
-	require.Equal(t, 50*time.Millisecond, (*node.Node)(nodes[0]).Config().Timeout)
+	require.Equal(t, 300*time.Millisecond, (*node.Node)(nodes[0]).Config().Timeout)
 	nodes, err = pool.Open([]string{"redis://host"}, pool.WithTimeout(time.Second), pool.WithTimeout(time.Minute))
 	require.NoError(t, err)
 	require.Equal(t, time.Minute, (*node.Node)(nodes[0]).Config().Timeout, "the last one counts")

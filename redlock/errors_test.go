@@ -17,6 +17,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -281,10 +282,11 @@ func TestQuorumError_MatchesTheErrorOfAContextOnlyIfTheCallersHasEnded(t *testin
 func TestLockError_EveryErrorAboutALockNamesIt(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		locker, other := c.locker(), c.locker()
-		holder, brief := take(t, other, "taken"), take(t, locker, "brief", redlock.TTL(20*time.Millisecond))
+		fake := clocktest.New()
+		locker, other := c.locker(redlock.WithClock(fake)), c.locker()
+		holder, brief := take(t, other, "taken"), take(t, locker, "brief", redlock.TTL(time.Minute))
 		held := take(t, locker, "held")
-		receive(t, brief.Done(), "its end")
+		fake.Advance(time.Minute)
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
 		ctx, end := held.Context(t.Context())
@@ -292,7 +294,7 @@ func TestLockError_EveryErrorAboutALockNamesIt(t *testing.T) {
 		long := strings.Repeat("x", 600)
 		for name, errs := range map[string][]error{
 			"taken": {second(locker.TryLock(t.Context(), "taken")), second(locker.Lock(t.Context(), "taken", redlock.MaxWait(1)))},
-			"brief": {brief.Err(), brief.Unlock(t.Context()), brief.Extend(t.Context(), time.Second), second(brief.Detach(t.Context()))},
+			"brief": {brief.Err(), brief.Extend(t.Context(), time.Second), second(brief.Detach(t.Context()))},
 			"held":  {held.Extend(t.Context(), 0), held.Extend(over, time.Minute), second(locker.TryLock(ctx, "held")), second(locker.Attach(t.Context(), "held", "token"))},
 			long:    {second(locker.TryLock(t.Context(), long)), second(locker.Inspect(t.Context(), long)), second(locker.ForceUnlock(t.Context(), long))},
 		} {
@@ -309,6 +311,7 @@ func TestLockError_EveryErrorAboutALockNamesIt(t *testing.T) {
 		require.NotErrorIs(t, redlock.ErrNotHeld, redlock.ErrExpired)
 
 		require.NoError(t, held.Unlock(t.Context()))
+		receive(t, ctx.Done(), "the end of the context")
 		require.ErrorIs(t, context.Cause(ctx), redlock.ErrReleased)
 		require.Same(t, held.Err(), context.Cause(ctx))
 		require.NoError(t, holder.Unlock(t.Context()))

@@ -74,8 +74,7 @@ func ExampleOpen() {
 	},
 		redlock.WithKeyPrefix("lock:"),
 		redlock.WithTTL(15*time.Second),
-		redlock.WithLogger(slog.Default()),
-		redlock.WithPoolOptions(pool.WithTimeout(200*time.Millisecond)))
+		redlock.WithLogger(slog.Default()))
 	if err != nil {
 		log.Fatal(err) // a URL or an option is wrong: no server has been asked yet
 	}

@@ -100,7 +100,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	l.queues = queues{locker: l, byKey: map[string]*queue{}}
 	l.closing, l.stop = context.WithCancel(context.Background())
 	l.calling.Store(rand.Uint64())
-	l.events = events{observer: c.observer, logger: c.logger}
+	l.events = events{observers: c.observers, logger: c.logger}
 	l.reportNodes()
 	return l, nil
 }

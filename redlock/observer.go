@@ -63,8 +63,8 @@ const (
 
 // events passes what happens on to the observer and to the log. The goroutine that does so runs while there are events.
 type events struct {
-	observer Observer // nil means none
-	logger   *slog.Logger
+	observers []Observer
+	logger    *slog.Logger
 
 	mu      sync.Mutex
 	waiting []Event
@@ -74,7 +74,7 @@ type events struct {
 }
 
 // observed reports whether there is an observer. What is only for it need not be put together otherwise.
-func (e *events) observed() bool { return e.observer != nil }
+func (e *events) observed() bool { return len(e.observers) > 0 }
 
 // logs reports whether what is logged at a level is wanted.
 func (e *events) logs(level slog.Level) bool { return e.logger.Enabled(context.Background(), level) }
@@ -149,8 +149,10 @@ func (e *events) deliver() {
 }
 
 func (e *events) pass(event Event) {
-	if _, logOnly := event.(blockedEvent); e.observed() && !logOnly {
-		e.observer.Observe(event)
+	if _, logOnly := event.(blockedEvent); !logOnly {
+		for _, o := range e.observers {
+			o.Observe(event)
+		}
 	}
 	e.log(event)
 }

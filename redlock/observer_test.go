@@ -48,6 +48,16 @@ func TestObserver_IsNotifiedOfEveryVoteAndVerdict(t *testing.T) {
 	})
 }
 
+func TestWithObserver_EachOfSeveralIsNotified(t *testing.T) {
+	t.Parallel()
+	c, first, second := onMini(t, 1), &recorder{}, &recorder{}
+	locker := c.locker(redlock.WithObserver(first), redlock.WithObserver(nil), redlock.WithObserver(second))
+	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	for _, seen := range []*recorder{first, second} {
+		require.Equal(t, "name", waitFor[redlock.UnlockEvent](t, seen, 1)[0].Name)
+	}
+}
+
 func TestObserver_IsNotifiedHowLongThingsTook(t *testing.T) {
 	t.Parallel()
 	c := onMini(t, 3)

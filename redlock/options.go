@@ -31,7 +31,7 @@ type config struct {
 	fencing   bool
 	keepFence time.Duration
 	logger    *slog.Logger
-	observer  Observer
+	observers []Observer
 	clock     clock.Clock
 	token     func() (string, error)
 	wall      func() time.Time // for the first estimate of the counters' time
@@ -218,11 +218,14 @@ func WithLogger(logger *slog.Logger) Option {
 	return option(func(c *config) { c.logger = logger })
 }
 
-// WithObserver sets the [Observer]. nil, the default, means none, which costs nothing. With one, each held lock has a timer,
-// so that its end is noticed. If the option is given twice, the last one counts: for two Observers, pass an [ObserverFunc] that
-// calls both.
+// WithObserver adds an [Observer]. nil, the default, means none, which costs nothing. With one, each held lock has a timer,
+// so that its end is noticed. If the option is given several times, each of the Observers is notified, in that order.
 func WithObserver(observer Observer) Option {
-	return option(func(c *config) { c.observer = observer })
+	return option(func(c *config) {
+		if observer != nil {
+			c.observers = append(c.observers, observer)
+		}
+	})
 }
 
 // WithClock sets the clock that leases are measured on. [clock.System] by default; any other is for tests.

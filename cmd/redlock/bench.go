@@ -26,7 +26,7 @@ type benchCmd struct {
 	Duration time.Duration `default:"10s" group:"Load" help:"How long to measure, from 10ms to 24h."`
 	WarmUp   time.Duration `default:"1s" group:"Load" help:"How long to run before the measurement."`
 	TTL      time.Duration `default:"10s" group:"Load" help:"TTL of a lock, from 100ms to 1m."`
-	Timeout  time.Duration `default:"50ms" group:"Load" help:"How long one node may take; at most --ttl/4."`
+	Timeout  time.Duration `default:"300ms" group:"Load" help:"How long one node may take; at most --ttl/4."`
 	Fencing  bool          `group:"Load" help:"Take locks with fencing tokens."`
 	Prefix   string        `default:"redlock-bench:" group:"Load" help:"What the keys begin with; a random part follows."`
 

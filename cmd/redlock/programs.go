@@ -15,7 +15,7 @@ type programFlags struct {
 	RestartGuard time.Duration `placeholder:"TIME" help:"The programs' restart guard (default none)."`
 	Durable      []string      `placeholder:"HOST:PORT" help:"Nodes that the programs declare durable, or all."`
 	Fencing      bool          `help:"The programs use fencing tokens."`
-	NodeTimeout  time.Duration `default:"50ms" placeholder:"TIME" help:"The programs' node timeout (default ${default})."`
+	NodeTimeout  time.Duration `default:"300ms" placeholder:"TIME" help:"The programs' node timeout (default ${default})."`
 	MaxTTL       time.Duration `name:"max-ttl" placeholder:"TIME" help:"The longest TTL of the programs."`
 }
 

@@ -16,7 +16,7 @@ func TestRun_ChecksItsFlags(t *testing.T) {
 		"no command":              {[]string{nodes, "job"}, "command"},
 		"no command behind --":    {[]string{nodes, "job", "--"}, "command"},
 		"TTL too short":           {[]string{nodes, "--ttl=500ms", "job", "true"}, "--ttl must be between 1s and 24h, not 500ms"},
-		"TTL below timeouts":      {[]string{nodes, "--ttl=1s", "job", "true"}, "--timeout must be between 1ms and 250ms, not 500ms"},
+		"TTL below timeouts":      {[]string{nodes, "--ttl=1s", "job", "true"}, "--timeout must be between 1ms and 250ms, not 300ms"},
 		"kill-after too long":     {[]string{nodes, "--ttl=20s", "--kill-after=11s", "job", "true"}, "--kill-after must be between 0s and 10s, not 11s"},
 		"kill-after negative":     {[]string{nodes, "--kill-after=-1s", "job", "true"}, "--kill-after must be between 0s and 15s"},
 		"wait negative":           {[]string{nodes, "--wait=-1s", "job", "true"}, "--wait must be at least 0, not -1s"},

@@ -21,7 +21,7 @@ type serverFlags struct {
 	Nodes     []string      `env:"REDLOCK_NODES" placeholder:"URL" group:"Nodes" help:"redis://, rediss:// or unix:// URLs."`
 	Config    configFlag    `env:"REDLOCK_CONFIG" placeholder:"FILE" group:"Nodes" help:"Flags from a JSON file, by their names."`
 	KeyPrefix string        `env:"REDLOCK_KEY_PREFIX" placeholder:"TEXT" group:"Nodes" help:"What the key of each lock begins with."`
-	Timeout   time.Duration `default:"500ms" placeholder:"TIME" group:"Nodes" help:"How long one node may take (default ${default})."`
+	Timeout   time.Duration `default:"300ms" placeholder:"TIME" group:"Nodes" help:"How long one node may take (default ${default})."`
 
 	Username     string `env:"REDLOCK_USERNAME" placeholder:"NAME" group:"Nodes" help:"User on all nodes."`
 	PasswordFile string `env:"REDLOCK_PASSWORD_FILE" placeholder:"FILE" group:"Nodes" help:"Its first line is the password; or $$REDLOCK_PASSWORD."`

@@ -16,8 +16,8 @@ import (
 // Options say what the programs that lock assume of the servers.
 type Options struct {
 	Prefix       string        // of the keys of locks (redlock.WithKeyPrefix)
-	Timeout      time.Duration // of one command of the examination; 0 means 500 ms
-	NodeTimeout  time.Duration // of the programs (pool.WithTimeout); 0 means 50 ms
+	Timeout      time.Duration // of one command of the examination; 0 means 300 ms
+	NodeTimeout  time.Duration // of the programs (pool.WithTimeout); 0 means 300 ms
 	TTL          time.Duration // the longest of the programs; 0 means unknown
 	RestartGuard time.Duration // of the programs (pool.WithRestartGuard); 0 means none
 	Durable      []string      // the addresses of the nodes that the programs declare durable (pool.WithDurable); AllNodes means all of them
@@ -33,8 +33,8 @@ const AllNodes = "all"
 
 // What options are if they are 0.
 const (
-	defaultTimeout     = 500 * time.Millisecond
-	defaultNodeTimeout = 50 * time.Millisecond
+	defaultTimeout     = 300 * time.Millisecond
+	defaultNodeTimeout = 300 * time.Millisecond
 	defaultSamples     = 50
 	defaultKeys        = 20000
 	defaultWatch       = 4 * time.Second // a lock with the default TTL is renewed within that time

@@ -36,7 +36,7 @@ type Config struct {
 	Interval     time.Duration // from one look at the nodes to the next
 	ExamineEvery time.Duration // 0 means only at the start and on demand
 	RestartGuard time.Duration // of the programs that use the locks; 0 means none
-	NodeTimeout  time.Duration // of the programs; 0 means 50 ms
+	NodeTimeout  time.Duration // of the programs; 0 means 300 ms
 
 	AllowUnlock bool
 	Nodes       []*pool.Node    // to unlock on; Nodes[i] is Servers[i]
@@ -58,7 +58,7 @@ type Server struct {
 
 // New returns a Server that runs once Serve is called.
 func New(config Config) *Server {
-	config.NodeTimeout = cmp.Or(config.NodeTimeout, 50*time.Millisecond)
+	config.NodeTimeout = cmp.Or(config.NodeTimeout, 300*time.Millisecond)
 	return &Server{
 		Config: config, poller: newPoller(config), examiner: &examiner{examine: config.Examine, every: config.ExamineEvery},
 		journal: newJournal(config.Log), process: rand.Text(), secret: rand.Text(),
