@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"fmt"
 	"sync"
 )
 
@@ -19,7 +20,7 @@ import (
 // Other locks that are held stay held until their deadline, or until their Unlock, which still works.
 //
 // Nodes given to [New] stay open; close them when Do has returned. Those made by [Open] are closed, when the last function has
-// returned. So Unlock should come before Close.
+// returned. So Unlock should come before Close. [Locker.Shutdown] is Close for a program that waits for these functions.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	l.stop()
@@ -28,6 +29,26 @@ func (l *Locker) Close() error {
 	l.calls.Wait()
 	if !running { // nor has one begun since
 		l.end()
+	}
+	l.events.drain()
+	return nil
+}
+
+// Shutdown is Close, and waits until the last function of Do and TryDo has returned, its lock has been released, and nodes that
+// [Open] made are closed; but not for longer than ctx. Then the error is ctx.Err(): what runs still goes on as after Close.
+// Locks that were taken without Do stay held, as after Close.
+func (l *Locker) Shutdown(ctx context.Context) error {
+	closed := make(chan struct{})
+	go func() {
+		_ = l.Close() // always nil
+		close(closed)
+	}()
+	for _, step := range []<-chan struct{}{closed, l.ended} {
+		select {
+		case <-step:
+		case <-ctx.Done():
+			return fmt.Errorf("redlock: shutdown: %w", ended(ctx))
+		}
 	}
 	l.events.drain()
 	return nil
@@ -91,6 +112,7 @@ func (l *Locker) endFunction(h *heldLock, release func()) {
 
 // end ends what the nodes do for the Locker. Nobody waits any more, and no function runs. It may be called again.
 func (l *Locker) end() {
+	defer l.endOnce.Do(func() { close(l.ended) })
 	l.queues.close()
 	l.unreportNodes()
 	if l.own {

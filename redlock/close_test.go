@@ -268,3 +268,39 @@ func TestClose_BesideTheReleaseOfAFunctionOfDo(t *testing.T) {
 		}
 	})
 }
+
+// The danger: a program that exits while a function runs, so that its lock stays until its TTL is over.
+func TestShutdown_WaitsForTheFunctionsOfDo(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(c *cluster, opts ...redlock.Option) *redlock.Locker{
+		"nodes of Open": (*cluster).opened,
+		"nodes of New":  (*cluster).locker,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, 3, func(t *testing.T, c *cluster) {
+				locker := open(c)
+				first, second := runBeside(t, locker, "name"), runBeside(t, locker, "other")
+				waiting := lockBeside(t.Context(), locker, "name")
+				over, cancel := context.WithCancelCause(t.Context())
+				cancel(errors.New("SIGTERM again"))
+				require.EqualError(t, locker.Shutdown(over), "redlock: shutdown: context canceled (SIGTERM again)")
+				require.ErrorIs(t, receive(t, waiting, "the end of Lock").err, redlock.ErrClosed)
+
+				done := make(chan error, 1)
+				go func() { done <- locker.Shutdown(t.Context()) }()
+				for _, r := range []*running{first, second} {
+					receive(t, r.ctx.Done(), "the end of the context")
+					require.ErrorIs(t, context.Cause(r.ctx), redlock.ErrClosed)
+					require.NoError(t, r.lock.Err())
+					require.Empty(t, done, "a function runs still")
+					require.NoError(t, r.finish(t, nil))
+				}
+				require.NoError(t, receive(t, done, "the end of Shutdown"))
+				c.eventuallyEmpty()
+				require.NoError(t, locker.Shutdown(t.Context()), "twice")
+				require.NoError(t, locker.Close())
+			})
+		})
+	}
+}

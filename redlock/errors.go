@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -80,14 +81,20 @@ func head(op Op, name string) string {
 	if len(name) > maxNameBytes {
 		name = name[:32] + "..."
 	}
-	return strings.TrimSpace(fmt.Sprintf("redlock: %s", op)) + fmt.Sprintf(" %q: ", name)
+	switch op {
+	case "":
+		return fmt.Sprintf("redlock: %q: ", name)
+	case OpPing:
+		return "redlock: ping: "
+	}
+	return fmt.Sprintf("redlock: %s %q: ", op, name)
 }
 
 // QuorumError is returned if a majority of nodes did not do what it was asked to. It unwraps to its Reason and to every
 // node's error. Its message is one line; the verb %+v prints a line for each node.
 type QuorumError struct {
 	Op     Op
-	Name   string // the lock's
+	Name   string // the lock's; "" of Ping
 	Need   int    // how many nodes make the majority
 	Reason error  // ErrTaken, ErrForeign, ErrNoQuorum, ErrNotHeld or ErrLost
 	// Nodes[i] is about the i-th node given to New or Open.
@@ -152,6 +159,27 @@ func (e *QuorumError) prevented(by ...error) bool {
 
 // closed reports whether so many nodes have been closed that no majority is possible any more.
 func (e *QuorumError) closed() bool { return e.prevented(nodeerr.ErrClosed) }
+
+// misconfigured reports whether so many nodes refuse their service until an operator has mended something that the others are no
+// majority.
+func (e *QuorumError) misconfigured() bool {
+	others := 0
+	for i := range e.Nodes {
+		if !needsOperator(e.Nodes[i].Err) {
+			others++
+		}
+	}
+	return others < e.Need
+}
+
+// needsOperator reports whether a node refuses its service because of a password, a permission, a certificate or a version.
+func needsOperator(err error) bool {
+	var refusal *nodeerr.ServerError
+	if errors.As(err, &refusal) {
+		return slices.Contains([]string{"WRONGPASS", "NOAUTH", "NOPERM"}, refusal.Code)
+	}
+	return errors.Is(err, nodeerr.ErrOldServer) || errors.As(err, new(*tls.CertificateVerificationError))
+}
 
 // blame makes somebody's data the reason of an acquire that found it on so many nodes that the others are no majority.
 func (e *QuorumError) blame() {

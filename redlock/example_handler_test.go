@@ -30,7 +30,9 @@ func billInvoice(locker *redlock.Locker) http.HandlerFunc {
 			log.Print(err) // names the servers that fail
 			w.Header().Set("Retry-After", "5")
 			http.Error(w, "out of order, try later", http.StatusServiceUnavailable)
-		default: // the error of bill, or that the lock was lost: something may have been done
+		case errors.Is(err, redlock.ErrInvalid): // the id cannot be part of a name
+			http.Error(w, "no such invoice", http.StatusNotFound)
+		default: // the error of bill, or that the lock was lost: something may have been done, unless it is ErrNotRun
 			log.Print(err)
 			http.Error(w, "billing failed", http.StatusInternalServerError)
 		}

@@ -19,6 +19,7 @@ type Locker struct {
 	nodes   []*node.Node
 	timeout time.Duration // the longest node timeout
 
+	served  atomic.Bool     // a majority of the nodes has answered a round
 	closing context.Context // ends with Close, under mu
 	stop    context.CancelFunc
 
@@ -34,6 +35,8 @@ type Locker struct {
 	mu        sync.Mutex
 	calls     sync.WaitGroup // calls under way, and what runs beside them, except functions of Do
 	functions int            // of Do, that run
+	ended     chan struct{}  // closed when none runs any more after Close, and nothing of the Locker
+	endOnce   sync.Once
 }
 
 // Open makes a Locker over nodes of its own, one for each URL, which [Locker.Close] closes. The URLs are those of
@@ -75,7 +78,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if len(nodes) == 0 {
 		return nil, invalid("no nodes: a lock needs at least one")
 	}
-	l := &Locker{config: c}
+	l := &Locker{config: c, ended: make(chan struct{})}
 	for i := range nodes {
 		n := (*node.Node)(nodes[i])
 		if n == nil {
@@ -150,7 +153,10 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // When ctx ends, the error is both ctx.Err() and the reason of the last round that came to an end: ErrTaken or ErrNoQuorum,
 // in its *QuorumError. After [MaxWait] it is the QuorumError alone, as no context has ended. A lock that was granted to the call before, or passed on, is returned although ctx has ended.
 //
-// If so many nodes have been closed (pool.Node.Close) that no majority is possible, the error is ErrNoQuorum with nodeerr.ErrClosed.
+// Some faults do not end by themselves, so that Lock returns ErrNoQuorum with the nodes' reasons at once, if so many nodes have them
+// that no majority is left: the node was closed (pool.Node.Close); or, if no majority has ever answered this Locker, the password
+// is wrong or missing, a permission is missing, the certificate is not accepted, or the server is too old. Later these are an outage
+// like any other, as while a password is changed.
 // The other errors are those of TryLock.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return l.take(ctx, name, opts, false, l.wait)

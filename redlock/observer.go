@@ -22,6 +22,7 @@ const (
 	OpDetach      Op = "detach"
 	OpInspect     Op = "inspect"
 	OpForceUnlock Op = "force unlock"
+	OpPing        Op = "ping"
 )
 
 // Answer is what one node answered. Its String is "yes", "no", "recreated", "unknown", "refused" or "unsent".

@@ -94,7 +94,7 @@ func (q *queue) take(ctx context.Context, w *waiter, t turn) (*Lock, error) {
 	switch {
 	case ctx.Err() != nil || q.locker.closing.Err() != nil:
 		return q.leave(ctx, w, r.refusal)
-	case r.refusal.closed():
+	case r.refusal.closed(), r.refusal.misconfigured() && !q.locker.served.Load():
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
 		return nil, r.refusal
 	}

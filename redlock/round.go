@@ -150,6 +150,9 @@ func (r *round) step(event func(clock quorum.Clock) quorum.Actions) {
 	}
 	if actions.Outcome != quorum.Undecided {
 		r.outcome = actions.Outcome
+		if r.outcome == quorum.Done || r.outcome == quorum.Denied {
+			l.served.Store(true)
+		}
 		if r.timer != nil {
 			r.timer.Stop()
 		}

@@ -33,6 +33,7 @@ const (
 	deletion
 	heal
 	observe
+	probe
 	publish
 	ping
 	tracking
@@ -95,6 +96,12 @@ func DeleteFenced(key, token string, number uint64) *Command {
 
 // Heal deletes key if it holds value and has no TTL.
 func Heal(key, value string) *Command { return newCommand(heal, healScript, key, value, value) }
+
+// Probe asks for what an Acquire asks, and sets nothing: no lock can have its key, and the server sets it only if it is there. The
+// answer is Yes if the server would grant a lock. Like an Acquire it is not sent to a server in quarantine.
+func Probe(prefix string) *Command {
+	return newCommand(probe, nil, "", "", "SET", prefix+"\x00ping", "x", "XX", "PX", "1")
+}
 
 // Publish sends message to whoever has subscribed to channel.
 func Publish(channel, message string) *Command {
@@ -209,8 +216,10 @@ func (s *Script) run(words []string, source bool) []string {
 	return append(words, "EVALSHA", s.Hash)
 }
 
-// locks reports whether the command takes a lock, so that a server in quarantine may not be asked.
-func (c *Command) locks() bool { return c.kind == acquire || c.kind == fencedAcquire }
+// locks reports whether the command takes a lock, or asks whether it could, so that a server in quarantine may not be asked.
+func (c *Command) locks() bool {
+	return c.kind == acquire || c.kind == fencedAcquire || c.kind == probe
+}
 
 // mustFollow reports whether the command, which was sent after earlier, must not be carried out before it. If the server
 // asks for the script of earlier, that is not sent again then: it would create the key behind its release.

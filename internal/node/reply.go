@@ -56,7 +56,7 @@ func (c *Command) parse(v *value) Reply {
 	if refusal := v.refusal(); refusal != nil {
 		return Reply{Answer: quorum.Refused, Err: refusal}
 	}
-	if c.locks() && v.kind == '_' {
+	if c.locks() && c.kind != probe && v.kind == '_' {
 		return Reply{Answer: quorum.No, Err: nodeerr.ErrHeld}
 	}
 	yes := false
@@ -69,6 +69,8 @@ func (c *Command) parse(v *value) Reply {
 		yes = v.isOK()
 	case observe:
 		return parseObserve(v)
+	case probe:
+		yes = v.kind == '_'
 	case publish:
 		yes = v.kind == ':' // how many have received it
 	case ping:
