@@ -34,8 +34,8 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	switch {
 	case token == "":
 		return nil, failed(OpAttach, name, invalid("the token is empty"))
-	case req.metadata != "" || req.owner != "" || req.reentrant || req.waits:
-		return nil, failed(OpAttach, name, invalid("Metadata, Owner, Reentrant and MaxWait are for acquires"))
+	case req.metadata != "" || req.owner != "" || req.reentrant || req.waits || req.endures:
+		return nil, failed(OpAttach, name, invalid("Metadata, Owner, Reentrant, MaxWait and MaxOutage are for acquires"))
 	}
 	if req.call = l.newCall(ctx); req.call != nil {
 		defer func() { l.acquired(AcquireEvent{Op: OpAttach}, req, lock, err) }()

@@ -9,7 +9,7 @@ import (
 )
 
 // Do runs fn while it holds the lock of a name. It waits like [Locker.Lock], renews the lock while fn runs
-// ([AutoExtend]; [MaxHold] limits that, [MaxWait] the wait), and releases it when fn returns or panics. The context
+// ([AutoExtend]; [MaxHold] limits that, [MaxWait] and [MaxOutage] the wait), and releases it when fn returns or panics. The context
 // passed to fn is cancelled when the lock is found lost, with [ErrLost] or [ErrExpired] as its cause: fn has to stop then.
 //
 // Do returns fn's error. If the lock was lost, it returns the loss too, because fn may have run beside another holder: ErrLost,

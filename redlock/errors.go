@@ -280,8 +280,12 @@ func (l *Locker) refused(ctx context.Context, answers *QuorumError) error {
 
 // givenUp is refused for a call that may be made after Close.
 func givenUp(ctx context.Context, answers *QuorumError) error {
-	if ctx.Err() == nil || errors.Is(context.Cause(ctx), errMaxWait) {
+	var outage *outageError
+	switch cause := context.Cause(ctx); {
+	case ctx.Err() == nil, errors.Is(cause, errMaxWait):
 		return answers
+	case errors.As(cause, &outage):
+		return outage.QuorumError
 	}
 	return &overError{ended(ctx), answers}
 }

@@ -31,6 +31,7 @@ type Locker struct {
 	renewals renewals
 	counters counters
 	blocked  blocked
+	outages  outages
 
 	mu        sync.Mutex
 	calls     sync.WaitGroup // calls under way, and what runs beside them, except functions of Do
@@ -99,7 +100,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 		return nil, err
 	}
 	l.watched = watched{locks: map[string]*heldLock{}, sweeps: make([]atomic.Int32, len(nodes))}
-	l.renewals.locker = l
+	l.renewals.locker, l.outages.clock = l, l.clock
 	l.queues = queues{locker: l, byKey: map[string]*queue{}}
 	l.closing, l.stop = context.WithCancel(context.Background())
 	l.calling.Store(rand.Uint64())
@@ -174,6 +175,8 @@ func (l *Locker) take(
 	switch {
 	case req.waits && try:
 		return nil, failed(OpAcquire, name, invalid("MaxWait(%s): TryLock and TryDo do not wait", req.maxWait))
+	case req.endures && try:
+		return nil, failed(OpAcquire, name, invalid("MaxOutage(%s): TryLock and TryDo do not wait", req.maxOutage))
 	case req.waits && req.maxWait == 0:
 		try, acquire = true, l.acquire
 	}
@@ -190,6 +193,11 @@ func (l *Locker) take(
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, req.maxWait, errMaxWait)
 		defer cancel()
+	}
+	if req.endures && !try {
+		var stop func()
+		ctx, stop = l.outages.limit(ctx, name, req.maxOutage)
+		defer stop()
 	}
 	if lock, err = acquire(ctx, req); err != nil {
 		l.logBlocked(err)

@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -149,4 +151,87 @@ func TestTryLock_TwoOfFiveAreNeverAMajorityThoughTheOthersAreDead(t *testing.T) 
 			eventually(t, func() bool { return c.value(i, "name") == "" }, "server %d", i)
 		}
 	})
+}
+
+func TestMaxOutage_LimitsTheWaitForServersAndNotForAHolder(t *testing.T) {
+	t.Parallel()
+	c, fake := onMini(t, 3), clocktest.New()
+	locker := c.locker(redlock.WithClock(fake))
+	holder := take(t, c.locker(), "taken")
+	wait := func(name string, d time.Duration) <-chan held {
+		return lockBeside(t.Context(), locker, name, redlock.MaxOutage(d))
+	}
+	end := func(waiter <-chan held) (got held) {
+		turnUntil(t, fake, time.Second, func() bool {
+			select {
+			case got = <-waiter:
+				return true
+			default:
+				return false
+			}
+		})
+		return got
+	}
+	first, second := wait("taken", time.Minute), wait("taken", 0) // the second asks no node itself
+	begun := fake.Now()
+	turnUntil(t, fake, time.Second, func() bool { return fake.Now().Sub(begun) > 10*time.Minute })
+	require.Empty(t, first)
+	require.Empty(t, second)
+
+	c.servers[0].Stop()
+	c.servers[1].Stop()
+	for _, waiter := range []<-chan held{second, first, wait("other", 0)} {
+		ended := end(waiter)
+		require.ErrorIs(t, ended.err, redlock.ErrNoQuorum)
+		require.NotErrorIs(t, ended.err, redlock.ErrTaken)
+		require.NotErrorIs(t, ended.err, context.Canceled, "no context of the caller's has ended")
+		require.Equal(t, redlock.OpAcquire, c.refused(ended.err).Op)
+	}
+	_, err := locker.TryLock(t.Context(), "other", redlock.MaxOutage(0))
+	require.ErrorIs(t, err, redlock.ErrInvalid)
+	_, err = locker.Lock(t.Context(), "other", redlock.MaxOutage(-1))
+	require.ErrorContains(t, err, "MaxOutage(-1ns)")
+
+	c.servers[0].Start()
+	_ = holder.Unlock(t.Context()) // server 0 has forgotten it
+	got := end(wait("taken", time.Hour))
+	require.NoError(t, got.err)
+	require.NoError(t, got.lock.Unlock(t.Context()))
+}
+
+func TestMaxOutage_AMajorityBeginsTheTimeAnew(t *testing.T) {
+	t.Parallel()
+	c, fake, seen := onMini(t, 3), clocktest.New(), &recorder{}
+	c.doAll("SET", "name", "somebody")
+	waiter := lockBeside(t.Context(), c.locker(redlock.WithClock(fake), redlock.WithObserver(seen)), "name", redlock.MaxOutage(time.Hour))
+	pass := func(d time.Duration) { // and one round is made at the end of it
+		eventually(t, func() bool {
+			pause, pending := fake.Next()
+			return pending && pause < time.Minute
+		}, "Lock pauses")
+		before := len(seen.verdictsOn("acquire"))
+		fake.Advance(d)
+		eventually(t, func() bool { return len(waiter) > 0 || len(seen.verdictsOn("acquire")) > before }, "a round")
+	}
+	fail := func() {
+		c.servers[0].Stop()
+		c.servers[1].Stop()
+		pass(time.Second)
+	}
+	for range 3 {
+		fail()
+		pass(40 * time.Minute)
+		require.Empty(t, waiter)
+		c.servers[0].Start()
+		c.servers[1].Start()
+		c.doAll("SET", "name", "somebody")
+		for verdicts := []redlock.VerdictEvent{{}}; !errors.Is(verdicts[len(verdicts)-1].Err, redlock.ErrTaken); verdicts = seen.verdictsOn("acquire") {
+			pass(time.Second) // until they are connected
+		}
+	}
+	fail()
+	pass(40 * time.Minute)
+	require.Empty(t, waiter)
+	pass(40 * time.Minute)
+	require.ErrorIs(t, receive(t, waiter, "the end of Lock").err, redlock.ErrNoQuorum)
 }

@@ -30,6 +30,8 @@ type request struct {
 	maxHold    time.Duration
 	waits      bool // MaxWait was given
 	maxWait    time.Duration
+	endures    bool // MaxOutage was given
+	maxOutage  time.Duration
 	autoExtend bool
 	reentrant  bool
 	owned      bool // Owner was given
@@ -71,6 +73,16 @@ func MaxHold(d time.Duration) LockOption {
 // TryDo and Attach, which do not wait, the option is [ErrInvalid].
 func MaxWait(d time.Duration) LockOption {
 	return lockOption(func(r *request) { r.maxWait, r.waits = d, true })
+}
+
+// MaxOutage limits for how long Lock and Do wait while no majority of the nodes can be reached, for a program that would rather
+// fail than wait for servers, and wait for a holder. After d without a majority, as the rounds of this Locker have shown since the
+// call began, the error is [ErrNoQuorum] in a [*QuorumError]; a round that reaches a majority begins the time anew.
+//
+// 0 means that the first round without a majority ends the wait. Without the option there is no limit. d must not be below zero.
+// For TryLock, TryDo and Attach, which do not wait, the option is [ErrInvalid].
+func MaxOutage(d time.Duration) LockOption {
+	return lockOption(func(r *request) { r.maxOutage, r.endures = d, true })
 }
 
 // Reentrant lets the holder of a lock take it again. The holder is recognised by its context, if that comes from
@@ -119,6 +131,8 @@ func (c *config) request(name string, opts []LockOption) (r request, err error) 
 		return r, invalid("Metadata(%q): must not contain |, which separates the fencing token", r.metadata)
 	case r.maxWait < 0:
 		return r, invalid("MaxWait(%s): must not be below zero", r.maxWait)
+	case r.maxOutage < 0:
+		return r, invalid("MaxOutage(%s): must not be below zero", r.maxOutage)
 	case r.maxHold < 0:
 		return r, invalid("MaxHold(%s): must not be below zero", r.maxHold)
 	case r.maxHold > 0 && !r.autoExtend:

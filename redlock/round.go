@@ -160,6 +160,9 @@ func (r *round) step(event func(clock quorum.Clock) quorum.Actions) {
 			r.split = r.op == OpAcquire && r.outcome == quorum.Denied && r.yesLocked()
 			r.refusal = l.refusal(r.op, r.req.name, reasons[r.op][r.outcome], r.reasonLocked)
 		}
+		if r.op == OpAcquire {
+			l.outages.ended(r)
+		}
 	}
 	r.mu.Unlock()
 	// The context of the caller has no part in what follows.

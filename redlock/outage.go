@@ -1,0 +1,109 @@
+package redlock
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// outages ends waits for which no majority of the nodes could be reached for too long ([MaxOutage]).
+type outages struct {
+	clock clock.Clock
+	some  atomic.Bool // waits is not empty
+
+	mu    sync.Mutex
+	waits map[*outageWait]struct{}
+}
+
+// outageWait is a wait that an outage limits.
+type outageWait struct {
+	name   string
+	max    time.Duration
+	begun  time.Time // the wait
+	since  time.Time // no majority was reached; zero if the last round reached one
+	last   *QuorumError
+	timer  clock.Timer // nil before the first outage
+	giveUp context.CancelCauseFunc
+}
+
+// outageError is the cause of the context of a wait that an outage has ended.
+type outageError struct{ *QuorumError }
+
+// limit returns a context that ends when no majority has been reached for max. stop frees its resources.
+func (o *outages) limit(ctx context.Context, name string, max time.Duration) (limited context.Context, stop func()) {
+	limited, giveUp := context.WithCancelCause(ctx)
+	w := &outageWait{name: name, max: max, begun: o.clock.Now(), giveUp: giveUp}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.waits == nil {
+		o.waits = map[*outageWait]struct{}{}
+	}
+	o.waits[w] = struct{}{}
+	o.some.Store(true)
+	return limited, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.waits, w)
+		o.some.Store(len(o.waits) > 0)
+		if w.timer != nil {
+			w.timer.Stop()
+		}
+		giveUp(nil)
+	}
+}
+
+// ended takes in how a round that acquires has ended. It says nothing about the nodes if it was given up before.
+func (o *outages) ended(r *round) {
+	if !o.some.Load() {
+		return
+	}
+	answered, failed, need := 0, 0, quorum.Majority(len(r.locker.nodes))
+	for i := range r.locker.nodes {
+		switch r.machine.Answer(i) {
+		case quorum.Yes, quorum.No, quorum.Recreated:
+			answered++
+		case quorum.Pending:
+		default:
+			failed++
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for w := range o.waits {
+		switch {
+		case answered >= need:
+			w.since = time.Time{}
+			if w.timer != nil {
+				w.timer.Stop()
+			}
+		case len(r.locker.nodes)-failed < need && !r.grant.Start.Before(w.begun):
+			w.unreachable(o, r.refusal)
+		}
+	}
+}
+
+func (w *outageWait) unreachable(o *outages, refusal *QuorumError) {
+	w.last = &QuorumError{Op: OpAcquire, Name: w.name, Need: refusal.Need, Reason: ErrNoQuorum, Nodes: refusal.Nodes}
+	if !w.since.IsZero() {
+		return
+	}
+	w.since = o.clock.Now()
+	if w.timer == nil {
+		w.timer = o.clock.AfterFunc(w.max, func() { o.expire(w) })
+	} else {
+		w.timer.Reset(w.max)
+	}
+}
+
+// expire ends a wait if the outage still lasts.
+func (o *outages) expire(w *outageWait) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !w.since.IsZero() && o.clock.Now().Sub(w.since) >= w.max {
+		w.giveUp(&outageError{w.last})
+	}
+}
