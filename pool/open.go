@@ -34,7 +34,7 @@ import (
 // server refuses RESP3 or tracking, the node works and waiters poll it. The size of everything that a server sends is
 // checked before memory is allocated for it.
 //
-// An empty list, a URL that is not of these forms or an option out of range is an error that names it. A URL is named by its
+// An empty list, a URL that is not of these forms or an option out of range is redlock.ErrInvalid, with a text that names it. A URL is named by its
 // index and by the part that is wrong: nothing of it is repeated, as any part may be that of a password which is not
 // percent-encoded. If a unix URL has a password, an @ in its path must be percent-encoded too.
 func Open(urls []string, opts ...Option) ([]*Node, error) {
@@ -89,7 +89,7 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 // How a pool dials is its own business, within limits: the connections must be redigo's, and a DialContext is better than a
 // Dial, which nothing can interrupt. Timeouts that the pool sets on its connections have no effect: the node has its own.
 //
-// An empty list, a nil pool, the same pool twice or an option out of range is an error that names it.
+// An empty list, a nil pool, the same pool twice or an option out of range is redlock.ErrInvalid, with a text that names it.
 func Wrap(pools []*redis.Pool, opts ...Option) ([]*Node, error) {
 	o, err := newOptions(opts)
 	if err != nil {

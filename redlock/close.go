@@ -30,13 +30,13 @@ func (l *Locker) Close() error {
 	if !running { // nor has one begun since
 		l.end()
 	}
-	l.events.drain()
+	l.events.drain(context.Background())
 	return nil
 }
 
 // Shutdown is Close, and waits until the last function of Do and TryDo has returned, its lock has been released, and nodes that
 // [Open] made are closed; but not for longer than ctx. Then the error is ctx.Err(): what runs still goes on as after Close.
-// Locks that were taken without Do stay held, as after Close.
+// Locks that were taken without Do stay held, as after Close. A function of Do that calls Shutdown waits for itself.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	closed := make(chan struct{})
 	go func() {
@@ -50,7 +50,7 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 			return fmt.Errorf("redlock: shutdown: %w", ended(ctx))
 		}
 	}
-	l.events.drain()
+	l.events.drain(ctx)
 	return nil
 }
 

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // Do runs fn while it holds the lock of a name. It waits like [Locker.Lock], renews the lock while fn runs
@@ -13,8 +16,8 @@ import (
 // passed to fn is cancelled when the lock is found lost, with [ErrLost] or [ErrExpired] as its cause: fn has to stop then.
 //
 // Do returns fn's error. If the lock was lost, it returns the loss too, because fn may have run beside another holder: ErrLost,
-// ErrExpired, or [ErrNotHeld] alone if only the release found it. It does not, if fn's error says so already. nil means that the
-// lock was held until fn had returned, and that its release was sent.
+// ErrExpired, or [ErrNotHeld] alone if only the release found it. It does not, if fn's error says so of this lock already. nil means
+// that the lock was held until fn had returned, or had released it, and that its release was sent.
 //
 // If fn has not run, the error is that of Lock and matches [ErrNotRun] too. What fn returns never matches ErrNotRun, not even if it
 // comes from another Do.
@@ -50,7 +53,7 @@ func (l *Locker) do(ctx context.Context, name string, fn func(context.Context, *
 		lost, unlocked := endings[ending], lock.Unlock(context.WithoutCancel(ctx))
 		switch {
 		case ending == quorum.Held && errors.Is(unlocked, ErrNotHeld):
-			if !says(err, name, ErrNotHeld) || errors.Is(err, ErrReleased) {
+			if !says(err, name, ErrNotHeld) || says(err, name, ErrReleased) {
 				err = errors.Join(err, unlocked)
 			}
 		case ending == quorum.Held, ending == quorum.Released: // then fn has released it
@@ -96,13 +99,24 @@ func (l *Locker) acquireFor(ctx context.Context, name string, opts []LockOption,
 // neverReleased reports whether a release has failed on nodes that are closed, or will be now: they do not send it again.
 func (l *Locker) neverReleased(unlocked error) bool {
 	var refusal *QuorumError
-	return errors.Is(unlocked, ErrNoQuorum) && errors.As(unlocked, &refusal) && (refusal.closed() || l.own && l.closing.Err() != nil)
+	return errors.Is(unlocked, ErrNoQuorum) && errors.As(unlocked, &refusal) && (refusal.prevented(nodeerr.ErrClosed) || l.own && l.closing.Err() != nil)
 }
 
-// says reports whether err says what has become of a lock, and does not say it of another one.
+// says reports whether an error, or a part of it, says what has become of a lock, and does not say it of another one.
 func says(err error, name string, what error) bool {
-	var about *LockError
-	return errors.Is(err, what) && (!errors.As(err, &about) || about.Name == name)
+	switch err := err.(type) { //nolint:errorlint // the tree is walked here
+	case *LockError:
+		return err.Name == name && errors.Is(err.Err, what)
+	case *QuorumError:
+		return err.Name == name && errors.Is(err.Reason, what)
+	case *ran:
+		return says(err.err, name, what)
+	case interface{ Unwrap() error }:
+		return says(err.Unwrap(), name, what)
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(err.Unwrap(), func(part error) bool { return says(part, name, what) })
+	}
+	return errors.Is(err, what)
 }
 
 // notRun is an error that matches ErrNotRun too.
@@ -111,6 +125,9 @@ type notRun struct{ error }
 func (e *notRun) Is(target error) bool { return target == ErrNotRun }
 
 func (e *notRun) Unwrap() error { return e.error }
+
+// LogValue is as that of a QuorumError.
+func (e *notRun) LogValue() slog.Value { return slog.StringValue(e.Error()) }
 
 // Format has %+v reach a QuorumError.
 func (e *notRun) Format(s fmt.State, verb rune) {
@@ -121,6 +138,10 @@ func (e *notRun) Format(s fmt.State, verb rune) {
 type ran struct{ err error }
 
 func (e *ran) Error() string { return e.err.Error() }
+
+func (e *ran) LogValue() slog.Value { return slog.StringValue(e.Error()) }
+
+func (e *ran) Format(s fmt.State, verb rune) { _, _ = fmt.Fprintf(s, fmt.FormatString(s, verb), e.err) }
 
 func (e *ran) Is(target error) bool { return target != ErrNotRun && errors.Is(e.err, target) }
 

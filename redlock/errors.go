@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -19,8 +20,7 @@ import (
 // The errors that calls return, within a [QuorumError] or a [LockError]: compare with [errors.Is]. Why a single node did not do
 // what it was asked to is an error of package nodeerr.
 var (
-	// ErrTaken means that a majority of nodes answered, and that others hold too many nodes for this caller to win a majority. Waiting
-	// may help.
+	// ErrTaken means that others hold too many nodes for this caller to win a majority. Waiting may help.
 	ErrTaken = errors.New("redlock: lock is taken")
 	// ErrForeign means that nobody can take the lock: so many nodes hold somebody's data under its name that the others are no
 	// majority. Waiting does not help. Choose another name or prefix, or delete the data.
@@ -148,43 +148,52 @@ func (l *Locker) refusal(op Op, name string, reason error, err func(node int) er
 
 // prevented reports whether so many nodes have one of the errors that the others are no majority.
 func (e *QuorumError) prevented(by ...error) bool {
+	return e.preventedBy(func(err error) bool {
+		return slices.ContainsFunc(by, func(one error) bool { return errors.Is(err, one) })
+	})
+}
+
+// preventedBy is prevented for the errors for which is returns true.
+func (e *QuorumError) preventedBy(is func(error) bool) bool {
 	others := 0
 	for i := range e.Nodes {
-		if !slices.ContainsFunc(by, func(err error) bool { return errors.Is(e.Nodes[i].Err, err) }) {
+		if !is(e.Nodes[i].Err) {
 			others++
 		}
 	}
 	return others < e.Need
 }
 
-// closed reports whether so many nodes have been closed that no majority is possible any more.
-func (e *QuorumError) closed() bool { return e.prevented(nodeerr.ErrClosed) }
-
-// misconfigured reports whether so many nodes refuse their service until an operator has mended something that the others are no
-// majority.
-func (e *QuorumError) misconfigured() bool {
-	others := 0
-	for i := range e.Nodes {
-		if !needsOperator(e.Nodes[i].Err) {
-			others++
-		}
-	}
-	return others < e.Need
+// hopeless reports whether so many nodes have faults that do not end by themselves that the others are no majority. What only an
+// operator mends counts as such a fault until the nodes have served this Locker: later it may be a password that is being changed.
+func (e *QuorumError) hopeless(served bool) bool {
+	return e.preventedBy(func(err error) bool {
+		return errors.Is(err, nodeerr.ErrClosed) || errors.Is(err, nodeerr.ErrForeign) || !served && needsOperator(err)
+	})
 }
 
-// needsOperator reports whether a node refuses its service because of a password, a permission, a certificate or a version.
+// needsOperator reports whether a node refuses its service because of something that an operator has to mend: a password, a
+// permission, a certificate, a version, or a URL. A server that starts or fails over does not.
 func needsOperator(err error) bool {
 	var refusal *nodeerr.ServerError
 	if errors.As(err, &refusal) {
-		return slices.Contains([]string{"WRONGPASS", "NOAUTH", "NOPERM"}, refusal.Code)
+		transient := slices.Contains([]string{"LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "READONLY"}, refusal.Code) ||
+			strings.Contains(refusal.Message, "max number of clients")
+		return refusal.Code == "NOPERM" || refusal.Code == "NOAUTH" || errors.As(err, new(*nodeerr.ConnectError)) && !transient
 	}
-	return errors.Is(err, nodeerr.ErrOldServer) || errors.As(err, new(*tls.CertificateVerificationError))
+	return errors.Is(err, nodeerr.ErrOldServer) || errors.Is(err, nodeerr.ErrSameServer) ||
+		errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.AlertError)) || errors.As(err, new(tls.RecordHeaderError))
 }
 
-// blame makes somebody's data the reason of an acquire that found it on so many nodes that the others are no majority.
+// blame corrects the reason of an acquire. Somebody's data is the reason if it is on so many nodes that the others are no majority; and
+// nobody has taken the lock if the nodes that granted nothing had other reasons.
 func (e *QuorumError) blame() {
-	if e.Op == OpAcquire && e.Reason == ErrTaken && e.prevented(nodeerr.ErrForeign) { //nolint:errorlint // not if it is too late
+	switch {
+	case e.Op != OpAcquire || e.Reason != ErrTaken && e.Reason != ErrNoQuorum: //nolint:errorlint // not if it is too late
+	case e.prevented(nodeerr.ErrForeign):
 		e.Reason = ErrForeign
+	case e.Reason == ErrTaken && !errors.Is(e, nodeerr.ErrHeld) && !errors.Is(e, nodeerr.ErrQueued): //nolint:errorlint // as above
+		e.Reason = ErrNoQuorum
 	}
 }
 
@@ -222,6 +231,9 @@ func (e *QuorumError) Format(s fmt.State, verb rune) {
 	_, _ = fmt.Fprintf(s, fmt.FormatString(s, verb), e.Error())
 }
 
+// LogValue implements [slog.LogValuer]: one line, also where the handler prints errors with %+v.
+func (e *QuorumError) LogValue() slog.Value { return slog.StringValue(e.Error()) }
+
 // parts returns what was refused and why, and the answers of the nodes, none if no node was asked.
 func (e *QuorumError) parts() (message string, nodes []string) {
 	yes, queued, did := 0, 0, "said yes"
@@ -240,7 +252,7 @@ func (e *QuorumError) parts() (message string, nodes []string) {
 	message = head(e.Op, e.Name) + text(e.Reason)
 	switch {
 	case queued == len(e.Nodes):
-		return message + ": held by this process, or other calls in it are ahead", nil
+		return message + ": other calls in this process hold it, or are ahead", nil
 	case yes < e.Need: // otherwise the reason is another
 		message += fmt.Sprintf(": %d of %d nodes %s, %d needed", yes, len(e.Nodes), did, e.Need)
 	}
@@ -300,6 +312,9 @@ func (e *overError) Error() string { return e.ended.Error() + ": " + e.answers.E
 
 func (e *overError) Unwrap() []error { return []error{e.ended, e.answers} }
 
+// LogValue is as that of the QuorumError.
+func (e *overError) LogValue() slog.Value { return slog.StringValue(e.Error()) }
+
 // Format has %+v reach the QuorumError.
 func (e *overError) Format(s fmt.State, verb rune) {
 	if verb == 'v' && s.Flag('+') {
@@ -309,10 +324,15 @@ func (e *overError) Format(s fmt.State, verb rune) {
 	_, _ = fmt.Fprintf(s, fmt.FormatString(s, verb), e.Error())
 }
 
-// ended is the error of a context that has ended, with its cause.
+// ended is the error of a context that has ended, with its cause. That may be the end of another lock, or of another Locker, which
+// must not be taken for the end of this one.
 func ended(ctx context.Context) error {
-	if cause := context.Cause(ctx); cause != ctx.Err() { //nolint:errorlint // the very error is meant
+	switch cause := context.Cause(ctx); {
+	case cause == ctx.Err(): //nolint:errorlint // the very error is meant
+		return cause
+	case errors.As(cause, new(*LockError)), errors.Is(cause, ErrClosed):
+		return fmt.Errorf("%w (%v)", ctx.Err(), cause) //nolint:errorlint // see above
+	default:
 		return fmt.Errorf("%w (%w)", ctx.Err(), cause)
 	}
-	return ctx.Err()
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ func TestQuorumError_HasThePrefixOnceAndSaysIfNoNodeWasAsked(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("redlock: something")
 	e := &redlock.QuorumError{Op: redlock.OpAcquire, Name: "name", Need: 1, Reason: redlock.ErrTaken, Nodes: []redlock.NodeError{{Addr: "a", Err: nodeerr.ErrQueued}}}
-	require.EqualError(t, e, `redlock: acquire "name": lock is taken: held by this process, or other calls in it are ahead`)
+	require.EqualError(t, e, `redlock: acquire "name": lock is taken: other calls in this process hold it, or are ahead`)
 	e.Nodes = append(e.Nodes, redlock.NodeError{Addr: "b", Err: cause}, redlock.NodeError{Addr: "c", Err: nodeerr.ErrPending})
 	const head, a, b, c = `redlock: acquire "name": lock is taken: 0 of 3 nodes said yes, 1 needed`,
 		"a: not asked: other calls in this process are ahead", "b: something", "c: no answer before the outcome was certain"
@@ -321,6 +322,54 @@ func TestLockError_EveryErrorAboutALockNamesIt(t *testing.T) {
 			require.ErrorAs(t, err, new(*redlock.LockError))
 		}
 	})
+}
+
+// The danger: work for B stops, or goes on, because of what has become of A.
+func TestLockError_TheEndOfAnotherLockIsNotThatOfThisOne(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		err := locker.Do(t.Context(), "A", func(ctx context.Context, a *redlock.Lock) error {
+			b := take(t, locker, "B")
+			require.NoError(t, a.Unlock(t.Context()))
+			receive(t, ctx.Done(), "the end of A")
+			for _, err := range []error{b.Extend(ctx, time.Minute), second(locker.Lock(ctx, "C"))} {
+				require.ErrorIs(t, err, context.Canceled)
+				require.NotErrorIs(t, err, redlock.ErrNotHeld)
+				require.ErrorContains(t, err, `("A": lock is released)`)
+			}
+			require.NoError(t, b.Err())
+			return errors.Join(b.Unlock(ctx), a.Extend(t.Context(), 0))
+		})
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+
+		err = locker.Do(t.Context(), "outer", func(ctx context.Context, outer *redlock.Lock) error {
+			c.doAll("DEL", "outer")
+			require.ErrorIs(t, outer.Extend(ctx, 2*long), redlock.ErrLost)
+			return errors.Join(outer.Extend(ctx, 0), &redlock.LockError{Name: "inner", Err: redlock.ErrLost})
+		})
+		require.ErrorContains(t, err, `do "outer": lock is lost`)
+		require.NoError(t, locker.Close())
+	})
+}
+
+// The danger: a line of the log that is many.
+func TestQuorumError_IsOneLineOfTheLog(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 3)
+	holder, locker, out := take(t, c.locker(), "name"), c.locker(), &strings.Builder{}
+	log := slog.New(slog.NewTextHandler(out, nil))
+	over, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	for i, err := range []error{
+		second(locker.TryLock(t.Context(), "name")), second(locker.Lock(over, "name")),
+		locker.TryDo(t.Context(), "name", func(context.Context, *redlock.Lock) error { return nil }),
+	} {
+		log.Error("failed", "error", err)
+		require.NotContains(t, out.String(), `\n`)
+		require.Equal(t, i+1, strings.Count(out.String(), "\n"))
+	}
+	require.NoError(t, holder.Unlock(t.Context()))
 }
 
 func second[T any](_ T, err error) error { return err }

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// answerUntil answers requests until ctx ends, and leaves no request without an answer and no lock behind.
+// answerUntil answers requests until ctx ends. Those under way have 15 s, and then the functions of Do have 5 s to stop.
 func answerUntil(ctx context.Context, listener net.Listener, mux *http.ServeMux, locker *redlock.Locker) error {
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, r *http.Request) {
 		if err := locker.Ping(r.Context()); err != nil {
@@ -30,9 +30,12 @@ func answerUntil(ctx context.Context, listener net.Listener, mux *http.ServeMux,
 		return err
 	case <-ctx.Done(): // of signal.NotifyContext, for example
 	}
-	last, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	requests, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
-	return errors.Join(server.Shutdown(last), locker.Shutdown(last))
+	err := server.Shutdown(requests)
+	locks, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, locker.Shutdown(locks))
 }
 
 func ExampleLocker_Shutdown() {

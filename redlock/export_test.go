@@ -19,7 +19,7 @@ func (l *Locker) Message(node int, text string) { l.queues.Message(node, text) }
 func (l *Locker) Emit(e Event) { l.events.emit(e) }
 
 // Drain waits until the Observer has had the events so far.
-func (l *Locker) Drain() { l.events.drain() }
+func (l *Locker) Drain() { l.events.drain(context.Background()) }
 
 // Self returns the owner part of a Locker's tokens.
 func (l *Locker) Self() string { return l.self }

@@ -293,7 +293,7 @@ func TestFence_ACounterThatCannotBeUsedIsReportedOfItsNode(t *testing.T) {
 		c.do(0, "SET", "{name}:fence", "somebody's text")
 		c.do(1, "RPUSH", "{name}:fence", "somebody's list")
 		_, err := c.locker(redlock.WithFencing()).TryLock(t.Context(), "name")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrForeign)
 		nodes := c.refused(err).Nodes
 		require.ErrorContains(t, nodes[0].Err, "the fence counter holds no number")
 		require.ErrorContains(t, nodes[1].Err, "WRONGTYPE")

@@ -342,3 +342,18 @@ func TestTryLock_ForgetsKeysWithoutATTLIfThereAreVeryMany(t *testing.T) {
 	}
 	require.LessOrEqual(t, redlock.Queues(locker), 8192)
 }
+
+// Data under the key of the counter is in the way of locks with fencing.
+func TestLock_DoesNotWaitForSomebodysDataInThePlaceOfTheCounter(t *testing.T) {
+	t.Parallel()
+	c, log := onReal(t, 3), &logBuffer{}
+	c.doAll("SET", "{app:name}:fence", "junk")
+	locker := c.logsTo(log, slog.LevelInfo, prefixed, redlock.WithFencing())
+	for _, take := range []func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error){locker.TryLock, locker.Lock} {
+		_, err := take(t.Context(), "name")
+		require.ErrorIs(t, err, redlock.ErrForeign)
+		require.NotErrorIs(t, err, redlock.ErrNoQuorum)
+	}
+	require.Equal(t, "WARN somebody's data is in the way of a lock name", lines(t, log, 1)[0])
+	require.NoError(t, locker.Close())
+}

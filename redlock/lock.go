@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -202,13 +201,13 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 //	result                     means
 //	nil                        a majority held the lock until now and has deleted it; or another handle still holds it
 //	ErrNotHeld                 the lock was no longer ours: the protected work may have overlapped with another holder's
-//	  ErrExpired               as above: it had expired
-//	  ErrLost                  as above: the nodes no longer held it
-//	  ErrReleased              this handle has been unlocked before, or another call is doing so; no node was asked
+//	ErrExpired                 as above: it had expired
+//	ErrLost                    as above: the nodes no longer held it
+//	ErrReleased                this handle has been unlocked before, or another call is doing so; no node was asked
 //	ErrNoQuorum                unknown, because too few nodes answered
 //	ErrNoQuorum and ctx.Err()  unknown, because ctx ended first (not by this Unlock, if it is one of Lock.Context)
 //
-// The three indented errors match [ErrNotHeld] too. ErrNotHeld alone and [ErrNoQuorum] come in a [*QuorumError]. After ErrNoQuorum the releases are sent again
+// ErrExpired, ErrLost and ErrReleased match [ErrNotHeld] too: compare with ErrReleased first, as it is no loss. ErrNotHeld alone and [ErrNoQuorum] come in a [*QuorumError]. After ErrNoQuorum the releases are sent again
 // when those nodes are back, and the lock ends at its TTL at the latest. Unlock may be called again then,
 // although ErrNotHeld may now mean that the releases of the first call got through.
 //
@@ -238,7 +237,7 @@ func (k *Lock) Unlock(ctx context.Context) (err error) {
 	select {
 	case <-r.done:
 	case <-ctx.Done():
-		if errors.Is(context.Cause(ctx), ErrNotHeld) {
+		if says(context.Cause(ctx), k.Name(), ErrNotHeld) {
 			<-r.done // it is the lock's own context, which has ended with the lock
 		}
 	}

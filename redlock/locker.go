@@ -155,9 +155,9 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // in its *QuorumError. After [MaxWait] it is the QuorumError alone, as no context has ended. A lock that was granted to the call before, or passed on, is returned although ctx has ended.
 //
 // Some faults do not end by themselves, so that Lock returns ErrNoQuorum with the nodes' reasons at once, if so many nodes have them
-// that no majority is left: the node was closed (pool.Node.Close); or, if no majority has ever answered this Locker, the password
-// is wrong or missing, a permission is missing, the certificate is not accepted, or the server is too old. Later these are an outage
-// like any other, as while a password is changed.
+// that no majority is left: the node was closed (pool.Node.Close); or, if no majority has ever answered this Locker, the login or TLS
+// fails, a permission is missing, the database does not exist, the server is too old, or votes for another node already. Later these
+// are an outage like any other, as while a password is changed.
 // The other errors are those of TryLock.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return l.take(ctx, name, opts, false, l.wait)
@@ -221,7 +221,7 @@ func (l *Locker) begin(op Op, name string, opts []LockOption) (request, error) {
 func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 	r := l.newAcquire(req, 0)
 	if r.failed != nil {
-		return nil, r.failed
+		return nil, failed(OpAcquire, req.name, r.failed)
 	}
 	r.send()
 	if r.wait(ctx, nil, l.closing.Done()) != quorum.Done {

@@ -14,7 +14,7 @@ func (e *events) log(event Event) {
 	switch v := event.(type) {
 	case VerdictEvent:
 		if v.Err != nil {
-			e.line(v.At, refusalLevel(v), "redlock: refused", "op", v.Op, "name", v.Name, "took", v.Took, "split", v.Split, "error", v.Err)
+			e.line(v.At, refusalLevel(v), "redlock: refused", "op", v.Op, "name", v.Name, "took", v.Took, "split", v.Split, "error", v.Err.Error())
 		}
 	case EndEvent:
 		if !errors.Is(v.Err, ErrReleased) {
@@ -42,7 +42,7 @@ func (e *events) log(event Event) {
 		if errors.Is(v.refusal.Reason, ErrForeign) {
 			what = "somebody's data"
 		}
-		e.line(v.at, slog.LevelWarn, "redlock: "+what+" is in the way of a lock", "name", v.refusal.Name, "error", v.refusal)
+		e.line(v.at, slog.LevelWarn, "redlock: "+what+" is in the way of a lock", "name", v.refusal.Name, "error", v.refusal.Error())
 	case HealEvent:
 		e.line(v.At, slog.LevelWarn, "redlock: a key that had no TTL has been deleted", "name", v.Name, "node", v.Addr)
 	case ForceUnlockEvent:

@@ -158,8 +158,8 @@ func (e *events) pass(event Event) {
 	e.log(event)
 }
 
-// drain waits until everything was passed on, but not for ever.
-func (e *events) drain() {
+// drain waits until everything was passed on, but not for ever, nor when ctx has ended.
+func (e *events) drain(ctx context.Context) {
 	e.mu.Lock()
 	drained := e.drained
 	e.mu.Unlock()
@@ -171,5 +171,6 @@ func (e *events) drain() {
 	select {
 	case <-drained:
 	case <-timeout.C:
+	case <-ctx.Done():
 	}
 }

@@ -3,8 +3,10 @@ package redlock_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -52,6 +54,48 @@ func TestLock_DoesNotWaitForAnOperator(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestLock_DoesNotWaitForABetterURL(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	guarded := onReal(t, 3, "--requirepass", "secret")
+	for name, url := range map[string]func(i int) string{
+		"no password":            func(i int) string { return "redis://" + guarded.servers[i].Addr() },
+		"a password for nobody":  func(i int) string { return "redis://:secret@" + c.servers[i].Addr() },
+		"a database that is not": func(i int) string { return "redis://" + c.servers[i].Addr() + "/99" },
+		"one server by two names": func(i int) string {
+			return fmt.Sprintf("redis://%s:%s", []string{"127.0.0.1", "localhost"}[i], c.port(0))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := lockerOver(t, open(t, []string{url(0), url(1)})).Lock(t.Context(), "name")
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		})
+	}
+}
+
+// port returns the port of server i.
+func (c *cluster) port(i int) string {
+	_, port, err := net.SplitHostPort(c.servers[i].Addr())
+	require.NoError(c.tb, err)
+	return port
+}
+
+// One fault of each kind, which together leave no majority.
+func TestLock_DoesNotWaitForSeveralFaultsThatDoNotEnd(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	c.do(0, "ACL", "SETUSER", "default", "-set")
+	nodes := c.nodes()
+	require.NoError(t, nodes[1].Close())
+	_, err := lockerOver(t, nodes).Lock(t.Context(), "name")
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	c.do(1, "RPUSH", "name", "data")
+	_, err = c.locker().TryLock(t.Context(), "name")
+	require.NotErrorIs(t, err, redlock.ErrTaken, "nobody holds it")
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 }
 
 func TestLock_WaitsForServersThatAreDown(t *testing.T) {

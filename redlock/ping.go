@@ -12,8 +12,9 @@ import (
 // write (a replica, a full memory or disk, a missing permission) or may not vote ([pool.WithRestartGuard]). It returns as soon as
 // a majority has said yes, and within the node timeout whatever the nodes do.
 //
-// On the wire it is SET with XX, PX and a key that begins with the key prefix. No lock has that key, and with XX the server sets
-// nothing. With [WithFencing] an acquire is a script, whose permission Ping does not check.
+// On the wire it is SET with XX, PX and a key that begins with the key prefix and that nothing has, so that the server sets nothing.
+// The user of the servers needs the permission for it: Ping fails without [WithKeyPrefix] if that permits some names only. With
+// [WithFencing] an acquire is a script, whose permission Ping does not check.
 //
 // The errors are [ErrNoQuorum] in a [*QuorumError] with every node's reason, joined with ctx.Err() if ctx ended first; ctx.Err()
 // alone if it had ended before; [ErrClosed] after Close.
@@ -26,7 +27,7 @@ func (l *Locker) Ping(ctx context.Context) error {
 		return failed(OpPing, "", ended(ctx))
 	}
 	yes, need := 0, quorum.Majority(len(l.nodes))
-	replies := l.poll(ctx, l.all(node.Probe(l.prefix)), func(_ int, reply *node.Reply) bool {
+	replies := l.poll(ctx, l.all(node.Probe(l.prefix, l.self)), func(_ int, reply *node.Reply) bool {
 		if reply.Answer == quorum.Yes {
 			yes++
 		}

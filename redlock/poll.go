@@ -33,6 +33,7 @@ func (l *Locker) all(cmd *node.Command) []*node.Command {
 // reports whether the answers are enough. If check is nil, poll waits for all.
 func (l *Locker) poll(ctx context.Context, commands []*node.Command, check func(int, *node.Reply) bool) (replies []node.Reply) {
 	received := make(answers, len(l.nodes))
+	answered := 0
 	replies = make([]node.Reply, len(l.nodes))
 	since, asked := time.Now(), 0
 	for i, cmd := range commands {
@@ -48,6 +49,11 @@ func (l *Locker) poll(ctx context.Context, commands []*node.Command, check func(
 			for j, other := range replies {
 				if other.Server != "" && other.Server == a.reply.Server {
 					a.reply = node.Reply{Answer: quorum.Refused, Err: fmt.Errorf("%w %s", nodeerr.ErrSameServer, l.nodes[j].Addr())}
+				}
+			}
+			if a.reply.Answer == quorum.Yes || a.reply.Answer == quorum.No {
+				if answered++; answered >= quorum.Majority(len(l.nodes)) {
+					l.served.Store(true)
 				}
 			}
 			enough := check != nil && check(a.node, &a.reply)

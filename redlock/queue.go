@@ -81,7 +81,7 @@ func (q *queue) take(ctx context.Context, w *waiter, t turn) (*Lock, error) {
 	}
 	if r.failed != nil {
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
-		return nil, r.failed
+		return nil, failed(OpAcquire, w.req.name, r.failed)
 	}
 	if r.wait(ctx, nil, q.locker.closing.Done()) == quorum.Done {
 		lock := q.locker.newLock(r)
@@ -94,7 +94,7 @@ func (q *queue) take(ctx context.Context, w *waiter, t turn) (*Lock, error) {
 	switch {
 	case ctx.Err() != nil || q.locker.closing.Err() != nil:
 		return q.leave(ctx, w, r.refusal)
-	case r.refusal.closed(), r.refusal.misconfigured() && !q.locker.served.Load():
+	case r.outcome != quorum.Denied && r.refusal.hopeless(q.locker.served.Load()): // the queue finds out for itself what others hold
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
 		return nil, r.refusal
 	}
@@ -136,7 +136,11 @@ func (q *queue) quit(w *waiter, stopped *QuorumError) (t turn, refusal *QuorumEr
 // lastLocked returns why w does not hold the lock, never nil: the last round that came to an end, or the one that was stopped if
 // there was none. Keys without a TTL, and somebody's data, are added as they were observed.
 func (q *queue) lastLocked(now time.Time, w *waiter, stopped *QuorumError) *QuorumError {
-	e := q.locker.refusal(OpAcquire, w.req.name, ErrTaken, func(int) error { return nodeerr.ErrQueued })
+	reason := ErrNoQuorum // while the first round is under way
+	if q.holder != nil {
+		reason = ErrTaken
+	}
+	e := q.locker.refusal(OpAcquire, w.req.name, reason, func(int) error { return nodeerr.ErrQueued })
 	switch {
 	case q.last != nil:
 		e.Reason = q.last.Reason

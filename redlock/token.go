@@ -14,7 +14,7 @@ func (l *Locker) newToken(metadata string) (string, error) {
 		err = errors.New("an empty token")
 	}
 	if err != nil {
-		return "", fmt.Errorf("redlock: token source: %w", err)
+		return "", fmt.Errorf("token source: %w", err)
 	}
 	return token.WithMetadata(made, metadata), nil
 }

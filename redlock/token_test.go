@@ -18,8 +18,8 @@ func TestTryLock_ReportsATokenSourceThatFailsAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no entropy")
 	for want, source := range map[string]func() (string, error){
-		"redlock: token source: no entropy":     func() (string, error) { return "token", broken },
-		"redlock: token source: an empty token": func() (string, error) { return "", nil },
+		`redlock: acquire "name": token source: no entropy`:     func() (string, error) { return "token", broken },
+		`redlock: acquire "name": token source: an empty token`: func() (string, error) { return "", nil },
 	} {
 		locker := lockerOver(t, untouched(t), redlock.WithTokenSource(source))
 		_, err := locker.TryLock(t.Context(), "name")

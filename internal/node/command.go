@@ -97,10 +97,11 @@ func DeleteFenced(key, token string, number uint64) *Command {
 // Heal deletes key if it holds value and has no TTL.
 func Heal(key, value string) *Command { return newCommand(heal, healScript, key, value, value) }
 
-// Probe asks for what an Acquire asks, and sets nothing: no lock can have its key, and the server sets it only if it is there. The
-// answer is Yes if the server would grant a lock. Like an Acquire it is not sent to a server in quarantine.
-func Probe(prefix string) *Command {
-	return newCommand(probe, nil, "", "", "SET", prefix+"\x00ping", "x", "XX", "PX", "1")
+// Probe asks for what an Acquire asks, and sets nothing: the server would set the key only if it were there, and nothing has it, since
+// it ends with an id that nobody else has. The answer is Yes if the server would grant a lock. Like an Acquire it is not sent to a
+// server in quarantine.
+func Probe(prefix, id string) *Command {
+	return newCommand(probe, nil, "", "", "SET", prefix+"\x00ping:"+id, "x", "XX", "PX", "1")
 }
 
 // Publish sends message to whoever has subscribed to channel.
