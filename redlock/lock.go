@@ -207,7 +207,8 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 //	ErrNoQuorum                unknown, because too few nodes answered
 //	ErrNoQuorum and ctx.Err()  unknown, because ctx ended first (not by this Unlock, if it is one of Lock.Context)
 //
-// ErrExpired, ErrLost and ErrReleased match [ErrNotHeld] too: compare with ErrReleased first, as it is no loss. ErrNotHeld alone and [ErrNoQuorum] come in a [*QuorumError]. After ErrNoQuorum the releases are sent again
+// ErrExpired, ErrLost and ErrReleased match [ErrNotHeld] too: compare with ErrReleased first, as it is no loss. ErrNotHeld alone and
+// [ErrNoQuorum] come in a [*QuorumError]. After ErrNoQuorum the releases are sent again
 // when those nodes are back, and the lock ends at its TTL at the latest. Unlock may be called again then,
 // although ErrNotHeld may now mean that the releases of the first call got through.
 //

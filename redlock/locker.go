@@ -152,7 +152,8 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // once between these pauses.
 //
 // When ctx ends, the error is both ctx.Err() and the reason of the last round that came to an end: ErrTaken or ErrNoQuorum,
-// in its *QuorumError. After [MaxWait] it is the QuorumError alone, as no context has ended. A lock that was granted to the call before, or passed on, is returned although ctx has ended.
+// in its *QuorumError. After [MaxWait] it is the QuorumError alone, as no context has ended. A lock that was granted to the call
+// before, or passed on, is returned although ctx has ended.
 //
 // Some faults do not end by themselves, so that Lock returns ErrNoQuorum with the nodes' reasons at once, if so many nodes have them
 // that no majority is left: the node was closed (pool.Node.Close); or, if no majority has ever answered this Locker, the login or TLS

@@ -150,8 +150,8 @@ func (r *round) step(event func(clock quorum.Clock) quorum.Actions) {
 	}
 	if actions.Outcome != quorum.Undecided {
 		r.outcome = actions.Outcome
-		if r.outcome == quorum.Done || r.outcome == quorum.Denied {
-			l.served.Store(true)
+		if !l.served.Load() && (r.outcome == quorum.Done || r.outcome == quorum.Denied) {
+			l.served.Store(true) // once, as all calls share it
 		}
 		if r.timer != nil {
 			r.timer.Stop()
