@@ -282,7 +282,7 @@ func (w *world) checkCounter(m *member, name string, k kind, _ string, _ []int) 
 		}
 	case errors.Is(err, nodeerr.ErrProtocol):
 		return fmt.Sprintf("TryLock: an error of the protocol: %v", err)
-	case !errors.Is(err, redlock.ErrNoQuorum):
+	case !errors.Is(err, redlock.ErrNoQuorum) && !errors.Is(err, redlock.ErrForeign): // other nodes may be disturbed
 		return fmt.Sprintf("TryLock: %v", err)
 	}
 	return ""
