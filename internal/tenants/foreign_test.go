@@ -219,8 +219,14 @@ func (w *world) checkName(m *member, name string, k kind, expiry string, spared 
 	state, inspected := m.locker.Inspect(context.Background(), name)
 	switch {
 	case k.data:
-		if wrong("TryLock", err, redlock.ErrForeign) || wrong("Lock", lock(3*stall), redlock.ErrForeign) {
-			return problem
+		for call, err := range map[string]error{"TryLock": err, "Lock": lock(3 * stall)} {
+			// Beside a node that refuses its service it may not be the data alone that prevents a majority.
+			if disturbed := len(spared) < size; disturbed && errors.Is(err, redlock.ErrNoQuorum) {
+				continue
+			}
+			if wrong(call, err, redlock.ErrForeign) {
+				return problem
+			}
 		}
 		if _, err := m.locker.ForceUnlock(context.Background(), name); wrong("ForceUnlock", err, redlock.ErrForeign) {
 			return problem
