@@ -34,8 +34,8 @@ import (
 // server refuses RESP3 or tracking, the node works and waiters poll it. The size of everything that a server sends is
 // checked before memory is allocated for it.
 //
-// An empty list, a URL that is not of these forms or an option out of range is redlock.ErrInvalid, with a text that names it. A URL is named by its
-// index and by the part that is wrong: nothing of it is repeated, as any part may be that of a password which is not
+// An empty list, a URL that is not of these forms or an option out of range is redlock.ErrInvalid, with a text that names it.
+// A URL is named by its index and by the part that is wrong: nothing of it is repeated, as any part may be that of a password which is not
 // percent-encoded. If a unix URL has a password, an @ in its path must be percent-encoded too.
 func Open(urls []string, opts ...Option) ([]*Node, error) {
 	o, err := newOptions(opts)

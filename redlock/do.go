@@ -42,11 +42,11 @@ func (l *Locker) do(ctx context.Context, name string, fn func(context.Context, *
 	acquire func(context.Context, string, ...LockOption) (*Lock, error),
 ) (err error) {
 	if fn == nil {
-		return &notRun{failed(OpDo, name, invalid("no function"))}
+		return &notRun{disguise{failed(OpDo, name, invalid("no function"))}}
 	}
 	lock, err := l.acquireFor(ctx, name, opts, acquire)
 	if err != nil {
-		return &notRun{err}
+		return &notRun{disguise{err}}
 	}
 	defer l.endFunction(lock.held, func() {
 		ending := lock.ending()
@@ -70,7 +70,7 @@ func (l *Locker) do(ctx context.Context, name string, fn func(context.Context, *
 	ctx, end := lock.Context(ctx)
 	defer end()
 	if err = fn(ctx, lock); errors.Is(err, ErrNotRun) {
-		err = &ran{err}
+		err = &ran{disguise{err}}
 	}
 	return err
 }
@@ -110,7 +110,7 @@ func says(err error, name string, what error) bool {
 	case *QuorumError:
 		return err.Name == name && errors.Is(err.Reason, what)
 	case *ran:
-		return says(err.err, name, what)
+		return says(err.error, name, what)
 	case interface{ Unwrap() error }:
 		return says(err.Unwrap(), name, what)
 	case interface{ Unwrap() []error }:
@@ -120,29 +120,26 @@ func says(err error, name string, what error) bool {
 }
 
 // notRun is an error that matches ErrNotRun too.
-type notRun struct{ error }
+type notRun struct{ disguise }
 
 func (e *notRun) Is(target error) bool { return target == ErrNotRun }
 
 func (e *notRun) Unwrap() error { return e.error }
 
+// ran is an error that does not match ErrNotRun, although a part of it does. So it must not have an Unwrap.
+type ran struct{ disguise }
+
+func (e *ran) Is(target error) bool { return target != ErrNotRun && errors.Is(e.error, target) }
+
+func (e *ran) As(target any) bool { return errors.As(e.error, target) }
+
+// disguise is an error that prints as the one within.
+type disguise struct{ error }
+
 // LogValue is as that of a QuorumError.
-func (e *notRun) LogValue() slog.Value { return slog.StringValue(e.Error()) }
+func (e disguise) LogValue() slog.Value { return slog.StringValue(e.Error()) }
 
 // Format has %+v reach a QuorumError.
-func (e *notRun) Format(s fmt.State, verb rune) {
+func (e disguise) Format(s fmt.State, verb rune) {
 	_, _ = fmt.Fprintf(s, fmt.FormatString(s, verb), e.error)
 }
-
-// ran is an error that does not match ErrNotRun, although a part of it does. So it must not have an Unwrap.
-type ran struct{ err error }
-
-func (e *ran) Error() string { return e.err.Error() }
-
-func (e *ran) LogValue() slog.Value { return slog.StringValue(e.Error()) }
-
-func (e *ran) Format(s fmt.State, verb rune) { _, _ = fmt.Fprintf(s, fmt.FormatString(s, verb), e.err) }
-
-func (e *ran) Is(target error) bool { return target != ErrNotRun && errors.Is(e.err, target) }
-
-func (e *ran) As(target any) bool { return errors.As(e.err, target) }

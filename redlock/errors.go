@@ -192,9 +192,14 @@ func (e *QuorumError) blame() {
 	case e.Op != OpAcquire || e.Reason != ErrTaken && e.Reason != ErrNoQuorum: //nolint:errorlint // not if it is too late
 	case e.prevented(nodeerr.ErrForeign):
 		e.Reason = ErrForeign
-	case e.Reason == ErrTaken && !errors.Is(e, nodeerr.ErrHeld) && !errors.Is(e, nodeerr.ErrQueued): //nolint:errorlint // as above
+	case e.Reason == ErrTaken && !slices.ContainsFunc(e.Nodes, isTaken): //nolint:errorlint // as above
 		e.Reason = ErrNoQuorum
 	}
+}
+
+// isTaken reports whether another holds the node, or is ahead.
+func isTaken(n NodeError) bool {
+	return errors.Is(n.Err, nodeerr.ErrHeld) || errors.Is(n.Err, nodeerr.ErrQueued)
 }
 
 var prefixes = strings.NewReplacer("redlock: ", "", "pool: ", "", "nodeerr: ", "")
