@@ -37,7 +37,7 @@ func newClient(t testing.TB, addrs []string, timeout time.Duration, opts ...redl
 	}
 	nodes, err := pool.Open(urls, pool.WithTimeout(timeout), pool.WithMaxOverdue(maxOverdue), pool.WithDialTimeout(dialTimeout))
 	require.NoError(t, err)
-	locker, err := redlock.New(nodes, append([]redlock.Option{redlock.WithTTL(longTTL)}, opts...)...)
+	locker, err := redlock.New(nodes, append([]redlock.Option{redlock.TTL(longTTL)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		assert.NoError(t, locker.Close())
@@ -103,7 +103,7 @@ func heldSoon(err error) bool { return yes(err) || errors.Is(err, nodeerr.ErrHel
 // requireRefusal checks that err refuses op for want, lists the nodes in the order given to New, and says of
 // the first gone ones that they are away and nothing like it of any other: those are what others says. Any node may be
 // pending once the outcome is certain without it. For ErrNoQuorum that takes so many nodes away that no majority is left.
-func (c *cluster) requireRefusal(t *testing.T, err, want error, op redlock.Op, name string, gone int, others func(error) bool) {
+func (c *cluster) requireRefusal(t *testing.T, err, want error, op, name string, gone int, others func(error) bool) {
 	t.Helper()
 	for _, reason := range []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrNotHeld} {
 		require.Equal(t, errors.Is(want, reason), errors.Is(err, reason), "%v: %v", reason, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // docs/migrating.md says of each scheme whether it may run beside Lockers. The tests in migrate_*_test.go are what it
@@ -61,7 +62,7 @@ func (s *oldServers) locker(t *testing.T, opts ...redlock.Option) *redlock.Locke
 		urls[i] = "redis://" + addr
 	}
 	ample := redlock.WithPoolOptions(pool.WithTimeout(ampleTimeout), pool.WithDialTimeout(ampleTimeout))
-	locker, err := redlock.Open(urls, append([]redlock.Option{redlock.WithTTL(longTTL), ample}, opts...)...)
+	locker, err := redlock.Open(urls, append([]redlock.Option{redlock.TTL(longTTL), ample}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, locker.Close()) })
 	return locker
@@ -193,8 +194,8 @@ type rounds struct {
 	n    atomic.Int64
 }
 
-func (r *rounds) Observe(e redlock.Event) {
-	if v, ok := e.(redlock.VerdictEvent); ok && v.Name == r.name && v.Op == "acquire" {
+func (r *rounds) Observe(e event.Event) {
+	if v, ok := e.(event.Verdict); ok && v.Name == r.name && v.Op == "acquire" {
 		r.n.Add(1)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // commands returns the spans of the commands of a call, in the order in which they ended.
@@ -103,7 +104,7 @@ func TestTrace_HasNoCommandThatWasNotSent(t *testing.T) {
 	servers := testredis.Real(t, 1)
 	locker := m.locker(servers, patient)
 	servers[0].Stop()
-	waitFor(m, func(e redlock.NodeDownEvent) bool { return e.Failed > 0 })
+	waitFor(m, func(e event.NodeDown) bool { return e.Failed > 0 })
 	_, err := locker.TryLock(t.Context(), "name")
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	acquire := m.span("redlock acquire")
@@ -119,15 +120,15 @@ func TestTrace_ACommandIsAnErrorIfTheNodeDidNotAnswerIt(t *testing.T) {
 	m := newTelemetry(t)
 	at := time.Now()
 	start := at.Add(-time.Second)
-	votes := []redlock.VoteEvent{
-		{Answer: redlock.AnswerYes},
-		{Answer: redlock.AnswerNo, Err: nodeerr.ErrHeld},
-		{Answer: redlock.AnswerNo, Err: fmt.Errorf("%w: %w", nodeerr.ErrHeld, nodeerr.ErrNoExpiry)},
-		{Answer: redlock.AnswerNo, Err: nodeerr.ErrAbsent},
-		{Answer: redlock.AnswerRecreated, Err: nodeerr.ErrRecreated},
-		{Answer: redlock.AnswerUnknown, Err: nodeerr.ErrTimeout},
-		{Answer: redlock.AnswerUnknown, Err: fmt.Errorf("%w: %w", nodeerr.ErrBroken, net.ErrClosed)},
-		{Answer: redlock.AnswerRefused, Err: &nodeerr.ServerError{Code: "READONLY", Message: "READONLY You can't write"}},
+	votes := []event.Vote{
+		{Answer: event.AnswerYes},
+		{Answer: event.AnswerNo, Err: nodeerr.ErrHeld},
+		{Answer: event.AnswerNo, Err: fmt.Errorf("%w: %w", nodeerr.ErrHeld, nodeerr.ErrNoExpiry)},
+		{Answer: event.AnswerNo, Err: nodeerr.ErrAbsent},
+		{Answer: event.AnswerRecreated, Err: nodeerr.ErrRecreated},
+		{Answer: event.AnswerUnknown, Err: nodeerr.ErrTimeout},
+		{Answer: event.AnswerUnknown, Err: fmt.Errorf("%w: %w", nodeerr.ErrBroken, net.ErrClosed)},
+		{Answer: event.AnswerRefused, Err: &nodeerr.ServerError{Code: "READONLY", Message: "READONLY You can't write"}},
 	}
 	want := []struct {
 		status codes.Code
@@ -138,10 +139,10 @@ func TestTrace_ACommandIsAnErrorIfTheNodeDidNotAnswerIt(t *testing.T) {
 		{codes.Error, "timeout", nil}, {codes.Error, "broken", nil}, {codes.Error, "READONLY", "READONLY"},
 	}
 	for i, v := range votes {
-		v.At, v.Took, v.Call, v.Op, v.Addr, v.Node, v.Command = at, time.Second, 1, redlock.OpExtend, "/run/redis.sock", i, "EVALSHA"
+		v.At, v.Took, v.Call, v.Op, v.Addr, v.Node, v.Command = at, time.Second, 1, event.OpExtend, "/run/redis.sock", i, "EVALSHA"
 		m.observe(v)
 	}
-	m.observe(redlock.ExtendEvent{Context: t.Context(), Call: 1, Start: start, Took: time.Second})
+	m.observe(event.Extend{Context: t.Context(), Call: 1, Start: start, Took: time.Second})
 	spans := m.commands(m.span("redlock extend"))
 	require.Len(t, spans, len(votes))
 	for i, s := range spans {

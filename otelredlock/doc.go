@@ -4,6 +4,11 @@
 //	...
 //	locker, err := redlock.Open(urls, redlock.WithObserver(observer))
 //
+// Without kinds of events, as here, WithObserver tells the Observer of all. A program that wants fewer events names the others.
+// event.Calls and event.Ends have to be among them, since the Observer keeps what belongs to a call, or to a held lock, until its
+// end. Without event.Votes, the most events, there are no spans of commands and no redlock.node.duration; without event.Rounds no
+// span events of rounds and fences, and no metrics of them; without event.Turns, event.Nodes and event.Keys no metrics of these.
+//
 // Without options it takes the global providers. It imports the API of OpenTelemetry alone: the program chooses the SDK.
 //
 // # Traces

@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/quorumlock/quorumlock/internal/outcome"
-	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // Keys of attribute sets.
@@ -16,13 +16,13 @@ type (
 	acquireKey struct{ result, call, name string }
 	waitKey    struct{ result, name string }
 	roundKey   struct {
-		operation redlock.Op
+		operation event.Op
 		result    string
 	}
 	answerKey struct {
 		addr      string
-		operation redlock.Op
-		answer    redlock.Answer
+		operation event.Op
+		answer    event.Answer
 	}
 	endKey    struct{ end, name string }
 	extendKey struct {
@@ -40,7 +40,7 @@ type metrics struct {
 	acquireRounds                                                           metric.Int64Histogram
 	held                                                                    metric.Int64UpDownCounter
 	splitVotes, disconnects, connectFailures, losses, handovers, handoffs   metric.Int64Counter
-	fenceRaises, stuck, healed, forced, dropped                             metric.Int64Counter
+	turns, fenceRaises, stuck, healed, forced, dropped                      metric.Int64Counter
 	up, quarantined                                                         metric.Int64ObservableGauge
 
 	acquires *sets[acquireKey]
@@ -52,7 +52,7 @@ type metrics struct {
 	lefts    *sets[bool]
 	outcomes *sets[string]
 	locks    *sets[string] // by name
-	turns    *sets[string] // by direction
+	ways     *sets[string] // by direction of a turn
 	nodes    *sets[string] // by address
 }
 
@@ -107,7 +107,8 @@ func newMetrics(meter metric.Meter, named bool) (*metrics, error) {
 	m.disconnects = mk.counter("redlock.node.disconnects", "{connection}", "Connections to a node that broke.")
 	m.connectFailures = mk.counter("redlock.node.connect_failures", "{attempt}", "Attempts to connect to a node that failed.")
 	m.losses = mk.counter("redlock.lock.losses", "{lock}", "Locks that ended under their holders.")
-	m.handovers = mk.counter("redlock.handovers", "{turn}", "Turns that were passed to, or received from, other processes.")
+	m.turns = mk.counter("redlock.turns", "{turn}", "Turns that were passed to, or received from, other processes.")
+	m.handovers = mk.counter("redlock.handovers", "{turn}", "The old name of redlock.turns, which goes with the next minor version.")
 	m.handoffs = mk.counter("redlock.handoffs", "{lock}", "Locks that were passed on to a waiter of the same Locker.")
 	m.fenceRaises = mk.counter("redlock.fence.raises", "{answer}", "Answers of a node whose fence counter was behind.")
 	m.stuck = mk.counter("redlock.stuck_keys", "{key}", "Keys without a TTL that were waited for and stayed unchanged.")
@@ -142,7 +143,7 @@ func (m *metrics) makeSets() {
 	m.lefts = newSets(func(renewal bool) []attribute.KeyValue { return []attribute.KeyValue{keyRenewal.Bool(renewal)} })
 	m.outcomes = newSets(func(result string) []attribute.KeyValue { return []attribute.KeyValue{keyOutcome.String(result)} })
 	m.locks = newSets(func(name string) []attribute.KeyValue { return m.of(name) })
-	m.turns = newSets(func(direction string) []attribute.KeyValue {
+	m.ways = newSets(func(direction string) []attribute.KeyValue {
 		return []attribute.KeyValue{keyDirection.String(direction)}
 	})
 	m.nodes = newSets(server)
@@ -163,7 +164,7 @@ func (m *metrics) begin() {
 		c.Add(ctx, 0)
 	}
 	for _, direction := range []string{outcome.Sent, outcome.Received} {
-		m.handovers.Add(ctx, 0, m.turns.of(direction).add...)
+		m.turned(ctx, 0, direction)
 	}
 	if !m.named {
 		m.beginLock(ctx, "")
@@ -183,11 +184,18 @@ func (m *metrics) beginNode(ctx context.Context, addr string) {
 	}
 }
 
-func (m *metrics) voted(e redlock.VoteEvent) {
+// turned counts turns, under the old name too.
+func (m *metrics) turned(ctx context.Context, n int64, direction string) {
+	add := m.ways.of(direction).add
+	m.turns.Add(ctx, n, add...)
+	m.handovers.Add(ctx, n, add...)
+}
+
+func (m *metrics) voted(e event.Vote) {
 	m.nodeDuration.Record(context.Background(), e.Took.Seconds(), m.answers.of(answerKey{e.Addr, e.Op, e.Answer}).record...)
 }
 
-func (m *metrics) decided(e redlock.VerdictEvent) {
+func (m *metrics) decided(e event.Verdict) {
 	ctx := context.Background()
 	m.roundDuration.Record(ctx, e.Took.Seconds(), m.rounds.of(roundKey{e.Op, outcome.Round(e.Err)}).record...)
 	if e.Split {
@@ -197,7 +205,7 @@ func (m *metrics) decided(e redlock.VerdictEvent) {
 
 // The ctx of these is that of the call's span, for exemplars.
 
-func (m *metrics) acquired(ctx context.Context, e redlock.AcquireEvent, result, name string) {
+func (m *metrics) acquired(ctx context.Context, e event.Acquire, result, name string) {
 	call := outcome.Call(e)
 	m.acquireDuration.Record(ctx, e.Took.Seconds(), m.acquires.of(acquireKey{result, call, name}).record...)
 	if call == outcome.Lock && !e.Reentered {
@@ -211,7 +219,7 @@ func (m *metrics) acquired(ctx context.Context, e redlock.AcquireEvent, result, 
 	}
 }
 
-func (m *metrics) extended(ctx context.Context, e redlock.ExtendEvent, result string) {
+func (m *metrics) extended(ctx context.Context, e event.Extend, result string) {
 	m.extendDuration.Record(ctx, e.Took.Seconds(), m.extends.of(extendKey{result, e.Renewal}).record...)
 	m.validityLeft.Record(ctx, e.Left.Seconds(), m.lefts.of(e.Renewal).record...)
 	if e.Renewal && e.Err == nil && e.Validity > 0 {
@@ -219,14 +227,14 @@ func (m *metrics) extended(ctx context.Context, e redlock.ExtendEvent, result st
 	}
 }
 
-func (m *metrics) unlocked(ctx context.Context, e redlock.UnlockEvent, result string) {
+func (m *metrics) unlocked(ctx context.Context, e event.Unlock, result string) {
 	m.unlockDuration.Record(ctx, e.Took.Seconds(), m.outcomes.of(result).record...)
 	if e.Handoff {
 		m.handoffs.Add(ctx, 1)
 	}
 }
 
-func (m *metrics) ended(ctx context.Context, e redlock.EndEvent, end, name string) {
+func (m *metrics) ended(ctx context.Context, e event.End, end, name string) {
 	s := m.ends.of(endKey{end, name})
 	m.holdDuration.Record(ctx, e.Held.Seconds(), s.record...)
 	if end == outcome.Lost || end == outcome.Expired {

@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock/otelredlock"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 func TestMetrics_OfARealWorkload(t *testing.T) {
@@ -51,28 +52,29 @@ func TestMetrics_OfEveryEvent(t *testing.T) {
 	m := newTelemetry(t)
 	ctx, now := context.Background(), time.Now()
 	m.observe(
-		redlock.VerdictEvent{Op: redlock.OpAcquire, Late: true, Err: redlock.ErrTaken, Split: true},
-		redlock.VoteEvent{Op: redlock.OpUnlock, Late: true, Addr: "/run/redis.sock", Answer: redlock.AnswerRefused},
-		redlock.FenceEvent{Addr: "a:1"},
-		redlock.HandOverEvent{Received: true},
-		redlock.StuckEvent{}, redlock.HealEvent{}, redlock.HealEvent{}, redlock.ForceUnlockEvent{},
-		redlock.ExtendEvent{Context: ctx, Err: redlock.ErrLost},
-		redlock.ExtendEvent{Context: ctx, Lock: 1, Renewal: true, Left: time.Second, Validity: 2 * time.Second},
-		redlock.UnlockEvent{Context: ctx, Err: context.Canceled}, redlock.UnlockEvent{Context: ctx, Handoff: true, Err: context.Canceled},
-		redlock.AcquireEvent{Context: ctx, Op: redlock.OpAttach, Err: redlock.ErrNotHeld},
-		redlock.AcquireEvent{Context: ctx, Op: redlock.OpAcquire, Err: redlock.ErrDeadlock, Try: true},
-		redlock.AcquireEvent{Context: ctx, Op: redlock.OpAcquire, Reentered: true},
-		redlock.NodeUpEvent{Addr: "a:1", At: now, Quarantined: true, Left: time.Hour},
-		redlock.NodeUpEvent{Addr: "b:1", At: now.Add(-2 * time.Hour), Quarantined: true, Left: time.Hour},
-		redlock.NodeUpEvent{Addr: "c:1", At: now, Quarantined: true},
-		redlock.NodeUpEvent{Addr: "d:1", At: now}, redlock.NodeDownEvent{Addr: "d:1", Err: nodeerr.ErrBroken}, redlock.NodeDownEvent{Addr: "d:1", Failed: 1},
-		redlock.NodeUpEvent{Addr: "e:1", At: now}, redlock.NodeDownEvent{Addr: "e:1", Err: nodeerr.ErrClosed},
+		event.Verdict{Op: event.OpAcquire, Late: true, Err: redlock.ErrTaken, Split: true},
+		event.Vote{Op: event.OpUnlock, Late: true, Addr: "/run/redis.sock", Answer: event.AnswerRefused},
+		event.Fence{Addr: "a:1"},
+		event.Turn{Received: true},
+		event.Stuck{}, event.Heal{}, event.Heal{}, event.ForceUnlock{},
+		event.Extend{Context: ctx, Err: redlock.ErrLost},
+		event.Extend{Context: ctx, Lock: 1, Renewal: true, Left: time.Second, Validity: 2 * time.Second},
+		event.Unlock{Context: ctx, Err: context.Canceled}, event.Unlock{Context: ctx, Handoff: true, Err: context.Canceled},
+		event.Acquire{Context: ctx, Op: event.OpAttach, Err: redlock.ErrNotHeld},
+		event.Acquire{Context: ctx, Op: event.OpAcquire, Err: redlock.ErrDeadlock, Try: true},
+		event.Acquire{Context: ctx, Op: event.OpAcquire, Reentered: true},
+		event.NodeUp{Addr: "a:1", At: now, Quarantined: true, Left: time.Hour},
+		event.NodeUp{Addr: "b:1", At: now.Add(-2 * time.Hour), Quarantined: true, Left: time.Hour},
+		event.NodeUp{Addr: "c:1", At: now, Quarantined: true},
+		event.NodeUp{Addr: "d:1", At: now}, event.NodeDown{Addr: "d:1", Err: nodeerr.ErrBroken}, event.NodeDown{Addr: "d:1", Failed: 1},
+		event.NodeUp{Addr: "e:1", At: now}, event.NodeDown{Addr: "e:1", Err: nodeerr.ErrClosed},
 	)
 	for name, want := range map[string]map[string]int64{
 		"redlock.round.split_votes":     {"": 1},
 		"redlock.round.duration":        {"operation=acquire outcome=taken": 1},
 		"redlock.node.duration":         {"answer=refused operation=unlock server.address=/run/redis.sock": 1},
 		"redlock.handovers":             {"direction=received": 1, "direction=sent": 0},
+		"redlock.turns":                 {"direction=received": 1, "direction=sent": 0},
 		"redlock.handoffs":              {"": 1},
 		"redlock.stuck_keys":            {"": 1},
 		"redlock.healed_keys":           {"": 2},
@@ -112,10 +114,10 @@ func TestMetrics_AreThoseOfPromredlockInPrometheus(t *testing.T) {
 	observer, err := otelredlock.New(otelredlock.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(exporter))))
 	require.NoError(t, err)
 	ctx := t.Context()
-	for _, e := range []redlock.Event{
-		redlock.VoteEvent{Addr: "a:1", Late: true}, redlock.VerdictEvent{Late: true}, redlock.AcquireEvent{Context: ctx, Op: redlock.OpAcquire},
-		redlock.ExtendEvent{Context: ctx, Renewal: true, Validity: 1}, redlock.UnlockEvent{Context: ctx}, redlock.EndEvent{Context: ctx, Err: redlock.ErrLost},
-		redlock.NodeUpEvent{Addr: "a:1"},
+	for _, e := range []event.Event{
+		event.Vote{Addr: "a:1", Late: true}, event.Verdict{Late: true}, event.Acquire{Context: ctx, Op: event.OpAcquire},
+		event.Extend{Context: ctx, Renewal: true, Validity: 1}, event.Unlock{Context: ctx}, event.End{Context: ctx, Err: redlock.ErrLost},
+		event.NodeUp{Addr: "a:1"},
 	} {
 		observer.Observe(e)
 	}
@@ -137,7 +139,7 @@ func TestMetrics_AreThoseOfPromredlockInPrometheus(t *testing.T) {
 		"redlock_node_quarantined", "redlock_node_up",
 		"redlock_observer_dropped_total", "redlock_renewal_margin",
 		"redlock_round_duration_seconds", "redlock_round_split_votes_total",
-		"redlock_stuck_keys_total", "redlock_unlock_duration_seconds",
+		"redlock_stuck_keys_total", "redlock_turns_total", "redlock_unlock_duration_seconds",
 	}, got)
 }
 
@@ -166,16 +168,16 @@ func BenchmarkObserver(b *testing.B) {
 			for i := range b.N {
 				now, acquire, unlock := time.Now(), uint64(2*i+1), uint64(2*i+2)
 				for node, addr := range addrs {
-					observer.Observe(redlock.VoteEvent{At: now, Call: acquire, Op: redlock.OpAcquire, Node: node, Addr: addr, Answer: redlock.AnswerYes, Took: 1000})
+					observer.Observe(event.Vote{At: now, Call: acquire, Op: event.OpAcquire, Node: node, Addr: addr, Answer: event.AnswerYes, Took: 1000})
 				}
-				observer.Observe(redlock.VerdictEvent{At: now, Call: acquire, Op: redlock.OpAcquire, Took: 1000})
-				observer.Observe(redlock.AcquireEvent{Context: ctx, Call: acquire, Op: redlock.OpAcquire, Start: now, Took: 1000, Rounds: 1})
+				observer.Observe(event.Verdict{At: now, Call: acquire, Op: event.OpAcquire, Took: 1000})
+				observer.Observe(event.Acquire{Context: ctx, Call: acquire, Op: event.OpAcquire, Start: now, Took: 1000, Rounds: 1})
 				for node, addr := range addrs {
-					observer.Observe(redlock.VoteEvent{At: now, Call: unlock, Op: redlock.OpUnlock, Node: node, Addr: addr, Answer: redlock.AnswerYes, Took: 1000})
+					observer.Observe(event.Vote{At: now, Call: unlock, Op: event.OpUnlock, Node: node, Addr: addr, Answer: event.AnswerYes, Took: 1000})
 				}
-				observer.Observe(redlock.VerdictEvent{At: now, Call: unlock, Op: redlock.OpUnlock, Took: 1000})
-				observer.Observe(redlock.EndEvent{Context: ctx, Call: acquire, Start: now, Held: 1000, Err: redlock.ErrReleased})
-				observer.Observe(redlock.UnlockEvent{Context: ctx, Call: unlock, Lock: acquire, Start: now, Took: 1000})
+				observer.Observe(event.Verdict{At: now, Call: unlock, Op: event.OpUnlock, Took: 1000})
+				observer.Observe(event.End{Context: ctx, Call: acquire, Start: now, Held: 1000, Err: redlock.ErrReleased})
+				observer.Observe(event.Unlock{Context: ctx, Call: unlock, Lock: acquire, Start: now, Took: 1000})
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
-	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // nodes are the nodes as they are connected, for the gauges. Events do not say which Locker they are from, so connections are
@@ -39,7 +39,7 @@ func newNodes(m *metrics, meter metric.Meter) *nodes {
 	return &nodes{metrics: m, meter: meter, known: map[string]*node{}, begun: map[string]bool{}}
 }
 
-func (n *nodes) up(e redlock.NodeUpEvent) {
+func (n *nodes) up(e event.NodeUp) {
 	n.mu.Lock()
 	begins := n.ofLocked(e.Addr)
 	one := n.known[e.Addr]
@@ -53,7 +53,7 @@ func (n *nodes) up(e redlock.NodeUpEvent) {
 }
 
 // down notes that a connection broke, or that an attempt to connect failed. A node that was closed is not down: nobody uses it.
-func (n *nodes) down(e redlock.NodeDownEvent) {
+func (n *nodes) down(e event.NodeDown) {
 	n.mu.Lock()
 	begins := n.ofLocked(e.Addr)
 	one, closed := n.known[e.Addr], errors.Is(e.Err, nodeerr.ErrClosed)

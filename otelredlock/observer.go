@@ -9,12 +9,12 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/quorumlock/quorumlock/internal/outcome"
-	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 const scope = "github.com/quorumlock/quorumlock/otelredlock"
 
-// Observer makes spans and metrics of the events of Lockers. It is a [redlock.Observer]; make one with [New]. It need not be
+// Observer makes spans and metrics of the events of Lockers. It is an [event.Observer]; make one with [New]. It need not be
 // closed: when its Lockers are, the providers keep nothing of it.
 //
 // Several Lockers may share an Observer, or each may have its own with the same providers: spans and sums are the same.
@@ -43,44 +43,44 @@ func New(opts ...Option) (*Observer, error) {
 	return o, nil
 }
 
-// Observe implements [redlock.Observer].
-func (o *Observer) Observe(event redlock.Event) {
+// Observe implements [event.Observer].
+func (o *Observer) Observe(what event.Event) {
 	ctx, m := context.Background(), o.metrics
-	switch e := event.(type) {
-	case redlock.VoteEvent:
+	switch e := what.(type) {
+	case event.Vote:
 		m.voted(e)
 		if o.tracer != nil && !e.Late {
-			o.state.add(e.Call, event)
+			o.state.add(e.Call, e)
 		}
-	case redlock.VerdictEvent:
+	case event.Verdict:
 		m.decided(e)
 		if o.tracer != nil && !e.Late {
-			o.state.add(e.Call, event)
+			o.state.add(e.Call, e)
 		}
-	case redlock.FenceEvent:
+	case event.Fence:
 		m.fenceRaises.Add(ctx, 1, m.nodes.of(e.Addr).add...)
-		o.state.addToKnown(e.Call, event)
-	case redlock.AcquireEvent:
+		o.state.addToKnown(e.Call, e)
+	case event.Acquire:
 		o.acquired(e)
-	case redlock.ExtendEvent:
+	case event.Extend:
 		o.extended(e)
-	case redlock.UnlockEvent:
+	case event.Unlock:
 		o.unlocked(e)
-	case redlock.EndEvent:
+	case event.End:
 		o.ended(e)
-	case redlock.HandOverEvent:
-		m.handovers.Add(ctx, 1, m.turns.of(outcome.Direction(e)).add...)
-	case redlock.NodeUpEvent:
+	case event.Turn:
+		m.turned(ctx, 1, outcome.Direction(e))
+	case event.NodeUp:
 		o.nodes.up(e)
-	case redlock.NodeDownEvent:
+	case event.NodeDown:
 		o.nodes.down(e)
-	case redlock.StuckEvent:
+	case event.Stuck:
 		m.stuck.Add(ctx, 1)
-	case redlock.HealEvent:
+	case event.Heal:
 		m.healed.Add(ctx, 1)
-	case redlock.ForceUnlockEvent:
+	case event.ForceUnlock:
 		m.forced.Add(ctx, 1)
-	case redlock.DropEvent:
+	case event.Drop:
 		m.dropped.Add(ctx, int64(e.Count))
 		for name, n := range o.state.forget() {
 			m.held.Add(ctx, int64(-n), m.locks.of(name).add...)
@@ -88,7 +88,7 @@ func (o *Observer) Observe(event redlock.Event) {
 	}
 }
 
-func (o *Observer) acquired(e redlock.AcquireEvent) {
+func (o *Observer) acquired(e event.Acquire) {
 	name, result := o.name(e.Name), outcome.Acquire(e.Err)
 	rounds := o.state.end(e.Call)
 	ctx, span := o.acquireSpan(e, result, name, rounds)
@@ -98,7 +98,7 @@ func (o *Observer) acquired(e redlock.AcquireEvent) {
 	}
 }
 
-func (o *Observer) extended(e redlock.ExtendEvent) {
+func (o *Observer) extended(e event.Extend) {
 	name, result := o.name(e.Name), outcome.Extend(e.Err)
 	rounds := o.state.end(e.Call)
 	if e.Validity > 0 && !o.state.holds(e.Lock) { // its AcquireEvent was missed, or what it said is forgotten
@@ -115,13 +115,13 @@ func (o *Observer) extended(e redlock.ExtendEvent) {
 	o.metrics.extended(ctx, e, result)
 }
 
-func (o *Observer) unlocked(e redlock.UnlockEvent) {
+func (o *Observer) unlocked(e event.Unlock) {
 	result := outcome.Unlock(e.Err)
 	ctx := o.unlockSpan(e, result, o.name(e.Name), o.state.end(e.Call))
 	o.metrics.unlocked(ctx, e, result)
 }
 
-func (o *Observer) ended(e redlock.EndEvent) {
+func (o *Observer) ended(e event.End) {
 	name, end := o.name(e.Name), outcome.End(e)
 	h, known := o.state.release(e.Call)
 	ctx := o.holdSpan(e, end, name, h)

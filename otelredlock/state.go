@@ -6,7 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // keepEnded is of how many locks that have ended the acquire is kept, for the links of what comes afterwards: an Unlock ends
@@ -20,12 +20,12 @@ const keepEnded = 256
 // dropped, and then forget removes all.
 type state struct {
 	mu     sync.Mutex
-	calls  map[uint64]*kept[redlock.Event] // of each its rounds
-	held   map[uint64]*held                // by the call that acquired it
-	missed time.Time                       // of calls that began before, events may have been missed
-	ended  map[uint64]trace.SpanContext    // of locks that have ended, the acquire
-	order  []uint64                        // the keys of ended, as a ring
-	oldest int                             // of order
+	calls  map[uint64]*kept[event.Event] // of each its rounds
+	held   map[uint64]*held              // by the call that acquired it
+	missed time.Time                     // of calls that began before, events may have been missed
+	ended  map[uint64]trace.SpanContext  // of locks that have ended, the acquire
+	order  []uint64                      // the keys of ended, as a ring
+	oldest int                           // of order
 }
 
 // held is a lock that is held.
@@ -45,32 +45,32 @@ type renewal struct {
 }
 
 func newState() *state {
-	return &state{calls: map[uint64]*kept[redlock.Event]{}, held: map[uint64]*held{}, ended: map[uint64]trace.SpanContext{}}
+	return &state{calls: map[uint64]*kept[event.Event]{}, held: map[uint64]*held{}, ended: map[uint64]trace.SpanContext{}}
 }
 
 // add keeps an event of a call.
-func (s *state) add(call uint64, event redlock.Event) {
+func (s *state) add(call uint64, e event.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.calls[call]
 	if k == nil {
-		k = &kept[redlock.Event]{}
+		k = &kept[event.Event]{}
 		s.calls[call] = k
 	}
-	k.add(event)
+	k.add(e)
 }
 
 // addToKnown is add for an event that may be late, behind one that was not.
-func (s *state) addToKnown(call uint64, event redlock.Event) {
+func (s *state) addToKnown(call uint64, e event.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k := s.calls[call]; k != nil {
-		k.add(event)
+		k.add(e)
 	}
 }
 
 // end returns the events of a call that has ended; nil means none.
-func (s *state) end(call uint64) *kept[redlock.Event] {
+func (s *state) end(call uint64) *kept[event.Event] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.calls[call]
@@ -91,7 +91,7 @@ func (s *state) holds(call uint64) bool {
 }
 
 // renewed keeps a renewal of a lock.
-func (s *state) renewed(e redlock.ExtendEvent) {
+func (s *state) renewed(e event.Extend) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.held[e.Lock]

@@ -12,10 +12,11 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/otelredlock"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // observe passes events on.
-func (m *telemetry) observe(events ...redlock.Event) {
+func (m *telemetry) observe(events ...event.Event) {
 	for _, e := range events {
 		m.observer.Observe(e)
 	}
@@ -28,25 +29,25 @@ func TestObserver_ForgetsWhatItHasMissedTheEndOf(t *testing.T) {
 	m.spans.Reset()
 	start := time.Now()
 	m.observe(
-		redlock.AcquireEvent{Context: ctx, Call: 1, Op: redlock.OpAcquire, Start: start},
-		redlock.AcquireEvent{Context: ctx, Call: 2, Op: redlock.OpAcquire, Start: start},
-		redlock.VoteEvent{Call: 3, Op: redlock.OpAcquire, Addr: "a:1"},
+		event.Acquire{Context: ctx, Call: 1, Op: event.OpAcquire, Start: start},
+		event.Acquire{Context: ctx, Call: 2, Op: event.OpAcquire, Start: start},
+		event.Vote{Call: 3, Op: event.OpAcquire, Addr: "a:1"},
 	)
 	require.EqualValues(t, 2, m.values("redlock.lock.held")[""])
-	m.observe(redlock.DropEvent{Count: 7})
+	m.observe(event.Drop{Count: 7})
 	calls, held, _ := m.observer.Kept()
 	require.Zero(t, calls+held)
 	require.Zero(t, m.values("redlock.lock.held")[""])
 	require.EqualValues(t, 7, m.values("redlock.observer.dropped")[""])
 
-	m.observe(redlock.ExtendEvent{Context: context.Background(), Call: 4, Lock: 2, Renewal: true, Validity: time.Second})
+	m.observe(event.Extend{Context: context.Background(), Call: 4, Lock: 2, Renewal: true, Validity: time.Second})
 	require.EqualValues(t, 1, m.values("redlock.lock.held")[""], "the lock is still held")
 	m.observe(
-		redlock.EndEvent{Context: ctx, Call: 1, Start: start, Err: redlock.ErrReleased}, // it had been forgotten
-		redlock.EndEvent{Context: ctx, Call: 2, Start: start, Err: redlock.ErrReleased},
-		redlock.ExtendEvent{Context: context.Background(), Call: 5, Lock: 2, Renewal: true, Err: redlock.ErrReleased},
-		redlock.AcquireEvent{Context: ctx, Call: 3, Op: redlock.OpAcquire, Start: start, Err: redlock.ErrNoQuorum},
-		redlock.AcquireEvent{Context: ctx, Call: 6, Op: redlock.OpAcquire, Start: time.Now().Add(time.Second), Err: redlock.ErrNoQuorum},
+		event.End{Context: ctx, Call: 1, Start: start, Err: redlock.ErrReleased}, // it had been forgotten
+		event.End{Context: ctx, Call: 2, Start: start, Err: redlock.ErrReleased},
+		event.Extend{Context: context.Background(), Call: 5, Lock: 2, Renewal: true, Err: redlock.ErrReleased},
+		event.Acquire{Context: ctx, Call: 3, Op: event.OpAcquire, Start: start, Err: redlock.ErrNoQuorum},
+		event.Acquire{Context: ctx, Call: 6, Op: event.OpAcquire, Start: time.Now().Add(time.Second), Err: redlock.ErrNoQuorum},
 	)
 	require.Zero(t, m.values("redlock.lock.held")[""])
 	calls, held, _ = m.observer.Kept()
@@ -68,18 +69,18 @@ func TestObserver_KeepsLittleOfManyCalls(t *testing.T) {
 	for i := range uint64(100_000) {
 		call := i + 1
 		m.observe(
-			redlock.VoteEvent{Call: call, Op: redlock.OpAcquire, Addr: "a:1", Answer: redlock.AnswerYes},
-			redlock.VerdictEvent{Call: call, Op: redlock.OpAcquire},
+			event.Vote{Call: call, Op: event.OpAcquire, Addr: "a:1", Answer: event.AnswerYes},
+			event.Verdict{Call: call, Op: event.OpAcquire},
 		)
 		if i%3 != 0 { // otherwise it is dropped
-			m.observe(redlock.AcquireEvent{Context: ctx, Call: call, Op: redlock.OpAcquire})
+			m.observe(event.Acquire{Context: ctx, Call: call, Op: event.OpAcquire})
 		}
-		m.observe(redlock.VoteEvent{Call: call, Late: true, Op: redlock.OpAcquire, Addr: "b:1", Answer: redlock.AnswerYes})
+		m.observe(event.Vote{Call: call, Late: true, Op: event.OpAcquire, Addr: "b:1", Answer: event.AnswerYes})
 		if i%5 != 0 {
-			m.observe(redlock.EndEvent{Context: ctx, Call: call, Err: redlock.ErrReleased})
+			m.observe(event.End{Context: ctx, Call: call, Err: redlock.ErrReleased})
 		}
 		if i%100 == 0 {
-			m.observe(redlock.DropEvent{Count: 50})
+			m.observe(event.Drop{Count: 50})
 		}
 		if i%20 == 19 {
 			calls, held, ended := m.observer.Kept()
@@ -87,7 +88,7 @@ func TestObserver_KeepsLittleOfManyCalls(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, most, 100+256)
-	m.observe(redlock.DropEvent{Count: 1})
+	m.observe(event.Drop{Count: 1})
 	calls, held, _ := m.observer.Kept()
 	require.Zero(t, calls+held)
 	require.Zero(t, m.values("redlock.lock.held")[""])
@@ -98,10 +99,10 @@ func TestTrace_OfALongCallKeepsTheFirstAndTheLastEvents(t *testing.T) {
 	for _, n := range []int{1, otelredlock.KeepsAtMost, otelredlock.KeepsAtMost + 1, 10_000} {
 		m := newTelemetry(t)
 		for i := range n {
-			m.observe(redlock.VoteEvent{Call: 1, Op: redlock.OpAcquire, Addr: "a:1", Node: i})
+			m.observe(event.Vote{Call: 1, Op: event.OpAcquire, Addr: "a:1", Node: i})
 			require.LessOrEqual(t, m.observer.Events(1), otelredlock.KeepsAtMost)
 		}
-		m.observe(redlock.AcquireEvent{Context: t.Context(), Call: 1, Op: redlock.OpAcquire, Err: redlock.ErrNoQuorum})
+		m.observe(event.Acquire{Context: t.Context(), Call: 1, Op: event.OpAcquire, Err: redlock.ErrNoQuorum})
 		span := m.span("redlock acquire")
 		answers := eventsOf(span, "redlock.answer")
 		require.Len(t, answers, min(n, otelredlock.KeepsAtMost))
@@ -123,15 +124,15 @@ func TestTrace_OfALongCallKeepsTheFirstAndTheLastEvents(t *testing.T) {
 func TestTrace_OfALockThatIsHeldForLongKeepsTheFirstAndTheLastRenewals(t *testing.T) {
 	t.Parallel()
 	m := newTelemetry(t)
-	m.observe(redlock.AcquireEvent{Context: t.Context(), Call: 1, Op: redlock.OpAcquire})
+	m.observe(event.Acquire{Context: t.Context(), Call: 1, Op: event.OpAcquire})
 	for i := range 1000 {
-		e := redlock.ExtendEvent{Context: context.Background(), Call: uint64(i) + 2, Lock: 1, Renewal: true, Left: time.Duration(i), Validity: time.Minute}
+		e := event.Extend{Context: context.Background(), Call: uint64(i) + 2, Lock: 1, Renewal: true, Left: time.Duration(i), Validity: time.Minute}
 		if i%10 == 9 {
 			e.Err = redlock.ErrNoQuorum
 		}
 		m.observe(e)
 	}
-	m.observe(redlock.EndEvent{Context: t.Context(), Call: 1, Err: redlock.ErrExpired})
+	m.observe(event.End{Context: t.Context(), Call: 1, Err: redlock.ErrExpired})
 	hold := m.span("redlock hold")
 	require.Len(t, eventsOf(hold, "redlock.renewal"), otelredlock.KeepsAtMost)
 	attrs := attributes(hold.Attributes)

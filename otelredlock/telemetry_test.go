@@ -20,6 +20,7 @@ import (
 	"github.com/quorumlock/quorumlock/otelredlock"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 const (
@@ -61,11 +62,11 @@ func (m *telemetry) newObserver(opts ...otelredlock.Option) *otelredlock.Observe
 // events are those that an observer has had.
 type events struct {
 	mu  sync.Mutex
-	all []redlock.Event
+	all []event.Event
 }
 
-func (s *events) after(o redlock.Observer) redlock.Observer {
-	return redlock.ObserverFunc(func(e redlock.Event) {
+func (s *events) after(o event.Observer) event.Observer {
+	return event.ObserverFunc(func(e event.Event) {
 		o.Observe(e)
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -74,7 +75,7 @@ func (s *events) after(o redlock.Observer) redlock.Observer {
 }
 
 // waitFor waits for an event of a kind.
-func waitFor[E redlock.Event](m *telemetry, is func(E) bool) (found E) {
+func waitFor[E event.Event](m *telemetry, is func(E) bool) (found E) {
 	m.t.Helper()
 	require.Eventually(m.t, func() bool {
 		m.events.mu.Lock()
@@ -94,7 +95,7 @@ func waitFor[E redlock.Event](m *telemetry, is func(E) bool) (found E) {
 func (m *telemetry) locker(servers []*testredis.Process, timeout time.Duration, opts ...redlock.Option) *redlock.Locker {
 	m.t.Helper()
 	locker, err := redlock.Open(testredis.URLs(servers), append([]redlock.Option{
-		redlock.WithPoolOptions(pool.WithTimeout(timeout)), redlock.WithTTL(long), redlock.WithObserver(m.events.after(m.observer)),
+		redlock.WithPoolOptions(pool.WithTimeout(timeout)), redlock.TTL(long), redlock.WithObserver(m.events.after(m.observer)),
 	}, opts...)...)
 	require.NoError(m.t, err)
 	m.t.Cleanup(func() { require.NoError(m.t, locker.Close()) })

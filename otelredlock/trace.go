@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/quorumlock/quorumlock/internal/outcome"
-	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // Names of spans, and of span events.
@@ -46,14 +46,14 @@ func (o *Observer) start(ctx context.Context, name string, kind trace.SpanKind, 
 // call is what calls of all kinds have.
 type call struct {
 	span     string
-	op       redlock.Op
+	op       event.Op
 	of       trace.SpanContext // the acquire of the lock, unless the call is it
 	start    time.Time
 	err      error
 	result   string
 	lock     string // its name
 	name     string // the value of redlock.name
-	rounds   *kept[redlock.Event]
+	rounds   *kept[event.Event]
 	expected bool // err is no failure
 }
 
@@ -70,8 +70,8 @@ func (o *Observer) trace(ctx context.Context, c call, attrs ...attribute.KeyValu
 	}
 	span.SetAttributes(keyOutcome.String(c.result))
 	if c.rounds != nil {
-		c.rounds.each(func(e redlock.Event) {
-			if vote, ok := e.(redlock.VoteEvent); ok && vote.Command != "" {
+		c.rounds.each(func(e event.Event) {
+			if vote, ok := e.(event.Vote); ok && vote.Command != "" {
 				o.commandSpan(ctx, vote)
 				return
 			}
@@ -111,12 +111,12 @@ func (o *Observer) leftOut(span trace.Span, n int) {
 }
 
 // acquireSpan returns the span context of the call, to which others link.
-func (o *Observer) acquireSpan(e redlock.AcquireEvent, result, name string, rounds *kept[redlock.Event]) (context.Context, trace.SpanContext) {
+func (o *Observer) acquireSpan(e event.Acquire, result, name string, rounds *kept[event.Event]) (context.Context, trace.SpanContext) {
 	if o.tracer == nil {
 		return e.Context, trace.SpanContext{}
 	}
 	span := spanAcquire
-	if e.Op == redlock.OpAttach {
+	if e.Op == event.OpAttach {
 		span = spanAttach
 	}
 	ctx, s := o.trace(e.Context, call{
@@ -127,7 +127,7 @@ func (o *Observer) acquireSpan(e redlock.AcquireEvent, result, name string, roun
 		return ctx, s.SpanContext()
 	}
 	end := e.Start.Add(e.Took)
-	if e.Op == redlock.OpAcquire {
+	if e.Op == event.OpAcquire {
 		s.SetAttributes(keyRounds.Int(e.Rounds))
 	}
 	if e.Err == nil {
@@ -151,9 +151,9 @@ func (o *Observer) acquireSpan(e redlock.AcquireEvent, result, name string, roun
 }
 
 // waitOf returns until when a call waited for other holders: until the round began that acquired the lock, or in vain.
-func waitOf(e redlock.AcquireEvent, end time.Time) (until time.Time, waited bool) {
+func waitOf(e event.Acquire, end time.Time) (until time.Time, waited bool) {
 	switch {
-	case e.Op != redlock.OpAcquire, e.Try:
+	case e.Op != event.OpAcquire, e.Try:
 		return time.Time{}, false
 	case e.Err == nil:
 		return e.Start.Add(e.Wait), e.Rounds > 1 || e.Wait >= minWait
@@ -165,12 +165,12 @@ func waitOf(e redlock.AcquireEvent, end time.Time) (until time.Time, waited bool
 	return time.Time{}, false
 }
 
-func (o *Observer) extendSpan(e redlock.ExtendEvent, result, name string, rounds *kept[redlock.Event]) context.Context {
+func (o *Observer) extendSpan(e event.Extend, result, name string, rounds *kept[event.Event]) context.Context {
 	if o.tracer == nil {
 		return e.Context
 	}
 	ctx, s := o.trace(e.Context, call{
-		span: spanExtend, op: redlock.OpExtend, of: o.state.acquireOf(e.Lock), start: e.Start, err: e.Err, result: result,
+		span: spanExtend, op: event.OpExtend, of: o.state.acquireOf(e.Lock), start: e.Start, err: e.Err, result: result,
 		lock: e.Name, name: name, rounds: rounds,
 	})
 	if s.IsRecording() {
@@ -180,12 +180,12 @@ func (o *Observer) extendSpan(e redlock.ExtendEvent, result, name string, rounds
 	return ctx
 }
 
-func (o *Observer) unlockSpan(e redlock.UnlockEvent, result, name string, rounds *kept[redlock.Event]) context.Context {
+func (o *Observer) unlockSpan(e event.Unlock, result, name string, rounds *kept[event.Event]) context.Context {
 	if o.tracer == nil {
 		return e.Context
 	}
 	ctx, s := o.trace(e.Context, call{
-		span: spanUnlock, op: redlock.OpUnlock, of: o.state.acquireOf(e.Lock), start: e.Start, err: e.Err, result: result,
+		span: spanUnlock, op: event.OpUnlock, of: o.state.acquireOf(e.Lock), start: e.Start, err: e.Err, result: result,
 		lock: e.Name, name: name, rounds: rounds,
 	})
 	if s.IsRecording() {
@@ -195,7 +195,7 @@ func (o *Observer) unlockSpan(e redlock.UnlockEvent, result, name string, rounds
 }
 
 // holdSpan makes the span of a lock that has ended, beside that of its acquire.
-func (o *Observer) holdSpan(e redlock.EndEvent, end, name string, h held) context.Context {
+func (o *Observer) holdSpan(e event.End, end, name string, h held) context.Context {
 	if o.tracer == nil {
 		return e.Context
 	}
@@ -234,7 +234,7 @@ func (o *Observer) holdSpan(e redlock.EndEvent, end, name string, h held) contex
 
 // commandSpan makes the span of a command that a node was sent, as the conventions for calls of databases want it:
 // https://opentelemetry.io/docs/specs/semconv/db/redis/.
-func (o *Observer) commandSpan(call context.Context, e redlock.VoteEvent) {
+func (o *Observer) commandSpan(call context.Context, e event.Vote) {
 	attrs := append(server(e.Addr), semconv.DBSystemNameRedis, semconv.DBOperationName(e.Command), keyOperation.String(string(e.Op)))
 	name := e.Command + " " + valid(e.Addr)
 	_, span := o.start(call, name, trace.SpanKindClient, e.At.Add(-e.Took), trace.SpanContext{}, attrs...)
@@ -249,19 +249,19 @@ func (o *Observer) commandSpan(call context.Context, e redlock.VoteEvent) {
 }
 
 // addEvent adds an event of a round to the span of its call.
-func addEvent(span trace.Span, event redlock.Event) {
-	switch e := event.(type) {
-	case redlock.VoteEvent:
+func addEvent(span trace.Span, what event.Event) {
+	switch e := what.(type) {
+	case event.Vote:
 		attrs := append(server(e.Addr), keyDuration.Float64(e.Took.Seconds()))
 		attrs = append(attrs, answerAttributes(e)...)
 		span.AddEvent(eventAnswer, trace.WithTimestamp(e.At), trace.WithAttributes(attrs...))
-	case redlock.VerdictEvent:
+	case event.Verdict:
 		attrs := []attribute.KeyValue{keyOutcome.String(outcome.Round(e.Err)), keyDuration.Float64(e.Took.Seconds())}
 		if e.Split {
 			attrs = append(attrs, keySplit.Bool(true))
 		}
 		span.AddEvent(eventRound, trace.WithTimestamp(e.At), trace.WithAttributes(attrs...))
-	case redlock.FenceEvent:
+	case event.Fence:
 		attrs := append(server(e.Addr), keyNode.Int(e.Node),
 			keyGranted.Int64(int64(e.Granted)), keyFence.Int64(int64(e.Fence))) //nolint:gosec // they are below 2^53
 		span.AddEvent(eventFence, trace.WithTimestamp(e.At), trace.WithAttributes(attrs...))

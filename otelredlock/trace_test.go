@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/otelredlock"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // contend lets one Locker wait for a lock that another holds on all nodes, which have said no, and returns the spans' callers.
@@ -27,9 +28,9 @@ func contend(m *telemetry, servers []*testredis.Process) (holder, waiter trace.S
 	holds, holder := m.caller("holder")
 	held, err := first.Lock(holds, "invoice-4711")
 	require.NoError(m.t, err)
-	taken := waitFor(m, func(e redlock.AcquireEvent) bool { return true })
+	taken := waitFor(m, func(e event.Acquire) bool { return true })
 	for i := range servers {
-		waitFor(m, func(e redlock.VoteEvent) bool { return e.Call == taken.Call && e.Node == i })
+		waitFor(m, func(e event.Vote) bool { return e.Call == taken.Call && e.Node == i })
 	}
 
 	waits, waiter := m.caller("waiter")
@@ -41,9 +42,9 @@ func contend(m *telemetry, servers []*testredis.Process) (holder, waiter trace.S
 		}
 		acquired <- err
 	}()
-	refused := waitFor(m, func(e redlock.VerdictEvent) bool { return errors.Is(e.Err, redlock.ErrTaken) })
+	refused := waitFor(m, func(e event.Verdict) bool { return errors.Is(e.Err, redlock.ErrTaken) })
 	for i := range servers {
-		waitFor(m, func(e redlock.VoteEvent) bool { return e.Call == refused.Call && e.Node == i })
+		waitFor(m, func(e event.Vote) bool { return e.Call == refused.Call && e.Node == i })
 	}
 	require.NoError(m.t, held.Unlock(holds))
 	require.NoError(m.t, <-acquired)
@@ -227,7 +228,7 @@ func TestTrace_OfAWaitThatMaxWaitEndsIsNoError(t *testing.T) {
 		_, err := locker.Lock(t.Context(), "name") // those behind it ask no node
 		first <- err
 	}()
-	waitFor(m, func(e redlock.VerdictEvent) bool { return errors.Is(e.Err, redlock.ErrTaken) })
+	waitFor(m, func(e event.Verdict) bool { return errors.Is(e.Err, redlock.ErrTaken) })
 
 	ctx, caller := m.caller("caller")
 	_, err = locker.Lock(ctx, "name", redlock.MaxWait(10*time.Millisecond))
@@ -260,7 +261,7 @@ func TestTrace_OfALostLockSaysHowItEnded(t *testing.T) {
 	locker := m.locker(servers, patient)
 	ctx, caller := m.caller("caller")
 	err := locker.Do(ctx, "name", func(ctx context.Context, _ *redlock.Lock) error {
-		waitFor(m, func(e redlock.ExtendEvent) bool { return e.Renewal })
+		waitFor(m, func(e event.Extend) bool { return e.Renewal })
 		for _, s := range servers {
 			if _, err := s.Do("DEL", "name"); err != nil {
 				return err
@@ -334,7 +335,7 @@ func TestTrace_AnAnswerAfterTheEndOfItsCallIsCountedButNotKept(t *testing.T) {
 	lock, err := locker.TryLock(ctx, "name")
 	require.NoError(t, err)
 	servers[2].Thaw()
-	waitFor(m, func(e redlock.VoteEvent) bool { return e.Node == 2 && e.Late })
+	waitFor(m, func(e event.Vote) bool { return e.Node == 2 && e.Late })
 	require.Len(t, m.commands(of(m, caller, "redlock acquire")), 2)
 	calls, _, _ := m.observer.Kept()
 	require.Zero(t, calls)
@@ -368,16 +369,16 @@ func TestTrace_TheSpansOfDoAndOfItsFunctionAreSiblings(t *testing.T) {
 func TestTrace_OfACallThatDidNotWaitHasNoWait(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		event redlock.AcquireEvent
+		event event.Acquire
 		waits int
 	}{
-		{redlock.AcquireEvent{Rounds: 1, Wait: time.Millisecond - 1, Took: time.Second}, 0},
-		{redlock.AcquireEvent{Rounds: 1, Wait: time.Millisecond, Took: time.Second}, 1},
-		{redlock.AcquireEvent{Rounds: 2, Took: time.Second}, 1},
-		{redlock.AcquireEvent{Rounds: 2, Took: time.Second, Try: true}, 0},
+		{event.Acquire{Rounds: 1, Wait: time.Millisecond - 1, Took: time.Second}, 0},
+		{event.Acquire{Rounds: 1, Wait: time.Millisecond, Took: time.Second}, 1},
+		{event.Acquire{Rounds: 2, Took: time.Second}, 1},
+		{event.Acquire{Rounds: 2, Took: time.Second, Try: true}, 0},
 	} {
 		m := newTelemetry(t)
-		test.event.Context, test.event.Op = t.Context(), redlock.OpAcquire
+		test.event.Context, test.event.Op = t.Context(), event.OpAcquire
 		m.observe(test.event)
 		require.Len(t, m.named("redlock wait"), test.waits, "%+v", test.event)
 	}
@@ -403,15 +404,15 @@ func TestTrace_WithoutASampledParentHasNoSpanAndLeavesNothing(t *testing.T) {
 func TestTrace_IsMadeByTheProviderAlone(t *testing.T) {
 	t.Parallel()
 	m := newTelemetry(t, otelredlock.WithTracerProvider(noop.NewTracerProvider()), otelredlock.WithMeterProvider(nil), otelredlock.WithNameAttribute(nil))
-	m.observer.Observe(redlock.VoteEvent{Call: 1})
+	m.observer.Observe(event.Vote{Call: 1})
 	calls, _, _ := m.observer.Kept()
 	require.Zero(t, calls, "nothing is kept for spans that nobody makes")
 
 	none := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()), sdktrace.WithSyncer(m.spans))
 	observer := m.newObserver(otelredlock.WithTracerProvider(none))
-	observer.Observe(redlock.VoteEvent{Call: 1})
-	observer.Observe(redlock.AcquireEvent{Context: t.Context(), Call: 1, Op: redlock.OpAcquire})
-	observer.Observe(redlock.EndEvent{Context: t.Context(), Call: 1, Err: redlock.ErrReleased})
+	observer.Observe(event.Vote{Call: 1})
+	observer.Observe(event.Acquire{Context: t.Context(), Call: 1, Op: event.OpAcquire})
+	observer.Observe(event.End{Context: t.Context(), Call: 1, Err: redlock.ErrReleased})
 	calls, held, ended := observer.Kept()
 	require.Zero(t, calls+held+ended)
 	require.Empty(t, m.spans.GetSpans())
@@ -420,7 +421,7 @@ func TestTrace_IsMadeByTheProviderAlone(t *testing.T) {
 // A name may come from a request, and an exporter may drop all spans that it has for one such attribute.
 func TestTrace_HasNoTextThatIsNotUTF8(t *testing.T) {
 	m := newTelemetry(t, otelredlock.WithNameAttribute(func(lock string) string { return lock }))
-	m.observe(redlock.AcquireEvent{Context: t.Context(), Call: 1, Op: redlock.OpAcquire, Name: "a\xff", Err: errors.New("b\xff")})
+	m.observe(event.Acquire{Context: t.Context(), Call: 1, Op: event.OpAcquire, Name: "a\xff", Err: errors.New("b\xff")})
 	acquire := m.span("redlock acquire")
 	require.Contains(t, acquire.Attributes, attribute.String("redlock.name", "a\uFFFD"))
 	require.Equal(t, "b\uFFFD", acquire.Status.Description)

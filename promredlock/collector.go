@@ -7,10 +7,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quorumlock/quorumlock/internal/outcome"
-	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// Collector makes metrics of the events of Lockers. It is a [redlock.Observer] and a [prometheus.Collector], and all methods
+// Collector makes metrics of the events of Lockers. It is an [event.Observer] and a [prometheus.Collector], and all methods
 // may be called from any goroutine. Make one with [New].
 type Collector struct {
 	names func(string) string // nil means no names
@@ -28,7 +28,7 @@ type Collector struct {
 	renewalMargin                               prometheus.Histogram
 
 	held                                                    *family[prometheus.Gauge]
-	losses, handovers                                       *family[prometheus.Counter]
+	losses, turns, handovers                                *family[prometheus.Counter]
 	disconnects, connectFailures, fenceRaises               *family[prometheus.Counter]
 	splitVotes, handoffs, stuck, healed, forced, eventDrops prometheus.Counter
 
@@ -36,7 +36,7 @@ type Collector struct {
 	collectors      []prometheus.Collector
 }
 
-// New returns a Collector, to be registered and to be passed to [redlock.WithObserver]. Several Lockers may share it: their
+// New returns a Collector, to be registered and to be passed to redlock.WithObserver. Several Lockers may share it: their
 // figures add up.
 func New(opts ...Option) *Collector {
 	o := options{durations: outcome.Durations}
@@ -73,7 +73,8 @@ func New(opts ...Option) *Collector {
 	c.renewalMargin = c.histogram(o, "renewal_margin", outcome.Margins,
 		"Part of the validity that was left when a renewal took effect: normally 2/3 or more; 0 is a loss.")
 	c.unlockDuration = c.histograms(o, "unlock_duration_seconds", o.durations, "Duration of calls of Unlock.", "outcome")
-	c.handovers = c.counters("handovers_total", "Turns that were passed to, or received from, other processes.", "direction")
+	c.turns = c.counters("turns_total", "Turns that were passed to, or received from, other processes.", "direction")
+	c.handovers = c.counters("handovers_total", "The old name of redlock_turns_total, which goes with the next minor version.", "direction")
 	c.handoffs = c.counter("handoffs_total", "Locks that were passed on to a waiter of the same Locker.")
 	c.fenceRaises = c.counters("fence_raises_total", "Answers of a node whose fence counter was behind.", "node")
 	c.stuck = c.counter("stuck_keys_total", "Keys without a TTL that were waited for and stayed unchanged.")
@@ -89,6 +90,7 @@ func New(opts ...Option) *Collector {
 // begin makes the series whose first increase matters, at 0.
 func (c *Collector) begin() {
 	for _, sent := range []string{outcome.Sent, outcome.Received} {
+		c.turns.of(labels{sent})
 		c.handovers.of(labels{sent})
 	}
 	for op, outcomes := range roundOutcomes {
@@ -136,51 +138,52 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// Observe implements [redlock.Observer].
-func (c *Collector) Observe(event redlock.Event) {
+// Observe implements [event.Observer].
+func (c *Collector) Observe(what event.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch e := event.(type) {
-	case redlock.VoteEvent:
+	switch e := what.(type) {
+	case event.Vote:
 		c.node(e.Addr)
 		c.nodeDuration.of(labels{e.Addr, string(e.Op), e.Answer.String()}).Observe(e.Took.Seconds())
-	case redlock.VerdictEvent:
+	case event.Verdict:
 		c.roundDuration.of(labels{string(e.Op), outcome.Round(e.Err)}).Observe(e.Took.Seconds())
 		if e.Split {
 			c.splitVotes.Inc()
 		}
-	case redlock.AcquireEvent:
+	case event.Acquire:
 		c.acquired(e)
-	case redlock.ExtendEvent:
+	case event.Extend:
 		c.extended(e)
-	case redlock.UnlockEvent:
+	case event.Unlock:
 		c.unlockDuration.of(labels{outcome.Unlock(e.Err)}).Observe(e.Took.Seconds())
 		if e.Handoff {
 			c.handoffs.Inc()
 		}
-	case redlock.EndEvent:
+	case event.End:
 		c.ended(e)
-	case redlock.FenceEvent:
+	case event.Fence:
 		c.node(e.Addr)
 		c.fenceRaises.of(labels{e.Addr}).Inc()
-	case redlock.HandOverEvent:
+	case event.Turn:
+		c.turns.of(labels{outcome.Direction(e)}).Inc()
 		c.handovers.of(labels{outcome.Direction(e)}).Inc()
-	case redlock.NodeUpEvent:
+	case event.NodeUp:
 		c.node(e.Addr).connected(e)
-	case redlock.NodeDownEvent:
+	case event.NodeDown:
 		c.down(e)
-	case redlock.StuckEvent:
+	case event.Stuck:
 		c.stuck.Inc()
-	case redlock.HealEvent:
+	case event.Heal:
 		c.healed.Inc()
-	case redlock.ForceUnlockEvent:
+	case event.ForceUnlock:
 		c.forced.Inc()
-	case redlock.DropEvent:
+	case event.Drop:
 		c.eventDrops.Add(float64(e.Count))
 	}
 }
 
-func (c *Collector) acquired(e redlock.AcquireEvent) {
+func (c *Collector) acquired(e event.Acquire) {
 	name, result, call := c.name(e.Name), outcome.Acquire(e.Err), outcome.Call(e)
 	if !c.acquireDuration.has(labels{result, call, name}) {
 		for _, usual := range callOutcomes[call] {
@@ -202,7 +205,7 @@ func (c *Collector) acquired(e redlock.AcquireEvent) {
 	}
 }
 
-func (c *Collector) extended(e redlock.ExtendEvent) {
+func (c *Collector) extended(e event.Extend) {
 	renewal := "false"
 	if e.Renewal {
 		renewal = "true"
@@ -214,7 +217,7 @@ func (c *Collector) extended(e redlock.ExtendEvent) {
 	}
 }
 
-func (c *Collector) ended(e redlock.EndEvent) {
+func (c *Collector) ended(e event.End) {
 	name, end := c.name(e.Name), outcome.End(e)
 	c.held.of(labels{name}).Dec()
 	c.holdDuration.of(labels{end, name}).Observe(e.Held.Seconds())

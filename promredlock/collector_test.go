@@ -16,18 +16,19 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/promredlock"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 func TestCollector_CountsCallsThatAcquire(t *testing.T) {
 	c := promredlock.New()
-	taken := quorumError(redlock.OpAcquire, redlock.ErrTaken)
-	for _, e := range []redlock.AcquireEvent{
-		{Op: redlock.OpAcquire, Took: 2 * time.Second, Wait: time.Second, Rounds: 3},
-		{Op: redlock.OpAcquire, Took: time.Second / 4, Reentered: true},
-		{Op: redlock.OpAcquire, Try: true, Took: time.Second / 2, Rounds: 1},
-		{Op: redlock.OpAcquire, Try: true, Took: time.Second, Rounds: 1, Err: taken},
-		{Op: redlock.OpAcquire, Took: 4 * time.Second, Wait: 3 * time.Second, Rounds: 2, Err: fmt.Errorf("%w: %w", context.Canceled, taken)},
-		{Op: redlock.OpAttach, Took: time.Second},
+	taken := quorumError("acquire", redlock.ErrTaken)
+	for _, e := range []event.Acquire{
+		{Op: event.OpAcquire, Took: 2 * time.Second, Wait: time.Second, Rounds: 3},
+		{Op: event.OpAcquire, Took: time.Second / 4, Reentered: true},
+		{Op: event.OpAcquire, Try: true, Took: time.Second / 2, Rounds: 1},
+		{Op: event.OpAcquire, Try: true, Took: time.Second, Rounds: 1, Err: taken},
+		{Op: event.OpAcquire, Took: 4 * time.Second, Wait: 3 * time.Second, Rounds: 2, Err: fmt.Errorf("%w: %w", context.Canceled, taken)},
+		{Op: event.OpAttach, Took: time.Second},
 	} {
 		c.Observe(e)
 	}
@@ -62,9 +63,9 @@ func TestCollector_CountsHowLocksEnd(t *testing.T) {
 		lock_losses_total{end="expired"} 0
 	`, "lock_held", "lock_losses_total", "lock_hold_duration_seconds")
 	for range 6 {
-		c.Observe(redlock.AcquireEvent{Op: redlock.OpAcquire})
+		c.Observe(event.Acquire{Op: event.OpAcquire})
 	}
-	for i, e := range []redlock.EndEvent{
+	for i, e := range []event.End{
 		{Err: redlock.ErrReleased}, {Err: redlock.ErrReleased, Detached: true}, {Err: redlock.ErrLost}, {Err: redlock.ErrExpired}, {Err: redlock.ErrExpired},
 	} {
 		e.Held = time.Duration(i+1) * time.Second
@@ -88,14 +89,14 @@ func TestCollector_CountsHowLocksEnd(t *testing.T) {
 func TestCollector_CountsExtensionsAndUnlocks(t *testing.T) {
 	c := promredlock.New()
 	for _, e := range []any{
-		redlock.ExtendEvent{Took: time.Second, Left: 6 * time.Second, Validity: 9 * time.Second},
-		redlock.ExtendEvent{Renewal: true, Took: 2 * time.Second, Left: 6 * time.Second, Validity: 8 * time.Second},
-		redlock.ExtendEvent{Renewal: true, Took: 3 * time.Second, Left: 5 * time.Second, Validity: 5 * time.Second, Err: quorumError(redlock.OpExtend, redlock.ErrNoQuorum)},
-		redlock.ExtendEvent{Renewal: true, Took: 4 * time.Second, Err: redlock.ErrLost},
-		redlock.UnlockEvent{Took: time.Second},
-		redlock.UnlockEvent{Took: 2 * time.Second, Err: quorumError(redlock.OpUnlock, redlock.ErrNotHeld)},
+		event.Extend{Took: time.Second, Left: 6 * time.Second, Validity: 9 * time.Second},
+		event.Extend{Renewal: true, Took: 2 * time.Second, Left: 6 * time.Second, Validity: 8 * time.Second},
+		event.Extend{Renewal: true, Took: 3 * time.Second, Left: 5 * time.Second, Validity: 5 * time.Second, Err: quorumError("extend", redlock.ErrNoQuorum)},
+		event.Extend{Renewal: true, Took: 4 * time.Second, Err: redlock.ErrLost},
+		event.Unlock{Took: time.Second},
+		event.Unlock{Took: 2 * time.Second, Err: quorumError("unlock", redlock.ErrNotHeld)},
 	} {
-		c.Observe(e.(redlock.Event))
+		c.Observe(e.(event.Event))
 	}
 	compare(t, c, `
 		extend_duration_seconds_sum{outcome="done",renewal="false"} 1
@@ -122,16 +123,16 @@ func TestCollector_CountsExtensionsAndUnlocks(t *testing.T) {
 func TestCollector_CountsRoundsAndVotes(t *testing.T) {
 	c := promredlock.New()
 	for _, e := range []any{
-		redlock.VoteEvent{Op: redlock.OpAcquire, Addr: "a:1", Answer: redlock.AnswerYes, Took: time.Second},
-		redlock.VoteEvent{Op: redlock.OpAcquire, Addr: "a:1", Answer: redlock.AnswerNo, Took: time.Second},
-		redlock.VoteEvent{Op: redlock.OpUnlock, Addr: "b:2", Answer: redlock.AnswerUnknown, Took: time.Second},
-		redlock.VerdictEvent{Op: redlock.OpAcquire, Took: time.Second},
-		redlock.VerdictEvent{Op: redlock.OpAcquire, Took: time.Second, Err: quorumError(redlock.OpAcquire, redlock.ErrTaken), Split: true},
-		redlock.VerdictEvent{Op: redlock.OpExtend, Took: time.Second, Err: quorumError(redlock.OpExtend, redlock.ErrLost)},
-		redlock.VerdictEvent{Op: redlock.OpUnlock, Took: time.Second, Err: quorumError(redlock.OpUnlock, redlock.ErrNotHeld)},
-		redlock.VerdictEvent{Op: redlock.OpUnlock, Took: time.Second, Err: quorumError(redlock.OpUnlock, redlock.ErrNoQuorum)},
+		event.Vote{Op: event.OpAcquire, Addr: "a:1", Answer: event.AnswerYes, Took: time.Second},
+		event.Vote{Op: event.OpAcquire, Addr: "a:1", Answer: event.AnswerNo, Took: time.Second},
+		event.Vote{Op: event.OpUnlock, Addr: "b:2", Answer: event.AnswerUnknown, Took: time.Second},
+		event.Verdict{Op: event.OpAcquire, Took: time.Second},
+		event.Verdict{Op: event.OpAcquire, Took: time.Second, Err: quorumError("acquire", redlock.ErrTaken), Split: true},
+		event.Verdict{Op: event.OpExtend, Took: time.Second, Err: quorumError("extend", redlock.ErrLost)},
+		event.Verdict{Op: event.OpUnlock, Took: time.Second, Err: quorumError("unlock", redlock.ErrNotHeld)},
+		event.Verdict{Op: event.OpUnlock, Took: time.Second, Err: quorumError("unlock", redlock.ErrNoQuorum)},
 	} {
-		c.Observe(e.(redlock.Event))
+		c.Observe(e.(event.Event))
 	}
 	compare(t, c, `
 		node_duration_seconds_sum{answer="yes",node="a:1",operation="acquire"} 1
@@ -156,8 +157,8 @@ func TestCollector_CountsRoundsAndVotes(t *testing.T) {
 
 func TestCollector_BeginsAtZeroWhatAlertsLookAt(t *testing.T) {
 	c := promredlock.New()
-	c.Observe(redlock.AcquireEvent{Op: redlock.OpAcquire})
-	c.Observe(redlock.AcquireEvent{Op: redlock.OpAcquire, Try: true})
+	c.Observe(event.Acquire{Op: event.OpAcquire})
+	c.Observe(event.Acquire{Op: event.OpAcquire, Try: true})
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(c)
 	families, err := registry.Gather()
@@ -193,9 +194,11 @@ func TestCollector_BeginsAtZeroWhatAlertsLookAt(t *testing.T) {
 
 func TestCollector_CountsWhatIsRare(t *testing.T) {
 	c := promredlock.New()
-	metrics := []string{"handovers_total", "handoffs_total", "fence_raises_total", "stuck_keys_total", "healed_keys_total", "forced_unlocks_total", "observer_dropped_total"}
+	metrics := []string{"turns_total", "handovers_total", "handoffs_total", "fence_raises_total", "stuck_keys_total", "healed_keys_total", "forced_unlocks_total", "observer_dropped_total"}
 	compare(t, c, `
+		turns_total{direction="sent"} 0
 		handovers_total{direction="sent"} 0
+		turns_total{direction="received"} 0
 		handovers_total{direction="received"} 0
 		handoffs_total 0
 		stuck_keys_total 0
@@ -204,13 +207,15 @@ func TestCollector_CountsWhatIsRare(t *testing.T) {
 		observer_dropped_total 0
 	`, slices.Clone(metrics)...)
 	for _, e := range []any{
-		redlock.HandOverEvent{}, redlock.HandOverEvent{}, redlock.HandOverEvent{Received: true}, redlock.FenceEvent{Addr: "a:1"},
-		redlock.UnlockEvent{Handoff: true}, redlock.UnlockEvent{}, redlock.StuckEvent{}, redlock.HealEvent{Addr: "a:1"}, redlock.HealEvent{Addr: "b:2"}, redlock.ForceUnlockEvent{}, redlock.DropEvent{Count: 7},
+		event.Turn{}, event.Turn{}, event.Turn{Received: true}, event.Fence{Addr: "a:1"},
+		event.Unlock{Handoff: true}, event.Unlock{}, event.Stuck{}, event.Heal{Addr: "a:1"}, event.Heal{Addr: "b:2"}, event.ForceUnlock{}, event.Drop{Count: 7},
 	} {
-		c.Observe(e.(redlock.Event))
+		c.Observe(e.(event.Event))
 	}
 	compare(t, c, `
+		turns_total{direction="sent"} 2
 		handovers_total{direction="sent"} 2
+		turns_total{direction="received"} 1
 		handovers_total{direction="received"} 1
 		handoffs_total 1
 		fence_raises_total{node="a:1"} 1
@@ -259,23 +264,23 @@ func TestCollector_ServesSeveralLockersAndScrapesAtOnce(t *testing.T) {
 }
 
 // everyEvent returns an event of each kind.
-func everyEvent() []redlock.Event {
+func everyEvent() []event.Event {
 	now := time.Now()
-	return []redlock.Event{
-		redlock.NodeUpEvent{At: now, Addr: "a:1"},
-		redlock.VoteEvent{Op: redlock.OpAcquire, Addr: "a:1", Answer: redlock.AnswerYes, Took: time.Millisecond},
-		redlock.FenceEvent{Addr: "a:1"},
-		redlock.VerdictEvent{Op: redlock.OpAcquire, Took: time.Millisecond},
-		redlock.AcquireEvent{Op: redlock.OpAcquire, Took: time.Millisecond, Rounds: 1},
-		redlock.ExtendEvent{Renewal: true, Took: time.Millisecond, Left: time.Second, Validity: 2 * time.Second},
-		redlock.HandOverEvent{},
-		redlock.EndEvent{Err: redlock.ErrReleased, Held: time.Second},
-		redlock.UnlockEvent{Took: time.Millisecond},
-		redlock.StuckEvent{},
-		redlock.HealEvent{Addr: "a:1"},
-		redlock.ForceUnlockEvent{},
-		redlock.DropEvent{Count: 1},
-		redlock.NodeDownEvent{At: now, Addr: "a:1", Err: nodeerr.ErrBroken},
+	return []event.Event{
+		event.NodeUp{At: now, Addr: "a:1"},
+		event.Vote{Op: event.OpAcquire, Addr: "a:1", Answer: event.AnswerYes, Took: time.Millisecond},
+		event.Fence{Addr: "a:1"},
+		event.Verdict{Op: event.OpAcquire, Took: time.Millisecond},
+		event.Acquire{Op: event.OpAcquire, Took: time.Millisecond, Rounds: 1},
+		event.Extend{Renewal: true, Took: time.Millisecond, Left: time.Second, Validity: 2 * time.Second},
+		event.Turn{},
+		event.End{Err: redlock.ErrReleased, Held: time.Second},
+		event.Unlock{Took: time.Millisecond},
+		event.Stuck{},
+		event.Heal{Addr: "a:1"},
+		event.ForceUnlock{},
+		event.Drop{Count: 1},
+		event.NodeDown{At: now, Addr: "a:1", Err: nodeerr.ErrBroken},
 	}
 }
 

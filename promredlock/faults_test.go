@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // take waits for a lock.
@@ -143,7 +144,7 @@ func contention(t *testing.T, j *job) {
 		}
 	}
 	waitUntil(t, "turns are received", func() bool {
-		return len(j.prometheus.at(t, time.Now(), `rate(redlock_handovers_total{job="contention",direction="received"}[5s]) > 0`)) > 0
+		return len(j.prometheus.at(t, time.Now(), `rate(redlock_turns_total{job="contention",direction="received"}[5s]) > 0`)) > 0
 	})
 }
 
@@ -210,7 +211,7 @@ func faultsOfKeys(t *testing.T, j *job) {
 // blockObserver makes more events than can wait for an observer that is not done with the first.
 func blockObserver(t *testing.T, j *job) {
 	blocked := make(chan struct{})
-	locker := j.open(t, redlock.WithObserver(redlock.ObserverFunc(func(e redlock.Event) {
+	locker := j.open(t, redlock.WithObserver(event.ObserverFunc(func(e event.Event) {
 		<-blocked
 		j.collector.Observe(e)
 	})))

@@ -36,7 +36,7 @@ func TestAlertsAndDashboard_ShowTheFaultsOfRealServers(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
 	jobs := []*job{
-		newJob(t, mux, "nodes", 5, []redlock.Option{redlock.WithTTL(1500 * time.Millisecond)}, pool.WithRestartGuard(6*time.Second), pool.WithMaxOverdue(500*time.Millisecond)),
+		newJob(t, mux, "nodes", 5, []redlock.Option{redlock.TTL(1500 * time.Millisecond)}, pool.WithRestartGuard(6*time.Second), pool.WithMaxOverdue(500*time.Millisecond)),
 		newJob(t, mux, "slow", 3, nil, pool.WithMaxOverdue(time.Minute)),
 		newJob(t, mux, "contention", 5, nil),
 		newJob(t, mux, "keys", 3, []redlock.Option{redlock.WithFencing()}),

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
-	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // node is what is known of a node. Events do not say which Locker they are from, so connections are counted.
@@ -29,7 +29,7 @@ func (c *Collector) node(addr string) *node {
 	return n
 }
 
-func (n *node) connected(e redlock.NodeUpEvent) {
+func (n *node) connected(e event.NodeUp) {
 	n.known = true
 	n.connections++
 	n.quarantined, n.until = e.Quarantined, time.Time{}
@@ -39,7 +39,7 @@ func (n *node) connected(e redlock.NodeUpEvent) {
 }
 
 // down notes that a connection broke, or that an attempt to connect failed. A node that is closed is not down: nobody uses it.
-func (c *Collector) down(e redlock.NodeDownEvent) {
+func (c *Collector) down(e event.NodeDown) {
 	n, closed := c.node(e.Addr), errors.Is(e.Err, nodeerr.ErrClosed)
 	if e.Failed == 0 {
 		n.connections = max(0, n.connections-1)

@@ -8,17 +8,17 @@ import (
 
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/promredlock"
-	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 func TestCollector_TellsWhichNodesAreUp(t *testing.T) {
 	c := promredlock.New()
 	refused := errors.New("connection refused")
-	up := func(addr string) { c.Observe(redlock.NodeUpEvent{At: time.Now(), Addr: addr}) }
+	up := func(addr string) { c.Observe(event.NodeUp{At: time.Now(), Addr: addr}) }
 	down := func(addr string, failed int, err error) {
-		c.Observe(redlock.NodeDownEvent{At: time.Now(), Addr: addr, Failed: failed, Err: err})
+		c.Observe(event.NodeDown{At: time.Now(), Addr: addr, Failed: failed, Err: err})
 	}
-	c.Observe(redlock.VoteEvent{Op: redlock.OpAcquire, Addr: "unconnected:1", Answer: redlock.AnswerUnsent})
+	c.Observe(event.Vote{Op: event.OpAcquire, Addr: "unconnected:1", Answer: event.AnswerUnsent})
 	up("a:1")
 	up("a:1")               // of another Locker
 	down("a:1", 1, refused) // of a third
@@ -64,9 +64,9 @@ func TestCollector_EndsAQuarantineByTime(t *testing.T) {
 	c := promredlock.New()
 	begin := time.Now()
 	at := func(d time.Duration) { c.SetClock(func() time.Time { return begin.Add(d) }) }
-	c.Observe(redlock.NodeUpEvent{At: begin, Addr: "timed:1", Quarantined: true, Left: time.Minute})
-	c.Observe(redlock.NodeUpEvent{At: begin, Addr: "endless:2", Quarantined: true})
-	c.Observe(redlock.NodeUpEvent{At: begin, Addr: "votes:3"})
+	c.Observe(event.NodeUp{At: begin, Addr: "timed:1", Quarantined: true, Left: time.Minute})
+	c.Observe(event.NodeUp{At: begin, Addr: "endless:2", Quarantined: true})
+	c.Observe(event.NodeUp{At: begin, Addr: "votes:3"})
 	at(time.Minute - time.Nanosecond)
 	compare(t, c, `
 		node_quarantined{node="timed:1"} 1
@@ -74,7 +74,7 @@ func TestCollector_EndsAQuarantineByTime(t *testing.T) {
 		node_quarantined{node="votes:3"} 0
 	`, "node_quarantined")
 	at(time.Minute)
-	c.Observe(redlock.NodeDownEvent{At: begin, Addr: "endless:2", Err: nodeerr.ErrBroken})
+	c.Observe(event.NodeDown{At: begin, Addr: "endless:2", Err: nodeerr.ErrBroken})
 	compare(t, c, `
 		node_quarantined{node="timed:1"} 0
 		node_quarantined{node="endless:2"} 0

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/promredlock"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 func TestWithNames_LabelsMetricsOfLocks(t *testing.T) {
@@ -21,9 +22,9 @@ func TestWithNames_LabelsMetricsOfLocks(t *testing.T) {
 		return kind
 	}))
 	for _, name := range []string{"invoice-1", "invoice-2", "report-1"} {
-		c.Observe(redlock.AcquireEvent{Op: redlock.OpAcquire, Name: name, Rounds: 1})
+		c.Observe(event.Acquire{Op: event.OpAcquire, Name: name, Rounds: 1})
 	}
-	c.Observe(redlock.EndEvent{Name: "invoice-2", Err: redlock.ErrLost})
+	c.Observe(event.End{Name: "invoice-2", Err: redlock.ErrLost})
 	compare(t, c, `
 		acquire_duration_seconds_sum{call="lock",name="invoice",outcome="acquired"} 0
 		acquire_duration_seconds_count{call="lock",name="invoice",outcome="acquired"} 2
@@ -50,7 +51,7 @@ func TestWithNames_LabelsMetricsOfLocks(t *testing.T) {
 
 func TestWithBuckets_SetsTheBucketsOfDurations(t *testing.T) {
 	c := promredlock.New(promredlock.WithBuckets(1, 0.5, 1))
-	c.Observe(redlock.UnlockEvent{Took: 600 * time.Millisecond})
+	c.Observe(event.Unlock{Took: 600 * time.Millisecond})
 	require.NoError(t, testutil.CollectAndCompare(c, strings.NewReader(`
 		# HELP redlock_unlock_duration_seconds Duration of calls of Unlock.
 		# TYPE redlock_unlock_duration_seconds histogram
@@ -65,7 +66,7 @@ func TestWithBuckets_SetsTheBucketsOfDurations(t *testing.T) {
 func TestWithNativeHistograms_AddsNativeHistograms(t *testing.T) {
 	for factor, want := range map[float64]bool{0: false, 1: false, 1.1: true} {
 		c := promredlock.New(promredlock.WithNativeHistograms(factor))
-		c.Observe(redlock.UnlockEvent{Took: time.Second})
+		c.Observe(event.Unlock{Took: time.Second})
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(c)
 		families, err := registry.Gather()
@@ -80,8 +81,8 @@ func TestWithNativeHistograms_AddsNativeHistograms(t *testing.T) {
 // A name may come from a request, and an address is a path on some machines.
 func TestWithNames_WhatIsNotUTF8IsReplaced(t *testing.T) {
 	c := promredlock.New(promredlock.WithNameLabel(func(lock string) string { return lock }))
-	c.Observe(redlock.AcquireEvent{Op: redlock.OpAttach, Name: "a\xff", Took: time.Second})
-	c.Observe(redlock.NodeUpEvent{Addr: "/b\xff"})
+	c.Observe(event.Acquire{Op: event.OpAttach, Name: "a\xff", Took: time.Second})
+	c.Observe(event.NodeUp{Addr: "/b\xff"})
 	compare(t, c, "lock_held{name=\"a\uFFFD\"} 1", "lock_held")
 	compare(t, c, "node_up{node=\"/b\uFFFD\"} 1", "node_up")
 }

@@ -2,14 +2,14 @@ package promredlock
 
 import (
 	"github.com/quorumlock/quorumlock/internal/outcome"
-	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // roundOutcomes are the outcomes of each kind of round.
-var roundOutcomes = map[redlock.Op][]string{
-	redlock.OpAcquire: {outcome.Done, outcome.Taken, outcome.NoQuorum},
-	redlock.OpExtend:  {outcome.Done, outcome.Lost, outcome.NoQuorum},
-	redlock.OpUnlock:  {outcome.Done, outcome.NotHeld, outcome.NoQuorum},
+var roundOutcomes = map[event.Op][]string{
+	event.OpAcquire: {outcome.Done, outcome.Taken, outcome.NoQuorum},
+	event.OpExtend:  {outcome.Done, outcome.Lost, outcome.NoQuorum},
+	event.OpUnlock:  {outcome.Done, outcome.NotHeld, outcome.NoQuorum},
 }
 
 // callOutcomes are the usual outcomes of calls that acquire: their series are made with the first call.

@@ -17,10 +17,11 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/promredlock"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // quorumError is what the nodes answer.
-func quorumError(op redlock.Op, reason error, nodes ...error) *redlock.QuorumError {
+func quorumError(op string, reason error, nodes ...error) *redlock.QuorumError {
 	e := &redlock.QuorumError{Op: op, Name: "name", Need: 2, Reason: reason}
 	for _, err := range nodes {
 		e.Nodes = append(e.Nodes, redlock.NodeError{Addr: "a:1", Err: err})
@@ -30,7 +31,7 @@ func quorumError(op redlock.Op, reason error, nodes ...error) *redlock.QuorumErr
 
 func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
 	dial := &nodeerr.ConnectError{Err: &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}}
-	taken, noQuorum := quorumError(redlock.OpAcquire, redlock.ErrTaken), quorumError(redlock.OpAcquire, redlock.ErrNoQuorum, dial)
+	taken, noQuorum := quorumError("acquire", redlock.ErrTaken), quorumError("acquire", redlock.ErrNoQuorum, dial)
 	for _, test := range []struct {
 		name string
 		err  error
@@ -38,21 +39,21 @@ func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
 	}{
 		{"acquired", nil, "acquired"},
 		{"taken", taken, "taken"},
-		{"taken by somebody's data", quorumError(redlock.OpAcquire, redlock.ErrForeign), "foreign"},
-		{"taken beside somebody's data", quorumError(redlock.OpAcquire, redlock.ErrTaken, nodeerr.ErrForeign), "taken"},
+		{"taken by somebody's data", quorumError("acquire", redlock.ErrForeign), "foreign"},
+		{"taken beside somebody's data", quorumError("acquire", redlock.ErrTaken, nodeerr.ErrForeign), "taken"},
 		{"no quorum", noQuorum, "no_quorum"},
 		{"canceled and taken", fmt.Errorf("%w: %w", context.Canceled, taken), "canceled"},
-		{"taken until MaxWait ended, while a dial was too late", quorumError(redlock.OpAcquire, redlock.ErrTaken, dial), "taken"},
+		{"taken until MaxWait ended, while a dial was too late", quorumError("acquire", redlock.ErrTaken, dial), "taken"},
 		{"too late and taken", fmt.Errorf("%w: %w", context.DeadlineExceeded, taken), "canceled"},
 		{"too late and no quorum", fmt.Errorf("%w (%w): %w", context.DeadlineExceeded, errors.New("cause"), noQuorum), "canceled"},
 		{"deadlock", redlock.ErrDeadlock, "deadlock"},
 		{"closed", redlock.ErrClosed, "closed"},
 		{"closed and canceled", errors.Join(context.Canceled, redlock.ErrClosed), "closed"},
-		{"attached too late", quorumError(redlock.OpAttach, redlock.ErrNotHeld), "not_held"},
+		{"attached too late", quorumError("attach", redlock.ErrNotHeld), "not_held"},
 		{"something else", errors.New("no name"), "error"},
 	} {
 		c := promredlock.New()
-		c.Observe(redlock.AcquireEvent{Op: redlock.OpAcquire, Try: true, Err: test.err})
+		c.Observe(event.Acquire{Op: event.OpAcquire, Try: true, Err: test.err})
 		compare(t, c, fmt.Sprintf(`
 			acquire_duration_seconds_sum{call="try_lock",outcome=%[1]q} 0
 			acquire_duration_seconds_count{call="try_lock",outcome=%[1]q} 1
@@ -63,16 +64,16 @@ func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
 		extend, unlock string
 	}{
 		{nil, "done", "released"},
-		{fmt.Errorf("%w: %w", context.Canceled, quorumError(redlock.OpExtend, redlock.ErrLost)), "lost", "not_held"},
+		{fmt.Errorf("%w: %w", context.Canceled, quorumError("extend", redlock.ErrLost)), "lost", "not_held"},
 		{errors.Join(context.Canceled, redlock.ErrExpired), "expired", "not_held"},
 		{fmt.Errorf("%w: %w", context.Canceled, noQuorum), "canceled", "canceled"},
-		{fmt.Errorf("%w: %w", context.Canceled, quorumError(redlock.OpUnlock, redlock.ErrNotHeld)), "canceled", "not_held"},
+		{fmt.Errorf("%w: %w", context.Canceled, quorumError("unlock", redlock.ErrNotHeld)), "canceled", "not_held"},
 		{noQuorum, "no_quorum", "no_quorum"},
 		{redlock.ErrReleased, "error", "not_held"},
 	} {
 		c := promredlock.New()
-		c.Observe(redlock.ExtendEvent{Err: test.err})
-		c.Observe(redlock.UnlockEvent{Err: test.err})
+		c.Observe(event.Extend{Err: test.err})
+		c.Observe(event.Unlock{Err: test.err})
 		compare(t, c, fmt.Sprintf(`
 			extend_duration_seconds_sum{outcome=%[1]q,renewal="false"} 0
 			extend_duration_seconds_count{outcome=%[1]q,renewal="false"} 1
@@ -86,9 +87,9 @@ func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
 func TestOutcome_OfAWaitThatMaxWaitEndsIsTaken(t *testing.T) {
 	t.Parallel()
 	c, refused := promredlock.New(), make(chan struct{}, 1)
-	observer := redlock.ObserverFunc(func(e redlock.Event) {
+	observer := event.ObserverFunc(func(e event.Event) {
 		c.Observe(e)
-		if v, ok := e.(redlock.VerdictEvent); ok && v.Err != nil {
+		if v, ok := e.(event.Verdict); ok && v.Err != nil {
 			select {
 			case refused <- struct{}{}:
 			default:

@@ -168,7 +168,7 @@ var aclUses = map[string]func(r *restricted) error{
 	},
 
 	"the restart guard": func(r *restricted) error {
-		locker := r.over(open(r.tb, []string{r.url()}, pool.WithRestartGuard(20*time.Millisecond)), redlock.WithTTL(20*time.Millisecond))
+		locker := r.over(open(r.tb, []string{r.url()}, pool.WithRestartGuard(20*time.Millisecond)), redlock.TTL(20*time.Millisecond))
 		return r.soon("a vote", func() bool {
 			_, err := locker.TryLock(r.tb.Context(), "guarded")
 			return err == nil

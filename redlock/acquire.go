@@ -5,15 +5,20 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // newAcquire makes a round that asks for a lock that nobody holds, under a token of its own. With fencing, the numbers that
 // it is granted are above floor. It owns a block of them, of which its fencing token is the last.
 func (l *Locker) newAcquire(req request, floor uint64) *round {
-	token, err := l.newToken(req.metadata)
-	grant := quorum.Grant{Start: l.clock.Now(), TTL: req.ttl, Drift: l.drift}
-	r := &round{locker: l, op: OpAcquire, req: req, token: token, failed: err, grant: grant, done: make(chan struct{})}
+	value := req.token
+	if value == "" {
+		value = token.WithMetadata(token.Random(l.self), req.metadata)
+	}
+	grant := quorum.Grant{Start: l.clock.Now(), TTL: req.ttl, Drift: l.drift, Grace: req.grace}
+	r := &round{locker: l, op: event.OpAcquire, req: req, token: value, grant: grant, done: make(chan struct{})}
 	r.mu = &r.own
 	if req.call != nil {
 		r.call = req.call
@@ -21,11 +26,11 @@ func (l *Locker) newAcquire(req request, floor uint64) *round {
 	}
 	r.acquire = quorum.NewAcquire(len(l.nodes), grant)
 	r.machine = r.acquire
-	r.command = node.Acquire(req.key, token, req.ttl)
+	r.command = node.Acquire(req.key, value, req.ttl)
 	if l.fencing {
 		counter := l.counter(grant.Start, req.ttl, floor)
 		counter.Block = req.block
-		r.command, r.estimate = node.AcquireFenced(req.key, token, req.ttl, counter), counter.Now
+		r.command, r.estimate = node.AcquireFenced(req.key, value, req.ttl, counter), counter.Now
 	}
 	return r
 }

@@ -48,7 +48,7 @@ func TestTryLock_OfALockThatIsHeldIsRefused(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrTaken)
 			require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 			refusal := c.refused(err)
-			require.Equal(t, redlock.OpAcquire, refusal.Op)
+			require.Equal(t, "acquire", refusal.Op)
 			require.Equal(t, "name", refusal.Name)
 			held := 0
 			for _, node := range refusal.Nodes {

@@ -6,10 +6,11 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // Attach takes up a lock of which the token is known, for example one of another process, to extend it, release it, or
-// renew it with [AutoExtend]. Of the options only [TTL], AutoExtend and [MaxHold] apply; TTL is what AutoExtend
+// renew it with [AutoExtend]. Of the options only [TTL], AutoExtend, [MaxHold] and [Grace] apply; TTL is what AutoExtend
 // asks for.
 //
 // It asks the nodes and changes nothing. What a replica or a server that still loads its data holds is no answer. The Lock has the
@@ -26,22 +27,22 @@ import (
 // few nodes answered, or if a majority holds the token with different fencing tokens, joined with ctx.Err() if ctx
 // ended first. [ErrClosed] after Close.
 func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOption) (lock *Lock, err error) {
-	req, err := l.begin(OpAttach, name, opts)
+	req, err := l.begin(event.OpAttach, name, opts)
 	if err != nil {
 		return nil, err
 	}
 	defer l.calls.Done()
 	switch {
 	case token == "":
-		return nil, failed(OpAttach, name, invalid("the token is empty"))
-	case req.metadata != "" || req.owner != "" || req.reentrant || req.waits || req.endures:
-		return nil, failed(OpAttach, name, invalid("Metadata, Owner, Reentrant, MaxWait and MaxOutage are for acquires"))
+		return nil, failed(event.OpAttach, name, invalid("the token is empty"))
+	case req.reentrant || req.given&^givenMaxHold != 0:
+		return nil, failed(event.OpAttach, name, invalid("only TTL, AutoExtend, MaxHold and Grace are options of Attach"))
 	}
 	if req.call = l.newCall(ctx); req.call != nil {
-		defer func() { l.acquired(AcquireEvent{Op: OpAttach}, req, lock, err) }()
+		defer func() { l.acquired(event.Acquire{Op: event.OpAttach}, req, lock, err) }()
 	}
 
-	machine := quorum.NewAttach(len(l.nodes), l.clock.Now(), l.drift)
+	machine := quorum.NewAttach(len(l.nodes), quorum.Grant{Start: l.clock.Now(), Drift: l.drift, Grace: req.grace})
 	outcome := quorum.Undecided
 	replies := l.poll(ctx, l.all(node.ObserveMaster(req.key)), func(node int, reply *node.Reply) (enough bool) {
 		answer, fence := l.holds(*reply, token)
@@ -49,7 +50,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 			reply.Answer, reply.Err = quorum.No, nodeerr.ErrHeld
 		}
 		ttl := reply.TTL
-		if ttl == NoTTL {
+		if ttl == NoLimit {
 			ttl = l.maxTTL
 		}
 		outcome = machine.Observed(l.clock, node, answer, fence, ttl, reply.Server).Outcome
@@ -61,11 +62,11 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	case quorum.Undecided:
 		outcome = quorum.NoQuorum
 	}
-	reason := reasons[OpAttach][outcome]
+	reason := reasons[event.OpAttach][outcome]
 	if outcome == quorum.NoQuorum && count(replies, quorum.Yes) >= quorum.Majority(len(l.nodes)) {
 		reason = errFences
 	}
-	return nil, l.unanswered(ctx, OpAttach, name, reason, replies)
+	return nil, l.unanswered(ctx, event.OpAttach, name, reason, replies)
 }
 
 // Detach ends the lock for this process without releasing it: the key stays on the nodes until its TTL is over, for another
@@ -84,39 +85,39 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 //   - [ErrReleased], [ErrLost], [ErrExpired]: it was over before;
 //   - [ErrInvalid]: other handles hold the lock too ([Reentrant]);
 //   - ctx.Err(): ctx ended first.
-func (k *Lock) Detach(ctx context.Context) (token string, err error) {
-	h := k.held
-	over := k.Done()
+func (l *Lock) Detach(ctx context.Context) (token string, err error) {
+	h := l.held
+	over := l.Done()
 	switch {
 	case h.begin(ctx, over):
 		defer h.finish()
-	case ctx.Err() != nil && k.Err() == nil:
-		return "", failed(OpDetach, k.Name(), ended(ctx))
+	case ctx.Err() != nil && l.Err() == nil:
+		return "", failed(opDetach, l.Name(), ended(ctx))
 	}
-	if err := k.detach(); err != nil {
-		return "", failed(OpDetach, k.Name(), err)
+	if err := l.detach(); err != nil {
+		return "", failed(opDetach, l.Name(), err)
 	}
 	h.locker.queues.detached(h)
 	return h.token, nil
 }
 
 // detach ends the hold of the only handle on a lock that is held.
-func (k *Lock) detach() error {
-	h := k.held
+func (l *Lock) detach() error {
+	h := l.held
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
-	if err := endings[k.endingLocked(now)]; err != nil {
+	if err := endings[l.endingLocked(now)]; err != nil {
 		return err
 	}
 	if h.lease.Holds() > 1 {
 		return invalid("other handles hold the lock too")
 	}
 	h.lease.End(now, quorum.Released)
-	k.hold.Leave(now)
+	l.hold.Leave(now)
 	h.stopRenewingLocked()
 	h.unlocking = true
 	h.atLocked(now)
-	h.endedLocked(EndEvent{Err: ErrReleased, Detached: true})
+	h.endedLocked(event.End{Err: ErrReleased, Detached: true})
 	return nil
 }

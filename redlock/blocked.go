@@ -14,15 +14,6 @@ const (
 	blockedPeriod = time.Minute // in which a name is logged once
 )
 
-// blockedEvent is an acquire that was refused because of keys that no holder will release: somebody's data, or keys
-// without a TTL. It is for the log alone; an Observer has the AcquireEvent.
-type blockedEvent struct {
-	at      time.Time
-	refusal *QuorumError
-}
-
-func (blockedEvent) event() {}
-
 // blocked are the names of which the log has said lately that they are blocked.
 type blocked struct {
 	mu    sync.Mutex
@@ -62,6 +53,10 @@ func (l *Locker) logBlocked(err error) {
 	switch {
 	case !l.events.logs(slog.LevelWarn), !errors.As(err, &refusal), !refusal.prevented(nodeerr.ErrForeign, nodeerr.ErrNoExpiry):
 	case l.blocked.add(refusal.Name, l.clock.Now()):
-		l.events.emit(blockedEvent{time.Now(), refusal})
+		what := "a key without a TTL"
+		if errors.Is(refusal.Reason, ErrForeign) {
+			what = "somebody's data"
+		}
+		l.events.logLine(slog.LevelWarn, "redlock: "+what+" is in the way of a lock", "name", refusal.Name, "error", refusal)
 	}
 }

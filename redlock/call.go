@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // call is a call of the program, or a renewal, that is observed.
@@ -19,9 +20,9 @@ type call struct {
 	over   bool      // its end was reported; under the mutex of the events
 }
 
-// newCall returns nil if nobody observes.
+// newCall returns nil if nobody wants events with the number of the call.
 func (l *Locker) newCall(ctx context.Context) *call {
-	if !l.events.observed() {
+	if !l.events.wants(numbered) {
 		return nil
 	}
 	return &call{ctx: ctx, id: l.calling.Add(1), start: time.Now()}
@@ -45,7 +46,7 @@ func (c *call) round() {
 }
 
 // acquired reports the end of a call that took a lock, or did not.
-func (l *Locker) acquired(e AcquireEvent, req request, lock *Lock, err error) {
+func (l *Locker) acquired(e event.Acquire, req request, lock *Lock, err error) {
 	c := req.call
 	e.Context, e.Call, e.Name, e.Start, e.Took, e.Rounds, e.Err = c.ctx, c.id, req.name, c.start, time.Since(c.start), c.rounds, err
 	if c.rounds > 0 {
@@ -61,7 +62,7 @@ func (l *Locker) acquired(e AcquireEvent, req request, lock *Lock, err error) {
 		e.Wait = e.Took
 	}
 	l.events.emitEnd(c, e)
-	if !e.Reentered {
+	if !e.Reentered && l.events.wants(kindEnds) {
 		h.mu.Lock()
 		by.since = time.Now()
 		if h.renewal == nil {
@@ -75,7 +76,7 @@ func (l *Locker) acquired(e AcquireEvent, req request, lock *Lock, err error) {
 
 // renewed is extended for a renewal.
 func (h *heldLock) renewed(c *call, deadline time.Time, r *round) {
-	e := ExtendEvent{Renewal: true}
+	e := event.Extend{Renewal: true}
 	if r.refusal != nil {
 		e.Err = r.refusal
 	}
@@ -84,7 +85,7 @@ func (h *heldLock) renewed(c *call, deadline time.Time, r *round) {
 
 // extended reports the end of an extension of a lock that had a deadline before it; zero if no node was asked. by is the holder who
 // called Extend; nil is the present one.
-func (h *heldLock) extended(e ExtendEvent, by *holder, c *call, deadline time.Time) {
+func (h *heldLock) extended(e event.Extend, by *holder, c *call, deadline time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock() // so that the end of a lock that has validity is not reported before
 	now := h.now()
@@ -100,17 +101,17 @@ func (h *heldLock) extended(e ExtendEvent, by *holder, c *call, deadline time.Ti
 }
 
 // unlocked reports the end of a call of Unlock.
-func (k *Lock) unlocked(e UnlockEvent, c *call) {
-	e.Context, e.Call, e.Lock, e.Name = c.ctx, c.id, k.holder.req.call.number(), k.held.first.req.name
+func (l *Lock) unlocked(e event.Unlock, c *call) {
+	e.Context, e.Call, e.Lock, e.Name = c.ctx, c.id, l.holder.req.call.number(), l.held.first.req.name
 	e.Start, e.Took = c.start, time.Since(c.start)
-	k.held.locker.events.emitEnd(c, e)
+	l.held.locker.events.emitEnd(c, e)
 }
 
 // released reports what the release of a lock came to: it may find that the nodes did not hold the lock any more.
 func (h *heldLock) released(outcome quorum.Outcome, unlock *call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	e := EndEvent{Err: ErrReleased}
+	e := event.End{Err: ErrReleased}
 	if outcome == quorum.Denied {
 		e.Err = ErrLost
 	}
@@ -120,8 +121,8 @@ func (h *heldLock) released(outcome quorum.Outcome, unlock *call) {
 	h.endedLocked(e)
 }
 
-// endedLocked reports the end of the lock for the present holder, once, and after its AcquireEvent. The log is only about a loss.
-func (h *heldLock) endedLocked(e EndEvent) {
+// endedLocked reports the end of the lock for the present holder, once, and after its event.Acquire. The log is only about a loss.
+func (h *heldLock) endedLocked(e event.End) {
 	by := h.holder
 	if by.ended || by.since.IsZero() {
 		return

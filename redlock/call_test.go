@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 func TestEvents_OfACallThatHasEndedAreLate(t *testing.T) {
@@ -19,28 +20,28 @@ func TestEvents_OfACallThatHasEndedAreLate(t *testing.T) {
 	c.processes[2].Freeze()
 	lock := take(t, locker, "name")
 	c.processes[2].Thaw()
-	seen.waitForVotes(t, redlock.OpAcquire, "name", 3)
+	seen.waitForVotes(t, event.OpAcquire, "name", 3)
 
 	ended := map[uint64]bool{}
 	late := 0
-	for _, e := range eventsOf[redlock.Event](seen) {
+	for _, e := range eventsOf[event.Event](seen) {
 		switch e := e.(type) {
-		case redlock.AcquireEvent:
+		case event.Acquire:
 			ended[e.Call] = true
-		case redlock.UnlockEvent: // of connect
+		case event.Unlock: // of connect
 			ended[e.Call] = true
-		case redlock.VoteEvent:
+		case event.Vote:
 			require.Equal(t, ended[e.Call], e.Late)
 			if e.Late && e.Name == "name" {
 				late++
 			}
-		case redlock.VerdictEvent:
+		case event.Verdict:
 			require.False(t, e.Late)
 		}
 	}
 	require.Equal(t, 1, late, "the node that was frozen")
 
-	before := len(eventsOf[redlock.VerdictEvent](seen))
+	before := len(eventsOf[event.Verdict](seen))
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, p := range c.processes {
@@ -50,9 +51,9 @@ func TestEvents_OfACallThatHasEndedAreLate(t *testing.T) {
 	for _, p := range c.processes {
 		p.Thaw()
 	}
-	verdicts := waitFor[redlock.VerdictEvent](t, seen, before+1)
+	verdicts := waitFor[event.Verdict](t, seen, before+1)
 	last := verdicts[len(verdicts)-1]
-	require.Equal(t, redlock.OpUnlock, last.Op)
+	require.Equal(t, event.OpUnlock, last.Op)
 	require.True(t, last.Late, "Unlock did not wait for it")
 }
 
@@ -66,10 +67,10 @@ func TestEvents_NameTheCallThatAcquiredTheLock(t *testing.T) {
 		require.NoError(t, lock.Extend(t.Context(), time.Hour))
 		require.NoError(t, lock.Unlock(t.Context()))
 	}
-	ends := waitFor[redlock.EndEvent](t, seen, 2)
-	extends, unlocks := waitFor[redlock.ExtendEvent](t, seen, 2), waitFor[redlock.UnlockEvent](t, seen, 2)
+	ends := waitFor[event.End](t, seen, 2)
+	extends, unlocks := waitFor[event.Extend](t, seen, 2), waitFor[event.Unlock](t, seen, 2)
 	calls, locks := map[uint64]bool{}, map[string]uint64{}
-	for _, e := range eventsOf[redlock.AcquireEvent](seen) {
+	for _, e := range eventsOf[event.Acquire](seen) {
 		calls[e.Call], locks[e.Name] = true, e.Call
 	}
 	for _, e := range extends {

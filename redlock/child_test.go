@@ -99,7 +99,7 @@ func (p plan) run() error {
 	if err != nil {
 		return err
 	}
-	opts := []redlock.Option{redlock.WithTTL(p.TTL), redlock.WithWallClock(func() time.Time { return time.Now().Add(p.Shift) })}
+	opts := []redlock.Option{redlock.TTL(p.TTL), redlock.WithWallClock(func() time.Time { return time.Now().Add(p.Shift) })}
 	if p.Fencing {
 		opts = append(opts, redlock.WithFencing())
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // scripts are what the library sends, by the names of their files.
@@ -105,7 +106,7 @@ func (c *cluster) locker(opts ...redlock.Option) *redlock.Locker {
 func (c *cluster) opened(opts ...redlock.Option) *redlock.Locker {
 	c.tb.Helper()
 	pools := redlock.WithPoolOptions(pool.WithTimeout(patient), pool.WithDialTimeout(patient))
-	locker, err := redlock.Open(testredis.URLs(c.servers), append([]redlock.Option{pools, redlock.WithTTL(long)}, opts...)...)
+	locker, err := redlock.Open(testredis.URLs(c.servers), append([]redlock.Option{pools, redlock.TTL(long)}, opts...)...)
 	require.NoError(c.tb, err)
 	return locker
 }
@@ -126,7 +127,7 @@ func open(tb testing.TB, urls []string, opts ...pool.Option) []*pool.Node {
 // lockerOver makes a Locker that is closed when the test ends.
 func lockerOver(tb testing.TB, nodes []*pool.Node, opts ...redlock.Option) *redlock.Locker {
 	tb.Helper()
-	locker, err := redlock.New(nodes, append([]redlock.Option{redlock.WithTTL(long)}, opts...)...)
+	locker, err := redlock.New(nodes, append([]redlock.Option{redlock.TTL(long)}, opts...)...)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { assert.NoError(tb, locker.Close()) })
 	return locker
@@ -444,28 +445,28 @@ func waits(tb testing.TB, locker *redlock.Locker, name string, opts ...redlock.L
 // recorder is an Observer that keeps what it is told.
 type recorder struct {
 	mu     sync.Mutex
-	events []redlock.Event
+	events []event.Event
 	// These are without At and Call.
-	votes    []redlock.VoteEvent
-	verdicts []redlock.VerdictEvent
+	votes    []event.Vote
+	verdicts []event.Verdict
 }
 
-func (r *recorder) Observe(e redlock.Event) {
+func (r *recorder) Observe(e event.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, e)
 	switch v := e.(type) {
-	case redlock.VoteEvent:
+	case event.Vote:
 		v.At, v.Call, v.Late = time.Time{}, 0, false
 		r.votes = append(r.votes, v)
-	case redlock.VerdictEvent:
+	case event.Verdict:
 		v.At, v.Call, v.Late = time.Time{}, 0, false
 		r.verdicts = append(r.verdicts, v)
 	}
 }
 
 // eventsOf returns the events of a kind so far.
-func eventsOf[E redlock.Event](r *recorder) (all []E) {
+func eventsOf[E event.Event](r *recorder) (all []E) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.events {
@@ -477,7 +478,7 @@ func eventsOf[E redlock.Event](r *recorder) (all []E) {
 }
 
 // waitFor waits for n events of a kind, and returns the events of that kind.
-func waitFor[E redlock.Event](tb testing.TB, r *recorder, n int) (all []E) {
+func waitFor[E event.Event](tb testing.TB, r *recorder, n int) (all []E) {
 	tb.Helper()
 	eventually(tb, func() bool {
 		all = eventsOf[E](r)
@@ -487,31 +488,31 @@ func waitFor[E redlock.Event](tb testing.TB, r *recorder, n int) (all []E) {
 }
 
 // votesOn returns the votes so far on an operation and a name ("": any), in the order of the nodes.
-func (r *recorder) votesOn(op redlock.Op, name string) []redlock.VoteEvent {
+func (r *recorder) votesOn(op event.Op, name string) []event.Vote {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	votes := slices.DeleteFunc(slices.Clone(r.votes), func(v redlock.VoteEvent) bool {
+	votes := slices.DeleteFunc(slices.Clone(r.votes), func(v event.Vote) bool {
 		return v.Op != op || name != "" && v.Name != name
 	})
-	slices.SortStableFunc(votes, func(a, b redlock.VoteEvent) int { return a.Node - b.Node })
+	slices.SortStableFunc(votes, func(a, b event.Vote) int { return a.Node - b.Node })
 	return votes
 }
 
 // verdictsOn returns the verdicts on an operation so far.
-func (r *recorder) verdictsOn(op redlock.Op) []redlock.VerdictEvent {
+func (r *recorder) verdictsOn(op event.Op) []event.Verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.verdicts), func(v redlock.VerdictEvent) bool { return v.Op != op })
+	return slices.DeleteFunc(slices.Clone(r.verdicts), func(v event.Verdict) bool { return v.Op != op })
 }
 
 // yes returns how many nodes have said yes so far to the acquires of a name.
 func (r *recorder) yes(name string) int {
 	votes := r.votesOn("acquire", name)
-	return len(slices.DeleteFunc(votes, func(v redlock.VoteEvent) bool { return v.Answer != redlock.AnswerYes }))
+	return len(slices.DeleteFunc(votes, func(v event.Vote) bool { return v.Answer != event.AnswerYes }))
 }
 
 // waitForVotes waits until n votes on an operation and a name ("": any) have come in, stragglers included.
-func (r *recorder) waitForVotes(tb testing.TB, op redlock.Op, name string, n int) {
+func (r *recorder) waitForVotes(tb testing.TB, op event.Op, name string, n int) {
 	tb.Helper()
 	eventually(tb, func() bool { return len(r.votesOn(op, name)) >= n }, "%d votes on %s %s", n, op, name)
 }

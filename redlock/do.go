@@ -42,26 +42,26 @@ func (l *Locker) do(ctx context.Context, name string, fn func(context.Context, *
 	acquire func(context.Context, string, ...LockOption) (*Lock, error),
 ) (err error) {
 	if fn == nil {
-		return &notRun{disguise{failed(OpDo, name, invalid("no function"))}}
+		return &notRun{disguise{failed(opDo, name, invalid("no function"))}}
 	}
 	lock, err := l.acquireFor(ctx, name, opts, acquire)
 	if err != nil {
 		return &notRun{disguise{err}}
 	}
 	defer l.endFunction(lock.held, func() {
-		ending := lock.ending()
+		ending, exclusive := lock.exclusive()
 		lost, unlocked := endings[ending], lock.Unlock(context.WithoutCancel(ctx))
 		switch {
-		case ending == quorum.Held && errors.Is(unlocked, ErrNotHeld):
+		case exclusive && errors.Is(unlocked, ErrNotHeld) && !errors.Is(unlocked, ErrReleased):
 			if !says(err, name, ErrNotHeld) || says(err, name, ErrReleased) {
 				err = errors.Join(err, unlocked)
 			}
-		case ending == quorum.Held, ending == quorum.Released: // then fn has released it
+		case exclusive, ending == quorum.Released: // then fn has released it
 			if l.neverReleased(unlocked) {
 				err = errors.Join(err, unlocked)
 			}
 		case !says(err, name, lost): // as the cause of its context does, for example
-			err = errors.Join(err, failed(OpDo, name, lost))
+			err = errors.Join(err, failed(opDo, name, lost))
 		}
 	})
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -80,7 +80,7 @@ func (l *Locker) acquireFor(ctx context.Context, name string, opts []LockOption,
 	acquire func(context.Context, string, ...LockOption) (*Lock, error),
 ) (*Lock, error) {
 	if err := l.enter(); err != nil { // Close waits until it is certain whether the function runs
-		return nil, failed(OpDo, name, err)
+		return nil, failed(opDo, name, err)
 	}
 	defer l.calls.Done()
 	lock, err := acquire(ctx, name, append([]LockOption{AutoExtend()}, opts...)...)
@@ -91,7 +91,7 @@ func (l *Locker) acquireFor(ctx context.Context, name string, opts []LockOption,
 		over, cancel := context.WithCancel(ctx)
 		cancel()
 		_ = lock.Unlock(over) // the release is sent; nobody has relied on the lock, and Close does not wait for nodes
-		return nil, failed(OpDo, name, ErrClosed)
+		return nil, failed(opDo, name, ErrClosed)
 	}
 	return lock, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 func TestDo_HoldsTheLockWhileTheFunctionRunsAndReturnsItsError(t *testing.T) {
@@ -351,7 +352,7 @@ func TestMaxWait_0TriesOnce(t *testing.T) {
 		holder, locker := take(t, c.locker(), "name"), c.locker(redlock.WithObserver(seen))
 		_, err := locker.Lock(t.Context(), "name", redlock.MaxWait(0))
 		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.Equal(t, 1, waitFor[redlock.AcquireEvent](t, seen, 1)[0].Rounds)
+		require.Equal(t, 1, waitFor[event.Acquire](t, seen, 1)[0].Rounds)
 		require.NoError(t, holder.Unlock(t.Context()))
 		lock, err := locker.Lock(t.Context(), "name", redlock.MaxWait(0))
 		require.NoError(t, err)

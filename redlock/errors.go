@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // The errors that calls return, within a [QuorumError] or a [LockError]: compare with [errors.Is]. Why a single node did not do
@@ -47,6 +48,15 @@ var (
 	ErrClosed = errors.New("redlock: locker is closed")
 )
 
+// The operations of which there are no events.
+const (
+	opDo          = "do"
+	opDetach      = "detach"
+	opInspect     = "inspect"
+	opForceUnlock = "force unlock"
+	opPing        = "ping"
+)
+
 // invalid makes an ErrInvalid that says what is wrong.
 func invalid(format string, args ...any) error { return node.Invalid("redlock: "+format, args...) }
 
@@ -64,12 +74,14 @@ var endings = [...]error{quorum.Released: ErrReleased, quorum.Lost: ErrLost, quo
 // [errors.As] finds a LockError in a QuorumError too, so it is enough to look for that. A Do whose function held several locks
 // returns an error that names each.
 type LockError struct {
-	Op   Op     // "" if it is about no operation, as the error of [Lock.Err]
+	// Op is the operation: "acquire", "do", "extend", "unlock", "attach", "detach", "inspect", "force unlock", or "ping". It is "" if the
+	// error is about none, as that of [Lock.Err].
+	Op   string
 	Name string // the lock's
 	Err  error
 }
 
-func failed(op Op, name string, err error) error { return &LockError{op, name, err} }
+func failed(op event.Op, name string, err error) error { return &LockError{string(op), name, err} }
 
 func (e *LockError) Error() string { return head(e.Op, e.Name) + text(e.Err) }
 
@@ -77,14 +89,14 @@ func (e *LockError) Error() string { return head(e.Op, e.Name) + text(e.Err) }
 func (e *LockError) Unwrap() error { return e.Err }
 
 // head is how the message of an error about a lock begins.
-func head(op Op, name string) string {
+func head(op, name string) string {
 	if len(name) > maxNameBytes {
 		name = name[:32] + "..."
 	}
 	switch op {
 	case "":
 		return fmt.Sprintf("redlock: %q: ", name)
-	case OpPing:
+	case opPing:
 		return "redlock: ping: "
 	}
 	return fmt.Sprintf("redlock: %s %q: ", op, name)
@@ -93,7 +105,7 @@ func head(op Op, name string) string {
 // QuorumError is returned if a majority of nodes did not do what it was asked to. It unwraps to its Reason and to every
 // node's error. Its message is one line; the verb %+v prints a line for each node.
 type QuorumError struct {
-	Op     Op
+	Op     string // as of a LockError
 	Name   string // the lock's; "" of Ping
 	Need   int    // how many nodes make the majority
 	Reason error  // ErrTaken, ErrForeign, ErrNoQuorum, ErrNotHeld or ErrLost
@@ -129,16 +141,16 @@ var (
 )
 
 // reasons[op][outcome] is the Reason of a QuorumError.
-var reasons = map[Op]map[quorum.Outcome]error{
-	OpAcquire: {quorum.Denied: ErrTaken, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
-	OpExtend:  {quorum.Denied: ErrLost, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
-	OpUnlock:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum},
-	OpAttach:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errNoValidity},
+var reasons = map[event.Op]map[quorum.Outcome]error{
+	event.OpAcquire: {quorum.Denied: ErrTaken, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
+	event.OpExtend:  {quorum.Denied: ErrLost, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
+	event.OpUnlock:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum},
+	event.OpAttach:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errNoValidity},
 }
 
 // refusal makes a QuorumError. err returns why a node did not do what it was asked to.
-func (l *Locker) refusal(op Op, name string, reason error, err func(node int) error) *QuorumError {
-	e := &QuorumError{Op: op, Name: name, Need: quorum.Majority(len(l.nodes)), Reason: reason, Nodes: make([]NodeError, len(l.nodes))}
+func (l *Locker) refusal(op event.Op, name string, reason error, err func(node int) error) *QuorumError {
+	e := &QuorumError{Op: string(op), Name: name, Need: quorum.Majority(len(l.nodes)), Reason: reason, Nodes: make([]NodeError, len(l.nodes))}
 	for i, n := range l.nodes {
 		e.Nodes[i] = NodeError{Addr: n.Addr(), Err: err(i)}
 	}
@@ -189,7 +201,7 @@ func needsOperator(err error) bool {
 // nobody has taken the lock if the nodes that granted nothing had other reasons.
 func (e *QuorumError) blame() {
 	switch {
-	case e.Op != OpAcquire || e.Reason != ErrTaken && e.Reason != ErrNoQuorum: //nolint:errorlint // not if it is too late
+	case e.Op != string(event.OpAcquire) || e.Reason != ErrTaken && e.Reason != ErrNoQuorum: //nolint:errorlint // not if it is too late
 	case e.prevented(nodeerr.ErrForeign):
 		e.Reason = ErrForeign
 	case e.Reason == ErrTaken && !slices.ContainsFunc(e.Nodes, isTaken): //nolint:errorlint // as above
@@ -242,12 +254,12 @@ func (e *QuorumError) LogValue() slog.Value { return slog.StringValue(e.Error())
 // parts returns what was refused and why, and the answers of the nodes, none if no node was asked.
 func (e *QuorumError) parts() (message string, nodes []string) {
 	yes, queued, did := 0, 0, "said yes"
-	if e.Op == OpInspect {
+	if e.Op == opInspect {
 		did = "answered"
 	}
 	for i := range e.Nodes {
 		switch err := e.Nodes[i].Err; {
-		case err == nil, e.Op == OpInspect && (errors.Is(err, nodeerr.ErrAbsent) || errors.Is(err, nodeerr.ErrForeign)):
+		case err == nil, e.Op == opInspect && (errors.Is(err, nodeerr.ErrAbsent) || errors.Is(err, nodeerr.ErrForeign)):
 			yes++
 		case errors.Is(err, nodeerr.ErrQueued):
 			queued++
@@ -290,7 +302,7 @@ func (e *QuorumError) Unwrap() []error {
 // refused is the error of a call that the nodes have refused, or had not answered when it was given up.
 func (l *Locker) refused(ctx context.Context, answers *QuorumError) error {
 	if l.closing.Err() != nil {
-		return failed(answers.Op, answers.Name, ErrClosed)
+		return &LockError{answers.Op, answers.Name, ErrClosed}
 	}
 	return givenUp(ctx, answers)
 }

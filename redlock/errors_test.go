@@ -28,7 +28,7 @@ import (
 func TestQuorumError_HasThePrefixOnceAndSaysIfNoNodeWasAsked(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("redlock: something")
-	e := &redlock.QuorumError{Op: redlock.OpAcquire, Name: "name", Need: 1, Reason: redlock.ErrTaken, Nodes: []redlock.NodeError{{Addr: "a", Err: nodeerr.ErrQueued}}}
+	e := &redlock.QuorumError{Op: "acquire", Name: "name", Need: 1, Reason: redlock.ErrTaken, Nodes: []redlock.NodeError{{Addr: "a", Err: nodeerr.ErrQueued}}}
 	require.EqualError(t, e, `redlock: acquire "name": lock is taken: other calls in this process hold it, or are ahead`)
 	e.Nodes = append(e.Nodes, redlock.NodeError{Addr: "b", Err: cause}, redlock.NodeError{Addr: "c", Err: nodeerr.ErrPending})
 	const head, a, b, c = `redlock: acquire "name": lock is taken: 0 of 3 nodes said yes, 1 needed`,

@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 type contextKey struct{}
@@ -27,11 +28,11 @@ func TestObserver_ACallAndItsLockBeginAndEndInOrder(t *testing.T) {
 		lock, err := locker.TryLock(ctx, "name")
 		require.NoError(t, err)
 		require.NoError(t, lock.Unlock(ctx))
-		end := waitFor[redlock.EndEvent](t, seen, 1)[0]
+		end := waitFor[event.End](t, seen, 1)[0]
 
-		a := waitFor[redlock.AcquireEvent](t, seen, 1)[0]
+		a := waitFor[event.Acquire](t, seen, 1)[0]
 		require.Equal(t, "mine", a.Context.Value(contextKey{}))
-		require.Equal(t, redlock.OpAcquire, a.Op)
+		require.Equal(t, event.OpAcquire, a.Op)
 		require.Equal(t, "name", a.Name)
 		require.True(t, a.Try)
 		require.Equal(t, 1, a.Rounds)
@@ -39,20 +40,20 @@ func TestObserver_ACallAndItsLockBeginAndEndInOrder(t *testing.T) {
 		require.Equal(t, lock.Fence(), a.Fence)
 		require.Greater(t, a.Validity, long/2)
 		require.GreaterOrEqual(t, a.Took, a.Wait)
-		require.Equal(t, redlock.EndEvent{
+		require.Equal(t, event.End{
 			Context: a.Context, Call: a.Call, Name: "name", Start: end.Start, Held: end.Held, Err: redlock.ErrReleased,
 		}, end)
 		require.False(t, end.Start.Before(a.Start.Add(a.Took)))
 
-		u := waitFor[redlock.UnlockEvent](t, seen, 1)[0]
+		u := waitFor[event.Unlock](t, seen, 1)[0]
 		require.NoError(t, u.Err)
 		require.NotEqual(t, a.Call, u.Call)
-		calls := map[redlock.Op]uint64{redlock.OpAcquire: a.Call, redlock.OpUnlock: u.Call}
-		for _, v := range eventsOf[redlock.VoteEvent](seen) {
+		calls := map[event.Op]uint64{event.OpAcquire: a.Call, event.OpUnlock: u.Call}
+		for _, v := range eventsOf[event.Vote](seen) {
 			require.Equal(t, calls[v.Op], v.Call, "%+v", v)
 			require.False(t, v.At.IsZero())
 		}
-		for _, v := range waitFor[redlock.VerdictEvent](t, seen, 2) {
+		for _, v := range waitFor[event.Verdict](t, seen, 2) {
 			require.Equal(t, calls[v.Op], v.Call, "%+v", v)
 		}
 	})
@@ -64,15 +65,15 @@ func TestObserver_IsToldOfARefusedCall(t *testing.T) {
 	locker := c.locker(redlock.WithObserver(seen))
 	c.doAll("SET", "name", "theirs", "PX", long.Milliseconds())
 	_, refused := locker.TryLock(t.Context(), "name")
-	a := waitFor[redlock.AcquireEvent](t, seen, 1)[0]
+	a := waitFor[event.Acquire](t, seen, 1)[0]
 	require.Equal(t, refused, a.Err)
 	require.Zero(t, a.Validity)
 	_, err := locker.Lock(briefly(t), "name")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	a = waitFor[redlock.AcquireEvent](t, seen, 2)[1]
+	a = waitFor[event.Acquire](t, seen, 2)[1]
 	require.ErrorIs(t, a.Err, context.DeadlineExceeded)
 	require.False(t, a.Try)
-	require.Empty(t, eventsOf[redlock.EndEvent](seen))
+	require.Empty(t, eventsOf[event.End](seen))
 }
 
 // A busy lock is an answer for a caller who has limited the wait: its context has not ended.
@@ -90,12 +91,12 @@ func TestObserver_TellsTheEndOfMaxWaitFromThatOfTheContext(t *testing.T) {
 	var refusal *redlock.QuorumError
 	require.ErrorAs(t, err, &refusal)
 	require.ErrorIs(t, refusal, redlock.ErrTaken)
-	require.Same(t, refusal, waitFor[redlock.AcquireEvent](t, seen, 1)[0].Err)
+	require.Same(t, refusal, waitFor[event.Acquire](t, seen, 1)[0].Err)
 
 	_, err = locker.Lock(briefly(t), "name", redlock.MaxWait(patient))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotContains(t, err.Error(), "MaxWait")
-	require.Equal(t, err, waitFor[redlock.AcquireEvent](t, seen, 2)[1].Err)
+	require.Equal(t, err, waitFor[event.Acquire](t, seen, 2)[1].Err)
 
 	cancel()
 	require.ErrorIs(t, receive(t, first, "the end of Lock").err, context.Canceled)
@@ -111,11 +112,11 @@ func TestObserver_SeesASplitVote(t *testing.T) {
 		for i := range nodes {
 			c.do(i, "SET", "name", "theirs", "PX", long.Milliseconds())
 		}
-		before := len(eventsOf[redlock.AcquireEvent](seen))
+		before := len(eventsOf[event.Acquire](seen))
 		_, err := locker.TryLock(t.Context(), "name")
 		require.ErrorIs(t, err, redlock.ErrTaken)
-		waitFor[redlock.AcquireEvent](t, seen, before+1)
-		all := eventsOf[redlock.VerdictEvent](seen)
+		waitFor[event.Acquire](t, seen, before+1)
+		all := eventsOf[event.Verdict](seen)
 		return all[len(all)-1].Split
 	}
 	// Of five nodes three are lost: whether one of the others says yes before the verdict is chance.
@@ -132,7 +133,7 @@ func TestObserver_IsToldHowOftenAndHowLongACallHasTried(t *testing.T) {
 		seen.waitForRefusals(t, 2)
 		require.NoError(t, holder.Unlock(t.Context()))
 		lock := won(t, waiter)
-		a := waitFor[redlock.AcquireEvent](t, seen, 1)[0]
+		a := waitFor[event.Acquire](t, seen, 1)[0]
 		require.GreaterOrEqual(t, a.Rounds, 3)
 		require.Len(t, seen.verdictsOn("acquire"), a.Rounds)
 		require.Positive(t, a.Wait)
@@ -170,11 +171,11 @@ func TestObserver_ALockEndsOnceHoweverItEnds(t *testing.T) {
 				lock := take(t, locker, "name", redlock.TTL(time.Minute))
 				c.eventuallyHeld("name", lock.Token())
 				test.end(t, lock, fake)
-				end := waitFor[redlock.EndEvent](t, seen, 1)[0]
+				end := waitFor[event.End](t, seen, 1)[0]
 				require.Equal(t, test.want, end.Err)
 				_ = lock.Unlock(t.Context())
 				require.NoError(t, locker.Close())
-				require.Len(t, eventsOf[redlock.EndEvent](seen), 1)
+				require.Len(t, eventsOf[event.End](seen), 1)
 				c.doAll("DEL", "name")
 			})
 		}
@@ -184,16 +185,16 @@ func TestObserver_ALockEndsOnceHoweverItEnds(t *testing.T) {
 func TestObserver_SeesALossThatTheNodesAnnounce(t *testing.T) {
 	t.Parallel()
 	c, seen := onReal(t, 3), &recorder{}
-	locker := c.locker(redlock.WithObserver(seen), redlock.WithTTL(long))
+	locker := c.locker(redlock.WithObserver(seen), redlock.TTL(long))
 	take(t, locker, "name", redlock.AutoExtend())
-	e := waitFor[redlock.ExtendEvent](t, seen, 1)[0]
+	e := waitFor[event.Extend](t, seen, 1)[0]
 	require.True(t, e.Renewal)
 	require.NoError(t, e.Err)
 	require.Greater(t, e.Left, long/2)
 	require.GreaterOrEqual(t, e.Validity, e.Left)
 	c.eventuallyTracked()
 	c.doAll("DEL", "name")
-	require.ErrorIs(t, waitFor[redlock.EndEvent](t, seen, 1)[0].Err, redlock.ErrLost)
+	require.ErrorIs(t, waitFor[event.End](t, seen, 1)[0].Err, redlock.ErrLost)
 }
 
 func TestObserver_IsToldHowMuchValidityAnExtensionHadLeft(t *testing.T) {
@@ -203,13 +204,13 @@ func TestObserver_IsToldHowMuchValidityAnExtensionHadLeft(t *testing.T) {
 	lock := take(t, locker, "name", redlock.TTL(time.Minute))
 	fake.Advance(50 * time.Second)
 	require.NoError(t, lock.Extend(t.Context(), 2*time.Minute))
-	e := waitFor[redlock.ExtendEvent](t, seen, 1)[0]
+	e := waitFor[event.Extend](t, seen, 1)[0]
 	require.Equal(t, 10*time.Second, e.Left)
 	require.Equal(t, 2*time.Minute, e.Validity)
 	require.False(t, e.Renewal)
 	fake.Advance(3 * time.Minute)
 	require.ErrorIs(t, lock.Extend(t.Context(), time.Minute), redlock.ErrExpired)
-	e = waitFor[redlock.ExtendEvent](t, seen, 2)[1]
+	e = waitFor[event.Extend](t, seen, 2)[1]
 	require.ErrorIs(t, e.Err, redlock.ErrExpired)
 	require.Zero(t, e.Left)
 	require.Zero(t, e.Validity)
@@ -222,17 +223,17 @@ func TestObserver_FollowsALockFromProcessToProcess(t *testing.T) {
 	c.eventuallyHeld("name", lock.Token())
 	token, err := lock.Detach(t.Context())
 	require.NoError(t, err)
-	end := waitFor[redlock.EndEvent](t, first, 1)[0]
+	end := waitFor[event.End](t, first, 1)[0]
 	require.True(t, end.Detached)
 	require.ErrorIs(t, end.Err, redlock.ErrReleased)
 
 	same, err := c.locker(redlock.WithObserver(second)).Attach(t.Context(), "name", token)
 	require.NoError(t, err)
-	a := waitFor[redlock.AcquireEvent](t, second, 1)[0]
-	require.Equal(t, redlock.OpAttach, a.Op)
+	a := waitFor[event.Acquire](t, second, 1)[0]
+	require.Equal(t, event.OpAttach, a.Op)
 	require.Zero(t, a.Rounds)
 	require.NoError(t, same.Unlock(t.Context()))
-	end = waitFor[redlock.EndEvent](t, second, 1)[0]
+	end = waitFor[event.End](t, second, 1)[0]
 	require.Equal(t, a.Call, end.Call)
 	require.False(t, end.Detached)
 }
@@ -246,13 +247,13 @@ func TestObserver_ALockThatIsTakenAgainEndsWithItsLastHandle(t *testing.T) {
 	_, err := locker.TryLock(t.Context(), "name", redlock.Owner("me"))
 	require.ErrorIs(t, err, redlock.ErrDeadlock)
 	require.NoError(t, inner.Unlock(t.Context()))
-	calls := waitFor[redlock.AcquireEvent](t, seen, 3)
+	calls := waitFor[event.Acquire](t, seen, 3)
 	require.False(t, calls[0].Reentered)
 	require.True(t, calls[1].Reentered)
 	require.ErrorIs(t, calls[2].Err, redlock.ErrDeadlock)
-	require.Empty(t, eventsOf[redlock.EndEvent](seen))
+	require.Empty(t, eventsOf[event.End](seen))
 	require.NoError(t, outer.Unlock(t.Context()))
-	require.Equal(t, calls[0].Call, waitFor[redlock.EndEvent](t, seen, 1)[0].Call)
+	require.Equal(t, calls[0].Call, waitFor[event.End](t, seen, 1)[0].Call)
 }
 
 func TestObserver_SeesTurnsPassBetweenProcesses(t *testing.T) {
@@ -260,7 +261,7 @@ func TestObserver_SeesTurnsPassBetweenProcesses(t *testing.T) {
 	c, here, there := onReal(t, 3), &recorder{}, &recorder{}
 	mine, other := c.locker(redlock.WithObserver(here)), c.locker(redlock.WithObserver(there))
 	has := func(seen *recorder, received bool) bool {
-		return slices.ContainsFunc(eventsOf[redlock.HandOverEvent](seen), func(e redlock.HandOverEvent) bool {
+		return slices.ContainsFunc(eventsOf[event.Turn](seen), func(e event.Turn) bool {
 			return e.Name == "name" && e.Received == received
 		})
 	}
@@ -274,20 +275,20 @@ func TestObserver_SeesNodesGoDownAndComeBack(t *testing.T) {
 	c, seen := onReal(t, 3), &recorder{}
 	locker := c.locker(redlock.WithObserver(seen))
 	seen.connect(t, locker, 3)
-	for _, up := range waitFor[redlock.NodeUpEvent](t, seen, 3) {
+	for _, up := range waitFor[event.NodeUp](t, seen, 3) {
 		require.Equal(t, c.servers[up.Node].Addr(), up.Addr)
 		require.Zero(t, up.Down)
 		require.False(t, up.Quarantined)
 	}
 	c.processes[1].Stop()
-	downs := waitFor[redlock.NodeDownEvent](t, seen, 3)
+	downs := waitFor[event.NodeDown](t, seen, 3)
 	for i, down := range downs {
 		require.Equal(t, 1, down.Node)
 		require.Equal(t, i, down.Failed)
 		require.Error(t, down.Err)
 	}
 	c.processes[1].Start()
-	up := waitFor[redlock.NodeUpEvent](t, seen, 4)[3]
+	up := waitFor[event.NodeUp](t, seen, 4)[3]
 	require.Equal(t, 1, up.Node)
 	require.Positive(t, up.Down)
 
@@ -295,10 +296,10 @@ func TestObserver_SeesNodesGoDownAndComeBack(t *testing.T) {
 	nodes := c.nodes()
 	seen.connect(t, lockerOver(t, nodes, redlock.WithObserver(seen)), 3)
 	locker = lockerOver(t, nodes, redlock.WithObserver(late))
-	waitFor[redlock.NodeUpEvent](t, late, 3) // though they were connected before
+	waitFor[event.NodeUp](t, late, 3) // though they were connected before
 	require.NoError(t, locker.Close())
 	require.NoError(t, locker.Close())
-	downs = waitFor[redlock.NodeDownEvent](t, late, 3)
+	downs = waitFor[event.NodeDown](t, late, 3)
 	require.Len(t, downs, 3)
 	for _, down := range downs {
 		require.Zero(t, down.Failed)
@@ -311,7 +312,7 @@ func TestObserver_SeesThatNoConnectionEndsWithALockerThatHasNone(t *testing.T) {
 	t.Parallel()
 	c, seen := onMini(t, 3), &recorder{}
 	require.NoError(t, c.locker(redlock.WithObserver(seen)).Close())
-	for _, down := range waitFor[redlock.NodeDownEvent](t, seen, 3) {
+	for _, down := range waitFor[event.NodeDown](t, seen, 3) {
 		require.Positive(t, down.Failed)
 		require.ErrorIs(t, down.Err, nodeerr.ErrClosed)
 	}
@@ -322,9 +323,9 @@ func TestObserver_SeesAQuarantine(t *testing.T) {
 	c, seen := onReal(t, 3), &recorder{}
 	guard := pool.WithRestartGuard(time.Hour)
 	durable := pool.WithDurable(func(i int) bool { return i > 0 })
-	locker := lockerOver(t, c.nodes(guard, durable), redlock.WithObserver(seen), redlock.WithTTL(time.Minute))
+	locker := lockerOver(t, c.nodes(guard, durable), redlock.WithObserver(seen), redlock.TTL(time.Minute))
 	take(t, locker, "name")
-	for _, up := range waitFor[redlock.NodeUpEvent](t, seen, 3) {
+	for _, up := range waitFor[event.NodeUp](t, seen, 3) {
 		require.Equal(t, up.Node == 0, up.Quarantined)
 		require.Equal(t, up.Node == 0, up.Left > time.Minute)
 	}
@@ -339,11 +340,11 @@ func TestObserver_SeesACounterThatIsRaised(t *testing.T) {
 		c.do(i, "SET", "{name}:fence", now+ahead)
 	}
 	lock := take(t, locker, "name")
-	for _, e := range waitFor[redlock.FenceEvent](t, seen, 1) {
+	for _, e := range waitFor[event.Fence](t, seen, 1) {
 		require.Less(t, e.Granted, e.Fence)
 		require.Equal(t, lock.Fence(), e.Fence)
 		require.Equal(t, c.servers[e.Node].Addr(), e.Addr)
-		require.Equal(t, waitFor[redlock.AcquireEvent](t, seen, 1)[0].Call, e.Call)
+		require.Equal(t, waitFor[event.Acquire](t, seen, 1)[0].Call, e.Call)
 	}
 }
 
@@ -354,12 +355,12 @@ func TestObserver_IsToldWhatOperatorsDo(t *testing.T) {
 	take(t, locker, "name", redlock.Metadata("backup"))
 	_, err := locker.ForceUnlock(t.Context(), "name")
 	require.NoError(t, err)
-	forced := waitFor[redlock.ForceUnlockEvent](t, seen, 1)[0]
-	require.Equal(t, redlock.ForceUnlockEvent{At: forced.At, Name: "name", Nodes: 3, Metadata: "backup"}, forced)
+	forced := waitFor[event.ForceUnlock](t, seen, 1)[0]
+	require.Equal(t, event.ForceUnlock{At: forced.At, Name: "name", Nodes: 3, Metadata: "backup"}, forced)
 
 	c.leave("app:stuck", "somebody")
 	require.NoError(t, waits(t, locker, "stuck").Unlock(t.Context()))
-	healed := waitFor[redlock.HealEvent](t, seen, 2)[0]
+	healed := waitFor[event.Heal](t, seen, 2)[0]
 	require.Equal(t, "stuck", healed.Name)
 	require.Equal(t, c.servers[healed.Node].Addr(), healed.Addr)
 }
@@ -368,35 +369,35 @@ func TestObserver_ThatHangsHoldsUpNoCallAndLearnsWhatItHasMissed(t *testing.T) {
 	t.Parallel()
 	c := onMini(t, 1)
 	goOn, all := make(chan struct{}), &recorder{}
-	locker := c.locker(redlock.WithObserver(redlock.ObserverFunc(func(e redlock.Event) {
+	locker := c.locker(redlock.WithObserver(event.ObserverFunc(func(e event.Event) {
 		<-goOn
 		all.Observe(e)
 	})))
 	require.NoError(t, take(t, locker, "before").Unlock(t.Context()))
 	const more = 150_000
 	for range more {
-		locker.Emit(redlock.FenceEvent{})
+		locker.Emit(event.Fence{})
 	}
 	require.NoError(t, take(t, locker, "meanwhile").Unlock(t.Context()))
 	close(goOn)
 	require.NoError(t, locker.Close()) // which waits for a second at most
 	var kept, dropped int
 	eventually(t, func() bool {
-		kept, dropped = len(eventsOf[redlock.FenceEvent](all)), 0
-		for _, e := range eventsOf[redlock.DropEvent](all) {
+		kept, dropped = len(eventsOf[event.Fence](all)), 0
+		for _, e := range eventsOf[event.Drop](all) {
 			dropped += e.Count
 		}
 		return kept+dropped >= more
 	}, "all events, or that they were dropped")
 	require.GreaterOrEqual(t, kept, 65_000)
 	require.LessOrEqual(t, kept, 2*65_536)
-	require.Equal(t, "before", eventsOf[redlock.AcquireEvent](all)[0].Name)
+	require.Equal(t, "before", eventsOf[event.Acquire](all)[0].Name)
 }
 
 func TestObserver_ThatHangsDoesNotKeepTheLockerFromClosing(t *testing.T) {
 	t.Parallel()
 	c, goOn := onMini(t, 1), make(chan struct{})
-	locker := c.locker(redlock.WithObserver(redlock.ObserverFunc(func(redlock.Event) { <-goOn })))
+	locker := c.locker(redlock.WithObserver(event.ObserverFunc(func(event.Event) { <-goOn })))
 	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
 	require.NoError(t, locker.Close())
 	close(goOn)
@@ -411,7 +412,7 @@ func TestObserver_SeesAnUnlockAfterClose(t *testing.T) {
 	_, err := locker.TryLock(t.Context(), "name")
 	require.ErrorIs(t, err, redlock.ErrClosed)
 	require.NoError(t, lock.Unlock(t.Context()))
-	require.ErrorIs(t, waitFor[redlock.EndEvent](t, seen, 1)[0].Err, redlock.ErrReleased)
+	require.ErrorIs(t, waitFor[event.End](t, seen, 1)[0].Err, redlock.ErrReleased)
 }
 
 func TestObserver_MayCallTheLocker(t *testing.T) {
@@ -420,9 +421,9 @@ func TestObserver_MayCallTheLocker(t *testing.T) {
 	var locker *redlock.Locker
 	states := make(chan error, 100)
 	ready := make(chan struct{})
-	locker = c.locker(redlock.WithObserver(redlock.ObserverFunc(func(e redlock.Event) {
+	locker = c.locker(redlock.WithObserver(event.ObserverFunc(func(e event.Event) {
 		<-ready
-		if _, ok := e.(redlock.AcquireEvent); ok {
+		if _, ok := e.(event.Acquire); ok {
 			_, err := locker.Inspect(context.Background(), "name")
 			states <- err
 		}
@@ -439,7 +440,7 @@ func TestObserver_ALockThatWasReleasedEndedWhenUnlockWasCalled(t *testing.T) {
 	c, seen := onReal(t, 3), &recorder{}
 	locker := c.locker(redlock.WithObserver(seen))
 	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
-	end, unlock := waitFor[redlock.EndEvent](t, seen, 1)[0], waitFor[redlock.UnlockEvent](t, seen, 1)[0]
+	end, unlock := waitFor[event.End](t, seen, 1)[0], waitFor[event.Unlock](t, seen, 1)[0]
 	require.Equal(t, unlock.Start.Sub(end.Start), end.Held)
 }
 
@@ -454,7 +455,7 @@ func TestObserver_SeesTheEndOfALockThatMayNotBeRenewed(t *testing.T) {
 		take(t, observed, "observed", opts...)
 		take(t, logged, "logged", opts...)
 		fake.Advance(time.Minute)
-		require.ErrorIs(t, waitFor[redlock.EndEvent](t, seen, 1)[0].Err, redlock.ErrExpired)
+		require.ErrorIs(t, waitFor[event.End](t, seen, 1)[0].Err, redlock.ErrExpired)
 		require.Equal(t, []string{"WARN a lock is lost logged"}, lines(t, log, 1))
 	})
 }
@@ -470,7 +471,7 @@ func TestObserver_ARenewedLockEndsThoughItsLockerIsClosed(t *testing.T) {
 		fake.Advance(time.Minute / 2)
 		require.NoError(t, lock.Err())
 		fake.Advance(time.Minute)
-		require.ErrorIs(t, waitFor[redlock.EndEvent](t, seen, 1)[0].Err, redlock.ErrExpired)
+		require.ErrorIs(t, waitFor[event.End](t, seen, 1)[0].Err, redlock.ErrExpired)
 	})
 }
 
@@ -484,7 +485,7 @@ func TestObserver_AnExtensionOfALockThatWasOverHadNoValidityLeft(t *testing.T) {
 	require.ErrorIs(t, lock.Extend(ctx, 2*long), context.Canceled)
 	require.NoError(t, lock.Unlock(t.Context()))
 	require.ErrorIs(t, lock.Extend(t.Context(), 2*long), redlock.ErrReleased)
-	extends := waitFor[redlock.ExtendEvent](t, seen, 2)
+	extends := waitFor[event.Extend](t, seen, 2)
 	require.Greater(t, extends[0].Left, long/2)
 	require.Equal(t, extends[0].Validity, extends[0].Left)
 	require.Zero(t, extends[1].Left)
@@ -504,8 +505,8 @@ func TestObserver_ATurnIsOneEventThoughSomeNodesPassItOnLate(t *testing.T) {
 	locker.Message(2, "yours\nname") // when the turn has been taken
 	require.NoError(t, lock.Unlock(t.Context()))
 	require.NoError(t, locker.Close())
-	waitFor[redlock.NodeDownEvent](t, seen, 3) // the last events
-	require.Len(t, eventsOf[redlock.HandOverEvent](seen), 1)
+	waitFor[event.NodeDown](t, seen, 3) // the last events
+	require.Len(t, eventsOf[event.Turn](seen), 1)
 }
 
 func TestObserver_IsToldWhichCommandWasSentToANode(t *testing.T) {
@@ -528,7 +529,7 @@ func TestObserver_IsToldWhichCommandWasSentToANode(t *testing.T) {
 					require.NoError(t, lock.Unlock(t.Context()))
 				}
 				var sent []string
-				for _, v := range waitFor[redlock.VoteEvent](t, seen, 6) {
+				for _, v := range waitFor[event.Vote](t, seen, 6) {
 					sent = append(sent, v.Command)
 				}
 				require.Equal(t, test.want, sent[3:])
@@ -541,9 +542,9 @@ func TestObserver_IsToldWhichCommandWasSentToANode(t *testing.T) {
 	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
 	c.processes[0].Stop()
 	eventually(t, func() bool {
-		return slices.ContainsFunc(eventsOf[redlock.NodeDownEvent](seen), func(e redlock.NodeDownEvent) bool { return e.Failed > 0 })
+		return slices.ContainsFunc(eventsOf[event.NodeDown](seen), func(e event.NodeDown) bool { return e.Failed > 0 })
 	}, "an attempt to connect that fails")
 	_, err := locker.TryLock(t.Context(), "name")
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	require.Empty(t, waitFor[redlock.VoteEvent](t, seen, 3)[2].Command, "nothing was sent")
+	require.Empty(t, waitFor[event.Vote](t, seen, 3)[2].Command, "nothing was sent")
 }

@@ -15,11 +15,11 @@ func runTick(ctx context.Context, locker *redlock.Locker, tick time.Time, job fu
 	name := "report-" + tick.UTC().Format("2006-01-02T15:04")
 	err := locker.Do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
 		err := job(ctx)
-		// Not Unlock: a machine that is late finds the lock taken.
+		// The lock stays: a machine that is late finds it taken.
 		_, lost := lock.Detach(context.WithoutCancel(ctx))
 		return errors.Join(err, lost)
 	}, redlock.TTL(15*time.Minute), redlock.MaxWait(2*time.Second))
-	if errors.Is(err, redlock.ErrTaken) {
+	if errors.Is(err, redlock.ErrTaken) && errors.Is(err, redlock.ErrNotRun) {
 		return nil // another machine runs the job, or has run it
 	}
 	return err

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"os"
 
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -23,17 +21,15 @@ func billInvoice(locker *redlock.Locker) http.HandlerFunc {
 		switch {
 		case err == nil:
 			w.WriteHeader(http.StatusNoContent)
-		case errors.Is(err, redlock.ErrTaken): // another holds the lock: nothing was done
+		case errors.Is(err, redlock.ErrTaken): // another request holds the lock
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "this invoice is being billed, try later", http.StatusConflict)
-		case errors.Is(err, redlock.ErrNoQuorum): // nobody knows who holds it: nothing was done
-			log.Print(err) // names the servers that fail
+		case errors.Is(err, redlock.ErrNoQuorum): // too few servers answered: log err, which names them
 			w.Header().Set("Retry-After", "5")
 			http.Error(w, "out of order, try later", http.StatusServiceUnavailable)
 		case errors.Is(err, redlock.ErrInvalid): // the id cannot be part of a name
 			http.Error(w, "no such invoice", http.StatusNotFound)
-		default: // the error of bill, or that the lock was lost: something may have been done, unless it is ErrNotRun
-			log.Print(err)
+		default: // the error of bill, or the loss of the lock
 			http.Error(w, "billing failed", http.StatusInternalServerError)
 		}
 	}
@@ -44,8 +40,6 @@ func Example_handler() {
 	defer stop()
 	locker := openLocker(urls)
 	defer locker.Close()
-	log.SetOutput(io.Discard)
-	defer log.SetOutput(os.Stderr)
 	handler := http.NewServeMux()
 	handler.Handle("POST /invoices/{id}/bill", billInvoice(locker))
 	post := func() {

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // passes counts the locks that were passed on.
 type passes struct{ atomic.Int64 }
 
-func (p *passes) Observe(event redlock.Event) {
-	if e, ok := event.(redlock.UnlockEvent); ok && e.Handoff {
+func (p *passes) Observe(e event.Event) {
+	if e, ok := e.(event.Unlock); ok && e.Handoff {
 		p.Add(1)
 	}
 }

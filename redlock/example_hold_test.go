@@ -44,6 +44,34 @@ func ExampleMaxHold() {
 	// <nil>
 }
 
+// The function has the last second of the lock's validity to stop its pump. Nobody else has the lock before that is over.
+func ExampleGrace() {
+	ctx := context.Background()
+	servers, urls, stop := startServers(3)
+	defer stop()
+	locker := openLocker(urls)
+	defer locker.Close()
+	startPump := func() {
+		fmt.Println("pump on")
+		servers[0].SetError("LOADING Redis is loading the dataset in memory")
+		servers[1].SetError("LOADING Redis is loading the dataset in memory")
+	}
+	stopPump := func() { fmt.Println("pump off") }
+
+	err := locker.Do(ctx, "pump-7", func(ctx context.Context, lock *redlock.Lock) error {
+		startPump()
+		<-ctx.Done() // too few servers answer, so that the lock is not renewed
+		stopPump()
+		return context.Cause(ctx)
+	}, redlock.TTL(3*time.Second), redlock.Grace(time.Second))
+	fmt.Println(errors.Is(err, redlock.ErrExpired))
+
+	// Output:
+	// pump on
+	// pump off
+	// true
+}
+
 // What Do does, for work that does not fit into a function.
 func ExampleAutoExtend() {
 	ctx := context.Background()

@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
 
-// campaign makes this process the leader whenever it can be, until ctx ends. lead gets the fence of
-// its term, and returns when its context ends.
+// campaign makes this process the leader whenever it can be, until ctx ends. locker has
+// redlock.WithFencing. lead gets the fence of its term, and returns when its context ends.
 func campaign(ctx context.Context, locker *redlock.Locker, who string,
 	lead func(ctx context.Context, term uint64) error,
 ) error {
@@ -22,18 +22,18 @@ func campaign(ctx context.Context, locker *redlock.Locker, who string,
 		err := locker.Do(ctx, "leader", func(ctx context.Context, lock *redlock.Lock) error {
 			return lead(ctx, lock.Fence())
 		}, redlock.Metadata(who))
-		if ctx.Err() != nil {
-			return ctx.Err() // Do has released the lock: another leads at once
+		if ctx.Err() != nil || errors.Is(err, redlock.ErrClosed) {
+			return err // Do has released the lock: another process leads at once
 		}
 		log.Print(err) // of lead, or that the lock was lost
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Second): // another gets its chance
+		case <-time.After(time.Second): // another process gets its chance
 		}
 	}
 }
 
-// assign is what leaders do. The server of the assignment rejects those who lead no more.
+// assign is what leaders do. The server of the assignment rejects a leader of the past.
 func assign(ctx context.Context, server fence.Doer, term uint64, worker string) error {
 	_, err := fence.Run(ctx, server, "assignment:guard", term,
 		fence.Command{"SET", fence.Key("assignment"), worker})

@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os/signal"
 	"syscall"
 
@@ -13,11 +14,12 @@ import (
 func run(urls []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	locker, err := redlock.Open(urls) // "redis://10.0.0.1:6379" and so on, one for each server
+	locker, err := redlock.Open(urls, // "redis://10.0.0.1:6379" and so on, one for each server
+		redlock.WithKeyPrefix("lock:"), redlock.WithLogger(slog.Default()))
 	if err != nil {
-		return err
+		return err // a URL or an option is wrong: no server has been asked yet
 	}
-	defer locker.Close() // when serve has returned, and with it all who hold a lock
+	defer locker.Close() // after serve, and so after everything that holds a lock
 	return serve(ctx, locker)
 }
 

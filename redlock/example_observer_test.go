@@ -8,25 +8,26 @@ import (
 	"os"
 
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// An Observer is told of everything that happens. This one prints the calls and how locks end.
+// An Observer is told of the kinds of events that it wants. This one prints the calls and how locks end.
 func ExampleWithObserver() {
 	ctx := context.Background()
 	_, urls, stop := startServers(3)
 	defer stop()
 
-	observer := redlock.ObserverFunc(func(event redlock.Event) {
-		switch e := event.(type) {
-		case redlock.AcquireEvent:
+	observer := event.ObserverFunc(func(e event.Event) {
+		switch e := e.(type) {
+		case event.Acquire:
 			fmt.Printf("%q: acquired in %d round, error: %v\n", e.Name, e.Rounds, e.Err)
-		case redlock.EndEvent:
+		case event.End:
 			fmt.Printf("%q: ended: %v\n", e.Name, e.Err)
-		case redlock.DropEvent:
+		case event.Drop:
 			fmt.Printf("%d events were missed\n", e.Count)
 		}
 	})
-	locker := openLocker(urls, redlock.WithObserver(observer))
+	locker := openLocker(urls, redlock.WithObserver(observer, event.Calls, event.Ends))
 	lock, err := locker.TryLock(ctx, "invoice-42")
 	if err != nil {
 		log.Fatal(err)

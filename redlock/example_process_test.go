@@ -17,7 +17,7 @@ func begin(ctx context.Context, locker *redlock.Locker, upload string) (token st
 	if err != nil {
 		return "", err
 	}
-	return lock.Detach(ctx) // this process has no part in the lock from here on
+	return lock.Detach(ctx) // the lock stays on the servers; this process no longer holds it
 }
 
 // finish is called with the token that begin has returned.
@@ -60,6 +60,31 @@ func ExampleLocker_Attach() {
 	// storing upload-9
 	// <nil>
 	// it is over: true
+}
+
+// The program numbers the locks of its documents, and shows the number where the lock stands in a client's way.
+func ExampleTokenSource() {
+	ctx := context.Background()
+	_, urls, stop := startServers(3)
+	defer stop()
+	locker := openLocker(urls)
+	defer locker.Close()
+	last := 4711
+	next := func() (string, error) { // of a sequence in the program's database: never the same number twice
+		last++
+		return fmt.Sprint("lock-", last), nil
+	}
+
+	lock, err := locker.TryLock(ctx, "document-7", redlock.TokenSource(next))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(lock.Token())
+	fmt.Println(lock.Unlock(ctx))
+
+	// Output:
+	// lock-4712
+	// <nil>
 }
 
 // After Detach the lock stays on the nodes until its TTL is over.

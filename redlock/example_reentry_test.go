@@ -42,6 +42,11 @@ func ExampleReentrant() {
 	// <nil>
 }
 
+// lockFor takes the lock of an account for an order, also if another call has it for the same order.
+func lockFor(ctx context.Context, locker *redlock.Locker, account, order string) (*redlock.Lock, error) {
+	return locker.TryLock(ctx, account, redlock.Owner(order), redlock.Reentrant())
+}
+
 func ExampleOwner() {
 	ctx := context.Background()
 	_, urls, stop := startServers(3)
@@ -50,17 +55,16 @@ func ExampleOwner() {
 	defer locker.Close()
 
 	// Both calls are for the order 17, and no context leads from one to the other.
-	owner := []redlock.LockOption{redlock.Owner("order-17"), redlock.Reentrant()}
-	first, err := locker.TryLock(ctx, "account-7", owner...)
+	first, err := lockFor(ctx, locker, "account-7", "order-17")
 	if err != nil {
 		log.Fatal(err)
 	}
-	second, err := locker.TryLock(ctx, "account-7", owner...)
+	second, err := lockFor(ctx, locker, "account-7", "order-17")
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("one lock, two handles:", first.Token() == second.Token())
-	_, err = locker.TryLock(ctx, "account-7", redlock.Owner("order-18"), redlock.Reentrant())
+	_, err = lockFor(ctx, locker, "account-7", "order-18")
 	fmt.Println("another owner:", errors.Is(err, redlock.ErrTaken))
 
 	fmt.Println("first:", first.Unlock(ctx), "- the lock is held:", second.Err() == nil)

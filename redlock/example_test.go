@@ -31,7 +31,7 @@ func startServers(n int) (servers []*miniredis.Miniredis, urls []string, stop fu
 	}
 }
 
-// openLocker opens a Locker of an example, whose servers get more time to answer than the 50 ms of the default.
+// openLocker opens a Locker of an example, whose servers get more time to answer than the default of 300 ms.
 func openLocker(urls []string, opts ...redlock.Option) *redlock.Locker {
 	locker, err := redlock.Open(urls, append(opts, redlock.WithPoolOptions(pool.WithTimeout(10*time.Second)))...)
 	if err != nil {
@@ -73,7 +73,7 @@ func ExampleOpen() {
 		"redis://10.0.0.4:6379", "redis://10.0.0.5:6379",
 	},
 		redlock.WithKeyPrefix("lock:"),
-		redlock.WithTTL(15*time.Second),
+		redlock.TTL(15*time.Second),
 		redlock.WithLogger(slog.Default()))
 	if err != nil {
 		log.Fatal(err) // a URL or an option is wrong: no server has been asked yet

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	tokens "github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // WithWallClock sets the clock that proposals to counters come from.
@@ -12,11 +13,18 @@ func WithWallClock(now func() time.Time) Option {
 	return option(func(c *config) { c.wall = now })
 }
 
+// ValidUntil returns the deadline of a lock.
+func (l *Lock) ValidUntil() time.Time {
+	l.held.mu.Lock()
+	defer l.held.mu.Unlock()
+	return l.held.lease.Deadline()
+}
+
 // Message reports to a Locker what somebody has published on its channel of a node.
 func (l *Locker) Message(node int, text string) { l.queues.Message(node, text) }
 
 // Emit reports an event.
-func (l *Locker) Emit(e Event) { l.events.emit(e) }
+func (l *Locker) Emit(e event.Event) { l.events.emit(e) }
 
 // Drain waits until the Observer has had the events so far.
 func (l *Locker) Drain() { l.events.drain(context.Background()) }
@@ -74,23 +82,39 @@ type Waiter struct {
 // Join has a call wait for a name.
 func Join(l *Locker, name string, opts ...LockOption) (Waiter, error) {
 	req, err := l.request(name, opts)
-	w := &waiter{req: req, turn: make(chan turn, 1)}
+	w := &waiter{req: req, offers: make(chan offer, 1)}
 	return Waiter{l.queues.join(w), w}, err
 }
 
-// HasTurn reports whether the call was sent what it has not looked at.
-func (w Waiter) HasTurn() bool { return len(w.waiter.turn) > 0 }
+// HasOffer reports whether the call was sent what it has not looked at.
+func (w Waiter) HasOffer() bool { return len(w.waiter.offers) > 0 }
 
 // GiveUp goes on with the call when ctx has ended, and returns what Lock returns.
 func (w Waiter) GiveUp(ctx context.Context) (*Lock, error) { return w.queue.leave(ctx, w.waiter, nil) }
 
-// Turns returns how many extensions of a lock are under way or wait for others.
-func Turns(k *Lock) int {
-	k.held.mu.Lock()
-	defer k.held.mu.Unlock()
-	return len(k.held.turns)
+// Extending returns how many extensions of a lock are under way or wait for others.
+func Extending(l *Lock) int {
+	l.held.mu.Lock()
+	defer l.held.mu.Unlock()
+	return len(l.held.extending)
 }
 
-// BeginTurn and EndTurn are the beginning and the end of an extension.
-func BeginTurn(ctx context.Context, k *Lock) bool { return k.held.begin(ctx, k.Done()) }
-func EndTurn(k *Lock)                             { k.held.finish() }
+// BeginExtension and EndExtension are the beginning and the end of an extension.
+func BeginExtension(ctx context.Context, l *Lock) bool { return l.held.begin(ctx, l.Done()) }
+func EndExtension(l *Lock)                             { l.held.finish() }
+
+// Sees reports whether the waiters for a key have seen who holds it.
+func Sees(l *Locker, key string) bool {
+	q := l.queues.find(key)
+	if q == nil {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range l.nodes {
+		if q.machine.Seen(i).Held {
+			return true
+		}
+	}
+	return false
+}

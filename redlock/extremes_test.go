@@ -123,25 +123,25 @@ func TestExtremes_WhatStrangersPublishTakesNoMemory(t *testing.T) {
 var everyDuration = map[string]struct {
 	pool        func(time.Duration) pool.Option
 	locker      func(time.Duration) redlock.Option
-	lock        func(time.Duration) redlock.LockOption
+	lock        func(time.Duration) redlock.DefaultOption
 	least, most time.Duration
 	none        bool // 0 means that there is none
 }{
-	"WithTimeout":              {pool: pool.WithTimeout, least: 1, most: math.MaxInt64},
-	"WithDialTimeout":          {pool: pool.WithDialTimeout, least: 1, most: math.MaxInt64},
-	"WithMaxOverdue":           {pool: pool.WithMaxOverdue, least: 1, most: math.MaxInt64},
-	"WithRestartGuard":         {pool: pool.WithRestartGuard, least: long, most: math.MaxInt64}, // which is the TTL, or a shorter one
-	"WithTTL":                  {locker: redlock.WithTTL, least: time.Millisecond, most: 24 * time.Hour},
-	"WithMaxTTL":               {locker: redlock.WithMaxTTL, least: long, most: math.MaxInt64},
-	"WithDrift":                {locker: func(d time.Duration) redlock.Option { return redlock.WithDrift(0, d) }, most: long - 1, none: true},
-	"WithDrift(0.5":            {locker: func(d time.Duration) redlock.Option { return redlock.WithDrift(0.5, d) }, most: long/2 - 1, none: true},
-	"WithBackoff":              {locker: func(d time.Duration) redlock.Option { return redlock.WithBackoff(d, math.MaxInt64) }, least: 1, most: math.MaxInt64},
-	"WithBackoff(1ms":          {locker: func(d time.Duration) redlock.Option { return redlock.WithBackoff(time.Millisecond, d) }, least: time.Millisecond, most: math.MaxInt64},
-	"WithHeal":                 {locker: redlock.WithHeal, least: time.Millisecond, most: math.MaxInt64, none: true},
-	"WithFenceTTL":             {locker: redlock.WithFenceTTL, least: time.Minute, most: math.MaxInt64},
-	"TTL":                      {lock: redlock.TTL, least: time.Millisecond, most: 24 * time.Hour},
-	"MaxHold":                  {lock: redlock.MaxHold, least: long, most: math.MaxInt64, none: true},
-	"WithTTL under WithMaxTTL": {locker: redlock.WithTTL, least: time.Millisecond, most: math.MaxInt64},
+	"WithTimeout":          {pool: pool.WithTimeout, least: 1, most: math.MaxInt64},
+	"WithDialTimeout":      {pool: pool.WithDialTimeout, least: 1, most: math.MaxInt64},
+	"WithMaxOverdue":       {pool: pool.WithMaxOverdue, least: 1, most: math.MaxInt64},
+	"WithRestartGuard":     {pool: pool.WithRestartGuard, least: long, most: math.MaxInt64}, // which is the TTL, or a shorter one
+	"WithMaxTTL":           {locker: redlock.WithMaxTTL, least: long, most: math.MaxInt64},
+	"WithDrift":            {locker: func(d time.Duration) redlock.Option { return redlock.WithDrift(0, d) }, most: long - 1, none: true},
+	"WithDrift(0.5":        {locker: func(d time.Duration) redlock.Option { return redlock.WithDrift(0.5, d) }, most: long/2 - 1, none: true},
+	"WithBackoff":          {locker: func(d time.Duration) redlock.Option { return redlock.WithBackoff(d, math.MaxInt64) }, least: 1, most: math.MaxInt64},
+	"WithBackoff(1ms":      {locker: func(d time.Duration) redlock.Option { return redlock.WithBackoff(time.Millisecond, d) }, least: time.Millisecond, most: math.MaxInt64},
+	"WithHeal":             {locker: redlock.WithHeal, least: time.Millisecond, most: math.MaxInt64, none: true},
+	"WithFenceTTL":         {locker: redlock.WithFenceTTL, least: time.Minute, most: math.MaxInt64},
+	"TTL":                  {lock: redlock.TTL, least: time.Millisecond, most: 24 * time.Hour},
+	"MaxHold":              {lock: redlock.MaxHold, least: long, most: math.MaxInt64},
+	"Grace":                {lock: redlock.Grace, most: long / 2, none: true},
+	"TTL under WithMaxTTL": {locker: func(d time.Duration) redlock.Option { return redlock.TTL(d) }, least: time.Millisecond, most: math.MaxInt64},
 }
 
 // The danger: an extreme option is silently off, or turns into its opposite. It is refused by its name, or the lock is as it
@@ -159,7 +159,7 @@ func TestExtremes_EveryDurationIsRefusedOrDoesWhatItSays(t *testing.T) {
 			i++
 			key := fmt.Sprint("name-", i)
 			poolOpts := []pool.Option{pool.WithTimeout(patient), pool.WithDialTimeout(patient)}
-			opts := []redlock.Option{redlock.WithKeyPrefix("prefix:"), redlock.WithDrift(0, 0), redlock.WithTTL(long), redlock.WithFencing()}
+			opts := []redlock.Option{redlock.WithKeyPrefix("prefix:"), redlock.WithDrift(0, 0), redlock.TTL(long), redlock.WithFencing()}
 			var lockOpts []redlock.LockOption
 			if strings.HasSuffix(name, "under WithMaxTTL") {
 				opts = append(opts, redlock.WithMaxTTL(math.MaxInt64))
@@ -169,6 +169,8 @@ func TestExtremes_EveryDurationIsRefusedOrDoesWhatItSays(t *testing.T) {
 				poolOpts = append(poolOpts, option.pool(d))
 			case option.locker != nil:
 				opts = append(opts, option.locker(d))
+			case i%2 == 0: // there are an odd number of durations
+				opts, lockOpts = append(opts, option.lock(d)), append(lockOpts, redlock.AutoExtend())
 			default:
 				lockOpts = append(lockOpts, redlock.AutoExtend(), option.lock(d))
 			}

@@ -6,7 +6,24 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
+
+// Removal is what [Locker.ForceUnlock] has deleted.
+type Removal struct {
+	Name string
+	// Verdict is about what was deleted: VerdictHeld means that a holder has lost the lock, and VerdictUnknown that one may have, as
+	// it is not known what was deleted on some nodes.
+	Verdict Verdict
+	// Token, Metadata and Fence are those of the holder who has lost the lock. They are empty unless the Verdict is VerdictHeld.
+	Token    string
+	Metadata string
+	Fence    uint64
+	// Nodes[i] is what was deleted from the i-th node given to New or Open, with the TTL that it had left. Held is false if nothing
+	// was there. If Err is set, nothing is known to be deleted: nodeerr.ErrForeign means that the key is somebody's data and was left
+	// alone, nodeerr.ErrHeld that another has taken the lock meanwhile, nodeerr.ErrAbsent that it has ended meanwhile.
+	Nodes []NodeState
+}
 
 // ForceUnlock removes a lock from every node, whoever holds it. It is for an operator who knows that the holder is gone:
 // a holder that is not gone works on beside the next one until it learns of that. With [AutoExtend] it learns of it within moments
@@ -20,30 +37,26 @@ import (
 // arrives late does not delete the key of a later holder, unless a client of another kind uses the same value again. The call is
 // logged at level Warn.
 //
-// removed is what it has deleted: Nodes[i] is what node i held, empty if nothing was there. If the node's Err is set,
-// nothing is known to be deleted there: [nodeerr.ErrForeign] means that the key is somebody's data and was left alone, nodeerr.ErrHeld
-// that another has taken the lock meanwhile, nodeerr.ErrAbsent that it has ended meanwhile. Its Verdict is about what was deleted, too:
-// [VerdictHeld] means that a holder has lost the lock. There is a State except for an invalid name and a closed Locker.
-//
-// ForceUnlock returns nil if a majority of the nodes does not hold any more what was seen there, or held nothing. Otherwise
+// There is a Removal except for an invalid name and a closed Locker. ForceUnlock returns nil if a majority of the nodes does not hold any more what was seen there, or held nothing. Otherwise
 // the error is a [*QuorumError] with the reason of every node: [ErrForeign] if the other nodes of a majority have somebody's
 // data, [ErrNoQuorum] if too few nodes answered, joined with ctx.Err() if ctx ended first. If ctx ends while
 // ForceUnlock looks, nothing is deleted; what was sent goes on. [ErrClosed] after Close.
-func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *State, err error) {
-	req, err := l.begin(OpForceUnlock, name, nil)
+func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *Removal, err error) {
+	req, err := l.begin(opForceUnlock, name, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer l.calls.Done()
 	replies := l.poll(ctx, l.all(node.ObserveMaster(req.key)), nil)
-	removed = l.remove(ctx, req.key, l.state(name, replies), replies)
-	l.events.emit(ForceUnlockEvent{At: time.Now(), Name: name, Nodes: count(replies, quorum.Yes), Metadata: removed.Metadata})
+	deleted := l.remove(ctx, req.key, l.state(name, replies), replies)
+	removed = &Removal{name, deleted.Verdict, deleted.Token, deleted.Metadata, deleted.Fence, deleted.Nodes}
+	l.events.emit(event.ForceUnlock{At: time.Now(), Name: name, Nodes: count(replies, quorum.Yes), Metadata: removed.Metadata})
 
 	free, reason := count(replies, quorum.Yes)+count(replies, quorum.No), ErrNoQuorum
 	switch {
-	case free >= removed.Need:
+	case free >= deleted.Need:
 		return removed, nil
-	case free+foreign(replies) >= removed.Need:
+	case free+foreign(replies) >= deleted.Need:
 		reason = ErrForeign
 	}
 	for i := range replies {
@@ -51,11 +64,11 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *State, 
 			replies[i].Err = nil // it is free
 		}
 	}
-	return removed, l.unanswered(ctx, OpForceUnlock, name, reason, replies)
+	return removed, l.unanswered(ctx, opForceUnlock, name, reason, replies)
 }
 
 // remove deletes what was observed on the nodes, and returns what was deleted. The replies become those to the deletions.
-func (l *Locker) remove(ctx context.Context, key string, seen *State, replies []node.Reply) *State {
+func (l *Locker) remove(ctx context.Context, key string, seen *LockState, replies []node.Reply) *LockState {
 	may := ctx.Err() == nil && l.closing.Err() == nil
 	deletions := make([]*node.Command, len(l.nodes))
 	for i, observed := range replies {
@@ -75,5 +88,5 @@ func (l *Locker) remove(ctx context.Context, key string, seen *State, replies []
 			seen.Nodes[i] = NodeState{Addr: seen.Nodes[i].Addr, Err: deleted.Err}
 		}
 	}
-	return NewState(seen.Name, seen.Nodes)
+	return NewLockState(seen.Name, seen.Nodes)
 }

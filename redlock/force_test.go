@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -36,7 +37,7 @@ func TestForceUnlock_FreesALockWhoeverHoldsIt(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, lock.Token(), removed.Token)
 		require.Equal(t, "backup of db3", removed.Metadata)
-		require.Greater(t, removed.TTL, long/2)
+		require.Greater(t, removed.Nodes[0].TTL, long/2)
 		for i, node := range removed.Nodes {
 			require.Equal(t, c.servers[i].Addr(), node.Addr)
 			require.NoError(t, node.Err)
@@ -51,7 +52,7 @@ func TestForceUnlock_FreesALockWhoeverHoldsIt(t *testing.T) {
 		removed, err = locker.ForceUnlock(t.Context(), "theirs")
 		require.NoError(t, err)
 		require.Equal(t, "any text", removed.Token)
-		require.EqualValues(t, redlock.NoTTL, removed.TTL)
+		require.EqualValues(t, redlock.NoLimit, removed.Nodes[0].TTL)
 		c.eventuallyEmpty()
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 	})
@@ -146,7 +147,7 @@ func TestForceUnlock_IsNotSentAnyMoreWhenItsTimeIsOver(t *testing.T) {
 	n := (*node.Node)(c.nodes(pool.WithTimeout(brief))[0])
 	answers := make(replies, 2)
 	n.Send(time.Now(), node.Observe("name"), answers, 0)
-	require.Equal(t, redlock.AnswerYes, receive(t, answers, "the observation").Answer)
+	require.Equal(t, quorum.Yes, receive(t, answers, "the observation").Answer)
 	c.processes[0].Freeze()
 	n.Send(time.Now(), node.Observe("name"), answers, 0) // which is overdue then
 	require.Error(t, receive(t, answers, "the end of an observation").Err)
@@ -203,7 +204,7 @@ func TestForceUnlock_WithoutAMajorityIsUnknown(t *testing.T) {
 		c.servers[1].Stop()
 		removed, err := c.locker().ForceUnlock(t.Context(), "name")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.Equal(t, redlock.OpForceUnlock, c.refused(err).Op)
+		require.Equal(t, "force unlock", c.refused(err).Op)
 		require.Equal(t, "token", removed.Nodes[2].Token, "what was removed all the same")
 		require.Error(t, removed.Nodes[1].Err)
 		require.Empty(t, c.value(2, "name"))

@@ -63,7 +63,7 @@ func FuzzOptions(f *testing.F) {
 	f.Fuzz(func(t *testing.T, standard, ttl, most int64, factor float64, floor, first, last int64) {
 		fake := clocktest.New()
 		locker, err := redlock.New(nodes, redlock.WithClock(fake),
-			redlock.WithTTL(time.Duration(standard)), redlock.WithMaxTTL(time.Duration(most)),
+			redlock.TTL(time.Duration(standard)), redlock.WithMaxTTL(time.Duration(most)),
 			redlock.WithDrift(factor, time.Duration(floor)), redlock.WithBackoff(time.Duration(first), time.Duration(last)))
 		if err != nil {
 			require.True(t, strings.HasPrefix(err.Error(), "redlock: "), "%v", err)

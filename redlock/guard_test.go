@@ -36,14 +36,14 @@ func TestRestartGuard_ANodeThatWasKilledGivesNoSecondHolder(t *testing.T) {
 			for _, p := range c.processes[3:] {
 				p.Stop()
 			}
-			first := lockerOver(t, c.nodes(opts...), redlock.WithTTL(ttl))
+			first := lockerOver(t, c.nodes(opts...), redlock.TTL(ttl))
 			lock, err := first.TryLock(t.Context(), "name")
 			require.NoError(t, err)
 			for _, p := range c.processes[2:] {
 				p.Stop() // SIGKILL, where it still runs
 				p.Start()
 			}
-			second := lockerOver(t, c.nodes(opts...), redlock.WithTTL(ttl))
+			second := lockerOver(t, c.nodes(opts...), redlock.TTL(ttl))
 			other, err := second.TryLock(t.Context(), "name")
 			if !guarded {
 				require.NoError(t, err, "the test finds what the guard is against")
@@ -71,7 +71,7 @@ func TestRestartGuard_DoesNotKeepTheHolderFromItsLock(t *testing.T) {
 	c := onReal(t, 3)
 	guard := pool.WithRestartGuard(time.Hour)
 	fresh := c.nodes(guard)
-	_, err := lockerOver(t, fresh, redlock.WithTTL(time.Minute)).TryLock(t.Context(), "name")
+	_, err := lockerOver(t, fresh, redlock.TTL(time.Minute)).TryLock(t.Context(), "name")
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	for _, node := range c.refused(err).Nodes {
 		if errors.Is(node.Err, nodeerr.ErrPending) {
@@ -85,7 +85,7 @@ func TestRestartGuard_DoesNotKeepTheHolderFromItsLock(t *testing.T) {
 
 	lock := take(t, c.locker(), "name", redlock.TTL(time.Minute)) // by one without a guard
 	c.eventuallyHeld("name", lock.Token())
-	attached, err := lockerOver(t, fresh, redlock.WithTTL(time.Minute)).Attach(t.Context(), "name", lock.Token())
+	attached, err := lockerOver(t, fresh, redlock.TTL(time.Minute)).Attach(t.Context(), "name", lock.Token())
 	require.NoError(t, err)
 	c.do(0, "DEL", "name")
 	require.NoError(t, attached.Extend(t.Context(), 30*time.Minute))
@@ -100,9 +100,9 @@ func TestRestartGuard_RefusesALongerTTLAtOnce(t *testing.T) {
 	nodes := c.nodes(pool.WithRestartGuard(5*time.Second), pool.WithDurable(func(i int) bool { return i > 0 }))
 	_, err := redlock.New(nodes)
 	require.ErrorContains(t, err, "TTL 10s: must be at most 5s (pool.WithRestartGuard of node "+nodes[0].Addr()+")")
-	_, err = redlock.New(nodes, redlock.WithTTL(5*time.Second), redlock.WithMaxTTL(time.Hour))
+	_, err = redlock.New(nodes, redlock.TTL(5*time.Second), redlock.WithMaxTTL(time.Hour))
 	require.NoError(t, err)
-	locker := lockerOver(t, nodes, redlock.WithTTL(5*time.Second))
+	locker := lockerOver(t, nodes, redlock.TTL(5*time.Second))
 	for _, call := range []func() error{
 		func() error { _, err := locker.TryLock(t.Context(), "name", redlock.TTL(6*time.Second)); return err },
 		func() error { _, err := locker.Lock(t.Context(), "name", redlock.TTL(6*time.Second)); return err },
@@ -114,7 +114,7 @@ func TestRestartGuard_RefusesALongerTTLAtOnce(t *testing.T) {
 	require.ErrorContains(t, lock.Extend(t.Context(), 6*time.Second), "TTL 6s: must be at most 5s")
 	require.NoError(t, lock.Extend(t.Context(), 5*time.Second))
 	require.NoError(t, lock.Unlock(t.Context()))
-	_, err = redlock.New(nodes[1:], redlock.WithTTL(time.Hour))
+	_, err = redlock.New(nodes[1:], redlock.TTL(time.Hour))
 	require.NoError(t, err)
 }
 
@@ -124,7 +124,7 @@ func TestRestartGuard_WaitersSitItOutWithoutABusyLoop(t *testing.T) {
 	c := onReal(t, 3)
 	seen := &recorder{}
 	const guard = 2 * time.Second
-	locker := lockerOver(t, c.nodes(pool.WithRestartGuard(guard)), redlock.WithTTL(guard), redlock.WithObserver(seen))
+	locker := lockerOver(t, c.nodes(pool.WithRestartGuard(guard)), redlock.TTL(guard), redlock.WithObserver(seen))
 	lock, err := locker.Lock(t.Context(), "name")
 	require.NoError(t, err)
 	require.NoError(t, lock.Unlock(t.Context()))

@@ -147,7 +147,7 @@ func TestLock_NoTwoHoldItWhileNodesFailAndReturn(t *testing.T) {
 	var all sync.WaitGroup
 	for range lockers {
 		nodes := c.nodes(pool.WithTimeout(50*time.Millisecond), pool.WithMaxOverdue(100*time.Millisecond))
-		locker := lockerOver(t, nodes, redlock.WithClock(shared), redlock.WithTTL(ttl), redlock.WithBackoff(time.Millisecond, 20*time.Millisecond))
+		locker := lockerOver(t, nodes, redlock.WithClock(shared), redlock.TTL(ttl), redlock.WithBackoff(time.Millisecond, 20*time.Millisecond))
 		for range goroutines {
 			all.Go(func() {
 				for ctx.Err() == nil {

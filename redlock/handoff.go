@@ -4,11 +4,12 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// pass gives a lock that k's Unlock gives up to the next waiter of its name in this Locker, if there is one and it may.
-func (s *queues) pass(k *Lock, unlock *call) bool {
-	h := k.held
+// pass gives a lock that an Unlock gives up to the next waiter of its name in this Locker, if there is one and it may.
+func (s *queues) pass(from *Lock, unlock *call) bool {
+	h := from.held
 	q := s.find(h.key)
 	if q == nil || s.locker.closing.Err() != nil {
 		return false
@@ -21,38 +22,38 @@ func (s *queues) pass(k *Lock, unlock *call) bool {
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		lock := h.passLocked(now, k, w.req, unlock)
+		lock := h.passLocked(now, from, w.req, unlock)
 		if lock == nil {
 			return quorum.Actions{}
 		}
 		q.holder, q.last, passed = h, nil, true
-		w.turn <- turn{lock: lock}
+		w.offers <- offer{lock: lock}
 		return q.machine.Passed(now, &h.handoff)
 	})
 	return passed
 }
 
 // passLocked makes the lock that of the next holder, or returns nil.
-func (h *heldLock) passLocked(now time.Time, k *Lock, req request, unlock *call) *Lock {
+func (h *heldLock) passLocked(now time.Time, from *Lock, req request, unlock *call) *Lock {
 	by := h.holder
 	switch {
-	case k.hold.Ended() || !k.hold.Current() || h.lease.Holds() > 1:
+	case from.hold.Ended() || !from.hold.Current() || h.lease.Holds() > 1:
 		return nil
-	case req.metadata != by.req.metadata || !h.handoff.May(now, req.ttl):
+	case req.metadata != by.req.metadata || req.grace != by.req.grace || req.source != nil || !h.handoff.May(now, req.ttl):
 		return nil
-	case req.maxHold > 0 && h.lease.MayLast().After(now.Add(req.maxHold)):
+	case req.maxHold != NoLimit && h.lease.MayLast().After(now.Add(req.maxHold)):
 		return nil
 	}
-	if unlock != nil {
-		h.endedLocked(EndEvent{Err: ErrReleased, Held: unlock.start.Sub(by.since)})
+	if h.locker.events.wants(kindEnds) {
+		h.endedLocked(event.End{Err: ErrReleased, Held: unlock.start.Sub(by.since)})
 	}
 	if by.disown != nil {
 		by.disown()
 	}
-	k.endLocked(now)
+	from.endLocked(now)
 	before, renewed := by.req, h.renewal != nil
 	lock := h.beginLocked(&holder{}, req, h.handoff.Pass())
-	switch same := before.autoExtend && before.ttl == req.ttl && before.maxHold == 0 && req.maxHold == 0; {
+	switch same := before.autoExtend && before.ttl == req.ttl && before.maxHold == NoLimit && req.maxHold == NoLimit; {
 	case !req.autoExtend:
 		h.stopRenewingLocked()
 	case !renewed || !same:

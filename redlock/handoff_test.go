@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // handsOn lets locks go from hand to hand for a fifth of their TTL, which in tests is an hour.
@@ -319,7 +320,7 @@ func oneRenewalUnderWay(t *testing.T, forgotten bool) {
 	}
 	c := onReal(t, 3)
 	fake, seen := clocktest.New(), &recorder{}
-	locker := lockerOver(t, c.nodes(pool.WithTimeout(time.Minute)), handsOn, redlock.WithTTL(long), redlock.WithClock(fake), redlock.WithObserver(seen))
+	locker := lockerOver(t, c.nodes(pool.WithTimeout(time.Minute)), handsOn, redlock.TTL(long), redlock.WithClock(fake), redlock.WithObserver(seen))
 	lock, waiters := lineUp(t, locker, 0)
 	for i := range 9 {
 		opts := []redlock.LockOption{redlock.TTL(long - time.Duration(i)*time.Millisecond)}
@@ -425,7 +426,7 @@ func TestLocalHandoff_GivesNoFencingTokensWithoutFencing(t *testing.T) {
 			require.Zero(t, lock.Fence())
 		}
 		require.NoError(t, lock.Unlock(t.Context()))
-		for _, e := range waitFor[redlock.AcquireEvent](t, seen, 5) {
+		for _, e := range waitFor[event.Acquire](t, seen, 5) {
 			require.Zero(t, e.Fence)
 		}
 		c.eventuallyEmpty()
@@ -444,7 +445,7 @@ func TestLocalHandoff_ABlockThatIsUsedUpIsFollowedByARound(t *testing.T) {
 	}
 	require.NoError(t, lock.Unlock(t.Context()))
 	handoffs := 0
-	for _, e := range waitFor[redlock.AcquireEvent](t, seen, calls) {
+	for _, e := range waitFor[event.Acquire](t, seen, calls) {
 		if e.Handoff {
 			handoffs++
 		}
@@ -478,12 +479,12 @@ func TestLocalHandoff_IsReportedToTheObserver(t *testing.T) {
 		require.NoError(t, lock.Unlock(t.Context()))
 		second := won(t, waiters[0])
 		require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrReleased)
-		late := waitFor[redlock.ExtendEvent](t, seen, 1)[0]
+		late := waitFor[event.Extend](t, seen, 1)[0]
 		require.Zero(t, late.Validity, "that is another's, and the end of the lock has been reported")
 		require.Zero(t, late.Left)
 		require.NoError(t, second.Unlock(t.Context()))
-		got, ends := waitFor[redlock.AcquireEvent](t, seen, 2), waitFor[redlock.EndEvent](t, seen, 2)
-		unlocks := waitFor[redlock.UnlockEvent](t, seen, 2)
+		got, ends := waitFor[event.Acquire](t, seen, 2), waitFor[event.End](t, seen, 2)
+		unlocks := waitFor[event.Unlock](t, seen, 2)
 		require.Equal(t, []bool{false, true}, []bool{got[0].Handoff, got[1].Handoff})
 		require.Equal(t, []bool{true, false}, []bool{unlocks[0].Handoff, unlocks[1].Handoff})
 		require.Zero(t, got[1].Rounds)
@@ -525,7 +526,7 @@ func TestLocalHandoff_NoTwoHoldALockWhateverBecomesOfThoseWhoWait(t *testing.T) 
 		var all sync.WaitGroup
 		passed := &recorder{}
 		for range 3 {
-			locker := lockerOver(t, c.nodes(), redlock.WithClock(shared), redlock.WithFencing(), redlock.WithTTL(long), redlock.WithObserver(passed),
+			locker := lockerOver(t, c.nodes(), redlock.WithClock(shared), redlock.WithFencing(), redlock.TTL(long), redlock.WithObserver(passed),
 				redlock.WithLocalHandoff(time.Duration(1+rand.IntN(20))*time.Millisecond), redlock.WithBackoff(time.Millisecond, 10*time.Millisecond))
 			for range 8 {
 				all.Go(func() {
@@ -570,7 +571,7 @@ func TestLocalHandoff_NoTwoHoldALockWhateverBecomesOfThoseWhoWait(t *testing.T) 
 		}
 		all.Wait()
 		handoffs := 0
-		for _, e := range eventsOf[redlock.AcquireEvent](passed) {
+		for _, e := range eventsOf[event.Acquire](passed) {
 			if e.Handoff {
 				handoffs++
 			}

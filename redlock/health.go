@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // healthEvents makes events of what nodes report of their connections. It implements [node.Reporter].
@@ -13,15 +14,15 @@ type healthEvents struct{ locker *Locker }
 func (r healthEvents) Health(i int, h node.Health) {
 	l, now := r.locker, time.Now()
 	if h.Up {
-		l.events.emit(NodeUpEvent{At: now, Node: i, Addr: l.nodes[i].Addr(), Down: h.Down, Failed: h.Failed, Quarantined: h.Quarantined, Left: h.Left})
+		l.events.emit(event.NodeUp{At: now, Node: i, Addr: l.nodes[i].Addr(), Down: h.Down, Failed: h.Failed, Quarantined: h.Quarantined, Left: h.Left})
 	} else {
-		l.events.emit(NodeDownEvent{At: now, Node: i, Addr: l.nodes[i].Addr(), Failed: h.Failed, Err: h.Err})
+		l.events.emit(event.NodeDown{At: now, Node: i, Addr: l.nodes[i].Addr(), Failed: h.Failed, Err: h.Err})
 	}
 }
 
 // reportNodes has the nodes report how they are connected.
 func (l *Locker) reportNodes() {
-	if !l.events.observed() && l.logger.Handler() == slog.DiscardHandler {
+	if !l.events.wants(kindNodes) && l.logger.Handler() == slog.DiscardHandler {
 		return
 	}
 	for i, n := range l.nodes {

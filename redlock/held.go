@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // heldLock is a lock that the nodes have granted. It is in the hands of one holder after the other ([WithLocalHandoff]).
@@ -27,7 +28,7 @@ type heldLock struct {
 	lease     *quorum.Lease
 	handoff   quorum.Handoff
 	holder    *holder         // the present one
-	turns     []chan struct{} // the extension that is under way, and those that wait until theirs is closed
+	extending []chan struct{} // the extension that is under way, and those that wait until theirs is closed
 	unlocking bool            // an Unlock is under way, or done
 	watches   bool            // it is in Locker.watched
 	renewing  bool            // a renewal is under way
@@ -35,6 +36,7 @@ type heldLock struct {
 	renewal   *quorum.Renewal // nil without AutoExtend
 	due       due             // of the next renewal
 	over      *over           // made when somebody asks for it
+	cleansUp  bool            // a timer for cleanUp is set
 }
 
 // over ends with the lease.
@@ -49,8 +51,8 @@ type holder struct {
 	req   request
 	lock  Lock      // the handle that came with it; Reentrant makes others
 	fence uint64    // 0 without fencing
-	since time.Time // its end is reported from then on; zero before its AcquireEvent, and if nobody wants to know
-	ended bool      // its EndEvent is there
+	since time.Time // its end is reported from then on; zero before its event.Acquire, and if nobody wants to know
+	ended bool      // its event.End is there
 	// disown ends what Owner has begun; nil without it.
 	disown func()
 }
@@ -61,6 +63,9 @@ func (l *Locker) newHeld(req request, token string, fence uint64, lease *quorum.
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.handoff = quorum.NewHandoff(lease, l.pace.Handoff, fence, req.block)
+	if req.source != nil { // somebody else may know the token
+		h.handoff.Know()
+	}
 	lock := h.beginLocked(&h.first, req, lease.Hold())
 	if req.autoExtend {
 		h.renewLocked(req, lease.Start())
@@ -74,7 +79,7 @@ func (h *heldLock) beginLocked(by *holder, req request, hold quorum.Hold) *Lock 
 	h.holder = by
 	by.req, by.fence = req, h.handoff.Fence()
 	by.lock = Lock{held: h, holder: by, hold: hold}
-	if req.call == nil && l.events.logs(slog.LevelWarn) {
+	if !l.events.wants(kindEnds) && l.events.logs(slog.LevelWarn) {
 		by.since = time.Now()
 	}
 	if req.owner != "" {
@@ -139,17 +144,30 @@ func (h *heldLock) atLocked(now time.Time) quorum.Ending {
 		h.over.end()
 	}
 	if ending == quorum.Lost || ending == quorum.Expired {
-		h.endedLocked(EndEvent{Err: endings[ending]})
+		h.endedLocked(event.End{Err: endings[ending]})
 	}
 	return ending
 }
 
-// cleanUp sends the release to every node if the lock is over and may have left keys there, and waits for no answer.
+// cleanUp sends the release to every node if the lock is over and may have left keys there, and waits for no answer. If that has to
+// wait for the end of the grace, it is done then.
 func (h *heldLock) cleanUp() {
 	h.mu.Lock()
-	left, longest := h.lease.Leftovers(), h.lease.Longest()
+	left, wait := h.lease.Leftovers(h.now())
+	longest, timed := h.lease.Longest(), h.cleansUp
+	h.cleansUp = timed || wait > 0
 	h.mu.Unlock()
-	if !left {
+	switch {
+	case left:
+	case wait > 0 && !timed:
+		h.locker.clock.AfterFunc(wait, func() {
+			h.mu.Lock()
+			h.cleansUp = false
+			h.mu.Unlock()
+			h.cleanUp()
+		})
+		return
+	default:
 		return
 	}
 	h.sending.Lock()
@@ -162,13 +180,13 @@ func (h *heldLock) cleanUp() {
 }
 
 // extend asks the nodes for a TTL of ttl and waits for the outcome, see round.wait. Close ends the wait of a call. A renewal has no
-// k, and asks for what the present holder wants. extend returns nil if the lease is over, or is that of another holder than k's by
-// now, or if the holder wants nothing more. The caller has the turn.
-func (h *heldLock) extend(ctx context.Context, k *Lock, over <-chan struct{}, ttl time.Duration, call *call) *round {
+// handle, and asks for what the present holder wants. extend returns nil if the lease is over, if it is that of another holder than
+// the handle's by now, or if the holder wants nothing more. The caller has begun.
+func (h *heldLock) extend(ctx context.Context, lock *Lock, over <-chan struct{}, ttl time.Duration, call *call) *round {
 	h.mu.Lock()
 	now := h.now()
-	grant, wanted := quorum.Grant{Start: now, TTL: ttl, Drift: h.locker.drift}, k != nil && k.hold.Current()
-	if k == nil && h.renewal != nil {
+	grant, wanted := h.lease.Ask(now, ttl), lock != nil && lock.hold.Current()
+	if lock == nil && h.renewal != nil {
 		grant, wanted = h.renewal.Grant(now)
 	}
 	if h.atLocked(now) != quorum.Held || !wanted {
@@ -177,7 +195,7 @@ func (h *heldLock) extend(ctx context.Context, k *Lock, over <-chan struct{}, tt
 	}
 	machine, tracked := quorum.NewExtend(h.lease, grant), h.watches
 	h.mu.Unlock()
-	r := h.newRound(OpExtend, grant, machine, call)
+	r := h.newRound(event.OpExtend, grant, machine, call)
 	r.extend = machine
 	r.command = node.Extend(h.key, h.token, grant.TTL)
 	if h.fence > 0 {
@@ -190,7 +208,7 @@ func (h *heldLock) extend(ctx context.Context, k *Lock, over <-chan struct{}, tt
 	r.send()
 	h.sending.Unlock()
 	closing := h.locker.closing.Done()
-	if k == nil { // Close waits for some renewals only, see extendAgain
+	if lock == nil { // Close waits for some renewals only, see extendAgain
 		closing = nil
 	}
 	r.wait(ctx, over, closing)
@@ -203,54 +221,54 @@ func (h *heldLock) release(now time.Time, call *call) *round {
 	h.sending.Lock()
 	defer h.sending.Unlock()
 	h.mu.Lock()
-	machine, longest := quorum.NewRelease(h.lease), h.lease.Longest()
+	machine, longest := quorum.NewRelease(h.lease, now), h.lease.Longest()
 	h.mu.Unlock()
-	r := h.newRound(OpUnlock, quorum.Grant{Start: now}, machine, call)
+	r := h.newRound(event.OpUnlock, quorum.Grant{Start: now}, machine, call)
 	r.command = release(h.key, h.token, h.fence > 0, h.fence, longest)
 	r.send()
 	return r
 }
 
-func (h *heldLock) newRound(op Op, grant quorum.Grant, machine machine, call *call) *round {
+func (h *heldLock) newRound(op event.Op, grant quorum.Grant, machine machine, call *call) *round {
 	return &round{
 		locker: h.locker, op: op, req: h.first.req, call: call, token: h.token, grant: grant,
 		held: h, done: make(chan struct{}), mu: &h.mu, machine: machine,
 	}
 }
 
-// begin waits for the turn to extend the lock, which ends with finish. Turns go in the order of the calls, so that renewals keep
-// nobody waiting for long. It returns false if ctx ends first, or over is closed.
+// begin waits until the caller is the one who may extend the lock, which ends with finish. Callers go in the order in which they came,
+// so that renewals keep nobody waiting for long. It returns false if ctx ends first, or over is closed.
 func (h *heldLock) begin(ctx context.Context, over <-chan struct{}) bool {
 	h.mu.Lock()
-	if len(h.turns) == 0 {
-		h.turns = append(h.turns, nil)
+	if len(h.extending) == 0 {
+		h.extending = append(h.extending, nil)
 		h.mu.Unlock()
 		return true
 	}
-	turn := make(chan struct{})
-	h.turns = append(h.turns, turn)
+	mine := make(chan struct{})
+	h.extending = append(h.extending, mine)
 	h.mu.Unlock()
 	select {
-	case <-turn:
+	case <-mine:
 		return true
 	case <-over:
 	case <-ctx.Done():
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.leaveTurnsLocked(slices.Index(h.turns, turn))
+	h.leaveExtendingLocked(slices.Index(h.extending, mine))
 	return false
 }
 
 func (h *heldLock) finish() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.leaveTurnsLocked(0)
+	h.leaveExtendingLocked(0)
 }
 
-func (h *heldLock) leaveTurnsLocked(i int) {
-	h.turns = slices.Delete(h.turns, i, i+1)
-	if i == 0 && len(h.turns) > 0 {
-		close(h.turns[0])
+func (h *heldLock) leaveExtendingLocked(i int) {
+	h.extending = slices.Delete(h.extending, i, i+1)
+	if i == 0 && len(h.extending) > 0 {
+		close(h.extending[0])
 	}
 }

@@ -182,7 +182,7 @@ func TestHostile_TwoOfFiveServersDoNotStopLocking(t *testing.T) {
 	for _, stage := range []string{"before the greeting", "during the greeting", "as an answer"} {
 		for name, attack := range hostileAttacks {
 			t.Run(stage+"/"+name, func(t *testing.T) {
-				locker := lockerOver(t, hostileCluster(t, attack, stage, stage), redlock.WithTTL(time.Minute))
+				locker := lockerOver(t, hostileCluster(t, attack, stage, stage), redlock.TTL(time.Minute))
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				ctx := context.Background()
@@ -207,7 +207,7 @@ func TestHostile_TwoOfFiveServersDoNotStopWaiting(t *testing.T) {
 	for name, attack := range hostileAttacks {
 		t.Run(name, func(t *testing.T) {
 			nodes := hostileCluster(t, attack, "as an answer", "before the greeting")
-			first, second := lockerOver(t, nodes, redlock.WithTTL(time.Minute)), lockerOver(t, nodes, redlock.WithTTL(time.Minute))
+			first, second := lockerOver(t, nodes, redlock.TTL(time.Minute)), lockerOver(t, nodes, redlock.TTL(time.Minute))
 			lock, err := first.TryLock(t.Context(), "name")
 			require.NoError(t, err)
 			waiter := lockBeside(t.Context(), second, "name")

@@ -11,13 +11,13 @@ import (
 // Inspect asks every node who holds a lock, and for how much longer. It changes nothing, waits for all nodes, for the node
 // timeout at most, and its result may be outdated when it is read.
 //
-// Inspect returns a State except for an invalid name and a closed Locker. The error is [ErrNoQuorum] in a [*QuorumError] if
+// Inspect returns a LockState except for an invalid name and a closed Locker. The error is [ErrNoQuorum] in a [*QuorumError] if
 // fewer than a majority answered, joined with ctx.Err() if ctx ended first. That a node holds somebody's data under the name is
 // an answer: its NodeState has [nodeerr.ErrForeign]. What a replica holds is none, nor what a server holds that still loads its data.
 //
 // A nil error does not mean that the Verdict is certain: it is [VerdictUnknown] if the nodes that did not answer decide.
-func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
-	req, err := l.begin(OpInspect, name, nil)
+func (l *Locker) Inspect(ctx context.Context, name string) (*LockState, error) {
+	req, err := l.begin(opInspect, name, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -27,11 +27,11 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 	if count(replies, quorum.Yes)+count(replies, quorum.No)+foreign(replies) >= s.Need {
 		return s, nil
 	}
-	return s, l.unanswered(ctx, OpInspect, name, ErrNoQuorum, replies)
+	return s, l.unanswered(ctx, opInspect, name, ErrNoQuorum, replies)
 }
 
 // state returns what the nodes have answered to an observation.
-func (l *Locker) state(name string, replies []node.Reply) *State {
+func (l *Locker) state(name string, replies []node.Reply) *LockState {
 	nodes := make([]NodeState, len(replies))
 	for i, reply := range replies {
 		n := NodeState{Addr: l.nodes[i].Addr(), Err: reply.Err}
@@ -45,5 +45,5 @@ func (l *Locker) state(name string, replies []node.Reply) *State {
 		}
 		nodes[i] = n
 	}
-	return NewState(name, nodes)
+	return NewLockState(name, nodes)
 }

@@ -23,7 +23,7 @@ func TestInspect_CountsAServerUnderTwoNamesOnce(t *testing.T) {
 	nodes := open(t, []string{c.servers[0].URL(), "redis://localhost:" + port, "redis://127.0.0.1:1"})
 	locker := lockerOver(t, nodes)
 	c.do(0, "SET", "name", "token", "PX", long.Milliseconds())
-	var state *redlock.State
+	var state *redlock.LockState
 	eventually(t, func() bool { // both are connected
 		state, err = locker.Inspect(t.Context(), "name")
 		return errors.Is(err, nodeerr.ErrSameServer)
@@ -39,7 +39,7 @@ func TestInspect_CountsAServerUnderTwoNamesOnce(t *testing.T) {
 }
 
 // inspect asks who holds a name.
-func inspect(tb testing.TB, locker *redlock.Locker, name string) *redlock.State {
+func inspect(tb testing.TB, locker *redlock.Locker, name string) *redlock.LockState {
 	tb.Helper()
 	s, err := locker.Inspect(tb.Context(), name)
 	require.NoError(tb, err)
@@ -100,11 +100,11 @@ func TestInspect_CallsALockHeldThatAMajorityHolds(t *testing.T) {
 		s = inspect(t, locker, "name")
 		require.Equal(t, "theirs", s.Token, "a foreign client's")
 		require.Empty(t, s.Metadata)
-		require.EqualValues(t, redlock.NoTTL, s.Nodes[3].TTL)
+		require.EqualValues(t, redlock.NoLimit, s.Nodes[3].TTL)
 		require.LessOrEqual(t, s.TTL, 20*time.Minute, "for so long three hold it")
 		require.Greater(t, s.TTL, 15*time.Minute)
 		c.doAll("SET", "name", "theirs")
-		require.EqualValues(t, redlock.NoTTL, inspect(t, locker, "name").TTL)
+		require.EqualValues(t, redlock.NoLimit, inspect(t, locker, "name").TTL)
 	})
 }
 
@@ -133,7 +133,7 @@ func TestInspect_ReportsWhyANodeDoesNotAnswer(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.Equal(t, redlock.VerdictUnknown, s.Verdict)
 		require.ErrorContains(t, err, ": 2 of 5 nodes answered, 3 needed")
-		require.Equal(t, redlock.OpInspect, c.refused(err).Op)
+		require.Equal(t, "inspect", c.refused(err).Op)
 		require.NotNil(t, s)
 		require.Equal(t, lock.Token(), s.Nodes[3].Token, "what the others say is told")
 		require.Equal(t, "list", strings.ToLower(c.do(0, "TYPE", "name").(string)))

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // gate is a way to a server. While it is shut, what clients send is held up, as by a lost TCP segment; what the server sends
@@ -96,7 +96,7 @@ func (c *cluster) gates(t *testing.T) (gates []*gate, urls []string) {
 }
 
 // answers returns what the nodes have answered to the extensions of "name".
-func (r *recorder) answers(of ...quorum.Answer) (n int) {
+func (r *recorder) answers(of ...event.Answer) (n int) {
 	for _, v := range r.votesOn("extend", "name") {
 		if slices.Contains(of, v.Answer) {
 			n++
@@ -137,7 +137,7 @@ func renewed(t *testing.T, c *cluster, timeout time.Duration, opts ...redlock.Op
 	g.lock = take(t, g.locker, "name", redlock.TTL(renewedTTL), redlock.AutoExtend())
 	g.seen.waitForVotes(t, "acquire", "name", 3)
 	nextAt(t, g.clock, renewalIn(0, renewedTTL))
-	eventually(t, func() bool { return g.seen.answers(quorum.Yes) == 3 }, "the first renewal")
+	eventually(t, func() bool { return g.seen.answers(event.AnswerYes) == 3 }, "the first renewal")
 	return g
 }
 
@@ -160,7 +160,7 @@ func (g *gated) renew(t *testing.T, away int) {
 	t.Helper()
 	g.shut(t, away)
 	nextAt(t, g.clock, renewalIn(1, renewedTTL))
-	eventually(t, func() bool { return g.seen.answers(quorum.Yes) == 6-away }, "the renewal has been sent")
+	eventually(t, func() bool { return g.seen.answers(event.AnswerYes) == 6-away }, "the renewal has been sent")
 }
 
 // comeAndGo is another holder, after two nodes have lost the key.
@@ -177,7 +177,7 @@ func (g *gated) comeAndGo(t *testing.T, opts ...redlock.Option) {
 // timeOut waits until the nodes are not waited for any more.
 func (g *gated) timeOut(t *testing.T) {
 	t.Helper()
-	eventually(t, func() bool { return g.seen.answers(quorum.Unknown, quorum.Unsent) >= g.away }, "nobody waits any more")
+	eventually(t, func() bool { return g.seen.answers(event.AnswerUnknown, event.AnswerUnsent) >= g.away }, "nobody waits any more")
 	require.NoError(t, g.lock.Err())
 }
 
@@ -252,7 +252,7 @@ func TestAutoExtend_ANodeThatIsGivenTheKeyCountsATenthOfASecondLater(t *testing.
 			nextAt(t, g.clock, renewalIn(1, renewedTTL))
 			eventually(t, func() bool { return g.seen.renewals() == 2 }, "the renewal that gives it the key")
 			g.open()
-			eventually(t, func() bool { return g.seen.answers(quorum.Recreated) == 1 }, "it has the key")
+			eventually(t, func() bool { return g.seen.answers(event.AnswerRecreated) == 1 }, "it has the key")
 			nextAt(t, g.clock, 100*time.Millisecond)
 			eventually(t, func() bool { return g.seen.renewals() == 3 }, "the renewal that confirms that")
 			g.c.processes[1].Freeze()
@@ -274,7 +274,7 @@ func TestUnlock_ALockThatALateAcquireHasSetAgainWasNotHeld(t *testing.T) {
 	eventually(t, func() bool { return g.gates[0].named.Load() > before }, "the acquire is held up")
 	g.comeAndGo(t)
 	eventually(t, func() bool {
-		return slices.ContainsFunc(g.seen.votesOn("acquire", "name"), func(v redlock.VoteEvent) bool { return v.Answer == quorum.Unknown })
+		return slices.ContainsFunc(g.seen.votesOn("acquire", "name"), func(v event.Vote) bool { return v.Answer == event.AnswerUnknown })
 	}, "nobody waits any more")
 	g.open()
 	eventually(t, func() bool { return g.c.do(0, "EXISTS", "name") == int64(1) }, "the acquire sets the key")
@@ -341,5 +341,5 @@ func TestAutoExtend_ALockThatIsDeletedBesideARenewalThatIsRefusedIsLost(t *testi
 	g.open()
 	receive(t, g.lock.Done(), "the loss")
 	require.ErrorIs(t, g.lock.Err(), redlock.ErrLost)
-	require.Equal(t, 2, g.seen.answers(quorum.Refused))
+	require.Equal(t, 2, g.seen.answers(event.AnswerRefused))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // Lock is a handle on a lock that was acquired. [Reentrant] makes further handles on the same lock. It is safe for
@@ -21,22 +22,22 @@ type Lock struct {
 }
 
 // Name returns the name that the lock was taken under, without the key prefix.
-func (k *Lock) Name() string { return k.held.first.req.name }
+func (l *Lock) Name() string { return l.held.first.req.name }
 
 // Token returns the token of this lock. No other lock ever has the same. The nodes hold it under the lock's key: the token
 // alone, or with [WithFencing] token|number. It is not the fencing token, which is the number: see Fence.
 //
 // A lock of which the token was asked for is released at its Unlock, and not passed on ([WithLocalHandoff]). Of a lock that was
 // passed on, Token returns "" to the holders before.
-func (k *Lock) Token() string {
-	h := k.held
+func (l *Lock) Token() string {
+	h := l.held
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !k.hold.Current() {
+	if !l.hold.Current() {
 		return ""
 	}
 	h.handoff.Know()
-	k.holder.fence = h.handoff.Fence()
+	l.holder.fence = h.handoff.Fence()
 	return h.token
 }
 
@@ -46,28 +47,20 @@ func (k *Lock) Token() string {
 //
 // With [WithLocalHandoff] ask for the Token, if you need it, before Fence: the number is that which the nodes hold with the token
 // from then on, and may have been lower before.
-func (k *Lock) Fence() uint64 {
-	k.held.mu.Lock()
-	defer k.held.mu.Unlock()
-	return k.holder.fence
+func (l *Lock) Fence() uint64 {
+	l.held.mu.Lock()
+	defer l.held.mu.Unlock()
+	return l.holder.fence
 }
 
-// ValidUntil returns the deadline from which the lock must not be relied on. It is earlier than the expiry on a majority
-// of nodes by at least the allowance for drift. It is a time of the Locker's clock, which does not change when the
-// wall clock is set: to decide, use Remaining, Err or Done.
-func (k *Lock) ValidUntil() time.Time {
-	k.held.mu.Lock()
-	defer k.held.mu.Unlock()
-	return k.held.lease.Deadline()
-}
-
-// Remaining returns the validity that is left. 0 means that the lock is over.
-func (k *Lock) Remaining() time.Duration {
-	h := k.held
+// Remaining returns the validity that is left until the deadline. 0 means that the lock is over. The deadline is earlier than the
+// expiry on a majority of the nodes by at least the allowance for drift ([WithDrift]), and by [Grace].
+func (l *Lock) Remaining() time.Duration {
+	h := l.held
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
-	if k.endingLocked(now) != quorum.Held {
+	if l.endingLocked(now) != quorum.Held {
 		return 0
 	}
 	return h.lease.Remaining(now)
@@ -75,55 +68,65 @@ func (k *Lock) Remaining() time.Duration {
 
 // Err returns nil while the lock is held, then [ErrReleased], [ErrLost] or [ErrExpired], whichever came first, in a [*LockError]
 // with the lock's name. Later calls return the same error.
-func (k *Lock) Err() error {
-	h := k.held
+func (l *Lock) Err() error {
+	h := l.held
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if ending := k.endingLocked(h.now()); k.err == nil && ending != quorum.Held {
-		k.err = failed("", h.first.req.name, endings[ending])
+	if ending := l.endingLocked(h.now()); l.err == nil && ending != quorum.Held {
+		l.err = failed("", h.first.req.name, endings[ending])
 	}
-	return k.err
+	return l.err
 }
 
 // ending returns how the lock stands for this handle.
-func (k *Lock) ending() quorum.Ending {
-	k.held.mu.Lock()
-	defer k.held.mu.Unlock()
-	return k.endingLocked(k.held.now())
+func (l *Lock) ending() quorum.Ending {
+	l.held.mu.Lock()
+	defer l.held.mu.Unlock()
+	return l.endingLocked(l.held.now())
+}
+
+// exclusive returns how the lock stands for this handle, and whether nobody else can have it.
+func (l *Lock) exclusive() (quorum.Ending, bool) {
+	h := l.held
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now()
+	ending := l.endingLocked(now)
+	return ending, ending != quorum.Released && h.lease.Exclusive(now)
 }
 
 // endingLocked is ending for a caller who has the mutex.
-func (k *Lock) endingLocked(now time.Time) quorum.Ending {
-	k.held.atLocked(now)
-	return k.hold.At(now)
+func (l *Lock) endingLocked(now time.Time) quorum.Ending {
+	l.held.atLocked(now)
+	return l.hold.At(now)
 }
 
 // Done returns a channel that is closed when the lock is released, lost or expired. At the deadline it is closed even if
 // every node hangs. If the nodes lose the lock before, it is closed when they announce that ([AutoExtend]), or by the next
 // renewal or Extend. After the machine was suspended Done may be closed late, but Err and Remaining are right at once.
-func (k *Lock) Done() <-chan struct{} { return k.context().Done() }
+func (l *Lock) Done() <-chan struct{} { return l.context().Done() }
 
-func (k *Lock) context() context.Context {
-	over := k.held.context()
-	k.held.mu.Lock()
-	defer k.held.mu.Unlock()
-	if k.own == nil {
-		k.own, k.end = context.WithCancel(over)
-		if k.hold.Ended() {
-			k.end()
+func (l *Lock) context() context.Context {
+	over := l.held.context()
+	l.held.mu.Lock()
+	defer l.held.mu.Unlock()
+	if l.own == nil {
+		l.own, l.end = context.WithCancel(over)
+		if l.hold.Ended() {
+			l.end()
 		}
 	}
-	return k.own
+	return l.own
 }
 
 // Context returns a child of parent that is cancelled when Done is closed, with Err as its cause. The CancelFunc frees
 // the resources of the context; it does not release the lock. A call with this context may take the lock again
 // ([Reentrant]).
-func (k *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
+func (l *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	outer, _ := parent.Value(contextLockKey{}).(*contextLock)
-	ctx, cancel := context.WithCancelCause(context.WithValue(parent, contextLockKey{}, &contextLock{k.held, k.holder, outer}))
-	stop := context.AfterFunc(k.context(), func() { cancel(k.Err()) })
-	if err := k.Err(); err != nil {
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, contextLockKey{}, &contextLock{l.held, l.holder, outer}))
+	stop := context.AfterFunc(l.context(), func() { cancel(l.Err()) })
+	if err := l.Err(); err != nil {
 		cancel(err) // at once, if it was over before
 	}
 	return ctx, func() {
@@ -139,7 +142,7 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 // Such a node, and one that did not answer the acquire in time, does not count for the majority until another extension has
 // succeeded that began when its answer was there.
 //
-// ttl is checked like [WithTTL]. On failure the deadline stays. Nodes that took the longer TTL keep the key until the lock
+// ttl is checked like that of [TTL], and must not be below twice the [Grace]. On failure the deadline stays. Nodes that took the longer TTL keep the key until the lock
 // is over; it is released there then. The errors:
 //   - [ErrNoQuorum] in a [*QuorumError]: too few nodes answered; while validity is left, try again;
 //   - [ErrLost] in a QuorumError: the nodes that still hold the lock are no majority, so it is over;
@@ -147,48 +150,50 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 //   - ctx.Err(): ctx ended first; joined with the ErrNoQuorum of that moment if nodes were asked;
 //   - [ErrInvalid]: ttl is out of range;
 //   - [ErrClosed]: the Locker has been closed.
-func (k *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
-	h := k.held
-	l := h.locker
-	ttl, err = l.checkTTL(ttl)
+func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
+	h := l.held
+	locker := h.locker
+	ttl, err = locker.checkTTL(ttl, h.first.req.grace)
 	if err == nil {
-		err = l.enter()
+		err = locker.enter()
 	}
 	if err != nil {
-		return failed(OpExtend, k.Name(), err)
+		return failed(event.OpExtend, l.Name(), err)
 	}
-	defer l.calls.Done()
-	call := l.newCall(ctx)
+	defer locker.calls.Done()
+	call := locker.newCall(ctx)
 	var deadline time.Time // before the extension; zero while none has begun
 	if call != nil {
-		defer func() { h.extended(ExtendEvent{Err: err}, k.holder, call, deadline) }()
+		defer func() { h.extended(event.Extend{Err: err}, l.holder, call, deadline) }()
 	}
-	over := k.Done()
+	over := l.Done()
 	if h.begin(ctx, over) {
 		defer h.finish()
 	}
 	switch {
-	case l.closing.Err() != nil:
-		return failed(OpExtend, k.Name(), ErrClosed)
-	case k.ending() != quorum.Held:
-		return failed(OpExtend, k.Name(), endings[k.ending()])
+	case locker.closing.Err() != nil:
+		return failed(event.OpExtend, l.Name(), ErrClosed)
+	case l.ending() != quorum.Held:
+		return failed(event.OpExtend, l.Name(), endings[l.ending()])
 	case ctx.Err() != nil:
-		return failed(OpExtend, k.Name(), ended(ctx))
+		return failed(event.OpExtend, l.Name(), ended(ctx))
 	}
 	if call != nil {
-		deadline = k.ValidUntil()
+		h.mu.Lock()
+		deadline = h.lease.Deadline()
+		h.mu.Unlock()
 	}
-	r := h.extend(ctx, k, over, ttl, call)
+	r := h.extend(ctx, l, over, ttl, call)
 	h.cleanUp()
 	switch {
 	case r != nil && r.outcome == quorum.Denied:
 		return r.refusal
-	case k.ending() != quorum.Held:
-		return failed(OpExtend, k.Name(), endings[k.ending()])
+	case l.ending() != quorum.Held:
+		return failed(event.OpExtend, l.Name(), endings[l.ending()])
 	case r.outcome == quorum.Done:
 		return nil
 	}
-	return l.refused(ctx, r.refusal)
+	return locker.refused(ctx, r.refusal)
 }
 
 // Unlock releases the lock. It sends the release to every node that may hold the lock, even if ctx has ended, and
@@ -213,38 +218,37 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 // although ErrNotHeld may now mean that the releases of the first call got through.
 //
 // Whatever the result, the lock is over for this handle. Another holder's key is never deleted.
-func (k *Lock) Unlock(ctx context.Context) (err error) {
-	h := k.held
-	l := h.locker
-	call, passed := l.newCall(ctx), false
+func (l *Lock) Unlock(ctx context.Context) (err error) {
+	h := l.held
+	locker := h.locker
+	call, passed := locker.newCall(ctx), false
 	if call != nil {
-		defer func() { k.unlocked(UnlockEvent{Handoff: passed, Err: err}, call) }()
+		defer func() { l.unlocked(event.Unlock{Handoff: passed, Err: err}, call) }()
 	}
-	l.queues.linger(h.key)
-	if passed = l.pace.Handoff > 0 && l.queues.pass(k, call); passed {
+	locker.queues.linger(h.key)
+	if passed = locker.pace.Handoff > 0 && locker.queues.pass(l, call); passed {
 		return nil
 	}
 	h.mu.Lock()
 	now := h.now()
-	ending := h.atLocked(now)
-	last, err := k.leaveLocked(now, ending)
+	ending, exclusive := h.atLocked(now), h.lease.Exclusive(now)
+	last, err := l.leaveLocked(now, ending, exclusive)
 	h.mu.Unlock()
 	if !last {
 		return err
 	}
-	held := ending == quorum.Held
 	r := h.release(now, call)
-	l.queues.released(h, held)
+	locker.queues.released(h, exclusive)
 	select {
 	case <-r.done:
 	case <-ctx.Done():
-		if says(context.Cause(ctx), k.Name(), ErrNotHeld) {
+		if says(context.Cause(ctx), l.Name(), ErrNotHeld) {
 			<-r.done // it is the lock's own context, which has ended with the lock
 		}
 	}
 	switch outcome, refusal := r.soFar(); {
-	case outcome == quorum.Denied && (ending == quorum.Lost || ending == quorum.Expired):
-		return failed(OpUnlock, k.Name(), endings[ending])
+	case outcome == quorum.Denied && !exclusive && ending != quorum.Released:
+		return failed(event.OpUnlock, l.Name(), endings[ending])
 	case outcome == quorum.Done:
 		return nil
 	case outcome == quorum.NoQuorum:
@@ -258,23 +262,23 @@ func (k *Lock) Unlock(ctx context.Context) (err error) {
 }
 
 // leaveLocked ends the hold of this handle on a lock that stands as ending says. last means that the lock is to be released.
-func (k *Lock) leaveLocked(now time.Time, ending quorum.Ending) (last bool, err error) {
-	h := k.held
+func (l *Lock) leaveLocked(now time.Time, ending quorum.Ending, exclusive bool) (last bool, err error) {
+	h := l.held
 	switch {
-	case !k.hold.Ended():
-		last = k.endLocked(now)
-		if k.renews {
+	case !l.hold.Ended():
+		last = l.endLocked(now)
+		if l.renews {
 			h.stopRenewingLocked()
 		}
 		if last {
 			break
 		}
-		if ending != quorum.Held {
-			err = failed(OpUnlock, h.first.req.name, endings[ending])
+		if !exclusive {
+			err = failed(event.OpUnlock, h.first.req.name, endings[ending])
 		}
 		return false, err
-	case !k.hold.Current() || h.lease.Holds() > 0 || h.unlocking: // otherwise the release before had no quorum
-		return false, failed(OpUnlock, h.first.req.name, ErrReleased)
+	case !l.hold.Current() || h.lease.Holds() > 0 || h.unlocking: // otherwise the release before had no quorum
+		return false, failed(event.OpUnlock, h.first.req.name, ErrReleased)
 	}
 	h.unlocking = true
 	h.lease.End(now, quorum.Released)
@@ -284,10 +288,10 @@ func (k *Lock) leaveLocked(now time.Time, ending quorum.Ending) (last bool, err 
 }
 
 // endLocked ends the hold of this handle, and its context. It returns true for the last of its holder.
-func (k *Lock) endLocked(now time.Time) (last bool) {
-	last = k.hold.Leave(now)
-	if k.end != nil {
-		k.end()
+func (l *Lock) endLocked(now time.Time) (last bool) {
+	last = l.hold.Leave(now)
+	if l.end != nil {
+		l.end()
 	}
 	return last
 }

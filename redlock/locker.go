@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // Locker takes locks over N nodes. Make one with [Open] or [New]; it is safe for concurrent use, and a program needs one
@@ -23,15 +24,16 @@ type Locker struct {
 	closing context.Context // ends with Close, under mu
 	stop    context.CancelFunc
 
-	events   events
-	calling  atomic.Uint64 // the number of the last call; from a random one on, as Lockers may share an observer
-	queues   queues
-	watched  watched
-	owners   sync.Map // the locks that were taken with [Owner]: ownedLock to *heldLock
-	renewals renewals
-	counters counters
-	blocked  blocked
-	outages  outages
+	events    events
+	calling   atomic.Uint64 // the number of the last call; from a random one on, as Lockers may share an observer
+	queues    queues
+	watched   watched
+	owners    sync.Map // the locks that were taken with [Owner]: ownedLock to *heldLock
+	renewals  renewals
+	counters  counters
+	blocked   blocked
+	longWaits longWaits
+	outages   outages
 
 	mu        sync.Mutex
 	calls     sync.WaitGroup // calls under way, and what runs beside them, except functions of Do
@@ -96,7 +98,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 			l.maxTTL, l.maxTTLBy = guard, "pool.WithRestartGuard of node "+n.Addr()
 		}
 	}
-	if _, err := l.checkTTL(l.ttl); err != nil {
+	if _, err := l.request("name", []LockOption{AutoExtend()}); err != nil {
 		return nil, err
 	}
 	l.watched = watched{locks: map[string]*heldLock{}, sweeps: make([]atomic.Int32, len(nodes))}
@@ -104,7 +106,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	l.queues = queues{locker: l, byKey: map[string]*queue{}}
 	l.closing, l.stop = context.WithCancel(context.Background())
 	l.calling.Store(rand.Uint64())
-	l.events = events{observers: c.observers, logger: c.logger}
+	l.events.begin(c)
 	l.reportNodes()
 	return l, nil
 }
@@ -168,34 +170,37 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lo
 func (l *Locker) take(
 	ctx context.Context, name string, opts []LockOption, try bool, acquire func(context.Context, request) (*Lock, error),
 ) (lock *Lock, err error) {
-	req, err := l.begin(OpAcquire, name, opts)
+	req, err := l.begin(event.OpAcquire, name, opts)
 	if err != nil {
 		return nil, err
 	}
 	defer l.calls.Done()
 	switch {
-	case req.waits && try:
-		return nil, failed(OpAcquire, name, invalid("MaxWait(%s): TryLock and TryDo do not wait", req.maxWait))
-	case req.endures && try:
-		return nil, failed(OpAcquire, name, invalid("MaxOutage(%s): TryLock and TryDo do not wait", req.maxOutage))
-	case req.waits && req.maxWait == 0:
+	case try && req.given&givenMaxWait != 0:
+		return nil, failed(event.OpAcquire, name, invalid("MaxWait(%s): TryLock and TryDo do not wait", req.maxWait))
+	case try && req.given&givenMaxOutage != 0:
+		return nil, failed(event.OpAcquire, name, invalid("MaxOutage(%s): TryLock and TryDo do not wait", req.maxOutage))
+	case req.maxWait == 0:
 		try, acquire = true, l.acquire
 	}
 	if req.call = l.newCall(ctx); req.call != nil {
-		defer func() { l.acquired(AcquireEvent{Op: OpAcquire, Try: try}, req, lock, err) }()
+		defer func() { l.acquired(event.Acquire{Op: event.OpAcquire, Try: try}, req, lock, err) }()
 	}
 	if lock, err := l.reenter(ctx, req); lock != nil || err != nil {
 		return lock, err
 	}
 	if ctx.Err() != nil {
-		return nil, failed(OpAcquire, name, ended(ctx))
+		return nil, failed(event.OpAcquire, name, ended(ctx))
 	}
-	if req.waits && !try {
+	if err := req.nextToken(); err != nil {
+		return nil, failed(event.OpAcquire, name, err)
+	}
+	if req.maxWait != NoLimit && !try {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, req.maxWait, errMaxWait)
 		defer cancel()
 	}
-	if req.endures && !try {
+	if req.maxOutage != NoLimit && !try {
 		var stop func()
 		ctx, stop = l.outages.limit(ctx, name, req.maxOutage)
 		defer stop()
@@ -207,7 +212,7 @@ func (l *Locker) take(
 }
 
 // begin checks the arguments of a call and counts it, which ends with calls.Done.
-func (l *Locker) begin(op Op, name string, opts []LockOption) (request, error) {
+func (l *Locker) begin(op event.Op, name string, opts []LockOption) (request, error) {
 	req, err := l.request(name, opts)
 	if err == nil {
 		err = l.enter()
@@ -221,9 +226,6 @@ func (l *Locker) begin(op Op, name string, opts []LockOption) (request, error) {
 // acquire runs one round.
 func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 	r := l.newAcquire(req, 0)
-	if r.failed != nil {
-		return nil, failed(OpAcquire, req.name, r.failed)
-	}
 	r.send()
 	if r.wait(ctx, nil, l.closing.Done()) != quorum.Done {
 		l.queues.denied(req.key, r.refusal)

@@ -101,7 +101,7 @@ func TestClose_CallsBesideItEndInALockOrErrClosed(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		nodes := c.nodes()
 		for range 20 {
-			locker, err := redlock.New(nodes, redlock.WithTTL(long), redlock.WithBackoff(time.Millisecond, time.Millisecond))
+			locker, err := redlock.New(nodes, redlock.TTL(long), redlock.WithBackoff(time.Millisecond, time.Millisecond))
 			require.NoError(t, err)
 			var all sync.WaitGroup
 			for range 8 {
@@ -186,7 +186,7 @@ func TestOpen_RefusesWhatPoolOpenAndNewRefuse(t *testing.T) {
 	require.Error(t, err)
 	_, err = redlock.Open([]string{"redis://a"}, redlock.WithPoolOptions(pool.WithTimeout(-1)))
 	require.ErrorContains(t, err, "WithTimeout")
-	_, err = redlock.Open([]string{"redis://a"}, redlock.WithTTL(-1))
+	_, err = redlock.Open([]string{"redis://a"}, redlock.TTL(-1))
 	require.ErrorContains(t, err, "TTL -1ns")
 }
 

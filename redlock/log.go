@@ -7,20 +7,21 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // log writes the line of an event, if it has one. Tokens are not logged.
-func (e *events) log(event Event) {
-	switch v := event.(type) {
-	case VerdictEvent:
+func (e *events) log(what event.Event) {
+	switch v := what.(type) {
+	case event.Verdict:
 		if v.Err != nil {
 			e.line(v.At, refusalLevel(v), "redlock: refused", "op", v.Op, "name", v.Name, "took", v.Took, "split", v.Split, "error", v.Err.Error())
 		}
-	case EndEvent:
+	case event.End:
 		if !errors.Is(v.Err, ErrReleased) {
 			e.line(v.Start.Add(v.Held), slog.LevelWarn, "redlock: a lock is lost", "name", v.Name, "held", v.Held, "error", v.Err)
 		}
-	case NodeDownEvent:
+	case event.NodeDown:
 		switch { // a connection that breaks is no news before it cannot be replaced
 		case errors.Is(v.Err, nodeerr.ErrClosed):
 		case v.Failed == 0:
@@ -28,32 +29,42 @@ func (e *events) log(event Event) {
 		case v.Failed == 1:
 			e.line(v.At, slog.LevelWarn, "redlock: a node is down", "node", v.Addr, "error", v.Err)
 		}
-	case NodeUpEvent:
+	case event.NodeUp:
 		switch {
 		case v.Quarantined:
 			e.line(v.At, slog.LevelWarn, "redlock: a node does not vote, as it may have forgotten locks", "node", v.Addr, "for", v.Left)
 		case v.Failed > 0:
 			e.line(v.At, slog.LevelInfo, "redlock: a node is up again", "node", v.Addr, "down", v.Down)
 		}
-	case StuckEvent:
+	case event.Stuck:
 		e.line(v.At, slog.LevelWarn, "redlock: waits for a key that has no TTL", "name", v.Name, "nodes", v.Addrs, "unchanged", v.Unchanged)
-	case blockedEvent:
-		what := "a key without a TTL"
-		if errors.Is(v.refusal.Reason, ErrForeign) {
-			what = "somebody's data"
-		}
-		e.line(v.at, slog.LevelWarn, "redlock: "+what+" is in the way of a lock", "name", v.refusal.Name, "error", v.refusal.Error())
-	case HealEvent:
+	case logOnly:
+		e.line(v.at, v.level, v.message, v.args...)
+	case event.Heal:
 		e.line(v.At, slog.LevelWarn, "redlock: a key that had no TTL has been deleted", "name", v.Name, "node", v.Addr)
-	case ForceUnlockEvent:
+	case event.ForceUnlock:
 		e.line(v.At, slog.LevelWarn, "redlock: lock released by force", "name", v.Name, "nodes", v.Nodes, "metadata", v.Metadata)
 	}
 }
 
+// logOnly is a line of the log about something that no Observer is notified of.
+type logOnly struct {
+	event.Event // nil: it makes this one too
+	at          time.Time
+	level       slog.Level
+	message     string
+	args        []any
+}
+
+// logLine writes a line beside the calls, as the lines of events are.
+func (e *events) logLine(level slog.Level, message string, args ...any) {
+	e.emit(logOnly{at: time.Now(), level: level, message: message, args: args})
+}
+
 // refusalLevel returns the level at which a refused round is logged. A loss has a line of its own, and so has a node that is
 // down. The outcome of the release that Do makes is in no error.
-func refusalLevel(v VerdictEvent) slog.Level {
-	if v.Op == OpUnlock && errors.Is(v.Err, ErrNoQuorum) {
+func refusalLevel(v event.Verdict) slog.Level {
+	if v.Op == event.OpUnlock && errors.Is(v.Err, ErrNoQuorum) {
 		return slog.LevelInfo
 	}
 	return slog.LevelDebug

@@ -74,7 +74,7 @@ func TestLogger_LogsOneLineForEachLossAndNoToken(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelError} {
 			log, source := &logBuffer{}, &tokens{}
-			locker := c.logsTo(log, level, redlock.WithTokenSource(source.next))
+			locker := c.logsTo(log, level, redlock.TokenSource(source.next))
 			lock := take(t, locker, "name")
 			c.eventuallyHeld("name", lock.Token())
 			require.NoError(t, lock.Extend(t.Context(), 2*long))
@@ -154,7 +154,7 @@ func TestLogger_LogsAQuarantine(t *testing.T) {
 	t.Parallel()
 	c, log := onReal(t, 3), &logBuffer{}
 	nodes := c.nodes(pool.WithRestartGuard(time.Hour))
-	locker := lockerOver(t, nodes, redlock.WithTTL(time.Minute), redlock.WithLogger(slog.New(slog.NewJSONHandler(log, nil))))
+	locker := lockerOver(t, nodes, redlock.TTL(time.Minute), redlock.WithLogger(slog.New(slog.NewJSONHandler(log, nil))))
 	_, err := locker.TryLock(t.Context(), "name")
 	require.ErrorIs(t, err, nodeerr.ErrQuarantined)
 	for _, line := range lines(t, log, 3) {

@@ -6,117 +6,129 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
-
-// Op is an operation on a lock, as errors, logs and observers name it.
-type Op string
-
-// The operations. Rounds are acquires, extends and unlocks.
-const (
-	OpAcquire     Op = "acquire"
-	OpDo          Op = "do"
-	OpExtend      Op = "extend"
-	OpUnlock      Op = "unlock"
-	OpAttach      Op = "attach"
-	OpDetach      Op = "detach"
-	OpInspect     Op = "inspect"
-	OpForceUnlock Op = "force unlock"
-	OpPing        Op = "ping"
-)
-
-// Answer is what one node answered. Its String is "yes", "no", "recreated", "unknown", "refused" or "unsent".
-type Answer = quorum.Answer
-
-// The answers. Only AnswerYes counts for the lock.
-const (
-	AnswerYes       = quorum.Yes
-	AnswerNo        = quorum.No        // another token holds the key, or (extend, unlock) the key does not exist
-	AnswerRecreated = quorum.Recreated // extend: the key did not exist and was re-created
-	AnswerUnknown   = quorum.Unknown   // no answer that makes sense: it may have been done or not
-	AnswerRefused   = quorum.Refused   // the server answered with an error
-	AnswerUnsent    = quorum.Unsent    // the command never went out
-)
-
-// Observer is notified of what happens, for metrics, traces and displays. See [WithObserver].
-//
-// Observe is called for one event after the other, in the order in which they happened, from a goroutine beside the calls of
-// the Locker: an Observer that is slow, or blocks, holds up no lock. At least 65,536 events wait for it meanwhile; those that come
-// after them are dropped, which a [DropEvent] reports. Locker.Close waits until the Observer has had all events, but not
-// longer than a second for one that blocks, or that calls Close itself; an Unlock after Close is still observed, and so is what a function of Do needs
-// after Close. An Observer may
-// call the Locker. It must not panic, nor end its goroutine. Several
-// Lockers may share an Observer; each calls it from a goroutine of its own.
-type Observer interface {
-	Observe(Event)
-}
-
-// ObserverFunc is a function as an Observer.
-type ObserverFunc func(Event)
-
-// Observe calls f.
-func (f ObserverFunc) Observe(e Event) { f(e) }
 
 const (
 	maxEvents = 65_536      // that wait for the observer
 	maxDrain  = time.Second // how long Close waits for it
 )
 
-// events passes what happens on to the observer and to the log. The goroutine that does so runs while there are events.
+// kinds are some kinds of events, a bit for each.
+type kinds uint8
+
+const (
+	kindCalls kinds = 1 << iota
+	kindEnds
+	kindRounds
+	kindVotes
+	kindTurns
+	kindNodes
+	kindKeys
+	allKinds = 1<<iota - 1
+	// numbered are the kinds of events that have the number of a call.
+	numbered = kindCalls | kindEnds | kindRounds | kindVotes
+)
+
+var kindsByName = map[event.Kind]kinds{
+	event.Calls: kindCalls, event.Ends: kindEnds, event.Rounds: kindRounds, event.Votes: kindVotes, event.Turns: kindTurns,
+	event.Nodes: kindNodes, event.Keys: kindKeys,
+}
+
+// kindOf returns the kind of an event: all of one that every observer is told, 0 of one for the log alone.
+func kindOf(what event.Event) kinds {
+	switch what.(type) {
+	case event.Acquire, event.Extend, event.Unlock:
+		return kindCalls
+	case event.End:
+		return kindEnds
+	case event.Verdict, event.Fence:
+		return kindRounds
+	case event.Vote:
+		return kindVotes
+	case event.Turn:
+		return kindTurns
+	case event.NodeUp, event.NodeDown:
+		return kindNodes
+	case event.Stuck, event.Heal, event.ForceUnlock:
+		return kindKeys
+	case event.Drop:
+		return allKinds
+	}
+	return 0
+}
+
+// observing is an Observer, and what it wants.
+type observing struct {
+	event.Observer
+	kinds kinds
+}
+
+// events passes what happens on to the observers and to the log. The goroutine that does so runs while there are events.
 type events struct {
-	observers []Observer
+	observers []observing
+	wanted    kinds // by any of them
 	logger    *slog.Logger
 
 	mu      sync.Mutex
-	waiting []Event
-	spare   []Event       // an empty slice for the next ones
+	waiting []event.Event
+	spare   []event.Event // an empty slice for the next ones
 	dropped int           // since maxEvents wait
 	drained chan struct{} // closed when nothing waits any more; nil while no goroutine runs
 }
 
-// observed reports whether there is an observer. What is only for it need not be put together otherwise.
-func (e *events) observed() bool { return len(e.observers) > 0 }
+func (e *events) begin(c config) {
+	e.observers, e.logger = c.observers, c.logger
+	for _, o := range e.observers {
+		e.wanted |= o.kinds
+	}
+}
+
+// wants reports whether an observer wants any of some kinds. What is only for observers need not be put together otherwise.
+func (e *events) wants(k kinds) bool { return e.wanted&k != 0 }
 
 // logs reports whether what is logged at a level is wanted.
 func (e *events) logs(level slog.Level) bool { return e.logger.Enabled(context.Background(), level) }
 
 // emit reports an event. It does not block, and takes no mutex but its own.
-func (e *events) emit(event Event) {
+func (e *events) emit(what event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.emitLocked(event)
+	e.emitLocked(what)
 }
 
 // emitEnd reports the end of a call. What is reported of the call from then on is late.
-func (e *events) emitEnd(c *call, event Event) {
+func (e *events) emitEnd(c *call, what event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.over = true
-	e.emitLocked(event)
+	if e.wants(kindCalls) {
+		e.emitLocked(what)
+	}
 }
 
 // emitVote reports a vote in a round of a call.
-func (e *events) emitVote(c *call, event VoteEvent) {
+func (e *events) emitVote(c *call, what event.Vote) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	event.Call, event.Late = c.number(), c.late()
-	e.emitLocked(event)
+	what.Call, what.Late = c.number(), c.late()
+	e.emitLocked(what)
 }
 
-// emitVerdict reports the verdict of a round of a call, which is nil if nobody observes.
-func (e *events) emitVerdict(c *call, event VerdictEvent) {
+// emitVerdict reports the verdict of a round of a call, which is nil if nobody wants its number.
+func (e *events) emitVerdict(c *call, what event.Verdict) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	event.Call, event.Late = c.number(), c.late()
-	e.emitLocked(event)
+	what.Call, what.Late = c.number(), c.late()
+	e.emitLocked(what)
 }
 
-func (e *events) emitLocked(event Event) {
+func (e *events) emitLocked(what event.Event) {
 	if len(e.waiting) >= maxEvents {
 		e.dropped++
 		return
 	}
-	e.waiting = append(e.waiting, event)
+	e.waiting = append(e.waiting, what)
 	if e.drained == nil {
 		e.drained = make(chan struct{})
 		go e.deliver()
@@ -136,11 +148,11 @@ func (e *events) deliver() {
 		batch, dropped := e.waiting, e.dropped
 		e.waiting, e.spare, e.dropped = e.spare, nil, 0
 		e.mu.Unlock()
-		for _, event := range batch {
-			e.pass(event)
+		for _, what := range batch {
+			e.pass(what)
 		}
 		if dropped > 0 {
-			e.pass(DropEvent{Count: dropped})
+			e.pass(event.Drop{Count: dropped})
 		}
 		clear(batch)
 		e.mu.Lock()
@@ -149,13 +161,14 @@ func (e *events) deliver() {
 	}
 }
 
-func (e *events) pass(event Event) {
-	if _, logOnly := event.(blockedEvent); !logOnly {
-		for _, o := range e.observers {
-			o.Observe(event)
+func (e *events) pass(what event.Event) {
+	kind := kindOf(what)
+	for _, o := range e.observers {
+		if o.kinds&kind != 0 {
+			o.Observe(what)
 		}
 	}
-	e.log(event)
+	e.log(what)
 }
 
 // drain waits until everything was passed on, but not for ever, nor when ctx has ended.

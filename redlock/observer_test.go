@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 func TestObserver_IsNotifiedOfEveryVoteAndVerdict(t *testing.T) {
@@ -28,19 +29,19 @@ func TestObserver_IsNotifiedOfEveryVoteAndVerdict(t *testing.T) {
 		seen.waitForVotes(t, "unlock", "name", 5)
 
 		for _, op := range []struct {
-			name     redlock.Op
+			name     event.Op
 			validity time.Duration
 			command  string // scripts go by their source at first
 		}{{"acquire", 9 * time.Minute, "SET"}, {"extend", 19 * time.Minute, "EVAL"}, {"unlock", 0, "EVAL"}} {
 			eventually(t, func() bool { return len(seen.verdictsOn(op.name)) > 0 }, "the verdict")
-			require.Equal(t, []redlock.VerdictEvent{{Op: op.name, Name: "name", Validity: op.validity}}, seen.verdictsOn(op.name))
+			require.Equal(t, []event.Verdict{{Op: op.name, Name: "name", Validity: op.validity}}, seen.verdictsOn(op.name))
 			votes := seen.votesOn(op.name, "")
 			for i, vote := range votes[:4] {
-				require.Equal(t, redlock.VoteEvent{
-					Op: op.name, Name: "name", Node: i, Addr: c.servers[i].Addr(), Answer: redlock.AnswerYes, Command: op.command,
+				require.Equal(t, event.Vote{
+					Op: op.name, Name: "name", Node: i, Addr: c.servers[i].Addr(), Answer: event.AnswerYes, Command: op.command,
 				}, vote)
 			}
-			require.Equal(t, redlock.AnswerNo, votes[4].Answer)
+			require.Equal(t, event.AnswerNo, votes[4].Answer)
 			require.ErrorIs(t, votes[4].Err, nodeerr.ErrHeld)
 			require.Equal(t, 4, votes[4].Node)
 			require.Equal(t, c.servers[4].Addr(), votes[4].Addr)
@@ -54,7 +55,7 @@ func TestWithObserver_EachOfSeveralIsNotified(t *testing.T) {
 	locker := c.locker(redlock.WithObserver(first), redlock.WithObserver(nil), redlock.WithObserver(second))
 	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
 	for _, seen := range []*recorder{first, second} {
-		require.Equal(t, "name", waitFor[redlock.UnlockEvent](t, seen, 1)[0].Name)
+		require.Equal(t, "name", waitFor[event.Unlock](t, seen, 1)[0].Name)
 	}
 }
 
@@ -68,7 +69,7 @@ func TestObserver_IsNotifiedHowLongThingsTook(t *testing.T) {
 	lock := take(t, locker, "name", redlock.TTL(10*time.Second))
 	seen.waitForVotes(t, "acquire", "name", 3)
 	eventually(t, func() bool { return len(seen.verdictsOn("acquire")) > 0 }, "the verdict")
-	require.Equal(t, []redlock.VerdictEvent{{Op: "acquire", Name: "name", Took: time.Second, Validity: 9 * time.Second}}, seen.verdictsOn("acquire"))
+	require.Equal(t, []event.Verdict{{Op: "acquire", Name: "name", Took: time.Second, Validity: 9 * time.Second}}, seen.verdictsOn("acquire"))
 	longest := time.Duration(0)
 	for _, vote := range seen.votesOn("acquire", "name") {
 		longest = max(longest, vote.Took)
@@ -94,7 +95,7 @@ func TestObserver_IsNotifiedOfRefusalsAndStragglers(t *testing.T) {
 	c.processes[2].Thaw()
 
 	seen.waitForVotes(t, "acquire", "held", 3)
-	require.Equal(t, redlock.AnswerYes, seen.votesOn("acquire", "held")[2].Answer, "it came after the verdict")
+	require.Equal(t, event.AnswerYes, seen.votesOn("acquire", "held")[2].Answer, "it came after the verdict")
 	seen.waitForVotes(t, "acquire", "refused", 3)
 	verdicts := seen.verdictsOn("acquire")
 	require.Equal(t, err, verdicts[len(verdicts)-1].Err, "the error of the caller")

@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 const (
@@ -21,8 +22,8 @@ const (
 type Option interface{ apply(*config) }
 
 type config struct {
-	self      string // the owner part of the Locker's tokens
-	ttl       time.Duration
+	self      string  // the owner part of the Locker's tokens
+	lock      request // the defaults of its locks
 	maxTTL    time.Duration
 	maxTTLBy  string // what sets it
 	drift     quorum.Drift
@@ -31,9 +32,9 @@ type config struct {
 	fencing   bool
 	keepFence time.Duration
 	logger    *slog.Logger
-	observers []Observer
+	observers []observing
+	noKinds   []event.Kind // that an observer was to be told of, and that do not exist
 	clock     clock.Clock
-	token     func() (string, error)
 	wall      func() time.Time // for the first estimate of the counters' time
 	pool      []pool.Option    // for Open
 	own       bool             // Open has made the nodes
@@ -46,7 +47,7 @@ func (f option) apply(c *config) { f(c) }
 func newConfig(opts []Option) (config, error) {
 	c := config{
 		self:      token.NewOwner(),
-		ttl:       10 * time.Second,
+		lock:      request{ttl: 10 * time.Second, maxHold: NoLimit, maxWait: NoLimit, maxOutage: NoLimit},
 		maxTTL:    24 * time.Hour,
 		maxTTLBy:  "WithMaxTTL",
 		drift:     quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond},
@@ -59,8 +60,6 @@ func newConfig(opts []Option) (config, error) {
 			Random: func(below time.Duration) time.Duration { return rand.N(max(below, 1)) },
 		},
 	}
-	self := c.self
-	c.token = func() (string, error) { return token.Random(self), nil }
 	for _, opt := range opts {
 		if opt == nil {
 			return c, invalid("nil option")
@@ -70,7 +69,7 @@ func newConfig(opts []Option) (config, error) {
 	return c, c.check()
 }
 
-// check refuses options out of range, except the TTL, for which the nodes matter too.
+// check refuses options out of range, except the defaults of locks, for which the nodes matter too.
 func (c *config) check() error {
 	switch {
 	case c.maxTTL < minTTL:
@@ -85,16 +84,16 @@ func (c *config) check() error {
 		return invalid("WithHeal(%s): needs WithKeyPrefix, so that no key of a program's data can be a lock's", c.pace.Heal)
 	case c.pace.Handoff < 0:
 		return invalid("WithLocalHandoff(%s): must not be below zero", c.pace.Handoff)
-	case c.pace.Handoff > max(0, c.ttl/4):
-		return invalid("WithLocalHandoff(%s): must be at most a quarter of the TTL, %s (WithTTL)", c.pace.Handoff, c.ttl)
+	case c.pace.Handoff > max(0, c.lock.ttl/4):
+		return invalid("WithLocalHandoff(%s): must be at most a quarter of the TTL, %s", c.pace.Handoff, c.lock.ttl)
 	case c.keepFence < minKeepFence:
 		return invalid("WithFenceTTL(%s): must be at least %s", c.keepFence, minKeepFence)
 	case c.logger == nil:
 		return invalid("WithLogger(nil)")
+	case len(c.noKinds) > 0:
+		return invalid("WithObserver: there is no kind of events %q", c.noKinds[0])
 	case c.clock == nil:
 		return invalid("WithClock(nil)")
-	case c.token == nil:
-		return invalid("WithTokenSource(nil)")
 	}
 	return checkText("key prefix", c.prefix)
 }
@@ -102,13 +101,6 @@ func (c *config) check() error {
 // WithPoolOptions passes options to [pool.Open]. It is for [Open]; [New] refuses it, because its nodes are open already.
 func WithPoolOptions(opts ...pool.Option) Option {
 	return option(func(c *config) { c.pool = append(c.pool, opts...) })
-}
-
-// WithTTL sets how long locks live unless the call sets another [TTL]. 10 s by default, in whole milliseconds; a fraction is
-// cut off. The range is from 1 ms to 24 h ([WithMaxTTL]), and the allowance for drift must leave something of it
-// ([WithDrift]).
-func WithTTL(ttl time.Duration) Option {
-	return option(func(c *config) { c.ttl = ttl })
 }
 
 // WithMaxTTL sets the longest TTL that is accepted. 24 h by default, because a lock whose holder died stays for its whole TTL,
@@ -163,9 +155,9 @@ func WithHeal(after time.Duration) Option {
 // A lock is passed on for max after the nodes granted it, or for a quarter of its validity if that is less; so the next holder gets it
 // with about three quarters of its validity or more. Then it is released, and it is the turn of other processes first, also if
 // the nodes have granted it anew meanwhile. It is also released, as without this option, if
-//   - the waiter asked for a longer [TTL], other [Metadata] or a [MaxHold] that is less than the lock may last, or the lock was
+//   - the waiter asked for a longer [TTL], other [Metadata], another [Grace] or a [MaxHold] that is less than the lock may last, or the lock was
 //     extended by more than its TTL ([Lock.Extend]);
-//   - somebody has asked for its [Lock.Token], or it came from [Locker.Attach];
+//   - somebody has asked for its [Lock.Token], or it came from [Locker.Attach] or has a [TokenSource];
 //   - its block of fencing tokens is used up ([WithFencing]). While several calls wait, a round reserves a block, about one number
 //     for every two microseconds that rounds take and at most 4096; each holder gets the next of them.
 //
@@ -176,7 +168,7 @@ func WithHeal(after time.Duration) Option {
 // Unlock of a lock that was passed on returns nil if it had validity left. That is less than what Unlock returns otherwise: no
 // majority has confirmed that it held the lock until then.
 //
-// The default is 0, which means never. max must not be below zero, nor above a quarter of the TTL of [WithTTL]. Other processes
+// The default is 0, which means never. max must not be below zero, nor above a quarter of the Locker's [TTL]. Other processes
 // wait for max more.
 func WithLocalHandoff(max time.Duration) Option {
 	return option(func(c *config) { c.pace.Handoff = max })
@@ -209,21 +201,39 @@ func WithFenceTTL(d time.Duration) Option {
 //   - Warn: lock that was lost or expired while it was held; node that goes down, or does not vote after its restart
 //     (pool.WithRestartGuard); [Locker.ForceUnlock], with the holder's metadata; key without a TTL that was deleted
 //     ([WithHeal]), or that Lock has waited for and seen unchanged for 10 s; name under which somebody's data, or a key
-//     without a TTL, was in the way of a majority when a call returned, once per minute and for 1024 names at most;
-//   - Info: node that is up again; release that too few nodes confirmed;
+//     without a TTL, was in the way of a majority when a call returned, once per minute and for 1024 names at most; call of Lock
+//     or Do that has waited for 10 s for servers; two locks that were taken in opposite order, so that each call waits for what
+//     the other holds;
+//   - Info: call that has waited for a holder for 10 s, with the holder's metadata and the locks that the call holds; node that is
+//     up again; release that too few nodes confirmed;
 //   - Debug: connection that broke; other round that was refused, with split=true if callers have taken the nodes from each other.
 //
-// The handler is called beside the calls of the Locker, like an [Observer], so that it holds up no lock.
+// A wait is logged after 10 s and then each minute: one line for each name, for the call that has waited for the longest. At most
+// 1024 names are logged in a minute, and then the number of the others.
+//
+// The handler is called beside the calls of the Locker, like an [event.Observer], so that it holds up no lock.
 func WithLogger(logger *slog.Logger) Option {
 	return option(func(c *config) { c.logger = logger })
 }
 
-// WithObserver adds an [Observer]. nil, the default, means none, which costs nothing. With one, each held lock has a timer,
-// so that its end is noticed. If the option is given several times, each of the Observers is notified, in that order.
-func WithObserver(observer Observer) Option {
+// WithObserver adds an [event.Observer], which is told of the events of some kinds: of all if none is named. A nil Observer, the
+// default, means none, which costs nothing. Events that no Observer wants cost nothing either. If one wants [event.Ends], each held
+// lock has a timer, so that its end is noticed. If the option is given several times, each of the Observers is notified, in that order.
+func WithObserver(observer event.Observer, kinds ...event.Kind) Option {
 	return option(func(c *config) {
+		o := observing{Observer: observer}
+		for _, kind := range kinds {
+			bit, ok := kindsByName[kind]
+			if !ok {
+				c.noKinds = append(c.noKinds, kind)
+			}
+			o.kinds |= bit
+		}
+		if len(kinds) == 0 {
+			o.kinds = allKinds
+		}
 		if observer != nil {
-			c.observers = append(c.observers, observer)
+			c.observers = append(c.observers, o)
 		}
 	})
 }
@@ -231,10 +241,4 @@ func WithObserver(observer Observer) Option {
 // WithClock sets the clock that leases are measured on. [clock.System] by default; any other is for tests.
 func WithClock(lease clock.Clock) Option {
 	return option(func(c *config) { c.clock = lease })
-}
-
-// WithTokenSource sets the source of tokens, for tests. By default a token is random. A source that returns the same token
-// twice makes locks unsafe. Processes whose tokens come from here do not recognise each other, so they take no turns.
-func WithTokenSource(source func() (string, error)) Option {
-	return option(func(c *config) { c.token = source })
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 func TestWithKeyPrefix_IsPartOfTheKeyAndNotOfTheName(t *testing.T) {
@@ -32,7 +33,7 @@ func TestWithMaxTTL_AllowsALongerTTL(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		const week = 7 * 24 * time.Hour
-		lock := take(t, c.locker(redlock.WithTTL(week), redlock.WithMaxTTL(week)), "name")
+		lock := take(t, c.locker(redlock.TTL(week), redlock.WithMaxTTL(week)), "name")
 		c.eventuallyHeld("name", lock.Token())
 		require.Greater(t, lock.Remaining(), 6*24*time.Hour)
 		for i := range c.servers {
@@ -45,23 +46,24 @@ func TestWithMaxTTL_AllowsALongerTTL(t *testing.T) {
 func TestNew_RefusesAnOptionOutOfRangeWithItsValue(t *testing.T) {
 	t.Parallel()
 	for want, opt := range map[string]redlock.Option{
-		"WithDrift(NaN, 0s)":                           redlock.WithDrift(math.NaN(), 0),
-		"WithDrift(-0.01, 0s)":                         redlock.WithDrift(-0.01, 0),
-		"WithDrift(1, 0s)":                             redlock.WithDrift(1, 0),
-		"WithDrift(+Inf, 0s)":                          redlock.WithDrift(math.Inf(1), 0),
-		"WithDrift(0, -1ns)":                           redlock.WithDrift(0, -1),
-		"WithBackoff(0s, 1s)":                          redlock.WithBackoff(0, time.Second),
-		"WithBackoff(-1s, 1s)":                         redlock.WithBackoff(-time.Second, time.Second),
-		"WithBackoff(1s, 999ms)":                       redlock.WithBackoff(time.Second, 999*time.Millisecond),
-		"WithMaxTTL(999µs)":                            redlock.WithMaxTTL(999 * time.Microsecond),
-		"TTL 10s: must be at most 1s":                  redlock.WithMaxTTL(time.Second), // the default is above it
-		"WithHeal(1m0s): needs WithKeyPrefix":          redlock.WithHeal(time.Minute),   // or it could delete data
-		"WithLogger(nil)":                              redlock.WithLogger(nil),
-		"WithClock(nil)":                               redlock.WithClock(nil),
-		"WithTokenSource(nil)":                         redlock.WithTokenSource(nil),
-		"nil option":                                   nil,
-		"leaves nothing of it (WithDrift)":             redlock.WithTTL(time.Millisecond),
-		"the key prefix \"\\r\" has the control chara": redlock.WithKeyPrefix("\r"),
+		"WithDrift(NaN, 0s)":                              redlock.WithDrift(math.NaN(), 0),
+		"WithDrift(-0.01, 0s)":                            redlock.WithDrift(-0.01, 0),
+		"WithDrift(1, 0s)":                                redlock.WithDrift(1, 0),
+		"WithDrift(+Inf, 0s)":                             redlock.WithDrift(math.Inf(1), 0),
+		"WithDrift(0, -1ns)":                              redlock.WithDrift(0, -1),
+		"WithBackoff(0s, 1s)":                             redlock.WithBackoff(0, time.Second),
+		"WithBackoff(-1s, 1s)":                            redlock.WithBackoff(-time.Second, time.Second),
+		"WithBackoff(1s, 999ms)":                          redlock.WithBackoff(time.Second, 999*time.Millisecond),
+		"WithMaxTTL(999µs)":                               redlock.WithMaxTTL(999 * time.Microsecond),
+		"TTL 10s: must be at most 1s":                     redlock.WithMaxTTL(time.Second), // the default is above it
+		"WithHeal(1m0s): needs WithKeyPrefix":             redlock.WithHeal(time.Minute),   // or it could delete data
+		"WithLogger(nil)":                                 redlock.WithLogger(nil),
+		"WithClock(nil)":                                  redlock.WithClock(nil),
+		`WithObserver: there is no kind of events "vote"`: redlock.WithObserver(&recorder{}, event.Calls, "vote", event.Ends),
+		"no kind of events \"\"":                          redlock.WithObserver(nil, ""),
+		"nil option":                                      nil,
+		"leaves nothing of it (WithDrift)":                redlock.TTL(time.Millisecond),
+		"the key prefix \"\\r\" has the control chara":    redlock.WithKeyPrefix("\r"),
 	} {
 		locker, err := redlock.New(untouched(t), opt)
 		require.Nil(t, locker)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // outages ends waits for which no majority of the nodes could be reached for too long ([MaxOutage]).
@@ -87,7 +88,7 @@ func (o *outages) ended(r *round) {
 }
 
 func (w *outageWait) unreachable(o *outages, refusal *QuorumError) {
-	w.last = &QuorumError{Op: OpAcquire, Name: w.name, Need: refusal.Need, Reason: ErrNoQuorum, Nodes: refusal.Nodes}
+	w.last = &QuorumError{Op: string(event.OpAcquire), Name: w.name, Need: refusal.Need, Reason: ErrNoQuorum, Nodes: refusal.Nodes}
 	if !w.since.IsZero() {
 		return
 	}

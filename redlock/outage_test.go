@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // outages are the ways in which a node may fail and come back.
@@ -185,7 +186,7 @@ func TestMaxOutage_LimitsTheWaitForServersAndNotForAHolder(t *testing.T) {
 		require.ErrorIs(t, ended.err, redlock.ErrNoQuorum)
 		require.NotErrorIs(t, ended.err, redlock.ErrTaken)
 		require.NotErrorIs(t, ended.err, context.Canceled, "no context of the caller's has ended")
-		require.Equal(t, redlock.OpAcquire, c.refused(ended.err).Op)
+		require.Equal(t, "acquire", c.refused(ended.err).Op)
 	}
 	_, err := locker.TryLock(t.Context(), "other", redlock.MaxOutage(0))
 	require.ErrorIs(t, err, redlock.ErrInvalid)
@@ -225,7 +226,7 @@ func TestMaxOutage_AMajorityBeginsTheTimeAnew(t *testing.T) {
 		c.servers[0].Start()
 		c.servers[1].Start()
 		c.doAll("SET", "name", "somebody")
-		for verdicts := []redlock.VerdictEvent{{}}; !errors.Is(verdicts[len(verdicts)-1].Err, redlock.ErrTaken); verdicts = seen.verdictsOn("acquire") {
+		for verdicts := []event.Verdict{{}}; !errors.Is(verdicts[len(verdicts)-1].Err, redlock.ErrTaken); verdicts = seen.verdictsOn("acquire") {
 			pass(time.Second) // until they are connected
 		}
 	}

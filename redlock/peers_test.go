@@ -251,7 +251,7 @@ func TestLock_ProcessesThatAreKilledWhileTheyContendDoNotStopTheOthers(t *testin
 	p := plan{Who: "parent", URLs: testredis.URLs(c.servers), Judge: judge.Addr(), Goroutines: 2, TTL: time.Second}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	locker := lockerOver(t, c.nodes(), redlock.WithTTL(long))
+	locker := lockerOver(t, c.nodes(), redlock.TTL(long))
 	go func() { ended <- p.contend(ctx, locker) }()
 	for i := range 4 {
 		victim := p

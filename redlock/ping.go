@@ -20,11 +20,11 @@ import (
 // alone if it had ended before; [ErrClosed] after Close.
 func (l *Locker) Ping(ctx context.Context) error {
 	if err := l.enter(); err != nil {
-		return failed(OpPing, "", err)
+		return failed(opPing, "", err)
 	}
 	defer l.calls.Done()
 	if ctx.Err() != nil {
-		return failed(OpPing, "", ended(ctx))
+		return failed(opPing, "", ended(ctx))
 	}
 	yes, need := 0, quorum.Majority(len(l.nodes))
 	replies := l.poll(ctx, l.all(node.Probe(l.prefix, l.self)), func(_ int, reply *node.Reply) bool {
@@ -36,5 +36,5 @@ func (l *Locker) Ping(ctx context.Context) error {
 	if yes >= need {
 		return nil
 	}
-	return l.unanswered(ctx, OpPing, "", ErrNoQuorum, replies)
+	return l.unanswered(ctx, opPing, "", ErrNoQuorum, replies)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // answers receives the replies to one question, one from each node, and has room for all.
@@ -91,6 +92,6 @@ func foreign(replies []node.Reply) (n int) {
 }
 
 // unanswered is the error of a question that a majority has not answered as needed.
-func (l *Locker) unanswered(ctx context.Context, op Op, name string, reason error, replies []node.Reply) error {
+func (l *Locker) unanswered(ctx context.Context, op event.Op, name string, reason error, replies []node.Reply) error {
 	return l.refused(ctx, l.refusal(op, name, reason, func(i int) error { return replies[i].Err }))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // queue applies what quorum.Queue decides for the waiters of one name.
@@ -19,33 +21,37 @@ type queue struct {
 	locker *Locker
 	key    string
 
-	mu      sync.Mutex
-	machine *quorum.Queue[*waiter]
-	holder  *heldLock    // the lock that a waiter of this queue got last
-	last    *QuorumError // why the last round was lost; nil means that none was since the lock was won or passed on
-	floor   uint64       // the highest number that a lost round was granted since the last that was won
-	handed  bool         // another process has passed the turn to this one since the last round that was won
-	timer   clock.Timer  // for the machine's Tick; nil if it never asked for one
-	gone    bool         // the Locker has discarded it
+	mu       sync.Mutex
+	machine  *quorum.Queue[*waiter]
+	holder   *heldLock    // the lock that a waiter of this queue got last
+	last     *QuorumError // why the last round was lost; nil means that none was since the lock was won or passed on
+	floor    uint64       // the highest number that a lost round was granted since the last that was won
+	turnCame bool         // another process has passed the turn to this one since the last round that was won
+	timer    clock.Timer  // for the machine's Tick; nil if it never asked for one
+	gone     bool         // the Locker has discarded it
+	notice   clock.Timer  // for logWait; nil before a call has waited
+	noting   bool         // it is set
 }
 
 // waiter is a call of Lock that waits.
 //
-// Its goroutine may read turn long after it was sent: when the lock that was passed on has expired, the queue was discarded, or
+// Its goroutine may read an offer long after it was sent: when the lock that was passed on has expired, the queue was discarded, or
 // the call's context has ended. So these rules hold between the queue and the call:
-//   - A turn is sent under the queue's mutex, and the next when the call has dealt with the one before: a send never blocks.
+//   - An offer is sent under the queue's mutex, and the next when the call has dealt with the one before: a send never blocks.
 //   - With a round the call stays at the head of the queue until it reports what came of the round. With anything else it has left
 //     the queue, which may be discarded.
-//   - A call that gives up looks for its turn once more, under that mutex. If there is none, it leaves the queue and is sent nothing
-//     from then on. Otherwise the turn is its own: a lock is returned, so is a refusal, and a round is stopped and released, unless
+//   - A call that gives up looks for an offer once more, under that mutex. If there is none, it leaves the queue and is sent nothing
+//     from then on. Otherwise it takes the offer: a lock is returned, so is a refusal, and a round is stopped and released, unless
 //     it was won before.
 type waiter struct {
-	req  request
-	turn chan turn // has room for one
+	ctx    context.Context
+	since  time.Time // zero if nobody wants to know
+	req    request
+	offers chan offer // has room for one
 }
 
-// turn is what has come of a wait: one of these.
-type turn struct {
+// offer is what has come of a wait: one of these.
+type offer struct {
 	round   *round       // that has been begun for the waiter
 	lock    *Lock        // that was passed on to it
 	refused *QuorumError // why the lock cannot become free
@@ -53,12 +59,19 @@ type turn struct {
 
 // wait waits in the queue of a name until it holds the lock.
 func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
-	w := &waiter{req: req, turn: make(chan turn, 1)}
+	w := &waiter{ctx: ctx, req: req, offers: make(chan offer, 1)}
+	logs := l.events.logs(slog.LevelWarn)
+	if logs {
+		w.since = l.clock.Now()
+	}
 	q := l.queues.join(w)
+	if logs {
+		q.noteWait()
+	}
 	for {
 		select {
-		case t := <-w.turn:
-			lock, err := q.take(ctx, w, t)
+		case o := <-w.offers:
+			lock, err := q.take(ctx, w, o)
 			if lock != nil || err != nil {
 				return lock, err
 			}
@@ -71,22 +84,18 @@ func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
 }
 
 // take waits for the end of w's round. Nothing is returned if it was lost and w waits on.
-func (q *queue) take(ctx context.Context, w *waiter, t turn) (*Lock, error) {
-	r := t.round
+func (q *queue) take(ctx context.Context, w *waiter, o offer) (*Lock, error) {
+	r := o.round
 	switch {
-	case t.lock != nil:
-		return t.lock, nil
-	case t.refused != nil:
-		return nil, t.refused
-	}
-	if r.failed != nil {
-		q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
-		return nil, failed(OpAcquire, w.req.name, r.failed)
+	case o.lock != nil:
+		return o.lock, nil
+	case o.refused != nil:
+		return nil, o.refused
 	}
 	if r.wait(ctx, nil, q.locker.closing.Done()) == quorum.Done {
 		lock := q.locker.newLock(r)
 		q.do(func(now time.Time) quorum.Actions {
-			q.holder, q.last, q.floor, q.handed = lock.held, nil, 0, false
+			q.holder, q.last, q.floor, q.turnCame = lock.held, nil, 0, false
 			return q.machine.Won(now, r.grant)
 		})
 		return lock, nil
@@ -98,8 +107,13 @@ func (q *queue) take(ctx context.Context, w *waiter, t turn) (*Lock, error) {
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
 		return nil, r.refusal
 	}
+	next := w.req
+	if err := next.nextToken(); err != nil {
+		q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
+		return nil, failed(event.OpAcquire, w.req.name, err)
+	}
 	q.do(func(now time.Time) quorum.Actions {
-		q.last, q.floor = r.refusal, max(q.floor, r.highest())
+		q.last, q.floor, w.req.token = r.refusal, max(q.floor, r.highest()), next.token
 		return q.machine.Lost(now)
 	})
 	return nil, nil
@@ -108,29 +122,29 @@ func (q *queue) take(ctx context.Context, w *waiter, t turn) (*Lock, error) {
 // leave gives up the wait of w, unless it turns out to hold the lock. stopped is what the nodes had answered to its round,
 // if one was under way.
 func (q *queue) leave(ctx context.Context, w *waiter, stopped *QuorumError) (*Lock, error) {
-	t, refusal := q.quit(w, stopped)
+	o, refusal := q.quit(w, stopped)
 	if refusal == nil {
-		return q.take(ctx, w, t)
+		return q.take(ctx, w, o)
 	}
 	return nil, q.locker.refused(ctx, refusal)
 }
 
-// quit takes w out of the queue, and returns why it does not hold the lock. If w has been sent its turn meanwhile, that is
+// quit takes w out of the queue, and returns why it does not hold the lock. If w has been sent an offer meanwhile, that is
 // returned, and no refusal.
-func (q *queue) quit(w *waiter, stopped *QuorumError) (t turn, refusal *QuorumError) {
+func (q *queue) quit(w *waiter, stopped *QuorumError) (o offer, refusal *QuorumError) {
 	inQueue := q.do(func(now time.Time) quorum.Actions {
 		select {
-		case t = <-w.turn:
+		case o = <-w.offers:
 			return quorum.Actions{}
 		default:
 		}
 		refusal = q.lastLocked(now, w, stopped)
 		return q.machine.Leave(now, w)
 	})
-	if !inQueue { // a queue with waiters is not discarded: w was sent its turn before
-		t = <-w.turn
+	if !inQueue { // a queue with waiters is not discarded: w was sent an offer before
+		o = <-w.offers
 	}
-	return t, refusal
+	return o, refusal
 }
 
 // lastLocked returns why w does not hold the lock, never nil: the last round that came to an end, or the one that was stopped if
@@ -140,7 +154,7 @@ func (q *queue) lastLocked(now time.Time, w *waiter, stopped *QuorumError) *Quor
 	if q.holder != nil {
 		reason = ErrTaken
 	}
-	e := q.locker.refusal(OpAcquire, w.req.name, reason, func(int) error { return nodeerr.ErrQueued })
+	e := q.locker.refusal(event.OpAcquire, w.req.name, reason, func(int) error { return nodeerr.ErrQueued })
 	switch {
 	case q.last != nil:
 		e.Reason = q.last.Reason
@@ -162,28 +176,26 @@ func (q *queue) lastLocked(now time.Time, w *waiter, stopped *QuorumError) *Quor
 }
 
 // do reports an event to the machine and applies the actions that come of it. It returns false if the queue is gone.
-func (q *queue) do(event func(now time.Time) quorum.Actions) bool {
+func (q *queue) do(report func(now time.Time) quorum.Actions) bool {
 	q.mu.Lock()
 	if q.gone {
 		q.mu.Unlock()
 		return false
 	}
 	now := q.locker.clock.Now()
-	actions := event(now)
+	actions := report(now)
 	if w, ok := q.machine.Head(); ok && actions.Try {
 		req := w.req
 		req.block = q.machine.Block()
 		r := q.locker.newAcquire(req, q.floor)
-		if r.failed == nil {
-			r.send() // does not block, and takes no mutex of another queue
-		}
-		w.turn <- turn{round: r}
+		r.send() // does not block, and takes no mutex of another queue
+		w.offers <- offer{round: r}
 	}
 	if actions.Hopeless {
 		for _, w := range q.machine.Dismiss() {
 			refusal := q.lastLocked(now, w, nil)
 			refusal.Reason = ErrForeign // whatever the last round was lost to
-			w.turn <- turn{refused: refusal}
+			w.offers <- offer{refused: refusal}
 		}
 	}
 	switch at := actions.WakeAt; {
@@ -231,16 +243,16 @@ func (q *queue) apply(actions quorum.Actions) {
 		for _, i := range s.Nodes {
 			nodes = append(nodes, l.nodes[i].Addr())
 		}
-		l.events.emit(StuckEvent{At: time.Now(), Name: l.nameOf(q.key), Addrs: nodes, Unchanged: s.Unchanged})
+		l.events.emit(event.Stuck{At: time.Now(), Name: l.nameOf(q.key), Addrs: nodes, Unchanged: s.Unchanged})
 	}
 	if a := actions.Announce; a != nil {
 		l.publish(a.To, l.nodes[a.Node:a.Node+1], waits, q.key, []string{l.self})
 	}
-	if h := actions.HandOver; h != nil {
-		if l.events.observed() {
-			l.events.emit(HandOverEvent{At: time.Now(), Name: l.nameOf(q.key), Waiting: len(h.Peers)})
+	if t := actions.PassTurn; t != nil {
+		if l.events.wants(kindTurns) {
+			l.events.emit(event.Turn{At: time.Now(), Name: l.nameOf(q.key), Waiting: len(t.Peers)})
 		}
-		l.publish(h.To, l.nodes, yours, q.key, h.Peers)
+		l.publish(t.To, l.nodes, yours, q.key, t.Peers)
 	}
 }
 
@@ -275,7 +287,7 @@ func (d deletion) Reply(i int, reply node.Reply) {
 	q, done := d.queue, reply.Answer == quorum.Yes
 	if done {
 		l := q.locker
-		l.events.emit(HealEvent{At: time.Now(), Name: l.nameOf(q.key), Node: i, Addr: l.nodes[i].Addr()})
+		l.events.emit(event.Heal{At: time.Now(), Name: l.nameOf(q.key), Node: i, Addr: l.nodes[i].Addr()})
 	}
 	q.do(func(now time.Time) quorum.Actions { return q.machine.Healed(now, i, done) })
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 func TestLock_PausesForATimeThatDoublesUpToALimit(t *testing.T) {
@@ -323,12 +324,12 @@ func TestLock_DoesNotGiveUpBeforeTheTTLOfACrashedHolderIsOver(t *testing.T) {
 		for _, l := range []*redlock.Locker{holder, locker} { // they connect
 			require.NoError(t, take(t, l, "another name").Unlock(t.Context()))
 		}
-		before := len(waitFor[redlock.AcquireEvent](t, seen, 1))
+		before := len(waitFor[event.Acquire](t, seen, 1))
 		crashed := take(t, holder, "name", redlock.TTL(2*time.Second))
 		second, err := locker.Lock(t.Context(), "name")
 		require.NoError(t, err)
 		require.ErrorIs(t, crashed.Err(), redlock.ErrExpired, "no sooner than the holder knew")
-		require.Greater(t, waitFor[redlock.AcquireEvent](t, seen, before+1)[before].Rounds, 1)
+		require.Greater(t, waitFor[event.Acquire](t, seen, before+1)[before].Rounds, 1)
 		require.NoError(t, second.Unlock(t.Context()))
 	})
 }

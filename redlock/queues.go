@@ -42,10 +42,10 @@ func (s *queues) join(w *waiter) *queue {
 }
 
 // do reports an event to the queue of a key, which is made if there is none, and returns it.
-func (s *queues) do(key string, event func(q *queue, now time.Time) quorum.Actions) *queue {
+func (s *queues) do(key string, report func(q *queue, now time.Time) quorum.Actions) *queue {
 	for {
 		q := s.findOrAdd(key)
-		if q.do(func(now time.Time) quorum.Actions { return event(q, now) }) {
+		if q.do(func(now time.Time) quorum.Actions { return report(q, now) }) {
 			return q
 		} // otherwise it was discarded meanwhile
 	}
@@ -83,6 +83,9 @@ func (s *queues) discardLocked(which func(*queue) bool) {
 		q.gone = which(q)
 		if q.gone && q.timer != nil {
 			q.timer.Stop()
+		}
+		if q.gone && q.notice != nil {
+			q.notice.Stop()
 		}
 		return q.gone
 	})
@@ -132,8 +135,8 @@ func (s *queues) detached(h *heldLock) {
 	}
 }
 
-// linger lets other goroutines go first if a release now would hand the lock over early. After a hand-over the release of the one
-// waiter and the acquire of the next are answered together: the first may be about to join again.
+// linger lets other goroutines go first if a release now would pass the turn early. When a lock goes from waiter to waiter, the
+// release of the one and the acquire of the next are answered together: the first may be about to join again.
 func (s *queues) linger(key string) {
 	q := s.find(key)
 	if q == nil {
@@ -148,12 +151,12 @@ func (s *queues) linger(key string) {
 }
 
 // each reports an event to every queue.
-func (s *queues) each(event func(q *queue, now time.Time) quorum.Actions) {
+func (s *queues) each(report func(q *queue, now time.Time) quorum.Actions) {
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.byKey))
 	s.mu.Unlock()
 	for _, q := range all {
-		q.do(func(now time.Time) quorum.Actions { return event(q, now) })
+		q.do(func(now time.Time) quorum.Actions { return report(q, now) })
 	}
 }
 

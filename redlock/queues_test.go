@@ -39,7 +39,7 @@ func TestUnlock_AfterCloseDoesNotListen(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 1)
 	nodes := c.nodes()
-	locker, err := redlock.New(nodes, redlock.WithTTL(long))
+	locker, err := redlock.New(nodes, redlock.TTL(long))
 	require.NoError(t, err)
 	for range 5 {
 		require.NoError(t, waits(t, locker, "name").Unlock(t.Context()))
@@ -74,7 +74,7 @@ func TestLock_WaitersOfDifferentNamesDoNotWaitForEachOther(t *testing.T) {
 func TestClose_EndsEveryWaitInTheQueue(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		locker, err := redlock.New(c.nodes(), redlock.WithTTL(long))
+		locker, err := redlock.New(c.nodes(), redlock.TTL(long))
 		require.NoError(t, err)
 		holder := waits(t, locker, "name")
 		var waiters []<-chan held

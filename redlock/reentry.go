@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // contextLock is a lock that the bearer of a context has got as its holder. outer is the one that it held before.
@@ -52,7 +53,7 @@ func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
 	case h == nil:
 		return nil, nil
 	case !req.reentrant:
-		return nil, failed(OpAcquire, req.name, ErrDeadlock)
+		return nil, failed(event.OpAcquire, req.name, ErrDeadlock)
 	}
 	ttl := req.ttl
 	h.mu.Lock()
@@ -69,15 +70,15 @@ func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
 	if !entered { // it has ended meanwhile
 		return nil, nil
 	}
-	k := &Lock{held: h, holder: by, hold: hold}
-	if _, err := l.checkTTL(ttl); err == nil || ttl == req.ttl { // else MaxHold leaves nothing to extend
-		if err := k.Extend(ctx, ttl); err != nil {
-			_ = k.Unlock(context.WithoutCancel(ctx)) // not the last, unless the outer handle has been unlocked meanwhile
+	lock := &Lock{held: h, holder: by, hold: hold}
+	if _, err := l.checkTTL(ttl, h.first.req.grace); err == nil || ttl == req.ttl { // else MaxHold leaves nothing to extend
+		if err := lock.Extend(ctx, ttl); err != nil {
+			_ = lock.Unlock(context.WithoutCancel(ctx)) // not the last, unless the outer handle has been unlocked meanwhile
 			return nil, err
 		}
 	}
 	if req.autoExtend {
-		k.renews = h.renew(req)
+		lock.renews = h.renew(req)
 	}
-	return k, nil
+	return lock, nil
 }

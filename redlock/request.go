@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"cmp"
+	"math"
 	"strings"
 	"time"
 	"unicode"
@@ -15,35 +16,69 @@ const (
 	maxMetadataBytes = 256
 )
 
-// LockOption changes one lock. The call reports one that is out of range.
+// NoLimit is a duration without end. As [MaxWait], [MaxOutage] and [MaxHold] it undoes the Locker's default for one lock; as the
+// TTL in a [LockState] it is that of a key that never expires.
+const NoLimit time.Duration = math.MaxInt64
+
+// LockOption changes one lock. A call returns [ErrInvalid] for an option that is out of range, or that it has no use for.
 type LockOption interface{ applyLock(*request) }
+
+// DefaultOption is a [LockOption] that [Open] and [New] take too: then it is the default of the Locker's locks. A call that has no
+// use for a default ignores it.
+type DefaultOption interface {
+	Option
+	LockOption
+}
 
 type lockOption func(*request)
 
 func (f lockOption) applyLock(r *request) { f(r) }
 
-// request is what one call asks for.
+type defaultOption func(*request)
+
+func (f defaultOption) applyLock(r *request) { f(r) }
+
+func (f defaultOption) apply(c *config) {
+	f(&c.lock)
+	c.lock.given = 0
+}
+
+// given are options that the call itself was given, and has not from its Locker.
+type given uint8
+
+const (
+	givenMaxHold given = 1 << iota
+	givenMaxWait
+	givenMaxOutage
+	givenMetadata
+	givenTokenSource
+	givenOwner
+)
+
+// request is what one call asks for. The Locker has one with its defaults.
 type request struct {
 	name       string
 	key        string
+	given      given
 	ttl        time.Duration
-	maxHold    time.Duration
-	waits      bool // MaxWait was given
+	grace      time.Duration
+	maxHold    time.Duration // NoLimit if there is no AutoExtend
 	maxWait    time.Duration
-	endures    bool // MaxOutage was given
 	maxOutage  time.Duration
 	autoExtend bool
 	reentrant  bool
-	owned      bool // Owner was given
 	owner      string
 	metadata   string
-	block      uint64 // how many fencing tokens the round asks for; 0 means one
-	call       *call  // nil if nobody observes
+	source     func() (string, error) // nil means random tokens
+	token      string                 // that source has made for the next round
+	block      uint64                 // how many fencing tokens the round asks for; 0 means one
+	call       *call                  // nil if nobody wants its number
 }
 
-// TTL sets how long this lock lives, see [WithTTL].
-func TTL(ttl time.Duration) LockOption {
-	return lockOption(func(r *request) { r.ttl = ttl })
+// TTL sets how long a lock lives: 10 s by default, in whole milliseconds; a fraction is cut off. The range is from 1 ms to 24 h
+// ([WithMaxTTL]), and the allowance for drift must leave something of it ([WithDrift]).
+func TTL(ttl time.Duration) DefaultOption {
+	return defaultOption(func(r *request) { r.ttl = ttl })
 }
 
 // AutoExtend renews the lock while it is held, after 0.1 s at the latest and then each time that a third of its TTL has gone by,
@@ -59,30 +94,42 @@ func AutoExtend() LockOption {
 	return lockOption(func(r *request) { r.autoExtend = true })
 }
 
-// MaxHold limits [AutoExtend]: the lock expires d after the caller got it, at the latest. The default is 0, which means no
-// limit. Any other d must not be below the lock's TTL, and needs AutoExtend, Do or TryDo.
-func MaxHold(d time.Duration) LockOption {
-	return lockOption(func(r *request) { r.maxHold = d })
+// Grace ends the lock early, so that its holder has time to stop before another can begin: the context of [Locker.Do] and of
+// [Lock.Context], and [Lock.Done], end d before the validity is over, unless the lock is renewed or extended until then. Err is
+// [ErrExpired] from then on, and the lock can no longer be extended. The nodes keep it for d more: an Unlock within d returns nil,
+// as no one else can have had the lock, and so does a Do whose function returns nil within d. A lock that is found lost
+// ([ErrLost]) ends at once.
+//
+// The default is 0. d must not be below zero, nor above half of the TTL. It shortens the time in which a renewal may be repeated
+// while nodes fail: with a d of half the TTL that is a sixth of the TTL.
+func Grace(d time.Duration) DefaultOption {
+	return defaultOption(func(r *request) { r.grace = d })
+}
+
+// MaxHold limits [AutoExtend]: the lock expires d after the caller got it, at the latest. The default is [NoLimit]. d must not be
+// below the lock's TTL. For a call without AutoExtend, Do or TryDo the option is [ErrInvalid].
+func MaxHold(d time.Duration) DefaultOption {
+	return defaultOption(func(r *request) { r.maxHold, r.given = d, r.given|givenMaxHold })
 }
 
 // MaxWait limits how long Lock and Do wait for the lock. After d they return the reason of the last round, [ErrTaken] or
 // [ErrNoQuorum], in a [*QuorumError]; that matches no error of package context, as no context has ended. Unlike a deadline of
 // the context, it does not bound the function of Do.
 //
-// 0 tries once, like [Locker.TryLock]. Without the option there is no limit but the context. d must not be below zero. For TryLock,
-// TryDo and Attach, which do not wait, the option is [ErrInvalid].
-func MaxWait(d time.Duration) LockOption {
-	return lockOption(func(r *request) { r.maxWait, r.waits = d, true })
+// 0 tries once, like [Locker.TryLock]. The default is [NoLimit]: only the context limits the wait. d must not be below zero. For
+// TryLock, TryDo and Attach, which do not wait, the option is [ErrInvalid].
+func MaxWait(d time.Duration) DefaultOption {
+	return defaultOption(func(r *request) { r.maxWait, r.given = d, r.given|givenMaxWait })
 }
 
 // MaxOutage limits for how long Lock and Do wait while no majority of the nodes can be reached, for a program that would rather
 // fail than wait for servers, and wait for a holder. After d without a majority, as the rounds of this Locker have shown since the
 // call began, the error is [ErrNoQuorum] in a [*QuorumError]; a round that reaches a majority begins the time anew.
 //
-// 0 means that the first round without a majority ends the wait. Without the option there is no limit. d must not be below zero.
-// For TryLock, TryDo and Attach, which do not wait, the option is [ErrInvalid].
-func MaxOutage(d time.Duration) LockOption {
-	return lockOption(func(r *request) { r.maxOutage, r.endures = d, true })
+// 0 means that the first round without a majority ends the wait. The default is [NoLimit]. d must not be below zero. For TryLock,
+// TryDo and Attach, which do not wait, the option is [ErrInvalid].
+func MaxOutage(d time.Duration) DefaultOption {
+	return defaultOption(func(r *request) { r.maxOutage, r.given = d, r.given|givenMaxOutage })
 }
 
 // Reentrant lets the holder of a lock take it again. The holder is recognised by its context, if that comes from
@@ -98,24 +145,37 @@ func Reentrant() LockOption {
 // on the same Locker belongs to the same owner ([Reentrant]). To take up a lock in another process, use
 // [Locker.Attach]. An id has from 1 to 512 bytes and no control characters.
 func Owner(id string) LockOption {
-	return lockOption(func(r *request) { r.owner, r.owned = id, true })
+	return lockOption(func(r *request) { r.owner, r.given = id, r.given|givenOwner })
 }
 
 // Metadata stores a text with the lock for [Locker.Inspect] to show, for example who holds it and what for. The text becomes
 // part of the token, and so of every command. It has at most 256 bytes, no | and no control characters. There is none by default.
-func Metadata(text string) LockOption {
-	return lockOption(func(r *request) { r.metadata = text })
+func Metadata(text string) DefaultOption {
+	return defaultOption(func(r *request) { r.metadata, r.given = text, r.given|givenMetadata })
+}
+
+// TokenSource has the tokens made by a function, for callers that choose them. The default, also if source is nil, is a random
+// token. source is called for each round, by the goroutine of the call, before the round begins: others that wait for the name in
+// this Locker may have to wait for it. If it returns an error, the call returns that.
+//
+// A source that returns the token of another lock makes locks unsafe: the release of a round that was refused would delete the
+// key of the other. A token has from 1 to 512 bytes, no | and no control characters; any other, and the one that the call had
+// before, is [ErrInvalid]. A lock with such a token has no [Metadata], is not passed on ([WithLocalHandoff]), and processes whose
+// tokens come from a source take no turns, as they do not recognise each other.
+func TokenSource(source func() (string, error)) DefaultOption {
+	return defaultOption(func(r *request) { r.source, r.given = source, r.given|givenTokenSource })
 }
 
 // request checks a call's arguments before anything is sent.
 func (c *config) request(name string, opts []LockOption) (r request, err error) {
-	r = request{name: name, key: c.prefix + name, ttl: c.ttl}
+	r = c.lock
+	r.name, r.key = name, c.prefix+name
 	if len(opts) > 0 {
 		if r, err = r.with(opts); err != nil {
 			return r, err
 		}
 	}
-	if r.ttl, err = c.checkTTL(r.ttl); err != nil {
+	if r.ttl, err = c.checkTTL(r.ttl, r.grace); err != nil {
 		return r, err
 	}
 	switch {
@@ -123,7 +183,7 @@ func (c *config) request(name string, opts []LockOption) (r request, err error) 
 		return r, invalid("the name is empty")
 	case node.IsCounter(r.key):
 		return r, invalid("the name %q: the key %q is that of a counter of fencing tokens, not of a lock", name, r.key)
-	case r.owned && r.owner == "":
+	case r.given&givenOwner != 0 && r.owner == "":
 		return r, invalid("Owner: the id is empty")
 	case len(r.metadata) > maxMetadataBytes:
 		return r, invalid("Metadata(%.32q...): %d bytes, at most %d", r.metadata, len(r.metadata), maxMetadataBytes)
@@ -133,12 +193,15 @@ func (c *config) request(name string, opts []LockOption) (r request, err error) 
 		return r, invalid("MaxWait(%s): must not be below zero", r.maxWait)
 	case r.maxOutage < 0:
 		return r, invalid("MaxOutage(%s): must not be below zero", r.maxOutage)
-	case r.maxHold < 0:
-		return r, invalid("MaxHold(%s): must not be below zero", r.maxHold)
-	case r.maxHold > 0 && !r.autoExtend:
+	case r.given&givenMaxHold != 0 && !r.autoExtend:
 		return r, invalid("MaxHold(%s) without AutoExtend: the lock ends at its TTL anyway", r.maxHold)
-	case r.maxHold > 0 && r.maxHold < r.ttl:
+	case r.autoExtend && r.maxHold < r.ttl:
 		return r, invalid("MaxHold(%s): below the TTL, %s", r.maxHold, r.ttl)
+	case r.source != nil && r.given&givenMetadata != 0 && r.metadata != "":
+		return r, invalid("Metadata(%q): a token of a TokenSource has none", r.metadata)
+	}
+	if !r.autoExtend {
+		r.maxHold = NoLimit
 	}
 	return r, cmp.Or(checkText("name", name), checkText("owner id", r.owner), checkText("metadata", r.metadata))
 }
@@ -155,7 +218,7 @@ func (r request) with(opts []LockOption) (request, error) {
 }
 
 // checkTTL returns a TTL as it goes over the wire, in whole milliseconds.
-func (c *config) checkTTL(ttl time.Duration) (time.Duration, error) {
+func (c *config) checkTTL(ttl, grace time.Duration) (time.Duration, error) {
 	whole := ttl.Truncate(time.Millisecond)
 	switch {
 	case ttl < minTTL:
@@ -165,6 +228,8 @@ func (c *config) checkTTL(ttl time.Duration) (time.Duration, error) {
 	case quorum.Drift{Factor: c.drift.Factor}.Of(whole) >= whole-c.drift.Floor: // a difference cannot overflow
 		return 0, invalid("TTL %s: the allowance for clock drift, %v x TTL + %s, leaves nothing of it (WithDrift)",
 			ttl, c.drift.Factor, c.drift.Floor)
+	case grace < 0 || grace > whole/2 || grace >= whole-c.drift.Of(whole):
+		return 0, invalid("Grace(%s): must be from 0 to half of the TTL, %s, and leave something of the validity", grace, ttl)
 	}
 	return whole, nil
 }

@@ -19,7 +19,7 @@ import (
 func TestTryLock_SendsTheTTLOfTheCall(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		locker := c.locker(redlock.WithTTL(10 * time.Minute))
+		locker := c.locker(redlock.TTL(10 * time.Minute))
 		standard := take(t, locker, "standard")
 		shorter := take(t, locker, "shorter", redlock.TTL(time.Minute), redlock.TTL(5*time.Minute))
 		c.eventuallyHeld("standard", standard.Token())
@@ -117,12 +117,12 @@ func TestTryLock_RefusesATTLOutOfRangeBeforeAnythingIsSent(t *testing.T) {
 		{"above a lower limit", time.Minute + 1, []redlock.Option{redlock.WithMaxTTL(time.Minute)}, "must be at most 1m0s"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			_, err := redlock.New(untouched(t), append([]redlock.Option{redlock.WithTTL(row.ttl)}, row.opts...)...)
+			_, err := redlock.New(untouched(t), append([]redlock.Option{redlock.TTL(row.ttl)}, row.opts...)...)
 			require.ErrorContains(t, err, row.want)
 			require.True(t, strings.HasPrefix(err.Error(), "redlock: "), "%v", err)
 
 			for _, standard := range []time.Duration{time.Minute, 200 * 365 * day} { // with which the call alone is wrong
-				locker, err := redlock.New(untouched(t), append([]redlock.Option{redlock.WithTTL(standard)}, row.opts...)...)
+				locker, err := redlock.New(untouched(t), append([]redlock.Option{redlock.TTL(standard)}, row.opts...)...)
 				if err != nil {
 					continue
 				}

@@ -10,17 +10,17 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // round is one command for the nodes: an acquire, an extend or an unlock. It receives the answers, reports them to its
 // machine of package quorum, and applies the actions that the machine returns. It decides nothing.
 type round struct {
 	locker  *Locker
-	op      Op
+	op      event.Op
 	req     request
-	call    *call // of which its events are; nil if nobody observes
+	call    *call // of which its events are; nil if nobody wants its number
 	token   string
-	failed  error        // why there is no token; nothing is sent then
 	grant   quorum.Grant // what is asked for; its Start is that of the round
 	held    *heldLock    // that is extended or released; nil for an acquire
 	command *node.Command
@@ -39,7 +39,7 @@ type round struct {
 	timer   clock.Timer     // ends the wait for the clean-up
 	outcome quorum.Outcome
 	refusal *QuorumError // unless the outcome is Done
-	split   bool         // see VerdictEvent
+	split   bool         // see event.Verdict
 }
 
 // machine is what all kinds need of quorum.Acquire, Extend and Release.
@@ -72,11 +72,11 @@ func (r *round) send() {
 
 // Reply implements [node.Receiver].
 func (r *round) Reply(i int, reply node.Reply) {
-	if e := &r.locker.events; e.observed() {
+	if e := &r.locker.events; e.wants(kindVotes) {
 		took := r.took() // read before At, so that At less Took is not before the round
-		e.emitVote(r.call, VoteEvent{
+		e.emitVote(r.call, event.Vote{
 			At: time.Now(), Op: r.op, Name: r.req.name, Node: i, Addr: r.locker.nodes[i].Addr(),
-			Answer: reply.Answer, Command: reply.Command, Err: reply.Err, Took: took,
+			Answer: event.Answer(reply.Answer), Command: reply.Command, Err: reply.Err, Took: took,
 		})
 	}
 	r.step(func(clock quorum.Clock) quorum.Actions {
@@ -132,10 +132,10 @@ func (r *round) soFar() (quorum.Outcome, *QuorumError) {
 func (r *round) stop() { r.step(r.machine.Stop) }
 
 // step reports an event to the machine, and applies the actions that it returns.
-func (r *round) step(event func(clock quorum.Clock) quorum.Actions) {
+func (r *round) step(report func(clock quorum.Clock) quorum.Actions) {
 	l := r.locker
 	r.mu.Lock()
-	actions := event(l.clock)
+	actions := report(l.clock)
 	if r.extend != nil {
 		lost := r.held.answeredLocked() == quorum.Lost
 		if lost && actions.Outcome == quorum.Undecided && (r.outcome == quorum.Done || r.outcome == quorum.NoQuorum) {
@@ -157,10 +157,10 @@ func (r *round) step(event func(clock quorum.Clock) quorum.Actions) {
 			r.timer.Stop()
 		}
 		if r.outcome != quorum.Done {
-			r.split = r.op == OpAcquire && r.outcome == quorum.Denied && r.yesLocked()
+			r.split = r.op == event.OpAcquire && r.outcome == quorum.Denied && r.yesLocked()
 			r.refusal = l.refusal(r.op, r.req.name, reasons[r.op][r.outcome], r.reasonLocked)
 		}
-		if r.op == OpAcquire {
+		if r.op == event.OpAcquire {
 			l.outages.ended(r)
 		}
 	}
@@ -174,8 +174,8 @@ func (r *round) step(event func(clock quorum.Clock) quorum.Actions) {
 		r.sending.Done()
 	}
 	for _, due := range actions.Raise {
-		if l.events.observed() {
-			l.events.emit(FenceEvent{
+		if l.events.wants(kindRounds) {
+			l.events.emit(event.Fence{
 				At: time.Now(), Call: r.call.number(), Name: r.req.name, Node: due.Node, Addr: l.nodes[due.Node].Addr(),
 				Granted: due.Granted, Fence: due.Token,
 			})
@@ -193,18 +193,18 @@ func (r *round) step(event func(clock quorum.Clock) quorum.Actions) {
 // finish reports the outcome to the observer, the log and the caller.
 func (r *round) finish() {
 	e := &r.locker.events
-	verdict := VerdictEvent{Op: r.op, Name: r.req.name, Split: r.split}
+	verdict := event.Verdict{Op: r.op, Name: r.req.name, Split: r.split}
 	if r.refusal != nil {
 		verdict.Err = r.refusal
 	}
-	if e.observed() || r.refusal != nil && e.logs(refusalLevel(verdict)) {
+	if e.wants(kindRounds) || r.refusal != nil && e.logs(refusalLevel(verdict)) {
 		verdict.Took, verdict.At = r.took(), time.Now() // in this order, as those of a vote
-		if r.refusal == nil && r.op != OpUnlock {
+		if r.refusal == nil && r.op != event.OpUnlock {
 			verdict.Validity = r.grant.Deadline().Sub(r.grant.Start) - verdict.Took
 		}
 		e.emitVerdict(r.call, verdict)
 	}
-	if r.op == OpUnlock && (r.call != nil || r.outcome == quorum.Denied) { // else nobody wants to know
+	if r.op == event.OpUnlock && (r.locker.events.wants(kindEnds) || r.outcome == quorum.Denied) { // else nobody wants to know
 		r.held.released(r.outcome, r.call)
 	}
 	close(r.done)

@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 func TestExtend_MovesTheDeadlineAndTheExpiryOnTheNodes(t *testing.T) {
@@ -77,7 +78,7 @@ func TestExtend_NeedsAMajorityThatStillHoldsTheLock(t *testing.T) {
 		err := lock.Extend(t.Context(), 20*time.Minute)
 		require.ErrorIs(t, err, redlock.ErrLost)
 		refusal := c.refused(err)
-		require.Equal(t, redlock.OpExtend, refusal.Op)
+		require.Equal(t, "extend", refusal.Op)
 		require.ErrorIs(t, refusal.Nodes[0].Err, nodeerr.ErrRecreated, "given again is no yes: another may have had it meanwhile")
 		require.ErrorIs(t, refusal.Nodes[2].Err, nodeerr.ErrRecreated)
 
@@ -305,7 +306,7 @@ func TestTryLock_ALostReplyIsNoYesAndItsKeyDoesNotStay(t *testing.T) {
 			}
 			for _, v := range seen.votesOn("acquire", "name") {
 				if v.Node != 1 {
-					require.Contains(t, []redlock.Answer{redlock.AnswerUnknown, redlock.AnswerUnsent}, v.Answer)
+					require.Contains(t, []event.Answer{event.AnswerUnknown, event.AnswerUnsent}, v.Answer)
 				}
 			}
 			seen.connect(t, locker, 3)
@@ -325,7 +326,7 @@ func TestTryLock_WinsDespiteALostReplyAndReleasesThere(t *testing.T) {
 		lock := take(t, locker, "name")
 		c.eventuallyHeld("name", lock.Token())
 		seen.waitForVotes(t, "acquire", "name", 3)
-		require.Equal(t, redlock.AnswerUnknown, seen.votesOn("acquire", "name")[1].Answer)
+		require.Equal(t, event.AnswerUnknown, seen.votesOn("acquire", "name")[1].Answer)
 		require.NoError(t, lock.Unlock(t.Context()))
 		c.eventuallyEmpty()
 	})

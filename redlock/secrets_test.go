@@ -25,6 +25,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // echoForms are how a server may repeat what it was sent.
@@ -113,14 +114,14 @@ func (s *texts) Write(p []byte) (int, error) {
 	return s.Buffer.Write(p)
 }
 
-func (s *texts) Observe(e redlock.Event) {
+func (s *texts) Observe(e event.Event) {
 	_, _ = fmt.Fprintf(s, "%+v\n", e)
 	switch v := e.(type) {
-	case redlock.VoteEvent:
+	case event.Vote:
 		s.error(v.Err)
-	case redlock.VerdictEvent:
+	case event.Verdict:
 		s.error(v.Err)
-	case redlock.NodeDownEvent:
+	case event.NodeDown:
 		s.error(v.Err)
 	}
 }

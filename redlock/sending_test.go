@@ -34,7 +34,7 @@ func TestTryLock_DoesNotReturnBeforeItsReleasesAreSent(t *testing.T) {
 	servers := testredis.Real(t, 3)
 	nodes, err := pool.Open(testredis.URLs(servers), pool.WithTimeout(time.Minute))
 	require.NoError(t, err)
-	l, err := New(nodes, WithTTL(time.Hour))
+	l, err := New(nodes, TTL(time.Hour))
 	require.NoError(t, err)
 	warm, err := l.TryLock(t.Context(), "warm")
 	require.NoError(t, err)

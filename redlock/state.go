@@ -11,8 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// NoTTL is the TTL of a key that never expires.
-const NoTTL = node.NoTTL
+const _ = uint64(NoLimit-node.NoTTL) + uint64(node.NoTTL-NoLimit) // or it does not compile: they are equal
 
 // Verdict is whether anybody holds a lock, as far as the answers of the nodes show it.
 type Verdict string
@@ -30,8 +29,8 @@ const (
 	VerdictUnknown Verdict = "unknown"
 )
 
-// State is what the nodes hold of a lock. See [NewState].
-type State struct {
+// LockState is what the nodes hold of a lock. See [NewLockState].
+type LockState struct {
 	Name    string
 	Need    int // how many nodes make the majority
 	Verdict Verdict
@@ -41,7 +40,7 @@ type State struct {
 	Metadata string // of the holder, see [Metadata]
 	// Fence is the fencing token that a majority holds with Token; 0 if there is none.
 	Fence uint64
-	// TTL is how much longer a majority holds the token, counted from the call of Inspect. It is NoTTL if the key never
+	// TTL is how much longer a majority holds the token, counted from the call of Inspect. It is [NoLimit] if the key never
 	// expires, and 0 if nobody holds the lock.
 	TTL time.Duration
 	// Nodes[i] is about the i-th node given to New or Open.
@@ -51,19 +50,19 @@ type State struct {
 // NodeState is what one node holds of a lock.
 type NodeState struct {
 	Addr     string
-	Held     bool   // it holds a token, which may be empty
-	Token    string // that it holds
-	Metadata string // of the holder, see [Metadata]
-	Fence    uint64 // of the holder, 0 for none: see [Lock.Fence]; on a minority of nodes it may be another
-	TTL      time.Duration
+	Held     bool          // it holds a token, which may be empty
+	Token    string        // that it holds
+	Metadata string        // of the holder, see [Metadata]
+	Fence    uint64        // of the holder, 0 for none: see [Lock.Fence]; on a minority of nodes it may be another
+	TTL      time.Duration // that the key has left, NoLimit if it never expires
 	// Err is why there is no answer, an error of package nodeerr; nodeerr.ErrForeign means that the key is somebody's data.
 	Err error
 }
 
-// NewState returns what the answers of the nodes come to, of all nodes that the lock is taken on. A node whose Err is set has not
+// NewLockState returns what the answers of the nodes come to, of all nodes that the lock is taken on. A node whose Err is set has not
 // answered, and may hold anything, unless that is [nodeerr.ErrForeign]. Numbers behind a token do not make it another holder's.
-func NewState(name string, nodes []NodeState) *State {
-	s := &State{Name: name, Need: quorum.Majority(len(nodes)), Verdict: VerdictNobody, Nodes: nodes}
+func NewLockState(name string, nodes []NodeState) *LockState {
+	s := &LockState{Name: name, Need: quorum.Majority(len(nodes)), Verdict: VerdictNobody, Nodes: nodes}
 	missing, data, most := 0, 0, 0
 	for i := range nodes {
 		switch n := &nodes[i]; {
@@ -87,7 +86,7 @@ func NewState(name string, nodes []NodeState) *State {
 }
 
 // count returns how many nodes hold the token of n, and makes n the holder if they are a majority.
-func (s *State) count(n *NodeState) int {
+func (s *LockState) count(n *NodeState) int {
 	var ttls []time.Duration
 	fences := 0
 	for _, o := range s.Nodes {
@@ -100,8 +99,7 @@ func (s *State) count(n *NodeState) int {
 		}
 	}
 	if len(ttls) >= s.Need {
-		// NoTTL, -1, is the longest.
-		slices.SortFunc(ttls, func(a, b time.Duration) int { return cmp.Compare(uint64(b), uint64(a)) })
+		slices.SortFunc(ttls, func(a, b time.Duration) int { return cmp.Compare(b, a) })
 		s.Token, s.Metadata, s.TTL = n.Token, n.Metadata, ttls[s.Need-1]
 		if fences >= s.Need {
 			s.Fence = n.Fence

@@ -49,7 +49,7 @@ func TestNewState_TellsWhoHoldsTheLock(t *testing.T) {
 		{"---??", nobody}, {"--???", unknown}, {"###a?", data}, {"##aa?", unknown}, {"##abb", nobody}, {"##-??", nobody}, {"#--??", nobody}, {"#a-??", unknown},
 		{"aaa-", held}, {"aa--", nobody}, {"aa??", unknown}, {"aabb", nobody}, {"a-??", unknown}, {"--??", nobody}, {"##--", data}, {"-???", unknown},
 	} {
-		s := redlock.NewState("name", nodeStates(test.nodes))
+		s := redlock.NewLockState("name", nodeStates(test.nodes))
 		require.Equal(t, test.want, s.Verdict, test.nodes)
 		require.Equal(t, len(test.nodes)/2+1, s.Need)
 		require.Equal(t, test.want == held, s.TTL > 0, test.nodes)
@@ -67,7 +67,7 @@ func TestNewState_IsUnknownIfAndOnlyIfTheMissingNodesDecide(t *testing.T) {
 			for _, complete := range completions(text) {
 				holders[holder(complete)] = true
 			}
-			s := redlock.NewState("name", nodeStates(text))
+			s := redlock.NewLockState("name", nodeStates(text))
 			switch s.Verdict {
 			case redlock.VerdictHeld:
 				require.Equal(t, map[string]bool{"of " + s.Token: true}, holders, text)
@@ -147,19 +147,19 @@ func TestNewState_CountsTheHolderOnce(t *testing.T) {
 	for i := range nodes[:2] {
 		nodes[i].Metadata = "of a"
 	}
-	nodes[3] = redlock.NodeState{Held: true, Token: "a", TTL: redlock.NoTTL, Metadata: "of a"}
+	nodes[3] = redlock.NodeState{Held: true, Token: "a", TTL: redlock.NoLimit, Metadata: "of a"}
 	nodes[0].Fence, nodes[1].Fence, nodes[3].Fence = 7, 8, 7
-	s := redlock.NewState("name", nodes)
+	s := redlock.NewLockState("name", nodes)
 	require.Equal(t, redlock.VerdictHeld, s.Verdict, "numbers behind the same token do not make it another's")
 	require.Equal(t, "a", s.Token)
 	require.Equal(t, "of a", s.Metadata)
 	require.Zero(t, s.Fence, "no majority has the same")
 	require.Equal(t, time.Minute, s.TTL, "for so long three hold it")
-	nodes[1].Fence, nodes[1].TTL, nodes[0].TTL = 7, redlock.NoTTL, redlock.NoTTL
-	s = redlock.NewState("name", nodes)
+	nodes[1].Fence, nodes[1].TTL, nodes[0].TTL = 7, redlock.NoLimit, redlock.NoLimit
+	s = redlock.NewLockState("name", nodes)
 	require.EqualValues(t, 7, s.Fence)
-	require.EqualValues(t, redlock.NoTTL, s.TTL)
+	require.EqualValues(t, redlock.NoLimit, s.TTL)
 
 	nodes[0].Err = errors.New("late") // what it holds is not known
-	require.Equal(t, redlock.VerdictUnknown, redlock.NewState("name", nodes).Verdict)
+	require.Equal(t, redlock.VerdictUnknown, redlock.NewLockState("name", nodes).Verdict)
 }

@@ -1,20 +1,26 @@
 package redlock
 
 import (
-	"errors"
 	"fmt"
-
-	"github.com/quorumlock/quorumlock/internal/token"
+	"strings"
 )
 
-// newToken makes a token that no lock has had.
-func (l *Locker) newToken(metadata string) (string, error) {
-	made, err := l.token()
-	if err == nil && made == "" {
-		err = errors.New("an empty token")
+// nextToken asks the source of the call, if it has one, for the token of the round that is next.
+func (r *request) nextToken() error {
+	if r.source == nil {
+		return nil
 	}
-	if err != nil {
-		return "", fmt.Errorf("token source: %w", err)
+	made, err := r.source()
+	switch {
+	case err != nil:
+		return fmt.Errorf("TokenSource: %w", err)
+	case made == "":
+		return invalid("TokenSource: an empty token")
+	case strings.Contains(made, "|"):
+		return invalid("TokenSource: the token %.64q must not contain |, which separates the fencing token", made)
+	case made == r.token:
+		return invalid("TokenSource: the token %.64q was that of the round before", made)
 	}
-	return token.WithMetadata(made, metadata), nil
+	r.token = made
+	return checkText("token", made)
 }

@@ -18,10 +18,10 @@ func TestTryLock_ReportsATokenSourceThatFailsAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no entropy")
 	for want, source := range map[string]func() (string, error){
-		`redlock: acquire "name": token source: no entropy`:     func() (string, error) { return "token", broken },
-		`redlock: acquire "name": token source: an empty token`: func() (string, error) { return "", nil },
+		`redlock: acquire "name": TokenSource: no entropy`:     func() (string, error) { return "token", broken },
+		`redlock: acquire "name": TokenSource: an empty token`: func() (string, error) { return "", nil },
 	} {
-		locker := lockerOver(t, untouched(t), redlock.WithTokenSource(source))
+		locker := lockerOver(t, untouched(t), redlock.TokenSource(source))
 		_, err := locker.TryLock(t.Context(), "name")
 		require.EqualError(t, err, want)
 		_, err = locker.Lock(t.Context(), "name")
@@ -36,7 +36,7 @@ func TestToken_IsNotUsedForTwoRounds(t *testing.T) {
 	onBothSilent(t, 3, func(t *testing.T, c *cluster) {
 		holder := take(t, c.locker(), "name")
 		source := &tokens{}
-		locker, seen := c.waiting(c.nodes(), redlock.WithTokenSource(source.next))
+		locker, seen := c.waiting(c.nodes(), redlock.TokenSource(source.next))
 		waiter := lockBeside(t.Context(), locker, "name")
 		seen.waitForRefusals(t, 5)
 		require.NoError(t, holder.Unlock(t.Context()))
@@ -111,7 +111,7 @@ func TestToken_IsComparedWhole(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		const ours = "token"
-		locker := c.locker(redlock.WithTokenSource(func() (string, error) { return ours, nil }))
+		locker := c.locker(redlock.TokenSource(func() (string, error) { return ours, nil }))
 		for _, theirs := range []string{"toke", "token2", "tokem", "TOKEN", " token", "token\x00", "t*", ""} {
 			lock := take(t, locker, "name")
 			c.eventuallyHeld("name", ours)

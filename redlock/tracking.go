@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // Lockers of different processes that want the same lock send messages to each other, over a channel for each
@@ -68,12 +69,12 @@ func (s *queues) Message(node int, text string) {
 		received := false
 		q.do(func(now time.Time) quorum.Actions {
 			if q.holder == nil || q.holder.err() != nil { // else the turn has been taken already
-				received, q.handed = !q.handed, true // the message comes from every node
+				received, q.turnCame = !q.turnCame, true // the message comes from every node
 			}
-			return q.machine.HandedOver(now, node, owners)
+			return q.machine.TurnPassed(now, node, owners)
 		})
-		if e := &s.locker.events; received && e.observed() {
-			e.emit(HandOverEvent{At: time.Now(), Name: s.locker.nameOf(key), Received: true, Waiting: len(owners)})
+		if e := &s.locker.events; received && e.wants(kindTurns) {
+			e.emit(event.Turn{At: time.Now(), Name: s.locker.nameOf(key), Received: true, Waiting: len(owners)})
 		}
 	case what == yours && len(owners) > 0: // nobody waits here any more
 		s.locker.publish(owners[0], s.locker.nodes[node:node+1], yours, key, owners[1:])

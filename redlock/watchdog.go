@@ -20,7 +20,11 @@ func (h *heldLock) renew(req request) bool {
 
 // renewLocked begins to renew the lock, or goes on with other values, for a holder who has had it since from.
 func (h *heldLock) renewLocked(req request, from time.Time) {
-	h.renewal = quorum.NewRenewal(h.lease, from, req.ttl, req.maxHold)
+	maxHold := req.maxHold
+	if maxHold == NoLimit {
+		maxHold = 0
+	}
+	h.renewal = quorum.NewRenewal(h.lease, from, req.ttl, maxHold)
 	if h.watches {
 		h.renewal.Tracked()
 	}

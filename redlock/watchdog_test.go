@@ -329,19 +329,19 @@ func TestExtend_GoesInTheOrderOfTheCalls(t *testing.T) {
 			ctx = impatient
 		}
 		go func() {
-			if redlock.BeginTurn(ctx, lock) {
+			if redlock.BeginExtension(ctx, lock) {
 				begun <- i
 			}
 		}()
-		eventually(t, func() bool { return redlock.Turns(lock) == i+1 }, "call %d waits", i)
+		eventually(t, func() bool { return redlock.Extending(lock) == i+1 }, "call %d waits", i)
 	}
 	giveUp()
-	eventually(t, func() bool { return redlock.Turns(lock) == 7 }, "one has given up")
+	eventually(t, func() bool { return redlock.Extending(lock) == 7 }, "one has given up")
 	for _, want := range []int{0, 1, 2, 4, 5, 6, 7} {
 		require.Equal(t, want, receive(t, begun, "a turn"))
-		redlock.EndTurn(lock)
+		redlock.EndExtension(lock)
 	}
-	require.Zero(t, redlock.Turns(lock))
+	require.Zero(t, redlock.Extending(lock))
 	require.NoError(t, lock.Unlock(t.Context()))
 }
 

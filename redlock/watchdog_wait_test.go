@@ -9,13 +9,14 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // extendCounter counts the rounds that ended.
 type extendCounter struct{ n int }
 
-func (c *extendCounter) Observe(e Event) {
-	if _, ok := e.(VerdictEvent); ok {
+func (c *extendCounter) Observe(e event.Event) {
+	if _, ok := e.(event.Verdict); ok {
 		c.n++
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // benchCmd is the subcommand bench.
@@ -130,7 +131,7 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 	}
 	waits := c.Names == load.Hot
 	votes := load.NewVotes(addrs, waits)
-	opts := []redlock.Option{redlock.WithTTL(c.TTL), redlock.WithKeyPrefix(prefix), redlock.WithObserver(votes)}
+	opts := []redlock.Option{redlock.TTL(c.TTL), redlock.WithKeyPrefix(prefix), redlock.WithObserver(votes, event.Votes, event.Rounds)}
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
 	}

@@ -27,7 +27,7 @@ func TestExitCode_OfARoundIsThatOfItsOutcome(t *testing.T) {
 		"lost, and somebody's data on one":       {redlock.ErrLost, []error{nodeerr.ErrAbsent, nodeerr.ErrAbsent, nodeerr.ErrForeign}, exitLost},
 		"a server under two names":               {redlock.ErrTaken, []error{nodeerr.ErrSameServer, nodeerr.ErrHeld, nodeerr.ErrHeld}, exitUsage},
 	} {
-		err := &redlock.QuorumError{Op: redlock.OpAcquire, Name: "name", Need: 3, Reason: test.reason, Nodes: make([]redlock.NodeError, 5)}
+		err := &redlock.QuorumError{Op: "acquire", Name: "name", Need: 3, Reason: test.reason, Nodes: make([]redlock.NodeError, 5)}
 		for i, e := range test.nodes {
 			err.Nodes[i].Err = e
 		}

@@ -69,7 +69,7 @@ func unanswered(err error) error {
 }
 
 // lines are what is printed.
-func (c *inspectCmd) lines(s *redlock.State, trips *roundTrips, columns int) []line {
+func (c *inspectCmd) lines(s *redlock.LockState, trips *roundTrips, columns int) []line {
 	titles := []column{{"NODE", false}, {"HELD BY", false}, {"TTL LEFT", true}, {"FENCE", true}, {"METADATA", false}, {"LATENCY", true}, {"ERROR", false}}
 	var rows [][]string
 	for i := range s.Nodes {
@@ -169,7 +169,7 @@ type nodeInspection struct {
 	Error    string   `json:"error,omitempty"`
 }
 
-func inspectionOf(s *redlock.State, trips *roundTrips) inspection {
+func inspectionOf(s *redlock.LockState, trips *roundTrips) inspection {
 	to := inspection{
 		Name: s.Name, Verdict: s.Verdict, Text: explain(s, true), Token: s.Token, Metadata: s.Metadata, Fence: s.Fence, TTL: ttlMillis(s.TTL), Need: s.Need,
 	}
@@ -202,7 +202,7 @@ func ttlMillis(ttl time.Duration) *int64 {
 
 // millis returns a TTL in milliseconds, -1 for a key without one.
 func millis(ttl time.Duration) int64 {
-	if ttl == redlock.NoTTL {
+	if ttl == redlock.NoLimit {
 		return -1
 	}
 	return ttl.Milliseconds()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -91,7 +90,7 @@ func (c *listCmd) choose(listing *survey.Listing) (shown []survey.Lock, hidden i
 	}
 	switch c.Sort {
 	case "ttl":
-		slices.SortStableFunc(shown, func(a, b survey.Lock) int { return cmp.Compare(endless(a.TTL), endless(b.TTL)) })
+		slices.SortStableFunc(shown, func(a, b survey.Lock) int { return cmp.Compare(a.TTL, b.TTL) })
 	case "nodes":
 		slices.SortStableFunc(shown, func(a, b survey.Lock) int { return cmp.Compare(a.On, b.On) })
 	}
@@ -101,14 +100,6 @@ func (c *listCmd) choose(listing *survey.Listing) (shown []survey.Lock, hidden i
 // holds reports whether --holder chooses a lock.
 func (c *listCmd) holds(l survey.Lock) bool {
 	return c.Holder == "" || slices.ContainsFunc(l.Views, func(v survey.View) bool { return strings.Contains(v.Token, c.Holder) })
-}
-
-// endless makes NoTTL the longest.
-func endless(ttl time.Duration) time.Duration {
-	if ttl == redlock.NoTTL {
-		return math.MaxInt64
-	}
-	return ttl
 }
 
 // remarks are what is not as it should be.
@@ -130,7 +121,7 @@ func remarks(l survey.Lock) (all []string) {
 	if l.Empty {
 		all = append(all, "empty value")
 	}
-	if slices.ContainsFunc(l.Views, func(v survey.View) bool { return !v.Other && v.TTL == redlock.NoTTL }) {
+	if slices.ContainsFunc(l.Views, func(v survey.View) bool { return !v.Other && v.TTL == redlock.NoLimit }) {
 		all = append(all, "no TTL")
 	}
 	if data > 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/load"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 const (
@@ -36,7 +37,7 @@ func (s *scenario) newParty(name string) (*party, error) {
 	p.locker, err = redlock.Open(s.urls,
 		redlock.WithPoolOptions(
 			pool.WithTimeout(s.timeout), pool.WithClientName("redlock-demo"), pool.WithDialer(s.network.dial)),
-		redlock.WithTTL(s.ttl), redlock.WithObserver(p.seen), redlock.WithBackoff(firstBackoff, maxBackoff))
+		redlock.TTL(s.ttl), redlock.WithObserver(p.seen, event.Votes, event.Rounds), redlock.WithBackoff(firstBackoff, maxBackoff))
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func (p *party) close() error {
 }
 
 // observe returns the one round of an operation. The round is nil if it is not complete in time.
-func (p *party) observe(ctx context.Context, op redlock.Op, asked int, operation func() error) (*round, error) {
+func (p *party) observe(ctx context.Context, op event.Op, asked int, operation func() error) (*round, error) {
 	p.seen.watch(op)
 	err := operation()
 	ctx, cancel := context.WithTimeout(ctx, p.s.timeout+votePatience)
@@ -68,15 +69,15 @@ func (p *party) observe(ctx context.Context, op redlock.Op, asked int, operation
 
 // try asks for the lock once. It returns the error of TryLock.
 func (p *party) try(ctx context.Context, opts ...redlock.LockOption) error {
-	seen, err := p.observe(ctx, redlock.OpAcquire, p.s.n, func() (err error) {
+	seen, err := p.observe(ctx, event.OpAcquire, p.s.n, func() (err error) {
 		p.lock, err = p.locker.TryLock(ctx, p.s.name, opts...)
 		return err
 	})
 	if seen == nil {
 		return err
 	}
-	p.asked = p.s.n - len(seen.with(redlock.AnswerUnsent))
-	p.s.up = seen.with(redlock.AnswerYes, redlock.AnswerNo)
+	p.asked = p.s.n - len(seen.with(event.AnswerUnsent))
+	p.s.up = seen.with(event.AnswerYes, event.AnswerNo)
 	p.s.show.votes(seen)
 	if err != nil {
 		p.s.show.outcome(seen, bad, "%s is refused after %s: %s", p.name, load.Duration(seen.verdict.Took), p.s.why(seen))
@@ -92,7 +93,7 @@ func (p *party) try(ctx context.Context, opts ...redlock.LockOption) error {
 func (p *party) wait(ctx context.Context, refused func(refusals int)) (refusals int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience+p.s.timeout)
 	defer cancel()
-	p.seen.watch(redlock.OpAcquire)
+	p.seen.watch(event.OpAcquire)
 	began := time.Now()
 	locked := make(chan error)
 	go func() {
@@ -111,7 +112,7 @@ func (p *party) wait(ctx context.Context, refused func(refusals int)) (refusals 
 		since := load.Duration(time.Since(began))
 		if seen.verdict.Err == nil {
 			p.s.show.outcome(seen, good, "%9s  %s has the lock, valid for %s", since, p.name, load.Duration(seen.verdict.Validity))
-			p.asked = p.s.n - len(seen.with(redlock.AnswerUnsent))
+			p.asked = p.s.n - len(seen.with(event.AnswerUnsent))
 			return refusals, <-locked
 		}
 		p.s.show.outcome(seen, odd, "%9s  %s waits: %s", since, p.name, p.s.why(seen))
@@ -124,7 +125,7 @@ func (p *party) wait(ctx context.Context, refused func(refusals int)) (refusals 
 
 // release returns the error of Unlock.
 func (p *party) release(ctx context.Context) error {
-	seen, err := p.observe(ctx, redlock.OpUnlock, p.asked, func() error {
+	seen, err := p.observe(ctx, event.OpUnlock, p.asked, func() error {
 		err := p.lock.Unlock(ctx)
 		if err == nil || errors.Is(err, redlock.ErrNotHeld) {
 			p.lock = nil
@@ -144,7 +145,7 @@ func (p *party) release(ctx context.Context) error {
 
 // extend extends the lock, which a majority must still hold.
 func (p *party) extend(ctx context.Context) error {
-	seen, err := p.observe(ctx, redlock.OpExtend, p.asked, func() error { return p.lock.Extend(ctx, p.s.ttl) })
+	seen, err := p.observe(ctx, event.OpExtend, p.asked, func() error { return p.lock.Extend(ctx, p.s.ttl) })
 	if err != nil {
 		return err
 	}

@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // round is what was observed of one request to all nodes.
 type round struct {
-	votes   []*redlock.VoteEvent // votes[i] is node i's; nil if it was not asked
-	verdict redlock.VerdictEvent
+	votes   []*event.Vote // votes[i] is node i's; nil if it was not asked
+	verdict event.Verdict
 }
 
 // with returns the addresses of the nodes that gave one of the answers.
-func (r *round) with(answers ...redlock.Answer) []string {
+func (r *round) with(answers ...event.Answer) []string {
 	var addrs []string
 	for _, vote := range r.votes {
 		if vote != nil && slices.Contains(answers, vote.Answer) {
@@ -28,27 +28,27 @@ func (r *round) with(answers ...redlock.Answer) []string {
 // recorder is the Observer of one client. Each round asks a node once, and the answers of a node
 // keep their order: the i-th is its vote of the i-th round.
 type recorder struct {
-	events chan redlock.Event // votes and verdicts; with room for more than a step has
+	events chan event.Event // votes and verdicts; with room for more than a step has
 
-	op       redlock.Op // the operation that is watched
-	votes    [][]redlock.VoteEvent
-	verdicts []redlock.VerdictEvent
+	op       event.Op // the operation that is watched
+	votes    [][]event.Vote
+	verdicts []event.Verdict
 }
 
 func newRecorder(n int) *recorder {
-	return &recorder{events: make(chan redlock.Event, 4096), votes: make([][]redlock.VoteEvent, n)}
+	return &recorder{events: make(chan event.Event, 4096), votes: make([][]event.Vote, n)}
 }
 
-// Observe implements [redlock.Observer].
-func (r *recorder) Observe(e redlock.Event) {
+// Observe implements [event.Observer].
+func (r *recorder) Observe(e event.Event) {
 	switch e.(type) {
-	case redlock.VoteEvent, redlock.VerdictEvent:
+	case event.Vote, event.Verdict:
 		r.events <- e
 	}
 }
 
 // watch forgets everything, and makes wait wait for an operation that begins after it.
-func (r *recorder) watch(op redlock.Op) {
+func (r *recorder) watch(op event.Op) {
 	r.op, r.verdicts = op, nil
 	clear(r.votes)
 	for len(r.events) > 0 {
@@ -63,13 +63,13 @@ func (r *recorder) wait(ctx context.Context, i, asked int) (*round, error) {
 			return seen, nil
 		}
 		select {
-		case event := <-r.events:
-			switch v := event.(type) {
-			case redlock.VoteEvent:
+		case e := <-r.events:
+			switch v := e.(type) {
+			case event.Vote:
 				if v.Op == r.op {
 					r.votes[v.Node] = append(r.votes[v.Node], v)
 				}
-			case redlock.VerdictEvent:
+			case event.Verdict:
 				if v.Op == r.op {
 					r.verdicts = append(r.verdicts, v)
 				}
@@ -82,7 +82,7 @@ func (r *recorder) wait(ctx context.Context, i, asked int) (*round, error) {
 
 // round returns the i-th round, or nil if it is not complete.
 func (r *recorder) round(i, asked int) *round {
-	seen := &round{votes: make([]*redlock.VoteEvent, len(r.votes))}
+	seen := &round{votes: make([]*event.Vote, len(r.votes))}
 	for node, votes := range r.votes {
 		if i < len(votes) {
 			seen.votes[node] = &votes[i]

@@ -8,44 +8,44 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 func TestRecorder_LateVotesBelongToTheirRoundAndNotToTheNext(t *testing.T) {
 	r := newRecorder(3)
 	r.watch("acquire")
 	addrs := []string{"a", "b", "c"}
-	vote := func(node int, answer redlock.Answer) {
-		r.Observe(redlock.VoteEvent{Op: "acquire", Node: node, Addr: addrs[node], Answer: answer})
+	vote := func(node int, answer event.Answer) {
+		r.Observe(event.Vote{Op: "acquire", Node: node, Addr: addrs[node], Answer: answer})
 	}
 	refused := errors.New("refused")
-	vote(0, redlock.AnswerNo)
-	vote(1, redlock.AnswerNo)
-	r.Observe(redlock.VerdictEvent{Op: "acquire", Err: refused})
-	vote(0, redlock.AnswerYes)
-	vote(1, redlock.AnswerYes)
-	r.Observe(redlock.VerdictEvent{Op: "acquire"})
-	vote(2, redlock.AnswerUnknown)
-	vote(2, redlock.AnswerYes)
+	vote(0, event.AnswerNo)
+	vote(1, event.AnswerNo)
+	r.Observe(event.Verdict{Op: "acquire", Err: refused})
+	vote(0, event.AnswerYes)
+	vote(1, event.AnswerYes)
+	r.Observe(event.Verdict{Op: "acquire"})
+	vote(2, event.AnswerUnknown)
+	vote(2, event.AnswerYes)
 
 	first, err := r.wait(t.Context(), 0, 3)
 	require.NoError(t, err)
-	assert.Equal(t, addrs[:2], first.with(redlock.AnswerNo))
-	assert.Equal(t, addrs[2:], first.with(redlock.AnswerUnknown))
+	assert.Equal(t, addrs[:2], first.with(event.AnswerNo))
+	assert.Equal(t, addrs[2:], first.with(event.AnswerUnknown))
 	assert.ErrorIs(t, first.verdict.Err, refused)
 
 	second, err := r.wait(t.Context(), 1, 3)
 	require.NoError(t, err)
-	assert.Equal(t, addrs, second.with(redlock.AnswerYes))
+	assert.Equal(t, addrs, second.with(event.AnswerYes))
 	assert.NoError(t, second.verdict.Err)
 }
 
 func TestRecorder_RoundIsCompleteWhenAllNodesThatWereAskedHaveAnswered(t *testing.T) {
 	r := newRecorder(2)
 	r.watch("unlock")
-	r.Observe(redlock.VoteEvent{Op: "acquire", Node: 1, Answer: redlock.AnswerYes})
-	r.Observe(redlock.VerdictEvent{Op: "unlock"})
-	r.Observe(redlock.VoteEvent{Op: "unlock", Node: 0, Answer: redlock.AnswerYes})
+	r.Observe(event.Vote{Op: "acquire", Node: 1, Answer: event.AnswerYes})
+	r.Observe(event.Verdict{Op: "unlock"})
+	r.Observe(event.Vote{Op: "unlock", Node: 0, Answer: event.AnswerYes})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := r.wait(ended, 0, 2)

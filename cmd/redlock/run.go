@@ -102,7 +102,7 @@ func (c *runCmd) check() error {
 	for _, err := range []error{
 		between("--ttl", c.TTL, minRunTTL, maxRunTTL),
 		checkTimeout(c.Timeout, c.TTL),
-		between("--kill-after", c.killAfter(), 0, c.TTL/2),
+		between("--kill-after", c.killAfter(), 0, c.TTL/2-supervise.Rules{TTL: c.TTL}.Margin()),
 		between("--at-least", c.AtLeast, 0, maxRunTTL),
 	} {
 		if err != nil {

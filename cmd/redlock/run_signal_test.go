@@ -184,11 +184,11 @@ func TestRun_EndsWhatTheCommandLeavesBehind(t *testing.T) {
 	t.Parallel()
 	servers := testredis.Real(t, 3)
 	for name, test := range map[string]struct{ flag, script string }{
-		"TERM ends it":         {"--kill-after=15s", `sleep 1000 & exit 5`},
+		"TERM ends it":         {"--kill-after=14s", `sleep 1000 & exit 5`},
 		"it ignores TERM":      {"--kill-after=300ms", `trap "" TERM; sleep 1000 & exit 5`},
 		"it is not even asked": {"--kill-after=0", `trap "" TERM; sleep 1000 & exit 5`},
-		"it is stopped":        {"--kill-after=15s", `sleep 1000 & kill -STOP $!; exit 5`},
-		"several generations":  {"--kill-after=15s", `(sh -c "sleep 1000 & sleep 1000" & sleep 1000) & exit 5`},
+		"it is stopped":        {"--kill-after=14s", `sleep 1000 & kill -STOP $!; exit 5`},
+		"several generations":  {"--kill-after=14s", `(sh -c "sleep 1000 & sleep 1000" & sleep 1000) & exit 5`},
 	} {
 		p := runTool(t, servers, test.flag, "job", "--", "sh", "-c", "exec >/dev/null 2>&1; "+test.script)
 		group := p.event("started").PID

@@ -62,7 +62,7 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 	if c.RestartGuard > 0 {
 		poolOpts = append(poolOpts, pool.WithRestartGuard(c.RestartGuard))
 	}
-	opts := []redlock.Option{redlock.WithTTL(c.TTL), redlock.WithClock(supervise.Clock{})}
+	opts := []redlock.Option{redlock.TTL(c.TTL), redlock.WithClock(supervise.Clock{})}
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing())
 	}
@@ -73,14 +73,18 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 	defer func() { _ = cluster.Close() }() // nothing depends on it any more
 	events := supervise.NewEvents(os.Stderr, c.Name, c.JSON, c.Verbose)
 	defer events.Close()
+	rules := c.rules()
 	job := &supervise.Job{
-		Rules: c.rules(), Locker: cluster.Locker, Name: c.Name,
-		Options:  []redlock.LockOption{redlock.AutoExtend(), redlock.MaxHold(c.MaxHold), redlock.Metadata(c.Metadata)},
+		Rules: rules, Locker: cluster.Locker, Name: c.Name,
+		Options:  []redlock.LockOption{redlock.AutoExtend(), redlock.Metadata(c.Metadata), redlock.Grace(rules.Grace())},
 		NonBlock: c.Nonblock || c.Wait != nil && *c.Wait == 0,
 		AtLeast:  c.AtLeast,
 		MaxHold:  c.MaxHold,
 		Path:     string(c.Program[0]), Secrets: secretEnv,
 		Failed: c.failed, Events: events,
+	}
+	if c.MaxHold > 0 {
+		job.Options = append(job.Options, redlock.MaxHold(c.MaxHold))
 	}
 	for _, word := range c.Program[1:] {
 		job.Args = append(job.Args, string(word))

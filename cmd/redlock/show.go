@@ -13,7 +13,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/load"
-	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 const (
@@ -83,7 +83,7 @@ func (s *show) votes(seen *round) {
 func (s *show) outcome(seen *round, c *color.Color, format string, args ...any) {
 	var marks strings.Builder
 	for _, vote := range seen.votes {
-		answer := redlock.AnswerUnsent
+		answer := event.AnswerUnsent
 		if vote != nil {
 			answer = vote.Answer
 		}
@@ -94,11 +94,11 @@ func (s *show) outcome(seen *round, c *color.Color, format string, args ...any) 
 }
 
 // mark returns the mark and the colour of an answer.
-func mark(answer redlock.Answer) (string, *color.Color) {
+func mark(answer event.Answer) (string, *color.Color) {
 	switch answer {
-	case redlock.AnswerYes:
+	case event.AnswerYes:
 		return yesMark, good
-	case redlock.AnswerNo, redlock.AnswerRefused:
+	case event.AnswerNo, event.AnswerRefused:
 		return noMark, bad
 	}
 	return elseMark, odd

@@ -134,7 +134,7 @@ func (c *unlockCmd) force(ctx context.Context, to streams, on *cluster) error {
 }
 
 // remove deletes what was seen, and returns what it has deleted, with the line for the log. It fails unless the lock is free.
-func remove(on *cluster, prefix string, seen *redlock.State) (removed *redlock.State, record string, err error) {
+func remove(on *cluster, prefix string, seen *redlock.LockState) (removed *redlock.LockState, record string, err error) {
 	nodes := slices.Clone(seen.Nodes)
 	free, taken, data := 0, 0, 0
 	replies, record := survey.Remove(on.nodes, prefix, seen)
@@ -152,7 +152,7 @@ func remove(on *cluster, prefix string, seen *redlock.State) (removed *redlock.S
 			data++
 		}
 	}
-	removed = redlock.NewState(seen.Name, nodes)
+	removed = redlock.NewLockState(seen.Name, nodes)
 	switch {
 	case free >= seen.Need:
 		return removed, record, nil
@@ -165,7 +165,7 @@ func remove(on *cluster, prefix string, seen *redlock.State) (removed *redlock.S
 }
 
 // holdings are a line for each node, about what it holds or held.
-func holdings(s *redlock.State, nothing string) (lines []line) {
+func holdings(s *redlock.LockState, nothing string) (lines []line) {
 	var rows [][]string
 	for _, n := range s.Nodes {
 		row := []string{n.Addr, nothing, "", "", ""}

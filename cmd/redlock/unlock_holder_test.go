@@ -13,27 +13,28 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // endings are the events of a Locker that say how its locks end, and when renewals succeed.
 type endings struct {
 	mu      sync.Mutex
 	renewed int
-	all     []redlock.EndEvent
+	all     []event.End
 }
 
-func (e *endings) Observe(what redlock.Event) {
+func (e *endings) Observe(what event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch what := what.(type) {
-	case redlock.ExtendEvent:
+	case event.Extend:
 		e.renewed++
-	case redlock.EndEvent:
+	case event.End:
 		e.all = append(e.all, what)
 	}
 }
 
-func (e *endings) seen() (renewed int, ended []redlock.EndEvent) {
+func (e *endings) seen() (renewed int, ended []event.End) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.renewed, e.all
@@ -44,7 +45,7 @@ func TestUnlock_ByForceShowsInTheMetricsOfTheHolder(t *testing.T) {
 	on, flags := real5(t)
 	take := func(name string, opts ...redlock.LockOption) (*redlock.Lock, *endings) {
 		seen := &endings{}
-		locker, err := redlock.Open(testredis.URLs(on), redlock.WithObserver(seen), redlock.WithTTL(eternity),
+		locker, err := redlock.Open(testredis.URLs(on), redlock.WithObserver(seen), redlock.TTL(eternity),
 			redlock.WithPoolOptions(pool.WithTimeout(10*time.Second)))
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = locker.Close() })

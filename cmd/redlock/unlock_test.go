@@ -82,7 +82,7 @@ func TestUnlock_ByForceLeavesSomebodysDataAlone(t *testing.T) {
 }
 
 func TestHoldings_SayWhereNothingWasRemoved(t *testing.T) {
-	s := &redlock.State{Need: 3, Nodes: []redlock.NodeState{
+	s := &redlock.LockState{Need: 3, Nodes: []redlock.NodeState{
 		{Addr: "a:1", Held: true, Token: "token", TTL: eternity},
 		{Addr: "a:2", Err: nodeerr.ErrHeld},
 		{Addr: "a:3", Err: nodeerr.ErrAbsent},

@@ -42,7 +42,7 @@ type tokenShare struct {
 	ttl   time.Duration // the longest
 }
 
-func tallyOf(s *redlock.State) tally {
+func tallyOf(s *redlock.LockState) tally {
 	t := tally{nodes: len(s.Nodes), need: s.Need}
 	for _, n := range s.Nodes {
 		switch {
@@ -53,7 +53,7 @@ func tallyOf(s *redlock.State) tally {
 		case !n.Held:
 			t.nothing++
 		default:
-			if n.TTL == redlock.NoTTL {
+			if n.TTL == redlock.NoLimit {
 				t.forEver++
 			}
 			i := slices.IndexFunc(t.tokens, func(s tokenShare) bool { return s.token == n.Token })
@@ -70,7 +70,7 @@ func tallyOf(s *redlock.State) tally {
 }
 
 // explain says in sentences what the answers come to. docs/tool.md explains each.
-func explain(s *redlock.State, full bool) (text string) {
+func explain(s *redlock.LockState, full bool) (text string) {
 	t := tallyOf(s)
 	switch shares := t.shares(full); {
 	case s.Verdict == redlock.VerdictHeld && s.Token == "":
@@ -102,7 +102,7 @@ func explain(s *redlock.State, full bool) (text string) {
 	return text
 }
 
-func (t tally) held(s *redlock.State, full bool) string {
+func (t tally) held(s *redlock.LockState, full bool) string {
 	about := tokenText(s.Token, full)
 	if s.Metadata != "" && !full {
 		about += fmt.Sprintf(", metadata %s", display.Text(s.Metadata))
@@ -110,7 +110,7 @@ func (t tally) held(s *redlock.State, full bool) string {
 	if s.Fence > 0 {
 		about += fmt.Sprint(", fence ", s.Fence)
 	}
-	if s.TTL != redlock.NoTTL {
+	if s.TTL != redlock.NoLimit {
 		about += fmt.Sprintf(", for %s more", ttlText(s.TTL))
 	}
 	return fmt.Sprintf("Held by a majority: %d of %d nodes hold the token %s.", t.tokens[0].nodes, t.nodes, about)
@@ -154,7 +154,7 @@ func tokenText(held string, full bool) string {
 // ttlText returns a TTL for people to read.
 func ttlText(ttl time.Duration) string {
 	switch {
-	case ttl == redlock.NoTTL:
+	case ttl == redlock.NoLimit:
 		return "no TTL"
 	case ttl < time.Second:
 		return ttl.Truncate(time.Millisecond).String()

@@ -20,7 +20,7 @@ const pageTTL = 10 * time.Minute // longer than any of these tests
 // program returns a Locker like that of a program that uses the locks of the page.
 func program(t *testing.T, servers []*testredis.Process) *redlock.Locker {
 	t.Helper()
-	l, err := redlock.Open(testredis.URLs(servers), redlock.WithKeyPrefix("lock:"), redlock.WithTTL(pageTTL),
+	l, err := redlock.Open(testredis.URLs(servers), redlock.WithKeyPrefix("lock:"), redlock.TTL(pageTTL),
 		redlock.WithPoolOptions(pool.WithTimeout(time.Second)))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })

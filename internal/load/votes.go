@@ -7,10 +7,10 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// Answers are the kinds of a node's answers to an acquire, as [redlock.Answer] names them.
+// Answers are the kinds of a node's answers to an acquire, as [event.Answer] names them.
 var Answers = []string{"yes", "no", "unknown", "refused", "unsent"}
 
 // Votes is an Observer that counts what the nodes answer to acquires.
@@ -49,21 +49,21 @@ func (v *Votes) begin() {
 }
 
 // countsLocked reports whether to count an operation that ended at some time and took so long.
-func (v *Votes) countsLocked(op redlock.Op, at time.Time, took time.Duration) bool {
-	return op == redlock.OpAcquire && !v.from.IsZero() && at.Sub(v.from) >= took
+func (v *Votes) countsLocked(op event.Op, at time.Time, took time.Duration) bool {
+	return op == event.OpAcquire && !v.from.IsZero() && at.Sub(v.from) >= took
 }
 
-// Observe implements [redlock.Observer].
-func (v *Votes) Observe(e redlock.Event) {
+// Observe implements [event.Observer].
+func (v *Votes) Observe(e event.Event) {
 	switch e := e.(type) {
-	case redlock.VoteEvent:
+	case event.Vote:
 		v.vote(e)
-	case redlock.VerdictEvent:
+	case event.Verdict:
 		v.verdict(e)
 	}
 }
 
-func (v *Votes) vote(vote redlock.VoteEvent) {
+func (v *Votes) vote(vote event.Vote) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.countsLocked(vote.Op, vote.At, vote.Took) {
@@ -71,16 +71,16 @@ func (v *Votes) vote(vote redlock.VoteEvent) {
 	}
 	v.nodes[vote.Node].Answers[vote.Answer.String()]++
 	switch vote.Answer {
-	case redlock.AnswerYes:
+	case event.AnswerYes:
 		v.last[vote.Name] = vote.Node
 		fallthrough
-	case redlock.AnswerNo, redlock.AnswerRefused:
+	case event.AnswerNo, event.AnswerRefused:
 		record(v.answered[vote.Node], vote.Took)
 	}
 }
 
 // verdict counts a round. It comes right after the vote that decided.
-func (v *Votes) verdict(verdict redlock.VerdictEvent) {
+func (v *Votes) verdict(verdict event.Verdict) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -9,7 +10,7 @@ import (
 )
 
 // NoTTL is the TTL of a key that never expires.
-const NoTTL time.Duration = -1
+const NoTTL time.Duration = math.MaxInt64
 
 // MaxToken is how many bytes a lock's key holds at most, the number behind the token included. What is longer is somebody's
 // data ([nodeerr.ErrForeign]): the longest value of ours has some 320, and other clients use less. The scripts know the limit too.

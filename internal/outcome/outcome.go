@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // Outcomes, of calls, rounds and held locks.
@@ -113,7 +114,7 @@ func Round(err error) string {
 }
 
 // End classifies the end of a lock.
-func End(e redlock.EndEvent) string {
+func End(e event.End) string {
 	switch {
 	case e.Detached:
 		return Detached
@@ -136,9 +137,9 @@ func GaveUp(err error) error {
 }
 
 // Call returns which call an acquire was.
-func Call(e redlock.AcquireEvent) string {
+func Call(e event.Acquire) string {
 	switch {
-	case e.Op == redlock.OpAttach:
+	case e.Op == event.OpAttach:
 		return Attach
 	case e.Try:
 		return TryLock
@@ -147,7 +148,7 @@ func Call(e redlock.AcquireEvent) string {
 }
 
 // Direction returns which way a turn passed.
-func Direction(e redlock.HandOverEvent) string {
+func Direction(e event.Turn) string {
 	if e.Received {
 		return Received
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // fencing is a holder, a process of its own, that is frozen after it has checked its lock and before it writes. Another holder
@@ -92,11 +93,11 @@ func fencing(ctx context.Context) (*Timeline, error) {
 	if err := lock.Unlock(ctx); err != nil {
 		return nil, errors.Join(errOtherwise, err)
 	}
-	acquired, err := await[redlock.AcquireEvent](ctx, c.record, "B", 1, nil)
+	acquired, err := await[event.Acquire](ctx, c.record, "B", 1, nil)
 	if err != nil {
 		return nil, err
 	}
-	end, err := await[redlock.EndEvent](ctx, c.record, "B", 1, nil)
+	end, err := await[event.End](ctx, c.record, "B", 1, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // majority is how many of five nodes a lock needs.
@@ -41,7 +42,7 @@ func loss(ctx context.Context) (*Timeline, error) {
 type contest struct {
 	*nodes
 	start    time.Time // of A's call
-	acquired redlock.AcquireEvent
+	acquired event.Acquire
 	b        chan error // the result of B's Lock, which is kept until the nodes end
 	token    string     // of B's lock, after the result
 }
@@ -68,7 +69,7 @@ func begin(ctx context.Context, ttl, timeout, farA, farB time.Duration) (_ *cont
 	if _, err = a.TryLock(ctx, lockName, redlock.TTL(ttl), redlock.AutoExtend()); err != nil {
 		return nil, errors.Join(errOtherwise, err)
 	}
-	acquired, err := await[redlock.AcquireEvent](ctx, c.record, "A", 1, nil)
+	acquired, err := await[event.Acquire](ctx, c.record, "A", 1, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -82,14 +83,14 @@ func begin(ctx context.Context, ttl, timeout, farA, farB time.Duration) (_ *cont
 		}
 		c.b <- err
 	})
-	if _, err = await[redlock.ExtendEvent](ctx, c.record, "A", 1, nil); err != nil {
+	if _, err = await[event.Extend](ctx, c.record, "A", 1, nil); err != nil {
 		return nil, err
 	}
 	return c, pause(ctx, 60*time.Millisecond)
 }
 
 // locks returns the lanes of A and B until a time, when A's lock ended, and when B had it.
-func (c *contest) locks(ctx context.Context, until time.Duration) (lanes []Lane, end redlock.EndEvent, done, taken time.Duration, err error) {
+func (c *contest) locks(ctx context.Context, until time.Duration) (lanes []Lane, end event.End, done, taken time.Duration, err error) {
 	select {
 	case err = <-c.b:
 	case <-ctx.Done():
@@ -98,11 +99,11 @@ func (c *contest) locks(ctx context.Context, until time.Duration) (lanes []Lane,
 	if err != nil {
 		return nil, end, 0, 0, err
 	}
-	ends, err := await[redlock.EndEvent](ctx, c.record, "A", 1, nil)
+	ends, err := await[event.End](ctx, c.record, "A", 1, nil)
 	if err != nil {
 		return nil, end, 0, 0, err
 	}
-	b, err := await[redlock.AcquireEvent](ctx, c.record, "B", 1, nil)
+	b, err := await[event.Acquire](ctx, c.record, "B", 1, nil)
 	if err != nil {
 		return nil, end, 0, 0, err
 	}
@@ -110,7 +111,7 @@ func (c *contest) locks(ctx context.Context, until time.Duration) (lanes []Lane,
 	done, taken = end.Start.Add(end.Held).Sub(c.start), b[0].Start.Add(b[0].Took).Sub(c.start)
 	until = max(until, done+60*time.Millisecond, taken+120*time.Millisecond)
 	held := Lane{Name: "A", Bands: []Band{{Class: "a", From: end.Start.Sub(c.start), To: done, Text: "A holds the lock"}}}
-	for _, e := range find[redlock.ExtendEvent](c.record, "A", nil) {
+	for _, e := range find[event.Extend](c.record, "A", nil) {
 		class := "yes"
 		if e.Err != nil {
 			class = "no"

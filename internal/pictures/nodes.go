@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 const (
@@ -107,10 +108,10 @@ func (c *nodes) locker(ctx context.Context, who string, timeout time.Duration, o
 // missing any more.
 func (c *nodes) warm(ctx context.Context, who string, l *redlock.Locker) error {
 	n := len(c.servers)
-	no := func(v redlock.VoteEvent) bool { return v.Answer != redlock.AnswerYes }
+	no := func(v event.Vote) bool { return v.Answer != event.AnswerYes }
 	for tries := 1; ; tries++ {
 		lock, _ := l.TryLock(ctx, warmName)
-		asked, err := await(ctx, c.record, warming+who, n*tries, func(v redlock.VoteEvent) bool { return v.Op == redlock.OpAcquire })
+		asked, err := await(ctx, c.record, warming+who, n*tries, func(v event.Vote) bool { return v.Op == event.OpAcquire })
 		if err != nil {
 			return err
 		}
@@ -122,8 +123,8 @@ func (c *nodes) warm(ctx context.Context, who string, l *redlock.Locker) error {
 		if slices.ContainsFunc(asked, no) {
 			continue
 		}
-		released, err := await(ctx, c.record, warming+who, n, func(v redlock.VoteEvent) bool {
-			return v.Op == redlock.OpUnlock && v.Call > asked[0].Call
+		released, err := await(ctx, c.record, warming+who, n, func(v event.Vote) bool {
+			return v.Op == event.OpUnlock && v.Call > asked[0].Call
 		})
 		if err != nil {
 			return err

@@ -21,7 +21,7 @@ func All() []Picture {
 		{"round.svg", round},
 		{"loss.svg", loss},
 		{"fencing.svg", fencing},
-		{"handover.svg", handOver},
+		{"turn.svg", turn},
 	}
 }
 

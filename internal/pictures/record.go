@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // record is what has happened, in the order in which it was reported: events of Lockers, and of nodes.
@@ -41,9 +41,9 @@ func (r *record) add(who string, event any) {
 }
 
 // observer returns what records the events of a Locker: as those of who, or of warming for the other lock.
-func (r *record) observer(who string) redlock.Observer {
-	return redlock.ObserverFunc(func(e redlock.Event) {
-		if vote, ok := e.(redlock.VoteEvent); ok && vote.Name == warmName {
+func (r *record) observer(who string) event.Observer {
+	return event.ObserverFunc(func(e event.Event) {
+		if vote, ok := e.(event.Vote); ok && vote.Name == warmName {
 			r.add(warming+who, e)
 			return
 		}
@@ -54,15 +54,15 @@ func (r *record) observer(who string) redlock.Observer {
 }
 
 // nameOf returns the name of the lock that an event is about, if it is one that a warm-up has too.
-func nameOf(e redlock.Event) string {
+func nameOf(e event.Event) string {
 	switch e := e.(type) {
-	case redlock.VerdictEvent:
+	case event.Verdict:
 		return e.Name
-	case redlock.AcquireEvent:
+	case event.Acquire:
 		return e.Name
-	case redlock.UnlockEvent:
+	case event.Unlock:
 		return e.Name
-	case redlock.EndEvent:
+	case event.End:
 		return e.Name
 	}
 	return ""

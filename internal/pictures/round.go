@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // round is a round over five nodes, of which one is far away and one is frozen.
@@ -39,16 +40,16 @@ func round(ctx context.Context) (*Timeline, error) {
 			return nil, err
 		}
 	}
-	end, err := await[redlock.EndEvent](ctx, c.record, "A", 1, nil)
+	end, err := await[event.End](ctx, c.record, "A", 1, nil)
 	if err != nil {
 		return nil, err
 	}
-	votes, err := await[redlock.VoteEvent](ctx, c.record, "A", 5, nil)
+	votes, err := await[event.Vote](ctx, c.record, "A", 5, nil)
 	if err != nil {
 		return nil, err
 	}
-	verdict := find[redlock.VerdictEvent](c.record, "A", nil)[0]
-	acquired := find[redlock.AcquireEvent](c.record, "A", nil)[0]
+	verdict := find[event.Verdict](c.record, "A", nil)[0]
+	acquired := find[event.Acquire](c.record, "A", nil)[0]
 
 	start := acquired.Start
 	deadline := verdict.At.Add(verdict.Validity).Sub(start)
@@ -69,21 +70,21 @@ func round(ctx context.Context) (*Timeline, error) {
 		{deadline, "deadline"},
 	}}
 	claims := []claim{{verdict.Err == nil, "the round is won"}, {errors.Is(end[0].Err, redlock.ErrExpired), "the lock ends at its deadline"}}
-	counted := index(c.record, "A", func(redlock.VerdictEvent) bool { return true })
+	counted := index(c.record, "A", func(event.Verdict) bool { return true })
 	for i := range c.servers {
-		vote := find(c.record, "A", func(v redlock.VoteEvent) bool { return v.Node == i })[0]
+		vote := find(c.record, "A", func(v event.Vote) bool { return v.Node == i })[0]
 		answered := vote.At.Sub(start)
-		before := index(c.record, "A", func(v redlock.VoteEvent) bool { return v.Node == i }) < counted
+		before := index(c.record, "A", func(v event.Vote) bool { return v.Node == i }) < counted
 		claims = append(claims, claim{before == (i < late), fmt.Sprintf("the answer of %s comes in its place", nodeName(i))})
 		lane := Lane{Name: nodeName(i), Bands: []Band{{Class: "wait", To: answered}}}
 		if i == dead {
-			claims = append(claims, claim{vote.Answer == redlock.AnswerUnknown, "the frozen node does not answer"})
+			claims = append(claims, claim{vote.Answer == event.AnswerUnknown, "the frozen node does not answer"})
 			lane.Bands[0].Text = "frozen"
 			lane.Marks = []Mark{{"unknown", answered, "no answer within the node timeout"}}
 			p.Lanes = append(p.Lanes, lane)
 			continue
 		}
-		claims = append(claims, claim{vote.Answer == redlock.AnswerYes, nodeName(i) + " says yes"},
+		claims = append(claims, claim{vote.Answer == event.AnswerYes, nodeName(i) + " says yes"},
 			claim{start.Add(deadline).Before(expiry[i]), "the key outlives the lock on " + nodeName(i)})
 		text := "yes"
 		if i == late {

@@ -12,10 +12,8 @@ type Attach struct {
 	fence uint64 // the number that has come last
 }
 
-// NewAttach begins to attach over n nodes; start is read before the first node is asked.
-func NewAttach(n int, start time.Time, drift Drift) *Attach {
-	return &Attach{tally: newTally(n), grant: Grant{Start: start, Drift: drift}}
-}
+// NewAttach begins to attach over n nodes. The Start of the grant is read before the first node is asked, and it has no TTL.
+func NewAttach(n int, grant Grant) *Attach { return &Attach{tally: newTally(n), grant: grant} }
 
 // Observed takes what a node holds: Yes means the token, with the number beside it (0 means none) and the TTL that is left.
 func (a *Attach) Observed(clock Clock, node int, answer Answer, number uint64, ttl time.Duration, server string) Actions {

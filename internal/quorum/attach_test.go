@@ -51,7 +51,7 @@ func TestAttach_TakesUpWhatAMajorityHolds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := quorum.NewAttach(tt.nodes, start, granted.Drift)
+			a := quorum.NewAttach(tt.nodes, quorum.Grant{Start: start, Drift: granted.Drift})
 			reported := false
 			for i, l := range tt.observations {
 				got := describe(a.Observed(instant(midway), l.node, l.vote, 0, l.ttl, l.server))
@@ -74,14 +74,14 @@ func TestAttach_TakesUpWhatAMajorityHolds(t *testing.T) {
 }
 
 func TestAttach_HasNoQuorumIfItIsGivenUp(t *testing.T) {
-	a := quorum.NewAttach(1, start, granted.Drift)
+	a := quorum.NewAttach(1, quorum.Grant{Start: start, Drift: granted.Drift})
 	require.Equal(t, "no quorum", describe(a.Stop(instant(midway))))
 	require.Empty(t, describe(a.Observed(instant(midway), 0, quorum.Yes, 0, time.Minute, "")))
 	require.Empty(t, describe(a.Stop(instant(midway))))
 }
 
 func TestAttach_LeaseKnowsTheLongestTTLEvenIfMoreIsLeft(t *testing.T) {
-	a := quorum.NewAttach(1, start, granted.Drift)
+	a := quorum.NewAttach(1, quorum.Grant{Start: start, Drift: granted.Drift})
 	require.Equal(t, "done", describe(a.Observed(instant(midway), 0, quorum.Yes, 0, time.Hour, "")))
 	require.Equal(t, time.Hour, a.Lease(time.Minute).Longest())
 }

@@ -28,7 +28,7 @@ import (
 //	0 tracking, 0 lost        tracking on node 0 has become active, or is lost
 //	0 healed, 0 not healed    a key without a TTL has been deleted, or not
 //	peer b                    another process announces that it waits
-//	0 handed over b c         another has handed the lock over, as node 0 delivers it; b and c come next
+//	0 turn b c                another has passed the turn, as node 0 delivers it; b and c come next
 //	tick                      time has gone by
 //
 // Each may begin with the time since the start: 5ms: 0 changed.
@@ -93,8 +93,8 @@ func (d *driver) atNode(t *testing.T, node int, words []string) quorum.Actions {
 		return d.TrackingLost(d.now, node)
 	case "healed", "not":
 		return d.Healed(d.now, node, words[0] == "healed")
-	case "handed":
-		return d.HandedOver(d.now, node, words[2:])
+	case "turn":
+		return d.TurnPassed(d.now, node, words[1:])
 	case "data":
 		seen.Held, seen.Foreign = true, true
 	case "silent":
@@ -142,9 +142,9 @@ func actionsInWords(m quorum.Actions) string {
 	if m.Announce != nil {
 		add(true, "announce to %s through %d", m.Announce.To, m.Announce.Node)
 	}
-	if m.HandOver != nil {
-		add(len(m.HandOver.Peers) == 0, "hand over to %s", m.HandOver.To)
-		add(len(m.HandOver.Peers) > 0, "hand over to %s before %v", m.HandOver.To, m.HandOver.Peers)
+	if m.PassTurn != nil {
+		add(len(m.PassTurn.Peers) == 0, "turn to %s", m.PassTurn.To)
+		add(len(m.PassTurn.Peers) > 0, "turn to %s before %v", m.PassTurn.To, m.PassTurn.Peers)
 	}
 	add(!m.WakeAt.IsZero(), "tick %v", m.WakeAt.Sub(start))
 	return strings.Join(words, ", ")

@@ -56,7 +56,7 @@ func (h *Handoff) Pass() Hold {
 	if h.fence > 0 {
 		h.fence++
 	}
-	h.lease.turn++
+	h.lease.holder++
 	h.lease.holds = 1
 	return h.lease.Hold()
 }
@@ -118,7 +118,7 @@ func (q *Queue[W]) keptLong(now time.Time) bool {
 	return q.wins > 0 && q.pace.Handoff > 0 && now.Sub(q.first) >= q.pace.Handoff
 }
 
-// Deserted reports whether a release now would hand the lock over early: peers wait, and nobody waits here; or the lock goes from
+// Deserted reports whether a release now would pass the turn early: peers wait, and nobody waits here; or the lock goes from
 // hand to hand, and the one who had it before may be about to come back.
 func (q *Queue[W]) Deserted() bool {
 	return len(q.waiters) == 0 && (len(q.peers) > 0 && q.wins < maxWins || q.passing)

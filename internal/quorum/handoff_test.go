@@ -33,7 +33,7 @@ func TestHandoff_PassesTheLockOnForABoundedTime(t *testing.T) {
 }
 
 func TestHandoff_DoesNotPassOnWhatIsNoLongerAsTheNodesGrantedIt(t *testing.T) {
-	attached := quorum.NewAttach(1, start, granted.Drift)
+	attached := quorum.NewAttach(1, quorum.Grant{Start: start, Drift: granted.Drift})
 	attached.Observed(instant(start), 0, quorum.Yes, 0, granted.TTL, "")
 	h := quorum.NewHandoff(attached.Lease(0), handoffMax, 100, 3)
 	require.False(t, h.May(start, granted.TTL), "somebody else knows the token of an attached lock")

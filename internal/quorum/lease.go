@@ -20,11 +20,13 @@ type Votes interface {
 }
 
 // Lease is what a won round grants to the holder: a deadline until which nobody else can hold the lock, as long as the
-// clocks keep within the drift bound.
+// clocks keep within the drift bound. With a grace the deadline comes that much earlier, and the keys stay: nobody else can
+// hold the lock during the grace.
 type Lease struct {
 	nodes      int
 	votes      Votes // that won it, until every key is known; nil: every node may hold the key, and counts
 	grant      Grant
+	first      Grant // its drift and grace are those of all that follow
 	longest    time.Duration
 	mayLast    time.Time // some node may keep the key until then, as far as that was asked for
 	ending     Ending
@@ -32,13 +34,13 @@ type Lease struct {
 	everywhere bool      // any node may hold the key: an extension has been begun, or the lock was attached
 	extensions int32     // how many have been begun
 	keys       []watched // nil until the first extension or observation
-	turn       int       // how many holders have passed the lock on
+	holder     int       // the number of the present holder: how many have passed the lock on
 	holds      int       // how many times the present one holds it: once, and once more for each reentry
 }
 
 // NewLease begins the lease that a won round over n nodes granted.
 func NewLease(n int, grant Grant) *Lease {
-	l := &Lease{nodes: n, grant: grant, holds: 1}
+	l := &Lease{nodes: n, grant: grant, first: grant, holds: 1}
 	l.try(grant)
 	return l
 }
@@ -52,6 +54,16 @@ func (l *Lease) Deadline() time.Time { return l.grant.Deadline() }
 // Reached reports whether a node may hold the key: the acquire or an extension may have arrived there, or that is not known.
 func (l *Lease) Reached(node int) bool {
 	return l.everywhere || l.votes == nil || l.votes.Reached(node)
+}
+
+// Ask returns the grant to ask for in an extension that begins now.
+func (l *Lease) Ask(now time.Time, ttl time.Duration) Grant {
+	return Grant{Start: now, TTL: ttl, Drift: l.first.Drift, Grace: l.first.Grace}
+}
+
+// Exclusive reports whether nobody else can have the lock: it is held, or its grace is not over.
+func (l *Lease) Exclusive(now time.Time) bool {
+	return l.At(now) == Held || l.ending == Expired && now.Before(l.grant.exclusive())
 }
 
 // Kept returns the instant until which a majority keeps the key at least.
@@ -103,10 +115,15 @@ func (l *Lease) Holds() int { return l.holds }
 // Leftovers reports, once, that the lease is over and may have left keys that outlive it: the nodes no longer agree on
 // the lock, or it expired after an extension that failed. The shell then sends the release to every node that may
 // hold the key. A lease that was released has no leftovers: its release is on the way, and its answers count.
-func (l *Lease) Leftovers() bool {
-	left := l.ending == Lost || l.ending == Expired && l.mayLast.After(l.Kept())
+//
+// The keys stay until the grace is over. If Leftovers has to wait for that, it returns false and how long.
+func (l *Lease) Leftovers(now time.Time) (left bool, wait time.Duration) {
+	left = l.ending == Lost || l.ending == Expired && l.mayLast.After(l.Kept())
+	if left && l.Exclusive(now) {
+		return false, l.grant.exclusive().Sub(now)
+	}
 	left, l.cleanedUp = left && !l.cleanedUp, l.cleanedUp || left
-	return left
+	return left, 0
 }
 
 // tooLate is how an extension fails once the lease is over.

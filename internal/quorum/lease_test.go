@@ -145,12 +145,85 @@ func TestLease_HasLeftoversOnlyIfKeysMayOutliveIt(t *testing.T) {
 			if tt.before != nil {
 				tt.before(lease)
 			}
-			require.False(t, lease.Leftovers(), "while it is held")
+			leftovers := func() bool {
+				left, wait := lease.Leftovers(lease.Deadline())
+				require.Zero(t, wait)
+				return left
+			}
+			require.False(t, leftovers(), "while it is held")
 			lease.End(start, tt.how)
-			require.Equal(t, tt.want, lease.Leftovers())
-			require.False(t, lease.Leftovers(), "once")
+			require.Equal(t, tt.want, leftovers())
+			require.False(t, leftovers(), "once")
 		})
 	}
+}
+
+// withGrace is granted with a grace of 3 s.
+func withGrace() quorum.Grant {
+	g := granted
+	g.Grace = 3 * time.Second
+	return g
+}
+
+func TestLease_WithAGraceEndsThatLongBeforeAnotherCanHaveTheLock(t *testing.T) {
+	grant := withGrace()
+	lease := quorum.NewLease(1, grant)
+	end, over := granted.Deadline().Add(-3*time.Second), granted.Deadline()
+	require.Equal(t, end, lease.Deadline())
+	require.Equal(t, time.Nanosecond, lease.Remaining(end.Add(-1)))
+	require.Equal(t, quorum.Held, lease.At(end.Add(-1)))
+	require.True(t, lease.Exclusive(end.Add(-1)))
+	require.Equal(t, quorum.Expired, lease.At(end))
+	require.True(t, lease.Exclusive(over.Add(-1)))
+	require.False(t, lease.Exclusive(over))
+
+	for how, exclusive := range map[quorum.Ending]bool{quorum.Lost: false, quorum.Released: false} {
+		lease := quorum.NewLease(1, grant)
+		lease.End(end.Add(-1), how)
+		require.Equal(t, exclusive, lease.Exclusive(end))
+	}
+}
+
+func TestLease_AnExtensionKeepsTheGrace(t *testing.T) {
+	lease := quorum.NewLease(1, withGrace())
+	extend(lease, lease.Ask(midway, time.Minute))
+	require.Equal(t, midway.Add(time.Minute-602*time.Millisecond-3*time.Second), lease.Deadline())
+
+	end := lease.Deadline()
+	e := quorum.NewExtend(lease, lease.Ask(end.Add(-1), time.Hour))
+	require.Equal(t, quorum.TooLate, e.Vote(instant(end), 0, quorum.Yes, "").Outcome, "not in the grace")
+}
+
+// What a failed extension made longer stays for the grace: the holder has not stopped yet.
+func TestLease_HasNoLeftoversBeforeTheGraceIsOver(t *testing.T) {
+	lease := quorum.NewLease(1, withGrace())
+	try(lease, lease.Ask(start, time.Minute))
+	end, over := lease.Deadline(), granted.Deadline()
+	require.Equal(t, quorum.Expired, lease.At(end))
+	left, wait := lease.Leftovers(end.Add(time.Second))
+	require.False(t, left)
+	require.Equal(t, 2*time.Second, wait)
+	left, wait = lease.Leftovers(over)
+	require.True(t, left)
+	require.Zero(t, wait)
+
+	lost := quorum.NewLease(1, withGrace())
+	lost.End(start, quorum.Lost)
+	left, wait = lost.Leftovers(start)
+	require.True(t, left, "a loss has no grace")
+	require.Zero(t, wait)
+}
+
+func TestLease_WithAGraceIsRenewedWhenAThirdOfItsTTLHasGoneBy(t *testing.T) {
+	plain, grace := quorum.NewLease(1, granted), quorum.NewLease(1, withGrace())
+	due := func(l *quorum.Lease) time.Time {
+		r := quorum.NewRenewal(l, start, granted.TTL, 0)
+		r.Tracked()
+		at, ok := r.Next(start)
+		require.True(t, ok)
+		return at
+	}
+	require.Equal(t, due(plain), due(grace))
 }
 
 func TestLease_IsReleasedByTheLastOfItsHolds(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// While a process keeps the lock to its own waiters, each hand-over costs one round trip. Others wait meanwhile. See
+// While a process keeps the lock to its own waiters, each change of the holder costs one round trip. Others wait meanwhile. See
 // docs/adr/0006-waiting.md.
 const (
 	// maxWins is how many times in a row a process takes the lock while peers wait.
@@ -21,8 +21,8 @@ const (
 // get their turn when it has got the lock or gives up.
 //
 // A lock that is released in this process goes to the head of its queue: the round follows the release on the
-// same connections. After some wins in a row the lock is handed over to another process: to the peer that has waited for
-// the longest, if any have announced themselves.
+// same connections. After some wins in a row the turn passes to another process: to the peer that has waited for the longest, if
+// any have announced themselves.
 type Queue[W comparable] struct {
 	self    string // the owner part of this process's tokens
 	pace    Pace
@@ -71,6 +71,12 @@ func (q *Queue[W]) Head() (w W, ok bool) {
 // Len returns how many wait.
 func (q *Queue[W]) Len() int { return len(q.waiters) }
 
+// Waiters returns those who wait, the head first. The caller does not change it.
+func (q *Queue[W]) Waiters() []W { return q.waiters }
+
+// PeerIsWaiting reports whether a process has announced that it waits.
+func (q *Queue[W]) PeerIsWaiting(who string) bool { return slices.Contains(q.peers, who) }
+
 // Idle reports whether the queue can be discarded: nobody waits, nobody holds what he got in this queue, and others
 // have had the time to take it.
 func (q *Queue[W]) Idle(now time.Time) bool {
@@ -111,7 +117,7 @@ func (q *Queue[W]) Leave(now time.Time, w W) Actions {
 		if now.Before(q.heldUntil) {
 			return Actions{}
 		}
-		return Actions{HandOver: q.handOver()}
+		return Actions{PassTurn: q.passTurn()}
 	case i == 0 && q.trying:
 		return q.try()
 	}
@@ -186,19 +192,19 @@ func (q *Queue[W]) Unlocked(now time.Time) Actions {
 	case len(q.waiters)+len(q.peers) == 0:
 		return Actions{Listen: q.wins >= maxWins || q.keptLong(now)} // peers that cannot reach us would never get it
 	}
-	over := q.handOver()
+	turn := q.passTurn()
 	q.reset()
 	for i := range q.nodes {
 		q.nodes[i].forget()
 		q.nodes[i].changed = true
 	}
-	if over != nil { // observe before the first round
+	if turn != nil { // observe before the first round
 		q.spuriousWakes, q.yielding = 1, true
 	}
 	q.yieldUntil = now.Add(q.yieldDelay())
 	q.wins, q.notBefore, q.observeAt = 0, q.yieldUntil, now.Add(observeEvery)
 	actions := q.next(now)
-	actions.HandOver, actions.Listen = over, true
+	actions.PassTurn, actions.Listen = turn, true
 	return actions
 }
 

@@ -132,13 +132,13 @@ func TestQueue_Idle(t *testing.T) {
 	require.False(t, ok)
 	require.False(t, c.Idle(start), "somebody holds it")
 
-	c.run(t, []step{{"peer b", ""}, {"10ms: unlocked", "hand over to b"}})
+	c.run(t, []step{{"peer b", ""}, {"10ms: unlocked", "turn to b"}})
 	require.False(t, c.Idle(c.now), "it is for others to take it")
 	require.True(t, c.Idle(start.Add(18*time.Millisecond)))
 }
 
-// handOver has the lock go from hand to hand until it does not any more, and returns how often it did.
-func handOver(t *testing.T, c *driver, most int) (times int) {
+// keep has the process give the lock to one of its waiters after the other, and returns how often it does.
+func keep(t *testing.T, c *driver, most int) (times int) {
 	t.Helper()
 	c.run(t, []step{{"join 0", "try"}})
 	for c.do(t, fmt.Sprintf("join %d", times+1)); times < most; times++ {
@@ -157,14 +157,14 @@ func TestQueue_KeepsTheLockForSoManyWinsAndThenYields(t *testing.T) {
 	t.Run("sooner to a peer that has announced itself", func(t *testing.T) {
 		c := newDriver(3, steady)
 		c.PeerWaits("b")
-		require.Equal(t, 6, handOver(t, c, 100))
+		require.Equal(t, 6, keep(t, c, 100))
 	})
 	t.Run("later to others", func(t *testing.T) {
-		require.Equal(t, 48, handOver(t, newDriver(3, steady), 100))
+		require.Equal(t, 48, keep(t, newDriver(3, steady), 100))
 	})
 	t.Run("another holder in between counts", func(t *testing.T) {
 		c := newDriver(1, steady)
-		require.Equal(t, 47, handOver(t, c, 47))
+		require.Equal(t, 47, keep(t, c, 47))
 		c.run(t, []step{
 			{"lost", "observe 0, tick 30.47s"},
 			{"0 held b.1 for 1s", "*"},
@@ -175,7 +175,7 @@ func TestQueue_KeepsTheLockForSoManyWinsAndThenYields(t *testing.T) {
 	})
 	t.Run("a holder of this process that has extended its lock does not", func(t *testing.T) {
 		c := newDriver(1, steady)
-		require.Equal(t, 47, handOver(t, c, 47))
+		require.Equal(t, 47, keep(t, c, 47))
 		c.run(t, []step{
 			{"600ms: won", "tick 10.596s"},
 			{"10.596s: tick", "try"},
@@ -186,7 +186,7 @@ func TestQueue_KeepsTheLockForSoManyWinsAndThenYields(t *testing.T) {
 	})
 }
 
-func TestHandOver_GoesFromProcessToProcess(t *testing.T) {
+func TestTurn_GoesFromProcessToProcess(t *testing.T) {
 	runAll(t, steady, map[string]queueCase{
 		"the lock goes to the first peer that waits, with the names of the others": {nodes: 3, steps: []step{
 			{"join 1", "try"},
@@ -196,13 +196,13 @@ func TestHandOver_GoesFromProcessToProcess(t *testing.T) {
 			{"peer b", ""},
 			{"peer self", ""},
 			{"peer d", ""},
-			{"unlocked", "hand over to b before c d"},
+			{"unlocked", "turn to b before c d"},
 			{"unlocked", ""},
 		}},
 		"the last waiter that gives up hands it over": {nodes: 3, steps: []step{
 			{"join 1", "try"},
 			{"peer b", ""},
-			{"leave 1", "hand over to b"},
+			{"leave 1", "turn to b"},
 		}},
 		"but not while it is held": {nodes: 3, steps: []step{
 			{"join 1", "try"},
@@ -218,23 +218,23 @@ func TestHandOver_GoesFromProcessToProcess(t *testing.T) {
 			{"1 held b.1 for 1s", "tick 1.001s"},
 			{"2 held c.1 for 1s", "announce to c through 2, tick 1.001s"},
 		}},
-		"a hand-over that comes through a majority begins a round, and its other messages none": {nodes: 3, steps: []step{
+		"a turn that comes through a majority begins a round, and its other messages none": {nodes: 3, steps: []step{
 			{"join 1", "try"},
 			{"lost", "observe 0 1 2, tick 30s"},
-			{"0 handed over c", ""},
-			{"0 handed over c", ""},
-			{"2 handed over c", "try"},
-			{"1 handed over c", ""},
+			{"0 turn c", ""},
+			{"0 turn c", ""},
+			{"2 turn c", "try"},
+			{"1 turn c", ""},
 			{"lost", "tick 30s"}, // the observations are still under way
-			{"1 handed over", ""},
-			{"2 handed over", "try"},
+			{"1 turn", ""},
+			{"2 turn", "try"},
 			{"4ms: won", ""},
-			{"unlocked", "hand over to c"},
+			{"unlocked", "turn to c"},
 		}},
 		"one that comes in a round is not lost with it": {nodes: 3, steps: []step{
 			{"join 1", "try"},
-			{"0 handed over", ""},
-			{"1 handed over", ""},
+			{"0 turn", ""},
+			{"1 turn", ""},
 			{"lost", "try"},
 			{"lost", "observe 0 1 2, tick 30s"},
 		}},
@@ -243,55 +243,55 @@ func TestHandOver_GoesFromProcessToProcess(t *testing.T) {
 			{"4ms: won", ""},
 			{"join 2", "tick 10s"},
 			{"10s: tick", "try"},
-			{"0 handed over", ""},
+			{"0 turn", ""},
 			{"lost", "try"},
 		}},
 		"one that comes when nobody waits goes on to the next": {nodes: 3, steps: []step{
-			{"0 handed over b c", ""},
-			{"1 handed over b c", "hand over to b before c"},
-			{"0 handed over", ""},
-			{"1 handed over", ""},
+			{"0 turn b c", ""},
+			{"1 turn b c", "turn to b before c"},
+			{"0 turn", ""},
+			{"1 turn", ""},
 		}},
 		"late messages of one do not count for the next": {nodes: 3, steps: []step{
 			{"join 1", "try"},
 			{"4ms: won", ""},
-			{"0 handed over", ""},
-			{"1 handed over", ""},
-			{"2 handed over", ""},
+			{"0 turn", ""},
+			{"1 turn", ""},
+			{"2 turn", ""},
 			{"peer b", ""},
-			{"10ms: unlocked", "hand over to b"},
+			{"10ms: unlocked", "turn to b"},
 			{"11ms: join 2", "tick 18ms"},
-			{"1 handed over", ""},
-			{"0 handed over", "try"},
+			{"1 turn", ""},
+			{"0 turn", "try"},
 		}},
 	})
 }
 
-func TestHandOver_LeavesTimeToThePeer(t *testing.T) {
+func TestTurn_LeavesTimeToThePeer(t *testing.T) {
 	runAll(t, steady, map[string]queueCase{
 		"the other has taken it": {nodes: 1, steps: []step{
 			{"join 1", "try"},
 			{"4ms: won", ""},
 			{"peer b", ""},
-			{"10ms: unlocked", "hand over to b"},
+			{"10ms: unlocked", "turn to b"},
 			{"12ms: join 2", "tick 18ms"},
 			{"18ms: tick", "observe 0, tick 30.01s"},
 			{"20ms: 0 held b.1 for 1s", "announce to b through 0, tick 1.021s"},
 		}},
-		"a message of the hand-over before, which comes late, changes nothing": {nodes: 3, steps: []step{
+		"a message of the turn before, which comes late, changes nothing": {nodes: 3, steps: []step{
 			{"join 1", "try"},
 			{"4ms: won", ""},
 			{"peer b", ""},
-			{"10ms: unlocked", "hand over to b"},
+			{"10ms: unlocked", "turn to b"},
 			{"12ms: join 2", "tick 18ms"},
-			{"2 handed over", ""},
+			{"2 turn", ""},
 			{"18ms: tick", "observe 0, tick 30.01s"},
 		}},
 		"the other takes it when it looks free": {nodes: 1, steps: []step{
 			{"join 1", "try"},
 			{"4ms: won", ""},
 			{"peer b", ""},
-			{"10ms: unlocked", "hand over to b"},
+			{"10ms: unlocked", "turn to b"},
 			{"12ms: join 2", "tick 18ms"},
 			{"18ms: tick", "observe 0, tick 30.01s"},
 			{"20ms: 0 free", "tick 28ms"},
@@ -303,7 +303,7 @@ func TestHandOver_LeavesTimeToThePeer(t *testing.T) {
 			{"join 1", "try"},
 			{"4ms: won", ""},
 			{"peer b", ""},
-			{"10ms: unlocked", "hand over to b"},
+			{"10ms: unlocked", "turn to b"},
 			{"12ms: join 2", "tick 18ms"},
 			{"18ms: tick", "observe 0, tick 30.01s"},
 			{"20ms: 0 free", "tick 28ms"},
@@ -312,21 +312,21 @@ func TestHandOver_LeavesTimeToThePeer(t *testing.T) {
 	})
 }
 
-func TestHandOver_RemembersNoMorePeersThanAMessageCanCarry(t *testing.T) {
+func TestTurn_RemembersNoMorePeersThanAMessageCanCarry(t *testing.T) {
 	c := newDriver(1, steady)
 	c.run(t, []step{{"join 1", "try"}, {"4ms: won", ""}})
 	for i := range 1000 {
 		c.PeerWaits(strconv.Itoa(i))
 	}
-	require.Len(t, c.Unlocked(c.now).HandOver.Peers, 255)
+	require.Len(t, c.Unlocked(c.now).PassTurn.Peers, 255)
 }
 
-func TestHandOver_YieldDelayIsBoundedAfterALongRound(t *testing.T) {
+func TestTurn_YieldDelayIsBoundedAfterALongRound(t *testing.T) {
 	c := newDriver(1, steady)
 	c.run(t, []step{{"join 1", "try"}, {"peer b", ""}})
 	c.Won(start.Add(time.Hour), quorum.Grant{Start: start, TTL: 2 * time.Hour})
 	c.run(t, []step{
-		{"1h0m1s: unlocked", "hand over to b"},
+		{"1h0m1s: unlocked", "turn to b"},
 		{"join 2", "tick 1h0m1.107s"}, // an eighth of 400 ms, twice, and the 7 ms that were
 	})
 }

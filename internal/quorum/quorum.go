@@ -6,7 +6,7 @@
 // lock of which only the token is known.
 //
 // A [Queue] orders the waiters of one process for a name. It decides when the one at the head runs a round or observes
-// the nodes, and when the lock is handed to another process. What it asks for comes back as [Actions]. A [Handoff] decides
+// the nodes, and when the turn passes to another process. What it asks for comes back as [Actions]. A [Handoff] decides
 // whether a lock is passed on within the process, and each handle on it has a [Hold].
 //
 // The shell must report one vote of every node that it asks within a bounded time, or call Stop; and it must
@@ -85,7 +85,7 @@ type Actions struct {
 	Hopeless bool      // the lock cannot become free: end all waits, see [Queue.Dismiss]
 	Stuck    *Stuck    // log it
 	Announce *Announce // publish to the holder that a peer waits here
-	HandOver *HandOver // publish to a peer that the lock is released for it
+	PassTurn *Turn     // publish to a peer that it is its turn
 	Listen   bool      // report invalidations and messages from now on
 	WakeAt   time.Time // call Tick then, and not when it was asked for before; zero means that nothing changes
 }
@@ -109,13 +109,15 @@ type Grant struct {
 	Start time.Time // read before the first send
 	TTL   time.Duration
 	Drift Drift
+	Grace time.Duration // how long before its validity ends the holder gives the lock up
 }
 
-// Deadline returns the instant from which a majority's yes is worth nothing: Start + TTL - drift. The validity at
-// an instant is the time left until then.
-func (g Grant) Deadline() time.Time {
-	return g.Start.Add(g.TTL - g.Drift.Of(g.TTL))
-}
+// Deadline returns the instant from which a majority's yes is worth nothing to the caller: Start + TTL - drift - grace. The
+// validity at an instant is the time left until then.
+func (g Grant) Deadline() time.Time { return g.exclusive().Add(-g.Grace) }
+
+// exclusive returns the instant until which nobody else can have the lock if a majority said yes: Start + TTL - drift.
+func (g Grant) exclusive() time.Time { return g.Start.Add(g.TTL - g.Drift.Of(g.TTL)) }
 
 // end returns the instant until which a node that said yes keeps the key at least.
 func (g Grant) end() time.Time { return g.Start.Add(g.TTL) }

@@ -1,20 +1,25 @@
 package quorum
 
+import "time"
+
 // Release releases a lock on every node that its acquire may have reached. A node that was never reached counts as
 // one that does not hold the key.
 //
 // Done means that a majority held the token until now and has deleted it. Denied means that so many nodes did not
 // hold it that the lock cannot have been ours any more. A key that an extension may have given back counts as one that was not held:
 // that of a node that may not have held it all the time (the answer to the extension comes before that to the release), and every
-// key once the lease is lost, or has expired after an extension, perhaps by who has detached it.
+// key if the lease is lost, or has expired after an extension, perhaps by who has detached it, and its grace is over when the
+// release begins.
 type Release struct {
 	tally
 	lease *Lease
+	late  bool
 }
 
 // NewRelease begins the release of a lock. The shell sends the command to each node that may hold the key ([Lease.Reached]).
-func NewRelease(lease *Lease) *Release {
-	r := &Release{tally: newTally(lease.nodes), lease: lease}
+func NewRelease(lease *Lease, now time.Time) *Release {
+	late := lease.ending == Lost || lease.ending == Expired && lease.everywhere && !lease.Exclusive(now)
+	r := &Release{tally: newTally(lease.nodes), lease: lease, late: late}
 	for i := range lease.nodes {
 		if !lease.Reached(i) {
 			r.count(i, No, "")
@@ -25,7 +30,7 @@ func NewRelease(lease *Lease) *Release {
 
 // Vote takes the answer of a node and the identity of the server that gave it, or "" if that is unknown.
 func (r *Release) Vote(_ Clock, node int, answer Answer, server string) Actions {
-	if l := r.lease; answer == Yes && (l.ending == Lost || l.ending == Expired && l.everywhere) {
+	if answer == Yes && r.late {
 		answer = Recreated
 	}
 	if !r.count(node, r.lease.counted(node, answer), server) || r.over {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -51,7 +52,7 @@ func (o *releaseOracle) ends(yes, no, open int) map[quorum.Outcome]bool {
 
 // releaseMatch begins the release of a lock that reached some of n nodes.
 func releaseMatch(n int, reached []int) (m match, fresh func() machine) {
-	fresh = func() machine { return quorum.NewRelease(wonWith(n, reached...)) }
+	fresh = func() machine { return quorum.NewRelease(wonWith(n, reached...), midway) }
 	o := &releaseOracle{answers{n: n}}
 	for node := range n {
 		if !slices.Contains(reached, node) {
@@ -128,7 +129,7 @@ func TestRelease_ReportsOnceWheneverTheCallerGivesUp(t *testing.T) {
 
 func TestRelease_AsksOnlyNodesThatTheAcquireMayHaveReached(t *testing.T) {
 	lease := wonWith(5, 0, 2, 4)
-	r := quorum.NewRelease(lease)
+	r := quorum.NewRelease(lease, midway)
 	for node, want := range []quorum.Answer{quorum.Pending, quorum.No, quorum.Pending, quorum.No, quorum.Pending} {
 		require.Equal(t, want, r.Answer(node))
 		require.Equal(t, want == quorum.Pending, lease.Reached(node))
@@ -180,7 +181,7 @@ func TestRelease_Scenarios(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			play(t, quorum.NewRelease(quorum.NewLease(tt.nodes, granted)), tt.steps)
+			play(t, quorum.NewRelease(quorum.NewLease(tt.nodes, granted), midway), tt.steps)
 		})
 	}
 }
@@ -201,7 +202,7 @@ func TestRelease_AKeyThatAnExtensionHasGivenBackWasNotHeld(t *testing.T) {
 				e.Vote(instant(start), node, quorum.Unknown, "")
 			}
 			lease.End(instant(midway).Now(), quorum.Released)
-			r := quorum.NewRelease(lease)
+			r := quorum.NewRelease(lease, midway)
 			var outcome quorum.Outcome
 			for node, answer := range tt.late {
 				e.Late(instant(midway), node, answer, "")
@@ -225,9 +226,28 @@ func TestRelease_ALockThatIsOverWasNotHeldIfAnExtensionMayHaveSetItAgain(t *test
 				quorum.NewExtend(lease, longer)
 			}
 			lease.End(midway, how)
-			r := quorum.NewRelease(lease)
+			r := quorum.NewRelease(lease, lease.Deadline())
 			r.Vote(instant(midway), 0, quorum.Yes, "")
 			require.Equal(t, want, r.Vote(instant(midway), 1, quorum.Yes, "").Outcome)
 		}
+	}
+}
+
+// During the grace the keys cannot have lapsed.
+func TestRelease_InTheGraceIsOneInTime(t *testing.T) {
+	for name, tt := range map[string]struct {
+		after time.Duration
+		want  quorum.Outcome
+	}{
+		"in the grace": {3*time.Second - 1, quorum.Done},
+		"after it":     {3 * time.Second, quorum.Denied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := quorum.NewLease(1, withGrace())
+			extend(lease, lease.Ask(start, granted.TTL))
+			now := lease.Deadline().Add(tt.after)
+			require.Equal(t, quorum.Expired, lease.At(now))
+			require.Equal(t, tt.want, quorum.NewRelease(lease, now).Vote(instant(now), 0, quorum.Yes, "").Outcome)
+		})
 	}
 }

@@ -6,8 +6,7 @@ import "time"
 type Renewal struct {
 	lease *Lease
 	ttl   time.Duration // what is asked for each time
-	drift Drift
-	until time.Time // the lock is over then at the latest; zero means no limit
+	until time.Time     // the lock is over then at the latest; zero means no limit
 	due   time.Time
 	extra bool // the next renewal is one that Sooner has brought forward
 	spent bool // the last one was
@@ -27,7 +26,7 @@ const (
 
 // NewRenewal begins to renew a lease for a holder who has had it since from. maxHold counts from then; 0 means no limit.
 func NewRenewal(lease *Lease, from time.Time, ttl, maxHold time.Duration) *Renewal {
-	r := &Renewal{lease: lease, ttl: ttl, drift: lease.grant.Drift}
+	r := &Renewal{lease: lease, ttl: ttl}
 	r.plan()
 	if first := lease.grant.Start.Add(soon); first.Before(r.due) {
 		r.due = first
@@ -45,7 +44,7 @@ func (r *Renewal) Tracked() { r.plan() }
 // later deadline, the renewal waits until as little of it is left.
 func (r *Renewal) plan() {
 	ttl := min(r.ttl, r.lease.grant.TTL)
-	r.due = r.lease.Deadline().Add(r.drift.Of(ttl) - ttl + ttl/renewShare)
+	r.due = r.lease.grant.exclusive().Add(r.lease.first.Drift.Of(ttl) - ttl + ttl/renewShare)
 }
 
 // Next returns when the lease is to be renewed next. It returns false if that is never, because the lease is over
@@ -60,7 +59,7 @@ func (r *Renewal) Next(now time.Time) (due time.Time, ok bool) {
 // Grant returns what to ask for at an instant. It returns false if there is nothing to ask for, because that would not move the
 // deadline.
 func (r *Renewal) Grant(now time.Time) (Grant, bool) {
-	g := Grant{Start: now, TTL: r.Most(now, r.ttl), Drift: r.drift}
+	g := r.lease.Ask(now, r.Most(now, r.ttl))
 	if r.extra { // it moves nothing if the holder has extended the lease by more, but no key is to end before the others
 		g.TTL = max(g.TTL, (r.lease.Kept().Sub(now) + time.Millisecond - 1).Truncate(time.Millisecond))
 	}

@@ -14,7 +14,7 @@ func machines(n int) map[string]machine {
 	return map[string]machine{
 		"acquire": newAcquire(n, granted),
 		"extend":  quorum.NewExtend(quorum.NewLease(n, granted), longer),
-		"release": quorum.NewRelease(quorum.NewLease(n, granted)),
+		"release": quorum.NewRelease(quorum.NewLease(n, granted), start),
 	}
 }
 

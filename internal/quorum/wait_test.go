@@ -352,7 +352,7 @@ func TestWait_YieldsForSomeRoundTripsHoweverLongTheBackOff(t *testing.T) {
 		pace := steady
 		pace.First, pace.Most = longest, longest
 		newDriver(1, pace).run(t, []step{
-			{"join 1", "try"}, {"won", "*"}, {"peer b", ""}, {"unlocked", "hand over to b"}, {"join 2", "tick 1.751s"},
+			{"join 1", "try"}, {"won", "*"}, {"peer b", ""}, {"unlocked", "turn to b"}, {"join 2", "tick 1.751s"},
 		})
 	}
 }

@@ -339,7 +339,7 @@ func TestLease_ANodeThatHasNotAnsweredTheAcquireCountsWhenALaterExtensionIsConfi
 		require.Equal(t, quorum.Done, answerAll(lease, 3, quorum.Yes))
 		require.Equal(t, quorum.Done, answerAll(lease, 3, quorum.Yes, quorum.Recreated, quorum.Yes), "it counts now")
 
-		r := quorum.NewRelease(won())
+		r := quorum.NewRelease(won(), start)
 		r.Vote(instant(start), 0, quorum.Yes, "")
 		r.Vote(instant(start), 1, quorum.No, "")
 		require.Equal(t, outcome, r.Vote(instant(start), 2, quorum.Yes, "").Outcome)

@@ -25,7 +25,7 @@ func (c *client) attach(s Step) {
 func (c *client) attachTo(of *round, auto bool, then func(*lock)) {
 	c.log("client %d: attach to %s", c.number, of.token)
 	of.client.tell(of)
-	began, machine := c.now, quorum.NewAttach(len(c.lines), c.clock.Now(), drift)
+	began, machine := c.now, quorum.NewAttach(len(c.lines), c.grant(0))
 	c.attaching = machine
 	longest := cmp.Or(c.plan.Guard, 2*time.Hour) // that anybody may ask for
 	for i, l := range c.lines {
@@ -61,7 +61,7 @@ func (c *client) attachTo(of *round, auto bool, then func(*lock)) {
 // detach leaves a lock on the nodes. The next client that does nothing else takes it up, and unlocks it after a while.
 func (k *lock) detach(then time.Duration) {
 	c := k.client
-	if len(k.holds) != 1 || k.turn || k.sending || !k.held() {
+	if len(k.holds) != 1 || k.extending || k.sending || !k.held() || k.lease.At(c.clock.Now()) != quorum.Held {
 		k.unlock()
 		return
 	}

@@ -139,7 +139,7 @@ func (c *client) step(s Step) {
 	k, idle := c.holds, c.call == nil
 	switch {
 	case s.Kind == Acquire && idle && k == nil:
-		r := c.newAcquire(key(s.Name), s.TTL, 0, 0)
+		r := c.newAcquire(key(s.Name), s, 0, 0)
 		c.main(r, func() {
 			switch {
 			case r.outcome == quorum.Done:
@@ -189,8 +189,11 @@ func (c *client) step(s Step) {
 // extend begins an Extend of the lock that is held.
 func (c *client) extend(ttl time.Duration) {
 	k := c.holds
-	if c.call == nil && k != nil && !k.turn && k.lease.At(c.clock.Now()) == quorum.Held {
-		c.main(k.newExtend(c.grant(ttl)), func() { k.turn = false })
+	if c.call != nil || k == nil || k.extending || k.lease.At(c.clock.Now()) != quorum.Held {
+		return
+	}
+	if grant := k.lease.Ask(c.clock.Now(), ttl); grant.Grace <= ttl/2 {
+		c.main(k.newExtend(grant), func() { k.extending = false })
 	}
 }
 

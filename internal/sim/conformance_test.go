@@ -241,7 +241,11 @@ func (p *pair) holds(key, value string, ttl time.Duration) {
 	require.Equal(p, value, held, "%s, %s", p.what, key)
 	left, err := redis.Int64(p.server.Do("PTTL", key))
 	require.NoError(p, err)
-	if value != "" {
+	switch {
+	case value == "":
+	case ttl == sim.NoTTL:
+		require.EqualValues(p, -1, left, "%s, %s", p.what, key)
+	default:
 		require.InDelta(p, ttl, time.Duration(left)*time.Millisecond, tolerance, "%s, %s", p.what, key)
 	}
 }

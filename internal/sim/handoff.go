@@ -33,7 +33,7 @@ func (c *client) pass(k *lock, hold *quorum.Hold) bool {
 		return false
 	}
 	w, ok := q.machine.Next(now)
-	if !ok || !k.handoff.May(now, w.TTL) {
+	if !ok || w.Grace != k.of.grant.Grace || !k.handoff.May(now, w.TTL) {
 		return false
 	}
 	c.log("client %d passes %v on to waiter %d", c.number, k, w.number)

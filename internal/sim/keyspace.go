@@ -67,8 +67,8 @@ type reply struct {
 }
 
 const (
-	refusal   = -2        // the code of an error reply
-	noTTL     = -1        // the TTL of a key that has none
+	refusal   = -2 // the code of an error reply
+	noTTL     = node.NoTTL
 	off       = 1_000_000 // microseconds that a counter may be behind an estimate, and that off the node
 	keepFence = node.DefaultKeep
 	maxBlock  = node.MaxBlock

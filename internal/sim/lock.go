@@ -31,9 +31,9 @@ type term struct {
 	handoff quorum.Handoff
 	current *lock // that of the present holder
 
-	turn    bool // an extension is under way
-	sending bool // a round of it asks the nodes
-	pending bool // an Unlock waits for that
+	extending bool // an extension is under way
+	sending   bool // a round of it asks the nodes
+	pending   bool // an Unlock waits for that
 
 	renewal *quorum.Renewal // nil means that nobody renews it
 	due     timer           // of the next renewal
@@ -87,7 +87,7 @@ func (k *lock) newExtend(grant quorum.Grant) *round {
 	cmd.track = k.client.watched[k.of.key] == k
 	r := k.client.newRound(cmd, quorum.NewExtend(k.lease, grant), grant)
 	r.lock, r.before, r.onAsked = k, k.lease.Deadline(), k.asked
-	k.turn, k.sending = true, true
+	k.extending, k.sending = true, true
 	return r
 }
 
@@ -131,14 +131,16 @@ func (k *lock) release() {
 	c.checkHeld(k, "until it is unlocked")
 	k.of.given = append(k.of.given, c)
 	k.unlocked, k.at = true, c.now
-	held := k.lease.End(c.clock.Now(), quorum.Released) == quorum.Released
-	r := c.newRound(k.command(release, k.lease.Longest()), quorum.NewRelease(k.lease), c.grant(0))
+	now := c.clock.Now()
+	exclusive := k.lease.Exclusive(now)
+	k.lease.End(now, quorum.Released)
+	r := c.newRound(k.command(release, k.lease.Longest()), quorum.NewRelease(k.lease, now), c.grant(0))
 	r.lock = k
 	k.sending = true
 	r.onAsked = func() {
 		k.asked()
 		k.dropped = true
-		c.released(k, held)
+		c.released(k, exclusive)
 	}
 	if o := c.call; o != nil && o.lock == k {
 		o.stop()
@@ -146,10 +148,10 @@ func (k *lock) release() {
 	c.begin(r)
 }
 
-// await checks the lock just before its deadline and at it.
+// await checks the lock at its deadline and just before its grace is over.
 func (k *lock) await() {
 	c, deadline := k.client, k.lease.Deadline()
-	eve := deadline.Add(-time.Microsecond)
+	eve := deadline.Add(k.lease.Ask(deadline, 0).Grace - time.Microsecond)
 	c.world.after(c.clock.until(eve), func() { // true whatever the client does
 		if k.current.held() && k.lease.Deadline().Equal(deadline) {
 			c.checkHeld(k.current, "until its deadline")
@@ -166,12 +168,12 @@ func (k *lock) await() {
 	})
 }
 
-// held reports whether the holder may rely on the lock. Of a lock that several have taken up each
+// held reports whether the holder may rely on it that nobody else has the lock. Of a lock that several have taken up each
 // may release it, and the others do not notice.
 func (k *lock) held() bool {
 	c := k.client
 	another := func(by *client) bool { return by != c }
-	return !c.dead && !k.unlocked && !k.passed && !k.detached && k.lease.At(c.clock.Now()) == quorum.Held &&
+	return !c.dead && !k.unlocked && !k.passed && !k.detached && k.lease.Exclusive(c.clock.Now()) &&
 		!slices.ContainsFunc(k.of.given, another)
 }
 
@@ -192,10 +194,14 @@ func (k *lock) over() {
 		c.check(!c.plan.Kept || k.renewal == nil || k.of.attached != nil, "a renewed lock is not lost to one node",
 			"client %d has lost %v", c.number, k)
 		if c.resting {
-			c.world.after(restTime, func() { c.checkOver(k) })
+			c.world.after(restTime+k.of.grant.Grace, func() { c.checkOver(k) })
 		}
 	}
-	if !k.lease.Leftovers() {
+	left, wait := k.lease.Leftovers(c.clock.Now())
+	if wait > 0 {
+		c.afterClock(&c.clock, c.clock.Now().Add(wait), k.over)
+	}
+	if !left {
 		return
 	}
 	k.of.given = append(k.of.given, c)
@@ -220,7 +226,7 @@ func (k *lock) renew() {
 	case !ok:
 	case due.After(now):
 		k.due.set(c, &c.clock, due, k.renew)
-	case k.turn:
+	case k.extending:
 		k.due.set(c, &c.clock, now.Add(time.Millisecond), k.renew)
 	default:
 		if grant, ok := k.renewal.Grant(now); ok {
@@ -250,7 +256,7 @@ func (k *lock) beginRenewal(grant quorum.Grant) {
 	r, renewal := k.newExtend(grant), k.renewal
 	r.onEnded = func() {
 		c.soon(func() {
-			k.turn = false
+			k.extending = false
 			renewal.Ended(c.clock.Now(), r.outcome)
 			if k.lease.At(c.clock.Now()) != quorum.Held {
 				k.current.over()

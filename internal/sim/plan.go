@@ -58,6 +58,7 @@ type Step struct {
 	Node   int // AllNodes: every one
 	Name   int
 	TTL    time.Duration // of an acquire or extend
+	Grace  time.Duration // of what is acquired
 	Auto   bool          // what is acquired is renewed
 	Crowd  int           // how many more come with one who waits
 	Detach bool          // what a waiter gets it leaves to another client
@@ -154,7 +155,19 @@ func NewPlan(seed uint64) Plan {
 	p.neighbours(rand.New(rand.NewPCG(seed, 0x94d049bb133111eb)))
 	p.handoffs(rand.New(rand.NewPCG(seed, 0xff51afd7ed558ccd)))
 	p.detaches(rand.New(rand.NewPCG(seed, 0xc4ceb9fe1a85ec53)))
+	p.graces(rand.New(rand.NewPCG(seed, 0xd6e8feb86659fd93)))
 	return p
+}
+
+// graces has the locks of some plans end before their validity.
+func (p *Plan) graces(r *rand.Rand) {
+	if p.Kept || p.Watched || r.IntN(4) > 0 {
+		return
+	}
+	share := pick[time.Duration](r, 2, 3, 8)
+	for i := range p.Steps {
+		p.Steps[i].Grace = p.Steps[i].TTL / share
+	}
 }
 
 // howMany is a number of nodes.

@@ -111,7 +111,7 @@ func (q *queue) begin(m quorum.Actions) {
 		c.check(false, "a round is for somebody who waits for one", "client %d: a round for %s", c.number, q.key)
 		return
 	}
-	r := c.newAcquire(q.key, w.TTL, q.floor, q.machine.Block())
+	r := c.newAcquire(q.key, w.Step, q.floor, q.machine.Block())
 	c.log("client %d: the turn of waiter %d", c.number, w.number)
 	w.round = r
 	r.onEnded = func() { c.soon(func() { w.take(r) }) }
@@ -230,10 +230,10 @@ func (q *queue) apply(m quorum.Actions) {
 	if a := m.Announce; a != nil {
 		c.lines[a.Node].publish(a.To, &note{waits, q.key, []string{c.self}})
 	}
-	if h := m.HandOver; h != nil {
-		c.log("client %d hands %s over to %s", c.number, q.key, h.To)
+	if t := m.PassTurn; t != nil {
+		c.log("client %d passes the turn for %s to %s", c.number, q.key, t.To)
 		for _, l := range c.lines {
-			l.publish(h.To, &note{yours, q.key, h.Peers})
+			l.publish(t.To, &note{yours, q.key, t.Peers})
 		}
 	}
 }

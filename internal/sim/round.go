@@ -55,8 +55,9 @@ func (c *client) newRound(cmd command, m machine, grant quorum.Grant) *round {
 
 // newAcquire makes a round with a token of its own. floor is the highest number that one before it was
 // granted in vain, block how many numbers to reserve.
-func (c *client) newAcquire(key string, ttl time.Duration, floor, block uint64) *round {
-	grant := c.grant(ttl)
+func (c *client) newAcquire(key string, s Step, floor, block uint64) *round {
+	ttl, grant := s.TTL, c.grant(s.TTL)
+	grant.Grace = s.Grace
 	token := fmt.Sprintf("%s-%d", c.self, len(c.calls)+1)
 	cmd := command{verb: acquire, key: key, token: token, ttl: ttl}
 	if cmd.fenced = c.plan.Fenced && c.number >= c.plan.Plain; cmd.fenced {

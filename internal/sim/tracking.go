@@ -140,7 +140,7 @@ func (l *line) message(n *note) {
 			return quorum.Actions{}
 		})
 	case n.what == yours && q != nil:
-		q.do(func(now time.Time) quorum.Actions { return q.machine.HandedOver(now, l.server.number, n.who) })
+		q.do(func(now time.Time) quorum.Actions { return q.machine.TurnPassed(now, l.server.number, n.who) })
 	case n.what == yours && len(n.who) > 0:
 		l.publish(n.who[0], &note{yours, n.key, n.who[1:]})
 	}

@@ -149,7 +149,7 @@ func (c *client) lock(name string, s step) (*held, error) {
 func (c *client) extend(ctx context.Context, h *held, s step) {
 	h.extends.Add(1)
 	ttl := s.ttl + time.Duration(c.extends.Add(1))*unit
-	late, begin, before := c.closed.Load(), time.Now(), h.lock.ValidUntil()
+	late, begin, before := c.closed.Load(), time.Now(), h.deadline()
 	// One extension of a lock waits for the other, and for a renewal.
 	err := c.bounded("Extend "+h.token, c.plan.timeout*time.Duration(len(c.plan.workers)+1), func() error { return h.lock.Extend(ctx, ttl) })
 	h.checkExtend(ctx, err, late, before, begin.Add(ttl-drift(ttl)))
@@ -157,9 +157,9 @@ func (c *client) extend(ctx context.Context, h *held, s step) {
 
 func (c *client) unlock(h *held) error {
 	h.unlocks.Add(1)
-	wasHeld := h.lock.Err() == nil
+	wasHeld, deadline := h.lock.Err() == nil, h.deadline()
 	err := c.bounded("Unlock "+h.token, c.plan.timeout, func() error { return h.lock.Unlock(context.Background()) })
-	h.checkUnlock(err, wasHeld)
+	h.checkUnlock(err, wasHeld, time.Now().Before(deadline))
 	return err
 }
 

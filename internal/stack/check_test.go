@@ -56,7 +56,7 @@ func (c *client) checkQuorumError(e *redlock.QuorumError, op, name string) {
 			c.run.violate("%v: an unknown reason of node %d: %v", c, i, node.Err)
 		}
 	}
-	if string(e.Op) != op || e.Name != name || len(e.Nodes) != len(c.nodes) || e.Need != need {
+	if e.Op != op || e.Name != name || len(e.Nodes) != len(c.nodes) || e.Need != need {
 		c.run.violate("%v: the error of %s %s is about something else: %v", c, op, name, e)
 	}
 	if yes >= need && !strings.Contains(e.Error(), "majority reached too late") {
@@ -70,7 +70,7 @@ const calmTime = 15 * time.Second
 // rest checks what must work again when all faults are over.
 func (r *run) rest() {
 	r.checkAllHeld()
-	r.checkHandsOver()
+	r.checkGivesBack()
 	for _, c := range r.clients {
 		healthy := c.healthy()
 		if healthy && !c.closing.Load() {
@@ -92,7 +92,7 @@ func (r *run) rest() {
 func (r *run) checkVotes() {
 	for _, c := range r.clients {
 		for i := range c.votes {
-			if got, want := c.votes[i].Load(), c.drawn.Load(); got != want {
+			if got, want := c.votes[i].Load(), c.rounds.Load(); got != want {
 				r.violate("%v: node %d has given %d votes on %d acquires", c, i, got, want)
 			}
 		}
@@ -138,8 +138,8 @@ func (r *run) able() (able []*client) {
 	return able
 }
 
-// checkHandsOver has each client wait for a lock of another: it is not to sleep when that is released.
-func (r *run) checkHandsOver() {
+// checkGivesBack has each client wait for a lock of another: it is not to sleep when that is released.
+func (r *run) checkGivesBack() {
 	able := r.able()
 	if len(able) < 2 {
 		return

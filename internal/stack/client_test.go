@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // client is a program: nodes, a Locker and goroutines that use them.
@@ -32,7 +33,7 @@ type client struct {
 	closed  atomic.Bool                 // and has returned
 	ended   []atomic.Pointer[time.Time] // ended[i]: when Close of node i has returned
 	untidy  []atomic.Bool               // untidy[i]: node i was closed before the Locker
-	drawn   atomic.Int64                // tokens
+	rounds  atomic.Int64                // of its acquires
 	extends atomic.Int64                // extensions asked for
 	votes   []atomic.Int64              // votes[i] of node i on acquires
 	runs    atomic.Int64                // functions of Do
@@ -81,7 +82,7 @@ func newClient(r *run, number int) *client {
 		c.nodes, err = pool.Open(urls, append(opts, pool.WithDialer(dial))...)
 	}
 	if err == nil {
-		c.locker, err = redlock.New(c.nodes, redlock.WithClock(bubbleClock{r}), redlock.WithObserver(c), redlock.WithTokenSource(c.draw), redlock.WithLocalHandoff(c.plan.handoff))
+		c.locker, err = redlock.New(c.nodes, redlock.WithClock(bubbleClock{r}), redlock.WithObserver(c), redlock.WithLocalHandoff(c.plan.handoff))
 	}
 	if err != nil {
 		panic(err)
@@ -104,31 +105,25 @@ func (c *client) dial(ctx context.Context, i int) (net.Conn, error) {
 	return end, nil
 }
 
-// draw is the token source.
-func (c *client) draw() (string, error) {
-	if c.closed.Load() {
-		c.run.violate("%v began a round after Locker.Close had returned", c)
-	}
-	return fmt.Sprintf("%s.%v/%025d", c.owner(), c, c.drawn.Add(1)), nil
-}
-
 // owner returns the owner part of the Locker's tokens, to which other clients address their messages.
 func (c *client) owner() string { return reflect.ValueOf(c.locker).Elem().FieldByName("self").String() }
 
 // drew reports whether a token is one of the client's.
 func (c *client) drew(token string) bool { return strings.HasPrefix(token, c.owner()+".") }
 
-// Observe implements redlock.Observer.
-func (c *client) Observe(e redlock.Event) {
+// Observe implements event.Observer.
+func (c *client) Observe(e event.Event) {
 	switch v := e.(type) {
-	case redlock.VoteEvent:
+	case event.Vote:
 		c.vote(v)
-	case redlock.VerdictEvent:
+	case event.Verdict:
 		c.verdict(v)
+	case event.Acquire:
+		c.rounds.Add(int64(v.Rounds))
 	}
 }
 
-func (c *client) vote(v redlock.VoteEvent) {
+func (c *client) vote(v event.Vote) {
 	c.run.yield()
 	if v.Op == "acquire" {
 		c.votes[v.Node].Add(1)
@@ -136,13 +131,13 @@ func (c *client) vote(v redlock.VoteEvent) {
 	if v.Took > c.plan.timeout+slack {
 		c.run.violate("%v: node %d took %v for its answer to %s", c, v.Node, v.Took, v.Op)
 	}
-	if v.Answer != redlock.AnswerUnsent && c.ended[v.Node].Load() != nil && v.At.After(*c.ended[v.Node].Load()) {
+	if v.Answer != event.AnswerUnsent && c.ended[v.Node].Load() != nil && v.At.After(*c.ended[v.Node].Load()) {
 		c.run.violate("%v: node %d answered %v to %s after its Close had returned", c, v.Node, v.Answer, v.Op)
 	}
 	refusal := (*nodeerr.ServerError)(nil)
 	// An extension is not sent, nor sent again for its script, behind what ends its lock.
 	overtaken := v.Op == "extend" && (isOver(v.Err) || errors.As(v.Err, &refusal) && refusal.Code == "NOSCRIPT")
-	if good := v.Answer == redlock.AnswerYes || v.Answer == redlock.AnswerNo || v.Answer == redlock.AnswerRecreated || overtaken; !good && c.run.plan.calm() && !isOneOf(v.Err, nodeerr.ErrClosed) {
+	if good := v.Answer == event.AnswerYes || v.Answer == event.AnswerNo || v.Answer == event.AnswerRecreated || overtaken; !good && c.run.plan.calm() && !isOneOf(v.Err, nodeerr.ErrClosed) {
 		c.run.violate("%v: node %d answered %v to %s, with nothing in its way: %v", c, v.Node, v.Answer, v.Op, v.Err)
 	}
 	if v.Err != nil && !known(v.Err) {
@@ -154,7 +149,7 @@ func (c *client) vote(v redlock.VoteEvent) {
 	c.run.count("vote " + v.Answer.String())
 }
 
-func (c *client) verdict(v redlock.VerdictEvent) {
+func (c *client) verdict(v event.Verdict) {
 	c.run.yield()
 	if renews := v.Op == "extend" && c.runs.Load() > 0; v.Op != "unlock" && !renews && c.closed.Load() {
 		c.run.violate("%v: %s of %s was under way when Locker.Close had returned", c, v.Op, v.Name)

@@ -32,7 +32,8 @@ func (c *client) take(won *redlock.Lock, name string, begin time.Time, s step) *
 	if won.Name() != name {
 		c.run.violate("%v asked for %s and won %s", c, name, won.Name())
 	}
-	if until, least := won.ValidUntil(), begin.Add(s.ttl-drift(s.ttl)); until.Before(least.Round(0)) && c.plan.handoff == 0 { // else it may have been passed on
+	left, least := won.Remaining(), begin.Add(s.ttl-drift(s.ttl))
+	if until := time.Now().Add(left); left > 0 && until.Before(least.Round(0)) && c.plan.handoff == 0 { // else it may have been passed on
 		c.run.violate("%s is valid for %v less than its TTL", h.token, least.Sub(until))
 	}
 	h.checkHeld("won")
@@ -115,24 +116,32 @@ func (h *held) watch() {
 				r.violate("%s is held, and Done is closed", h.token)
 			}
 			return
-		case <-time.After(time.Until(h.lock.ValidUntil()) + slack):
+		case <-time.After(h.lock.Remaining() + slack):
+		}
+		if h.lock.Remaining() > 0 {
+			continue // extended meanwhile
 		}
 		select {
 		case <-done:
-			continue
-		default:
-		}
-		if over := time.Since(h.lock.ValidUntil()); over >= slack {
-			r.violate("Done of %s is not closed %v after its deadline", h.token, over)
+		case <-time.After(slack):
+			r.violate("Done of %s is not closed %v after its end", h.token, slack)
 			return
 		}
 	}
 }
 
+// deadline returns the deadline of a lock that is held, or an instant before it. Of one that is over it returns what is past.
+func (h *held) deadline() time.Time {
+	now := time.Now()
+	return now.Add(h.lock.Remaining())
+}
+
 // checkExtend checks how an Extend has ended: the deadline that stood before, and the one asked for.
 func (h *held) checkExtend(ctx context.Context, err error, late bool, before, asked time.Time) {
 	r, c := h.client.run, h.client
-	if now := h.lock.ValidUntil(); now.Before(before) {
+	left := h.lock.Remaining()
+	if now := time.Now().Add(left); left == 0 { // it is over
+	} else if now.Before(before) {
 		r.violate("the deadline of %s moved back by %v", h.token, before.Sub(now))
 	} else if err == nil && now.Before(asked.Round(0)) {
 		r.violate("%s was extended by %v less than asked for", h.token, asked.Sub(now))
@@ -166,10 +175,9 @@ func (h *held) checkExtend(ctx context.Context, err error, late bool, before, as
 }
 
 // checkUnlock checks how an Unlock has ended.
-func (h *held) checkUnlock(err error, wasHeld bool) {
+func (h *held) checkUnlock(err error, wasHeld, inTime bool) {
 	r, n := h.client.run, len(h.client.run.servers)
 	quorumError := (*redlock.QuorumError)(nil)
-	inTime := time.Now().Before(h.lock.ValidUntil())
 	if h.lock.Err() == nil || h.valid() {
 		r.violate("%s is held after Unlock: %v", h.token, err)
 	}

@@ -260,7 +260,7 @@ func (w *world) checkName(m *member, name string, k kind, expiry string, spared 
 		switch {
 		case k.data && !errors.Is(n.Err, nodeerr.ErrForeign),
 			!k.data && n.Err != nil,
-			!k.data && expiry == never && n.TTL != redlock.NoTTL,
+			!k.data && expiry == never && n.TTL != redlock.NoLimit,
 			!k.data && expiry == centuries && n.TTL < 24*time.Hour:
 			return fmt.Sprintf("Inspect says %+v", n)
 		}

@@ -217,7 +217,7 @@ func (w *world) newMember(name string, opts ...redlock.Option) *member {
 	}
 	m := &member{name: name, fenced: name == "fenced", heals: name == "healing", tallies: tallies{byName: map[string]*tally{}}}
 	opts = append([]redlock.Option{
-		redlock.WithKeyPrefix(prefix), redlock.WithTTL(ttl), redlock.WithClock(shared), redlock.WithObserver(&m.tallies),
+		redlock.WithKeyPrefix(prefix), redlock.TTL(ttl), redlock.WithClock(shared), redlock.WithObserver(&m.tallies),
 		redlock.WithPoolOptions(pool.WithTimeout(timeout), pool.WithDialTimeout(timeout), pool.WithMaxOverdue(100*time.Millisecond),
 			pool.WithClientName("tenants-"+name)),
 	}, opts...)

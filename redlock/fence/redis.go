@@ -30,7 +30,7 @@ type Doer interface {
 //		return reply, err
 //	})
 //
-// The guide has that of rueidis: https://github.com/quorumlock/quorumlock/blob/main/docs/guide.md#fencing.
+// The recipes have that of rueidis: https://github.com/quorumlock/quorumlock/blob/main/docs/recipes.md#other-clients-of-redis.
 type DoFunc func(ctx context.Context, command string, args ...any) (reply any, err error)
 
 // Do calls f.

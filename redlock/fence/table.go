@@ -53,8 +53,8 @@ var (
 // none. Some libraries hide the transaction behind an interface that has only ExecContext: give Table.Check
 // the transaction itself.
 //
-// For pgx.Tx of github.com/jackc/pgx/v5 the guide has an adapter:
-// https://github.com/quorumlock/quorumlock/blob/main/docs/guide.md#fencing.
+// For pgx.Tx of github.com/jackc/pgx/v5 the recipes have an adapter:
+// https://github.com/quorumlock/quorumlock/blob/main/docs/recipes.md#pgx.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	// Table.Check calls neither of these: they tell a transaction from a pool or a connection.

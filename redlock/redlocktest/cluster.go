@@ -71,7 +71,7 @@ func New(t testing.TB, opts ...Option) *Cluster {
 	if c.bubble {
 		c.clock = bubbleClock{}
 	}
-	c.other = sync.OnceValue(func() *redlock.Locker { return c.Locker(redlock.WithTTL(time.Hour)) })
+	c.other = sync.OnceValue(func() *redlock.Locker { return c.Locker(redlock.TTL(time.Hour)) })
 	t.Cleanup(c.close)
 	for i := range o.nodes {
 		n, err := startNode(fmt.Sprintf("node-%d", i), c.clock)

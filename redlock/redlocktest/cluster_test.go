@@ -17,7 +17,7 @@ import (
 )
 
 // long is a TTL that no test outlives, also one in real time.
-var long = redlock.WithTTL(time.Hour)
+var long = redlock.TTL(time.Hour)
 
 // bubble runs a test in a bubble of testing/synctest.
 func bubble(t *testing.T, test func(t *testing.T)) {
@@ -314,7 +314,7 @@ func TestMisuse_EndsTheTestAndNamesTheValue(t *testing.T) {
 		`redlocktest: Hold("name"): redlock: acquire "name": l`: func(_ testing.TB, c *redlocktest.Cluster) { c.Hold("name") },
 		`redlocktest: Hold(""): redlock: `:                      func(_ testing.TB, c *redlocktest.Cluster) { c.Hold("") },
 		"redlocktest: Locker: redlock: TTL -1s: ": func(_ testing.TB, c *redlocktest.Cluster) {
-			c.Locker(redlock.WithTTL(-time.Second))
+			c.Locker(redlock.TTL(-time.Second))
 		},
 		"redlocktest: Locker: redlock: WithPoolOptions: ": func(_ testing.TB, c *redlocktest.Cluster) {
 			c.Locker(redlock.WithPoolOptions(pool.WithClientName("client")))

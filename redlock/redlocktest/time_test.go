@@ -40,7 +40,7 @@ func TestAdvance_EndsALockBeforeItsKey(t *testing.T) {
 func TestAdvance_RenewsLocksAsTimeWould(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cluster := redlocktest.New(t)
-		one, two := cluster.Locker(), cluster.Locker(redlock.WithTTL(3*time.Second))
+		one, two := cluster.Locker(), cluster.Locker(redlock.TTL(3*time.Second))
 		var locks []*redlock.Lock
 		for i := range 2 {
 			locks = append(locks,

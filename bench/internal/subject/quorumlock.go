@@ -39,7 +39,7 @@ func openLocker(s Setup, opts ...redlock.Option) (Client, error) {
 		return nil, err
 	}
 	c := &quorumlockClient{nodes: nodes}
-	c.locker, err = redlock.New(nodes, append(opts, redlock.WithTTL(TTL))...)
+	c.locker, err = redlock.New(nodes, append(opts, redlock.TTL(TTL))...)
 	if err != nil {
 		return nil, errors.Join(err, c.closeNodes())
 	}

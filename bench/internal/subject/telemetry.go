@@ -11,11 +11,12 @@ import (
 	"github.com/quorumlock/quorumlock/otelredlock"
 	"github.com/quorumlock/quorumlock/promredlock"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // openObserved opens a Locker with an Observer that does nothing.
 func openObserved(s Setup) (Client, error) {
-	return openLocker(s, redlock.WithObserver(redlock.ObserverFunc(func(redlock.Event) {})))
+	return openLocker(s, redlock.WithObserver(event.ObserverFunc(func(event.Event) {})))
 }
 
 func openPrometheus(s Setup) (Client, error) {

@@ -25,7 +25,7 @@ var handoffMutations = []mutation{
 	{"handle-lives-on", "who has passed a lock on does not hold it",
 		"quorum/hold.go", "\tif h.how != Held {\n\t\treturn h.how\n\t}\n", ""},
 	{"holder-not-replaced", "the lock is that of the next holder only",
-		"quorum/handoff.go", "\th.lease.turn++\n", ""},
+		"quorum/handoff.go", "\th.lease.holder++\n", ""},
 	{"next-forgotten", "a waiter that the lock is passed on to has it",
 		"quorum/handoff.go", "slices.Delete(q.waiters, 0, 1)\n\tq.passing", "slices.Delete(q.waiters, 0, min(2, len(q.waiters)))\n\tq.passing"},
 	{"next-stays", "a waiter that the lock was passed on to does not wait any more",

@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -76,8 +77,8 @@ func TestTryLock_TriesAgainWhileNobodyHasAMajority(t *testing.T) {
 // rounds is an Observer that counts.
 type rounds struct{ acquires atomic.Int64 }
 
-func (r *rounds) Observe(e redlock.Event) {
-	if _, ok := e.(redlock.AcquireEvent); ok {
+func (r *rounds) Observe(e event.Event) {
+	if _, ok := e.(event.Acquire); ok {
 		r.acquires.Add(1)
 	}
 }

@@ -126,7 +126,7 @@ func (x *examination) minority(glimpses []glimpse, name string) map[string][]int
 			on[held] = append(on[held], i)
 		}
 	}
-	if s := redlock.NewState(name, nodes); s.Verdict == redlock.VerdictHeld {
+	if s := redlock.NewLockState(name, nodes); s.Verdict == redlock.VerdictHeld {
 		delete(on, s.Token)
 	}
 	return on

@@ -24,7 +24,7 @@ const trialTTL = 30 * time.Second
 // tryLock takes, extends, shows and releases a lock of that name on the server alone.
 func (f *facts) tryLock(ctx context.Context, o *Options, name string) (err error) {
 	n := (*pool.Node)(node.New(node.Config{Addr: f.addr, Server: f.to, Timeout: o.Timeout, DialTimeout: o.Timeout, MaxOverdue: time.Second}))
-	opts := []redlock.Option{redlock.WithTTL(trialTTL), redlock.WithKeyPrefix(o.Prefix)}
+	opts := []redlock.Option{redlock.TTL(trialTTL), redlock.WithKeyPrefix(o.Prefix)}
 	if o.Fencing {
 		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
 		defer func() { err = errors.Join(err, f.forget(ctx, o, "{"+o.Prefix+name+"}:fence")) }()

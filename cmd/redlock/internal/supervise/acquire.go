@@ -58,10 +58,10 @@ func (h *holder) acquire() *Report {
 			if h.MaxHold > 0 {
 				h.course.latest = h.acquired.Add(h.MaxHold)
 			}
-			h.course.renewed(a.lock.ValidUntil())
+			h.course.renewed(h.clock.Now().Add(h.validity()))
 			h.link.board.setDeadline(h.course.deadline)
 			h.Events.say(event{
-				Event: "acquired", Token: a.lock.Token(), Fence: a.lock.Fence(), Validity: milliseconds(a.lock.Remaining()),
+				Event: "acquired", Token: a.lock.Token(), Fence: a.lock.Fence(), Validity: milliseconds(h.validity()),
 			})
 			return nil
 		}

@@ -42,8 +42,8 @@ func (r Rules) Margin() time.Duration { return max(50*time.Millisecond, r.TTL/10
 // tick is how long one of the processes waits at most before it looks at the clock: timers do not count suspend.
 func (r Rules) tick() time.Duration { return min(time.Second, r.TTL/10) }
 
-// Room is how much validity a command needs at least. With less, the rules end it.
-func (r Rules) Room() time.Duration {
+// Grace is that of the lock: it is over for the command so long before its deadline.
+func (r Rules) Grace() time.Duration {
 	switch r.OnLost {
 	case OnLostTerm:
 		return r.Margin() + r.KillAfter
@@ -76,14 +76,20 @@ type course struct {
 	termed, killed bool      // they were sent
 }
 
+// leastRenewal is how much later a deadline is after a renewal at least. What is read of it may be a little too early.
+const leastRenewal = 50 * time.Millisecond
+
 // renewed takes the lock's new deadline, and reports whether it is one that counts.
 func (c *course) renewed(deadline time.Time) bool {
-	if c.lost != "" || !deadline.After(c.deadline) {
+	if c.lost != "" || deadline.Sub(c.deadline) < leastRenewal {
 		return false
 	}
 	c.deadline = deadline
 	return true
 }
+
+// expire ends the command by the rules for a lock that was not renewed until its grace began.
+func (c *course) expire(now time.Time) { c.lose(now, c.expiring(now)) }
 
 // lose ends the command by the rules for a lock that is known to be lost. Only the first call has an effect.
 func (c *course) lose(now time.Time, reason string) {
@@ -117,9 +123,6 @@ func (c *course) kill(now time.Time) { c.killAt = earlier(c.killAt, now) }
 
 // due returns what is to be done now, each action once.
 func (c *course) due(now time.Time) action {
-	if c.lost == "" && !now.Before(c.limit()) {
-		c.lose(now, c.expiring(now))
-	}
 	switch {
 	case !c.killed && reached(now, c.killAt):
 		c.killed, c.termed = true, true
@@ -139,14 +142,8 @@ func (c *course) expiring(now time.Time) string {
 	return fmt.Sprintf("it could not be renewed: too few nodes confirmed it, and %s of validity is left", max(0, c.deadline.Sub(now)).Round(time.Millisecond))
 }
 
-// limit is when a lock that is not renewed counts as lost.
-func (c *course) limit() time.Time { return c.deadline.Add(-c.rules.Room()) }
-
-// next returns when due has something to do unless the lock is renewed until then; zero means never.
+// next returns when due has something to do; zero means never.
 func (c *course) next() (at time.Time) {
-	if c.lost == "" {
-		at = c.limit()
-	}
 	if !c.termed {
 		at = earlier(at, c.termAt)
 	}

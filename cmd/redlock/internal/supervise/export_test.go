@@ -26,6 +26,16 @@ func (c *Course) Renew(validity time.Duration) bool {
 	return c.course.renewed(c.clock.Now().Add(validity))
 }
 
+// end is when the lock is over for the command unless it is renewed.
+func (c *Course) end() time.Time { return c.course.deadline.Add(-c.course.rules.Grace()) }
+
+// expire takes note of that, as the holder does.
+func (c *Course) expire() {
+	if now := c.clock.Now(); !now.Before(c.end()) {
+		c.course.expire(now)
+	}
+}
+
 func (c *Course) Lose()          { c.course.lose(c.clock.Now(), "lock is lost") }
 func (c *Course) End(status int) { c.course.leaderEnded(c.clock.Now(), status) }
 func (c *Course) Kill()          { c.course.kill(c.clock.Now()) }
@@ -45,10 +55,14 @@ type Step struct {
 func (c *Course) Run(until time.Duration) (steps []Step) {
 	names := map[action]string{doTerm: "TERM", doKill: "KILL"}
 	for {
+		c.expire()
 		for act := c.course.due(c.clock.Now()); act != doNothing; act = c.course.due(c.clock.Now()) {
 			steps = append(steps, Step{c.clock.Now().Sub(c.start), names[act]})
 		}
 		at := c.course.next()
+		if c.course.lost == "" {
+			at = earlier(at, c.end())
+		}
 		if at.IsZero() || at.Sub(c.start) > until {
 			c.clock.Advance(until - c.clock.Now().Sub(c.start))
 			return steps

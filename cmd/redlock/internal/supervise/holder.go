@@ -122,9 +122,11 @@ func (h *holder) watch() {
 
 // look finds out how the lock stands.
 func (h *holder) look() (now time.Time) {
-	deadline, err := h.lock.ValidUntil(), h.lock.Err()
 	now = h.clock.Now()
+	deadline, err := now.Add(h.validity()), h.lock.Err()
 	switch {
+	case errors.Is(err, redlock.ErrExpired):
+		h.course.expire(now)
 	case err != nil:
 		h.course.lose(now, reasonOf(err))
 	case h.course.renewed(deadline):
@@ -133,6 +135,9 @@ func (h *holder) look() (now time.Time) {
 	}
 	return now
 }
+
+// validity returns for how much longer nobody else can have the lock, if it is held.
+func (h *holder) validity() time.Duration { return h.lock.Remaining() + h.Grace() }
 
 // reasonOf says what has become of the lock.
 func reasonOf(err error) string {
@@ -278,9 +283,10 @@ func (h *holder) release() Report {
 // keep leaves the lock to end by itself, in rest or later.
 func (h *holder) keep(ctx context.Context, rest time.Duration) {
 	var err error
-	if h.lock.Remaining() < rest {
-		err = h.lock.Extend(ctx, rest)
+	if h.validity() < rest {
+		err = h.lock.Extend(ctx, max(rest, 2*h.Grace()))
 	}
+	left := max(rest, h.validity())
 	if _, detached := h.lock.Detach(ctx); err == nil {
 		err = detached
 	}
@@ -288,5 +294,5 @@ func (h *holder) keep(ctx context.Context, rest time.Duration) {
 		h.Events.warn(event{Event: "not_kept", Error: display.Error(err)})
 		return
 	}
-	h.Events.say(event{Event: "kept", Validity: milliseconds(max(rest, h.lock.ValidUntil().Sub(h.clock.Now())))})
+	h.Events.say(event{Event: "kept", Validity: milliseconds(left)})
 }

@@ -64,7 +64,7 @@ func (h *holder) start() *Report {
 
 // enter has the stage become the command. From before its look at the clock on, the front would end it in time.
 func (h *holder) enter(s *stage) *Report {
-	if !h.clock.Now().Before(h.course.limit()) {
+	if h.lock.Err() != nil {
 		return &Report{Code: CodeLost, Text: "the lock was acquired too late: too little of its validity was left to start the command"}
 	}
 	entered := make(chan error, 1)
@@ -96,7 +96,7 @@ func (h *holder) environment() []string {
 		"REDLOCK_NAME=" + h.Name,
 		"REDLOCK_TOKEN=" + h.lock.Token(),
 		"REDLOCK_FENCE=" + strconv.FormatUint(h.lock.Fence(), 10),
-		"REDLOCK_DEADLINE=" + strconv.FormatInt(time.Now().Add(h.lock.Remaining()).Unix(), 10),
+		"REDLOCK_DEADLINE=" + strconv.FormatInt(time.Now().Add(h.validity()).Unix(), 10),
 	}
 	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")

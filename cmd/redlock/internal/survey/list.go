@@ -162,7 +162,7 @@ func (t *table) merge(to *Listing) {
 	to.Truncated = t.truncated
 	to.Locks = make([]Lock, 0, len(t.locks))
 	for _, l := range t.locks {
-		l.Views = slices.DeleteFunc(l.Views, func(v View) bool { return v.TTL != redlock.NoTTL && now.Sub(v.read) > v.TTL })
+		l.Views = slices.DeleteFunc(l.Views, func(v View) bool { return now.Sub(v.read) > v.TTL })
 		if len(l.Views) == 0 {
 			continue // it has expired meanwhile
 		}
@@ -170,7 +170,7 @@ func (t *table) merge(to *Listing) {
 		for i := range l.Views {
 			v := &l.Views[i]
 			to.Nodes[v.Node].Keys++
-			if v.TTL != redlock.NoTTL {
+			if v.TTL != redlock.NoLimit {
 				v.TTL -= now.Sub(v.read)
 			}
 		}

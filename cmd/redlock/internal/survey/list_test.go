@@ -133,8 +133,8 @@ func TestList_MergesWhatTheNodesHoldByName(t *testing.T) {
 		"theirs":   {Verdict: redlock.VerdictHeld, Token: "another library's", TTL: long, On: 3},
 		"minority": {Verdict: redlock.VerdictNobody, TTL: long, On: 2},
 		"split":    {Verdict: redlock.VerdictNobody, TTL: long, On: 4},
-		"ever":     {Verdict: redlock.VerdictHeld, Token: "no ttl", TTL: redlock.NoTTL, On: 5},
-		"hash":     {Verdict: redlock.VerdictForeign, TTL: redlock.NoTTL, On: 5, Other: true},
+		"ever":     {Verdict: redlock.VerdictHeld, Token: "no ttl", TTL: redlock.NoLimit, On: 5},
+		"hash":     {Verdict: redlock.VerdictForeign, TTL: redlock.NoLimit, On: 5, Other: true},
 		"mixed":    {Verdict: redlock.VerdictHeld, Token: "token", TTL: long, On: 4},
 		"empty":    {Verdict: redlock.VerdictNobody, TTL: long, On: 1},
 		"blocked":  {Verdict: redlock.VerdictHeld, TTL: long, On: 3, Empty: true},
@@ -145,8 +145,8 @@ func TestList_MergesWhatTheNodesHoldByName(t *testing.T) {
 		assert.Equal(t, want.Other, l.Other, name)
 		assert.Equal(t, want.Empty, l.Empty, name)
 		assert.Equal(t, want.Verdict, l.Verdict, name)
-		if want.TTL == redlock.NoTTL {
-			assert.EqualValues(t, redlock.NoTTL, l.TTL, name)
+		if want.TTL == redlock.NoLimit {
+			assert.EqualValues(t, redlock.NoLimit, l.TTL, name)
 		} else {
 			assert.LessOrEqual(t, l.TTL, want.TTL, name)
 			assert.Greater(t, l.TTL, want.TTL*2/3, name)

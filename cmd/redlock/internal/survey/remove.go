@@ -19,7 +19,7 @@ const Overlap = "A holder that is not gone works on beside the next one until it
 // is that of an Inspect; prefix is that of the keys. Replies[i] is what Nodes[i] has answered, the zero Reply if it was not asked,
 // as it held nothing. Remove returns within the node timeout. Record is the line for the log, whose form is documented, and stable;
 // "" if nothing was removed.
-func Remove(nodes []*pool.Node, prefix string, state *redlock.State) (replies []node.Reply, record string) {
+func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (replies []node.Reply, record string) {
 	answers := make(receiver, len(nodes))
 	asked := 0
 	for i, n := range state.Nodes {

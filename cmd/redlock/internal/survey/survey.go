@@ -2,7 +2,6 @@
 package survey
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/token"
@@ -34,7 +33,7 @@ type Lock struct {
 	Token    string
 	Metadata string
 	Fence    uint64
-	// TTL is how much longer a majority holds the token; without a majority, the longest on any node. redlock.NoTTL means for ever.
+	// TTL is how much longer a majority holds the token; without a majority, the longest on any node. redlock.NoLimit means for ever.
 	TTL   time.Duration
 	On    int    // how many nodes hold the token, or without a majority, anything under the name
 	Other bool   // all that is there is somebody's data: of another type, or longer than a token
@@ -47,7 +46,7 @@ type View struct {
 	Node  int // the i-th server
 	Token string
 	Fence uint64
-	TTL   time.Duration // redlock.NoTTL means for ever
+	TTL   time.Duration // redlock.NoLimit means for ever
 	Other bool          // the key is no lock; Token and Fence are empty then
 
 	read time.Time // from when TTL counts
@@ -70,11 +69,9 @@ func (of *Listing) Judge(l *Lock) {
 			n.Err = nodeerr.ErrForeign
 		}
 		l.Other = l.Other && v.Other
-		if l.TTL == 0 || longestFirst(v.TTL, l.TTL) < 0 {
-			l.TTL = v.TTL
-		}
+		l.TTL = max(l.TTL, v.TTL)
 	}
-	s := redlock.NewState(l.Name, nodes)
+	s := redlock.NewLockState(l.Name, nodes)
 	l.Verdict, l.Token, l.Metadata, l.Fence, l.Empty = s.Verdict, s.Token, s.Metadata, s.Fence, s.Verdict == redlock.VerdictHeld && s.Token == ""
 	if !l.Held() {
 		return
@@ -85,12 +82,4 @@ func (of *Listing) Judge(l *Lock) {
 			l.On++
 		}
 	}
-}
-
-// longestFirst compares TTLs.
-func longestFirst(a, b time.Duration) int {
-	if a == redlock.NoTTL || b == redlock.NoTTL {
-		return cmp.Compare(a, b) // NoTTL is below all others
-	}
-	return cmp.Compare(b, a)
 }

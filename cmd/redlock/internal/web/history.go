@@ -165,7 +165,7 @@ func (s *sight) over(now time.Time) event {
 	switch {
 	case s.token == "" && s.without < splitAfter:
 		e.What = "" // nobody is known to have had it
-	case s.ttl != redlock.NoTTL && s.ttl <= now.Sub(s.at):
+	case s.ttl != redlock.NoLimit && s.ttl <= now.Sub(s.at):
 		e.What = expired
 	}
 	return e

@@ -360,9 +360,9 @@ func TestPage_ShowsWhatIsWrongFirst(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := overListings(t, func(c *web.Config) { c.Prefix = prefix })
 			locks := []survey.Lock{
-				{Name: "data", Verdict: redlock.VerdictForeign, TTL: redlock.NoTTL, On: 3, Other: true},
+				{Name: "data", Verdict: redlock.VerdictForeign, TTL: redlock.NoLimit, On: 3, Other: true},
 				{Name: "empty", Verdict: redlock.VerdictHeld, TTL: time.Hour, On: 3, Empty: true},
-				held("forever", "t", redlock.NoTTL), unheld("split", redlock.VerdictNobody),
+				held("forever", "t", redlock.NoLimit), unheld("split", redlock.VerdictNobody),
 			}
 			for i := range 300 {
 				locks = append([]survey.Lock{held(fmt.Sprintf("a-%03d", 299-i), "t", time.Minute)}, locks...)

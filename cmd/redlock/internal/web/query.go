@@ -45,9 +45,7 @@ var orders = map[string]func(a, b row) int{
 	"holder": func(a, b row) int { return cmp.Compare(holder(a.Lock), holder(b.Lock)) },
 	"nodes":  func(a, b row) int { return cmp.Compare(a.On, b.On) },
 	"held":   func(a, b row) int { return a.heldSince().Compare(b.heldSince()) },
-	"left": func(a, b row) int {
-		return cmp.Compare(uint64(a.TTL), uint64(b.TTL)) // redlock.NoTTL is the longest
-	},
+	"left":   func(a, b row) int { return cmp.Compare(a.TTL, b.TTL) },
 }
 
 // wrong reports whether a lock needs attention. One that had its majority at the last listing may be in the middle of a round.

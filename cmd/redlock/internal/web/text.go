@@ -43,7 +43,7 @@ func clock(at time.Time) string { return at.Format("15:04:05") }
 // remaining formats a TTL, in whole seconds.
 func remaining(ttl time.Duration) string {
 	switch {
-	case ttl == redlock.NoTTL:
+	case ttl == redlock.NoLimit:
 		return "never expires"
 	case ttl <= 0:
 		return "over"

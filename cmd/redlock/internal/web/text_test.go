@@ -12,7 +12,7 @@ import (
 
 func TestRemaining_RoundsDownToTheTwoLargestUnits(t *testing.T) {
 	for ttl, want := range map[time.Duration]string{
-		redlock.NoTTL: "never expires", 0: "over", time.Millisecond: "under 1 s", 1999 * time.Millisecond: "1 s", 59999 * time.Millisecond: "59 s",
+		redlock.NoLimit: "never expires", 0: "over", time.Millisecond: "under 1 s", 1999 * time.Millisecond: "1 s", 59999 * time.Millisecond: "59 s",
 		time.Minute: "1 min 00 s", time.Hour - 1: "59 min 59 s", 25*time.Hour - 1: "1 d 00 h", 90 * time.Minute: "1 h 30 min",
 	} {
 		require.Equal(t, want, web.Remaining(ttl), "%d", ttl)

@@ -103,7 +103,7 @@ func parseForm(r *http.Request) (name string, confirmed []string, err error) {
 }
 
 // remove deletes on each node what the state says that it holds, and nothing else. It returns what the nodes answered.
-func (s *Server) remove(state *redlock.State) []node.Reply {
+func (s *Server) remove(state *redlock.LockState) []node.Reply {
 	answers, record := survey.Remove(s.Nodes, s.Prefix, state)
 	if record != "" {
 		s.journal.add(record)
@@ -112,7 +112,7 @@ func (s *Server) remove(state *redlock.State) []node.Reply {
 }
 
 // confirmation shows what an unlock would remove. The notice says why it is shown again.
-func (s *Server) confirmation(state *redlock.State, notice string) *view {
+func (s *Server) confirmation(state *redlock.LockState, notice string) *view {
 	u := &unlockView{
 		Name: display.Clipped(state.Name, maxText), Query: query{Name: state.Name}.Link(), Notice: notice,
 		Key: encoding.EncodeToString([]byte(state.Name)),
@@ -141,7 +141,7 @@ func (s *Server) confirmation(state *redlock.State, notice string) *view {
 }
 
 // statement says who holds a lock.
-func statement(s *redlock.State) (state, text string) {
+func statement(s *redlock.LockState) (state, text string) {
 	switch {
 	case s.Verdict == redlock.VerdictHeld && s.Token == "":
 		return stateHeld, "Held by an empty value: a majority of the nodes has a key without a token, and nobody can take the lock."
@@ -158,7 +158,7 @@ func statement(s *redlock.State) (state, text string) {
 }
 
 // removed shows what an unlock has done: the state is that before it.
-func (s *Server) removed(state *redlock.State, answers []node.Reply) *view {
+func (s *Server) removed(state *redlock.LockState, answers []node.Reply) *view {
 	u := &unlockView{Name: display.Clipped(state.Name, maxText), Query: query{Name: state.Name}.Link(), Done: true}
 	free := 0
 	for i, n := range state.Nodes {

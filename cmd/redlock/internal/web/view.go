@@ -251,7 +251,7 @@ func (s *Server) lock(l *survey.Lock, past *history, age time.Duration) lockView
 	if sight == nil || !l.Held() {
 		return v
 	}
-	if sight.longest > 0 && l.TTL != redlock.NoTTL {
+	if sight.longest > 0 && l.TTL != redlock.NoLimit {
 		v.Share = int(100 * max(0, l.TTL-age) / sight.longest)
 	}
 	if held := past.lastAt.Sub(sight.since); held >= time.Second || !sight.atLeast {
@@ -268,18 +268,18 @@ func stateOf(l *survey.Lock) (state, text string) {
 		return stateSplit, "held by nobody"
 	case !l.Held():
 		return stateUnknown, "unknown"
-	case l.Empty && l.TTL == redlock.NoTTL:
+	case l.Empty && l.TTL == redlock.NoLimit:
 		return stateForever, "held for ever by an empty value"
 	case l.Empty:
 		return stateHeld, "held by an empty value"
-	case l.TTL == redlock.NoTTL:
+	case l.TTL == redlock.NoLimit:
 		return stateForever, "held for ever"
 	}
 	return stateHeld, "held"
 }
 
 func left(ttl, age time.Duration) string {
-	if ttl == redlock.NoTTL {
+	if ttl == redlock.NoLimit {
 		return remaining(ttl)
 	}
 	return remaining(max(0, ttl-age))

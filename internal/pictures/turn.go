@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // calls are the calls of Lock that two programs make, in the order in which they get the lock.
@@ -16,8 +17,8 @@ var calls = []struct{ who, name string }{
 	{"P", "P, call 1"}, {"P", "P, call 2"}, {"P", "P, call 3"}, {"Q", "Q, call 1"}, {"Q", "Q, call 2"},
 }
 
-// handOver is a lock for which calls of two programs wait. Each program has a Locker and connections of its own.
-func handOver(ctx context.Context) (_ *Timeline, err error) {
+// turn is a lock for which calls of two programs wait. Each program has a Locker and connections of its own.
+func turn(ctx context.Context) (_ *Timeline, err error) {
 	const work = 60 * time.Millisecond
 	c, err := startNodes(ctx, 3)
 	if err != nil {
@@ -84,18 +85,18 @@ func (c *nodes) turns(ctx context.Context) (*Timeline, error) {
 	got, freed := make([]time.Duration, len(calls)), make([]time.Duration, len(calls))
 	var claims []claim
 	for i, call := range calls {
-		acquired, err := await(ctx, c.record, call.who, 1, func(e redlock.AcquireEvent) bool { return e.Context.Value(callKey{}) == i })
+		acquired, err := await(ctx, c.record, call.who, 1, func(e event.Acquire) bool { return e.Context.Value(callKey{}) == i })
 		if err != nil {
 			return nil, err
 		}
-		ended, err := await(ctx, c.record, call.who, 1, func(e redlock.EndEvent) bool { return e.Call == acquired[0].Call })
+		ended, err := await(ctx, c.record, call.who, 1, func(e event.End) bool { return e.Call == acquired[0].Call })
 		if err != nil {
 			return nil, err
 		}
 		if i == 0 {
 			start = acquired[0].Start
 		}
-		released, err := await(ctx, c.record, call.who, 1, func(e redlock.UnlockEvent) bool { return e.Context.Value(callKey{}) == i })
+		released, err := await(ctx, c.record, call.who, 1, func(e event.Unlock) bool { return e.Context.Value(callKey{}) == i })
 		if err != nil {
 			return nil, err
 		}
@@ -109,15 +110,15 @@ func (c *nodes) turns(ctx context.Context) (*Timeline, error) {
 			claim{errors.Is(ended[0].Err, redlock.ErrReleased), call.name + " releases the lock"},
 			claim{i == 0 || freed[i-1] < got[i], call.name + " has its turn after the call before it"})
 	}
-	sent := find(c.record, "P", func(e redlock.HandOverEvent) bool { return !e.Received })
-	received, err := await(ctx, c.record, "Q", 1, func(e redlock.HandOverEvent) bool { return e.Received })
+	sent := find(c.record, "P", func(e event.Turn) bool { return !e.Received })
+	received, err := await(ctx, c.record, "Q", 1, func(e event.Turn) bool { return e.Received })
 	if err != nil || len(sent) == 0 {
 		return nil, errors.Join(errOtherwise, err)
 	}
 	turn := slices.IndexFunc(calls, func(call struct{ who, name string }) bool { return call.who == "Q" })
 	message := Arrow{turn - 1, turn, sent[0].At.Sub(start), received[0].At.Sub(start)}
 	p.Arrows = []Arrow{message}
-	p.Rules = []Rule{{message.Sent, "P hands over to Q"}}
+	p.Rules = []Rule{{message.Sent, "P passes the turn to Q"}}
 	claims = append(claims,
 		claim{len(sent) == 1, "the turn passes once"},
 		claim{freed[turn-1] < message.Sent && message.Sent < got[turn], "P passes the turn before Q has it"},
@@ -126,7 +127,7 @@ func (c *nodes) turns(ctx context.Context) (*Timeline, error) {
 	p.Lanes[1].Marks = []Mark{{"", got[1], fmt.Sprintf("%d ms after the release", gap(1))}}
 	p.Lanes[turn].Marks = []Mark{{"", got[turn], fmt.Sprintf("%d ms after the release", gap(turn))}}
 	return &Timeline{
-		Title: "A lock that is handed over",
+		Title: "A turn that passes to another process",
 		Description: "Five lanes over an axis of time, for three calls of Lock in the program P and two in the program Q. " +
 			"One call holds the lock and the others wait. In P the release and the next call's acquire travel together. " +
 			"When no call of P waits any more, P sends Q a message with its release, and the calls of Q have their turn.",

@@ -20,7 +20,7 @@ func over(tb testing.TB) context.Context {
 	return ctx
 }
 
-// join has a call wait that does not look for its turn before it gives up.
+// join has a call wait that does not look for an offer before it gives up.
 func join(tb testing.TB, locker *redlock.Locker, name string, opts ...redlock.LockOption) redlock.Waiter {
 	tb.Helper()
 	w, err := redlock.Join(locker, name, opts...)
@@ -66,7 +66,7 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 				second := join(t, locker, "name")
 				c.doAll("SET", "name", strings.Repeat("x", 5000))
 				require.ErrorIs(t, receive(t, first, "the end of Lock").err, redlock.ErrForeign)
-				require.True(t, second.HasTurn())
+				require.True(t, second.HasOffer())
 				after(locker)
 				lock, err := second.GiveUp(over(t))
 				require.Nil(t, lock)
@@ -82,7 +82,7 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 				first := waits(t, locker, "name")
 				second := join(t, locker, "name", redlock.AutoExtend())
 				require.NoError(t, first.Unlock(t.Context()))
-				require.True(t, second.HasTurn())
+				require.True(t, second.HasOffer())
 				if discarded {
 					fake.Advance(2 * long) // and renewals fall behind: a process that was paused
 				}
@@ -101,14 +101,14 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 			})
 		})
 	}
-	t.Run("passes its turn on", func(t *testing.T) {
+	t.Run("leaves the lock to the next", func(t *testing.T) {
 		t.Parallel()
 		onBoth(t, 3, func(t *testing.T, c *cluster) {
 			locker := c.locker()
 			first := waits(t, locker, "name")
 			second, third := join(t, locker, "name"), inLine(t, locker)
 			require.NoError(t, first.Unlock(t.Context()))
-			eventually(t, second.HasTurn, "its round")
+			eventually(t, second.HasOffer, "its round")
 			lock, err := second.GiveUp(over(t))
 			if err == nil { // it was won meanwhile
 				require.NoError(t, lock.Unlock(t.Context()))
@@ -121,7 +121,7 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 			c.eventuallyEmpty()
 		})
 	})
-	t.Run("before its turn leaves the line", func(t *testing.T) {
+	t.Run("without an offer leaves the line", func(t *testing.T) {
 		t.Parallel()
 		c := onMini(t, 3)
 		locker := c.locker(handsOn)
@@ -134,7 +134,7 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.NoError(t, first.Unlock(t.Context()))
 		require.NoError(t, won(t, third).Unlock(t.Context()))
-		require.False(t, second.HasTurn())
+		require.False(t, second.HasOffer())
 		c.eventuallyEmpty()
 	})
 	t.Run("as the Locker is closed", func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 		first := waits(t, locker, "name")
 		second := join(t, locker, "name")
 		require.NoError(t, first.Unlock(t.Context()))
-		require.True(t, second.HasTurn())
+		require.True(t, second.HasOffer())
 		require.NoError(t, locker.Close()) // which in truth waits for the call
 		lock, err := second.GiveUp(t.Context())
 		require.NoError(t, err)

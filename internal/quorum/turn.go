@@ -11,19 +11,19 @@ type Announce struct {
 	To   string
 }
 
-// HandOver is a message to another process, published through every node: the lock is released for it.
-type HandOver struct {
+// Turn is a message to another process, published through every node: it is its turn, as the lock is released for it.
+type Turn struct {
 	To    string
 	Peers []string // the processes that wait after it
 }
 
-// handOver hands the lock to the peer that has waited for the longest, if one is known.
-func (q *Queue[W]) handOver() (h *HandOver) {
+// passTurn passes the turn to the peer that has waited for the longest, if one is known.
+func (q *Queue[W]) passTurn() (t *Turn) {
 	if len(q.peers) > 0 {
-		h = &HandOver{To: q.peers[0], Peers: q.peers[1:]}
+		t = &Turn{To: q.peers[0], Peers: q.peers[1:]}
 		q.peers = nil
 	}
-	return h
+	return t
 }
 
 // PeerWaits takes the message of another process that it waits for the lock.
@@ -33,9 +33,9 @@ func (q *Queue[W]) PeerWaits(who string) {
 	}
 }
 
-// HandedOver takes the message of another process that it has handed the lock to this one, as it arrives through a node. The
+// TurnPassed takes the message of another process that it has passed the turn to this one, as it arrives through a node. The
 // message follows the release on each node, so the round begins when a majority of the nodes has delivered it.
-func (q *Queue[W]) HandedOver(now time.Time, node int, peers []string) Actions {
+func (q *Queue[W]) TurnPassed(now time.Time, node int, peers []string) Actions {
 	if !q.heldUntil.IsZero() {
 		return Actions{} // this process has got the lock already
 	}
@@ -51,7 +51,7 @@ func (q *Queue[W]) HandedOver(now time.Time, node int, peers []string) Actions {
 		return Actions{}
 	case len(q.waiters) == 0:
 		q.forget()
-		return Actions{HandOver: q.handOver()}
+		return Actions{PassTurn: q.passTurn()}
 	}
 	return q.try()
 }

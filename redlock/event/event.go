@@ -1,0 +1,209 @@
+package event
+
+import (
+	"context"
+	"time"
+)
+
+// Event is something that has happened: an [Acquire], [Extend], [Unlock], [End], [Vote], [Verdict], [Fence], [Turn], [NodeUp],
+// [NodeDown], [Stuck], [Heal], [ForceUnlock] or [Drop]. Do not change what an event points to, such as its Err.
+type Event interface{ event() }
+
+// Vote is one node's answer to an acquire, extend or unlock, as the node gave it. Those that the verdict counts come
+// before its Verdict, and answers that arrive later come after it. If one server answers for two nodes, only the verdict
+// shows that.
+type Vote struct {
+	At     time.Time // of the answer
+	Call   uint64    // see Acquire
+	Late   bool      // the call has ended: its Acquire, Extend or Unlock came before
+	Op     Op        // OpAcquire, OpExtend or OpUnlock
+	Name   string    // the lock's
+	Node   int       // the i-th node given to New or Open
+	Addr   string
+	Answer Answer
+	// Command is the Redis command that the node was sent last for this answer: SET, or for a script EVALSHA or EVAL, alone or
+	// joined with those of other calls. It is empty if nothing was sent.
+	Command string
+	Err     error         // the reason of any answer but yes
+	Took    time.Duration // since the round began
+}
+
+// Verdict is the outcome of one round: of an acquire, extend or unlock on all nodes. It comes when the outcome is certain.
+type Verdict struct {
+	At   time.Time
+	Call uint64 // see Acquire
+	Late bool   // see Vote; only of an unlock
+	Op   Op     // OpAcquire, OpExtend or OpUnlock
+	Name string // the lock's
+	Err  error  // a *QuorumError; nil means done
+	Took time.Duration
+	// Validity is what an acquire or extend that was done has left of its TTL.
+	Validity time.Duration
+	// Split is true for an acquire that was refused (redlock.ErrTaken) although some nodes had said yes: callers have taken the nodes
+	// from each other.
+	Split bool
+}
+
+// Acquire is the end of a call, with valid arguments and before Close, of Lock, TryLock, Do (before its function runs),
+// TryDo or Attach.
+type Acquire struct {
+	// Context is that of the call. It may have ended.
+	Context context.Context
+	// Call is a number that the events of one call or renewal share. Those of a Locker rise from a random one on, so that no others
+	// of the program have the same.
+	Call   uint64
+	Op     Op // OpAcquire or OpAttach
+	Name   string
+	Try    bool // TryLock or TryDo
+	Start  time.Time
+	Took   time.Duration
+	Rounds int // that the call has begun; 0 of Attach, of a lock that was re-entered, and of most that were passed on
+	// Wait is how long the call waited until its last round began, which is the round that took the lock if Err is nil. It is 0
+	// if the call began no round, and all of Took if Handoff is true.
+	Wait time.Duration
+	// Err is nil if the caller has the lock. After redlock.MaxWait it is the *QuorumError alone: no context has ended.
+	Err       error
+	Reentered bool // the lock was held already (redlock.Reentrant): it has no End of its own
+	Handoff   bool // the lock was passed on by a holder before (redlock.WithLocalHandoff): no node was asked
+	Validity  time.Duration
+	Fence     uint64 // see redlock.Lock.Fence
+}
+
+// Extend is the end of a call of Extend, or of a renewal (redlock.AutoExtend). If it has Validity, the lock's End comes
+// after it.
+type Extend struct {
+	Context context.Context // of the call; context.Background() of a renewal
+	Call    uint64          // see Acquire
+	Lock    uint64          // the Call of the lock's Acquire, as in its End
+	Name    string
+	Renewal bool
+	Start   time.Time
+	Took    time.Duration
+	Err     error
+	// Left is the validity that the lock would have had at the end of the call without the extension. If it is near 0, the
+	// lock was nearly lost. It is 0 if the lock was over before the call.
+	Left time.Duration
+	// Validity is the validity that the lock had at the end of the call, whether the extension succeeded or not. It is 0 if the
+	// lock was over then.
+	Validity time.Duration
+}
+
+// Unlock is the end of a call of Unlock, also of those that Do makes.
+type Unlock struct {
+	Context context.Context // of the call
+	Call    uint64          // see Acquire
+	Lock    uint64          // see Extend
+	Name    string
+	Start   time.Time
+	Took    time.Duration
+	Handoff bool // the lock was passed on to a waiter of this Locker (redlock.WithLocalHandoff): no node was asked
+	Err     error
+}
+
+// End is the end of a lock: its release, its loss or its expiry. There is one for each Acquire without an Err that is
+// not Reentered, after it, unless the program ends before. It is the one event of a loss, however that was found out.
+type End struct {
+	Context context.Context // of the call that acquired the lock
+	Call    uint64          // of the Acquire
+	Name    string
+	Start   time.Time     // when the lock was acquired
+	Held    time.Duration // from then to the call of Unlock, or until the loss was noticed
+	Err     error         // ErrReleased, ErrLost or ErrExpired
+	// Detached means that the lock was passed on by Detach: Err is ErrReleased, and the nodes hold the lock still.
+	Detached bool
+}
+
+// Fence is a node whose counter was behind those of the others when it said yes to an acquire, so that it had to be asked
+// once more (redlock.WithFencing). The acquire may have taken one round trip more.
+type Fence struct {
+	At      time.Time
+	Call    uint64 // see Acquire
+	Name    string
+	Node    int
+	Addr    string
+	Granted uint64 // the number that the node granted
+	Fence   uint64 // the number that it was raised to
+}
+
+// Turn is a turn that passes from one process to another that waits for the same lock.
+type Turn struct {
+	At   time.Time
+	Name string
+	// Received is true if another process has passed the turn to this one. Otherwise it is the other way round.
+	Received bool
+	Waiting  int // the processes known to wait after the one whose turn it is
+}
+
+// NodeUp is a connection to a node, which is ready for commands. Nodes connect when they are first used. If the node was
+// connected when the Locker was made, the event comes then.
+type NodeUp struct {
+	At   time.Time
+	Node int
+	Addr string
+	// Down is how long there was no connection: since it broke, or since the first attempt; 0 if that succeeded. Failed is how many
+	// attempts have failed meanwhile.
+	Down   time.Duration
+	Failed int
+	// Quarantined means that the server may have forgotten locks, so that it does not vote (pool.WithRestartGuard), for Left, or
+	// until it is replaced if Left is 0.
+	Quarantined bool
+	Left        time.Duration
+}
+
+// NodeDown is a connection to a node that broke, or an attempt to connect that failed. At the end of the Locker there is one
+// for each node.
+type NodeDown struct {
+	At   time.Time
+	Node int
+	Addr string
+	// Failed is how many attempts have failed since the node was connected; 0 means that a connection broke or was closed. It is
+	// above 0 if there was none.
+	Failed int
+	Err    error // nodeerr.ErrClosed if the node, or the Locker, was closed
+}
+
+// Stuck is a key without a TTL, which Lock has waited for and seen unchanged for 10 s: nobody may ever release it. It comes
+// once, see redlock.WithHeal.
+type Stuck struct {
+	At        time.Time
+	Name      string
+	Addrs     []string // of the nodes that hold it
+	Unchanged time.Duration
+}
+
+// Heal is a key without a TTL that was deleted on a node (redlock.WithHeal).
+type Heal struct {
+	At   time.Time
+	Name string
+	Node int
+	Addr string
+}
+
+// ForceUnlock is a lock that an operator has removed (redlock.Locker.ForceUnlock).
+type ForceUnlock struct {
+	At       time.Time
+	Name     string
+	Nodes    int    // from which it was deleted
+	Metadata string // of the holder
+}
+
+// Drop reports events that the Observer has missed, because it was slower than they came, or because another Observer of the
+// same Locker was.
+type Drop struct {
+	Count int // since the event before; of all kinds, also those that this Observer does not want
+}
+
+func (Vote) event()        {}
+func (Verdict) event()     {}
+func (Acquire) event()     {}
+func (Extend) event()      {}
+func (Unlock) event()      {}
+func (End) event()         {}
+func (Fence) event()       {}
+func (Turn) event()        {}
+func (NodeUp) event()      {}
+func (NodeDown) event()    {}
+func (Stuck) event()       {}
+func (Heal) event()        {}
+func (ForceUnlock) event() {}
+func (Drop) event()        {}

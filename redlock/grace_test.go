@@ -1,0 +1,161 @@
+package redlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+const (
+	graceTTL = 10 * time.Minute
+	grace    = 4 * time.Minute
+	valid    = graceTTL - graceTTL/100 - 2*time.Millisecond // the default allowance for drift
+)
+
+func TestGrace_EndsTheLockForItsHolderBeforeAnotherCanHaveIt(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		fake := clocktest.New()
+		lock := take(t, c.locker(redlock.WithClock(fake), redlock.Grace(grace)), "name", redlock.TTL(graceTTL))
+		require.Equal(t, valid-grace, lock.Remaining())
+		ctx, cancel := lock.Context(t.Context())
+		defer cancel()
+		fake.Advance(valid - grace - 1)
+		require.NoError(t, lock.Err())
+		require.False(t, isOver(lock.Done()))
+		fake.Advance(1)
+		require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
+		receive(t, lock.Done(), "the end")
+		receive(t, ctx.Done(), "the end of the context")
+		require.ErrorIs(t, context.Cause(ctx), redlock.ErrExpired)
+		require.ErrorIs(t, lock.Extend(t.Context(), graceTTL), redlock.ErrExpired)
+
+		fake.Advance(grace - 1)
+		require.GreaterOrEqual(t, c.holding("name", lock.Token()), 2)
+		require.NoError(t, lock.Unlock(t.Context()), "before the deadline")
+		c.eventuallyEmpty()
+		require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
+	})
+}
+
+// An extension that has failed leaves keys with a longer TTL, which go only when the grace is over: the holder is still stopping.
+func TestGrace_WhatAFailedExtensionHasLeftStaysUntilItIsOver(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	fake := clocktest.New()
+	lock := take(t, c.locker(redlock.WithClock(fake)), "name", redlock.TTL(graceTTL), redlock.Grace(grace))
+	c.eventuallyHeld("name", lock.Token())
+	token := lock.Token()
+	for i := range 2 { // which refuse the extension
+		c.do(i, "CONFIG", "SET", "min-replicas-to-write", 1)
+	}
+	require.ErrorIs(t, lock.Extend(t.Context(), time.Hour), redlock.ErrNoQuorum)
+	for i := range 2 {
+		c.do(i, "CONFIG", "SET", "min-replicas-to-write", 0)
+	}
+	done := lock.Done()
+	fake.Advance(valid - grace)
+	receive(t, done, "the end")
+	fake.Advance(grace - 1)
+	require.Equal(t, 3, c.holding("name", token))
+	fake.Advance(1)
+	c.eventuallyEmpty()
+}
+
+func TestGrace_ARenewalMovesTheEnd(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		fake, seen := clocktest.New(), &recorder{}
+		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen)), "name",
+			redlock.TTL(graceTTL), redlock.Grace(graceTTL/2), redlock.AutoExtend())
+		for i := range 6 { // longer than the TTL
+			nextAt(t, fake, renewalIn(i, graceTTL))
+			eventually(t, func() bool { return seen.renewals() == i+1 }, "renewal %d", i)
+		}
+		require.NoError(t, lock.Err())
+		require.NoError(t, lock.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestGrace_DoReturnsNilIfItsFunctionStopsInTime(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		late time.Duration // after the end of the context
+		want error
+	}{
+		"in the grace": {grace - 1, nil},
+		"after it":     {grace, redlock.ErrExpired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := onMini(t, 3)
+			fake := clocktest.New()
+			locker := c.locker(redlock.WithClock(fake), redlock.Grace(grace), redlock.TTL(graceTTL), redlock.MaxHold(graceTTL))
+			err := locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
+				fake.Advance(lock.Remaining())
+				receive(t, ctx.Done(), "the end of the context")
+				fake.Advance(row.late)
+				return nil
+			})
+			require.ErrorIs(t, err, row.want)
+			c.eventuallyEmpty()
+		})
+	}
+}
+
+// A function that releases the lock itself, in the grace, has released it in time.
+func TestGrace_DoReturnsNilIfItsFunctionHasUnlockedInTime(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 3)
+	fake := clocktest.New()
+	locker := c.locker(redlock.WithClock(fake), redlock.Grace(grace), redlock.TTL(graceTTL), redlock.MaxHold(graceTTL))
+	require.NoError(t, locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
+		fake.Advance(lock.Remaining())
+		receive(t, ctx.Done(), "the end of the context")
+		return lock.Unlock(context.WithoutCancel(ctx))
+	}))
+	c.eventuallyEmpty()
+}
+
+// A lock that the nodes have lost is no lock in its grace.
+func TestGrace_UnlockFindsThatTheNodesHaveLostTheLock(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		fake := clocktest.New()
+		lock := take(t, c.locker(redlock.WithClock(fake)), "name", redlock.TTL(graceTTL), redlock.Grace(grace))
+		fake.Advance(valid - grace)
+		require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
+		c.doAll("DEL", "name")
+		err := lock.Unlock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNotHeld)
+		require.Equal(t, redlock.ErrNotHeld, c.refused(err).Reason)
+	})
+}
+
+func TestGrace_ALockIsPassedOnOnlyToWhoWantsTheSame(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 3)
+	locker, seen := c.waiting(c.nodes(), redlock.TTL(graceTTL), redlock.WithLocalHandoff(time.Minute))
+	for _, same := range []bool{true, false} {
+		want := grace
+		if !same {
+			want = 0
+		}
+		holder := waits(t, locker, "name", redlock.Grace(grace))
+		waiter := queue(t, t.Context(), locker, "name", redlock.Grace(want))
+		locker.Drain()
+		before := len(seen.verdictsOn("acquire"))
+		require.NoError(t, holder.Unlock(t.Context()))
+		lock := won(t, waiter)
+		locker.Drain()
+		require.Equal(t, same, len(seen.verdictsOn("acquire")) == before)
+		require.LessOrEqual(t, lock.Remaining(), valid-want)
+		require.NoError(t, lock.Unlock(t.Context()))
+	}
+}

@@ -1,0 +1,178 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// waitsOf returns the lines about long waits, once there are n.
+func waitsOf(t *testing.T, log *logBuffer, message string, n int) (all []map[string]any) {
+	t.Helper()
+	eventually(t, func() bool {
+		all = slices.DeleteFunc(records(t, log), func(r map[string]any) bool { return r["msg"] != "redlock: "+message })
+		return len(all) >= n
+	}, "%d lines about %s", n, message)
+	return all
+}
+
+func TestLock_LogsAHolderThatItWaitsForAfterTenSecondsAndThenEachMinute(t *testing.T) {
+	t.Parallel()
+	for _, same := range []bool{true, false} { // whether the holder is of the same Locker
+		c, log, fake := onReal(t, 3), &logBuffer{}, clocktest.New()
+		locker := c.logsTo(log, slog.LevelInfo, redlock.WithClock(fake))
+		other := locker
+		if !same {
+			other = c.locker()
+		}
+		holder := waits(t, other, "name", redlock.Metadata("pump 7"), redlock.TTL(24*time.Hour))
+		waiter := queue(t, t.Context(), locker, "name")
+		if !same {
+			eventually(t, func() bool { return redlock.Sees(locker, "name") }, "the key of the holder")
+		}
+		fake.Advance(10*time.Second - 1)
+		second := queue(t, t.Context(), locker, "name")
+		require.Empty(t, waitsOf(t, log, "waits for a lock", 0))
+		fake.Advance(1)
+		line := waitsOf(t, log, "waits for a lock", 1)[0]
+		require.Equal(t, "INFO", line["level"])
+		require.Equal(t, "name", line["name"])
+		require.InDelta(t, 10*time.Second, line["waited"], 0)
+		require.InDelta(t, 2, line["calls"], 0)
+		require.Equal(t, "pump 7", line["holder"])
+		require.Contains(t, line["error"], "lock is taken")
+		require.NotContains(t, log.String(), holder.Token())
+		for minute := 2; minute < 4; minute++ {
+			fake.Advance(time.Minute - 1)
+			require.Len(t, waitsOf(t, log, "waits for a lock", minute-1), minute-1)
+			fake.Advance(1)
+			waitsOf(t, log, "waits for a lock", minute)
+		}
+		require.NoError(t, holder.Unlock(t.Context()))
+		for _, w := range []<-chan held{waiter, second} {
+			require.NoError(t, won(t, w).Unlock(t.Context()))
+		}
+		fake.Advance(time.Hour)
+		locker.Drain()
+		require.Len(t, waitsOf(t, log, "waits for a lock", 3), 3, "nobody waits")
+	}
+}
+
+// The wait of a call that comes when the line before was written is logged in its turn: it has waited for ten seconds, too.
+func TestLock_LogsEachWaitThatIsLong(t *testing.T) {
+	t.Parallel()
+	c, log, fake := onMini(t, 3), &logBuffer{}, clocktest.New()
+	locker := c.logsTo(log, slog.LevelInfo, redlock.WithClock(fake))
+	for i := range 3 {
+		holder := waits(t, locker, "name", redlock.TTL(24*time.Hour))
+		waiter := queue(t, t.Context(), locker, "name")
+		fake.Advance(5 * time.Second)
+		require.Len(t, waitsOf(t, log, "waits for a lock", i), i)
+		fake.Advance(5 * time.Second)
+		waitsOf(t, log, "waits for a lock", i+1)
+		require.NoError(t, holder.Unlock(t.Context()))
+		require.NoError(t, won(t, waiter).Unlock(t.Context()))
+		fake.Advance(time.Minute) // the line that is due finds nobody
+	}
+}
+
+func TestLock_LogsServersThatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	c, log, fake := onReal(t, 3), &logBuffer{}, clocktest.New()
+	seen := &recorder{}
+	locker := c.logsTo(log, slog.LevelInfo, redlock.WithClock(fake), redlock.WithObserver(seen))
+	require.NoError(t, take(t, locker, "other").Unlock(t.Context()))
+	for i := range 2 {
+		c.do(i, "CONFIG", "SET", "min-replicas-to-write", 1)
+	}
+	waiter := queue(t, t.Context(), locker, "name")
+	seen.waitForRefusals(t, 2)
+	turnUntil(t, fake, time.Second, func() bool { return len(waitsOf(t, log, "waits for a lock", 0)) > 0 })
+	line := waitsOf(t, log, "waits for a lock", 1)[0]
+	require.Equal(t, "WARN", line["level"])
+	require.Contains(t, line["error"], "NOREPLICAS")
+	for i := range 2 {
+		c.do(i, "CONFIG", "SET", "min-replicas-to-write", 0)
+	}
+	turnUntil(t, fake, time.Second, func() bool { return len(waiter) > 0 })
+	require.NoError(t, won(t, waiter).Unlock(t.Context()))
+}
+
+// Two functions of Do take two locks in opposite order: without a limit they wait for ever.
+func TestDo_LogsTwoLocksThatAreTakenInOppositeOrder(t *testing.T) {
+	t.Parallel()
+	for _, together := range []bool{true, false} { // in one process
+		c, log, fake := onReal(t, 3), &logBuffer{}, clocktest.New()
+		first := c.logsTo(log, slog.LevelInfo, redlock.WithClock(fake), redlock.TTL(24*time.Hour))
+		second, other := first, "a call of this Locker"
+		if !together {
+			second, other = c.logsTo(&logBuffer{}, slog.LevelInfo, redlock.WithClock(fake), redlock.TTL(24*time.Hour)), "another process"
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 2)
+		nested := func(locker *redlock.Locker, outer, inner string) (goOn func()) {
+			held, both := make(chan struct{}), make(chan struct{})
+			go func() {
+				ended <- locker.Do(ctx, outer, func(ctx context.Context, _ *redlock.Lock) error {
+					close(held)
+					<-both
+					return locker.Do(ctx, inner, func(context.Context, *redlock.Lock) error { return nil })
+				})
+			}()
+			receive(t, held, "the outer lock")
+			return func() { close(both) }
+		}
+		one, two := nested(first, "from", "to"), nested(second, "to", "from")
+		two()
+		eventually(t, func() bool { return redlock.Waiting(second, "from") == 1 && (together || redlock.Sees(second, "from")) }, "the second waits")
+		one() // which gets no messages before it waits itself
+		eventually(t, func() bool { return redlock.Waiting(first, "to") == 1 }, "the first waits")
+		turnUntil(t, fake, 10*time.Second, func() bool { return strings.Contains(log.String(), "opposite") })
+		line := waitsOf(t, log, "two locks were taken in opposite order: each call waits for what the other holds", 1)[0]
+		require.Equal(t, "WARN", line["level"])
+		require.ElementsMatch(t, []any{"from", "to"}, []any{line["holds"], line["name"]})
+		require.Equal(t, other, line["other"])
+		for _, line := range waitsOf(t, log, "waits for a lock", 1) {
+			require.Equal(t, map[any]any{"from": "[to]", "to": "[from]"}[line["name"]], fmt.Sprint(line["holds"]))
+		}
+		cancel()
+		for range 2 {
+			require.ErrorIs(t, receive(t, ended, "the end"), context.Canceled)
+		}
+	}
+}
+
+// A program that makes up names must not fill the log.
+func TestLock_LogsTheWaitsForABoundedNumberOfNames(t *testing.T) {
+	t.Parallel()
+	c, log, fake := onMini(t, 1), &logBuffer{}, clocktest.New()
+	holder := c.locker(redlock.TTL(24 * time.Hour))
+	locker := c.logsTo(log, slog.LevelInfo, redlock.WithClock(fake))
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiters []<-chan held
+	for i := range 1030 {
+		name := fmt.Sprint("name-", i)
+		take(t, holder, name)
+		waiters = append(waiters, queue(t, ctx, locker, name))
+	}
+	fake.Advance(10 * time.Second)
+	require.Len(t, waitsOf(t, log, "waits for a lock", 1024), 1024)
+	fake.Advance(time.Minute)
+	require.Len(t, waitsOf(t, log, "waits for a lock", 2048), 2048)
+	more := waitsOf(t, log, "more locks were waited for than are logged", 1)
+	require.Len(t, more, 1)
+	require.InDelta(t, 6, more[0]["names"], 0)
+	cancel()
+	for _, w := range waiters {
+		require.ErrorIs(t, receive(t, w, "the end").err, context.Canceled)
+	}
+}
