@@ -121,7 +121,7 @@ func TestLockWaitsUntilTheNodesAreBack(t *testing.T) {
 type refusals chan error
 
 func (r refusals) Observe(e event.Event) {
-	if v, ok := e.(event.Verdict); ok && v.Err != nil && v.Name == "job" {
+	if v, ok := e.(event.Round); ok && v.Err != nil && v.Name == "job" {
 		select {
 		case r <- v.Err:
 		default:

@@ -195,7 +195,7 @@ type rounds struct {
 }
 
 func (r *rounds) Observe(e event.Event) {
-	if v, ok := e.(event.Verdict); ok && v.Name == r.name && v.Op == "acquire" {
+	if v, ok := e.(event.Round); ok && v.Name == r.name && v.Op == "acquire" {
 		r.n.Add(1)
 	}
 }

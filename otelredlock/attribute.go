@@ -62,7 +62,7 @@ var answerErrors = []struct {
 }{
 	{nodeerr.ErrTimeout, "timeout"},
 	{nodeerr.ErrSuspended, "suspended"},
-	{nodeerr.ErrBusy, "busy"},
+	{nodeerr.ErrOverloaded, "busy"},
 	{nodeerr.ErrBroken, "broken"},
 	{nodeerr.ErrQuarantined, "quarantined"},
 	{nodeerr.ErrClosed, outcome.Closed},

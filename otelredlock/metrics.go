@@ -195,7 +195,7 @@ func (m *metrics) voted(e event.Vote) {
 	m.nodeDuration.Record(context.Background(), e.Took.Seconds(), m.answers.of(answerKey{e.Addr, e.Op, e.Answer}).record...)
 }
 
-func (m *metrics) decided(e event.Verdict) {
+func (m *metrics) decided(e event.Round) {
 	ctx := context.Background()
 	m.roundDuration.Record(ctx, e.Took.Seconds(), m.rounds.of(roundKey{e.Op, outcome.Round(e.Err)}).record...)
 	if e.Split {

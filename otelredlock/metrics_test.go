@@ -52,9 +52,9 @@ func TestMetrics_OfEveryEvent(t *testing.T) {
 	m := newTelemetry(t)
 	ctx, now := context.Background(), time.Now()
 	m.observe(
-		event.Verdict{Op: event.OpAcquire, Late: true, Err: redlock.ErrTaken, Split: true},
+		event.Round{Op: event.OpAcquire, Late: true, Err: redlock.ErrTaken, Split: true},
 		event.Vote{Op: event.OpUnlock, Late: true, Addr: "/run/redis.sock", Answer: event.AnswerRefused},
-		event.Fence{Addr: "a:1"},
+		event.Raise{Addr: "a:1"},
 		event.Turn{Received: true},
 		event.Stuck{}, event.Heal{}, event.Heal{}, event.ForceUnlock{},
 		event.Extend{Context: ctx, Err: redlock.ErrLost},
@@ -115,7 +115,7 @@ func TestMetrics_AreThoseOfPromredlockInPrometheus(t *testing.T) {
 	require.NoError(t, err)
 	ctx := t.Context()
 	for _, e := range []event.Event{
-		event.Vote{Addr: "a:1", Late: true}, event.Verdict{Late: true}, event.Acquire{Context: ctx, Op: event.OpAcquire},
+		event.Vote{Addr: "a:1", Late: true}, event.Round{Late: true}, event.Acquire{Context: ctx, Op: event.OpAcquire},
 		event.Extend{Context: ctx, Renewal: true, Validity: 1}, event.Unlock{Context: ctx}, event.End{Context: ctx, Err: redlock.ErrLost},
 		event.NodeUp{Addr: "a:1"},
 	} {
@@ -170,12 +170,12 @@ func BenchmarkObserver(b *testing.B) {
 				for node, addr := range addrs {
 					observer.Observe(event.Vote{At: now, Call: acquire, Op: event.OpAcquire, Node: node, Addr: addr, Answer: event.AnswerYes, Took: 1000})
 				}
-				observer.Observe(event.Verdict{At: now, Call: acquire, Op: event.OpAcquire, Took: 1000})
+				observer.Observe(event.Round{At: now, Call: acquire, Op: event.OpAcquire, Took: 1000})
 				observer.Observe(event.Acquire{Context: ctx, Call: acquire, Op: event.OpAcquire, Start: now, Took: 1000, Rounds: 1})
 				for node, addr := range addrs {
 					observer.Observe(event.Vote{At: now, Call: unlock, Op: event.OpUnlock, Node: node, Addr: addr, Answer: event.AnswerYes, Took: 1000})
 				}
-				observer.Observe(event.Verdict{At: now, Call: unlock, Op: event.OpUnlock, Took: 1000})
+				observer.Observe(event.Round{At: now, Call: unlock, Op: event.OpUnlock, Took: 1000})
 				observer.Observe(event.End{Context: ctx, Call: acquire, Start: now, Held: 1000, Err: redlock.ErrReleased})
 				observer.Observe(event.Unlock{Context: ctx, Call: unlock, Lock: acquire, Start: now, Took: 1000})
 			}

@@ -52,12 +52,12 @@ func (o *Observer) Observe(what event.Event) {
 		if o.tracer != nil && !e.Late {
 			o.state.add(e.Call, e)
 		}
-	case event.Verdict:
+	case event.Round:
 		m.decided(e)
 		if o.tracer != nil && !e.Late {
 			o.state.add(e.Call, e)
 		}
-	case event.Fence:
+	case event.Raise:
 		m.fenceRaises.Add(ctx, 1, m.nodes.of(e.Addr).add...)
 		o.state.addToKnown(e.Call, e)
 	case event.Acquire:

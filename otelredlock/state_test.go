@@ -70,7 +70,7 @@ func TestObserver_KeepsLittleOfManyCalls(t *testing.T) {
 		call := i + 1
 		m.observe(
 			event.Vote{Call: call, Op: event.OpAcquire, Addr: "a:1", Answer: event.AnswerYes},
-			event.Verdict{Call: call, Op: event.OpAcquire},
+			event.Round{Call: call, Op: event.OpAcquire},
 		)
 		if i%3 != 0 { // otherwise it is dropped
 			m.observe(event.Acquire{Context: ctx, Call: call, Op: event.OpAcquire})

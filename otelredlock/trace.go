@@ -255,13 +255,13 @@ func addEvent(span trace.Span, what event.Event) {
 		attrs := append(server(e.Addr), keyDuration.Float64(e.Took.Seconds()))
 		attrs = append(attrs, answerAttributes(e)...)
 		span.AddEvent(eventAnswer, trace.WithTimestamp(e.At), trace.WithAttributes(attrs...))
-	case event.Verdict:
+	case event.Round:
 		attrs := []attribute.KeyValue{keyOutcome.String(outcome.Round(e.Err)), keyDuration.Float64(e.Took.Seconds())}
 		if e.Split {
 			attrs = append(attrs, keySplit.Bool(true))
 		}
 		span.AddEvent(eventRound, trace.WithTimestamp(e.At), trace.WithAttributes(attrs...))
-	case event.Fence:
+	case event.Raise:
 		attrs := append(server(e.Addr), keyNode.Int(e.Node),
 			keyGranted.Int64(int64(e.Granted)), keyFence.Int64(int64(e.Fence))) //nolint:gosec // they are below 2^53
 		span.AddEvent(eventFence, trace.WithTimestamp(e.At), trace.WithAttributes(attrs...))

@@ -42,7 +42,7 @@ func contend(m *telemetry, servers []*testredis.Process) (holder, waiter trace.S
 		}
 		acquired <- err
 	}()
-	refused := waitFor(m, func(e event.Verdict) bool { return errors.Is(e.Err, redlock.ErrTaken) })
+	refused := waitFor(m, func(e event.Round) bool { return errors.Is(e.Err, redlock.ErrTaken) })
 	for i := range servers {
 		waitFor(m, func(e event.Vote) bool { return e.Call == refused.Call && e.Node == i })
 	}
@@ -228,7 +228,7 @@ func TestTrace_OfAWaitThatMaxWaitEndsIsNoError(t *testing.T) {
 		_, err := locker.Lock(t.Context(), "name") // those behind it ask no node
 		first <- err
 	}()
-	waitFor(m, func(e event.Verdict) bool { return errors.Is(e.Err, redlock.ErrTaken) })
+	waitFor(m, func(e event.Round) bool { return errors.Is(e.Err, redlock.ErrTaken) })
 
 	ctx, caller := m.caller("caller")
 	_, err = locker.Lock(ctx, "name", redlock.MaxWait(10*time.Millisecond))

@@ -42,7 +42,7 @@ func accept() (pool.Option, chan net.Conn, *string) {
 }
 
 func TestNode_ConnectsAsItsURLAndOptionsSay(t *testing.T) {
-	credentials := pool.WithCredentials(func(context.Context) (string, string, error) { return "vault", "secret", nil })
+	credentials := pool.WithCredentials(func(context.Context, string) (string, string, error) { return "vault", "secret", nil })
 	for url, want := range map[string]struct {
 		dialled, greeting string
 		more              []pool.Option

@@ -98,11 +98,11 @@ func WithTLSConfig(config *tls.Config) Option {
 	return unless(config == nil, func(o *options) { o.server.TLS = config }, "WithTLSConfig(nil)")
 }
 
-// WithCredentials sets where user name and password come from, in the place of the URL. The function is called for every new
-// connection, so that rotated passwords are picked up. An error of its own fails that attempt to connect and gets into errors
-// and logs, so it must not hold a password. The function should return when ctx ends. An empty username is the default user.
-// Only for [Open].
-func WithCredentials(credentials func(ctx context.Context) (username, password string, err error)) Option {
+// WithCredentials sets where user name and password come from, instead of the URL. The function is called for every new
+// connection, with the address in the URL of its server, host:port or the path of a Unix socket, so that rotated passwords are
+// picked up. An error that it returns fails that attempt to connect and gets into errors and logs, so it must not hold a
+// password. The function should return when ctx ends. An empty username is the default user. Only for [Open].
+func WithCredentials(credentials func(ctx context.Context, addr string) (username, password string, err error)) Option {
 	return unless(credentials == nil, func(o *options) { o.server.Credentials = credentials }, "WithCredentials(nil)")
 }
 

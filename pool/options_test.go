@@ -43,7 +43,7 @@ func TestOption_OutOfRangeIsNamedWithItsValue(t *testing.T) {
 func TestOption_ThoseForOpenAreRefusedByWrap(t *testing.T) {
 	for name, option := range map[string]pool.Option{
 		"WithTLSConfig":   pool.WithTLSConfig(&tls.Config{}),
-		"WithCredentials": pool.WithCredentials(func(context.Context) (string, string, error) { return "", "pw", nil }),
+		"WithCredentials": pool.WithCredentials(func(context.Context, string) (string, string, error) { return "", "pw", nil }),
 		"WithClientName":  pool.WithClientName("name"),
 		"WithDialer":      pool.WithDialer(func(context.Context, string, string) (net.Conn, error) { return nil, nil }),
 	} {

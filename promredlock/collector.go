@@ -146,7 +146,7 @@ func (c *Collector) Observe(what event.Event) {
 	case event.Vote:
 		c.node(e.Addr)
 		c.nodeDuration.of(labels{e.Addr, string(e.Op), e.Answer.String()}).Observe(e.Took.Seconds())
-	case event.Verdict:
+	case event.Round:
 		c.roundDuration.of(labels{string(e.Op), outcome.Round(e.Err)}).Observe(e.Took.Seconds())
 		if e.Split {
 			c.splitVotes.Inc()
@@ -162,7 +162,7 @@ func (c *Collector) Observe(what event.Event) {
 		}
 	case event.End:
 		c.ended(e)
-	case event.Fence:
+	case event.Raise:
 		c.node(e.Addr)
 		c.fenceRaises.of(labels{e.Addr}).Inc()
 	case event.Turn:

@@ -126,11 +126,11 @@ func TestCollector_CountsRoundsAndVotes(t *testing.T) {
 		event.Vote{Op: event.OpAcquire, Addr: "a:1", Answer: event.AnswerYes, Took: time.Second},
 		event.Vote{Op: event.OpAcquire, Addr: "a:1", Answer: event.AnswerNo, Took: time.Second},
 		event.Vote{Op: event.OpUnlock, Addr: "b:2", Answer: event.AnswerUnknown, Took: time.Second},
-		event.Verdict{Op: event.OpAcquire, Took: time.Second},
-		event.Verdict{Op: event.OpAcquire, Took: time.Second, Err: quorumError("acquire", redlock.ErrTaken), Split: true},
-		event.Verdict{Op: event.OpExtend, Took: time.Second, Err: quorumError("extend", redlock.ErrLost)},
-		event.Verdict{Op: event.OpUnlock, Took: time.Second, Err: quorumError("unlock", redlock.ErrNotHeld)},
-		event.Verdict{Op: event.OpUnlock, Took: time.Second, Err: quorumError("unlock", redlock.ErrNoQuorum)},
+		event.Round{Op: event.OpAcquire, Took: time.Second},
+		event.Round{Op: event.OpAcquire, Took: time.Second, Err: quorumError("acquire", redlock.ErrTaken), Split: true},
+		event.Round{Op: event.OpExtend, Took: time.Second, Err: quorumError("extend", redlock.ErrLost)},
+		event.Round{Op: event.OpUnlock, Took: time.Second, Err: quorumError("unlock", redlock.ErrNotHeld)},
+		event.Round{Op: event.OpUnlock, Took: time.Second, Err: quorumError("unlock", redlock.ErrNoQuorum)},
 	} {
 		c.Observe(e.(event.Event))
 	}
@@ -207,7 +207,7 @@ func TestCollector_CountsWhatIsRare(t *testing.T) {
 		observer_dropped_total 0
 	`, slices.Clone(metrics)...)
 	for _, e := range []any{
-		event.Turn{}, event.Turn{}, event.Turn{Received: true}, event.Fence{Addr: "a:1"},
+		event.Turn{}, event.Turn{}, event.Turn{Received: true}, event.Raise{Addr: "a:1"},
 		event.Unlock{Handoff: true}, event.Unlock{}, event.Stuck{}, event.Heal{Addr: "a:1"}, event.Heal{Addr: "b:2"}, event.ForceUnlock{}, event.Drop{Count: 7},
 	} {
 		c.Observe(e.(event.Event))
@@ -269,8 +269,8 @@ func everyEvent() []event.Event {
 	return []event.Event{
 		event.NodeUp{At: now, Addr: "a:1"},
 		event.Vote{Op: event.OpAcquire, Addr: "a:1", Answer: event.AnswerYes, Took: time.Millisecond},
-		event.Fence{Addr: "a:1"},
-		event.Verdict{Op: event.OpAcquire, Took: time.Millisecond},
+		event.Raise{Addr: "a:1"},
+		event.Round{Op: event.OpAcquire, Took: time.Millisecond},
 		event.Acquire{Op: event.OpAcquire, Took: time.Millisecond, Rounds: 1},
 		event.Extend{Renewal: true, Took: time.Millisecond, Left: time.Second, Validity: 2 * time.Second},
 		event.Turn{},

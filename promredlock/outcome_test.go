@@ -89,7 +89,7 @@ func TestOutcome_OfAWaitThatMaxWaitEndsIsTaken(t *testing.T) {
 	c, refused := promredlock.New(), make(chan struct{}, 1)
 	observer := event.ObserverFunc(func(e event.Event) {
 		c.Observe(e)
-		if v, ok := e.(event.Verdict); ok && v.Err != nil {
+		if v, ok := e.(event.Round); ok && v.Err != nil {
 			select {
 			case refused <- struct{}{}:
 			default:

@@ -35,13 +35,13 @@ func TestEvents_OfACallThatHasEndedAreLate(t *testing.T) {
 			if e.Late && e.Name == "name" {
 				late++
 			}
-		case event.Verdict:
+		case event.Round:
 			require.False(t, e.Late)
 		}
 	}
 	require.Equal(t, 1, late, "the node that was frozen")
 
-	before := len(eventsOf[event.Verdict](seen))
+	before := len(eventsOf[event.Round](seen))
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, p := range c.processes {
@@ -51,7 +51,7 @@ func TestEvents_OfACallThatHasEndedAreLate(t *testing.T) {
 	for _, p := range c.processes {
 		p.Thaw()
 	}
-	verdicts := waitFor[event.Verdict](t, seen, before+1)
+	verdicts := waitFor[event.Round](t, seen, before+1)
 	last := verdicts[len(verdicts)-1]
 	require.Equal(t, event.OpUnlock, last.Op)
 	require.True(t, last.Late, "Unlock did not wait for it")

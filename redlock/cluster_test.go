@@ -448,7 +448,7 @@ type recorder struct {
 	events []event.Event
 	// These are without At and Call.
 	votes    []event.Vote
-	verdicts []event.Verdict
+	verdicts []event.Round
 }
 
 func (r *recorder) Observe(e event.Event) {
@@ -459,7 +459,7 @@ func (r *recorder) Observe(e event.Event) {
 	case event.Vote:
 		v.At, v.Call, v.Late = time.Time{}, 0, false
 		r.votes = append(r.votes, v)
-	case event.Verdict:
+	case event.Round:
 		v.At, v.Call, v.Late = time.Time{}, 0, false
 		r.verdicts = append(r.verdicts, v)
 	}
@@ -499,10 +499,10 @@ func (r *recorder) votesOn(op event.Op, name string) []event.Vote {
 }
 
 // verdictsOn returns the verdicts on an operation so far.
-func (r *recorder) verdictsOn(op event.Op) []event.Verdict {
+func (r *recorder) verdictsOn(op event.Op) []event.Round {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.verdicts), func(v event.Verdict) bool { return v.Op != op })
+	return slices.DeleteFunc(slices.Clone(r.verdicts), func(v event.Round) bool { return v.Op != op })
 }
 
 // yes returns how many nodes have said yes so far to the acquires of a name.

@@ -166,6 +166,22 @@ func TestDo_EndsTheContextOfTheFunctionWhenTheLockIsLost(t *testing.T) {
 	})
 }
 
+func TestDo_ReportsThatDataHasReplacedTheLock(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		err := c.locker().Do(t.Context(), "name", func(_ context.Context, lock *redlock.Lock) error {
+			c.eventuallyHeld("name", lock.Token())
+			for i := range 2 {
+				c.do(i, "DEL", "name")
+				c.do(i, "RPUSH", "name", "a")
+			}
+			return nil
+		})
+		require.ErrorIs(t, err, redlock.ErrNotHeld)
+		c.doAll("DEL", "name")
+	})
+}
+
 func TestDo_AcceptsAFunctionThatReleasesTheLockItself(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {

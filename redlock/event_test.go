@@ -53,7 +53,7 @@ func TestObserver_ACallAndItsLockBeginAndEndInOrder(t *testing.T) {
 			require.Equal(t, calls[v.Op], v.Call, "%+v", v)
 			require.False(t, v.At.IsZero())
 		}
-		for _, v := range waitFor[event.Verdict](t, seen, 2) {
+		for _, v := range waitFor[event.Round](t, seen, 2) {
 			require.Equal(t, calls[v.Op], v.Call, "%+v", v)
 		}
 	})
@@ -116,7 +116,7 @@ func TestObserver_SeesASplitVote(t *testing.T) {
 		_, err := locker.TryLock(t.Context(), "name")
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		waitFor[event.Acquire](t, seen, before+1)
-		all := eventsOf[event.Verdict](seen)
+		all := eventsOf[event.Round](seen)
 		return all[len(all)-1].Split
 	}
 	// Of five nodes three are lost: whether one of the others says yes before the verdict is chance.
@@ -340,7 +340,7 @@ func TestObserver_SeesACounterThatIsRaised(t *testing.T) {
 		c.do(i, "SET", "{name}:fence", now+ahead)
 	}
 	lock := take(t, locker, "name")
-	for _, e := range waitFor[event.Fence](t, seen, 1) {
+	for _, e := range waitFor[event.Raise](t, seen, 1) {
 		require.Less(t, e.Granted, e.Fence)
 		require.Equal(t, lock.Fence(), e.Fence)
 		require.Equal(t, c.servers[e.Node].Addr(), e.Addr)
@@ -376,14 +376,14 @@ func TestObserver_ThatHangsHoldsUpNoCallAndLearnsWhatItHasMissed(t *testing.T) {
 	require.NoError(t, take(t, locker, "before").Unlock(t.Context()))
 	const more = 150_000
 	for range more {
-		locker.Emit(event.Fence{})
+		locker.Emit(event.Raise{})
 	}
 	require.NoError(t, take(t, locker, "meanwhile").Unlock(t.Context()))
 	close(goOn)
 	require.NoError(t, locker.Close()) // which waits for a second at most
 	var kept, dropped int
 	eventually(t, func() bool {
-		kept, dropped = len(eventsOf[event.Fence](all)), 0
+		kept, dropped = len(eventsOf[event.Raise](all)), 0
 		for _, e := range eventsOf[event.Drop](all) {
 			dropped += e.Count
 		}

@@ -19,7 +19,7 @@ import (
 var kinds = map[event.Kind][]event.Event{
 	event.Calls:  {event.Acquire{}, event.Extend{}, event.Unlock{}},
 	event.Ends:   {event.End{}},
-	event.Rounds: {event.Verdict{}, event.Fence{}},
+	event.Rounds: {event.Round{}, event.Raise{}},
 	event.Votes:  {event.Vote{}},
 	event.Turns:  {event.Turn{}},
 	event.Nodes:  {event.NodeUp{}, event.NodeDown{}},
@@ -130,7 +130,7 @@ func TestWithObserver_NumbersOfCallsComeWithoutTheCalls(t *testing.T) {
 	locker := c.locker(redlock.WithObserver(seen, event.Votes, event.Rounds))
 	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
 	calls := map[event.Op]uint64{}
-	for _, v := range waitFor[event.Verdict](t, seen, 2) {
+	for _, v := range waitFor[event.Round](t, seen, 2) {
 		require.NotZero(t, v.Call)
 		calls[v.Op] = v.Call
 	}

@@ -13,7 +13,7 @@ import (
 // log writes the line of an event, if it has one. Tokens are not logged.
 func (e *events) log(what event.Event) {
 	switch v := what.(type) {
-	case event.Verdict:
+	case event.Round:
 		if v.Err != nil {
 			e.line(v.At, refusalLevel(v), "redlock: refused", "op", v.Op, "name", v.Name, "took", v.Took, "split", v.Split, "error", v.Err.Error())
 		}
@@ -63,7 +63,7 @@ func (e *events) logLine(level slog.Level, message string, args ...any) {
 
 // refusalLevel returns the level at which a refused round is logged. A loss has a line of its own, and so has a node that is
 // down. The outcome of the release that Do makes is in no error.
-func refusalLevel(v event.Verdict) slog.Level {
+func refusalLevel(v event.Round) slog.Level {
 	if v.Op == event.OpUnlock && errors.Is(v.Err, ErrNoQuorum) {
 		return slog.LevelInfo
 	}

@@ -42,7 +42,7 @@ func kindOf(what event.Event) kinds {
 		return kindCalls
 	case event.End:
 		return kindEnds
-	case event.Verdict, event.Fence:
+	case event.Round, event.Raise:
 		return kindRounds
 	case event.Vote:
 		return kindVotes
@@ -115,8 +115,8 @@ func (e *events) emitVote(c *call, what event.Vote) {
 	e.emitLocked(what)
 }
 
-// emitVerdict reports the verdict of a round of a call, which is nil if nobody wants its number.
-func (e *events) emitVerdict(c *call, what event.Verdict) {
+// emitRound reports the outcome of a round of a call, which is nil if nobody wants its number.
+func (e *events) emitRound(c *call, what event.Round) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	what.Call, what.Late = c.number(), c.late()

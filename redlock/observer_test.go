@@ -34,7 +34,7 @@ func TestObserver_IsNotifiedOfEveryVoteAndVerdict(t *testing.T) {
 			command  string // scripts go by their source at first
 		}{{"acquire", 9 * time.Minute, "SET"}, {"extend", 19 * time.Minute, "EVAL"}, {"unlock", 0, "EVAL"}} {
 			eventually(t, func() bool { return len(seen.verdictsOn(op.name)) > 0 }, "the verdict")
-			require.Equal(t, []event.Verdict{{Op: op.name, Name: "name", Validity: op.validity}}, seen.verdictsOn(op.name))
+			require.Equal(t, []event.Round{{Op: op.name, Name: "name", Validity: op.validity}}, seen.verdictsOn(op.name))
 			votes := seen.votesOn(op.name, "")
 			for i, vote := range votes[:4] {
 				require.Equal(t, event.Vote{
@@ -69,7 +69,7 @@ func TestObserver_IsNotifiedHowLongThingsTook(t *testing.T) {
 	lock := take(t, locker, "name", redlock.TTL(10*time.Second))
 	seen.waitForVotes(t, "acquire", "name", 3)
 	eventually(t, func() bool { return len(seen.verdictsOn("acquire")) > 0 }, "the verdict")
-	require.Equal(t, []event.Verdict{{Op: "acquire", Name: "name", Took: time.Second, Validity: 9 * time.Second}}, seen.verdictsOn("acquire"))
+	require.Equal(t, []event.Round{{Op: "acquire", Name: "name", Took: time.Second, Validity: 9 * time.Second}}, seen.verdictsOn("acquire"))
 	longest := time.Duration(0)
 	for _, vote := range seen.votesOn("acquire", "name") {
 		longest = max(longest, vote.Took)

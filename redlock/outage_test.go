@@ -226,7 +226,7 @@ func TestMaxOutage_AMajorityBeginsTheTimeAnew(t *testing.T) {
 		c.servers[0].Start()
 		c.servers[1].Start()
 		c.doAll("SET", "name", "somebody")
-		for verdicts := []event.Verdict{{}}; !errors.Is(verdicts[len(verdicts)-1].Err, redlock.ErrTaken); verdicts = seen.verdictsOn("acquire") {
+		for verdicts := []event.Round{{}}; !errors.Is(verdicts[len(verdicts)-1].Err, redlock.ErrTaken); verdicts = seen.verdictsOn("acquire") {
 			pass(time.Second) // until they are connected
 		}
 	}

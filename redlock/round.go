@@ -39,7 +39,7 @@ type round struct {
 	timer   clock.Timer     // ends the wait for the clean-up
 	outcome quorum.Outcome
 	refusal *QuorumError // unless the outcome is Done
-	split   bool         // see event.Verdict
+	split   bool         // see event.Round
 }
 
 // machine is what all kinds need of quorum.Acquire, Extend and Release.
@@ -175,7 +175,7 @@ func (r *round) step(report func(clock quorum.Clock) quorum.Actions) {
 	}
 	for _, due := range actions.Raise {
 		if l.events.wants(kindRounds) {
-			l.events.emit(event.Fence{
+			l.events.emit(event.Raise{
 				At: time.Now(), Call: r.call.number(), Name: r.req.name, Node: due.Node, Addr: l.nodes[due.Node].Addr(),
 				Granted: due.Granted, Fence: due.Token,
 			})
@@ -193,16 +193,16 @@ func (r *round) step(report func(clock quorum.Clock) quorum.Actions) {
 // finish reports the outcome to the observer, the log and the caller.
 func (r *round) finish() {
 	e := &r.locker.events
-	verdict := event.Verdict{Op: r.op, Name: r.req.name, Split: r.split}
+	ended := event.Round{Op: r.op, Name: r.req.name, Split: r.split}
 	if r.refusal != nil {
-		verdict.Err = r.refusal
+		ended.Err = r.refusal
 	}
-	if e.wants(kindRounds) || r.refusal != nil && e.logs(refusalLevel(verdict)) {
-		verdict.Took, verdict.At = r.took(), time.Now() // in this order, as those of a vote
+	if e.wants(kindRounds) || r.refusal != nil && e.logs(refusalLevel(ended)) {
+		ended.Took, ended.At = r.took(), time.Now() // in this order, as those of a vote
 		if r.refusal == nil && r.op != event.OpUnlock {
-			verdict.Validity = r.grant.Deadline().Sub(r.grant.Start) - verdict.Took
+			ended.Validity = r.grant.Deadline().Sub(r.grant.Start) - ended.Took
 		}
-		e.emitVerdict(r.call, verdict)
+		e.emitRound(r.call, ended)
 	}
 	if r.op == event.OpUnlock && (r.locker.events.wants(kindEnds) || r.outcome == quorum.Denied) { // else nobody wants to know
 		r.held.released(r.outcome, r.call)

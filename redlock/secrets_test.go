@@ -119,7 +119,7 @@ func (s *texts) Observe(e event.Event) {
 	switch v := e.(type) {
 	case event.Vote:
 		s.error(v.Err)
-	case event.Verdict:
+	case event.Round:
 		s.error(v.Err)
 	case event.NodeDown:
 		s.error(v.Err)
@@ -205,7 +205,7 @@ func TestSecrets_NoErrorAndNoLogLineHoldsAPassword(t *testing.T) {
 				logger := slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))
 				opts := []pool.Option{pool.WithTimeout(brief), pool.WithDialTimeout(brief), pool.WithMaxOverdue(brief)}
 				if name == "is asked with credentials" {
-					opts = append(opts, pool.WithCredentials(func(context.Context) (string, string, error) { return "user", secret, nil }))
+					opts = append(opts, pool.WithCredentials(func(context.Context, string) (string, string, error) { return "user", secret, nil }))
 				}
 				locker, err := redlock.Open([]string{server}, redlock.WithPoolOptions(opts...), redlock.WithObserver(said),
 					redlock.WithLogger(logger))

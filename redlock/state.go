@@ -24,7 +24,7 @@ const (
 	VerdictNobody Verdict = "nobody"
 	// VerdictForeign means that nobody holds the lock and nobody can take it: somebody's data is on so many nodes that
 	// the others are no majority.
-	VerdictForeign Verdict = "data"
+	VerdictForeign Verdict = "foreign"
 	// VerdictUnknown means that a token may be on a majority or not: the nodes that did not answer decide.
 	VerdictUnknown Verdict = "unknown"
 )

@@ -16,7 +16,7 @@ import (
 type extendCounter struct{ n int }
 
 func (c *extendCounter) Observe(e event.Event) {
-	if _, ok := e.(event.Verdict); ok {
+	if _, ok := e.(event.Round); ok {
 		c.n++
 	}
 }

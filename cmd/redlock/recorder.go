@@ -11,7 +11,7 @@ import (
 // round is what was observed of one request to all nodes.
 type round struct {
 	votes   []*event.Vote // votes[i] is node i's; nil if it was not asked
-	verdict event.Verdict
+	verdict event.Round
 }
 
 // with returns the addresses of the nodes that gave one of the answers.
@@ -32,7 +32,7 @@ type recorder struct {
 
 	op       event.Op // the operation that is watched
 	votes    [][]event.Vote
-	verdicts []event.Verdict
+	verdicts []event.Round
 }
 
 func newRecorder(n int) *recorder {
@@ -42,7 +42,7 @@ func newRecorder(n int) *recorder {
 // Observe implements [event.Observer].
 func (r *recorder) Observe(e event.Event) {
 	switch e.(type) {
-	case event.Vote, event.Verdict:
+	case event.Vote, event.Round:
 		r.events <- e
 	}
 }
@@ -69,7 +69,7 @@ func (r *recorder) wait(ctx context.Context, i, asked int) (*round, error) {
 				if v.Op == r.op {
 					r.votes[v.Node] = append(r.votes[v.Node], v)
 				}
-			case event.Verdict:
+			case event.Round:
 				if v.Op == r.op {
 					r.verdicts = append(r.verdicts, v)
 				}

@@ -68,7 +68,7 @@ func (f *serverFlags) pools(opts ...pool.Option) ([]*pool.Node, error) {
 		if _, err := f.password(); err != nil {
 			return nil, err
 		}
-		opts = append(opts, pool.WithCredentials(func(context.Context) (string, string, error) {
+		opts = append(opts, pool.WithCredentials(func(context.Context, string) (string, string, error) {
 			password, err := f.password()
 			return f.Username, password, err
 		}))

@@ -58,7 +58,7 @@ func (v *Votes) Observe(e event.Event) {
 	switch e := e.(type) {
 	case event.Vote:
 		v.vote(e)
-	case event.Verdict:
+	case event.Round:
 		v.verdict(e)
 	}
 }
@@ -80,7 +80,7 @@ func (v *Votes) vote(vote event.Vote) {
 }
 
 // verdict counts a round. It comes right after the vote that decided.
-func (v *Votes) verdict(verdict event.Verdict) {
+func (v *Votes) verdict(verdict event.Round) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {

@@ -24,14 +24,14 @@ func poll(votes *load.Votes, name string, answers ...event.Answer) {
 		votes.Observe(event.Vote{At: time.Now(), Op: "unlock", Name: name, Node: i, Answer: answer, Took: time.Hour})
 		if answer == event.AnswerYes {
 			if yes++; yes == 2 {
-				votes.Observe(event.Verdict{At: time.Now(), Op: "acquire", Name: name, Took: took})
+				votes.Observe(event.Round{At: time.Now(), Op: "acquire", Name: name, Took: took})
 			}
 		}
 	}
 	if yes < 2 {
-		votes.Observe(event.Verdict{At: time.Now(), Op: "acquire", Name: name, Err: redlock.ErrNoQuorum})
+		votes.Observe(event.Round{At: time.Now(), Op: "acquire", Name: name, Err: redlock.ErrNoQuorum})
 	}
-	votes.Observe(event.Verdict{At: time.Now(), Op: "unlock", Name: name, Took: time.Hour})
+	votes.Observe(event.Round{At: time.Now(), Op: "unlock", Name: name, Took: time.Hour})
 }
 
 // vote measures a run in which each cycle is one poll.

@@ -222,6 +222,11 @@ func (c *Command) locks() bool {
 	return c.kind == acquire || c.kind == fencedAcquire || c.kind == probe
 }
 
+// needsToken reports whether the command is for a key that holds a token. The answer is no if the key holds anything else.
+func (c *Command) needsToken() bool {
+	return c.kind == release || c.kind == extend || c.kind == deletion
+}
+
 // mustFollow reports whether the command, which was sent after earlier, must not be carried out before it. If the server
 // asks for the script of earlier, that is not sent again then: it would create the key behind its release.
 func (c *Command) mustFollow(earlier *Command) bool {

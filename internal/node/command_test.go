@@ -121,9 +121,9 @@ func TestCommand_DataOfAnotherTypeIsReportedAndLeftAlone(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		do(t, server, "RPUSH", "key", "somebody's", "data")
 		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, node.Acquire("key", "token", ttl)))
-		requireRefused(t, ask(t, n, node.Release("key", "token", ttl)), "WRONGTYPE")
-		requireRefused(t, ask(t, n, node.Extend("key", "token", ttl)), "WRONGTYPE")
-		requireRefused(t, ask(t, n, node.Delete("key", "token")), "WRONGTYPE")
+		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, node.Release("key", "token", ttl)))
+		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, node.Extend("key", "token", ttl)))
+		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, node.Delete("key", "token")))
 		requireRefused(t, ask(t, n, node.Heal("key", "token")), "WRONGTYPE")
 		requireRefused(t, ask(t, n, node.Observe("key")), "WRONGTYPE")
 		data, err := redis.Strings(do(t, server, "LRANGE", "key", 0, -1), nil)

@@ -63,7 +63,7 @@ func (s Server) withCredentials(ctx context.Context) (_ *Server, err error) {
 	if s.Credentials == nil {
 		return &s, nil
 	}
-	if s.Username, s.Password, err = s.Credentials(ctx); err != nil {
+	if s.Username, s.Password, err = s.Credentials(ctx, s.Address); err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
 	return &s, nil

@@ -51,7 +51,14 @@ func withLogin(user, password string) option {
 }
 
 func withCredentials(look func(context.Context) (user, password string, err error)) option {
-	return func(c *node.Config) { c.Server.Credentials = look }
+	return func(c *node.Config) {
+		c.Server.Credentials = func(ctx context.Context, addr string) (string, string, error) {
+			if addr != c.Server.Address {
+				return "", "", fmt.Errorf("credentials for %q, not %q", addr, c.Server.Address)
+			}
+			return look(ctx)
+		}
+	}
 }
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)

@@ -41,7 +41,7 @@ type Server struct {
 	Database    int
 	TLS         *tls.Config // nil means none
 	ClientName  string
-	Credentials func(context.Context) (username, password string, err error) // nil means those above
+	Credentials func(ctx context.Context, addr string) (username, password string, err error) // nil means those above
 	Dial        func(ctx context.Context, network, address string) (net.Conn, error)
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxUnderWay bounds the commands that are queued or unanswered. Above it the node is not asked (nodeerr.ErrBusy).
+	// maxUnderWay bounds the commands that are queued or unanswered. Above it the node is not asked (nodeerr.ErrOverloaded).
 	maxUnderWay = 4096
 	// maxCleanUp is the bound for clean-up. It is higher, since a key that is not cleaned up stays until its TTL. So it is for what
 	// is patient: a loss that is not looked for is found by the next renewal only.
@@ -78,7 +78,7 @@ func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (first bool, err error) {
 	case p.overdue:
 		return false, nodeerr.ErrSuspended
 	case underWay >= maxUnderWay:
-		return false, nodeerr.ErrBusy
+		return false, nodeerr.ErrOverloaded
 	}
 	op.deadline = now.Add(p.Timeout)
 	p.ops = append(p.ops, op)

@@ -31,7 +31,7 @@ func (c *tally) Reply(_ int, reply node.Reply) {
 	if errors.Is(reply.Err, nodeerr.ErrSuspended) {
 		c.suspended.Add(1)
 	}
-	if errors.Is(reply.Err, nodeerr.ErrBusy) {
+	if errors.Is(reply.Err, nodeerr.ErrOverloaded) {
 		c.busy.Add(1)
 	}
 }

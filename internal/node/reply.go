@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -55,6 +56,9 @@ type LateReceiver interface {
 // parse turns what a server has sent in answer to the command into a reply.
 func (c *Command) parse(v *value) Reply {
 	if refusal := v.refusal(); refusal != nil {
+		if c.needsToken() && errors.Is(refusal, nodeerr.ErrForeign) { // the scripts report the type of the key, and of no other
+			return Reply{Answer: quorum.No, Err: refusal}
+		}
 		return Reply{Answer: quorum.Refused, Err: refusal}
 	}
 	if c.locks() && c.kind != probe && v.kind == '_' {
@@ -99,7 +103,7 @@ func (c *Command) parseCode(v *value) Reply {
 		return Reply{Answer: quorum.No, Err: nodeerr.ErrHeld}
 	case v.num == -2 && (c.kind == release || c.kind == deletion):
 		return Reply{Answer: quorum.No, Err: errHeldForEver}
-	case v.num == -3 && (c.kind == release || c.kind == deletion || c.kind == extend):
+	case v.num == -3 && c.needsToken():
 		return Reply{Answer: quorum.No, Err: errTooLong}
 	case v.num == -4 && c.kind == extend && c.counter != "":
 		return Reply{Answer: quorum.No, Err: errNoCounter}

@@ -197,10 +197,10 @@ func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheLock(t *testing.T) {
 					switch {
 					case what == "acquire", what == "heal" && isText, what == "raise" && isText:
 						requireReply(t, quorum.No, nodeerr.ErrHeld, reply)
-					case !isText:
+					case !isText && (what == "heal" || what == "raise"):
 						requireRefused(t, reply, "WRONGTYPE")
 						require.ErrorIs(t, reply.Err, nodeerr.ErrForeign)
-					case len(text) > node.MaxToken:
+					case !isText, len(text) > node.MaxToken:
 						requireReply(t, quorum.No, nodeerr.ErrForeign, reply)
 					default:
 						requireReply(t, quorum.No, nodeerr.ErrHeld, reply)

@@ -56,7 +56,7 @@ func (r *record) observer(who string) event.Observer {
 // nameOf returns the name of the lock that an event is about, if it is one that a warm-up has too.
 func nameOf(e event.Event) string {
 	switch e := e.(type) {
-	case event.Verdict:
+	case event.Round:
 		return e.Name
 	case event.Acquire:
 		return e.Name

@@ -48,7 +48,7 @@ func round(ctx context.Context) (*Timeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	verdict := find[event.Verdict](c.record, "A", nil)[0]
+	verdict := find[event.Round](c.record, "A", nil)[0]
 	acquired := find[event.Acquire](c.record, "A", nil)[0]
 
 	start := acquired.Start
@@ -70,7 +70,7 @@ func round(ctx context.Context) (*Timeline, error) {
 		{deadline, "deadline"},
 	}}
 	claims := []claim{{verdict.Err == nil, "the round is won"}, {errors.Is(end[0].Err, redlock.ErrExpired), "the lock ends at its deadline"}}
-	counted := index(c.record, "A", func(event.Verdict) bool { return true })
+	counted := index(c.record, "A", func(event.Round) bool { return true })
 	for i := range c.servers {
 		vote := find(c.record, "A", func(v event.Vote) bool { return v.Node == i })[0]
 		answered := vote.At.Sub(start)

@@ -172,12 +172,12 @@ func (p *pair) do(key string, real *node.Command, simulated sim.Command) string 
 	p.what += ", " + what
 	code, number := p.simulated.Do(simulated, p.now, wall)
 	expected := -1
-	switch refusal := (*nodeerr.ServerError)(nil); {
+	switch {
 	case reply.Answer == quorum.Yes:
 		expected = 1
 	case reply.Answer == quorum.Recreated:
 		expected = 2
-	case errors.As(reply.Err, &refusal):
+	case reply.Answer == quorum.Refused:
 		expected = -2
 	case reply.Answer == quorum.No && (strings.HasPrefix(what, "acquire") || errors.Is(reply.Err, nodeerr.ErrAbsent)):
 		expected = 0

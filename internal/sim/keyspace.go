@@ -149,6 +149,8 @@ func (k *keyspace) do(c command, now time.Duration, wall int64) reply {
 		k.counters[c.key] = counter{number: c.fence.number, expires: counted.expires}
 	}
 	switch {
+	case ok && held.foreign && (c.verb == release || c.verb == extend || c.verb == force):
+		return reply{code: -1}
 	case ok && held.foreign && c.verb != acquire:
 		return reply{code: refusal, foreign: true}
 	case c.verb == acquire:

@@ -116,7 +116,7 @@ func (c *client) Observe(e event.Event) {
 	switch v := e.(type) {
 	case event.Vote:
 		c.vote(v)
-	case event.Verdict:
+	case event.Round:
 		c.verdict(v)
 	case event.Acquire:
 		c.rounds.Add(int64(v.Rounds))
@@ -149,7 +149,7 @@ func (c *client) vote(v event.Vote) {
 	c.run.count("vote " + v.Answer.String())
 }
 
-func (c *client) verdict(v event.Verdict) {
+func (c *client) verdict(v event.Round) {
 	c.run.yield()
 	if renews := v.Op == "extend" && c.runs.Load() > 0; v.Op != "unlock" && !renews && c.closed.Load() {
 		c.run.violate("%v: %s of %s was under way when Locker.Close had returned", c, v.Op, v.Name)
@@ -159,7 +159,7 @@ func (c *client) verdict(v event.Verdict) {
 // known reports whether an error is one of those that a node gives as its reason.
 func known(err error) bool {
 	return isOneOf(err,
-		nodeerr.ErrHeld, nodeerr.ErrAbsent, nodeerr.ErrRecreated, nodeerr.ErrTimeout, nodeerr.ErrSuspended, nodeerr.ErrBusy, nodeerr.ErrBroken, nodeerr.ErrClosed, nodeerr.ErrProtocol,
+		nodeerr.ErrHeld, nodeerr.ErrAbsent, nodeerr.ErrRecreated, nodeerr.ErrTimeout, nodeerr.ErrSuspended, nodeerr.ErrOverloaded, nodeerr.ErrBroken, nodeerr.ErrClosed, nodeerr.ErrProtocol,
 		nodeerr.ErrPending, nodeerr.ErrQueued,
 	) || isOver(err) || errors.As(err, new(*nodeerr.ConnectError)) || errors.As(err, new(*nodeerr.ServerError))
 }

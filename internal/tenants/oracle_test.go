@@ -172,7 +172,7 @@ func (s *tallies) Observe(e event.Event) {
 		if v.Answer == event.AnswerYes {
 			s.count(v.Op, v.Name, func(t *tally) { t.yes++ })
 		}
-	case event.Verdict:
+	case event.Round:
 		s.count(v.Op, v.Name, func(t *tally) { t.rounds++ })
 	}
 }

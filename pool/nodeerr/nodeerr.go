@@ -53,8 +53,8 @@ var (
 	ErrQueued = errors.New("nodeerr: not asked: other calls in this process are ahead")
 	// ErrSuspended means that the node was not asked, because older answers of it are overdue.
 	ErrSuspended = errors.New("nodeerr: not asked: older answers are overdue")
-	// ErrBusy means that the node was not asked, because too many commands are under way on it.
-	ErrBusy = errors.New("nodeerr: not asked: too many commands under way")
+	// ErrOverloaded means that the node was not asked, because too many commands are under way on it.
+	ErrOverloaded = errors.New("nodeerr: not asked: too many commands under way")
 	// ErrQuarantined means that the node was not asked for a lock, because its server may have forgotten some, see
 	// pool.WithRestartGuard. It comes as a [QuarantineError].
 	ErrQuarantined = errors.New("nodeerr: not asked: the server may have forgotten locks")

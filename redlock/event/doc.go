@@ -2,7 +2,7 @@
 // redlock.WithObserver, and names each [Kind] of events that it wants.
 //
 // A call of the program is an [Acquire], [Extend] or [Unlock] at its end. The rounds that it took come before, each with a
-// [Vote] per node and a [Verdict]; they have the same Call. A lock that was acquired ends with an [End].
+// [Vote] per node and a [Round]; they have the same Call. A lock that was acquired ends with an [End].
 //
 // # What programs may rely on
 //
@@ -10,7 +10,7 @@
 // does and what its nodes do. They and their fields are stable: their meaning does not change within a major version. How many
 // Rounds an Acquire takes, and the texts of errors, may change.
 //
-// [Vote], [Verdict], [Fence] and [Turn] are about how the Locker and its nodes come to that. They follow the protocol: a minor
+// [Vote], [Round], [Raise] and [Turn] are about how the Locker and its nodes come to that. They follow the protocol: a minor
 // version may tell more or fewer of them, at other moments, and add values of [Op], [Answer] and Vote.Command. They are for
 // metrics and displays, and no program should decide by them.
 //

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Event is something that has happened: an [Acquire], [Extend], [Unlock], [End], [Vote], [Verdict], [Fence], [Turn], [NodeUp],
+// Event is something that has happened: an [Acquire], [Extend], [Unlock], [End], [Vote], [Round], [Raise], [Turn], [NodeUp],
 // [NodeDown], [Stuck], [Heal], [ForceUnlock] or [Drop]. Do not change what an event points to, such as its Err.
 type Event interface{ event() }
 
-// Vote is one node's answer to an acquire, extend or unlock, as the node gave it. Those that the verdict counts come
-// before its Verdict, and answers that arrive later come after it. If one server answers for two nodes, only the verdict
+// Vote is one node's answer to an acquire, extend or unlock, as the node gave it. Those that its round counts come
+// before its Round, and answers that arrive later come after it. If one server answers for two nodes, only the Round
 // shows that.
 type Vote struct {
 	At     time.Time // of the answer
@@ -28,8 +28,8 @@ type Vote struct {
 	Took    time.Duration // since the round began
 }
 
-// Verdict is the outcome of one round: of an acquire, extend or unlock on all nodes. It comes when the outcome is certain.
-type Verdict struct {
+// Round is the outcome of one round: of an acquire, extend or unlock on all nodes. It comes when the outcome is certain.
+type Round struct {
 	At   time.Time
 	Call uint64 // see Acquire
 	Late bool   // see Vote; only of an unlock
@@ -113,9 +113,9 @@ type End struct {
 	Detached bool
 }
 
-// Fence is a node whose counter was behind those of the others when it said yes to an acquire, so that it had to be asked
+// Raise is a node whose counter was behind those of the others when it said yes to an acquire, so that it had to be asked
 // once more (redlock.WithFencing). The acquire may have taken one round trip more.
-type Fence struct {
+type Raise struct {
 	At      time.Time
 	Call    uint64 // see Acquire
 	Name    string
@@ -194,12 +194,12 @@ type Drop struct {
 }
 
 func (Vote) event()        {}
-func (Verdict) event()     {}
+func (Round) event()       {}
 func (Acquire) event()     {}
 func (Extend) event()      {}
 func (Unlock) event()      {}
 func (End) event()         {}
-func (Fence) event()       {}
+func (Raise) event()       {}
 func (Turn) event()        {}
 func (NodeUp) event()      {}
 func (NodeDown) event()    {}

@@ -7,7 +7,7 @@ type Kind string
 const (
 	Calls  Kind = "calls"  // Acquire, Extend and Unlock
 	Ends   Kind = "ends"   // End; each held lock has a timer, so that its end is noticed
-	Rounds Kind = "rounds" // Verdict and Fence
+	Rounds Kind = "rounds" // Round and Raise
 	Votes  Kind = "votes"  // Vote: the most events, one for each node and round
 	Turns  Kind = "turns"  // Turn
 	Nodes  Kind = "nodes"  // NodeUp and NodeDown

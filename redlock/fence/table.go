@@ -24,28 +24,28 @@ const (
 // tableName is what a table may be called: the name is written into statements as it is.
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
-// A check inserts the row of the resource or waits for it, stores the fence (in the column token) unless a
+// A check inserts the row of the resource or waits for it, stores the fence (in the column fence) unless a
 // higher one is there, and keeps the row locked until the transaction ends. The parameters are the resource
 // and the fence.
 var (
 	creates = map[Dialect]string{
-		PostgreSQL: `CREATE TABLE IF NOT EXISTS %s (resource varchar(255) PRIMARY KEY, token bigint NOT NULL)`,
+		PostgreSQL: `CREATE TABLE IF NOT EXISTS %s (resource varchar(255) PRIMARY KEY, fence bigint NOT NULL)`,
 		// Binary: otherwise names that differ only in case or in trailing spaces are equal. InnoDB has
 		// transactions.
-		MySQL:  `CREATE TABLE IF NOT EXISTS %s (resource varbinary(255) PRIMARY KEY, token bigint NOT NULL) ENGINE=InnoDB`,
-		SQLite: `CREATE TABLE IF NOT EXISTS %s (resource text NOT NULL PRIMARY KEY, token integer NOT NULL)`,
+		MySQL:  `CREATE TABLE IF NOT EXISTS %s (resource varbinary(255) PRIMARY KEY, fence bigint NOT NULL) ENGINE=InnoDB`,
+		SQLite: `CREATE TABLE IF NOT EXISTS %s (resource text NOT NULL PRIMARY KEY, fence integer NOT NULL)`,
 	}
 	checks = map[Dialect]string{
 		// A row is affected if the fence passes.
-		PostgreSQL: `INSERT INTO %s AS seen (resource, token) VALUES ($1, $2)
-			ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE seen.token <= excluded.token`,
-		SQLite: `INSERT INTO %s AS seen (resource, token) VALUES (?1, ?2)
-			ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE seen.token <= excluded.token`,
+		PostgreSQL: `INSERT INTO %s AS seen (resource, fence) VALUES ($1, $2)
+			ON CONFLICT (resource) DO UPDATE SET fence = excluded.fence WHERE seen.fence <= excluded.fence`,
+		SQLite: `INSERT INTO %s AS seen (resource, fence) VALUES (?1, ?2)
+			ON CONFLICT (resource) DO UPDATE SET fence = excluded.fence WHERE seen.fence <= excluded.fence`,
 		// The number of affected rows depends on the connection (clientFoundRows) and on whether the fence is
 		// new. So the statement returns the highest fence as the last insert ID:
 		// https://dev.mysql.com/doc/refman/8.4/en/information-functions.html#function_last-insert-id
-		MySQL: `INSERT INTO %s (resource, token) VALUES (?, LAST_INSERT_ID(?))
-			ON DUPLICATE KEY UPDATE token = LAST_INSERT_ID(GREATEST(token, ?))`,
+		MySQL: `INSERT INTO %s (resource, fence) VALUES (?, LAST_INSERT_ID(?))
+			ON DUPLICATE KEY UPDATE fence = LAST_INSERT_ID(GREATEST(fence, ?))`,
 	}
 )
 

@@ -17,8 +17,8 @@ type Biller struct {
 	send   func(ctx context.Context, month string) error
 }
 
-// ErrBusy means that another process bills the month.
-var ErrBusy = errors.New("another process is at it")
+// ErrOverloaded means that another process bills the month.
+var ErrOverloaded = errors.New("another process is at it")
 
 // Bill sends all invoices of a month. It does not wait for another process that does so.
 func (b *Biller) Bill(ctx context.Context, month string) error {
@@ -26,7 +26,7 @@ func (b *Biller) Bill(ctx context.Context, month string) error {
 		return b.send(ctx, month)
 	})
 	if errors.Is(err, redlock.ErrTaken) {
-		return ErrBusy
+		return ErrOverloaded
 	}
 	return err
 }
@@ -52,7 +52,7 @@ func TestBiller_KeepsTheLockForAsLongAsItTakes(t *testing.T) {
 		go func() { billed <- first.Bill(t.Context(), "2026-01") }()
 
 		cluster.Advance(9 * time.Minute)
-		if err := second.Bill(t.Context(), "2026-01"); !errors.Is(err, ErrBusy) {
+		if err := second.Bill(t.Context(), "2026-01"); !errors.Is(err, ErrOverloaded) {
 			t.Fatal(err)
 		}
 		cluster.Advance(time.Minute)
@@ -103,7 +103,7 @@ func TestBiller_TakesOverFromAProcessThatDied(t *testing.T) {
 			t.Fatal(err)
 		}
 		biller := Biller{cluster.Locker(), sendNothing}
-		if err := biller.Bill(t.Context(), "2026-01"); !errors.Is(err, ErrBusy) {
+		if err := biller.Bill(t.Context(), "2026-01"); !errors.Is(err, ErrOverloaded) {
 			t.Fatal(err)
 		}
 		cluster.Advance(10 * time.Second) // its TTL
@@ -118,7 +118,7 @@ func TestBiller_IsRefusedWhileAnotherProcessHoldsTheLock(t *testing.T) {
 	cluster := redlocktest.New(t)
 	release := cluster.Hold("bill-2026-01")
 	biller := Biller{cluster.Locker(), sendNothing}
-	if err := biller.Bill(t.Context(), "2026-01"); !errors.Is(err, ErrBusy) {
+	if err := biller.Bill(t.Context(), "2026-01"); !errors.Is(err, ErrOverloaded) {
 		t.Fatal(err)
 	}
 	release()

@@ -86,7 +86,7 @@ func (f *facts) gather(ctx context.Context, o *Options) {
 	defer cancel()
 	f.user = f.to.Username
 	if f.to.Credentials != nil {
-		f.user, _, _ = f.to.Credentials(ctx) // its error comes with the connection
+		f.user, _, _ = f.to.Credentials(ctx, f.to.Address) // its error comes with the connection
 	}
 	if f.user == "" {
 		f.user = "default"
