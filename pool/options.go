@@ -86,7 +86,8 @@ func WithRestartGuard(maxTTL time.Duration) Option {
 }
 
 // WithDurable exempts nodes from [WithRestartGuard]: durable reports whether the i-th server (from 0) comes back with every
-// key that it has confirmed, as one with appendonly yes and appendfsync always does. By default none is.
+// key that it has confirmed, as one with appendonly yes and appendfsync always does. By default none is. Without WithRestartGuard it
+// is an error.
 func WithDurable(durable func(i int) bool) Option {
 	return unless(durable == nil, func(o *options) { o.durable = durable }, "WithDurable(nil)")
 }
@@ -121,7 +122,7 @@ func WithDialer(dial func(ctx context.Context, network, address string) (net.Con
 }
 
 // WithName sets what the i-th node (from 0) is called in errors and logs. By default the address of its URL, or "node-0",
-// "node-1" and so on for wrapped pools.
+// "node-1" and so on for wrapped pools. The names of the nodes of one Locker must differ, so nodes of two calls of [Wrap] need names.
 func WithName(name func(i int) string) Option {
 	return unless(name == nil, func(o *options) { o.name = name }, "WithName(nil)")
 }

@@ -10,11 +10,13 @@ import (
 )
 
 // Attach takes up a lock of which the token is known, for example one of another process, to extend it, release it, or
-// renew it with [AutoExtend]. Of the options only [TTL], AutoExtend, [MaxHold] and [Grace] apply; TTL is what AutoExtend
-// asks for.
+// renew it with [AutoExtend]. The options are [TTL], which is what AutoExtend asks for, AutoExtend, [MaxHold] and [Grace]; any other
+// is [ErrInvalid].
 //
-// It asks the nodes and changes nothing. What a replica or a server that still loads its data holds is no answer. The Lock has the
-// validity that a majority of the nodes has left, and the fencing token if a majority holds the same.
+// It asks the nodes and changes nothing. A replica counts as a node that did not answer, and so does a server that still loads its
+// data. The Lock has the validity that a majority of the nodes has left, less the Grace, so a lock that is attached only to be
+// released may need Grace(0). If the key has no TTL, the validity is that of the longest TTL ([WithMaxTTL]). The Lock has a fencing
+// token if a majority holds the same.
 //
 // Call [Lock.Detach] on the previous handle first, unless its process is gone. Otherwise there are two handles on one lock: Err
 // of both is nil, one does not notice that the other is unlocked before its deadline or its next extension, and each may
@@ -23,9 +25,10 @@ import (
 // A node that has restarted with an older copy of its data shows locks that were released since, and Attach would take them
 // up. So attach only with the token of a lock that nobody has released.
 //
-// The errors, in a [*QuorumError]: [ErrNotHeld] if no majority can hold that token, or no validity is left; [ErrNoQuorum] if too
-// few nodes answered, or if a majority holds the token with different fencing tokens, joined with ctx.Err() if ctx
-// ended first. [ErrClosed] after Close.
+// The errors, in a [*QuorumError]: [ErrNotHeld] if no majority can hold that token, also because data of another program is there, or
+// if no validity is left; [ErrNoQuorum] if too few nodes answered, or if a majority holds the token with different fencing tokens,
+// joined with ctx.Err() if ctx ended first. In a [*LockError]: ErrInvalid, also for an empty token; ctx.Err() alone, if ctx had ended
+// before; [ErrClosed] after Close.
 func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOption) (lock *Lock, err error) {
 	req, err := l.begin(event.OpAttach, name, opts)
 	if err != nil {
@@ -35,13 +38,16 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	switch {
 	case token == "":
 		return nil, failed(event.OpAttach, name, invalid("the token is empty"))
-	case req.reentrant || req.given&^givenMaxHold != 0:
+	case req.reentrant || req.given&^(givenMaxHold|givenGrace) != 0:
 		return nil, failed(event.OpAttach, name, invalid("only TTL, AutoExtend, MaxHold and Grace are options of Attach"))
 	}
 	if req.call = l.newCall(ctx); req.call != nil {
 		defer func() { l.acquired(event.Acquire{Op: event.OpAttach}, req, lock, err) }()
 	}
 
+	if ctx.Err() != nil {
+		return nil, failed(event.OpAttach, name, ended(ctx))
+	}
 	machine := quorum.NewAttach(len(l.nodes), quorum.Grant{Start: l.clock.Now(), Drift: l.drift, Grace: req.grace})
 	outcome := quorum.Undecided
 	replies := l.poll(ctx, l.all(node.ObserveMaster(req.key)), func(node int, reply *node.Reply) (enough bool) {
@@ -83,7 +89,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 //
 // The errors, after which the lock is unchanged:
 //   - [ErrReleased], [ErrLost], [ErrExpired]: it was over before;
-//   - [ErrInvalid]: other handles hold the lock too ([Reentrant]);
+//   - [ErrInvalid]: other handles hold the lock too ([Reentrant]), so that it cannot be detached;
 //   - ctx.Err(): ctx ended first.
 func (l *Lock) Detach(ctx context.Context) (token string, err error) {
 	h := l.held

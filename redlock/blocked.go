@@ -55,7 +55,7 @@ func (l *Locker) logBlocked(err error) {
 	case l.blocked.add(refusal.Name, l.clock.Now()):
 		what := "a key without a TTL"
 		if errors.Is(refusal.Reason, ErrForeign) {
-			what = "somebody's data"
+			what = "data of another program"
 		}
 		l.events.logLine(slog.LevelWarn, "redlock: "+what+" is in the way of a lock", "name", refusal.Name, "error", refusal)
 	}

@@ -21,8 +21,8 @@ func TestTryLock_LogsWhatBlocksTheNameOnceAMinute(t *testing.T) {
 		command []any
 		line    string
 	}{
-		"a list":                {[]any{"RPUSH", "app:name", "secret"}, "WARN somebody's data is in the way of a lock name"},
-		"a long string":         {[]any{"SET", "app:name", strings.Repeat("secret", 200), "EX", 3600}, "WARN somebody's data is in the way of a lock name"},
+		"a list":                {[]any{"RPUSH", "app:name", "secret"}, "WARN data of another program is in the way of a lock name"},
+		"a long string":         {[]any{"SET", "app:name", strings.Repeat("secret", 200), "EX", 3600}, "WARN data of another program is in the way of a lock name"},
 		"a key without a TTL":   {[]any{"SET", "app:name", "secret"}, "WARN a key without a TTL is in the way of a lock name"},
 		"an empty key for ever": {[]any{"SET", "app:name", ""}, "WARN a key without a TTL is in the way of a lock name"},
 	} {
@@ -82,7 +82,7 @@ func TestLock_LogsTheDataThatEndsItsWait(t *testing.T) {
 		require.ErrorIs(t, receive(t, h, "the end of Lock").err, redlock.ErrForeign)
 	}
 	require.NoError(t, locker.Close())
-	require.Equal(t, []string{"WARN somebody's data is in the way of a lock name"}, lines(t, log, 1))
+	require.Equal(t, []string{"WARN data of another program is in the way of a lock name"}, lines(t, log, 1))
 }
 
 // A program that makes up names must neither fill the memory nor the log.

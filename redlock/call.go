@@ -53,6 +53,9 @@ func (l *Locker) acquired(e event.Acquire, req request, lock *Lock, err error) {
 		e.Wait = c.began.Sub(c.start)
 	}
 	if lock == nil {
+		if err == nil {
+			e.Err = failed(event.OpAcquire, req.name, errNoToken)
+		}
 		l.events.emitEnd(c, e)
 		return
 	}

@@ -12,15 +12,20 @@ import (
 )
 
 // Do runs fn while it holds the lock of a name. It waits like [Locker.Lock], renews the lock while fn runs
-// ([AutoExtend]; [MaxHold] limits that, [MaxWait] and [MaxOutage] the wait), and releases it when fn returns or panics. The context
-// passed to fn is cancelled when the lock is found lost, with [ErrLost] or [ErrExpired] as its cause: fn has to stop then.
+// ([AutoExtend]; [MaxHold] limits that, [MaxWait] and [MaxOutage] the wait), and releases it when fn returns or panics; a panic goes
+// on afterwards. The release may take the node timeout.
+//
+// The context passed to fn is a child of ctx. It is cancelled when the lock is over, with [ErrLost], [ErrExpired] or, after an
+// Unlock by fn, [ErrReleased] as its [context.Cause]: fn has to stop then. fn also has to stop when ctx ends; until it returns the
+// lock is renewed.
 //
 // Do returns fn's error. If the lock was lost, it returns the loss too, because fn may have run beside another holder: ErrLost,
-// ErrExpired, or [ErrNotHeld] alone if only the release found it. It does not, if fn's error says so of this lock already. nil means
-// that the lock was held until fn had returned, or had released it, and that its release was sent.
+// ErrExpired, or [ErrNotHeld] alone if only the release found it. Do adds nothing if fn's error reports the loss of this lock
+// already, nor ErrExpired if fn returned within the [Grace]. nil means that the lock was held until fn had returned, or had released
+// or detached it, and that its release was sent unless it was detached.
 //
-// If fn has not run, the error is that of Lock and matches [ErrNotRun] too. What fn returns never matches ErrNotRun, not even if it
-// comes from another Do.
+// If fn has not run, the error is that of Lock and matches [ErrNotRun] too. The error of a Do that has run fn never matches
+// ErrNotRun, not even if fn returned that of another Do. A nil fn is [ErrInvalid].
 //
 // If the release at the end is not confirmed ([ErrNoQuorum]), that is logged and no error: the lock was held until then, and
 // the nodes send the release again when their servers are back. They do not if they have been closed: pool.Node.Close of so many
@@ -33,7 +38,7 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Contex
 	return l.do(ctx, name, fn, opts, l.Lock)
 }
 
-// TryDo is Do with [Locker.TryLock] in the place of Lock: it does not wait for a holder.
+// TryDo is Do with [Locker.TryLock] instead of Lock: it does not wait for a holder.
 func (l *Locker) TryDo(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
 	return l.do(ctx, name, fn, opts, l.TryLock)
 }
@@ -139,7 +144,7 @@ type disguise struct{ error }
 // LogValue is as that of a QuorumError.
 func (e disguise) LogValue() slog.Value { return slog.StringValue(e.Error()) }
 
-// Format has %+v reach a QuorumError.
+// Format passes %+v on to a QuorumError.
 func (e disguise) Format(s fmt.State, verb rune) {
 	_, _ = fmt.Fprintf(s, fmt.FormatString(s, verb), e.error)
 }

@@ -14,14 +14,41 @@
 // [Lock.Done] and [Lock.Context] notify the protected work. [Locker.Inspect] shows a lock, [Locker.Attach] takes up a lock of
 // another process, [Locker.ForceUnlock] removes a lock.
 //
+// # Terms
+//
+// A node is one Redis server. A round asks every node once. The node timeout bounds the wait for one answer of one node
+// (pool.WithTimeout, 300 ms by default; of different ones the longest counts).
+//
+// The deadline of a lock is the beginning of the last round that a majority confirmed, plus the TTL, less the allowance for drift
+// ([WithDrift]), less the [Grace]. The validity is the time until then, and a lock is over from then on. The nodes keep its key
+// until the TTL ends. A Lock is a handle on a lock: with [Reentrant] there are several on one.
+//
+// # Options
+//
+// [Open] and [New] take options named With..., and as defaults of their locks those of type [DefaultOption]. Of an option that is
+// given twice the last one counts; [WithObserver] and [WithPoolOptions] add up. An option that a call has no use for is
+// [ErrInvalid]; a default that it has no use for is ignored.
+//
+//	                        Lock, Do                    TryLock, TryDo   Attach
+//	TTL, Grace              yes                         yes              yes
+//	MaxHold                 with AutoExtend, or in Do   likewise         with AutoExtend
+//	MaxWait, MaxOutage      yes                         no               no
+//	Metadata, TokenSource   one of them                 one of them      no
+//	AutoExtend              yes; Do implies it          likewise         yes
+//	Reentrant, Owner        yes                         yes              no
+//
 // # Safety
 //
 // While the clocks of the nodes and of this machine run at the same rate within the allowance of [WithDrift], and no node
 // forgets a key before its TTL is over, no two Locks of one name are held at the same time. A Lock is held if Err
 // returns nil.
 //
+// The program itself can break that: with [Locker.ForceUnlock] and [WithHeal], which delete keys of others, with [Locker.Attach] to a
+// lock that another handle still holds, and with a [TokenSource] that returns one token twice.
+//
 // The lock does not guarantee more than that:
 //
+//   - Err asks no node. If the keys of a lock are deleted, it is nil until that is noticed.
 //   - It is a lease. Work that is paused past the deadline, after it looked at Err and before it writes, writes without
 //     the lock. Only a check by the written resource prevents that: [WithFencing] gives each holder a number above
 //     those of the holders before, [Lock.Fence], and package fence rejects lower ones.

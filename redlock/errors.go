@@ -23,12 +23,13 @@ import (
 var (
 	// ErrTaken means that others hold too many nodes for this caller to win a majority. Waiting may help.
 	ErrTaken = errors.New("redlock: lock is taken")
-	// ErrForeign means that nobody can take the lock: so many nodes hold somebody's data under its name that the others are no
-	// majority. Waiting does not help. Choose another name or prefix, or delete the data.
-	ErrForeign = errors.New("redlock: somebody's data is in the way of the lock")
+	// ErrForeign means that nobody can take the lock: so many nodes hold data of another program under its name that the others are
+	// no majority. Waiting does not help. Choose another name or prefix, or delete the data.
+	ErrForeign = errors.New("redlock: data of another program is in the way of the lock")
 	// ErrDeadlock means that the caller already holds the lock, and would wait for itself. [Reentrant] takes it again.
 	ErrDeadlock = errors.New("redlock: the caller holds the lock already and would wait for itself")
-	// ErrNoQuorum means that too few nodes answered, or answered too late.
+	// ErrNoQuorum means that too few nodes answered, or answered too late. A call that waited behind others in its Locker, so that it
+	// does not know the reason, returns it too.
 	ErrNoQuorum = errors.New("redlock: no quorum of nodes")
 	// ErrNotHeld means that the lock is not held by this handle, or by this token. It stands alone if only the nodes' answers to a
 	// release or to [Locker.Attach] showed that. ErrLost, ErrExpired and ErrReleased match it too.
@@ -41,8 +42,8 @@ var (
 	ErrReleased error = ending("redlock: lock is released")
 	// ErrNotRun means that Do or TryDo has not run its function. It comes with the reason.
 	ErrNotRun = errors.New("redlock: the function has not run")
-	// ErrInvalid means that a name, an option or another argument is out of range, or that the call has no use for it. Nothing was
-	// sent.
+	// ErrInvalid means that a name, an option or another argument is out of range, or that the call has no use for it. The message
+	// names it. Nothing was sent, except if it is about a token of a [TokenSource] for a later round of the call.
 	ErrInvalid = node.ErrInvalid
 	// ErrClosed means that the Locker has been closed.
 	ErrClosed = errors.New("redlock: locker is closed")
@@ -70,9 +71,9 @@ func (e ending) Is(target error) bool { return target == ErrNotHeld }
 // endings[how] is what Lock.Err returns for a lease that ended.
 var endings = [...]error{quorum.Released: ErrReleased, quorum.Lost: ErrLost, quorum.Expired: ErrExpired}
 
-// LockError is an error about one lock: every error that a Lock, or a call about a name, returns is one, or is a [QuorumError].
-// [errors.As] finds a LockError in a QuorumError too, so it is enough to look for that. A Do whose function held several locks
-// returns an error that names each.
+// LockError is an error about one lock. [errors.As] finds one in every error of a Lock, and of a call about a name, a [QuorumError]
+// included; except in an error of Do that is only that of its function. A Do whose function held several locks returns an error that
+// names each.
 type LockError struct {
 	// Op is the operation: "acquire", "do", "extend", "unlock", "attach", "detach", "inspect", "force unlock", or "ping". It is "" if the
 	// error is about none, as that of [Lock.Err].
@@ -105,19 +106,20 @@ func head(op, name string) string {
 // QuorumError is returned if a majority of nodes did not do what it was asked to. It unwraps to its Reason and to every
 // node's error. Its message is one line; the verb %+v prints a line for each node.
 type QuorumError struct {
-	Op     string // as of a LockError
-	Name   string // the lock's; "" of Ping
-	Need   int    // how many nodes make the majority
-	Reason error  // ErrTaken, ErrForeign, ErrNoQuorum, ErrNotHeld or ErrLost
-	// Nodes[i] is about the i-th node given to New or Open.
+	Op   string // as of a LockError
+	Name string // the lock's; "" of Ping
+	Need int    // how many nodes make the majority
+	// Reason matches ErrTaken, ErrForeign, ErrNoQuorum, ErrNotHeld or ErrLost: compare with errors.Is, as it may add details.
+	Reason error
+	// Nodes[i] is about the i-th node given to New or Open. There is one for each.
 	Nodes []NodeError
 }
 
 // NodeError is one node's part in a QuorumError.
 type NodeError struct {
 	Addr string
-	// Err is why the node did not do what it was asked to; nil if it did. It is one of the errors of package nodeerr, or only says why
-	// the node was not asked or does not count.
+	// Err is why the node did not do what it was asked to; nil if it did. It matches an error of package nodeerr, or its text alone is
+	// the reason why the node was not asked or does not count.
 	Err error
 }
 

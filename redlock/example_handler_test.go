@@ -18,19 +18,19 @@ func billInvoice(locker *redlock.Locker) http.HandlerFunc {
 		err := locker.TryDo(r.Context(), name, func(ctx context.Context, _ *redlock.Lock) error {
 			return bill(ctx)
 		})
-		switch {
+		switch notRun := errors.Is(err, redlock.ErrNotRun); {
 		case err == nil:
 			w.WriteHeader(http.StatusNoContent)
+		case !notRun: // bill has run: its error, or the loss of the lock
+			http.Error(w, "billing failed", http.StatusInternalServerError)
 		case errors.Is(err, redlock.ErrTaken): // another request holds the lock
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "this invoice is being billed, try later", http.StatusConflict)
-		case errors.Is(err, redlock.ErrNoQuorum): // too few servers answered: log err, which names them
-			w.Header().Set("Retry-After", "5")
-			http.Error(w, "out of order, try later", http.StatusServiceUnavailable)
 		case errors.Is(err, redlock.ErrInvalid): // the id cannot be part of a name
 			http.Error(w, "no such invoice", http.StatusNotFound)
-		default: // the error of bill, or the loss of the lock
-			http.Error(w, "billing failed", http.StatusInternalServerError)
+		default: // ErrNoQuorum, ErrForeign, ErrDeadlock, ErrClosed, or the request was cancelled: log err
+			w.Header().Set("Retry-After", "5")
+			http.Error(w, "service unavailable, try later", http.StatusServiceUnavailable)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -12,41 +13,46 @@ import (
 // Removal is what [Locker.ForceUnlock] has deleted.
 type Removal struct {
 	Name string
-	// Verdict is about what was deleted: VerdictHeld means that a holder has lost the lock, and VerdictUnknown that one may have, as
-	// it is not known what was deleted on some nodes.
+	// Verdict is about what was deleted: VerdictHeld means that a holder has lost the lock, VerdictUnknown that one may have, as it is
+	// not known what was deleted on some nodes, and VerdictNobody or VerdictForeign that none has.
 	Verdict Verdict
 	// Token, Metadata and Fence are those of the holder who has lost the lock. They are empty unless the Verdict is VerdictHeld.
 	Token    string
 	Metadata string
 	Fence    uint64
 	// Nodes[i] is what was deleted from the i-th node given to New or Open, with the TTL that it had left. Held is false if nothing
-	// was there. If Err is set, nothing is known to be deleted: nodeerr.ErrForeign means that the key is somebody's data and was left
-	// alone, nodeerr.ErrHeld that another has taken the lock meanwhile, nodeerr.ErrAbsent that it has ended meanwhile.
+	// was there. If Err is set, nothing is known to be deleted: nodeerr.ErrForeign means that data of another program is there and was
+	// left alone, nodeerr.ErrHeld that another has taken the lock meanwhile, nodeerr.ErrAbsent that it has ended meanwhile.
 	Nodes []NodeState
 }
 
-// ForceUnlock removes a lock from every node, whoever holds it. It is for an operator who knows that the holder is gone:
-// a holder that is not gone works on beside the next one until it learns of that. With [AutoExtend] it learns of it within moments
-// if the nodes announce changes, and at its next renewal at the latest; without, not before its Unlock or its deadline. A name is a key of Redis: ForceUnlock deletes any string of up
-// to 1024 bytes under it, so it must not be the name of a program's data.
+// ForceUnlock removes a lock from every node, whoever holds it. It is for an operator who knows that the holder is gone. A holder that
+// is not gone works on beside the next one until it notices: with [AutoExtend] within moments if the nodes announce changes, and at
+// its next renewal at the latest; without, at its Unlock or its deadline. A name is a key of Redis: ForceUnlock deletes any string of
+// up to 1024 bytes under it, so it must not be the name of a program's data.
 //
 // A Lock of this Locker itself is not ended by it: calls that wait here for the name wait on until its Unlock or its deadline. So
-// unlock it, or use another Locker. With [WithLocalHandoff] ask it for its Token before: its Unlock would pass it on to one of them.
+// unlock it, or use another Locker. With [WithLocalHandoff] call its Token first; otherwise its Unlock passes the lock on to one of
+// them.
 //
 // It looks at all nodes first, and then deletes on each node only the value that it has seen there. So a deletion that
 // arrives late does not delete the key of a later holder, unless a client of another kind uses the same value again. The call is
 // logged at level Warn.
 //
-// There is a Removal except for an invalid name and a closed Locker. ForceUnlock returns nil if a majority of the nodes does not hold any more what was seen there, or held nothing. Otherwise
-// the error is a [*QuorumError] with the reason of every node: [ErrForeign] if the other nodes of a majority have somebody's
-// data, [ErrNoQuorum] if too few nodes answered, joined with ctx.Err() if ctx ended first. If ctx ends while
-// ForceUnlock looks, nothing is deleted; what was sent goes on. [ErrClosed] after Close.
+// ForceUnlock returns nil if a majority of the nodes does not hold any more what was seen there, or held nothing. Otherwise
+// the error is a [*QuorumError] with the reason of every node: [ErrForeign] if the other nodes of a majority have data of another
+// program, [ErrNoQuorum] if too few nodes answered, joined with ctx.Err() if ctx ended first. If ctx ends while
+// ForceUnlock looks, nothing is deleted; what was sent goes on. The Removal is nil only after [ErrInvalid], [ErrClosed], and ctx.Err()
+// alone, if ctx had ended before.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *Removal, err error) {
 	req, err := l.begin(opForceUnlock, name, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer l.calls.Done()
+	if ctx.Err() != nil {
+		return nil, failed(opForceUnlock, name, ended(ctx))
+	}
 	replies := l.poll(ctx, l.all(node.ObserveMaster(req.key)), nil)
 	deleted := l.remove(ctx, req.key, l.state(name, replies), replies)
 	removed = &Removal{name, deleted.Verdict, deleted.Token, deleted.Metadata, deleted.Fence, deleted.Nodes}
@@ -79,14 +85,23 @@ func (l *Locker) remove(ctx context.Context, key string, seen *LockState, replie
 			}
 		}
 	}
+	kept := make([]error, len(l.nodes))
 	for i, deleted := range l.poll(ctx, deletions, nil) {
 		if replies[i].Answer != quorum.Yes {
 			continue
 		}
 		replies[i] = deleted
-		if deleted.Answer != quorum.Yes {
+		switch deleted.Answer {
+		case quorum.Yes:
+		case quorum.No: // certainly nothing was deleted
+			seen.Nodes[i], kept[i] = NodeState{Addr: seen.Nodes[i].Addr}, deleted.Err
+		default:
 			seen.Nodes[i] = NodeState{Addr: seen.Nodes[i].Addr, Err: deleted.Err}
 		}
 	}
-	return NewLockState(seen.Name, seen.Nodes)
+	removed := NewLockState(seen.Name, seen.Nodes)
+	for i, err := range kept {
+		seen.Nodes[i].Err = cmp.Or(seen.Nodes[i].Err, err)
+	}
+	return removed
 }

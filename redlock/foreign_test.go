@@ -50,7 +50,7 @@ func (c *cluster) saysData(err error, n int) {
 	require.NotErrorIs(c.tb, err, redlock.ErrTaken, "a handler would say that trying again helps")
 	refusal := c.refused(err)
 	require.Equal(c.tb, redlock.ErrForeign, refusal.Reason)
-	require.ErrorContains(c.tb, err, "holds somebody's data")
+	require.ErrorContains(c.tb, err, "holds data of another program")
 	told := 0
 	for i, node := range refusal.Nodes {
 		if node.Err != nil && !errors.Is(node.Err, nodeerr.ErrPending) {
@@ -354,6 +354,6 @@ func TestLock_DoesNotWaitForSomebodysDataInThePlaceOfTheCounter(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrForeign)
 		require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 	}
-	require.Equal(t, "WARN somebody's data is in the way of a lock name", lines(t, log, 1)[0])
+	require.Equal(t, "WARN data of another program is in the way of a lock name", lines(t, log, 1)[0])
 	require.NoError(t, locker.Close())
 }

@@ -2,6 +2,8 @@ package redlock_test
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 const (
@@ -109,18 +112,88 @@ func TestGrace_DoReturnsNilIfItsFunctionStopsInTime(t *testing.T) {
 	}
 }
 
-// A function that releases the lock itself, in the grace, has released it in time.
+// A function that releases the lock itself, in the grace, has released it in time, however long it works on.
 func TestGrace_DoReturnsNilIfItsFunctionHasUnlockedInTime(t *testing.T) {
 	t.Parallel()
+	for _, longer := range []time.Duration{0, 2 * grace} {
+		c := onMini(t, 3)
+		fake := clocktest.New()
+		locker := c.locker(redlock.WithClock(fake), redlock.Grace(grace), redlock.TTL(graceTTL), redlock.MaxHold(graceTTL))
+		require.NoError(t, locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
+			fake.Advance(lock.Remaining())
+			receive(t, ctx.Done(), "the end of the context")
+			require.NoError(t, lock.Unlock(context.WithoutCancel(ctx)))
+			fake.Advance(longer)
+			return nil
+		}))
+		c.eventuallyEmpty()
+	}
+}
+
+// A holder who stops in the grace has not lost the lock, and nobody is to be alarmed.
+func TestGrace_AHolderWhoStopsInTimeIsNotReportedAsALoss(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		c, log, fake, seen := onMini(t, 3), &logBuffer{}, clocktest.New(), &recorder{}
+		locker := c.logsTo(log, slog.LevelWarn, redlock.WithClock(fake), redlock.WithObserver(seen))
+		lock := take(t, locker, "name", redlock.TTL(graceTTL), redlock.Grace(grace))
+		done := lock.Done()
+		fake.Advance(valid - grace)
+		receive(t, done, "the end")
+		locker.Drain()
+		require.Empty(t, eventsOf[event.End](seen))
+		want := redlock.ErrReleased
+		if late {
+			fake.Advance(grace)
+			want = redlock.ErrExpired
+		} else {
+			require.NoError(t, lock.Unlock(t.Context()))
+		}
+		eventually(t, func() bool { return len(eventsOf[event.End](seen)) == 1 }, "the end")
+		require.Equal(t, want, eventsOf[event.End](seen)[0].Err)
+		fake.Advance(2 * graceTTL)
+		locker.Drain()
+		require.Len(t, eventsOf[event.End](seen), 1)
+		require.Equal(t, late, strings.Contains(log.String(), "a lock is lost"))
+	}
+}
+
+// An Unlock in the grace whose outcome comes after it decides how the lock has ended.
+func TestGrace_AnUnlockUnderWayIsAwaited(t *testing.T) {
+	t.Parallel()
+	c, fake, seen := onReal(t, 3), clocktest.New(), &recorder{}
+	locker := c.locker(redlock.WithClock(fake), redlock.WithObserver(seen))
+	lock := take(t, locker, "name", redlock.TTL(graceTTL), redlock.Grace(grace))
+	fake.Advance(valid - grace)
+	for _, p := range c.processes {
+		p.Freeze()
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, lock.Unlock(ended), context.Canceled)
+	fake.Advance(graceTTL)
+	locker.Drain()
+	require.Empty(t, eventsOf[event.End](seen))
+	for _, p := range c.processes {
+		p.Thaw()
+	}
+	require.Equal(t, redlock.ErrReleased, waitFor[event.End](t, seen, 1)[0].Err)
+}
+
+func TestReentrant_KeepsTheGraceOfTheLock(t *testing.T) {
+	t.Parallel()
 	c := onMini(t, 3)
-	fake := clocktest.New()
-	locker := c.locker(redlock.WithClock(fake), redlock.Grace(grace), redlock.TTL(graceTTL), redlock.MaxHold(graceTTL))
-	require.NoError(t, locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
-		fake.Advance(lock.Remaining())
-		receive(t, ctx.Done(), "the end of the context")
-		return lock.Unlock(context.WithoutCancel(ctx))
-	}))
-	c.eventuallyEmpty()
+	locker := c.locker(redlock.TTL(graceTTL))
+	outer := take(t, locker, "name", redlock.Grace(grace))
+	ctx, cancel := outer.Context(t.Context())
+	defer cancel()
+	inner, err := locker.TryLock(ctx, "name", redlock.Reentrant(), redlock.TTL(grace)) // less than twice the grace
+	require.NoError(t, err)
+	require.NoError(t, inner.Unlock(ctx))
+	_, err = locker.TryLock(ctx, "name", redlock.Reentrant(), redlock.Grace(grace+1))
+	require.ErrorIs(t, err, redlock.ErrInvalid)
+	require.ErrorContains(t, err, "Grace(4m0.000000001s): the lock that is re-entered has 4m0s")
+	require.NoError(t, outer.Unlock(ctx))
 }
 
 // A lock that the nodes have lost is no lock in its grace.

@@ -36,14 +36,13 @@ type heldLock struct {
 	renewal   *quorum.Renewal // nil without AutoExtend
 	due       due             // of the next renewal
 	over      *over           // made when somebody asks for it
-	cleansUp  bool            // a timer for cleanUp is set
 }
 
 // over ends with the lease.
 type over struct {
 	context.Context
 	end   context.CancelFunc
-	timer clock.Timer // for the deadline
+	timer clock.Timer // for the deadline, and then for the end of the grace
 }
 
 // holder is a call of the program that has got the lock, and the handles that belong to it. All are under the mutex of the lock.
@@ -122,19 +121,23 @@ func (h *heldLock) contextLocked() context.Context {
 	return h.over.Context
 }
 
-// tick runs at what was the deadline when the timer was set.
+// tick runs at what was the deadline, or the end of the grace, when the timer was set.
 func (h *heldLock) tick() {
 	h.mu.Lock()
 	now := h.now()
-	if h.atLocked(now) == quorum.Held { // extended meanwhile
+	switch {
+	case h.atLocked(now) == quorum.Held: // extended meanwhile
 		h.over.timer.Reset(h.lease.Remaining(now))
+	case h.lease.InGrace(now):
+		h.over.timer.Reset(h.lease.ExclusiveUntil().Sub(now))
 	}
 	h.mu.Unlock()
 	h.cleanUp()
 }
 
 // atLocked returns how the lease stands, and ends over with it. If the deadline ended the lease, the timer goes on,
-// because tick still has to clean up.
+// because tick still has to clean up. A holder who stops in the grace has not lost the lock, so its end is reported when the grace is
+// over, or by the release.
 func (h *heldLock) atLocked(now time.Time) quorum.Ending {
 	ending := h.lease.At(now)
 	if ending != quorum.Held && h.over != nil {
@@ -143,31 +146,23 @@ func (h *heldLock) atLocked(now time.Time) quorum.Ending {
 		}
 		h.over.end()
 	}
-	if ending == quorum.Lost || ending == quorum.Expired {
+	if ending == quorum.Lost || ending == quorum.Expired && h.lease.Holds() > 0 && !h.lease.InGrace(now) {
 		h.endedLocked(event.End{Err: endings[ending]})
 	}
 	return ending
 }
 
-// cleanUp sends the release to every node if the lock is over and may have left keys there, and waits for no answer. If that has to
-// wait for the end of the grace, it is done then.
+// cleanUp sends the release to every node if the lock is over and may have left keys there, and waits for no answer. In the grace
+// that has to wait for tick.
 func (h *heldLock) cleanUp() {
 	h.mu.Lock()
-	left, wait := h.lease.Leftovers(h.now())
-	longest, timed := h.lease.Longest(), h.cleansUp
-	h.cleansUp = timed || wait > 0
+	now := h.now()
+	left, longest := h.lease.Leftovers(now), h.lease.Longest()
+	if h.lease.InGrace(now) {
+		h.contextLocked()
+	}
 	h.mu.Unlock()
-	switch {
-	case left:
-	case wait > 0 && !timed:
-		h.locker.clock.AfterFunc(wait, func() {
-			h.mu.Lock()
-			h.cleansUp = false
-			h.mu.Unlock()
-			h.cleanUp()
-		})
-		return
-	default:
+	if !left {
 		return
 	}
 	h.sending.Lock()

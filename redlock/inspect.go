@@ -11,9 +11,10 @@ import (
 // Inspect asks every node who holds a lock, and for how much longer. It changes nothing, waits for all nodes, for the node
 // timeout at most, and its result may be outdated when it is read.
 //
-// Inspect returns a LockState except for an invalid name and a closed Locker. The error is [ErrNoQuorum] in a [*QuorumError] if
-// fewer than a majority answered, joined with ctx.Err() if ctx ended first. That a node holds somebody's data under the name is
-// an answer: its NodeState has [nodeerr.ErrForeign]. What a replica holds is none, nor what a server holds that still loads its data.
+// The error is [ErrNoQuorum] in a [*QuorumError] if fewer than a majority answered, joined with ctx.Err() if ctx ended first. The
+// LockState is nil only after [ErrInvalid], [ErrClosed], and ctx.Err() alone, if ctx had ended before. A node that holds data of
+// another program has answered: its NodeState has [nodeerr.ErrForeign]. A replica counts as a node that did not answer, and so does a
+// server that still loads its data.
 //
 // A nil error does not mean that the Verdict is certain: it is [VerdictUnknown] if the nodes that did not answer decide.
 func (l *Locker) Inspect(ctx context.Context, name string) (*LockState, error) {
@@ -22,6 +23,9 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*LockState, error) {
 		return nil, err
 	}
 	defer l.calls.Done()
+	if ctx.Err() != nil {
+		return nil, failed(opInspect, name, ended(ctx))
+	}
 	replies := l.poll(ctx, l.all(node.ObserveMaster(req.key)), nil)
 	s := l.state(name, replies)
 	if count(replies, quorum.Yes)+count(replies, quorum.No)+foreign(replies) >= s.Need {

@@ -17,6 +17,7 @@ type Lock struct {
 	hold   quorum.Hold
 	own    context.Context // ends with this handle's Unlock; made when somebody asks for it
 	end    context.CancelFunc
+	inTime bool  // its hold was ended while nobody else could have the lock
 	renews bool  // it is this handle that has the lock renewed
 	err    error // what Err returns; nil while nobody has asked for the end
 }
@@ -24,8 +25,8 @@ type Lock struct {
 // Name returns the name that the lock was taken under, without the key prefix.
 func (l *Lock) Name() string { return l.held.first.req.name }
 
-// Token returns the token of this lock. No other lock ever has the same. The nodes hold it under the lock's key: the token
-// alone, or with [WithFencing] token|number. It is not the fencing token, which is the number: see Fence.
+// Token returns the token of this lock. No other lock has the same, unless a [TokenSource] repeats one. The nodes hold it under the
+// lock's key: the token alone, or with [WithFencing] token|number. It is not the fencing token, which is the number: see Fence.
 //
 // A lock of which the token was asked for is released at its Unlock, and not passed on ([WithLocalHandoff]). Of a lock that was
 // passed on, Token returns "" to the holders before.
@@ -42,19 +43,17 @@ func (l *Lock) Token() string {
 }
 
 // Fence returns the lock's fencing token, a number from 1 to below 2^53 that is higher than that of every earlier holder
-// and lower than that of every later one. It is 0 without [WithFencing]. The protected resource must reject a fencing
-// token that is lower than the highest it has accepted, see package redlock/fence.
+// and lower than that of every later one, if all of them use [WithFencing]. It is 0 without. The protected resource must reject a
+// fencing token that is lower than the highest it has accepted, see package redlock/fence.
 //
-// With [WithLocalHandoff] ask for the Token, if you need it, before Fence: the number is that which the nodes hold with the token
-// from then on, and may have been lower before.
+// With [WithLocalHandoff] Token may raise the number: call Token first, then Fence.
 func (l *Lock) Fence() uint64 {
 	l.held.mu.Lock()
 	defer l.held.mu.Unlock()
 	return l.holder.fence
 }
 
-// Remaining returns the validity that is left until the deadline. 0 means that the lock is over. The deadline is earlier than the
-// expiry on a majority of the nodes by at least the allowance for drift ([WithDrift]), and by [Grace].
+// Remaining returns the validity, the time until the deadline. 0 means that the lock is over.
 func (l *Lock) Remaining() time.Duration {
 	h := l.held
 	h.mu.Lock()
@@ -67,7 +66,7 @@ func (l *Lock) Remaining() time.Duration {
 }
 
 // Err returns nil while the lock is held, then [ErrReleased], [ErrLost] or [ErrExpired], whichever came first, in a [*LockError]
-// with the lock's name. Later calls return the same error.
+// with the lock's name. Later calls return the same error. Err asks no node: after a loss that has not been noticed it is nil.
 func (l *Lock) Err() error {
 	h := l.held
 	h.mu.Lock()
@@ -85,14 +84,16 @@ func (l *Lock) ending() quorum.Ending {
 	return l.endingLocked(l.held.now())
 }
 
-// exclusive returns how the lock stands for this handle, and whether nobody else can have it.
+// exclusive returns how the lock stands for this handle, and whether nobody else can have it, or could when the handle was unlocked.
 func (l *Lock) exclusive() (quorum.Ending, bool) {
 	h := l.held
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
-	ending := l.endingLocked(now)
-	return ending, ending != quorum.Released && h.lease.Exclusive(now)
+	if l.hold.Ended() {
+		return l.endingLocked(now), l.inTime
+	}
+	return l.endingLocked(now), h.lease.Exclusive(now)
 }
 
 // endingLocked is ending for a caller who has the mutex.
@@ -135,18 +136,19 @@ func (l *Lock) Context(parent context.Context) (context.Context, context.CancelF
 	}
 }
 
-// Extend gives the lock a TTL of ttl from now. It succeeds only if a majority confirms that before the current deadline. If
-// the lock lasts longer already, Extend returns nil and the deadline stays. Extends of one lock run one after the other.
+// Extend gives the lock a TTL of ttl from now. It succeeds only if a majority confirms that before the current deadline. It never
+// shortens the lock: if the lock lasts longer already, success leaves the deadline where it is. Extends of one lock run one after
+// the other.
 //
 // On a node that does not hold the lock, because it has restarted or could not be reached, Extend re-creates the key.
 // Such a node, and one that did not answer the acquire in time, does not count for the majority until another extension has
 // succeeded that began when its answer was there.
 //
-// ttl is checked like that of [TTL], and must not be below twice the [Grace]. On failure the deadline stays. Nodes that took the longer TTL keep the key until the lock
-// is over; it is released there then. The errors:
+// ttl is checked like that of [TTL], and must not be below twice the [Grace]. On failure the deadline stays. Nodes that took the
+// longer TTL keep the key until the lock is over; it is released there then. The errors:
 //   - [ErrNoQuorum] in a [*QuorumError]: too few nodes answered; while validity is left, try again;
 //   - [ErrLost] in a QuorumError: the nodes that still hold the lock are no majority, so it is over;
-//   - [ErrExpired], [ErrReleased]: it was over before;
+//   - [ErrLost], [ErrExpired], [ErrReleased]: it was over before;
 //   - ctx.Err(): ctx ended first; joined with the ErrNoQuorum of that moment if nodes were asked;
 //   - [ErrInvalid]: ttl is out of range;
 //   - [ErrClosed]: the Locker has been closed.
@@ -199,9 +201,10 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 // Unlock releases the lock. It sends the release to every node that may hold the lock, even if ctx has ended, and
 // waits for the outcome, until ctx ends and for the node timeout at most. The end of ctx only ends the wait: what was sent goes
 // on. So a deferred Unlock may have a context that has ended, if its result does not matter; otherwise pass
-// [context.WithoutCancel] of it. If there are
-// several handles on the lock ([Reentrant]), all but the last only end their own hold. With [WithLocalHandoff] the lock may go to a
-// waiter of this Locker instead: no node is asked then, and nil means that the lock had validity left.
+// [context.WithoutCancel] of it. A ctx of Lock.Context ends with the Unlock; that end does not stop the wait.
+//
+// If there are several handles on the lock ([Reentrant]), all but the last only end their own hold. With [WithLocalHandoff] the lock
+// may go to a waiter of this Locker instead: no node is asked then, and nil means that the lock had validity left.
 //
 //	result                     means
 //	nil                        a majority held the lock until now and has deleted it; or another handle still holds it
@@ -210,12 +213,15 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 //	ErrLost                    as above: the nodes no longer held it
 //	ErrReleased                this handle has been unlocked before, or another call is doing so; no node was asked
 //	ErrNoQuorum                unknown, because too few nodes answered
-//	ErrNoQuorum and ctx.Err()  unknown, because ctx ended first (not by this Unlock, if it is one of Lock.Context)
+//	ErrNoQuorum and ctx.Err()  unknown, because ctx ended first
+//
+// nil is possible when Err is ErrExpired already: the nodes keep the key for a little longer than the deadline, and with [Grace] for
+// that much more.
 //
 // ErrExpired, ErrLost and ErrReleased match [ErrNotHeld] too: compare with ErrReleased first, as it is no loss. ErrNotHeld alone and
-// [ErrNoQuorum] come in a [*QuorumError]. After ErrNoQuorum the releases are sent again
-// when those nodes are back, and the lock ends at its TTL at the latest. Unlock may be called again then,
-// although ErrNotHeld may now mean that the releases of the first call got through.
+// [ErrNoQuorum] come in a [*QuorumError]. After ErrNoQuorum the releases are sent again when those nodes are back, and the key ends
+// at its TTL at the latest. Unlock may be called again then, although ErrNotHeld may now mean that the releases of the first call got
+// through.
 //
 // Whatever the result, the lock is over for this handle. Another holder's key is never deleted.
 func (l *Lock) Unlock(ctx context.Context) (err error) {
@@ -233,6 +239,7 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	now := h.now()
 	ending, exclusive := h.atLocked(now), h.lease.Exclusive(now)
 	last, err := l.leaveLocked(now, ending, exclusive)
+	inTime := l.inTime // also if this is not the first call
 	h.mu.Unlock()
 	if !last {
 		return err
@@ -247,7 +254,7 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 		}
 	}
 	switch outcome, refusal := r.soFar(); {
-	case outcome == quorum.Denied && !exclusive && ending != quorum.Released:
+	case outcome == quorum.Denied && !inTime && ending != quorum.Released:
 		return failed(event.OpUnlock, l.Name(), endings[ending])
 	case outcome == quorum.Done:
 		return nil
@@ -289,6 +296,7 @@ func (l *Lock) leaveLocked(now time.Time, ending quorum.Ending, exclusive bool) 
 
 // endLocked ends the hold of this handle, and its context. It returns true for the last of its holder.
 func (l *Lock) endLocked(now time.Time) (last bool) {
+	l.inTime = l.held.lease.Exclusive(now)
 	last = l.hold.Leave(now)
 	if l.end != nil {
 		l.end()

@@ -28,7 +28,7 @@ type Locker struct {
 	calling   atomic.Uint64 // the number of the last call; from a random one on, as Lockers may share an observer
 	queues    queues
 	watched   watched
-	owners    sync.Map // the locks that were taken with [Owner]: ownedLock to *heldLock
+	owners    sync.Map // the locks that were taken with [Owner]: ownedLock to *holder
 	renewals  renewals
 	counters  counters
 	blocked   blocked
@@ -63,9 +63,9 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 //
 // The nodes stay the caller's: several Lockers may share them, and the caller closes them after the Lockers.
 //
-// No node, a nil node, two nodes with the same address, an option out of range or [WithPoolOptions] is an error that names
-// it. Two addresses of the same server are found out when both are connected: the second vote of
-// that server is refused then ([nodeerr.ErrSameServer]).
+// No node, a nil node, two nodes with the same address, a nil option, an option out of range or [WithPoolOptions] is [ErrInvalid].
+// Two addresses of the same server are found out when both are connected: the second vote of that server is refused then
+// ([nodeerr.ErrSameServer]).
 func New(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -118,15 +118,18 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 // The errors, all with the lock's name ([LockError]):
 //   - [ErrTaken]: others hold too many nodes for a majority. If so many of these keys have no TTL ([nodeerr.ErrNoExpiry]) that nobody
 //     may ever release, the log says so ([WithLogger]);
-//   - [ErrForeign]: somebody's data is in the way, so that nobody can take the lock;
+//   - [ErrForeign]: data of another program is in the way, so that nobody can take the lock;
 //   - [ErrNoQuorum]: too few nodes answered. These three come in a [*QuorumError] with every node's reason, and are joined
 //     with ctx.Err() if ctx ended while nodes were asked;
 //   - ctx.Err(): ctx had ended before, and no node was asked;
 //   - [ErrDeadlock]: the caller holds the lock already, and no node was asked. With [Reentrant] TryLock returns another handle on the
 //     lock instead, or the error of the [Lock.Extend] that this involves;
-//   - [ErrInvalid]: an option is out of range, or the name, which must have from 1 to 512 bytes and no control characters; or
-//     TryLock has no use for the option ([MaxWait]);
+//   - [ErrInvalid]: an option is out of range, or the name, which must have from 1 to 512 bytes, no control characters, and not
+//     make a key of the form {...}:fence; or TryLock has no use for the option ([MaxWait], [MaxOutage]);
+//   - the error of a [TokenSource];
 //   - [ErrClosed]: the Locker has been closed.
+//
+// ErrInvalid comes before ErrClosed, ErrDeadlock and ctx.Err(), in this order.
 //
 // After any error nothing of this call stays on a node that answers; a node that does not answer is cleaned up when it is back,
 // or by the TTL. The releases may still be under way when TryLock returns: a program that exits calls Close first, or they may
@@ -154,8 +157,8 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // once between these pauses.
 //
 // When ctx ends, the error is both ctx.Err() and the reason of the last round that came to an end: ErrTaken or ErrNoQuorum,
-// in its *QuorumError. After [MaxWait] it is the QuorumError alone, as no context has ended. A lock that was granted to the call
-// before, or passed on, is returned although ctx has ended.
+// in its *QuorumError; ErrTaken if none has, and the nodes show that others hold the lock. After [MaxWait] it is the QuorumError
+// alone, as no context has ended. If the lock was granted before ctx ended, Lock returns it.
 //
 // Some faults do not end by themselves, so that Lock returns ErrNoQuorum with the nodes' reasons at once, if so many nodes have them
 // that no majority is left: the node was closed (pool.Node.Close); or, if no majority has ever answered this Locker, the login or TLS

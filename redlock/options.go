@@ -134,8 +134,8 @@ func WithBackoff(first, most time.Duration) Option {
 
 // WithHeal lets a Locker delete a key that has no TTL, for example one of a SETNX without EXPIRE: once it has seen the key
 // unchanged for the time after, it deletes the key and logs that at level Warn. Lock does that while it waits. So does
-// TryLock, as long as nobody waits: the first call that finds the key as others found it so long ago has it deleted, and a
-// later one gets the lock. Between them the Locker remembers some thousand such keys. When the connection to a server that
+// TryLock, as long as nobody waits: the first call that finds the key unchanged for that time deletes it, and a later one gets
+// the lock. Between calls the Locker remembers some thousand such keys. When the connection to a server that
 // announces changes was lost, or when the server has dropped all keys, the time begins anew there.
 //
 // Such a key may belong to a client that means it; and on a server that does not announce changes, a key that was deleted and set
@@ -155,8 +155,8 @@ func WithHeal(after time.Duration) Option {
 // A lock is passed on for max after the nodes granted it, or for a quarter of its validity if that is less; so the next holder gets it
 // with about three quarters of its validity or more. Then it is released, and it is the turn of other processes first, also if
 // the nodes have granted it anew meanwhile. It is also released, as without this option, if
-//   - the waiter asked for a longer [TTL], other [Metadata], another [Grace] or a [MaxHold] that is less than the lock may last, or the lock was
-//     extended by more than its TTL ([Lock.Extend]);
+//   - the waiter asked for a longer [TTL], other [Metadata], another [Grace] or a [MaxHold] that is less than the lock may last, or
+//     the lock was extended by more than its TTL ([Lock.Extend]);
 //   - somebody has asked for its [Lock.Token], or it came from [Locker.Attach] or has a [TokenSource];
 //   - its block of fencing tokens is used up ([WithFencing]). While several calls wait, a round reserves a block, about one number
 //     for every two microseconds that rounds take and at most 4096; each holder gets the next of them.
@@ -197,19 +197,27 @@ func WithFenceTTL(d time.Duration) Option {
 	return option(func(c *config) { c.keepFence = d })
 }
 
-// WithLogger sets the logger. Nothing is logged by default. Tokens and values are never logged. The lines are one for each
-//   - Warn: lock that was lost or expired while it was held; node that goes down, or does not vote after its restart
-//     (pool.WithRestartGuard); [Locker.ForceUnlock], with the holder's metadata; key without a TTL that was deleted
-//     ([WithHeal]), or that Lock has waited for and seen unchanged for 10 s; name under which somebody's data, or a key
-//     without a TTL, was in the way of a majority when a call returned, once per minute and for 1024 names at most; call of Lock
-//     or Do that has waited for 10 s for servers; two locks that were taken in opposite order, so that each call waits for what
-//     the other holds;
-//   - Info: call that has waited for a holder for 10 s, with the holder's metadata and the locks that the call holds; node that is
-//     up again; release that too few nodes confirmed;
-//   - Debug: connection that broke; other round that was refused, with split=true if callers have taken the nodes from each other.
+// WithLogger sets the logger. Nothing is logged by default; a nil logger is [ErrInvalid]. Tokens and values are never logged.
 //
-// A wait is logged after 10 s and then each minute: one line for each name, for the call that has waited for the longest. At most
-// 1024 names are logged in a minute, and then the number of the others.
+//	level   one line for each
+//	Warn    lock that was lost, or expired while it was held
+//	        node that is down, or does not vote after its restart (pool.WithRestartGuard)
+//	        call of ForceUnlock, with the holder's metadata
+//	        key without a TTL that was deleted (WithHeal), or that Lock has seen unchanged for 10 s
+//	        name under which data of another program, or a key without a TTL, was in the way of a majority when a call
+//	        returned: once a minute, and for 1024 names at most
+//	        name that Lock or Do have waited for, while the servers were the reason
+//	        two locks that were taken in opposite order, so that each call waits for what the other holds
+//	Info    name that Lock or Do have waited for while others held the lock, with the holder's metadata and the locks that
+//	        the call holds itself
+//	        node that is up again; release that too few nodes confirmed
+//	Debug   connection that broke
+//	        other round that was refused, with split=true if callers have taken the nodes from each other
+//
+// The wait of a call is logged after 10 s, and once a minute for each name while anybody waits: the line is about the call that has
+// waited for the longest. Of more than 1024 names in a minute only the number is logged. Locks in opposite order are found when such
+// a wait is logged, if the calls hold their locks by [Lock.Context] or [Locker.Do]; between processes if the servers permit Pub/Sub
+// and both log at level Warn.
 //
 // The handler is called beside the calls of the Locker, like an [event.Observer], so that it holds up no lock.
 func WithLogger(logger *slog.Logger) Option {
@@ -217,8 +225,9 @@ func WithLogger(logger *slog.Logger) Option {
 }
 
 // WithObserver adds an [event.Observer], which is told of the events of some kinds: of all if none is named. A nil Observer, the
-// default, means none, which costs nothing. Events that no Observer wants cost nothing either. If one wants [event.Ends], each held
+// default, means none. Events that no Observer wants are not made, but for a few rare ones. If one wants [event.Ends], each held
 // lock has a timer, so that its end is noticed. If the option is given several times, each of the Observers is notified, in that order.
+// A kind that does not exist is [ErrInvalid].
 func WithObserver(observer event.Observer, kinds ...event.Kind) Option {
 	return option(func(c *config) {
 		o := observing{Observer: observer}

@@ -2,12 +2,14 @@ package redlock
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
@@ -57,7 +59,7 @@ func (o *outages) limit(ctx context.Context, name string, max time.Duration) (li
 	}
 }
 
-// ended takes in how a round that acquires has ended. It says nothing about the nodes if it was given up before.
+// ended records how a round that acquires has ended. It shows nothing about the nodes if it was given up before.
 func (o *outages) ended(r *round) {
 	if !o.some.Load() {
 		return
@@ -82,13 +84,20 @@ func (o *outages) ended(r *round) {
 				w.timer.Stop()
 			}
 		case len(r.locker.nodes)-failed < need && !r.grant.Start.Before(w.begun):
-			w.unreachable(o, r.refusal)
+			w.unreachable(o, r)
 		}
 	}
 }
 
-func (w *outageWait) unreachable(o *outages, refusal *QuorumError) {
-	w.last = &QuorumError{Op: string(event.OpAcquire), Name: w.name, Need: refusal.Need, Reason: ErrNoQuorum, Nodes: refusal.Nodes}
+// unreachable records that a round has reached no majority. What nodes answered to it is about its name alone.
+func (w *outageWait) unreachable(o *outages, r *round) {
+	nodes := slices.Clone(r.refusal.Nodes)
+	for i := range nodes {
+		if a := r.machine.Answer(i); r.req.name != w.name && (a == quorum.Yes || a == quorum.No) {
+			nodes[i].Err = nodeerr.ErrQueued
+		}
+	}
+	w.last = &QuorumError{Op: string(event.OpAcquire), Name: w.name, Need: r.refusal.Need, Reason: ErrNoQuorum, Nodes: nodes}
 	if !w.since.IsZero() {
 		return
 	}

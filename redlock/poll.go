@@ -81,7 +81,7 @@ func count(replies []node.Reply, answer quorum.Answer) (n int) {
 	return n
 }
 
-// foreign counts the nodes that hold somebody's data.
+// foreign counts the nodes that hold data of another program.
 func foreign(replies []node.Reply) (n int) {
 	for _, r := range replies {
 		if errors.Is(r.Err, nodeerr.ErrForeign) {

@@ -31,6 +31,7 @@ type queue struct {
 	gone     bool         // the Locker has discarded it
 	notice   clock.Timer  // for logWait; nil before a call has waited
 	noting   bool         // it is set
+	opposed  time.Time    // see logOpposed
 }
 
 // waiter is a call of Lock that waits.
@@ -45,7 +46,7 @@ type queue struct {
 //     it was won before.
 type waiter struct {
 	ctx    context.Context
-	since  time.Time // zero if nobody wants to know
+	since  time.Time
 	req    request
 	offers chan offer // has room for one
 }
@@ -59,13 +60,9 @@ type offer struct {
 
 // wait waits in the queue of a name until it holds the lock.
 func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
-	w := &waiter{ctx: ctx, req: req, offers: make(chan offer, 1)}
-	logs := l.events.logs(slog.LevelWarn)
-	if logs {
-		w.since = l.clock.Now()
-	}
+	w := &waiter{ctx: ctx, since: l.clock.Now(), req: req, offers: make(chan offer, 1)}
 	q := l.queues.join(w)
-	if logs {
+	if l.events.logs(slog.LevelWarn) {
 		q.noteWait()
 	}
 	for {
@@ -107,11 +104,16 @@ func (q *queue) take(ctx context.Context, w *waiter, o offer) (*Lock, error) {
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
 		return nil, r.refusal
 	}
-	next := w.req
+	next, waits := w.req, false
+	defer func() { // also if the source panics
+		if !waits {
+			q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
+		}
+	}()
 	if err := next.nextToken(); err != nil {
-		q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
 		return nil, failed(event.OpAcquire, w.req.name, err)
 	}
+	waits = true
 	q.do(func(now time.Time) quorum.Actions {
 		q.last, q.floor, w.req.token = r.refusal, max(q.floor, r.highest()), next.token
 		return q.machine.Lost(now)
@@ -148,13 +150,18 @@ func (q *queue) quit(w *waiter, stopped *QuorumError) (o offer, refusal *QuorumE
 }
 
 // lastLocked returns why w does not hold the lock, never nil: the last round that came to an end, or the one that was stopped if
-// there was none. Keys without a TTL, and somebody's data, are added as they were observed.
+// there was none. Keys without a TTL, and data of another program, are added as they were observed.
 func (q *queue) lastLocked(now time.Time, w *waiter, stopped *QuorumError) *QuorumError {
 	reason := ErrNoQuorum // while the first round is under way
-	if q.holder != nil {
+	if q.holder != nil || q.machine.Taken() {
 		reason = ErrTaken
 	}
-	e := q.locker.refusal(event.OpAcquire, w.req.name, reason, func(int) error { return nodeerr.ErrQueued })
+	e := q.locker.refusal(event.OpAcquire, w.req.name, reason, func(i int) error {
+		if seen := q.machine.Seen(i); seen.Held {
+			return nodeerr.ErrHeld
+		}
+		return nodeerr.ErrQueued
+	})
 	switch {
 	case q.last != nil:
 		e.Reason = q.last.Reason
@@ -246,13 +253,13 @@ func (q *queue) apply(actions quorum.Actions) {
 		l.events.emit(event.Stuck{At: time.Now(), Name: l.nameOf(q.key), Addrs: nodes, Unchanged: s.Unchanged})
 	}
 	if a := actions.Announce; a != nil {
-		l.publish(a.To, l.nodes[a.Node:a.Node+1], waits, q.key, []string{l.self})
+		l.publish(a.To, l.nodes[a.Node:a.Node+1], waits, q.key, l.self)
 	}
 	if t := actions.PassTurn; t != nil {
 		if l.events.wants(kindTurns) {
 			l.events.emit(event.Turn{At: time.Now(), Name: l.nameOf(q.key), Waiting: len(t.Peers)})
 		}
-		l.publish(t.To, l.nodes, yours, q.key, t.Peers)
+		l.publish(t.To, l.nodes, yours, q.key, t.Peers...)
 	}
 }
 

@@ -16,15 +16,18 @@ const (
 	maxMetadataBytes = 256
 )
 
-// NoLimit is a duration without end. As [MaxWait], [MaxOutage] and [MaxHold] it undoes the Locker's default for one lock; as the
-// TTL in a [LockState] it is that of a key that never expires.
+// NoLimit is a duration without end. As [MaxWait], [MaxOutage] and [MaxHold] it undoes the Locker's default for one lock. As the TTL
+// in a [LockState] it is that of a key that never expires.
 const NoLimit time.Duration = math.MaxInt64
 
 // LockOption changes one lock. A call returns [ErrInvalid] for an option that is out of range, or that it has no use for.
 type LockOption interface{ applyLock(*request) }
 
-// DefaultOption is a [LockOption] that [Open] and [New] take too: then it is the default of the Locker's locks. A call that has no
-// use for a default ignores it.
+// DefaultOption is a [LockOption] that [Open] and [New] take too: then it is the default of the Locker's locks. A call overrides it:
+// with [NoLimit], Grace(0), Metadata("") and TokenSource(nil) as if there were no default.
+//
+// A call that has no use for a default ignores it. The options of a call are checked together with the defaults. So a call that
+// lowers the TTL may have to give its Grace too, and one that raises the TTL its MaxHold.
 type DefaultOption interface {
 	Option
 	LockOption
@@ -47,7 +50,8 @@ func (f defaultOption) apply(c *config) {
 type given uint8
 
 const (
-	givenMaxHold given = 1 << iota
+	givenGrace given = 1 << iota
+	givenMaxHold
 	givenMaxWait
 	givenMaxOutage
 	givenMetadata
@@ -76,7 +80,7 @@ type request struct {
 }
 
 // TTL sets how long a lock lives: 10 s by default, in whole milliseconds; a fraction is cut off. The range is from 1 ms to 24 h
-// ([WithMaxTTL]), and the allowance for drift must leave something of it ([WithDrift]).
+// ([WithMaxTTL]). The allowance for drift must leave something of it ([WithDrift]), so with the default one the least is 3 ms.
 func TTL(ttl time.Duration) DefaultOption {
 	return defaultOption(func(r *request) { r.ttl = ttl })
 }
@@ -87,27 +91,29 @@ func TTL(ttl time.Duration) DefaultOption {
 //
 // From the first renewal on the nodes announce changes of the key, if they can (CLIENT TRACKING). So a lock that is deleted
 // on so many nodes that no majority is left is lost ([ErrLost]) within about a round trip, and not only at the next
-// renewal. After four such changes of a key on a node the next renewal has to find it.
+// renewal. After four such announcements about a key on one node, a loss there is found by the next renewal.
 //
 // A holder that hangs keeps such a lock for ever: see MaxHold.
 func AutoExtend() LockOption {
 	return lockOption(func(r *request) { r.autoExtend = true })
 }
 
-// Grace ends the lock early, so that its holder has time to stop before another can begin: the context of [Locker.Do] and of
-// [Lock.Context], and [Lock.Done], end d before the validity is over, unless the lock is renewed or extended until then. Err is
-// [ErrExpired] from then on, and the lock can no longer be extended. The nodes keep it for d more: an Unlock within d returns nil,
-// as no one else can have had the lock, and so does a Do whose function returns nil within d. A lock that is found lost
-// ([ErrLost]) ends at once.
+// Grace makes the deadline of the lock d earlier, so that its holder has time to stop before another can begin. [Lock.Done], and the
+// contexts of [Locker.Do] and [Lock.Context], end then, unless the lock is renewed or extended before. Err is [ErrExpired] from then
+// on, and the lock can no longer be extended.
+//
+// The nodes keep the key for d more. In this time nobody else can have the lock, as long as no node forgets it, so an Unlock succeeds
+// as before the deadline, and Do adds no error if its function returns. A lock that is found lost ([ErrLost]) ends at once.
 //
 // The default is 0. d must not be below zero, nor above half of the TTL. It shortens the time in which a renewal may be repeated
 // while nodes fail: with a d of half the TTL that is a sixth of the TTL.
 func Grace(d time.Duration) DefaultOption {
-	return defaultOption(func(r *request) { r.grace = d })
+	return defaultOption(func(r *request) { r.grace, r.given = d, r.given|givenGrace })
 }
 
-// MaxHold limits [AutoExtend]: the lock expires d after the caller got it, at the latest. The default is [NoLimit]. d must not be
-// below the lock's TTL. For a call without AutoExtend, Do or TryDo the option is [ErrInvalid].
+// MaxHold limits [AutoExtend]: no renewal moves the end of the lock beyond d after its acquire began. [Lock.Extend] is not limited.
+// The default is [NoLimit]. d must not be below the lock's TTL. For a call without AutoExtend, Do or TryDo the option is
+// [ErrInvalid].
 func MaxHold(d time.Duration) DefaultOption {
 	return defaultOption(func(r *request) { r.maxHold, r.given = d, r.given|givenMaxHold })
 }
@@ -122,9 +128,10 @@ func MaxWait(d time.Duration) DefaultOption {
 	return defaultOption(func(r *request) { r.maxWait, r.given = d, r.given|givenMaxWait })
 }
 
-// MaxOutage limits for how long Lock and Do wait while no majority of the nodes can be reached, for a program that would rather
-// fail than wait for servers, and wait for a holder. After d without a majority, as the rounds of this Locker have shown since the
-// call began, the error is [ErrNoQuorum] in a [*QuorumError]; a round that reaches a majority begins the time anew.
+// MaxOutage limits for how long Lock and Do wait while no majority of the nodes can be reached. It is for calls that may wait for a
+// holder for long, and for servers only for d. After d without a majority, as the rounds of this Locker have shown since the call
+// began, the error is [ErrNoQuorum] in a [*QuorumError]. A round that reaches a majority begins the time anew. A call that waits
+// behind a holder of the same Locker asks no node.
 //
 // 0 means that the first round without a majority ends the wait. The default is [NoLimit]. d must not be below zero. For TryLock,
 // TryDo and Attach, which do not wait, the option is [ErrInvalid].
@@ -133,8 +140,12 @@ func MaxOutage(d time.Duration) DefaultOption {
 }
 
 // Reentrant lets the holder of a lock take it again. The holder is recognised by its context, if that comes from
-// [Lock.Context] or [Locker.Do], or by [Owner]. The call returns another handle on the same lock, and extends the lock by its
-// TTL; the last of the handles releases the lock. If the caller does not hold the lock, the option changes nothing.
+// [Lock.Context] or [Locker.Do], or by [Owner], and only by the Locker that the lock is of. If the caller does not hold the lock, the
+// option changes nothing.
+//
+// The call returns another handle on the same lock. It extends the lock as [Lock.Extend] does with the TTL of the call, and fails as
+// that does, without a wait; the lock stands then as before. The lock keeps its token, Metadata and Grace; a longer Grace is
+// [ErrInvalid]. AutoExtend of a handle ends with its Unlock. The last of the handles releases the lock.
 //
 // Without this option such a call returns [ErrDeadlock].
 func Reentrant() LockOption {
@@ -154,14 +165,14 @@ func Metadata(text string) DefaultOption {
 	return defaultOption(func(r *request) { r.metadata, r.given = text, r.given|givenMetadata })
 }
 
-// TokenSource has the tokens made by a function, for callers that choose them. The default, also if source is nil, is a random
-// token. source is called for each round, by the goroutine of the call, before the round begins: others that wait for the name in
-// this Locker may have to wait for it. If it returns an error, the call returns that.
+// TokenSource sets the function that makes tokens, for callers that choose them. The default, also if source is nil, is a random
+// token. source is called before each round of a call, by its goroutine; as a default of the Locker by several at once. A slow source
+// delays other calls for the name in this Locker. If it returns an error, the call returns that.
 //
 // A source that returns the token of another lock makes locks unsafe: the release of a round that was refused would delete the
-// key of the other. A token has from 1 to 512 bytes, no | and no control characters; any other, and the one that the call had
-// before, is [ErrInvalid]. A lock with such a token has no [Metadata], is not passed on ([WithLocalHandoff]), and processes whose
-// tokens come from a source take no turns, as they do not recognise each other.
+// key of the other. A token has from 1 to 512 bytes, no | and no control characters. Any other is [ErrInvalid], and so is the one
+// that the call had in the round before. A lock with such a token is not passed on ([WithLocalHandoff]). [Metadata] beside it is
+// ErrInvalid. Processes whose tokens come from a source take no turns, as they do not recognise each other.
 func TokenSource(source func() (string, error)) DefaultOption {
 	return defaultOption(func(r *request) { r.source, r.given = source, r.given|givenTokenSource })
 }

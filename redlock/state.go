@@ -22,14 +22,14 @@ const (
 	// VerdictNobody means that nobody holds the lock, whatever the nodes hold that did not answer. Tokens on a minority may still
 	// prevent an acquire, until they are released or expire.
 	VerdictNobody Verdict = "nobody"
-	// VerdictForeign means that nobody holds the lock and nobody can take it: somebody's data is on so many nodes that
+	// VerdictForeign means that nobody holds the lock and nobody can take it: data of another program is on so many nodes that
 	// the others are no majority.
 	VerdictForeign Verdict = "foreign"
 	// VerdictUnknown means that a token may be on a majority or not: the nodes that did not answer decide.
 	VerdictUnknown Verdict = "unknown"
 )
 
-// LockState is what the nodes hold of a lock. See [NewLockState].
+// LockState is what the nodes hold of a lock. [Locker.Inspect] returns it.
 type LockState struct {
 	Name    string
 	Need    int // how many nodes make the majority
@@ -41,9 +41,9 @@ type LockState struct {
 	// Fence is the fencing token that a majority holds with Token; 0 if there is none.
 	Fence uint64
 	// TTL is how much longer a majority holds the token, counted from the call of Inspect. It is [NoLimit] if the key never
-	// expires, and 0 if nobody holds the lock.
+	// expires, and 0 unless Verdict is VerdictHeld.
 	TTL time.Duration
-	// Nodes[i] is about the i-th node given to New or Open.
+	// Nodes[i] is about the i-th node given to New or Open. There is one for each.
 	Nodes []NodeState
 }
 
@@ -55,12 +55,12 @@ type NodeState struct {
 	Metadata string        // of the holder, see [Metadata]
 	Fence    uint64        // of the holder, 0 for none: see [Lock.Fence]; on a minority of nodes it may be another
 	TTL      time.Duration // that the key has left, NoLimit if it never expires
-	// Err is why there is no answer, an error of package nodeerr; nodeerr.ErrForeign means that the key is somebody's data.
+	// Err is why there is no answer, an error of package nodeerr; nodeerr.ErrForeign means that data of another program is there.
 	Err error
 }
 
-// NewLockState returns what the answers of the nodes come to, of all nodes that the lock is taken on. A node whose Err is set has not
-// answered, and may hold anything, unless that is [nodeerr.ErrForeign]. Numbers behind a token do not make it another holder's.
+// NewLockState computes the LockState from the states of all nodes that the lock is taken on. A node whose Err is set has not
+// answered, and may hold anything, unless that is [nodeerr.ErrForeign]. Nodes with equal Tokens and different Fences have one holder.
 func NewLockState(name string, nodes []NodeState) *LockState {
 	s := &LockState{Name: name, Need: quorum.Majority(len(nodes)), Verdict: VerdictNobody, Nodes: nodes}
 	missing, data, most := 0, 0, 0
@@ -79,7 +79,7 @@ func NewLockState(name string, nodes []NodeState) *LockState {
 		s.Verdict = VerdictHeld
 	case most+missing >= s.Need:
 		s.Verdict = VerdictUnknown
-	case len(nodes)-data < s.Need:
+	case data > 0 && len(nodes)-data < s.Need:
 		s.Verdict = VerdictForeign
 	}
 	return s

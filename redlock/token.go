@@ -1,9 +1,13 @@
 package redlock
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
+
+// errNoToken is how a call has ended that its TokenSource never returned to.
+var errNoToken = errors.New("TokenSource: it has not returned")
 
 // nextToken asks the source of the call, if it has one, for the token of the round that is next.
 func (r *request) nextToken() error {

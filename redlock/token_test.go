@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 func TestTryLock_ReportsATokenSourceThatFailsAndSendsNothing(t *testing.T) {
@@ -149,4 +150,31 @@ func TestToken_ALosersReleaseDoesNotDeleteTheWinnersKey(t *testing.T) {
 			c.eventuallyEmpty()
 		}
 	})
+}
+
+// A program may recover from a panic of its source, as net/http does. Others that wait for the name must go on.
+func TestTokenSource_ThatPanicsLeavesTheQueue(t *testing.T) {
+	t.Parallel()
+	for _, first := range []bool{true, false} { // whether it panics for the first round
+		c := onReal(t, 3)
+		holder := take(t, c.locker(), "name")
+		locker, seen := c.waiting(c.nodes())
+		called, panicked := 0, make(chan any, 1)
+		go func() {
+			defer func() { panicked <- recover() }()
+			_, _ = locker.Lock(t.Context(), "name", redlock.TokenSource(func() (string, error) {
+				if called++; first || called > 1 {
+					panic("no entropy")
+				}
+				return "document-1", nil
+			}))
+		}()
+		require.Equal(t, "no entropy", receive(t, panicked, "the panic"))
+		locker.Drain()
+		acquired := eventsOf[event.Acquire](seen)
+		require.Len(t, acquired, 1)
+		require.ErrorContains(t, acquired[0].Err, `redlock: acquire "name": TokenSource: it has not returned`)
+		require.NoError(t, holder.Unlock(t.Context()))
+		require.NoError(t, won(t, lockBeside(t.Context(), locker, "name")).Unlock(t.Context()))
+	}
 }

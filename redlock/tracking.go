@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -13,14 +14,18 @@ import (
 
 // Lockers of different processes that want the same lock send messages to each other, over a channel for each
 // Locker. A message is a hint: one that is lost or wrong costs time. Its lines are one of these words, the key, and the
-// owner parts of Lockers.
+// owner parts of Lockers; with holds it is another key.
 const (
 	waits = "waits" // to the holder: the sender waits
 	yours = "yours" // to the next: the lock was released for it, and these wait after it
+	holds = "holds" // to the holder, for its log: a call of the sender that waits holds the lock of the other key
 )
 
-// maxMessage is the length of the longest message.
-const maxMessage = len(waits) + len("\n") + 2*maxNameBytes + quorum.MaxPeers*(len("\n")+token.OwnerChars)
+const (
+	maxKey = len("\n") + 2*maxNameBytes
+	// maxMessage is the length of the longest message.
+	maxMessage = len(waits) + maxKey + max(maxKey, quorum.MaxPeers*(len("\n")+token.OwnerChars))
+)
 
 const _ = uint(node.MaxPushed - maxMessage) // nodes drop what is longer than that
 
@@ -53,6 +58,10 @@ func (s *queues) Message(node int, text string) {
 		return
 	}
 	what, key, owners := lines[0], lines[1], lines[2:]
+	if what == holds && len(owners) == 1 && s.locker.events.logs(slog.LevelWarn) {
+		s.locker.opposed(key, owners[0])
+		return
+	}
 	if slices.ContainsFunc(owners, func(owner string) bool { return len(owner) != token.OwnerChars }) {
 		return // not one of ours
 	}
@@ -77,13 +86,13 @@ func (s *queues) Message(node int, text string) {
 			e.emit(event.Turn{At: time.Now(), Name: s.locker.nameOf(key), Received: true, Waiting: len(owners)})
 		}
 	case what == yours && len(owners) > 0: // nobody waits here any more
-		s.locker.publish(owners[0], s.locker.nodes[node:node+1], yours, key, owners[1:])
+		s.locker.publish(owners[0], s.locker.nodes[node:node+1], yours, key, owners[1:]...)
 	}
 }
 
 // publish sends a message to another Locker through some nodes.
-func (l *Locker) publish(to string, nodes []*node.Node, what, key string, owners []string) {
-	message := node.Publish(channel(to), strings.Join(append([]string{what, key}, owners...), "\n"))
+func (l *Locker) publish(to string, nodes []*node.Node, what, key string, more ...string) {
+	message := node.Publish(channel(to), strings.Join(append([]string{what, key}, more...), "\n"))
 	since := time.Now()
 	for i, n := range nodes {
 		n.Send(since, message, nil, i)

@@ -17,7 +17,7 @@ const (
 	maxWaits   = 1024             // names that are logged in it; others are counted
 )
 
-// longWaits bounds how many long waits are logged.
+// longWaits bounds how many lines there are about long waits.
 type longWaits struct {
 	mu     sync.Mutex
 	from   time.Time // the period
@@ -40,7 +40,21 @@ func (n *longWaits) add(now time.Time) (logs bool, before int) {
 	return true, before
 }
 
-// noteWait has the waits of a queue looked at, now that w has joined it.
+// logLongWait writes a line about a long wait for the name of a queue, if the level is logged and there are not too many.
+func (l *Locker) logLongWait(level slog.Level, message string, args ...any) {
+	if !l.events.logs(level) {
+		return
+	}
+	logs, more := l.longWaits.add(l.clock.Now())
+	if more > 0 {
+		l.events.logLine(slog.LevelWarn, "redlock: more locks were waited for than are logged", "names", more)
+	}
+	if logs {
+		l.events.logLine(level, message, args...)
+	}
+}
+
+// noteWait sets the timer of logWait for a call that has joined the queue, unless it is set.
 func (q *queue) noteWait() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -55,11 +69,12 @@ func (q *queue) noteWait() {
 	q.noting = true
 }
 
-// logWait logs the wait of the call that has waited for the longest, if it has for long.
+// logWait logs the wait of the call that has waited for the longest, if that is long. If the call holds other locks, it looks for a
+// call that has taken two of them in opposite order.
 func (q *queue) logWait() {
 	l := q.locker
-	now := l.clock.Now()
 	q.mu.Lock()
+	now := l.clock.Now()
 	w, waits := q.machine.Head()
 	if q.noting = waits; !waits {
 		q.mu.Unlock()
@@ -72,41 +87,77 @@ func (q *queue) logWait() {
 		return
 	}
 	q.notice.Reset(waitPeriod)
-	refusal, waiting, holder := q.lastLocked(now, w, nil), q.machine.Len(), q.holderLocked()
+	refusal, waiting := q.lastLocked(now, w, nil), q.machine.Len()
+	owner, metadata := q.holderLocked()
 	q.mu.Unlock()
 
 	held := l.namesHeld(w.ctx)
-	logs, more := l.longWaits.add(now)
-	if more > 0 {
-		l.events.logLine(slog.LevelInfo, "redlock: more locks were waited for than are logged", "names", more)
+	level := slog.LevelInfo
+	if !errors.Is(refusal.Reason, ErrTaken) {
+		level = slog.LevelWarn
 	}
-	if logs {
-		level := slog.LevelInfo
-		if !errors.Is(refusal.Reason, ErrTaken) {
-			level = slog.LevelWarn
-		}
-		l.events.logLine(level, "redlock: waits for a lock", "name", w.req.name, "waited", waited, "calls", waiting,
-			"holder", holder, "holds", held, "error", refusal)
-	}
+	l.logLongWait(level, "redlock: waits for a lock", "name", w.req.name, "waited", waited, "calls", waiting,
+		"holder", metadata, "holds", held, "error", refusal)
 	for _, name := range held {
-		if opposes, where := l.opposes(name, q); opposes {
-			l.events.logLine(slog.LevelWarn, "redlock: two locks were taken in opposite order: each call waits for what the other holds",
-				"holds", name, "name", w.req.name, "other", where)
+		if l.waitsHolding(l.prefix+name, w.req.name) {
+			l.logOpposed(q, name, "a call of this Locker")
+		}
+		if owner != "" && owner != l.self { // its process looks for a call of its own
+			l.publish(owner, l.nodes, holds, q.key, l.prefix+name)
 		}
 	}
 }
 
-// holderLocked returns the metadata of the holder: of this Locker, or as a node has shown it last.
-func (q *queue) holderLocked() string {
-	if q.holder != nil {
-		return q.holder.first.req.metadata
+// holderLocked returns the owner part of the holder's token and its metadata: of this Locker, or as a node has shown them last.
+func (q *queue) holderLocked() (owner, metadata string) {
+	if q.holder != nil && q.holder.err() == nil {
+		return q.locker.self, q.holder.first.req.metadata
 	}
 	for i := range q.locker.nodes {
 		if seen := q.machine.Seen(i); seen.Held {
-			return token.Metadata(seen.Token)
+			return seen.Owner, token.Metadata(seen.Token)
 		}
 	}
-	return ""
+	return "", ""
+}
+
+// opposed takes the message that a call of another process waits for one key, and holds another: a call of this Locker may have
+// taken the two in opposite order.
+func (l *Locker) opposed(wanted, held string) {
+	if q := l.queues.find(held); q != nil && l.waitsHolding(held, l.nameOf(wanted)) {
+		l.logOpposed(q, l.nameOf(wanted), "another process")
+	}
+}
+
+// logOpposed logs that a call that holds the lock of a name waits in a queue, and another the other way round. The message of another
+// process comes through every node, so there is one line in a while.
+func (l *Locker) logOpposed(q *queue, name, other string) {
+	now := l.clock.Now()
+	q.mu.Lock()
+	again := !q.opposed.IsZero() && now.Sub(q.opposed) < waitPeriod
+	if !again {
+		q.opposed = now
+	}
+	q.mu.Unlock()
+	if !again {
+		l.logLongWait(slog.LevelWarn, "redlock: two locks were taken in opposite order: each call waits for what the other holds",
+			"holds", name, "name", l.nameOf(q.key), "other", other)
+	}
+}
+
+// waitsHolding reports whether a call that waits for a key in this Locker holds the lock of a name.
+func (l *Locker) waitsHolding(key, name string) bool {
+	q := l.queues.find(key)
+	if q == nil {
+		return false
+	}
+	var waiting []context.Context
+	q.mu.Lock()
+	for _, w := range q.machine.Waiters() {
+		waiting = append(waiting, w.ctx)
+	}
+	q.mu.Unlock()
+	return slices.ContainsFunc(waiting, func(ctx context.Context) bool { return slices.Contains(l.namesHeld(ctx), name) })
 }
 
 // namesHeld returns the names of the locks of this Locker that the bearer of a context holds.
@@ -118,40 +169,4 @@ func (l *Locker) namesHeld(ctx context.Context) (names []string) {
 		}
 	}
 	return names
-}
-
-// opposes reports whether the holder of the lock of a queue waits for the lock of a name, and where: a call of this Locker that
-// holds the first, or another process, which may have several calls. That process is told once more that this one waits, so that it
-// finds out too: the message before may have come too early.
-func (l *Locker) opposes(name string, wanted *queue) (opposes bool, where string) {
-	other := l.queues.find(l.prefix + name)
-	if other == nil {
-		return false, ""
-	}
-	other.mu.Lock()
-	var waiting []context.Context
-	for _, w := range other.machine.Waiters() {
-		waiting = append(waiting, w.ctx)
-	}
-	other.mu.Unlock()
-	for _, ctx := range waiting {
-		if slices.Contains(l.namesHeld(ctx), l.nameOf(wanted.key)) {
-			return true, "a call of this Locker"
-		}
-	}
-	wanted.mu.Lock()
-	owner := ""
-	for i := range l.nodes {
-		if seen := wanted.machine.Seen(i); seen.Held {
-			owner = seen.Owner
-		}
-	}
-	wanted.mu.Unlock()
-	if owner == "" {
-		return false, ""
-	}
-	l.publish(owner, l.nodes, waits, wanted.key, []string{l.self})
-	other.mu.Lock()
-	defer other.mu.Unlock()
-	return other.machine.PeerIsWaiting(owner), "another process"
 }

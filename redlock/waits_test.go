@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -149,6 +150,65 @@ func TestDo_LogsTwoLocksThatAreTakenInOppositeOrder(t *testing.T) {
 			require.ErrorIs(t, receive(t, ended, "the end"), context.Canceled)
 		}
 	}
+}
+
+// Another call of the other process may wait for the lock that this call holds, while the one that holds the other is not waiting.
+func TestDo_DoesNotTakeCallsOfAnotherProcessForOne(t *testing.T) {
+	t.Parallel()
+	c, log, fake := onReal(t, 3), &logBuffer{}, clocktest.New()
+	first := c.logsTo(log, slog.LevelInfo, redlock.WithClock(fake), redlock.TTL(24*time.Hour))
+	second := c.logsTo(log, slog.LevelInfo, redlock.WithClock(fake), redlock.TTL(24*time.Hour))
+	to := waits(t, second, "to")
+	from := waits(t, first, "from")
+	unrelated := queue(t, t.Context(), second, "from")
+	eventually(t, func() bool { return redlock.Sees(second, "from") }, "the key of the first")
+	ctx, cancel := from.Context(t.Context())
+	defer cancel()
+	waiter := queue(t, ctx, first, "to")
+	eventually(t, func() bool { return redlock.Sees(first, "to") }, "the key of the second")
+	for range 3 {
+		fake.Advance(time.Minute)
+	}
+	waitsOf(t, log, "waits for a lock", 4)
+	require.NoError(t, to.Unlock(t.Context()))
+	require.NoError(t, won(t, waiter).Unlock(t.Context()))
+	require.NoError(t, from.Unlock(t.Context()))
+	require.NoError(t, won(t, unrelated).Unlock(t.Context()))
+	require.NotContains(t, log.String(), "opposite")
+}
+
+// The outer locks need not have been waited for.
+func TestLock_LogsTwoLocksOfTryLockThatAreTakenInOppositeOrder(t *testing.T) {
+	t.Parallel()
+	c, log, fake := onReal(t, 3), &logBuffer{}, clocktest.New()
+	first := c.logsTo(log, slog.LevelInfo, redlock.WithClock(fake), redlock.TTL(24*time.Hour))
+	second := c.logsTo(&logBuffer{}, slog.LevelInfo, redlock.WithClock(fake), redlock.TTL(24*time.Hour))
+	one, giveUp := take(t, first, "from").Context(t.Context())
+	two, giveUpToo := take(t, second, "to").Context(t.Context())
+	to, from := queue(t, one, first, "to"), queue(t, two, second, "from")
+	turnUntil(t, fake, 10*time.Second, func() bool { return strings.Contains(log.String(), "opposite") })
+	line := waitsOf(t, log, "two locks were taken in opposite order: each call waits for what the other holds", 1)[0]
+	require.Equal(t, []any{"from", "to", "another process"}, []any{line["holds"], line["name"], line["other"]})
+	giveUp()
+	giveUpToo()
+	for _, waiter := range []<-chan held{to, from} {
+		require.ErrorIs(t, receive(t, waiter, "the end").err, context.Canceled)
+	}
+}
+
+// The reason of a wait is what the nodes show, also if this process has asked none for the lock since it passed the turn on.
+func TestLock_SaysThatTheLockIsTakenAfterItHasObservedThat(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	locker := c.locker()
+	lock := waits(t, locker, "name")
+	waiter := queue(t, t.Context(), locker, "name", redlock.MaxWait(time.Second))
+	_, err := lock.Detach(t.Context()) // the waiter looks at the nodes, and asks none
+	require.NoError(t, err)
+	err = receive(t, waiter, "the end").err
+	require.ErrorIs(t, err, redlock.ErrTaken)
+	require.NotErrorIs(t, err, redlock.ErrNoQuorum)
+	require.ErrorIs(t, err, nodeerr.ErrHeld)
 }
 
 // A program that makes up names must not fill the log.

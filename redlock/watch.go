@@ -43,7 +43,7 @@ func (h *heldLock) unwatchLocked() {
 	}
 }
 
-// invalidated takes in that a key may have changed on a node.
+// invalidated records that a key may have changed on a node.
 func (w *watched) invalidated(i int, key string) {
 	w.mu.Lock()
 	h := w.locks[key]
@@ -53,7 +53,7 @@ func (w *watched) invalidated(i int, key string) {
 	}
 }
 
-// trackingLost takes in that a connection has ended.
+// trackingLost records that a connection has ended.
 func (w *watched) trackingLost(i int) {
 	for _, h := range w.all() {
 		h.mu.Lock()

@@ -61,7 +61,7 @@ func (h *heldLock) armLocked() {
 	h.locker.renewals.schedule(h, due)
 }
 
-// answeredLocked takes in that a node has answered an extension or observation: the lease may have ended with it, or the next renewal
+// answeredLocked records that a node has answered an extension or observation: the lease may have ended with it, or the next renewal
 // may be due sooner. While a renewal is under way, its end decides that. It returns how the lease stands.
 func (h *heldLock) answeredLocked() quorum.Ending {
 	now := h.now()

@@ -431,7 +431,7 @@ func TestBatch_AServerOutOfMemoryGrantsNothingBehindARelease(t *testing.T) {
 	}
 }
 
-// order takes note of whose replies come.
+// order records whose replies come.
 type order chan int
 
 func (o order) Reply(number int, _ node.Reply) { o <- number }

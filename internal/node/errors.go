@@ -40,7 +40,7 @@ var hints = map[string]string{
 	"OOM":         "the server is out of memory",
 	"READONLY":    "the server is a replica: nodes must be independent masters",
 	"WRONGPASS":   "the user name or password is wrong",
-	"WRONGTYPE":   "the key holds somebody's data, not a lock: it is left alone",
+	"WRONGTYPE":   "the key holds data of another program, not a lock: it is left alone",
 }
 
 const (

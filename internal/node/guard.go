@@ -11,7 +11,7 @@ type Guard struct {
 	never  bool
 }
 
-// Connected takes note of the server at the other end of a new connection, which has been up for at least up. Below zero
+// Connected records the server at the other end of a new connection, which has been up for at least up. Below zero
 // means that the server does not report its uptime. A server that replaces another may not have its data, however long
 // it has been up.
 func (g *Guard) Connected(now time.Time, server string, up time.Duration) {

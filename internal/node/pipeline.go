@@ -145,17 +145,17 @@ func (p *Pipeline[T]) Repeat(op Op[T], mustPrecede func(later T) bool) bool {
 	return true
 }
 
-// Connected takes note of a new connection.
+// Connected records a new connection.
 func (p *Pipeline[T]) Connected() { p.up, p.down = true, nil }
 
-// Failed takes note of an attempt to connect that failed. It ends what waits for a connection, except for clean-up that
+// Failed records an attempt to connect that failed. It ends what waits for a connection, except for clean-up that
 // can still change something.
 func (p *Pipeline[T]) Failed(now time.Time, err error) {
 	p.down = err
 	p.lose(now, len(p.underWay()), err)
 }
 
-// Broken takes note of the end of the connection. cause is nil if the connection was cut. What was written and not
+// Broken records the end of the connection. cause is nil if the connection was cut. What was written and not
 // answered is lost, except for clean-up, which goes first on the next connection. unfinished reports whether answers
 // were missing.
 func (p *Pipeline[T]) Broken(now time.Time, cause error) (unfinished bool) {
@@ -213,7 +213,7 @@ func (p *Pipeline[T]) Expire(now time.Time) (cut bool, next time.Time) {
 	return cut, next
 }
 
-// end takes note that the i-th command that is under way was not answered, once.
+// end records that the i-th command that is under way was not answered, once.
 func (p *Pipeline[T]) end(i int, err error) *Op[T] {
 	o := &p.underWay()[i]
 	answer := quorum.Unsent

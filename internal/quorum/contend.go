@@ -21,7 +21,7 @@ type strangers struct {
 	rounds int       // of ours that have followed each other at once
 }
 
-// tookTurn takes in that one of them holds a node that another one held before.
+// tookTurn records that one of them holds a node that another one held before.
 func (s *strangers) tookTurn(now time.Time) {
 	if s.calm(now) {
 		s.turns = 0

@@ -40,7 +40,7 @@ func NewHandoff(lease *Lease, most time.Duration, fence, block uint64) Handoff {
 // Fence returns the fencing token of the present holder.
 func (h *Handoff) Fence() uint64 { return h.fence }
 
-// Know takes in that the present holder has asked for the token: the lock is passed on no more. The holder's fencing token is that
+// Know records that the present holder has asked for the token: the lock is passed on no more. The holder's fencing token is that
 // which the nodes hold with the token from now on.
 func (h *Handoff) Know() { h.known, h.fence = true, h.last }
 
@@ -75,7 +75,7 @@ func (q *Queue[W]) Block() uint64 {
 	return uint64(min(max(q.took.Microseconds()/2, 1), MaxBlock))
 }
 
-// missed takes in that a round was not won. The numbers that it asked for are used up where they were granted.
+// missed records that a round was not won. The numbers that it asked for are used up where they were granted.
 func (q *Queue[W]) missed() { q.took -= q.took / 8 }
 
 // Next returns the waiter that the lock may be passed on to: the head, if no round is under way for it, and it is not the turn of
@@ -87,7 +87,7 @@ func (q *Queue[W]) Next(now time.Time) (w W, ok bool) {
 	return q.Head()
 }
 
-// Passed takes in that a lock was passed on to the head, which leaves the queue.
+// Passed records that a lock was passed on to the head, which leaves the queue.
 func (q *Queue[W]) Passed(now time.Time, h *Handoff) Actions {
 	q.waiters = slices.Delete(q.waiters, 0, 1)
 	q.passing = true
@@ -105,7 +105,7 @@ func (q *Queue[W]) Passed(now time.Time, h *Handoff) Actions {
 	return q.next(now)
 }
 
-// keptFrom takes in that this process has taken the lock. anew means that it was not the last to have it. So do others have had
+// keptFrom records that this process has taken the lock. anew means that it was not the last to have it. So do others have had
 // their turn if it has been free since for longer than a release waits for them.
 func (q *Queue[W]) keptFrom(at time.Time, anew bool) {
 	if anew || at.Sub(q.unlocked) >= 4*q.rtt {

@@ -42,13 +42,13 @@ func (n *nodeState) forget() {
 	*n = nodeState{observing: n.observing, stranger: n.stranger, noTTLFrom: n.noTTLFrom, KeyState: known}
 }
 
-// untracked takes in that the key may have changed unnoticed. What is the same later need not have been so all the time.
+// untracked records that the key may have changed unnoticed. What is the same later need not have been so all the time.
 func (n *nodeState) untracked() {
 	n.Tracked, n.noTTLFrom = false, time.Time{}
 	n.changed = n.changed || n.Foreign
 }
 
-// freed takes in that the key has been deleted.
+// freed records that the key has been deleted.
 func (n *nodeState) freed() {
 	*n = nodeState{observing: n.observing, stranger: n.stranger, KeyState: KeyState{Answered: true}}
 }

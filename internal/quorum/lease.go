@@ -26,7 +26,6 @@ type Lease struct {
 	nodes      int
 	votes      Votes // that won it, until every key is known; nil: every node may hold the key, and counts
 	grant      Grant
-	first      Grant // its drift and grace are those of all that follow
 	longest    time.Duration
 	mayLast    time.Time // some node may keep the key until then, as far as that was asked for
 	ending     Ending
@@ -40,7 +39,7 @@ type Lease struct {
 
 // NewLease begins the lease that a won round over n nodes granted.
 func NewLease(n int, grant Grant) *Lease {
-	l := &Lease{nodes: n, grant: grant, first: grant, holds: 1}
+	l := &Lease{nodes: n, grant: grant, holds: 1}
 	l.try(grant)
 	return l
 }
@@ -58,13 +57,19 @@ func (l *Lease) Reached(node int) bool {
 
 // Ask returns the grant to ask for in an extension that begins now.
 func (l *Lease) Ask(now time.Time, ttl time.Duration) Grant {
-	return Grant{Start: now, TTL: ttl, Drift: l.first.Drift, Grace: l.first.Grace}
+	return Grant{Start: now, TTL: ttl, Drift: l.grant.Drift, Grace: l.grant.Grace}
 }
 
 // Exclusive reports whether nobody else can have the lock: it is held, or its grace is not over.
-func (l *Lease) Exclusive(now time.Time) bool {
-	return l.At(now) == Held || l.ending == Expired && now.Before(l.grant.exclusive())
+func (l *Lease) Exclusive(now time.Time) bool { return l.At(now) == Held || l.InGrace(now) }
+
+// InGrace reports whether the lease has expired, and nobody else can have the lock yet.
+func (l *Lease) InGrace(now time.Time) bool {
+	return l.At(now) == Expired && now.Before(l.grant.exclusive())
 }
+
+// ExclusiveUntil returns the instant until which nobody else can have the lock.
+func (l *Lease) ExclusiveUntil() time.Time { return l.grant.exclusive() }
 
 // Kept returns the instant until which a majority keeps the key at least.
 func (l *Lease) Kept() time.Time { return l.grant.end() }
@@ -116,14 +121,11 @@ func (l *Lease) Holds() int { return l.holds }
 // the lock, or it expired after an extension that failed. The shell then sends the release to every node that may
 // hold the key. A lease that was released has no leftovers: its release is on the way, and its answers count.
 //
-// The keys stay until the grace is over. If Leftovers has to wait for that, it returns false and how long.
-func (l *Lease) Leftovers(now time.Time) (left bool, wait time.Duration) {
-	left = l.ending == Lost || l.ending == Expired && l.mayLast.After(l.Kept())
-	if left && l.Exclusive(now) {
-		return false, l.grant.exclusive().Sub(now)
-	}
+// The keys stay until the grace is over: Leftovers returns false before.
+func (l *Lease) Leftovers(now time.Time) bool {
+	left := l.ending == Lost || l.ending == Expired && l.mayLast.After(l.Kept()) && !l.InGrace(now)
 	left, l.cleanedUp = left && !l.cleanedUp, l.cleanedUp || left
-	return left, 0
+	return left
 }
 
 // tooLate is how an extension fails once the lease is over.

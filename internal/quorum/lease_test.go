@@ -145,11 +145,7 @@ func TestLease_HasLeftoversOnlyIfKeysMayOutliveIt(t *testing.T) {
 			if tt.before != nil {
 				tt.before(lease)
 			}
-			leftovers := func() bool {
-				left, wait := lease.Leftovers(lease.Deadline())
-				require.Zero(t, wait)
-				return left
-			}
+			leftovers := func() bool { return lease.Leftovers(lease.Deadline()) }
 			require.False(t, leftovers(), "while it is held")
 			lease.End(start, tt.how)
 			require.Equal(t, tt.want, leftovers())
@@ -175,12 +171,14 @@ func TestLease_WithAGraceEndsThatLongBeforeAnotherCanHaveTheLock(t *testing.T) {
 	require.True(t, lease.Exclusive(end.Add(-1)))
 	require.Equal(t, quorum.Expired, lease.At(end))
 	require.True(t, lease.Exclusive(over.Add(-1)))
+	require.True(t, lease.InGrace(over.Add(-1)))
 	require.False(t, lease.Exclusive(over))
 
 	for how, exclusive := range map[quorum.Ending]bool{quorum.Lost: false, quorum.Released: false} {
 		lease := quorum.NewLease(1, grant)
 		lease.End(end.Add(-1), how)
 		require.Equal(t, exclusive, lease.Exclusive(end))
+		require.False(t, lease.InGrace(end))
 	}
 }
 
@@ -200,18 +198,13 @@ func TestLease_HasNoLeftoversBeforeTheGraceIsOver(t *testing.T) {
 	try(lease, lease.Ask(start, time.Minute))
 	end, over := lease.Deadline(), granted.Deadline()
 	require.Equal(t, quorum.Expired, lease.At(end))
-	left, wait := lease.Leftovers(end.Add(time.Second))
-	require.False(t, left)
-	require.Equal(t, 2*time.Second, wait)
-	left, wait = lease.Leftovers(over)
-	require.True(t, left)
-	require.Zero(t, wait)
+	require.Equal(t, over, lease.ExclusiveUntil())
+	require.False(t, lease.Leftovers(over.Add(-1)))
+	require.True(t, lease.Leftovers(over))
 
 	lost := quorum.NewLease(1, withGrace())
 	lost.End(start, quorum.Lost)
-	left, wait = lost.Leftovers(start)
-	require.True(t, left, "a loss has no grace")
-	require.Zero(t, wait)
+	require.True(t, lost.Leftovers(start), "a loss has no grace")
 }
 
 func TestLease_WithAGraceIsRenewedWhenAThirdOfItsTTLHasGoneBy(t *testing.T) {

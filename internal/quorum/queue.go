@@ -74,13 +74,15 @@ func (q *Queue[W]) Len() int { return len(q.waiters) }
 // Waiters returns those who wait, the head first. The caller does not change it.
 func (q *Queue[W]) Waiters() []W { return q.waiters }
 
-// PeerIsWaiting reports whether a process has announced that it waits.
-func (q *Queue[W]) PeerIsWaiting(who string) bool { return slices.Contains(q.peers, who) }
-
 // Idle reports whether the queue can be discarded: nobody waits, nobody holds what he got in this queue, and others
 // have had the time to take it.
 func (q *Queue[W]) Idle(now time.Time) bool {
 	return len(q.waiters) == 0 && q.heldUntil.IsZero() && !now.Before(q.yieldUntil)
+}
+
+// Taken reports whether others have been seen to hold so many nodes that no majority is left.
+func (q *Queue[W]) Taken() bool {
+	return q.blocked(func(n *nodeState) bool { return n.Held && !n.Foreign })
 }
 
 // Seen returns what is known of the key on a node.
@@ -131,7 +133,7 @@ func (q *Queue[W]) Dismiss() []W {
 	return all
 }
 
-// Won takes in that the head has won its round. It leaves the queue.
+// Won records that the head has won its round. It leaves the queue.
 func (q *Queue[W]) Won(now time.Time, grant Grant) Actions {
 	q.waiters = slices.Delete(q.waiters, 0, 1)
 	// The gain of 1/8 is that of TCP's round-trip time estimate, RFC 6298.
@@ -147,7 +149,7 @@ func (q *Queue[W]) Won(now time.Time, grant Grant) Actions {
 	return q.next(now)
 }
 
-// keep takes in that this process has the lock.
+// keep records that this process has the lock.
 func (q *Queue[W]) keep() {
 	for i := range q.nodes {
 		q.nodes[i].noTTLFrom = time.Time{} // changes are not followed while we hold the lock
@@ -161,7 +163,7 @@ func (q *Queue[W]) reset() {
 	q.strangers.rounds = 0
 }
 
-// Lost takes in that the head has lost its round. All nodes have to be observed, unless the lock was released for us
+// Lost records that the head has lost its round. All nodes have to be observed, unless the lock was released for us
 // during the round, or others poll: then another follows at once.
 func (q *Queue[W]) Lost(now time.Time) Actions {
 	q.heldUntil = time.Time{}
@@ -178,7 +180,7 @@ func (q *Queue[W]) Lost(now time.Time) Actions {
 	return actions
 }
 
-// Unlocked takes in that this process's release has been sent to the nodes. What is sent now comes behind it.
+// Unlocked records that this process's release has been sent to the nodes. What is sent now comes behind it.
 func (q *Queue[W]) Unlocked(now time.Time) Actions {
 	q.heldUntil, q.passing, q.unlocked = time.Time{}, false, now
 	switch {
@@ -208,7 +210,7 @@ func (q *Queue[W]) Unlocked(now time.Time) Actions {
 	return actions
 }
 
-// Detached takes in that the holder has left the lock on the nodes, for another process to release. The waiters watch the nodes
+// Detached records that the holder has left the lock on the nodes, for another process to release. The waiters watch the nodes
 // from now on, as they do with any lock of another process.
 func (q *Queue[W]) Detached(now time.Time) Actions {
 	q.heldUntil, q.passing, q.wins = time.Time{}, false, 0
@@ -304,7 +306,7 @@ func (q *Queue[W]) Invalidated(now time.Time, node int) Actions {
 	return q.next(now)
 }
 
-// TrackingActive takes in that a node pushes changes from now on, or that every key may have changed there. What was
+// TrackingActive records that a node pushes changes from now on, or that every key may have changed there. What was
 // observed before has to be observed again. The answer to an observation that is under way comes afterwards, so it is
 // current.
 func (q *Queue[W]) TrackingActive(now time.Time, node int) Actions {
@@ -313,11 +315,11 @@ func (q *Queue[W]) TrackingActive(now time.Time, node int) Actions {
 	return q.next(now)
 }
 
-// TrackingLost takes in that changes on a node may be missed, as its connection has ended.
+// TrackingLost records that changes on a node may be missed, as its connection has ended.
 func (q *Queue[W]) TrackingLost(now time.Time, node int) Actions {
 	q.nodes[node].untracked()
 	return q.next(now)
 }
 
-// Tick takes in that the time of WakeAt has come.
+// Tick is called when the time of WakeAt has come.
 func (q *Queue[W]) Tick(now time.Time) Actions { return q.next(now) }

@@ -37,14 +37,14 @@ func NewRenewal(lease *Lease, from time.Time, ttl, maxHold time.Duration) *Renew
 	return r
 }
 
-// Tracked takes in that the key is tracked already, as the holder before had the lock renewed.
+// Tracked records that the key is tracked already, as the holder before had the lock renewed.
 func (r *Renewal) Tracked() { r.plan() }
 
 // plan schedules the next renewal for when a share of the TTL has gone by. If the holder has extended the lease to a
 // later deadline, the renewal waits until as little of it is left.
 func (r *Renewal) plan() {
 	ttl := min(r.ttl, r.lease.grant.TTL)
-	r.due = r.lease.grant.exclusive().Add(r.lease.first.Drift.Of(ttl) - ttl + ttl/renewShare)
+	r.due = r.lease.grant.exclusive().Add(r.lease.grant.Drift.Of(ttl) - ttl + ttl/renewShare)
 }
 
 // Next returns when the lease is to be renewed next. It returns false if that is never, because the lease is over
@@ -92,7 +92,7 @@ func (r *Renewal) Ended(now time.Time, outcome Outcome) {
 	r.Sooner(now)
 }
 
-// Sooner takes in that a node has answered an extension or observation. If a node holds the key that does not count before another
+// Sooner records that a node has answered an extension or observation. If a node holds the key that does not count before another
 // extension is confirmed, it brings the next renewal forward, and reports that. It does so for every other renewal at most, as a
 // node may lose its keys again and again.
 func (r *Renewal) Sooner(now time.Time) bool {

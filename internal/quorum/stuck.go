@@ -73,7 +73,7 @@ func (q *Queue[W]) ask(now time.Time, actions *Actions) {
 	}
 }
 
-// Denied takes in that a call that does not wait was refused because of a key without a TTL. If nobody waits, such calls do the
+// Denied records that a call that does not wait was refused because of a key without a TTL. If nobody waits, such calls do the
 // healing: the first one that comes when the key has been the same for long enough has it deleted. All nodes are
 // observed eight times in that time at most.
 func (q *Queue[W]) Denied(now time.Time) Actions {

@@ -29,7 +29,7 @@ type watched struct {
 // tracked keys is full pushes one key for each that is observed.
 const maxObservations = 4
 
-// extending takes in that an extension begins, which every node answers. It returns its number.
+// extending records that an extension begins, which every node answers. It returns its number.
 func (l *Lease) extending() int32 {
 	for i := range l.watch() {
 		l.keys[i].asked++
@@ -39,7 +39,7 @@ func (l *Lease) extending() int32 {
 	return l.extensions
 }
 
-// confirmed takes in that a majority of the nodes has told an extension that they have held the key all the time.
+// confirmed records that a majority of the nodes has told an extension that they have held the key all the time.
 func (l *Lease) confirmed(number int32) {
 	for i := range l.keys {
 		if k := &l.keys[i]; 0 < k.given && k.given <= number {
@@ -83,7 +83,7 @@ func (l *Lease) Invalidated(clock Clock, node int) bool {
 	return l.observe(clock, node)
 }
 
-// TrackingLost takes in that the connection to a node has ended. What was observed on it does not count for the next one.
+// TrackingLost records that the connection to a node has ended. What was observed on it does not count for the next one.
 func (l *Lease) TrackingLost(node int) { l.watch()[node].seen = 0 }
 
 // observe begins an observation of a key that may have changed, if there can be one now.

@@ -106,7 +106,7 @@ func (c *client) tell(of *round) {
 	}
 }
 
-// know takes in that the holder has asked for the token.
+// know records that the holder has asked for the token.
 func (k *lock) know() {
 	k.of.known = true
 	k.handoff.Know()

@@ -19,6 +19,7 @@ type lock struct {
 	detached bool          // its holder has left it on the nodes
 	unlocked bool          // its release has begun
 	ended    bool          // by itself
+	checked  bool          // what it has left is checked, or need not be
 	at       time.Duration // true time of these
 }
 
@@ -151,7 +152,7 @@ func (k *lock) release() {
 // await checks the lock at its deadline and just before its grace is over.
 func (k *lock) await() {
 	c, deadline := k.client, k.lease.Deadline()
-	eve := deadline.Add(k.lease.Ask(deadline, 0).Grace - time.Microsecond)
+	eve := k.lease.ExclusiveUntil().Add(-time.Microsecond)
 	c.world.after(c.clock.until(eve), func() { // true whatever the client does
 		if k.current.held() && k.lease.Deadline().Equal(deadline) {
 			c.checkHeld(k.current, "until its deadline")
@@ -183,25 +184,26 @@ func (k *lock) over() {
 	if k.unlocked || k.detached {
 		return
 	}
+	now := c.clock.Now()
 	if c.holds == k {
 		c.holds, c.ended = nil, k
 	}
 	if !k.ended {
 		k.ended, k.at = true, c.now
 		c.log("client %d: the lease of %v is over", c.number, k)
-		c.check(!c.plan.Watched || k.lease.At(c.clock.Now()) != quorum.Lost || c.counting(k) < quorum.Majority(len(c.servers)), "a lock that a majority holds is not lost",
+		c.check(!c.plan.Watched || k.lease.At(now) != quorum.Lost || c.counting(k) < quorum.Majority(len(c.servers)), "a lock that a majority holds is not lost",
 			"client %d has lost %v", c.number, k)
 		c.check(!c.plan.Kept || k.renewal == nil || k.of.attached != nil, "a renewed lock is not lost to one node",
 			"client %d has lost %v", c.number, k)
-		if c.resting {
-			c.world.after(restTime+k.of.grant.Grace, func() { c.checkOver(k) })
-		}
+		k.checked = !c.resting
 	}
-	left, wait := k.lease.Leftovers(c.clock.Now())
-	if wait > 0 {
-		c.afterClock(&c.clock, c.clock.Now().Add(wait), k.over)
+	if k.lease.InGrace(now) {
+		c.afterClock(&c.clock, k.lease.ExclusiveUntil(), k.over)
+	} else if !k.checked {
+		k.checked = true
+		c.world.after(restTime, func() { c.checkOver(k) })
 	}
-	if !left {
+	if !k.lease.Leftovers(now) {
 		return
 	}
 	k.of.given = append(k.of.given, c)
@@ -237,7 +239,7 @@ func (k *lock) renew() {
 	}
 }
 
-// answered takes in that a node has answered an extension or observation.
+// answered records that a node has answered an extension or observation.
 func (k *lock) answered() {
 	now := k.client.clock.Now()
 	if k.renewal != nil && k.renewal.Sooner(now) {

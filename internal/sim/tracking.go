@@ -109,7 +109,7 @@ func (l *line) invalidated(key string) {
 	}
 }
 
-// trackingActive takes in that every key may have changed.
+// trackingActive records that every key may have changed.
 func (l *line) trackingActive() {
 	l.report((*quorum.Queue[*waiter]).TrackingActive, l.client.queues...)
 	for name := range l.plan.Names {

@@ -25,7 +25,7 @@ type held struct {
 // drift is the library's default allowance.
 func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
 
-// take takes note of a lock that was won at the end of a call that began at that time.
+// take records a lock that was won at the end of a call that began at that time.
 func (c *client) take(won *redlock.Lock, name string, begin time.Time, s step) *held {
 	h := &held{client: c, lock: won, name: name, token: tokenOf(won), watched: s.watch}
 	c.run.count("won")

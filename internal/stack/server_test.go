@@ -207,7 +207,7 @@ func (s *server) refuse(args []string, isLock bool) string {
 	return "-" + s.refusal + "\r\n"
 }
 
-// stickLocked takes note of a script with a token that was not run.
+// stickLocked records a script with a token that was not run.
 func (s *server) stickLocked(args []string) {
 	if strings.HasPrefix(args[0], "EVAL") && len(args) > 4 {
 		s.stuck[args[4]] = true

@@ -15,6 +15,8 @@ const (
 	// OwnerChars is how long the owner part is.
 	OwnerChars = 8
 
+	ownerAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567" // of rand.Text
+
 	randomBytes = 21
 	chars       = OwnerChars + 1 + randomBytes*4/3
 )
@@ -41,7 +43,7 @@ func WithMetadata(token, metadata string) string {
 
 // Owner returns the owner part of a token; "" if another client made it.
 func Owner(token string) string {
-	if len(token) < chars || token[OwnerChars] != '.' {
+	if len(token) < chars || token[OwnerChars] != '.' || strings.Trim(token[:OwnerChars], ownerAlphabet) != "" {
 		return ""
 	}
 	return token[:OwnerChars]

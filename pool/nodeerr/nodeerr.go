@@ -23,9 +23,9 @@ var (
 	// ErrNoExpiry means that the key has no TTL, so that whoever set it has to delete it. It comes with ErrHeld.
 	ErrNoExpiry = errors.New("nodeerr: the key has no expiry")
 	// ErrForeign means that the key holds what cannot be a lock: a value of another type than a string, or of more than 1024
-	// bytes. It is somebody's data under the lock's name, and nothing deletes it. With fencing, it also means that what the key
+	// bytes. It is data of another program under the lock's name, and nothing deletes it. With fencing, it also means that what the key
 	// of the counter holds is no counter.
-	ErrForeign = errors.New("nodeerr: the key holds somebody's data, not a lock")
+	ErrForeign = errors.New("nodeerr: the key holds data of another program, not a lock")
 	// ErrAbsent means that the key does not exist.
 	ErrAbsent = errors.New("nodeerr: the key does not exist")
 	// ErrRecreated means that an extension found that the key did not exist, and re-created it; or that this may have happened
@@ -53,7 +53,7 @@ var (
 	ErrQueued = errors.New("nodeerr: not asked: other calls in this process are ahead")
 	// ErrSuspended means that the node was not asked, because older answers of it are overdue.
 	ErrSuspended = errors.New("nodeerr: not asked: older answers are overdue")
-	// ErrOverloaded means that the node was not asked, because too many commands are under way on it.
+	// ErrOverloaded means that the node was not asked, because too many commands (4096) are under way on it.
 	ErrOverloaded = errors.New("nodeerr: not asked: too many commands under way")
 	// ErrQuarantined means that the node was not asked for a lock, because its server may have forgotten some, see
 	// pool.WithRestartGuard. It comes as a [QuarantineError].
@@ -110,5 +110,5 @@ func (e *ServerError) Error() string {
 	return e.Message + " (" + e.Hint + ")"
 }
 
-// Is reports that a key of another type than a string is [ErrForeign].
+// Is reports true for [ErrForeign] if Code is WRONGTYPE.
 func (e *ServerError) Is(target error) bool { return target == ErrForeign && e.Code == "WRONGTYPE" }

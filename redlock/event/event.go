@@ -6,7 +6,8 @@ import (
 )
 
 // Event is something that has happened: an [Acquire], [Extend], [Unlock], [End], [Vote], [Round], [Raise], [Turn], [NodeUp],
-// [NodeDown], [Stuck], [Heal], [ForceUnlock] or [Drop]. Do not change what an event points to, such as its Err.
+// [NodeDown], [Stuck], [Heal], [ForceUnlock] or [Drop]. It is always the struct, never a pointer to it. Do not change what an event
+// points to, such as its Err. A Node is the index of a node given to redlock.New or Open.
 type Event interface{ event() }
 
 // Vote is one node's answer to an acquire, extend or unlock, as the node gave it. Those that its round counts come
@@ -54,7 +55,7 @@ type Acquire struct {
 	Call   uint64
 	Op     Op // OpAcquire or OpAttach
 	Name   string
-	Try    bool // TryLock or TryDo
+	Try    bool // the call does not wait: TryLock, TryDo, or MaxWait(0)
 	Start  time.Time
 	Took   time.Duration
 	Rounds int // that the call has begun; 0 of Attach, of a lock that was re-entered, and of most that were passed on
@@ -63,10 +64,10 @@ type Acquire struct {
 	Wait time.Duration
 	// Err is nil if the caller has the lock. After redlock.MaxWait it is the *QuorumError alone: no context has ended.
 	Err       error
-	Reentered bool // the lock was held already (redlock.Reentrant): it has no End of its own
-	Handoff   bool // the lock was passed on by a holder before (redlock.WithLocalHandoff): no node was asked
-	Validity  time.Duration
-	Fence     uint64 // see redlock.Lock.Fence
+	Reentered bool          // the lock was held already (redlock.Reentrant): it has no End of its own
+	Handoff   bool          // the lock was passed on by a holder before (redlock.WithLocalHandoff): no node was asked
+	Validity  time.Duration // 0 after an Err
+	Fence     uint64        // see redlock.Lock.Fence; 0 after an Err
 }
 
 // Extend is the end of a call of Extend, or of a renewal (redlock.AutoExtend). If it has Validity, the lock's End comes
@@ -101,7 +102,8 @@ type Unlock struct {
 }
 
 // End is the end of a lock: its release, its loss or its expiry. There is one for each Acquire without an Err that is
-// not Reentered, after it, unless the program ends before. It is the one event of a loss, however that was found out.
+// not Reentered, after it, unless the program ends before. It is the one event of a loss, however that was found out. A lock that
+// is released within its redlock.Grace was not lost.
 type End struct {
 	Context context.Context // of the call that acquired the lock
 	Call    uint64          // of the Acquire
@@ -179,11 +181,11 @@ type Heal struct {
 	Addr string
 }
 
-// ForceUnlock is a lock that an operator has removed (redlock.Locker.ForceUnlock).
+// ForceUnlock is a call of redlock.Locker.ForceUnlock, whether it has removed anything or not.
 type ForceUnlock struct {
 	At       time.Time
 	Name     string
-	Nodes    int    // from which it was deleted
+	Nodes    int    // from which a lock was deleted; 0 is possible
 	Metadata string // of the holder
 }
 

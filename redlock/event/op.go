@@ -7,13 +7,13 @@ type Op string
 
 // The operations of events. Rounds are acquires, extends and unlocks.
 const (
-	OpAcquire Op = "acquire"
-	OpExtend  Op = "extend"
-	OpUnlock  Op = "unlock"
-	OpAttach  Op = "attach"
+	OpAcquire Op = "acquire" // Lock, TryLock, Do and TryDo
+	OpExtend  Op = "extend"  // Extend and renewals
+	OpUnlock  Op = "unlock"  // Unlock, and the release at the end of Do
+	OpAttach  Op = "attach"  // Attach, which has no rounds
 )
 
-// Answer is what one node answered.
+// Answer is what one node answered. The zero value is none.
 type Answer uint8
 
 // The answers. Only AnswerYes counts for the lock.

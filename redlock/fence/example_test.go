@@ -179,7 +179,7 @@ func ExampleNewTable() {
 	fmt.Println(table.Create())
 
 	// Output:
-	// CREATE TABLE IF NOT EXISTS fence (resource varchar(255) PRIMARY KEY, token bigint NOT NULL)
+	// CREATE TABLE IF NOT EXISTS fence (resource varchar(255) PRIMARY KEY, fence bigint NOT NULL)
 }
 
 // The check comes first in the transaction of the writes. In integration/example_sale_test.go it runs on databases.

@@ -19,11 +19,14 @@ type gated struct {
 // one resource run one at a time: Run waits for the others, so write must not call Run for the same
 // resource.
 //
-// Its own errors are a [*StaleError] with Seen, and [ErrInvalid] for an empty resource or a bad fence: then
-// write was not called. After an error or a panic of write the fence stays stored.
+// Its own errors are a [*StaleError] with Seen, and [ErrInvalid] for an empty resource, a bad fence or a nil
+// write: then write was not called. After an error or a panic of write the fence stays stored.
 func (g *Gate) Run(resource string, fence uint64, write func() error) error {
-	if resource == "" {
+	switch {
+	case resource == "":
 		return invalid("the resource is empty")
+	case write == nil:
+		return invalid("no function to write")
 	}
 	if err := Valid(fence); err != nil {
 		return err

@@ -22,6 +22,8 @@ func TestGate_RejectsALowerFenceAndAcceptsTheSame(t *testing.T) {
 	require.NoError(t, gate.Run("a", highest, nothing))
 	requireStale(t, gate.Run("a", 34, func() error { panic("called") }), "a", 34, highest)
 	require.NoError(t, gate.Run("b", 1, nothing), "another resource")
+	requireInvalid(t, gate.Run("b", 2, nil), "no function to write")
+	require.NoError(t, gate.Run("b", 1, nothing), "nothing was stored")
 }
 
 func TestGate_AfterAFailedWriteTheFenceStaysStored(t *testing.T) {

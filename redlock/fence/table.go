@@ -160,7 +160,11 @@ func (t *Table) verdict(result sql.Result, resource string, fence uint64) error 
 // database/sql/driver.
 func CheckUpdated(result sql.Result, err error) error {
 	var rows int64
-	if err == nil {
+	switch {
+	case err != nil:
+	case result == nil:
+		return invalid("CheckUpdated(nil, nil)")
+	default:
 		rows, err = result.RowsAffected()
 	}
 	if err != nil {

@@ -30,7 +30,7 @@ type node struct {
 
 // link is the way of one Locker to a node. A Locker connects on first use, and after that whenever the connection breaks: its
 // next attempt comes after a pause of real time. While the node is down the first attempt is refused, which the Locker
-// takes note of, and the next one waits until the node is up again.
+// records, and the next one waits until the node is up again.
 type link struct {
 	node  *node
 	state linkState // guarded by node.mu
