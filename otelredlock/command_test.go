@@ -82,9 +82,7 @@ func TestTrace_SaysWhichErrorAServerReturned(t *testing.T) {
 	locker := m.locker(servers, patient)
 	lock, err := locker.TryLock(t.Context(), "name")
 	require.NoError(t, err)
-	_, err = servers[0].Do("DEL", "name")
-	require.NoError(t, err)
-	_, err = servers[0].Do("RPUSH", "name", "data")
+	_, err = servers[0].Do("CONFIG", "SET", "min-replicas-to-write", 1)
 	require.NoError(t, err)
 	require.Error(t, lock.Extend(t.Context(), 2*long))
 	extend := m.span("redlock extend")
@@ -93,8 +91,8 @@ func TestTrace_SaysWhichErrorAServerReturned(t *testing.T) {
 	require.Equal(t, codes.Error, s.Status.Code)
 	attrs := attributes(s.Attributes)
 	require.Equal(t, "refused", attrs["redlock.answer"])
-	require.Equal(t, "WRONGTYPE", attrs["db.response.status_code"])
-	require.Equal(t, "WRONGTYPE", attrs["error.type"])
+	require.Equal(t, "NOREPLICAS", attrs["db.response.status_code"])
+	require.Equal(t, "NOREPLICAS", attrs["error.type"])
 }
 
 // Nothing is sent to a node that is not connected: that is no command.

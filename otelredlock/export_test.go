@@ -3,6 +3,9 @@ package otelredlock
 // KeepsAtMost is how many span events of one call or held lock are kept.
 const KeepsAtMost = keepFirst + keepLast
 
+// KeepMost is how many calls, and how many held locks, are kept at most.
+const KeepMost = keepMost
+
 // Kept returns how many calls and held locks the Observer keeps, and how many acquires of locks that have ended.
 func (o *Observer) Kept() (calls, held, ended int) {
 	o.state.mu.Lock()

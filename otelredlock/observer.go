@@ -28,9 +28,14 @@ type Observer struct {
 	state   *state
 }
 
-// New returns an Observer, for [redlock.WithObserver]. It fails if the MeterProvider refuses an instrument.
+// New returns an Observer, for [redlock.WithObserver]. It fails if the MeterProvider refuses an instrument, or an option is nil.
+// promredlock.New returns no error, as it asks nobody for its metrics: what a registry has against them, it says when they are
+// registered.
 func New(opts ...Option) (*Observer, error) {
-	options := newOptions(opts)
+	options, err := newOptions(opts)
+	if err != nil {
+		return nil, err
+	}
 	meter := options.meters.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))
 	m, err := newMetrics(meter, options.names != nil)
 	if err != nil {
@@ -82,9 +87,7 @@ func (o *Observer) Observe(what event.Event) {
 		m.forced.Add(ctx, 1)
 	case event.Drop:
 		m.dropped.Add(ctx, int64(e.Count))
-		for name, n := range o.state.forget() {
-			m.held.Add(ctx, int64(-n), m.locks.of(name).add...)
-		}
+		o.forgotten(o.state.forget())
 	}
 }
 
@@ -101,7 +104,7 @@ func (o *Observer) acquired(e event.Acquire) {
 func (o *Observer) extended(e event.Extend) {
 	name, result := o.name(e.Name), outcome.Extend(e.Err)
 	rounds := o.state.end(e.Call)
-	if e.Validity > 0 && !o.state.holds(e.Lock) { // its AcquireEvent was missed, or what it said is forgotten
+	if e.Validity > 0 && !o.state.holds(e.Lock) { // its Acquire was missed, or what it said is forgotten
 		o.hold(e.Lock, name, trace.SpanContext{})
 	}
 	ctx := e.Context
@@ -133,11 +136,18 @@ func (o *Observer) ended(e event.End) {
 
 // hold notes that a lock is held, of which span is the acquire.
 func (o *Observer) hold(call uint64, name string, span trace.SpanContext) {
-	o.state.hold(call, held{name: name, acquire: span})
+	o.forgotten(o.state.hold(call, held{name: name, acquire: span}))
 	if o.metrics.named {
 		o.metrics.beginLock(context.Background(), name)
 	}
 	o.metrics.held.Add(context.Background(), 1, o.metrics.locks.of(name).add...)
+}
+
+// forgotten subtracts held locks that are forgotten, of each name so many.
+func (o *Observer) forgotten(locks map[string]int) {
+	for name, n := range locks {
+		o.metrics.held.Add(context.Background(), int64(-n), o.metrics.locks.of(name).add...)
+	}
 }
 
 // name returns the value of redlock.name; it is not used without names.

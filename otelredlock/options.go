@@ -1,6 +1,8 @@
 package otelredlock
 
 import (
+	"errors"
+
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -19,12 +21,15 @@ type options struct {
 	names   func(string) string
 }
 
-func newOptions(opts []Option) options {
+func newOptions(opts []Option) (options, error) {
 	o := options{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider()}
 	for _, opt := range opts {
+		if opt == nil {
+			return o, errors.New("otelredlock: nil option")
+		}
 		opt.apply(&o)
 	}
-	return o
+	return o, nil
 }
 
 // WithTracerProvider sets what makes spans. The default, also for nil, is the global one. With that of package

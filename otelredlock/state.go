@@ -13,11 +13,15 @@ import (
 // after the lock.
 const keepEnded = 256
 
+// keepMost is of how many calls under way, and of how many held locks, something is kept. Only events whose kinds do not go together
+// reach it, or more held locks than programs have.
+const keepMost = 1 << 17
+
 // state is what is kept of calls under way and of locks that are held. Numbers of calls are those of the program, so that
 // Lockers may share it.
 //
 // An entry for a call is made by an event that is not late, so that the event of the call's end comes, and removes it, or is
-// dropped, and then forget removes all.
+// dropped, and then forget removes all. An end of a kind that is not wanted never comes: keepMost is for that.
 type state struct {
 	mu     sync.Mutex
 	calls  map[uint64]*kept[event.Event] // of each its rounds
@@ -54,6 +58,10 @@ func (s *state) add(call uint64, e event.Event) {
 	defer s.mu.Unlock()
 	k := s.calls[call]
 	if k == nil {
+		if len(s.calls) == keepMost {
+			clear(s.calls)
+			s.missed = time.Now()
+		}
 		k = &kept[event.Event]{}
 		s.calls[call] = k
 	}
@@ -78,10 +86,15 @@ func (s *state) end(call uint64) *kept[event.Event] {
 	return k
 }
 
-func (s *state) hold(call uint64, h held) {
+// hold keeps a lock. If there are too many, the others are forgotten: it returns what forget does.
+func (s *state) hold(call uint64, h held) (forgotten map[string]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.held) == keepMost {
+		forgotten = s.forgetLocked()
+	}
 	s.held[call] = &h
+	return forgotten
 }
 
 func (s *state) holds(call uint64) bool {
@@ -140,6 +153,10 @@ func (s *state) acquireOf(call uint64) trace.SpanContext {
 func (s *state) forget() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.forgetLocked()
+}
+
+func (s *state) forgetLocked() map[string]int {
 	clear(s.calls)
 	forgotten := map[string]int{}
 	for _, h := range s.held {

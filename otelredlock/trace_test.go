@@ -192,7 +192,7 @@ func TestTrace_OfTryLockThatIsRefusedIsNoError(t *testing.T) {
 	m.eventually("redlock.acquire.duration", "call=try_lock name=invoice outcome=taken", 1)
 }
 
-// Nobody ever releases somebody's data: that is no answer for a caller who tries again.
+// Nobody ever releases data of another program: that is no answer for a caller who tries again.
 func TestTrace_OfANameWithSomebodysDataIsAnError(t *testing.T) {
 	t.Parallel()
 	m := newTelemetry(t)

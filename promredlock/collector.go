@@ -37,11 +37,16 @@ type Collector struct {
 }
 
 // New returns a Collector, to be registered and to be passed to redlock.WithObserver. Several Lockers may share it: their
-// figures add up.
+// figures add up. A nil option is ignored.
+//
+// Other than otelredlock.New it returns no error: the metrics are its own, and if there is something wrong with them, the registry
+// says so when the Collector is registered. That of OpenTelemetry takes instruments of a MeterProvider, which may refuse them.
 func New(opts ...Option) *Collector {
 	o := options{durations: outcome.Durations}
 	for _, opt := range opts {
-		opt.apply(&o)
+		if opt != nil {
+			opt.apply(&o)
+		}
 	}
 	c := &Collector{names: o.names, now: time.Now, nodes: map[string]*node{}}
 	var name []string // the last label of metrics about locks

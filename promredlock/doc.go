@@ -6,9 +6,18 @@
 //	locker, err := redlock.Open(urls, redlock.WithObserver(collector))
 //
 // Without kinds of events, as here, WithObserver tells the Collector of all, so that all metrics are complete. A program that wants
-// fewer events names the others. Without event.Votes, the most events, there is no redlock_node_duration_seconds, and the alerts
-// about answers of nodes are silent. Without event.Rounds there are no metrics of rounds and fences, without event.Turns, event.Nodes
-// and event.Keys none of these. event.Calls and event.Ends belong together: redlock_lock_held is the difference.
+// fewer events names the others. Each metric needs some kinds:
+//   - event.Calls: the metrics redlock_acquire_* and redlock_extend_*, redlock_renewal_margin, redlock_unlock_duration_seconds and
+//     redlock_handoffs_total;
+//   - event.Ends: redlock_lock_hold_duration_seconds and redlock_lock_losses_total;
+//   - event.Calls and event.Ends together: redlock_lock_held. With Calls alone it rises for ever, and with Ends alone it falls below 0;
+//   - event.Rounds: the metrics redlock_round_*, and redlock_fence_raises_total;
+//   - event.Votes, the most events: redlock_node_duration_seconds. The alerts about answers of nodes are silent without it;
+//   - event.Turns: redlock_turns_total and redlock_handovers_total;
+//   - event.Nodes: the other metrics redlock_node_*;
+//   - event.Keys: redlock_stuck_keys_total, redlock_healed_keys_total and redlock_forced_unlocks_total.
+//
+// redlock_observer_dropped_total needs none.
 //
 // The names of the metrics begin with redlock_. Those of locks are no labels, see [WithNameLabel]. To add labels of your own,
 // register with [prometheus.WrapRegistererWith].

@@ -86,3 +86,9 @@ func TestWithNames_WhatIsNotUTF8IsReplaced(t *testing.T) {
 	compare(t, c, "lock_held{name=\"a\uFFFD\"} 1", "lock_held")
 	compare(t, c, "node_up{node=\"/b\uFFFD\"} 1", "node_up")
 }
+
+func TestNew_IgnoresANilOption(t *testing.T) {
+	c := promredlock.New(nil, promredlock.WithNameLabel(func(string) string { return "all" }), nil)
+	c.Observe(event.Acquire{Op: event.OpAttach, Name: "a"})
+	compare(t, c, `lock_held{name="all"} 1`, "lock_held")
+}

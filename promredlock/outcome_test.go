@@ -39,8 +39,8 @@ func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
 	}{
 		{"acquired", nil, "acquired"},
 		{"taken", taken, "taken"},
-		{"taken by somebody's data", quorumError("acquire", redlock.ErrForeign), "foreign"},
-		{"taken beside somebody's data", quorumError("acquire", redlock.ErrTaken, nodeerr.ErrForeign), "taken"},
+		{"taken by data of another program", quorumError("acquire", redlock.ErrForeign), "foreign"},
+		{"taken beside data of another program", quorumError("acquire", redlock.ErrTaken, nodeerr.ErrForeign), "taken"},
 		{"no quorum", noQuorum, "no_quorum"},
 		{"canceled and taken", fmt.Errorf("%w: %w", context.Canceled, taken), "canceled"},
 		{"taken until MaxWait ended, while a dial was too late", quorumError("acquire", redlock.ErrTaken, dial), "taken"},

@@ -1,0 +1,89 @@
+package promredlock_test
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/promredlock"
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
+)
+
+// counted reports whether a metric has counted anything.
+func counted(m *dto.Metric) bool {
+	return m.GetCounter().GetValue()+m.GetGauge().GetValue() != 0 || m.GetHistogram().GetSampleCount() > 0
+}
+
+// These are the kinds that the documentation of the package says each metric needs.
+func TestCollector_HasTheMetricsOfTheKindsOfEventsThatItIsTold(t *testing.T) {
+	all := map[string]bool{}
+	for kind, of := range map[event.Kind]struct {
+		events  []event.Event
+		metrics []string
+	}{
+		event.Calls: {
+			[]event.Event{event.Acquire{Op: event.OpAcquire}, event.Extend{Renewal: true, Validity: 1}, event.Unlock{Handoff: true}},
+			[]string{
+				"acquire_duration_seconds", "acquire_wait_seconds", "acquire_rounds", "extend_duration_seconds", "extend_validity_left_seconds",
+				"renewal_margin", "unlock_duration_seconds", "handoffs_total", "lock_held",
+			},
+		},
+		event.Ends:   {[]event.Event{event.End{Err: redlock.ErrLost}}, []string{"lock_hold_duration_seconds", "lock_losses_total", "lock_held"}},
+		event.Rounds: {[]event.Event{event.Round{Split: true}, event.Raise{}}, []string{"round_duration_seconds", "round_split_votes_total", "fence_raises_total"}},
+		event.Votes:  {[]event.Event{event.Vote{}}, []string{"node_duration_seconds"}},
+		event.Turns:  {[]event.Event{event.Turn{}}, []string{"turns_total", "handovers_total"}},
+		event.Nodes: {
+			[]event.Event{event.NodeDown{Failed: 1}, event.NodeUp{}, event.NodeDown{Err: nodeerr.ErrBroken}, event.NodeUp{Quarantined: true}},
+			[]string{"node_up", "node_quarantined", "node_disconnects_total", "node_connect_failures_total"},
+		},
+		event.Keys: {[]event.Event{event.Stuck{}, event.Heal{}, event.ForceUnlock{}}, []string{"stuck_keys_total", "healed_keys_total", "forced_unlocks_total"}},
+		"":         {[]event.Event{event.Drop{Count: 1}}, []string{"observer_dropped_total"}},
+	} {
+		c := promredlock.New()
+		for _, e := range of.events {
+			c.Observe(e)
+		}
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(c)
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		var have []string
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if counted(m) {
+					have = append(have, f.GetName()[len("redlock_"):])
+					all[f.GetName()] = true
+					break
+				}
+			}
+		}
+		require.ElementsMatch(t, of.metrics, have, kind)
+	}
+	require.Len(t, all, 25)
+}
+
+// The danger: a program that wants few events seems to hold more and more locks. The documentation warns of it.
+func TestCollector_ThatIsNotToldOfEndsCountsEachLockAsHeld(t *testing.T) {
+	t.Parallel()
+	for want, kinds := range map[string][]event.Kind{
+		"lock_held 2":  {event.Calls},
+		"lock_held 0":  {event.Calls, event.Ends},
+		"lock_held -2": {event.Ends},
+	} {
+		c := promredlock.New()
+		locker, err := redlock.Open(testredis.URLs(testredis.Real(t, 1)), redlock.WithObserver(c, kinds...))
+		require.NoError(t, err)
+		for range 2 {
+			lock, err := locker.TryLock(t.Context(), "name")
+			require.NoError(t, err)
+			require.NoError(t, lock.Unlock(t.Context()))
+		}
+		require.NoError(t, locker.Close()) // waits for the events
+		compare(t, c, want, "lock_held")
+	}
+}
