@@ -32,7 +32,7 @@ type doctorCmd struct {
 
 // Help returns what stands above the flags.
 func (*doctorCmd) Help() string {
-	return `Looks at each node, names what is not as docs/operations.md asks for, and says how to mend it. Nothing is changed. The exit code
+	return `Looks at each node, names what is not as docs/operations.md asks for, and says how to fix it. Nothing is changed. The exit code
 is 0 if all is well, 1 after warnings, 2 after faults.
 
   redlock doctor --key-prefix lock: --restart-guard 1m`
@@ -84,7 +84,7 @@ func (c *doctorCmd) checkFlags(servers []*node.Server) error {
 func writeReport(w io.Writer, r *doctor.Report) {
 	for _, f := range alike(r.Findings) {
 		fmt.Fprintf(w, "%s  %s  %s\n", severityColor(f.Severity).Sprint(strings.ToUpper(string(f.Severity))), loud.Sprint(f.Node), dim.Sprint(f.Check))
-		for _, part := range []struct{ label, text string }{{"what", f.What}, {"why", f.Why}, {"mend", f.Mend}, {"docs", f.Docs}} {
+		for _, part := range []struct{ label, text string }{{"what", f.What}, {"why", f.Why}, {"fix", f.Fix}, {"docs", f.Docs}} {
 			fmt.Fprintf(w, "  %s  %s\n", dim.Sprintf("%-4s", part.label), part.text)
 		}
 		fmt.Fprintln(w)
@@ -143,7 +143,7 @@ func unexamined(all []doctor.Unexamined) (lines []string) {
 // outcome says how many blocks there are, and on how many nodes if that is more than one.
 func outcome(r *doctor.Report) string {
 	if len(r.Findings) == 0 {
-		return good.Sprint("nothing to mend")
+		return good.Sprint("nothing to fix")
 	}
 	var parts []string
 	for _, severity := range []doctor.Severity{doctor.Fault, doctor.Warning} {

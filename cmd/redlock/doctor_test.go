@@ -30,7 +30,7 @@ func callDoctor(t *testing.T, servers []*testredis.Process, args ...string) (cod
 func TestDoctor_PrintsOneLineIfNothingIsWrong(t *testing.T) {
 	code, out, errors := callDoctor(t, durableServers(t, 5), "--fencing")
 	require.Zero(t, code, out)
-	require.Regexp(t, `^5 nodes, \d+ checks: nothing to mend\n$`, out)
+	require.Regexp(t, `^5 nodes, \d+ checks: nothing to fix\n$`, out)
 	require.Empty(t, errors)
 }
 
@@ -53,7 +53,7 @@ func TestDoctor_PrintsABlockForEachFindingAndFailsWithTheWorst(t *testing.T) {
 		"FAULT  " + servers[1].Addr() + "  eviction",
 		`  what  maxmemory-policy is "allkeys-lru"`,
 		"  why   Locks are evicted when memory is short, and nobody notices until there are two holders.",
-		"  mend  CONFIG SET maxmemory-policy noeviction (also in the file)",
+		"  fix   CONFIG SET maxmemory-policy noeviction (also in the file)",
 		"  docs  https://github.com/quorumlock/quorumlock/blob/main/docs/operations.md#server-settings",
 	}, strings.Split(blocks[0], "\n"))
 	require.True(t, strings.HasPrefix(blocks[1], "WARNING  "+servers[0].Addr()+"  timeout\n"), blocks[1])
@@ -114,7 +114,7 @@ func TestDoctor_SaysWhatItCouldNotExamineAndWhatThatTakes(t *testing.T) {
 	require.Equal(t, `Not examined on 3 nodes: sentinel. That takes the right +pubsub|numsub.
 Not examined on 3 nodes: buffer-limit, timeout. That takes the right +config|get.
 Run doctor once more as an administrator of the servers, who has these rights.
-3 nodes, 3 checks: nothing to mend
+3 nodes, 3 checks: nothing to fix
 `, out)
 }
 

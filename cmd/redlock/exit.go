@@ -30,7 +30,7 @@ const (
 // exitCodes are what the manual says of them.
 var exitCodes = []struct{ code, means string }{
 	{"0", "success"},
-	{"64", "the command line or the configuration is wrong, or the name is the key of somebody's data"},
+	{"64", "the command line or the configuration is wrong, or the name is the key of data of another program"},
 	{"69", "too few nodes answered, or too many are quarantined"},
 	{"70", "another failure"},
 	{"74", "the output could not be written"},

@@ -104,7 +104,7 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 	held, ttl, fence, latency, failure := "", "", "", "", ""
 	switch {
 	case errors.Is(n.Err, nodeerr.ErrForeign):
-		held, failure = "somebody's data", "not a string"
+		held, failure = "foreign data", "not a string"
 		if !errors.As(n.Err, new(*nodeerr.ServerError)) {
 			failure = fmt.Sprintf("a string of more than %d bytes", node.MaxToken)
 		}
@@ -160,7 +160,7 @@ type inspection struct {
 type nodeInspection struct {
 	Addr     string   `json:"addr"`
 	Answered bool     `json:"answered"`
-	Data     bool     `json:"data"` // somebody's
+	Data     bool     `json:"data"` // of another program
 	Token    string   `json:"token,omitempty"`
 	Metadata string   `json:"metadata,omitempty"`
 	Fence    uint64   `json:"fence,omitempty"`

@@ -48,7 +48,7 @@ func TestInspect_ShowsWhatEachNodeHoldsAndTheVerdict(t *testing.T) {
 			"tokentokentokentoke… no TTL", `On 5 of 5 nodes the key has no TTL: it stays there until it is released, or removed by "redlock unlock ever --force".`,
 		}},
 		"data": {redlock.VerdictForeign, []string{
-			"somebody's data", "not a string", "a string of more than 1024 bytes", "Somebody's data: 3 of 5 nodes hold a key under this name that is no lock.",
+			"foreign data", "not a string", "a string of more than 1024 bytes", "Data of another program: 3 of 5 nodes hold a key under this name that is no lock.",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,6 +88,7 @@ func TestInspect_ShowsWhatEachNodeHoldsAndTheVerdict(t *testing.T) {
 	document = decoded[inspection](t, succeed(t, flags, "inspect", "free", "--json"))
 	require.Nil(t, document.TTL)
 	document = decoded[inspection](t, succeed(t, flags, "inspect", "data", "--json"))
+	require.EqualValues(t, "foreign", document.Verdict)
 	require.True(t, document.Nodes[2].Data)
 	require.True(t, document.Nodes[2].Answered)
 	require.False(t, document.Nodes[3].Data)

@@ -21,7 +21,7 @@ type listCmd struct {
 	Sort    string `default:"name" enum:"name,ttl,nodes" group:"Output" help:"By name, ttl (shortest first) or nodes (fewest first)."`
 	Holder  string `placeholder:"TEXT" group:"Output" help:"Only locks with this in their token or metadata."`
 	Remarks bool   `group:"Output" help:"Only locks with a remark, such as: held by nobody."`
-	All     bool   `group:"Output" help:"Show somebody's data too, which is no lock."`
+	All     bool   `group:"Output" help:"Show data of other programs too, which is no lock."`
 	Limit   int    `default:"100000" group:"Output" help:"How many names are listed at most (default ${default})."`
 	Full    bool   `group:"Output" help:"Show whole names and tokens."`
 	JSON    bool   `name:"json" group:"Output" help:"Print JSON, with --watch an object per line."`
@@ -77,7 +77,7 @@ func (c *listCmd) Run(ctx context.Context, to streams) error {
 	})
 }
 
-// choose returns the locks to show, sorted, and how many names with somebody's data are not among them.
+// choose returns the locks to show, sorted, and how many names with data of another program are not among them.
 func (c *listCmd) choose(listing *survey.Listing) (shown []survey.Lock, hidden int) {
 	for _, l := range listing.Locks {
 		switch {
@@ -112,7 +112,7 @@ func remarks(l survey.Lock) (all []string) {
 	}
 	switch {
 	case l.Other:
-		return []string{"somebody's data"}
+		return []string{"data of another program"}
 	case l.Verdict == redlock.VerdictUnknown:
 		all = append(all, "unknown")
 	case l.Verdict == redlock.VerdictNobody:
@@ -125,7 +125,7 @@ func remarks(l survey.Lock) (all []string) {
 		all = append(all, "no TTL")
 	}
 	if data > 0 {
-		all = append(all, fmt.Sprintf("somebody's data on %d", data))
+		all = append(all, fmt.Sprintf("data of another program on %d", data))
 	}
 	return all
 }
@@ -152,7 +152,7 @@ func (c *listCmd) lines(listing *survey.Listing, shown []survey.Lock, hidden int
 	}
 	lines = append(lines, line{text: fmt.Sprintf("%s, %d of %d nodes answered.", counted(len(shown), "lock"), listing.Answered(), len(listing.Nodes))})
 	if hidden > 0 {
-		lines = append(lines, line{text: counted(hidden, "name") + " with somebody's data: --all shows them."})
+		lines = append(lines, line{text: counted(hidden, "name") + " with data of another program: --all shows them."})
 	}
 	if listing.Truncated {
 		lines = append(lines, line{fmt.Sprintf("There are more names than --limit %d: these are some of them.", c.Limit), odd})
@@ -203,14 +203,14 @@ type listJSON struct {
 	Locks     []lockJSON   `json:"locks"`
 	Nodes     []reportJSON `json:"nodes"`
 	Need      int          `json:"nodes_needed"`
-	Hidden    int          `json:"data_hidden"` // names with somebody's data that are not among the locks
+	Hidden    int          `json:"data_hidden"` // names with data of another program that are not among the locks
 	Truncated bool         `json:"truncated"`
 }
 
 type lockJSON struct {
 	Name     string          `json:"name"`
 	Verdict  redlock.Verdict `json:"verdict"`
-	Data     bool            `json:"data"` // somebody's, and nothing else
+	Data     bool            `json:"data"` // of another program, and nothing else
 	Token    string          `json:"token,omitempty"`
 	Metadata string          `json:"metadata,omitempty"`
 	Fence    uint64          `json:"fence,omitempty"`

@@ -50,8 +50,8 @@ func TestList_ShowsAllLocksUnderThePrefix(t *testing.T) {
 		"split tokenA tokenB T 3/5 held by nobody ",
 		`日本\x1b[2J ttttttttttttttttttt… T 3/5 `,
 		strings.Repeat("n", 49) + "… long T 5/5 ",
-		"mixed token T 4/5 somebody's data on 1 ",
-		"6 locks, 5 of 5 nodes answered. 1 name with somebody's data: --all shows them.",
+		"mixed token T 4/5 data of another program on 1 ",
+		"6 locks, 5 of 5 nodes answered. 1 name with data of another program: --all shows them.",
 	} {
 		require.Contains(t, steady(out)+" ", line)
 	}
@@ -91,6 +91,7 @@ func TestList_ShowsAllLocksUnderThePrefix(t *testing.T) {
 	require.Equal(t, "ever", document.Locks[4].Name)
 	document = decoded[listJSON](t, succeed(t, flags, "list", "--json", "--all", "hash"))
 	require.True(t, document.Locks[0].Data)
+	require.EqualValues(t, "foreign", document.Locks[0].Verdict)
 	require.Zero(t, document.Hidden)
 	document = decoded[listJSON](t, succeed(t, flags, "list", "--json", "nobody*"))
 	require.NotNil(t, document.Locks)

@@ -37,7 +37,7 @@ type runCmd struct {
 	Metadata     string           `placeholder:"TEXT" help:"What others see about the holder (default: host and process)."`
 	RestartGuard time.Duration    `placeholder:"TIME" help:"Distrust servers for so long after their start (default: off)."`
 	Verbose      bool             `xor:"events" help:"Print what happens, on stderr."`
-	JSON         bool             `name:"json" xor:"events" help:"Print what happens as JSON, a line each, on stderr."`
+	JSON         bool             `name:"json" xor:"events" help:"The same as JSON, a line for each event."`
 
 	Name    string   `arg:"" help:"The lock."`
 	Command []string `arg:"" passthrough:"" json:"-" help:"The command and its arguments."`
@@ -48,8 +48,9 @@ type runCmd struct {
 
 // Help returns the long help.
 func (c *runCmd) Help() string {
-	return `The lock is renewed while the command runs, and released when nothing of it is left. If the lock is lost the command is
-ended before the lock is over. The exit code is the command's, 75 if another holds the lock, or 79 if it was lost.
+	return `The lock is renewed while the command runs, and released when nothing of it is left. If it cannot be renewed, the
+command is ended before the lock is over; if the lock was deleted, as soon as that is noticed. The exit code is the
+command's, 75 if another holds the lock, or 79 if it was lost.
 
   redlock run -n nightly-report -- /usr/local/bin/report --all`
 }

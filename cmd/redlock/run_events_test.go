@@ -90,3 +90,12 @@ func TestRun_SaysAsJSONHowItEndsIfItsFrontIsKilled(t *testing.T) {
 	p.signal(unix.SIGKILL)
 	require.Equal(t, 128+int(unix.SIGKILL), *p.exits().Code) // the command's
 }
+
+func TestRun_SaysAsJSONHowLongTheHolderHasTheLockUnlessThatIsForEver(t *testing.T) {
+	t.Parallel()
+	servers := testredis.Real(t, 3)
+	do(t, servers, "SET", "job", "another")
+	require.Nil(t, runTool(t, servers, "job", "true").event("blocked").Validity)
+	do(t, servers, "PEXPIRE", "job", eternity.Milliseconds())
+	require.InDelta(t, eternity.Milliseconds(), *runTool(t, servers, "job", "true").event("blocked").Validity, float64(runPatience.Milliseconds()))
+}

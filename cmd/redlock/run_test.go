@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -43,6 +44,7 @@ func TestRun_HelpIsOnlyForTheToolBeforeTheCommand(t *testing.T) {
 	code, out, _ := call(t.Context(), "run", "--help")
 	assert.Zero(t, code)
 	assert.Contains(t, out, "--on-lost=term|kill|warn")
+	assert.Contains(t, strings.Join(strings.Fields(out), " "), "If it cannot be renewed, the command is ended before the lock is over; if the lock was deleted, as soon as")
 	code, out, problem := call(t.Context(), "run", "--nodes=redis://127.0.0.1:1", "job", "missing-program", "--help", "--version")
 	assert.NotZero(t, code)
 	assert.Empty(t, out)

@@ -11,6 +11,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 func TestTry_LeavesTheLockToTheTokenThatItPrints(t *testing.T) {
@@ -154,8 +157,11 @@ func TestTry_ForeignDataOnANodeDoesNotHideTheReason(t *testing.T) {
 	refused(t, exitLost, flags, "extend", "name", "--token=ours")
 	do(t, on, "DEL", "name")
 	do(t, on, "RPUSH", "name", "data")
-	require.Contains(t, refused(t, exitUsage, flags, "try", "name"), "somebody's data")
+	require.Contains(t, refused(t, exitUsage, flags, "try", "name"), inTheWay())
 }
+
+// inTheWay is what the tool says of redlock.ErrForeign.
+func inTheWay() string { return display.Error(redlock.ErrForeign) }
 
 func TestLockCommands_RefuseInvalidArgumentsAndNameThem(t *testing.T) {
 	flags := []string{"--nodes=redis://127.0.0.1:1"}

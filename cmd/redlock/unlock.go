@@ -171,7 +171,7 @@ func holdings(s *redlock.LockState, nothing string) (lines []line) {
 		row := []string{n.Addr, nothing, "", "", ""}
 		switch {
 		case errors.Is(n.Err, nodeerr.ErrForeign):
-			row[1], row[4] = "somebody's data", "left alone"
+			row[1], row[4] = "foreign data", "left alone"
 		case errors.Is(n.Err, nodeerr.ErrHeld):
 			row[1], row[4] = "another", "has taken it meanwhile: left alone"
 		case errors.Is(n.Err, nodeerr.ErrAbsent):

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -54,7 +55,7 @@ func TestUnlock_ByForceSaysWhatItHasRemoved(t *testing.T) {
 	for _, part := range []string{before, after} {
 		require.Contains(t, part, on[0].Addr()+` token\x1b[2J T `)
 		require.Contains(t, part, on[2].Addr()+" ever no TTL ")
-		require.Contains(t, part, on[3].Addr()+" somebody's data left alone")
+		require.Contains(t, part, on[3].Addr()+" foreign data left alone")
 		require.NotContains(t, part, "\x1b")
 	}
 	require.Contains(t, before, on[4].Addr()+" nothing")
@@ -68,12 +69,12 @@ func TestUnlock_ByForceSaysWhatItHasRemoved(t *testing.T) {
 	eventuallyHeld(t, on, "lock:name", "")
 }
 
-func TestUnlock_ByForceLeavesSomebodysDataAlone(t *testing.T) {
+func TestUnlock_ByForceLeavesDataOfAnotherProgramAlone(t *testing.T) {
 	on, flags := real5(t)
 	do(t, on, "SET", "name", strings.Repeat("x", 5000))
-	require.Contains(t, refused(t, exitUsage, flags, "unlock", "name", "--force", "--yes"), "somebody's data, not a lock. It is left alone")
+	require.Contains(t, refused(t, exitUsage, flags, "unlock", "name", "--force", "--yes"), display.Error(nodeerr.ErrForeign)+". It is left alone")
 	do(t, on[:1], "SET", "name", "token", "PX", eternity.Milliseconds())
-	require.Contains(t, refused(t, exitUsage, flags, "unlock", "name", "--force", "--yes"), "somebody's data")
+	require.Contains(t, refused(t, exitUsage, flags, "unlock", "name", "--force", "--yes"), inTheWay())
 	held := values(t, on, "name")
 	require.Empty(t, held[0], "this was a lock's")
 	for _, value := range held[1:] {
@@ -93,5 +94,5 @@ func TestHoldings_SayWhereNothingWasRemoved(t *testing.T) {
 	var out strings.Builder
 	paper{w: &out}.print(holdings(s, "nothing was there"))
 	require.Equal(t, "NODE HELD BY TTL LEFT a:1 token T a:2 another has taken it meanwhile: left alone a:3 nothing was there it has ended meanwhile "+
-		`a:4 somebody's data left alone a:5 ? NOPERM \x1b[2J (the ACL user may not do this) a:6 nothing was there`, steady(out.String()))
+		`a:4 foreign data left alone a:5 ? NOPERM \x1b[2J (the ACL user may not do this) a:6 nothing was there`, steady(out.String()))
 }

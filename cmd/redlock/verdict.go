@@ -30,7 +30,7 @@ func colorOf(v redlock.Verdict) *color.Color {
 // tally counts the answers of the nodes.
 type tally struct {
 	nodes, need          int
-	nothing, data, blind int // how many hold nothing, hold somebody's data, gave no answer
+	nothing, data, blind int // how many hold nothing, hold data of another program, gave no answer
 	forEver              int // how many hold a key without TTL
 	tokens               []tokenShare
 }
@@ -79,7 +79,7 @@ func explain(s *redlock.LockState, full bool) (text string) {
 	case s.Verdict == redlock.VerdictHeld:
 		text = t.held(s, full)
 	case s.Verdict == redlock.VerdictForeign:
-		text = fmt.Sprintf("Somebody's data: %d of %d nodes hold a key under this name that is no lock. "+
+		text = fmt.Sprintf("Data of another program: %d of %d nodes hold a key under this name that is no lock. "+
 			"Nobody can take a lock of this name: choose another one, or a --key-prefix that no data has.", t.data, t.nodes)
 	case s.Verdict == redlock.VerdictUnknown && t.nodes-t.blind < t.need:
 		text = fmt.Sprintf("Unknown: %d of %d nodes answered, %d are needed.%s", t.nodes-t.blind, t.nodes, t.need, shares)
@@ -129,7 +129,7 @@ func (t tally) shares(full bool) string {
 	for _, p := range []struct {
 		what  string
 		nodes int
-	}{{"nothing", t.nothing}, {"somebody's data", t.data}, {"no answer", t.blind}} {
+	}{{"nothing", t.nothing}, {"data of another program", t.data}, {"no answer", t.blind}} {
 		if p.nodes > 0 {
 			parts = append(parts, fmt.Sprintf("%s on %d", p.what, p.nodes))
 		}

@@ -119,16 +119,16 @@ func (x *examination) clocks() (found []Finding) {
 	if below := offsets[(len(offsets)-1)/2]; below.Abs() < middle.Abs() {
 		middle = below // of two in the middle, the one nearer to ours
 	}
-	const mend = "run NTP (chrony, systemd-timesyncd) on the machine: chronyc makestep before the server is started, not while it serves"
+	const fix = "run NTP (chrony, systemd-timesyncd) on the machine: chronyc makestep before the server is started, not while it serves"
 	for _, f := range x.facts {
 		if off := f.clock - middle; f.uncertainty >= 0 && off.Abs()-f.uncertainty > maxSkew {
-			is := warning(fmt.Sprintf("the clock of the server is %.1f s %s the others", off.Abs().Seconds(), aheadOf(off)), mend)
+			is := warning(fmt.Sprintf("the clock of the server is %.1f s %s the others", off.Abs().Seconds(), aheadOf(off)), fix)
 			is[0].Node = f.addr
 			found = append(found, is...)
 		}
 	}
 	if (-middle).Abs() > maxSkew && len(offsets) > 1 {
-		found = append(found, warning(fmt.Sprintf("the clock of this machine is %.1f s %s those of the nodes", middle.Abs().Seconds(), aheadOf(-middle)), mend)...)
+		found = append(found, warning(fmt.Sprintf("the clock of this machine is %.1f s %s those of the nodes", middle.Abs().Seconds(), aheadOf(-middle)), fix)...)
 	}
 	return found
 }

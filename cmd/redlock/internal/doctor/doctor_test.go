@@ -106,7 +106,7 @@ func TestExamine_RefusesOptionsThatDoNotFit(t *testing.T) {
 
 func TestChecks_AreThoseOfTheDocumentation(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../../docs/tool.md")
+	text, err := os.ReadFile("../../../../docs/doctor.md")
 	require.NoError(t, err)
 	_, table, _ := strings.Cut(string(text), "\n| check | fault | warning |\n")
 	table, _, _ = strings.Cut(table, "\n\n")

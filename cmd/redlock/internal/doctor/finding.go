@@ -24,7 +24,7 @@ type Finding struct {
 	Node     string   `json:"node,omitempty"` // its address; "" if the finding is about the set of nodes
 	What     string   `json:"what"`
 	Why      string   `json:"why"`  // it matters
-	Mend     string   `json:"mend"` // the command or setting that does
+	Fix      string   `json:"fix"`  // the command or setting that does
 	Docs     string   `json:"docs"` // a link into the docs
 }
 
@@ -68,13 +68,13 @@ func (r *Report) Count(s Severity) (n int) {
 }
 
 // fault makes a finding. What comes from a server must be a number, or go through quoted or printable.
-func fault(what, mend string) []Finding {
-	return []Finding{{Severity: Fault, What: what, Mend: mend}}
+func fault(what, fix string) []Finding {
+	return []Finding{{Severity: Fault, What: what, Fix: fix}}
 }
 
 // warning is as fault.
-func warning(what, mend string) []Finding {
-	return []Finding{{Severity: Warning, What: what, Mend: mend}}
+func warning(what, fix string) []Finding {
+	return []Finding{{Severity: Warning, What: what, Fix: fix}}
 }
 
 // maxQuoted is how many characters of a server's text a finding shows at most.

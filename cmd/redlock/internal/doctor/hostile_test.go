@@ -93,7 +93,7 @@ func TestExamine_SurvivesAnyAnswer(t *testing.T) {
 				})
 				r := examine(t, servers(addr), doctor.Options{Timeout: time.Second, Samples: 3})
 				for _, f := range r.Findings {
-					require.NotContains(t, f.What+f.Why+f.Mend, "\x1b")
+					require.NotContains(t, f.What+f.Why+f.Fix, "\x1b")
 				}
 				for _, u := range r.Unexamined {
 					require.NotContains(t, u.Needs, "\x1b")

@@ -72,7 +72,7 @@ func examine(t testing.TB, servers []*node.Server, o doctor.Options) *doctor.Rep
 		require.Contains(t, r.Checks, f.Check)
 		require.NotEmpty(t, f.What, f.Check)
 		require.NotEmpty(t, f.Why, f.Check)
-		require.NotEmpty(t, f.Mend, f.Check)
+		require.NotEmpty(t, f.Fix, f.Check)
 		url, anchor, _ := strings.Cut(f.Docs, "#")
 		require.Equal(t, "https://github.com/quorumlock/quorumlock/blob/main/docs/operations.md", url)
 		require.Contains(t, anchors(t), anchor, f.Check)

@@ -30,9 +30,9 @@ var persistenceChecks = []check{
 }
 
 func eviction(_ *examination, f *facts) []Finding {
-	const mend = "CONFIG SET maxmemory-policy noeviction (also in the file)"
+	const fix = "CONFIG SET maxmemory-policy noeviction (also in the file)"
 	if policy := f.info["maxmemory_policy"]; policy != "noeviction" {
-		return fault("maxmemory-policy is "+quoted(policy), mend)
+		return fault("maxmemory-policy is "+quoted(policy), fix)
 	}
 	if n := f.number("evicted_keys"); n > 0 {
 		return warning(fmt.Sprintf("%d keys have been evicted since the server was started", n), "keep the policy noeviction; CONFIG RESETSTAT resets the number")
@@ -43,12 +43,12 @@ func eviction(_ *examination, f *facts) []Finding {
 func memory(_ *examination, f *facts) []Finding {
 	used, limit := f.number("used_memory"), f.number("maxmemory")
 	what := fmt.Sprintf("%d of %d bytes (maxmemory) are in use", used, limit)
-	const mend = "CONFIG SET maxmemory BYTES (also in the file) with several times the need, or 0 for no limit; or remove what fills the server"
+	const fix = "CONFIG SET maxmemory BYTES (also in the file) with several times the need, or 0 for no limit; or remove what fills the server"
 	switch {
 	case f.refused("OOM"):
-		return fault("out of memory: "+what, mend)
+		return fault("out of memory: "+what, fix)
 	case nearlyUsed(used, limit):
-		return warning(what, mend)
+		return warning(what, fix)
 	}
 	return nil
 }
@@ -74,36 +74,36 @@ func (f *facts) fsync() string {
 	return ""
 }
 
-const mendFsync = "CONFIG SET appendonly yes, CONFIG SET appendfsync always, CONFIG SET no-appendfsync-on-rewrite no (then also in the file)"
+const fixFsync = "CONFIG SET appendonly yes, CONFIG SET appendfsync always, CONFIG SET no-appendfsync-on-rewrite no (then also in the file)"
 
 func persistence(x *examination, f *facts) []Finding {
 	if x.RestartGuard > 0 || x.durable(f) {
 		return nil
 	}
-	const mend = "set pool.WithRestartGuard(MAXTTL) in all programs and say so with --restart-guard; or on the server: " + mendFsync
+	const fix = "set pool.WithRestartGuard(MAXTTL) in all programs and say so with --restart-guard; or on the server: " + fixFsync
 	if f.info["aof_enabled"] == "0" {
-		return fault("a restart loses locks (appendonly is no), and the programs have no restart guard", mend)
+		return fault("a restart loses locks (appendonly is no), and the programs have no restart guard", fix)
 	}
 	if why := f.fsync(); why != "" && durableKnown(f) == "" {
-		return warning("a crash of the machine loses the latest locks ("+why+"), and the programs have no restart guard", mend)
+		return warning("a crash of the machine loses the latest locks ("+why+"), and the programs have no restart guard", fix)
 	}
 	return nil
 }
 
 func durable(x *examination, f *facts) []Finding {
 	if why := f.fsync(); x.durable(f) && why != "" {
-		return fault("it is declared durable, but "+why, mendFsync+"; or do not declare it durable")
+		return fault("it is declared durable, but "+why, fixFsync+"; or do not declare it durable")
 	}
 	return nil
 }
 
 func snapshot(_ *examination, f *facts) []Finding {
-	const mend = "free or repair the disk (the server's log has the reason), then BGSAVE; or CONFIG SET save \"\" (also in the file): locks need no snapshots"
+	const fix = "free or repair the disk (the server's log has the reason), then BGSAVE; or CONFIG SET save \"\" (also in the file): locks need no snapshots"
 	switch status := f.info["rdb_last_bgsave_status"]; {
 	case f.refused("MISCONF") && f.info["aof_last_write_status"] != "err":
-		return fault("the last snapshot failed, and the server rejects all writes (MISCONF)", mend)
+		return fault("the last snapshot failed, and the server rejects all writes (MISCONF)", fix)
 	case status != "ok" && f.config["save"] != "":
-		return warning("the last snapshot failed", mend)
+		return warning("the last snapshot failed", fix)
 	}
 	return nil
 }

@@ -42,12 +42,12 @@ func reachable(x *examination, f *facts) []Finding {
 	if f.err == nil {
 		return nil
 	}
-	what, mend := explain(f, &x.Options)
-	return fault("cannot be used: "+what, mend)
+	what, fix := explain(f, &x.Options)
+	return fault("cannot be used: "+what, fix)
 }
 
 // explain says why a server cannot be used, and what to do.
-func explain(f *facts, o *Options) (what, mend string) {
+func explain(f *facts, o *Options) (what, fix string) {
 	var refusal *nodeerr.ServerError
 	var dns *net.DNSError
 	var record tls.RecordHeaderError
@@ -71,11 +71,11 @@ func explain(f *facts, o *Options) (what, mend string) {
 	case errors.Is(err, errSlow):
 		return text, "look for slow commands and forks on the server: SLOWLOG GET, LATENCY LATEST"
 	case errors.Is(err, context.DeadlineExceeded):
-		mend := "look for a server that hangs, a firewall or a slow network; or give a longer --timeout. On its machine: " + ping
+		fix := "look for a server that hangs, a firewall or a slow network; or give a longer --timeout. On its machine: " + ping
 		if f.to.TLS != nil {
-			mend += ". Or use redis:// in the URL if the port does not speak TLS"
+			fix += ". Or use redis:// in the URL if the port does not speak TLS"
 		}
-		return fmt.Sprintf("no answer within %s (%s)", o.Timeout, text), mend
+		return fmt.Sprintf("no answer within %s (%s)", o.Timeout, text), fix
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return "the server closes the connection at once (" + text + ")", "use rediss:// in the URL if the port speaks TLS only; otherwise read the log of the server"
 	case errors.Is(err, nodeerr.ErrProtocol):
@@ -84,7 +84,7 @@ func explain(f *facts, o *Options) (what, mend string) {
 	return text, "correct the URL, the network or the server"
 }
 
-func explainRefusal(refusal *nodeerr.ServerError, f *facts) (what, mend string) {
+func explainRefusal(refusal *nodeerr.ServerError, f *facts) (what, fix string) {
 	said := printable(refusal.Error())
 	switch refusal.Code {
 	case "NOAUTH":
@@ -153,12 +153,12 @@ func proxy(_ *examination, f *facts) []Finding {
 }
 
 func identity(x *examination, f *facts) []Finding {
-	const mend = "use a service whose INFO server shows run_id and uptime_in_seconds of the process that holds the data"
+	const fix = "use a service whose INFO server shows run_id and uptime_in_seconds of the process that holds the data"
 	switch {
 	case f.uptime() < 0 && x.RestartGuard > 0 && !x.durable(f):
-		return fault("the server does not report its uptime: with the restart guard it never grants locks", mend)
+		return fault("the server does not report its uptime: with the restart guard it never grants locks", fix)
 	case f.runID() == "":
-		return warning("the server does not report a run_id: nobody notices if it is replaced, or configured twice", mend)
+		return warning("the server does not report a run_id: nobody notices if it is replaced, or configured twice", fix)
 	}
 	return nil
 }

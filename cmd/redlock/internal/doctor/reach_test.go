@@ -43,13 +43,13 @@ func TestExamine_SaysWhyAServerCannotBeUsed(t *testing.T) {
 		args   []string
 		change func(t *testing.T, s *testredis.Process) (url string)
 		what   string
-		mend   string
+		fix    string
 	}{
-		"down":             {what: "connection refused", mend: "start the server", change: func(_ *testing.T, s *testredis.Process) string { s.Stop(); return ":secret@" }},
-		"no password":      {what: "NOAUTH", mend: "$REDLOCK_PASSWORD", change: func(*testing.T, *testredis.Process) string { return "" }},
-		"a wrong password": {what: "WRONGPASS", mend: "ACL GETUSER default", change: func(*testing.T, *testredis.Process) string { return ":geheim@" }},
-		"an unknown user":  {what: "WRONGPASS", mend: "ACL GETUSER nobody", change: func(*testing.T, *testredis.Process) string { return "nobody:geheim@" }},
-		"a running script": {what: "BUSY", mend: "SCRIPT KILL", args: []string{"--lua-time-limit", "10"}, change: runScript},
+		"down":             {what: "connection refused", fix: "start the server", change: func(_ *testing.T, s *testredis.Process) string { s.Stop(); return ":secret@" }},
+		"no password":      {what: "NOAUTH", fix: "$REDLOCK_PASSWORD", change: func(*testing.T, *testredis.Process) string { return "" }},
+		"a wrong password": {what: "WRONGPASS", fix: "ACL GETUSER default", change: func(*testing.T, *testredis.Process) string { return ":geheim@" }},
+		"an unknown user":  {what: "WRONGPASS", fix: "ACL GETUSER nobody", change: func(*testing.T, *testredis.Process) string { return "nobody:geheim@" }},
+		"a running script": {what: "BUSY", fix: "SCRIPT KILL", args: []string{"--lua-time-limit", "10"}, change: runScript},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,8 +60,8 @@ func TestExamine_SaysWhyAServerCannotBeUsed(t *testing.T) {
 			r := examine(t, servers, patient(doctor.Options{}))
 			requireFindings(t, r, is(doctor.Fault, "reachable", s.Addr()))
 			require.Contains(t, r.Findings[0].What, test.what)
-			require.Contains(t, r.Findings[0].Mend, test.mend)
-			require.NotContains(t, r.Findings[0].What+r.Findings[0].Mend, "geheim")
+			require.Contains(t, r.Findings[0].Fix, test.fix)
+			require.NotContains(t, r.Findings[0].What+r.Findings[0].Fix, "geheim")
 		})
 	}
 }

@@ -186,7 +186,7 @@ func commands(_ *examination, f *facts) []Finding {
 	}
 	slices.Sort(names)
 	return []Finding{{Severity: severity, What: "the server does not know " + strings.Join(slices.Compact(names), ", "),
-		Mend: "remove rename-command for these from the server's file, and restart it; or use a service that offers them"}}
+		Fix: "remove rename-command for these from the server's file, and restart it; or use a service that offers them"}}
 }
 
 // rights returns a check of the rights of one line.
@@ -215,6 +215,6 @@ func rights(line int) func(*examination, *facts) []Finding {
 		l := aclLines[line]
 		return []Finding{{Severity: severity, Why: l.why,
 			What: fmt.Sprintf("the user %s lacks rights for %s: %s", quoted(f.user), l.purpose, several(lacking, len(lacking))),
-			Mend: "ACL SETUSER " + f.user + " " + strings.Join(l.rules(x.Prefix), " ")}}
+			Fix:  "ACL SETUSER " + f.user + " " + strings.Join(l.rules(x.Prefix), " ")}}
 	}
 }

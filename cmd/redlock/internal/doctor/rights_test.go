@@ -143,7 +143,7 @@ func TestExamine_FindsEachRightThatIsMissing(t *testing.T) {
 				if line < 4 {
 					require.Contains(t, r.Findings[found].What, ": "+rule)
 				}
-				words := strings.Fields(r.Findings[found].Mend)
+				words := strings.Fields(r.Findings[found].Fix)
 				require.Equal(t, []string{"ACL", "SETUSER", "locker"}, words[:3])
 				require.Contains(t, words, rule)
 				setUser(t, all[0], words[3:])
@@ -185,5 +185,5 @@ func TestExamine_FindsAPrefixThatTheUserMayNotUse(t *testing.T) {
 	r := examine(t, asLocker(all), o)
 	requireFindings(t, r, is(doctor.Fault, "rights-locks", all[0].Addr()), is(doctor.Fault, "rights-locks", all[1].Addr()), is(doctor.Fault, "rights-locks", all[2].Addr()))
 	require.Contains(t, r.Findings[0].What, "~other:*")
-	require.Contains(t, r.Findings[0].Mend, "ACL SETUSER locker ~other:* +set")
+	require.Contains(t, r.Findings[0].Fix, "ACL SETUSER locker ~other:* +set")
 }

@@ -164,11 +164,11 @@ func TestExamine_FindsARestartGuardThatIsTooShort(t *testing.T) {
 	o.TTL = time.Minute
 	r := examine(t, serversOf(all), o)
 	requireFindings(t, r, is(doctor.Fault, "restart-guard", ""))
-	require.Contains(t, r.Findings[0].Mend, "WithRestartGuard(1m0s)")
+	require.Contains(t, r.Findings[0].Fix, "WithRestartGuard(1m0s)")
 	o.TTL, o.Fencing = 0, true
 	r = examine(t, serversOf(all), o)
 	requireFindings(t, r, is(doctor.Fault, "restart-guard", ""))
-	require.Contains(t, r.Findings[0].Mend, "WithRestartGuard(3s)")
+	require.Contains(t, r.Findings[0].Fix, "WithRestartGuard(3s)")
 }
 
 func TestExamine_FindsACommandThatWasRenamed(t *testing.T) {

@@ -10,17 +10,17 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
-// mend carries out what a finding says, which begins with CONFIG SET commands, and examines the servers once more.
-func mend(t *testing.T, s *testredis.Process, all []*testredis.Process, r *doctor.Report, o doctor.Options) {
+// fix carries out what a finding says, which begins with CONFIG SET commands, and examines the servers once more.
+func fix(t *testing.T, s *testredis.Process, all []*testredis.Process, r *doctor.Report, o doctor.Options) {
 	t.Helper()
-	command, _, _ := strings.Cut(r.Findings[0].Mend, " (")
+	command, _, _ := strings.Cut(r.Findings[0].Fix, " (")
 	words := strings.SplitN(command, " ", 4)
 	require.Equal(t, []string{"CONFIG", "SET"}, words[:2], command)
 	do(t, s, "CONFIG", "SET", words[2], strings.Trim(words[3], `"`))
 	requireFindings(t, examine(t, serversOf(all), o))
 }
 
-// Each of these is found on the server that has it, with what shows it, and is mended by the command that the finding names.
+// Each of these is found on the server that has it, with what shows it, and is fixed by the command that the finding names.
 func TestExamine_FindsASettingThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -43,7 +43,7 @@ func TestExamine_FindsASettingThatDoesNotFit(t *testing.T) {
 			r := examine(t, serversOf(all), o)
 			requireFindings(t, r, is(test.severity, test.check, s.Addr()))
 			require.Contains(t, r.Findings[0].What, test.shows)
-			mend(t, s, all, r, o)
+			fix(t, s, all, r, o)
 		})
 	}
 }

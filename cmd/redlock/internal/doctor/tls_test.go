@@ -74,7 +74,7 @@ func TestExamine_LooksAtTheCertificate(t *testing.T) {
 				servers[0].TLS = nil
 				r := examine(t, servers, patient(doctor.Options{}))
 				requireFindings(t, r, is(doctor.Fault, "reachable", stopped.Addr()))
-				require.Contains(t, r.Findings[0].Mend, "rediss://")
+				require.Contains(t, r.Findings[0].Fix, "rediss://")
 				return
 			}
 			requireFindings(t, r, is(test.severity, test.check, stopped.Addr()))

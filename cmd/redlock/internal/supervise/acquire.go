@@ -134,6 +134,8 @@ func (h *holder) announce(ctx context.Context) {
 	case ctx.Err() != nil:
 	case err != nil:
 		h.Events.warn(event{Event: "blocked", Error: display.Error(err)})
+	case state.TTL == redlock.NoLimit:
+		h.Events.warn(event{Event: "blocked", Holder: state.Metadata})
 	default:
 		h.Events.warn(event{Event: "blocked", Holder: state.Metadata, Validity: milliseconds(max(0, state.TTL))})
 	}

@@ -29,7 +29,7 @@ func (c *Course) Renew(validity time.Duration) bool {
 // end is when the lock is over for the command unless it is renewed.
 func (c *Course) end() time.Time { return c.course.deadline.Add(-c.course.rules.Grace()) }
 
-// expire takes note of that, as the holder does.
+// expire records that, as the holder does.
 func (c *Course) expire() {
 	if now := c.clock.Now(); !now.Before(c.end()) {
 		c.course.expire(now)

@@ -159,7 +159,7 @@ func (h *holder) pause(now time.Time) time.Duration {
 	return wait
 }
 
-// reap takes note of children that have changed, and reports whether nothing is left of the command.
+// reap records children that have changed, and reports whether nothing is left of the command.
 func (h *holder) reap() (all bool) {
 	reap(func(pid int, status unix.WaitStatus) {
 		switch {

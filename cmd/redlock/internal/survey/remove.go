@@ -12,8 +12,8 @@ import (
 )
 
 // Overlap is what to know before a lock is removed whose holder may not be gone.
-const Overlap = "A holder that is not gone works on beside the next one until it learns of that. One that renews the lock (redlock run, " +
-	"AutoExtend) learns of it within moments, or at its next renewal at the latest; any other one not before its Unlock or its deadline."
+const Overlap = "A holder that still runs keeps working beside the next one. If it renews, it notices within moments, or at its next " +
+	"renewal. If it does not, it notices at its Unlock or its deadline."
 
 // Remove deletes on each node what a state says that the node holds, and nothing else: what another has taken since stays. The state
 // is that of an Inspect; prefix is that of the keys. Replies[i] is what Nodes[i] has answered, the zero Reply if it was not asked,

@@ -36,7 +36,7 @@ type Lock struct {
 	// TTL is how much longer a majority holds the token; without a majority, the longest on any node. redlock.NoLimit means for ever.
 	TTL   time.Duration
 	On    int    // how many nodes hold the token, or without a majority, anything under the name
-	Other bool   // all that is there is somebody's data: of another type, or longer than a token
+	Other bool   // all that is there is data of another program: of another type, or longer than a token
 	Empty bool   // the token that a majority holds is an empty value
 	Views []View // of the nodes that hold anything, in the order of the nodes
 }

@@ -58,7 +58,7 @@ type history struct {
 // sight is what the listings have found of one lock.
 type sight struct {
 	token, metadata string        // of the last holder; "" if there was none
-	ttl, longest    time.Duration // as of the last listing with a verdict, and the longest of this holder
+	ttl, longest    time.Duration // as of the last listing with a verdict, and the longest of this holder, unless that is for ever
 	at              time.Time     // of that listing
 	without         int           // listings with a verdict in a row that have found no majority
 	doubted         bool          // no listing has shown yet whether it is held
@@ -154,7 +154,9 @@ func (s *sight) compare(now time.Time, lock *survey.Lock) (e event) {
 	if s.token != held {
 		s.longest = 0
 	}
-	s.longest = max(s.longest, lock.TTL)
+	if lock.TTL != redlock.NoLimit {
+		s.longest = max(s.longest, lock.TTL)
+	}
 	s.token, s.metadata, s.without = held, lock.Metadata, 0
 	return e
 }

@@ -128,7 +128,7 @@ func (s *Server) confirmation(state *redlock.LockState, notice string) *view {
 				u.Holders = append(u.Holders, holder)
 			}
 		case errors.Is(n.Err, nodeerr.ErrForeign):
-			h.Text = "left alone: somebody's data, not a lock"
+			h.Text = "left alone: data of another program, not a lock"
 		case n.Err != nil:
 			h.Text = "left alone: " + errorText(n.Err)
 		default:
@@ -148,7 +148,7 @@ func statement(s *redlock.LockState) (state, text string) {
 	case s.Verdict == redlock.VerdictHeld:
 		return stateHeld, "Held by a majority: it has the same token."
 	case s.Verdict == redlock.VerdictForeign:
-		return stateOther, "Somebody's data: nobody holds the lock, and nobody can take it."
+		return stateOther, "Data of another program: nobody holds the lock, and nobody can take it."
 	case s.Verdict == redlock.VerdictUnknown:
 		return stateUnknown, "Unknown: the nodes that do not answer decide."
 	case slices.ContainsFunc(s.Nodes, func(n redlock.NodeState) bool { return n.Held }):

@@ -124,14 +124,14 @@ func TestUnlock_RemovesWhatNoMajorityHolds(t *testing.T) {
 	require.Zero(t, s.holds("lock:name"))
 }
 
-func TestUnlock_LeavesSomebodysDataAlone(t *testing.T) {
+func TestUnlock_LeavesDataOfAnotherProgramAlone(t *testing.T) {
 	s := overReal(t, allowed)
 	for _, server := range s.servers {
 		_, err := server.Do("RPUSH", "lock:name", "data")
 		require.NoError(t, err)
 	}
 	_, page := s.get("/unlock?name=name")
-	require.Contains(t, page, "somebody&#39;s data")
+	require.Contains(t, page, "data of another program, not a lock")
 	require.Contains(t, page, "There is nothing to remove")
 	code, _ := s.unlock(url.Values{"secret": form(s.see("/", "Doctor"))["secret"], "name": {"bmFtZQ"}, "holder": {"ZGF0YQ", ""}})
 	require.Equal(t, http.StatusConflict, code)

@@ -124,10 +124,10 @@ type examinationView struct {
 
 // findingView is a finding, on all nodes that have the same.
 type findingView struct {
-	Severity        doctor.Severity
-	Nodes           []string
-	What, Why, Mend string
-	Docs            string
+	Severity       doctor.Severity
+	Nodes          []string
+	What, Why, Fix string
+	Docs           string
 }
 
 // states of a lock and of what a node holds of it, with what the page says.
@@ -263,7 +263,7 @@ func (s *Server) lock(l *survey.Lock, past *history, age time.Duration) lockView
 func stateOf(l *survey.Lock) (state, text string) {
 	switch {
 	case l.Other || l.Verdict == redlock.VerdictForeign:
-		return stateOther, "somebody's data"
+		return stateOther, "data of another program"
 	case l.Verdict == redlock.VerdictNobody:
 		return stateSplit, "held by nobody"
 	case !l.Held():
@@ -319,7 +319,7 @@ func (s *Server) about(name string, snap *snapshot, past *history, age time.Dura
 				h.Token, h.Fence = tokenText(view.Token, maxText), view.Fence
 				switch {
 				case view.Other:
-					h.State, h.Text, h.Token = stateOther, "somebody's data", ""
+					h.State, h.Text, h.Token = stateOther, "data of another program", ""
 				case view.Token == "":
 					h.Text = "an empty value"
 				case l.Held() && view.Token == l.Token:
@@ -390,7 +390,7 @@ func examine(e examination) examinationView {
 			i = len(v.Findings)
 			places[f] = i
 			v.Findings = append(v.Findings, findingView{
-				Severity: f.Severity, What: display.Clipped(f.What, 2*maxText), Why: display.Clipped(f.Why, 2*maxText), Mend: display.Clipped(f.Mend, 2*maxText), Docs: f.Docs,
+				Severity: f.Severity, What: display.Clipped(f.What, 2*maxText), Why: display.Clipped(f.Why, 2*maxText), Fix: display.Clipped(f.Fix, 2*maxText), Docs: f.Docs,
 			})
 		}
 		if addr != "" {
