@@ -67,7 +67,7 @@ func eachClient(t *testing.T, test func(t *testing.T, c clients)) {
 	for name, protocol := range map[string]int{"go-redis, RESP2": 2, "go-redis, RESP3": 3} {
 		t.Run(name, func(t *testing.T) {
 			server := testredis.Real(t, 1)[0]
-			client := redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: protocol, ContextTimeoutEnabled: true})
+			client := redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: protocol, ContextTimeoutEnabled: true, MaxRetries: -1})
 			conn := client.Conn()
 			t.Cleanup(func() { assert.NoError(t, errors.Join(conn.Close(), client.Close())) })
 			test(t, clients{overGoRedis(client), overGoRedis(conn)})

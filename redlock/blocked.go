@@ -46,17 +46,25 @@ func (b *blocked) add(name string, now time.Time) bool {
 	return true
 }
 
-// logBlocked has the log say that a call was refused because of keys that no holder will release, so that trying again does not
-// help.
+// logBlocked logs that a call was refused because of keys that no holder will release, so that trying again does not help; or that too
+// few nodes answered.
 func (l *Locker) logBlocked(err error) {
 	var refusal *QuorumError
-	switch {
-	case !l.events.logs(slog.LevelWarn), !errors.As(err, &refusal), !refusal.prevented(nodeerr.ErrForeign, nodeerr.ErrNoExpiry):
-	case l.blocked.add(refusal.Name, l.clock.Now()):
-		what := "a key without a TTL"
-		if errors.Is(refusal.Reason, ErrForeign) {
-			what = "data of another program"
+	if !l.events.logs(slog.LevelWarn) || !errors.As(err, &refusal) {
+		return
+	}
+	switch now := l.clock.Now(); {
+	case refusal.prevented(nodeerr.ErrForeign, nodeerr.ErrNoExpiry):
+		if l.blocked.add(refusal.Name, now) {
+			what := "a key without a TTL"
+			if errors.Is(refusal.Reason, ErrForeign) {
+				what = "data of another program"
+			}
+			l.events.logLine(slog.LevelWarn, "redlock: "+what+" is in the way of a lock", "name", refusal.Name, "error", refusal)
 		}
-		l.events.logLine(slog.LevelWarn, "redlock: "+what+" is in the way of a lock", "name", refusal.Name, "error", refusal)
+	case refusal.failed() > len(refusal.Nodes)-refusal.Need:
+		if l.blocked.add("", now) { // no name is empty
+			l.events.logLine(slog.LevelWarn, "redlock: too few nodes grant locks", "name", refusal.Name, "error", refusal)
+		}
 	}
 }

@@ -52,6 +52,27 @@ func TestTryLock_LogsWhatBlocksTheNameOnceAMinute(t *testing.T) {
 	}
 }
 
+// A program whose calls wait for a moment only has no line about a long wait.
+func TestTryLock_LogsOnceAMinuteThatTooFewNodesGrantLocks(t *testing.T) {
+	t.Parallel()
+	c, log, fake := onReal(t, 3), &logBuffer{}, clocktest.New()
+	locker := c.logsTo(log, slog.LevelWarn, redlock.WithClock(fake))
+	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	for i := range 2 {
+		c.do(i, "CONFIG", "SET", "min-replicas-to-write", 1)
+	}
+	for minute := range 2 {
+		for i := range 5 {
+			_, err := locker.TryLock(t.Context(), fmt.Sprint("name-", i))
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		}
+		require.Equal(t, "WARN too few nodes grant locks name-0", lines(t, log, minute+1)[minute])
+		fake.Advance(time.Minute)
+	}
+	require.NoError(t, locker.Close())
+	require.Len(t, records(t, log), 2)
+}
+
 func TestTryLock_LogsNothingIfTheOtherNodesAreEnough(t *testing.T) {
 	t.Parallel()
 	c, log := onReal(t, 5), &logBuffer{}

@@ -211,6 +211,16 @@ func (e *QuorumError) blame() {
 	}
 }
 
+// failed counts the nodes that nobody is in the way on, and that have not granted the lock either.
+func (e *QuorumError) failed() (n int) {
+	for _, node := range e.Nodes {
+		if node.Err != nil && !isTaken(node) && !errors.Is(node.Err, nodeerr.ErrPending) {
+			n++
+		}
+	}
+	return n
+}
+
 // isTaken reports whether another holds the node, or is ahead.
 func isTaken(n NodeError) bool {
 	return errors.Is(n.Err, nodeerr.ErrHeld) || errors.Is(n.Err, nodeerr.ErrQueued)
@@ -271,14 +281,14 @@ func (e *QuorumError) parts() (message string, nodes []string) {
 	message = head(e.Op, e.Name) + text(e.Reason)
 	switch {
 	case queued == len(e.Nodes):
-		return message + ": other calls in this process hold it, or are ahead", nil
+		return message + ": other calls hold it, or are ahead", nil
 	case yes < e.Need: // otherwise the reason is another
 		message += fmt.Sprintf(": %d of %d nodes %s, %d needed", yes, len(e.Nodes), did, e.Need)
 	}
 	return message, nodes
 }
 
-// As has [errors.As] find a [LockError].
+// As supports [errors.As] for a [LockError].
 func (e *QuorumError) As(target any) bool {
 	found, ok := target.(**LockError)
 	if ok {

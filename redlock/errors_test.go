@@ -29,10 +29,10 @@ func TestQuorumError_HasThePrefixOnceAndSaysIfNoNodeWasAsked(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("redlock: something")
 	e := &redlock.QuorumError{Op: "acquire", Name: "name", Need: 1, Reason: redlock.ErrTaken, Nodes: []redlock.NodeError{{Addr: "a", Err: nodeerr.ErrQueued}}}
-	require.EqualError(t, e, `redlock: acquire "name": lock is taken: other calls in this process hold it, or are ahead`)
+	require.EqualError(t, e, `redlock: acquire "name": lock is taken: other calls hold it, or are ahead`)
 	e.Nodes = append(e.Nodes, redlock.NodeError{Addr: "b", Err: cause}, redlock.NodeError{Addr: "c", Err: nodeerr.ErrPending})
 	const head, a, b, c = `redlock: acquire "name": lock is taken: 0 of 3 nodes said yes, 1 needed`,
-		"a: not asked: other calls in this process are ahead", "b: something", "c: no answer before the outcome was certain"
+		"a: not asked: other calls are ahead", "b: something", "c: no answer before the outcome was certain"
 	require.EqualError(t, e, head+": "+a+"; "+b+"; "+c)
 	require.Equal(t, e.Error(), fmt.Sprintf("%v", e))
 	require.Equal(t, fmt.Sprintf("%q", e.Error()), fmt.Sprintf("%q", e))

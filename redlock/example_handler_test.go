@@ -21,16 +21,16 @@ func billInvoice(locker *redlock.Locker) http.HandlerFunc {
 		switch notRun := errors.Is(err, redlock.ErrNotRun); {
 		case err == nil:
 			w.WriteHeader(http.StatusNoContent)
-		case !notRun: // bill has run: its error, or the loss of the lock
-			http.Error(w, "billing failed", http.StatusInternalServerError)
-		case errors.Is(err, redlock.ErrTaken): // another request holds the lock
+		case notRun && errors.Is(err, redlock.ErrTaken): // another request holds the lock
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "this invoice is being billed, try later", http.StatusConflict)
-		case errors.Is(err, redlock.ErrInvalid): // the id cannot be part of a name
-			http.Error(w, "no such invoice", http.StatusNotFound)
-		default: // ErrNoQuorum, ErrForeign, ErrDeadlock, ErrClosed, or the request was cancelled: log err
+		case notRun && errors.Is(err, redlock.ErrNoQuorum): // too few servers answer: log err, which names them
 			w.Header().Set("Retry-After", "5")
 			http.Error(w, "service unavailable, try later", http.StatusServiceUnavailable)
+		case notRun && errors.Is(err, redlock.ErrInvalid): // the id cannot be part of a name
+			http.Error(w, "no such invoice", http.StatusNotFound)
+		default: // bill has failed, or the lock was lost, or it cannot be taken (ErrForeign): log err
+			http.Error(w, "billing failed", http.StatusInternalServerError)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (s *queues) pass(from *Lock, unlock *call) bool {
 		if lock == nil {
 			return quorum.Actions{}
 		}
-		q.holder, q.last, passed = h, nil, true
+		q.holder, q.held, q.last, passed = h, now, nil, true
 		w.offers <- offer{lock: lock}
 		return q.machine.Passed(now, &h.handoff)
 	})

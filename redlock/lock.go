@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -241,6 +242,9 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	last, err := l.leaveLocked(now, ending, exclusive)
 	inTime := l.inTime // also if this is not the first call
 	h.mu.Unlock()
+	if ending == quorum.Expired && exclusive && locker.events.logs(slog.LevelInfo) {
+		locker.events.logLine(slog.LevelInfo, "redlock: a lock was not renewed in time, and is released within its grace", "name", l.Name())
+	}
 	if !last {
 		return err
 	}

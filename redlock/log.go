@@ -15,7 +15,8 @@ func (e *events) log(what event.Event) {
 	switch v := what.(type) {
 	case event.Round:
 		if v.Err != nil {
-			e.line(v.At, refusalLevel(v), "redlock: refused", "op", v.Op, "name", v.Name, "took", v.Took, "split", v.Split, "error", v.Err.Error())
+			level, message := refusalLine(v)
+			e.line(v.At, level, message, "op", v.Op, "name", v.Name, "took", v.Took, "split", v.Split, "error", v.Err.Error())
 		}
 	case event.End:
 		if !errors.Is(v.Err, ErrReleased) {
@@ -61,13 +62,13 @@ func (e *events) logLine(level slog.Level, message string, args ...any) {
 	e.emit(logOnly{at: time.Now(), level: level, message: message, args: args})
 }
 
-// refusalLevel returns the level at which a refused round is logged. A loss has a line of its own, and so has a node that is
-// down. The outcome of the release that Do makes is in no error.
-func refusalLevel(v event.Round) slog.Level {
+// refusalLine returns how a round that was refused is logged. A loss has a line of its own, and so has a node that is down. The
+// outcome of the release that Do makes is in no error.
+func refusalLine(v event.Round) (level slog.Level, message string) {
 	if v.Op == event.OpUnlock && errors.Is(v.Err, ErrNoQuorum) {
-		return slog.LevelInfo
+		return slog.LevelInfo, "redlock: too few nodes confirmed a release, which is sent again"
 	}
-	return slog.LevelDebug
+	return slog.LevelDebug, "redlock: refused"
 }
 
 // line writes a line with the time of its event.

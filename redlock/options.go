@@ -207,17 +207,19 @@ func WithFenceTTL(d time.Duration) Option {
 //	        name under which data of another program, or a key without a TTL, was in the way of a majority when a call
 //	        returned: once a minute, and for 1024 names at most
 //	        name that Lock or Do have waited for, while the servers were the reason
-//	        two locks that were taken in opposite order, so that each call waits for what the other holds
+//	        call that too few nodes answered: once a minute
+//	        calls that wait for each other, as they took locks in different orders
 //	Info    name that Lock or Do have waited for while others held the lock, with the holder's metadata and the locks that
 //	        the call holds itself
+//	        lock that was not renewed in time, and was released within its Grace
 //	        node that is up again; release that too few nodes confirmed
 //	Debug   connection that broke
 //	        other round that was refused, with split=true if callers have taken the nodes from each other
 //
 // The wait of a call is logged after 10 s, and once a minute for each name while anybody waits: the line is about the call that has
-// waited for the longest. Of more than 1024 names in a minute only the number is logged. Locks in opposite order are found when such
-// a wait is logged, if the calls hold their locks by [Lock.Context] or [Locker.Do]; between processes if the servers permit Pub/Sub
-// and both log at level Warn.
+// waited for the longest. Of more than 1024 names in a minute only the number is logged. Calls that wait for each other are found when
+// such a wait is logged, or when one of them gives up, if they hold their locks by [Lock.Context] or [Locker.Do]: rings of any length
+// in one Locker; between processes two calls, if the servers permit Pub/Sub and both processes log at level Warn.
 //
 // The handler is called beside the calls of the Locker, like an [event.Observer], so that it holds up no lock.
 func WithLogger(logger *slog.Logger) Option {

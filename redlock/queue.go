@@ -21,17 +21,18 @@ type queue struct {
 	locker *Locker
 	key    string
 
-	mu       sync.Mutex
-	machine  *quorum.Queue[*waiter]
-	holder   *heldLock    // the lock that a waiter of this queue got last
-	last     *QuorumError // why the last round was lost; nil means that none was since the lock was won or passed on
-	floor    uint64       // the highest number that a lost round was granted since the last that was won
-	turnCame bool         // another process has passed the turn to this one since the last round that was won
-	timer    clock.Timer  // for the machine's Tick; nil if it never asked for one
-	gone     bool         // the Locker has discarded it
-	notice   clock.Timer  // for logWait; nil before a call has waited
-	noting   bool         // it is set
-	opposed  time.Time    // see logOpposed
+	mu         sync.Mutex
+	machine    *quorum.Queue[*waiter]
+	holder     *heldLock    // the lock that a waiter of this queue got last, until it is released
+	held       time.Time    // when a waiter of this queue last got the lock, or released it
+	last       *QuorumError // why the last round was lost; nil means that none was since the lock was won or passed on
+	floor      uint64       // the highest number that a lost round was granted since the last that was won
+	turnCame   bool         // another process has passed the turn to this one since the last round that was won
+	timer      clock.Timer  // for the machine's Tick; nil if it never asked for one
+	gone       bool         // the Locker has discarded it
+	notice     clock.Timer  // for logWait; nil before a call has waited
+	noting     bool         // it is set
+	ringLogged time.Time    // see logRingOnce
 }
 
 // waiter is a call of Lock that waits.
@@ -92,7 +93,7 @@ func (q *queue) take(ctx context.Context, w *waiter, o offer) (*Lock, error) {
 	if r.wait(ctx, nil, q.locker.closing.Done()) == quorum.Done {
 		lock := q.locker.newLock(r)
 		q.do(func(now time.Time) quorum.Actions {
-			q.holder, q.last, q.floor, q.turnCame = lock.held, nil, 0, false
+			q.holder, q.held, q.last, q.floor, q.turnCame = lock.held, now, nil, 0, false
 			return q.machine.Won(now, r.grant)
 		})
 		return lock, nil
@@ -124,6 +125,9 @@ func (q *queue) take(ctx context.Context, w *waiter, o offer) (*Lock, error) {
 // leave gives up the wait of w, unless it turns out to hold the lock. stopped is what the nodes had answered to its round,
 // if one was under way.
 func (q *queue) leave(ctx context.Context, w *waiter, stopped *QuorumError) (*Lock, error) {
+	if q.locker.events.logs(slog.LevelWarn) {
+		q.logRing(w)
+	}
 	o, refusal := q.quit(w, stopped)
 	if refusal == nil {
 		return q.take(ctx, w, o)
@@ -149,11 +153,12 @@ func (q *queue) quit(w *waiter, stopped *QuorumError) (o offer, refusal *QuorumE
 	return o, refusal
 }
 
-// lastLocked returns why w does not hold the lock, never nil: the last round that came to an end, or the one that was stopped if
-// there was none. Keys without a TTL, and data of another program, are added as they were observed.
+// lastLocked returns why w does not hold the lock, never nil: the last round that came to an end; that others had the lock while w
+// waited, as far as that is known; or the round that was stopped, as far as it went. Keys without a TTL, and data of another program,
+// are added as they were observed.
 func (q *queue) lastLocked(now time.Time, w *waiter, stopped *QuorumError) *QuorumError {
 	reason := ErrNoQuorum // while the first round is under way
-	if q.holder != nil || q.machine.Taken() {
+	if q.holder != nil || !q.held.Before(w.since) || q.machine.Taken(now) {
 		reason = ErrTaken
 	}
 	e := q.locker.refusal(event.OpAcquire, w.req.name, reason, func(i int) error {
@@ -166,7 +171,7 @@ func (q *queue) lastLocked(now time.Time, w *waiter, stopped *QuorumError) *Quor
 	case q.last != nil:
 		e.Reason = q.last.Reason
 		copy(e.Nodes, q.last.Nodes)
-	case stopped != nil:
+	case stopped != nil && (reason == ErrNoQuorum || stopped.failed() > len(e.Nodes)-e.Need): //nolint:errorlint // it is set above
 		return stopped
 	}
 	for i := range e.Nodes {

@@ -113,7 +113,7 @@ func (s *queues) released(h *heldLock, held bool) {
 	if q := s.find(h.key); q != nil {
 		q.do(func(now time.Time) quorum.Actions {
 			if q.holder == h {
-				q.holder = nil
+				q.holder, q.held = nil, now
 			} else if !held {
 				return quorum.Actions{}
 			}
@@ -129,7 +129,7 @@ func (s *queues) detached(h *heldLock) {
 			if q.holder != h { // they watch the nodes already
 				return quorum.Actions{}
 			}
-			q.holder = nil
+			q.holder, q.held = nil, now
 			return q.machine.Detached(now)
 		})
 	}

@@ -197,7 +197,7 @@ func (r *round) finish() {
 	if r.refusal != nil {
 		ended.Err = r.refusal
 	}
-	if e.wants(kindRounds) || r.refusal != nil && e.logs(refusalLevel(ended)) {
+	if level, _ := refusalLine(ended); e.wants(kindRounds) || r.refusal != nil && e.logs(level) {
 		ended.Took, ended.At = r.took(), time.Now() // in this order, as those of a vote
 		if r.refusal == nil && r.op != event.OpUnlock {
 			ended.Validity = r.grant.Deadline().Sub(r.grant.Start) - ended.Took

@@ -15,6 +15,7 @@ const (
 	longWait   = 10 * time.Second // a wait that is longer is logged
 	waitPeriod = time.Minute      // and then once in it, while anybody waits for the name
 	maxWaits   = 1024             // names that are logged in it; others are counted
+	maxRing    = 64               // names that are looked at for a ring
 )
 
 // longWaits bounds how many lines there are about long waits.
@@ -69,8 +70,7 @@ func (q *queue) noteWait() {
 	q.noting = true
 }
 
-// logWait logs the wait of the call that has waited for the longest, if that is long. If the call holds other locks, it looks for a
-// call that has taken two of them in opposite order.
+// logWait logs the wait of the call that has waited for the longest, if that is long.
 func (q *queue) logWait() {
 	l := q.locker
 	q.mu.Lock()
@@ -88,24 +88,61 @@ func (q *queue) logWait() {
 	}
 	q.notice.Reset(waitPeriod)
 	refusal, waiting := q.lastLocked(now, w, nil), q.machine.Len()
-	owner, metadata := q.holderLocked()
+	_, metadata := q.holderLocked()
 	q.mu.Unlock()
 
-	held := l.namesHeld(w.ctx)
 	level := slog.LevelInfo
 	if !errors.Is(refusal.Reason, ErrTaken) {
 		level = slog.LevelWarn
 	}
 	l.logLongWait(level, "redlock: waits for a lock", "name", w.req.name, "waited", waited, "calls", waiting,
-		"holder", metadata, "holds", held, "error", refusal)
+		"holder", metadata, "holds", l.namesHeld(w.ctx), "error", refusal)
+	q.logRing(w)
+}
+
+// logRing logs the ring of calls that wait for each other, if w is part of one. Of a ring over several processes each looks for its
+// own part, which has to be one call.
+func (q *queue) logRing(w *waiter) {
+	l := q.locker
+	held := l.namesHeld(w.ctx)
+	if len(held) == 0 {
+		return
+	}
+	if ring := l.ring(held, w.req.name); ring != nil {
+		q.logRingOnce(ring, "calls of this Locker")
+	}
+	q.mu.Lock()
+	owner, _ := q.holderLocked()
+	q.mu.Unlock()
 	for _, name := range held {
-		if l.waitsHolding(l.prefix+name, w.req.name) {
-			l.logOpposed(q, name, "a call of this Locker")
-		}
-		if owner != "" && owner != l.self { // its process looks for a call of its own
+		if owner != "" && owner != l.self {
 			l.publish(owner, l.nodes, holds, q.key, l.prefix+name)
 		}
 	}
+}
+
+// ring returns the names of the locks of calls of this Locker that wait for each other, nil if there is no ring: the call that waits for
+// wanted holds the first, and each other is held by a call that waits for the one before it; wanted is the last.
+func (l *Locker) ring(held []string, wanted string) []string {
+	next, seen := map[string]string{}, slices.Clone(held)
+	for i := 0; i < len(seen) && i < maxRing; i++ {
+		for _, ctx := range l.waitingFor(seen[i]) {
+			for _, name := range l.namesHeld(ctx) {
+				if name == wanted {
+					ring := []string{wanted}
+					for name := seen[i]; name != ""; name = next[name] {
+						ring = append(ring, name)
+					}
+					slices.Reverse(ring)
+					return ring
+				}
+				if !slices.Contains(seen, name) {
+					next[name], seen = seen[i], append(seen, name)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // holderLocked returns the owner part of the holder's token and its metadata: of this Locker, or as a node has shown them last.
@@ -124,40 +161,47 @@ func (q *queue) holderLocked() (owner, metadata string) {
 // opposed takes the message that a call of another process waits for one key, and holds another: a call of this Locker may have
 // taken the two in opposite order.
 func (l *Locker) opposed(wanted, held string) {
-	if q := l.queues.find(held); q != nil && l.waitsHolding(held, l.nameOf(wanted)) {
-		l.logOpposed(q, l.nameOf(wanted), "another process")
+	q, name := l.queues.find(held), l.nameOf(wanted)
+	if q == nil {
+		return
+	}
+	for _, ctx := range l.waitingFor(l.nameOf(held)) {
+		if slices.Contains(l.namesHeld(ctx), name) {
+			q.logRingOnce([]string{name, l.nameOf(held)}, "another process")
+			return
+		}
 	}
 }
 
-// logOpposed logs that a call that holds the lock of a name waits in a queue, and another the other way round. The message of another
-// process comes through every node, so there is one line in a while.
-func (l *Locker) logOpposed(q *queue, name, other string) {
-	now := l.clock.Now()
+// logRingOnce logs a ring of which a call of the queue is part. The message of another process comes through every node, and calls of
+// a ring find the same, so there is one line in a while.
+func (q *queue) logRingOnce(ring []string, others string) {
+	now := q.locker.clock.Now()
 	q.mu.Lock()
-	again := !q.opposed.IsZero() && now.Sub(q.opposed) < waitPeriod
+	again := !q.ringLogged.IsZero() && now.Sub(q.ringLogged) < waitPeriod
 	if !again {
-		q.opposed = now
+		q.ringLogged = now
 	}
+	_, metadata := q.holderLocked()
 	q.mu.Unlock()
 	if !again {
-		l.logLongWait(slog.LevelWarn, "redlock: two locks were taken in opposite order: each call waits for what the other holds",
-			"holds", name, "name", l.nameOf(q.key), "other", other)
+		q.locker.logLongWait(slog.LevelWarn, "redlock: calls wait for each other, as they took locks in different orders",
+			"names", ring, "name", ring[len(ring)-1], "holds", ring[0], "others", others, "holder", metadata)
 	}
 }
 
-// waitsHolding reports whether a call that waits for a key in this Locker holds the lock of a name.
-func (l *Locker) waitsHolding(key, name string) bool {
-	q := l.queues.find(key)
+// waitingFor returns the contexts of the calls that wait for a name in this Locker.
+func (l *Locker) waitingFor(name string) (waiting []context.Context) {
+	q := l.queues.find(l.prefix + name)
 	if q == nil {
-		return false
+		return nil
 	}
-	var waiting []context.Context
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	for _, w := range q.machine.Waiters() {
 		waiting = append(waiting, w.ctx)
 	}
-	q.mu.Unlock()
-	return slices.ContainsFunc(waiting, func(ctx context.Context) bool { return slices.Contains(l.namesHeld(ctx), name) })
+	return waiting
 }
 
 // namesHeld returns the names of the locks of this Locker that the bearer of a context holds.

@@ -114,9 +114,9 @@ func TestDo_LogsTwoLocksThatAreTakenInOppositeOrder(t *testing.T) {
 	for _, together := range []bool{true, false} { // in one process
 		c, log, fake := onReal(t, 3), &logBuffer{}, clocktest.New()
 		first := c.logsTo(log, slog.LevelInfo, redlock.WithClock(fake), redlock.TTL(24*time.Hour))
-		second, other := first, "a call of this Locker"
+		second, others := first, "calls of this Locker"
 		if !together {
-			second, other = c.logsTo(&logBuffer{}, slog.LevelInfo, redlock.WithClock(fake), redlock.TTL(24*time.Hour)), "another process"
+			second, others = c.logsTo(&logBuffer{}, slog.LevelInfo, redlock.WithClock(fake), redlock.TTL(24*time.Hour)), "another process"
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 2)
@@ -137,11 +137,11 @@ func TestDo_LogsTwoLocksThatAreTakenInOppositeOrder(t *testing.T) {
 		eventually(t, func() bool { return redlock.Waiting(second, "from") == 1 && (together || redlock.Sees(second, "from")) }, "the second waits")
 		one() // which gets no messages before it waits itself
 		eventually(t, func() bool { return redlock.Waiting(first, "to") == 1 }, "the first waits")
-		turnUntil(t, fake, 10*time.Second, func() bool { return strings.Contains(log.String(), "opposite") })
-		line := waitsOf(t, log, "two locks were taken in opposite order: each call waits for what the other holds", 1)[0]
+		turnUntil(t, fake, 10*time.Second, func() bool { return strings.Contains(log.String(), "wait for each other") })
+		line := waitsOf(t, log, "calls wait for each other, as they took locks in different orders", 1)[0]
 		require.Equal(t, "WARN", line["level"])
 		require.ElementsMatch(t, []any{"from", "to"}, []any{line["holds"], line["name"]})
-		require.Equal(t, other, line["other"])
+		require.Equal(t, others, line["others"])
 		for _, line := range waitsOf(t, log, "waits for a lock", 1) {
 			require.Equal(t, map[any]any{"from": "[to]", "to": "[from]"}[line["name"]], fmt.Sprint(line["holds"]))
 		}
@@ -149,6 +149,36 @@ func TestDo_LogsTwoLocksThatAreTakenInOppositeOrder(t *testing.T) {
 		for range 2 {
 			require.ErrorIs(t, receive(t, ended, "the end"), context.Canceled)
 		}
+	}
+}
+
+// The first who gives up sees that the others wait for it, long before a wait is logged.
+func TestDo_LogsCallsThatWaitForEachOtherWhenOneGivesUp(t *testing.T) {
+	t.Parallel()
+	names := []string{"a", "b", "c"}
+	for n := 2; n <= len(names); n++ {
+		c, log := onMini(t, 3), &logBuffer{}
+		locker := c.logsTo(log, slog.LevelWarn)
+		var contexts []context.Context
+		for _, name := range names[:n] {
+			ctx, cancel := take(t, locker, name).Context(t.Context())
+			defer cancel()
+			contexts = append(contexts, ctx)
+		}
+		giveUp, cancel := context.WithCancel(contexts[n-1])
+		waiters := []<-chan held{queue(t, giveUp, locker, "a")}
+		for i := range n - 1 {
+			waiters = append(waiters, queue(t, contexts[i], locker, names[i+1]))
+		}
+		cancel()
+		require.ErrorIs(t, receive(t, waiters[0], "the end").err, context.Canceled)
+		line := waitsOf(t, log, "calls wait for each other, as they took locks in different orders", 1)[0]
+		ring := fmt.Sprint(names[n-1], " ")
+		for i := n - 2; i >= 0; i-- {
+			ring += names[i] + " "
+		}
+		require.Equal(t, "["+strings.TrimSpace(ring)+"]", fmt.Sprint(line["names"]))
+		require.Equal(t, []any{names[n-1], "a"}, []any{line["holds"], line["name"]})
 	}
 }
 
@@ -174,7 +204,7 @@ func TestDo_DoesNotTakeCallsOfAnotherProcessForOne(t *testing.T) {
 	require.NoError(t, won(t, waiter).Unlock(t.Context()))
 	require.NoError(t, from.Unlock(t.Context()))
 	require.NoError(t, won(t, unrelated).Unlock(t.Context()))
-	require.NotContains(t, log.String(), "opposite")
+	require.NotContains(t, log.String(), "wait for each other")
 }
 
 // The outer locks need not have been waited for.
@@ -186,9 +216,9 @@ func TestLock_LogsTwoLocksOfTryLockThatAreTakenInOppositeOrder(t *testing.T) {
 	one, giveUp := take(t, first, "from").Context(t.Context())
 	two, giveUpToo := take(t, second, "to").Context(t.Context())
 	to, from := queue(t, one, first, "to"), queue(t, two, second, "from")
-	turnUntil(t, fake, 10*time.Second, func() bool { return strings.Contains(log.String(), "opposite") })
-	line := waitsOf(t, log, "two locks were taken in opposite order: each call waits for what the other holds", 1)[0]
-	require.Equal(t, []any{"from", "to", "another process"}, []any{line["holds"], line["name"], line["other"]})
+	turnUntil(t, fake, 10*time.Second, func() bool { return strings.Contains(log.String(), "wait for each other") })
+	line := waitsOf(t, log, "calls wait for each other, as they took locks in different orders", 1)[0]
+	require.Equal(t, []any{"from", "to", "another process"}, []any{line["holds"], line["name"], line["others"]})
 	giveUp()
 	giveUpToo()
 	for _, waiter := range []<-chan held{to, from} {
@@ -209,6 +239,29 @@ func TestLock_SaysThatTheLockIsTakenAfterItHasObservedThat(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrTaken)
 	require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorIs(t, err, nodeerr.ErrHeld)
+}
+
+// A call that has waited for a holder of its own Locker, and whose time is over in its first round, has not waited for servers.
+func TestLock_SaysThatTheLockWasTakenThoughItsOwnRoundIsStopped(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	locker := c.locker()
+	lock := waits(t, locker, "name")
+	ctx, cancel := context.WithCancel(t.Context())
+	waiter := queue(t, ctx, locker, "name")
+	for _, p := range c.processes { // so that the round of the waiter has no outcome
+		p.Freeze()
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	require.ErrorIs(t, lock.Unlock(ended), context.Canceled)
+	cancel()
+	err := receive(t, waiter, "the end").err
+	for _, p := range c.processes {
+		p.Thaw()
+	}
+	require.ErrorIs(t, err, redlock.ErrTaken)
+	require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 }
 
 // A program that makes up names must not fill the log.

@@ -80,9 +80,9 @@ func (q *Queue[W]) Idle(now time.Time) bool {
 	return len(q.waiters) == 0 && q.heldUntil.IsZero() && !now.Before(q.yieldUntil)
 }
 
-// Taken reports whether others have been seen to hold so many nodes that no majority is left.
-func (q *Queue[W]) Taken() bool {
-	return q.blocked(func(n *nodeState) bool { return n.Held && !n.Foreign })
+// Taken reports whether others are known to be in the way: one of them has been seen to hold a node, or it is their turn.
+func (q *Queue[W]) Taken(now time.Time) bool {
+	return now.Before(q.yieldUntil) || q.count(func(n *nodeState) bool { return n.Held && !n.Foreign }) > 0
 }
 
 // Seen returns what is known of the key on a node.

@@ -49,8 +49,9 @@ var (
 
 // The node was not asked, or does not count.
 var (
-	// ErrQueued means that the node was not asked, because other calls of this Locker hold the lock or wait for it.
-	ErrQueued = errors.New("nodeerr: not asked: other calls in this process are ahead")
+	// ErrQueued means that the node was not asked, because other calls of this Locker hold the lock or wait for it, or because it is
+	// the turn of another process.
+	ErrQueued = errors.New("nodeerr: not asked: other calls are ahead")
 	// ErrSuspended means that the node was not asked, because older answers of it are overdue.
 	ErrSuspended = errors.New("nodeerr: not asked: older answers are overdue")
 	// ErrOverloaded means that the node was not asked, because too many commands (4096) are under way on it.

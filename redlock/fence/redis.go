@@ -15,12 +15,14 @@ type Doer interface {
 	// Do sends a command and returns its reply. Integers are int64, strings are string or []byte, arrays are
 	// []any, and the nil reply is nil without an error. An error reply is an error, in an array an element that
 	// is one; if the reply begins with NOSCRIPT, so does the text. Do returns when ctx ends, if the client can.
-	// A reply that it has not waited for is never that of a later command.
+	// A reply that it has not waited for is never that of a later command. Do sends a command once: a client that
+	// sends it again when its reply is late writes twice.
 	Do(ctx context.Context, command string, args ...any) (reply any, err error)
 }
 
 // DoFunc is a function that is a [Doer]. The example adapts a connection of redigo. This one adapts a client of
-// github.com/redis/go-redis/v9, which heeds deadlines if its option ContextTimeoutEnabled is set:
+// github.com/redis/go-redis/v9. Its options have to be MaxRetries: -1, as it otherwise sends a script again when the
+// reply is late, and ContextTimeoutEnabled, without which it ignores deadlines:
 //
 //	do := fence.DoFunc(func(ctx context.Context, command string, args ...any) (any, error) {
 //		reply, err := client.Do(ctx, append([]any{command}, args...)...).Result()

@@ -29,7 +29,8 @@
 // Advance, and one without it has ended after its TTL, on every machine and under any load.
 //
 // Outside a bubble a Cluster lives in real time, and Advance ends the test. Everything else works, so tests that need no
-// moving of time need no bubble. A Cluster cannot be used across the border of a bubble.
+// moving of time need no bubble. Neither a Cluster nor its Lockers can be used across the border of a bubble: a
+// call of a Locker that was made outside hangs. Make both where they are used.
 //
 // # Waiting
 //

@@ -1,0 +1,63 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// export runs in three processes at the most: it holds one of three locks, whichever is free.
+func export(ctx context.Context, locker *redlock.Locker, work func(context.Context) error) error {
+	for {
+		for _, permit := range rand.Perm(3) {
+			err := locker.TryDo(ctx, fmt.Sprint("export-", permit), func(ctx context.Context, _ *redlock.Lock) error {
+				return work(ctx)
+			})
+			if !errors.Is(err, redlock.ErrNotRun) || !errors.Is(err, redlock.ErrTaken) {
+				return err // work has run, or waiting does not help
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(rand.N(100 * time.Millisecond)):
+		}
+	}
+}
+
+// At most three of ten exports run at once.
+func Example_permits() {
+	_, urls, stop := startServers(3)
+	defer stop()
+	locker := openLocker(urls, redlock.WithKeyPrefix("lock:"))
+	defer locker.Close()
+
+	var running, most atomic.Int32
+	var exports sync.WaitGroup
+	for range 10 {
+		exports.Go(func() {
+			err := export(context.Background(), locker, func(context.Context) error {
+				defer running.Add(-1)
+				for n := running.Add(1); n > most.Load(); {
+					most.Store(n)
+				}
+				<-time.After(time.Millisecond)
+				return nil
+			})
+			if err != nil {
+				fmt.Println(err)
+			}
+		})
+	}
+	exports.Wait()
+	fmt.Println(most.Load() <= 3)
+
+	// Output:
+	// true
+}
