@@ -18,7 +18,7 @@ func (l *Locker) newAcquire(req request, floor uint64) *round {
 		value = token.WithMetadata(token.Random(l.self), req.metadata)
 	}
 	grant := quorum.Grant{Start: l.clock.Now(), TTL: req.ttl, Drift: l.drift, Grace: req.grace}
-	r := &round{locker: l, op: event.OpAcquire, req: req, token: value, grant: grant, done: make(chan struct{})}
+	r := &round{locker: l, op: event.OpAcquire, name: req.name, key: req.key, block: req.block, token: value, grant: grant, done: make(chan struct{})}
 	r.mu = &r.own
 	if req.call != nil {
 		r.call = req.call

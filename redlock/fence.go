@@ -40,7 +40,7 @@ func (l *Locker) learn(r *round, token uint64) {
 		now = latest
 	}
 	l.counters.mu.Lock()
-	l.counters.clock.Learn(now, r.estimate, token-max(1, r.req.block)+1)
+	l.counters.clock.Learn(now, r.estimate, token-max(1, r.block)+1)
 	l.counters.mu.Unlock()
 }
 

@@ -226,7 +226,7 @@ func (h *heldLock) release(now time.Time, call *call) *round {
 
 func (h *heldLock) newRound(op event.Op, grant quorum.Grant, machine machine, call *call) *round {
 	return &round{
-		locker: h.locker, op: op, req: h.first.req, call: call, token: h.token, grant: grant,
+		locker: h.locker, op: op, name: h.first.req.name, key: h.key, call: call, token: h.token, grant: grant,
 		held: h, done: make(chan struct{}), mu: &h.mu, machine: machine,
 	}
 }

@@ -234,14 +234,15 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 		l.queues.denied(req.key, r.refusal)
 		return nil, l.refused(ctx, r.refusal)
 	}
-	return l.newLock(r), nil
+	return l.newLock(r, req), nil
 }
 
-// newLock makes a lock of a round that was won.
-func (l *Locker) newLock(r *round) *Lock {
+// newLock makes the lock that a round has won for a request.
+func (l *Locker) newLock(r *round, req request) *Lock {
 	fence := r.acquire.Fence()
 	if fence > 0 {
 		l.learn(r, fence)
 	}
-	return l.newHeld(r.req, r.token, fence, r.acquire.Lease(r))
+	req.block = r.block
+	return l.newHeld(req, r.token, fence, r.acquire.Lease(r))
 }

@@ -62,6 +62,12 @@ func (e *events) logLine(level slog.Level, message string, args ...any) {
 	e.emit(logOnly{at: time.Now(), level: level, message: message, args: args})
 }
 
+// logsRefusal reports whether a round that was refused is logged.
+func (e *events) logsRefusal(v event.Round) bool {
+	level, _ := refusalLine(v)
+	return e.logs(level)
+}
+
 // refusalLine returns how a round that was refused is logged. A loss has a line of its own, and so has a node that is down. The
 // outcome of the release that Do makes is in no error.
 func refusalLine(v event.Round) (level slog.Level, message string) {

@@ -93,7 +93,7 @@ func (o *outages) ended(r *round) {
 func (w *outageWait) unreachable(o *outages, r *round) {
 	nodes := slices.Clone(r.refusal.Nodes)
 	for i := range nodes {
-		if a := r.machine.Answer(i); r.req.name != w.name && (a == quorum.Yes || a == quorum.No) {
+		if a := r.machine.Answer(i); r.name != w.name && (a == quorum.Yes || a == quorum.No) {
 			nodes[i].Err = nodeerr.ErrQueued
 		}
 	}

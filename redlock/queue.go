@@ -91,7 +91,7 @@ func (q *queue) take(ctx context.Context, w *waiter, o offer) (*Lock, error) {
 		return nil, o.refused
 	}
 	if r.wait(ctx, nil, q.locker.closing.Done()) == quorum.Done {
-		lock := q.locker.newLock(r)
+		lock := q.locker.newLock(r, w.req)
 		q.do(func(now time.Time) quorum.Actions {
 			q.holder, q.held, q.last, q.floor, q.turnCame = lock.held, now, nil, 0, false
 			return q.machine.Won(now, r.grant)

@@ -18,8 +18,10 @@ import (
 type round struct {
 	locker  *Locker
 	op      event.Op
-	req     request
-	call    *call // of which its events are; nil if nobody wants its number
+	name    string
+	key     string
+	block   uint64 // how many fencing tokens an acquire asks for
+	call    *call  // of which its events are; nil if nobody wants its number
 	token   string
 	grant   quorum.Grant // what is asked for; its Start is that of the round
 	held    *heldLock    // that is extended or released; nil for an acquire
@@ -75,7 +77,7 @@ func (r *round) Reply(i int, reply node.Reply) {
 	if e := &r.locker.events; e.wants(kindVotes) {
 		took := r.took() // read before At, so that At less Took is not before the round
 		e.emitVote(r.call, event.Vote{
-			At: time.Now(), Op: r.op, Name: r.req.name, Node: i, Addr: r.locker.nodes[i].Addr(),
+			At: time.Now(), Op: r.op, Name: r.name, Node: i, Addr: r.locker.nodes[i].Addr(),
 			Answer: event.Answer(reply.Answer), Command: reply.Command, Err: reply.Err, Took: took,
 		})
 	}
@@ -123,7 +125,7 @@ func (r *round) soFar() (quorum.Outcome, *QuorumError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.outcome == quorum.Undecided {
-		return quorum.NoQuorum, r.locker.refusal(r.op, r.req.name, ErrNoQuorum, r.reasonLocked)
+		return quorum.NoQuorum, r.locker.refusal(r.op, r.name, ErrNoQuorum, r.reasonLocked)
 	}
 	return r.outcome, r.refusal
 }
@@ -158,7 +160,7 @@ func (r *round) step(report func(clock quorum.Clock) quorum.Actions) {
 		}
 		if r.outcome != quorum.Done {
 			r.split = r.op == event.OpAcquire && r.outcome == quorum.Denied && r.yesLocked()
-			r.refusal = l.refusal(r.op, r.req.name, reasons[r.op][r.outcome], r.reasonLocked)
+			r.refusal = l.refusal(r.op, r.name, reasons[r.op][r.outcome], r.reasonLocked)
 		}
 		if r.op == event.OpAcquire {
 			l.outages.ended(r)
@@ -167,7 +169,7 @@ func (r *round) step(report func(clock quorum.Clock) quorum.Actions) {
 	r.mu.Unlock()
 	// The context of the caller has no part in what follows.
 	if len(actions.Release) > 0 {
-		since, command := time.Now(), release(r.req.key, r.token, l.fencing, 0, r.req.ttl)
+		since, command := time.Now(), release(r.key, r.token, l.fencing, 0, r.grant.TTL)
 		for _, i := range actions.Release {
 			l.nodes[i].Send(since, command, rollback{r}, i)
 		}
@@ -176,11 +178,11 @@ func (r *round) step(report func(clock quorum.Clock) quorum.Actions) {
 	for _, due := range actions.Raise {
 		if l.events.wants(kindRounds) {
 			l.events.emit(event.Raise{
-				At: time.Now(), Call: r.call.number(), Name: r.req.name, Node: due.Node, Addr: l.nodes[due.Node].Addr(),
+				At: time.Now(), Call: r.call.number(), Name: r.name, Node: due.Node, Addr: l.nodes[due.Node].Addr(),
 				Granted: due.Granted, Fence: due.Token,
 			})
 		}
-		l.nodes[due.Node].Send(time.Now(), node.Raise(r.req.key, r.token, due.Granted, due.Token), raise{r}, due.Node)
+		l.nodes[due.Node].Send(time.Now(), node.Raise(r.key, r.token, due.Granted, due.Token), raise{r}, due.Node)
 	}
 	for _, i := range actions.Observe {
 		r.held.sendObservation(i, nil)
@@ -193,11 +195,11 @@ func (r *round) step(report func(clock quorum.Clock) quorum.Actions) {
 // finish reports the outcome to the observer, the log and the caller.
 func (r *round) finish() {
 	e := &r.locker.events
-	ended := event.Round{Op: r.op, Name: r.req.name, Split: r.split}
+	ended := event.Round{Op: r.op, Name: r.name, Split: r.split}
 	if r.refusal != nil {
 		ended.Err = r.refusal
 	}
-	if level, _ := refusalLine(ended); e.wants(kindRounds) || r.refusal != nil && e.logs(level) {
+	if e.wants(kindRounds) || r.refusal != nil && e.logsRefusal(ended) {
 		ended.Took, ended.At = r.took(), time.Now() // in this order, as those of a vote
 		if r.refusal == nil && r.op != event.OpUnlock {
 			ended.Validity = r.grant.Deadline().Sub(r.grant.Start) - ended.Took

@@ -98,8 +98,6 @@ var lockMutations = []mutation{
 		"sim/line.go", "late != nil && cmd.verb == observe", "false"},
 	{"seen-again-is-held", "a key that was gone, and is seen again, counts as gone until a later extension is confirmed",
 		"quorum/watch.go", "\tcase answer != Yes:\n", "\tcase answer == Yes:\n\t\tk.gone = false\n\tdefault:\n"},
-	{"push-forgotten", "a push that comes while an answer is outstanding stands until an answer shows the key",
-		"quorum/watch.go", "\tl.watch()[node].pushed = true\n", "\tl.watch()[node].pushed = l.keys[node].asked == 0\n"},
 	{"pushed-once", "a key is observed each time that a node pushes a change",
 		"quorum/watch.go", "\tl.keys[node].asked--\n", "\tl.keys[node].asked = 1\n"},
 	{"flush-ignored", "the keys of a node of which everything may have changed are observed",
