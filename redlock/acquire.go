@@ -13,8 +13,10 @@ import (
 // newAcquire makes a round that asks for a lock that nobody holds, under a token of its own. With fencing, the numbers that
 // it is granted are above floor. It owns a block of them, of which its fencing token is the last.
 func (l *Locker) newAcquire(req request, floor uint64) *round {
-	value := req.token
-	if value == "" {
+	value := ""
+	if req.token != nil {
+		value = *req.token
+	} else {
 		value = token.WithMetadata(token.Random(l.self), req.metadata)
 	}
 	grant := quorum.Grant{Start: l.clock.Now(), TTL: req.ttl, Drift: l.drift, Grace: req.grace}

@@ -10,7 +10,7 @@ import (
 // pass gives a lock that an Unlock gives up to the next waiter of its name in this Locker, if there is one and it may.
 func (s *queues) pass(from *Lock, unlock *call) bool {
 	h := from.held
-	q := s.find(h.key)
+	q := s.find(h.first.req.key)
 	if q == nil || s.locker.closing.Err() != nil {
 		return false
 	}

@@ -16,7 +16,6 @@ import (
 // heldLock is a lock that the nodes have granted. It is in the hands of one holder after the other ([WithLocalHandoff]).
 type heldLock struct {
 	locker *Locker
-	key    string
 	token  string
 	fence  uint64 // that the nodes hold with the token; 0 without fencing
 	first  holder
@@ -58,7 +57,7 @@ type holder struct {
 
 // newHeld takes up a lease.
 func (l *Locker) newHeld(req request, token string, fence uint64, lease *quorum.Lease) *Lock {
-	h := &heldLock{locker: l, key: req.key, token: token, fence: fence, lease: lease}
+	h := &heldLock{locker: l, token: token, fence: fence, lease: lease}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.handoff = quorum.NewHandoff(lease, l.pace.Handoff, fence, req.block)
@@ -166,7 +165,7 @@ func (h *heldLock) cleanUp() {
 		return
 	}
 	h.sending.Lock()
-	command, since := release(h.key, h.token, h.fence > 0, h.fence, longest), time.Now()
+	command, since := release(h.first.req.key, h.token, h.fence > 0, h.fence, longest), time.Now()
 	for i, n := range h.locker.nodes {
 		n.Send(since, command, nil, i)
 	}
@@ -192,9 +191,9 @@ func (h *heldLock) extend(ctx context.Context, lock *Lock, over <-chan struct{},
 	h.mu.Unlock()
 	r := h.newRound(event.OpExtend, grant, machine, call)
 	r.extend = machine
-	r.command = node.Extend(h.key, h.token, grant.TTL)
+	r.command = node.Extend(h.first.req.key, h.token, grant.TTL)
 	if h.fence > 0 {
-		r.command = node.ExtendFenced(h.key, h.token, h.fence, grant.TTL, h.locker.keepFence)
+		r.command = node.ExtendFenced(h.first.req.key, h.token, h.fence, grant.TTL, h.locker.keepFence)
 	}
 	if tracked {
 		r.command.Tracked()
@@ -219,14 +218,14 @@ func (h *heldLock) release(now time.Time, call *call) *round {
 	machine, longest := quorum.NewRelease(h.lease, now), h.lease.Longest()
 	h.mu.Unlock()
 	r := h.newRound(event.OpUnlock, quorum.Grant{Start: now}, machine, call)
-	r.command = release(h.key, h.token, h.fence > 0, h.fence, longest)
+	r.command = release(h.first.req.key, h.token, h.fence > 0, h.fence, longest)
 	r.send()
 	return r
 }
 
 func (h *heldLock) newRound(op event.Op, grant quorum.Grant, machine machine, call *call) *round {
 	return &round{
-		locker: h.locker, op: op, name: h.first.req.name, key: h.key, call: call, token: h.token, grant: grant,
+		locker: h.locker, op: op, name: h.first.req.name, key: h.first.req.key, call: call, token: h.token, grant: grant,
 		held: h, done: make(chan struct{}), mu: &h.mu, machine: machine,
 	}
 }

@@ -18,9 +18,9 @@ type Lock struct {
 	hold   quorum.Hold
 	own    context.Context // ends with this handle's Unlock; made when somebody asks for it
 	end    context.CancelFunc
-	inTime bool  // its hold was ended while nobody else could have the lock
-	renews bool  // it is this handle that has the lock renewed
-	err    error // what Err returns; nil while nobody has asked for the end
+	inTime bool       // its hold was ended while nobody else could have the lock
+	renews bool       // it is this handle that has the lock renewed
+	err    *LockError // what Err returns; nil while nobody has asked for the end
 }
 
 // Name returns the name that the lock was taken under, without the key prefix.
@@ -72,8 +72,11 @@ func (l *Lock) Err() error {
 	h := l.held
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if ending := l.endingLocked(h.now()); l.err == nil && ending != quorum.Held {
-		l.err = failed("", h.first.req.name, endings[ending])
+	switch ending := l.endingLocked(h.now()); {
+	case ending == quorum.Held:
+		return nil
+	case l.err == nil:
+		l.err = &LockError{Name: h.first.req.name, Err: endings[ending]}
 	}
 	return l.err
 }
@@ -232,7 +235,7 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	if call != nil {
 		defer func() { l.unlocked(event.Unlock{Handoff: passed, Err: err}, call) }()
 	}
-	locker.queues.linger(h.key)
+	locker.queues.linger(h.first.req.key)
 	if passed = locker.pace.Handoff > 0 && locker.queues.pass(l, call); passed {
 		return nil
 	}

@@ -110,7 +110,7 @@ func (s *queues) listen() {
 // released gives the next waiter of this process its turn behind a release that has just been sent. held is false if the
 // lease was over before: another may hold the lock.
 func (s *queues) released(h *heldLock, held bool) {
-	if q := s.find(h.key); q != nil {
+	if q := s.find(h.first.req.key); q != nil {
 		q.do(func(now time.Time) quorum.Actions {
 			if q.holder == h {
 				q.holder, q.held = nil, now
@@ -124,7 +124,7 @@ func (s *queues) released(h *heldLock, held bool) {
 
 // detached has the waiters of this process watch the nodes, which another process will release the lock on.
 func (s *queues) detached(h *heldLock) {
-	if q := s.find(h.key); q != nil {
+	if q := s.find(h.first.req.key); q != nil {
 		q.do(func(now time.Time) quorum.Actions {
 			if q.holder != h { // they watch the nodes already
 				return quorum.Actions{}

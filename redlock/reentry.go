@@ -24,7 +24,7 @@ type ownedLock struct{ owner, key string }
 func (l *Locker) held(ctx context.Context, req request) (*heldLock, *holder) {
 	inner, _ := ctx.Value(contextLockKey{}).(*contextLock)
 	for ; inner != nil; inner = inner.outer {
-		if h := inner.held; h.locker == l && h.key == req.key && h.heldBy(inner.holder) {
+		if h := inner.held; h.locker == l && h.first.req.key == req.key && h.heldBy(inner.holder) {
 			return h, inner.holder
 		}
 	}

@@ -63,7 +63,6 @@ const (
 type request struct {
 	name       string
 	key        string
-	given      given
 	ttl        time.Duration
 	grace      time.Duration
 	maxHold    time.Duration // NoLimit if there is no AutoExtend
@@ -71,10 +70,11 @@ type request struct {
 	maxOutage  time.Duration
 	autoExtend bool
 	reentrant  bool
+	given      given
 	owner      string
 	metadata   string
 	source     func() (string, error) // nil means random tokens
-	token      string                 // that source has made for the next round
+	token      *string                // that source has made for the next round
 	block      uint64                 // how many fencing tokens the round asks for; 0 means one
 	call       *call                  // nil if nobody wants its number
 }

@@ -22,9 +22,9 @@ func (r *request) nextToken() error {
 		return invalid("TokenSource: an empty token")
 	case strings.Contains(made, "|"):
 		return invalid("TokenSource: the token %.64q must not contain |, which separates the fencing token", made)
-	case made == r.token:
+	case r.token != nil && made == *r.token:
 		return invalid("TokenSource: the token %.64q was that of the round before", made)
 	}
-	r.token = made
+	r.token = &made
 	return checkText("token", made)
 }

@@ -26,7 +26,7 @@ func (h *heldLock) watchLocked() (first bool) {
 		w := &h.locker.watched
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.locks[h.key] = h
+		w.locks[h.first.req.key] = h
 	}
 	return first
 }
@@ -37,8 +37,8 @@ func (h *heldLock) unwatchLocked() {
 		w := &h.locker.watched
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.locks[h.key] == h {
-			delete(w.locks, h.key)
+		if w.locks[h.first.req.key] == h {
+			delete(w.locks, h.first.req.key)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (h *heldLock) observe(i int, done <-chan struct{}) {
 }
 
 func (h *heldLock) sendObservation(i int, done <-chan struct{}) {
-	h.locker.nodes[i].Send(time.Now(), node.Observe(h.key), &watch{held: h, done: done}, i)
+	h.locker.nodes[i].Send(time.Now(), node.Observe(h.first.req.key), &watch{held: h, done: done}, i)
 }
 
 // watch receives what a node holds under the key of a lock.
