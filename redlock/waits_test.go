@@ -232,9 +232,12 @@ func TestLock_SaysThatTheLockIsTakenAfterItHasObservedThat(t *testing.T) {
 	c := onReal(t, 3)
 	locker := c.locker()
 	lock := waits(t, locker, "name")
-	waiter := queue(t, t.Context(), locker, "name", redlock.MaxWait(time.Second))
+	ctx, cancel := context.WithCancel(t.Context())
+	waiter := queue(t, ctx, locker, "name")
 	_, err := lock.Detach(t.Context()) // the waiter looks at the nodes, and asks none
 	require.NoError(t, err)
+	eventually(t, func() bool { return redlock.Sees(locker, "name") }, "the key")
+	cancel()
 	err = receive(t, waiter, "the end").err
 	require.ErrorIs(t, err, redlock.ErrTaken)
 	require.NotErrorIs(t, err, redlock.ErrNoQuorum)

@@ -330,3 +330,21 @@ func TestTurn_YieldDelayIsBoundedAfterALongRound(t *testing.T) {
 		{"join 2", "tick 1h0m1.107s"}, // an eighth of 400 ms, twice, and the 7 ms that were
 	})
 }
+
+func TestQueue_IsTakenIfANodeWasSeenToBeHeldOrItIsTheTurnOfOthers(t *testing.T) {
+	q := quorum.NewQueue[int](3, "self", steady)
+	q.Join(start, 1)
+	require.False(t, q.Taken(start), "nothing is known")
+	q.Observed(start, 0, quorum.KeyState{Answered: true, Held: true, Foreign: true})
+	require.False(t, q.Taken(start), "data of another program is in nobody's hands")
+	q.Observed(start, 1, quorum.KeyState{Answered: true, Held: true, Token: "b.1", TTL: time.Second})
+	require.True(t, q.Taken(start))
+
+	q = quorum.NewQueue[int](3, "self", steady)
+	q.PeerWaits("b")
+	q.Join(start, 1)
+	q.Won(start, granted)
+	q.Unlocked(start)
+	require.True(t, q.Taken(start), "the other has its turn")
+	require.False(t, q.Taken(start.Add(time.Second)))
+}
