@@ -334,6 +334,7 @@ func TestTurn_YieldDelayIsBoundedAfterALongRound(t *testing.T) {
 func TestQueue_IsTakenIfANodeWasSeenToBeHeldOrItIsTheTurnOfOthers(t *testing.T) {
 	q := quorum.NewQueue[int](3, "self", steady)
 	q.Join(start, 1)
+	q.Lost(start) // what follows is what the nodes show then
 	require.False(t, q.Taken(start), "nothing is known")
 	q.Observed(start, 0, quorum.KeyState{Answered: true, Held: true, Foreign: true})
 	require.False(t, q.Taken(start), "data of another program is in nobody's hands")
