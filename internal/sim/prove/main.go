@@ -15,7 +15,6 @@ import (
 	"bytes"
 	"cmp"
 	_ "embed" // the text of the page, and seeds
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -28,6 +27,7 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/mutation"
 	"github.com/quorumlock/quorumlock/internal/sim"
 )
 
@@ -46,7 +46,7 @@ func main() {
 	case *write:
 		err = prove(*seeds)
 	case *name != "":
-		err = try(*name, *from)
+		err = trace(*name, *from)
 	case *replay > 0:
 		err = show(*replay)
 	default:
@@ -80,11 +80,11 @@ func show(seed uint64) error {
 	return nil
 }
 
-// try prints the trace of the schedule that catches a mutation.
-func try(name string, from uint64) error {
-	for _, m := range mutations {
+// trace prints the trace of the schedule that catches a mutation.
+func trace(name string, from uint64) error {
+	for _, m := range mutation.All() {
 		if m.Name == name {
-			c, err := m.try(cmp.Or(from, m.seed()))
+			c, err := try(m, cmp.Or(from, seedOf(m)))
 			fmt.Print(c.output)
 			return err
 		}
@@ -94,7 +94,7 @@ func try(name string, from uint64) error {
 
 // caught is a mutation that a schedule has caught.
 type caught struct {
-	mutation
+	mutation.Mutation
 	Seed   string
 	What   string // the promise that it broke
 	output string
@@ -104,26 +104,13 @@ type caught struct {
 var violation = regexp.MustCompile(`(?m)^prove: seed (\d+): ([^:]+): `)
 
 // try runs the simulator with the mutation in it, at most bound schedules, from a seed on.
-func (m mutation) try(from uint64) (c caught, err error) {
-	path := filepath.Join("internal", filepath.FromSlash(m.file))
-	source, err := os.ReadFile(path)
-	if err != nil {
-		return c, err
-	}
-	if n := bytes.Count(source, []byte(m.was)); n != 1 {
-		return c, fmt.Errorf("%s: %q occurs %d times in %s, not once", m.Name, m.was, n, m.file)
-	}
+func try(m mutation.Mutation, from uint64) (c caught, err error) {
 	dir, err := os.MkdirTemp("", "mutation")
 	if err != nil {
 		return c, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	mutated, overlay := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
-	paths, _ := json.Marshal(map[string]any{"Replace": map[string]string{path: mutated}})
-	err = errors.Join(
-		os.WriteFile(mutated, bytes.Replace(source, []byte(m.was), []byte(m.is), 1), 0o600),
-		os.WriteFile(overlay, paths, 0o600),
-	)
+	overlay, err := m.Overlay(".", dir)
 	if err != nil {
 		return c, err
 	}
@@ -143,8 +130,8 @@ var page string
 //go:embed testdata/seeds.txt
 var seeds string
 
-// seed returns the seed that has caught the mutation before, or 1. Others may take minutes.
-func (m mutation) seed() (seed uint64) {
+// seedOf returns the seed that has caught the mutation before, or 1. Others may take minutes.
+func seedOf(m mutation.Mutation) (seed uint64) {
 	for line := range strings.Lines(seeds) {
 		if n, _ := fmt.Sscanf(line, m.Name+" %d", &seed); n == 1 {
 			return seed
@@ -166,8 +153,8 @@ func prove(n uint64) error {
 		Caught       []caught
 	}{time.Now().UTC().Format(time.DateOnly), n, bound, time.Since(begin).Round(time.Second), nil}
 	var text, list bytes.Buffer
-	for _, m := range mutations {
-		c, err := m.try(m.seed())
+	for _, m := range mutation.All() {
+		c, err := try(m, seedOf(m))
 		if err != nil {
 			return err
 		}
