@@ -172,8 +172,7 @@ func TestDo_ReportsThatDataHasReplacedTheLock(t *testing.T) {
 		err := c.locker().Do(t.Context(), "name", func(_ context.Context, lock *redlock.Lock) error {
 			c.eventuallyHeld("name", lock.Token())
 			for i := range 2 {
-				c.do(i, "DEL", "name")
-				c.do(i, "RPUSH", "name", "a")
+				c.do(i, "EVAL", "redis.call('DEL', KEYS[1]) return redis.call('RPUSH', KEYS[1], 'a')", 1, "name") // nothing comes between
 			}
 			return nil
 		})

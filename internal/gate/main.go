@@ -22,7 +22,7 @@ import (
 
 func main() {
 	side := flag.Int("jobs", 2*runtime.GOMAXPROCS(0), "how many packages run side by side")
-	timeout := flag.Duration("timeout", 10*time.Minute, "how long a package may take")
+	timeout := flag.Duration("timeout", 20*time.Minute, "how long a package may take")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
