@@ -15,6 +15,9 @@ FUZZTIME ?= 10000x# executions of each fuzz target
 FUZZ ?= .# pattern of their names
 SEEDS ?= 100000# schedules, for sim and proof
 TESTFLAGS ?= -race -count=1 -timeout 15m# of go test, for integration
+DURATION ?= 60s# of a run, for chaos
+SEED ?= 1# of its faults
+CHAOS ?= # further flags of chaos, such as -break all, -weaken all, or -procedures
 
 # Modules with code of the project, the root first. tools/ only pins versions.
 NESTED := $(patsubst %/go.mod,%,$(filter-out tools/go.mod,$(wildcard */go.mod)))
@@ -119,6 +122,10 @@ bench: ## Compare with other lock libraries, for minutes on an idle machine, and
 integration: ## Run the integration tests, also on Redis containers: needs Docker
 	@$(HAVE_IMAGE)
 	QUORUMLOCK_REDIS_IMAGE=$$image go -C integration test $(TESTFLAGS) ./...
+
+.PHONY: chaos
+chaos: ## Let clients take locks while servers, networks and clients fail, and check what they have seen: needs Linux, Redis and PostgreSQL
+	@go -C chaos run . -duration $(DURATION) -seed $(SEED) $(CHAOS)
 
 .PHONY: screenshots
 screenshots: ## Take the pictures of the page for docs/tool.md: needs Chromium

@@ -1,0 +1,157 @@
+package check
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/chaos/internal/history"
+)
+
+const (
+	// sleep is how long a lock may be free while a call waits for it; docs/proof.md. Keys without a TTL are noticed late.
+	sleep      = 3 * time.Second
+	sleepNoTTL = 45 * time.Second
+	// moment is how long a release that was sent may be on its way when nothing is disturbed.
+	moment = 150 * time.Millisecond
+)
+
+// taken finds calls that were told that the lock is taken when nobody could be in the way: no other call, hold, key of another program,
+// or what they may have left behind. A release that was sent just before may take a moment.
+func (l *lock) taken() {
+	ways := newCounter(l.blocks(false))
+	for _, o := range l.ops {
+		if o.Kind != history.Acquire || o.Err != history.Taken || !o.Ended() {
+			continue
+		}
+		if ways.count(o.Start-int64(moment), o.End) == 1 { // the call itself
+			l.report(TakenByNobody, []*history.Op{o}, "worker %d of %s was told so", o.Worker, o.Client)
+		}
+	}
+}
+
+// slept finds calls that waited though the lock was free for long, and disturbed by nothing.
+func (l *lock) slept() {
+	bound := add(int64(sleep), 2*l.rules.Timeout)
+	if l.rules.Strangers {
+		bound = int64(sleepNoTTL)
+	}
+	ways := merge(l.blocks(true))
+	for _, o := range l.ops {
+		if o.Kind != history.Acquire || o.Way != history.Waiting {
+			continue
+		}
+		free, end := o.Start, o.End
+		if !o.Ended() {
+			end = l.alive[o.Client]
+		}
+		rest := ways.after(free)
+		for free < end {
+			next := span{end, end}
+			if len(rest) > 0 {
+				next, rest = rest[0], rest[1:]
+			}
+			if to := min(next.from, end); to-free > bound {
+				l.report(WaiterSlept, []*history.Op{o}, "worker %d of %s waited for %v while it was free", o.Worker, o.Client, ms(to-free))
+			}
+			free = max(free, next.to)
+		}
+	}
+}
+
+// blocks returns when somebody or something may have been in the way of a call. Calls that wait for the lock are not in each other's
+// way when free is asked for: one of them has to get it.
+func (l *lock) blocks(free bool) (all []span) {
+	settled := l.rules.settled()
+	trouble := felt(l.faults)
+	for _, stalls := range l.stalls {
+		trouble = append(trouble, spansOf(stalls)...)
+	}
+	for _, downs := range l.downs {
+		trouble = append(trouble, downs...)
+	}
+	for _, t := range trouble {
+		all = append(all, span{t.from, add(t.to, settled)})
+	}
+	for _, f := range l.faults {
+		if brings(f) && l.rules.Strangers { // keys that stay
+			all = append(all, span{f.Start, history.Open})
+		}
+	}
+	for _, o := range l.ops {
+		switch o.Kind {
+		case history.Acquire, history.Attach, history.Force:
+			if o.Hold == "" {
+				all = append(all, l.call(o, free)...)
+			}
+		case history.Set:
+			if o.Err != history.Taken {
+				all = append(all, span{o.Start, l.cleared(o)})
+			}
+		}
+	}
+	for _, a := range l.holds {
+		from := a.op.Start
+		if free && a.op.Way == history.Waiting {
+			from = a.op.End
+		}
+		all = append(all, span{from, l.gone(a)})
+	}
+	return all
+}
+
+// call returns when a call was in the way that has got no lock. One that failed as it should leaves nothing behind.
+func (l *lock) call(o *history.Op, free bool) []span {
+	s := span{o.Start, l.ended(o)}
+	clean := o.Ended() && (o.Err == "" || o.Err == history.Taken || o.Err == history.Foreign || o.Err == history.Canceled)
+	switch waits := free && o.Way == history.Waiting; {
+	case waits && clean:
+		return nil
+	case waits:
+		s.from = s.to
+	}
+	if !clean {
+		s.to = add(s.to, l.rules.settled())
+	}
+	return []span{s}
+}
+
+// ended returns when a call was over, at the latest.
+func (l *lock) ended(o *history.Op) int64 {
+	if o.Ended() {
+		return o.End
+	}
+	return l.alive[o.Client]
+}
+
+// gone returns when nothing was left of a hold, at the latest.
+func (l *lock) gone(a *hold) int64 {
+	last := l.ended(a.op)
+	over := a.detach != nil
+	for _, o := range a.ops {
+		last = max(last, l.ended(o))
+		over = over || o.Kind == history.Over || o.Kind == history.Unlock && o.Ended()
+		if o.Kind == history.Unlock && o.Ended() && o.Err == "" && a.detach == nil {
+			return o.End
+		}
+	}
+	if a.op.Renews && !over { // until its process ends
+		last = max(last, l.alive[a.op.Client])
+	}
+	return add(last, l.rules.settled())
+}
+
+// cleared returns when the key of a Set was gone, if it was.
+func (l *lock) cleared(set *history.Op) int64 {
+	if set.Err != "" || !set.Ended() {
+		return history.Open
+	}
+	for _, o := range l.ops {
+		if o.Kind == history.Clear && o.Start >= set.End && sameKey(o, set) && sameWorker(o, set) && o.Err == "" && o.Ended() {
+			return o.End
+		}
+	}
+	return history.Open
+}
+
+func sameKey(a, b *history.Op) bool { return a.Node == b.Node && a.Key == b.Key }
+
+func sameWorker(a, b *history.Op) bool { return a.Client == b.Client && a.Worker == b.Worker }

@@ -1,0 +1,75 @@
+package check
+
+import (
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/chaos/internal/history"
+)
+
+// secondRenewal is how soon a node whose key an extension has set again may count for the lock.
+const secondRenewal = 100 * time.Millisecond
+
+// lossReported checks that the holder of a lock that is renewed notices a ForceUnlock: with the next renewal that can show it, which
+// is the first that no fault delays.
+//
+// It does not matter whether the ForceUnlock has hit the lock of this holder. If it has not, another had taken the lock before, so
+// that the holder should have noticed earlier.
+func (l *lock) lossReported() {
+	bound := l.rules.Lease/3 + 2*l.rules.Timeout + slack
+	for _, f := range l.forces {
+		if f.Err != "" || !f.Ended() || f.End-f.Start >= int64(secondRenewal) {
+			// One that is slow may look at a node before the holder has set its key there again, and delete others after that. So a
+			// majority may hold the lock all the time.
+			continue
+		}
+		for _, a := range l.holds {
+			if add(a.op.End, 2*l.rules.Timeout) > f.Start { // nodes may still be about to grant it
+				break // and those that follow
+			}
+			if a.proof == nil || a.proof.Start <= add(f.End, bound) || !l.notices(a, f) {
+				continue
+			}
+			if due := l.calm(a, f.End, bound); a.proof.Start > due {
+				l.report(LossNotReported, []*history.Op{a.op, f, a.proof}, "%s was held %v after it had to be known that it was forced",
+					a.op.Hold, ms(a.proof.Start-due))
+			}
+		}
+	}
+}
+
+// notices reports whether the holder has to notice the ForceUnlock: it renews the lock, is the only one who has it, and no answer was
+// lost that would have shown the loss.
+func (l *lock) notices(a *hold, f *history.Op) bool {
+	switch {
+	case !a.op.Renews || a.outer != nil || l.rules.Handoff || a.unlock != nil && a.unlock.Start <= f.End:
+		return false
+	case merge(l.downs[a.op.Client]).touch(f.Start-int64(2*l.rules.Timeout), a.proof.Start):
+		return false
+	}
+	for _, o := range l.leases[a.lease] {
+		if o != a && o.outer == nil || o.detach != nil {
+			return false
+		}
+	}
+	for _, f := range l.faults {
+		if brings(f) && f.Start <= a.proof.Start {
+			return false
+		}
+	}
+	return true
+}
+
+// calm returns the end of the first time that is as long as the bound, begins at t or later, and in which nothing delays the holder.
+func (l *lock) calm(a *hold, t int64, bound time.Duration) int64 {
+	for _, s := range merge(append(felt(l.faultsOf(a.op.Client)), l.stood(a.op.Client)...)).after(t) {
+		if s.from > add(t, bound) {
+			break
+		}
+		t = s.to
+	}
+	return add(t, bound)
+}
+
+// brings reports whether the fault may bring keys back that were deleted.
+func brings(f *history.Op) bool { return strings.Contains(f.What, "snapshot") }

@@ -1,0 +1,50 @@
+package check
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/chaos/internal/history"
+)
+
+// order finds calls that waited in one Locker, and got the lock before one that had come earlier. A goroutine may be late with what
+// its call records, as it writes a file: so both differences have to be above the margin.
+func (l *lock) order() {
+	const margin = 300 * time.Millisecond
+	byLocker := map[string][]*history.Op{}
+	for _, o := range l.ops {
+		if o.Kind == history.Acquire && o.Way == history.Waiting && o.Hold != "" && o.Outer == "" {
+			byLocker[o.Locker] = append(byLocker[o.Locker], o)
+		}
+	}
+	for _, calls := range byLocker {
+		var last *history.Op // to get the lock, of those that had come before
+		before := calls
+		for _, o := range calls {
+			for ; add(before[0].Start, margin) < o.Start; before = before[1:] {
+				if last == nil || before[0].End > last.End {
+					last = before[0]
+				}
+			}
+			if last == nil || add(o.End, margin) >= last.End || merge(l.stood(o.Client)).touch(last.Start, last.End) {
+				continue
+			}
+			l.report(OutOfOrder, []*history.Op{last, o}, "%s came %v later than %s, and had it %v earlier",
+				o.Hold, ms(o.Start-last.Start), last.Hold, ms(last.End-o.End))
+		}
+	}
+}
+
+// named are the results that calls may have.
+var named = map[string]bool{
+	"": true, history.Taken: true, history.NoQuorum: true, history.Canceled: true, history.NotHeld: true, history.Lost: true,
+	history.Expired: true, history.Released: true, history.Foreign: true, history.Closed: true, history.Stale: true, history.Unknown: true,
+}
+
+// unexpected finds errors that no call should return.
+func (l *lock) unexpected() {
+	for _, o := range l.ops {
+		if !named[o.Err] {
+			l.report(UnexpectedError, []*history.Op{o}, "%s: %s", o.Kind, o.Err)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+// Package history is the format of what a run records: which calls client processes have made and what came of them, and what
+// was done to servers and clients meanwhile. A history is checked after the fact, by package check.
+//
+// A process writes its part as lines of JSON. A call has two of them, one when it begins and one when it has ended; a process
+// that is killed leaves calls open. All times are of the machine's monotonic clock ([Now]), so that they compare between
+// processes.
+package history
+
+import "math"
+
+// Kind is what an operation is.
+type Kind string
+
+// The kinds of operations. The fields in brackets are those that matter beside Client, Worker, Start, End, Name and Err.
+const (
+	// Calls of the library.
+	Acquire Kind = "acquire" // Lock, TryLock, Do, or a lock that is taken again [Hold if it was got, Outer, Locker, Way, TTL, Validity, Fence]
+	Extend  Kind = "extend"  // [Hold, TTL]
+	Unlock  Kind = "unlock"  // [Hold]
+	Detach  Kind = "detach"  // [Hold, Token]
+	Attach  Kind = "attach"  // [Hold if it was got, Token, Locker, Validity, Fence]
+	Force   Kind = "force"   // ForceUnlock
+
+	// What a holder has seen.
+	Proof Kind = "proof" // Start = End is an instant, and Err() == nil was seen after it [Hold]
+	Over  Kind = "over"  // Err() != nil was seen, for the first time, at Start = End [Hold]
+
+	// Registers. A holder writes them, and anybody reads them.
+	Write Kind = "write" // a write with a fencing token, or in the register without a check [Hold, Register, Fence, Value]
+	Read  Kind = "read"  // [Register, Fence and Value that were read]
+
+	// Other programs on the servers: they change keys without the library.
+	Set   Kind = "set"   // [Node, Key, Value; Err "taken" if the key was there: nothing was set]
+	Check Kind = "check" // the key of a Set is looked at, which its owner has not changed since [Node, Key, Value that was read]
+	Clear Kind = "clear" // the owner of a Set deletes it, with whatever is in it [Node, Key]
+
+	// What was done to servers and clients, and what else they went through.
+	Fault Kind = "fault" // [What, Nodes, Clients]; without End it went on to the end
+	Stall Kind = "stall" // the process stood still, or had no CPU
+	Down  Kind = "down"  // a connection of the client to a node broke, or could not be made [Node]
+	Up    Kind = "up"    // [Node]
+	Usage Kind = "usage" // what a client process needs at that moment [Goroutines, Heap, Files]
+)
+
+// Registers.
+const (
+	Redis    = "redis"    // with a fence, package redlock/fence on Redis
+	Postgres = "postgres" // with a fence, package redlock/fence on PostgreSQL
+	Plain    = "plain"    // without any check
+)
+
+// Ways to acquire.
+const (
+	Waiting   = "lock"      // Lock or Do, which wait
+	Trying    = "try"       // TryLock
+	Reentrant = "reentrant" // with the option Reentrant, by the owner who holds the lock in Outer
+)
+
+// Results of calls, in Err. It is empty after success, and the text of the error if it is none of these.
+const (
+	Taken    = "taken"
+	NoQuorum = "no quorum"
+	Canceled = "canceled" // the caller's context has ended
+	NotHeld  = "not held" // also ErrLost, ErrExpired and ErrReleased of an Unlock
+	Lost     = "lost"
+	Expired  = "expired"
+	Released = "released"
+	Foreign  = "foreign"
+	Closed   = "closed"
+	Stale    = "stale"   // a fence that is below a later one
+	Unknown  = "unknown" // a write or a read that was not confirmed: it may have been carried out, or be so later
+)
+
+// Open is the End of an operation that has not ended.
+const Open = math.MaxInt64
+
+// Op is an operation: a call with its interval, or something that was observed. Times are in nanoseconds of the monotonic clock.
+type Op struct {
+	Kind     Kind   `json:"k"`
+	ID       uint64 `json:"id"`               // of the operation, in its process
+	Client   string `json:"c"`                // the process: another one after it was killed
+	Worker   int    `json:"w"`                // who makes one call after the other, in the process
+	Start    int64  `json:"s"`                // before the call
+	End      int64  `json:"e"`                // after the call
+	Name     string `json:"n,omitempty"`      // of the lock
+	Err      string `json:"err,omitempty"`    // empty means success
+	Hold     string `json:"h,omitempty"`      // of the lock that was got: every Acquire and Attach that succeeds has one of its own
+	Outer    string `json:"o,omitempty"`      // of an Acquire by re-entry: the hold of the same owner that it adds to
+	Locker   string `json:"l,omitempty"`      // the Locker, unique among all processes
+	Way      string `json:"way,omitempty"`    // how it was acquired
+	TTL      int64  `json:"ttl,omitempty"`    // nanoseconds
+	Renews   bool   `json:"renews,omitempty"` // of an Acquire or Attach: AutoExtend
+	Validity int64  `json:"valid,omitempty"`  // nanoseconds, what was left at End
+	Fence    uint64 `json:"f,omitempty"`
+	Token    string `json:"t,omitempty"`
+
+	Register string `json:"r,omitempty"`
+	Value    string `json:"v,omitempty"`
+	Key      string `json:"key,omitempty"`
+	Node     int    `json:"node,omitempty"`
+
+	What    string   `json:"what,omitempty"`
+	Nodes   []int    `json:"nodes,omitempty"`   // that the fault concerns; empty: none of them
+	Clients []string `json:"clients,omitempty"` // that the fault concerns: for a fault with Nodes too, the links between them; empty: all
+
+	Goroutines int   `json:"goroutines,omitempty"`
+	Heap       int64 `json:"heap,omitempty"`  // bytes
+	Files      int   `json:"files,omitempty"` // open file descriptors, connections among them
+}
+
+// Ended reports whether the operation has ended.
+func (o *Op) Ended() bool { return o.End != Open }

@@ -1,0 +1,58 @@
+// Package kind lists the kinds of locks that a run takes: how each is taken, and what has to be true of its history. A further kind
+// is an entry of [All].
+package kind
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/chaos/internal/check"
+	"github.com/quorumlock/quorumlock/chaos/internal/client"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// heal is when a key without a TTL is deleted. Strangers hold theirs for less.
+const heal = 2 * time.Second
+
+// Kind is a kind of lock.
+type Kind struct {
+	client.Kind
+	Rules     check.Rules // as far as they depend on the kind
+	Strangers bool        // other programs take the same names
+}
+
+// All returns the kinds.
+func All() []Kind {
+	handoff := redlock.WithLocalHandoff(250 * time.Millisecond)
+	return []Kind{
+		{Kind: client.Kind{Name: "plain", Turn: turn(lease{})}},
+		{Kind: client.Kind{Name: "fenced", Turn: turn(lease{fenced: true}), Options: options(redlock.WithFencing())},
+			Rules: check.Rules{Fenced: true}},
+		{Kind: client.Kind{Name: "passed", Turn: turn(lease{}), Options: options(handoff)},
+			Rules: check.Rules{Handoff: true}},
+		{Kind: client.Kind{Name: "block", Turn: turn(lease{fenced: true}), Options: options(handoff, redlock.WithFencing())},
+			Rules: check.Rules{Handoff: true, Fenced: true}},
+		{Kind: client.Kind{Name: "forced", Turn: turn(lease{forced: true})},
+			Rules: check.Rules{Forced: true}},
+		// Strangers also put data in the place of counters, so that the order of fences is not promised.
+		{Kind: client.Kind{Name: "shared", Turn: turn(lease{pause: time.Second}), Options: options(redlock.WithFencing(), redlock.WithHeal(heal))},
+			Rules: check.Rules{Strangers: true, Heal: heal}, Strangers: true},
+	}
+}
+
+func options(o ...redlock.Option) []redlock.Option { return o }
+
+// Of returns the kind of a lock.
+func Of(kinds []Kind, name string) Kind {
+	first, _, _ := strings.Cut(name, "-")
+	for _, k := range kinds {
+		if k.Name == first {
+			return k
+		}
+	}
+	panic("no kind of " + name)
+}
+
+// turn returns what a worker does in a turn.
+func turn(l lease) func(context.Context, *client.Worker, string) { return l.turn }

@@ -1,0 +1,124 @@
+package kind
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorumlock/quorumlock/chaos/internal/client"
+	"github.com/quorumlock/quorumlock/chaos/internal/history"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// lease is how workers take locks of the kinds that there are.
+type lease struct {
+	fenced bool          // holders write registers with their fence
+	forced bool          // somebody calls ForceUnlock
+	pause  time.Duration // between turns, so that others get the lock too
+}
+
+// turn takes a lock in one of the ways, relies on it for a while, and ends it in one of the ways.
+func (l lease) turn(ctx context.Context, w *client.Worker, name string) {
+	w.Wait(ctx, l.pause+20*time.Millisecond)
+	if w.OneIn(10) {
+		w.Wait(ctx, time.Second)
+	}
+	call := client.Call{Way: history.Waiting, TTL: w.TTL(), Renews: w.OneIn(2)}
+	if w.OneIn(8) {
+		call.Options = append(call.Options, redlock.Grace(call.TTL/8))
+	}
+	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
+	switch w.Dice.IntN(12) {
+	case 0, 1, 2:
+		call.Way = history.Trying
+	case 3, 4:
+		call.Options = append(call.Options, redlock.MaxWait(time.Duration(w.Dice.Int64N(int64(time.Second)))))
+	case 5, 6, 7:
+		limited, cancel = context.WithTimeout(ctx, time.Duration(w.Dice.Int64N(int64(3*time.Second))))
+		defer cancel()
+	case 8, 9:
+		w.Do(limited, name, call, func(ctx context.Context, h *client.Hold) { l.rely(ctx, w, h, call) })
+		return
+	case 10:
+		if h := w.Attach(ctx, name, client.Call{TTL: call.TTL, Renews: call.Renews}); h != nil {
+			l.hold(ctx, w, h, call)
+		}
+		return
+	case 11:
+		if l.forced && w.OneIn(3) {
+			w.Force(context.WithoutCancel(ctx), name)
+			return
+		}
+	}
+	if h := w.Acquire(limited, name, call); h != nil {
+		l.hold(ctx, w, h, call)
+	}
+}
+
+// hold relies on a lock, and ends it.
+func (l lease) hold(ctx context.Context, w *client.Worker, h *client.Hold, call client.Call) {
+	inner, cancel := h.Context(ctx)
+	defer cancel()
+	l.rely(inner, w, h, call)
+	if !w.OneIn(12) {
+		unlock := context.WithoutCancel(ctx)
+		w.Unlock(unlock, h)
+		return
+	}
+	switch w.Dice.IntN(3) {
+	case 0: // it ends by itself, or with the process
+		if !call.Renews {
+			return
+		}
+		w.Unlock(ctx, h)
+	default:
+		w.Detach(context.WithoutCancel(ctx), h)
+	}
+}
+
+// rely works under a lock for a while: mostly short, sometimes for longer than its TTL.
+func (l lease) rely(ctx context.Context, w *client.Worker, h *client.Hold, call client.Call) {
+	steps, step := 1+w.Dice.IntN(3), 10*time.Millisecond
+	switch w.Dice.IntN(40) {
+	case 0:
+		steps, step = 10, call.TTL/5
+	case 1, 2, 3:
+		steps, step = 5, 100*time.Millisecond
+	}
+	for range steps {
+		if !w.Prove(h) {
+			return
+		}
+		l.use(ctx, w, h, call)
+		w.Wait(ctx, step)
+		w.Prove(h)
+	}
+}
+
+// use makes use of a lock that is held.
+func (l lease) use(ctx context.Context, w *client.Worker, h *client.Hold, call client.Call) {
+	register := [...]string{history.Plain, history.Redis, history.Postgres}[w.Dice.IntN(3)]
+	if !l.fenced {
+		register = history.Plain
+	}
+	switch w.Dice.IntN(6) {
+	case 0, 1:
+		w.Write(context.WithoutCancel(ctx), h, register)
+	case 2:
+		w.Read(ctx, h.Name(), register, h.ID)
+	case 3:
+		if w.OneIn(3) {
+			w.Extend(ctx, h, max(call.TTL, w.TTL())) // at least twice the Grace
+		}
+	case 4:
+		if !w.OneIn(6) {
+			return
+		}
+		again := client.Call{Way: history.Reentrant, TTL: w.TTL(), Outer: h, Renews: w.OneIn(2)}
+		if inner := w.Acquire(ctx, h.Name(), again); inner != nil {
+			w.Wait(ctx, 10*time.Millisecond)
+			w.Prove(inner)
+			w.Unlock(context.WithoutCancel(ctx), inner)
+		}
+	}
+}

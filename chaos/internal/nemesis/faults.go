@@ -1,0 +1,285 @@
+//go:build linux
+
+package nemesis
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/quorumlock/chaos/internal/cluster"
+)
+
+// Sound returns the faults that locks have to survive.
+func Sound() []Fault {
+	return []Fault{
+		{"freeze", Any, freezeServers},
+		{"restart-empty", Guarded, restartEmpty},
+		{"old-snapshot", Guarded, oldSnapshot},
+		{"kill", Lasting, killServers},
+		{"partition", Any, partition},
+		{"partition", Any, partition},
+		{"hold", Any, hold},
+		{"hold", Any, hold},
+		{"delay", Any, delay},
+		{"loss", Any, loss},
+		{"cut", Any, cut},
+		{"cut", Any, cut},
+		{"pause", Any, command("pause", func(a *attack) []any { return []any{"CLIENT", "PAUSE", a.lasting.Milliseconds()} }, "CLIENT", "UNPAUSE")},
+		{"script-flush", Any, command("script-flush", func(*attack) []any { return []any{"SCRIPT", "FLUSH"} })},
+		{"client-kill", Any, command("client-kill", func(*attack) []any { return []any{"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"} })},
+		{"client-kill", Any, command("client-kill", func(*attack) []any { return []any{"CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes"} })},
+		{"oom", Any, command("oom", func(*attack) []any { return []any{"CONFIG", "SET", "maxmemory", "1"} }, "CONFIG", "SET", "maxmemory", "0")},
+		{"maxclients", Any, maxClients},
+		{"slow-script", Any, slowScript},
+		{"no-scripts", Any, command("no-scripts", func(*attack) []any { return []any{"ACL", "SETUSER", "default", "-evalsha", "-eval"} }, "ACL", "SETUSER", "default", "+@all")},
+		{"no-messages", Any, command("no-messages", func(*attack) []any { return []any{"ACL", "SETUSER", "default", "-publish", "-client|tracking"} }, "ACL", "SETUSER", "default", "+@all")},
+		{"stop-client", Any, stopClients},
+		{"suspend-client", Any, suspendClients},
+		{"kill-client", Any, killClient},
+	}
+}
+
+func freezeServers(a *attack) error {
+	servers := a.nodes
+	if a.dice.IntN(8) == 0 {
+		servers = []int{a.Register}
+	}
+	release, ok := a.take("server", servers...)
+	if !ok {
+		return nil
+	}
+	defer release()
+	return a.during("freeze", servers, nil,
+		func() error { return each(servers, func(j int) error { return a.Cluster.Server(j).Freeze() }) },
+		func() error { return each(servers, func(j int) error { return a.Cluster.Server(j).Thaw() }) })
+}
+
+// restart ends servers without warning, does something while they are down, and starts them again. With a restart guard it is a minority
+// mostly, because nobody gets a lock while a majority is quarantined.
+func (a *attack) restart(what string, between func(*cluster.Server) error) error {
+	if a.Guard > 0 && a.dice.IntN(4) > 0 {
+		a.nodes = a.nodes[:min(len(a.nodes), len(a.Nodes)/2)]
+	}
+	release, ok := a.take("server", a.nodes...)
+	if !ok {
+		return nil
+	}
+	defer release()
+	return a.during(what, a.nodes, nil,
+		func() error {
+			return each(a.nodes, func(j int) error {
+				s := a.Cluster.Server(j)
+				s.Stop()
+				return between(s)
+			})
+		},
+		func() error { return each(a.nodes, func(j int) error { return a.Cluster.Server(j).Start() }) })
+}
+
+func restartEmpty(a *attack) error { return a.restart("restart-empty", (*cluster.Server).Wipe) }
+
+func killServers(a *attack) error {
+	return a.restart("kill", func(*cluster.Server) error { return nil })
+}
+
+// oldSnapshot puts a copy of some moments ago back.
+func oldSnapshot(a *attack) error {
+	release, ok := a.take("server", a.nodes...)
+	if !ok {
+		return nil
+	}
+	err := each(a.nodes, func(j int) error { return a.Cluster.Server(j).Snapshot() })
+	wait(a.ctx, 2*a.lasting)
+	release()
+	return errors.Join(err, a.restart("old-snapshot", (*cluster.Server).Restore))
+}
+
+// links returns the links between the clients and nodes of the attack, and at times those of the clients to the registers.
+func (a *attack) links() (links []*cluster.Link, paths []cluster.Path, nodes []int) {
+	nodes = a.nodes
+	if a.dice.IntN(4) == 0 {
+		nodes = append(nodes, a.Register)
+	}
+	direction := [...]cluster.Direction{cluster.ToServer, cluster.ToClient, cluster.Both}[a.dice.IntN(3)]
+	for _, i := range a.clients {
+		for _, j := range nodes {
+			links = append(links, a.Cluster.Link(i, j))
+			paths = append(paths, cluster.Path{Client: i, Server: j, Direction: direction})
+		}
+	}
+	return links, paths, nodes
+}
+
+// onLinks changes links at the beginning and at the end of the fault.
+func (a *attack) onLinks(what string, begin, end func(*cluster.Link, cluster.Direction)) error {
+	release, ok := a.take(what, a.clients...)
+	if !ok {
+		return nil
+	}
+	defer release()
+	links, paths, nodes := a.links()
+	all := func(do func(*cluster.Link, cluster.Direction)) func() error {
+		return func() error {
+			for i, l := range links {
+				do(l, paths[i].Direction)
+			}
+			return nil
+		}
+	}
+	return a.during(fmt.Sprintf("%s, %v", what, paths[0].Direction), nodes, a.clients, all(begin), all(end))
+}
+
+func partition(a *attack) error {
+	release, ok := a.take("partition", a.clients...)
+	if !ok {
+		return nil
+	}
+	defer release()
+	_, paths, nodes := a.links()
+	return a.during(fmt.Sprintf("partition, %v", paths[0].Direction), nodes, a.clients,
+		func() error { return a.Cluster.Partition(paths...) },
+		func() error { return a.Cluster.Heal(paths...) })
+}
+
+// hold holds one direction back, or both, mostly for longer than the node timeout: what was sent is executed late.
+func hold(a *attack) error {
+	return a.onLinks("hold", (*cluster.Link).Hold, (*cluster.Link).Release)
+}
+
+func delay(a *attack) error {
+	most := time.Duration(a.dice.Int64N(int64(400 * time.Millisecond)))
+	return a.onLinks("delay",
+		func(l *cluster.Link, d cluster.Direction) { l.Delay(d, most/4, most) },
+		func(l *cluster.Link, d cluster.Direction) { l.Delay(d, 0, 0) })
+}
+
+func loss(a *attack) error {
+	share := 0.2 * a.dice.Float64()
+	return a.onLinks("loss",
+		func(l *cluster.Link, _ cluster.Direction) { l.Loss(share) },
+		func(l *cluster.Link, _ cluster.Direction) { l.Loss(0) })
+}
+
+func cut(a *attack) error {
+	a.lasting = 0
+	return a.onLinks("cut",
+		func(l *cluster.Link, _ cluster.Direction) { l.Cut() },
+		func(*cluster.Link, cluster.Direction) {})
+}
+
+// command sends a command to the nodes, and another when the fault is over.
+func command(what string, begin func(*attack) []any, end ...any) func(*attack) error {
+	return func(a *attack) error {
+		release, ok := a.take("server", a.nodes...)
+		if !ok {
+			return nil
+		}
+		defer release()
+		if end == nil {
+			a.lasting = 0
+		}
+		first := begin(a)
+		return a.during(what, a.nodes, nil,
+			func() error {
+				return each(a.nodes, func(j int) error {
+					_, err := a.Cluster.Server(j).Do(first[0].(string), first[1:]...)
+					return err
+				})
+			},
+			func() error {
+				if end == nil {
+					return nil
+				}
+				return each(a.nodes, func(j int) error {
+					_, err := a.Cluster.Server(j).Do(end[0].(string), end[1:]...)
+					return err
+				})
+			})
+	}
+}
+
+// maxClients lets a server take no further connection, and ends those that it has.
+func maxClients(a *attack) error {
+	release, ok := a.take("server", a.nodes...)
+	if !ok {
+		return nil
+	}
+	defer release()
+	done := a.record("maxclients", a.nodes, nil)
+	defer done()
+	return each(a.nodes, func(j int) error {
+		c, err := a.Cluster.Server(j).Conn() // later it would not get one
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = c.Do("CONFIG", "SET", "maxclients", 1)
+		if err == nil {
+			_, err = c.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		}
+		wait(a.ctx, a.lasting)
+		_, last := c.Do("CONFIG", "SET", "maxclients", 10000)
+		return errors.Join(err, last)
+	})
+}
+
+// slowScript keeps servers busy.
+func slowScript(a *attack) error {
+	release, ok := a.take("server", a.nodes...)
+	if !ok {
+		return nil
+	}
+	defer release()
+	done := a.record("slow-script", a.nodes, nil)
+	defer done()
+	// Servers answer BUSY after 5 s, which is longer.
+	const script = `local function now() local t = redis.call('time') return t[1] * 1000 + t[2] / 1000 end
+		local begun = now() while now() - begun < tonumber(ARGV[1]) do end return 1`
+	return each(a.nodes, func(j int) error {
+		_, err := a.Cluster.Server(j).Do("EVAL", script, 0, a.lasting.Milliseconds())
+		return err
+	})
+}
+
+// stopClients stops processes. They do not know it when they go on.
+func stopClients(a *attack) error {
+	release, ok := a.take("client", a.clients...)
+	if !ok {
+		return nil
+	}
+	defer release()
+	if a.dice.IntN(3) == 0 {
+		a.lasting += a.Longest // all that they held is over
+	}
+	return a.during("stop-client", nil, a.clients,
+		func() error { return each(a.clients, func(i int) error { return a.Clients[i].Freeze() }) },
+		func() error { return each(a.clients, func(i int) error { return a.Clients[i].Thaw() }) })
+}
+
+// suspendClients is a machine that sleeps: when its processes go on, more time has passed than their timers know.
+func suspendClients(a *attack) error {
+	release, ok := a.take("client", a.clients...)
+	if !ok {
+		return nil
+	}
+	defer release()
+	ahead := time.Duration(a.dice.Int64N(int64(2 * a.Longest)))
+	return a.during("suspend-client", nil, a.clients,
+		func() error { return each(a.clients, func(i int) error { return a.Clients[i].Freeze() }) },
+		func() error {
+			return each(a.clients, func(i int) error { return errors.Join(a.Clients[i].Thaw(), a.Clients[i].Jump(ahead)) })
+		})
+}
+
+func killClient(a *attack) error {
+	a.clients = a.clients[:1]
+	release, ok := a.take("client", a.clients...)
+	if !ok {
+		return nil
+	}
+	defer release()
+	done := a.record("kill-client", nil, a.clients)
+	defer done()
+	return a.Clients[a.clients[0]].Kill()
+}

@@ -1,0 +1,106 @@
+//go:build linux
+
+package run
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/quorumlock/quorumlock/chaos/internal/check"
+	"github.com/quorumlock/quorumlock/chaos/internal/history"
+	"github.com/quorumlock/quorumlock/chaos/internal/kind"
+	"github.com/quorumlock/quorumlock/chaos/internal/timeline"
+)
+
+// Report says what an episode was, and what its history shows.
+type Report struct {
+	Operations, Holds, Faults int
+	Violations                []check.Violation
+	Undecided                 int           // windows that porcupine had no time for
+	Gap                       time.Duration // the longest time without a lock that was got
+	Checking                  time.Duration
+}
+
+// Add adds another episode.
+func (r *Report) Add(o Report) {
+	r.Operations, r.Holds, r.Faults = r.Operations+o.Operations, r.Holds+o.Holds, r.Faults+o.Faults
+	r.Violations = append(r.Violations, o.Violations...)
+	r.Undecided, r.Gap, r.Checking = r.Undecided+o.Undecided, max(r.Gap, o.Gap), r.Checking+o.Checking
+}
+
+func (r Report) String() string {
+	text := fmt.Sprintf("%d faults, %d operations, %d holds, the longest time without a new one %v; checked in %v: %d violations",
+		r.Faults, r.Operations, r.Holds, r.Gap.Round(time.Millisecond), r.Checking.Round(time.Millisecond), len(r.Violations))
+	if r.Undecided > 0 {
+		text += fmt.Sprintf(" (%d windows not decided)", r.Undecided)
+	}
+	return text
+}
+
+// check checks the history of the episode, and removes it if it is well. Otherwise it writes what shows the violations.
+func (w *World) check() (r Report, err error) {
+	begun := time.Now()
+	files := histories(w.Dir, w.episode)
+	ops, err := history.Load(files...)
+	if err != nil {
+		return r, err
+	}
+	r.Operations = len(ops)
+	var last int64
+	for _, op := range ops {
+		switch {
+		case op.Kind == history.Fault:
+			r.Faults++
+		case op.Kind == history.Acquire && op.Hold != "":
+			r.Holds++
+			if last > 0 {
+				r.Gap = max(r.Gap, time.Duration(op.End-last))
+			}
+			last = max(last, op.End)
+		}
+	}
+	h := check.New(ops)
+	for _, name := range h.Names() {
+		rules := kind.Of(w.Kinds, name).Rules
+		rules.Lease, rules.Timeout = w.ttls[len(w.ttls)-1], nodeTimeout
+		if !w.Durable && w.Break == nil {
+			rules.Guard = guard
+		}
+		violations, undecided := h.Check(name, rules)
+		r.Violations = append(r.Violations, violations...)
+		r.Undecided += undecided
+	}
+	r.Checking = time.Since(begun)
+	for i, v := range r.Violations {
+		if i == 10 {
+			fmt.Fprintf(w.Out, "and %d more\n", len(r.Violations)-i)
+			break
+		}
+		if err := w.show(h, v, i); err != nil {
+			return r, err
+		}
+	}
+	if len(r.Violations) == 0 {
+		for _, file := range files {
+			_ = os.Remove(file)
+		}
+	}
+	return r, nil
+}
+
+// show prints a violation with the operations that show it, and draws them.
+func (w *World) show(h *check.History, v check.Violation, number int) error {
+	window := h.Window(v)
+	text := check.Text(window)
+	path := filepath.Join(w.Dir, fmt.Sprintf("violation-%d-%d.html", w.episode, number))
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	title := fmt.Sprintf("%s: %s: %s", v.Name, v.Promise, v.Text)
+	fmt.Fprintf(w.Out, "\nVIOLATION %s\n%s%s\n\n", title, text, path)
+	return timeline.Write(file, title, text, window)
+}

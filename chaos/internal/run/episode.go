@@ -1,0 +1,161 @@
+//go:build linux
+
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/chaos/internal/client"
+	"github.com/quorumlock/quorumlock/chaos/internal/history"
+	"github.com/quorumlock/quorumlock/chaos/internal/kind"
+	"github.com/quorumlock/quorumlock/chaos/internal/nemesis"
+)
+
+// Episode lets clients work, and faults happen, and checks the history. Procedure may be nil.
+func (w *World) Episode(ctx context.Context, procedure *nemesis.Procedure) (Report, error) {
+	w.episode++
+	recorder, err := history.NewRecorder(w.history("nemesis"), "nemesis")
+	if err != nil {
+		return Report{}, err
+	}
+	names := w.begin()
+	m := &nemesis.World{
+		Cluster: w.cluster, Nodes: w.nodes, Register: w.register, Durable: w.Durable, Longest: w.ttls[len(w.ttls)-1],
+		History: recorder, Log: w.logf, Prefix: client.Prefix, Names: names,
+	}
+	if !w.Durable && w.Break == nil {
+		m.Guard = guard
+	}
+	for i := range clients {
+		m.Clients = append(m.Clients, machine{w, i})
+	}
+	err = w.work()
+	strangers, stop := context.WithCancel(ctx)
+	var others sync.WaitGroup
+	for i, name := range names {
+		if kind.Of(w.Kinds, name).Strangers {
+			dice := w.newDice(i)
+			others.Go(func() { m.Stranger(strangers, dice, name, i) })
+		}
+	}
+	if err == nil {
+		err = w.trouble(ctx, m, procedure)
+	}
+	stop()
+	others.Wait()
+	w.nodes = m.Nodes
+	err = errors.Join(err, w.pause(), recorder.Close())
+	if err != nil {
+		return Report{}, err
+	}
+	return w.check()
+}
+
+// wanted is how much the names of a kind are wanted: one that many wait for, some that few do, and some that are mostly free.
+var wanted = [...]int{12, 4, 1, 1, 1}
+
+// begin chooses the names of an episode. Some are listed more often, so that they are taken more often.
+func (w *World) begin() []string {
+	var names []string
+	w.names = nil
+	for _, k := range w.Kinds {
+		for i, times := range wanted {
+			name := fmt.Sprintf("%s-%d-%d", k.Name, w.episode, i)
+			names = append(names, name)
+			w.names = append(w.names, slices.Repeat([]string{name}, times)...)
+		}
+	}
+	return names
+}
+
+// trouble lets faults happen: two at a time at most, and none at the end.
+func (w *World) trouble(ctx context.Context, m *nemesis.World, procedure *nemesis.Procedure) error {
+	if procedure != nil {
+		return errors.Join(procedure.Run(ctx, m, w.reopen), ctx.Err())
+	}
+	limited, cancel := context.WithTimeout(ctx, w.Lasting)
+	defer cancel()
+	faults := w.Faults
+	if w.Break != nil {
+		faults = w.Break.Faults
+	}
+	failures := make([]error, 2)
+	var both sync.WaitGroup
+	for i := range failures {
+		if len(faults) == 0 {
+			<-limited.Done()
+			break
+		}
+		dice := w.newDice(i)
+		both.Go(func() { failures[i] = m.Run(limited, dice, faults, 2*time.Second) })
+	}
+	both.Wait()
+	err := errors.Join(failures...)
+	timer := time.NewTimer(calm)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+func (w *World) newDice(i int) *rand.Rand { return rand.New(rand.NewPCG(w.dice.Uint64(), uint64(i))) }
+
+func (w *World) history(client string) string {
+	return filepath.Join(w.Dir, fmt.Sprintf("%s.%d.history", client, w.episode))
+}
+
+func (w *World) logf(format string, args ...any) {
+	at := time.Duration(history.Now() - w.began).Seconds()
+	fmt.Fprintf(w.Out, "%8.3f  %s\n", at, fmt.Sprintf(format, args...))
+}
+
+// work lets the clients begin.
+func (w *World) work() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at = w.episode
+	return w.all(func(p *process) error { return p.order(w.workOrder(p)) })
+}
+
+func (w *World) workOrder(p *process) client.Order {
+	return client.Order{Do: "work", Names: w.names, History: w.history(p.config.Name)}
+}
+
+func (w *World) pause() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at = 0
+	return w.all(func(p *process) error { return p.order(client.Order{Do: "pause"}) })
+}
+
+// reopen gives the clients another list of nodes, one after the other.
+func (w *World) reopen(nodes []int) (err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nodes = nodes
+	for _, p := range w.clients {
+		p.config.URLs = w.urls(p.index, nodes)
+		err = errors.Join(err, p.order(client.Order{Do: "open", URLs: p.config.URLs}))
+	}
+	return err
+}
+
+// all does something with all clients at once.
+func (w *World) all(do func(*process) error) error {
+	failures := make([]error, len(w.clients))
+	var group sync.WaitGroup
+	for i, p := range w.clients {
+		group.Go(func() { failures[i] = do(p) })
+	}
+	group.Wait()
+	return errors.Join(failures...)
+}

@@ -1,0 +1,140 @@
+//go:build linux
+
+// Package run lets clients take locks on servers that fail, and checks what they have seen.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/chaos/internal/client"
+	"github.com/quorumlock/quorumlock/chaos/internal/cluster"
+	"github.com/quorumlock/quorumlock/chaos/internal/history"
+	"github.com/quorumlock/quorumlock/chaos/internal/kind"
+	"github.com/quorumlock/quorumlock/chaos/internal/nemesis"
+)
+
+const (
+	nodes   = 5
+	clients = 4
+	workers = 16 // of each client
+
+	nodeTimeout = 300 * time.Millisecond // the default of the library
+	guard       = 5 * time.Second        // above 3 s, twice the node timeout and the difference of the clocks, for fences
+
+	// calm is the end of an episode, without faults: what was disturbed has to be well again.
+	calm = 8 * time.Second
+	// drift is how much faster or slower the clock of a node runs: within what docs/safety.md permits.
+	drift = 0.004
+)
+
+// Config is what is run.
+type Config struct {
+	Seed    uint64
+	Lasting time.Duration // of an episode: how long faults happen, before what was recorded is checked
+	Dir     string        // for logs and histories
+	Kinds   []kind.Kind
+	Out     io.Writer
+	Durable bool // nodes that sync each write and are not guarded; otherwise they keep nothing, and a restart guard is on
+	Break   *nemesis.Break
+	Faults  []nemesis.Fault // none: no fault happens
+}
+
+// World is a set of servers and clients, which live for some episodes.
+type World struct {
+	Config
+	cluster  *cluster.Cluster
+	postgres *cluster.Postgres
+	nodes    []int
+	register int
+	ttls     []time.Duration
+	dice     *rand.Rand
+	began    int64
+	episode  int
+	stderr   io.Writer
+
+	mu      sync.Mutex // held while clients are told something
+	clients []*process
+	started int // client processes so far
+	names   []string
+	at      int // the episode in which clients work; 0 between episodes
+}
+
+// Start starts servers and clients.
+func Start(ctx context.Context, c Config) (w *World, err error) {
+	w = &World{Config: c, dice: rand.New(rand.NewPCG(c.Seed, 1)), began: history.Now(), stderr: os.Stderr}
+	w.ttls = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}
+	if c.Durable {
+		w.ttls = append(w.ttls, 8*time.Second)
+	}
+	servers := slices.Repeat([]cluster.ServerConfig{{Durable: c.Durable}}, nodes+1)
+	if w.cluster, err = cluster.New(ctx, cluster.Config{Servers: servers, Clients: clients}); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Close())
+		}
+	}()
+	for j := range nodes {
+		w.nodes = append(w.nodes, j)
+		w.cluster.Server(j).SetClockRate(1 + drift*(2*w.dice.Float64()-1))
+	}
+	w.register = nodes
+	if w.postgres, err = w.cluster.StartPostgres(ctx, "-c", "idle_in_transaction_session_timeout=2s"); err != nil {
+		return w, err
+	}
+	if err := client.MakeRegisters(ctx, w.postgres.DSN()); err != nil {
+		return w, err
+	}
+	for i := range clients {
+		p, err := w.launch(i, w.nodes)
+		if err != nil {
+			return w, err
+		}
+		w.clients = append(w.clients, p)
+	}
+	return w, nil
+}
+
+// urls returns what a client calls nodes.
+func (w *World) urls(i int, nodes []int) (urls []string) {
+	for _, j := range nodes {
+		urls = append(urls, "redis://"+w.cluster.Addr(i, j))
+	}
+	return urls
+}
+
+// launch starts a client on the i-th machine.
+func (w *World) launch(i int, nodes []int) (*process, error) {
+	w.started++
+	if w.Break != nil && w.Break.Lists && i%2 == 1 {
+		nodes = nodes[:2] // two of these have a majority of their own
+		if i%4 == 1 {
+			nodes = []int{nodes[0]}
+		}
+	}
+	config := client.Config{
+		Name: fmt.Sprintf("client%d.%d", i, w.started), Dir: w.Dir, URLs: w.urls(i, nodes), Register: w.cluster.Addr(i, w.register),
+		Postgres: w.postgres.DSN(), Workers: workers, Seed: w.Seed<<16 + uint64(w.started), Timeout: nodeTimeout, TTLs: w.ttls,
+	}
+	if !w.Durable && w.Break == nil {
+		config.Guard = guard
+	}
+	return launch(w.cluster, i, config, w.stderr)
+}
+
+// Close ends all.
+func (w *World) Close() (err error) {
+	for _, p := range w.clients {
+		err = errors.Join(err, p.end())
+	}
+	return errors.Join(err, w.cluster.Close())
+}

@@ -1,0 +1,256 @@
+// Command chaos lets client processes take locks on real servers, while servers, networks and clients fail, records what they do and
+// see, and checks that no promise of the library is broken. See docs/chaos.md.
+//
+//	chaos -duration 30m -seed 1     all faults that locks have to survive
+//	chaos -procedures               restarts and changes of the nodes, as docs/operations.md has them
+//	chaos -break all                assumptions that are broken on purpose: what docs/safety.md says has to be found
+//	chaos -weaken all               rules of the library that are weakened: each has to be found
+//
+// It needs Linux with namespaces, redis-server, PostgreSQL, a C compiler, and ip of iproute2. It exits with 1 if a promise was broken, or
+// if something was not found.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/quorumlock/quorumlock/chaos/internal/client"
+	"github.com/quorumlock/quorumlock/chaos/internal/cluster"
+	"github.com/quorumlock/quorumlock/chaos/internal/kind"
+	"github.com/quorumlock/quorumlock/chaos/internal/nemesis"
+	"github.com/quorumlock/quorumlock/chaos/internal/run"
+	"github.com/quorumlock/quorumlock/chaos/internal/weaken"
+)
+
+// flags are what is asked for.
+type flags struct {
+	duration, episode time.Duration
+	seed              uint64
+	kinds, faults     string
+	procedures        bool
+	breaks, weaken    string
+	find              bool
+	out, root         string
+}
+
+func main() {
+	var kinds []client.Kind
+	for _, k := range kind.All() {
+		kinds = append(kinds, k.Kind)
+	}
+	client.Serve(kinds)
+
+	var f flags
+	flag.DurationVar(&f.duration, "duration", time.Minute, "how long to go on")
+	flag.DurationVar(&f.episode, "episode", 20*time.Second, "how long faults happen before the history is checked")
+	flag.Uint64Var(&f.seed, "seed", rand.Uint64N(1<<32), "decides which faults happen, and what clients do")
+	flag.StringVar(&f.kinds, "kinds", "", "of locks, with commas; default: all")
+	flag.StringVar(&f.faults, "faults", "", "with commas; default: all")
+	flag.BoolVar(&f.procedures, "procedures", false, "carry out the procedures of docs/operations.md")
+	flag.StringVar(&f.breaks, "break", "", "an assumption to break, or all")
+	flag.StringVar(&f.weaken, "weaken", "", "a rule to weaken, or all")
+	flag.BoolVar(&f.find, "find", false, "stop at the first violation, and fail if there is none")
+	flag.StringVar(&f.out, "out", "", "folder for logs and histories; default: a temporary one")
+	flag.StringVar(&f.root, "root", "..", "folder of the root module, for -weaken")
+	flag.Parse()
+	if f.weaken == "" { // the programs that it builds isolate themselves
+		cluster.Isolate()
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := f.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
+}
+
+func (f flags) run(ctx context.Context) (err error) {
+	if f.out == "" {
+		if f.out, err = os.MkdirTemp("", "chaos"); err != nil {
+			return err
+		}
+		fmt.Println("logs and histories:", f.out)
+	}
+	switch {
+	case f.weaken != "":
+		return f.findWeakened(ctx)
+	case f.breaks != "":
+		return f.findBroken(ctx)
+	case f.procedures:
+		return f.carryOut(ctx)
+	}
+	return f.mix(ctx)
+}
+
+// config returns what a world needs.
+func (f flags) config(dir string) (c run.Config, err error) {
+	c = run.Config{Seed: f.seed, Lasting: f.episode, Dir: filepath.Join(f.out, dir), Out: os.Stdout}
+	for _, k := range kind.All() {
+		if f.kinds == "" || strings.Contains(","+f.kinds+",", ","+k.Name+",") {
+			c.Kinds = append(c.Kinds, k)
+		}
+	}
+	if c.Kinds == nil {
+		return c, fmt.Errorf("no such kind: %s", f.kinds)
+	}
+	for _, fault := range nemesis.Sound() {
+		if f.faults == "" || strings.Contains(","+f.faults+",", ","+fault.What+",") {
+			c.Faults = append(c.Faults, fault)
+		}
+	}
+	return c, os.MkdirAll(c.Dir, 0o755)
+}
+
+// mix runs episodes: with nodes that forget and a restart guard, and with nodes that sync each write, in turn.
+func (f flags) mix(ctx context.Context) error {
+	var all run.Report
+	begun := time.Now()
+	fmt.Printf("seed %d\n", f.seed)
+	for chapter := 0; time.Since(begun) < f.duration; chapter++ {
+		c, err := f.config(fmt.Sprintf("chapter-%d", chapter))
+		if err != nil {
+			return err
+		}
+		c.Seed += uint64(chapter)
+		c.Durable = chapter%2 == 1
+		// Several episodes for each start of the servers, but both sorts of nodes in a short run.
+		until := min(f.duration, time.Since(begun)+max(f.duration/4, f.episode))
+		if err := chapterOf(ctx, c, func() bool { return time.Since(begun) < until && (!f.find || len(all.Violations) == 0) }, &all); err != nil {
+			return err
+		}
+		if f.find && len(all.Violations) > 0 {
+			break
+		}
+	}
+	fmt.Printf("in %v: %v\n", time.Since(begun).Round(time.Second), all)
+	switch found := len(all.Violations); {
+	case f.find && found == 0:
+		return errors.New("nothing was found")
+	case !f.find && found > 0:
+		return fmt.Errorf("%d violations", found)
+	}
+	return nil
+}
+
+// chapterOf starts servers and clients, and runs episodes while more is true.
+func chapterOf(ctx context.Context, c run.Config, more func() bool, all *run.Report) error {
+	w, err := run.Start(ctx, c)
+	if err != nil {
+		return err
+	}
+	for err == nil && more() {
+		var r run.Report
+		if r, err = w.Episode(ctx, nil); err == nil {
+			fmt.Println(r)
+			all.Add(r)
+		}
+	}
+	return errors.Join(err, w.Close())
+}
+
+// carryOut carries out the procedures, with nodes of both sorts.
+func (f flags) carryOut(ctx context.Context) error {
+	var all run.Report
+	for _, durable := range []bool{false, true} {
+		c, err := f.config(fmt.Sprintf("durable-%v", durable))
+		if err != nil {
+			return err
+		}
+		c.Durable, c.Faults = durable, nil
+		w, err := run.Start(ctx, c)
+		if err != nil {
+			return err
+		}
+		for _, p := range nemesis.Procedures() {
+			r, err := w.Episode(ctx, &p)
+			if err != nil {
+				return errors.Join(err, w.Close())
+			}
+			fmt.Printf("%s, durable %v: %v\n", p.What, durable, r)
+			all.Add(r)
+		}
+		if err := w.Close(); err != nil {
+			return err
+		}
+	}
+	if len(all.Violations) > 0 {
+		return fmt.Errorf("%d violations", len(all.Violations))
+	}
+	return nil
+}
+
+// findBroken breaks assumptions, and fails if that is not found.
+func (f flags) findBroken(ctx context.Context) error {
+	var missed []string
+	for i, b := range nemesis.Breaks() {
+		if f.breaks != "all" && f.breaks != b.What {
+			continue
+		}
+		c, err := f.config(fmt.Sprintf("break-%d", i))
+		if err != nil {
+			return err
+		}
+		c.Break = &b
+		c.Durable = b.Durable
+		var all run.Report
+		begun := time.Now()
+		err = chapterOf(ctx, c, func() bool { return time.Since(begun) < f.duration && len(all.Violations) == 0 }, &all)
+		if err != nil {
+			return err
+		}
+		if len(all.Violations) == 0 {
+			missed = append(missed, b.What)
+			continue
+		}
+		fmt.Printf("FOUND %s in %v: %s\n", b.What, time.Since(begun).Round(time.Second), all.Violations[0].Promise)
+	}
+	if missed != nil {
+		return fmt.Errorf("not found in %v: %s", f.duration, strings.Join(missed, ", "))
+	}
+	return nil
+}
+
+// findWeakened builds and runs programs with weakened rules, and fails if one is not found.
+func (f flags) findWeakened(ctx context.Context) error {
+	var missed []string
+	for _, m := range weaken.Rules() {
+		if f.weaken != "all" && f.weaken != m.Name {
+			continue
+		}
+		program, err := weaken.Build(ctx, m, f.root, f.out)
+		if err != nil {
+			return err
+		}
+		log, err := os.Create(filepath.Join(filepath.Dir(program), "log"))
+		if err != nil {
+			return err
+		}
+		begun := time.Now()
+		cmd := exec.CommandContext(ctx, program, "-find", "-duration", f.duration.String(), "-episode", f.episode.String(),
+			"-seed", strconv.FormatUint(f.seed, 10), "-out", filepath.Dir(program), "-kinds", f.kinds, "-faults", f.faults)
+		cmd.Stdout, cmd.Stderr = log, log
+		err = cmd.Run()
+		_ = log.Close()
+		if err != nil {
+			fmt.Printf("NOT FOUND %s: %v, see %s\n", m.Name, err, log.Name())
+			missed = append(missed, m.Name)
+			continue
+		}
+		fmt.Printf("FOUND %s in %v, see %s\n", m.Name, time.Since(begun).Round(time.Second), log.Name())
+	}
+	if missed != nil {
+		return fmt.Errorf("not found in %v: %s", f.duration, strings.Join(missed, ", "))
+	}
+	return nil
+}
