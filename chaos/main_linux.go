@@ -2,6 +2,7 @@
 // see, and checks that no promise of the library is broken. See docs/chaos.md.
 //
 //	chaos -duration 30m -seed 1     all faults that locks have to survive
+//	chaos -overload 10000           more callers than the servers can serve
 //	chaos -procedures               restarts and changes of the nodes, as docs/operations.md has them
 //	chaos -break all                assumptions that are broken on purpose: what docs/safety.md says has to be found
 //	chaos -weaken all               rules of the library that are weakened: each has to be found
@@ -29,6 +30,7 @@ import (
 	"github.com/quorumlock/quorumlock/chaos/internal/cluster"
 	"github.com/quorumlock/quorumlock/chaos/internal/kind"
 	"github.com/quorumlock/quorumlock/chaos/internal/nemesis"
+	"github.com/quorumlock/quorumlock/chaos/internal/overload"
 	"github.com/quorumlock/quorumlock/chaos/internal/run"
 	"github.com/quorumlock/quorumlock/chaos/internal/weaken"
 )
@@ -41,6 +43,7 @@ type flags struct {
 	procedures        bool
 	breaks, weaken    string
 	find              bool
+	overload          int
 	out, root         string
 }
 
@@ -61,6 +64,7 @@ func main() {
 	flag.StringVar(&f.breaks, "break", "", "an assumption to break, or all")
 	flag.StringVar(&f.weaken, "weaken", "", "a rule to weaken, or all")
 	flag.BoolVar(&f.find, "find", false, "stop at the first violation, and fail if there is none")
+	flag.IntVar(&f.overload, "overload", 0, "so many callers instead, and no faults")
 	flag.StringVar(&f.out, "out", "", "folder for logs and histories; default: a temporary one")
 	flag.StringVar(&f.root, "root", "..", "folder of the root module, for -weaken")
 	flag.Parse()
@@ -83,6 +87,10 @@ func (f flags) run(ctx context.Context) (err error) {
 		fmt.Println("logs and histories:", f.out)
 	}
 	switch {
+	case f.overload > 0:
+		report, err := overload.Run(ctx, f.overload, f.duration)
+		fmt.Println(report)
+		return err
 	case f.weaken != "":
 		return f.findWeakened(ctx)
 	case f.breaks != "":
@@ -123,6 +131,7 @@ func (f flags) mix(ctx context.Context) error {
 			return err
 		}
 		c.Seed += uint64(chapter)
+		c.First = all.Episodes
 		c.Durable = chapter%2 == 1
 		// Several episodes for each start of the servers, but both sorts of nodes in a short run.
 		until := min(f.duration, time.Since(begun)+max(f.duration/4, f.episode))

@@ -97,6 +97,32 @@ func TestUnexpected(t *testing.T) {
 	cases{
 		"named":     {tell: func(s *story) { s.call(history.NoQuorum, 0, 10) }},
 		"not named": {tell: func(s *story) { s.call("redlock: what?", 0, 10) }, breaks: []string{check.UnexpectedError}},
+		"released by nobody": {breaks: []string{check.UnexpectedError}, tell: func(s *story) {
+			s.got("x", 0, 10)
+			s.of("x", history.Over, 20, 20, result(history.Released))
+		}},
+		"released by another hold of it": {breaks: []string{check.UnexpectedError}, tell: func(s *story) {
+			s.got("x", 0, 10)
+			s.got("y", 20, 30, within("x"))
+			s.unlock("y", 40, 50)
+			s.of("x", history.Over, 60, 60, result(history.Released))
+		}},
+		"released by itself": {tell: func(s *story) {
+			s.got("x", 0, 10)
+			s.unlock("x", 20, 30)
+			s.of("x", history.Over, 25, 25, result(history.Released))
+		}},
+		"detached by another hold of it": {tell: func(s *story) {
+			s.got("x", 0, 10)
+			s.got("y", 20, 30, within("x"))
+			s.of("y", history.Detach, 40, 50, token("t"))
+			s.of("x", history.Over, 45, 45, result(history.Released))
+		}},
+		"shut down": {tell: func(s *story) {
+			s.got("x", 0, 10)
+			s.fault("node-set", 15, 30)
+			s.of("x", history.Over, 25, 25, result(history.Released))
+		}},
 	}.run(t)
 }
 

@@ -3,6 +3,7 @@ package check
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/chaos/internal/history"
@@ -72,15 +73,21 @@ func (h *History) disturbed(client string) spans {
 	return merge(append(h.stood(client), h.downs[client]...))
 }
 
-// faultsOf returns the faults that concern a client: all but those of other client processes alone. A fault of links may concern it
-// though it is not listed, if it has taken the place of one that was killed.
+// faultsOf returns the faults that concern a client: all but those of other client machines alone.
 func (h *History) faultsOf(client string) (all []*history.Op) {
+	here := func(other string) bool { return machine(other) == machine(client) }
 	for _, f := range h.faults {
-		if len(f.Nodes) > 0 || len(f.Clients) == 0 || slices.Contains(f.Clients, client) {
+		if len(f.Clients) == 0 || slices.ContainsFunc(f.Clients, here) {
 			all = append(all, f)
 		}
 	}
 	return all
+}
+
+// machine returns where a client runs: another process takes the place of one that was killed.
+func machine(client string) string {
+	name, _, _ := strings.Cut(client, ".")
+	return name
 }
 
 func spansOf(ops []*history.Op) (all []span) {

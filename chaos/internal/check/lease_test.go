@@ -214,6 +214,14 @@ func TestLossReported(t *testing.T) {
 			tell(3621)(s)
 			s.fault("stop-client", 1100, 2000, func(o *history.Op) { o.Nodes, o.Clients = nil, []string{"other"} })
 		}},
+		"a fault of links of another client": {rules: forced, breaks: late, tell: func(s *story) {
+			tell(3621)(s)
+			s.fault("partition", 1100, 2000, func(o *history.Op) { o.Clients = []string{"other"} })
+		}},
+		"a fault of the links of its machine": {rules: forced, tell: func(s *story) {
+			tell(3621)(s)
+			s.fault("partition", 1100, 2000, func(o *history.Op) { o.Clients = []string{"x.1"} })
+		}},
 		"an answer was lost with a connection": {rules: forced, tell: func(s *story) {
 			tell(3621)(s)
 			s.note(history.Down, "x", 1100, 1100)

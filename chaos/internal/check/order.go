@@ -40,11 +40,38 @@ var named = map[string]bool{
 	history.Expired: true, history.Released: true, history.Foreign: true, history.Closed: true, history.Stale: true, history.Unknown: true,
 }
 
-// unexpected finds errors that no call should return.
+// unexpected finds errors that no call should return, and holds that are over because they were released, but by nobody.
 func (l *lock) unexpected() {
 	for _, o := range l.ops {
 		if !named[o.Err] {
 			l.report(UnexpectedError, []*history.Op{o}, "%s: %s", o.Kind, o.Err)
 		}
 	}
+	for _, a := range l.holds {
+		for _, o := range a.ops {
+			if o.Kind == history.Over && o.Err == history.Released && !l.released(a, o.Start) {
+				l.report(UnexpectedError, []*history.Op{a.op, o}, "%s was released, by nobody", a.op.Hold)
+			}
+		}
+	}
 }
+
+// released reports whether somebody had begun to release the lock, by one of the handles on it.
+func (l *lock) released(a *hold, at int64) bool {
+	for _, f := range l.faults {
+		if shuts(f) && f.Start <= at {
+			return true
+		}
+	}
+	for _, h := range l.leases[a.lease] {
+		for _, o := range h.ops {
+			if (o.Kind == history.Unlock && h == a || o.Kind == history.Detach) && o.Start <= at {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// shuts reports whether Lockers are shut down, with all that they hold in the end.
+func shuts(f *history.Op) bool { return f.What == "node-set" || f.What == "replace" }

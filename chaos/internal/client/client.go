@@ -54,7 +54,7 @@ func (c Config) Environ() []string {
 
 // Order is what the process does next. It answers each with a line.
 type Order struct {
-	Do      string        // "work" on Names, with the history in History; "pause": end all that is held, and close the history; "jump"; "open": new Lockers
+	Do      string        // "work" on Names, with the history in History; "drain": begin no further turns; "pause": end all that is held, and close the history; "jump"; "open": new Lockers
 	Names   []string      `json:",omitempty"`
 	History string        `json:",omitempty"`
 	By      time.Duration `json:",omitempty"` // jump: the clock of the leases
@@ -65,6 +65,7 @@ type Order struct {
 type Kind struct {
 	Name    string           // the locks are called Name-0, Name-1 and so on
 	Options []redlock.Option // of the Lockers that take them
+	Pause   time.Duration    // between the turns of a worker, at most
 	Turn    func(ctx context.Context, w *Worker, name string)
 }
 
@@ -82,7 +83,8 @@ type process struct {
 	registers registers
 
 	names []string
-	stop  context.CancelFunc // ends the work; nil while there is none
+	drain context.CancelFunc // lets workers end their turns
+	stop  context.CancelFunc // ends all calls; nil while nobody works
 	busy  sync.WaitGroup
 }
 
@@ -142,6 +144,9 @@ func (p *process) follow(o Order) error {
 	switch o.Do {
 	case "work":
 		return p.work(o)
+	case "drain":
+		p.drain()
+		return nil
 	case "pause":
 		return p.pause()
 	case "jump":
@@ -226,15 +231,16 @@ func (p *process) work(o Order) error {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
+	turns, drain := context.WithCancel(ctx)
 	p.mu.Lock()
 	p.recorder = recorder
 	p.mu.Unlock()
-	p.names, p.stop = o.Names, stop
+	p.names, p.drain, p.stop = o.Names, drain, stop
 	p.busy.Go(func() { recorder.Stalls(stallBound, ctx.Done()) })
 	p.busy.Go(func() { noteUsage(recorder, ctx.Done()) })
 	for i := range p.config.Workers {
 		w := &Worker{process: p, recorder: recorder, number: i, Dice: rand.New(rand.NewPCG(p.config.Seed, uint64(i)))}
-		p.busy.Go(func() { w.work(ctx) })
+		p.busy.Go(func() { w.work(ctx, turns) })
 	}
 	p.config.Seed++ // other dice for the next part
 	return nil

@@ -33,12 +33,17 @@ type Hold struct {
 	over   bool // an Over is recorded
 }
 
-// work takes turns until ctx ends. A name that is listed more often is taken more often.
-func (w *Worker) work(ctx context.Context) {
-	for ctx.Err() == nil {
+// work takes turns. A name that is listed more often is taken more often. No turn begins after turns has ended, and what they do
+// ends with ctx.
+func (w *Worker) work(ctx, turns context.Context) {
+	for {
 		name := w.names[w.Dice.IntN(len(w.names))]
-		kind, _, _ := strings.Cut(name, "-")
-		w.kinds[kind].Turn(ctx, w, name)
+		first, _, _ := strings.Cut(name, "-")
+		kind := w.kinds[first]
+		if w.Wait(turns, kind.Pause); turns.Err() != nil {
+			return
+		}
+		kind.Turn(ctx, w, name)
 	}
 }
 

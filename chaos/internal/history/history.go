@@ -78,7 +78,7 @@ const Open = math.MaxInt64
 type Op struct {
 	Kind     Kind   `json:"k"`
 	ID       uint64 `json:"id"`               // of the operation, in its process
-	Client   string `json:"c"`                // the process: another one after it was killed
+	Client   string `json:"c"`                // the process, as machine.number: another number after it was killed
 	Worker   int    `json:"w"`                // who makes one call after the other, in the process
 	Start    int64  `json:"s"`                // before the call
 	End      int64  `json:"e"`                // after the call

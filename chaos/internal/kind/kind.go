@@ -3,7 +3,6 @@
 package kind
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -11,6 +10,9 @@ import (
 	"github.com/quorumlock/quorumlock/chaos/internal/client"
 	"github.com/quorumlock/quorumlock/redlock"
 )
+
+// brief is the pause of workers between turns, at most.
+const brief = 20 * time.Millisecond
 
 // heal is when a key without a TTL is deleted. Strangers hold theirs for less.
 const heal = 2 * time.Second
@@ -26,17 +28,17 @@ type Kind struct {
 func All() []Kind {
 	handoff := redlock.WithLocalHandoff(250 * time.Millisecond)
 	return []Kind{
-		{Kind: client.Kind{Name: "plain", Turn: turn(lease{})}},
-		{Kind: client.Kind{Name: "fenced", Turn: turn(lease{fenced: true}), Options: options(redlock.WithFencing())},
+		{Kind: client.Kind{Name: "plain", Pause: brief, Turn: lease{}.turn}},
+		{Kind: client.Kind{Name: "fenced", Pause: brief, Turn: lease{fenced: true}.turn, Options: options(redlock.WithFencing())},
 			Rules: check.Rules{Fenced: true}},
-		{Kind: client.Kind{Name: "passed", Turn: turn(lease{}), Options: options(handoff)},
+		{Kind: client.Kind{Name: "passed", Pause: brief, Turn: lease{}.turn, Options: options(handoff)},
 			Rules: check.Rules{Handoff: true}},
-		{Kind: client.Kind{Name: "block", Turn: turn(lease{fenced: true}), Options: options(handoff, redlock.WithFencing())},
+		{Kind: client.Kind{Name: "block", Pause: brief, Turn: lease{fenced: true}.turn, Options: options(handoff, redlock.WithFencing())},
 			Rules: check.Rules{Handoff: true, Fenced: true}},
-		{Kind: client.Kind{Name: "forced", Turn: turn(lease{forced: true})},
+		{Kind: client.Kind{Name: "forced", Pause: brief, Turn: lease{forced: true}.turn},
 			Rules: check.Rules{Forced: true}},
 		// Strangers also put data in the place of counters, so that the order of fences is not promised.
-		{Kind: client.Kind{Name: "shared", Turn: turn(lease{pause: time.Second}), Options: options(redlock.WithFencing(), redlock.WithHeal(heal))},
+		{Kind: client.Kind{Name: "shared", Pause: time.Second, Turn: lease{}.turn, Options: options(redlock.WithFencing(), redlock.WithHeal(heal))},
 			Rules: check.Rules{Strangers: true, Heal: heal}, Strangers: true},
 	}
 }
@@ -53,6 +55,3 @@ func Of(kinds []Kind, name string) Kind {
 	}
 	panic("no kind of " + name)
 }
-
-// turn returns what a worker does in a turn.
-func turn(l lease) func(context.Context, *client.Worker, string) { return l.turn }

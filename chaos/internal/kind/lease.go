@@ -11,46 +11,40 @@ import (
 
 // lease is how workers take locks of the kinds that there are.
 type lease struct {
-	fenced bool          // holders write registers with their fence
-	forced bool          // somebody calls ForceUnlock
-	pause  time.Duration // between turns, so that others get the lock too
+	fenced bool // holders write registers with their fence
+	forced bool // somebody calls ForceUnlock, and holders keep a lock for long
 }
 
 // turn takes a lock in one of the ways, relies on it for a while, and ends it in one of the ways.
 func (l lease) turn(ctx context.Context, w *client.Worker, name string) {
-	w.Wait(ctx, l.pause+20*time.Millisecond)
-	if w.OneIn(10) {
-		w.Wait(ctx, time.Second)
-	}
 	call := client.Call{Way: history.Waiting, TTL: w.TTL(), Renews: w.OneIn(2)}
+	if w.OneIn(3) {
+		if h := w.Attach(ctx, name, client.Call{TTL: call.TTL, Renews: call.Renews}); h != nil {
+			l.hold(ctx, w, h, call)
+			return
+		}
+	}
+	if l.forced && w.OneIn(6) {
+		w.Force(context.WithoutCancel(ctx), name)
+		return
+	}
 	if w.OneIn(8) {
 		call.Options = append(call.Options, redlock.Grace(call.TTL/8))
 	}
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
-	switch w.Dice.IntN(12) {
-	case 0, 1, 2:
+	switch way := w.Dice.IntN(10); {
+	case way < 3:
 		call.Way = history.Trying
-	case 3, 4:
+	case way < 5 || l.forced: // who waits for long would have the lock as soon as it is forced open
 		call.Options = append(call.Options, redlock.MaxWait(time.Duration(w.Dice.Int64N(int64(time.Second)))))
-	case 5, 6, 7:
+	case way < 7:
 		limited, cancel = context.WithTimeout(ctx, time.Duration(w.Dice.Int64N(int64(3*time.Second))))
 		defer cancel()
-	case 8, 9:
-		w.Do(limited, name, call, func(ctx context.Context, h *client.Hold) { l.rely(ctx, w, h, call) })
-		return
-	case 10:
-		if h := w.Attach(ctx, name, client.Call{TTL: call.TTL, Renews: call.Renews}); h != nil {
-			l.hold(ctx, w, h, call)
-		}
-		return
-	case 11:
-		if l.forced && w.OneIn(3) {
-			w.Force(context.WithoutCancel(ctx), name)
-			return
-		}
 	}
-	if h := w.Acquire(limited, name, call); h != nil {
+	if call.Way == history.Waiting && w.OneIn(4) {
+		w.Do(limited, name, call, func(ctx context.Context, h *client.Hold) { l.rely(ctx, w, h, call) })
+	} else if h := w.Acquire(limited, name, call); h != nil {
 		l.hold(ctx, w, h, call)
 	}
 }
@@ -60,7 +54,7 @@ func (l lease) hold(ctx context.Context, w *client.Worker, h *client.Hold, call 
 	inner, cancel := h.Context(ctx)
 	defer cancel()
 	l.rely(inner, w, h, call)
-	if !w.OneIn(12) {
+	if !w.OneIn(50) {
 		unlock := context.WithoutCancel(ctx)
 		w.Unlock(unlock, h)
 		return
@@ -79,10 +73,12 @@ func (l lease) hold(ctx context.Context, w *client.Worker, h *client.Hold, call 
 // rely works under a lock for a while: mostly short, sometimes for longer than its TTL.
 func (l lease) rely(ctx context.Context, w *client.Worker, h *client.Hold, call client.Call) {
 	steps, step := 1+w.Dice.IntN(3), 10*time.Millisecond
-	switch w.Dice.IntN(40) {
-	case 0:
+	switch dice := w.Dice.IntN(100); {
+	case l.forced && call.Renews && dice < 50:
+		steps, step = w.Dice.IntN(300), 200*time.Millisecond
+	case dice == 0:
 		steps, step = 10, call.TTL/5
-	case 1, 2, 3:
+	case dice < 4:
 		steps, step = 5, 100*time.Millisecond
 	}
 	for range steps {

@@ -21,6 +21,8 @@ func Sound() []Fault {
 		{"partition", Any, partition},
 		{"hold", Any, hold},
 		{"hold", Any, hold},
+		{"hold", Any, hold},
+		{"hold", Any, hold},
 		{"delay", Any, delay},
 		{"loss", Any, loss},
 		{"cut", Any, cut},

@@ -16,16 +16,16 @@ import (
 
 // Report says what an episode was, and what its history shows.
 type Report struct {
-	Operations, Holds, Faults int
-	Violations                []check.Violation
-	Undecided                 int           // windows that porcupine had no time for
-	Gap                       time.Duration // the longest time without a lock that was got
-	Checking                  time.Duration
+	Episodes, Operations, Holds, Faults int
+	Violations                          []check.Violation
+	Undecided                           int           // windows that porcupine had no time for
+	Gap                                 time.Duration // the longest time without a lock that was got
+	Checking                            time.Duration
 }
 
 // Add adds another episode.
 func (r *Report) Add(o Report) {
-	r.Operations, r.Holds, r.Faults = r.Operations+o.Operations, r.Holds+o.Holds, r.Faults+o.Faults
+	r.Episodes, r.Operations, r.Holds, r.Faults = r.Episodes+o.Episodes, r.Operations+o.Operations, r.Holds+o.Holds, r.Faults+o.Faults
 	r.Violations = append(r.Violations, o.Violations...)
 	r.Undecided, r.Gap, r.Checking = r.Undecided+o.Undecided, max(r.Gap, o.Gap), r.Checking+o.Checking
 }
@@ -47,7 +47,7 @@ func (w *World) check() (r Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.Operations = len(ops)
+	r.Episodes, r.Operations = 1, len(ops)
 	var last int64
 	for _, op := range ops {
 		switch {
@@ -55,7 +55,7 @@ func (w *World) check() (r Report, err error) {
 			r.Faults++
 		case op.Kind == history.Acquire && op.Hold != "":
 			r.Holds++
-			if last > 0 {
+			if last > 0 && op.End < w.drained {
 				r.Gap = max(r.Gap, time.Duration(op.End-last))
 			}
 			last = max(last, op.End)

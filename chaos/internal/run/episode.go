@@ -48,6 +48,7 @@ func (w *World) Episode(ctx context.Context, procedure *nemesis.Procedure) (Repo
 	if err == nil {
 		err = w.trouble(ctx, m, procedure)
 	}
+	err = errors.Join(err, w.drain(ctx))
 	stop()
 	others.Wait()
 	w.nodes = m.Nodes
@@ -58,16 +59,22 @@ func (w *World) Episode(ctx context.Context, procedure *nemesis.Procedure) (Repo
 	return w.check()
 }
 
-// wanted is how much the names of a kind are wanted: one that many wait for, some that few do, and some that are mostly free.
-var wanted = [...]int{12, 4, 1, 1, 1}
+// wanted is how much the names of a kind are wanted, from one that several wait for to some that are mostly free.
+var wanted = [...]int{6, 3, 1, 1, 1, 1}
+
+// hot is how much more the first name of one kind is wanted in an episode, so that many wait for it in each process.
+const hot = 40
 
 // begin chooses the names of an episode. Some are listed more often, so that they are taken more often.
 func (w *World) begin() []string {
 	var names []string
 	w.names = nil
-	for _, k := range w.Kinds {
-		for i, times := range wanted {
-			name := fmt.Sprintf("%s-%d-%d", k.Name, w.episode, i)
+	for i, k := range w.Kinds {
+		for j, times := range wanted {
+			if j == 0 && i == (w.episode-1)%len(w.Kinds) {
+				times += hot
+			}
+			name := fmt.Sprintf("%s-%d-%d", k.Name, w.episode, j)
 			names = append(names, name)
 			w.names = append(w.names, slices.Repeat([]string{name}, times)...)
 		}
@@ -75,36 +82,71 @@ func (w *World) begin() []string {
 	return names
 }
 
-// trouble lets faults happen: two at a time at most, and none at the end.
+// mood is how many faults happen in an episode.
+type mood struct {
+	atOnce int           // at most
+	pause  time.Duration // between two, at most
+	calm   time.Duration // after the last
+	drain  time.Duration // how long nobody begins anything: all who wait have to get their lock
+}
+
+// moods follow each other. With few faults or none, more can be said about what has to happen.
+var moods = [...]mood{
+	{atOnce: 2, pause: 2 * time.Second, calm: 4 * time.Second, drain: 12 * time.Second},
+	{drain: 6 * time.Second},
+	{atOnce: 1, pause: 6 * time.Second, calm: 4 * time.Second, drain: 12 * time.Second},
+}
+
+func (w *World) mood() mood {
+	if w.Break != nil {
+		return moods[0]
+	}
+	return moods[(w.episode-1)%len(moods)]
+}
+
+// trouble lets faults happen for a while.
 func (w *World) trouble(ctx context.Context, m *nemesis.World, procedure *nemesis.Procedure) error {
 	if procedure != nil {
 		return errors.Join(procedure.Run(ctx, m, w.reopen), ctx.Err())
 	}
-	limited, cancel := context.WithTimeout(ctx, w.Lasting)
-	defer cancel()
-	faults := w.Faults
+	faults, mood := w.Faults, w.mood()
 	if w.Break != nil {
 		faults = w.Break.Faults
 	}
-	failures := make([]error, 2)
-	var both sync.WaitGroup
+	limited, cancel := context.WithTimeout(ctx, w.Lasting)
+	defer cancel()
+	failures := make([]error, mood.atOnce)
+	var all sync.WaitGroup
 	for i := range failures {
 		if len(faults) == 0 {
-			<-limited.Done()
 			break
 		}
 		dice := w.newDice(i)
-		both.Go(func() { failures[i] = m.Run(limited, dice, faults, 2*time.Second) })
+		all.Go(func() { failures[i] = m.Run(limited, dice, faults, mood.pause) })
 	}
-	both.Wait()
-	err := errors.Join(failures...)
-	timer := time.NewTimer(calm)
+	<-limited.Done()
+	all.Wait()
+	wait(ctx, mood.calm)
+	return errors.Join(append(failures, ctx.Err())...)
+}
+
+// drain lets the clients end what they have begun, while nothing fails.
+func (w *World) drain(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drained = history.Now()
+	err := w.all(func(p *process) error { return p.order(client.Order{Do: "drain"}) })
+	wait(ctx, w.mood().drain)
+	return errors.Join(err, ctx.Err())
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return errors.Join(err, ctx.Err())
 }
 
 func (w *World) newDice(i int) *rand.Rand { return rand.New(rand.NewPCG(w.dice.Uint64(), uint64(i))) }

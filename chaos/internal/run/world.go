@@ -24,13 +24,11 @@ import (
 const (
 	nodes   = 5
 	clients = 4
-	workers = 16 // of each client
+	workers = 24 // of each client
 
 	nodeTimeout = 300 * time.Millisecond // the default of the library
 	guard       = 5 * time.Second        // above 3 s, twice the node timeout and the difference of the clocks, for fences
 
-	// calm is the end of an episode, without faults: what was disturbed has to be well again.
-	calm = 8 * time.Second
 	// drift is how much faster or slower the clock of a node runs: within what docs/safety.md permits.
 	drift = 0.004
 )
@@ -38,7 +36,8 @@ const (
 // Config is what is run.
 type Config struct {
 	Seed    uint64
-	Lasting time.Duration // of an episode: how long faults happen, before what was recorded is checked
+	Lasting time.Duration // of an episode, until what was disturbed gets well again, and what was recorded is checked
+	First   int           // the number of the first episode
 	Dir     string        // for logs and histories
 	Kinds   []kind.Kind
 	Out     io.Writer
@@ -55,6 +54,7 @@ type World struct {
 	nodes    []int
 	register int
 	ttls     []time.Duration
+	drained  int64 // when the clients had to begin nothing more, in the last episode
 	dice     *rand.Rand
 	began    int64
 	episode  int
@@ -69,7 +69,7 @@ type World struct {
 
 // Start starts servers and clients.
 func Start(ctx context.Context, c Config) (w *World, err error) {
-	w = &World{Config: c, dice: rand.New(rand.NewPCG(c.Seed, 1)), began: history.Now(), stderr: os.Stderr}
+	w = &World{Config: c, dice: rand.New(rand.NewPCG(c.Seed, 1)), began: history.Now(), episode: c.First, stderr: os.Stderr}
 	w.ttls = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}
 	if c.Durable {
 		w.ttls = append(w.ttls, 8*time.Second)

@@ -17,7 +17,6 @@ import (
 var shared = []string{
 	"late-answer-ignored", "heal-across-connections", "detached-unknown", "majority-off-by-one", "heal-at-once", "last-come-first-served",
 	"waiter-forgotten", "no-rollback", "loss-unnoticed", "first-unlock-releases", "number-for-two", "attach-to-any",
-	"extension-past-deadline",
 }
 
 // own are mutations of what the simulator has a model of: scripts, and what surrounds the protocol.
