@@ -127,6 +127,10 @@ integration: ## Run the integration tests, also on Redis containers: needs Docke
 chaos: ## Let clients take locks while servers, networks and clients fail, and check what they have seen: needs Linux, Redis and PostgreSQL
 	@go -C chaos run . -duration $(DURATION) -seed $(SEED) $(CHAOS)
 
+.PHONY: soak
+soak: ## The same with few servers and clients that stay, for hours (DURATION=4h): what the clients need has to stay flat
+	@$(MAKE) chaos CHAOS='-soak $(CHAOS)'
+
 .PHONY: screenshots
 screenshots: ## Take the pictures of the page for docs/tool.md: needs Chromium
 	@go -C integration test -count=1 -run TestPage_Screenshots ./page -screenshots $(CURDIR)/docs/tool

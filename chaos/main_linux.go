@@ -2,6 +2,7 @@
 // see, and checks that no promise of the library is broken. See docs/chaos.md.
 //
 //	chaos -duration 30m -seed 1     all faults that locks have to survive
+//	chaos -duration 4h -soak        the same, and clients may not need more and more
 //	chaos -overload 10000           more callers than the servers can serve
 //	chaos -procedures               restarts and changes of the nodes, as docs/operations.md has them
 //	chaos -break all                assumptions that are broken on purpose: what docs/safety.md says has to be found
@@ -18,21 +19,20 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/quorumlock/quorumlock/chaos/internal/client"
 	"github.com/quorumlock/quorumlock/chaos/internal/cluster"
+	"github.com/quorumlock/quorumlock/chaos/internal/history"
 	"github.com/quorumlock/quorumlock/chaos/internal/kind"
 	"github.com/quorumlock/quorumlock/chaos/internal/nemesis"
 	"github.com/quorumlock/quorumlock/chaos/internal/overload"
 	"github.com/quorumlock/quorumlock/chaos/internal/run"
-	"github.com/quorumlock/quorumlock/chaos/internal/weaken"
+	"github.com/quorumlock/quorumlock/chaos/internal/usage"
 )
 
 // flags are what is asked for.
@@ -40,7 +40,7 @@ type flags struct {
 	duration, episode time.Duration
 	seed              uint64
 	kinds, faults     string
-	procedures        bool
+	soak, procedures  bool
 	breaks, weaken    string
 	find              bool
 	overload          int
@@ -60,6 +60,7 @@ func main() {
 	flag.Uint64Var(&f.seed, "seed", rand.Uint64N(1<<32), "decides which faults happen, and what clients do")
 	flag.StringVar(&f.kinds, "kinds", "", "of locks, with commas; default: all")
 	flag.StringVar(&f.faults, "faults", "", "with commas; default: all")
+	flag.BoolVar(&f.soak, "soak", false, "leave clients alive, and look at what they need")
 	flag.BoolVar(&f.procedures, "procedures", false, "carry out the procedures of docs/operations.md")
 	flag.StringVar(&f.breaks, "break", "", "an assumption to break, or all")
 	flag.StringVar(&f.weaken, "weaken", "", "a rule to weaken, or all")
@@ -113,6 +114,9 @@ func (f flags) config(dir string) (c run.Config, err error) {
 		return c, fmt.Errorf("no such kind: %s", f.kinds)
 	}
 	for _, fault := range nemesis.Sound() {
+		if f.soak && fault.What == "kill-client" {
+			continue
+		}
 		if f.faults == "" || strings.Contains(","+f.faults+",", ","+fault.What+",") {
 			c.Faults = append(c.Faults, fault)
 		}
@@ -125,7 +129,12 @@ func (f flags) mix(ctx context.Context) error {
 	var all run.Report
 	begun := time.Now()
 	fmt.Printf("seed %d\n", f.seed)
-	for chapter := 0; time.Since(begun) < f.duration; chapter++ {
+	// Several episodes for each start of servers and clients, but both sorts of nodes in a short run.
+	part := max(f.duration/4, f.episode)
+	if f.soak {
+		part = f.duration
+	}
+	for chapter := 0; time.Since(begun) < f.duration && !(f.find && len(all.Violations) > 0); chapter++ {
 		c, err := f.config(fmt.Sprintf("chapter-%d", chapter))
 		if err != nil {
 			return err
@@ -133,13 +142,10 @@ func (f flags) mix(ctx context.Context) error {
 		c.Seed += uint64(chapter)
 		c.First = all.Episodes
 		c.Durable = chapter%2 == 1
-		// Several episodes for each start of the servers, but both sorts of nodes in a short run.
-		until := min(f.duration, time.Since(begun)+max(f.duration/4, f.episode))
-		if err := chapterOf(ctx, c, func() bool { return time.Since(begun) < until && (!f.find || len(all.Violations) == 0) }, &all); err != nil {
+		until := min(f.duration, time.Since(begun)+part)
+		more := func() bool { return time.Since(begun) < until && !(f.find && len(all.Violations) > 0) }
+		if err := chapterOf(ctx, c, more, &all); err != nil {
 			return err
-		}
-		if f.find && len(all.Violations) > 0 {
-			break
 		}
 	}
 	fmt.Printf("in %v: %v\n", time.Since(begun).Round(time.Second), all)
@@ -148,8 +154,25 @@ func (f flags) mix(ctx context.Context) error {
 		return errors.New("nothing was found")
 	case !f.find && found > 0:
 		return fmt.Errorf("%d violations", found)
+	case f.soak:
+		return f.flat(all.Usage)
 	}
 	return nil
+}
+
+// flat draws what the clients have needed, and returns an error if that has grown.
+func (f flags) flat(ops []*history.Op) error {
+	path := filepath.Join(f.out, "usage.html")
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	fmt.Println("what clients have needed:", path)
+	err = errors.Join(usage.Write(file, ops), file.Close())
+	if grown := usage.Grown(ops); grown != nil {
+		err = errors.Join(err, errors.New(strings.Join(grown, "; ")))
+	}
+	return err
 }
 
 // chapterOf starts servers and clients, and runs episodes while more is true.
@@ -195,71 +218,6 @@ func (f flags) carryOut(ctx context.Context) error {
 	}
 	if len(all.Violations) > 0 {
 		return fmt.Errorf("%d violations", len(all.Violations))
-	}
-	return nil
-}
-
-// findBroken breaks assumptions, and fails if that is not found.
-func (f flags) findBroken(ctx context.Context) error {
-	var missed []string
-	for i, b := range nemesis.Breaks() {
-		if f.breaks != "all" && f.breaks != b.What {
-			continue
-		}
-		c, err := f.config(fmt.Sprintf("break-%d", i))
-		if err != nil {
-			return err
-		}
-		c.Break = &b
-		c.Durable = b.Durable
-		var all run.Report
-		begun := time.Now()
-		err = chapterOf(ctx, c, func() bool { return time.Since(begun) < f.duration && len(all.Violations) == 0 }, &all)
-		if err != nil {
-			return err
-		}
-		if len(all.Violations) == 0 {
-			missed = append(missed, b.What)
-			continue
-		}
-		fmt.Printf("FOUND %s in %v: %s\n", b.What, time.Since(begun).Round(time.Second), all.Violations[0].Promise)
-	}
-	if missed != nil {
-		return fmt.Errorf("not found in %v: %s", f.duration, strings.Join(missed, ", "))
-	}
-	return nil
-}
-
-// findWeakened builds and runs programs with weakened rules, and fails if one is not found.
-func (f flags) findWeakened(ctx context.Context) error {
-	var missed []string
-	for _, m := range weaken.Rules() {
-		if f.weaken != "all" && f.weaken != m.Name {
-			continue
-		}
-		program, err := weaken.Build(ctx, m, f.root, f.out)
-		if err != nil {
-			return err
-		}
-		log, err := os.Create(filepath.Join(filepath.Dir(program), "log"))
-		if err != nil {
-			return err
-		}
-		begun := time.Now()
-		cmd := exec.CommandContext(ctx, program, "-find", "-duration", f.duration.String(), "-episode", f.episode.String(),
-			"-seed", strconv.FormatUint(f.seed, 10), "-out", filepath.Dir(program), "-kinds", f.kinds, "-faults", f.faults)
-		cmd.Stdout, cmd.Stderr = log, log
-		err = cmd.Run()
-		_ = log.Close()
-		if err != nil {
-			fmt.Printf("NOT FOUND %s: %v, see %s\n", m.Name, err, log.Name())
-			missed = append(missed, m.Name)
-			continue
-		}
-		fmt.Printf("FOUND %s in %v, see %s\n", m.Name, time.Since(begun).Round(time.Second), log.Name())
-	}
-	if missed != nil {
-		return fmt.Errorf("not found in %v: %s", f.duration, strings.Join(missed, ", "))
 	}
 	return nil
 }

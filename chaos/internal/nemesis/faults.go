@@ -239,7 +239,12 @@ func slowScript(a *attack) error {
 	const script = `local function now() local t = redis.call('time') return t[1] * 1000 + t[2] / 1000 end
 		local begun = now() while now() - begun < tonumber(ARGV[1]) do end return 1`
 	return each(a.nodes, func(j int) error {
-		_, err := a.Cluster.Server(j).Do("EVAL", script, 0, a.lasting.Milliseconds())
+		c, err := a.Cluster.Server(j).Conn() // which waits for as long as it takes
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = c.Do("EVAL", script, 0, a.lasting.Milliseconds())
 		return err
 	})
 }

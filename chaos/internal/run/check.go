@@ -18,6 +18,7 @@ import (
 type Report struct {
 	Episodes, Operations, Holds, Faults int
 	Violations                          []check.Violation
+	Usage                               []*history.Op // what client processes needed
 	Undecided                           int           // windows that porcupine had no time for
 	Gap                                 time.Duration // the longest time without a lock that was got
 	Checking                            time.Duration
@@ -26,7 +27,7 @@ type Report struct {
 // Add adds another episode.
 func (r *Report) Add(o Report) {
 	r.Episodes, r.Operations, r.Holds, r.Faults = r.Episodes+o.Episodes, r.Operations+o.Operations, r.Holds+o.Holds, r.Faults+o.Faults
-	r.Violations = append(r.Violations, o.Violations...)
+	r.Violations, r.Usage = append(r.Violations, o.Violations...), append(r.Usage, o.Usage...)
 	r.Undecided, r.Gap, r.Checking = r.Undecided+o.Undecided, max(r.Gap, o.Gap), r.Checking+o.Checking
 }
 
@@ -53,6 +54,8 @@ func (w *World) check() (r Report, err error) {
 		switch {
 		case op.Kind == history.Fault:
 			r.Faults++
+		case op.Kind == history.Usage:
+			r.Usage = append(r.Usage, op)
 		case op.Kind == history.Acquire && op.Hold != "":
 			r.Holds++
 			if last > 0 && op.End < w.drained {
@@ -64,10 +67,7 @@ func (w *World) check() (r Report, err error) {
 	h := check.New(ops)
 	for _, name := range h.Names() {
 		rules := kind.Of(w.Kinds, name).Rules
-		rules.Lease, rules.Timeout = w.ttls[len(w.ttls)-1], nodeTimeout
-		if !w.Durable && w.Break == nil {
-			rules.Guard = guard
-		}
+		rules.Lease, rules.Timeout, rules.Guard = w.ttls[len(w.ttls)-1], nodeTimeout, w.guard()
 		violations, undecided := h.Check(name, rules)
 		r.Violations = append(r.Violations, violations...)
 		r.Undecided += undecided

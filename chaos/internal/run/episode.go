@@ -28,10 +28,7 @@ func (w *World) Episode(ctx context.Context, procedure *nemesis.Procedure) (Repo
 	names := w.begin()
 	m := &nemesis.World{
 		Cluster: w.cluster, Nodes: w.nodes, Register: w.register, Durable: w.Durable, Longest: w.ttls[len(w.ttls)-1],
-		History: recorder, Log: w.logf, Prefix: client.Prefix, Names: names,
-	}
-	if !w.Durable && w.Break == nil {
-		m.Guard = guard
+		Guard: w.guard(), History: recorder, Log: w.logf, Prefix: client.Prefix, Names: names,
 	}
 	for i := range clients {
 		m.Clients = append(m.Clients, machine{w, i})

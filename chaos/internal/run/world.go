@@ -101,7 +101,18 @@ func Start(ctx context.Context, c Config) (w *World, err error) {
 		}
 		w.clients = append(w.clients, p)
 	}
-	return w, nil
+	if w.guard() > 0 {
+		wait(ctx, guard+guard/100+2*time.Second) // servers that have just started are quarantined
+	}
+	return w, ctx.Err()
+}
+
+// guard is how long nodes are quarantined, 0 if they are not.
+func (w *World) guard() time.Duration {
+	if w.Durable || w.Break != nil {
+		return 0
+	}
+	return guard
 }
 
 // urls returns what a client calls nodes.
@@ -123,10 +134,8 @@ func (w *World) launch(i int, nodes []int) (*process, error) {
 	}
 	config := client.Config{
 		Name: fmt.Sprintf("client%d.%d", i, w.started), Dir: w.Dir, URLs: w.urls(i, nodes), Register: w.cluster.Addr(i, w.register),
-		Postgres: w.postgres.DSN(), Workers: workers, Seed: w.Seed<<16 + uint64(w.started), Timeout: nodeTimeout, TTLs: w.ttls,
-	}
-	if !w.Durable && w.Break == nil {
-		config.Guard = guard
+		Postgres: w.postgres.DSN(), Workers: workers, Seed: w.Seed<<16 + uint64(w.started),
+		Timeout: nodeTimeout, Guard: w.guard(), TTLs: w.ttls,
 	}
 	return launch(w.cluster, i, config, w.stderr)
 }

@@ -115,10 +115,13 @@ func lanesOf(o *history.Op) (names []string) {
 	for _, n := range o.Nodes {
 		names = append(names, fmt.Sprint("server ", n))
 	}
-	if names == nil {
+	switch {
+	case names != nil:
+		return names
+	case o.Clients != nil:
 		return o.Clients
 	}
-	return names
+	return []string{"all"}
 }
 
 func (p *picture) draw(l *lane, o *history.Op, proven map[string]int64) {
