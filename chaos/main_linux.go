@@ -25,6 +25,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/quorumlock/quorumlock/chaos/internal/check"
 	"github.com/quorumlock/quorumlock/chaos/internal/client"
 	"github.com/quorumlock/quorumlock/chaos/internal/cluster"
 	"github.com/quorumlock/quorumlock/chaos/internal/history"
@@ -56,7 +57,7 @@ func main() {
 
 	var f flags
 	flag.DurationVar(&f.duration, "duration", time.Minute, "how long to go on")
-	flag.DurationVar(&f.episode, "episode", 20*time.Second, "how long faults happen before the history is checked")
+	flag.DurationVar(&f.episode, "episode", 30*time.Second, "how long faults happen before the history is checked")
 	flag.Uint64Var(&f.seed, "seed", rand.Uint64N(1<<32), "decides which faults happen, and what clients do")
 	flag.StringVar(&f.kinds, "kinds", "", "of locks, with commas; default: all")
 	flag.StringVar(&f.faults, "faults", "", "with commas; default: all")
@@ -187,6 +188,12 @@ func chapterOf(ctx context.Context, c run.Config, more func() bool, all *run.Rep
 			fmt.Println(r)
 			all.Add(r)
 		}
+	}
+	if errors.Is(err, run.ErrHangs) {
+		all.Violations = append(all.Violations, check.Violation{Promise: "calls end with their contexts", Text: err.Error()})
+		fmt.Println("VIOLATION", err)
+		_ = w.Close()
+		return nil
 	}
 	return errors.Join(err, w.Close())
 }

@@ -149,6 +149,15 @@ func TestStrangers(t *testing.T) {
 		"was forgotten by another node": {rules: heals, breaks: changed, tell: tell("a", 1000, "", func(s *story) {
 			s.fault("restart-empty", 500, 600, func(o *history.Op) { o.Nodes = []int{2} })
 		})},
+		"looks unchanged": {rules: heals, tell: tell("a", 1000, "", func(s *story) {
+			s.fault("no-messages", 500, 600)
+		})},
+		"looks unchanged, on another node": {rules: heals, breaks: changed, tell: tell("a", 1000, "", func(s *story) {
+			s.fault("no-messages", 500, 600, func(o *history.Op) { o.Nodes = []int{2} })
+		})},
+		"looks unchanged in the place of a counter": {rules: heals, breaks: changed, tell: tell("{a}:fence", 1000, "", func(s *story) {
+			s.fault("no-messages", 500, 600)
+		})},
 		"was deleted by another": {rules: heals, tell: tell("a", 1000, "", func(s *story) {
 			s.add(history.Op{Kind: history.Clear, Client: "s", Worker: 2, Node: 1, Key: "a"}, 500, 600)
 		})},

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -60,8 +61,9 @@ func (l *lock) mayChange(set, check *history.Op, changes []*history.Op) bool {
 		return true
 	}
 	for _, f := range l.faults {
-		ages := l.rules.Heal > 0 && strings.HasPrefix(f.What, "suspend") // the clock of a client goes ahead, and so does what it sees
-		if (forgets(f, set.Node) || ages && !counter) && f.Start <= check.End && f.End >= set.Start {
+		// The clock of a client goes ahead, and so does what it sees; or a key that was set again looks unchanged.
+		ages := l.rules.Heal > 0 && !counter && (strings.HasPrefix(f.What, "suspend") || f.What == "no-messages" && concerns(f, set.Node))
+		if (forgets(f, set.Node) || ages) && f.Start <= check.End && f.End >= set.Start {
 			return true
 		}
 	}
@@ -79,14 +81,15 @@ func (l *lock) mayChange(set, check *history.Op, changes []*history.Op) bool {
 
 // forgets reports whether a fault makes the node lose keys, or may do so.
 func forgets(f *history.Op, node int) bool {
-	concerned := len(f.Nodes) == 0
-	for _, n := range f.Nodes {
-		concerned = concerned || n == node
-	}
 	for _, what := range []string{"restart", "snapshot", "flush", "replace", "delete", "eviction", "node-set"} {
-		if concerned && strings.HasPrefix(strings.TrimPrefix(f.What, "old-"), what) {
+		if concerns(f, node) && strings.HasPrefix(strings.TrimPrefix(f.What, "old-"), what) {
 			return true
 		}
 	}
 	return false
+}
+
+// concerns reports whether it is a fault of the node, or of no particular ones.
+func concerns(f *history.Op, node int) bool {
+	return len(f.Nodes) == 0 || slices.Contains(f.Nodes, node)
 }

@@ -158,7 +158,7 @@ func (p *process) follow(o Order) error {
 	return errors.New("unknown order")
 }
 
-// open makes a Locker of each kind for these nodes. Those before are shut down beside them.
+// open makes a Locker of each kind for these nodes, and shuts those before down.
 func (p *process) open(urls []string) error {
 	options := []pool.Option{pool.WithTimeout(p.config.Timeout)}
 	if p.config.Guard > 0 {
@@ -181,8 +181,7 @@ func (p *process) open(urls []string) error {
 	p.lockers = lockers
 	p.opened++
 	p.mu.Unlock()
-	go func() { _ = p.shut(before) }()
-	return nil
+	return p.shut(before)
 }
 
 // shut waits for locks that are held, for a while.

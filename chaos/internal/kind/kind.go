@@ -3,6 +3,7 @@
 package kind
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -21,24 +22,26 @@ const heal = 2 * time.Second
 type Kind struct {
 	client.Kind
 	Rules     check.Rules // as far as they depend on the kind
+	Wanted    []int       // how much each of the names of this kind is wanted
 	Strangers bool        // other programs take the same names
 }
 
 // All returns the kinds.
 func All() []Kind {
 	handoff := redlock.WithLocalHandoff(250 * time.Millisecond)
+	some := []int{6, 3, 1, 1, 1, 1} // from one that several wait for to some that are mostly free
 	return []Kind{
-		{Kind: client.Kind{Name: "plain", Pause: brief, Turn: lease{}.turn}},
-		{Kind: client.Kind{Name: "fenced", Pause: brief, Turn: lease{fenced: true}.turn, Options: options(redlock.WithFencing())},
+		{Wanted: some, Kind: client.Kind{Name: "plain", Pause: brief, Turn: lease{}.turn}},
+		{Wanted: some, Kind: client.Kind{Name: "fenced", Pause: brief, Turn: lease{fenced: true}.turn, Options: options(redlock.WithFencing())},
 			Rules: check.Rules{Fenced: true}},
-		{Kind: client.Kind{Name: "passed", Pause: brief, Turn: lease{}.turn, Options: options(handoff)},
+		{Wanted: some, Kind: client.Kind{Name: "passed", Pause: brief, Turn: lease{}.turn, Options: options(handoff)},
 			Rules: check.Rules{Handoff: true}},
-		{Kind: client.Kind{Name: "block", Pause: brief, Turn: lease{fenced: true}.turn, Options: options(handoff, redlock.WithFencing())},
+		{Wanted: some, Kind: client.Kind{Name: "block", Pause: brief, Turn: lease{fenced: true}.turn, Options: options(handoff, redlock.WithFencing())},
 			Rules: check.Rules{Handoff: true, Fenced: true}},
-		{Kind: client.Kind{Name: "forced", Pause: brief, Turn: lease{forced: true}.turn},
+		{Wanted: slices.Repeat([]int{1}, 28), Kind: client.Kind{Name: "forced", Pause: brief, Turn: lease{forced: true}.turn},
 			Rules: check.Rules{Forced: true}},
 		// Strangers also put data in the place of counters, so that the order of fences is not promised.
-		{Kind: client.Kind{Name: "shared", Pause: time.Second, Turn: lease{}.turn, Options: options(redlock.WithFencing(), redlock.WithHeal(heal))},
+		{Wanted: some, Kind: client.Kind{Name: "shared", Pause: time.Second, Turn: lease{}.turn, Options: options(redlock.WithFencing(), redlock.WithHeal(heal))},
 			Rules: check.Rules{Strangers: true, Heal: heal}, Strangers: true},
 	}
 }

@@ -2,6 +2,7 @@ package kind
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/quorumlock/quorumlock/chaos/internal/client"
@@ -17,14 +18,14 @@ type lease struct {
 
 // turn takes a lock in one of the ways, relies on it for a while, and ends it in one of the ways.
 func (l lease) turn(ctx context.Context, w *client.Worker, name string) {
-	call := client.Call{Way: history.Waiting, TTL: w.TTL(), Renews: w.OneIn(2)}
+	call := client.Call{Way: history.Waiting, TTL: w.TTL(), Renews: l.forced || w.OneIn(2)}
 	if w.OneIn(3) {
 		if h := w.Attach(ctx, name, client.Call{TTL: call.TTL, Renews: call.Renews}); h != nil {
 			l.hold(ctx, w, h, call)
 			return
 		}
 	}
-	if l.forced && w.OneIn(6) {
+	if l.forced && w.OneIn(12) {
 		w.Force(context.WithoutCancel(ctx), name)
 		return
 	}
@@ -54,12 +55,12 @@ func (l lease) hold(ctx context.Context, w *client.Worker, h *client.Hold, call 
 	inner, cancel := h.Context(ctx)
 	defer cancel()
 	l.rely(inner, w, h, call)
-	if !w.OneIn(50) {
+	if !w.OneIn(20) {
 		unlock := context.WithoutCancel(ctx)
 		w.Unlock(unlock, h)
 		return
 	}
-	switch w.Dice.IntN(3) {
+	switch w.Dice.IntN(6) {
 	case 0: // it ends by itself, or with the process
 		if !call.Renews {
 			return
@@ -74,15 +75,15 @@ func (l lease) hold(ctx context.Context, w *client.Worker, h *client.Hold, call 
 func (l lease) rely(ctx context.Context, w *client.Worker, h *client.Hold, call client.Call) {
 	steps, step := 1+w.Dice.IntN(3), 10*time.Millisecond
 	switch dice := w.Dice.IntN(100); {
-	case l.forced && call.Renews && dice < 50:
-		steps, step = w.Dice.IntN(300), 200*time.Millisecond
+	case l.forced && dice < 80:
+		steps, step = math.MaxInt, 200*time.Millisecond // until somebody calls ForceUnlock
 	case dice == 0:
 		steps, step = 10, call.TTL/5
 	case dice < 4:
 		steps, step = 5, 100*time.Millisecond
 	}
 	for range steps {
-		if !w.Prove(h) {
+		if !w.Prove(h) || ctx.Err() != nil {
 			return
 		}
 		l.use(ctx, w, h, call)

@@ -15,7 +15,11 @@ func Sound() []Fault {
 	return []Fault{
 		{"freeze", Any, freezeServers},
 		{"restart-empty", Guarded, restartEmpty},
+		{"restart-empty", Guarded, restartEmpty},
+		{"restart-empty", Guarded, restartEmpty},
 		{"old-snapshot", Guarded, oldSnapshot},
+		{"kill", Lasting, killServers},
+		{"kill", Lasting, killServers},
 		{"kill", Lasting, killServers},
 		{"partition", Any, partition},
 		{"partition", Any, partition},
@@ -35,7 +39,7 @@ func Sound() []Fault {
 		{"maxclients", Any, maxClients},
 		{"slow-script", Any, slowScript},
 		{"no-scripts", Any, command("no-scripts", func(*attack) []any { return []any{"ACL", "SETUSER", "default", "-evalsha", "-eval"} }, "ACL", "SETUSER", "default", "+@all")},
-		{"no-messages", Any, command("no-messages", func(*attack) []any { return []any{"ACL", "SETUSER", "default", "-publish", "-client|tracking"} }, "ACL", "SETUSER", "default", "+@all")},
+		{"no-messages", Any, noMessages},
 		{"stop-client", Any, stopClients},
 		{"suspend-client", Any, suspendClients},
 		{"kill-client", Any, killClient},
@@ -103,7 +107,7 @@ func (a *attack) links() (links []*cluster.Link, paths []cluster.Path, nodes []i
 	if a.dice.IntN(4) == 0 {
 		nodes = append(nodes, a.Register)
 	}
-	direction := [...]cluster.Direction{cluster.ToServer, cluster.ToClient, cluster.Both}[a.dice.IntN(3)]
+	direction := [...]cluster.Direction{cluster.ToServer, cluster.ToServer, cluster.ToClient, cluster.Both}[a.dice.IntN(4)]
 	for _, i := range a.clients {
 		for _, j := range nodes {
 			links = append(links, a.Cluster.Link(i, j))
@@ -144,8 +148,9 @@ func partition(a *attack) error {
 		func() error { return a.Cluster.Heal(paths...) })
 }
 
-// hold holds one direction back, or both, mostly for longer than the node timeout: what was sent is executed late.
+// hold holds one direction back, or both, for longer than the node timeout: what was sent is executed late.
 func hold(a *attack) error {
+	a.lasting = max(a.lasting, 350*time.Millisecond)
 	return a.onLinks("hold", (*cluster.Link).Hold, (*cluster.Link).Release)
 }
 
@@ -199,6 +204,27 @@ func command(what string, begin func(*attack) []any, end ...any) func(*attack) e
 				})
 			})
 	}
+}
+
+// noMessages lets a server push nothing to those who connect meanwhile, until they have to connect again.
+func noMessages(a *attack) error {
+	rules := func(rules ...any) func() error {
+		return func() error {
+			return each(a.nodes, func(j int) error {
+				_, err := a.Cluster.Server(j).Do("ACL", append([]any{"SETUSER", "default"}, rules...)...)
+				if err == nil {
+					_, err = a.Cluster.Server(j).Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+				}
+				return err
+			})
+		}
+	}
+	release, ok := a.take("server", a.nodes...)
+	if !ok {
+		return nil
+	}
+	defer release()
+	return a.during("no-messages", a.nodes, nil, rules("-publish", "-client|tracking"), rules("+@all"))
 }
 
 // maxClients lets a server take no further connection, and ends those that it has.

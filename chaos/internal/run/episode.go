@@ -56,9 +56,6 @@ func (w *World) Episode(ctx context.Context, procedure *nemesis.Procedure) (Repo
 	return w.check()
 }
 
-// wanted is how much the names of a kind are wanted, from one that several wait for to some that are mostly free.
-var wanted = [...]int{6, 3, 1, 1, 1, 1}
-
 // hot is how much more the first name of one kind is wanted in an episode, so that many wait for it in each process.
 const hot = 40
 
@@ -67,7 +64,7 @@ func (w *World) begin() []string {
 	var names []string
 	w.names = nil
 	for i, k := range w.Kinds {
-		for j, times := range wanted {
+		for j, times := range k.Wanted {
 			if j == 0 && i == (w.episode-1)%len(w.Kinds) {
 				times += hot
 			}
@@ -79,9 +76,9 @@ func (w *World) begin() []string {
 	return names
 }
 
-// mood is how many faults happen in an episode.
+// mood is how much fails in an episode.
 type mood struct {
-	atOnce int           // at most
+	atOnce int           // faults, at most
 	pause  time.Duration // between two, at most
 	calm   time.Duration // after the last
 	drain  time.Duration // how long nobody begins anything: all who wait have to get their lock
@@ -90,8 +87,9 @@ type mood struct {
 // moods follow each other. With few faults or none, more can be said about what has to happen.
 var moods = [...]mood{
 	{atOnce: 2, pause: 2 * time.Second, calm: 4 * time.Second, drain: 12 * time.Second},
-	{drain: 6 * time.Second},
-	{atOnce: 1, pause: 6 * time.Second, calm: 4 * time.Second, drain: 12 * time.Second},
+	{calm: 8 * time.Second, drain: 6 * time.Second},
+	{atOnce: 1, pause: 4 * time.Second, calm: 4 * time.Second, drain: 12 * time.Second},
+	{calm: 8 * time.Second, drain: 6 * time.Second},
 }
 
 func (w *World) mood() mood {
@@ -115,13 +113,14 @@ func (w *World) trouble(ctx context.Context, m *nemesis.World, procedure *nemesi
 	failures := make([]error, mood.atOnce)
 	var all sync.WaitGroup
 	for i := range failures {
-		if len(faults) == 0 {
-			break
+		if len(faults) > 0 {
+			dice := w.newDice(i)
+			all.Go(func() { failures[i] = m.Run(limited, dice, faults, mood.pause) })
 		}
-		dice := w.newDice(i)
-		all.Go(func() { failures[i] = m.Run(limited, dice, faults, mood.pause) })
 	}
-	<-limited.Done()
+	if mood.atOnce > 0 {
+		<-limited.Done()
+	}
 	all.Wait()
 	wait(ctx, mood.calm)
 	return errors.Join(append(failures, ctx.Err())...)

@@ -64,6 +64,9 @@ func launch(c *cluster.Cluster, index int, config client.Config, stderr io.Write
 	return p, nil
 }
 
+// ErrHangs means that a client process does not do what it is told: calls have not ended with their contexts.
+var ErrHangs = errors.New("calls do not end")
+
 // order tells the process what to do, and waits until it is done.
 func (p *process) order(o client.Order) error {
 	if err := json.NewEncoder(p.orders).Encode(o); err != nil {
@@ -79,7 +82,7 @@ func (p *process) order(o client.Order) error {
 		return nil
 	case <-timer.C:
 		_ = syscall.Kill(p.child.PID(), syscall.SIGQUIT) // for its stacks
-		return fmt.Errorf("client %s does not %s within %v", p.config.Name, o.Do, orderBound)
+		return fmt.Errorf("client %s does not %s within %v: %w", p.config.Name, o.Do, orderBound, ErrHangs)
 	}
 }
 
