@@ -133,6 +133,13 @@ func (l *lock) gone(a *hold) int64 {
 			return o.End
 		}
 	}
+	if a.detach != nil {
+		for _, o := range l.leases[a.lease] {
+			if o.op.Kind == history.Attach && o.op.Start >= a.detach.Start {
+				return o.op.End // from then on it is that hold
+			}
+		}
+	}
 	if a.op.Renews && !over { // until its process ends
 		last = max(last, l.alive[a.op.Client])
 	}

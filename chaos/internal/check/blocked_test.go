@@ -72,6 +72,24 @@ func TestSlept(t *testing.T) {
 			s.unlock("x", 2100, 2200)
 			s.call(history.Canceled, 2300, 2400, way(history.Waiting))
 		}},
+		"after a detached lock that was attached to and released": {breaks: slept, tell: func(s *story) {
+			s.got("x", 0, 10)
+			s.of("x", history.Detach, 20, 30, token("t"))
+			s.add(history.Op{Kind: history.Attach, Client: "y", Hold: "y", Token: "t"}, 100, 110)
+			s.unlock("y", 120, 130)
+			waits(s, 15, 3741)
+		}},
+		"behind a detached lock that nobody releases": {tell: func(s *story) {
+			s.got("x", 0, 10)
+			s.of("x", history.Detach, 20, 30, token("t"))
+			waits(s, 15, 4000)
+		}},
+		"behind a detached lock that was attached to": {tell: func(s *story) {
+			s.got("x", 0, 10)
+			s.of("x", history.Detach, 20, 30, token("t"))
+			s.add(history.Op{Kind: history.Attach, Client: "y", Hold: "y", Token: "t"}, 100, 110)
+			waits(s, 15, 4000)
+		}},
 		"in a fault": {tell: func(s *story) { waits(s, 0, 5000); s.fault("freeze", 2000, 2100) }},
 	}.run(t)
 }

@@ -226,6 +226,14 @@ func TestLossReported(t *testing.T) {
 			tell(3621)(s)
 			s.note(history.Down, "x", 1100, 1100)
 		}},
+		"the last answer that could show it was lost": {rules: forced, tell: func(s *story) {
+			tell(9000)(s)
+			s.note(history.Down, "x", 5520, 5520)
+		}},
+		"an answer was lost later": {rules: forced, breaks: late, tell: func(s *story) {
+			tell(9000)(s)
+			s.note(history.Down, "x", 5521, 5521)
+		}},
 		"unlocked meanwhile": {rules: forced, tell: func(s *story) {
 			tell(3621)(s)
 			s.unlock("x", 1010, 1011)

@@ -10,6 +10,9 @@ import (
 // secondRenewal is how soon a node whose key an extension has set again may count for the lock.
 const secondRenewal = 100 * time.Millisecond
 
+// overdue is how long a client waits for an answer before it ends the connection, and some more.
+const overdue = 1500 * time.Millisecond
+
 // lossReported checks that the holder of a lock that is renewed notices a ForceUnlock: with the next renewal that can show it, which
 // is the first that no fault delays.
 //
@@ -44,7 +47,9 @@ func (l *lock) notices(a *hold, f *history.Op) bool {
 	switch {
 	case !a.op.Renews || a.outer != nil || l.rules.Handoff || a.unlock != nil && a.unlock.Start <= f.End:
 		return false
-	case merge(l.downs[a.op.Client]).touch(f.Start-int64(2*l.rules.Timeout), a.proof.Start):
+	// A lock that nobody extends is over soon. So what has extended it, and set its keys again, was answered until then, or its
+	// connection has ended.
+	case merge(l.downs[a.op.Client]).touch(f.Start-int64(2*l.rules.Timeout), add(f.End, l.rules.Lease+overdue)):
 		return false
 	}
 	for _, o := range l.leases[a.lease] {

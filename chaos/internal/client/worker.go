@@ -63,6 +63,9 @@ func (w *Worker) OneIn(n int) bool { return w.Dice.IntN(n) == 0 }
 // TTL returns one of the TTLs of the run.
 func (w *Worker) TTL() time.Duration { return w.config.TTLs[w.Dice.IntN(len(w.config.TTLs))] }
 
+// Longest returns the longest of them.
+func (w *Worker) Longest() time.Duration { return w.config.TTLs[len(w.config.TTLs)-1] }
+
 func (w *Worker) begin(op history.Op) *history.Op {
 	op.Worker = w.number
 	return w.recorder.Begin(op)

@@ -29,7 +29,7 @@ type Kind struct {
 // All returns the kinds.
 func All() []Kind {
 	handoff := redlock.WithLocalHandoff(250 * time.Millisecond)
-	some := []int{6, 3, 1, 1, 1, 1} // from one that several wait for to some that are mostly free
+	some := []int{18, 9, 3, 3, 3, 3} // from one that several wait for to some that are mostly free
 	return []Kind{
 		{Wanted: some, Kind: client.Kind{Name: "plain", Pause: brief, Turn: lease{}.turn}},
 		{Wanted: some, Kind: client.Kind{Name: "fenced", Pause: brief, Turn: lease{fenced: true}.turn, Options: options(redlock.WithFencing())},
@@ -38,7 +38,8 @@ func All() []Kind {
 			Rules: check.Rules{Handoff: true}},
 		{Wanted: some, Kind: client.Kind{Name: "block", Pause: brief, Turn: lease{fenced: true}.turn, Options: options(handoff, redlock.WithFencing())},
 			Rules: check.Rules{Handoff: true, Fenced: true}},
-		{Wanted: slices.Repeat([]int{1}, 28), Kind: client.Kind{Name: "forced", Pause: brief, Turn: lease{forced: true}.turn},
+		{Wanted: slices.Repeat([]int{6}, 8), Kind: client.Kind{Name: "waited", Pause: brief, Turn: lease{patient: true}.turn}},
+		{Wanted: slices.Repeat([]int{1}, 56), Kind: client.Kind{Name: "forced", Pause: brief, Turn: lease{forced: true}.turn},
 			Rules: check.Rules{Forced: true}},
 		// Strangers also put data in the place of counters, so that the order of fences is not promised.
 		{Wanted: some, Kind: client.Kind{Name: "shared", Pause: time.Second, Turn: lease{}.turn, Options: options(redlock.WithFencing(), redlock.WithHeal(heal))},

@@ -12,20 +12,27 @@ import (
 
 // lease is how workers take locks of the kinds that there are.
 type lease struct {
-	fenced bool // holders write registers with their fence
-	forced bool // somebody calls ForceUnlock, and holders keep a lock for long
+	fenced  bool // holders write registers with their fence
+	forced  bool // somebody calls ForceUnlock, and holders keep a lock for long
+	patient bool // all wait for as long as it takes, and locks that are left expire late: only who notices a release has them sooner
 }
+
+// checked are the registers that check fences.
+var checked = [...]string{history.Redis, history.Postgres}
 
 // turn takes a lock in one of the ways, relies on it for a while, and ends it in one of the ways.
 func (l lease) turn(ctx context.Context, w *client.Worker, name string) {
 	call := client.Call{Way: history.Waiting, TTL: w.TTL(), Renews: l.forced || w.OneIn(2)}
+	if l.patient || l.forced {
+		call.TTL = w.Longest()
+	}
 	if w.OneIn(3) {
 		if h := w.Attach(ctx, name, client.Call{TTL: call.TTL, Renews: call.Renews}); h != nil {
 			l.hold(ctx, w, h, call)
 			return
 		}
 	}
-	if l.forced && w.OneIn(12) {
+	if l.forced && w.OneIn(6) {
 		w.Force(context.WithoutCancel(ctx), name)
 		return
 	}
@@ -35,6 +42,7 @@ func (l lease) turn(ctx context.Context, w *client.Worker, name string) {
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
 	switch way := w.Dice.IntN(10); {
+	case l.patient:
 	case way < 3:
 		call.Way = history.Trying
 	case way < 5 || l.forced: // who waits for long would have the lock as soon as it is forced open
@@ -55,7 +63,11 @@ func (l lease) hold(ctx context.Context, w *client.Worker, h *client.Hold, call 
 	inner, cancel := h.Context(ctx)
 	defer cancel()
 	l.rely(inner, w, h, call)
-	if !w.OneIn(20) {
+	if l.fenced && w.OneIn(8) { // who was paused, and does not know it, writes when another has the lock
+		defer w.Write(context.WithoutCancel(ctx), h, checked[w.Dice.IntN(len(checked))])
+		defer w.Wait(ctx, 200*time.Millisecond)
+	}
+	if left := w.OneIn(20) || l.patient && w.OneIn(6); !left {
 		unlock := context.WithoutCancel(ctx)
 		w.Unlock(unlock, h)
 		return
@@ -94,9 +106,9 @@ func (l lease) rely(ctx context.Context, w *client.Worker, h *client.Hold, call 
 
 // use makes use of a lock that is held.
 func (l lease) use(ctx context.Context, w *client.Worker, h *client.Hold, call client.Call) {
-	register := [...]string{history.Plain, history.Redis, history.Postgres}[w.Dice.IntN(3)]
-	if !l.fenced {
-		register = history.Plain
+	register := history.Plain
+	if l.fenced && !w.OneIn(3) {
+		register = checked[w.Dice.IntN(len(checked))]
 	}
 	switch w.Dice.IntN(6) {
 	case 0, 1:

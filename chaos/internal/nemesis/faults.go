@@ -150,7 +150,7 @@ func partition(a *attack) error {
 
 // hold holds one direction back, or both, for longer than the node timeout: what was sent is executed late.
 func hold(a *attack) error {
-	a.lasting = max(a.lasting, 350*time.Millisecond)
+	a.lasting = 350*time.Millisecond + time.Duration(a.dice.Int64N(int64(1500*time.Millisecond)))
 	return a.onLinks("hold", (*cluster.Link).Hold, (*cluster.Link).Release)
 }
 

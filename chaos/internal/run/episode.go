@@ -57,7 +57,7 @@ func (w *World) Episode(ctx context.Context, procedure *nemesis.Procedure) (Repo
 }
 
 // hot is how much more the first name of one kind is wanted in an episode, so that many wait for it in each process.
-const hot = 40
+const hot = 120
 
 // begin chooses the names of an episode. Some are listed more often, so that they are taken more often.
 func (w *World) begin() []string {

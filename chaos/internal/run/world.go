@@ -24,7 +24,7 @@ import (
 const (
 	nodes   = 5
 	clients = 4
-	workers = 32 // of each client
+	workers = 40 // of each client
 
 	nodeTimeout = 300 * time.Millisecond // the default of the library
 	guard       = 5 * time.Second        // above 3 s, twice the node timeout and the difference of the clocks, for fences

@@ -16,7 +16,7 @@ import (
 // shared are mutations that the simulator finds too.
 var shared = []string{
 	"late-answer-ignored", "heal-across-connections", "detached-unknown", "majority-off-by-one", "heal-at-once", "last-come-first-served",
-	"waiter-forgotten", "no-rollback", "loss-unnoticed", "first-unlock-releases", "number-for-two",
+	"waiter-forgotten", "loss-unnoticed", "first-unlock-releases", "number-for-two",
 }
 
 // own are mutations of what the simulator has a model of: scripts, and what surrounds the protocol.
