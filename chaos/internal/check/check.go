@@ -26,6 +26,7 @@ type Rules struct {
 	Lease     time.Duration // the longest TTL of the run
 	Timeout   time.Duration // of a node
 	Guard     time.Duration // maxTTL of the restart guard; 0 without
+	Nodes     int           // how many there are
 }
 
 // slack is how late a process with enough CPU may be with what it does.

@@ -191,6 +191,7 @@ func TestOutlived(t *testing.T) {
 }
 
 func TestLossReported(t *testing.T) {
+	five := with(func(r *check.Rules) { r.Forced, r.Nodes = true, 5 })
 	tell := func(last int64) func(*story) { // known 1 s and 0.6 s and 1 s after 1020
 		return func(s *story) {
 			s.got("x", 0, 10, renews)
@@ -205,6 +206,19 @@ func TestLossReported(t *testing.T) {
 		"a fault delays it": {rules: forced, tell: func(s *story) {
 			tell(5000)(s)
 			s.fault("partition", 1100, 2000)
+		}},
+		"a fault leaves it a majority": {rules: five, breaks: late, tell: func(s *story) {
+			tell(3621)(s)
+			s.fault("partition", 1100, 2000, nodes(1, 2))
+		}},
+		"a fault leaves it no majority": {rules: five, tell: func(s *story) {
+			tell(5000)(s)
+			s.fault("partition", 1100, 2000, nodes(1, 2, 3))
+		}},
+		"two faults leave it no majority": {rules: five, tell: func(s *story) {
+			tell(5000)(s)
+			s.fault("partition", 1100, 2000, nodes(1, 2))
+			s.fault("partition", 1500, 2000, nodes(2, 3))
 		}},
 		"too late after a fault": {rules: forced, breaks: late, tell: func(s *story) {
 			tell(5501)(s)

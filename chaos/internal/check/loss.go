@@ -67,13 +67,34 @@ func (l *lock) notices(a *hold, f *history.Op) bool {
 
 // calm returns the end of the first time that is as long as the bound, begins at t or later, and in which nothing delays the holder.
 func (l *lock) calm(a *hold, t int64, bound time.Duration) int64 {
-	for _, s := range merge(append(felt(l.faultsOf(a.op.Client)), l.stood(a.op.Client)...)).after(t) {
+	for _, s := range l.delays(a.op.Client).after(t) {
 		if s.from > add(t, bound) {
 			break
 		}
 		t = s.to
 	}
 	return add(t, bound)
+}
+
+// delays returns when a client stood still, or a fault left it no majority of the nodes.
+func (l *lock) delays(client string) spans {
+	all := l.stood(client)
+	faults := l.faultsOf(client)
+	for i, f := range faults {
+		when := felt(faults[i : i+1])
+		nodes := map[int]bool{}
+		for j, o := range faults {
+			if merge(felt(faults[j:j+1])).touch(when[0].from, when[0].to) {
+				for _, n := range o.Nodes {
+					nodes[n] = true
+				}
+			}
+		}
+		if left := l.rules.Nodes - len(nodes); len(f.Nodes) == 0 || left <= l.rules.Nodes/2 {
+			all = append(all, when...)
+		}
+	}
+	return merge(all)
 }
 
 // brings reports whether the fault may bring keys back that were deleted.

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	rules  = check.Rules{Lease: 3 * time.Second, Timeout: 300 * time.Millisecond}
+	rules  = check.Rules{Lease: 3 * time.Second, Timeout: 300 * time.Millisecond, Nodes: 1}
 	fenced = with(func(r *check.Rules) { r.Fenced = true })
 	forced = with(func(r *check.Rules) { r.Forced = true })
 )
@@ -82,6 +82,7 @@ func token(t string) change    { return func(o *history.Op) { o.Token = t } }
 func within(hold string) change {
 	return func(o *history.Op) { o.Outer, o.Way = hold, history.Reentrant }
 }
+func nodes(n ...int) change             { return func(o *history.Op) { o.Nodes = n } }
 func client(c string) change            { return func(o *history.Op) { o.Client = c } }
 func lasting(ms int64) change           { return func(o *history.Op) { o.TTL = ms * 1e6 } }
 func sorted(s story) []*history.Op      { return slices.SortedStableFunc(slices.Values(s), byStart) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/chaos/internal/check"
@@ -49,7 +50,7 @@ func (w *World) check() (r Report, err error) {
 		return r, err
 	}
 	r.Episodes, r.Operations = 1, len(ops)
-	var last int64
+	var got []int64
 	for _, op := range ops {
 		switch {
 		case op.Kind == history.Fault:
@@ -58,16 +59,19 @@ func (w *World) check() (r Report, err error) {
 			r.Usage = append(r.Usage, op)
 		case op.Kind == history.Acquire && op.Hold != "":
 			r.Holds++
-			if last > 0 && op.End < w.drained {
-				r.Gap = max(r.Gap, time.Duration(op.End-last))
+			if op.End < w.drained {
+				got = append(got, op.End)
 			}
-			last = max(last, op.End)
 		}
+	}
+	slices.Sort(got)
+	for i, at := range got[:max(0, len(got)-1)] {
+		r.Gap = max(r.Gap, time.Duration(got[i+1]-at))
 	}
 	h := check.New(ops)
 	for _, name := range h.Names() {
 		rules := kind.Of(w.Kinds, name).Rules
-		rules.Lease, rules.Timeout, rules.Guard = w.ttls[len(w.ttls)-1], nodeTimeout, w.guard()
+		rules.Lease, rules.Timeout, rules.Guard, rules.Nodes = w.ttls[len(w.ttls)-1], nodeTimeout, w.guard(), len(w.nodes)
 		violations, undecided := h.Check(name, rules)
 		r.Violations = append(r.Violations, violations...)
 		r.Undecided += undecided

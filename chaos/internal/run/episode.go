@@ -56,7 +56,7 @@ func (w *World) Episode(ctx context.Context, procedure *nemesis.Procedure) (Repo
 	return w.check()
 }
 
-// hot is how much more the first name of one kind is wanted in an episode, so that many wait for it in each process.
+// hot is how much more the most wanted name of one kind is wanted in an episode, so that many wait for it in each process.
 const hot = 120
 
 // begin chooses the names of an episode. Some are listed more often, so that they are taken more often.
@@ -65,7 +65,7 @@ func (w *World) begin() []string {
 	w.names = nil
 	for i, k := range w.Kinds {
 		for j, times := range k.Wanted {
-			if j == 0 && i == (w.episode-1)%len(w.Kinds) {
+			if j == 0 && times > k.Wanted[1] && i == (w.episode-1)%len(w.Kinds) {
 				times += hot
 			}
 			name := fmt.Sprintf("%s-%d-%d", k.Name, w.episode, j)
