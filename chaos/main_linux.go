@@ -199,7 +199,7 @@ func chapterOf(ctx context.Context, c run.Config, more func() bool, all *run.Rep
 }
 
 // mostGap is for how long nobody may get a lock while a procedure is carried out: locking continues on the other nodes.
-const mostGap = 3 * time.Second
+const mostGap = 2 * time.Second
 
 // carryOut carries out the procedures, with nodes of both sorts.
 func (f flags) carryOut(ctx context.Context) error {

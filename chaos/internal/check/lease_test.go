@@ -240,6 +240,15 @@ func TestLossReported(t *testing.T) {
 			tell(3621)(s)
 			s.note(history.Down, "x", 1100, 1100)
 		}},
+		"its Locker was shut down": {rules: five, tell: func(s *story) {
+			tell(3621)(s)
+			s.fault("replace", 500, 1500)
+		}},
+		"an earlier Locker was shut down": {rules: five, breaks: late, tell: func(s *story) {
+			tell(3621)(s)
+			s.fault("replace", 0, 0)
+			(*s)[0].Start, (*s)[0].End = 1e6, 10e6
+		}},
 		"the last answer that could show it was lost": {rules: forced, tell: func(s *story) {
 			tell(9000)(s)
 			s.note(history.Down, "x", 5520, 5520)

@@ -58,7 +58,8 @@ func (l *lock) notices(a *hold, f *history.Op) bool {
 		}
 	}
 	for _, f := range l.faults {
-		if brings(f) && f.Start <= a.proof.Start {
+		// A Locker that is shut down renews nothing: its locks are over with their TTL.
+		if (brings(f) || shuts(f) && f.End >= a.op.Start) && f.Start <= a.proof.Start {
 			return false
 		}
 	}

@@ -89,13 +89,6 @@ func (l *Link) Cut() {
 	}
 }
 
-// Calm undoes Hold, Delay and Loss.
-func (l *Link) Calm() {
-	l.Loss(0)
-	l.Delay(Both, 0, 0)
-	l.Release(Both)
-}
-
 // close ends the relay and its connections.
 func (l *Link) close() error {
 	err := l.listener.Close()

@@ -118,7 +118,7 @@ func TestLink_LossMakesChunksLate(t *testing.T) {
 	p := dial(t, c)
 	c.Link(0, 0).Loss(1)
 	assert.GreaterOrEqual(t, roundTrip(t, p), 400*time.Millisecond)
-	c.Link(0, 0).Calm()
+	c.Link(0, 0).Loss(0)
 	eventually(t, func() bool { return roundTrip(t, p) < 200*time.Millisecond })
 }
 

@@ -67,9 +67,6 @@ func newServer(config ServerConfig, ip, dir, shim string) (*Server, error) {
 // Addr returns the server's own address, which clients do not use. It stays the same when the server starts again.
 func (s *Server) Addr() string { return net.JoinHostPort(s.ip, strconv.Itoa(port)) }
 
-// Durable says whether the server keeps its data when it ends.
-func (s *Server) Durable() bool { return s.config.Durable }
-
 // Log returns what the server has printed, all of its processes together.
 func (s *Server) Log() string {
 	text, err := os.ReadFile(s.logFile())
@@ -83,13 +80,7 @@ func (s *Server) logFile() string { return filepath.Join(s.dir, "log") }
 func (s *Server) data() string    { return filepath.Join(s.dir, "data") }
 func (s *Server) dump() string    { return filepath.Join(s.data(), "dump.rdb") }
 
-// Running says whether the process is there, frozen or not.
-func (s *Server) Running() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.running()
-}
-
+// running says whether the process is there, frozen or not.
 func (s *Server) running() bool {
 	if s.child == nil {
 		return false
