@@ -128,7 +128,7 @@ chaos: ## Let clients take locks while servers, networks and clients fail, and c
 	@go -C chaos run . -duration $(DURATION) -seed $(SEED) $(CHAOS)
 
 .PHONY: soak
-soak: ## The same with few servers and clients that stay, for hours (DURATION=4h): what the clients need has to stay flat
+soak: ## The same for hours (DURATION=4h), without an end of clients: what they need has to stay flat
 	@$(MAKE) chaos CHAOS='-soak $(CHAOS)'
 
 .PHONY: screenshots

@@ -6,10 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/chaos/internal/check"
 	"github.com/quorumlock/quorumlock/chaos/internal/nemesis"
 	"github.com/quorumlock/quorumlock/chaos/internal/run"
 	"github.com/quorumlock/quorumlock/chaos/internal/weaken"
@@ -18,7 +20,9 @@ import (
 // findBroken breaks assumptions, and fails if that is not found.
 func (f flags) findBroken(ctx context.Context) error {
 	var missed []string
+	known := []string{"all"}
 	for i, b := range nemesis.Breaks() {
+		known = append(known, b.What)
 		if f.breaks != "all" && f.breaks != b.What {
 			continue
 		}
@@ -30,26 +34,31 @@ func (f flags) findBroken(ctx context.Context) error {
 		c.Durable = b.Durable
 		var all run.Report
 		begun := time.Now()
-		err = chapterOf(ctx, c, func() bool { return time.Since(begun) < f.duration && len(all.Violations) == 0 }, &all)
+		err = chapterOf(ctx, c, func() bool {
+			return time.Since(begun) < f.duration && !slices.ContainsFunc(all.Violations, check.Violation.OfHolders)
+		}, &all)
 		if err != nil {
 			return err
 		}
-		if len(all.Violations) == 0 {
+		two := slices.IndexFunc(all.Violations, check.Violation.OfHolders)
+		if two < 0 {
 			missed = append(missed, b.What)
 			continue
 		}
-		fmt.Printf("FOUND %s in %v: %s\n", b.What, time.Since(begun).Round(time.Second), all.Violations[0].Promise)
+		fmt.Printf("FOUND %s in %v: %s\n", b.What, time.Since(begun).Round(time.Second), all.Violations[two].Promise)
 	}
 	if missed != nil {
 		return fmt.Errorf("not found in %v: %s", f.duration, strings.Join(missed, ", "))
 	}
-	return nil
+	return unknown(f.breaks, known)
 }
 
 // findWeakened builds and runs programs with weakened rules, and fails if one is not found.
 func (f flags) findWeakened(ctx context.Context) error {
 	var missed []string
+	known := []string{"all"}
 	for _, m := range weaken.Rules() {
+		known = append(known, m.Name)
 		if f.weaken != "all" && f.weaken != m.Name {
 			continue
 		}
@@ -77,5 +86,5 @@ func (f flags) findWeakened(ctx context.Context) error {
 	if missed != nil {
 		return fmt.Errorf("not found in %v: %s", f.duration, strings.Join(missed, ", "))
 	}
-	return nil
+	return unknown(f.weaken, known)
 }

@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -82,17 +83,25 @@ func main() {
 }
 
 func (f flags) run(ctx context.Context) (err error) {
+	fmt.Println("seed", f.seed)
+	if f.overload > 0 {
+		report, err := overload.Run(ctx, f.overload, f.duration, f.seed)
+		fmt.Println(report)
+		return err
+	}
 	if f.out == "" {
 		if f.out, err = os.MkdirTemp("", "chaos"); err != nil {
 			return err
 		}
-		fmt.Println("logs and histories:", f.out)
+		defer func() {
+			if err == nil && !f.soak {
+				err = os.RemoveAll(f.out)
+				return
+			}
+			fmt.Println("logs and histories:", f.out)
+		}()
 	}
 	switch {
-	case f.overload > 0:
-		report, err := overload.Run(ctx, f.overload, f.duration)
-		fmt.Println(report)
-		return err
 	case f.weaken != "":
 		return f.findWeakened(ctx)
 	case f.breaks != "":
@@ -106,59 +115,71 @@ func (f flags) run(ctx context.Context) (err error) {
 // config returns what a world needs.
 func (f flags) config(dir string) (c run.Config, err error) {
 	c = run.Config{Seed: f.seed, Lasting: f.episode, Dir: filepath.Join(f.out, dir), Out: os.Stdout}
+	var kinds, faults []string
 	for _, k := range kind.All() {
-		if f.kinds == "" || strings.Contains(","+f.kinds+",", ","+k.Name+",") {
+		kinds = append(kinds, k.Name)
+		if f.kinds == "" || slices.Contains(strings.Split(f.kinds, ","), k.Name) {
 			c.Kinds = append(c.Kinds, k)
 		}
-	}
-	if c.Kinds == nil {
-		return c, fmt.Errorf("no such kind: %s", f.kinds)
 	}
 	for _, fault := range nemesis.Sound() {
 		if f.soak && fault.What == "kill-client" {
 			continue
 		}
-		if f.faults == "" || strings.Contains(","+f.faults+",", ","+fault.What+",") {
+		faults = append(faults, fault.What)
+		if f.faults == "" || slices.Contains(strings.Split(f.faults, ","), fault.What) {
 			c.Faults = append(c.Faults, fault)
 		}
 	}
-	return c, os.MkdirAll(c.Dir, 0o755)
+	return c, errors.Join(unknown(f.kinds, kinds), unknown(f.faults, faults), os.MkdirAll(c.Dir, 0o755))
+}
+
+// unknown returns an error if one of the names, with commas, is none.
+func unknown(names string, known []string) error {
+	for _, name := range strings.Split(names, ",") {
+		if names != "" && !slices.Contains(known, name) {
+			return fmt.Errorf("there is no %q, but %s", name, strings.Join(slices.Compact(known), ", "))
+		}
+	}
+	return nil
 }
 
 // mix runs episodes: with nodes that forget and a restart guard, and with nodes that sync each write, in turn.
 func (f flags) mix(ctx context.Context) error {
 	var all run.Report
 	begun := time.Now()
-	fmt.Printf("seed %d\n", f.seed)
 	// Several episodes for each start of servers and clients, but both sorts of nodes in a short run.
-	part := max(f.duration/4, f.episode)
+	part := max(f.duration/4, 40*time.Second)
 	if f.soak {
 		part = f.duration
 	}
-	for chapter := 0; time.Since(begun) < f.duration && !(f.find && len(all.Violations) > 0); chapter++ {
+	found := func() bool { return f.find && len(all.Violations) > 0 }
+	for chapter := 0; time.Since(begun) < f.duration && !found(); chapter++ {
 		c, err := f.config(fmt.Sprintf("chapter-%d", chapter))
 		if err != nil {
 			return err
 		}
 		c.Seed += uint64(chapter)
-		c.First = all.Episodes
+		c.Before = all.Episodes
 		c.Durable = chapter%2 == 1
 		until := min(f.duration, time.Since(begun)+part)
-		more := func() bool { return time.Since(begun) < until && !(f.find && len(all.Violations) > 0) }
+		more := func() bool { return time.Since(begun) < until && !found() }
 		if err := chapterOf(ctx, c, more, &all); err != nil {
 			return err
 		}
 	}
 	fmt.Printf("in %v: %v\n", time.Since(begun).Round(time.Second), all)
-	switch found := len(all.Violations); {
-	case f.find && found == 0:
-		return errors.New("nothing was found")
-	case !f.find && found > 0:
-		return fmt.Errorf("%d violations", found)
-	case f.soak:
-		return f.flat(all.Usage)
+	var err error
+	if f.soak {
+		err = f.flat(all.Usage)
 	}
-	return nil
+	switch n := len(all.Violations); {
+	case f.find && n == 0:
+		return errors.New("nothing was found")
+	case !f.find && n > 0:
+		return errors.Join(err, fmt.Errorf("%d violations", n))
+	}
+	return err
 }
 
 // flat draws what the clients have needed, and returns an error if that has grown.

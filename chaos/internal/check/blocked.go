@@ -7,11 +7,10 @@ import (
 )
 
 const (
-	// sleep is how long a lock may be free while a call waits for it; docs/proof.md. Keys without a TTL are noticed late.
-	sleep      = 3 * time.Second
-	sleepNoTTL = 45 * time.Second
+	// sleep is how long a lock may be free while a call waits for it; docs/proof.md.
+	sleep = 3 * time.Second
 	// moment is how long a release that was sent may be on its way when nothing is disturbed.
-	moment = 150 * time.Millisecond
+	moment = 300 * time.Millisecond
 )
 
 // taken finds calls that were told that the lock is taken when nobody could be in the way: no other call, hold, key of another program,
@@ -28,11 +27,12 @@ func (l *lock) taken() {
 	}
 }
 
-// slept finds calls that waited though the lock was free for long, and disturbed by nothing.
+// slept finds calls that waited though the lock was free for long, and disturbed by nothing. That keys without a TTL are gone may be
+// noticed much later: a run is too short for that.
 func (l *lock) slept() {
 	bound := add(int64(sleep), 2*l.rules.Timeout)
 	if l.rules.Strangers {
-		bound = int64(sleepNoTTL)
+		return
 	}
 	ways := merge(l.blocks(true))
 	for _, o := range l.ops {
@@ -129,7 +129,7 @@ func (l *lock) gone(a *hold) int64 {
 	for _, o := range a.ops {
 		last = max(last, l.ended(o))
 		over = over || o.Kind == history.Over || o.Kind == history.Unlock && o.Ended()
-		if o.Kind == history.Unlock && o.Ended() && o.Err == "" && a.detach == nil {
+		if o.Kind == history.Unlock && l.confirmed(o) && a.detach == nil {
 			return o.End
 		}
 	}
@@ -144,6 +144,11 @@ func (l *lock) gone(a *hold) int64 {
 		last = max(last, l.alive[a.op.Client])
 	}
 	return add(last, l.rules.settled())
+}
+
+// confirmed reports whether a majority has confirmed the release. Do does not say that none has done so in time.
+func (l *lock) confirmed(unlock *history.Op) bool {
+	return unlock.Ended() && unlock.Err == "" && unlock.End-unlock.Start < int64(l.rules.Timeout)
 }
 
 // cleared returns when the key of a Set was gone, if it was.

@@ -25,7 +25,12 @@ func TestTaken(t *testing.T) {
 		"after a holder": {breaks: nobody, tell: func(s *story) {
 			alone(s)
 			s.got("x", 8000, 8010)
-			s.unlock("x", 9600, 9849)
+			s.unlock("x", 9600, 9699)
+		}},
+		"after a holder whose release may not have come through": {tell: func(s *story) {
+			alone(s)
+			s.got("x", 8000, 8010)
+			s.unlock("x", 9300, 9600)
 		}},
 		"by what a holder may have left": {tell: func(s *story) {
 			alone(s)

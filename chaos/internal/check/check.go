@@ -20,13 +20,13 @@ import (
 type Rules struct {
 	Fenced    bool          // fences rise
 	Handoff   bool          // WithLocalHandoff: locks are passed on in memory, and a nil from Unlock says less
-	Forced    bool          // somebody calls ForceUnlock: from then until the holder notices, two may hold the lock
 	Strangers bool          // programs without the library take the same names by SETNX
 	Heal      time.Duration // of WithHeal; 0 without
 	Lease     time.Duration // the longest TTL of the run
 	Timeout   time.Duration // of a node
 	Guard     time.Duration // maxTTL of the restart guard; 0 without
 	Nodes     int           // how many there are
+	Register  int           // the number of the server with the registers, which is no node
 }
 
 // slack is how late a process with enough CPU may be with what it does.
@@ -67,6 +67,11 @@ type Violation struct {
 }
 
 func (v Violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Name, v.Promise, v.Text) }
+
+// OfHolders reports whether there were two holders at once.
+func (v Violation) OfHolders() bool {
+	return v.Promise == TwoHolders || v.Promise == UnlockWasWrong || v.Promise == NoOrder
+}
 
 // most is how many violations of a promise are reported for a name. More of the same kind help nobody.
 const most = 10

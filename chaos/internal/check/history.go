@@ -65,8 +65,10 @@ func New(ops []*history.Op) *History {
 // Names returns the names of all locks.
 func (h *History) Names() []string { return slices.Sorted(maps.Keys(h.names)) }
 
-// stood returns when a client stood still.
-func (h *History) stood(client string) []span { return spansOf(h.stalls[client]) }
+// stood returns when a client stood still, or the process with the relays, through which it talks to the nodes.
+func (h *History) stood(client string) []span {
+	return spansOf(append(slices.Clone(h.stalls[client]), h.stalls[history.Nemesis]...))
+}
 
 // disturbed returns when a client stood still or a connection of it was broken.
 func (h *History) disturbed(client string) spans {

@@ -130,7 +130,7 @@ func (l *lock) prove(a *hold) {
 // and their answers were not seen; or if the lock was forced before all nodes had carried out its acquire.
 func (l *lock) believe(a *hold, disturbed spans) {
 	u, handles := a.unlock, l.leases[a.lease]
-	if u == nil || u.Err != "" || !u.Ended() || l.rules.Handoff || a.outer != nil || a.op.Kind == history.Attach {
+	if u == nil || !l.confirmed(u) || l.rules.Handoff || a.outer != nil || a.op.Kind == history.Attach {
 		return
 	}
 	for _, o := range handles {

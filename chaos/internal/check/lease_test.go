@@ -70,14 +70,14 @@ func TestExclusion(t *testing.T) {
 			s.got("x2", 25, 50, within("x"))
 			s.proof("x2", 80)
 		}},
-		"forced": {rules: forced, tell: func(s *story) {
+		"forced": {rules: rules, tell: func(s *story) {
 			s.got("x", 0, 10)
 			s.add(history.Op{Kind: history.Force, Client: "f"}, 95, 120, result(history.NoQuorum))
 			s.proof("x", 150)
 			s.got("y", 5, 100)
 			s.proof("y", 200)
 		}},
-		"forced when it was too late": {rules: forced, breaks: twoHolders, tell: func(s *story) {
+		"forced when it was too late": {rules: rules, breaks: twoHolders, tell: func(s *story) {
 			s.got("x", 0, 10)
 			s.add(history.Op{Kind: history.Force, Client: "f"}, 110, 120)
 			s.proof("x", 150)
@@ -191,7 +191,7 @@ func TestOutlived(t *testing.T) {
 }
 
 func TestLossReported(t *testing.T) {
-	five := with(func(r *check.Rules) { r.Forced, r.Nodes = true, 5 })
+	five := with(func(r *check.Rules) { r.Nodes = 5 })
 	tell := func(last int64) func(*story) { // known 1 s and 0.6 s and 1 s after 1020
 		return func(s *story) {
 			s.got("x", 0, 10, renews)
@@ -201,9 +201,9 @@ func TestLossReported(t *testing.T) {
 	}
 	late := []string{check.LossNotReported}
 	cases{
-		"just in time": {rules: forced, tell: tell(3620)},
-		"too late":     {rules: forced, tell: tell(3621), breaks: late},
-		"a fault delays it": {rules: forced, tell: func(s *story) {
+		"just in time": {rules: rules, tell: tell(3620)},
+		"too late":     {rules: rules, tell: tell(3621), breaks: late},
+		"a fault delays it": {rules: rules, tell: func(s *story) {
 			tell(5000)(s)
 			s.fault("partition", 1100, 2000)
 		}},
@@ -220,23 +220,23 @@ func TestLossReported(t *testing.T) {
 			s.fault("partition", 1100, 2000, nodes(1, 2))
 			s.fault("partition", 1500, 2000, nodes(2, 3))
 		}},
-		"too late after a fault": {rules: forced, breaks: late, tell: func(s *story) {
+		"too late after a fault": {rules: rules, breaks: late, tell: func(s *story) {
 			tell(5501)(s)
 			s.fault("partition", 1100, 2000) // felt until 2900
 		}},
-		"a fault of another client": {rules: forced, breaks: late, tell: func(s *story) {
+		"a fault of another client": {rules: rules, breaks: late, tell: func(s *story) {
 			tell(3621)(s)
 			s.fault("stop-client", 1100, 2000, func(o *history.Op) { o.Nodes, o.Clients = nil, []string{"other"} })
 		}},
-		"a fault of links of another client": {rules: forced, breaks: late, tell: func(s *story) {
+		"a fault of links of another client": {rules: rules, breaks: late, tell: func(s *story) {
 			tell(3621)(s)
 			s.fault("partition", 1100, 2000, func(o *history.Op) { o.Clients = []string{"other"} })
 		}},
-		"a fault of the links of its machine": {rules: forced, tell: func(s *story) {
+		"a fault of the links of its machine": {rules: rules, tell: func(s *story) {
 			tell(3621)(s)
 			s.fault("partition", 1100, 2000, func(o *history.Op) { o.Clients = []string{"x.1"} })
 		}},
-		"an answer was lost with a connection": {rules: forced, tell: func(s *story) {
+		"an answer was lost with a connection": {rules: rules, tell: func(s *story) {
 			tell(3621)(s)
 			s.note(history.Down, "x", 1100, 1100)
 		}},
@@ -249,19 +249,19 @@ func TestLossReported(t *testing.T) {
 			s.fault("replace", 0, 0)
 			(*s)[0].Start, (*s)[0].End = 1e6, 10e6
 		}},
-		"the last answer that could show it was lost": {rules: forced, tell: func(s *story) {
+		"the last answer that could show it was lost": {rules: rules, tell: func(s *story) {
 			tell(9000)(s)
 			s.note(history.Down, "x", 5520, 5520)
 		}},
-		"an answer was lost later": {rules: forced, breaks: late, tell: func(s *story) {
+		"an answer was lost later": {rules: rules, breaks: late, tell: func(s *story) {
 			tell(9000)(s)
 			s.note(history.Down, "x", 5521, 5521)
 		}},
-		"unlocked meanwhile": {rules: forced, tell: func(s *story) {
+		"unlocked meanwhile": {rules: rules, tell: func(s *story) {
 			tell(3621)(s)
 			s.unlock("x", 1010, 1011)
 		}},
-		"not certain to have removed it": {rules: forced, tell: func(s *story) {
+		"not certain to have removed it": {rules: rules, tell: func(s *story) {
 			tell(3621)(s)
 			(*s)[1].Err = history.NoQuorum
 		}},

@@ -91,6 +91,7 @@ func (l *lock) delays(client string) spans {
 				}
 			}
 		}
+		delete(nodes, l.rules.Register)
 		if left := l.rules.Nodes - len(nodes); len(f.Nodes) == 0 || left <= l.rules.Nodes/2 {
 			all = append(all, when...)
 		}

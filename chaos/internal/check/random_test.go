@@ -165,7 +165,7 @@ func TestRandom_AHistoryThatIsRightBreaksNothing(t *testing.T) {
 	handoff := with(func(r *check.Rules) { r.Fenced, r.Handoff = true, true })
 	for seed := range uint64(runs) {
 		w := newWorld(seed)
-		r := []check.Rules{fenced, fenced, handoff, forced}[seed%4]
+		r := []check.Rules{fenced, fenced, handoff, rules}[seed%4]
 		require.Empty(t, w.broken(t, r), "seed %d\n%s", seed, check.Text(w.story))
 	}
 }

@@ -15,7 +15,6 @@ import (
 var (
 	rules  = check.Rules{Lease: 3 * time.Second, Timeout: 300 * time.Millisecond, Nodes: 1}
 	fenced = with(func(r *check.Rules) { r.Fenced = true })
-	forced = with(func(r *check.Rules) { r.Forced = true })
 )
 
 func with(change func(*check.Rules)) check.Rules {

@@ -55,7 +55,7 @@ func (l *lock) mayChange(set, check *history.Op, changes []*history.Op) bool {
 	age := time.Duration(check.End - set.Start)
 	counter := strings.HasSuffix(set.Key, ":fence") // of these none is healed
 	switch {
-	case set.TTL > 0 && age >= time.Duration(set.TTL), set.TTL == 0 && l.rules.Heal > 0 && age >= l.rules.Heal && !counter:
+	case l.rules.Heal > 0 && age >= l.rules.Heal && !counter:
 		return true
 	case !counter && merge(spansOf(l.forces)).touch(set.Start, check.End):
 		return true
@@ -89,7 +89,4 @@ func forgets(f *history.Op, node int) bool {
 	return false
 }
 
-// concerns reports whether it is a fault of the node, or of no particular ones.
-func concerns(f *history.Op, node int) bool {
-	return len(f.Nodes) == 0 || slices.Contains(f.Nodes, node)
-}
+func concerns(f *history.Op, node int) bool { return slices.Contains(f.Nodes, node) }

@@ -54,7 +54,7 @@ func (c Config) Environ() []string {
 
 // Order is what the process does next. It answers each with a line.
 type Order struct {
-	Do      string        // "work" on Names, with the history in History; "drain": begin no further turns; "pause": end all that is held, and close the history; "jump"; "open": new Lockers
+	Do      string        // "work" on Names, with the history in History; "drain": begin no further turns; "pause": end all that is held, and close the history; "jump"; "open": new Lockers; "end": shut them down
 	Names   []string      `json:",omitempty"`
 	History string        `json:",omitempty"`
 	By      time.Duration `json:",omitempty"` // jump: the clock of the leases
@@ -134,10 +134,7 @@ func (p *process) serve() (err error) {
 		}
 		fmt.Println(o.Do)
 	}
-	if err := p.pause(); err != nil {
-		return err
-	}
-	return p.shut(p.lockers)
+	return nil
 }
 
 func (p *process) follow(o Order) error {
@@ -154,6 +151,8 @@ func (p *process) follow(o Order) error {
 		return nil
 	case "open":
 		return p.open(o.URLs)
+	case "end":
+		return errors.Join(p.pause(), p.shut(p.lockers))
 	}
 	return errors.New("unknown order")
 }
@@ -235,7 +234,7 @@ func (p *process) work(o Order) error {
 	p.recorder = recorder
 	p.mu.Unlock()
 	p.names, p.drain, p.stop = o.Names, drain, stop
-	p.busy.Go(func() { recorder.Stalls(stallBound, ctx.Done()) })
+	p.busy.Go(func() { recorder.Stalls(ctx.Done()) })
 	p.busy.Go(func() { noteUsage(recorder, ctx.Done()) })
 	for i := range p.config.Workers {
 		w := &Worker{process: p, recorder: recorder, number: i, Dice: rand.New(rand.NewPCG(p.config.Seed, uint64(i)))}
@@ -244,9 +243,6 @@ func (p *process) work(o Order) error {
 	p.config.Seed++ // other dice for the next part
 	return nil
 }
-
-// stallBound is how long a process may stand still until that is noted: what it was late with has a reason then.
-const stallBound = 100 * time.Millisecond
 
 // pause ends all that is held, and the history.
 func (p *process) pause() error {

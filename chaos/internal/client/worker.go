@@ -27,10 +27,8 @@ type Worker struct {
 // Hold is a lock that a worker has.
 type Hold struct {
 	*redlock.Lock
-	ID     string
-	Token  string // if it was asked for: a lock whose token is known is not passed on
-	Fenced bool
-	over   bool // an Over is recorded
+	ID   string
+	over bool // an Over is recorded
 }
 
 // work takes turns. A name that is listed more often is taken more often. No turn begins after turns has ended, and what they do
@@ -110,7 +108,7 @@ func (w *Worker) beginCall(kind history.Kind, name string, c Call) (*redlock.Loc
 // got records that a call has got a lock.
 func (w *Worker) got(op *history.Op, lock *redlock.Lock) *Hold {
 	w.made++
-	h := &Hold{Lock: lock, ID: fmt.Sprintf("%s/%d/%d", w.config.Name, w.number, w.made), Fenced: lock.Fence() > 0}
+	h := &Hold{Lock: lock, ID: fmt.Sprintf("%s/%d/%d", w.config.Name, w.number, w.made)}
 	op.Hold, op.Fence, op.Validity = h.ID, lock.Fence(), int64(lock.Remaining())
 	w.recorder.End(op)
 	return h

@@ -49,6 +49,9 @@ const (
 	Plain    = "plain"    // without any check
 )
 
+// Nemesis is the client of faults and of other programs: the process that starts all.
+const Nemesis = "nemesis"
+
 // Ways to acquire.
 const (
 	Waiting   = "lock"      // Lock or Do, which wait

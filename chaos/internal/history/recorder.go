@@ -118,9 +118,12 @@ func Load(paths ...string) (ops []*Op, err error) {
 	return ops, nil
 }
 
-// Stalls notes each time in which the process did not get on, for longer than bound, until stop is closed.
-func (r *Recorder) Stalls(bound time.Duration, stop <-chan struct{}) {
-	ticker := time.NewTicker(bound / 4)
+// stallBound is how long a process may stand still until that is noted: what it was late with has a reason then.
+const stallBound = 100 * time.Millisecond
+
+// Stalls notes each time in which the process did not get on, until stop is closed.
+func (r *Recorder) Stalls(stop <-chan struct{}) {
+	ticker := time.NewTicker(stallBound / 4)
 	defer ticker.Stop()
 	for last := Now(); ; {
 		select {
@@ -129,7 +132,7 @@ func (r *Recorder) Stalls(bound time.Duration, stop <-chan struct{}) {
 		case <-ticker.C:
 		}
 		now := Now()
-		if now-last > int64(bound) {
+		if now-last > int64(stallBound) {
 			r.Note(Op{Kind: Stall, Start: last, End: now})
 		}
 		last = now

@@ -39,8 +39,7 @@ func All() []Kind {
 		{Wanted: some, Kind: client.Kind{Name: "block", Pause: brief, Turn: lease{fenced: true}.turn, Options: options(handoff, redlock.WithFencing())},
 			Rules: check.Rules{Handoff: true, Fenced: true}},
 		{Wanted: slices.Repeat([]int{6}, 8), Kind: client.Kind{Name: "waited", Pause: brief, Turn: lease{patient: true}.turn}},
-		{Wanted: slices.Repeat([]int{1}, 56), Kind: client.Kind{Name: "forced", Pause: brief, Turn: lease{forced: true}.turn},
-			Rules: check.Rules{Forced: true}},
+		{Wanted: slices.Repeat([]int{1}, 56), Kind: client.Kind{Name: "forced", Pause: brief, Turn: lease{forced: true}.turn}},
 		// Strangers also put data in the place of counters, so that the order of fences is not promised.
 		{Wanted: some, Kind: client.Kind{Name: "shared", Pause: time.Second, Turn: lease{}.turn, Options: options(redlock.WithFencing(), redlock.WithHeal(heal))},
 			Rules: check.Rules{Strangers: true, Heal: heal}, Strangers: true},

@@ -5,6 +5,8 @@ package nemesis
 import (
 	"errors"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/quorumlock/quorumlock/chaos/internal/cluster"
 )
 
@@ -132,15 +134,13 @@ func command(what string, begin func(*attack) []any, end ...any) func(*attack) e
 
 // noMessages lets a server push nothing to those who connect meanwhile, until they have to connect again.
 func noMessages(a *attack) error {
-	rules := func(rules ...any) func() error {
-		return func() error {
-			return each(a.nodes, func(j int) error {
-				_, err := a.Cluster.Server(j).Do("ACL", append([]any{"SETUSER", "default"}, rules...)...)
-				if err == nil {
-					_, err = a.Cluster.Server(j).Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-				}
-				return err
-			})
+	set := func(j int, rules ...any) error {
+		_, err := a.Cluster.Server(j).Do("ACL", append([]any{"SETUSER", "default"}, rules...)...)
+		return err
+	}
+	reconnect := func(j int) {
+		for i := range a.Clients {
+			a.Cluster.Link(i, j).Cut()
 		}
 	}
 	release, ok := a.take("server", a.nodes...)
@@ -148,7 +148,20 @@ func noMessages(a *attack) error {
 		return nil
 	}
 	defer release()
-	return a.during("no-messages", a.nodes, nil, rules("-publish", "-client|tracking"), rules("+@all"))
+	return a.during("no-messages", a.nodes, nil, func() error {
+		return each(a.nodes, func(j int) error {
+			defer reconnect(j)
+			if set(j, "-publish", "-client|tracking") == nil {
+				return nil
+			}
+			return set(j, "-publish", "-client") // Redis 6 knows no rights to a part of a command
+		})
+	}, func() error {
+		return each(a.nodes, func(j int) error {
+			defer reconnect(j)
+			return set(j, "+@all")
+		})
+	})
 }
 
 // maxClients lets a server take no further connection, and ends those that it has.
@@ -166,12 +179,16 @@ func maxClients(a *attack) error {
 			return err
 		}
 		defer c.Close()
+		limit, err := redis.Strings(c.Do("CONFIG", "GET", "maxclients"))
+		if err != nil {
+			return err
+		}
 		_, err = c.Do("CONFIG", "SET", "maxclients", 1)
 		if err == nil {
 			_, err = c.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 		}
 		wait(a.ctx, a.lasting)
-		_, last := c.Do("CONFIG", "SET", "maxclients", 10000)
+		_, last := c.Do("CONFIG", "SET", "maxclients", limit[1])
 		return errors.Join(err, last)
 	})
 }

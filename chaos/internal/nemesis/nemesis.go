@@ -41,7 +41,7 @@ type World struct {
 	Prefix   string   // of all keys
 	Names    []string // of the locks
 
-	mu   sync.Mutex
+	mu   sync.Mutex      // also of Nodes, while other programs use them
 	busy map[string]bool // what a fault changes, so that no other does meanwhile
 }
 
@@ -79,6 +79,10 @@ func (w *World) Run(ctx context.Context, dice *rand.Rand, faults []Fault, pause 
 	faults = slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool {
 		return f.Only == Guarded && w.Guard == 0 || f.Only == Lasting && !w.Durable
 	})
+	if len(faults) == 0 {
+		w.Log("none of these faults is for such nodes")
+		return nil
+	}
 	for ctx.Err() == nil {
 		wait(ctx, time.Duration(dice.Int64N(int64(pause)+1)))
 		if err := w.strike(ctx, dice, faults[dice.IntN(len(faults))]); err != nil {
@@ -113,6 +117,20 @@ func (w *World) strike(ctx context.Context, dice *rand.Rand, f Fault) error {
 // length returns how long a fault goes on: from 30 ms to 4 s, as often below 350 ms as above.
 func (w *World) length(dice *rand.Rand) time.Duration {
 	return time.Duration(30 * math.Pow(130, dice.Float64()) * float64(time.Millisecond))
+}
+
+// nodes returns the nodes, to others than those who change them.
+func (w *World) nodes() []int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.Nodes
+}
+
+// setNodes changes them.
+func (w *World) setNodes(nodes []int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.Nodes = nodes
 }
 
 // take reserves what the fault changes. It returns false if another fault has any of it.

@@ -85,7 +85,7 @@ func replaceElsewhere(ctx context.Context, w *World, open func([]int) error) err
 	if err != nil {
 		return err
 	}
-	w.Nodes = append([]int{j}, w.Nodes[1:]...)
+	w.setNodes(append([]int{j}, w.Nodes[1:]...))
 	if err := open(w.Nodes); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (w *World) add(ctx context.Context) (int, error) {
 func (w *World) change(ctx context.Context, open func([]int) error, nodes []int) error {
 	done := w.record("node-set", nodes, nil)
 	defer done()
-	w.Nodes = nodes
+	w.setNodes(nodes)
 	if err := open(nodes); err != nil {
 		return err
 	}

@@ -20,11 +20,12 @@ var clear = redis.NewScript(1, `if redis.call('get', KEYS[1]) == ARGV[1] then re
 // keeps a text of its own under the key of a fence counter. It records what it does and finds.
 func (w *World) Stranger(ctx context.Context, dice *rand.Rand, name string, number int) {
 	for ctx.Err() == nil {
+		nodes := w.nodes()
 		if dice.IntN(4) == 0 {
-			node := w.Nodes[dice.IntN(len(w.Nodes))]
+			node := nodes[dice.IntN(len(nodes))]
 			w.keep(ctx, dice, number, []int{node}, name, "{"+w.Prefix+name+"}:fence", "hello", false)
 		} else {
-			w.keep(ctx, dice, number, w.Nodes, name, w.Prefix+name, "1", true)
+			w.keep(ctx, dice, number, nodes, name, w.Prefix+name, "1", true)
 		}
 		if dice.IntN(3) == 0 {
 			wait(ctx, time.Duration(dice.Int64N(int64(2*time.Second))))

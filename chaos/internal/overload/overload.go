@@ -24,8 +24,9 @@ const (
 	patience = 5 * time.Second // of a caller
 	// recovery is how long it may take after the load until a lock is got.
 	recovery = time.Second
-	// mostHeap is how much each caller may need.
-	mostHeap = 32 << 10
+	// mostHeap is how much each caller may need, and all together.
+	mostHeap = 16 << 10
+	baseHeap = 64 << 20
 )
 
 // load is what callers do, and what comes of it.
@@ -41,7 +42,7 @@ type load struct {
 }
 
 // Run lets callers take locks for a while, as fast as they can, and returns what came of it, and an error if that is not as it should.
-func Run(ctx context.Context, callers int, lasting time.Duration) (report string, err error) {
+func Run(ctx context.Context, callers int, lasting time.Duration, seed uint64) (report string, err error) {
 	c, err := cluster.New(ctx, cluster.Config{Servers: make([]cluster.ServerConfig, servers)})
 	if err != nil {
 		return "", err
@@ -51,17 +52,17 @@ func Run(ctx context.Context, callers int, lasting time.Duration) (report string
 	for _, s := range c.Servers() {
 		urls = append(urls, "redis://"+s.Addr())
 	}
+	before := runtime.NumGoroutine()
 	locker, err := redlock.Open(urls, redlock.TTL(ttl))
 	if err != nil {
 		return "", err
 	}
 	l := &load{locker: locker}
-	before := runtime.NumGoroutine()
 	limited, cancel := context.WithTimeout(ctx, lasting)
 	defer cancel()
 	var all sync.WaitGroup
 	for i := range callers {
-		all.Go(func() { l.call(limited, i, rand.New(rand.NewPCG(1, uint64(i)))) })
+		all.Go(func() { l.call(limited, i, rand.New(rand.NewPCG(seed, uint64(i)))) })
 	}
 	heap := most(limited)
 	ended := time.Now()
@@ -72,21 +73,25 @@ func Run(ctx context.Context, callers int, lasting time.Duration) (report string
 	}
 	err = lock.Unlock(ctx)
 	all.Wait()
+	err = errors.Join(err, locker.Shutdown(ctx))
 	left := runtime.NumGoroutine() - before
 	report = fmt.Sprintf("%d callers for %v: %d locks, %d contexts ended, %d calls of TryLock refused, %d releases not confirmed; "+
-		"%d MB of heap at most; a lock was got %v after the load; %d goroutines more than before",
+		"%d MB of heap at most; a lock was got %v after the load; %d goroutines were left",
 		callers, lasting, l.held.Load(), l.waited.Load(), l.refused.Load(), l.unconfirmed.Load(), heap>>20,
 		recovered.Round(time.Millisecond), left)
 	if n := l.failed.Load(); n > 0 {
 		err = errors.Join(err, fmt.Errorf("%d calls failed; one of them: %w", n, l.failure))
 	}
-	if heap > uint64(callers)*mostHeap {
-		err = errors.Join(err, fmt.Errorf("more than %d bytes of heap for each caller", mostHeap))
+	if limit := uint64(baseHeap + callers*mostHeap); heap > limit {
+		err = errors.Join(err, fmt.Errorf("more than %d MB of heap", limit>>20))
+	}
+	if left > 0 {
+		err = errors.Join(err, errors.New("goroutines were left"))
 	}
 	if recovered > recovery {
 		err = errors.Join(err, fmt.Errorf("no lock within %v after the load", recovery))
 	}
-	return report, errors.Join(err, locker.Shutdown(ctx))
+	return report, err
 }
 
 // most returns the most memory that the program needed until ctx ended.

@@ -3,6 +3,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,7 +51,7 @@ func (w *World) check() (r Report, err error) {
 		return r, err
 	}
 	r.Episodes, r.Operations = 1, len(ops)
-	var got []int64
+	got := []int64{w.worked, w.drained}
 	for _, op := range ops {
 		switch {
 		case op.Kind == history.Fault:
@@ -59,19 +60,21 @@ func (w *World) check() (r Report, err error) {
 			r.Usage = append(r.Usage, op)
 		case op.Kind == history.Acquire && op.Hold != "":
 			r.Holds++
-			if op.End < w.drained {
+			// A lock that is passed on, or taken again, needs no node.
+			if op.End < w.drained && op.Outer == "" && !kind.Of(w.Kinds, op.Name).Rules.Handoff {
 				got = append(got, op.End)
 			}
 		}
 	}
 	slices.Sort(got)
-	for i, at := range got[:max(0, len(got)-1)] {
-		r.Gap = max(r.Gap, time.Duration(got[i+1]-at))
+	for i := range len(got) - 1 {
+		r.Gap = max(r.Gap, time.Duration(got[i+1]-got[i]))
 	}
 	h := check.New(ops)
 	for _, name := range h.Names() {
 		rules := kind.Of(w.Kinds, name).Rules
-		rules.Lease, rules.Timeout, rules.Guard, rules.Nodes = w.ttls[len(w.ttls)-1], nodeTimeout, w.guard(), len(w.nodes)
+		rules.Lease, rules.Timeout, rules.Guard = w.ttls[len(w.ttls)-1], nodeTimeout, w.guard()
+		rules.Nodes, rules.Register = len(w.nodes), w.register
 		violations, undecided := h.Check(name, rules)
 		r.Violations = append(r.Violations, violations...)
 		r.Undecided += undecided
@@ -85,6 +88,13 @@ func (w *World) check() (r Report, err error) {
 		if err := w.show(h, v, i); err != nil {
 			return r, err
 		}
+	}
+	leftovers, err := filepath.Glob(filepath.Join(w.Dir, "*.detached"))
+	for _, file := range leftovers { // tokens of names that are used no more
+		err = errors.Join(err, os.Remove(file))
+	}
+	if err != nil {
+		return r, err
 	}
 	if len(r.Violations) == 0 {
 		for _, file := range files {

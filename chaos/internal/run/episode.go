@@ -21,7 +21,7 @@ import (
 // Episode lets clients work, and faults happen, and checks the history. Procedure may be nil.
 func (w *World) Episode(ctx context.Context, procedure *nemesis.Procedure) (Report, error) {
 	w.episode++
-	recorder, err := history.NewRecorder(w.history("nemesis"), "nemesis")
+	recorder, err := history.NewRecorder(w.history(history.Nemesis), history.Nemesis)
 	if err != nil {
 		return Report{}, err
 	}
@@ -33,9 +33,12 @@ func (w *World) Episode(ctx context.Context, procedure *nemesis.Procedure) (Repo
 	for i := range clients {
 		m.Clients = append(m.Clients, machine{w, i})
 	}
-	err = w.work()
-	strangers, stop := context.WithCancel(ctx)
 	var others sync.WaitGroup
+	recording, stopRecording := context.WithCancel(ctx)
+	others.Go(func() { recorder.Stalls(recording.Done()) })
+	err = w.work()
+	w.worked = history.Now()
+	strangers, stop := context.WithCancel(ctx)
 	for i, name := range names {
 		if kind.Of(w.Kinds, name).Strangers {
 			dice := w.newDice(i)
@@ -47,6 +50,7 @@ func (w *World) Episode(ctx context.Context, procedure *nemesis.Procedure) (Repo
 	}
 	err = errors.Join(err, w.drain(ctx))
 	stop()
+	stopRecording()
 	others.Wait()
 	w.nodes = m.Nodes
 	err = errors.Join(err, w.pause(), recorder.Close())
@@ -96,7 +100,7 @@ func (w *World) mood() mood {
 	if w.Break != nil {
 		return moods[0]
 	}
-	return moods[(w.episode-1)%len(moods)]
+	return moods[(w.episode-w.Before-1)%len(moods)]
 }
 
 // trouble lets faults happen for a while.

@@ -22,7 +22,8 @@ import (
 // orderBound is how long a client may take to do what it is told. Its workers end their turns before it pauses.
 const orderBound = 60 * time.Second
 
-// process is a client process. Its methods are called by one goroutine at a time.
+// process is a client process. Its methods are called by one goroutine at a time: a fault that concerns it is over before it is told
+// something else.
 type process struct {
 	index  int // of its machine in the cluster
 	config client.Config
@@ -88,7 +89,7 @@ func (p *process) order(o client.Order) error {
 
 // end lets the process shut down.
 func (p *process) end() error {
-	err := p.orders.Close()
+	err := errors.Join(p.order(client.Order{Do: "end"}), p.orders.Close())
 	timer := time.NewTimer(orderBound)
 	defer timer.Stop()
 	select {

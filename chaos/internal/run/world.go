@@ -37,7 +37,7 @@ const (
 type Config struct {
 	Seed    uint64
 	Lasting time.Duration // of an episode, until what was disturbed gets well again, and what was recorded is checked
-	First   int           // the number of the first episode
+	Before  int           // how many episodes there were before
 	Dir     string        // for logs and histories
 	Kinds   []kind.Kind
 	Out     io.Writer
@@ -54,7 +54,8 @@ type World struct {
 	nodes    []int
 	register int
 	ttls     []time.Duration
-	drained  int64 // when the clients had to begin nothing more, in the last episode
+	worked   int64 // when the clients began, in the last episode
+	drained  int64 // when they had to begin nothing more
 	dice     *rand.Rand
 	began    int64
 	episode  int
@@ -69,7 +70,7 @@ type World struct {
 
 // Start starts servers and clients.
 func Start(ctx context.Context, c Config) (w *World, err error) {
-	w = &World{Config: c, dice: rand.New(rand.NewPCG(c.Seed, 1)), began: history.Now(), episode: c.First, stderr: os.Stderr}
+	w = &World{Config: c, dice: rand.New(rand.NewPCG(c.Seed, 1)), began: history.Now(), episode: c.Before, stderr: os.Stderr}
 	w.ttls = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}
 	if c.Durable {
 		w.ttls = append(w.ttls, 8*time.Second)

@@ -38,11 +38,12 @@ var needs = []need{
 }
 
 // Grown names what the processes need more of at the end than after the first tenth: by half, and by some more that does not matter.
-// What they need for a moment is left out: medians are compared.
+// What they need for a moment is left out: medians are compared. It takes ten samples.
 func Grown(ops []*history.Op) (found []string) {
 	for client, all := range byClient(ops) {
 		tenth := len(all) / 10
 		if tenth == 0 {
+			found = append(found, client+": it is not known what it needed, for the most part")
 			continue
 		}
 		for _, n := range needs {

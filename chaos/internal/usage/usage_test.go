@@ -41,7 +41,8 @@ func TestGrown_NamesWhatAProcessNeedsMoreOfAtTheEnd(t *testing.T) {
 		usage.Grown(run(func(i int) history.Op { return history.Op{Heap: int64(i) << 20} })))
 	require.Equal(t, []string{"b: from 30 to 190 open files and connections"},
 		usage.Grown(run(func(i int) history.Op { return history.Op{Files: 2 * i} })))
-	require.Empty(t, usage.Grown(nil))
+	require.Equal(t, []string{"a: it is not known what it needed, for the most part"},
+		usage.Grown([]*history.Op{{Kind: history.Usage, Client: "a"}}))
 }
 
 func TestWrite_DrawsALineForEachProcessAndNeed(t *testing.T) {
