@@ -118,7 +118,7 @@ func (l *lock) sameFence(a *hold) {
 		return
 	case entered && (first.proof == nil || first.proof.Start < a.op.End):
 		return
-	case merge(l.downs[first.op.Client]).touch(first.op.Start, first.op.End):
+	case merge(l.cutOff(first.op.Client)).touch(first.op.Start, first.op.End):
 		return
 	}
 	if a.op.Fence < first.op.Fence || a.op.Fence > first.op.Fence && !l.rules.Handoff {

@@ -18,18 +18,20 @@ type History struct {
 	names  map[string][]*history.Op
 	faults []*history.Op
 	stalls map[string][]*history.Op // by client
-	downs  map[string][]span        // by client: when it had too few connections to a node
+	downs  map[link][]span          // when a client had too few connections to a node
 	alive  map[string]int64         // the last sign of life of each client
+}
+
+// link is what connects a client to a node.
+type link struct {
+	client string
+	node   int
 }
 
 // New makes a history of operations in the order of their starts, those of all processes.
 func New(ops []*history.Op) *History {
 	h := &History{
-		names: map[string][]*history.Op{}, stalls: map[string][]*history.Op{}, downs: map[string][]span{}, alive: map[string]int64{},
-	}
-	type link struct {
-		client string
-		node   int
+		names: map[string][]*history.Op{}, stalls: map[string][]*history.Op{}, downs: map[link][]span{}, alive: map[string]int64{},
 	}
 	broken := map[link]int64{}
 	for _, o := range ops {
@@ -41,7 +43,7 @@ func New(ops []*history.Op) *History {
 			h.stalls[o.Client] = append(h.stalls[o.Client], o)
 		case o.Kind == history.Down || o.Kind == history.Up:
 			if since, down := broken[l]; down {
-				h.downs[o.Client] = append(h.downs[o.Client], span{since, max(o.End, add(since, reconnect))})
+				h.downs[l] = append(h.downs[l], span{since, max(o.End, add(since, reconnect))})
 			}
 			if delete(broken, l); o.Kind == history.Down {
 				broken[l] = o.Start
@@ -57,7 +59,7 @@ func New(ops []*history.Op) *History {
 		}
 	}
 	for l, since := range broken {
-		h.downs[l.client] = append(h.downs[l.client], span{since, max(since, h.alive[l.client])})
+		h.downs[l] = append(h.downs[l], span{since, max(since, h.alive[l.client])})
 	}
 	return h
 }
@@ -72,7 +74,17 @@ func (h *History) stood(client string) []span {
 
 // disturbed returns when a client stood still or a connection of it was broken.
 func (h *History) disturbed(client string) spans {
-	return merge(append(h.stood(client), h.downs[client]...))
+	return merge(append(h.stood(client), h.cutOff(client)...))
+}
+
+// cutOff returns when a client had too few connections to some node.
+func (h *History) cutOff(client string) (all []span) {
+	for l, downs := range h.downs {
+		if l.client == client {
+			all = append(all, downs...)
+		}
+	}
+	return all
 }
 
 // faultsOf returns the faults that concern a client: all but those of other client machines alone.

@@ -249,6 +249,22 @@ func TestLossReported(t *testing.T) {
 			s.fault("replace", 0, 0)
 			(*s)[0].Start, (*s)[0].End = 1e6, 10e6
 		}},
+		"answers were lost of two nodes of five": {rules: five, breaks: late, tell: func(s *story) {
+			tell(3621)(s)
+			s.down("x", 1, 1100)
+			s.down("x", 2, 1100)
+		}},
+		"answers were lost of three nodes": {rules: five, tell: func(s *story) {
+			tell(3621)(s)
+			s.down("x", 1, 1100)
+			s.down("x", 2, 1100)
+			s.down("x", 3, 1100)
+		}},
+		"an answer was lost, and not all nodes were forced": {rules: five, tell: func(s *story) {
+			tell(3621)(s)
+			s.down("x", 1, 1100)
+			s.down("f", 2, 800)
+		}},
 		"the last answer that could show it was lost": {rules: rules, tell: func(s *story) {
 			tell(9000)(s)
 			s.note(history.Down, "x", 5520, 5520)

@@ -47,9 +47,7 @@ func (l *lock) notices(a *hold, f *history.Op) bool {
 	switch {
 	case !a.op.Renews || a.outer != nil || l.rules.Handoff || a.unlock != nil && a.unlock.Start <= f.End:
 		return false
-	// A lock that nobody extends is over soon. So what has extended it, and set its keys again, was answered until then, or its
-	// connection has ended.
-	case merge(l.downs[a.op.Client]).touch(f.Start-int64(2*l.rules.Timeout), add(f.End, l.rules.Lease+overdue)):
+	case l.answersLost(a, f):
 		return false
 	}
 	for _, o := range l.leases[a.lease] {
@@ -64,6 +62,23 @@ func (l *lock) notices(a *hold, f *history.Op) bool {
 		}
 	}
 	return true
+}
+
+// answersLost reports whether answers may have been lost that would have shown the holder that its keys were gone, and set again. A lock
+// that nobody extends is over soon: so these answers have come until then, or their connections have ended. If the keys were deleted
+// on all nodes, it takes a majority of such connections to hide it.
+func (l *lock) answersLost(a *hold, f *history.Op) bool {
+	lost, enough := 0, l.rules.Nodes/2+1
+	for link, downs := range l.downs {
+		if link.client == a.op.Client && merge(downs).touch(f.Start-int64(2*l.rules.Timeout), add(f.End, l.rules.Lease+overdue)) {
+			lost++
+		}
+	}
+	forced := merge(append(felt(l.faultsOf(f.Client)), l.disturbed(f.Client)...))
+	if forced.touch(f.Start-int64(l.rules.Timeout), add(f.End, l.rules.Timeout)) { // some nodes may not have been asked
+		enough = 1
+	}
+	return lost >= enough
 }
 
 // calm returns the end of the first time that is as long as the bound, begins at t or later, and in which nothing delays the holder.

@@ -73,6 +73,11 @@ func (s *story) note(kind history.Kind, client string, from, to int64) {
 	s.add(history.Op{Kind: kind, Client: client}, from, to).Name = ""
 }
 
+// down records that a client has no connection to a node.
+func (s *story) down(client string, node int, from int64) {
+	s.add(history.Op{Kind: history.Down, Client: client, Node: node}, from, from).Name = ""
+}
+
 func fence(f uint64) change    { return func(o *history.Op) { o.Fence = f } }
 func renews(o *history.Op)     { o.Renews = true }
 func result(err string) change { return func(o *history.Op) { o.Err = err } }
