@@ -20,7 +20,7 @@ import (
 
 const (
 	startBound   = 30 * time.Second // for a server to answer
-	commandBound = 3 * time.Second
+	commandBound = 10 * time.Second // above the length of any fault: a server that is paused answers when that is over
 )
 
 // errRunning says that something is possible with a stopped server only.
@@ -193,7 +193,7 @@ func (s *Server) whileRunning(what string, f func(*testredis.Child) error) error
 	return nil
 }
 
-// Do runs a command on a connection of its own, not by way of a relay. It fails if there is no answer in a few seconds.
+// Do runs a command on a connection of its own, not by way of a relay. It fails if there is no answer in ten seconds.
 func (s *Server) Do(cmd string, args ...any) (any, error) {
 	c, err := s.dial(commandBound)
 	if err != nil {
