@@ -3,9 +3,10 @@ package redlock
 import (
 	"errors"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -28,11 +29,11 @@ func (l *Locker) newAcquire(req request, floor uint64) *round {
 	}
 	r.acquire = quorum.NewAcquire(len(l.nodes), grant)
 	r.machine = r.acquire
-	r.command = node.Acquire(req.key, value, req.ttl)
+	r.command = form.Acquire(req.key, value, req.ttl)
 	if l.fencing {
 		counter := l.counter(grant.Start, req.ttl, floor)
 		counter.Block = req.block
-		r.command, r.estimate = node.AcquireFenced(req.key, value, req.ttl, counter), counter.Now
+		r.command, r.estimate = form.AcquireFenced(req.key, value, req.ttl, counter), counter.Now
 	}
 	return r
 }
@@ -40,8 +41,8 @@ func (l *Locker) newAcquire(req request, floor uint64) *round {
 // raise receives the answers to raised fencing tokens.
 type raise struct{ *round }
 
-// Reply implements [node.Receiver].
-func (r raise) Reply(i int, reply node.Reply) {
+// Reply implements [wire.Receiver].
+func (r raise) Reply(i int, reply wire.Reply) {
 	r.step(func(clock quorum.Clock) quorum.Actions {
 		r.noteLocked(i, reply.Err)
 		return r.acquire.Raised(clock, i, reply.Answer)
@@ -51,8 +52,8 @@ func (r raise) Reply(i int, reply node.Reply) {
 // rollback receives the answers to the release that follows a lost acquire.
 type rollback struct{ *round }
 
-// Reply implements [node.Receiver].
-func (r rollback) Reply(i int, reply node.Reply) {
+// Reply implements [wire.Receiver].
+func (r rollback) Reply(i int, reply wire.Reply) {
 	r.step(func(quorum.Clock) quorum.Actions {
 		if r.machine.Answer(i) == quorum.No && (errors.Is(reply.Err, nodeerr.ErrForeign) || errors.Is(reply.Err, nodeerr.ErrNoExpiry)) {
 			r.noteLocked(i, reply.Err) // which is more than that the key is there

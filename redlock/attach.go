@@ -3,8 +3,9 @@ package redlock
 import (
 	"context"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -50,7 +51,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	}
 	machine := quorum.NewAttach(len(l.nodes), quorum.Grant{Start: l.clock.Now(), Drift: l.drift, Grace: req.grace})
 	outcome := quorum.Undecided
-	replies := l.poll(ctx, l.all(node.ObserveMaster(req.key)), func(node int, reply *node.Reply) (enough bool) {
+	replies := l.poll(ctx, l.all(form.ObserveMaster(req.key)), func(node int, reply *wire.Reply) (enough bool) {
 		answer, fence := l.holds(*reply, token)
 		if answer == quorum.No && reply.Answer == quorum.Yes {
 			reply.Answer, reply.Err = quorum.No, nodeerr.ErrHeld

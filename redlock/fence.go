@@ -5,9 +5,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -21,7 +22,7 @@ type counters struct {
 }
 
 // counter returns what a round that begins now sends to the nodes about the counter of a name.
-func (l *Locker) counter(now time.Time, ttl time.Duration, floor uint64) node.Counter {
+func (l *Locker) counter(now time.Time, ttl time.Duration, floor uint64) form.Counter {
 	l.counters.mu.Lock()
 	estimate, known := l.counters.clock.Estimate(now)
 	l.counters.mu.Unlock()
@@ -29,7 +30,7 @@ func (l *Locker) counter(now time.Time, ttl time.Duration, floor uint64) node.Co
 		estimate = l.wall().UnixMicro()
 	}
 	estimate -= estimate % coarse
-	return node.Counter{Keep: l.keepFence, Now: uint64(max(leastTime, estimate)), Advance: !known || ttl > longTTL, Floor: floor}
+	return form.Counter{Keep: l.keepFence, Now: uint64(max(leastTime, estimate)), Advance: !known || ttl > longTTL, Floor: floor}
 }
 
 // learn takes the fencing token of a round that was won. However late that is, the nodes have granted it within twice the node
@@ -59,7 +60,7 @@ func (l *Locker) split(value string) (held string, fence uint64) {
 
 // holds returns whether the answer to an observation shows that the node holds a token, Yes or No if it shows that, and the
 // fencing token that stands behind it.
-func (l *Locker) holds(reply node.Reply, token string) (answer quorum.Answer, fence uint64) {
+func (l *Locker) holds(reply wire.Reply, token string) (answer quorum.Answer, fence uint64) {
 	held, fence := l.split(reply.Value)
 	if reply.Answer == quorum.Yes && held != token || errors.Is(reply.Err, nodeerr.ErrForeign) {
 		return quorum.No, fence
@@ -69,9 +70,9 @@ func (l *Locker) holds(reply node.Reply, token string) (answer quorum.Answer, fe
 
 // release makes the command that releases a lock. Without fence it sets no counter: what the nodes have granted came to
 // nothing. pending is the longest TTL that a node may have given the key.
-func release(key, token string, fenced bool, fence uint64, pending time.Duration) *node.Command {
+func release(key, token string, fenced bool, fence uint64, pending time.Duration) *wire.Command {
 	if fenced {
-		return node.ReleaseFenced(key, token, fence, pending)
+		return form.ReleaseFenced(key, token, fence, pending)
 	}
-	return node.Release(key, token, pending)
+	return form.Release(key, token, pending)
 }

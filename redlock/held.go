@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -191,12 +191,12 @@ func (h *heldLock) extend(ctx context.Context, lock *Lock, over <-chan struct{},
 	h.mu.Unlock()
 	r := h.newRound(event.OpExtend, grant, machine, call)
 	r.extend = machine
-	r.command = node.Extend(h.first.req.key, h.token, grant.TTL)
+	r.command = form.Extend(h.first.req.key, h.token, grant.TTL)
 	if h.fence > 0 {
-		r.command = node.ExtendFenced(h.first.req.key, h.token, h.fence, grant.TTL, h.locker.keepFence)
+		r.command = form.ExtendFenced(h.first.req.key, h.token, h.fence, grant.TTL, h.locker.keepFence)
 	}
 	if tracked {
-		r.command.Tracked()
+		r.command.Tracked = true
 	}
 	h.sending.Lock()
 	r.send()

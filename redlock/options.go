@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool"
@@ -51,7 +51,7 @@ func newConfig(opts []Option) (config, error) {
 		maxTTL:    24 * time.Hour,
 		maxTTLBy:  "WithMaxTTL",
 		drift:     quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond},
-		keepFence: node.DefaultKeep,
+		keepFence: form.DefaultKeep,
 		logger:    slog.New(slog.DiscardHandler),
 		clock:     clock.System(),
 		wall:      time.Now,

@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -242,13 +243,13 @@ func (q *queue) apply(actions quorum.Actions) {
 	}
 	since := time.Now()
 	if len(actions.Observe) > 0 {
-		cmd := node.Observe(q.key)
+		cmd := form.Observe(q.key)
 		for _, i := range actions.Observe {
 			l.nodes[i].Send(since, cmd, observation{q}, i)
 		}
 	}
 	for _, k := range actions.Heal {
-		l.nodes[k.Node].Send(since, node.Heal(q.key, k.Token), deletion{q}, k.Node)
+		l.nodes[k.Node].Send(since, form.Heal(q.key, k.Token), deletion{q}, k.Node)
 	}
 	if s := actions.Stuck; s != nil {
 		var nodes []string
@@ -271,14 +272,14 @@ func (q *queue) apply(actions quorum.Actions) {
 // observation receives what nodes hold under the key of a queue.
 type observation struct{ queue *queue }
 
-// Reply implements [node.Receiver].
-func (o observation) Reply(i int, reply node.Reply) {
+// Reply implements [wire.Receiver].
+func (o observation) Reply(i int, reply wire.Reply) {
 	q := o.queue
 	s := quorum.KeyState{Answered: true, Tracked: reply.Tracked}
 	switch reply.Answer {
 	case quorum.Yes:
 		s.Held, s.Token, s.Owner = true, reply.Value, token.Owner(reply.Value)
-		s.TTL, s.NoTTL = reply.TTL, reply.TTL == node.NoTTL
+		s.TTL, s.NoTTL = reply.TTL, reply.TTL == wire.NoTTL
 		if !s.NoTTL { // a key without a TTL is deleted by its whole value
 			s.Token, _ = q.locker.split(reply.Value)
 		}
@@ -294,8 +295,8 @@ func (o observation) Reply(i int, reply node.Reply) {
 // deletion receives what has become of keys without a TTL.
 type deletion struct{ queue *queue }
 
-// Reply implements [node.Receiver].
-func (d deletion) Reply(i int, reply node.Reply) {
+// Reply implements [wire.Receiver].
+func (d deletion) Reply(i int, reply wire.Reply) {
 	q, done := d.queue, reply.Answer == quorum.Yes
 	if done {
 		l := q.locker

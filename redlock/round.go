@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -25,7 +26,7 @@ type round struct {
 	token   string
 	grant   quorum.Grant // what is asked for; its Start is that of the round
 	held    *heldLock    // that is extended or released; nil for an acquire
-	command *node.Command
+	command *wire.Command
 	// estimate is what an acquire with fencing sends as the time of the counters.
 	estimate uint64
 	done     chan struct{}  // closed once the outcome is there
@@ -64,7 +65,7 @@ func (r *round) send() {
 		case ask && may:
 			n.Send(since, r.command, r, i)
 		case ask:
-			r.Reply(i, node.Reply{Answer: quorum.Unsent, Err: errOver})
+			r.Reply(i, wire.Reply{Answer: quorum.Unsent, Err: errOver})
 		}
 	}
 	if r.acquire != nil {
@@ -72,8 +73,8 @@ func (r *round) send() {
 	}
 }
 
-// Reply implements [node.Receiver].
-func (r *round) Reply(i int, reply node.Reply) {
+// Reply implements [wire.Receiver].
+func (r *round) Reply(i int, reply wire.Reply) {
 	if e := &r.locker.events; e.wants(kindVotes) {
 		took := r.took() // read before At, so that At less Took is not before the round
 		e.emitVote(r.call, event.Vote{
@@ -90,10 +91,10 @@ func (r *round) Reply(i int, reply node.Reply) {
 	})
 }
 
-// ReplyLate implements [node.LateReceiver]. The late answer to an extension shows whether the lock is lost. Of an acquire nobody
+// ReplyLate implements [wire.LateReceiver]. The late answer to an extension shows whether the lock is lost. Of an acquire nobody
 // needs it: if it was won, the node counts from a later extension on only; if it was lost, the release follows it. Nor of a release,
 // which may be repeated.
-func (r *round) ReplyLate(i int, reply node.Reply) {
+func (r *round) ReplyLate(i int, reply wire.Reply) {
 	if r.extend == nil {
 		return
 	}
@@ -182,7 +183,7 @@ func (r *round) step(report func(clock quorum.Clock) quorum.Actions) {
 				Granted: due.Granted, Fence: due.Token,
 			})
 		}
-		l.nodes[due.Node].Send(time.Now(), node.Raise(r.key, r.token, due.Granted, due.Token), raise{r}, due.Node)
+		l.nodes[due.Node].Send(time.Now(), form.Raise(r.key, r.token, due.Granted, due.Token), raise{r}, due.Node)
 	}
 	for _, i := range actions.Observe {
 		r.held.sendObservation(i, nil)

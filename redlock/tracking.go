@@ -9,6 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
@@ -27,7 +28,7 @@ const (
 	maxMessage = len(waits) + maxKey + max(maxKey, quorum.MaxPeers*(len("\n")+token.OwnerChars))
 )
 
-const _ = uint(node.MaxPushed - maxMessage) // nodes drop what is longer than that
+const _ = uint(wire.MaxPushed - maxMessage) // nodes drop what is longer than that
 
 func channel(owner string) string { return "quorumlock:" + owner }
 

@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // watched are the locks that are renewed, by key. The nodes track their keys from the first renewal on, so that a lock that is
@@ -110,7 +111,7 @@ func (h *heldLock) observe(i int, done <-chan struct{}) {
 }
 
 func (h *heldLock) sendObservation(i int, done <-chan struct{}) {
-	h.locker.nodes[i].Send(time.Now(), node.Observe(h.first.req.key), &watch{held: h, done: done}, i)
+	h.locker.nodes[i].Send(time.Now(), form.Observe(h.first.req.key), &watch{held: h, done: done}, i)
 }
 
 // watch receives what a node holds under the key of a lock.
@@ -120,18 +121,18 @@ type watch struct {
 	ended bool // the lease has taken the answer, or that there was none in time; under the mutex of held
 }
 
-// Reply implements [node.Receiver].
-func (w *watch) Reply(i int, reply node.Reply) {
+// Reply implements [wire.Receiver].
+func (w *watch) Reply(i int, reply wire.Reply) {
 	w.take(i, reply, false)
 	if w.done != nil {
 		<-w.done
 	}
 }
 
-// ReplyLate implements [node.LateReceiver].
-func (w *watch) ReplyLate(i int, reply node.Reply) { w.take(i, reply, true) }
+// ReplyLate implements [wire.LateReceiver].
+func (w *watch) ReplyLate(i int, reply wire.Reply) { w.take(i, reply, true) }
 
-func (w *watch) take(i int, reply node.Reply, late bool) {
+func (w *watch) take(i int, reply wire.Reply, late bool) {
 	h, again := w.held, false
 	answer, _ := h.locker.holds(reply, h.token)
 	h.mu.Lock()

@@ -13,13 +13,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // requireInTime fails the test unless the command ends with the node timeout, and Send at once.
-func requireInTime(t *testing.T, n *node.Node, cmd *node.Command) node.Reply {
+func requireInTime(t *testing.T, n *node.Node, cmd *wire.Command) wire.Reply {
 	t.Helper()
 	start := time.Now()
 	replies := send(n, cmd)
@@ -110,7 +112,7 @@ func TestDeadline_HoldsWhileTheAnswerIsMissing(t *testing.T) {
 				require.Equal(t, quorum.Unknown, requireInTime(t, n, everyKind()[kind]).Answer)
 				// What is sent to a node that is suspect is clean-up, and has the same timeout.
 				pass(time.Second)
-				require.Equal(t, quorum.Unknown, requireInTime(t, n, node.Release("key", "token", ttl)).Answer)
+				require.Equal(t, quorum.Unknown, requireInTime(t, n, form.Release("key", "token", ttl)).Answer)
 			})
 		})
 	}
@@ -121,7 +123,7 @@ func TestDeadline_HoldsAfterALateAnswer(t *testing.T) {
 		f := silentOn(t, "SET")
 		n := f.open(t, withMaxOverdue(time.Hour))
 		for range 3 {
-			require.Equal(t, quorum.Unknown, requireInTime(t, n, node.Acquire("key", "token", ttl)).Answer)
+			require.Equal(t, quorum.Unknown, requireInTime(t, n, form.Acquire("key", "token", ttl)).Answer)
 			_, err := io.WriteString(f.peer(1), "+OK\r\n") // which makes the node good again
 			require.NoError(t, err)
 			synctest.Wait()
@@ -144,11 +146,11 @@ func TestDeadline_HoldsWhileWritingHangs(t *testing.T) {
 					return ""
 				})
 				n := f.open(t, withMaxOverdue(time.Hour))
-				requireYes(t, n, node.Acquire("key", "token", ttl))
+				requireYes(t, n, form.Acquire("key", "token", ttl))
 				require.Equal(t, quorum.Unknown, requireInTime(t, n, everyKind()[kind]).Answer)
 				// The queue behind it is for clean-up only.
-				requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, node.Acquire("key", "token", ttl)))
-				require.Equal(t, quorum.Unknown, requireInTime(t, n, node.Release("key", "token", ttl)).Answer)
+				requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, form.Acquire("key", "token", ttl)))
+				require.Equal(t, quorum.Unknown, requireInTime(t, n, form.Release("key", "token", ttl)).Answer)
 			})
 		})
 	}
@@ -165,11 +167,11 @@ func TestDeadline_WhatIsBehindAHangingWriteIsUnsent(t *testing.T) {
 		})
 		n := f.open(t, withMaxOverdue(time.Hour))
 		start := time.Now()
-		read := send(n, node.Acquire("read", "token", ttl))
+		read := send(n, form.Acquire("read", "token", ttl))
 		synctest.Wait()
-		hanging := send(n, node.Acquire("hanging", "token", ttl))
+		hanging := send(n, form.Acquire("hanging", "token", ttl))
 		synctest.Wait()
-		behind := send(n, node.Acquire("behind", "token", ttl))
+		behind := send(n, form.Acquire("behind", "token", ttl))
 		require.Zero(t, time.Since(start), "Send hangs")
 		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, read.next(t))
 		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, hanging.next(t))

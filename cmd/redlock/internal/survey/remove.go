@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -19,7 +21,7 @@ const Overlap = "A holder that still runs keeps working beside the next one. If 
 // is that of an Inspect; prefix is that of the keys. Replies[i] is what Nodes[i] has answered, the zero Reply if it was not asked,
 // as it held nothing. Remove returns within the node timeout. Record is the line for the log, whose form is documented, and stable;
 // "" if nothing was removed.
-func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (replies []node.Reply, record string) {
+func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (replies []wire.Reply, record string) {
 	answers := make(receiver, len(nodes))
 	asked := 0
 	for i, n := range state.Nodes {
@@ -27,10 +29,10 @@ func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (replie
 			continue
 		}
 		value := token.Join(n.Token, n.Fence)
-		(*node.Node)(nodes[i]).Send(time.Now(), node.Delete(prefix+state.Name, value), answers, i)
+		(*node.Node)(nodes[i]).Send(time.Now(), form.Delete(prefix+state.Name, value), answers, i)
 		asked++
 	}
-	replies = make([]node.Reply, len(nodes))
+	replies = make([]wire.Reply, len(nodes))
 	removed := 0
 	for range asked { // each answers, within its timeout
 		a := <-answers
@@ -50,8 +52,8 @@ type receiver chan answer
 
 type answer struct {
 	node  int
-	reply node.Reply
+	reply wire.Reply
 }
 
 // Reply is called once for each command.
-func (r receiver) Reply(i int, reply node.Reply) { r <- answer{i, reply} }
+func (r receiver) Reply(i int, reply wire.Reply) { r <- answer{i, reply} }
