@@ -28,7 +28,9 @@ func (a answers) Reply(_ int, reply wire.Reply) { a <- reply }
 // ask puts a command to the node and waits for the reply.
 func ask(n *pool.Node) wire.Reply {
 	replies := make(answers, 1)
-	(*node.Node)(n).Send(time.Now(), form.Acquire("key", "token", time.Minute), replies, 0)
+	acquire := new(wire.Command)
+	form.Exclusive{}.Acquire(acquire, form.Mark{Key: "key", Token: "token"}, form.Ask{TTL: time.Minute})
+	(*node.Node)(n).Send(time.Now(), acquire, replies, 0)
 	return <-replies
 }
 

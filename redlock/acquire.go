@@ -21,7 +21,10 @@ func (l *Locker) newAcquire(req request, floor uint64) *round {
 		value = token.WithMetadata(token.Random(l.self), req.metadata)
 	}
 	grant := quorum.Grant{Start: l.clock.Now(), TTL: req.ttl, Drift: l.drift, Grace: req.grace}
-	r := &round{locker: l, op: event.OpAcquire, name: req.name, key: req.key, block: req.block, token: value, grant: grant, done: make(chan struct{})}
+	r := &round{
+		locker: l, op: event.OpAcquire, name: req.name, mark: form.Mark{Key: req.key, Token: value}, grant: grant, done: make(chan struct{}),
+		ask: form.Ask{TTL: req.ttl, Block: req.block, Floor: floor}, command: new(wire.Command),
+	}
 	r.mu = &r.own
 	if req.call != nil {
 		r.call = req.call
@@ -29,12 +32,10 @@ func (l *Locker) newAcquire(req request, floor uint64) *round {
 	}
 	r.acquire = quorum.NewAcquire(len(l.nodes), grant)
 	r.machine = r.acquire
-	r.command = form.Acquire(req.key, value, req.ttl)
-	if l.fencing {
-		counter := l.counter(grant.Start, req.ttl, floor)
-		counter.Block = req.block
-		r.command, r.estimate = form.AcquireFenced(req.key, value, req.ttl, counter), counter.Now
+	if n, ok := l.form.(form.Numbered); ok {
+		n.Prepare(&r.ask, grant.Start, l.wall)
 	}
+	l.form.Acquire(r.command, r.mark, r.ask)
 	return r
 }
 

@@ -80,10 +80,8 @@ func (l *Locker) remove(ctx context.Context, key string, seen *LockState, replie
 	deletions := make([]*wire.Command, len(l.nodes))
 	for i, observed := range replies {
 		if may && observed.Answer == quorum.Yes {
-			deletions[i] = form.Delete(key, observed.Value)
-			if token, fence := l.split(observed.Value); l.fencing && fence > 0 { // its holder may raise it meanwhile
-				deletions[i] = form.DeleteFenced(key, token, fence)
-			}
+			deletions[i] = new(wire.Command)
+			l.form.Remove(deletions[i], key, l.form.Seen(observed))
 		}
 	}
 	kept := make([]error, len(l.nodes))

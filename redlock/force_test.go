@@ -152,7 +152,9 @@ func TestForceUnlock_IsNotSentAnyMoreWhenItsTimeIsOver(t *testing.T) {
 	c.processes[0].Freeze()
 	n.Send(time.Now(), form.Observe("name"), answers, 0) // which is overdue then
 	require.Error(t, receive(t, answers, "the end of an observation").Err)
-	n.Send(time.Now(), form.Delete("name", "1"), answers, 0)
+	deletion := new(wire.Command)
+	form.Exclusive{}.Remove(deletion, "name", form.Seen{Value: "1"})
+	n.Send(time.Now(), deletion, answers, 0)
 	require.ErrorIs(t, receive(t, answers, "the end of the deletion").Err, nodeerr.ErrSuspended)
 	c.processes[0].Thaw()
 	require.Equal(t, "1", c.value(0, "name"))

@@ -43,7 +43,8 @@ func (l *Locker) state(name string, replies []wire.Reply) *LockState {
 		switch reply.Answer {
 		case quorum.Yes:
 			n.Held, n.TTL = true, reply.TTL
-			n.Token, n.Fence = l.split(reply.Value)
+			seen := l.form.Seen(reply)
+			n.Token, n.Fence = seen.Token, seen.Number
 			n.Metadata = token.Metadata(n.Token)
 		case quorum.No:
 			n.Err = nil

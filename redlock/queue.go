@@ -275,18 +275,19 @@ type observation struct{ queue *queue }
 // Reply implements [wire.Receiver].
 func (o observation) Reply(i int, reply wire.Reply) {
 	q := o.queue
+	seen := q.locker.form.Seen(reply)
 	s := quorum.KeyState{Answered: true, Tracked: reply.Tracked}
-	switch reply.Answer {
+	switch seen.Answer {
 	case quorum.Yes:
-		s.Held, s.Token, s.Owner = true, reply.Value, token.Owner(reply.Value)
-		s.TTL, s.NoTTL = reply.TTL, reply.TTL == wire.NoTTL
-		if !s.NoTTL { // a key without a TTL is deleted by its whole value
-			s.Token, _ = q.locker.split(reply.Value)
+		s.Held, s.Token, s.Owner = true, seen.Token, token.Owner(seen.Token)
+		s.TTL, s.NoTTL = seen.TTL, seen.TTL == wire.NoTTL
+		if s.NoTTL { // it is deleted by its whole value
+			s.Token = seen.Value
 		}
 	case quorum.No:
 	default:
 		// Any other error goes away, or is found out by a round.
-		s.Foreign = errors.Is(reply.Err, nodeerr.ErrForeign)
+		s.Foreign = seen.Foreign
 		s.Answered, s.Held, s.Tracked = s.Foreign, s.Foreign, s.Foreign && s.Tracked
 	}
 	q.do(func(now time.Time) quorum.Actions { return q.machine.Observed(now, i, s) })

@@ -20,17 +20,14 @@ type round struct {
 	locker  *Locker
 	op      event.Op
 	name    string
-	key     string
-	block   uint64 // how many fencing tokens an acquire asks for
-	call    *call  // of which its events are; nil if nobody wants its number
-	token   string
+	mark    form.Mark    // of the lock; an acquire has no number yet
+	call    *call        // of which its events are; nil if nobody wants its number
 	grant   quorum.Grant // what is asked for; its Start is that of the round
+	ask     form.Ask     // of an acquire
 	held    *heldLock    // that is extended or released; nil for an acquire
 	command *wire.Command
-	// estimate is what an acquire with fencing sends as the time of the counters.
-	estimate uint64
-	done     chan struct{}  // closed once the outcome is there
-	sending  sync.WaitGroup // the rollback is being sent
+	done    chan struct{}  // closed once the outcome is there
+	sending sync.WaitGroup // the rollback is being sent
 
 	// mu is not held while a node is called. It is that of held if there is one, since an extend changes the lease.
 	mu      *sync.Mutex
@@ -170,7 +167,8 @@ func (r *round) step(report func(clock quorum.Clock) quorum.Actions) {
 	r.mu.Unlock()
 	// The context of the caller has no part in what follows.
 	if len(actions.Release) > 0 {
-		since, command := time.Now(), release(r.key, r.token, l.fencing, 0, r.grant.TTL)
+		since, command := time.Now(), new(wire.Command)
+		l.form.Release(command, r.mark, r.grant.TTL)
 		for _, i := range actions.Release {
 			l.nodes[i].Send(since, command, rollback{r}, i)
 		}
@@ -183,7 +181,9 @@ func (r *round) step(report func(clock quorum.Clock) quorum.Actions) {
 				Granted: due.Granted, Fence: due.Token,
 			})
 		}
-		l.nodes[due.Node].Send(time.Now(), form.Raise(r.key, r.token, due.Granted, due.Token), raise{r}, due.Node)
+		command := new(wire.Command)
+		l.form.(form.Numbered).Raise(command, r.mark, due.Granted, due.Token)
+		l.nodes[due.Node].Send(time.Now(), command, raise{r}, due.Node)
 	}
 	for _, i := range actions.Observe {
 		r.held.sendObservation(i, nil)

@@ -134,7 +134,7 @@ func (w *watch) ReplyLate(i int, reply wire.Reply) { w.take(i, reply, true) }
 
 func (w *watch) take(i int, reply wire.Reply, late bool) {
 	h, again := w.held, false
-	answer, _ := h.locker.holds(reply, h.token)
+	answer := h.locker.form.Seen(reply).Holds(h.token)
 	h.mu.Lock()
 	switch {
 	case !w.ended:

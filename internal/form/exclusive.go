@@ -8,11 +8,13 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Acquire sets key to token with a TTL if the key does not exist: SET NX PX. The TTL is sent in whole milliseconds,
-// rounded down.
-func Acquire(key, token string, ttl time.Duration) *wire.Command {
-	c := &wire.Command{Key: key, Token: token, Parse: parseAcquire, Votes: true, Changes: true}
-	return c.With("SET", key, token, "NX", "PX", millis(ttl))
+// Exclusive is the plain lock: the key holds the token of the one who has it.
+type Exclusive struct{}
+
+// Acquire implements [Form]: SET NX PX.
+func (Exclusive) Acquire(c *wire.Command, m Mark, a Ask) {
+	*c = wire.Command{Key: m.Key, Token: m.Token, Parse: parseAcquire, Votes: true, Changes: true}
+	c.With("SET", m.Key, m.Token, "NX", "PX", millis(a.TTL))
 }
 
 func parseAcquire(v *wire.Value) wire.Reply {
@@ -25,30 +27,26 @@ func parseAcquire(v *wire.Value) wire.Reply {
 	return wire.Unexpected(v)
 }
 
-// Release deletes key if it holds token.
-//
-// If its connection breaks before the answer, it is sent again on the next one, for redeliver. That is the longest TTL that
-// an acquire or an extension before it may have given to the key.
-func Release(key, token string, redeliver time.Duration) *wire.Command {
-	c := &wire.Command{
-		Script: releaseScript, Key: key, Token: token, Parse: parseRelease,
-		CleansUp: true, Redeliver: redeliver, Changes: true, NeedsToken: true,
-	}
-	return c.With(token)
+// Extend implements [Form].
+func (Exclusive) Extend(c *wire.Command, m Mark, ttl time.Duration) {
+	*c = wire.Command{Script: extendScript, Key: m.Key, Token: m.Token, Parse: parseExtend, Creates: true, Changes: true, NeedsToken: true}
+	c.With(m.Token, millis(ttl))
 }
 
-// Extend gives key the TTL ttl if it holds token and has less left, or no TTL at all. A key that does not exist is set
-// to token with that TTL, and the answer is Recreated.
-func Extend(key, token string, ttl time.Duration) *wire.Command {
-	c := &wire.Command{
-		Script: extendScript, Key: key, Token: token, Parse: parseExtend, Creates: true, Changes: true, NeedsToken: true,
-	}
-	return c.With(token, millis(ttl))
+// Release implements [Form].
+func (Exclusive) Release(c *wire.Command, m Mark, redeliver time.Duration) {
+	remove(c, m.Key, m.Token)
+	c.CleansUp, c.Redeliver = true, redeliver
 }
 
-// Delete deletes key if it holds value. Unlike a [Release] it is not sent after its timeout, nor again: a value that another
-// client chose may be that of its next lock, too.
-func Delete(key, value string) *wire.Command {
-	c := &wire.Command{Script: releaseScript, Key: key, Token: value, Parse: parseRelease, Changes: true, NeedsToken: true}
-	return c.With(value)
+// Remove implements [Form].
+func (Exclusive) Remove(c *wire.Command, key string, seen Seen) { remove(c, key, seen.Value) }
+
+// remove deletes a key that holds a value.
+func remove(c *wire.Command, key, value string) {
+	*c = wire.Command{Script: releaseScript, Key: key, Token: value, Parse: parseRelease, Changes: true, NeedsToken: true}
+	c.With(value)
 }
+
+// Seen implements [Form].
+func (Exclusive) Seen(r wire.Reply) Seen { return see(r, false) }

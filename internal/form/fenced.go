@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -17,49 +18,81 @@ const (
 	maxNumber = 1 << 53
 	// DefaultKeep is for how long counters are kept by default. fenced_acquire.lua knows it too.
 	DefaultKeep = 2 * time.Hour
+	// MinKeep is for how long counters are kept at least.
+	MinKeep = time.Minute
 	// MaxBlock is how many numbers an acquire may ask for at most. Servers refuse more, so that a mistake of the caller does not
 	// run a counter up.
 	MaxBlock = quorum.MaxBlock
 )
 
-// Counter is what a fenced acquire asks of the counter of its name, the source of fencing tokens. It is the key
-// {key}:fence.
-type Counter struct {
-	// Keep is for how long the counter is kept beyond the TTL of the lock, from when it advanced last.
-	Keep time.Duration
-	// Now is the caller's estimate of the time, in microseconds since 1970. A counter that is missing, or more than a second
-	// behind, advances: to Now if the server's clock is within a second of it, otherwise to that clock.
-	Now uint64
-	// Advance makes the counter advance even if it does not seem to be behind.
-	Advance bool
-	// Floor is an exclusive lower bound of the numbers that are granted; 0 means none.
-	Floor uint64
-	// Block is how many numbers are granted, MaxBlock at most; 0 means one.
-	Block uint64
+// Fenced is the lock with fencing tokens: its key holds the token, | and a number. The number comes from a counter of the name, the
+// key {key}:fence. It must not be copied.
+type Fenced struct {
+	Keep  time.Duration // for how long counters are kept beyond the TTL of a lock, from when they advanced last
+	clock atomic.Pointer[quorum.CounterClock]
 }
 
-// AcquireFenced sets key, if it does not exist, to token, | and the last number of the next block of its counter, with a TTL.
-// That number is in [wire.Reply.Number]. The block is above all numbers that the counter has granted before, or been raised to.
-func AcquireFenced(key, token string, ttl time.Duration, counter Counter) *wire.Command {
-	c := &wire.Command{
-		Script: fencedAcquireScript, Key: key, Second: counterOf(key), Token: token, Parse: parseNumber, Join: joined,
+const (
+	// longTTL is the TTL from which on a lock has its counter kept for longer each time, and not only when the counter advances. It
+	// is half of the shortest Keep.
+	longTTL = MinKeep / 2
+	// coarse is the unit of the estimate that is sent to the nodes, in microseconds. Rounds that begin at about the same time
+	// send the same.
+	coarse = 50_000
+	// leastTime is more than a second later than the first number that a missing counter grants.
+	leastTime = 2_000_000
+)
+
+// Prepare implements [Numbered].
+func (f *Fenced) Prepare(a *Ask, now time.Time, wall func() time.Time) {
+	estimate, known := int64(0), false
+	if c := f.clock.Load(); c != nil {
+		estimate, known = c.Estimate(now)
+	}
+	if !known {
+		estimate = wall().UnixMicro()
+	}
+	estimate -= estimate % coarse
+	a.Time, a.Advance = uint64(max(leastTime, estimate)), !known || a.TTL > longTTL
+}
+
+// Won implements [Numbered]. The first number of the block counts, so that blocks do not drive the estimate ahead of the clocks.
+func (f *Fenced) Won(now time.Time, a Ask, number uint64) {
+	for {
+		before := f.clock.Load()
+		learnt := quorum.CounterClock{}
+		if before != nil {
+			learnt = *before
+		}
+		old := learnt
+		learnt.Learn(now, a.Time, number-max(1, a.Block)+1)
+		if learnt == old || f.clock.CompareAndSwap(before, &learnt) {
+			return
+		}
+	}
+}
+
+// Acquire implements [Form]. The key holds the last number of the next block of its counter, which is in [wire.Reply.Number]. The
+// block is above all numbers that the counter has granted before, or been raised to.
+func (f *Fenced) Acquire(c *wire.Command, m Mark, a Ask) {
+	*c = wire.Command{
+		Script: fencedAcquireScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseNumber, Join: joined,
 		Votes: true, Creates: true, Changes: true,
 	}
-	c.With(token, millis(ttl), decimal(counter.Now))
-	advance, block := counter.Advance || counter.Floor > 0, counter.Block > 1
-	if counter.Keep != DefaultKeep || advance || block {
-		c.Args = append(c.Args, millis(counter.Keep))
+	c.With(m.Token, millis(a.TTL), decimal(a.Time))
+	advance, block := a.Advance || a.Floor > 0, a.Block > 1
+	if f.Keep != DefaultKeep || advance || block {
+		c.Args = append(c.Args, millis(f.Keep))
 	}
 	switch {
 	case advance:
-		c.Args = append(c.Args, decimal(counter.Floor))
+		c.Args = append(c.Args, decimal(a.Floor))
 	case block:
 		c.Args = append(c.Args, "")
 	}
 	if block {
-		c.Args = append(c.Args, decimal(counter.Block))
+		c.Args = append(c.Args, decimal(a.Block))
 	}
-	return c
 }
 
 func parseNumber(v *wire.Value) wire.Reply {
@@ -72,29 +105,19 @@ func parseNumber(v *wire.Value) wire.Reply {
 	return wire.Unexpected(v)
 }
 
-// Raise replaces the number granted by number if key still holds token with granted, and raises the counter to it.
-func Raise(key, token string, granted, number uint64) *wire.Command {
-	c := &wire.Command{Script: raiseScript, Key: key, Second: counterOf(key), Token: token, Parse: parseCode}
-	return c.With(fenced(token, granted), fenced(token, number), decimal(number))
+// Raise implements [Numbered]. The counter is raised, too.
+func (f *Fenced) Raise(c *wire.Command, m Mark, granted, number uint64) {
+	*c = wire.Command{Script: raiseScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseCode}
+	c.With(fenced(m.Token, granted), fenced(m.Token, number), decimal(number))
 }
 
-// ReleaseFenced is [Release] for a key that AcquireFenced has set. It raises the counter to number.
-func ReleaseFenced(key, token string, number uint64, redeliver time.Duration) *wire.Command {
-	c := &wire.Command{
-		Script: fencedReleaseScript, Key: key, Second: counterOf(key), Token: token, Parse: parseRelease, Join: joined,
-		CleansUp: true, Redeliver: redeliver, Changes: true, NeedsToken: true,
-	}
-	return c.With(fenced(token, number))
-}
-
-// ExtendFenced is [Extend] for a key that AcquireFenced has set. It raises the counter to number. keep is as in
-// [Counter].
-func ExtendFenced(key, token string, number uint64, ttl, keep time.Duration) *wire.Command {
-	c := &wire.Command{
-		Script: fencedExtendScript, Key: key, Second: counterOf(key), Token: token, Parse: parseFencedExtend,
+// Extend implements [Form]. It raises the counter to the number.
+func (f *Fenced) Extend(c *wire.Command, m Mark, ttl time.Duration) {
+	*c = wire.Command{
+		Script: fencedExtendScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseFencedExtend,
 		Creates: true, Changes: true, NeedsToken: true,
 	}
-	return c.With(token, decimal(number), millis(ttl), millis(keep))
+	c.With(m.Token, decimal(m.Number), millis(ttl), millis(f.Keep))
 }
 
 func parseFencedExtend(v *wire.Value) wire.Reply {
@@ -106,13 +129,31 @@ func parseFencedExtend(v *wire.Value) wire.Reply {
 
 var errNoCounter = fmt.Errorf("%w, and is not re-created, as its fence counter is another program's: %w", nodeerr.ErrAbsent, nodeerr.ErrForeign)
 
-// DeleteFenced deletes key if it holds token with a number, which may have been raised since the number given was observed.
-func DeleteFenced(key, token string, number uint64) *wire.Command {
-	c := &wire.Command{
-		Script: fencedReleaseScript, Key: key, Second: counterOf(key), Token: token, Parse: parseRelease, Changes: true, NeedsToken: true,
-	}
-	return c.With(fenced(token, number))
+// Release implements [Form]. It raises the counter to the number.
+func (f *Fenced) Release(c *wire.Command, m Mark, redeliver time.Duration) {
+	removeFenced(c, m)
+	c.CleansUp, c.Redeliver, c.Join = true, redeliver, joined
 }
+
+// Remove implements [Form]. The holder may have raised the number since it was seen.
+func (f *Fenced) Remove(c *wire.Command, key string, seen Seen) {
+	if seen.Number == 0 {
+		remove(c, key, seen.Value)
+		return
+	}
+	removeFenced(c, Mark{Key: key, Token: seen.Token, Number: seen.Number})
+}
+
+// removeFenced deletes a key that holds a token with a number.
+func removeFenced(c *wire.Command, m Mark) {
+	*c = wire.Command{
+		Script: fencedReleaseScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseRelease, Changes: true, NeedsToken: true,
+	}
+	c.With(fenced(m.Token, m.Number))
+}
+
+// Seen implements [Form].
+func (f *Fenced) Seen(r wire.Reply) Seen { return see(r, true) }
 
 // joined has fenced acquires and releases carried out together. No acquire is joined behind a leading release: Redis skips the
 // out-of-memory check after a script's first write.

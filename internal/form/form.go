@@ -3,14 +3,93 @@
 package form
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
+
+// Form is one way in which servers keep a lock. Its commands are made in place.
+type Form interface {
+	// Acquire takes the lock if the key does not exist.
+	Acquire(c *wire.Command, m Mark, a Ask)
+	// Extend gives the key the TTL ttl if it is that of the lock and has less left, or no TTL at all. A key that does not exist is
+	// made with that TTL, and the answer is Recreated. TTLs are sent in whole milliseconds, rounded down.
+	Extend(c *wire.Command, m Mark, ttl time.Duration)
+	// Release deletes the key if it is that of the lock.
+	//
+	// If its connection breaks before the answer, it is sent again on the next one, for redeliver. That is the longest TTL that
+	// an acquire or an extension before it may have given to the key.
+	Release(c *wire.Command, m Mark, redeliver time.Duration)
+	// Remove deletes the key if it is that of the lock that was seen, whoever's that is. Unlike a release it is not sent after its
+	// timeout, nor again: a value that another client chose may be that of its next lock, too.
+	Remove(c *wire.Command, key string, seen Seen)
+	// Seen is what the reply to an observation shows.
+	Seen(r wire.Reply) Seen
+}
+
+// Numbered is a Form whose servers grant a number with each lock.
+type Numbered interface {
+	Form
+	// Prepare completes what is asked for at an instant. wall is the time of day.
+	Prepare(a *Ask, now time.Time, wall func() time.Time)
+	// Won takes the number of a lock, which the nodes have granted by an instant.
+	Won(now time.Time, a Ask, number uint64)
+	// Raise replaces the number that a node has granted by a higher one, if the node still holds exactly that.
+	Raise(c *wire.Command, m Mark, granted, number uint64)
+}
+
+// Mark is what one lock has on the servers.
+type Mark struct {
+	Key   string
+	Token string
+	// Number is the fencing token that the nodes hold with Token. 0 means that there is none, or that they have not agreed on one.
+	Number uint64
+}
+
+// Ask is what an acquire asks for.
+type Ask struct {
+	TTL time.Duration
+
+	// The others are for a Numbered form.
+	Block uint64 // how many numbers are granted, MaxBlock at most; 0 means one
+	Floor uint64 // an exclusive lower bound of the numbers; 0 means none
+	// Time is the caller's estimate of the time, in microseconds since 1970. A counter that is missing, or more than a second
+	// behind, advances: to Time if the server's clock is within a second of it, otherwise to that clock.
+	Time uint64
+	// Advance makes the counter advance even if it does not seem to be behind.
+	Advance bool
+}
+
+// Seen is what an observation has shown of a key.
+type Seen struct {
+	Answer  quorum.Answer // Yes: the key exists; No: it does not; otherwise nothing is known
+	Foreign bool          // it is data of another program; the Answer is Refused
+	Value   string        // that the key holds
+	Token   string        // in it
+	Number  uint64        // behind the token; 0 means none
+	TTL     time.Duration // that is left; wire.NoTTL for ever
+}
+
+// Holds returns Yes if the node holds a token, No if it certainly does not, and otherwise why that is not known.
+func (s Seen) Holds(token string) quorum.Answer {
+	if s.Answer == quorum.Yes && s.Token != token || s.Foreign {
+		return quorum.No
+	}
+	return s.Answer
+}
+
+// see makes of a reply what it shows. A token of another client has a number only if that client uses numbers.
+func see(r wire.Reply, numbered bool) Seen {
+	s := Seen{Answer: r.Answer, Foreign: errors.Is(r.Err, nodeerr.ErrForeign), Value: r.Value, TTL: r.TTL}
+	s.Token, s.Number = token.Split(r.Value, numbered)
+	return s
+}
 
 // Observe reads what key holds and its TTL, see [wire.Reply]. It is tracked.
 func Observe(key string) *wire.Command {

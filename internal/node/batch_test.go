@@ -29,8 +29,8 @@ const later int64 = 1 << 52
 func several(n int) (acquires, releases []*wire.Command) {
 	for i := range n {
 		name := fmt.Sprint("name-", i)
-		acquires = append(acquires, form.AcquireFenced(name, "token", ttl, at(now())))
-		releases = append(releases, form.ReleaseFenced(name, "token", 0, ttl))
+		acquires = append(acquires, newAcquireFenced(name, "token", ttl, at(now())))
+		releases = append(releases, newReleaseFenced(name, "token", 0, ttl))
 	}
 	return acquires, releases
 }
@@ -161,7 +161,7 @@ func mixed(random *rand.Rand, n int) []*wire.Command {
 	for i := range cmds {
 		at := random.IntN(names)
 		key, token := fmt.Sprint("name-", at), fmt.Sprint("token-", random.IntN(3))
-		counter := form.Counter{Keep: form.DefaultKeep, Now: uint64(later - second), Block: uint64(random.IntN(4) / 2 * random.IntN(9))}
+		counter := counted{Keep: form.DefaultKeep, Now: uint64(later - second), Block: uint64(random.IntN(4) / 2 * random.IntN(9))}
 		if random.IntN(4) == 0 {
 			counter.Now = uint64(later + 10*second) // the counters lie behind, and have a TTL then
 		}
@@ -172,16 +172,16 @@ func mixed(random *rand.Rand, n int) []*wire.Command {
 		case 1:
 			counter.Floor = uint64(later + 100)
 		case 2:
-			cmds[i] = form.ExtendFenced(key, token, number, 2*ttl, keep)
+			cmds[i] = newExtendFenced(key, token, number, 2*ttl, keep)
 			continue
 		case 3:
-			cmds[i] = form.Acquire(key, token, ttl)
+			cmds[i] = newAcquire(key, token, ttl)
 			continue
 		case 4, 5, 6, 7:
-			cmds[i] = form.ReleaseFenced(key, token, number, ttl)
+			cmds[i] = newReleaseFenced(key, token, number, ttl)
 			continue
 		}
-		cmds[i] = form.AcquireFenced(key, token, time.Duration(1+random.IntN(2))*ttl, counter)
+		cmds[i] = newAcquireFenced(key, token, time.Duration(1+random.IntN(2))*ttl, counter)
 	}
 	return cmds
 }
@@ -214,7 +214,7 @@ func TestBatch_CountersBeginAsTheyDoByThemselves(t *testing.T) {
 			commands := func(now uint64) (cmds []*wire.Command) {
 				r := rand.New(rand.NewPCG(random.Uint64(), 0))
 				for i := range 40 {
-					counter := form.Counter{Keep: form.DefaultKeep, Now: now}
+					counter := counted{Keep: form.DefaultKeep, Now: now}
 					switch r.IntN(12) {
 					case 0:
 						counter.Keep = keep
@@ -226,7 +226,7 @@ func TestBatch_CountersBeginAsTheyDoByThemselves(t *testing.T) {
 						counter.Now += 10 * second // which is not believed
 						counter.Floor = now + 60*second
 					}
-					cmds = append(cmds, form.AcquireFenced(fmt.Sprint("name-", r.IntN(60)), fmt.Sprint("token-", i), ttl, counter))
+					cmds = append(cmds, newAcquireFenced(fmt.Sprint("name-", r.IntN(60)), fmt.Sprint("token-", i), ttl, counter))
 				}
 				return cmds
 			}
@@ -325,7 +325,7 @@ func TestBatch_NothingIsJoinedOnAClusterNode(t *testing.T) {
 func TestBatch_AForbiddenKeyDoesNotFailTheOthers(t *testing.T) {
 	_, n := restricted(t, "resetkeys", "~name-*", "~{name-*")
 	acquires, _ := several(20)
-	acquires[7] = form.AcquireFenced("another", "token", ttl, at(now()))
+	acquires[7] = newAcquireFenced("another", "token", ttl, at(now()))
 	for i, reply := range together(t, n, acquires) {
 		if i == 7 {
 			requireServerError(t, reply, quorum.Refused, "NOPERM")
@@ -381,7 +381,7 @@ func TestBatch_AnOddReplyIsAnUnknownAnswerToEach(t *testing.T) {
 				})
 				n := open(f.fake, t, patient())
 				acquires, releases := several(2)
-				replies := f.together(t, n, append(append(acquires, releases...), form.Acquire("key", "token", ttl)))
+				replies := f.together(t, n, append(append(acquires, releases...), newAcquire("key", "token", ttl)))
 				for _, reply := range replies[:4] {
 					requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, reply)
 				}
@@ -455,7 +455,7 @@ func TestBatch_NoAcquireIsSentAgainBehindItsRelease(t *testing.T) {
 	f, _, again := refusing(t, "-NOSCRIPT No matching script.\r\n")
 	n := f.open(t, patient())
 	acquires, releases := several(4)
-	replies := f.together(t, n, append(append(acquires, releases...), form.AcquireFenced("name-0", "other", ttl, at(1))))
+	replies := f.together(t, n, append(append(acquires, releases...), newAcquireFenced("name-0", "other", ttl, at(1))))
 	for _, reply := range replies[:4] {
 		requireServerError(t, reply, quorum.Refused, "NOSCRIPT")
 	}
@@ -488,7 +488,7 @@ func TestBatch_ABrokenConnectionLosesAcquiresAndKeepsReleases(t *testing.T) {
 			requireReply(t, quorum.Unknown, nodeerr.ErrBroken, reply)
 		}
 		synctest.Wait()
-		requireYes(t, n, form.Acquire("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
 		synctest.Wait()
 		require.Len(t, released, 6)
 		require.Equal(t, 2, f.connections())

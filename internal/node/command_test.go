@@ -20,7 +20,7 @@ import (
 
 func TestAcquire_SetsAFreeKeyToTheTokenWithATTL(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		requireYes(t, n, form.Acquire("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
 		require.Equal(t, "token", holds(t, server, "key"))
 		assert.Greater(t, left(t, server, "key"), time.Duration(0))
 		assert.LessOrEqual(t, left(t, server, "key"), ttl)
@@ -31,7 +31,7 @@ func TestAcquire_LeavesAHeldKeyAlone(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		for _, holder := range []string{"other", "token", ""} {
 			do(t, server, "SET", "key", holder)
-			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, form.Acquire("key", "token", ttl)))
+			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, newAcquire("key", "token", ttl)))
 			require.Equal(t, holder, holds(t, server, "key"))
 			require.Negative(t, left(t, server, "key"), "a TTL though there was none")
 		}
@@ -41,7 +41,7 @@ func TestAcquire_LeavesAHeldKeyAlone(t *testing.T) {
 // SET with PX 0 is an error, and without PX it would be a lock for ever.
 func TestAcquire_ATTLUnderAMillisecondIsRefusedAndSetsNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		reply := ask(t, n, form.Acquire("key", "token", time.Millisecond-1))
+		reply := ask(t, n, newAcquire("key", "token", time.Millisecond-1))
 		requireRefused(t, reply, "ERR")
 		require.Empty(t, holds(t, server, "key"))
 	})
@@ -51,9 +51,9 @@ func TestAcquire_ATTLUnderAMillisecondIsRefusedAndSetsNothing(t *testing.T) {
 // another one.
 func TestCommand_OnlyTheHolderOfTheTokenReleasesExtendsAndHeals(t *testing.T) {
 	commands := map[string]func() *wire.Command{
-		"release": func() *wire.Command { return form.Release("key", "token", ttl) },
+		"release": func() *wire.Command { return newRelease("key", "token", ttl) },
 		"heal":    func() *wire.Command { return form.Heal("key", "token") },
-		"extend":  func() *wire.Command { return form.Extend("key", "token", ttl) },
+		"extend":  func() *wire.Command { return newExtend("key", "token", ttl) },
 	}
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		for name, command := range commands {
@@ -81,10 +81,10 @@ func TestCommand_OnlyTheHolderOfTheTokenReleasesExtendsAndHeals(t *testing.T) {
 
 func TestExtend_MakesATTLLongerAndNeverShorter(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		requireYes(t, n, form.Acquire("key", "token", ttl))
-		requireYes(t, n, form.Extend("key", "token", 3*ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
+		requireYes(t, n, newExtend("key", "token", 3*ttl))
 		require.Greater(t, left(t, server, "key"), 2*ttl)
-		requireYes(t, n, form.Extend("key", "token", ttl))
+		requireYes(t, n, newExtend("key", "token", ttl))
 		require.Greater(t, left(t, server, "key"), 2*ttl)
 	})
 }
@@ -93,12 +93,12 @@ func TestExtend_MakesATTLLongerAndNeverShorter(t *testing.T) {
 func TestExtend_RecreatesAKeyThatDoesNotExist(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		for range 2 { // by its source, and by its hash
-			requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, form.Extend("key", "token", ttl)))
+			requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, newExtend("key", "token", ttl)))
 			require.Equal(t, "token", holds(t, server, "key"))
 			require.Greater(t, left(t, server, "key"), ttl/2)
 			require.LessOrEqual(t, left(t, server, "key"), ttl)
-			requireYes(t, n, form.Extend("key", "token", ttl))
-			requireYes(t, n, form.Release("key", "token", ttl))
+			requireYes(t, n, newExtend("key", "token", ttl))
+			requireYes(t, n, newRelease("key", "token", ttl))
 		}
 	})
 }
@@ -106,14 +106,14 @@ func TestExtend_RecreatesAKeyThatDoesNotExist(t *testing.T) {
 func TestExtend_ReportsWhyItCouldNotRecreate(t *testing.T) {
 	server, n := openReal(t)
 	do(t, server, "CONFIG", "SET", "maxmemory", 1)
-	requireRefused(t, ask(t, n, form.Extend("key", "token", ttl)), "OOM")
+	requireRefused(t, ask(t, n, newExtend("key", "token", ttl)), "OOM")
 	require.Empty(t, holds(t, server, "key"))
 }
 
 func TestExtend_GivesAKeyWithoutATTLOne(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		do(t, server, "SET", "key", "token")
-		requireYes(t, n, form.Extend("key", "token", ttl))
+		requireYes(t, n, newExtend("key", "token", ttl))
 		require.Greater(t, left(t, server, "key"), ttl/2)
 	})
 }
@@ -122,10 +122,10 @@ func TestExtend_GivesAKeyWithoutATTLOne(t *testing.T) {
 func TestCommand_DataOfAnotherTypeIsReportedAndLeftAlone(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		do(t, server, "RPUSH", "key", "somebody's", "data")
-		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, form.Acquire("key", "token", ttl)))
-		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, form.Release("key", "token", ttl)))
-		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, form.Extend("key", "token", ttl)))
-		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, form.Delete("key", "token")))
+		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, newAcquire("key", "token", ttl)))
+		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newRelease("key", "token", ttl)))
+		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newExtend("key", "token", ttl)))
+		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newDelete("key", "token")))
 		requireRefused(t, ask(t, n, form.Heal("key", "token")), "WRONGTYPE")
 		requireRefused(t, ask(t, n, form.Observe("key")), "WRONGTYPE")
 		data, err := redis.Strings(do(t, server, "LRANGE", "key", 0, -1), nil)
@@ -139,10 +139,10 @@ func TestCommand_KeysAndTokensMayHoldAnyBytes(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		for _, text := range []string{"", "\x00", "a b\r\n$-1\r\n", "\xff\xfe", "{k}", strings.Repeat("x", 100_000)} {
 			token := ("t" + text)[:min(1+len(text), wire.MaxToken)]
-			requireYes(t, n, form.Acquire("k"+text, token, ttl))
+			requireYes(t, n, newAcquire("k"+text, token, ttl))
 			require.Equal(t, token, holds(t, server, "k"+text))
-			requireYes(t, n, form.Extend("k"+text, token, 2*ttl))
-			requireYes(t, n, form.Release("k"+text, token, ttl))
+			requireYes(t, n, newExtend("k"+text, token, 2*ttl))
+			requireYes(t, n, newRelease("k"+text, token, ttl))
 		}
 	})
 }
@@ -187,8 +187,8 @@ func TestObserve_DoesNotFetchWhatIsLongerThanAnyToken(t *testing.T) {
 func TestRelease_ReportsWhatHoldsTheKey(t *testing.T) {
 	long := strings.Repeat("x", wire.MaxToken+1)
 	for name, release := range map[string]*wire.Command{
-		"plain":  form.Release("key", "token", ttl),
-		"fenced": form.ReleaseFenced("key", "token", 7, ttl),
+		"plain":  newRelease("key", "token", ttl),
+		"fenced": newReleaseFenced("key", "token", 7, ttl),
 	} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
@@ -213,16 +213,16 @@ func TestRelease_ReportsWhatHoldsTheKey(t *testing.T) {
 func TestDelete_NeverDeletesAnotherValueThanTheOneThatWasSeen(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		for _, value := range []string{"", "token", "token|7"} {
-			requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Delete("key", value)))
+			requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, newDelete("key", value)))
 			do(t, server, "SET", "key", "another", "PX", ttl.Milliseconds())
-			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, form.Delete("key", value)))
+			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, newDelete("key", value)))
 			do(t, server, "SET", "key", "token|8")
-			requireReply(t, quorum.No, nodeerr.ErrNoExpiry, ask(t, n, form.Delete("key", value)))
+			requireReply(t, quorum.No, nodeerr.ErrNoExpiry, ask(t, n, newDelete("key", value)))
 			do(t, server, "SET", "key", strings.Repeat("x", wire.MaxToken+1))
-			requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, form.Delete("key", value)))
+			requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newDelete("key", value)))
 			require.EqualValues(t, wire.MaxToken+1, do(t, server, "STRLEN", "key"))
 			do(t, server, "SET", "key", value)
-			requireYes(t, n, form.Delete("key", value))
+			requireYes(t, n, newDelete("key", value))
 			require.EqualValues(t, 0, do(t, server, "EXISTS", "key"))
 		}
 	})
@@ -262,13 +262,13 @@ func TestCommand_OnTheWire(t *testing.T) {
 	n := f.open(t, patient())
 	const ms = time.Millisecond
 	for want, cmd := range map[string]*wire.Command{
-		"SET k t NX PX 1000": form.Acquire("k", "t", time.Second),
-		"SET k t NX PX 1":    form.Acquire("k", "t", 2*ms-1),
-		"script 1 k t":       form.Release("k", "t", ttl),
-		"script 1 k t 1000":  form.Extend("k", "t", time.Second),
-		"script 1 k t 1":     form.Extend("k", "t", 2*ms-1),
+		"SET k t NX PX 1000": newAcquire("k", "t", time.Second),
+		"SET k t NX PX 1":    newAcquire("k", "t", 2*ms-1),
+		"script 1 k t":       newRelease("k", "t", ttl),
+		"script 1 k t 1000":  newExtend("k", "t", time.Second),
+		"script 1 k t 1":     newExtend("k", "t", 2*ms-1),
 		"script 1 k v":       form.Heal("k", "v"),
-		"script 1 k w":       form.Delete("k", "w"),
+		"script 1 k w":       newDelete("k", "w"),
 		"PUBLISH c m":        node.Publish("c", "m"),
 	} {
 		requireYes(t, n, cmd)
@@ -291,17 +291,17 @@ func TestCommand_WithFencingOnTheWire(t *testing.T) {
 	})
 	n := f.open(t, patient())
 	for want, cmd := range map[string]*wire.Command{
-		"script 2 k {k}:fence t 1000 5":               form.AcquireFenced("k", "t", time.Second, form.Counter{Keep: 2 * time.Hour, Now: 5, Block: 1}),
-		"script 2 k {k}:fence t 1000 5 60000":         form.AcquireFenced("k", "t", time.Second, form.Counter{Keep: time.Minute, Now: 5}),
-		"script 2 k {k}:fence t 1000 5 7200000 3":     form.AcquireFenced("k", "t", time.Second, form.Counter{Keep: 2 * time.Hour, Now: 5, Floor: 3}),
-		"script 2 k {k}:fence t 1000 5 7200000 0":     form.AcquireFenced("k", "t", time.Second, form.Counter{Keep: 2 * time.Hour, Now: 5, Advance: true}),
-		"script 2 k {k}:fence t 1000 5 7200000  4096": form.AcquireFenced("k", "t", time.Second, form.Counter{Keep: 2 * time.Hour, Now: 5, Block: 4096}),
-		"script 2 k {k}:fence t 1000 5 7200000 3 2":   form.AcquireFenced("k", "t", time.Second, form.Counter{Keep: 2 * time.Hour, Now: 5, Floor: 3, Block: 2}),
-		"script 2 k {k}:fence t|5 t|7 7":              form.Raise("k", "t", 5, 7),
-		"script 2 k {k}:fence t|7":                    form.ReleaseFenced("k", "t", 7, ttl),
-		"script 2 k {k}:fence t|0":                    form.ReleaseFenced("k", "t", 0, ttl),
-		"script 2 k {k}:fence t 7 1000 60000":         form.ExtendFenced("k", "t", 7, time.Second, time.Minute),
-		"script 2 k {k}:fence t 9007199254740991 1 0": form.ExtendFenced("k", "t", 1<<53-1, time.Millisecond, 0),
+		"script 2 k {k}:fence t 1000 5":               newAcquireFenced("k", "t", time.Second, counted{Keep: 2 * time.Hour, Now: 5, Block: 1}),
+		"script 2 k {k}:fence t 1000 5 60000":         newAcquireFenced("k", "t", time.Second, counted{Keep: time.Minute, Now: 5}),
+		"script 2 k {k}:fence t 1000 5 7200000 3":     newAcquireFenced("k", "t", time.Second, counted{Keep: 2 * time.Hour, Now: 5, Floor: 3}),
+		"script 2 k {k}:fence t 1000 5 7200000 0":     newAcquireFenced("k", "t", time.Second, counted{Keep: 2 * time.Hour, Now: 5, Advance: true}),
+		"script 2 k {k}:fence t 1000 5 7200000  4096": newAcquireFenced("k", "t", time.Second, counted{Keep: 2 * time.Hour, Now: 5, Block: 4096}),
+		"script 2 k {k}:fence t 1000 5 7200000 3 2":   newAcquireFenced("k", "t", time.Second, counted{Keep: 2 * time.Hour, Now: 5, Floor: 3, Block: 2}),
+		"script 2 k {k}:fence t|5 t|7 7":              newRaise("k", "t", 5, 7),
+		"script 2 k {k}:fence t|7":                    newReleaseFenced("k", "t", 7, ttl),
+		"script 2 k {k}:fence t|0":                    newReleaseFenced("k", "t", 0, ttl),
+		"script 2 k {k}:fence t 7 1000 60000":         newExtendFenced("k", "t", 7, time.Second, time.Minute),
+		"script 2 k {k}:fence t 9007199254740991 1 0": newExtendFenced("k", "t", 1<<53-1, time.Millisecond, 0),
 	} {
 		requireYes(t, n, cmd)
 		require.Equal(t, want, strings.Join(<-got, " "))

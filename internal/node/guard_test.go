@@ -22,7 +22,7 @@ const guard = 10 * time.Second
 // requireQuarantined wants an acquire refused with so much time left.
 func requireQuarantined(t *testing.T, n *node.Node, left time.Duration) {
 	t.Helper()
-	for _, cmd := range []*wire.Command{form.Acquire("key", "token", time.Second), form.AcquireFenced("key", "token", time.Second, form.Counter{})} {
+	for _, cmd := range []*wire.Command{newAcquire("key", "token", time.Second), newAcquireFenced("key", "token", time.Second, counted{})} {
 		reply := ask(t, n, cmd)
 		requireReply(t, quorum.Unsent, nodeerr.ErrQuarantined, reply)
 		refusal := (*nodeerr.QuarantineError)(nil)
@@ -50,7 +50,7 @@ func TestGuard_AServerThatHasJustComeUpDoesNotVote(t *testing.T) {
 			pass(up)
 			n := upSince(t, born, new(atomic.Int64)).open(t, withGuard(guard))
 			for {
-				reply := ask(t, n, form.Acquire("key", "token", time.Second))
+				reply := ask(t, n, newAcquire("key", "token", time.Second))
 				if reply.Answer == quorum.Yes {
 					break
 				}
@@ -60,7 +60,7 @@ func TestGuard_AServerThatHasJustComeUpDoesNotVote(t *testing.T) {
 			age := time.Since(born)
 			require.GreaterOrEqual(t, age, guard+guard/100, "it may have forgotten a lock")
 			require.Less(t, age, guard+guard/100+2*time.Second+100*time.Millisecond)
-			requireYes(t, n, form.Acquire("key", "token", time.Second))
+			requireYes(t, n, newAcquire("key", "token", time.Second))
 		})
 	}
 }
@@ -84,10 +84,10 @@ func TestGuard_AServerInThePlaceOfAnotherDoesNotVote(t *testing.T) {
 		pass(time.Hour)
 		f := upSince(t, born, id)
 		n := f.open(t, withGuard(guard))
-		requireYes(t, n, form.Acquire("key", "token", time.Second))
+		requireYes(t, n, newAcquire("key", "token", time.Second))
 		require.NoError(t, f.peer(1).Close())
 		synctest.Wait()
-		requireYes(t, n, form.Acquire("key", "token", time.Second)) // the same one
+		requireYes(t, n, newAcquire("key", "token", time.Second)) // the same one
 
 		id.Store(1)
 		require.NoError(t, f.peer(2).Close())
@@ -98,7 +98,7 @@ func TestGuard_AServerInThePlaceOfAnotherDoesNotVote(t *testing.T) {
 		synctest.Wait()
 		requireQuarantined(t, n, guard+guard/100-time.Second)
 		pass(guard + guard/100 - time.Second)
-		requireYes(t, n, form.Acquire("key", "token", time.Second))
+		requireYes(t, n, newAcquire("key", "token", time.Second))
 	})
 }
 
@@ -106,13 +106,13 @@ func TestGuard_AServerWithoutAnUptimeNeverVotes(t *testing.T) {
 	server := testredis.Mini(t, 1)[0]
 	n := open(t, server.Addr(), patient(), withGuard(guard))
 	requireQuarantined(t, n, 0)
-	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Release("key", "token", ttl)))
+	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, newRelease("key", "token", ttl)))
 	require.Empty(t, holds(t, server, "key"))
 }
 
 func TestGuard_WithoutOneEveryServerVotes(t *testing.T) {
 	_, n := openReal(t)
-	requireYes(t, n, form.Acquire("key", "token", ttl))
+	requireYes(t, n, newAcquire("key", "token", ttl))
 	require.Zero(t, n.Config().MaxTTL)
 }
 
@@ -120,7 +120,7 @@ func TestGuard_ARealServerThatWasRestartedDoesNotVote(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
 	n := open(t, server.Addr(), patient(), withGuard(time.Hour))
 	for range 2 {
-		reply := ask(t, n, form.Acquire("key", "token", time.Second))
+		reply := ask(t, n, newAcquire("key", "token", time.Second))
 		requireReply(t, quorum.Unsent, nodeerr.ErrQuarantined, reply)
 		require.ErrorContains(t, reply.Err, "the server may have forgotten locks: asked again in 1h0m")
 		require.Empty(t, holds(t, server, "key"))

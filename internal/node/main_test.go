@@ -209,15 +209,15 @@ func replies(t testing.TB, inboxes []inbox) []wire.Reply {
 // everyKind makes one command of each kind.
 func everyKind() map[string]*wire.Command {
 	return map[string]*wire.Command{
-		"acquire": form.Acquire("key", "token", ttl),
-		"release": form.Release("key", "token", ttl),
-		"extend":  form.Extend("key", "token", ttl),
-		"delete":  form.Delete("key", "token"),
+		"acquire": newAcquire("key", "token", ttl),
+		"release": newRelease("key", "token", ttl),
+		"extend":  newExtend("key", "token", ttl),
+		"delete":  newDelete("key", "token"),
 
-		"acquire with fencing": form.AcquireFenced("key", "token", ttl, form.Counter{}),
-		"raise":                form.Raise("key", "token", 1, 2),
-		"release with fencing": form.ReleaseFenced("key", "token", 1, ttl),
-		"extend with fencing":  form.ExtendFenced("key", "token", 1, ttl, ttl),
+		"acquire with fencing": newAcquireFenced("key", "token", ttl, counted{}),
+		"raise":                newRaise("key", "token", 1, 2),
+		"release with fencing": newReleaseFenced("key", "token", 1, ttl),
+		"extend with fencing":  newExtendFenced("key", "token", 1, ttl, ttl),
 
 		"heal":    form.Heal("key", "token"),
 		"observe": form.Observe("key"),
@@ -245,7 +245,7 @@ func requireAllYes(t testing.TB, replies []wire.Reply) {
 func requireBack(t testing.TB, n *node.Node) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		reply := ask(t, n, form.Release("nothing", "token", ttl))
+		reply := ask(t, n, newRelease("nothing", "token", ttl))
 		return reply.Answer == quorum.No && errors.Is(reply.Err, nodeerr.ErrAbsent)
 	}, bound, tick)
 }
@@ -373,4 +373,4 @@ func fenced(token string, number uint64) string { return fmt.Sprintf("%s|%d", to
 func now() uint64 { return uint64(time.Now().UnixMicro()) }
 
 // at is the counter of a caller whose estimate of the time this is.
-func at(time uint64) form.Counter { return form.Counter{Keep: keep, Now: time} }
+func at(time uint64) counted { return counted{Keep: keep, Now: time} }

@@ -33,11 +33,11 @@ func TestNode_ManyCallersShareOneConnection(t *testing.T) {
 			key := fmt.Sprint(i)
 			for range 4 {
 				acquired, released := make(inbox, 2), make(inbox, 2)
-				n.Send(time.Now(), form.Acquire(key, "token", ttl), acquired, 0)
+				n.Send(time.Now(), newAcquire(key, "token", ttl), acquired, 0)
 				if (<-acquired).Answer != quorum.Yes {
 					t.Error("a key of its own is held")
 				}
-				n.Send(time.Now(), form.Release(key, "token", ttl), released, 0)
+				n.Send(time.Now(), newRelease(key, "token", ttl), released, 0)
 				if (<-released).Answer != quorum.Yes {
 					t.Error("a key of its own is gone")
 				}
@@ -65,7 +65,7 @@ func TestNode_CommandsDoNotWaitForTheAnswersBeforeThem(t *testing.T) {
 		})
 		n := f.open(t)
 		for range 300 {
-			n.Send(time.Now(), form.Acquire("key", "token", ttl), nil, 0)
+			n.Send(time.Now(), newAcquire("key", "token", ttl), nil, 0)
 		}
 		synctest.Wait()
 		require.EqualValues(t, 300, arrived.Load())
@@ -82,10 +82,10 @@ func TestNode_CommandsAreCarriedOutInTheirOrder(t *testing.T) {
 				replies := make(inbox, 1000)
 				for j := range 25 {
 					token := fmt.Sprint(j)
-					n.Send(time.Now(), form.Acquire(key, token, ttl), replies, 0)
-					n.Send(time.Now(), form.Acquire(key, "other", ttl), replies, 0)
-					n.Send(time.Now(), form.Extend(key, token, 2*ttl), replies, 0)
-					n.Send(time.Now(), form.Release(key, token, ttl), replies, 0)
+					n.Send(time.Now(), newAcquire(key, token, ttl), replies, 0)
+					n.Send(time.Now(), newAcquire(key, "other", ttl), replies, 0)
+					n.Send(time.Now(), newExtend(key, token, 2*ttl), replies, 0)
+					n.Send(time.Now(), newRelease(key, token, ttl), replies, 0)
 				}
 				for j := range 100 {
 					want := quorum.Yes
@@ -108,7 +108,7 @@ func TestNode_ReceiversMaySendFromWithinReply(t *testing.T) {
 	chain := &chain{n: n, done: make(chan struct{})}
 	chain.left.Store(1000)
 	for range 8 {
-		n.Send(time.Now(), form.Acquire("key", "token", ttl), chain, 0)
+		n.Send(time.Now(), newAcquire("key", "token", ttl), chain, 0)
 	}
 	<-chain.done
 }
@@ -125,7 +125,7 @@ func (c *chain) Reply(_ int, _ wire.Reply) {
 	case left == 0:
 		close(c.done)
 	case left > 0:
-		c.n.Send(time.Now(), form.Release("key", "token", ttl), c, 0)
+		c.n.Send(time.Now(), newRelease("key", "token", ttl), c, 0)
 	}
 }
 
@@ -135,8 +135,8 @@ func TestClose_OfANodeThatWasNeverUsed(t *testing.T) {
 		n := f.openUnowned()
 		for range 2 {
 			require.NoError(t, n.Close())
-			requireReply(t, quorum.Unsent, nodeerr.ErrClosed, ask(t, n, form.Acquire("key", "token", ttl)))
-			requireReply(t, quorum.Unsent, nodeerr.ErrClosed, ask(t, n, form.Release("key", "token", ttl)))
+			requireReply(t, quorum.Unsent, nodeerr.ErrClosed, ask(t, n, newAcquire("key", "token", ttl)))
+			requireReply(t, quorum.Unsent, nodeerr.ErrClosed, ask(t, n, newRelease("key", "token", ttl)))
 		}
 		require.Zero(t, f.connections())
 	})
@@ -150,8 +150,8 @@ func TestClose_LetsWhatIsUnderWayEnd(t *testing.T) {
 		})
 		n := f.openUnowned()
 		start := time.Now()
-		acquired := send(n, form.Acquire("key", "token", ttl))
-		released := send(n, form.Release("key", "token", ttl))
+		acquired := send(n, newAcquire("key", "token", ttl))
+		released := send(n, newRelease("key", "token", ttl))
 		require.NoError(t, n.Close()) // which has not even connected yet
 		require.Equal(t, quorum.Yes, acquired.next(t).Answer)
 		require.Equal(t, quorum.Yes, released.next(t).Answer)
@@ -162,7 +162,7 @@ func TestClose_LetsWhatIsUnderWayEnd(t *testing.T) {
 func TestClose_OfAnIdleNodeDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFake(t, nil).openUnowned()
-		requireYes(t, n, form.Acquire("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
 		start := time.Now()
 		require.NoError(t, n.Close())
 		require.Zero(t, time.Since(start))
@@ -211,9 +211,9 @@ func TestClose_WaitsForTheNodeTimeoutAtTheLongest(t *testing.T) {
 						withDialer(server.dialer(t)), withMaxOverdue(time.Hour), withDialTimeout(time.Hour),
 					}, server.more...)
 					n := newNode("fake", opts...)
-					acquired := send(n, form.Acquire("key", "token", ttl))
+					acquired := send(n, newAcquire("key", "token", ttl))
 					synctest.Wait()
-					released := send(n, form.Release("key", "token", ttl))
+					released := send(n, newRelease("key", "token", ttl))
 					pass(wait)
 
 					start := time.Now()
@@ -243,8 +243,8 @@ func TestClose_EndsWhatWaitsForAConnection(t *testing.T) {
 				return nil, ctx.Err()
 			}))
 		waiting := []inbox{
-			send(n, form.Acquire("key", "token", ttl)),
-			send(n, form.Release("key", "token", ttl)),
+			send(n, newAcquire("key", "token", ttl)),
+			send(n, newRelease("key", "token", ttl)),
 		}
 		<-dialing
 		require.NoError(t, n.Close())
@@ -260,7 +260,7 @@ func TestClose_NoReplyComesAfterIt(t *testing.T) {
 		for range 5 {
 			n := silentOn(t, "SET").openUnowned()
 			reply := slowInbox(make(chan wire.Reply, 1))
-			n.Send(time.Now(), form.Acquire("key", "token", ttl), reply, 0)
+			n.Send(time.Now(), newAcquire("key", "token", ttl), reply, 0)
 			pass(1)
 			require.NoError(t, n.Close()) // which ends right after the command's timeout
 			require.Len(t, reply, 1)
@@ -279,10 +279,10 @@ func (b slowInbox) Reply(_ int, reply wire.Reply) {
 func TestClose_OfAFrozenServerLeavesNoConnection(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
 	n := newNode(server.Addr(), withTimeout(200*time.Millisecond))
-	require.Eventually(t, func() bool { return ask(t, n, form.Acquire("key", "token", ttl)).Answer != quorum.Unsent }, bound, tick)
+	require.Eventually(t, func() bool { return ask(t, n, newAcquire("key", "token", ttl)).Answer != quorum.Unsent }, bound, tick)
 	require.Len(t, clients(t, server), 1)
 	server.Freeze()
-	reply := send(n, form.Release("key", "token", ttl))
+	reply := send(n, newRelease("key", "token", ttl))
 	closeInTime(t, n)
 	require.Equal(t, quorum.Unknown, reply.next(t).Answer)
 	server.Thaw()
@@ -299,7 +299,7 @@ func TestClose_WhileManyCallersSendAnswersEachCommandOnce(t *testing.T) {
 			sending.Go(func() {
 				all := make(inbox, 101)
 				for range 100 {
-					n.Send(time.Now(), form.Release("key", "token", ttl), all, 0)
+					n.Send(time.Now(), newRelease("key", "token", ttl), all, 0)
 				}
 				replies <- all
 			})
@@ -344,7 +344,7 @@ func startHammer(t testing.TB, n *node.Node, forgets bool) *hammer {
 func (h *hammer) cycle(t testing.TB) {
 	key := rand.IntN(len(h.holders))
 	name, token := strconv.Itoa(key), strconv.FormatInt(h.tokens.Add(1), 10)
-	acquired := send(h.n, form.Acquire(name, token, ttl))
+	acquired := send(h.n, newAcquire(name, token, ttl))
 	answer := (<-acquired).Answer
 	h.answers[answer].Add(1)
 	switch answer {
@@ -360,9 +360,9 @@ func (h *hammer) cycle(t testing.TB) {
 	default:
 		return
 	}
-	extended := send(h.n, form.Extend(name, token, 2*ttl))
+	extended := send(h.n, newExtend(name, token, 2*ttl))
 	observed := send(h.n, form.Observe(name))
-	released := send(h.n, form.Release(name, token, ttl))
+	released := send(h.n, newRelease(name, token, ttl))
 	check := func(replies inbox) {
 		reply := <-replies
 		if answer == quorum.Yes && reply.Answer == quorum.No && !errors.Is(reply.Err, nodeerr.ErrBroken) && !h.forgets {
@@ -392,7 +392,7 @@ func (h *hammer) finish(t testing.TB, server testredis.Server) {
 	close(h.stop)
 	h.callers.Wait()
 	require.Eventually(t, func() bool {
-		return ask(t, h.n, form.Release("key", "token", ttl)).Answer == quorum.No
+		return ask(t, h.n, newRelease("key", "token", ttl)).Answer == quorum.No
 	}, bound, tick, "the node does not recover")
 	require.Eventually(t, func() bool { return fmt.Sprint(do(t, server, "DBSIZE")) == "0" }, bound, tick, "a key was never released")
 	for answer := quorum.Yes; answer <= quorum.Unsent; answer++ {
@@ -476,8 +476,8 @@ func TestNode_ALateAnswerIsReportedToThoseWhoWantIt(t *testing.T) {
 	requireBack(t, n)
 	server.Freeze()
 	wants := lateInbox{make(inbox, 8), make(inbox, 8)}
-	n.Send(time.Now(), form.Extend("key", "token", ttl), wants, 0)
-	wantsNot := send(n, form.Extend("key", "token", ttl))
+	n.Send(time.Now(), newExtend("key", "token", ttl), wants, 0)
+	wantsNot := send(n, newExtend("key", "token", ttl))
 	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, wants.inbox.next(t))
 	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, wantsNot.next(t))
 	server.Thaw()

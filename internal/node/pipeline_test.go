@@ -48,14 +48,14 @@ func TestPipeline_BoundsWhatIsUnderWayOnAFrozenNode(t *testing.T) {
 			return likeRedis(c, args)
 		})
 		n := f.open(t, withMaxOverdue(time.Hour))
-		requireYes(t, n, form.Extend("key", "token", ttl))
+		requireYes(t, n, newExtend("key", "token", ttl))
 		synctest.Wait()
 		goroutines := runtime.NumGoroutine()
 
 		const asked = 10_000
 		var count tally
 		for range asked {
-			n.Send(time.Now(), form.Acquire("key", "token", ttl), &count, 0)
+			n.Send(time.Now(), newAcquire("key", "token", ttl), &count, 0)
 		}
 		synctest.Wait()
 		require.EqualValues(t, asked-4096, count.busy.Load(), "refused at once")
@@ -64,14 +64,14 @@ func TestPipeline_BoundsWhatIsUnderWayOnAFrozenNode(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, asked, count.all.Load(), "ended with their timeout")
 		for range asked {
-			n.Send(time.Now(), form.Acquire("key", "token", ttl), &count, 0)
+			n.Send(time.Now(), newAcquire("key", "token", ttl), &count, 0)
 		}
 		require.EqualValues(t, asked, count.suspended.Load(), "refused at once: the node is not asked again")
 		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+1)
 
 		close(frozen)
 		synctest.Wait()
-		requireYes(t, n, form.Acquire("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
 		require.EqualValues(t, 2*asked, count.all.Load(), "late answers are nobody's")
 		require.Zero(t, count.answers[quorum.Yes].Load())
 		require.Equal(t, 1, f.connections())
@@ -85,7 +85,7 @@ func (*lateTally) ReplyLate(int, wire.Reply) {}
 
 func TestPipeline_BoundsWhatIsSentToAFrozenNodeAllTheSame(t *testing.T) {
 	for name, cmd := range map[string]*wire.Command{
-		"clean-up": form.Release("key", "token", ttl), "looks at keys that may be gone": form.Observe("key"),
+		"clean-up": newRelease("key", "token", ttl), "looks at keys that may be gone": form.Observe("key"),
 	} {
 		for _, overdue := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, overdue: %t", name, overdue), func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestPipeline_BoundsWhatIsSentToAFrozenNodeAllTheSame(t *testing.T) {
 					if overdue {
 						pass(n.Config().Timeout)
 						synctest.Wait()
-						requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, form.Acquire("key", "token", ttl)))
+						requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, newAcquire("key", "token", ttl)))
 						refused = &count.suspended
 					}
 					for range asked - 1 {
@@ -120,17 +120,17 @@ func TestPipeline_OneLateAnswerMakesANodeGoodAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := silentOn(t, "SET")
 		n := f.open(t, withMaxOverdue(time.Hour))
-		lost := []inbox{send(n, form.Acquire("a", "token", ttl)), send(n, form.Acquire("b", "token", ttl))}
+		lost := []inbox{send(n, newAcquire("a", "token", ttl)), send(n, newAcquire("b", "token", ttl))}
 		for _, reply := range lost {
 			requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, reply.next(t))
 		}
-		requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, form.Extend("key", "token", ttl)))
+		requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, newExtend("key", "token", ttl)))
 		_, err := io.WriteString(f.peer(1), "$-1\r\n")
 		require.NoError(t, err)
 		synctest.Wait()
 
 		// The answer to b is still missing: what comes next is not the answer to this one.
-		next := send(n, form.Acquire("c", "token", ttl))
+		next := send(n, newAcquire("c", "token", ttl))
 		_, err = io.WriteString(f.peer(1), "+OK\r\n")
 		require.NoError(t, err)
 		synctest.Wait()
@@ -153,14 +153,14 @@ func TestPipeline_ACommandThatTimesOutCostsOthersNothing(t *testing.T) {
 			return likeRedis(c, args)
 		})
 		n := f.open(t)
-		slow := send(n, form.Acquire("slow", "token", ttl))
+		slow := send(n, newAcquire("slow", "token", ttl))
 		synctest.Wait()
 		pass(20 * time.Millisecond)
-		quick := send(n, form.Acquire("quick", "token", ttl))
+		quick := send(n, newAcquire("quick", "token", ttl))
 		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, slow.next(t))
 		require.Equal(t, quorum.Yes, quick.next(t).Answer)
 		require.Empty(t, slow)
-		requireYes(t, n, form.Acquire("next", "token", ttl))
+		requireYes(t, n, newAcquire("next", "token", ttl))
 		require.Equal(t, 1, f.connections())
 	})
 }
@@ -171,8 +171,8 @@ func TestPipeline_AReleaseFollowsItsAcquireToAFrozenServer(t *testing.T) {
 	requireBack(t, n)
 	client := clients(t, server)
 	server.Freeze()
-	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, form.Acquire("key", "token", ttl)))
-	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, form.Release("key", "token", ttl)))
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newRelease("key", "token", ttl)))
 	server.Thaw()
 	requireCalls(t, server, "eval", 1)
 	require.Empty(t, holds(t, server, "key"))
@@ -190,8 +190,8 @@ func TestPipeline_AReleaseIsSentUntilItIsAnswered(t *testing.T) {
 			return likeRedis(c, args)
 		})
 		n := f.open(t)
-		requireYes(t, n, form.Acquire("key", "token", ttl))
-		requireReply(t, quorum.Unknown, nodeerr.ErrBroken, ask(t, n, form.Release("key", "token", ttl)))
+		requireYes(t, n, newAcquire("key", "token", ttl))
+		requireReply(t, quorum.Unknown, nodeerr.ErrBroken, ask(t, n, newRelease("key", "token", ttl)))
 		pass(ttl / 2)
 		require.EqualValues(t, 5, releases.Load())
 		pass(2 * ttl)
@@ -215,10 +215,10 @@ func TestPipeline_PendingReleasesGoFirstAndInOrder(t *testing.T) {
 			return likeRedis(c, args)
 		})
 		n := f.open(t)
-		lost := []inbox{send(n, form.Acquire("key", "token", ttl))}
+		lost := []inbox{send(n, newAcquire("key", "token", ttl))}
 		synctest.Wait()
 		for i := range 4 {
-			lost = append(lost, send(n, form.Release(fmt.Sprint(i), "token", ttl)))
+			lost = append(lost, send(n, newRelease(fmt.Sprint(i), "token", ttl)))
 			synctest.Wait()
 		}
 		require.NoError(t, f.peer(1).Close())
@@ -229,7 +229,7 @@ func TestPipeline_PendingReleasesGoFirstAndInOrder(t *testing.T) {
 				require.Equal(t, quorum.Yes, reply.next(t).Answer)
 			}
 		}
-		requireYes(t, n, form.Acquire("next", "token", ttl))
+		requireYes(t, n, newAcquire("next", "token", ttl))
 		require.Equal(t, []string{"release 0", "release 1", "release 2", "release 3", "acquire next"}, got)
 		for _, reply := range lost {
 			require.Empty(t, reply, "answered twice")
@@ -260,12 +260,12 @@ func TestPipeline_AReleaseIsDroppedWhenItIsPointless(t *testing.T) {
 						return likeRedis(c, args)
 					})
 					n := b.open(t)
-					requireYes(t, n, form.Acquire("key", "token", ttl))
+					requireYes(t, n, newAcquire("key", "token", ttl))
 					if !sent {
 						b.breakNetwork()
 						synctest.Wait()
 					}
-					reply := send(n, form.Release("key", "token", redeliver))
+					reply := send(n, newRelease("key", "token", redeliver))
 					synctest.Wait()
 					if sent {
 						b.breakNetwork()
@@ -288,7 +288,7 @@ func TestPipeline_AReleaseReportsWhyTheNodeIsDown(t *testing.T) {
 		n := b.open(t)
 		for range 10 {
 			start := time.Now()
-			reply := ask(t, n, form.Release("key", "token", ttl))
+			reply := ask(t, n, newRelease("key", "token", ttl))
 			requireReply(t, quorum.Unknown, errDown, reply)
 			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 			require.LessOrEqual(t, time.Since(start), n.Config().Timeout)

@@ -19,8 +19,8 @@ import (
 // What cannot be the answer to the command is neither yes nor no, and ends the connection.
 func TestReply_ThatDoesNotBelongToTheCommandIsUnknown(t *testing.T) {
 	commands := map[string]*wire.Command{
-		"SET":  form.Acquire("key", "token", ttl),
-		"EVAL": form.Release("key", "token", ttl),
+		"SET":  newAcquire("key", "token", ttl),
+		"EVAL": newRelease("key", "token", ttl),
 	}
 	odd := map[string][]string{
 		"SET": {"+ok\r\n", "+QUEUED\r\n", "+\r\n", ":1\r\n", ":0\r\n", "*0\r\n", "*1\r\n+OK\r\n", bulk("OK"), bulk("")},
@@ -43,7 +43,7 @@ func TestReply_ThatDoesNotBelongToTheCommandIsUnknown(t *testing.T) {
 func TestReply_ANumberThatNoCounterGivesIsUnknown(t *testing.T) {
 	for _, reply := range []string{":0\r\n", ":-1\r\n", ":9007199254740992\r\n", "+OK\r\n", "$1\r\n5\r\n"} {
 		f := newFake(t, answering("EVAL", reply))
-		got := ask(t, f.open(t, patient()), form.AcquireFenced("k", "t", ttl, at(5)))
+		got := ask(t, f.open(t, patient()), newAcquireFenced("k", "t", ttl, at(5)))
 		requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, got)
 	}
 }
@@ -71,7 +71,7 @@ func TestReply_NonsenseToAnObserveIsUnknown(t *testing.T) {
 func TestReply_OfAnySizeMakesAShortError(t *testing.T) {
 	for _, open := range transports {
 		for _, text := range []string{bulk(strings.Repeat("x", 100_000)), "*3\r\n" + strings.Repeat(bulk(strings.Repeat("y", 1000)), 3)} {
-			reply := ask(t, open(newFake(t, answering("SET", text)), t, patient()), form.Acquire("key", "token", ttl))
+			reply := ask(t, open(newFake(t, answering("SET", text)), t, patient()), newAcquire("key", "token", ttl))
 			requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, reply)
 			require.Less(t, len(reply.Err.Error()), 200)
 		}
@@ -228,7 +228,7 @@ func TestReply_NamesTheCommandThatTheServerWasSent(t *testing.T) {
 	for _, reply := range f.together(t, n, acquires) {
 		require.Equal(t, "EVAL", reply.Command, "the server learns the script that joins them")
 	}
-	require.Equal(t, "SET", ask(t, n, form.Acquire("key", "token", ttl)).Command)
+	require.Equal(t, "SET", ask(t, n, newAcquire("key", "token", ttl)).Command)
 	require.Equal(t, "EVAL", ask(t, n, releases[0]).Command)
 	require.Equal(t, "EVALSHA", ask(t, n, releases[1]).Command)
 	mu.Lock()
@@ -240,11 +240,11 @@ func TestReply_NamesTheCommandThatTheServerWasSent(t *testing.T) {
 	mu.Lock()
 	hangsUp = true
 	mu.Unlock()
-	reply = ask(t, n, form.Acquire("key", "token", ttl))
+	reply = ask(t, n, newAcquire("key", "token", ttl))
 	require.Equal(t, quorum.Unknown, reply.Answer)
 	require.Equal(t, "SET", reply.Command)
 	closeInTime(t, n)
-	reply = ask(t, n, form.Acquire("key", "token", ttl))
+	reply = ask(t, n, newAcquire("key", "token", ttl))
 	require.Equal(t, quorum.Unsent, reply.Answer)
 	require.Empty(t, reply.Command)
 }

@@ -37,9 +37,9 @@ const (
 )
 
 // granted sends an acquire, and returns what it was granted.
-func granted(t testing.TB, n *node.Node, token string, counter form.Counter) uint64 {
+func granted(t testing.TB, n *node.Node, token string, counter counted) uint64 {
 	t.Helper()
-	reply := ask(t, n, form.AcquireFenced("key", token, ttl, counter))
+	reply := ask(t, n, newAcquireFenced("key", token, ttl, counter))
 	require.NoError(t, reply.Err)
 	require.Equal(t, quorum.Yes, reply.Answer)
 	require.NotZero(t, reply.Number)
@@ -78,9 +78,9 @@ func TestScript_IsSentByItsSourceOnceAndByItsHashThen(t *testing.T) {
 	server, n := openReal(t)
 	const times = 50
 	for range times {
-		requireYes(t, n, form.Acquire("key", "token", ttl))
-		requireYes(t, n, form.Extend("key", "token", 2*ttl))
-		requireYes(t, n, form.Release("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
+		requireYes(t, n, newExtend("key", "token", 2*ttl))
+		requireYes(t, n, newRelease("key", "token", ttl))
 	}
 	requireCalls(t, server, "eval", 2) // release and extend
 	requireCalls(t, server, "evalsha", 2*times-2)
@@ -89,10 +89,10 @@ func TestScript_IsSentByItsSourceOnceAndByItsHashThen(t *testing.T) {
 func TestScript_IsSentAgainToAServerThatForgotIt(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		for range 5 {
-			requireYes(t, n, form.Acquire("key", "token", ttl))
-			requireYes(t, n, form.Extend("key", "token", 2*ttl))
+			requireYes(t, n, newAcquire("key", "token", ttl))
+			requireYes(t, n, newExtend("key", "token", 2*ttl))
 			do(t, server, "SCRIPT", "FLUSH")
-			requireYes(t, n, form.Release("key", "token", ttl))
+			requireYes(t, n, newRelease("key", "token", ttl))
 			require.Empty(t, holds(t, server, "key"))
 		}
 	})
@@ -146,17 +146,17 @@ func TestScript_AfterItsTimeoutOnlyAReleaseIsSentAgain(t *testing.T) {
 // If the server asks for the script again: an acquire or an extension that went out behind its release would
 // make a key that nobody knows of.
 func TestScript_NothingThatCreatesTheKeyIsSentAgainBehindItsRelease(t *testing.T) {
-	release := form.Release("key", "token", ttl)
+	release := newRelease("key", "token", ttl)
 	for name, tt := range map[string]struct {
 		cmd, then *wire.Command
 		again     bool
 	}{
-		"acquire, release":           {form.AcquireFenced("key", "token", ttl, form.Counter{}), form.ReleaseFenced("key", "token", 0, ttl), false},
-		"extend, release":            {form.Extend("key", "token", ttl), release, false},
-		"fenced extend, release":     {form.ExtendFenced("key", "token", 7, ttl, keep), form.ReleaseFenced("key", "token", 7, ttl), false},
-		"acquire, another's release": {form.AcquireFenced("key", "other", ttl, form.Counter{}), release, true},
-		"acquire, another key's":     {form.AcquireFenced("another", "token", ttl, form.Counter{}), release, true},
-		"extend, extend":             {form.Extend("key", "token", ttl), form.Extend("key", "token", 2*ttl), true},
+		"acquire, release":           {newAcquireFenced("key", "token", ttl, counted{}), newReleaseFenced("key", "token", 0, ttl), false},
+		"extend, release":            {newExtend("key", "token", ttl), release, false},
+		"fenced extend, release":     {newExtendFenced("key", "token", 7, ttl, keep), newReleaseFenced("key", "token", 7, ttl), false},
+		"acquire, another's release": {newAcquireFenced("key", "other", ttl, counted{}), release, true},
+		"acquire, another key's":     {newAcquireFenced("another", "token", ttl, counted{}), release, true},
+		"extend, extend":             {newExtend("key", "token", ttl), newExtend("key", "token", 2*ttl), true},
 		"release, release":           {release, release, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,10 +226,10 @@ func TestCounter_BeginsAtTheTimeOfTheClientsAndCountsOn(t *testing.T) {
 			require.Equal(t, begin+1+i, number(t, server))
 			require.InDelta(t, ttl, left(t, server, "key"), float64(time.Minute))
 			require.InDelta(t, keep+ttl, left(t, server, counterKey), float64(time.Minute))
-			requireYes(t, n, form.ReleaseFenced("key", token, begin+1+i, ttl))
+			requireYes(t, n, newReleaseFenced("key", token, begin+1+i, ttl))
 		}
 		do(t, server, "DEL", counterKey)
-		granted(t, n, "last", form.Counter{Keep: form.DefaultKeep, Now: now()})
+		granted(t, n, "last", counted{Keep: form.DefaultKeep, Now: now()})
 		require.InDelta(t, form.DefaultKeep+ttl, left(t, server, counterKey), float64(time.Minute))
 	})
 }
@@ -239,18 +239,18 @@ func TestCounter_AdvancesIfItIsBehind(t *testing.T) {
 		for _, tt := range []struct {
 			what    string
 			counter int64 // from now
-			ask     form.Counter
+			ask     counted
 			floor   uint64 // from now
 			want    int64  // from now
 		}{
-			{"by more than a second", -3 * second, form.Counter{}, 0, 1},
-			{"by less", -second / 2, form.Counter{}, 0, -second/2 + 1},
-			{"it is ahead", 7, form.Counter{}, 0, 8},
-			{"it is ahead by hours", 7200 * second, form.Counter{}, 0, 7200*second + 1},
-			{"by less, but in any case", -second / 2, form.Counter{Advance: true}, 0, 1},
-			{"it is ahead, and never goes back", 7, form.Counter{Advance: true}, 0, 8},
-			{"beyond the floor", 0, form.Counter{}, 50, 51},
-			{"beyond the floor already", 60, form.Counter{}, 50, 61},
+			{"by more than a second", -3 * second, counted{}, 0, 1},
+			{"by less", -second / 2, counted{}, 0, -second/2 + 1},
+			{"it is ahead", 7, counted{}, 0, 8},
+			{"it is ahead by hours", 7200 * second, counted{}, 0, 7200*second + 1},
+			{"by less, but in any case", -second / 2, counted{Advance: true}, 0, 1},
+			{"it is ahead, and never goes back", 7, counted{Advance: true}, 0, 8},
+			{"beyond the floor", 0, counted{}, 50, 51},
+			{"beyond the floor already", 60, counted{}, 50, 61},
 		} {
 			promptly(t, func(now uint64) (want, got uint64) {
 				do(t, server, "DEL", "key")
@@ -279,7 +279,7 @@ func TestCounter_AdvancesToTheServersTimeIfTheClientIsWrong(t *testing.T) {
 					do(t, server, "SET", counterKey, counter, "EX", 60)
 				}
 				before := now()
-				got := granted(t, n, "token", form.Counter{Keep: keep, Now: wrong, Advance: true})
+				got := granted(t, n, "token", counted{Keep: keep, Now: wrong, Advance: true})
 				require.Greater(t, got, before)
 				require.LessOrEqual(t, got, now()+1)
 			}
@@ -314,7 +314,7 @@ func TestCounter_GrantsBlocks(t *testing.T) {
 					if tt.counter != 1 {
 						do(t, server, "SET", counterKey, int64(now)+tt.counter, "EX", 60)
 					}
-					ask := form.Counter{Keep: keep, Now: now, Advance: tt.advance, Block: block}
+					ask := counted{Keep: keep, Now: now, Advance: tt.advance, Block: block}
 					if tt.floor != 0 {
 						ask.Floor = uint64(int64(now) + tt.floor)
 					}
@@ -339,7 +339,7 @@ func TestCounter_RefusesALargerBlock(t *testing.T) {
 				if counter > 0 {
 					do(t, server, "SET", counterKey, counter)
 				}
-				ask := ask(t, n, form.AcquireFenced("key", "token", ttl, form.Counter{Keep: keep, Now: now(), Block: block}))
+				ask := ask(t, n, newAcquireFenced("key", "token", ttl, counted{Keep: keep, Now: now(), Block: block}))
 				requireServerError(t, ask, quorum.Refused, "ERR")
 				require.Empty(t, holds(t, server, "key"))
 				require.Equal(t, counter, number(t, server))
@@ -359,7 +359,7 @@ func TestCounter_StaysAsItIsIfTheKeyIsHeld(t *testing.T) {
 					do(t, server, "SET", counterKey, counter, "EX", 60)
 				}
 				for _, block := range []uint64{0, 50} {
-					ask := ask(t, n, form.AcquireFenced("key", "token", ttl, form.Counter{Keep: keep, Now: now, Block: block}))
+					ask := ask(t, n, newAcquireFenced("key", "token", ttl, counted{Keep: keep, Now: now, Block: block}))
 					requireReply(t, quorum.No, nodeerr.ErrHeld, ask)
 					require.Equal(t, holder, holds(t, server, "key"))
 					require.Equal(t, counter, number(t, server))
@@ -375,11 +375,11 @@ func TestCounter_StaysAsItIsIfTheKeyIsHeld(t *testing.T) {
 func TestCounter_ThatHasRunOutRefusesAndSetsNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		do(t, server, "SET", counterKey, "9007199254740991")
-		requireServerError(t, ask(t, n, form.AcquireFenced("key", "token", ttl, at(now()))), quorum.Refused, "ERR")
+		requireServerError(t, ask(t, n, newAcquireFenced("key", "token", ttl, at(now()))), quorum.Refused, "ERR")
 		require.Empty(t, holds(t, server, "key"))
 		require.Equal(t, "9007199254740991", holds(t, server, counterKey))
 		do(t, server, "SET", counterKey, int64(9007199254740990))
-		block := form.AcquireFenced("key", "token", ttl, form.Counter{Keep: keep, Now: now(), Block: 2})
+		block := newAcquireFenced("key", "token", ttl, counted{Keep: keep, Now: now(), Block: 2})
 		requireServerError(t, ask(t, n, block), quorum.Refused, "ERR")
 		require.Empty(t, holds(t, server, "key"))
 		require.EqualValues(t, int64(9007199254740990), number(t, server), "a block of two would go beyond")
@@ -412,7 +412,7 @@ func TestRaise_ReplacesExactlyWhatWasGranted(t *testing.T) {
 			if tt.counter != "" {
 				do(t, server, "SET", counterKey, tt.counter, "EX", 3600)
 			}
-			reply := ask(t, n, form.Raise("key", "token", 5, 9))
+			reply := ask(t, n, newRaise("key", "token", 5, 9))
 			require.Equal(t, tt.answer, reply.Answer, tt.what)
 			require.Equal(t, tt.after, holds(t, server, counterKey), tt.what)
 			if tt.reason != nil {
@@ -431,8 +431,8 @@ func TestRaise_ReplacesExactlyWhatWasGranted(t *testing.T) {
 func TestReleaseFenced_AndExtendFencedCompareTheWholeToken(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		commands := []*wire.Command{
-			form.ReleaseFenced("key", "token", 7, ttl), form.ReleaseFenced("key", "token", 0, ttl),
-			form.ExtendFenced("key", "token", 7, ttl, keep),
+			newReleaseFenced("key", "token", 7, ttl), newReleaseFenced("key", "token", 0, ttl),
+			newExtendFenced("key", "token", 7, ttl, keep),
 		}
 		for _, other := range []string{"other|7", "token", "token|", "token|7x", "token|7|8", "tokentoken|7", "|7", "to.*n|7", "token|-7"} {
 			do(t, server, "SET", "key", other)
@@ -468,7 +468,7 @@ func TestReleaseFenced_RaisesACounterThatIsBehind(t *testing.T) {
 				do(t, server, "SET", counterKey, tt.counter, "EX", 3600)
 			}
 			ours := strings.HasPrefix(tt.held, "token")
-			require.Equal(t, ours, ask(t, n, form.ReleaseFenced("key", "token", 7, ttl)).Answer == quorum.Yes)
+			require.Equal(t, ours, ask(t, n, newReleaseFenced("key", "token", 7, ttl)).Answer == quorum.Yes)
 			require.Equal(t, tt.held != "" && !ours, holds(t, server, "key") != "")
 			require.Equal(t, tt.after, holds(t, server, counterKey), "%+v", tt)
 			if tt.after != "" {
@@ -488,14 +488,14 @@ func TestExtendFenced_CarriesTheNumber(t *testing.T) {
 			if tt.counter != "" {
 				do(t, server, "SET", counterKey, tt.counter, "EX", 60)
 			}
-			requireYes(t, n, form.ExtendFenced("key", "token", 7, 10*ttl, keep))
+			requireYes(t, n, newExtendFenced("key", "token", 7, 10*ttl, keep))
 			require.Equal(t, "token|7", holds(t, server, "key"))
 			require.InDelta(t, 10*ttl, left(t, server, "key"), float64(time.Minute))
 			require.Equal(t, tt.after, holds(t, server, counterKey), "%+v", tt)
 			if tt.after != "" {
 				require.InDelta(t, keep+10*ttl, left(t, server, counterKey), float64(time.Minute))
 			}
-			requireYes(t, n, form.ExtendFenced("key", "token", 7, ttl, keep))
+			requireYes(t, n, newExtendFenced("key", "token", 7, ttl, keep))
 			require.InDelta(t, 10*ttl, left(t, server, "key"), float64(time.Minute), "never shorter")
 		}
 	})
@@ -504,18 +504,18 @@ func TestExtendFenced_CarriesTheNumber(t *testing.T) {
 func TestExtendFenced_RecreatesTheKeyAndACounterBeyondTheNumber(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		now := now()
-		requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, form.ExtendFenced("key", "token", now+1_000_000_000, ttl, keep)))
+		requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, newExtendFenced("key", "token", now+1_000_000_000, ttl, keep)))
 		require.Equal(t, fenced("token", now+1_000_000_000), holds(t, server, "key"))
 		require.Equal(t, now+1_000_000_000, number(t, server), "ahead of the server's clock")
 
 		do(t, server, "FLUSHALL")
-		requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, form.ExtendFenced("key", "token", 7, ttl, keep)))
+		requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, newExtendFenced("key", "token", 7, ttl, keep)))
 		require.Equal(t, "token|7", holds(t, server, "key"))
 		require.GreaterOrEqual(t, number(t, server), now, "behind it: no less than an acquire would begin with")
 
 		do(t, server, "DEL", "key")
 		do(t, server, "SET", counterKey, 9, "EX", 60)
-		requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, form.ExtendFenced("key", "token", 7, ttl, keep)))
+		requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, newExtendFenced("key", "token", 7, ttl, keep)))
 		require.EqualValues(t, 9, number(t, server), "what is there stays")
 	})
 }

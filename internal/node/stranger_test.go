@@ -91,7 +91,7 @@ func onStrangersData(t *testing.T, key string, test func(t *testing.T, server te
 // may hold. Nobody's data under a key of the counter is changed, whatever the command.
 func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheCounter(t *testing.T) {
 	const other = "other|5"
-	extend := form.ExtendFenced("key", "token", 7, 10*ttl, keep)
+	extend := newExtendFenced("key", "token", 7, 10*ttl, keep)
 	tests := []struct {
 		what   string
 		cmd    *wire.Command
@@ -100,29 +100,29 @@ func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheCounter(t *testing.T) {
 		reason error
 		after  string
 	}{
-		{"acquire", form.AcquireFenced("key", "token", ttl, at(now())), "", quorum.Refused, nodeerr.ErrForeign, ""},
-		{"acquire what is held", form.AcquireFenced("key", "token", ttl, at(now())), other, quorum.Refused, nodeerr.ErrForeign, other},
-		{"acquire without the time", form.AcquireFenced("key", "token", ttl, form.Counter{Keep: keep}), "", quorum.Refused, nodeerr.ErrForeign, ""},
-		{"acquire, advancing", form.AcquireFenced("key", "token", ttl, form.Counter{Keep: keep, Now: now(), Advance: true}), "", quorum.Refused, nodeerr.ErrForeign, ""},
-		{"acquire above a floor", form.AcquireFenced("key", "token", ttl, form.Counter{Keep: keep, Now: now(), Floor: now()}), "", quorum.Refused, nodeerr.ErrForeign, ""},
-		{"acquire a block", form.AcquireFenced("key", "token", ttl, form.Counter{Keep: keep, Now: now(), Block: 50}), "", quorum.Refused, nodeerr.ErrForeign, ""},
-		{"acquire a block of what is held", form.AcquireFenced("key", "token", ttl, form.Counter{Keep: keep, Block: 50}), other, quorum.Refused, nodeerr.ErrForeign, other},
+		{"acquire", newAcquireFenced("key", "token", ttl, at(now())), "", quorum.Refused, nodeerr.ErrForeign, ""},
+		{"acquire what is held", newAcquireFenced("key", "token", ttl, at(now())), other, quorum.Refused, nodeerr.ErrForeign, other},
+		{"acquire without the time", newAcquireFenced("key", "token", ttl, counted{Keep: keep}), "", quorum.Refused, nodeerr.ErrForeign, ""},
+		{"acquire, advancing", newAcquireFenced("key", "token", ttl, counted{Keep: keep, Now: now(), Advance: true}), "", quorum.Refused, nodeerr.ErrForeign, ""},
+		{"acquire above a floor", newAcquireFenced("key", "token", ttl, counted{Keep: keep, Now: now(), Floor: now()}), "", quorum.Refused, nodeerr.ErrForeign, ""},
+		{"acquire a block", newAcquireFenced("key", "token", ttl, counted{Keep: keep, Now: now(), Block: 50}), "", quorum.Refused, nodeerr.ErrForeign, ""},
+		{"acquire a block of what is held", newAcquireFenced("key", "token", ttl, counted{Keep: keep, Block: 50}), other, quorum.Refused, nodeerr.ErrForeign, other},
 
-		{"raise", form.Raise("key", "token", 5, 7), "token|5", quorum.Refused, nodeerr.ErrForeign, "token|5"},
-		{"raise another's", form.Raise("key", "token", 5, 7), other, quorum.No, nodeerr.ErrHeld, other},
-		{"raise nothing", form.Raise("key", "token", 5, 7), "", quorum.No, nodeerr.ErrAbsent, ""},
+		{"raise", newRaise("key", "token", 5, 7), "token|5", quorum.Refused, nodeerr.ErrForeign, "token|5"},
+		{"raise another's", newRaise("key", "token", 5, 7), other, quorum.No, nodeerr.ErrHeld, other},
+		{"raise nothing", newRaise("key", "token", 5, 7), "", quorum.No, nodeerr.ErrAbsent, ""},
 
 		{"extend", extend, "token|7", quorum.Yes, nil, "token|7"},
 		{"extend with another number", extend, "token|5", quorum.Yes, nil, "token|7"},
 		{"extend another's", extend, other, quorum.No, nodeerr.ErrHeld, other},
 		{"extend nothing", extend, "", quorum.No, nodeerr.ErrForeign, ""},
 
-		{"release", form.ReleaseFenced("key", "token", 7, ttl), "token|7", quorum.Yes, nil, ""},
-		{"release with another number", form.ReleaseFenced("key", "token", 7, ttl), "token|5", quorum.Yes, nil, ""},
-		{"release another's", form.ReleaseFenced("key", "token", 7, ttl), other, quorum.No, nodeerr.ErrHeld, other},
-		{"release nothing", form.ReleaseFenced("key", "token", 7, ttl), "", quorum.No, nodeerr.ErrAbsent, ""},
-		{"delete", form.DeleteFenced("key", "token", 7), "token|5", quorum.Yes, nil, ""},
-		{"delete another's", form.DeleteFenced("key", "token", 7), other, quorum.No, nodeerr.ErrHeld, other},
+		{"release", newReleaseFenced("key", "token", 7, ttl), "token|7", quorum.Yes, nil, ""},
+		{"release with another number", newReleaseFenced("key", "token", 7, ttl), "token|5", quorum.Yes, nil, ""},
+		{"release another's", newReleaseFenced("key", "token", 7, ttl), other, quorum.No, nodeerr.ErrHeld, other},
+		{"release nothing", newReleaseFenced("key", "token", 7, ttl), "", quorum.No, nodeerr.ErrAbsent, ""},
+		{"delete", newDeleteFenced("key", "token", 7), "token|5", quorum.Yes, nil, ""},
+		{"delete another's", newDeleteFenced("key", "token", 7), other, quorum.No, nodeerr.ErrHeld, other},
 	}
 	onStrangersData(t, counterKey, func(t *testing.T, server testredis.Server, n *node.Node, d data, keeps func() func(string)) {
 		for _, tt := range tests {
@@ -159,9 +159,9 @@ func TestBatch_LeavesDataOfOthersAloneInThePlaceOfTheCounter(t *testing.T) {
 		defer closeInTime(t, n)
 		ask := at(now())
 		replies := together(t, n, []*wire.Command{
-			form.AcquireFenced("a", "token", ttl, ask), form.AcquireFenced("key", "token", ttl, ask),
-			form.ReleaseFenced("key", "token", 7, ttl), form.AcquireFenced("b", "token", ttl, ask),
-			form.AcquireFenced("key", "token", ttl, ask), form.ReleaseFenced("a", "token", 7, ttl),
+			newAcquireFenced("a", "token", ttl, ask), newAcquireFenced("key", "token", ttl, ask),
+			newReleaseFenced("key", "token", 7, ttl), newAcquireFenced("b", "token", ttl, ask),
+			newAcquireFenced("key", "token", ttl, ask), newReleaseFenced("a", "token", 7, ttl),
 		})
 		for i, want := range []quorum.Answer{quorum.Yes, quorum.Refused, quorum.No, quorum.Yes, quorum.Refused, quorum.Yes} {
 			require.Equal(t, want, replies[i].Answer, "command %d: %v", i, replies[i].Err)
@@ -175,13 +175,13 @@ func TestBatch_LeavesDataOfOthersAloneInThePlaceOfTheCounter(t *testing.T) {
 // for plain and for fenced commands. A short string without a TTL may be a lock that has lost its TTL.
 func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheLock(t *testing.T) {
 	plain := map[string]*wire.Command{
-		"acquire": form.Acquire("key", "token", ttl), "extend": form.Extend("key", "token", 10*ttl), "release": form.Release("key", "token", ttl),
-		"delete": form.Delete("key", "token"), "heal": form.Heal("key", "token"),
+		"acquire": newAcquire("key", "token", ttl), "extend": newExtend("key", "token", 10*ttl), "release": newRelease("key", "token", ttl),
+		"delete": newDelete("key", "token"), "heal": form.Heal("key", "token"),
 	}
 	fenced := map[string]*wire.Command{
-		"acquire": form.AcquireFenced("key", "token", ttl, at(now())), "extend": form.ExtendFenced("key", "token", 9, 10*ttl, keep),
-		"release": form.ReleaseFenced("key", "token", 9, ttl), "delete": form.DeleteFenced("key", "token", 9),
-		"raise": form.Raise("key", "token", 7, 9),
+		"acquire": newAcquireFenced("key", "token", ttl, at(now())), "extend": newExtendFenced("key", "token", 9, 10*ttl, keep),
+		"release": newReleaseFenced("key", "token", 9, ttl), "delete": newDeleteFenced("key", "token", 9),
+		"raise": newRaise("key", "token", 7, 9),
 	}
 	onStrangersData(t, "key", func(t *testing.T, server testredis.Server, n *node.Node, d data, keeps func() func(string)) {
 		text, isText := d.isText()

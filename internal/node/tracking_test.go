@@ -85,12 +85,12 @@ func requireSubscribed(t testing.TB, server testredis.Server, channel string, wa
 func requireUntracked(t testing.TB, n *node.Node) {
 	t.Helper()
 	for range 3 {
-		requireYes(t, n, form.Acquire("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
 		reply := ask(t, n, form.Observe("key"))
 		require.Equal(t, quorum.Yes, reply.Answer)
 		require.Equal(t, "token", reply.Value)
 		require.False(t, reply.Tracked)
-		requireYes(t, n, form.Release("key", "token", ttl))
+		requireYes(t, n, newRelease("key", "token", ttl))
 	}
 }
 
@@ -111,13 +111,13 @@ func TestTracking_AChangeToAnObservedKeyIsReportedOnce(t *testing.T) {
 	}
 	do(t, server, "DEL", "key")
 	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Observe("key")))
-	requireYes(t, n, form.Acquire("key", "token", ttl))
+	requireYes(t, n, newAcquire("key", "token", ttl))
 	requireTracked(t, n, "key")
-	for _, own := range []*wire.Command{form.Extend("key", "token", 2*ttl), form.Release("key", "token", ttl)} {
+	for _, own := range []*wire.Command{newExtend("key", "token", 2*ttl), newRelease("key", "token", ttl)} {
 		requireYes(t, n, own)
 		require.Equal(t, "0 invalidated key", l.next(t), "by the node itself")
 	}
-	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Release("key", "token", ttl)))
+	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, newRelease("key", "token", ttl)))
 	do(t, server, "SET", "key", "token", "PX", 1000)
 	requireTracked(t, n, "key")
 	require.Equal(t, "0 invalidated key", l.next(t), "by its expiry")
@@ -144,8 +144,8 @@ func TestTracking_AnExtensionCanBeTracked(t *testing.T) {
 	l := listen(n, "")
 	l.await(t, "0 active")
 	for name, extend := range map[string]*wire.Command{
-		"plain":  form.Extend("key", "token", ttl),
-		"fenced": form.ExtendFenced("key", "token", 7, ttl, ttl),
+		"plain":  newExtend("key", "token", ttl),
+		"fenced": newExtendFenced("key", "token", 7, ttl, ttl),
 	} {
 		extend.Tracked = true
 		change := func(command string, args ...any) {
@@ -182,11 +182,11 @@ func TestTracking_OnlyWhatIsToBeIsTracked(t *testing.T) {
 	l := listen(n, "")
 	l.await(t, "0 active")
 	for range 2 {
-		requireYes(t, n, form.Acquire("key", "token", ttl))
-		requireYes(t, n, form.Extend("key", "token", 2*ttl))
-		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, form.Release("key", "other", ttl)))
+		requireYes(t, n, newAcquire("key", "token", ttl))
+		requireYes(t, n, newExtend("key", "token", 2*ttl))
+		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, newRelease("key", "other", ttl)))
 		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, form.Heal("key", "token")))
-		requireYes(t, n, form.Delete("key", "token"))
+		requireYes(t, n, newDelete("key", "token"))
 	}
 	require.Equal(t, "0", info(t, server, "stats", "tracking_total_keys"))
 	requireTracked(t, n, "another")
@@ -535,11 +535,11 @@ func TestTracked_OnlyIfCachingWasConfirmed(t *testing.T) {
 			reply := ask(t, n, form.Observe("key"))
 			require.Equal(t, quorum.Yes, reply.Answer)
 			require.Equal(t, i%2 == 0, reply.Tracked)
-			require.False(t, ask(t, n, form.Acquire("key", "token", ttl)).Tracked)
+			require.False(t, ask(t, n, newAcquire("key", "token", ttl)).Tracked)
 		}
 		refuse.Store(false)
 		for i, reply := range together(t, n, []*wire.Command{
-			form.Observe("a"), form.Acquire("key", "token", ttl), form.Observe("b"), form.Observe("c"), form.Delete("key", "token"),
+			form.Observe("a"), newAcquire("key", "token", ttl), form.Observe("b"), form.Observe("c"), newDelete("key", "token"),
 		}) {
 			require.Equal(t, quorum.Yes, reply.Answer)
 			require.Equal(t, []bool{true, false, true, true, false}[i], reply.Tracked)
@@ -561,11 +561,11 @@ func TestTracked_NotIfTheObserveWasRefused(t *testing.T) {
 // What follows CLIENT TRACKING on the connection is tracked though the confirmation has not come yet.
 func TestTracked_BehindTheRequestForTracking(t *testing.T) {
 	n := open(t, testredis.Real(t, 1)[0].Addr(), patient())
-	requireYes(t, n, form.Acquire("key", "token", ttl))
+	requireYes(t, n, newAcquire("key", "token", ttl))
 	l := listen(n, "")
 	require.True(t, send(n, form.Observe("key")).next(t).Tracked)
 	l.await(t, "0 active")
-	requireYes(t, n, form.Release("key", "token", ttl))
+	requireYes(t, n, newRelease("key", "token", ttl))
 	l.await(t, "0 invalidated key")
 }
 
@@ -633,9 +633,9 @@ func TestListen_AndUnlistenAtAnyTimeNeitherBlockNorLoseReplies(t *testing.T) {
 					n.Listen(l, i, fmt.Sprint("channel-", i%3))
 					key := fmt.Sprint("key-", j%2)
 					<-send(n, form.Observe(key))
-					<-send(n, form.Acquire(key, "token", ttl))
+					<-send(n, newAcquire(key, "token", ttl))
 					<-send(n, node.Publish(fmt.Sprint("channel-", j%3), "text"))
-					<-send(n, form.Release(key, "token", ttl))
+					<-send(n, newRelease(key, "token", ttl))
 					n.Unlisten(l)
 				}
 			})

@@ -28,8 +28,9 @@ func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (replie
 		if !n.Held {
 			continue
 		}
-		value := token.Join(n.Token, n.Fence)
-		(*node.Node)(nodes[i]).Send(time.Now(), form.Delete(prefix+state.Name, value), answers, i)
+		deletion := new(wire.Command)
+		form.Exclusive{}.Remove(deletion, prefix+state.Name, form.Seen{Value: token.Join(n.Token, n.Fence)})
+		(*node.Node)(nodes[i]).Send(time.Now(), deletion, answers, i)
 		asked++
 	}
 	replies = make([]wire.Reply, len(nodes))
