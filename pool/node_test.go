@@ -23,14 +23,16 @@ import (
 // answers receives the replies to commands.
 type answers chan wire.Reply
 
-func (a answers) Reply(_ int, reply wire.Reply) { a <- reply }
+func (a answers) Reply(_ wire.Tag, reply wire.Reply) { a <- reply }
 
 // ask puts a command to the node and waits for the reply.
 func ask(n *pool.Node) wire.Reply {
 	replies := make(answers, 1)
 	acquire := new(wire.Command)
 	form.Exclusive{}.Acquire(acquire, form.Mark{Key: "key", Token: "token"}, form.Ask{TTL: time.Minute})
-	(*node.Node)(n).Send(time.Now(), acquire, replies, 0)
+	if err := (*node.Node)(n).Send(time.Now(), acquire, replies, wire.Tag{}); err != nil {
+		return wire.Reply{Err: err}
+	}
 	return <-replies
 }
 

@@ -1,13 +1,10 @@
 package redlock
 
 import (
-	"errors"
-
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/internal/wire"
-	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
@@ -37,30 +34,6 @@ func (l *Locker) newAcquire(req request, floor uint64) *round {
 	}
 	l.form.Acquire(r.command, r.mark, r.ask)
 	return r
-}
-
-// raise receives the answers to raised fencing tokens.
-type raise struct{ *round }
-
-// Reply implements [wire.Receiver].
-func (r raise) Reply(i int, reply wire.Reply) {
-	r.step(func(clock quorum.Clock) quorum.Actions {
-		r.noteLocked(i, reply.Err)
-		return r.acquire.Raised(clock, i, reply.Answer)
-	})
-}
-
-// rollback receives the answers to the release that follows a lost acquire.
-type rollback struct{ *round }
-
-// Reply implements [wire.Receiver].
-func (r rollback) Reply(i int, reply wire.Reply) {
-	r.step(func(quorum.Clock) quorum.Actions {
-		if r.machine.Answer(i) == quorum.No && (errors.Is(reply.Err, nodeerr.ErrForeign) || errors.Is(reply.Err, nodeerr.ErrNoExpiry)) {
-			r.noteLocked(i, reply.Err) // which is more than that the key is there
-		}
-		return r.acquire.Released(i)
-	})
 }
 
 // highest returns the highest number that a node has granted.

@@ -147,15 +147,14 @@ func TestForceUnlock_IsNotSentAnyMoreWhenItsTimeIsOver(t *testing.T) {
 	c.do(0, "SET", "name", "1")
 	n := (*node.Node)(c.nodes(pool.WithTimeout(brief))[0])
 	answers := make(replies, 2)
-	n.Send(time.Now(), form.Observe("name"), answers, 0)
+	require.NoError(t, n.Send(time.Now(), form.Observe("name"), answers, wire.Tag{}))
 	require.Equal(t, quorum.Yes, receive(t, answers, "the observation").Answer)
 	c.processes[0].Freeze()
-	n.Send(time.Now(), form.Observe("name"), answers, 0) // which is overdue then
+	require.NoError(t, n.Send(time.Now(), form.Observe("name"), answers, wire.Tag{})) // which is overdue then
 	require.Error(t, receive(t, answers, "the end of an observation").Err)
 	deletion := new(wire.Command)
 	form.Exclusive{}.Remove(deletion, "name", form.Seen{Value: "1"})
-	n.Send(time.Now(), deletion, answers, 0)
-	require.ErrorIs(t, receive(t, answers, "the end of the deletion").Err, nodeerr.ErrSuspended)
+	require.ErrorIs(t, n.Send(time.Now(), deletion, answers, wire.Tag{}), nodeerr.ErrSuspended)
 	c.processes[0].Thaw()
 	require.Equal(t, "1", c.value(0, "name"))
 }
@@ -163,7 +162,7 @@ func TestForceUnlock_IsNotSentAnyMoreWhenItsTimeIsOver(t *testing.T) {
 // replies receives what a node answers.
 type replies chan wire.Reply
 
-func (r replies) Reply(_ int, reply wire.Reply) { r <- reply }
+func (r replies) Reply(_ wire.Tag, reply wire.Reply) { r <- reply }
 
 // The danger: somebody's data under the name.
 func TestForceUnlock_LeavesSomebodysDataAlone(t *testing.T) {

@@ -180,8 +180,8 @@ func (h *heldLock) cleanUp() {
 	h.sending.Lock()
 	command, since := new(wire.Command), time.Now()
 	h.form().Release(command, h.mark(), longest)
-	for i, n := range h.locker.nodes {
-		n.Send(since, command, nil, i)
+	for _, n := range h.locker.nodes {
+		_ = n.Send(since, command, nil, wire.Tag{}) // to a node that takes nothing at all the TTL has to do
 	}
 	h.sending.Unlock()
 	h.locker.queues.released(h, false)
@@ -206,7 +206,7 @@ func (h *heldLock) extend(ctx context.Context, lock *Lock, over <-chan struct{},
 	r := h.newRound(event.OpExtend, grant, machine, call)
 	r.extend = machine
 	h.form().Extend(r.command, r.mark, grant.TTL)
-	r.command.Tracked = tracked
+	r.command.Tracked, r.command.WantsLate = tracked, true // a late answer shows whether the lock is lost
 	h.sending.Lock()
 	r.send()
 	h.sending.Unlock()

@@ -22,7 +22,14 @@ type answer struct {
 }
 
 // Reply implements [wire.Receiver].
-func (a answers) Reply(i int, reply wire.Reply) { a <- answer{i, reply} }
+func (a answers) Reply(tag wire.Tag, reply wire.Reply) { a <- answer{int(tag.Node), reply} }
+
+// send sends a command to the node of the tag. A node that does not take it has answered at once.
+func (l *Locker) send(since time.Time, cmd *wire.Command, to wire.Receiver, tag wire.Tag) {
+	if err := l.nodes[tag.Node].Send(since, cmd, to, tag); err != nil {
+		to.Reply(tag, wire.Reply{Answer: quorum.Unsent, Err: err})
+	}
+}
 
 // all is a command for each node.
 func (l *Locker) all(cmd *wire.Command) []*wire.Command {
@@ -41,7 +48,7 @@ func (l *Locker) poll(ctx context.Context, commands []*wire.Command, check func(
 		replies[i].Err = nodeerr.ErrPending
 		if cmd != nil {
 			asked++
-			l.nodes[i].Send(since, cmd, received, i)
+			l.send(since, cmd, received, wire.Tag{Node: uint16(i)})
 		}
 	}
 	for range asked {

@@ -245,11 +245,11 @@ func (q *queue) apply(actions quorum.Actions) {
 	if len(actions.Observe) > 0 {
 		cmd := form.Observe(q.key)
 		for _, i := range actions.Observe {
-			l.nodes[i].Send(since, cmd, observation{q}, i)
+			l.send(since, cmd, q, wire.Tag{What: observation, Node: uint16(i)})
 		}
 	}
 	for _, k := range actions.Heal {
-		l.nodes[k.Node].Send(since, form.Heal(q.key, k.Token), deletion{q}, k.Node)
+		l.send(since, form.Heal(q.key, k.Token), q, wire.Tag{What: deletion, Node: uint16(k.Node)})
 	}
 	if s := actions.Stuck; s != nil {
 		var nodes []string
@@ -269,13 +269,30 @@ func (q *queue) apply(actions quorum.Actions) {
 	}
 }
 
-// observation receives what nodes hold under the key of a queue.
-type observation struct{ queue *queue }
+// What a queue sends.
+const (
+	observation uint8 = iota
+	deletion          // of a key without a TTL
+)
 
 // Reply implements [wire.Receiver].
-func (o observation) Reply(i int, reply wire.Reply) {
-	q := o.queue
-	seen := q.locker.form.Seen(reply)
+func (q *queue) Reply(tag wire.Tag, reply wire.Reply) {
+	i, l := int(tag.Node), q.locker
+	if tag.What == observation {
+		s := l.keyState(reply)
+		q.do(func(now time.Time) quorum.Actions { return q.machine.Observed(now, i, s) })
+		return
+	}
+	done := reply.Answer == quorum.Yes
+	if done {
+		l.events.emit(event.Heal{At: time.Now(), Name: l.nameOf(q.key), Node: i, Addr: l.nodes[i].Addr()})
+	}
+	q.do(func(now time.Time) quorum.Actions { return q.machine.Healed(now, i, done) })
+}
+
+// keyState is what the reply to an observation shows of a key.
+func (l *Locker) keyState(reply wire.Reply) quorum.KeyState {
+	seen := l.form.Seen(reply)
 	s := quorum.KeyState{Answered: true, Tracked: reply.Tracked}
 	switch seen.Answer {
 	case quorum.Yes:
@@ -290,18 +307,5 @@ func (o observation) Reply(i int, reply wire.Reply) {
 		s.Foreign = seen.Foreign
 		s.Answered, s.Held, s.Tracked = s.Foreign, s.Foreign, s.Foreign && s.Tracked
 	}
-	q.do(func(now time.Time) quorum.Actions { return q.machine.Observed(now, i, s) })
-}
-
-// deletion receives what has become of keys without a TTL.
-type deletion struct{ queue *queue }
-
-// Reply implements [wire.Receiver].
-func (d deletion) Reply(i int, reply wire.Reply) {
-	q, done := d.queue, reply.Answer == quorum.Yes
-	if done {
-		l := q.locker
-		l.events.emit(event.Heal{At: time.Now(), Name: l.nameOf(q.key), Node: i, Addr: l.nodes[i].Addr()})
-	}
-	q.do(func(now time.Time) quorum.Actions { return q.machine.Healed(now, i, done) })
+	return s
 }

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -53,16 +54,16 @@ type machine interface {
 // send sends the command to each node for whose vote the machine waits. An extend is sent for as long as the lease stands.
 func (r *round) send() {
 	since := time.Now()
-	for i, n := range r.locker.nodes {
+	for i := range r.locker.nodes {
 		r.mu.Lock()
 		ask := r.machine.Answer(i) == quorum.Pending
 		may := r.extend == nil || r.extend.Ask(r.locker.clock)
 		r.mu.Unlock()
 		switch {
 		case ask && may:
-			n.Send(since, r.command, r, i)
+			r.locker.send(since, r.command, r, wire.Tag{What: vote, Node: uint16(i)})
 		case ask:
-			r.Reply(i, wire.Reply{Answer: quorum.Unsent, Err: errOver})
+			r.voted(i, wire.Reply{Answer: quorum.Unsent, Err: errOver})
 		}
 	}
 	if r.acquire != nil {
@@ -70,8 +71,41 @@ func (r *round) send() {
 	}
 }
 
+// What a round sends.
+const (
+	vote     uint8 = iota // its command
+	raise                 // of a fencing token
+	rollback              // the release that follows a lost acquire
+)
+
 // Reply implements [wire.Receiver].
-func (r *round) Reply(i int, reply wire.Reply) {
+func (r *round) Reply(tag wire.Tag, reply wire.Reply) {
+	i := int(tag.Node)
+	switch {
+	case tag.What == raise:
+		r.step(func(clock quorum.Clock) quorum.Actions {
+			r.noteLocked(i, reply.Err)
+			return r.acquire.Raised(clock, i, reply.Answer)
+		})
+	case tag.What == rollback:
+		r.step(func(quorum.Clock) quorum.Actions {
+			if r.machine.Answer(i) == quorum.No && (errors.Is(reply.Err, nodeerr.ErrForeign) || errors.Is(reply.Err, nodeerr.ErrNoExpiry)) {
+				r.noteLocked(i, reply.Err) // which is more than that the key is there
+			}
+			return r.acquire.Released(i)
+		})
+	case reply.Late:
+		r.step(func(clock quorum.Clock) quorum.Actions {
+			r.noteLocked(i, reply.Err)
+			return r.extend.Late(clock, i, reply.Answer, reply.Server)
+		})
+	default:
+		r.voted(i, reply)
+	}
+}
+
+// voted takes the answer of a node to the command.
+func (r *round) voted(i int, reply wire.Reply) {
 	if e := &r.locker.events; e.wants(kindVotes) {
 		took := r.took() // read before At, so that At less Took is not before the round
 		e.emitVote(r.call, event.Vote{
@@ -85,19 +119,6 @@ func (r *round) Reply(i int, reply wire.Reply) {
 			return r.acquire.Granted(clock, i, reply.Number, reply.Server)
 		}
 		return r.machine.Vote(clock, i, reply.Answer, reply.Server)
-	})
-}
-
-// ReplyLate implements [wire.LateReceiver]. The late answer to an extension shows whether the lock is lost. Of an acquire nobody
-// needs it: if it was won, the node counts from a later extension on only; if it was lost, the release follows it. Nor of a release,
-// which may be repeated.
-func (r *round) ReplyLate(i int, reply wire.Reply) {
-	if r.extend == nil {
-		return
-	}
-	r.step(func(clock quorum.Clock) quorum.Actions {
-		r.noteLocked(i, reply.Err)
-		return r.extend.Late(clock, i, reply.Answer, reply.Server)
 	})
 }
 
@@ -170,7 +191,7 @@ func (r *round) step(report func(clock quorum.Clock) quorum.Actions) {
 		since, command := time.Now(), new(wire.Command)
 		l.form.Release(command, r.mark, r.grant.TTL)
 		for _, i := range actions.Release {
-			l.nodes[i].Send(since, command, rollback{r}, i)
+			l.send(since, command, r, wire.Tag{What: rollback, Node: uint16(i)})
 		}
 		r.sending.Done()
 	}
@@ -183,7 +204,7 @@ func (r *round) step(report func(clock quorum.Clock) quorum.Actions) {
 		}
 		command := new(wire.Command)
 		l.form.(form.Numbered).Raise(command, r.mark, due.Granted, due.Token)
-		l.nodes[due.Node].Send(time.Now(), command, raise{r}, due.Node)
+		l.send(time.Now(), command, r, wire.Tag{What: raise, Node: uint16(due.Node)})
 	}
 	for _, i := range actions.Observe {
 		r.held.sendObservation(i, nil)

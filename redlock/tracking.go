@@ -95,7 +95,7 @@ func (s *queues) Message(node int, text string) {
 func (l *Locker) publish(to string, nodes []*node.Node, what, key string, more ...string) {
 	message := node.Publish(channel(to), strings.Join(append([]string{what, key}, more...), "\n"))
 	since := time.Now()
-	for i, n := range nodes {
-		n.Send(since, message, nil, i)
+	for _, n := range nodes {
+		_ = n.Send(since, message, nil, wire.Tag{})
 	}
 }

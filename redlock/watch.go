@@ -111,7 +111,9 @@ func (h *heldLock) observe(i int, done <-chan struct{}) {
 }
 
 func (h *heldLock) sendObservation(i int, done <-chan struct{}) {
-	h.locker.nodes[i].Send(time.Now(), form.Observe(h.first.req.key), &watch{held: h, done: done}, i)
+	cmd := form.Observe(h.first.req.key)
+	cmd.WantsLate = true
+	h.locker.send(time.Now(), cmd, &watch{held: h, done: done}, wire.Tag{Node: uint16(i)})
 }
 
 // watch receives what a node holds under the key of a lock.
@@ -122,25 +124,15 @@ type watch struct {
 }
 
 // Reply implements [wire.Receiver].
-func (w *watch) Reply(i int, reply wire.Reply) {
-	w.take(i, reply, false)
-	if w.done != nil {
-		<-w.done
-	}
-}
-
-// ReplyLate implements [wire.LateReceiver].
-func (w *watch) ReplyLate(i int, reply wire.Reply) { w.take(i, reply, true) }
-
-func (w *watch) take(i int, reply wire.Reply, late bool) {
-	h, again := w.held, false
+func (w *watch) Reply(tag wire.Tag, reply wire.Reply) {
+	h, i, again := w.held, int(tag.Node), false
 	answer := h.locker.form.Seen(reply).Holds(h.token)
 	h.mu.Lock()
 	switch {
 	case !w.ended:
 		h.lease.Observed(h.locker.clock, i, answer)
 		w.ended = true
-	case late:
+	case reply.Late:
 		again = h.lease.Late(h.locker.clock, i, answer)
 	}
 	h.answeredLocked()
@@ -148,5 +140,8 @@ func (w *watch) take(i int, reply wire.Reply, late bool) {
 	h.cleanUp()
 	if again {
 		h.sendObservation(i, nil)
+	}
+	if w.done != nil && !reply.Late {
+		<-w.done
 	}
 }

@@ -436,14 +436,14 @@ func TestBatch_AServerOutOfMemoryGrantsNothingBehindARelease(t *testing.T) {
 // order records whose replies come.
 type order chan int
 
-func (o order) Reply(number int, _ wire.Reply) { o <- number }
+func (o order) Reply(tag wire.Tag, _ wire.Reply) { o <- int(tag.Node) }
 
 func TestBatch_RepliesComeInTheOrderOfTheCommands(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
 	n, answered := open(t, server.Addr(), patient()), make(order, 50)
 	acquires, _ := several(50)
 	for i, cmd := range acquires {
-		n.Send(time.Now(), cmd, answered, i)
+		sendTo(n, cmd, answered, i)
 	}
 	for i := range acquires {
 		require.Equal(t, i, <-answered)

@@ -154,7 +154,7 @@ func onBothNodes(t *testing.T, opts []option, test func(t *testing.T, server *te
 // inbox is where the replies to commands arrive.
 type inbox chan wire.Reply
 
-func (b inbox) Reply(_ int, reply wire.Reply) { b <- reply }
+func (b inbox) Reply(_ wire.Tag, reply wire.Reply) { b <- reply }
 
 // next waits for the next reply.
 func (b inbox) next(t testing.TB) wire.Reply {
@@ -168,10 +168,18 @@ func (b inbox) next(t testing.TB) wire.Reply {
 	}
 }
 
+// sendTo sends a command. If the node does not take it, that is the reply.
+func sendTo(n *node.Node, cmd *wire.Command, to wire.Receiver, number int) {
+	tag := wire.Tag{Node: uint16(number)}
+	if err := n.Send(time.Now(), cmd, to, tag); err != nil && to != nil {
+		to.Reply(tag, wire.Reply{Answer: quorum.Unsent, Err: err})
+	}
+}
+
 // send puts a command to the node and returns where its reply arrives.
 func send(n *node.Node, cmd *wire.Command) inbox {
 	replies := make(inbox, 8) // one is right; room for more shows that too many came
-	n.Send(time.Now(), cmd, replies, 0)
+	sendTo(n, cmd, replies, 0)
 	return replies
 }
 

@@ -74,7 +74,7 @@ type Node struct {
 type call struct {
 	cmd  *wire.Command
 	to   wire.Receiver // nil if nobody does
-	node int
+	tag  wire.Tag
 	own  own    // what for, if it is the node's own
 	sent string // the name of the command that it was written as last; "" while it was not
 
@@ -87,23 +87,15 @@ type call struct {
 
 func (c call) reply(r wire.Reply) {
 	if c.to != nil {
-		c.to.Reply(c.node, r)
-	}
-}
-
-// replyLate is reply for an answer that comes after the end of the call was reported.
-func (c call) replyLate(r wire.Reply) {
-	if to, ok := c.to.(wire.LateReceiver); ok {
-		to.ReplyLate(c.node, r)
+		c.to.Reply(c.tag, r)
 	}
 }
 
 func (c call) op() wire.Op[call] {
-	op := wire.Op[call]{Item: c, CleanUp: c.cmd.CleansUp, Redeliver: c.cmd.Redeliver}
-	if c.cmd.BySource { // it observes the key of a lock that is held, as that may be gone
-		_, op.Patient = c.to.(wire.LateReceiver)
+	return wire.Op[call]{
+		Item: c, CleanUp: c.cmd.CleansUp, Redeliver: c.cmd.Redeliver,
+		Patient: c.cmd.WantsLate && !c.cmd.Changes, // the key may be gone
 	}
-	return op
 }
 
 // unlock unlocks the mutex and reports what has ended without an answer.
@@ -134,27 +126,25 @@ func (n *Node) Addr() string { return n.config.Addr }
 // Config returns what the node was made with.
 func (n *Node) Config() Config { return n.config }
 
-// Send queues a command and returns at once. The receiver, which may be nil, gets the reply under the number node, within
-// the node timeout from since. That is usually time.Now(): one reading serves all nodes.
+// Send queues a command and returns at once. The receiver, which may be nil, gets the reply with the tag, within the node timeout
+// from since. That is usually time.Now(): one reading serves all nodes. If Send returns an error, the command is certainly not done
+// (Unsent), and there is no reply.
 //
 // Commands are carried out in the order in which they were sent, as far as they reach the server. A release outlives its
 // timeout: it is sent until it is answered, or no longer worth sending. Any other command that could not be written in
 // time is not written at all.
-func (n *Node) Send(since time.Time, cmd *wire.Command, to wire.Receiver, node int) {
-	c := call{cmd: cmd, to: to, node: node}
+func (n *Node) Send(since time.Time, cmd *wire.Command, to wire.Receiver, tag wire.Tag) error {
 	n.mu.Lock()
-	first, err := n.pipeline.Send(since, c.op())
-	if err != nil {
-		n.mu.Unlock()
-		c.reply(wire.Reply{Answer: quorum.Unsent, Err: err})
-		return
+	first, err := n.pipeline.Send(since, call{cmd: cmd, to: to, tag: tag}.op())
+	if err == nil {
+		n.startLocked()
+		n.armLocked(since.Add(n.config.Timeout))
 	}
-	n.startLocked()
-	n.armLocked(since.Add(n.config.Timeout))
 	n.mu.Unlock()
-	if first { // otherwise the loop has been woken
+	if first && err == nil { // otherwise the loop has been woken
 		n.wakeLoop()
 	}
+	return err
 }
 
 // sendLocked queues a command of the node's own.
@@ -190,9 +180,7 @@ func (n *Node) answered(c *conn, v *wire.Value) error {
 				l.Invalidated(l.node, a.cmd.Key)
 			}
 		}
-		if a.late {
-			a.replyLate(a.with)
-		} else {
+		if !a.with.Late || a.cmd.WantsLate {
 			a.reply(a.with)
 		}
 	}
@@ -205,7 +193,6 @@ func (n *Node) answered(c *conn, v *wire.Value) error {
 type answer struct {
 	call
 	with wire.Reply
-	late bool // the end of the call was reported before
 }
 
 // answerLocked appends to the answers of the connection what a reply is the answer to. more reports whether the next reply
@@ -231,8 +218,8 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 		if parts != nil {
 			v = &parts[i]
 		}
-		a := answer{call: op.Item, with: op.Item.cmd.Reply(v), late: reported}
-		a.with.Command, a.with.Server = op.Item.sent, c.server
+		a := answer{call: op.Item, with: op.Item.cmd.Reply(v)}
+		a.with.Command, a.with.Server, a.with.Late = op.Item.sent, c.server, reported
 		if a.with.Answer == quorum.Unknown {
 			err = a.with.Err
 		}

@@ -33,11 +33,11 @@ func TestNode_ManyCallersShareOneConnection(t *testing.T) {
 			key := fmt.Sprint(i)
 			for range 4 {
 				acquired, released := make(inbox, 2), make(inbox, 2)
-				n.Send(time.Now(), newAcquire(key, "token", ttl), acquired, 0)
+				sendTo(n, newAcquire(key, "token", ttl), acquired, 0)
 				if (<-acquired).Answer != quorum.Yes {
 					t.Error("a key of its own is held")
 				}
-				n.Send(time.Now(), newRelease(key, "token", ttl), released, 0)
+				sendTo(n, newRelease(key, "token", ttl), released, 0)
 				if (<-released).Answer != quorum.Yes {
 					t.Error("a key of its own is gone")
 				}
@@ -65,7 +65,7 @@ func TestNode_CommandsDoNotWaitForTheAnswersBeforeThem(t *testing.T) {
 		})
 		n := f.open(t)
 		for range 300 {
-			n.Send(time.Now(), newAcquire("key", "token", ttl), nil, 0)
+			sendTo(n, newAcquire("key", "token", ttl), nil, 0)
 		}
 		synctest.Wait()
 		require.EqualValues(t, 300, arrived.Load())
@@ -82,10 +82,10 @@ func TestNode_CommandsAreCarriedOutInTheirOrder(t *testing.T) {
 				replies := make(inbox, 1000)
 				for j := range 25 {
 					token := fmt.Sprint(j)
-					n.Send(time.Now(), newAcquire(key, token, ttl), replies, 0)
-					n.Send(time.Now(), newAcquire(key, "other", ttl), replies, 0)
-					n.Send(time.Now(), newExtend(key, token, 2*ttl), replies, 0)
-					n.Send(time.Now(), newRelease(key, token, ttl), replies, 0)
+					sendTo(n, newAcquire(key, token, ttl), replies, 0)
+					sendTo(n, newAcquire(key, "other", ttl), replies, 0)
+					sendTo(n, newExtend(key, token, 2*ttl), replies, 0)
+					sendTo(n, newRelease(key, token, ttl), replies, 0)
 				}
 				for j := range 100 {
 					want := quorum.Yes
@@ -108,7 +108,7 @@ func TestNode_ReceiversMaySendFromWithinReply(t *testing.T) {
 	chain := &chain{n: n, done: make(chan struct{})}
 	chain.left.Store(1000)
 	for range 8 {
-		n.Send(time.Now(), newAcquire("key", "token", ttl), chain, 0)
+		sendTo(n, newAcquire("key", "token", ttl), chain, 0)
 	}
 	<-chain.done
 }
@@ -120,12 +120,12 @@ type chain struct {
 	done chan struct{}
 }
 
-func (c *chain) Reply(_ int, _ wire.Reply) {
+func (c *chain) Reply(_ wire.Tag, _ wire.Reply) {
 	switch left := c.left.Add(-1); {
 	case left == 0:
 		close(c.done)
 	case left > 0:
-		c.n.Send(time.Now(), newRelease("key", "token", ttl), c, 0)
+		sendTo(c.n, newRelease("key", "token", ttl), c, 0)
 	}
 }
 
@@ -260,7 +260,7 @@ func TestClose_NoReplyComesAfterIt(t *testing.T) {
 		for range 5 {
 			n := silentOn(t, "SET").openUnowned()
 			reply := slowInbox(make(chan wire.Reply, 1))
-			n.Send(time.Now(), newAcquire("key", "token", ttl), reply, 0)
+			sendTo(n, newAcquire("key", "token", ttl), reply, 0)
 			pass(1)
 			require.NoError(t, n.Close()) // which ends right after the command's timeout
 			require.Len(t, reply, 1)
@@ -271,7 +271,7 @@ func TestClose_NoReplyComesAfterIt(t *testing.T) {
 // slowInbox is a Receiver that takes its time.
 type slowInbox chan wire.Reply
 
-func (b slowInbox) Reply(_ int, reply wire.Reply) {
+func (b slowInbox) Reply(_ wire.Tag, reply wire.Reply) {
 	pass(time.Millisecond)
 	b <- reply
 }
@@ -299,7 +299,7 @@ func TestClose_WhileManyCallersSendAnswersEachCommandOnce(t *testing.T) {
 			sending.Go(func() {
 				all := make(inbox, 101)
 				for range 100 {
-					n.Send(time.Now(), newRelease("key", "token", ttl), all, 0)
+					sendTo(n, newRelease("key", "token", ttl), all, 0)
 				}
 				replies <- all
 			})
@@ -462,12 +462,6 @@ func TestNode_ManyCallersSurviveAServerThatFreezesAgainAndAgain(t *testing.T) {
 	})
 }
 
-// lateInbox also takes the answers that come after their absence was reported.
-type lateInbox struct{ inbox, late inbox }
-
-func (b lateInbox) Reply(_ int, reply wire.Reply)     { b.inbox <- reply }
-func (b lateInbox) ReplyLate(_ int, reply wire.Reply) { b.late <- reply }
-
 // An extension that comes late may set the key again: whoever sent it has to know.
 func TestNode_ALateAnswerIsReportedToThoseWhoWantIt(t *testing.T) {
 	t.Parallel()
@@ -475,14 +469,17 @@ func TestNode_ALateAnswerIsReportedToThoseWhoWantIt(t *testing.T) {
 	n := open(t, server.Addr(), withTimeout(300*time.Millisecond), withMaxOverdue(bound))
 	requireBack(t, n)
 	server.Freeze()
-	wants := lateInbox{make(inbox, 8), make(inbox, 8)}
-	n.Send(time.Now(), newExtend("key", "token", ttl), wants, 0)
+	extend := newExtend("key", "token", ttl)
+	extend.WantsLate = true
+	wants := send(n, extend)
 	wantsNot := send(n, newExtend("key", "token", ttl))
-	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, wants.inbox.next(t))
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, wants.next(t))
 	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, wantsNot.next(t))
 	server.Thaw()
-	requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, wants.late.next(t))
+	late := wants.next(t)
+	requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, late)
+	require.True(t, late.Late)
 	requireBack(t, n)
-	require.Empty(t, wants.inbox, "answered twice")
+	require.Empty(t, wants, "answered twice")
 	require.Empty(t, wantsNot, "answered twice")
 }

@@ -26,7 +26,7 @@ type tally struct {
 	suspended, busy atomic.Int64
 }
 
-func (c *tally) Reply(_ int, reply wire.Reply) {
+func (c *tally) Reply(_ wire.Tag, reply wire.Reply) {
 	c.all.Add(1)
 	c.answers[reply.Answer].Add(1)
 	if errors.Is(reply.Err, nodeerr.ErrSuspended) {
@@ -55,7 +55,7 @@ func TestPipeline_BoundsWhatIsUnderWayOnAFrozenNode(t *testing.T) {
 		const asked = 10_000
 		var count tally
 		for range asked {
-			n.Send(time.Now(), newAcquire("key", "token", ttl), &count, 0)
+			sendTo(n, newAcquire("key", "token", ttl), &count, 0)
 		}
 		synctest.Wait()
 		require.EqualValues(t, asked-4096, count.busy.Load(), "refused at once")
@@ -64,7 +64,7 @@ func TestPipeline_BoundsWhatIsUnderWayOnAFrozenNode(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, asked, count.all.Load(), "ended with their timeout")
 		for range asked {
-			n.Send(time.Now(), newAcquire("key", "token", ttl), &count, 0)
+			sendTo(n, newAcquire("key", "token", ttl), &count, 0)
 		}
 		require.EqualValues(t, asked, count.suspended.Load(), "refused at once: the node is not asked again")
 		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+1)
@@ -78,23 +78,18 @@ func TestPipeline_BoundsWhatIsUnderWayOnAFrozenNode(t *testing.T) {
 	})
 }
 
-// lateTally also takes late answers.
-type lateTally struct{ tally }
-
-func (*lateTally) ReplyLate(int, wire.Reply) {}
-
 func TestPipeline_BoundsWhatIsSentToAFrozenNodeAllTheSame(t *testing.T) {
-	for name, cmd := range map[string]*wire.Command{
-		"clean-up": newRelease("key", "token", ttl), "looks at keys that may be gone": form.Observe("key"),
-	} {
+	observe := form.Observe("key")
+	observe.WantsLate = true
+	for name, cmd := range map[string]*wire.Command{"clean-up": newRelease("key", "token", ttl), "looks at keys that may be gone": observe} {
 		for _, overdue := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, overdue: %t", name, overdue), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					n := newFake(t, answering("EVAL", "")).open(t, withMaxOverdue(time.Hour))
 					const asked = 20_000
-					var count lateTally
+					var count tally
 					refused := &count.busy
-					n.Send(time.Now(), cmd, &count, 0)
+					sendTo(n, cmd, &count, 0)
 					if overdue {
 						pass(n.Config().Timeout)
 						synctest.Wait()
@@ -102,7 +97,7 @@ func TestPipeline_BoundsWhatIsSentToAFrozenNodeAllTheSame(t *testing.T) {
 						refused = &count.suspended
 					}
 					for range asked - 1 {
-						n.Send(time.Now(), cmd, &count, 0)
+						sendTo(n, cmd, &count, 0)
 					}
 					synctest.Wait()
 					require.EqualValues(t, asked-4*4096, refused.Load())

@@ -598,7 +598,7 @@ func TestTracked_AlsoIfTheConfirmationIsLate(t *testing.T) {
 // ordered is a Receiver and a Listener that writes down both in the order of their calls.
 type ordered struct{ events }
 
-func (o ordered) Reply(number int, _ wire.Reply) { o.events <- fmt.Sprint(number, " reply") }
+func (o ordered) Reply(tag wire.Tag, _ wire.Reply) { o.events <- fmt.Sprint(tag.Node, " reply") }
 
 func TestTracking_PushesAreReportedInOrderWithTheReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -612,7 +612,7 @@ func TestTracking_PushesAreReportedInOrderWithTheReplies(t *testing.T) {
 		o := ordered{make(events, 100)}
 		n.Listen(o, 7, "")
 		require.Equal(t, "7 active", o.next(t))
-		n.Send(time.Now(), form.Observe("key"), o, 8)
+		sendTo(n, form.Observe("key"), o, 8)
 		for _, want := range []string{"7 invalidated before", "8 reply", "7 invalidated key", "7 invalidated other", "7 active"} {
 			require.Equal(t, want, o.next(t))
 		}

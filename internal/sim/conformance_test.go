@@ -24,7 +24,7 @@ import (
 // inbox is where the answer to a command arrives.
 type inbox chan wire.Reply
 
-func (b inbox) Reply(_ int, reply wire.Reply) { b <- reply }
+func (b inbox) Reply(_ wire.Tag, reply wire.Reply) { b <- reply }
 
 // Random commands, each carried out by a real server, as package pool sends it, and by the simulated one:
 // the same answers, and the same keys and counters with the same TTLs afterwards.
@@ -169,7 +169,7 @@ func (p *pair) fenced(key, token string, ttl time.Duration) (*wire.Command, sim.
 func (p *pair) do(key string, real *wire.Command, simulated sim.Command) string {
 	before := p.time()
 	replies := make(inbox, 1)
-	p.node.Send(time.Now(), real, replies, 0)
+	require.NoError(p.T, p.node.Send(time.Now(), real, replies, wire.Tag{}))
 	reply := <-replies
 	// What the server's clock has shown meanwhile can be seen from what it counts.
 	wall := before
@@ -207,7 +207,7 @@ const tolerance = float64(30 * time.Minute)
 
 func (p *pair) observe(key string) {
 	replies := make(inbox, 1)
-	p.node.Send(time.Now(), form.Observe(key), replies, 0)
+	require.NoError(p.T, p.node.Send(time.Now(), form.Observe(key), replies, wire.Tag{}))
 	reply := <-replies
 	token, number, ttl, held := p.simulated.Observe(key, p.now)
 	require.Equal(p, held, reply.Answer == quorum.Yes, "observation of %s", key)

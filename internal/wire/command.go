@@ -42,6 +42,10 @@ type Command struct {
 	// Tracked asks for the next change to Key after the command to be reported to the listeners of a node that tracks keys, whether
 	// the key exists or not. The reply is Tracked then.
 	Tracked bool
+	// WantsLate marks a command whose answer matters even after a Reply that there was none in time, since it shows what the command
+	// has done. The late one comes in order with the other answers and pushes of the connection, so it may overtake that Reply, which
+	// comes from another goroutine. If the connection breaks first, there is none.
+	WantsLate bool
 }
 
 // With gives the command its arguments.

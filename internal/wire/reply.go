@@ -35,22 +35,23 @@ type Reply struct {
 	// Tracked reports, for a command that was to be tracked and that the server has carried out, that the next change to the key
 	// is reported to the Listeners.
 	Tracked bool
-	// Number is what an AcquireFenced that was answered with Yes was granted: from 1 to below 2^53.
+	// Number is what a fenced acquire that was answered with Yes was granted: from 1 to below 2^53.
 	Number uint64
+	// Late marks an answer that came after a Reply that there was none in time (Unknown), see [Command.WantsLate].
+	Late bool
 }
 
-// Receiver receives the replies to the commands that were sent for it, one for each. Reply is called on a goroutine of
-// the node, or within its Send. It must not block.
+// Receiver receives the replies to the commands that were sent for it: one for each, and a late one for those that want it. Reply is
+// called on a goroutine of the node, never within Send. It must not block.
 type Receiver interface {
-	Reply(node int, reply Reply)
+	Reply(tag Tag, reply Reply)
 }
 
-// LateReceiver is a Receiver to which the answer matters even after Reply has reported that there was none in time (Unknown),
-// since it shows what the command has done. ReplyLate is called in order with the other answers and pushes of the connection, so
-// it may overtake that report, which comes from another goroutine. If the connection breaks first, it is not called.
-type LateReceiver interface {
-	Receiver
-	ReplyLate(node int, reply Reply)
+// Tag is what the sender of a command knows the reply by. Package wire does not look at it.
+type Tag struct {
+	Serial uint32
+	What   uint8
+	Node   uint16
 }
 
 // Reply makes the reply to the command of what a server has sent in answer to it.

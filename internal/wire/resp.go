@@ -40,6 +40,7 @@ type Reader struct {
 	items  []Value // of its outermost array
 }
 
+// NewReader makes a reader. No error of it quotes what repeats the password.
 func NewReader(in io.Reader, password string) *Reader {
 	return &Reader{in: bufio.NewReaderSize(in, maxLine), secret: []byte(password[:min(len(password), 8)])}
 }
