@@ -12,21 +12,27 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // answers receives the replies to commands.
-type answers chan node.Reply
+type answers chan wire.Reply
 
-func (a answers) Reply(_ int, reply node.Reply) { a <- reply }
+func (a answers) Reply(_ wire.Tag, reply wire.Reply) { a <- reply }
 
 // ask puts a command to the node and waits for the reply.
-func ask(n *pool.Node) node.Reply {
+func ask(n *pool.Node) wire.Reply {
 	replies := make(answers, 1)
-	(*node.Node)(n).Send(time.Now(), node.Acquire("key", "token", time.Minute), replies, 0)
+	acquire := new(wire.Command)
+	form.Exclusive{}.Acquire(acquire, form.Mark{Key: "key", Token: "token"}, form.Ask{TTL: time.Minute})
+	if err := (*node.Node)(n).Send(time.Now(), acquire, replies, wire.Tag{}); err != nil {
+		return wire.Reply{Err: err}
+	}
 	return <-replies
 }
 
@@ -59,7 +65,7 @@ func TestNode_ConnectsAsItsURLAndOptionsSay(t *testing.T) {
 				dialer, conns, dialled := accept()
 				nodes, err := pool.Open([]string{url}, append(want.more, dialer)...)
 				require.NoError(t, err)
-				replied := make(chan node.Reply)
+				replied := make(chan wire.Reply)
 				go func() { replied <- ask(nodes[0]) }()
 				server := <-conns
 				commands := redis.NewConn(server, 0, 0) // a command looks like an array reply

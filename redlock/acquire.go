@@ -1,12 +1,10 @@
 package redlock
 
 import (
-	"errors"
-
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
-	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
@@ -20,7 +18,10 @@ func (l *Locker) newAcquire(req request, floor uint64) *round {
 		value = token.WithMetadata(token.Random(l.self), req.metadata)
 	}
 	grant := quorum.Grant{Start: l.clock.Now(), TTL: req.ttl, Drift: l.drift, Grace: req.grace}
-	r := &round{locker: l, op: event.OpAcquire, name: req.name, key: req.key, block: req.block, token: value, grant: grant, done: make(chan struct{})}
+	r := &round{
+		locker: l, op: event.OpAcquire, name: req.name, mark: form.Mark{Key: req.key, Token: value}, grant: grant, done: make(chan struct{}),
+		ask: form.Ask{TTL: req.ttl, Block: req.block, Floor: floor}, command: new(wire.Command),
+	}
 	r.mu = &r.own
 	if req.call != nil {
 		r.call = req.call
@@ -28,37 +29,11 @@ func (l *Locker) newAcquire(req request, floor uint64) *round {
 	}
 	r.acquire = quorum.NewAcquire(len(l.nodes), grant)
 	r.machine = r.acquire
-	r.command = node.Acquire(req.key, value, req.ttl)
-	if l.fencing {
-		counter := l.counter(grant.Start, req.ttl, floor)
-		counter.Block = req.block
-		r.command, r.estimate = node.AcquireFenced(req.key, value, req.ttl, counter), counter.Now
+	if n, ok := l.form.(form.Numbered); ok {
+		n.Prepare(&r.ask, grant.Start, l.wall)
 	}
+	l.form.Acquire(r.command, r.mark, r.ask)
 	return r
-}
-
-// raise receives the answers to raised fencing tokens.
-type raise struct{ *round }
-
-// Reply implements [node.Receiver].
-func (r raise) Reply(i int, reply node.Reply) {
-	r.step(func(clock quorum.Clock) quorum.Actions {
-		r.noteLocked(i, reply.Err)
-		return r.acquire.Raised(clock, i, reply.Answer)
-	})
-}
-
-// rollback receives the answers to the release that follows a lost acquire.
-type rollback struct{ *round }
-
-// Reply implements [node.Receiver].
-func (r rollback) Reply(i int, reply node.Reply) {
-	r.step(func(quorum.Clock) quorum.Actions {
-		if r.machine.Answer(i) == quorum.No && (errors.Is(reply.Err, nodeerr.ErrForeign) || errors.Is(reply.Err, nodeerr.ErrNoExpiry)) {
-			r.noteLocked(i, reply.Err) // which is more than that the key is there
-		}
-		return r.acquire.Released(i)
-	})
 }
 
 // highest returns the highest number that a node has granted.

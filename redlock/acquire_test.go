@@ -157,7 +157,7 @@ func TestTryLock_OnAContextThatHasEndedSendsNothing(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		var dials atomic.Int64
-		nodes := c.nodes(throughWires(func(string, *wire) { dials.Add(1) }))
+		nodes := c.nodes(throughWires(func(string, *tapped) { dials.Add(1) }))
 		locker := lockerOver(t, nodes)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("tired"))

@@ -3,8 +3,9 @@ package redlock
 import (
 	"context"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -50,8 +51,9 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	}
 	machine := quorum.NewAttach(len(l.nodes), quorum.Grant{Start: l.clock.Now(), Drift: l.drift, Grace: req.grace})
 	outcome := quorum.Undecided
-	replies := l.poll(ctx, l.all(node.ObserveMaster(req.key)), func(node int, reply *node.Reply) (enough bool) {
-		answer, fence := l.holds(*reply, token)
+	replies := l.poll(ctx, l.all(form.ObserveMaster(req.key)), func(node int, reply *wire.Reply) (enough bool) {
+		seen := l.form.Seen(*reply)
+		answer := seen.Holds(token)
 		if answer == quorum.No && reply.Answer == quorum.Yes {
 			reply.Answer, reply.Err = quorum.No, nodeerr.ErrHeld
 		}
@@ -59,7 +61,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 		if ttl == NoLimit {
 			ttl = l.maxTTL
 		}
-		outcome = machine.Observed(l.clock, node, answer, fence, ttl, reply.Server).Outcome
+		outcome = machine.Observed(l.clock, node, answer, seen.Number, ttl, reply.Server).Outcome
 		return outcome != quorum.Undecided
 	})
 	switch outcome {

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -28,7 +28,7 @@ import (
 )
 
 // scripts are what the library sends, by the names of their files.
-var scripts = node.Scripts
+var scripts = form.Scripts
 
 const (
 	// patient is a node timeout for tests in which every node answers, however busy the machine is.
@@ -655,21 +655,21 @@ func (r *recorder) renewals() (n int) {
 	return n
 }
 
-// wire is a network connection that a test looks into.
-type wire struct {
+// tapped is a network connection that a test looks into.
+type tapped struct {
 	net.Conn
 	wrote  func(p []byte)      // before p is sent
 	gotten func(p []byte) bool // after p has come in; false breaks the connection instead of passing p on
 }
 
-func (w *wire) Write(p []byte) (int, error) {
+func (w *tapped) Write(p []byte) (int, error) {
 	if w.wrote != nil {
 		w.wrote(p)
 	}
 	return w.Conn.Write(p)
 }
 
-func (w *wire) Read(p []byte) (int, error) {
+func (w *tapped) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	if err == nil && w.gotten != nil && !w.gotten(p[:n]) {
 		_ = w.Close()
@@ -679,13 +679,13 @@ func (w *wire) Read(p []byte) (int, error) {
 }
 
 // throughWires has every new connection pass through what look makes of it.
-func throughWires(look func(address string, w *wire)) pool.Option {
+func throughWires(look func(address string, w *tapped)) pool.Option {
 	return pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		w := &wire{Conn: conn}
+		w := &tapped{Conn: conn}
 		look(address, w)
 		return w, nil
 	})
@@ -693,7 +693,7 @@ func throughWires(look func(address string, w *wire)) pool.Option {
 
 // counting counts how often a word goes out over the connections.
 func counting(word string, n *atomic.Int64) pool.Option {
-	return throughWires(func(_ string, w *wire) {
+	return throughWires(func(_ string, w *tapped) {
 		w.wrote = func(p []byte) { n.Add(int64(bytes.Count(p, []byte(word)))) }
 	})
 }

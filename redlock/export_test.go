@@ -5,6 +5,7 @@ import (
 	"time"
 
 	tokens "github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
@@ -34,8 +35,8 @@ func (l *Locker) Self() string { return l.self }
 
 // Parse splits what a node holds into token and fencing token, and the token into owner part and metadata.
 func (l *Locker) Parse(value string) (token string, fence uint64, owner, metadata string) {
-	token, fence = l.split(value)
-	return token, fence, tokens.Owner(token), tokens.Metadata(token)
+	seen := l.form.Seen(wire.Reply{Value: value})
+	return seen.Token, seen.Number, tokens.Owner(seen.Token), tokens.Metadata(seen.Token)
 }
 
 // Queues returns how many queues a Locker keeps.

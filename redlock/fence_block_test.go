@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -24,7 +24,7 @@ func TestFence_BlocksLieAboveAllNumbersBefore(t *testing.T) {
 		lockers := []*redlock.Locker{c.locker(redlock.WithFencing()), c.locker(redlock.WithFencing())}
 		last := uint64(0)
 		for i := range 60 {
-			block := []uint64{0, 1, 2, 10, node.MaxBlock}[random.IntN(5)]
+			block := []uint64{0, 1, 2, 10, form.MaxBlock}[random.IntN(5)]
 			lock := take(t, lockers[random.IntN(2)], "name", redlock.Block(block))
 			first := lock.Fence()
 			require.Greater(t, first, last, "round %d, a block of %d", i, block)
@@ -50,7 +50,7 @@ func TestFence_BlocksLieAboveAllNumbersBefore(t *testing.T) {
 func TestFence_ALargerBlockIsRefusedByTheNodes(t *testing.T) {
 	t.Parallel()
 	c := onMini(t, 3)
-	_, err := c.locker(redlock.WithFencing()).TryLock(t.Context(), "name", redlock.Block(node.MaxBlock+1))
+	_, err := c.locker(redlock.WithFencing()).TryLock(t.Context(), "name", redlock.Block(form.MaxBlock+1))
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorContains(t, err, "a block of more than 4096 numbers")
 	c.eventuallyEmpty()
@@ -66,7 +66,7 @@ func TestFence_BlocksDoNotDriveTheEstimateAhead(t *testing.T) {
 		lease := clocktest.New()
 		locker := c.locker(redlock.WithFencing(), redlock.WithClock(lease), redlock.WithWallClock(func() time.Time { return begin }))
 		for i := range 5 {
-			take(t, locker, fmt.Sprint("name-", i, "-", attempt), redlock.Block(node.MaxBlock))
+			take(t, locker, fmt.Sprint("name-", i, "-", attempt), redlock.Block(form.MaxBlock))
 			lease.Advance(time.Millisecond)
 		}
 		lease.Advance(step - 7*time.Millisecond) // less than a step since the first

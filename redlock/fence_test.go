@@ -528,7 +528,7 @@ func TestTryLock_ThatEndsInItsSecondRoundTripNamesTheNodesThatHadNotAgreed(t *te
 		}
 		close(raised)
 	})
-	nodes := c.nodes(throughWires(func(_ string, w *wire) {
+	nodes := c.nodes(throughWires(func(_ string, w *tapped) {
 		w.wrote = func(p []byte) {
 			if bytes.Contains(p, []byte(scripts["raise"].Source)) || bytes.Contains(p, []byte(scripts["raise"].Hash)) {
 				freeze() // before it is sent

@@ -5,8 +5,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
@@ -53,7 +54,7 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *Removal
 	if ctx.Err() != nil {
 		return nil, failed(opForceUnlock, name, ended(ctx))
 	}
-	replies := l.poll(ctx, l.all(node.ObserveMaster(req.key)), nil)
+	replies := l.poll(ctx, l.all(form.ObserveMaster(req.key)), nil)
 	deleted := l.remove(ctx, req.key, l.state(name, replies), replies)
 	removed = &Removal{name, deleted.Verdict, deleted.Token, deleted.Metadata, deleted.Fence, deleted.Nodes}
 	l.events.emit(event.ForceUnlock{At: time.Now(), Name: name, Nodes: count(replies, quorum.Yes), Metadata: removed.Metadata})
@@ -74,15 +75,13 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *Removal
 }
 
 // remove deletes what was observed on the nodes, and returns what was deleted. The replies become those to the deletions.
-func (l *Locker) remove(ctx context.Context, key string, seen *LockState, replies []node.Reply) *LockState {
+func (l *Locker) remove(ctx context.Context, key string, seen *LockState, replies []wire.Reply) *LockState {
 	may := ctx.Err() == nil && l.closing.Err() == nil
-	deletions := make([]*node.Command, len(l.nodes))
+	deletions := make([]*wire.Command, len(l.nodes))
 	for i, observed := range replies {
 		if may && observed.Answer == quorum.Yes {
-			deletions[i] = node.Delete(key, observed.Value)
-			if token, fence := l.split(observed.Value); l.fencing && fence > 0 { // its holder may raise it meanwhile
-				deletions[i] = node.DeleteFenced(key, token, fence)
-			}
+			deletions[i] = new(wire.Command)
+			l.form.Remove(deletions[i], key, l.form.Seen(observed))
 		}
 	}
 	kept := make([]error, len(l.nodes))

@@ -11,8 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -96,7 +98,7 @@ func stall(name string) (opt pool.Option, stalled *atomic.Int64, release func())
 	gate := make(chan struct{})
 	release = sync.OnceFunc(func() { close(gate) })
 	stalled = new(atomic.Int64)
-	return throughWires(func(_ string, w *wire) {
+	return throughWires(func(_ string, w *tapped) {
 		w.wrote = func(p []byte) {
 			if bytes.Contains(p, []byte(name)) && !bytes.Contains(p, []byte(scripts["observe"].Source)) {
 				stalled.Add(1)
@@ -145,21 +147,22 @@ func TestForceUnlock_IsNotSentAnyMoreWhenItsTimeIsOver(t *testing.T) {
 	c.do(0, "SET", "name", "1")
 	n := (*node.Node)(c.nodes(pool.WithTimeout(brief))[0])
 	answers := make(replies, 2)
-	n.Send(time.Now(), node.Observe("name"), answers, 0)
+	require.NoError(t, n.Send(time.Now(), form.Observe("name"), answers, wire.Tag{}))
 	require.Equal(t, quorum.Yes, receive(t, answers, "the observation").Answer)
 	c.processes[0].Freeze()
-	n.Send(time.Now(), node.Observe("name"), answers, 0) // which is overdue then
+	require.NoError(t, n.Send(time.Now(), form.Observe("name"), answers, wire.Tag{})) // which is overdue then
 	require.Error(t, receive(t, answers, "the end of an observation").Err)
-	n.Send(time.Now(), node.Delete("name", "1"), answers, 0)
-	require.ErrorIs(t, receive(t, answers, "the end of the deletion").Err, nodeerr.ErrSuspended)
+	deletion := new(wire.Command)
+	form.Exclusive{}.Remove(deletion, "name", form.Seen{Value: "1"})
+	require.ErrorIs(t, n.Send(time.Now(), deletion, answers, wire.Tag{}), nodeerr.ErrSuspended)
 	c.processes[0].Thaw()
 	require.Equal(t, "1", c.value(0, "name"))
 }
 
 // replies receives what a node answers.
-type replies chan node.Reply
+type replies chan wire.Reply
 
-func (r replies) Reply(_ int, reply node.Reply) { r <- reply }
+func (r replies) Reply(_ wire.Tag, reply wire.Reply) { r <- reply }
 
 // The danger: somebody's data under the name.
 func TestForceUnlock_LeavesSomebodysDataAlone(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -144,7 +144,7 @@ func FuzzMessage(f *testing.F) {
 	c := onMini(f, 3)
 	nodes := c.nodes()
 	f.Fuzz(func(t *testing.T, from uint8, text string) {
-		text = text[:min(len(text), node.MaxPushed)] // the node drops what is longer
+		text = text[:min(len(text), wire.MaxPushed)] // the node drops what is longer
 		locker, holder := lockerOver(t, nodes), lockerOver(t, nodes)
 		held, err := holder.TryLock(t.Context(), "name")
 		require.NoError(t, err)

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
@@ -93,6 +94,18 @@ func (h *heldLock) beginLocked(by *holder, req request, hold quorum.Hold) *Lock 
 	return &by.lock
 }
 
+// form is how the nodes keep the lock. One that was attached may be of the other form than those of the Locker.
+func (h *heldLock) form() form.Form {
+	if h.fence == 0 {
+		return form.Exclusive{}
+	}
+	return &h.locker.fenced
+}
+
+func (h *heldLock) mark() form.Mark {
+	return form.Mark{Key: h.first.req.key, Token: h.token, Number: h.fence}
+}
+
 func (h *heldLock) now() time.Time { return h.locker.clock.Now() }
 
 // err returns nil while the lock is held.
@@ -165,9 +178,10 @@ func (h *heldLock) cleanUp() {
 		return
 	}
 	h.sending.Lock()
-	command, since := release(h.first.req.key, h.token, h.fence > 0, h.fence, longest), time.Now()
-	for i, n := range h.locker.nodes {
-		n.Send(since, command, nil, i)
+	command, since := new(wire.Command), time.Now()
+	h.form().Release(command, h.mark(), longest)
+	for _, n := range h.locker.nodes {
+		_ = n.Send(since, command, nil, wire.Tag{}) // to a node that takes nothing at all the TTL has to do
 	}
 	h.sending.Unlock()
 	h.locker.queues.released(h, false)
@@ -191,13 +205,8 @@ func (h *heldLock) extend(ctx context.Context, lock *Lock, over <-chan struct{},
 	h.mu.Unlock()
 	r := h.newRound(event.OpExtend, grant, machine, call)
 	r.extend = machine
-	r.command = node.Extend(h.first.req.key, h.token, grant.TTL)
-	if h.fence > 0 {
-		r.command = node.ExtendFenced(h.first.req.key, h.token, h.fence, grant.TTL, h.locker.keepFence)
-	}
-	if tracked {
-		r.command.Tracked()
-	}
+	h.form().Extend(r.command, r.mark, grant.TTL)
+	r.command.Tracked, r.command.WantsLate = tracked, true // a late answer shows whether the lock is lost
 	h.sending.Lock()
 	r.send()
 	h.sending.Unlock()
@@ -218,15 +227,15 @@ func (h *heldLock) release(now time.Time, call *call) *round {
 	machine, longest := quorum.NewRelease(h.lease, now), h.lease.Longest()
 	h.mu.Unlock()
 	r := h.newRound(event.OpUnlock, quorum.Grant{Start: now}, machine, call)
-	r.command = release(h.first.req.key, h.token, h.fence > 0, h.fence, longest)
+	h.form().Release(r.command, r.mark, longest)
 	r.send()
 	return r
 }
 
 func (h *heldLock) newRound(op event.Op, grant quorum.Grant, machine machine, call *call) *round {
 	return &round{
-		locker: h.locker, op: op, name: h.first.req.name, key: h.first.req.key, call: call, token: h.token, grant: grant,
-		held: h, done: make(chan struct{}), mu: &h.mu, machine: machine,
+		locker: h.locker, op: op, name: h.first.req.name, mark: h.mark(), call: call, grant: grant,
+		held: h, command: new(wire.Command), done: make(chan struct{}), mu: &h.mu, machine: machine,
 	}
 }
 

@@ -158,7 +158,7 @@ func TestTryLock_CountsTheTimeUntilTheFirstSend(t *testing.T) {
 				took := row.took(ttl - drift)
 				fake := clocktest.New()
 				var first atomic.Bool
-				slow := throughWires(func(string, *wire) {
+				slow := throughWires(func(string, *tapped) {
 					if first.CompareAndSwap(false, true) {
 						fake.Advance(took)
 					}
@@ -208,7 +208,7 @@ func TestExtend_IsMeasuredFromBeforeItsFirstSend(t *testing.T) {
 				fake := clocktest.New()
 				var slow atomic.Bool
 				pass := sync.OnceFunc(func() { fake.Advance(row.took) }) // nothing goes out before it has passed
-				nodes := c.nodes(throughWires(func(_ string, w *wire) {
+				nodes := c.nodes(throughWires(func(_ string, w *tapped) {
 					w.wrote = func(p []byte) {
 						if bytes.Contains(p, []byte("\r\nEVAL")) && slow.Load() {
 							pass()

@@ -3,9 +3,10 @@ package redlock
 import (
 	"context"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Inspect asks every node who holds a lock, and for how much longer. It changes nothing, waits for all nodes, for the node
@@ -26,7 +27,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*LockState, error) {
 	if ctx.Err() != nil {
 		return nil, failed(opInspect, name, ended(ctx))
 	}
-	replies := l.poll(ctx, l.all(node.ObserveMaster(req.key)), nil)
+	replies := l.poll(ctx, l.all(form.ObserveMaster(req.key)), nil)
 	s := l.state(name, replies)
 	if count(replies, quorum.Yes)+count(replies, quorum.No)+foreign(replies) >= s.Need {
 		return s, nil
@@ -35,14 +36,15 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*LockState, error) {
 }
 
 // state returns what the nodes have answered to an observation.
-func (l *Locker) state(name string, replies []node.Reply) *LockState {
+func (l *Locker) state(name string, replies []wire.Reply) *LockState {
 	nodes := make([]NodeState, len(replies))
 	for i, reply := range replies {
 		n := NodeState{Addr: l.nodes[i].Addr(), Err: reply.Err}
 		switch reply.Answer {
 		case quorum.Yes:
 			n.Held, n.TTL = true, reply.TTL
-			n.Token, n.Fence = l.split(reply.Value)
+			seen := l.form.Seen(reply)
+			n.Token, n.Fence = seen.Token, seen.Number
 			n.Metadata = token.Metadata(n.Token)
 		case quorum.No:
 			n.Err = nil

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool"
@@ -17,6 +18,8 @@ import (
 // for each set of nodes.
 type Locker struct {
 	config
+	form    form.Form   // of the locks that it takes
+	fenced  form.Fenced // which is the form, or that of locks that are attached
 	nodes   []*node.Node
 	timeout time.Duration // the longest node timeout
 
@@ -30,7 +33,6 @@ type Locker struct {
 	watched   watched
 	owners    sync.Map // the locks that were taken with [Owner]: ownedLock to *holder
 	renewals  renewals
-	counters  counters
 	blocked   blocked
 	longWaits longWaits
 	outages   outages
@@ -102,6 +104,10 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 		return nil, err
 	}
 	l.watched = watched{locks: map[string]*heldLock{}, sweeps: make([]atomic.Int32, len(nodes))}
+	l.fenced.Keep, l.form = l.keepFence, form.Exclusive{}
+	if l.fencing {
+		l.form = &l.fenced
+	}
 	l.renewals.locker, l.outages.clock = l, l.clock
 	l.queues = queues{locker: l, byKey: map[string]*queue{}}
 	l.closing, l.stop = context.WithCancel(context.Background())
@@ -240,9 +246,13 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 // newLock makes the lock that a round has won for a request.
 func (l *Locker) newLock(r *round, req request) *Lock {
 	fence := r.acquire.Fence()
-	if fence > 0 {
-		l.learn(r, fence)
+	if n, ok := l.form.(form.Numbered); ok {
+		now := l.clock.Now()
+		if latest := r.grant.Start.Add(2 * l.timeout); now.After(latest) { // however late this is, the nodes have granted it by then
+			now = latest
+		}
+		n.Won(now, r.ask, fence)
 	}
-	req.block = r.block
-	return l.newHeld(req, r.token, fence, r.acquire.Lease(r))
+	req.block = r.ask.Block
+	return l.newHeld(req, r.mark.Token, fence, r.acquire.Lease(r))
 }

@@ -64,7 +64,7 @@ func TestObserver_IsNotifiedHowLongThingsTook(t *testing.T) {
 	c := onMini(t, 3)
 	fake, seen := clocktest.New(), &recorder{}
 	first := sync.OnceFunc(func() { fake.Advance(time.Second) })
-	nodes := open(t, []string{c.servers[0].URL(), c.servers[1].URL(), "redis://127.0.0.1:1"}, throughWires(func(string, *wire) { first() }))
+	nodes := open(t, []string{c.servers[0].URL(), c.servers[1].URL(), "redis://127.0.0.1:1"}, throughWires(func(string, *tapped) { first() }))
 	locker := lockerOver(t, nodes, redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithDrift(0, 0))
 	lock := take(t, locker, "name", redlock.TTL(10*time.Second))
 	seen.waitForVotes(t, "acquire", "name", 3)

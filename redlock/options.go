@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool"
@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	minTTL       = time.Millisecond
-	minKeepFence = time.Minute
+	minTTL = time.Millisecond
 )
 
 // Option changes how a Locker works. [New] and [Open] report one that is out of range.
@@ -51,7 +50,7 @@ func newConfig(opts []Option) (config, error) {
 		maxTTL:    24 * time.Hour,
 		maxTTLBy:  "WithMaxTTL",
 		drift:     quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond},
-		keepFence: node.DefaultKeep,
+		keepFence: form.DefaultKeep,
 		logger:    slog.New(slog.DiscardHandler),
 		clock:     clock.System(),
 		wall:      time.Now,
@@ -86,8 +85,8 @@ func (c *config) check() error {
 		return invalid("WithLocalHandoff(%s): must not be below zero", c.pace.Handoff)
 	case c.pace.Handoff > max(0, c.lock.ttl/4):
 		return invalid("WithLocalHandoff(%s): must be at most a quarter of the TTL, %s", c.pace.Handoff, c.lock.ttl)
-	case c.keepFence < minKeepFence:
-		return invalid("WithFenceTTL(%s): must be at least %s", c.keepFence, minKeepFence)
+	case c.keepFence < form.MinKeep:
+		return invalid("WithFenceTTL(%s): must be at least %s", c.keepFence, form.MinKeep)
 	case c.logger == nil:
 		return invalid("WithLogger(nil)")
 	case len(c.noKinds) > 0:

@@ -3,8 +3,9 @@ package redlock
 import (
 	"context"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Ping returns nil if a majority of the nodes would grant a lock now: it is for the readiness probe of a program that is of no
@@ -27,7 +28,7 @@ func (l *Locker) Ping(ctx context.Context) error {
 		return failed(opPing, "", ended(ctx))
 	}
 	yes, need := 0, quorum.Majority(len(l.nodes))
-	replies := l.poll(ctx, l.all(node.Probe(l.prefix, l.self)), func(_ int, reply *node.Reply) bool {
+	replies := l.poll(ctx, l.all(form.Probe(l.prefix, l.self)), func(_ int, reply *wire.Reply) bool {
 		if reply.Answer == quorum.Yes {
 			yes++
 		}

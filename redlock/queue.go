@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -242,13 +243,13 @@ func (q *queue) apply(actions quorum.Actions) {
 	}
 	since := time.Now()
 	if len(actions.Observe) > 0 {
-		cmd := node.Observe(q.key)
+		cmd := form.Observe(q.key)
 		for _, i := range actions.Observe {
-			l.nodes[i].Send(since, cmd, observation{q}, i)
+			l.send(since, cmd, q, wire.Tag{What: observation, Node: uint16(i)})
 		}
 	}
 	for _, k := range actions.Heal {
-		l.nodes[k.Node].Send(since, node.Heal(q.key, k.Token), deletion{q}, k.Node)
+		l.send(since, form.Heal(q.key, k.Token), q, wire.Tag{What: deletion, Node: uint16(k.Node)})
 	}
 	if s := actions.Stuck; s != nil {
 		var nodes []string
@@ -268,38 +269,43 @@ func (q *queue) apply(actions quorum.Actions) {
 	}
 }
 
-// observation receives what nodes hold under the key of a queue.
-type observation struct{ queue *queue }
+// What a queue sends.
+const (
+	observation uint8 = iota
+	deletion          // of a key without a TTL
+)
 
-// Reply implements [node.Receiver].
-func (o observation) Reply(i int, reply node.Reply) {
-	q := o.queue
+// Reply implements [wire.Receiver].
+func (q *queue) Reply(tag wire.Tag, reply wire.Reply) {
+	i, l := int(tag.Node), q.locker
+	if tag.What == observation {
+		s := l.keyState(reply)
+		q.do(func(now time.Time) quorum.Actions { return q.machine.Observed(now, i, s) })
+		return
+	}
+	done := reply.Answer == quorum.Yes
+	if done {
+		l.events.emit(event.Heal{At: time.Now(), Name: l.nameOf(q.key), Node: i, Addr: l.nodes[i].Addr()})
+	}
+	q.do(func(now time.Time) quorum.Actions { return q.machine.Healed(now, i, done) })
+}
+
+// keyState is what the reply to an observation shows of a key.
+func (l *Locker) keyState(reply wire.Reply) quorum.KeyState {
+	seen := l.form.Seen(reply)
 	s := quorum.KeyState{Answered: true, Tracked: reply.Tracked}
-	switch reply.Answer {
+	switch seen.Answer {
 	case quorum.Yes:
-		s.Held, s.Token, s.Owner = true, reply.Value, token.Owner(reply.Value)
-		s.TTL, s.NoTTL = reply.TTL, reply.TTL == node.NoTTL
-		if !s.NoTTL { // a key without a TTL is deleted by its whole value
-			s.Token, _ = q.locker.split(reply.Value)
+		s.Held, s.Token, s.Owner = true, seen.Token, token.Owner(seen.Token)
+		s.TTL, s.NoTTL = seen.TTL, seen.TTL == wire.NoTTL
+		if s.NoTTL { // it is deleted by its whole value
+			s.Token = seen.Value
 		}
 	case quorum.No:
 	default:
 		// Any other error goes away, or is found out by a round.
-		s.Foreign = errors.Is(reply.Err, nodeerr.ErrForeign)
+		s.Foreign = seen.Foreign
 		s.Answered, s.Held, s.Tracked = s.Foreign, s.Foreign, s.Foreign && s.Tracked
 	}
-	q.do(func(now time.Time) quorum.Actions { return q.machine.Observed(now, i, s) })
-}
-
-// deletion receives what has become of keys without a TTL.
-type deletion struct{ queue *queue }
-
-// Reply implements [node.Receiver].
-func (d deletion) Reply(i int, reply node.Reply) {
-	q, done := d.queue, reply.Answer == quorum.Yes
-	if done {
-		l := q.locker
-		l.events.emit(event.Heal{At: time.Now(), Name: l.nameOf(q.key), Node: i, Addr: l.nodes[i].Addr()})
-	}
-	q.do(func(now time.Time) quorum.Actions { return q.machine.Healed(now, i, done) })
+	return s
 }

@@ -15,7 +15,7 @@ func TestUnlock_PassesTheLockToTheNextWaiterInOneFlush(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	var together atomic.Int64
-	nodes := c.nodes(throughWires(func(_ string, w *wire) {
+	nodes := c.nodes(throughWires(func(_ string, w *tapped) {
 		w.wrote = func(p []byte) {
 			if bytes.Contains(p, []byte("\r\nEVAL")) && bytes.Contains(p, []byte("\r\nNX\r\n")) {
 				together.Add(1)

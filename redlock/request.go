@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
@@ -192,7 +192,7 @@ func (c *config) request(name string, opts []LockOption) (r request, err error) 
 	switch {
 	case name == "":
 		return r, invalid("the name is empty")
-	case node.IsCounter(r.key):
+	case form.IsCounter(r.key):
 		return r, invalid("the name %q: the key %q is that of a counter of fencing tokens, not of a lock", name, r.key)
 	case r.given&givenOwner != 0 && r.owner == "":
 		return r, invalid("Owner: the id is empty")

@@ -158,7 +158,7 @@ func TestTTL_IsNeverZeroOnTheWire(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 1, func(t *testing.T, c *cluster) {
 		var acquires, extends atomic.Int64
-		nodes := c.nodes(throughWires(func(_ string, w *wire) {
+		nodes := c.nodes(throughWires(func(_ string, w *tapped) {
 			w.wrote = func(p []byte) {
 				if strings.HasSuffix(string(p), "\r\nNX\r\n$2\r\nPX\r\n$1\r\n1\r\n") {
 					acquires.Add(1)

@@ -2,13 +2,15 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -19,17 +21,14 @@ type round struct {
 	locker  *Locker
 	op      event.Op
 	name    string
-	key     string
-	block   uint64 // how many fencing tokens an acquire asks for
-	call    *call  // of which its events are; nil if nobody wants its number
-	token   string
+	mark    form.Mark    // of the lock; an acquire has no number yet
+	call    *call        // of which its events are; nil if nobody wants its number
 	grant   quorum.Grant // what is asked for; its Start is that of the round
+	ask     form.Ask     // of an acquire
 	held    *heldLock    // that is extended or released; nil for an acquire
-	command *node.Command
-	// estimate is what an acquire with fencing sends as the time of the counters.
-	estimate uint64
-	done     chan struct{}  // closed once the outcome is there
-	sending  sync.WaitGroup // the rollback is being sent
+	command *wire.Command
+	done    chan struct{}  // closed once the outcome is there
+	sending sync.WaitGroup // the rollback is being sent
 
 	// mu is not held while a node is called. It is that of held if there is one, since an extend changes the lease.
 	mu      *sync.Mutex
@@ -55,16 +54,16 @@ type machine interface {
 // send sends the command to each node for whose vote the machine waits. An extend is sent for as long as the lease stands.
 func (r *round) send() {
 	since := time.Now()
-	for i, n := range r.locker.nodes {
+	for i := range r.locker.nodes {
 		r.mu.Lock()
 		ask := r.machine.Answer(i) == quorum.Pending
 		may := r.extend == nil || r.extend.Ask(r.locker.clock)
 		r.mu.Unlock()
 		switch {
 		case ask && may:
-			n.Send(since, r.command, r, i)
+			r.locker.send(since, r.command, r, wire.Tag{What: vote, Node: uint16(i)})
 		case ask:
-			r.Reply(i, node.Reply{Answer: quorum.Unsent, Err: errOver})
+			r.voted(i, wire.Reply{Answer: quorum.Unsent, Err: errOver})
 		}
 	}
 	if r.acquire != nil {
@@ -72,8 +71,41 @@ func (r *round) send() {
 	}
 }
 
-// Reply implements [node.Receiver].
-func (r *round) Reply(i int, reply node.Reply) {
+// What a round sends.
+const (
+	vote     uint8 = iota // its command
+	raise                 // of a fencing token
+	rollback              // the release that follows a lost acquire
+)
+
+// Reply implements [wire.Receiver].
+func (r *round) Reply(tag wire.Tag, reply wire.Reply) {
+	i := int(tag.Node)
+	switch {
+	case tag.What == raise:
+		r.step(func(clock quorum.Clock) quorum.Actions {
+			r.noteLocked(i, reply.Err)
+			return r.acquire.Raised(clock, i, reply.Answer)
+		})
+	case tag.What == rollback:
+		r.step(func(quorum.Clock) quorum.Actions {
+			if r.machine.Answer(i) == quorum.No && (errors.Is(reply.Err, nodeerr.ErrForeign) || errors.Is(reply.Err, nodeerr.ErrNoExpiry)) {
+				r.noteLocked(i, reply.Err) // which is more than that the key is there
+			}
+			return r.acquire.Released(i)
+		})
+	case reply.Late:
+		r.step(func(clock quorum.Clock) quorum.Actions {
+			r.noteLocked(i, reply.Err)
+			return r.extend.Late(clock, i, reply.Answer, reply.Server)
+		})
+	default:
+		r.voted(i, reply)
+	}
+}
+
+// voted takes the answer of a node to the command.
+func (r *round) voted(i int, reply wire.Reply) {
 	if e := &r.locker.events; e.wants(kindVotes) {
 		took := r.took() // read before At, so that At less Took is not before the round
 		e.emitVote(r.call, event.Vote{
@@ -87,19 +119,6 @@ func (r *round) Reply(i int, reply node.Reply) {
 			return r.acquire.Granted(clock, i, reply.Number, reply.Server)
 		}
 		return r.machine.Vote(clock, i, reply.Answer, reply.Server)
-	})
-}
-
-// ReplyLate implements [node.LateReceiver]. The late answer to an extension shows whether the lock is lost. Of an acquire nobody
-// needs it: if it was won, the node counts from a later extension on only; if it was lost, the release follows it. Nor of a release,
-// which may be repeated.
-func (r *round) ReplyLate(i int, reply node.Reply) {
-	if r.extend == nil {
-		return
-	}
-	r.step(func(clock quorum.Clock) quorum.Actions {
-		r.noteLocked(i, reply.Err)
-		return r.extend.Late(clock, i, reply.Answer, reply.Server)
 	})
 }
 
@@ -169,9 +188,10 @@ func (r *round) step(report func(clock quorum.Clock) quorum.Actions) {
 	r.mu.Unlock()
 	// The context of the caller has no part in what follows.
 	if len(actions.Release) > 0 {
-		since, command := time.Now(), release(r.key, r.token, l.fencing, 0, r.grant.TTL)
+		since, command := time.Now(), new(wire.Command)
+		l.form.Release(command, r.mark, r.grant.TTL)
 		for _, i := range actions.Release {
-			l.nodes[i].Send(since, command, rollback{r}, i)
+			l.send(since, command, r, wire.Tag{What: rollback, Node: uint16(i)})
 		}
 		r.sending.Done()
 	}
@@ -182,7 +202,9 @@ func (r *round) step(report func(clock quorum.Clock) quorum.Actions) {
 				Granted: due.Granted, Fence: due.Token,
 			})
 		}
-		l.nodes[due.Node].Send(time.Now(), node.Raise(r.key, r.token, due.Granted, due.Token), raise{r}, due.Node)
+		command := new(wire.Command)
+		l.form.(form.Numbered).Raise(command, r.mark, due.Granted, due.Token)
+		l.send(time.Now(), command, r, wire.Tag{What: raise, Node: uint16(due.Node)})
 	}
 	for _, i := range actions.Observe {
 		r.held.sendObservation(i, nil)

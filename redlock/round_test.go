@@ -268,7 +268,7 @@ func TestExtend_CallsForOneLockDoNotOverlap(t *testing.T) {
 // losing breaks the connections to some servers when the reply to a command with that word in it comes in: the server
 // has carried it out, and nobody here knows. Each time that lose is set to true this happens once to each of them.
 func (c *cluster) losing(word string, lose map[int]*atomic.Bool) pool.Option {
-	return throughWires(func(address string, w *wire) {
+	return throughWires(func(address string, w *tapped) {
 		i := slices.IndexFunc(c.servers, func(s testredis.Server) bool { return s.Addr() == address })
 		armed := lose[i]
 		if armed == nil {
@@ -378,7 +378,7 @@ func TestExtend_ThatIsSentAgainMakesNoKeyOfALockThatWasReleased(t *testing.T) {
 	c := onReal(t, 3)
 	seen := &recorder{}
 	var plants, releases atomic.Int64
-	nodes := c.nodes(throughWires(func(_ string, w *wire) {
+	nodes := c.nodes(throughWires(func(_ string, w *tapped) {
 		w.wrote = func(p []byte) {
 			plants.Add(int64(bytes.Count(p, []byte(scripts["extend"].Hash))))
 			releases.Add(int64(bytes.Count(p, []byte(scripts["release"].Hash))))
@@ -426,7 +426,7 @@ func newSplit() *split {
 
 // contender is the option for the contender that has two of the servers for its own.
 func (s *split) contender(c *cluster, own ...int) pool.Option {
-	return throughWires(func(address string, w *wire) {
+	return throughWires(func(address string, w *tapped) {
 		isOwn := slices.ContainsFunc(own, func(i int) bool { return c.servers[i].Addr() == address })
 		var asked atomic.Bool
 		var answered sync.Once

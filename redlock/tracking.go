@@ -9,6 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
@@ -27,7 +28,7 @@ const (
 	maxMessage = len(waits) + maxKey + max(maxKey, quorum.MaxPeers*(len("\n")+token.OwnerChars))
 )
 
-const _ = uint(node.MaxPushed - maxMessage) // nodes drop what is longer than that
+const _ = uint(wire.MaxPushed - maxMessage) // nodes drop what is longer than that
 
 func channel(owner string) string { return "quorumlock:" + owner }
 
@@ -94,7 +95,7 @@ func (s *queues) Message(node int, text string) {
 func (l *Locker) publish(to string, nodes []*node.Node, what, key string, more ...string) {
 	message := node.Publish(channel(to), strings.Join(append([]string{what, key}, more...), "\n"))
 	since := time.Now()
-	for i, n := range nodes {
-		n.Send(since, message, nil, i)
+	for _, n := range nodes {
+		_ = n.Send(since, message, nil, wire.Tag{})
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // watched are the locks that are renewed, by key. The nodes track their keys from the first renewal on, so that a lock that is
@@ -110,7 +111,9 @@ func (h *heldLock) observe(i int, done <-chan struct{}) {
 }
 
 func (h *heldLock) sendObservation(i int, done <-chan struct{}) {
-	h.locker.nodes[i].Send(time.Now(), node.Observe(h.first.req.key), &watch{held: h, done: done}, i)
+	cmd := form.Observe(h.first.req.key)
+	cmd.WantsLate = true
+	h.locker.send(time.Now(), cmd, &watch{held: h, done: done}, wire.Tag{Node: uint16(i)})
 }
 
 // watch receives what a node holds under the key of a lock.
@@ -120,26 +123,16 @@ type watch struct {
 	ended bool // the lease has taken the answer, or that there was none in time; under the mutex of held
 }
 
-// Reply implements [node.Receiver].
-func (w *watch) Reply(i int, reply node.Reply) {
-	w.take(i, reply, false)
-	if w.done != nil {
-		<-w.done
-	}
-}
-
-// ReplyLate implements [node.LateReceiver].
-func (w *watch) ReplyLate(i int, reply node.Reply) { w.take(i, reply, true) }
-
-func (w *watch) take(i int, reply node.Reply, late bool) {
-	h, again := w.held, false
-	answer, _ := h.locker.holds(reply, h.token)
+// Reply implements [wire.Receiver].
+func (w *watch) Reply(tag wire.Tag, reply wire.Reply) {
+	h, i, again := w.held, int(tag.Node), false
+	answer := h.locker.form.Seen(reply).Holds(h.token)
 	h.mu.Lock()
 	switch {
 	case !w.ended:
 		h.lease.Observed(h.locker.clock, i, answer)
 		w.ended = true
-	case late:
+	case reply.Late:
 		again = h.lease.Late(h.locker.clock, i, answer)
 	}
 	h.answeredLocked()
@@ -147,5 +140,8 @@ func (w *watch) take(i int, reply node.Reply, late bool) {
 	h.cleanUp()
 	if again {
 		h.sendObservation(i, nil)
+	}
+	if w.done != nil && !reply.Late {
+		<-w.done
 	}
 }

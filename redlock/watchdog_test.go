@@ -389,7 +389,7 @@ func TestAutoExtend_RenewsManyLocksOverOneConnectionToEachNode(t *testing.T) {
 	c := onReal(t, 3)
 	fake, seen := clocktest.New(), &recorder{}
 	var dials atomic.Int64
-	nodes := c.nodes(throughWires(func(string, *wire) { dials.Add(1) }))
+	nodes := c.nodes(throughWires(func(string, *tapped) { dials.Add(1) }))
 	locker := lockerOver(t, nodes, redlock.WithClock(fake), redlock.WithObserver(seen))
 	var locks []*redlock.Lock
 	for i := range 200 {

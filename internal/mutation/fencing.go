@@ -57,11 +57,11 @@ var fencingMutations = []Mutation{
 // guardMutations weaken the restart guard.
 var guardMutations = []Mutation{
 	{"guard-off", "a node that may have forgotten locks does not vote until they have run out",
-		"internal/node/guard.go", "if g.MaxTTL == 0 {", "if true {"},
+		"internal/wire/guard.go", "if g.MaxTTL == 0 {", "if true {"},
 	{"replacement-unnoticed", "a server that takes the place of another may not have its keys, however long it has been up",
-		"internal/node/guard.go", "\tif replaced {\n", "\tif replaced && false {\n"},
+		"internal/wire/guard.go", "\tif replaced {\n", "\tif replaced && false {\n"},
 	{"replacement-forgotten", "a server that took the place of another stays under guard on its next connection",
-		"internal/node/guard.go", "until.After(g.until) {", "true {"},
+		"internal/wire/guard.go", "until.After(g.until) {", "true {"},
 	{"uptime-believed", "an uptime, reported in whole seconds, may be a second too long",
 		"internal/sim/line.go", "max(0, r.up-1)", "max(0, r.up)"},
 	{"guard-bars-holders", "a holder may give its lock back at once to a node that has forgotten it",

@@ -14,9 +14,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -24,11 +26,11 @@ import (
 const later int64 = 1 << 52
 
 // several are acquires of as many names, and their releases.
-func several(n int) (acquires, releases []*node.Command) {
+func several(n int) (acquires, releases []*wire.Command) {
 	for i := range n {
 		name := fmt.Sprint("name-", i)
-		acquires = append(acquires, node.AcquireFenced(name, "token", ttl, at(now())))
-		releases = append(releases, node.ReleaseFenced(name, "token", 0, ttl))
+		acquires = append(acquires, newAcquireFenced(name, "token", ttl, at(now())))
+		releases = append(releases, newReleaseFenced(name, "token", 0, ttl))
 	}
 	return acquires, releases
 }
@@ -37,7 +39,7 @@ func allYes(n int) string { return fmt.Sprintf("*%d\r\n%s", n, strings.Repeat(":
 
 // joinedOf returns how many commands are joined in what the server was sent; 0: it is something else.
 func joinedOf(args []string) int {
-	if !isScript(args) || args[1] != node.Scripts["joined"].Source && args[1] != node.Scripts["joined"].Hash {
+	if !isScript(args) || args[1] != form.Scripts["joined"].Source && args[1] != form.Scripts["joined"].Hash {
 		return 0
 	}
 	keys, _ := strconv.Atoi(args[2])
@@ -59,7 +61,7 @@ func newHeldFake(t testing.TB, answer func(*peer, []string) string) *heldFake {
 }
 
 // together sends what is sure to go out together.
-func (p *heldFake) together(t testing.TB, n *node.Node, cmds []*node.Command) []node.Reply {
+func (p *heldFake) together(t testing.TB, n *node.Node, cmds []*wire.Command) []wire.Reply {
 	t.Helper()
 	inboxes := sendAll(n, cmds)
 	close(p.served)
@@ -154,12 +156,12 @@ func prepare(t *testing.T, random *rand.Rand, servers []testredis.Server) {
 }
 
 // mixed are commands that can be joined, with some that cannot.
-func mixed(random *rand.Rand, n int) []*node.Command {
-	cmds := make([]*node.Command, n)
+func mixed(random *rand.Rand, n int) []*wire.Command {
+	cmds := make([]*wire.Command, n)
 	for i := range cmds {
 		at := random.IntN(names)
 		key, token := fmt.Sprint("name-", at), fmt.Sprint("token-", random.IntN(3))
-		counter := node.Counter{Keep: node.DefaultKeep, Now: uint64(later - second), Block: uint64(random.IntN(4) / 2 * random.IntN(9))}
+		counter := counted{Keep: form.DefaultKeep, Now: uint64(later - second), Block: uint64(random.IntN(4) / 2 * random.IntN(9))}
 		if random.IntN(4) == 0 {
 			counter.Now = uint64(later + 10*second) // the counters lie behind, and have a TTL then
 		}
@@ -170,16 +172,16 @@ func mixed(random *rand.Rand, n int) []*node.Command {
 		case 1:
 			counter.Floor = uint64(later + 100)
 		case 2:
-			cmds[i] = node.ExtendFenced(key, token, number, 2*ttl, keep)
+			cmds[i] = newExtendFenced(key, token, number, 2*ttl, keep)
 			continue
 		case 3:
-			cmds[i] = node.Acquire(key, token, ttl)
+			cmds[i] = newAcquire(key, token, ttl)
 			continue
 		case 4, 5, 6, 7:
-			cmds[i] = node.ReleaseFenced(key, token, number, ttl)
+			cmds[i] = newReleaseFenced(key, token, number, ttl)
 			continue
 		}
-		cmds[i] = node.AcquireFenced(key, token, time.Duration(1+random.IntN(2))*ttl, counter)
+		cmds[i] = newAcquireFenced(key, token, time.Duration(1+random.IntN(2))*ttl, counter)
 	}
 	return cmds
 }
@@ -209,10 +211,10 @@ func TestBatch_CountersBeginAsTheyDoByThemselves(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, _ *node.Node) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		for range 20 {
-			commands := func(now uint64) (cmds []*node.Command) {
+			commands := func(now uint64) (cmds []*wire.Command) {
 				r := rand.New(rand.NewPCG(random.Uint64(), 0))
 				for i := range 40 {
-					counter := node.Counter{Keep: node.DefaultKeep, Now: now}
+					counter := counted{Keep: form.DefaultKeep, Now: now}
 					switch r.IntN(12) {
 					case 0:
 						counter.Keep = keep
@@ -224,14 +226,14 @@ func TestBatch_CountersBeginAsTheyDoByThemselves(t *testing.T) {
 						counter.Now += 10 * second // which is not believed
 						counter.Floor = now + 60*second
 					}
-					cmds = append(cmds, node.AcquireFenced(fmt.Sprint("name-", r.IntN(60)), fmt.Sprint("token-", i), ttl, counter))
+					cmds = append(cmds, newAcquireFenced(fmt.Sprint("name-", r.IntN(60)), fmt.Sprint("token-", i), ttl, counter))
 				}
 				return cmds
 			}
 			taken := random.Perm(60)
 			promptly(t, func(now uint64) (want, got any) {
 				cmds := commands(now)
-				outcome := func(send func(n *node.Node) []node.Reply) any {
+				outcome := func(send func(n *node.Node) []wire.Reply) any {
 					n := open(t, server.Addr(), patient())
 					defer n.Close()
 					do(t, server, "FLUSHALL")
@@ -245,13 +247,13 @@ func TestBatch_CountersBeginAsTheyDoByThemselves(t *testing.T) {
 					}
 					return []any{replies, contents(t, server)}
 				}
-				apart := outcome(func(n *node.Node) (all []node.Reply) {
+				apart := outcome(func(n *node.Node) (all []wire.Reply) {
 					for _, cmd := range cmds {
 						all = append(all, ask(t, n, cmd))
 					}
 					return all
 				})
-				return apart, outcome(func(n *node.Node) []node.Reply { return together(t, n, cmds) })
+				return apart, outcome(func(n *node.Node) []wire.Reply { return together(t, n, cmds) })
 			}, "joined, and one by one")
 		}
 	})
@@ -323,7 +325,7 @@ func TestBatch_NothingIsJoinedOnAClusterNode(t *testing.T) {
 func TestBatch_AForbiddenKeyDoesNotFailTheOthers(t *testing.T) {
 	_, n := restricted(t, "resetkeys", "~name-*", "~{name-*")
 	acquires, _ := several(20)
-	acquires[7] = node.AcquireFenced("another", "token", ttl, at(now()))
+	acquires[7] = newAcquireFenced("another", "token", ttl, at(now()))
 	for i, reply := range together(t, n, acquires) {
 		if i == 7 {
 			requireServerError(t, reply, quorum.Refused, "NOPERM")
@@ -341,7 +343,7 @@ func TestBatch_AnErrorOfOneCommandIsTheAnswerToThatOne(t *testing.T) {
 			do(t, server, "SET", fmt.Sprintf("{name-%d}:fence", i), later)
 		}
 	}
-	requireNoPermission := func(reply node.Reply) {
+	requireNoPermission := func(reply wire.Reply) {
 		require.Equal(t, quorum.Refused, reply.Answer)
 		refusal := (*nodeerr.ServerError)(nil)
 		require.ErrorAs(t, reply.Err, &refusal)
@@ -379,7 +381,7 @@ func TestBatch_AnOddReplyIsAnUnknownAnswerToEach(t *testing.T) {
 				})
 				n := open(f.fake, t, patient())
 				acquires, releases := several(2)
-				replies := f.together(t, n, append(append(acquires, releases...), node.Acquire("key", "token", ttl)))
+				replies := f.together(t, n, append(append(acquires, releases...), newAcquire("key", "token", ttl)))
 				for _, reply := range replies[:4] {
 					requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, reply)
 				}
@@ -418,7 +420,7 @@ func TestBatch_AServerOutOfMemoryGrantsNothingBehindARelease(t *testing.T) {
 	acquires, releases := several(60)
 	requireAllYes(t, together(t, open(t, server.Addr(), patient()), acquires[:30]))
 	do(t, server, "CONFIG", "SET", "maxmemory", 1)
-	var cmds []*node.Command
+	var cmds []*wire.Command
 	for i := range 30 {
 		cmds = append(cmds, releases[i], acquires[30+i])
 	}
@@ -434,14 +436,14 @@ func TestBatch_AServerOutOfMemoryGrantsNothingBehindARelease(t *testing.T) {
 // order records whose replies come.
 type order chan int
 
-func (o order) Reply(number int, _ node.Reply) { o <- number }
+func (o order) Reply(tag wire.Tag, _ wire.Reply) { o <- int(tag.Node) }
 
 func TestBatch_RepliesComeInTheOrderOfTheCommands(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
 	n, answered := open(t, server.Addr(), patient()), make(order, 50)
 	acquires, _ := several(50)
 	for i, cmd := range acquires {
-		n.Send(time.Now(), cmd, answered, i)
+		sendTo(n, cmd, answered, i)
 	}
 	for i := range acquires {
 		require.Equal(t, i, <-answered)
@@ -453,7 +455,7 @@ func TestBatch_NoAcquireIsSentAgainBehindItsRelease(t *testing.T) {
 	f, _, again := refusing(t, "-NOSCRIPT No matching script.\r\n")
 	n := f.open(t, patient())
 	acquires, releases := several(4)
-	replies := f.together(t, n, append(append(acquires, releases...), node.AcquireFenced("name-0", "other", ttl, at(1))))
+	replies := f.together(t, n, append(append(acquires, releases...), newAcquireFenced("name-0", "other", ttl, at(1))))
 	for _, reply := range replies[:4] {
 		requireServerError(t, reply, quorum.Refused, "NOSCRIPT")
 	}
@@ -486,7 +488,7 @@ func TestBatch_ABrokenConnectionLosesAcquiresAndKeepsReleases(t *testing.T) {
 			requireReply(t, quorum.Unknown, nodeerr.ErrBroken, reply)
 		}
 		synctest.Wait()
-		requireYes(t, n, node.Acquire("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
 		synctest.Wait()
 		require.Len(t, released, 6)
 		require.Equal(t, 2, f.connections())

@@ -73,12 +73,12 @@ func (c *Client) DoAll(ctx context.Context, commands [][]string) (replies []any,
 		return nil, err
 	}
 	for len(replies) < len(commands) {
-		v, err := c.conn.read()
+		v, err := c.conn.Read()
 		if err != nil {
 			return nil, err
 		}
-		if v.kind != '>' { // what is pushed is no reply
-			replies = append(replies, v.plain())
+		if v.Kind != '>' { // what is pushed is no reply
+			replies = append(replies, v.Plain())
 		}
 	}
 	return replies, nil
@@ -90,14 +90,14 @@ func (c *Client) Receive(ctx context.Context) (any, error) {
 		return nil, c.err
 	}
 	defer context.AfterFunc(ctx, c.conn.cut)()
-	v, err := c.conn.read()
+	v, err := c.conn.Read()
 	if err != nil {
 		if c.err = asError(err); ctx.Err() != nil {
 			c.err = context.Cause(ctx)
 		}
 		return nil, c.err
 	}
-	return v.plain(), nil
+	return v.Plain(), nil
 }
 
 // ofCaller returns an error that matches one of package context only if the caller's context has ended.
@@ -114,24 +114,4 @@ func (c *Client) Close() {
 	if c.err == nil {
 		c.err = nodeerr.ErrClosed
 	}
-}
-
-// plain copies a value into one of Go's types.
-func (v *value) plain() any {
-	if refusal := v.refusal(); refusal != nil {
-		return refusal
-	}
-	switch v.kind {
-	case '_':
-		return nil
-	case ':':
-		return v.num
-	case '*', '~', '%', '>':
-		items := make([]any, len(v.items))
-		for i := range v.items {
-			items[i] = v.items[i].plain()
-		}
-		return items
-	}
-	return string(v.text)
 }

@@ -10,15 +10,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 func TestAcquire_SetsAFreeKeyToTheTokenWithATTL(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		requireYes(t, n, node.Acquire("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
 		require.Equal(t, "token", holds(t, server, "key"))
 		assert.Greater(t, left(t, server, "key"), time.Duration(0))
 		assert.LessOrEqual(t, left(t, server, "key"), ttl)
@@ -29,7 +31,7 @@ func TestAcquire_LeavesAHeldKeyAlone(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		for _, holder := range []string{"other", "token", ""} {
 			do(t, server, "SET", "key", holder)
-			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, node.Acquire("key", "token", ttl)))
+			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, newAcquire("key", "token", ttl)))
 			require.Equal(t, holder, holds(t, server, "key"))
 			require.Negative(t, left(t, server, "key"), "a TTL though there was none")
 		}
@@ -39,7 +41,7 @@ func TestAcquire_LeavesAHeldKeyAlone(t *testing.T) {
 // SET with PX 0 is an error, and without PX it would be a lock for ever.
 func TestAcquire_ATTLUnderAMillisecondIsRefusedAndSetsNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		reply := ask(t, n, node.Acquire("key", "token", time.Millisecond-1))
+		reply := ask(t, n, newAcquire("key", "token", time.Millisecond-1))
 		requireRefused(t, reply, "ERR")
 		require.Empty(t, holds(t, server, "key"))
 	})
@@ -48,10 +50,10 @@ func TestAcquire_ATTLUnderAMillisecondIsRefusedAndSetsNothing(t *testing.T) {
 // Absent and held by another are different answers. A token that only begins like another one, or goes on behind it, is
 // another one.
 func TestCommand_OnlyTheHolderOfTheTokenReleasesExtendsAndHeals(t *testing.T) {
-	commands := map[string]func() *node.Command{
-		"release": func() *node.Command { return node.Release("key", "token", ttl) },
-		"heal":    func() *node.Command { return node.Heal("key", "token") },
-		"extend":  func() *node.Command { return node.Extend("key", "token", ttl) },
+	commands := map[string]func() *wire.Command{
+		"release": func() *wire.Command { return newRelease("key", "token", ttl) },
+		"heal":    func() *wire.Command { return form.Heal("key", "token") },
+		"extend":  func() *wire.Command { return newExtend("key", "token", ttl) },
 	}
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		for name, command := range commands {
@@ -79,10 +81,10 @@ func TestCommand_OnlyTheHolderOfTheTokenReleasesExtendsAndHeals(t *testing.T) {
 
 func TestExtend_MakesATTLLongerAndNeverShorter(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		requireYes(t, n, node.Acquire("key", "token", ttl))
-		requireYes(t, n, node.Extend("key", "token", 3*ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
+		requireYes(t, n, newExtend("key", "token", 3*ttl))
 		require.Greater(t, left(t, server, "key"), 2*ttl)
-		requireYes(t, n, node.Extend("key", "token", ttl))
+		requireYes(t, n, newExtend("key", "token", ttl))
 		require.Greater(t, left(t, server, "key"), 2*ttl)
 	})
 }
@@ -91,12 +93,12 @@ func TestExtend_MakesATTLLongerAndNeverShorter(t *testing.T) {
 func TestExtend_RecreatesAKeyThatDoesNotExist(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		for range 2 { // by its source, and by its hash
-			requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, node.Extend("key", "token", ttl)))
+			requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, newExtend("key", "token", ttl)))
 			require.Equal(t, "token", holds(t, server, "key"))
 			require.Greater(t, left(t, server, "key"), ttl/2)
 			require.LessOrEqual(t, left(t, server, "key"), ttl)
-			requireYes(t, n, node.Extend("key", "token", ttl))
-			requireYes(t, n, node.Release("key", "token", ttl))
+			requireYes(t, n, newExtend("key", "token", ttl))
+			requireYes(t, n, newRelease("key", "token", ttl))
 		}
 	})
 }
@@ -104,14 +106,14 @@ func TestExtend_RecreatesAKeyThatDoesNotExist(t *testing.T) {
 func TestExtend_ReportsWhyItCouldNotRecreate(t *testing.T) {
 	server, n := openReal(t)
 	do(t, server, "CONFIG", "SET", "maxmemory", 1)
-	requireRefused(t, ask(t, n, node.Extend("key", "token", ttl)), "OOM")
+	requireRefused(t, ask(t, n, newExtend("key", "token", ttl)), "OOM")
 	require.Empty(t, holds(t, server, "key"))
 }
 
 func TestExtend_GivesAKeyWithoutATTLOne(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		do(t, server, "SET", "key", "token")
-		requireYes(t, n, node.Extend("key", "token", ttl))
+		requireYes(t, n, newExtend("key", "token", ttl))
 		require.Greater(t, left(t, server, "key"), ttl/2)
 	})
 }
@@ -120,12 +122,12 @@ func TestExtend_GivesAKeyWithoutATTLOne(t *testing.T) {
 func TestCommand_DataOfAnotherTypeIsReportedAndLeftAlone(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		do(t, server, "RPUSH", "key", "somebody's", "data")
-		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, node.Acquire("key", "token", ttl)))
-		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, node.Release("key", "token", ttl)))
-		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, node.Extend("key", "token", ttl)))
-		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, node.Delete("key", "token")))
-		requireRefused(t, ask(t, n, node.Heal("key", "token")), "WRONGTYPE")
-		requireRefused(t, ask(t, n, node.Observe("key")), "WRONGTYPE")
+		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, newAcquire("key", "token", ttl)))
+		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newRelease("key", "token", ttl)))
+		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newExtend("key", "token", ttl)))
+		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newDelete("key", "token")))
+		requireRefused(t, ask(t, n, form.Heal("key", "token")), "WRONGTYPE")
+		requireRefused(t, ask(t, n, form.Observe("key")), "WRONGTYPE")
 		data, err := redis.Strings(do(t, server, "LRANGE", "key", 0, -1), nil)
 		require.NoError(t, err)
 		require.Equal(t, []string{"somebody's", "data"}, data)
@@ -136,21 +138,21 @@ func TestCommand_DataOfAnotherTypeIsReportedAndLeftAlone(t *testing.T) {
 func TestCommand_KeysAndTokensMayHoldAnyBytes(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		for _, text := range []string{"", "\x00", "a b\r\n$-1\r\n", "\xff\xfe", "{k}", strings.Repeat("x", 100_000)} {
-			token := ("t" + text)[:min(1+len(text), node.MaxToken)]
-			requireYes(t, n, node.Acquire("k"+text, token, ttl))
+			token := ("t" + text)[:min(1+len(text), wire.MaxToken)]
+			requireYes(t, n, newAcquire("k"+text, token, ttl))
 			require.Equal(t, token, holds(t, server, "k"+text))
-			requireYes(t, n, node.Extend("k"+text, token, 2*ttl))
-			requireYes(t, n, node.Release("k"+text, token, ttl))
+			requireYes(t, n, newExtend("k"+text, token, 2*ttl))
+			requireYes(t, n, newRelease("k"+text, token, ttl))
 		}
 	})
 }
 
 func TestObserve_ReturnsWhatAKeyHoldsAndItsTTL(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, node.Observe("key")))
+		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Observe("key")))
 		for _, value := range []string{"", "token", "a\r\n\x00b"} {
 			do(t, server, "SET", "key", value, "PX", ttl.Milliseconds())
-			reply := ask(t, n, node.Observe("key"))
+			reply := ask(t, n, form.Observe("key"))
 			require.NoError(t, reply.Err)
 			assert.Equal(t, quorum.Yes, reply.Answer)
 			assert.Equal(t, value, reply.Value)
@@ -159,34 +161,34 @@ func TestObserve_ReturnsWhatAKeyHoldsAndItsTTL(t *testing.T) {
 			assert.False(t, reply.Tracked, "nobody listens")
 		}
 		do(t, server, "SET", "key", "token")
-		require.Equal(t, node.NoTTL, ask(t, n, node.Observe("key")).TTL)
+		require.Equal(t, wire.NoTTL, ask(t, n, form.Observe("key")).TTL)
 	})
 }
 
 // Somebody's data under the name of a lock must not cost those who wait for it the connection.
 func TestObserve_DoesNotFetchWhatIsLongerThanAnyToken(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		value := strings.Repeat("x", node.MaxToken)
+		value := strings.Repeat("x", wire.MaxToken)
 		do(t, server, "SET", "key", value)
-		require.Equal(t, value, ask(t, n, node.Observe("key")).Value)
-		for _, size := range []int{node.MaxToken + 1, 2 << 20} {
+		require.Equal(t, value, ask(t, n, form.Observe("key")).Value)
+		for _, size := range []int{wire.MaxToken + 1, 2 << 20} {
 			do(t, server, "SET", "key", strings.Repeat("x", size))
-			reply := ask(t, n, node.Observe("key"))
+			reply := ask(t, n, form.Observe("key"))
 			requireReply(t, quorum.Refused, nodeerr.ErrForeign, reply)
 			require.Empty(t, reply.Value)
 		}
 		require.EqualValues(t, 1, do(t, server, "DEL", "key"))
 		do(t, server, "RPUSH", "key", "data")
-		requireReply(t, quorum.Refused, nodeerr.ErrForeign, ask(t, n, node.Observe("key")))
+		requireReply(t, quorum.Refused, nodeerr.ErrForeign, ask(t, n, form.Observe("key")))
 	})
 }
 
 // A round that is denied learns from its own release what holds the key.
 func TestRelease_ReportsWhatHoldsTheKey(t *testing.T) {
-	long := strings.Repeat("x", node.MaxToken+1)
-	for name, release := range map[string]*node.Command{
-		"plain":  node.Release("key", "token", ttl),
-		"fenced": node.ReleaseFenced("key", "token", 7, ttl),
+	long := strings.Repeat("x", wire.MaxToken+1)
+	for name, release := range map[string]*wire.Command{
+		"plain":  newRelease("key", "token", ttl),
+		"fenced": newReleaseFenced("key", "token", 7, ttl),
 	} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
@@ -211,16 +213,16 @@ func TestRelease_ReportsWhatHoldsTheKey(t *testing.T) {
 func TestDelete_NeverDeletesAnotherValueThanTheOneThatWasSeen(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		for _, value := range []string{"", "token", "token|7"} {
-			requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, node.Delete("key", value)))
+			requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, newDelete("key", value)))
 			do(t, server, "SET", "key", "another", "PX", ttl.Milliseconds())
-			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, node.Delete("key", value)))
+			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, newDelete("key", value)))
 			do(t, server, "SET", "key", "token|8")
-			requireReply(t, quorum.No, nodeerr.ErrNoExpiry, ask(t, n, node.Delete("key", value)))
-			do(t, server, "SET", "key", strings.Repeat("x", node.MaxToken+1))
-			requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, node.Delete("key", value)))
-			require.EqualValues(t, node.MaxToken+1, do(t, server, "STRLEN", "key"))
+			requireReply(t, quorum.No, nodeerr.ErrNoExpiry, ask(t, n, newDelete("key", value)))
+			do(t, server, "SET", "key", strings.Repeat("x", wire.MaxToken+1))
+			requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newDelete("key", value)))
+			require.EqualValues(t, wire.MaxToken+1, do(t, server, "STRLEN", "key"))
 			do(t, server, "SET", "key", value)
-			requireYes(t, n, node.Delete("key", value))
+			requireYes(t, n, newDelete("key", value))
 			require.EqualValues(t, 0, do(t, server, "EXISTS", "key"))
 		}
 	})
@@ -228,15 +230,15 @@ func TestDelete_NeverDeletesAnotherValueThanTheOneThatWasSeen(t *testing.T) {
 
 func TestHeal_DeletesOnlyAKeyWithoutATTL(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, node.Heal("key", "value")))
+		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Heal("key", "value")))
 		for _, value := range []string{"value", ""} {
 			do(t, server, "SET", "key", value, "PX", ttl.Milliseconds())
-			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, node.Heal("key", value)))
+			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, form.Heal("key", value)))
 			do(t, server, "SET", "key", "another")
-			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, node.Heal("key", value)))
+			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, form.Heal("key", value)))
 			require.Equal(t, "another", holds(t, server, "key"))
 			do(t, server, "SET", "key", value)
-			requireYes(t, n, node.Heal("key", value))
+			requireYes(t, n, form.Heal("key", value))
 			require.EqualValues(t, 0, do(t, server, "EXISTS", "key"))
 		}
 	})
@@ -259,14 +261,14 @@ func TestCommand_OnTheWire(t *testing.T) {
 	})
 	n := f.open(t, patient())
 	const ms = time.Millisecond
-	for want, cmd := range map[string]*node.Command{
-		"SET k t NX PX 1000": node.Acquire("k", "t", time.Second),
-		"SET k t NX PX 1":    node.Acquire("k", "t", 2*ms-1),
-		"script 1 k t":       node.Release("k", "t", ttl),
-		"script 1 k t 1000":  node.Extend("k", "t", time.Second),
-		"script 1 k t 1":     node.Extend("k", "t", 2*ms-1),
-		"script 1 k v":       node.Heal("k", "v"),
-		"script 1 k w":       node.Delete("k", "w"),
+	for want, cmd := range map[string]*wire.Command{
+		"SET k t NX PX 1000": newAcquire("k", "t", time.Second),
+		"SET k t NX PX 1":    newAcquire("k", "t", 2*ms-1),
+		"script 1 k t":       newRelease("k", "t", ttl),
+		"script 1 k t 1000":  newExtend("k", "t", time.Second),
+		"script 1 k t 1":     newExtend("k", "t", 2*ms-1),
+		"script 1 k v":       form.Heal("k", "v"),
+		"script 1 k w":       newDelete("k", "w"),
 		"PUBLISH c m":        node.Publish("c", "m"),
 	} {
 		requireYes(t, n, cmd)
@@ -288,18 +290,18 @@ func TestCommand_WithFencingOnTheWire(t *testing.T) {
 		return likeRedis(c, args)
 	})
 	n := f.open(t, patient())
-	for want, cmd := range map[string]*node.Command{
-		"script 2 k {k}:fence t 1000 5":               node.AcquireFenced("k", "t", time.Second, node.Counter{Keep: 2 * time.Hour, Now: 5, Block: 1}),
-		"script 2 k {k}:fence t 1000 5 60000":         node.AcquireFenced("k", "t", time.Second, node.Counter{Keep: time.Minute, Now: 5}),
-		"script 2 k {k}:fence t 1000 5 7200000 3":     node.AcquireFenced("k", "t", time.Second, node.Counter{Keep: 2 * time.Hour, Now: 5, Floor: 3}),
-		"script 2 k {k}:fence t 1000 5 7200000 0":     node.AcquireFenced("k", "t", time.Second, node.Counter{Keep: 2 * time.Hour, Now: 5, Advance: true}),
-		"script 2 k {k}:fence t 1000 5 7200000  4096": node.AcquireFenced("k", "t", time.Second, node.Counter{Keep: 2 * time.Hour, Now: 5, Block: 4096}),
-		"script 2 k {k}:fence t 1000 5 7200000 3 2":   node.AcquireFenced("k", "t", time.Second, node.Counter{Keep: 2 * time.Hour, Now: 5, Floor: 3, Block: 2}),
-		"script 2 k {k}:fence t|5 t|7 7":              node.Raise("k", "t", 5, 7),
-		"script 2 k {k}:fence t|7":                    node.ReleaseFenced("k", "t", 7, ttl),
-		"script 2 k {k}:fence t|0":                    node.ReleaseFenced("k", "t", 0, ttl),
-		"script 2 k {k}:fence t 7 1000 60000":         node.ExtendFenced("k", "t", 7, time.Second, time.Minute),
-		"script 2 k {k}:fence t 9007199254740991 1 0": node.ExtendFenced("k", "t", 1<<53-1, time.Millisecond, 0),
+	for want, cmd := range map[string]*wire.Command{
+		"script 2 k {k}:fence t 1000 5":               newAcquireFenced("k", "t", time.Second, counted{Keep: 2 * time.Hour, Now: 5, Block: 1}),
+		"script 2 k {k}:fence t 1000 5 60000":         newAcquireFenced("k", "t", time.Second, counted{Keep: time.Minute, Now: 5}),
+		"script 2 k {k}:fence t 1000 5 7200000 3":     newAcquireFenced("k", "t", time.Second, counted{Keep: 2 * time.Hour, Now: 5, Floor: 3}),
+		"script 2 k {k}:fence t 1000 5 7200000 0":     newAcquireFenced("k", "t", time.Second, counted{Keep: 2 * time.Hour, Now: 5, Advance: true}),
+		"script 2 k {k}:fence t 1000 5 7200000  4096": newAcquireFenced("k", "t", time.Second, counted{Keep: 2 * time.Hour, Now: 5, Block: 4096}),
+		"script 2 k {k}:fence t 1000 5 7200000 3 2":   newAcquireFenced("k", "t", time.Second, counted{Keep: 2 * time.Hour, Now: 5, Floor: 3, Block: 2}),
+		"script 2 k {k}:fence t|5 t|7 7":              newRaise("k", "t", 5, 7),
+		"script 2 k {k}:fence t|7":                    newReleaseFenced("k", "t", 7, ttl),
+		"script 2 k {k}:fence t|0":                    newReleaseFenced("k", "t", 0, ttl),
+		"script 2 k {k}:fence t 7 1000 60000":         newExtendFenced("k", "t", 7, time.Second, time.Minute),
+		"script 2 k {k}:fence t 9007199254740991 1 0": newExtendFenced("k", "t", 1<<53-1, time.Millisecond, 0),
 	} {
 		requireYes(t, n, cmd)
 		require.Equal(t, want, strings.Join(<-got, " "))

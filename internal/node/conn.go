@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -22,11 +23,12 @@ type conn struct {
 	resp3  bool          // pushes can come
 
 	// Of the goroutine that writes.
-	requests []call   // taken from the queue
-	words    []string // of a message
+	requests []call          // taken from the queue
+	words    []string        // of a message
+	joined   []*wire.Command // that a message carries out
 
 	// Under the node's mutex.
-	taught   []*Script       // whose source was sent
+	taught   []*wire.Script  // whose source was sent
 	apart    bool            // commands are not joined, since the server does not accept that
 	asked    bool            // CLIENT TRACKING was sent: what is observed behind it may be tracked
 	tracking bool            // and confirmed since the last listener came
@@ -46,10 +48,10 @@ type conn struct {
 type transport interface {
 	put(words []string)
 	flush() error // fails if a put before did
-	// read returns the next reply or push. It is valid until the next read.
-	read() (value, error)
-	// ready reports that the next read returns a reply without waiting for the server. It may miss one.
-	ready() bool
+	// Read returns the next reply or push. It is valid until the next Read.
+	Read() (wire.Value, error)
+	// Ready reports that the next Read returns a reply without waiting for the server. It may miss one.
+	Ready() bool
 	// cut breaks the connection under whoever reads and writes, from any goroutine. It does nothing after close.
 	cut()
 	// close gives the connection up, when nobody reads or writes any more.
@@ -59,7 +61,7 @@ type transport interface {
 // teaches reports whether the script is run for the first time on this connection. Its source is sent then, and the server
 // knows the hash from there on. A hash that it does not know costs more than a round trip: the command is carried out
 // behind others that were sent after it.
-func (c *conn) teaches(script *Script) bool {
+func (c *conn) teaches(script *wire.Script) bool {
 	if script == nil || slices.Contains(c.taught, script) {
 		return false
 	}
@@ -77,13 +79,13 @@ var (
 func (c *conn) readAll(n *Node) {
 	defer n.wakeLoop()
 	defer c.broken.Store(true)
-	var v value // one for all replies, since what handles them keeps its address
+	var v wire.Value // one for all replies, since what handles them keeps its address
 	var err error
 	for err == nil {
-		v, err = c.read()
+		v, err = c.Read()
 		switch {
 		case err != nil:
-		case v.kind == '>':
+		case v.Kind == '>':
 			err = n.pushed(c, &v)
 		default:
 			err = n.answered(c, &v)
@@ -100,7 +102,7 @@ func (c *conn) readAll(n *Node) {
 
 // respConn is the transport over a connection that the node has dialled.
 type respConn struct {
-	*reader
+	*wire.Reader
 	conn   net.Conn // TLS included
 	socket net.Conn // under it
 	out    []byte
@@ -121,14 +123,14 @@ func dial(ctx context.Context, s *Server) (*respConn, error) {
 		}
 		conn = secure
 	}
-	return &respConn{reader: newReader(conn, s.Password), conn: conn, socket: socket}, nil
+	return &respConn{Reader: wire.NewReader(conn, s.Password), conn: conn, socket: socket}, nil
 }
 
-func (c *respConn) put(words []string) { c.out = appendCommand(c.out, words) }
+func (c *respConn) put(words []string) { c.out = wire.AppendCommand(c.out, words) }
 
 func (c *respConn) flush() error {
 	_, err := c.conn.Write(c.out)
-	if c.out = c.out[:0]; cap(c.out) > maxKept {
+	if c.out = c.out[:0]; cap(c.out) > wire.MaxKept {
 		c.out = nil
 	}
 	if err != nil {

@@ -23,7 +23,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -50,7 +49,7 @@ func TestConn_AServerOfAnotherKindIsAProtocolError(t *testing.T) {
 	for name, greeting := range foreign {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, func(*peer, []string) string { return greeting })
-			reply := ask(t, f.open(t, patient()), node.Acquire("key", "token", ttl))
+			reply := ask(t, f.open(t, patient()), newAcquire("key", "token", ttl))
 			requireReply(t, quorum.Unsent, nodeerr.ErrProtocol, reply)
 			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 		})
@@ -67,7 +66,7 @@ func TestConn_AServerThatTalksFirstIsNotTakenForRedis(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, ours) }()
 		return theirs, nil
 	}))
-	requireReply(t, quorum.Unsent, nodeerr.ErrProtocol, ask(t, n, node.Acquire("key", "token", ttl)))
+	requireReply(t, quorum.Unsent, nodeerr.ErrProtocol, ask(t, n, newAcquire("key", "token", ttl)))
 }
 
 func TestConn_NonsenseForAnAnswerIsUnknownAndEndsTheConnection(t *testing.T) {
@@ -81,10 +80,10 @@ func TestConn_NonsenseForAnAnswerIsUnknownAndEndsTheConnection(t *testing.T) {
 					return likeRedis(c, args)
 				})
 				n := open(f, t, patient())
-				reply := ask(t, n, node.Acquire("key", "token", ttl))
+				reply := ask(t, n, newAcquire("key", "token", ttl))
 				requireReply(t, quorum.Unknown, nodeerr.ErrBroken, reply)
 				require.ErrorIs(t, reply.Err, nodeerr.ErrProtocol)
-				requireYes(t, n, node.Acquire("key", "token", ttl))
+				requireYes(t, n, newAcquire("key", "token", ttl))
 				require.Equal(t, 2, f.connections())
 			})
 		}
@@ -94,7 +93,7 @@ func TestConn_NonsenseForAnAnswerIsUnknownAndEndsTheConnection(t *testing.T) {
 func TestConn_ItsEndIsUnknownForWhatWasSentAndHasAReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, answering("SET", ""))
-		reply := send(f.open(t), node.Acquire("key", "token", ttl))
+		reply := send(f.open(t), newAcquire("key", "token", ttl))
 		synctest.Wait()
 		require.NoError(t, f.peer(1).Close())
 		lost := reply.next(t)
@@ -106,10 +105,10 @@ func TestConn_ItsEndIsUnknownForWhatWasSentAndHasAReason(t *testing.T) {
 func TestConn_RepliesThatComeTogetherAreTakenApart(t *testing.T) {
 	f := silentOn(t, "SET")
 	n := f.open(t, patient())
-	requireYes(t, n, node.Release("key", "token", ttl)) // connected, and the script is known
+	requireYes(t, n, newRelease("key", "token", ttl)) // connected, and the script is known
 	var answers []inbox
 	for range 5 {
-		answers = append(answers, send(n, node.Acquire("key", "token", ttl)))
+		answers = append(answers, send(n, newAcquire("key", "token", ttl)))
 	}
 	require.Eventually(t, func() bool { return f.count("SET") == len(answers) }, bound, tick)
 	f.send(t, 1, "+OK\r\n_\r\n-NOPERM one\r\n+OK\r\n-NOPERM two\r\n+OK\r\n")
@@ -126,7 +125,7 @@ func TestConn_APushBetweenRepliesIsReportedBetweenThem(t *testing.T) {
 	n := f.open(t, patient())
 	l := listen(n, "")
 	require.Equal(t, "0 active", l.next(t))
-	first, second := send(n, node.Acquire("first", "token", ttl)), send(n, node.Acquire("second", "token", ttl))
+	first, second := send(n, newAcquire("first", "token", ttl)), send(n, newAcquire("second", "token", ttl))
 	require.Eventually(t, func() bool { return f.count("SET") == 2 }, bound, tick)
 	f.send(t, 1, "+OK\r\n"+invalidation("pushed")+"+OK\r\n")
 	for _, key := range []string{"first", "pushed", "second"} { // the node reports what it has changed itself
@@ -142,7 +141,7 @@ func TestConn_AChangeBehindTheBeginningOfTrackingIsReported(t *testing.T) {
 	n := f.open(t, patient())
 	l := listen(n, "")
 	require.Eventually(t, func() bool { return f.count("CLIENT TRACKING") == 1 }, bound, tick)
-	answer := send(n, node.Acquire("key", "token", ttl))
+	answer := send(n, newAcquire("key", "token", ttl))
 	require.Eventually(t, func() bool { return f.count("SET") == 1 }, bound, tick)
 	f.send(t, 1, "+OK\r\n+OK\r\n")
 	require.Equal(t, "0 active", l.next(t))
@@ -156,7 +155,7 @@ func TestConn_AReplyDoesNotWaitForTheRestOfTheNext(t *testing.T) {
 		for come := range len(next) {
 			f := silentOn(t, "SET")
 			n := f.open(t, patient())
-			first, second := send(n, node.Acquire("key", "token", ttl)), send(n, node.Acquire("key", "token", ttl))
+			first, second := send(n, newAcquire("key", "token", ttl)), send(n, newAcquire("key", "token", ttl))
 			require.Eventually(t, func() bool { return f.count("SET") == 2 }, bound, tick)
 			f.send(t, 1, "+OK\r\n"+next[:come])
 			requireReply(t, quorum.Yes, nil, first.next(t))
@@ -173,7 +172,7 @@ func TestConn_ALongErrorIsARefusal(t *testing.T) {
 			f := newFake(t, answering("SET", "-NOPERM "+strings.Repeat("x", length)+"\r\n"))
 			n := open(f, t, patient())
 			for range 2 {
-				reply := ask(t, n, node.Acquire("key", "token", ttl))
+				reply := ask(t, n, newAcquire("key", "token", ttl))
 				require.Equal(t, quorum.Refused, reply.Answer, "%s: %.80v", transport, reply.Err)
 				require.ErrorContains(t, reply.Err, "NOPERM x")
 			}
@@ -197,13 +196,13 @@ func TestConn_NonsenseEndsAWriteThatHangs(t *testing.T) {
 					return likeRedis(c, args)
 				})
 				n := open(f, t, patient(), withMaxOverdue(time.Hour))
-				first := send(n, node.Acquire("a", "token", ttl))
+				first := send(n, newAcquire("a", "token", ttl))
 				synctest.Wait()
-				second := send(n, node.Acquire("b", "token", ttl))
+				second := send(n, newAcquire("b", "token", ttl))
 				start := time.Now()
 				requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, first.next(t))
 				requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, second.next(t))
-				requireYes(t, n, node.Acquire("c", "token", ttl))
+				requireYes(t, n, newAcquire("c", "token", ttl))
 				require.Less(t, time.Since(start), time.Second)
 			})
 		})
@@ -216,12 +215,12 @@ func TestConn_AnAnswerThatNobodyAskedForEndsIt(t *testing.T) {
 		f := newFake(t, nil)
 		n := open(f, t, patient())
 		for i := range 5 {
-			requireYes(t, n, node.Acquire("key", fmt.Sprint(i), ttl))
+			requireYes(t, n, newAcquire("key", fmt.Sprint(i), ttl))
 			connections := f.connections()
 			_, _ = io.WriteString(f.peer(connections), ":0\r\n") // fails once the node has hung up
 			require.Eventually(t, func() bool { return f.connections() > connections }, bound, tick)
 		}
-		requireYes(t, n, node.Release("key", "token", ttl))
+		requireYes(t, n, newRelease("key", "token", ttl))
 	}
 }
 
@@ -299,8 +298,8 @@ func TestTLS_ConnectsToAServerThatTheConfigurationTrusts(t *testing.T) {
 	server, address := tlsServer(t, ca, "no")
 	for _, config := range []*tls.Config{{RootCAs: ca.pool(), ServerName: "127.0.0.1"}, {RootCAs: ca.pool(), ServerName: "redis.test"}} {
 		n := open(t, address, patient(), withTLS(config))
-		requireYes(t, n, node.Acquire("key", "token", ttl))
-		requireYes(t, n, node.Release("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
+		requireYes(t, n, newRelease("key", "token", ttl))
 		server.Stop()
 		server.Start()
 		requireBack(t, n)
@@ -318,14 +317,14 @@ func TestTLS_RefusesAServerThatCannotBeTrusted(t *testing.T) {
 		"another name":      {&tls.Config{RootCAs: ca.pool(), ServerName: "other.test"}, new(x509.HostnameError)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			reply := ask(t, open(t, address, patient(), withTLS(test.config)), node.Acquire("key", "token", ttl))
+			reply := ask(t, open(t, address, patient(), withTLS(test.config)), newAcquire("key", "token", ttl))
 			require.Equal(t, quorum.Unsent, reply.Answer)
 			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 			require.ErrorAs(t, reply.Err, test.reason)
 		})
 	}
 	t.Run("by default the roots of the system decide", func(t *testing.T) {
-		reply := ask(t, open(t, address, patient(), withTLS(&tls.Config{ServerName: "127.0.0.1"})), node.Acquire("key", "token", ttl))
+		reply := ask(t, open(t, address, patient(), withTLS(&tls.Config{ServerName: "127.0.0.1"})), newAcquire("key", "token", ttl))
 		require.ErrorAs(t, reply.Err, new(*tls.CertificateVerificationError))
 	})
 	require.EqualValues(t, 0, do(t, server, "DBSIZE"))
@@ -334,14 +333,14 @@ func TestTLS_RefusesAServerThatCannotBeTrusted(t *testing.T) {
 func TestTLS_ShowsTheCertificateOfTheClient(t *testing.T) {
 	ca := newAuthority(t)
 	_, address := tlsServer(t, ca, "yes")
-	reply := ask(t, open(t, address, patient(), trusting(ca)), node.Acquire("key", "token", ttl))
+	reply := ask(t, open(t, address, patient(), trusting(ca)), newAcquire("key", "token", ttl))
 	require.Equal(t, quorum.Unsent, reply.Answer)
 	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 
 	cert, err := tls.X509KeyPair(ca.issue(t, "client"))
 	require.NoError(t, err)
 	with := &tls.Config{RootCAs: ca.pool(), ServerName: "redis.test", Certificates: []tls.Certificate{cert}}
-	requireYes(t, open(t, address, patient(), withTLS(with)), node.Acquire("key", "token", ttl))
+	requireYes(t, open(t, address, patient(), withTLS(with)), newAcquire("key", "token", ttl))
 }
 
 func TestTLS_AndPlainDoNotGetThroughToEachOther(t *testing.T) {
@@ -353,7 +352,7 @@ func TestTLS_AndPlainDoNotGetThroughToEachOther(t *testing.T) {
 		says    string
 	}{{server.Addr(), []option{trusting(ca)}, "TLS handshake: "}, {address, nil, ""}} {
 		n := open(t, crossed.address, append(crossed.opts, patient(), withDialTimeout(time.Second/5))...)
-		reply := ask(t, n, node.Acquire("key", "token", ttl))
+		reply := ask(t, n, newAcquire("key", "token", ttl))
 		require.Equal(t, quorum.Unsent, reply.Answer)
 		require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 		require.ErrorContains(t, reply.Err, crossed.says)
@@ -367,8 +366,8 @@ func TestTLS_AFrozenServerIsGivenUpAndReplaced(t *testing.T) {
 		withTimeout(300*time.Millisecond), withMaxOverdue(time.Millisecond), withDialTimeout(300*time.Millisecond))
 	requireBack(t, n)
 	server.Freeze()
-	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
-	require.NotEqual(t, quorum.Yes, ask(t, n, node.Release("key", "token", ttl)).Answer)
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
+	require.NotEqual(t, quorum.Yes, ask(t, n, newRelease("key", "token", ttl)).Answer)
 	server.Thaw()
 	requireBack(t, n)
 	require.Eventually(t, func() bool { return holds(t, server, "key") == "" }, bound, tick)
@@ -395,7 +394,7 @@ func TestTLS_NobodyWaitsForItsGoodbye(t *testing.T) {
 					RootCAs: ca.pool(), ServerName: "redis.test", Time: func() time.Time { return ca.cert.NotBefore },
 				}))
 				start := time.Now()
-				ask(t, n, node.Acquire("key", "token", ttl))
+				ask(t, n, newAcquire("key", "token", ttl))
 				require.NoError(t, n.Close())
 				require.Less(t, time.Since(start), 2*time.Second)
 			})

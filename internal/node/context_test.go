@@ -122,14 +122,14 @@ func TestNode_NoErrorMatchesThatOfAContext(t *testing.T) {
 				n := test.open(t)
 				seen := make(reports, 1000)
 				n.Report(seen, 0)
-				reply := ask(t, n, node.Acquire("key", "token", ttl))
+				reply := ask(t, n, newAcquire("key", "token", ttl))
 				if name != "first attempt to connect" { // whose command ends before it
 					require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 				}
 				require.ErrorIs(t, reply.Err, test.want)
 				requireNoContext(t, reply.Err)
 				requireNoContext(t, seen.next(t).Err)
-				requireNoContext(t, ask(t, n, node.Acquire("key", "token", ttl)).Err)
+				requireNoContext(t, ask(t, n, newAcquire("key", "token", ttl)).Err)
 			})
 		})
 	}
@@ -165,7 +165,7 @@ func TestNode_NoErrorOfABrokenConnectionMatchesThatOfAContext(t *testing.T) {
 					}
 					seen := make(reports, 1000)
 					n.Report(seen, 0)
-					replies := send(n, node.Acquire("key", "token", ttl))
+					replies := send(n, newAcquire("key", "token", ttl))
 					require.True(t, seen.next(t).Up)
 					synctest.Wait()
 					(<-conns).fail(cause)
@@ -187,7 +187,7 @@ func TestNode_ThatIsClosedWhileItConnectsSaysSo(t *testing.T) {
 		n := newNode("fake", withDialTimeout(time.Hour), withDialer(hangs))
 		seen := make(reports, 1000)
 		n.Report(seen, 0)
-		replies := send(n, node.Release("key", "token", ttl))
+		replies := send(n, newRelease("key", "token", ttl))
 		synctest.Wait()
 		closeInTime(t, n)
 		requireNoContext(t, replies.next(t).Err)

@@ -15,11 +15,12 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // requireInTime fails the test unless the command ends with the node timeout, and Send at once.
-func requireInTime(t *testing.T, n *node.Node, cmd *node.Command) node.Reply {
+func requireInTime(t *testing.T, n *node.Node, cmd *wire.Command) wire.Reply {
 	t.Helper()
 	start := time.Now()
 	replies := send(n, cmd)
@@ -110,7 +111,7 @@ func TestDeadline_HoldsWhileTheAnswerIsMissing(t *testing.T) {
 				require.Equal(t, quorum.Unknown, requireInTime(t, n, everyKind()[kind]).Answer)
 				// What is sent to a node that is suspect is clean-up, and has the same timeout.
 				pass(time.Second)
-				require.Equal(t, quorum.Unknown, requireInTime(t, n, node.Release("key", "token", ttl)).Answer)
+				require.Equal(t, quorum.Unknown, requireInTime(t, n, newRelease("key", "token", ttl)).Answer)
 			})
 		})
 	}
@@ -121,7 +122,7 @@ func TestDeadline_HoldsAfterALateAnswer(t *testing.T) {
 		f := silentOn(t, "SET")
 		n := f.open(t, withMaxOverdue(time.Hour))
 		for range 3 {
-			require.Equal(t, quorum.Unknown, requireInTime(t, n, node.Acquire("key", "token", ttl)).Answer)
+			require.Equal(t, quorum.Unknown, requireInTime(t, n, newAcquire("key", "token", ttl)).Answer)
 			_, err := io.WriteString(f.peer(1), "+OK\r\n") // which makes the node good again
 			require.NoError(t, err)
 			synctest.Wait()
@@ -144,11 +145,11 @@ func TestDeadline_HoldsWhileWritingHangs(t *testing.T) {
 					return ""
 				})
 				n := f.open(t, withMaxOverdue(time.Hour))
-				requireYes(t, n, node.Acquire("key", "token", ttl))
+				requireYes(t, n, newAcquire("key", "token", ttl))
 				require.Equal(t, quorum.Unknown, requireInTime(t, n, everyKind()[kind]).Answer)
 				// The queue behind it is for clean-up only.
-				requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, node.Acquire("key", "token", ttl)))
-				require.Equal(t, quorum.Unknown, requireInTime(t, n, node.Release("key", "token", ttl)).Answer)
+				requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, newAcquire("key", "token", ttl)))
+				require.Equal(t, quorum.Unknown, requireInTime(t, n, newRelease("key", "token", ttl)).Answer)
 			})
 		})
 	}
@@ -165,11 +166,11 @@ func TestDeadline_WhatIsBehindAHangingWriteIsUnsent(t *testing.T) {
 		})
 		n := f.open(t, withMaxOverdue(time.Hour))
 		start := time.Now()
-		read := send(n, node.Acquire("read", "token", ttl))
+		read := send(n, newAcquire("read", "token", ttl))
 		synctest.Wait()
-		hanging := send(n, node.Acquire("hanging", "token", ttl))
+		hanging := send(n, newAcquire("hanging", "token", ttl))
 		synctest.Wait()
-		behind := send(n, node.Acquire("behind", "token", ttl))
+		behind := send(n, newAcquire("behind", "token", ttl))
 		require.Zero(t, time.Since(start), "Send hangs")
 		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, read.next(t))
 		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, hanging.next(t))

@@ -10,49 +10,50 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 func TestRefusal_OfAReadOnlyReplica(t *testing.T) {
 	server, n := openReal(t)
-	requireYes(t, n, node.Acquire("ours", "token", ttl))
+	requireYes(t, n, newAcquire("ours", "token", ttl))
 	do(t, server, "REPLICAOF", "127.0.0.1", 1)
-	requireRefused(t, ask(t, n, node.Acquire("key", "token", ttl)), "READONLY")
-	requireRefused(t, ask(t, n, node.Release("ours", "token", ttl)), "READONLY")
-	requireRefused(t, ask(t, n, node.Extend("ours", "token", 2*ttl)), "READONLY")
+	requireRefused(t, ask(t, n, newAcquire("key", "token", ttl)), "READONLY")
+	requireRefused(t, ask(t, n, newRelease("ours", "token", ttl)), "READONLY")
+	requireRefused(t, ask(t, n, newExtend("ours", "token", 2*ttl)), "READONLY")
 	require.Equal(t, "token", holds(t, server, "ours"))
 }
 
 func TestRefusal_OfAReplicaWithoutItsMaster(t *testing.T) {
 	server, n := openReal(t, "--replica-serve-stale-data", "no")
-	requireYes(t, n, node.Acquire("ours", "token", ttl))
+	requireYes(t, n, newAcquire("ours", "token", ttl))
 	do(t, server, "REPLICAOF", "127.0.0.1", 1)
-	requireRefused(t, ask(t, n, node.Release("ours", "token", ttl)), "MASTERDOWN")
+	requireRefused(t, ask(t, n, newRelease("ours", "token", ttl)), "MASTERDOWN")
 }
 
 func TestRefusal_OfAServerOutOfMemoryWhichStillReleases(t *testing.T) {
 	server, n := openReal(t)
-	requireYes(t, n, node.Acquire("ours", "token", ttl))
+	requireYes(t, n, newAcquire("ours", "token", ttl))
 	do(t, server, "CONFIG", "SET", "maxmemory", 1)
-	requireRefused(t, ask(t, n, node.Acquire("key", "token", ttl)), "OOM")
-	requireYes(t, n, node.Extend("ours", "token", 2*ttl))
-	requireYes(t, n, node.Release("ours", "token", ttl))
+	requireRefused(t, ask(t, n, newAcquire("key", "token", ttl)), "OOM")
+	requireYes(t, n, newExtend("ours", "token", 2*ttl))
+	requireYes(t, n, newRelease("ours", "token", ttl))
 }
 
 func TestRefusal_OfAServerWithTooFewReplicas(t *testing.T) {
 	server, n := openReal(t)
-	requireYes(t, n, node.Acquire("ours", "token", ttl))
+	requireYes(t, n, newAcquire("ours", "token", ttl))
 	do(t, server, "CONFIG", "SET", "min-replicas-to-write", 1)
-	requireRefused(t, ask(t, n, node.Acquire("key", "token", ttl)), "NOREPLICAS")
-	requireRefused(t, ask(t, n, node.Release("ours", "token", ttl)), "NOREPLICAS")
+	requireRefused(t, ask(t, n, newAcquire("key", "token", ttl)), "NOREPLICAS")
+	requireRefused(t, ask(t, n, newRelease("ours", "token", ttl)), "NOREPLICAS")
 }
 
 func TestRefusal_OfAServerThatCannotSaveToDisk(t *testing.T) {
 	server, n := openReal(t, "--dbfilename", "in-the-way")
-	requireYes(t, n, node.Acquire("ours", "token", ttl))
+	requireYes(t, n, newAcquire("ours", "token", ttl))
 	require.NoError(t, os.MkdirAll(filepath.Join(server.Dir(), "in-the-way", "not-empty"), 0o700))
 	do(t, server, "CONFIG", "SET", "save", "3600 1")
 	do(t, server, "BGSAVE")
@@ -60,14 +61,14 @@ func TestRefusal_OfAServerThatCannotSaveToDisk(t *testing.T) {
 		info, err := redis.String(server.Do("INFO", "persistence"))
 		return err == nil && strings.Contains(info, "rdb_last_bgsave_status:err")
 	}, bound, tick)
-	requireRefused(t, ask(t, n, node.Acquire("key", "token", ttl)), "MISCONF")
-	requireRefused(t, ask(t, n, node.Release("ours", "token", ttl)), "MISCONF")
+	requireRefused(t, ask(t, n, newAcquire("key", "token", ttl)), "MISCONF")
+	requireRefused(t, ask(t, n, newRelease("ours", "token", ttl)), "MISCONF")
 }
 
 func TestRefusal_OfAServerBlockedByAScriptUntilItIsBack(t *testing.T) {
 	server, n := openReal(t, "--lua-time-limit", "1")
 	late := open(t, server.Addr(), patient())
-	requireYes(t, n, node.Acquire("ours", "token", ttl))
+	requireYes(t, n, newAcquire("ours", "token", ttl))
 
 	ended := make(chan error, 1)
 	go func() {
@@ -78,31 +79,31 @@ func TestRefusal_OfAServerBlockedByAScriptUntilItIsBack(t *testing.T) {
 		_, err := server.Do("PING")
 		return err != nil && strings.HasPrefix(err.Error(), "BUSY")
 	}, bound, tick)
-	requireRefused(t, ask(t, n, node.Acquire("key", "token", ttl)), "BUSY")
-	requireRefused(t, ask(t, n, node.Release("ours", "token", ttl)), "BUSY")
+	requireRefused(t, ask(t, n, newAcquire("key", "token", ttl)), "BUSY")
+	requireRefused(t, ask(t, n, newRelease("ours", "token", ttl)), "BUSY")
 	// A connection made now could not report its server: there is none until it can.
-	requireUnconnected(t, ask(t, late, node.Acquire("key", "token", ttl)), "BUSY")
+	requireUnconnected(t, ask(t, late, newAcquire("key", "token", ttl)), "BUSY")
 
 	do(t, server, "SCRIPT", "KILL")
 	require.ErrorContains(t, <-ended, "killed")
-	requireYes(t, n, node.Release("ours", "token", ttl))
+	requireYes(t, n, newRelease("ours", "token", ttl))
 	require.Eventually(t, func() bool {
-		reply := ask(t, late, node.Acquire("key", "token", ttl))
+		reply := ask(t, late, newAcquire("key", "token", ttl))
 		return reply.Answer == quorum.Yes && reply.Server != ""
 	}, bound, tick)
 }
 
 func TestRefusal_OfANodeOfACluster(t *testing.T) {
 	_, n := openReal(t, "--cluster-enabled", "yes")
-	requireRefused(t, ask(t, n, node.Acquire("key", "token", ttl)), "CLUSTERDOWN")
-	requireRefused(t, ask(t, n, node.Release("key", "token", ttl)), "CLUSTERDOWN")
+	requireRefused(t, ask(t, n, newAcquire("key", "token", ttl)), "CLUSTERDOWN")
+	requireRefused(t, ask(t, n, newRelease("key", "token", ttl)), "CLUSTERDOWN")
 }
 
 func TestRefusal_OfAServerWithoutRoomForOneMoreClient(t *testing.T) {
 	server := testredis.Real(t, 1, "--maxclients", "1")[0]
 	only := open(t, server.Addr(), patient())
 	requireBack(t, only) // the connections that looked whether the server is up have gone
-	reply := ask(t, open(t, server.Addr(), patient()), node.Acquire("key", "token", ttl))
+	reply := ask(t, open(t, server.Addr(), patient()), newAcquire("key", "token", ttl))
 	requireUnconnected(t, reply, "ERR")
 	require.ErrorContains(t, reply.Err, "max number of clients")
 }
@@ -131,13 +132,13 @@ func TestServerError_NamesTheCodeAndAddsAHint(t *testing.T) {
 				return likeRedis(c, args)
 			})
 			n := f.open(t, patient())
-			for _, cmd := range []*node.Command{
-				node.Acquire("key", "token", ttl),
-				node.Release("key", "token", ttl),
-				node.Extend("key", "token", ttl),
-				node.Delete("key", "token"),
-				node.Heal("key", "token"),
-				node.Observe("key"),
+			for _, cmd := range []*wire.Command{
+				newAcquire("key", "token", ttl),
+				newRelease("key", "token", ttl),
+				newExtend("key", "token", ttl),
+				newDelete("key", "token"),
+				form.Heal("key", "token"),
+				form.Observe("key"),
 			} {
 				reply := ask(t, n, cmd)
 				if reply.Answer == quorum.No { // the key does not hold the token
@@ -155,7 +156,7 @@ func TestServerError_NamesTheCodeAndAddsAHint(t *testing.T) {
 func TestServerError_WithoutAHintIsPassedOnAsItIs(t *testing.T) {
 	for _, refusal := range []string{"ERR something", "SOMETHING", ""} {
 		f := newFake(t, answering("SET", fmt.Sprintf("-%s\r\n", refusal)))
-		reply := ask(t, f.open(t, patient()), node.Acquire("key", "token", ttl))
+		reply := ask(t, f.open(t, patient()), newAcquire("key", "token", ttl))
 		require.Equal(t, quorum.Refused, reply.Answer)
 		require.EqualError(t, reply.Err, refusal)
 	}
@@ -172,6 +173,6 @@ func TestServerError_OfACommandWithinAScriptHasTheCodeOfThatCommand(t *testing.T
 		"ERR @user_script: no number": "ERR",
 	} {
 		f := newFake(t, answering("EVAL", "-"+sent+"\r\n"))
-		requireRefused(t, ask(t, f.open(t, patient()), node.Release("key", "token", ttl)), code)
+		requireRefused(t, ask(t, f.open(t, patient()), newRelease("key", "token", ttl)), code)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
@@ -179,7 +180,7 @@ func likeRedis(c *peer, args []string) string {
 			return "-ERR CLIENT CACHING can be called only when the client is in tracking mode\r\n"
 		}
 	}
-	if args[0] == "EVAL" && args[1] == node.Scripts["observe"].Source {
+	if args[0] == "EVAL" && args[1] == form.Scripts["observe"].Source {
 		return "*2\r\n" + bulk("token") + ":60000\r\n"
 	}
 	switch args[0] {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -121,7 +122,7 @@ func (c *conn) exchange(commands [][]string) error {
 		return err
 	}
 	for _, words := range commands {
-		v, err := c.read()
+		v, err := c.Read()
 		if err == nil {
 			err = c.greeted(words, &v)
 		}
@@ -134,36 +135,36 @@ func (c *conn) exchange(commands [][]string) error {
 
 // greeted takes the reply to a command of the greeting. A refusal is an error if the node cannot do without the command,
 // or if it is about the whole connection.
-func (c *conn) greeted(words []string, v *value) error {
+func (c *conn) greeted(words []string, v *wire.Value) error {
 	name := words[0]
 	if name == "CLIENT" {
 		name = words[1]
 	}
 	required := name == "AUTH" || name == "SETNAME" || name == "SELECT"
-	if refusal := v.refusal(); refusal != nil && (required || EndsConnection(refusal)) {
+	if refusal := v.Refusal(); refusal != nil && (required || EndsConnection(refusal)) {
 		return refusal
 	} else if refusal != nil {
 		return nil
 	}
-	ok := v.isOK()
+	ok := v.IsOK()
 	switch name {
 	case "HELLO":
-		c.resp3 = v.kind == '%'
-		ok = c.resp3 || v.kind == '*'
+		c.resp3 = v.Kind == '%'
+		ok = c.resp3 || v.Kind == '*'
 	case "INFO":
-		ok = v.isText()
+		ok = v.IsText()
 	case "ID":
-		c.client, ok = v.num, v.kind == ':'
+		c.client, ok = v.Num, v.Kind == ':'
 	case "KILL":
-		ok = v.kind == ':' // how many were ended
+		ok = v.Kind == ':' // how many were ended
 	}
 	switch {
-	case v.kind == '>':
+	case v.Kind == '>':
 		return errUnasked
 	case !ok:
-		return unexpected(v).Err
+		return wire.Unexpected(v).Err
 	case name == "INFO":
-		return c.identify(v.text)
+		return c.identify(v.Text)
 	}
 	return nil
 }
@@ -196,7 +197,7 @@ func RunID(info string) string {
 // RequireMaster returns the error of a replica, of code READONLY, if a reply to INFO replication is that of one.
 func RequireMaster(info string) error {
 	if match := role.FindStringSubmatch(info); match != nil && match[1] != "master" {
-		return newServerError("READONLY role:" + match[1])
+		return wire.NewServerError("READONLY role:" + match[1])
 	}
 	return nil
 }

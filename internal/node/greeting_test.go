@@ -22,15 +22,16 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 func TestGreeting_LogsInToAServerWithAPassword(t *testing.T) {
 	const secret = "pass:w/o?r#d@ %"
 	server := testredis.Real(t, 1, "--requirepass", secret)[0]
-	acquire := node.Acquire("key", "token", ttl)
+	acquire := newAcquire("key", "token", ttl)
 	requireYes(t, open(t, server.Addr(), withLogin("", secret), patient()), acquire)
-	requireYes(t, open(t, server.Addr(), withLogin("default", secret), patient()), node.Extend("key", "token", ttl))
+	requireYes(t, open(t, server.Addr(), withLogin("default", secret), patient()), newExtend("key", "token", ttl))
 	requireUnconnected(t, ask(t, open(t, server.Addr(), patient()), acquire), "NOAUTH")
 	for _, wrong := range []option{withLogin("", "wrong"), withLogin("nobody", secret)} {
 		reply := ask(t, open(t, server.Addr(), wrong, patient()), acquire)
@@ -41,7 +42,7 @@ func TestGreeting_LogsInToAServerWithAPassword(t *testing.T) {
 
 func TestGreeting_AServerWithoutAPasswordRefusesOne(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
-	reply := ask(t, open(t, server.Addr(), withLogin("", "pw"), patient()), node.Acquire("key", "token", ttl))
+	reply := ask(t, open(t, server.Addr(), withLogin("", "pw"), patient()), newAcquire("key", "token", ttl))
 	requireUnconnected(t, reply, "ERR")
 	require.NotContains(t, reply.Err.Error(), "pw")
 }
@@ -53,7 +54,7 @@ func TestGreeting_NoErrorRepeatsThePassword(t *testing.T) {
 		return redis.Dial("tcp", server.Addr(), redis.DialUsername("user"), redis.DialPassword("hunter2"))
 	}}
 	for _, n := range []*node.Node{open(t, server.Addr(), withLogin("user", "hunter2"), patient()), wrap(t, wrapped, patient())} {
-		reply := ask(t, n, node.Acquire("key", "token", ttl))
+		reply := ask(t, n, newAcquire("key", "token", ttl))
 		requireUnconnected(t, reply, "ERR")
 		require.ErrorContains(t, reply.Err, "unknown command")
 		refusal := (*nodeerr.ServerError)(nil)
@@ -67,10 +68,10 @@ func TestGreeting_AnACLUserMayDoWhatItsRulesAllow(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
 	do(t, server, "ACL", "SETUSER", "locker", "on", ">pw", "~lock:*", "+@all", "-set")
 	n := open(t, server.Addr(), withLogin("locker", "pw"), patient())
-	requireRefused(t, ask(t, n, node.Acquire("lock:key", "token", ttl)), "NOPERM")
-	requireRefused(t, ask(t, n, node.Extend("other:key", "token", ttl)), "NOPERM")
+	requireRefused(t, ask(t, n, newAcquire("lock:key", "token", ttl)), "NOPERM")
+	requireRefused(t, ask(t, n, newExtend("other:key", "token", ttl)), "NOPERM")
 	do(t, server, "SET", "lock:key", "token")
-	requireYes(t, n, node.Release("lock:key", "token", ttl))
+	requireYes(t, n, newRelease("lock:key", "token", ttl))
 }
 
 func TestGreeting_CredentialsAreLookedUpForEveryConnection(t *testing.T) {
@@ -91,8 +92,8 @@ func TestGreeting_CredentialsAreLookedUpForEveryConnection(t *testing.T) {
 		return "locker", current.Load().(string), nil
 	}))
 	for i := range 3 {
-		requireYes(t, n, node.Acquire("key", "token", ttl))
-		requireYes(t, n, node.Release("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
+		requireYes(t, n, newRelease("key", "token", ttl))
 		require.EqualValues(t, i+1, lookups.Load())
 		rotate(strings.Repeat("next", i+1)) // Redis keeps those connected who are logged in
 		before := clients(t, server)
@@ -108,7 +109,7 @@ func TestGreeting_CredentialsThatCannotBeLookedUpFailTheConnection(t *testing.T)
 	errVault := errors.New("vault is sealed")
 	f := newFake(t, nil)
 	n := f.open(t, patient(), withCredentials(func(context.Context) (string, string, error) { return "", "", errVault }))
-	reply := ask(t, n, node.Acquire("key", "token", ttl))
+	reply := ask(t, n, newAcquire("key", "token", ttl))
 	requireReply(t, quorum.Unsent, errVault, reply)
 	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 	require.Zero(t, f.connections())
@@ -116,9 +117,9 @@ func TestGreeting_CredentialsThatCannotBeLookedUpFailTheConnection(t *testing.T)
 
 func TestGreeting_SelectsTheDatabase(t *testing.T) {
 	server := testredis.Real(t, 1, "--databases", "4")[0]
-	requireYes(t, open(t, server.Addr(), patient(), withDatabase(3)), node.Acquire("key", "token", ttl))
+	requireYes(t, open(t, server.Addr(), patient(), withDatabase(3)), newAcquire("key", "token", ttl))
 	require.Contains(t, string(do(t, server, "INFO", "keyspace").([]byte)), "db3:keys=1")
-	reply := ask(t, open(t, server.Addr(), patient(), withDatabase(4)), node.Acquire("key", "token", ttl))
+	reply := ask(t, open(t, server.Addr(), patient(), withDatabase(4)), newAcquire("key", "token", ttl))
 	requireUnconnected(t, reply, "ERR")
 	require.ErrorContains(t, reply.Err, "DB index is out of range")
 }
@@ -128,13 +129,13 @@ func TestGreeting_OverAUnixSocket(t *testing.T) {
 	socket := filepath.Join(server.Dir(), "redis@1.sock")
 	n := open(t, socket, patient(), withLogin("", "pw"), withDatabase(2))
 	require.Equal(t, socket, n.Addr())
-	requireYes(t, n, node.Acquire("key", "token", ttl))
+	requireYes(t, n, newAcquire("key", "token", ttl))
 	require.Contains(t, string(do(t, server, "INFO", "keyspace").([]byte)), "db2:keys=1")
 }
 
 func TestGreeting_NamesTheConnection(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
-	requireYes(t, open(t, server.Addr(), patient(), withClientName("locker-1")), node.Acquire("key", "token", ttl))
+	requireYes(t, open(t, server.Addr(), patient(), withClientName("locker-1")), newAcquire("key", "token", ttl))
 	list, err := redis.String(do(t, server, "CLIENT", "LIST"), nil)
 	require.NoError(t, err)
 	require.Contains(t, list, " name=locker-1 ")
@@ -144,17 +145,17 @@ func TestReply_NamesTheServerThatAnswered(t *testing.T) {
 	server, n := openReal(t)
 	for range 2 {
 		id := info(t, server, "server", "run_id")
-		for _, cmd := range []*node.Command{
-			node.Acquire("key", "token", ttl),  // yes
-			node.Acquire("key", "token", ttl),  // no
-			node.Extend("none", "token", ttl),  // no
-			node.Release("key", "token", ttl),  // yes
-			node.Acquire("key", "token", -ttl), // refused
+		for _, cmd := range []*wire.Command{
+			newAcquire("key", "token", ttl),  // yes
+			newAcquire("key", "token", ttl),  // no
+			newExtend("none", "token", ttl),  // no
+			newRelease("key", "token", ttl),  // yes
+			newAcquire("key", "token", -ttl), // refused
 		} {
 			require.Equal(t, id, ask(t, n, cmd).Server)
 		}
 		server.Stop()
-		require.Empty(t, ask(t, n, node.Acquire("key", "token", ttl)).Server, "nobody has answered")
+		require.Empty(t, ask(t, n, newAcquire("key", "token", ttl)).Server, "nobody has answered")
 		server.Start()
 		require.NotEqual(t, id, info(t, server, "server", "run_id"))
 		requireBack(t, n)
@@ -207,7 +208,7 @@ func TestGreeting_HalfAReplyTooManyIsNotLost(t *testing.T) {
 			}
 			return likeRedis(c, args)
 		}), t, patient())
-		reply := ask(t, n, node.Acquire("key", "token", ttl))
+		reply := ask(t, n, newAcquire("key", "token", ttl))
 		require.Equal(t, quorum.Unknown, reply.Answer, transport)
 	}
 }
@@ -221,7 +222,7 @@ func TestGreeting_RepliesOfTheWrongTypeAreAProtocolError(t *testing.T) {
 				}
 				return likeRedis(c, args)
 			})
-			reply := ask(t, f.open(t, patient()), node.Acquire("key", "token", ttl))
+			reply := ask(t, f.open(t, patient()), newAcquire("key", "token", ttl))
 			assert.Equal(t, quorum.Unsent, reply.Answer)
 			assert.ErrorIs(t, reply.Err, nodeerr.ErrProtocol, "%s answered by %q", command, text)
 		}
@@ -241,9 +242,9 @@ func TestGreeting_EndsTheConnectionBeforeIfAnswersWereMissing(t *testing.T) {
 			return likeRedis(c, args)
 		})
 		n := f.open(t)
-		requireYes(t, n, node.Acquire("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
 		for number := 1; number <= 3; number++ {
-			requireReplyOf(t, number == 2, send(n, node.Acquire("key", "token", ttl)))
+			requireReplyOf(t, number == 2, send(n, newAcquire("key", "token", ttl)))
 			require.NoError(t, f.peer(number).Close())
 			pass(2 * time.Second)
 		}
@@ -281,11 +282,11 @@ func TestGreeting_EndsNobodyElsesConnection(t *testing.T) {
 					return likeRedis(c, args)
 				})
 				n := f.open(t)
-				reply := send(n, node.Acquire("key", "token", ttl))
+				reply := send(n, newAcquire("key", "token", ttl))
 				synctest.Wait()
 				require.NoError(t, f.peer(1).Close())
 				requireReply(t, quorum.Unknown, nodeerr.ErrBroken, reply.next(t))
-				requireYes(t, n, node.Acquire("key", "token", ttl))
+				requireYes(t, n, newAcquire("key", "token", ttl))
 				require.Zero(t, kills.Load())
 			})
 		})
@@ -408,13 +409,13 @@ func TestGreeting_AnAcquireThatTheNetworkHeldBackTakesNoEffect(t *testing.T) {
 	network := newNetwork(t)
 	n := open(t, server.Addr(), withDialer(network.dial),
 		withTimeout(time.Second), withMaxOverdue(time.Millisecond), withDialTimeout(bound))
-	require.Eventually(t, func() bool { return ask(t, n, node.Acquire("other", "token", ttl)).Answer != quorum.Unsent }, bound, tick)
+	require.Eventually(t, func() bool { return ask(t, n, newAcquire("other", "token", ttl)).Answer != quorum.Unsent }, bound, tick)
 
 	network.hold(0)
-	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
 	require.Eventually(t, func() bool { return network.count() == 2 }, bound, tick, "the connection is not given up")
 	require.Eventually(t, func() bool {
-		return ask(t, n, node.Release("key", "token", ttl)).Answer == quorum.No // there is no key yet
+		return ask(t, n, newRelease("key", "token", ttl)).Answer == quorum.No // there is no key yet
 	}, bound, tick)
 	network.deliver(0) // the acquire
 	if !isOld(t, server) {

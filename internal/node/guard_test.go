@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"fmt"
-	"math"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,9 +9,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -21,7 +22,7 @@ const guard = 10 * time.Second
 // requireQuarantined wants an acquire refused with so much time left.
 func requireQuarantined(t *testing.T, n *node.Node, left time.Duration) {
 	t.Helper()
-	for _, cmd := range []*node.Command{node.Acquire("key", "token", time.Second), node.AcquireFenced("key", "token", time.Second, node.Counter{})} {
+	for _, cmd := range []*wire.Command{newAcquire("key", "token", time.Second), newAcquireFenced("key", "token", time.Second, counted{})} {
 		reply := ask(t, n, cmd)
 		requireReply(t, quorum.Unsent, nodeerr.ErrQuarantined, reply)
 		refusal := (*nodeerr.QuarantineError)(nil)
@@ -49,7 +50,7 @@ func TestGuard_AServerThatHasJustComeUpDoesNotVote(t *testing.T) {
 			pass(up)
 			n := upSince(t, born, new(atomic.Int64)).open(t, withGuard(guard))
 			for {
-				reply := ask(t, n, node.Acquire("key", "token", time.Second))
+				reply := ask(t, n, newAcquire("key", "token", time.Second))
 				if reply.Answer == quorum.Yes {
 					break
 				}
@@ -59,7 +60,7 @@ func TestGuard_AServerThatHasJustComeUpDoesNotVote(t *testing.T) {
 			age := time.Since(born)
 			require.GreaterOrEqual(t, age, guard+guard/100, "it may have forgotten a lock")
 			require.Less(t, age, guard+guard/100+2*time.Second+100*time.Millisecond)
-			requireYes(t, n, node.Acquire("key", "token", time.Second))
+			requireYes(t, n, newAcquire("key", "token", time.Second))
 		})
 	}
 }
@@ -83,10 +84,10 @@ func TestGuard_AServerInThePlaceOfAnotherDoesNotVote(t *testing.T) {
 		pass(time.Hour)
 		f := upSince(t, born, id)
 		n := f.open(t, withGuard(guard))
-		requireYes(t, n, node.Acquire("key", "token", time.Second))
+		requireYes(t, n, newAcquire("key", "token", time.Second))
 		require.NoError(t, f.peer(1).Close())
 		synctest.Wait()
-		requireYes(t, n, node.Acquire("key", "token", time.Second)) // the same one
+		requireYes(t, n, newAcquire("key", "token", time.Second)) // the same one
 
 		id.Store(1)
 		require.NoError(t, f.peer(2).Close())
@@ -97,7 +98,7 @@ func TestGuard_AServerInThePlaceOfAnotherDoesNotVote(t *testing.T) {
 		synctest.Wait()
 		requireQuarantined(t, n, guard+guard/100-time.Second)
 		pass(guard + guard/100 - time.Second)
-		requireYes(t, n, node.Acquire("key", "token", time.Second))
+		requireYes(t, n, newAcquire("key", "token", time.Second))
 	})
 }
 
@@ -105,13 +106,13 @@ func TestGuard_AServerWithoutAnUptimeNeverVotes(t *testing.T) {
 	server := testredis.Mini(t, 1)[0]
 	n := open(t, server.Addr(), patient(), withGuard(guard))
 	requireQuarantined(t, n, 0)
-	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, node.Release("key", "token", ttl)))
+	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, newRelease("key", "token", ttl)))
 	require.Empty(t, holds(t, server, "key"))
 }
 
 func TestGuard_WithoutOneEveryServerVotes(t *testing.T) {
 	_, n := openReal(t)
-	requireYes(t, n, node.Acquire("key", "token", ttl))
+	requireYes(t, n, newAcquire("key", "token", ttl))
 	require.Zero(t, n.Config().MaxTTL)
 }
 
@@ -119,53 +120,14 @@ func TestGuard_ARealServerThatWasRestartedDoesNotVote(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
 	n := open(t, server.Addr(), patient(), withGuard(time.Hour))
 	for range 2 {
-		reply := ask(t, n, node.Acquire("key", "token", time.Second))
+		reply := ask(t, n, newAcquire("key", "token", time.Second))
 		requireReply(t, quorum.Unsent, nodeerr.ErrQuarantined, reply)
 		require.ErrorContains(t, reply.Err, "the server may have forgotten locks: asked again in 1h0m")
 		require.Empty(t, holds(t, server, "key"))
 		server.Stop()
 		server.Start()
 		require.Eventually(t, func() bool {
-			return ask(t, n, node.Observe("key")).Answer == quorum.No
+			return ask(t, n, form.Observe("key")).Answer == quorum.No
 		}, bound, 10*time.Millisecond, "connected again")
 	}
-}
-
-// quarantine returns for how long a server may not vote.
-func quarantine(g *node.Guard, now time.Time) time.Duration {
-	d, _ := g.Quarantine(now)
-	return d
-}
-
-func TestGuard_AReplacementStaysInQuarantineOnItsNextConnection(t *testing.T) {
-	now := time.Unix(1000, 0)
-	g := node.Guard{MaxTTL: 10 * time.Second}
-	g.Connected(now, "a", time.Hour)
-	require.Zero(t, quarantine(&g, now))
-	g.Connected(now, "b", time.Hour)
-	require.Equal(t, 10100*time.Millisecond, quarantine(&g, now))
-	g.Connected(now.Add(time.Second), "b", time.Hour)
-	require.Equal(t, 9100*time.Millisecond, quarantine(&g, now.Add(time.Second)))
-	require.Zero(t, quarantine(&g, now.Add(10100*time.Millisecond)))
-	g.Connected(now.Add(time.Minute), "b", time.Hour)
-	require.Zero(t, quarantine(&g, now.Add(time.Minute)))
-}
-
-func TestGuard_AServerWithoutAnIdentityDoesNotMakeItForgetTheOneBefore(t *testing.T) {
-	now := time.Unix(1000, 0)
-	g := node.Guard{MaxTTL: 10 * time.Second}
-	g.Connected(now, "a", time.Hour)
-	g.Connected(now, "", -1)
-	_, is := g.Quarantine(now)
-	require.True(t, is)
-	g.Connected(now, "b", time.Hour)
-	require.Equal(t, 10100*time.Millisecond, quarantine(&g, now))
-}
-
-func TestGuard_TheLongestOfAllTTLsKeepsAServerFromVoting(t *testing.T) {
-	g := node.Guard{MaxTTL: math.MaxInt64}
-	g.Connected(time.Now(), "server", time.Hour)
-	left, is := g.Quarantine(time.Now())
-	require.True(t, is)
-	require.Greater(t, left, 100*365*24*time.Hour)
 }

@@ -36,7 +36,7 @@ func TestReport_SaysWhenTheNodeIsUpAndWhyItIsNot(t *testing.T) {
 	n := newNode(server.Addr(), patient())
 	seen := make(reports, 1000)
 	n.Report(seen, 0)
-	require.Equal(t, quorum.Yes, ask(t, n, node.Acquire("key", "token", ttl)).Answer)
+	require.Equal(t, quorum.Yes, ask(t, n, newAcquire("key", "token", ttl)).Answer)
 	require.Equal(t, node.Health{Up: true}, seen.next(t))
 
 	late := make(reports, 1000)
@@ -97,7 +97,7 @@ func TestReport_AConnectionThatIsReadyTooLateIsNotUp(t *testing.T) {
 	n := open(t, server.Addr(), patient(), withDialTimeout(100*time.Millisecond), withDialer(dial))
 	seen := make(reports, 1000)
 	n.Report(seen, 0)
-	reply := ask(t, n, node.Acquire("key", "token", ttl))
+	reply := ask(t, n, newAcquire("key", "token", ttl))
 	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 	h := seen.next(t)
 	require.False(t, h.Up)

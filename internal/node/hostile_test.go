@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
@@ -170,7 +169,7 @@ func TestHostile_ServersAreSurvived(t *testing.T) {
 					var seen struct{ yes, protocol, other int }
 					grown := allocated(func() {
 						for f.connections() <= 2 || seen.yes+seen.other+seen.protocol <= 2 {
-							reply := ask(t, n, node.Acquire("key", "token", ttl))
+							reply := ask(t, n, newAcquire("key", "token", ttl))
 							switch {
 							case reply.Answer == quorum.Yes:
 								seen.yes++
@@ -193,7 +192,7 @@ func TestHostile_ServersAreSurvived(t *testing.T) {
 					}
 					good.Store(true)
 					require.Eventually(t, func() bool {
-						return ask(t, n, node.Acquire("key", "token", ttl)).Answer == quorum.Yes
+						return ask(t, n, newAcquire("key", "token", ttl)).Answer == quorum.Yes
 					}, bound, tick)
 				})
 			})
@@ -210,12 +209,12 @@ func TestHostile_StreamsOnAnIdleConnectionEndIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, nil)
 			n := f.open(t, patient())
-			requireYes(t, n, node.Acquire("key", "token", ttl))
+			requireYes(t, n, newAcquire("key", "token", ttl))
 			require.Less(t, allocated(func() {
 				h.attack(f.peer(1)) // returns, since the node hangs up
 				require.Eventually(t, func() bool { return f.connections() > 1 }, bound, tick)
 			}), uint64(64<<20))
-			requireYes(t, n, node.Acquire("key", "token", ttl))
+			requireYes(t, n, newAcquire("key", "token", ttl))
 			require.Equal(t, 2, f.connections())
 		})
 	}
@@ -239,7 +238,7 @@ func TestHostile_PushesThatWereNotAskedForEndAConnectionThatTracks(t *testing.T)
 			l := listen(n, "channel")
 			require.Equal(t, "0 active", l.next(t))
 			require.Eventually(t, func() bool { return f.count("SUBSCRIBE") == 1 }, bound, tick)
-			requireYes(t, n, node.Acquire("key", "token", ttl))
+			requireYes(t, n, newAcquire("key", "token", ttl))
 			require.Equal(t, "0 invalidated key", l.next(t), "by the node itself")
 			f.send(t, 1, text)
 			require.Equal(t, "0 lost", l.next(t))
@@ -264,7 +263,7 @@ func TestHostile_AFloodOfInvalidationsCostsNoMemory(t *testing.T) {
 		}
 		require.Eventually(t, func() bool { return count.invalidated.Load() == 300_000 }, bound, tick)
 	}), uint64(64<<20))
-	requireYes(t, n, node.Acquire("key", "token", ttl))
+	requireYes(t, n, newAcquire("key", "token", ttl))
 	require.Equal(t, 1, f.connections())
 }
 
@@ -290,7 +289,7 @@ func TestHostile_ARefusalBeforeAnythingIsTheReason(t *testing.T) {
 					_ = c.Close()
 					return ""
 				})
-				reply := ask(t, f.open(t, append(opts, patient())...), node.Acquire("key", "token", ttl))
+				reply := ask(t, f.open(t, append(opts, patient())...), newAcquire("key", "token", ttl))
 				requireUnconnected(t, reply, code)
 			})
 		}
@@ -312,7 +311,7 @@ func TestGreeting_AServerThatIsTooOldIsNamed(t *testing.T) {
 				}
 				return likeRedis(c, args)
 			})
-			reply := ask(t, open(f, t, patient()), node.Acquire("key", "token", ttl))
+			reply := ask(t, open(f, t, patient()), newAcquire("key", "token", ttl))
 			if old {
 				requireReply(t, quorum.Unsent, nodeerr.ErrOldServer, reply)
 				require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))

@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -26,14 +26,14 @@ func TestLoop_NothingIsConnectedBeforeTheFirstCommand(t *testing.T) {
 		n := f.open(t)
 		pass(time.Hour)
 		require.Zero(t, f.connections())
-		requireYes(t, n, node.Acquire("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
 		require.Equal(t, 1, f.connections())
 	})
 }
 
 func TestLoop_ConnectsAgainAfterARestartWithoutBeingAsked(t *testing.T) {
 	server, n := openReal(t)
-	requireYes(t, n, node.Acquire("key", "token", ttl))
+	requireYes(t, n, newAcquire("key", "token", ttl))
 	for range 3 {
 		server.Stop()
 		server.Start()
@@ -44,7 +44,7 @@ func TestLoop_ConnectsAgainAfterARestartWithoutBeingAsked(t *testing.T) {
 
 func TestLoop_ConnectsAgainWhenTheConnectionIsCut(t *testing.T) {
 	server, n := openReal(t)
-	requireYes(t, n, node.Acquire("key", "token", ttl))
+	requireYes(t, n, newAcquire("key", "token", ttl))
 	for range 3 {
 		before := clients(t, server)
 		do(t, server, "CLIENT", "KILL", "TYPE", "normal")
@@ -64,16 +64,16 @@ func TestLoop_AServerThatIsDownFailsCommandsAtOnceWithTheReason(t *testing.T) {
 		filepath.Join(t.TempDir(), "no.sock"): syscall.ENOENT,
 	} {
 		n := open(t, address, patient())
-		requireUnreachable(t, reason, ask(t, n, node.Acquire("key", "token", ttl)))
+		requireUnreachable(t, reason, ask(t, n, newAcquire("key", "token", ttl)))
 		for range 100 {
-			replies := send(n, node.Acquire("key", "token", ttl))
+			replies := send(n, newAcquire("key", "token", ttl))
 			require.Len(t, replies, 1, "not answered within Send")
 			requireUnreachable(t, reason, replies.next(t))
 		}
 	}
 }
 
-func requireUnreachable(t testing.TB, reason error, reply node.Reply) {
+func requireUnreachable(t testing.TB, reason error, reply wire.Reply) {
 	t.Helper()
 	requireReply(t, quorum.Unsent, reason, reply)
 	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
@@ -94,7 +94,7 @@ func TestLoop_OneAttemptToConnectAtATime(t *testing.T) {
 		for range 100 {
 			asking.Go(func() {
 				for range 100 {
-					if reply := <-send(n, node.Acquire("key", "token", ttl)); reply.Answer != quorum.Unsent {
+					if reply := <-send(n, newAcquire("key", "token", ttl)); reply.Answer != quorum.Unsent {
 						t.Error(reply)
 					}
 					pass(time.Millisecond)
@@ -118,7 +118,7 @@ func TestLoop_PausesGrowUpToASecond(t *testing.T) {
 			dials = append(dials, time.Now())
 			return nil, errDown
 		}))
-		requireReply(t, quorum.Unsent, errDown, ask(t, n, node.Acquire("key", "token", ttl)))
+		requireReply(t, quorum.Unsent, errDown, ask(t, n, newAcquire("key", "token", ttl)))
 		pass(10 * time.Second)
 		mu.Lock()
 		defer mu.Unlock()
@@ -138,16 +138,16 @@ func TestLoop_PausesStartOverAfterAUsefulConnection(t *testing.T) {
 		b.down.Store(true)
 		n := b.open(t)
 		for range 2 {
-			require.Equal(t, quorum.Unsent, ask(t, n, node.Acquire("key", "token", ttl)).Answer)
+			require.Equal(t, quorum.Unsent, ask(t, n, newAcquire("key", "token", ttl)).Answer)
 			pass(time.Minute)
 			b.down.Store(false)
 			pass(time.Second)
-			requireYes(t, n, node.Acquire("key", "token", ttl))
+			requireYes(t, n, newAcquire("key", "token", ttl))
 			b.breakNetwork()
 			pass(time.Nanosecond)
 			b.down.Store(false)
 			pass(20 * time.Millisecond)
-			requireYes(t, n, node.Acquire("key", "token", ttl))
+			requireYes(t, n, newAcquire("key", "token", ttl))
 			b.breakNetwork()
 			synctest.Wait()
 		}
@@ -165,15 +165,15 @@ func TestLoop_AnEarlierReasonIsNotReportedAgain(t *testing.T) {
 			return f.connect(), nil
 		}))
 		t.Cleanup(func() { close(dials) })
-		early := send(n, node.Acquire("key", "token", ttl))
+		early := send(n, newAcquire("key", "token", ttl))
 		dials <- errDown
 		requireReply(t, quorum.Unsent, errDown, early.next(t))
 		dials <- nil
 		synctest.Wait()
-		requireYes(t, n, node.Acquire("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
 		require.NoError(t, f.peer(1).Close())
 		synctest.Wait()
-		late := send(n, node.Acquire("key", "token", ttl))
+		late := send(n, newAcquire("key", "token", ttl))
 		require.Empty(t, late, "refused before the attempt to connect has failed")
 		dials <- nil
 		require.Equal(t, quorum.Yes, late.next(t).Answer)
@@ -184,13 +184,13 @@ func TestLoop_IsBackAtMostASecondAfterItsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newFake(t, nil)
 		n := b.open(t)
-		requireYes(t, n, node.Acquire("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
 		for _, down := range []time.Duration{0, time.Millisecond, time.Second, time.Hour} {
 			b.breakNetwork()
 			pass(down)
 			b.down.Store(false)
 			pass(time.Second)
-			requireYes(t, n, node.Acquire("key", "token", ttl))
+			requireYes(t, n, newAcquire("key", "token", ttl))
 		}
 	})
 }
@@ -222,7 +222,7 @@ func TestLoop_PausesIfTheServerHangsUp(t *testing.T) {
 				f := newFake(t, answer)
 				n := f.open(t)
 				listen(n, "channel")
-				send(n, node.Release("key", "token", 10*time.Second))
+				send(n, newRelease("key", "token", 10*time.Second))
 				pass(10 * time.Second)
 				require.Less(t, f.connections(), 40)
 				require.Greater(t, f.connections(), 8)
@@ -237,7 +237,7 @@ func TestLoop_AUsefulConnectionIsReplacedAtOnce(t *testing.T) {
 		n := f.open(t)
 		start := time.Now()
 		for number := 1; number <= 10; number++ {
-			requireYes(t, n, node.Acquire("key", "token", ttl))
+			requireYes(t, n, newAcquire("key", "token", ttl))
 			require.NoError(t, f.peer(number).Close())
 			synctest.Wait()
 			require.Equal(t, number+1, f.connections())
@@ -257,14 +257,14 @@ func TestLoop_AConnectionWithOverdueAnswersIsReplaced(t *testing.T) {
 			return likeRedis(c, args)
 		})
 		n := f.open(t, withMaxOverdue(overdue))
-		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
+		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
 		pass(overdue - 1)
 		require.Equal(t, 1, f.connections())
-		requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, node.Acquire("key", "token", ttl)))
+		requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, newAcquire("key", "token", ttl)))
 		pass(1)
 		synctest.Wait()
 		require.Equal(t, 2, f.connections())
-		requireYes(t, n, node.Acquire("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
 	})
 }
 
@@ -277,11 +277,11 @@ func TestLoop_AConnectionThatDiesWhileIdleIsReplaced(t *testing.T) {
 			return likeRedis(c, args)
 		})
 		n := f.open(t)
-		requireYes(t, n, node.Acquire("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
 		pass(12 * time.Second) // the pause between two pings, and what an answer may take
 		require.Equal(t, 2, f.connections())
 		start := time.Now()
-		requireYes(t, n, node.Acquire("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
 		require.Zero(t, time.Since(start))
 		pass(time.Minute)
 		require.Equal(t, 2, f.connections(), "a connection that lives is kept")
@@ -301,10 +301,10 @@ func TestLoop_PingsOnlyIfNothingElseIsUnderWay(t *testing.T) {
 			return likeRedis(c, args)
 		})
 		n := f.open(t, withMaxOverdue(time.Hour))
-		requireYes(t, n, node.Extend("key", "token", ttl))
+		requireYes(t, n, newExtend("key", "token", ttl))
 		pass(35 * time.Second)
 		require.EqualValues(t, 3, pings.Load())
-		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
+		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
 		pass(time.Minute)
 		require.EqualValues(t, 3, pings.Load())
 	})

@@ -15,9 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -150,43 +152,51 @@ func onBothNodes(t *testing.T, opts []option, test func(t *testing.T, server *te
 }
 
 // inbox is where the replies to commands arrive.
-type inbox chan node.Reply
+type inbox chan wire.Reply
 
-func (b inbox) Reply(_ int, reply node.Reply) { b <- reply }
+func (b inbox) Reply(_ wire.Tag, reply wire.Reply) { b <- reply }
 
 // next waits for the next reply.
-func (b inbox) next(t testing.TB) node.Reply {
+func (b inbox) next(t testing.TB) wire.Reply {
 	t.Helper()
 	select {
 	case reply := <-b:
 		return reply
 	case <-time.After(bound):
 		require.FailNow(t, "a command was never answered")
-		return node.Reply{}
+		return wire.Reply{}
+	}
+}
+
+// sendTo sends a command. If the node does not take it, that is the reply.
+func sendTo(n *node.Node, cmd *wire.Command, to wire.Receiver, number int) {
+	tag := wire.Tag{Node: uint16(number)}
+	if err := n.Send(time.Now(), cmd, to, tag); err != nil && to != nil {
+		to.Reply(tag, wire.Reply{Answer: quorum.Unsent, Err: err})
 	}
 }
 
 // send puts a command to the node and returns where its reply arrives.
-func send(n *node.Node, cmd *node.Command) inbox {
+func send(n *node.Node, cmd *wire.Command) inbox {
 	replies := make(inbox, 8) // one is right; room for more shows that too many came
-	n.Send(time.Now(), cmd, replies, 0)
+	sendTo(n, cmd, replies, 0)
 	return replies
 }
 
 // ask puts a command to the node and waits for the reply.
-func ask(t testing.TB, n *node.Node, cmd *node.Command) node.Reply {
+func ask(t testing.TB, n *node.Node, cmd *wire.Command) wire.Reply {
 	t.Helper()
 	return send(n, cmd).next(t)
 }
 
 // together sends commands, in order, and returns the replies. As the first that is sent to a node they wait for its
 // connection, and so for each other.
-func together(t testing.TB, n *node.Node, cmds []*node.Command) []node.Reply {
+func together(t testing.TB, n *node.Node, cmds []*wire.Command) []wire.Reply {
 	t.Helper()
 	return replies(t, sendAll(n, cmds))
 }
 
-func sendAll(n *node.Node, cmds []*node.Command) []inbox {
+func sendAll(n *node.Node, cmds []*wire.Command) []inbox {
 	inboxes := make([]inbox, len(cmds))
 	for i, cmd := range cmds {
 		inboxes[i] = send(n, cmd)
@@ -194,9 +204,9 @@ func sendAll(n *node.Node, cmds []*node.Command) []inbox {
 	return inboxes
 }
 
-func replies(t testing.TB, inboxes []inbox) []node.Reply {
+func replies(t testing.TB, inboxes []inbox) []wire.Reply {
 	t.Helper()
-	replies := make([]node.Reply, len(inboxes))
+	replies := make([]wire.Reply, len(inboxes))
 	for i, in := range inboxes {
 		replies[i] = in.next(t)
 		require.Empty(t, in, "answered twice")
@@ -205,33 +215,33 @@ func replies(t testing.TB, inboxes []inbox) []node.Reply {
 }
 
 // everyKind makes one command of each kind.
-func everyKind() map[string]*node.Command {
-	return map[string]*node.Command{
-		"acquire": node.Acquire("key", "token", ttl),
-		"release": node.Release("key", "token", ttl),
-		"extend":  node.Extend("key", "token", ttl),
-		"delete":  node.Delete("key", "token"),
+func everyKind() map[string]*wire.Command {
+	return map[string]*wire.Command{
+		"acquire": newAcquire("key", "token", ttl),
+		"release": newRelease("key", "token", ttl),
+		"extend":  newExtend("key", "token", ttl),
+		"delete":  newDelete("key", "token"),
 
-		"acquire with fencing": node.AcquireFenced("key", "token", ttl, node.Counter{}),
-		"raise":                node.Raise("key", "token", 1, 2),
-		"release with fencing": node.ReleaseFenced("key", "token", 1, ttl),
-		"extend with fencing":  node.ExtendFenced("key", "token", 1, ttl, ttl),
+		"acquire with fencing": newAcquireFenced("key", "token", ttl, counted{}),
+		"raise":                newRaise("key", "token", 1, 2),
+		"release with fencing": newReleaseFenced("key", "token", 1, ttl),
+		"extend with fencing":  newExtendFenced("key", "token", 1, ttl, ttl),
 
-		"heal":    node.Heal("key", "token"),
-		"observe": node.Observe("key"),
+		"heal":    form.Heal("key", "token"),
+		"observe": form.Observe("key"),
 		"publish": node.Publish("channel", "message"),
 	}
 }
 
 // requireYes asks and fails the test unless the answer is yes.
-func requireYes(t testing.TB, n *node.Node, cmd *node.Command) {
+func requireYes(t testing.TB, n *node.Node, cmd *wire.Command) {
 	t.Helper()
 	reply := ask(t, n, cmd)
 	require.NoError(t, reply.Err)
 	require.Equal(t, quorum.Yes, reply.Answer)
 }
 
-func requireAllYes(t testing.TB, replies []node.Reply) {
+func requireAllYes(t testing.TB, replies []wire.Reply) {
 	t.Helper()
 	for _, reply := range replies {
 		require.NoError(t, reply.Err)
@@ -243,20 +253,20 @@ func requireAllYes(t testing.TB, replies []node.Reply) {
 func requireBack(t testing.TB, n *node.Node) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		reply := ask(t, n, node.Release("nothing", "token", ttl))
+		reply := ask(t, n, newRelease("nothing", "token", ttl))
 		return reply.Answer == quorum.No && errors.Is(reply.Err, nodeerr.ErrAbsent)
 	}, bound, tick)
 }
 
 // requireReply fails the test unless the reply has this answer and reason.
-func requireReply(t testing.TB, answer quorum.Answer, reason error, reply node.Reply) {
+func requireReply(t testing.TB, answer quorum.Answer, reason error, reply wire.Reply) {
 	t.Helper()
 	require.ErrorIs(t, reply.Err, reason)
 	require.Equal(t, answer, reply.Answer)
 }
 
 // requireServerError fails the test unless the reply has this answer, and the server's error of this code as the reason.
-func requireServerError(t testing.TB, reply node.Reply, answer quorum.Answer, code string) {
+func requireServerError(t testing.TB, reply wire.Reply, answer quorum.Answer, code string) {
 	t.Helper()
 	refusal := (*nodeerr.ServerError)(nil)
 	require.ErrorAs(t, reply.Err, &refusal)
@@ -265,14 +275,14 @@ func requireServerError(t testing.TB, reply node.Reply, answer quorum.Answer, co
 }
 
 // requireRefused fails the test unless the server has refused the command with the code.
-func requireRefused(t testing.TB, reply node.Reply, code string) {
+func requireRefused(t testing.TB, reply wire.Reply, code string) {
 	t.Helper()
 	requireServerError(t, reply, quorum.Refused, code)
 	require.NotErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 }
 
 // requireUnconnected fails the test unless there is no connection because of the code.
-func requireUnconnected(t testing.TB, reply node.Reply, code string) {
+func requireUnconnected(t testing.TB, reply wire.Reply, code string) {
 	t.Helper()
 	requireServerError(t, reply, quorum.Unsent, code)
 	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
@@ -371,4 +381,4 @@ func fenced(token string, number uint64) string { return fmt.Sprintf("%s|%d", to
 func now() uint64 { return uint64(time.Now().UnixMicro()) }
 
 // at is the counter of a caller whose estimate of the time this is.
-func at(time uint64) node.Counter { return node.Counter{Keep: keep, Now: time} }
+func at(time uint64) counted { return counted{Keep: keep, Now: time} }

@@ -4,8 +4,8 @@
 // A node never makes its callers wait for longer than the node timeout. A server that does not answer is not asked
 // again until an overdue answer has come in, or until its connection was given up and a new one made.
 //
-// Commands go down as one [Command] and come back as one [Reply]. A [Pipeline] decides what becomes of a command when
-// things go wrong, a [Guard] whether the server may vote. What the commands mean, and how the answers of several nodes
+// Commands go down as one [wire.Command] and come back as one [wire.Reply]. A [wire.Pipeline] decides what becomes of a command when
+// things go wrong, a [wire.Guard] whether the server may vote. What the commands mean, and how the answers of several nodes
 // become a lock, is the business of package redlock.
 package node
 
@@ -19,6 +19,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Config is how a server is reached and how long things may take. Package pool documents the times.
@@ -56,8 +57,8 @@ type Node struct {
 	running sync.WaitGroup // the connection loop
 
 	mu        sync.Mutex
-	pipeline  *Pipeline[call]
-	guard     Guard
+	pipeline  *wire.Pipeline[call]
+	guard     wire.Guard
 	conn      *conn       // nil while there is none
 	timer     *time.Timer // nil before the connection loop was started
 	firesAt   time.Time   // when timer fires; zero if it does not
@@ -71,9 +72,10 @@ type Node struct {
 
 // call is a command and who receives the reply.
 type call struct {
-	cmd  *Command
-	to   Receiver // nil if nobody does
-	node int
+	cmd  *wire.Command
+	to   wire.Receiver // nil if nobody does
+	tag  wire.Tag
+	own  own    // what for, if it is the node's own
 	sent string // the name of the command that it was written as last; "" while it was not
 
 	// Once it was written as the first of a message, which is what a server takes for one command and answers once:
@@ -83,25 +85,17 @@ type call struct {
 	tracked  bool // and was confirmed
 }
 
-func (c call) reply(r Reply) {
+func (c call) reply(r wire.Reply) {
 	if c.to != nil {
-		c.to.Reply(c.node, r)
+		c.to.Reply(c.tag, r)
 	}
 }
 
-// replyLate is reply for an answer that comes after the end of the call was reported.
-func (c call) replyLate(r Reply) {
-	if to, ok := c.to.(LateReceiver); ok {
-		to.ReplyLate(c.node, r)
+func (c call) op() wire.Op[call] {
+	return wire.Op[call]{
+		Item: c, CleanUp: c.cmd.CleansUp, Redeliver: c.cmd.Redeliver,
+		Patient: c.cmd.WantsLate && !c.cmd.Changes, // the key may be gone
 	}
-}
-
-func (c call) op() Op[call] {
-	op := Op[call]{Item: c, CleanUp: c.cmd.kind == release, Redeliver: c.cmd.redeliver}
-	if c.cmd.kind == observe { // of the key of a lock that is held, as it may be gone
-		_, op.Patient = c.to.(LateReceiver)
-	}
-	return op
 }
 
 // unlock unlocks the mutex and reports what has ended without an answer.
@@ -109,7 +103,7 @@ func (n *Node) unlock() {
 	notices := n.pipeline.Notices()
 	n.mu.Unlock()
 	for _, e := range notices {
-		e.Item.reply(Reply{Answer: e.Answer, Err: e.Err, Command: e.Item.sent})
+		e.Item.reply(wire.Reply{Answer: e.Answer, Err: e.Err, Command: e.Item.sent})
 	}
 }
 
@@ -118,8 +112,8 @@ func New(config Config) *Node {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Node{
 		config: config, ctx: ctx, cancel: cancel,
-		pipeline: &Pipeline[call]{Timeout: config.Timeout, MaxOverdue: config.MaxOverdue},
-		guard:    Guard{MaxTTL: config.MaxTTL},
+		pipeline: &wire.Pipeline[call]{Timeout: config.Timeout, MaxOverdue: config.MaxOverdue},
+		guard:    wire.Guard{MaxTTL: config.MaxTTL},
 		wake:     make(chan struct{}, 1),
 		closing:  make(chan struct{}),
 		expiring: make(chan struct{}, 1),
@@ -132,32 +126,30 @@ func (n *Node) Addr() string { return n.config.Addr }
 // Config returns what the node was made with.
 func (n *Node) Config() Config { return n.config }
 
-// Send queues a command and returns at once. The receiver, which may be nil, gets the reply under the number node, within
-// the node timeout from since. That is usually time.Now(): one reading serves all nodes.
+// Send queues a command and returns at once. The receiver, which may be nil, gets the reply with the tag, within the node timeout
+// from since. That is usually time.Now(): one reading serves all nodes. If Send returns an error, the command is certainly not done
+// (Unsent), and there is no reply.
 //
 // Commands are carried out in the order in which they were sent, as far as they reach the server. A release outlives its
 // timeout: it is sent until it is answered, or no longer worth sending. Any other command that could not be written in
 // time is not written at all.
-func (n *Node) Send(since time.Time, cmd *Command, to Receiver, node int) {
-	c := call{cmd: cmd, to: to, node: node}
+func (n *Node) Send(since time.Time, cmd *wire.Command, to wire.Receiver, tag wire.Tag) error {
 	n.mu.Lock()
-	first, err := n.pipeline.Send(since, c.op())
-	if err != nil {
-		n.mu.Unlock()
-		c.reply(Reply{Answer: quorum.Unsent, Err: err})
-		return
+	first, err := n.pipeline.Send(since, call{cmd: cmd, to: to, tag: tag}.op())
+	if err == nil {
+		n.startLocked()
+		n.armLocked(since.Add(n.config.Timeout))
 	}
-	n.startLocked()
-	n.armLocked(since.Add(n.config.Timeout))
 	n.mu.Unlock()
-	if first { // otherwise the loop has been woken
+	if first && err == nil { // otherwise the loop has been woken
 		n.wakeLoop()
 	}
+	return err
 }
 
 // sendLocked queues a command of the node's own.
-func (n *Node) sendLocked(now time.Time, cmd *Command) {
-	if _, err := n.pipeline.Send(now, call{cmd: cmd}.op()); err == nil {
+func (n *Node) sendLocked(now time.Time, c call) {
+	if _, err := n.pipeline.Send(now, c.op()); err == nil {
 		n.armLocked(now.Add(n.config.Timeout))
 		n.wakeLoop()
 	}
@@ -165,11 +157,11 @@ func (n *Node) sendLocked(now time.Time, cmd *Command) {
 
 // answered hands the next reply of the connection, and those that have come with it, to their receivers. It fails if nobody
 // asked, and with errLast if the node is closed and this was the last reply.
-func (n *Node) answered(c *conn, v *value) error {
+func (n *Node) answered(c *conn, v *wire.Value) error {
 	n.mu.Lock()
 	more, err := n.answerLocked(c, v)
-	for more && err == nil && len(c.answers) < batchSize && c.ready() {
-		if *v, err = c.read(); err == nil {
+	for more && err == nil && len(c.answers) < batchSize && c.Ready() {
+		if *v, err = c.Read(); err == nil {
 			more, err = n.answerLocked(c, v)
 		}
 	}
@@ -180,17 +172,15 @@ func (n *Node) answered(c *conn, v *value) error {
 	n.mu.Unlock()
 	for i := range c.answers {
 		a := &c.answers[i]
-		if a.cmd.kind == tracking {
+		if a.own == tracking {
 			n.trackingAnswered(c, a.with.Answer)
 		}
-		if a.cmd.changes(a.with.Answer) {
+		if a.cmd.Changed(a.with.Answer) {
 			for _, l := range listeners {
-				l.Invalidated(l.node, a.cmd.key)
+				l.Invalidated(l.node, a.cmd.Key)
 			}
 		}
-		if a.late {
-			a.replyLate(a.with)
-		} else {
+		if !a.with.Late || a.cmd.WantsLate {
 			a.reply(a.with)
 		}
 	}
@@ -202,35 +192,34 @@ func (n *Node) answered(c *conn, v *value) error {
 // answer is a call and what it was answered with.
 type answer struct {
 	call
-	with Reply
-	late bool // the end of the call was reported before
+	with wire.Reply
 }
 
 // answerLocked appends to the answers of the connection what a reply is the answer to. more reports whether the next reply
 // may be dealt with before these are handed out. What cannot be the answer ends the connection: the replies behind it may belong to
 // other commands than it seems.
-func (n *Node) answerLocked(c *conn, v *value) (more bool, err error) {
+func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 	next := n.pipeline.Next()
 	if next == nil {
 		return false, errUnasked
 	}
 	if next.caching {
-		next.caching, next.tracked = false, v.isOK()
+		next.caching, next.tracked = false, v.IsOK()
 		return true, nil
 	}
-	more = next.cmd.kind != tracking
+	more = next.own != tracking
 	parts, alone := c.partsLocked(v, next.commands)
 	for i := range next.commands {
 		op, reported := n.pipeline.Answered()
-		c.served = c.served || op.Item.cmd.kind < ping
+		c.served = c.served || op.Item.own == callers
 		if alone && n.repeatLocked(op) {
 			op.Item.to = nil
 		}
 		if parts != nil {
 			v = &parts[i]
 		}
-		a := answer{call: op.Item, with: op.Item.cmd.parse(v), late: reported}
-		a.with.Command, a.with.Server = op.Item.sent, c.server
+		a := answer{call: op.Item, with: op.Item.cmd.Reply(v)}
+		a.with.Command, a.with.Server, a.with.Late = op.Item.sent, c.server, reported
 		if a.with.Answer == quorum.Unknown {
 			err = a.with.Err
 		}
@@ -245,13 +234,13 @@ func (n *Node) answerLocked(c *conn, v *value) (more bool, err error) {
 
 // repeatLocked sends a command once more, by itself and with the source of its script, since the server has refused the
 // form in which it was sent before.
-func (n *Node) repeatLocked(op Op[call]) bool {
+func (n *Node) repeatLocked(op wire.Op[call]) bool {
 	cmd := op.Item.cmd
-	if op.Again || cmd.script == nil {
+	if op.Again || cmd.Script == nil {
 		return false
 	}
 	n.wakeLoop()
-	return n.pipeline.Repeat(op, func(later call) bool { return later.cmd.mustFollow(cmd) })
+	return n.pipeline.Repeat(op, func(later call) bool { return later.cmd.MustFollow(cmd) })
 }
 
 // Close lets what is under way end, for the node timeout at most, and closes the connection. A release that could not be
@@ -261,7 +250,7 @@ func (n *Node) repeatLocked(op Op[call]) bool {
 func (n *Node) Close() error {
 	n.mu.Lock()
 	if !n.pipeline.Closed() {
-		n.pipeline.Close(time.Now(), call{cmd: newCommand(ping, nil, "", "", "PING")}.op()) // the reader ends with its answer
+		n.pipeline.Close(time.Now(), ping.call("", "PING").op()) // the reader ends with its answer
 		close(n.closing)
 	}
 	n.mu.Unlock()

@@ -16,9 +16,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -31,11 +33,11 @@ func TestNode_ManyCallersShareOneConnection(t *testing.T) {
 			key := fmt.Sprint(i)
 			for range 4 {
 				acquired, released := make(inbox, 2), make(inbox, 2)
-				n.Send(time.Now(), node.Acquire(key, "token", ttl), acquired, 0)
+				sendTo(n, newAcquire(key, "token", ttl), acquired, 0)
 				if (<-acquired).Answer != quorum.Yes {
 					t.Error("a key of its own is held")
 				}
-				n.Send(time.Now(), node.Release(key, "token", ttl), released, 0)
+				sendTo(n, newRelease(key, "token", ttl), released, 0)
 				if (<-released).Answer != quorum.Yes {
 					t.Error("a key of its own is gone")
 				}
@@ -63,7 +65,7 @@ func TestNode_CommandsDoNotWaitForTheAnswersBeforeThem(t *testing.T) {
 		})
 		n := f.open(t)
 		for range 300 {
-			n.Send(time.Now(), node.Acquire("key", "token", ttl), nil, 0)
+			sendTo(n, newAcquire("key", "token", ttl), nil, 0)
 		}
 		synctest.Wait()
 		require.EqualValues(t, 300, arrived.Load())
@@ -80,10 +82,10 @@ func TestNode_CommandsAreCarriedOutInTheirOrder(t *testing.T) {
 				replies := make(inbox, 1000)
 				for j := range 25 {
 					token := fmt.Sprint(j)
-					n.Send(time.Now(), node.Acquire(key, token, ttl), replies, 0)
-					n.Send(time.Now(), node.Acquire(key, "other", ttl), replies, 0)
-					n.Send(time.Now(), node.Extend(key, token, 2*ttl), replies, 0)
-					n.Send(time.Now(), node.Release(key, token, ttl), replies, 0)
+					sendTo(n, newAcquire(key, token, ttl), replies, 0)
+					sendTo(n, newAcquire(key, "other", ttl), replies, 0)
+					sendTo(n, newExtend(key, token, 2*ttl), replies, 0)
+					sendTo(n, newRelease(key, token, ttl), replies, 0)
 				}
 				for j := range 100 {
 					want := quorum.Yes
@@ -106,7 +108,7 @@ func TestNode_ReceiversMaySendFromWithinReply(t *testing.T) {
 	chain := &chain{n: n, done: make(chan struct{})}
 	chain.left.Store(1000)
 	for range 8 {
-		n.Send(time.Now(), node.Acquire("key", "token", ttl), chain, 0)
+		sendTo(n, newAcquire("key", "token", ttl), chain, 0)
 	}
 	<-chain.done
 }
@@ -118,12 +120,12 @@ type chain struct {
 	done chan struct{}
 }
 
-func (c *chain) Reply(_ int, _ node.Reply) {
+func (c *chain) Reply(_ wire.Tag, _ wire.Reply) {
 	switch left := c.left.Add(-1); {
 	case left == 0:
 		close(c.done)
 	case left > 0:
-		c.n.Send(time.Now(), node.Release("key", "token", ttl), c, 0)
+		sendTo(c.n, newRelease("key", "token", ttl), c, 0)
 	}
 }
 
@@ -133,8 +135,8 @@ func TestClose_OfANodeThatWasNeverUsed(t *testing.T) {
 		n := f.openUnowned()
 		for range 2 {
 			require.NoError(t, n.Close())
-			requireReply(t, quorum.Unsent, nodeerr.ErrClosed, ask(t, n, node.Acquire("key", "token", ttl)))
-			requireReply(t, quorum.Unsent, nodeerr.ErrClosed, ask(t, n, node.Release("key", "token", ttl)))
+			requireReply(t, quorum.Unsent, nodeerr.ErrClosed, ask(t, n, newAcquire("key", "token", ttl)))
+			requireReply(t, quorum.Unsent, nodeerr.ErrClosed, ask(t, n, newRelease("key", "token", ttl)))
 		}
 		require.Zero(t, f.connections())
 	})
@@ -148,8 +150,8 @@ func TestClose_LetsWhatIsUnderWayEnd(t *testing.T) {
 		})
 		n := f.openUnowned()
 		start := time.Now()
-		acquired := send(n, node.Acquire("key", "token", ttl))
-		released := send(n, node.Release("key", "token", ttl))
+		acquired := send(n, newAcquire("key", "token", ttl))
+		released := send(n, newRelease("key", "token", ttl))
 		require.NoError(t, n.Close()) // which has not even connected yet
 		require.Equal(t, quorum.Yes, acquired.next(t).Answer)
 		require.Equal(t, quorum.Yes, released.next(t).Answer)
@@ -160,7 +162,7 @@ func TestClose_LetsWhatIsUnderWayEnd(t *testing.T) {
 func TestClose_OfAnIdleNodeDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFake(t, nil).openUnowned()
-		requireYes(t, n, node.Acquire("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
 		start := time.Now()
 		require.NoError(t, n.Close())
 		require.Zero(t, time.Since(start))
@@ -209,9 +211,9 @@ func TestClose_WaitsForTheNodeTimeoutAtTheLongest(t *testing.T) {
 						withDialer(server.dialer(t)), withMaxOverdue(time.Hour), withDialTimeout(time.Hour),
 					}, server.more...)
 					n := newNode("fake", opts...)
-					acquired := send(n, node.Acquire("key", "token", ttl))
+					acquired := send(n, newAcquire("key", "token", ttl))
 					synctest.Wait()
-					released := send(n, node.Release("key", "token", ttl))
+					released := send(n, newRelease("key", "token", ttl))
 					pass(wait)
 
 					start := time.Now()
@@ -241,8 +243,8 @@ func TestClose_EndsWhatWaitsForAConnection(t *testing.T) {
 				return nil, ctx.Err()
 			}))
 		waiting := []inbox{
-			send(n, node.Acquire("key", "token", ttl)),
-			send(n, node.Release("key", "token", ttl)),
+			send(n, newAcquire("key", "token", ttl)),
+			send(n, newRelease("key", "token", ttl)),
 		}
 		<-dialing
 		require.NoError(t, n.Close())
@@ -257,8 +259,8 @@ func TestClose_NoReplyComesAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 5 {
 			n := silentOn(t, "SET").openUnowned()
-			reply := slowInbox(make(chan node.Reply, 1))
-			n.Send(time.Now(), node.Acquire("key", "token", ttl), reply, 0)
+			reply := slowInbox(make(chan wire.Reply, 1))
+			sendTo(n, newAcquire("key", "token", ttl), reply, 0)
 			pass(1)
 			require.NoError(t, n.Close()) // which ends right after the command's timeout
 			require.Len(t, reply, 1)
@@ -267,9 +269,9 @@ func TestClose_NoReplyComesAfterIt(t *testing.T) {
 }
 
 // slowInbox is a Receiver that takes its time.
-type slowInbox chan node.Reply
+type slowInbox chan wire.Reply
 
-func (b slowInbox) Reply(_ int, reply node.Reply) {
+func (b slowInbox) Reply(_ wire.Tag, reply wire.Reply) {
 	pass(time.Millisecond)
 	b <- reply
 }
@@ -277,10 +279,10 @@ func (b slowInbox) Reply(_ int, reply node.Reply) {
 func TestClose_OfAFrozenServerLeavesNoConnection(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
 	n := newNode(server.Addr(), withTimeout(200*time.Millisecond))
-	require.Eventually(t, func() bool { return ask(t, n, node.Acquire("key", "token", ttl)).Answer != quorum.Unsent }, bound, tick)
+	require.Eventually(t, func() bool { return ask(t, n, newAcquire("key", "token", ttl)).Answer != quorum.Unsent }, bound, tick)
 	require.Len(t, clients(t, server), 1)
 	server.Freeze()
-	reply := send(n, node.Release("key", "token", ttl))
+	reply := send(n, newRelease("key", "token", ttl))
 	closeInTime(t, n)
 	require.Equal(t, quorum.Unknown, reply.next(t).Answer)
 	server.Thaw()
@@ -297,7 +299,7 @@ func TestClose_WhileManyCallersSendAnswersEachCommandOnce(t *testing.T) {
 			sending.Go(func() {
 				all := make(inbox, 101)
 				for range 100 {
-					n.Send(time.Now(), node.Release("key", "token", ttl), all, 0)
+					sendTo(n, newRelease("key", "token", ttl), all, 0)
 				}
 				replies <- all
 			})
@@ -342,7 +344,7 @@ func startHammer(t testing.TB, n *node.Node, forgets bool) *hammer {
 func (h *hammer) cycle(t testing.TB) {
 	key := rand.IntN(len(h.holders))
 	name, token := strconv.Itoa(key), strconv.FormatInt(h.tokens.Add(1), 10)
-	acquired := send(h.n, node.Acquire(name, token, ttl))
+	acquired := send(h.n, newAcquire(name, token, ttl))
 	answer := (<-acquired).Answer
 	h.answers[answer].Add(1)
 	switch answer {
@@ -358,9 +360,9 @@ func (h *hammer) cycle(t testing.TB) {
 	default:
 		return
 	}
-	extended := send(h.n, node.Extend(name, token, 2*ttl))
-	observed := send(h.n, node.Observe(name))
-	released := send(h.n, node.Release(name, token, ttl))
+	extended := send(h.n, newExtend(name, token, 2*ttl))
+	observed := send(h.n, form.Observe(name))
+	released := send(h.n, newRelease(name, token, ttl))
 	check := func(replies inbox) {
 		reply := <-replies
 		if answer == quorum.Yes && reply.Answer == quorum.No && !errors.Is(reply.Err, nodeerr.ErrBroken) && !h.forgets {
@@ -390,7 +392,7 @@ func (h *hammer) finish(t testing.TB, server testredis.Server) {
 	close(h.stop)
 	h.callers.Wait()
 	require.Eventually(t, func() bool {
-		return ask(t, h.n, node.Release("key", "token", ttl)).Answer == quorum.No
+		return ask(t, h.n, newRelease("key", "token", ttl)).Answer == quorum.No
 	}, bound, tick, "the node does not recover")
 	require.Eventually(t, func() bool { return fmt.Sprint(do(t, server, "DBSIZE")) == "0" }, bound, tick, "a key was never released")
 	for answer := quorum.Yes; answer <= quorum.Unsent; answer++ {
@@ -460,12 +462,6 @@ func TestNode_ManyCallersSurviveAServerThatFreezesAgainAndAgain(t *testing.T) {
 	})
 }
 
-// lateInbox also takes the answers that come after their absence was reported.
-type lateInbox struct{ inbox, late inbox }
-
-func (b lateInbox) Reply(_ int, reply node.Reply)     { b.inbox <- reply }
-func (b lateInbox) ReplyLate(_ int, reply node.Reply) { b.late <- reply }
-
 // An extension that comes late may set the key again: whoever sent it has to know.
 func TestNode_ALateAnswerIsReportedToThoseWhoWantIt(t *testing.T) {
 	t.Parallel()
@@ -473,14 +469,17 @@ func TestNode_ALateAnswerIsReportedToThoseWhoWantIt(t *testing.T) {
 	n := open(t, server.Addr(), withTimeout(300*time.Millisecond), withMaxOverdue(bound))
 	requireBack(t, n)
 	server.Freeze()
-	wants := lateInbox{make(inbox, 8), make(inbox, 8)}
-	n.Send(time.Now(), node.Extend("key", "token", ttl), wants, 0)
-	wantsNot := send(n, node.Extend("key", "token", ttl))
-	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, wants.inbox.next(t))
+	extend := newExtend("key", "token", ttl)
+	extend.WantsLate = true
+	wants := send(n, extend)
+	wantsNot := send(n, newExtend("key", "token", ttl))
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, wants.next(t))
 	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, wantsNot.next(t))
 	server.Thaw()
-	requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, wants.late.next(t))
+	late := wants.next(t)
+	requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, late)
+	require.True(t, late.Late)
 	requireBack(t, n)
-	require.Empty(t, wants.inbox, "answered twice")
+	require.Empty(t, wants, "answered twice")
 	require.Empty(t, wantsNot, "answered twice")
 }

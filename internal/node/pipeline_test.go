@@ -12,9 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -25,7 +26,7 @@ type tally struct {
 	suspended, busy atomic.Int64
 }
 
-func (c *tally) Reply(_ int, reply node.Reply) {
+func (c *tally) Reply(_ wire.Tag, reply wire.Reply) {
 	c.all.Add(1)
 	c.answers[reply.Answer].Add(1)
 	if errors.Is(reply.Err, nodeerr.ErrSuspended) {
@@ -47,14 +48,14 @@ func TestPipeline_BoundsWhatIsUnderWayOnAFrozenNode(t *testing.T) {
 			return likeRedis(c, args)
 		})
 		n := f.open(t, withMaxOverdue(time.Hour))
-		requireYes(t, n, node.Extend("key", "token", ttl))
+		requireYes(t, n, newExtend("key", "token", ttl))
 		synctest.Wait()
 		goroutines := runtime.NumGoroutine()
 
 		const asked = 10_000
 		var count tally
 		for range asked {
-			n.Send(time.Now(), node.Acquire("key", "token", ttl), &count, 0)
+			sendTo(n, newAcquire("key", "token", ttl), &count, 0)
 		}
 		synctest.Wait()
 		require.EqualValues(t, asked-4096, count.busy.Load(), "refused at once")
@@ -63,45 +64,40 @@ func TestPipeline_BoundsWhatIsUnderWayOnAFrozenNode(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, asked, count.all.Load(), "ended with their timeout")
 		for range asked {
-			n.Send(time.Now(), node.Acquire("key", "token", ttl), &count, 0)
+			sendTo(n, newAcquire("key", "token", ttl), &count, 0)
 		}
 		require.EqualValues(t, asked, count.suspended.Load(), "refused at once: the node is not asked again")
 		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+1)
 
 		close(frozen)
 		synctest.Wait()
-		requireYes(t, n, node.Acquire("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
 		require.EqualValues(t, 2*asked, count.all.Load(), "late answers are nobody's")
 		require.Zero(t, count.answers[quorum.Yes].Load())
 		require.Equal(t, 1, f.connections())
 	})
 }
 
-// lateTally also takes late answers.
-type lateTally struct{ tally }
-
-func (*lateTally) ReplyLate(int, node.Reply) {}
-
 func TestPipeline_BoundsWhatIsSentToAFrozenNodeAllTheSame(t *testing.T) {
-	for name, cmd := range map[string]*node.Command{
-		"clean-up": node.Release("key", "token", ttl), "looks at keys that may be gone": node.Observe("key"),
-	} {
+	observe := form.Observe("key")
+	observe.WantsLate = true
+	for name, cmd := range map[string]*wire.Command{"clean-up": newRelease("key", "token", ttl), "looks at keys that may be gone": observe} {
 		for _, overdue := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, overdue: %t", name, overdue), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					n := newFake(t, answering("EVAL", "")).open(t, withMaxOverdue(time.Hour))
 					const asked = 20_000
-					var count lateTally
+					var count tally
 					refused := &count.busy
-					n.Send(time.Now(), cmd, &count, 0)
+					sendTo(n, cmd, &count, 0)
 					if overdue {
 						pass(n.Config().Timeout)
 						synctest.Wait()
-						requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, node.Acquire("key", "token", ttl)))
+						requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, newAcquire("key", "token", ttl)))
 						refused = &count.suspended
 					}
 					for range asked - 1 {
-						n.Send(time.Now(), cmd, &count, 0)
+						sendTo(n, cmd, &count, 0)
 					}
 					synctest.Wait()
 					require.EqualValues(t, asked-4*4096, refused.Load())
@@ -119,17 +115,17 @@ func TestPipeline_OneLateAnswerMakesANodeGoodAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := silentOn(t, "SET")
 		n := f.open(t, withMaxOverdue(time.Hour))
-		lost := []inbox{send(n, node.Acquire("a", "token", ttl)), send(n, node.Acquire("b", "token", ttl))}
+		lost := []inbox{send(n, newAcquire("a", "token", ttl)), send(n, newAcquire("b", "token", ttl))}
 		for _, reply := range lost {
 			requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, reply.next(t))
 		}
-		requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, node.Extend("key", "token", ttl)))
+		requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, newExtend("key", "token", ttl)))
 		_, err := io.WriteString(f.peer(1), "$-1\r\n")
 		require.NoError(t, err)
 		synctest.Wait()
 
 		// The answer to b is still missing: what comes next is not the answer to this one.
-		next := send(n, node.Acquire("c", "token", ttl))
+		next := send(n, newAcquire("c", "token", ttl))
 		_, err = io.WriteString(f.peer(1), "+OK\r\n")
 		require.NoError(t, err)
 		synctest.Wait()
@@ -152,14 +148,14 @@ func TestPipeline_ACommandThatTimesOutCostsOthersNothing(t *testing.T) {
 			return likeRedis(c, args)
 		})
 		n := f.open(t)
-		slow := send(n, node.Acquire("slow", "token", ttl))
+		slow := send(n, newAcquire("slow", "token", ttl))
 		synctest.Wait()
 		pass(20 * time.Millisecond)
-		quick := send(n, node.Acquire("quick", "token", ttl))
+		quick := send(n, newAcquire("quick", "token", ttl))
 		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, slow.next(t))
 		require.Equal(t, quorum.Yes, quick.next(t).Answer)
 		require.Empty(t, slow)
-		requireYes(t, n, node.Acquire("next", "token", ttl))
+		requireYes(t, n, newAcquire("next", "token", ttl))
 		require.Equal(t, 1, f.connections())
 	})
 }
@@ -170,8 +166,8 @@ func TestPipeline_AReleaseFollowsItsAcquireToAFrozenServer(t *testing.T) {
 	requireBack(t, n)
 	client := clients(t, server)
 	server.Freeze()
-	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
-	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, node.Release("key", "token", ttl)))
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newRelease("key", "token", ttl)))
 	server.Thaw()
 	requireCalls(t, server, "eval", 1)
 	require.Empty(t, holds(t, server, "key"))
@@ -189,8 +185,8 @@ func TestPipeline_AReleaseIsSentUntilItIsAnswered(t *testing.T) {
 			return likeRedis(c, args)
 		})
 		n := f.open(t)
-		requireYes(t, n, node.Acquire("key", "token", ttl))
-		requireReply(t, quorum.Unknown, nodeerr.ErrBroken, ask(t, n, node.Release("key", "token", ttl)))
+		requireYes(t, n, newAcquire("key", "token", ttl))
+		requireReply(t, quorum.Unknown, nodeerr.ErrBroken, ask(t, n, newRelease("key", "token", ttl)))
 		pass(ttl / 2)
 		require.EqualValues(t, 5, releases.Load())
 		pass(2 * ttl)
@@ -214,10 +210,10 @@ func TestPipeline_PendingReleasesGoFirstAndInOrder(t *testing.T) {
 			return likeRedis(c, args)
 		})
 		n := f.open(t)
-		lost := []inbox{send(n, node.Acquire("key", "token", ttl))}
+		lost := []inbox{send(n, newAcquire("key", "token", ttl))}
 		synctest.Wait()
 		for i := range 4 {
-			lost = append(lost, send(n, node.Release(fmt.Sprint(i), "token", ttl)))
+			lost = append(lost, send(n, newRelease(fmt.Sprint(i), "token", ttl)))
 			synctest.Wait()
 		}
 		require.NoError(t, f.peer(1).Close())
@@ -228,7 +224,7 @@ func TestPipeline_PendingReleasesGoFirstAndInOrder(t *testing.T) {
 				require.Equal(t, quorum.Yes, reply.next(t).Answer)
 			}
 		}
-		requireYes(t, n, node.Acquire("next", "token", ttl))
+		requireYes(t, n, newAcquire("next", "token", ttl))
 		require.Equal(t, []string{"release 0", "release 1", "release 2", "release 3", "acquire next"}, got)
 		for _, reply := range lost {
 			require.Empty(t, reply, "answered twice")
@@ -259,12 +255,12 @@ func TestPipeline_AReleaseIsDroppedWhenItIsPointless(t *testing.T) {
 						return likeRedis(c, args)
 					})
 					n := b.open(t)
-					requireYes(t, n, node.Acquire("key", "token", ttl))
+					requireYes(t, n, newAcquire("key", "token", ttl))
 					if !sent {
 						b.breakNetwork()
 						synctest.Wait()
 					}
-					reply := send(n, node.Release("key", "token", redeliver))
+					reply := send(n, newRelease("key", "token", redeliver))
 					synctest.Wait()
 					if sent {
 						b.breakNetwork()
@@ -287,7 +283,7 @@ func TestPipeline_AReleaseReportsWhyTheNodeIsDown(t *testing.T) {
 		n := b.open(t)
 		for range 10 {
 			start := time.Now()
-			reply := ask(t, n, node.Release("key", "token", ttl))
+			reply := ask(t, n, newRelease("key", "token", ttl))
 			requireReply(t, quorum.Unknown, errDown, reply)
 			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 			require.LessOrEqual(t, time.Since(start), n.Config().Timeout)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // redigoConn is the transport over a connection of a wrapped pool, of which only redigo's API is known. redigo speaks
@@ -30,7 +32,7 @@ func (c *redigoConn) put(words []string) {
 
 func (c *redigoConn) flush() error { return c.conn.Flush() }
 
-func (c *redigoConn) read() (value, error) {
+func (c *redigoConn) Read() (wire.Value, error) {
 	reply, err := redis.ReceiveWithTimeout(c.conn, 0)
 	if refusal := redis.Error(""); errors.As(err, &refusal) {
 		reply, err = refusal, nil
@@ -38,29 +40,29 @@ func (c *redigoConn) read() (value, error) {
 	return redigoValue(reply), err
 }
 
-func (c *redigoConn) ready() bool { return false } // its buffer cannot be looked into
+func (c *redigoConn) Ready() bool { return false } // its buffer cannot be looked into
 
 // redigoValue turns a reply as redigo returns it into a value.
-func redigoValue(reply any) value {
+func redigoValue(reply any) wire.Value {
 	switch reply := reply.(type) {
 	case nil:
-		return value{kind: '_'}
+		return wire.Value{Kind: '_'}
 	case int64:
-		return value{kind: ':', num: reply}
+		return wire.Value{Kind: ':', Num: reply}
 	case string:
-		return value{kind: '+', text: []byte(reply)}
+		return wire.Value{Kind: '+', Text: []byte(reply)}
 	case []byte:
-		return value{kind: '$', text: reply}
+		return wire.Value{Kind: '$', Text: reply}
 	case redis.Error:
-		return value{kind: '-', text: []byte(reply)}
+		return wire.Value{Kind: '-', Text: []byte(reply)}
 	case []any:
-		v := value{kind: '*'}
+		v := wire.Value{Kind: '*'}
 		for _, item := range reply {
-			v.items = append(v.items, redigoValue(item))
+			v.Items = append(v.Items, redigoValue(item))
 		}
 		return v
 	}
-	return value{kind: '?', text: fmt.Append(nil, reply)}
+	return wire.Value{Kind: '?', Text: fmt.Append(nil, reply)}
 }
 
 // cut makes a receive whose deadline is over before it begins. redigo closes the network connection then and touches

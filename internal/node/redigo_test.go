@@ -13,7 +13,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -116,7 +115,7 @@ func TestWrapped_ThePoolDoesNotKeepAnUnusableConnection(t *testing.T) {
 	redisPool := f.pool()
 	n := wrap(t, redisPool, patient())
 	for range 3 {
-		requireUnconnected(t, ask(t, n, node.Acquire("key", "token", ttl)), "NOAUTH")
+		requireUnconnected(t, ask(t, n, newAcquire("key", "token", ttl)), "NOAUTH")
 	}
 	require.Zero(t, redisPool.IdleCount())
 	require.Eventually(t, func() bool { return f.connections() > 1 }, bound, tick)
@@ -137,7 +136,7 @@ func TestWrapped_DeadIdleConnectionsDoNotHoldUpANode(t *testing.T) {
 		}
 		require.Equal(t, len(idle), redisPool.IdleCount())
 		start := time.Now()
-		requireYes(t, wrap(t, redisPool), node.Acquire("key", "token", ttl))
+		requireYes(t, wrap(t, redisPool), newAcquire("key", "token", ttl))
 		require.Zero(t, time.Since(start))
 	})
 }
@@ -147,13 +146,13 @@ func TestWrapped_APoolWithoutAConnectionToGiveIsTheReason(t *testing.T) {
 	exhausted.MaxActive = 1
 	busy := exhausted.Get()
 	defer busy.Close()
-	reply := ask(t, wrap(t, exhausted, patient()), node.Acquire("key", "token", ttl))
+	reply := ask(t, wrap(t, exhausted, patient()), newAcquire("key", "token", ttl))
 	requireReply(t, quorum.Unsent, redis.ErrPoolExhausted, reply)
 	require.NotErrorIs(t, reply.Err, nodeerr.ErrProtocol)
 
 	closed := newFake(t, nil).pool()
 	require.NoError(t, closed.Close())
-	reply = ask(t, wrap(t, closed, patient()), node.Acquire("key", "token", ttl))
+	reply = ask(t, wrap(t, closed, patient()), newAcquire("key", "token", ttl))
 	require.ErrorContains(t, reply.Err, "closed pool")
 	require.NotErrorIs(t, reply.Err, nodeerr.ErrProtocol)
 }
@@ -166,7 +165,7 @@ func TestWrapped_TheTimeoutsOfThePoolDoNotMatter(t *testing.T) {
 		}}
 		n := wrap(t, redisPool)
 		for range 3 {
-			requireYes(t, n, node.Acquire("key", "token", ttl))
+			requireYes(t, n, newAcquire("key", "token", ttl))
 			pass(time.Second)
 		}
 		require.Equal(t, 1, f.connections())
@@ -182,7 +181,7 @@ func TestWrapped_ARefusalDoesNotCostThePoolItsConnections(t *testing.T) {
 		require.NoError(t, conn.Close())
 	}
 	n := newWrapped(redisPool, patient())
-	requireUnconnected(t, ask(t, n, node.Acquire("key", "token", ttl)), "BUSY")
+	requireUnconnected(t, ask(t, n, newAcquire("key", "token", ttl)), "BUSY")
 	closeInTime(t, n)
 	require.GreaterOrEqual(t, redisPool.IdleCount(), 3)
 	require.NoError(t, redisPool.Close())
@@ -195,7 +194,7 @@ func TestWrapped_ThePoolMayLogItsConnections(t *testing.T) {
 		return redis.NewLoggingConn(redis.NewConn(f.connect(), 0, 0), stdlog.New(&log, "", 0), "lock"), nil
 	}}
 	n := newWrapped(redisPool, patient())
-	requireYes(t, n, node.Acquire("key", "token", ttl))
+	requireYes(t, n, newAcquire("key", "token", ttl))
 	closeInTime(t, n)
 	require.Contains(t, log.String(), "SET")
 	require.NoError(t, redisPool.Close())
@@ -206,7 +205,7 @@ func TestWrapped_ConnectionsThatAreNotOfRedigoAreTheReason(t *testing.T) {
 	redisPool := &redis.Pool{Dial: func() (redis.Conn, error) {
 		return struct{ redis.Conn }{redis.NewConn(f.connect(), 0, 0)}, nil
 	}}
-	reply := ask(t, wrap(t, redisPool, patient()), node.Acquire("key", "token", ttl))
+	reply := ask(t, wrap(t, redisPool, patient()), newAcquire("key", "token", ttl))
 	require.Equal(t, quorum.Unsent, reply.Answer)
 	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 	require.ErrorContains(t, reply.Err, "does not support")
@@ -219,8 +218,8 @@ func TestWrapped_CloseReturnsTheConnectionHealthy(t *testing.T) {
 	defer redisPool.Close()
 	for range 3 {
 		n := newWrapped(redisPool, patient())
-		requireYes(t, n, node.Acquire("key", "token", ttl))
-		requireYes(t, n, node.Release("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
+		requireYes(t, n, newRelease("key", "token", ttl))
 		require.Equal(t, 0, redisPool.IdleCount())
 		closeInTime(t, n)
 		require.Equal(t, 1, redisPool.ActiveCount())
@@ -240,7 +239,7 @@ func TestWrapped_CloseReturnsNoBrokenConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redisPool := silentOn(t, "SET").pool()
 		n := newWrapped(redisPool)
-		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, node.Acquire("key", "token", ttl)))
+		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
 		require.NoError(t, n.Close())
 		require.Zero(t, redisPool.ActiveCount())
 		require.Zero(t, redisPool.IdleCount())

@@ -10,16 +10,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // What cannot be the answer to the command is neither yes nor no, and ends the connection.
 func TestReply_ThatDoesNotBelongToTheCommandIsUnknown(t *testing.T) {
-	commands := map[string]*node.Command{
-		"SET":  node.Acquire("key", "token", ttl),
-		"EVAL": node.Release("key", "token", ttl),
+	commands := map[string]*wire.Command{
+		"SET":  newAcquire("key", "token", ttl),
+		"EVAL": newRelease("key", "token", ttl),
 	}
 	odd := map[string][]string{
 		"SET": {"+ok\r\n", "+QUEUED\r\n", "+\r\n", ":1\r\n", ":0\r\n", "*0\r\n", "*1\r\n+OK\r\n", bulk("OK"), bulk("")},
@@ -42,16 +43,16 @@ func TestReply_ThatDoesNotBelongToTheCommandIsUnknown(t *testing.T) {
 func TestReply_ANumberThatNoCounterGivesIsUnknown(t *testing.T) {
 	for _, reply := range []string{":0\r\n", ":-1\r\n", ":9007199254740992\r\n", "+OK\r\n", "$1\r\n5\r\n"} {
 		f := newFake(t, answering("EVAL", reply))
-		got := ask(t, f.open(t, patient()), node.AcquireFenced("k", "t", ttl, at(5)))
+		got := ask(t, f.open(t, patient()), newAcquireFenced("k", "t", ttl, at(5)))
 		requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, got)
 	}
 }
 
 // The last millisecond of a key is not the end of time.
 func TestReply_NoTTLOnlyIfTheKeyHasNone(t *testing.T) {
-	for left, want := range map[string]time.Duration{":0": 0, ":1": time.Millisecond, ":-1": node.NoTTL} {
+	for left, want := range map[string]time.Duration{":0": 0, ":1": time.Millisecond, ":-1": wire.NoTTL} {
 		n := newFake(t, answering("EVAL", "*2\r\n"+bulk("v")+left+"\r\n")).open(t, patient())
-		reply := ask(t, n, node.Observe("key"))
+		reply := ask(t, n, form.Observe("key"))
 		require.Equal(t, quorum.Yes, reply.Answer)
 		require.Equal(t, want, reply.TTL, left)
 	}
@@ -63,14 +64,14 @@ func TestReply_NonsenseToAnObserveIsUnknown(t *testing.T) {
 		"*2\r\n$-1\r\n:1\r\n", "*3\r\n" + bulk("v") + ":1\r\n:1\r\n",
 	} {
 		n := newFake(t, answering("EVAL", text)).open(t, patient())
-		requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, ask(t, n, node.Observe("key")))
+		requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, ask(t, n, form.Observe("key")))
 	}
 }
 
 func TestReply_OfAnySizeMakesAShortError(t *testing.T) {
 	for _, open := range transports {
 		for _, text := range []string{bulk(strings.Repeat("x", 100_000)), "*3\r\n" + strings.Repeat(bulk(strings.Repeat("y", 1000)), 3)} {
-			reply := ask(t, open(newFake(t, answering("SET", text)), t, patient()), node.Acquire("key", "token", ttl))
+			reply := ask(t, open(newFake(t, answering("SET", text)), t, patient()), newAcquire("key", "token", ttl))
 			requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, reply)
 			require.Less(t, len(reply.Err.Error()), 200)
 		}
@@ -178,7 +179,7 @@ func FuzzJoined(f *testing.F) {
 }
 
 // requireSense fails the test unless the reply is one that may be made of what the server sent.
-func requireSense(t *testing.T, kind string, sent []byte, reply node.Reply) {
+func requireSense(t *testing.T, kind string, sent []byte, reply wire.Reply) {
 	switch reply.Answer {
 	case quorum.Yes:
 		require.Regexp(t, yes[kind], string(sent))
@@ -227,7 +228,7 @@ func TestReply_NamesTheCommandThatTheServerWasSent(t *testing.T) {
 	for _, reply := range f.together(t, n, acquires) {
 		require.Equal(t, "EVAL", reply.Command, "the server learns the script that joins them")
 	}
-	require.Equal(t, "SET", ask(t, n, node.Acquire("key", "token", ttl)).Command)
+	require.Equal(t, "SET", ask(t, n, newAcquire("key", "token", ttl)).Command)
 	require.Equal(t, "EVAL", ask(t, n, releases[0]).Command)
 	require.Equal(t, "EVALSHA", ask(t, n, releases[1]).Command)
 	mu.Lock()
@@ -239,11 +240,11 @@ func TestReply_NamesTheCommandThatTheServerWasSent(t *testing.T) {
 	mu.Lock()
 	hangsUp = true
 	mu.Unlock()
-	reply = ask(t, n, node.Acquire("key", "token", ttl))
+	reply = ask(t, n, newAcquire("key", "token", ttl))
 	require.Equal(t, quorum.Unknown, reply.Answer)
 	require.Equal(t, "SET", reply.Command)
 	closeInTime(t, n)
-	reply = ask(t, n, node.Acquire("key", "token", ttl))
+	reply = ask(t, n, newAcquire("key", "token", ttl))
 	require.Equal(t, quorum.Unsent, reply.Answer)
 	require.Empty(t, reply.Command)
 }

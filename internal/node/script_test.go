@@ -14,15 +14,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // With a wrong hash every call would take two round trips, and nobody would notice.
 func TestScript_HashIsThatOfTheSource(t *testing.T) {
-	for name, script := range node.Scripts {
+	for name, script := range form.Scripts {
 		sum := sha1.Sum([]byte(script.Source)) //nolint:gosec // see the import
 		require.Equal(t, hex.EncodeToString(sum[:]), script.Hash, "the Hash of %s.lua", name)
 	}
@@ -35,9 +37,9 @@ const (
 )
 
 // granted sends an acquire, and returns what it was granted.
-func granted(t testing.TB, n *node.Node, token string, counter node.Counter) uint64 {
+func granted(t testing.TB, n *node.Node, token string, counter counted) uint64 {
 	t.Helper()
-	reply := ask(t, n, node.AcquireFenced("key", token, ttl, counter))
+	reply := ask(t, n, newAcquireFenced("key", token, ttl, counter))
 	require.NoError(t, reply.Err)
 	require.Equal(t, quorum.Yes, reply.Answer)
 	require.NotZero(t, reply.Number)
@@ -76,9 +78,9 @@ func TestScript_IsSentByItsSourceOnceAndByItsHashThen(t *testing.T) {
 	server, n := openReal(t)
 	const times = 50
 	for range times {
-		requireYes(t, n, node.Acquire("key", "token", ttl))
-		requireYes(t, n, node.Extend("key", "token", 2*ttl))
-		requireYes(t, n, node.Release("key", "token", ttl))
+		requireYes(t, n, newAcquire("key", "token", ttl))
+		requireYes(t, n, newExtend("key", "token", 2*ttl))
+		requireYes(t, n, newRelease("key", "token", ttl))
 	}
 	requireCalls(t, server, "eval", 2) // release and extend
 	requireCalls(t, server, "evalsha", 2*times-2)
@@ -87,10 +89,10 @@ func TestScript_IsSentByItsSourceOnceAndByItsHashThen(t *testing.T) {
 func TestScript_IsSentAgainToAServerThatForgotIt(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		for range 5 {
-			requireYes(t, n, node.Acquire("key", "token", ttl))
-			requireYes(t, n, node.Extend("key", "token", 2*ttl))
+			requireYes(t, n, newAcquire("key", "token", ttl))
+			requireYes(t, n, newExtend("key", "token", 2*ttl))
 			do(t, server, "SCRIPT", "FLUSH")
-			requireYes(t, n, node.Release("key", "token", ttl))
+			requireYes(t, n, newRelease("key", "token", ttl))
 			require.Empty(t, holds(t, server, "key"))
 		}
 	})
@@ -144,17 +146,17 @@ func TestScript_AfterItsTimeoutOnlyAReleaseIsSentAgain(t *testing.T) {
 // If the server asks for the script again: an acquire or an extension that went out behind its release would
 // make a key that nobody knows of.
 func TestScript_NothingThatCreatesTheKeyIsSentAgainBehindItsRelease(t *testing.T) {
-	release := node.Release("key", "token", ttl)
+	release := newRelease("key", "token", ttl)
 	for name, tt := range map[string]struct {
-		cmd, then *node.Command
+		cmd, then *wire.Command
 		again     bool
 	}{
-		"acquire, release":           {node.AcquireFenced("key", "token", ttl, node.Counter{}), node.ReleaseFenced("key", "token", 0, ttl), false},
-		"extend, release":            {node.Extend("key", "token", ttl), release, false},
-		"fenced extend, release":     {node.ExtendFenced("key", "token", 7, ttl, keep), node.ReleaseFenced("key", "token", 7, ttl), false},
-		"acquire, another's release": {node.AcquireFenced("key", "other", ttl, node.Counter{}), release, true},
-		"acquire, another key's":     {node.AcquireFenced("another", "token", ttl, node.Counter{}), release, true},
-		"extend, extend":             {node.Extend("key", "token", ttl), node.Extend("key", "token", 2*ttl), true},
+		"acquire, release":           {newAcquireFenced("key", "token", ttl, counted{}), newReleaseFenced("key", "token", 0, ttl), false},
+		"extend, release":            {newExtend("key", "token", ttl), release, false},
+		"fenced extend, release":     {newExtendFenced("key", "token", 7, ttl, keep), newReleaseFenced("key", "token", 7, ttl), false},
+		"acquire, another's release": {newAcquireFenced("key", "other", ttl, counted{}), release, true},
+		"acquire, another key's":     {newAcquireFenced("another", "token", ttl, counted{}), release, true},
+		"extend, extend":             {newExtend("key", "token", ttl), newExtend("key", "token", 2*ttl), true},
 		"release, release":           {release, release, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,7 +201,7 @@ func TestScript_NothingThatCreatesTheKeyIsSentAgainBehindItsRelease(t *testing.T
 func TestObserve_IsNeverSentByItsHash(t *testing.T) {
 	server, n := openReal(t)
 	for range 3 {
-		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, node.Observe("key")))
+		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Observe("key")))
 		do(t, server, "SCRIPT", "FLUSH")
 	}
 	requireCalls(t, server, "eval", 3)
@@ -224,11 +226,11 @@ func TestCounter_BeginsAtTheTimeOfTheClientsAndCountsOn(t *testing.T) {
 			require.Equal(t, begin+1+i, number(t, server))
 			require.InDelta(t, ttl, left(t, server, "key"), float64(time.Minute))
 			require.InDelta(t, keep+ttl, left(t, server, counterKey), float64(time.Minute))
-			requireYes(t, n, node.ReleaseFenced("key", token, begin+1+i, ttl))
+			requireYes(t, n, newReleaseFenced("key", token, begin+1+i, ttl))
 		}
 		do(t, server, "DEL", counterKey)
-		granted(t, n, "last", node.Counter{Keep: node.DefaultKeep, Now: now()})
-		require.InDelta(t, node.DefaultKeep+ttl, left(t, server, counterKey), float64(time.Minute))
+		granted(t, n, "last", counted{Keep: form.DefaultKeep, Now: now()})
+		require.InDelta(t, form.DefaultKeep+ttl, left(t, server, counterKey), float64(time.Minute))
 	})
 }
 
@@ -237,18 +239,18 @@ func TestCounter_AdvancesIfItIsBehind(t *testing.T) {
 		for _, tt := range []struct {
 			what    string
 			counter int64 // from now
-			ask     node.Counter
+			ask     counted
 			floor   uint64 // from now
 			want    int64  // from now
 		}{
-			{"by more than a second", -3 * second, node.Counter{}, 0, 1},
-			{"by less", -second / 2, node.Counter{}, 0, -second/2 + 1},
-			{"it is ahead", 7, node.Counter{}, 0, 8},
-			{"it is ahead by hours", 7200 * second, node.Counter{}, 0, 7200*second + 1},
-			{"by less, but in any case", -second / 2, node.Counter{Advance: true}, 0, 1},
-			{"it is ahead, and never goes back", 7, node.Counter{Advance: true}, 0, 8},
-			{"beyond the floor", 0, node.Counter{}, 50, 51},
-			{"beyond the floor already", 60, node.Counter{}, 50, 61},
+			{"by more than a second", -3 * second, counted{}, 0, 1},
+			{"by less", -second / 2, counted{}, 0, -second/2 + 1},
+			{"it is ahead", 7, counted{}, 0, 8},
+			{"it is ahead by hours", 7200 * second, counted{}, 0, 7200*second + 1},
+			{"by less, but in any case", -second / 2, counted{Advance: true}, 0, 1},
+			{"it is ahead, and never goes back", 7, counted{Advance: true}, 0, 8},
+			{"beyond the floor", 0, counted{}, 50, 51},
+			{"beyond the floor already", 60, counted{}, 50, 61},
 		} {
 			promptly(t, func(now uint64) (want, got uint64) {
 				do(t, server, "DEL", "key")
@@ -277,7 +279,7 @@ func TestCounter_AdvancesToTheServersTimeIfTheClientIsWrong(t *testing.T) {
 					do(t, server, "SET", counterKey, counter, "EX", 60)
 				}
 				before := now()
-				got := granted(t, n, "token", node.Counter{Keep: keep, Now: wrong, Advance: true})
+				got := granted(t, n, "token", counted{Keep: keep, Now: wrong, Advance: true})
 				require.Greater(t, got, before)
 				require.LessOrEqual(t, got, now()+1)
 			}
@@ -306,13 +308,13 @@ func TestCounter_GrantsBlocks(t *testing.T) {
 			{"missing, and above the floor", 1, 100, false, 100},
 			{"missing, and above a floor that the time has passed", 1, -100, false, 0},
 		} {
-			for _, block := range []uint64{0, 1, 2, 50, node.MaxBlock} {
+			for _, block := range []uint64{0, 1, 2, 50, form.MaxBlock} {
 				promptly(t, func(now uint64) (want, got uint64) {
 					do(t, server, "DEL", "key", counterKey)
 					if tt.counter != 1 {
 						do(t, server, "SET", counterKey, int64(now)+tt.counter, "EX", 60)
 					}
-					ask := node.Counter{Keep: keep, Now: now, Advance: tt.advance, Block: block}
+					ask := counted{Keep: keep, Now: now, Advance: tt.advance, Block: block}
 					if tt.floor != 0 {
 						ask.Floor = uint64(int64(now) + tt.floor)
 					}
@@ -331,13 +333,13 @@ func TestCounter_GrantsBlocks(t *testing.T) {
 
 func TestCounter_RefusesALargerBlock(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		for _, block := range []uint64{node.MaxBlock + 1, 1 << 52, 1<<64 - 1} {
+		for _, block := range []uint64{form.MaxBlock + 1, 1 << 52, 1<<64 - 1} {
 			for _, counter := range []uint64{0, 7} {
 				do(t, server, "DEL", counterKey)
 				if counter > 0 {
 					do(t, server, "SET", counterKey, counter)
 				}
-				ask := ask(t, n, node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now(), Block: block}))
+				ask := ask(t, n, newAcquireFenced("key", "token", ttl, counted{Keep: keep, Now: now(), Block: block}))
 				requireServerError(t, ask, quorum.Refused, "ERR")
 				require.Empty(t, holds(t, server, "key"))
 				require.Equal(t, counter, number(t, server))
@@ -357,7 +359,7 @@ func TestCounter_StaysAsItIsIfTheKeyIsHeld(t *testing.T) {
 					do(t, server, "SET", counterKey, counter, "EX", 60)
 				}
 				for _, block := range []uint64{0, 50} {
-					ask := ask(t, n, node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now, Block: block}))
+					ask := ask(t, n, newAcquireFenced("key", "token", ttl, counted{Keep: keep, Now: now, Block: block}))
 					requireReply(t, quorum.No, nodeerr.ErrHeld, ask)
 					require.Equal(t, holder, holds(t, server, "key"))
 					require.Equal(t, counter, number(t, server))
@@ -373,11 +375,11 @@ func TestCounter_StaysAsItIsIfTheKeyIsHeld(t *testing.T) {
 func TestCounter_ThatHasRunOutRefusesAndSetsNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		do(t, server, "SET", counterKey, "9007199254740991")
-		requireServerError(t, ask(t, n, node.AcquireFenced("key", "token", ttl, at(now()))), quorum.Refused, "ERR")
+		requireServerError(t, ask(t, n, newAcquireFenced("key", "token", ttl, at(now()))), quorum.Refused, "ERR")
 		require.Empty(t, holds(t, server, "key"))
 		require.Equal(t, "9007199254740991", holds(t, server, counterKey))
 		do(t, server, "SET", counterKey, int64(9007199254740990))
-		block := node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now(), Block: 2})
+		block := newAcquireFenced("key", "token", ttl, counted{Keep: keep, Now: now(), Block: 2})
 		requireServerError(t, ask(t, n, block), quorum.Refused, "ERR")
 		require.Empty(t, holds(t, server, "key"))
 		require.EqualValues(t, int64(9007199254740990), number(t, server), "a block of two would go beyond")
@@ -410,7 +412,7 @@ func TestRaise_ReplacesExactlyWhatWasGranted(t *testing.T) {
 			if tt.counter != "" {
 				do(t, server, "SET", counterKey, tt.counter, "EX", 3600)
 			}
-			reply := ask(t, n, node.Raise("key", "token", 5, 9))
+			reply := ask(t, n, newRaise("key", "token", 5, 9))
 			require.Equal(t, tt.answer, reply.Answer, tt.what)
 			require.Equal(t, tt.after, holds(t, server, counterKey), tt.what)
 			if tt.reason != nil {
@@ -428,9 +430,9 @@ func TestRaise_ReplacesExactlyWhatWasGranted(t *testing.T) {
 // With a number behind the token, too: another's key is never taken for ours.
 func TestReleaseFenced_AndExtendFencedCompareTheWholeToken(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		commands := []*node.Command{
-			node.ReleaseFenced("key", "token", 7, ttl), node.ReleaseFenced("key", "token", 0, ttl),
-			node.ExtendFenced("key", "token", 7, ttl, keep),
+		commands := []*wire.Command{
+			newReleaseFenced("key", "token", 7, ttl), newReleaseFenced("key", "token", 0, ttl),
+			newExtendFenced("key", "token", 7, ttl, keep),
 		}
 		for _, other := range []string{"other|7", "token", "token|", "token|7x", "token|7|8", "tokentoken|7", "|7", "to.*n|7", "token|-7"} {
 			do(t, server, "SET", "key", other)
@@ -466,7 +468,7 @@ func TestReleaseFenced_RaisesACounterThatIsBehind(t *testing.T) {
 				do(t, server, "SET", counterKey, tt.counter, "EX", 3600)
 			}
 			ours := strings.HasPrefix(tt.held, "token")
-			require.Equal(t, ours, ask(t, n, node.ReleaseFenced("key", "token", 7, ttl)).Answer == quorum.Yes)
+			require.Equal(t, ours, ask(t, n, newReleaseFenced("key", "token", 7, ttl)).Answer == quorum.Yes)
 			require.Equal(t, tt.held != "" && !ours, holds(t, server, "key") != "")
 			require.Equal(t, tt.after, holds(t, server, counterKey), "%+v", tt)
 			if tt.after != "" {
@@ -486,14 +488,14 @@ func TestExtendFenced_CarriesTheNumber(t *testing.T) {
 			if tt.counter != "" {
 				do(t, server, "SET", counterKey, tt.counter, "EX", 60)
 			}
-			requireYes(t, n, node.ExtendFenced("key", "token", 7, 10*ttl, keep))
+			requireYes(t, n, newExtendFenced("key", "token", 7, 10*ttl, keep))
 			require.Equal(t, "token|7", holds(t, server, "key"))
 			require.InDelta(t, 10*ttl, left(t, server, "key"), float64(time.Minute))
 			require.Equal(t, tt.after, holds(t, server, counterKey), "%+v", tt)
 			if tt.after != "" {
 				require.InDelta(t, keep+10*ttl, left(t, server, counterKey), float64(time.Minute))
 			}
-			requireYes(t, n, node.ExtendFenced("key", "token", 7, ttl, keep))
+			requireYes(t, n, newExtendFenced("key", "token", 7, ttl, keep))
 			require.InDelta(t, 10*ttl, left(t, server, "key"), float64(time.Minute), "never shorter")
 		}
 	})
@@ -502,18 +504,18 @@ func TestExtendFenced_CarriesTheNumber(t *testing.T) {
 func TestExtendFenced_RecreatesTheKeyAndACounterBeyondTheNumber(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		now := now()
-		requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, node.ExtendFenced("key", "token", now+1_000_000_000, ttl, keep)))
+		requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, newExtendFenced("key", "token", now+1_000_000_000, ttl, keep)))
 		require.Equal(t, fenced("token", now+1_000_000_000), holds(t, server, "key"))
 		require.Equal(t, now+1_000_000_000, number(t, server), "ahead of the server's clock")
 
 		do(t, server, "FLUSHALL")
-		requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, node.ExtendFenced("key", "token", 7, ttl, keep)))
+		requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, newExtendFenced("key", "token", 7, ttl, keep)))
 		require.Equal(t, "token|7", holds(t, server, "key"))
 		require.GreaterOrEqual(t, number(t, server), now, "behind it: no less than an acquire would begin with")
 
 		do(t, server, "DEL", "key")
 		do(t, server, "SET", counterKey, 9, "EX", 60)
-		requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, node.ExtendFenced("key", "token", 7, ttl, keep)))
+		requireReply(t, quorum.Recreated, nodeerr.ErrRecreated, ask(t, n, newExtendFenced("key", "token", 7, ttl, keep)))
 		require.EqualValues(t, 9, number(t, server), "what is there stays")
 	})
 }

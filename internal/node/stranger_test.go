@@ -10,9 +10,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -46,7 +48,7 @@ func (d data) with(key string) (name string, args []any) {
 func (d data) isText() (text string, is bool) { return d.put[1].(string), d.put[0] == "SET" }
 
 // forever and for a while, which is far less than any TTL that scripts set.
-var strangersTTLs = []time.Duration{node.NoTTL, 40 * time.Second}
+var strangersTTLs = []time.Duration{wire.NoTTL, 40 * time.Second}
 
 // keeps empties the server and puts a stranger's data under the key. The function that it returns fails the test if that
 // data, or its TTL, has changed.
@@ -55,7 +57,7 @@ func (d data) keeps(t *testing.T, server testredis.Server, key string, ttl time.
 	do(t, server, "FLUSHALL")
 	name, args := d.with(key)
 	do(t, server, name, args...)
-	if ttl != node.NoTTL {
+	if ttl != wire.NoTTL {
 		do(t, server, "PEXPIRE", key, ttl.Milliseconds())
 	}
 	before := do(t, server, "DUMP", key)
@@ -64,7 +66,7 @@ func (d data) keeps(t *testing.T, server testredis.Server, key string, ttl time.
 		require.Equal(t, before, do(t, server, "DUMP", key), "%s: the data under %s", what, key)
 		ms, err := redis.Int64(do(t, server, "PTTL", key), nil)
 		require.NoError(t, err)
-		if ttl == node.NoTTL {
+		if ttl == wire.NoTTL {
 			require.EqualValues(t, -1, ms, "%s: the TTL of %s", what, key)
 		} else {
 			require.LessOrEqual(t, time.Duration(ms)*time.Millisecond, ttl, "%s: the TTL of %s", what, key)
@@ -89,38 +91,38 @@ func onStrangersData(t *testing.T, key string, test func(t *testing.T, server te
 // may hold. Nobody's data under a key of the counter is changed, whatever the command.
 func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheCounter(t *testing.T) {
 	const other = "other|5"
-	extend := node.ExtendFenced("key", "token", 7, 10*ttl, keep)
+	extend := newExtendFenced("key", "token", 7, 10*ttl, keep)
 	tests := []struct {
 		what   string
-		cmd    *node.Command
+		cmd    *wire.Command
 		held   string // by the key before, with a TTL; "" means that it is missing
 		answer quorum.Answer
 		reason error
 		after  string
 	}{
-		{"acquire", node.AcquireFenced("key", "token", ttl, at(now())), "", quorum.Refused, nodeerr.ErrForeign, ""},
-		{"acquire what is held", node.AcquireFenced("key", "token", ttl, at(now())), other, quorum.Refused, nodeerr.ErrForeign, other},
-		{"acquire without the time", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep}), "", quorum.Refused, nodeerr.ErrForeign, ""},
-		{"acquire, advancing", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now(), Advance: true}), "", quorum.Refused, nodeerr.ErrForeign, ""},
-		{"acquire above a floor", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now(), Floor: now()}), "", quorum.Refused, nodeerr.ErrForeign, ""},
-		{"acquire a block", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Now: now(), Block: 50}), "", quorum.Refused, nodeerr.ErrForeign, ""},
-		{"acquire a block of what is held", node.AcquireFenced("key", "token", ttl, node.Counter{Keep: keep, Block: 50}), other, quorum.Refused, nodeerr.ErrForeign, other},
+		{"acquire", newAcquireFenced("key", "token", ttl, at(now())), "", quorum.Refused, nodeerr.ErrForeign, ""},
+		{"acquire what is held", newAcquireFenced("key", "token", ttl, at(now())), other, quorum.Refused, nodeerr.ErrForeign, other},
+		{"acquire without the time", newAcquireFenced("key", "token", ttl, counted{Keep: keep}), "", quorum.Refused, nodeerr.ErrForeign, ""},
+		{"acquire, advancing", newAcquireFenced("key", "token", ttl, counted{Keep: keep, Now: now(), Advance: true}), "", quorum.Refused, nodeerr.ErrForeign, ""},
+		{"acquire above a floor", newAcquireFenced("key", "token", ttl, counted{Keep: keep, Now: now(), Floor: now()}), "", quorum.Refused, nodeerr.ErrForeign, ""},
+		{"acquire a block", newAcquireFenced("key", "token", ttl, counted{Keep: keep, Now: now(), Block: 50}), "", quorum.Refused, nodeerr.ErrForeign, ""},
+		{"acquire a block of what is held", newAcquireFenced("key", "token", ttl, counted{Keep: keep, Block: 50}), other, quorum.Refused, nodeerr.ErrForeign, other},
 
-		{"raise", node.Raise("key", "token", 5, 7), "token|5", quorum.Refused, nodeerr.ErrForeign, "token|5"},
-		{"raise another's", node.Raise("key", "token", 5, 7), other, quorum.No, nodeerr.ErrHeld, other},
-		{"raise nothing", node.Raise("key", "token", 5, 7), "", quorum.No, nodeerr.ErrAbsent, ""},
+		{"raise", newRaise("key", "token", 5, 7), "token|5", quorum.Refused, nodeerr.ErrForeign, "token|5"},
+		{"raise another's", newRaise("key", "token", 5, 7), other, quorum.No, nodeerr.ErrHeld, other},
+		{"raise nothing", newRaise("key", "token", 5, 7), "", quorum.No, nodeerr.ErrAbsent, ""},
 
 		{"extend", extend, "token|7", quorum.Yes, nil, "token|7"},
 		{"extend with another number", extend, "token|5", quorum.Yes, nil, "token|7"},
 		{"extend another's", extend, other, quorum.No, nodeerr.ErrHeld, other},
 		{"extend nothing", extend, "", quorum.No, nodeerr.ErrForeign, ""},
 
-		{"release", node.ReleaseFenced("key", "token", 7, ttl), "token|7", quorum.Yes, nil, ""},
-		{"release with another number", node.ReleaseFenced("key", "token", 7, ttl), "token|5", quorum.Yes, nil, ""},
-		{"release another's", node.ReleaseFenced("key", "token", 7, ttl), other, quorum.No, nodeerr.ErrHeld, other},
-		{"release nothing", node.ReleaseFenced("key", "token", 7, ttl), "", quorum.No, nodeerr.ErrAbsent, ""},
-		{"delete", node.DeleteFenced("key", "token", 7), "token|5", quorum.Yes, nil, ""},
-		{"delete another's", node.DeleteFenced("key", "token", 7), other, quorum.No, nodeerr.ErrHeld, other},
+		{"release", newReleaseFenced("key", "token", 7, ttl), "token|7", quorum.Yes, nil, ""},
+		{"release with another number", newReleaseFenced("key", "token", 7, ttl), "token|5", quorum.Yes, nil, ""},
+		{"release another's", newReleaseFenced("key", "token", 7, ttl), other, quorum.No, nodeerr.ErrHeld, other},
+		{"release nothing", newReleaseFenced("key", "token", 7, ttl), "", quorum.No, nodeerr.ErrAbsent, ""},
+		{"delete", newDeleteFenced("key", "token", 7), "token|5", quorum.Yes, nil, ""},
+		{"delete another's", newDeleteFenced("key", "token", 7), other, quorum.No, nodeerr.ErrHeld, other},
 	}
 	onStrangersData(t, counterKey, func(t *testing.T, server testredis.Server, n *node.Node, d data, keeps func() func(string)) {
 		for _, tt := range tests {
@@ -156,10 +158,10 @@ func TestBatch_LeavesDataOfOthersAloneInThePlaceOfTheCounter(t *testing.T) {
 		n := newNode(server.Addr(), patient())
 		defer closeInTime(t, n)
 		ask := at(now())
-		replies := together(t, n, []*node.Command{
-			node.AcquireFenced("a", "token", ttl, ask), node.AcquireFenced("key", "token", ttl, ask),
-			node.ReleaseFenced("key", "token", 7, ttl), node.AcquireFenced("b", "token", ttl, ask),
-			node.AcquireFenced("key", "token", ttl, ask), node.ReleaseFenced("a", "token", 7, ttl),
+		replies := together(t, n, []*wire.Command{
+			newAcquireFenced("a", "token", ttl, ask), newAcquireFenced("key", "token", ttl, ask),
+			newReleaseFenced("key", "token", 7, ttl), newAcquireFenced("b", "token", ttl, ask),
+			newAcquireFenced("key", "token", ttl, ask), newReleaseFenced("a", "token", 7, ttl),
 		})
 		for i, want := range []quorum.Answer{quorum.Yes, quorum.Refused, quorum.No, quorum.Yes, quorum.Refused, quorum.Yes} {
 			require.Equal(t, want, replies[i].Answer, "command %d: %v", i, replies[i].Err)
@@ -172,21 +174,21 @@ func TestBatch_LeavesDataOfOthersAloneInThePlaceOfTheCounter(t *testing.T) {
 // What no token of ours is, under the name of a lock: it stays as it is, nothing is counted for it, and the reason is the same
 // for plain and for fenced commands. A short string without a TTL may be a lock that has lost its TTL.
 func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheLock(t *testing.T) {
-	plain := map[string]*node.Command{
-		"acquire": node.Acquire("key", "token", ttl), "extend": node.Extend("key", "token", 10*ttl), "release": node.Release("key", "token", ttl),
-		"delete": node.Delete("key", "token"), "heal": node.Heal("key", "token"),
+	plain := map[string]*wire.Command{
+		"acquire": newAcquire("key", "token", ttl), "extend": newExtend("key", "token", 10*ttl), "release": newRelease("key", "token", ttl),
+		"delete": newDelete("key", "token"), "heal": form.Heal("key", "token"),
 	}
-	fenced := map[string]*node.Command{
-		"acquire": node.AcquireFenced("key", "token", ttl, at(now())), "extend": node.ExtendFenced("key", "token", 9, 10*ttl, keep),
-		"release": node.ReleaseFenced("key", "token", 9, ttl), "delete": node.DeleteFenced("key", "token", 9),
-		"raise": node.Raise("key", "token", 7, 9),
+	fenced := map[string]*wire.Command{
+		"acquire": newAcquireFenced("key", "token", ttl, at(now())), "extend": newExtendFenced("key", "token", 9, 10*ttl, keep),
+		"release": newReleaseFenced("key", "token", 9, ttl), "delete": newDeleteFenced("key", "token", 9),
+		"raise": newRaise("key", "token", 7, 9),
 	}
 	onStrangersData(t, "key", func(t *testing.T, server testredis.Server, n *node.Node, d data, keeps func() func(string)) {
 		text, isText := d.isText()
 		if text == "token|7" {
 			return // that is a lock
 		}
-		for _, commands := range []map[string]*node.Command{plain, fenced} {
+		for _, commands := range []map[string]*wire.Command{plain, fenced} {
 			for what, cmd := range commands {
 				for _, counter := range []uint64{0, 5, 12} {
 					intact := keeps()
@@ -200,7 +202,7 @@ func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheLock(t *testing.T) {
 					case !isText && (what == "heal" || what == "raise"):
 						requireRefused(t, reply, "WRONGTYPE")
 						require.ErrorIs(t, reply.Err, nodeerr.ErrForeign)
-					case !isText, len(text) > node.MaxToken:
+					case !isText, len(text) > wire.MaxToken:
 						requireReply(t, quorum.No, nodeerr.ErrForeign, reply)
 					default:
 						requireReply(t, quorum.No, nodeerr.ErrHeld, reply)
@@ -217,8 +219,8 @@ func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheLock(t *testing.T) {
 			}
 		}
 		intact := keeps()
-		switch reply := ask(t, n, node.Observe("key")); {
-		case !isText, len(text) > node.MaxToken:
+		switch reply := ask(t, n, form.Observe("key")); {
+		case !isText, len(text) > wire.MaxToken:
 			requireReply(t, quorum.Refused, nodeerr.ErrForeign, reply)
 		default:
 			require.Equal(t, quorum.Yes, reply.Answer)

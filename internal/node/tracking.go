@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// Listener is notified of changes to keys that were observed, see [Command.Tracked], and of what is published on its channel.
+// Listener is notified of changes to keys that were observed, see [wire.Command], and of what is published on its channel.
 // Servers push both over the one connection of the node (RESP3, CLIENT TRACKING):
 // https://redis.io/docs/latest/develop/reference/client-side-caching/
 //
@@ -81,7 +82,7 @@ func (n *Node) trackLocked(now time.Time) {
 	c := n.conn
 	for channel := range c.channels {
 		if !slices.ContainsFunc(n.listeners, func(l *listening) bool { return l.channel == channel }) {
-			n.sendLocked(now, newCommand(subscription, nil, channel, "", "UNSUBSCRIBE", channel))
+			n.sendLocked(now, subscription.call(channel, "UNSUBSCRIBE", channel))
 		}
 	}
 	switch {
@@ -91,13 +92,13 @@ func (n *Node) trackLocked(now time.Time) {
 		c.asked = true
 		// OPTIN: what other commands read is not tracked. NOLOOP: the node itself knows what it has changed, and a lock
 		// that is renewed would be pushed each time.
-		n.sendLocked(now, newCommand(tracking, nil, "", "", "CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"))
+		n.sendLocked(now, tracking.call("", "CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"))
 		return
 	}
 	for _, l := range n.listeners {
 		if l.channel != "" && !c.channels[l.channel] {
 			c.channels[l.channel] = false
-			n.sendLocked(now, newCommand(subscription, nil, l.channel, "", "SUBSCRIBE", l.channel))
+			n.sendLocked(now, subscription.call(l.channel, "SUBSCRIBE", l.channel))
 		}
 	}
 }
@@ -132,18 +133,18 @@ func (n *Node) notify(f func(*listening)) {
 }
 
 // pushed deals with what the server has pushed. It fails if nobody asked for it.
-func (n *Node) pushed(c *conn, v *value) error {
-	if len(v.items) < 2 {
+func (n *Node) pushed(c *conn, v *wire.Value) error {
+	if len(v.Items) < 2 {
 		return errUnasked
 	}
-	what, about := string(v.items[0].text), &v.items[1]
-	channel := string(about.text)
+	what, about := string(v.Items[0].Text), &v.Items[1]
+	channel := string(about.Text)
 	n.mu.Lock()
 	tracks := c.asked
 	_, subscribed := c.channels[channel]
 	next := n.pipeline.Next()
-	isReply := next != nil && next.cmd.kind == subscription &&
-		next.cmd.key == channel && strings.EqualFold(next.cmd.args[0], what)
+	isReply := next != nil && next.own == subscription &&
+		next.cmd.Key == channel && strings.EqualFold(next.cmd.Args[0], what)
 	switch {
 	case isReply && what == "subscribe":
 		c.channels[channel] = true
@@ -154,9 +155,9 @@ func (n *Node) pushed(c *conn, v *value) error {
 	switch {
 	case isReply: // in RESP3 this push is the reply to the command
 		return n.answered(c, v)
-	case what == "message" && subscribed && len(v.items) == 3:
-		if v.items[2].isText() {
-			text := string(v.items[2].text)
+	case what == "message" && subscribed && len(v.Items) == 3:
+		if v.Items[2].IsText() {
+			text := string(v.Items[2].Text)
 			n.notify(func(l *listening) {
 				if l.channel == channel {
 					l.Message(l.node, text)
@@ -165,11 +166,11 @@ func (n *Node) pushed(c *conn, v *value) error {
 		}
 	case what != "invalidate" || !tracks:
 		return errUnasked
-	case about.kind == '_': // it stands for all keys
+	case about.Kind == '_': // it stands for all keys
 		n.notify(func(l *listening) { l.TrackingActive(l.node) })
-	case about.kind == '*':
-		for _, item := range about.items {
-			key := string(item.text)
+	case about.Kind == '*':
+		for _, item := range about.Items {
+			key := string(item.Text)
 			n.notify(func(l *listening) { l.Invalidated(l.node, key) })
 		}
 	default:

@@ -13,9 +13,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -57,7 +59,7 @@ func listen(n *node.Node, channel string) events {
 // requireTracked observes the key and fails the test unless the next change to it will be reported.
 func requireTracked(t testing.TB, n *node.Node, key string) {
 	t.Helper()
-	require.True(t, ask(t, n, node.Observe(key)).Tracked, "%s is not tracked", key)
+	require.True(t, ask(t, n, form.Observe(key)).Tracked, "%s is not tracked", key)
 }
 
 // requireReported observes a key, changes it, and waits until that is reported.
@@ -83,12 +85,12 @@ func requireSubscribed(t testing.TB, server testredis.Server, channel string, wa
 func requireUntracked(t testing.TB, n *node.Node) {
 	t.Helper()
 	for range 3 {
-		requireYes(t, n, node.Acquire("key", "token", ttl))
-		reply := ask(t, n, node.Observe("key"))
+		requireYes(t, n, newAcquire("key", "token", ttl))
+		reply := ask(t, n, form.Observe("key"))
 		require.Equal(t, quorum.Yes, reply.Answer)
 		require.Equal(t, "token", reply.Value)
 		require.False(t, reply.Tracked)
-		requireYes(t, n, node.Release("key", "token", ttl))
+		requireYes(t, n, newRelease("key", "token", ttl))
 	}
 }
 
@@ -108,14 +110,14 @@ func TestTracking_AChangeToAnObservedKeyIsReportedOnce(t *testing.T) {
 		do(t, server, "APPEND", "key", "once more")
 	}
 	do(t, server, "DEL", "key")
-	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, node.Observe("key")))
-	requireYes(t, n, node.Acquire("key", "token", ttl))
+	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Observe("key")))
+	requireYes(t, n, newAcquire("key", "token", ttl))
 	requireTracked(t, n, "key")
-	for _, own := range []*node.Command{node.Extend("key", "token", 2*ttl), node.Release("key", "token", ttl)} {
+	for _, own := range []*wire.Command{newExtend("key", "token", 2*ttl), newRelease("key", "token", ttl)} {
 		requireYes(t, n, own)
 		require.Equal(t, "0 invalidated key", l.next(t), "by the node itself")
 	}
-	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, node.Release("key", "token", ttl)))
+	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, newRelease("key", "token", ttl)))
 	do(t, server, "SET", "key", "token", "PX", 1000)
 	requireTracked(t, n, "key")
 	require.Equal(t, "0 invalidated key", l.next(t), "by its expiry")
@@ -141,13 +143,14 @@ func TestTracking_AnExtensionCanBeTracked(t *testing.T) {
 	server, n := openReal(t)
 	l := listen(n, "")
 	l.await(t, "0 active")
-	for name, extend := range map[string]*node.Command{
-		"plain":  node.Extend("key", "token", ttl),
-		"fenced": node.ExtendFenced("key", "token", 7, ttl, ttl),
+	for name, extend := range map[string]*wire.Command{
+		"plain":  newExtend("key", "token", ttl),
+		"fenced": newExtendFenced("key", "token", 7, ttl, ttl),
 	} {
+		extend.Tracked = true
 		change := func(command string, args ...any) {
 			t.Helper()
-			reply := ask(t, n, extend.Tracked())
+			reply := ask(t, n, extend)
 			require.Contains(t, []quorum.Answer{quorum.Yes, quorum.Recreated}, reply.Answer, name)
 			require.True(t, reply.Tracked, name)
 			require.Equal(t, "0 invalidated key", l.next(t), "by the node itself")
@@ -161,7 +164,7 @@ func TestTracking_AnExtensionCanBeTracked(t *testing.T) {
 		do(t, server, "SCRIPT", "FLUSH")
 		do(t, server, "DEL", "key")
 		change("DEL", "key")
-		requireReply(t, quorum.No, nodeerr.ErrHeld, func() node.Reply {
+		requireReply(t, quorum.No, nodeerr.ErrHeld, func() wire.Reply {
 			do(t, server, "SET", "key", "other")
 			return ask(t, n, extend)
 		}())
@@ -174,16 +177,16 @@ func TestTracking_AnExtensionCanBeTracked(t *testing.T) {
 // What other commands read would be reported too, and held in the memory of the server.
 func TestTracking_OnlyWhatIsToBeIsTracked(t *testing.T) {
 	server, n := openReal(t)
-	require.False(t, ask(t, n, node.Observe("key")).Tracked, "nobody listens")
+	require.False(t, ask(t, n, form.Observe("key")).Tracked, "nobody listens")
 	require.Zero(t, calls(t, server, "client|tracking"))
 	l := listen(n, "")
 	l.await(t, "0 active")
 	for range 2 {
-		requireYes(t, n, node.Acquire("key", "token", ttl))
-		requireYes(t, n, node.Extend("key", "token", 2*ttl))
-		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, node.Release("key", "other", ttl)))
-		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, node.Heal("key", "token")))
-		requireYes(t, n, node.Delete("key", "token"))
+		requireYes(t, n, newAcquire("key", "token", ttl))
+		requireYes(t, n, newExtend("key", "token", 2*ttl))
+		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, newRelease("key", "other", ttl)))
+		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, form.Heal("key", "token")))
+		requireYes(t, n, newDelete("key", "token"))
 	}
 	require.Equal(t, "0", info(t, server, "stats", "tracking_total_keys"))
 	requireTracked(t, n, "another")
@@ -377,11 +380,11 @@ func TestTracking_IsLostWhenTheServerFreezesAndBackWhenItThaws(t *testing.T) {
 	require.Equal(t, "0 active", l.next(t))
 	for range 2 {
 		server.Freeze()
-		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, node.Observe("key")))
+		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, form.Observe("key")))
 		l.await(t, "0 lost")
 		server.Thaw()
 		l.await(t, "0 active")
-		require.Eventually(t, func() bool { return ask(t, n, node.Observe("reported")).Tracked }, bound, tick)
+		require.Eventually(t, func() bool { return ask(t, n, form.Observe("reported")).Tracked }, bound, tick)
 		requireReported(t, server, n, l)
 	}
 }
@@ -399,7 +402,7 @@ func TestTracking_NoChangeIsMissedWhileConnectionsAreCut(t *testing.T) {
 		if i%2 == 1 {
 			cutting.Go(func() { do(t, server, "CLIENT", "KILL", "TYPE", []string{"normal", "pubsub"}[i/2%2]) })
 		}
-		reply := ask(t, n, node.Observe("key"))
+		reply := ask(t, n, form.Observe("key"))
 		cutting.Wait() // which would cut what changes the key as well
 		if reply.Tracked {
 			tracked++
@@ -425,7 +428,7 @@ func TestTracking_RefusedByTheACLIsAskedForAgain(t *testing.T) {
 				require.Equal(t, "0 active", l.next(t))
 			} else {
 				synctest.Wait()
-				require.False(t, ask(t, n, node.Observe("key")).Tracked)
+				require.False(t, ask(t, n, form.Observe("key")).Tracked)
 			}
 			pass(time.Hour)
 			require.Empty(t, l)
@@ -529,14 +532,14 @@ func TestTracked_OnlyIfCachingWasConfirmed(t *testing.T) {
 		require.Equal(t, "0 active", l.next(t))
 		for i := range 6 {
 			refuse.Store(i%2 == 1)
-			reply := ask(t, n, node.Observe("key"))
+			reply := ask(t, n, form.Observe("key"))
 			require.Equal(t, quorum.Yes, reply.Answer)
 			require.Equal(t, i%2 == 0, reply.Tracked)
-			require.False(t, ask(t, n, node.Acquire("key", "token", ttl)).Tracked)
+			require.False(t, ask(t, n, newAcquire("key", "token", ttl)).Tracked)
 		}
 		refuse.Store(false)
-		for i, reply := range together(t, n, []*node.Command{
-			node.Observe("a"), node.Acquire("key", "token", ttl), node.Observe("b"), node.Observe("c"), node.Delete("key", "token"),
+		for i, reply := range together(t, n, []*wire.Command{
+			form.Observe("a"), newAcquire("key", "token", ttl), form.Observe("b"), form.Observe("c"), newDelete("key", "token"),
 		}) {
 			require.Equal(t, quorum.Yes, reply.Answer)
 			require.Equal(t, []bool{true, false, true, true, false}[i], reply.Tracked)
@@ -549,7 +552,7 @@ func TestTracked_NotIfTheObserveWasRefused(t *testing.T) {
 	_, n := restricted(t, "-eval")
 	listen(n, "").await(t, "0 active")
 	for range 2 {
-		reply := ask(t, n, node.Observe("key"))
+		reply := ask(t, n, form.Observe("key"))
 		requireRefused(t, reply, "NOPERM")
 		require.False(t, reply.Tracked)
 	}
@@ -558,11 +561,11 @@ func TestTracked_NotIfTheObserveWasRefused(t *testing.T) {
 // What follows CLIENT TRACKING on the connection is tracked though the confirmation has not come yet.
 func TestTracked_BehindTheRequestForTracking(t *testing.T) {
 	n := open(t, testredis.Real(t, 1)[0].Addr(), patient())
-	requireYes(t, n, node.Acquire("key", "token", ttl))
+	requireYes(t, n, newAcquire("key", "token", ttl))
 	l := listen(n, "")
-	require.True(t, send(n, node.Observe("key")).next(t).Tracked)
+	require.True(t, send(n, form.Observe("key")).next(t).Tracked)
 	l.await(t, "0 active")
-	requireYes(t, n, node.Release("key", "token", ttl))
+	requireYes(t, n, newRelease("key", "token", ttl))
 	l.await(t, "0 invalidated key")
 }
 
@@ -595,7 +598,7 @@ func TestTracked_AlsoIfTheConfirmationIsLate(t *testing.T) {
 // ordered is a Receiver and a Listener that writes down both in the order of their calls.
 type ordered struct{ events }
 
-func (o ordered) Reply(number int, _ node.Reply) { o.events <- fmt.Sprint(number, " reply") }
+func (o ordered) Reply(tag wire.Tag, _ wire.Reply) { o.events <- fmt.Sprint(tag.Node, " reply") }
 
 func TestTracking_PushesAreReportedInOrderWithTheReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -609,7 +612,7 @@ func TestTracking_PushesAreReportedInOrderWithTheReplies(t *testing.T) {
 		o := ordered{make(events, 100)}
 		n.Listen(o, 7, "")
 		require.Equal(t, "7 active", o.next(t))
-		n.Send(time.Now(), node.Observe("key"), o, 8)
+		sendTo(n, form.Observe("key"), o, 8)
 		for _, want := range []string{"7 invalidated before", "8 reply", "7 invalidated key", "7 invalidated other", "7 active"} {
 			require.Equal(t, want, o.next(t))
 		}
@@ -629,10 +632,10 @@ func TestListen_AndUnlistenAtAnyTimeNeitherBlockNorLoseReplies(t *testing.T) {
 					l := make(events, 10_000)
 					n.Listen(l, i, fmt.Sprint("channel-", i%3))
 					key := fmt.Sprint("key-", j%2)
-					<-send(n, node.Observe(key))
-					<-send(n, node.Acquire(key, "token", ttl))
+					<-send(n, form.Observe(key))
+					<-send(n, newAcquire(key, "token", ttl))
 					<-send(n, node.Publish(fmt.Sprint("channel-", j%3), "text"))
-					<-send(n, node.Release(key, "token", ttl))
+					<-send(n, newRelease(key, "token", ttl))
 					n.Unlisten(l)
 				}
 			})

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // client is a process that takes locks: it carries out what the machines of
@@ -47,8 +47,8 @@ func newClient(w *world, number int) *client {
 		c.wall = noon + w.plan.Walls[w.plan.Nodes+number]
 	}
 	for _, s := range w.servers {
-		l := &line{world: w, client: c, server: s, pause: minPause, guard: node.Guard{MaxTTL: w.plan.Guard}, stood: map[string]stood{}}
-		l.commands = &node.Pipeline[order]{Timeout: nodeTimeout, MaxOverdue: maxOverdue}
+		l := &line{world: w, client: c, server: s, pause: minPause, guard: wire.Guard{MaxTTL: w.plan.Guard}, stood: map[string]stood{}}
+		l.commands = &wire.Pipeline[order]{Timeout: nodeTimeout, MaxOverdue: maxOverdue}
 		c.lines = append(c.lines, l)
 		w.at(0, l.connect)
 	}
@@ -210,7 +210,7 @@ func (c *client) anew() {
 		if l.server.foreign || !l.met {
 			continue
 		}
-		l.guard, l.met = node.Guard{MaxTTL: c.plan.Guard}, false
+		l.guard, l.met = wire.Guard{MaxTTL: c.plan.Guard}, false
 		if l.conn != nil {
 			l.conn.breakOff(0)
 		}

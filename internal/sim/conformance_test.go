@@ -11,18 +11,20 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/sim"
 	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // inbox is where the answer to a command arrives.
-type inbox chan node.Reply
+type inbox chan wire.Reply
 
-func (b inbox) Reply(_ int, reply node.Reply) { b <- reply }
+func (b inbox) Reply(_ wire.Tag, reply wire.Reply) { b <- reply }
 
 // Random commands, each carried out by a real server, as package pool sends it, and by the simulated one:
 // the same answers, and the same keys and counters with the same TTLs afterwards.
@@ -103,60 +105,71 @@ func (p *pair) number(key string) (number uint64) {
 }
 
 // plain makes a random command without fencing.
-func (p *pair) plain(key, token string, ttl time.Duration) (*node.Command, sim.Command) {
+func (p *pair) plain(key, token string, ttl time.Duration) (*wire.Command, sim.Command) {
+	c, f, m := new(wire.Command), form.Exclusive{}, form.Mark{Key: key, Token: token}
+	kind := sim.AcquireCommand
 	switch p.r.IntN(5) {
 	case 0:
-		return node.Acquire(key, token, ttl), sim.NewCommand(sim.AcquireCommand, key, token, ttl)
+		f.Acquire(c, m, form.Ask{TTL: ttl})
 	case 1:
-		return node.Release(key, token, ttl), sim.NewCommand(sim.ReleaseCommand, key, token, ttl)
+		kind = sim.ReleaseCommand
+		f.Release(c, m, ttl)
 	case 2:
-		return node.Extend(key, token, ttl), sim.NewCommand(sim.ExtendCommand, key, token, ttl)
+		kind = sim.ExtendCommand
+		f.Extend(c, m, ttl)
 	case 3:
-		return node.Delete(key, token), sim.NewCommand(sim.ForceCommand, key, token, ttl)
+		kind = sim.ForceCommand
+		f.Remove(c, key, form.Seen{Value: token})
 	default:
-		return node.Heal(key, token), sim.NewCommand(sim.HealCommand, key, token, ttl)
+		kind, c = sim.HealCommand, form.Heal(key, token)
 	}
+	return c, sim.NewCommand(kind, key, token, ttl)
 }
 
 // most is the highest number here: beyond, floating-point numbers are not exact.
 const most = 1<<53 - 2
 
 // fenced makes a random command with fencing. Its numbers are those that are there, or near them.
-func (p *pair) fenced(key, token string, ttl time.Duration) (*node.Command, sim.Command) {
+func (p *pair) fenced(key, token string, ttl time.Duration) (*wire.Command, sim.Command) {
 	day := p.time()
 	near := func(of uint64) uint64 {
 		return []uint64{of, of, of, 0, of + 1, uint64(day), uint64(day) + 7}[p.r.IntN(7)]
 	}
 	counted, _ := p.simulated.Counted(key, p.now)
 	number := min(most, near(p.number(key)))
-	keep := []time.Duration{node.DefaultKeep, 48 * time.Hour}[p.r.IntN(2)]
+	keep := []time.Duration{form.DefaultKeep, 48 * time.Hour}[p.r.IntN(2)]
+	c, f, m := new(wire.Command), form.Fenced{Keep: keep}, form.Mark{Key: key, Token: token, Number: number}
 	switch p.r.IntN(6) {
 	case 0, 1:
 		ahead := []time.Duration{-time.Hour, -3 * time.Second, -300 * time.Millisecond, 300 * time.Millisecond, time.Hour}[p.r.IntN(5)]
-		forward := p.r.IntN(3) == 0
-		estimate, floor := uint64(day+ahead.Microseconds()), []uint64{0, 0, counted, uint64(day) + 3_600_000_000, 1<<53 - 3}[p.r.IntN(5)]
-		block := []uint64{0, 0, 1, 2, 1000, node.MaxBlock, node.MaxBlock + 1}[p.r.IntN(7)]
-		counter := node.Counter{Keep: keep, Now: estimate, Advance: forward, Floor: floor, Block: block}
-		return node.AcquireFenced(key, token, ttl, counter), sim.NewFenced(sim.AcquireCommand, key, token, ttl, 0, 0, estimate, forward, floor, block, keep)
+		a := form.Ask{TTL: ttl, Advance: p.r.IntN(3) == 0, Time: uint64(day + ahead.Microseconds())}
+		a.Floor = []uint64{0, 0, counted, uint64(day) + 3_600_000_000, 1<<53 - 3}[p.r.IntN(5)]
+		a.Block = []uint64{0, 0, 1, 2, 1000, form.MaxBlock, form.MaxBlock + 1}[p.r.IntN(7)]
+		f.Acquire(c, m, a)
+		return c, sim.NewFenced(sim.AcquireCommand, key, token, ttl, 0, 0, a.Time, a.Advance, a.Floor, a.Block, keep)
 	case 2:
 		raised := min(most, near(counted)) + 1
-		return node.Raise(key, token, number, raised), sim.NewFenced(sim.RaiseCommand, key, token, 0, number, raised, 0, false, 0, 0, 0)
+		f.Raise(c, m, number, raised)
+		return c, sim.NewFenced(sim.RaiseCommand, key, token, 0, number, raised, 0, false, 0, 0, 0)
 	case 3:
-		return node.ReleaseFenced(key, token, number, ttl), sim.NewFenced(sim.ReleaseCommand, key, token, ttl, number, 0, 0, false, 0, 0, 0)
+		f.Release(c, m, ttl)
+		return c, sim.NewFenced(sim.ReleaseCommand, key, token, ttl, number, 0, 0, false, 0, 0, 0)
 	case 4:
 		number = max(1, number)
-		return node.Delete(key, value(token, number)), sim.NewFenced(sim.ForceCommand, key, token, 0, number, 0, 0, false, 0, 0, 0)
+		form.Exclusive{}.Remove(c, key, form.Seen{Value: value(token, number)})
+		return c, sim.NewFenced(sim.ForceCommand, key, token, 0, number, 0, 0, false, 0, 0, 0)
 	default:
-		number++ // a lock that is held has one
-		return node.ExtendFenced(key, token, number, ttl, keep), sim.NewFenced(sim.ExtendCommand, key, token, ttl, number, 0, 0, false, 0, 0, keep)
+		m.Number++ // a lock that is held has one
+		f.Extend(c, m, ttl)
+		return c, sim.NewFenced(sim.ExtendCommand, key, token, ttl, m.Number, 0, 0, false, 0, 0, keep)
 	}
 }
 
 // do carries out a command on both and compares. It returns what was answered to what.
-func (p *pair) do(key string, real *node.Command, simulated sim.Command) string {
+func (p *pair) do(key string, real *wire.Command, simulated sim.Command) string {
 	before := p.time()
 	replies := make(inbox, 1)
-	p.node.Send(time.Now(), real, replies, 0)
+	require.NoError(p.T, p.node.Send(time.Now(), real, replies, wire.Tag{}))
 	reply := <-replies
 	// What the server's clock has shown meanwhile can be seen from what it counts.
 	wall := before
@@ -194,7 +207,7 @@ const tolerance = float64(30 * time.Minute)
 
 func (p *pair) observe(key string) {
 	replies := make(inbox, 1)
-	p.node.Send(time.Now(), node.Observe(key), replies, 0)
+	require.NoError(p.T, p.node.Send(time.Now(), form.Observe(key), replies, wire.Tag{}))
 	reply := <-replies
 	token, number, ttl, held := p.simulated.Observe(key, p.now)
 	require.Equal(p, held, reply.Answer == quorum.Yes, "observation of %s", key)

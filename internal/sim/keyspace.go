@@ -3,7 +3,8 @@ package sim
 import (
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // verb is what a command does.
@@ -68,10 +69,10 @@ type reply struct {
 
 const (
 	refusal   = -2 // the code of an error reply
-	noTTL     = node.NoTTL
+	noTTL     = wire.NoTTL
 	off       = 1_000_000 // microseconds that a counter may be behind an estimate, and that off the node
-	keepFence = node.DefaultKeep
-	maxBlock  = node.MaxBlock
+	keepFence = form.DefaultKeep
+	maxBlock  = form.MaxBlock
 	maxNumber = 1 << 53
 )
 

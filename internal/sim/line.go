@@ -4,8 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 const (
@@ -32,7 +32,7 @@ type line struct {
 	*world
 	client   *client
 	server   *server
-	commands *node.Pipeline[order]
+	commands *wire.Pipeline[order]
 	conn     *conn   // nil while there is none
 	last     *conn   // the one before, if it broke with answers missing
 	conns    []*conn // all that the server may still read from
@@ -41,7 +41,7 @@ type line struct {
 	writing  bool          // a write is about to happen
 	blocked  time.Duration // until when nothing gets through
 	timer    timer         // on the client's mono: for what expires
-	guard    node.Guard
+	guard    wire.Guard
 	met      bool // it was connected once
 	stood    map[string]stood
 }
@@ -66,7 +66,7 @@ func (l *line) sendLate(cmd command, done, late func(quorum.Answer, reply)) {
 	if cmd.sent == 0 {
 		cmd.sent = l.now
 	}
-	op := node.Op[order]{Item: order{cmd, done, late}, CleanUp: cmd.verb == release, Redeliver: cmd.ttl, Patient: late != nil && cmd.verb == observe}
+	op := wire.Op[order]{Item: order{cmd, done, late}, CleanUp: cmd.verb == release, Redeliver: cmd.ttl, Patient: late != nil && cmd.verb == observe}
 	if _, err := l.commands.Send(now, op); err != nil {
 		done(quorum.Unsent, reply{})
 		return

@@ -6,10 +6,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-var scripts = node.Scripts
+var scripts = form.Scripts
 
 // execute carries a command out. A command that no lock program sends is a violation.
 func (s *server) execute(p *peer, args []string) string {
@@ -86,8 +87,8 @@ func (s *server) observe(p *peer, key string) string {
 
 // eval runs the script of a release or an extension.
 func (s *server) eval(p *peer, args []string) string {
-	var script *node.Script
-	for _, known := range []*node.Script{scripts["release"], scripts["extend"]} {
+	var script *wire.Script
+	for _, known := range []*wire.Script{scripts["release"], scripts["extend"]} {
 		if args[0] == "EVAL" && args[1] == known.Source {
 			script = known
 			s.scripts[known.Hash] = true

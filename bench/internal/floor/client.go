@@ -13,11 +13,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 )
 
 // release is the compare-and-delete that the library sends too.
-var release = node.Scripts["release"]
+var release = form.Scripts["release"]
 
 // Token is the value of one lock's key.
 type Token [16]byte

@@ -10,8 +10,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -110,7 +111,7 @@ func pageOf(reply any) (cursor string, names []string, is bool) {
 
 // read looks at keys, with the script that Inspect uses.
 func (f *facts) read(ctx context.Context, c *conn, o *Options, names []string) error {
-	names = slices.DeleteFunc(names, func(name string) bool { return node.IsCounter(name) || !strings.HasPrefix(name, o.Prefix) })
+	names = slices.DeleteFunc(names, func(name string) bool { return form.IsCounter(name) || !strings.HasPrefix(name, o.Prefix) })
 	f.keys.seen += len(names)
 	for batch := range slices.Chunk(names, 100) {
 		replies, err := c.all(ctx, observations(batch)...)
@@ -138,7 +139,7 @@ func (f *facts) read(ctx context.Context, c *conn, o *Options, names []string) e
 // observations returns the commands that read keys, with arguments of the script.
 func observations(names []string, args ...string) (commands [][]string) {
 	for _, name := range names {
-		commands = append(commands, append([]string{"EVAL", node.Scripts["observe"].Source, "1", name}, args...))
+		commands = append(commands, append([]string{"EVAL", form.Scripts["observe"].Source, "1", name}, args...))
 	}
 	return commands
 }
@@ -158,7 +159,7 @@ func keyOf(name string, reply any) (key, bool) {
 		return key{}, false
 	}
 	k := key{name: name, value: value, ttl: time.Duration(left) * time.Millisecond}
-	if len(value) > node.MaxToken {
+	if len(value) > wire.MaxToken {
 		k.kind = "longer than a token"
 	}
 	return k, true

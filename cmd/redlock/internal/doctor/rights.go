@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -68,7 +68,7 @@ var rightsChecks = []check{
 // try does what the programs do, command by command, and notes what is refused. Each key that it makes has a TTL.
 func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) error {
 	counter := "{" + key + "}:fence"
-	observe := node.Scripts["observe"]
+	observe := form.Scripts["observe"]
 	keys, counters := "~"+o.Prefix+"*", "~{"+o.Prefix+"*}:fence"
 	const ttl = "10000"
 	tries := []struct {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -117,7 +118,7 @@ func (t *table) admit(keys []string) (admitted []string) {
 	defer t.mu.Unlock()
 	for _, key := range keys {
 		name, found := strings.CutPrefix(key, t.Prefix)
-		if !found || name == "" || node.IsCounter(key) {
+		if !found || name == "" || form.IsCounter(key) {
 			continue
 		}
 		if t.locks[name] == nil {

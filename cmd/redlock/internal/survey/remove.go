@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -19,19 +21,22 @@ const Overlap = "A holder that still runs keeps working beside the next one. If 
 // is that of an Inspect; prefix is that of the keys. Replies[i] is what Nodes[i] has answered, the zero Reply if it was not asked,
 // as it held nothing. Remove returns within the node timeout. Record is the line for the log, whose form is documented, and stable;
 // "" if nothing was removed.
-func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (replies []node.Reply, record string) {
-	answers := make(receiver, len(nodes))
+func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) ([]wire.Reply, string) {
+	answers, replies := make(receiver, len(nodes)), make([]wire.Reply, len(nodes))
 	asked := 0
 	for i, n := range state.Nodes {
 		if !n.Held {
 			continue
 		}
-		value := token.Join(n.Token, n.Fence)
-		(*node.Node)(nodes[i]).Send(time.Now(), node.Delete(prefix+state.Name, value), answers, i)
+		deletion := new(wire.Command)
+		form.Exclusive{}.Remove(deletion, prefix+state.Name, form.Seen{Value: token.Join(n.Token, n.Fence)})
+		if err := (*node.Node)(nodes[i]).Send(time.Now(), deletion, answers, wire.Tag{Node: uint16(i)}); err != nil {
+			replies[i] = wire.Reply{Answer: quorum.Unsent, Err: err}
+			continue
+		}
 		asked++
 	}
-	replies = make([]node.Reply, len(nodes))
-	removed := 0
+	record, removed := "", 0
 	for range asked { // each answers, within its timeout
 		a := <-answers
 		replies[a.node] = a.reply
@@ -50,8 +55,8 @@ type receiver chan answer
 
 type answer struct {
 	node  int
-	reply node.Reply
+	reply wire.Reply
 }
 
 // Reply is called once for each command.
-func (r receiver) Reply(i int, reply node.Reply) { r <- answer{i, reply} }
+func (r receiver) Reply(tag wire.Tag, reply wire.Reply) { r <- answer{int(tag.Node), reply} }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -129,7 +130,7 @@ var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`
 func readAll(keys []string) [][]string {
 	commands := make([][]string, 0, 2*len(keys)+1) // with room for one more
 	for _, key := range keys {
-		commands = append(commands, []string{"PTTL", key}, []string{"GETRANGE", key, "0", strconv.Itoa(node.MaxToken)})
+		commands = append(commands, []string{"PTTL", key}, []string{"GETRANGE", key, "0", strconv.Itoa(wire.MaxToken)})
 	}
 	return commands
 }
@@ -188,9 +189,9 @@ func (l *lister) take(keys []string, replies []any) error {
 		if ms < -1 {
 			continue // it is gone
 		}
-		v := View{Node: l.node, TTL: node.TTL(ms), read: now}
+		v := View{Node: l.node, TTL: wire.TTL(ms), read: now}
 		switch value, err := textOf(replies[2*i+1]); {
-		case errors.Is(err, nodeerr.ErrForeign) || len(value) > node.MaxToken:
+		case errors.Is(err, nodeerr.ErrForeign) || len(value) > wire.MaxToken:
 			v.Other = true
 		case err != nil:
 			return err

@@ -11,8 +11,8 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
-	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -103,7 +103,7 @@ func parseForm(r *http.Request) (name string, confirmed []string, err error) {
 }
 
 // remove deletes on each node what the state says that it holds, and nothing else. It returns what the nodes answered.
-func (s *Server) remove(state *redlock.LockState) []node.Reply {
+func (s *Server) remove(state *redlock.LockState) []wire.Reply {
 	answers, record := survey.Remove(s.Nodes, s.Prefix, state)
 	if record != "" {
 		s.journal.add(record)
@@ -158,7 +158,7 @@ func statement(s *redlock.LockState) (state, text string) {
 }
 
 // removed shows what an unlock has done: the state is that before it.
-func (s *Server) removed(state *redlock.LockState, answers []node.Reply) *view {
+func (s *Server) removed(state *redlock.LockState, answers []wire.Reply) *view {
 	u := &unlockView{Name: display.Clipped(state.Name, maxText), Query: query{Name: state.Name}.Link(), Done: true}
 	free := 0
 	for i, n := range state.Nodes {

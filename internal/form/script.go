@@ -1,17 +1,11 @@
-package node
+package form
 
 import (
 	"embed"
 	"strings"
-)
 
-// Script is a Lua script that servers run.
-type Script struct {
-	Source string
-	// Hash is the SHA-1 of Source in hexadecimal, by which EVALSHA names it. It is written down rather than computed, so
-	// that the package works if SHA-1 is forbidden (GODEBUG=fips140=only).
-	Hash string
-}
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
 
 //go:embed *.lua
 var sources embed.FS
@@ -32,21 +26,21 @@ var (
 )
 
 // Scripts are all scripts by the names of their files, for tests and measurements.
-var Scripts = map[string]*Script{}
+var Scripts = map[string]*wire.Script{}
 
 // load returns the script in a file of this package, behind what has to stand before it.
-func load(name, hash string, before ...string) *Script {
+func load(name, hash string, before ...string) *wire.Script {
 	source, err := sources.ReadFile(name + ".lua")
 	if err != nil {
 		panic(err) // the file is part of the build
 	}
-	Scripts[name] = &Script{Source: strings.Join(before, "") + string(source), Hash: hash}
+	Scripts[name] = &wire.Script{Source: strings.Join(before, "") + string(source), Hash: hash}
 	return Scripts[name]
 }
 
 // function turns a script into a function of another. The line in which it names its keys and arguments becomes the list of
 // parameters.
-func function(name string, script *Script) string {
+func function(name string, script *wire.Script) string {
 	_, source, _ := strings.Cut(script.Source, "\nlocal ")
 	names, source, _ := strings.Cut(source, " = KEYS")
 	_, body, _ := strings.Cut(source, "\n")

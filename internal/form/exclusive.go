@@ -1,0 +1,52 @@
+package form
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+)
+
+// Exclusive is the plain lock: the key holds the token of the one who has it.
+type Exclusive struct{}
+
+// Acquire implements [Form]: SET NX PX.
+func (Exclusive) Acquire(c *wire.Command, m Mark, a Ask) {
+	*c = wire.Command{Key: m.Key, Token: m.Token, Parse: parseAcquire, Votes: true, Changes: true}
+	c.With("SET", m.Key, m.Token, "NX", "PX", millis(a.TTL))
+}
+
+func parseAcquire(v *wire.Value) wire.Reply {
+	switch {
+	case v.Kind == '_':
+		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrHeld}
+	case v.IsOK():
+		return wire.Reply{Answer: quorum.Yes}
+	}
+	return wire.Unexpected(v)
+}
+
+// Extend implements [Form].
+func (Exclusive) Extend(c *wire.Command, m Mark, ttl time.Duration) {
+	*c = wire.Command{Script: extendScript, Key: m.Key, Token: m.Token, Parse: parseExtend, Creates: true, Changes: true, NeedsToken: true}
+	c.With(m.Token, millis(ttl))
+}
+
+// Release implements [Form].
+func (Exclusive) Release(c *wire.Command, m Mark, redeliver time.Duration) {
+	remove(c, m.Key, m.Token)
+	c.CleansUp, c.Redeliver = true, redeliver
+}
+
+// Remove implements [Form].
+func (Exclusive) Remove(c *wire.Command, key string, seen Seen) { remove(c, key, seen.Value) }
+
+// remove deletes a key that holds a value.
+func remove(c *wire.Command, key, value string) {
+	*c = wire.Command{Script: releaseScript, Key: key, Token: value, Parse: parseRelease, Changes: true, NeedsToken: true}
+	c.With(value)
+}
+
+// Seen implements [Form].
+func (Exclusive) Seen(r wire.Reply) Seen { return see(r, false) }

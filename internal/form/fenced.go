@@ -1,0 +1,206 @@
+package form
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+)
+
+const (
+	// maxNumber is above all numbers of counters. Scripts count in floating-point numbers, which are exact below 2^53.
+	maxNumber = 1 << 53
+	// DefaultKeep is for how long counters are kept by default. fenced_acquire.lua knows it too.
+	DefaultKeep = 2 * time.Hour
+	// MinKeep is for how long counters are kept at least.
+	MinKeep = time.Minute
+	// MaxBlock is how many numbers an acquire may ask for at most. Servers refuse more, so that a mistake of the caller does not
+	// run a counter up.
+	MaxBlock = quorum.MaxBlock
+)
+
+// Fenced is the lock with fencing tokens: its key holds the token, | and a number. The number comes from a counter of the name, the
+// key {key}:fence. It must not be copied.
+type Fenced struct {
+	Keep  time.Duration // for how long counters are kept beyond the TTL of a lock, from when they advanced last
+	clock atomic.Pointer[quorum.CounterClock]
+}
+
+const (
+	// longTTL is the TTL from which on a lock has its counter kept for longer each time, and not only when the counter advances. It
+	// is half of the shortest Keep.
+	longTTL = MinKeep / 2
+	// coarse is the unit of the estimate that is sent to the nodes, in microseconds. Rounds that begin at about the same time
+	// send the same.
+	coarse = 50_000
+	// leastTime is more than a second later than the first number that a missing counter grants.
+	leastTime = 2_000_000
+)
+
+// Prepare implements [Numbered].
+func (f *Fenced) Prepare(a *Ask, now time.Time, wall func() time.Time) {
+	estimate, known := int64(0), false
+	if c := f.clock.Load(); c != nil {
+		estimate, known = c.Estimate(now)
+	}
+	if !known {
+		estimate = wall().UnixMicro()
+	}
+	estimate -= estimate % coarse
+	a.Time, a.Advance = uint64(max(leastTime, estimate)), !known || a.TTL > longTTL
+}
+
+// Won implements [Numbered]. The first number of the block counts, so that blocks do not drive the estimate ahead of the clocks.
+func (f *Fenced) Won(now time.Time, a Ask, number uint64) {
+	for {
+		before := f.clock.Load()
+		learnt := quorum.CounterClock{}
+		if before != nil {
+			learnt = *before
+		}
+		old := learnt
+		learnt.Learn(now, a.Time, number-max(1, a.Block)+1)
+		if learnt == old || f.clock.CompareAndSwap(before, &learnt) {
+			return
+		}
+	}
+}
+
+// Acquire implements [Form]. The key holds the last number of the next block of its counter, which is in [wire.Reply.Number]. The
+// block is above all numbers that the counter has granted before, or been raised to.
+func (f *Fenced) Acquire(c *wire.Command, m Mark, a Ask) {
+	*c = wire.Command{
+		Script: fencedAcquireScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseNumber, Join: joined,
+		Votes: true, Creates: true, Changes: true,
+	}
+	c.With(m.Token, millis(a.TTL), decimal(a.Time))
+	advance, block := a.Advance || a.Floor > 0, a.Block > 1
+	if f.Keep != DefaultKeep || advance || block {
+		c.Args = append(c.Args, millis(f.Keep))
+	}
+	switch {
+	case advance:
+		c.Args = append(c.Args, decimal(a.Floor))
+	case block:
+		c.Args = append(c.Args, "")
+	}
+	if block {
+		c.Args = append(c.Args, decimal(a.Block))
+	}
+}
+
+func parseNumber(v *wire.Value) wire.Reply {
+	switch {
+	case v.Kind == '_':
+		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrHeld}
+	case v.Kind == ':' && v.Num > 0 && v.Num < maxNumber:
+		return wire.Reply{Answer: quorum.Yes, Number: uint64(v.Num)}
+	}
+	return wire.Unexpected(v)
+}
+
+// Raise implements [Numbered]. The counter is raised, too.
+func (f *Fenced) Raise(c *wire.Command, m Mark, granted, number uint64) {
+	*c = wire.Command{Script: raiseScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseCode}
+	c.With(fenced(m.Token, granted), fenced(m.Token, number), decimal(number))
+}
+
+// Extend implements [Form]. It raises the counter to the number.
+func (f *Fenced) Extend(c *wire.Command, m Mark, ttl time.Duration) {
+	*c = wire.Command{
+		Script: fencedExtendScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseFencedExtend,
+		Creates: true, Changes: true, NeedsToken: true,
+	}
+	c.With(m.Token, decimal(m.Number), millis(ttl), millis(f.Keep))
+}
+
+func parseFencedExtend(v *wire.Value) wire.Reply {
+	if v.Kind == ':' && v.Num == -4 {
+		return wire.Reply{Answer: quorum.No, Err: errNoCounter}
+	}
+	return parseExtend(v)
+}
+
+var errNoCounter = fmt.Errorf("%w, and is not re-created, as its fence counter is another program's: %w", nodeerr.ErrAbsent, nodeerr.ErrForeign)
+
+// Release implements [Form]. It raises the counter to the number.
+func (f *Fenced) Release(c *wire.Command, m Mark, redeliver time.Duration) {
+	removeFenced(c, m)
+	c.CleansUp, c.Redeliver, c.Join = true, redeliver, joined
+}
+
+// Remove implements [Form]. The holder may have raised the number since it was seen.
+func (f *Fenced) Remove(c *wire.Command, key string, seen Seen) {
+	if seen.Number == 0 {
+		remove(c, key, seen.Value)
+		return
+	}
+	removeFenced(c, Mark{Key: key, Token: seen.Token, Number: seen.Number})
+}
+
+// removeFenced deletes a key that holds a token with a number.
+func removeFenced(c *wire.Command, m Mark) {
+	*c = wire.Command{
+		Script: fencedReleaseScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseRelease, Changes: true, NeedsToken: true,
+	}
+	c.With(fenced(m.Token, m.Number))
+}
+
+// Seen implements [Form].
+func (f *Fenced) Seen(r wire.Reply) Seen { return see(r, true) }
+
+// joined has fenced acquires and releases carried out together. No acquire is joined behind a leading release: Redis skips the
+// out-of-memory check after a script's first write.
+var joined = &wire.Joiner{
+	Script: joinedScript,
+	Fits:   func(first, next *wire.Command) bool { return first.Votes || !next.Votes },
+	Words:  joinedWords,
+}
+
+func joinedWords(words []string, run []*wire.Command) []string {
+	words = append(words, strconv.Itoa(2*len(run)))
+	times := []string{"", ""} // the TTL and the time, which are usually the same for all acquires
+	if run[0].Votes {
+		times = run[0].Args[1:3]
+	}
+	forms := make([]byte, 0, 64)
+	for _, c := range run {
+		words = append(words, c.Key, c.Second)
+		switch {
+		case c.CleansUp:
+			forms = append(forms, 'r')
+		case slices.Equal(c.Args[1:], times): // and no argument more
+			forms = append(forms, 's')
+		default:
+			forms = append(forms, '0'+byte(len(c.Args)))
+		}
+	}
+	words = append(words, string(forms), times[0], times[1])
+	for i, c := range run {
+		args := c.Args
+		if forms[i] == 's' {
+			args = args[:1]
+		}
+		words = append(words, args...)
+	}
+	return words
+}
+
+// The key of a counter is that of its lock between these. It is in the same hash slot unless the key has a hash tag.
+const beforeKey, behindKey = "{", "}:fence"
+
+func counterOf(key string) string { return beforeKey + key + behindKey }
+
+// IsCounter reports whether a key has the form of a counter's. No lock may have such a key.
+func IsCounter(key string) bool {
+	return strings.HasPrefix(key, beforeKey) && strings.HasSuffix(key, behindKey)
+}
+
+// fenced is what a key holds that was set with fencing.
+func fenced(token string, number uint64) string { return token + "|" + decimal(number) }

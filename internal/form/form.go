@@ -1,0 +1,185 @@
+// Package form is what a lock is on a server: the commands that take, extend, release and observe it, the Lua scripts that servers run
+// for them, and what servers answer.
+package form
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+)
+
+// Form is one way in which servers keep a lock. Its commands are made in place.
+type Form interface {
+	// Acquire takes the lock if the key does not exist.
+	Acquire(c *wire.Command, m Mark, a Ask)
+	// Extend gives the key the TTL ttl if it is that of the lock and has less left, or no TTL at all. A key that does not exist is
+	// made with that TTL, and the answer is Recreated. TTLs are sent in whole milliseconds, rounded down.
+	Extend(c *wire.Command, m Mark, ttl time.Duration)
+	// Release deletes the key if it is that of the lock.
+	//
+	// If its connection breaks before the answer, it is sent again on the next one, for redeliver. That is the longest TTL that
+	// an acquire or an extension before it may have given to the key.
+	Release(c *wire.Command, m Mark, redeliver time.Duration)
+	// Remove deletes the key if it is that of the lock that was seen, whoever's that is. Unlike a release it is not sent after its
+	// timeout, nor again: a value that another client chose may be that of its next lock, too.
+	Remove(c *wire.Command, key string, seen Seen)
+	// Seen is what the reply to an observation shows.
+	Seen(r wire.Reply) Seen
+}
+
+// Numbered is a Form whose servers grant a number with each lock.
+type Numbered interface {
+	Form
+	// Prepare completes what is asked for at an instant. wall is the time of day.
+	Prepare(a *Ask, now time.Time, wall func() time.Time)
+	// Won takes the number of a lock, which the nodes have granted by an instant.
+	Won(now time.Time, a Ask, number uint64)
+	// Raise replaces the number that a node has granted by a higher one, if the node still holds exactly that.
+	Raise(c *wire.Command, m Mark, granted, number uint64)
+}
+
+// Mark is what one lock has on the servers.
+type Mark struct {
+	Key   string
+	Token string
+	// Number is the fencing token that the nodes hold with Token. 0 means that there is none, or that they have not agreed on one.
+	Number uint64
+}
+
+// Ask is what an acquire asks for.
+type Ask struct {
+	TTL time.Duration
+
+	// The others are for a Numbered form.
+	Block uint64 // how many numbers are granted, MaxBlock at most; 0 means one
+	Floor uint64 // an exclusive lower bound of the numbers; 0 means none
+	// Time is the caller's estimate of the time, in microseconds since 1970. A counter that is missing, or more than a second
+	// behind, advances: to Time if the server's clock is within a second of it, otherwise to that clock.
+	Time uint64
+	// Advance makes the counter advance even if it does not seem to be behind.
+	Advance bool
+}
+
+// Seen is what an observation has shown of a key.
+type Seen struct {
+	Answer  quorum.Answer // Yes: the key exists; No: it does not; otherwise nothing is known
+	Foreign bool          // it is data of another program; the Answer is Refused
+	Value   string        // that the key holds
+	Token   string        // in it
+	Number  uint64        // behind the token; 0 means none
+	TTL     time.Duration // that is left; wire.NoTTL for ever
+}
+
+// Holds returns Yes if the node holds a token, No if it certainly does not, and otherwise why that is not known.
+func (s Seen) Holds(token string) quorum.Answer {
+	if s.Answer == quorum.Yes && s.Token != token || s.Foreign {
+		return quorum.No
+	}
+	return s.Answer
+}
+
+// see makes of a reply what it shows. A token of another client has a number only if that client uses numbers.
+func see(r wire.Reply, numbered bool) Seen {
+	s := Seen{Answer: r.Answer, Foreign: errors.Is(r.Err, nodeerr.ErrForeign), Value: r.Value, TTL: r.TTL}
+	s.Token, s.Number = token.Split(r.Value, numbered)
+	return s
+}
+
+// Observe reads what key holds and its TTL, see [wire.Reply]. It is tracked.
+func Observe(key string) *wire.Command {
+	c := &wire.Command{Script: observeScript, Key: key, Parse: parseObserve, BySource: true, Tracked: true}
+	return c.With()
+}
+
+// ObserveMaster is Observe of a server that has to be a master: a replica, which holds what another node does, answers with
+// the error of code READONLY. It is not tracked. A server whose user may not use INFO counts as a master.
+func ObserveMaster(key string) *wire.Command {
+	c := &wire.Command{Script: observeScript, Key: key, Parse: parseObserve, BySource: true}
+	return c.With("master")
+}
+
+// Heal deletes key if it holds value and has no TTL.
+func Heal(key, value string) *wire.Command {
+	c := &wire.Command{Script: healScript, Key: key, Token: value, Parse: parseCode, Changes: true}
+	return c.With(value)
+}
+
+// Probe asks for what an acquire asks, and sets nothing: the server would set the key only if it were there, and nothing has it, since
+// it ends with an id that nobody else has. The answer is Yes if the server would grant a lock. Like an acquire it is not sent to a
+// server in quarantine.
+func Probe(prefix, id string) *wire.Command {
+	c := &wire.Command{Parse: parseProbe, Votes: true}
+	return c.With("SET", prefix+"\x00ping:"+id, "x", "XX", "PX", "1")
+}
+
+func parseProbe(v *wire.Value) wire.Reply {
+	if v.Kind != '_' {
+		return wire.Unexpected(v)
+	}
+	return wire.Reply{Answer: quorum.Yes}
+}
+
+// parseObserve parses what observe.lua returns.
+func parseObserve(v *wire.Value) wire.Reply {
+	if v.Kind == '_' {
+		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
+	}
+	if v.Kind != '*' || len(v.Items) != 2 || !v.Items[0].IsText() || v.Items[1].Kind != ':' || v.Items[1].Num < -1 {
+		return wire.Unexpected(v)
+	}
+	if len(v.Items[0].Text) > wire.MaxToken {
+		return wire.Reply{Answer: quorum.Refused, Err: errTooLong}
+	}
+	return wire.Reply{Answer: quorum.Yes, Value: string(v.Items[0].Text), TTL: wire.TTL(v.Items[1].Num)}
+}
+
+// parseCode parses the number that most scripts return.
+func parseCode(v *wire.Value) wire.Reply {
+	switch {
+	case v.Kind != ':':
+	case v.Num == 1:
+		return wire.Reply{Answer: quorum.Yes}
+	case v.Num == 0:
+		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
+	case v.Num == -1:
+		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrHeld}
+	}
+	return wire.Unexpected(v)
+}
+
+// parseRelease parses what the scripts that release return.
+func parseRelease(v *wire.Value) wire.Reply {
+	switch {
+	case v.Kind == ':' && v.Num == -2:
+		return wire.Reply{Answer: quorum.No, Err: errHeldForEver}
+	case v.Kind == ':' && v.Num == -3:
+		return wire.Reply{Answer: quorum.No, Err: errTooLong}
+	}
+	return parseCode(v)
+}
+
+// parseExtend parses what the scripts that extend return.
+func parseExtend(v *wire.Value) wire.Reply {
+	switch {
+	case v.Kind == ':' && v.Num == 2:
+		return wire.Reply{Answer: quorum.Recreated, Err: nodeerr.ErrRecreated}
+	case v.Kind == ':' && v.Num == -3:
+		return wire.Reply{Answer: quorum.No, Err: errTooLong}
+	}
+	return parseCode(v)
+}
+
+var (
+	errHeldForEver = fmt.Errorf("%w: %w", nodeerr.ErrHeld, nodeerr.ErrNoExpiry)
+	errTooLong     = fmt.Errorf("%w: a string of more than %d bytes", nodeerr.ErrForeign, wire.MaxToken)
+)
+
+func decimal(number uint64) string { return strconv.FormatUint(number, 10) }
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

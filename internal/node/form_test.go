@@ -1,0 +1,70 @@
+package node_test
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+func newAcquire(key, token string, ttl time.Duration) *wire.Command {
+	c := new(wire.Command)
+	form.Exclusive{}.Acquire(c, form.Mark{Key: key, Token: token}, form.Ask{TTL: ttl})
+	return c
+}
+
+func newExtend(key, token string, ttl time.Duration) *wire.Command {
+	c := new(wire.Command)
+	form.Exclusive{}.Extend(c, form.Mark{Key: key, Token: token}, ttl)
+	return c
+}
+
+func newRelease(key, token string, redeliver time.Duration) *wire.Command {
+	c := new(wire.Command)
+	form.Exclusive{}.Release(c, form.Mark{Key: key, Token: token}, redeliver)
+	return c
+}
+
+func newDelete(key, value string) *wire.Command {
+	c := new(wire.Command)
+	form.Exclusive{}.Remove(c, key, form.Seen{Value: value})
+	return c
+}
+
+// counted is what an acquire with fencing asks of the counter.
+type counted struct {
+	Keep         time.Duration
+	Now          uint64
+	Advance      bool
+	Floor, Block uint64
+}
+
+func newAcquireFenced(key, token string, ttl time.Duration, a counted) *wire.Command {
+	c, f := new(wire.Command), form.Fenced{Keep: a.Keep}
+	f.Acquire(c, form.Mark{Key: key, Token: token}, form.Ask{TTL: ttl, Time: a.Now, Advance: a.Advance, Floor: a.Floor, Block: a.Block})
+	return c
+}
+
+func newRaise(key, token string, granted, number uint64) *wire.Command {
+	c := new(wire.Command)
+	new(form.Fenced).Raise(c, form.Mark{Key: key, Token: token}, granted, number)
+	return c
+}
+
+func newExtendFenced(key, token string, number uint64, ttl, keep time.Duration) *wire.Command {
+	c, f := new(wire.Command), form.Fenced{Keep: keep}
+	f.Extend(c, form.Mark{Key: key, Token: token, Number: number}, ttl)
+	return c
+}
+
+func newReleaseFenced(key, token string, number uint64, redeliver time.Duration) *wire.Command {
+	c := new(wire.Command)
+	new(form.Fenced).Release(c, form.Mark{Key: key, Token: token, Number: number}, redeliver)
+	return c
+}
+
+func newDeleteFenced(key, token string, number uint64) *wire.Command {
+	c := new(wire.Command)
+	new(form.Fenced).Remove(c, key, form.Seen{Token: token, Number: number})
+	return c
+}

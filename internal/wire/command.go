@@ -1,0 +1,105 @@
+// Package wire is what goes to a server and comes back: commands with their attributes, replies, the values of RESP, and the pipeline that
+// decides what becomes of commands when things go wrong. It does no I/O.
+package wire
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// Command is one command, ready to be sent to any number of nodes. It is not changed by sending. What it does to a lock is the
+// business of who made it (package form): on its way it is known by its attributes.
+type Command struct {
+	Script *Script // that it runs; nil if none
+	Key    string
+	Second string // the second key of the script; "" if it has none
+	// Token is what a key has to hold to be changed or deleted, or holds afterwards. Key and Token together are one life of the key:
+	// a command that cleans up ends what one that creates has begun.
+	Token string
+	Args  []string // of the script, behind the keys; without a script all words
+	room  [6]string
+	// Parse makes the reply of what a server has sent, unless that is an error.
+	Parse func(*Value) Reply
+	Join  *Joiner // nil: it goes alone
+
+	// CleansUp marks a command that removes what is ours, so that it may arrive at any time and any number of times. It is sent until
+	// it is answered, or for Redeliver after its connection broke.
+	CleansUp  bool
+	Redeliver time.Duration
+	// Votes marks a command that takes a lock, or asks whether it could: a server in quarantine is not asked. Its answer null means
+	// that the key is held.
+	Votes bool
+	// Creates marks a script that may make the key: it is not sent again behind a command that cleans up the same life.
+	Creates bool
+	// Changes reports that the command has changed the key if it was done.
+	Changes bool
+	// NeedsToken marks a command to a key of ours: that the key holds data of another program (nodeerr.ErrForeign) is a No, and for
+	// any other command a refusal.
+	NeedsToken bool
+	// BySource marks a script that always goes by its source, as a repetition for a server that does not know it would come late.
+	BySource bool
+	// Tracked asks for the next change to Key after the command to be reported to the listeners of a node that tracks keys, whether
+	// the key exists or not. The reply is Tracked then.
+	Tracked bool
+	// WantsLate marks a command whose answer matters even after a Reply that there was none in time, since it shows what the command
+	// has done. The late one comes in order with the other answers and pushes of the connection, so it may overtake that Reply, which
+	// comes from another goroutine. If the connection breaks first, there is none.
+	WantsLate bool
+}
+
+// With gives the command its arguments.
+func (c *Command) With(args ...string) *Command {
+	c.Args = append(c.room[:0], args...)
+	return c
+}
+
+// Words appends the words of the command. A script goes by its source, which the server then knows, or by its hash.
+func (c *Command) Words(words []string, source bool) []string {
+	switch {
+	case c.Script == nil:
+	case c.Second == "":
+		words = append(c.Script.Run(words, source), "1", c.Key)
+	default:
+		words = append(c.Script.Run(words, source), "2", c.Key, c.Second)
+	}
+	return append(words, c.Args...)
+}
+
+// Name returns the first of the words.
+func (c *Command) Name(source bool) string {
+	switch {
+	case c.Script == nil:
+		return c.Args[0]
+	case source:
+		return "EVAL"
+	}
+	return "EVALSHA"
+}
+
+// MustFollow reports whether the command, which was sent after earlier, must not be carried out before it. If the server
+// asks for the script of earlier, that is not sent again then: it would create the key behind its release.
+func (c *Command) MustFollow(earlier *Command) bool {
+	return earlier.Creates && c.CleansUp && c.Key == earlier.Key && c.Token == earlier.Token
+}
+
+// Changed reports whether the command has changed the key, if this is the answer.
+func (c *Command) Changed(answer quorum.Answer) bool {
+	return c.Changes && (answer == quorum.Yes || answer == quorum.Recreated)
+}
+
+// Script is a Lua script that servers run.
+type Script struct {
+	Source string
+	// Hash is the SHA-1 of Source in hexadecimal, by which EVALSHA names it. It is written down rather than computed, so
+	// that the package works if SHA-1 is forbidden (GODEBUG=fips140=only).
+	Hash string
+}
+
+// Run appends the words that run the script.
+func (s *Script) Run(words []string, source bool) []string {
+	if source {
+		return append(words, "EVAL", s.Source)
+	}
+	return append(words, "EVALSHA", s.Hash)
+}

@@ -1,0 +1,53 @@
+package wire
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+)
+
+// hints explain a server's refusal in the words of a lock's user. The codes are those of
+// https://redis.io/docs/latest/develop/reference/protocol-spec/ and of the server's own messages.
+var hints = map[string]string{
+	"BUSY":        "a script blocks the server",
+	"CLUSTERDOWN": "a cluster node without its cluster: nodes must be independent servers",
+	"LOADING":     "the server is starting",
+	"MASTERDOWN":  "the server is a replica whose master is gone: nodes must be independent masters",
+	"MISCONF":     "the server cannot save to disk and refuses writes",
+	"MOVED":       "a cluster node that does not own the key: nodes must be independent servers",
+	"NOAUTH":      "the server asks for a password",
+	"NOPERM":      "the ACL user may not do this",
+	"NOREPLICAS":  "the server has too few replicas to accept writes",
+	"NOSCRIPT":    "the server does not keep scripts",
+	"OOM":         "the server is out of memory",
+	"READONLY":    "the server is a replica: nodes must be independent masters",
+	"WRONGPASS":   "the user name or password is wrong",
+	"WRONGTYPE":   "the key holds data of another program, not a lock: it is left alone",
+}
+
+const (
+	// maxMessage bounds what is repeated of a server's error.
+	maxMessage = 512
+	// repetition is what follows in the error of a server that does not know a command, which may be AUTH: its arguments.
+	repetition = ", with args beginning with"
+)
+
+var (
+	// forbidden is how servers word the NOPERM of a command within a script.
+	forbidden = regexp.MustCompile(`^(ERR )?(The user executing the script can't|ACL failure in script)`)
+	// inScript is what Redis 6.2 puts before the error of a command within a script.
+	inScript = regexp.MustCompile(`^(ERR )?(Error running script \(call to \w+\): )?(@user_script: ?\d+: )+-?`)
+)
+
+// NewServerError makes an error of an error reply.
+func NewServerError(reply string) *nodeerr.ServerError {
+	message, _, _ := strings.Cut(reply, repetition)
+	message = message[:min(len(message), maxMessage)]
+	message = message[len(inScript.FindString(message)):]
+	code, _, _ := strings.Cut(message, " ")
+	if forbidden.MatchString(message) {
+		code = "NOPERM"
+	}
+	return &nodeerr.ServerError{Code: code, Message: message, Hint: hints[code]}
+}

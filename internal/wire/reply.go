@@ -1,0 +1,83 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+)
+
+// NoTTL is the TTL of a key that never expires.
+const NoTTL time.Duration = math.MaxInt64
+
+// MaxToken is how many bytes a lock's key holds at most, the number behind the token included. What is longer is somebody's
+// data ([nodeerr.ErrForeign]): the longest value of ours has some 320, and other clients use less. The scripts know the limit too.
+const MaxToken = 1024
+
+// Reply is the answer to one command on one node.
+type Reply struct {
+	Answer quorum.Answer
+	// Err is the reason for any answer but Yes.
+	Err error
+	// Command is the name of the command that the server was sent last for it: SET, EVALSHA, EVAL or another of Redis. It is empty
+	// if none was.
+	Command string
+	// Server identifies the server process that answered (its run_id). It is empty if the command was not answered or the server
+	// does not report it.
+	Server string
+	// Value is what the key holds, MaxToken bytes at most, and TTL how much longer, if an Observe was answered with Yes. TTL is in
+	// whole milliseconds: 0 in the last one, NoTTL for ever.
+	Value string
+	TTL   time.Duration
+	// Tracked reports, for a command that was to be tracked and that the server has carried out, that the next change to the key
+	// is reported to the Listeners.
+	Tracked bool
+	// Number is what a fenced acquire that was answered with Yes was granted: from 1 to below 2^53.
+	Number uint64
+	// Late marks an answer that came after a Reply that there was none in time (Unknown), see [Command.WantsLate].
+	Late bool
+}
+
+// Receiver receives the replies to the commands that were sent for it: one for each, and a late one for those that want it. Reply is
+// called on a goroutine of the node, never within Send. It must not block.
+type Receiver interface {
+	Reply(tag Tag, reply Reply)
+}
+
+// Tag is what the sender of a command knows the reply by. Package wire does not look at it.
+type Tag struct {
+	Serial uint32
+	What   uint8
+	Node   uint16
+}
+
+// Reply makes the reply to the command of what a server has sent in answer to it.
+func (c *Command) Reply(v *Value) Reply {
+	refusal := v.Refusal()
+	switch {
+	case refusal == nil:
+		return c.Parse(v)
+	case c.NeedsToken && errors.Is(refusal, nodeerr.ErrForeign): // the scripts report the type of the key, and of no other
+		return Reply{Answer: quorum.No, Err: refusal}
+	}
+	return Reply{Answer: quorum.Refused, Err: refusal}
+}
+
+// TTL returns the TTL that the reply to a PTTL stands for: NoTTL for -1.
+func TTL(ms int64) time.Duration {
+	if ms < 0 {
+		return NoTTL
+	}
+	return time.Duration(min(ms, maxTTL.Milliseconds())) * time.Millisecond
+}
+
+// maxTTL is the longest TTL that is reported. A server may name thousands of years, which a time.Duration cannot hold.
+const maxTTL = 100 * 365 * 24 * time.Hour
+
+// Unexpected is the reply of a server that has sent what cannot be the answer to the command.
+func Unexpected(v *Value) Reply {
+	return Reply{Answer: quorum.Unknown, Err: fmt.Errorf("%w: %s", nodeerr.ErrProtocol, v)}
+}
