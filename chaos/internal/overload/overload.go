@@ -74,7 +74,7 @@ func Run(ctx context.Context, callers int, lasting time.Duration, seed uint64) (
 	err = lock.Unlock(ctx)
 	all.Wait()
 	err = errors.Join(err, locker.Shutdown(ctx))
-	left := runtime.NumGoroutine() - before
+	left := leftOver(before)
 	report = fmt.Sprintf("%d callers for %v: %d locks, %d contexts ended, %d calls of TryLock refused, %d releases not confirmed; "+
 		"%d MB of heap at most; a lock was got %v after the load; %d goroutines were left",
 		callers, lasting, l.held.Load(), l.waited.Load(), l.refused.Load(), l.unconfirmed.Load(), heap>>20,
@@ -92,6 +92,19 @@ func Run(ctx context.Context, callers int, lasting time.Duration, seed uint64) (
 		err = errors.Join(err, fmt.Errorf("no lock within %v after the load", recovery))
 	}
 	return report, err
+}
+
+// leftOver returns how many goroutines there are beyond those before. One that is about to end has the time for it.
+func leftOver(before int) (left int) {
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for range 40 {
+		if left = runtime.NumGoroutine() - before; left <= 0 {
+			break
+		}
+		<-ticker.C
+	}
+	return left
 }
 
 // most returns the most memory that the program needed until ctx ended.
