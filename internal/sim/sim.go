@@ -1,5 +1,5 @@
 // Package sim lets the protocol run against an adversary: the decisions of
-// internal/quorum and the pipeline and guard of internal/node, as programs run them, between simulated clients,
+// internal/quorum and the pipeline and guard of internal/wire, as programs run them, between simulated clients,
 // connections and nodes in simulated time.
 //
 // A run is one [Plan]. Everything in it happens on one goroutine, in an order that the

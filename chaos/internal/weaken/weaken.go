@@ -22,12 +22,12 @@ var shared = []string{
 // own are mutations of what the simulator has a model of: scripts, and what surrounds the protocol.
 var own = []mutation.Mutation{
 	{Name: "stranger's-counter-overwritten", Rule: "an extension leaves somebody's data in the place of a fence counter alone",
-		File: "internal/node/fenced_extend.lua", Was: "elseif missing then\n  set = nil\nend",
+		File: "internal/form/fenced_extend.lua", Was: "elseif missing then\n  set = nil\nend",
 		Is: "else\n  set = redis.pcall('SET', counter, fence, 'PX', kept)\nend"},
 	{Name: "release-of-any-token", Rule: "a release deletes its own token only",
-		File: "internal/node/release.lua", Was: "if held == token then", Is: "if held ~= '' then"},
+		File: "internal/form/release.lua", Was: "if held == token then", Is: "if held ~= '' then"},
 	{Name: "no-quarantine", Rule: "a server that has restarted does not vote until all that it may have granted is over",
-		File: "internal/node/guard.go", Was: "return left, left > 0", Is: "return left, false"},
+		File: "internal/wire/guard.go", Was: "return left, left > 0", Is: "return left, false"},
 	{Name: "stale-fence-on-redis", Rule: "Redis refuses a write with a fence that is lower than the highest one",
 		File: "redlock/fence/guard.lua", Was: "elseif tonumber(seen) > tonumber(fence) then", Is: "elseif false then"},
 	{Name: "stale-fence-in-sql", Rule: "a database refuses a write with a fence that is lower than the highest one",
