@@ -59,14 +59,16 @@ func (f *Fenced) Prepare(a *Ask, now time.Time, wall func() time.Time) {
 // Won implements [Numbered]. The first number of the block counts, so that blocks do not drive the estimate ahead of the clocks.
 func (f *Fenced) Won(now time.Time, a Ask, number uint64) {
 	for {
-		before := f.clock.Load()
-		learnt := quorum.CounterClock{}
+		before, known := f.clock.Load(), quorum.CounterClock{}
 		if before != nil {
-			learnt = *before
+			known = *before
 		}
-		old := learnt
+		learnt := known
 		learnt.Learn(now, a.Time, number-max(1, a.Block)+1)
-		if learnt == old || f.clock.CompareAndSwap(before, &learnt) {
+		if learnt == known { // as a rule, and nothing is allocated then
+			return
+		}
+		if next := learnt; f.clock.CompareAndSwap(before, &next) {
 			return
 		}
 	}
