@@ -18,13 +18,10 @@ func (Exclusive) Acquire(c *wire.Command, m Mark, a Ask) {
 }
 
 func parseAcquire(v *wire.Value) wire.Reply {
-	switch {
-	case v.Kind == '_':
+	if v.Kind == '_' {
 		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrHeld}
-	case v.IsOK():
-		return wire.Reply{Answer: quorum.Yes}
 	}
-	return wire.Unexpected(v)
+	return wire.YesIf(v.IsOK(), v)
 }
 
 // Extend implements [Form].

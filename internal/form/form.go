@@ -118,12 +118,7 @@ func Probe(prefix, id string) *wire.Command {
 	return c.With("SET", prefix+"\x00ping:"+id, "x", "XX", "PX", "1")
 }
 
-func parseProbe(v *wire.Value) wire.Reply {
-	if v.Kind != '_' {
-		return wire.Unexpected(v)
-	}
-	return wire.Reply{Answer: quorum.Yes}
-}
+func parseProbe(v *wire.Value) wire.Reply { return wire.YesIf(v.Kind == '_', v) }
 
 // parseObserve parses what observe.lua returns.
 func parseObserve(v *wire.Value) wire.Reply {

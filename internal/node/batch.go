@@ -2,8 +2,13 @@ package node
 
 import "github.com/quorumlock/quorumlock/internal/wire"
 
-// batchSize is how many commands are written at a time.
-const batchSize = 64
+const (
+	// batchSize is how many commands are written at a time.
+	batchSize = 64
+	// minJoined is how many commands are joined at least. The script that joins them has work of its own, which for two or three
+	// commands costs the server as much as it saves.
+	minJoined = 4
+)
 
 // packLocked makes messages of what was taken from the queue.
 func (c *conn) packLocked(taken []wire.Op[call]) {
@@ -12,7 +17,7 @@ func (c *conn) packLocked(taken []wire.Op[call]) {
 	for rest := taken; len(rest) > 0; {
 		first := &rest[0].Item
 		first.commands, first.caching, first.tracked = 1, false, false
-		if run := joinable(rest); run >= wire.MinJoined && !c.apart {
+		if run := joinable(rest); run >= minJoined && !c.apart {
 			first.commands = run
 		}
 		if first.commands > 1 {

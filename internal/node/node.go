@@ -141,7 +141,7 @@ func (n *Node) Send(since time.Time, cmd *wire.Command, to wire.Receiver, tag wi
 		n.armLocked(since.Add(n.config.Timeout))
 	}
 	n.mu.Unlock()
-	if first && err == nil { // otherwise the loop has been woken
+	if first { // otherwise the loop has been woken
 		n.wakeLoop()
 	}
 	return err

@@ -1,9 +1,6 @@
 package node
 
-import (
-	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/internal/wire"
-)
+import "github.com/quorumlock/quorumlock/internal/wire"
 
 // own is what a command of the node's own is for.
 type own uint8
@@ -17,7 +14,7 @@ const (
 
 // call makes a command of the node's own, of these words. Nobody receives the reply.
 func (o own) call(channel string, words ...string) call {
-	cmd := &wire.Command{Key: channel, Parse: func(v *wire.Value) wire.Reply { return yesIf(o.confirmedBy(v), v) }}
+	cmd := &wire.Command{Key: channel, Parse: func(v *wire.Value) wire.Reply { return wire.YesIf(o.confirmedBy(v), v) }}
 	return call{cmd: cmd.With(words...), own: o}
 }
 
@@ -33,13 +30,6 @@ func (o own) confirmedBy(v *wire.Value) bool {
 
 // Publish sends message to whoever has subscribed to channel.
 func Publish(channel, message string) *wire.Command {
-	cmd := &wire.Command{Parse: func(v *wire.Value) wire.Reply { return yesIf(v.Kind == ':', v) }} // how many have received it
+	cmd := &wire.Command{Parse: func(v *wire.Value) wire.Reply { return wire.YesIf(v.Kind == ':', v) }} // how many have received it
 	return cmd.With("PUBLISH", channel, message)
-}
-
-func yesIf(yes bool, v *wire.Value) wire.Reply {
-	if !yes {
-		return wire.Unexpected(v)
-	}
-	return wire.Reply{Answer: quorum.Yes}
 }

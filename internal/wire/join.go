@@ -1,9 +1,5 @@
 package wire
 
-// MinJoined is how many commands are joined at least. The script that joins them has work of its own, which for two or three
-// commands costs the server as much as it saves.
-const MinJoined = 4
-
 // Joiner has one call of a script carry out several commands.
 type Joiner struct {
 	Script *Script // returns an array of the reply to each, or its error

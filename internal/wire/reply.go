@@ -77,6 +77,14 @@ func TTL(ms int64) time.Duration {
 // maxTTL is the longest TTL that is reported. A server may name thousands of years, which a time.Duration cannot hold.
 const maxTTL = 100 * 365 * 24 * time.Hour
 
+// YesIf is Yes, or Unexpected.
+func YesIf(yes bool, v *Value) Reply {
+	if !yes {
+		return Unexpected(v)
+	}
+	return Reply{Answer: quorum.Yes}
+}
+
 // Unexpected is the reply of a server that has sent what cannot be the answer to the command.
 func Unexpected(v *Value) Reply {
 	return Reply{Answer: quorum.Unknown, Err: fmt.Errorf("%w: %s", nodeerr.ErrProtocol, v)}

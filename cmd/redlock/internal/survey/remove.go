@@ -21,8 +21,8 @@ const Overlap = "A holder that still runs keeps working beside the next one. If 
 // is that of an Inspect; prefix is that of the keys. Replies[i] is what Nodes[i] has answered, the zero Reply if it was not asked,
 // as it held nothing. Remove returns within the node timeout. Record is the line for the log, whose form is documented, and stable;
 // "" if nothing was removed.
-func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) ([]wire.Reply, string) {
-	answers, replies := make(receiver, len(nodes)), make([]wire.Reply, len(nodes))
+func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (replies []wire.Reply, record string) {
+	answers := make(receiver, len(nodes))
 	asked := 0
 	for i, n := range state.Nodes {
 		if !n.Held {
@@ -30,13 +30,14 @@ func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) ([]wire
 		}
 		deletion := new(wire.Command)
 		form.Exclusive{}.Remove(deletion, prefix+state.Name, form.Seen{Value: token.Join(n.Token, n.Fence)})
-		if err := (*node.Node)(nodes[i]).Send(time.Now(), deletion, answers, wire.Tag{Node: uint16(i)}); err != nil {
-			replies[i] = wire.Reply{Answer: quorum.Unsent, Err: err}
-			continue
+		tag := wire.Tag{Node: uint16(i)}
+		if err := (*node.Node)(nodes[i]).Send(time.Now(), deletion, answers, tag); err != nil {
+			answers.Reply(tag, wire.Reply{Answer: quorum.Unsent, Err: err})
 		}
 		asked++
 	}
-	record, removed := "", 0
+	replies = make([]wire.Reply, len(nodes))
+	removed := 0
 	for range asked { // each answers, within its timeout
 		a := <-answers
 		replies[a.node] = a.reply
