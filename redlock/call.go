@@ -110,10 +110,8 @@ func (l *Lock) unlocked(e event.Unlock, c *call) {
 	l.held.locker.events.emitEnd(c, e)
 }
 
-// released reports what the release of a lock came to: it may find that the nodes did not hold the lock any more.
-func (h *heldLock) released(outcome quorum.Outcome, unlock *call) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// releasedLocked reports what the release of a lock came to: it may find that the nodes did not hold the lock any more.
+func (h *heldLock) releasedLocked(outcome quorum.Outcome, unlock *call) {
 	e := event.End{Err: ErrReleased}
 	if outcome == quorum.Denied {
 		e.Err = ErrLost

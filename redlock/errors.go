@@ -124,18 +124,10 @@ type NodeError struct {
 }
 
 var (
-	// errNeverAcquired is about a node that is not asked to extend or release, because it cannot hold the lock.
-	errNeverAcquired = fmt.Errorf("%w: the acquire was never sent", nodeerr.ErrAbsent)
-	// errAhead is about a node that has granted the lock with a higher number than the token on which the others agreed.
-	errAhead = errors.New("granted a different fencing number from the others")
 	// errFences is about a lock that a majority holds with different fencing tokens, so that its token is unknown.
 	errFences = fmt.Errorf("%w for its fencing token: the numbers differ until the holder extends it", ErrNoQuorum)
 	// errMaxWait is why a wait is over, if it is not that the caller's context has ended.
 	errMaxWait = errors.New("MaxWait has ended")
-	// errMaybeRecreated is about a node that holds the lock, but maybe not since it was taken.
-	errMaybeRecreated = fmt.Errorf("%w, or may have been", nodeerr.ErrRecreated)
-	// errOver is about a node that is not asked to extend, because the lock has ended meanwhile.
-	errOver = errors.New("not asked: the lock is over")
 	// errNoValidity is about a lock that a majority holds, but for so short a time that it cannot be relied on.
 	errNoValidity = fmt.Errorf("%w: no validity is left of it", ErrNotHeld)
 	// errTooLate is the reason of an operation that a majority has done after the deadline.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/redlock/event"
@@ -21,11 +22,10 @@ type heldLock struct {
 	fence  uint64 // that the nodes hold with the token; 0 without fencing
 	first  holder
 
-	// sending orders what is sent for the lock: no command that can create its key is sent after its release.
-	sending sync.Mutex
-
-	mu        sync.Mutex // also that of the rounds that extend or release
-	lease     *quorum.Lease
+	// mu is also that of the rounds that extend or release. It is held while their commands are sent: no command that can create
+	// the key is sent after its release.
+	mu        sync.Mutex
+	lease     quorum.Lease
 	handoff   quorum.Handoff
 	holder    *holder         // the present one
 	extending []chan struct{} // the extension that is under way, and those that wait until theirs is closed
@@ -57,19 +57,19 @@ type holder struct {
 }
 
 // newHeld takes up a lease.
-func (l *Locker) newHeld(req request, token string, fence uint64, lease *quorum.Lease) *Lock {
+func (l *Locker) newHeld(req request, token string, fence uint64, lease quorum.Lease) *Lock {
 	h := &heldLock{locker: l, token: token, fence: fence, lease: lease}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.handoff = quorum.NewHandoff(lease, l.pace.Handoff, fence, req.block)
+	h.handoff = quorum.NewHandoff(&h.lease, l.pace.Handoff, fence, req.block)
 	if req.source != nil { // somebody else may know the token
 		h.handoff.Know()
 	}
-	lock := h.beginLocked(&h.first, req, lease.Hold())
+	handle := h.beginLocked(&h.first, req, h.lease.Hold())
 	if req.autoExtend {
 		h.renewLocked(req, lease.Start())
 	}
-	return lock
+	return handle
 }
 
 // beginLocked makes the lock that of a holder.
@@ -173,70 +173,67 @@ func (h *heldLock) cleanUp() {
 	if h.lease.InGrace(now) {
 		h.contextLocked()
 	}
+	if left {
+		command, since := new(wire.Command), time.Now()
+		h.form().Release(command, h.mark(), longest)
+		for _, n := range h.locker.nodes {
+			_ = n.Send(since, command, nil, wire.Tag{}) // to a node that takes nothing at all the TTL has to do
+		}
+	}
 	h.mu.Unlock()
-	if !left {
-		return
+	if left {
+		h.locker.queues.released(h, false)
 	}
-	h.sending.Lock()
-	command, since := new(wire.Command), time.Now()
-	h.form().Release(command, h.mark(), longest)
-	for _, n := range h.locker.nodes {
-		_ = n.Send(since, command, nil, wire.Tag{}) // to a node that takes nothing at all the TTL has to do
-	}
-	h.sending.Unlock()
-	h.locker.queues.released(h, false)
 }
 
 // extend asks the nodes for a TTL of ttl and waits for the outcome, see round.wait. Close ends the wait of a call. A renewal has no
 // handle, and asks for what the present holder wants. extend returns nil if the lease is over, if it is that of another holder than
 // the handle's by now, or if the holder wants nothing more. The caller has begun.
-func (h *heldLock) extend(ctx context.Context, lock *Lock, over <-chan struct{}, ttl time.Duration, call *call) *round {
+func (h *heldLock) extend(ctx context.Context, handle *Lock, over <-chan struct{}, ttl time.Duration, call *call) *round {
 	h.mu.Lock()
 	now := h.now()
-	grant, wanted := h.lease.Ask(now, ttl), lock != nil && lock.hold.Current()
-	if lock == nil && h.renewal != nil {
+	grant, wanted := h.lease.Ask(now, ttl), handle != nil && handle.hold.Current()
+	if handle == nil && h.renewal != nil {
 		grant, wanted = h.renewal.Grant(now)
 	}
 	if h.atLocked(now) != quorum.Held || !wanted {
 		h.mu.Unlock()
 		return nil
 	}
-	machine, tracked := quorum.NewExtend(h.lease, grant), h.watches
+	type extendRound struct {
+		round
+		extend lock.Extend
+	}
+	r := &extendRound{round: h.newRound(event.OpExtend, call)}
+	r.Round = &r.extend.Round
+	var room [usualNodes]lock.Act
+	r.askLocked(r.extend.Begin(room[:0], h.form(), h.mark(), &h.lease, grant, len(h.locker.nodes), h.watches))
 	h.mu.Unlock()
-	r := h.newRound(event.OpExtend, grant, machine, call)
-	r.extend = machine
-	h.form().Extend(r.command, r.mark, grant.TTL)
-	r.command.Tracked, r.command.WantsLate = tracked, true // a late answer shows whether the lock is lost
-	h.sending.Lock()
-	r.send()
-	h.sending.Unlock()
 	closing := h.locker.closing.Done()
-	if lock == nil { // Close waits for some renewals only, see extendAgain
+	if handle == nil { // Close waits for some renewals only, see extendAgain
 		closing = nil
 	}
 	r.wait(ctx, over, closing)
-	return r
+	return &r.round
 }
 
-// release sends the release of a lock that is over to each node that may hold it. An extension has been sent to all nodes by
-// then, or will not be sent.
+// release sends the release of a lock that is over to each node that may hold it.
 func (h *heldLock) release(now time.Time, call *call) *round {
-	h.sending.Lock()
-	defer h.sending.Unlock()
+	type releaseRound struct {
+		round
+		release lock.Release
+	}
+	r := &releaseRound{round: h.newRound(event.OpUnlock, call)}
+	r.Round = &r.release.Round
+	var room [usualNodes]lock.Act
 	h.mu.Lock()
-	machine, longest := quorum.NewRelease(h.lease, now), h.lease.Longest()
-	h.mu.Unlock()
-	r := h.newRound(event.OpUnlock, quorum.Grant{Start: now}, machine, call)
-	h.form().Release(r.command, r.mark, longest)
-	r.send()
-	return r
+	defer h.mu.Unlock()
+	r.askLocked(r.release.Begin(room[:0], h.form(), h.mark(), &h.lease, now, len(h.locker.nodes)))
+	return &r.round
 }
 
-func (h *heldLock) newRound(op event.Op, grant quorum.Grant, machine machine, call *call) *round {
-	return &round{
-		locker: h.locker, op: op, name: h.first.req.name, mark: h.mark(), call: call, grant: grant,
-		held: h, command: new(wire.Command), done: make(chan struct{}), mu: &h.mu, machine: machine,
-	}
+func (h *heldLock) newRound(op event.Op, call *call) round {
+	return round{locker: h.locker, op: op, name: h.first.req.name, call: call, held: h, done: make(chan struct{}), mu: &h.mu}
 }
 
 // begin waits until the caller is the one who may extend the lock, which ends with finish. Callers go in the order in which they came,

@@ -192,11 +192,11 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	r := h.extend(ctx, l, over, ttl, call)
 	h.cleanUp()
 	switch {
-	case r != nil && r.outcome == quorum.Denied:
+	case r != nil && r.Outcome() == quorum.Denied:
 		return r.refusal
 	case l.ending() != quorum.Held:
 		return failed(event.OpExtend, l.Name(), endings[l.ending()])
-	case r.outcome == quorum.Done:
+	case r.Outcome() == quorum.Done:
 		return nil
 	}
 	return locker.refused(ctx, r.refusal)

@@ -234,8 +234,7 @@ func (l *Locker) begin(op event.Op, name string, opts []LockOption) (request, er
 
 // acquire runs one round.
 func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
-	r := l.newAcquire(req, 0)
-	r.send()
+	r := l.beginAcquire(req, 0)
 	if r.wait(ctx, nil, l.closing.Done()) != quorum.Done {
 		l.queues.denied(req.key, r.refusal)
 		return nil, l.refused(ctx, r.refusal)
@@ -244,15 +243,15 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 }
 
 // newLock makes the lock that a round has won for a request.
-func (l *Locker) newLock(r *round, req request) *Lock {
-	fence := r.acquire.Fence()
+func (l *Locker) newLock(r *acquireRound, req request) *Lock {
+	fence := r.acquire.Votes().Fence()
 	if n, ok := l.form.(form.Numbered); ok {
 		now := l.clock.Now()
-		if latest := r.grant.Start.Add(2 * l.timeout); now.After(latest) { // however late this is, the nodes have granted it by then
+		if latest := r.Grant().Start.Add(2 * l.timeout); now.After(latest) { // however late this is, the nodes have granted it by then
 			now = latest
 		}
-		n.Won(now, r.ask, fence)
+		n.Won(now, r.acquire.Ask, fence)
 	}
-	req.block = r.ask.Block
-	return l.newHeld(req, r.mark.Token, fence, r.acquire.Lease(r))
+	req.block = r.acquire.Ask.Block
+	return l.newHeld(req, r.Mark().Token, fence, r.acquire.Votes().Lease(r))
 }

@@ -66,7 +66,7 @@ func (o *outages) ended(r *round) {
 	}
 	answered, failed, need := 0, 0, quorum.Majority(len(r.locker.nodes))
 	for i := range r.locker.nodes {
-		switch r.machine.Answer(i) {
+		switch r.Answer(i) {
 		case quorum.Yes, quorum.No, quorum.Recreated:
 			answered++
 		case quorum.Pending:
@@ -83,7 +83,7 @@ func (o *outages) ended(r *round) {
 			if w.timer != nil {
 				w.timer.Stop()
 			}
-		case len(r.locker.nodes)-failed < need && !r.grant.Start.Before(w.begun):
+		case len(r.locker.nodes)-failed < need && !r.Grant().Start.Before(w.begun):
 			w.unreachable(o, r)
 		}
 	}
@@ -93,7 +93,7 @@ func (o *outages) ended(r *round) {
 func (w *outageWait) unreachable(o *outages, r *round) {
 	nodes := slices.Clone(r.refusal.Nodes)
 	for i := range nodes {
-		if a := r.machine.Answer(i); r.name != w.name && (a == quorum.Yes || a == quorum.No) {
+		if a := r.Answer(i); r.name != w.name && (a == quorum.Yes || a == quorum.No) {
 			nodes[i].Err = nodeerr.ErrQueued
 		}
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
@@ -55,9 +55,9 @@ type waiter struct {
 
 // offer is what has come of a wait: one of these.
 type offer struct {
-	round   *round       // that has been begun for the waiter
-	lock    *Lock        // that was passed on to it
-	refused *QuorumError // why the lock cannot become free
+	round   *acquireRound // that has been begun for the waiter
+	lock    *Lock         // that was passed on to it
+	refused *QuorumError  // why the lock cannot become free
 }
 
 // wait waits in the queue of a name until it holds the lock.
@@ -95,14 +95,14 @@ func (q *queue) take(ctx context.Context, w *waiter, o offer) (*Lock, error) {
 		lock := q.locker.newLock(r, w.req)
 		q.do(func(now time.Time) quorum.Actions {
 			q.holder, q.held, q.last, q.floor, q.turnCame = lock.held, now, nil, 0, false
-			return q.machine.Won(now, r.grant)
+			return q.machine.Won(now, r.Grant())
 		})
 		return lock, nil
 	}
 	switch {
 	case ctx.Err() != nil || q.locker.closing.Err() != nil:
 		return q.leave(ctx, w, r.refusal)
-	case r.outcome != quorum.Denied && r.refusal.hopeless(q.locker.served.Load()): // the queue finds out for itself what others hold
+	case r.Outcome() != quorum.Denied && r.refusal.hopeless(q.locker.served.Load()): // the queue finds out for itself what others hold
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Leave(now, w) })
 		return nil, r.refusal
 	}
@@ -200,9 +200,7 @@ func (q *queue) do(report func(now time.Time) quorum.Actions) bool {
 	if w, ok := q.machine.Head(); ok && actions.Try {
 		req := w.req
 		req.block = q.machine.Block()
-		r := q.locker.newAcquire(req, q.floor)
-		r.send() // does not block, and takes no mutex of another queue
-		w.offers <- offer{round: r}
+		w.offers <- offer{round: q.locker.beginAcquire(req, q.floor)} // does not block, and takes no mutex of another queue
 	}
 	if actions.Hopeless {
 		for _, w := range q.machine.Dismiss() {
@@ -279,7 +277,7 @@ const (
 func (q *queue) Reply(tag wire.Tag, reply wire.Reply) {
 	i, l := int(tag.Node), q.locker
 	if tag.What == observation {
-		s := l.keyState(reply)
+		s := lock.KeyState(l.form, reply)
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Observed(now, i, s) })
 		return
 	}
@@ -288,24 +286,4 @@ func (q *queue) Reply(tag wire.Tag, reply wire.Reply) {
 		l.events.emit(event.Heal{At: time.Now(), Name: l.nameOf(q.key), Node: i, Addr: l.nodes[i].Addr()})
 	}
 	q.do(func(now time.Time) quorum.Actions { return q.machine.Healed(now, i, done) })
-}
-
-// keyState is what the reply to an observation shows of a key.
-func (l *Locker) keyState(reply wire.Reply) quorum.KeyState {
-	seen := l.form.Seen(reply)
-	s := quorum.KeyState{Answered: true, Tracked: reply.Tracked}
-	switch seen.Answer {
-	case quorum.Yes:
-		s.Held, s.Token, s.Owner = true, seen.Token, token.Owner(seen.Token)
-		s.TTL, s.NoTTL = seen.TTL, seen.TTL == wire.NoTTL
-		if s.NoTTL { // it is deleted by its whole value
-			s.Token = seen.Value
-		}
-	case quorum.No:
-	default:
-		// Any other error goes away, or is found out by a round.
-		s.Foreign = seen.Foreign
-		s.Answered, s.Held, s.Tracked = s.Foreign, s.Foreign, s.Foreign && s.Tracked
-	}
-	return s
 }

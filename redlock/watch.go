@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
@@ -101,19 +102,21 @@ func (l *Locker) observeAll(i int) {
 // then.
 func (h *heldLock) observe(i int, done <-chan struct{}) {
 	h.mu.Lock()
-	ask := h.lease.Invalidated(h.locker.clock, i)
-	h.mu.Unlock()
-	if ask {
-		h.sendObservation(i, done)
+	defer h.mu.Unlock()
+	if h.lease.Invalidated(h.locker.clock, i) {
+		h.sendObservationLocked(i, done)
 	} else if done != nil {
 		<-done
 	}
 }
 
-func (h *heldLock) sendObservation(i int, done <-chan struct{}) {
+func (h *heldLock) sendObservationLocked(i int, done <-chan struct{}) {
 	cmd := form.Observe(h.first.req.key)
 	cmd.WantsLate = true
-	h.locker.send(time.Now(), cmd, &watch{held: h, done: done}, wire.Tag{Node: uint16(i)})
+	w := &watch{held: h, done: done}
+	if err := h.locker.nodes[i].Send(time.Now(), cmd, w, wire.Tag{Node: uint16(i)}); err != nil {
+		w.takeLocked(i, wire.Reply{Answer: quorum.Unsent, Err: err}) // which shows nothing
+	}
 }
 
 // watch receives what a node holds under the key of a lock.
@@ -125,9 +128,18 @@ type watch struct {
 
 // Reply implements [wire.Receiver].
 func (w *watch) Reply(tag wire.Tag, reply wire.Reply) {
-	h, i, again := w.held, int(tag.Node), false
+	w.held.mu.Lock()
+	ending := w.takeLocked(int(tag.Node), reply)
+	w.held.mu.Unlock()
+	if ending != quorum.Held {
+		w.held.cleanUp()
+	}
+}
+
+// takeLocked takes the answer of a node, and returns how the lease stands.
+func (w *watch) takeLocked(i int, reply wire.Reply) quorum.Ending {
+	h, again := w.held, false
 	answer := h.locker.form.Seen(reply).Holds(h.token)
-	h.mu.Lock()
 	switch {
 	case !w.ended:
 		h.lease.Observed(h.locker.clock, i, answer)
@@ -135,13 +147,11 @@ func (w *watch) Reply(tag wire.Tag, reply wire.Reply) {
 	case reply.Late:
 		again = h.lease.Late(h.locker.clock, i, answer)
 	}
-	h.answeredLocked()
-	h.mu.Unlock()
-	h.cleanUp()
 	if again {
-		h.sendObservation(i, nil)
+		h.sendObservationLocked(i, nil)
 	}
 	if w.done != nil && !reply.Late {
 		<-w.done
 	}
+	return h.answeredLocked()
 }

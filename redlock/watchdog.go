@@ -24,7 +24,7 @@ func (h *heldLock) renewLocked(req request, from time.Time) {
 	if maxHold == NoLimit {
 		maxHold = 0
 	}
-	h.renewal = quorum.NewRenewal(h.lease, from, req.ttl, maxHold)
+	h.renewal = quorum.NewRenewal(&h.lease, from, req.ttl, maxHold)
 	if h.watches {
 		h.renewal.Tracked()
 	}
@@ -118,7 +118,7 @@ func (h *heldLock) extendAgain(ctx context.Context) {
 	}
 	h.mu.Lock()
 	if r != nil && h.renewal != nil {
-		h.renewal.Ended(h.now(), r.outcome)
+		h.renewal.Ended(h.now(), r.Outcome())
 	}
 	h.renewing = false
 	h.armLocked()

@@ -67,5 +67,5 @@ func TestAutoExtend_LocksThatWaitForAWorkerAreRenewedInTheOrderInWhichTheyAreDue
 // renewed returns a lock that has just been taken and is renewed.
 func renewed(l *Locker, name string, ttl time.Duration) *heldLock {
 	req := request{name: name, key: name, ttl: ttl, autoExtend: true}
-	return l.newHeld(req, "token", 0, quorum.NewLease(1, quorum.Grant{Start: l.clock.Now(), TTL: ttl})).held
+	return l.newHeld(req, "token", 0, *quorum.NewLease(1, quorum.Grant{Start: l.clock.Now(), TTL: ttl})).held
 }

@@ -53,7 +53,7 @@ func (f *Fenced) Prepare(a *Ask, now time.Time, wall func() time.Time) {
 		estimate = wall().UnixMicro()
 	}
 	estimate -= estimate % coarse
-	a.Time, a.Advance = uint64(max(leastTime, estimate)), !known || a.TTL > longTTL
+	a.Time, a.Advance = uint64(max(leastTime, estimate)), !known || a.TTL > min(longTTL, f.Keep/2)
 }
 
 // Won implements [Numbered]. The first number of the block counts, so that blocks do not drive the estimate ahead of the clocks.

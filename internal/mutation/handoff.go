@@ -21,7 +21,7 @@ var handoffMutations = []Mutation{
 	{"known-number-below", "the number of a lock of which the token is known is that which the nodes hold",
 		"internal/quorum/handoff.go", "h.known, h.fence = true, h.last", "h.known = true"},
 	{"counted-by-one", "a node counts in whole blocks",
-		"internal/sim/keyspace.go", "int64(counted.number)+block, ", "int64(counted.number)+1, "},
+		"internal/sim/keyspace.go", "int64(counted.number) + block\n", "int64(counted.number) + 1\n"},
 	{"handle-lives-on", "who has passed a lock on does not hold it",
 		"internal/quorum/hold.go", "\tif h.how != Held {\n\t\treturn h.how\n\t}\n", ""},
 	{"holder-not-replaced", "the lock is that of the next holder only",

@@ -91,12 +91,7 @@ func (c call) reply(r wire.Reply) {
 	}
 }
 
-func (c call) op() wire.Op[call] {
-	return wire.Op[call]{
-		Item: c, CleanUp: c.cmd.CleansUp, Redeliver: c.cmd.Redeliver,
-		Patient: c.cmd.WantsLate && !c.cmd.Changes, // the key may be gone
-	}
-}
+func (c call) op() wire.Op[call] { return wire.OpOf(c, c.cmd) }
 
 // unlock unlocks the mutex and reports what has ended without an answer.
 func (n *Node) unlock() {

@@ -13,20 +13,24 @@ type Acquire struct {
 	tally
 	grant Grant
 	token uint64 // the fencing token; 0 without fencing, and while it is not known
-	asked bool   // the acquire has gone out to every node
 	late  bool   // a majority came, but after the deadline
 	lost  bool   // the release has been sent
 }
 
-// NewAcquire begins a round over n nodes. The shell sends the acquire to each, and then calls [Acquire.Asked].
-func NewAcquire(n int, grant Grant) *Acquire {
-	return &Acquire{tally: newTally(n), grant: grant}
+// Begin begins a round over n nodes, in place. The shell sends the acquire to each, before it carries out what the answers lead
+// to: no release overtakes its acquire.
+func (a *Acquire) Begin(n int, grant Grant) *Acquire {
+	a.begin(n)
+	a.grant = grant
+	return a
 }
 
-// Asked reports that the acquire has gone out to every node. Until then the round can be won but not lost, so that no
-// release overtakes its acquire.
-func (a *Acquire) Asked(clock Clock) Actions {
-	a.asked = true
+// Unsent records that some nodes have not taken the acquire. It takes all of them at once: a round that is lost thereby is released
+// on none of them.
+func (a *Acquire) Unsent(clock Clock, nodes []int) Actions {
+	for _, node := range nodes {
+		a.count(node, Unsent, "")
+	}
 	return a.decide(clock)
 }
 
@@ -47,8 +51,7 @@ func (a *Acquire) Released(node int) Actions {
 	return Actions{}
 }
 
-// Stop ends the wait of the caller, after Asked: the caller gave up, or the node timeout is over. A round that is still
-// open is lost.
+// Stop ends the wait of the caller: it gave up, or the node timeout is over. A round that is still open is lost.
 func (a *Acquire) Stop(Clock) Actions {
 	if a.over {
 		return Actions{}
@@ -61,10 +64,10 @@ func (a *Acquire) Stop(Clock) Actions {
 }
 
 // Lease begins the lease of a round that is won. votes are those of this round.
-func (a *Acquire) Lease(votes Votes) *Lease {
+func (a *Acquire) Lease(votes Votes) Lease {
 	l := NewLease(len(a.ballots), a.grant)
 	l.votes = votes
-	return l
+	return *l
 }
 
 // Holds reports whether a node has said yes, though maybe under another name of its server.
@@ -94,7 +97,7 @@ func (a *Acquire) decide(clock Clock) Actions {
 		return a.report(Actions{})
 	case majority && clock.Now().Before(a.grant.Deadline()):
 		return a.conclude(Done)
-	case a.asked && (majority || possible < a.need()):
+	case majority || possible < a.need():
 		a.late, a.lost = majority, true
 		return a.report(Actions{Release: a.reached(), AwaitCleanUp: true})
 	}

@@ -93,14 +93,14 @@ func (o *acquireOracle) reason() quorum.Outcome {
 }
 
 func newAcquireMatch(n int) match {
-	return match{machine: newAcquire(n, granted), oracle: &acquireOracle{answers: answers{n: n}}}
+	return match{machine: new(quorum.Acquire).Begin(n, granted), oracle: &acquireOracle{answers: answers{n: n}}}
 }
 
 func walkAcquire(t *testing.T, nodes []int, letters []quorum.Answer, at func(int) time.Time, thorough bool) {
 	n := len(nodes)
 	w := walk{
 		t: t, nodes: nodes, votes: letters, at: at, thorough: thorough,
-		fresh: func() machine { return newAcquire(n, granted) },
+		fresh: func() machine { return new(quorum.Acquire).Begin(n, granted) },
 		end: func(m *match) {
 			for node := range n {
 				m.play(t, event{what: aRelease, node: node})
@@ -189,12 +189,12 @@ func TestAcquire_ReportsALossOnceInAnyOrderOfVotesAndReleases(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		var walk func(m match, voted, released []bool, sent []int)
 		walk = func(m match, voted, released []bool, sent []int) {
-			stopped := m.again(newAcquire(n, granted))
+			stopped := m.again(new(quorum.Acquire).Begin(n, granted))
 			stopped.play(t, event{what: aStop, at: inTime})
 			stopped.over(t)
 
 			branch := func(e event, done []bool) {
-				next := m.again(newAcquire(n, granted))
+				next := m.again(new(quorum.Acquire).Begin(n, granted))
 				actions := next.play(t, e)
 				done[e.node] = true
 				walk(next, voted, released, append(slices.Clip(sent), actions.Release...))
@@ -222,7 +222,7 @@ func TestAcquire_ReportsALossOnceInAnyOrderOfVotesAndReleases(t *testing.T) {
 }
 
 func TestAcquire_RemembersTheAnswerOfEachNode(t *testing.T) {
-	a := newAcquire(6, granted)
+	a := new(quorum.Acquire).Begin(6, granted)
 	for node := range 6 {
 		require.Equal(t, quorum.Pending, a.Answer(node))
 		require.True(t, a.Reached(node), "a node may be reached until it is known that it was not")
@@ -233,40 +233,6 @@ func TestAcquire_RemembersTheAnswerOfEachNode(t *testing.T) {
 		require.Equal(t, vote != quorum.Unsent, a.Reached(node))
 	}
 	require.Equal(t, quorum.Pending, a.Answer(5))
-}
-
-// newAcquire begins a round whose acquire is on its way to every node.
-func newAcquire(n int, grant quorum.Grant) *quorum.Acquire {
-	a := quorum.NewAcquire(n, grant)
-	a.Asked(instant(start))
-	return a
-}
-
-// A release that reaches a node before its acquire leaves the key there.
-func TestAcquire_IsNotLostBeforeEveryNodeHasBeenAsked(t *testing.T) {
-	a := quorum.NewAcquire(5, granted)
-	for node := range 3 {
-		require.Empty(t, describe(a.Vote(instant(inTime), node, quorum.Unsent, "")))
-	}
-	require.Empty(t, describe(a.Vote(instant(inTime), 3, quorum.Yes, "")))
-	require.Equal(t, "release 3 4, await clean-up", describe(a.Asked(instant(inTime))))
-	require.Empty(t, describe(a.Vote(instant(inTime), 4, quorum.Unknown, "")))
-	require.Equal(t, "no quorum", describe(a.Released(3)))
-}
-
-func TestAcquire_MayBeWonBeforeEveryNodeHasBeenAsked(t *testing.T) {
-	a := quorum.NewAcquire(3, granted)
-	require.Empty(t, describe(a.Vote(instant(inTime), 0, quorum.Yes, "")))
-	require.Equal(t, "done", describe(a.Vote(instant(inTime), 1, quorum.Yes, "")))
-	require.Empty(t, describe(a.Asked(instant(inTime))))
-	require.Empty(t, describe(a.Stop(instant(inTime))))
-}
-
-func TestAcquire_LateMajorityIsLostOnceEveryNodeHasBeenAsked(t *testing.T) {
-	a := quorum.NewAcquire(3, granted)
-	require.Empty(t, describe(a.Vote(instant(deadline), 0, quorum.Yes, "")))
-	require.Empty(t, describe(a.Vote(instant(deadline), 1, quorum.Yes, "")))
-	require.Equal(t, "release 0 1 2, await clean-up", describe(a.Asked(instant(deadline))))
 }
 
 func TestAcquire_Scenarios(t *testing.T) {
@@ -383,7 +349,7 @@ func TestAcquire_Scenarios(t *testing.T) {
 			if tt.grant == (quorum.Grant{}) {
 				tt.grant = granted
 			}
-			play(t, newAcquire(tt.nodes, tt.grant), tt.steps)
+			play(t, new(quorum.Acquire).Begin(tt.nodes, tt.grant), tt.steps)
 		})
 	}
 }

@@ -13,7 +13,11 @@ type Attach struct {
 }
 
 // NewAttach begins to attach over n nodes. The Start of the grant is read before the first node is asked, and it has no TTL.
-func NewAttach(n int, grant Grant) *Attach { return &Attach{tally: newTally(n), grant: grant} }
+func NewAttach(n int, grant Grant) *Attach {
+	a := &Attach{grant: grant}
+	a.begin(n)
+	return a
+}
 
 // Observed takes what a node holds: Yes means the token, with the number beside it (0 means none) and the TTL that is left.
 func (a *Attach) Observed(clock Clock, node int, answer Answer, number uint64, ttl time.Duration, server string) Actions {
@@ -44,8 +48,8 @@ func (a *Attach) Fence() uint64 { return a.fence }
 
 // Lease begins the lease of a lock that has been taken up. longest is the longest TTL that a node may have been given,
 // as far as the caller knows.
-func (a *Attach) Lease(longest time.Duration) *Lease {
+func (a *Attach) Lease(longest time.Duration) Lease {
 	l := NewLease(len(a.ballots), a.grant)
 	l.everywhere, l.longest = true, max(l.longest, longest)
-	return l
+	return *l
 }

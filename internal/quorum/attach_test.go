@@ -83,5 +83,6 @@ func TestAttach_HasNoQuorumIfItIsGivenUp(t *testing.T) {
 func TestAttach_LeaseKnowsTheLongestTTLEvenIfMoreIsLeft(t *testing.T) {
 	a := quorum.NewAttach(1, quorum.Grant{Start: start, Drift: granted.Drift})
 	require.Equal(t, "done", describe(a.Observed(instant(midway), 0, quorum.Yes, 0, time.Hour, "")))
-	require.Equal(t, time.Hour, a.Lease(time.Minute).Longest())
+	lease := a.Lease(time.Minute)
+	require.Equal(t, time.Hour, lease.Longest())
 }

@@ -16,19 +16,16 @@ type Extend struct {
 	number int32
 }
 
-// NewExtend begins an extension of a lease. The shell sends the command to each node that [Extend.Ask] allows. A
-// lease has one extension at a time: the next begins when the outcome of the one before has been reported.
-// All their events are serialised.
-func NewExtend(lease *Lease, grant Grant) *Extend {
+// Begin begins an extension of a lease that stands, in place. The shell sends the command to each node, but not from the deadline
+// on, because it could re-create a key that has lapsed: a node that is not asked counts as Unsent. A lease has one extension at a
+// time: the next begins when the outcome of the one before has been reported. All their events are serialised.
+func (e *Extend) Begin(lease *Lease, grant Grant) *Extend {
 	lease.everywhere = true
 	lease.try(grant)
-	return &Extend{tally: newTally(lease.nodes), lease: lease, grant: grant, number: lease.extending()}
+	e.begin(lease.nodes)
+	e.lease, e.grant, e.number = lease, grant, lease.extending()
+	return e
 }
-
-// Ask reports whether the command may be sent to one more node. It may not once the lease is over, because it could
-// re-create a key that has been released or has lapsed: from then on only the release follows. A node that is not
-// asked counts as Unsent.
-func (e *Extend) Ask(clock Clock) bool { return e.lease.At(clock.Now()) == Held }
 
 // Vote takes the answer of a node and the identity of the server that gave it, or "" if that is unknown.
 func (e *Extend) Vote(clock Clock, node int, answer Answer, server string) Actions {

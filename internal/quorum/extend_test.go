@@ -59,7 +59,7 @@ var extendVotes = append(slices.Clone(votes), quorum.Recreated)
 
 // extendMatch begins an extension of a lock over n nodes.
 func extendMatch(n int, grant quorum.Grant) (m match, fresh func() machine) {
-	fresh = func() machine { return quorum.NewExtend(quorum.NewLease(n, granted), grant) }
+	fresh = func() machine { return new(quorum.Extend).Begin(quorum.NewLease(n, granted), grant) }
 	o := &extendOracle{answers: answers{n: n}, old: deadline, new: usedUp}
 	if grant != shorter {
 		o.new = deadline.Add(time.Hour)
@@ -121,7 +121,7 @@ func TestExtend_IsTooLateIfOnlyTheNewDeadlineHasPassed(t *testing.T) {
 	require.False(t, now.Before(grant.Deadline()))
 
 	lease := quorum.NewLease(5, granted)
-	e := quorum.NewExtend(lease, grant)
+	e := new(quorum.Extend).Begin(lease, grant)
 	require.Empty(t, describe(e.Vote(instant(now), 0, quorum.No, "")))
 	require.Empty(t, describe(e.Vote(instant(now), 1, quorum.Yes, "")))
 	require.Empty(t, describe(e.Vote(instant(now), 2, quorum.Yes, "")))
@@ -134,13 +134,13 @@ func TestExtend_IsTooLateIfOnlyTheNewDeadlineHasPassed(t *testing.T) {
 func TestExtend_FailureChangesNothingForTheNext(t *testing.T) {
 	again := quorum.Grant{Start: longer.Start.Add(time.Second), TTL: granted.TTL, Drift: granted.Drift}
 	lease := quorum.NewLease(3, granted)
-	first := quorum.NewExtend(lease, longer)
+	first := new(quorum.Extend).Begin(lease, longer)
 	require.Empty(t, describe(first.Vote(instant(longer.Start), 0, quorum.Yes, "")))
 	require.Empty(t, describe(first.Vote(instant(longer.Start), 1, quorum.Unknown, "")))
 	require.Equal(t, "no quorum", describe(first.Vote(instant(longer.Start), 2, quorum.Unknown, "")))
 	require.Equal(t, deadline, lease.Deadline())
 
-	second := quorum.NewExtend(lease, again)
+	second := new(quorum.Extend).Begin(lease, again)
 	require.Empty(t, describe(second.Vote(instant(again.Start), 1, quorum.Yes, "")), "the yes to the first does not count")
 	require.Equal(t, "done", describe(second.Vote(instant(again.Start), 0, quorum.Yes, "")))
 	require.Equal(t, again.Deadline(), lease.Deadline())
@@ -149,7 +149,7 @@ func TestExtend_FailureChangesNothingForTheNext(t *testing.T) {
 func TestExtend_ChangesNothingIfTheLeaseIsOver(t *testing.T) {
 	for how, want := range map[quorum.Ending]string{quorum.Released: "too late", quorum.Lost: "denied", quorum.Expired: "too late"} {
 		lease := quorum.NewLease(1, granted)
-		e := quorum.NewExtend(lease, longer)
+		e := new(quorum.Extend).Begin(lease, longer)
 		lease.End(longer.Start, how)
 		require.Equal(t, want, describe(e.Vote(instant(longer.Start), 0, quorum.Yes, "")))
 		require.Equal(t, how, lease.At(longer.Start))
@@ -209,7 +209,7 @@ func TestExtend_Scenarios(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			play(t, quorum.NewExtend(quorum.NewLease(tt.nodes, granted), longer), tt.steps)
+			play(t, new(quorum.Extend).Begin(quorum.NewLease(tt.nodes, granted), longer), tt.steps)
 		})
 	}
 }
@@ -217,7 +217,7 @@ func TestExtend_Scenarios(t *testing.T) {
 // An extension may give the key to nodes that do not have it, but neither does it live by them, nor the next one.
 func TestExtend_RecreatedKeyCountsWhenTheNextExtensionIsConfirmed(t *testing.T) {
 	lease := quorum.NewLease(3, granted)
-	play(t, quorum.NewExtend(lease, longer), []step{
+	play(t, new(quorum.Extend).Begin(lease, longer), []step{
 		{"0 yes", ""},
 		{"1 recreated", ""},
 		{"2 yes", "done"},
@@ -225,12 +225,12 @@ func TestExtend_RecreatedKeyCountsWhenTheNextExtensionIsConfirmed(t *testing.T) 
 	require.Equal(t, longer.Deadline(), lease.Deadline())
 
 	next := quorum.Grant{Start: midway, TTL: 10 * time.Second, Drift: granted.Drift}
-	play(t, quorum.NewExtend(lease, next), []step{
+	play(t, new(quorum.Extend).Begin(lease, next), []step{
 		{"1 yes", ""},
 		{"0 yes", ""},
 		{"2 yes", "done"},
 	})
-	play(t, quorum.NewExtend(lease, next), []step{
+	play(t, new(quorum.Extend).Begin(lease, next), []step{
 		{"0 lost", ""},
 		{"1 yes", ""},
 		{"2 yes", "done"},
@@ -272,31 +272,9 @@ func TestExtend_ScenariosOfRecreatedKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease := quorum.NewLease(tt.nodes, granted)
-			play(t, quorum.NewExtend(lease, longer), tt.steps)
+			play(t, new(quorum.Extend).Begin(lease, longer), tt.steps)
 			require.Equal(t, tt.want, lease.At(midway))
 			require.Equal(t, tt.want == quorum.Lost, lease.Leftovers(midway), "what was given has to be taken back")
-		})
-	}
-}
-
-// An extension that is asked for now could create the key behind its release.
-func TestExtend_AsksNothingIfTheLeaseIsOver(t *testing.T) {
-	for name, tt := range map[string]struct {
-		end  func(*quorum.Lease)
-		now  time.Time
-		want bool
-	}{
-		"held":                {func(*quorum.Lease) {}, inTime, true},
-		"past its deadline":   {func(*quorum.Lease) {}, deadline, false},
-		"released":            {func(l *quorum.Lease) { l.End(start, quorum.Released) }, longer.Start, false},
-		"gone":                {func(l *quorum.Lease) { l.End(start, quorum.Lost) }, longer.Start, false},
-		"extended by another": {func(l *quorum.Lease) { extend(l, longer) }, deadline, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			lease := quorum.NewLease(1, granted)
-			e := quorum.NewExtend(lease, longer)
-			tt.end(lease)
-			require.Equal(t, tt.want, e.Ask(instant(tt.now)))
 		})
 	}
 }

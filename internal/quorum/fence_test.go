@@ -77,8 +77,7 @@ func TestFence_HowARoundFindsItsToken(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, clock := quorum.NewAcquire(tt.nodes, granted), instant(start)
-			require.Empty(t, describeFenced(a.Asked(clock)))
+			a, clock := new(quorum.Acquire).Begin(tt.nodes, granted), instant(start)
 			for _, s := range tt.steps {
 				require.Equal(t, s.actions, describeFenced(feedFenced(a, &clock, s.event)), s.event)
 			}
@@ -119,8 +118,7 @@ func feedFenced(a *quorum.Acquire, clock *instant, event string) quorum.Actions 
 }
 
 func TestFence_LostRoundEndsWhenEveryNodeIsReleased(t *testing.T) {
-	a, clock := quorum.NewAcquire(3, granted), instant(start)
-	a.Asked(clock)
+	a, clock := new(quorum.Acquire).Begin(3, granted), instant(start)
 	feedFenced(a, &clock, "0=4")
 	feedFenced(a, &clock, "1=7")
 	feedFenced(a, &clock, "2 lost")
@@ -131,16 +129,14 @@ func TestFence_LostRoundEndsWhenEveryNodeIsReleased(t *testing.T) {
 }
 
 func TestFence_PlainRoundHasNoToken(t *testing.T) {
-	a := quorum.NewAcquire(1, granted)
-	a.Asked(instant(start))
+	a := new(quorum.Acquire).Begin(1, granted)
 	require.Equal(t, "done", describe(a.Vote(instant(start), 0, quorum.Yes, "")))
 	require.Zero(t, a.Fence())
 	require.Zero(t, a.Highest())
 }
 
 func TestFence_SecondVoteOfAServerGrantsNothing(t *testing.T) {
-	a := quorum.NewAcquire(3, granted)
-	a.Asked(instant(start))
+	a := new(quorum.Acquire).Begin(3, granted)
 	require.Empty(t, describeFenced(a.Granted(instant(start), 0, 5, "the server")))
 	require.Empty(t, describeFenced(a.Granted(instant(start), 1, 5, "the server")))
 	require.Equal(t, "done", describeFenced(a.Granted(instant(start), 2, 5, "another")))

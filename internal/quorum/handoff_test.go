@@ -35,7 +35,8 @@ func TestHandoff_PassesTheLockOnForABoundedTime(t *testing.T) {
 func TestHandoff_DoesNotPassOnWhatIsNoLongerAsTheNodesGrantedIt(t *testing.T) {
 	attached := quorum.NewAttach(1, quorum.Grant{Start: start, Drift: granted.Drift})
 	attached.Observed(instant(start), 0, quorum.Yes, 0, granted.TTL, "")
-	h := quorum.NewHandoff(attached.Lease(0), handoffMax, 100, 3)
+	lease := attached.Lease(0)
+	h := quorum.NewHandoff(&lease, handoffMax, 100, 3)
 	require.False(t, h.May(start, granted.TTL), "somebody else knows the token of an attached lock")
 	require.EqualValues(t, 100, h.Fence(), "that which the nodes hold")
 
@@ -49,7 +50,7 @@ func TestHandoff_DoesNotPassOnWhatIsNoLongerAsTheNodesGrantedIt(t *testing.T) {
 			return granted.TTL
 		},
 		"a lock that may have got a longer TTL": func(l *quorum.Lease, _ *quorum.Handoff) time.Duration {
-			quorum.NewExtend(l, quorum.Grant{Start: start, TTL: granted.TTL + time.Millisecond})
+			new(quorum.Extend).Begin(l, quorum.Grant{Start: start, TTL: granted.TTL + time.Millisecond})
 			return granted.TTL
 		},
 		"a lock with a shorter TTL than is asked for": func(*quorum.Lease, *quorum.Handoff) time.Duration {
@@ -67,7 +68,7 @@ func TestHandoff_DoesNotPassOnWhatIsNoLongerAsTheNodesGrantedIt(t *testing.T) {
 	t.Run("but what was renewed is", func(t *testing.T) {
 		lease := quorum.NewLease(1, granted)
 		h := quorum.NewHandoff(lease, handoffMax, 0, 0)
-		quorum.NewExtend(lease, granted)
+		new(quorum.Extend).Begin(lease, granted)
 		require.True(t, h.May(start, granted.TTL))
 		require.True(t, h.May(start, granted.TTL-1))
 	})

@@ -100,12 +100,12 @@ func TestLease_IsNeverShortened(t *testing.T) {
 
 // extend has the one node of a lease confirm a grant at once.
 func extend(lease *quorum.Lease, grant quorum.Grant) {
-	quorum.NewExtend(lease, grant).Vote(instant(grant.Start), 0, quorum.Yes, "")
+	new(quorum.Extend).Begin(lease, grant).Vote(instant(grant.Start), 0, quorum.Yes, "")
 }
 
 // try has the one node of a lease leave a grant without an answer.
 func try(lease *quorum.Lease, grant quorum.Grant) {
-	quorum.NewExtend(lease, grant).Vote(instant(grant.Start), 0, quorum.Unknown, "")
+	new(quorum.Extend).Begin(lease, grant).Vote(instant(grant.Start), 0, quorum.Unknown, "")
 }
 
 // Whoever cleans up has to reckon with the longest TTL that was ever sent.
@@ -188,7 +188,7 @@ func TestLease_AnExtensionKeepsTheGrace(t *testing.T) {
 	require.Equal(t, midway.Add(time.Minute-602*time.Millisecond-3*time.Second), lease.Deadline())
 
 	end := lease.Deadline()
-	e := quorum.NewExtend(lease, lease.Ask(end.Add(-1), time.Hour))
+	e := new(quorum.Extend).Begin(lease, lease.Ask(end.Add(-1), time.Hour))
 	require.Equal(t, quorum.TooLate, e.Vote(instant(end), 0, quorum.Yes, "").Outcome, "not in the grace")
 }
 

@@ -16,10 +16,11 @@ type Release struct {
 	late  bool
 }
 
-// NewRelease begins the release of a lock. The shell sends the command to each node that may hold the key ([Lease.Reached]).
-func NewRelease(lease *Lease, now time.Time) *Release {
-	late := lease.ending == Lost || lease.ending == Expired && lease.everywhere && !lease.Exclusive(now)
-	r := &Release{tally: newTally(lease.nodes), lease: lease, late: late}
+// Begin begins the release of a lock, in place. The shell sends the command to each node that may hold the key ([Lease.Reached]).
+func (r *Release) Begin(lease *Lease, now time.Time) *Release {
+	r.begin(lease.nodes)
+	r.lease = lease
+	r.late = lease.ending == Lost || lease.ending == Expired && lease.everywhere && !lease.Exclusive(now)
 	for i := range lease.nodes {
 		if !lease.Reached(i) {
 			r.count(i, No, "")

@@ -52,7 +52,7 @@ func (o *releaseOracle) ends(yes, no, open int) map[quorum.Outcome]bool {
 
 // releaseMatch begins the release of a lock that reached some of n nodes.
 func releaseMatch(n int, reached []int) (m match, fresh func() machine) {
-	fresh = func() machine { return quorum.NewRelease(wonWith(n, reached...), midway) }
+	fresh = func() machine { return new(quorum.Release).Begin(wonWith(n, reached...), midway) }
 	o := &releaseOracle{answers{n: n}}
 	for node := range n {
 		if !slices.Contains(reached, node) {
@@ -64,7 +64,7 @@ func releaseMatch(n int, reached []int) (m match, fresh func() machine) {
 
 // wonWith begins the lease of an acquire that some nodes have granted, and that was not sent to the others.
 func wonWith(n int, nodes ...int) *quorum.Lease {
-	a := quorum.NewAcquire(n, granted)
+	a := new(quorum.Acquire).Begin(n, granted)
 	for node := range n {
 		answer := quorum.Unsent
 		if slices.Contains(nodes, node) {
@@ -72,7 +72,8 @@ func wonWith(n int, nodes ...int) *quorum.Lease {
 		}
 		a.Vote(instant(start), node, answer, "")
 	}
-	return a.Lease(a)
+	lease := a.Lease(a)
+	return &lease
 }
 
 // reachedSets lists the sets of nodes that a won acquire may have reached.
@@ -129,12 +130,12 @@ func TestRelease_ReportsOnceWheneverTheCallerGivesUp(t *testing.T) {
 
 func TestRelease_AsksOnlyNodesThatTheAcquireMayHaveReached(t *testing.T) {
 	lease := wonWith(5, 0, 2, 4)
-	r := quorum.NewRelease(lease, midway)
+	r := new(quorum.Release).Begin(lease, midway)
 	for node, want := range []quorum.Answer{quorum.Pending, quorum.No, quorum.Pending, quorum.No, quorum.Pending} {
 		require.Equal(t, want, r.Answer(node))
 		require.Equal(t, want == quorum.Pending, lease.Reached(node))
 	}
-	quorum.NewExtend(lease, longer)
+	new(quorum.Extend).Begin(lease, longer)
 	for node := range 5 {
 		require.True(t, lease.Reached(node), "by the extension")
 	}
@@ -181,7 +182,7 @@ func TestRelease_Scenarios(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			play(t, quorum.NewRelease(quorum.NewLease(tt.nodes, granted), midway), tt.steps)
+			play(t, new(quorum.Release).Begin(quorum.NewLease(tt.nodes, granted), midway), tt.steps)
 		})
 	}
 }
@@ -197,12 +198,12 @@ func TestRelease_AKeyThatAnExtensionHasGivenBackWasNotHeld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease := quorum.NewLease(3, granted)
-			e := quorum.NewExtend(lease, longer)
+			e := new(quorum.Extend).Begin(lease, longer)
 			for node := range 3 {
 				e.Vote(instant(start), node, quorum.Unknown, "")
 			}
 			lease.End(instant(midway).Now(), quorum.Released)
-			r := quorum.NewRelease(lease, midway)
+			r := new(quorum.Release).Begin(lease, midway)
 			var outcome quorum.Outcome
 			for node, answer := range tt.late {
 				e.Late(instant(midway), node, answer, "")
@@ -223,10 +224,10 @@ func TestRelease_ALockThatIsOverWasNotHeldIfAnExtensionMayHaveSetItAgain(t *test
 		for extended, want := range want {
 			lease := quorum.NewLease(3, granted)
 			if extended == 1 {
-				quorum.NewExtend(lease, longer)
+				new(quorum.Extend).Begin(lease, longer)
 			}
 			lease.End(midway, how)
-			r := quorum.NewRelease(lease, lease.Deadline())
+			r := new(quorum.Release).Begin(lease, lease.Deadline())
 			r.Vote(instant(midway), 0, quorum.Yes, "")
 			require.Equal(t, want, r.Vote(instant(midway), 1, quorum.Yes, "").Outcome)
 		}
@@ -247,7 +248,7 @@ func TestRelease_InTheGraceIsOneInTime(t *testing.T) {
 			extend(lease, lease.Ask(start, granted.TTL))
 			now := lease.Deadline().Add(tt.after)
 			require.Equal(t, quorum.Expired, lease.At(now))
-			require.Equal(t, tt.want, quorum.NewRelease(lease, now).Vote(instant(now), 0, quorum.Yes, "").Outcome)
+			require.Equal(t, tt.want, new(quorum.Release).Begin(lease, now).Vote(instant(now), 0, quorum.Yes, "").Outcome)
 		})
 	}
 }

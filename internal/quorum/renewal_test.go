@@ -33,7 +33,7 @@ func (k *renewer) next(vote quorum.Answer) (now time.Time, ok bool) {
 		return k.next(vote)
 	}
 	k.asked = append(k.asked, grant)
-	e := quorum.NewExtend(k.lease, grant)
+	e := new(quorum.Extend).Begin(k.lease, grant)
 	actions := e.Vote(instant(now), 0, vote, "")
 	k.renewal.Ended(now, actions.Outcome)
 	return now, true
@@ -126,7 +126,7 @@ func TestRenewal_EndsWithTheLease(t *testing.T) {
 func renewWith(t *testing.T, lease *quorum.Lease, renewal *quorum.Renewal, at time.Time, answers ...quorum.Answer) quorum.Grant {
 	grant, ok := renewal.Grant(at)
 	require.True(t, ok)
-	renewal.Ended(at, voteAll(quorum.NewExtend(lease, grant), at, answers...))
+	renewal.Ended(at, voteAll(new(quorum.Extend).Begin(lease, grant), at, answers...))
 	return grant
 }
 
@@ -163,7 +163,7 @@ func TestRenewal_IsDueSoonIfANodeHoldsTheKeyThatDoesNotCountYet(t *testing.T) {
 		lease, r, due := begin()
 		renewWith(t, lease, r, first, quorum.Yes, quorum.Yes)
 		require.False(t, r.Sooner(first))
-		e := quorum.NewExtend(lease, granted)
+		e := new(quorum.Extend).Begin(lease, granted)
 		e.Vote(instant(first), 2, quorum.Recreated, "")
 		require.True(t, r.Sooner(first))
 		require.Equal(t, soon, due(first))
@@ -172,7 +172,7 @@ func TestRenewal_IsDueSoonIfANodeHoldsTheKeyThatDoesNotCountYet(t *testing.T) {
 		lease, r, due := begin()
 		renewWith(t, lease, r, first, quorum.Yes, quorum.Yes, quorum.Yes)
 		hour := quorum.Grant{Start: first, TTL: time.Hour, Drift: granted.Drift}
-		voteAll(quorum.NewExtend(lease, hour), first, quorum.Yes, quorum.Yes, quorum.Recreated)
+		voteAll(new(quorum.Extend).Begin(lease, hour), first, quorum.Yes, quorum.Yes, quorum.Recreated)
 		require.True(t, r.Sooner(first))
 		require.Equal(t, soon, due(first))
 		grant := renewWith(t, lease, r, first.Add(soon), quorum.Yes, quorum.Yes, quorum.Yes)

@@ -3,6 +3,7 @@ package quorum
 // tally counts the votes of N nodes on one command.
 type tally struct {
 	ballots []ballot
+	room    [5]ballot // for those of so many nodes
 	yes     int
 	no      int  // No and Recreated
 	failed  int  // Unknown, Refused and Unsent
@@ -13,12 +14,19 @@ type ballot struct {
 	answer    Answer
 	released  bool   // the release that followed has been answered, or has failed
 	raised    Answer // to a [Raise]
+	duplicate uint16 // 1 + the node for which the same server has voted; 0 means none
 	number    uint64 // that came with a yes; 0 means none
-	duplicate int    // 1 + the node for which the same server has voted; 0 means none
 	server    string // the identity of the server that answered; "" if unknown
 }
 
-func newTally(n int) tally { return tally{ballots: make([]ballot, n)} }
+// begin makes a ballot for each of n nodes. The tally must not be copied from then on.
+func (t *tally) begin(n int) {
+	if n > len(t.room) {
+		t.ballots = make([]ballot, n)
+	} else {
+		t.ballots = t.room[:n]
+	}
+}
 
 // count takes a node's vote, once. A server votes for one node only: its vote for another one
 // counts as refused. count reports whether the vote is new.
@@ -31,7 +39,7 @@ func (t *tally) count(node int, answer Answer, server string) bool {
 		b.server = server
 		for i := range t.ballots {
 			if i != node && t.ballots[i].server == server {
-				b.duplicate, answer = 1+i, Refused
+				b.duplicate, answer = uint16(1+i), Refused
 				break
 			}
 		}
@@ -62,12 +70,12 @@ func (t *tally) Stop(Clock) Actions {
 	return t.conclude(NoQuorum)
 }
 
-// Answer returns the vote of node i. In a new machine it is Pending for the nodes that the shell has to ask.
+// Answer returns the vote of node i. When a round begins it is Pending for the nodes that the shell has to ask.
 func (t *tally) Answer(i int) Answer { return t.ballots[i].answer }
 
 // Duplicate returns the node for which the server of node i has voted, if that is why the vote of node i was refused.
 func (t *tally) Duplicate(i int) (of int, ok bool) {
-	return t.ballots[i].duplicate - 1, t.ballots[i].duplicate > 0
+	return int(t.ballots[i].duplicate) - 1, t.ballots[i].duplicate > 0
 }
 
 // Reached reports whether the command may have arrived at node i.

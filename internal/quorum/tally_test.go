@@ -12,9 +12,9 @@ import (
 // machines begins one of each kind over n nodes, all of them reached.
 func machines(n int) map[string]machine {
 	return map[string]machine{
-		"acquire": newAcquire(n, granted),
-		"extend":  quorum.NewExtend(quorum.NewLease(n, granted), longer),
-		"release": quorum.NewRelease(quorum.NewLease(n, granted), start),
+		"acquire": new(quorum.Acquire).Begin(n, granted),
+		"extend":  new(quorum.Extend).Begin(quorum.NewLease(n, granted), longer),
+		"release": new(quorum.Release).Begin(quorum.NewLease(n, granted), start),
 	}
 }
 
@@ -95,7 +95,7 @@ func TestTally_ServerCountsIfItHasNotVotedForAnotherNodeYet(t *testing.T) {
 }
 
 func TestAcquire_ReleasesADuplicateAndWaitsForIt(t *testing.T) {
-	play(t, newAcquire(3, granted), []step{
+	play(t, new(quorum.Acquire).Begin(3, granted), []step{
 		{"0 yes by a", ""},
 		{"1 yes by a", ""},
 		{"2 lost", "release 0 1 2, await clean-up"},

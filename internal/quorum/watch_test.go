@@ -21,7 +21,7 @@ func answerAll(lease *quorum.Lease, n int, answers ...quorum.Answer) quorum.Outc
 	for len(answers) < n {
 		answers = append(answers, answers[len(answers)-1])
 	}
-	return voteAll(quorum.NewExtend(lease, granted), start, answers...)
+	return voteAll(new(quorum.Extend).Begin(lease, granted), start, answers...)
 }
 
 // voteAll has one node after the other answer an extension at an instant. It returns the outcome.
@@ -90,7 +90,7 @@ func TestLease_IsNotLostToOneNodeAfterTheOther(t *testing.T) {
 func TestLease_IsLostInTheMiddleOfAnExtension(t *testing.T) {
 	lease := extended(3)
 	require.Equal(t, quorum.Held, observe(t, lease, 0, quorum.No))
-	e := quorum.NewExtend(lease, granted)
+	e := new(quorum.Extend).Begin(lease, granted)
 	require.Equal(t, quorum.Denied, e.Vote(instant(start), 1, quorum.No, "").Outcome)
 	require.Equal(t, quorum.Lost, lease.At(start))
 }
@@ -115,7 +115,7 @@ func TestLease_IsObservedAFewTimesBetweenTwoExtensions(t *testing.T) {
 // The answer of an extension or an observation that is under way is newer than a push before it.
 func TestLease_ObservesOnceAndNotBesideAnExtension(t *testing.T) {
 	lease := quorum.NewLease(3, granted)
-	e := quorum.NewExtend(lease, granted)
+	e := new(quorum.Extend).Begin(lease, granted)
 	for node := range 3 {
 		require.False(t, lease.Invalidated(instant(start), node))
 		e.Vote(instant(start), node, quorum.Yes, "")
@@ -138,7 +138,7 @@ func late(e *quorum.Extend, node int, answer quorum.Answer) quorum.Actions {
 
 // unanswered is an extension of a lease over three nodes: the first says yes, of the others nothing is known in time.
 func unanswered(lease *quorum.Lease) *quorum.Extend {
-	e := quorum.NewExtend(lease, longer)
+	e := new(quorum.Extend).Begin(lease, longer)
 	for node, answer := range []quorum.Answer{quorum.Yes, quorum.Unknown, quorum.Unknown} {
 		e.Vote(instant(start), node, answer, "")
 	}
@@ -176,7 +176,7 @@ func TestExtend_LateAnswersThatConfirmItAreNoLoss(t *testing.T) {
 // The report that there is no answer comes from another goroutine than the answers.
 func TestExtend_AnAnswerThatOvertakesItsAbsenceIsAVote(t *testing.T) {
 	lease := extended(3)
-	e := quorum.NewExtend(lease, longer)
+	e := new(quorum.Extend).Begin(lease, longer)
 	e.Vote(instant(midway), 0, quorum.Yes, "")
 	require.Equal(t, quorum.Actions{Outcome: quorum.Done}, late(e, 1, quorum.Yes))
 	require.Equal(t, quorum.Actions{}, e.Vote(instant(midway), 1, quorum.Unknown, ""))
@@ -255,7 +255,7 @@ func TestExtend_ALateMajorityConfirmsTheKeysThatWereGivenBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			lease := extended(4)
 			answerAll(lease, 4, quorum.Yes, quorum.Recreated, quorum.Yes)
-			e := quorum.NewExtend(lease, granted)
+			e := new(quorum.Extend).Begin(lease, granted)
 			for node, answer := range []quorum.Answer{quorum.Yes, quorum.Yes, quorum.Yes, quorum.Unknown} {
 				e.Vote(instant(start), node, answer, "")
 			}
@@ -291,7 +291,7 @@ func TestExtend_ConfirmsAKeyThatWasSeenAgain(t *testing.T) {
 // The danger: a push that is ignored because an answer is outstanding, which then shows nothing.
 func TestLease_APushStandsUntilAnAnswerShowsTheKey(t *testing.T) {
 	lease := extended(3)
-	e := quorum.NewExtend(lease, longer)
+	e := new(quorum.Extend).Begin(lease, longer)
 	for node := range 2 {
 		require.False(t, lease.Invalidated(instant(start), node), "the extension will show it")
 	}
@@ -323,14 +323,14 @@ func TestLease_ALateAnswerEndsAnObservation(t *testing.T) {
 func TestLease_ANodeThatHasNotAnsweredTheAcquireCountsWhenALaterExtensionIsConfirmed(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		won := func() *quorum.Lease {
-			a := quorum.NewAcquire(3, granted)
-			a.Asked(instant(start))
+			a := new(quorum.Acquire).Begin(3, granted)
 			a.Vote(instant(start), 0, quorum.Yes, "")
 			require.Equal(t, quorum.Done, a.Vote(instant(start), 1, quorum.Yes, "").Outcome)
 			if answered {
 				a.Vote(instant(start), 2, quorum.Yes, "")
 			}
-			return a.Lease(a)
+			lease := a.Lease(a)
+			return &lease
 		}
 		outcome := map[bool]quorum.Outcome{false: quorum.Denied, true: quorum.Done}[answered]
 		require.Equal(t, outcome, answerAll(won(), 3, quorum.Yes, quorum.Recreated, quorum.Yes))
@@ -339,7 +339,7 @@ func TestLease_ANodeThatHasNotAnsweredTheAcquireCountsWhenALaterExtensionIsConfi
 		require.Equal(t, quorum.Done, answerAll(lease, 3, quorum.Yes))
 		require.Equal(t, quorum.Done, answerAll(lease, 3, quorum.Yes, quorum.Recreated, quorum.Yes), "it counts now")
 
-		r := quorum.NewRelease(won(), start)
+		r := new(quorum.Release).Begin(won(), start)
 		r.Vote(instant(start), 0, quorum.Yes, "")
 		r.Vote(instant(start), 1, quorum.No, "")
 		require.Equal(t, outcome, r.Vote(instant(start), 2, quorum.Yes, "").Outcome)

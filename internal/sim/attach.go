@@ -5,7 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // attach takes up what another has taken last, or tries to take.
@@ -17,30 +19,28 @@ func (c *client) attach(s Step) {
 		}
 	}
 	if of != nil && !slices.Contains(of.attached, c) {
-		c.attachTo(of, s.Auto, func(*lock) {})
+		c.attachTo(of, s.Auto, func(*held) {})
 	}
 }
 
 // attachTo takes up a lock. then is passed it, if that has succeeded.
-func (c *client) attachTo(of *round, auto bool, then func(*lock)) {
+func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 	c.log("client %d: attach to %s", c.number, of.token)
 	of.client.tell(of)
 	began, machine := c.now, quorum.NewAttach(len(c.lines), c.grant(0))
 	c.attaching = machine
 	longest := cmp.Or(c.plan.Guard, 2*time.Hour) // that anybody may ask for
 	for i, l := range c.lines {
-		l.send(command{verb: observe, key: of.key}, func(vote quorum.Answer, r reply) {
-			if vote == quorum.Yes && r.token != of.token {
-				vote = quorum.No
-			}
-			outcome := machine.Observed(&c.clock, i, vote, r.number, r.ttl, "").Outcome
+		l.ask(form.ObserveMaster(of.key), receiver(func(r wire.Reply) {
+			seen := c.form.Seen(r)
+			outcome := machine.Observed(&c.clock, i, seen.Holds(of.token), seen.Number, min(r.TTL, longest), "").Outcome
 			if c.attaching != machine || outcome == quorum.Undecided {
 				return
 			}
 			c.attaching = nil
 			c.log("client %d: attach to %v is %s", c.number, of.token, outcomes[outcome])
 			if outcome == quorum.Done && c.holds == nil && c.call == nil {
-				k := c.newLock(of, machine.Fence(), machine.Lease(longest))
+				k := c.newLock(of, machine.Fence(), 0, machine.Lease(longest))
 				c.checkHolder(k)
 				c.checkAttached(k, began)
 				c.checkHeld(k, "when it was attached to")
@@ -49,7 +49,7 @@ func (c *client) attachTo(of *round, auto bool, then func(*lock)) {
 				k.take(auto)
 				then(k)
 			}
-		})
+		}), wire.Tag{})
 	}
 	c.after(2*nodeTimeout, func() {
 		if c.attaching == machine {
@@ -59,9 +59,9 @@ func (c *client) attachTo(of *round, auto bool, then func(*lock)) {
 }
 
 // detach leaves a lock on the nodes. The next client that does nothing else takes it up, and unlocks it after a while.
-func (k *lock) detach(then time.Duration) {
+func (k *held) detach(then time.Duration) {
 	c := k.client
-	if len(k.holds) != 1 || k.extending || k.sending || !k.held() || k.lease.At(c.clock.Now()) != quorum.Held {
+	if len(k.holds) != 1 || k.extending || k.busy || !k.held() || k.lease.At(c.clock.Now()) != quorum.Held {
 		k.unlock()
 		return
 	}
@@ -79,7 +79,7 @@ func (k *lock) detach(then time.Duration) {
 		o := c.clients[(c.number+1+i)%len(c.clients)]
 		if o != c && !o.dead && o.call == nil && o.holds == nil && o.attaching == nil {
 			o.do(func() {
-				o.attachTo(k.of, false, func(same *lock) {
+				o.attachTo(k.of, false, func(same *held) {
 					o.after(then, func() {
 						if o.holds == same {
 							same.unlock()

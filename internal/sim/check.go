@@ -4,10 +4,11 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // checkHeld checks that a lock that its holder relies on is in the memory, or on the disk, of a majority of nodes.
-func (w *world) checkHeld(k *lock, when string) {
+func (w *world) checkHeld(k *held, when string) {
 	if w.amnesia || w.lapsed || !k.held() {
 		return
 	}
@@ -21,7 +22,7 @@ func (w *world) checkHeld(k *lock, when string) {
 func (w *world) excludes() bool { return (!w.amnesia || w.plan.Guard > 0) && !w.lapsed }
 
 // checkWon holds a lock that has been won to what winning means.
-func (w *world) checkWon(k *lock) {
+func (w *world) checkWon(k *held) {
 	if !w.excludes() {
 		return
 	}
@@ -36,7 +37,7 @@ func (w *world) checkWon(k *lock) {
 func (w *world) checkEnd(r *round) {
 	c, k := r.client, r.lock
 	now := c.clock.Now()
-	took, limit := now.Sub(r.grant.Start), nodeTimeout+5*time.Millisecond
+	took, limit := now.Sub(r.Grant().Start), nodeTimeout+5*time.Millisecond
 	if r.raised { // that is asked when the answers are there
 		limit += nodeTimeout
 	}
@@ -136,7 +137,7 @@ func (w *world) checkLeft(s *server, e entry) {
 // to what it may leave behind: its keys go on for the drift allowance, for what the clocks
 // drift apart meanwhile, and for as long as
 // the command that gave them their TTL was on its way.
-func (w *world) checkOver(k *lock) {
+func (w *world) checkOver(k *held) {
 	if !w.plan.Fencing || k.of.attached != nil {
 		return
 	}
@@ -151,13 +152,15 @@ func (w *world) checkOver(k *lock) {
 
 // checkChange holds a command to what no command may do. A deletion of a key without a TTL that was there for long when it was
 // observed may meet another with the same value.
-func (s *server) checkChange(c command, l *line, before entry, was bool, after entry, is bool) {
+func (s *server) checkChange(m message, l *line, before entry, was bool, after entry, is bool) {
+	verb, key := does(m.cmd), m.cmd.Key
+	name, _ := split(m.cmd.Token)
 	switch w := s.world; {
 	case was && before.foreign:
-		w.check(is && after == before, "somebody's data is left alone", "node %d: %v of %s changed it", s.number, c.verb, c.token)
-	case c.verb == heal && was && before.forever && before.token == c.token:
+		w.check(is && after == before, "somebody's data is left alone", "node %d: %v of %s changed it", s.number, verb, name)
+	case verb == heal && was && before.forever && before.token == name:
 		age, leapt := w.now-before.born, time.Duration(0)
-		if seen := l.stood[c.key]; seen.token == c.token {
+		if seen := l.stood[key]; seen.token == name {
 			age = max(age, seen.age)
 		}
 		for _, c := range w.clients {
@@ -165,22 +168,22 @@ func (s *server) checkChange(c command, l *line, before entry, was bool, after e
 		}
 		w.check(age >= healAfter*99/100-leapt, "a key without a TTL is deleted only when it has been there for long",
 			"node %d: after %v", s.number, age)
-	case c.verb == force && was && !is && before.token == c.token:
-		if r := w.rounds[c.token]; r != nil {
+	case verb == force && was && !is && before.token == name:
+		if r := w.rounds[name]; r != nil {
 			r.given = append(r.given, nil)
 		}
-	case was && before.token != c.token && (!is || after != before):
+	case was && before.token != name && (!is || after != before):
 		w.check(false, "a key is changed by its owner only", "node %d: %v of %s changed the key of %s",
-			s.number, c.verb, c.token, before.token)
-	case c.verb == acquire && !was && is && c.of != nil && c.of.over > 0:
-		c.of.delayed = append(c.of.delayed, s.number)
-	case c.verb == extend && was && before.token == c.token:
-		c.of.yes++
-	case c.verb == extend && !was && is:
-		c.of.unheard++
-	case !was && is && c.verb != acquire && c.verb != extend:
+			s.number, verb, name, before.token)
+	case verb == acquire && !was && is && m.of != nil && m.of.over > 0:
+		m.of.delayed = append(m.of.delayed, s.number)
+	case verb == extend && was && before.token == name:
+		m.of.yes++
+	case verb == extend && !was && is:
+		m.of.unheard++
+	case !was && is && verb != acquire && verb != extend:
 		w.check(false, "a lock that lapsed is not revived", "node %d: %v of %s made the key",
-			s.number, c.verb, c.token)
+			s.number, verb, name)
 	}
 }
 
@@ -190,7 +193,7 @@ type fence struct {
 	number uint64
 	at     time.Duration // true time at which it was given
 	won    bool          // else its lock was attached to, or it is that of a holder
-	holder *lock         // that has it; nil if it is that of all
+	holder *held         // that has it; nil if it is that of all
 }
 
 // fencing reports whether fencing tokens are promised: not if a node has forgotten its counters and votes
@@ -204,7 +207,7 @@ func (w *world) checkFence(r *round) {
 	if !r.fenced || !w.fencing() || len(r.attached) > 0 {
 		return
 	}
-	number := r.acquire.Fence()
+	number := r.acquire.Votes().Fence()
 	w.check(number > 0, "a lock that is won with fencing has a token", "client %d won %s without",
 		r.client.number, r.token)
 	// If the key of a round can go while it is under way, another may be won meanwhile.
@@ -217,16 +220,19 @@ func (w *world) checkFence(r *round) {
 
 // checkOrder holds the fencing token of a round to another. later means that it has to be higher.
 func (w *world) checkOrder(o fence, r *round, number uint64, later bool) {
-	if o.of.key == r.key {
-		w.check(number != o.number, "no two locks of a name have the same fencing token", "%s and %s have %d",
+	switch {
+	case o.of.key != r.key:
+	case number == o.number:
+		w.check(false, "no two locks of a name have the same fencing token", "%s and %s have %d",
 			o.of.token, r.token, since(number))
-		w.check(number >= o.number || !later, "fencing tokens go up from holder to holder",
+	case number < o.number && later:
+		w.check(false, "fencing tokens go up from holder to holder",
 			"%s has %d, and %s before it had %d", r.token, since(number), o.of.token, since(o.number))
 	}
 }
 
 // checkAttached holds the fencing token of a lock that has been attached to, begun at a time, to the others.
-func (w *world) checkAttached(k *lock, began time.Duration) {
+func (w *world) checkAttached(k *held, began time.Duration) {
 	if !k.of.fenced || !w.fencing() {
 		return
 	}
@@ -251,14 +257,19 @@ func (w *world) checkAttached(k *lock, began time.Duration) {
 
 // checkCounter holds a command with fencing to what it may do to the counter, and to the key if it has
 // changed it.
-func (s *server) checkCounter(c command, before entry, changed bool, counted counter) {
-	now := s.counters[c.key]
-	s.check(!counted.foreign || now == counted, "somebody's data in the place of a counter is left alone",
-		"node %d: %v of %s changed it", s.number, c.verb, c.token)
-	s.check(now.number >= counted.number, "a counter never goes back", "node %d: %v of %s set it from %d to %d",
-		s.number, c.verb, c.token, since(counted.number), since(now.number))
-	s.check(c.verb != raise || !changed || before.token == c.token && before.number == c.fence.number,
-		"a node replaces only what it granted to the round by the token of the round",
-		"node %d: %d of %s, in the place of %d of %s",
-		s.number, since(c.fence.token), c.token, since(before.number), before.token)
+func (s *server) checkCounter(c *wire.Command, before entry, changed bool, counted counter) {
+	now := s.counters[c.Key]
+	switch {
+	case counted.foreign && now != counted:
+		s.check(false, "somebody's data in the place of a counter is left alone",
+			"node %d: %v of %s changed it", s.number, does(c), c.Token)
+	case now.number < counted.number:
+		s.check(false, "a counter never goes back", "node %d: %v of %s set it from %d to %d",
+			s.number, does(c), c.Token, since(counted.number), since(now.number))
+	}
+	if does(c) == raise && changed {
+		name, granted := split(c.Args[0])
+		s.check(before.token == name && before.number == granted, "a node replaces only what it granted to the round by the token of the round",
+			"node %d: %s of %s, in the place of %d of %s", s.number, c.Args[2], name, since(before.number), before.token)
+	}
 }

@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -18,7 +20,8 @@ type client struct {
 	clock  clock         // for leases; counts suspend
 	mono   clock         // for timeouts; does not
 	wall   time.Duration // the time of day when the run begins
-	counts quorum.CounterClock
+	form   form.Form     // of the locks that it takes
+	fenced form.Fenced   // which is the form, or that of locks that are attached
 	lines  []*line
 	dead   bool
 	paused time.Duration // until when it stands still
@@ -29,20 +32,24 @@ type client struct {
 
 	calls []*round // that were begun
 	call  *round   // that of the goroutine that tries, extends and unlocks; nil means none
-	holds *lock    // what it holds; nil means nothing
-	ended *lock    // what it held last, and has not unlocked since that ended by itself
+	holds *held    // what it holds; nil means nothing
+	ended *held    // what it held last, and has not unlocked since that ended by itself
 	last  *round   // the acquire that was begun last
 
-	watched   map[string]*lock // that are renewed, by key
+	watched   map[string]*held // that are renewed, by key
 	attaching *quorum.Attach   // under way; nil means none
 
 	queues []*queue
 }
 
 func newClient(w *world, number int) *client {
-	c := &client{world: w, number: number, self: fmt.Sprintf("c%d", number), watched: map[string]*lock{}}
+	c := &client{world: w, number: number, self: fmt.Sprintf("C%cAAAAAA", 'A'+number), watched: map[string]*held{}}
 	c.clock = clock{world: w, rate: w.plan.Rates[w.plan.Nodes+number]}
 	c.mono = c.clock
+	c.fenced.Keep, c.form = cmp.Or(w.plan.Keep, form.DefaultKeep), form.Exclusive{}
+	if w.plan.Fenced && number >= w.plan.Plain {
+		c.form = &c.fenced
+	}
 	if w.plan.Fenced {
 		c.wall = noon + w.plan.Walls[w.plan.Nodes+number]
 	}
@@ -171,7 +178,7 @@ func (c *client) step(s Step) {
 		if hold, ok := k.lease.Enter(c.clock.Now()); ok {
 			k.holds = append(k.holds, hold)
 			c.log("client %d takes %v again", c.number, k)
-			c.extend(k.of.ttl)
+			c.extend(k.of.Grant().TTL)
 		}
 	case s.Kind == Attach && idle && k == nil && c.attaching == nil:
 		c.attach(s)
@@ -205,7 +212,7 @@ func (c *client) anew() {
 		return
 	}
 	c.log("client %d begins anew", c.number)
-	c.counts = quorum.CounterClock{}
+	c.fenced = form.Fenced{Keep: c.fenced.Keep}
 	for _, l := range c.lines {
 		if l.server.foreign || !l.met {
 			continue

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -60,11 +59,11 @@ func TestKeyspace_UnderstandsCommandsAsRedisDoes(t *testing.T) {
 			p.redis("SET", counterOf(key), p.data[key])
 			p.simulated.CounterData(key)
 		default:
-			real, simulated := p.plain(key, token, ttl)
+			cmd := p.plain(key, token, ttl)
 			if n > 9 {
-				real, simulated = p.fenced(key, token, ttl)
+				cmd = p.fenced(key, token, ttl)
 			}
-			answers[p.do(key, real, simulated)]++
+			answers[p.do(key, cmd)]++
 		}
 	}
 	t.Log(answers)
@@ -80,6 +79,7 @@ type pair struct {
 	simulated *sim.Keyspace
 	data      map[string]string // under the key of the counter of a key, if it is somebody's
 	now       time.Duration     // no time goes by but when a key lapses
+	block     int64             // how many numbers the last acquire has asked for
 	what      string
 }
 
@@ -105,32 +105,28 @@ func (p *pair) number(key string) (number uint64) {
 }
 
 // plain makes a random command without fencing.
-func (p *pair) plain(key, token string, ttl time.Duration) (*wire.Command, sim.Command) {
+func (p *pair) plain(key, token string, ttl time.Duration) *wire.Command {
 	c, f, m := new(wire.Command), form.Exclusive{}, form.Mark{Key: key, Token: token}
-	kind := sim.AcquireCommand
 	switch p.r.IntN(5) {
 	case 0:
 		f.Acquire(c, m, form.Ask{TTL: ttl})
 	case 1:
-		kind = sim.ReleaseCommand
 		f.Release(c, m, ttl)
 	case 2:
-		kind = sim.ExtendCommand
 		f.Extend(c, m, ttl)
 	case 3:
-		kind = sim.ForceCommand
 		f.Remove(c, key, form.Seen{Value: token})
 	default:
-		kind, c = sim.HealCommand, form.Heal(key, token)
+		c = form.Heal(key, token)
 	}
-	return c, sim.NewCommand(kind, key, token, ttl)
+	return c
 }
 
 // most is the highest number here: beyond, floating-point numbers are not exact.
 const most = 1<<53 - 2
 
 // fenced makes a random command with fencing. Its numbers are those that are there, or near them.
-func (p *pair) fenced(key, token string, ttl time.Duration) (*wire.Command, sim.Command) {
+func (p *pair) fenced(key, token string, ttl time.Duration) *wire.Command {
 	day := p.time()
 	near := func(of uint64) uint64 {
 		return []uint64{of, of, of, 0, of + 1, uint64(day), uint64(day) + 7}[p.r.IntN(7)]
@@ -139,68 +135,55 @@ func (p *pair) fenced(key, token string, ttl time.Duration) (*wire.Command, sim.
 	number := min(most, near(p.number(key)))
 	keep := []time.Duration{form.DefaultKeep, 48 * time.Hour}[p.r.IntN(2)]
 	c, f, m := new(wire.Command), form.Fenced{Keep: keep}, form.Mark{Key: key, Token: token, Number: number}
-	switch p.r.IntN(6) {
+	switch p.r.IntN(7) {
 	case 0, 1:
 		ahead := []time.Duration{-time.Hour, -3 * time.Second, -300 * time.Millisecond, 300 * time.Millisecond, time.Hour}[p.r.IntN(5)]
 		a := form.Ask{TTL: ttl, Advance: p.r.IntN(3) == 0, Time: uint64(day + ahead.Microseconds())}
 		a.Floor = []uint64{0, 0, counted, uint64(day) + 3_600_000_000, 1<<53 - 3}[p.r.IntN(5)]
 		a.Block = []uint64{0, 0, 1, 2, 1000, form.MaxBlock, form.MaxBlock + 1}[p.r.IntN(7)]
+		p.block = int64(max(1, a.Block))
 		f.Acquire(c, m, a)
-		return c, sim.NewFenced(sim.AcquireCommand, key, token, ttl, 0, 0, a.Time, a.Advance, a.Floor, a.Block, keep)
 	case 2:
-		raised := min(most, near(counted)) + 1
-		f.Raise(c, m, number, raised)
-		return c, sim.NewFenced(sim.RaiseCommand, key, token, 0, number, raised, 0, false, 0, 0, 0)
+		f.Raise(c, m, number, min(most, near(counted))+1)
 	case 3:
 		f.Release(c, m, ttl)
-		return c, sim.NewFenced(sim.ReleaseCommand, key, token, ttl, number, 0, 0, false, 0, 0, 0)
 	case 4:
-		number = max(1, number)
-		form.Exclusive{}.Remove(c, key, form.Seen{Value: value(token, number)})
-		return c, sim.NewFenced(sim.ForceCommand, key, token, 0, number, 0, 0, false, 0, 0, 0)
+		form.Exclusive{}.Remove(c, key, form.Seen{Value: value(token, max(1, number))})
+	case 5:
+		f.Remove(c, key, form.Seen{Value: value(token, number), Token: token, Number: number})
 	default:
 		m.Number++ // a lock that is held has one
 		f.Extend(c, m, ttl)
-		return c, sim.NewFenced(sim.ExtendCommand, key, token, ttl, m.Number, 0, 0, false, 0, 0, keep)
 	}
+	return c
 }
 
 // do carries out a command on both and compares. It returns what was answered to what.
-func (p *pair) do(key string, real *wire.Command, simulated sim.Command) string {
+func (p *pair) do(key string, cmd *wire.Command) string {
 	before := p.time()
 	replies := make(inbox, 1)
-	require.NoError(p.T, p.node.Send(time.Now(), real, replies, wire.Tag{}))
+	require.NoError(p.T, p.node.Send(time.Now(), cmd, replies, wire.Tag{}))
 	reply := <-replies
 	// What the server's clock has shown meanwhile can be seen from what it counts.
 	wall := before
 	if counted, err := redis.Int64(p.server.Do("GET", counterOf(key))); err == nil {
 		if reply.Number > 0 {
-			counted -= simulated.Numbers()
+			counted -= p.block
 		}
 		if counted >= before && counted <= p.time() {
 			wall = counted
 		}
 	}
-	what := simulated.String()
+	what := sim.Does(cmd)
 	p.what += ", " + what
-	code, number := p.simulated.Do(simulated, p.now, wall)
-	expected := -1
-	switch {
-	case reply.Answer == quorum.Yes:
-		expected = 1
-	case reply.Answer == quorum.Recreated:
-		expected = 2
-	case reply.Answer == quorum.Refused:
-		expected = -2
-	case reply.Answer == quorum.No && (strings.HasPrefix(what, "acquire") || errors.Is(reply.Err, nodeerr.ErrAbsent)):
-		expected = 0
-	default:
-		require.ErrorIs(p, reply.Err, nodeerr.ErrHeld, p.what)
+	simulated := p.simulated.Do(cmd, p.now, wall)
+	require.Equal(p, reply.Answer, simulated.Answer, "%s: %v, %v", p.what, reply.Err, simulated.Err)
+	require.Equal(p, reply.Number, simulated.Number, p.what)
+	for _, reason := range []error{nodeerr.ErrAbsent, nodeerr.ErrHeld, nodeerr.ErrNoExpiry, nodeerr.ErrForeign, nodeerr.ErrRecreated} {
+		require.Equal(p, errors.Is(reply.Err, reason), errors.Is(simulated.Err, reason), "%s: %v, %v", p.what, reply.Err, simulated.Err)
 	}
-	require.Equal(p, expected, code, p.what)
-	require.Equal(p, reply.Number, number, p.what)
 	p.same()
-	return fmt.Sprint(what, code)
+	return fmt.Sprint(what, " ", reply.Answer, " ", errors.Is(reply.Err, nodeerr.ErrAbsent))
 }
 
 const tolerance = float64(30 * time.Minute)
@@ -208,15 +191,10 @@ const tolerance = float64(30 * time.Minute)
 func (p *pair) observe(key string) {
 	replies := make(inbox, 1)
 	require.NoError(p.T, p.node.Send(time.Now(), form.Observe(key), replies, wire.Tag{}))
-	reply := <-replies
-	token, number, ttl, held := p.simulated.Observe(key, p.now)
-	require.Equal(p, held, reply.Answer == quorum.Yes, "observation of %s", key)
-	if held {
-		require.Equal(p, value(token, number), reply.Value)
-		require.InDelta(p, ttl, reply.TTL, tolerance)
-	} else {
-		require.Equal(p, quorum.No, reply.Answer)
-	}
+	reply, simulated := <-replies, p.simulated.Do(form.Observe(key), p.now, 0)
+	require.Equal(p, reply.Answer, simulated.Answer, "observation of %s", key)
+	require.Equal(p, reply.Value, simulated.Value)
+	require.InDelta(p, simulated.TTL, reply.TTL, tolerance)
 }
 
 // value is what a key holds.
@@ -266,8 +244,9 @@ func (p *pair) holds(key, value string, ttl time.Duration) {
 // A key lives to the end of its last millisecond, which the simulated nodes rely on.
 func TestKeyspace_KeyLapsesWhenARealOneDoes(t *testing.T) {
 	simulated := sim.NewKeyspace()
-	code, _ := simulated.Do(sim.NewCommand(sim.AcquireCommand, "key", "token", 100*time.Millisecond), 0, 0)
-	require.Equal(t, 1, code)
+	cmd := new(wire.Command)
+	form.Exclusive{}.Acquire(cmd, form.Mark{Key: "key", Token: "token"}, form.Ask{TTL: 100 * time.Millisecond})
+	require.Equal(t, quorum.Yes, simulated.Do(cmd, 0, 0).Answer)
 	token, _, _ := simulated.Left("key", 100*time.Millisecond)
 	require.Equal(t, "token", token)
 	token, _, _ = simulated.Left("key", 101*time.Millisecond)

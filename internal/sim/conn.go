@@ -1,11 +1,18 @@
 package sim
 
-import "time"
+import (
+	"time"
 
-// message is a command on its way.
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// message is a command, or a greeting, on its way.
 type message struct {
-	command
-	done func(reply) // where the reply goes, at the client
+	order
+	track   bool                           // CLIENT CACHING YES goes before it
+	done    func(wire.Value)               // where the reply goes, at the client
+	greeted func(process string, up int64) // HELLO, and CLIENT KILL of the connection before; up are seconds, as the difference of two times in whole seconds
+	before  *conn                          // nil means none
 }
 
 // conn is one connection: what goes in on one side comes out on the other in the same

@@ -1,58 +1,31 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
 
 // Keyspace is what a simulated node knows, for the conformance test. Its clock stands still.
 type Keyspace struct{ keyspace }
-
-// Command is what is put to it.
-type Command = command
-
-// Verbs are the commands.
-const (
-	AcquireCommand = acquire
-	ReleaseCommand = release
-	ExtendCommand  = extend
-	ForceCommand   = force
-	HealCommand    = heal
-	RaiseCommand   = raise
-)
 
 func NewKeyspace() *Keyspace {
 	return &Keyspace{keyspace{keys: map[string]entry{}, counters: map[string]counter{}}}
 }
 
-// NewCommand makes a command without fencing.
-func NewCommand(verb verb, key, token string, ttl time.Duration) Command {
-	return command{verb: verb, key: key, token: token, ttl: ttl}
-}
-
-// NewFenced makes one with fencing; which of the numbers apply depends on the verb.
-func NewFenced(verb verb, key, token string, ttl time.Duration, number, raised, estimate uint64, forward bool, floor, block uint64, keep time.Duration) Command {
-	return command{verb: verb, key: key, token: token, ttl: ttl, fenced: true, fence: fencing{number, raised, estimate, forward, floor, block, keep}}
-}
-
-// Numbers returns how many an acquire asks for.
-func (c command) Numbers() int64 { return int64(max(1, c.fence.block)) }
-
-func (c command) String() string {
-	if c.fenced {
-		return c.verb.String() + " with fencing"
+// Does names what a command does.
+func Does(c *wire.Command) string {
+	if c.Second != "" {
+		return does(c).String() + " with fencing"
 	}
-	return c.verb.String()
+	return does(c).String()
 }
 
 // Do carries out a command at an instant: now in whole milliseconds, for TTLs, and wall in microseconds,
 // for numbers.
-func (k *Keyspace) Do(c Command, now time.Duration, wall int64) (code int, number uint64) {
-	r := k.do(c, now, wall)
-	return r.code, r.number
-}
-
-// Observe carries out an observation.
-func (k *Keyspace) Observe(key string, now time.Duration) (token string, number uint64, ttl time.Duration, ok bool) {
-	r := k.do(command{verb: observe, key: key}, now, 0)
-	return r.token, r.number, r.ttl, r.code == 1
+func (k *Keyspace) Do(c *wire.Command, now time.Duration, wall int64) wire.Reply {
+	v := k.do(c, now, wall)
+	return c.Reply(&v)
 }
 
 // Stray leaves a key without a TTL, whatever was there.

@@ -27,28 +27,28 @@ func (p *Plan) detaches(r *rand.Rand) {
 }
 
 // pass gives a lock that is given up to the next waiter of the same client, if it may.
-func (c *client) pass(k *lock, hold *quorum.Hold) bool {
+func (c *client) pass(k *held, hold *quorum.Hold) bool {
 	q, now := c.queue(k.of.key), c.clock.Now()
 	if q == nil || q.busy {
 		return false
 	}
 	w, ok := q.machine.Next(now)
-	if !ok || w.Grace != k.of.grant.Grace || !k.handoff.May(now, w.TTL) {
+	if !ok || w.Grace != k.of.Grant().Grace || !k.handoff.May(now, w.TTL) {
 		return false
 	}
 	c.log("client %d passes %v on to waiter %d", c.number, k, w.number)
 	c.check(!k.passed && k.lease.At(now) == quorum.Held, "only a lock that is held is passed on", "client %d: %v", c.number, k)
-	c.check(now.Sub(k.of.grant.Start) < min(c.plan.Handoff, k.of.ttl/4), "a lock goes from hand to hand for a bounded time",
-		"client %d: %v after %v", c.number, k, now.Sub(k.of.grant.Start))
+	c.check(now.Sub(k.of.Grant().Start) < min(c.plan.Handoff, k.of.Grant().TTL/4), "a lock goes from hand to hand for a bounded time",
+		"client %d: %v after %v", c.number, k, now.Sub(k.of.Grant().Start))
 	c.check(!k.of.known, "a lock of which the token is known is not passed on", "client %d: %v", c.number, k)
-	c.check(w.TTL <= k.of.ttl && k.lease.Longest() <= k.of.ttl, "a lock that is passed on has the TTL that was asked for",
+	c.check(w.TTL <= k.of.Grant().TTL && k.lease.Longest() <= k.of.Grant().TTL, "a lock that is passed on has the TTL that was asked for",
 		"client %d: %v has %v, waiter %d asked for %v", c.number, k, k.lease.Longest(), w.number, w.TTL)
 	hold.Leave(now)
 	k.passed, k.at = true, c.now
 	if c.holds == k {
 		c.holds = nil
 	}
-	next := &lock{term: k.term, given: true}
+	next := &held{term: k.term, given: true}
 	next.holds = []quorum.Hold{k.handoff.Pass()}
 	next.number, k.current = k.handoff.Fence(), next
 	c.locks = append(c.locks, next)
@@ -59,18 +59,18 @@ func (c *client) pass(k *lock, hold *quorum.Hold) bool {
 	q.do(func(now time.Time) quorum.Actions { return q.machine.Passed(now, &k.handoff) })
 	c.soon(func() {
 		w.got("is given the lock")
-		next.keep(w)
+		next.do(func() { next.keep(w) })
 	})
 	return true
 }
 
 // keep goes on with what a waiter was given.
-func (k *lock) keep(w *waiter) {
+func (k *held) keep(w *waiter) {
 	switch {
 	case !w.Auto:
 		k.renewal = nil
 	case k.renewal == nil:
-		k.renewal = quorum.NewRenewal(k.lease, k.client.clock.Now(), w.TTL, 0)
+		k.renewal = quorum.NewRenewal(&k.lease, k.client.clock.Now(), w.TTL, 0)
 		if o := k.client.watched[k.of.key]; o != nil && o.term == k.term {
 			k.renewal.Tracked()
 		}
@@ -80,7 +80,7 @@ func (k *lock) keep(w *waiter) {
 }
 
 // leave gives up what a waiter has had.
-func (k *lock) leave(w *waiter) {
+func (k *held) leave(w *waiter) {
 	if w.Detach {
 		k.detach(w.For)
 	} else {
@@ -89,9 +89,9 @@ func (k *lock) leave(w *waiter) {
 }
 
 // checkTurn holds the release of a lock to what others are promised: the next waiter here had no round before it.
-func (q *queue) checkTurn(k *lock) {
+func (q *queue) checkTurn(k *held) {
 	w, ok := q.machine.Head()
-	kept := q.client.clock.Now().Sub(k.of.grant.Start)
+	kept := q.client.clock.Now().Sub(k.of.Grant().Start)
 	q.client.check(!ok || w.round == nil || kept < q.client.plan.Handoff, "a lock that was passed on for long goes to others first",
 		"client %d: waiter %d is the next, after %v", q.client.number, w.number, kept)
 }
@@ -101,13 +101,13 @@ func (c *client) tell(of *round) {
 	of.known = true
 	for _, k := range c.locks {
 		if k.of == of && k.client == c && k == k.current && !k.unlocked && k.lease.At(c.clock.Now()) == quorum.Held {
-			k.know()
+			k.do(k.know)
 		}
 	}
 }
 
 // know records that the holder has asked for the token.
-func (k *lock) know() {
+func (k *held) know() {
 	k.of.known = true
 	k.handoff.Know()
 	k.number = k.handoff.Fence()
@@ -117,13 +117,13 @@ func (k *lock) know() {
 }
 
 // checkPassed holds the earlier holder's handle to what is left of it.
-func (w *world) checkPassed(k *lock, hold quorum.Hold) {
+func (w *world) checkPassed(k *held, hold quorum.Hold) {
 	ended := hold.At(k.client.clock.Now()) != quorum.Held && !hold.Current()
 	w.check(ended, "who has passed a lock on does not hold it", "client %d: %v", k.client.number, k)
 }
 
 // checkHolder holds the fencing token of a holder to those of the holders before.
-func (w *world) checkHolder(k *lock) {
+func (w *world) checkHolder(k *held) {
 	if k.fence == 0 || !w.fencing() || k.client != k.of.client || k.of.attached != nil {
 		return
 	}

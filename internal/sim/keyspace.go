@@ -1,9 +1,12 @@
 package sim
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
@@ -11,68 +14,37 @@ import (
 type verb uint8
 
 const (
-	acquire verb = iota // SET key token NX PX ttl, or fenced_acquire.lua
-	release             // release.lua, or fenced_release.lua
-	extend              // extend.lua, or fenced_extend.lua
-	force               // release.lua, with what was observed
-	heal                // heal.lua
-	observe             // observe.lua
-	publish             // PUBLISH
-	raise               // raise.lua
-	greet               // HELLO, and CLIENT KILL of the connection before
+	acquire verb = iota
+	release
+	extend
+	force
+	heal
+	observe
+	raise
 )
 
-var verbs = [...]string{"acquire", "release", "extend", "force", "heal", "observe", "publish", "raise", "greet"}
+var verbs = [...]string{"acquire", "release", "extend", "force", "heal", "observe", "raise"}
 
 func (v verb) String() string { return verbs[v] }
 
-// command is what goes over the wire.
-type command struct {
-	verb  verb
-	key   string
-	token string
-	ttl   time.Duration // in whole milliseconds; of a release, for how long it is sent again
-	sent  time.Duration // true time at which its call began
-
-	fenced bool // of a key with a number
-	fence  fencing
-
-	of    *round // extend
-	track bool   // observe, extend: CLIENT CACHING YES goes before it
-	note  *note  // publish
-	kill  *conn  // greet; nil means none
+var verbOf = map[*wire.Script]verb{
+	nil: acquire, form.Scripts["fenced_acquire"]: acquire, form.Scripts["extend"]: extend, form.Scripts["fenced_extend"]: extend,
+	form.Scripts["release"]: release, form.Scripts["fenced_release"]: release, form.Scripts["heal"]: heal,
+	form.Scripts["observe"]: observe, form.Scripts["raise"]: raise,
 }
 
-// fencing is what goes with a command to a key with a number.
-type fencing struct {
-	number   uint64        // of the lock; a rollback has none. raise: what was granted
-	token    uint64        // raise: what is to take its place
-	estimate uint64        // acquire: the time of the counters as the client estimates it
-	forward  bool          // acquire: the counter goes forward in any case
-	floor    uint64        // likewise; 0 means none
-	block    uint64        // acquire: how many numbers; 0 means one
-	keep     time.Duration // that a counter is kept beyond the TTL
-}
-
-// reply is what comes back.
-type reply struct {
-	code    int           // 1: yes, 2: recreated, 0: nil or not there, -1: another token is there; or refusal
-	number  uint64        // acquire with fencing: what is granted; observe: the number that is there, 0 means none
-	token   string        // observe: what is there
-	ttl     time.Duration // likewise: that is left, or noTTL
-	forever bool          // release: what is there has no TTL
-	tracked bool          // observe: the next change will be pushed
-	foreign bool          // likewise: somebody's data is there, so that the code is a refusal
-	process string        // greeting: the name of the server's process
-	up      int64         // likewise: seconds since it came up, as the difference of two times in whole seconds
+// does returns what a command of package form does.
+func does(c *wire.Command) verb {
+	v := verbOf[c.Script]
+	if v == release && !c.CleansUp {
+		return force
+	}
+	return v
 }
 
 const (
-	refusal   = -2 // the code of an error reply
 	noTTL     = wire.NoTTL
 	off       = 1_000_000 // microseconds that a counter may be behind an estimate, and that off the node
-	keepFence = form.DefaultKeep
-	maxBlock  = form.MaxBlock
 	maxNumber = 1 << 53
 )
 
@@ -141,108 +113,185 @@ func (k *keyspace) count(key string, now time.Duration) counter {
 }
 
 // do carries out a command. wall is what TIME returns, in microseconds since 1970.
-func (k *keyspace) do(c command, now time.Duration, wall int64) reply {
-	held, ok := k.get(c.key, now)
-	counted := k.count(c.key, now)
-	ours := ok && held.token == c.token && (held.number > 0) == c.fenced
-	exactly := ours && held.number == c.fence.number
-	if c.verb == release && counted.number > 0 && counted.number < c.fence.number && !exactly {
-		k.counters[c.key] = counter{number: c.fence.number, expires: counted.expires}
-	}
+func (k *keyspace) do(c *wire.Command, now time.Duration, wall int64) wire.Value {
+	held, ok := k.get(c.Key, now)
+	what, args, fenced := does(c), c.Args, c.Second != ""
 	switch {
-	case ok && held.foreign && (c.verb == release || c.verb == extend || c.verb == force):
-		return reply{code: -1}
-	case ok && held.foreign && c.verb != acquire:
-		return reply{code: refusal, foreign: true}
-	case c.verb == acquire:
-		return k.grant(c, ok, counted, now, wall)
-	case c.verb == extend && (ours || !ok):
-		return k.extend(c, held, ok, counted, now, wall)
-	case !ok:
-		return reply{}
-	case c.verb == observe && held.forever:
-		return reply{code: 1, token: held.token, number: held.number, ttl: noTTL}
-	case c.verb == observe:
-		return reply{code: 1, token: held.token, number: held.number, ttl: held.expires - now}
-	case c.verb == force && !exactly:
-		return reply{code: -1}
-	case c.verb == force:
-	case !ours, c.verb == heal && !held.forever, c.verb == raise && !exactly:
-		return reply{code: -1, forever: held.forever}
-	case c.verb == raise && (held.forever || held.expires == now):
-		return reply{}
-	case c.verb == raise && counted.foreign:
-		return reply{code: refusal}
-	case c.verb == raise && counted.number == 0:
-		return reply{}
-	case c.verb == raise:
-		k.counters[c.key] = counter{number: max(counted.number, c.fence.token), expires: counted.expires}
-		held.number = c.fence.token
-		k.set(c.key, &held)
-		return reply{code: 1}
+	case what == acquire && fenced:
+		return k.grant(c.Key, args, ok, now, wall)
+	case what == acquire && ok:
+		return null
+	case what == acquire:
+		k.set(c.Key, &entry{token: args[2], expires: now + millis(args[5])})
+		return wire.Value{Kind: '+', Text: []byte("OK")}
+	case what == extend && fenced:
+		return k.extendFenced(c.Key, args, held, ok, now, wall)
+	case what == extend:
+		return k.extend(c.Key, args[0], 0, millis(args[1]), held, ok, now)
+	case what == observe && !ok:
+		return null
+	case what == observe && held.foreign:
+		return foreign
+	case what == observe:
+		left := int64(-1)
+		if !held.forever {
+			left = (held.expires - now).Milliseconds()
+		}
+		value := token.Join(held.token, held.number)
+		return wire.Value{Kind: '*', Items: []wire.Value{{Kind: '$', Text: []byte(value)}, number(left)}}
 	}
-	k.set(c.key, nil)
-	return reply{code: 1}
+	name, of := split(args[0])
+	exactly := ok && held.token == name && held.number == of && (of > 0 || !fenced)
+	if fenced && what != raise && !exactly {
+		if counted := k.count(c.Key, now); counted.number > 0 && counted.number < of {
+			k.counters[c.Key] = counter{number: of, expires: counted.expires}
+		}
+	}
+	switch ours := exactly || fenced && ok && held.token == name && held.number > 0; {
+	case ok && held.foreign:
+		return foreign
+	case !ok:
+		return number(0)
+	case what == heal && (!exactly || !held.forever), what == raise && !exactly:
+		return number(-1)
+	case what == raise:
+		return k.raise(c.Key, args, held, now)
+	case !ours && held.forever:
+		return number(-2)
+	case !ours:
+		return number(-1)
+	}
+	k.set(c.Key, nil)
+	return number(1)
 }
 
-// grant carries out an acquire.
-func (k *keyspace) grant(c command, held bool, counted counter, now time.Duration, wall int64) reply {
-	if c.fence.block > maxBlock || c.fenced && counted.foreign {
-		return reply{code: refusal}
+var (
+	null      = wire.Value{Kind: '_'}
+	foreign   = wire.Value{Kind: '-', Text: []byte("WRONGTYPE Operation against a key holding the wrong kind of value")}
+	refused   = wire.Value{Kind: '-', Text: []byte("ERR no such number")}
+	uncounted = wire.Value{Kind: '-', Text: []byte("WRONGTYPE the fence counter holds no number")}
+)
+
+// split splits what a key has into a token and the number behind it; 0 means none.
+func split(value string) (name string, number uint64) {
+	name, behind, _ := strings.Cut(value, "|")
+	if behind != "" {
+		number = uint64(whole(behind))
 	}
-	block := int64(max(1, c.fence.block))
-	number, estimate := int64(counted.number)+block, int64(c.fence.estimate)
-	forward := c.fence.forward || c.fence.floor > 0 || number <= estimate-off
+	return name, number
+}
+
+func number(n int64) wire.Value { return wire.Value{Kind: ':', Num: n} }
+
+func whole(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		panic(err) // package form has written it
+	}
+	return n
+}
+
+func millis(text string) time.Duration { return time.Duration(whole(text)) * time.Millisecond }
+
+// grant carries out an acquire with fencing.
+func (k *keyspace) grant(key string, args []string, held bool, now time.Duration, wall int64) wire.Value {
+	ttl, estimate, keep, block, floor := millis(args[1]), whole(args[2]), form.DefaultKeep, int64(1), int64(0)
+	if len(args) > 3 {
+		keep = millis(args[3])
+	}
+	advance := len(args) > 4 && args[4] != ""
+	if advance {
+		floor = whole(args[4])
+	}
+	if len(args) > 5 {
+		block = whole(args[5])
+	}
+	counted := k.count(key, now)
+	switch {
+	case block > form.MaxBlock:
+		return refused
+	case counted.foreign:
+		return uncounted
+	}
+	granted := int64(counted.number) + block
+	forward := advance || granted <= estimate-off
 	if forward {
 		begin := wall
 		if estimate-wall <= off && wall-estimate <= off {
 			begin = estimate
 		}
-		number = max(number, begin+block, int64(c.fence.floor)+block)
+		granted = max(granted, begin+block, floor+block)
 	}
 	if forward || block > 1 {
-		counted.expires = now + c.ttl + c.fence.keep
-	}
-	if !c.fenced {
-		number = 0
+		counted.expires = now + ttl + keep
 	}
 	switch {
-	case number >= maxNumber:
-		return reply{code: refusal}
+	case granted >= maxNumber:
+		return refused
 	case held:
-		return reply{}
-	case c.fenced:
-		k.counters[c.key] = counter{number: uint64(number), expires: counted.expires}
+		return null
 	}
-	k.set(c.key, &entry{token: c.token, number: uint64(number), expires: now + c.ttl})
-	return reply{code: 1, number: uint64(number)}
+	k.counters[key] = counter{number: uint64(granted), expires: counted.expires}
+	k.set(key, &entry{token: args[0], number: uint64(granted), expires: now + ttl})
+	return number(granted)
 }
 
-// extend carries out an extension of a key that is the caller's, or is not there.
-func (k *keyspace) extend(c command, held entry, ok bool, counted counter, now time.Duration, wall int64) reply {
-	if c.fenced && counted.foreign && !ok {
-		return reply{}
+// raise replaces the number of a key that holds exactly what was granted.
+func (k *keyspace) raise(key string, args []string, held entry, now time.Duration) wire.Value {
+	counted := k.count(key, now)
+	switch {
+	case held.forever || held.expires == now:
+		return number(0)
+	case counted.foreign:
+		return uncounted
+	case counted.number == 0:
+		return number(0)
 	}
-	if c.fenced && !counted.foreign && (counted.number > 0 || !ok) {
+	held.number = uint64(whole(args[2]))
+	k.counters[key] = counter{number: max(counted.number, held.number), expires: counted.expires}
+	k.set(key, &held)
+	return number(1)
+}
+
+// extend carries out an extension, with a number if there is one.
+func (k *keyspace) extend(key, name string, of uint64, ttl time.Duration, held entry, ok bool, now time.Duration) wire.Value {
+	switch {
+	case ok && held.foreign:
+		return foreign
+	case ok && (held.token != name || (held.number > 0) != (of > 0)):
+		return number(-1)
+	}
+	longer := !ok || held.forever || held.expires-now < ttl
+	if longer {
+		held = entry{expires: now + ttl}
+	}
+	held.token, held.number = name, of
+	if longer || of > 0 {
+		k.set(key, &held)
+	}
+	if !ok {
+		return number(2)
+	}
+	return number(1)
+}
+
+// extendFenced raises the counter to the number before.
+func (k *keyspace) extendFenced(key string, args []string, held entry, ok bool, now time.Duration, wall int64) wire.Value {
+	name, of, ttl, keep := args[0], uint64(whole(args[1])), millis(args[2]), millis(args[3])
+	counted := k.count(key, now)
+	switch {
+	case ok && (held.foreign || held.token != name || held.number == 0):
+	case !ok && counted.foreign:
+		return number(-4)
+	case !counted.foreign && (counted.number > 0 || !ok):
 		if counted.number == 0 {
 			counted.number = uint64(wall)
 		}
-		if counted.number < c.fence.number {
-			counted = counter{number: c.fence.number}
+		if counted.number < of {
+			counted = counter{number: of}
 		}
-		counted.expires = max(counted.expires, now+c.ttl+c.fence.keep)
-		k.counters[c.key] = counted
+		counted.expires = max(counted.expires, now+ttl+keep)
+		k.counters[key] = counted
 	}
-	longer := !ok || held.forever || held.expires-now < c.ttl
-	if longer {
-		held = entry{expires: now + c.ttl}
-	}
-	held.token, held.number = c.token, c.fence.number
-	if longer || c.fenced {
-		k.set(c.key, &held)
-	}
-	if !ok {
-		return reply{code: 2}
-	}
-	return reply{code: 1}
+	return k.extend(key, name, of, ttl, held, ok, now)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -18,13 +19,19 @@ const (
 
 // order is a command, for the pipeline.
 type order struct {
-	command
-	done func(quorum.Answer, reply) // takes its end
-	late func(quorum.Answer, reply) // takes an answer that comes after that; nil if nobody wants it
+	cmd  *wire.Command // nil: note is published
+	to   wire.Receiver // nil: nobody
+	tag  wire.Tag
+	sent time.Duration // true time at which its call began
+	of   *round        // of which it is the command; nil means none
+	note *note
 }
 
-// ignored takes the end of a command that nobody waits for.
-func ignored(quorum.Answer, reply) {}
+func (o order) reply(r wire.Reply) {
+	if o.to != nil {
+		o.to.Reply(o.tag, r)
+	}
+}
 
 // line is a client's side of a node: it carries out what the pipeline decides, as
 // package pool does with sockets and goroutines.
@@ -57,38 +64,52 @@ var (
 	errQuarantined = errors.New("not asked: the server may have forgotten locks")
 )
 
-// send puts a command to the node.
-func (l *line) send(cmd command, done func(quorum.Answer, reply)) { l.sendLate(cmd, done, nil) }
-
-// sendLate is send for those who also want an answer that comes late.
-func (l *line) sendLate(cmd command, done, late func(quorum.Answer, reply)) {
+// send puts a command to the node, or returns why it does not.
+func (l *line) send(o order) error {
 	now := l.client.mono.Now()
-	if cmd.sent == 0 {
-		cmd.sent = l.now
+	if o.sent == 0 {
+		o.sent = l.now
 	}
-	op := wire.Op[order]{Item: order{cmd, done, late}, CleanUp: cmd.verb == release, Redeliver: cmd.ttl, Patient: late != nil && cmd.verb == observe}
+	op := wire.Op[order]{Item: o}
+	if o.cmd != nil {
+		op = wire.OpOf(o, o.cmd)
+	}
 	if _, err := l.commands.Send(now, op); err != nil {
-		done(quorum.Unsent, reply{})
-		return
+		return err
 	}
 	l.timer.set(l.client, &l.client.mono, now.Add(nodeTimeout), l.expire)
 	l.wake()
+	return nil
 }
+
+// ask is send for who takes a refusal as an answer.
+func (l *line) ask(cmd *wire.Command, to wire.Receiver, tag wire.Tag) {
+	if err := l.send(order{cmd: cmd, to: to, tag: tag}); err != nil {
+		to.Reply(tag, wire.Reply{Answer: quorum.Unsent, Err: err})
+	}
+}
+
+// receiver takes one kind of replies.
+type receiver func(wire.Reply)
+
+// Reply implements [wire.Receiver].
+func (f receiver) Reply(_ wire.Tag, r wire.Reply) { f(r) }
 
 // force deletes what is observed under a key. Package redlock observes all nodes before.
 func (l *line) force(key string) {
-	l.send(command{verb: observe, key: key}, func(answer quorum.Answer, seen reply) {
-		if answer == quorum.Yes {
-			with := fencing{number: seen.number}
-			l.send(command{verb: force, key: key, token: seen.token, fenced: seen.number > 0, fence: with}, ignored)
+	l.ask(form.ObserveMaster(key), receiver(func(r wire.Reply) {
+		if seen := l.client.form.Seen(r); seen.Answer == quorum.Yes {
+			cmd := new(wire.Command)
+			l.client.form.Remove(cmd, key, seen)
+			_ = l.send(order{cmd: cmd})
 		}
-	})
+	}), wire.Tag{})
 }
 
 // notify ends the commands that were not answered.
 func (l *line) notify() {
 	for _, n := range l.commands.Notices() {
-		n.Item.done(n.Answer, reply{})
+		n.Item.reply(wire.Reply{Answer: n.Answer, Err: n.Err})
 	}
 }
 
@@ -115,13 +136,12 @@ func (l *line) write() {
 		}
 		l.timer.set(l.client, &l.client.mono, now.Add(nodeTimeout), l.expire)
 		o, c := taken[0], l.conn
-		cmd := o.Item.command
-		cmd.track = cmd.track && c.tracking
-		c.send(message{cmd, func(r reply) { l.answered(c, r) }})
+		track := o.Item.cmd != nil && o.Item.cmd.Tracked && c.tracking
+		c.send(message{order: o.Item, track: track, done: func(v wire.Value) { l.answered(c, v, track) }})
 	}
 }
 
-func (l *line) answered(c *conn, r reply) {
+func (l *line) answered(c *conn, v wire.Value, tracked bool) {
 	if c != l.conn {
 		return
 	}
@@ -130,16 +150,22 @@ func (l *line) answered(c *conn, r reply) {
 			"client %d got a reply of node %d to no command", l.client.number, l.server.number)
 		return
 	}
-	o, reported := l.commands.Answered()
-	if frees := o.Item.verb == release || o.Item.verb == extend || o.Item.verb == force || o.Item.verb == heal; frees && r.code > 0 && c.tracking {
-		l.invalidated(o.Item.key) // the server does not push it
+	op, reported := l.commands.Answered()
+	o := op.Item
+	if o.cmd == nil {
+		return
 	}
-	answer := [...]quorum.Answer{quorum.Refused, quorum.No, quorum.No, quorum.Yes, quorum.Recreated}[r.code+2]
-	switch {
-	case !reported:
-		o.Item.done(answer, r)
-	case o.Item.late != nil:
-		o.Item.late(answer, r)
+	r := o.cmd.Reply(&v)
+	if r.Answer == quorum.Unknown {
+		l.check(false, "a reply has the form that its command expects", "client %d: %v of node %d: %v", l.client.number, does(o.cmd), l.server.number, r.Err)
+	}
+	r.Late = reported
+	r.Tracked = tracked && (r.Answer == quorum.Yes || r.Answer == quorum.No || r.Answer == quorum.Recreated)
+	if c.tracking && o.cmd.Changed(r.Answer) {
+		l.invalidated(o.cmd.Key) // the server does not push it
+	}
+	if !r.Late || o.cmd.WantsLate {
+		o.reply(r)
 	}
 }
 
@@ -150,12 +176,12 @@ func (l *line) connect() {
 	c := &conn{line: l, number: l.made, blocked: l.blocked}
 	l.conns = append(l.conns, c)
 	greeted := false
-	c.send(message{command{verb: greet, kill: l.last}, func(r reply) {
+	c.send(message{before: l.last, greeted: func(process string, seconds int64) {
 		greeted = true
 		l.commands.Connected()
 		l.met = true
-		up := time.Duration(max(0, r.up-1)) * time.Second // it may be up to one too much
-		l.guard.Connected(l.client.mono.Now(), r.process, up)
+		up := time.Duration(max(0, seconds-1)) * time.Second // it may be up to one too much
+		l.guard.Connected(l.client.mono.Now(), process, up)
 		l.conn, l.last, l.pause = c, nil, minPause
 		if c.tracking {
 			l.trackingActive()
@@ -186,7 +212,7 @@ func (l *line) broken(c *conn) {
 	if c.tracking {
 		l.report((*quorum.Queue[*waiter]).TrackingLost, l.client.queues...)
 		for _, k := range l.client.watched {
-			k.lease.TrackingLost(l.server.number)
+			k.do(func() { k.lease.TrackingLost(l.server.number) })
 		}
 	}
 	l.client.after(0, l.connect)
@@ -209,11 +235,12 @@ func (l *line) refuse() {
 		return
 	}
 	l.commands.Withdraw(now, func(o order) bool {
-		if o.verb == acquire {
+		votes := o.cmd != nil && o.cmd.Votes
+		if votes {
 			l.log("client %d does not ask node %d for %s, for another %v",
-				l.client.number, l.server.number, o.token, left)
+				l.client.number, l.server.number, o.cmd.Token, left)
 		}
-		return o.verb == acquire
+		return votes
 	}, errQuarantined)
 	l.notify()
 }

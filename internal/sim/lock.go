@@ -1,15 +1,17 @@
 package sim
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// lock is a lock in the hands of a holder, as package redlock holds it.
-type lock struct {
+// held is a lock in the hands of a holder, as package redlock holds it.
+type held struct {
 	*term
 	holds  []quorum.Hold // of the handles that have not been unlocked
 	number uint64        // the holder's fencing token; 0: without fencing
@@ -25,86 +27,85 @@ type lock struct {
 
 // term is what the nodes have granted to a client: to one holder after the other, if it is passed on.
 type term struct {
+	mutex
 	client  *client
 	of      *round // the acquire that won it, maybe that of another client
 	fence   uint64 // that the nodes hold with the token; 0: without fencing
-	lease   *quorum.Lease
+	lease   quorum.Lease
 	handoff quorum.Handoff
-	current *lock // that of the present holder
+	current *held // that of the present holder
 
 	extending bool // an extension is under way
-	sending   bool // a round of it asks the nodes
-	pending   bool // an Unlock waits for that
 
 	renewal *quorum.Renewal // nil means that nobody renews it
 	due     timer           // of the next renewal
 	dropped bool            // it is not renewed any more
 }
 
-func (k *lock) String() string { return k.of.token }
+func (k *held) String() string { return k.of.token }
 
 // newLock makes a lock for its first holder.
-func (c *client) newLock(of *round, fence uint64, lease *quorum.Lease) *lock {
+func (c *client) newLock(of *round, fence, block uint64, lease quorum.Lease) *held {
 	t := &term{client: c, of: of, fence: fence, lease: lease}
-	t.handoff = quorum.NewHandoff(lease, c.plan.Handoff, fence, of.fence.block)
-	t.current = &lock{term: t, holds: []quorum.Hold{lease.Hold()}, number: t.handoff.Fence()}
+	t.handoff = quorum.NewHandoff(&t.lease, c.plan.Handoff, fence, block)
+	t.current = &held{term: t, holds: []quorum.Hold{t.lease.Hold()}, number: t.handoff.Fence()}
 	return t.current
 }
 
 // won takes up what a won round leaves.
-func (c *client) won(r *round, auto bool) *lock {
-	k := c.newLock(r, r.acquire.Fence(), r.acquire.Lease(r.acquire))
+func (c *client) won(r *round, auto bool) *held {
+	votes := r.acquire.Votes()
+	k := c.newLock(r, votes.Fence(), r.acquire.Ask.Block, votes.Lease(votes))
 	if r.known {
 		k.know()
 	}
 	c.checkWon(k)
 	if k.fence > 0 {
 		c.checkHolder(k)
-		c.counts.Learn(c.clock.Now(), r.fence.estimate, k.fence)
+		c.fenced.Won(c.clock.Now(), r.acquire.Ask, k.fence)
 	}
 	k.take(auto)
 	return k
 }
 
 // take begins a hold.
-func (k *lock) take(auto bool) {
+func (k *held) take(auto bool) {
 	k.client.locks = append(k.client.locks, k)
 	k.await()
 	if auto {
-		k.renewal = quorum.NewRenewal(k.lease, k.lease.Start(), k.of.ttl, 0)
+		k.renewal = quorum.NewRenewal(&k.lease, k.lease.Start(), k.of.Grant().TTL, 0)
 		k.renew()
 	}
 }
 
-// command is one about the lock.
-func (k *lock) command(v verb, ttl time.Duration) command {
-	with := fencing{number: k.fence, keep: cmp.Or(k.client.plan.Keep, keepFence)}
-	return command{verb: v, key: k.of.key, token: k.of.token, ttl: ttl, fenced: k.fence > 0, fence: with}
+// form is how the nodes keep the lock.
+func (k *held) form() form.Form {
+	if k.fence == 0 {
+		return form.Exclusive{}
+	}
+	return &k.client.fenced
 }
 
+func (k *held) mark() form.Mark { return form.Mark{Key: k.of.key, Token: k.of.token, Number: k.fence} }
+
 // newExtend makes an extension; the caller has the turn.
-func (k *lock) newExtend(grant quorum.Grant) *round {
-	cmd := k.command(extend, grant.TTL)
-	cmd.track = k.client.watched[k.of.key] == k
-	r := k.client.newRound(cmd, quorum.NewExtend(k.lease, grant), grant)
-	r.lock, r.before, r.onAsked = k, k.lease.Deadline(), k.asked
-	k.extending, k.sending = true, true
+func (k *held) newExtend(grant quorum.Grant) *round {
+	e, c := new(lock.Extend), k.client
+	r := c.newRound(extend, k.of.key, k.of.token, &e.Round, &k.mutex)
+	r.lock, r.before = k, k.lease.Deadline()
+	k.extending = true
+	r.asks = e.Begin(nil, k.form(), k.mark(), &k.lease, grant, len(c.lines), c.watched[k.of.key] == k)
 	return r
 }
 
-// asked ends what a round sends, which begins with sending: no command that can create the key is sent
-// after its release.
-func (k *lock) asked() {
-	k.sending = false
-	if k.pending {
-		k.pending = false
-		k.current.release()
-	}
-}
-
 // unlock gives up a handle.
-func (k *lock) unlock() {
+func (k *held) unlock() { k.do(k.leaveHold) }
+
+func (k *held) leaveHold() {
 	c := k.client
+	if len(k.holds) == 0 { // another was quicker
+		return
+	}
 	hold := &k.holds[len(k.holds)-1]
 	if len(k.holds) == 1 && c.pass(k, hold) {
 		return
@@ -117,17 +118,14 @@ func (k *lock) unlock() {
 	if last && c.holds == k {
 		c.holds = nil
 	}
-	switch {
-	case !last:
+	if !last {
 		c.log("client %d leaves %v", c.number, k)
-	case k.sending:
-		k.pending = true
-	default:
-		k.release()
+		return
 	}
+	k.release()
 }
 
-func (k *lock) release() {
+func (k *held) release() {
 	c := k.client
 	c.checkHeld(k, "until it is unlocked")
 	k.of.given = append(k.of.given, c)
@@ -135,11 +133,11 @@ func (k *lock) release() {
 	now := c.clock.Now()
 	exclusive := k.lease.Exclusive(now)
 	k.lease.End(now, quorum.Released)
-	r := c.newRound(k.command(release, k.lease.Longest()), quorum.NewRelease(k.lease, now), c.grant(0))
+	l := new(lock.Release)
+	r := c.newRound(release, k.of.key, k.of.token, &l.Round, &k.mutex)
 	r.lock = k
-	k.sending = true
+	r.asks = l.Begin(nil, k.form(), k.mark(), &k.lease, now, len(c.lines))
 	r.onAsked = func() {
-		k.asked()
 		k.dropped = true
 		c.released(k, exclusive)
 	}
@@ -150,7 +148,7 @@ func (k *lock) release() {
 }
 
 // await checks the lock at its deadline and just before its grace is over.
-func (k *lock) await() {
+func (k *held) await() {
 	c, deadline := k.client, k.lease.Deadline()
 	eve := k.lease.ExclusiveUntil().Add(-time.Microsecond)
 	c.world.after(c.clock.until(eve), func() { // true whatever the client does
@@ -164,14 +162,14 @@ func (k *lock) await() {
 		case k.lease.At(c.clock.Now()) == quorum.Held: // too early
 			k.await()
 		default:
-			k.current.over()
+			k.do(func() { k.current.over() })
 		}
 	})
 }
 
 // held reports whether the holder may rely on it that nobody else has the lock. Of a lock that several have taken up each
 // may release it, and the others do not notice.
-func (k *lock) held() bool {
+func (k *held) held() bool {
 	c := k.client
 	another := func(by *client) bool { return by != c }
 	return !c.dead && !k.unlocked && !k.passed && !k.detached && k.lease.Exclusive(c.clock.Now()) &&
@@ -179,7 +177,7 @@ func (k *lock) held() bool {
 }
 
 // over gives up a lock that has ended by itself, and what it may have left.
-func (k *lock) over() {
+func (k *held) over() {
 	c := k.client
 	if k.unlocked || k.detached {
 		return
@@ -198,7 +196,7 @@ func (k *lock) over() {
 		k.checked = !c.resting
 	}
 	if k.lease.InGrace(now) {
-		c.afterClock(&c.clock, k.lease.ExclusiveUntil(), k.over)
+		c.afterClock(&c.clock, k.lease.ExclusiveUntil(), func() { k.do(k.over) })
 	} else if !k.checked {
 		k.checked = true
 		c.world.after(restTime, func() { c.checkOver(k) })
@@ -207,9 +205,11 @@ func (k *lock) over() {
 		return
 	}
 	k.of.given = append(k.of.given, c)
+	cmd := new(wire.Command)
+	k.form().Release(cmd, k.mark(), k.lease.Longest())
 	for i, l := range c.lines {
 		if k.lease.Reached(i) {
-			l.send(k.command(release, k.lease.Longest()), ignored)
+			_ = l.send(order{cmd: cmd})
 		}
 	}
 	c.released(k, false)
@@ -217,7 +217,7 @@ func (k *lock) over() {
 
 // renew has the lock renewed when it is due next. If another extension is under way then, it is tried again
 // soon; package redlock waits for the end of that extension.
-func (k *lock) renew() {
+func (k *held) renew() {
 	c := k.client
 	if k.dropped || k.renewal == nil {
 		return
@@ -227,20 +227,20 @@ func (k *lock) renew() {
 	switch {
 	case !ok:
 	case due.After(now):
-		k.due.set(c, &c.clock, due, k.renew)
+		k.due.set(c, &c.clock, due, func() { k.do(k.renew) })
 	case k.extending:
-		k.due.set(c, &c.clock, now.Add(time.Millisecond), k.renew)
+		k.due.set(c, &c.clock, now.Add(time.Millisecond), func() { k.do(k.renew) })
 	default:
 		if grant, ok := k.renewal.Grant(now); ok {
 			k.beginRenewal(grant)
 		} else {
-			k.due.set(c, &c.clock, now.Add(time.Millisecond), k.renew)
+			k.due.set(c, &c.clock, now.Add(time.Millisecond), func() { k.do(k.renew) })
 		}
 	}
 }
 
 // answered records that a node has answered an extension or observation.
-func (k *lock) answered() {
+func (k *held) answered() {
 	now := k.client.clock.Now()
 	if k.renewal != nil && k.renewal.Sooner(now) {
 		k.renew()
@@ -250,22 +250,23 @@ func (k *lock) answered() {
 	}
 }
 
-func (k *lock) beginRenewal(grant quorum.Grant) {
+func (k *held) beginRenewal(grant quorum.Grant) {
 	c := k.client
-	// While the release asks the nodes the lease is over.
-	c.check(!k.sending, "a lease ends with its unlock", "client %d: %v is renewed while it is released", c.number, k)
+	c.check(!k.current.unlocked, "a lease ends with its unlock", "client %d: %v is renewed when it has been released", c.number, k)
 	k.watch()
 	r, renewal := k.newExtend(grant), k.renewal
 	r.onEnded = func() {
 		c.soon(func() {
-			k.extending = false
-			renewal.Ended(c.clock.Now(), r.outcome)
-			if k.lease.At(c.clock.Now()) != quorum.Held {
-				k.current.over()
-			}
-			if k.renewal == renewal {
-				k.renew()
-			}
+			k.do(func() {
+				k.extending = false
+				renewal.Ended(c.clock.Now(), r.outcome)
+				if k.lease.At(c.clock.Now()) != quorum.Held {
+					k.current.over()
+				}
+				if k.renewal == renewal {
+					k.renew()
+				}
+			})
 		})
 	}
 	c.begin(r)

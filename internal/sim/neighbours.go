@@ -152,7 +152,7 @@ func (w *world) occupied(is func(s *server) bool) bool {
 
 // checkOccupied checks that nobody waits for somebody's data.
 func (w *world) checkOccupied(q *queue) {
-	holds := func(k *lock) bool { return k.of.key == q.key && k.held() }
+	holds := func(k *held) bool { return k.of.key == q.key && k.held() }
 	data := func(s *server) bool { e, ok := s.peek(q.key, s.now()); return ok && e.foreign }
 	if !w.occupied(data) || slices.ContainsFunc(w.locks, holds) || w.now < w.restAt+startOver {
 		q.occupied = w.now

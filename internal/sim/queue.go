@@ -5,7 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // queue applies what quorum.Queue decides for those who wait for one name, as package
@@ -15,7 +18,7 @@ type queue struct {
 	key      string
 	machine  *quorum.Queue[*waiter]
 	waiters  []*waiter // that have not ended, in the order in which they came
-	holder   *lock     // that a waiter of this queue got last
+	holder   *held     // that a waiter of this queue got last
 	busy     bool      // a round asks the nodes: that is under the mutex
 	late     []func()  // what waits for the mutex
 	floor    uint64    // the highest number that a lost round was granted, since the last that was won
@@ -37,7 +40,7 @@ type waiter struct {
 	queue     *queue
 	number    int
 	round     *round // its turn; nil means none
-	lock      *lock  // that was passed on to it; nil means none
+	lock      *held  // that was passed on to it; nil means none
 	cancelled bool
 	ended     bool
 }
@@ -138,12 +141,12 @@ func (w *waiter) take(r *round) {
 		k := q.client.won(r, w.Auto)
 		w.got("has the lock")
 		q.floor, q.holder = 0, k
-		q.do(func(now time.Time) quorum.Actions { return q.machine.Won(now, r.grant) })
+		q.do(func(now time.Time) quorum.Actions { return q.machine.Won(now, r.Grant()) })
 		q.client.after(w.For, func() { k.leave(w) })
 	case w.cancelled:
 		w.leave()
 	default:
-		q.floor = max(q.floor, r.acquire.Highest())
+		q.floor = max(q.floor, r.acquire.Votes().Highest())
 		q.do(q.machine.Lost)
 	}
 }
@@ -159,7 +162,7 @@ func (w *waiter) got(how string) {
 }
 
 // released gives the next waiter its turn behind a release that has just been sent, as redlock.queues does.
-func (c *client) released(k *lock, held bool) {
+func (c *client) released(k *held, held bool) {
 	q := c.queue(k.of.key)
 	switch {
 	case q == nil:
@@ -217,44 +220,37 @@ func (q *queue) apply(m quorum.Actions) {
 	c := q.client
 	q.spend(len(m.Observe))
 	for _, i := range m.Observe {
-		c.lines[i].send(command{verb: observe, key: q.key, track: true}, func(vote quorum.Answer, r reply) {
-			q.observed(i, vote, r)
-		})
+		c.lines[i].ask(form.Observe(q.key), receiver(func(r wire.Reply) { q.observed(i, r) }), wire.Tag{})
 	}
 	for _, k := range m.Heal {
 		c.check(k.Token != "", "only what can be a lock is healed", "client %d: %s on node %d", c.number, q.key, k.Node)
-		c.lines[k.Node].send(command{verb: heal, key: q.key, token: k.Token}, func(vote quorum.Answer, _ reply) {
-			q.do(func(now time.Time) quorum.Actions { return q.machine.Healed(now, k.Node, vote == quorum.Yes) })
-		})
+		c.lines[k.Node].ask(form.Heal(q.key, k.Token), receiver(func(r wire.Reply) {
+			q.do(func(now time.Time) quorum.Actions { return q.machine.Healed(now, k.Node, r.Answer == quorum.Yes) })
+		}), wire.Tag{})
 	}
 	if a := m.Announce; a != nil {
-		c.lines[a.Node].publish(a.To, &note{waits, q.key, []string{c.self}})
+		c.lines[a.Node].publish(&note{a.To, waits, q.key, []string{c.self}})
 	}
 	if t := m.PassTurn; t != nil {
 		c.log("client %d passes the turn for %s to %s", c.number, q.key, t.To)
 		for _, l := range c.lines {
-			l.publish(t.To, &note{yours, q.key, t.Peers})
+			l.publish(&note{t.To, yours, q.key, t.Peers})
 		}
 	}
 }
 
 // observed takes the answer to an observation.
-func (q *queue) observed(node int, vote quorum.Answer, r reply) {
-	s := quorum.KeyState{Answered: vote == quorum.Yes || vote == quorum.No || r.foreign, Tracked: r.tracked}
-	s.Held, s.Foreign = r.foreign, r.foreign
-	if vote == quorum.Yes {
-		s.Held, s.Token, s.NoTTL, s.TTL = true, r.token, r.ttl == noTTL, r.ttl
-		if r.token[0] == 'c' { // a client's, and no stranger's
-			s.Owner = r.token[:2]
+func (q *queue) observed(node int, r wire.Reply) {
+	s := lock.KeyState(q.client.form, r)
+	if q.client.trace != nil {
+		what := r.Answer.String()
+		if s.Held && !s.Foreign {
+			what = fmt.Sprintf("%s for %v", s.Token, s.TTL)
 		}
+		if s.Tracked {
+			what += ", tracked"
+		}
+		q.client.log("client %d observes %s on node %d: %s", q.client.number, q.key, node, what)
 	}
-	what := vote.String()
-	if s.Held && !s.Foreign {
-		what = fmt.Sprintf("%s for %v", s.Token, s.TTL)
-	}
-	if s.Tracked {
-		what += ", tracked"
-	}
-	q.client.log("client %d observes %s on node %d: %s", q.client.number, q.key, node, what)
 	q.do(func(now time.Time) quorum.Actions { return q.machine.Observed(now, node, s) })
 }

@@ -1,37 +1,40 @@
 package sim
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// machine is what a round needs of quorum.Acquire, Extend and Release.
-type machine interface {
-	Vote(c quorum.Clock, node int, vote quorum.Answer, server string) quorum.Actions
-	Stop(quorum.Clock) quorum.Actions
-	Answer(node int) quorum.Answer
-}
-
-// round runs one machine: a call of a client, or a part of one.
+// round carries out what a lock.Round asks for: a call of a client, or a part of one.
 type round struct {
-	command // that is sent to each node
+	*lock.Round
+	*mutex
+	acquire *lock.Acquire // the round, if that is what it is
+	verb    verb
+	key     string
+	token   string
+	fenced  bool
 	client  *client
 	number  int
-	machine machine
-	acquire *quorum.Acquire // the machine, if that is what it is
-	lock    *lock           // what an extend or a release is for
-	before  time.Time       // its deadline when the extend began
-	yes     int             // nodes that had the key when the extend came
-	delayed []int           // nodes on which an acquire has set its key after its outcome
-	unheard int             // nodes that the extend has given the key, whose answer the client has not got
-	raised  bool            // its token was put to nodes
-	barred  bool            // one of them did not take it
-	known   bool            // somebody else knows its token
-	grant   quorum.Grant
-	upsets  int // of the client when it began
+	sent    time.Duration // true time at which it began
+	lock    *held         // what an extend or a release is for
+	before  time.Time     // its deadline when the extend began
+	yes     int           // nodes that had the key when the extend came
+	delayed []int         // nodes on which an acquire has set its key after its outcome
+	unheard int           // nodes that the extend has given the key, whose answer the client has not got
+	raised  bool          // its token was put to nodes
+	barred  bool          // one of them did not take it
+	known   bool          // somebody else knows its token
+	upsets  int           // of the client when it began
+	asks    []lock.Act    // with which it begins
 	asked   bool
 	onAsked func() // called when it has asked all nodes
 	onEnded func() // called with the outcome
@@ -46,9 +49,32 @@ type round struct {
 	attached []*client
 }
 
-func (c *client) newRound(cmd command, m machine, grant quorum.Grant) *round {
-	r := &round{command: cmd, client: c, number: len(c.calls) + 1, machine: m, grant: grant, upsets: c.upsets}
-	r.sent, r.of, r.onAsked, r.onEnded = c.now, r, func() {}, func() {}
+// mutex lets one after the other do something to a round or a lock. Who sends commands has it meanwhile, and may be held up.
+type mutex struct {
+	busy    bool
+	waiting []func()
+}
+
+func (m *mutex) do(what func()) {
+	if m.busy {
+		m.waiting = append(m.waiting, what)
+		return
+	}
+	what()
+}
+
+func (m *mutex) unlock() {
+	m.busy = false
+	for len(m.waiting) > 0 && !m.busy {
+		what := m.waiting[0]
+		m.waiting = m.waiting[1:]
+		what()
+	}
+}
+
+func (c *client) newRound(v verb, key, token string, l *lock.Round, m *mutex) *round {
+	r := &round{Round: l, mutex: m, verb: v, key: key, token: token, client: c, number: len(c.calls) + 1, sent: c.now, upsets: c.upsets}
+	r.onAsked, r.onEnded = func() {}, func() {}
 	c.calls = append(c.calls, r)
 	return r
 }
@@ -56,156 +82,144 @@ func (c *client) newRound(cmd command, m machine, grant quorum.Grant) *round {
 // newAcquire makes a round with a token of its own. floor is the highest number that one before it was
 // granted in vain, block how many numbers to reserve.
 func (c *client) newAcquire(key string, s Step, floor, block uint64) *round {
-	ttl, grant := s.TTL, c.grant(s.TTL)
+	a := new(lock.Acquire)
+	r := c.newRound(acquire, key, c.newToken(), &a.Round, new(mutex))
+	r.acquire = a
+	grant := c.grant(s.TTL)
 	grant.Grace = s.Grace
-	token := fmt.Sprintf("%s-%d", c.self, len(c.calls)+1)
-	cmd := command{verb: acquire, key: key, token: token, ttl: ttl}
-	if cmd.fenced = c.plan.Fenced && c.number >= c.plan.Plain; cmd.fenced {
-		// The time of the counters, as package redlock estimates it from the numbers that it was granted.
-		keep := cmp.Or(c.plan.Keep, keepFence)
-		now, known := c.counts.Estimate(grant.Start)
-		if !known {
-			now = epoch.Add(time.Duration(float64(c.now)*c.clock.rate) + c.wall).UnixMicro()
-		}
-		cmd.fence = fencing{estimate: uint64(now), forward: !known || 2*ttl > keep, floor: floor, block: block, keep: keep}
+	a.Ask = form.Ask{TTL: s.TTL, Floor: floor, Block: block}
+	if n, ok := c.form.(form.Numbered); ok {
+		r.fenced = true
+		n.Prepare(&a.Ask, grant.Start, func() time.Time { return epoch.Add(time.Duration(float64(c.now)*c.clock.rate) + c.wall) })
 	} else if c.plan.Fenced {
 		c.log("client %d asks for no fencing token", c.number)
 	}
-	machine := quorum.NewAcquire(len(c.lines), grant)
-	r := c.newRound(cmd, machine, grant)
-	r.acquire = machine
 	c.rounds[r.token] = r
 	c.last = r
+	r.asks = a.Begin(nil, c.form, form.Mark{Key: key, Token: r.token}, grant, len(c.lines))
 	return r
 }
 
-// begin asks one node after the other. The goroutine that does so runs beside those
-// that read the answers, and may be held up between two nodes.
+// newToken makes a token that no other is like.
+func (c *client) newToken() string { return fmt.Sprintf("%s.%028d", c.self, len(c.calls)+1) }
+
+// begin asks the nodes. The goroutine that does so runs beside those that read the answers.
 func (c *client) begin(r *round) {
-	c.log("client %d: %v of %s (%s, %v)", c.number, r.verb, r.token, r.key, r.ttl)
-	r.ask(0)
+	c.log("client %d: %v of %s (%s, %v)", c.number, r.verb, r.token, r.key, r.Grant().TTL)
+	r.busy = true
+	r.ask(r.asks, nil)
 }
 
-func (r *round) ask(node int) {
+// ask sends the command to one node after the other. It may be held up between two of them.
+func (r *round) ask(acts []lock.Act, refusals []lock.Refusal) {
 	c := r.client
-	if node == len(c.lines) {
-		r.finish()
-		return
-	}
-	switch {
-	case r.machine.Answer(node) != quorum.Pending:
-	case r.verb == extend && !r.machine.(*quorum.Extend).Ask(&c.clock):
-		r.voted(node, quorum.Unsent, reply{})
-	default:
-		if k := r.lock; r.verb == extend {
-			c.check(!k.current.unlocked && k.lease.At(c.clock.Now()) == quorum.Held,
-				"no extension is sent after the end of a lease",
-				"client %d: an extension of %v is sent to a node", c.number, k)
+	for i, a := range acts {
+		node, err := int(a.Tag.Node), lock.ErrOver
+		if a.Until.IsZero() || c.clock.Now().Before(a.Until) {
+			if k := r.lock; r.verb == extend {
+				c.check(!k.current.unlocked && k.lease.At(c.clock.Now()) == quorum.Held,
+					"no extension is sent after the end of a lease",
+					"client %d: an extension of %v is sent to a node", c.number, k)
+			}
+			err = c.lines[node].send(order{cmd: a.Command, to: r, tag: a.Tag, sent: r.sent, of: r})
 		}
-		voted := func(vote quorum.Answer, answer reply) { r.voted(node, vote, answer) }
-		late := func(vote quorum.Answer, _ reply) { r.late(node, vote) }
-		c.lines[node].sendLate(r.command, voted, late)
+		if err != nil {
+			c.log("client %d: node %d on %v of %s: unsent", c.number, node, r.verb, r.token)
+			refusals = append(refusals, lock.Refusal{Node: node, Err: err})
+		}
+		if chance := c.chance(c.number, r.number, node, 4); chance&15 == 0 {
+			c.after(time.Duration(chance>>8%300)*time.Microsecond, func() { r.ask(acts[i+1:], refusals) })
+			return
+		}
 	}
-	if chance := c.chance(c.number, r.number, node, 4); chance&15 == 0 {
-		c.after(time.Duration(chance>>8%300)*time.Microsecond, func() { r.ask(node + 1) })
-	} else {
-		r.ask(node + 1)
+	if refusals != nil {
+		r.act(r.Unsent(nil, &c.clock, refusals))
 	}
-}
-
-// finish goes on when all nodes have been asked.
-func (r *round) finish() {
-	c := r.client
 	r.asked = true
-	if r.acquire != nil {
-		r.apply(r.acquire.Asked(&c.clock))
-	}
-	if r.stopped && r.outcome == quorum.Undecided {
-		r.apply(r.machine.Stop(&c.clock))
-	}
 	if r.outcome != quorum.Undecided && r.over == 0 {
 		r.returns() // the outcome was there before the asking was over
 	}
 	r.onAsked()
+	r.unlock()
+}
+
+// act carries out what has come of an input.
+func (r *round) act(acts []lock.Act) {
+	c := r.client
+	for i := 0; i < len(acts); i++ {
+		switch a := acts[i]; a.What {
+		case lock.Send:
+			acts = r.send(acts, a)
+		case lock.Observe:
+			r.lock.sendObservation(c.lines[a.Tag.Node])
+		case lock.AwaitCleanUp:
+			c.afterClock(&c.clock, r.Grant().Start.Add(nodeTimeout), func() {
+				if r.outcome == quorum.Undecided {
+					r.stopNow()
+				}
+			})
+		}
+	}
+	if r.outcome == quorum.Undecided && r.Outcome() != quorum.Undecided {
+		r.end(r.Outcome())
+	}
+	if r.verb == extend {
+		r.lock.answered()
+	}
+}
+
+func (r *round) send(acts []lock.Act, a lock.Act) []lock.Act {
+	c := r.client
+	switch {
+	case a.Tag.What == lock.Raise:
+		r.raised = true
+		c.log("client %d: raise of %s to %d on node %d", c.number, r.token, since(a.Raise.Token), a.Tag.Node)
+	case !slices.Contains(r.given, c):
+		r.given = append(r.given, c)
+	}
+	if err := c.lines[a.Tag.Node].send(order{cmd: a.Command, to: r, tag: a.Tag}); err != nil {
+		acts = r.answered(acts, a.Tag, wire.Reply{Answer: quorum.Unsent, Err: err})
+	}
+	return acts
 }
 
 // stop ends the context of the call.
 func (r *round) stop() {
 	r.stopped = true
-	if r.asked {
-		r.apply(r.machine.Stop(&r.client.clock))
-	}
+	r.stopNow()
 }
 
-// voted takes the end of the command to a node.
-func (r *round) voted(node int, vote quorum.Answer, answer reply) {
-	c, how := r.client, vote.String()
-	if answer.number > 0 {
-		how = fmt.Sprintf("yes, %d", since(answer.number))
-	}
-	c.log("client %d: node %d on %v of %s: %s", c.number, node, r.verb, r.token, how)
-	if vote == quorum.Recreated {
-		r.unheard--
-	}
-	if answer.number > 0 {
-		r.apply(r.acquire.Granted(&c.clock, node, answer.number, ""))
-	} else {
-		r.apply(r.machine.Vote(&c.clock, node, vote, ""))
-	}
+func (r *round) stopNow() {
+	r.do(func() { r.act(r.GiveUp(nil, &r.client.clock)) })
 }
 
-// late takes the answer of a node that comes after its vote.
-func (r *round) late(node int, vote quorum.Answer) {
-	if r.verb != extend {
-		return
-	}
-	r.client.log("client %d: node %d on %v of %s, late: %s", r.client.number, node, r.verb, r.token, vote)
-	if vote == quorum.Recreated {
-		r.unheard--
-	}
-	r.apply(r.machine.(*quorum.Extend).Late(&r.client.clock, node, vote, ""))
+// Reply implements [wire.Receiver].
+func (r *round) Reply(tag wire.Tag, reply wire.Reply) {
+	r.do(func() { r.act(r.answered(nil, tag, reply)) })
 }
 
-// apply carries out the actions of the machine.
-func (r *round) apply(actions quorum.Actions) {
+// answered takes the answer of a node.
+func (r *round) answered(acts []lock.Act, tag wire.Tag, reply wire.Reply) []lock.Act {
 	c := r.client
-	for _, i := range actions.Release {
-		rollback := command{verb: release, key: r.key, token: r.token, ttl: r.ttl, fenced: r.fenced}
-		c.lines[i].send(rollback, func(_ quorum.Answer, answer reply) {
-			r.denied = r.denied || answer.forever
-			r.apply(r.acquire.Released(i))
-		})
+	if c.trace != nil && tag.What != lock.CleanUp {
+		what, late := r.verb, ""
+		if tag.What == lock.Raise {
+			what = raise
+		}
+		if reply.Late {
+			late = ", late"
+		}
+		c.log("client %d: node %d on %v of %s%s: %s", c.number, tag.Node, what, r.token, late, shown(reply))
 	}
-	if len(actions.Release) > 0 {
-		r.given = append(r.given, c)
+	switch {
+	case tag.What == lock.CleanUp:
+		r.denied = r.denied || errors.Is(reply.Err, nodeerr.ErrNoExpiry)
+	case tag.What == lock.Raise:
+		r.barred = r.barred || reply.Answer != quorum.Yes
+	case reply.Answer == quorum.Recreated:
+		r.unheard--
 	}
-	for _, due := range actions.Raise {
-		r.raised = true
-		put := fencing{number: due.Granted, token: due.Token}
-		c.log("client %d: raise of %s to %d on node %d", c.number, r.token, since(put.token), due.Node)
-		cmd := command{verb: raise, key: r.key, token: r.token, fenced: true, fence: put}
-		c.lines[due.Node].send(cmd, func(vote quorum.Answer, _ reply) {
-			c.log("client %d: node %d on %v of %s: %s", c.number, due.Node, raise, r.token, vote)
-			r.barred = r.barred || vote != quorum.Yes
-			r.apply(r.acquire.Raised(&c.clock, due.Node, vote))
-		})
-	}
-	for _, i := range actions.Observe {
-		r.lock.sendObservation(c.lines[i])
-	}
-	if actions.AwaitCleanUp {
-		c.afterClock(&c.clock, r.grant.Start.Add(nodeTimeout), func() {
-			if r.outcome == quorum.Undecided {
-				r.apply(r.machine.Stop(&c.clock))
-			}
-		})
-	}
-	if actions.Outcome != quorum.Undecided {
-		r.end(actions.Outcome)
-	}
-	if r.verb == extend {
-		r.lock.answered()
-	}
+	return r.Answered(acts, &c.clock, tag, reply)
 }
 
 var outcomes = [...]string{"undecided", "done", "denied", "no quorum", "too late"}
@@ -213,13 +227,9 @@ var outcomes = [...]string{"undecided", "done", "denied", "no quorum", "too late
 // end takes the outcome. The caller has it once it is done asking.
 func (r *round) end(outcome quorum.Outcome) {
 	c := r.client
-	if r.outcome != quorum.Undecided {
-		c.check(false, "a call ends once", "client %d got %s after %s", c.number, outcomes[outcome], outcomes[r.outcome])
-		return
-	}
 	r.outcome = outcome
 	if r.acquire != nil && outcome == quorum.Done {
-		c.check(c.clock.Now().Before(r.grant.Deadline()), "a lock that is won has validity left",
+		c.check(c.clock.Now().Before(r.Grant().Deadline()), "a lock that is won has validity left",
 			"client %d won %s after its deadline", c.number, r.token)
 		c.checkFence(r)
 	}

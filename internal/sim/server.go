@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // server is a node's process.
@@ -56,58 +58,72 @@ func (s *server) serve() {
 			m := c.inbox[0]
 			c.inbox = c.inbox[1:]
 			s.current = c
-			r := s.handle(c, m.command)
-			c.deliver(func() { m.done(r) })
+			s.handle(c, m)
 			s.current = nil
 		}
 	}
 }
 
-func (s *server) handle(c *conn, cmd command) reply {
-	switch cmd.verb {
-	case greet:
-		return s.greet(c, cmd.kill)
-	case publish:
-		s.publish(cmd)
-		return reply{code: 1}
+func (s *server) handle(c *conn, m message) {
+	switch {
+	case m.greeted != nil:
+		process, up := s.greet(c, m.before)
+		c.deliver(func() { m.greeted(process, up) })
+	case m.cmd == nil:
+		s.publish(m.note)
+		c.deliver(func() { m.done(number(1)) })
+	default:
+		v := s.carryOut(c, m)
+		c.deliver(func() { m.done(v) })
 	}
-	before, was := s.get(cmd.key, s.now())
-	counted := s.counters[cmd.key]
-	if s.count(cmd.key, s.now()).number < counted.number {
-		s.log("node %d: the counter of %s has come to its end", s.number, cmd.key)
+}
+
+// carryOut carries out a command about a key.
+func (s *server) carryOut(c *conn, m message) wire.Value {
+	cmd, key := m.cmd, m.cmd.Key
+	before, was := s.get(key, s.now())
+	counted := s.counters[key]
+	if s.count(key, s.now()).number < counted.number {
+		s.log("node %d: the counter of %s has come to its end", s.number, key)
 		counted = counter{}
 	}
-	r := s.do(cmd, s.now(), s.clock.Now().UnixMicro())
-	if r.tracked = cmd.track; r.tracked {
-		s.tracked[cmd.key] = append(s.tracked[cmd.key], c)
-		s.lapse(cmd.key)
+	v := s.do(cmd, s.now(), s.clock.Now().UnixMicro())
+	if m.track {
+		s.tracked[key] = append(s.tracked[key], c)
+		s.lapse(key)
 	}
-	if cmd.verb == observe {
-		delete(c.stood, cmd.key)
+	if does(cmd) == observe {
+		delete(c.stood, key)
 		if before.forever {
-			c.stood[cmd.key] = stood{before.token, s.world.now - before.born}
+			c.stood[key] = stood{before.token, s.world.now - before.born}
 		}
-		return r
+		return v
 	}
-	after, is := s.peek(cmd.key, s.now())
-	how := []string{"refused", "another token is there", "no", "yes", "recreated"}[r.code+2]
-	if r.number > 0 {
-		how = fmt.Sprintf("yes, %d", since(r.number))
+	after, is := s.peek(key, s.now())
+	if s.trace != nil {
+		s.log("node %d: %v of %s by client %d: %s", s.number, does(cmd), cmp.Or(cmd.Token, key), c.client.number, shown(cmd.Reply(&v)))
 	}
-	s.log("node %d: %v of %s by client %d: %s", s.number, cmd.verb, cmp.Or(cmd.token, cmd.key), c.client.number, how)
-	s.checkChange(cmd, c.line, before, was, after, is)
-	if cmd.fenced {
+	s.checkChange(m, c.line, before, was, after, is)
+	if cmd.Second != "" {
 		s.checkCounter(cmd, before, was && after != before, counted)
 		s.echo(c, cmd)
 	}
 	if is && after != before {
-		after.late, after.born = s.world.now-cmd.sent, s.world.now
+		after.late, after.born = s.world.now-m.sent, s.world.now
 		if was && before.token == after.token {
 			after.born = before.born
 		}
-		s.keys[cmd.key] = after
+		s.keys[key] = after
 	}
-	return r
+	return v
+}
+
+// shown puts a reply into words.
+func shown(r wire.Reply) string {
+	if r.Number > 0 {
+		return fmt.Sprintf("yes, %d", since(r.Number))
+	}
+	return r.Answer.String()
 }
 
 // trouble does what a step of the plan says to the server, or between a client and it.
@@ -226,16 +242,16 @@ func (s *server) crash(d time.Duration, durable bool, longer time.Duration) {
 
 // echo has an acquire arrive once more, later, as long as this process of the server is there. No client
 // does that, nor does TCP; but the numbers are to be right even so.
-func (s *server) echo(c *conn, cmd command) {
+func (s *server) echo(c *conn, cmd *wire.Command) {
 	chance := s.chance(c.client.number, s.number, c.number, c.there.number, int(s.world.now), 13)
-	if !s.plan.Echo || cmd.verb != acquire || chance&1 != 0 {
+	if !s.plan.Echo || does(cmd) != acquire || chance&1 != 0 {
 		return
 	}
 	life := s.life
 	s.after(time.Duration(chance>>8%60_000)*time.Microsecond, func() {
 		if s.up && s.life == life && s.world.now >= s.frozen {
-			r := s.do(cmd, s.now(), s.clock.Now().UnixMicro())
-			s.log("node %d: acquire of %s once more: %d", s.number, cmd.token, r.code)
+			v := s.do(cmd, s.now(), s.clock.Now().UnixMicro())
+			s.log("node %d: acquire of %s once more: %v", s.number, cmd.Token, cmd.Reply(&v).Answer)
 		}
 	})
 }

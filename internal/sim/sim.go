@@ -58,7 +58,7 @@ func (w *world) rest() {
 		k := c.holds
 		if k != nil && (k.renewal != nil || w.waits > w.served && w.chance(c.number, 12)&1 == 0) {
 			c.do(func() {
-				for c.holds == k {
+				for range len(k.holds) {
 					k.unlock()
 				}
 			})

@@ -41,7 +41,7 @@ func TestPlan_SchedulesAreEventful(t *testing.T) {
 				"recreated", "waiter 3 has the lock", "waiter 1 gives up", "again", "leaves c0-1", "attach to c1-1 is done", "attach to c0-1 is denied",
 				"force of c0-1 by", "waits [c1]", "passes the turn for lock-0", "yours [", "invalidates lock-0", "vanishes", "message through node", ", tracked",
 				"without a TTL", "heal of stray", "somebody keeps data", "finds somebody's data", "others take lock-0 in turn",
-				"raise of c0-1 by client 0: yes", "raise of c0-1: no", "lapses before its time", "once more: 1", "once more: 0",
+				"raise of c0-1 by client 0: yes", "raise of c0-1: no", "lapses before its time", "once more: yes", "once more: no",
 				"takes the place of node", "does not ask node", "the counter of lock-0 has come to its end", "asks for no fencing token",
 				"is held up for", ", late: recreated", "heal of 1 by", "in the place of the counter", "detaches from c0-1",
 			} {

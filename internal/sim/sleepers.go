@@ -86,6 +86,8 @@ func (q *queue) spend(n int) {
 	if c.rushed {
 		most = maxInsisted
 	}
-	c.check(q.spent <= most*len(c.servers)*(1+c.served-q.ends), "a waiter sends a bounded number of commands",
-		"client %d asked %d times for %s within a second", c.number, q.spent, q.key)
+	if q.spent > most*len(c.servers)*(1+c.served-q.ends) {
+		c.check(false, "a waiter sends a bounded number of commands",
+			"client %d asked %d times for %s within a second", c.number, q.spent, q.key)
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 // note is a message from one client to another.
 type note struct {
+	to   string
 	what string // waits or yours, as in package redlock
 	key  string
 	who  []string
@@ -21,7 +22,7 @@ const (
 
 // greet ends the connection before, if that is permitted. It decides what the new one is for: pushes if
 // RESP3 is spoken, and invalidations among them if the node permits CLIENT TRACKING.
-func (s *server) greet(c, before *conn) reply {
+func (s *server) greet(c, before *conn) (process string, up int64) {
 	if before != nil && s.plan.Fencing {
 		before.killed, before.inbox = true, nil
 	}
@@ -32,8 +33,7 @@ func (s *server) greet(c, before *conn) reply {
 	case s.plan.Fickle && chance&3 == 0:
 		c.pushes, c.tracking = chance&4 == 0, false
 	}
-	up := int64(s.clock.reading()/time.Second) - int64(s.born/time.Second)
-	return reply{process: fmt.Sprintf("%d.%d", s.number, s.life), up: up}
+	return fmt.Sprintf("%d.%d", s.number, s.life), int64(s.clock.reading()/time.Second) - int64(s.born/time.Second)
 }
 
 // lapse has a tracked key deleted some time after its TTL, if at all: else a command that comes across it
@@ -81,11 +81,11 @@ func (s *server) invalidate(key string) {
 }
 
 // publish pushes a message to another client.
-func (s *server) publish(cmd command) {
+func (s *server) publish(n *note) {
 	for _, client := range s.clients {
 		for _, c := range client.lines[s.number].conns {
-			if c.pushes && client.self == cmd.key {
-				s.push(c, func() { c.message(cmd.note) })
+			if c.pushes && client.self == n.to {
+				s.push(c, func() { c.message(n) })
 			}
 		}
 	}
@@ -100,7 +100,9 @@ func (s *server) push(c *conn, take func()) {
 
 // invalidated reports a change to the queue of the key.
 func (l *line) invalidated(key string) {
-	l.log("client %d: node %d invalidates %s", l.client.number, l.server.number, key)
+	if l.trace != nil {
+		l.log("client %d: node %d invalidates %s", l.client.number, l.server.number, key)
+	}
 	if q := l.client.queue(key); q != nil && q.machine.Awaits(l.server.number) {
 		l.report((*quorum.Queue[*waiter]).Invalidated, q)
 	}
@@ -142,11 +144,9 @@ func (l *line) message(n *note) {
 	case n.what == yours && q != nil:
 		q.do(func(now time.Time) quorum.Actions { return q.machine.TurnPassed(now, l.server.number, n.who) })
 	case n.what == yours && len(n.who) > 0:
-		l.publish(n.who[0], &note{yours, n.key, n.who[1:]})
+		l.publish(&note{n.who[0], yours, n.key, n.who[1:]})
 	}
 }
 
 // publish sends a message to another client.
-func (l *line) publish(to string, n *note) {
-	l.send(command{verb: publish, key: to, note: n}, ignored)
-}
+func (l *line) publish(n *note) { _ = l.send(order{note: n}) }

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // watching makes a plan in which the key of a renewed lock is changed and deleted by others. Its nodes push changes.
@@ -118,34 +120,36 @@ func (p *Plan) straggling(r *rand.Rand) {
 const noticed = time.Second
 
 // watch has the nodes' pushes about the lock's key looked into.
-func (k *lock) watch() { k.client.watched[k.of.key] = k }
+func (k *held) watch() { k.client.watched[k.of.key] = k }
 
 // observe finds out whether a node still holds the lock.
-func (k *lock) observe(l *line) {
-	if k.lease.Invalidated(&k.client.clock, l.server.number) {
-		k.sendObservation(l)
-	}
+func (k *held) observe(l *line) {
+	k.do(func() {
+		if k.lease.Invalidated(&k.client.clock, l.server.number) {
+			k.sendObservation(l)
+		}
+	})
 }
 
-func (k *lock) sendObservation(l *line) {
-	c, again := k.client, false
-	taken := func(take func(quorum.Answer)) func(quorum.Answer, reply) {
-		return func(vote quorum.Answer, r reply) {
-			if vote == quorum.Yes && r.token != k.of.token || r.foreign {
-				vote = quorum.No
+func (k *held) sendObservation(l *line) {
+	c, ended, cmd := k.client, false, form.Observe(k.of.key)
+	cmd.WantsLate = true
+	l.ask(cmd, receiver(func(r wire.Reply) {
+		k.do(func() {
+			answer, again := c.form.Seen(r).Holds(k.of.token), false
+			c.log("client %d: does node %d hold %v? %s", c.number, l.server.number, k, answer)
+			if !ended {
+				ended = true
+				k.lease.Observed(&c.clock, l.server.number, answer)
+			} else if r.Late {
+				again = k.lease.Late(&c.clock, l.server.number, answer)
 			}
-			c.log("client %d: does node %d hold %v? %s", c.number, l.server.number, k, vote)
-			take(vote)
 			k.answered()
 			if again {
-				again = false
 				k.sendObservation(l)
 			}
-		}
-	}
-	l.sendLate(command{verb: observe, key: k.of.key, track: true},
-		taken(func(vote quorum.Answer) { k.lease.Observed(&c.clock, l.server.number, vote) }),
-		taken(func(vote quorum.Answer) { again = k.lease.Late(&c.clock, l.server.number, vote) }))
+		})
+	}), wire.Tag{})
 }
 
 // changed checks that the holder of a lock knows some time later if a change of its key has left no majority.
@@ -161,31 +165,31 @@ func (w *world) changed(key string) {
 }
 
 // unheard reports whether a node was given the lock's key by an extension whose answer was lost with its connection.
-func (k *lock) unheard() bool {
+func (k *held) unheard() bool {
 	return k.extended(func(r *round) bool { return r.unheard > 0 })
 }
 
 // untracked reports whether a node was not sent an extension, so that it may not track the lock's key.
-func (k *lock) untracked() bool {
+func (k *held) untracked() bool {
 	return k.extended(func(r *round) bool { return r.votes(quorum.Unsent) > 0 })
 }
 
 // extended reports whether an extension of the lock is as is says.
-func (k *lock) extended(is func(*round) bool) bool {
+func (k *held) extended(is func(*round) bool) bool {
 	return slices.ContainsFunc(k.client.calls, func(r *round) bool { return r.lock == k && r.verb == extend && is(r) })
 }
 
 // holders counts the nodes that hold a lock.
-func (w *world) holders(k *lock) int {
+func (w *world) holders(k *held) int {
 	return w.holding(k, func(*server, entry) bool { return true })
 }
 
 // counting counts those of them of which the holder can know that they have held it all the time: since it was won, or since an
 // extension before one that a majority has confirmed.
-func (w *world) counting(k *lock) int {
+func (w *world) counting(k *held) int {
 	return w.holding(k, func(s *server, e entry) bool {
 		shown := func(r *round) bool {
-			answer := r.machine.Answer(s.number)
+			answer := r.Answer(s.number)
 			return (answer == quorum.Yes || answer == quorum.Recreated) && e.born <= r.sent+nodeTimeout
 		}
 		return shown(k.of) || k.extended(func(r *round) bool {
@@ -195,19 +199,19 @@ func (w *world) counting(k *lock) int {
 }
 
 // straggled reports whether a node has carried out an acquire after its outcome, and has said so in time.
-func (r *round) straggled() bool { return slices.ContainsFunc(r.delayed, r.acquire.Holds) }
+func (r *round) straggled() bool { return slices.ContainsFunc(r.delayed, r.acquire.Votes().Holds) }
 
 // votes counts the nodes with an answer.
 func (r *round) votes(answer quorum.Answer) (n int) {
 	for i := range r.client.servers {
-		if r.machine.Answer(i) == answer {
+		if r.Answer(i) == answer {
 			n++
 		}
 	}
 	return n
 }
 
-func (w *world) holding(k *lock, counts func(*server, entry) bool) (n int) {
+func (w *world) holding(k *held, counts func(*server, entry) bool) (n int) {
 	for _, s := range w.servers {
 		if e, ok := s.peek(k.of.key, s.now()); ok && e.token == k.of.token && counts(s, e) {
 			n++

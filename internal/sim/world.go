@@ -2,8 +2,10 @@ package sim
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 )
 
@@ -21,7 +23,7 @@ type world struct {
 	resting bool // all faults are gone
 
 	rounds   map[string]*round // acquires, by token
-	locks    []*lock           // that were ever held
+	locks    []*held           // that were ever held
 	waits    int               // calls of Lock
 	served   int               // of them that have ended
 	restAt   time.Duration     // when all faults are gone
@@ -53,9 +55,20 @@ func (w *world) check(kept bool, what, how string, args ...any) {
 func (w *world) log(format string, args ...any) {
 	if w.trace != nil {
 		at := float64(w.now) / float64(time.Millisecond)
-		*w.trace = append(*w.trace, fmt.Sprintf("%10.3f ms  ", at)+fmt.Sprintf(format, args...))
+		line := fmt.Sprintf("%10.3f ms  ", at) + fmt.Sprintf(format, args...)
+		*w.trace = append(*w.trace, ours.ReplaceAllStringFunc(line, func(text string) string {
+			owner, number, token := strings.Cut(text, ".")
+			short := fmt.Sprintf("c%d", owner[1]-'A')
+			if token {
+				short += "-" + strings.TrimLeft(number, "0")
+			}
+			return short
+		}))
 	}
 }
+
+// ours are the tokens of clients, and their owner parts, which a trace shortens.
+var ours = regexp.MustCompile(`C[A-Z]AAAAAA(\.\d+)?`)
 
 // event is something that happens at an instant.
 type event struct {

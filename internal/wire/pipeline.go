@@ -35,6 +35,14 @@ type Op[T any] struct {
 	until    time.Time // of clean-up that was lost: when it is pointless to send it
 }
 
+// OpOf makes one of a command that item stands for.
+func OpOf[T any](item T, c *Command) Op[T] {
+	return Op[T]{
+		Item: item, CleanUp: c.CleansUp, Redeliver: c.Redeliver,
+		Patient: c.WantsLate && !c.Changes, // the key may be gone
+	}
+}
+
 // Notice is the end of a command that was not answered, to be reported to its sender.
 type Notice[T any] struct {
 	Item   T

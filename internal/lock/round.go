@@ -1,0 +1,216 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+)
+
+// Round is one command for the nodes: an [Acquire], an [Extend] or a [Release]. It is made in place.
+type Round struct {
+	machine
+	form    form.Form
+	mark    form.Mark // of the lock; an acquire has no number yet
+	grant   quorum.Grant
+	command wire.Command
+	reasons []error // reasons[i] is why node i did not say yes; nil while there is none
+	outcome quorum.Outcome
+}
+
+// machine is what all kinds need of their votes.
+type machine interface {
+	Vote(clock quorum.Clock, node int, answer quorum.Answer, server string) quorum.Actions
+	Stop(clock quorum.Clock) quorum.Actions
+	Answer(node int) quorum.Answer
+	Duplicate(node int) (of int, ok bool)
+}
+
+// What a round sends, in the tags of the replies.
+const (
+	Vote    uint8 = iota // its command
+	Raise                // of a fencing token
+	CleanUp              // the release that follows a lost acquire
+)
+
+// Acquire takes a lock that nobody holds.
+type Acquire struct {
+	Round
+	votes quorum.Acquire
+	Ask   form.Ask
+}
+
+// Begin sends the acquire for what Ask says to n nodes. With fencing, the lock owns a block of numbers, of which its fencing token is the last. Like the
+// other inputs it appends what is to be done to acts.
+func (a *Acquire) Begin(acts []Act, f form.Form, m form.Mark, grant quorum.Grant, n int) []Act {
+	a.Round = Round{machine: a.votes.Begin(n, grant), form: f, mark: m, grant: grant}
+	f.Acquire(&a.command, m, a.Ask)
+	return a.send(acts, n, time.Time{})
+}
+
+// Votes is the machine of the round.
+func (a *Acquire) Votes() *quorum.Acquire { return &a.votes }
+
+// Extend asks the nodes that hold a lock for a longer TTL.
+type Extend struct {
+	Round
+	votes quorum.Extend
+}
+
+// Begin sends the extension to n nodes, for as long as the lease stands. If tracked, the nodes announce the next change of the key.
+func (e *Extend) Begin(acts []Act, f form.Form, m form.Mark, lease *quorum.Lease, grant quorum.Grant, n int, tracked bool) []Act {
+	until := lease.Deadline()
+	e.Round = Round{machine: e.votes.Begin(lease, grant), form: f, mark: m, grant: grant}
+	f.Extend(&e.command, m, grant.TTL)
+	e.command.Tracked, e.command.WantsLate = tracked, true // a late answer shows whether the lock is lost
+	return e.send(acts, n, until)
+}
+
+// Release releases a lock that is over.
+type Release struct {
+	Round
+	votes quorum.Release
+}
+
+// Begin sends the release to those of n nodes that may hold the lock.
+func (r *Release) Begin(acts []Act, f form.Form, m form.Mark, lease *quorum.Lease, now time.Time, n int) []Act {
+	r.Round = Round{machine: r.votes.Begin(lease, now), form: f, mark: m, grant: quorum.Grant{Start: now}}
+	f.Release(&r.command, m, lease.Longest())
+	return r.send(acts, n, time.Time{})
+}
+
+// Mark returns what the lock has on the servers.
+func (r *Round) Mark() form.Mark { return r.mark }
+
+// Grant returns what is asked for; its Start is that of the round.
+func (r *Round) Grant() quorum.Grant { return r.grant }
+
+// Outcome returns what the round has come to. Who waits for it may go on when the Acts that came with it have been carried out.
+func (r *Round) Outcome() quorum.Outcome { return r.outcome }
+
+// send sends the command to each node for whose vote the machine waits.
+func (r *Round) send(acts []Act, n int, until time.Time) []Act {
+	for i := range n {
+		if r.Answer(i) == quorum.Pending {
+			acts = append(acts, Act{Command: &r.command, Tag: wire.Tag{What: Vote, Node: uint16(i)}, Until: until})
+		}
+	}
+	return acts
+}
+
+// Answered takes the answer of a node to what the round has sent.
+func (r *Round) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply wire.Reply) []Act {
+	i := int(tag.Node)
+	if tag.What != CleanUp || r.Answer(i) == quorum.No && (errors.Is(reply.Err, nodeerr.ErrForeign) || errors.Is(reply.Err, nodeerr.ErrNoExpiry)) {
+		r.note(i, reply.Err) // of a clean-up if it says more than that the key is there
+	}
+	acquire, _ := r.machine.(*quorum.Acquire)
+	extend, _ := r.machine.(*quorum.Extend)
+	switch {
+	case tag.What == Raise:
+		return r.apply(acts, acquire.Raised(clock, i, reply.Answer))
+	case tag.What == CleanUp:
+		return r.apply(acts, acquire.Released(i))
+	case reply.Late && extend != nil:
+		return r.apply(acts, extend.Late(clock, i, reply.Answer, reply.Server))
+	case reply.Number > 0 && acquire != nil:
+		return r.apply(acts, acquire.Granted(clock, i, reply.Number, reply.Server))
+	}
+	return r.apply(acts, r.Vote(clock, i, reply.Answer, reply.Server))
+}
+
+// Unsent takes it that some nodes have not taken the command, when the others have it.
+func (r *Round) Unsent(acts []Act, clock quorum.Clock, refusals []Refusal) []Act {
+	nodes := make([]int, 0, len(refusals))
+	for _, refused := range refusals {
+		r.note(refused.Node, refused.Err)
+		nodes = append(nodes, refused.Node)
+	}
+	if acquire, ok := r.machine.(*quorum.Acquire); ok {
+		return r.apply(acts, acquire.Unsent(clock, nodes))
+	}
+	for _, i := range nodes {
+		acts = r.apply(acts, r.Vote(clock, i, quorum.Unsent, ""))
+	}
+	return acts
+}
+
+// GiveUp ends the wait for the outcome; what has been sent goes on.
+func (r *Round) GiveUp(acts []Act, clock quorum.Clock) []Act { return r.apply(acts, r.Stop(clock)) }
+
+// apply makes Acts of what the machine decides.
+func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
+	if len(decided.Release) > 0 {
+		release := new(wire.Command)
+		r.form.Release(release, r.mark, r.grant.TTL)
+		for _, i := range decided.Release {
+			acts = append(acts, Act{Command: release, Tag: wire.Tag{What: CleanUp, Node: uint16(i)}})
+		}
+	}
+	for _, due := range decided.Raise {
+		raise := new(wire.Command)
+		r.form.(form.Numbered).Raise(raise, r.mark, due.Granted, due.Token)
+		acts = append(acts, Act{Command: raise, Tag: wire.Tag{What: Raise, Node: uint16(due.Node)}, Raise: due})
+	}
+	for _, i := range decided.Observe {
+		acts = append(acts, Act{What: Observe, Tag: wire.Tag{Node: uint16(i)}})
+	}
+	if decided.AwaitCleanUp {
+		acts = append(acts, Act{What: AwaitCleanUp})
+	}
+	if decided.Outcome != quorum.Undecided {
+		r.outcome = decided.Outcome
+	}
+	return acts
+}
+
+// note notes why a node did not say yes; nil means that it did.
+func (r *Round) note(node int, err error) {
+	if err == nil {
+		return
+	}
+	for len(r.reasons) <= node {
+		r.reasons = append(r.reasons, nil)
+	}
+	r.reasons[node] = err
+}
+
+// Reason returns why the yes of a node is missing; nil if it counted. That of a server which has voted for another node is missing
+// for that ([Round.Duplicate]).
+func (r *Round) Reason(i int) error {
+	answer := r.Answer(i)
+	switch {
+	case answer == quorum.Pending:
+		return nodeerr.ErrPending
+	case i < len(r.reasons) && r.reasons[i] != nil: // also if it said yes and the raise failed
+		return r.reasons[i]
+	case answer == quorum.Recreated: // the node has said yes, which does not count
+		return errMaybeRecreated
+	case answer != quorum.Yes: // counted as no without having been asked
+		return errNeverAcquired
+	}
+	if acquire, ok := r.machine.(*quorum.Acquire); ok {
+		switch agrees, open := acquire.Agrees(i); {
+		case open:
+			return nodeerr.ErrPending
+		case !agrees:
+			return errAhead
+		}
+	}
+	return nil
+}
+
+var (
+	// ErrOver is why a node is not asked to extend: the lock has ended meanwhile.
+	ErrOver = errors.New("not asked: the lock is over")
+	// errNeverAcquired is about a node that is not asked to extend or release, because it cannot hold the lock.
+	errNeverAcquired = fmt.Errorf("%w: the acquire was never sent", nodeerr.ErrAbsent)
+	// errAhead is about a node that has granted the lock with a higher number than the token on which the others agreed.
+	errAhead = errors.New("granted a different fencing number from the others")
+	// errMaybeRecreated is about a node that holds the lock, but maybe not since it was taken.
+	errMaybeRecreated = fmt.Errorf("%w, or may have been", nodeerr.ErrRecreated)
+)

@@ -1,0 +1,244 @@
+package lock_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+)
+
+var update = flag.Bool("update", false, "write what comes out into testdata")
+
+// A scenario is a story: what happens, a line each, and indented below it what comes of it.
+//
+//	nodes 5, nodes 5 fenced      first of all; time stands still then
+//	acquire, extend, release     a round begins; TTLs are 10 s
+//	0 yes, 0 yes 17              node 0 answers, and grants the number 17
+//	0 no, 0 recreated, 0 unknown, 0 refused
+//	0 late yes                   the same, after a Reply that there was no answer in time
+//	0 raised, 0 not raised       node 0 answers a raise
+//	0 cleaned up, 0 cleaned up: no TTL    node 0 answers the release of a lost acquire; what is there has none
+//	not sent to 0 1 2            these have not taken the command, as their connections are down
+//	give up                      the caller does, or the node timeout is over
+//	after 5s                     time goes by
+//	why                          what each node has to say
+func TestRound_Scenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			story := tell(t, string(text))
+			if *update {
+				require.NoError(t, os.WriteFile(file, []byte(story), 0o600))
+			}
+			require.Equal(t, string(text), story)
+		})
+	}
+}
+
+// teller has what a story needs.
+type teller struct {
+	*testing.T
+	nodes   int
+	form    form.Form
+	now     time.Time
+	lease   quorum.Lease
+	mark    form.Mark
+	acquire *lock.Acquire
+	round   *lock.Round
+	kind    string
+	outcome quorum.Outcome
+}
+
+// Now implements [quorum.Clock].
+func (s *teller) Now() time.Time { return s.now }
+
+// tell returns a story with what comes of each line.
+func tell(t *testing.T, text string) string {
+	s, told := &teller{T: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, strings.Builder{}
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(line, "  "):
+		case strings.TrimSpace(line) == "" || line[0] == '#':
+			told.WriteString(line)
+		default:
+			told.WriteString(line)
+			for _, what := range s.happens(strings.TrimSpace(line)) {
+				told.WriteString("  " + what + "\n")
+			}
+		}
+	}
+	return told.String()
+}
+
+var outcomes = map[quorum.Outcome]string{
+	quorum.Done: "done", quorum.Denied: "denied", quorum.NoQuorum: "no quorum", quorum.TooLate: "too late",
+}
+
+func (s *teller) happens(line string) []string {
+	words := strings.Fields(line)
+	node, err := strconv.Atoi(words[0])
+	var acts []lock.Act
+	switch {
+	case err == nil:
+		tag, reply := s.reply(node, words[1:], strings.Contains(line, "no TTL"))
+		acts = s.round.Answered(nil, s, tag, reply)
+	case words[0] == "nodes":
+		s.nodes, s.form = number(s, words[1]), form.Exclusive{}
+		if len(words) > 2 {
+			s.form = &form.Fenced{Keep: form.DefaultKeep}
+		}
+		return nil
+	case words[0] == "after":
+		d, err := time.ParseDuration(words[1])
+		require.NoError(s, err)
+		s.now = s.now.Add(d)
+		return nil
+	case words[0] == "why":
+		return s.why()
+	case line == "give up":
+		acts = s.round.GiveUp(nil, s)
+	case words[0] == "not":
+		var refusals []lock.Refusal
+		for _, word := range words[3:] {
+			refusals = append(refusals, lock.Refusal{Node: number(s, word), Err: nodeerr.ErrBroken})
+		}
+		acts = s.round.Unsent(nil, s, refusals)
+	default:
+		acts = s.begin(words[0])
+	}
+	return s.comesOf(acts)
+}
+
+func (s *teller) begin(kind string) []lock.Act {
+	s.kind, s.outcome = kind, quorum.Undecided
+	grant := quorum.Grant{Start: s.now, TTL: 10 * time.Second, Drift: quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond}}
+	switch kind {
+	case "acquire":
+		s.mark = form.Mark{Key: "name", Token: "token"}
+		s.acquire = &lock.Acquire{Ask: form.Ask{TTL: grant.TTL, Time: 1}}
+		s.round = &s.acquire.Round
+		return s.acquire.Begin(nil, s.form, s.mark, grant, s.nodes)
+	case "extend":
+		e := new(lock.Extend)
+		s.round = &e.Round
+		return e.Begin(nil, s.form, s.mark, &s.lease, grant, s.nodes, true)
+	}
+	require.Equal(s, "release", kind)
+	s.lease.End(s.now, quorum.Released)
+	r := new(lock.Release)
+	s.round = &r.Round
+	return r.Begin(nil, s.form, s.mark, &s.lease, s.now, s.nodes)
+}
+
+func (s *teller) reply(node int, words []string, noTTL bool) (wire.Tag, wire.Reply) {
+	tag, reply := wire.Tag{Node: uint16(node)}, wire.Reply{Late: words[0] == "late"}
+	if reply.Late {
+		words = words[1:]
+	}
+	switch words[0] {
+	case "yes":
+		reply.Answer = quorum.Yes
+		if len(words) > 1 {
+			reply.Number = uint64(number(s, words[1]))
+		}
+	case "no":
+		reply.Answer, reply.Err = quorum.No, map[string]error{"acquire": nodeerr.ErrHeld}[s.kind]
+		if reply.Err == nil {
+			reply.Err = nodeerr.ErrAbsent
+		}
+	case "recreated":
+		reply.Answer, reply.Err = quorum.Recreated, nodeerr.ErrRecreated
+	case "unknown":
+		reply.Answer, reply.Err = quorum.Unknown, nodeerr.ErrTimeout
+	case "refused":
+		reply.Answer, reply.Err = quorum.Refused, nodeerr.ErrQuarantined
+	case "raised":
+		tag.What, reply.Answer = lock.Raise, quorum.Yes
+	case "not":
+		tag.What, reply.Answer, reply.Err = lock.Raise, quorum.No, nodeerr.ErrAbsent
+	default:
+		require.Equal(s, "cleaned", words[0])
+		tag.What, reply.Answer = lock.CleanUp, quorum.Yes
+		if noTTL {
+			reply.Answer, reply.Err = quorum.No, nodeerr.ErrNoExpiry
+		}
+	}
+	return tag, reply
+}
+
+// comesOf puts what is to be done into words.
+func (s *teller) comesOf(acts []lock.Act) (said []string) {
+	last := ""
+	for _, a := range acts {
+		what, node := "", fmt.Sprint(" ", a.Tag.Node)
+		switch {
+		case a.What == lock.AwaitCleanUp:
+			what, node = "await the clean-up", ""
+		case a.What == lock.Observe:
+			what = "observe"
+		case a.Tag.What == lock.Raise:
+			what = fmt.Sprintf("raise %d to %d on", a.Raise.Granted, a.Raise.Token)
+		case a.Tag.What == lock.CleanUp:
+			what = "clean up"
+		default:
+			what = s.kind
+			if !a.Until.IsZero() {
+				what += fmt.Sprintf(", within %v,", a.Until.Sub(s.now))
+			}
+		}
+		if what == last {
+			said[len(said)-1] += node
+		} else {
+			said = append(said, what+node)
+		}
+		last = what
+	}
+	if s.round.Outcome() != s.outcome {
+		s.outcome = s.round.Outcome()
+		what := outcomes[s.outcome]
+		if s.kind == "acquire" && s.outcome == quorum.Done {
+			votes := s.acquire.Votes()
+			s.lease, s.mark.Number = votes.Lease(votes), votes.Fence()
+			what += fmt.Sprintf(", held for %v", s.lease.Remaining(s.now))
+			if s.mark.Number > 0 {
+				what += fmt.Sprintf(", with fencing token %d", s.mark.Number)
+			}
+		}
+		said = append(said, what)
+	}
+	return said
+}
+
+func (s *teller) why() (said []string) {
+	for i := range s.nodes {
+		why := errors.New("yes")
+		if reason := s.round.Reason(i); reason != nil {
+			why = reason
+		}
+		said = append(said, fmt.Sprintf("%d: %v", i, why))
+	}
+	return said
+}
+
+func number(s *teller, word string) int {
+	n, err := strconv.Atoi(word)
+	require.NoError(s, err)
+	return n
+}
