@@ -106,7 +106,7 @@ func (l *Lock) Detach(ctx context.Context) (token string, err error) {
 		return "", failed(opDetach, l.Name(), err)
 	}
 	h.locker.queues.detached(h)
-	return h.token, nil
+	return h.term.Mark().Token, nil
 }
 
 // detach ends the hold of the only handle on a lock that is held.
@@ -118,10 +118,10 @@ func (l *Lock) detach() error {
 	if err := endings[l.endingLocked(now)]; err != nil {
 		return err
 	}
-	if h.lease.Holds() > 1 {
+	if h.term.Holds() > 1 {
 		return invalid("other handles hold the lock too")
 	}
-	h.lease.End(now, quorum.Released)
+	h.term.End(now, quorum.Released)
 	l.hold.Leave(now)
 	h.stopRenewingLocked()
 	h.unlocking = true

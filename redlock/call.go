@@ -93,7 +93,7 @@ func (h *heldLock) extended(e event.Extend, by *holder, c *call, deadline time.T
 	defer h.mu.Unlock() // so that the end of a lock that has validity is not reported before
 	now := h.now()
 	if h.atLocked(now) == quorum.Held && (by == nil || by == h.holder) {
-		e.Validity = h.lease.Remaining(now)
+		e.Validity = h.term.Remaining(now)
 	}
 	if e.Left = e.Validity; !deadline.IsZero() {
 		e.Left = max(0, deadline.Sub(now))

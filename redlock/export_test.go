@@ -18,7 +18,7 @@ func WithWallClock(now func() time.Time) Option {
 func (l *Lock) ValidUntil() time.Time {
 	l.held.mu.Lock()
 	defer l.held.mu.Unlock()
-	return l.held.lease.Deadline()
+	return l.held.term.Deadline()
 }
 
 // Message reports to a Locker what somebody has published on its channel of a node.

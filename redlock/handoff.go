@@ -28,7 +28,7 @@ func (s *queues) pass(from *Lock, unlock *call) bool {
 		}
 		q.holder, q.held, q.last, passed = h, now, nil, true
 		w.offers <- offer{lock: lock}
-		return q.machine.Passed(now, &h.handoff)
+		return q.machine.Passed(now, &h.term.Handoff)
 	})
 	return passed
 }
@@ -37,11 +37,11 @@ func (s *queues) pass(from *Lock, unlock *call) bool {
 func (h *heldLock) passLocked(now time.Time, from *Lock, req request, unlock *call) *Lock {
 	by := h.holder
 	switch {
-	case from.hold.Ended() || !from.hold.Current() || h.lease.Holds() > 1:
+	case from.hold.Ended() || !from.hold.Current() || h.term.Holds() > 1:
 		return nil
-	case req.metadata != by.req.metadata || req.grace != by.req.grace || req.source != nil || !h.handoff.May(now, req.ttl):
+	case req.metadata != by.req.metadata || req.grace != by.req.grace || req.source != nil || !h.term.May(now, req.ttl):
 		return nil
-	case req.maxHold != NoLimit && h.lease.MayLast().After(now.Add(req.maxHold)):
+	case req.maxHold != NoLimit && h.term.MayLast().After(now.Add(req.maxHold)):
 		return nil
 	}
 	if h.locker.events.wants(kindEnds) {
@@ -52,7 +52,7 @@ func (h *heldLock) passLocked(now time.Time, from *Lock, req request, unlock *ca
 	}
 	from.endLocked(now)
 	before, renewed := by.req, h.renewal != nil
-	lock := h.beginLocked(&holder{}, req, h.handoff.Pass())
+	lock := h.beginLocked(&holder{}, req, h.term.Pass())
 	switch same := before.autoExtend && before.ttl == req.ttl && before.maxHold == NoLimit && req.maxHold == NoLimit; {
 	case !req.autoExtend:
 		h.stopRenewingLocked()

@@ -18,19 +18,15 @@ import (
 // heldLock is a lock that the nodes have granted. It is in the hands of one holder after the other ([WithLocalHandoff]).
 type heldLock struct {
 	locker *Locker
-	token  string
-	fence  uint64 // that the nodes hold with the token; 0 without fencing
 	first  holder
 
 	// mu is also that of the rounds that extend or release. It is held while their commands are sent: no command that can create
 	// the key is sent after its release.
 	mu        sync.Mutex
-	lease     quorum.Lease
-	handoff   quorum.Handoff
+	term      lock.Term
 	holder    *holder         // the present one
 	extending []chan struct{} // the extension that is under way, and those that wait until theirs is closed
 	unlocking bool            // an Unlock is under way, or done
-	watches   bool            // it is in Locker.watched
 	renewing  bool            // a renewal is under way
 	functions int             // of Do, that hold it
 	renewal   *quorum.Renewal // nil without AutoExtend
@@ -58,14 +54,18 @@ type holder struct {
 
 // newHeld takes up a lease.
 func (l *Locker) newHeld(req request, token string, fence uint64, lease quorum.Lease) *Lock {
-	h := &heldLock{locker: l, token: token, fence: fence, lease: lease}
+	h := &heldLock{locker: l}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.handoff = quorum.NewHandoff(&h.lease, l.pace.Handoff, fence, req.block)
-	if req.source != nil { // somebody else may know the token
-		h.handoff.Know()
+	var kept form.Form = form.Exclusive{} // a lock that was attached may be of the other form than those of the Locker
+	if fence > 0 {
+		kept = &l.fenced
 	}
-	handle := h.beginLocked(&h.first, req, h.lease.Hold())
+	h.term.Begin(kept, l.form, form.Mark{Key: req.key, Token: token, Number: fence}, lease, l.pace.Handoff, req.block)
+	if req.source != nil { // somebody else may know the token
+		h.term.Know()
+	}
+	handle := h.beginLocked(&h.first, req, h.term.Hold())
 	if req.autoExtend {
 		h.renewLocked(req, lease.Start())
 	}
@@ -76,7 +76,7 @@ func (l *Locker) newHeld(req request, token string, fence uint64, lease quorum.L
 func (h *heldLock) beginLocked(by *holder, req request, hold quorum.Hold) *Lock {
 	l := h.locker
 	h.holder = by
-	by.req, by.fence = req, h.handoff.Fence()
+	by.req, by.fence = req, h.term.Fence()
 	by.lock = Lock{held: h, holder: by, hold: hold}
 	if !l.events.wants(kindEnds) && l.events.logs(slog.LevelWarn) {
 		by.since = time.Now()
@@ -92,18 +92,6 @@ func (h *heldLock) beginLocked(by *holder, req request, hold quorum.Hold) *Lock 
 		}
 	}
 	return &by.lock
-}
-
-// form is how the nodes keep the lock. One that was attached may be of the other form than those of the Locker.
-func (h *heldLock) form() form.Form {
-	if h.fence == 0 {
-		return form.Exclusive{}
-	}
-	return &h.locker.fenced
-}
-
-func (h *heldLock) mark() form.Mark {
-	return form.Mark{Key: h.first.req.key, Token: h.token, Number: h.fence}
 }
 
 func (h *heldLock) now() time.Time { return h.locker.clock.Now() }
@@ -127,7 +115,7 @@ func (h *heldLock) contextLocked() context.Context {
 		h.over = &over{}
 		h.over.Context, h.over.end = context.WithCancel(context.Background())
 		now := h.now()
-		h.over.timer = h.locker.clock.AfterFunc(h.lease.Remaining(now), h.tick)
+		h.over.timer = h.locker.clock.AfterFunc(h.term.Remaining(now), h.tick)
 		h.atLocked(now)
 	}
 	return h.over.Context
@@ -139,9 +127,9 @@ func (h *heldLock) tick() {
 	now := h.now()
 	switch {
 	case h.atLocked(now) == quorum.Held: // extended meanwhile
-		h.over.timer.Reset(h.lease.Remaining(now))
-	case h.lease.InGrace(now):
-		h.over.timer.Reset(h.lease.ExclusiveUntil().Sub(now))
+		h.over.timer.Reset(h.term.Remaining(now))
+	case h.term.InGrace(now):
+		h.over.timer.Reset(h.term.ExclusiveUntil().Sub(now))
 	}
 	h.mu.Unlock()
 	h.cleanUp()
@@ -151,39 +139,49 @@ func (h *heldLock) tick() {
 // because tick still has to clean up. A holder who stops in the grace has not lost the lock, so its end is reported when the grace is
 // over, or by the release.
 func (h *heldLock) atLocked(now time.Time) quorum.Ending {
-	ending := h.lease.At(now)
+	ending := h.term.At(now)
 	if ending != quorum.Held && h.over != nil {
 		if ending != quorum.Expired {
 			h.over.timer.Stop()
 		}
 		h.over.end()
 	}
-	if ending == quorum.Lost || ending == quorum.Expired && h.lease.Holds() > 0 && !h.lease.InGrace(now) {
+	if ending == quorum.Lost || ending == quorum.Expired && h.term.Holds() > 0 && !h.term.InGrace(now) {
 		h.endedLocked(event.End{Err: endings[ending]})
 	}
 	return ending
 }
 
-// cleanUp sends the release to every node if the lock is over and may have left keys there, and waits for no answer. In the grace
-// that has to wait for tick.
+// cleanUp sends the release if the lock is over and may have left keys, and waits for no answer. In the grace that has to wait for
+// tick.
 func (h *heldLock) cleanUp() {
 	h.mu.Lock()
 	now := h.now()
-	left, longest := h.lease.Leftovers(now), h.lease.Longest()
-	if h.lease.InGrace(now) {
+	acts := h.term.CleanUp(nil, now)
+	if h.term.InGrace(now) {
 		h.contextLocked()
 	}
-	if left {
-		command, since := new(wire.Command), time.Now()
-		h.form().Release(command, h.mark(), longest)
-		for _, n := range h.locker.nodes {
-			_ = n.Send(since, command, nil, wire.Tag{}) // to a node that takes nothing at all the TTL has to do
-		}
-	}
+	h.sendLocked(acts, nil)
 	h.mu.Unlock()
-	if left {
+	if len(acts) > 0 {
 		h.locker.queues.released(h, false)
 	}
+}
+
+// sendLocked sends commands of the term. A node that does not take an observation has shown nothing; one that takes nothing at all
+// is left to the TTL. It returns how many were sent.
+func (h *heldLock) sendLocked(acts []lock.Act, to wire.Receiver) (sent int) {
+	since := time.Now()
+	for _, act := range acts {
+		err := h.locker.nodes[act.Tag.Node].Send(since, act.Command, to, act.Tag)
+		switch {
+		case err == nil:
+			sent++
+		case act.Tag.What == lock.Observe:
+			h.term.Answered(nil, h.locker.clock, act.Tag, wire.Reply{Answer: quorum.Unsent, Err: err})
+		}
+	}
+	return sent
 }
 
 // extend asks the nodes for a TTL of ttl and waits for the outcome, see round.wait. Close ends the wait of a call. A renewal has no
@@ -192,7 +190,7 @@ func (h *heldLock) cleanUp() {
 func (h *heldLock) extend(ctx context.Context, handle *Lock, over <-chan struct{}, ttl time.Duration, call *call) *round {
 	h.mu.Lock()
 	now := h.now()
-	grant, wanted := h.lease.Ask(now, ttl), handle != nil && handle.hold.Current()
+	grant, wanted := h.term.Ask(now, ttl), handle != nil && handle.hold.Current()
 	if handle == nil && h.renewal != nil {
 		grant, wanted = h.renewal.Grant(now)
 	}
@@ -207,7 +205,7 @@ func (h *heldLock) extend(ctx context.Context, handle *Lock, over <-chan struct{
 	r := &extendRound{round: h.newRound(event.OpExtend, call)}
 	r.Round = &r.extend.Round
 	var room [usualNodes]lock.Act
-	r.askLocked(r.extend.Begin(room[:0], h.form(), h.mark(), &h.lease, grant, len(h.locker.nodes), h.watches))
+	r.askLocked(h.term.Extend(room[:0], &r.extend, grant))
 	h.mu.Unlock()
 	closing := h.locker.closing.Done()
 	if handle == nil { // Close waits for some renewals only, see extendAgain
@@ -228,7 +226,7 @@ func (h *heldLock) release(now time.Time, call *call) *round {
 	var room [usualNodes]lock.Act
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r.askLocked(r.release.Begin(room[:0], h.form(), h.mark(), &h.lease, now, len(h.locker.nodes)))
+	r.askLocked(h.term.Release(room[:0], &r.release, now))
 	return &r.round
 }
 

@@ -38,9 +38,9 @@ func (l *Lock) Token() string {
 	if !l.hold.Current() {
 		return ""
 	}
-	h.handoff.Know()
-	l.holder.fence = h.handoff.Fence()
-	return h.token
+	h.term.Know()
+	l.holder.fence = h.term.Fence()
+	return h.term.Mark().Token
 }
 
 // Fence returns the lock's fencing token, a number from 1 to below 2^53 that is higher than that of every earlier holder
@@ -63,7 +63,7 @@ func (l *Lock) Remaining() time.Duration {
 	if l.endingLocked(now) != quorum.Held {
 		return 0
 	}
-	return h.lease.Remaining(now)
+	return h.term.Remaining(now)
 }
 
 // Err returns nil while the lock is held, then [ErrReleased], [ErrLost] or [ErrExpired], whichever came first, in a [*LockError]
@@ -97,7 +97,7 @@ func (l *Lock) exclusive() (quorum.Ending, bool) {
 	if l.hold.Ended() {
 		return l.endingLocked(now), l.inTime
 	}
-	return l.endingLocked(now), h.lease.Exclusive(now)
+	return l.endingLocked(now), h.term.Exclusive(now)
 }
 
 // endingLocked is ending for a caller who has the mutex.
@@ -186,7 +186,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	}
 	if call != nil {
 		h.mu.Lock()
-		deadline = h.lease.Deadline()
+		deadline = h.term.Deadline()
 		h.mu.Unlock()
 	}
 	r := h.extend(ctx, l, over, ttl, call)
@@ -241,7 +241,7 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	}
 	h.mu.Lock()
 	now := h.now()
-	ending, exclusive := h.atLocked(now), h.lease.Exclusive(now)
+	ending, exclusive := h.atLocked(now), h.term.Exclusive(now)
 	last, err := l.leaveLocked(now, ending, exclusive)
 	inTime := l.inTime // also if this is not the first call
 	h.mu.Unlock()
@@ -291,11 +291,11 @@ func (l *Lock) leaveLocked(now time.Time, ending quorum.Ending, exclusive bool) 
 			err = failed(event.OpUnlock, h.first.req.name, endings[ending])
 		}
 		return false, err
-	case !l.hold.Current() || h.lease.Holds() > 0 || h.unlocking: // otherwise the release before had no quorum
+	case !l.hold.Current() || h.term.Holds() > 0 || h.unlocking: // otherwise the release before had no quorum
 		return false, failed(event.OpUnlock, h.first.req.name, ErrReleased)
 	}
 	h.unlocking = true
-	h.lease.End(now, quorum.Released)
+	h.term.End(now, quorum.Released)
 	h.stopRenewingLocked()
 	h.atLocked(now)
 	return true, nil
@@ -303,7 +303,7 @@ func (l *Lock) leaveLocked(now time.Time, ending quorum.Ending, exclusive bool) 
 
 // endLocked ends the hold of this handle, and its context. It returns true for the last of its holder.
 func (l *Lock) endLocked(now time.Time) (last bool) {
-	l.inTime = l.held.lease.Exclusive(now)
+	l.inTime = l.held.term.Exclusive(now)
 	last = l.hold.Leave(now)
 	if l.end != nil {
 		l.end()

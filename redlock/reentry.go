@@ -65,7 +65,7 @@ func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
 		return nil, nil
 	}
 	now := h.now()
-	hold, entered := h.lease.Enter(now)
+	hold, entered := h.term.Enter(now)
 	if h.renewal != nil {
 		ttl = h.renewal.Most(now, ttl)
 	}

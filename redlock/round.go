@@ -102,8 +102,6 @@ func (r *round) actLocked(acts []lock.Act) {
 		switch act := &acts[i]; act.What {
 		case lock.Send:
 			acts = r.sendLocked(acts, act)
-		case lock.Observe:
-			r.held.sendObservationLocked(int(act.Tag.Node), nil)
 		case lock.AwaitCleanUp:
 			r.timer = r.locker.clock.AfterFunc(r.locker.timeout-r.took(), r.stop)
 		}
@@ -114,9 +112,13 @@ func (r *round) actLocked(acts []lock.Act) {
 	}
 }
 
-// sendLocked sends a clean-up or a raise.
+// sendLocked sends a clean-up or a raise, or an observation of the lock.
 func (r *round) sendLocked(acts []lock.Act, act *lock.Act) []lock.Act {
 	l := r.locker
+	if act.Tag.What == lock.Observe {
+		r.held.sendLocked([]lock.Act{*act}, r.held)
+		return acts
+	}
 	if act.Tag.What == lock.Raise && l.events.wants(kindRounds) {
 		l.events.emit(event.Raise{
 			At: time.Now(), Call: r.call.number(), Name: r.name, Node: int(act.Tag.Node), Addr: l.nodes[act.Tag.Node].Addr(),

@@ -5,9 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -23,8 +21,8 @@ type watched struct {
 
 // watchLocked has changes of the lock's key looked into. first reports that they were not before.
 func (h *heldLock) watchLocked() (first bool) {
-	if first = !h.watches; first {
-		h.watches = true
+	if first = !h.term.Tracked; first {
+		h.term.Tracked = true
 		w := &h.locker.watched
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -34,8 +32,8 @@ func (h *heldLock) watchLocked() (first bool) {
 }
 
 func (h *heldLock) unwatchLocked() {
-	if h.watches {
-		h.watches = false
+	if h.term.Tracked {
+		h.term.Tracked = false
 		w := &h.locker.watched
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -59,7 +57,7 @@ func (w *watched) invalidated(i int, key string) {
 func (w *watched) trackingLost(i int) {
 	for _, h := range w.all() {
 		h.mu.Lock()
-		h.lease.TrackingLost(i)
+		h.term.TrackingLost(i)
 		h.mu.Unlock()
 	}
 }
@@ -103,55 +101,36 @@ func (l *Locker) observeAll(i int) {
 func (h *heldLock) observe(i int, done <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lease.Invalidated(h.locker.clock, i) {
-		h.sendObservationLocked(i, done)
-	} else if done != nil {
+	acts, to := h.term.Changed(nil, h.locker.clock, i), wire.Receiver(h)
+	if done != nil {
+		to = &swept{h, done}
+	}
+	if h.sendLocked(acts, to) == 0 && done != nil {
 		<-done
 	}
 }
 
-func (h *heldLock) sendObservationLocked(i int, done <-chan struct{}) {
-	cmd := form.Observe(h.first.req.key)
-	cmd.WantsLate = true
-	w := &watch{held: h, done: done}
-	if err := h.locker.nodes[i].Send(time.Now(), cmd, w, wire.Tag{Node: uint16(i)}); err != nil {
-		w.takeLocked(i, wire.Reply{Answer: quorum.Unsent, Err: err}) // which shows nothing
+// Reply implements [wire.Receiver] for observations.
+func (h *heldLock) Reply(tag wire.Tag, reply wire.Reply) {
+	h.mu.Lock()
+	h.sendLocked(h.term.Answered(nil, h.locker.clock, tag, reply), h)
+	ending := h.answeredLocked()
+	h.mu.Unlock()
+	if ending != quorum.Held {
+		h.cleanUp()
 	}
 }
 
-// watch receives what a node holds under the key of a lock.
-type watch struct {
-	held  *heldLock
-	done  <-chan struct{}
-	ended bool // the lease has taken the answer, or that there was none in time; under the mutex of held
+// swept receives an observation that is one of many.
+type swept struct {
+	*heldLock
+	done <-chan struct{}
 }
 
 // Reply implements [wire.Receiver].
-func (w *watch) Reply(tag wire.Tag, reply wire.Reply) {
-	w.held.mu.Lock()
-	ending := w.takeLocked(int(tag.Node), reply)
-	w.held.mu.Unlock()
-	if ending != quorum.Held {
-		w.held.cleanUp()
+func (s *swept) Reply(tag wire.Tag, reply wire.Reply) {
+	s.heldLock.Reply(tag, reply)
+	if !reply.Late {
+		<-s.done
 	}
-}
-
-// takeLocked takes the answer of a node, and returns how the lease stands.
-func (w *watch) takeLocked(i int, reply wire.Reply) quorum.Ending {
-	h, again := w.held, false
-	answer := h.locker.form.Seen(reply).Holds(h.token)
-	switch {
-	case !w.ended:
-		h.lease.Observed(h.locker.clock, i, answer)
-		w.ended = true
-	case reply.Late:
-		again = h.lease.Late(h.locker.clock, i, answer)
-	}
-	if again {
-		h.sendObservationLocked(i, nil)
-	}
-	if w.done != nil && !reply.Late {
-		<-w.done
-	}
-	return h.answeredLocked()
 }

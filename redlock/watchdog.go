@@ -14,7 +14,7 @@ func (h *heldLock) renew(req request) bool {
 	if h.renewal != nil {
 		return false
 	}
-	h.renewLocked(req, h.lease.Start())
+	h.renewLocked(req, h.term.Start())
 	return true
 }
 
@@ -24,8 +24,8 @@ func (h *heldLock) renewLocked(req request, from time.Time) {
 	if maxHold == NoLimit {
 		maxHold = 0
 	}
-	h.renewal = quorum.NewRenewal(&h.lease, from, req.ttl, maxHold)
-	if h.watches {
+	h.renewal = quorum.NewRenewal(&h.term.Lease, from, req.ttl, maxHold)
+	if h.term.Tracked {
 		h.renewal.Tracked()
 	}
 	h.armLocked()
@@ -33,7 +33,7 @@ func (h *heldLock) renewLocked(req request, from time.Time) {
 
 // stopRenewingLocked ends the renewals of the lock, if there are any.
 func (h *heldLock) stopRenewingLocked() {
-	if h.renewal != nil && !h.holder.since.IsZero() && h.lease.At(h.now()) == quorum.Held {
+	if h.renewal != nil && !h.holder.since.IsZero() && h.term.At(h.now()) == quorum.Held {
 		h.contextLocked() // no renewal will notice its end
 	}
 	h.renewal = nil
@@ -53,10 +53,10 @@ func (h *heldLock) armLocked() {
 		case h.atLocked(now) != quorum.Held:
 			h.unwatchLocked()
 			return
-		case !h.watches && h.holder.since.IsZero():
+		case !h.term.Tracked && h.holder.since.IsZero():
 			return
 		}
-		due = now.Add(h.lease.Remaining(now)) // MaxHold: its end is awaited
+		due = now.Add(h.term.Remaining(now)) // MaxHold: its end is awaited
 	}
 	h.locker.renewals.schedule(h, due)
 }
@@ -104,7 +104,7 @@ func (h *heldLock) extendAgain(ctx context.Context) {
 	h.begin(context.Background(), nil) // an extension that is under way ends with the node timeout
 	defer h.finish()
 	h.mu.Lock()
-	deadline, first := h.lease.Deadline(), h.renewal != nil && h.watchLocked()
+	deadline, first := h.term.Deadline(), h.renewal != nil && h.watchLocked()
 	h.mu.Unlock()
 	call := l.newCall(context.Background())
 	r := h.extend(ctx, nil, nil, 0, call)

@@ -1,4 +1,5 @@
-// Package lock turns what package quorum decides into commands: a [Round] is one command for the nodes, and takes their answers.
+// Package lock turns what package quorum decides into commands. A [Round] is one command for the nodes, and takes their answers. A
+// [Term] is a lock that the nodes have granted.
 //
 // It does no I/O and starts no goroutine. What calls it serialises the inputs of a lock with a mutex, and carries out the Acts that
 // come of each in order, before it releases the mutex: so no release overtakes its acquire, and nothing that could create a key is
@@ -36,8 +37,6 @@ const (
 	// Send sends Command. If the node does not take it, that is its answer, before the mutex is released. Those of the Begin of a
 	// round go to [Round.Unsent].
 	Send What = iota
-	// Observe finds out whether the node still holds the lock.
-	Observe
 	// AwaitCleanUp has GiveUp called when the node timeout of the round is over.
 	AwaitCleanUp
 )

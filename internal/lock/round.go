@@ -17,6 +17,7 @@ type Round struct {
 	form    form.Form
 	mark    form.Mark // of the lock; an acquire has no number yet
 	grant   quorum.Grant
+	term    *Term // that is extended
 	command wire.Command
 	reasons []error // reasons[i] is why node i did not say yes; nil while there is none
 	outcome quorum.Outcome
@@ -26,15 +27,18 @@ type Round struct {
 type machine interface {
 	Vote(clock quorum.Clock, node int, answer quorum.Answer, server string) quorum.Actions
 	Stop(clock quorum.Clock) quorum.Actions
+	Nodes() int
 	Answer(node int) quorum.Answer
 	Duplicate(node int) (of int, ok bool)
 }
 
-// What a round sends, in the tags of the replies.
+// What is sent, in the tags of the replies.
 const (
-	Vote    uint8 = iota // its command
+	Vote    uint8 = iota // the command of a round
 	Raise                // of a fencing token
 	CleanUp              // the release that follows a lost acquire
+	Observe              // an observation, for the [Term]
+	Nothing              // nobody wants the reply
 )
 
 // Acquire takes a lock that nobody holds.
@@ -49,38 +53,22 @@ type Acquire struct {
 func (a *Acquire) Begin(acts []Act, f form.Form, m form.Mark, grant quorum.Grant, n int) []Act {
 	a.Round = Round{machine: a.votes.Begin(n, grant), form: f, mark: m, grant: grant}
 	f.Acquire(&a.command, m, a.Ask)
-	return a.send(acts, n, time.Time{})
+	return a.send(acts, time.Time{})
 }
 
 // Votes is the machine of the round.
 func (a *Acquire) Votes() *quorum.Acquire { return &a.votes }
 
-// Extend asks the nodes that hold a lock for a longer TTL.
+// Extend asks the nodes that hold a lock for a longer TTL, see [Term.Extend].
 type Extend struct {
 	Round
 	votes quorum.Extend
 }
 
-// Begin sends the extension to n nodes, for as long as the lease stands. If tracked, the nodes announce the next change of the key.
-func (e *Extend) Begin(acts []Act, f form.Form, m form.Mark, lease *quorum.Lease, grant quorum.Grant, n int, tracked bool) []Act {
-	until := lease.Deadline()
-	e.Round = Round{machine: e.votes.Begin(lease, grant), form: f, mark: m, grant: grant}
-	f.Extend(&e.command, m, grant.TTL)
-	e.command.Tracked, e.command.WantsLate = tracked, true // a late answer shows whether the lock is lost
-	return e.send(acts, n, until)
-}
-
-// Release releases a lock that is over.
+// Release releases a lock that is over, see [Term.Release].
 type Release struct {
 	Round
 	votes quorum.Release
-}
-
-// Begin sends the release to those of n nodes that may hold the lock.
-func (r *Release) Begin(acts []Act, f form.Form, m form.Mark, lease *quorum.Lease, now time.Time, n int) []Act {
-	r.Round = Round{machine: r.votes.Begin(lease, now), form: f, mark: m, grant: quorum.Grant{Start: now}}
-	f.Release(&r.command, m, lease.Longest())
-	return r.send(acts, n, time.Time{})
 }
 
 // Mark returns what the lock has on the servers.
@@ -93,8 +81,8 @@ func (r *Round) Grant() quorum.Grant { return r.grant }
 func (r *Round) Outcome() quorum.Outcome { return r.outcome }
 
 // send sends the command to each node for whose vote the machine waits.
-func (r *Round) send(acts []Act, n int, until time.Time) []Act {
-	for i := range n {
+func (r *Round) send(acts []Act, until time.Time) []Act {
+	for i := range r.Nodes() {
 		if r.Answer(i) == quorum.Pending {
 			acts = append(acts, Act{Command: &r.command, Tag: wire.Tag{What: Vote, Node: uint16(i)}, Until: until})
 		}
@@ -157,7 +145,7 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 		acts = append(acts, Act{Command: raise, Tag: wire.Tag{What: Raise, Node: uint16(due.Node)}, Raise: due})
 	}
 	for _, i := range decided.Observe {
-		acts = append(acts, Act{What: Observe, Tag: wire.Tag{Node: uint16(i)}})
+		acts = r.term.observe(acts, i)
 	}
 	if decided.AwaitCleanUp {
 		acts = append(acts, Act{What: AwaitCleanUp})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,6 +27,11 @@ var update = flag.Bool("update", false, "write what comes out into testdata")
 //
 //	nodes 5, nodes 5 fenced      first of all; time stands still then
 //	acquire, extend, release     a round begins; TTLs are 10 s
+//	tracked                      extensions are, from now on
+//	0 changed                    node 0 announces that the key may have changed
+//	0 holds it, 0 holds another, 0 holds nothing, 0 silent    node 0 answers an observation
+//	0 reconnects                 and announces nothing that it has tracked before
+//	clean up                     if there is something left
 //	0 yes, 0 yes 17              node 0 answers, and grants the number 17
 //	0 no, 0 recreated, 0 unknown, 0 refused
 //	0 late yes                   the same, after a Reply that there was no answer in time
@@ -58,8 +64,9 @@ type teller struct {
 	nodes   int
 	form    form.Form
 	now     time.Time
-	lease   quorum.Lease
-	mark    form.Mark
+	term    *lock.Term
+	ended   quorum.Ending
+	serials map[int]uint32 // of the last observations
 	acquire *lock.Acquire
 	round   *lock.Round
 	kind    string
@@ -71,7 +78,7 @@ func (s *teller) Now() time.Time { return s.now }
 
 // tell returns a story with what comes of each line.
 func tell(t *testing.T, text string) string {
-	s, told := &teller{T: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, strings.Builder{}
+	s, told := &teller{T: t, serials: map[int]uint32{}, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, strings.Builder{}
 	for line := range strings.Lines(text) {
 		switch {
 		case strings.HasPrefix(line, "  "):
@@ -96,9 +103,19 @@ func (s *teller) happens(line string) []string {
 	node, err := strconv.Atoi(words[0])
 	var acts []lock.Act
 	switch {
+	case err == nil && words[1] == "changed":
+		acts = s.term.Changed(nil, s, node)
+	case err == nil && words[1] == "reconnects":
+		s.term.TrackingLost(node)
+	case err == nil && (slices.Contains(words, "holds") || slices.Contains(words, "silent")):
+		acts = s.observed(node, words[1:])
 	case err == nil:
 		tag, reply := s.reply(node, words[1:], strings.Contains(line, "no TTL"))
 		acts = s.round.Answered(nil, s, tag, reply)
+	case line == "clean up":
+		acts = s.term.CleanUp(nil, s.now)
+	case line == "tracked":
+		s.term.Tracked = true
 	case words[0] == "nodes":
 		s.nodes, s.form = number(s, words[1]), form.Exclusive{}
 		if len(words) > 2 {
@@ -131,20 +148,34 @@ func (s *teller) begin(kind string) []lock.Act {
 	grant := quorum.Grant{Start: s.now, TTL: 10 * time.Second, Drift: quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond}}
 	switch kind {
 	case "acquire":
-		s.mark = form.Mark{Key: "name", Token: "token"}
 		s.acquire = &lock.Acquire{Ask: form.Ask{TTL: grant.TTL, Time: 1}}
 		s.round = &s.acquire.Round
-		return s.acquire.Begin(nil, s.form, s.mark, grant, s.nodes)
+		return s.acquire.Begin(nil, s.form, form.Mark{Key: "name", Token: "token"}, grant, s.nodes)
 	case "extend":
 		e := new(lock.Extend)
 		s.round = &e.Round
-		return e.Begin(nil, s.form, s.mark, &s.lease, grant, s.nodes, true)
+		return s.term.Extend(nil, e, grant)
 	}
 	require.Equal(s, "release", kind)
-	s.lease.End(s.now, quorum.Released)
+	s.term.End(s.now, quorum.Released)
+	s.ended = quorum.Released
 	r := new(lock.Release)
 	s.round = &r.Round
-	return r.Begin(nil, s.form, s.mark, &s.lease, s.now, s.nodes)
+	return s.term.Release(nil, r, s.now)
+}
+
+func (s *teller) observed(node int, words []string) []lock.Act {
+	tag := wire.Tag{What: lock.Observe, Node: uint16(node), Serial: s.serials[node]}
+	reply := wire.Reply{Answer: quorum.Yes, Value: "another", Late: words[0] == "late"}
+	switch words[len(words)-1] {
+	case "it":
+		reply.Value = "token"
+	case "nothing":
+		reply.Answer, reply.Err = quorum.No, nodeerr.ErrAbsent
+	case "silent":
+		reply.Answer, reply.Err = quorum.Unknown, nodeerr.ErrTimeout
+	}
+	return s.term.Answered(nil, s, tag, reply)
 }
 
 func (s *teller) reply(node int, words []string, noTTL bool) (wire.Tag, wire.Reply) {
@@ -191,16 +222,22 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 		switch {
 		case a.What == lock.AwaitCleanUp:
 			what, node = "await the clean-up", ""
-		case a.What == lock.Observe:
+		case a.Tag.What == lock.Observe:
 			what = "observe"
+			s.serials[int(a.Tag.Node)] = a.Tag.Serial
+		case a.Tag.What == lock.Nothing:
+			what = "release"
 		case a.Tag.What == lock.Raise:
 			what = fmt.Sprintf("raise %d to %d on", a.Raise.Granted, a.Raise.Token)
 		case a.Tag.What == lock.CleanUp:
 			what = "clean up"
 		default:
 			what = s.kind
+			if a.Command.Tracked {
+				what += ", tracked,"
+			}
 			if !a.Until.IsZero() {
-				what += fmt.Sprintf(", within %v,", a.Until.Sub(s.now))
+				what += fmt.Sprintf(" within %v,", a.Until.Sub(s.now))
 			}
 		}
 		if what == last {
@@ -215,13 +252,20 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 		what := outcomes[s.outcome]
 		if s.kind == "acquire" && s.outcome == quorum.Done {
 			votes := s.acquire.Votes()
-			s.lease, s.mark.Number = votes.Lease(votes), votes.Fence()
-			what += fmt.Sprintf(", held for %v", s.lease.Remaining(s.now))
-			if s.mark.Number > 0 {
-				what += fmt.Sprintf(", with fencing token %d", s.mark.Number)
+			mark := s.acquire.Mark()
+			mark.Number = votes.Fence()
+			s.term, s.ended = new(lock.Term), quorum.Held
+			s.term.Begin(s.form, s.form, mark, votes.Lease(votes), 0, 0)
+			what += fmt.Sprintf(", held for %v", s.term.Remaining(s.now))
+			if mark.Number > 0 {
+				what += fmt.Sprintf(", with fencing token %d", mark.Number)
 			}
 		}
 		said = append(said, what)
+	}
+	if s.term != nil && s.term.At(s.now) != s.ended {
+		s.ended = s.term.At(s.now)
+		said = append(said, map[quorum.Ending]string{quorum.Lost: "the lock is lost", quorum.Expired: "the lock has expired"}[s.ended])
 	}
 	return said
 }

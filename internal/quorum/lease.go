@@ -47,6 +47,9 @@ func NewLease(n int, grant Grant) *Lease {
 // Start returns the instant from which the validity that the nodes have granted counts.
 func (l *Lease) Start() time.Time { return l.grant.Start }
 
+// Nodes returns over how many nodes the lock was taken.
+func (l *Lease) Nodes() int { return l.nodes }
+
 // Deadline returns the instant from which the lock must not be relied on.
 func (l *Lease) Deadline() time.Time { return l.grant.Deadline() }
 
@@ -123,7 +126,8 @@ func (l *Lease) Holds() int { return l.holds }
 //
 // The keys stay until the grace is over: Leftovers returns false before.
 func (l *Lease) Leftovers(now time.Time) bool {
-	left := l.ending == Lost || l.ending == Expired && l.mayLast.After(l.Kept()) && !l.InGrace(now)
+	ending := l.At(now)
+	left := ending == Lost || ending == Expired && l.mayLast.After(l.Kept()) && !l.InGrace(now)
 	left, l.cleanedUp = left && !l.cleanedUp, l.cleanedUp || left
 	return left
 }

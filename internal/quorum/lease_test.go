@@ -145,11 +145,10 @@ func TestLease_HasLeftoversOnlyIfKeysMayOutliveIt(t *testing.T) {
 			if tt.before != nil {
 				tt.before(lease)
 			}
-			leftovers := func() bool { return lease.Leftovers(lease.Deadline()) }
-			require.False(t, leftovers(), "while it is held")
+			require.False(t, lease.Leftovers(start), "while it is held")
 			lease.End(start, tt.how)
-			require.Equal(t, tt.want, leftovers())
-			require.False(t, leftovers(), "once")
+			require.Equal(t, tt.want, lease.Leftovers(lease.Deadline()))
+			require.False(t, lease.Leftovers(lease.Deadline()), "once")
 		})
 	}
 }

@@ -78,6 +78,9 @@ func (t *tally) Duplicate(i int) (of int, ok bool) {
 	return int(t.ballots[i].duplicate) - 1, t.ballots[i].duplicate > 0
 }
 
+// Nodes returns how many nodes vote.
+func (t *tally) Nodes() int { return len(t.ballots) }
+
 // Reached reports whether the command may have arrived at node i.
 func (t *tally) Reached(i int) bool { return t.ballots[i].answer != Unsent }
 

@@ -33,7 +33,7 @@ func (c *client) pass(k *held, hold *quorum.Hold) bool {
 		return false
 	}
 	w, ok := q.machine.Next(now)
-	if !ok || w.Grace != k.of.Grant().Grace || !k.handoff.May(now, w.TTL) {
+	if !ok || w.Grace != k.of.Grant().Grace || !k.lease.May(now, w.TTL) {
 		return false
 	}
 	c.log("client %d passes %v on to waiter %d", c.number, k, w.number)
@@ -49,14 +49,14 @@ func (c *client) pass(k *held, hold *quorum.Hold) bool {
 		c.holds = nil
 	}
 	next := &held{term: k.term, given: true}
-	next.holds = []quorum.Hold{k.handoff.Pass()}
-	next.number, k.current = k.handoff.Fence(), next
+	next.holds = []quorum.Hold{k.lease.Pass()}
+	next.number, k.current = k.lease.Fence(), next
 	c.locks = append(c.locks, next)
 	c.checkPassed(k, *hold)
 	c.checkHeld(next, "when it was passed on")
 	c.checkHolder(next)
 	q.holder, w.lock = next, next
-	q.do(func(now time.Time) quorum.Actions { return q.machine.Passed(now, &k.handoff) })
+	q.do(func(now time.Time) quorum.Actions { return q.machine.Passed(now, &k.lease.Handoff) })
 	c.soon(func() {
 		w.got("is given the lock")
 		next.do(func() { next.keep(w) })
@@ -70,7 +70,7 @@ func (k *held) keep(w *waiter) {
 	case !w.Auto:
 		k.renewal = nil
 	case k.renewal == nil:
-		k.renewal = quorum.NewRenewal(&k.lease, k.client.clock.Now(), w.TTL, 0)
+		k.renewal = quorum.NewRenewal(&k.lease.Lease, k.client.clock.Now(), w.TTL, 0)
 		if o := k.client.watched[k.of.key]; o != nil && o.term == k.term {
 			k.renewal.Tracked()
 		}
@@ -109,8 +109,8 @@ func (c *client) tell(of *round) {
 // know records that the holder has asked for the token.
 func (k *held) know() {
 	k.of.known = true
-	k.handoff.Know()
-	k.number = k.handoff.Fence()
+	k.lease.Know()
+	k.number = k.lease.Fence()
 	k.client.check(k.number == k.fence, "the number of a lock of which the token is known is that which the nodes hold",
 		"client %d: %v has %d, and the nodes %d", k.client.number, k, since(k.number), since(k.fence))
 	k.client.checkHolder(k)

@@ -7,7 +7,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // held is a lock in the hands of a holder, as package redlock holds it.
@@ -31,8 +30,7 @@ type term struct {
 	client  *client
 	of      *round // the acquire that won it, maybe that of another client
 	fence   uint64 // that the nodes hold with the token; 0: without fencing
-	lease   quorum.Lease
-	handoff quorum.Handoff
+	lease   lock.Term
 	current *held // that of the present holder
 
 	extending bool // an extension is under way
@@ -46,9 +44,13 @@ func (k *held) String() string { return k.of.token }
 
 // newLock makes a lock for its first holder.
 func (c *client) newLock(of *round, fence, block uint64, lease quorum.Lease) *held {
-	t := &term{client: c, of: of, fence: fence, lease: lease}
-	t.handoff = quorum.NewHandoff(&t.lease, c.plan.Handoff, fence, block)
-	t.current = &held{term: t, holds: []quorum.Hold{t.lease.Hold()}, number: t.handoff.Fence()}
+	t := &term{client: c, of: of, fence: fence}
+	var kept form.Form = form.Exclusive{}
+	if fence > 0 {
+		kept = &c.fenced
+	}
+	t.lease.Begin(kept, c.form, form.Mark{Key: of.key, Token: of.token, Number: fence}, lease, c.plan.Handoff, block)
+	t.current = &held{term: t, holds: []quorum.Hold{t.lease.Hold()}, number: t.lease.Fence()}
 	return t.current
 }
 
@@ -73,20 +75,10 @@ func (k *held) take(auto bool) {
 	k.client.locks = append(k.client.locks, k)
 	k.await()
 	if auto {
-		k.renewal = quorum.NewRenewal(&k.lease, k.lease.Start(), k.of.Grant().TTL, 0)
+		k.renewal = quorum.NewRenewal(&k.lease.Lease, k.lease.Start(), k.of.Grant().TTL, 0)
 		k.renew()
 	}
 }
-
-// form is how the nodes keep the lock.
-func (k *held) form() form.Form {
-	if k.fence == 0 {
-		return form.Exclusive{}
-	}
-	return &k.client.fenced
-}
-
-func (k *held) mark() form.Mark { return form.Mark{Key: k.of.key, Token: k.of.token, Number: k.fence} }
 
 // newExtend makes an extension; the caller has the turn.
 func (k *held) newExtend(grant quorum.Grant) *round {
@@ -94,7 +86,7 @@ func (k *held) newExtend(grant quorum.Grant) *round {
 	r := c.newRound(extend, k.of.key, k.of.token, &e.Round, &k.mutex)
 	r.lock, r.before = k, k.lease.Deadline()
 	k.extending = true
-	r.asks = e.Begin(nil, k.form(), k.mark(), &k.lease, grant, len(c.lines), c.watched[k.of.key] == k)
+	r.asks = k.lease.Extend(nil, e, grant)
 	return r
 }
 
@@ -136,7 +128,7 @@ func (k *held) release() {
 	l := new(lock.Release)
 	r := c.newRound(release, k.of.key, k.of.token, &l.Round, &k.mutex)
 	r.lock = k
-	r.asks = l.Begin(nil, k.form(), k.mark(), &k.lease, now, len(c.lines))
+	r.asks = k.lease.Release(nil, l, now)
 	r.onAsked = func() {
 		k.dropped = true
 		c.released(k, exclusive)
@@ -201,16 +193,13 @@ func (k *held) over() {
 		k.checked = true
 		c.world.after(restTime, func() { c.checkOver(k) })
 	}
-	if !k.lease.Leftovers(now) {
+	acts := k.lease.CleanUp(nil, now)
+	if len(acts) == 0 {
 		return
 	}
 	k.of.given = append(k.of.given, c)
-	cmd := new(wire.Command)
-	k.form().Release(cmd, k.mark(), k.lease.Longest())
-	for i, l := range c.lines {
-		if k.lease.Reached(i) {
-			_ = l.send(order{cmd: cmd})
-		}
+	for _, a := range acts {
+		_ = c.lines[a.Tag.Node].send(order{cmd: a.Command})
 	}
 	c.released(k, false)
 }

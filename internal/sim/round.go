@@ -150,8 +150,6 @@ func (r *round) act(acts []lock.Act) {
 		switch a := acts[i]; a.What {
 		case lock.Send:
 			acts = r.send(acts, a)
-		case lock.Observe:
-			r.lock.sendObservation(c.lines[a.Tag.Node])
 		case lock.AwaitCleanUp:
 			c.afterClock(&c.clock, r.Grant().Start.Add(nodeTimeout), func() {
 				if r.outcome == quorum.Undecided {
@@ -171,6 +169,9 @@ func (r *round) act(acts []lock.Act) {
 func (r *round) send(acts []lock.Act, a lock.Act) []lock.Act {
 	c := r.client
 	switch {
+	case a.Tag.What == lock.Observe:
+		r.lock.send([]lock.Act{a})
+		return acts
 	case a.Tag.What == lock.Raise:
 		r.raised = true
 		c.log("client %d: raise of %s to %d on node %d", c.number, r.token, since(a.Raise.Token), a.Tag.Node)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -120,36 +120,32 @@ func (p *Plan) straggling(r *rand.Rand) {
 const noticed = time.Second
 
 // watch has the nodes' pushes about the lock's key looked into.
-func (k *held) watch() { k.client.watched[k.of.key] = k }
+func (k *held) watch() {
+	k.client.watched[k.of.key] = k
+	k.lease.Tracked = true
+}
 
 // observe finds out whether a node still holds the lock.
 func (k *held) observe(l *line) {
-	k.do(func() {
-		if k.lease.Invalidated(&k.client.clock, l.server.number) {
-			k.sendObservation(l)
-		}
-	})
+	k.do(func() { k.send(k.lease.Changed(nil, &k.client.clock, l.server.number)) })
 }
 
-func (k *held) sendObservation(l *line) {
-	c, ended, cmd := k.client, false, form.Observe(k.of.key)
-	cmd.WantsLate = true
-	l.ask(cmd, receiver(func(r wire.Reply) {
-		k.do(func() {
-			answer, again := c.form.Seen(r).Holds(k.of.token), false
-			c.log("client %d: does node %d hold %v? %s", c.number, l.server.number, k, answer)
-			if !ended {
-				ended = true
-				k.lease.Observed(&c.clock, l.server.number, answer)
-			} else if r.Late {
-				again = k.lease.Late(&c.clock, l.server.number, answer)
-			}
-			k.answered()
-			if again {
-				k.sendObservation(l)
-			}
-		})
-	}), wire.Tag{})
+// send sends observations.
+func (k *held) send(acts []lock.Act) {
+	for _, a := range acts {
+		k.client.lines[a.Tag.Node].ask(a.Command, k.term, a.Tag)
+	}
+}
+
+// Reply implements [wire.Receiver] for observations.
+func (t *term) Reply(tag wire.Tag, r wire.Reply) {
+	t.do(func() {
+		k := t.current
+		k.client.log("client %d: does node %d hold %v? %v", k.client.number, tag.Node, k, r.Answer)
+		acts := t.lease.Answered(nil, &k.client.clock, tag, r)
+		k.answered()
+		k.send(acts)
+	})
 }
 
 // changed checks that the holder of a lock knows some time later if a change of its key has left no majority.

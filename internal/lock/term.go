@@ -1,0 +1,103 @@
+package lock
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// Term is a lock that the nodes have granted, until nothing is left of it. It is in the hands of one holder after the other. It is
+// made in place, and must not be copied.
+type Term struct {
+	quorum.Lease
+	quorum.Handoff
+	// Tracked means that the next extension has the nodes announce changes of the key.
+	Tracked bool
+
+	form         form.Form
+	read         form.Form // reads what a node holds
+	mark         form.Mark
+	observations []observation // the last of each node; nil before the first
+}
+
+// Begin takes up what the nodes have granted. Form is how they keep the lock, and read that in which they are observed. The lock may
+// be passed on for most, and owns a block of numbers.
+func (t *Term) Begin(f, read form.Form, m form.Mark, lease quorum.Lease, most time.Duration, block uint64) {
+	t.Lease, t.form, t.read, t.mark = lease, f, read, m
+	t.Handoff = quorum.NewHandoff(&t.Lease, most, m.Number, block)
+}
+
+// Mark returns what the lock has on the servers.
+func (t *Term) Mark() form.Mark { return t.mark }
+
+// Extend begins an extension. The lease stands, and no other extension is under way.
+func (t *Term) Extend(acts []Act, e *Extend, grant quorum.Grant) []Act {
+	until := t.Deadline()
+	e.Round = Round{machine: e.votes.Begin(&t.Lease, grant), form: t.form, mark: t.mark, grant: grant, term: t}
+	t.form.Extend(&e.command, t.mark, grant.TTL)
+	e.command.Tracked, e.command.WantsLate = t.Tracked, true // a late answer shows whether the lock is lost
+	return e.send(acts, until)
+}
+
+// Release begins the release of the lock, which is over, on the nodes that may hold it.
+func (t *Term) Release(acts []Act, r *Release, now time.Time) []Act {
+	r.Round = Round{machine: r.votes.Begin(&t.Lease, now), form: t.form, mark: t.mark, grant: quorum.Grant{Start: now}}
+	t.form.Release(&r.command, t.mark, t.Longest())
+	return r.send(acts, time.Time{})
+}
+
+// CleanUp releases, once, what a lock may have left that has ended by itself. Nobody waits for the answers.
+func (t *Term) CleanUp(acts []Act, now time.Time) []Act {
+	if !t.Leftovers(now) {
+		return acts
+	}
+	release := new(wire.Command)
+	t.form.Release(release, t.mark, t.Longest())
+	for i := range t.Nodes() {
+		if t.Reached(i) {
+			acts = append(acts, Act{Command: release, Tag: wire.Tag{What: Nothing, Node: uint16(i)}})
+		}
+	}
+	return acts
+}
+
+// observation is the last of a node. The answer of one before it can only be late.
+type observation struct {
+	serial uint32
+	ended  bool // the lease has taken the answer, or that there was none in time
+}
+
+// Changed takes the announcement of a node that the key may have changed: it is observed, unless an answer is under way that will
+// show it.
+func (t *Term) Changed(acts []Act, clock quorum.Clock, node int) []Act {
+	if t.Invalidated(clock, node) {
+		return t.observe(acts, node)
+	}
+	return acts
+}
+
+func (t *Term) observe(acts []Act, node int) []Act {
+	if t.observations == nil {
+		t.observations = make([]observation, t.Nodes())
+	}
+	o := &t.observations[node]
+	o.serial, o.ended = o.serial+1, false
+	cmd := form.Observe(t.mark.Key)
+	cmd.WantsLate = true
+	return append(acts, Act{Command: cmd, Tag: wire.Tag{What: Observe, Serial: o.serial, Node: uint16(node)}})
+}
+
+// Answered takes the answer to an observation. A late one may overtake the Reply that there was none in time.
+func (t *Term) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply wire.Reply) []Act {
+	node, answer := int(tag.Node), t.read.Seen(reply).Holds(t.mark.Token)
+	switch o := &t.observations[node]; {
+	case tag.Serial == o.serial && !o.ended:
+		o.ended = true
+		t.Observed(clock, node, answer)
+	case reply.Late && t.Late(clock, node, answer):
+		return t.observe(acts, node)
+	}
+	return acts
+}
