@@ -121,10 +121,8 @@ func (l *Lock) detach() error {
 	if h.term.Holds() > 1 {
 		return invalid("other handles hold the lock too")
 	}
-	h.term.End(now, quorum.Released)
-	l.hold.Leave(now)
+	h.term.Detach(now, &l.hold)
 	h.stopRenewingLocked()
-	h.unlocking = true
 	h.atLocked(now)
 	h.endedLocked(event.End{Err: ErrReleased, Detached: true})
 	return nil

@@ -68,7 +68,7 @@ func (l *Locker) acquired(e event.Acquire, req request, lock *Lock, err error) {
 	if !e.Reentered && l.events.wants(kindEnds) {
 		h.mu.Lock()
 		by.since = time.Now()
-		if h.renewal == nil {
+		if !h.term.Renewed() {
 			h.contextLocked() // its end is noticed though nobody asks
 		}
 		h.armLocked()

@@ -36,12 +36,7 @@ func (s *queues) pass(from *Lock, unlock *call) bool {
 // passLocked makes the lock that of the next holder, or returns nil.
 func (h *heldLock) passLocked(now time.Time, from *Lock, req request, unlock *call) *Lock {
 	by := h.holder
-	switch {
-	case from.hold.Ended() || !from.hold.Current() || h.term.Holds() > 1:
-		return nil
-	case req.metadata != by.req.metadata || req.grace != by.req.grace || req.source != nil || !h.term.May(now, req.ttl):
-		return nil
-	case req.maxHold != NoLimit && h.term.MayLast().After(now.Add(req.maxHold)):
+	if !h.term.MayPass(now, &from.hold, req.want()) {
 		return nil
 	}
 	if h.locker.events.wants(kindEnds) {
@@ -50,14 +45,13 @@ func (h *heldLock) passLocked(now time.Time, from *Lock, req request, unlock *ca
 	if by.disown != nil {
 		by.disown()
 	}
-	from.endLocked(now)
-	before, renewed := by.req, h.renewal != nil
-	lock := h.beginLocked(&holder{}, req, h.term.Pass())
-	switch same := before.autoExtend && before.ttl == req.ttl && before.maxHold == NoLimit && req.maxHold == NoLimit; {
-	case !req.autoExtend:
+	hold := h.term.Pass(now, &from.hold, req.want())
+	from.leftLocked(true)
+	lock := h.beginLocked(&holder{}, req, hold)
+	if req.autoExtend {
+		h.armLocked()
+	} else {
 		h.stopRenewingLocked()
-	case !renewed || !same:
-		h.renewLocked(req, now)
 	}
 	return lock
 }

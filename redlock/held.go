@@ -26,10 +26,7 @@ type heldLock struct {
 	term      lock.Term
 	holder    *holder         // the present one
 	extending []chan struct{} // the extension that is under way, and those that wait until theirs is closed
-	unlocking bool            // an Unlock is under way, or done
-	renewing  bool            // a renewal is under way
 	functions int             // of Do, that hold it
-	renewal   *quorum.Renewal // nil without AutoExtend
 	due       due             // of the next renewal
 	over      *over           // made when somebody asks for it
 }
@@ -61,14 +58,9 @@ func (l *Locker) newHeld(req request, token string, fence uint64, lease quorum.L
 	if fence > 0 {
 		kept = &l.fenced
 	}
-	h.term.Begin(kept, l.form, form.Mark{Key: req.key, Token: token, Number: fence}, lease, l.pace.Handoff, req.block)
-	if req.source != nil { // somebody else may know the token
-		h.term.Know()
-	}
+	h.term.Begin(kept, l.form, form.Mark{Key: req.key, Token: token, Number: fence}, req.want(), lease, l.pace.Handoff, req.block)
 	handle := h.beginLocked(&h.first, req, h.term.Hold())
-	if req.autoExtend {
-		h.renewLocked(req, lease.Start())
-	}
+	h.armLocked()
 	return handle
 }
 
@@ -191,8 +183,8 @@ func (h *heldLock) extend(ctx context.Context, handle *Lock, over <-chan struct{
 	h.mu.Lock()
 	now := h.now()
 	grant, wanted := h.term.Ask(now, ttl), handle != nil && handle.hold.Current()
-	if handle == nil && h.renewal != nil {
-		grant, wanted = h.renewal.Grant(now)
+	if handle == nil {
+		grant, wanted = h.term.Renewal(now)
 	}
 	if h.atLocked(now) != quorum.Held || !wanted {
 		h.mu.Unlock()

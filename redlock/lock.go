@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -267,7 +268,7 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 		return nil
 	case outcome == quorum.NoQuorum:
 		h.mu.Lock()
-		h.unlocking = false
+		h.term.Unsure()
 		h.mu.Unlock()
 		return givenUp(ctx, refusal)
 	default:
@@ -277,36 +278,28 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 
 // leaveLocked ends the hold of this handle on a lock that stands as ending says. last means that the lock is to be released.
 func (l *Lock) leaveLocked(now time.Time, ending quorum.Ending, exclusive bool) (last bool, err error) {
-	h := l.held
-	switch {
-	case !l.hold.Ended():
-		last = l.endLocked(now)
-		if l.renews {
-			h.stopRenewingLocked()
-		}
-		if last {
-			break
-		}
-		if !exclusive {
-			err = failed(event.OpUnlock, h.first.req.name, endings[ending])
-		}
-		return false, err
-	case !l.hold.Current() || h.term.Holds() > 0 || h.unlocking: // otherwise the release before had no quorum
-		return false, failed(event.OpUnlock, h.first.req.name, ErrReleased)
+	h, before := l.held, l.hold.Ended()
+	left := h.term.Leave(now, &l.hold)
+	if !before {
+		l.leftLocked(exclusive)
 	}
-	h.unlocking = true
-	h.term.End(now, quorum.Released)
-	h.stopRenewingLocked()
+	switch {
+	case left == lock.Nothing:
+		return false, failed(event.OpUnlock, h.first.req.name, ErrReleased)
+	case left == lock.None, l.renews && !before:
+		h.stopRenewingLocked()
+	}
+	if left == lock.Others && !exclusive {
+		err = failed(event.OpUnlock, h.first.req.name, endings[ending])
+	}
 	h.atLocked(now)
-	return true, nil
+	return left == lock.None, err
 }
 
-// endLocked ends the hold of this handle, and its context. It returns true for the last of its holder.
-func (l *Lock) endLocked(now time.Time) (last bool) {
-	l.inTime = l.held.term.Exclusive(now)
-	last = l.hold.Leave(now)
+// leftLocked ends the context of this handle, the hold of which has ended.
+func (l *Lock) leftLocked(inTime bool) {
+	l.inTime = inTime
 	if l.end != nil {
 		l.end()
 	}
-	return last
 }

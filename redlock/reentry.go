@@ -58,7 +58,6 @@ func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
 		return nil, failed(event.OpAcquire, req.name, invalid("Grace(%s): the lock that is re-entered has %s", req.grace, h.first.req.grace))
 	}
 	least := max(req.ttl, 2*h.first.req.grace)
-	ttl := least
 	h.mu.Lock()
 	if h.holder != by { // it has been passed on meanwhile
 		h.mu.Unlock()
@@ -66,9 +65,7 @@ func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
 	}
 	now := h.now()
 	hold, entered := h.term.Enter(now)
-	if h.renewal != nil {
-		ttl = h.renewal.Most(now, ttl)
-	}
+	ttl := h.term.Most(now, least)
 	h.mu.Unlock()
 	if !entered { // it has ended meanwhile
 		return nil, nil

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
@@ -77,6 +78,15 @@ type request struct {
 	token      *string                // that source has made for the next round
 	block      uint64                 // how many fencing tokens the round asks for; 0 means one
 	call       *call                  // nil if nobody wants its number
+}
+
+// want is what the lock has to be like for the request.
+func (r *request) want() lock.Want {
+	w := lock.Want{TTL: r.ttl, Grace: r.grace, Renewed: r.autoExtend, Metadata: r.metadata, OwnToken: r.source != nil}
+	if r.maxHold != NoLimit {
+		w.MaxHold = r.maxHold
+	}
+	return w
 }
 
 // TTL sets how long a lock lives: 10 s by default, in whole milliseconds; a fraction is cut off. The range is from 1 ms to 24 h

@@ -2,52 +2,39 @@ package redlock
 
 import (
 	"context"
-	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
-// renew begins to renew the lock with the TTL and MaxHold of a request. It returns false if the lock is renewed already.
+// renew begins to renew the lock as a request wants. It returns false if the lock is renewed already.
 func (h *heldLock) renew(req request) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.renewal != nil {
+	if h.term.Renewed() {
 		return false
 	}
-	h.renewLocked(req, h.term.Start())
-	return true
-}
-
-// renewLocked begins to renew the lock, or goes on with other values, for a holder who has had it since from.
-func (h *heldLock) renewLocked(req request, from time.Time) {
-	maxHold := req.maxHold
-	if maxHold == NoLimit {
-		maxHold = 0
-	}
-	h.renewal = quorum.NewRenewal(&h.term.Lease, from, req.ttl, maxHold)
-	if h.term.Tracked {
-		h.renewal.Tracked()
-	}
+	h.term.Renew(h.term.Start(), req.want())
 	h.armLocked()
+	return true
 }
 
 // stopRenewingLocked ends the renewals of the lock, if there are any.
 func (h *heldLock) stopRenewingLocked() {
-	if h.renewal != nil && !h.holder.since.IsZero() && h.term.At(h.now()) == quorum.Held {
+	if h.term.Renewed() && !h.holder.since.IsZero() && h.term.At(h.now()) == quorum.Held {
 		h.contextLocked() // no renewal will notice its end
 	}
-	h.renewal = nil
+	h.term.StopRenewing()
 	h.unwatchLocked()
 	h.locker.renewals.cancel(h)
 }
 
 // armLocked schedules the next renewal, if there is to be one. While one is under way, its end does that.
 func (h *heldLock) armLocked() {
-	if h.renewal == nil || h.renewing {
+	if !h.term.Renewed() || h.term.Renewing() {
 		return
 	}
 	now := h.now()
-	due, ok := h.renewal.Next(now)
+	due, ok := h.term.Due(now)
 	if !ok {
 		switch {
 		case h.atLocked(now) != quorum.Held:
@@ -65,7 +52,7 @@ func (h *heldLock) armLocked() {
 // may be due sooner. While a renewal is under way, its end decides that. It returns how the lease stands.
 func (h *heldLock) answeredLocked() quorum.Ending {
 	now := h.now()
-	if h.renewal != nil && !h.renewing && h.renewal.Sooner(now) {
+	if h.term.Sooner(now) {
 		h.armLocked()
 	}
 	return h.atLocked(now)
@@ -94,8 +81,7 @@ func (h *heldLock) extendAgain(ctx context.Context) {
 		return
 	}
 	h.mu.Lock()
-	begin := !h.renewing
-	h.renewing = true
+	begin := h.term.BeginRenewal()
 	h.mu.Unlock()
 	if !begin { // it was passed on between, to somebody who wants it renewed now
 		return
@@ -104,7 +90,7 @@ func (h *heldLock) extendAgain(ctx context.Context) {
 	h.begin(context.Background(), nil) // an extension that is under way ends with the node timeout
 	defer h.finish()
 	h.mu.Lock()
-	deadline, first := h.term.Deadline(), h.renewal != nil && h.watchLocked()
+	deadline, first := h.term.Deadline(), h.term.Renewed() && h.watchLocked()
 	h.mu.Unlock()
 	call := l.newCall(context.Background())
 	r := h.extend(ctx, nil, nil, 0, call)
@@ -117,10 +103,11 @@ func (h *heldLock) extendAgain(ctx context.Context) {
 		h.renewed(call, deadline, r)
 	}
 	h.mu.Lock()
-	if r != nil && h.renewal != nil {
-		h.renewal.Ended(h.now(), r.Outcome())
+	outcome := quorum.Undecided
+	if r != nil {
+		outcome = r.Outcome()
 	}
-	h.renewing = false
+	h.term.EndRenewal(h.now(), outcome)
 	h.armLocked()
 	h.mu.Unlock()
 	h.cleanUp() // behind armLocked, which may have found that the lease is over

@@ -34,11 +34,11 @@ type machine interface {
 
 // What is sent, in the tags of the replies.
 const (
-	Vote    uint8 = iota // the command of a round
-	Raise                // of a fencing token
-	CleanUp              // the release that follows a lost acquire
-	Observe              // an observation, for the [Term]
-	Nothing              // nobody wants the reply
+	Vote      uint8 = iota // the command of a round
+	Raise                  // of a fencing token
+	CleanUp                // the release that follows a lost acquire
+	Observe                // an observation, for the [Term]
+	Forgotten              // nobody wants the reply
 )
 
 // Acquire takes a lock that nobody holds.

@@ -19,14 +19,24 @@ type Term struct {
 	form         form.Form
 	read         form.Form // reads what a node holds
 	mark         form.Mark
-	observations []observation // the last of each node; nil before the first
+	holder       Want            // what the present one wants
+	renewal      *quorum.Renewal // nil while nobody wants it
+	renewing     bool            // a renewal is under way
+	leaving      bool            // a release is under way, or done
+	observations []observation   // the last of each node; nil before the first
 }
 
-// Begin takes up what the nodes have granted. Form is how they keep the lock, and read that in which they are observed. The lock may
-// be passed on for most, and owns a block of numbers.
-func (t *Term) Begin(f, read form.Form, m form.Mark, lease quorum.Lease, most time.Duration, block uint64) {
-	t.Lease, t.form, t.read, t.mark = lease, f, read, m
+// Begin takes up what the nodes have granted to a holder. Form is how they keep the lock, and read that in which they are observed.
+// The lock may be passed on for most, and owns a block of numbers.
+func (t *Term) Begin(f, read form.Form, m form.Mark, w Want, lease quorum.Lease, most time.Duration, block uint64) {
+	t.Lease, t.form, t.read, t.mark, t.holder = lease, f, read, m, w
 	t.Handoff = quorum.NewHandoff(&t.Lease, most, m.Number, block)
+	if w.OwnToken { // somebody else may know it
+		t.Know()
+	}
+	if w.Renewed {
+		t.Renew(t.Start(), w)
+	}
 }
 
 // Mark returns what the lock has on the servers.
@@ -57,7 +67,7 @@ func (t *Term) CleanUp(acts []Act, now time.Time) []Act {
 	t.form.Release(release, t.mark, t.Longest())
 	for i := range t.Nodes() {
 		if t.Reached(i) {
-			acts = append(acts, Act{Command: release, Tag: wire.Tag{What: Nothing, Node: uint16(i)}})
+			acts = append(acts, Act{Command: release, Tag: wire.Tag{What: Forgotten, Node: uint16(i)}})
 		}
 	}
 	return acts

@@ -54,7 +54,7 @@ var lockMutations = []Mutation{
 	{"heal-after-unlock", "a node is asked to extend only while the lease stands",
 		"internal/lock/term.go", "until := t.Deadline()", "until := time.Time{}"},
 	{"unlock-leaves-lease", "a lease ends when its unlock begins, and its renewals with it",
-		"internal/sim/lock.go", "\tk.lease.End(now, quorum.Released)\n", ""},
+		"internal/lock/leave.go", "\tt.leaving = true\n\tt.End(now, quorum.Released)\n", ""},
 	{"renewal-gives-up", "a renewal that failed is tried again while the lease stands",
 		"internal/quorum/renewal.go", "now.Add(max(r.lease.Remaining(now)/retryShare, time.Millisecond))", "now.Add(time.Hour)"},
 	{"renewal-without-margin", "a lease is renewed while there is time to try again",

@@ -40,13 +40,13 @@ func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 			c.attaching = nil
 			c.log("client %d: attach to %v is %s", c.number, of.token, outcomes[outcome])
 			if outcome == quorum.Done && c.holds == nil && c.call == nil {
-				k := c.newLock(of, machine.Fence(), 0, machine.Lease(longest))
+				k := c.newLock(of, Step{TTL: of.Grant().TTL, Auto: auto}.want(), machine.Fence(), 0, machine.Lease(longest))
 				c.checkHolder(k)
 				c.checkAttached(k, began)
 				c.checkHeld(k, "when it was attached to")
 				of.attached = append(of.attached, c)
 				c.holds = k
-				k.take(auto)
+				k.take()
 				then(k)
 			}
 		}), wire.Tag{})
@@ -67,8 +67,7 @@ func (k *held) detach(then time.Duration) {
 	}
 	c.log("client %d detaches from %v", c.number, k)
 	k.know()
-	k.lease.End(c.clock.Now(), quorum.Released)
-	k.holds[0].Leave(c.clock.Now())
+	k.lease.Detach(c.clock.Now(), &k.holds[0])
 	k.detached, k.dropped, k.at = true, true, c.now
 	c.check(!k.held(), "who has detached from a lock does not hold it", "client %d: %v", c.number, k)
 	if q := c.queue(k.of.key); q != nil && q.holder != nil && q.holder.term == k.term {

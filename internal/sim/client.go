@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -150,7 +151,7 @@ func (c *client) step(s Step) {
 		c.main(r, func() {
 			switch {
 			case r.outcome == quorum.Done:
-				c.holds = c.won(r, s.Auto)
+				c.holds = c.won(r, s.want())
 			case r.denied:
 				q := c.findOrAdd(r.key)
 				q.do(q.machine.Denied)
@@ -203,6 +204,9 @@ func (c *client) extend(ttl time.Duration) {
 		c.main(k.newExtend(grant), func() { k.extending = false })
 	}
 }
+
+// want is what a lock has to be like for who takes it.
+func (s Step) want() lock.Want { return lock.Want{TTL: s.TTL, Grace: s.Grace, Renewed: s.Auto} }
 
 // anew has a new process go on for a client that is doing nothing. It has met no server. One that meets a
 // server that has taken another's place before its time cannot tell, so that this is left out.

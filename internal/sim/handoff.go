@@ -33,7 +33,7 @@ func (c *client) pass(k *held, hold *quorum.Hold) bool {
 		return false
 	}
 	w, ok := q.machine.Next(now)
-	if !ok || w.Grace != k.of.Grant().Grace || !k.lease.May(now, w.TTL) {
+	if !ok || !k.lease.MayPass(now, hold, w.want()) {
 		return false
 	}
 	c.log("client %d passes %v on to waiter %d", c.number, k, w.number)
@@ -43,13 +43,15 @@ func (c *client) pass(k *held, hold *quorum.Hold) bool {
 	c.check(!k.of.known, "a lock of which the token is known is not passed on", "client %d: %v", c.number, k)
 	c.check(w.TTL <= k.of.Grant().TTL && k.lease.Longest() <= k.of.Grant().TTL, "a lock that is passed on has the TTL that was asked for",
 		"client %d: %v has %v, waiter %d asked for %v", c.number, k, k.lease.Longest(), w.number, w.TTL)
-	hold.Leave(now)
 	k.passed, k.at = true, c.now
 	if c.holds == k {
 		c.holds = nil
 	}
 	next := &held{term: k.term, given: true}
-	next.holds = []quorum.Hold{k.lease.Pass()}
+	next.holds = []quorum.Hold{k.lease.Pass(now, hold, w.want())}
+	if !w.Auto {
+		k.lease.StopRenewing()
+	}
 	next.number, k.current = k.lease.Fence(), next
 	c.locks = append(c.locks, next)
 	c.checkPassed(k, *hold)
@@ -66,16 +68,7 @@ func (c *client) pass(k *held, hold *quorum.Hold) bool {
 
 // keep goes on with what a waiter was given.
 func (k *held) keep(w *waiter) {
-	switch {
-	case !w.Auto:
-		k.renewal = nil
-	case k.renewal == nil:
-		k.renewal = quorum.NewRenewal(&k.lease.Lease, k.client.clock.Now(), w.TTL, 0)
-		if o := k.client.watched[k.of.key]; o != nil && o.term == k.term {
-			k.renewal.Tracked()
-		}
-		k.renew()
-	}
+	k.renew()
 	k.client.after(w.For, func() { k.leave(w) })
 }
 

@@ -35,29 +35,28 @@ type term struct {
 
 	extending bool // an extension is under way
 
-	renewal *quorum.Renewal // nil means that nobody renews it
-	due     timer           // of the next renewal
-	dropped bool            // it is not renewed any more
+	due     timer // of the next renewal
+	dropped bool  // it is not renewed any more
 }
 
 func (k *held) String() string { return k.of.token }
 
 // newLock makes a lock for its first holder.
-func (c *client) newLock(of *round, fence, block uint64, lease quorum.Lease) *held {
+func (c *client) newLock(of *round, w lock.Want, fence, block uint64, lease quorum.Lease) *held {
 	t := &term{client: c, of: of, fence: fence}
 	var kept form.Form = form.Exclusive{}
 	if fence > 0 {
 		kept = &c.fenced
 	}
-	t.lease.Begin(kept, c.form, form.Mark{Key: of.key, Token: of.token, Number: fence}, lease, c.plan.Handoff, block)
+	t.lease.Begin(kept, c.form, form.Mark{Key: of.key, Token: of.token, Number: fence}, w, lease, c.plan.Handoff, block)
 	t.current = &held{term: t, holds: []quorum.Hold{t.lease.Hold()}, number: t.lease.Fence()}
 	return t.current
 }
 
 // won takes up what a won round leaves.
-func (c *client) won(r *round, auto bool) *held {
+func (c *client) won(r *round, w lock.Want) *held {
 	votes := r.acquire.Votes()
-	k := c.newLock(r, votes.Fence(), r.acquire.Ask.Block, votes.Lease(votes))
+	k := c.newLock(r, w, votes.Fence(), r.acquire.Ask.Block, votes.Lease(votes))
 	if r.known {
 		k.know()
 	}
@@ -66,18 +65,15 @@ func (c *client) won(r *round, auto bool) *held {
 		c.checkHolder(k)
 		c.fenced.Won(c.clock.Now(), r.acquire.Ask, k.fence)
 	}
-	k.take(auto)
+	k.take()
 	return k
 }
 
 // take begins a hold.
-func (k *held) take(auto bool) {
+func (k *held) take() {
 	k.client.locks = append(k.client.locks, k)
 	k.await()
-	if auto {
-		k.renewal = quorum.NewRenewal(&k.lease.Lease, k.lease.Start(), k.of.Grant().TTL, 0)
-		k.renew()
-	}
+	k.renew()
 }
 
 // newExtend makes an extension; the caller has the turn.
@@ -102,7 +98,12 @@ func (k *held) leaveHold() {
 	if len(k.holds) == 1 && c.pass(k, hold) {
 		return
 	}
-	last := hold.Leave(c.clock.Now())
+	if len(k.holds) == 1 {
+		c.checkHeld(k, "until it is unlocked")
+	}
+	now := c.clock.Now()
+	exclusive := k.lease.Exclusive(now)
+	last := k.lease.Leave(now, hold) == lock.None
 	k.holds = k.holds[:len(k.holds)-1]
 	c.check(last || len(k.holds) > 0, "the last unlock releases the lock", "client %d: %v is not released", c.number, k)
 	c.check(!last || len(k.holds) == 0, "only the last unlock releases the lock",
@@ -114,17 +115,13 @@ func (k *held) leaveHold() {
 		c.log("client %d leaves %v", c.number, k)
 		return
 	}
-	k.release()
+	k.release(now, exclusive)
 }
 
-func (k *held) release() {
+func (k *held) release(now time.Time, exclusive bool) {
 	c := k.client
-	c.checkHeld(k, "until it is unlocked")
 	k.of.given = append(k.of.given, c)
 	k.unlocked, k.at = true, c.now
-	now := c.clock.Now()
-	exclusive := k.lease.Exclusive(now)
-	k.lease.End(now, quorum.Released)
 	l := new(lock.Release)
 	r := c.newRound(release, k.of.key, k.of.token, &l.Round, &k.mutex)
 	r.lock = k
@@ -183,7 +180,7 @@ func (k *held) over() {
 		c.log("client %d: the lease of %v is over", c.number, k)
 		c.check(!c.plan.Watched || k.lease.At(now) != quorum.Lost || c.counting(k) < quorum.Majority(len(c.servers)), "a lock that a majority holds is not lost",
 			"client %d has lost %v", c.number, k)
-		c.check(!c.plan.Kept || k.renewal == nil || k.of.attached != nil, "a renewed lock is not lost to one node",
+		c.check(!c.plan.Kept || !k.lease.Renewed() || k.of.attached != nil, "a renewed lock is not lost to one node",
 			"client %d has lost %v", c.number, k)
 		k.checked = !c.resting
 	}
@@ -208,11 +205,11 @@ func (k *held) over() {
 // soon; package redlock waits for the end of that extension.
 func (k *held) renew() {
 	c := k.client
-	if k.dropped || k.renewal == nil {
+	if k.dropped || !k.lease.Renewed() || k.lease.Renewing() {
 		return
 	}
 	now := c.clock.Now()
-	due, ok := k.renewal.Next(now)
+	due, ok := k.lease.Due(now)
 	switch {
 	case !ok:
 	case due.After(now):
@@ -220,7 +217,7 @@ func (k *held) renew() {
 	case k.extending:
 		k.due.set(c, &c.clock, now.Add(time.Millisecond), func() { k.do(k.renew) })
 	default:
-		if grant, ok := k.renewal.Grant(now); ok {
+		if grant, ok := k.lease.Renewal(now); ok {
 			k.beginRenewal(grant)
 		} else {
 			k.due.set(c, &c.clock, now.Add(time.Millisecond), func() { k.do(k.renew) })
@@ -231,7 +228,7 @@ func (k *held) renew() {
 // answered records that a node has answered an extension or observation.
 func (k *held) answered() {
 	now := k.client.clock.Now()
-	if k.renewal != nil && k.renewal.Sooner(now) {
+	if k.lease.Sooner(now) {
 		k.renew()
 	}
 	if k.lease.At(now) != quorum.Held {
@@ -243,18 +240,17 @@ func (k *held) beginRenewal(grant quorum.Grant) {
 	c := k.client
 	c.check(!k.current.unlocked, "a lease ends with its unlock", "client %d: %v is renewed when it has been released", c.number, k)
 	k.watch()
-	r, renewal := k.newExtend(grant), k.renewal
+	k.lease.BeginRenewal()
+	r := k.newExtend(grant)
 	r.onEnded = func() {
 		c.soon(func() {
 			k.do(func() {
 				k.extending = false
-				renewal.Ended(c.clock.Now(), r.outcome)
+				k.lease.EndRenewal(c.clock.Now(), r.outcome)
 				if k.lease.At(c.clock.Now()) != quorum.Held {
 					k.current.over()
 				}
-				if k.renewal == renewal {
-					k.renew()
-				}
+				k.renew()
 			})
 		})
 	}

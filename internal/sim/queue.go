@@ -138,7 +138,7 @@ func (w *waiter) take(r *round) {
 	w.round = nil
 	switch {
 	case r.outcome == quorum.Done:
-		k := q.client.won(r, w.Auto)
+		k := q.client.won(r, w.want())
 		w.got("has the lock")
 		q.floor, q.holder = 0, k
 		q.do(func(now time.Time) quorum.Actions { return q.machine.Won(now, r.Grant()) })

@@ -1,0 +1,71 @@
+package lock
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// Left is what a holder's hold leaves when it ends.
+type Left uint8
+
+// What can be left.
+const (
+	Others  Left = iota // other holds of the same holder: nothing is to be done
+	None                // no hold: the release is to begin
+	Nothing             // there was no hold any more, and the release is under way or done
+)
+
+// Leave ends a hold. A hold that has ended before may be ended once more if its release had no quorum ([Term.Unsure]).
+func (t *Term) Leave(now time.Time, h *quorum.Hold) Left {
+	switch {
+	case !h.Ended():
+		if !h.Leave(now) {
+			return Others
+		}
+	case !h.Current() || t.Holds() > 0 || t.leaving:
+		return Nothing
+	}
+	t.leaving = true
+	t.End(now, quorum.Released)
+	t.StopRenewing()
+	return None
+}
+
+// Unsure records that the release had no quorum.
+func (t *Term) Unsure() { t.leaving = false }
+
+// Detach ends the only hold of a lock that is held, and leaves the lock to who knows the token.
+func (t *Term) Detach(now time.Time, h *quorum.Hold) {
+	t.End(now, quorum.Released)
+	h.Leave(now)
+	t.leaving = true
+	t.StopRenewing()
+}
+
+// MayPass reports whether the lock may be passed on, by who gives up the hold from, to one who wants it so: it has to be as good as
+// one that the nodes have just granted for that.
+func (t *Term) MayPass(now time.Time, from *quorum.Hold, to Want) bool {
+	switch by := t.holder; {
+	case from.Ended() || !from.Current() || t.Holds() > 1:
+		return false
+	case to.Metadata != by.Metadata || to.Grace != by.Grace || to.OwnToken:
+		return false
+	case to.MaxHold > 0 && t.MayLast().After(now.Add(to.MaxHold)):
+		return false
+	}
+	return t.May(now, to.TTL)
+}
+
+// Pass passes the lock on, and returns the hold of the next holder. If that one does not want the lock renewed, the caller ends the
+// renewals.
+func (t *Term) Pass(now time.Time, from *quorum.Hold, to Want) quorum.Hold {
+	from.Leave(now)
+	by := t.holder
+	t.holder = to
+	same := by.Renewed && by.TTL == to.TTL && by.MaxHold == 0 && to.MaxHold == 0
+	if to.Renewed && (t.renewal == nil || !same) {
+		t.Renew(now, to)
+	}
+	return t.Handoff.Pass()
+}
