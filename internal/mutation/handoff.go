@@ -12,8 +12,6 @@ var handoffMutations = []Mutation{
 		"internal/quorum/handoff.go", "ttl > h.ttl || ", ""},
 	{"passed-with-another-grace", "a lock is not passed on to somebody who asks for another grace",
 		"internal/lock/leave.go", " || to.Grace != by.Grace", ""},
-	{"renewed-for-the-next", "the renewals of a lock that was passed on are those that its next holder wants",
-		"internal/lock/leave.go", "t.renewal == nil || !same", "t.renewal == nil && !same"},
 	{"passed-extended", "a lock is not passed on with a longer TTL than was asked for",
 		"internal/quorum/handoff.go", " || h.lease.longest > h.ttl", ""},
 	{"number-for-two", "each holder has its own fencing token",

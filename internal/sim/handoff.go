@@ -43,6 +43,7 @@ func (c *client) pass(k *held, hold *quorum.Hold) bool {
 	c.check(!k.of.known, "a lock of which the token is known is not passed on", "client %d: %v", c.number, k)
 	c.check(w.TTL <= k.of.Grant().TTL && k.lease.Longest() <= k.of.Grant().TTL, "a lock that is passed on has the TTL that was asked for",
 		"client %d: %v has %v, waiter %d asked for %v", c.number, k, k.lease.Longest(), w.number, w.TTL)
+	c.check(w.Grace == k.of.Grant().Grace, "a lock that is passed on has the grace that was asked for", "client %d: %v, waiter %d asked for %v", c.number, k, w.number, w.Grace)
 	k.passed, k.at = true, c.now
 	if c.holds == k {
 		c.holds = nil
