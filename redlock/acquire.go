@@ -24,7 +24,7 @@ func (l *Locker) beginAcquire(req request, floor uint64) *acquireRound {
 	if req.token != nil {
 		value = *req.token
 	} else {
-		value = token.WithMetadata(token.Random(l.self), req.metadata)
+		value = token.WithMetadata(token.Random(l.self), req.Metadata)
 	}
 	r := &acquireRound{round: round{locker: l, op: event.OpAcquire, name: req.name, done: make(chan struct{})}}
 	r.Round, r.mu = &r.acquire.Round, &r.own
@@ -32,8 +32,8 @@ func (l *Locker) beginAcquire(req request, floor uint64) *acquireRound {
 		r.call = req.call
 		req.call.round()
 	}
-	grant := quorum.Grant{Start: l.clock.Now(), TTL: req.ttl, Drift: l.drift, Grace: req.grace}
-	r.acquire.Ask = form.Ask{TTL: req.ttl, Block: req.block, Floor: floor}
+	grant := quorum.Grant{Start: l.clock.Now(), TTL: req.TTL, Drift: l.drift, Grace: req.Grace}
+	r.acquire.Ask = form.Ask{TTL: req.TTL, Block: req.block, Floor: floor}
 	if n, ok := l.form.(form.Numbered); ok {
 		n.Prepare(&r.acquire.Ask, grant.Start, l.wall)
 	}

@@ -49,7 +49,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	if ctx.Err() != nil {
 		return nil, failed(event.OpAttach, name, ended(ctx))
 	}
-	machine := quorum.NewAttach(len(l.nodes), quorum.Grant{Start: l.clock.Now(), Drift: l.drift, Grace: req.grace})
+	machine := quorum.NewAttach(len(l.nodes), quorum.Grant{Start: l.clock.Now(), Drift: l.drift, Grace: req.Grace})
 	outcome := quorum.Undecided
 	replies := l.poll(ctx, l.all(form.ObserveMaster(req.key)), func(node int, reply *wire.Reply) (enough bool) {
 		seen := l.form.Seen(*reply)

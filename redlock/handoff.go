@@ -36,7 +36,7 @@ func (s *queues) pass(from *Lock, unlock *call) bool {
 // passLocked makes the lock that of the next holder, or returns nil.
 func (h *heldLock) passLocked(now time.Time, from *Lock, req request, unlock *call) *Lock {
 	by := h.holder
-	if !h.term.MayPass(now, &from.hold, req.want()) {
+	if !h.term.MayPass(now, &from.hold, &req.Want) {
 		return nil
 	}
 	if h.locker.events.wants(kindEnds) {
@@ -45,10 +45,11 @@ func (h *heldLock) passLocked(now time.Time, from *Lock, req request, unlock *ca
 	if by.disown != nil {
 		by.disown()
 	}
-	hold := h.term.Pass(now, &from.hold, req.want())
+	next := &holder{req: req}
+	hold := h.term.Pass(now, &from.hold, &next.req.Want)
 	from.leftLocked(true)
-	lock := h.beginLocked(&holder{}, req, hold)
-	if req.autoExtend {
+	lock := h.beginLocked(next, hold)
+	if req.Renewed {
 		h.armLocked()
 	} else {
 		h.stopRenewingLocked()

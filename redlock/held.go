@@ -51,30 +51,30 @@ type holder struct {
 
 // newHeld takes up a lease.
 func (l *Locker) newHeld(req request, token string, fence uint64, lease quorum.Lease) *Lock {
-	h := &heldLock{locker: l}
+	h := &heldLock{locker: l, first: holder{req: req}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var kept form.Form = form.Exclusive{} // a lock that was attached may be of the other form than those of the Locker
 	if fence > 0 {
 		kept = &l.fenced
 	}
-	h.term.Begin(kept, l.form, form.Mark{Key: req.key, Token: token, Number: fence}, req.want(), lease, l.pace.Handoff, req.block)
-	handle := h.beginLocked(&h.first, req, h.term.Hold())
+	h.term.Begin(kept, l.form, form.Mark{Key: req.key, Token: token, Number: fence}, &h.first.req.Want, lease, l.pace.Handoff, req.block)
+	handle := h.beginLocked(&h.first, h.term.Hold())
 	h.armLocked()
 	return handle
 }
 
 // beginLocked makes the lock that of a holder.
-func (h *heldLock) beginLocked(by *holder, req request, hold quorum.Hold) *Lock {
+func (h *heldLock) beginLocked(by *holder, hold quorum.Hold) *Lock {
 	l := h.locker
 	h.holder = by
-	by.req, by.fence = req, h.term.Fence()
+	by.fence = h.term.Fence()
 	by.lock = Lock{held: h, holder: by, hold: hold}
 	if !l.events.wants(kindEnds) && l.events.logs(slog.LevelWarn) {
 		by.since = time.Now()
 	}
-	if req.owner != "" {
-		owned := ownedLock{req.owner, req.key}
+	if by.req.owner != "" {
+		owned := ownedLock{by.req.owner, by.req.key}
 		l.owners.Store(owned, by)
 		disown := func() { l.owners.CompareAndDelete(owned, by) }
 		stop := context.AfterFunc(h.contextLocked(), disown)

@@ -160,7 +160,7 @@ func (l *Lock) Context(parent context.Context) (context.Context, context.CancelF
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	h := l.held
 	locker := h.locker
-	ttl, err = locker.checkTTL(ttl, h.first.req.grace)
+	ttl, err = locker.checkTTL(ttl, h.first.req.Grace)
 	if err == nil {
 		err = locker.enter()
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool"
@@ -46,7 +47,7 @@ func (f option) apply(c *config) { f(c) }
 func newConfig(opts []Option) (config, error) {
 	c := config{
 		self:      token.NewOwner(),
-		lock:      request{ttl: 10 * time.Second, maxHold: NoLimit, maxWait: NoLimit, maxOutage: NoLimit},
+		lock:      request{Want: lock.Want{TTL: 10 * time.Second, MaxHold: NoLimit}, maxWait: NoLimit, maxOutage: NoLimit},
 		maxTTL:    24 * time.Hour,
 		maxTTLBy:  "WithMaxTTL",
 		drift:     quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond},
@@ -83,8 +84,8 @@ func (c *config) check() error {
 		return invalid("WithHeal(%s): needs WithKeyPrefix, so that no key of a program's data can be a lock's", c.pace.Heal)
 	case c.pace.Handoff < 0:
 		return invalid("WithLocalHandoff(%s): must not be below zero", c.pace.Handoff)
-	case c.pace.Handoff > max(0, c.lock.ttl/4):
-		return invalid("WithLocalHandoff(%s): must be at most a quarter of the TTL, %s", c.pace.Handoff, c.lock.ttl)
+	case c.pace.Handoff > max(0, c.lock.TTL/4):
+		return invalid("WithLocalHandoff(%s): must be at most a quarter of the TTL, %s", c.pace.Handoff, c.lock.TTL)
 	case c.keepFence < form.MinKeep:
 		return invalid("WithFenceTTL(%s): must be at least %s", c.keepFence, form.MinKeep)
 	case c.logger == nil:

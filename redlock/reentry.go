@@ -54,10 +54,10 @@ func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
 		return nil, nil
 	case !req.reentrant:
 		return nil, failed(event.OpAcquire, req.name, ErrDeadlock)
-	case req.given&givenGrace != 0 && req.grace > h.first.req.grace:
-		return nil, failed(event.OpAcquire, req.name, invalid("Grace(%s): the lock that is re-entered has %s", req.grace, h.first.req.grace))
+	case req.given&givenGrace != 0 && req.Grace > h.first.req.Grace:
+		return nil, failed(event.OpAcquire, req.name, invalid("Grace(%s): the lock that is re-entered has %s", req.Grace, h.first.req.Grace))
 	}
-	least := max(req.ttl, 2*h.first.req.grace)
+	least := max(req.TTL, 2*h.first.req.Grace)
 	h.mu.Lock()
 	if h.holder != by { // it has been passed on meanwhile
 		h.mu.Unlock()
@@ -71,13 +71,13 @@ func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
 		return nil, nil
 	}
 	lock := &Lock{held: h, holder: by, hold: hold}
-	if _, err := l.checkTTL(ttl, h.first.req.grace); err == nil || ttl == least { // else MaxHold leaves nothing to extend
+	if _, err := l.checkTTL(ttl, h.first.req.Grace); err == nil || ttl == least { // else MaxHold leaves nothing to extend
 		if err := lock.Extend(ctx, ttl); err != nil {
 			_ = lock.Unlock(context.WithoutCancel(ctx)) // not the last, unless the outer handle has been unlocked meanwhile
 			return nil, err
 		}
 	}
-	if req.autoExtend {
+	if req.Renewed {
 		lock.renews = h.renew(req)
 	}
 	return lock, nil

@@ -62,37 +62,24 @@ const (
 
 // request is what one call asks for. The Locker has one with its defaults.
 type request struct {
-	name       string
-	key        string
-	ttl        time.Duration
-	grace      time.Duration
-	maxHold    time.Duration // NoLimit if there is no AutoExtend
-	maxWait    time.Duration
-	maxOutage  time.Duration
-	autoExtend bool
-	reentrant  bool
-	given      given
-	owner      string
-	metadata   string
-	source     func() (string, error) // nil means random tokens
-	token      *string                // that source has made for the next round
-	block      uint64                 // how many fencing tokens the round asks for; 0 means one
-	call       *call                  // nil if nobody wants its number
-}
-
-// want is what the lock has to be like for the request.
-func (r *request) want() lock.Want {
-	w := lock.Want{TTL: r.ttl, Grace: r.grace, Renewed: r.autoExtend, Metadata: r.metadata, OwnToken: r.source != nil}
-	if r.maxHold != NoLimit {
-		w.MaxHold = r.maxHold
-	}
-	return w
+	name string
+	key  string
+	lock.Want
+	maxWait   time.Duration
+	maxOutage time.Duration
+	reentrant bool
+	given     given
+	owner     string
+	source    func() (string, error) // nil means random tokens
+	token     *string                // that source has made for the next round
+	block     uint64                 // how many fencing tokens the round asks for; 0 means one
+	call      *call                  // nil if nobody wants its number
 }
 
 // TTL sets how long a lock lives: 10 s by default, in whole milliseconds; a fraction is cut off. The range is from 1 ms to 24 h
 // ([WithMaxTTL]). The allowance for drift must leave something of it ([WithDrift]), so with the default one the least is 3 ms.
 func TTL(ttl time.Duration) DefaultOption {
-	return defaultOption(func(r *request) { r.ttl = ttl })
+	return defaultOption(func(r *request) { r.TTL = ttl })
 }
 
 // AutoExtend renews the lock while it is held, after 0.1 s at the latest and then each time that a third of its TTL has gone by,
@@ -105,7 +92,7 @@ func TTL(ttl time.Duration) DefaultOption {
 //
 // A holder that hangs keeps such a lock for ever: see MaxHold.
 func AutoExtend() LockOption {
-	return lockOption(func(r *request) { r.autoExtend = true })
+	return lockOption(func(r *request) { r.Renewed = true })
 }
 
 // Grace makes the deadline of the lock d earlier, so that its holder has time to stop before another can begin. [Lock.Done], and the
@@ -118,14 +105,14 @@ func AutoExtend() LockOption {
 // The default is 0. d must not be below zero, nor above half of the TTL. It shortens the time in which a renewal may be repeated
 // while nodes fail: with a d of half the TTL that is a sixth of the TTL.
 func Grace(d time.Duration) DefaultOption {
-	return defaultOption(func(r *request) { r.grace, r.given = d, r.given|givenGrace })
+	return defaultOption(func(r *request) { r.Grace, r.given = d, r.given|givenGrace })
 }
 
 // MaxHold limits [AutoExtend]: no renewal moves the end of the lock beyond d after its acquire began. [Lock.Extend] is not limited.
 // The default is [NoLimit]. d must not be below the lock's TTL. For a call without AutoExtend, Do or TryDo the option is
 // [ErrInvalid].
 func MaxHold(d time.Duration) DefaultOption {
-	return defaultOption(func(r *request) { r.maxHold, r.given = d, r.given|givenMaxHold })
+	return defaultOption(func(r *request) { r.MaxHold, r.given = d, r.given|givenMaxHold })
 }
 
 // MaxWait limits how long Lock and Do wait for the lock. After d they return the reason of the last round, [ErrTaken] or
@@ -172,7 +159,7 @@ func Owner(id string) LockOption {
 // Metadata stores a text with the lock for [Locker.Inspect] to show, for example who holds it and what for. The text becomes
 // part of the token, and so of every command. It has at most 256 bytes, no | and no control characters. There is none by default.
 func Metadata(text string) DefaultOption {
-	return defaultOption(func(r *request) { r.metadata, r.given = text, r.given|givenMetadata })
+	return defaultOption(func(r *request) { r.Metadata, r.given = text, r.given|givenMetadata })
 }
 
 // TokenSource sets the function that makes tokens, for callers that choose them. The default, also if source is nil, is a random
@@ -196,7 +183,7 @@ func (c *config) request(name string, opts []LockOption) (r request, err error) 
 			return r, err
 		}
 	}
-	if r.ttl, err = c.checkTTL(r.ttl, r.grace); err != nil {
+	if r.TTL, err = c.checkTTL(r.TTL, r.Grace); err != nil {
 		return r, err
 	}
 	switch {
@@ -206,25 +193,26 @@ func (c *config) request(name string, opts []LockOption) (r request, err error) 
 		return r, invalid("the name %q: the key %q is that of a counter of fencing tokens, not of a lock", name, r.key)
 	case r.given&givenOwner != 0 && r.owner == "":
 		return r, invalid("Owner: the id is empty")
-	case len(r.metadata) > maxMetadataBytes:
-		return r, invalid("Metadata(%.32q...): %d bytes, at most %d", r.metadata, len(r.metadata), maxMetadataBytes)
-	case strings.Contains(r.metadata, "|"):
-		return r, invalid("Metadata(%q): must not contain |, which separates the fencing token", r.metadata)
+	case len(r.Metadata) > maxMetadataBytes:
+		return r, invalid("Metadata(%.32q...): %d bytes, at most %d", r.Metadata, len(r.Metadata), maxMetadataBytes)
+	case strings.Contains(r.Metadata, "|"):
+		return r, invalid("Metadata(%q): must not contain |, which separates the fencing token", r.Metadata)
 	case r.maxWait < 0:
 		return r, invalid("MaxWait(%s): must not be below zero", r.maxWait)
 	case r.maxOutage < 0:
 		return r, invalid("MaxOutage(%s): must not be below zero", r.maxOutage)
-	case r.given&givenMaxHold != 0 && !r.autoExtend:
-		return r, invalid("MaxHold(%s) without AutoExtend: the lock ends at its TTL anyway", r.maxHold)
-	case r.autoExtend && r.maxHold < r.ttl:
-		return r, invalid("MaxHold(%s): below the TTL, %s", r.maxHold, r.ttl)
-	case r.source != nil && r.given&givenMetadata != 0 && r.metadata != "":
-		return r, invalid("Metadata(%q): a token of a TokenSource has none", r.metadata)
+	case r.given&givenMaxHold != 0 && !r.Renewed:
+		return r, invalid("MaxHold(%s) without AutoExtend: the lock ends at its TTL anyway", r.MaxHold)
+	case r.Renewed && r.MaxHold < r.TTL:
+		return r, invalid("MaxHold(%s): below the TTL, %s", r.MaxHold, r.TTL)
+	case r.source != nil && r.given&givenMetadata != 0 && r.Metadata != "":
+		return r, invalid("Metadata(%q): a token of a TokenSource has none", r.Metadata)
 	}
-	if !r.autoExtend {
-		r.maxHold = NoLimit
+	if !r.Renewed {
+		r.MaxHold = NoLimit
 	}
-	return r, cmp.Or(checkText("name", name), checkText("owner id", r.owner), checkText("metadata", r.metadata))
+	r.OwnToken = r.source != nil
+	return r, cmp.Or(checkText("name", name), checkText("owner id", r.owner), checkText("metadata", r.Metadata))
 }
 
 // with returns the request with options applied. It is on the heap then, as the options are given its address.

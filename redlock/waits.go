@@ -148,7 +148,7 @@ func (l *Locker) ring(held []string, wanted string) []string {
 // holderLocked returns the owner part of the holder's token and its metadata: of this Locker, or as a node has shown them last.
 func (q *queue) holderLocked() (owner, metadata string) {
 	if q.holder != nil && q.holder.err() == nil {
-		return q.locker.self, q.holder.first.req.metadata
+		return q.locker.self, q.holder.first.req.Metadata
 	}
 	for i := range q.locker.nodes {
 		if seen := q.machine.Seen(i); seen.Held {

@@ -13,7 +13,7 @@ func (h *heldLock) renew(req request) bool {
 	if h.term.Renewed() {
 		return false
 	}
-	h.term.Renew(h.term.Start(), req.want())
+	h.term.Renew(h.term.Start(), &req.Want)
 	h.armLocked()
 	return true
 }

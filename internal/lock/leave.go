@@ -45,13 +45,13 @@ func (t *Term) Detach(now time.Time, h *quorum.Hold) {
 
 // MayPass reports whether the lock may be passed on, by who gives up the hold from, to one who wants it so: it has to be as good as
 // one that the nodes have just granted for that.
-func (t *Term) MayPass(now time.Time, from *quorum.Hold, to Want) bool {
+func (t *Term) MayPass(now time.Time, from *quorum.Hold, to *Want) bool {
 	switch by := t.holder; {
 	case from.Ended() || !from.Current() || t.Holds() > 1:
 		return false
 	case to.Metadata != by.Metadata || to.Grace != by.Grace || to.OwnToken:
 		return false
-	case to.MaxHold > 0 && t.MayLast().After(now.Add(to.MaxHold)):
+	case to.MaxHold != NoLimit && t.MayLast().After(now.Add(to.MaxHold)):
 		return false
 	}
 	return t.May(now, to.TTL)
@@ -59,11 +59,11 @@ func (t *Term) MayPass(now time.Time, from *quorum.Hold, to Want) bool {
 
 // Pass passes the lock on, and returns the hold of the next holder. If that one does not want the lock renewed, the caller ends the
 // renewals.
-func (t *Term) Pass(now time.Time, from *quorum.Hold, to Want) quorum.Hold {
+func (t *Term) Pass(now time.Time, from *quorum.Hold, to *Want) quorum.Hold {
 	from.Leave(now)
 	by := t.holder
 	t.holder = to
-	same := by.Renewed && by.TTL == to.TTL && by.MaxHold == 0 && to.MaxHold == 0
+	same := by.Renewed && by.TTL == to.TTL && by.MaxHold == NoLimit && to.MaxHold == NoLimit
 	if to.Renewed && (t.renewal == nil || !same) {
 		t.Renew(now, to)
 	}

@@ -4,20 +4,28 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // Want is what a holder asks for.
 type Want struct {
 	TTL, Grace time.Duration
-	Renewed    bool          // the lock is renewed while the holder has it
-	MaxHold    time.Duration // limits the renewals; 0 means that nothing does
+	MaxHold    time.Duration // limits the renewals; NoLimit: nothing does
 	Metadata   string        // in the token
+	Renewed    bool          // the lock is renewed while the holder has it
 	OwnToken   bool          // the holder makes the token
 }
 
+// NoLimit is a duration without end.
+const NoLimit = wire.NoTTL
+
 // Renew begins to renew the lock for a holder who has had it since from, or goes on with what that one wants.
-func (t *Term) Renew(from time.Time, w Want) {
-	t.renewal = quorum.NewRenewal(&t.Lease, from, w.TTL, w.MaxHold)
+func (t *Term) Renew(from time.Time, w *Want) {
+	most := w.MaxHold
+	if most == NoLimit {
+		most = 0
+	}
+	t.renewal = quorum.NewRenewal(&t.Lease, from, w.TTL, most)
 	if t.Tracked {
 		t.renewal.Tracked()
 	}

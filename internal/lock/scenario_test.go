@@ -255,7 +255,7 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 			mark := s.acquire.Mark()
 			mark.Number = votes.Fence()
 			s.term, s.ended = new(lock.Term), quorum.Held
-			s.term.Begin(s.form, s.form, mark, lock.Want{}, votes.Lease(votes), 0, 0)
+			s.term.Begin(s.form, s.form, mark, &lock.Want{MaxHold: lock.NoLimit}, votes.Lease(votes), 0, 0)
 			what += fmt.Sprintf(", held for %v", s.term.Remaining(s.now))
 			if mark.Number > 0 {
 				what += fmt.Sprintf(", with fencing token %d", mark.Number)

@@ -19,7 +19,7 @@ type Term struct {
 	form         form.Form
 	read         form.Form // reads what a node holds
 	mark         form.Mark
-	holder       Want            // what the present one wants
+	holder       *Want           // what the present one wants
 	renewal      *quorum.Renewal // nil while nobody wants it
 	renewing     bool            // a renewal is under way
 	leaving      bool            // a release is under way, or done
@@ -28,7 +28,7 @@ type Term struct {
 
 // Begin takes up what the nodes have granted to a holder. Form is how they keep the lock, and read that in which they are observed.
 // The lock may be passed on for most, and owns a block of numbers.
-func (t *Term) Begin(f, read form.Form, m form.Mark, w Want, lease quorum.Lease, most time.Duration, block uint64) {
+func (t *Term) Begin(f, read form.Form, m form.Mark, w *Want, lease quorum.Lease, most time.Duration, block uint64) {
 	t.Lease, t.form, t.read, t.mark, t.holder = lease, f, read, m, w
 	t.Handoff = quorum.NewHandoff(&t.Lease, most, m.Number, block)
 	if w.OwnToken { // somebody else may know it

@@ -206,7 +206,9 @@ func (c *client) extend(ttl time.Duration) {
 }
 
 // want is what a lock has to be like for who takes it.
-func (s Step) want() lock.Want { return lock.Want{TTL: s.TTL, Grace: s.Grace, Renewed: s.Auto} }
+func (s Step) want() *lock.Want {
+	return &lock.Want{TTL: s.TTL, Grace: s.Grace, Renewed: s.Auto, MaxHold: lock.NoLimit}
+}
 
 // anew has a new process go on for a client that is doing nothing. It has met no server. One that meets a
 // server that has taken another's place before its time cannot tell, so that this is left out.

@@ -42,7 +42,7 @@ type term struct {
 func (k *held) String() string { return k.of.token }
 
 // newLock makes a lock for its first holder.
-func (c *client) newLock(of *round, w lock.Want, fence, block uint64, lease quorum.Lease) *held {
+func (c *client) newLock(of *round, w *lock.Want, fence, block uint64, lease quorum.Lease) *held {
 	t := &term{client: c, of: of, fence: fence}
 	var kept form.Form = form.Exclusive{}
 	if fence > 0 {
@@ -54,7 +54,7 @@ func (c *client) newLock(of *round, w lock.Want, fence, block uint64, lease quor
 }
 
 // won takes up what a won round leaves.
-func (c *client) won(r *round, w lock.Want) *held {
+func (c *client) won(r *round, w *lock.Want) *held {
 	votes := r.acquire.Votes()
 	k := c.newLock(r, w, votes.Fence(), r.acquire.Ask.Block, votes.Lease(votes))
 	if r.known {

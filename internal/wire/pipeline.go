@@ -133,6 +133,7 @@ func (p *Pipeline[T]) Next() *T {
 func (p *Pipeline[T]) Answered() (op Op[T], reported bool) {
 	p.overdue = false
 	op = p.underWay()[0]
+	p.underWay()[0] = Op[T]{} // which keeps nothing alive from now on
 	p.head++
 	p.written--
 	if 2*p.head > len(p.ops) { // each move of an element makes up for one that has gone
