@@ -49,6 +49,10 @@ help: ## List the targets
 fmt: ## Format all modules
 	@for module in $(MODULES); do go -C $$module $(TOOL) golangci-lint fmt; done
 
+.PHONY: map
+map: ## Print an order of the files of each package of the core, and which uses between them run upward
+	@go run ./internal/layers ./redlock ./internal/lock ./internal/form ./internal/quorum ./internal/wire ./internal/node
+
 .PHONY: lint
 lint: ## Run the linters of .golangci.yml on all modules
 	@linter=$$(go $(TOOL) -n golangci-lint)
