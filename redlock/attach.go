@@ -43,7 +43,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 		return nil, failed(event.OpAttach, name, invalid("only TTL, AutoExtend, MaxHold and Grace are options of Attach"))
 	}
 	if req.call = l.newCall(ctx); req.call != nil {
-		defer func() { l.acquired(event.Acquire{Op: event.OpAttach}, req, lock, err) }()
+		defer func() { l.acquired(event.OpAttach, false, req, lock, err) }()
 	}
 
 	if ctx.Err() != nil {

@@ -46,28 +46,17 @@ func (c *call) round() {
 }
 
 // acquired reports the end of a call that took a lock, or did not.
-func (l *Locker) acquired(e event.Acquire, req request, lock *Lock, err error) {
-	c := req.call
-	e.Context, e.Call, e.Name, e.Start, e.Took, e.Rounds, e.Err = c.ctx, c.id, req.name, c.start, time.Since(c.start), c.rounds, err
-	if c.rounds > 0 {
-		e.Wait = c.began.Sub(c.start)
+func (l *Locker) acquired(op event.Op, try bool, req request, lock *Lock, err error) {
+	reentered := lock != nil && lock.holder.req.call != req.call
+	if l.events.wants(kindCalls) {
+		l.emitAcquired(event.Acquire{Op: op, Try: try, Reentered: reentered}, req, lock, err)
+	} else {
+		l.events.endCall(req.call)
 	}
-	if lock == nil {
-		if err == nil {
-			e.Err = failed(event.OpAcquire, req.name, errNoToken)
-		}
-		l.events.emitEnd(c, e)
-		return
-	}
-	h, by := lock.held, lock.holder
-	e.Reentered, e.Validity, e.Fence = by.req.call != c, lock.Remaining(), lock.Fence()
-	if e.Handoff = !e.Reentered && by != &h.first; e.Handoff {
-		e.Wait = e.Took
-	}
-	l.events.emitEnd(c, e)
-	if !e.Reentered && l.events.wants(kindEnds) {
+	if lock != nil && !reentered && l.events.wants(kindEnds) {
+		h := lock.held
 		h.mu.Lock()
-		by.since = time.Now()
+		lock.holder.since = time.Now()
 		if !h.term.Renewed() {
 			h.contextLocked() // its end is noticed though nobody asks
 		}
@@ -75,6 +64,24 @@ func (l *Locker) acquired(e event.Acquire, req request, lock *Lock, err error) {
 		h.atLocked(h.now())
 		h.mu.Unlock()
 	}
+}
+
+func (l *Locker) emitAcquired(e event.Acquire, req request, lock *Lock, err error) {
+	c := req.call
+	e.Context, e.Call, e.Name, e.Start, e.Took, e.Rounds, e.Err = c.ctx, c.id, req.name, c.start, time.Since(c.start), c.rounds, err
+	if c.rounds > 0 {
+		e.Wait = c.began.Sub(c.start)
+	}
+	switch {
+	case lock != nil:
+		e.Validity, e.Fence = lock.Remaining(), lock.Fence()
+		if e.Handoff = !e.Reentered && lock.holder != &lock.held.first; e.Handoff {
+			e.Wait = e.Took
+		}
+	case err == nil:
+		e.Err = failed(event.OpAcquire, req.name, errNoToken)
+	}
+	l.events.emitEnd(c, e)
 }
 
 // renewed is extended for a renewal.
@@ -89,6 +96,10 @@ func (h *heldLock) renewed(c *call, deadline time.Time, r *round) {
 // extended reports the end of an extension of a lock that had a deadline before it; zero if no node was asked. by is the holder who
 // called Extend; nil is the present one.
 func (h *heldLock) extended(e event.Extend, by *holder, c *call, deadline time.Time) {
+	if !h.locker.events.wants(kindCalls) {
+		h.locker.events.endCall(c)
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock() // so that the end of a lock that has validity is not reported before
 	now := h.now()
@@ -105,6 +116,10 @@ func (h *heldLock) extended(e event.Extend, by *holder, c *call, deadline time.T
 
 // unlocked reports the end of a call of Unlock.
 func (l *Lock) unlocked(e event.Unlock, c *call) {
+	if events := &l.held.locker.events; !events.wants(kindCalls) {
+		events.endCall(c)
+		return
+	}
 	e.Context, e.Call, e.Lock, e.Name = c.ctx, c.id, l.holder.req.call.number(), l.held.first.req.name
 	e.Start, e.Took = c.start, time.Since(c.start)
 	l.held.locker.events.emitEnd(c, e)

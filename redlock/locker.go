@@ -193,7 +193,7 @@ func (l *Locker) take(
 		try, acquire = true, l.acquire
 	}
 	if req.call = l.newCall(ctx); req.call != nil {
-		defer func() { l.acquired(event.Acquire{Op: event.OpAcquire, Try: try}, req, lock, err) }()
+		defer func() { l.acquired(event.OpAcquire, try, req, lock, err) }()
 	}
 	if lock, err := l.reenter(ctx, req); lock != nil || err != nil {
 		return lock, err

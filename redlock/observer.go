@@ -97,14 +97,21 @@ func (e *events) emit(what event.Event) {
 	e.emitLocked(what)
 }
 
-// emitEnd reports the end of a call. What is reported of the call from then on is late.
+// endCall records the end of a call. What is reported of the call from then on is late.
+func (e *events) endCall(c *call) {
+	if e.wants(kindRounds | kindVotes) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		c.over = true
+	}
+}
+
+// emitEnd reports the end of a call, as endCall does.
 func (e *events) emitEnd(c *call, what event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.over = true
-	if e.wants(kindCalls) {
-		e.emitLocked(what)
-	}
+	e.emitLocked(what)
 }
 
 // emitVote reports a vote in a round of a call.
