@@ -39,8 +39,9 @@ func (l *Locker) beginAcquire(req request, floor uint64) *acquireRound {
 	}
 	var room [usualNodes]lock.Act
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.askLocked(r.acquire.Begin(room[:0], l.form, form.Mark{Key: req.key, Token: value}, grant, len(l.nodes)))
+	ends := r.askLocked(r.acquire.Begin(room[:0], l.form, form.Mark{Key: req.key, Token: value}, grant, len(l.nodes)))
+	r.mu.Unlock()
+	r.finish(ends)
 	return r
 }
 

@@ -125,8 +125,10 @@ func (l *Lock) unlocked(e event.Unlock, c *call) {
 	l.held.locker.events.emitEnd(c, e)
 }
 
-// releasedLocked reports what the release of a lock came to: it may find that the nodes did not hold the lock any more.
-func (h *heldLock) releasedLocked(outcome quorum.Outcome, unlock *call) {
+// released reports what the release of a lock came to: it may find that the nodes did not hold the lock any more.
+func (h *heldLock) released(outcome quorum.Outcome, unlock *call) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	e := event.End{Err: ErrReleased}
 	if outcome == quorum.Denied {
 		e.Err = ErrLost

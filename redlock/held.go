@@ -197,8 +197,9 @@ func (h *heldLock) extend(ctx context.Context, handle *Lock, over <-chan struct{
 	r := &extendRound{round: h.newRound(event.OpExtend, call)}
 	r.Round = &r.extend.Round
 	var room [usualNodes]lock.Act
-	r.askLocked(h.term.Extend(room[:0], &r.extend, grant))
+	ends := r.askLocked(h.term.Extend(room[:0], &r.extend, grant))
 	h.mu.Unlock()
+	r.finish(ends)
 	closing := h.locker.closing.Done()
 	if handle == nil { // Close waits for some renewals only, see extendAgain
 		closing = nil
@@ -217,8 +218,9 @@ func (h *heldLock) release(now time.Time, call *call) *round {
 	r.Round = &r.release.Round
 	var room [usualNodes]lock.Act
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	r.askLocked(h.term.Release(room[:0], &r.release, now))
+	ends := r.askLocked(h.term.Release(room[:0], &r.release, now))
+	h.mu.Unlock()
+	r.finish(ends)
 	return &r.round
 }
 

@@ -2,10 +2,12 @@ package redlock_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,4 +188,37 @@ func TestLogger_ThatHangsHoldsUpNoCall(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrTaken)
 	}
 	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+// askingHandler asks a lock how it stands before it says whether it wants a line.
+type askingHandler struct {
+	slog.Handler
+	lock  atomic.Pointer[redlock.Lock]
+	asked atomic.Int32
+}
+
+func (h *askingHandler) Enabled(context.Context, slog.Level) bool {
+	if lock := h.lock.Load(); lock != nil {
+		h.asked.Add(1)
+		return lock.Err() != nil
+	}
+	return false
+}
+
+// The danger: the handler is asked under the mutex of the lock, so that the call and the node hang.
+func TestWithLogger_TheHandlerMayAskTheLock(t *testing.T) {
+	t.Parallel()
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		h := &askingHandler{Handler: slog.DiscardHandler}
+		lock := take(t, c.locker(redlock.WithLogger(slog.New(h))), "name")
+		c.eventuallyHeld(lock.Name(), lock.Token())
+		h.lock.Store(lock)
+		for i := range 2 {
+			c.do(i, "DEL", lock.Name())
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- lock.Extend(t.Context(), long) }()
+		require.ErrorIs(t, receive(t, ended, "the end of Extend"), redlock.ErrLost)
+		require.Positive(t, h.asked.Load())
+	})
 }

@@ -34,21 +34,23 @@ type round struct {
 // Reply implements [wire.Receiver].
 func (r *round) Reply(tag wire.Tag, reply wire.Reply) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.actLocked(r.answeredLocked(nil, tag, reply))
+	ends := r.actLocked(r.answeredLocked(nil, tag, reply))
+	r.mu.Unlock()
+	r.finish(ends)
 }
 
 // stop has the outcome reported now.
 func (r *round) stop() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	acts := r.GiveUp(nil, r.locker.clock)
 	r.extendedLocked(quorum.Undecided)
-	r.actLocked(acts)
+	ends := r.actLocked(acts)
+	r.mu.Unlock()
+	r.finish(ends)
 }
 
-// askLocked sends what a round begins with.
-func (r *round) askLocked(asks []lock.Act) {
+// askLocked sends what a round begins with. The outcome may be there at once, see finish.
+func (r *round) askLocked(asks []lock.Act) (ends bool) {
 	since := time.Now()
 	var refusals []lock.Refusal
 	for _, act := range asks {
@@ -61,11 +63,12 @@ func (r *round) askLocked(asks []lock.Act) {
 			r.emitVote(act.Tag, wire.Reply{Answer: quorum.Unsent, Err: err})
 		}
 	}
-	if refusals != nil {
-		acts := r.Unsent(nil, r.locker.clock, refusals)
-		r.extendedLocked(quorum.Undecided)
-		r.actLocked(acts)
+	if refusals == nil {
+		return false
 	}
+	acts := r.Unsent(nil, r.locker.clock, refusals)
+	r.extendedLocked(quorum.Undecided)
+	return r.actLocked(acts)
 }
 
 // answeredLocked takes the answer of a node.
@@ -96,8 +99,8 @@ func (r *round) extendedLocked(before quorum.Outcome) {
 	}
 }
 
-// actLocked carries out what has come of an input.
-func (r *round) actLocked(acts []lock.Act) {
+// actLocked carries out what has come of an input, and reports whether the outcome has come with it.
+func (r *round) actLocked(acts []lock.Act) (ends bool) {
 	for i := 0; i < len(acts); i++ {
 		switch act := &acts[i]; act.What {
 		case lock.Send:
@@ -106,10 +109,12 @@ func (r *round) actLocked(acts []lock.Act) {
 			r.timer = r.locker.clock.AfterFunc(r.locker.timeout-r.took(), r.stop)
 		}
 	}
-	if !r.ended && r.Outcome() != quorum.Undecided {
-		r.ended = true
-		r.endLocked()
+	if r.ended || r.Outcome() == quorum.Undecided {
+		return false
 	}
+	r.ended = true
+	r.endLocked()
+	return true
 }
 
 // sendLocked sends a clean-up or a raise, or an observation of the lock.
@@ -131,7 +136,7 @@ func (r *round) sendLocked(acts []lock.Act, act *lock.Act) []lock.Act {
 	return acts
 }
 
-// endLocked reports the outcome to the observer, the log and the caller.
+// endLocked takes the outcome.
 func (r *round) endLocked() {
 	l, outcome := r.locker, r.Outcome()
 	if !l.served.Load() && (outcome == quorum.Done || outcome == quorum.Denied) {
@@ -147,19 +152,28 @@ func (r *round) endLocked() {
 	if r.op == event.OpAcquire {
 		l.outages.ended(r)
 	}
+}
+
+// finish reports the outcome to the observer, the log and the caller, if it has come. No mutex of a round or a lock is held, as the
+// handler of the log is asked whether it wants it.
+func (r *round) finish(ends bool) {
+	if !ends {
+		return
+	}
+	e := &r.locker.events
 	ended := event.Round{Op: r.op, Name: r.name, Split: r.split}
 	if r.refusal != nil {
 		ended.Err = r.refusal
 	}
-	if e := &l.events; e.wants(kindRounds) || r.refusal != nil && e.logsRefusal(ended) {
+	if e.wants(kindRounds) || r.refusal != nil && e.logsRefusal(ended) {
 		ended.Took, ended.At = r.took(), time.Now() // in this order, as those of a vote
 		if grant := r.Grant(); r.refusal == nil && r.op != event.OpUnlock {
 			ended.Validity = grant.Deadline().Sub(grant.Start) - ended.Took
 		}
 		e.emitRound(r.call, ended)
 	}
-	if r.op == event.OpUnlock && (l.events.wants(kindEnds) || outcome == quorum.Denied) { // else nobody wants to know
-		r.held.releasedLocked(outcome, r.call)
+	if r.op == event.OpUnlock && (e.wants(kindEnds) || r.Outcome() == quorum.Denied) { // else nobody wants to know
+		r.held.released(r.Outcome(), r.call)
 	}
 	close(r.done)
 }

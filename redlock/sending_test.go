@@ -93,3 +93,59 @@ func TestTryLock_DoesNotReturnBeforeItsReleasesAreSent(t *testing.T) {
 	}
 	require.False(t, has(servers[2], "name"))
 }
+
+// The danger: a release that overtakes its acquire, and leaves the key there. Two nodes refuse while the command to the third is still
+// to be sent.
+func TestTryLock_ReleasesNothingBeforeTheAcquireHasGoneToEveryNode(t *testing.T) {
+	t.Parallel()
+	servers := testredis.Real(t, 3)
+	nodes, err := pool.Open(testredis.URLs(servers), pool.WithTimeout(time.Minute))
+	require.NoError(t, err)
+	l, err := New(nodes, TTL(time.Hour))
+	require.NoError(t, err)
+	warm, err := l.TryLock(t.Context(), "warm")
+	require.NoError(t, err)
+	require.NoError(t, warm.Unlock(t.Context()))
+	called := func(s *testredis.Process, command string) bool {
+		stats, err := redis.String(s.Do("INFO", "commandstats"))
+		require.NoError(t, err)
+		return strings.Contains(stats, "cmdstat_"+command)
+	}
+	for _, s := range servers[:2] {
+		_, err := s.Do("SET", "name", "other", "PX", 3600_000)
+		require.NoError(t, err)
+		_, err = s.Do("CONFIG", "RESETSTAT")
+		require.NoError(t, err)
+	}
+	b := &blocker{begun: make(chan struct{}), goOn: make(chan struct{})}
+	b.begin = sync.OnceFunc(func() { close(b.begun) })
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
+		l.nodes[2].Report(b, 2)
+	}()
+	<-b.begun
+	returned := make(chan error, 1)
+	go func() {
+		_, err := l.TryLock(t.Context(), "name")
+		returned <- err
+	}()
+	for _, s := range servers[:2] {
+		require.Eventually(t, func() bool { return called(s, "set:") }, time.Minute, time.Millisecond)
+	}
+	for range 20 { // the refusals have come, or will come soon
+		for _, s := range servers[:2] {
+			require.False(t, called(s, "eval"), "the release has been sent, and the acquire has not gone to the third node")
+		}
+	}
+	close(b.goOn)
+	require.ErrorIs(t, <-returned, ErrTaken)
+	<-reported
+	require.NoError(t, l.Close())
+	for _, node := range nodes {
+		require.NoError(t, node.Close())
+	}
+	n, err := servers[2].Do("EXISTS", "name")
+	require.NoError(t, err)
+	require.Zero(t, n)
+}

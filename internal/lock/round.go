@@ -21,6 +21,7 @@ type Round struct {
 	command wire.Command
 	reasons []error // reasons[i] is why node i did not say yes; nil while there is none
 	outcome quorum.Outcome
+	twice   bool // it has come to an outcome once more
 }
 
 // machine is what all kinds need of their votes.
@@ -79,6 +80,14 @@ func (r *Round) Grant() quorum.Grant { return r.grant }
 
 // Outcome returns what the round has come to. Who waits for it may go on when the Acts that came with it have been carried out.
 func (r *Round) Outcome() quorum.Outcome { return r.outcome }
+
+// Verify returns what must not be, if it is.
+func (r *Round) Verify() error {
+	if r.twice {
+		return errTwice
+	}
+	return nil
+}
 
 // send sends the command to each node for whose vote the machine waits.
 func (r *Round) send(acts []Act, until time.Time) []Act {
@@ -150,8 +159,12 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 	if decided.AwaitCleanUp {
 		acts = append(acts, Act{What: AwaitCleanUp})
 	}
-	if decided.Outcome != quorum.Undecided {
+	switch {
+	case decided.Outcome == quorum.Undecided:
+	case r.outcome == quorum.Undecided:
 		r.outcome = decided.Outcome
+	default:
+		r.twice = true
 	}
 	return acts
 }
@@ -194,7 +207,9 @@ func (r *Round) Reason(i int) error {
 
 var (
 	// ErrOver is why a node is not asked to extend: the lock has ended meanwhile.
-	ErrOver = errors.New("not asked: the lock is over")
+	ErrOver  = errors.New("not asked: the lock is over")
+	errTwice = errors.New("a call ends once")
+
 	// errNeverAcquired is about a node that is not asked to extend or release, because it cannot hold the lock.
 	errNeverAcquired = fmt.Errorf("%w: the acquire was never sent", nodeerr.ErrAbsent)
 	// errAhead is about a node that has granted the lock with a higher number than the token on which the others agreed.

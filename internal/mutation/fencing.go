@@ -27,7 +27,7 @@ var fencingMutations = []Mutation{
 	{"counter-ends-with-lock", "a counter outlives its lock",
 		"internal/sim/keyspace.go", "\tk.set(c.Key, nil)\n\treturn", "\tk.set(c.Key, nil)\n\tdelete(k.counters, c.Key)\n\treturn"},
 	{"counter-kept-too-short", "a counter outlives the locks whose numbers it gave by the time that was set",
-		"internal/sim/keyspace.go", "counted.expires = now + ttl + keep\n", "counted.expires = now + ttl\n"},
+		"internal/sim/keyspace.go", "counted.expires = now + ttl + keep\n", "counted.expires = now + ttl + 0*keep\n"},
 	{"counter-not-kept-on", "a counter in use is kept on as it goes forward",
 		"internal/sim/keyspace.go", "counted.expires = now + ttl + keep\n", "if counted.expires == 0 {\n\t\t\tcounted.expires = now + ttl + keep\n\t\t}\n"},
 	{"data-extended-over", "an extension does not put a counter in the place of somebody's data",

@@ -12,6 +12,8 @@ var lockMutations = []Mutation{
 		"internal/quorum/quorum.go", "g.TTL - g.Drift.Of(g.TTL)", "g.TTL"},
 	{"win-without-validity", "a majority that comes after the deadline wins nothing",
 		"internal/quorum/acquire.go", "majority && clock.Now().Before(a.grant.Deadline())", "majority"},
+	{"decides-again", "a round ends once",
+		"internal/quorum/acquire.go", "case a.over:", "case a.over && a.lost:"},
 	{"no-rollback", "a lost round is released",
 		"internal/quorum/tally.go", "if t.Reached(i) {", "if false {"},
 	{"rollback-on-yes-only", "a lost round is released on every node that it may have reached",

@@ -21,6 +21,7 @@ type ballot struct {
 
 // begin makes a ballot for each of n nodes. The tally must not be copied from then on.
 func (t *tally) begin(n int) {
+	*t = tally{}
 	if n > len(t.room) {
 		t.ballots = make([]ballot, n)
 	} else {

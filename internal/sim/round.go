@@ -161,6 +161,9 @@ func (r *round) act(acts []lock.Act) {
 	if r.outcome == quorum.Undecided && r.Outcome() != quorum.Undecided {
 		r.end(r.Outcome())
 	}
+	if err := r.Verify(); err != nil {
+		c.check(false, err.Error(), "client %d: %v of %s was %s", c.number, r.verb, r.token, outcomes[r.outcome])
+	}
 	if r.verb == extend {
 		r.lock.answered()
 	}

@@ -118,6 +118,9 @@ func try(m mutation.Mutation, from uint64) (c caught, err error) {
 		"-from", fmt.Sprint(from), "-seeds", fmt.Sprint(bound))
 	out, _ := cmd.CombinedOutput() // fails if it is caught
 	found := violation.FindStringSubmatch(string(out))
+	if bytes.HasPrefix(out, []byte("#")) {
+		return c, fmt.Errorf("%s does not compile: %s", m.Name, out)
+	}
 	if found == nil {
 		return c, fmt.Errorf("%s survives: %s", m.Name, out)
 	}
