@@ -143,10 +143,6 @@ screenshots: ## Take the pictures of the page for docs/tool.md: needs Chromium
 figures: ## Measure the figures of dashboard.json for docs/telemetry.md: needs Prometheus
 	@go -C promredlock test -count=1 -run TestAlertsAndDashboard . -figures $(CURDIR)/docs/telemetry.md
 
-.PHONY: pictures
-pictures: ## Draw the pictures of docs/pictures from what happens on Redis servers; look at them afterwards
-	@go run ./internal/pictures/draw
-
 .PHONY: image
 image: ## Get or make the Redis image for the integration tests, and print its name
 	@integration/image.sh
