@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/load"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/load"
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -86,7 +87,7 @@ func (c *benchCmd) Run(ctx context.Context, to streams) (err error) {
 	}
 	defer func() { err = errors.Join(err, testredis.Close(nodes.servers)) }()
 
-	r := &load.Report{
+	r := &benchreport.Report{
 		Kind: nodes.kind, Callers: c.Callers, Names: c.Names, Fencing: c.Fencing,
 		Prefix: c.Prefix + strings.ToLower(rand.Text()[:randomPart]) + ":",
 		TTL:    c.TTL.Seconds(), Timeout: c.Timeout.Seconds(), Planned: c.Duration.Seconds(), WarmUp: c.WarmUp.Seconds(),
@@ -115,7 +116,7 @@ func (c *benchCmd) Run(ctx context.Context, to streams) (err error) {
 }
 
 // measure runs the load. If it is interrupted, it returns the result until then with the error.
-func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, to streams) (result *load.Result, err error) {
+func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, to streams) (result *benchreport.Result, err error) {
 	open := []pool.Option{pool.WithTimeout(c.Timeout), pool.WithClientName("redlock-bench")}
 	if len(on.slow) > 0 {
 		open = append(open, pool.WithDialer(on.dial))
@@ -129,7 +130,7 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 		addrs = append(addrs, node.Addr())
 		defer func() { err = errors.Join(err, node.Close()) }()
 	}
-	waits := c.Names == load.Hot
+	waits := c.Names == benchreport.Hot
 	votes := load.NewVotes(addrs, waits)
 	opts := []redlock.Option{redlock.TTL(c.TTL), redlock.WithKeyPrefix(prefix), redlock.WithObserver(votes, event.Votes, event.Rounds)}
 	if c.Fencing {
@@ -142,7 +143,7 @@ func (c *benchCmd) measure(ctx context.Context, on *benchNodes, prefix string, t
 	defer func() { err = errors.Join(err, locker.Close()) }()
 	names := make([]string, c.Callers) // of the callers' locks
 	for i := range names {
-		names[i] = load.Hot
+		names[i] = benchreport.Hot
 		if !waits {
 			names[i] = strconv.Itoa(i)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/load"
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
@@ -24,7 +24,7 @@ import (
 var shortRun = []string{"bench", "--callers=4", "--duration=250ms", "--warm-up=50ms", "--timeout=500ms"}
 
 // bench runs the command and returns what it printed as JSON.
-func bench(t *testing.T, wantCode int, args ...string) (r load.Report, failure string) {
+func bench(t *testing.T, wantCode int, args ...string) (r benchreport.Report, failure string) {
 	t.Helper()
 	code, out, failure := call(t.Context(), append(append(shortRun, "--json"), args...)...)
 	require.Equal(t, wantCode, code, failure)
@@ -33,7 +33,7 @@ func bench(t *testing.T, wantCode int, args ...string) (r load.Report, failure s
 }
 
 // gone checks that the nodes that the bench started have ended.
-func gone(t *testing.T, r load.Report) {
+func gone(t *testing.T, r benchreport.Report) {
 	t.Helper()
 	for _, node := range r.Nodes {
 		_, err := net.Dial("tcp", node.Addr)
@@ -41,7 +41,7 @@ func gone(t *testing.T, r load.Report) {
 	}
 }
 
-func faulty(r load.Report, fault string) (nodes []load.Node) {
+func faulty(r benchreport.Report, fault string) (nodes []benchreport.Node) {
 	for _, node := range r.Nodes {
 		if r.Faults[node.Addr] == fault {
 			nodes = append(nodes, node)
@@ -66,8 +66,8 @@ func TestBench_MeasuresServersThatItStartsAndEndsThem(t *testing.T) {
 		assert.NotZero(t, node.Latency.P50)
 	}
 	assert.NotZero(t, r.Cycles)
-	assert.Equal(t, r.Cycles, r.Of(load.Acquire).Count)
-	assert.Equal(t, r.Cycles, r.Of(load.Release).Count)
+	assert.Equal(t, r.Cycles, r.Of(benchreport.Acquire).Count)
+	assert.Equal(t, r.Cycles, r.Of(benchreport.Release).Count)
 	assert.Equal(t, r.Cycles, r.Won)
 	decided := int64(0)
 	for _, node := range r.Nodes {
@@ -112,7 +112,7 @@ func TestBench_FailsAndShowsWhyIfAMajorityFailsDuringTheRun(t *testing.T) {
 		assert.Zero(t, r.Cycles)
 		require.NotEmpty(t, r.Failures)
 		assert.Equal(t, "no_quorum", r.Failures[0].Kind)
-		assert.Equal(t, r.Failures[0].Count, r.Of(load.Refusal).Count)
+		assert.Equal(t, r.Failures[0].Count, r.Of(benchreport.Refusal).Count)
 		assert.NotZero(t, r.Lost)
 		gone(t, r)
 	}

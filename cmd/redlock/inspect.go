@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
-	"github.com/quorumlock/quorumlock/internal/load"
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -119,7 +119,7 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 		fence = fmt.Sprint(n.Fence)
 	}
 	if d := trips.of(n.Addr); d > 0 && answered(n) {
-		latency = load.Duration(d)
+		latency = benchreport.Duration(d)
 	}
 	metadata := display.Text(n.Metadata)
 	if !c.Full {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/load"
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
@@ -80,10 +80,10 @@ func (p *party) try(ctx context.Context, opts ...redlock.LockOption) error {
 	p.s.up = seen.with(event.AnswerYes, event.AnswerNo)
 	p.s.show.votes(seen)
 	if err != nil {
-		p.s.show.outcome(seen, bad, "%s is refused after %s: %s", p.name, load.Duration(seen.verdict.Took), p.s.why(seen))
+		p.s.show.outcome(seen, bad, "%s is refused after %s: %s", p.name, benchreport.Duration(seen.verdict.Took), p.s.why(seen))
 	} else {
 		p.s.show.outcome(seen, good, "%s has the lock after %s, valid for %s",
-			p.name, load.Duration(seen.verdict.Took), load.Duration(seen.verdict.Validity))
+			p.name, benchreport.Duration(seen.verdict.Took), benchreport.Duration(seen.verdict.Validity))
 	}
 	return err
 }
@@ -109,9 +109,9 @@ func (p *party) wait(ctx context.Context, refused func(refusals int)) (refusals 
 			cancel()
 			return refusals, errors.Join(<-locked, err)
 		}
-		since := load.Duration(time.Since(began))
+		since := benchreport.Duration(time.Since(began))
 		if seen.verdict.Err == nil {
-			p.s.show.outcome(seen, good, "%9s  %s has the lock, valid for %s", since, p.name, load.Duration(seen.verdict.Validity))
+			p.s.show.outcome(seen, good, "%9s  %s has the lock, valid for %s", since, p.name, benchreport.Duration(seen.verdict.Validity))
 			p.asked = p.s.n - len(seen.with(event.AnswerUnsent))
 			return refusals, <-locked
 		}
@@ -136,9 +136,9 @@ func (p *party) release(ctx context.Context) error {
 	case seen == nil:
 	case err != nil:
 		p.s.show.votes(seen)
-		p.s.show.outcome(seen, bad, "%s's release is refused after %s: %s", p.name, load.Duration(seen.verdict.Took), p.s.why(seen))
+		p.s.show.outcome(seen, bad, "%s's release is refused after %s: %s", p.name, benchreport.Duration(seen.verdict.Took), p.s.why(seen))
 	default:
-		p.s.show.outcome(seen, good, "%s has released it after %s", p.name, load.Duration(seen.verdict.Took))
+		p.s.show.outcome(seen, good, "%s has released it after %s", p.name, benchreport.Duration(seen.verdict.Took))
 	}
 	return err
 }
@@ -149,6 +149,6 @@ func (p *party) extend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.s.show.outcome(seen, good, "%s's lock is untouched: extended, and valid for %s", p.name, load.Duration(seen.verdict.Validity))
+	p.s.show.outcome(seen, good, "%s's lock is untouched: extended, and valid for %s", p.name, benchreport.Duration(seen.verdict.Validity))
 	return nil
 }

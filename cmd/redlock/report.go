@@ -11,11 +11,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quorumlock/quorumlock/internal/load"
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 )
 
 // print writes the report in the format that was asked for.
-func (c *benchCmd) print(w io.Writer, r *load.Report) error {
+func (c *benchCmd) print(w io.Writer, r *benchreport.Report) error {
 	switch {
 	case c.JSON:
 		encoder := json.NewEncoder(w)
@@ -28,7 +28,7 @@ func (c *benchCmd) print(w io.Writer, r *load.Report) error {
 }
 
 // csvRows returns a row for each number, under the name that it has in JSON.
-func csvRows(r *load.Report) [][]string {
+func csvRows(r *benchreport.Report) [][]string {
 	rows := [][]string{{"table", "name", "metric", "value"}}
 	add := func(table, name string, v any) {
 		for _, number := range numbers(v) {
@@ -46,7 +46,7 @@ func csvRows(r *load.Report) [][]string {
 		rows = append(rows, []string{"failures", name, "example", f.Example})
 	}
 	for _, node := range r.Nodes {
-		for _, answer := range load.Answers {
+		for _, answer := range benchreport.Answers {
 			rows = append(rows, []string{"nodes", node.Addr, answer, fmt.Sprint(node.Answers[answer])})
 		}
 		add("nodes", node.Addr, node)
@@ -62,7 +62,7 @@ func csvRows(r *load.Report) [][]string {
 // numbers returns the names and values of the numbers in a struct. A latency that was never
 // measured has only a count.
 func numbers(v any) (list [][2]string) {
-	if l, ok := v.(load.Latency); ok && l.Count == 0 {
+	if l, ok := v.(benchreport.Latency); ok && l.Count == 0 {
 		return [][2]string{{"count", "0"}}
 	}
 	value := reflect.ValueOf(v)
@@ -79,7 +79,7 @@ func numbers(v any) (list [][2]string) {
 }
 
 // text writes the report for a terminal.
-func text(w io.Writer, r *load.Report) error {
+func text(w io.Writer, r *benchreport.Report) error {
 	var b strings.Builder
 	for _, line := range r.Headline() {
 		fmt.Fprintln(&b, line)
@@ -103,11 +103,11 @@ func text(w io.Writer, r *load.Report) error {
 }
 
 // spark draws the throughput as a row of bars.
-func spark(r *load.Report) string {
+func spark(r *benchreport.Report) string {
 	if r.Cycles == 0 || len(r.Throughput) == 0 {
 		return ""
 	}
-	byRate := func(a, b load.Bucket) int { return cmp.Compare(a.CyclesPer, b.CyclesPer) }
+	byRate := func(a, b benchreport.Bucket) int { return cmp.Compare(a.CyclesPer, b.CyclesPer) }
 	low, high := slices.MinFunc(r.Throughput, byRate).CyclesPer, slices.MaxFunc(r.Throughput, byRate).CyclesPer
 	bars := []rune(" ▁▂▃▄▅▆▇█")
 	var line strings.Builder

@@ -12,40 +12,40 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/load"
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 )
 
 // sample returns a report with something in each field.
-func sample() *load.Report {
-	latency := func(what string, us float64) load.Latency {
-		return load.Latency{
+func sample() *benchreport.Report {
+	latency := func(what string, us float64) benchreport.Latency {
+		return benchreport.Latency{
 			What: what, Count: 1000, Mean: us, P50: us, P90: 2 * us, P99: 3 * us, P999: 4 * us, Max: 5 * us,
-			Curve: []load.Point{{Percentile: 0, Micros: us / 2}, {Percentile: 90, Micros: 2 * us}, {Percentile: 99.9, Micros: 4 * us}},
+			Curve: []benchreport.Point{{Percentile: 0, Micros: us / 2}, {Percentile: 90, Micros: 2 * us}, {Percentile: 99.9, Micros: 4 * us}},
 		}
 	}
-	none := load.Latency{What: load.Refusal, Curve: []load.Point{}}
-	return &load.Report{
+	none := benchreport.Latency{What: benchreport.Refusal, Curve: []benchreport.Point{}}
+	return &benchreport.Report{
 		Kind: processKind, Callers: 64, Names: "distinct", Prefix: "redlock-bench:x:", TTL: 10, Timeout: 0.05, Planned: 2, WarmUp: 1,
 		Faults: map[string]string{"b:2": "frozen"},
-		Result: &load.Result{
+		Result: &benchreport.Result{
 			Elapsed: 2, Cycles: 1000, CyclesPer: 500, Asked: 600, Corrected: true, NotBegun: 200,
-			Latency: []load.Latency{
-				latency(load.Acquire, 321), latency(load.Release, 123), latency(load.Cycle, 444),
-				latency(load.Service, 300), latency(load.Queueing, 21), none,
+			Latency: []benchreport.Latency{
+				latency(benchreport.Acquire, 321), latency(benchreport.Release, 123), latency(benchreport.Cycle, 444),
+				latency(benchreport.Service, 300), latency(benchreport.Queueing, 21), none,
 			},
-			Failures: []load.Failure{{Op: "acquire", Kind: "no_quorum", Count: 7, Example: "no <quorum> & so on\nsecond line"}},
+			Failures: []benchreport.Failure{{Op: "acquire", Kind: "no_quorum", Count: 7, Example: "no <quorum> & so on\nsecond line"}},
 			Won:      990, Lost: 10,
-			Nodes: []load.Node{
+			Nodes: []benchreport.Node{
 				{Addr: "a:1", Answers: map[string]int64{"yes": 999, "no": 1, "unknown": 0, "refused": 0, "unsent": 0}, Latency: latency("answer", 222), Decided: 990},
 				{Addr: "b:2", Answers: map[string]int64{"yes": 0, "no": 0, "unknown": 1000, "refused": 0, "unsent": 0}, Latency: none},
 			},
 			Quorum:     latency("quorum", 250),
-			Throughput: []load.Bucket{{From: 0, Length: 1, CyclesPer: 400, FailedPer: 3}, {From: 1, Length: 1, CyclesPer: 600, FailedPer: 4}},
+			Throughput: []benchreport.Bucket{{From: 0, Length: 1, CyclesPer: 400, FailedPer: 3}, {From: 1, Length: 1, CyclesPer: 600, FailedPer: 4}},
 		},
 	}
 }
 
-func printed(t *testing.T, c benchCmd, r *load.Report) string {
+func printed(t *testing.T, c benchCmd, r *benchreport.Report) string {
 	t.Helper()
 	var out bytes.Buffer
 	require.NoError(t, c.print(&out, r))
@@ -54,7 +54,7 @@ func printed(t *testing.T, c benchCmd, r *load.Report) string {
 
 func TestReport_JSONHoldsEverythingWithUnitsInItsNames(t *testing.T) {
 	out := printed(t, benchCmd{JSON: true}, sample())
-	var got load.Report
+	var got benchreport.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &got))
 	assert.Equal(t, *sample(), got)
 	for _, name := range []string{`"p99_us": 963`, `"ttl_s": 10`, `"asked_cycles_per_s": 600`, `"cycles_per_s": 500`, `"nodes_are"`} {
@@ -85,7 +85,7 @@ func TestReport_CSVAndTextHoldTheSameNumbers(t *testing.T) {
 			got, err := strconv.ParseFloat(value[key], 64)
 			require.NoError(t, err, key)
 			assert.InDelta(t, want, got, 0)
-			assert.Contains(t, text, load.Duration(time.Duration(got*float64(time.Microsecond))))
+			assert.Contains(t, text, benchreport.Duration(time.Duration(got*float64(time.Microsecond))))
 		}
 	}
 	assert.Equal(t, "999", value["nodes/a:1/yes"])
@@ -123,15 +123,15 @@ func TestReport_TextIsAlignedAndExplainsItsNumbers(t *testing.T) {
 	assert.Contains(t, text, "Uncorrected: a caller that is kept waiting")
 	assert.Contains(t, text, "500 cycles/s: 1000 acquired and released, 7 failed (interrupted)")
 
-	r.Failures[0].Kind = load.Unfinished
+	r.Failures[0].Kind = benchreport.Unfinished
 	assert.Contains(t, printed(t, benchCmd{}, r), "1000 acquired and released, 7 still waiting at the end (interrupted)")
-	r.Names = load.Hot
+	r.Names = benchreport.Hot
 	assert.NotContains(t, printed(t, benchCmd{}, r), "decided")
 }
 
 func TestReport_WithoutACycleCanBePrinted(t *testing.T) {
 	r := sample()
-	none := load.Latency{Curve: []load.Point{}}
-	r.Result = &load.Result{Elapsed: 1, Latency: []load.Latency{none}, Nodes: []load.Node{{Addr: "a:1", Latency: none}}, Quorum: none}
+	none := benchreport.Latency{Curve: []benchreport.Point{}}
+	r.Result = &benchreport.Result{Elapsed: 1, Latency: []benchreport.Latency{none}, Nodes: []benchreport.Node{{Addr: "a:1", Latency: none}}, Quorum: none}
 	assert.Contains(t, printed(t, benchCmd{}, r), "0 cycles/s: 0 acquired and released")
 }

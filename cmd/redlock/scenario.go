@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
-	"github.com/quorumlock/quorumlock/internal/load"
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -138,7 +138,7 @@ func (s *scenario) waited(ctx context.Context) error {
 func (s *scenario) expired(ctx context.Context) error {
 	// Soon over, with some validity left however slow the nodes are.
 	ttl := s.timeout + 300*time.Millisecond
-	s.begin("C acquires it for %s but works for longer, and D acquires it next.", load.Duration(ttl))
+	s.begin("C acquires it for %s but works for longer, and D acquires it next.", benchreport.Duration(ttl))
 	c, errC := s.newParty("C")
 	d, errD := s.newParty("D")
 	if err := errors.Join(errC, errD); err != nil {
@@ -156,7 +156,7 @@ func (s *scenario) expired(ctx context.Context) error {
 	if err := expect("C's lock to end", redlock.ErrExpired, c.lock.Err()); err != nil {
 		return err
 	}
-	s.show.line("%s", odd.Sprintf("C works for %s, and then: %v", load.Duration(time.Since(began)), errors.Unwrap(c.lock.Err())))
+	s.show.line("%s", odd.Sprintf("C works for %s, and then: %v", benchreport.Duration(time.Since(began)), errors.Unwrap(c.lock.Err())))
 	_, err := d.wait(ctx, nil)
 	if err := expect("D to get the lock, which has expired for C", nil, err); err != nil {
 		return err

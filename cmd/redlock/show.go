@@ -12,7 +12,7 @@ import (
 	"github.com/fatih/color"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
-	"github.com/quorumlock/quorumlock/internal/load"
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
@@ -54,7 +54,7 @@ func (s *show) step(number int, title string) {
 
 func (s *show) end(steps int, took time.Duration) {
 	fmt.Fprintf(s.w, "\n%s All %d steps went as they should, in %s. The lock is free again.\n",
-		good.Sprint("✔"), steps, load.Duration(took))
+		good.Sprint("✔"), steps, benchreport.Duration(took))
 }
 
 // node prints what happened to a node.
@@ -70,7 +70,7 @@ func (s *show) votes(seen *round) {
 	for _, vote := range seen.votes {
 		if vote != nil {
 			_, c := mark(vote.Answer)
-			rows = append(rows, []string{vote.Addr, vote.Answer.String(), load.Duration(vote.Took), reason(vote.Err)})
+			rows = append(rows, []string{vote.Addr, vote.Answer.String(), benchreport.Duration(vote.Took), reason(vote.Err)})
 			colors = append(colors, c)
 		}
 	}

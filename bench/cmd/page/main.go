@@ -15,7 +15,7 @@ import (
 	"os"
 
 	"github.com/quorumlock/quorumlock/bench/internal/chart"
-	"github.com/quorumlock/quorumlock/internal/load"
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 )
 
 func main() {
@@ -32,12 +32,12 @@ func main() {
 }
 
 // run writes nothing unless all of the report could be read and drawn.
-func run(in io.Reader, out io.Writer, render func(*load.Report) ([]byte, error)) error {
+func run(in io.Reader, out io.Writer, render func(*benchreport.Report) ([]byte, error)) error {
 	text, err := io.ReadAll(in)
 	if err != nil {
 		return err
 	}
-	var r load.Report
+	var r benchreport.Report
 	if err := json.Unmarshal(text, &r); err != nil {
 		return fmt.Errorf("stdin is not what redlock bench --json prints: %w", err)
 	}
@@ -53,7 +53,7 @@ func run(in io.Reader, out io.Writer, render func(*load.Report) ([]byte, error))
 }
 
 // charts draws the percentiles, the throughput and the nodes, as an SVG document each.
-func charts(r *load.Report) ([][]byte, error) {
+func charts(r *benchreport.Report) ([][]byte, error) {
 	var failed []error
 	var list [][]byte
 	add := func(svg []byte, err error) {
@@ -62,7 +62,7 @@ func charts(r *load.Report) ([][]byte, error) {
 
 	var curves []chart.Line
 	for _, l := range r.Latency {
-		if l.Count == 0 || l.What == load.Queueing {
+		if l.Count == 0 || l.What == benchreport.Queueing {
 			continue
 		}
 		line := chart.Line{Name: l.What}
@@ -92,7 +92,7 @@ func charts(r *load.Report) ([][]byte, error) {
 
 	var groups []string
 	p50, p99 := chart.Bars{Name: "p50"}, chart.Bars{Name: "p99"}
-	group := func(name string, l load.Latency) {
+	group := func(name string, l benchreport.Latency) {
 		groups = append(groups, name)
 		p50.Values, p99.Values = append(p50.Values, bar(l, l.P50)), append(p99.Values, bar(l, l.P99))
 	}
@@ -106,7 +106,7 @@ func charts(r *load.Report) ([][]byte, error) {
 }
 
 // bar is a latency in milliseconds, or no bar if nothing was measured.
-func bar(l load.Latency, us float64) float64 {
+func bar(l benchreport.Latency, us float64) float64 {
 	if l.Count == 0 {
 		return math.NaN()
 	}
@@ -114,7 +114,7 @@ func bar(l load.Latency, us float64) float64 {
 }
 
 // drawing returns the charts in one SVG document, one below the other.
-func drawing(r *load.Report) ([]byte, error) {
+func drawing(r *benchreport.Report) ([]byte, error) {
 	list, err := charts(r)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func drawing(r *load.Report) ([]byte, error) {
 }
 
 // page returns the report as an HTML document that needs no other file.
-func page(r *load.Report) ([]byte, error) {
+func page(r *benchreport.Report) ([]byte, error) {
 	svg, err := drawing(r)
 	if err != nil {
 		return nil, err

@@ -13,32 +13,32 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/quorumlock/quorumlock/internal/load"
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // sample returns a report with something in everything that is drawn.
-func sample() *load.Report {
-	latency := func(what string, us float64) load.Latency {
-		return load.Latency{What: what, Count: 1000, P50: us, P99: 3 * us, Curve: []load.Point{{Percentile: 0, Micros: us / 2}, {Percentile: 99.9, Micros: 4 * us}}}
+func sample() *benchreport.Report {
+	latency := func(what string, us float64) benchreport.Latency {
+		return benchreport.Latency{What: what, Count: 1000, P50: us, P99: 3 * us, Curve: []benchreport.Point{{Percentile: 0, Micros: us / 2}, {Percentile: 99.9, Micros: 4 * us}}}
 	}
-	none := load.Latency{What: load.Refusal}
-	return &load.Report{Kind: "redis-server processes", Names: "distinct", Result: &load.Result{
+	none := benchreport.Latency{What: benchreport.Refusal}
+	return &benchreport.Report{Kind: "redis-server processes", Names: "distinct", Result: &benchreport.Result{
 		CyclesPer: 500, Asked: 600, Corrected: true,
-		Latency:  []load.Latency{latency(load.Acquire, 321), latency(load.Release, 123), latency(load.Cycle, 444), latency(load.Service, 300), latency(load.Queueing, 21), none},
-		Failures: []load.Failure{{Op: "acquire", Kind: "no_quorum", Count: 7, Example: "no <quorum> & so on"}},
-		Nodes: []load.Node{
+		Latency:  []benchreport.Latency{latency(benchreport.Acquire, 321), latency(benchreport.Release, 123), latency(benchreport.Cycle, 444), latency(benchreport.Service, 300), latency(benchreport.Queueing, 21), none},
+		Failures: []benchreport.Failure{{Op: "acquire", Kind: "no_quorum", Count: 7, Example: "no <quorum> & so on"}},
+		Nodes: []benchreport.Node{
 			{Addr: "a:1", Answers: map[string]int64{"yes": 999, "no": 1}, Latency: latency("answer", 222)},
 			{Addr: "b:2", Answers: map[string]int64{"unknown": 1000}, Latency: none},
 		},
 		Quorum:     latency("quorum", 250),
-		Throughput: []load.Bucket{{From: 0, Length: 1, CyclesPer: 400, FailedPer: 3}, {From: 1, Length: 1, CyclesPer: 600, FailedPer: 4}},
+		Throughput: []benchreport.Bucket{{From: 0, Length: 1, CyclesPer: 400, FailedPer: 3}, {From: 1, Length: 1, CyclesPer: 600, FailedPer: 4}},
 	}}
 }
 
 // drawn returns what run writes for a report in JSON.
-func drawn(t *testing.T, r *load.Report, render func(*load.Report) ([]byte, error)) string {
+func drawn(t *testing.T, r *benchreport.Report, render func(*benchreport.Report) ([]byte, error)) string {
 	t.Helper()
 	var in, out bytes.Buffer
 	require.NoError(t, json.NewEncoder(&in).Encode(r))
@@ -72,13 +72,13 @@ func wellFormed(t *testing.T, document string) string {
 }
 
 func TestPage_AndDrawingAreWellFormedAndHoldEverySeries(t *testing.T) {
-	series := []string{load.Acquire, load.Release, load.Cycle, load.Service, "succeeded", "failed", "asked for",
+	series := []string{benchreport.Acquire, benchreport.Release, benchreport.Cycle, benchreport.Service, "succeeded", "failed", "asked for",
 		"p50", "p99", "a:1", "b:2", "\nquorum\n", "Throughput over time", "99.9", "latency (ms)"}
 	texts := wellFormed(t, drawn(t, sample(), drawing))
 	for _, want := range series {
 		assert.Contains(t, texts, want)
 	}
-	for _, none := range []string{load.Queueing, load.Refusal, "0.001"} {
+	for _, none := range []string{benchreport.Queueing, benchreport.Refusal, "0.001"} {
 		assert.NotContains(t, texts, none, "what was not measured has no curve and no bar")
 	}
 	html := drawn(t, sample(), page)
@@ -92,7 +92,7 @@ func TestPage_AndDrawingAreWellFormedAndHoldEverySeries(t *testing.T) {
 }
 
 func TestPage_WithoutACycleCanBeDrawn(t *testing.T) {
-	r := &load.Report{Result: &load.Result{Elapsed: 1, Latency: []load.Latency{{}}, Nodes: []load.Node{{Addr: "a:1"}}}}
+	r := &benchreport.Report{Result: &benchreport.Result{Elapsed: 1, Latency: []benchreport.Latency{{}}, Nodes: []benchreport.Node{{Addr: "a:1"}}}}
 	assert.Contains(t, drawn(t, r, page), "0 cycles/s: 0 acquired and released")
 	assert.Contains(t, drawn(t, r, drawing), "a:1")
 }

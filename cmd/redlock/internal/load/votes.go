@@ -7,11 +7,9 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
-
-// Answers are the kinds of a node's answers to an acquire, as [event.Answer] names them.
-var Answers = []string{"yes", "no", "unknown", "refused", "unsent"}
 
 // Votes is an Observer that counts what the nodes answer to acquires.
 type Votes struct {
@@ -20,7 +18,7 @@ type Votes struct {
 	mu       sync.Mutex
 	from     time.Time      // what began before is not counted; zero means nothing is
 	last     map[string]int // last[name] is the last node that answered yes
-	nodes    []Node
+	nodes    []benchreport.Node
 	answered []*hdrhistogram.Histogram // the latency of a node's yes, no and refused
 	won      *hdrhistogram.Histogram   // the latency of the rounds that were won
 	lost     int64                     // rounds
@@ -32,10 +30,10 @@ func NewVotes(addrs []string, shared bool) *Votes {
 	v := &Votes{shared: shared, last: map[string]int{}, won: newHistogram()}
 	for _, addr := range addrs {
 		answers := map[string]int64{}
-		for _, answer := range Answers {
+		for _, answer := range benchreport.Answers {
 			answers[answer] = 0
 		}
-		v.nodes = append(v.nodes, Node{Addr: addr, Answers: answers})
+		v.nodes = append(v.nodes, benchreport.Node{Addr: addr, Answers: answers})
 		v.answered = append(v.answered, newHistogram())
 	}
 	return v
@@ -96,7 +94,7 @@ func (v *Votes) verdict(verdict event.Round) {
 }
 
 // addTo adds what the nodes answered to a result.
-func (v *Votes) addTo(r *Result) {
+func (v *Votes) addTo(r *benchreport.Result) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i, node := range v.nodes {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 )
 
 // longest is the longest latency that is kept. Longer ones count as this.
@@ -23,8 +25,8 @@ func record(h *hdrhistogram.Histogram, d time.Duration) {
 const perNine = 10
 
 // summary returns the percentiles of a histogram.
-func summary(what string, h *hdrhistogram.Histogram) Latency {
-	l := Latency{What: what, Count: h.TotalCount(), Curve: []Point{}}
+func summary(what string, h *hdrhistogram.Histogram) benchreport.Latency {
+	l := benchreport.Latency{What: what, Count: h.TotalCount(), Curve: []benchreport.Point{}}
 	if l.Count == 0 {
 		return l
 	}
@@ -33,7 +35,7 @@ func summary(what string, h *hdrhistogram.Histogram) Latency {
 	l.Mean, l.Max = h.Mean()/1e3, micros(h.Max())
 	for i := 0; float64(i)/perNine <= math.Log10(float64(l.Count)); i++ {
 		percentile := 100 - math.Pow(10, 2-float64(i)/perNine)
-		l.Curve = append(l.Curve, Point{percentile, at(percentile)})
+		l.Curve = append(l.Curve, benchreport.Point{Percentile: percentile, Micros: at(percentile)})
 	}
 	return l
 }

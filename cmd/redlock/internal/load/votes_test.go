@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/load"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/load"
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -35,9 +36,9 @@ func poll(votes *load.Votes, name string, answers ...event.Answer) {
 }
 
 // vote measures a run in which each cycle is one poll.
-func vote(t *testing.T, names []string, rounds ...[]event.Answer) *load.Result {
+func vote(t *testing.T, names []string, rounds ...[]event.Answer) *benchreport.Result {
 	t.Helper()
-	var result *load.Result
+	var result *benchreport.Result
 	synctest.Test(t, func(t *testing.T) {
 		votes := load.NewVotes([]string{"x", "y", "z"}, len(names) > 1)
 		pass(time.Minute)

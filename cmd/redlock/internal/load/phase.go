@@ -9,6 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -30,15 +31,15 @@ type phase struct {
 	begun      atomic.Int64 // cycles that a caller was assigned
 
 	mu           sync.Mutex
-	latencies    map[string]*hdrhistogram.Histogram // by the names of a [Latency]
-	failures     map[[2]string]*Failure             // by operation and kind
+	latencies    map[string]*hdrhistogram.Histogram // by the names of a [benchreport.Latency]
+	failures     map[[2]string]*benchreport.Failure // by operation and kind
 	done, failed [parts]int64
 }
 
 func newPhase(plan Plan, length time.Duration) *phase {
 	p := &phase{
 		Plan: plan, length: length,
-		latencies: map[string]*hdrhistogram.Histogram{}, failures: map[[2]string]*Failure{},
+		latencies: map[string]*hdrhistogram.Histogram{}, failures: map[[2]string]*benchreport.Failure{},
 	}
 	for _, name := range latencyNames {
 		p.latencies[name] = newHistogram()
@@ -109,29 +110,29 @@ func (p *phase) cycle(ctx context.Context, name string, due time.Time) bool {
 	held, err := p.Take(ctx, name)
 	acquired := time.Now()
 	if timed {
-		p.record(Queueing, begun.Sub(due))
+		p.record(benchreport.Queueing, begun.Sub(due))
 	}
 	if err != nil {
 		switch {
 		case ctx.Err() == nil:
-			p.record(Refusal, acquired.Sub(due))
-			p.fail(Acquire, kindOf(err), err)
+			p.record(benchreport.Refusal, acquired.Sub(due))
+			p.fail(benchreport.Acquire, kindOf(err), err)
 		case errors.Is(context.Cause(ctx), errPhaseOver):
-			p.fail(Acquire, Unfinished, err)
+			p.fail(benchreport.Acquire, benchreport.Unfinished, err)
 		}
 		return false
 	}
-	p.record(Acquire, acquired.Sub(due))
+	p.record(benchreport.Acquire, acquired.Sub(due))
 	if timed {
-		p.record(Service, acquired.Sub(begun))
+		p.record(benchreport.Service, acquired.Sub(begun))
 	}
 	if err := held.Unlock(context.Background()); err != nil {
-		p.fail(Release, kindOf(err), err)
+		p.fail(benchreport.Release, kindOf(err), err)
 		return false
 	}
 	released := time.Now()
-	p.record(Release, released.Sub(acquired))
-	p.record(Cycle, released.Sub(due))
+	p.record(benchreport.Release, released.Sub(acquired))
+	p.record(benchreport.Cycle, released.Sub(due))
 	p.count(&p.done)
 	return true
 }
@@ -150,9 +151,6 @@ func (p *phase) count(events *[parts]int64) {
 		events[i]++
 	}
 }
-
-// Unfinished is the kind of an acquire that the end of the measurement cut off.
-const Unfinished = "unfinished"
 
 func kindOf(err error) string {
 	switch {
@@ -173,7 +171,7 @@ func (p *phase) fail(op, kind string, err error) {
 	defer p.mu.Unlock()
 	key := [2]string{op, kind}
 	if p.failures[key] == nil {
-		p.failures[key] = &Failure{Op: op, Kind: kind, Example: err.Error()}
+		p.failures[key] = &benchreport.Failure{Op: op, Kind: kind, Example: err.Error()}
 	}
 	p.failures[key].Count++
 }

@@ -1,11 +1,4 @@
-package load
-
-import (
-	"cmp"
-	"math"
-	"slices"
-	"time"
-)
+package benchreport
 
 // Result is what was measured. In JSON every number has its unit in its name.
 type Result struct {
@@ -44,8 +37,6 @@ const (
 	Refusal  = "refusal"        // acquires that failed
 )
 
-var latencyNames = []string{Acquire, Release, Cycle, Service, Queueing, Refusal}
-
 // Latency is the distribution of one duration.
 type Latency struct {
 	What  string  `json:"what"`
@@ -72,6 +63,12 @@ type Failure struct {
 	Count   int64  `json:"count"`
 	Example string `json:"example"` // the text of the first one
 }
+
+// Unfinished is the kind of an acquire that the end of the measurement cut off.
+const Unfinished = "unfinished"
+
+// Answers are the kinds of a node's answers to an acquire, as event.Answer of package redlock/event names them.
+var Answers = []string{"yes", "no", "unknown", "refused", "unsent"}
 
 // Node is what one node answered to acquires.
 type Node struct {
@@ -108,38 +105,4 @@ func (r *Result) Of(what string) Latency {
 		}
 	}
 	return Latency{What: what}
-}
-
-// newResult returns what was recorded.
-func newResult(p *phase, elapsed time.Duration) *Result {
-	r := &Result{
-		Elapsed: elapsed.Seconds(), Asked: p.Rate, Corrected: p.Rate > 0,
-		Failures: []Failure{}, Throughput: []Bucket{},
-	}
-	due := int64(math.Ceil(elapsed.Seconds() * p.Rate))
-	r.NotBegun = max(0, due-p.begun.Load())
-	for _, name := range latencyNames {
-		r.Latency = append(r.Latency, summary(name, p.latencies[name]))
-	}
-	for _, f := range p.failures {
-		r.Failures = append(r.Failures, *f)
-	}
-	slices.SortFunc(r.Failures, func(a, b Failure) int {
-		return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Kind, b.Kind))
-	})
-	for i := range parts {
-		from := time.Duration(i) * p.length / parts
-		if width := min(p.length/parts, elapsed-from).Seconds(); width > 0 {
-			r.Throughput = append(r.Throughput, Bucket{
-				From: from.Seconds(), Length: width,
-				CyclesPer: float64(p.done[i]) / width, FailedPer: float64(p.failed[i]) / width,
-			})
-		}
-	}
-	r.Cycles = r.Of(Cycle).Count
-	r.CyclesPer = float64(r.Cycles) / max(r.Elapsed, time.Nanosecond.Seconds())
-	if p.Votes != nil {
-		p.Votes.addTo(r)
-	}
-	return r
 }

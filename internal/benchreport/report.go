@@ -1,4 +1,5 @@
-package load
+// Package benchreport is what redlock bench prints: in JSON, which bench/cmd/page reads, and as tables.
+package benchreport
 
 import (
 	"fmt"

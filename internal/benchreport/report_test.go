@@ -1,4 +1,4 @@
-package load_test
+package benchreport_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/quorumlock/quorumlock/internal/load"
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 )
 
 func TestDuration_HasThreeOrFourDigits(t *testing.T) {
@@ -17,6 +17,6 @@ func TestDuration_HasThreeOrFourDigits(t *testing.T) {
 		"492 ms":   492300 * time.Microsecond,
 		"9.90 s":   9898 * time.Millisecond,
 	} {
-		assert.Equal(t, want, load.Duration(d))
+		assert.Equal(t, want, benchreport.Duration(d))
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/load"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/load"
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -68,15 +69,15 @@ func TestRun_PercentilesAreThoseOfAKnownDistribution(t *testing.T) {
 			},
 		})
 		require.NoError(t, err)
-		acquire := result.Of(load.Acquire)
+		acquire := result.Of(benchreport.Acquire)
 		within(t, 50*time.Millisecond, acquire.P50, "p50")
 		within(t, 90*time.Millisecond, acquire.P90, "p90")
 		within(t, 99*time.Millisecond, acquire.P99, "p99")
 		within(t, 100*time.Millisecond, acquire.Max, "max")
-		release := result.Of(load.Release)
+		release := result.Of(benchreport.Release)
 		within(t, 10*time.Millisecond, release.P50, "release")
 		within(t, 10*time.Millisecond, release.Mean, "release")
-		within(t, 109*time.Millisecond, result.Of(load.Cycle).P99, "cycle")
+		within(t, 109*time.Millisecond, result.Of(benchreport.Cycle).P99, "cycle")
 		assert.Equal(t, int64(cycle), result.Cycles)
 		assert.False(t, result.Corrected)
 		assert.Empty(t, result.Failures)
@@ -111,16 +112,16 @@ func TestRun_OnScheduleChargesAStallToEveryCycleThatWasDue(t *testing.T) {
 		assert.Zero(t, result.NotBegun)
 		assert.InDelta(t, 100, result.CyclesPer, 1e-9)
 		// 100 of the 1000 cycles were due in that second: their waits are from 0 to 1 s.
-		acquire := result.Of(load.Acquire)
+		acquire := result.Of(benchreport.Acquire)
 		within(t, time.Second, acquire.Max, "max")
 		within(t, 900*time.Millisecond, acquire.P99, "p99")
 		within(t, 0, acquire.P90, "p90")
-		within(t, 900*time.Millisecond, result.Of(load.Cycle).P99, "p99 of the cycle")
+		within(t, 900*time.Millisecond, result.Of(benchreport.Cycle).P99, "p99 of the cycle")
 		// Only four were under way. This is what is seen without the correction.
-		assert.Less(t, result.Of(load.Service).P99, 10.0)
-		within(t, time.Second, result.Of(load.Service).Max, "max")
+		assert.Less(t, result.Of(benchreport.Service).P99, 10.0)
+		within(t, time.Second, result.Of(benchreport.Service).Max, "max")
 		// The other 96 began late.
-		within(t, 860*time.Millisecond, result.Of(load.Queueing).P99, "queueing delay")
+		within(t, 860*time.Millisecond, result.Of(benchreport.Queueing).P99, "queueing delay")
 	})
 }
 
@@ -137,8 +138,8 @@ func TestRun_ClosedLoopIsMarkedAsUncorrected(t *testing.T) {
 		})
 		require.NoError(t, err)
 		assert.False(t, result.Corrected)
-		within(t, 10*time.Millisecond, result.Of(load.Acquire).P99, "p99")
-		assert.Zero(t, result.Of(load.Service).Count)
+		within(t, 10*time.Millisecond, result.Of(benchreport.Acquire).P99, "p99")
+		assert.Zero(t, result.Of(benchreport.Service).Count)
 		assert.Zero(t, result.Asked)
 	})
 }
@@ -156,8 +157,8 @@ func TestRun_CallersThatFallBehindMissTheRate(t *testing.T) {
 		assert.InDelta(t, 100, result.Asked, 0)
 		assert.InDelta(t, 20, result.CyclesPer, 0.1)
 		assert.Equal(t, int64(800), result.NotBegun)
-		assert.Greater(t, result.Of(load.Acquire).Max, 7.9e6, "the last had been due for 8 s")
-		within(t, 90*time.Millisecond, result.Of(load.Service).Max, "while an acquire took no longer")
+		assert.Greater(t, result.Of(benchreport.Acquire).Max, 7.9e6, "the last had been due for 8 s")
+		within(t, 90*time.Millisecond, result.Of(benchreport.Service).Max, "while an acquire took no longer")
 		total := 0.0
 		for _, bucket := range result.Throughput {
 			total += bucket.CyclesPer * bucket.Length
@@ -191,16 +192,16 @@ func TestRun_FailuresAreCountedByKindApartFromLatencies(t *testing.T) {
 			},
 		})
 		require.NoError(t, err)
-		assert.Equal(t, []load.Failure{
+		assert.Equal(t, []benchreport.Failure{
 			{Op: "acquire", Kind: "other", Count: 200, Example: "something else"}, // with 5 ms between them
 			{Op: "acquire", Kind: "taken", Count: 200, Example: "acquire: redlock: lock is taken"},
 			{Op: "acquire", Kind: "no_quorum", Count: 20, Example: "acquire: redlock: no quorum of nodes"},
 			{Op: "release", Kind: "not_held", Count: 67, Example: "unlock: redlock: lock is not held"},
 		}, result.Failures)
 		assert.Equal(t, int64(100), result.Cycles)
-		assert.Equal(t, int64(420), result.Of(load.Refusal).Count)
-		within(t, 45*time.Millisecond, result.Of(load.Refusal).Max, "refusal")
-		within(t, 10*time.Millisecond, result.Of(load.Acquire).Max, "acquire")
+		assert.Equal(t, int64(420), result.Of(benchreport.Refusal).Count)
+		within(t, 45*time.Millisecond, result.Of(benchreport.Refusal).Max, "refusal")
+		within(t, 10*time.Millisecond, result.Of(benchreport.Acquire).Max, "acquire")
 		assert.Zero(t, open.Load())
 	})
 }
@@ -282,7 +283,7 @@ func TestRun_CallerThatStillWaitsAtTheEndIsUnfinished(t *testing.T) {
 			},
 		})
 		require.NoError(t, err)
-		assert.Equal(t, []load.Failure{
+		assert.Equal(t, []benchreport.Failure{
 			{Op: "acquire", Kind: "unfinished", Count: 2, Example: "context deadline exceeded: redlock: no quorum of nodes"},
 		}, result.Failures)
 		assert.Zero(t, result.Cycles)

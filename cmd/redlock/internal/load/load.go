@@ -9,6 +9,8 @@ package load
 import (
 	"context"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/benchreport"
 )
 
 // Held is a lock that is held.
@@ -43,7 +45,7 @@ type Plan struct {
 //
 // If ctx ends during the measurement, Run returns what was measured until then with ctx.Err().
 // The result of any other error is nil.
-func Run(ctx context.Context, plan Plan) (*Result, error) {
+func Run(ctx context.Context, plan Plan) (*benchreport.Result, error) {
 	if plan.WarmUp > 0 {
 		newPhase(plan, plan.WarmUp).run(ctx)
 	}
