@@ -9,7 +9,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/benchreport"
-	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -106,7 +105,7 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 	case errors.Is(n.Err, nodeerr.ErrForeign):
 		held, failure = "foreign data", "not a string"
 		if !errors.As(n.Err, new(*nodeerr.ServerError)) {
-			failure = fmt.Sprintf("a string of more than %d bytes", wire.MaxToken)
+			failure = strings.TrimPrefix(n.Err.Error(), nodeerr.ErrForeign.Error()+": ")
 		}
 	case n.Err != nil:
 		held, failure = "?", why(n.Err)

@@ -137,11 +137,11 @@ func (c *unlockCmd) force(ctx context.Context, to streams, on *cluster) error {
 func remove(on *cluster, prefix string, seen *redlock.LockState) (removed *redlock.LockState, record string, err error) {
 	nodes := slices.Clone(seen.Nodes)
 	free, taken, data := 0, 0, 0
-	replies, record := survey.Remove(on.nodes, prefix, seen)
-	for i, reply := range replies {
+	failed, record := survey.Remove(on.nodes, prefix, seen)
+	for i, err := range failed {
 		n := &nodes[i]
-		if reply.Err != nil {
-			*n = redlock.NodeState{Addr: n.Addr, Err: reply.Err}
+		if err != nil {
+			*n = redlock.NodeState{Addr: n.Addr, Err: err}
 		}
 		switch {
 		case n.Err == nil || errors.Is(n.Err, nodeerr.ErrAbsent):

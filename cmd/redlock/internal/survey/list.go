@@ -12,7 +12,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -62,7 +61,7 @@ func List(ctx context.Context, servers []*node.Server, o Options) (*Listing, err
 	o.Limit, o.Timeout = cmp.Or(o.Limit, DefaultLimit), cmp.Or(o.Timeout, defaultTimeout)
 	o.Connect, o.NodeLimit = cmp.Or(o.Connect, o.Timeout), cmp.Or(o.NodeLimit, max(leastNodeLimit, 10*o.Timeout))
 	t := &table{Options: o, locks: map[string]*Lock{}, servers: map[string]string{}}
-	listing := &Listing{Nodes: make([]NodeReport, len(servers)), Need: quorum.Majority(len(servers))}
+	listing := &Listing{Nodes: make([]NodeReport, len(servers)), Need: len(servers)/2 + 1}
 	var asking sync.WaitGroup
 	for i, s := range servers {
 		asking.Go(func() {

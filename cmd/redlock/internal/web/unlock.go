@@ -12,7 +12,6 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/token"
-	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -102,13 +101,13 @@ func parseForm(r *http.Request) (name string, confirmed []string, err error) {
 	return name, confirmed, err
 }
 
-// remove deletes on each node what the state says that it holds, and nothing else. It returns what the nodes answered.
-func (s *Server) remove(state *redlock.LockState) []wire.Reply {
-	answers, record := survey.Remove(s.Nodes, s.Prefix, state)
+// remove deletes on each node what the state says that it holds, and nothing else. It returns why a node has not.
+func (s *Server) remove(state *redlock.LockState) []error {
+	failed, record := survey.Remove(s.Nodes, s.Prefix, state)
 	if record != "" {
 		s.journal.add(record)
 	}
-	return answers
+	return failed
 }
 
 // confirmation shows what an unlock would remove. The notice says why it is shown again.
@@ -158,12 +157,12 @@ func statement(s *redlock.LockState) (state, text string) {
 }
 
 // removed shows what an unlock has done: the state is that before it.
-func (s *Server) removed(state *redlock.LockState, answers []wire.Reply) *view {
+func (s *Server) removed(state *redlock.LockState, failed []error) *view {
 	u := &unlockView{Name: display.Clipped(state.Name, maxText), Query: query{Name: state.Name}.Link(), Done: true}
 	free := 0
 	for i, n := range state.Nodes {
 		h := show(&n)
-		switch err := answers[i].Err; {
+		switch err := failed[i]; {
 		case !n.Held && n.Err == nil:
 			h.Text = "held nothing"
 			free++

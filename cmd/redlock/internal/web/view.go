@@ -13,7 +13,6 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -206,7 +205,7 @@ const maxChanges = 12
 func (s *Server) base(q query) *view {
 	return &view{
 		Process: s.process, Secret: s.secret, AllowUnlock: s.AllowUnlock, Prefix: display.Clipped(s.Prefix, maxText), Query: q,
-		Refresh: max(5, int(s.Interval/time.Second)), Need: quorum.Majority(len(s.Servers)),
+		Refresh: max(5, int(s.Interval/time.Second)), Need: len(s.Servers)/2 + 1,
 	}
 }
 
