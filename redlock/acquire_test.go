@@ -7,9 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/pool"
@@ -30,18 +28,15 @@ func TestTryLock_StoresTheTokenUnderTheNameOnEveryNode(t *testing.T) {
 
 				require.NoError(t, lock.Unlock(t.Context()))
 				require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
-				c.eventuallyEmpty()
 			})
 		})
 	}
 }
 
 func TestTryLock_OfALockThatIsHeldIsRefused(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		locker, other := c.locker(), c.locker()
-		lock := take(t, locker, "name")
-		c.eventuallyHeld("name", lock.Token())
+		lock := c.everywhere(take(t, locker, "name"))
 
 		for _, contender := range []*redlock.Locker{locker, other} {
 			_, err := contender.TryLock(t.Context(), "name")
@@ -62,99 +57,35 @@ func TestTryLock_OfALockThatIsHeldIsRefused(t *testing.T) {
 		}
 		require.Equal(t, 5, c.holding("name", lock.Token()), "the clean-up of the losers has left it alone")
 
-		otherLock := take(t, other, "another name")
-		require.NoError(t, otherLock.Unlock(t.Context()))
-		require.NoError(t, lock.Unlock(t.Context()))
-	})
-}
-
-func TestLock_TakesALockThatHasExpired(t *testing.T) {
-	t.Parallel()
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		first := take(t, c.locker(), "name", redlock.TTL(time.Second))
-		receive(t, first.Done(), "the deadline")
-		require.ErrorIs(t, first.Err(), redlock.ErrExpired)
-
-		second, err := c.locker().Lock(t.Context(), "name")
-		require.NoError(t, err)
-		held := c.holding("name", second.Token()) // the first may still be on one of them
-		require.GreaterOrEqual(t, held, 2)
-
-		require.ErrorIs(t, first.Unlock(t.Context()), redlock.ErrNotHeld)
-		require.ErrorIs(t, first.Err(), redlock.ErrExpired, "the first ending stays")
-		require.GreaterOrEqual(t, c.holding("name", second.Token()), held)
-		require.NoError(t, second.Unlock(t.Context()))
-		c.eventuallyEmpty()
+		take(t, other, "another name")
 	})
 }
 
 func TestTryLock_LeavesTheKeyOfAnotherClientAlone(t *testing.T) {
 	t.Parallel()
-	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		locker := c.locker()
-		for i := range 3 {
-			c.do(i, "SET", "name", "theirs", "PX", long.Milliseconds())
-		}
-		_, err := locker.TryLock(t.Context(), "name")
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.Equal(t, 3, c.holding("name", "theirs"))
-		eventually(t, func() bool { return c.holding("name", "") == 2 }, "what was taken is given back")
+	for n, theirs := range map[int]int{4: 2, 5: 3} { // a split vote, and a majority
+		t.Run(fmt.Sprint(n, " nodes"), func(t *testing.T) {
+			onBoth(t, n, func(t *testing.T, c *cluster) {
+				locker := c.locker()
+				for i := range theirs {
+					c.do(i, "SET", "name", "theirs", "PX", long.Milliseconds())
+				}
+				_, err := locker.TryLock(t.Context(), "name")
+				require.ErrorIs(t, err, redlock.ErrTaken)
+				_ = c.refused(err)
+				require.Equal(t, theirs, c.holding("name", "theirs"))
+				eventually(t, func() bool { return c.holding("name", "") == 2 }, "what was taken is given back")
 
-		c.do(0, "DEL", "name")
-		lock := take(t, locker, "name") // two of five do not stand in the way
-		require.NoError(t, lock.Unlock(t.Context()))
-		require.Equal(t, 2, c.holding("name", "theirs"))
-		eventually(t, func() bool { return c.holding("name", "") == 3 }, "released where it was held")
-	})
-}
-
-func TestTryLock_LeavesAKeyWithoutATTLAlone(t *testing.T) {
-	t.Parallel()
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		c.doAll("SET", "name", "forever")
-		locker := c.locker()
-		for range 3 {
-			_, err := locker.TryLock(t.Context(), "name")
-			require.ErrorIs(t, err, redlock.ErrTaken)
-		}
-		require.Equal(t, 3, c.holding("name", "forever"))
-		for i := range c.servers {
-			require.Negative(t, c.ttl(i, "name"), "it got a TTL")
-		}
-	})
-}
-
-// Data of another type under the name is a reason of its own, and is not deleted.
-func TestTryLock_NamesDataOfAnotherTypeAndNeverDeletesIt(t *testing.T) {
-	t.Parallel()
-	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		c.doAll("RPUSH", "name", "a", "b")
-		_, err := c.locker().TryLock(t.Context(), "name")
-		require.ErrorIs(t, err, redlock.ErrForeign)
-		named := 0
-		for _, node := range c.refused(err).Nodes {
-			if errors.Is(node.Err, nodeerr.ErrPending) {
-				continue
-			}
-			var refusal *nodeerr.ServerError
-			require.ErrorAs(t, node.Err, &refusal)
-			require.Equal(t, "WRONGTYPE", refusal.Code)
-			named++
-		}
-		require.GreaterOrEqual(t, named, 3)
-		require.ErrorContains(t, err, "WRONGTYPE")
-
-		for i := range c.servers {
-			list, err := redis.Strings(c.do(i, "LRANGE", "name", 0, -1), nil)
-			require.NoError(t, err)
-			require.Equal(t, []string{"a", "b"}, list)
-			require.Negative(t, c.ttl(i, "name"))
-		}
-	})
+				c.do(0, "DEL", "name")
+				require.NoError(t, take(t, locker, "name").Unlock(t.Context()), "the others do not stand in the way")
+				require.Equal(t, theirs-1, c.holding("name", "theirs"))
+				eventually(t, func() bool { return c.holding("name", "") == 3 }, "released where it was held")
+			})
+		})
+	}
 }
 
 func TestTryLock_OnAContextThatHasEndedSendsNothing(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		var dials atomic.Int64
 		nodes := c.nodes(throughWires(func(string, *tapped) { dials.Add(1) }))
@@ -177,14 +108,10 @@ func TestTryLock_OnAContextThatHasEndedSendsNothing(t *testing.T) {
 
 // The danger: rounds that pile up clean-up on nodes that are down, where nothing of them can be.
 func TestTryLock_WithoutNodesDoesNotPileUpReleases(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		for _, s := range c.servers {
-			s.Stop()
-		}
+		kill(c.servers...)
 		var releases atomic.Int64
-		seen := &recorder{}
-		locker := lockerOver(t, c.nodes(counting("\r\nEVAL", &releases)), redlock.WithObserver(seen))
+		locker, seen := observed(t, c.nodes(counting("\r\nEVAL", &releases)))
 		isDown := func(err error) bool {
 			down := 0
 			for _, node := range c.refused(err).Nodes {
@@ -199,12 +126,9 @@ func TestTryLock_WithoutNodesDoesNotPileUpReleases(t *testing.T) {
 			return isDown(err)
 		}, "all nodes are known to be down")
 		for range 100 {
-			_, err := locker.TryLock(t.Context(), "name")
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrNoQuorum)
 		}
-		for _, s := range c.servers {
-			s.Start()
-		}
+		restart(c.servers...)
 		seen.connect(t, locker, 5)
 		locker.Drain()
 		rounds := len(seen.verdictsOn("acquire")) - 100
@@ -216,8 +140,7 @@ func TestTryLock_WithoutNodesDoesNotPileUpReleases(t *testing.T) {
 func TestTryLock_AnEarlyWinDoesNotCutOffTheStragglers(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 5)
-	seen := &recorder{}
-	locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(long), pool.WithClientName("ours")), redlock.WithObserver(seen))
+	locker, seen := observed(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(long), pool.WithClientName("ours")))
 	seen.connect(t, locker, 5)
 	before := make([][]string, 5)
 	for i := range before {
@@ -226,12 +149,10 @@ func TestTryLock_AnEarlyWinDoesNotCutOffTheStragglers(t *testing.T) {
 	}
 
 	for round := range 3 {
-		c.processes[1].Freeze()
-		c.processes[3].Freeze()
+		freeze(c.processes[1], c.processes[3])
 		name := fmt.Sprintf("round %d", round)
 		lock := take(t, locker, name)
-		c.processes[1].Thaw()
-		c.processes[3].Thaw()
+		thaw(c.processes[1], c.processes[3])
 		c.eventuallyHeld(name, lock.Token()) // not only on the bare majority
 		require.NoError(t, lock.Unlock(t.Context()))
 		c.eventuallyEmpty()
@@ -248,25 +169,20 @@ func TestUnlock_NoAcquireLandsAfterIt(t *testing.T) {
 	c := onReal(t, 5)
 	locker := lockerOver(t, c.nodes())
 	for range 5 {
-		c.processes[0].Freeze()
-		c.processes[4].Freeze()
+		freeze(c.processes[0], c.processes[4])
 		require.NoError(t, take(t, locker, "held and released").Unlock(t.Context()))
 		c.processes[1].Freeze()
 		_, err := locker.TryLock(briefly(t), "refused")
 		require.Error(t, err)
-		for _, i := range []int{0, 1, 4} {
-			c.processes[i].Thaw()
-		}
+		thaw(c.processes[0], c.processes[1], c.processes[4])
 		c.eventuallyEmpty()
 	}
 }
 
 // What stragglers still write is not what the next round uses. The race detector watches.
 func TestTryLock_StragglersDoNotWriteWhatTheNextLockReads(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		seen := &recorder{}
-		locker := lockerOver(t, c.nodes(), redlock.WithObserver(seen))
+		locker, _ := c.observed()
 		var all sync.WaitGroup
 		for i := range 4 {
 			all.Go(func() {
@@ -290,17 +206,15 @@ func TestTryLock_StragglersDoNotWriteWhatTheNextLockReads(t *testing.T) {
 			})
 		}
 		all.Wait()
-		c.eventuallyEmpty()
 	})
 }
 
 // The danger: a program that closes its nodes first, and then waits for ever.
 func TestLock_DoesNotWaitForNodesThatAreClosed(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		nodes := c.nodes()
 		locker := lockerOver(t, nodes)
-		holder := take(t, c.locker(), "name")
+		take(t, c.locker(), "name")
 		require.NoError(t, nodes[0].Close())
 		require.NoError(t, waits(t, locker, "one is missing").Unlock(t.Context()))
 		waiters := []<-chan held{queue(t, t.Context(), locker, "name"), queue(t, t.Context(), locker, "name")}
@@ -316,6 +230,5 @@ func TestLock_DoesNotWaitForNodesThatAreClosed(t *testing.T) {
 			require.NotErrorIs(t, h.err, redlock.ErrClosed)
 			_ = c.refused(h.err)
 		}
-		require.NoError(t, holder.Unlock(t.Context()))
 	})
 }

@@ -15,16 +15,12 @@ import (
 // attach takes up a lock in a Locker of its own, as another process would.
 func (c *cluster) attach(lock *redlock.Lock, opts ...redlock.LockOption) *redlock.Lock {
 	c.tb.Helper()
-	attached, err := c.locker().Attach(c.tb.Context(), lock.Name(), lock.Token(), opts...)
-	require.NoError(c.tb, err)
-	return attached
+	return got(c.locker().Attach(c.tb.Context(), lock.Name(), lock.Token(), opts...))(c.tb)
 }
 
 func TestAttach_TakesUpALockByItsToken(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		lock := take(t, c.locker(), "name", redlock.TTL(time.Minute))
-		c.eventuallyHeld("name", lock.Token())
+		lock := c.everywhere(take(t, c.locker(), "name", redlock.TTL(time.Minute)))
 		attached := c.attach(lock)
 		require.Equal(t, "name", attached.Name())
 		require.Equal(t, lock.Token(), attached.Token())
@@ -45,13 +41,10 @@ func TestAttach_TakesUpALockByItsToken(t *testing.T) {
 }
 
 func TestAttach_RenewsTheLockThatItTookUp(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		lock := take(t, c.locker(), "name", redlock.TTL(10*time.Minute))
-		c.eventuallyHeld("name", lock.Token())
+		lock := c.everywhere(take(t, c.locker(), "name", redlock.TTL(10*time.Minute)))
 		fake := clocktest.New()
-		attached, err := c.locker(redlock.WithClock(fake)).Attach(t.Context(), "name", lock.Token(), redlock.AutoExtend(), redlock.TTL(30*time.Minute))
-		require.NoError(t, err)
+		attached := got(c.locker(redlock.WithClock(fake)).Attach(t.Context(), "name", lock.Token(), redlock.AutoExtend(), redlock.TTL(30*time.Minute)))(t)
 		require.LessOrEqual(t, attached.Remaining(), 10*time.Minute)
 		fake.Advance(attached.Remaining() - 1)
 		eventually(t, func() bool { return attached.Remaining() > 20*time.Minute }, "a renewal")
@@ -60,7 +53,7 @@ func TestAttach_RenewsTheLockThatItTookUp(t *testing.T) {
 		}
 		require.NoError(t, attached.Err())
 		require.NoError(t, attached.Unlock(t.Context()))
-		c.eventuallyEmpty()
+		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 	})
 }
 
@@ -73,8 +66,7 @@ func TestAttach_GivesTheLeastTTLOfAMajority(t *testing.T) {
 		c.do(i, "SET", "name", "token", "PX", ttl.Milliseconds())
 	}
 	c.servers[2].Stop()
-	lock, err := locker.Attach(t.Context(), "name", "token")
-	require.NoError(t, err)
+	lock := got(locker.Attach(t.Context(), "name", "token"))(t)
 	require.LessOrEqual(t, lock.Remaining(), 20*time.Minute)
 	require.Greater(t, lock.Remaining(), 15*time.Minute)
 	fake.Advance(20 * time.Minute)
@@ -82,11 +74,9 @@ func TestAttach_GivesTheLeastTTLOfAMajority(t *testing.T) {
 }
 
 func TestAttach_TakesUpALockWithoutATTL(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		c.doAll("SET", "name", "token")
-		lock, err := c.locker().Attach(t.Context(), "name", "token")
-		require.NoError(t, err)
+		lock := got(c.locker().Attach(t.Context(), "name", "token"))(t)
 		require.Greater(t, lock.Remaining(), 23*time.Hour, "the longest TTL")
 		require.NoError(t, lock.Unlock(t.Context()))
 		c.eventuallyEmpty()
@@ -94,11 +84,9 @@ func TestAttach_TakesUpALockWithoutATTL(t *testing.T) {
 }
 
 func TestAttach_RefusesWhatIsNotHeld(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		locker := c.locker()
-		lock := take(t, c.locker(), "name")
-		c.eventuallyHeld("name", lock.Token())
+		lock := c.everywhere(take(t, c.locker(), "name"))
 		refused := func(name, token string) []redlock.NodeError {
 			t.Helper()
 			attached, err := locker.Attach(t.Context(), name, token)
@@ -122,14 +110,12 @@ func TestAttach_RefusesWhatIsNotHeld(t *testing.T) {
 		}
 		refused("name", lock.Token()) // a minority has it
 		c.doAll("SET", "short", "token", "PX", 2)
-		_, err := locker.Attach(t.Context(), "short", "token")
-		require.ErrorIs(t, err, redlock.ErrNotHeld)
+		require.ErrorIs(t, errOf(locker.Attach(t.Context(), "short", "token")), redlock.ErrNotHeld)
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 	})
 }
 
 func TestAttach_ToALockWithoutValidityDoesNotReportThatTheNodesSaidYes(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 1, func(t *testing.T, c *cluster) {
 		c.do(0, "SET", "name", "token", "PX", time.Minute.Milliseconds())
 		_, err := c.locker(redlock.WithDrift(0, 2*time.Minute), redlock.TTL(long)).Attach(t.Context(), "name", "token")
@@ -140,24 +126,17 @@ func TestAttach_ToALockWithoutValidityDoesNotReportThatTheNodesSaidYes(t *testin
 }
 
 func TestAttach_WithoutAMajorityOfAnswersTakesUpNothing(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		lock := take(t, c.locker(), "name")
-		c.eventuallyHeld("name", lock.Token())
+		lock := c.everywhere(take(t, c.locker(), "name"))
 		locker := c.locker()
-		for _, p := range c.processes {
-			p.Freeze()
-		}
+		freeze(c.processes...)
 		if c.processes != nil {
 			_, err := locker.Attach(briefly(t), "name", lock.Token())
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		}
-		for _, p := range c.processes {
-			p.Thaw()
-		}
-		c.servers[0].Stop()
-		c.servers[1].Stop()
+		thaw(c.processes...)
+		kill(c.servers[0], c.servers[1])
 		_, err := locker.Attach(t.Context(), "name", lock.Token())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		_ = c.refused(err)
@@ -165,49 +144,22 @@ func TestAttach_WithoutAMajorityOfAnswersTakesUpNothing(t *testing.T) {
 	})
 }
 
-func TestAttach_RefusesOptionsThatDoNotApply(t *testing.T) {
-	t.Parallel()
-	locker := onMini(t, 1).locker()
-	for _, opt := range []redlock.LockOption{
-		redlock.Reentrant(), redlock.Metadata("x"), redlock.Owner("x"), redlock.MaxWait(0), redlock.MaxOutage(0), redlock.TokenSource(nil),
-	} {
-		_, err := locker.Attach(t.Context(), "name", "token", opt)
-		require.ErrorIs(t, err, redlock.ErrInvalid)
-		require.ErrorContains(t, err, "are options of Attach")
-	}
-	_, err := locker.Attach(t.Context(), "name", "token", redlock.TTL(0))
-	require.ErrorContains(t, err, "TTL 0s")
-	_, err = locker.Attach(t.Context(), "name", "")
-	require.ErrorContains(t, err, "the token is empty")
-	_, err = locker.Attach(t.Context(), "", "token")
-	require.ErrorContains(t, err, "the name is empty")
-	require.NoError(t, locker.Close())
-	_, err = locker.Attach(t.Context(), "name", "token")
-	require.ErrorIs(t, err, redlock.ErrClosed)
-}
-
 func TestDetach_HandsTheLockOverByItsToken(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		fake, seen := clocktest.New(), &recorder{}
-		first := lockerOver(t, c.nodes(), redlock.WithObserver(seen), redlock.WithClock(fake))
+		first, fake, seen := c.timed()
 		lock := take(t, first, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
-		nextAt(t, fake, renewalIn(0, 30*time.Minute))
-		eventually(t, func() bool { return seen.renewals() == 1 }, "a renewal")
-		token, err := lock.Detach(t.Context())
-		require.NoError(t, err)
+		seen.renewed(t, fake, 0, 30*time.Minute)
+		token := detach(t, lock)
 		require.Equal(t, lock.Token(), token)
 		receive(t, lock.Done(), "the end of the first handle")
 		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrReleased)
 		require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrReleased)
-		_, err = lock.Detach(t.Context())
-		require.ErrorIs(t, err, redlock.ErrReleased)
+		require.ErrorIs(t, errOf(lock.Detach(t.Context())), redlock.ErrReleased)
 		first.Drain()
 		sent := len(seen.verdictsOn("extend")) + len(seen.verdictsOn("unlock"))
 
-		same, err := c.locker().Attach(t.Context(), "name", token)
-		require.NoError(t, err)
+		same := got(c.locker().Attach(t.Context(), "name", token))(t)
 		require.NoError(t, same.Extend(t.Context(), long))
 		fake.Advance(30 * time.Minute) // the first one's lease would be over
 		if c.processes != nil {
@@ -217,49 +169,38 @@ func TestDetach_HandsTheLockOverByItsToken(t *testing.T) {
 		require.GreaterOrEqual(t, c.holding("name", token), 2)
 		require.Equal(t, sent, len(seen.verdictsOn("extend"))+len(seen.verdictsOn("unlock")), "the first sends nothing more")
 		require.NoError(t, same.Unlock(t.Context()))
-		c.eventuallyEmpty()
 	})
 }
 
 func TestDetach_RefusesALockThatOtherHandlesHold(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		lock := take(t, locker, "name")
-		ctx, cancel := lock.Context(t.Context())
-		defer cancel()
-		inner, err := locker.TryLock(ctx, "name", redlock.Reentrant())
-		require.NoError(t, err)
-		_, err = lock.Detach(t.Context())
-		require.ErrorIs(t, err, redlock.ErrInvalid)
+		ctx := contextOf(t, lock)
+		inner := got(locker.TryLock(ctx, "name", redlock.Reentrant()))(t)
+		require.ErrorIs(t, errOf(lock.Detach(t.Context())), redlock.ErrInvalid)
 		require.NoError(t, lock.Err())
 		require.NoError(t, inner.Unlock(t.Context()))
-		_, err = lock.Detach(t.Context())
-		require.NoError(t, err)
+		c.mayLeave()
+		detach(t, lock)
 	})
 }
 
 func TestDetach_AfterAFailedExtensionLeavesTheLockToTheNextHolder(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
-	seen := &recorder{}
-	locker := lockerOver(t, c.nodes(), redlock.WithObserver(seen))
+	locker, seen := c.observed()
 	seen.connect(t, locker, 3)
-	lock := take(t, locker, "name", redlock.TTL(long))
-	c.eventuallyHeld("name", lock.Token())
-	for _, p := range c.processes[:2] {
-		p.Freeze()
-	}
+	lock := c.everywhere(take(t, locker, "name", redlock.TTL(long)))
+	freeze(c.processes[:2]...)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, lock.Extend(ctx, 2*long), redlock.ErrNoQuorum)
-	token, err := lock.Detach(t.Context())
-	require.NoError(t, err)
-	for _, p := range c.processes[:2] {
-		p.Thaw()
-	}
+	token := detach(t, lock)
+	thaw(c.processes[:2]...)
 	var next *redlock.Lock
-	eventually(t, func() bool {
+	eventually(t, func() (attached bool) {
+		var err error
 		next, err = c.locker().Attach(t.Context(), "name", token)
 		return err == nil
 	}, "the lock is taken up")
@@ -286,11 +227,9 @@ func TestDetach_LeavesTheCallsThatWaitHereToTheReleaseElsewhere(t *testing.T) {
 				lock := take(t, locker, "name")
 				before := inLine(t, locker)
 				c.settled()
-				token, err := lock.Detach(t.Context())
-				require.NoError(t, err)
+				token := detach(t, lock)
 				after := inLine(t, locker)
-				same, err := other.Attach(t.Context(), "name", token)
-				require.NoError(t, err)
+				same := got(other.Attach(t.Context(), "name", token))(t)
 				c.eventuallyTracked()
 				c.settled()
 				require.Empty(t, before, "it is held")
@@ -305,17 +244,13 @@ func TestDetach_LeavesTheCallsThatWaitHereToTheReleaseElsewhere(t *testing.T) {
 
 // Whoever comes when the lock has been released elsewhere finds it free, whatever the Locker that detached had been granted.
 func TestDetach_LeavesNothingToThoseWhoComeLater(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker(redlock.WithClock(clocktest.New()))
-		lock := waits(t, locker, "name")
-		c.eventuallyHeld("name", lock.Token())
-		token, err := lock.Detach(t.Context())
-		require.NoError(t, err)
-		same, err := c.locker().Attach(t.Context(), "name", token)
-		require.NoError(t, err)
+		lock := c.everywhere(waits(t, locker, "name"))
+		token := detach(t, lock)
+		same := got(c.locker().Attach(t.Context(), "name", token))(t)
 		require.NoError(t, same.Unlock(t.Context()))
 		c.eventuallyEmpty()
-		require.NoError(t, won(t, lockBeside(t.Context(), locker, "name")).Unlock(t.Context()))
+		won(t, lockBeside(t.Context(), locker, "name"))
 	})
 }

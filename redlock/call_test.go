@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -14,8 +13,7 @@ import (
 func TestEvents_OfACallThatHasEndedAreLate(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
-	seen := &recorder{}
-	locker := lockerOver(t, c.nodes(), redlock.WithObserver(seen))
+	locker, seen := c.observed()
 	seen.connect(t, locker, 3)
 	c.processes[2].Freeze()
 	lock := take(t, locker, "name")
@@ -42,15 +40,9 @@ func TestEvents_OfACallThatHasEndedAreLate(t *testing.T) {
 	require.Equal(t, 1, late, "the node that was frozen")
 
 	before := len(eventsOf[event.Round](seen))
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, p := range c.processes {
-		p.Freeze()
-	}
-	require.ErrorIs(t, lock.Unlock(over), redlock.ErrNoQuorum)
-	for _, p := range c.processes {
-		p.Thaw()
-	}
+	freeze(c.processes...)
+	require.ErrorIs(t, lock.Unlock(over(t)), redlock.ErrNoQuorum)
+	thaw(c.processes...)
 	verdicts := waitFor[event.Round](t, seen, before+1)
 	last := verdicts[len(verdicts)-1]
 	require.Equal(t, event.OpUnlock, last.Op)

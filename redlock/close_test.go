@@ -53,7 +53,6 @@ func TestClose_LeavesTheLockToAFunctionOfDoUntilItHasReturned(t *testing.T) {
 		"nodes of New":  (*cluster).locker,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			onBoth(t, 3, func(t *testing.T, c *cluster) {
 				for _, want := range []error{nil, failed} {
 					fake := clocktest.New()
@@ -113,7 +112,6 @@ func (c *cluster) eventuallyEmptyOf(key string) {
 }
 
 func TestClose_OfTheNodesUnderAFunctionOfDoIsAnError(t *testing.T) {
-	t.Parallel()
 	failed := errors.New("failed")
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		for _, want := range []error{nil, failed} {
@@ -151,21 +149,16 @@ func TestClose_OfALockerThatCannotReleaseIsAnErrorOfDo(t *testing.T) {
 	locker := c.opened(redlock.WithPoolOptions(pool.WithTimeout(brief)), redlock.WithClock(clocktest.New()))
 	r := runBeside(t, locker, "name")
 	c.eventuallyHeld("name", r.lock.Token())
-	for _, s := range c.servers[1:] {
-		s.Stop()
-	}
+	kill(c.servers[1:]...)
 	require.NoError(t, locker.Close())
 	err := r.finish(t, nil)
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.NotErrorIs(t, err, redlock.ErrClosed)
-	for _, s := range c.servers[1:] {
-		s.Start()
-	}
+	restart(c.servers[1:]...)
 }
 
 // Whatever comes first, a function runs under the lock and it is released, or it does not run.
 func TestClose_BesideDoRunsTheFunctionOrReturnsErrClosed(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		for range 20 {
 			locker := c.opened()
@@ -188,8 +181,7 @@ func TestClose_BesideDoRunsTheFunctionOrReturnsErrClosed(t *testing.T) {
 					results <- err
 				}()
 			}
-			lock, err := locker.Lock(t.Context(), "name")
-			require.NoError(t, err)
+			lock := waits(t, locker, "name")
 			require.NoError(t, lock.Unlock(t.Context()))
 			require.NoError(t, locker.Close())
 			for range n {
@@ -202,7 +194,6 @@ func TestClose_BesideDoRunsTheFunctionOrReturnsErrClosed(t *testing.T) {
 
 // A function may close the Locker that it runs in.
 func TestClose_WithinAFunctionOfDo(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.opened()
 		require.NoError(t, locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
@@ -218,7 +209,6 @@ func TestClose_WithinAFunctionOfDo(t *testing.T) {
 			require.NoError(t, lock.Err(), "the outer function runs still")
 			return nil
 		}))
-		c.eventuallyEmpty()
 	})
 }
 
@@ -227,12 +217,10 @@ func TestClose_DoesNotWaitForTheRenewalOfAFunction(t *testing.T) {
 	t.Parallel()
 	for _, behind := range []bool{false, true} {
 		c := onReal(t, 3)
-		fake, seen := clocktest.New(), &recorder{}
-		locker := lockerOver(t, c.nodes(pool.WithTimeout(long)), redlock.WithClock(fake), redlock.WithObserver(seen))
+		locker, fake, seen := timed(t, c.nodes(pool.WithTimeout(long)))
 		r := runBeside(t, locker, "name")
 		c.eventuallyHeld("name", r.lock.Token())
-		c.processes[0].Freeze()
-		c.processes[1].Freeze()
+		freeze(c.processes[0], c.processes[1])
 		extended := make(chan error, 1)
 		if behind {
 			go func() { extended <- r.lock.Extend(t.Context(), long) }()
@@ -246,8 +234,7 @@ func TestClose_DoesNotWaitForTheRenewalOfAFunction(t *testing.T) {
 		if behind {
 			require.ErrorIs(t, receive(t, extended, "the end of Extend"), redlock.ErrClosed)
 		}
-		c.processes[0].Thaw()
-		c.processes[1].Thaw()
+		thaw(c.processes[0], c.processes[1])
 		turnUntil(t, fake, long/100, func() bool { return r.lock.ValidUntil().After(before) })
 		require.NoError(t, r.finish(t, nil))
 		c.eventuallyEmpty()
@@ -256,7 +243,6 @@ func TestClose_DoesNotWaitForTheRenewalOfAFunction(t *testing.T) {
 
 // The release of a function that has returned goes out before the nodes are closed.
 func TestClose_BesideTheReleaseOfAFunctionOfDo(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		for range 20 {
 			locker := c.opened()
@@ -277,7 +263,6 @@ func TestShutdown_WaitsForTheFunctionsOfDo(t *testing.T) {
 		"nodes of New":  (*cluster).locker,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			onBoth(t, 3, func(t *testing.T, c *cluster) {
 				locker := open(c)
 				first, second := runBeside(t, locker, "name"), runBeside(t, locker, "other")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,10 +45,17 @@ type cluster struct {
 	tb        testing.TB
 	servers   []testredis.Server
 	processes []*testredis.Process // the servers, if they are real ones
+	leaves    bool                 // the test leaves keys of ours
 }
 
-// onBoth runs a test of what callers see on n servers of each kind.
+// onBoth runs a test of what callers see on n servers of each kind, beside other tests.
 func onBoth(t *testing.T, n int, test func(t *testing.T, c *cluster)) {
+	t.Parallel()
+	onBothAlone(t, n, test)
+}
+
+// onBothAlone is onBoth for a test that only its own two parts may run beside.
+func onBothAlone(t *testing.T, n int, test func(t *testing.T, c *cluster)) {
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
 		test(t, onMini(t, n))
@@ -83,13 +91,52 @@ func (c *cluster) subcommand(name string) string {
 	return name
 }
 
+// onMini and onReal make a cluster. When the test ends, its locks are released and its nodes closed, no key of ours is left.
 func onMini(tb testing.TB, n int) *cluster {
-	return &cluster{tb: tb, servers: testredis.Mini(tb, n)}
+	return checked(&cluster{tb: tb, servers: testredis.Mini(tb, n)})
 }
 
 func onReal(tb testing.TB, n int, args ...string) *cluster {
 	processes := testredis.Real(tb, n, args...)
-	return &cluster{tb: tb, servers: testredis.Servers(processes), processes: processes}
+	return checked(&cluster{tb: tb, servers: testredis.Servers(processes), processes: processes})
+}
+
+func checked(c *cluster) *cluster {
+	c.tb.Cleanup(func() {
+		for i := range c.servers {
+			if !c.leaves && !c.tb.Failed() {
+				eventually(c.tb, func() bool { return len(c.ours(i)) == 0 }, "server %d still holds keys of ours", i)
+			}
+		}
+	})
+	return c
+}
+
+// mayLeave is for a test after which keys of ours stay for their TTL.
+func (c *cluster) mayLeave() *cluster { c.leaves = true; return c }
+
+// ours returns the values on server i that are tokens of a Locker: nothing if it is down.
+func (c *cluster) ours(i int) []string {
+	keys, _ := redis.Values(c.servers[i].Do("KEYS", "*"))
+	if len(keys) == 0 {
+		return nil
+	}
+	values, _ := redis.Strings(c.servers[i].Do("MGET", keys...))
+	return slices.DeleteFunc(values, func(value string) bool { return !ourToken.MatchString(value) })
+}
+
+var ourToken = regexp.MustCompile(`^[A-Z2-7]{8}\.[A-Za-z0-9_-]{28}`)
+
+// freeze, thaw, kill and restart do that with servers.
+func freeze(processes ...*testredis.Process)   { each(processes, (*testredis.Process).Freeze) }
+func thaw(processes ...*testredis.Process)     { each(processes, (*testredis.Process).Thaw) }
+func kill[S testredis.Server](servers ...S)    { each(servers, S.Stop) }
+func restart[S testredis.Server](servers ...S) { each(servers, S.Start) }
+
+func each[S any](all []S, do func(S)) {
+	for _, s := range all {
+		do(s)
+	}
 }
 
 // nodes returns nodes for all servers that are closed when the test ends.
@@ -109,6 +156,27 @@ func (c *cluster) opened(opts ...redlock.Option) *redlock.Locker {
 	locker, err := redlock.Open(testredis.URLs(c.servers), append([]redlock.Option{pools, redlock.TTL(long)}, opts...)...)
 	require.NoError(c.tb, err)
 	return locker
+}
+
+// observed returns a Locker, and what its Observer is told.
+func (c *cluster) observed(opts ...redlock.Option) (*redlock.Locker, *recorder) {
+	return observed(c.tb, c.nodes(), opts...)
+}
+
+func observed(tb testing.TB, nodes []*pool.Node, opts ...redlock.Option) (*redlock.Locker, *recorder) {
+	seen := &recorder{}
+	return lockerOver(tb, nodes, append(opts, redlock.WithObserver(seen))...), seen
+}
+
+// timed is observed, with a clock that the test sets.
+func (c *cluster) timed(opts ...redlock.Option) (*redlock.Locker, *clocktest.Fake, *recorder) {
+	return timed(c.tb, c.nodes(), opts...)
+}
+
+func timed(tb testing.TB, nodes []*pool.Node, opts ...redlock.Option) (*redlock.Locker, *clocktest.Fake, *recorder) {
+	fake := clocktest.New()
+	locker, seen := observed(tb, nodes, append(opts, redlock.WithClock(fake))...)
+	return locker, fake, seen
 }
 
 // open makes nodes that are closed when the test ends.
@@ -185,6 +253,13 @@ func (c *cluster) eventuallyHeld(key, value string) {
 	eventually(c.tb, func() bool { return c.holding(key, value) == len(c.servers) }, "on all servers: %s = %s", key, value)
 }
 
+// common waits until all servers hold the same under key, and returns it: the holder's token stays unknown.
+func (c *cluster) common(key string) (value string) {
+	c.tb.Helper()
+	eventually(c.tb, func() bool { value = c.value(0, key); return value != "" && c.holding(key, value) == len(c.servers) }, "%s on all servers", key)
+	return value
+}
+
 // eventuallyEmpty waits until no server holds any key.
 func (c *cluster) eventuallyEmpty() {
 	c.tb.Helper()
@@ -211,6 +286,13 @@ func receive[T any](tb testing.TB, from <-chan T, what string) T {
 	}
 }
 
+// over is a context that was cancelled.
+func over(tb testing.TB) context.Context {
+	ctx, cancel := context.WithCancel(tb.Context())
+	cancel()
+	return ctx
+}
+
 // briefly returns a context that ends soon.
 func briefly(tb testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(tb.Context(), brief)
@@ -218,13 +300,54 @@ func briefly(tb testing.TB) context.Context {
 	return ctx
 }
 
-// take takes a lock that is free.
+// take takes a lock that is free. If it is held when the test ends, it is released.
 func take(tb testing.TB, locker *redlock.Locker, name string, opts ...redlock.LockOption) *redlock.Lock {
 	tb.Helper()
-	lock, err := locker.TryLock(tb.Context(), name, opts...)
-	require.NoError(tb, err)
+	return got(locker.TryLock(tb.Context(), name, opts...))(tb)
+}
+
+// got returns a lock that a call must have got. If it is held when the test ends, it is released.
+func got(lock *redlock.Lock, err error) func(tb testing.TB) *redlock.Lock {
+	return func(tb testing.TB) *redlock.Lock {
+		tb.Helper()
+		require.NoError(tb, err)
+		tb.Cleanup(func() {
+			switch err := lock.Err(); {
+			case tb.Failed():
+			case err == nil:
+				assert.NoError(tb, lock.Unlock(context.Background()), "%s is held", lock.Name())
+			case errors.Is(err, redlock.ErrExpired): // by the test's clock
+				_ = lock.Unlock(context.Background())
+			}
+		})
+		return lock
+	}
+}
+
+// everywhere returns a lock once all servers hold it.
+func (c *cluster) everywhere(lock *redlock.Lock) *redlock.Lock {
+	c.tb.Helper()
+	c.eventuallyHeld(lock.Name(), lock.Token())
 	return lock
 }
+
+// contextOf returns the context of a lock.
+func contextOf(tb testing.TB, lock *redlock.Lock) context.Context {
+	ctx, cancel := lock.Context(tb.Context())
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// detach gives a lock up for whoever has its token.
+func detach(tb testing.TB, lock *redlock.Lock) (token string) {
+	tb.Helper()
+	token, err := lock.Detach(tb.Context())
+	require.NoError(tb, err)
+	return token
+}
+
+// errOf returns the error of a call that returns something else, too.
+func errOf[T any](_ T, err error) error { return err }
 
 // refused returns the QuorumError in err, after having checked that it is about every node, in order.
 func (c *cluster) refused(err error) *redlock.QuorumError {
@@ -316,8 +439,7 @@ func (c *cluster) asleep(name string, opts ...redlock.Option) (*redlock.Locker, 
 func won(tb testing.TB, waiter <-chan held) *redlock.Lock {
 	tb.Helper()
 	h := receive(tb, waiter, "the lock")
-	require.NoError(tb, h.err)
-	return h.lock
+	return got(h.lock, h.err)(tb)
 }
 
 // turnUntil lets the fake's time go by in steps, and time for what comes of each, until something has happened.
@@ -437,9 +559,7 @@ func (l *line) end() []string {
 // waits takes the lock of a name by Lock.
 func waits(tb testing.TB, locker *redlock.Locker, name string, opts ...redlock.LockOption) *redlock.Lock {
 	tb.Helper()
-	lock, err := locker.Lock(tb.Context(), name, opts...)
-	require.NoError(tb, err)
-	return lock
+	return got(locker.Lock(tb.Context(), name, opts...))(tb)
 }
 
 // recorder is an Observer that keeps what it is told.
@@ -534,7 +654,7 @@ func (r *recorder) takeOnAll(tb testing.TB, locker *redlock.Locker, n int, opts 
 		_ = lock.Unlock(tb.Context())
 		return false
 	}, "a lock on all nodes")
-	return lock
+	return got(lock, nil)(tb)
 }
 
 // connect waits until all n nodes take part. By then they have also carried out what was sent to them before.
@@ -643,6 +763,13 @@ func (c *cluster) foreign(name string, ttl time.Duration) (release func()) {
 			require.EqualValues(c.tb, 1, c.do(i, "EVAL", script, 1, name, value))
 		}
 	}
+}
+
+// renewed lets renewal i of a lock with a TTL come due, and waits for it.
+func (r *recorder) renewed(tb testing.TB, fake *clocktest.Fake, i int, ttl time.Duration) {
+	tb.Helper()
+	nextAt(tb, fake, renewalIn(i, ttl))
+	eventually(tb, func() bool { return r.renewals() == i+1 }, "renewal %d", i)
 }
 
 // renewals returns how many renewals have been done so far.

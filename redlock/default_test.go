@@ -21,8 +21,7 @@ func TestDefaultOption_IsThatOfEveryLockUnlessTheCallSaysOtherwise(t *testing.T)
 		t.Helper()
 		lock := take(t, locker, "name", opts...)
 		require.Equal(t, left, lock.Remaining())
-		state, err := locker.Inspect(t.Context(), "name")
-		require.NoError(t, err)
+		state := inspect(t, locker, "name")
 		require.Equal(t, metadata, state.Metadata)
 		require.NoError(t, lock.Unlock(t.Context()))
 		c.eventuallyEmpty()
@@ -44,18 +43,15 @@ func TestDefaultOption_IsIgnoredByACallThatHasNoUseForIt(t *testing.T) {
 	}
 	locker := c.locker(redlock.MaxHold(long), redlock.MaxWait(0), redlock.MaxOutage(0), redlock.Metadata("metadata"))
 	lock := take(t, locker, "name")
-	token, err := lock.Detach(t.Context())
-	require.NoError(t, err)
-	attached, err := locker.Attach(t.Context(), "name", token)
-	require.NoError(t, err)
-	_, err = locker.Lock(t.Context(), "name")
-	require.ErrorIs(t, err, redlock.ErrTaken, "MaxWait(0)")
+	token := detach(t, lock)
+	attached := got(locker.Attach(t.Context(), "name", token))(t)
+	require.ErrorIs(t, errOf(locker.Lock(t.Context(), "name")), redlock.ErrTaken, "MaxWait(0)")
 	require.NoError(t, attached.Unlock(t.Context()))
 
 	lock = take(t, locker, "name", redlock.TokenSource(source))
 	require.Equal(t, "b", lock.Token(), "without the Locker's Metadata")
 	require.NoError(t, lock.Unlock(t.Context()))
-	_, err = locker.TryLock(t.Context(), "name", redlock.TokenSource(source), redlock.Metadata("text"))
+	_, err := locker.TryLock(t.Context(), "name", redlock.TokenSource(source), redlock.Metadata("text"))
 	require.ErrorIs(t, err, redlock.ErrInvalid)
 	require.ErrorContains(t, err, `Metadata("text")`)
 }
@@ -69,42 +65,19 @@ func TestNoLimit_UndoesADefault(t *testing.T) {
 	require.NoError(t, holder.Unlock(t.Context()))
 	require.NoError(t, won(t, waiter).Unlock(t.Context()))
 
-	_, err := locker.TryLock(t.Context(), "other", redlock.AutoExtend(), redlock.TTL(long+time.Second))
-	require.ErrorContains(t, err, "MaxHold", "a default that does not fit the call")
+	require.ErrorContains(t, errOf(locker.TryLock(t.Context(), "other", redlock.AutoExtend(), redlock.TTL(long+time.Second))), "MaxHold", "a default that does not fit the call")
 	lock := take(t, locker, "other", redlock.AutoExtend(), redlock.TTL(long+time.Second), redlock.MaxHold(redlock.NoLimit))
 	require.NoError(t, lock.Unlock(t.Context()))
 
 	c.doAll("CONFIG", "SET", "maxmemory", "1")
 	locker = c.locker(redlock.MaxOutage(0))
-	_, err = locker.Lock(t.Context(), "third")
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.ErrorIs(t, errOf(locker.Lock(t.Context(), "third")), redlock.ErrNoQuorum)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err = locker.Lock(ctx, "third", redlock.MaxOutage(redlock.NoLimit))
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-}
-
-func TestNew_RefusesDefaultsThatNoLockCouldHave(t *testing.T) {
-	t.Parallel()
-	for want, opts := range map[string][]redlock.Option{
-		"Grace(6s): must be":                       {redlock.Grace(6 * time.Second)},
-		"Grace(-1ns)":                              {redlock.Grace(-1)},
-		"MaxHold(1s): below the TTL":               {redlock.MaxHold(time.Second)},
-		"MaxHold(0s): below the TTL":               {redlock.MaxHold(0)},
-		"MaxWait(-1ns)":                            {redlock.MaxWait(-1)},
-		"MaxOutage(-1ns)":                          {redlock.MaxOutage(-1)},
-		`Metadata("a|b")`:                          {redlock.Metadata("a|b")},
-		"leave something":                          {redlock.WithDrift(0.6, 0), redlock.Grace(4 * time.Second)},
-		"must be at most a quarter of the TTL, 4s": {redlock.TTL(4 * time.Second), redlock.WithLocalHandoff(2 * time.Second)},
-	} {
-		_, err := redlock.New(untouched(t), opts...)
-		require.ErrorIs(t, err, redlock.ErrInvalid, want)
-		require.ErrorContains(t, err, want)
-	}
+	require.ErrorIs(t, errOf(locker.Lock(ctx, "third", redlock.MaxOutage(redlock.NoLimit))), context.DeadlineExceeded)
 }
 
 func TestTokenSource_IsThatOfOneLock(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		lock := take(t, locker, "name", redlock.TokenSource(func() (string, error) { return "document-1", nil }))
@@ -121,19 +94,10 @@ func TestTokenSource_OneTokenForTwoRoundsOfACallIsRefused(t *testing.T) {
 	t.Parallel()
 	c := onMini(t, 3)
 	c.silence()
-	holder := take(t, c.locker(), "name")
+	take(t, c.locker(), "name")
 	_, err := c.locker().Lock(briefly(t), "name", redlock.TokenSource(func() (string, error) { return "same", nil }))
 	require.ErrorIs(t, err, redlock.ErrInvalid)
 	require.ErrorContains(t, err, `TokenSource: the token "same" was that of the round before`)
-	require.NoError(t, holder.Unlock(t.Context()))
-}
-
-func TestTokenSource_RefusesATokenThatNodesOrLogsCouldMisread(t *testing.T) {
-	t.Parallel()
-	for _, token := range []string{"", "a|1", "line\n", string(make([]byte, 513))} {
-		_, err := lockerOver(t, untouched(t)).TryLock(t.Context(), "name", redlock.TokenSource(func() (string, error) { return token, nil }))
-		require.ErrorIs(t, err, redlock.ErrInvalid, "%q", token)
-	}
 }
 
 // Somebody else may know a token that did not come from here: its lock is not passed on, and nobody is passed another's.

@@ -17,7 +17,6 @@ import (
 )
 
 func TestDo_HoldsTheLockWhileTheFunctionRunsAndReturnsItsError(t *testing.T) {
-	t.Parallel()
 	failed := errors.New("failed")
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
@@ -38,10 +37,8 @@ func TestDo_HoldsTheLockWhileTheFunctionRunsAndReturnsItsError(t *testing.T) {
 }
 
 func TestDo_RenewsTheLockWhileTheFunctionRuns(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		fake, seen := clocktest.New(), &recorder{}
-		locker := c.locker(redlock.WithClock(fake), redlock.WithObserver(seen))
+		locker, fake, seen := c.timed()
 		err := locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
 			for i := range 5 { // longer than its TTL
 				require.NoError(t, fake.WaitForTimers(t.Context(), 2)) // the end of the context, and the renewal
@@ -52,15 +49,13 @@ func TestDo_RenewsTheLockWhileTheFunctionRuns(t *testing.T) {
 			return ctx.Err()
 		}, redlock.TTL(30*time.Minute))
 		require.NoError(t, err)
-		c.eventuallyEmpty()
 	})
 }
 
 func TestDo_WaitsForItsTurnAndDoesNotRunTheFunctionWithoutIt(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
-		holder := waits(t, locker, "name")
+		waits(t, locker, "name")
 		ctx, cancel := context.WithCancel(t.Context())
 		w := &watched{Context: ctx, waiting: make(chan struct{})}
 		ended := make(chan error, 1)
@@ -72,13 +67,10 @@ func TestDo_WaitsForItsTurnAndDoesNotRunTheFunctionWithoutIt(t *testing.T) {
 		err := receive(t, ended, "the end of Do")
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.NoError(t, holder.Unlock(t.Context()))
-		c.eventuallyEmpty()
 	})
 }
 
 func TestDo_ReleasesTheLockHoweverTheFunctionEnds(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		require.PanicsWithValue(t, "a reason", func() {
@@ -103,12 +95,10 @@ func TestDo_ReleasesTheLockHoweverTheFunctionEnds(t *testing.T) {
 			return context.Cause(ctx)
 		})
 		require.Equal(t, context.Canceled, err)
-		c.eventuallyEmpty()
 	})
 }
 
 func TestDo_EndsTheContextOfTheFunctionWhenTheLockIsLost(t *testing.T) {
-	t.Parallel()
 	failed := errors.New("failed")
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		for how, lose := range map[string]func(*redlock.Lock){
@@ -149,25 +139,20 @@ func TestDo_EndsTheContextOfTheFunctionWhenTheLockIsLost(t *testing.T) {
 		t.Run("without nodes", func(t *testing.T) {
 			fake := clocktest.New()
 			err := c.locker(redlock.WithClock(fake)).Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
-				for _, s := range c.servers[1:] {
-					s.Stop()
-				}
+				kill(c.servers[1:]...)
 				fake.Advance(lock.Remaining())
 				receive(t, ctx.Done(), "the end of the context")
 				require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
 				return context.Cause(ctx)
 			}, redlock.TTL(30*time.Minute))
 			require.ErrorIs(t, err, redlock.ErrExpired)
-			for _, s := range c.servers[1:] {
-				s.Start()
-			}
+			restart(c.servers[1:]...)
 		})
 		c.eventuallyEmpty()
 	})
 }
 
 func TestDo_ReportsThatDataHasReplacedTheLock(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		err := c.locker().Do(t.Context(), "name", func(_ context.Context, lock *redlock.Lock) error {
 			c.eventuallyHeld("name", lock.Token())
@@ -182,7 +167,6 @@ func TestDo_ReportsThatDataHasReplacedTheLock(t *testing.T) {
 }
 
 func TestDo_AcceptsAFunctionThatReleasesTheLockItself(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		require.NoError(t, c.locker().Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
 			require.NoError(t, lock.Unlock(ctx))
@@ -190,30 +174,15 @@ func TestDo_AcceptsAFunctionThatReleasesTheLockItself(t *testing.T) {
 			require.ErrorIs(t, context.Cause(ctx), redlock.ErrReleased)
 			return nil
 		}))
-		c.eventuallyEmpty()
 	})
 }
 
-func TestDo_WithoutAFunctionOrWithBadOptionsIsRefused(t *testing.T) {
-	t.Parallel()
-	locker := onMini(t, 1).locker()
-	require.ErrorContains(t, locker.Do(t.Context(), "name", nil), "no function")
-	never := func(context.Context, *redlock.Lock) error { panic("not asked for") }
-	require.ErrorContains(t, locker.Do(t.Context(), "", never), "the name is empty")
-	require.ErrorContains(t, locker.Do(t.Context(), "name", never, redlock.TTL(0)), "TTL 0s")
-	require.NoError(t, locker.Close())
-	require.ErrorIs(t, locker.Do(t.Context(), "name", never), redlock.ErrClosed)
-}
-
 func TestDo_EndsAtMaxHold(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		fake, seen := clocktest.New(), &recorder{}
-		locker := c.locker(redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithDrift(0, 0))
+		locker, fake, seen := c.timed(redlock.WithDrift(0, 0))
 		err := locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
 			for i := range 2 {
-				nextAt(t, fake, renewalIn(i, 30*time.Minute))
-				eventually(t, func() bool { return seen.renewals() == i+1 }, "renewal %d", i)
+				seen.renewed(t, fake, i, 30*time.Minute)
 			}
 			fake.Advance(25 * time.Minute)
 			receive(t, ctx.Done(), "the end of the context")
@@ -221,18 +190,14 @@ func TestDo_EndsAtMaxHold(t *testing.T) {
 			return nil
 		}, redlock.TTL(30*time.Minute), redlock.MaxHold(35*time.Minute))
 		require.ErrorIs(t, err, redlock.ErrExpired)
-		c.eventuallyEmpty()
 	})
 }
 
 func TestDo_RenewsALockThatItFindsTaken(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		fake, seen := clocktest.New(), &recorder{}
-		locker := lockerOver(t, c.nodes(), redlock.WithObserver(seen), redlock.WithClock(fake))
+		locker, fake, seen := c.timed()
 		lock := take(t, locker, "name", redlock.TTL(30*time.Minute))
-		outer, cancel := lock.Context(t.Context())
-		defer cancel()
+		outer := contextOf(t, lock)
 		require.NoError(t, locker.Do(outer, "name", func(ctx context.Context, _ *redlock.Lock) error {
 			locker.Drain() // Do has extended the lock
 			before := seen.renewals()
@@ -250,7 +215,6 @@ func TestDo_RenewsALockThatItFindsTaken(t *testing.T) {
 }
 
 func TestTryDo_DoesNotWaitForAHolder(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(), "name")
 		other := c.locker()
@@ -262,7 +226,6 @@ func TestTryDo_DoesNotWaitForAHolder(t *testing.T) {
 		require.NoError(t, lock.Unlock(t.Context()))
 		wanted := errors.New("wanted")
 		require.Equal(t, wanted, other.TryDo(t.Context(), "name", func(context.Context, *redlock.Lock) error { return wanted }))
-		c.eventuallyEmpty()
 	})
 }
 
@@ -338,9 +301,9 @@ func TestDo_TheLossOfAnotherLockDoesNotHideTheLossOfItsOwn(t *testing.T) {
 }
 
 func TestMaxWait_LimitsTheWaitAndNotTheWork(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		holder, locker := take(t, c.locker(), "taken"), c.locker()
+		take(t, c.locker(), "taken")
+		locker := c.locker()
 		work := func(ctx context.Context, _ *redlock.Lock) error {
 			_, bounded := ctx.Deadline()
 			require.False(t, bounded)
@@ -355,52 +318,31 @@ func TestMaxWait_LimitsTheWaitAndNotTheWork(t *testing.T) {
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorAs(t, err, new(*redlock.QuorumError))
 		require.NoError(t, locker.Do(t.Context(), "free", work, redlock.MaxWait(patient)))
-		require.NoError(t, holder.Unlock(t.Context()))
-		c.eventuallyEmpty()
 	})
 }
 
 func TestMaxWait_0TriesOnce(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		seen := &recorder{}
 		holder, locker := take(t, c.locker(), "name"), c.locker(redlock.WithObserver(seen))
-		_, err := locker.Lock(t.Context(), "name", redlock.MaxWait(0))
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.ErrorIs(t, errOf(locker.Lock(t.Context(), "name", redlock.MaxWait(0))), redlock.ErrTaken)
 		require.Equal(t, 1, waitFor[event.Acquire](t, seen, 1)[0].Rounds)
 		require.NoError(t, holder.Unlock(t.Context()))
-		lock, err := locker.Lock(t.Context(), "name", redlock.MaxWait(0))
-		require.NoError(t, err)
-		require.NoError(t, lock.Unlock(t.Context()))
+		waits(t, locker, "name", redlock.MaxWait(0))
 	})
-}
-
-func TestMaxWait_IsInvalidForACallThatDoesNotWait(t *testing.T) {
-	t.Parallel()
-	locker := lockerOver(t, untouched(t))
-	for _, d := range []time.Duration{0, time.Second} {
-		_, err := locker.TryLock(t.Context(), "name", redlock.MaxWait(d))
-		require.ErrorIs(t, err, redlock.ErrInvalid)
-		require.ErrorContains(t, err, "MaxWait("+d.String()+")")
-		_, err = locker.Attach(t.Context(), "name", "token", redlock.MaxWait(d))
-		require.ErrorIs(t, err, redlock.ErrInvalid)
-	}
 }
 
 // The danger: a caller who cannot tell whether the work was done, and does it twice or never.
 func TestDo_SaysWhetherTheFunctionHasRun(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		holder, locker := take(t, c.locker(), "taken"), c.locker()
 		ran := func(err error) func(context.Context, *redlock.Lock) error {
 			return func(context.Context, *redlock.Lock) error { return err }
 		}
-		over, cancel := context.WithCancel(t.Context())
-		cancel()
 		taken := locker.TryDo(t.Context(), "taken", ran(nil))
 		for err, is := range map[error]error{
 			taken:                                redlock.ErrTaken,
-			locker.Do(over, "free", ran(nil)):    context.Canceled,
+			locker.Do(over(t), "free", ran(nil)): context.Canceled,
 			locker.Do(t.Context(), "", ran(nil)): redlock.ErrInvalid,
 			locker.Do(t.Context(), "free", nil):  redlock.ErrInvalid,
 			locker.Do(t.Context(), "taken", ran(nil), redlock.MaxWait(0)): redlock.ErrTaken,

@@ -20,13 +20,10 @@ import (
 type contextKey struct{}
 
 func TestObserver_ACallAndItsLockBeginAndEndInOrder(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		seen := &recorder{}
-		locker := c.locker(redlock.WithObserver(seen), redlock.WithFencing())
+		locker, seen := c.observed(redlock.WithFencing())
 		ctx := context.WithValue(t.Context(), contextKey{}, "mine")
-		lock, err := locker.TryLock(ctx, "name")
-		require.NoError(t, err)
+		lock := got(locker.TryLock(ctx, "name"))(t)
 		require.NoError(t, lock.Unlock(ctx))
 		end := waitFor[event.End](t, seen, 1)[0]
 
@@ -68,8 +65,7 @@ func TestObserver_IsToldOfARefusedCall(t *testing.T) {
 	a := waitFor[event.Acquire](t, seen, 1)[0]
 	require.Equal(t, refused, a.Err)
 	require.Zero(t, a.Validity)
-	_, err := locker.Lock(briefly(t), "name")
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, errOf(locker.Lock(briefly(t), "name")), context.DeadlineExceeded)
 	a = waitFor[event.Acquire](t, seen, 2)[1]
 	require.ErrorIs(t, a.Err, context.DeadlineExceeded)
 	require.False(t, a.Try)
@@ -81,7 +77,7 @@ func TestObserver_TellsTheEndOfMaxWaitFromThatOfTheContext(t *testing.T) {
 	t.Parallel()
 	c, seen := onReal(t, 3), &recorder{}
 	locker := c.locker(redlock.WithObserver(seen))
-	holder := take(t, c.locker(), "name")
+	take(t, c.locker(), "name")
 	ctx, cancel := context.WithCancel(t.Context())
 	first := lockBeside(ctx, locker, "name") // those behind it ask no node
 	seen.waitForRefusals(t, 1)
@@ -100,7 +96,6 @@ func TestObserver_TellsTheEndOfMaxWaitFromThatOfTheContext(t *testing.T) {
 
 	cancel()
 	require.ErrorIs(t, receive(t, first, "the end of Lock").err, context.Canceled)
-	require.NoError(t, holder.Unlock(t.Context()))
 }
 
 func TestObserver_SeesASplitVote(t *testing.T) {
@@ -113,8 +108,7 @@ func TestObserver_SeesASplitVote(t *testing.T) {
 			c.do(i, "SET", "name", "theirs", "PX", long.Milliseconds())
 		}
 		before := len(eventsOf[event.Acquire](seen))
-		_, err := locker.TryLock(t.Context(), "name")
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
 		waitFor[event.Acquire](t, seen, before+1)
 		all := eventsOf[event.Round](seen)
 		return all[len(all)-1].Split
@@ -125,25 +119,22 @@ func TestObserver_SeesASplitVote(t *testing.T) {
 }
 
 func TestObserver_IsToldHowOftenAndHowLongACallHasTried(t *testing.T) {
-	t.Parallel()
 	onBothSilent(t, 3, func(t *testing.T, c *cluster) {
 		holder := take(t, c.locker(), "name")
 		locker, seen := c.waiting(c.nodes())
 		waiter := lockBeside(t.Context(), locker, "name")
 		seen.waitForRefusals(t, 2)
 		require.NoError(t, holder.Unlock(t.Context()))
-		lock := won(t, waiter)
+		won(t, waiter)
 		a := waitFor[event.Acquire](t, seen, 1)[0]
 		require.GreaterOrEqual(t, a.Rounds, 3)
 		require.Len(t, seen.verdictsOn("acquire"), a.Rounds)
 		require.Positive(t, a.Wait)
 		require.Greater(t, a.Took, a.Wait)
-		require.NoError(t, lock.Unlock(t.Context()))
 	})
 }
 
 func TestObserver_ALockEndsOnceHoweverItEnds(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		for name, test := range map[string]struct {
 			end  func(t *testing.T, lock *redlock.Lock, fake *clocktest.Fake)
@@ -166,10 +157,8 @@ func TestObserver_ALockEndsOnceHoweverItEnds(t *testing.T) {
 			}, redlock.ErrLost},
 		} {
 			t.Run(name, func(t *testing.T) {
-				fake, seen := clocktest.New(), &recorder{}
-				locker := c.locker(redlock.WithObserver(seen), redlock.WithClock(fake))
-				lock := take(t, locker, "name", redlock.TTL(time.Minute))
-				c.eventuallyHeld("name", lock.Token())
+				locker, fake, seen := c.timed()
+				lock := c.everywhere(take(t, locker, "name", redlock.TTL(time.Minute)))
 				test.end(t, lock, fake)
 				end := waitFor[event.End](t, seen, 1)[0]
 				require.Equal(t, test.want, end.Err)
@@ -219,16 +208,13 @@ func TestObserver_IsToldHowMuchValidityAnExtensionHadLeft(t *testing.T) {
 func TestObserver_FollowsALockFromProcessToProcess(t *testing.T) {
 	t.Parallel()
 	c, first, second := onReal(t, 3), &recorder{}, &recorder{}
-	lock := take(t, c.locker(redlock.WithObserver(first)), "name")
-	c.eventuallyHeld("name", lock.Token())
-	token, err := lock.Detach(t.Context())
-	require.NoError(t, err)
+	lock := c.everywhere(take(t, c.locker(redlock.WithObserver(first)), "name"))
+	token := detach(t, lock)
 	end := waitFor[event.End](t, first, 1)[0]
 	require.True(t, end.Detached)
 	require.ErrorIs(t, end.Err, redlock.ErrReleased)
 
-	same, err := c.locker(redlock.WithObserver(second)).Attach(t.Context(), "name", token)
-	require.NoError(t, err)
+	same := got(c.locker(redlock.WithObserver(second)).Attach(t.Context(), "name", token))(t)
 	a := waitFor[event.Acquire](t, second, 1)[0]
 	require.Equal(t, event.OpAttach, a.Op)
 	require.Zero(t, a.Rounds)
@@ -244,8 +230,7 @@ func TestObserver_ALockThatIsTakenAgainEndsWithItsLastHandle(t *testing.T) {
 	locker := c.locker(redlock.WithObserver(seen))
 	outer := take(t, locker, "name", redlock.Owner("me"))
 	inner := take(t, locker, "name", redlock.Owner("me"), redlock.Reentrant())
-	_, err := locker.TryLock(t.Context(), "name", redlock.Owner("me"))
-	require.ErrorIs(t, err, redlock.ErrDeadlock)
+	require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name", redlock.Owner("me"))), redlock.ErrDeadlock)
 	require.NoError(t, inner.Unlock(t.Context()))
 	calls := waitFor[event.Acquire](t, seen, 3)
 	require.False(t, calls[0].Reentered)
@@ -352,7 +337,7 @@ func TestObserver_IsToldWhatOperatorsDo(t *testing.T) {
 	t.Parallel()
 	c, seen := onReal(t, 3), &recorder{}
 	locker := c.locker(redlock.WithObserver(seen), prefixed, redlock.WithHeal(time.Millisecond))
-	take(t, locker, "name", redlock.Metadata("backup"))
+	require.NoError(t, errOf(locker.TryLock(t.Context(), "name", redlock.Metadata("backup"))))
 	_, err := locker.ForceUnlock(t.Context(), "name")
 	require.NoError(t, err)
 	forced := waitFor[event.ForceUnlock](t, seen, 1)[0]
@@ -409,8 +394,7 @@ func TestObserver_SeesAnUnlockAfterClose(t *testing.T) {
 	locker := c.locker(redlock.WithObserver(seen))
 	lock := take(t, locker, "name")
 	require.NoError(t, locker.Close())
-	_, err := locker.TryLock(t.Context(), "name")
-	require.ErrorIs(t, err, redlock.ErrClosed)
+	require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrClosed)
 	require.NoError(t, lock.Unlock(t.Context()))
 	require.ErrorIs(t, waitFor[event.End](t, seen, 1)[0].Err, redlock.ErrReleased)
 }
@@ -446,7 +430,6 @@ func TestObserver_ALockThatWasReleasedEndedWhenUnlockWasCalled(t *testing.T) {
 
 // MaxHold leaves nothing to renew, so that no renewal can notice the end.
 func TestObserver_SeesTheEndOfALockThatMayNotBeRenewed(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		seen, log, fake := &recorder{}, &logBuffer{}, clocktest.New()
 		opts := []redlock.LockOption{redlock.AutoExtend(), redlock.TTL(time.Minute), redlock.MaxHold(time.Minute)}
@@ -461,12 +444,10 @@ func TestObserver_SeesTheEndOfALockThatMayNotBeRenewed(t *testing.T) {
 }
 
 func TestObserver_ARenewedLockEndsThoughItsLockerIsClosed(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		seen, fake := &recorder{}, clocktest.New()
 		locker := c.locker(redlock.WithObserver(seen), redlock.WithClock(fake))
-		lock := take(t, locker, "name", redlock.AutoExtend(), redlock.TTL(time.Minute))
-		c.eventuallyHeld("name", lock.Token())
+		lock := c.everywhere(take(t, locker, "name", redlock.AutoExtend(), redlock.TTL(time.Minute)))
 		require.NoError(t, locker.Close())
 		fake.Advance(time.Minute / 2)
 		require.NoError(t, lock.Err())
@@ -480,9 +461,7 @@ func TestObserver_AnExtensionOfALockThatWasOverHadNoValidityLeft(t *testing.T) {
 	c, seen := onMini(t, 3), &recorder{}
 	locker := c.locker(redlock.WithObserver(seen))
 	lock := take(t, locker, "name")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, lock.Extend(ctx, 2*long), context.Canceled)
+	require.ErrorIs(t, lock.Extend(over(t), 2*long), context.Canceled)
 	require.NoError(t, lock.Unlock(t.Context()))
 	require.ErrorIs(t, lock.Extend(t.Context(), 2*long), redlock.ErrReleased)
 	extends := waitFor[event.Extend](t, seen, 2)
@@ -519,7 +498,6 @@ func TestObserver_IsToldWhichCommandWasSentToANode(t *testing.T) {
 		"fenced": {[]redlock.Option{redlock.WithFencing()}, []string{"EVALSHA", "EVALSHA", "EVALSHA"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			onBoth(t, 1, func(t *testing.T, c *cluster) {
 				seen := &recorder{}
 				locker := c.locker(append(test.opts, redlock.WithObserver(seen))...)
@@ -544,7 +522,6 @@ func TestObserver_IsToldWhichCommandWasSentToANode(t *testing.T) {
 	eventually(t, func() bool {
 		return slices.ContainsFunc(eventsOf[event.NodeDown](seen), func(e event.NodeDown) bool { return e.Failed > 0 })
 	}, "an attempt to connect that fails")
-	_, err := locker.TryLock(t.Context(), "name")
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrNoQuorum)
 	require.Empty(t, waitFor[event.Vote](t, seen, 3)[2].Command, "nothing was sent")
 }

@@ -16,7 +16,6 @@ import (
 // Rounds with blocks of different sizes, and with single numbers, over two Lockers, while a minority of the nodes lose their
 // counters or count on beside the others: no number belongs to two locks, and those of a later one are higher.
 func TestFence_BlocksLieAboveAllNumbersBefore(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		seed := rand.Uint64()
 		t.Log("seed", seed)

@@ -78,7 +78,6 @@ func TestFence_OfEachHolderIsHigherThanAllBefore(t *testing.T) {
 }
 
 func TestFence_WithoutFencingThereIsNoTokenAndNoCounter(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(), "name")
 		require.Zero(t, lock.Fence())
@@ -89,13 +88,11 @@ func TestFence_WithoutFencingThereIsNoTokenAndNoCounter(t *testing.T) {
 }
 
 func TestFence_LocksWithAndWithoutItExcludeEachOther(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		plain, fenced := c.locker(), c.locker(redlock.WithFencing())
 		for _, who := range []struct{ holder, other *redlock.Locker }{{plain, fenced}, {fenced, plain}} {
 			lock := take(t, who.holder, "name")
-			_, err := who.other.TryLock(t.Context(), "name")
-			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.ErrorIs(t, errOf(who.other.TryLock(t.Context(), "name")), redlock.ErrTaken)
 			require.NoError(t, lock.Unlock(t.Context()))
 			c.eventuallyFree("name")
 		}
@@ -104,7 +101,6 @@ func TestFence_LocksWithAndWithoutItExcludeEachOther(t *testing.T) {
 
 // A name that lives under a prefix has its counter there too.
 func TestFence_TheCounterIsBesideTheKey(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 1, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(redlock.WithFencing(), redlock.WithKeyPrefix("lock:"), redlock.WithFenceTTL(2*time.Hour)), "name", redlock.TTL(time.Hour))
 		require.Equal(t, lock.Fence(), c.counter(0, "lock:name"))
@@ -114,7 +110,6 @@ func TestFence_TheCounterIsBesideTheKey(t *testing.T) {
 }
 
 func TestFence_StaysTheSameForAsLongAsTheLockIsHeld(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker(redlock.WithFencing())
 		lock := take(t, locker, "name", redlock.Owner("me"))
@@ -133,15 +128,14 @@ func TestFence_StaysTheSameForAsLongAsTheLockIsHeld(t *testing.T) {
 		c.eventuallyHeld("name", fenced(attached)) // on all of them now
 		require.NoError(t, attached.Unlock(t.Context()))
 		c.eventuallyFree("name")
+		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 		require.Greater(t, take(t, locker, "name").Fence(), fence)
 	})
 }
 
 func TestInspect_ShowsTheFencingTokenThatAMajorityHolds(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		seen := &recorder{}
-		locker := c.locker(redlock.WithFencing(), redlock.WithObserver(seen))
+		locker, seen := c.observed(redlock.WithFencing())
 		lock := take(t, locker, "name", redlock.Metadata("who: me"))
 		require.NoError(t, lock.Extend(t.Context(), long))
 		seen.waitForVotes(t, "extend", "name", 3)
@@ -149,8 +143,7 @@ func TestInspect_ShowsTheFencingTokenThatAMajorityHolds(t *testing.T) {
 		ahead := lock.Fence() + 1000
 		c.do(1, "SET", "name", fmt.Sprintf("%s|%d", lock.Token(), ahead), "PX", 60000)
 		for _, by := range []*redlock.Locker{locker, c.locker()} {
-			state, err := by.Inspect(t.Context(), "name")
-			require.NoError(t, err)
+			state := inspect(t, by, "name")
 			require.Equal(t, lock.Token(), state.Token)
 			require.Equal(t, "who: me", state.Metadata)
 			require.Equal(t, lock.Fence(), state.Fence)
@@ -168,10 +161,8 @@ func TestInspect_ShowsTheFencingTokenThatAMajorityHolds(t *testing.T) {
 		require.Equal(t, lock.Fence(), attached.Fence())
 
 		c.do(2, "SET", "name", fmt.Sprintf("%s|%d", lock.Token(), ahead+1), "PX", 60000)
-		_, err := c.locker().Attach(t.Context(), "name", lock.Token())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum, "no majority says which it is")
-		state, err := locker.Inspect(t.Context(), "name")
-		require.NoError(t, err)
+		require.ErrorIs(t, errOf(c.locker().Attach(t.Context(), "name", lock.Token())), redlock.ErrNoQuorum, "no majority says which it is")
+		state := inspect(t, locker, "name")
 		require.Equal(t, lock.Token(), state.Token)
 		require.Zero(t, state.Fence)
 	})
@@ -179,26 +170,22 @@ func TestInspect_ShowsTheFencingTokenThatAMajorityHolds(t *testing.T) {
 
 // A value of another client that happens to look like ours is shown as it is.
 func TestFence_WhatAnotherClientHoldsHasNone(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 1, func(t *testing.T, c *cluster) {
 		c.do(0, "SET", "name", "some|17")
-		state, err := c.locker().Inspect(t.Context(), "name")
-		require.NoError(t, err)
+		state := inspect(t, c.locker(), "name")
 		require.Equal(t, "some|17", state.Token)
 		require.Zero(t, state.Fence)
 	})
 }
 
 func TestFence_CountersThatDifferAreBroughtIntoStepByASecondRoundTrip(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		now := uint64(time.Now().UnixMicro())
 		begin := []uint64{now + 900_000_000, now + 500, now + 300, now + 100_000_000_000, now}
 		for i, n := range begin {
 			c.do(i, "SET", "{name}:fence", n)
 		}
-		seen := &recorder{}
-		locker := c.locker(redlock.WithFencing(), redlock.WithObserver(seen))
+		locker, seen := c.observed(redlock.WithFencing())
 		lock := take(t, locker, "name")
 		// Three answers decide, and the highest of them is it: at least the third of all, as it comes.
 		require.Greater(t, lock.Fence(), now+500)
@@ -223,7 +210,6 @@ func TestFence_CountersThatDifferAreBroughtIntoStepByASecondRoundTrip(t *testing
 }
 
 func TestFence_DoesNotFallWhenANodeHasForgottenItsCounter(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker(redlock.WithFencing())
 		last := uint64(0)
@@ -269,7 +255,6 @@ func TestFence_ACounterFromAnOlderCopyOfTheDataIsNotBelieved(t *testing.T) {
 
 // An extension that gives the key to a node that has forgotten all makes it count from the token on.
 func TestFence_ANodeThatIsGivenTheLockAgainCountsOnFromIt(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		future := uint64(time.Now().Add(time.Hour).UnixMicro())
 		c.doAll("SET", "{name}:fence", future)
@@ -288,7 +273,6 @@ func TestFence_ANodeThatIsGivenTheLockAgainCountsOnFromIt(t *testing.T) {
 }
 
 func TestFence_ACounterThatCannotBeUsedIsReportedOfItsNode(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		c.do(0, "SET", "{name}:fence", "somebody's text")
 		c.do(1, "RPUSH", "{name}:fence", "somebody's list")
@@ -307,7 +291,6 @@ func TestFence_ACounterThatCannotBeUsedIsReportedOfItsNode(t *testing.T) {
 }
 
 func TestFence_DataInThePlaceOfCountersStaysAsItIsWhileTheLockIsExtendedAndReleased(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(redlock.WithFencing()), "name")
 		c.eventuallyHeld("name", fenced(lock))
@@ -321,36 +304,6 @@ func TestFence_DataInThePlaceOfCountersStaysAsItIsWhileTheLockIsExtendedAndRelea
 			require.Equal(t, "somebody's text", c.value(i, "{name}:fence"))
 			require.EqualValues(t, -1, c.do(i, "PTTL", "{name}:fence"))
 		}
-	})
-}
-
-func TestFence_OfWaitersRises(t *testing.T) {
-	t.Parallel()
-	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		lockers := []*redlock.Locker{c.locker(redlock.WithFencing()), c.locker(redlock.WithFencing())}
-		var mu sync.Mutex
-		var order []uint64
-		var all sync.WaitGroup
-		for i := range 16 {
-			all.Go(func() {
-				for range 20 {
-					lock, err := lockers[i%2].Lock(t.Context(), "name")
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					mu.Lock()
-					order = append(order, lock.Fence())
-					mu.Unlock()
-					if err := lock.Unlock(t.Context()); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		all.Wait()
-		require.Len(t, order, 320)
-		requireRising(t, order)
 	})
 }
 
@@ -499,33 +452,13 @@ func TestFence_AServerThatForgetsItsScriptsIsTaughtAgain(t *testing.T) {
 	}
 }
 
-func TestMetadata_MayNotLookLikeAFence(t *testing.T) {
-	t.Parallel()
-	c := onMini(t, 1)
-	_, err := c.locker().TryLock(t.Context(), "name", redlock.Metadata("a|7"))
-	require.ErrorContains(t, err, `Metadata("a|7"): must not contain |, which separates the fencing token`)
-}
-
-func TestWithFenceTTL_OutOfRangeIsRefused(t *testing.T) {
-	t.Parallel()
-	c := onMini(t, 1)
-	for _, d := range []time.Duration{0, -time.Hour, time.Minute - 1} {
-		_, err := redlock.New(c.nodes(), redlock.WithFencing(), redlock.WithFenceTTL(d))
-		require.ErrorContains(t, err, fmt.Sprintf("WithFenceTTL(%v)", d))
-	}
-	_, err := redlock.New(c.nodes(), redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
-	require.NoError(t, err)
-}
-
 // A round that ends while counters are being raised: its error does not call a node's grant a yes that does not count.
 func TestTryLock_ThatEndsInItsSecondRoundTripNamesTheNodesThatHadNotAgreed(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	raised := make(chan struct{})
 	freeze := sync.OnceFunc(func() { // and never again, once they are thawed
-		for _, process := range c.processes {
-			process.Freeze()
-		}
+		freeze(c.processes...)
 		close(raised)
 	})
 	nodes := c.nodes(throughWires(func(_ string, w *tapped) {
@@ -550,9 +483,7 @@ func TestTryLock_ThatEndsInItsSecondRoundTripNamesTheNodesThatHadNotAgreed(t *te
 	receive(t, raised, "a second round trip")
 	cancel()
 	err := receive(t, ended, "the end")
-	for _, process := range c.processes {
-		process.Thaw()
-	}
+	thaw(c.processes...)
 	require.ErrorIs(t, err, context.Canceled)
 	yes := 0
 	for _, node := range c.refused(err).Nodes {
@@ -566,7 +497,6 @@ func TestTryLock_ThatEndsInItsSecondRoundTripNamesTheNodesThatHadNotAgreed(t *te
 
 // Whoever takes up a lock of which a majority holds the token, but no majority the same number, is told that.
 func TestAttach_ReportsFencingTokensThatDiffer(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		seen := &recorder{}
 		lock := take(t, c.locker(redlock.WithFencing(), redlock.WithObserver(seen)), "name")
@@ -579,7 +509,7 @@ func TestAttach_ReportsFencingTokensThatDiffer(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "the numbers differ until the holder extends it")
 		require.NoError(t, lock.Extend(t.Context(), 2*long))
-		_, err = c.locker().Attach(t.Context(), "name", lock.Token())
-		require.NoError(t, err)
+		require.NoError(t, c.attach(lock).Unlock(t.Context()))
+		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 	})
 }

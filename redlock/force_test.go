@@ -28,12 +28,10 @@ func (c *cluster) free(name string) {
 }
 
 func TestForceUnlock_FreesALockWhoeverHoldsIt(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		log := &logBuffer{}
 		locker := c.locker(redlock.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
-		lock := take(t, c.locker(), "ours", redlock.Metadata("backup of db3"))
-		c.eventuallyHeld("ours", lock.Token())
+		lock := c.everywhere(take(t, c.locker(), "ours", redlock.Metadata("backup of db3")))
 		removed, err := locker.ForceUnlock(t.Context(), "ours")
 		require.NoError(t, err)
 		require.Equal(t, lock.Token(), removed.Token)
@@ -60,7 +58,6 @@ func TestForceUnlock_FreesALockWhoeverHoldsIt(t *testing.T) {
 }
 
 func TestForceUnlock_FreesALockWithFencing(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(redlock.WithFencing()), "name")
 		c.eventuallyFenced(lock)
@@ -70,11 +67,11 @@ func TestForceUnlock_FreesALockWithFencing(t *testing.T) {
 		require.Equal(t, lock.Fence(), removed.Fence)
 		c.eventuallyFree("name")
 		require.NotZero(t, c.counter(0, "name"), "the counter stays")
+		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 	})
 }
 
 func TestForceUnlock_DoesNotReportAsFreedWhatWasNotThere(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		removed, err := locker.ForceUnlock(t.Context(), "nobody's")
@@ -110,13 +107,11 @@ func stall(name string) (opt pool.Option, stalled *atomic.Int64, release func())
 
 // The danger: a deletion that arrives when it was given up long ago, and another holds the lock.
 func TestForceUnlock_ThatArrivesLateDoesNotDeleteTheKeyOfALaterHolder(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		opt, stalled, release := stall("the-name")
 		defer release()
 		locker := lockerOver(t, c.nodes(opt, pool.WithTimeout(brief), pool.WithMaxOverdue(long)))
-		first := take(t, c.locker(), "the-name")
-		c.eventuallyHeld("the-name", first.Token())
+		first := c.everywhere(take(t, c.locker(), "the-name"))
 		removed, err := locker.ForceUnlock(t.Context(), "the-name")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		for _, node := range removed.Nodes {
@@ -126,8 +121,7 @@ func TestForceUnlock_ThatArrivesLateDoesNotDeleteTheKeyOfALaterHolder(t *testing
 		eventually(t, func() bool { return stalled.Load() == 3 }, "all deletions are on their way")
 		require.NoError(t, first.Unlock(t.Context()))
 		c.eventuallyEmpty()
-		second := take(t, c.locker(), "the-name")
-		c.eventuallyHeld("the-name", second.Token())
+		second := c.everywhere(take(t, c.locker(), "the-name"))
 
 		release()
 		eventually(t, func() bool { // what comes behind them on the same connections is answered
@@ -166,7 +160,6 @@ func (r replies) Reply(_ wire.Tag, reply wire.Reply) { r <- reply }
 
 // The danger: somebody's data under the name.
 func TestForceUnlock_LeavesSomebodysDataAlone(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		c.doAll("RPUSH", "name", "data")
@@ -197,7 +190,6 @@ func TestForceUnlock_LeavesSomebodysDataAlone(t *testing.T) {
 }
 
 func TestForceUnlock_WithoutAMajorityIsUnknown(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		c.servers[0].Stop()
 		c.do(1, "SET", "name", "token")
@@ -219,9 +211,7 @@ func TestForceUnlock_OnAContextThatEndsDoesNotGoOnWaiting(t *testing.T) {
 	locker := c.locker()
 	c.doAll("SET", "name", "token", "PX", long.Milliseconds())
 	inspect(t, locker, "name")
-	for _, p := range c.processes {
-		p.Freeze()
-	}
+	freeze(c.processes...)
 	ctx := briefly(t)
 	removed, err := locker.ForceUnlock(ctx, "name")
 	require.ErrorIs(t, err, ctx.Err())
@@ -229,11 +219,8 @@ func TestForceUnlock_OnAContextThatEndsDoesNotGoOnWaiting(t *testing.T) {
 	for _, node := range removed.Nodes {
 		require.ErrorIs(t, node.Err, nodeerr.ErrPending)
 	}
-	for _, p := range c.processes {
-		p.Thaw()
-	}
+	thaw(c.processes...)
 	require.NoError(t, locker.Close())
-	_, err = locker.ForceUnlock(t.Context(), "name")
-	require.ErrorIs(t, err, redlock.ErrClosed)
+	require.ErrorIs(t, errOf(locker.ForceUnlock(t.Context(), "name")), redlock.ErrClosed)
 	require.Equal(t, 3, c.holding("name", "token"), "nothing is deleted that was not looked at in time")
 }

@@ -94,7 +94,6 @@ func TestLock_DoesNotWaitForEverForSomebodysData(t *testing.T) {
 }
 
 func TestLock_WaitsForTheOthersBesideSomebodysDataOnAMinority(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		c.put(2, "a list")
 		holder := take(t, c.locker(prefixed), "name")
@@ -134,7 +133,6 @@ func TestLock_EndsWhenSomebodysDataTakesThePlaceOfAHolder(t *testing.T) {
 
 // A lock that was made with SETNX may be in use: the waiter cannot know, but the operator should.
 func TestLock_SaysOnceInTheLogThatItWaitsForAKeyWithoutATTL(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		c.leave("app:name", "somebody")
 		fake := clocktest.New()
@@ -160,7 +158,10 @@ func TestLock_SaysOnceInTheLogThatItWaitsForAKeyWithoutATTL(t *testing.T) {
 		require.Empty(t, waiter)
 		cancel()
 		err := receive(t, waiter, "the end of Lock").err
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.ErrorIs(t, err, nodeerr.ErrNoExpiry)
+		require.Equal(t, 3, c.holding("app:name", "somebody"))
 		require.Regexp(t, `the key has no expiry, and was seen unchanged for \d+m`, err.Error())
 		require.NotContains(t, log.String(), "somebody", "the value may be a secret")
 	})
@@ -184,6 +185,10 @@ func TestTryLock_SaysThatTheKeyHasNoTTL(t *testing.T) {
 					require.ErrorIs(t, err, nodeerr.ErrNoExpiry)
 					require.ErrorIs(t, err, nodeerr.ErrHeld)
 				}
+				for i := range n/2 + 1 {
+					require.Equal(t, "somebody", c.value(i, "name"))
+					require.Negative(t, c.ttl(i, "name"), "it got a TTL")
+				}
 				c.do(0, "SET", "name", "another", "PX", 3_600_000)
 				_, err := locker.TryLock(t.Context(), "name")
 				require.ErrorIs(t, err, redlock.ErrTaken)
@@ -199,7 +204,6 @@ func TestTryLock_HealsAKeyThatHasHadNoTTLForLong(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]redlock.Option{"plain": nil, "fenced": {redlock.WithFencing()}} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			onBoth(t, 3, func(t *testing.T, c *cluster) {
 				c.leave("app:name", "somebody")
 				fake := clocktest.New()
@@ -232,8 +236,7 @@ func TestTryLock_DoesNotHealAKeyThatChanges(t *testing.T) {
 	locker := c.locker(prefixed, redlock.WithClock(fake), redlock.WithHeal(after))
 	c.leave("app:name", "somebody")
 	try := func() {
-		_, err := locker.TryLock(t.Context(), "name")
-		require.ErrorIs(t, err, nodeerr.ErrNoExpiry)
+		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), nodeerr.ErrNoExpiry)
 		c.settled()
 	}
 	c.leave("app:other", "somebody")
@@ -269,8 +272,7 @@ func TestTryLock_DoesNotHealAKeyThatMayHaveChanged(t *testing.T) {
 			locker := c.locker(prefixed, redlock.WithClock(fake), redlock.WithHeal(after))
 			c.leave("app:name", "1")
 			try := func() {
-				_, err := locker.TryLock(t.Context(), "name")
-				require.ErrorIs(t, err, redlock.ErrTaken)
+				require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
 				c.settled()
 			}
 			try()
@@ -316,8 +318,7 @@ func TestTryLock_ThatALockRefusesObservesNothing(t *testing.T) {
 	holder := take(t, c.locker(prefixed), "name")
 	c.eventuallyHeld("app:name", holder.Token())
 	try := func() {
-		_, err := locker.TryLock(t.Context(), "name")
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
 	}
 	try() // loads the script
 	c.settled()
@@ -337,8 +338,7 @@ func TestTryLock_ForgetsKeysWithoutATTLIfThereAreVeryMany(t *testing.T) {
 	for i := range 10_000 {
 		name := fmt.Sprint("name-", i)
 		c.do(0, "SET", "app:"+name, "somebody")
-		_, err := locker.TryLock(t.Context(), name)
-		require.ErrorIs(t, err, nodeerr.ErrNoExpiry)
+		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), name)), nodeerr.ErrNoExpiry)
 	}
 	require.LessOrEqual(t, redlock.Queues(locker), 8192)
 }

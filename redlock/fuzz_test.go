@@ -146,8 +146,7 @@ func FuzzMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, from uint8, text string) {
 		text = text[:min(len(text), wire.MaxPushed)] // the node drops what is longer
 		locker, holder := lockerOver(t, nodes), lockerOver(t, nodes)
-		held, err := holder.TryLock(t.Context(), "name")
-		require.NoError(t, err)
+		held := take(t, holder, "name")
 		waiter := lockBeside(t.Context(), locker, "name")
 		text = strings.ReplaceAll(text, "ABCDEFGH", holder.Self())
 		for i := range 3 {

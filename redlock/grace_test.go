@@ -21,13 +21,11 @@ const (
 )
 
 func TestGrace_EndsTheLockForItsHolderBeforeAnotherCanHaveIt(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake := clocktest.New()
 		lock := take(t, c.locker(redlock.WithClock(fake), redlock.Grace(grace)), "name", redlock.TTL(graceTTL))
 		require.Equal(t, valid-grace, lock.Remaining())
-		ctx, cancel := lock.Context(t.Context())
-		defer cancel()
+		ctx := contextOf(t, lock)
 		fake.Advance(valid - grace - 1)
 		require.NoError(t, lock.Err())
 		require.False(t, isOver(lock.Done()))
@@ -51,8 +49,7 @@ func TestGrace_WhatAFailedExtensionHasLeftStaysUntilItIsOver(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	fake := clocktest.New()
-	lock := take(t, c.locker(redlock.WithClock(fake)), "name", redlock.TTL(graceTTL), redlock.Grace(grace))
-	c.eventuallyHeld("name", lock.Token())
+	lock := c.everywhere(take(t, c.locker(redlock.WithClock(fake)), "name", redlock.TTL(graceTTL), redlock.Grace(grace)))
 	token := lock.Token()
 	for i := range 2 { // which refuse the extension
 		c.do(i, "CONFIG", "SET", "min-replicas-to-write", 1)
@@ -71,18 +68,14 @@ func TestGrace_WhatAFailedExtensionHasLeftStaysUntilItIsOver(t *testing.T) {
 }
 
 func TestGrace_ARenewalMovesTheEnd(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake, seen := clocktest.New(), &recorder{}
 		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen)), "name",
 			redlock.TTL(graceTTL), redlock.Grace(graceTTL/2), redlock.AutoExtend())
 		for i := range 6 { // longer than the TTL
-			nextAt(t, fake, renewalIn(i, graceTTL))
-			eventually(t, func() bool { return seen.renewals() == i+1 }, "renewal %d", i)
+			seen.renewed(t, fake, i, graceTTL)
 		}
 		require.NoError(t, lock.Err())
-		require.NoError(t, lock.Unlock(t.Context()))
-		c.eventuallyEmpty()
 	})
 }
 
@@ -165,18 +158,12 @@ func TestGrace_AnUnlockUnderWayIsAwaited(t *testing.T) {
 	locker := c.locker(redlock.WithClock(fake), redlock.WithObserver(seen))
 	lock := take(t, locker, "name", redlock.TTL(graceTTL), redlock.Grace(grace))
 	fake.Advance(valid - grace)
-	for _, p := range c.processes {
-		p.Freeze()
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, lock.Unlock(ended), context.Canceled)
+	freeze(c.processes...)
+	require.ErrorIs(t, lock.Unlock(over(t)), context.Canceled)
 	fake.Advance(graceTTL)
 	locker.Drain()
 	require.Empty(t, eventsOf[event.End](seen))
-	for _, p := range c.processes {
-		p.Thaw()
-	}
+	thaw(c.processes...)
 	require.Equal(t, redlock.ErrReleased, waitFor[event.End](t, seen, 1)[0].Err)
 }
 
@@ -185,20 +172,17 @@ func TestReentrant_KeepsTheGraceOfTheLock(t *testing.T) {
 	c := onMini(t, 3)
 	locker := c.locker(redlock.TTL(graceTTL))
 	outer := take(t, locker, "name", redlock.Grace(grace))
-	ctx, cancel := outer.Context(t.Context())
-	defer cancel()
+	ctx := contextOf(t, outer)
 	inner, err := locker.TryLock(ctx, "name", redlock.Reentrant(), redlock.TTL(grace)) // less than twice the grace
 	require.NoError(t, err)
 	require.NoError(t, inner.Unlock(ctx))
 	_, err = locker.TryLock(ctx, "name", redlock.Reentrant(), redlock.Grace(grace+1))
 	require.ErrorIs(t, err, redlock.ErrInvalid)
 	require.ErrorContains(t, err, "Grace(4m0.000000001s): the lock that is re-entered has 4m0s")
-	require.NoError(t, outer.Unlock(ctx))
 }
 
 // A lock that the nodes have lost is no lock in its grace.
 func TestGrace_UnlockFindsThatTheNodesHaveLostTheLock(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake := clocktest.New()
 		lock := take(t, c.locker(redlock.WithClock(fake)), "name", redlock.TTL(graceTTL), redlock.Grace(grace))

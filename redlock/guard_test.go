@@ -33,12 +33,9 @@ func TestRestartGuard_ANodeThatWasKilledGivesNoSecondHolder(t *testing.T) {
 				}, "they have been up for long enough")
 				opts = append(opts, pool.WithRestartGuard(ttl))
 			}
-			for _, p := range c.processes[3:] {
-				p.Stop()
-			}
+			kill(c.processes[3:]...)
 			first := lockerOver(t, c.nodes(opts...), redlock.TTL(ttl))
-			lock, err := first.TryLock(t.Context(), "name")
-			require.NoError(t, err)
+			lock := take(t, first, "name")
 			for _, p := range c.processes[2:] {
 				p.Stop() // SIGKILL, where it still runs
 				p.Start()
@@ -49,6 +46,7 @@ func TestRestartGuard_ANodeThatWasKilledGivesNoSecondHolder(t *testing.T) {
 				require.NoError(t, err, "the test finds what the guard is against")
 				require.NoError(t, lock.Err(), "two holders")
 				require.NotEqual(t, lock.Token(), other.Token())
+				_, _ = lock.Unlock(t.Context()), other.Unlock(t.Context())
 				return
 			}
 			for err != nil && lock.Err() == nil { // for as long as the first holds it
@@ -85,22 +83,20 @@ func TestRestartGuard_DoesNotKeepTheHolderFromItsLock(t *testing.T) {
 
 	lock := take(t, c.locker(), "name", redlock.TTL(time.Minute)) // by one without a guard
 	c.eventuallyHeld("name", lock.Token())
-	attached, err := lockerOver(t, fresh, redlock.TTL(time.Minute)).Attach(t.Context(), "name", lock.Token())
-	require.NoError(t, err)
+	attached := got(lockerOver(t, fresh, redlock.TTL(time.Minute)).Attach(t.Context(), "name", lock.Token()))(t)
 	c.do(0, "DEL", "name")
 	require.NoError(t, attached.Extend(t.Context(), 30*time.Minute))
 	c.eventuallyHeld("name", lock.Token()) // the one that had lost it, too
 	require.NoError(t, attached.Unlock(t.Context()))
-	c.eventuallyEmpty()
+	require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 }
 
 func TestRestartGuard_RefusesALongerTTLAtOnce(t *testing.T) {
 	t.Parallel()
 	c := onMini(t, 3)
 	nodes := c.nodes(pool.WithRestartGuard(5*time.Second), pool.WithDurable(func(i int) bool { return i > 0 }))
-	_, err := redlock.New(nodes)
-	require.ErrorContains(t, err, "TTL 10s: must be at most 5s (pool.WithRestartGuard of node "+nodes[0].Addr()+")")
-	_, err = redlock.New(nodes, redlock.TTL(5*time.Second), redlock.WithMaxTTL(time.Hour))
+	require.ErrorContains(t, errOf(redlock.New(nodes)), "TTL 10s: must be at most 5s (pool.WithRestartGuard of node "+nodes[0].Addr()+")")
+	_, err := redlock.New(nodes, redlock.TTL(5*time.Second), redlock.WithMaxTTL(time.Hour))
 	require.NoError(t, err)
 	locker := lockerOver(t, nodes, redlock.TTL(5*time.Second))
 	for _, call := range []func() error{
@@ -109,8 +105,7 @@ func TestRestartGuard_RefusesALongerTTLAtOnce(t *testing.T) {
 	} {
 		require.ErrorContains(t, call(), "TTL 6s: must be at most 5s")
 	}
-	lock, err := locker.TryLock(t.Context(), "name")
-	require.NoError(t, err, "two are durable")
+	lock := got(locker.TryLock(t.Context(), "name"))(t) // two are durable
 	require.ErrorContains(t, lock.Extend(t.Context(), 6*time.Second), "TTL 6s: must be at most 5s")
 	require.NoError(t, lock.Extend(t.Context(), 5*time.Second))
 	require.NoError(t, lock.Unlock(t.Context()))
@@ -125,8 +120,7 @@ func TestRestartGuard_WaitersSitItOutWithoutABusyLoop(t *testing.T) {
 	seen := &recorder{}
 	const guard = 2 * time.Second
 	locker := lockerOver(t, c.nodes(pool.WithRestartGuard(guard)), redlock.TTL(guard), redlock.WithObserver(seen))
-	lock, err := locker.Lock(t.Context(), "name")
-	require.NoError(t, err)
+	lock := waits(t, locker, "name")
 	require.NoError(t, lock.Unlock(t.Context()))
 	locker.Drain()
 	refused := 0

@@ -24,8 +24,7 @@ var handsOn = redlock.WithLocalHandoff(long / 5)
 // lineUp has a lock held, and calls that wait for it, one behind the other.
 func lineUp(tb testing.TB, locker *redlock.Locker, n int, opts ...redlock.LockOption) (*redlock.Lock, []<-chan held) {
 	tb.Helper()
-	lock, err := locker.Lock(tb.Context(), "name", opts...)
-	require.NoError(tb, err)
+	lock := waits(tb, locker, "name", opts...)
 	var waiters []<-chan held
 	for range n {
 		waiters = append(waiters, inLine(tb, locker, opts...))
@@ -52,12 +51,10 @@ func handed(tb testing.TB, c *cluster, waiter <-chan held, token string) *redloc
 }
 
 func TestLocalHandoff_GivesTheLockToTheNextWaiterWithoutAskingANode(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker(handsOn)
 		lock, waiters := lineUp(t, locker, 5)
-		eventually(t, func() bool { return c.holding("name", c.value(0, "name")) == 3 }, "on all nodes")
-		token := c.value(0, "name")
+		token := c.common("name")
 		asked := 0
 		if c.processes != nil {
 			asked = c.settled()
@@ -72,18 +69,14 @@ func TestLocalHandoff_GivesTheLockToTheNextWaiterWithoutAskingANode(t *testing.T
 		if c.processes != nil {
 			require.Equal(t, asked, c.settled())
 		}
-		require.NoError(t, lock.Unlock(t.Context()))
-		c.eventuallyEmpty()
 	})
 }
 
 func TestLocalHandoff_AnEarlierHolderHasNoEffectOnThePresentOne(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker(handsOn)
 		first, waiters := lineUp(t, locker, 1)
-		late, cancel := first.Context(t.Context())
-		defer cancel()
+		late := contextOf(t, first)
 		done := first.Done()
 		require.NoError(t, first.Unlock(t.Context()))
 		second := won(t, waiters[0])
@@ -96,12 +89,11 @@ func TestLocalHandoff_AnEarlierHolderHasNoEffectOnThePresentOne(t *testing.T) {
 		require.Zero(t, first.Remaining())
 		require.Empty(t, first.Token(), "it is that of another")
 		require.ErrorIs(t, first.Extend(t.Context(), 2*long), redlock.ErrReleased)
-		_, err := first.Detach(t.Context())
-		require.ErrorIs(t, err, redlock.ErrReleased)
+		require.ErrorIs(t, errOf(first.Detach(t.Context())), redlock.ErrReleased)
 		for range 2 {
 			require.ErrorIs(t, first.Unlock(t.Context()), redlock.ErrReleased)
 		}
-		_, err = locker.TryLock(context.WithoutCancel(late), "name", redlock.Reentrant())
+		_, err := locker.TryLock(context.WithoutCancel(late), "name", redlock.Reentrant())
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.NotErrorIs(t, err, redlock.ErrDeadlock)
 
@@ -110,7 +102,6 @@ func TestLocalHandoff_AnEarlierHolderHasNoEffectOnThePresentOne(t *testing.T) {
 		require.False(t, isOver(second.Done()))
 		require.NoError(t, second.Unlock(t.Context()))
 		require.ErrorIs(t, first.Unlock(t.Context()), redlock.ErrReleased)
-		c.eventuallyEmpty()
 	})
 }
 
@@ -149,8 +140,7 @@ func TestLocalHandoff_ReleasesTheLockIfItMayNotBePassedOn(t *testing.T) {
 			}
 			lock, _ := lineUp(t, locker, 0, some(tt.holder)...)
 			waiter := inLine(t, locker, some(tt.waiter)...)
-			eventually(t, func() bool { return c.holding("name", c.value(0, "name")) == 3 }, "on all nodes")
-			token := c.value(0, "name")
+			token := c.common("name")
 			if tt.change != nil {
 				tt.change(t, lock, fake)
 			}
@@ -176,8 +166,7 @@ func TestLocalHandoff_PassesNothingOnThatLastsLongerThanItsMaxHold(t *testing.T)
 		locker := c.locker(handsOn, redlock.WithClock(fake))
 		lock, _ := lineUp(t, locker, 0, redlock.TTL(long/2))
 		waiter := inLine(t, locker, redlock.AutoExtend(), redlock.TTL(long/4), redlock.MaxHold(most))
-		eventually(t, func() bool { return c.holding("name", c.value(0, "name")) == 3 }, "on all nodes")
-		token := c.value(0, "name")
+		token := c.common("name")
 		require.NoError(t, lock.Unlock(t.Context()))
 		turnUntil(t, fake, time.Second, func() bool { return len(waiter) > 0 })
 		lock = won(t, waiter)
@@ -195,21 +184,17 @@ func extended(by time.Duration) func(*testing.T, *redlock.Lock, *clocktest.Fake)
 }
 
 func TestLocalHandoff_PassesOnWhatTryLockAndReentrantHandlesHave(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker(handsOn)
 		first := take(t, locker, "name")
-		ctx, cancel := first.Context(t.Context())
-		defer cancel()
-		again, err := locker.Lock(ctx, "name", redlock.Reentrant())
-		require.NoError(t, err)
+		ctx := contextOf(t, first)
+		again := got(locker.Lock(ctx, "name", redlock.Reentrant()))(t)
 		waiter := inLine(t, locker)
 		c.settledWaiting()
 		require.NoError(t, first.Unlock(t.Context()))
 		require.Empty(t, waiter, "the other handle holds it")
 		require.NoError(t, again.Unlock(t.Context()))
-		require.NoError(t, won(t, waiter).Unlock(t.Context()))
-		c.eventuallyEmpty()
+		won(t, waiter)
 	})
 }
 
@@ -224,13 +209,10 @@ func (c *cluster) settledWaiting() {
 
 // The danger: a reason from before the lock was passed on.
 func TestLocalHandoff_WhoeverGivesUpAfterwardsLearnsThatTheLockIsTaken(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		fake, seen := clocktest.New(), &recorder{}
-		locker := c.locker(handsOn, redlock.WithClock(fake), redlock.WithObserver(seen))
+		locker, fake, seen := c.timed(handsOn)
 		first := take(t, locker, "name")
-		c.servers[0].Stop()
-		c.servers[1].Stop()
+		kill(c.servers[0], c.servers[1])
 		second := inLine(t, locker)
 		seen.waitForRefusals(t, 2)                             // with the round that was won
 		require.NoError(t, fake.WaitForTimers(t.Context(), 2)) // that of the lock, and that of the next round
@@ -243,8 +225,7 @@ func TestLocalHandoff_WhoeverGivesUpAfterwardsLearnsThatTheLockIsTaken(t *testin
 		end := receive(t, third, "the end of Lock")
 		require.ErrorIs(t, end.err, redlock.ErrTaken)
 		require.NotErrorIs(t, end.err, redlock.ErrNoQuorum)
-		c.servers[0].Start()
-		c.servers[1].Start()
+		restart(c.servers[0], c.servers[1])
 		eventually(t, func() bool { return !errors.Is(lock.Unlock(t.Context()), redlock.ErrNoQuorum) }, "the nodes are back")
 		c.eventuallyEmpty()
 	})
@@ -267,15 +248,12 @@ func TestLocalHandoff_ALossEndsTheLockOfThePresentHolderOnly(t *testing.T) {
 	require.NoError(t, third.Err())
 	require.ErrorIs(t, second.Unlock(t.Context()), redlock.ErrNotHeld)
 	require.NoError(t, third.Err())
-	require.NoError(t, third.Unlock(t.Context()))
-	c.eventuallyEmpty()
 }
 
 func TestLocalHandoff_RenewsTheLockForThoseWhoWantThat(t *testing.T) {
 	t.Parallel()
 	c := onMini(t, 3)
-	fake, seen := clocktest.New(), &recorder{}
-	locker := c.locker(handsOn, redlock.WithClock(fake), redlock.WithObserver(seen))
+	locker, fake, seen := c.timed(handsOn)
 	lock, _ := lineUp(t, locker, 0)
 	first, plain, second, limited := lock, inLine(t, locker), inLine(t, locker, redlock.AutoExtend()), inLine(t, locker, redlock.AutoExtend(), redlock.MaxHold(long))
 	require.NoError(t, first.Unlock(t.Context()))
@@ -297,8 +275,6 @@ func TestLocalHandoff_RenewsTheLockForThoseWhoWantThat(t *testing.T) {
 	nextAt(t, fake, 19*time.Minute) // a third of the TTL after the last renewal
 	eventually(t, func() bool { return seen.renewals() == 2 }, "the second renewal")
 	require.WithinRange(t, lock.ValidUntil(), until.Add(-long/100), until, "MaxHold counts from when the holder got it")
-	require.NoError(t, lock.Unlock(t.Context()))
-	c.eventuallyEmpty()
 }
 
 // Each of many holders wants the lock renewed at once, and the nodes take their time.
@@ -319,8 +295,7 @@ func oneRenewalUnderWay(t *testing.T, forgotten bool) {
 		wait = 100 * time.Millisecond
 	}
 	c := onReal(t, 3)
-	fake, seen := clocktest.New(), &recorder{}
-	locker := lockerOver(t, c.nodes(pool.WithTimeout(time.Minute)), handsOn, redlock.TTL(long), redlock.WithClock(fake), redlock.WithObserver(seen))
+	locker, fake, seen := timed(t, c.nodes(pool.WithTimeout(time.Minute)), handsOn, redlock.TTL(long))
 	lock, waiters := lineUp(t, locker, 0)
 	for i := range 9 {
 		opts := []redlock.LockOption{redlock.TTL(long - time.Duration(i)*time.Millisecond)}
@@ -329,22 +304,18 @@ func oneRenewalUnderWay(t *testing.T, forgotten bool) {
 		}
 		waiters = append(waiters, inLine(t, locker, opts...))
 	}
-	eventually(t, func() bool { return c.holding("name", c.value(0, "name")) == 3 }, "on all nodes")
+	c.common("name")
 	if forgotten {
 		c.do(0, "DEL", "name")
 	}
 	fake.Advance(time.Second) // the first renewal is due
-	for _, p := range c.processes {
-		p.Freeze()
-	}
+	freeze(c.processes...)
 	for _, waiter := range waiters {
 		require.NoError(t, lock.Unlock(t.Context()))
 		lock = won(t, waiter)
 		fake.Advance(time.Millisecond)
 	}
-	for _, p := range c.processes {
-		p.Thaw()
-	}
+	thaw(c.processes...)
 	eventually(t, func() bool { return seen.renewals() > 0 }, "the renewal")
 	c.settled()
 	require.Equal(t, 1, seen.renewals())
@@ -359,25 +330,18 @@ func oneRenewalUnderWay(t *testing.T, forgotten bool) {
 }
 
 func TestLocalHandoff_AnOwnerIsThatOfItsOwnLock(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker(handsOn)
 		lock, _ := lineUp(t, locker, 0, redlock.Owner("a"))
 		waiter := inLine(t, locker, redlock.Owner("b"))
 		require.NoError(t, lock.Unlock(t.Context()))
 		lock = won(t, waiter)
-		_, err := locker.TryLock(t.Context(), "name", redlock.Owner("a"), redlock.Reentrant())
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		again, err := locker.TryLock(t.Context(), "name", redlock.Owner("b"), redlock.Reentrant())
-		require.NoError(t, err)
-		require.NoError(t, again.Unlock(t.Context()))
-		require.NoError(t, lock.Unlock(t.Context()))
-		c.eventuallyEmpty()
+		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name", redlock.Owner("a"), redlock.Reentrant())), redlock.ErrTaken)
+		take(t, locker, "name", redlock.Owner("b"), redlock.Reentrant())
 	})
 }
 
 func TestLocalHandoff_NumbersRiseFromHandToHandAndAcrossLockers(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker, other := c.locker(handsOn, redlock.WithFencing(), slowRounds()), c.locker(redlock.WithFencing())
 		var last uint64
@@ -393,31 +357,27 @@ func TestLocalHandoff_NumbersRiseFromHandToHandAndAcrossLockers(t *testing.T) {
 			lock = won(t, waiter)
 		}
 		higher(lock)
-		state, err := locker.Inspect(t.Context(), "name")
-		require.NoError(t, err)
+		state := inspect(t, locker, "name")
 		require.Greater(t, state.Fence, last, "the last of the block")
 		require.Equal(t, state.Token, lock.Token())
 		require.Equal(t, state.Fence, lock.Fence(), "once the token is known")
 		higher(lock)
-		attached, err := other.Attach(t.Context(), "name", lock.Token())
-		require.NoError(t, err)
+		attached := got(other.Attach(t.Context(), "name", lock.Token()))(t)
 		require.Equal(t, lock.Fence(), attached.Fence())
 		require.NoError(t, lock.Unlock(t.Context()))
 		for _, by := range []*redlock.Locker{other, locker} {
-			lock, err := by.Lock(t.Context(), "name")
-			require.NoError(t, err)
+			lock := waits(t, by, "name")
 			higher(lock)
 			require.NoError(t, lock.Unlock(t.Context()))
 		}
 		c.eventuallyFree("name")
+		require.ErrorIs(t, attached.Unlock(t.Context()), redlock.ErrNotHeld)
 	})
 }
 
 func TestLocalHandoff_GivesNoFencingTokensWithoutFencing(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		seen := &recorder{}
-		locker := c.locker(handsOn, redlock.WithObserver(seen))
+		locker, seen := c.observed(handsOn)
 		lock, waiters := lineUp(t, locker, 4)
 		require.NotEmpty(t, lock.Token(), "so that a round follows, behind which others wait")
 		for _, waiter := range waiters {
@@ -429,7 +389,6 @@ func TestLocalHandoff_GivesNoFencingTokensWithoutFencing(t *testing.T) {
 		for _, e := range waitFor[event.Acquire](t, seen, 5) {
 			require.Zero(t, e.Fence)
 		}
-		c.eventuallyEmpty()
 	})
 }
 
@@ -471,10 +430,8 @@ func (r *readings) Now() time.Time {
 }
 
 func TestLocalHandoff_IsReportedToTheObserver(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		seen := &recorder{}
-		locker := c.locker(handsOn, redlock.WithObserver(seen))
+		locker, seen := c.observed(handsOn)
 		lock, waiters := lineUp(t, locker, 1)
 		require.NoError(t, lock.Unlock(t.Context()))
 		second := won(t, waiters[0])
@@ -495,30 +452,12 @@ func TestLocalHandoff_IsReportedToTheObserver(t *testing.T) {
 			require.ErrorIs(t, ends[i].Err, redlock.ErrReleased)
 		}
 		require.Equal(t, got[0].Call, late.Lock)
-		c.eventuallyEmpty()
 	})
-}
-
-func TestLocalHandoff_OutOfRangeIsRefused(t *testing.T) {
-	t.Parallel()
-	nodes := onMini(t, 1).nodes()
-	for max, want := range map[time.Duration]string{
-		-1:                        "WithLocalHandoff(-1ns): must not be below zero",
-		2500*time.Millisecond + 1: "WithLocalHandoff(2.500000001s): must be at most a quarter of the TTL, 10s",
-	} {
-		_, err := redlock.New(nodes, redlock.WithLocalHandoff(max))
-		require.ErrorContains(t, err, want)
-	}
-	for _, max := range []time.Duration{0, 1, 2500 * time.Millisecond} {
-		_, err := redlock.New(nodes, redlock.WithLocalHandoff(max))
-		require.NoError(t, err)
-	}
 }
 
 // Waiters that give up at any moment, several Lockers, locks that end by themselves: what a lock protects is never touched by two,
 // fencing tokens rise, and nobody waits for ever.
 func TestLocalHandoff_NoTwoHoldALockWhateverBecomesOfThoseWhoWait(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		shared := clock.System()
 		var inside sync.Mutex
@@ -582,7 +521,6 @@ func TestLocalHandoff_NoTwoHoldALockWhateverBecomesOfThoseWhoWait(t *testing.T) 
 }
 
 func TestLocalHandoff_AClosedLockerReleases(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker(handsOn)
 		lock, waiters := lineUp(t, locker, 2)
@@ -591,7 +529,6 @@ func TestLocalHandoff_AClosedLockerReleases(t *testing.T) {
 			require.ErrorIs(t, receive(t, waiter, "the end of Lock").err, redlock.ErrClosed)
 		}
 		require.NoError(t, lock.Unlock(t.Context()))
-		c.eventuallyEmpty()
 	})
 }
 
@@ -600,18 +537,12 @@ func TestLocalHandoff_ReleasesTheLastHoldersLockOnNodesThatAreBack(t *testing.T)
 	t.Parallel()
 	c := onReal(t, 3)
 	first, waiters := lineUp(t, c.locker(handsOn), 1)
-	eventually(t, func() bool { return c.holding("name", c.value(0, "name")) == 3 }, "on all nodes")
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, p := range c.processes[1:] {
-		p.Freeze()
-	}
+	c.common("name")
+	freeze(c.processes[1:]...)
 	require.NoError(t, first.Unlock(t.Context()), "no node is asked")
 	second := won(t, waiters[0])
-	require.ErrorIs(t, second.Unlock(over), redlock.ErrNoQuorum)
+	require.ErrorIs(t, second.Unlock(over(t)), redlock.ErrNoQuorum)
 	require.ErrorIs(t, first.Unlock(t.Context()), redlock.ErrReleased, "it is not the first's to release")
-	for _, p := range c.processes[1:] {
-		p.Thaw()
-	}
+	thaw(c.processes[1:]...)
 	c.eventuallyEmpty()
 }

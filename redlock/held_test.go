@@ -50,12 +50,10 @@ func TestRemaining_IsTheTTLWithoutTheDrift(t *testing.T) {
 }
 
 func TestDone_IsClosedAtTheDeadlineExactly(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake := clocktest.New()
 		lock := take(t, c.locker(redlock.WithClock(fake)), "name", redlock.TTL(10*time.Minute))
-		ctx, cancel := lock.Context(t.Context())
-		defer cancel()
+		ctx := contextOf(t, lock)
 		left := lock.Remaining()
 
 		fake.Advance(left - 1)
@@ -75,7 +73,6 @@ func TestDone_IsClosedAtTheDeadlineExactly(t *testing.T) {
 
 		require.NoError(t, lock.Unlock(t.Context()), "the nodes hold it a little longer, and let go of it")
 		require.ErrorIs(t, lock.Err(), redlock.ErrExpired, "the first ending stays")
-		c.eventuallyEmpty()
 	})
 }
 
@@ -216,8 +213,7 @@ func TestExtend_IsMeasuredFromBeforeItsFirstSend(t *testing.T) {
 					}
 				}))
 				locker := lockerOver(t, nodes, redlock.WithClock(fake), redlock.WithDrift(0, drift))
-				lock := take(t, locker, "name", redlock.TTL(ttl))
-				c.eventuallyHeld("name", lock.Token())
+				lock := c.everywhere(take(t, locker, "name", redlock.TTL(ttl)))
 				slow.Store(true)
 				err := lock.Extend(t.Context(), row.extend)
 				if row.err == nil {
@@ -242,13 +238,9 @@ func TestDone_IsClosedAtTheDeadlineThoughEveryNodeHangs(t *testing.T) {
 	fake := clocktest.New()
 	var scripts atomic.Int64
 	nodes := c.nodes(pool.WithTimeout(long), pool.WithMaxOverdue(long), counting("\r\nEVAL", &scripts))
-	lock := take(t, lockerOver(t, nodes, redlock.WithClock(fake)), "name", redlock.TTL(10*time.Minute))
-	c.eventuallyHeld("name", lock.Token())
-	ctx, cancel := lock.Context(t.Context())
-	defer cancel()
-	for _, p := range c.processes {
-		p.Freeze()
-	}
+	lock := c.everywhere(take(t, lockerOver(t, nodes, redlock.WithClock(fake)), "name", redlock.TTL(10*time.Minute)))
+	ctx := contextOf(t, lock)
+	freeze(c.processes...)
 	extended := make(chan error, 1)
 	go func() { extended <- lock.Extend(context.Background(), long) }()
 	eventually(t, func() bool { return scripts.Load() == 3 }, "the extension is on its way to all nodes")
@@ -257,9 +249,7 @@ func TestDone_IsClosedAtTheDeadlineThoughEveryNodeHangs(t *testing.T) {
 	receive(t, ctx.Done(), "the deadline")
 	require.ErrorIs(t, context.Cause(ctx), redlock.ErrExpired)
 	require.ErrorIs(t, receive(t, extended, "the end of Extend"), redlock.ErrExpired)
-	for _, p := range c.processes {
-		p.Thaw()
-	}
+	thaw(c.processes...)
 	require.Error(t, func() error {
 		err := lock.Unlock(t.Context())
 		c.eventuallyEmpty()

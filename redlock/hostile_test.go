@@ -188,9 +188,8 @@ func TestHostile_TwoOfFiveServersDoNotStopLocking(t *testing.T) {
 				ctx := context.Background()
 				for i := range 5 {
 					name := fmt.Sprint("name-", i)
-					lock, err := locker.TryLock(ctx, name)
-					require.NoError(t, err)
-					_, err = locker.TryLock(ctx, name)
+					lock := got(locker.TryLock(ctx, name))(t)
+					_, err := locker.TryLock(ctx, name)
 					require.True(t, errors.Is(err, redlock.ErrTaken) || errors.Is(err, redlock.ErrNoQuorum), "%v", err)
 					require.NoError(t, lock.Extend(ctx, 2*time.Minute))
 					require.NoError(t, lock.Unlock(ctx))
@@ -208,13 +207,10 @@ func TestHostile_TwoOfFiveServersDoNotStopWaiting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodes := hostileCluster(t, attack, "as an answer", "before the greeting")
 			first, second := lockerOver(t, nodes, redlock.TTL(time.Minute)), lockerOver(t, nodes, redlock.TTL(time.Minute))
-			lock, err := first.TryLock(t.Context(), "name")
-			require.NoError(t, err)
+			lock := take(t, first, "name")
 			waiter := lockBeside(t.Context(), second, "name")
 			require.NoError(t, lock.Unlock(t.Context()))
-			end := receive(t, waiter, "the lock")
-			require.NoError(t, end.err)
-			require.NoError(t, end.lock.Unlock(t.Context()))
+			require.NoError(t, won(t, waiter).Unlock(t.Context()))
 		})
 	}
 }

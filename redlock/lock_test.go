@@ -31,17 +31,14 @@ func TestUnlock_FreesTheLockForEveryoneAtOnce(t *testing.T) {
 					lock := take(t, lockers[i/2%2], "name") // each Locker twice in a row
 					require.NoError(t, lock.Unlock(t.Context()))
 				}
-				c.eventuallyEmpty()
 			})
 		})
 	}
 }
 
 func TestUnlock_NeverDeletesDataOfAnotherTypeThatReplacedTheLock(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		lock := take(t, c.locker(), "name")
-		c.eventuallyHeld("name", lock.Token())
+		lock := c.everywhere(take(t, c.locker(), "name"))
 		c.doAll("DEL", "name")
 		c.doAll("RPUSH", "name", "a")
 
@@ -56,7 +53,6 @@ func TestUnlock_NeverDeletesDataOfAnotherTypeThatReplacedTheLock(t *testing.T) {
 }
 
 func TestContext_EndsWithTheLockAndSaysWhy(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		for _, ending := range []struct {
 			cause error
@@ -68,8 +64,7 @@ func TestContext_EndsWithTheLockAndSaysWhy(t *testing.T) {
 				require.ErrorIs(t, lock.Extend(t.Context(), 2*long), redlock.ErrLost)
 			}},
 		} {
-			lock := take(t, c.locker(), "name")
-			c.eventuallyHeld("name", lock.Token())
+			lock := c.everywhere(take(t, c.locker(), "name"))
 			type key struct{}
 			ctx, cancel := lock.Context(context.WithValue(t.Context(), key{}, "value"))
 			defer cancel()
@@ -83,8 +78,7 @@ func TestContext_EndsWithTheLockAndSaysWhy(t *testing.T) {
 			require.ErrorIs(t, lock.Err(), ending.cause)
 			require.True(t, isOver(lock.Done()))
 
-			after, cancelAfter := lock.Context(t.Context())
-			defer cancelAfter()
+			after := contextOf(t, lock)
 			receive(t, after.Done(), "the end of a context that was made afterwards")
 			require.ErrorIs(t, context.Cause(after), ending.cause)
 			c.eventuallyEmpty()
@@ -109,12 +103,10 @@ func TestContext_EndsWithItsParentAndLeavesTheLock(t *testing.T) {
 }
 
 func TestContext_ItsCancelFuncDoesNotReleaseTheLock(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(), "name")
 		ctx, cancel := lock.Context(t.Context())
-		other, cancelOther := lock.Context(t.Context())
-		defer cancelOther()
+		other := contextOf(t, lock)
 		cancel()
 		cancel()
 		require.ErrorIs(t, ctx.Err(), context.Canceled)
@@ -153,15 +145,12 @@ func TestDone_IsOneChannelAndClosedForALockThatEndedUnwatched(t *testing.T) {
 func TestUnlock_AfterAPartialExtensionLeavesNothing(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
-	seen := &recorder{}
-	locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(long)), redlock.WithObserver(seen))
+	locker, seen := observed(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(long)))
 	lock := seen.takeOnAll(t, locker, 3, redlock.TTL(10*time.Minute))
-	c.processes[0].Freeze()
-	c.processes[1].Freeze()
+	freeze(c.processes[0], c.processes[1])
 	require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrNoQuorum)
 	require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNoQuorum)
-	c.processes[0].Thaw()
-	c.processes[1].Thaw()
+	thaw(c.processes[0], c.processes[1])
 	c.eventuallyEmpty()
 }
 
@@ -238,11 +227,9 @@ func TestUnlock_OfALockThatIsLostIsRefusedThoughNodesWereGivenItAgain(t *testing
 
 // The danger: a release on the caller's cancelled context that is not sent.
 func TestUnlock_OnACancelledContextDoesNotLeaveTheKey(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		ctx, cancel := context.WithCancel(t.Context())
-		lock, err := c.locker().TryLock(ctx, "name")
-		require.NoError(t, err)
+		lock := got(c.locker().TryLock(ctx, "name"))(t)
 		cancel()
 		if err := lock.Unlock(ctx); err != nil { // unless a majority has answered already
 			require.ErrorIs(t, err, context.Canceled)
@@ -257,12 +244,9 @@ func TestUnlock_OnACancelledContextDoesNotLeaveTheKey(t *testing.T) {
 func TestUnlock_DoesNotWaitForHangingNodesWhenItsContextHasEnded(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
-	seen := &recorder{}
-	locker := lockerOver(t, c.nodes(), redlock.WithObserver(seen))
+	locker, seen := c.observed()
 	lock := seen.takeOnAll(t, locker, 3)
-	for _, p := range c.processes[:2] {
-		p.Freeze()
-	}
+	freeze(c.processes[:2]...)
 	tired := errors.New("tired")
 	over, cancel := context.WithCancelCause(t.Context())
 	cancel(tired)
@@ -283,33 +267,25 @@ func TestUnlock_DoesNotWaitForHangingNodesWhenItsContextHasEnded(t *testing.T) {
 			require.NotEqual(t, lock.Name(), verdict.Name, "what was sent goes on")
 		}
 	}
-	for _, p := range c.processes {
-		p.Thaw()
-	}
+	thaw(c.processes...)
 	c.eventuallyEmpty()
 }
 
 // Close does not end the wait, and the release of a lock whose Locker is closed is confirmed.
 func TestUnlock_AfterCloseIsNotRefusedWhateverItsContext(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		lock, other := take(t, locker, "name"), take(t, locker, "other")
 		require.NoError(t, locker.Close())
 		require.NoError(t, lock.Unlock(t.Context()))
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.NotErrorIs(t, other.Unlock(ctx), redlock.ErrClosed)
-		c.eventuallyEmpty()
+		require.NotErrorIs(t, other.Unlock(over(t)), redlock.ErrClosed)
 	})
 }
 
 // The danger: "ok" for a lock that was not ours any more.
 func TestUnlock_OfALockThatHasLapsedIsRefused(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		lock := take(t, c.locker(), "name")
-		c.eventuallyHeld("name", lock.Token())
+		lock := c.everywhere(take(t, c.locker(), "name"))
 		c.doAll("DEL", "name")
 
 		err := lock.Unlock(t.Context())
@@ -326,10 +302,8 @@ func TestUnlock_OfALockThatHasLapsedIsRefused(t *testing.T) {
 
 // The danger: "absent" for a lock that somebody else holds.
 func TestUnlock_DoesNotTouchALockThatAnotherHas(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		lock := take(t, c.locker(), "name")
-		c.eventuallyHeld("name", lock.Token())
+		lock := c.everywhere(take(t, c.locker(), "name"))
 		c.doAll("SET", "name", "theirs", "PX", long.Milliseconds())
 
 		err := lock.Unlock(t.Context())
@@ -341,10 +315,8 @@ func TestUnlock_DoesNotTouchALockThatAnotherHas(t *testing.T) {
 }
 
 func TestUnlock_OfALockThatAMinorityHasForgottenSucceeds(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		lock := take(t, c.locker(), "name")
-		c.eventuallyHeld("name", lock.Token())
+		lock := c.everywhere(take(t, c.locker(), "name"))
 		c.do(0, "DEL", "name")
 		c.do(1, "SET", "name", "theirs")
 		require.NoError(t, lock.Unlock(t.Context()))
@@ -354,14 +326,12 @@ func TestUnlock_OfALockThatAMinorityHasForgottenSucceeds(t *testing.T) {
 }
 
 func TestUnlock_ForTheSecondTimeIsRefusedAndSendsNothing(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		seen := &recorder{}
-		locker := c.locker(redlock.WithObserver(seen))
+		locker, seen := c.observed()
 		lock := take(t, locker, "name")
 		require.NoError(t, lock.Unlock(t.Context()))
 		seen.waitForVotes(t, "unlock", "", 3)
-		c.doAll("SET", "name", lock.Token()) // what only a second release would delete
+		c.mayLeave().doAll("SET", "name", lock.Token()) // what only a second release would delete
 
 		for range 2 {
 			err := lock.Unlock(t.Context())
@@ -376,7 +346,6 @@ func TestUnlock_ForTheSecondTimeIsRefusedAndSendsNothing(t *testing.T) {
 }
 
 func TestUnlock_OfManyCallsAtOnceOneReleases(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		for range 20 {
@@ -398,12 +367,10 @@ func TestUnlock_OfManyCallsAtOnceOneReleases(t *testing.T) {
 			}
 			require.Equal(t, 1, ok)
 		}
-		c.eventuallyEmpty()
 	})
 }
 
 func TestUnlock_ItsErrorDoesNotSayYesForANodeThatWasNeverAsked(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		nodes := c.nodes()
 		down := nodes[0]
@@ -428,6 +395,7 @@ func TestUnlock_ItsErrorDoesNotSayYesForANodeThatWasNeverAsked(t *testing.T) {
 				require.ErrorIs(t, refusal.Nodes[i].Err, reason)
 			}
 			require.NotContains(t, err.Error(), "2 of 3 nodes said yes")
+			_ = lock.Unlock(t.Context())
 		}
 	})
 }
@@ -437,11 +405,9 @@ func TestUnlock_ItsErrorDoesNotSayYesForANodeThatWasNeverAsked(t *testing.T) {
 func TestUnlock_DoesNotWaitLongerThanTheNodeTimeoutNorDoesExtend(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
-	seen := &recorder{}
-	locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(long)), redlock.WithObserver(seen))
+	locker, seen := observed(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(long)))
 	lock := seen.takeOnAll(t, locker, 3)
-	c.processes[0].Freeze()
-	c.processes[2].Freeze()
+	freeze(c.processes[0], c.processes[2])
 
 	for i, call := range []func() error{
 		func() error { return lock.Extend(context.Background(), long) },
@@ -463,8 +429,7 @@ func TestUnlock_DoesNotWaitLongerThanTheNodeTimeoutNorDoesExtend(t *testing.T) {
 	}
 	require.ErrorIs(t, lock.Err(), redlock.ErrReleased, "over for this holder all the same")
 
-	c.processes[0].Thaw()
-	c.processes[2].Thaw()
+	thaw(c.processes[0], c.processes[2])
 	c.eventuallyEmpty()
 	require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld, "it has been released meanwhile")
 }
@@ -472,16 +437,13 @@ func TestUnlock_DoesNotWaitLongerThanTheNodeTimeoutNorDoesExtend(t *testing.T) {
 func TestUnlock_MayBeCalledAgainWhileItsOutcomeIsUnknown(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
-	seen := &recorder{}
-	locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(time.Millisecond)), redlock.WithObserver(seen))
+	locker, seen := observed(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(time.Millisecond)))
 	lock := seen.takeOnAll(t, locker, 3)
-	c.processes[0].Stop()
-	c.processes[1].Stop()
+	kill(c.processes[0], c.processes[1])
 	for range 3 {
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNoQuorum)
 	}
-	c.processes[0].Start()
-	c.processes[1].Start()
+	restart(c.processes[0], c.processes[1])
 	eventually(t, func() bool {
 		err := lock.Unlock(t.Context())
 		require.Error(t, err)
@@ -490,27 +452,8 @@ func TestUnlock_MayBeCalledAgainWhileItsOutcomeIsUnknown(t *testing.T) {
 	c.eventuallyEmpty()
 }
 
-func TestLock_WaitsUntilTheHolderReleases(t *testing.T) {
-	t.Parallel()
-	onBothSilent(t, 5, func(t *testing.T, c *cluster) {
-		first := take(t, c.locker(), "name")
-		locker, seen := c.waiting(c.nodes())
-		waiter := lockBeside(t.Context(), locker, "name")
-		seen.waitForRefusals(t, 3)
-		require.NoError(t, first.Err())
-		require.NoError(t, first.Unlock(t.Context()))
-
-		second := receive(t, waiter, "the lock")
-		require.NoError(t, second.err)
-		require.NotEqual(t, first.Token(), second.lock.Token())
-		require.NoError(t, second.lock.Unlock(t.Context()))
-		c.eventuallyEmpty()
-	})
-}
-
 // The context of a lock ends with the loss that its Unlock is to report.
 func TestUnlock_WithTheContextOfALockThatIsOverReportsHowItEnded(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		for want, end := range map[error]func(*redlock.Lock, *clocktest.Fake){
 			redlock.ErrLost: func(lock *redlock.Lock, _ *clocktest.Fake) {
@@ -524,8 +467,7 @@ func TestUnlock_WithTheContextOfALockThatIsOverReportsHowItEnded(t *testing.T) {
 		} {
 			for range 5 {
 				fake := clocktest.New()
-				lock := take(t, c.locker(redlock.WithClock(fake)), "name")
-				c.eventuallyHeld("name", lock.Token())
+				lock := c.everywhere(take(t, c.locker(redlock.WithClock(fake)), "name"))
 				ctx, cancel := lock.Context(t.Context())
 				end(lock, fake)
 				receive(t, ctx.Done(), "its end")

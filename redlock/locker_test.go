@@ -16,20 +16,19 @@ import (
 )
 
 func TestClose_RefusesEveryLaterCallButUnlock(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		seen := &recorder{}
 		nodes := c.nodes()
 		locker := lockerOver(t, nodes, redlock.WithObserver(seen))
 		lock := take(t, locker, "name")
 		seen.waitForVotes(t, "acquire", "", 3)
+		other := lockerOver(t, nodes)
+		require.ErrorIs(t, errOf(other.TryLock(t.Context(), "name")), redlock.ErrTaken, "Lockers may share nodes")
 		require.NoError(t, locker.Close())
 		require.NoError(t, locker.Close(), "closing twice is fine")
 
-		_, err := locker.TryLock(t.Context(), "other")
-		require.ErrorIs(t, err, redlock.ErrClosed)
-		_, err = locker.Lock(t.Context(), "other")
-		require.ErrorIs(t, err, redlock.ErrClosed)
+		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "other")), redlock.ErrClosed)
+		require.ErrorIs(t, errOf(locker.Lock(t.Context(), "other")), redlock.ErrClosed)
 		require.ErrorIs(t, lock.Extend(t.Context(), 2*long), redlock.ErrClosed)
 		require.Len(t, seen.votesOn("acquire", ""), 3, "nothing is sent")
 		require.Empty(t, seen.votesOn("extend", ""))
@@ -40,43 +39,37 @@ func TestClose_RefusesEveryLaterCallButUnlock(t *testing.T) {
 		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
 		c.eventuallyEmpty()
 
-		other := lockerOver(t, nodes)
 		require.NoError(t, take(t, other, "name").Unlock(t.Context()), "the nodes are still open")
 	})
 }
 
 func TestClose_EndsTheCallsThatWait(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		holder := take(t, c.locker(), "name")
 		locker, seen := c.waiting(c.nodes())
 		pausing, seenPausing := c.waiting(c.nodes(), redlock.WithBackoff(long, long))
-		waiters := []<-chan held{
-			lockBeside(t.Context(), locker, "name"),
-			lockBeside(t.Context(), locker, "name"),
-			lockBeside(t.Context(), pausing, "name"),
-		}
-		seen.waitForRefusals(t, 1)
+		take(t, c.locker(), "name")
+		holder := waits(t, locker, "another")
+		waiters := []<-chan held{lockBeside(t.Context(), locker, "name"), lockBeside(t.Context(), pausing, "name")}
+		seen.waitForRefusals(t, 2) // with the round that was won
 		seenPausing.waitForRefusals(t, 1)
+		for range 20 {
+			waiters = append(waiters, queue(t, t.Context(), locker, "name"), queue(t, t.Context(), locker, "another"))
+		}
 		require.NoError(t, locker.Close())
 		require.NoError(t, pausing.Close())
 		for _, waiter := range waiters {
 			require.ErrorIs(t, receive(t, waiter, "the end of Lock").err, redlock.ErrClosed)
 		}
-		require.NoError(t, holder.Unlock(t.Context()))
-		c.eventuallyEmpty()
+		require.NoError(t, holder.Err())
 	})
 }
 
 func TestClose_DoesNotWaitForNodesThatHang(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
-	seen := &recorder{}
-	locker := lockerOver(t, c.nodes(pool.WithTimeout(long)), redlock.WithObserver(seen))
-	lock := take(t, locker, "held")
-	c.eventuallyHeld("held", lock.Token())
-	c.processes[0].Freeze()
-	c.processes[1].Freeze()
+	locker, seen := observed(t, c.nodes(pool.WithTimeout(long)))
+	lock := c.everywhere(take(t, locker, "held"))
+	freeze(c.processes[0], c.processes[1])
 	waiter := lockBeside(t.Context(), locker, "name")
 	extended := make(chan error, 1)
 	go func() { extended <- lock.Extend(t.Context(), 2*long) }()
@@ -89,15 +82,13 @@ func TestClose_DoesNotWaitForNodesThatHang(t *testing.T) {
 	require.ErrorIs(t, receive(t, waiter, "the end of Lock").err, redlock.ErrClosed)
 	require.ErrorIs(t, receive(t, extended, "the end of Extend"), redlock.ErrClosed)
 
-	c.processes[0].Thaw()
-	c.processes[1].Thaw()
+	thaw(c.processes[0], c.processes[1])
 	require.NoError(t, lock.Err())
 	require.NoError(t, lock.Unlock(t.Context()))
 	c.eventuallyEmpty()
 }
 
 func TestClose_CallsBesideItEndInALockOrErrClosed(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		nodes := c.nodes()
 		for range 20 {
@@ -120,8 +111,7 @@ func TestClose_CallsBesideItEndInALockOrErrClosed(t *testing.T) {
 					}
 				})
 			}
-			lock, err := locker.Lock(t.Context(), "name")
-			require.NoError(t, err)
+			lock := waits(t, locker, "name")
 			require.NoError(t, lock.Unlock(t.Context()))
 			require.NoError(t, locker.Close())
 			all.Wait()
@@ -130,28 +120,11 @@ func TestClose_CallsBesideItEndInALockOrErrClosed(t *testing.T) {
 	})
 }
 
-func TestNew_LockersShareNodes(t *testing.T) {
-	t.Parallel()
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		nodes := c.nodes()
-		first, second := lockerOver(t, nodes), lockerOver(t, nodes)
-		lock := take(t, first, "name")
-		_, err := second.TryLock(t.Context(), "name")
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.NoError(t, first.Close())
-		require.NoError(t, lock.Unlock(t.Context()))
-		require.NoError(t, take(t, second, "name").Unlock(t.Context()))
-		c.eventuallyEmpty()
-	})
-}
-
 func TestTryLock_OnClosedNodesEndsAtOnce(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		nodes := c.nodes(pool.WithTimeout(long))
+		nodes := c.mayLeave().nodes(pool.WithTimeout(long))
 		locker := lockerOver(t, nodes)
-		lock := take(t, locker, "name")
-		c.eventuallyHeld("name", lock.Token())
+		lock := c.everywhere(take(t, locker, "name"))
 		for _, node := range nodes {
 			require.NoError(t, node.Close())
 		}
@@ -166,40 +139,19 @@ func TestTryLock_OnClosedNodesEndsAtOnce(t *testing.T) {
 	})
 }
 
-func TestOpen_MakesNodesThatCloseCloses(t *testing.T) {
-	t.Parallel()
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		locker := c.opened()
-		lock := take(t, locker, "name")
-		require.NoError(t, lock.Unlock(t.Context()))
-		c.eventuallyEmpty()
-		require.NoError(t, locker.Close()) // the leak check of the package finds nodes that are left
-		require.NoError(t, locker.Close(), "twice")
-	})
-}
-
 func TestOpen_RefusesWhatPoolOpenAndNewRefuse(t *testing.T) {
 	t.Parallel()
 	_, err := redlock.Open(nil)
 	require.Error(t, err)
 	_, err = redlock.Open([]string{"redis://a", "redis://a"})
 	require.Error(t, err)
-	_, err = redlock.Open([]string{"redis://a"}, redlock.WithPoolOptions(pool.WithTimeout(-1)))
-	require.ErrorContains(t, err, "WithTimeout")
-	_, err = redlock.Open([]string{"redis://a"}, redlock.TTL(-1))
-	require.ErrorContains(t, err, "TTL -1ns")
-}
-
-func TestNew_RefusesPoolOptions(t *testing.T) {
-	t.Parallel()
-	_, err := redlock.New(onMini(t, 1).nodes(), redlock.WithPoolOptions(pool.WithTimeout(time.Second)))
-	require.ErrorContains(t, err, "redlock: WithPoolOptions")
+	require.ErrorContains(t, errOf(redlock.Open([]string{"redis://a"}, redlock.WithPoolOptions(pool.WithTimeout(-1)))), "WithTimeout")
+	require.ErrorContains(t, errOf(redlock.Open([]string{"redis://a"}, redlock.TTL(-1))), "TTL -1ns")
 }
 
 func TestClose_EndsTheExtensionsThatWaitForTheirTurn(t *testing.T) {
 	c := onReal(t, 3)
-	seen := &recorder{}
-	locker := c.locker(redlock.WithObserver(seen))
+	locker, seen := c.observed()
 	lock := seen.takeOnAll(t, locker, 3)
 	for _, p := range c.processes {
 		p.Freeze()

@@ -14,7 +14,6 @@ import (
 )
 
 func TestObserver_IsNotifiedOfEveryVoteAndVerdict(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		fake, seen := clocktest.New(), &recorder{}
 		fake.Advance(time.Hour)
@@ -49,16 +48,6 @@ func TestObserver_IsNotifiedOfEveryVoteAndVerdict(t *testing.T) {
 	})
 }
 
-func TestWithObserver_EachOfSeveralIsNotified(t *testing.T) {
-	t.Parallel()
-	c, first, second := onMini(t, 1), &recorder{}, &recorder{}
-	locker := c.locker(redlock.WithObserver(first), redlock.WithObserver(nil), redlock.WithObserver(second))
-	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
-	for _, seen := range []*recorder{first, second} {
-		require.Equal(t, "name", waitFor[event.Unlock](t, seen, 1)[0].Name)
-	}
-}
-
 func TestObserver_IsNotifiedHowLongThingsTook(t *testing.T) {
 	t.Parallel()
 	c := onMini(t, 3)
@@ -81,8 +70,7 @@ func TestObserver_IsNotifiedHowLongThingsTook(t *testing.T) {
 func TestObserver_IsNotifiedOfRefusalsAndStragglers(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
-	seen := &recorder{}
-	locker := lockerOver(t, c.nodes(), redlock.WithObserver(seen))
+	locker, seen := c.observed()
 	seen.connect(t, locker, 3)
 	c.processes[2].Freeze()
 	lock := take(t, locker, "held")

@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strings"
@@ -15,76 +16,148 @@ import (
 )
 
 func TestWithKeyPrefix_IsPartOfTheKeyAndNotOfTheName(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(redlock.WithKeyPrefix("app:")), "name")
 		c.eventuallyHeld("app:name", lock.Token())
 		require.Equal(t, "name", lock.Name())
 		require.Equal(t, 3, c.holding("name", ""))
 
-		_, err := c.locker().TryLock(t.Context(), "app:name")
-		require.ErrorIs(t, err, redlock.ErrTaken, "the key is all that counts")
-		require.NoError(t, lock.Unlock(t.Context()))
-		c.eventuallyEmpty()
+		require.ErrorIs(t, errOf(c.locker().TryLock(t.Context(), "app:name")), redlock.ErrTaken, "the key is all that counts")
 	})
 }
 
 func TestWithMaxTTL_AllowsALongerTTL(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		const week = 7 * 24 * time.Hour
-		lock := take(t, c.locker(redlock.TTL(week), redlock.WithMaxTTL(week)), "name")
-		c.eventuallyHeld("name", lock.Token())
+		lock := c.everywhere(take(t, c.locker(redlock.TTL(week), redlock.WithMaxTTL(week)), "name"))
 		require.Greater(t, lock.Remaining(), 6*24*time.Hour)
 		for i := range c.servers {
 			require.Greater(t, c.ttl(i, "name"), 6*24*time.Hour)
 		}
-		require.NoError(t, lock.Unlock(t.Context()))
 	})
 }
 
-func TestNew_RefusesAnOptionOutOfRangeWithItsValue(t *testing.T) {
+func TestNew_RefusesWhatIsOutOfRangeWithItsValue(t *testing.T) {
 	t.Parallel()
-	for want, opt := range map[string]redlock.Option{
-		"WithDrift(NaN, 0s)":                              redlock.WithDrift(math.NaN(), 0),
-		"WithDrift(-0.01, 0s)":                            redlock.WithDrift(-0.01, 0),
-		"WithDrift(1, 0s)":                                redlock.WithDrift(1, 0),
-		"WithDrift(+Inf, 0s)":                             redlock.WithDrift(math.Inf(1), 0),
-		"WithDrift(0, -1ns)":                              redlock.WithDrift(0, -1),
-		"WithBackoff(0s, 1s)":                             redlock.WithBackoff(0, time.Second),
-		"WithBackoff(-1s, 1s)":                            redlock.WithBackoff(-time.Second, time.Second),
-		"WithBackoff(1s, 999ms)":                          redlock.WithBackoff(time.Second, 999*time.Millisecond),
-		"WithMaxTTL(999µs)":                               redlock.WithMaxTTL(999 * time.Microsecond),
-		"TTL 10s: must be at most 1s":                     redlock.WithMaxTTL(time.Second), // the default is above it
-		"WithHeal(1m0s): needs WithKeyPrefix":             redlock.WithHeal(time.Minute),   // or it could delete data
-		"WithLogger(nil)":                                 redlock.WithLogger(nil),
-		"WithClock(nil)":                                  redlock.WithClock(nil),
-		`WithObserver: there is no kind of events "vote"`: redlock.WithObserver(&recorder{}, event.Calls, "vote", event.Ends),
-		"no kind of events \"\"":                          redlock.WithObserver(nil, ""),
-		"nil option":                                      nil,
-		"leaves nothing of it (WithDrift)":                redlock.TTL(time.Millisecond),
-		"the key prefix \"\\r\" has the control chara":    redlock.WithKeyPrefix("\r"),
+	fencing := redlock.WithFencing()
+	for want, opts := range map[string][]redlock.Option{
+		"WithDrift(NaN, 0s)":                              {redlock.WithDrift(math.NaN(), 0)},
+		"WithDrift(-0.01, 0s)":                            {redlock.WithDrift(-0.01, 0)},
+		"WithDrift(1, 0s)":                                {redlock.WithDrift(1, 0)},
+		"WithDrift(+Inf, 0s)":                             {redlock.WithDrift(math.Inf(1), 0)},
+		"WithDrift(0, -1ns)":                              {redlock.WithDrift(0, -1)},
+		"WithBackoff(0s, 1s)":                             {redlock.WithBackoff(0, time.Second)},
+		"WithBackoff(-1s, 1s)":                            {redlock.WithBackoff(-time.Second, time.Second)},
+		"WithBackoff(1s, 999ms)":                          {redlock.WithBackoff(time.Second, 999*time.Millisecond)},
+		"WithMaxTTL(999µs)":                               {redlock.WithMaxTTL(999 * time.Microsecond)},
+		"TTL 10s: must be at most 1s":                     {redlock.WithMaxTTL(time.Second)}, // the default is above it
+		"WithHeal(1m0s): needs WithKeyPrefix":             {redlock.WithHeal(time.Minute)},   // or it could delete data
+		"WithHeal(-1ns)":                                  {redlock.WithHeal(-1), prefixed},
+		"WithHeal(999.999µs)":                             {redlock.WithHeal(time.Millisecond - 1), prefixed},
+		"WithFenceTTL(0s)":                                {fencing, redlock.WithFenceTTL(0)},
+		"WithFenceTTL(-1h0m0s)":                           {fencing, redlock.WithFenceTTL(-time.Hour)},
+		"WithFenceTTL(59.999999999s)":                     {fencing, redlock.WithFenceTTL(time.Minute - 1)},
+		"WithLocalHandoff(-1ns): must not be below zero":  {redlock.WithLocalHandoff(-1)},
+		"WithLocalHandoff(2.500000001s)":                  {redlock.WithLocalHandoff(2500*time.Millisecond + 1)},
+		"must be at most a quarter of the TTL, 4s":        {redlock.TTL(4 * time.Second), redlock.WithLocalHandoff(2 * time.Second)},
+		"WithLogger(nil)":                                 {redlock.WithLogger(nil)},
+		"WithClock(nil)":                                  {redlock.WithClock(nil)},
+		`WithObserver: there is no kind of events "vote"`: {redlock.WithObserver(&recorder{}, event.Calls, "vote", event.Ends)},
+		"no kind of events \"\"":                          {redlock.WithObserver(nil, "")},
+		"nil option":                                      {nil},
+		"leaves nothing of it (WithDrift)":                {redlock.TTL(time.Millisecond)},
+		"the key prefix \"\\r\" has the control chara":    {redlock.WithKeyPrefix("\r")},
+		"redlock: WithPoolOptions":                        {redlock.WithPoolOptions(pool.WithTimeout(time.Second))},
+		// Defaults that no lock could have.
+		"Grace(6s): must be":         {redlock.Grace(6 * time.Second)},
+		"Grace(-1ns)":                {redlock.Grace(-1)},
+		"leave something":            {redlock.WithDrift(0.6, 0), redlock.Grace(4 * time.Second)},
+		"MaxHold(1s): below the TTL": {redlock.MaxHold(time.Second)},
+		"MaxHold(0s): below the TTL": {redlock.MaxHold(0)},
+		"MaxWait(-1ns)":              {redlock.MaxWait(-1)},
+		"MaxOutage(-1ns)":            {redlock.MaxOutage(-1)},
+		`Metadata("a|b")`:            {redlock.Metadata("a|b")},
 	} {
-		locker, err := redlock.New(untouched(t), opt)
+		locker, err := redlock.New(untouched(t), opts...)
 		require.Nil(t, locker)
 		require.ErrorContains(t, err, want)
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 		require.True(t, strings.HasPrefix(err.Error(), "redlock: "), "%v", err)
 	}
-	locker := lockerOver(t, untouched(t))
-	_, err := locker.TryLock(t.Context(), "name", redlock.TTL(time.Second), nil)
-	require.EqualError(t, err, `redlock: acquire "name": nil lock option`)
+	for _, d := range []time.Duration{0, 1, 2500 * time.Millisecond} {
+		require.NoError(t, errOf(redlock.New(untouched(t), redlock.WithLocalHandoff(d))))
+	}
 }
 
-func TestNew_RefusesMissingNodes(t *testing.T) {
+func TestCalls_RefuseWhatIsOutOfRangeBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
+	token := func(text string) redlock.LockOption {
+		return redlock.TokenSource(func() (string, error) { return text, nil })
+	}
+	locker := lockerOver(t, untouched(t))
+	never := func(context.Context, *redlock.Lock) error { panic("not asked for") }
+	for want, opts := range map[string][]redlock.LockOption{
+		`redlock: acquire "name": nil lock option`: {redlock.TTL(time.Second), nil},
+		"MaxWait(-1ns)":                   {redlock.MaxWait(-1)},
+		"MaxHold(-1ns)":                   {redlock.AutoExtend(), redlock.MaxHold(-1)},
+		"MaxHold(1m0s) without":           {redlock.TTL(time.Minute), redlock.MaxHold(time.Minute)},
+		"MaxHold(59s): below the TTL, 1m": {redlock.TTL(time.Minute), redlock.AutoExtend(), redlock.MaxHold(59 * time.Second)},
+		"the id is empty":                 {redlock.Owner("")},
+		"control character '\\n'":         {redlock.Owner("a\nb")},
+		"at most 256":                     {redlock.Metadata(strings.Repeat("x", 257))},
+		"control character '\\x00'":       {redlock.Metadata("a\x00b")},
+		`Metadata("a|7"): must not contain |, which separates`: {redlock.Metadata("a|7")},
+		"TokenSource: an empty token":                          {token("")},
+		"TokenSource: the token \"a|1\"":                       {token("a|1")},
+		"the token \"line\\n\" has the":                        {token("line\n")},
+		"has 513 bytes":                                        {token(strings.Repeat("x", 513))},
+		"TTL 0s":                                               {redlock.TTL(0)},
+	} {
+		calls := map[string]error{"Lock": errOf(locker.Lock(t.Context(), "name", opts...))}
+		if !strings.Contains(want, "without") { // AutoExtend
+			calls["Do"] = locker.Do(t.Context(), "name", never, opts...)
+		}
+		if !strings.HasPrefix(want, "MaxWait") {
+			calls["TryLock"] = errOf(locker.TryLock(t.Context(), "name", opts...))
+		}
+		for call, err := range calls {
+			require.ErrorIs(t, err, redlock.ErrInvalid, call)
+			require.ErrorContains(t, err, want, call)
+		}
+	}
+	for _, d := range []time.Duration{0, time.Second} { // for a call that does not wait
+		require.ErrorContains(t, errOf(locker.TryLock(t.Context(), "name", redlock.MaxWait(d))), "MaxWait("+d.String()+")")
+		require.ErrorContains(t, errOf(locker.TryLock(t.Context(), "name", redlock.MaxOutage(d))), "MaxOutage("+d.String()+")")
+	}
+	for _, opt := range []redlock.LockOption{
+		redlock.Reentrant(), redlock.Metadata("x"), redlock.Owner("x"), redlock.MaxWait(0), redlock.MaxOutage(0), redlock.TokenSource(nil),
+	} {
+		err := errOf(locker.Attach(t.Context(), "name", "token", opt))
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+		require.ErrorContains(t, err, "are options of Attach")
+	}
+	require.ErrorContains(t, errOf(locker.Attach(t.Context(), "name", "token", redlock.TTL(0))), "TTL 0s")
+	require.ErrorContains(t, errOf(locker.Attach(t.Context(), "name", "")), "the token is empty")
+	require.ErrorContains(t, errOf(locker.Attach(t.Context(), "", "token")), "the name is empty")
+	require.ErrorContains(t, errOf(locker.Inspect(t.Context(), "")), "the name is empty")
+	require.ErrorContains(t, locker.Do(t.Context(), "", never), "the name is empty")
+	require.ErrorContains(t, locker.Do(t.Context(), "name", nil), "no function")
+	require.NoError(t, locker.Close())
+	for _, err := range []error{locker.Do(t.Context(), "name", never), errOf(locker.Attach(t.Context(), "name", "token")), errOf(locker.Inspect(t.Context(), "name"))} {
+		require.ErrorIs(t, err, redlock.ErrClosed)
+	}
+}
+
+func TestNew_RefusesMissingNodesAndTheSameTwice(t *testing.T) {
 	t.Parallel()
 	nodes := untouched(t)
 	for _, none := range [][]*pool.Node{nil, {}} {
-		_, err := redlock.New(none)
-		require.EqualError(t, err, "redlock: no nodes: a lock needs at least one")
+		require.EqualError(t, errOf(redlock.New(none)), "redlock: no nodes: a lock needs at least one")
 	}
-	_, err := redlock.New([]*pool.Node{nodes[0], nil, nodes[1]})
-	require.EqualError(t, err, "redlock: node 1 is nil")
+	require.EqualError(t, errOf(redlock.New([]*pool.Node{nodes[0], nil, nodes[1]})), "redlock: node 1 is nil")
+	for _, same := range []*pool.Node{nodes[0], open(t, []string{"redis://127.0.0.1:1/2"})[0]} { // before any connection
+		require.EqualError(t, errOf(redlock.New([]*pool.Node{nodes[0], nodes[1], same})), "redlock: nodes 0 and 2 are the same: 127.0.0.1:1")
+	}
 }
 
 func TestNew_CopiesTheSliceOfNodes(t *testing.T) {
@@ -93,5 +166,5 @@ func TestNew_CopiesTheSliceOfNodes(t *testing.T) {
 	nodes := slices.Clone(c.nodes())
 	locker := lockerOver(t, nodes)
 	clear(nodes)
-	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	take(t, locker, "name")
 }

@@ -56,15 +56,13 @@ func TestLock_IsTakenExtendedAndReleasedWhileAMinorityIsAway(t *testing.T) {
 	onOutages(t, 5, 1, 2, func(t *testing.T, c *cluster, broken int, begin, end func()) {
 		// Nothing waits for the nodes that are away: a call that did would outlive the test.
 		locker := lockerOver(t, c.nodes(pool.WithTimeout(long)))
-		before := take(t, locker, "before")
-		c.eventuallyHeld("before", before.Token())
+		before := c.everywhere(take(t, locker, "before"))
 		begin()
 		during := take(t, locker, "during")
 		for _, lock := range []*redlock.Lock{before, during} {
 			require.NoError(t, lock.Extend(t.Context(), 2*long))
 		}
-		_, err := locker.TryLock(t.Context(), "during")
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "during")), redlock.ErrTaken)
 		for _, lock := range []*redlock.Lock{before, during} {
 			require.NoError(t, lock.Unlock(t.Context()))
 		}
@@ -78,8 +76,7 @@ func TestLock_IsTakenExtendedAndReleasedWhileAMinorityIsAway(t *testing.T) {
 func TestQuorumError_NamesExactlyTheNodesThatAreAway(t *testing.T) {
 	t.Parallel()
 	onOutages(t, 5, 3, 5, func(t *testing.T, c *cluster, broken int, begin, end func()) {
-		seen := &recorder{}
-		locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(50*time.Millisecond)), redlock.WithObserver(seen))
+		locker, seen := observed(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(50*time.Millisecond)))
 		connected := seen.takeOnAll(t, locker, 5)
 		begin()
 		namesThem := func(err error) {
@@ -102,8 +99,7 @@ func TestQuorumError_NamesExactlyTheNodesThatAreAway(t *testing.T) {
 		end()
 
 		// The nodes that are back are found to be so one by one.
-		after, err := locker.Lock(t.Context(), "after")
-		require.NoError(t, err)
+		after := waits(t, locker, "after")
 		require.NoError(t, after.Unlock(t.Context()))
 		c.eventuallyEmpty()
 	})
@@ -112,8 +108,7 @@ func TestQuorumError_NamesExactlyTheNodesThatAreAway(t *testing.T) {
 func TestTryLock_AfterAnOutageEveryNodeTakesPartAgain(t *testing.T) {
 	t.Parallel()
 	onOutages(t, 3, 1, 3, func(t *testing.T, c *cluster, _ int, begin, end func()) {
-		seen := &recorder{}
-		locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(50*time.Millisecond)), redlock.WithObserver(seen))
+		locker, seen := observed(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(50*time.Millisecond)))
 		begin()
 		for range 3 {
 			lock, err := locker.TryLock(t.Context(), "during")
@@ -132,11 +127,8 @@ func TestTryLock_AfterAnOutageEveryNodeTakesPartAgain(t *testing.T) {
 
 // The danger: a majority of the nodes that answer, instead of a majority of all.
 func TestTryLock_TwoOfFiveAreNeverAMajorityThoughTheOthersAreDead(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		for _, s := range c.servers[:3] {
-			s.Stop()
-		}
+		kill(c.servers[:3]...)
 		locker := c.locker()
 		for range 10 {
 			_, err := locker.TryLock(t.Context(), "name")
@@ -179,8 +171,7 @@ func TestMaxOutage_LimitsTheWaitForServersAndNotForAHolder(t *testing.T) {
 	require.Empty(t, first)
 	require.Empty(t, second)
 
-	c.servers[0].Stop()
-	c.servers[1].Stop()
+	kill(c.servers[0], c.servers[1])
 	for _, waiter := range []<-chan held{second, first, wait("other", 0)} {
 		ended := end(waiter)
 		require.ErrorIs(t, ended.err, redlock.ErrNoQuorum)
@@ -188,9 +179,8 @@ func TestMaxOutage_LimitsTheWaitForServersAndNotForAHolder(t *testing.T) {
 		require.NotErrorIs(t, ended.err, context.Canceled, "no context of the caller's has ended")
 		require.Equal(t, "acquire", c.refused(ended.err).Op)
 	}
-	_, err := locker.TryLock(t.Context(), "other", redlock.MaxOutage(0))
-	require.ErrorIs(t, err, redlock.ErrInvalid)
-	_, err = locker.Lock(t.Context(), "other", redlock.MaxOutage(-1))
+	require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "other", redlock.MaxOutage(0))), redlock.ErrInvalid)
+	_, err := locker.Lock(t.Context(), "other", redlock.MaxOutage(-1))
 	require.ErrorContains(t, err, "MaxOutage(-1ns)")
 
 	c.servers[0].Start()
@@ -215,16 +205,14 @@ func TestMaxOutage_AMajorityBeginsTheTimeAnew(t *testing.T) {
 		eventually(t, func() bool { return len(waiter) > 0 || len(seen.verdictsOn("acquire")) > before }, "a round")
 	}
 	fail := func() {
-		c.servers[0].Stop()
-		c.servers[1].Stop()
+		kill(c.servers[0], c.servers[1])
 		pass(time.Second)
 	}
 	for range 3 {
 		fail()
 		pass(40 * time.Minute)
 		require.Empty(t, waiter)
-		c.servers[0].Start()
-		c.servers[1].Start()
+		restart(c.servers[0], c.servers[1])
 		c.doAll("SET", "name", "somebody")
 		for verdicts := []event.Round{{}}; !errors.Is(verdicts[len(verdicts)-1].Err, redlock.ErrTaken); verdicts = seen.verdictsOn("acquire") {
 			pass(time.Second) // until they are connected

@@ -53,7 +53,6 @@ func TestUnlock_AfterCloseDoesNotListen(t *testing.T) {
 }
 
 func TestLock_WaitersOfDifferentNamesDoNotWaitForEachOther(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		holder := waits(t, locker, "name")
@@ -66,27 +65,6 @@ func TestLock_WaitersOfDifferentNamesDoNotWaitForEachOther(t *testing.T) {
 			require.NoError(t, won(t, next).Unlock(t.Context()))
 		}
 		require.NoError(t, holder.Unlock(t.Context()))
-		require.NoError(t, won(t, waiter).Unlock(t.Context()))
-		c.eventuallyEmpty()
-	})
-}
-
-func TestClose_EndsEveryWaitInTheQueue(t *testing.T) {
-	t.Parallel()
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		locker, err := redlock.New(c.nodes(), redlock.TTL(long))
-		require.NoError(t, err)
-		holder := waits(t, locker, "name")
-		var waiters []<-chan held
-		for range 20 {
-			waiters = append(waiters, queue(t, t.Context(), locker, "name"))
-		}
-		require.NoError(t, locker.Close())
-		for _, waiter := range waiters {
-			require.ErrorIs(t, receive(t, waiter, "the end of a wait").err, redlock.ErrClosed)
-		}
-		require.NoError(t, holder.Err())
-		require.NoError(t, holder.Unlock(t.Context()))
-		c.eventuallyEmpty()
+		won(t, waiter)
 	})
 }

@@ -19,37 +19,16 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-func TestExtend_MovesTheDeadlineAndTheExpiryOnTheNodes(t *testing.T) {
-	t.Parallel()
-	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		lock := take(t, c.locker(), "name", redlock.TTL(time.Minute))
-		c.eventuallyHeld("name", lock.Token())
-		before := lock.ValidUntil()
-		require.NoError(t, lock.Extend(t.Context(), 10*time.Minute))
-		require.Greater(t, lock.ValidUntil().Sub(before), 5*time.Minute)
-		require.Greater(t, lock.Remaining(), 5*time.Minute)
-		for i := range c.servers {
-			eventually(t, func() bool { return c.ttl(i, "name") > 5*time.Minute }, "server %d", i)
-		}
-		require.NoError(t, lock.Err())
-		require.NoError(t, lock.Unlock(t.Context()))
-		c.eventuallyEmpty()
-	})
-}
-
 func TestExtend_ByLessThanIsLeftChangesNothing(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		lock := take(t, c.locker(), "name", redlock.TTL(10*time.Minute))
-		c.eventuallyHeld("name", lock.Token())
+		lock := c.everywhere(take(t, c.locker(), "name", redlock.TTL(10*time.Minute)))
 		before := lock.ValidUntil()
 		require.NoError(t, lock.Extend(t.Context(), time.Second))
 		require.Equal(t, before, lock.ValidUntil())
 		require.NoError(t, lock.Unlock(t.Context())) // behind the extends on every node
 		c.eventuallyEmpty()
 
-		lock = take(t, c.locker(), "name", redlock.TTL(10*time.Minute))
-		c.eventuallyHeld("name", lock.Token())
+		lock = c.everywhere(take(t, c.locker(), "name", redlock.TTL(10*time.Minute)))
 		require.NoError(t, lock.Extend(t.Context(), time.Second))
 		require.NoError(t, lock.Extend(t.Context(), 2*time.Second))
 		for i := range c.servers {
@@ -59,7 +38,6 @@ func TestExtend_ByLessThanIsLeftChangesNothing(t *testing.T) {
 }
 
 func TestExtend_NeedsAMajorityThatStillHoldsTheLock(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		seen := &recorder{}
 		lock := take(t, c.locker(redlock.WithObserver(seen)), "name", redlock.TTL(time.Minute))
@@ -71,6 +49,7 @@ func TestExtend_NeedsAMajorityThatStillHoldsTheLock(t *testing.T) {
 		pass(brief / 10) // the observer is told first
 		require.Equal(t, lock.Token(), c.value(0, "name"), "what had lost it is given it again")
 		require.NoError(t, lock.Extend(t.Context(), 10*time.Minute), "and counts")
+		seen.waitForVotes(t, "extend", "name", 10)
 
 		c.do(0, "DEL", "name")
 		c.do(2, "DEL", "name")
@@ -97,10 +76,8 @@ func TestExtend_NeedsAMajorityThatStillHoldsTheLock(t *testing.T) {
 
 // The danger: an extension that brings back a lock that had lapsed or was released.
 func TestExtend_DoesNotBringBackALockThatIsGone(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		lapsed := take(t, c.locker(), "name", redlock.TTL(time.Minute))
-		c.eventuallyHeld("name", lapsed.Token())
+		lapsed := c.everywhere(take(t, c.locker(), "name", redlock.TTL(time.Minute)))
 		c.doAll("DEL", "name")
 		require.ErrorIs(t, lapsed.Extend(t.Context(), long), redlock.ErrLost)
 		c.eventuallyEmpty()
@@ -110,14 +87,12 @@ func TestExtend_DoesNotBringBackALockThatIsGone(t *testing.T) {
 		require.NoError(t, released.Unlock(t.Context()))
 		require.ErrorIs(t, released.Extend(t.Context(), long), redlock.ErrReleased)
 		require.Empty(t, seen.votesOn("extend", ""), "nothing is sent")
-		c.eventuallyEmpty()
 	})
 }
 
 // The danger: an extension that is under way while the lock is released. Nor may its clean-up take away what Unlock is about to
 // find: Unlock would speak of an overlap that never was.
 func TestExtend_BesideUnlockDoesNotLeaveTheKey(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 4, func(t *testing.T, c *cluster) {
 		locker := c.locker()
 		for range 100 {
@@ -143,13 +118,10 @@ func TestExtend_ThatFailsIsReleasedWithTheLock(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Minute
 	c := onReal(t, 5)
-	seen := &recorder{}
-	locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(long)), redlock.WithObserver(seen))
+	locker, seen := observed(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(long)))
 	lock := seen.takeOnAll(t, locker, 5, redlock.TTL(ttl))
 	before := lock.ValidUntil()
-	for _, p := range c.processes[2:] {
-		p.Freeze()
-	}
+	freeze(c.processes[2:]...)
 
 	for range 2 {
 		err := lock.Extend(t.Context(), long)
@@ -168,9 +140,7 @@ func TestExtend_ThatFailsIsReleasedWithTheLock(t *testing.T) {
 		}
 	}
 
-	for _, p := range c.processes[2:] {
-		p.Thaw()
-	}
+	thaw(c.processes[2:]...)
 	require.NoError(t, lock.Unlock(t.Context()))
 	c.eventuallyEmpty()
 }
@@ -180,17 +150,12 @@ func TestExtend_ThatFailedMayBeTriedAgainOnceTheNodesAreBack(t *testing.T) {
 	for how, overdue := range map[string]time.Duration{"on the same connections": long, "on new connections": time.Millisecond} {
 		t.Run(how, func(t *testing.T) {
 			c := onReal(t, 5)
-			seen := &recorder{}
-			locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(overdue)), redlock.WithObserver(seen))
+			locker, seen := observed(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(overdue)))
 			lock := seen.takeOnAll(t, locker, 5)
-			for _, p := range c.processes[2:] {
-				p.Freeze()
-			}
+			freeze(c.processes[2:]...)
 			require.ErrorIs(t, lock.Extend(t.Context(), 2*long), redlock.ErrNoQuorum)
 			seen.waitForVotes(t, "extend", lock.Name(), 5)
-			for _, p := range c.processes[2:] {
-				p.Thaw()
-			}
+			thaw(c.processes[2:]...)
 			eventually(t, func() bool { return lock.Extend(t.Context(), 2*long) == nil }, "the nodes are back")
 			require.Greater(t, lock.Remaining(), long)
 			require.NoError(t, lock.Unlock(t.Context()))
@@ -203,13 +168,10 @@ func TestExtend_ThatItsContextEndsLeavesTheOldDeadline(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Minute
 	c := onReal(t, 3)
-	seen := &recorder{}
-	locker := lockerOver(t, c.nodes(), redlock.WithObserver(seen))
-	lock := take(t, locker, "name", redlock.TTL(ttl))
-	c.eventuallyHeld("name", lock.Token())
+	locker, seen := c.observed()
+	lock := c.everywhere(take(t, locker, "name", redlock.TTL(ttl)))
 	before := lock.ValidUntil()
-	c.processes[0].Freeze()
-	c.processes[1].Freeze()
+	freeze(c.processes[0], c.processes[1])
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
@@ -224,22 +186,18 @@ func TestExtend_ThatItsContextEndsLeavesTheOldDeadline(t *testing.T) {
 	require.ErrorIs(t, c.refused(err).Nodes[0].Err, nodeerr.ErrPending)
 	require.NoError(t, lock.Err())
 	require.Equal(t, before, lock.ValidUntil())
-	c.processes[0].Thaw()
-	c.processes[1].Thaw()
+	thaw(c.processes[0], c.processes[1])
 	require.NoError(t, lock.Extend(t.Context(), long), "and it can be extended again")
 	require.NoError(t, lock.Unlock(t.Context()))
 	c.eventuallyEmpty()
 }
 
 func TestExtend_OnAContextThatHasEndedSendsNothing(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		seen := &recorder{}
 		lock := take(t, c.locker(redlock.WithObserver(seen)), "name")
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
 		for range 20 {
-			require.ErrorIs(t, lock.Extend(ctx, long), context.Canceled)
+			require.ErrorIs(t, lock.Extend(over(t), long), context.Canceled)
 		}
 		require.Empty(t, seen.votesOn("extend", ""))
 		require.NoError(t, lock.Err())
@@ -247,7 +205,6 @@ func TestExtend_OnAContextThatHasEndedSendsNothing(t *testing.T) {
 }
 
 func TestExtend_CallsForOneLockDoNotOverlap(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(), "name", redlock.TTL(time.Minute))
 		var all sync.WaitGroup
@@ -260,8 +217,6 @@ func TestExtend_CallsForOneLockDoNotOverlap(t *testing.T) {
 		}
 		all.Wait()
 		require.NoError(t, lock.Err())
-		require.NoError(t, lock.Unlock(t.Context()))
-		c.eventuallyEmpty()
 	})
 }
 
@@ -286,11 +241,9 @@ func (c *cluster) losing(word string, lose map[int]*atomic.Bool) pool.Option {
 
 // The danger: a lost reply taken for a "no", after which the key would stay, or for a "yes".
 func TestTryLock_ALostReplyIsNoYesAndItsKeyDoesNotStay(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lose := map[int]*atomic.Bool{0: {}, 2: {}}
-		seen := &recorder{}
-		locker := lockerOver(t, c.nodes(c.losing("\r\nSET\r\n", lose)), redlock.WithObserver(seen))
+		locker, seen := observed(t, c.nodes(c.losing("\r\nSET\r\n", lose)))
 		seen.connect(t, locker, 3)
 		for range 3 {
 			for _, armed := range lose {
@@ -316,15 +269,12 @@ func TestTryLock_ALostReplyIsNoYesAndItsKeyDoesNotStay(t *testing.T) {
 }
 
 func TestTryLock_WinsDespiteALostReplyAndReleasesThere(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lose := map[int]*atomic.Bool{1: {}}
-		seen := &recorder{}
-		locker := lockerOver(t, c.nodes(c.losing("\r\nSET\r\n", lose)), redlock.WithObserver(seen))
+		locker, seen := observed(t, c.nodes(c.losing("\r\nSET\r\n", lose)))
 		seen.connect(t, locker, 3)
 		lose[1].Store(true)
-		lock := take(t, locker, "name")
-		c.eventuallyHeld("name", lock.Token())
+		lock := c.everywhere(take(t, locker, "name"))
 		seen.waitForVotes(t, "acquire", "name", 3)
 		require.Equal(t, event.AnswerUnknown, seen.votesOn("acquire", "name")[1].Answer)
 		require.NoError(t, lock.Unlock(t.Context()))
@@ -333,13 +283,10 @@ func TestTryLock_WinsDespiteALostReplyAndReleasesThere(t *testing.T) {
 }
 
 func TestUnlock_WhoseReplyIsLostIsUnknownAndDoneAllTheSame(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lose := map[int]*atomic.Bool{0: {}, 1: {}}
-		seen := &recorder{}
-		locker := lockerOver(t, c.nodes(c.losing("\r\nEVAL", lose)), redlock.WithObserver(seen))
-		lock := take(t, locker, "name")
-		c.eventuallyHeld("name", lock.Token())
+		locker, _ := observed(t, c.nodes(c.losing("\r\nEVAL", lose)))
+		lock := c.everywhere(take(t, locker, "name"))
 		for _, armed := range lose {
 			armed.Store(true)
 		}
@@ -356,8 +303,7 @@ func TestUnlock_WhoseReplyIsLostIsUnknownAndDoneAllTheSame(t *testing.T) {
 func TestExtend_ThatFailedLeavesNothingBehindWhenTheLockEnds(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
-	seen := &recorder{}
-	locker := c.locker(redlock.WithObserver(seen))
+	locker, seen := c.observed()
 	lock := seen.takeOnAll(t, locker, 3, redlock.TTL(2*time.Second))
 	for i := range 2 {
 		c.servers[i].Stop()
@@ -386,8 +332,7 @@ func TestExtend_ThatIsSentAgainMakesNoKeyOfALockThatWasReleased(t *testing.T) {
 	}))
 	locker := lockerOver(t, nodes, redlock.WithObserver(seen))
 	seen.connect(t, locker, 3) // the release is known to all
-	lock := take(t, locker, "name")
-	c.eventuallyHeld("name", lock.Token())
+	lock := c.everywhere(take(t, locker, "name"))
 	require.NoError(t, lock.Extend(t.Context(), 2*long)) // and so is the extension
 	seen.waitForVotes(t, "extend", "name", 3)
 	plants.Store(0)
@@ -395,17 +340,13 @@ func TestExtend_ThatIsSentAgainMakesNoKeyOfALockThatWasReleased(t *testing.T) {
 	c.doAll("SCRIPT", "FLUSH")
 	// The release is known again, so that it does not come later as well.
 	c.doAll("SCRIPT", "LOAD", scripts["release"].Source)
-	for _, p := range c.processes {
-		p.Freeze()
-	}
+	freeze(c.processes...)
 	ends := make(chan error, 2)
 	go func() { ends <- lock.Extend(t.Context(), 3*long) }()
 	eventually(t, func() bool { return plants.Load() == 3 }, "the extension is on its way")
 	go func() { ends <- lock.Unlock(t.Context()) }()
 	eventually(t, func() bool { return releases.Load() == 3 }, "and the release behind it")
-	for _, p := range c.processes {
-		p.Thaw()
-	}
+	thaw(c.processes...)
 	for range 2 {
 		_ = receive(t, ends, "the end")
 	}
@@ -453,7 +394,6 @@ func (s *split) contender(c *cluster, own ...int) pool.Option {
 
 // The danger: a split vote that never resolves. Both contenders get two of four nodes in their first round.
 func TestLock_ASplitVoteDoesNotLastForEver(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 4, func(t *testing.T, c *cluster) {
 		draw := newSplit()
 		var both sync.WaitGroup
@@ -475,44 +415,5 @@ func TestLock_ASplitVoteDoesNotLastForEver(t *testing.T) {
 			})
 		}
 		both.Wait()
-		c.eventuallyEmpty()
-	})
-}
-
-func TestLock_ContendersOnAnEvenNumberOfNodesAllGetTheirTurn(t *testing.T) {
-	t.Parallel()
-	onBoth(t, 4, func(t *testing.T, c *cluster) {
-		var all sync.WaitGroup
-		for range 4 {
-			locker, _ := c.waiting(c.nodes())
-			all.Go(func() {
-				for range 10 {
-					lock, err := locker.Lock(t.Context(), "name")
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if err := lock.Unlock(t.Context()); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		all.Wait()
-		c.eventuallyEmpty()
-	})
-}
-
-func TestTryLock_CallsASplitVoteTaken(t *testing.T) {
-	t.Parallel()
-	onBoth(t, 4, func(t *testing.T, c *cluster) {
-		for i := range 2 {
-			c.do(i, "SET", "name", "theirs", "PX", long.Milliseconds())
-		}
-		_, err := c.locker().TryLock(t.Context(), "name")
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		_ = c.refused(err)
-		require.Equal(t, 2, c.holding("name", "theirs"))
-		eventually(t, func() bool { return c.holding("name", "") == 2 }, "what was taken is given back")
 	})
 }

@@ -23,9 +23,8 @@ func TestTryLock_ReportsATokenSourceThatFailsAndSendsNothing(t *testing.T) {
 		`redlock: acquire "name": TokenSource: an empty token`: func() (string, error) { return "", nil },
 	} {
 		locker := lockerOver(t, untouched(t), redlock.TokenSource(source))
-		_, err := locker.TryLock(t.Context(), "name")
-		require.EqualError(t, err, want)
-		_, err = locker.Lock(t.Context(), "name")
+		require.EqualError(t, errOf(locker.TryLock(t.Context(), "name")), want)
+		_, err := locker.Lock(t.Context(), "name")
 		require.EqualError(t, err, want)
 		require.Equal(t, strings.Contains(want, "entropy"), errors.Is(err, broken))
 	}
@@ -33,7 +32,6 @@ func TestTryLock_ReportsATokenSourceThatFailsAndSendsNothing(t *testing.T) {
 
 // The danger: one token for several rounds.
 func TestToken_IsNotUsedForTwoRounds(t *testing.T) {
-	t.Parallel()
 	onBothSilent(t, 3, func(t *testing.T, c *cluster) {
 		holder := take(t, c.locker(), "name")
 		source := &tokens{}
@@ -82,21 +80,15 @@ func TestToken_IsRandomText(t *testing.T) {
 func TestToken_TheLateReleaseOfOneRoundDoesNotDeleteTheKeyOfTheNext(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
-	seen := &recorder{}
-	locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(time.Millisecond)), redlock.WithObserver(seen))
+	locker, seen := observed(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(time.Millisecond)))
 	seen.connect(t, locker, 3)
 	for round := range 3 {
 		name := fmt.Sprintf("round %d", round)
-		for _, p := range c.processes[:2] {
-			p.Freeze()
-		}
+		freeze(c.processes[:2]...)
 		_, err := locker.TryLock(t.Context(), name) // its releases are pending from here on
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		for _, p := range c.processes[:2] {
-			p.Thaw()
-		}
-		lock, err := locker.Lock(t.Context(), name)
-		require.NoError(t, err)
+		thaw(c.processes[:2]...)
+		lock := waits(t, locker, name)
 		seen.connect(t, locker, 3)
 		for i := range c.servers {
 			require.Contains(t, []string{lock.Token(), ""}, c.value(i, name), "server %d has the key of the round before", i)
@@ -109,7 +101,6 @@ func TestToken_TheLateReleaseOfOneRoundDoesNotDeleteTheKeyOfTheNext(t *testing.T
 
 // The danger: tokens that are compared by prefix.
 func TestToken_IsComparedWhole(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		const ours = "token"
 		locker := c.locker(redlock.TokenSource(func() (string, error) { return ours, nil }))
@@ -138,13 +129,11 @@ func TestToken_IsComparedWhole(t *testing.T) {
 
 // The loser's release must not take the lock from the winner, whatever the order of their messages.
 func TestToken_ALosersReleaseDoesNotDeleteTheWinnersKey(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		winner, loser := c.locker(), c.locker()
 		for range 20 {
 			lock := take(t, winner, "name")
-			_, err := loser.TryLock(t.Context(), "name")
-			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.ErrorIs(t, errOf(loser.TryLock(t.Context(), "name")), redlock.ErrTaken)
 			require.NoError(t, lock.Extend(t.Context(), 2*long), "a majority holds it still")
 			require.NoError(t, lock.Unlock(t.Context()))
 			c.eventuallyEmpty()

@@ -21,14 +21,17 @@ func TestLock_IsWokenByTheReleaseOfAnyClient(t *testing.T) {
 	c := onReal(t, 5)
 	for name, hold := range map[string]func() (release func()){
 		"another Locker": func() func() {
-			lock := take(t, c.locker(), "name")
-			c.eventuallyHeld("name", lock.Token())
+			lock := c.everywhere(take(t, c.locker(), "name"))
 			return func() { require.NoError(t, lock.Unlock(t.Context())) }
 		},
 		"another program": func() func() { return c.foreign("name", long) },
 		"an operator": func() func() {
 			c.foreign("name", long)
 			return func() { c.doAll("FLUSHALL") }
+		},
+		"an operator, on a majority": func() func() {
+			c.foreign("name", long)
+			return func() { c.do(0, "DEL", "name"); c.do(1, "DEL", "name"); c.do(2, "DEL", "name") }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,22 +42,10 @@ func TestLock_IsWokenByTheReleaseOfAnyClient(t *testing.T) {
 			lock := won(t, waiter)
 			require.Less(t, c.asked()-before, 5*10, "woken, not polling")
 			require.NoError(t, lock.Unlock(t.Context()))
-			c.eventuallyEmpty()
+			eventually(t, func() bool { return c.holding("name", lock.Token()) == 0 }, "it is released")
+			c.doAll("DEL", "name")
 		})
 	}
-}
-
-func TestLock_IsWokenByTheReleaseOnAMajority(t *testing.T) {
-	t.Parallel()
-	c := onReal(t, 5)
-	c.foreign("name", long)
-	_, waiter := c.asleep("name", noPolls, redlock.WithClock(clocktest.New()))
-	c.settled()
-	for i := range 3 {
-		c.do(i, "DEL", "name")
-	}
-	lock := won(t, waiter)
-	require.NoError(t, lock.Unlock(t.Context()))
 }
 
 // Expiry is announced when the server comes to it, so a timer is what wakes.
@@ -63,8 +54,7 @@ func TestLock_IsTakenWhenTheTTLOfTheHolderIsOver(t *testing.T) {
 	c := onReal(t, 3)
 	c.foreign("name", 2*time.Second)
 	_, waiter := c.asleep("name", noPolls)
-	lock := won(t, waiter)
-	require.NoError(t, lock.Unlock(t.Context()))
+	won(t, waiter)
 }
 
 // What was to be told goes with the connection.
@@ -132,8 +122,7 @@ func TestLock_WithoutTrackingAsksAgainAndAgainButNotBusily(t *testing.T) {
 	require.LessOrEqual(t, c.settled()-before, 3*3*(refusals()-first))
 	release()
 	turnUntil(t, fake, 5*time.Millisecond, func() bool { return len(waiter) > 0 })
-	require.NoError(t, won(t, waiter).Unlock(t.Context()))
-	c.eventuallyEmpty()
+	won(t, waiter)
 }
 
 // Only peers need channels. A server that refuses them tells of changes all the same.
@@ -156,15 +145,14 @@ func TestLock_WithoutChannelsIsWokenByTheRelease(t *testing.T) {
 func TestLock_SendsNothingWhileItIsAsleep(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 5)
-	holder := take(t, c.locker(), "name")
-	c.eventuallyHeld("name", holder.Token())
+	holder := c.everywhere(take(t, c.locker(), "name"))
 	fake := clocktest.New()
 	_, waiter := c.asleep("name", redlock.WithClock(fake))
 	before := c.settled()
 	fake.Advance(29 * time.Second) // in 30 s it would observe in any case
 	require.Equal(t, before, c.settled())
 	require.NoError(t, holder.Unlock(t.Context()))
-	require.NoError(t, won(t, waiter).Unlock(t.Context()))
+	won(t, waiter)
 }
 
 func TestLock_BehindAHolderThatRenewsSendsAFewCommandsForEachRenewal(t *testing.T) {
@@ -181,7 +169,7 @@ func TestLock_BehindAHolderThatRenewsSendsAFewCommandsForEachRenewal(t *testing.
 	require.Less(t, perRenewal, 5+2*5+1.0, "the renewal, and two commands of the waiter on each node at the most")
 	require.NoError(t, holder.Err())
 	require.NoError(t, holder.Unlock(t.Context()))
-	require.NoError(t, won(t, waiter).Unlock(t.Context()))
+	won(t, waiter)
 }
 
 func TestLock_NobodySleepsForEverWhenAServerRestarts(t *testing.T) {
@@ -244,12 +232,8 @@ func TestLock_GoesOnWhenAllServersRestart(t *testing.T) {
 	locker := lockerOver(t, c.nodes(pool.WithTimeout(brief), pool.WithDialTimeout(brief)))
 	waiter := lockBeside(t.Context(), locker, "name")
 	c.eventuallyTracked()
-	for _, s := range c.servers {
-		s.Stop()
-	}
-	for _, s := range c.servers {
-		s.Start()
-	}
+	kill(c.servers...)
+	restart(c.servers...)
 	require.NoError(t, won(t, waiter).Unlock(t.Context()))
 	c.eventuallyEmpty()
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -84,22 +83,10 @@ func TestTryLock_TwoDatabasesOfAServerCountOnce(t *testing.T) {
 			for range 10 {
 				lock := take(t, locker, "name") // with the other server it is two of three
 				require.NoError(t, lock.Extend(t.Context(), 2*long))
-				_, err := locker.TryLock(t.Context(), "name")
-				require.ErrorIs(t, err, redlock.ErrTaken)
+				require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
 				require.NoError(t, lock.Unlock(t.Context()))
 				c.eventuallyWithoutKeys()
 			}
 		})
-	}
-}
-
-func TestNew_RefusesNodesOfOneAddressBeforeAnyConnection(t *testing.T) {
-	t.Parallel()
-	node := open(t, []string{"redis://127.0.0.1:1"})[0]
-	same := open(t, []string{"redis://127.0.0.1:1/2"})[0]
-	another := open(t, []string{"redis://127.0.0.1:2"})[0]
-	for _, nodes := range [][]*pool.Node{{node, another, node}, {node, another, same}} {
-		_, err := redlock.New(nodes)
-		require.EqualError(t, err, "redlock: nodes 0 and 2 are the same: 127.0.0.1:1")
 	}
 }

@@ -105,7 +105,7 @@ func TestLock_LogsServersThatItWaitsFor(t *testing.T) {
 		c.do(i, "CONFIG", "SET", "min-replicas-to-write", 0)
 	}
 	turnUntil(t, fake, time.Second, func() bool { return len(waiter) > 0 })
-	require.NoError(t, won(t, waiter).Unlock(t.Context()))
+	won(t, waiter)
 }
 
 // Two functions of Do take two locks in opposite order: without a limit they wait for ever.
@@ -192,8 +192,7 @@ func TestDo_DoesNotTakeCallsOfAnotherProcessForOne(t *testing.T) {
 	from := waits(t, first, "from")
 	unrelated := queue(t, t.Context(), second, "from")
 	eventually(t, func() bool { return redlock.Sees(second, "from") }, "the key of the first")
-	ctx, cancel := from.Context(t.Context())
-	defer cancel()
+	ctx := contextOf(t, from)
 	waiter := queue(t, ctx, first, "to")
 	eventually(t, func() bool { return redlock.Sees(first, "to") }, "the key of the second")
 	for range 3 {
@@ -234,11 +233,11 @@ func TestLock_SaysThatTheLockIsTakenAfterItHasObservedThat(t *testing.T) {
 	lock := waits(t, locker, "name")
 	ctx, cancel := context.WithCancel(t.Context())
 	waiter := queue(t, ctx, locker, "name")
-	_, err := lock.Detach(t.Context()) // the waiter looks at the nodes, and asks none
-	require.NoError(t, err)
+	c.mayLeave()
+	detach(t, lock) // the waiter looks at the nodes, and asks none
 	eventually(t, func() bool { return redlock.Sees(locker, "name") }, "the key")
 	cancel()
-	err = receive(t, waiter, "the end").err
+	err := receive(t, waiter, "the end").err
 	require.ErrorIs(t, err, redlock.ErrTaken)
 	require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorIs(t, err, nodeerr.ErrHeld)
@@ -255,14 +254,10 @@ func TestLock_SaysThatTheLockWasTakenThoughItsOwnRoundIsStopped(t *testing.T) {
 	for _, p := range c.processes { // so that the round of the waiter has no outcome
 		p.Freeze()
 	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	require.ErrorIs(t, lock.Unlock(ended), context.Canceled)
+	require.ErrorIs(t, lock.Unlock(over(t)), context.Canceled)
 	cancel()
 	err := receive(t, waiter, "the end").err
-	for _, p := range c.processes {
-		p.Thaw()
-	}
+	thaw(c.processes...)
 	require.ErrorIs(t, err, redlock.ErrTaken)
 	require.NotErrorIs(t, err, redlock.ErrNoQuorum)
 }

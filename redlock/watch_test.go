@@ -46,6 +46,7 @@ func TestAutoExtend_ALockThatIsDeletedIsLostAtOnce(t *testing.T) {
 			"by an overwrite":   func(c *cluster) { c.doAll("SET", "name", "another's", "PX", 100_000) },
 			"by data":           func(c *cluster) { c.doAll("DEL", "name"); c.doAll("RPUSH", "name", "data") },
 			"by a new name": func(c *cluster) {
+				c.mayLeave()
 				c.do(0, "RENAME", "name", "x")
 				c.do(1, "RENAME", "name", "x")
 				c.do(2, "RENAME", "name", "x")
@@ -60,8 +61,7 @@ func TestAutoExtend_ALockThatIsDeletedIsLostAtOnce(t *testing.T) {
 				t.Parallel()
 				c := onReal(t, 5)
 				lock, _ := renewedOnce(t, c, opts...)
-				ctx, cancel := lock.Context(t.Context())
-				defer cancel()
+				ctx := contextOf(t, lock)
 				lose(c)
 				receive(t, ctx.Done(), "the end of the context, while the clock stands still")
 				require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
@@ -108,8 +108,7 @@ func TestAutoExtend_ALockThatTheProcessItselfTakesAwayIsLost(t *testing.T) {
 	c := onReal(t, 5)
 	c.doAll("CONFIG", "SET", "hz", 1) // expired keys stay for long, unless a command comes across them
 	nodes := c.nodes()
-	fake, seen := clocktest.New(), &recorder{}
-	locker := lockerOver(t, nodes, redlock.WithClock(fake), redlock.WithObserver(seen))
+	locker, fake, seen := timed(t, nodes)
 	other := lockerOver(t, nodes)
 	for i := range 20 {
 		name := fmt.Sprint("name", i)
@@ -135,8 +134,7 @@ func TestAutoExtend_ALockThatTheProcessItselfTakesAwayIsLost(t *testing.T) {
 func TestAutoExtend_ALockThatMaxHoldEndsIsWatchedUntilThen(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
-	fake, seen := clocktest.New(), &recorder{}
-	locker := c.locker(redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithDrift(0, 0))
+	locker, fake, seen := c.timed(redlock.WithDrift(0, 0))
 	lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend(), redlock.MaxHold(35*time.Minute))
 	for i := range 2 {
 		nextAt(t, fake, renewalIn(i, 30*time.Minute))
@@ -152,9 +150,8 @@ func TestAutoExtend_ALockThatMaxHoldEndsIsWatchedUntilThen(t *testing.T) {
 func TestAutoExtend_ALockThatItsHolderHasExtendedIsWatched(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
-	fake, seen := clocktest.New(), &recorder{}
-	locker := c.locker(redlock.WithClock(fake), redlock.WithObserver(seen))
-	first := take(t, locker, "first", redlock.TTL(30*time.Minute), redlock.AutoExtend()) // from here on the nodes track
+	locker, fake, seen := c.timed()
+	take(t, locker, "first", redlock.TTL(30*time.Minute), redlock.AutoExtend()) // from here on the nodes track
 	nextAt(t, fake, renewalIn(0, 30*time.Minute))
 	seen.waitForVotes(t, "extend", "first", 3)
 	lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
@@ -167,16 +164,14 @@ func TestAutoExtend_ALockThatItsHolderHasExtendedIsWatched(t *testing.T) {
 	c.doAll("DEL", "name")
 	receive(t, lock.Done(), "the loss")
 	require.ErrorIs(t, lock.Err(), redlock.ErrLost)
-	require.NoError(t, first.Unlock(t.Context()))
 }
 
 // The steady state: a renewal is one command and its preface, nothing is pushed, and nothing observed.
 func TestAutoExtend_ObservesNothingThatTheHolderItselfChanges(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
-	fake, seen := clocktest.New(), &recorder{}
-	locker := c.locker(redlock.WithClock(fake), redlock.WithObserver(seen))
-	lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
+	locker, fake, seen := c.timed()
+	take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
 	nextAt(t, fake, renewalIn(0, 30*time.Minute))
 	c.settled()
 	before := c.calls("eval", "client|caching")
@@ -185,7 +180,6 @@ func TestAutoExtend_ObservesNothingThatTheHolderItselfChanges(t *testing.T) {
 		seen.waitForVotes(t, "extend", "name", 3*(i+2))
 	}
 	require.LessOrEqual(t, c.calls("eval", "client|caching"), before+3*20+3, "extensions go by their hashes")
-	require.NoError(t, lock.Unlock(t.Context()))
 }
 
 // The danger: each observation has another key pushed, without end.
@@ -193,8 +187,7 @@ func TestAutoExtend_AServerThatTracksFewKeysIsLeftInPeace(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	c.doAll("CONFIG", "SET", "tracking-table-max-keys", 1)
-	fake, seen := clocktest.New(), &recorder{}
-	locker := c.locker(redlock.WithClock(fake), redlock.WithObserver(seen))
+	locker, fake, seen := c.timed()
 	var locks []*redlock.Lock
 	for i := range 20 {
 		locks = append(locks, take(t, locker, fmt.Sprint(i), redlock.TTL(30*time.Minute), redlock.AutoExtend()))
@@ -211,8 +204,7 @@ func TestAutoExtend_AServerThatTracksFewKeysIsLeftInPeace(t *testing.T) {
 func TestAutoExtend_AllLocksThatAreFlushedAreLost(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
-	fake, seen := clocktest.New(), &recorder{}
-	locker := lockerOver(t, c.nodes(pool.WithTimeout(long)), redlock.WithClock(fake), redlock.WithObserver(seen))
+	locker, fake, seen := timed(t, c.nodes(pool.WithTimeout(long)))
 	const many = 1500
 	var locks []*redlock.Lock
 	for i := range many {
@@ -230,8 +222,7 @@ func TestAutoExtend_AllLocksThatAreFlushedAreLost(t *testing.T) {
 // The danger: a goroutine for each push, of which a neighbour has the server send as many as it likes.
 func TestAutoExtend_ManyFlushesStartNoGoroutineEach(t *testing.T) {
 	c := onReal(t, 1)
-	fake, seen := clocktest.New(), &recorder{}
-	locker := lockerOver(t, c.nodes(pool.WithTimeout(long)), redlock.WithClock(fake), redlock.WithObserver(seen))
+	locker, fake, seen := timed(t, c.nodes(pool.WithTimeout(long)))
 	const many = 500
 	for i := range many {
 		take(t, locker, fmt.Sprint(i), redlock.TTL(30*time.Minute), redlock.AutoExtend())
@@ -252,21 +243,16 @@ func TestExtend_ALockThatLateVotesShowToBeLostLeavesNoKey(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	locker := lockerOver(t, c.nodes(pool.WithTimeout(long), pool.WithMaxOverdue(long)))
-	lock := take(t, locker, "name", redlock.TTL(long))
-	c.eventuallyHeld("name", lock.Token())
+	lock := c.everywhere(take(t, locker, "name", redlock.TTL(long)))
 	c.do(0, "DEL", "name")
 	for i := range 2 {
 		c.do(i+1, "SET", "name", "another's", "PX", long.Milliseconds())
 	}
-	for _, p := range c.processes {
-		p.Freeze()
-	}
+	freeze(c.processes...)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, lock.Extend(ctx, long), redlock.ErrNoQuorum)
-	for _, p := range c.processes {
-		p.Thaw()
-	}
+	thaw(c.processes...)
 	receive(t, lock.Done(), "the loss")
 	require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 	eventually(t, func() bool { return c.holding("name", lock.Token()) == 0 }, "what was given again is released")

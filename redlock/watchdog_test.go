@@ -21,46 +21,33 @@ func TestAutoExtend_InVainLeavesNothingWhenTheLockExpires(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	locker := c.locker()
-	lock := take(t, locker, "name", redlock.TTL(time.Minute))
-	c.eventuallyHeld("name", lock.Token())
+	lock := c.everywhere(take(t, locker, "name", redlock.TTL(time.Minute)))
 	require.NoError(t, lock.Unlock(t.Context()))
-	lock = take(t, locker, "name", redlock.TTL(2*time.Second), redlock.AutoExtend())
-	c.eventuallyHeld("name", lock.Token())
-	for _, p := range c.processes[:2] {
-		p.Freeze()
-	}
+	lock = c.everywhere(take(t, locker, "name", redlock.TTL(2*time.Second), redlock.AutoExtend()))
+	freeze(c.processes[:2]...)
 	eventually(t, func() bool { return lock.Err() != nil }, "the end")
-	for _, p := range c.processes[:2] {
-		p.Thaw()
-	}
+	thaw(c.processes[:2]...)
 	c.eventuallyEmpty()
 }
 
 func TestAutoExtend_RenewsSoonAndThenWheneverAThirdOfTheTTLHasGoneBy(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake, seen := clocktest.New(), &recorder{}
 		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen)), "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
 		for i := range 5 {
 			require.Len(t, seen.verdictsOn("extend"), i)
-			nextAt(t, fake, renewalIn(i, 30*time.Minute))
-			eventually(t, func() bool { return seen.renewals() == i+1 }, "renewal %d", i)
+			seen.renewed(t, fake, i, 30*time.Minute)
 			require.Equal(t, 30*time.Minute-18*time.Second-2*time.Millisecond, lock.Remaining())
 		}
-		require.NoError(t, lock.Unlock(t.Context()))
 	})
 }
 
 func TestAutoExtend_TriesAgainEverSoonerUntilTheDeadline(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		fake, seen := clocktest.New(), &recorder{}
-		locker := lockerOver(t, c.nodes(), redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithDrift(0, 0))
+		locker, fake, seen := c.timed(redlock.WithDrift(0, 0))
 		seen.connect(t, locker, 3)
-		lock := take(t, locker, "name", redlock.TTL(24*time.Second), redlock.AutoExtend())
-		c.eventuallyHeld("name", lock.Token())
-		c.servers[0].Stop()
-		c.servers[1].Stop()
+		lock := c.everywhere(take(t, locker, "name", redlock.TTL(24*time.Second), redlock.AutoExtend()))
+		kill(c.servers[0], c.servers[1])
 		until := lock.ValidUntil()
 		nextAt(t, fake, renewalIn(0, 24*time.Second))
 		for i := 1; lock.Err() == nil && i < 20; i++ {
@@ -75,7 +62,6 @@ func TestAutoExtend_TriesAgainEverSoonerUntilTheDeadline(t *testing.T) {
 }
 
 func TestAutoExtend_ALockThatItsHolderMadeLongerIsRenewedLater(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake, seen := clocktest.New(), &recorder{}
 		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithDrift(0, 0)), "name",
@@ -88,7 +74,6 @@ func TestAutoExtend_ALockThatItsHolderMadeLongerIsRenewedLater(t *testing.T) {
 		require.Equal(t, 30*time.Minute, lock.Remaining())
 		nextAt(t, fake, 10*time.Minute)
 		eventually(t, func() bool { return seen.renewals() == 3 }, "and so on")
-		require.NoError(t, lock.Unlock(t.Context()))
 	})
 }
 
@@ -101,11 +86,8 @@ func TestDone_IsClosedAtTheDeadlineEvenIfEveryRenewalHangs(t *testing.T) {
 	nodes := c.nodes(pool.WithTimeout(long), counting("PEXPIRE", &renewals))
 	locker := lockerOver(t, nodes, redlock.WithClock(fake), redlock.WithObserver(seen))
 	seen.connect(t, locker, 3)
-	lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
-	c.eventuallyHeld("name", lock.Token())
-	for _, p := range c.processes {
-		p.Freeze()
-	}
+	lock := c.everywhere(take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend()))
+	freeze(c.processes...)
 	nextAt(t, fake, renewalIn(0, 30*time.Minute))
 	eventually(t, func() bool { return renewals.Load() == 3 }, "the renewal is on its way")
 	fake.Advance(lock.Remaining() - 1)
@@ -115,22 +97,18 @@ func TestDone_IsClosedAtTheDeadlineEvenIfEveryRenewalHangs(t *testing.T) {
 	fake.Advance(1)
 	require.True(t, isOver(done))
 	require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
-	for _, p := range c.processes {
-		p.Thaw()
-	}
+	thaw(c.processes...)
 	c.eventuallyEmpty() // the renewal got through after all, and would keep the key for longer than anybody counts on
 }
 
 func TestMaxHold_EndsTheRenewals(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake, seen := clocktest.New(), &recorder{}
 		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen), redlock.WithDrift(0, 0)), "name",
 			redlock.TTL(30*time.Minute), redlock.AutoExtend(), redlock.MaxHold(45*time.Minute))
 		begin, done := fake.Now(), lock.Done()
 		for i := range 3 {
-			nextAt(t, fake, renewalIn(i, 30*time.Minute))
-			eventually(t, func() bool { return seen.renewals() == i+1 }, "renewal %d", i)
+			seen.renewed(t, fake, i, 30*time.Minute)
 		}
 		require.Equal(t, begin.Add(45*time.Minute), lock.ValidUntil())
 		fake.Advance(25 * time.Minute)
@@ -140,22 +118,6 @@ func TestMaxHold_EndsTheRenewals(t *testing.T) {
 	})
 }
 
-func TestMaxHold_OutOfRangeIsRefused(t *testing.T) {
-	t.Parallel()
-	locker := onMini(t, 1).locker()
-	for want, opts := range map[string][]redlock.LockOption{
-		"MaxWait(-1ns)":                   {redlock.MaxWait(-1)},
-		"MaxHold(-1ns)":                   {redlock.AutoExtend(), redlock.MaxHold(-1)},
-		"MaxHold(1m0s) without":           {redlock.TTL(time.Minute), redlock.MaxHold(time.Minute)},
-		"MaxHold(59s): below the TTL, 1m": {redlock.TTL(time.Minute), redlock.AutoExtend(), redlock.MaxHold(59 * time.Second)},
-	} {
-		_, err := locker.TryLock(t.Context(), "name", opts...)
-		require.ErrorContains(t, err, want)
-	}
-	lock := take(t, locker, "name", redlock.TTL(time.Minute), redlock.AutoExtend(), redlock.MaxHold(time.Minute))
-	require.NoError(t, lock.Unlock(t.Context()))
-}
-
 // short is a TTL that is renewed several times in a test, and that a busy machine keeps.
 const short = 3 * time.Second
 
@@ -163,12 +125,10 @@ const short = 3 * time.Second
 func TestUnlock_EndsTheRenewals(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
-	fake, seen := clocktest.New(), &recorder{}
-	locker := c.locker(redlock.WithClock(fake), redlock.WithObserver(seen))
+	locker, fake, seen := c.timed()
 	lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
 	for i := range 2 {
-		nextAt(t, fake, renewalIn(i, 30*time.Minute))
-		eventually(t, func() bool { return seen.renewals() == i+1 }, "renewal %d", i)
+		seen.renewed(t, fake, i, 30*time.Minute)
 	}
 	require.NoError(t, lock.Unlock(t.Context()))
 	seen.waitForVotes(t, "extend", "name", 6)
@@ -179,12 +139,10 @@ func TestUnlock_EndsTheRenewals(t *testing.T) {
 	}
 	require.Equal(t, asked, c.settled())
 	require.Len(t, seen.verdictsOn("extend"), 2)
-	c.eventuallyEmpty()
 }
 
 // A renewal that is under way makes no key of a lock that is being unlocked.
 func TestUnlock_BesideARenewalLeavesNoKey(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake := clocktest.New()
 		locker := c.locker(redlock.WithClock(fake))
@@ -197,7 +155,6 @@ func TestUnlock_BesideARenewalLeavesNoKey(t *testing.T) {
 			}
 			require.NoError(t, lock.Unlock(t.Context()))
 		}
-		c.eventuallyEmpty()
 	})
 }
 
@@ -205,18 +162,12 @@ func TestUnlock_BesideARenewalLeavesNoKey(t *testing.T) {
 func TestAutoExtend_OutlivesNodesThatDoNotAnswerForAWhile(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 5)
-	seen := &recorder{}
-	locker := lockerOver(t, c.nodes(pool.WithTimeout(brief)), redlock.WithObserver(seen))
+	locker, seen := observed(t, c.nodes(pool.WithTimeout(brief)))
 	seen.connect(t, locker, 5)
-	lock := take(t, locker, "name", redlock.TTL(2*short), redlock.AutoExtend())
-	c.eventuallyHeld("name", lock.Token())
-	for _, p := range c.processes[:3] {
-		p.Freeze()
-	}
+	lock := c.everywhere(take(t, locker, "name", redlock.TTL(2*short), redlock.AutoExtend()))
+	freeze(c.processes[:3]...)
 	eventually(t, func() bool { return len(seen.verdictsOn("extend")) > seen.renewals()+1 }, "two renewals that fail")
-	for _, p := range c.processes[:3] {
-		p.Thaw()
-	}
+	thaw(c.processes[:3]...)
 	before := seen.renewals()
 	eventually(t, func() bool { return seen.renewals() > before || lock.Err() != nil }, "one that does not")
 	require.NoError(t, lock.Err())
@@ -227,8 +178,7 @@ func TestAutoExtend_OutlivesNodesThatDoNotAnswerForAWhile(t *testing.T) {
 func TestAutoExtend_TheLockOutlivesTheRestartOfEveryNodeInTurn(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 5)
-	seen := &recorder{}
-	locker := c.locker(redlock.WithObserver(seen))
+	locker, seen := c.observed()
 	seen.connect(t, locker, 5)
 	lock := take(t, locker, "name", redlock.TTL(short), redlock.AutoExtend())
 	done := lock.Done()
@@ -247,20 +197,14 @@ func TestAutoExtend_TheLockOutlivesTheRestartOfEveryNodeInTurn(t *testing.T) {
 }
 
 func TestAutoExtend_TheLockIsLostWhenAMajorityForgetsIt(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		fake, seen := clocktest.New(), &recorder{}
-		locker := c.locker(redlock.WithObserver(seen), redlock.WithClock(fake))
+		locker, fake, seen := c.timed()
 		seen.connect(t, locker, 5)
 		lock := take(t, locker, "name", redlock.TTL(24*time.Minute), redlock.AutoExtend())
 		done := lock.Done()
 		c.eventuallyHeld("name", lock.Token())
-		for _, s := range c.servers[:3] {
-			s.Stop()
-		}
-		for _, s := range c.servers[:3] {
-			s.Start()
-		}
+		kill(c.servers[:3]...)
+		restart(c.servers[:3]...)
 		seen.connect(t, locker, 5)
 		turnUntil(t, fake, time.Second, func() bool { return isOver(done) })
 		receive(t, done, "the loss")
@@ -280,31 +224,25 @@ func TestAutoExtend_TheLockIsLostWhenAMajorityForgetsIt(t *testing.T) {
 
 // A server that announces no changes.
 func TestAutoExtend_NoticesAForcedReleaseAtTheNextRenewal(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake := clocktest.New()
-		lock := take(t, c.locker(redlock.WithClock(fake)), "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
-		c.eventuallyHeld("name", lock.Token())
+		lock := c.everywhere(take(t, c.locker(redlock.WithClock(fake)), "name", redlock.TTL(30*time.Minute), redlock.AutoExtend()))
 		c.free("name")
-		next := waits(t, c.locker(), "name")
+		waits(t, c.locker(), "name")
 		require.NoError(t, lock.Err(), "it has not asked yet")
 		nextAt(t, fake, renewalIn(0, 30*time.Minute))
 		receive(t, lock.Done(), "the loss")
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
-		require.NoError(t, next.Unlock(t.Context()))
-		c.eventuallyEmpty()
 	})
 }
 
 // Whoever waits beside a holder knows of the loss what the holder knows.
 func TestAutoExtend_ALockThatIsLostGoesToTheNextWaiterAtOnce(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake := clocktest.New()
 		locker := c.locker(redlock.WithClock(fake))
-		lock := waits(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
-		c.eventuallyHeld("name", lock.Token())
+		lock := c.everywhere(waits(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend()))
 		waiter := queue(t, t.Context(), locker, "name")
 		c.free("name")
 		fake.Advance(10 * time.Minute)
@@ -312,8 +250,6 @@ func TestAutoExtend_ALockThatIsLostGoesToTheNextWaiterAtOnce(t *testing.T) {
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 		c.eventuallyHeld("name", next.Token())
-		require.NoError(t, next.Unlock(t.Context()))
-		c.eventuallyEmpty()
 	})
 }
 
@@ -342,11 +278,9 @@ func TestExtend_GoesInTheOrderOfTheCalls(t *testing.T) {
 		redlock.EndExtension(lock)
 	}
 	require.Zero(t, redlock.Extending(lock))
-	require.NoError(t, lock.Unlock(t.Context()))
 }
 
 func TestExtend_BesideRenewalsIsNotMadeShorter(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake, seen := clocktest.New(), &recorder{}
 		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen)), "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
@@ -360,20 +294,16 @@ func TestExtend_BesideRenewalsIsNotMadeShorter(t *testing.T) {
 			c.settled()
 		}
 		require.False(t, lock.ValidUntil().Before(until))
-		require.NoError(t, lock.Unlock(t.Context()))
-		c.eventuallyEmpty()
 	})
 }
 
 func TestClose_EndsTheRenewalsAndLeavesTheLockToItsDeadline(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake, seen := clocktest.New(), &recorder{}
 		locker, err := redlock.New(c.nodes(), redlock.WithObserver(seen), redlock.WithClock(fake))
 		require.NoError(t, err)
 		lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
-		nextAt(t, fake, renewalIn(0, 30*time.Minute))
-		eventually(t, func() bool { return seen.renewals() == 1 }, "a renewal")
+		seen.renewed(t, fake, 0, 30*time.Minute)
 		require.NoError(t, locker.Close())
 		fake.Advance(lock.Remaining() - 1)
 		require.NoError(t, lock.Err())
