@@ -335,7 +335,7 @@ func TestLocalHandoff_AnOwnerIsThatOfItsOwnLock(t *testing.T) {
 		lock, _ := lineUp(t, locker, 0, redlock.Owner("a"))
 		waiter := inLine(t, locker, redlock.Owner("b"))
 		require.NoError(t, lock.Unlock(t.Context()))
-		lock = won(t, waiter)
+		won(t, waiter)
 		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name", redlock.Owner("a"), redlock.Reentrant())), redlock.ErrTaken)
 		take(t, locker, "name", redlock.Owner("b"), redlock.Reentrant())
 	})
