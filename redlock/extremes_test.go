@@ -145,7 +145,7 @@ var everyDuration = map[string]struct {
 // should be: the nodes keep it for as long as its holder relies on it, and others have to wait for it.
 func TestExtremes_EveryDurationIsRefusedOrDoesWhatItSays(t *testing.T) {
 	t.Parallel()
-	c := onReal(t, 3)
+	c := onReal(t, 3).mayLeave() // a node timeout may be too short for a release
 	other := c.locker(redlock.WithKeyPrefix("prefix:"))
 	i := 0
 	for name, option := range everyDuration {
