@@ -12,10 +12,12 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// attach takes up a lock in a Locker of its own, as another process would.
+// attach takes up a lock in a Locker of its own, as another process would. The test releases one of the two.
 func (c *cluster) attach(lock *redlock.Lock, opts ...redlock.LockOption) *redlock.Lock {
 	c.tb.Helper()
-	return got(c.locker().Attach(c.tb.Context(), lock.Name(), lock.Token(), opts...))(c.tb)
+	attached, err := c.locker().Attach(c.tb.Context(), lock.Name(), lock.Token(), opts...)
+	require.NoError(c.tb, err)
+	return attached
 }
 
 func TestAttach_TakesUpALockByItsToken(t *testing.T) {
