@@ -57,7 +57,7 @@ func (l *Locker) acquired(op event.Op, try bool, req request, lock *Lock, err er
 		h := lock.held
 		h.mu.Lock()
 		lock.holder.since = time.Now()
-		if !h.term.Renewed() {
+		if h.term.Renewal == nil {
 			h.contextLocked() // its end is noticed though nobody asks
 		}
 		h.armLocked()

@@ -183,8 +183,8 @@ func (h *heldLock) extend(ctx context.Context, handle *Lock, over <-chan struct{
 	h.mu.Lock()
 	now := h.now()
 	grant, wanted := h.term.Ask(now, ttl), handle != nil && handle.hold.Current()
-	if handle == nil {
-		grant, wanted = h.term.Renewal(now)
+	if handle == nil && h.term.Renewal != nil {
+		grant, wanted = h.term.Renewal.Grant(now)
 	}
 	if h.atLocked(now) != quorum.Held || !wanted {
 		h.mu.Unlock()

@@ -65,7 +65,10 @@ func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
 	}
 	now := h.now()
 	hold, entered := h.term.Enter(now)
-	ttl := h.term.Most(now, least)
+	ttl := least
+	if h.term.Renewal != nil {
+		ttl = h.term.Renewal.Most(now, ttl)
+	}
 	h.mu.Unlock()
 	if !entered { // it has ended meanwhile
 		return nil, nil

@@ -10,7 +10,7 @@ import (
 func (h *heldLock) renew(req request) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.term.Renewed() {
+	if h.term.Renewal != nil {
 		return false
 	}
 	h.term.Renew(h.term.Start(), &req.Want)
@@ -20,21 +20,21 @@ func (h *heldLock) renew(req request) bool {
 
 // stopRenewingLocked ends the renewals of the lock, if there are any.
 func (h *heldLock) stopRenewingLocked() {
-	if h.term.Renewed() && !h.holder.since.IsZero() && h.term.At(h.now()) == quorum.Held {
+	if h.term.Renewal != nil && !h.holder.since.IsZero() && h.term.At(h.now()) == quorum.Held {
 		h.contextLocked() // no renewal will notice its end
 	}
-	h.term.StopRenewing()
+	h.term.Renewal = nil
 	h.unwatchLocked()
 	h.locker.renewals.cancel(h)
 }
 
 // armLocked schedules the next renewal, if there is to be one. While one is under way, its end does that.
 func (h *heldLock) armLocked() {
-	if !h.term.Renewed() || h.term.Renewing() {
+	if h.term.Renewal == nil || h.term.Renewing {
 		return
 	}
 	now := h.now()
-	due, ok := h.term.Due(now)
+	due, ok := h.term.Renewal.Next(now)
 	if !ok {
 		switch {
 		case h.atLocked(now) != quorum.Held:
@@ -81,7 +81,8 @@ func (h *heldLock) extendAgain(ctx context.Context) {
 		return
 	}
 	h.mu.Lock()
-	begin := h.term.BeginRenewal()
+	begin := !h.term.Renewing
+	h.term.Renewing = true
 	h.mu.Unlock()
 	if !begin { // it was passed on between, to somebody who wants it renewed now
 		return
@@ -90,7 +91,7 @@ func (h *heldLock) extendAgain(ctx context.Context) {
 	h.begin(context.Background(), nil) // an extension that is under way ends with the node timeout
 	defer h.finish()
 	h.mu.Lock()
-	deadline, first := h.term.Deadline(), h.term.Renewed() && h.watchLocked()
+	deadline, first := h.term.Deadline(), h.term.Renewal != nil && h.watchLocked()
 	h.mu.Unlock()
 	call := l.newCall(context.Background())
 	r := h.extend(ctx, nil, nil, 0, call)

@@ -28,7 +28,7 @@ func (t *Term) Leave(now time.Time, h *quorum.Hold) Left {
 	}
 	t.leaving = true
 	t.End(now, quorum.Released)
-	t.StopRenewing()
+	t.Renewal = nil
 	return None
 }
 
@@ -40,7 +40,7 @@ func (t *Term) Detach(now time.Time, h *quorum.Hold) {
 	t.End(now, quorum.Released)
 	h.Leave(now)
 	t.leaving = true
-	t.StopRenewing()
+	t.Renewal = nil
 }
 
 // MayPass reports whether the lock may be passed on, by who gives up the hold from, to one who wants it so: it has to be as good as
@@ -64,7 +64,7 @@ func (t *Term) Pass(now time.Time, from *quorum.Hold, to *Want) quorum.Hold {
 	by := t.holder
 	t.holder = to
 	same := by.Renewed && by.TTL == to.TTL && by.MaxHold == NoLimit && to.MaxHold == NoLimit
-	if to.Renewed && (t.renewal == nil || !same) {
+	if to.Renewed && (t.Renewal == nil || !same) {
 		t.Renew(now, to)
 	}
 	return t.Handoff.Pass()

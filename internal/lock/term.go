@@ -13,17 +13,16 @@ import (
 type Term struct {
 	quorum.Lease
 	quorum.Handoff
-	// Tracked means that the next extension has the nodes announce changes of the key.
-	Tracked bool
+	Renewal  *quorum.Renewal // nil while nobody wants the lock renewed
+	Renewing bool            // a renewal is under way, the end of which schedules the next
+	Tracked  bool            // extensions have the nodes announce changes of the key
 
 	form         form.Form
 	read         form.Form // reads what a node holds
 	mark         form.Mark
-	holder       *Want           // what the present one wants
-	renewal      *quorum.Renewal // nil while nobody wants it
-	renewing     bool            // a renewal is under way
-	leaving      bool            // a release is under way, or done
-	observations []observation   // the last of each node; nil before the first
+	holder       *Want         // what the present one wants
+	leaving      bool          // a release is under way, or done
+	observations []observation // the last of each node; nil before the first
 }
 
 // Begin takes up what the nodes have granted to a holder. Form is how they keep the lock, and read that in which they are observed.

@@ -51,7 +51,7 @@ func (c *client) pass(k *held, hold *quorum.Hold) bool {
 	next := &held{term: k.term, given: true}
 	next.holds = []quorum.Hold{k.lease.Pass(now, hold, w.want())}
 	if !w.Auto {
-		k.lease.StopRenewing()
+		k.lease.Renewal = nil
 	}
 	next.number, k.current = k.lease.Fence(), next
 	c.locks = append(c.locks, next)

@@ -180,7 +180,7 @@ func (k *held) over() {
 		c.log("client %d: the lease of %v is over", c.number, k)
 		c.check(!c.plan.Watched || k.lease.At(now) != quorum.Lost || c.counting(k) < quorum.Majority(len(c.servers)), "a lock that a majority holds is not lost",
 			"client %d has lost %v", c.number, k)
-		c.check(!c.plan.Kept || !k.lease.Renewed() || k.of.attached != nil, "a renewed lock is not lost to one node",
+		c.check(!c.plan.Kept || k.lease.Renewal == nil || k.of.attached != nil, "a renewed lock is not lost to one node",
 			"client %d has lost %v", c.number, k)
 		k.checked = !c.resting
 	}
@@ -205,11 +205,11 @@ func (k *held) over() {
 // soon; package redlock waits for the end of that extension.
 func (k *held) renew() {
 	c := k.client
-	if k.dropped || !k.lease.Renewed() || k.lease.Renewing() {
+	if k.dropped || k.lease.Renewal == nil || k.lease.Renewing {
 		return
 	}
 	now := c.clock.Now()
-	due, ok := k.lease.Due(now)
+	due, ok := k.lease.Renewal.Next(now)
 	switch {
 	case !ok:
 	case due.After(now):
@@ -217,7 +217,7 @@ func (k *held) renew() {
 	case k.extending:
 		k.due.set(c, &c.clock, now.Add(time.Millisecond), func() { k.do(k.renew) })
 	default:
-		if grant, ok := k.lease.Renewal(now); ok {
+		if grant, ok := k.lease.Renewal.Grant(now); ok {
 			k.beginRenewal(grant)
 		} else {
 			k.due.set(c, &c.clock, now.Add(time.Millisecond), func() { k.do(k.renew) })
@@ -240,7 +240,7 @@ func (k *held) beginRenewal(grant quorum.Grant) {
 	c := k.client
 	c.check(!k.current.unlocked, "a lease ends with its unlock", "client %d: %v is renewed when it has been released", c.number, k)
 	k.watch()
-	k.lease.BeginRenewal()
+	k.lease.Renewing = true
 	r := k.newExtend(grant)
 	r.onEnded = func() {
 		c.soon(func() {

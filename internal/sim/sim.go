@@ -56,7 +56,7 @@ func run(p Plan, trace *[]string) *Violation {
 func (w *world) rest() {
 	for _, c := range w.clients {
 		k := c.holds
-		if k != nil && (k.lease.Renewed() || w.waits > w.served && w.chance(c.number, 12)&1 == 0) {
+		if k != nil && (k.lease.Renewal != nil || w.waits > w.served && w.chance(c.number, 12)&1 == 0) {
 			c.do(func() {
 				for range len(k.holds) {
 					k.unlock()

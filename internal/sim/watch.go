@@ -151,7 +151,7 @@ func (t *term) Reply(tag wire.Tag, r wire.Reply) {
 // changed checks that the holder of a lock knows some time later if a change of its key has left no majority.
 func (w *world) changed(key string) {
 	for _, k := range w.locks {
-		if w.plan.Watched && k.lease.Renewed() && k.of.key == key && k.held() && w.holders(k) < quorum.Majority(len(w.servers)) {
+		if w.plan.Watched && k.lease.Renewal != nil && k.of.key == key && k.held() && w.holders(k) < quorum.Majority(len(w.servers)) {
 			w.after(noticed, func() {
 				w.check(!k.held() || k.of.straggled() || k.unheard() || k.untracked(), "a renewed lock that is deleted is lost at once",
 					"client %d relies on %v", k.client.number, k)
