@@ -33,6 +33,7 @@ var update = flag.Bool("update", false, "write what comes out into testdata")
 //	0 reconnects                 and announces nothing that it has tracked before
 //	clean up                     if there is something left
 //	0 yes, 0 yes 17              node 0 answers, and grants the number 17
+//	0 yes by a                   the same, and its server is known as a
 //	0 no, 0 recreated, 0 unknown, 0 refused
 //	0 late yes                   the same, after a Reply that there was no answer in time
 //	0 raised, 0 not raised       node 0 answers a raise
@@ -183,6 +184,9 @@ func (s *teller) reply(node int, words []string, noTTL bool) (wire.Tag, wire.Rep
 	if reply.Late {
 		words = words[1:]
 	}
+	if i := slices.Index(words, "by"); i > 0 {
+		reply.Server, words = words[i+1], words[:i]
+	}
 	switch words[0] {
 	case "yes":
 		reply.Answer = quorum.Yes
@@ -272,6 +276,10 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 
 func (s *teller) why() (said []string) {
 	for i := range s.nodes {
+		if of, twin := s.round.Duplicate(i); twin {
+			said = append(said, fmt.Sprintf("%d: has voted for node %d", i, of))
+			continue
+		}
 		why := errors.New("yes")
 		if reason := s.round.Reason(i); reason != nil {
 			why = reason
