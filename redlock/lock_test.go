@@ -190,7 +190,6 @@ func isFinishing() bool {
 
 // The danger: "ok" for what was not ours any more. An extension has given the lost lock to the nodes again.
 func TestUnlock_OfALockThatIsLostIsRefusedThoughNodesWereGivenItAgain(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		h := &haltingClock{Clock: clock.System(), refused: make(chan struct{}), goOn: make(chan struct{})}
 		goOn := sync.OnceFunc(func() { close(h.goOn) })

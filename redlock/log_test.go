@@ -188,7 +188,6 @@ func (h *askingHandler) Enabled(context.Context, slog.Level) bool {
 
 // The danger: the handler is asked under the mutex of the lock, so that the call and the node hang.
 func TestWithLogger_TheHandlerMayAskTheLock(t *testing.T) {
-	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		h := &askingHandler{Handler: slog.DiscardHandler}
 		lock := take(t, c.locker(redlock.WithLogger(slog.New(h))), "name")
