@@ -121,7 +121,7 @@ func (l *Lock) detach() error {
 	if h.term.Holds() > 1 {
 		return invalid("other handles hold the lock too")
 	}
-	h.term.Detach(now, &l.hold)
+	h.term.Leave(now, &l.hold)
 	h.stopRenewingLocked()
 	h.atLocked(now)
 	h.endedLocked(event.End{Err: ErrReleased, Detached: true})

@@ -54,11 +54,7 @@ func (l *Locker) newHeld(req request, token string, fence uint64, lease quorum.L
 	h := &heldLock{locker: l, first: holder{req: req}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var kept form.Form = form.Exclusive{} // a lock that was attached may be of the other form than those of the Locker
-	if fence > 0 {
-		kept = &l.fenced
-	}
-	h.term.Begin(kept, l.form, form.Mark{Key: req.key, Token: token, Number: fence}, &h.first.req.Want, lease, l.pace.Handoff, req.block)
+	h.term.Begin(&l.fenced, l.form, form.Mark{Key: req.key, Token: token, Number: fence}, &h.first.req.Want, lease, l.pace.Handoff, req.block)
 	handle := h.beginLocked(&h.first, h.term.Hold())
 	h.armLocked()
 	return handle
@@ -163,9 +159,8 @@ func (h *heldLock) cleanUp() {
 // sendLocked sends commands of the term. A node that does not take an observation has shown nothing; one that takes nothing at all
 // is left to the TTL. It returns how many were sent.
 func (h *heldLock) sendLocked(acts []lock.Act, to wire.Receiver) (sent int) {
-	since := time.Now()
 	for _, act := range acts {
-		err := h.locker.nodes[act.Tag.Node].Send(since, act.Command, to, act.Tag)
+		err := h.locker.nodes[act.Tag.Node].Send(time.Now(), act.Command, to, act.Tag)
 		switch {
 		case err == nil:
 			sent++

@@ -27,18 +27,40 @@ func (b *blocker) Health(int, node.Health) {
 	<-b.goOn
 }
 
-// The danger: a call that returns before another goroutine, which lost its round, has sent the releases. Who closes everything
-// then leaves keys behind.
-func TestTryLock_DoesNotReturnBeforeItsReleasesAreSent(t *testing.T) {
-	t.Parallel()
+// block keeps a node of a Locker busy until release is called.
+func block(l *Locker, node int) (release func()) {
+	b := &blocker{begun: make(chan struct{}), goOn: make(chan struct{})}
+	b.begin = sync.OnceFunc(func() { close(b.begun) })
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
+		l.nodes[node].Report(b, node)
+	}()
+	<-b.begun
+	return func() {
+		close(b.goOn)
+		<-reported
+	}
+}
+
+// warm returns a Locker over three servers, to all of which it is connected.
+func warm(t *testing.T) ([]*testredis.Process, []*pool.Node, *Locker) {
 	servers := testredis.Real(t, 3)
 	nodes, err := pool.Open(testredis.URLs(servers), pool.WithTimeout(time.Minute))
 	require.NoError(t, err)
 	l, err := New(nodes, TTL(time.Hour))
 	require.NoError(t, err)
-	warm, err := l.TryLock(t.Context(), "warm")
+	first, err := l.TryLock(t.Context(), "warm")
 	require.NoError(t, err)
-	require.NoError(t, warm.Unlock(t.Context()))
+	require.NoError(t, first.Unlock(t.Context()))
+	return servers, nodes, l
+}
+
+// The danger: a call that returns before another goroutine, which lost its round, has sent the releases. Who closes everything
+// then leaves keys behind.
+func TestTryLock_DoesNotReturnBeforeItsReleasesAreSent(t *testing.T) {
+	t.Parallel()
+	servers, nodes, l := warm(t)
 	for _, s := range servers[:2] {
 		for _, cmd := range [][]any{{"SET", "name", "other", "PX", 3600_000}, {"CONFIG", "RESETSTAT"}} {
 			_, err := s.Do(cmd[0].(string), cmd[1:]...)
@@ -59,14 +81,7 @@ func TestTryLock_DoesNotReturnBeforeItsReleasesAreSent(t *testing.T) {
 		return n == int64(1)
 	}
 	require.Eventually(t, func() bool { return has(servers[2], "name") }, time.Minute, time.Millisecond)
-	b := &blocker{begun: make(chan struct{}), goOn: make(chan struct{})}
-	b.begin = sync.OnceFunc(func() { close(b.begun) })
-	reported := make(chan struct{})
-	go func() {
-		defer close(reported)
-		l.nodes[2].Report(b, 2)
-	}()
-	<-b.begun
+	release := block(l, 2)
 	for _, s := range servers[:2] {
 		s.Thaw() // which refuses: the second refusal loses the round
 	}
@@ -84,9 +99,8 @@ func TestTryLock_DoesNotReturnBeforeItsReleasesAreSent(t *testing.T) {
 		t.Error("it returned though a release is still to be sent")
 	case <-time.After(50 * time.Millisecond):
 	}
-	close(b.goOn)
+	release()
 	require.Error(t, <-returned)
-	<-reported
 	require.NoError(t, l.Close())
 	for _, n := range nodes {
 		require.NoError(t, n.Close())
@@ -98,14 +112,7 @@ func TestTryLock_DoesNotReturnBeforeItsReleasesAreSent(t *testing.T) {
 // to be sent.
 func TestTryLock_ReleasesNothingBeforeTheAcquireHasGoneToEveryNode(t *testing.T) {
 	t.Parallel()
-	servers := testredis.Real(t, 3)
-	nodes, err := pool.Open(testredis.URLs(servers), pool.WithTimeout(time.Minute))
-	require.NoError(t, err)
-	l, err := New(nodes, TTL(time.Hour))
-	require.NoError(t, err)
-	warm, err := l.TryLock(t.Context(), "warm")
-	require.NoError(t, err)
-	require.NoError(t, warm.Unlock(t.Context()))
+	servers, nodes, l := warm(t)
 	called := func(s *testredis.Process, command string) bool {
 		stats, err := redis.String(s.Do("INFO", "commandstats"))
 		require.NoError(t, err)
@@ -117,14 +124,7 @@ func TestTryLock_ReleasesNothingBeforeTheAcquireHasGoneToEveryNode(t *testing.T)
 		_, err = s.Do("CONFIG", "RESETSTAT")
 		require.NoError(t, err)
 	}
-	b := &blocker{begun: make(chan struct{}), goOn: make(chan struct{})}
-	b.begin = sync.OnceFunc(func() { close(b.begun) })
-	reported := make(chan struct{})
-	go func() {
-		defer close(reported)
-		l.nodes[2].Report(b, 2)
-	}()
-	<-b.begun
+	release := block(l, 2)
 	returned := make(chan error, 1)
 	go func() {
 		_, err := l.TryLock(t.Context(), "name")
@@ -138,9 +138,8 @@ func TestTryLock_ReleasesNothingBeforeTheAcquireHasGoneToEveryNode(t *testing.T)
 			require.False(t, called(s, "eval"), "the release has been sent, and the acquire has not gone to the third node")
 		}
 	}
-	close(b.goOn)
+	release()
 	require.ErrorIs(t, <-returned, ErrTaken)
-	<-reported
 	require.NoError(t, l.Close())
 	for _, node := range nodes {
 		require.NoError(t, node.Close())

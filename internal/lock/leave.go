@@ -12,7 +12,7 @@ type Left uint8
 // What can be left.
 const (
 	Others  Left = iota // other holds of the same holder: nothing is to be done
-	None                // no hold: the release is to begin
+	None                // no hold: the release is to begin, unless the lock is left to who knows the token
 	Nothing             // there was no hold any more, and the release is under way or done
 )
 
@@ -34,14 +34,6 @@ func (t *Term) Leave(now time.Time, h *quorum.Hold) Left {
 
 // Unsure records that the release had no quorum.
 func (t *Term) Unsure() { t.leaving = false }
-
-// Detach ends the only hold of a lock that is held, and leaves the lock to who knows the token.
-func (t *Term) Detach(now time.Time, h *quorum.Hold) {
-	t.End(now, quorum.Released)
-	h.Leave(now)
-	t.leaving = true
-	t.Renewal = nil
-}
 
 // MayPass reports whether the lock may be passed on, by who gives up the hold from, to one who wants it so: it has to be as good as
 // one that the nodes have just granted for that.

@@ -49,8 +49,8 @@ type Acquire struct {
 	Ask   form.Ask
 }
 
-// Begin sends the acquire for what Ask says to n nodes. With fencing, the lock owns a block of numbers, of which its fencing token is the last. Like the
-// other inputs it appends what is to be done to acts.
+// Begin sends the acquire for what Ask says to n nodes. With fencing, the lock owns a block of numbers, of which its fencing token is
+// the last. Like the other inputs it appends what is to be done to acts.
 func (a *Acquire) Begin(acts []Act, f form.Form, m form.Mark, grant quorum.Grant, n int) []Act {
 	a.Round = Round{machine: a.votes.Begin(n, grant), form: f, mark: m, grant: grant}
 	f.Acquire(&a.command, m, a.Ask)

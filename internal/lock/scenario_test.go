@@ -64,6 +64,7 @@ type teller struct {
 	*testing.T
 	nodes   int
 	form    form.Form
+	fenced  form.Fenced
 	now     time.Time
 	term    *lock.Term
 	ended   quorum.Ending
@@ -120,7 +121,7 @@ func (s *teller) happens(line string) []string {
 	case words[0] == "nodes":
 		s.nodes, s.form = number(s, words[1]), form.Exclusive{}
 		if len(words) > 2 {
-			s.form = &form.Fenced{Keep: form.DefaultKeep}
+			s.fenced.Keep, s.form = form.DefaultKeep, &s.fenced
 		}
 		return nil
 	case words[0] == "after":
@@ -259,7 +260,7 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 			mark := s.acquire.Mark()
 			mark.Number = votes.Fence()
 			s.term, s.ended = new(lock.Term), quorum.Held
-			s.term.Begin(s.form, s.form, mark, &lock.Want{MaxHold: lock.NoLimit}, votes.Lease(votes), 0, 0)
+			s.term.Begin(&s.fenced, s.form, mark, &lock.Want{MaxHold: lock.NoLimit}, votes.Lease(votes), 0, 0)
 			what += fmt.Sprintf(", held for %v", s.term.Remaining(s.now))
 			if mark.Number > 0 {
 				what += fmt.Sprintf(", with fencing token %d", mark.Number)

@@ -25,10 +25,13 @@ type Term struct {
 	observations []observation // the last of each node; nil before the first
 }
 
-// Begin takes up what the nodes have granted to a holder. Form is how they keep the lock, and read that in which they are observed.
-// The lock may be passed on for most, and owns a block of numbers.
-func (t *Term) Begin(f, read form.Form, m form.Mark, w *Want, lease quorum.Lease, most time.Duration, block uint64) {
-	t.Lease, t.form, t.read, t.mark, t.holder = lease, f, read, m, w
+// Begin takes up what the nodes have granted to a holder. They are observed in the form read. They keep a lock with a number in the
+// form fenced, also if it was attached to by who takes locks without. The lock may be passed on for most, and owns a block of numbers.
+func (t *Term) Begin(fenced *form.Fenced, read form.Form, m form.Mark, w *Want, lease quorum.Lease, most time.Duration, block uint64) {
+	t.Lease, t.form, t.read, t.mark, t.holder = lease, form.Exclusive{}, read, m, w
+	if m.Number > 0 {
+		t.form = fenced
+	}
 	t.Handoff = quorum.NewHandoff(&t.Lease, most, m.Number, block)
 	if w.OwnToken { // somebody else may know it
 		t.Know()

@@ -67,7 +67,7 @@ func (k *held) detach(then time.Duration) {
 	}
 	c.log("client %d detaches from %v", c.number, k)
 	k.know()
-	k.lease.Detach(c.clock.Now(), &k.holds[0])
+	k.lease.Leave(c.clock.Now(), &k.holds[0])
 	k.detached, k.dropped, k.at = true, true, c.now
 	c.check(!k.held(), "who has detached from a lock does not hold it", "client %d: %v", c.number, k)
 	if q := c.queue(k.of.key); q != nil && q.holder != nil && q.holder.term == k.term {

@@ -44,11 +44,7 @@ func (k *held) String() string { return k.of.token }
 // newLock makes a lock for its first holder.
 func (c *client) newLock(of *round, w *lock.Want, fence, block uint64, lease quorum.Lease) *held {
 	t := &term{client: c, of: of, fence: fence}
-	var kept form.Form = form.Exclusive{}
-	if fence > 0 {
-		kept = &c.fenced
-	}
-	t.lease.Begin(kept, c.form, form.Mark{Key: of.key, Token: of.token, Number: fence}, w, lease, c.plan.Handoff, block)
+	t.lease.Begin(&c.fenced, c.form, form.Mark{Key: of.key, Token: of.token, Number: fence}, w, lease, c.plan.Handoff, block)
 	t.current = &held{term: t, holds: []quorum.Hold{t.lease.Hold()}, number: t.lease.Fence()}
 	return t.current
 }
