@@ -66,7 +66,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	})
 	switch outcome {
 	case quorum.Done:
-		return l.newHeld(req, token, machine.Fence(), machine.Lease(l.maxTTL)), nil
+		return l.adopt(req, form.Mark{Key: req.key, Token: token, Number: machine.Fence()}, machine.Lease(l.maxTTL)), nil
 	case quorum.Undecided:
 		outcome = quorum.NoQuorum
 	}
@@ -75,6 +75,17 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 		reason = errFences
 	}
 	return nil, l.unanswered(ctx, event.OpAttach, name, reason, replies)
+}
+
+// adopt takes up a lock that another has taken.
+func (l *Locker) adopt(req request, m form.Mark, lease quorum.Lease) *Lock {
+	e := l.names.enter(req.key)
+	defer e.unlock()
+	h := &heldLock{entry: e, first: holder{req: req}}
+	e.name.Adopt(&h.term, m, &h.first.req.Want, lease, h)
+	handle := h.takenLocked(&h.first, h.term.Hold())
+	h.armLocked()
+	return handle
 }
 
 // Detach ends the lock for this process without releasing it: the key stays on the nodes until its TTL is over, for another
@@ -105,7 +116,6 @@ func (l *Lock) Detach(ctx context.Context) (token string, err error) {
 	if err := l.detach(); err != nil {
 		return "", failed(opDetach, l.Name(), err)
 	}
-	h.locker.queues.detached(h)
 	return h.term.Mark().Token, nil
 }
 
@@ -113,7 +123,7 @@ func (l *Lock) Detach(ctx context.Context) (token string, err error) {
 func (l *Lock) detach() error {
 	h := l.held
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	defer h.unlock()
 	now := h.now()
 	if err := endings[l.endingLocked(now)]; err != nil {
 		return err
@@ -121,9 +131,10 @@ func (l *Lock) detach() error {
 	if h.term.Holds() > 1 {
 		return invalid("other handles hold the lock too")
 	}
-	h.term.Leave(now, &l.hold)
+	acts := h.name.Detach(nil, &h.term, &l.hold)
 	h.stopRenewingLocked()
 	h.atLocked(now)
 	h.endedLocked(event.End{Err: ErrReleased, Detached: true})
+	h.doLocked(acts)
 	return nil
 }

@@ -114,7 +114,7 @@ func (l *Locker) endFunction(h *heldLock, release func()) {
 // end ends what the nodes do for the Locker. Nobody waits any more, and no function runs. It may be called again.
 func (l *Locker) end() {
 	defer l.endOnce.Do(func() { close(l.ended) })
-	l.queues.close()
+	l.names.close()
 	l.unreportNodes()
 	if l.own {
 		var closing sync.WaitGroup // at the same time, since each may take its timeout

@@ -476,7 +476,7 @@ func TestObserver_ATurnIsOneEventThoughSomeNodesPassItOnLate(t *testing.T) {
 	locker := c.locker(redlock.WithObserver(seen))
 	holder := take(t, locker, "name")
 	waiter := lockBeside(t.Context(), locker, "name")
-	eventually(t, func() bool { return redlock.Queues(locker) == 1 }, "a queue")
+	eventually(t, func() bool { return redlock.Waiting(locker, "name") == 1 }, "a wait")
 	locker.Message(0, "yours\nname")
 	locker.Message(1, "yours\nname")
 	require.NoError(t, holder.Unlock(t.Context()))

@@ -22,7 +22,7 @@ func (l *Lock) ValidUntil() time.Time {
 }
 
 // Message reports to a Locker what somebody has published on its channel of a node.
-func (l *Locker) Message(node int, text string) { l.queues.Message(node, text) }
+func (l *Locker) Message(node int, text string) { l.names.Message(node, text) }
 
 // Emit reports an event.
 func (l *Locker) Emit(e event.Event) { l.events.emit(e) }
@@ -39,22 +39,29 @@ func (l *Locker) Parse(value string) (token string, fence uint64, owner, metadat
 	return seen.Token, seen.Number, tokens.Owner(seen.Token), tokens.Metadata(seen.Token)
 }
 
-// Queues returns how many queues a Locker keeps.
-func Queues(l *Locker) int {
-	l.queues.mu.Lock()
-	defer l.queues.mu.Unlock()
-	return len(l.queues.byKey)
+// Entries returns how many names a Locker remembers.
+func Entries(l *Locker) (n int) {
+	for i := range l.names.shards {
+		n += len(l.names.shards[i].all())
+	}
+	return n
+}
+
+// DiscardIdle makes a Locker forget the names that it need not remember.
+func DiscardIdle(l *Locker) {
+	for i := range l.names.shards {
+		l.names.shards[i].discard()
+	}
 }
 
 // Waiting returns how many calls wait for a key.
 func Waiting(l *Locker, key string) int {
-	q := l.queues.find(key)
-	if q == nil {
+	e := l.names.find(key)
+	if e == nil {
 		return 0
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.machine.Len()
+	defer e.mu.Unlock()
+	return len(e.name.Waiting())
 }
 
 // Block makes a lock ask for so many fencing tokens.
@@ -76,22 +83,22 @@ func BlockedNames(l *Locker) int {
 
 // Waiter is a call of Lock that has not looked for its turn: its goroutine stands still at the worst moment.
 type Waiter struct {
-	queue  *queue
+	entry  *entry
 	waiter *waiter
 }
 
 // Join has a call wait for a name.
 func Join(l *Locker, name string, opts ...LockOption) (Waiter, error) {
 	req, err := l.request(name, opts)
-	w := &waiter{req: req, offers: make(chan offer, 1)}
-	return Waiter{l.queues.join(w), w}, err
+	e, w := l.names.join(context.Background(), req)
+	return Waiter{e, w}, err
 }
 
-// HasOffer reports whether the call was sent what it has not looked at.
-func (w Waiter) HasOffer() bool { return len(w.waiter.offers) > 0 }
+// HasOffer reports whether the call was woken for what it has not looked at.
+func (w Waiter) HasOffer() bool { return len(w.waiter.woken) > 0 }
 
 // GiveUp goes on with the call when ctx has ended, and returns what Lock returns.
-func (w Waiter) GiveUp(ctx context.Context) (*Lock, error) { return w.queue.leave(ctx, w.waiter, nil) }
+func (w Waiter) GiveUp(ctx context.Context) (*Lock, error) { return w.entry.look(ctx, w.waiter) }
 
 // Extending returns how many extensions of a lock are under way or wait for others.
 func Extending(l *Lock) int {
@@ -106,14 +113,13 @@ func EndExtension(l *Lock)                             { l.held.finish() }
 
 // Sees reports whether the waiters for a key have seen who holds it.
 func Sees(l *Locker, key string) bool {
-	q := l.queues.find(key)
-	if q == nil {
+	e := l.names.find(key)
+	if e == nil {
 		return false
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer e.mu.Unlock()
 	for i := range l.nodes {
-		if q.machine.Seen(i).Held {
+		if seen, _ := e.name.Seen(i); seen.Held {
 			return true
 		}
 	}

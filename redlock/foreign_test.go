@@ -340,7 +340,7 @@ func TestTryLock_ForgetsKeysWithoutATTLIfThereAreVeryMany(t *testing.T) {
 		c.do(0, "SET", "app:"+name, "somebody")
 		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), name)), nodeerr.ErrNoExpiry)
 	}
-	require.LessOrEqual(t, redlock.Queues(locker), 8192)
+	require.LessOrEqual(t, redlock.Entries(locker), 8192)
 }
 
 // Data under the key of the counter is in the way of locks with fencing.

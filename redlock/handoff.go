@@ -1,58 +1,50 @@
 package redlock
 
 import (
-	"time"
+	"runtime"
 
-	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// pass gives a lock that an Unlock gives up to the next waiter of its name in this Locker, if there is one and it may.
-func (s *queues) pass(from *Lock, unlock *call) bool {
-	h := from.held
-	q := s.find(h.first.req.key)
-	if q == nil || s.locker.closing.Err() != nil {
-		return false
+// linger lets other goroutines go first if a release now would pass the turn early. When a lock goes from waiter to waiter, the
+// release of the one and the acquire of the next are answered together: the first may be about to join again.
+func (e *entry) linger() {
+	e.mu.Lock()
+	deserted := e.name.Deserted()
+	e.mu.Unlock()
+	if deserted {
+		runtime.Gosched()
 	}
-	passed := false
-	q.do(func(now time.Time) quorum.Actions {
-		w, ok := q.machine.Next(now)
-		if !ok {
-			return quorum.Actions{}
-		}
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		lock := h.passLocked(now, from, w.req, unlock)
-		if lock == nil {
-			return quorum.Actions{}
-		}
-		q.holder, q.held, q.last, passed = h, now, nil, true
-		w.offers <- offer{lock: lock}
-		return q.machine.Passed(now, &h.term.Handoff)
-	})
-	return passed
 }
 
-// passLocked makes the lock that of the next holder, or returns nil.
-func (h *heldLock) passLocked(now time.Time, from *Lock, req request, unlock *call) *Lock {
-	by := h.holder
-	if !h.term.MayPass(now, &from.hold, &req.Want) {
-		return nil
+// passLocked gives a lock that an Unlock gives up to the next waiter of its name in this Locker, if there is one and it may.
+func (h *heldLock) passLocked(from *Lock, unlock *call) bool {
+	l := h.locker
+	if l.pace.Handoff == 0 || l.closing.Err() != nil {
+		return false
 	}
-	if h.locker.events.wants(kindEnds) {
+	to := h.name.Next(&h.term, &from.hold)
+	if to == nil {
+		return false
+	}
+	by, w := h.holder, to.Of.(*waiter)
+	if l.events.wants(kindEnds) {
 		h.endedLocked(event.End{Err: ErrReleased, Held: unlock.start.Sub(by.since)})
 	}
 	if by.disown != nil {
 		by.disown()
 	}
-	next := &holder{req: req}
-	hold := h.term.Pass(now, &from.hold, &next.req.Want)
+	next := &holder{req: w.req}
+	acts, hold := h.name.Pass(nil, &h.term, &from.hold, &next.req.Want)
 	from.leftLocked(true)
-	lock := h.beginLocked(next, hold)
-	if req.Renewed {
+	w.lock = h.takenLocked(next, hold)
+	if w.req.Renewed {
 		h.armLocked()
 	} else {
 		h.stopRenewingLocked()
 	}
-	return lock
+	h.waiting.last = nil
+	h.doLocked(acts)
+	w.wake()
+	return true
 }

@@ -4,25 +4,20 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // heldLock is a lock that the nodes have granted. It is in the hands of one holder after the other ([WithLocalHandoff]).
 type heldLock struct {
-	locker *Locker
-	first  holder
+	*entry
+	first holder
 
-	// mu is also that of the rounds that extend or release. It is held while their commands are sent: no command that can create
-	// the key is sent after its release.
-	mu        sync.Mutex
+	// All under the mutex of the entry.
 	term      lock.Term
 	holder    *holder         // the present one
 	extending []chan struct{} // the extension that is under way, and those that wait until theirs is closed
@@ -49,19 +44,8 @@ type holder struct {
 	disown func()
 }
 
-// newHeld takes up a lease.
-func (l *Locker) newHeld(req request, token string, fence uint64, lease quorum.Lease) *Lock {
-	h := &heldLock{locker: l, first: holder{req: req}}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.term.Begin(&l.fenced, l.form, form.Mark{Key: req.key, Token: token, Number: fence}, &h.first.req.Want, lease, l.pace.Handoff, req.block)
-	handle := h.beginLocked(&h.first, h.term.Hold())
-	h.armLocked()
-	return handle
-}
-
-// beginLocked makes the lock that of a holder.
-func (h *heldLock) beginLocked(by *holder, hold quorum.Hold) *Lock {
+// takenLocked makes the lock that of a holder.
+func (h *heldLock) takenLocked(by *holder, hold quorum.Hold) *Lock {
 	l := h.locker
 	h.holder = by
 	by.fence = h.term.Fence()
@@ -119,8 +103,8 @@ func (h *heldLock) tick() {
 	case h.term.InGrace(now):
 		h.over.timer.Reset(h.term.ExclusiveUntil().Sub(now))
 	}
-	h.mu.Unlock()
-	h.cleanUp()
+	h.cleanUpLocked()
+	h.unlock()
 }
 
 // atLocked returns how the lease stands, and ends over with it. If the deadline ended the lease, the timer goes on,
@@ -140,35 +124,21 @@ func (h *heldLock) atLocked(now time.Time) quorum.Ending {
 	return ending
 }
 
-// cleanUp sends the release if the lock is over and may have left keys, and waits for no answer. In the grace that has to wait for
-// tick.
-func (h *heldLock) cleanUp() {
-	h.mu.Lock()
-	now := h.now()
-	acts := h.term.CleanUp(nil, now)
-	if h.term.InGrace(now) {
+// cleanUpLocked sends the release if the lock is over and may have left keys, and waits for no answer. In the grace that has to wait
+// for tick.
+func (h *heldLock) cleanUpLocked() {
+	acts := h.name.CleanUp(nil, &h.term)
+	if h.term.InGrace(h.now()) {
 		h.contextLocked()
 	}
-	h.sendLocked(acts, nil)
-	h.mu.Unlock()
-	if len(acts) > 0 {
-		h.locker.queues.released(h, false)
-	}
+	h.doLocked(acts)
 }
 
-// sendLocked sends commands of the term. A node that does not take an observation has shown nothing; one that takes nothing at all
-// is left to the TTL. It returns how many were sent.
-func (h *heldLock) sendLocked(acts []lock.Act, to wire.Receiver) (sent int) {
-	for _, act := range acts {
-		err := h.locker.nodes[act.Tag.Node].Send(time.Now(), act.Command, to, act.Tag)
-		switch {
-		case err == nil:
-			sent++
-		case act.Tag.What == lock.Observe:
-			h.term.Answered(nil, h.locker.clock, act.Tag, wire.Reply{Answer: quorum.Unsent, Err: err})
-		}
-	}
-	return sent
+// cleanUp is cleanUpLocked for a caller who has not the mutex.
+func (h *heldLock) cleanUp() {
+	h.mu.Lock()
+	h.cleanUpLocked()
+	h.unlock()
 }
 
 // extend asks the nodes for a TTL of ttl and waits for the outcome, see round.wait. Close ends the wait of a call. A renewal has no
@@ -192,9 +162,8 @@ func (h *heldLock) extend(ctx context.Context, handle *Lock, over <-chan struct{
 	r := &extendRound{round: h.newRound(event.OpExtend, call)}
 	r.Round = &r.extend.Round
 	var room [usualNodes]lock.Act
-	ends := r.askLocked(h.term.Extend(room[:0], &r.extend, grant))
-	h.mu.Unlock()
-	r.finish(ends)
+	r.takeLocked(h.term.Extend(room[:0], &r.extend, grant, &r.round))
+	h.unlock()
 	closing := h.locker.closing.Done()
 	if handle == nil { // Close waits for some renewals only, see extendAgain
 		closing = nil
@@ -203,8 +172,8 @@ func (h *heldLock) extend(ctx context.Context, handle *Lock, over <-chan struct{
 	return &r.round
 }
 
-// release sends the release of a lock that is over to each node that may hold it.
-func (h *heldLock) release(now time.Time, call *call) *round {
+// releaseLocked sends the release of a lock that is over to each node that may hold it. exclusive is false if another may have it.
+func (h *heldLock) releaseLocked(exclusive bool, call *call) *round {
 	type releaseRound struct {
 		round
 		release lock.Release
@@ -212,15 +181,12 @@ func (h *heldLock) release(now time.Time, call *call) *round {
 	r := &releaseRound{round: h.newRound(event.OpUnlock, call)}
 	r.Round = &r.release.Round
 	var room [usualNodes]lock.Act
-	h.mu.Lock()
-	ends := r.askLocked(h.term.Release(room[:0], &r.release, now))
-	h.mu.Unlock()
-	r.finish(ends)
+	r.takeLocked(h.name.Release(room[:0], &h.term, &r.release, exclusive, &r.round))
 	return &r.round
 }
 
 func (h *heldLock) newRound(op event.Op, call *call) round {
-	return round{locker: h.locker, op: op, name: h.first.req.name, call: call, held: h, done: make(chan struct{}), mu: &h.mu}
+	return round{entry: h.entry, op: op, name: h.first.req.name, call: call, held: h, done: make(chan struct{})}
 }
 
 // begin waits until the caller is the one who may extend the lock, which ends with finish. Callers go in the order in which they came,

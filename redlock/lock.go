@@ -236,24 +236,27 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	if call != nil {
 		defer func() { l.unlocked(event.Unlock{Handoff: passed, Err: err}, call) }()
 	}
-	locker.queues.linger(h.first.req.key)
-	if passed = locker.pace.Handoff > 0 && locker.queues.pass(l, call); passed {
+	h.linger()
+	h.mu.Lock()
+	if passed = h.passLocked(l, call); passed {
+		h.unlock()
 		return nil
 	}
-	h.mu.Lock()
 	now := h.now()
 	ending, exclusive := h.atLocked(now), h.term.Exclusive(now)
 	last, err := l.leaveLocked(now, ending, exclusive)
 	inTime := l.inTime // also if this is not the first call
-	h.mu.Unlock()
+	var r *round
+	if last {
+		r = h.releaseLocked(exclusive, call)
+	}
+	h.unlock()
 	if ending == quorum.Expired && exclusive && locker.events.logs(slog.LevelInfo) {
 		locker.events.logLine(slog.LevelInfo, "redlock: a lock was not renewed in time, and is released within its grace", "name", l.Name())
 	}
 	if !last {
 		return err
 	}
-	r := h.release(now, call)
-	locker.queues.released(h, exclusive)
 	select {
 	case <-r.done:
 	case <-ctx.Done():

@@ -1,20 +1,15 @@
 package redlock_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -166,61 +161,19 @@ func TestContext_OfALockThatIsOverHasEndedAtOnce(t *testing.T) {
 	}
 }
 
-// haltingClock halts what goes on when an extension has come to its end; but not in the call of Extend, where an Unlock would
-// wait for it.
-type haltingClock struct {
-	clock.Clock
-	armed   atomic.Bool
-	refused chan struct{}
-	goOn    chan struct{}
-}
-
-func (h *haltingClock) Now() time.Time {
-	if h.armed.Load() && isFinishing() && h.armed.CompareAndSwap(true, false) {
-		close(h.refused)
-		<-h.goOn
-	}
-	return h.Clock.Now()
-}
-
-func isFinishing() bool {
-	stack := debug.Stack()
-	return bytes.Contains(stack, []byte(".(*round).finish(")) && !bytes.Contains(stack, []byte(".(*Lock).Extend("))
-}
-
 // The danger: "ok" for what was not ours any more. An extension has given the lost lock to the nodes again.
 func TestUnlock_OfALockThatIsLostIsRefusedThoughNodesWereGivenItAgain(t *testing.T) {
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		h := &haltingClock{Clock: clock.System(), refused: make(chan struct{}), goOn: make(chan struct{})}
-		goOn := sync.OnceFunc(func() { close(h.goOn) })
-		defer goOn()
-		// A round reads the clock at its end if it is observed.
-		locker := c.locker(redlock.WithClock(h), redlock.WithObserver(&recorder{}))
-		var lock *redlock.Lock
-		ended := make(chan error, 1)
-		for refused := false; !refused; { // its keys are not cleaned up then
-			lock = take(t, locker, rand.Text())
-			c.eventuallyHeld(lock.Name(), lock.Token())
-			for i := range 3 {
-				c.do(i, "DEL", lock.Name())
-			}
-			h.armed.Store(true)
-			go func() { ended <- lock.Extend(t.Context(), long) }()
-			select {
-			case <-h.refused:
-				refused = true
-			case err := <-ended: // all answers came before the last node had been asked
-				require.ErrorIs(t, err, redlock.ErrLost)
-			}
-			h.armed.Store(false)
+		lock := take(t, c.locker(), "name")
+		c.eventuallyHeld("name", lock.Token())
+		for i := range 3 {
+			c.do(i, "DEL", "name")
 		}
-		require.Equal(t, 5, c.holding(lock.Name(), lock.Token()))
+		require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrLost)
+		c.doAll("SET", "name", lock.Token(), "PX", "60000") // as a late extension would
 		err := lock.Unlock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNotHeld)
 		require.ErrorIs(t, err, redlock.ErrLost)
-		goOn()
-		require.ErrorIs(t, receive(t, ended, "the end of Extend"), redlock.ErrLost)
-		c.eventuallyEmpty()
 	})
 }
 

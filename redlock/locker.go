@@ -2,12 +2,14 @@ package redlock
 
 import (
 	"context"
+	"hash/maphash"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool"
@@ -29,8 +31,9 @@ type Locker struct {
 
 	events    events
 	calling   atomic.Uint64 // the number of the last call; from a random one on, as Lockers may share an observer
-	queues    queues
-	watched   watched
+	rules     lock.Rules
+	names     names
+	sweeps    []atomic.Int32 // of node i: how many times all keys were to be observed since a sweep over them began; 0 if none is under way
 	owners    sync.Map // the locks that were taken with [Owner]: ownedLock to *holder
 	renewals  renewals
 	blocked   blocked
@@ -103,13 +106,16 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if _, err := l.request("name", []LockOption{AutoExtend()}); err != nil {
 		return nil, err
 	}
-	l.watched = watched{locks: map[string]*heldLock{}, sweeps: make([]atomic.Int32, len(nodes))}
+	l.sweeps = make([]atomic.Int32, len(nodes))
 	l.fenced.Keep, l.form = l.keepFence, form.Exclusive{}
 	if l.fencing {
 		l.form = &l.fenced
 	}
 	l.renewals.locker, l.outages.clock = l, l.clock
-	l.queues = queues{locker: l, byKey: map[string]*queue{}}
+	l.names = names{locker: l, seed: maphash.MakeSeed()}
+	l.rules = lock.Rules{
+		Clock: l.clock, Wall: l.wall, Nodes: len(nodes), Timeout: l.timeout, Self: l.self, Form: l.form, Fenced: &l.fenced, Drift: l.drift, Pace: l.pace,
+	}
 	l.closing, l.stop = context.WithCancel(context.Background())
 	l.calling.Store(rand.Uint64())
 	l.events.begin(c)
@@ -234,24 +240,16 @@ func (l *Locker) begin(op event.Op, name string, opts []LockOption) (request, er
 
 // acquire runs one round.
 func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
-	r := l.beginAcquire(req, 0)
-	if r.wait(ctx, nil, l.closing.Done()) != quorum.Done {
-		l.queues.denied(req.key, r.refusal)
+	c := lock.Call{Want: &req.Want, Block: req.block}
+	e := l.names.enter(req.key)
+	r := e.beginLocked(&c, &req)
+	e.unlock()
+	outcome := r.wait(ctx, nil, l.closing.Done())
+	e.mu.Lock()
+	defer e.unlock()
+	if outcome != quorum.Done {
+		e.doLocked(e.name.Lost(nil, &c, &r.acquire))
 		return nil, l.refused(ctx, r.refusal)
 	}
-	return l.newLock(r, req), nil
-}
-
-// newLock makes the lock that a round has won for a request.
-func (l *Locker) newLock(r *acquireRound, req request) *Lock {
-	fence := r.acquire.Votes().Fence()
-	if n, ok := l.form.(form.Numbered); ok {
-		now := l.clock.Now()
-		if latest := r.Grant().Start.Add(2 * l.timeout); now.After(latest) { // however late this is, the nodes have granted it by then
-			now = latest
-		}
-		n.Won(now, r.acquire.Ask, fence)
-	}
-	req.block = r.acquire.Ask.Block
-	return l.newHeld(req, r.Mark().Token, fence, r.acquire.Votes().Lease(r))
+	return e.wonLocked(&c, r, req), nil
 }

@@ -64,8 +64,8 @@ func (o *outages) ended(r *round) {
 	if !o.some.Load() {
 		return
 	}
-	answered, failed, need := 0, 0, quorum.Majority(len(r.locker.nodes))
-	for i := range r.locker.nodes {
+	answered, failed, need := 0, 0, quorum.Majority(len(r.entry.locker.nodes))
+	for i := range r.entry.locker.nodes {
 		switch r.Answer(i) {
 		case quorum.Yes, quorum.No, quorum.Recreated:
 			answered++
@@ -83,7 +83,7 @@ func (o *outages) ended(r *round) {
 			if w.timer != nil {
 				w.timer.Stop()
 			}
-		case len(r.locker.nodes)-failed < need && !r.Grant().Start.Before(w.begun):
+		case len(r.entry.locker.nodes)-failed < need && !r.Grant().Start.Before(w.begun):
 			w.unreachable(o, r)
 		}
 	}

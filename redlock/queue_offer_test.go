@@ -21,14 +21,6 @@ func join(tb testing.TB, locker *redlock.Locker, name string, opts ...redlock.Lo
 	return w
 }
 
-// discardIdle makes a Locker have so many queues that it discards those that it does not need.
-func discardIdle(tb testing.TB, locker *redlock.Locker) {
-	tb.Helper()
-	for i := range 130 {
-		require.NoError(tb, waits(tb, locker, fmt.Sprint("other ", i)).Unlock(tb.Context()))
-	}
-}
-
 // requireWhole checks that no error is joined with nil: errors.Is would call its methods.
 func requireWhole(tb testing.TB, err error) {
 	tb.Helper()
@@ -48,7 +40,7 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 			t.Parallel()
 			after := func(locker *redlock.Locker) {
 				if discarded {
-					discardIdle(t, locker)
+					redlock.DiscardIdle(locker)
 				}
 			}
 			t.Run("is told that it waits for somebody's data", func(t *testing.T) {

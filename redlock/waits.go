@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/internal/lock"
 )
 
 const (
@@ -56,67 +56,67 @@ func (l *Locker) logLongWait(level slog.Level, message string, args ...any) {
 }
 
 // noteWait sets the timer of logWait for a call that has joined the queue, unless it is set.
-func (q *queue) noteWait() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch {
+func (e *entry) noteWait() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch q := e.waiting; {
 	case q.noting:
 		return
 	case q.notice == nil:
-		q.notice = q.locker.clock.AfterFunc(longWait, q.logWait)
+		q.notice = e.locker.clock.AfterFunc(longWait, e.logWait)
 	default:
 		q.notice.Reset(longWait)
 	}
-	q.noting = true
+	e.waiting.noting = true
 }
 
 // logWait logs the wait of the call that has waited for the longest, if that is long.
-func (q *queue) logWait() {
-	l := q.locker
-	q.mu.Lock()
-	now := l.clock.Now()
-	w, waits := q.machine.Head()
-	if q.noting = waits; !waits {
-		q.mu.Unlock()
+func (e *entry) logWait() {
+	l := e.locker
+	e.mu.Lock()
+	now, q, waiting := l.clock.Now(), e.waiting, e.name.Waiting()
+	if q.noting = len(waiting) > 0; !q.noting {
+		e.mu.Unlock()
 		return
 	}
+	w := waiting[0].Of.(*waiter)
 	waited := now.Sub(w.since)
 	if waited < longWait {
 		q.notice.Reset(longWait - waited)
-		q.mu.Unlock()
+		e.mu.Unlock()
 		return
 	}
 	q.notice.Reset(waitPeriod)
-	refusal, waiting := q.lastLocked(now, w, nil), q.machine.Len()
-	_, metadata := q.holderLocked()
-	q.mu.Unlock()
+	refusal, calls := e.lastLocked(w, nil), len(waiting)
+	_, metadata := e.name.Holder()
+	e.mu.Unlock()
 
 	level := slog.LevelInfo
 	if !errors.Is(refusal.Reason, ErrTaken) {
 		level = slog.LevelWarn
 	}
-	l.logLongWait(level, "redlock: waits for a lock", "name", w.req.name, "waited", waited, "calls", waiting,
+	l.logLongWait(level, "redlock: waits for a lock", "name", w.req.name, "waited", waited, "calls", calls,
 		"holder", metadata, "holds", l.namesHeld(w.ctx), "error", refusal)
-	q.logRing(w)
+	e.logRing(w)
 }
 
 // logRing logs the ring of calls that wait for each other, if w is part of one. Of a ring over several processes each looks for its
 // own part, which has to be one call.
-func (q *queue) logRing(w *waiter) {
-	l := q.locker
+func (e *entry) logRing(w *waiter) {
+	l := e.locker
 	held := l.namesHeld(w.ctx)
 	if len(held) == 0 {
 		return
 	}
 	if ring := l.ring(held, w.req.name); ring != nil {
-		q.logRingOnce(ring, "calls of this Locker")
+		e.logRingOnce(ring, "calls of this Locker")
 	}
-	q.mu.Lock()
-	owner, _ := q.holderLocked()
-	q.mu.Unlock()
+	e.mu.Lock()
+	owner, _ := e.name.Holder()
+	e.mu.Unlock()
 	for _, name := range held {
 		if owner != "" && owner != l.self {
-			l.publish(owner, l.nodes, holds, q.key, l.prefix+name)
+			l.publish(&lock.Message{What: holds, To: owner, Peers: []string{l.prefix + name}, Node: lock.AllNodes}, e.name.Key())
 		}
 	}
 }
@@ -145,29 +145,16 @@ func (l *Locker) ring(held []string, wanted string) []string {
 	return nil
 }
 
-// holderLocked returns the owner part of the holder's token and its metadata: of this Locker, or as a node has shown them last.
-func (q *queue) holderLocked() (owner, metadata string) {
-	if q.holder != nil && q.holder.err() == nil {
-		return q.locker.self, q.holder.first.req.Metadata
-	}
-	for i := range q.locker.nodes {
-		if seen := q.machine.Seen(i); seen.Held {
-			return seen.Owner, token.Metadata(seen.Token)
-		}
-	}
-	return "", ""
-}
-
 // opposed takes the message that a call of another process waits for one key, and holds another: a call of this Locker may have
 // taken the two in opposite order.
 func (l *Locker) opposed(wanted, held string) {
-	q, name := l.queues.find(held), l.nameOf(wanted)
-	if q == nil {
-		return
-	}
+	name := l.nameOf(wanted)
 	for _, ctx := range l.waitingFor(l.nameOf(held)) {
 		if slices.Contains(l.namesHeld(ctx), name) {
-			q.logRingOnce([]string{name, l.nameOf(held)}, "another process")
+			if e := l.names.find(held); e != nil {
+				e.mu.Unlock()
+				e.logRingOnce([]string{name, l.nameOf(held)}, "another process")
+			}
 			return
 		}
 	}
@@ -175,31 +162,30 @@ func (l *Locker) opposed(wanted, held string) {
 
 // logRingOnce logs a ring of which a call of the queue is part. The message of another process comes through every node, and calls of
 // a ring find the same, so there is one line in a while.
-func (q *queue) logRingOnce(ring []string, others string) {
-	now := q.locker.clock.Now()
-	q.mu.Lock()
-	again := !q.ringLogged.IsZero() && now.Sub(q.ringLogged) < waitPeriod
+func (e *entry) logRingOnce(ring []string, others string) {
+	e.mu.Lock()
+	now, q := e.locker.clock.Now(), e.waiting
+	again := q == nil || !q.ringLogged.IsZero() && now.Sub(q.ringLogged) < waitPeriod
 	if !again {
 		q.ringLogged = now
 	}
-	_, metadata := q.holderLocked()
-	q.mu.Unlock()
+	_, metadata := e.name.Holder()
+	e.mu.Unlock()
 	if !again {
-		q.locker.logLongWait(slog.LevelWarn, "redlock: calls wait for each other, as they took locks in different orders",
+		e.locker.logLongWait(slog.LevelWarn, "redlock: calls wait for each other, as they took locks in different orders",
 			"names", ring, "name", ring[len(ring)-1], "holds", ring[0], "others", others, "holder", metadata)
 	}
 }
 
 // waitingFor returns the contexts of the calls that wait for a name in this Locker.
 func (l *Locker) waitingFor(name string) (waiting []context.Context) {
-	q := l.queues.find(l.prefix + name)
-	if q == nil {
+	e := l.names.find(l.prefix + name)
+	if e == nil {
 		return nil
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, w := range q.machine.Waiters() {
-		waiting = append(waiting, w.ctx)
+	defer e.mu.Unlock()
+	for _, c := range e.name.Waiting() {
+		waiting = append(waiting, c.Of.(*waiter).ctx)
 	}
 	return waiting
 }

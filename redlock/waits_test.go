@@ -126,7 +126,7 @@ func TestDo_LogsTwoLocksThatAreTakenInOppositeOrder(t *testing.T) {
 				ended <- locker.Do(ctx, outer, func(ctx context.Context, _ *redlock.Lock) error {
 					close(held)
 					<-both
-					return locker.Do(ctx, inner, func(context.Context, *redlock.Lock) error { return nil })
+					return locker.Do(ctx, inner, func(ctx context.Context, _ *redlock.Lock) error { return ctx.Err() })
 				})
 			}()
 			receive(t, held, "the outer lock")

@@ -24,7 +24,7 @@ func (h *heldLock) stopRenewingLocked() {
 		h.contextLocked() // no renewal will notice its end
 	}
 	h.term.Renewal = nil
-	h.unwatchLocked()
+	h.term.Tracked = false
 	h.locker.renewals.cancel(h)
 }
 
@@ -38,7 +38,7 @@ func (h *heldLock) armLocked() {
 	if !ok {
 		switch {
 		case h.atLocked(now) != quorum.Held:
-			h.unwatchLocked()
+			h.term.Tracked = false
 			return
 		case !h.term.Tracked && h.holder.since.IsZero():
 			return
@@ -49,13 +49,15 @@ func (h *heldLock) armLocked() {
 }
 
 // answeredLocked records that a node has answered an extension or observation: the lease may have ended with it, or the next renewal
-// may be due sooner. While a renewal is under way, its end decides that. It returns how the lease stands.
-func (h *heldLock) answeredLocked() quorum.Ending {
+// may be due sooner. While a renewal is under way, its end decides that.
+func (h *heldLock) answeredLocked() {
 	now := h.now()
 	if h.term.Sooner(now) {
 		h.armLocked()
 	}
-	return h.atLocked(now)
+	if h.atLocked(now) != quorum.Held {
+		h.cleanUpLocked()
+	}
 }
 
 // abandon ends the renewals if the Locker has been closed, unless a function of Do holds the lock. It returns true if they have
@@ -87,19 +89,22 @@ func (h *heldLock) extendAgain(ctx context.Context) {
 	if !begin { // it was passed on between, to somebody who wants it renewed now
 		return
 	}
-	l.queues.listen()
+	l.names.listen()
 	h.begin(context.Background(), nil) // an extension that is under way ends with the node timeout
 	defer h.finish()
 	h.mu.Lock()
-	deadline, first := h.term.Deadline(), h.term.Renewal != nil && h.watchLocked()
+	deadline, first := h.term.Deadline(), h.term.Renewal != nil && !h.term.Tracked
+	h.term.Tracked = h.term.Renewal != nil
 	h.mu.Unlock()
 	call := l.newCall(context.Background())
 	r := h.extend(ctx, nil, nil, 0, call)
 	switch {
 	case r == nil && first: // the holder has extended it by more, so that no extension tracks its key yet
+		h.mu.Lock()
 		for i := range l.nodes {
-			h.observe(i, nil)
+			h.doLocked(h.term.Changed(nil, i))
 		}
+		h.unlock()
 	case r != nil && call != nil:
 		h.renewed(call, deadline, r)
 	}
@@ -110,6 +115,6 @@ func (h *heldLock) extendAgain(ctx context.Context) {
 	}
 	h.term.EndRenewal(h.now(), outcome)
 	h.armLocked()
-	h.mu.Unlock()
-	h.cleanUp() // behind armLocked, which may have found that the lease is over
+	h.cleanUpLocked() // behind armLocked, which may have found that the lease is over
+	h.unlock()
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/redlock/event"
@@ -68,5 +69,5 @@ func TestAutoExtend_LocksThatWaitForAWorkerAreRenewedInTheOrderInWhichTheyAreDue
 // renewed returns a lock that has just been taken and is renewed.
 func renewed(l *Locker, name string, ttl time.Duration) *heldLock {
 	req := request{name: name, key: name, Want: lock.Want{TTL: ttl, Renewed: true}}
-	return l.newHeld(req, "token", 0, *quorum.NewLease(1, quorum.Grant{Start: l.clock.Now(), TTL: ttl})).held
+	return l.adopt(req, form.Mark{Key: name, Token: "token"}, *quorum.NewLease(1, quorum.Grant{Start: l.clock.Now(), TTL: ttl})).held
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// KeyState is what the reply to an observation shows of a key.
-func KeyState(f form.Form, reply wire.Reply) quorum.KeyState {
+// keyState is what the reply to an observation shows of a key.
+func keyState(f form.Form, reply wire.Reply) quorum.KeyState {
 	seen := f.Seen(reply)
 	s := quorum.KeyState{Answered: true, Tracked: reply.Tracked}
 	switch seen.Answer {

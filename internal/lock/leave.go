@@ -35,9 +35,9 @@ func (t *Term) Leave(now time.Time, h *quorum.Hold) Left {
 // Unsure records that the release had no quorum.
 func (t *Term) Unsure() { t.leaving = false }
 
-// MayPass reports whether the lock may be passed on, by who gives up the hold from, to one who wants it so: it has to be as good as
+// mayPass reports whether the lock may be passed on, by who gives up the hold from, to one who wants it so: it has to be as good as
 // one that the nodes have just granted for that.
-func (t *Term) MayPass(now time.Time, from *quorum.Hold, to *Want) bool {
+func (t *Term) mayPass(now time.Time, from *quorum.Hold, to *Want) bool {
 	switch by := t.holder; {
 	case from.Ended() || !from.Current() || t.Holds() > 1:
 		return false
@@ -49,9 +49,8 @@ func (t *Term) MayPass(now time.Time, from *quorum.Hold, to *Want) bool {
 	return t.May(now, to.TTL)
 }
 
-// Pass passes the lock on, and returns the hold of the next holder. If that one does not want the lock renewed, the caller ends the
-// renewals.
-func (t *Term) Pass(now time.Time, from *quorum.Hold, to *Want) quorum.Hold {
+// pass passes the lock on, and returns the hold of the next holder.
+func (t *Term) pass(now time.Time, from *quorum.Hold, to *Want) quorum.Hold {
 	from.Leave(now)
 	by := t.holder
 	t.holder = to

@@ -1,9 +1,9 @@
 // Package lock turns what package quorum decides into commands. A [Round] is one command for the nodes, and takes their answers. A
-// [Term] is a lock that the nodes have granted.
+// [Term] is a lock that the nodes have granted. A [Name] has the Terms of a process under one name, and the calls that wait for it.
 //
-// It does no I/O and starts no goroutine. What calls it serialises the inputs of a lock with a mutex, and carries out the Acts that
-// come of each in order, before it releases the mutex: so no release overtakes its acquire, and nothing that could create a key is
-// sent behind the release of the lock.
+// It does no I/O and starts no goroutine. What calls it serialises the inputs of a name, and those of its rounds and terms, with one
+// mutex, and carries out the Acts that come of each in order, before it releases the mutex: so no release overtakes its acquire, and
+// nothing that could create a key is sent behind the release of the lock.
 package lock
 
 import (
@@ -22,11 +22,14 @@ type Refusal struct {
 // Act is something to do.
 type Act struct {
 	What    What
-	Tag     wire.Tag      // of the reply; which node it is about
-	Command *wire.Command // to send
-	// Until is when Command must not be sent any more, for [ErrOver]; zero means never.
-	Until time.Time
-	Raise quorum.Raise // what Command raises, if the tag says so
+	Tag     wire.Tag // of the reply; which node it is about
+	Command *wire.Command
+	To      wire.Receiver // of the reply; nil: nobody, or what the queue sends
+	At      time.Time     // Send: Command must not be sent from then on, for [ErrOver]; zero means never. Wake: when
+	Raise   *quorum.Raise // what Command raises, if the tag says so
+	Call    *Call
+	Message *Message
+	Stuck   *quorum.Stuck
 }
 
 // What is what an Act does.
@@ -34,9 +37,38 @@ type What uint8
 
 // The Acts.
 const (
-	// Send sends Command. If the node does not take it, that is its answer, before the mutex is released. Those of the Begin of a
-	// round go to [Round.Unsent].
+	// Send sends Command. If the node does not take it, that is its answer, before the mutex is released. With the tag Vote it goes to
+	// [Round.Unsent], when the command has been sent to the other nodes.
 	Send What = iota
 	// AwaitCleanUp has GiveUp called when the node timeout of the round is over.
 	AwaitCleanUp
+	// Offer begins a round for Call with [Name.Ask].
+	Offer
+	// Refuse ends the wait of Call, as the lock cannot become free.
+	Refuse
+	// Wake has Tick called At, and not when it was asked for before.
+	Wake
+	// Publish publishes Message.
+	Publish
+	// Listen has the nodes report changes and messages from now on.
+	Listen
+	// Warn has it logged that keys without a TTL are in the way.
+	Warn
+)
+
+// Message is a message to another process about the name. One that is lost costs time.
+type Message struct {
+	What  string   // Waits or Yours
+	To    string   // the owner part of the tokens of that process
+	Peers []string // other processes, see What
+	Node  int      // to publish it through, or AllNodes
+}
+
+// AllNodes means that a message is published through every node.
+const AllNodes = -1
+
+// What a Message says.
+const (
+	Waits = "waits" // to the holder: the Peers wait
+	Yours = "yours" // to the next: the lock was released for it, and the Peers wait after it
 )

@@ -3,6 +3,7 @@ package lock
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/form"
@@ -18,6 +19,7 @@ type Round struct {
 	mark    form.Mark // of the lock; an acquire has no number yet
 	grant   quorum.Grant
 	term    *Term // that is extended
+	to      wire.Receiver
 	command wire.Command
 	reasons []error // reasons[i] is why node i did not say yes; nil while there is none
 	outcome quorum.Outcome
@@ -40,6 +42,8 @@ const (
 	CleanUp                // the release that follows a lost acquire
 	Observe                // an observation, for the [Term]
 	Forgotten              // nobody wants the reply
+	Watch                  // an observation, for the [Name]
+	Heal                   // the deletion of a key without a TTL, for the Name
 )
 
 // Acquire takes a lock that nobody holds.
@@ -50,9 +54,9 @@ type Acquire struct {
 }
 
 // Begin sends the acquire for what Ask says to n nodes. With fencing, the lock owns a block of numbers, of which its fencing token is
-// the last. Like the other inputs it appends what is to be done to acts.
-func (a *Acquire) Begin(acts []Act, f form.Form, m form.Mark, grant quorum.Grant, n int) []Act {
-	a.Round = Round{machine: a.votes.Begin(n, grant), form: f, mark: m, grant: grant}
+// the last. Like the other inputs it appends what is to be done to acts. The replies are for to.
+func (a *Acquire) Begin(acts []Act, f form.Form, m form.Mark, grant quorum.Grant, n int, to wire.Receiver) []Act {
+	a.Round = Round{machine: a.votes.Begin(n, grant), form: f, mark: m, grant: grant, to: to}
 	f.Acquire(&a.command, m, a.Ask)
 	return a.send(acts, time.Time{})
 }
@@ -93,7 +97,7 @@ func (r *Round) Verify() error {
 func (r *Round) send(acts []Act, until time.Time) []Act {
 	for i := range r.Nodes() {
 		if r.Answer(i) == quorum.Pending {
-			acts = append(acts, Act{Command: &r.command, Tag: wire.Tag{What: Vote, Node: uint16(i)}, Until: until})
+			acts = append(acts, Act{Command: &r.command, Tag: wire.Tag{What: Vote, Node: uint16(i)}, To: r.to, At: until})
 		}
 	}
 	return acts
@@ -145,19 +149,19 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 		release := new(wire.Command)
 		r.form.Release(release, r.mark, r.grant.TTL)
 		for _, i := range decided.Release {
-			acts = append(acts, Act{Command: release, Tag: wire.Tag{What: CleanUp, Node: uint16(i)}})
+			acts = append(acts, Act{Command: release, Tag: wire.Tag{What: CleanUp, Node: uint16(i)}, To: r.to})
 		}
 	}
 	for _, due := range decided.Raise {
 		raise := new(wire.Command)
 		r.form.(form.Numbered).Raise(raise, r.mark, due.Granted, due.Token)
-		acts = append(acts, Act{Command: raise, Tag: wire.Tag{What: Raise, Node: uint16(due.Node)}, Raise: due})
+		acts = append(acts, Act{Command: raise, Tag: wire.Tag{What: Raise, Node: uint16(due.Node)}, To: r.to, Raise: &due})
 	}
 	for _, i := range decided.Observe {
 		acts = r.term.observe(acts, i)
 	}
 	if decided.AwaitCleanUp {
-		acts = append(acts, Act{What: AwaitCleanUp})
+		acts = append(acts, Act{What: AwaitCleanUp, To: r.to})
 	}
 	switch {
 	case decided.Outcome == quorum.Undecided:
@@ -167,6 +171,11 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 		r.twice = true
 	}
 	return acts
+}
+
+// noExpiry reports whether a key without a TTL is in the way.
+func (r *Round) noExpiry() bool {
+	return slices.ContainsFunc(r.reasons, func(err error) bool { return errors.Is(err, nodeerr.ErrNoExpiry) })
 }
 
 // note notes why a node did not say yes; nil means that it did.

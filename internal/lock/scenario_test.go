@@ -62,9 +62,9 @@ func TestRound_Scenarios(t *testing.T) {
 // teller has what a story needs.
 type teller struct {
 	*testing.T
-	nodes   int
-	form    form.Form
-	fenced  form.Fenced
+	rules   lock.Rules
+	name    lock.Name
+	call    lock.Call
 	now     time.Time
 	term    *lock.Term
 	ended   quorum.Ending
@@ -106,7 +106,7 @@ func (s *teller) happens(line string) []string {
 	var acts []lock.Act
 	switch {
 	case err == nil && words[1] == "changed":
-		acts = s.term.Changed(nil, s, node)
+		acts = s.term.Changed(nil, node)
 	case err == nil && words[1] == "reconnects":
 		s.term.TrackingLost(node)
 	case err == nil && (slices.Contains(words, "holds") || slices.Contains(words, "silent")):
@@ -115,14 +115,11 @@ func (s *teller) happens(line string) []string {
 		tag, reply := s.reply(node, words[1:], strings.Contains(line, "no TTL"))
 		acts = s.round.Answered(nil, s, tag, reply)
 	case line == "clean up":
-		acts = s.term.CleanUp(nil, s.now)
+		acts = s.name.CleanUp(nil, s.term)
 	case line == "tracked":
 		s.term.Tracked = true
 	case words[0] == "nodes":
-		s.nodes, s.form = number(s, words[1]), form.Exclusive{}
-		if len(words) > 2 {
-			s.fenced.Keep, s.form = form.DefaultKeep, &s.fenced
-		}
+		s.begin(number(s, words[1]), len(words) > 2)
 		return nil
 	case words[0] == "after":
 		d, err := time.ParseDuration(words[1])
@@ -140,30 +137,41 @@ func (s *teller) happens(line string) []string {
 		}
 		acts = s.round.Unsent(nil, s, refusals)
 	default:
-		acts = s.begin(words[0])
+		acts = s.ask(words[0])
 	}
 	return s.comesOf(acts)
 }
 
-func (s *teller) begin(kind string) []lock.Act {
+func (s *teller) begin(nodes int, fenced bool) {
+	s.rules = lock.Rules{
+		Clock: s, Wall: s.Now, Nodes: nodes, Self: "self", Form: form.Exclusive{}, Fenced: &form.Fenced{Keep: form.DefaultKeep},
+		Drift: quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond}, Timeout: time.Second,
+	}
+	if fenced {
+		s.rules.Form = s.rules.Fenced
+	}
+	s.name.Begin(&s.rules, "name")
+	s.call = lock.Call{Want: &lock.Want{TTL: 10 * time.Second, MaxHold: lock.NoLimit}}
+}
+
+func (s *teller) ask(kind string) []lock.Act {
 	s.kind, s.outcome = kind, quorum.Undecided
-	grant := quorum.Grant{Start: s.now, TTL: 10 * time.Second, Drift: quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond}}
 	switch kind {
 	case "acquire":
-		s.acquire = &lock.Acquire{Ask: form.Ask{TTL: grant.TTL, Time: 1}}
+		s.acquire = new(lock.Acquire)
 		s.round = &s.acquire.Round
-		return s.acquire.Begin(nil, s.form, form.Mark{Key: "name", Token: "token"}, grant, s.nodes)
+		return s.name.Ask(nil, s.acquire, &s.call, "token", nil)
 	case "extend":
 		e := new(lock.Extend)
 		s.round = &e.Round
-		return s.term.Extend(nil, e, grant)
+		return s.term.Extend(nil, e, s.term.Ask(s.now, 10*time.Second), nil)
 	}
 	require.Equal(s, "release", kind)
 	s.term.End(s.now, quorum.Released)
 	s.ended = quorum.Released
 	r := new(lock.Release)
 	s.round = &r.Round
-	return s.term.Release(nil, r, s.now)
+	return s.name.Release(nil, s.term, r, true, nil)
 }
 
 func (s *teller) observed(node int, words []string) []lock.Act {
@@ -177,7 +185,7 @@ func (s *teller) observed(node int, words []string) []lock.Act {
 	case "silent":
 		reply.Answer, reply.Err = quorum.Unknown, nodeerr.ErrTimeout
 	}
-	return s.term.Answered(nil, s, tag, reply)
+	return s.term.Answered(nil, tag, reply)
 }
 
 func (s *teller) reply(node int, words []string, noTTL bool) (wire.Tag, wire.Reply) {
@@ -241,8 +249,8 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 			if a.Command.Tracked {
 				what += ", tracked,"
 			}
-			if !a.Until.IsZero() {
-				what += fmt.Sprintf(" within %v,", a.Until.Sub(s.now))
+			if !a.At.IsZero() {
+				what += fmt.Sprintf(" within %v,", a.At.Sub(s.now))
 			}
 		}
 		if what == last {
@@ -256,11 +264,9 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 		s.outcome = s.round.Outcome()
 		what := outcomes[s.outcome]
 		if s.kind == "acquire" && s.outcome == quorum.Done {
-			votes := s.acquire.Votes()
-			mark := s.acquire.Mark()
-			mark.Number = votes.Fence()
 			s.term, s.ended = new(lock.Term), quorum.Held
-			s.term.Begin(&s.fenced, s.form, mark, &lock.Want{MaxHold: lock.NoLimit}, votes.Lease(votes), 0, 0)
+			s.name.Won(nil, &s.call, s.call.Want, s.acquire, s.term, nil)
+			mark := s.term.Mark()
 			what += fmt.Sprintf(", held for %v", s.term.Remaining(s.now))
 			if mark.Number > 0 {
 				what += fmt.Sprintf(", with fencing token %d", mark.Number)
@@ -276,7 +282,7 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 }
 
 func (s *teller) why() (said []string) {
-	for i := range s.nodes {
+	for i := range s.rules.Nodes {
 		if of, twin := s.round.Duplicate(i); twin {
 			said = append(said, fmt.Sprintf("%d: has voted for node %d", i, of))
 			continue

@@ -17,22 +17,25 @@ type Term struct {
 	Renewing bool            // a renewal is under way, the end of which schedules the next
 	Tracked  bool            // extensions have the nodes announce changes of the key
 
+	name         *Name
+	next         *Term // of the name
+	to           wire.Receiver
 	form         form.Form
-	read         form.Form // reads what a node holds
 	mark         form.Mark
 	holder       *Want         // what the present one wants
 	leaving      bool          // a release is under way, or done
 	observations []observation // the last of each node; nil before the first
 }
 
-// Begin takes up what the nodes have granted to a holder. They are observed in the form read. They keep a lock with a number in the
-// form fenced, also if it was attached to by who takes locks without. The lock may be passed on for most, and owns a block of numbers.
-func (t *Term) Begin(fenced *form.Fenced, read form.Form, m form.Mark, w *Want, lease quorum.Lease, most time.Duration, block uint64) {
-	t.Lease, t.form, t.read, t.mark, t.holder = lease, form.Exclusive{}, read, m, w
+// begin takes up what the nodes have granted to a holder. They keep a lock with a number in the form Fenced, also if it was attached
+// to by who takes locks without. The lock owns a block of numbers.
+func (t *Term) begin(n *Name, m form.Mark, w *Want, lease quorum.Lease, block uint64, to wire.Receiver) {
+	t.Lease, t.name, t.next, t.to, t.form, t.mark, t.holder = lease, n, n.terms, to, form.Exclusive{}, m, w
+	n.terms = t
 	if m.Number > 0 {
-		t.form = fenced
+		t.form = n.rules.Fenced
 	}
-	t.Handoff = quorum.NewHandoff(&t.Lease, most, m.Number, block)
+	t.Handoff = quorum.NewHandoff(&t.Lease, n.rules.Pace.Handoff, m.Number, block)
 	if w.OwnToken { // somebody else may know it
 		t.Know()
 	}
@@ -44,24 +47,25 @@ func (t *Term) Begin(fenced *form.Fenced, read form.Form, m form.Mark, w *Want, 
 // Mark returns what the lock has on the servers.
 func (t *Term) Mark() form.Mark { return t.mark }
 
-// Extend begins an extension. The lease stands, and no other extension is under way.
-func (t *Term) Extend(acts []Act, e *Extend, grant quorum.Grant) []Act {
+// To returns who receives the replies to what the term sends.
+func (t *Term) To() wire.Receiver { return t.to }
+
+// Extend begins an extension, the replies to which are for to. The lease stands, and no other extension is under way.
+func (t *Term) Extend(acts []Act, e *Extend, grant quorum.Grant, to wire.Receiver) []Act {
 	until := t.Deadline()
-	e.Round = Round{machine: e.votes.Begin(&t.Lease, grant), form: t.form, mark: t.mark, grant: grant, term: t}
+	e.Round = Round{machine: e.votes.Begin(&t.Lease, grant), form: t.form, mark: t.mark, grant: grant, term: t, to: to}
 	t.form.Extend(&e.command, t.mark, grant.TTL)
 	e.command.Tracked, e.command.WantsLate = t.Tracked, true // a late answer shows whether the lock is lost
 	return e.send(acts, until)
 }
 
-// Release begins the release of the lock, which is over, on the nodes that may hold it.
-func (t *Term) Release(acts []Act, r *Release, now time.Time) []Act {
-	r.Round = Round{machine: r.votes.Begin(&t.Lease, now), form: t.form, mark: t.mark, grant: quorum.Grant{Start: now}}
+func (t *Term) release(acts []Act, r *Release, now time.Time, to wire.Receiver) []Act {
+	r.Round = Round{machine: r.votes.Begin(&t.Lease, now), form: t.form, mark: t.mark, grant: quorum.Grant{Start: now}, to: to}
 	t.form.Release(&r.command, t.mark, t.Longest())
 	return r.send(acts, time.Time{})
 }
 
-// CleanUp releases, once, what a lock may have left that has ended by itself. Nobody waits for the answers.
-func (t *Term) CleanUp(acts []Act, now time.Time) []Act {
+func (t *Term) cleanUp(acts []Act, now time.Time) []Act {
 	if !t.Leftovers(now) {
 		return acts
 	}
@@ -83,8 +87,8 @@ type observation struct {
 
 // Changed takes the announcement of a node that the key may have changed: it is observed, unless an answer is under way that will
 // show it.
-func (t *Term) Changed(acts []Act, clock quorum.Clock, node int) []Act {
-	if t.Invalidated(clock, node) {
+func (t *Term) Changed(acts []Act, node int) []Act {
+	if t.Invalidated(t.name.rules.Clock, node) {
 		return t.observe(acts, node)
 	}
 	return acts
@@ -98,12 +102,13 @@ func (t *Term) observe(acts []Act, node int) []Act {
 	o.serial, o.ended = o.serial+1, false
 	cmd := form.Observe(t.mark.Key)
 	cmd.WantsLate = true
-	return append(acts, Act{Command: cmd, Tag: wire.Tag{What: Observe, Serial: o.serial, Node: uint16(node)}})
+	return append(acts, Act{Command: cmd, Tag: wire.Tag{What: Observe, Serial: o.serial, Node: uint16(node)}, To: t.to})
 }
 
 // Answered takes the answer to an observation. A late one may overtake the Reply that there was none in time.
-func (t *Term) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply wire.Reply) []Act {
-	node, answer := int(tag.Node), t.read.Seen(reply).Holds(t.mark.Token)
+func (t *Term) Answered(acts []Act, tag wire.Tag, reply wire.Reply) []Act {
+	rules, node := t.name.rules, int(tag.Node)
+	clock, answer := rules.Clock, rules.Form.Seen(reply).Holds(t.mark.Token)
 	switch o := &t.observations[node]; {
 	case tag.Serial == o.serial && !o.ended:
 		o.ended = true

@@ -35,7 +35,7 @@ var handoffMutations = []Mutation{
 	{"passed-in-a-round", "a lock is not passed on to a waiter whose round asks the nodes",
 		"internal/quorum/handoff.go", "if q.trying || ", "if "},
 	{"left-with-the-lock", "a waiter that gives up when the lock has been passed on to it has it",
-		"internal/sim/queue.go", "if w.ended || w.lock != nil {", "if w.ended {"},
+		"internal/sim/wait.go", "case w.ended || w.lock != nil:", "case w.ended:"},
 	{"detached-unknown", "those who wait for a lock that its holder leaves on the nodes watch the nodes",
 		"internal/quorum/queue.go", "q.heldUntil, q.passing, q.wins = time.Time{}, false, 0", "q.passing, q.wins = false, 0"},
 	{"kept-from-others", "a process that has kept a lock to its own waiters for long lets others have it",

@@ -40,7 +40,10 @@ func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 			c.attaching = nil
 			c.log("client %d: attach to %v is %s", c.number, of.token, outcomes[outcome])
 			if outcome == quorum.Done && c.holds == nil && c.call == nil {
-				k := c.newLock(of, Step{TTL: of.Grant().TTL, Auto: auto}.want(), machine.Fence(), 0, machine.Lease(longest))
+				t := &term{name: c.name(of.key), of: of, fence: machine.Fence()}
+				t.name.lock.Adopt(&t.lease, form.Mark{Key: of.key, Token: of.token, Number: t.fence},
+					Step{TTL: of.Grant().TTL, Auto: auto}.want(), machine.Lease(longest), t)
+				k := t.begin()
 				c.checkHolder(k)
 				c.checkAttached(k, began)
 				c.checkHeld(k, "when it was attached to")
@@ -61,19 +64,16 @@ func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 // detach leaves a lock on the nodes. The next client that does nothing else takes it up, and unlocks it after a while.
 func (k *held) detach(then time.Duration) {
 	c := k.client
-	if len(k.holds) != 1 || k.extending || k.busy || !k.held() || k.lease.At(c.clock.Now()) != quorum.Held {
-		k.unlock()
+	if len(k.holds) != 1 || k.extending || k.locks > 0 || !k.held() || k.lease.At(c.clock.Now()) != quorum.Held {
+		k.giveUp()
 		return
 	}
 	c.log("client %d detaches from %v", c.number, k)
 	k.know()
-	k.lease.Leave(c.clock.Now(), &k.holds[0])
+	acts := k.lock.Detach(nil, &k.lease, &k.holds[0])
 	k.detached, k.dropped, k.at = true, true, c.now
 	c.check(!k.held(), "who has detached from a lock does not hold it", "client %d: %v", c.number, k)
-	if q := c.queue(k.of.key); q != nil && q.holder != nil && q.holder.term == k.term {
-		q.holder = nil
-		q.do(q.machine.Detached)
-	}
+	k.act(acts)
 	for i := range c.clients {
 		o := c.clients[(c.number+1+i)%len(c.clients)]
 		if o != c && !o.dead && o.call == nil && o.holds == nil && o.attaching == nil {
@@ -81,7 +81,7 @@ func (k *held) detach(then time.Duration) {
 				o.attachTo(k.of, false, func(same *held) {
 					o.after(then, func() {
 						if o.holds == same {
-							same.unlock()
+							same.giveUp()
 						}
 					})
 				})

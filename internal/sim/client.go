@@ -37,14 +37,14 @@ type client struct {
 	ended *held    // what it held last, and has not unlocked since that ended by itself
 	last  *round   // the acquire that was begun last
 
-	watched   map[string]*held // that are renewed, by key
-	attaching *quorum.Attach   // under way; nil means none
+	attaching *quorum.Attach // under way; nil means none
 
-	queues []*queue
+	rules lock.Rules
+	names []*name
 }
 
 func newClient(w *world, number int) *client {
-	c := &client{world: w, number: number, self: fmt.Sprintf("C%cAAAAAA", 'A'+number), watched: map[string]*held{}}
+	c := &client{world: w, number: number, self: fmt.Sprintf("C%cAAAAAA", 'A'+number)}
 	c.clock = clock{world: w, rate: w.plan.Rates[w.plan.Nodes+number]}
 	c.mono = c.clock
 	c.fenced.Keep, c.form = cmp.Or(w.plan.Keep, form.DefaultKeep), form.Exclusive{}
@@ -53,6 +53,10 @@ func newClient(w *world, number int) *client {
 	}
 	if w.plan.Fenced {
 		c.wall = noon + w.plan.Walls[w.plan.Nodes+number]
+	}
+	pace := quorum.Pace{First: 2 * time.Millisecond, Most: 200 * time.Millisecond, Heal: healAfter, Handoff: c.plan.Handoff, Random: c.atRandom}
+	c.rules = lock.Rules{
+		Clock: &c.clock, Wall: c.timeOfDay, Nodes: len(w.servers), Timeout: nodeTimeout, Self: c.self, Form: c.form, Fenced: &c.fenced, Drift: drift, Pace: pace,
 	}
 	for _, s := range w.servers {
 		l := &line{world: w, client: c, server: s, pause: minPause, guard: wire.Guard{MaxTTL: w.plan.Guard}, stood: map[string]stood{}}
@@ -124,14 +128,18 @@ func (t *timer) set(c *client, of *clock, at time.Time, what func()) {
 	})
 }
 
+func (c *client) timeOfDay() time.Time {
+	return epoch.Add(time.Duration(float64(c.world.now)*c.clock.rate) + c.wall)
+}
+
 func key(name int) string { return fmt.Sprintf("lock-%d", name) }
 
 func (c *client) grant(ttl time.Duration) quorum.Grant {
 	return quorum.Grant{Start: c.clock.Now(), TTL: ttl, Drift: drift}
 }
 
-// main makes r the call of the goroutine that tries, extends and unlocks.
-func (c *client) main(r *round, then func()) {
+// main makes r, which begins with acts, the call of the goroutine that tries, extends and unlocks.
+func (c *client) main(r *round, acts []lock.Act, then func()) {
 	c.call = r
 	r.onEnded = func() {
 		if c.call == r {
@@ -139,7 +147,7 @@ func (c *client) main(r *round, then func()) {
 		}
 		then()
 	}
-	c.begin(r)
+	r.begin(acts)
 }
 
 // step does what a step of the plan says, if that is possible.
@@ -147,22 +155,14 @@ func (c *client) step(s Step) {
 	k, idle := c.holds, c.call == nil
 	switch {
 	case s.Kind == Acquire && idle && k == nil:
-		r := c.newAcquire(key(s.Name), s, 0, 0)
-		c.main(r, func() {
-			switch {
-			case r.outcome == quorum.Done:
-				c.holds = c.won(r, s.want())
-			case r.denied:
-				q := c.findOrAdd(r.key)
-				q.do(q.machine.Denied)
-			}
-		})
+		n := c.name(key(s.Name))
+		n.do(func() { n.try(s) })
 	case s.Kind == Extend:
 		c.extend(s.TTL)
 	case s.Kind == Unlock && k != nil && (idle || c.call.lock == k): // beside an Extend maybe
-		k.unlock()
+		k.giveUp()
 	case s.Kind == Unlock && k == nil && idle && c.ended != nil:
-		c.ended.unlock()
+		c.ended.giveUp()
 		c.ended = nil
 	case s.Kind == Cancel && !idle: // an Unlock ignores it
 		c.log("client %d: the context ends", c.number)
@@ -172,8 +172,8 @@ func (c *client) step(s Step) {
 			c.wait(s)
 		}
 	case s.Kind == CancelWait:
-		if q := c.queue(key(s.Name)); q != nil && len(q.waiters) > 0 {
-			q.waiters[(s.Node+1)%len(q.waiters)].cancel()
+		if n := c.name(key(s.Name)); len(n.waiters) > 0 {
+			n.waiters[(s.Node+1)%len(n.waiters)].cancel()
 		}
 	case s.Kind == Enter && k != nil && idle:
 		if hold, ok := k.lease.Enter(c.clock.Now()); ok {
@@ -194,15 +194,42 @@ func (c *client) step(s Step) {
 	}
 }
 
+// try begins a TryLock.
+func (n *name) try(s Step) {
+	c, call := n.client, lock.Call{Want: s.want()}
+	if c.call != nil || c.holds != nil { // meanwhile
+		return
+	}
+	r, acts := n.newAcquire(&call)
+	c.main(r, acts, func() {
+		n.do(func() {
+			if r.outcome == quorum.Done {
+				k, acts := n.won(r, &call)
+				c.holds = k
+				n.act(acts)
+				return
+			}
+			n.waited = n.waited || r.denied
+			n.act(n.lock.Lost(nil, &call, r.acquire))
+		})
+	})
+}
+
 // extend begins an Extend of the lock that is held.
 func (c *client) extend(ttl time.Duration) {
 	k := c.holds
-	if c.call != nil || k == nil || k.extending || k.lease.At(c.clock.Now()) != quorum.Held {
+	if k == nil {
 		return
 	}
-	if grant := k.lease.Ask(c.clock.Now(), ttl); grant.Grace <= ttl/2 {
-		c.main(k.newExtend(grant), func() { k.extending = false })
-	}
+	k.do(func() {
+		if c.call != nil || c.holds != k || k.extending || k.lease.At(c.clock.Now()) != quorum.Held {
+			return
+		}
+		if grant := k.lease.Ask(c.clock.Now(), ttl); grant.Grace <= ttl/2 {
+			r, acts := k.newExtend(grant)
+			c.main(r, acts, func() { k.extending = false })
+		}
+	})
 }
 
 // want is what a lock has to be like for who takes it.
@@ -214,7 +241,7 @@ func (s Step) want() *lock.Want {
 // server that has taken another's place before its time cannot tell, so that this is left out.
 func (c *client) anew() {
 	busy := func(r *round) bool { return r.over == 0 }
-	if slices.ContainsFunc(c.calls, busy) || c.holds != nil || len(c.queues) > 0 {
+	if slices.ContainsFunc(c.calls, busy) || c.holds != nil || slices.ContainsFunc(c.names, func(n *name) bool { return n.waited }) {
 		return
 	}
 	c.log("client %d begins anew", c.number)

@@ -28,14 +28,11 @@ func (p *Plan) detaches(r *rand.Rand) {
 
 // pass gives a lock that is given up to the next waiter of the same client, if it may.
 func (c *client) pass(k *held, hold *quorum.Hold) bool {
-	q, now := c.queue(k.of.key), c.clock.Now()
-	if q == nil || q.busy {
+	call, now := k.lock.Next(&k.lease, hold), c.clock.Now()
+	if call == nil {
 		return false
 	}
-	w, ok := q.machine.Next(now)
-	if !ok || !k.lease.MayPass(now, hold, w.want()) {
-		return false
-	}
+	w := call.Of.(*waiter)
 	c.log("client %d passes %v on to waiter %d", c.number, k, w.number)
 	c.check(!k.passed && k.lease.At(now) == quorum.Held, "only a lock that is held is passed on", "client %d: %v", c.number, k)
 	c.check(now.Sub(k.of.Grant().Start) < min(c.plan.Handoff, k.of.Grant().TTL/4), "a lock goes from hand to hand for a bounded time",
@@ -49,7 +46,8 @@ func (c *client) pass(k *held, hold *quorum.Hold) bool {
 		c.holds = nil
 	}
 	next := &held{term: k.term, given: true}
-	next.holds = []quorum.Hold{k.lease.Pass(now, hold, w.want())}
+	acts, gets := k.lock.Pass(nil, &k.lease, hold, call.Want)
+	next.holds = []quorum.Hold{gets}
 	if !w.Auto {
 		k.lease.Renewal = nil
 	}
@@ -58,8 +56,8 @@ func (c *client) pass(k *held, hold *quorum.Hold) bool {
 	c.checkPassed(k, *hold)
 	c.checkHeld(next, "when it was passed on")
 	c.checkHolder(next)
-	q.holder, w.lock = next, next
-	q.do(func(now time.Time) quorum.Actions { return q.machine.Passed(now, &k.lease.Handoff) })
+	w.lock = next
+	k.act(acts)
 	c.soon(func() {
 		w.got("is given the lock")
 		next.do(func() { next.keep(w) })
@@ -78,16 +76,25 @@ func (k *held) leave(w *waiter) {
 	if w.Detach {
 		k.detach(w.For)
 	} else {
-		k.unlock()
+		k.giveUp()
 	}
 }
 
+// turn returns the waiter that would have its turn behind a release; false if that has a round already.
+func (k *held) turn() (*waiter, bool) {
+	waiting := k.lock.Waiting()
+	if len(waiting) == 0 {
+		return nil, false
+	}
+	w := waiting[0].Of.(*waiter)
+	return w, w.round == nil
+}
+
 // checkTurn holds the release of a lock to what others are promised: the next waiter here had no round before it.
-func (q *queue) checkTurn(k *held) {
-	w, ok := q.machine.Head()
-	kept := q.client.clock.Now().Sub(k.of.Grant().Start)
-	q.client.check(!ok || w.round == nil || kept < q.client.plan.Handoff, "a lock that was passed on for long goes to others first",
-		"client %d: waiter %d is the next, after %v", q.client.number, w.number, kept)
+func (k *held) checkTurn(w *waiter) {
+	kept := k.client.clock.Now().Sub(k.of.Grant().Start)
+	k.client.check(w.round == nil || kept < k.client.plan.Handoff, "a lock that was passed on for long goes to others first",
+		"client %d: waiter %d is the next, after %v", k.client.number, w.number, kept)
 }
 
 // tell has the present holder of a round's lock ask for the token.

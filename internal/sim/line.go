@@ -210,9 +210,8 @@ func (l *line) broken(c *conn) {
 	}
 	l.notify()
 	if c.tracking {
-		l.report((*quorum.Queue[*waiter]).TrackingLost, l.client.queues...)
-		for _, k := range l.client.watched {
-			k.do(func() { k.lease.TrackingLost(l.server.number) })
+		for _, n := range l.client.names {
+			n.do(func() { n.act(n.lock.TrackingLost(nil, l.server.number)) })
 		}
 	}
 	l.client.after(0, l.connect)

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
@@ -26,8 +25,7 @@ type held struct {
 
 // term is what the nodes have granted to a client: to one holder after the other, if it is passed on.
 type term struct {
-	mutex
-	client  *client
+	*name
 	of      *round // the acquire that won it, maybe that of another client
 	fence   uint64 // that the nodes hold with the token; 0: without fencing
 	lease   lock.Term
@@ -41,28 +39,26 @@ type term struct {
 
 func (k *held) String() string { return k.of.token }
 
-// newLock makes a lock for its first holder.
-func (c *client) newLock(of *round, w *lock.Want, fence, block uint64, lease quorum.Lease) *held {
-	t := &term{client: c, of: of, fence: fence}
-	t.lease.Begin(&c.fenced, c.form, form.Mark{Key: of.key, Token: of.token, Number: fence}, w, lease, c.plan.Handoff, block)
+// begin makes the lock that of its first holder.
+func (t *term) begin() *held {
 	t.current = &held{term: t, holds: []quorum.Hold{t.lease.Hold()}, number: t.lease.Fence()}
 	return t.current
 }
 
 // won takes up what a won round leaves.
-func (c *client) won(r *round, w *lock.Want) *held {
-	votes := r.acquire.Votes()
-	k := c.newLock(r, w, votes.Fence(), r.acquire.Ask.Block, votes.Lease(votes))
+func (n *name) won(r *round, call *lock.Call) (k *held, acts []lock.Act) {
+	c, t := n.client, &term{name: n, of: r, fence: r.acquire.Votes().Fence()}
+	acts = n.lock.Won(nil, call, call.Want, r.acquire, &t.lease, t)
+	k = t.begin()
 	if r.known {
 		k.know()
 	}
 	c.checkWon(k)
 	if k.fence > 0 {
 		c.checkHolder(k)
-		c.fenced.Won(c.clock.Now(), r.acquire.Ask, k.fence)
 	}
 	k.take()
-	return k
+	return k, acts
 }
 
 // take begins a hold.
@@ -72,18 +68,17 @@ func (k *held) take() {
 	k.renew()
 }
 
-// newExtend makes an extension; the caller has the turn.
-func (k *held) newExtend(grant quorum.Grant) *round {
-	e, c := new(lock.Extend), k.client
-	r := c.newRound(extend, k.of.key, k.of.token, &e.Round, &k.mutex)
+// newExtend makes an extension, which begins with acts; the caller has the turn.
+func (k *held) newExtend(grant quorum.Grant) (r *round, acts []lock.Act) {
+	e := new(lock.Extend)
+	r = k.newRound(extend, k.of.token, &e.Round)
 	r.lock, r.before = k, k.lease.Deadline()
 	k.extending = true
-	r.asks = k.lease.Extend(nil, e, grant)
-	return r
+	return r, k.lease.Extend(nil, e, grant, r)
 }
 
-// unlock gives up a handle.
-func (k *held) unlock() { k.do(k.leaveHold) }
+// giveUp gives up a handle.
+func (k *held) giveUp() { k.do(k.leaveHold) }
 
 func (k *held) leaveHold() {
 	c := k.client
@@ -111,25 +106,24 @@ func (k *held) leaveHold() {
 		c.log("client %d leaves %v", c.number, k)
 		return
 	}
-	k.release(now, exclusive)
+	k.release(exclusive)
 }
 
-func (k *held) release(now time.Time, exclusive bool) {
-	c := k.client
+func (k *held) release(exclusive bool) {
+	c, l := k.client, new(lock.Release)
 	k.of.given = append(k.of.given, c)
 	k.unlocked, k.at = true, c.now
-	l := new(lock.Release)
-	r := c.newRound(release, k.of.key, k.of.token, &l.Round, &k.mutex)
+	r := k.newRound(release, k.of.token, &l.Round)
 	r.lock = k
-	r.asks = k.lease.Release(nil, l, now)
-	r.onAsked = func() {
-		k.dropped = true
-		c.released(k, exclusive)
-	}
+	k.dropped = true
 	if o := c.call; o != nil && o.lock == k {
 		o.stop()
 	}
-	c.begin(r)
+	w, turn := k.turn()
+	r.begin(k.lock.Release(nil, &k.lease, l, exclusive, r))
+	if turn && exclusive && k.given && c.excludes() && !c.forced { // else it may not be the only lock of the name here
+		k.checkTurn(w)
+	}
 }
 
 // await checks the lock at its deadline and just before its grace is over.
@@ -186,15 +180,11 @@ func (k *held) over() {
 		k.checked = true
 		c.world.after(restTime, func() { c.checkOver(k) })
 	}
-	acts := k.lease.CleanUp(nil, now)
-	if len(acts) == 0 {
-		return
+	acts := k.lock.CleanUp(nil, &k.lease)
+	if len(acts) > 0 {
+		k.of.given = append(k.of.given, c)
 	}
-	k.of.given = append(k.of.given, c)
-	for _, a := range acts {
-		_ = c.lines[a.Tag.Node].send(order{cmd: a.Command})
-	}
-	c.released(k, false)
+	k.act(acts)
 }
 
 // renew has the lock renewed when it is due next. If another extension is under way then, it is tried again
@@ -235,9 +225,8 @@ func (k *held) answered() {
 func (k *held) beginRenewal(grant quorum.Grant) {
 	c := k.client
 	c.check(!k.current.unlocked, "a lease ends with its unlock", "client %d: %v is renewed when it has been released", c.number, k)
-	k.watch()
-	k.lease.Renewing = true
-	r := k.newExtend(grant)
+	k.lease.Tracked, k.lease.Renewing = true, true
+	r, acts := k.newExtend(grant)
 	r.onEnded = func() {
 		c.soon(func() {
 			k.do(func() {
@@ -250,5 +239,5 @@ func (k *held) beginRenewal(grant quorum.Grant) {
 			})
 		})
 	}
-	c.begin(r)
+	r.begin(acts)
 }

@@ -151,7 +151,7 @@ func (w *world) occupied(is func(s *server) bool) bool {
 }
 
 // checkOccupied checks that nobody waits for somebody's data.
-func (w *world) checkOccupied(q *queue) {
+func (w *world) checkOccupied(q *name) {
 	holds := func(k *held) bool { return k.of.key == q.key && k.held() }
 	data := func(s *server) bool { e, ok := s.peek(q.key, s.now()); return ok && e.foreign }
 	if !w.occupied(data) || slices.ContainsFunc(w.locks, holds) || w.now < w.restAt+startOver {
@@ -159,14 +159,4 @@ func (w *world) checkOccupied(q *queue) {
 	}
 	w.check(w.now-q.occupied <= w.patience, "nobody waits for somebody's data", "client %d: waiter %d waits for %s",
 		q.client.number, q.waiters[0].number, q.key)
-}
-
-// dismiss ends all waits, as the lock cannot become free.
-func (q *queue) dismiss() {
-	c := q.client
-	c.check(c.occupied(func(s *server) bool { return s.data[q.key] }), "a wait ends only if somebody's data leaves no majority",
-		"client %d: that for %s", c.number, q.key)
-	for _, w := range q.machine.Dismiss() {
-		w.end("finds somebody's data")
-	}
 }

@@ -3,7 +3,6 @@ package sim
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/form"
@@ -16,13 +15,11 @@ import (
 // round carries out what a lock.Round asks for: a call of a client, or a part of one.
 type round struct {
 	*lock.Round
-	*mutex
+	*name
 	acquire *lock.Acquire // the round, if that is what it is
 	verb    verb
-	key     string
 	token   string
 	fenced  bool
-	client  *client
 	number  int
 	sent    time.Duration // true time at which it began
 	lock    *held         // what an extend or a release is for
@@ -34,9 +31,6 @@ type round struct {
 	barred  bool          // one of them did not take it
 	known   bool          // somebody else knows its token
 	upsets  int           // of the client when it began
-	asks    []lock.Act    // with which it begins
-	asked   bool
-	onAsked func() // called when it has asked all nodes
 	onEnded func() // called with the outcome
 	stopped bool   // the context ended
 	denied  bool   // a key without a TTL is in the way
@@ -49,73 +43,48 @@ type round struct {
 	attached []*client
 }
 
-// mutex lets one after the other do something to a round or a lock. Who sends commands has it meanwhile, and may be held up.
-type mutex struct {
-	busy    bool
-	waiting []func()
-}
-
-func (m *mutex) do(what func()) {
-	if m.busy {
-		m.waiting = append(m.waiting, what)
-		return
-	}
-	what()
-}
-
-func (m *mutex) unlock() {
-	m.busy = false
-	for len(m.waiting) > 0 && !m.busy {
-		what := m.waiting[0]
-		m.waiting = m.waiting[1:]
-		what()
-	}
-}
-
-func (c *client) newRound(v verb, key, token string, l *lock.Round, m *mutex) *round {
-	r := &round{Round: l, mutex: m, verb: v, key: key, token: token, client: c, number: len(c.calls) + 1, sent: c.now, upsets: c.upsets}
-	r.onAsked, r.onEnded = func() {}, func() {}
+func (n *name) newRound(v verb, token string, l *lock.Round) *round {
+	c := n.client
+	r := &round{Round: l, name: n, verb: v, token: token, number: len(c.calls) + 1, sent: c.now, upsets: c.upsets}
+	r.onEnded = func() {}
 	c.calls = append(c.calls, r)
 	return r
 }
 
-// newAcquire makes a round with a token of its own. floor is the highest number that one before it was
-// granted in vain, block how many numbers to reserve.
-func (c *client) newAcquire(key string, s Step, floor, block uint64) *round {
-	a := new(lock.Acquire)
-	r := c.newRound(acquire, key, c.newToken(), &a.Round, new(mutex))
+// newAcquire makes a round with a token of its own. It begins with acts.
+func (n *name) newAcquire(call *lock.Call) (r *round, acts []lock.Act) {
+	c, a := n.client, new(lock.Acquire)
+	r = n.newRound(acquire, c.newToken(), &a.Round)
 	r.acquire = a
-	grant := c.grant(s.TTL)
-	grant.Grace = s.Grace
-	a.Ask = form.Ask{TTL: s.TTL, Floor: floor, Block: block}
-	if n, ok := c.form.(form.Numbered); ok {
-		r.fenced = true
-		n.Prepare(&a.Ask, grant.Start, func() time.Time { return epoch.Add(time.Duration(float64(c.now)*c.clock.rate) + c.wall) })
-	} else if c.plan.Fenced {
+	_, r.fenced = c.form.(form.Numbered)
+	if c.plan.Fenced && !r.fenced {
 		c.log("client %d asks for no fencing token", c.number)
 	}
 	c.rounds[r.token] = r
 	c.last = r
-	r.asks = a.Begin(nil, c.form, form.Mark{Key: key, Token: r.token}, grant, len(c.lines))
-	return r
+	return r, n.lock.Ask(nil, a, call, r.token, r)
 }
 
 // newToken makes a token that no other is like.
 func (c *client) newToken() string { return fmt.Sprintf("%s.%028d", c.self, len(c.calls)+1) }
 
-// begin asks the nodes. The goroutine that does so runs beside those that read the answers.
-func (c *client) begin(r *round) {
+// begin asks the nodes, and carries out what is to be done behind that. The goroutine that does so runs beside those that read the
+// answers.
+func (r *round) begin(acts []lock.Act) {
+	c := r.client
 	c.log("client %d: %v of %s (%s, %v)", c.number, r.verb, r.token, r.key, r.Grant().TTL)
-	r.busy = true
-	r.ask(r.asks, nil)
+	r.locks++
+	r.ask(acts, nil)
 }
 
 // ask sends the command to one node after the other. It may be held up between two of them.
 func (r *round) ask(acts []lock.Act, refusals []lock.Refusal) {
 	c := r.client
-	for i, a := range acts {
+	for len(acts) > 0 && acts[0].What == lock.Send && acts[0].Tag.What == lock.Vote {
+		a := acts[0]
+		acts = acts[1:]
 		node, err := int(a.Tag.Node), lock.ErrOver
-		if a.Until.IsZero() || c.clock.Now().Before(a.Until) {
+		if a.At.IsZero() || c.clock.Now().Before(a.At) {
 			if k := r.lock; r.verb == extend {
 				c.check(!k.current.unlocked && k.lease.At(c.clock.Now()) == quorum.Held,
 					"no extension is sent after the end of a lease",
@@ -128,36 +97,21 @@ func (r *round) ask(acts []lock.Act, refusals []lock.Refusal) {
 			refusals = append(refusals, lock.Refusal{Node: node, Err: err})
 		}
 		if chance := c.chance(c.number, r.number, node, 4); chance&15 == 0 {
-			c.after(time.Duration(chance>>8%300)*time.Microsecond, func() { r.ask(acts[i+1:], refusals) })
+			c.after(time.Duration(chance>>8%300)*time.Microsecond, func() { r.ask(acts, refusals) })
 			return
 		}
 	}
 	if refusals != nil {
-		r.act(r.Unsent(nil, &c.clock, refusals))
+		acts = r.Unsent(acts, &c.clock, refusals)
 	}
-	r.asked = true
-	if r.outcome != quorum.Undecided && r.over == 0 {
-		r.returns() // the outcome was there before the asking was over
-	}
-	r.onAsked()
+	r.take(acts)
 	r.unlock()
 }
 
-// act carries out what has come of an input.
-func (r *round) act(acts []lock.Act) {
+// take carries out what has come of an input.
+func (r *round) take(acts []lock.Act) {
 	c := r.client
-	for i := 0; i < len(acts); i++ {
-		switch a := acts[i]; a.What {
-		case lock.Send:
-			acts = r.send(acts, a)
-		case lock.AwaitCleanUp:
-			c.afterClock(&c.clock, r.Grant().Start.Add(nodeTimeout), func() {
-				if r.outcome == quorum.Undecided {
-					r.stopNow()
-				}
-			})
-		}
-	}
+	r.act(acts)
 	if r.outcome == quorum.Undecided && r.Outcome() != quorum.Undecided {
 		r.end(r.Outcome())
 	}
@@ -169,24 +123,6 @@ func (r *round) act(acts []lock.Act) {
 	}
 }
 
-func (r *round) send(acts []lock.Act, a lock.Act) []lock.Act {
-	c := r.client
-	switch {
-	case a.Tag.What == lock.Observe:
-		r.lock.send([]lock.Act{a})
-		return acts
-	case a.Tag.What == lock.Raise:
-		r.raised = true
-		c.log("client %d: raise of %s to %d on node %d", c.number, r.token, since(a.Raise.Token), a.Tag.Node)
-	case !slices.Contains(r.given, c):
-		r.given = append(r.given, c)
-	}
-	if err := c.lines[a.Tag.Node].send(order{cmd: a.Command, to: r, tag: a.Tag}); err != nil {
-		acts = r.answered(acts, a.Tag, wire.Reply{Answer: quorum.Unsent, Err: err})
-	}
-	return acts
-}
-
 // stop ends the context of the call.
 func (r *round) stop() {
 	r.stopped = true
@@ -194,12 +130,12 @@ func (r *round) stop() {
 }
 
 func (r *round) stopNow() {
-	r.do(func() { r.act(r.GiveUp(nil, &r.client.clock)) })
+	r.do(func() { r.take(r.GiveUp(nil, &r.client.clock)) })
 }
 
 // Reply implements [wire.Receiver].
 func (r *round) Reply(tag wire.Tag, reply wire.Reply) {
-	r.do(func() { r.act(r.answered(nil, tag, reply)) })
+	r.do(func() { r.take(r.answered(nil, tag, reply)) })
 }
 
 // answered takes the answer of a node.
@@ -228,7 +164,7 @@ func (r *round) answered(acts []lock.Act, tag wire.Tag, reply wire.Reply) []lock
 
 var outcomes = [...]string{"undecided", "done", "denied", "no quorum", "too late"}
 
-// end takes the outcome. The caller has it once it is done asking.
+// end takes the outcome.
 func (r *round) end(outcome quorum.Outcome) {
 	c := r.client
 	r.outcome = outcome
@@ -237,9 +173,7 @@ func (r *round) end(outcome quorum.Outcome) {
 			"client %d won %s after its deadline", c.number, r.token)
 		c.checkFence(r)
 	}
-	if r.asked {
-		r.returns()
-	}
+	r.returns()
 }
 
 // returns is where the caller goes on.

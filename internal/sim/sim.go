@@ -59,7 +59,7 @@ func (w *world) rest() {
 		if k != nil && (k.lease.Renewal != nil || w.waits > w.served && w.chance(c.number, 12)&1 == 0) {
 			c.do(func() {
 				for range len(k.holds) {
-					k.unlock()
+					k.giveUp()
 				}
 			})
 		}

@@ -29,7 +29,7 @@ const (
 func (w *world) checkSleepers() bool {
 	waiting := false
 	for _, c := range w.clients {
-		for _, q := range c.queues {
+		for _, q := range c.names {
 			if !c.dead && len(q.waiters) > 0 {
 				waiting = true
 				w.checkSleeper(q)
@@ -40,7 +40,7 @@ func (w *world) checkSleepers() bool {
 	return waiting || w.now < w.restAt+startOver
 }
 
-func (w *world) checkSleeper(q *queue) {
+func (w *world) checkSleeper(q *name) {
 	w.checkOccupied(q)
 	blocked := w.blocked(q.key)
 	if blocked && w.now > w.restAt+enough {
@@ -76,7 +76,7 @@ func (w *world) blocked(key string) bool {
 }
 
 // spend counts nodes that are asked.
-func (q *queue) spend(n int) {
+func (q *name) spend(n int) {
 	c := q.client
 	if second := c.now / time.Second; second != q.second {
 		q.second, q.spent, q.ends = second, 0, c.served

@@ -4,21 +4,16 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/lock"
 )
 
 // note is a message from one client to another.
 type note struct {
 	to   string
-	what string // waits or yours, as in package redlock
+	what string // as in lock.Message
 	key  string
 	who  []string
 }
-
-const (
-	waits = "waits"
-	yours = "yours"
-)
 
 // greet ends the connection before, if that is permitted. It decides what the new one is for: pushes if
 // RESP3 is spoken, and invalidations among them if the node permits CLIENT TRACKING.
@@ -103,49 +98,42 @@ func (l *line) invalidated(key string) {
 	if l.trace != nil {
 		l.log("client %d: node %d invalidates %s", l.client.number, l.server.number, key)
 	}
-	if q := l.client.queue(key); q != nil && q.machine.Awaits(l.server.number) {
-		l.report((*quorum.Queue[*waiter]).Invalidated, q)
-	}
-	if k := l.client.watched[key]; k != nil {
-		k.observe(l)
+	for _, n := range l.client.names {
+		if n.key == key {
+			n.do(func() { n.act(n.lock.Changed(nil, l.server.number)) })
+		}
 	}
 }
 
 // trackingActive records that every key may have changed.
 func (l *line) trackingActive() {
-	l.report((*quorum.Queue[*waiter]).TrackingActive, l.client.queues...)
-	for name := range l.plan.Names {
-		if k := l.client.watched[key(name)]; k != nil {
-			k.observe(l)
-		}
+	for _, n := range l.client.names {
+		n.do(func() { n.act(n.lock.TrackingActive(nil, l.server.number)) })
 	}
-}
-
-// report has queues take an event of the node.
-func (l *line) report(event func(*quorum.Queue[*waiter], time.Time, int) quorum.Actions, queues ...*queue) {
-	for _, q := range queues {
-		q.do(func(now time.Time) quorum.Actions { return event(q.machine, now, l.server.number) })
+	for _, n := range l.client.names {
+		n.do(func() {
+			for t := range n.lock.Terms {
+				if t.Tracked {
+					n.act(t.Changed(nil, l.server.number))
+				}
+			}
+		})
 	}
 }
 
 // message takes what another client has published.
-func (l *line) message(n *note) {
+func (l *line) message(note *note) {
 	c := l.client
-	c.log("client %d: message through node %d: %s %s %v", c.number, l.server.number, n.key, n.what, n.who)
-	q := c.queue(n.key)
-	switch {
-	case n.what == waits && q != nil:
-		q.do(func(time.Time) quorum.Actions {
-			for _, who := range n.who {
-				q.machine.PeerWaits(who)
-			}
-			return quorum.Actions{}
-		})
-	case n.what == yours && q != nil:
-		q.do(func(now time.Time) quorum.Actions { return q.machine.TurnPassed(now, l.server.number, n.who) })
-	case n.what == yours && len(n.who) > 0:
-		l.publish(&note{n.who[0], yours, n.key, n.who[1:]})
-	}
+	c.log("client %d: message through node %d: %s %s %v", c.number, l.server.number, note.key, note.what, note.who)
+	n := c.name(note.key)
+	n.do(func() {
+		if note.what == lock.Waits {
+			n.lock.PeersWait(note.who)
+			return
+		}
+		acts, _ := n.lock.TurnPassed(nil, l.server.number, note.who)
+		n.act(acts)
+	})
 }
 
 // publish sends a message to another client.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -119,32 +118,13 @@ func (p *Plan) straggling(r *rand.Rand) {
 // noticed is how long after a deletion its holder knows of it, even if its connections have just ended.
 const noticed = time.Second
 
-// watch has the nodes' pushes about the lock's key looked into.
-func (k *held) watch() {
-	k.client.watched[k.of.key] = k
-	k.lease.Tracked = true
-}
-
-// observe finds out whether a node still holds the lock.
-func (k *held) observe(l *line) {
-	k.do(func() { k.send(k.lease.Changed(nil, &k.client.clock, l.server.number)) })
-}
-
-// send sends observations.
-func (k *held) send(acts []lock.Act) {
-	for _, a := range acts {
-		k.client.lines[a.Tag.Node].ask(a.Command, k.term, a.Tag)
-	}
-}
-
 // Reply implements [wire.Receiver] for observations.
 func (t *term) Reply(tag wire.Tag, r wire.Reply) {
 	t.do(func() {
 		k := t.current
 		k.client.log("client %d: does node %d hold %v? %v", k.client.number, tag.Node, k, r.Answer)
-		acts := t.lease.Answered(nil, &k.client.clock, tag, r)
+		k.act(t.lease.Answered(nil, tag, r))
 		k.answered()
-		k.send(acts)
 	})
 }
 

@@ -1,0 +1,218 @@
+package lock
+
+import (
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// Name is what a process does about one name: the locks that it has under it, and the calls that wait for one. It is made in place,
+// and must not be copied.
+type Name struct {
+	rules *Rules
+	key   string
+	tries int    // rounds of calls that do not wait
+	terms *Term  // the first of those that are not over; each knows the next
+	queue *queue // nil before anything waits or heals
+}
+
+// Call is a call that takes the lock.
+type Call struct {
+	Want  *Want
+	Block uint64 // how many numbers to reserve, unless it waits; 0 is one
+	Of    any    // who calls
+	waits bool
+}
+
+// Begin begins with a key.
+func (n *Name) Begin(rules *Rules, key string) { n.rules, n.key = rules, key }
+
+// Key returns the key of the lock on the nodes.
+func (n *Name) Key() string { return n.key }
+
+// Ask begins a round for a call, which takes the lock under a token of its own. The replies are for to.
+func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiver) []Act {
+	r, now := n.rules, n.rules.Clock.Now()
+	a.Ask = form.Ask{TTL: c.Want.TTL, Block: c.Block}
+	if c.waits {
+		a.Ask.Block, a.Ask.Floor = n.queue.Block(), n.queue.floor
+	} else {
+		n.tries++
+	}
+	if f, ok := r.Form.(form.Numbered); ok {
+		f.Prepare(&a.Ask, now, r.Wall)
+	}
+	grant := quorum.Grant{Start: now, TTL: c.Want.TTL, Drift: r.Drift, Grace: c.Want.Grace}
+	return a.Begin(acts, r.Form, form.Mark{Key: n.key, Token: token}, grant, r.Nodes, to)
+}
+
+// Won takes up in t what the round of a call has won for a holder who wants w. The replies to what t sends are for to.
+func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, t *Term, to wire.Receiver) []Act {
+	r, now, mark := n.rules, n.rules.Clock.Now(), a.mark
+	mark.Number = a.votes.Fence()
+	if f, ok := r.Form.(form.Numbered); ok {
+		learnt := now
+		if latest := a.grant.Start.Add(2 * r.Timeout); now.After(latest) { // however late this is, the nodes have granted it by then
+			learnt = latest
+		}
+		f.Won(learnt, a.Ask, mark.Number)
+	}
+	t.begin(n, mark, w, a.votes.Lease(&a.votes), a.Ask.Block, to)
+	if !c.waits {
+		n.tries--
+		return acts
+	}
+	q := n.queue
+	q.holder, q.since, q.floor, q.turnCame = t, now, 0, false
+	return n.apply(acts, q.Won(now, a.grant))
+}
+
+// Lost takes it that the round of a call was not won. A call that waits goes on, unless it leaves instead.
+func (n *Name) Lost(acts []Act, c *Call, a *Acquire) []Act {
+	now := n.rules.Clock.Now()
+	if c.waits {
+		n.queue.floor = max(n.queue.floor, a.votes.Highest())
+		return n.apply(acts, n.queue.Lost(now))
+	}
+	n.tries--
+	if n.rules.Pace.Heal > 0 && a.noExpiry() {
+		return n.apply(acts, n.queued().Denied(now))
+	}
+	return acts
+}
+
+// Adopt takes up in t what another has taken.
+func (n *Name) Adopt(t *Term, m form.Mark, w *Want, lease quorum.Lease, to wire.Receiver) {
+	t.begin(n, m, w, lease, 0, to)
+}
+
+// Release begins the release of a lock that is over, on the nodes that may hold it. Behind it the next call has its turn, unless
+// others may have the lock by now: exclusive is false then. The replies are for to.
+func (n *Name) Release(acts []Act, t *Term, r *Release, exclusive bool, to wire.Receiver) []Act {
+	return n.ended(t.release(acts, r, n.rules.Clock.Now(), to), t, exclusive)
+}
+
+// CleanUp releases, once, what a lock may have left that has ended by itself. Nobody waits for the answers.
+func (n *Name) CleanUp(acts []Act, t *Term) []Act {
+	before := len(acts)
+	if acts = t.cleanUp(acts, n.rules.Clock.Now()); len(acts) > before {
+		acts = n.ended(acts, t, false)
+	}
+	return acts
+}
+
+// ended gives the next call its turn behind a release.
+func (n *Name) ended(acts []Act, t *Term, exclusive bool) []Act {
+	n.forget(t)
+	q, now := n.queue, n.rules.Clock.Now()
+	switch {
+	case q == nil:
+		return acts
+	case q.holder == t:
+		q.holder, q.since = nil, now
+	case !exclusive:
+		return acts
+	}
+	return n.apply(acts, q.Unlocked(now))
+}
+
+// Detach leaves a lock on the nodes, which another process will release there. The calls that wait watch the nodes from now on.
+func (n *Name) Detach(acts []Act, t *Term, h *quorum.Hold) []Act {
+	now := n.rules.Clock.Now()
+	t.Leave(now, h)
+	n.forget(t)
+	q := n.queue
+	if q == nil || q.holder != t { // they watch the nodes already
+		return acts
+	}
+	q.holder, q.since = nil, now
+	return n.apply(acts, q.Detached(now))
+}
+
+// Next returns the call that a lock may be passed on to, by who gives up the hold from; nil if there is none.
+func (n *Name) Next(t *Term, from *quorum.Hold) *Call {
+	if n.queue == nil {
+		return nil
+	}
+	now := n.rules.Clock.Now()
+	c, ok := n.queue.Next(now)
+	if !ok || !t.mayPass(now, from, c.Want) {
+		return nil
+	}
+	return c
+}
+
+// Pass passes a lock on to the call that Next has returned, which wants to. If that one does not want it renewed, the caller ends the
+// renewals.
+func (n *Name) Pass(acts []Act, t *Term, from *quorum.Hold, to *Want) ([]Act, quorum.Hold) {
+	q, now := n.queue, n.rules.Clock.Now()
+	hold := t.pass(now, from, to)
+	q.holder, q.since = t, now
+	return n.apply(acts, q.Passed(now, &t.Handoff)), hold
+}
+
+// Changed takes the announcement of a node that the key may have changed.
+func (n *Name) Changed(acts []Act, node int) []Act {
+	if q := n.queue; q != nil && q.Awaits(node) { // most changes concern nobody, as they were made here
+		acts = n.apply(acts, q.Invalidated(n.rules.Clock.Now(), node))
+	}
+	for t := n.terms; t != nil; t = t.next {
+		if t.Tracked {
+			acts = t.Changed(acts, node)
+		}
+	}
+	return acts
+}
+
+// TrackingActive takes it that a node announces changes from now on, and that the key may have changed there before. It is about
+// those who wait; that the locks are to be observed too is [Name.Changed].
+func (n *Name) TrackingActive(acts []Act, node int) []Act {
+	if n.queue == nil {
+		return acts
+	}
+	return n.apply(acts, n.queue.TrackingActive(n.rules.Clock.Now(), node))
+}
+
+// TrackingLost takes it that the connection to a node has ended.
+func (n *Name) TrackingLost(acts []Act, node int) []Act {
+	for t := n.terms; t != nil; t = t.next {
+		if t.Tracked {
+			t.TrackingLost(node)
+		}
+	}
+	if n.queue == nil {
+		return acts
+	}
+	return n.apply(acts, n.queue.TrackingLost(n.rules.Clock.Now(), node))
+}
+
+// Terms returns the locks that are not over.
+func (n *Name) Terms(yield func(*Term) bool) {
+	for t := n.terms; t != nil && yield(t); t = t.next {
+	}
+}
+
+// Idle reports whether nothing is lost if the name is forgotten.
+func (n *Name) Idle() bool {
+	now := n.rules.Clock.Now()
+	for t := &n.terms; *t != nil; {
+		if (*t).Exclusive(now) {
+			t = &(*t).next
+		} else {
+			*t = (*t).next
+		}
+	}
+	return n.tries == 0 && n.terms == nil && (n.queue == nil || n.queue.idle(now))
+}
+
+// Healing reports whether it is remembered since when a key has had no TTL.
+func (n *Name) Healing() bool { return n.queue != nil && n.queue.Healing() }
+
+func (n *Name) forget(t *Term) {
+	for at := &n.terms; *at != nil; at = &(*at).next {
+		if *at == t {
+			*at = t.next
+			return
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/lock"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// healAfter is how long a key is seen without a TTL before it is deleted.
+const healAfter = time.Second
+
+// waiter is a call of Lock.
+type waiter struct {
+	Step
+	call      lock.Call
+	queue     *name
+	number    int
+	round     *round // its turn; nil means none
+	lock      *held  // that was passed on to it; nil means none
+	cancelled bool
+	ended     bool
+}
+
+// wait begins a Lock.
+func (c *client) wait(s Step) {
+	n := c.name(key(s.Name))
+	c.waits++
+	w := &waiter{Step: s, queue: n, number: c.waits}
+	w.call = lock.Call{Want: s.want(), Of: w}
+	c.log("client %d: waiter %d comes for %s", c.number, w.number, n.key)
+	n.waiters, n.waited = append(n.waiters, w), true
+	n.do(func() { n.act(n.lock.Wait(nil, &w.call)) })
+}
+
+func (c *client) atRandom(below time.Duration) time.Duration {
+	if below <= 0 {
+		return 0
+	}
+	c.random++
+	return time.Duration(c.chance(c.number, c.random, 11) % uint64(below))
+}
+
+// begin begins a round for the waiter, which is at the head.
+func (w *waiter) begin() {
+	n, c := w.queue, w.queue.client
+	if w.round != nil || w.ended {
+		c.check(false, "a round is for somebody who waits for one", "client %d: a round for %s", c.number, n.key)
+		return
+	}
+	c.log("client %d: the turn of waiter %d", c.number, w.number)
+	r, acts := n.newAcquire(&w.call)
+	w.round = r
+	r.onEnded = func() { c.soon(func() { n.do(func() { w.take(r) }) }) }
+	n.spend(len(c.lines))
+	r.begin(acts)
+}
+
+// take goes on at the end of w's round.
+func (w *waiter) take(r *round) {
+	n := w.queue
+	w.round = nil
+	switch {
+	case r.outcome == quorum.Done:
+		k, acts := n.won(r, &w.call)
+		w.got("has the lock")
+		n.act(acts)
+		n.client.after(w.For, func() { k.leave(w) })
+	case w.cancelled:
+		w.leave()
+	default:
+		n.act(n.lock.Lost(nil, &w.call, r.acquire))
+	}
+}
+
+// got ends a wait with the lock.
+func (w *waiter) got(how string) {
+	w.end(how)
+	for _, o := range w.queue.waiters {
+		w.queue.client.check(o.number > w.number || o.cancelled,
+			"waiters of one client get the lock in the order in which they came",
+			"client %d: waiter %d before waiter %d", w.queue.client.number, w.number, o.number)
+	}
+}
+
+// cancel ends the context of w's call.
+func (w *waiter) cancel() {
+	if w.ended || w.cancelled {
+		return
+	}
+	w.queue.client.log("client %d: the context of waiter %d ends", w.queue.client.number, w.number)
+	w.cancelled = true
+	w.queue.do(w.leave)
+}
+
+// leave gives up, unless w turns out to have a round, or the lock.
+func (w *waiter) leave() {
+	switch n := w.queue; {
+	case w.ended || w.lock != nil:
+	case w.round != nil:
+		w.round.stop()
+	default:
+		w.end("gives up")
+		n.act(n.lock.Leave(nil, &w.call))
+	}
+}
+
+// refuse ends a wait, as the lock cannot become free.
+func (w *waiter) refuse() {
+	n, c := w.queue, w.queue.client
+	c.check(c.occupied(func(s *server) bool { return s.data[n.key] }), "a wait ends only if somebody's data leaves no majority",
+		"client %d: that for %s", c.number, n.key)
+	w.end("finds somebody's data")
+}
+
+func (w *waiter) end(how string) {
+	c := w.queue.client
+	c.check(!w.ended, "a wait ends once", "client %d: waiter %d %s, and had ended", c.number, w.number, how)
+	c.log("client %d: waiter %d %s", c.number, w.number, how)
+	w.ended = true
+	w.queue.waiters = slices.DeleteFunc(w.queue.waiters, func(o *waiter) bool { return o == w })
+	c.served++
+}
