@@ -196,4 +196,3 @@ func (e *entry) Reply(tag wire.Tag, reply wire.Reply) {
 	}
 	e.unlock()
 }
-

@@ -31,9 +31,6 @@ func (h *heldLock) passLocked(from *Lock, unlock *call) bool {
 	if l.events.wants(kindEnds) {
 		h.endedLocked(event.End{Err: ErrReleased, Held: unlock.start.Sub(by.since)})
 	}
-	if by.disown != nil {
-		by.disown()
-	}
 	next := &holder{req: w.req}
 	acts, hold := h.name.Pass(nil, &h.term, &from.hold, &next.req.Want)
 	from.leftLocked(true)

@@ -40,8 +40,6 @@ type holder struct {
 	fence uint64    // 0 without fencing
 	since time.Time // its end is reported from then on; zero before its event.Acquire, and if nobody wants to know
 	ended bool      // its event.End is there
-	// disown ends what Owner has begun; nil without it.
-	disown func()
 }
 
 // takenLocked makes the lock that of a holder.
@@ -53,27 +51,10 @@ func (h *heldLock) takenLocked(by *holder, hold quorum.Hold) *Lock {
 	if !l.events.wants(kindEnds) && l.events.logs(slog.LevelWarn) {
 		by.since = time.Now()
 	}
-	if by.req.owner != "" {
-		owned := ownedLock{by.req.owner, by.req.key}
-		l.owners.Store(owned, by)
-		disown := func() { l.owners.CompareAndDelete(owned, by) }
-		stop := context.AfterFunc(h.contextLocked(), disown)
-		by.disown = func() {
-			stop()
-			disown()
-		}
-	}
 	return &by.lock
 }
 
 func (h *heldLock) now() time.Time { return h.locker.clock.Now() }
-
-// err returns nil while the lock is held.
-func (h *heldLock) err() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return endings[h.atLocked(h.now())]
-}
 
 // context returns over.
 func (h *heldLock) context() context.Context {

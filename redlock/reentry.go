@@ -16,9 +16,6 @@ type contextLock struct {
 
 type contextLockKey struct{}
 
-// ownedLock is the key of Locker.owners.
-type ownedLock struct{ owner, key string }
-
 // held returns the lock that the caller holds already, and as which holder, if it does: a call that waited for it would wait for
 // itself.
 func (l *Locker) held(ctx context.Context, req request) (*heldLock, *holder) {
@@ -28,12 +25,17 @@ func (l *Locker) held(ctx context.Context, req request) (*heldLock, *holder) {
 			return h, inner.holder
 		}
 	}
-	if req.owner != "" {
-		if by, ok := l.owners.Load(ownedLock{req.owner, req.key}); ok {
-			by := by.(*holder)
-			if h := by.lock.held; h.heldBy(by) {
-				return h, by
-			}
+	if req.owner == "" {
+		return nil, nil
+	}
+	e := l.names.find(req.key)
+	if e == nil {
+		return nil, nil
+	}
+	defer e.mu.Unlock()
+	for t := range e.name.Terms {
+		if h := t.To().(*heldLock); h.holder.req.owner == req.owner && h.atLocked(h.now()) == quorum.Held {
+			return h, h.holder
 		}
 	}
 	return nil, nil

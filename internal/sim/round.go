@@ -31,9 +31,9 @@ type round struct {
 	barred  bool          // one of them did not take it
 	known   bool          // somebody else knows its token
 	upsets  int           // of the client when it began
-	onEnded func() // called with the outcome
-	stopped bool   // the context ended
-	denied  bool   // a key without a TTL is in the way
+	onEnded func()        // called with the outcome
+	stopped bool          // the context ended
+	denied  bool          // a key without a TTL is in the way
 	outcome quorum.Outcome
 	over    time.Duration // true time at which the caller got the outcome
 
