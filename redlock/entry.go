@@ -66,18 +66,21 @@ func (e *entry) goneLocked() {
 
 // doLocked carries out what has come of an input. A node that does not take a command has answered.
 func (e *entry) doLocked(acts []lock.Act) {
+	if len(acts) == 0 {
+		return
+	}
 	since := time.Now()
 	var refusals []lock.Refusal
 	for i := 0; i < len(acts); i++ {
-		act := acts[i]
+		act := &acts[i]
 		if act.What != lock.Send {
-			e.actLocked(&act)
+			e.actLocked(act)
 			continue
 		}
-		err := e.sendLocked(since, &act)
+		err := e.sendLocked(since, act)
 		if act.Tag.What != lock.Vote {
 			if err != nil {
-				acts = e.refusedLocked(acts, &act, wire.Reply{Answer: quorum.Unsent, Err: err})
+				acts = e.refusedLocked(acts, act, wire.Reply{Answer: quorum.Unsent, Err: err})
 			}
 			continue
 		}

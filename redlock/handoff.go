@@ -6,14 +6,13 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// linger lets other goroutines go first if a release now would pass the turn early. When a lock goes from waiter to waiter, the
+// lingerLocked lets other goroutines go first if a release now would pass the turn early. When a lock goes from waiter to waiter, the
 // release of the one and the acquire of the next are answered together: the first may be about to join again.
-func (e *entry) linger() {
-	e.mu.Lock()
-	deserted := e.name.Deserted()
-	e.mu.Unlock()
-	if deserted {
+func (e *entry) lingerLocked() {
+	if e.name.Deserted() {
+		e.mu.Unlock()
 		runtime.Gosched()
+		e.mu.Lock()
 	}
 }
 

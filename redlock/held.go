@@ -154,7 +154,7 @@ func (h *heldLock) extend(ctx context.Context, handle *Lock, over <-chan struct{
 }
 
 // releaseLocked sends the release of a lock that is over to each node that may hold it. exclusive is false if another may have it.
-func (h *heldLock) releaseLocked(exclusive bool, call *call) *round {
+func (h *heldLock) releaseLocked(now time.Time, exclusive bool, call *call) *round {
 	type releaseRound struct {
 		round
 		release lock.Release
@@ -162,7 +162,7 @@ func (h *heldLock) releaseLocked(exclusive bool, call *call) *round {
 	r := &releaseRound{round: h.newRound(event.OpUnlock, call)}
 	r.Round = &r.release.Round
 	var room [usualNodes]lock.Act
-	r.takeLocked(h.name.Release(room[:0], &h.term, &r.release, exclusive, &r.round))
+	r.takeLocked(h.name.Release(room[:0], &h.term, &r.release, now, exclusive, &r.round))
 	return &r.round
 }
 

@@ -236,8 +236,8 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	if call != nil {
 		defer func() { l.unlocked(event.Unlock{Handoff: passed, Err: err}, call) }()
 	}
-	h.linger()
 	h.mu.Lock()
+	h.lingerLocked()
 	if passed = h.passLocked(l, call); passed {
 		h.unlock()
 		return nil
@@ -248,7 +248,7 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	inTime := l.inTime // also if this is not the first call
 	var r *round
 	if last {
-		r = h.releaseLocked(exclusive, call)
+		r = h.releaseLocked(now, exclusive, call)
 	}
 	h.unlock()
 	if ending == quorum.Expired && exclusive && locker.events.logs(slog.LevelInfo) {

@@ -34,7 +34,6 @@ type Locker struct {
 	rules     lock.Rules
 	names     names
 	sweeps    []atomic.Int32 // of node i: how many times all keys were to be observed since a sweep over them began; 0 if none is under way
-	owners    sync.Map       // the locks that were taken with [Owner]: ownedLock to *holder
 	renewals  renewals
 	blocked   blocked
 	longWaits longWaits

@@ -145,4 +145,10 @@ func (s *names) close() {
 	}
 	s.listens.Unlock()
 	s.each((*entry).goneLocked)
+	for i := range s.shards {
+		in := &s.shards[i]
+		in.mu.Lock()
+		in.entries = nil
+		in.mu.Unlock()
+	}
 }

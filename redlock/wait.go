@@ -28,8 +28,13 @@ type waiter struct {
 	refused *QuorumError  // why the lock cannot become free
 }
 
-// wake does not block: the call has taken what it was woken for before there is something else.
-func (w *waiter) wake() { w.woken <- struct{}{} }
+// wake does not block.
+func (w *waiter) wake() {
+	select {
+	case w.woken <- struct{}{}:
+	default: // it has not looked yet
+	}
+}
 
 // wait waits for a name until it holds the lock.
 func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {

@@ -58,5 +58,5 @@ func (t *Term) pass(now time.Time, from *quorum.Hold, to *Want) quorum.Hold {
 	if to.Renewed && (t.Renewal == nil || !same) {
 		t.Renew(now, to)
 	}
-	return t.Handoff.Pass()
+	return t.Pass()
 }

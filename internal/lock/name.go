@@ -1,6 +1,8 @@
 package lock
 
 import (
+	"time"
+
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -48,35 +50,34 @@ func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiv
 
 // Won takes up in t what the round of a call has won for a holder who wants w. The replies to what t sends are for to.
 func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, t *Term, to wire.Receiver) []Act {
-	r, now, mark := n.rules, n.rules.Clock.Now(), a.mark
+	r, mark := n.rules, a.mark
 	mark.Number = a.votes.Fence()
 	if f, ok := r.Form.(form.Numbered); ok {
-		learnt := now
+		now := r.Clock.Now()
 		if latest := a.grant.Start.Add(2 * r.Timeout); now.After(latest) { // however late this is, the nodes have granted it by then
-			learnt = latest
+			now = latest
 		}
-		f.Won(learnt, a.Ask, mark.Number)
+		f.Won(now, a.Ask, mark.Number)
 	}
 	t.begin(n, mark, w, a.votes.Lease(&a.votes), a.Ask.Block, to)
 	if !c.waits {
 		n.tries--
 		return acts
 	}
-	q := n.queue
+	q, now := n.queue, r.Clock.Now()
 	q.holder, q.since, q.floor, q.turnCame = t, now, 0, false
 	return n.apply(acts, q.Won(now, a.grant))
 }
 
 // Lost takes it that the round of a call was not won. A call that waits goes on, unless it leaves instead.
 func (n *Name) Lost(acts []Act, c *Call, a *Acquire) []Act {
-	now := n.rules.Clock.Now()
 	if c.waits {
 		n.queue.floor = max(n.queue.floor, a.votes.Highest())
-		return n.apply(acts, n.queue.Lost(now))
+		return n.apply(acts, n.queue.Lost(n.rules.Clock.Now()))
 	}
 	n.tries--
 	if n.rules.Pace.Heal > 0 && a.noExpiry() {
-		return n.apply(acts, n.queued().Denied(now))
+		return n.apply(acts, n.queued().Denied(n.rules.Clock.Now()))
 	}
 	return acts
 }
@@ -88,8 +89,8 @@ func (n *Name) Adopt(t *Term, m form.Mark, w *Want, lease quorum.Lease, to wire.
 
 // Release begins the release of a lock that is over, on the nodes that may hold it. Behind it the next call has its turn, unless
 // others may have the lock by now: exclusive is false then. The replies are for to.
-func (n *Name) Release(acts []Act, t *Term, r *Release, exclusive bool, to wire.Receiver) []Act {
-	return n.ended(t.release(acts, r, n.rules.Clock.Now(), to), t, exclusive)
+func (n *Name) Release(acts []Act, t *Term, r *Release, now time.Time, exclusive bool, to wire.Receiver) []Act {
+	return n.ended(t.release(acts, r, now, to), t, exclusive)
 }
 
 // CleanUp releases, once, what a lock may have left that has ended by itself. Nobody waits for the answers.
@@ -104,10 +105,12 @@ func (n *Name) CleanUp(acts []Act, t *Term) []Act {
 // ended gives the next call its turn behind a release.
 func (n *Name) ended(acts []Act, t *Term, exclusive bool) []Act {
 	n.forget(t)
-	q, now := n.queue, n.rules.Clock.Now()
-	switch {
-	case q == nil:
+	q := n.queue
+	if q == nil {
 		return acts
+	}
+	now := n.rules.Clock.Now()
+	switch {
 	case q.holder == t:
 		q.holder, q.since = nil, now
 	case !exclusive:

@@ -28,7 +28,7 @@ func (n *Name) queued() *queue {
 
 // idle reports whether the queue can be discarded. A lock that has expired may never be unlocked.
 func (q *queue) idle(now time.Time) bool {
-	return q.Queue.Idle(now) || q.Len() == 0 && q.holder != nil && q.holder.At(now) != quorum.Held
+	return q.Idle(now) || q.Len() == 0 && q.holder != nil && q.holder.At(now) != quorum.Held
 }
 
 // Wait has a call wait for the lock. It has its turn with an [Offer], and leaves with Won, Pass, Leave or a [Refuse].

@@ -171,7 +171,7 @@ func (s *teller) ask(kind string) []lock.Act {
 	s.ended = quorum.Released
 	r := new(lock.Release)
 	s.round = &r.Round
-	return s.name.Release(nil, s.term, r, true, nil)
+	return s.name.Release(nil, s.term, r, s.now, true, nil)
 }
 
 func (s *teller) observed(node int, words []string) []lock.Act {

@@ -41,7 +41,7 @@ func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 			c.log("client %d: attach to %v is %s", c.number, of.token, outcomes[outcome])
 			if outcome == quorum.Done && c.holds == nil && c.call == nil {
 				t := &term{name: c.name(of.key), of: of, fence: machine.Fence()}
-				t.name.lock.Adopt(&t.lease, form.Mark{Key: of.key, Token: of.token, Number: t.fence},
+				t.lock.Adopt(&t.lease, form.Mark{Key: of.key, Token: of.token, Number: t.fence},
 					Step{TTL: of.Grant().TTL, Auto: auto}.want(), machine.Lease(longest), t)
 				k := t.begin()
 				c.checkHolder(k)

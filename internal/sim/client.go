@@ -129,7 +129,7 @@ func (t *timer) set(c *client, of *clock, at time.Time, what func()) {
 }
 
 func (c *client) timeOfDay() time.Time {
-	return epoch.Add(time.Duration(float64(c.world.now)*c.clock.rate) + c.wall)
+	return epoch.Add(time.Duration(float64(c.now)*c.clock.rate) + c.wall)
 }
 
 func key(name int) string { return fmt.Sprintf("lock-%d", name) }

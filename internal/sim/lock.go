@@ -106,10 +106,10 @@ func (k *held) leaveHold() {
 		c.log("client %d leaves %v", c.number, k)
 		return
 	}
-	k.release(exclusive)
+	k.release(now, exclusive)
 }
 
-func (k *held) release(exclusive bool) {
+func (k *held) release(now time.Time, exclusive bool) {
 	c, l := k.client, new(lock.Release)
 	k.of.given = append(k.of.given, c)
 	k.unlocked, k.at = true, c.now
@@ -120,7 +120,7 @@ func (k *held) release(exclusive bool) {
 		o.stop()
 	}
 	w, turn := k.turn()
-	r.begin(k.lock.Release(nil, &k.lease, l, exclusive, r))
+	r.begin(k.lock.Release(nil, &k.lease, l, now, exclusive, r))
 	if turn && exclusive && k.given && c.excludes() && !c.forced { // else it may not be the only lock of the name here
 		k.checkTurn(w)
 	}
