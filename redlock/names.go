@@ -88,7 +88,7 @@ func (s *names) enter(key string) *entry {
 func (in *shard) all() []*entry {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return slices.Collect(maps.Values(in.entries))
+	return slices.AppendSeq(make([]*entry, 0, len(in.entries)), maps.Values(in.entries))
 }
 
 // discard removes the entries that are idle.

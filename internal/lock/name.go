@@ -197,6 +197,9 @@ func (n *Name) Terms(yield func(*Term) bool) {
 
 // Idle reports whether nothing is lost if the name is forgotten.
 func (n *Name) Idle() bool {
+	if n.terms == nil && n.queue == nil { // as a rule
+		return n.tries == 0
+	}
 	now := n.rules.Clock.Now()
 	for t := &n.terms; *t != nil; {
 		if (*t).Exclusive(now) {
