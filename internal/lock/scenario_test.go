@@ -42,7 +42,21 @@ var update = flag.Bool("update", false, "write what comes out into testdata")
 //	give up                      the caller does, or the node timeout is over
 //	after 5s                     time goes by
 //	why                          what each node has to say
-func TestRound_Scenarios(t *testing.T) {
+//
+// Calls that wait have names of one letter, and so have other processes:
+//
+//	a waits, a leaves            a call comes, or gives up
+//	a asks                       its round begins, which it was offered
+//	a goes on                    its round was lost
+//	0 shows nothing, 0 shows z for 5s, 0 shows z for ever, 0 shows data    node 0 answers what a waiter has asked
+//	0 deleted it                 it has deleted a key without a TTL
+//	0 changed, 0 tracks, 0 reconnects    as above; 0 tracks: it announces changes from now on
+//	unlock                       the lock is passed on, or released
+//	detach                       the lock is left to another process
+//	tick                         the time of the last wake-up has come
+//	z waits elsewhere            a message says so
+//	0 says that it is our turn, then y    another, through node 0
+func TestName_Scenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
@@ -69,6 +83,10 @@ type teller struct {
 	term    *lock.Term
 	ended   quorum.Ending
 	serials map[int]uint32 // of the last observations
+	hold    quorum.Hold
+	calls   map[string]*lock.Call
+	asks    *lock.Call // whose round is under way; nil: one that does not wait
+	wakeAt  time.Time
 	acquire *lock.Acquire
 	round   *lock.Round
 	kind    string
@@ -106,9 +124,27 @@ func (s *teller) happens(line string) []string {
 	var acts []lock.Act
 	switch {
 	case err == nil && words[1] == "changed":
-		acts = s.term.Changed(nil, node)
+		acts = s.name.Changed(nil, node)
+	case err == nil && words[1] == "tracks":
+		acts = s.name.TrackingActive(nil, node)
 	case err == nil && words[1] == "reconnects":
-		s.term.TrackingLost(node)
+		acts = s.name.TrackingLost(nil, node)
+	case err == nil && words[1] == "says":
+		acts, _ = s.name.TurnPassed(nil, node, words[min(len(words), 8):])
+	case err == nil && words[1] == "deleted":
+		acts = s.name.Answered(nil, wire.Tag{What: lock.Heal, Node: uint16(node)}, wire.Reply{Answer: quorum.Yes})
+	case err == nil && words[1] == "shows":
+		acts = s.name.Answered(nil, wire.Tag{What: lock.Watch, Node: uint16(node)}, s.shown(words[2:]))
+	case line == "tick":
+		s.now = s.wakeAt
+		acts = s.name.Tick(nil)
+	case line == "unlock":
+		return s.unlock()
+	case line == "detach":
+		s.ended = quorum.Released
+		acts = s.name.Detach(nil, s.term, &s.hold)
+	case err != nil && len(words[0]) == 1:
+		acts = s.waits(words[0], line)
 	case err == nil && (slices.Contains(words, "holds") || slices.Contains(words, "silent")):
 		acts = s.observed(node, words[1:])
 	case err == nil:
@@ -151,16 +187,67 @@ func (s *teller) begin(nodes int, fenced bool) {
 		s.rules.Form = s.rules.Fenced
 	}
 	s.name.Begin(&s.rules, "name")
+	s.rules.Pace = quorum.Pace{
+		First: 4 * time.Millisecond, Most: 400 * time.Millisecond, Heal: time.Second, Handoff: 100 * time.Millisecond,
+		Random: func(time.Duration) time.Duration { return 0 },
+	}
+	s.calls = map[string]*lock.Call{}
 	s.call = lock.Call{Want: &lock.Want{TTL: 10 * time.Second, MaxHold: lock.NoLimit}}
+}
+
+func (s *teller) waits(who, line string) []lock.Act {
+	c := s.calls[who]
+	switch line[2:] {
+	case "waits":
+		c = &lock.Call{Want: &lock.Want{TTL: 10 * time.Second, MaxHold: lock.NoLimit}, Of: who}
+		s.calls[who] = c
+		return s.name.Wait(nil, c)
+	case "leaves":
+		return s.name.Leave(nil, c)
+	case "asks":
+		s.kind, s.outcome, s.acquire, s.asks = "acquire", quorum.Undecided, new(lock.Acquire), c
+		s.round = &s.acquire.Round
+		return s.name.Ask(nil, s.acquire, c, "token", nil)
+	case "goes on":
+		return s.name.Lost(nil, c, s.acquire)
+	}
+	require.Equal(s, "waits elsewhere", line[2:])
+	s.name.PeersWait([]string{who})
+	return nil
+}
+
+// shown is what a node shows to a waiter.
+func (s *teller) shown(words []string) wire.Reply {
+	switch {
+	case words[0] == "nothing":
+		return wire.Reply{Answer: quorum.No, Tracked: true}
+	case words[0] == "data":
+		return wire.Reply{Answer: quorum.Refused, Err: nodeerr.ErrForeign, Tracked: true}
+	case words[2] == "ever":
+		return wire.Reply{Answer: quorum.Yes, Value: words[0], TTL: wire.NoTTL, Tracked: true}
+	}
+	ttl, err := time.ParseDuration(words[2])
+	require.NoError(s, err)
+	return wire.Reply{Answer: quorum.Yes, Value: words[0], TTL: ttl, Tracked: true}
+}
+
+func (s *teller) unlock() []string {
+	if next := s.name.Next(s.term, &s.hold); next != nil {
+		var acts []lock.Act
+		acts, s.hold = s.name.Pass(nil, s.term, &s.hold, next.Want)
+		return append([]string{fmt.Sprintf("%v has the lock", next.Of)}, s.comesOf(acts)...)
+	}
+	s.term.Leave(s.now, &s.hold)
+	return s.comesOf(s.ask("release"))
 }
 
 func (s *teller) ask(kind string) []lock.Act {
 	s.kind, s.outcome = kind, quorum.Undecided
 	switch kind {
 	case "acquire":
-		s.acquire = new(lock.Acquire)
+		s.acquire, s.asks = new(lock.Acquire), &s.call
 		s.round = &s.acquire.Round
-		return s.name.Ask(nil, s.acquire, &s.call, "token", nil)
+		return s.name.Ask(nil, s.acquire, s.asks, "token", nil)
 	case "extend":
 		e := new(lock.Extend)
 		s.round = &e.Round
@@ -229,10 +316,17 @@ func (s *teller) reply(node int, words []string, noTTL bool) (wire.Tag, wire.Rep
 
 // comesOf puts what is to be done into words.
 func (s *teller) comesOf(acts []lock.Act) (said []string) {
+	var won []lock.Act
 	last := ""
 	for _, a := range acts {
 		what, node := "", fmt.Sprint(" ", a.Tag.Node)
 		switch {
+		case a.What != lock.Send && a.What != lock.AwaitCleanUp:
+			what, node = s.act(&a), ""
+		case a.Tag.What == lock.Watch:
+			what = "watch"
+		case a.Tag.What == lock.Heal:
+			what = "delete what has no TTL on"
 		case a.What == lock.AwaitCleanUp:
 			what, node = "await the clean-up", ""
 		case a.Tag.What == lock.Observe:
@@ -260,25 +354,56 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 		}
 		last = what
 	}
+	if s.round == nil {
+		return said
+	}
 	if s.round.Outcome() != s.outcome {
 		s.outcome = s.round.Outcome()
 		what := outcomes[s.outcome]
 		if s.kind == "acquire" && s.outcome == quorum.Done {
 			s.term, s.ended = new(lock.Term), quorum.Held
-			s.name.Won(nil, &s.call, s.call.Want, s.acquire, s.term, nil)
+			won = s.name.Won(nil, s.asks, s.asks.Want, s.acquire, s.term, nil)
 			mark := s.term.Mark()
+			s.hold = s.term.Hold()
 			what += fmt.Sprintf(", held for %v", s.term.Remaining(s.now))
 			if mark.Number > 0 {
 				what += fmt.Sprintf(", with fencing token %d", mark.Number)
 			}
 		}
 		said = append(said, what)
+		for i := range won {
+			said = append(said, s.act(&won[i]))
+		}
 	}
 	if s.term != nil && s.term.At(s.now) != s.ended {
 		s.ended = s.term.At(s.now)
 		said = append(said, map[quorum.Ending]string{quorum.Lost: "the lock is lost", quorum.Expired: "the lock has expired"}[s.ended])
 	}
 	return said
+}
+
+// act puts into words what is not sent as a command of the lock.
+func (s *teller) act(a *lock.Act) string {
+	switch a.What {
+	case lock.Offer:
+		return fmt.Sprintf("it is the turn of %v", a.Call.Of)
+	case lock.Refuse:
+		return fmt.Sprintf("%v waits no more", a.Call.Of)
+	case lock.Wake:
+		s.wakeAt = a.At
+		return fmt.Sprintf("wake in %v", a.At.Sub(s.now))
+	case lock.Publish:
+		through := fmt.Sprintf("node %d", a.Message.Node)
+		if a.Message.Node == lock.AllNodes {
+			through = "all nodes"
+		}
+		return fmt.Sprintf("tell %s through %s: %s %v", a.Message.To, through, a.Message.What, a.Message.Peers)
+	case lock.Listen:
+		return "listen"
+	case lock.Warn:
+		return fmt.Sprintf("log that nodes %v hold it without a TTL", a.Stuck.Nodes)
+	}
+	return fmt.Sprint(a.What)
 }
 
 func (s *teller) why() (said []string) {
