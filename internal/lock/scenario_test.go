@@ -195,52 +195,6 @@ func (s *teller) begin(nodes int, fenced bool) {
 	s.call = lock.Call{Want: &lock.Want{TTL: 10 * time.Second, MaxHold: lock.NoLimit}}
 }
 
-func (s *teller) waits(who, line string) []lock.Act {
-	c := s.calls[who]
-	switch line[2:] {
-	case "waits":
-		c = &lock.Call{Want: &lock.Want{TTL: 10 * time.Second, MaxHold: lock.NoLimit}, Of: who}
-		s.calls[who] = c
-		return s.name.Wait(nil, c)
-	case "leaves":
-		return s.name.Leave(nil, c)
-	case "asks":
-		s.kind, s.outcome, s.acquire, s.asks = "acquire", quorum.Undecided, new(lock.Acquire), c
-		s.round = &s.acquire.Round
-		return s.name.Ask(nil, s.acquire, c, "token", nil)
-	case "goes on":
-		return s.name.Lost(nil, c, s.acquire)
-	}
-	require.Equal(s, "waits elsewhere", line[2:])
-	s.name.PeersWait([]string{who})
-	return nil
-}
-
-// shown is what a node shows to a waiter.
-func (s *teller) shown(words []string) wire.Reply {
-	switch {
-	case words[0] == "nothing":
-		return wire.Reply{Answer: quorum.No, Tracked: true}
-	case words[0] == "data":
-		return wire.Reply{Answer: quorum.Refused, Err: nodeerr.ErrForeign, Tracked: true}
-	case words[2] == "ever":
-		return wire.Reply{Answer: quorum.Yes, Value: words[0], TTL: wire.NoTTL, Tracked: true}
-	}
-	ttl, err := time.ParseDuration(words[2])
-	require.NoError(s, err)
-	return wire.Reply{Answer: quorum.Yes, Value: words[0], TTL: ttl, Tracked: true}
-}
-
-func (s *teller) unlock() []string {
-	if next := s.name.Next(s.term, &s.hold); next != nil {
-		var acts []lock.Act
-		acts, s.hold = s.name.Pass(nil, s.term, &s.hold, next.Want)
-		return append([]string{fmt.Sprintf("%v has the lock", next.Of)}, s.comesOf(acts)...)
-	}
-	s.term.Leave(s.now, &s.hold)
-	return s.comesOf(s.ask("release"))
-}
-
 func (s *teller) ask(kind string) []lock.Act {
 	s.kind, s.outcome = kind, quorum.Undecided
 	switch kind {
@@ -380,30 +334,6 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 		said = append(said, map[quorum.Ending]string{quorum.Lost: "the lock is lost", quorum.Expired: "the lock has expired"}[s.ended])
 	}
 	return said
-}
-
-// act puts into words what is not sent as a command of the lock.
-func (s *teller) act(a *lock.Act) string {
-	switch a.What {
-	case lock.Offer:
-		return fmt.Sprintf("it is the turn of %v", a.Call.Of)
-	case lock.Refuse:
-		return fmt.Sprintf("%v waits no more", a.Call.Of)
-	case lock.Wake:
-		s.wakeAt = a.At
-		return fmt.Sprintf("wake in %v", a.At.Sub(s.now))
-	case lock.Publish:
-		through := fmt.Sprintf("node %d", a.Message.Node)
-		if a.Message.Node == lock.AllNodes {
-			through = "all nodes"
-		}
-		return fmt.Sprintf("tell %s through %s: %s %v", a.Message.To, through, a.Message.What, a.Message.Peers)
-	case lock.Listen:
-		return "listen"
-	case lock.Warn:
-		return fmt.Sprintf("log that nodes %v hold it without a TTL", a.Stuck.Nodes)
-	}
-	return fmt.Sprint(a.What)
 }
 
 func (s *teller) why() (said []string) {

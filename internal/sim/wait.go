@@ -62,9 +62,11 @@ func (w *waiter) take(r *round) {
 	n := w.queue
 	w.round = nil
 	switch {
+	case w.lock != nil:
+		n.client.check(false, "a wait ends once", "client %d: waiter %d has a round, and the lock", n.client.number, w.number)
 	case r.outcome == quorum.Done:
-		k, acts := n.won(r, &w.call)
 		w.got("has the lock")
+		k, acts := n.won(r, &w.call)
 		n.act(acts)
 		n.client.after(w.For, func() { k.leave(w) })
 	case w.cancelled:
