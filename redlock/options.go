@@ -28,7 +28,7 @@ type config struct {
 	maxTTLBy  string // what sets it
 	drift     quorum.Drift
 	prefix    string
-	pace      quorum.Pace
+	pace      lock.Pace
 	fencing   bool
 	keepFence time.Duration
 	logger    *slog.Logger
@@ -55,7 +55,7 @@ func newConfig(opts []Option) (config, error) {
 		logger:    slog.New(slog.DiscardHandler),
 		clock:     clock.System(),
 		wall:      time.Now,
-		pace: quorum.Pace{
+		pace: lock.Pace{
 			First: 2 * time.Millisecond, Most: 200 * time.Millisecond,
 			Random: func(below time.Duration) time.Duration { return rand.N(max(below, 1)) },
 		},

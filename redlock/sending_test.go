@@ -43,7 +43,15 @@ func block(l *Locker, node int) (release func()) {
 	}
 }
 
-// warm returns a Locker over three servers, to all of which it is connected.
+// called reports whether a server has been sent a command.
+func called(t *testing.T, s *testredis.Process, command string) bool {
+	t.Helper()
+	stats, err := redis.String(s.Do("INFO", "commandstats"))
+	require.NoError(t, err)
+	return strings.Contains(stats, "cmdstat_"+command)
+}
+
+// warm returns a Locker over three servers, to all of which it is connected. They have carried out all that was sent to them.
 func warm(t *testing.T) ([]*testredis.Process, []*pool.Node, *Locker) {
 	servers := testredis.Real(t, 3)
 	nodes, err := pool.Open(testredis.URLs(servers), pool.WithTimeout(time.Minute))
@@ -53,6 +61,9 @@ func warm(t *testing.T) ([]*testredis.Process, []*pool.Node, *Locker) {
 	first, err := l.TryLock(t.Context(), "warm")
 	require.NoError(t, err)
 	require.NoError(t, first.Unlock(t.Context()))
+	for _, s := range servers {
+		require.Eventually(t, func() bool { return called(t, s, "eval") }, time.Minute, time.Millisecond)
+	}
 	return servers, nodes, l
 }
 
@@ -86,11 +97,7 @@ func TestTryLock_DoesNotReturnBeforeItsReleasesAreSent(t *testing.T) {
 		s.Thaw() // which refuses: the second refusal loses the round
 	}
 	for _, s := range servers[:2] {
-		require.Eventually(t, func() bool { // the release was sent there
-			stats, err := redis.String(s.Do("INFO", "commandstats"))
-			require.NoError(t, err)
-			return strings.Contains(stats, "cmdstat_eval")
-		}, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return called(t, s, "eval") }, time.Minute, time.Millisecond) // the release
 	}
 	cancel()
 	select {
@@ -113,11 +120,6 @@ func TestTryLock_DoesNotReturnBeforeItsReleasesAreSent(t *testing.T) {
 func TestTryLock_ReleasesNothingBeforeTheAcquireHasGoneToEveryNode(t *testing.T) {
 	t.Parallel()
 	servers, nodes, l := warm(t)
-	called := func(s *testredis.Process, command string) bool {
-		stats, err := redis.String(s.Do("INFO", "commandstats"))
-		require.NoError(t, err)
-		return strings.Contains(stats, "cmdstat_"+command)
-	}
 	for _, s := range servers[:2] {
 		_, err := s.Do("SET", "name", "other", "PX", 3600_000)
 		require.NoError(t, err)
@@ -131,11 +133,11 @@ func TestTryLock_ReleasesNothingBeforeTheAcquireHasGoneToEveryNode(t *testing.T)
 		returned <- err
 	}()
 	for _, s := range servers[:2] {
-		require.Eventually(t, func() bool { return called(s, "set:") }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return called(t, s, "set:") }, time.Minute, time.Millisecond)
 	}
 	for range 20 { // the refusals have come, or will come soon
 		for _, s := range servers[:2] {
-			require.False(t, called(s, "eval"), "the release has been sent, and the acquire has not gone to the third node")
+			require.False(t, called(t, s, "eval"), "the release has been sent, and the acquire has not gone to the third node")
 		}
 	}
 	release()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/node"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/redlock/event"
@@ -25,7 +24,7 @@ const holds = "holds"
 const (
 	maxKey = len("\n") + 2*maxNameBytes
 	// maxMessage is the length of the longest message.
-	maxMessage = len(lock.Waits) + maxKey + max(maxKey, quorum.MaxPeers*(len("\n")+token.OwnerChars))
+	maxMessage = len(lock.Waits) + maxKey + max(maxKey, lock.MaxPeers*(len("\n")+token.OwnerChars))
 )
 
 const _ = uint(wire.MaxPushed - maxMessage) // nodes drop what is longer than that

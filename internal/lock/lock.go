@@ -29,7 +29,7 @@ type Act struct {
 	Raise   *quorum.Raise // what Command raises, if the tag says so
 	Call    *Call
 	Message *Message
-	Stuck   *quorum.Stuck
+	Stuck   *Stuck
 }
 
 // What is what an Act does.

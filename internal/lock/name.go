@@ -37,7 +37,7 @@ func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiv
 	r, now := n.rules, n.rules.Clock.Now()
 	a.Ask = form.Ask{TTL: c.Want.TTL, Block: c.Block}
 	if c.waits {
-		a.Ask.Block, a.Ask.Floor = n.queue.Block(), n.queue.floor
+		a.Ask.Block, a.Ask.Floor = n.queue.block(), n.queue.floor
 	} else {
 		n.tries++
 	}
@@ -64,20 +64,18 @@ func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, t *Term, to wire.Re
 		n.tries--
 		return acts
 	}
-	q, now := n.queue, r.Clock.Now()
-	q.holder, q.since, q.floor, q.turnCame = t, now, 0, false
-	return n.apply(acts, q.Won(now, a.grant))
+	return n.queue.won(acts, r.Clock.Now(), t)
 }
 
 // Lost takes it that the round of a call was not won. A call that waits goes on, unless it leaves instead.
 func (n *Name) Lost(acts []Act, c *Call, a *Acquire) []Act {
 	if c.waits {
 		n.queue.floor = max(n.queue.floor, a.votes.Highest())
-		return n.apply(acts, n.queue.Lost(n.rules.Clock.Now()))
+		return n.queue.lost(acts, n.rules.Clock.Now())
 	}
 	n.tries--
 	if n.rules.Pace.Heal > 0 && a.noExpiry() {
-		return n.apply(acts, n.queued().Denied(n.rules.Clock.Now()))
+		return n.queued().denied(acts, n.rules.Clock.Now())
 	}
 	return acts
 }
@@ -105,18 +103,10 @@ func (n *Name) CleanUp(acts []Act, t *Term) []Act {
 // ended gives the next call its turn behind a release.
 func (n *Name) ended(acts []Act, t *Term, exclusive bool) []Act {
 	n.forget(t)
-	q := n.queue
-	if q == nil {
-		return acts
+	if q := n.queue; q != nil && (exclusive || q.holder == t) {
+		return q.released(acts, n.rules.Clock.Now())
 	}
-	now := n.rules.Clock.Now()
-	switch {
-	case q.holder == t:
-		q.holder, q.since = nil, now
-	case !exclusive:
-		return acts
-	}
-	return n.apply(acts, q.Unlocked(now))
+	return acts
 }
 
 // Detach leaves a lock on the nodes, which another process will release there. The calls that wait watch the nodes from now on.
@@ -124,40 +114,16 @@ func (n *Name) Detach(acts []Act, t *Term, h *quorum.Hold) []Act {
 	now := n.rules.Clock.Now()
 	t.Leave(now, h)
 	n.forget(t)
-	q := n.queue
-	if q == nil || q.holder != t { // they watch the nodes already
-		return acts
+	if q := n.queue; q != nil && q.holder == t { // else they watch the nodes already
+		return q.detached(acts, now)
 	}
-	q.holder, q.since = nil, now
-	return n.apply(acts, q.Detached(now))
-}
-
-// Next returns the call that a lock may be passed on to, by who gives up the hold from; nil if there is none.
-func (n *Name) Next(t *Term, from *quorum.Hold) *Call {
-	if n.queue == nil {
-		return nil
-	}
-	now := n.rules.Clock.Now()
-	c, ok := n.queue.Next(now)
-	if !ok || !t.mayPass(now, from, c.Want) {
-		return nil
-	}
-	return c
-}
-
-// Pass passes a lock on to the call that Next has returned, which wants to. If that one does not want it renewed, the caller ends the
-// renewals.
-func (n *Name) Pass(acts []Act, t *Term, from *quorum.Hold, to *Want) ([]Act, quorum.Hold) {
-	q, now := n.queue, n.rules.Clock.Now()
-	hold := t.pass(now, from, to)
-	q.holder, q.since = t, now
-	return n.apply(acts, q.Passed(now, &t.Handoff)), hold
+	return acts
 }
 
 // Changed takes the announcement of a node that the key may have changed.
 func (n *Name) Changed(acts []Act, node int) []Act {
-	if q := n.queue; q != nil && q.Awaits(node) { // most changes concern nobody, as they were made here
-		acts = n.apply(acts, q.Invalidated(n.rules.Clock.Now(), node))
+	if n.queue != nil {
+		acts = n.queue.changed(acts, node)
 	}
 	for t := n.terms; t != nil; t = t.next {
 		if t.Tracked {
@@ -165,28 +131,6 @@ func (n *Name) Changed(acts []Act, node int) []Act {
 		}
 	}
 	return acts
-}
-
-// TrackingActive takes it that a node announces changes from now on, and that the key may have changed there before. It is about
-// those who wait; that the locks are to be observed too is [Name.Changed].
-func (n *Name) TrackingActive(acts []Act, node int) []Act {
-	if n.queue == nil {
-		return acts
-	}
-	return n.apply(acts, n.queue.TrackingActive(n.rules.Clock.Now(), node))
-}
-
-// TrackingLost takes it that the connection to a node has ended.
-func (n *Name) TrackingLost(acts []Act, node int) []Act {
-	for t := n.terms; t != nil; t = t.next {
-		if t.Tracked {
-			t.TrackingLost(node)
-		}
-	}
-	if n.queue == nil {
-		return acts
-	}
-	return n.apply(acts, n.queue.TrackingLost(n.rules.Clock.Now(), node))
 }
 
 // Terms returns the locks that are not over.
@@ -210,9 +154,6 @@ func (n *Name) Idle() bool {
 	}
 	return n.tries == 0 && n.terms == nil && (n.queue == nil || n.queue.idle(now))
 }
-
-// Healing reports whether it is remembered since when a key has had no TTL.
-func (n *Name) Healing() bool { return n.queue != nil && n.queue.Healing() }
 
 func (n *Name) forget(t *Term) {
 	for at := &n.terms; *at != nil; at = &(*at).next {

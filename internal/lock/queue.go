@@ -1,120 +1,229 @@
 package lock
 
 import (
+	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
-	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// queue are the calls that wait for a name.
+// While a process keeps the lock to its own calls, each change of the holder costs one round trip. Others wait meanwhile. See
+// docs/adr/0006-waiting.md.
+const (
+	// maxWins is how many times in a row a process takes the lock while peers wait.
+	maxWins = 6
+	// maxLoneWins is the same while neither a peer nor a client of another library is known to want the lock. Those clients
+	// cannot announce themselves: they get a gap of a few round trips.
+	maxLoneWins = 48
+)
+
+// queue has the calls that wait for a name. The first contends for the lock, and the others get their turn when it has got the lock
+// or gives up.
+//
+// A lock that is released in this process goes to the first call: its round follows the release on the same connections. After some
+// wins in a row the turn passes to another process: to the peer that has waited for the longest, if any have announced themselves.
 type queue struct {
-	*quorum.Queue[*Call]
-	holder   *Term     // that a call of the queue got last, until it has ended; maybe it is over
-	since    time.Time // when that was, or when it ended
-	floor    uint64    // the highest number that a lost round was granted since the last that was won
-	turnCame bool      // another process has passed the turn to this one since the last round that was won
+	key   string
+	rules *Rules
+	nodes []nodeState
+	calls []*Call
+
+	holder *Term     // that a call of the queue got last, until it is over
+	since  time.Time // when that was, or when it was over
+	floor  uint64    // the highest number that a lost round was granted since the last that was won
+
+	wins       int       // how many times in a row this process has taken the lock
+	first      time.Time // since when it has kept the lock to its own calls
+	unlocked   time.Time // when it has released the lock last
+	passing    bool      // the lock has been passed on in memory since it was taken
+	yieldUntil time.Time // until then it is for others to take it
+
+	peers    []string // other processes that wait; the first is the next
+	seen     string   // the token that was observed last; its holder has been told that some wait here
+	turnCame bool     // another process has passed the turn to this one since the last round that was won
+
+	trying        bool          // a round is under way
+	splitVotes    int           // rounds in a row that nobody has won
+	polls         int           // rounds in a row that were lost to the same holder or to failing nodes
+	spuriousWakes int           // wake-ups that did not lead to the lock
+	yielding      bool          // a peer may be about to take the lock: what looks free is left to it for a moment
+	rtt           time.Duration // smoothed duration of a round
+	took          time.Duration // likewise, of those that were won, from 0 on
+	strangers     strangers     // the clients of other libraries
+	warned        bool          // that keys without a TTL are in the way
+	healAt        time.Time     // when a call that does not wait has all nodes observed
+
+	notBefore time.Time // of the next round, and of an observation of what has changed
+	pollAt    time.Time // when a round begins though no node would push a change
+	observeAt time.Time // when all nodes are observed
 }
 
 // queued returns the queue, and makes it if there is none.
 func (n *Name) queued() *queue {
 	if n.queue == nil {
-		n.queue = &queue{Queue: quorum.NewQueue[*Call](n.rules.Nodes, n.rules.Self, n.rules.Pace)}
+		n.queue = &queue{key: n.key, rules: n.rules, nodes: make([]nodeState, n.rules.Nodes), rtt: min(n.rules.Pace.First, maxRTT)}
 	}
 	return n.queue
 }
 
-// idle reports whether the queue can be discarded. A lock that has expired may never be unlocked.
-func (q *queue) idle(now time.Time) bool {
-	return q.Idle(now) || q.Len() == 0 && q.holder != nil && q.holder.At(now) != quorum.Held
-}
-
-// Wait has a call wait for the lock. It has its turn with an [Offer], and leaves with Won, Pass, Leave or a [Refuse].
+// Wait has a call wait for the lock, behind those that wait already. It has its turn with an [Offer], and leaves with Won, Pass, Leave
+// or a [Refuse].
 func (n *Name) Wait(acts []Act, c *Call) []Act {
+	q, now := n.queued(), n.rules.Clock.Now()
 	c.waits = true
-	return n.apply(acts, n.queued().Join(n.rules.Clock.Now(), c))
+	q.calls = append(q.calls, c)
+	switch {
+	case len(q.calls) > 1 || q.trying:
+		return append(acts, Act{What: Listen})
+	case q.ours(now) || now.Before(q.yieldUntil):
+		return q.next(acts, now)
+	}
+	q.reset()
+	return q.try(acts)
 }
 
-// Leave has a call wait no more. A round that is under way for it has been given up.
+// Leave has a call wait no more, which gives up. If it had a round under way, that has been stopped, and the round of the next call
+// follows its release.
 func (n *Name) Leave(acts []Act, c *Call) []Act {
-	return n.apply(acts, n.queue.Leave(n.rules.Clock.Now(), c))
+	q, now := n.queue, n.rules.Clock.Now()
+	i := slices.Index(q.calls, c)
+	if i < 0 {
+		return acts
+	}
+	q.calls = slices.Delete(q.calls, i, i+1)
+	if i == 0 && q.trying {
+		q.missed()
+	}
+	switch {
+	case len(q.calls) == 0:
+		q.trying = false
+		q.forget()
+		if q.ours(now) {
+			return acts
+		}
+		return q.passTurn(acts)
+	case i == 0 && q.trying:
+		return q.try(acts)
+	}
+	return q.next(acts, now)
 }
 
 // Tick takes it that the time of a [Wake] has come.
-func (n *Name) Tick(acts []Act) []Act { return n.apply(acts, n.queue.Tick(n.rules.Clock.Now())) }
+func (n *Name) Tick(acts []Act) []Act { return n.queue.next(acts, n.rules.Clock.Now()) }
 
-// PeersWait takes the message of another process that some wait for the lock.
-func (n *Name) PeersWait(who []string) {
-	if n.queue == nil {
-		return
+// refuse ends all waits, as the lock cannot become free.
+func (q *queue) refuse(acts []Act) []Act {
+	for _, c := range q.calls {
+		acts = append(acts, Act{What: Refuse, Call: c})
 	}
-	for _, w := range who {
-		n.queue.PeerWaits(w)
-	}
-}
-
-// TurnPassed takes the message of another process, as it arrives through a node, that it has passed the turn to this one. first
-// reports that no other node has delivered it before.
-func (n *Name) TurnPassed(acts []Act, node int, peers []string) (_ []Act, first bool) {
-	q, now := n.queue, n.rules.Clock.Now()
-	if q == nil { // nobody waits here any more
-		if len(peers) > 0 {
-			acts = append(acts, Act{What: Publish, Message: &Message{What: Yours, To: peers[0], Peers: peers[1:], Node: node}})
-		}
-		return acts, false
-	}
-	if q.holder == nil || q.holder.At(now) != quorum.Held { // else the turn has been taken already
-		first, q.turnCame = !q.turnCame, true
-	}
-	return n.apply(acts, q.TurnPassed(now, node, peers)), first
-}
-
-// Answered takes the reply to what the queue has sent.
-func (n *Name) Answered(acts []Act, tag wire.Tag, reply wire.Reply) []Act {
-	now, node := n.rules.Clock.Now(), int(tag.Node)
-	if tag.What == Heal {
-		return n.apply(acts, n.queue.Healed(now, node, reply.Answer == quorum.Yes))
-	}
-	return n.apply(acts, n.queue.Observed(now, node, keyState(n.rules.Form, reply)))
-}
-
-// apply makes Acts of what the queue decides.
-func (n *Name) apply(acts []Act, decided quorum.Actions) []Act {
-	if len(decided.Observe) > 0 {
-		cmd := form.Observe(n.key)
-		for _, i := range decided.Observe {
-			acts = append(acts, Act{Command: cmd, Tag: wire.Tag{What: Watch, Node: uint16(i)}})
-		}
-	}
-	for _, k := range decided.Heal {
-		acts = append(acts, Act{Command: form.Heal(n.key, k.Token), Tag: wire.Tag{What: Heal, Node: uint16(k.Node)}})
-	}
-	if decided.Stuck != nil {
-		acts = append(acts, Act{What: Warn, Stuck: decided.Stuck})
-	}
-	if a := decided.Announce; a != nil {
-		acts = append(acts, Act{What: Publish, Message: &Message{What: Waits, To: a.To, Peers: []string{n.rules.Self}, Node: a.Node}})
-	}
-	if t := decided.PassTurn; t != nil {
-		acts = append(acts, Act{What: Publish, Message: &Message{What: Yours, To: t.To, Peers: t.Peers, Node: AllNodes}})
-	}
-	if decided.Listen {
-		acts = append(acts, Act{What: Listen})
-	}
-	if !decided.WakeAt.IsZero() {
-		acts = append(acts, Act{What: Wake, At: decided.WakeAt})
-	}
-	if decided.Hopeless {
-		for _, c := range n.queue.Dismiss() {
-			acts = append(acts, Act{What: Refuse, Call: c})
-		}
-	}
-	if c, ok := n.queue.Head(); ok && decided.Try {
-		acts = append(acts, Act{What: Offer, Call: c})
-	}
+	q.calls = nil
 	return acts
+}
+
+// won takes it that the first call has won its round. It leaves the queue, and has the lock.
+func (q *queue) won(acts []Act, now time.Time, t *Term) []Act {
+	q.calls = slices.Delete(q.calls, 0, 1)
+	// The gain of 1/8 is that of TCP's round-trip time estimate, RFC 6298.
+	took := min(now.Sub(t.Start()), maxRTT)
+	q.rtt += (min(took, q.rules.Pace.Most) - q.rtt) / 8
+	q.took += (took - q.took) / 8
+	q.reset()
+	q.wins++
+	q.keptFrom(t.Start(), q.wins == 1)
+	q.trying, q.turnCame, q.floor = false, false, 0
+	q.has(now, t)
+	return q.next(acts, now)
+}
+
+// has takes it that this process has the lock.
+func (q *queue) has(now time.Time, t *Term) {
+	for i := range q.nodes {
+		q.nodes[i].noTTLFrom = time.Time{} // changes are not followed while the lock is held here
+	}
+	q.holder, q.since, q.seen, q.yieldUntil = t, now, "", time.Time{}
+}
+
+// over takes it that this process has the lock no more.
+func (q *queue) over(now time.Time) {
+	if q.holder != nil {
+		q.holder, q.since = nil, now
+	}
+}
+
+// ours reports whether this process has the lock that a call of the queue got last, as far as is known.
+func (q *queue) ours(now time.Time) bool { return q.holder != nil && now.Before(q.holder.Kept()) }
+
+// reset drops what the rounds before have shown.
+func (q *queue) reset() {
+	q.splitVotes, q.polls, q.spuriousWakes, q.yielding, q.notBefore = 0, 0, 0, false, time.Time{}
+	q.strangers.rounds = 0
+}
+
+// lost takes it that the first call has lost its round. All nodes have to be observed, unless the lock was released for it during the
+// round, or others poll: then another follows at once.
+func (q *queue) lost(acts []Act, now time.Time) []Act {
+	q.over(now)
+	q.missed()
+	if q.free(now) || q.again(now) {
+		return q.try(acts)
+	}
+	pace := &q.rules.Pace
+	q.trying = false
+	q.notBefore, q.pollAt, q.observeAt = pace.backOff(now, q.splitVotes), pace.backOff(now, q.polls), now
+	q.splitVotes++
+	q.polls++
+	return append(q.next(acts, now), Act{What: Listen})
+}
+
+// released takes it that this process's release has been sent to the nodes. What is sent now comes behind it.
+func (q *queue) released(acts []Act, now time.Time) []Act {
+	q.over(now)
+	q.passing, q.unlocked = false, now
+	switch {
+	case q.trying:
+		for i := range q.nodes {
+			q.nodes[i].freed()
+		}
+		return acts
+	case len(q.calls) > 0 && !q.keptLong(now) && (q.wins < maxWins || q.wins < maxLoneWins && len(q.peers) == 0 && !q.contend(now)):
+		return q.try(acts)
+	case len(q.calls)+len(q.peers) == 0:
+		if q.wins >= maxWins || q.keptLong(now) { // peers that cannot reach us would never get it
+			acts = append(acts, Act{What: Listen})
+		}
+		return acts
+	}
+	q.reset()
+	for i := range q.nodes {
+		q.nodes[i].forget()
+		q.nodes[i].changed = true
+	}
+	if len(q.peers) > 0 { // observe before the first round
+		q.spuriousWakes, q.yielding = 1, true
+	}
+	q.yieldUntil = now.Add(q.yieldDelay())
+	q.wins, q.notBefore, q.observeAt = 0, q.yieldUntil, now.Add(observeEvery)
+	return append(q.next(q.passTurn(acts), now), Act{What: Listen})
+}
+
+// detached takes it that the holder has left the lock on the nodes, for another process to release. The calls watch the nodes from now
+// on, as they do with any lock of another process.
+func (q *queue) detached(acts []Act, now time.Time) []Act {
+	q.over(now)
+	q.passing, q.wins = false, 0
+	if q.trying || len(q.calls) == 0 { // whose round finds out, as the first of those who come later will
+		return acts
+	}
+	q.reset()
+	q.observeAt = now
+	return append(q.next(acts, now), Act{What: Listen})
+}
+
+// idle reports whether the queue can be discarded: nobody waits, nobody holds what he got in this queue, and others have had the time to
+// take it. A lock that has expired may never be unlocked.
+func (q *queue) idle(now time.Time) bool {
+	return len(q.calls) == 0 && !q.ours(now) && !now.Before(q.yieldUntil)
 }
 
 // Waiting returns the calls that wait, in the order in which they came. The caller does not change it.
@@ -122,35 +231,28 @@ func (n *Name) Waiting() []*Call {
 	if n.queue == nil {
 		return nil
 	}
-	return n.queue.Waiters()
+	return n.queue.calls
 }
 
-// Deserted reports whether a release now would pass the turn early.
-func (n *Name) Deserted() bool { return n.queue != nil && n.queue.Deserted() }
-
-// Taken reports whether others, here or elsewhere, are known to have had the lock since an instant, or to have it. Something waits,
-// or has waited.
+// Taken reports whether others, here or elsewhere, are known to have had the lock since an instant, or to have it: one of them has been
+// seen to hold a node, or it is their turn. Something waits, or has waited.
 func (n *Name) Taken(since time.Time) bool {
-	q := n.queue
-	return q.holder != nil || !q.since.Before(since) || q.Taken(n.rules.Clock.Now())
-}
-
-// Seen returns what is known of the key on a node, and since when it has been seen without a TTL, and unchanged; zero means that it
-// was not.
-func (n *Name) Seen(node int) (seen quorum.KeyState, noTTL time.Time) {
-	if n.queue == nil {
-		return seen, noTTL
-	}
-	return n.queue.Seen(node), n.queue.NoTTLSince(node)
+	q, now := n.queue, n.rules.Clock.Now()
+	return q.holder != nil || !q.since.Before(since) || now.Before(q.yieldUntil) ||
+		q.count(func(n *nodeState) bool { return n.Held && !n.Foreign }) > 0
 }
 
 // Holder returns the owner part of the holder's token and its metadata: of this process, or as a node has shown them last.
 func (n *Name) Holder() (owner, metadata string) {
-	if q := n.queue; q != nil && q.holder != nil && q.holder.At(n.rules.Clock.Now()) == quorum.Held {
+	q := n.queue
+	if q == nil {
+		return "", ""
+	}
+	if q.holder != nil && q.holder.At(n.rules.Clock.Now()) == quorum.Held {
 		return n.rules.Self, q.holder.holder.Metadata
 	}
-	for i := range n.rules.Nodes {
-		if seen, _ := n.Seen(i); seen.Held {
+	for i := range q.nodes {
+		if seen := &q.nodes[i]; seen.Held {
 			return seen.Owner, token.Metadata(seen.Token)
 		}
 	}

@@ -17,5 +17,5 @@ type Rules struct {
 	Form    form.Form     // of the locks that are taken, in which all are observed
 	Fenced  *form.Fenced  // of those that have a number
 	Drift   quorum.Drift
-	Pace    quorum.Pace
+	Pace    Pace
 }

@@ -187,7 +187,7 @@ func (s *teller) begin(nodes int, fenced bool) {
 		s.rules.Form = s.rules.Fenced
 	}
 	s.name.Begin(&s.rules, "name")
-	s.rules.Pace = quorum.Pace{
+	s.rules.Pace = lock.Pace{
 		First: 4 * time.Millisecond, Most: 400 * time.Millisecond, Heal: time.Second, Handoff: 100 * time.Millisecond,
 		Random: func(time.Duration) time.Duration { return 0 },
 	}

@@ -1,9 +1,6 @@
 package quorum
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Handoff passes a lock on within a process: the lease goes on, and its next holder is a waiter of the same process. No node is
 // asked, so the lock has to be as good for the next holder as one that the nodes have just granted. See docs/safety.md.
@@ -63,63 +60,3 @@ func (h *Handoff) Pass() Hold {
 
 // MaxBlock is how many fencing tokens a round may reserve. fenced_acquire.lua knows it too.
 const MaxBlock = 4096
-
-// Block returns how many numbers to ask for in the round that begins: one for every two microseconds that rounds take. A process
-// asks for no more in all, also in rounds that it does not win, than half the microseconds that the rounds took which it has won,
-// as the estimate begins with 0 and lags. Rounds that win a name overlap by one at most, so that counters do not run ahead of the
-// clocks; see docs/safety.md.
-func (q *Queue[W]) Block() uint64 {
-	if q.pace.Handoff == 0 || len(q.waiters) < 2 {
-		return 1
-	}
-	return uint64(min(max(q.took.Microseconds()/2, 1), MaxBlock))
-}
-
-// missed records that a round was not won. The numbers that it asked for are used up where they were granted.
-func (q *Queue[W]) missed() { q.took -= q.took / 8 }
-
-// Next returns the waiter that the lock may be passed on to: the head, if no round is under way for it, and it is not the turn of
-// others.
-func (q *Queue[W]) Next(now time.Time) (w W, ok bool) {
-	if q.trying || q.keptLong(now) {
-		return w, false
-	}
-	return q.Head()
-}
-
-// Passed records that a lock was passed on to the head, which leaves the queue.
-func (q *Queue[W]) Passed(now time.Time, h *Handoff) Actions {
-	q.waiters = slices.Delete(q.waiters, 0, 1)
-	q.passing = true
-	if q.heldUntil.Equal(h.lease.Kept()) { // as is known
-		return Actions{}
-	}
-	if q.wins == 0 { // it did not come from this queue
-		q.wins = 1
-		q.keptFrom(h.from, true)
-	}
-	q.reset()
-	q.forget()
-	q.keep()
-	q.heldUntil = h.lease.Kept()
-	return q.next(now)
-}
-
-// keptFrom records that this process has taken the lock. anew means that it was not the last to have it. So do others have had
-// their turn if it has been free since for longer than a release waits for them.
-func (q *Queue[W]) keptFrom(at time.Time, anew bool) {
-	if anew || at.Sub(q.unlocked) >= 4*q.rtt {
-		q.first = at
-	}
-}
-
-// keptLong reports whether this process has kept the lock to its own waiters for so long that it is the turn of others.
-func (q *Queue[W]) keptLong(now time.Time) bool {
-	return q.wins > 0 && q.pace.Handoff > 0 && now.Sub(q.first) >= q.pace.Handoff
-}
-
-// Deserted reports whether a release now would pass the turn early: peers wait, and nobody waits here; or the lock goes from
-// hand to hand, and the one who had it before may be about to come back.
-func (q *Queue[W]) Deserted() bool {
-	return len(q.waiters) == 0 && (len(q.peers) > 0 && q.wins < maxWins || q.passing)
-}

@@ -5,12 +5,9 @@
 // grants to the holder; a [Renewal] schedules the extensions of a lease, and an [Attach] makes a lease of a
 // lock of which only the token is known.
 //
-// A [Queue] orders the waiters of one process for a name. It decides when the one at the head runs a round or observes
-// the nodes, and when the turn passes to another process. What it asks for comes back as [Actions]. A [Handoff] decides
-// whether a lock is passed on within the process, and each handle on it has a [Hold].
+// A [Handoff] decides whether a lock is passed on within the process, and each handle on it has a [Hold].
 //
-// The shell must report one vote of every node that it asks within a bounded time, or call Stop; and it must
-// report the end of each round and the answer to each observation to the Queue.
+// The shell must report one vote of every node that it asks within a bounded time, or call Stop.
 //
 // Nothing here does I/O or starts a goroutine, and nothing is safe for concurrent
 // use: the shell serialises the events of one machine.
@@ -65,29 +62,20 @@ const (
 	TooLate           // a majority did it, but no validity was left
 )
 
-// Actions is what the shell has to do after an event. Rounds use the first part, a Queue the second; a zero field asks
-// for nothing.
+// Actions is what the shell has to do after an event; a zero field asks for nothing.
 type Actions struct {
 	// Release lists the nodes to send the release to, each behind everything that
 	// was sent to it before.
 	Release []int
 	// Raise lists the fencing tokens to send. The answers are for [Acquire.Raised].
 	Raise []Raise
+	// Observe lists the nodes on which the key is to be observed. The answers are for [Lease.Observed].
+	Observe []int
 	// AwaitCleanUp means that the round is lost and waits until its clean-up is
 	// confirmed: the shell calls Stop when the node timeout is over.
 	AwaitCleanUp bool
 	// Outcome is to be reported to the caller; Undecided means nothing to report.
 	Outcome Outcome
-
-	Try      bool      // begin a round for the waiter at the head
-	Observe  []int     // observe the key on these nodes
-	Heal     []LostKey // delete these
-	Hopeless bool      // the lock cannot become free: end all waits, see [Queue.Dismiss]
-	Stuck    *Stuck    // log it
-	Announce *Announce // publish to the holder that a peer waits here
-	PassTurn *Turn     // publish to a peer that it is its turn
-	Listen   bool      // report invalidations and messages from now on
-	WakeAt   time.Time // call Tick then, and not when it was asked for before; zero means that nothing changes
 }
 
 // Drift is the allowance for clocks that do not run at the same rate.

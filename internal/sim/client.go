@@ -54,7 +54,7 @@ func newClient(w *world, number int) *client {
 	if w.plan.Fenced {
 		c.wall = noon + w.plan.Walls[w.plan.Nodes+number]
 	}
-	pace := quorum.Pace{First: 2 * time.Millisecond, Most: 200 * time.Millisecond, Heal: healAfter, Handoff: c.plan.Handoff, Random: c.atRandom}
+	pace := lock.Pace{First: 2 * time.Millisecond, Most: 200 * time.Millisecond, Heal: healAfter, Handoff: c.plan.Handoff, Random: c.atRandom}
 	c.rules = lock.Rules{
 		Clock: &c.clock, Wall: c.timeOfDay, Nodes: len(w.servers), Timeout: nodeTimeout, Self: c.self, Form: c.form, Fenced: &c.fenced, Drift: drift, Pace: pace,
 	}

@@ -1,4 +1,4 @@
-package quorum_test
+package lock_test
 
 import (
 	"math"
@@ -210,7 +210,7 @@ func TestWait_KeyWithoutATTL(t *testing.T) {
 	never := steady
 	never.Heal = 0
 	t.Run("is in the way for ever if nobody heals", func(t *testing.T) {
-		newDriver(3, never).run(t, append(lost(seen...), []step{
+		newDriver(t, 3, never).run(append(lost(seen...), []step{
 			{"9s: tick", "tick 10s"},
 			{"10s: tick", "stuck for 10s on 0 1, tick 30s"},
 			{"29s: tick", "tick 30s"},
@@ -304,7 +304,7 @@ func TestWait_IgnoresChangesWhileTheLockIsHeldHere(t *testing.T) {
 func TestWait_PausesBetweenAQuarterAndTheWholeOfTheBackOff(t *testing.T) {
 	longest := steady
 	longest.Random = func(below time.Duration) time.Duration { return below - 1 }
-	newDriver(1, longest).run(t, []step{
+	newDriver(t, 1, longest).run([]step{
 		{"join 1", "try"},
 		{"lost", "*"},
 		{"0 free", "tick 3.999999ms"},
@@ -317,7 +317,7 @@ func TestWait_PausesBetweenAQuarterAndTheWholeOfTheBackOff(t *testing.T) {
 func TestWait_BackOffThatOverflowsIsTheLongest(t *testing.T) {
 	pace := steady
 	pace.First, pace.Most = 1<<60, 1<<61
-	newDriver(1, pace).run(t, []step{
+	newDriver(t, 1, pace).run([]step{
 		{"join 1", "try"},
 		{"lost", "*"}, {"unlocked", "try"},
 		{"lost", "*"}, {"unlocked", "try"},
@@ -335,13 +335,13 @@ func TestWait_BackOffThatWrapsAroundIsTheLongest(t *testing.T) {
 	for range 20 {
 		steps = append(steps, step{"lost", "*"}, step{"unlocked", "try"})
 	}
-	newDriver(1, pace).run(t, append(steps, []step{{"lost", "*"}, {"0 free", "tick 30s"}}...))
+	newDriver(t, 1, pace).run(append(steps, []step{{"lost", "*"}, {"0 free", "tick 30s"}}...))
 }
 
 // The danger: the longest TTL that a server can name is over at once.
 func TestWait_ATTLWithoutEndIsNotOver(t *testing.T) {
-	const forEver = "0 held b.1 for 2562047h47m16.854775807s"
-	newDriver(1, steady).run(t, []step{
+	const forEver = "0 held b.1 for 2562047h47m16.854775806s"
+	newDriver(t, 1, steady).run([]step{
 		{"join 1", "try"}, {"lost", "observe 0, tick 30s"}, {forEver, "announce to b through 0, tick 30s"}, {"10s: tick", "tick 30s"},
 	})
 }
@@ -351,7 +351,7 @@ func TestWait_YieldsForSomeRoundTripsHoweverLongTheBackOff(t *testing.T) {
 	for _, longest := range []time.Duration{time.Hour, math.MaxInt64/2 + 1, math.MaxInt64} {
 		pace := steady
 		pace.First, pace.Most = longest, longest
-		newDriver(1, pace).run(t, []step{
+		newDriver(t, 1, pace).run([]step{
 			{"join 1", "try"}, {"won", "*"}, {"peer b", ""}, {"unlocked", "turn to b"}, {"join 2", "tick 1.751s"},
 		})
 	}

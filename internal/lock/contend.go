@@ -1,4 +1,4 @@
-package quorum
+package lock
 
 import "time"
 
@@ -31,13 +31,13 @@ func (s *strangers) tookTurn(now time.Time) {
 
 func (s *strangers) calm(now time.Time) bool { return now.Sub(s.last) > calmAfter }
 
-// contend reports whether they leave a waiter no other way than to poll as well.
-func (q *Queue[W]) contend(now time.Time) bool {
+// contend reports whether they leave a call that waits no other way than to poll as well.
+func (q *queue) contend(now time.Time) bool {
 	return q.strangers.turns >= manyTurns*len(q.nodes) && !q.strangers.calm(now)
 }
 
 // again reports whether a round that was lost is followed by another one at once.
-func (q *Queue[W]) again(now time.Time) bool {
+func (q *queue) again(now time.Time) bool {
 	if !q.contend(now) || q.strangers.rounds == maxRounds-1 {
 		q.strangers.rounds = 0
 		return false

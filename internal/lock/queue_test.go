@@ -1,4 +1,4 @@
-package quorum_test
+package lock_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/lock"
 )
 
 func TestQueue_ServesWaitersInTheOrderInWhichTheyCame(t *testing.T) {
@@ -111,41 +111,37 @@ func TestQueue_WatchesALockThatIsLeftOnTheNodes(t *testing.T) {
 			{"lost", "observe 0, tick 40s"},
 		}},
 	})
-	c := newDriver(1, steady)
-	c.run(t, []step{{"join 1", "try"}, {"4ms: won", ""}, {"detached", ""}})
-	require.True(t, c.Idle(c.now), "nobody here holds it")
+	c := newDriver(t, 1, steady)
+	c.run([]step{{"join 1", "try"}, {"4ms: won", ""}, {"detached", ""}})
+	require.True(t, c.Idle(), "nobody here holds it")
 }
 
 func TestQueue_Idle(t *testing.T) {
-	c := newDriver(1, steady)
-	require.True(t, c.Idle(start))
-	c.run(t, []step{{"join 1", "try"}})
-	require.Equal(t, 1, c.Len())
-	require.False(t, c.Idle(start), "somebody waits")
-	head, ok := c.Head()
-	require.True(t, ok)
-	require.Equal(t, 1, head)
+	c := newDriver(t, 1, steady)
+	require.True(t, c.Idle())
+	c.run([]step{{"join 1", "try"}})
+	require.Len(t, c.Waiting(), 1)
+	require.False(t, c.Idle(), "somebody waits")
 
-	c.run(t, []step{{"4ms: won", ""}})
-	require.Zero(t, c.Len())
-	_, ok = c.Head()
-	require.False(t, ok)
-	require.False(t, c.Idle(start), "somebody holds it")
+	c.run([]step{{"4ms: won", ""}})
+	require.Empty(t, c.Waiting())
+	require.False(t, c.Idle(), "somebody holds it")
 
-	c.run(t, []step{{"peer b", ""}, {"10ms: unlocked", "turn to b"}})
-	require.False(t, c.Idle(c.now), "it is for others to take it")
-	require.True(t, c.Idle(start.Add(18*time.Millisecond)))
+	c.run([]step{{"peer b", ""}, {"10ms: unlocked", "turn to b"}})
+	require.False(t, c.Idle(), "it is for others to take it")
+	c.now = start.Add(18 * time.Millisecond)
+	require.True(t, c.Idle())
 }
 
 // keep has the process give the lock to one of its waiters after the other, and returns how often it does.
-func keep(t *testing.T, c *driver, most int) (times int) {
+func keep(t *testing.T, c *driver, most int, steps ...step) (times int) {
 	t.Helper()
-	c.run(t, []step{{"join 0", "try"}})
-	for c.do(t, fmt.Sprintf("join %d", times+1)); times < most; times++ {
+	c.run(append([]step{{"join 0", "try"}}, steps...))
+	for c.do(fmt.Sprintf("join %d", times+1)); times < most; times++ {
 		c.now = c.now.Add(10 * time.Millisecond)
-		c.do(t, "won")
-		c.do(t, fmt.Sprintf("join %d", times+2))
-		if !c.do(t, "unlocked").Try {
+		c.do("won")
+		c.do(fmt.Sprintf("join %d", times+2))
+		if !tries(c.do("unlocked")) {
 			return times + 1
 		}
 	}
@@ -155,17 +151,15 @@ func keep(t *testing.T, c *driver, most int) (times int) {
 // A name that one process releases and takes again at once, for ever, would starve the others.
 func TestQueue_KeepsTheLockForSoManyWinsAndThenYields(t *testing.T) {
 	t.Run("sooner to a peer that has announced itself", func(t *testing.T) {
-		c := newDriver(3, steady)
-		c.PeerWaits("b")
-		require.Equal(t, 6, keep(t, c, 100))
+		require.Equal(t, 6, keep(t, newDriver(t, 3, steady), 100, step{"peer b", ""}))
 	})
 	t.Run("later to others", func(t *testing.T) {
-		require.Equal(t, 48, keep(t, newDriver(3, steady), 100))
+		require.Equal(t, 48, keep(t, newDriver(t, 3, steady), 100))
 	})
 	t.Run("another holder in between counts", func(t *testing.T) {
-		c := newDriver(1, steady)
+		c := newDriver(t, 1, steady)
 		require.Equal(t, 47, keep(t, c, 47))
-		c.run(t, []step{
+		c.run([]step{
 			{"lost", "observe 0, tick 30.47s"},
 			{"0 held b.1 for 1s", "*"},
 			{"500ms: 0 changed", "try"},
@@ -174,13 +168,12 @@ func TestQueue_KeepsTheLockForSoManyWinsAndThenYields(t *testing.T) {
 		})
 	})
 	t.Run("a holder of this process that has extended its lock does not", func(t *testing.T) {
-		c := newDriver(1, steady)
+		c := newDriver(t, 1, steady)
 		require.Equal(t, 47, keep(t, c, 47))
-		c.run(t, []step{
+		c.run([]step{
 			{"600ms: won", "tick 10.596s"},
-			{"10.596s: tick", "try"},
-			{"10.6s: lost", "observe 0, tick 40.6s"},
-			{"0 held self.1 for 9s", "tick 19.601s"},
+			{"10s: extended", ""},
+			{"10.596s: tick", "tick 20s"},
 			{"11s: unlocked", "tick 11.008s"},
 		})
 	})
@@ -247,6 +240,9 @@ func TestTurn_GoesFromProcessToProcess(t *testing.T) {
 			{"lost", "try"},
 		}},
 		"one that comes when nobody waits goes on to the next": {nodes: 3, steps: []step{
+			{"0 turn b c", "turn to b before c"}, // as nobody has ever waited
+			{"join 1", "try"},
+			{"leave 1", ""},
 			{"0 turn b c", ""},
 			{"1 turn b c", "turn to b before c"},
 			{"0 turn", ""},
@@ -313,39 +309,44 @@ func TestTurn_LeavesTimeToThePeer(t *testing.T) {
 }
 
 func TestTurn_RemembersNoMorePeersThanAMessageCanCarry(t *testing.T) {
-	c := newDriver(1, steady)
-	c.run(t, []step{{"join 1", "try"}, {"4ms: won", ""}})
+	c := newDriver(t, 1, steady)
+	c.run([]step{{"join 1", "try"}, {"4ms: won", ""}})
 	for i := range 1000 {
-		c.PeerWaits(strconv.Itoa(i))
+		c.PeersWait([]string{strconv.Itoa(i)})
 	}
-	require.Len(t, c.Unlocked(c.now).PassTurn.Peers, 255)
+	for _, a := range c.do("unlocked") {
+		if a.What == lock.Publish {
+			require.Len(t, a.Message.Peers, 255)
+			return
+		}
+	}
+	require.Fail(t, "the turn was not passed")
 }
 
 func TestTurn_YieldDelayIsBoundedAfterALongRound(t *testing.T) {
-	c := newDriver(1, steady)
-	c.run(t, []step{{"join 1", "try"}, {"peer b", ""}})
-	c.Won(start.Add(time.Hour), quorum.Grant{Start: start, TTL: 2 * time.Hour})
-	c.run(t, []step{
+	c := newDriver(t, 1, steady)
+	c.run([]step{{"join 1", "try"}, {"peer b", ""}})
+	c.now, c.calls[1].Want.TTL = start.Add(time.Hour), 2*time.Hour
+	c.won(time.Hour)
+	c.run([]step{
 		{"1h0m1s: unlocked", "turn to b"},
 		{"join 2", "tick 1h0m1.107s"}, // an eighth of 400 ms, twice, and the 7 ms that were
 	})
 }
 
 func TestQueue_IsTakenIfANodeWasSeenToBeHeldOrItIsTheTurnOfOthers(t *testing.T) {
-	q := quorum.NewQueue[int](3, "self", steady)
-	q.Join(start, 1)
-	q.Lost(start) // what follows is what the nodes show then
-	require.False(t, q.Taken(start), "nothing is known")
-	q.Observed(start, 0, quorum.KeyState{Answered: true, Held: true, Foreign: true})
-	require.False(t, q.Taken(start), "data of another program is in nobody's hands")
-	q.Observed(start, 1, quorum.KeyState{Answered: true, Held: true, Token: "b.1", TTL: time.Second})
-	require.True(t, q.Taken(start))
+	c := newDriver(t, 3, steady)
+	c.run(append(lost(), step{"0 data", "*"}))
+	require.False(t, c.Taken(start.Add(1)), "nothing is known, and data of another program is in nobody's hands")
+	c.run([]step{{"1 held b.1 for 1s", "*"}})
+	require.True(t, c.Taken(start.Add(1)))
 
-	q = quorum.NewQueue[int](3, "self", steady)
-	q.PeerWaits("b")
-	q.Join(start, 1)
-	q.Won(start, granted)
-	q.Unlocked(start)
-	require.True(t, q.Taken(start), "the other has its turn")
-	require.False(t, q.Taken(start.Add(time.Second)))
+	c = newDriver(t, 3, steady)
+	c.run([]step{{"peer b", ""}, {"join 1", "try"}, {"peer b", ""}, {"4ms: won", ""}})
+	require.True(t, c.Taken(start.Add(time.Hour)), "it is held here")
+	c.run([]step{{"unlocked", "turn to b"}})
+	require.True(t, c.Taken(c.now), "it was held here")
+	require.True(t, c.Taken(c.now.Add(1)), "the other has its turn")
+	c.now = start.Add(time.Second)
+	require.False(t, c.Taken(c.now))
 }

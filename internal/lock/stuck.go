@@ -1,8 +1,12 @@
-package quorum
+package lock
 
 import (
 	"slices"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // warnAfter is for how long keys without a TTL have been unchanged when that is logged.
@@ -14,12 +18,9 @@ type Stuck struct {
 	Unchanged time.Duration // for so long as many of them as prevent a majority have been the same
 }
 
-// NoTTLSince returns since when the key on a node has been seen without a TTL, and unchanged; zero means that it was not.
-func (q *Queue[W]) NoTTLSince(node int) time.Time { return q.nodes[node].noTTLFrom }
-
 // stuckSince returns since when so many nodes have had an unchanged key without a TTL that the others are no majority; zero
 // means that they have not.
-func (q *Queue[W]) stuckSince() (since time.Time) {
+func (q *queue) stuckSince() (since time.Time) {
 	if !q.blocked((*nodeState).hasNoTTL) {
 		return since
 	}
@@ -30,81 +31,83 @@ func (q *Queue[W]) stuckSince() (since time.Time) {
 		}
 	}
 	slices.SortFunc(all, time.Time.Compare)
-	return all[len(q.nodes)-Majority(len(q.nodes))]
+	return all[len(q.nodes)-quorum.Majority(len(q.nodes))]
 }
 
-// warn has it logged, once, that the waiters wait for keys without a TTL.
-func (q *Queue[W]) warn(now time.Time, actions *Actions) {
+// warn logs, once, that those who wait do so for keys without a TTL.
+func (q *queue) warn(acts []Act, wake *wakeUp) []Act {
 	since := q.stuckSince()
 	switch {
 	case since.IsZero():
 		q.warned = false
-	case !q.warned && actions.due(now, since.Add(warnAfter)):
-		q.warned, actions.Stuck = true, &Stuck{Unchanged: now.Sub(since)}
+	case !q.warned && wake.due(since.Add(warnAfter)):
+		stuck := &Stuck{Unchanged: wake.now.Sub(since)}
 		for i := range q.nodes {
 			if q.nodes[i].hasNoTTL() {
-				actions.Stuck.Nodes = append(actions.Stuck.Nodes, i)
+				stuck.Nodes = append(stuck.Nodes, i)
 			}
 		}
+		q.warned, acts = true, append(acts, Act{What: Warn, Stuck: stuck})
 	}
+	return acts
 }
 
 // mayBeBlocked reports whether somebody's data leaves no majority if it is on the nodes too of which nothing will be known.
-func (q *Queue[W]) mayBeBlocked() bool {
+func (q *queue) mayBeBlocked() bool {
 	return q.blocked(func(n *nodeState) bool { return n.isForeign() || n.blind() })
 }
 
 // ask begins the observations, and the deletions of keys that have been seen without a TTL for long enough. Such a key is observed
 // once more before: after a pause of this process a push that it has changed may not have been read yet.
-func (q *Queue[W]) ask(now time.Time, actions *Actions) {
+func (q *queue) ask(acts []Act, wake *wakeUp) []Act {
+	var observe *wire.Command
 	for i := range q.nodes {
-		n := &q.nodes[i]
-		healAt := n.noTTLFrom.Add(q.pace.Heal)
-		switch stuck := n.healable() && q.pace.Heal > 0; {
+		n, tag := &q.nodes[i], wire.Tag{What: Watch, Node: uint16(i)}
+		healAt := n.noTTLFrom.Add(q.rules.Pace.Heal)
+		switch stuck := n.healable() && q.rules.Pace.Heal > 0; {
 		case n.observing:
-		case !n.toObserve && (!stuck || !actions.due(now, healAt)):
+		case !n.toObserve && (!stuck || !wake.due(healAt)):
 		case n.toObserve || n.askedAt.Before(healAt):
-			n.observing, n.toObserve, n.askedAt = true, false, now
-			actions.Observe = append(actions.Observe, i)
+			n.observing, n.toObserve, n.askedAt = true, false, wake.now
+			if observe == nil {
+				observe = form.Observe(q.key)
+			}
+			acts = append(acts, Act{Command: observe, Tag: tag})
 		default:
-			n.observing = true
-			actions.Heal = append(actions.Heal, LostKey{i, n.Token})
+			n.observing, tag.What = true, Heal
+			acts = append(acts, Act{Command: form.Heal(q.key, n.Token), Tag: tag})
 		}
 	}
+	return acts
 }
 
-// Denied records that a call that does not wait was refused because of a key without a TTL. If nobody waits, such calls do the
+// denied takes it that a call that does not wait was refused because of a key without a TTL. If nobody waits, such calls do the
 // healing: the first one that comes when the key has been the same for long enough has it deleted. All nodes are
 // observed eight times in that time at most.
-func (q *Queue[W]) Denied(now time.Time) Actions {
-	if !now.Before(q.heldUntil) {
-		q.heldUntil = time.Time{}
-	}
-	if !q.unattended() {
-		return Actions{}
+func (q *queue) denied(acts []Act, now time.Time) []Act {
+	if !q.unattended(now) {
+		return acts
 	}
 	if !now.Before(q.healAt) {
-		q.healAt = now.Add(q.pace.Heal / 8)
+		q.healAt = now.Add(q.rules.Pace.Heal / 8)
 		for i := range q.nodes {
 			q.nodes[i].toObserve = true
 		}
 	}
-	return q.heal(now)
+	return q.heal(acts, now)
 }
 
 // unattended reports whether keys without a TTL are healed though nobody waits.
-func (q *Queue[W]) unattended() bool {
-	return q.pace.Heal > 0 && len(q.waiters) == 0 && q.heldUntil.IsZero()
+func (q *queue) unattended(now time.Time) bool {
+	return q.rules.Pace.Heal > 0 && len(q.calls) == 0 && !q.ours(now)
 }
 
 // heal is ask while nobody waits: nothing is done later by itself.
-func (q *Queue[W]) heal(now time.Time) (actions Actions) {
-	q.ask(now, &actions)
-	actions.WakeAt, actions.Listen = time.Time{}, true
-	return actions
+func (q *queue) heal(acts []Act, now time.Time) []Act {
+	return append(q.ask(acts, &wakeUp{now: now}), Act{What: Listen})
 }
 
 // Healing reports whether it is remembered since when a key has had no TTL.
-func (q *Queue[W]) Healing() bool {
-	return q.pace.Heal > 0 && q.count((*nodeState).hasNoTTL) > 0
+func (n *Name) Healing() bool {
+	return n.queue != nil && n.rules.Pace.Heal > 0 && n.queue.count((*nodeState).hasNoTTL) > 0
 }

@@ -1,4 +1,4 @@
-package quorum_test
+package lock_test
 
 import (
 	"testing"
@@ -61,13 +61,17 @@ func TestQueue_DoesNotWaitForSomebodysData(t *testing.T) {
 	})
 }
 
-func TestQueue_DismissesAllWaiters(t *testing.T) {
-	c := newDriver(1, steady)
-	c.run(t, append(lost(), step{"join 2", ""}, step{"0 data", "dismiss"}))
-	require.Equal(t, []int{1, 2}, c.Dismiss())
-	require.Zero(t, c.Len())
-	require.True(t, c.Idle(c.now))
-	c.run(t, []step{{"leave 1", ""}, {"0 changed", ""}, {"join 3", "try"}, {"won", ""}})
+func TestQueue_RefusesAllThatWait(t *testing.T) {
+	c := newDriver(t, 1, steady)
+	c.run(append(lost(), step{"join 2", ""}))
+	var dismissed []any
+	for _, a := range c.do("0 data") {
+		dismissed = append(dismissed, a.Call.Of)
+	}
+	require.Equal(t, []any{1, 2}, dismissed)
+	require.Empty(t, c.Waiting())
+	require.True(t, c.Idle())
+	c.run([]step{{"leave 1", ""}, {"0 changed", ""}, {"join 3", "try"}, {"won", ""}})
 }
 
 func TestQueue_SaysOnceThatItWaitsForKeysWithoutATTL(t *testing.T) {
@@ -165,10 +169,10 @@ func TestDenied_HealsThoughNobodyWaits(t *testing.T) {
 }
 
 func TestDenied_IsRememberedUntilTheKeyIsHealed(t *testing.T) {
-	c := newDriver(1, steady)
+	c := newDriver(t, 1, steady)
 	require.False(t, c.Healing())
-	c.run(t, []step{{"denied", "*"}, {"0 held old", ""}})
+	c.run([]step{{"denied", "*"}, {"0 held old", ""}})
 	require.True(t, c.Healing())
-	c.run(t, []step{{"1s: denied", "*"}, {"0 held old", "heal 0"}, {"0 healed", ""}})
+	c.run([]step{{"1s: denied", "*"}, {"0 held old", "heal 0"}, {"0 healed", ""}})
 	require.False(t, c.Healing())
 }

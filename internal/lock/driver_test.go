@@ -1,0 +1,279 @@
+package lock_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+)
+
+// driver drives a name through the steps of a test case:
+//
+//	join 1, leave 1           a call begins to wait, or gives up
+//	won, lost                 the round has ended; a lock lives for 10 s
+//	unlocked                  the lock has been released here; if nobody has it, one that was not waited for
+//	tried                     a call that does not wait has taken the lock
+//	passed                    the lock has been passed on
+//	extended                  the lock has
+//	0 free                    an observation of node 0 has shown that; it is tracked
+//	0 held a.1 for 1s         the same
+//	0 held a.1                the same, without any TTL
+//	0 data                    the same, of something that is no lock
+//	denied                    a call that does not wait is refused because of a key without a TTL
+//	0 free untracked          the same, but no change will be pushed
+//	0 silent                  node 0 has not answered an observation
+//	0 changed                 node 0 has pushed that the key has changed
+//	0 tracking, 0 lost        tracking on node 0 has become active, or is lost
+//	0 healed, 0 not healed    a key without a TTL has been deleted, or not
+//	peer b                    another process announces that it waits
+//	0 turn b c                another has passed the turn, as node 0 delivers it; b and c come next
+//	tick                      time has gone by
+//
+// Each may begin with the time since the start: 5ms: 0 changed.
+type driver struct {
+	lock.Name
+	t     *testing.T
+	rules lock.Rules
+	now   time.Time
+	ttl   time.Duration // of the locks
+	calls map[int]*lock.Call
+	term  *lock.Term // nil if nobody has it here
+	hold  quorum.Hold
+}
+
+// step is an event in words, and what is to be done then, in words too; "*" is anything.
+type step struct{ event, acts string }
+
+type queueCase struct {
+	nodes int
+	steps []step
+}
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// steady leaves nothing to chance: a pause is a quarter of what it can be, 1 ms at first, and a peer gets 8 ms.
+var steady = lock.Pace{
+	First: 4 * time.Millisecond, Most: 400 * time.Millisecond, Heal: time.Second,
+	Random: func(time.Duration) time.Duration { return 0 },
+}
+
+func newDriver(t *testing.T, n int, pace lock.Pace) *driver {
+	d := &driver{t: t, now: start, ttl: 10 * time.Second, calls: map[int]*lock.Call{}}
+	d.rules = lock.Rules{Clock: d, Nodes: n, Timeout: time.Second, Self: owner("self"), Form: form.Exclusive{}, Pace: pace}
+	d.Begin(&d.rules, "name")
+	return d
+}
+
+// Now implements [quorum.Clock].
+func (d *driver) Now() time.Time { return d.now }
+
+func runAll(t *testing.T, pace lock.Pace, cases map[string]queueCase) {
+	for name, tt := range cases {
+		t.Run(name, func(t *testing.T) { newDriver(t, tt.nodes, pace).run(tt.steps) })
+	}
+}
+
+func (d *driver) run(steps []step) {
+	d.t.Helper()
+	for i, s := range steps {
+		if got := inWords(d.do(s.event)); s.acts != "*" {
+			require.Equal(d.t, s.acts, got, "step %d: %s", i+1, s.event)
+		}
+	}
+}
+
+func (d *driver) do(text string) (acts []lock.Act) {
+	d.t.Helper()
+	if at, rest, ok := strings.Cut(text, ": "); ok {
+		since, err := time.ParseDuration(at)
+		require.NoError(d.t, err)
+		d.now, text = start.Add(since), rest
+	}
+	words := strings.Fields(text)
+	if node, err := strconv.Atoi(words[0]); err == nil {
+		return d.atNode(node, words[1:])
+	}
+	switch words[0] {
+	case "join":
+		c := d.call(words[1])
+		d.calls[c.Of.(int)] = c
+		return d.Wait(nil, c)
+	case "leave":
+		return d.Leave(nil, d.calls[d.call(words[1]).Of.(int)])
+	case "won":
+		return d.won(steady.First)
+	case "lost":
+		c := d.Waiting()[0]
+		return d.Lost(nil, c, d.ask(c, 0))
+	case "tried":
+		return d.take(d.call("0"), 0)
+	case "unlocked":
+		if d.term == nil {
+			d.do("tried")
+		}
+		t := d.term
+		t.Leave(d.now, &d.hold)
+		d.term = nil
+		return d.Release(nil, t, new(lock.Release), d.now, true, nil)
+	case "extended":
+		e := new(lock.Extend)
+		d.term.Extend(nil, e, d.term.Ask(d.now, d.ttl), nil)
+		d.answer(&e.Round, wire.Reply{Answer: quorum.Yes})
+		return nil
+	case "passed":
+		next := d.Next(d.term, &d.hold)
+		require.NotNil(d.t, next)
+		acts, d.hold = d.Pass(nil, d.term, &d.hold, next.Want)
+		return acts
+	case "detached":
+		t := d.term
+		d.term = nil
+		return d.Detach(nil, t, &d.hold)
+	case "denied":
+		c := d.call("0")
+		a := d.ask(c, 0)
+		d.answer(&a.Round, wire.Reply{Answer: quorum.No, Err: nodeerr.ErrNoExpiry})
+		return d.Lost(nil, c, a)
+	case "peer":
+		d.PeersWait([]string{owner(words[1])})
+		return nil
+	}
+	require.Equal(d.t, "tick", words[0])
+	return d.Tick(nil)
+}
+
+func (d *driver) call(number string) *lock.Call {
+	n, err := strconv.Atoi(number)
+	require.NoError(d.t, err)
+	return &lock.Call{Want: &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit}, Of: n}
+}
+
+// ask begins a round that has taken so long when it returns.
+func (d *driver) ask(c *lock.Call, took time.Duration) *lock.Acquire {
+	d.now = d.now.Add(-took)
+	a := new(lock.Acquire)
+	d.Ask(nil, a, c, owner("self")+".1", nil)
+	d.now = d.now.Add(took)
+	return a
+}
+
+func (d *driver) answer(r *lock.Round, reply wire.Reply) {
+	for i := range d.rules.Nodes {
+		r.Answered(nil, d, wire.Tag{Node: uint16(i)}, reply)
+	}
+}
+
+// won has the first call win a round that takes so long.
+func (d *driver) won(took time.Duration) []lock.Act { return d.take(d.Waiting()[0], took) }
+
+func (d *driver) take(c *lock.Call, took time.Duration) []lock.Act {
+	a := d.ask(c, took)
+	d.answer(&a.Round, wire.Reply{Answer: quorum.Yes})
+	require.Equal(d.t, quorum.Done, a.Outcome())
+	d.term = new(lock.Term)
+	acts := d.Won(nil, c, c.Want, a, d.term, nil)
+	d.hold = d.term.Hold()
+	return acts
+}
+
+func (d *driver) atNode(node int, words []string) (acts []lock.Act) {
+	tag, seen := wire.Tag{What: lock.Watch, Node: uint16(node)}, wire.Reply{Tracked: words[len(words)-1] != "untracked"}
+	switch words[0] {
+	case "changed":
+		return d.Changed(nil, node)
+	case "tracking":
+		return d.TrackingActive(nil, node)
+	case "lost":
+		return d.TrackingLost(nil, node)
+	case "healed":
+		tag.What, seen.Answer = lock.Heal, quorum.Yes
+	case "not":
+		tag.What, seen.Answer = lock.Heal, quorum.No
+	case "turn":
+		var peers []string
+		for _, who := range words[1:] {
+			peers = append(peers, owner(who))
+		}
+		acts, _ = d.TurnPassed(nil, node, peers)
+		return acts
+	case "data":
+		seen.Answer, seen.Err = quorum.Refused, nodeerr.ErrForeign
+	case "silent":
+		seen.Answer, seen.Err = quorum.Unknown, nodeerr.ErrTimeout
+	case "held":
+		seen.Answer, seen.Value, seen.TTL = quorum.Yes, words[1], wire.NoTTL
+		if !strings.HasPrefix(words[1], "x") { // a client of another library
+			who, number, _ := strings.Cut(words[1], ".")
+			seen.Value = fmt.Sprintf("%s.%028s", owner(who), number)
+		}
+		if len(words) > 3 {
+			ttl, err := time.ParseDuration(words[3])
+			require.NoError(d.t, err)
+			seen.TTL = ttl
+		}
+	default:
+		require.Equal(d.t, "free", words[0])
+		seen.Answer = quorum.No
+	}
+	return d.Answered(nil, tag, seen)
+}
+
+// tries reports whether a round begins.
+func tries(acts []lock.Act) bool {
+	return slices.ContainsFunc(acts, func(a lock.Act) bool { return a.What == lock.Offer })
+}
+
+// owner returns the owner part of the tokens of a process, and called the process.
+func owner(name string) string   { return (strings.ToUpper(name) + "ZZZZZZZZ")[:8] }
+func called(owner string) string { return strings.ToLower(strings.TrimRight(owner, "Z")) }
+
+// inWords puts what is to be done into words, such as "observe 0 1, tick 5ms".
+func inWords(acts []lock.Act) string {
+	said, nodes := map[string]string{}, map[uint8]string{}
+	for i := range acts {
+		switch a := &acts[i]; a.What {
+		case lock.Send:
+			nodes[a.Tag.What] += fmt.Sprint(" ", a.Tag.Node)
+		case lock.Offer:
+			said["try"] = "try"
+		case lock.Refuse:
+			said["dismiss"] = "dismiss"
+		case lock.Warn:
+			said["stuck"] = fmt.Sprintf("stuck for %v on %s", a.Stuck.Unchanged, strings.Trim(fmt.Sprint(a.Stuck.Nodes), "[]"))
+		case lock.Wake:
+			said["tick"] = fmt.Sprintf("tick %v", a.At.Sub(start))
+		case lock.Publish:
+			m := a.Message
+			said[m.What] = fmt.Sprintf("announce to %s through %d", called(m.To), m.Node)
+			if m.What == lock.Yours {
+				said[m.What] = "turn to " + called(m.To)
+				for j, who := range m.Peers {
+					said[m.What] += []string{" before ", " "}[min(j, 1)] + called(who)
+				}
+			}
+		}
+	}
+	if n := nodes[lock.Watch]; n != "" {
+		said["observe"] = "observe" + n
+	}
+	if n := nodes[lock.Heal]; n != "" {
+		said["heal"] = "heal" + n
+	}
+	var words []string
+	for _, what := range []string{"try", "dismiss", "stuck", "observe", "heal", lock.Waits, lock.Yours, "tick"} {
+		if said[what] != "" {
+			words = append(words, said[what])
+		}
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,103 @@
+package lock
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// Next returns the call that a lock may be passed on to, by who gives up the hold from: the first, if no round is under way for it, and
+// it is not the turn of others. It returns nil if there is none.
+func (n *Name) Next(t *Term, from *quorum.Hold) *Call {
+	q := n.queue
+	if q == nil || q.trying || len(q.calls) == 0 {
+		return nil
+	}
+	if now := n.rules.Clock.Now(); q.keptLong(now) || !t.mayPass(now, from, q.calls[0].Want) {
+		return nil
+	}
+	return q.calls[0]
+}
+
+// Pass passes a lock on to the call that Next has returned, which wants to, and leaves the queue. If that one does not want it renewed,
+// the caller ends the renewals.
+func (n *Name) Pass(acts []Act, t *Term, from *quorum.Hold, to *Want) ([]Act, quorum.Hold) {
+	q, now := n.queue, n.rules.Clock.Now()
+	hold := t.pass(now, from, to)
+	q.calls = slices.Delete(q.calls, 0, 1)
+	q.passing = true
+	if q.holder == t {
+		q.since = now
+		return acts, hold
+	}
+	if q.wins == 0 { // it did not come from this queue
+		q.wins = 1
+		q.keptFrom(t.Start(), true)
+	}
+	q.reset()
+	q.forget()
+	q.has(now, t)
+	return q.next(acts, now), hold
+}
+
+// mayPass reports whether the lock may be passed on, by who gives up the hold from, to one who wants it so: it has to be as good as
+// one that the nodes have just granted for that.
+func (t *Term) mayPass(now time.Time, from *quorum.Hold, to *Want) bool {
+	switch by := t.holder; {
+	case from.Ended() || !from.Current() || t.Holds() > 1:
+		return false
+	case to.Metadata != by.Metadata || to.Grace != by.Grace || to.OwnToken:
+		return false
+	case to.MaxHold != NoLimit && t.MayLast().After(now.Add(to.MaxHold)):
+		return false
+	}
+	return t.May(now, to.TTL)
+}
+
+// pass passes the lock on, and returns the hold of the next holder.
+func (t *Term) pass(now time.Time, from *quorum.Hold, to *Want) quorum.Hold {
+	from.Leave(now)
+	by := t.holder
+	t.holder = to
+	same := by.Renewed && by.TTL == to.TTL && by.MaxHold == NoLimit && to.MaxHold == NoLimit
+	if to.Renewed && (t.Renewal == nil || !same) {
+		t.Renew(now, to)
+	}
+	return t.Pass()
+}
+
+// block returns how many numbers to ask for in the round that begins: one for every two microseconds that rounds take. A process
+// asks for no more in all, also in rounds that it does not win, than half the microseconds that the rounds took which it has won,
+// as the estimate begins with 0 and lags. Rounds that win a name overlap by one at most, so that counters do not run ahead of the
+// clocks; see docs/safety.md.
+func (q *queue) block() uint64 {
+	if q.rules.Pace.Handoff == 0 || len(q.calls) < 2 {
+		return 1
+	}
+	return uint64(min(max(q.took.Microseconds()/2, 1), quorum.MaxBlock))
+}
+
+// missed takes it that a round was not won. The numbers that it asked for are used up where they were granted.
+func (q *queue) missed() { q.took -= q.took / 8 }
+
+// keptFrom takes it that this process has taken the lock. anew means that it was not the last to have it. So do others have had
+// their turn if it has been free since for longer than a release waits for them.
+func (q *queue) keptFrom(at time.Time, anew bool) {
+	if anew || at.Sub(q.unlocked) >= 4*q.rtt {
+		q.first = at
+	}
+}
+
+// keptLong reports whether this process has kept the lock to its own calls for so long that it is the turn of others.
+func (q *queue) keptLong(now time.Time) bool {
+	handoff := q.rules.Pace.Handoff
+	return q.wins > 0 && handoff > 0 && now.Sub(q.first) >= handoff
+}
+
+// Deserted reports whether a release now would pass the turn early: peers wait, and nobody waits here; or the lock goes from
+// hand to hand, and the one who had it before may be about to come back.
+func (n *Name) Deserted() bool {
+	q := n.queue
+	return q != nil && len(q.calls) == 0 && (len(q.peers) > 0 && q.wins < maxWins || q.passing)
+}
