@@ -125,3 +125,12 @@ func Sees(l *Locker, key string) bool {
 	}
 	return false
 }
+
+// OutagesFree reports whether nobody has the mutex of the outages.
+func OutagesFree(l *Locker) bool {
+	free := l.outages.mu.TryLock()
+	if free {
+		l.outages.mu.Unlock()
+	}
+	return free
+}

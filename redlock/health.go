@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
@@ -22,7 +21,7 @@ func (r healthEvents) Health(i int, h node.Health) {
 
 // reportNodes has the nodes report how they are connected.
 func (l *Locker) reportNodes() {
-	if !l.events.wants(kindNodes) && l.logger.Handler() == slog.DiscardHandler {
+	if !l.events.wants(kindNodes) && !l.events.mayLog() {
 		return
 	}
 	for i, n := range l.nodes {

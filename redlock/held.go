@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -48,7 +47,7 @@ func (h *heldLock) takenLocked(by *holder, hold quorum.Hold) *Lock {
 	h.holder = by
 	by.fence = h.term.Fence()
 	by.lock = Lock{held: h, holder: by, hold: hold}
-	if !l.events.wants(kindEnds) && l.events.logs(slog.LevelWarn) {
+	if !l.events.wants(kindEnds) && l.events.mayLog() {
 		by.since = time.Now()
 	}
 	return &by.lock

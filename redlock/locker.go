@@ -245,10 +245,11 @@ func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
 	e.unlock()
 	outcome := r.wait(ctx, nil, l.closing.Done())
 	e.mu.Lock()
-	defer e.unlock()
 	if outcome != quorum.Done {
 		e.doLocked(e.name.Lost(nil, &c, &r.acquire))
+		e.unlock()
 		return nil, l.refused(ctx, r.refusal)
 	}
+	defer e.unlock()
 	return e.wonLocked(&c, r, req), nil
 }

@@ -90,6 +90,9 @@ func (e *events) wants(k kinds) bool { return e.wanted&k != 0 }
 // logs reports whether what is logged at a level is wanted.
 func (e *events) logs(level slog.Level) bool { return e.logger.Enabled(context.Background(), level) }
 
+// mayLog is logs without asking the handler, which is user code: it may ask a lock how it stands, whose mutex the caller may have.
+func (e *events) mayLog() bool { return e.logger.Handler() != slog.DiscardHandler }
+
 // emit reports an event. It does not block, and takes no mutex but its own.
 func (e *events) emit(what event.Event) {
 	e.mu.Lock()

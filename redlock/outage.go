@@ -48,6 +48,7 @@ func (o *outages) limit(ctx context.Context, name string, max time.Duration) (li
 	o.waits[w] = struct{}{}
 	o.some.Store(true)
 	return limited, func() {
+		defer giveUp(nil)
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		delete(o.waits, w)
@@ -55,7 +56,6 @@ func (o *outages) limit(ctx context.Context, name string, max time.Duration) (li
 		if w.timer != nil {
 			w.timer.Stop()
 		}
-		giveUp(nil)
 	}
 }
 
@@ -112,8 +112,9 @@ func (w *outageWait) unreachable(o *outages, r *round) {
 // expire ends a wait if the outage still lasts.
 func (o *outages) expire(w *outageWait) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !w.since.IsZero() && o.clock.Now().Sub(w.since) >= w.max {
-		w.giveUp(&outageError{w.last})
+	over, last := !w.since.IsZero() && o.clock.Now().Sub(w.since) >= w.max, w.last
+	o.mu.Unlock()
+	if over {
+		w.giveUp(&outageError{last})
 	}
 }

@@ -39,6 +39,12 @@ func (w *waiter) wake() {
 // wait waits for a name until it holds the lock.
 func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
 	e, w := l.names.join(ctx, req)
+	waits := true
+	defer func() {
+		if waits { // the log or the source of tokens panics
+			e.abandon(w)
+		}
+	}()
 	if l.events.logs(slog.LevelWarn) {
 		e.noteWait()
 	}
@@ -55,6 +61,7 @@ func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
 			e.logRing(w)
 		}
 		if lock, err := e.look(ctx, w); lock != nil || err != nil {
+			waits = false
 			return lock, err
 		}
 	}
@@ -109,23 +116,25 @@ func (e *entry) look(ctx context.Context, w *waiter) (*Lock, error) {
 		e.unlock()
 		return nil, r.refusal
 	}
-	waits := false
-	defer func() {
-		if !waits { // the source has no token, or panics
-			e.mu.Lock()
-			e.doLocked(e.name.Leave(nil, &w.Call))
-			e.unlock()
-		}
-	}()
-	if err := next.nextToken(); err != nil {
-		return nil, failed(event.OpAcquire, w.req.name, err)
-	}
-	waits = true
+	err := next.nextToken()
 	e.mu.Lock()
 	defer e.unlock()
+	if err != nil {
+		e.doLocked(e.name.Leave(nil, &w.Call))
+		return nil, failed(event.OpAcquire, w.req.name, err)
+	}
 	e.waiting.last, w.req.token = r.refusal, next.token
 	e.doLocked(e.name.Lost(nil, &w.Call, &r.acquire))
 	return nil, nil
+}
+
+// abandon ends the wait of w, whose caller does not come back.
+func (e *entry) abandon(w *waiter) {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	if lock, _ := e.look(over, w); lock != nil {
+		_ = lock.Unlock(over)
+	}
 }
 
 // leave gives up the wait of w. stopped is what the nodes had answered to its round, if one was under way. The caller has the mutex,

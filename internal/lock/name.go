@@ -14,7 +14,7 @@ type Name struct {
 	rules *Rules
 	key   string
 	tries int    // rounds of calls that do not wait
-	terms *Term  // the first of those that are not over; each knows the next
+	terms *Term  // the first of those that are not over, as far as was looked; each knows the next
 	queue *queue // nil before anything waits or heals
 }
 
@@ -145,6 +145,12 @@ func (n *Name) Idle() bool {
 		return n.tries == 0
 	}
 	now := n.rules.Clock.Now()
+	n.prune(now)
+	return n.tries == 0 && n.terms == nil && (n.queue == nil || n.queue.idle(now))
+}
+
+// prune forgets the locks that have ended by themselves.
+func (n *Name) prune(now time.Time) {
 	for t := &n.terms; *t != nil; {
 		if (*t).Exclusive(now) {
 			t = &(*t).next
@@ -152,7 +158,6 @@ func (n *Name) Idle() bool {
 			*t = (*t).next
 		}
 	}
-	return n.tries == 0 && n.terms == nil && (n.queue == nil || n.queue.idle(now))
 }
 
 func (n *Name) forget(t *Term) {

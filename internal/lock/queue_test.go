@@ -350,3 +350,17 @@ func TestQueue_IsTakenIfANodeWasSeenToBeHeldOrItIsTheTurnOfOthers(t *testing.T) 
 	c.now = start.Add(time.Second)
 	require.False(t, c.Taken(c.now))
 }
+
+// The danger: who lets his locks expire has the memory of his process filled with them.
+func TestName_ForgetsLocksThatHaveExpired(t *testing.T) {
+	c := newDriver(t, 3, steady)
+	for range 10 {
+		c.run([]step{{"tried", ""}})
+		c.now = c.now.Add(c.ttl)
+	}
+	terms := 0
+	for range c.Terms {
+		terms++
+	}
+	require.Equal(t, 1, terms)
+}

@@ -30,6 +30,9 @@ type Term struct {
 // begin takes up what the nodes have granted to a holder. They keep a lock with a number in the form Fenced, also if it was attached
 // to by who takes locks without. The lock owns a block of numbers.
 func (t *Term) begin(n *Name, m form.Mark, w *Want, lease quorum.Lease, block uint64, to wire.Receiver) {
+	if n.terms != nil {
+		n.prune(n.rules.Clock.Now())
+	}
 	t.Lease, t.name, t.next, t.to, t.form, t.mark, t.holder = lease, n, n.terms, to, form.Exclusive{}, m, w
 	n.terms = t
 	if m.Number > 0 {

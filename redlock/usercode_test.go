@@ -1,0 +1,107 @@
+package redlock_test
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// A log handler and a context are code of the program, which may ask a lock how it stands. The danger: they are asked under the mutex
+// of that lock.
+
+// handler is a log handler that asks something first.
+type handler struct {
+	slog.Handler
+	ask func()
+}
+
+func (h handler) Enabled(context.Context, slog.Level) bool {
+	h.ask()
+	return true
+}
+
+func TestTryLock_LogHandlerMayAskALockOfTheName(t *testing.T) {
+	c := onMini(t, 3)
+	var held atomic.Pointer[redlock.Lock]
+	ask := func() {
+		if l := held.Load(); l != nil {
+			_ = l.Err()
+		}
+	}
+	locker := c.locker(redlock.WithLogger(slog.New(handler{slog.DiscardHandler, ask})))
+	for range 2 {
+		lock, err := locker.TryLock(t.Context(), "name")
+		require.NoError(t, err)
+		held.Store(lock)
+		require.NoError(t, lock.Unlock(t.Context()))
+	}
+}
+
+// whileHeld is a context that lives as long as a lock is held.
+type whileHeld struct {
+	context.Context
+	lock *redlock.Lock
+}
+
+func (c whileHeld) Done() <-chan struct{} { return c.lock.Done() }
+func (c whileHeld) Err() error            { return c.lock.Err() }
+
+func TestTryLock_ContextMayAskALockOfTheName(t *testing.T) {
+	c := onMini(t, 3)
+	locker := c.locker()
+	lock, err := locker.TryLock(t.Context(), "name")
+	require.NoError(t, err)
+	_, err = locker.TryLock(whileHeld{t.Context(), lock}, "name")
+	require.ErrorIs(t, err, redlock.ErrTaken)
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+// asked is a context that calls a function whenever something is asked of it.
+type asked struct {
+	context.Context
+	ask func()
+}
+
+func (c asked) Done() <-chan struct{} {
+	c.ask()
+	return c.Context.Done()
+}
+
+// The danger: the mutex of the outages is held while the context is asked, and taken under that of a name.
+func TestLock_ContextMayAskALockWhileAnOutageIsWaitedFor(t *testing.T) {
+	c := onMini(t, 3)
+	locker := c.locker()
+	times := 0
+	ctx := asked{t.Context(), func() {
+		times++
+		require.True(t, redlock.OutagesFree(locker))
+	}}
+	lock, err := locker.Lock(ctx, "name", redlock.MaxOutage(time.Hour))
+	require.NoError(t, err)
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.NotZero(t, times)
+}
+
+// The danger: what waits has its turn, and nobody is there to take it.
+func TestLock_PanicOfTheLogHandlerLeavesNobodyInTheQueue(t *testing.T) {
+	c := onMini(t, 3)
+	var panics atomic.Bool
+	ask := func() {
+		if panics.Swap(false) {
+			panic("of the handler")
+		}
+	}
+	locker := c.locker(redlock.WithLogger(slog.New(handler{slog.DiscardHandler, ask})))
+	panics.Store(true)
+	require.PanicsWithValue(t, "of the handler", func() { _, _ = locker.Lock(t.Context(), "name") })
+	require.Zero(t, redlock.Waiting(locker, "name"))
+	lock, err := locker.Lock(t.Context(), "name")
+	require.NoError(t, err)
+	require.NoError(t, lock.Unlock(t.Context()))
+}
