@@ -31,7 +31,6 @@ func (e *entry) beginLocked(c *lock.Call, req *request) *acquireRound {
 	}
 	var room [usualNodes]lock.Act
 	e.doLocked(e.name.Ask(room[:0], &r.acquire, c, value, &r.round))
-	r.settleLocked()
 	return r
 }
 

@@ -214,7 +214,7 @@ func TestLock_DoesNotWaitForNodesThatAreClosed(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		nodes := c.nodes()
 		locker := lockerOver(t, nodes)
-		take(t, c.locker(), "name")
+		c.everywhere(take(t, c.locker(), "name"))
 		require.NoError(t, nodes[0].Close())
 		require.NoError(t, waits(t, locker, "one is missing").Unlock(t.Context()))
 		waiters := []<-chan held{queue(t, t.Context(), locker, "name"), queue(t, t.Context(), locker, "name")}

@@ -105,36 +105,45 @@ func (l *Locker) adopt(req request, m form.Mark, lease quorum.Lease) *Lock {
 //   - [ErrInvalid]: other handles hold the lock too ([Reentrant]), so that it cannot be detached;
 //   - ctx.Err(): ctx ended first.
 func (l *Lock) Detach(ctx context.Context) (token string, err error) {
-	h := l.held
 	over := l.Done()
-	switch {
-	case h.begin(ctx, over):
-		defer h.finish()
-	case ctx.Err() != nil && l.Err() == nil:
-		return "", failed(opDetach, l.Name(), ended(ctx))
+	for {
+		under, err := l.detach()
+		switch {
+		case err != nil:
+			return "", failed(opDetach, l.Name(), err)
+		case under == nil:
+			return l.held.term.Mark().Token, nil
+		}
+		select {
+		case <-under.done:
+		case <-over:
+		case <-ctx.Done():
+			if l.Err() == nil {
+				return "", failed(opDetach, l.Name(), ended(ctx))
+			}
+		}
 	}
-	if err := l.detach(); err != nil {
-		return "", failed(opDetach, l.Name(), err)
-	}
-	return h.term.Mark().Token, nil
 }
 
-// detach ends the hold of the only handle on a lock that is held.
-func (l *Lock) detach() error {
+// detach ends the hold of the only handle on a lock that is held, unless an extension is under way.
+func (l *Lock) detach() (under *round, err error) {
 	h := l.held
 	h.mu.Lock()
 	defer h.unlock()
 	now := h.now()
 	if err := endings[l.endingLocked(now)]; err != nil {
-		return err
+		return nil, err
 	}
 	if h.term.Holds() > 1 {
-		return invalid("other handles hold the lock too")
+		return nil, invalid("other handles hold the lock too")
+	}
+	if to := h.term.Extending(); to != nil {
+		return to.(*round), nil
 	}
 	acts := h.name.Detach(nil, &h.term, &l.hold)
 	h.stopRenewingLocked()
 	h.atLocked(now)
 	h.endedLocked(event.End{Err: ErrReleased, Detached: true})
 	h.doLocked(acts)
-	return nil
+	return nil, nil
 }

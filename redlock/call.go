@@ -85,12 +85,12 @@ func (l *Locker) emitAcquired(e event.Acquire, req request, lock *Lock, err erro
 }
 
 // renewed is extended for a renewal.
-func (h *heldLock) renewed(c *call, deadline time.Time, r *round) {
+func (h *heldLock) renewed(r *extendRound) {
 	e := event.Extend{Renewal: true}
 	if r.refusal != nil {
 		e.Err = r.refusal
 	}
-	h.extended(e, nil, c, deadline)
+	h.extended(e, nil, r.call, r.extend.Before)
 }
 
 // extended reports the end of an extension of a lock that had a deadline before it; zero if no node was asked. by is the holder who

@@ -27,6 +27,7 @@ func (l *Locker) Close() error {
 	l.stop()
 	running := l.functions > 0
 	l.mu.Unlock()
+	l.renewals.stop()
 	l.calls.Wait()
 	if !running { // nor has one begun since
 		l.end()
@@ -102,8 +103,8 @@ func (l *Locker) endFunction(h *heldLock, release func()) {
 	closed := l.closing.Err() != nil
 	last := closed && l.functions == 0
 	l.mu.Unlock()
-	if closed && h.begin(context.Background(), nil) { // a renewal that was under way has ended, for which nobody waits any more
-		h.finish()
+	if closed {
+		l.renewals.await(h) // nobody else waits for one that is under way
 	}
 	if last {
 		l.calls.Wait()

@@ -136,6 +136,12 @@ func (e *entry) refusedLocked(acts []lock.Act, act *lock.Act, reply wire.Reply) 
 func (e *entry) actLocked(act *lock.Act) {
 	l := e.locker
 	switch act.What {
+	case lock.End:
+		act.To.(*round).settleLocked()
+	case lock.Renew:
+		act.To.(*heldLock).armLocked()
+	case lock.Over:
+		act.To.(*heldLock).overLocked()
 	case lock.AwaitCleanUp:
 		r := act.To.(*round)
 		r.timer = l.clock.AfterFunc(l.timeout-r.took(), r.stop)

@@ -100,17 +100,6 @@ func (w Waiter) HasOffer() bool { return len(w.waiter.woken) > 0 }
 // GiveUp goes on with the call when ctx has ended, and returns what Lock returns.
 func (w Waiter) GiveUp(ctx context.Context) (*Lock, error) { return w.entry.look(ctx, w.waiter) }
 
-// Extending returns how many extensions of a lock are under way or wait for others.
-func Extending(l *Lock) int {
-	l.held.mu.Lock()
-	defer l.held.mu.Unlock()
-	return len(l.held.extending)
-}
-
-// BeginExtension and EndExtension are the beginning and the end of an extension.
-func BeginExtension(ctx context.Context, l *Lock) bool { return l.held.begin(ctx, l.Done()) }
-func EndExtension(l *Lock)                             { l.held.finish() }
-
 // Sees reports whether the waiters for a key have seen who holds it.
 func Sees(l *Locker, key string) bool {
 	e := l.names.find(key)

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -18,11 +17,10 @@ type heldLock struct {
 
 	// All under the mutex of the entry.
 	term      lock.Term
-	holder    *holder         // the present one
-	extending []chan struct{} // the extension that is under way, and those that wait until theirs is closed
-	functions int             // of Do, that hold it
-	due       due             // of the next renewal
-	over      *over           // made when somebody asks for it
+	holder    *holder // the present one
+	functions int     // of Do, that hold it
+	due       due     // of the next renewal
+	over      *over   // made when somebody asks for it
 }
 
 // over ends with the lease.
@@ -121,35 +119,23 @@ func (h *heldLock) cleanUp() {
 	h.unlock()
 }
 
-// extend asks the nodes for a TTL of ttl and waits for the outcome, see round.wait. Close ends the wait of a call. A renewal has no
-// handle, and asks for what the present holder wants. extend returns nil if the lease is over, if it is that of another holder than
-// the handle's by now, or if the holder wants nothing more. The caller has begun.
-func (h *heldLock) extend(ctx context.Context, handle *Lock, over <-chan struct{}, ttl time.Duration, call *call) *round {
-	h.mu.Lock()
-	now := h.now()
-	grant, wanted := h.term.Ask(now, ttl), handle != nil && handle.hold.Current()
-	if handle == nil && h.term.Renewal != nil {
-		grant, wanted = h.term.Renewal.Grant(now)
-	}
-	if h.atLocked(now) != quorum.Held || !wanted {
-		h.mu.Unlock()
-		return nil
-	}
-	type extendRound struct {
-		round
-		extend lock.Extend
-	}
+// overLocked ends what ends with the lock.
+func (h *heldLock) overLocked() {
+	h.atLocked(h.now())
+	h.cleanUpLocked()
+}
+
+// extendRound is a round that extends a lock.
+type extendRound struct {
+	round
+	extend  lock.Extend
+	counted bool // Close waits for it; otherwise the function that holds the lock does
+}
+
+func (h *heldLock) newExtend(call *call, renews bool) *extendRound {
 	r := &extendRound{round: h.newRound(event.OpExtend, call)}
-	r.Round = &r.extend.Round
-	var room [usualNodes]lock.Act
-	r.takeLocked(h.term.Extend(room[:0], &r.extend, grant, &r.round))
-	h.unlock()
-	closing := h.locker.closing.Done()
-	if handle == nil { // Close waits for some renewals only, see extendAgain
-		closing = nil
-	}
-	r.wait(ctx, over, closing)
-	return &r.round
+	r.Round, r.renews = &r.extend.Round, renews
+	return r
 }
 
 // releaseLocked sends the release of a lock that is over to each node that may hold it. exclusive is false if another may have it.
@@ -161,47 +147,10 @@ func (h *heldLock) releaseLocked(now time.Time, exclusive bool, call *call) *rou
 	r := &releaseRound{round: h.newRound(event.OpUnlock, call)}
 	r.Round = &r.release.Round
 	var room [usualNodes]lock.Act
-	r.takeLocked(h.name.Release(room[:0], &h.term, &r.release, now, exclusive, &r.round))
+	h.doLocked(h.name.Release(room[:0], &h.term, &r.release, now, exclusive, &r.round))
 	return &r.round
 }
 
 func (h *heldLock) newRound(op event.Op, call *call) round {
 	return round{entry: h.entry, op: op, name: h.first.req.name, call: call, held: h, done: make(chan struct{})}
-}
-
-// begin waits until the caller is the one who may extend the lock, which ends with finish. Callers go in the order in which they came,
-// so that renewals keep nobody waiting for long. It returns false if ctx ends first, or over is closed.
-func (h *heldLock) begin(ctx context.Context, over <-chan struct{}) bool {
-	h.mu.Lock()
-	if len(h.extending) == 0 {
-		h.extending = append(h.extending, nil)
-		h.mu.Unlock()
-		return true
-	}
-	mine := make(chan struct{})
-	h.extending = append(h.extending, mine)
-	h.mu.Unlock()
-	select {
-	case <-mine:
-		return true
-	case <-over:
-	case <-ctx.Done():
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.leaveExtendingLocked(slices.Index(h.extending, mine))
-	return false
-}
-
-func (h *heldLock) finish() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.leaveExtendingLocked(0)
-}
-
-func (h *heldLock) leaveExtendingLocked(i int) {
-	h.extending = slices.Delete(h.extending, i, i+1)
-	if i == 0 && len(h.extending) > 0 {
-		close(h.extending[0])
-	}
 }

@@ -169,36 +169,34 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	}
 	defer locker.calls.Done()
 	call := locker.newCall(ctx)
-	var deadline time.Time // before the extension; zero while none has begun
+	r := h.newExtend(call, false)
 	if call != nil {
-		defer func() { h.extended(event.Extend{Err: err}, l.holder, call, deadline) }()
-	}
-	over := l.Done()
-	if h.begin(ctx, over) {
-		defer h.finish()
+		defer func() { h.extended(event.Extend{Err: err}, l.holder, call, r.extend.Before) }()
 	}
 	switch {
-	case locker.closing.Err() != nil:
-		return failed(event.OpExtend, l.Name(), ErrClosed)
 	case l.ending() != quorum.Held:
 		return failed(event.OpExtend, l.Name(), endings[l.ending()])
 	case ctx.Err() != nil:
 		return failed(event.OpExtend, l.Name(), ended(ctx))
 	}
-	if call != nil {
-		h.mu.Lock()
-		deadline = h.term.Deadline()
-		h.mu.Unlock()
-	}
-	r := h.extend(ctx, l, over, ttl, call)
+	over := l.Done()
+	var room [usualNodes]lock.Act
+	h.mu.Lock()
+	h.doLocked(h.term.Extend(room[:0], &r.extend, ttl, &l.hold, &r.round))
+	h.unlock()
+	outcome := r.wait(ctx, over, locker.closing.Done())
 	h.cleanUp()
 	switch {
-	case r != nil && r.Outcome() == quorum.Denied:
+	case outcome == quorum.Denied:
 		return r.refusal
+	case outcome == quorum.Undecided && locker.closing.Err() != nil:
+		return failed(event.OpExtend, l.Name(), ErrClosed)
 	case l.ending() != quorum.Held:
 		return failed(event.OpExtend, l.Name(), endings[l.ending()])
-	case r.Outcome() == quorum.Done:
+	case outcome == quorum.Done:
 		return nil
+	case outcome == quorum.Undecided:
+		return failed(event.OpExtend, l.Name(), ended(ctx))
 	}
 	return locker.refused(ctx, r.refusal)
 }

@@ -114,6 +114,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	l.names = names{locker: l, seed: maphash.MakeSeed()}
 	l.rules = lock.Rules{
 		Clock: l.clock, Wall: l.wall, Nodes: len(nodes), Timeout: l.timeout, Self: l.self, Form: l.form, Fenced: &l.fenced, Drift: l.drift, Pace: l.pace,
+		Closed: func() bool { return l.closing.Err() != nil },
 	}
 	l.closing, l.stop = context.WithCancel(context.Background())
 	l.calling.Store(rand.Uint64())

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/lock"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // maxRenewing bounds the renewals of a Locker that are under way at a time: locks that were taken together are due
@@ -18,11 +20,13 @@ const maxRenewing = 256
 type renewals struct {
 	locker *Locker
 
-	mu      sync.Mutex // taken after that of a lock
+	mu      sync.Mutex // taken after that of an entry
 	locks   dueLocks
-	workers int         // goroutines that renew
-	timer   clock.Timer // for the first of the locks; nil before there was one
-	firesAt time.Time   // when timer fires; zero if it does not
+	under   map[*round]*extendRound // that are under way, by the round in them
+	begun   int                     // that are under way, or will be in a moment
+	busy    bool                    // somebody begins those that are due
+	timer   clock.Timer             // for the first of the locks; nil before there was one
+	firesAt time.Time               // when timer fires; zero if it does not
 }
 
 // due is when a lock is to be renewed. It is under the mutex of renewals.
@@ -54,10 +58,10 @@ func (r *renewals) cancel(h *heldLock) {
 	}
 }
 
-// armLocked makes the timer fire when the first lock is due. If there are as many workers as there may be, they will see to it.
+// armLocked makes the timer fire when the first lock is due. If as many are under way as there may be, the end of one sees to it.
 func (r *renewals) armLocked() {
 	switch {
-	case r.workers == maxRenewing:
+	case r.begun == maxRenewing:
 	case len(r.locks) == 0:
 		if r.timer != nil {
 			r.timer.Stop()
@@ -79,58 +83,103 @@ func (r *renewals) fire() {
 	r.mu.Lock()
 	r.firesAt = time.Time{}
 	r.mu.Unlock()
-	for h := r.next(false); h != nil; h = r.next(false) {
-		if h.abandon() {
-			r.leave()
-			continue
-		}
-		counted := r.locker.enter() == nil // otherwise the function that holds the lock waits for it
-		go func() {
-			if counted {
-				defer r.locker.calls.Done()
-			}
-			r.work(h, counted)
-		}()
-	}
+	r.begin()
 }
 
-// work renews a lock, and then what else is due. Close does not wait for what is due after it.
-func (r *renewals) work(h *heldLock, counted bool) {
-	ctx := context.Background() // the renewals that a function of Do needs go on
-	if counted {
-		ctx = r.locker.closing
-	}
-	for h != nil {
-		h.extendAgain(ctx)
-		if counted && r.locker.closing.Err() != nil {
-			r.leave()
+// begin begins the renewals that are due, unless another goroutine does.
+func (r *renewals) begin() {
+	r.mu.Lock()
+	busy := r.busy
+	r.busy = true
+	r.mu.Unlock()
+	for !busy {
+		h := r.next()
+		if h == nil {
 			return
 		}
-		h = r.next(true)
+		r.renew(h)
 	}
 }
 
-// leave ends a worker.
-func (r *renewals) leave() {
+// next takes the first lock if it is due, and as many are not under way as there may be. Otherwise nobody is busy from then on.
+func (r *renewals) next() *heldLock {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.workers--
-	r.armLocked()
-}
-
-// next takes the first lock if it is due, for a worker: one that has nothing else to do, or a new one.
-func (r *renewals) next(worker bool) *heldLock {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if worker {
-		r.workers--
-	}
-	if len(r.locks) > 0 && r.workers < maxRenewing && !r.locks[0].due.at.After(r.locker.clock.Now()) {
-		r.workers++
+	if len(r.locks) > 0 && r.begun < maxRenewing && !r.locks[0].due.at.After(r.locker.clock.Now()) {
+		r.begun++
 		return heap.Pop(&r.locks).(*heldLock)
 	}
+	r.busy = false
 	r.armLocked()
 	return nil
+}
+
+// renew begins to renew a lock, unless its renewals end.
+func (r *renewals) renew(h *heldLock) {
+	l := r.locker
+	if h.abandon() {
+		r.mu.Lock()
+		r.begun--
+		r.mu.Unlock()
+		return
+	}
+	l.names.listen()
+	extend := h.newExtend(l.newCall(context.Background()), true)
+	extend.counted = l.enter() == nil
+	r.mu.Lock()
+	if r.under == nil {
+		r.under = map[*round]*extendRound{}
+	}
+	r.under[&extend.round] = extend
+	r.mu.Unlock()
+	var room [usualNodes]lock.Act
+	h.mu.Lock()
+	h.doLocked(h.term.Due(room[:0], &extend.extend, &extend.round))
+	h.unlock()
+}
+
+// ended takes the end of a renewal.
+func (r *renewals) ended(round *round) {
+	r.mu.Lock()
+	extend := r.under[round]
+	r.mu.Unlock()
+	if extend.call != nil && extend.Outcome() != quorum.Undecided {
+		extend.held.renewed(extend)
+	}
+	r.mu.Lock()
+	delete(r.under, round)
+	r.begun--
+	r.mu.Unlock()
+	if extend.counted {
+		r.locker.calls.Done()
+	}
+	r.begin()
+}
+
+// stop gives up the renewals that Close waits for.
+func (r *renewals) stop() {
+	for _, extend := range r.all(func(e *extendRound) bool { return e.counted }) {
+		extend.stop()
+	}
+}
+
+// await gives up the renewal of a lock that is over, and waits for its end.
+func (r *renewals) await(h *heldLock) {
+	for _, extend := range r.all(func(e *extendRound) bool { return e.held == h }) {
+		extend.stop()
+		<-extend.done
+	}
+}
+
+func (r *renewals) all(is func(*extendRound) bool) (all []*extendRound) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, extend := range r.under {
+		if is(extend) {
+			all = append(all, extend)
+		}
+	}
+	return all
 }
 
 // dueLocks implements [heap.Interface]: the lock that is due first comes first.

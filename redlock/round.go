@@ -17,15 +17,15 @@ import (
 // its entry; call, refusal and split are not, once it has ended.
 type round struct {
 	*lock.Round
-	entry *entry
-	op    event.Op
-	name  string
-	call  *call         // of which its events are; nil if nobody wants its number
-	held  *heldLock     // that is extended or released; nil for an acquire
-	done  chan struct{} // closed once the outcome is there
+	entry  *entry
+	op     event.Op
+	name   string
+	call   *call         // of which its events are; nil if nobody wants its number
+	held   *heldLock     // that is extended or released; nil for an acquire
+	renews bool          // it is a renewal, for which nobody waits
+	done   chan struct{} // closed once the outcome is there
 
 	timer   clock.Timer  // ends the wait for the clean-up
-	ended   bool         // the outcome has been taken
 	refusal *QuorumError // unless it is Done
 	split   bool         // see event.Round
 	next    *round       // see entry.settled
@@ -33,15 +33,16 @@ type round struct {
 
 // Reply implements [wire.Receiver].
 func (r *round) Reply(tag wire.Tag, reply wire.Reply) {
+	var room [2]lock.Act // as a rule there is no more than the end
 	r.entry.mu.Lock()
-	r.takeLocked(r.answeredLocked(nil, tag, reply))
+	r.entry.doLocked(r.answeredLocked(room[:0], tag, reply))
 	r.entry.unlock()
 }
 
 // stop has the outcome taken now.
 func (r *round) stop() {
 	r.entry.mu.Lock()
-	r.takeLocked(r.GiveUp(nil, r.entry.locker.clock))
+	r.entry.doLocked(r.GiveUp(nil, r.entry.locker.clock))
 	r.entry.unlock()
 }
 
@@ -53,22 +54,11 @@ func (r *round) answeredLocked(acts []lock.Act, tag wire.Tag, reply wire.Reply) 
 	return r.Answered(acts, r.entry.locker.clock, tag, reply)
 }
 
-// takeLocked carries out what has come of an input. It may have ended the lock, or the round.
-func (r *round) takeLocked(acts []lock.Act) {
-	r.entry.doLocked(acts)
-	if r.op == event.OpExtend {
-		r.held.answeredLocked()
-	}
-	r.settleLocked()
-}
-
-// settleLocked takes the outcome, if it has come. It is reported when the mutex is released.
+// settleLocked takes the outcome. It is reported when the mutex is released.
 func (r *round) settleLocked() {
-	if r.ended || r.Outcome() == quorum.Undecided {
-		return
+	if r.Outcome() != quorum.Undecided {
+		r.endLocked()
 	}
-	r.ended = true
-	r.endLocked()
 	last := &r.entry.settled
 	for *last != nil {
 		last = &(*last).next
@@ -104,9 +94,19 @@ func (r *round) endLocked() {
 	}
 }
 
-// finish reports the outcome to the observer, the log and the caller. The mutex is not held, as the handler of the log is asked
-// whether it wants it.
+// finish reports the outcome, unless no node was asked, and ends the wait of the caller. The mutex is not held, as the handler of the
+// log is asked whether it wants it.
 func (r *round) finish() {
+	if r.Outcome() != quorum.Undecided {
+		r.report()
+	}
+	if r.renews {
+		r.entry.locker.renewals.ended(r)
+	}
+	close(r.done)
+}
+
+func (r *round) report() {
 	e := &r.entry.locker.events
 	ended := event.Round{Op: r.op, Name: r.name, Split: r.split}
 	if r.refusal != nil {
@@ -122,7 +122,6 @@ func (r *round) finish() {
 	if r.op == event.OpUnlock && (e.wants(kindEnds) || r.Outcome() == quorum.Denied) { // else nobody wants to know
 		r.held.released(r.Outcome(), r.call)
 	}
-	close(r.done)
 }
 
 // wait returns the outcome. It stops the round when ctx ends, or over or closing is closed.

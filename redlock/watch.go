@@ -56,7 +56,6 @@ func (h *heldLock) sweep(i int, done <-chan struct{}) {
 func (h *heldLock) Reply(tag wire.Tag, reply wire.Reply) {
 	h.mu.Lock()
 	h.doLocked(h.term.Answered(nil, tag, reply))
-	h.answeredLocked()
 	h.unlock()
 }
 

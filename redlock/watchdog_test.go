@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -251,33 +250,6 @@ func TestAutoExtend_ALockThatIsLostGoesToTheNextWaiterAtOnce(t *testing.T) {
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 		c.eventuallyHeld("name", next.Token())
 	})
-}
-
-// The danger: renewals that follow each other keep an Extend waiting.
-func TestExtend_GoesInTheOrderOfTheCalls(t *testing.T) {
-	t.Parallel()
-	lock := take(t, onReal(t, 1).locker(), "name")
-	impatient, giveUp := context.WithCancel(t.Context())
-	begun := make(chan int)
-	for i := range 8 {
-		ctx := t.Context()
-		if i == 3 {
-			ctx = impatient
-		}
-		go func() {
-			if redlock.BeginExtension(ctx, lock) {
-				begun <- i
-			}
-		}()
-		eventually(t, func() bool { return redlock.Extending(lock) == i+1 }, "call %d waits", i)
-	}
-	giveUp()
-	eventually(t, func() bool { return redlock.Extending(lock) == 7 }, "one has given up")
-	for _, want := range []int{0, 1, 2, 4, 5, 6, 7} {
-		require.Equal(t, want, receive(t, begun, "a turn"))
-		redlock.EndExtension(lock)
-	}
-	require.Zero(t, redlock.Extending(lock))
 }
 
 func TestExtend_BesideRenewalsIsNotMadeShorter(t *testing.T) {

@@ -69,7 +69,7 @@ var steady = lock.Pace{
 
 func newDriver(t *testing.T, n int, pace lock.Pace) *driver {
 	d := &driver{t: t, now: start, ttl: 10 * time.Second, calls: map[int]*lock.Call{}}
-	d.rules = lock.Rules{Clock: d, Nodes: n, Timeout: time.Second, Self: owner("self"), Form: form.Exclusive{}, Pace: pace}
+	d.rules = lock.Rules{Clock: d, Nodes: n, Timeout: time.Second, Self: owner("self"), Form: form.Exclusive{}, Pace: pace, Closed: func() bool { return false }}
 	d.Begin(&d.rules, "name")
 	return d
 }
@@ -127,7 +127,7 @@ func (d *driver) do(text string) (acts []lock.Act) {
 		return d.Release(nil, t, new(lock.Release), d.now, true, nil)
 	case "extended":
 		e := new(lock.Extend)
-		d.term.Extend(nil, e, d.term.Ask(d.now, d.ttl), nil)
+		d.term.Extend(nil, e, d.ttl, &d.hold, nil)
 		d.answer(&e.Round, wire.Reply{Answer: quorum.Yes})
 		return nil
 	case "passed":

@@ -24,7 +24,7 @@ type Act struct {
 	What    What
 	Tag     wire.Tag // of the reply; which node it is about
 	Command *wire.Command
-	To      wire.Receiver // of the reply; nil: nobody, or what the queue sends
+	To      wire.Receiver // of the reply; nil: nobody, or what the queue sends. Without a Send: the round or lock that it is about
 	At      time.Time     // Send: Command must not be sent from then on, for [ErrOver]; zero means never. Wake: when
 	Raise   *quorum.Raise // what Command raises, if the tag says so
 	Call    *Call
@@ -42,6 +42,12 @@ const (
 	Send What = iota
 	// AwaitCleanUp has GiveUp called when the node timeout of the round is over.
 	AwaitCleanUp
+	// End ends the round To: it has come to its outcome, or is an extension that asks no node.
+	End
+	// Renew schedules the next renewal of the lock of To, for when its Renewal says.
+	Renew
+	// Over ends what ends with the lock of To, which is over. It may come more than once.
+	Over
 	// Offer begins a round for Call with [Name.Ask].
 	Offer
 	// Refuse ends the wait of Call, as the lock cannot become free.

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -31,15 +32,25 @@ func (t *Term) Renew(from time.Time, w *Want) {
 	}
 }
 
-// EndRenewal takes the outcome of a renewal; Undecided means that no node was asked.
-func (t *Term) EndRenewal(now time.Time, outcome quorum.Outcome) {
-	t.Renewing = false
-	if t.Renewal != nil && outcome != quorum.Undecided {
-		t.Renewal.Ended(now, outcome)
+// Due takes it that the time of the next renewal has come, which is e. It ends with an [End], and has the next scheduled ([Renew]). The
+// replies are for to.
+func (t *Term) Due(acts []Act, e *Extend, to wire.Receiver) []Act {
+	if t.Renewal == nil || t.Renewing() { // the lock was passed on meanwhile, to somebody who does not want that, or wants it now
+		return append(acts, Act{What: End, To: to})
 	}
+	return t.Extend(acts, e, 0, nil, to)
 }
 
-// Sooner reports whether an answer brings the next renewal forward.
-func (t *Term) Sooner(now time.Time) bool {
-	return t.Renewal != nil && !t.Renewing && t.Renewal.Sooner(now)
+// Renewing reports whether a renewal is under way, the end of which schedules the next.
+func (t *Term) Renewing() bool { return slices.ContainsFunc(t.extensions, (*Extend).renews) }
+
+// renewed takes the outcome of a renewal; Undecided means that no node was asked.
+func (t *Term) renewed(acts []Act, now time.Time, outcome quorum.Outcome) []Act {
+	if t.Renewal == nil {
+		return acts
+	}
+	if outcome != quorum.Undecided {
+		t.Renewal.Ended(now, outcome)
+	}
+	return append(acts, Act{What: Renew, To: t.to})
 }

@@ -14,7 +14,7 @@ import (
 
 // Round is one command for the nodes: an [Acquire], an [Extend] or a [Release]. It is made in place.
 type Round struct {
-	machine
+	machine // nil: an extension that has not had its turn
 	form    form.Form
 	mark    form.Mark // of the lock; an acquire has no number yet
 	grant   quorum.Grant
@@ -64,12 +64,6 @@ func (a *Acquire) Begin(acts []Act, f form.Form, m form.Mark, grant quorum.Grant
 // Votes is the machine of the round.
 func (a *Acquire) Votes() *quorum.Acquire { return &a.votes }
 
-// Extend asks the nodes that hold a lock for a longer TTL, see [Term.Extend].
-type Extend struct {
-	Round
-	votes quorum.Extend
-}
-
 // Release releases a lock that is over, see [Term.Release].
 type Release struct {
 	Round
@@ -82,7 +76,7 @@ func (r *Round) Mark() form.Mark { return r.mark }
 // Grant returns what is asked for; its Start is that of the round.
 func (r *Round) Grant() quorum.Grant { return r.grant }
 
-// Outcome returns what the round has come to. Who waits for it may go on when the Acts that came with it have been carried out.
+// Outcome returns what the round has come to; Undecided also if it is an extension that has ended without asking the nodes.
 func (r *Round) Outcome() quorum.Outcome { return r.outcome }
 
 // Verify returns what must not be, if it is.
@@ -141,7 +135,12 @@ func (r *Round) Unsent(acts []Act, clock quorum.Clock, refusals []Refusal) []Act
 }
 
 // GiveUp ends the wait for the outcome; what has been sent goes on.
-func (r *Round) GiveUp(acts []Act, clock quorum.Clock) []Act { return r.apply(acts, r.Stop(clock)) }
+func (r *Round) GiveUp(acts []Act, clock quorum.Clock) []Act {
+	if r.machine == nil {
+		return r.term.withdraw(acts, r)
+	}
+	return r.apply(acts, r.Stop(clock))
+}
 
 // apply makes Acts of what the machine decides.
 func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
@@ -167,8 +166,15 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 	case decided.Outcome == quorum.Undecided:
 	case r.outcome == quorum.Undecided:
 		r.outcome = decided.Outcome
+		acts = append(acts, Act{What: End, To: r.to})
+		if r.term != nil {
+			acts = r.term.extended(acts)
+		}
 	default:
 		r.twice = true
+	}
+	if r.term != nil {
+		acts = r.term.shown(acts)
 	}
 	return acts
 }

@@ -16,6 +16,7 @@ type Rules struct {
 	Self    string        // the owner part of the tokens that are made here
 	Form    form.Form     // of the locks that are taken, in which all are observed
 	Fenced  *form.Fenced  // of those that have a number
+	Closed  func() bool   // nothing is extended any more but what is renewed
 	Drift   quorum.Drift
 	Pace    Pace
 }

@@ -182,6 +182,7 @@ func (s *teller) begin(nodes int, fenced bool) {
 	s.rules = lock.Rules{
 		Clock: s, Wall: s.Now, Nodes: nodes, Self: "self", Form: form.Exclusive{}, Fenced: &form.Fenced{Keep: form.DefaultKeep},
 		Drift: quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond}, Timeout: time.Second,
+		Closed: func() bool { return false },
 	}
 	if fenced {
 		s.rules.Form = s.rules.Fenced
@@ -205,7 +206,7 @@ func (s *teller) ask(kind string) []lock.Act {
 	case "extend":
 		e := new(lock.Extend)
 		s.round = &e.Round
-		return s.term.Extend(nil, e, s.term.Ask(s.now, 10*time.Second), nil)
+		return s.term.Extend(nil, e, 10*time.Second, &s.hold, nil)
 	}
 	require.Equal(s, "release", kind)
 	s.term.End(s.now, quorum.Released)
@@ -275,6 +276,8 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 	for _, a := range acts {
 		what, node := "", fmt.Sprint(" ", a.Tag.Node)
 		switch {
+		case a.What == lock.End, a.What == lock.Over: // it is told below
+			continue
 		case a.What != lock.Send && a.What != lock.AwaitCleanUp:
 			what, node = s.act(&a), ""
 		case a.Tag.What == lock.Watch:

@@ -13,9 +13,8 @@ import (
 type Term struct {
 	quorum.Lease
 	quorum.Handoff
-	Renewal  *quorum.Renewal // nil while nobody wants the lock renewed
-	Renewing bool            // a renewal is under way, the end of which schedules the next
-	Tracked  bool            // extensions have the nodes announce changes of the key
+	Renewal *quorum.Renewal // nil while nobody wants the lock renewed
+	Tracked bool            // extensions have the nodes announce changes of the key
 
 	name         *Name
 	next         *Term // of the name
@@ -24,6 +23,7 @@ type Term struct {
 	mark         form.Mark
 	holder       *Want         // what the present one wants
 	leaving      bool          // a release is under way, or done
+	extensions   []*Extend     // the one that is under way, and those that come when it has ended
 	observations []observation // the last of each node; nil before the first
 }
 
@@ -52,15 +52,6 @@ func (t *Term) Mark() form.Mark { return t.mark }
 
 // To returns who receives the replies to what the term sends.
 func (t *Term) To() wire.Receiver { return t.to }
-
-// Extend begins an extension, the replies to which are for to. The lease stands, and no other extension is under way.
-func (t *Term) Extend(acts []Act, e *Extend, grant quorum.Grant, to wire.Receiver) []Act {
-	until := t.Deadline()
-	e.Round = Round{machine: e.votes.Begin(&t.Lease, grant), form: t.form, mark: t.mark, grant: grant, term: t, to: to}
-	t.form.Extend(&e.command, t.mark, grant.TTL)
-	e.command.Tracked, e.command.WantsLate = t.Tracked, true // a late answer shows whether the lock is lost
-	return e.send(acts, until)
-}
 
 func (t *Term) release(acts []Act, r *Release, now time.Time, to wire.Receiver) []Act {
 	r.Round = Round{machine: r.votes.Begin(&t.Lease, now), form: t.form, mark: t.mark, grant: quorum.Grant{Start: now}, to: to}
@@ -117,7 +108,19 @@ func (t *Term) Answered(acts []Act, tag wire.Tag, reply wire.Reply) []Act {
 		o.ended = true
 		t.Observed(clock, node, answer)
 	case reply.Late && t.Late(clock, node, answer):
-		return t.observe(acts, node)
+		acts = t.observe(acts, node)
+	}
+	return t.shown(acts)
+}
+
+// shown takes it that an answer has shown something of the lock: it may have ended with that, or the next renewal may come sooner.
+func (t *Term) shown(acts []Act) []Act {
+	now := t.name.rules.Clock.Now()
+	if t.Renewal != nil && !t.Renewing() && t.Renewal.Sooner(now) {
+		acts = append(acts, Act{What: Renew, To: t.to})
+	}
+	if t.At(now) != quorum.Held {
+		acts = append(acts, Act{What: Over, To: t.to})
 	}
 	return acts
 }

@@ -64,14 +64,14 @@ func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 // detach leaves a lock on the nodes. The next client that does nothing else takes it up, and unlocks it after a while.
 func (k *held) detach(then time.Duration) {
 	c := k.client
-	if len(k.holds) != 1 || k.extending || k.locks > 0 || !k.held() || k.lease.At(c.clock.Now()) != quorum.Held {
+	if len(k.holds) != 1 || k.lease.Extending() != nil || k.locks > 0 || !k.held() || k.lease.At(c.clock.Now()) != quorum.Held {
 		k.giveUp()
 		return
 	}
 	c.log("client %d detaches from %v", c.number, k)
 	k.know()
 	acts := k.lock.Detach(nil, &k.lease, &k.holds[0])
-	k.detached, k.dropped, k.at = true, true, c.now
+	k.detached, k.at = true, c.now
 	c.check(!k.held(), "who has detached from a lock does not hold it", "client %d: %v", c.number, k)
 	k.act(acts)
 	for i := range c.clients {

@@ -57,6 +57,7 @@ func newClient(w *world, number int) *client {
 	pace := lock.Pace{First: 2 * time.Millisecond, Most: 200 * time.Millisecond, Heal: healAfter, Handoff: c.plan.Handoff, Random: c.atRandom}
 	c.rules = lock.Rules{
 		Clock: &c.clock, Wall: c.timeOfDay, Nodes: len(w.servers), Timeout: nodeTimeout, Self: c.self, Form: c.form, Fenced: &c.fenced, Drift: drift, Pace: pace,
+		Closed: func() bool { return false },
 	}
 	for _, s := range w.servers {
 		l := &line{world: w, client: c, server: s, pause: minPause, guard: wire.Guard{MaxTTL: w.plan.Guard}, stood: map[string]stood{}}
@@ -147,7 +148,7 @@ func (c *client) main(r *round, acts []lock.Act, then func()) {
 		}
 		then()
 	}
-	r.begin(acts)
+	r.act(acts)
 }
 
 // step does what a step of the plan says, if that is possible.
@@ -222,13 +223,12 @@ func (c *client) extend(ttl time.Duration) {
 		return
 	}
 	k.do(func() {
-		if c.call != nil || c.holds != k || k.extending || k.lease.At(c.clock.Now()) != quorum.Held {
+		if c.call != nil || c.holds != k || k.lease.At(c.clock.Now()) != quorum.Held || k.of.Grant().Grace > ttl/2 {
 			return
 		}
-		if grant := k.lease.Ask(c.clock.Now(), ttl); grant.Grace <= ttl/2 {
-			r, acts := k.newExtend(grant)
-			c.main(r, acts, func() { k.extending = false })
-		}
+		hold := k.holds[0]
+		r, e := k.newExtend(false)
+		c.main(r, k.lease.Extend(nil, e, ttl, &hold, r), func() {})
 	})
 }
 

@@ -31,10 +31,7 @@ type term struct {
 	lease   lock.Term
 	current *held // that of the present holder
 
-	extending bool // an extension is under way
-
-	due     timer // of the next renewal
-	dropped bool  // it is not renewed any more
+	due timer // of the next renewal
 }
 
 func (k *held) String() string { return k.of.token }
@@ -68,13 +65,12 @@ func (k *held) take() {
 	k.renew()
 }
 
-// newExtend makes an extension, which begins with acts; the caller has the turn.
-func (k *held) newExtend(grant quorum.Grant) (r *round, acts []lock.Act) {
-	e := new(lock.Extend)
+// newExtend makes an extension.
+func (k *held) newExtend(renews bool) (r *round, e *lock.Extend) {
+	e = new(lock.Extend)
 	r = k.newRound(extend, k.of.token, &e.Round)
-	r.lock, r.before = k, k.lease.Deadline()
-	k.extending = true
-	return r, k.lease.Extend(nil, e, grant, r)
+	r.lock, r.renews = k, renews
+	return r, e
 }
 
 // giveUp gives up a handle.
@@ -115,7 +111,6 @@ func (k *held) release(now time.Time, exclusive bool) {
 	k.unlocked, k.at = true, c.now
 	r := k.newRound(release, k.of.token, &l.Round)
 	r.lock = k
-	k.dropped = true
 	if o := c.call; o != nil && o.lock == k {
 		o.stop()
 	}
@@ -187,57 +182,21 @@ func (k *held) over() {
 	k.act(acts)
 }
 
-// renew has the lock renewed when it is due next. If another extension is under way then, it is tried again
-// soon; package redlock waits for the end of that extension.
-func (k *held) renew() {
-	c := k.client
-	if k.dropped || k.lease.Renewal == nil || k.lease.Renewing {
+// renew has the lock renewed when it is due next.
+func (t *term) renew() {
+	if t.lease.Renewal == nil || t.lease.Renewing() {
 		return
 	}
-	now := c.clock.Now()
-	due, ok := k.lease.Renewal.Next(now)
-	switch {
-	case !ok:
-	case due.After(now):
-		k.due.set(c, &c.clock, due, func() { k.do(k.renew) })
-	case k.extending:
-		k.due.set(c, &c.clock, now.Add(time.Millisecond), func() { k.do(k.renew) })
-	default:
-		if grant, ok := k.lease.Renewal.Grant(now); ok {
-			k.beginRenewal(grant)
-		} else {
-			k.due.set(c, &c.clock, now.Add(time.Millisecond), func() { k.do(k.renew) })
-		}
+	c := t.client
+	due, ok := t.lease.Renewal.Next(c.clock.Now())
+	if !ok {
+		return
 	}
-}
-
-// answered records that a node has answered an extension or observation.
-func (k *held) answered() {
-	now := k.client.clock.Now()
-	if k.lease.Sooner(now) {
-		k.renew()
-	}
-	if k.lease.At(now) != quorum.Held {
-		k.current.over()
-	}
-}
-
-func (k *held) beginRenewal(grant quorum.Grant) {
-	c := k.client
-	c.check(!k.current.unlocked, "a lease ends with its unlock", "client %d: %v is renewed when it has been released", c.number, k)
-	k.lease.Tracked, k.lease.Renewing = true, true
-	r, acts := k.newExtend(grant)
-	r.onEnded = func() {
-		c.soon(func() {
-			k.do(func() {
-				k.extending = false
-				k.lease.EndRenewal(c.clock.Now(), r.outcome)
-				if k.lease.At(c.clock.Now()) != quorum.Held {
-					k.current.over()
-				}
-				k.renew()
-			})
+	t.due.at = time.Time{} // in the place of what was scheduled before
+	t.due.set(c, &c.clock, due, func() {
+		t.do(func() {
+			r, e := t.current.newExtend(true)
+			t.act(t.lease.Due(nil, e, r))
 		})
-	}
-	r.begin(acts)
+	})
 }

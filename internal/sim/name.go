@@ -69,7 +69,17 @@ func (n *name) act(acts []lock.Act) {
 	for i := 0; i < len(acts); i++ {
 		switch a := acts[i]; a.What {
 		case lock.Send:
+			if a.Tag.What == lock.Vote {
+				a.To.(*round).begin(acts[i:])
+				return
+			}
 			acts = n.send(acts, a)
+		case lock.End:
+			a.To.(*round).end()
+		case lock.Renew:
+			a.To.(*term).renew()
+		case lock.Over:
+			a.To.(*term).current.over()
 		case lock.AwaitCleanUp:
 			r := a.To.(*round)
 			c.afterClock(&c.clock, r.Grant().Start.Add(nodeTimeout), func() {

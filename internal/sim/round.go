@@ -18,6 +18,7 @@ type round struct {
 	*name
 	acquire *lock.Acquire // the round, if that is what it is
 	verb    verb
+	renews  bool // it is a renewal
 	token   string
 	fenced  bool
 	number  int
@@ -72,6 +73,10 @@ func (c *client) newToken() string { return fmt.Sprintf("%s.%028d", c.self, len(
 // answers.
 func (r *round) begin(acts []lock.Act) {
 	c := r.client
+	if r.sent = c.now; r.verb == extend {
+		r.before = r.lock.lease.Deadline()
+		c.check(!r.renews || !r.lock.current.unlocked, "a lease ends with its unlock", "client %d: %v is renewed when it has been released", c.number, r.lock)
+	}
 	c.log("client %d: %v of %s (%s, %v)", c.number, r.verb, r.token, r.key, r.Grant().TTL)
 	r.locks++
 	r.ask(acts, nil)
@@ -112,14 +117,8 @@ func (r *round) ask(acts []lock.Act, refusals []lock.Refusal) {
 func (r *round) take(acts []lock.Act) {
 	c := r.client
 	r.act(acts)
-	if r.outcome == quorum.Undecided && r.Outcome() != quorum.Undecided {
-		r.end(r.Outcome())
-	}
 	if err := r.Verify(); err != nil {
 		c.check(false, err.Error(), "client %d: %v of %s was %s", c.number, r.verb, r.token, outcomes[r.outcome])
-	}
-	if r.verb == extend {
-		r.lock.answered()
 	}
 }
 
@@ -164,16 +163,21 @@ func (r *round) answered(acts []lock.Act, tag wire.Tag, reply wire.Reply) []lock
 
 var outcomes = [...]string{"undecided", "done", "denied", "no quorum", "too late"}
 
-// end takes the outcome.
-func (r *round) end(outcome quorum.Outcome) {
+// end takes the outcome. An extension may have ended without asking the nodes.
+func (r *round) end() {
 	c := r.client
-	r.outcome = outcome
-	if r.acquire != nil && outcome == quorum.Done {
+	r.outcome = r.Outcome()
+	if r.acquire != nil && r.outcome == quorum.Done {
 		c.check(c.clock.Now().Before(r.Grant().Deadline()), "a lock that is won has validity left",
 			"client %d won %s after its deadline", c.number, r.token)
 		c.checkFence(r)
 	}
-	r.returns()
+	if r.outcome != quorum.Undecided {
+		r.returns()
+	} else {
+		r.over = c.now
+		r.onEnded()
+	}
 }
 
 // returns is where the caller goes on.

@@ -124,7 +124,6 @@ func (t *term) Reply(tag wire.Tag, r wire.Reply) {
 		k := t.current
 		k.client.log("client %d: does node %d hold %v? %v", k.client.number, tag.Node, k, r.Answer)
 		k.act(t.lease.Answered(nil, tag, r))
-		k.answered()
 	})
 }
 

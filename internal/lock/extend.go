@@ -1,0 +1,96 @@
+package lock
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// Extend asks the nodes that hold a lock for a longer TTL. Those of a lock run one after the other.
+type Extend struct {
+	Round
+	Before time.Time // the deadline of the lock when the nodes were asked; zero if they were not
+
+	votes quorum.Extend
+	ttl   time.Duration
+	hold  *quorum.Hold // of who asks; nil: it is a renewal, which asks for what the present holder wants
+}
+
+func (e *Extend) renews() bool { return e.hold == nil }
+
+// Extend asks for a TTL for who has a hold, when the extensions before it have ended. It ends with an [End]: without asking the nodes
+// if the hold has ended by then, or the rules are Closed. The replies are for to.
+func (t *Term) Extend(acts []Act, e *Extend, ttl time.Duration, h *quorum.Hold, to wire.Receiver) []Act {
+	e.Round, e.ttl, e.hold = Round{term: t, to: to}, ttl, h
+	t.extensions = append(t.extensions, e)
+	if len(t.extensions) > 1 {
+		return acts
+	}
+	return t.extend(acts)
+}
+
+// Extending returns who receives the replies to the last of the extensions that have not ended; nil if there is none.
+func (t *Term) Extending() wire.Receiver {
+	if n := len(t.extensions); n > 0 {
+		return t.extensions[n-1].to
+	}
+	return nil
+}
+
+// extend begins the first of the extensions that wait for their turn which is still wanted.
+func (t *Term) extend(acts []Act) []Act {
+	for len(t.extensions) > 0 {
+		now, e := t.name.rules.Clock.Now(), t.extensions[0]
+		grant, wanted, untracked := t.Ask(now, e.ttl), false, false
+		switch {
+		case !e.renews():
+			wanted = e.hold.At(now) == quorum.Held && e.hold.Current() && !t.name.rules.Closed()
+		case t.Renewal != nil && t.At(now) == quorum.Held:
+			untracked, t.Tracked = !t.Tracked, true
+			grant, wanted = t.Renewal.Grant(now)
+		}
+		if wanted {
+			e.Before = t.Deadline()
+			e.Round = Round{machine: e.votes.Begin(&t.Lease, grant), form: t.form, mark: t.mark, grant: grant, term: t, to: e.to}
+			t.form.Extend(&e.command, t.mark, grant.TTL)
+			e.command.Tracked, e.command.WantsLate = t.Tracked, true // a late answer shows whether the lock is lost
+			return e.send(acts, e.Before)
+		}
+		t.extensions = slices.Delete(t.extensions, 0, 1)
+		acts = append(acts, Act{What: End, To: e.to})
+		if e.renews() {
+			for i := 0; untracked && i < t.Nodes(); i++ { // the holder has extended it by more, so that no extension tracks its key yet
+				acts = t.Changed(acts, i)
+			}
+			acts = t.renewed(acts, now, quorum.Undecided)
+		}
+	}
+	return acts
+}
+
+// extended takes it that the extension under way has come to its outcome.
+func (t *Term) extended(acts []Act) []Act {
+	e := t.extensions[0]
+	t.extensions = slices.Delete(t.extensions, 0, 1)
+	if e.renews() {
+		acts = t.renewed(acts, t.name.rules.Clock.Now(), e.outcome)
+	}
+	return t.extend(acts)
+}
+
+// withdraw ends an extension that waits for its turn.
+func (t *Term) withdraw(acts []Act, r *Round) []Act {
+	i := slices.IndexFunc(t.extensions, func(e *Extend) bool { return &e.Round == r })
+	if i < 0 { // it has ended already
+		return acts
+	}
+	e := t.extensions[i]
+	t.extensions = slices.Delete(t.extensions, i, i+1)
+	acts = append(acts, Act{What: End, To: r.to})
+	if e.renews() {
+		acts = t.renewed(acts, t.name.rules.Clock.Now(), quorum.Undecided)
+	}
+	return acts
+}

@@ -1,0 +1,124 @@
+package lock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/lock"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// extension is an extension that a test asks for, and who receives what comes of it.
+type extension struct{ lock.Extend }
+
+func (*extension) Reply(wire.Tag, wire.Reply) {}
+
+// came returns what has come of something: which extensions have ended, and which has been sent to the nodes.
+func came(acts []lock.Act) (ended []*extension, sent *extension) {
+	for _, a := range acts {
+		switch e, _ := a.To.(*extension); {
+		case e == nil:
+		case a.What == lock.End:
+			ended = append(ended, e)
+		case a.What == lock.Send:
+			sent = e
+		}
+	}
+	return ended, sent
+}
+
+// answers has all nodes say yes to an extension, and returns what comes of it.
+func (d *driver) answers(e *extension) (acts []lock.Act) {
+	for i := range d.rules.Nodes {
+		acts = e.Answered(acts, d, wire.Tag{Node: uint16(i)}, wire.Reply{Answer: quorum.Yes})
+	}
+	return acts
+}
+
+func (d *driver) extend() (*extension, []lock.Act) {
+	e := new(extension)
+	return e, d.term.Extend(nil, &e.Extend, d.ttl, &d.hold, e)
+}
+
+// The danger: renewals that follow each other keep an Extend waiting.
+func TestExtend_GoesInTheOrderOfTheCalls(t *testing.T) {
+	d := newDriver(t, 3, steady)
+	d.run([]step{{"tried", ""}})
+	d.term.Renew(d.now, &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit})
+	first, acts := d.extend()
+	_, sent := came(acts)
+	require.Same(t, first, sent)
+	renewal := new(extension)
+	require.Empty(t, d.term.Due(nil, &renewal.Extend, renewal))
+	require.True(t, d.term.Renewing())
+	gone, acts := d.extend()
+	require.Empty(t, acts)
+	last, acts := d.extend()
+	require.Empty(t, acts)
+	require.Equal(t, wire.Receiver(last), d.term.Extending())
+
+	ended, sent := came(gone.GiveUp(nil, d))
+	require.Equal(t, []*extension{gone}, ended)
+	require.Equal(t, quorum.Undecided, gone.Outcome())
+	require.Nil(t, sent)
+	require.Empty(t, gone.GiveUp(nil, d), "it has ended")
+
+	d.now = d.now.Add(d.ttl / 2)
+	ended, sent = came(d.answers(first))
+	require.Equal(t, []*extension{first}, ended)
+	require.Same(t, renewal, sent)
+	require.Equal(t, start.Add(d.ttl), first.Before)
+	require.Equal(t, start.Add(d.ttl), renewal.Before)
+	ended, sent = came(d.answers(renewal))
+	require.Equal(t, []*extension{renewal}, ended)
+	require.Same(t, last, sent)
+	require.False(t, d.term.Renewing())
+	ended, _ = came(d.answers(last))
+	require.Equal(t, []*extension{last}, ended)
+	require.Nil(t, d.term.Extending())
+}
+
+// Who waits for his turn may have unlocked the lock when it comes, or the process may have closed everything.
+func TestExtend_AsksNobodyIfItIsNotWantedAnyMore(t *testing.T) {
+	for name, ends := range map[string]func(d *driver){
+		"unlocked":             func(d *driver) { d.term.Leave(d.now, &d.hold) },
+		"closed":               func(d *driver) { d.rules.Closed = func() bool { return true } },
+		"over":                 func(d *driver) { d.now = d.now.Add(time.Hour) },
+		"passed on to another": func(d *driver) { d.do("join 1"); d.do("lost"); d.do("passed") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDriver(t, 3, passing)
+			d.run([]step{{"tried", ""}})
+			mine := d.hold
+			first, _ := d.extend()
+			second := new(extension)
+			require.Empty(t, d.term.Extend(nil, &second.Extend, d.ttl, &mine, second))
+			ends(d)
+			ended, sent := came(d.answers(first))
+			require.Equal(t, []*extension{first, second}, ended)
+			require.Nil(t, sent)
+			require.Equal(t, quorum.Undecided, second.Outcome())
+			require.Zero(t, second.Before)
+		})
+	}
+}
+
+// The handle that has the lock renewed may be unlocked while another handle still holds the lock: from then on the TTL counts.
+func TestDue_ARenewalThatWaitedIsNotSentAfterTheRenewalsEnded(t *testing.T) {
+	d := newDriver(t, 3, steady)
+	d.run([]step{{"tried", ""}})
+	d.term.Renew(d.now, &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit})
+	first, _ := d.extend()
+	renewal := new(extension)
+	require.Empty(t, d.term.Due(nil, &renewal.Extend, renewal))
+	d.term.Renewal = nil
+	ended, sent := came(d.answers(first))
+	require.Equal(t, []*extension{first, renewal}, ended)
+	require.Nil(t, sent)
+
+	ended, _ = came(d.term.Due(nil, &renewal.Extend, renewal))
+	require.Equal(t, []*extension{renewal}, ended, "nor if it comes later")
+}
