@@ -36,9 +36,8 @@ func (e *entry) beginLocked(c *lock.Call, req *request) *acquireRound {
 
 // wonLocked makes the lock that a round has won for a request.
 func (e *entry) wonLocked(c *lock.Call, r *acquireRound, req request) *Lock {
-	h := &heldLock{entry: e, first: holder{req: req}}
-	h.first.req.block = r.acquire.Ask.Block
-	acts := e.name.Won(nil, c, &h.first.req.Want, &r.acquire, &h.term, h)
+	h := &heldLock{entry: e, first: req.holder()}
+	acts := e.name.Won(nil, c, &h.first.want, &r.acquire, &h.term, h)
 	handle := h.takenLocked(&h.first, h.term.Hold())
 	h.armLocked()
 	e.doLocked(acts)

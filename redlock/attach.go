@@ -81,8 +81,8 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 func (l *Locker) adopt(req request, m form.Mark, lease quorum.Lease) *Lock {
 	e := l.names.enter(req.key)
 	defer e.unlock()
-	h := &heldLock{entry: e, first: holder{req: req}}
-	e.name.Adopt(&h.term, m, &h.first.req.Want, lease, h)
+	h := &heldLock{entry: e, first: req.holder()}
+	e.name.Adopt(&h.term, m, &h.first.want, lease, h)
 	handle := h.takenLocked(&h.first, h.term.Hold())
 	h.armLocked()
 	return handle

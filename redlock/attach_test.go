@@ -151,6 +151,7 @@ func TestDetach_HandsTheLockOverByItsToken(t *testing.T) {
 		first, fake, seen := c.timed()
 		lock := take(t, first, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
 		seen.renewed(t, fake, 0, 30*time.Minute)
+		seen.waitForVotes(t, "extend", "name", 3) // else a node may carry it out behind the release
 		token := detach(t, lock)
 		require.Equal(t, lock.Token(), token)
 		receive(t, lock.Done(), "the end of the first handle")

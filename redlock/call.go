@@ -47,7 +47,7 @@ func (c *call) round() {
 
 // acquired reports the end of a call that took a lock, or did not.
 func (l *Locker) acquired(op event.Op, try bool, req request, lock *Lock, err error) {
-	reentered := lock != nil && lock.holder.req.call != req.call
+	reentered := lock != nil && lock.holder.call != req.call
 	if l.events.wants(kindCalls) {
 		l.emitAcquired(event.Acquire{Op: op, Try: try, Reentered: reentered}, req, lock, err)
 	} else {
@@ -109,8 +109,8 @@ func (h *heldLock) extended(e event.Extend, by *holder, c *call, deadline time.T
 	if e.Left = e.Validity; !deadline.IsZero() {
 		e.Left = max(0, deadline.Sub(now))
 	}
-	e.Lock = cmp.Or(by, h.holder).req.call.number()
-	e.Context, e.Call, e.Name, e.Start, e.Took = c.ctx, c.id, h.first.req.name, c.start, time.Since(c.start)
+	e.Lock = cmp.Or(by, h.holder).call.number()
+	e.Context, e.Call, e.Name, e.Start, e.Took = c.ctx, c.id, h.called(), c.start, time.Since(c.start)
 	h.locker.events.emitEnd(c, e)
 }
 
@@ -120,7 +120,7 @@ func (l *Lock) unlocked(e event.Unlock, c *call) {
 		events.endCall(c)
 		return
 	}
-	e.Context, e.Call, e.Lock, e.Name = c.ctx, c.id, l.holder.req.call.number(), l.held.first.req.name
+	e.Context, e.Call, e.Lock, e.Name = c.ctx, c.id, l.holder.call.number(), l.held.called()
 	e.Start, e.Took = c.start, time.Since(c.start)
 	l.held.locker.events.emitEnd(c, e)
 }
@@ -146,11 +146,11 @@ func (h *heldLock) endedLocked(e event.End) {
 		return
 	}
 	by.ended = true
-	e.Name, e.Start = h.first.req.name, by.since
+	e.Name, e.Start = h.called(), by.since
 	if e.Held == 0 {
 		e.Held = time.Since(by.since)
 	}
-	if c := by.req.call; c != nil {
+	if c := by.call; c != nil {
 		e.Context, e.Call = c.ctx, c.id
 	}
 	h.locker.events.emit(e)

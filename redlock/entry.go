@@ -38,6 +38,9 @@ func newEntry(l *Locker, key string) *entry {
 	return e
 }
 
+// called returns the name, without the prefix.
+func (e *entry) called() string { return e.locker.nameOf(e.name.Key()) }
+
 // unlock releases the mutex, and reports the rounds that have ended under it.
 func (e *entry) unlock() {
 	r := e.settled
@@ -161,7 +164,7 @@ func (e *entry) actLocked(act *lock.Act) {
 	case lock.Publish:
 		m := act.Message
 		if m.What == lock.Yours && m.Node == lock.AllNodes && l.events.wants(kindTurns) {
-			l.events.emit(event.Turn{At: time.Now(), Name: l.nameOf(e.name.Key()), Waiting: len(m.Peers)})
+			l.events.emit(event.Turn{At: time.Now(), Name: e.called(), Waiting: len(m.Peers)})
 		}
 		l.publish(m, e.name.Key())
 	case lock.Warn:
@@ -169,7 +172,7 @@ func (e *entry) actLocked(act *lock.Act) {
 		for _, i := range act.Stuck.Nodes {
 			nodes = append(nodes, l.nodes[i].Addr())
 		}
-		l.events.emit(event.Stuck{At: time.Now(), Name: l.nameOf(e.name.Key()), Addrs: nodes, Unchanged: act.Stuck.Unchanged})
+		l.events.emit(event.Stuck{At: time.Now(), Name: e.called(), Addrs: nodes, Unchanged: act.Stuck.Unchanged})
 	}
 }
 
@@ -197,7 +200,7 @@ func (e *entry) tick() {
 func (e *entry) Reply(tag wire.Tag, reply wire.Reply) {
 	l, node := e.locker, int(tag.Node)
 	if tag.What == lock.Heal && reply.Answer == quorum.Yes {
-		l.events.emit(event.Heal{At: time.Now(), Name: l.nameOf(e.name.Key()), Node: node, Addr: l.nodes[node].Addr()})
+		l.events.emit(event.Heal{At: time.Now(), Name: e.called(), Node: node, Addr: l.nodes[node].Addr()})
 	}
 	e.mu.Lock()
 	if !e.gone {

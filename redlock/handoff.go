@@ -30,10 +30,10 @@ func (h *heldLock) passLocked(from *Lock, unlock *call) bool {
 	if l.events.wants(kindEnds) {
 		h.endedLocked(event.End{Err: ErrReleased, Held: unlock.start.Sub(by.since)})
 	}
-	next := &holder{req: w.req}
-	acts, hold := h.name.Pass(nil, &h.term, &from.hold, &next.req.Want)
+	next := w.req.holder()
+	acts, hold := h.name.Pass(nil, &h.term, &from.hold, &next.want)
 	from.leftLocked(true)
-	w.lock = h.takenLocked(next, hold)
+	w.lock = h.takenLocked(&next, hold)
 	if w.req.Renewed {
 		h.armLocked()
 	} else {

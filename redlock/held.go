@@ -32,12 +32,17 @@ type over struct {
 
 // holder is a call of the program that has got the lock, and the handles that belong to it. All are under the mutex of the lock.
 type holder struct {
-	req   request
+	want  lock.Want
+	owner string    // see Owner
+	call  *call     // that took it; nil if nobody wants its number
 	lock  Lock      // the handle that came with it; Reentrant makes others
 	fence uint64    // 0 without fencing
 	since time.Time // its end is reported from then on; zero before its event.Acquire, and if nobody wants to know
 	ended bool      // its event.End is there
 }
+
+// holder makes the holder who has what was asked for.
+func (r *request) holder() holder { return holder{want: r.Want, owner: r.owner, call: r.call} }
 
 // takenLocked makes the lock that of a holder.
 func (h *heldLock) takenLocked(by *holder, hold quorum.Hold) *Lock {
@@ -112,13 +117,6 @@ func (h *heldLock) cleanUpLocked() {
 	h.doLocked(acts)
 }
 
-// cleanUp is cleanUpLocked for a caller who has not the mutex.
-func (h *heldLock) cleanUp() {
-	h.mu.Lock()
-	h.cleanUpLocked()
-	h.unlock()
-}
-
 // overLocked ends what ends with the lock.
 func (h *heldLock) overLocked() {
 	h.atLocked(h.now())
@@ -152,5 +150,5 @@ func (h *heldLock) releaseLocked(now time.Time, exclusive bool, call *call) *rou
 }
 
 func (h *heldLock) newRound(op event.Op, call *call) round {
-	return round{entry: h.entry, op: op, name: h.first.req.name, call: call, held: h, done: make(chan struct{})}
+	return round{entry: h.entry, op: op, name: h.called(), call: call, held: h, done: make(chan struct{})}
 }

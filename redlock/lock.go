@@ -17,15 +17,20 @@ type Lock struct {
 	holder *holder
 	// All under held.mu.
 	hold   quorum.Hold
-	own    context.Context // ends with this handle's Unlock; made when somebody asks for it
-	end    context.CancelFunc
+	own    *own       // made when somebody asks for it
 	inTime bool       // its hold was ended while nobody else could have the lock
 	renews bool       // it is this handle that has the lock renewed
 	err    *LockError // what Err returns; nil while nobody has asked for the end
 }
 
+// own ends with the Unlock of a handle, and with the lock.
+type own struct {
+	context.Context
+	end context.CancelFunc
+}
+
 // Name returns the name that the lock was taken under, without the key prefix.
-func (l *Lock) Name() string { return l.held.first.req.name }
+func (l *Lock) Name() string { return l.held.called() }
 
 // Token returns the token of this lock. No other lock has the same, unless a [TokenSource] repeats one. The nodes hold it under the
 // lock's key: the token alone, or with [WithFencing] token|number. It is not the fencing token, which is the number: see Fence.
@@ -77,7 +82,7 @@ func (l *Lock) Err() error {
 	case ending == quorum.Held:
 		return nil
 	case l.err == nil:
-		l.err = &LockError{Name: h.first.req.name, Err: endings[ending]}
+		l.err = &LockError{Name: h.called(), Err: endings[ending]}
 	}
 	return l.err
 }
@@ -117,12 +122,13 @@ func (l *Lock) context() context.Context {
 	l.held.mu.Lock()
 	defer l.held.mu.Unlock()
 	if l.own == nil {
-		l.own, l.end = context.WithCancel(over)
+		l.own = &own{}
+		l.own.Context, l.own.end = context.WithCancel(over)
 		if l.hold.Ended() {
-			l.end()
+			l.own.end()
 		}
 	}
-	return l.own
+	return l.own.Context
 }
 
 // Context returns a child of parent that is cancelled when Done is closed, with Err as its cause. The CancelFunc frees
@@ -160,7 +166,7 @@ func (l *Lock) Context(parent context.Context) (context.Context, context.CancelF
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	h := l.held
 	locker := h.locker
-	ttl, err = locker.checkTTL(ttl, h.first.req.Grace)
+	ttl, err = locker.checkTTL(ttl, h.first.want.Grace)
 	if err == nil {
 		err = locker.enter()
 	}
@@ -185,7 +191,6 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	h.doLocked(h.term.Extend(room[:0], &r.extend, ttl, &l.hold, &r.round))
 	h.unlock()
 	outcome := r.wait(ctx, over, locker.closing.Done())
-	h.cleanUp()
 	switch {
 	case outcome == quorum.Denied:
 		return r.refusal
@@ -286,12 +291,12 @@ func (l *Lock) leaveLocked(now time.Time, ending quorum.Ending, exclusive bool) 
 	}
 	switch {
 	case left == lock.Nothing:
-		return false, failed(event.OpUnlock, h.first.req.name, ErrReleased)
+		return false, failed(event.OpUnlock, h.called(), ErrReleased)
 	case left == lock.None, l.renews && !before:
 		h.stopRenewingLocked()
 	}
 	if left == lock.Others && !exclusive {
-		err = failed(event.OpUnlock, h.first.req.name, endings[ending])
+		err = failed(event.OpUnlock, h.called(), endings[ending])
 	}
 	h.atLocked(now)
 	return left == lock.None, err
@@ -300,7 +305,7 @@ func (l *Lock) leaveLocked(now time.Time, ending quorum.Ending, exclusive bool) 
 // leftLocked ends the context of this handle, the hold of which has ended.
 func (l *Lock) leftLocked(inTime bool) {
 	l.inTime = inTime
-	if l.end != nil {
-		l.end()
+	if l.own != nil {
+		l.own.end()
 	}
 }

@@ -110,7 +110,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if l.fencing {
 		l.form = &l.fenced
 	}
-	l.renewals.locker, l.outages.clock = l, l.clock
+	l.renewals.locker, l.renewals.epoch, l.outages.clock = l, l.clock.Now(), l.clock
 	l.names = names{locker: l, seed: maphash.MakeSeed()}
 	l.rules = lock.Rules{
 		Clock: l.clock, Wall: l.wall, Nodes: len(nodes), Timeout: l.timeout, Self: l.self, Form: l.form, Fenced: &l.fenced, Drift: l.drift, Pace: l.pace,

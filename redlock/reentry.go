@@ -21,7 +21,7 @@ type contextLockKey struct{}
 func (l *Locker) held(ctx context.Context, req request) (*heldLock, *holder) {
 	inner, _ := ctx.Value(contextLockKey{}).(*contextLock)
 	for ; inner != nil; inner = inner.outer {
-		if h := inner.held; h.locker == l && h.first.req.key == req.key && h.heldBy(inner.holder) {
+		if h := inner.held; h.locker == l && h.name.Key() == req.key && h.heldBy(inner.holder) {
 			return h, inner.holder
 		}
 	}
@@ -34,7 +34,7 @@ func (l *Locker) held(ctx context.Context, req request) (*heldLock, *holder) {
 	}
 	defer e.mu.Unlock()
 	for t := range e.name.Terms {
-		if h := t.To().(*heldLock); h.holder.req.owner == req.owner && h.atLocked(h.now()) == quorum.Held {
+		if h := t.To().(*heldLock); h.holder.owner == req.owner && h.atLocked(h.now()) == quorum.Held {
 			return h, h.holder
 		}
 	}
@@ -56,10 +56,10 @@ func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
 		return nil, nil
 	case !req.reentrant:
 		return nil, failed(event.OpAcquire, req.name, ErrDeadlock)
-	case req.given&givenGrace != 0 && req.Grace > h.first.req.Grace:
-		return nil, failed(event.OpAcquire, req.name, invalid("Grace(%s): the lock that is re-entered has %s", req.Grace, h.first.req.Grace))
+	case req.given&givenGrace != 0 && req.Grace > h.first.want.Grace:
+		return nil, failed(event.OpAcquire, req.name, invalid("Grace(%s): the lock that is re-entered has %s", req.Grace, h.first.want.Grace))
 	}
-	least := max(req.TTL, 2*h.first.req.Grace)
+	least := max(req.TTL, 2*h.first.want.Grace)
 	h.mu.Lock()
 	if h.holder != by { // it has been passed on meanwhile
 		h.mu.Unlock()
@@ -76,7 +76,7 @@ func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
 		return nil, nil
 	}
 	lock := &Lock{held: h, holder: by, hold: hold}
-	if _, err := l.checkTTL(ttl, h.first.req.Grace); err == nil || ttl == least { // else MaxHold leaves nothing to extend
+	if _, err := l.checkTTL(ttl, h.first.want.Grace); err == nil || ttl == least { // else MaxHold leaves nothing to extend
 		if err := lock.Extend(ctx, ttl); err != nil {
 			_ = lock.Unlock(context.WithoutCancel(ctx)) // not the last, unless the outer handle has been unlocked meanwhile
 			return nil, err

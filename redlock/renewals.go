@@ -19,6 +19,7 @@ const maxRenewing = 256
 // they are due.
 type renewals struct {
 	locker *Locker
+	epoch  time.Time // when they began
 
 	mu      sync.Mutex // taken after that of an entry
 	locks   dueLocks
@@ -31,15 +32,15 @@ type renewals struct {
 
 // due is when a lock is to be renewed. It is under the mutex of renewals.
 type due struct {
-	at    time.Time
-	place int // 1 + its index in dueLocks; 0 if it is not there
+	at    time.Duration // since the renewals began
+	place int           // 1 + its index in dueLocks; 0 if it is not there
 }
 
 // schedule has a lock renewed at an instant, and not when it was to be renewed before.
 func (r *renewals) schedule(h *heldLock, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h.due.at = at
+	h.due.at = at.Sub(r.epoch)
 	if h.due.place > 0 {
 		heap.Fix(&r.locks, h.due.place-1)
 	} else {
@@ -67,8 +68,8 @@ func (r *renewals) armLocked() {
 			r.timer.Stop()
 		}
 		r.firesAt = time.Time{}
-	case !r.firesAt.Equal(r.locks[0].due.at):
-		r.firesAt = r.locks[0].due.at
+	case !r.firesAt.Equal(r.first()):
+		r.firesAt = r.first()
 		wait := r.firesAt.Sub(r.locker.clock.Now())
 		if r.timer == nil {
 			r.timer = r.locker.clock.AfterFunc(wait, r.fire)
@@ -77,6 +78,9 @@ func (r *renewals) armLocked() {
 		}
 	}
 }
+
+// first returns when the first of the locks is due.
+func (r *renewals) first() time.Time { return r.epoch.Add(r.locks[0].due.at) }
 
 // fire begins the renewals that are due. It does not block, because package clocktest runs timers one after the other.
 func (r *renewals) fire() {
@@ -105,7 +109,7 @@ func (r *renewals) begin() {
 func (r *renewals) next() *heldLock {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.locks) > 0 && r.begun < maxRenewing && !r.locks[0].due.at.After(r.locker.clock.Now()) {
+	if len(r.locks) > 0 && r.begun < maxRenewing && !r.first().After(r.locker.clock.Now()) {
 		r.begun++
 		return heap.Pop(&r.locks).(*heldLock)
 	}
@@ -186,7 +190,7 @@ func (r *renewals) all(is func(*extendRound) bool) (all []*extendRound) {
 type dueLocks []*heldLock
 
 func (d dueLocks) Len() int           { return len(d) }
-func (d dueLocks) Less(i, j int) bool { return d[i].due.at.Before(d[j].due.at) }
+func (d dueLocks) Less(i, j int) bool { return d[i].due.at < d[j].due.at }
 
 func (d dueLocks) Swap(i, j int) {
 	d[i], d[j] = d[j], d[i]

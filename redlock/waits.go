@@ -195,7 +195,7 @@ func (l *Locker) namesHeld(ctx context.Context) (names []string) {
 	inner, _ := ctx.Value(contextLockKey{}).(*contextLock)
 	for ; inner != nil; inner = inner.outer {
 		if h := inner.held; h.locker == l && h.heldBy(inner.holder) {
-			names = append(names, h.first.req.name)
+			names = append(names, h.called())
 		}
 	}
 	return names

@@ -53,8 +53,8 @@ func (t *Term) extend(acts []Act) []Act {
 		}
 		if wanted {
 			e.Before = t.Deadline()
-			e.Round = Round{machine: e.votes.Begin(&t.Lease, grant), form: t.form, mark: t.mark, grant: grant, term: t, to: e.to}
-			t.form.Extend(&e.command, t.mark, grant.TTL)
+			e.Round = Round{machine: e.votes.Begin(&t.Lease, grant), form: t.form(), mark: t.Mark(), grant: grant, term: t, to: e.to}
+			e.form.Extend(&e.command, e.mark, grant.TTL)
 			e.command.Tracked, e.command.WantsLate = t.Tracked, true // a late answer shows whether the lock is lost
 			return e.send(acts, e.Before)
 		}
@@ -65,6 +65,9 @@ func (t *Term) extend(acts []Act) []Act {
 				acts = t.Changed(acts, i)
 			}
 			acts = t.renewed(acts, now, quorum.Undecided)
+		}
+		if t.At(now) != quorum.Held {
+			acts = append(acts, Act{What: Over, To: t.to})
 		}
 	}
 	return acts

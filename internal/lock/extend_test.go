@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -121,4 +122,15 @@ func TestDue_ARenewalThatWaitedIsNotSentAfterTheRenewalsEnded(t *testing.T) {
 
 	ended, _ = came(d.term.Due(nil, &renewal.Extend, renewal))
 	require.Equal(t, []*extension{renewal}, ended, "nor if it comes later")
+}
+
+// The danger: a lock that ends by itself, as it may not be renewed for longer, leaves what a renewal that failed has left.
+func TestDue_FindsThatALockIsOver(t *testing.T) {
+	d := newDriver(t, 3, steady)
+	d.run([]step{{"tried", ""}})
+	d.term.Renew(d.now, &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit})
+	d.now = d.now.Add(d.ttl)
+	renewal := new(extension)
+	acts := d.term.Due(nil, &renewal.Extend, renewal)
+	require.True(t, slices.ContainsFunc(acts, func(a lock.Act) bool { return a.What == lock.Over }))
 }

@@ -45,14 +45,14 @@ func (n *Name) Pass(acts []Act, t *Term, from *quorum.Hold, to *Want) ([]Act, qu
 // one that the nodes have just granted for that.
 func (t *Term) mayPass(now time.Time, from *quorum.Hold, to *Want) bool {
 	switch by := t.holder; {
-	case from.Ended() || !from.Current() || t.Holds() > 1:
+	case t.handoff == nil, from.Ended() || !from.Current() || t.Holds() > 1:
 		return false
 	case to.Metadata != by.Metadata || to.Grace != by.Grace || to.OwnToken:
 		return false
 	case to.MaxHold != NoLimit && t.MayLast().After(now.Add(to.MaxHold)):
 		return false
 	}
-	return t.May(now, to.TTL)
+	return t.handoff.May(now, to.TTL)
 }
 
 // pass passes the lock on, and returns the hold of the next holder.
@@ -64,7 +64,7 @@ func (t *Term) pass(now time.Time, from *quorum.Hold, to *Want) quorum.Hold {
 	if to.Renewed && (t.Renewal == nil || !same) {
 		t.Renew(now, to)
 	}
-	return t.Pass()
+	return t.handoff.Pass()
 }
 
 // block returns how many numbers to ask for in the round that begins: one for every two microseconds that rounds take. A process

@@ -12,33 +12,31 @@ import (
 // made in place, and must not be copied.
 type Term struct {
 	quorum.Lease
-	quorum.Handoff
 	Renewal *quorum.Renewal // nil while nobody wants the lock renewed
 	Tracked bool            // extensions have the nodes announce changes of the key
+	leaving bool            // a release is under way, or done
 
 	name         *Name
 	next         *Term // of the name
 	to           wire.Receiver
-	form         form.Form
-	mark         form.Mark
+	handoff      *quorum.Handoff // nil: the lock is not passed on, and has one number at most
+	token        string
+	number       uint64        // that the nodes hold with the token; 0: a lock without
 	holder       *Want         // what the present one wants
-	leaving      bool          // a release is under way, or done
 	extensions   []*Extend     // the one that is under way, and those that come when it has ended
 	observations []observation // the last of each node; nil before the first
 }
 
-// begin takes up what the nodes have granted to a holder. They keep a lock with a number in the form Fenced, also if it was attached
-// to by who takes locks without. The lock owns a block of numbers.
+// begin takes up what the nodes have granted to a holder. The lock owns a block of numbers.
 func (t *Term) begin(n *Name, m form.Mark, w *Want, lease quorum.Lease, block uint64, to wire.Receiver) {
 	if n.terms != nil {
 		n.prune(n.rules.Clock.Now())
 	}
-	t.Lease, t.name, t.next, t.to, t.form, t.mark, t.holder = lease, n, n.terms, to, form.Exclusive{}, m, w
+	t.Lease, t.name, t.next, t.to, t.token, t.number, t.holder = lease, n, n.terms, to, m.Token, m.Number, w
 	n.terms = t
-	if m.Number > 0 {
-		t.form = n.rules.Fenced
+	if n.rules.Pace.Handoff > 0 || block > 1 {
+		t.handoff = quorum.NewHandoff(&t.Lease, n.rules.Pace.Handoff, m.Number, block)
 	}
-	t.Handoff = quorum.NewHandoff(&t.Lease, n.rules.Pace.Handoff, m.Number, block)
 	if w.OwnToken { // somebody else may know it
 		t.Know()
 	}
@@ -48,14 +46,37 @@ func (t *Term) begin(n *Name, m form.Mark, w *Want, lease quorum.Lease, block ui
 }
 
 // Mark returns what the lock has on the servers.
-func (t *Term) Mark() form.Mark { return t.mark }
+func (t *Term) Mark() form.Mark { return form.Mark{Key: t.name.key, Token: t.token, Number: t.number} }
+
+// form returns what the lock is on the servers: one with a number is Fenced, also if it was attached to by who takes locks without.
+func (t *Term) form() form.Form {
+	if t.number > 0 {
+		return t.name.rules.Fenced
+	}
+	return form.Exclusive{}
+}
+
+// Fence returns the fencing token of the present holder; 0 without fencing.
+func (t *Term) Fence() uint64 {
+	if t.handoff != nil {
+		return t.handoff.Fence()
+	}
+	return t.number
+}
+
+// Know takes it that somebody asks for the token: the lock is passed on no more.
+func (t *Term) Know() {
+	if t.handoff != nil {
+		t.handoff.Know()
+	}
+}
 
 // To returns who receives the replies to what the term sends.
 func (t *Term) To() wire.Receiver { return t.to }
 
 func (t *Term) release(acts []Act, r *Release, now time.Time, to wire.Receiver) []Act {
-	r.Round = Round{machine: r.votes.Begin(&t.Lease, now), form: t.form, mark: t.mark, grant: quorum.Grant{Start: now}, to: to}
-	t.form.Release(&r.command, t.mark, t.Longest())
+	r.Round = Round{machine: r.votes.Begin(&t.Lease, now), form: t.form(), mark: t.Mark(), grant: quorum.Grant{Start: now}, to: to}
+	r.form.Release(&r.command, r.mark, t.Longest())
 	return r.send(acts, time.Time{})
 }
 
@@ -64,7 +85,7 @@ func (t *Term) cleanUp(acts []Act, now time.Time) []Act {
 		return acts
 	}
 	release := new(wire.Command)
-	t.form.Release(release, t.mark, t.Longest())
+	t.form().Release(release, t.Mark(), t.Longest())
 	for i := range t.Nodes() {
 		if t.Reached(i) {
 			acts = append(acts, Act{Command: release, Tag: wire.Tag{What: Forgotten, Node: uint16(i)}})
@@ -94,7 +115,7 @@ func (t *Term) observe(acts []Act, node int) []Act {
 	}
 	o := &t.observations[node]
 	o.serial, o.ended = o.serial+1, false
-	cmd := form.Observe(t.mark.Key)
+	cmd := form.Observe(t.name.key)
 	cmd.WantsLate = true
 	return append(acts, Act{Command: cmd, Tag: wire.Tag{What: Observe, Serial: o.serial, Node: uint16(node)}, To: t.to})
 }
@@ -102,7 +123,7 @@ func (t *Term) observe(acts []Act, node int) []Act {
 // Answered takes the answer to an observation. A late one may overtake the Reply that there was none in time.
 func (t *Term) Answered(acts []Act, tag wire.Tag, reply wire.Reply) []Act {
 	rules, node := t.name.rules, int(tag.Node)
-	clock, answer := rules.Clock, rules.Form.Seen(reply).Holds(t.mark.Token)
+	clock, answer := rules.Clock, rules.Form.Seen(reply).Holds(t.token)
 	switch o := &t.observations[node]; {
 	case tag.Serial == o.serial && !o.ended:
 		o.ended = true

@@ -22,8 +22,8 @@ const handoffShare = 4
 // NewHandoff begins with the holder that the nodes granted the lease to. most is for how long after that the lock may be passed
 // on; 0 means never. fence is the last of the numbers that were granted with it, 0 without fencing, block how many they are; 0 is
 // one.
-func NewHandoff(lease *Lease, most time.Duration, fence, block uint64) Handoff {
-	h := Handoff{lease: lease, from: lease.grant.Start, ttl: lease.grant.TTL, fence: fence, last: fence}
+func NewHandoff(lease *Lease, most time.Duration, fence, block uint64) *Handoff {
+	h := &Handoff{lease: lease, from: lease.grant.Start, ttl: lease.grant.TTL, fence: fence, last: fence}
 	h.until = h.from.Add(min(most, lease.Deadline().Sub(h.from)/handoffShare))
 	if fence > 0 && block > 1 {
 		h.fence -= block - 1

@@ -60,7 +60,7 @@ func TestHandoff_DoesNotPassOnWhatIsNoLongerAsTheNodesGrantedIt(t *testing.T) {
 			lease := quorum.NewLease(1, granted)
 			h := quorum.NewHandoff(lease, handoffMax, 0, 0)
 			require.True(t, h.May(start, granted.TTL))
-			ttl := change(lease, &h)
+			ttl := change(lease, h)
 			require.False(t, h.May(start, ttl))
 		})
 	}

@@ -6,7 +6,7 @@ import "time"
 // ([Handoff]).
 type Hold struct {
 	lease  *Lease
-	holder int    // the number of its holder
+	holder int32  // the number of its holder
 	how    Ending // how the hold ended; Held until then
 }
 

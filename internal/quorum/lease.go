@@ -28,13 +28,13 @@ type Lease struct {
 	grant      Grant
 	longest    time.Duration
 	mayLast    time.Time // some node may keep the key until then, as far as that was asked for
+	keys       []watched // nil until the first extension or observation
+	extensions int32     // how many have been begun
 	ending     Ending
 	cleanedUp  bool
-	everywhere bool      // any node may hold the key: an extension has been begun, or the lock was attached
-	extensions int32     // how many have been begun
-	keys       []watched // nil until the first extension or observation
-	holder     int       // the number of the present holder: how many have passed the lock on
-	holds      int       // how many times the present one holds it: once, and once more for each reentry
+	everywhere bool  // any node may hold the key: an extension has been begun, or the lock was attached
+	holder     int32 // the number of the present holder: how many have passed the lock on
+	holds      int32 // how many times the present one holds it: once, and once more for each reentry
 }
 
 // NewLease begins the lease that a won round over n nodes granted.
@@ -118,7 +118,7 @@ func (l *Lease) Enter(now time.Time) (Hold, bool) {
 }
 
 // Holds returns how many times the lock is held by the present holder.
-func (l *Lease) Holds() int { return l.holds }
+func (l *Lease) Holds() int { return int(l.holds) }
 
 // Leftovers reports, once, that the lease is over and may have left keys that outlive it: the nodes no longer agree on
 // the lock, or it expired after an extension that failed. The shell then sends the release to every node that may

@@ -18,10 +18,10 @@ import "slices"
 // watched is what is known of the key of a lock on one node.
 type watched struct {
 	asked  int32 // extensions and observations that are under way
+	given  int32 // the number of the first extension that began after it was known to hold it again; 0 if it is not known
 	seen   int8  // observations since the last extension, or the last connection
 	known  bool  // an extension or observation has shown something of it
 	gone   bool  // the node does not hold the token, or may not have held it all the time
-	given  int32 // the number of the first extension that began after it was known to hold it again; 0 if it is not known
 	pushed bool  // the key may have changed since an answer has shown it
 }
 
