@@ -9,7 +9,7 @@ import (
 )
 
 // Exclusive is the plain lock: the key holds the token of the one who has it.
-type Exclusive struct{}
+type Exclusive struct{ text }
 
 // Acquire implements [Form]: SET NX PX.
 func (Exclusive) Acquire(c *wire.Command, m Mark, a Ask) {

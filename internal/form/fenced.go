@@ -28,6 +28,8 @@ const (
 // Fenced is the lock with fencing tokens: its key holds the token, | and a number. The number comes from a counter of the name, the
 // key {key}:fence. It must not be copied.
 type Fenced struct {
+	text
+
 	Keep  time.Duration // for how long counters are kept beyond the TTL of a lock, from when they advanced last
 	clock atomic.Pointer[quorum.CounterClock]
 }

@@ -29,9 +29,22 @@ type Form interface {
 	// Remove deletes the key if it is that of the lock that was seen, whoever's that is. Unlike a release it is not sent after its
 	// timeout, nor again: a value that another client chose may be that of its next lock, too.
 	Remove(c *wire.Command, key string, seen Seen)
+	// Observe reads what the key holds and its TTL, see [wire.Reply]. It is tracked.
+	Observe(key string) *wire.Command
 	// Seen is what the reply to an observation shows.
 	Seen(r wire.Reply) Seen
+	// Heal deletes the key if it holds a value that was seen and has no TTL.
+	Heal(key, value string) *wire.Command
 }
+
+// text is what those forms have in common of which the key holds a string.
+type text struct{}
+
+// Observe implements [Form].
+func (text) Observe(key string) *wire.Command { return Observe(key) }
+
+// Heal implements [Form].
+func (text) Heal(key, value string) *wire.Command { return Heal(key, value) }
 
 // Numbered is a Form whose servers grant a number with each lock.
 type Numbered interface {
@@ -91,7 +104,7 @@ func see(r wire.Reply, numbered bool) Seen {
 	return s
 }
 
-// Observe reads what key holds and its TTL, see [wire.Reply]. It is tracked.
+// Observe reads what a key holds that is a string.
 func Observe(key string) *wire.Command {
 	c := &wire.Command{Script: observeScript, Key: key, Parse: parseObserve, BySource: true, Tracked: true}
 	return c.With()
@@ -104,7 +117,7 @@ func ObserveMaster(key string) *wire.Command {
 	return c.With("master")
 }
 
-// Heal deletes key if it holds value and has no TTL.
+// Heal deletes a key that holds a string and has no TTL.
 func Heal(key, value string) *wire.Command {
 	c := &wire.Command{Script: healScript, Key: key, Token: value, Parse: parseCode, Changes: true}
 	return c.With(value)

@@ -40,7 +40,7 @@ const (
 	// Send sends Command. If the node does not take it, that is its answer, before the mutex is released. With the tag Vote it goes to
 	// [Round.Unsent], when the command has been sent to the other nodes.
 	Send What = iota
-	// AwaitCleanUp has GiveUp called when the node timeout of the round is over.
+	// AwaitCleanUp calls GiveUp when the node timeout of the round is over.
 	AwaitCleanUp
 	// End ends the round To: it has come to its outcome, or is an extension that asks no node.
 	End
@@ -52,13 +52,13 @@ const (
 	Offer
 	// Refuse ends the wait of Call, as the lock cannot become free.
 	Refuse
-	// Wake has Tick called At, and not when it was asked for before.
+	// Wake calls Tick At, and not when it was asked for before.
 	Wake
 	// Publish publishes Message.
 	Publish
-	// Listen has the nodes report changes and messages from now on.
+	// Listen asks the nodes to report changes and messages from now on.
 	Listen
-	// Warn has it logged that keys without a TTL are in the way.
+	// Warn logs that keys without a TTL are in the way.
 	Warn
 )
 
@@ -78,3 +78,29 @@ const (
 	Waits = "waits" // to the holder: the Peers wait
 	Yours = "yours" // to the next: the lock was released for it, and the Peers wait after it
 )
+
+// Call is a call that takes the lock.
+type Call struct {
+	Want  *Want
+	Block uint64 // how many numbers to reserve, unless it waits; 0 is one
+	Of    any    // who calls
+	waits bool
+}
+
+// Want is what a holder asks for.
+type Want struct {
+	TTL, Grace time.Duration
+	MaxHold    time.Duration // limits the renewals; NoLimit: nothing does
+	Metadata   string        // in the token
+	Renewed    bool          // the lock is renewed while the holder has it
+	OwnToken   bool          // the holder makes the token
+}
+
+// NoLimit is a duration without end.
+const NoLimit = wire.NoTTL
+
+// Stuck means that keys without a TTL have been in the way for long.
+type Stuck struct {
+	Nodes     []int         // that have one
+	Unchanged time.Duration // for so long as many of them as prevent a majority have been the same
+}

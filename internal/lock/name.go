@@ -18,14 +18,6 @@ type Name struct {
 	queue *queue // nil before anything waits or heals
 }
 
-// Call is a call that takes the lock.
-type Call struct {
-	Want  *Want
-	Block uint64 // how many numbers to reserve, unless it waits; 0 is one
-	Of    any    // who calls
-	waits bool
-}
-
 // Begin begins with a key.
 func (n *Name) Begin(rules *Rules, key string) { n.rules, n.key = rules, key }
 

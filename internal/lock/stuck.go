@@ -4,19 +4,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // warnAfter is for how long keys without a TTL have been unchanged when that is logged.
 const warnAfter = 10 * time.Second
-
-// Stuck means that keys without a TTL have been in the way for long.
-type Stuck struct {
-	Nodes     []int         // that have one
-	Unchanged time.Duration // for so long as many of them as prevent a majority have been the same
-}
 
 // stuckSince returns since when so many nodes have had an unchanged key without a TTL that the others are no majority; zero
 // means that they have not.
@@ -70,12 +63,12 @@ func (q *queue) ask(acts []Act, wake *wakeUp) []Act {
 		case n.toObserve || n.askedAt.Before(healAt):
 			n.observing, n.toObserve, n.askedAt = true, false, wake.now
 			if observe == nil {
-				observe = form.Observe(q.key)
+				observe = q.rules.Form.Observe(q.key)
 			}
 			acts = append(acts, Act{Command: observe, Tag: tag})
 		default:
 			n.observing, tag.What = true, Heal
-			acts = append(acts, Act{Command: form.Heal(q.key, n.Token), Tag: tag})
+			acts = append(acts, Act{Command: q.rules.Form.Heal(q.key, n.Token), Tag: tag})
 		}
 	}
 	return acts

@@ -48,12 +48,16 @@ func (t *Term) begin(n *Name, m form.Mark, w *Want, lease quorum.Lease, block ui
 // Mark returns what the lock has on the servers.
 func (t *Term) Mark() form.Mark { return form.Mark{Key: t.name.key, Token: t.token, Number: t.number} }
 
-// form returns what the lock is on the servers: one with a number is Fenced, also if it was attached to by who takes locks without.
+// form returns what the lock is on the servers. One that was attached to may have a number where locks are taken without, or none.
 func (t *Term) form() form.Form {
-	if t.number > 0 {
-		return t.name.rules.Fenced
+	rules := t.name.rules
+	switch _, numbered := rules.Form.(form.Numbered); {
+	case t.number > 0:
+		return rules.Fenced
+	case numbered:
+		return form.Exclusive{}
 	}
-	return form.Exclusive{}
+	return rules.Form
 }
 
 // Fence returns the fencing token of the present holder; 0 without fencing.
@@ -115,7 +119,7 @@ func (t *Term) observe(acts []Act, node int) []Act {
 	}
 	o := &t.observations[node]
 	o.serial, o.ended = o.serial+1, false
-	cmd := form.Observe(t.name.key)
+	cmd := t.name.rules.Form.Observe(t.name.key)
 	cmd.WantsLate = true
 	return append(acts, Act{Command: cmd, Tag: wire.Tag{What: Observe, Serial: o.serial, Node: uint16(node)}, To: t.to})
 }

@@ -134,7 +134,7 @@ func (q *queue) next(acts []Act, now time.Time) []Act {
 // wakeUp finds the earliest of the instants that something waits for.
 type wakeUp struct{ now, at time.Time }
 
-// due reports whether an instant has come, and has Tick called then if it has not.
+// due reports whether an instant has come, and plans a Tick for then if it has not.
 func (w *wakeUp) due(at time.Time) bool {
 	if !w.now.Before(at) {
 		return true
