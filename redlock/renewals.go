@@ -154,10 +154,10 @@ func (r *renewals) ended(round *round) {
 	delete(r.under, round)
 	r.begun--
 	r.mu.Unlock()
+	r.begin()
 	if extend.counted {
 		r.locker.calls.Done()
 	}
-	r.begin()
 }
 
 // stop gives up the renewals that Close waits for.
