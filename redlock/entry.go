@@ -72,13 +72,16 @@ func (e *entry) doLocked(acts []lock.Act) {
 	if len(acts) == 0 {
 		return
 	}
-	since := time.Now()
+	var since time.Time // of all that is sent, as one reading of the clock is enough
 	var refusals []lock.Refusal
 	for i := 0; i < len(acts); i++ {
 		act := &acts[i]
 		if act.What != lock.Send {
 			e.actLocked(act)
 			continue
+		}
+		if since.IsZero() {
+			since = time.Now()
 		}
 		err := e.sendLocked(since, act)
 		if act.Tag.What != lock.Vote {

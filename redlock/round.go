@@ -33,7 +33,7 @@ type round struct {
 
 // Reply implements [wire.Receiver].
 func (r *round) Reply(tag wire.Tag, reply wire.Reply) {
-	var room [2]lock.Act // as a rule there is no more than the end
+	var room [1]lock.Act // as a rule there is no more than the end
 	r.entry.mu.Lock()
 	r.entry.doLocked(r.answeredLocked(room[:0], tag, reply))
 	r.entry.unlock()
