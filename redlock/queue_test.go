@@ -73,47 +73,6 @@ func TestWithHeal_TakesOverAKeyWithoutATTLWhenItWasSeenForLongEnough(t *testing.
 	})
 }
 
-func TestWithHeal_DoesNotTakeOverAKeyThatChanges(t *testing.T) {
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		fake := clocktest.New()
-		const after = 10 * time.Minute
-		locker, seen := c.waiting(c.nodes(), redlock.WithClock(fake), redlock.WithHeal(after), prefixed)
-		c.leave("app:name", "first")
-		waiter := lockBeside(t.Context(), locker, "name")
-		seen.waitForRefusals(t, 1)
-		for _, owner := range []string{"second", "third", "fourth"} {
-			before := c.value(0, "app:name")
-			end := fake.Now().Add(after * 8 / 10)
-			turnUntil(t, fake, 10*time.Second, func() bool { return !fake.Now().Before(end) })
-			pass(20 * time.Millisecond) // what comes of it
-			require.Equal(t, 3, c.holding("app:name", before), "held for less than it takes")
-			c.doAll("SET", "app:name", owner)
-		}
-		require.Empty(t, waiter)
-		c.doAll("DEL", "app:name")
-		turnUntil(t, fake, 10*time.Second, func() bool { return len(waiter) > 0 })
-		won(t, waiter)
-	})
-}
-
-func TestWithHeal_NeverTakesOverAKeyWithATTL(t *testing.T) {
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		fake := clocktest.New()
-		for i := range c.servers {
-			c.do(i, "SET", "app:name", "somebody", "PX", (10 * long).Milliseconds())
-		}
-		locker, seen := c.waiting(c.nodes(), redlock.WithClock(fake), redlock.WithHeal(time.Minute), prefixed)
-		ctx, cancel := context.WithCancel(t.Context())
-		waiter := lockBeside(ctx, locker, "name")
-		seen.waitForRefusals(t, 1)
-		end := fake.Now().Add(long)
-		turnUntil(t, fake, time.Minute, func() bool { return !fake.Now().Before(end) })
-		cancel()
-		require.ErrorIs(t, receive(t, waiter, "the end of Lock").err, redlock.ErrTaken)
-		require.Equal(t, 3, c.holding("app:name", "somebody"))
-	})
-}
-
 func TestLock_WaitersGetItInTheOrderInWhichTheyCame(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		for name, take := range map[string]func(testing.TB, *redlock.Locker) *redlock.Lock{
