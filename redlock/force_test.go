@@ -141,10 +141,10 @@ func TestForceUnlock_IsNotSentAnyMoreWhenItsTimeIsOver(t *testing.T) {
 	c.do(0, "SET", "name", "1")
 	n := (*node.Node)(c.nodes(pool.WithTimeout(brief))[0])
 	answers := make(replies, 2)
-	require.NoError(t, n.Send(time.Now(), form.Observe("name"), answers, wire.Tag{}))
+	require.NoError(t, n.Send(time.Now(), form.Exclusive{}.Observe("name"), answers, wire.Tag{}))
 	require.Equal(t, quorum.Yes, receive(t, answers, "the observation").Answer)
 	c.processes[0].Freeze()
-	require.NoError(t, n.Send(time.Now(), form.Observe("name"), answers, wire.Tag{})) // which is overdue then
+	require.NoError(t, n.Send(time.Now(), form.Exclusive{}.Observe("name"), answers, wire.Tag{})) // which is overdue then
 	require.Error(t, receive(t, answers, "the end of an observation").Err)
 	deletion := new(wire.Command)
 	form.Exclusive{}.Remove(deletion, "name", form.Seen{Value: "1"})

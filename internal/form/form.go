@@ -37,15 +37,6 @@ type Form interface {
 	Heal(key, value string) *wire.Command
 }
 
-// text is what those forms have in common of which the key holds a string.
-type text struct{}
-
-// Observe implements [Form].
-func (text) Observe(key string) *wire.Command { return Observe(key) }
-
-// Heal implements [Form].
-func (text) Heal(key, value string) *wire.Command { return Heal(key, value) }
-
 // Numbered is a Form whose servers grant a number with each lock.
 type Numbered interface {
 	Form
@@ -104,21 +95,24 @@ func see(r wire.Reply, numbered bool) Seen {
 	return s
 }
 
-// Observe reads what a key holds that is a string.
-func Observe(key string) *wire.Command {
+// text is what those forms have in common of which the key holds a string.
+type text struct{}
+
+// Observe implements [Form].
+func (text) Observe(key string) *wire.Command {
 	c := &wire.Command{Script: observeScript, Key: key, Parse: parseObserve, BySource: true, Tracked: true}
 	return c.With()
 }
 
-// ObserveMaster is Observe of a server that has to be a master: a replica, which holds what another node does, answers with
+// ObserveMaster is Observe, where the key holds a string, of a server that has to be a master: a replica, which holds what another node does, answers with
 // the error of code READONLY. It is not tracked. A server whose user may not use INFO counts as a master.
 func ObserveMaster(key string) *wire.Command {
 	c := &wire.Command{Script: observeScript, Key: key, Parse: parseObserve, BySource: true}
 	return c.With("master")
 }
 
-// Heal deletes a key that holds a string and has no TTL.
-func Heal(key, value string) *wire.Command {
+// Heal implements [Form].
+func (text) Heal(key, value string) *wire.Command {
 	c := &wire.Command{Script: healScript, Key: key, Token: value, Parse: parseCode, Changes: true}
 	return c.With(value)
 }

@@ -52,7 +52,7 @@ func TestAcquire_ATTLUnderAMillisecondIsRefusedAndSetsNothing(t *testing.T) {
 func TestCommand_OnlyTheHolderOfTheTokenReleasesExtendsAndHeals(t *testing.T) {
 	commands := map[string]func() *wire.Command{
 		"release": func() *wire.Command { return newRelease("key", "token", ttl) },
-		"heal":    func() *wire.Command { return form.Heal("key", "token") },
+		"heal":    func() *wire.Command { return form.Exclusive{}.Heal("key", "token") },
 		"extend":  func() *wire.Command { return newExtend("key", "token", ttl) },
 	}
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
@@ -126,8 +126,8 @@ func TestCommand_DataOfAnotherTypeIsReportedAndLeftAlone(t *testing.T) {
 		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newRelease("key", "token", ttl)))
 		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newExtend("key", "token", ttl)))
 		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newDelete("key", "token")))
-		requireRefused(t, ask(t, n, form.Heal("key", "token")), "WRONGTYPE")
-		requireRefused(t, ask(t, n, form.Observe("key")), "WRONGTYPE")
+		requireRefused(t, ask(t, n, form.Exclusive{}.Heal("key", "token")), "WRONGTYPE")
+		requireRefused(t, ask(t, n, form.Exclusive{}.Observe("key")), "WRONGTYPE")
 		data, err := redis.Strings(do(t, server, "LRANGE", "key", 0, -1), nil)
 		require.NoError(t, err)
 		require.Equal(t, []string{"somebody's", "data"}, data)
@@ -149,10 +149,10 @@ func TestCommand_KeysAndTokensMayHoldAnyBytes(t *testing.T) {
 
 func TestObserve_ReturnsWhatAKeyHoldsAndItsTTL(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Observe("key")))
+		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Exclusive{}.Observe("key")))
 		for _, value := range []string{"", "token", "a\r\n\x00b"} {
 			do(t, server, "SET", "key", value, "PX", ttl.Milliseconds())
-			reply := ask(t, n, form.Observe("key"))
+			reply := ask(t, n, form.Exclusive{}.Observe("key"))
 			require.NoError(t, reply.Err)
 			assert.Equal(t, quorum.Yes, reply.Answer)
 			assert.Equal(t, value, reply.Value)
@@ -161,7 +161,7 @@ func TestObserve_ReturnsWhatAKeyHoldsAndItsTTL(t *testing.T) {
 			assert.False(t, reply.Tracked, "nobody listens")
 		}
 		do(t, server, "SET", "key", "token")
-		require.Equal(t, wire.NoTTL, ask(t, n, form.Observe("key")).TTL)
+		require.Equal(t, wire.NoTTL, ask(t, n, form.Exclusive{}.Observe("key")).TTL)
 	})
 }
 
@@ -170,16 +170,16 @@ func TestObserve_DoesNotFetchWhatIsLongerThanAnyToken(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
 		value := strings.Repeat("x", wire.MaxToken)
 		do(t, server, "SET", "key", value)
-		require.Equal(t, value, ask(t, n, form.Observe("key")).Value)
+		require.Equal(t, value, ask(t, n, form.Exclusive{}.Observe("key")).Value)
 		for _, size := range []int{wire.MaxToken + 1, 2 << 20} {
 			do(t, server, "SET", "key", strings.Repeat("x", size))
-			reply := ask(t, n, form.Observe("key"))
+			reply := ask(t, n, form.Exclusive{}.Observe("key"))
 			requireReply(t, quorum.Refused, nodeerr.ErrForeign, reply)
 			require.Empty(t, reply.Value)
 		}
 		require.EqualValues(t, 1, do(t, server, "DEL", "key"))
 		do(t, server, "RPUSH", "key", "data")
-		requireReply(t, quorum.Refused, nodeerr.ErrForeign, ask(t, n, form.Observe("key")))
+		requireReply(t, quorum.Refused, nodeerr.ErrForeign, ask(t, n, form.Exclusive{}.Observe("key")))
 	})
 }
 
@@ -230,15 +230,15 @@ func TestDelete_NeverDeletesAnotherValueThanTheOneThatWasSeen(t *testing.T) {
 
 func TestHeal_DeletesOnlyAKeyWithoutATTL(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Heal("key", "value")))
+		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Exclusive{}.Heal("key", "value")))
 		for _, value := range []string{"value", ""} {
 			do(t, server, "SET", "key", value, "PX", ttl.Milliseconds())
-			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, form.Heal("key", value)))
+			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, form.Exclusive{}.Heal("key", value)))
 			do(t, server, "SET", "key", "another")
-			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, form.Heal("key", value)))
+			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, form.Exclusive{}.Heal("key", value)))
 			require.Equal(t, "another", holds(t, server, "key"))
 			do(t, server, "SET", "key", value)
-			requireYes(t, n, form.Heal("key", value))
+			requireYes(t, n, form.Exclusive{}.Heal("key", value))
 			require.EqualValues(t, 0, do(t, server, "EXISTS", "key"))
 		}
 	})
@@ -267,7 +267,7 @@ func TestCommand_OnTheWire(t *testing.T) {
 		"script 1 k t":       newRelease("k", "t", ttl),
 		"script 1 k t 1000":  newExtend("k", "t", time.Second),
 		"script 1 k t 1":     newExtend("k", "t", 2*ms-1),
-		"script 1 k v":       form.Heal("k", "v"),
+		"script 1 k v":       form.Exclusive{}.Heal("k", "v"),
 		"script 1 k w":       newDelete("k", "w"),
 		"PUBLISH c m":        node.Publish("c", "m"),
 	} {

@@ -137,8 +137,8 @@ func TestServerError_NamesTheCodeAndAddsAHint(t *testing.T) {
 				newRelease("key", "token", ttl),
 				newExtend("key", "token", ttl),
 				newDelete("key", "token"),
-				form.Heal("key", "token"),
-				form.Observe("key"),
+				form.Exclusive{}.Heal("key", "token"),
+				form.Exclusive{}.Observe("key"),
 			} {
 				reply := ask(t, n, cmd)
 				if reply.Answer == quorum.No { // the key does not hold the token

@@ -127,7 +127,7 @@ func TestGuard_ARealServerThatWasRestartedDoesNotVote(t *testing.T) {
 		server.Stop()
 		server.Start()
 		require.Eventually(t, func() bool {
-			return ask(t, n, form.Observe("key")).Answer == quorum.No
+			return ask(t, n, form.Exclusive{}.Observe("key")).Answer == quorum.No
 		}, bound, 10*time.Millisecond, "connected again")
 	}
 }

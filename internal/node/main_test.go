@@ -227,8 +227,8 @@ func everyKind() map[string]*wire.Command {
 		"release with fencing": newReleaseFenced("key", "token", 1, ttl),
 		"extend with fencing":  newExtendFenced("key", "token", 1, ttl, ttl),
 
-		"heal":    form.Heal("key", "token"),
-		"observe": form.Observe("key"),
+		"heal":    form.Exclusive{}.Heal("key", "token"),
+		"observe": form.Exclusive{}.Observe("key"),
 		"publish": node.Publish("channel", "message"),
 	}
 }

@@ -361,7 +361,7 @@ func (h *hammer) cycle(t testing.TB) {
 		return
 	}
 	extended := send(h.n, newExtend(name, token, 2*ttl))
-	observed := send(h.n, form.Observe(name))
+	observed := send(h.n, form.Exclusive{}.Observe(name))
 	released := send(h.n, newRelease(name, token, ttl))
 	check := func(replies inbox) {
 		reply := <-replies

@@ -79,7 +79,7 @@ func TestPipeline_BoundsWhatIsUnderWayOnAFrozenNode(t *testing.T) {
 }
 
 func TestPipeline_BoundsWhatIsSentToAFrozenNodeAllTheSame(t *testing.T) {
-	observe := form.Observe("key")
+	observe := form.Exclusive{}.Observe("key")
 	observe.WantsLate = true
 	for name, cmd := range map[string]*wire.Command{"clean-up": newRelease("key", "token", ttl), "looks at keys that may be gone": observe} {
 		for _, overdue := range []bool{false, true} {

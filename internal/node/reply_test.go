@@ -52,7 +52,7 @@ func TestReply_ANumberThatNoCounterGivesIsUnknown(t *testing.T) {
 func TestReply_NoTTLOnlyIfTheKeyHasNone(t *testing.T) {
 	for left, want := range map[string]time.Duration{":0": 0, ":1": time.Millisecond, ":-1": wire.NoTTL} {
 		n := newFake(t, answering("EVAL", "*2\r\n"+bulk("v")+left+"\r\n")).open(t, patient())
-		reply := ask(t, n, form.Observe("key"))
+		reply := ask(t, n, form.Exclusive{}.Observe("key"))
 		require.Equal(t, quorum.Yes, reply.Answer)
 		require.Equal(t, want, reply.TTL, left)
 	}
@@ -64,7 +64,7 @@ func TestReply_NonsenseToAnObserveIsUnknown(t *testing.T) {
 		"*2\r\n$-1\r\n:1\r\n", "*3\r\n" + bulk("v") + ":1\r\n:1\r\n",
 	} {
 		n := newFake(t, answering("EVAL", text)).open(t, patient())
-		requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, ask(t, n, form.Observe("key")))
+		requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, ask(t, n, form.Exclusive{}.Observe("key")))
 	}
 }
 

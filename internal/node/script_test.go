@@ -201,7 +201,7 @@ func TestScript_NothingThatCreatesTheKeyIsSentAgainBehindItsRelease(t *testing.T
 func TestObserve_IsNeverSentByItsHash(t *testing.T) {
 	server, n := openReal(t)
 	for range 3 {
-		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Observe("key")))
+		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Exclusive{}.Observe("key")))
 		do(t, server, "SCRIPT", "FLUSH")
 	}
 	requireCalls(t, server, "eval", 3)

@@ -176,7 +176,7 @@ func TestBatch_LeavesDataOfOthersAloneInThePlaceOfTheCounter(t *testing.T) {
 func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheLock(t *testing.T) {
 	plain := map[string]*wire.Command{
 		"acquire": newAcquire("key", "token", ttl), "extend": newExtend("key", "token", 10*ttl), "release": newRelease("key", "token", ttl),
-		"delete": newDelete("key", "token"), "heal": form.Heal("key", "token"),
+		"delete": newDelete("key", "token"), "heal": form.Exclusive{}.Heal("key", "token"),
 	}
 	fenced := map[string]*wire.Command{
 		"acquire": newAcquireFenced("key", "token", ttl, at(now())), "extend": newExtendFenced("key", "token", 9, 10*ttl, keep),
@@ -219,7 +219,7 @@ func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheLock(t *testing.T) {
 			}
 		}
 		intact := keeps()
-		switch reply := ask(t, n, form.Observe("key")); {
+		switch reply := ask(t, n, form.Exclusive{}.Observe("key")); {
 		case !isText, len(text) > wire.MaxToken:
 			requireReply(t, quorum.Refused, nodeerr.ErrForeign, reply)
 		default:

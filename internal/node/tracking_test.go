@@ -59,7 +59,7 @@ func listen(n *node.Node, channel string) events {
 // requireTracked observes the key and fails the test unless the next change to it will be reported.
 func requireTracked(t testing.TB, n *node.Node, key string) {
 	t.Helper()
-	require.True(t, ask(t, n, form.Observe(key)).Tracked, "%s is not tracked", key)
+	require.True(t, ask(t, n, form.Exclusive{}.Observe(key)).Tracked, "%s is not tracked", key)
 }
 
 // requireReported observes a key, changes it, and waits until that is reported.
@@ -86,7 +86,7 @@ func requireUntracked(t testing.TB, n *node.Node) {
 	t.Helper()
 	for range 3 {
 		requireYes(t, n, newAcquire("key", "token", ttl))
-		reply := ask(t, n, form.Observe("key"))
+		reply := ask(t, n, form.Exclusive{}.Observe("key"))
 		require.Equal(t, quorum.Yes, reply.Answer)
 		require.Equal(t, "token", reply.Value)
 		require.False(t, reply.Tracked)
@@ -110,7 +110,7 @@ func TestTracking_AChangeToAnObservedKeyIsReportedOnce(t *testing.T) {
 		do(t, server, "APPEND", "key", "once more")
 	}
 	do(t, server, "DEL", "key")
-	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Observe("key")))
+	requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Exclusive{}.Observe("key")))
 	requireYes(t, n, newAcquire("key", "token", ttl))
 	requireTracked(t, n, "key")
 	for _, own := range []*wire.Command{newExtend("key", "token", 2*ttl), newRelease("key", "token", ttl)} {
@@ -177,7 +177,7 @@ func TestTracking_AnExtensionCanBeTracked(t *testing.T) {
 // What other commands read would be reported too, and held in the memory of the server.
 func TestTracking_OnlyWhatIsToBeIsTracked(t *testing.T) {
 	server, n := openReal(t)
-	require.False(t, ask(t, n, form.Observe("key")).Tracked, "nobody listens")
+	require.False(t, ask(t, n, form.Exclusive{}.Observe("key")).Tracked, "nobody listens")
 	require.Zero(t, calls(t, server, "client|tracking"))
 	l := listen(n, "")
 	l.await(t, "0 active")
@@ -185,7 +185,7 @@ func TestTracking_OnlyWhatIsToBeIsTracked(t *testing.T) {
 		requireYes(t, n, newAcquire("key", "token", ttl))
 		requireYes(t, n, newExtend("key", "token", 2*ttl))
 		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, newRelease("key", "other", ttl)))
-		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, form.Heal("key", "token")))
+		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, form.Exclusive{}.Heal("key", "token")))
 		requireYes(t, n, newDelete("key", "token"))
 	}
 	require.Equal(t, "0", info(t, server, "stats", "tracking_total_keys"))
@@ -380,11 +380,11 @@ func TestTracking_IsLostWhenTheServerFreezesAndBackWhenItThaws(t *testing.T) {
 	require.Equal(t, "0 active", l.next(t))
 	for range 2 {
 		server.Freeze()
-		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, form.Observe("key")))
+		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, form.Exclusive{}.Observe("key")))
 		l.await(t, "0 lost")
 		server.Thaw()
 		l.await(t, "0 active")
-		require.Eventually(t, func() bool { return ask(t, n, form.Observe("reported")).Tracked }, bound, tick)
+		require.Eventually(t, func() bool { return ask(t, n, form.Exclusive{}.Observe("reported")).Tracked }, bound, tick)
 		requireReported(t, server, n, l)
 	}
 }
@@ -402,7 +402,7 @@ func TestTracking_NoChangeIsMissedWhileConnectionsAreCut(t *testing.T) {
 		if i%2 == 1 {
 			cutting.Go(func() { do(t, server, "CLIENT", "KILL", "TYPE", []string{"normal", "pubsub"}[i/2%2]) })
 		}
-		reply := ask(t, n, form.Observe("key"))
+		reply := ask(t, n, form.Exclusive{}.Observe("key"))
 		cutting.Wait() // which would cut what changes the key as well
 		if reply.Tracked {
 			tracked++
@@ -428,7 +428,7 @@ func TestTracking_RefusedByTheACLIsAskedForAgain(t *testing.T) {
 				require.Equal(t, "0 active", l.next(t))
 			} else {
 				synctest.Wait()
-				require.False(t, ask(t, n, form.Observe("key")).Tracked)
+				require.False(t, ask(t, n, form.Exclusive{}.Observe("key")).Tracked)
 			}
 			pass(time.Hour)
 			require.Empty(t, l)
@@ -532,14 +532,14 @@ func TestTracked_OnlyIfCachingWasConfirmed(t *testing.T) {
 		require.Equal(t, "0 active", l.next(t))
 		for i := range 6 {
 			refuse.Store(i%2 == 1)
-			reply := ask(t, n, form.Observe("key"))
+			reply := ask(t, n, form.Exclusive{}.Observe("key"))
 			require.Equal(t, quorum.Yes, reply.Answer)
 			require.Equal(t, i%2 == 0, reply.Tracked)
 			require.False(t, ask(t, n, newAcquire("key", "token", ttl)).Tracked)
 		}
 		refuse.Store(false)
 		for i, reply := range together(t, n, []*wire.Command{
-			form.Observe("a"), newAcquire("key", "token", ttl), form.Observe("b"), form.Observe("c"), newDelete("key", "token"),
+			form.Exclusive{}.Observe("a"), newAcquire("key", "token", ttl), form.Exclusive{}.Observe("b"), form.Exclusive{}.Observe("c"), newDelete("key", "token"),
 		}) {
 			require.Equal(t, quorum.Yes, reply.Answer)
 			require.Equal(t, []bool{true, false, true, true, false}[i], reply.Tracked)
@@ -552,7 +552,7 @@ func TestTracked_NotIfTheObserveWasRefused(t *testing.T) {
 	_, n := restricted(t, "-eval")
 	listen(n, "").await(t, "0 active")
 	for range 2 {
-		reply := ask(t, n, form.Observe("key"))
+		reply := ask(t, n, form.Exclusive{}.Observe("key"))
 		requireRefused(t, reply, "NOPERM")
 		require.False(t, reply.Tracked)
 	}
@@ -563,7 +563,7 @@ func TestTracked_BehindTheRequestForTracking(t *testing.T) {
 	n := open(t, testredis.Real(t, 1)[0].Addr(), patient())
 	requireYes(t, n, newAcquire("key", "token", ttl))
 	l := listen(n, "")
-	require.True(t, send(n, form.Observe("key")).next(t).Tracked)
+	require.True(t, send(n, form.Exclusive{}.Observe("key")).next(t).Tracked)
 	l.await(t, "0 active")
 	requireYes(t, n, newRelease("key", "token", ttl))
 	l.await(t, "0 invalidated key")
@@ -612,7 +612,7 @@ func TestTracking_PushesAreReportedInOrderWithTheReplies(t *testing.T) {
 		o := ordered{make(events, 100)}
 		n.Listen(o, 7, "")
 		require.Equal(t, "7 active", o.next(t))
-		sendTo(n, form.Observe("key"), o, 8)
+		sendTo(n, form.Exclusive{}.Observe("key"), o, 8)
 		for _, want := range []string{"7 invalidated before", "8 reply", "7 invalidated key", "7 invalidated other", "7 active"} {
 			require.Equal(t, want, o.next(t))
 		}
@@ -632,7 +632,7 @@ func TestListen_AndUnlistenAtAnyTimeNeitherBlockNorLoseReplies(t *testing.T) {
 					l := make(events, 10_000)
 					n.Listen(l, i, fmt.Sprint("channel-", i%3))
 					key := fmt.Sprint("key-", j%2)
-					<-send(n, form.Observe(key))
+					<-send(n, form.Exclusive{}.Observe(key))
 					<-send(n, newAcquire(key, "token", ttl))
 					<-send(n, node.Publish(fmt.Sprint("channel-", j%3), "text"))
 					<-send(n, newRelease(key, "token", ttl))

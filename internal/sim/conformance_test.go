@@ -117,7 +117,7 @@ func (p *pair) plain(key, token string, ttl time.Duration) *wire.Command {
 	case 3:
 		f.Remove(c, key, form.Seen{Value: token})
 	default:
-		c = form.Heal(key, token)
+		c = form.Exclusive{}.Heal(key, token)
 	}
 	return c
 }
@@ -190,8 +190,8 @@ const tolerance = float64(30 * time.Minute)
 
 func (p *pair) observe(key string) {
 	replies := make(inbox, 1)
-	require.NoError(p.T, p.node.Send(time.Now(), form.Observe(key), replies, wire.Tag{}))
-	reply, simulated := <-replies, p.simulated.Do(form.Observe(key), p.now, 0)
+	require.NoError(p.T, p.node.Send(time.Now(), form.Exclusive{}.Observe(key), replies, wire.Tag{}))
+	reply, simulated := <-replies, p.simulated.Do(form.Exclusive{}.Observe(key), p.now, 0)
 	require.Equal(p, reply.Answer, simulated.Answer, "observation of %s", key)
 	require.Equal(p, reply.Value, simulated.Value)
 	require.InDelta(p, simulated.TTL, reply.TTL, tolerance)
