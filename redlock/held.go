@@ -130,9 +130,9 @@ type extendRound struct {
 	counted bool // Close waits for it; otherwise the function that holds the lock does
 }
 
-func (h *heldLock) newExtend(call *call, renews bool) *extendRound {
+func (h *heldLock) newExtend(call *call) *extendRound {
 	r := &extendRound{round: h.newRound(event.OpExtend, call)}
-	r.Round, r.renews = &r.extend.Round, renews
+	r.Round = &r.extend.Round
 	return r
 }
 

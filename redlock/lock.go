@@ -175,7 +175,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	}
 	defer locker.calls.Done()
 	call := locker.newCall(ctx)
-	r := h.newExtend(call, false)
+	r := h.newExtend(call)
 	if call != nil {
 		defer func() { h.extended(event.Extend{Err: err}, l.holder, call, r.extend.Before) }()
 	}

@@ -23,11 +23,10 @@ type renewals struct {
 
 	mu      sync.Mutex // taken after that of an entry
 	locks   dueLocks
-	under   map[*round]*extendRound // that are under way, by the round in them
-	begun   int                     // that are under way, or will be in a moment
-	busy    bool                    // somebody begins those that are due
-	timer   clock.Timer             // for the first of the locks; nil before there was one
-	firesAt time.Time               // when timer fires; zero if it does not
+	under   map[*extendRound]struct{} // that are under way, maxRenewing at most
+	busy    bool                      // somebody begins those that are due
+	timer   clock.Timer               // for the first of the locks; nil before there was one
+	firesAt time.Time                 // when timer fires; zero if it does not
 }
 
 // due is when a lock is to be renewed. It is under the mutex of renewals.
@@ -62,7 +61,7 @@ func (r *renewals) cancel(h *heldLock) {
 // armLocked makes the timer fire when the first lock is due. If as many are under way as there may be, the end of one sees to it.
 func (r *renewals) armLocked() {
 	switch {
-	case r.begun == maxRenewing:
+	case len(r.under) == maxRenewing:
 	case len(r.locks) == 0:
 		if r.timer != nil {
 			r.timer.Stop()
@@ -109,8 +108,7 @@ func (r *renewals) begin() {
 func (r *renewals) next() *heldLock {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.locks) > 0 && r.begun < maxRenewing && !r.first().After(r.locker.clock.Now()) {
-		r.begun++
+	if len(r.locks) > 0 && len(r.under) < maxRenewing && !r.first().After(r.locker.clock.Now()) {
 		return heap.Pop(&r.locks).(*heldLock)
 	}
 	r.busy = false
@@ -122,19 +120,16 @@ func (r *renewals) next() *heldLock {
 func (r *renewals) renew(h *heldLock) {
 	l := r.locker
 	if h.abandon() {
-		r.mu.Lock()
-		r.begun--
-		r.mu.Unlock()
 		return
 	}
 	l.names.listen()
-	extend := h.newExtend(l.newCall(context.Background()), true)
-	extend.counted = l.enter() == nil
+	extend := h.newExtend(l.newCall(context.Background()))
+	extend.renewal, extend.counted = extend, l.enter() == nil
 	r.mu.Lock()
 	if r.under == nil {
-		r.under = map[*round]*extendRound{}
+		r.under = map[*extendRound]struct{}{}
 	}
-	r.under[&extend.round] = extend
+	r.under[extend] = struct{}{}
 	r.mu.Unlock()
 	var room [usualNodes]lock.Act
 	h.mu.Lock()
@@ -143,16 +138,12 @@ func (r *renewals) renew(h *heldLock) {
 }
 
 // ended takes the end of a renewal.
-func (r *renewals) ended(round *round) {
-	r.mu.Lock()
-	extend := r.under[round]
-	r.mu.Unlock()
+func (r *renewals) ended(extend *extendRound) {
 	if extend.call != nil && extend.Outcome() != quorum.Undecided {
 		extend.held.renewed(extend)
 	}
 	r.mu.Lock()
-	delete(r.under, round)
-	r.begun--
+	delete(r.under, extend)
 	r.mu.Unlock()
 	r.begin()
 	if extend.counted {
@@ -178,7 +169,7 @@ func (r *renewals) await(h *heldLock) {
 func (r *renewals) all(is func(*extendRound) bool) (all []*extendRound) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, extend := range r.under {
+	for extend := range r.under {
 		if is(extend) {
 			all = append(all, extend)
 		}

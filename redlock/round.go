@@ -17,13 +17,13 @@ import (
 // its entry; call, refusal and split are not, once it has ended.
 type round struct {
 	*lock.Round
-	entry  *entry
-	op     event.Op
-	name   string
-	call   *call         // of which its events are; nil if nobody wants its number
-	held   *heldLock     // that is extended or released; nil for an acquire
-	renews bool          // it is a renewal, for which nobody waits
-	done   chan struct{} // closed once the outcome is there
+	entry   *entry
+	op      event.Op
+	name    string
+	call    *call         // of which its events are; nil if nobody wants its number
+	held    *heldLock     // that is extended or released; nil for an acquire
+	renewal *extendRound  // that it is in; nil if it is no renewal, for which nobody waits
+	done    chan struct{} // closed once the outcome is there
 
 	timer   clock.Timer  // ends the wait for the clean-up
 	refusal *QuorumError // unless it is Done
@@ -100,8 +100,8 @@ func (r *round) finish() {
 	if r.Outcome() != quorum.Undecided {
 		r.report()
 	}
-	if r.renews {
-		r.entry.locker.renewals.ended(r)
+	if r.renewal != nil {
+		r.entry.locker.renewals.ended(r.renewal)
 	}
 	close(r.done)
 }

@@ -18,7 +18,16 @@ func TestAutoExtend_LocksThatWaitForOthersAreRenewedInTheOrderInWhichTheyAreDue(
 	require.NoError(t, err)
 	defer l.Close()
 	r := &l.renewals
-	r.begun = maxRenewing
+	r.under = map[*extendRound]struct{}{}
+	begin := func() *extendRound { // one that takes long
+		e := new(extendRound)
+		r.under[e] = struct{}{}
+		return e
+	}
+	for range maxRenewing - 1 {
+		begin()
+	}
+	last := begin()
 	third, first, ended, second := renewed(l, "c", 200*time.Millisecond), renewed(l, "a", 100*time.Millisecond),
 		renewed(l, "d", 120*time.Millisecond), renewed(l, "b", 150*time.Millisecond)
 	later := renewed(l, "e", time.Minute) // due after 0.1 s at the latest
@@ -28,12 +37,14 @@ func TestAutoExtend_LocksThatWaitForOthersAreRenewedInTheOrderInWhichTheyAreDue(
 	fake.Advance(time.Second)
 	require.Nil(t, r.next())
 	for _, h := range []*heldLock{first, second, third, later} {
-		r.begun--
+		delete(r.under, last)
 		require.Same(t, h, r.next())
+		last = begin()
 	}
-	require.Equal(t, maxRenewing, r.begun)
-	r.begun--
+	require.Len(t, r.under, maxRenewing)
+	delete(r.under, last)
 	require.Nil(t, r.next())
+	clear(r.under)
 }
 
 // renewed returns a lock that has just been taken and is renewed.

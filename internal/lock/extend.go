@@ -58,14 +58,10 @@ func (t *Term) extend(acts []Act) []Act {
 			e.command.Tracked, e.command.WantsLate = t.Tracked, true // a late answer shows whether the lock is lost
 			return e.send(acts, e.Before)
 		}
-		t.extensions = slices.Delete(t.extensions, 0, 1)
-		acts = append(acts, Act{What: End, To: e.to})
-		if e.renews() {
-			for i := 0; untracked && i < t.Nodes(); i++ { // the holder has extended it by more, so that no extension tracks its key yet
-				acts = t.Changed(acts, i)
-			}
-			acts = t.renewed(acts, now, quorum.Undecided)
+		for i := 0; untracked && i < t.Nodes(); i++ { // the holder has extended it by more, so that no extension tracks its key yet
+			acts = t.Changed(acts, i)
 		}
+		acts = t.ended(acts, 0)
 		if t.At(now) != quorum.Held {
 			acts = append(acts, Act{What: Over, To: t.to})
 		}
@@ -74,28 +70,28 @@ func (t *Term) extend(acts []Act) []Act {
 }
 
 // extended takes it that the extension under way has come to its outcome.
-func (t *Term) extended(acts []Act) []Act {
-	e := t.extensions[0]
-	t.extensions = slices.Delete(t.extensions, 0, 1)
-	if e.renews() {
-		acts = t.renewed(acts, t.name.rules.Clock.Now(), e.outcome)
-	}
-	return t.extend(acts)
-}
+func (t *Term) extended(acts []Act) []Act { return t.extend(t.ended(acts, 0)) }
 
 // withdraw ends an extension that waits for its turn.
 func (t *Term) withdraw(acts []Act, r *Round) []Act {
-	i := slices.IndexFunc(t.extensions, func(e *Extend) bool { return &e.Round == r })
-	if i < 0 { // it has ended already
-		return acts
+	if i := slices.IndexFunc(t.extensions, func(e *Extend) bool { return &e.Round == r }); i >= 0 {
+		return t.ended(acts, i)
 	}
+	return acts // it has ended already
+}
+
+// ended takes the end of an extension. If it is a renewal, the next is scheduled; its outcome is Undecided if no node was asked.
+func (t *Term) ended(acts []Act, i int) []Act {
 	e := t.extensions[i]
 	t.extensions = slices.Delete(t.extensions, i, i+1)
-	acts = append(acts, Act{What: End, To: r.to})
-	if e.renews() {
-		acts = t.renewed(acts, t.name.rules.Clock.Now(), quorum.Undecided)
+	acts = append(acts, Act{What: End, To: e.to})
+	if !e.renews() || t.Renewal == nil {
+		return acts
 	}
-	return acts
+	if e.outcome != quorum.Undecided {
+		t.Renewal.Ended(t.name.rules.Clock.Now(), e.outcome)
+	}
+	return append(acts, Act{What: Renew, To: t.to})
 }
 
 // Renew begins to renew the lock for a holder who has had it since from, or goes on with what that one wants.
@@ -121,14 +117,3 @@ func (t *Term) Due(acts []Act, e *Extend, to wire.Receiver) []Act {
 
 // Renewing reports whether a renewal is under way, the end of which schedules the next.
 func (t *Term) Renewing() bool { return slices.ContainsFunc(t.extensions, (*Extend).renews) }
-
-// renewed takes the outcome of a renewal; Undecided means that no node was asked.
-func (t *Term) renewed(acts []Act, now time.Time, outcome quorum.Outcome) []Act {
-	if t.Renewal == nil {
-		return acts
-	}
-	if outcome != quorum.Undecided {
-		t.Renewal.Ended(now, outcome)
-	}
-	return append(acts, Act{What: Renew, To: t.to})
-}

@@ -166,9 +166,10 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 	case decided.Outcome == quorum.Undecided:
 	case r.outcome == quorum.Undecided:
 		r.outcome = decided.Outcome
-		acts = append(acts, Act{What: End, To: r.to})
 		if r.term != nil {
 			acts = r.term.extended(acts)
+		} else {
+			acts = append(acts, Act{What: End, To: r.to})
 		}
 	default:
 		r.twice = true

@@ -51,10 +51,10 @@ func (t *Term) Mark() form.Mark { return form.Mark{Key: t.name.key, Token: t.tok
 // form returns what the lock is on the servers. One that was attached to may have a number where locks are taken without, or none.
 func (t *Term) form() form.Form {
 	rules := t.name.rules
-	switch _, numbered := rules.Form.(form.Numbered); {
-	case t.number > 0:
+	if t.number > 0 {
 		return rules.Fenced
-	case numbered:
+	}
+	if _, numbered := rules.Form.(form.Numbered); numbered {
 		return form.Exclusive{}
 	}
 	return rules.Form
