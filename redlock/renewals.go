@@ -125,14 +125,14 @@ func (r *renewals) renew(h *heldLock) {
 	l.names.listen()
 	extend := h.newExtend(l.newCall(context.Background()))
 	extend.renewal, extend.counted = extend, l.enter() == nil
+	var room [usualNodes]lock.Act
+	h.mu.Lock() // until it can be given up
 	r.mu.Lock()
 	if r.under == nil {
 		r.under = map[*extendRound]struct{}{}
 	}
 	r.under[extend] = struct{}{}
 	r.mu.Unlock()
-	var room [usualNodes]lock.Act
-	h.mu.Lock()
 	h.doLocked(h.term.Due(room[:0], &extend.extend, &extend.round))
 	h.unlock()
 }

@@ -1,6 +1,8 @@
 package redlock
 
 import (
+	"regexp"
+	"runtime"
 	"testing"
 	"time"
 
@@ -46,6 +48,31 @@ func TestAutoExtend_LocksThatWaitForOthersAreRenewedInTheOrderInWhichTheyAreDue(
 	require.Nil(t, r.next())
 	clear(r.under)
 }
+
+// The danger: Close gives up a renewal that has been counted, and has no turn yet.
+func TestAutoExtend_ARenewalCanBeGivenUpFromWhenItIsCounted(t *testing.T) {
+	l, err := Open([]string{"redis://127.0.0.1:1"})
+	require.NoError(t, err)
+	defer l.Close()
+	h, r := renewed(l, "name", time.Hour), &l.renewals
+	h.mu.Lock()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.renew(h)
+	}()
+	require.Eventually(t, func() bool {
+		stacks := make([]byte, 1<<20)
+		return waitsToRenew.Match(stacks[:runtime.Stack(stacks, true)])
+	}, time.Minute, time.Millisecond)
+	counted := len(r.all(func(*extendRound) bool { return true }))
+	h.mu.Unlock()
+	<-ended
+	require.Zero(t, counted)
+}
+
+// waitsToRenew matches the stack of a goroutine that waits for the mutex of an entry to renew a lock.
+var waitsToRenew = regexp.MustCompile(`Mutex\)\.Lock\(.*\n.*\n.*\(\*renewals\)\.renew\(`)
 
 // renewed returns a lock that has just been taken and is renewed.
 func renewed(l *Locker, name string, ttl time.Duration) *heldLock {

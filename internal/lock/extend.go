@@ -110,6 +110,7 @@ func (t *Term) Renew(from time.Time, w *Want) {
 // replies are for to.
 func (t *Term) Due(acts []Act, e *Extend, to wire.Receiver) []Act {
 	if t.Renewal == nil || t.Renewing() { // the lock was passed on meanwhile, to somebody who does not want that, or wants it now
+		e.Round = Round{term: t, to: to}
 		return append(acts, Act{What: End, To: to})
 	}
 	return t.Extend(acts, e, 0, nil, to)
