@@ -51,7 +51,7 @@ fmt: ## Format all modules
 
 .PHONY: map
 map: ## Print an order of the files of each package of the core, and which uses between them run upward
-	@go run ./internal/layers ./redlock ./internal/lock ./internal/form ./internal/quorum ./internal/wire ./internal/node
+	@go run ./internal/layers ./redlock ./internal/engine ./internal/lock ./internal/form ./internal/quorum ./internal/wire ./internal/node
 
 .PHONY: lint
 lint: ## Run the linters of .golangci.yml on all modules

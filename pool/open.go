@@ -21,6 +21,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
@@ -43,18 +44,18 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 		return nil, err
 	}
 	if len(urls) == 0 {
-		return nil, node.Invalid("pool: no URL given: a lock needs at least one node")
+		return nil, invalid.Errorf("pool: no URL given: a lock needs at least one node")
 	}
 	servers := make([]*node.Server, len(urls))
 	encrypted := false
 	for i, raw := range urls {
 		s, err := parseURL(raw)
 		if err != nil {
-			return nil, node.Invalid("pool: URL %d: %w", i, err)
+			return nil, invalid.Errorf("pool: URL %d: %w", i, err)
 		}
 		same := func(other *node.Server) bool { return other.Address == s.Address }
 		if first := slices.IndexFunc(servers[:i], same); first >= 0 {
-			return nil, node.Invalid("pool: URL %d names the same server as URL %d: %s", i, first, s.Address)
+			return nil, invalid.Errorf("pool: URL %d names the same server as URL %d: %s", i, first, s.Address)
 		}
 		encrypted = encrypted || s.TLS != nil
 		if s.TLS != nil && o.server.TLS != nil {
@@ -71,7 +72,7 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 		servers[i] = s
 	}
 	if o.server.TLS != nil && !encrypted {
-		return nil, node.Invalid("pool: WithTLSConfig, but no URL begins with rediss://: nothing would be encrypted")
+		return nil, invalid.Errorf("pool: WithTLSConfig, but no URL begins with rediss://: nothing would be encrypted")
 	}
 	nodes := make([]*Node, len(urls))
 	for i, s := range servers {
@@ -96,18 +97,18 @@ func Wrap(pools []*redis.Pool, opts ...Option) ([]*Node, error) {
 		return nil, err
 	}
 	if s := o.server; s.TLS != nil || s.Credentials != nil || s.ClientName != "" || s.Dial != nil {
-		return nil, node.Invalid("pool: WithTLSConfig, WithCredentials, WithClientName and WithDialer are for Open: a wrapped pool dials for itself")
+		return nil, invalid.Errorf("pool: WithTLSConfig, WithCredentials, WithClientName and WithDialer are for Open: a wrapped pool dials for itself")
 	}
 	if len(pools) == 0 {
-		return nil, node.Invalid("pool: no pool given: a lock needs at least one node")
+		return nil, invalid.Errorf("pool: no pool given: a lock needs at least one node")
 	}
 	nodes := make([]*Node, len(pools))
 	for i, p := range pools {
 		if p == nil {
-			return nil, node.Invalid("pool: pool %d is nil", i)
+			return nil, invalid.Errorf("pool: pool %d is nil", i)
 		}
 		if first := slices.Index(pools[:i], p); first >= 0 {
-			return nil, node.Invalid("pool: pool %d is the same as pool %d", i, first)
+			return nil, invalid.Errorf("pool: pool %d is the same as pool %d", i, first)
 		}
 		nodes[i] = o.newNode(i, fmt.Sprintf("node-%d", i), nil, p)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
@@ -29,7 +30,7 @@ func (opt option) apply(o *options) error { return opt(o) }
 func unless(bad bool, set func(*options), reason string, args ...any) Option {
 	return option(func(o *options) error {
 		if bad {
-			return node.Invalid("pool: "+reason, args...)
+			return invalid.Errorf("pool: "+reason, args...)
 		}
 		set(o)
 		return nil
@@ -40,14 +41,14 @@ func newOptions(opts []Option) (*options, error) {
 	o := &options{config: node.Config{Timeout: 300 * time.Millisecond, DialTimeout: time.Second, MaxOverdue: time.Second}}
 	for _, opt := range opts {
 		if opt == nil {
-			return nil, node.Invalid("pool: nil option")
+			return nil, invalid.Errorf("pool: nil option")
 		}
 		if err := opt.apply(o); err != nil {
 			return nil, err
 		}
 	}
 	if o.durable != nil && o.config.MaxTTL == 0 {
-		return nil, node.Invalid("pool: WithDurable without WithRestartGuard: there is nothing to be exempt from")
+		return nil, invalid.Errorf("pool: WithDurable without WithRestartGuard: there is nothing to be exempt from")
 	}
 	return o, nil
 }

@@ -1,45 +1,155 @@
 package redlock
 
 import (
-	"github.com/quorumlock/quorumlock/internal/lock"
-	"github.com/quorumlock/quorumlock/internal/token"
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/quorumlock/quorumlock/internal/engine"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// acquireRound is a round that asks for a lock that nobody holds.
-type acquireRound struct {
-	round
-	acquire lock.Acquire
+// TryLock tries once, on every node, and never waits for a holder. It returns as soon as a majority has said yes or no majority is
+// possible any more, within the node timeout whatever the nodes do ([WithFencing]: twice that at most). The
+// answers of the other nodes are handled in the background.
+//
+// The errors, all with the lock's name ([LockError]):
+//   - [ErrTaken]: others hold too many nodes for a majority. If so many of these keys have no TTL ([nodeerr.ErrNoExpiry]) that nobody
+//     may ever release, the log says so ([WithLogger]);
+//   - [ErrForeign]: data of another program is in the way, so that nobody can take the lock;
+//   - [ErrNoQuorum]: too few nodes answered. These three come in a [*QuorumError] with every node's reason, and are joined
+//     with ctx.Err() if ctx ended while nodes were asked;
+//   - ctx.Err(): ctx had ended before, and no node was asked;
+//   - [ErrDeadlock]: the caller holds the lock already, and no node was asked. With [Reentrant] TryLock returns another handle on the
+//     lock instead, or the error of the [Lock.Extend] that this involves;
+//   - [ErrInvalid]: an option is out of range, or the name, which must have from 1 to 512 bytes, no control characters, and not
+//     make a key of the form {...}:fence; or TryLock has no use for the option ([MaxWait], [MaxOutage]);
+//   - the error of a [TokenSource];
+//   - [ErrClosed]: the Locker has been closed.
+//
+// ErrInvalid comes before ErrClosed, ErrDeadlock and ctx.Err(), in this order.
+//
+// After any error nothing of this call stays on a node that answers; a node that does not answer is cleaned up when it is back,
+// or by the TTL. The releases may still be under way when TryLock returns: a program that exits calls Close first, or they may
+// be left to the TTL.
+//
+// Callers that try at the same instant may take the nodes from each other, so that all are refused and none has the lock. If one
+// of them has to get it, use Lock with a context that ends soon.
+//
+// ctx bounds the acquiring only: its end does not affect a lock that is held.
+func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+	return l.take(ctx, name, opts, true, l.acquire)
 }
 
-// usualNodes is for how many nodes there is room on the stack.
-const usualNodes = 7
-
-// beginLocked asks for a lock under a token of its own.
-func (e *entry) beginLocked(c *lock.Call, req *request) *acquireRound {
-	value := ""
-	if req.token != nil {
-		value = *req.token
-	} else {
-		value = token.WithMetadata(token.Random(e.locker.self), req.Metadata)
-	}
-	r := &acquireRound{round: round{entry: e, op: event.OpAcquire, name: req.name, done: make(chan struct{})}}
-	r.Round = &r.acquire.Round
-	if req.call != nil {
-		r.call = req.call
-		req.call.round()
-	}
-	var room [usualNodes]lock.Act
-	e.doLocked(e.name.Ask(room[:0], &r.acquire, c, value, &r.round))
-	return r
+// Lock is TryLock, repeated until it holds the lock: a holder, a failing node or a missing majority costs time and is no
+// error. The name, behind the prefix, is a Redis key, and must not be that of a program's data: nobody ever unlocks that. If
+// so many nodes hold data under it that the others are no majority, Lock returns [ErrForeign] at once. A short string without a
+// TTL may be the lock of a client that uses SETNX, so Lock waits for it, and says so in the log ([WithLogger]).
+//
+// Calls that wait for one name in one Locker get it in the order in which they came, and one of them at a
+// time asks the nodes; processes take turns.
+//
+// If the servers announce changes (CLIENT TRACKING), a waiter costs nothing while the lock is held, and is woken when any client
+// releases it; at the end of the holder's TTL the waiter tries in any case. Otherwise it polls as [WithBackoff] says. Against
+// clients of other libraries that take the lock again and again without a pause, a waiter polls as they do, up to 32 rounds at
+// once between these pauses.
+//
+// When ctx ends, the error is both ctx.Err() and the reason of the last round that came to an end: ErrTaken or ErrNoQuorum,
+// in its *QuorumError; ErrTaken if none has, and the nodes show that others hold the lock. After [MaxWait] it is the QuorumError
+// alone, as no context has ended. If the lock was granted before ctx ended, Lock returns it.
+//
+// Some faults do not end by themselves, so that Lock returns ErrNoQuorum with the nodes' reasons at once, if so many nodes have them
+// that no majority is left: the node was closed (pool.Node.Close); or, if no majority has ever answered this Locker, the login or TLS
+// fails, a permission is missing, the database does not exist, the server is too old, or votes for another node already. Later these
+// are an outage like any other, as while a password is changed.
+// The other errors are those of TryLock.
+func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
+	return l.take(ctx, name, opts, false, l.wait)
 }
 
-// wonLocked makes the lock that a round has won for a request.
-func (e *entry) wonLocked(c *lock.Call, r *acquireRound, req request) *Lock {
-	h := &heldLock{entry: e, first: req.holder()}
-	acts := e.name.Won(nil, c, &h.first.want, &r.acquire, &h.term, h)
-	handle := h.takenLocked(&h.first, h.term.Hold())
-	h.armLocked()
-	e.doLocked(acts)
-	return handle
+// take takes a lock by acquire, unless the caller holds it already.
+func (l *Locker) take(
+	ctx context.Context, name string, opts []LockOption, try bool, acquire func(context.Context, request) (*Lock, error),
+) (lock *Lock, err error) {
+	req, err := l.begin(event.OpAcquire, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer l.engine.End()
+	switch {
+	case try && req.given&givenMaxWait != 0:
+		return nil, failed(event.OpAcquire, name, invalid("MaxWait(%s): TryLock and TryDo do not wait", req.maxWait))
+	case try && req.given&givenMaxOutage != 0:
+		return nil, failed(event.OpAcquire, name, invalid("MaxOutage(%s): TryLock and TryDo do not wait", req.maxOutage))
+	case req.maxWait == 0:
+		try, acquire = true, l.acquire
+	}
+	if req.call = l.newCall(ctx); req.call != nil {
+		defer func() { l.acquired(event.OpAcquire, try, req, lock, err) }()
+	}
+	if lock, err := l.reenter(ctx, req); lock != nil || err != nil {
+		return lock, err
+	}
+	if ctx.Err() != nil {
+		return nil, failed(event.OpAcquire, name, ended(ctx))
+	}
+	if err := req.nextToken(); err != nil {
+		return nil, failed(event.OpAcquire, name, err)
+	}
+	if req.maxWait != NoLimit && !try {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, req.maxWait, errMaxWait)
+		defer cancel()
+	}
+	if req.maxOutage != NoLimit && !try {
+		var stop func()
+		ctx, stop = l.outages.limit(ctx, name, req.maxOutage)
+		defer stop()
+	}
+	if lock, err = acquire(ctx, req); err != nil {
+		l.logBlocked(err)
+	}
+	return lock, err
+}
+
+// acquire runs one round.
+func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
+	c := engine.Call{Want: &req.Want, Block: req.block}
+	e := l.engine.Enter(req.key)
+	r := l.beginLocked(e, &c, &req)
+	e.Unlock()
+	outcome := r.Wait(ctx, nil)
+	e.Lock()
+	if outcome != quorum.Done {
+		e.LostLocked(&r.Acquire, &c)
+		e.Unlock()
+		return nil, l.refused(ctx, r.refusal)
+	}
+	defer e.Unlock()
+	return l.wonLocked(e, &c, r, req), nil
+}
+
+// logBlocked logs that a call was refused because of keys that no holder will release, so that trying again does not help; or that too
+// few nodes answered.
+func (l *Locker) logBlocked(err error) {
+	var refusal *QuorumError
+	if !l.events.logs(slog.LevelWarn) || !errors.As(err, &refusal) {
+		return
+	}
+	switch now := l.engine.Clock.Now(); {
+	case refusal.prevented(nodeerr.ErrForeign, nodeerr.ErrNoExpiry):
+		if l.throttle.logsBlocked(refusal.Name, now) {
+			what := "a key without a TTL"
+			if errors.Is(refusal.Reason, ErrForeign) {
+				what = "data of another program"
+			}
+			l.events.logLine(slog.LevelWarn, "redlock: "+what+" is in the way of a lock", "name", refusal.Name, "error", refusal)
+		}
+	case refusal.failed() > len(refusal.Nodes)-refusal.Need:
+		if l.throttle.logsBlocked("", now) { // no name is empty
+			l.events.logLine(slog.LevelWarn, "redlock: too few nodes grant locks", "name", refusal.Name, "error", refusal)
+		}
+	}
 }

@@ -3,10 +3,8 @@ package redlock
 import (
 	"context"
 
-	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/internal/wire"
-	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
@@ -35,7 +33,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	if err != nil {
 		return nil, err
 	}
-	defer l.calls.Done()
+	defer l.engine.End()
 	switch {
 	case token == "":
 		return nil, failed(event.OpAttach, name, invalid("the token is empty"))
@@ -49,43 +47,21 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	if ctx.Err() != nil {
 		return nil, failed(event.OpAttach, name, ended(ctx))
 	}
-	machine := quorum.NewAttach(len(l.nodes), quorum.Grant{Start: l.clock.Now(), Drift: l.drift, Grace: req.Grace})
-	outcome := quorum.Undecided
-	replies := l.poll(ctx, l.all(form.ObserveMaster(req.key)), func(node int, reply *wire.Reply) (enough bool) {
-		seen := l.form.Seen(*reply)
-		answer := seen.Holds(token)
-		if answer == quorum.No && reply.Answer == quorum.Yes {
-			reply.Answer, reply.Err = quorum.No, nodeerr.ErrHeld
+	grant := quorum.Grant{Start: l.engine.Clock.Now(), Drift: l.engine.Drift, Grace: req.Grace}
+	outcome, lease, number, answers := l.engine.Attach(ctx, req.key, token, grant, l.maxTTL)
+	if outcome != quorum.Done {
+		reason := reasons[event.OpAttach][outcome]
+		if outcome == quorum.NoQuorum && count(answers, quorum.Yes) >= quorum.Majority(len(answers)) {
+			reason = errFences
 		}
-		ttl := reply.TTL
-		if ttl == NoLimit {
-			ttl = l.maxTTL
-		}
-		outcome = machine.Observed(l.clock, node, answer, seen.Number, ttl, reply.Server).Outcome
-		return outcome != quorum.Undecided
-	})
-	switch outcome {
-	case quorum.Done:
-		return l.adopt(req, form.Mark{Key: req.key, Token: token, Number: machine.Fence()}, machine.Lease(l.maxTTL)), nil
-	case quorum.Undecided:
-		outcome = quorum.NoQuorum
+		return nil, l.unanswered(ctx, event.OpAttach, name, reason, answers)
 	}
-	reason := reasons[event.OpAttach][outcome]
-	if outcome == quorum.NoQuorum && count(replies, quorum.Yes) >= quorum.Majority(len(l.nodes)) {
-		reason = errFences
-	}
-	return nil, l.unanswered(ctx, event.OpAttach, name, reason, replies)
-}
-
-// adopt takes up a lock that another has taken.
-func (l *Locker) adopt(req request, m form.Mark, lease quorum.Lease) *Lock {
-	e := l.names.enter(req.key)
-	defer e.unlock()
-	h := &heldLock{entry: e, first: req.holder()}
-	e.name.Adopt(&h.term, m, &h.first.want, lease, h)
-	handle := h.takenLocked(&h.first, h.term.Hold())
-	h.armLocked()
-	return handle
+	e := l.engine.Enter(req.key)
+	defer e.Unlock()
+	h := &heldLock{locker: l, first: req.holder()}
+	handle := h.takenLocked(&h.first, e.AdoptLocked(h, token, number, lease, &h.first.want))
+	h.ArmLocked()
+	return handle, nil
 }
 
 // Detach ends the lock for this process without releasing it: the key stays on the nodes until its TTL is over, for another
@@ -112,10 +88,10 @@ func (l *Lock) Detach(ctx context.Context) (token string, err error) {
 		case err != nil:
 			return "", failed(opDetach, l.Name(), err)
 		case under == nil:
-			return l.held.term.Mark().Token, nil
+			return l.held.Term.Mark().Token, nil
 		}
 		select {
-		case <-under.done:
+		case <-under.Done():
 		case <-over:
 		case <-ctx.Done():
 			if l.Err() == nil {
@@ -126,24 +102,21 @@ func (l *Lock) Detach(ctx context.Context) (token string, err error) {
 }
 
 // detach ends the hold of the only handle on a lock that is held, unless an extension is under way.
-func (l *Lock) detach() (under *round, err error) {
+func (l *Lock) detach() (under *engine.Round, err error) {
 	h := l.held
-	h.mu.Lock()
-	defer h.unlock()
-	now := h.now()
-	if err := endings[l.endingLocked(now)]; err != nil {
+	h.Lock()
+	defer h.Unlock()
+	now := h.Now()
+	if err := endings[h.StandsLocked(&l.hold, now)]; err != nil {
 		return nil, err
 	}
-	if h.term.Holds() > 1 {
+	if h.Term.Holds() > 1 {
 		return nil, invalid("other handles hold the lock too")
 	}
-	if to := h.term.Extending(); to != nil {
-		return to.(*round), nil
+	if under := h.ExtendingLocked(); under != nil {
+		return under, nil
 	}
-	acts := h.name.Detach(nil, &h.term, &l.hold)
-	h.stopRenewingLocked()
-	h.atLocked(now)
-	h.endedLocked(event.End{Err: ErrReleased, Detached: true})
-	h.doLocked(acts)
+	h.endedLocked(event.End{Err: ErrReleased, Detached: true}, nil)
+	h.DetachLocked(&l.hold, now)
 	return nil, nil
 }

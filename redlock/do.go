@@ -3,9 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
-	"slices"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -44,6 +41,7 @@ func (l *Locker) TryDo(ctx context.Context, name string, fn func(ctx context.Con
 }
 
 func (l *Locker) do(ctx context.Context, name string, fn func(context.Context, *Lock) error, opts []LockOption,
+
 	acquire func(context.Context, string, ...LockOption) (*Lock, error),
 ) (err error) {
 	if fn == nil {
@@ -53,8 +51,8 @@ func (l *Locker) do(ctx context.Context, name string, fn func(context.Context, *
 	if err != nil {
 		return &notRun{disguise{err}}
 	}
-	defer l.endFunction(lock.held, func() {
-		ending, exclusive := lock.exclusive()
+	defer l.engine.EndFunction(&lock.held.Held, func() {
+		ending, exclusive := lock.held.Stands(&lock.hold)
 		lost, unlocked := endings[ending], lock.Unlock(context.WithoutCancel(ctx))
 		switch {
 		case exclusive && errors.Is(unlocked, ErrNotHeld) && !errors.Is(unlocked, ErrReleased):
@@ -71,7 +69,7 @@ func (l *Locker) do(ctx context.Context, name string, fn func(context.Context, *
 	})
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(context.Canceled)
-	defer context.AfterFunc(l.closing, func() { cancel(ErrClosed) })()
+	defer context.AfterFunc(l.engine.Closing(), func() { cancel(ErrClosed) })()
 	ctx, end := lock.Context(ctx)
 	defer end()
 	if err = fn(ctx, lock); errors.Is(err, ErrNotRun) {
@@ -80,19 +78,20 @@ func (l *Locker) do(ctx context.Context, name string, fn func(context.Context, *
 	return err
 }
 
-// acquireFor takes the lock for a function, which ends with endFunction.
+// acquireFor takes the lock for a function, which ends with engine.EndFunction.
 func (l *Locker) acquireFor(ctx context.Context, name string, opts []LockOption,
+
 	acquire func(context.Context, string, ...LockOption) (*Lock, error),
 ) (*Lock, error) {
-	if err := l.enter(); err != nil { // Close waits until it is certain whether the function runs
-		return nil, failed(opDo, name, err)
+	if !l.engine.Begin() { // Close waits until it is certain whether the function runs
+		return nil, failed(opDo, name, ErrClosed)
 	}
-	defer l.calls.Done()
+	defer l.engine.End()
 	lock, err := acquire(ctx, name, append([]LockOption{AutoExtend()}, opts...)...)
 	if err != nil {
 		return nil, err
 	}
-	if !l.beginFunction(lock.held) {
+	if !l.engine.BeginFunction(&lock.held.Held) {
 		over, cancel := context.WithCancel(ctx)
 		cancel()
 		_ = lock.Unlock(over) // the release is sent; nobody has relied on the lock, and Close does not wait for nodes
@@ -104,47 +103,5 @@ func (l *Locker) acquireFor(ctx context.Context, name string, opts []LockOption,
 // neverReleased reports whether a release has failed on nodes that are closed, or will be now: they do not send it again.
 func (l *Locker) neverReleased(unlocked error) bool {
 	var refusal *QuorumError
-	return errors.Is(unlocked, ErrNoQuorum) && errors.As(unlocked, &refusal) && (refusal.prevented(nodeerr.ErrClosed) || l.own && l.closing.Err() != nil)
-}
-
-// says reports whether an error, or a part of it, says what has become of a lock, and does not say it of another one.
-func says(err error, name string, what error) bool {
-	switch err := err.(type) { //nolint:errorlint // the tree is walked here
-	case *LockError:
-		return err.Name == name && errors.Is(err.Err, what)
-	case *QuorumError:
-		return err.Name == name && errors.Is(err.Reason, what)
-	case *ran:
-		return says(err.error, name, what)
-	case interface{ Unwrap() error }:
-		return says(err.Unwrap(), name, what)
-	case interface{ Unwrap() []error }:
-		return slices.ContainsFunc(err.Unwrap(), func(part error) bool { return says(part, name, what) })
-	}
-	return errors.Is(err, what)
-}
-
-// notRun is an error that matches ErrNotRun too.
-type notRun struct{ disguise }
-
-func (e *notRun) Is(target error) bool { return target == ErrNotRun }
-
-func (e *notRun) Unwrap() error { return e.error }
-
-// ran is an error that does not match ErrNotRun, although a part of it does. So it must not have an Unwrap.
-type ran struct{ disguise }
-
-func (e *ran) Is(target error) bool { return target != ErrNotRun && errors.Is(e.error, target) }
-
-func (e *ran) As(target any) bool { return errors.As(e.error, target) }
-
-// disguise is an error that prints as the one within.
-type disguise struct{ error }
-
-// LogValue is as that of a QuorumError.
-func (e disguise) LogValue() slog.Value { return slog.StringValue(e.Error()) }
-
-// Format passes %+v on to a QuorumError.
-func (e disguise) Format(s fmt.State, verb rune) {
-	_, _ = fmt.Fprintf(s, fmt.FormatString(s, verb), e.error)
+	return errors.Is(unlocked, ErrNoQuorum) && errors.As(unlocked, &refusal) && (refusal.prevented(nodeerr.ErrClosed) || l.engine.Own && l.engine.Closing().Err() != nil)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	tokens "github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/redlock/event"
@@ -11,18 +12,18 @@ import (
 
 // WithWallClock sets the clock that proposals to counters come from.
 func WithWallClock(now func() time.Time) Option {
-	return option(func(c *config) { c.wall = now })
+	return option(func(c *config) { c.engine.Wall = now })
 }
 
 // ValidUntil returns the deadline of a lock.
 func (l *Lock) ValidUntil() time.Time {
-	l.held.mu.Lock()
-	defer l.held.mu.Unlock()
-	return l.held.term.Deadline()
+	l.held.Lock()
+	defer l.held.Unlock()
+	return l.held.Term.Deadline()
 }
 
 // Message reports to a Locker what somebody has published on its channel of a node.
-func (l *Locker) Message(node int, text string) { l.names.Message(node, text) }
+func (l *Locker) Message(node int, text string) { l.engine.Message(node, text) }
 
 // Emit reports an event.
 func (l *Locker) Emit(e event.Event) { l.events.emit(e) }
@@ -31,84 +32,71 @@ func (l *Locker) Emit(e event.Event) { l.events.emit(e) }
 func (l *Locker) Drain() { l.events.drain(context.Background()) }
 
 // Self returns the owner part of a Locker's tokens.
-func (l *Locker) Self() string { return l.self }
+func (l *Locker) Self() string { return l.engine.Self }
 
 // Parse splits what a node holds into token and fencing token, and the token into owner part and metadata.
 func (l *Locker) Parse(value string) (token string, fence uint64, owner, metadata string) {
-	seen := l.form.Seen(wire.Reply{Value: value})
+	var f form.Form = form.Exclusive{}
+	if l.engine.Fencing {
+		f = new(form.Fenced)
+	}
+	seen := f.Seen(wire.Reply{Value: value})
 	return seen.Token, seen.Number, tokens.Owner(seen.Token), tokens.Metadata(seen.Token)
 }
 
 // Entries returns how many names a Locker remembers.
-func Entries(l *Locker) (n int) {
-	for i := range l.names.shards {
-		n += len(l.names.shards[i].all())
-	}
-	return n
-}
+func Entries(l *Locker) int { return l.engine.Names() }
 
 // DiscardIdle makes a Locker forget the names that it need not remember.
-func DiscardIdle(l *Locker) {
-	for i := range l.names.shards {
-		l.names.shards[i].discard()
-	}
-}
+func DiscardIdle(l *Locker) { l.engine.DiscardIdle() }
 
 // Waiting returns how many calls wait for a key.
 func Waiting(l *Locker, key string) int {
-	e := l.names.find(key)
+	e := l.engine.Find(key)
 	if e == nil {
 		return 0
 	}
-	defer e.mu.Unlock()
-	return len(e.name.Waiting())
+	defer e.Unlock()
+	return len(e.Name.Waiting())
 }
 
 // Block makes a lock ask for so many fencing tokens.
 func Block(n uint64) LockOption { return lockOption(func(r *request) { r.block = n }) }
 
 // ToRenew returns how many locks a Locker is going to renew.
-func ToRenew(l *Locker) int {
-	l.renewals.mu.Lock()
-	defer l.renewals.mu.Unlock()
-	return len(l.renewals.locks)
-}
+func ToRenew(l *Locker) int { return l.engine.Renewals() }
 
 // BlockedNames returns how many blocked names a Locker remembers.
 func BlockedNames(l *Locker) int {
-	l.blocked.mu.Lock()
-	defer l.blocked.mu.Unlock()
-	return len(l.blocked.names)
+	l.throttle.mu.Lock()
+	defer l.throttle.mu.Unlock()
+	return len(l.throttle.blocked)
 }
 
 // Waiter is a call of Lock that has not looked for its turn: its goroutine stands still at the worst moment.
-type Waiter struct {
-	entry  *entry
-	waiter *waiter
-}
+type Waiter struct{ waiter *waiter }
 
 // Join has a call wait for a name.
 func Join(l *Locker, name string, opts ...LockOption) (Waiter, error) {
 	req, err := l.request(name, opts)
-	e, w := l.names.join(context.Background(), req)
-	return Waiter{e, w}, err
+	return Waiter{l.join(context.Background(), req)}, err
 }
 
 // HasOffer reports whether the call was woken for what it has not looked at.
 func (w Waiter) HasOffer() bool { return len(w.waiter.woken) > 0 }
 
 // GiveUp goes on with the call when ctx has ended, and returns what Lock returns.
-func (w Waiter) GiveUp(ctx context.Context) (*Lock, error) { return w.entry.look(ctx, w.waiter) }
+func (w Waiter) GiveUp(ctx context.Context) (*Lock, error) { return w.waiter.look(ctx) }
 
 // Sees reports whether the waiters for a key have seen who holds it.
 func Sees(l *Locker, key string) bool {
-	e := l.names.find(key)
+	e := l.engine.Find(key)
 	if e == nil {
 		return false
 	}
-	defer e.mu.Unlock()
-	for i := range l.nodes {
-		if seen, _ := e.name.Seen(i); seen.Held {
+	defer e.Unlock()
+	for i := range l.engine.Nodes {
+		if seen, _ := e.Name.Seen(i); seen.Held {
 			return true
 		}
 	}
@@ -123,3 +111,6 @@ func OutagesFree(l *Locker) bool {
 	}
 	return free
 }
+
+// WithForm sets what the locks are on the servers.
+func WithForm(f form.Form) Option { return option(func(c *config) { c.engine.Form = f }) }

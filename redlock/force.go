@@ -5,9 +5,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
@@ -50,46 +49,38 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *Removal
 	if err != nil {
 		return nil, err
 	}
-	defer l.calls.Done()
+	defer l.engine.End()
 	if ctx.Err() != nil {
 		return nil, failed(opForceUnlock, name, ended(ctx))
 	}
-	replies := l.poll(ctx, l.all(form.ObserveMaster(req.key)), nil)
-	deleted := l.remove(ctx, req.key, l.state(name, replies), replies)
+	answers := l.engine.Observe(ctx, req.key, nil)
+	deleted := l.remove(ctx, req.key, l.state(name, answers), answers)
 	removed = &Removal{name, deleted.Verdict, deleted.Token, deleted.Metadata, deleted.Fence, deleted.Nodes}
-	l.events.emit(event.ForceUnlock{At: time.Now(), Name: name, Nodes: count(replies, quorum.Yes), Metadata: removed.Metadata})
+	l.events.emit(event.ForceUnlock{At: time.Now(), Name: name, Nodes: count(answers, quorum.Yes), Metadata: removed.Metadata})
 
-	free, reason := count(replies, quorum.Yes)+count(replies, quorum.No), ErrNoQuorum
+	free, reason := count(answers, quorum.Yes)+count(answers, quorum.No), ErrNoQuorum
 	switch {
 	case free >= deleted.Need:
 		return removed, nil
-	case free+foreign(replies) >= deleted.Need:
+	case free+foreign(answers) >= deleted.Need:
 		reason = ErrForeign
 	}
-	for i := range replies {
-		if replies[i].Answer == quorum.No {
-			replies[i].Err = nil // it is free
+	for i := range answers {
+		if answers[i].Answer == quorum.No {
+			answers[i].Err = nil // it is free
 		}
 	}
-	return removed, l.unanswered(ctx, opForceUnlock, name, reason, replies)
+	return removed, l.unanswered(ctx, opForceUnlock, name, reason, answers)
 }
 
-// remove deletes what was observed on the nodes, and returns what was deleted. The replies become those to the deletions.
-func (l *Locker) remove(ctx context.Context, key string, seen *LockState, replies []wire.Reply) *LockState {
-	may := ctx.Err() == nil && l.closing.Err() == nil
-	deletions := make([]*wire.Command, len(l.nodes))
-	for i, observed := range replies {
-		if may && observed.Answer == quorum.Yes {
-			deletions[i] = new(wire.Command)
-			l.form.Remove(deletions[i], key, l.form.Seen(observed))
-		}
-	}
-	kept := make([]error, len(l.nodes))
-	for i, deleted := range l.poll(ctx, deletions, nil) {
-		if replies[i].Answer != quorum.Yes {
+// remove deletes what was observed on the nodes, and returns what was deleted. The answers become those to the deletions.
+func (l *Locker) remove(ctx context.Context, key string, seen *LockState, answers []engine.Answer) *LockState {
+	kept := make([]error, len(answers))
+	for i, deleted := range l.engine.Remove(ctx, key, answers) {
+		if answers[i].Answer != quorum.Yes {
 			continue
 		}
-		replies[i] = deleted
+		answers[i] = deleted
 		switch deleted.Answer {
 		case quorum.Yes:
 		case quorum.No: // certainly nothing was deleted

@@ -111,9 +111,8 @@ func TestForm_AFurtherKindOfLockIsAFormAndItsScripts(t *testing.T) {
 	locker := func() *Locker {
 		nodes, err := pool.Open(testredis.URLs(servers))
 		require.NoError(t, err)
-		l, err := New(nodes, TTL(time.Minute), WithKeyPrefix("app:"), WithHeal(100*time.Millisecond))
+		l, err := New(nodes, TTL(time.Minute), WithKeyPrefix("app:"), WithHeal(100*time.Millisecond), WithForm(hashed{}))
 		require.NoError(t, err)
-		l.rules.Form = hashed{}
 		t.Cleanup(func() {
 			require.NoError(t, l.Close())
 			for _, n := range nodes {

@@ -2,11 +2,13 @@ package redlock
 
 import (
 	"context"
+	"errors"
 
-	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
-	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // Inspect asks every node who holds a lock, and for how much longer. It changes nothing, waits for all nodes, for the node
@@ -23,33 +25,55 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*LockState, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer l.calls.Done()
+	defer l.engine.End()
 	if ctx.Err() != nil {
 		return nil, failed(opInspect, name, ended(ctx))
 	}
-	replies := l.poll(ctx, l.all(form.ObserveMaster(req.key)), nil)
-	s := l.state(name, replies)
-	if count(replies, quorum.Yes)+count(replies, quorum.No)+foreign(replies) >= s.Need {
+	answers := l.engine.Observe(ctx, req.key, nil)
+	s := l.state(name, answers)
+	if count(answers, quorum.Yes)+count(answers, quorum.No)+foreign(answers) >= s.Need {
 		return s, nil
 	}
-	return s, l.unanswered(ctx, opInspect, name, ErrNoQuorum, replies)
+	return s, l.unanswered(ctx, opInspect, name, ErrNoQuorum, answers)
 }
 
 // state returns what the nodes have answered to an observation.
-func (l *Locker) state(name string, replies []wire.Reply) *LockState {
-	nodes := make([]NodeState, len(replies))
-	for i, reply := range replies {
-		n := NodeState{Addr: l.nodes[i].Addr(), Err: reply.Err}
-		switch reply.Answer {
+func (l *Locker) state(name string, answers []engine.Answer) *LockState {
+	nodes := make([]NodeState, len(answers))
+	for i, a := range answers {
+		n := NodeState{Addr: l.addr(i), Err: a.Err}
+		switch a.Answer {
 		case quorum.Yes:
-			n.Held, n.TTL = true, reply.TTL
-			seen := l.form.Seen(reply)
-			n.Token, n.Fence = seen.Token, seen.Number
-			n.Metadata = token.Metadata(n.Token)
+			n.Held, n.TTL, n.Token, n.Fence, n.Metadata = true, a.TTL, a.Token, a.Number, token.Metadata(a.Token)
 		case quorum.No:
 			n.Err = nil
 		}
 		nodes[i] = n
 	}
 	return NewLockState(name, nodes)
+}
+
+// count counts the nodes that gave an answer.
+func count(answers []engine.Answer, is quorum.Answer) (n int) {
+	for i := range answers {
+		if answers[i].Answer == is {
+			n++
+		}
+	}
+	return n
+}
+
+// foreign counts the nodes that hold data of another program.
+func foreign(answers []engine.Answer) (n int) {
+	for i := range answers {
+		if errors.Is(answers[i].Err, nodeerr.ErrForeign) {
+			n++
+		}
+	}
+	return n
+}
+
+// unanswered is the error of a question that a majority has not answered as needed.
+func (l *Locker) unanswered(ctx context.Context, op event.Op, name string, reason error, answers []engine.Answer) error {
+	return l.refused(ctx, l.refusal(op, name, reason, func(i int) error { return answers[i].Err }))
 }

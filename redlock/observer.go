@@ -68,7 +68,7 @@ type observing struct {
 type events struct {
 	observers []observing
 	wanted    kinds // by any of them
-	logger    *slog.Logger
+	lines
 
 	mu      sync.Mutex
 	waiting []event.Event
@@ -77,8 +77,8 @@ type events struct {
 	drained chan struct{} // closed when nothing waits any more; nil while no goroutine runs
 }
 
-func (e *events) begin(c config) {
-	e.observers, e.logger = c.observers, c.logger
+func (e *events) begin(observers []observing, logger *slog.Logger) {
+	e.observers, e.logger = observers, logger
 	for _, o := range e.observers {
 		e.wanted |= o.kinds
 	}
@@ -86,12 +86,6 @@ func (e *events) begin(c config) {
 
 // wants reports whether an observer wants any of some kinds. What is only for observers need not be put together otherwise.
 func (e *events) wants(k kinds) bool { return e.wanted&k != 0 }
-
-// logs reports whether what is logged at a level is wanted.
-func (e *events) logs(level slog.Level) bool { return e.logger.Enabled(context.Background(), level) }
-
-// mayLog is logs without asking the handler, which is user code: it may ask a lock how it stands, whose mutex the caller may have.
-func (e *events) mayLog() bool { return e.logger.Handler() != slog.DiscardHandler }
 
 // emit reports an event. It does not block, and takes no mutex but its own.
 func (e *events) emit(what event.Event) {
@@ -196,4 +190,36 @@ func (e *events) drain(ctx context.Context) {
 	case <-timeout.C:
 	case <-ctx.Done():
 	}
+}
+
+// call is a call of the program, or a renewal, that is observed.
+type call struct {
+	ctx    context.Context
+	id     uint64
+	start  time.Time
+	rounds int       // of an acquire
+	began  time.Time // the last of them
+	over   bool      // its end was reported; under the mutex of the events
+}
+
+// number returns the number that the events of the call share.
+func (c *call) number() uint64 {
+	if c == nil {
+		return 0
+	}
+	return c.id
+}
+
+// late reports whether the end of the call was reported. The caller holds the mutex of the events.
+func (c *call) late() bool { return c != nil && c.over }
+
+// round notes that a round begins. The rounds of a call begin one after the other, before it returns.
+func (c *call) round() {
+	c.rounds++
+	c.began = time.Now()
+}
+
+// logLine writes a line beside the calls, as the lines of events are.
+func (e *events) logLine(level slog.Level, message string, args ...any) {
+	e.emit(logOnly{at: time.Now(), level: level, message: message, args: args})
 }

@@ -6,38 +6,28 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
-	"github.com/quorumlock/quorumlock/internal/form"
-	"github.com/quorumlock/quorumlock/internal/lock"
+	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-const (
-	minTTL = time.Millisecond
-)
+const minTTL = time.Millisecond
 
 // Option changes how a Locker works. [New] and [Open] report one that is out of range.
 type Option interface{ apply(*config) }
 
 type config struct {
-	self      string  // the owner part of the Locker's tokens
-	lock      request // the defaults of its locks
+	engine    engine.Config
+	lock      request // the defaults of the locks
 	maxTTL    time.Duration
 	maxTTLBy  string // what sets it
-	drift     quorum.Drift
 	prefix    string
-	pace      lock.Pace
-	fencing   bool
-	keepFence time.Duration
 	logger    *slog.Logger
 	observers []observing
-	noKinds   []event.Kind // that an observer was to be told of, and that do not exist
-	clock     clock.Clock
-	wall      func() time.Time // for the first estimate of the counters' time
-	pool      []pool.Option    // for Open
-	own       bool             // Open has made the nodes
+	noKinds   []event.Kind  // that an observer was to be told of, and that do not exist
+	pool      []pool.Option // for Open
 }
 
 type option func(*config)
@@ -46,19 +36,18 @@ func (f option) apply(c *config) { f(c) }
 
 func newConfig(opts []Option) (config, error) {
 	c := config{
-		self:      token.NewOwner(),
-		lock:      request{Want: lock.Want{TTL: 10 * time.Second, MaxHold: NoLimit}, maxWait: NoLimit, maxOutage: NoLimit},
-		maxTTL:    24 * time.Hour,
-		maxTTLBy:  "WithMaxTTL",
-		drift:     quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond},
-		keepFence: form.DefaultKeep,
-		logger:    slog.New(slog.DiscardHandler),
-		clock:     clock.System(),
-		wall:      time.Now,
-		pace: lock.Pace{
-			First: 2 * time.Millisecond, Most: 200 * time.Millisecond,
-			Random: func(below time.Duration) time.Duration { return rand.N(max(below, 1)) },
+		engine: engine.Config{
+			Self: token.NewOwner(), Drift: quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond},
+			Keep: engine.DefaultKeep, Clock: clock.System(), Wall: time.Now,
+			Pace: engine.Pace{
+				First: 2 * time.Millisecond, Most: 200 * time.Millisecond,
+				Random: func(below time.Duration) time.Duration { return rand.N(max(below, 1)) },
+			},
 		},
+		lock:     request{Want: engine.Want{TTL: 10 * time.Second, MaxHold: NoLimit}, maxWait: NoLimit, maxOutage: NoLimit},
+		maxTTL:   24 * time.Hour,
+		maxTTLBy: "WithMaxTTL",
+		logger:   slog.New(slog.DiscardHandler),
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -74,25 +63,25 @@ func (c *config) check() error {
 	switch {
 	case c.maxTTL < minTTL:
 		return invalid("WithMaxTTL(%s): must be at least %s", c.maxTTL, minTTL)
-	case !(c.drift.Factor >= 0 && c.drift.Factor < 1) || c.drift.Floor < 0:
-		return invalid("WithDrift(%v, %s): the factor must be from 0 to below 1, the floor from 0", c.drift.Factor, c.drift.Floor)
-	case c.pace.First <= 0 || c.pace.Most < c.pace.First:
-		return invalid("WithBackoff(%s, %s): must be above zero, the first not above the second", c.pace.First, c.pace.Most)
-	case c.pace.Heal != 0 && c.pace.Heal < minTTL:
-		return invalid("WithHeal(%s): must be 0 or at least %s", c.pace.Heal, minTTL)
-	case c.pace.Heal != 0 && c.prefix == "":
-		return invalid("WithHeal(%s): needs WithKeyPrefix, so that no key of a program's data can be a lock's", c.pace.Heal)
-	case c.pace.Handoff < 0:
-		return invalid("WithLocalHandoff(%s): must not be below zero", c.pace.Handoff)
-	case c.pace.Handoff > max(0, c.lock.TTL/4):
-		return invalid("WithLocalHandoff(%s): must be at most a quarter of the TTL, %s", c.pace.Handoff, c.lock.TTL)
-	case c.keepFence < form.MinKeep:
-		return invalid("WithFenceTTL(%s): must be at least %s", c.keepFence, form.MinKeep)
+	case !(c.engine.Drift.Factor >= 0 && c.engine.Drift.Factor < 1) || c.engine.Drift.Floor < 0:
+		return invalid("WithDrift(%v, %s): the factor must be from 0 to below 1, the floor from 0", c.engine.Drift.Factor, c.engine.Drift.Floor)
+	case c.engine.Pace.First <= 0 || c.engine.Pace.Most < c.engine.Pace.First:
+		return invalid("WithBackoff(%s, %s): must be above zero, the first not above the second", c.engine.Pace.First, c.engine.Pace.Most)
+	case c.engine.Pace.Heal != 0 && c.engine.Pace.Heal < minTTL:
+		return invalid("WithHeal(%s): must be 0 or at least %s", c.engine.Pace.Heal, minTTL)
+	case c.engine.Pace.Heal != 0 && c.prefix == "":
+		return invalid("WithHeal(%s): needs WithKeyPrefix, so that no key of a program's data can be a lock's", c.engine.Pace.Heal)
+	case c.engine.Pace.Handoff < 0:
+		return invalid("WithLocalHandoff(%s): must not be below zero", c.engine.Pace.Handoff)
+	case c.engine.Pace.Handoff > max(0, c.lock.TTL/4):
+		return invalid("WithLocalHandoff(%s): must be at most a quarter of the TTL, %s", c.engine.Pace.Handoff, c.lock.TTL)
+	case c.engine.Keep < engine.MinKeep:
+		return invalid("WithFenceTTL(%s): must be at least %s", c.engine.Keep, engine.MinKeep)
 	case c.logger == nil:
 		return invalid("WithLogger(nil)")
 	case len(c.noKinds) > 0:
 		return invalid("WithObserver: there is no kind of events %q", c.noKinds[0])
-	case c.clock == nil:
+	case c.engine.Clock == nil:
 		return invalid("WithClock(nil)")
 	}
 	return checkText("key prefix", c.prefix)
@@ -114,7 +103,7 @@ func WithMaxTTL(ttl time.Duration) Option {
 // of each lock. 0.01 and 2 ms by default. factor must be at least 0 and below 1, floor at least 0; both 0 means no
 // allowance.
 func WithDrift(factor float64, floor time.Duration) Option {
-	return option(func(c *config) { c.drift = quorum.Drift{Factor: factor, Floor: floor} })
+	return option(func(c *config) { c.engine.Drift = quorum.Drift{Factor: factor, Floor: floor} })
 }
 
 // WithKeyPrefix sets the prefix that makes a lock's name its Redis key. None by default: the name is the key then, and must
@@ -129,7 +118,7 @@ func WithKeyPrefix(prefix string) Option {
 // the whole of a time that doubles from first to most. 2 ms and 200 ms by default. Both must be above zero, and first not above
 // most. Choose first well above the round-trip time.
 func WithBackoff(first, most time.Duration) Option {
-	return option(func(c *config) { c.pace.First, c.pace.Most = first, most })
+	return option(func(c *config) { c.engine.Pace.First, c.engine.Pace.Most = first, most })
 }
 
 // WithHeal lets a Locker delete a key that has no TTL, for example one of a SETNX without EXPIRE: once it has seen the key
@@ -145,7 +134,7 @@ func WithBackoff(first, most time.Duration) Option {
 // The default is 0, which means never: such a key stays taken ([nodeerr.ErrNoExpiry]). Any other value must be at least 1 ms; choose it
 // far above the time for which anybody may hold the lock.
 func WithHeal(after time.Duration) Option {
-	return option(func(c *config) { c.pace.Heal = after })
+	return option(func(c *config) { c.engine.Pace.Heal = after })
 }
 
 // WithLocalHandoff lets locks go from hand to hand within the Locker: Unlock gives the lock to the next call of Lock or Do that waits
@@ -171,7 +160,7 @@ func WithHeal(after time.Duration) Option {
 // The default is 0, which means never. max must not be below zero, nor above a quarter of the Locker's [TTL]. Other processes
 // wait for max more.
 func WithLocalHandoff(max time.Duration) Option {
-	return option(func(c *config) { c.pace.Handoff = max })
+	return option(func(c *config) { c.engine.Pace.Handoff = max })
 }
 
 // WithFencing gives each lock a fencing token, [Lock.Fence]: the protected resource can reject the writes of a holder that was
@@ -183,7 +172,7 @@ func WithLocalHandoff(max time.Duration) Option {
 // twice the node timeout then. The counter of a lock is the key {key}:fence, where key is the prefix and the name. A lock cannot
 // have such a key: names that would make one are refused, with and without fencing.
 func WithFencing() Option {
-	return option(func(c *config) { c.fencing = true })
+	return option(func(c *config) { c.engine.Fencing = true })
 }
 
 // WithFenceTTL sets for how long the nodes keep the counter of a name after the end of a lock: two hours by default, at least a
@@ -194,7 +183,7 @@ func WithFencing() Option {
 // The counter is a key of about 130 bytes per name and node. A million names a day, each new, take 11 MB on each node with the
 // default, and 130 MB if they come within two hours.
 func WithFenceTTL(d time.Duration) Option {
-	return option(func(c *config) { c.keepFence = d })
+	return option(func(c *config) { c.engine.Keep = d })
 }
 
 // WithLogger sets the logger. Nothing is logged by default; a nil logger is [ErrInvalid]. Tokens and values are never logged.
@@ -251,5 +240,24 @@ func WithObserver(observer event.Observer, kinds ...event.Kind) Option {
 
 // WithClock sets the clock that leases are measured on. [clock.System] by default; any other is for tests.
 func WithClock(lease clock.Clock) Option {
-	return option(func(c *config) { c.clock = lease })
+	return option(func(c *config) { c.engine.Clock = lease })
+}
+
+// DefaultOption is a [LockOption] that [Open] and [New] take too: then it is the default of the Locker's locks. A call overrides it:
+// with [NoLimit], Grace(0), Metadata("") and TokenSource(nil) as if there were no default.
+//
+// A call that has no use for a default ignores it. The options of a call are checked together with the defaults. So a call that
+// lowers the TTL may have to give its Grace too, and one that raises the TTL its MaxHold.
+type DefaultOption interface {
+	Option
+	LockOption
+}
+
+type defaultOption func(*request)
+
+func (f defaultOption) applyLock(r *request) { f(r) }
+
+func (f defaultOption) apply(c *config) {
+	f(&c.lock)
+	c.lock.given = 0
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
@@ -16,6 +17,7 @@ import (
 // outages ends waits for which no majority of the nodes could be reached for too long ([MaxOutage]).
 type outages struct {
 	clock clock.Clock
+	need  int         // nodes for a majority
 	some  atomic.Bool // waits is not empty
 
 	mu    sync.Mutex
@@ -32,9 +34,6 @@ type outageWait struct {
 	timer  clock.Timer // nil before the first outage
 	giveUp context.CancelCauseFunc
 }
-
-// outageError is the cause of the context of a wait that an outage has ended.
-type outageError struct{ *QuorumError }
 
 // limit returns a context that ends when no majority has been reached for max. stop frees its resources.
 func (o *outages) limit(ctx context.Context, name string, max time.Duration) (limited context.Context, stop func()) {
@@ -60,12 +59,12 @@ func (o *outages) limit(ctx context.Context, name string, max time.Duration) (li
 }
 
 // ended records how a round that acquires has ended. It shows nothing about the nodes if it was given up before.
-func (o *outages) ended(r *round) {
+func (o *outages) ended(r *engine.Round, name string, refusal *QuorumError) {
 	if !o.some.Load() {
 		return
 	}
-	answered, failed, need := 0, 0, quorum.Majority(len(r.entry.locker.nodes))
-	for i := range r.entry.locker.nodes {
+	answered, failed := 0, 0
+	for i := range r.Nodes() {
 		switch r.Answer(i) {
 		case quorum.Yes, quorum.No, quorum.Recreated:
 			answered++
@@ -78,26 +77,26 @@ func (o *outages) ended(r *round) {
 	defer o.mu.Unlock()
 	for w := range o.waits {
 		switch {
-		case answered >= need:
+		case answered >= o.need:
 			w.since = time.Time{}
 			if w.timer != nil {
 				w.timer.Stop()
 			}
-		case len(r.entry.locker.nodes)-failed < need && !r.Grant().Start.Before(w.begun):
-			w.unreachable(o, r)
+		case r.Nodes()-failed < o.need && !r.Grant().Start.Before(w.begun):
+			w.unreachable(o, r, name, refusal)
 		}
 	}
 }
 
 // unreachable records that a round has reached no majority. What nodes answered to it is about its name alone.
-func (w *outageWait) unreachable(o *outages, r *round) {
-	nodes := slices.Clone(r.refusal.Nodes)
+func (w *outageWait) unreachable(o *outages, r *engine.Round, name string, refusal *QuorumError) {
+	nodes := slices.Clone(refusal.Nodes)
 	for i := range nodes {
-		if a := r.Answer(i); r.name != w.name && (a == quorum.Yes || a == quorum.No) {
+		if a := r.Answer(i); name != w.name && (a == quorum.Yes || a == quorum.No) {
 			nodes[i].Err = nodeerr.ErrQueued
 		}
 	}
-	w.last = &QuorumError{Op: string(event.OpAcquire), Name: w.name, Need: r.refusal.Need, Reason: ErrNoQuorum, Nodes: nodes}
+	w.last = &QuorumError{Op: string(event.OpAcquire), Name: w.name, Need: refusal.Need, Reason: ErrNoQuorum, Nodes: nodes}
 	if !w.since.IsZero() {
 		return
 	}

@@ -1,12 +1,6 @@
 package redlock
 
-import (
-	"context"
-
-	"github.com/quorumlock/quorumlock/internal/form"
-	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/internal/wire"
-)
+import "context"
 
 // Ping returns nil if a majority of the nodes would grant a lock now: it is for the readiness probe of a program that is of no
 // use without locks. It asks each node what an acquire asks, without setting anything, so it notices a server that refuses to
@@ -20,22 +14,15 @@ import (
 // The errors are [ErrNoQuorum] in a [*QuorumError] with every node's reason, joined with ctx.Err() if ctx ended first; ctx.Err()
 // alone if it had ended before; [ErrClosed] after Close.
 func (l *Locker) Ping(ctx context.Context) error {
-	if err := l.enter(); err != nil {
-		return failed(opPing, "", err)
+	if !l.engine.Begin() {
+		return failed(opPing, "", ErrClosed)
 	}
-	defer l.calls.Done()
+	defer l.engine.End()
 	if ctx.Err() != nil {
 		return failed(opPing, "", ended(ctx))
 	}
-	yes, need := 0, quorum.Majority(len(l.nodes))
-	replies := l.poll(ctx, l.all(form.Probe(l.prefix, l.self)), func(_ int, reply *wire.Reply) bool {
-		if reply.Answer == quorum.Yes {
-			yes++
-		}
-		return yes >= need
-	})
-	if yes >= need {
-		return nil
+	if would, answers := l.engine.Probe(ctx, l.prefix); !would {
+		return l.unanswered(ctx, opPing, "", ErrNoQuorum, answers)
 	}
-	return l.unanswered(ctx, opPing, "", ErrNoQuorum, replies)
+	return nil
 }

@@ -1,21 +1,17 @@
 package redlock
 
 import (
-	"cmp"
+	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"time"
 	"unicode"
 
-	"github.com/quorumlock/quorumlock/internal/form"
-	"github.com/quorumlock/quorumlock/internal/lock"
-	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/engine"
 )
 
-const (
-	maxNameBytes     = 512
-	maxMetadataBytes = 256
-)
+const maxMetadataBytes = 256
 
 // NoLimit is a duration without end. As [MaxWait], [MaxOutage] and [MaxHold] it undoes the Locker's default for one lock. As the TTL
 // in a [LockState] it is that of a key that never expires.
@@ -24,28 +20,9 @@ const NoLimit time.Duration = math.MaxInt64
 // LockOption changes one lock. A call returns [ErrInvalid] for an option that is out of range, or that it has no use for.
 type LockOption interface{ applyLock(*request) }
 
-// DefaultOption is a [LockOption] that [Open] and [New] take too: then it is the default of the Locker's locks. A call overrides it:
-// with [NoLimit], Grace(0), Metadata("") and TokenSource(nil) as if there were no default.
-//
-// A call that has no use for a default ignores it. The options of a call are checked together with the defaults. So a call that
-// lowers the TTL may have to give its Grace too, and one that raises the TTL its MaxHold.
-type DefaultOption interface {
-	Option
-	LockOption
-}
-
 type lockOption func(*request)
 
 func (f lockOption) applyLock(r *request) { f(r) }
-
-type defaultOption func(*request)
-
-func (f defaultOption) applyLock(r *request) { f(r) }
-
-func (f defaultOption) apply(c *config) {
-	f(&c.lock)
-	c.lock.given = 0
-}
 
 // given are options that the call itself was given, and has not from its Locker.
 type given uint8
@@ -64,7 +41,7 @@ const (
 type request struct {
 	name string
 	key  string
-	lock.Want
+	engine.Want
 	maxWait   time.Duration
 	maxOutage time.Duration
 	reentrant bool
@@ -74,173 +51,6 @@ type request struct {
 	token     *string                // that source has made for the next round
 	block     uint64                 // how many fencing tokens the round asks for; 0 means one
 	call      *call                  // nil if nobody wants its number
-}
-
-// TTL sets how long a lock lives: 10 s by default, in whole milliseconds; a fraction is cut off. The range is from 1 ms to 24 h
-// ([WithMaxTTL]). The allowance for drift must leave something of it ([WithDrift]), so with the default one the least is 3 ms.
-func TTL(ttl time.Duration) DefaultOption {
-	return defaultOption(func(r *request) { r.TTL = ttl })
-}
-
-// AutoExtend renews the lock while it is held, after 0.1 s at the latest and then each time that a third of its TTL has gone by,
-// until Unlock, Detach, its loss, [MaxHold] or Locker.Close. A failed renewal is tried again while validity is left. A renewal
-// re-creates the key on nodes that have lost it; another follows 0.1 s later, from which on these nodes count again.
-//
-// From the first renewal on the nodes announce changes of the key, if they can (CLIENT TRACKING). So a lock that is deleted
-// on so many nodes that no majority is left is lost ([ErrLost]) within about a round trip, and not only at the next
-// renewal. After four such announcements about a key on one node, a loss there is found by the next renewal.
-//
-// A holder that hangs keeps such a lock for ever: see MaxHold.
-func AutoExtend() LockOption {
-	return lockOption(func(r *request) { r.Renewed = true })
-}
-
-// Grace makes the deadline of the lock d earlier, so that its holder has time to stop before another can begin. [Lock.Done], and the
-// contexts of [Locker.Do] and [Lock.Context], end then, unless the lock is renewed or extended before. Err is [ErrExpired] from then
-// on, and the lock can no longer be extended.
-//
-// The nodes keep the key for d more. In this time nobody else can have the lock, as long as no node forgets it, so an Unlock succeeds
-// as before the deadline, and Do adds no error if its function returns. A lock that is found lost ([ErrLost]) ends at once.
-//
-// The default is 0. d must not be below zero, nor above half of the TTL. It shortens the time in which a renewal may be repeated
-// while nodes fail: with a d of half the TTL that is a sixth of the TTL.
-func Grace(d time.Duration) DefaultOption {
-	return defaultOption(func(r *request) { r.Grace, r.given = d, r.given|givenGrace })
-}
-
-// MaxHold limits [AutoExtend]: no renewal moves the end of the lock beyond d after its acquire began. [Lock.Extend] is not limited.
-// The default is [NoLimit]. d must not be below the lock's TTL. For a call without AutoExtend, Do or TryDo the option is
-// [ErrInvalid].
-func MaxHold(d time.Duration) DefaultOption {
-	return defaultOption(func(r *request) { r.MaxHold, r.given = d, r.given|givenMaxHold })
-}
-
-// MaxWait limits how long Lock and Do wait for the lock. After d they return the reason of the last round, [ErrTaken] or
-// [ErrNoQuorum], in a [*QuorumError]; that matches no error of package context, as no context has ended. Unlike a deadline of
-// the context, it does not bound the function of Do.
-//
-// 0 tries once, like [Locker.TryLock]. The default is [NoLimit]: only the context limits the wait. d must not be below zero. For
-// TryLock, TryDo and Attach, which do not wait, the option is [ErrInvalid].
-func MaxWait(d time.Duration) DefaultOption {
-	return defaultOption(func(r *request) { r.maxWait, r.given = d, r.given|givenMaxWait })
-}
-
-// MaxOutage limits for how long Lock and Do wait while no majority of the nodes can be reached. It is for calls that may wait for a
-// holder for long, and for servers only for d. After d without a majority, as the rounds of this Locker have shown since the call
-// began, the error is [ErrNoQuorum] in a [*QuorumError]. A round that reaches a majority begins the time anew. A call that waits
-// behind a holder of the same Locker asks no node.
-//
-// 0 means that the first round without a majority ends the wait. The default is [NoLimit]. d must not be below zero. For TryLock,
-// TryDo and Attach, which do not wait, the option is [ErrInvalid].
-func MaxOutage(d time.Duration) DefaultOption {
-	return defaultOption(func(r *request) { r.maxOutage, r.given = d, r.given|givenMaxOutage })
-}
-
-// Reentrant lets the holder of a lock take it again. The holder is recognised by its context, if that comes from
-// [Lock.Context] or [Locker.Do], or by [Owner], and only by the Locker that the lock is of. If the caller does not hold the lock, the
-// option changes nothing.
-//
-// The call returns another handle on the same lock. It extends the lock as [Lock.Extend] does with the TTL of the call, and fails as
-// that does, without a wait; the lock stands then as before. The lock keeps its token, Metadata and Grace; a longer Grace is
-// [ErrInvalid]. AutoExtend of a handle ends with its Unlock. The last of the handles releases the lock.
-//
-// Without this option such a call returns [ErrDeadlock].
-func Reentrant() LockOption {
-	return lockOption(func(r *request) { r.reentrant = true })
-}
-
-// Owner names the owner of the lock, for code that cannot pass a context from one call to the next: a call with the same id
-// on the same Locker belongs to the same owner ([Reentrant]). To take up a lock in another process, use
-// [Locker.Attach]. An id has from 1 to 512 bytes and no control characters.
-func Owner(id string) LockOption {
-	return lockOption(func(r *request) { r.owner, r.given = id, r.given|givenOwner })
-}
-
-// Metadata stores a text with the lock for [Locker.Inspect] to show, for example who holds it and what for. The text becomes
-// part of the token, and so of every command. It has at most 256 bytes, no | and no control characters. There is none by default.
-func Metadata(text string) DefaultOption {
-	return defaultOption(func(r *request) { r.Metadata, r.given = text, r.given|givenMetadata })
-}
-
-// TokenSource sets the function that makes tokens, for callers that choose them. The default, also if source is nil, is a random
-// token. source is called before each round of a call, by its goroutine; as a default of the Locker by several at once. A slow source
-// delays other calls for the name in this Locker. If it returns an error, the call returns that.
-//
-// A source that returns the token of another lock makes locks unsafe: the release of a round that was refused would delete the
-// key of the other. A token has from 1 to 512 bytes, no | and no control characters. Any other is [ErrInvalid], and so is the one
-// that the call had in the round before. A lock with such a token is not passed on ([WithLocalHandoff]). [Metadata] beside it is
-// ErrInvalid. Processes whose tokens come from a source take no turns, as they do not recognise each other.
-func TokenSource(source func() (string, error)) DefaultOption {
-	return defaultOption(func(r *request) { r.source, r.given = source, r.given|givenTokenSource })
-}
-
-// request checks a call's arguments before anything is sent.
-func (c *config) request(name string, opts []LockOption) (r request, err error) {
-	r = c.lock
-	r.name, r.key = name, c.prefix+name
-	if len(opts) > 0 {
-		if r, err = r.with(opts); err != nil {
-			return r, err
-		}
-	}
-	if r.TTL, err = c.checkTTL(r.TTL, r.Grace); err != nil {
-		return r, err
-	}
-	switch {
-	case name == "":
-		return r, invalid("the name is empty")
-	case form.IsCounter(r.key):
-		return r, invalid("the name %q: the key %q is that of a counter of fencing tokens, not of a lock", name, r.key)
-	case r.given&givenOwner != 0 && r.owner == "":
-		return r, invalid("Owner: the id is empty")
-	case len(r.Metadata) > maxMetadataBytes:
-		return r, invalid("Metadata(%.32q...): %d bytes, at most %d", r.Metadata, len(r.Metadata), maxMetadataBytes)
-	case strings.Contains(r.Metadata, "|"):
-		return r, invalid("Metadata(%q): must not contain |, which separates the fencing token", r.Metadata)
-	case r.maxWait < 0:
-		return r, invalid("MaxWait(%s): must not be below zero", r.maxWait)
-	case r.maxOutage < 0:
-		return r, invalid("MaxOutage(%s): must not be below zero", r.maxOutage)
-	case r.given&givenMaxHold != 0 && !r.Renewed:
-		return r, invalid("MaxHold(%s) without AutoExtend: the lock ends at its TTL anyway", r.MaxHold)
-	case r.Renewed && r.MaxHold < r.TTL:
-		return r, invalid("MaxHold(%s): below the TTL, %s", r.MaxHold, r.TTL)
-	case r.source != nil && r.given&givenMetadata != 0 && r.Metadata != "":
-		return r, invalid("Metadata(%q): a token of a TokenSource has none", r.Metadata)
-	}
-	if !r.Renewed {
-		r.MaxHold = NoLimit
-	}
-	r.OwnToken = r.source != nil
-	return r, cmp.Or(checkText("name", name), checkText("owner id", r.owner), checkText("metadata", r.Metadata))
-}
-
-// with returns the request with options applied. It is on the heap then, as the options are given its address.
-func (r request) with(opts []LockOption) (request, error) {
-	for _, opt := range opts {
-		if opt == nil {
-			return r, invalid("nil lock option")
-		}
-		opt.applyLock(&r)
-	}
-	return r, nil
-}
-
-// checkTTL returns a TTL as it goes over the wire, in whole milliseconds.
-func (c *config) checkTTL(ttl, grace time.Duration) (time.Duration, error) {
-	whole := ttl.Truncate(time.Millisecond)
-	switch {
-	case ttl < minTTL:
-		return 0, invalid("TTL %s: must be at least %s", ttl, minTTL)
-	case ttl > c.maxTTL:
-		return 0, invalid("TTL %s: must be at most %s (%s)", ttl, c.maxTTL, c.maxTTLBy)
-	case quorum.Drift{Factor: c.drift.Factor}.Of(whole) >= whole-c.drift.Floor: // a difference cannot overflow
-		return 0, invalid("TTL %s: the allowance for clock drift, %v x TTL + %s, leaves nothing of it (WithDrift)",
-			ttl, c.drift.Factor, c.drift.Floor)
-	case grace < 0 || grace > whole/2 || grace >= whole-c.drift.Of(whole):
-		return 0, invalid("Grace(%s): must be from 0 to half of the TTL, %s, and leave something of the validity", grace, ttl)
-	}
-	return whole, nil
 }
 
 // checkText refuses text that Redis accepts in a key but that is a mistake: too long, or with control characters.
@@ -254,4 +64,27 @@ func checkText(what, text string) error {
 		}
 	}
 	return nil
+}
+
+// errNoToken is how a call has ended that its TokenSource never returned to.
+var errNoToken = errors.New("TokenSource: it has not returned")
+
+// nextToken asks the source of the call, if it has one, for the token of the round that is next.
+func (r *request) nextToken() error {
+	if r.source == nil {
+		return nil
+	}
+	made, err := r.source()
+	switch {
+	case err != nil:
+		return fmt.Errorf("TokenSource: %w", err)
+	case made == "":
+		return invalid("TokenSource: an empty token")
+	case strings.Contains(made, "|"):
+		return invalid("TokenSource: the token %.64q must not contain |, which separates the fencing token", made)
+	case r.token != nil && made == *r.token:
+		return invalid("TokenSource: the token %.64q was that of the round before", made)
+	}
+	r.token = &made
+	return checkText("token", made)
 }

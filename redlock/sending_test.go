@@ -34,7 +34,7 @@ func block(l *Locker, node int) (release func()) {
 	reported := make(chan struct{})
 	go func() {
 		defer close(reported)
-		l.nodes[node].Report(b, node)
+		l.engine.Nodes[node].Report(b, node)
 	}()
 	<-b.begun
 	return func() {

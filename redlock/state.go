@@ -7,11 +7,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
-
-const _ = uint64(NoLimit-wire.NoTTL) + uint64(wire.NoTTL-NoLimit) // or it does not compile: they are equal
 
 // Verdict is whether anybody holds a lock, as far as the answers of the nodes show it.
 type Verdict string

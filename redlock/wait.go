@@ -2,51 +2,24 @@ package redlock
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"time"
 
-	"github.com/quorumlock/quorumlock/internal/lock"
+	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// waiter is a call of Lock that waits. It is woken when it has one of round, lock and refused, which it may find long after that: when
-// the lock that was passed on has expired, or its context has ended. With a round it stays at the head of the queue until it tells
-// what came of it; with a lock or a refusal it has left the queue. All are under the mutex of the entry.
-type waiter struct {
-	lock.Call
-	ctx   context.Context
-	since time.Time
-	req   request
-	woken chan struct{} // has room for one
-
-	round   *acquireRound // that has been begun for it
-	lock    *Lock         // that was passed on to it
-	refused *QuorumError  // why the lock cannot become free
-}
-
-// wake does not block.
-func (w *waiter) wake() {
-	select {
-	case w.woken <- struct{}{}:
-	default: // it has not looked yet
-	}
-}
-
 // wait waits for a name until it holds the lock.
 func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
-	e, w := l.names.join(ctx, req)
+	w := l.join(ctx, req)
 	waits := true
 	defer func() {
 		if waits { // the log or the source of tokens panics
-			e.abandon(w)
+			w.abandon()
 		}
 	}()
 	if l.events.logs(slog.LevelWarn) {
-		e.noteWait()
+		w.noteWait()
 	}
 	for {
 		over := false
@@ -54,13 +27,13 @@ func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
 		case <-w.woken:
 		case <-ctx.Done():
 			over = true
-		case <-l.closing.Done():
+		case <-l.engine.Closing().Done():
 			over = true
 		}
 		if over && l.events.logs(slog.LevelWarn) {
-			e.logRing(w)
+			w.logRing()
 		}
-		if lock, err := e.look(ctx, w); lock != nil || err != nil {
+		if lock, err := w.look(ctx); lock != nil || err != nil {
 			waits = false
 			return lock, err
 		}
@@ -68,115 +41,81 @@ func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
 }
 
 // join has a call wait.
-func (s *names) join(ctx context.Context, req request) (*entry, *waiter) {
-	w := &waiter{ctx: ctx, since: s.locker.clock.Now(), req: req, woken: make(chan struct{}, 1)}
-	w.Call = lock.Call{Want: &w.req.Want, Of: w}
-	e := s.enter(req.key)
-	if e.waiting == nil {
-		e.waiting = new(waiting)
+func (l *Locker) join(ctx context.Context, req request) *waiter {
+	w := &waiter{locker: l, ctx: ctx, since: l.engine.Clock.Now(), req: req, woken: make(chan struct{}, 1)}
+	w.Call = engine.Call{Want: &w.req.Want, Of: w}
+	w.entry = l.engine.Enter(req.key)
+	if w.entry.Waits == nil {
+		w.entry.Waits = new(waiting)
 	}
-	e.doLocked(e.name.Wait(nil, &w.Call))
-	e.unlock()
-	return e, w
+	w.entry.WaitLocked(&w.Call)
+	w.entry.Unlock()
+	return w
 }
 
 // look takes what w was woken for. It gives up if that is nothing, as ctx has ended or the Locker was closed. Nothing is returned if a
 // round was lost and w waits on.
-func (e *entry) look(ctx context.Context, w *waiter) (*Lock, error) {
-	e.mu.Lock()
+func (w *waiter) look(ctx context.Context) (*Lock, error) {
+	l, e := w.locker, w.entry
+	e.Lock()
 	r := w.round
 	w.round = nil
 	switch {
 	case w.lock != nil:
-		e.mu.Unlock()
+		e.Unlock()
 		return w.lock, nil
 	case w.refused != nil:
-		e.mu.Unlock()
+		e.Unlock()
 		return nil, w.refused
 	case r == nil:
-		return nil, e.leave(ctx, w, nil)
+		return nil, w.leaveLocked(ctx, nil)
 	}
-	e.mu.Unlock()
-	if r.wait(ctx, nil, e.locker.closing.Done()) == quorum.Done {
-		e.mu.Lock()
-		defer e.unlock()
-		e.waiting.last = nil
-		return e.wonLocked(&w.Call, r, w.req), nil
+	e.Unlock()
+	if r.Wait(ctx, nil) == quorum.Done {
+		e.Lock()
+		defer e.Unlock()
+		w.waiting().last = nil
+		return l.wonLocked(e, &w.Call, r, w.req), nil
 	}
-	next, ended := w.req, ctx.Err() != nil || e.locker.closing.Err() != nil
-	if ended || r.Outcome() != quorum.Denied && r.refusal.hopeless(e.locker.served.Load()) { // the queue finds out for itself what others hold
-		if ended && e.locker.events.logs(slog.LevelWarn) {
-			e.logRing(w)
+	next, ended := w.req, ctx.Err() != nil || l.engine.Closing().Err() != nil
+	if ended || r.Outcome() != quorum.Denied && r.refusal.hopeless(l.engine.Served()) { // the queue finds out for itself what others hold
+		if ended && l.events.logs(slog.LevelWarn) {
+			w.logRing()
 		}
-		e.mu.Lock()
+		e.Lock()
 		if ended {
-			return nil, e.leave(ctx, w, r.refusal)
+			return nil, w.leaveLocked(ctx, r.refusal)
 		}
-		e.doLocked(e.name.Leave(nil, &w.Call))
-		e.unlock()
+		e.GiveUpLocked(&w.Call)
+		e.Unlock()
 		return nil, r.refusal
 	}
 	err := next.nextToken()
-	e.mu.Lock()
-	defer e.unlock()
+	e.Lock()
+	defer e.Unlock()
 	if err != nil {
-		e.doLocked(e.name.Leave(nil, &w.Call))
+		e.GiveUpLocked(&w.Call)
 		return nil, failed(event.OpAcquire, w.req.name, err)
 	}
-	e.waiting.last, w.req.token = r.refusal, next.token
-	e.doLocked(e.name.Lost(nil, &w.Call, &r.acquire))
+	w.waiting().last, w.req.token = r.refusal, next.token
+	e.LostLocked(&r.Acquire, &w.Call)
 	return nil, nil
 }
 
-// abandon ends the wait of w, whose caller does not come back.
-func (e *entry) abandon(w *waiter) {
+// abandon ends the wait of a call whose caller does not come back.
+func (w *waiter) abandon() {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	if lock, _ := e.look(over, w); lock != nil {
+	if lock, _ := w.look(over); lock != nil {
 		_ = lock.Unlock(over)
 	}
 }
 
-// leave gives up the wait of w. stopped is what the nodes had answered to its round, if one was under way. The caller has the mutex,
-// which leave releases.
-func (e *entry) leave(ctx context.Context, w *waiter, stopped *QuorumError) error {
-	refusal := e.lastLocked(w, stopped)
-	e.doLocked(e.name.Leave(nil, &w.Call))
-	e.unlock()
-	return e.locker.refused(ctx, refusal)
-}
-
-// lastLocked returns why w does not hold the lock, never nil: the last round that came to an end; that others had the lock while w
-// waited, as far as that is known; or the round that was stopped, as far as it went. Keys without a TTL, and data of another program,
-// are added as they were observed.
-func (e *entry) lastLocked(w *waiter, stopped *QuorumError) *QuorumError {
-	reason := ErrNoQuorum // while the first round is under way
-	if e.name.Taken(w.since) {
-		reason = ErrTaken
-	}
-	refusal := e.locker.refusal(event.OpAcquire, w.req.name, reason, func(i int) error {
-		if seen, _ := e.name.Seen(i); seen.Held {
-			return nodeerr.ErrHeld
-		}
-		return nodeerr.ErrQueued
-	})
-	switch last := e.waiting.last; {
-	case last != nil:
-		refusal.Reason = last.Reason
-		copy(refusal.Nodes, last.Nodes)
-	case stopped != nil && (reason == ErrNoQuorum || stopped.failed() > len(refusal.Nodes)-refusal.Need): //nolint:errorlint // it is set above
-		return stopped
-	}
-	now := e.locker.clock.Now()
-	for i := range refusal.Nodes {
-		n := &refusal.Nodes[i]
-		switch seen, since := e.name.Seen(i); {
-		case seen.Foreign && !errors.Is(n.Err, nodeerr.ErrForeign):
-			n.Err = nodeerr.ErrForeign
-		case seen.NoTTL && !since.IsZero(): // otherwise it has changed since
-			n.Err = fmt.Errorf("%w: %w, and was seen unchanged for %v", nodeerr.ErrHeld, nodeerr.ErrNoExpiry, now.Sub(since).Round(time.Millisecond))
-		}
-	}
-	refusal.blame()
-	return refusal
+// leaveLocked gives up the wait. stopped is what the nodes had answered to the round of the call, if one was under way. It releases
+// the mutex.
+func (w *waiter) leaveLocked(ctx context.Context, stopped *QuorumError) error {
+	refusal := w.lastLocked(stopped)
+	w.entry.GiveUpLocked(&w.Call)
+	w.entry.Unlock()
+	return w.locker.refused(ctx, refusal)
 }

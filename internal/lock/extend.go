@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -16,6 +15,7 @@ type Extend struct {
 	votes quorum.Extend
 	ttl   time.Duration
 	hold  *quorum.Hold // of who asks; nil: it is a renewal, which asks for what the present holder wants
+	next  *Extend      // of the lock
 }
 
 func (e *Extend) renews() bool { return e.hold == nil }
@@ -24,25 +24,34 @@ func (e *Extend) renews() bool { return e.hold == nil }
 // if the hold has ended by then, or the rules are Closed. The replies are for to.
 func (t *Term) Extend(acts []Act, e *Extend, ttl time.Duration, h *quorum.Hold, to wire.Receiver) []Act {
 	e.Round, e.ttl, e.hold = Round{term: t, to: to}, ttl, h
-	t.extensions = append(t.extensions, e)
-	if len(t.extensions) > 1 {
+	if last := t.lastExtension(); last != nil {
+		last.next = e
 		return acts
 	}
+	t.extensions = e
 	return t.extend(acts)
 }
 
 // Extending returns who receives the replies to the last of the extensions that have not ended; nil if there is none.
 func (t *Term) Extending() wire.Receiver {
-	if n := len(t.extensions); n > 0 {
-		return t.extensions[n-1].to
+	if last := t.lastExtension(); last != nil {
+		return last.to
 	}
 	return nil
 }
 
+func (t *Term) lastExtension() *Extend {
+	last := t.extensions
+	for last != nil && last.next != nil {
+		last = last.next
+	}
+	return last
+}
+
 // extend begins the first of the extensions that wait for their turn which is still wanted.
 func (t *Term) extend(acts []Act) []Act {
-	for len(t.extensions) > 0 {
-		now, e := t.name.rules.Clock.Now(), t.extensions[0]
+	for t.extensions != nil {
+		now, e := t.name.rules.Clock.Now(), t.extensions
 		grant, wanted, untracked := t.Ask(now, e.ttl), false, false
 		switch {
 		case !e.renews():
@@ -61,7 +70,7 @@ func (t *Term) extend(acts []Act) []Act {
 		for i := 0; untracked && i < t.Nodes(); i++ { // the holder has extended it by more, so that no extension tracks its key yet
 			acts = t.Changed(acts, i)
 		}
-		acts = t.ended(acts, 0)
+		acts = t.ended(acts, &t.extensions)
 		if t.At(now) != quorum.Held {
 			acts = append(acts, Act{What: Over, To: t.to})
 		}
@@ -70,20 +79,22 @@ func (t *Term) extend(acts []Act) []Act {
 }
 
 // extended takes it that the extension under way has come to its outcome.
-func (t *Term) extended(acts []Act) []Act { return t.extend(t.ended(acts, 0)) }
+func (t *Term) extended(acts []Act) []Act { return t.extend(t.ended(acts, &t.extensions)) }
 
 // withdraw ends an extension that waits for its turn.
 func (t *Term) withdraw(acts []Act, r *Round) []Act {
-	if i := slices.IndexFunc(t.extensions, func(e *Extend) bool { return &e.Round == r }); i >= 0 {
-		return t.ended(acts, i)
+	for at := &t.extensions; *at != nil; at = &(*at).next {
+		if &(*at).Round == r {
+			return t.ended(acts, at)
+		}
 	}
 	return acts // it has ended already
 }
 
 // ended takes the end of an extension. If it is a renewal, the next is scheduled; its outcome is Undecided if no node was asked.
-func (t *Term) ended(acts []Act, i int) []Act {
-	e := t.extensions[i]
-	t.extensions = slices.Delete(t.extensions, i, i+1)
+func (t *Term) ended(acts []Act, at **Extend) []Act {
+	e := *at
+	*at, e.next = e.next, nil
 	acts = append(acts, Act{What: End, To: e.to})
 	if !e.renews() || t.Renewal == nil {
 		return acts
@@ -117,4 +128,11 @@ func (t *Term) Due(acts []Act, e *Extend, to wire.Receiver) []Act {
 }
 
 // Renewing reports whether a renewal is under way, the end of which schedules the next.
-func (t *Term) Renewing() bool { return slices.ContainsFunc(t.extensions, (*Extend).renews) }
+func (t *Term) Renewing() bool {
+	for e := t.extensions; e != nil; e = e.next {
+		if e.renews() {
+			return true
+		}
+	}
+	return false
+}

@@ -23,7 +23,7 @@ type Term struct {
 	token        string
 	number       uint64        // that the nodes hold with the token; 0: a lock without
 	holder       *Want         // what the present one wants
-	extensions   []*Extend     // the one that is under way, and those that come when it has ended
+	extensions   *Extend       // the one that is under way; each knows the one that comes when it has ended
 	observations []observation // the last of each node; nil before the first
 }
 

@@ -12,18 +12,6 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// ErrInvalid means that an argument of the program is wrong. Package redlock documents it for programs.
-var ErrInvalid = errors.New("redlock: invalid argument")
-
-// Invalid makes an [ErrInvalid] that says what is wrong.
-func Invalid(format string, args ...any) error { return &invalidError{fmt.Errorf(format, args...)} }
-
-type invalidError struct{ error }
-
-func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
-
-func (e *invalidError) Unwrap() error { return errors.Unwrap(e.error) }
-
 // asError turns what comes from outside, such as a network, redigo, or a function of the program, into the errors of this
 // package.
 func asError(err error) error {

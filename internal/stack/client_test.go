@@ -106,7 +106,9 @@ func (c *client) dial(ctx context.Context, i int) (net.Conn, error) {
 }
 
 // owner returns the owner part of the Locker's tokens, to which other clients address their messages.
-func (c *client) owner() string { return reflect.ValueOf(c.locker).Elem().FieldByName("self").String() }
+func (c *client) owner() string {
+	return reflect.ValueOf(c.locker).Elem().FieldByName("engine").Elem().FieldByName("Self").String()
+}
 
 // drew reports whether a token is one of the client's.
 func (c *client) drew(token string) bool { return strings.HasPrefix(token, c.owner()+".") }

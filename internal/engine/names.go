@@ -1,22 +1,16 @@
-package redlock
+package engine
 
 import (
 	"hash/maphash"
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 )
 
-// names are the entries of a Locker, by key. Idle ones are discarded when there are many. Nodes report to it what changes and what
-// peers publish.
+// names are the entries of an Engine, by key. Idle ones are discarded when there are many.
 type names struct {
-	locker *Locker
 	seed   maphash.Seed
 	shards [shards]shard
-
-	listening atomic.Bool
-	listens   sync.Mutex // of listen and close
 }
 
 const (
@@ -30,7 +24,7 @@ const (
 // shard are the entries of some of the keys.
 type shard struct {
 	mu        sync.Mutex // taken after that of an entry
-	entries   map[string]*entry
+	entries   map[string]*Entry
 	cleanUpAt int // number of entries at which idle ones are discarded
 }
 
@@ -38,9 +32,9 @@ func (s *names) shard(key string) *shard {
 	return &s.shards[maphash.String(s.seed, key)%shards]
 }
 
-// find returns the entry of a key, locked, or nil if there is none.
-func (s *names) find(key string) *entry {
-	in := s.shard(key)
+// Find returns the entry of a key, locked, or nil if there is none.
+func (g *Engine) Find(key string) *Entry {
+	in := g.names.shard(key)
 	in.mu.Lock()
 	e := in.entries[key]
 	in.mu.Unlock()
@@ -55,9 +49,9 @@ func (s *names) find(key string) *entry {
 	return e
 }
 
-// enter returns the entry of a key, locked. It is made if there is none.
-func (s *names) enter(key string) *entry {
-	in := s.shard(key)
+// Enter returns the entry of a key, locked. It is made if there is none.
+func (g *Engine) Enter(key string) *Entry {
+	in := g.names.shard(key)
 	for {
 		in.mu.Lock()
 		e := in.entries[key]
@@ -71,9 +65,10 @@ func (s *names) enter(key string) *entry {
 		}
 		if e == nil {
 			if in.entries == nil {
-				in.entries = map[string]*entry{}
+				in.entries = map[string]*Entry{}
 			}
-			e = newEntry(s.locker, key)
+			e = &Entry{engine: g}
+			e.Name.Begin(&g.rules, key)
 			in.entries[key] = e
 		}
 		in.mu.Unlock()
@@ -85,10 +80,10 @@ func (s *names) enter(key string) *entry {
 	}
 }
 
-func (in *shard) all() []*entry {
+func (in *shard) all() []*Entry {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return slices.AppendSeq(make([]*entry, 0, len(in.entries)), maps.Values(in.entries))
+	return slices.AppendSeq(make([]*Entry, 0, len(in.entries)), maps.Values(in.entries))
 }
 
 // discard removes the entries that are idle.
@@ -96,55 +91,47 @@ func (in *shard) discard() {
 	all := in.all()
 	for _, e := range all {
 		e.mu.Lock()
-		if !e.gone && e.name.Idle() && (len(all) >= maxHealing || !e.name.Healing()) {
+		if !e.gone && e.Name.Idle() && (len(all) >= maxHealing || !e.Name.Healing()) {
 			e.goneLocked()
 			in.mu.Lock()
-			delete(in.entries, e.name.Key())
+			delete(in.entries, e.Name.Key())
 			in.mu.Unlock()
 		}
 		e.mu.Unlock()
 	}
 }
 
+// Names returns how many names are remembered.
+func (g *Engine) Names() (n int) {
+	for i := range g.names.shards {
+		n += len(g.names.shards[i].all())
+	}
+	return n
+}
+
+// DiscardIdle forgets the names that need not be remembered.
+func (g *Engine) DiscardIdle() {
+	for i := range g.names.shards {
+		g.names.shards[i].discard()
+	}
+}
+
 // each calls what with every entry, locked.
-func (s *names) each(what func(e *entry)) {
+func (s *names) each(what func(e *Entry)) {
 	for i := range s.shards {
 		for _, e := range s.shards[i].all() {
 			e.mu.Lock()
 			if !e.gone {
 				what(e)
 			}
-			e.unlock()
+			e.Unlock()
 		}
 	}
 }
 
-// listen has the nodes report changes and messages, from the first wait or renewal on.
-func (s *names) listen() {
-	if s.listening.Load() {
-		return
-	}
-	s.listens.Lock()
-	defer s.listens.Unlock()
-	if s.listening.Load() || s.locker.closing.Err() != nil {
-		return
-	}
-	s.listening.Store(true)
-	for i, n := range s.locker.nodes {
-		n.Listen(s, i, channel(s.locker.self))
-	}
-}
-
-// close ends the listening. Nobody waits any more. The locks that are held go on.
+// close forgets all names. Nobody waits any more. The locks that are held go on.
 func (s *names) close() {
-	s.listens.Lock()
-	if s.listening.Load() {
-		for _, node := range s.locker.nodes {
-			node.Unlisten(s)
-		}
-	}
-	s.listens.Unlock()
-	s.each((*entry).goneLocked)
+	s.each((*Entry).goneLocked)
 	for i := range s.shards {
 		in := &s.shards[i]
 		in.mu.Lock()

@@ -1,0 +1,96 @@
+package engine
+
+import "sync"
+
+// An Engine ends in two steps. Close refuses later calls, ends those that wait, and waits for what is under way. What a function still
+// needs goes on: the renewals of its lock, its release, and the nodes. Whoever finds no function running after Close, which is Close
+// itself or the last of the functions, ends that too.
+
+// Close returns when nothing runs any more but functions.
+func (g *Engine) Close() {
+	g.mu.Lock()
+	g.stop()
+	running := g.functions > 0
+	g.mu.Unlock()
+	g.renewals.stop()
+	g.calls.Wait()
+	if !running { // nor has one begun since
+		g.end()
+	}
+}
+
+// Ended returns a channel that is closed when nothing runs any more after Close, and functions do not.
+func (g *Engine) Ended() <-chan struct{} { return g.ended }
+
+// BeginFunction counts a function that holds h, until EndFunction. It returns false if the Engine has been closed.
+func (g *Engine) BeginFunction(h *Held) bool {
+	h.addFunction(1) // so that Close finds it
+	g.mu.Lock()
+	closed := g.closing.Err() != nil
+	if !closed {
+		g.functions++
+	}
+	g.mu.Unlock()
+	if closed {
+		h.addFunction(-1)
+	}
+	return !closed
+}
+
+// EndFunction releases the lock of a function that has returned. Behind the last function it ends the Engine, if that has been
+// closed.
+func (g *Engine) EndFunction(h *Held, release func()) {
+	g.mu.Lock()
+	awaited := g.Own && g.closing.Err() == nil // by Close, which closes the nodes behind it
+	if awaited {
+		g.functions--
+		g.calls.Add(1)
+	}
+	g.mu.Unlock()
+	release()
+	h.addFunction(-1)
+	if awaited {
+		g.calls.Done()
+		return
+	}
+	g.mu.Lock()
+	g.functions--
+	closed := g.closing.Err() != nil
+	last := closed && g.functions == 0
+	g.mu.Unlock()
+	if closed {
+		g.renewals.await(h) // nobody else waits for one that is under way
+	}
+	if last {
+		g.calls.Wait()
+		g.end()
+	}
+}
+
+// end ends what the nodes do for the Engine. Nobody waits any more, and no function runs. It may be called again.
+func (g *Engine) end() {
+	defer g.endOnce.Do(func() { close(g.ended) })
+	for _, n := range g.Nodes {
+		n.Unlisten(g)
+	}
+	g.names.close()
+	for _, n := range g.Nodes {
+		if g.reporter != nil { // nobody hears of it that the nodes are closed
+			n.Unreport(g.reporter)
+		}
+	}
+	if g.Own {
+		var closing sync.WaitGroup // at the same time, since each may take its timeout
+		for _, n := range g.Nodes {
+			closing.Go(func() { _ = n.Close() }) // always nil
+		}
+		closing.Wait()
+	}
+}
+
+// addFunction counts the functions that hold the lock.
+func (h *Held) addFunction(n int32) {
+	h.Lock()
+	defer h.Unlock()
+	h.functions += n
+}

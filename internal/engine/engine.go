@@ -1,0 +1,154 @@
+// Package engine does what package lock decides, over a set of nodes: it sends the commands, runs the timers, and takes what the nodes
+// answer and push. All that happens to one name goes through the mutex of its [Entry], which is held until what came of it is done.
+//
+// Functions whose names end with Locked are for callers who have the mutex.
+package engine
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// What the program has to name of the packages below.
+type (
+	// Node is one server.
+	Node = node.Node
+	// Health is how a node is connected.
+	Health = node.Health
+	// Call is a call that takes a lock.
+	Call = lock.Call
+	// Want is what a holder asks for.
+	Want = lock.Want
+	// Pace is how fast calls try again.
+	Pace = lock.Pace
+	// Stuck is about keys without a TTL.
+	Stuck = lock.Stuck
+	// Left is what a hold leaves when it ends.
+	Left = lock.Left
+)
+
+// What can be left behind a hold, see [Held.LeaveLocked].
+const (
+	Others  = lock.Others
+	None    = lock.None
+	Nothing = lock.Nothing
+)
+
+// DefaultKeep and MinKeep are for Config.Keep.
+const (
+	DefaultKeep = form.DefaultKeep
+	MinKeep     = form.MinKeep
+)
+
+// Config is what an Engine works with.
+type Config struct {
+	Nodes   []*Node
+	Own     bool // nobody else uses the nodes: they are closed at the end
+	Self    string
+	Drift   quorum.Drift
+	Pace    Pace
+	Fencing bool
+	Keep    time.Duration // how long counters of fencing tokens stay
+	Clock   clock.Clock
+	Wall    func() time.Time // for the first estimate of the counters' time
+	Program Program
+	Form    form.Form // of the locks, without fencing; nil is the plain lock
+}
+
+// Program is told what happens beside its calls. Its methods must not block.
+type Program interface {
+	// Turn reports that this process has passed its turn to another, of which so many wait, or has received it.
+	Turn(key string, waiting int, received bool)
+	// Stuck reports that keys without a TTL have been in the way for long.
+	Stuck(key string, s *Stuck)
+	// Healed reports that a node has deleted such a key.
+	Healed(key string, node int)
+	// Opposed takes the message that a call of another process waits for one key, and holds another. The caller has no mutex.
+	Opposed(wanted, held string)
+}
+
+// Engine does what is to be done about all names.
+type Engine struct {
+	Config
+	Timeout time.Duration // the longest of a node
+
+	rules     lock.Rules
+	fenced    form.Fenced
+	served    atomic.Bool     // a majority of the nodes has answered a round
+	listening atomic.Bool     // the nodes report changes and messages
+	closing   context.Context // ends with Close, under mu
+	stop      context.CancelFunc
+	reporter  node.Reporter // nil: nobody is notified how the nodes are connected
+	names     names
+	sweeps    []atomic.Int32 // of node i: how many times all keys were to be observed since a sweep over them began; 0 if none is under way
+	renewals  renewals
+
+	mu        sync.Mutex
+	calls     sync.WaitGroup // calls under way, and what runs beside them, except functions
+	functions int            // that run
+	ended     chan struct{}  // closed when none runs any more after Close, and nothing of the Engine
+	endOnce   sync.Once
+}
+
+// New makes an Engine. It is the program's to check the Config.
+func New(c Config) *Engine {
+	g := &Engine{Config: c, sweeps: make([]atomic.Int32, len(c.Nodes)), ended: make(chan struct{})}
+	for _, n := range c.Nodes {
+		g.Timeout = max(g.Timeout, n.Config().Timeout)
+	}
+	g.fenced.Keep = c.Keep
+	g.closing, g.stop = context.WithCancel(context.Background())
+	g.renewals.engine, g.renewals.epoch = g, c.Clock.Now()
+	g.names = names{seed: maphash.MakeSeed()}
+	g.rules = lock.Rules{
+		Clock: c.Clock, Wall: c.Wall, Nodes: len(c.Nodes), Timeout: g.Timeout, Self: c.Self, Form: c.Form, Fenced: &g.fenced,
+		Drift: c.Drift, Pace: c.Pace, Closed: func() bool { return g.closing.Err() != nil },
+	}
+	switch {
+	case c.Fencing:
+		g.rules.Form = &g.fenced
+	case c.Form == nil:
+		g.rules.Form = form.Exclusive{}
+	}
+	return g
+}
+
+// Report has r notified how the nodes are connected, until the end of the Engine.
+func (g *Engine) Report(r node.Reporter) {
+	g.reporter = r
+	for i, n := range g.Nodes {
+		n.Report(r, i)
+	}
+}
+
+// Served reports whether a majority of the nodes has ever answered.
+func (g *Engine) Served() bool { return g.served.Load() }
+
+// Closing returns a context that ends with Close.
+func (g *Engine) Closing() context.Context { return g.closing }
+
+// Reserved reports whether no lock may have a key.
+func Reserved(key string) bool { return form.IsCounter(key) }
+
+// Begin counts a call, until End. It returns false if the Engine has been closed.
+func (g *Engine) Begin() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closing.Err() != nil {
+		return false
+	}
+	g.calls.Add(1)
+	return true
+}
+
+// End ends what Begin began.
+func (g *Engine) End() { g.calls.Done() }

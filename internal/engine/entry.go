@@ -1,0 +1,214 @@
+package engine
+
+import (
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/lock"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// usualNodes is for how many nodes there is room on the stack.
+const usualNodes = 7
+
+// Entry is what an Engine has of one name. It carries out what a lock.Name, its rounds and its locks ask for.
+type Entry struct {
+	engine *Engine
+	// mu is also that of the rounds and the locks of the name. It is held while commands are sent. Nobody takes the mutexes of two
+	// entries.
+	mu      sync.Mutex
+	Name    lock.Name // which the program may ask; what it does goes through the Entry
+	Waits   Waits     // nil before a call has waited
+	gone    bool      // the Engine has discarded it; the locks and rounds that it had go on
+	settled *Round    // the first of the rounds that have ended since mu was taken; each knows the next
+}
+
+// Waiting is what an Entry has of the calls that wait.
+type Waiting struct {
+	timer clock.Timer // for the Tick of the name; nil if it never asked for one
+}
+
+func (w *Waiting) base() *Waiting { return w }
+
+// Waits is a [Waiting], with what the program has of the calls that wait for a name.
+type Waits interface{ base() *Waiting }
+
+// Waiter is a call that waits: the Of of its [Call]. Its methods are called under the mutex of the entry.
+type Waiter interface {
+	// Offered begins a round for the call.
+	Offered()
+	// Refused ends its wait, as the lock cannot become free.
+	Refused()
+}
+
+// Key returns the key of the name.
+func (e *Entry) Key() string { return e.Name.Key() }
+
+// Lock takes the mutex.
+func (e *Entry) Lock() { e.mu.Lock() }
+
+// Unlock releases the mutex, and reports the rounds that have ended under it.
+func (e *Entry) Unlock() {
+	r := e.settled
+	e.settled = nil
+	e.mu.Unlock()
+	for r != nil {
+		next := r.next
+		r.next = nil
+		r.finish()
+		r = next
+	}
+}
+
+// LingerLocked lets other goroutines go first if a release now would pass the turn early. When a lock goes from waiter to waiter, the
+// release of the one and the acquire of the next are answered together: the first may be about to join again.
+func (e *Entry) LingerLocked() {
+	if e.Name.Deserted() {
+		e.Unlock()
+		runtime.Gosched()
+		e.Lock()
+	}
+}
+
+// goneLocked ends what goes on by itself.
+func (e *Entry) goneLocked() {
+	e.gone = true
+	if e.Waits != nil {
+		if w := e.Waits.base(); w.timer != nil {
+			w.timer.Stop()
+		}
+	}
+}
+
+// doLocked carries out what has come of an input. A node that does not take a command has answered.
+func (e *Entry) doLocked(acts []lock.Act) {
+	if len(acts) == 0 {
+		return
+	}
+	var since time.Time // of all that is sent, as one reading of the clock is enough
+	var refusals []lock.Refusal
+	for i := 0; i < len(acts); i++ {
+		act := &acts[i]
+		if act.What != lock.Send {
+			e.actLocked(act)
+			continue
+		}
+		if since.IsZero() {
+			since = time.Now()
+		}
+		err := e.sendLocked(since, act)
+		if act.Tag.What != lock.Vote {
+			if err != nil {
+				acts = e.refusedLocked(acts, act, wire.Reply{Answer: quorum.Unsent, Err: err})
+			}
+			continue
+		}
+		r := act.To.(*Round)
+		if err != nil {
+			refusals = append(refusals, lock.Refusal{Node: int(act.Tag.Node), Err: err})
+			r.of.Voted(r, int(act.Tag.Node), quorum.Unsent, "", err)
+		}
+		if last := i+1 == len(acts) || acts[i+1].What != lock.Send || acts[i+1].Tag.What != lock.Vote; last && refusals != nil {
+			acts, refusals = r.Unsent(acts, e.engine.Clock, refusals), nil
+		}
+	}
+}
+
+func (e *Entry) sendLocked(since time.Time, act *lock.Act) error {
+	to, node := act.To, act.Tag.Node
+	if !act.At.IsZero() && !e.engine.Clock.Now().Before(act.At) {
+		return lock.ErrOver
+	}
+	switch act.Tag.What {
+	case lock.Watch, lock.Heal:
+		to = e
+	case lock.Raise:
+		r := to.(*Round)
+		r.of.Raising(r, int(node), act.Raise.Granted, act.Raise.Token)
+	}
+	return e.engine.Nodes[node].Send(since, act.Command, to, act.Tag)
+}
+
+// refusedLocked takes it that a node has not taken a command.
+func (e *Entry) refusedLocked(acts []lock.Act, act *lock.Act, reply wire.Reply) []lock.Act {
+	switch to := act.To.(type) {
+	case *Round:
+		return to.answeredLocked(acts, act.Tag, reply)
+	case *swept:
+		<-to.done
+		return to.Term.Answered(acts, act.Tag, reply)
+	case Holding:
+		return to.base().Term.Answered(acts, act.Tag, reply)
+	}
+	if act.Tag.What == lock.Forgotten {
+		return acts
+	}
+	return e.Name.Answered(acts, act.Tag, reply)
+}
+
+// actLocked does what is not the sending of a command of the lock.
+func (e *Entry) actLocked(act *lock.Act) {
+	switch act.What {
+	case lock.End:
+		act.To.(*Round).settleLocked()
+	case lock.Renew:
+		act.To.(Holding).base().ArmLocked()
+	case lock.Over:
+		act.To.(Holding).base().overLocked()
+	case lock.AwaitCleanUp:
+		r := act.To.(*Round)
+		r.timer = e.engine.Clock.AfterFunc(e.engine.Timeout-r.Took(), r.stop)
+	case lock.Offer:
+		act.Call.Of.(Waiter).Offered()
+	case lock.Refuse:
+		act.Call.Of.(Waiter).Refused()
+	case lock.Wake:
+		e.wakeLocked(act.At)
+	case lock.Listen:
+		e.engine.listen()
+	case lock.Publish:
+		m := act.Message
+		if m.What == lock.Yours && m.Node == lock.AllNodes {
+			e.engine.Program.Turn(e.Name.Key(), len(m.Peers), false)
+		}
+		e.engine.publish(m, e.Name.Key())
+	case lock.Warn:
+		e.engine.Program.Stuck(e.Name.Key(), act.Stuck)
+	}
+}
+
+// wakeLocked has tick called at an instant.
+func (e *Entry) wakeLocked(at time.Time) {
+	if e.Waits == nil || e.gone { // nobody waits
+		return
+	}
+	w, wait := e.Waits.base(), at.Sub(e.engine.Clock.Now())
+	if w.timer == nil {
+		w.timer = e.engine.Clock.AfterFunc(wait, e.tick)
+	} else {
+		w.timer.Reset(wait)
+	}
+}
+
+func (e *Entry) tick() {
+	e.Lock()
+	if !e.gone {
+		e.doLocked(e.Name.Tick(nil))
+	}
+	e.Unlock()
+}
+
+// Reply implements [wire.Receiver] for what the calls that wait are about.
+func (e *Entry) Reply(tag wire.Tag, reply wire.Reply) {
+	if tag.What == lock.Heal && reply.Answer == quorum.Yes {
+		e.engine.Program.Healed(e.Name.Key(), int(tag.Node))
+	}
+	e.Lock()
+	if !e.gone {
+		e.doLocked(e.Name.Answered(nil, tag, reply))
+	}
+	e.Unlock()
+}

@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// Held is a lock that the nodes have granted. The program embeds it in what it has of the lock itself, which is its Holding. All of it is
+// under the mutex of the entry.
+type Held struct {
+	*Entry
+	Term    lock.Term // which the program may ask; what it does goes through the Held. Its receiver is the Holding
+	Awaited bool      // Ended is to be called though nobody asks how the lock stands
+
+	functions int32 // that hold it, see BeginFunction
+	due       due   // of the next renewal
+	over      *over // made when somebody asks for it
+}
+
+// Holding is what the program has of a Held.
+type Holding interface {
+	wire.Receiver
+	base() *Held
+	// Ended takes it that the lock is over, and not by a release. The caller has the mutex. It may be called again.
+	Ended(how quorum.Ending)
+	// NewRenewal returns a round that [Held.Begin] has made. The caller has no mutex.
+	NewRenewal() *Extend
+}
+
+// over ends with the lease.
+type over struct {
+	context.Context
+	end   context.CancelFunc
+	timer clock.Timer // for the deadline, and then for the end of the grace
+}
+
+// Hold is what one handle has of a Held.
+type Hold struct {
+	quorum.Hold
+	Renews bool // it is this handle that has the lock renewed
+	inTime bool // it was ended while nobody else could have the lock
+	own    *own // made when somebody asks for it
+}
+
+// own ends with the hold of a handle, and with the lock.
+type own struct {
+	context.Context
+	end context.CancelFunc
+}
+
+// AdoptLocked makes h a lock that another has taken, for a holder who wants w.
+func (e *Entry) AdoptLocked(h Holding, token string, number uint64, lease quorum.Lease, w *Want) quorum.Hold {
+	held := h.base()
+	held.Entry = e
+	e.Name.Adopt(&held.Term, form.Mark{Key: e.Name.Key(), Token: token, Number: number}, w, lease, h)
+	return held.Term.Hold()
+}
+
+func (h *Held) base() *Held { return h }
+
+// of returns what the program has of the lock.
+func (h *Held) of() Holding { return h.Term.To().(Holding) }
+
+// HeldLocked has the locks that are not over.
+func (e *Entry) HeldLocked(yield func(Holding) bool) {
+	for t := range e.Name.Terms {
+		if !yield(t.To().(Holding)) {
+			return
+		}
+	}
+}
+
+// Now returns the time.
+func (h *Held) Now() time.Time { return h.engine.Clock.Now() }
+
+// Reply implements [wire.Receiver] for observations.
+func (h *Held) Reply(tag wire.Tag, reply wire.Reply) {
+	h.Lock()
+	h.doLocked(h.Term.Answered(nil, tag, reply))
+	h.Unlock()
+}
+
+// AtLocked returns how the lease stands, and ends over with it. If the deadline ended the lease, the timer goes on,
+// because tick still has to clean up. A holder who stops in the grace has not lost the lock, so its end is reported when the grace is
+// over, or by the release.
+func (h *Held) AtLocked(now time.Time) quorum.Ending {
+	ending := h.Term.At(now)
+	if ending != quorum.Held && h.over != nil {
+		if ending != quorum.Expired {
+			h.over.timer.Stop()
+		}
+		h.over.end()
+	}
+	if ending == quorum.Lost || ending == quorum.Expired && h.Term.Holds() > 0 && !h.Term.InGrace(now) {
+		h.of().Ended(ending)
+	}
+	return ending
+}
+
+// StandsLocked returns how the lock stands for a handle.
+func (h *Held) StandsLocked(hold *Hold, now time.Time) quorum.Ending {
+	h.AtLocked(now)
+	return hold.At(now)
+}
+
+// Stands returns how the lock stands for a handle, and whether nobody else can have it, or could when the hold ended.
+func (h *Held) Stands(hold *Hold) (ending quorum.Ending, exclusive bool) {
+	h.Lock()
+	defer h.Unlock()
+	now := h.Now()
+	if hold.Ended() {
+		return h.StandsLocked(hold, now), hold.inTime
+	}
+	return h.StandsLocked(hold, now), h.Term.Exclusive(now)
+}
+
+// Context returns a context that ends with a hold, and with the lock.
+func (h *Held) Context(hold *Hold) context.Context {
+	h.Lock()
+	defer h.Unlock()
+	over := h.OverLocked()
+	if hold.own == nil {
+		hold.own = &own{}
+		hold.own.Context, hold.own.end = context.WithCancel(over)
+		if hold.Ended() {
+			hold.own.end()
+		}
+	}
+	return hold.own.Context
+}
+
+// OverLocked returns a context that ends with the lock. From then on its end is noticed though nobody asks.
+func (h *Held) OverLocked() context.Context {
+	if h.over == nil {
+		h.over = &over{}
+		h.over.Context, h.over.end = context.WithCancel(context.Background())
+		now := h.Now()
+		h.over.timer = h.engine.Clock.AfterFunc(h.Term.Remaining(now), h.tick)
+		h.AtLocked(now)
+	}
+	return h.over.Context
+}
+
+// tick runs at what was the deadline, or the end of the grace, when the timer was set.
+func (h *Held) tick() {
+	h.Lock()
+	now := h.Now()
+	switch {
+	case h.AtLocked(now) == quorum.Held: // extended meanwhile
+		h.over.timer.Reset(h.Term.Remaining(now))
+	case h.Term.InGrace(now):
+		h.over.timer.Reset(h.Term.ExclusiveUntil().Sub(now))
+	}
+	h.cleanUpLocked()
+	h.Unlock()
+}
+
+// cleanUpLocked sends the release if the lock is over and may have left keys, and waits for no answer. In the grace that has to wait
+// for tick.
+func (h *Held) cleanUpLocked() {
+	acts := h.Name.CleanUp(nil, &h.Term)
+	if h.Term.InGrace(h.Now()) {
+		h.OverLocked()
+	}
+	h.doLocked(acts)
+}
+
+// overLocked ends what ends with the lock.
+func (h *Held) overLocked() {
+	h.AtLocked(h.Now())
+	h.cleanUpLocked()
+}
+
+// due is when a lock is to be renewed. It is under the mutex of renewals.
+type due struct {
+	at    time.Duration // since the renewals began
+	place int           // 1 + its index in dueLocks; 0 if it is not there
+}

@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/lock"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// Engines of different processes that want the same lock send messages to each other, over a channel for each
+// Engine. A message is a hint: one that is lost or wrong costs time. Its lines are one of these words, the key, and the
+// owner parts of Engines; with holds it is another key.
+//
+// They are those of package lock, and holds: to the holder, for its log, that a call of the sender which waits holds the lock of the
+// other key.
+const holds = "holds"
+
+// MaxKey is the length of the longest key.
+const MaxKey = 1024
+
+const (
+	maxKeyLine = len("\n") + MaxKey
+	// maxMessage is the length of the longest message.
+	maxMessage = len(lock.Waits) + maxKeyLine + max(maxKeyLine, lock.MaxPeers*(len("\n")+token.OwnerChars))
+)
+
+const _ = uint(wire.MaxPushed - maxMessage) // nodes drop what is longer than that
+
+func channel(owner string) string { return "quorumlock:" + owner }
+
+// listen has the nodes report changes and messages, from the first wait or renewal on.
+func (g *Engine) listen() {
+	if g.listening.Load() {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.listening.Load() || g.closing.Err() != nil {
+		return
+	}
+	g.listening.Store(true)
+	for i, n := range g.Nodes {
+		n.Listen(g, i, channel(g.Self))
+	}
+}
+
+// Invalidated implements [node.Listener].
+func (g *Engine) Invalidated(node int, key string) {
+	if e := g.Find(key); e != nil {
+		e.doLocked(e.Name.Changed(nil, node))
+		e.Unlock()
+	}
+}
+
+// TrackingActive implements [node.Listener].
+func (g *Engine) TrackingActive(node int) {
+	g.names.each(func(e *Entry) { e.doLocked(e.Name.TrackingActive(nil, node)) })
+	g.sweep(node)
+}
+
+// TrackingLost implements [node.Listener].
+func (g *Engine) TrackingLost(node int) {
+	g.names.each(func(e *Entry) { e.doLocked(e.Name.TrackingLost(nil, node)) })
+}
+
+// Message implements [node.Listener] for what a peer has published.
+func (g *Engine) Message(node int, text string) {
+	lines := strings.Split(text, "\n")
+	if len(lines) < 2 {
+		return
+	}
+	what, key, owners := lines[0], lines[1], lines[2:]
+	if what == holds && len(owners) == 1 {
+		g.Program.Opposed(key, owners[0])
+		return
+	}
+	if slices.ContainsFunc(owners, func(owner string) bool { return len(owner) != token.OwnerChars }) {
+		return // not one of ours
+	}
+	e := g.Find(key)
+	switch {
+	case e == nil && what == lock.Yours && len(owners) > 0: // nobody waits here any more
+		g.publish(&lock.Message{What: lock.Yours, To: owners[0], Peers: owners[1:], Node: node}, key)
+	case e == nil:
+	case what == lock.Waits:
+		e.Name.PeersWait(owners)
+		e.Unlock()
+	case what == lock.Yours:
+		acts, first := e.Name.TurnPassed(nil, node, owners)
+		e.doLocked(acts)
+		e.Unlock()
+		if first {
+			g.Program.Turn(key, len(owners), true)
+		}
+	default:
+		e.Unlock()
+	}
+}
+
+// Oppose tells the holder of a key, another process, that a call which waits for it holds the lock of another key.
+func (g *Engine) Oppose(holder, key, other string) {
+	g.publish(&lock.Message{What: holds, To: holder, Peers: []string{other}, Node: lock.AllNodes}, key)
+}
+
+// publish sends a message about a key to another Engine.
+func (g *Engine) publish(m *lock.Message, key string) {
+	message := node.Publish(channel(m.To), strings.Join(append([]string{m.What, key}, m.Peers...), "\n"))
+	since := time.Now()
+	for i, n := range g.Nodes {
+		if m.Node == lock.AllNodes || m.Node == i {
+			_ = n.Send(since, message, nil, wire.Tag{})
+		}
+	}
+}
+
+// maxObserving bounds the observations of one node that follow the loss of all that was known of it.
+const maxObserving = 512
+
+// sweep observes every key on a node, some at a time, as any of them may have changed. If that is under way, it is done
+// once more afterwards.
+func (g *Engine) sweep(node int) {
+	wanted := &g.sweeps[node]
+	if wanted.Add(1) > 1 || !g.Begin() {
+		return
+	}
+	go func() {
+		defer g.End()
+		observing := make(chan struct{}, maxObserving)
+		for more := true; more; {
+			before := wanted.Load()
+			var all []*Held
+			g.names.each(func(e *Entry) {
+				for t := range e.Name.Terms {
+					if t.Tracked {
+						all = append(all, t.To().(Holding).base())
+					}
+				}
+			})
+			for _, h := range all {
+				select {
+				case observing <- struct{}{}:
+					h.sweep(node, observing)
+				case <-g.closing.Done():
+					return
+				}
+			}
+			more = !wanted.CompareAndSwap(before, 0)
+		}
+	}()
+}
+
+// sweep finds out whether a node still holds the lock, unless an answer that will show it is under way. done is received from then.
+func (h *Held) sweep(node int, done <-chan struct{}) {
+	h.Lock()
+	acts := h.Term.Changed(nil, node)
+	if len(acts) == 0 {
+		<-done
+	}
+	for i := range acts {
+		acts[i].To = &swept{h, done}
+	}
+	h.doLocked(acts)
+	h.Unlock()
+}
+
+// swept receives an observation that is one of many.
+type swept struct {
+	*Held
+	done <-chan struct{}
+}
+
+// Reply implements [wire.Receiver].
+func (s *swept) Reply(tag wire.Tag, reply wire.Reply) {
+	s.Held.Reply(tag, reply)
+	if !reply.Late {
+		<-s.done
+	}
+}

@@ -1,0 +1,274 @@
+package engine
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/lock"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+)
+
+// maxRenewing bounds the renewals of an Engine that are under way at a time: locks that were taken together are due
+// together, and other calls wait for what a node was sent before. With nodes 20 ms away so many are 12,800 renewals a second.
+const maxRenewing = 256
+
+// renewals are the locks of an Engine that are to be renewed. When too many are due at a time, they are renewed in the order in which
+// they are due.
+type renewals struct {
+	engine *Engine
+	epoch  time.Time // when they began
+
+	mu      sync.Mutex // taken after that of an entry
+	locks   dueLocks
+	under   map[*Extend]struct{} // that are under way, maxRenewing at most
+	busy    bool                 // somebody begins those that are due
+	timer   clock.Timer          // for the first of the locks; nil before there was one
+	firesAt time.Time            // when timer fires; zero if it does not
+}
+
+// schedule has a lock renewed at an instant, and not when it was to be renewed before.
+func (r *renewals) schedule(h *Held, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h.due.at = at.Sub(r.epoch)
+	if h.due.place > 0 {
+		heap.Fix(&r.locks, h.due.place-1)
+	} else {
+		heap.Push(&r.locks, h)
+	}
+	r.armLocked()
+}
+
+// cancel undoes schedule.
+func (r *renewals) cancel(h *Held) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h.due.place > 0 {
+		heap.Remove(&r.locks, h.due.place-1)
+		r.armLocked()
+	}
+}
+
+// armLocked makes the timer fire when the first lock is due. If as many are under way as there may be, the end of one sees to it.
+func (r *renewals) armLocked() {
+	switch {
+	case len(r.under) == maxRenewing:
+	case len(r.locks) == 0:
+		if r.timer != nil {
+			r.timer.Stop()
+		}
+		r.firesAt = time.Time{}
+	case !r.firesAt.Equal(r.first()):
+		r.firesAt = r.first()
+		wait := r.firesAt.Sub(r.engine.Clock.Now())
+		if r.timer == nil {
+			r.timer = r.engine.Clock.AfterFunc(wait, r.fire)
+		} else {
+			r.timer.Reset(wait)
+		}
+	}
+}
+
+// first returns when the first of the locks is due.
+func (r *renewals) first() time.Time { return r.epoch.Add(r.locks[0].due.at) }
+
+// fire begins the renewals that are due. It does not block, because package clocktest runs timers one after the other.
+func (r *renewals) fire() {
+	r.mu.Lock()
+	r.firesAt = time.Time{}
+	r.mu.Unlock()
+	r.begin()
+}
+
+// begin begins the renewals that are due, unless another goroutine does.
+func (r *renewals) begin() {
+	r.mu.Lock()
+	busy := r.busy
+	r.busy = true
+	r.mu.Unlock()
+	for !busy {
+		h := r.next()
+		if h == nil {
+			return
+		}
+		r.renew(h)
+	}
+}
+
+// next takes the first lock if it is due, and as many are not under way as there may be. Otherwise nobody is busy from then on.
+func (r *renewals) next() *Held {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.locks) > 0 && len(r.under) < maxRenewing && !r.first().After(r.engine.Clock.Now()) {
+		return heap.Pop(&r.locks).(*Held)
+	}
+	r.busy = false
+	r.armLocked()
+	return nil
+}
+
+// renew begins to renew a lock, unless its renewals end.
+func (r *renewals) renew(h *Held) {
+	if h.abandon() {
+		return
+	}
+	g := r.engine
+	g.listen()
+	extend := h.of().NewRenewal()
+	extend.renewal, extend.counted = extend, g.Begin()
+	var room [usualNodes]lock.Act
+	h.Lock() // until it can be given up
+	r.mu.Lock()
+	if r.under == nil {
+		r.under = map[*Extend]struct{}{}
+	}
+	r.under[extend] = struct{}{}
+	r.mu.Unlock()
+	h.doLocked(h.Term.Due(room[:0], &extend.extend, &extend.Round))
+	h.Unlock()
+}
+
+// ended takes the end of a renewal.
+func (r *renewals) ended(extend *Extend) {
+	r.mu.Lock()
+	delete(r.under, extend)
+	r.mu.Unlock()
+	r.begin()
+	if extend.counted {
+		r.engine.End()
+	}
+}
+
+// stop gives up the renewals that Close waits for.
+func (r *renewals) stop() {
+	for _, extend := range r.all(func(e *Extend) bool { return e.counted }) {
+		extend.stop()
+	}
+}
+
+// await gives up the renewal of a lock that is over, and waits for its end.
+func (r *renewals) await(h *Held) {
+	for _, extend := range r.all(func(e *Extend) bool { return e.held == h }) {
+		extend.stop()
+		<-extend.done
+	}
+}
+
+func (r *renewals) all(is func(*Extend) bool) (all []*Extend) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for extend := range r.under {
+		if is(extend) {
+			all = append(all, extend)
+		}
+	}
+	return all
+}
+
+// dueLocks implements [heap.Interface]: the lock that is due first comes first.
+type dueLocks []*Held
+
+func (d dueLocks) Len() int { return len(d) }
+
+func (d dueLocks) Less(i, j int) bool { return d[i].due.at < d[j].due.at }
+
+func (d dueLocks) Swap(i, j int) {
+	d[i], d[j] = d[j], d[i]
+	d[i].due.place, d[j].due.place = i+1, j+1
+}
+
+func (d *dueLocks) Push(h any) {
+	*d = append(*d, h.(*Held))
+	(*d)[len(*d)-1].due.place = len(*d)
+}
+
+func (d *dueLocks) Pop() any {
+	last := len(*d) - 1
+	h := (*d)[last]
+	h.due.place = 0
+	(*d)[last] = nil
+	*d = (*d)[:last]
+	return h
+}
+
+// Renewals returns how many locks are to be renewed.
+func (g *Engine) Renewals() int {
+	g.renewals.mu.Lock()
+	defer g.renewals.mu.Unlock()
+	return len(g.renewals.locks)
+}
+
+// RenewLocked begins to renew the lock as a holder wants. It returns false if the lock is renewed already.
+func (h *Held) RenewLocked(w *Want) bool {
+	if h.Term.Renewal != nil {
+		return false
+	}
+	h.Term.Renew(h.Term.Start(), w)
+	h.ArmLocked()
+	return true
+}
+
+// stopRenewingLocked ends the renewals of the lock, if there are any.
+func (h *Held) stopRenewingLocked() {
+	if h.Term.Renewal != nil && h.Awaited && h.Term.At(h.Now()) == quorum.Held {
+		h.OverLocked() // no renewal will notice its end
+	}
+	h.Term.Renewal = nil
+	h.Term.Tracked = false
+	h.engine.renewals.cancel(h)
+}
+
+// ArmLocked schedules the next renewal, if there is to be one. While one is under way, its end does that.
+func (h *Held) ArmLocked() {
+	if h.Term.Renewal == nil || h.Term.Renewing() {
+		return
+	}
+	now := h.Now()
+	due, ok := h.Term.Renewal.Next(now)
+	if !ok {
+		switch {
+		case h.AtLocked(now) != quorum.Held:
+			h.Term.Tracked = false
+			return
+		case !h.Term.Tracked && !h.Awaited:
+			return
+		}
+		due = now.Add(h.Term.Remaining(now)) // MaxHold: its end is awaited
+	}
+	h.engine.renewals.schedule(h, due)
+}
+
+// AwaitLocked has the end of the lock noticed, though nobody asks how it stands.
+func (h *Held) AwaitLocked() {
+	h.Awaited = true
+	if h.Term.Renewal == nil {
+		h.OverLocked()
+	}
+	h.ArmLocked()
+	h.AtLocked(h.Now())
+}
+
+// MostLocked returns the TTL of an extension for a handle that wants ttl, which is not more than the limit of the renewals leaves.
+func (h *Held) MostLocked(now time.Time, ttl time.Duration) time.Duration {
+	if h.Term.Renewal == nil {
+		return ttl
+	}
+	return h.Term.Renewal.Most(now, ttl)
+}
+
+// abandon ends the renewals if the Engine has been closed, unless a function holds the lock. It returns true if they have ended.
+func (h *Held) abandon() bool {
+	if h.engine.closing.Err() == nil {
+		return false
+	}
+	h.Lock()
+	defer h.Unlock()
+	if h.functions > 0 {
+		return false
+	}
+	h.AtLocked(h.Now())
+	h.stopRenewingLocked()
+	return true
+}

@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"regexp"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool"
+)
+
+func TestAutoExtend_LocksThatWaitForOthersAreRenewedInTheOrderInWhichTheyAreDue(t *testing.T) {
+	fake := clocktest.New()
+	g := unanswered(t, fake)
+	r := &g.renewals
+	r.under = map[*Extend]struct{}{}
+	begin := func() *Extend { // one that takes long
+		e := new(Extend)
+		r.under[e] = struct{}{}
+		return e
+	}
+	for range maxRenewing - 1 {
+		begin()
+	}
+	last := begin()
+	third, first, ended, second := renewed(g, "c", 200*time.Millisecond), renewed(g, "a", 100*time.Millisecond),
+		renewed(g, "d", 120*time.Millisecond), renewed(g, "b", 150*time.Millisecond)
+	later := renewed(g, "e", time.Minute) // due after 0.1 s at the latest
+	ended.Lock()
+	ended.stopRenewingLocked()
+	ended.Unlock()
+	fake.Advance(time.Second)
+	require.Nil(t, r.next())
+	for _, h := range []*Held{first, second, third, later} {
+		delete(r.under, last)
+		require.Same(t, h, r.next())
+		last = begin()
+	}
+	require.Len(t, r.under, maxRenewing)
+	delete(r.under, last)
+	require.Nil(t, r.next())
+	clear(r.under)
+}
+
+// The danger: Close gives up a renewal that has been counted, and has no turn yet.
+func TestAutoExtend_ARenewalCanBeGivenUpFromWhenItIsCounted(t *testing.T) {
+	g := unanswered(t, clock.System())
+	h, r := renewed(g, "name", time.Hour), &g.renewals
+	h.Lock()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.renew(h)
+	}()
+	require.Eventually(t, func() bool {
+		stacks := make([]byte, 1<<20)
+		return waitsToRenew.Match(stacks[:runtime.Stack(stacks, true)])
+	}, time.Minute, time.Millisecond)
+	counted := len(r.all(func(*Extend) bool { return true }))
+	h.Unlock()
+	<-ended
+	require.Zero(t, counted)
+}
+
+// waitsToRenew matches the stack of a goroutine that waits for the mutex of an entry to renew a lock.
+var waitsToRenew = regexp.MustCompile(`\(\*Entry\)\.Lock\(.*\n.*\n.*\(\*renewals\)\.renew\(`)
+
+// unanswered returns an Engine over a node that does not answer.
+func unanswered(t *testing.T, c clock.Clock) *Engine {
+	nodes, err := pool.Open([]string{"redis://127.0.0.1:1"})
+	require.NoError(t, err)
+	g := New(Config{Nodes: []*Node{(*Node)(nodes[0])}, Own: true, Clock: c})
+	t.Cleanup(g.Close)
+	return g
+}
+
+// nobody is a Caller that does not care.
+type nobody struct{}
+
+func (nobody) Raising(*Round, int, uint64, uint64)             {}
+func (nobody) Voted(*Round, int, quorum.Answer, string, error) {}
+func (nobody) Settled(*Round)                                  {}
+func (nobody) Report(*Round)                                   {}
+
+// holding is what a program has of a lock that nothing comes of.
+type holding struct {
+	Held
+	want Want
+}
+
+func (h *holding) Ended(quorum.Ending) {}
+
+func (h *holding) NewRenewal() *Extend {
+	x := new(Extend)
+	h.Begin(x, nobody{})
+	return x
+}
+
+// renewed returns a lock that has just been taken and is renewed.
+func renewed(g *Engine, key string, ttl time.Duration) *Held {
+	h := &holding{want: Want{TTL: ttl, Renewed: true}}
+	e := g.Enter(key)
+	defer e.Unlock()
+	e.AdoptLocked(h, "token", 0, *quorum.NewLease(1, quorum.Grant{Start: g.Clock.Now(), TTL: ttl}), &h.want)
+	h.ArmLocked()
+	return &h.Held
+}

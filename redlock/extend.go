@@ -1,0 +1,77 @@
+package redlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/engine"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/redlock/event"
+)
+
+func (h *heldLock) newExtend(call *call) *extendRound {
+	r := &extendRound{report: h.report(event.OpExtend, call)}
+	h.Begin(&r.Extend, &r.report)
+	return r
+}
+
+// NewRenewal implements [engine.Holding].
+func (h *heldLock) NewRenewal() *engine.Extend {
+	return &h.newExtend(h.locker.newCall(context.Background())).Extend
+}
+
+// Extend gives the lock a TTL of ttl from now. It succeeds only if a majority confirms that before the current deadline. It never
+// shortens the lock: if the lock lasts longer already, success leaves the deadline where it is. Extends of one lock run one after
+// the other.
+//
+// On a node that does not hold the lock, because it has restarted or could not be reached, Extend re-creates the key.
+// Such a node, and one that did not answer the acquire in time, does not count for the majority until another extension has
+// succeeded that began when its answer was there.
+//
+// ttl is checked like that of [TTL], and must not be below twice the [Grace]. On failure the deadline stays. Nodes that took the
+// longer TTL keep the key until the lock is over; it is released there then. The errors:
+//   - [ErrNoQuorum] in a [*QuorumError]: too few nodes answered; while validity is left, try again;
+//   - [ErrLost] in a QuorumError: the nodes that still hold the lock are no majority, so it is over;
+//   - [ErrLost], [ErrExpired], [ErrReleased]: it was over before;
+//   - ctx.Err(): ctx ended first; joined with the ErrNoQuorum of that moment if nodes were asked;
+//   - [ErrInvalid]: ttl is out of range;
+//   - [ErrClosed]: the Locker has been closed.
+func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
+	h := l.held
+	locker := h.locker
+	ttl, err = locker.checkTTL(ttl, h.first.want.Grace)
+	if err == nil && !locker.engine.Begin() {
+		err = ErrClosed
+	}
+	if err != nil {
+		return failed(event.OpExtend, l.Name(), err)
+	}
+	defer locker.engine.End()
+	call := locker.newCall(ctx)
+	r := h.newExtend(call)
+	if call != nil {
+		defer func() { h.extended(event.Extend{Err: err}, l.holder, call, r.Before()) }()
+	}
+	switch {
+	case l.ending() != quorum.Held:
+		return failed(event.OpExtend, l.Name(), endings[l.ending()])
+	case ctx.Err() != nil:
+		return failed(event.OpExtend, l.Name(), ended(ctx))
+	}
+	over := l.Done()
+	h.Extend(&r.Extend, ttl, &l.hold)
+	outcome := r.Wait(ctx, over)
+	switch {
+	case outcome == quorum.Denied:
+		return r.refusal
+	case outcome == quorum.Undecided && locker.engine.Closing().Err() != nil:
+		return failed(event.OpExtend, l.Name(), ErrClosed)
+	case l.ending() != quorum.Held:
+		return failed(event.OpExtend, l.Name(), endings[l.ending()])
+	case outcome == quorum.Done:
+		return nil
+	case outcome == quorum.Undecided:
+		return failed(event.OpExtend, l.Name(), ended(ctx))
+	}
+	return locker.refused(ctx, r.refusal)
+}

@@ -1,0 +1,202 @@
+package redlock
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock/event"
+)
+
+// QuorumError is returned if a majority of nodes did not do what it was asked to. It unwraps to its Reason and to every
+// node's error. Its message is one line; the verb %+v prints a line for each node.
+type QuorumError struct {
+	Op   string // as of a LockError
+	Name string // the lock's; "" of Ping
+	Need int    // how many nodes make the majority
+	// Reason matches ErrTaken, ErrForeign, ErrNoQuorum, ErrNotHeld or ErrLost: compare with errors.Is, as it may add details.
+	Reason error
+	// Nodes[i] is about the i-th node given to New or Open. There is one for each.
+	Nodes []NodeError
+}
+
+// NodeError is one node's part in a QuorumError.
+type NodeError struct {
+	Addr string
+	// Err is why the node did not do what it was asked to; nil if it did. It matches an error of package nodeerr, or its text alone is
+	// the reason why the node was not asked or does not count.
+	Err error
+}
+
+var (
+	// errFences is about a lock that a majority holds with different fencing tokens, so that its token is unknown.
+	errFences = fmt.Errorf("%w for its fencing token: the numbers differ until the holder extends it", ErrNoQuorum)
+	// errMaxWait is why a wait is over, if it is not that the caller's context has ended.
+	errMaxWait = errors.New("MaxWait has ended")
+	// errNoValidity is about a lock that a majority holds, but for so short a time that it cannot be relied on.
+	errNoValidity = fmt.Errorf("%w: no validity is left of it", ErrNotHeld)
+	// errTooLate is the reason of an operation that a majority has done after the deadline.
+	errTooLate = fmt.Errorf("%w: majority reached too late", ErrNoQuorum)
+)
+
+// reasons[op][outcome] is the Reason of a QuorumError.
+var reasons = map[event.Op]map[quorum.Outcome]error{
+	event.OpAcquire: {quorum.Denied: ErrTaken, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
+	event.OpExtend:  {quorum.Denied: ErrLost, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errTooLate},
+	event.OpUnlock:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum},
+	event.OpAttach:  {quorum.Denied: ErrNotHeld, quorum.NoQuorum: ErrNoQuorum, quorum.TooLate: errNoValidity},
+}
+
+// prevented reports whether so many nodes have one of the errors that the others are no majority.
+func (e *QuorumError) prevented(by ...error) bool {
+	return e.preventedBy(func(err error) bool {
+		return slices.ContainsFunc(by, func(one error) bool { return errors.Is(err, one) })
+	})
+}
+
+// preventedBy is prevented for the errors for which is returns true.
+func (e *QuorumError) preventedBy(is func(error) bool) bool {
+	others := 0
+	for i := range e.Nodes {
+		if !is(e.Nodes[i].Err) {
+			others++
+		}
+	}
+	return others < e.Need
+}
+
+// hopeless reports whether so many nodes have faults that do not end by themselves that the others are no majority. What only an
+// operator mends counts as such a fault until the nodes have served this Locker: later it may be a password that is being changed.
+func (e *QuorumError) hopeless(served bool) bool {
+	return e.preventedBy(func(err error) bool {
+		return errors.Is(err, nodeerr.ErrClosed) || errors.Is(err, nodeerr.ErrForeign) || !served && needsOperator(err)
+	})
+}
+
+// needsOperator reports whether a node refuses its service because of something that an operator has to mend: a password, a
+// permission, a certificate, a version, or a URL. A server that starts or fails over does not.
+func needsOperator(err error) bool {
+	var refusal *nodeerr.ServerError
+	if errors.As(err, &refusal) {
+		transient := slices.Contains([]string{"LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "READONLY"}, refusal.Code) ||
+			strings.Contains(refusal.Message, "max number of clients")
+		return refusal.Code == "NOPERM" || refusal.Code == "NOAUTH" || errors.As(err, new(*nodeerr.ConnectError)) && !transient
+	}
+	return errors.Is(err, nodeerr.ErrOldServer) || errors.Is(err, nodeerr.ErrSameServer) ||
+		errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.AlertError)) || errors.As(err, new(tls.RecordHeaderError))
+}
+
+// blame corrects the reason of an acquire. Somebody's data is the reason if it is on so many nodes that the others are no majority; and
+// nobody has taken the lock if the nodes that granted nothing had other reasons.
+func (e *QuorumError) blame() {
+	switch {
+	case e.Op != string(event.OpAcquire) || e.Reason != ErrTaken && e.Reason != ErrNoQuorum: //nolint:errorlint // not if it is too late
+	case e.prevented(nodeerr.ErrForeign):
+		e.Reason = ErrForeign
+	case e.Reason == ErrTaken && !slices.ContainsFunc(e.Nodes, isTaken): //nolint:errorlint // as above
+		e.Reason = ErrNoQuorum
+	}
+}
+
+// failed counts the nodes that nobody is in the way on, and that have not granted the lock either.
+func (e *QuorumError) failed() (n int) {
+	for _, node := range e.Nodes {
+		if node.Err != nil && !isTaken(node) && !errors.Is(node.Err, nodeerr.ErrPending) {
+			n++
+		}
+	}
+	return n
+}
+
+// isTaken reports whether another holds the node, or is ahead.
+func isTaken(n NodeError) bool {
+	return errors.Is(n.Err, nodeerr.ErrHeld) || errors.Is(n.Err, nodeerr.ErrQueued)
+}
+
+func (e *NodeError) Error() string {
+	if e.Err == nil {
+		return e.Addr + ": yes"
+	}
+	return e.Addr + ": " + text(e.Err)
+}
+
+// Unwrap returns Err.
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// Error returns what was refused and why, and behind a colon what each node answered.
+func (e *QuorumError) Error() string {
+	message, nodes := e.parts()
+	if len(nodes) == 0 {
+		return message
+	}
+	return message + ": " + strings.Join(nodes, "; ")
+}
+
+// Format implements [fmt.Formatter]: %+v prints the answer of each node on a line of its own.
+func (e *QuorumError) Format(s fmt.State, verb rune) {
+	if verb == 'v' && s.Flag('+') {
+		message, nodes := e.parts()
+		_, _ = io.WriteString(s, strings.Join(append([]string{message}, nodes...), "\n\t"))
+		return
+	}
+	_, _ = fmt.Fprintf(s, fmt.FormatString(s, verb), e.Error())
+}
+
+// LogValue implements [slog.LogValuer]: one line, also where the handler prints errors with %+v.
+func (e *QuorumError) LogValue() slog.Value { return slog.StringValue(e.Error()) }
+
+// parts returns what was refused and why, and the answers of the nodes, none if no node was asked.
+func (e *QuorumError) parts() (message string, nodes []string) {
+	yes, queued, did := 0, 0, "said yes"
+	if e.Op == opInspect {
+		did = "answered"
+	}
+	for i := range e.Nodes {
+		switch err := e.Nodes[i].Err; {
+		case err == nil, e.Op == opInspect && (errors.Is(err, nodeerr.ErrAbsent) || errors.Is(err, nodeerr.ErrForeign)):
+			yes++
+		case errors.Is(err, nodeerr.ErrQueued):
+			queued++
+		}
+		nodes = append(nodes, e.Nodes[i].Error())
+	}
+	message = head(e.Op, e.Name) + text(e.Reason)
+	switch {
+	case queued == len(e.Nodes):
+		return message + ": other calls hold it, or are ahead", nil
+	case yes < e.Need: // otherwise the reason is another
+		message += fmt.Sprintf(": %d of %d nodes %s, %d needed", yes, len(e.Nodes), did, e.Need)
+	}
+	return message, nodes
+}
+
+// As supports [errors.As] for a [LockError].
+func (e *QuorumError) As(target any) bool {
+	found, ok := target.(**LockError)
+	if ok {
+		*found = &LockError{e.Op, e.Name, e}
+	}
+	return ok
+}
+
+// Unwrap returns the Reason and the errors of the nodes that did not say yes.
+func (e *QuorumError) Unwrap() []error {
+	var nodes *multierror.Error
+	for i := range e.Nodes {
+		if e.Nodes[i].Err != nil {
+			nodes = multierror.Append(nodes, &e.Nodes[i])
+		}
+	}
+	if nodes == nil {
+		return []error{e.Reason}
+	}
+	return []error{e.Reason, nodes}
+}

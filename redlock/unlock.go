@@ -1,0 +1,127 @@
+package redlock
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/engine"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/redlock/event"
+)
+
+// Unlock releases the lock. It sends the release to every node that may hold the lock, even if ctx has ended, and
+// waits for the outcome, until ctx ends and for the node timeout at most. The end of ctx only ends the wait: what was sent goes
+// on. So a deferred Unlock may have a context that has ended, if its result does not matter; otherwise pass
+// [context.WithoutCancel] of it. A ctx of Lock.Context ends with the Unlock; that end does not stop the wait.
+//
+// If there are several handles on the lock ([Reentrant]), all but the last only end their own hold. With [WithLocalHandoff] the lock
+// may go to a waiter of this Locker instead: no node is asked then, and nil means that the lock had validity left.
+//
+//	result                     means
+//	nil                        a majority held the lock until now and has deleted it; or another handle still holds it
+//	ErrNotHeld                 the lock was no longer ours: the protected work may have overlapped with another holder's
+//	ErrExpired                 as above: it had expired
+//	ErrLost                    as above: the nodes no longer held it
+//	ErrReleased                this handle has been unlocked before, or another call is doing so; no node was asked
+//	ErrNoQuorum                unknown, because too few nodes answered
+//	ErrNoQuorum and ctx.Err()  unknown, because ctx ended first
+//
+// nil is possible when Err is ErrExpired already: the nodes keep the key for a little longer than the deadline, and with [Grace] for
+// that much more.
+//
+// ErrExpired, ErrLost and ErrReleased match [ErrNotHeld] too: compare with ErrReleased first, as it is no loss. ErrNotHeld alone and
+// [ErrNoQuorum] come in a [*QuorumError]. After ErrNoQuorum the releases are sent again when those nodes are back, and the key ends
+// at its TTL at the latest. Unlock may be called again then, although ErrNotHeld may now mean that the releases of the first call got
+// through.
+//
+// Whatever the result, the lock is over for this handle. Another holder's key is never deleted.
+func (l *Lock) Unlock(ctx context.Context) (err error) {
+	h := l.held
+	locker := h.locker
+	call, passed := locker.newCall(ctx), false
+	if call != nil {
+		defer func() { l.unlocked(event.Unlock{Handoff: passed, Err: err}, call) }()
+	}
+	h.Lock()
+	h.LingerLocked()
+	if passed = h.passLocked(l, call); passed {
+		h.Unlock()
+		return nil
+	}
+	now := h.Now()
+	ending, exclusive := h.AtLocked(now), h.Term.Exclusive(now)
+	left := h.LeaveLocked(&l.hold, now, exclusive)
+	inTime := l.hold.InTime() // also if this is not the first call
+	var r *releaseRound
+	if left == engine.None {
+		r = h.releaseLocked(now, exclusive, call)
+	}
+	h.Unlock()
+	if ending == quorum.Expired && exclusive && locker.events.logs(slog.LevelInfo) {
+		locker.events.logLine(slog.LevelInfo, "redlock: a lock was not renewed in time, and is released within its grace", "name", l.Name())
+	}
+	switch {
+	case left == engine.Nothing:
+		return failed(event.OpUnlock, l.Name(), ErrReleased)
+	case left == engine.Others && !exclusive:
+		return failed(event.OpUnlock, l.Name(), endings[ending])
+	case left == engine.Others:
+		return nil
+	}
+	select {
+	case <-r.Done():
+	case <-ctx.Done():
+		if says(context.Cause(ctx), l.Name(), ErrNotHeld) {
+			<-r.Done() // it is the lock's own context, which has ended with the lock
+		}
+	}
+	switch outcome, refusal := r.soFar(); {
+	case outcome == quorum.Denied && !inTime && ending != quorum.Released:
+		return failed(event.OpUnlock, l.Name(), endings[ending])
+	case outcome == quorum.Done:
+		return nil
+	case outcome == quorum.NoQuorum:
+		h.Lock()
+		h.Term.Unsure()
+		h.Unlock()
+		return givenUp(ctx, refusal)
+	default:
+		return refusal
+	}
+}
+
+// releaseLocked sends the release of a lock that is over to each node that may hold it. exclusive is false if another may have it.
+func (h *heldLock) releaseLocked(now time.Time, exclusive bool, call *call) *releaseRound {
+	r := &releaseRound{report: h.report(event.OpUnlock, call)}
+	h.ReleaseLocked(&r.Release, now, exclusive, &r.report)
+	return r
+}
+
+// passLocked gives a lock that an Unlock gives up to the next waiter of its name in this Locker, if there is one and it may.
+func (h *heldLock) passLocked(from *Lock, unlock *call) bool {
+	to := h.NextLocked(&from.hold)
+	if to == nil {
+		return false
+	}
+	w := to.(*waiter)
+	if h.locker.events.wants(kindEnds) {
+		h.endedLocked(event.End{Err: ErrReleased}, unlock)
+	}
+	next := w.req.holder()
+	w.lock = h.takenLocked(&next, h.PassLocked(&from.hold, &next.want))
+	h.GoOnLocked(w.req.Renewed)
+	w.waiting().last = nil
+	w.wake()
+	return true
+}
+
+// soFar returns the outcome, which is NoQuorum while there is none. It does not end the round.
+func (r *releaseRound) soFar() (quorum.Outcome, *QuorumError) {
+	r.held.Lock()
+	defer r.held.Unlock()
+	if r.Outcome() == quorum.Undecided {
+		return quorum.NoQuorum, r.locker.refusal(r.op, r.held.called(), ErrNoQuorum, r.Why)
+	}
+	return r.Outcome(), r.refusal
+}
