@@ -7,7 +7,7 @@ import (
 )
 
 // observed are ways to observe a Locker, the one without first.
-var observed = subject.Named("quorumlock", "quorumlock-observed", "quorumlock-prometheus", "quorumlock-otel", "quorumlock-otel-traced")
+var observed = subject.Named("quorumlock", "quorumlock-ends", "quorumlock-observed", "quorumlock-prometheus", "quorumlock-otel", "quorumlock-otel-traced")
 
 // BenchmarkN_ObservedAcquire is A with telemetry.
 func BenchmarkN_ObservedAcquire(b *testing.B) { each(b, observed, 5, acquires) }

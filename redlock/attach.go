@@ -48,7 +48,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 		return nil, failed(event.OpAttach, name, ended(ctx))
 	}
 	grant := quorum.Grant{Start: l.engine.Clock.Now(), Drift: l.engine.Drift, Grace: req.Grace}
-	outcome, lease, number, answers := l.engine.Attach(ctx, req.key, token, grant, l.maxTTL)
+	outcome, lease, number, answers := l.engine.LeaseOf(ctx, req.key, token, grant, l.maxTTL)
 	if outcome != quorum.Done {
 		reason := reasons[event.OpAttach][outcome]
 		if outcome == quorum.NoQuorum && count(answers, quorum.Yes) >= quorum.Majority(len(answers)) {
@@ -58,7 +58,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	}
 	e := l.engine.Enter(req.key)
 	defer e.Unlock()
-	h := &heldLock{locker: l, first: req.holder()}
+	h := l.newHeld(&req)
 	handle := h.takenLocked(&h.first, e.AdoptLocked(h, token, number, lease, &h.first.want))
 	h.ArmLocked()
 	return handle, nil

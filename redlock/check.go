@@ -69,10 +69,10 @@ func (c *config) checkTTL(ttl, grace time.Duration) (time.Duration, error) {
 		return 0, invalid("TTL %s: must be at least %s", ttl, minTTL)
 	case ttl > c.maxTTL:
 		return 0, invalid("TTL %s: must be at most %s (%s)", ttl, c.maxTTL, c.maxTTLBy)
-	case quorum.Drift{Factor: c.engine.Drift.Factor}.Of(whole) >= whole-c.engine.Drift.Floor: // a difference cannot overflow
+	case quorum.Drift{Factor: c.settings.Drift.Factor}.Of(whole) >= whole-c.settings.Drift.Floor: // a difference cannot overflow
 		return 0, invalid("TTL %s: the allowance for clock drift, %v x TTL + %s, leaves nothing of it (WithDrift)",
-			ttl, c.engine.Drift.Factor, c.engine.Drift.Floor)
-	case grace < 0 || grace > whole/2 || grace >= whole-c.engine.Drift.Of(whole):
+			ttl, c.settings.Drift.Factor, c.settings.Drift.Floor)
+	case grace < 0 || grace > whole/2 || grace >= whole-c.settings.Drift.Of(whole):
 		return 0, invalid("Grace(%s): must be from 0 to half of the TTL, %s, and leave something of the validity", grace, ttl)
 	}
 	return whole, nil

@@ -12,7 +12,7 @@ import (
 
 // WithWallClock sets the clock that proposals to counters come from.
 func WithWallClock(now func() time.Time) Option {
-	return option(func(c *config) { c.engine.Wall = now })
+	return option(func(c *config) { c.settings.Wall = now })
 }
 
 // ValidUntil returns the deadline of a lock.
@@ -113,4 +113,4 @@ func OutagesFree(l *Locker) bool {
 }
 
 // WithForm sets what the locks are on the servers.
-func WithForm(f form.Form) Option { return option(func(c *config) { c.engine.Form = f }) }
+func WithForm(f form.Form) Option { return option(func(c *config) { c.settings.Form = f }) }

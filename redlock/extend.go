@@ -11,7 +11,7 @@ import (
 
 func (h *heldLock) newExtend(call *call) *extendRound {
 	r := &extendRound{report: h.report(event.OpExtend, call)}
-	h.Begin(&r.Extend, &r.report)
+	h.Prepare(&r.Extend, &r.report)
 	return r
 }
 

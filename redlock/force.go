@@ -53,7 +53,7 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *Removal
 	if ctx.Err() != nil {
 		return nil, failed(opForceUnlock, name, ended(ctx))
 	}
-	answers := l.engine.Observe(ctx, req.key, nil)
+	answers := l.engine.Observe(ctx, req.key)
 	deleted := l.remove(ctx, req.key, l.state(name, answers), answers)
 	removed = &Removal{name, deleted.Verdict, deleted.Token, deleted.Metadata, deleted.Fence, deleted.Nodes}
 	l.events.emit(event.ForceUnlock{At: time.Now(), Name: name, Nodes: count(answers, quorum.Yes), Metadata: removed.Metadata})

@@ -29,7 +29,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*LockState, error) {
 	if ctx.Err() != nil {
 		return nil, failed(opInspect, name, ended(ctx))
 	}
-	answers := l.engine.Observe(ctx, req.key, nil)
+	answers := l.engine.Observe(ctx, req.key)
 	s := l.state(name, answers)
 	if count(answers, quorum.Yes)+count(answers, quorum.No)+foreign(answers) >= s.Need {
 		return s, nil

@@ -125,6 +125,13 @@ type holder struct {
 // holder makes the holder who has what was asked for.
 func (r *request) holder() holder { return holder{want: r.Want, owner: r.owner, call: r.call} }
 
+// newHeld makes a lock that the first holder is about to have.
+func (l *Locker) newHeld(req *request) *heldLock {
+	h := &heldLock{locker: l, first: req.holder()}
+	h.holder = &h.first
+	return h
+}
+
 // called returns the name, without the prefix.
 func (h *heldLock) called() string { return h.locker.nameOf(h.Name.Key()) }
 

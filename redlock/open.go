@@ -20,7 +20,7 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.engine.Own = true
+	c.settings.Own = true
 	return newLocker(nodes, c) // nothing is connected yet
 }
 
@@ -48,18 +48,18 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 		return nil, invalid("no nodes: a lock needs at least one")
 	}
 	l := &Locker{config: c}
-	work := &l.config.engine
+	s := &l.settings
 	for i := range nodes {
 		n := (*engine.Node)(nodes[i])
 		if n == nil {
 			return nil, invalid("node %d is nil", i)
 		}
-		for j, other := range work.Nodes {
+		for j, other := range s.Nodes {
 			if n == other || n.Addr() == other.Addr() {
 				return nil, invalid("nodes %d and %d are the same: %s", j, i, n.Addr())
 			}
 		}
-		work.Nodes = append(work.Nodes, n)
+		s.Nodes = append(s.Nodes, n)
 		if guard := n.Config().MaxTTL; guard > 0 && guard < l.maxTTL {
 			l.maxTTL, l.maxTTLBy = guard, "pool.WithRestartGuard of node "+n.Addr()
 		}
@@ -67,13 +67,13 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if _, err := l.request("name", []LockOption{AutoExtend()}); err != nil {
 		return nil, err
 	}
-	l.outages.clock, l.outages.need = work.Clock, quorum.Majority(len(nodes))
+	l.outages.clock, l.outages.need = s.Clock, quorum.Majority(len(nodes))
 	l.calling.Store(rand.Uint64())
 	l.events.begin(c.observers, c.logger)
-	work.Program = program{l}
-	l.engine = engine.New(*work)
+	s.Program = program{l}
+	l.engine = engine.New(*s)
 	if l.events.wants(kindNodes) || l.events.mayLog() {
-		l.engine.Report(program{l})
+		l.engine.ReportHealth(program{l})
 	}
 	return l, nil
 }

@@ -19,7 +19,7 @@ const minTTL = time.Millisecond
 type Option interface{ apply(*config) }
 
 type config struct {
-	engine    engine.Config
+	settings  engine.Config
 	lock      request // the defaults of the locks
 	maxTTL    time.Duration
 	maxTTLBy  string // what sets it
@@ -36,7 +36,7 @@ func (f option) apply(c *config) { f(c) }
 
 func newConfig(opts []Option) (config, error) {
 	c := config{
-		engine: engine.Config{
+		settings: engine.Config{
 			Self: token.NewOwner(), Drift: quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond},
 			Keep: engine.DefaultKeep, Clock: clock.System(), Wall: time.Now,
 			Pace: engine.Pace{
@@ -63,25 +63,25 @@ func (c *config) check() error {
 	switch {
 	case c.maxTTL < minTTL:
 		return invalid("WithMaxTTL(%s): must be at least %s", c.maxTTL, minTTL)
-	case !(c.engine.Drift.Factor >= 0 && c.engine.Drift.Factor < 1) || c.engine.Drift.Floor < 0:
-		return invalid("WithDrift(%v, %s): the factor must be from 0 to below 1, the floor from 0", c.engine.Drift.Factor, c.engine.Drift.Floor)
-	case c.engine.Pace.First <= 0 || c.engine.Pace.Most < c.engine.Pace.First:
-		return invalid("WithBackoff(%s, %s): must be above zero, the first not above the second", c.engine.Pace.First, c.engine.Pace.Most)
-	case c.engine.Pace.Heal != 0 && c.engine.Pace.Heal < minTTL:
-		return invalid("WithHeal(%s): must be 0 or at least %s", c.engine.Pace.Heal, minTTL)
-	case c.engine.Pace.Heal != 0 && c.prefix == "":
-		return invalid("WithHeal(%s): needs WithKeyPrefix, so that no key of a program's data can be a lock's", c.engine.Pace.Heal)
-	case c.engine.Pace.Handoff < 0:
-		return invalid("WithLocalHandoff(%s): must not be below zero", c.engine.Pace.Handoff)
-	case c.engine.Pace.Handoff > max(0, c.lock.TTL/4):
-		return invalid("WithLocalHandoff(%s): must be at most a quarter of the TTL, %s", c.engine.Pace.Handoff, c.lock.TTL)
-	case c.engine.Keep < engine.MinKeep:
-		return invalid("WithFenceTTL(%s): must be at least %s", c.engine.Keep, engine.MinKeep)
+	case !(c.settings.Drift.Factor >= 0 && c.settings.Drift.Factor < 1) || c.settings.Drift.Floor < 0:
+		return invalid("WithDrift(%v, %s): the factor must be from 0 to below 1, the floor from 0", c.settings.Drift.Factor, c.settings.Drift.Floor)
+	case c.settings.Pace.First <= 0 || c.settings.Pace.Most < c.settings.Pace.First:
+		return invalid("WithBackoff(%s, %s): must be above zero, the first not above the second", c.settings.Pace.First, c.settings.Pace.Most)
+	case c.settings.Pace.Heal != 0 && c.settings.Pace.Heal < minTTL:
+		return invalid("WithHeal(%s): must be 0 or at least %s", c.settings.Pace.Heal, minTTL)
+	case c.settings.Pace.Heal != 0 && c.prefix == "":
+		return invalid("WithHeal(%s): needs WithKeyPrefix, so that no key of a program's data can be a lock's", c.settings.Pace.Heal)
+	case c.settings.Pace.Handoff < 0:
+		return invalid("WithLocalHandoff(%s): must not be below zero", c.settings.Pace.Handoff)
+	case c.settings.Pace.Handoff > max(0, c.lock.TTL/4):
+		return invalid("WithLocalHandoff(%s): must be at most a quarter of the TTL, %s", c.settings.Pace.Handoff, c.lock.TTL)
+	case c.settings.Keep < engine.MinKeep:
+		return invalid("WithFenceTTL(%s): must be at least %s", c.settings.Keep, engine.MinKeep)
 	case c.logger == nil:
 		return invalid("WithLogger(nil)")
 	case len(c.noKinds) > 0:
 		return invalid("WithObserver: there is no kind of events %q", c.noKinds[0])
-	case c.engine.Clock == nil:
+	case c.settings.Clock == nil:
 		return invalid("WithClock(nil)")
 	}
 	return checkText("key prefix", c.prefix)
@@ -103,7 +103,7 @@ func WithMaxTTL(ttl time.Duration) Option {
 // of each lock. 0.01 and 2 ms by default. factor must be at least 0 and below 1, floor at least 0; both 0 means no
 // allowance.
 func WithDrift(factor float64, floor time.Duration) Option {
-	return option(func(c *config) { c.engine.Drift = quorum.Drift{Factor: factor, Floor: floor} })
+	return option(func(c *config) { c.settings.Drift = quorum.Drift{Factor: factor, Floor: floor} })
 }
 
 // WithKeyPrefix sets the prefix that makes a lock's name its Redis key. None by default: the name is the key then, and must
@@ -118,7 +118,7 @@ func WithKeyPrefix(prefix string) Option {
 // the whole of a time that doubles from first to most. 2 ms and 200 ms by default. Both must be above zero, and first not above
 // most. Choose first well above the round-trip time.
 func WithBackoff(first, most time.Duration) Option {
-	return option(func(c *config) { c.engine.Pace.First, c.engine.Pace.Most = first, most })
+	return option(func(c *config) { c.settings.Pace.First, c.settings.Pace.Most = first, most })
 }
 
 // WithHeal lets a Locker delete a key that has no TTL, for example one of a SETNX without EXPIRE: once it has seen the key
@@ -134,7 +134,7 @@ func WithBackoff(first, most time.Duration) Option {
 // The default is 0, which means never: such a key stays taken ([nodeerr.ErrNoExpiry]). Any other value must be at least 1 ms; choose it
 // far above the time for which anybody may hold the lock.
 func WithHeal(after time.Duration) Option {
-	return option(func(c *config) { c.engine.Pace.Heal = after })
+	return option(func(c *config) { c.settings.Pace.Heal = after })
 }
 
 // WithLocalHandoff lets locks go from hand to hand within the Locker: Unlock gives the lock to the next call of Lock or Do that waits
@@ -160,7 +160,7 @@ func WithHeal(after time.Duration) Option {
 // The default is 0, which means never. max must not be below zero, nor above a quarter of the Locker's [TTL]. Other processes
 // wait for max more.
 func WithLocalHandoff(max time.Duration) Option {
-	return option(func(c *config) { c.engine.Pace.Handoff = max })
+	return option(func(c *config) { c.settings.Pace.Handoff = max })
 }
 
 // WithFencing gives each lock a fencing token, [Lock.Fence]: the protected resource can reject the writes of a holder that was
@@ -172,7 +172,7 @@ func WithLocalHandoff(max time.Duration) Option {
 // twice the node timeout then. The counter of a lock is the key {key}:fence, where key is the prefix and the name. A lock cannot
 // have such a key: names that would make one are refused, with and without fencing.
 func WithFencing() Option {
-	return option(func(c *config) { c.engine.Fencing = true })
+	return option(func(c *config) { c.settings.Fencing = true })
 }
 
 // WithFenceTTL sets for how long the nodes keep the counter of a name after the end of a lock: two hours by default, at least a
@@ -183,7 +183,7 @@ func WithFencing() Option {
 // The counter is a key of about 130 bytes per name and node. A million names a day, each new, take 11 MB on each node with the
 // default, and 130 MB if they come within two hours.
 func WithFenceTTL(d time.Duration) Option {
-	return option(func(c *config) { c.engine.Keep = d })
+	return option(func(c *config) { c.settings.Keep = d })
 }
 
 // WithLogger sets the logger. Nothing is logged by default; a nil logger is [ErrInvalid]. Tokens and values are never logged.
@@ -240,7 +240,7 @@ func WithObserver(observer event.Observer, kinds ...event.Kind) Option {
 
 // WithClock sets the clock that leases are measured on. [clock.System] by default; any other is for tests.
 func WithClock(lease clock.Clock) Option {
-	return option(func(c *config) { c.engine.Clock = lease })
+	return option(func(c *config) { c.settings.Clock = lease })
 }
 
 // DefaultOption is a [LockOption] that [Open] and [New] take too: then it is the default of the Locker's locks. A call overrides it:

@@ -25,7 +25,7 @@ func (l *Locker) held(ctx context.Context, req request) (*heldLock, *holder) {
 		return nil, nil
 	}
 	defer e.Unlock()
-	for held := range e.HeldLocked {
+	for held := range e.EachHeldLocked {
 		if h := held.(*heldLock); h.holder.owner == req.owner && h.AtLocked(h.Now()) == quorum.Held {
 			return h, h.holder
 		}

@@ -55,7 +55,7 @@ func (l *Locker) beginLocked(e *engine.Entry, c *engine.Call, req *request) *acq
 
 // wonLocked makes the lock that a round has won for a request.
 func (l *Locker) wonLocked(e *engine.Entry, c *engine.Call, r *acquireRound, req request) *Lock {
-	h := &heldLock{locker: l, first: req.holder()}
+	h := l.newHeld(&req)
 	hold := e.WonLocked(&r.Acquire, c, h, &h.first.want)
 	handle := h.takenLocked(&h.first, hold)
 	h.ArmLocked()
@@ -114,7 +114,7 @@ func (p *report) Report(r *engine.Round) {
 	if p.op == event.OpUnlock && (e.wants(kindEnds) || r.Outcome() == quorum.Denied) { // else nobody wants to know
 		p.held.released(r.Outcome(), p.call)
 	}
-	if before, ok := r.Renews(); ok && p.call != nil {
+	if before, ok := r.Renewal(); ok && p.call != nil {
 		p.held.extended(event.Extend{Renewal: true, Err: ended.Err}, nil, p.call, before)
 	}
 }

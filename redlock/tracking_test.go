@@ -2,6 +2,8 @@ package redlock_test
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -236,4 +238,33 @@ func TestLock_GoesOnWhenAllServersRestart(t *testing.T) {
 	restart(c.servers...)
 	require.NoError(t, won(t, waiter).Unlock(t.Context()))
 	c.eventuallyEmpty()
+}
+
+// The danger: nodes that are asked for tracking, which they refuse, by each Locker that shares them and is closed.
+func TestClose_OfALockerThatNeverListenedAsksNothingOfTheNodes(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 1)
+	c.silence()
+	refused := func() int {
+		stats := c.info(0, "commandstats", "cmdstat_"+c.subcommand("client|tracking"))
+		_, after, _ := strings.Cut(stats, "rejected_calls=")
+		n, _ := strconv.Atoi(strings.SplitN(after, ",", 2)[0])
+		return n
+	}
+	nodes := c.nodes()
+	locker := lockerOver(t, nodes)
+	holder := take(t, c.locker(redlock.TTL(time.Hour)), "name")
+	waiter := queue(t, t.Context(), locker, "name")
+	eventually(t, func() bool { return refused() > 0 }, "tracking is asked for")
+	before := refused()
+	for range 20 {
+		l, err := redlock.New(nodes)
+		require.NoError(t, err)
+		require.NoError(t, take(t, l, "other").Unlock(t.Context()))
+		require.NoError(t, l.Close())
+	}
+	require.NoError(t, take(t, locker, "other").Unlock(t.Context())) // what was sent before has been carried out
+	require.Less(t, refused()-before, 10)
+	require.NoError(t, holder.Unlock(t.Context()))
+	require.NoError(t, won(t, waiter).Unlock(t.Context()))
 }

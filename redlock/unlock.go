@@ -109,6 +109,7 @@ func (h *heldLock) passLocked(from *Lock, unlock *call) bool {
 		h.endedLocked(event.End{Err: ErrReleased}, unlock)
 	}
 	next := w.req.holder()
+	h.holder = &next
 	w.lock = h.takenLocked(&next, h.PassLocked(&from.hold, &next.want))
 	h.GoOnLocked(w.req.Renewed)
 	w.waiting().last = nil

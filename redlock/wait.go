@@ -45,8 +45,8 @@ func (l *Locker) join(ctx context.Context, req request) *waiter {
 	w := &waiter{locker: l, ctx: ctx, since: l.engine.Clock.Now(), req: req, woken: make(chan struct{}, 1)}
 	w.Call = engine.Call{Want: &w.req.Want, Of: w}
 	w.entry = l.engine.Enter(req.key)
-	if w.entry.Waits == nil {
-		w.entry.Waits = new(waiting)
+	if w.entry.Waiters == nil {
+		w.entry.Waiters = new(waiting)
 	}
 	w.entry.WaitLocked(&w.Call)
 	w.entry.Unlock()

@@ -21,6 +21,14 @@ type waiting struct {
 	ringLogged time.Time    // see logRingOnce
 }
 
+// Stop implements [engine.Waiters].
+func (q *waiting) Stop() {
+	q.Waiting.Stop()
+	if q.notice != nil {
+		q.notice.Stop()
+	}
+}
+
 // waiter is a call of Lock that waits. It is woken when it has one of round, lock and refused, which it may find long after that: when
 // the lock that was passed on has expired, or its context has ended. With a round it stays at the head of the queue until it tells
 // what came of it; with a lock or a refusal it has left the queue. All are under the mutex of the entry. It implements [engine.Waiter].
@@ -39,7 +47,7 @@ type waiter struct {
 }
 
 // waiting returns what the waiter shares with the others that wait for its name.
-func (w *waiter) waiting() *waiting { return w.entry.Waits.(*waiting) }
+func (w *waiter) waiting() *waiting { return w.entry.Waiters.(*waiting) }
 
 // Offered implements [engine.Waiter].
 func (w *waiter) Offered() {

@@ -30,7 +30,8 @@ func (w *waiter) noteWait() {
 	switch q := w.waiting(); {
 	case q.noting:
 	case q.notice == nil:
-		q.noting, q.notice = true, w.locker.engine.Clock.AfterFunc(longWait, func() { w.locker.logWait(w.entry) })
+		l, e := w.locker, w.entry // and not w, which is over before the name is forgotten
+		q.noting, q.notice = true, l.engine.Clock.AfterFunc(longWait, func() { l.logWait(e) })
 	default:
 		q.noting = true
 		q.notice.Reset(longWait)
@@ -40,7 +41,7 @@ func (w *waiter) noteWait() {
 // logWait logs the wait of the call that has waited for the longest for a name, if that is long.
 func (l *Locker) logWait(e *engine.Entry) {
 	e.Lock()
-	now, q, calls := l.engine.Clock.Now(), e.Waits.(*waiting), e.Name.Waiting()
+	now, q, calls := l.engine.Clock.Now(), e.Waiters.(*waiting), e.Name.Waiting()
 	if q.noting = len(calls) > 0; !q.noting {
 		e.Unlock()
 		return
@@ -131,7 +132,7 @@ func (l *Locker) opposed(wanted, held string) {
 func (l *Locker) logRingOnce(e *engine.Entry, ring []string, others string) {
 	e.Lock()
 	now := l.engine.Clock.Now()
-	q, waited := e.Waits.(*waiting)
+	q, waited := e.Waiters.(*waiting)
 	again := !waited || !q.ringLogged.IsZero() && now.Sub(q.ringLogged) < logPeriod
 	if !again {
 		q.ringLogged = now

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -286,4 +287,47 @@ func TestLock_LogsTheWaitsForABoundedNumberOfNames(t *testing.T) {
 	for _, w := range waiters {
 		require.ErrorIs(t, receive(t, w, "the end").err, context.Canceled)
 	}
+}
+
+func TestWaits_TheTimerOfLongWaitsEndsWithTheNameAndWithTheLocker(t *testing.T) {
+	t.Parallel()
+	for what, end := range map[string]func(*redlock.Locker){
+		"forgotten": redlock.DiscardIdle,
+		"closed":    func(l *redlock.Locker) { require.NoError(t, l.Close()) },
+	} {
+		fake := clocktest.New()
+		locker := onMini(t, 3).logsTo(&logBuffer{}, slog.LevelInfo, redlock.WithClock(fake))
+		require.NoError(t, waits(t, locker, "name").Unlock(t.Context()))
+		end(locker)
+		_, pending := fake.Next()
+		require.False(t, pending, what)
+	}
+}
+
+// The danger: a timer of the name that has the first call which waited for it, and so the context of that call, as long as the name is
+// remembered.
+func TestWaits_TheContextOfACallIsFreedWhenItHasTheLock(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	locker, freed := onMini(t, 3).logsTo(&logBuffer{}, slog.LevelInfo), make(chan struct{})
+	func() {
+		value := new([1 << 20]byte)
+		runtime.AddCleanup(value, func(freed chan struct{}) { close(freed) }, freed)
+		lock, err := locker.Lock(context.WithValue(t.Context(), key{}, value), "name")
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(t.Context()))
+	}()
+	for range 3 { // nothing but the name can have the first now
+		require.NoError(t, waits(t, locker, "name").Unlock(t.Context()))
+	}
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		select {
+		case <-freed:
+			return true
+		default:
+			return false
+		}
+	}, time.Minute, time.Millisecond)
+	runtime.KeepAlive(locker)
 }

@@ -20,17 +20,14 @@ type Answer struct {
 
 // Observe asks all nodes what a key holds. A replica, which holds what another node does, has the error of code READONLY.
 //
-// Like the others it waits for the answers, until ctx ends or the Engine is closed. check is passed each answer, and returns true if the
-// answers are enough; nil waits for all.
-func (g *Engine) Observe(ctx context.Context, key string, check func(node int, a *Answer) (enough bool)) []Answer {
-	return g.poll(ctx, g.all(form.ObserveMaster(key)), func(node int, a *Answer, _ *wire.Reply) bool {
-		return check != nil && check(node, a)
-	})
+// Like the others it waits for the answers, until ctx ends or the Engine is closed.
+func (g *Engine) Observe(ctx context.Context, key string) []Answer {
+	return g.poll(ctx, g.all(form.ObserveMaster(key)), nil)
 }
 
-// Attach asks all nodes whether they hold a token, for a lease that counts from grant.Start. The lease lasts for longest if the key has
+// LeaseOf asks all nodes whether they hold a token, for a lease that counts from grant.Start. The lease lasts for longest if the key has
 // no TTL. It is granted, with the number that the nodes hold, if the outcome is Done.
-func (g *Engine) Attach(
+func (g *Engine) LeaseOf(
 	ctx context.Context, key, token string, grant quorum.Grant, longest time.Duration,
 ) (outcome quorum.Outcome, lease quorum.Lease, number uint64, answers []Answer) {
 	machine := quorum.NewAttach(len(g.Nodes), grant)
@@ -98,7 +95,8 @@ type reply struct {
 // Reply implements [wire.Receiver].
 func (r received) Reply(tag wire.Tag, answer wire.Reply) { r <- reply{int(tag.Node), answer} }
 
-// poll sends commands[i] to node i, unless it is nil, and waits for the answers.
+// poll sends commands[i] to node i, unless it is nil, and waits for the answers. check is passed each, and returns true if they are
+// enough; nil waits for all.
 func (g *Engine) poll(ctx context.Context, commands []*wire.Command, check func(int, *Answer, *wire.Reply) (enough bool)) []Answer {
 	replies := make(received, len(g.Nodes))
 	answers, servers := make([]Answer, len(g.Nodes)), make([]string, len(g.Nodes))

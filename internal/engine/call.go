@@ -31,13 +31,13 @@ func (e *Entry) WaitLocked(c *Call) { e.doLocked(e.Name.Wait(nil, c)) }
 // GiveUpLocked ends the wait of a call, unless it has ended.
 func (e *Entry) GiveUpLocked(c *Call) { e.doLocked(e.Name.Leave(nil, c)) }
 
-// Begin makes x a round that extends the lock.
-func (h *Held) Begin(x *Extend, of Caller) {
+// Prepare makes x a round that extends the lock.
+func (h *Held) Prepare(x *Extend, of Caller) {
 	x.held = h
 	x.begin(&x.extend.Round, h.Entry, of)
 }
 
-// Extend asks for a TTL for a handle, in a round that Begin has made, when the extensions before it have ended.
+// Extend asks for a TTL for a handle, in a round that Prepare has made, when the extensions before it have ended.
 func (h *Held) Extend(x *Extend, ttl time.Duration, hold *Hold) {
 	var room [usualNodes]lock.Act
 	h.Lock()

@@ -2,8 +2,8 @@ package engine
 
 import "sync"
 
-// An Engine ends in two steps. Close refuses later calls, ends those that wait, and waits for what is under way. What a function still
-// needs goes on: the renewals of its lock, its release, and the nodes. Whoever finds no function running after Close, which is Close
+// An Engine ends in two steps. Close refuses later calls, ends those that wait, and waits for what is under way. What a function of Do
+// still needs goes on: the renewals of its lock, its release, and the nodes. Whoever finds no function running after Close, which is Close
 // itself or the last of the functions, ends that too.
 
 // Close returns when nothing runs any more but functions.
@@ -70,8 +70,10 @@ func (g *Engine) EndFunction(h *Held, release func()) {
 // end ends what the nodes do for the Engine. Nobody waits any more, and no function runs. It may be called again.
 func (g *Engine) end() {
 	defer g.endOnce.Do(func() { close(g.ended) })
-	for _, n := range g.Nodes {
-		n.Unlisten(g)
+	if g.listening.Load() { // from Close on that does not change
+		for _, n := range g.Nodes {
+			n.Unlisten(g)
+		}
 	}
 	g.names.close()
 	for _, n := range g.Nodes {

@@ -83,7 +83,7 @@ type Engine struct {
 
 	rules     lock.Rules
 	fenced    form.Fenced
-	served    atomic.Bool     // a majority of the nodes has answered a round
+	served    atomic.Bool     // a majority of the nodes has answered
 	listening atomic.Bool     // the nodes report changes and messages
 	closing   context.Context // ends with Close, under mu
 	stop      context.CancelFunc
@@ -93,7 +93,7 @@ type Engine struct {
 	renewals  renewals
 
 	mu        sync.Mutex
-	calls     sync.WaitGroup // calls under way, and what runs beside them, except functions
+	calls     sync.WaitGroup // calls under way, and what runs beside them, except functions of Do
 	functions int            // that run
 	ended     chan struct{}  // closed when none runs any more after Close, and nothing of the Engine
 	endOnce   sync.Once
@@ -122,8 +122,8 @@ func New(c Config) *Engine {
 	return g
 }
 
-// Report has r notified how the nodes are connected, until the end of the Engine.
-func (g *Engine) Report(r node.Reporter) {
+// ReportHealth has r notified how the nodes are connected, until the end of the Engine.
+func (g *Engine) ReportHealth(r node.Reporter) {
 	g.reporter = r
 	for i, n := range g.Nodes {
 		n.Report(r, i)

@@ -21,9 +21,16 @@ type Entry struct {
 	// entries.
 	mu      sync.Mutex
 	Name    lock.Name // which the program may ask; what it does goes through the Entry
-	Waits   Waits     // nil before a call has waited
+	Waiters Waiters   // nil before a call has waited
 	gone    bool      // the Engine has discarded it; the locks and rounds that it had go on
 	settled *Round    // the first of the rounds that have ended since mu was taken; each knows the next
+}
+
+// Waiters is what the program has of the calls that wait for a name, with a [Waiting] in it.
+type Waiters interface {
+	base() *Waiting
+	// Stop ends what goes on by itself.
+	Stop()
 }
 
 // Waiting is what an Entry has of the calls that wait.
@@ -33,8 +40,12 @@ type Waiting struct {
 
 func (w *Waiting) base() *Waiting { return w }
 
-// Waits is a [Waiting], with what the program has of the calls that wait for a name.
-type Waits interface{ base() *Waiting }
+// Stop is part of [Waiters].
+func (w *Waiting) Stop() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
 
 // Waiter is a call that waits: the Of of its [Call]. Its methods are called under the mutex of the entry.
 type Waiter interface {
@@ -43,9 +54,6 @@ type Waiter interface {
 	// Refused ends its wait, as the lock cannot become free.
 	Refused()
 }
-
-// Key returns the key of the name.
-func (e *Entry) Key() string { return e.Name.Key() }
 
 // Lock takes the mutex.
 func (e *Entry) Lock() { e.mu.Lock() }
@@ -76,10 +84,8 @@ func (e *Entry) LingerLocked() {
 // goneLocked ends what goes on by itself.
 func (e *Entry) goneLocked() {
 	e.gone = true
-	if e.Waits != nil {
-		if w := e.Waits.base(); w.timer != nil {
-			w.timer.Stop()
-		}
+	if e.Waiters != nil {
+		e.Waiters.Stop()
 	}
 }
 
@@ -182,10 +188,10 @@ func (e *Entry) actLocked(act *lock.Act) {
 
 // wakeLocked has tick called at an instant.
 func (e *Entry) wakeLocked(at time.Time) {
-	if e.Waits == nil || e.gone { // nobody waits
+	if e.Waiters == nil || e.gone { // nobody waits
 		return
 	}
-	w, wait := e.Waits.base(), at.Sub(e.engine.Clock.Now())
+	w, wait := e.Waiters.base(), at.Sub(e.engine.Clock.Now())
 	if w.timer == nil {
 		w.timer = e.engine.Clock.AfterFunc(wait, e.tick)
 	} else {

@@ -16,9 +16,9 @@ import (
 type Held struct {
 	*Entry
 	Term    lock.Term // which the program may ask; what it does goes through the Held. Its receiver is the Holding
-	Awaited bool      // Ended is to be called though nobody asks how the lock stands
+	Awaited bool      // somebody is to be told of the end: a renewal that ends leaves it to a timer to notice that
 
-	functions int32 // that hold it, see BeginFunction
+	functions int32 // of Do, that hold it
 	due       due   // of the next renewal
 	over      *over // made when somebody asks for it
 }
@@ -29,7 +29,7 @@ type Holding interface {
 	base() *Held
 	// Ended takes it that the lock is over, and not by a release. The caller has the mutex. It may be called again.
 	Ended(how quorum.Ending)
-	// NewRenewal returns a round that [Held.Begin] has made. The caller has no mutex.
+	// NewRenewal returns a round that [Held.Prepare] has made. The caller has no mutex.
 	NewRenewal() *Extend
 }
 
@@ -67,8 +67,8 @@ func (h *Held) base() *Held { return h }
 // of returns what the program has of the lock.
 func (h *Held) of() Holding { return h.Term.To().(Holding) }
 
-// HeldLocked has the locks that are not over.
-func (e *Entry) HeldLocked(yield func(Holding) bool) {
+// EachHeldLocked goes through the locks of the name that are not over, and some that are.
+func (e *Entry) EachHeldLocked(yield func(Holding) bool) {
 	for t := range e.Name.Terms {
 		if !yield(t.To().(Holding)) {
 			return
@@ -150,15 +150,23 @@ func (h *Held) OverLocked() context.Context {
 // tick runs at what was the deadline, or the end of the grace, when the timer was set.
 func (h *Held) tick() {
 	h.Lock()
+	if again, now := h.noticeLocked(), h.Now(); !again.IsZero() {
+		h.over.timer.Reset(again.Sub(now))
+	}
+	h.Unlock()
+}
+
+// noticeLocked looks whether the lock is over, and returns when to look again; zero means never.
+func (h *Held) noticeLocked() (again time.Time) {
 	now := h.Now()
 	switch {
 	case h.AtLocked(now) == quorum.Held: // extended meanwhile
-		h.over.timer.Reset(h.Term.Remaining(now))
+		again = h.Term.Deadline()
 	case h.Term.InGrace(now):
-		h.over.timer.Reset(h.Term.ExclusiveUntil().Sub(now))
+		again = h.Term.ExclusiveUntil()
 	}
 	h.cleanUpLocked()
-	h.Unlock()
+	return again
 }
 
 // cleanUpLocked sends the release if the lock is over and may have left keys, and waits for no answer. In the grace that has to wait

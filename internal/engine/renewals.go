@@ -14,8 +14,8 @@ import (
 // together, and other calls wait for what a node was sent before. With nodes 20 ms away so many are 12,800 renewals a second.
 const maxRenewing = 256
 
-// renewals are the locks of an Engine that are to be renewed. When too many are due at a time, they are renewed in the order in which
-// they are due.
+// renewals are the locks of an Engine that are to be renewed, and those of which the end is to be noticed. When too many are due at a
+// time, they have their turn in the order in which they are due.
 type renewals struct {
 	engine *Engine
 	epoch  time.Time // when they began
@@ -111,7 +111,7 @@ func (r *renewals) next() *Held {
 
 // renew begins to renew a lock, unless its renewals end.
 func (r *renewals) renew(h *Held) {
-	if h.abandon() {
+	if h.notRenewed() || h.abandon() {
 		return
 	}
 	g := r.engine
@@ -212,12 +212,14 @@ func (h *Held) RenewLocked(w *Want) bool {
 
 // stopRenewingLocked ends the renewals of the lock, if there are any.
 func (h *Held) stopRenewingLocked() {
-	if h.Term.Renewal != nil && h.Awaited && h.Term.At(h.Now()) == quorum.Held {
-		h.OverLocked() // no renewal will notice its end
-	}
+	renewed := h.Term.Renewal != nil
 	h.Term.Renewal = nil
 	h.Term.Tracked = false
-	h.engine.renewals.cancel(h)
+	if renewed && h.Awaited && h.Term.At(h.Now()) == quorum.Held {
+		h.engine.renewals.schedule(h, h.Term.Deadline()) // no renewal will notice its end
+	} else {
+		h.engine.renewals.cancel(h)
+	}
 }
 
 // ArmLocked schedules the next renewal, if there is to be one. While one is under way, its end does that.
@@ -243,11 +245,24 @@ func (h *Held) ArmLocked() {
 // AwaitLocked has the end of the lock noticed, though nobody asks how it stands.
 func (h *Held) AwaitLocked() {
 	h.Awaited = true
-	if h.Term.Renewal == nil {
-		h.OverLocked()
+	if h.Term.Renewal == nil && h.over == nil {
+		h.engine.renewals.schedule(h, h.Term.Deadline())
 	}
 	h.ArmLocked()
 	h.AtLocked(h.Now())
+}
+
+// notRenewed looks whether a lock is over that was due for that alone.
+func (h *Held) notRenewed() bool {
+	h.Lock()
+	defer h.Unlock()
+	if h.Term.Renewal != nil {
+		return false
+	}
+	if again := h.noticeLocked(); !again.IsZero() {
+		h.engine.renewals.schedule(h, again)
+	}
+	return true
 }
 
 // MostLocked returns the TTL of an extension for a handle that wants ttl, which is not more than the limit of the renewals leaves.

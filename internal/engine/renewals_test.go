@@ -51,7 +51,7 @@ func TestAutoExtend_LocksThatWaitForOthersAreRenewedInTheOrderInWhichTheyAreDue(
 func TestAutoExtend_ARenewalCanBeGivenUpFromWhenItIsCounted(t *testing.T) {
 	g := unanswered(t, clock.System())
 	h, r := renewed(g, "name", time.Hour), &g.renewals
-	h.Lock()
+	h.of().(*holding).begun = h.Lock
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -90,14 +90,18 @@ func (nobody) Report(*Round)                                   {}
 // holding is what a program has of a lock that nothing comes of.
 type holding struct {
 	Held
-	want Want
+	want  Want
+	begun func() // when a renewal begins
 }
 
 func (h *holding) Ended(quorum.Ending) {}
 
 func (h *holding) NewRenewal() *Extend {
 	x := new(Extend)
-	h.Begin(x, nobody{})
+	h.Prepare(x, nobody{})
+	if h.begun != nil {
+		h.begun()
+	}
 	return x
 }
 

@@ -62,8 +62,8 @@ func (r *Round) begin(in *lock.Round, e *Entry, of Caller) {
 	r.Round, r.entry, r.of, r.done = in, e, of, make(chan struct{})
 }
 
-// Renews reports whether r is a renewal, and returns the deadline that it was to move.
-func (r *Round) Renews() (before time.Time, ok bool) {
+// Renewal returns the deadline that r was to move, if it is a renewal.
+func (r *Round) Renewal() (before time.Time, ok bool) {
 	if r.renewal == nil {
 		return time.Time{}, false
 	}

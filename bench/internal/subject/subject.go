@@ -60,6 +60,7 @@ func All() []Subject {
 		{Name: "quorumlock-handoff-10ms", Open: openHandoff(10 * time.Millisecond)},
 		{Name: "quorumlock-handoff-fenced", Open: openHandoff(5*time.Millisecond, redlock.WithFencing())},
 		{Name: "quorumlock-fenced", Open: openFenced},
+		{Name: "quorumlock-ends", Open: openEnds},
 		{Name: "quorumlock-observed", Open: openObserved},
 		{Name: "quorumlock-prometheus", Open: openPrometheus},
 		{Name: "quorumlock-otel", Open: openOtel},

@@ -19,6 +19,11 @@ func openObserved(s Setup) (Client, error) {
 	return openLocker(s, redlock.WithObserver(event.ObserverFunc(func(event.Event) {})))
 }
 
+// openEnds opens a Locker with an Observer that wants to know of the ends of locks alone.
+func openEnds(s Setup) (Client, error) {
+	return openLocker(s, redlock.WithObserver(event.ObserverFunc(func(event.Event) {}), event.Ends))
+}
+
 func openPrometheus(s Setup) (Client, error) {
 	collector := promredlock.New()
 	if err := prometheus.NewRegistry().Register(collector); err != nil {
