@@ -10,37 +10,44 @@ import (
 
 // acquired reports the end of a call that took a lock, or did not.
 func (l *Locker) acquired(op event.Op, try bool, req request, lock *Lock, err error) {
-	reentered := lock != nil && lock.holder.call != req.call
-	if l.events.wants(kindCalls) {
-		l.emitAcquired(event.Acquire{Op: op, Try: try, Reentered: reentered}, req, lock, err)
-	} else {
-		l.events.endCall(req.call)
+	c, wants := req.call, l.events.wants(kindCalls)
+	if !wants {
+		l.events.endCall(c)
 	}
-	if lock != nil && !reentered && l.events.wants(kindEnds) {
-		h := lock.held
-		h.Lock()
-		lock.holder.beginLocked()
-		h.AwaitLocked()
-		h.Unlock()
+	e := event.Acquire{
+		Op: op, Try: try, Context: c.ctx, Call: c.id, Name: req.name, Start: c.start, Took: time.Since(c.start), Rounds: c.rounds, Err: err,
 	}
-}
-
-func (l *Locker) emitAcquired(e event.Acquire, req request, lock *Lock, err error) {
-	c := req.call
-	e.Context, e.Call, e.Name, e.Start, e.Took, e.Rounds, e.Err = c.ctx, c.id, req.name, c.start, time.Since(c.start), c.rounds, err
 	if c.rounds > 0 {
 		e.Wait = c.began.Sub(c.start)
 	}
-	switch {
-	case lock != nil:
-		e.Validity, e.Fence = lock.Remaining(), lock.Fence()
-		if e.Handoff = !e.Reentered && lock.holder != &lock.held.first; e.Handoff {
+	if lock == nil {
+		if wants && err == nil {
+			e.Err = failed(event.OpAcquire, req.name, errNoToken)
+		}
+		if wants {
+			l.events.emitEnd(c, e)
+		}
+		return
+	}
+	h, by := lock.held, lock.holder
+	h.Lock()
+	defer h.Unlock()
+	now := h.Now()
+	e.Reentered = by.call != c
+	if wants {
+		if h.StandsLocked(&lock.hold, now) == quorum.Held {
+			e.Validity = h.Term.Remaining(now)
+		}
+		if e.Handoff = !e.Reentered && by != &h.first; e.Handoff {
 			e.Wait = e.Took
 		}
-	case err == nil:
-		e.Err = failed(event.OpAcquire, req.name, errNoToken)
+		e.Fence = by.fence
+		l.events.emitEnd(c, e)
 	}
-	l.events.emitEnd(c, e)
+	if !e.Reentered && l.events.wants(kindEnds) {
+		by.beginLocked()
+		h.AwaitLocked(now)
+	}
 }
 
 // extended reports the end of an extension of a lock that had a deadline before it; zero if no node was asked. by is the holder who

@@ -65,6 +65,15 @@ func (l *Locker) wonLocked(e *engine.Entry, c *engine.Call, r *acquireRound, req
 // name returns the name of the lock.
 func (p *report) name(r *engine.Round) string { return p.locker.nameOf(r.Mark().Key) }
 
+// took returns how long the round has taken, and the time. It reads one clock, if it can: two for each vote can be seen at saturation.
+func (p *report) took(r *engine.Round) (time.Duration, time.Time) {
+	took := r.Took()
+	if p.call == nil || p.call.began.IsZero() {
+		return took, time.Now() // read behind Took, so that At less Took is not before the round
+	}
+	return took, p.call.began.Add(took)
+}
+
 // Raising implements [engine.Caller].
 func (p *report) Raising(r *engine.Round, node int, granted, number uint64) {
 	if l := p.locker; l.events.wants(kindRounds) {
@@ -77,9 +86,9 @@ func (p *report) Raising(r *engine.Round, node int, granted, number uint64) {
 // Voted implements [engine.Caller].
 func (p *report) Voted(r *engine.Round, node int, answer quorum.Answer, command string, err error) {
 	if l := p.locker; l.events.wants(kindVotes) {
-		took := r.Took() // read before At, so that At less Took is not before the round
+		took, at := p.took(r)
 		l.events.emitVote(p.call, event.Vote{
-			At: time.Now(), Op: p.op, Name: p.name(r), Node: node, Addr: l.addr(node),
+			At: at, Op: p.op, Name: p.name(r), Node: node, Addr: l.addr(node),
 			Answer: event.Answer(answer), Command: command, Err: err, Took: took,
 		})
 	}
@@ -105,7 +114,7 @@ func (p *report) Report(r *engine.Round) {
 		ended.Err = p.refusal
 	}
 	if e.wants(kindRounds) || p.refusal != nil && e.logsRefusal(ended) {
-		ended.Took, ended.At = r.Took(), time.Now() // in this order, as those of a vote
+		ended.Took, ended.At = p.took(r)
 		if grant := r.Grant(); p.refusal == nil && p.op != event.OpUnlock {
 			ended.Validity = grant.Deadline().Sub(grant.Start) - ended.Took
 		}

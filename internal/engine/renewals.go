@@ -51,7 +51,8 @@ func (r *renewals) cancel(h *Held) {
 	}
 }
 
-// armLocked makes the timer fire when the first lock is due. If as many are under way as there may be, the end of one sees to it.
+// armLocked makes the timer fire when the first lock is due, or before: then it is set anew, which costs less than to set it whenever
+// the first lock is released. If as many are under way as there may be, the end of one sees to it.
 func (r *renewals) armLocked() {
 	switch {
 	case len(r.under) == maxRenewing:
@@ -60,7 +61,7 @@ func (r *renewals) armLocked() {
 			r.timer.Stop()
 		}
 		r.firesAt = time.Time{}
-	case !r.firesAt.Equal(r.first()):
+	case r.firesAt.IsZero() || r.first().Before(r.firesAt):
 		r.firesAt = r.first()
 		wait := r.firesAt.Sub(r.engine.Clock.Now())
 		if r.timer == nil {
@@ -243,13 +244,13 @@ func (h *Held) ArmLocked() {
 }
 
 // AwaitLocked has the end of the lock noticed, though nobody asks how it stands.
-func (h *Held) AwaitLocked() {
+func (h *Held) AwaitLocked(now time.Time) {
 	h.Awaited = true
 	if h.Term.Renewal == nil && h.over == nil {
 		h.engine.renewals.schedule(h, h.Term.Deadline())
 	}
 	h.ArmLocked()
-	h.AtLocked(h.Now())
+	h.AtLocked(now)
 }
 
 // notRenewed looks whether a lock is over that was due for that alone.
