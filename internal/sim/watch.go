@@ -149,9 +149,11 @@ func (k *held) untracked() bool {
 	return k.extended(func(r *round) bool { return r.votes(quorum.Unsent) > 0 })
 }
 
-// extended reports whether an extension of the lock is as is says.
+// extended reports whether an extension of the lock for which nodes were asked is as is says.
 func (k *held) extended(is func(*round) bool) bool {
-	return slices.ContainsFunc(k.client.calls, func(r *round) bool { return r.lock == k && r.verb == extend && is(r) })
+	return slices.ContainsFunc(k.client.calls, func(r *round) bool {
+		return r.lock == k && r.verb == extend && !r.Grant().Start.IsZero() && is(r)
+	})
 }
 
 // holders counts the nodes that hold a lock.
