@@ -96,6 +96,10 @@ func (hashed) Observe(key string) *wire.Command {
 	return &wire.Command{Script: hashedObserve, Key: key, Parse: parseHashed, BySource: true, Tracked: true}
 }
 
+func (hashed) ObserveMaster(key string) *wire.Command {
+	return &wire.Command{Script: hashedObserve, Key: key, Parse: parseHashed, BySource: true}
+}
+
 func (hashed) Heal(key, value string) *wire.Command {
 	c := &wire.Command{Script: hashedHeal, Key: key, Token: value, Parse: parseHashed, Changes: true}
 	return c.With(value)
@@ -135,6 +139,14 @@ func TestForm_AFurtherKindOfLockIsAFormAndItsScripts(t *testing.T) {
 	require.GreaterOrEqual(t, holds(lock.Token()), 2)
 	_, err = second.TryLock(t.Context(), "name")
 	require.ErrorIs(t, err, ErrTaken)
+	seen, err := second.Inspect(t.Context(), "name")
+	require.NoError(t, err)
+	require.Equal(t, VerdictHeld, seen.Verdict)
+	require.Equal(t, lock.Token(), seen.Token)
+	attached, err := second.Attach(t.Context(), "name", seen.Token)
+	require.NoError(t, err)
+	_, err = attached.Detach(t.Context())
+	require.NoError(t, err)
 	require.NoError(t, lock.Extend(t.Context(), time.Hour))
 	require.Greater(t, lock.Remaining(), 50*time.Minute)
 
@@ -148,10 +160,9 @@ func TestForm_AFurtherKindOfLockIsAFormAndItsScripts(t *testing.T) {
 	lock = <-next // the release is pushed: the TTL is an hour
 	require.NotNil(t, lock)
 	require.GreaterOrEqual(t, holds(lock.Token()), 2)
-	for _, s := range servers {
-		_, err := s.Do("DEL", "app:name")
-		require.NoError(t, err)
-	}
+	removed, err := first.ForceUnlock(t.Context(), "name")
+	require.NoError(t, err)
+	require.Equal(t, lock.Token(), removed.Token)
 	require.ErrorIs(t, lock.Unlock(t.Context()), ErrNotHeld)
 
 	for _, s := range servers { // a key without a TTL

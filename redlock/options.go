@@ -216,8 +216,8 @@ func WithLogger(logger *slog.Logger) Option {
 }
 
 // WithObserver adds an [event.Observer], which is told of the events of some kinds: of all if none is named. A nil Observer, the
-// default, means none. Events that no Observer wants are not made, but for a few rare ones. If one wants [event.Ends], each held
-// lock has a timer, so that its end is noticed. If the option is given several times, each of the Observers is notified, in that order.
+// default, means none. Events that no Observer wants are not made, but for a few rare ones. If one wants [event.Ends], a timer of the
+// Locker notices the end of each lock. If the option is given several times, each of the Observers is notified, in that order.
 // A kind that does not exist is [ErrInvalid].
 func WithObserver(observer event.Observer, kinds ...event.Kind) Option {
 	return option(func(c *config) {

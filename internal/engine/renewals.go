@@ -112,7 +112,7 @@ func (r *renewals) next() *Held {
 
 // renew begins to renew a lock, unless its renewals end.
 func (r *renewals) renew(h *Held) {
-	if h.notRenewed() || h.abandon() {
+	if h.noticeOnly() || h.abandon() {
 		return
 	}
 	g := r.engine
@@ -253,8 +253,8 @@ func (h *Held) AwaitLocked(now time.Time) {
 	h.AtLocked(now)
 }
 
-// notRenewed looks whether a lock is over that was due for that alone.
-func (h *Held) notRenewed() bool {
+// noticeOnly looks whether a lock is over, if it is not renewed: it was due for that alone.
+func (h *Held) noticeOnly() bool {
 	h.Lock()
 	defer h.Unlock()
 	if h.Term.Renewal != nil {

@@ -31,6 +31,9 @@ type Form interface {
 	Remove(c *wire.Command, key string, seen Seen)
 	// Observe reads what the key holds and its TTL, see [wire.Reply]. It is tracked.
 	Observe(key string) *wire.Command
+	// ObserveMaster is Observe of a server that has to be a master: a replica, which holds what another node does, answers with the error
+	// of code READONLY. It is not tracked. A server whose user may not use INFO counts as a master.
+	ObserveMaster(key string) *wire.Command
 	// Seen is what the reply to an observation shows.
 	Seen(r wire.Reply) Seen
 	// Heal deletes the key if it holds a value that was seen and has no TTL.
@@ -104,9 +107,8 @@ func (text) Observe(key string) *wire.Command {
 	return c.With()
 }
 
-// ObserveMaster is Observe, where the key holds a string, of a server that has to be a master: a replica, which holds what another node does, answers with
-// the error of code READONLY. It is not tracked. A server whose user may not use INFO counts as a master.
-func ObserveMaster(key string) *wire.Command {
+// ObserveMaster implements [Form].
+func (text) ObserveMaster(key string) *wire.Command {
 	c := &wire.Command{Script: observeScript, Key: key, Parse: parseObserve, BySource: true}
 	return c.With("master")
 }

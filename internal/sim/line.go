@@ -97,7 +97,7 @@ func (f receiver) Reply(_ wire.Tag, r wire.Reply) { f(r) }
 
 // force deletes what is observed under a key. Package redlock observes all nodes before.
 func (l *line) force(key string) {
-	l.ask(form.ObserveMaster(key), receiver(func(r wire.Reply) {
+	l.ask(form.Exclusive{}.ObserveMaster(key), receiver(func(r wire.Reply) {
 		if seen := l.client.form.Seen(r); seen.Answer == quorum.Yes {
 			cmd := new(wire.Command)
 			l.client.form.Remove(cmd, key, seen)
