@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/pool"
@@ -40,8 +41,7 @@ func TestTryLock_OfALockThatIsHeldIsRefused(t *testing.T) {
 
 		for _, contender := range []*redlock.Locker{locker, other} {
 			_, err := contender.TryLock(t.Context(), "name")
-			require.ErrorIs(t, err, redlock.ErrTaken)
-			require.NotErrorIs(t, err, redlock.ErrNoQuorum)
+			requireIs(t, err, redlock.ErrTaken, not{redlock.ErrNoQuorum})
 			refusal := c.refused(err)
 			require.Equal(t, "acquire", refusal.Op)
 			require.Equal(t, "name", refusal.Name)
@@ -67,9 +67,7 @@ func TestTryLock_LeavesTheKeyOfAnotherClientAlone(t *testing.T) {
 		t.Run(fmt.Sprint(n, " nodes"), func(t *testing.T) {
 			onBoth(t, n, func(t *testing.T, c *cluster) {
 				locker := c.locker()
-				for i := range theirs {
-					c.do(i, "SET", "name", "theirs", "PX", long.Milliseconds())
-				}
+				c.doFirst(theirs, "SET", "name", "theirs", "PX", long.Milliseconds())
 				_, err := locker.TryLock(t.Context(), "name")
 				require.ErrorIs(t, err, redlock.ErrTaken)
 				_ = c.refused(err)
@@ -172,8 +170,7 @@ func TestUnlock_NoAcquireLandsAfterIt(t *testing.T) {
 		freeze(c.processes[0], c.processes[4])
 		require.NoError(t, take(t, locker, "held and released").Unlock(t.Context()))
 		c.processes[1].Freeze()
-		_, err := locker.TryLock(briefly(t), "refused")
-		require.Error(t, err)
+		require.Error(t, errOf(locker.TryLock(briefly(t), "refused")))
 		thaw(c.processes[0], c.processes[1], c.processes[4])
 		c.eventuallyEmpty()
 	}
@@ -189,8 +186,7 @@ func TestTryLock_StragglersDoNotWriteWhatTheNextLockReads(t *testing.T) {
 				name := fmt.Sprintf("name %d", i)
 				for range 100 {
 					lock, err := locker.TryLock(t.Context(), name)
-					if err != nil {
-						t.Error(err)
+					if !assert.NoError(t, err) {
 						return
 					}
 					_ = lock.ValidUntil()
@@ -199,9 +195,7 @@ func TestTryLock_StragglersDoNotWriteWhatTheNextLockReads(t *testing.T) {
 					} else {
 						_ = err.Error()
 					}
-					if err := lock.Unlock(t.Context()); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, lock.Unlock(t.Context()))
 				}
 			})
 		}
@@ -225,9 +219,7 @@ func TestLock_DoesNotWaitForNodesThatAreClosed(t *testing.T) {
 		for _, waiter := range append(waiters, lockBeside(t.Context(), locker, "name"), lockBeside(t.Context(), locker, "free")) {
 			h := receive(t, waiter, "the end of a call")
 			require.Nil(t, h.lock)
-			require.ErrorIs(t, h.err, nodeerr.ErrClosed)
-			require.ErrorIs(t, h.err, redlock.ErrNoQuorum)
-			require.NotErrorIs(t, h.err, redlock.ErrClosed)
+			requireIs(t, h.err, nodeerr.ErrClosed, redlock.ErrNoQuorum, not{redlock.ErrClosed})
 			_ = c.refused(h.err)
 		}
 	})

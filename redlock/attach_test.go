@@ -31,9 +31,7 @@ func TestAttach_TakesUpALockByItsToken(t *testing.T) {
 		require.LessOrEqual(t, attached.Remaining(), time.Minute, "what is left, and no more")
 
 		require.NoError(t, attached.Extend(t.Context(), long))
-		for i := range c.servers {
-			eventually(t, func() bool { return c.ttl(i, "name") > long/2 }, "server %d", i)
-		}
+		c.each(func(i int) { eventually(t, func() bool { return c.ttl(i, "name") > long/2 }, "server %d", i) })
 		require.Less(t, lock.Remaining(), 2*time.Minute, "who held it before does not notice")
 		require.NoError(t, attached.Unlock(t.Context()))
 		require.ErrorIs(t, attached.Err(), redlock.ErrReleased)
@@ -50,9 +48,7 @@ func TestAttach_RenewsTheLockThatItTookUp(t *testing.T) {
 		require.LessOrEqual(t, attached.Remaining(), 10*time.Minute)
 		fake.Advance(attached.Remaining() - 1)
 		eventually(t, func() bool { return attached.Remaining() > 15*time.Minute }, "a renewal")
-		for i := range c.servers {
-			eventually(t, func() bool { return c.ttl(i, "name") > 20*time.Minute }, "server %d", i)
-		}
+		c.each(func(i int) { eventually(t, func() bool { return c.ttl(i, "name") > 20*time.Minute }, "server %d", i) })
 		require.NoError(t, attached.Err())
 		require.NoError(t, attached.Unlock(t.Context()))
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
@@ -107,9 +103,7 @@ func TestAttach_RefusesWhatIsNotHeld(t *testing.T) {
 		require.GreaterOrEqual(t, held, 3)
 		refused("name", lock.Token()[:8]) // no part of a token is a token
 		refused("another name", lock.Token())
-		for i := range 3 {
-			c.do(i, "DEL", "name")
-		}
+		c.doFirst(3, "DEL", "name")
 		refused("name", lock.Token()) // a minority has it
 		c.doAll("SET", "short", "token", "PX", 2)
 		require.ErrorIs(t, errOf(locker.Attach(t.Context(), "short", "token")), redlock.ErrNotHeld)
@@ -133,9 +127,7 @@ func TestAttach_WithoutAMajorityOfAnswersTakesUpNothing(t *testing.T) {
 		locker := c.locker()
 		freeze(c.processes...)
 		if c.processes != nil {
-			_, err := locker.Attach(briefly(t), "name", lock.Token())
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			requireIs(t, errOf(locker.Attach(briefly(t), "name", lock.Token())), context.DeadlineExceeded, redlock.ErrNoQuorum)
 		}
 		thaw(c.processes...)
 		kill(c.servers[0], c.servers[1])

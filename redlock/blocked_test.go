@@ -58,9 +58,7 @@ func TestTryLock_LogsOnceAMinuteThatTooFewNodesGrantLocks(t *testing.T) {
 	c, log, fake := onReal(t, 3), &logBuffer{}, clocktest.New()
 	locker := c.logsTo(log, slog.LevelWarn, redlock.WithClock(fake))
 	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
-	for i := range 2 {
-		c.do(i, "CONFIG", "SET", "min-replicas-to-write", 1)
-	}
+	c.doFirst(2, "CONFIG", "SET", "min-replicas-to-write", 1)
 	for minute := range 2 {
 		for i := range 5 {
 			require.ErrorIs(t, errOf(locker.TryLock(t.Context(), fmt.Sprint("name-", i))), redlock.ErrNoQuorum)

@@ -100,9 +100,9 @@ func TestClose_LeavesTheNodesToTheLastOfSeveralFunctions(t *testing.T) {
 		require.NoError(t, r.finish(t, nil))
 		c.eventuallyEmptyOf(r.lock.Name())
 	}
-	for i := range c.servers {
+	c.each(func(i int) {
 		eventually(t, func() bool { return c.info(i, "clients", "connected_clients") == "1" }, "no connection is left")
-	}
+	})
 }
 
 // eventuallyEmptyOf waits until no server holds a key.
@@ -127,8 +127,7 @@ func TestClose_OfTheNodesUnderAFunctionOfDoIsAnError(t *testing.T) {
 					require.NoError(t, node.Close())
 				}
 				err := r.finish(t, want)
-				require.ErrorIs(t, err, redlock.ErrNoQuorum)
-				require.ErrorIs(t, err, nodeerr.ErrClosed)
+				requireIs(t, err, redlock.ErrNoQuorum, nodeerr.ErrClosed)
 				require.NotErrorIs(t, err, redlock.ErrClosed, "the function has run")
 				require.NotErrorIs(t, err, redlock.ErrNotHeld)
 				if want != nil {
@@ -152,8 +151,7 @@ func TestClose_OfALockerThatCannotReleaseIsAnErrorOfDo(t *testing.T) {
 	kill(c.servers[1:]...)
 	require.NoError(t, locker.Close())
 	err := r.finish(t, nil)
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	require.NotErrorIs(t, err, redlock.ErrClosed)
+	requireIs(t, err, redlock.ErrNoQuorum, not{redlock.ErrClosed})
 	restart(c.servers[1:]...)
 }
 
@@ -272,8 +270,7 @@ func TestShutdown_WaitsForTheFunctionsOfDo(t *testing.T) {
 				require.EqualError(t, locker.Shutdown(over), "redlock: shutdown: context canceled (SIGTERM again)")
 				require.ErrorIs(t, receive(t, waiting, "the end of Lock").err, redlock.ErrClosed)
 
-				done := make(chan error, 1)
-				go func() { done <- locker.Shutdown(t.Context()) }()
+				done := beside(func() error { return locker.Shutdown(t.Context()) })
 				for _, r := range []*running{first, second} {
 					receive(t, r.ctx.Done(), "the end of the context")
 					require.ErrorIs(t, context.Cause(r.ctx), redlock.ErrClosed)

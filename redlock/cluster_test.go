@@ -212,8 +212,21 @@ func (c *cluster) do(i int, cmd string, args ...any) any {
 // doAll runs one command on every server.
 func (c *cluster) doAll(cmd string, args ...any) {
 	c.tb.Helper()
-	for i := range c.servers {
+	c.each(func(i int) { c.do(i, cmd, args...) })
+}
+
+// doFirst runs one command on the first n servers.
+func (c *cluster) doFirst(n int, cmd string, args ...any) {
+	c.tb.Helper()
+	for i := range n {
 		c.do(i, cmd, args...)
+	}
+}
+
+// each calls a function for every server.
+func (c *cluster) each(call func(i int)) {
+	for i := range c.servers {
+		call(i)
 	}
 }
 
@@ -263,9 +276,9 @@ func (c *cluster) common(key string) (value string) {
 // eventuallyEmpty waits until no server holds any key.
 func (c *cluster) eventuallyEmpty() {
 	c.tb.Helper()
-	for i := range c.servers {
+	c.each(func(i int) {
 		eventually(c.tb, func() bool { return c.do(i, "DBSIZE") == int64(0) }, "server %d still holds a key", i)
-	}
+	})
 }
 
 // eventually waits for what is bound to happen; the bound is only there to end a test that has failed.
@@ -346,6 +359,27 @@ func detach(tb testing.TB, lock *redlock.Lock) (token string) {
 	return token
 }
 
+// requireIs fails the test unless an error is all of some others, and none of those that are in not{}.
+func requireIs(tb testing.TB, err error, all ...error) {
+	tb.Helper()
+	for _, one := range all {
+		if other, ok := one.(not); ok { //nolint:errorlint // the very value is meant
+			require.NotErrorIs(tb, err, other.error)
+		} else {
+			require.ErrorIs(tb, err, one)
+		}
+	}
+}
+
+type not struct{ error }
+
+// beside has a call run on another goroutine, and returns where its error comes.
+func beside(call func() error) chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- call() }()
+	return ended
+}
+
 // errOf returns the error of a call that returns something else, too.
 func errOf[T any](_ T, err error) error { return err }
 
@@ -418,9 +452,9 @@ func (c *cluster) settled() int {
 // eventuallyTracked waits until every server has a key to tell of.
 func (c *cluster) eventuallyTracked() {
 	c.tb.Helper()
-	for i := range c.servers {
+	c.each(func(i int) {
 		eventually(c.tb, func() bool { return c.info(i, "stats", "tracking_total_keys") != "0" }, "server %d tracks", i)
-	}
+	})
 }
 
 // pass lets time go by, in which something must not happen.
@@ -753,15 +787,11 @@ var noPolls = redlock.WithBackoff(long, long)
 func (c *cluster) foreign(name string, ttl time.Duration) (release func()) {
 	c.tb.Helper()
 	const value = "Zm9yZWlnbg==" // any text
-	for i := range c.servers {
-		require.Equal(c.tb, "OK", c.do(i, "SET", name, value, "NX", "PX", ttl.Milliseconds()))
-	}
+	c.each(func(i int) { require.Equal(c.tb, "OK", c.do(i, "SET", name, value, "NX", "PX", ttl.Milliseconds())) })
 	return func() {
 		c.tb.Helper()
 		const script = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) else return 0 end`
-		for i := range c.servers {
-			require.EqualValues(c.tb, 1, c.do(i, "EVAL", script, 1, name, value))
-		}
+		c.each(func(i int) { require.EqualValues(c.tb, 1, c.do(i, "EVAL", script, 1, name, value)) })
 	}
 }
 

@@ -65,8 +65,7 @@ func TestDo_WaitsForItsTurnAndDoesNotRunTheFunctionWithoutIt(t *testing.T) {
 		receive(t, w.waiting, "its place in the queue")
 		cancel()
 		err := receive(t, ended, "the end of Do")
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, redlock.ErrTaken)
+		requireIs(t, err, context.Canceled, redlock.ErrTaken)
 	})
 }
 
@@ -104,9 +103,7 @@ func TestDo_EndsTheContextOfTheFunctionWhenTheLockIsLost(t *testing.T) {
 		for how, lose := range map[string]func(*redlock.Lock){
 			"by force": func(*redlock.Lock) { c.free("name") },
 			"to another": func(lock *redlock.Lock) {
-				for i := range c.servers {
-					c.do(i, "SET", "name", "theirs", "PX", long.Milliseconds())
-				}
+				c.each(func(i int) { c.do(i, "SET", "name", "theirs", "PX", long.Milliseconds()) })
 			},
 		} {
 			t.Run(how, func(t *testing.T) {
@@ -121,8 +118,7 @@ func TestDo_EndsTheContextOfTheFunctionWhenTheLockIsLost(t *testing.T) {
 					return failed
 				}, redlock.TTL(30*time.Minute))
 				require.ErrorIs(t, context.Cause(over), redlock.ErrLost)
-				require.ErrorIs(t, err, failed)
-				require.ErrorIs(t, err, redlock.ErrLost)
+				requireIs(t, err, failed, redlock.ErrLost)
 				c.doAll("DEL", "name")
 			})
 		}
@@ -133,8 +129,7 @@ func TestDo_EndsTheContextOfTheFunctionWhenTheLockIsLost(t *testing.T) {
 				c.doAll("DEL", "name")
 				return failed
 			})
-			require.ErrorIs(t, err, failed)
-			require.ErrorIs(t, err, redlock.ErrNotHeld)
+			requireIs(t, err, failed, redlock.ErrNotHeld)
 		})
 		t.Run("without nodes", func(t *testing.T) {
 			fake := clocktest.New()
@@ -347,8 +342,7 @@ func TestDo_SaysWhetherTheFunctionHasRun(t *testing.T) {
 			locker.Do(t.Context(), "free", nil):  redlock.ErrInvalid,
 			locker.Do(t.Context(), "taken", ran(nil), redlock.MaxWait(0)): redlock.ErrTaken,
 		} {
-			require.ErrorIs(t, err, redlock.ErrNotRun)
-			require.ErrorIs(t, err, is)
+			requireIs(t, err, redlock.ErrNotRun, is)
 			var about *redlock.LockError
 			require.ErrorAs(t, err, &about)
 		}
@@ -358,15 +352,13 @@ func TestDo_SaysWhetherTheFunctionHasRun(t *testing.T) {
 		require.Equal(t, mine, locker.Do(t.Context(), "free", ran(mine)))
 		nested := locker.Do(t.Context(), "free", ran(fmt.Errorf("%w: %w", mine, taken)))
 		require.NotErrorIs(t, nested, redlock.ErrNotRun, "the outer function has run")
-		require.ErrorIs(t, nested, mine)
-		require.ErrorIs(t, nested, redlock.ErrTaken)
+		requireIs(t, nested, mine, redlock.ErrTaken)
 		require.ErrorAs(t, nested, new(*redlock.QuorumError))
 		require.EqualError(t, nested, "mine: "+taken.Error())
 
 		require.NoError(t, holder.Unlock(t.Context()))
 		require.NoError(t, locker.Close())
 		err := locker.Do(t.Context(), "free", ran(nil))
-		require.ErrorIs(t, err, redlock.ErrNotRun)
-		require.ErrorIs(t, err, redlock.ErrClosed)
+		requireIs(t, err, redlock.ErrNotRun, redlock.ErrClosed)
 	})
 }

@@ -59,8 +59,7 @@ func TestQuorumError_HasTheReasonOfEachServer(t *testing.T) {
 					require.NoError(t, os.Mkdir(filepath.Join(p.Dir(), "dump.rdb"), 0o700))
 				}
 				for _, command := range refusal.commands {
-					_, err := p.Do(command[0].(string), command[1:]...)
-					require.NoError(t, err, command)
+					require.NoError(t, errOf(p.Do(command[0].(string), command[1:]...)), command)
 				}
 				eventually(t, func() bool {
 					_, err := p.Do("SET", "probe", "")
@@ -130,11 +129,7 @@ func TestQuorumError_NamesAServerThatAScriptBlocks(t *testing.T) {
 	c := onReal(t, 1, "--lua-time-limit", "1").mayLeave() // an Unlock may be refused
 	locker := c.locker()
 	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
-	ended := make(chan error, 1)
-	go func() {
-		_, err := c.servers[0].Do("EVAL", "while true do end", 0)
-		ended <- err
-	}()
+	ended := beside(func() error { return errOf(c.servers[0].Do("EVAL", "while true do end", 0)) })
 	eventually(t, func() bool {
 		lock, err := locker.TryLock(t.Context(), rand.Text())
 		if err == nil {
@@ -210,8 +205,7 @@ func TestQuorumError_NoReasonIsOutOfReachOfErrorsAs(t *testing.T) {
 	c.do(0, "CONFIG", "SET", "min-replicas-to-write", 1)
 	_, err := c.locker().Lock(briefly(t), "name")
 
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	requireIs(t, err, redlock.ErrNoQuorum, context.DeadlineExceeded)
 	var refusal *redlock.QuorumError
 	require.ErrorAs(t, err, &refusal)
 	var node *redlock.NodeError
@@ -320,8 +314,7 @@ func TestLockError_TheEndOfAnotherLockIsNotThatOfThisOne(t *testing.T) {
 			require.NoError(t, a.Unlock(t.Context()))
 			receive(t, ctx.Done(), "the end of A")
 			for _, err := range []error{b.Extend(ctx, time.Minute), errOf(locker.Lock(ctx, "C"))} {
-				require.ErrorIs(t, err, context.Canceled)
-				require.NotErrorIs(t, err, redlock.ErrNotHeld)
+				requireIs(t, err, context.Canceled, not{redlock.ErrNotHeld})
 				require.ErrorContains(t, err, `("A": lock is released)`)
 			}
 			require.NoError(t, b.Err())

@@ -104,9 +104,7 @@ func TestObserver_SeesASplitVote(t *testing.T) {
 	locker := c.locker(redlock.WithObserver(seen))
 	seen.connect(t, locker, 5)
 	split := func(nodes int) bool {
-		for i := range nodes {
-			c.do(i, "SET", "name", "theirs", "PX", long.Milliseconds())
-		}
+		c.doFirst(nodes, "SET", "name", "theirs", "PX", long.Milliseconds())
 		before := len(eventsOf[event.Acquire](seen))
 		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
 		waitFor[event.Acquire](t, seen, before+1)
@@ -338,8 +336,7 @@ func TestObserver_IsToldWhatOperatorsDo(t *testing.T) {
 	c, seen := onReal(t, 3), &recorder{}
 	locker := c.locker(redlock.WithObserver(seen), prefixed, redlock.WithHeal(time.Millisecond))
 	require.NoError(t, errOf(locker.TryLock(t.Context(), "name", redlock.Metadata("backup"))))
-	_, err := locker.ForceUnlock(t.Context(), "name")
-	require.NoError(t, err)
+	require.NoError(t, errOf(locker.ForceUnlock(t.Context(), "name")))
 	forced := waitFor[event.ForceUnlock](t, seen, 1)[0]
 	require.Equal(t, event.ForceUnlock{At: forced.At, Name: "name", Nodes: 3, Metadata: "backup"}, forced)
 

@@ -37,9 +37,7 @@ func TestExtremes_WhoWaitsForAKeyWithAnEndlessTTLDoesNotSpin(t *testing.T) {
 					c.silence()
 				}
 				c.doAll("SET", "name", "theirs")
-				for i := range c.servers {
-					require.EqualValues(t, 1, c.do(i, expire[0].(string), expire[1:]...))
-				}
+				c.each(func(i int) { require.EqualValues(t, 1, c.do(i, expire[0].(string), expire[1:]...)) })
 				locker, seen := c.observed(redlock.WithBackoff(50*time.Millisecond, time.Second))
 				waiter := lockBeside(t.Context(), locker, "name")
 				seen.waitForRefusals(t, 1)
@@ -60,12 +58,8 @@ func TestExtremes_AKeyWithAnEndlessTTLIsInspectedAttachedAndExtended(t *testing.
 		for fencing, opts := range map[bool][]redlock.Option{false: nil, true: {redlock.WithFencing()}} {
 			locker := c.locker(opts...)
 			lock := take(t, locker, "name")
-			for i := range c.servers {
-				eventually(t, func() bool { return c.value(i, "name") != "" }, "it is everywhere")
-			}
-			for i := range c.servers {
-				require.EqualValues(t, 1, c.do(i, "PEXPIRE", "name", ttl))
-			}
+			c.each(func(i int) { eventually(t, func() bool { return c.value(i, "name") != "" }, "it is everywhere") })
+			c.each(func(i int) { require.EqualValues(t, 1, c.do(i, "PEXPIRE", "name", ttl)) })
 			require.Greater(t, inspect(t, locker, "name").TTL, 90*365*24*time.Hour)
 			require.NoError(t, lock.Extend(t.Context(), 2*long), "fencing: %v", fencing)
 			require.LessOrEqual(t, lock.Remaining(), 2*long)
@@ -99,9 +93,7 @@ func TestExtremes_WhatStrangersPublishTakesNoMemory(t *testing.T) {
 		message := strings.Repeat("\n", size)
 		allocated := allocation(func() {
 			for range max(1, (8<<20)/size) {
-				for i := range c.servers {
-					require.EqualValues(t, 1, c.do(i, "PUBLISH", channel, message))
-				}
+				c.each(func(i int) { require.EqualValues(t, 1, c.do(i, "PUBLISH", channel, message)) })
 			}
 			for range 20 { // replies come behind what was published before
 				require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
@@ -206,9 +198,7 @@ func TestExtremes_EveryDurationIsRefusedOrDoesWhatItSays(t *testing.T) {
 // when it is released.
 func requireInOrder(t *testing.T, c *cluster, locker, other *redlock.Locker, lock *redlock.Lock, key, what string, args ...any) {
 	t.Helper()
-	for i := range c.servers {
-		eventually(t, func() bool { return c.value(i, key) != "" }, what, args...)
-	}
+	c.each(func(i int) { eventually(t, func() bool { return c.value(i, key) != "" }, what, args...) })
 	remaining := lock.Remaining()
 	require.Positive(t, remaining, append([]any{what}, args...)...)
 	require.Equal(t, lock.ValidUntil().After(time.Now()), lock.Err() == nil, append([]any{what}, args...)...)

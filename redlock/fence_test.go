@@ -37,9 +37,9 @@ func (c *cluster) counter(i int, name string) uint64 {
 // as far.
 func (c *cluster) eventuallyFenced(lock *redlock.Lock) {
 	c.tb.Helper()
-	for i := range c.servers {
+	c.each(func(i int) {
 		eventually(c.tb, func() bool { return strings.HasPrefix(c.value(i, lock.Name()), lock.Token()+"|") }, "server %d", i)
-	}
+	})
 	majority := len(c.servers)/2 + 1
 	require.GreaterOrEqual(c.tb, c.holding(lock.Name(), fenced(lock)), majority)
 	reached := 0
@@ -265,9 +265,7 @@ func TestFence_ANodeThatIsGivenTheLockAgainCountsOnFromIt(t *testing.T) {
 		c.do(1, "FLUSHALL")
 		require.NoError(t, lock.Extend(t.Context(), long))
 		c.eventuallyHeld("name", fenced(lock))
-		for i := range c.servers {
-			require.GreaterOrEqual(t, c.counter(i, "name"), lock.Fence())
-		}
+		c.each(func(i int) { require.GreaterOrEqual(t, c.counter(i, "name"), lock.Fence()) })
 		require.NoError(t, lock.Unlock(t.Context()))
 	})
 }
@@ -372,8 +370,7 @@ func TestFence_TakesOneRoundTripInTheSteadyState(t *testing.T) {
 	acquires := 0
 	for range rounds {
 		for _, child := range children {
-			_, err := fmt.Fprintln(child.in, "go")
-			require.NoError(t, err)
+			require.NoError(t, errOf(fmt.Fprintln(child.in, "go")))
 			line, err := child.out.ReadString('\n')
 			require.NoError(t, err)
 			require.Equal(t, "done", strings.TrimSpace(line))
@@ -469,17 +466,11 @@ func TestTryLock_ThatEndsInItsSecondRoundTripNamesTheNodesThatHadNotAgreed(t *te
 		}
 	}))
 	ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
-	for i := range c.servers {
-		c.do(i, "SET", "{name}:fence", ahead+uint64(1000*i))
-	}
+	c.each(func(i int) { c.do(i, "SET", "{name}:fence", ahead+uint64(1000*i)) })
 	locker := lockerOver(t, nodes, redlock.WithFencing())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := locker.TryLock(ctx, "name")
-		ended <- err
-	}()
+	ended := beside(func() error { return errOf(locker.TryLock(ctx, "name")) })
 	receive(t, raised, "a second round trip")
 	cancel()
 	err := receive(t, ended, "the end")

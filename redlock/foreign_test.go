@@ -30,9 +30,7 @@ var data = map[string][]any{
 // put puts somebody's data on the first n servers.
 func (c *cluster) put(n int, what string) {
 	c.tb.Helper()
-	for i := range n {
-		c.do(i, data[what][0].(string), data[what][1:]...)
-	}
+	c.doFirst(n, data[what][0].(string), data[what][1:]...)
 }
 
 // dumps returns what the servers hold.
@@ -84,8 +82,7 @@ func TestLock_DoesNotWaitForEverForSomebodysData(t *testing.T) {
 					first, second := lockBeside(ctx, locker, "name"), lockBeside(ctx, locker, "name")
 					c.saysData(receive(t, first, "the end of Lock").err, n)
 					c.saysData(receive(t, second, "the end of Lock").err, n)
-					_, err := locker.TryLock(ctx, "name")
-					c.saysData(err, n)
+					c.saysData(errOf(locker.TryLock(ctx, "name")), n)
 					require.Equal(t, before, c.dumps())
 				})
 			}
@@ -158,9 +155,7 @@ func TestLock_SaysOnceInTheLogThatItWaitsForAKeyWithoutATTL(t *testing.T) {
 		require.Empty(t, waiter)
 		cancel()
 		err := receive(t, waiter, "the end of Lock").err
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.ErrorIs(t, err, nodeerr.ErrNoExpiry)
+		requireIs(t, err, context.Canceled, redlock.ErrTaken, nodeerr.ErrNoExpiry)
 		require.Equal(t, 3, c.holding("app:name", "somebody"))
 		require.Regexp(t, `the key has no expiry, and was seen unchanged for \d+m`, err.Error())
 		require.NotContains(t, log.String(), "somebody", "the value may be a secret")
@@ -180,10 +175,7 @@ func TestTryLock_SaysThatTheKeyHasNoTTL(t *testing.T) {
 				}
 				locker := c.locker(opts...)
 				for range 200 {
-					_, err := locker.TryLock(t.Context(), "name")
-					require.ErrorIs(t, err, redlock.ErrTaken)
-					require.ErrorIs(t, err, nodeerr.ErrNoExpiry)
-					require.ErrorIs(t, err, nodeerr.ErrHeld)
+					requireIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken, nodeerr.ErrNoExpiry, nodeerr.ErrHeld)
 				}
 				for i := range n/2 + 1 {
 					require.Equal(t, "somebody", c.value(i, "name"))
@@ -210,9 +202,7 @@ func TestTryLock_HealsAKeyThatHasHadNoTTLForLong(t *testing.T) {
 				const after = 10 * time.Minute
 				locker := c.locker(append(opts, prefixed, redlock.WithClock(fake), redlock.WithHeal(after))...)
 				for range 10 {
-					_, err := locker.TryLock(t.Context(), "name")
-					require.ErrorIs(t, err, redlock.ErrTaken)
-					require.ErrorIs(t, err, nodeerr.ErrNoExpiry)
+					requireIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken, nodeerr.ErrNoExpiry)
 					require.Equal(t, 3, c.holding("app:name", "somebody"), "too early")
 					fake.Advance(after / 10)
 				}
@@ -306,8 +296,7 @@ func (c *cluster) atOnce(i int, commands ...[]any) {
 	for _, words := range commands {
 		require.NoError(c.tb, conn.Send(words[0].(string), words[1:]...))
 	}
-	_, err = conn.Do("EXEC")
-	require.NoError(c.tb, err)
+	require.NoError(c.tb, errOf(conn.Do("EXEC")))
 }
 
 // No call but one that finds a key without a TTL costs more than a round.
@@ -350,9 +339,7 @@ func TestLock_DoesNotWaitForSomebodysDataInThePlaceOfTheCounter(t *testing.T) {
 	c.doAll("SET", "{app:name}:fence", "junk")
 	locker := c.logsTo(log, slog.LevelInfo, prefixed, redlock.WithFencing())
 	for _, take := range []func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error){locker.TryLock, locker.Lock} {
-		_, err := take(t.Context(), "name")
-		require.ErrorIs(t, err, redlock.ErrForeign)
-		require.NotErrorIs(t, err, redlock.ErrNoQuorum)
+		requireIs(t, errOf(take(t.Context(), "name")), redlock.ErrForeign, not{redlock.ErrNoQuorum})
 	}
 	require.Equal(t, "WARN data of another program is in the way of a lock name", lines(t, log, 1)[0])
 	require.NoError(t, locker.Close())

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -98,14 +99,11 @@ func TestLock_NoIncrementUnderItIsLost(t *testing.T) {
 						all.Go(func() {
 							for range increments {
 								lock, err := locker.Lock(t.Context(), "counter")
-								if err != nil {
-									t.Error(err)
+								if !assert.NoError(t, err) {
 									return
 								}
 								counter++
-								if err := lock.Unlock(t.Context()); err != nil {
-									t.Error(err)
-								}
+								assert.NoError(t, lock.Unlock(t.Context()))
 							}
 						})
 					}

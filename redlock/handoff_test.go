@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -93,9 +94,7 @@ func TestLocalHandoff_AnEarlierHolderHasNoEffectOnThePresentOne(t *testing.T) {
 		for range 2 {
 			require.ErrorIs(t, first.Unlock(t.Context()), redlock.ErrReleased)
 		}
-		_, err := locker.TryLock(context.WithoutCancel(late), "name", redlock.Reentrant())
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.NotErrorIs(t, err, redlock.ErrDeadlock)
+		requireIs(t, errOf(locker.TryLock(context.WithoutCancel(late), "name", redlock.Reentrant())), redlock.ErrTaken, not{redlock.ErrDeadlock})
 
 		require.NoError(t, second.Err())
 		require.Equal(t, before, second.ValidUntil())
@@ -223,8 +222,7 @@ func TestLocalHandoff_WhoeverGivesUpAfterwardsLearnsThatTheLockIsTaken(t *testin
 		lock := won(t, second)
 		cancel()
 		end := receive(t, third, "the end of Lock")
-		require.ErrorIs(t, end.err, redlock.ErrTaken)
-		require.NotErrorIs(t, end.err, redlock.ErrNoQuorum)
+		requireIs(t, end.err, redlock.ErrTaken, not{redlock.ErrNoQuorum})
 		restart(c.servers[0], c.servers[1])
 		eventually(t, func() bool { return !errors.Is(lock.Unlock(t.Context()), redlock.ErrNoQuorum) }, "the nodes are back")
 		c.eventuallyEmpty()
@@ -481,8 +479,7 @@ func TestLocalHandoff_NoTwoHoldALockWhateverBecomesOfThoseWhoWait(t *testing.T) 
 						if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redlock.ErrTaken) || errors.Is(err, redlock.ErrNoQuorum) {
 							continue
 						}
-						if err != nil {
-							t.Error(err)
+						if !assert.NoError(t, err) {
 							return
 						}
 						if !inside.TryLock() {
@@ -501,9 +498,7 @@ func TestLocalHandoff_NoTwoHoldALockWhateverBecomesOfThoseWhoWait(t *testing.T) 
 							_ = lock.Token()
 						}
 						inside.Unlock()
-						if err := lock.Unlock(t.Context()); err != nil {
-							t.Error(err)
-						}
+						assert.NoError(t, lock.Unlock(t.Context()))
 					}
 				})
 			}

@@ -32,8 +32,7 @@ func TestInspect_CountsAServerUnderTwoNamesOnce(t *testing.T) {
 	require.Equal(t, redlock.VerdictUnknown, state.Verdict)
 	require.ErrorIs(t, errOf(locker.Attach(t.Context(), "name", "token")), nodeerr.ErrSameServer)
 	removed, err := locker.ForceUnlock(t.Context(), "name")
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	require.ErrorIs(t, err, nodeerr.ErrSameServer)
+	requireIs(t, err, redlock.ErrNoQuorum, nodeerr.ErrSameServer)
 	require.Equal(t, redlock.VerdictUnknown, removed.Verdict)
 }
 
@@ -147,9 +146,7 @@ func TestInspect_SomebodysDataIsNotAMissingAnswer(t *testing.T) {
 			require.Empty(t, s.Nodes[i].Token)
 		}
 		require.NoError(t, s.Nodes[2].Err)
-		_, err := c.locker().Attach(t.Context(), "name", "token")
-		require.ErrorIs(t, err, redlock.ErrNotHeld)
-		require.ErrorIs(t, err, nodeerr.ErrForeign)
+		requireIs(t, errOf(c.locker().Attach(t.Context(), "name", "token")), redlock.ErrNotHeld, nodeerr.ErrForeign)
 	})
 }
 
@@ -157,9 +154,7 @@ func TestInspect_SomebodysDataIsNotAMissingAnswer(t *testing.T) {
 func TestInspect_AnEmptyValueIsAToken(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
-		for i := range 2 {
-			c.do(i, "SET", "name", "", "PX", long.Milliseconds())
-		}
+		c.doFirst(2, "SET", "name", "", "PX", long.Milliseconds())
 		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
 		s := inspect(t, locker, "name")
 		require.Equal(t, redlock.VerdictHeld, s.Verdict)
@@ -182,8 +177,7 @@ func TestInspect_OnAContextThatEndsReturnsItsError(t *testing.T) {
 	locker := c.locker()
 	freeze(c.processes...)
 	s, err := locker.Inspect(briefly(t), "name")
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	requireIs(t, err, context.DeadlineExceeded, redlock.ErrNoQuorum)
 	for _, node := range s.Nodes {
 		require.ErrorIs(t, node.Err, nodeerr.ErrPending)
 	}

@@ -166,9 +166,7 @@ func (g *gated) renew(t *testing.T, away int) {
 // comeAndGo is another holder, after two nodes have lost the key.
 func (g *gated) comeAndGo(t *testing.T, opts ...redlock.Option) {
 	t.Helper()
-	for i := range 2 {
-		g.c.do(i, "FLUSHALL")
-	}
+	g.c.doFirst(2, "FLUSHALL")
 	another := take(t, g.c.locker(opts...), "name")
 	require.NoError(t, another.Unlock(t.Context()))
 }
@@ -201,9 +199,9 @@ func TestAutoExtend_ALockThatALateRenewalSetsAgainIsLost(t *testing.T) {
 				receive(t, g.lock.Done(), "the loss")
 				require.ErrorIs(t, g.lock.Err(), redlock.ErrLost)
 				require.ErrorIs(t, g.lock.Unlock(t.Context()), redlock.ErrNotHeld)
-				for i := range g.c.servers {
+				g.c.each(func(i int) {
 					eventually(t, func() bool { return g.c.do(i, "EXISTS", "name") == int64(0) }, "what was set again is released")
-				}
+				})
 			})
 		}
 	}
@@ -296,8 +294,7 @@ func TestUnlock_ALockThatALateRenewalHasSetAgainWasNotHeld(t *testing.T) {
 			if overdue {
 				g.timeOut(t)
 			}
-			unlocked := make(chan error, 1)
-			go func() { unlocked <- g.lock.Unlock(t.Context()) }()
+			unlocked := beside(func() error { return g.lock.Unlock(t.Context()) })
 			eventually(t, func() bool { return len(g.seen.votesOn("unlock", "name")) == 1 }, "the release has been sent")
 			g.open()
 			require.ErrorIs(t, receive(t, unlocked, "the end of Unlock"), redlock.ErrNotHeld)

@@ -166,14 +166,11 @@ func TestUnlock_OfALockThatIsLostIsRefusedThoughNodesWereGivenItAgain(t *testing
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(), "name")
 		c.eventuallyHeld("name", lock.Token())
-		for i := range 3 {
-			c.do(i, "DEL", "name")
-		}
+		c.doFirst(3, "DEL", "name")
 		require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrLost)
 		c.doAll("SET", "name", lock.Token(), "PX", "60000") // as a late extension would
 		err := lock.Unlock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNotHeld)
-		require.ErrorIs(t, err, redlock.ErrLost)
+		requireIs(t, err, redlock.ErrNotHeld, redlock.ErrLost)
 	})
 }
 
@@ -184,9 +181,7 @@ func TestUnlock_OnACancelledContextDoesNotLeaveTheKey(t *testing.T) {
 		lock := got(c.locker().TryLock(ctx, "name"))(t)
 		cancel()
 		if err := lock.Unlock(ctx); err != nil { // unless a majority has answered already
-			require.ErrorIs(t, err, context.Canceled)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
-			require.NotErrorIs(t, err, redlock.ErrNotHeld)
+			requireIs(t, err, context.Canceled, redlock.ErrNoQuorum, not{redlock.ErrNotHeld})
 		}
 		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
 		c.eventuallyEmpty()
@@ -203,13 +198,9 @@ func TestUnlock_DoesNotWaitForHangingNodesWhenItsContextHasEnded(t *testing.T) {
 	over, cancel := context.WithCancelCause(t.Context())
 	cancel(tired)
 	for _, ctx := range []context.Context{over, briefly(t)} { // it may be called again
-		ended := make(chan error, 1)
-		go func() { ended <- lock.Unlock(ctx) }()
+		ended := beside(func() error { return lock.Unlock(ctx) })
 		err := receive(t, ended, "the end of Unlock")
-		require.ErrorIs(t, err, ctx.Err())
-		require.ErrorIs(t, err, context.Cause(ctx))
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.NotErrorIs(t, err, redlock.ErrNotHeld)
+		requireIs(t, err, ctx.Err(), context.Cause(ctx), redlock.ErrNoQuorum, not{redlock.ErrNotHeld})
 		refusal := c.refused(err)
 		require.Equal(t, "unlock", refusal.Op)
 		require.ErrorIs(t, refusal.Nodes[0].Err, nodeerr.ErrPending)
@@ -241,9 +232,7 @@ func TestUnlock_OfALockThatHasLapsedIsRefused(t *testing.T) {
 		c.doAll("DEL", "name")
 
 		err := lock.Unlock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNotHeld)
-		require.NotErrorIs(t, err, redlock.ErrTaken)
-		require.ErrorIs(t, err, nodeerr.ErrAbsent)
+		requireIs(t, err, redlock.ErrNotHeld, not{redlock.ErrTaken}, nodeerr.ErrAbsent)
 		require.NotErrorIs(t, err, nodeerr.ErrHeld, "nobody holds it")
 		refusal := c.refused(err)
 		require.Equal(t, "unlock", refusal.Op)
@@ -259,9 +248,7 @@ func TestUnlock_DoesNotTouchALockThatAnotherHas(t *testing.T) {
 		c.doAll("SET", "name", "theirs", "PX", long.Milliseconds())
 
 		err := lock.Unlock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNotHeld)
-		require.ErrorIs(t, err, nodeerr.ErrHeld)
-		require.NotErrorIs(t, err, nodeerr.ErrAbsent)
+		requireIs(t, err, redlock.ErrNotHeld, nodeerr.ErrHeld, not{nodeerr.ErrAbsent})
 		require.Equal(t, 3, c.holding("name", "theirs"))
 	})
 }
@@ -287,8 +274,7 @@ func TestUnlock_ForTheSecondTimeIsRefusedAndSendsNothing(t *testing.T) {
 
 		for range 2 {
 			err := lock.Unlock(t.Context())
-			require.ErrorIs(t, err, redlock.ErrNotHeld)
-			require.ErrorIs(t, err, redlock.ErrReleased)
+			requireIs(t, err, redlock.ErrNotHeld, redlock.ErrReleased)
 			require.ErrorContains(t, err, "name")
 		}
 		locker.Drain()
@@ -365,8 +351,7 @@ func TestUnlock_DoesNotWaitLongerThanTheNodeTimeoutNorDoesExtend(t *testing.T) {
 		func() error { return lock.Extend(context.Background(), long) },
 		func() error { return lock.Unlock(context.Background()) },
 	} {
-		ended := make(chan error, 1)
-		go func() { ended <- call() }()
+		ended := beside(func() error { return call() })
 		err := receive(t, ended, "the end of a call on frozen nodes")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		refusal := c.refused(err)

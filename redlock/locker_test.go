@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/pool"
@@ -71,13 +72,11 @@ func TestClose_DoesNotWaitForNodesThatHang(t *testing.T) {
 	lock := c.everywhere(take(t, locker, "held"))
 	freeze(c.processes[0], c.processes[1])
 	waiter := lockBeside(t.Context(), locker, "name")
-	extended := make(chan error, 1)
-	go func() { extended <- lock.Extend(t.Context(), 2*long) }()
+	extended := beside(func() error { return lock.Extend(t.Context(), 2*long) })
 	seen.waitForVotes(t, "acquire", "", 4)
 	seen.waitForVotes(t, "extend", "", 1)
 
-	closed := make(chan error, 1)
-	go func() { closed <- locker.Close() }()
+	closed := beside(func() error { return locker.Close() })
 	require.NoError(t, receive(t, closed, "the end of Close"))
 	require.ErrorIs(t, receive(t, waiter, "the end of Lock").err, redlock.ErrClosed)
 	require.ErrorIs(t, receive(t, extended, "the end of Extend"), redlock.ErrClosed)
@@ -105,9 +104,7 @@ func TestClose_CallsBesideItEndInALockOrErrClosed(t *testing.T) {
 							}
 							return
 						}
-						if err := lock.Unlock(t.Context()); err != nil {
-							t.Error(err)
-						}
+						assert.NoError(t, lock.Unlock(t.Context()))
 					}
 				})
 			}
@@ -141,10 +138,8 @@ func TestTryLock_OnClosedNodesEndsAtOnce(t *testing.T) {
 
 func TestOpen_RefusesWhatPoolOpenAndNewRefuse(t *testing.T) {
 	t.Parallel()
-	_, err := redlock.Open(nil)
-	require.Error(t, err)
-	_, err = redlock.Open([]string{"redis://a", "redis://a"})
-	require.Error(t, err)
+	require.Error(t, errOf(redlock.Open(nil)))
+	require.Error(t, errOf(redlock.Open([]string{"redis://a", "redis://a"})))
 	require.ErrorContains(t, errOf(redlock.Open([]string{"redis://a"}, redlock.WithPoolOptions(pool.WithTimeout(-1)))), "WithTimeout")
 	require.ErrorContains(t, errOf(redlock.Open([]string{"redis://a"}, redlock.TTL(-1))), "TTL -1ns")
 }

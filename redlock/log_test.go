@@ -193,11 +193,8 @@ func TestWithLogger_TheHandlerMayAskTheLock(t *testing.T) {
 		lock := take(t, c.locker(redlock.WithLogger(slog.New(h))), "name")
 		c.eventuallyHeld(lock.Name(), lock.Token())
 		h.lock.Store(lock)
-		for i := range 2 {
-			c.do(i, "DEL", lock.Name())
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- lock.Extend(t.Context(), long) }()
+		c.doFirst(2, "DEL", lock.Name())
+		ended := beside(func() error { return lock.Extend(t.Context(), long) })
 		require.ErrorIs(t, receive(t, ended, "the end of Extend"), redlock.ErrLost)
 		require.Positive(t, h.asked.Load())
 	})

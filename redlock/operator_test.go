@@ -41,8 +41,7 @@ func TestLock_DoesNotWaitForAnOperator(t *testing.T) {
 			require.NoError(t, take(t, lockerOver(t, open(t, urls)), "name").Unlock(t.Context()), "a minority")
 			spoil(1)
 			err := lockerOver(t, open(t, urls)).Do(t.Context(), "name", func(context.Context, *redlock.Lock) error { panic("not held") })
-			require.ErrorIs(t, err, redlock.ErrNotRun)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			requireIs(t, err, redlock.ErrNotRun, redlock.ErrNoQuorum)
 			var reason *nodeerr.ServerError
 			require.ErrorAs(t, err, &reason)
 			require.Equal(t, code, reason.Code)

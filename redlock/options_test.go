@@ -31,9 +31,7 @@ func TestWithMaxTTL_AllowsALongerTTL(t *testing.T) {
 		const week = 7 * 24 * time.Hour
 		lock := c.everywhere(take(t, c.locker(redlock.TTL(week), redlock.WithMaxTTL(week)), "name"))
 		require.Greater(t, lock.Remaining(), 6*24*time.Hour)
-		for i := range c.servers {
-			require.Greater(t, c.ttl(i, "name"), 6*24*time.Hour)
-		}
+		c.each(func(i int) { require.Greater(t, c.ttl(i, "name"), 6*24*time.Hour) })
 	})
 }
 

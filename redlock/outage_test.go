@@ -81,8 +81,7 @@ func TestQuorumError_NamesExactlyTheNodesThatAreAway(t *testing.T) {
 		begin()
 		namesThem := func(err error) {
 			t.Helper()
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
-			require.NotErrorIs(t, err, redlock.ErrTaken)
+			requireIs(t, err, redlock.ErrNoQuorum, not{redlock.ErrTaken})
 			for i, node := range c.refused(err).Nodes {
 				if i < broken {
 					require.Error(t, node.Err)
@@ -174,8 +173,7 @@ func TestMaxOutage_LimitsTheWaitForServersAndNotForAHolder(t *testing.T) {
 	kill(c.servers[0], c.servers[1])
 	for _, waiter := range []<-chan held{second, first, wait("other", 0)} {
 		ended := end(waiter)
-		require.ErrorIs(t, ended.err, redlock.ErrNoQuorum)
-		require.NotErrorIs(t, ended.err, redlock.ErrTaken)
+		requireIs(t, ended.err, redlock.ErrNoQuorum, not{redlock.ErrTaken})
 		require.NotErrorIs(t, ended.err, context.Canceled, "no context of the caller's has ended")
 		require.Equal(t, "acquire", c.refused(ended.err).Op)
 	}

@@ -135,9 +135,7 @@ func TestLock_AWaiterThatIsCancelledIsPassedOver(t *testing.T) {
 		cancel(tired)
 		end := receive(t, gone, "the end of a wait")
 		require.Nil(t, end.lock)
-		require.ErrorIs(t, end.err, context.Canceled)
-		require.ErrorIs(t, end.err, tired)
-		require.ErrorIs(t, end.err, redlock.ErrTaken)
+		requireIs(t, end.err, context.Canceled, tired, redlock.ErrTaken)
 		for _, node := range c.refused(end.err).Nodes {
 			require.ErrorIs(t, node.Err, nodeerr.ErrQueued, "it never went a round")
 		}
@@ -158,8 +156,7 @@ func TestLock_TheFirstWaiterThatIsCancelledPassesItsTurnOn(t *testing.T) {
 		l.join(locker, "third")
 		cancel()
 		end := receive(t, first, "the end of a wait")
-		require.ErrorIs(t, end.err, context.Canceled)
-		require.ErrorIs(t, end.err, redlock.ErrTaken)
+		requireIs(t, end.err, context.Canceled, redlock.ErrTaken)
 		require.ErrorIs(t, end.err, nodeerr.ErrHeld, "the reason of the last round")
 
 		require.NoError(t, holder.Unlock(t.Context()))
@@ -250,8 +247,7 @@ func TestLock_WaitsUntilAMajorityIsBackOrItsContextEnds(t *testing.T) {
 		second := queue(t, t.Context(), locker, "name")
 		cancel()
 		end := receive(t, first, "the end of Lock")
-		require.ErrorIs(t, end.err, context.Canceled)
-		require.ErrorIs(t, end.err, redlock.ErrNoQuorum)
+		requireIs(t, end.err, context.Canceled, redlock.ErrNoQuorum)
 		for _, i := range []int{0, 2} {
 			require.ErrorAs(t, c.refused(end.err).Nodes[i].Err, new(*nodeerr.ConnectError))
 		}
@@ -274,10 +270,7 @@ func TestLock_ThatItsContextEndsReturnsThatAndWhy(t *testing.T) {
 			cancel(tired)
 			end := receive(t, waiter, "the end of Lock")
 			require.Nil(t, end.lock)
-			require.ErrorIs(t, end.err, context.Canceled)
-			require.ErrorIs(t, end.err, tired)
-			require.ErrorIs(t, end.err, redlock.ErrTaken)
-			require.ErrorIs(t, end.err, nodeerr.ErrHeld)
+			requireIs(t, end.err, context.Canceled, tired, redlock.ErrTaken, nodeerr.ErrHeld)
 			require.ErrorIs(t, c.refused(end.err), redlock.ErrTaken)
 		})
 		t.Run("timed out", func(t *testing.T) {
@@ -303,8 +296,7 @@ func TestLock_ThatItsContextEndsReturnsThatAndWhy(t *testing.T) {
 			seen.waitForRefusals(t, 1)
 			cancel()
 			end := receive(t, waiter, "the end of Lock")
-			require.ErrorIs(t, end.err, context.Canceled)
-			require.ErrorIs(t, end.err, redlock.ErrTaken)
+			requireIs(t, end.err, context.Canceled, redlock.ErrTaken)
 		})
 	})
 }
@@ -322,26 +314,17 @@ func TestLock_ARoundThatItsContextEndsLeavesNoKeys(t *testing.T) {
 			seen.connect(t, locker, 5)
 			freeze(c.processes[2:]...)
 			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() {
-				_, err := call.lock(locker, ctx, "name")
-				ended <- err
-			}()
+			ended := beside(func() error { return errOf(call.lock(locker, ctx, "name")) })
 			seen.waitForVotes(t, "acquire", "name", 2) // two of five hold it, and the round is open
 			// A vote is told before it counts. What a node answers later, it answers when the vote has counted.
 			behind, end := context.WithCancel(t.Context())
-			probe := make(chan error, 1)
-			go func() {
-				_, err := locker.TryLock(behind, "behind it")
-				probe <- err
-			}()
+			probe := beside(func() error { return errOf(locker.TryLock(behind, "behind it")) })
 			seen.waitForVotes(t, "acquire", "behind it", 2)
 			end()
 			require.ErrorIs(t, receive(t, probe, "the end of a call"), context.Canceled)
 			cancel()
 			err := receive(t, ended, "the end of the call")
-			require.ErrorIs(t, err, context.Canceled)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			requireIs(t, err, context.Canceled, redlock.ErrNoQuorum)
 			for i, node := range c.refused(err).Nodes {
 				if i < 2 {
 					require.NoError(t, node.Err)

@@ -47,18 +47,16 @@ func TestReplica_WhatItHoldsIsNoAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := onReal(t, 3, "--repl-diskless-sync-delay", "0")
-			for i := range c.servers {
-				c.do(i, "CONFIG", "SET", "replica-read-only", test.readOnly)
-			}
+			c.each(func(i int) { c.do(i, "CONFIG", "SET", "replica-read-only", test.readOnly) })
 			locker := c.locker()
 			if !test.before {
 				inspect(t, locker, "name")
 			}
 			c.replicate(1, 2)
 			c.do(0, "SET", "name", "token", "PX", long.Milliseconds())
-			for i := range c.servers {
+			c.each(func(i int) {
 				eventually(t, func() bool { return c.value(i, "name") == "token" }, "server %d shows it", i)
-			}
+			})
 
 			s, err := locker.Inspect(t.Context(), "name")
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)

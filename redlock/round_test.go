@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
@@ -31,9 +32,7 @@ func TestExtend_ByLessThanIsLeftChangesNothing(t *testing.T) {
 		lock = c.everywhere(take(t, c.locker(), "name", redlock.TTL(10*time.Minute)))
 		require.NoError(t, lock.Extend(t.Context(), time.Second))
 		require.NoError(t, lock.Extend(t.Context(), 2*time.Second))
-		for i := range c.servers {
-			require.Greater(t, c.ttl(i, "name"), 5*time.Minute)
-		}
+		c.each(func(i int) { require.Greater(t, c.ttl(i, "name"), 5*time.Minute) })
 	})
 }
 
@@ -174,15 +173,12 @@ func TestExtend_ThatItsContextEndsLeavesTheOldDeadline(t *testing.T) {
 	freeze(c.processes[0], c.processes[1])
 
 	ctx, cancel := context.WithCancelCause(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- lock.Extend(ctx, long) }()
+	ended := beside(func() error { return lock.Extend(ctx, long) })
 	seen.waitForVotes(t, "extend", "", 1)
 	tired := errors.New("tired")
 	cancel(tired)
 	err := receive(t, ended, "the end of Extend")
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, tired)
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	requireIs(t, err, context.Canceled, tired, redlock.ErrNoQuorum)
 	require.ErrorIs(t, c.refused(err).Nodes[0].Err, nodeerr.ErrPending)
 	require.NoError(t, lock.Err())
 	require.Equal(t, before, lock.ValidUntil())
@@ -210,9 +206,7 @@ func TestExtend_CallsForOneLockDoNotOverlap(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 20 {
 			all.Go(func() {
-				if err := lock.Extend(t.Context(), time.Minute+time.Duration(i)*time.Second); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, lock.Extend(t.Context(), time.Minute+time.Duration(i)*time.Second))
 			})
 		}
 		all.Wait()
@@ -291,8 +285,7 @@ func TestUnlock_WhoseReplyIsLostIsUnknownAndDoneAllTheSame(t *testing.T) {
 			armed.Store(true)
 		}
 		err := lock.Unlock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.ErrorIs(t, err, nodeerr.ErrBroken)
+		requireIs(t, err, redlock.ErrNoQuorum, nodeerr.ErrBroken)
 		_ = c.refused(err)
 		c.eventuallyEmpty()
 		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
@@ -401,17 +394,14 @@ func TestLock_ASplitVoteDoesNotLastForEver(t *testing.T) {
 			locker, seen := c.waiting(c.nodes(contender), redlock.WithBackoff(5*time.Millisecond, 50*time.Millisecond))
 			both.Go(func() {
 				lock, err := locker.Lock(t.Context(), "name")
-				if err != nil {
-					t.Error(err)
+				if !assert.NoError(t, err) {
 					return
 				}
 				locker.Drain()
 				if first := seen.verdictsOn("acquire")[0]; !errors.Is(first.Err, redlock.ErrTaken) {
 					t.Errorf("the vote was not split: %v", first.Err)
 				}
-				if err := lock.Unlock(t.Context()); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, lock.Unlock(t.Context()))
 			})
 		}
 		both.Wait()

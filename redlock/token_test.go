@@ -90,9 +90,9 @@ func TestToken_TheLateReleaseOfOneRoundDoesNotDeleteTheKeyOfTheNext(t *testing.T
 		thaw(c.processes[:2]...)
 		lock := waits(t, locker, name)
 		seen.connect(t, locker, 3)
-		for i := range c.servers {
+		c.each(func(i int) {
 			require.Contains(t, []string{lock.Token(), ""}, c.value(i, name), "server %d has the key of the round before", i)
-		}
+		})
 		require.GreaterOrEqual(t, c.holding(name, lock.Token()), 2)
 		require.NoError(t, lock.Unlock(t.Context()))
 		c.eventuallyEmpty()

@@ -82,9 +82,9 @@ func TestLock_IsWokenAfterItsConnectionWasCut(t *testing.T) {
 				require.Positive(t, killed)
 			}
 			if row.again {
-				for i := range c.servers {
+				c.each(func(i int) {
 					eventually(t, func() bool { return c.info(i, "clients", "tracking_clients") == "1" }, "server %d", i)
-				}
+				})
 				c.settled()
 			}
 			release()
