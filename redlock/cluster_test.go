@@ -46,6 +46,8 @@ type cluster struct {
 	servers   []testredis.Server
 	processes []*testredis.Process // the servers, if they are real ones
 	leaves    bool                 // the test leaves keys of ours
+	named     sync.Map             // the words of its own commands, keys among them
+	open      []*pool.Node         // which are closed in the end
 }
 
 // onBoth runs a test of what callers see on n servers of each kind, beside other tests.
@@ -91,7 +93,7 @@ func (c *cluster) subcommand(name string) string {
 	return name
 }
 
-// onMini and onReal make a cluster. When the test ends, its locks are released and its nodes closed, no key of ours is left.
+// onMini and onReal make a cluster. When the test ends, its locks are released, no key of ours is left, and its nodes are closed.
 func onMini(tb testing.TB, n int) *cluster {
 	return checked(&cluster{tb: tb, servers: testredis.Mini(tb, n)})
 }
@@ -104,9 +106,12 @@ func onReal(tb testing.TB, n int, args ...string) *cluster {
 func checked(c *cluster) *cluster {
 	c.tb.Cleanup(func() {
 		for i := range c.servers {
-			if !c.leaves && !c.tb.Failed() {
+			if !c.leaves && !c.tb.Failed() { // the nodes are open, for a release may be on its way
 				eventually(c.tb, func() bool { return len(c.ours(i)) == 0 }, "server %d still holds keys of ours", i)
 			}
+		}
+		for _, node := range c.open {
+			assert.NoError(c.tb, node.Close())
 		}
 	})
 	return c
@@ -115,14 +120,18 @@ func checked(c *cluster) *cluster {
 // mayLeave is for a test after which keys of ours stay for their TTL.
 func (c *cluster) mayLeave() *cluster { c.leaves = true; return c }
 
-// ours returns the values on server i that are tokens of a Locker: nothing if it is down.
+// ours returns the keys on server i that a Locker has left there: all but counters, and what the test has put there under that name.
+// It returns nothing if the server is down.
 func (c *cluster) ours(i int) []string {
-	keys, _ := redis.Values(c.servers[i].Do("KEYS", "*"))
-	if len(keys) == 0 {
-		return nil
-	}
-	values, _ := redis.Strings(c.servers[i].Do("MGET", keys...))
-	return slices.DeleteFunc(values, func(value string) bool { return !ourToken.MatchString(value) })
+	keys, _ := redis.Strings(c.servers[i].Do("KEYS", "*"))
+	return slices.DeleteFunc(keys, func(key string) bool {
+		if strings.HasSuffix(key, "}:fence") {
+			return true
+		}
+		value, _ := redis.String(c.servers[i].Do("GET", key))
+		_, named := c.named.Load(key)
+		return named && !ourToken.MatchString(value)
+	})
 }
 
 var ourToken = regexp.MustCompile(`^[A-Z2-7]{8}\.[A-Za-z0-9_-]{28}`)
@@ -141,7 +150,10 @@ func each[S any](all []S, do func(S)) {
 
 // nodes returns nodes for all servers that are closed when the test ends.
 func (c *cluster) nodes(opts ...pool.Option) []*pool.Node {
-	return open(c.tb, testredis.URLs(c.servers), opts...)
+	c.tb.Helper()
+	nodes := openNodes(c.tb, testredis.URLs(c.servers), opts...)
+	c.open = append(c.open, nodes...)
+	return nodes
 }
 
 // locker returns a Locker with connections of its own, as another process would have.
@@ -179,11 +191,17 @@ func timed(tb testing.TB, nodes []*pool.Node, opts ...redlock.Option) (*redlock.
 	return locker, fake, seen
 }
 
-// open makes nodes that are closed when the test ends.
-func open(tb testing.TB, urls []string, opts ...pool.Option) []*pool.Node {
+func openNodes(tb testing.TB, urls []string, opts ...pool.Option) []*pool.Node {
 	tb.Helper()
 	nodes, err := pool.Open(urls, append([]pool.Option{pool.WithTimeout(patient), pool.WithDialTimeout(patient)}, opts...)...)
 	require.NoError(tb, err)
+	return nodes
+}
+
+// open makes nodes that are closed when the test ends.
+func open(tb testing.TB, urls []string, opts ...pool.Option) []*pool.Node {
+	tb.Helper()
+	nodes := openNodes(tb, urls, opts...)
 	tb.Cleanup(func() {
 		for _, node := range nodes {
 			assert.NoError(tb, node.Close())
@@ -204,6 +222,9 @@ func lockerOver(tb testing.TB, nodes []*pool.Node, opts ...redlock.Option) *redl
 // do runs one command on server i.
 func (c *cluster) do(i int, cmd string, args ...any) any {
 	c.tb.Helper()
+	for _, arg := range args {
+		c.named.Store(arg, true)
+	}
 	reply, err := c.servers[i].Do(cmd, args...)
 	require.NoError(c.tb, err)
 	return reply

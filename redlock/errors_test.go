@@ -54,6 +54,7 @@ func TestQuorumError_HasTheReasonOfEachServer(t *testing.T) {
 	} {
 		t.Run(refusal.code, func(t *testing.T) {
 			c := onReal(t, 3)
+			c.named.Store("probe", true)
 			refuse := func(p *testredis.Process) {
 				if refusal.code == "MISCONF" { // a folder is in the place of the file
 					require.NoError(t, os.Mkdir(filepath.Join(p.Dir(), "dump.rdb"), 0o700))
@@ -81,6 +82,13 @@ func TestQuorumError_HasTheReasonOfEachServer(t *testing.T) {
 				require.ErrorContains(t, node.Err, refusal.hint)
 			}
 			require.ErrorContains(t, err, refusal.code)
+
+			// The danger: a program that reports that it is ready, and cannot take a lock.
+			err = locker.Ping(t.Context())
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			var reason *nodeerr.ServerError
+			require.ErrorAs(t, err, &reason)
+			require.Equal(t, refusal.code, reason.Code)
 		})
 	}
 }
