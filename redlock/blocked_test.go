@@ -84,8 +84,8 @@ func TestTryLock_LogsNothingIfTheOtherNodesAreEnough(t *testing.T) {
 	require.Equal(t, []string{"WARN a key without a TTL is in the way of a lock name"}, lines(t, log, 1))
 }
 
-// Lock does not even ask the nodes in a round of its own if they announce the data.
-func TestLock_LogsTheDataThatEndsItsWait(t *testing.T) {
+// A wait that began before the data came ends, and Lock does not even ask the nodes in a round of its own if they announce the data.
+func TestLock_EndsAndLogsItWhenSomebodysDataTakesThePlaceOfAHolder(t *testing.T) {
 	t.Parallel()
 	c, log := onReal(t, 3), &logBuffer{}
 	c.foreign("app:name", long)

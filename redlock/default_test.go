@@ -99,22 +99,3 @@ func TestTokenSource_OneTokenForTwoRoundsOfACallIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrInvalid)
 	require.ErrorContains(t, err, `TokenSource: the token "same" was that of the round before`)
 }
-
-// Somebody else may know a token that did not come from here: its lock is not passed on, and nobody is passed another's.
-func TestTokenSource_ItsLockIsNotPassedOn(t *testing.T) {
-	t.Parallel()
-	c := onMini(t, 3)
-	locker, seen := c.waiting(c.nodes(), redlock.WithLocalHandoff(time.Second))
-	own := redlock.TokenSource((&tokens{}).next)
-	for _, row := range [][2]redlock.LockOption{{own, redlock.TokenSource(nil)}, {redlock.TokenSource(nil), own}} {
-		holder := waits(t, locker, "name", row[0])
-		waiter := queue(t, t.Context(), locker, "name", row[1])
-		locker.Drain()
-		before := len(seen.verdictsOn("acquire"))
-		require.NoError(t, holder.Unlock(t.Context()))
-		lock := won(t, waiter)
-		locker.Drain()
-		require.Greater(t, len(seen.verdictsOn("acquire")), before)
-		require.NoError(t, lock.Unlock(t.Context()))
-	}
-}

@@ -114,20 +114,6 @@ func TestLock_WaitsForTheOthersBesideSomebodysDataOnAMinority(t *testing.T) {
 	})
 }
 
-// A wait that began before the data came ends too.
-func TestLock_EndsWhenSomebodysDataTakesThePlaceOfAHolder(t *testing.T) {
-	t.Parallel()
-	c := onReal(t, 3)
-	c.foreign("app:name", long)
-	locker, waiter := c.asleep("name", prefixed, noPolls)
-	second := lockBeside(t.Context(), locker, "name")
-	c.settled()
-	c.put(2, "a string of 1025 bytes")
-	for _, h := range []<-chan held{waiter, second} {
-		require.ErrorIs(t, receive(t, h, "the end of Lock").err, redlock.ErrForeign)
-	}
-}
-
 // A lock that was made with SETNX may be in use: the waiter cannot know, but the operator should.
 func TestLock_SaysOnceInTheLogThatItWaitsForAKeyWithoutATTL(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {

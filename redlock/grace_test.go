@@ -77,47 +77,33 @@ func TestGrace_ARenewalMovesTheEnd(t *testing.T) {
 	})
 }
 
+// A function that releases the lock itself, in the grace, has released it in time, however long it works on.
 func TestGrace_DoReturnsNilIfItsFunctionStopsInTime(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		late time.Duration // after the end of the context
-		want error
+		unlocks bool
+		late    time.Duration // after the end of the context
+		want    error
 	}{
-		"in the grace": {grace - 1, nil},
-		"after it":     {grace, redlock.ErrExpired},
+		"in the grace":               {false, grace - 1, nil},
+		"after it":                   {false, grace, redlock.ErrExpired},
+		"having unlocked":            {true, 0, nil},
+		"long after having unlocked": {true, 2 * grace, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := onMini(t, 3)
-			fake := clocktest.New()
+			c, fake := onMini(t, 3), clocktest.New()
 			locker := c.locker(redlock.WithClock(fake), redlock.Grace(grace), redlock.TTL(graceTTL), redlock.MaxHold(graceTTL))
-			err := locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
+			require.ErrorIs(t, locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
 				fake.Advance(lock.Remaining())
 				receive(t, ctx.Done(), "the end of the context")
+				if row.unlocks {
+					require.NoError(t, lock.Unlock(context.WithoutCancel(ctx)))
+				}
 				fake.Advance(row.late)
 				return nil
-			})
-			require.ErrorIs(t, err, row.want)
-			c.eventuallyEmpty()
+			}), row.want)
 		})
-	}
-}
-
-// A function that releases the lock itself, in the grace, has released it in time, however long it works on.
-func TestGrace_DoReturnsNilIfItsFunctionHasUnlockedInTime(t *testing.T) {
-	t.Parallel()
-	for _, longer := range []time.Duration{0, 2 * grace} {
-		c := onMini(t, 3)
-		fake := clocktest.New()
-		locker := c.locker(redlock.WithClock(fake), redlock.Grace(grace), redlock.TTL(graceTTL), redlock.MaxHold(graceTTL))
-		require.NoError(t, locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
-			fake.Advance(lock.Remaining())
-			receive(t, ctx.Done(), "the end of the context")
-			require.NoError(t, lock.Unlock(context.WithoutCancel(ctx)))
-			fake.Advance(longer)
-			return nil
-		}))
-		c.eventuallyEmpty()
 	}
 }
 
@@ -191,26 +177,4 @@ func TestGrace_UnlockFindsThatTheNodesHaveLostTheLock(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrNotHeld)
 		require.Equal(t, redlock.ErrNotHeld, c.refused(err).Reason)
 	})
-}
-
-func TestGrace_ALockIsPassedOnOnlyToWhoWantsTheSame(t *testing.T) {
-	t.Parallel()
-	c := onMini(t, 3)
-	locker, seen := c.waiting(c.nodes(), redlock.TTL(graceTTL), redlock.WithLocalHandoff(time.Minute))
-	for _, same := range []bool{true, false} {
-		want := grace
-		if !same {
-			want = 0
-		}
-		holder := waits(t, locker, "name", redlock.Grace(grace))
-		waiter := queue(t, t.Context(), locker, "name", redlock.Grace(want))
-		locker.Drain()
-		before := len(seen.verdictsOn("acquire"))
-		require.NoError(t, holder.Unlock(t.Context()))
-		lock := won(t, waiter)
-		locker.Drain()
-		require.Equal(t, same, len(seen.verdictsOn("acquire")) == before)
-		require.LessOrEqual(t, lock.Remaining(), valid-want)
-		require.NoError(t, lock.Unlock(t.Context()))
-	}
 }

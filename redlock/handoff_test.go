@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -106,73 +107,54 @@ func TestLocalHandoff_AnEarlierHolderHasNoEffectOnThePresentOne(t *testing.T) {
 
 func TestLocalHandoff_ReleasesTheLockIfItMayNotBePassedOn(t *testing.T) {
 	t.Parallel()
+	type opts = []redlock.LockOption
+	this, that, own := redlock.Metadata("this"), redlock.Metadata("that"), redlock.TokenSource((&tokens{}).next)
+	half, quarter := redlock.TTL(long/2), redlock.TTL(long/4)
 	for name, tt := range map[string]struct {
-		holder, waiter redlock.LockOption
+		holder, waiter opts
 		change         func(t *testing.T, lock *redlock.Lock, fake *clocktest.Fake)
 		handed         bool
+		most           time.Duration // that is left of it for the next, if that is less than its TTL
 	}{
-		"after max": {change: func(_ *testing.T, _ *redlock.Lock, fake *clocktest.Fake) { fake.Advance(long / 5) }},
-		"but just before": {
-			change: func(_ *testing.T, _ *redlock.Lock, fake *clocktest.Fake) { fake.Advance(long/5 - 1) }, handed: true,
-		},
+		"after max":       {change: func(_ *testing.T, _ *redlock.Lock, fake *clocktest.Fake) { fake.Advance(long / 5) }},
+		"but just before": {change: func(_ *testing.T, _ *redlock.Lock, fake *clocktest.Fake) { fake.Advance(long/5 - 1) }, handed: true},
 		"after a quarter of a validity of its own": {
-			holder: redlock.TTL(long / 2), waiter: redlock.TTL(long / 4),
+			holder: opts{half}, waiter: opts{quarter},
 			change: func(_ *testing.T, _ *redlock.Lock, fake *clocktest.Fake) { fake.Advance(long / 8) },
 		},
-		"if its token is known":                     {change: func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) { require.NotEmpty(t, lock.Token()) }},
-		"if the waiter wants it for longer":         {waiter: redlock.TTL(long + time.Second)},
-		"but if it wants it for less":               {waiter: redlock.TTL(long - time.Second), handed: true},
-		"if the waiter has other metadata":          {holder: redlock.Metadata("this"), waiter: redlock.Metadata("that")},
-		"but if it has the same":                    {holder: redlock.Metadata("this"), waiter: redlock.Metadata("this"), handed: true},
-		"if it has been extended by more than that": {change: extended(long + time.Minute)},
-		"but if it has been extended by as much":    {change: extended(long), handed: true},
+		"if its token is known":                      {change: func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) { require.NotEmpty(t, lock.Token()) }},
+		"if the waiter wants it for longer":          {waiter: opts{redlock.TTL(long + time.Second)}},
+		"but if it wants it for less":                {waiter: opts{redlock.TTL(long - time.Second)}, handed: true},
+		"if the waiter has other metadata":           {holder: opts{this}, waiter: opts{that}},
+		"but if it has the same":                     {holder: opts{this}, waiter: opts{this}, handed: true},
+		"if the waiter wants another grace":          {holder: opts{redlock.Grace(grace)}},
+		"but if it wants the same":                   {holder: opts{redlock.Grace(grace)}, waiter: opts{redlock.Grace(grace)}, handed: true, most: long - long/100 - 2*time.Millisecond - grace},
+		"if it has a token that others may know":     {holder: opts{own}},
+		"if the waiter is to have such a token":      {waiter: opts{own}},
+		"if it lasts longer than the waiter's limit": {holder: opts{half}, waiter: opts{quarter, redlock.AutoExtend(), redlock.MaxHold(long/2 - time.Millisecond)}, most: long/2 - time.Millisecond},
+		"but if it lasts as long":                    {holder: opts{half}, waiter: opts{quarter, redlock.AutoExtend(), redlock.MaxHold(long / 2)}, handed: true, most: long / 2},
+		"if it has been extended by more than that":  {change: extended(long + time.Minute)},
+		"but if it has been extended by as much":     {change: extended(long), handed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, fake := onMini(t, 3), clocktest.New()
 			locker := c.locker(handsOn, redlock.WithClock(fake), redlock.WithMaxTTL(2*long))
-			some := func(o redlock.LockOption) []redlock.LockOption {
-				if o == nil {
-					return nil
-				}
-				return []redlock.LockOption{o}
-			}
-			lock, _ := lineUp(t, locker, 0, some(tt.holder)...)
-			waiter := inLine(t, locker, some(tt.waiter)...)
+			lock, _ := lineUp(t, locker, 0, tt.holder...)
+			waiter := inLine(t, locker, tt.waiter...)
 			token := c.common("name")
 			if tt.change != nil {
 				tt.change(t, lock, fake)
 			}
 			require.NoError(t, lock.Unlock(t.Context()))
-			if tt.handed {
-				lock = won(t, waiter)
-				require.Equal(t, token, lock.Token())
-			} else {
+			if !tt.handed {
 				turnUntil(t, fake, time.Second, func() bool { return len(waiter) > 0 }) // others may go first
-				lock = won(t, waiter)
-				require.NotEqual(t, token, lock.Token())
 			}
+			lock = won(t, waiter)
+			require.LessOrEqual(t, lock.Remaining(), cmp.Or(tt.most, 2*long))
+			require.Equal(t, tt.handed, lock.Token() == token)
 			require.NoError(t, lock.Unlock(t.Context()))
-			c.eventuallyEmpty()
 		})
-	}
-}
-
-func TestLocalHandoff_PassesNothingOnThatLastsLongerThanItsMaxHold(t *testing.T) {
-	t.Parallel()
-	for most, handed := range map[time.Duration]bool{long/2 - time.Millisecond: false, long / 2: true} {
-		c, fake := onMini(t, 3), clocktest.New()
-		locker := c.locker(handsOn, redlock.WithClock(fake))
-		lock, _ := lineUp(t, locker, 0, redlock.TTL(long/2))
-		waiter := inLine(t, locker, redlock.AutoExtend(), redlock.TTL(long/4), redlock.MaxHold(most))
-		token := c.common("name")
-		require.NoError(t, lock.Unlock(t.Context()))
-		turnUntil(t, fake, time.Second, func() bool { return len(waiter) > 0 })
-		lock = won(t, waiter)
-		require.LessOrEqual(t, lock.Remaining(), most)
-		require.Equal(t, handed, lock.Token() == token)
-		require.NoError(t, lock.Unlock(t.Context()))
-		c.eventuallyEmpty()
 	}
 }
 
@@ -225,7 +207,6 @@ func TestLocalHandoff_WhoeverGivesUpAfterwardsLearnsThatTheLockIsTaken(t *testin
 		requireIs(t, end.err, redlock.ErrTaken, not{redlock.ErrNoQuorum})
 		restart(c.servers[0], c.servers[1])
 		eventually(t, func() bool { return !errors.Is(lock.Unlock(t.Context()), redlock.ErrNoQuorum) }, "the nodes are back")
-		c.eventuallyEmpty()
 	})
 }
 
@@ -539,5 +520,4 @@ func TestLocalHandoff_ReleasesTheLastHoldersLockOnNodesThatAreBack(t *testing.T)
 	require.ErrorIs(t, second.Unlock(over(t)), redlock.ErrNoQuorum)
 	require.ErrorIs(t, first.Unlock(t.Context()), redlock.ErrReleased, "it is not the first's to release")
 	thaw(c.processes[1:]...)
-	c.eventuallyEmpty()
 }
