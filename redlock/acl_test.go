@@ -21,8 +21,7 @@ import (
 // aclLines returns the rules of each ACL SETUSER line that docs/operations.md shows.
 func aclLines(tb testing.TB) (lines [][]string) {
 	tb.Helper()
-	text, err := os.ReadFile("../docs/operations.md")
-	require.NoError(tb, err)
+	text := must(os.ReadFile("../docs/operations.md"))(tb)
 	for line := range strings.Lines(string(text)) {
 		if rules, is := strings.CutPrefix(strings.TrimSpace(line), "ACL SETUSER locker "); is {
 			lines = append(lines, strings.Fields(rules))
@@ -81,11 +80,9 @@ func (r *restricted) done(name string) int {
 // refusedTo says what the server has refused to the user.
 func (r *restricted) refusedTo() (objects []string) {
 	r.tb.Helper()
-	entries, err := redis.Values(r.servers[0].Do("ACL", "LOG"))
-	require.NoError(r.tb, err)
+	entries := must(redis.Values(r.servers[0].Do("ACL", "LOG")))(r.tb)
 	for _, entry := range entries {
-		fields, err := redis.Values(entry, nil)
-		require.NoError(r.tb, err)
+		fields := must(redis.Values(entry, nil))(r.tb)
 		for i := 0; i+1 < len(fields); i += 2 {
 			if name, _ := redis.String(fields[i], nil); name == "object" {
 				object, _ := redis.String(fields[i+1], nil)
@@ -190,8 +187,7 @@ var aclUses = map[string]func(r *restricted) error{
 			return errors.New("a frozen server answers")
 		}
 		return r.soon("CLIENT KILL", func() bool {
-			log, err := redis.Values(r.servers[0].Do("SLOWLOG", "GET", 128))
-			require.NoError(r.tb, err)
+			log := must(redis.Values(r.servers[0].Do("SLOWLOG", "GET", 128)))(r.tb)
 			return strings.Contains(fmt.Sprintf("%s", log), "[CLIENT KILL ID ")
 		})
 	},
@@ -217,8 +213,7 @@ var aclUses = map[string]func(r *restricted) error{
 
 	"taking turns": func(r *restricted) error {
 		listening := func() int {
-			channels, err := redis.Strings(r.servers[0].Do("PUBSUB", "CHANNELS", "quorumlock:*"))
-			require.NoError(r.tb, err)
+			channels := must(redis.Strings(r.servers[0].Do("PUBSUB", "CHANNELS", "quorumlock:*")))(r.tb)
 			return len(channels)
 		}
 		nodes := open(r.tb, []string{r.url()})

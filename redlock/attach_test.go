@@ -15,8 +15,7 @@ import (
 // attach takes up a lock in a Locker of its own, as another process would. The test releases one of the two.
 func (c *cluster) attach(lock *redlock.Lock, opts ...redlock.LockOption) *redlock.Lock {
 	c.tb.Helper()
-	attached, err := c.locker().Attach(c.tb.Context(), lock.Name(), lock.Token(), opts...)
-	require.NoError(c.tb, err)
+	attached := must(c.locker().Attach(c.tb.Context(), lock.Name(), lock.Token(), opts...))(c.tb)
 	return attached
 }
 
@@ -89,8 +88,7 @@ func TestAttach_RefusesWhatIsNotHeld(t *testing.T) {
 			t.Helper()
 			attached, err := locker.Attach(t.Context(), name, token)
 			require.Nil(t, attached)
-			require.ErrorIs(t, err, redlock.ErrNotHeld)
-			refusal := c.refused(err)
+			refusal := c.refused(err, redlock.ErrNotHeld)
 			require.Equal(t, "attach", refusal.Op)
 			return refusal.Nodes
 		}
@@ -132,8 +130,7 @@ func TestAttach_WithoutAMajorityOfAnswersTakesUpNothing(t *testing.T) {
 		thaw(c.processes...)
 		kill(c.servers[0], c.servers[1])
 		_, err := locker.Attach(t.Context(), "name", lock.Token())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		_ = c.refused(err)
+		c.refused(err, redlock.ErrNoQuorum)
 		_ = lock.Unlock(t.Context())
 	})
 }

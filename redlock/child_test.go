@@ -48,15 +48,12 @@ type child struct {
 // spawn starts a process that ends with the test, or with this process.
 func spawn(tb testing.TB, p plan) *child {
 	tb.Helper()
-	text, err := json.Marshal(p)
-	require.NoError(tb, err)
-	self, err := os.Executable()
-	require.NoError(tb, err)
+	text := must(json.Marshal(p))(tb)
+	self := must(os.Executable())(tb)
 	c := &child{tb: tb, cmd: exec.Command(self), done: make(chan struct{})}
 	c.cmd.Env = append(os.Environ(), childPlan+"="+string(text))
 	c.cmd.Stderr = os.Stderr
-	in, err := c.cmd.StdinPipe()
-	require.NoError(tb, err)
+	in := must(c.cmd.StdinPipe())(tb)
 	out, err := c.cmd.StdoutPipe()
 	require.NoError(tb, err)
 	c.in, c.out = in, bufio.NewReader(out)

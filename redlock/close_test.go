@@ -150,8 +150,7 @@ func TestClose_OfALockerThatCannotReleaseIsAnErrorOfDo(t *testing.T) {
 	c.eventuallyHeld("name", r.lock.Token())
 	kill(c.servers[1:]...)
 	require.NoError(t, locker.Close())
-	err := r.finish(t, nil)
-	requireIs(t, err, redlock.ErrNoQuorum, not{redlock.ErrClosed})
+	requireIs(t, r.finish(t, nil), redlock.ErrNoQuorum, not{redlock.ErrClosed})
 	restart(c.servers[1:]...)
 }
 

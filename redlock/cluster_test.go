@@ -394,6 +394,22 @@ func requireIs(tb testing.TB, err error, all ...error) {
 
 type not struct{ error }
 
+// as returns the error of a type in err.
+func as[E error](tb testing.TB, err error, args ...any) (found E) {
+	tb.Helper()
+	require.ErrorAs(tb, err, &found, args...)
+	return found
+}
+
+// must returns the value of a call that must not fail.
+func must[T any](v T, err error) func(tb testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		require.NoError(tb, err)
+		return v
+	}
+}
+
 // beside has a call run on another goroutine, and returns where its error comes.
 func beside(call func() error) chan error {
 	ended := make(chan error, 1)
@@ -404,11 +420,11 @@ func beside(call func() error) chan error {
 // errOf returns the error of a call that returns something else, too.
 func errOf[T any](_ T, err error) error { return err }
 
-// refused returns the QuorumError in err, after having checked that it is about every node, in order.
-func (c *cluster) refused(err error) *redlock.QuorumError {
+// refused returns the QuorumError in err, after having checked what it is and is not, and that it is about every node, in order.
+func (c *cluster) refused(err error, is ...error) *redlock.QuorumError {
 	c.tb.Helper()
-	var refusal *redlock.QuorumError
-	require.ErrorAs(c.tb, err, &refusal)
+	requireIs(c.tb, err, is...)
+	refusal := as[*redlock.QuorumError](c.tb, err)
 	require.Len(c.tb, refusal.Nodes, len(c.servers))
 	for i, node := range refusal.Nodes {
 		require.Equal(c.tb, c.servers[i].Addr(), node.Addr)

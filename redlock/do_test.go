@@ -64,8 +64,7 @@ func TestDo_WaitsForItsTurnAndDoesNotRunTheFunctionWithoutIt(t *testing.T) {
 		}()
 		receive(t, w.waiting, "its place in the queue")
 		cancel()
-		err := receive(t, ended, "the end of Do")
-		requireIs(t, err, context.Canceled, redlock.ErrTaken)
+		requireIs(t, receive(t, ended, "the end of Do"), context.Canceled, redlock.ErrTaken)
 	})
 }
 
@@ -343,8 +342,7 @@ func TestDo_SaysWhetherTheFunctionHasRun(t *testing.T) {
 			locker.Do(t.Context(), "taken", ran(nil), redlock.MaxWait(0)): redlock.ErrTaken,
 		} {
 			requireIs(t, err, redlock.ErrNotRun, is)
-			var about *redlock.LockError
-			require.ErrorAs(t, err, &about)
+			require.ErrorAs(t, err, new(*redlock.LockError))
 		}
 		require.Contains(t, fmt.Sprintf("%+v", taken), "\n\t", "a line for each node")
 
@@ -358,7 +356,6 @@ func TestDo_SaysWhetherTheFunctionHasRun(t *testing.T) {
 
 		require.NoError(t, holder.Unlock(t.Context()))
 		require.NoError(t, locker.Close())
-		err := locker.Do(t.Context(), "free", ran(nil))
-		requireIs(t, err, redlock.ErrNotRun, redlock.ErrClosed)
+		requireIs(t, locker.Do(t.Context(), "free", ran(nil)), redlock.ErrNotRun, redlock.ErrClosed)
 	})
 }

@@ -74,10 +74,8 @@ func TestQuorumError_HasTheReasonOfEachServer(t *testing.T) {
 
 			refuse(c.processes[1])
 			_, err := locker.TryLock(t.Context(), "name")
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
-			for _, node := range c.refused(err).Nodes[:2] {
-				var reason *nodeerr.ServerError
-				require.ErrorAs(t, node.Err, &reason)
+			for _, node := range c.refused(err, redlock.ErrNoQuorum).Nodes[:2] {
+				reason := as[*nodeerr.ServerError](t, node.Err)
 				require.Equal(t, refusal.code, reason.Code)
 				require.ErrorContains(t, node.Err, refusal.hint)
 			}
@@ -86,8 +84,7 @@ func TestQuorumError_HasTheReasonOfEachServer(t *testing.T) {
 			// The danger: a program that reports that it is ready, and cannot take a lock.
 			err = locker.Ping(t.Context())
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
-			var reason *nodeerr.ServerError
-			require.ErrorAs(t, err, &reason)
+			reason := as[*nodeerr.ServerError](t, err)
 			require.Equal(t, refusal.code, reason.Code)
 		})
 	}
@@ -115,11 +112,9 @@ func TestQuorumError_HasTheReasonOfAServerThatIsNotReady(t *testing.T) {
 			servers[2].SetError(message)
 			_, err := locker.TryLock(t.Context(), "name")
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
-			var refusal *redlock.QuorumError
-			require.ErrorAs(t, err, &refusal)
+			refusal := as[*redlock.QuorumError](t, err)
 			for _, i := range []int{0, 2} {
-				var reason *nodeerr.ServerError
-				require.ErrorAs(t, refusal.Nodes[i].Err, &reason)
+				reason := as[*nodeerr.ServerError](t, refusal.Nodes[i].Err)
 				require.Equal(t, code, reason.Code)
 			}
 			require.ErrorContains(t, err, code)
@@ -166,8 +161,7 @@ func TestQuorumError_NamesAMissingOrWrongPassword(t *testing.T) {
 	} {
 		_, err := lockerOver(t, open(t, []string{url})).TryLock(t.Context(), "name")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		var reason *nodeerr.ServerError
-		require.ErrorAs(t, c.refused(err).Nodes[0].Err, &reason)
+		reason := as[*nodeerr.ServerError](t, c.refused(err).Nodes[0].Err)
 		require.Equal(t, code, reason.Code)
 		require.NotContains(t, err.Error(), "wrong@")
 	}
@@ -195,8 +189,7 @@ func TestQuorumError_NamesNodesInTheirOrder(t *testing.T) {
 			}
 
 			_, err = lockerOver(t, named).TryLock(t.Context(), rand.Text())
-			var refusal *redlock.QuorumError
-			require.ErrorAs(t, err, &refusal)
+			refusal := as[*redlock.QuorumError](t, err)
 			for i, node := range refusal.Nodes {
 				require.Equal(t, fmt.Sprintf("rack-%d", i), node.Addr)
 			}
@@ -214,18 +207,13 @@ func TestQuorumError_NoReasonIsOutOfReachOfErrorsAs(t *testing.T) {
 	_, err := c.locker().Lock(briefly(t), "name")
 
 	requireIs(t, err, redlock.ErrNoQuorum, context.DeadlineExceeded)
-	var refusal *redlock.QuorumError
-	require.ErrorAs(t, err, &refusal)
-	var node *redlock.NodeError
-	require.ErrorAs(t, err, &node)
+	as[*redlock.QuorumError](t, err)
+	node := as[*redlock.NodeError](t, err)
 	require.Equal(t, c.servers[0].Addr(), node.Addr, "the first that did not say yes")
-	var server *nodeerr.ServerError
-	require.ErrorAs(t, err, &server)
+	server := as[*nodeerr.ServerError](t, err)
 	require.Equal(t, "NOREPLICAS", server.Code)
-	var connect *nodeerr.ConnectError
-	require.ErrorAs(t, err, &connect)
-	var network net.Error
-	require.ErrorAs(t, err, &network)
+	as[*nodeerr.ConnectError](t, err)
+	as[net.Error](t, err)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
 

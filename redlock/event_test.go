@@ -84,8 +84,7 @@ func TestObserver_TellsTheEndOfMaxWaitFromThatOfTheContext(t *testing.T) {
 
 	_, err := locker.Lock(t.Context(), "name", redlock.MaxWait(time.Millisecond))
 	require.NotErrorIs(t, err, context.DeadlineExceeded, "no context has ended")
-	var refusal *redlock.QuorumError
-	require.ErrorAs(t, err, &refusal)
+	refusal := as[*redlock.QuorumError](t, err)
 	require.ErrorIs(t, refusal, redlock.ErrTaken)
 	require.Same(t, refusal, waitFor[event.Acquire](t, seen, 1)[0].Err)
 

@@ -28,8 +28,7 @@ func (c *cluster) counter(i int, name string) uint64 {
 	if text == "" {
 		return 0
 	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	require.NoError(c.tb, err)
+	n := must(strconv.ParseUint(text, 10, 64))(c.tb)
 	return n
 }
 
@@ -275,8 +274,7 @@ func TestFence_ACounterThatCannotBeUsedIsReportedOfItsNode(t *testing.T) {
 		c.do(0, "SET", "{name}:fence", "somebody's text")
 		c.do(1, "RPUSH", "{name}:fence", "somebody's list")
 		_, err := c.locker(redlock.WithFencing()).TryLock(t.Context(), "name")
-		require.ErrorIs(t, err, redlock.ErrForeign)
-		nodes := c.refused(err).Nodes
+		nodes := c.refused(err, redlock.ErrForeign).Nodes
 		require.ErrorContains(t, nodes[0].Err, "the fence counter holds no number")
 		require.ErrorContains(t, nodes[1].Err, "WRONGTYPE")
 		for _, n := range nodes[:2] {
@@ -324,8 +322,7 @@ func TestFence_RisesAcrossProcessesWhateverTheirClocksSay(t *testing.T) {
 		}))
 	}
 	length := func() int {
-		n, err := redis.Int(judge.Do("LLEN", "fences"))
-		require.NoError(t, err)
+		n := must(redis.Int(judge.Do("LLEN", "fences")))(t)
 		return n
 	}
 	allCame(t, judge, len(children), 1)
@@ -344,12 +341,10 @@ func TestFence_RisesAcrossProcessesWhateverTheirClocksSay(t *testing.T) {
 	for _, child := range children {
 		child.end()
 	}
-	texts, err := redis.Strings(judge.Do("LRANGE", "fences", 0, -1))
-	require.NoError(t, err)
+	texts := must(redis.Strings(judge.Do("LRANGE", "fences", 0, -1)))(t)
 	var order []uint64
 	for _, text := range texts {
-		n, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
+		n := must(strconv.ParseUint(text, 10, 64))(t)
 		order = append(order, n)
 	}
 	requireRising(t, order)
@@ -371,8 +366,7 @@ func TestFence_TakesOneRoundTripInTheSteadyState(t *testing.T) {
 	for range rounds {
 		for _, child := range children {
 			require.NoError(t, errOf(fmt.Fprintln(child.in, "go")))
-			line, err := child.out.ReadString('\n')
-			require.NoError(t, err)
+			line := must(child.out.ReadString('\n'))(t)
 			require.Equal(t, "done", strings.TrimSpace(line))
 			acquires += batch
 			// Nobody meets what another has left on a slow server: that would be contention.

@@ -60,8 +60,7 @@ func TestForceUnlock_FreesALockWithFencing(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(redlock.WithFencing()), "name")
 		c.eventuallyFenced(lock)
-		removed, err := c.locker().ForceUnlock(t.Context(), "name")
-		require.NoError(t, err)
+		removed := must(c.locker().ForceUnlock(t.Context(), "name"))(t)
 		require.Equal(t, lock.Token(), removed.Token)
 		require.Equal(t, lock.Fence(), removed.Fence)
 		c.eventuallyFree("name")

@@ -275,8 +275,7 @@ func TestTryLock_DoesNotHealAKeyThatMayHaveChanged(t *testing.T) {
 // atOnce runs commands on server i between which nobody else's come.
 func (c *cluster) atOnce(i int, commands ...[]any) {
 	c.tb.Helper()
-	conn, err := redis.Dial("tcp", c.servers[i].Addr())
-	require.NoError(c.tb, err)
+	conn := must(redis.Dial("tcp", c.servers[i].Addr()))(c.tb)
 	defer conn.Close()
 	require.NoError(c.tb, conn.Send("MULTI"))
 	for _, words := range commands {

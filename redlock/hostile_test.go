@@ -61,8 +61,7 @@ type hostileServer struct {
 }
 
 func newHostileServer(t testing.TB, stage string, attack [2]string) (url string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &hostileServer{stage: stage, attack: attack, l: l, end: make(chan struct{})}
 	s.serving.Go(func() {
 		for {
@@ -157,14 +156,12 @@ func (s *hostileServer) strike(c net.Conn) {
 // hostileCluster opens nodes[0:3] on good servers, and two on hostile ones, which strike at different stages of a connection.
 // The good ones are given time, on a machine that the hostile ones keep busy; the others need not be waited for.
 func hostileCluster(t *testing.T, attack [2]string, stages ...string) []*pool.Node {
-	nodes, err := pool.Open(testredis.URLs(testredis.Mini(t, 3)), pool.WithTimeout(patient), pool.WithDialTimeout(patient))
-	require.NoError(t, err)
+	nodes := must(pool.Open(testredis.URLs(testredis.Mini(t, 3)), pool.WithTimeout(patient), pool.WithDialTimeout(patient)))(t)
 	var urls []string
 	for _, stage := range stages {
 		urls = append(urls, newHostileServer(t, stage, attack))
 	}
-	hostile, err := pool.Open(urls, pool.WithTimeout(brief), pool.WithDialTimeout(brief), pool.WithMaxOverdue(10*time.Millisecond))
-	require.NoError(t, err)
+	hostile := must(pool.Open(urls, pool.WithTimeout(brief), pool.WithDialTimeout(brief), pool.WithMaxOverdue(10*time.Millisecond)))(t)
 	nodes = append(nodes, hostile...)
 	t.Cleanup(func() {
 		var closing sync.WaitGroup

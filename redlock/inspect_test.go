@@ -39,8 +39,7 @@ func TestInspect_CountsAServerUnderTwoNamesOnce(t *testing.T) {
 // inspect asks who holds a name.
 func inspect(tb testing.TB, locker *redlock.Locker, name string) *redlock.LockState {
 	tb.Helper()
-	s, err := locker.Inspect(tb.Context(), name)
-	require.NoError(tb, err)
+	s := must(locker.Inspect(tb.Context(), name))(tb)
 	require.Equal(tb, name, s.Name)
 	return s
 }
@@ -113,8 +112,7 @@ func TestInspect_ReportsWhyANodeDoesNotAnswer(t *testing.T) {
 		c.servers[1].Stop()
 		s := inspect(t, locker, "name")
 		require.Equal(t, lock.Token(), s.Token)
-		var wrong *nodeerr.ServerError
-		require.ErrorAs(t, s.Nodes[0].Err, &wrong)
+		wrong := as[*nodeerr.ServerError](t, s.Nodes[0].Err)
 		require.Equal(t, "WRONGTYPE", wrong.Code)
 		require.Error(t, s.Nodes[1].Err)
 		require.NoError(t, s.Nodes[2].Err)
@@ -163,8 +161,7 @@ func TestInspect_AnEmptyValueIsAToken(t *testing.T) {
 		for i, held := range []bool{true, true, false} {
 			require.Equal(t, held, s.Nodes[i].Held)
 		}
-		removed, err := locker.ForceUnlock(t.Context(), "name")
-		require.NoError(t, err)
+		removed := must(locker.ForceUnlock(t.Context(), "name"))(t)
 		require.Equal(t, redlock.VerdictHeld, removed.Verdict)
 		require.Equal(t, redlock.VerdictNobody, inspect(t, locker, "name").Verdict)
 		take(t, locker, "name")

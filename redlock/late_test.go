@@ -30,8 +30,7 @@ type gate struct {
 // newGate makes a gate before a server. It is gone when the test ends.
 func newGate(t *testing.T, addr string) *gate {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	g := &gate{url: "redis://" + listener.Addr().String()}
 	var running sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())

@@ -146,8 +146,7 @@ func TestUnlock_OfALockThatIsLostIsRefusedThoughNodesWereGivenItAgain(t *testing
 		c.doFirst(3, "DEL", "name")
 		require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrLost)
 		c.doAll("SET", "name", lock.Token(), "PX", "60000") // as a late extension would
-		err := lock.Unlock(t.Context())
-		requireIs(t, err, redlock.ErrNotHeld, redlock.ErrLost)
+		requireIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld, redlock.ErrLost)
 	})
 }
 
@@ -176,9 +175,7 @@ func TestUnlock_DoesNotWaitForHangingNodesWhenItsContextHasEnded(t *testing.T) {
 	cancel(tired)
 	for _, ctx := range []context.Context{over, briefly(t)} { // it may be called again
 		ended := beside(func() error { return lock.Unlock(ctx) })
-		err := receive(t, ended, "the end of Unlock")
-		requireIs(t, err, ctx.Err(), context.Cause(ctx), redlock.ErrNoQuorum, not{redlock.ErrNotHeld})
-		refusal := c.refused(err)
+		refusal := c.refused(receive(t, ended, "the end of Unlock"), ctx.Err(), context.Cause(ctx), redlock.ErrNoQuorum, not{redlock.ErrNotHeld})
 		require.Equal(t, "unlock", refusal.Op)
 		require.ErrorIs(t, refusal.Nodes[0].Err, nodeerr.ErrPending)
 		require.ErrorIs(t, refusal.Nodes[1].Err, nodeerr.ErrPending)
@@ -223,8 +220,7 @@ func TestUnlock_DoesNotTouchALockThatAnotherHas(t *testing.T) {
 		lock := c.everywhere(take(t, c.locker(), "name"))
 		c.doAll("SET", "name", "theirs", "PX", long.Milliseconds())
 
-		err := lock.Unlock(t.Context())
-		requireIs(t, err, redlock.ErrNotHeld, nodeerr.ErrHeld, not{nodeerr.ErrAbsent})
+		requireIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld, nodeerr.ErrHeld, not{nodeerr.ErrAbsent})
 		require.Equal(t, 3, c.holding("name", "theirs"))
 	})
 }
@@ -329,9 +325,7 @@ func TestUnlock_DoesNotWaitLongerThanTheNodeTimeoutNorDoesExtend(t *testing.T) {
 		func() error { return lock.Unlock(context.Background()) },
 	} {
 		ended := beside(func() error { return call() })
-		err := receive(t, ended, "the end of a call on frozen nodes")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		refusal := c.refused(err)
+		refusal := c.refused(receive(t, ended, "the end of a call on frozen nodes"), redlock.ErrNoQuorum)
 		require.NoError(t, refusal.Nodes[1].Err)
 		for _, frozen := range []int{0, 2} {
 			if i == 0 {

@@ -42,8 +42,7 @@ func TestLock_DoesNotWaitForAnOperator(t *testing.T) {
 			spoil(1)
 			err := lockerOver(t, open(t, urls)).Do(t.Context(), "name", func(context.Context, *redlock.Lock) error { panic("not held") })
 			requireIs(t, err, redlock.ErrNotRun, redlock.ErrNoQuorum)
-			var reason *nodeerr.ServerError
-			require.ErrorAs(t, err, &reason)
+			reason := as[*nodeerr.ServerError](t, err)
 			require.Equal(t, code, reason.Code)
 
 			if code == "NOPERM" { // a password is asked for at the next connection only

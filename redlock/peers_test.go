@@ -217,8 +217,7 @@ func TestLock_OfAProcessThatWasKilledGoesToTheNextAfterItsTTL(t *testing.T) {
 	c := onReal(t, 5)
 	const ttl = 2 * time.Second
 	holder := spawn(t, plan{Who: "holder", URLs: testredis.URLs(c.servers), Hold: true, TTL: ttl})
-	token, err := holder.out.ReadString('\n')
-	require.NoError(t, err)
+	token := must(holder.out.ReadString('\n'))(t)
 	token = strings.TrimSpace(token)
 	c.eventuallyHeld("name", token)
 	_, waiter := c.asleep("name", noPolls)
@@ -253,8 +252,7 @@ func TestLock_ProcessesThatAreKilledWhileTheyContendDoNotStopTheOthers(t *testin
 		victim.Who = fmt.Sprintf("victim %d", i)
 		other := spawn(t, victim)
 		came := func(who string) (n int) {
-			seen, err := redis.Strings(judge.Do("LRANGE", "visits", 0, -1))
-			require.NoError(t, err)
+			seen := must(redis.Strings(judge.Do("LRANGE", "visits", 0, -1)))(t)
 			for _, v := range seen {
 				if v == "+"+who {
 					n++

@@ -16,8 +16,7 @@ import (
 // join has a call wait that does not look for an offer before it gives up.
 func join(tb testing.TB, locker *redlock.Locker, name string, opts ...redlock.LockOption) redlock.Waiter {
 	tb.Helper()
-	w, err := redlock.Join(locker, name, opts...)
-	require.NoError(tb, err)
+	w := must(redlock.Join(locker, name, opts...))(tb)
 	return w
 }
 
@@ -56,8 +55,7 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 				lock, err := second.GiveUp(over(t))
 				require.Nil(t, lock)
 				requireWhole(t, err)
-				requireIs(t, err, redlock.ErrForeign, not{redlock.ErrTaken})
-				_ = c.refused(err)
+				c.refused(err, redlock.ErrForeign, not{redlock.ErrTaken})
 			})
 			t.Run("has the lock that was passed on to it", func(t *testing.T) {
 				t.Parallel()
@@ -97,8 +95,7 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 				require.NoError(t, lock.Unlock(t.Context()))
 			} else {
 				requireWhole(t, err)
-				require.ErrorIs(t, err, context.Canceled)
-				_ = c.refused(err)
+				c.refused(err, context.Canceled)
 			}
 			won(t, third)
 		})
@@ -127,8 +124,7 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 		require.NoError(t, first.Unlock(t.Context()))
 		require.True(t, second.HasOffer())
 		require.NoError(t, locker.Close()) // which in truth waits for the call
-		lock, err := second.GiveUp(t.Context())
-		require.NoError(t, err)
+		lock := must(second.GiveUp(t.Context()))(t)
 		require.NoError(t, lock.Err())
 		require.NoError(t, lock.Unlock(t.Context()))
 		c.eventuallyEmpty()

@@ -38,8 +38,7 @@ func TestUnlock_AfterCloseDoesNotListen(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 1)
 	nodes := c.nodes()
-	locker, err := redlock.New(nodes, redlock.TTL(long))
-	require.NoError(t, err)
+	locker := must(redlock.New(nodes, redlock.TTL(long)))(t)
 	for range 5 {
 		require.NoError(t, waits(t, locker, "name").Unlock(t.Context()))
 	}

@@ -74,8 +74,7 @@ func TestReentrant_TheHolderTakesItsLockAgainAndTheLastHandleReleasesIt(t *testi
 			if i == 1 {
 				call = locker.TryLock
 			}
-			inner, err := call(ctx, "name", again(b)...)
-			require.NoError(t, err)
+			inner := must(call(ctx, "name", again(b)...))(t)
 			require.Equal(t, outer.Token(), inner.Token(), "the same lock")
 			handles = append(handles, inner)
 		}
@@ -222,8 +221,7 @@ func TestReentrant_EveryHandleEndsWithTheLock(t *testing.T) {
 			receive(t, done[i], "the end")
 			require.ErrorIs(t, k.Err(), redlock.ErrExpired)
 		}
-		err := inner.Unlock(t.Context())
-		requireIs(t, err, redlock.ErrNotHeld, redlock.ErrExpired)
+		requireIs(t, inner.Unlock(t.Context()), redlock.ErrNotHeld, redlock.ErrExpired)
 		_ = outer.Unlock(t.Context()) // the servers may hold it still
 	})
 }

@@ -26,8 +26,7 @@ func (c *cluster) replicate(replicas ...int) {
 // requireReplica checks that the reason why a node did not answer is that it is a replica.
 func requireReplica(t *testing.T, err error) {
 	t.Helper()
-	var refusal *nodeerr.ServerError
-	require.ErrorAs(t, err, &refusal)
+	refusal := as[*nodeerr.ServerError](t, err)
 	require.Equal(t, "READONLY", refusal.Code)
 	require.ErrorContains(t, err, "the server is a replica")
 }

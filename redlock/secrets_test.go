@@ -56,8 +56,7 @@ func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), t
 // newEchoServer starts a server that repeats the arguments of AUTH in its answers: to every command, or only to those behind
 // the greeting.
 func newEchoServer(t *testing.T, form func(string) string, greets bool) (addr string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var serving sync.WaitGroup
 	serve := func(c net.Conn) {
 		defer c.Close()

@@ -18,8 +18,7 @@ func (c *cluster) stranger(name string, got *atomic.Int64) (stop func()) {
 	c.tb.Helper()
 	var conns []redis.Conn
 	for _, s := range c.servers {
-		conn, err := redis.Dial("tcp", s.Addr())
-		require.NoError(c.tb, err)
+		conn := must(redis.Dial("tcp", s.Addr()))(c.tb)
 		require.NoError(c.tb, deleteIfSame.Load(conn))
 		conns = append(conns, conn)
 	}

@@ -77,8 +77,7 @@ func TestLock_IsWokenAfterItsConnectionWasCut(t *testing.T) {
 				c.silence()
 			}
 			for i := range c.servers {
-				killed, err := redis.Int(c.servers[i].Do("CLIENT", "KILL", "SKIPME", "yes"))
-				require.NoError(t, err)
+				killed := must(redis.Int(c.servers[i].Do("CLIENT", "KILL", "SKIPME", "yes")))(t)
 				require.Positive(t, killed)
 			}
 			if row.again {

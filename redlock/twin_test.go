@@ -54,8 +54,7 @@ func TestTryLock_AServerUnderTwoNamesDoesNotCountTwice(t *testing.T) {
 			for range 10 {
 				_, err := locker.TryLock(t.Context(), "name")
 				require.ErrorIs(t, err, redlock.ErrNoQuorum)
-				var refusal *redlock.QuorumError
-				require.ErrorAs(t, err, &refusal)
+				refusal := as[*redlock.QuorumError](t, err)
 				require.Len(t, refusal.Nodes, 3)
 				// Which of the two votes comes first is open; the other one is refused with the first one's address.
 				first, twin := refusal.Nodes[0], refusal.Nodes[1]

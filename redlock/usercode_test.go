@@ -36,8 +36,7 @@ func TestTryLock_LogHandlerMayAskALockOfTheName(t *testing.T) {
 	}
 	locker := c.locker(redlock.WithLogger(slog.New(handler{slog.DiscardHandler, ask})))
 	for range 2 {
-		lock, err := locker.TryLock(t.Context(), "name")
-		require.NoError(t, err)
+		lock := must(locker.TryLock(t.Context(), "name"))(t)
 		held.Store(lock)
 		require.NoError(t, lock.Unlock(t.Context()))
 	}
@@ -55,8 +54,7 @@ func (c whileHeld) Err() error            { return c.lock.Err() }
 func TestTryLock_ContextMayAskALockOfTheName(t *testing.T) {
 	c := onMini(t, 3)
 	locker := c.locker()
-	lock, err := locker.TryLock(t.Context(), "name")
-	require.NoError(t, err)
+	lock := must(locker.TryLock(t.Context(), "name"))(t)
 	require.ErrorIs(t, errOf(locker.TryLock(whileHeld{t.Context(), lock}, "name")), redlock.ErrTaken)
 	require.NoError(t, lock.Unlock(t.Context()))
 }
@@ -81,8 +79,7 @@ func TestLock_ContextMayAskALockWhileAnOutageIsWaitedFor(t *testing.T) {
 		times++
 		require.True(t, redlock.OutagesFree(locker))
 	}}
-	lock, err := locker.Lock(ctx, "name", redlock.MaxOutage(time.Hour))
-	require.NoError(t, err)
+	lock := must(locker.Lock(ctx, "name", redlock.MaxOutage(time.Hour)))(t)
 	require.NoError(t, lock.Unlock(t.Context()))
 	require.NotZero(t, times)
 }
@@ -100,7 +97,6 @@ func TestLock_PanicOfTheLogHandlerLeavesNobodyInTheQueue(t *testing.T) {
 	panics.Store(true)
 	require.PanicsWithValue(t, "of the handler", func() { _, _ = locker.Lock(t.Context(), "name") })
 	require.Zero(t, redlock.Waiting(locker, "name"))
-	lock, err := locker.Lock(t.Context(), "name")
-	require.NoError(t, err)
+	lock := must(locker.Lock(t.Context(), "name"))(t)
 	require.NoError(t, lock.Unlock(t.Context()))
 }

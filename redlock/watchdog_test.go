@@ -270,8 +270,7 @@ func TestExtend_BesideRenewalsIsNotMadeShorter(t *testing.T) {
 func TestClose_EndsTheRenewalsAndLeavesTheLockToItsDeadline(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		fake, seen := clocktest.New(), &recorder{}
-		locker, err := redlock.New(c.nodes(), redlock.WithObserver(seen), redlock.WithClock(fake))
-		require.NoError(t, err)
+		locker := must(redlock.New(c.nodes(), redlock.WithObserver(seen), redlock.WithClock(fake)))(t)
 		lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend())
 		seen.renewed(t, fake, 0, 30*time.Minute)
 		require.NoError(t, locker.Close())
