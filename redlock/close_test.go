@@ -44,49 +44,49 @@ func (r *running) finish(tb testing.TB, err error) error {
 	return receive(tb, r.done, "the end of Do")
 }
 
+// way is one to make a Locker.
+type way = func(c *cluster, opts ...redlock.Option) *redlock.Locker
+
+var ways = map[string]way{"nodes of Open": (*cluster).opened, "nodes of New": (*cluster).locker}
+
 // The danger: the key of a function that has returned stays until its TTL is over, or is gone before it has returned.
 func TestClose_LeavesTheLockToAFunctionOfDoUntilItHasReturned(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("failed")
-	for name, open := range map[string]func(c *cluster, opts ...redlock.Option) *redlock.Locker{
-		"nodes of Open": (*cluster).opened,
-		"nodes of New":  (*cluster).locker,
-	} {
-		t.Run(name, func(t *testing.T) {
-			onBoth(t, 3, func(t *testing.T, c *cluster) {
-				for _, want := range []error{nil, failed} {
-					fake := clocktest.New()
-					locker := open(c, redlock.WithClock(fake))
-					r := runBeside(t, locker, "name")
-					plain := take(t, locker, "plain", redlock.AutoExtend())
-					c.eventuallyHeld("name", r.lock.Token())
-					require.NoError(t, locker.Close())
-					require.NoError(t, locker.Close(), "twice")
-					receive(t, r.ctx.Done(), "the end of the context")
-					require.ErrorIs(t, context.Cause(r.ctx), redlock.ErrClosed)
-					require.NoError(t, r.lock.Err())
-					require.ErrorIs(t, locker.TryDo(t.Context(), "other", func(context.Context, *redlock.Lock) error { panic("closed") }), redlock.ErrClosed)
+	inTurn(t, ways, func(t *testing.T, open way) {
+		onBoth(t, 3, func(t *testing.T, c *cluster) {
+			for _, want := range []error{nil, failed} {
+				fake := clocktest.New()
+				locker := open(c, redlock.WithClock(fake))
+				r := runBeside(t, locker, "name")
+				plain := take(t, locker, "plain", redlock.AutoExtend())
+				c.eventuallyHeld("name", r.lock.Token())
+				require.NoError(t, locker.Close())
+				require.NoError(t, locker.Close(), "twice")
+				receive(t, r.ctx.Done(), "the end of the context")
+				require.ErrorIs(t, context.Cause(r.ctx), redlock.ErrClosed)
+				require.NoError(t, r.lock.Err())
+				require.ErrorIs(t, locker.TryDo(t.Context(), "other", func(context.Context, *redlock.Lock) error { panic("closed") }), redlock.ErrClosed)
 
-					until := plain.ValidUntil()
-					for fake.Now().Before(until) { // longer than the TTL
-						before := r.lock.ValidUntil()
-						fake.Advance(long / 3)
-						eventually(t, func() bool { return r.lock.ValidUntil().After(before) }, "a renewal")
-						require.Equal(t, 3, c.holding("name", r.lock.Token()))
-					}
-					require.NoError(t, r.lock.Err())
-					require.ErrorIs(t, plain.Err(), redlock.ErrExpired, "it is left alone")
-					require.Equal(t, until, plain.ValidUntil())
-
-					err := r.finish(t, want)
-					require.Equal(t, want, err)
-					c.eventuallyEmptyOf("name")
-					require.Zero(t, redlock.ToRenew(locker))
-					c.doAll("DEL", "plain")
+				until := plain.ValidUntil()
+				for fake.Now().Before(until) { // longer than the TTL
+					before := r.lock.ValidUntil()
+					fake.Advance(long / 3)
+					eventually(t, func() bool { return r.lock.ValidUntil().After(before) }, "a renewal")
+					require.Equal(t, 3, c.holding("name", r.lock.Token()))
 				}
-			})
+				require.NoError(t, r.lock.Err())
+				require.ErrorIs(t, plain.Err(), redlock.ErrExpired, "it is left alone")
+				require.Equal(t, until, plain.ValidUntil())
+
+				err := r.finish(t, want)
+				require.Equal(t, want, err)
+				c.eventuallyEmptyOf("name")
+				require.Zero(t, redlock.ToRenew(locker))
+				c.doAll("DEL", "plain")
+			}
 		})
-	}
+	})
 }
 
 // The last one closes the nodes.
@@ -254,33 +254,28 @@ func TestClose_BesideTheReleaseOfAFunctionOfDo(t *testing.T) {
 // The danger: a program that exits while a function runs, so that its lock stays until its TTL is over.
 func TestShutdown_WaitsForTheFunctionsOfDo(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(c *cluster, opts ...redlock.Option) *redlock.Locker{
-		"nodes of Open": (*cluster).opened,
-		"nodes of New":  (*cluster).locker,
-	} {
-		t.Run(name, func(t *testing.T) {
-			onBoth(t, 3, func(t *testing.T, c *cluster) {
-				locker := open(c)
-				first, second := runBeside(t, locker, "name"), runBeside(t, locker, "other")
-				waiting := lockBeside(t.Context(), locker, "name")
-				over, cancel := context.WithCancelCause(t.Context())
-				cancel(errors.New("SIGTERM again"))
-				require.EqualError(t, locker.Shutdown(over), "redlock: shutdown: context canceled (SIGTERM again)")
-				require.ErrorIs(t, receive(t, waiting, "the end of Lock").err, redlock.ErrClosed)
+	inTurn(t, ways, func(t *testing.T, open way) {
+		onBoth(t, 3, func(t *testing.T, c *cluster) {
+			locker := open(c)
+			first, second := runBeside(t, locker, "name"), runBeside(t, locker, "other")
+			waiting := lockBeside(t.Context(), locker, "name")
+			over, cancel := context.WithCancelCause(t.Context())
+			cancel(errors.New("SIGTERM again"))
+			require.EqualError(t, locker.Shutdown(over), "redlock: shutdown: context canceled (SIGTERM again)")
+			require.ErrorIs(t, receive(t, waiting, "the end of Lock").err, redlock.ErrClosed)
 
-				done := beside(func() error { return locker.Shutdown(t.Context()) })
-				for _, r := range []*running{first, second} {
-					receive(t, r.ctx.Done(), "the end of the context")
-					require.ErrorIs(t, context.Cause(r.ctx), redlock.ErrClosed)
-					require.NoError(t, r.lock.Err())
-					require.Empty(t, done, "a function runs still")
-					require.NoError(t, r.finish(t, nil))
-				}
-				require.NoError(t, receive(t, done, "the end of Shutdown"))
-				c.eventuallyEmpty()
-				require.NoError(t, locker.Shutdown(t.Context()), "twice")
-				require.NoError(t, locker.Close())
-			})
+			done := beside(func() error { return locker.Shutdown(t.Context()) })
+			for _, r := range []*running{first, second} {
+				receive(t, r.ctx.Done(), "the end of the context")
+				require.ErrorIs(t, context.Cause(r.ctx), redlock.ErrClosed)
+				require.NoError(t, r.lock.Err())
+				require.Empty(t, done, "a function runs still")
+				require.NoError(t, r.finish(t, nil))
+			}
+			require.NoError(t, receive(t, done, "the end of Shutdown"))
+			c.eventuallyEmpty()
+			require.NoError(t, locker.Shutdown(t.Context()), "twice")
+			require.NoError(t, locker.Close())
 		})
-	}
+	})
 }

@@ -68,6 +68,20 @@ func onBothAlone(t *testing.T, n int, test func(t *testing.T, c *cluster)) {
 	})
 }
 
+// inTurn runs a test for each row of a table, and inParallel for all of them at once.
+func inTurn[R any](t *testing.T, rows map[string]R, test func(t *testing.T, row R)) {
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) { test(t, row) })
+	}
+}
+
+func inParallel[R any](t *testing.T, rows map[string]R, test func(t *testing.T, row R)) {
+	inTurn(t, rows, func(t *testing.T, row R) {
+		t.Parallel()
+		test(t, row)
+	})
+}
+
 // onBothSilent is onBoth with servers that tell nobody of changes: whoever waits goes many rounds.
 func onBothSilent(t *testing.T, n int, test func(t *testing.T, c *cluster)) {
 	onBoth(t, n, func(t *testing.T, c *cluster) {

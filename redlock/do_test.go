@@ -99,28 +99,26 @@ func TestDo_ReleasesTheLockHoweverTheFunctionEnds(t *testing.T) {
 func TestDo_EndsTheContextOfTheFunctionWhenTheLockIsLost(t *testing.T) {
 	failed := errors.New("failed")
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		for how, lose := range map[string]func(*redlock.Lock){
+		inTurn(t, map[string]func(*redlock.Lock){
 			"by force": func(*redlock.Lock) { c.free("name") },
 			"to another": func(lock *redlock.Lock) {
 				c.each(func(i int) { c.do(i, "SET", "name", "theirs", "PX", long.Milliseconds()) })
 			},
-		} {
-			t.Run(how, func(t *testing.T) {
-				var over context.Context
-				fake := clocktest.New()
-				err := c.locker(redlock.WithClock(fake)).Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
-					c.eventuallyHeld("name", lock.Token())
-					lose(lock)
-					over = ctx
-					nextAt(t, fake, renewalIn(0, 30*time.Minute)) // the renewal finds it out
-					receive(t, ctx.Done(), "the end of the context")
-					return failed
-				}, redlock.TTL(30*time.Minute))
-				require.ErrorIs(t, context.Cause(over), redlock.ErrLost)
-				requireIs(t, err, failed, redlock.ErrLost)
-				c.doAll("DEL", "name")
-			})
-		}
+		}, func(t *testing.T, lose func(*redlock.Lock)) {
+			var over context.Context
+			fake := clocktest.New()
+			err := c.locker(redlock.WithClock(fake)).Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
+				c.eventuallyHeld("name", lock.Token())
+				lose(lock)
+				over = ctx
+				nextAt(t, fake, renewalIn(0, 30*time.Minute)) // the renewal finds it out
+				receive(t, ctx.Done(), "the end of the context")
+				return failed
+			}, redlock.TTL(30*time.Minute))
+			require.ErrorIs(t, context.Cause(over), redlock.ErrLost)
+			requireIs(t, err, failed, redlock.ErrLost)
+			c.doAll("DEL", "name")
+		})
 		t.Run("noticed by the release only", func(t *testing.T) {
 			// By the fake clock no renewal is ever due.
 			err := c.locker(redlock.WithClock(clocktest.New())).Do(t.Context(), "name", func(_ context.Context, lock *redlock.Lock) error {

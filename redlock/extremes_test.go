@@ -25,30 +25,27 @@ func longestTTL() int64 { return math.MaxInt64 - time.Now().Add(time.Hour).UnixM
 // without a pause.
 func TestExtremes_WhoWaitsForAKeyWithAnEndlessTTLDoesNotSpin(t *testing.T) {
 	t.Parallel()
-	for name, expire := range map[string][]any{
+	inParallel(t, map[string][]any{
 		"three hundred years": {"EXPIRE", "name", int64(9999999999)},
 		"the longest":         {"PEXPIRE", "name", longestTTL()},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, silent := range []bool{false, true} {
-				c := onReal(t, 3)
-				if silent {
-					c.silence()
-				}
-				c.doAll("SET", "name", "theirs")
-				c.each(func(i int) { require.EqualValues(t, 1, c.do(i, expire[0].(string), expire[1:]...)) })
-				locker, seen := c.observed(redlock.WithBackoff(50*time.Millisecond, time.Second))
-				waiter := lockBeside(t.Context(), locker, "name")
-				seen.waitForRefusals(t, 1)
-				pass(time.Second)
-				require.Less(t, c.calls("set"), 200, "the SETs of a waiter, in which those that set the key up are counted")
-				require.Less(t, c.calls("eval", "evalsha"), 400)
-				c.doAll("DEL", "name")
-				require.NoError(t, won(t, waiter).Unlock(t.Context()))
+	}, func(t *testing.T, expire []any) {
+		for _, silent := range []bool{false, true} {
+			c := onReal(t, 3)
+			if silent {
+				c.silence()
 			}
-		})
-	}
+			c.doAll("SET", "name", "theirs")
+			c.each(func(i int) { require.EqualValues(t, 1, c.do(i, expire[0].(string), expire[1:]...)) })
+			locker, seen := c.observed(redlock.WithBackoff(50*time.Millisecond, time.Second))
+			waiter := lockBeside(t.Context(), locker, "name")
+			seen.waitForRefusals(t, 1)
+			pass(time.Second)
+			require.Less(t, c.calls("set"), 200, "the SETs of a waiter, in which those that set the key up are counted")
+			require.Less(t, c.calls("eval", "evalsha"), 400)
+			c.doAll("DEL", "name")
+			require.NoError(t, won(t, waiter).Unlock(t.Context()))
+		}
+	})
 }
 
 func TestExtremes_AKeyWithAnEndlessTTLIsInspectedAttachedAndExtended(t *testing.T) {

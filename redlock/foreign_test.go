@@ -180,28 +180,26 @@ func TestTryLock_SaysThatTheKeyHasNoTTL(t *testing.T) {
 
 func TestTryLock_HealsAKeyThatHasHadNoTTLForLong(t *testing.T) {
 	t.Parallel()
-	for name, opts := range map[string][]redlock.Option{"plain": nil, "fenced": {redlock.WithFencing()}} {
-		t.Run(name, func(t *testing.T) {
-			onBoth(t, 3, func(t *testing.T, c *cluster) {
-				c.leave("app:name", "somebody")
-				fake := clocktest.New()
-				const after = 10 * time.Minute
-				locker := c.locker(append(opts, prefixed, redlock.WithClock(fake), redlock.WithHeal(after))...)
-				for range 10 {
-					requireIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken, nodeerr.ErrNoExpiry)
-					require.Equal(t, 3, c.holding("app:name", "somebody"), "too early")
-					fake.Advance(after / 10)
-				}
-				var lock *redlock.Lock
-				eventually(t, func() (gotIt bool) {
-					fake.Advance(time.Minute) // what was observed late
-					lock, _ = locker.TryLock(t.Context(), "name")
-					return lock != nil
-				}, "a TryLock that gets it")
-				require.NoError(t, lock.Unlock(t.Context()))
-			})
+	inTurn(t, map[string][]redlock.Option{"plain": nil, "fenced": {redlock.WithFencing()}}, func(t *testing.T, opts []redlock.Option) {
+		onBoth(t, 3, func(t *testing.T, c *cluster) {
+			c.leave("app:name", "somebody")
+			fake := clocktest.New()
+			const after = 10 * time.Minute
+			locker := c.locker(append(opts, prefixed, redlock.WithClock(fake), redlock.WithHeal(after))...)
+			for range 10 {
+				requireIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken, nodeerr.ErrNoExpiry)
+				require.Equal(t, 3, c.holding("app:name", "somebody"), "too early")
+				fake.Advance(after / 10)
+			}
+			var lock *redlock.Lock
+			eventually(t, func() (gotIt bool) {
+				fake.Advance(time.Minute) // what was observed late
+				lock, _ = locker.TryLock(t.Context(), "name")
+				return lock != nil
+			}, "a TryLock that gets it")
+			require.NoError(t, lock.Unlock(t.Context()))
 		})
-	}
+	})
 }
 
 func TestTryLock_DoesNotHealAKeyThatChanges(t *testing.T) {
@@ -236,40 +234,37 @@ func TestTryLock_DoesNotHealAKeyThatChanges(t *testing.T) {
 // The danger: a key that looks the same on two connections, or after all keys have gone, need not have been the same meanwhile.
 func TestTryLock_DoesNotHealAKeyThatMayHaveChanged(t *testing.T) {
 	t.Parallel()
-	for how, change := range map[string][][]any{
+	inParallel(t, map[string][][]any{
 		"all keys have gone":        {{"FLUSHALL"}},
 		"the connection is another": {{"CLIENT", "KILL", "TYPE", "pubsub"}, {"DEL", "app:name"}},
-	} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			c := onReal(t, 3)
-			fake := clocktest.New()
-			const after = 10 * time.Minute
-			locker := c.locker(prefixed, redlock.WithClock(fake), redlock.WithHeal(after))
-			c.leave("app:name", "1")
-			try := func() {
-				require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
-				c.settled()
+	}, func(t *testing.T, change [][]any) {
+		c := onReal(t, 3)
+		fake := clocktest.New()
+		const after = 10 * time.Minute
+		locker := c.locker(prefixed, redlock.WithClock(fake), redlock.WithHeal(after))
+		c.leave("app:name", "1")
+		try := func() {
+			require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
+			c.settled()
+		}
+		try()
+		try()
+		c.eventuallyTracked()
+		for range 3 {
+			fake.Advance(after * 6 / 10)
+			for i := range c.servers {
+				c.atOnce(i, append(change, []any{"SET", "app:name", "1"})...)
 			}
+			c.settled()
+			eventually(t, func() bool {
+				state, _ := locker.Inspect(t.Context(), "name")
+				return !slices.ContainsFunc(state.Nodes, func(n redlock.NodeState) bool { return n.Err != nil })
+			}, "connected again")
 			try()
 			try()
-			c.eventuallyTracked()
-			for range 3 {
-				fake.Advance(after * 6 / 10)
-				for i := range c.servers {
-					c.atOnce(i, append(change, []any{"SET", "app:name", "1"})...)
-				}
-				c.settled()
-				eventually(t, func() bool {
-					state, _ := locker.Inspect(t.Context(), "name")
-					return !slices.ContainsFunc(state.Nodes, func(n redlock.NodeState) bool { return n.Err != nil })
-				}, "connected again")
-				try()
-				try()
-			}
-			require.Equal(t, 3, c.holding("app:name", "1"), "held for less than it takes")
-		})
-	}
+		}
+		require.Equal(t, 3, c.holding("app:name", "1"), "held for less than it takes")
+	})
 }
 
 // atOnce runs commands on server i between which nobody else's come.

@@ -16,51 +16,49 @@ import (
 // lock it makes a majority. That is the second holder whom the guard is against.
 func TestRestartGuard_ANodeThatWasKilledGivesNoSecondHolder(t *testing.T) {
 	t.Parallel()
-	for name, guarded := range map[string]bool{"with the guard": true, "without": false} {
-		t.Run(name, func(t *testing.T) {
-			ttl := time.Minute
-			c := onReal(t, 5)
-			var opts []pool.Option
-			if guarded {
-				ttl = 3 * time.Second
-				eventually(t, func() bool { // all may vote
-					for i := range c.servers {
-						if up := c.info(i, "server", "uptime_in_seconds"); up == "" || len(up) == 1 && up < "6" {
-							return false
-						}
+	inTurn(t, map[string]bool{"with the guard": true, "without": false}, func(t *testing.T, guarded bool) {
+		ttl := time.Minute
+		c := onReal(t, 5)
+		var opts []pool.Option
+		if guarded {
+			ttl = 3 * time.Second
+			eventually(t, func() bool { // all may vote
+				for i := range c.servers {
+					if up := c.info(i, "server", "uptime_in_seconds"); up == "" || len(up) == 1 && up < "6" {
+						return false
 					}
-					return true
-				}, "they have been up for long enough")
-				opts = append(opts, pool.WithRestartGuard(ttl))
-			}
-			kill(c.processes[3:]...)
-			first := lockerOver(t, c.nodes(opts...), redlock.TTL(ttl))
-			lock := take(t, first, "name")
-			for _, p := range c.processes[2:] {
-				p.Stop() // SIGKILL, where it still runs
-				p.Start()
-			}
-			second := lockerOver(t, c.nodes(opts...), redlock.TTL(ttl))
-			other, err := second.TryLock(t.Context(), "name")
-			if !guarded {
-				require.NoError(t, err, "the test finds what the guard is against")
-				require.NoError(t, lock.Err(), "two holders")
-				require.NotEqual(t, lock.Token(), other.Token())
-				_, _ = lock.Unlock(t.Context()), other.Unlock(t.Context())
-				return
-			}
-			for err != nil && lock.Err() == nil { // for as long as the first holds it
-				requireIs(t, err, redlock.ErrNoQuorum, nodeerr.ErrQuarantined)
-				other, err = second.TryLock(t.Context(), "name")
-			}
-			require.ErrorIs(t, lock.Err(), redlock.ErrExpired, "otherwise there are two holders")
-			if err != nil { // in the end they vote again
-				other, err = second.Lock(t.Context(), "name")
-			}
-			require.NoError(t, err)
-			require.NoError(t, other.Unlock(t.Context()))
-		})
-	}
+				}
+				return true
+			}, "they have been up for long enough")
+			opts = append(opts, pool.WithRestartGuard(ttl))
+		}
+		kill(c.processes[3:]...)
+		first := lockerOver(t, c.nodes(opts...), redlock.TTL(ttl))
+		lock := take(t, first, "name")
+		for _, p := range c.processes[2:] {
+			p.Stop() // SIGKILL, where it still runs
+			p.Start()
+		}
+		second := lockerOver(t, c.nodes(opts...), redlock.TTL(ttl))
+		other, err := second.TryLock(t.Context(), "name")
+		if !guarded {
+			require.NoError(t, err, "the test finds what the guard is against")
+			require.NoError(t, lock.Err(), "two holders")
+			require.NotEqual(t, lock.Token(), other.Token())
+			_, _ = lock.Unlock(t.Context()), other.Unlock(t.Context())
+			return
+		}
+		for err != nil && lock.Err() == nil { // for as long as the first holds it
+			requireIs(t, err, redlock.ErrNoQuorum, nodeerr.ErrQuarantined)
+			other, err = second.TryLock(t.Context(), "name")
+		}
+		require.ErrorIs(t, lock.Err(), redlock.ErrExpired, "otherwise there are two holders")
+		if err != nil { // in the end they vote again
+			other, err = second.Lock(t.Context(), "name")
+		}
+		require.NoError(t, err)
+		require.NoError(t, other.Unlock(t.Context()))
+	})
 }
 
 func TestRestartGuard_DoesNotKeepTheHolderFromItsLock(t *testing.T) {

@@ -259,12 +259,9 @@ func TestLocalHandoff_RenewsTheLockForThoseWhoWantThat(t *testing.T) {
 // Each of many holders wants the lock renewed at once, and the nodes take their time.
 func TestLocalHandoff_HasOneRenewalUnderWayHoweverManyHoldersWantOne(t *testing.T) {
 	t.Parallel()
-	for name, forgotten := range map[string]bool{"all nodes hold the key": false, "one does not": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			oneRenewalUnderWay(t, forgotten)
-		})
-	}
+	inParallel(t, map[string]bool{"all nodes hold the key": false, "one does not": true}, func(t *testing.T, forgotten bool) {
+		oneRenewalUnderWay(t, forgotten)
+	})
 }
 
 // oneRenewalUnderWay checks that. forgotten means that a node has lost the key, so that the next renewal is due soon.

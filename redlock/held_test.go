@@ -97,20 +97,18 @@ func TestExtend_MovesTheDeadlineAndNothingEndsAtTheOldOne(t *testing.T) {
 
 func TestExtend_AfterTheDeadlineIsRefusedAndSendsNothing(t *testing.T) {
 	t.Parallel()
-	for how, pass := range map[string]func(*clocktest.Fake, time.Duration){
+	inTurn(t, map[string]func(*clocktest.Fake, time.Duration){
 		"after the timer has fired": (*clocktest.Fake).Advance,
 		"after a suspend":           (*clocktest.Fake).Jump,
-	} {
-		t.Run(how, func(t *testing.T) {
-			c := onMini(t, 3)
-			fake, seen := clocktest.New(), &recorder{}
-			lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen)), "name")
-			pass(fake, lock.Remaining())
-			require.ErrorIs(t, lock.Extend(t.Context(), 2*long), redlock.ErrExpired)
-			require.Empty(t, seen.votesOn("extend", ""))
-			require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
-		})
-	}
+	}, func(t *testing.T, pass func(*clocktest.Fake, time.Duration)) {
+		c := onMini(t, 3)
+		fake, seen := clocktest.New(), &recorder{}
+		lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithObserver(seen)), "name")
+		pass(fake, lock.Remaining())
+		require.ErrorIs(t, lock.Extend(t.Context(), 2*long), redlock.ErrExpired)
+		require.Empty(t, seen.votesOn("extend", ""))
+		require.ErrorIs(t, lock.Err(), redlock.ErrExpired)
+	})
 }
 
 func TestErr_AfterASuspendIsRightAtOnce(t *testing.T) {

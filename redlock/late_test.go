@@ -239,23 +239,20 @@ func TestAutoExtend_ALockThatAConfirmedRenewalSetsAgainIsLost(t *testing.T) {
 // The danger: another node hangs while the one that was given the key does not count yet.
 func TestAutoExtend_ANodeThatIsGivenTheKeyCountsATenthOfASecondLater(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]int{"in time": 0, "after the outcome": 1} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := renewed(t, onReal(t, 3), long)
-			g.c.do(0, "DEL", "name")
-			g.shut(t, away)
-			nextAt(t, g.clock, renewalIn(1, renewedTTL))
-			eventually(t, func() bool { return g.seen.renewals() == 2 }, "the renewal that gives it the key")
-			g.open()
-			eventually(t, func() bool { return g.seen.answers(event.AnswerRecreated) == 1 }, "it has the key")
-			nextAt(t, g.clock, 100*time.Millisecond)
-			eventually(t, func() bool { return g.seen.renewals() == 3 }, "the renewal that confirms that")
-			g.c.processes[1].Freeze()
-			defer g.c.processes[1].Thaw()
-			require.NoError(t, g.lock.Extend(t.Context(), renewedTTL))
-		})
-	}
+	inParallel(t, map[string]int{"in time": 0, "after the outcome": 1}, func(t *testing.T, away int) {
+		g := renewed(t, onReal(t, 3), long)
+		g.c.do(0, "DEL", "name")
+		g.shut(t, away)
+		nextAt(t, g.clock, renewalIn(1, renewedTTL))
+		eventually(t, func() bool { return g.seen.renewals() == 2 }, "the renewal that gives it the key")
+		g.open()
+		eventually(t, func() bool { return g.seen.answers(event.AnswerRecreated) == 1 }, "it has the key")
+		nextAt(t, g.clock, 100*time.Millisecond)
+		eventually(t, func() bool { return g.seen.renewals() == 3 }, "the renewal that confirms that")
+		g.c.processes[1].Freeze()
+		defer g.c.processes[1].Thaw()
+		require.NoError(t, g.lock.Extend(t.Context(), renewedTTL))
+	})
 }
 
 // The danger: the same for the acquire. It has won the lock with the other nodes.
@@ -280,25 +277,22 @@ func TestUnlock_ALockThatALateAcquireHasSetAgainWasNotHeld(t *testing.T) {
 // The danger: the release finds what the renewal before it has set again, and takes it for what was held all the time.
 func TestUnlock_ALockThatALateRenewalHasSetAgainWasNotHeld(t *testing.T) {
 	t.Parallel()
-	for name, overdue := range map[string]bool{"the renewal is under way": false, "the renewal is overdue": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			timeout := long
-			if overdue {
-				timeout = 5 * brief // that the release has, too
-			}
-			g := renewed(t, onReal(t, 3), timeout)
-			g.renew(t, 2)
-			g.comeAndGo(t)
-			if overdue {
-				g.timeOut(t)
-			}
-			unlocked := beside(func() error { return g.lock.Unlock(t.Context()) })
-			eventually(t, func() bool { return len(g.seen.votesOn("unlock", "name")) == 1 }, "the release has been sent")
-			g.open()
-			require.ErrorIs(t, receive(t, unlocked, "the end of Unlock"), redlock.ErrNotHeld)
-		})
-	}
+	inParallel(t, map[string]bool{"the renewal is under way": false, "the renewal is overdue": true}, func(t *testing.T, overdue bool) {
+		timeout := long
+		if overdue {
+			timeout = 5 * brief // that the release has, too
+		}
+		g := renewed(t, onReal(t, 3), timeout)
+		g.renew(t, 2)
+		g.comeAndGo(t)
+		if overdue {
+			g.timeOut(t)
+		}
+		unlocked := beside(func() error { return g.lock.Unlock(t.Context()) })
+		eventually(t, func() bool { return len(g.seen.votesOn("unlock", "name")) == 1 }, "the release has been sent")
+		g.open()
+		require.ErrorIs(t, receive(t, unlocked, "the end of Unlock"), redlock.ErrNotHeld)
+	})
 }
 
 // The danger: a push asks for a look at the key while the node owes the answer to a command for another lock.

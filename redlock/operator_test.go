@@ -56,19 +56,16 @@ func TestLock_DoesNotWaitForABetterURL(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	guarded := onReal(t, 3, "--requirepass", "secret")
-	for name, url := range map[string]func(i int) string{
+	inParallel(t, map[string]func(i int) string{
 		"no password":            func(i int) string { return "redis://" + guarded.servers[i].Addr() },
 		"a password for nobody":  func(i int) string { return "redis://:secret@" + c.servers[i].Addr() },
 		"a database that is not": func(i int) string { return "redis://" + c.servers[i].Addr() + "/99" },
 		"one server by two names": func(i int) string {
 			return fmt.Sprintf("redis://%s:%s", []string{"127.0.0.1", "localhost"}[i], c.port(0))
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.ErrorIs(t, errOf(lockerOver(t, open(t, []string{url(0), url(1)})).Lock(t.Context(), "name")), redlock.ErrNoQuorum)
-		})
-	}
+	}, func(t *testing.T, url func(i int) string) {
+		require.ErrorIs(t, errOf(lockerOver(t, open(t, []string{url(0), url(1)})).Lock(t.Context(), "name")), redlock.ErrNoQuorum)
+	})
 }
 
 // port returns the port of server i.

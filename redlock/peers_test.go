@@ -49,17 +49,15 @@ func TestLock_AProcessWhoseWaitersNeverEndLetsAnotherHaveItsTurn(t *testing.T) {
 
 // The same with one goroutine that leaves the queue between two locks.
 func TestLock_AgainAtOnceForEverDoesNotStarveAnotherProcess(t *testing.T) {
-	for name, silent := range map[string]bool{"notified": false, "polling": true} {
-		t.Run(name, func(t *testing.T) {
-			c := onReal(t, 3)
-			if silent {
-				c.silence()
-			}
-			for range 10 { // it begins to listen each time
-				takeTurns(t, c.locker(), c.locker())
-			}
-		})
-	}
+	inTurn(t, map[string]bool{"notified": false, "polling": true}, func(t *testing.T, silent bool) {
+		c := onReal(t, 3)
+		if silent {
+			c.silence()
+		}
+		for range 10 { // it begins to listen each time
+			takeTurns(t, c.locker(), c.locker())
+		}
+	})
 }
 
 // takeTurns has one Locker take a lock for ever, and another get it now and then.

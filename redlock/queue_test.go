@@ -75,25 +75,23 @@ func TestWithHeal_TakesOverAKeyWithoutATTLWhenItWasSeenForLongEnough(t *testing.
 
 func TestLock_WaitersGetItInTheOrderInWhichTheyCame(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		for name, take := range map[string]func(testing.TB, *redlock.Locker) *redlock.Lock{
+		inTurn(t, map[string]func(testing.TB, *redlock.Locker) *redlock.Lock{
 			"behind Lock":                 func(tb testing.TB, l *redlock.Locker) *redlock.Lock { return waits(tb, l, "name") },
 			"behind TryLock":              func(tb testing.TB, l *redlock.Locker) *redlock.Lock { return take(tb, l, "name") },
 			"behind a holder far from it": func(tb testing.TB, _ *redlock.Locker) *redlock.Lock { return take(tb, c.locker(), "name") },
-		} {
-			t.Run(name, func(t *testing.T) {
-				locker := c.locker()
-				holder := take(t, locker)
-				l := &line{tb: t}
-				var order []string
-				for i := range 40 { // more than get it in a row
-					order = append(order, fmt.Sprint(i))
-					l.join(locker, order[i])
-				}
-				require.NoError(t, holder.Unlock(t.Context()))
-				require.Equal(t, order, l.end())
-				c.eventuallyEmpty()
-			})
-		}
+		}, func(t *testing.T, take func(testing.TB, *redlock.Locker) *redlock.Lock) {
+			locker := c.locker()
+			holder := take(t, locker)
+			l := &line{tb: t}
+			var order []string
+			for i := range 40 { // more than get it in a row
+				order = append(order, fmt.Sprint(i))
+				l.join(locker, order[i])
+			}
+			require.NoError(t, holder.Unlock(t.Context()))
+			require.Equal(t, order, l.end())
+			c.eventuallyEmpty()
+		})
 	})
 }
 

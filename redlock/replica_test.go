@@ -84,21 +84,18 @@ func TestReplica_WhatItHoldsIsNoAnswer(t *testing.T) {
 // A user who may not use INFO is told what a key holds, and a server that cannot write now is still a master.
 func TestReplica_IsWhatSaysSo(t *testing.T) {
 	t.Parallel()
-	for name, commands := range map[string][][]any{
+	inParallel(t, map[string][][]any{
 		"no right to INFO": {{"ACL", "SETUSER", "default", "-info"}},
 		"no memory":        {{"CONFIG", "SET", "maxmemory", "1"}},
 		"no replicas":      {{"CONFIG", "SET", "min-replicas-to-write", "1"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := onReal(t, 1)
-			c.do(0, "SET", "name", "token", "PX", long.Milliseconds())
-			for _, command := range commands {
-				c.do(0, command[0].(string), command[1:]...)
-			}
-			require.Equal(t, "token", inspect(t, c.locker(), "name").Token)
-		})
-	}
+	}, func(t *testing.T, commands [][]any) {
+		c := onReal(t, 1)
+		c.do(0, "SET", "name", "token", "PX", long.Milliseconds())
+		for _, command := range commands {
+			c.do(0, command[0].(string), command[1:]...)
+		}
+		require.Equal(t, "token", inspect(t, c.locker(), "name").Token)
+	})
 }
 
 // The danger: a server that still loads its data is taken for one that holds nothing.

@@ -142,20 +142,18 @@ func TestExtend_ThatFailsIsReleasedWithTheLock(t *testing.T) {
 
 func TestExtend_ThatFailedMayBeTriedAgainOnceTheNodesAreBack(t *testing.T) {
 	t.Parallel()
-	for how, overdue := range map[string]time.Duration{"on the same connections": long, "on new connections": time.Millisecond} {
-		t.Run(how, func(t *testing.T) {
-			c := onReal(t, 5)
-			locker, seen := observed(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(overdue)))
-			lock := seen.takeOnAll(t, locker, 5)
-			freeze(c.processes[2:]...)
-			require.ErrorIs(t, lock.Extend(t.Context(), 2*long), redlock.ErrNoQuorum)
-			seen.waitForVotes(t, "extend", lock.Name(), 5)
-			thaw(c.processes[2:]...)
-			eventually(t, func() bool { return lock.Extend(t.Context(), 2*long) == nil }, "the nodes are back")
-			require.Greater(t, lock.Remaining(), long)
-			require.NoError(t, lock.Unlock(t.Context()))
-		})
-	}
+	inTurn(t, map[string]time.Duration{"on the same connections": long, "on new connections": time.Millisecond}, func(t *testing.T, overdue time.Duration) {
+		c := onReal(t, 5)
+		locker, seen := observed(t, c.nodes(pool.WithTimeout(brief), pool.WithMaxOverdue(overdue)))
+		lock := seen.takeOnAll(t, locker, 5)
+		freeze(c.processes[2:]...)
+		require.ErrorIs(t, lock.Extend(t.Context(), 2*long), redlock.ErrNoQuorum)
+		seen.waitForVotes(t, "extend", lock.Name(), 5)
+		thaw(c.processes[2:]...)
+		eventually(t, func() bool { return lock.Extend(t.Context(), 2*long) == nil }, "the nodes are back")
+		require.Greater(t, lock.Remaining(), long)
+		require.NoError(t, lock.Unlock(t.Context()))
+	})
 }
 
 func TestExtend_ThatItsContextEndsLeavesTheOldDeadline(t *testing.T) {

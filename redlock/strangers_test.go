@@ -56,29 +56,27 @@ func (c *cluster) stranger(name string, got *atomic.Int64) (stop func()) {
 
 // The danger: clients that poll without a pause take the lock each time that it is free, before a waiter knows that it is.
 func TestLock_ClientsThatPollWithoutAPauseDoNotStarveAWaiter(t *testing.T) {
-	for name, silent := range map[string]bool{"notified": false, "polling": true} {
-		t.Run(name, func(t *testing.T) {
-			c := onReal(t, 5)
-			if silent {
-				c.silence()
-			}
-			var theirs atomic.Int64
-			first, second := c.stranger("name", &theirs), c.stranger("name", &theirs)
-			eventually(t, func() bool { return theirs.Load() > 20 }, "they are at work")
-			locker := c.locker()
-			const turns = 100
-			before := theirs.Load()
-			for range turns {
-				lock := won(t, lockBeside(t.Context(), locker, "name"))
-				require.NoError(t, lock.Unlock(t.Context()))
-			}
-			took := theirs.Load() - before
-			first()
-			second()
-			t.Logf("%d locks of theirs beside %d of the waiter", took, turns)
-			c.eventuallyEmpty()
-		})
-	}
+	inTurn(t, map[string]bool{"notified": false, "polling": true}, func(t *testing.T, silent bool) {
+		c := onReal(t, 5)
+		if silent {
+			c.silence()
+		}
+		var theirs atomic.Int64
+		first, second := c.stranger("name", &theirs), c.stranger("name", &theirs)
+		eventually(t, func() bool { return theirs.Load() > 20 }, "they are at work")
+		locker := c.locker()
+		const turns = 100
+		before := theirs.Load()
+		for range turns {
+			lock := won(t, lockBeside(t.Context(), locker, "name"))
+			require.NoError(t, lock.Unlock(t.Context()))
+		}
+		took := theirs.Load() - before
+		first()
+		second()
+		t.Logf("%d locks of theirs beside %d of the waiter", took, turns)
+		c.eventuallyEmpty()
+	})
 }
 
 // What a waiter does against those that poll ends with them.

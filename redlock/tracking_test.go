@@ -21,7 +21,7 @@ import (
 func TestLock_IsWokenByTheReleaseOfAnyClient(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 5)
-	for name, hold := range map[string]func() (release func()){
+	inTurn(t, map[string]func() (release func()){
 		"another Locker": func() func() {
 			lock := c.everywhere(take(t, c.locker(), "name"))
 			return func() { require.NoError(t, lock.Unlock(t.Context())) }
@@ -35,19 +35,17 @@ func TestLock_IsWokenByTheReleaseOfAnyClient(t *testing.T) {
 			c.foreign("name", long)
 			return func() { c.do(0, "DEL", "name"); c.do(1, "DEL", "name"); c.do(2, "DEL", "name") }
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			release := hold()
-			_, waiter := c.asleep("name", noPolls, redlock.WithClock(clocktest.New())) // nothing comes of time
-			before := c.settled()
-			release()
-			lock := won(t, waiter)
-			require.Less(t, c.asked()-before, 5*10, "woken, not polling")
-			require.NoError(t, lock.Unlock(t.Context()))
-			eventually(t, func() bool { return c.holding("name", lock.Token()) == 0 }, "it is released")
-			c.doAll("DEL", "name")
-		})
-	}
+	}, func(t *testing.T, hold func() (release func())) {
+		release := hold()
+		_, waiter := c.asleep("name", noPolls, redlock.WithClock(clocktest.New())) // nothing comes of time
+		before := c.settled()
+		release()
+		lock := won(t, waiter)
+		require.Less(t, c.asked()-before, 5*10, "woken, not polling")
+		require.NoError(t, lock.Unlock(t.Context()))
+		eventually(t, func() bool { return c.holding("name", lock.Token()) == 0 }, "it is released")
+		c.doAll("DEL", "name")
+	})
 }
 
 // Expiry is announced when the server comes to it, so a timer is what wakes.
@@ -129,18 +127,16 @@ func TestLock_WithoutTrackingAsksAgainAndAgainButNotBusily(t *testing.T) {
 // Only peers need channels. A server that refuses them tells of changes all the same.
 func TestLock_WithoutChannelsIsWokenByTheRelease(t *testing.T) {
 	t.Parallel()
-	for name, forbid := range map[string]string{"channels": "resetchannels", "subscribing": "-subscribe"} {
-		t.Run(name, func(t *testing.T) {
-			c := onReal(t, 3)
-			c.doAll("ACL", "SETUSER", "default", forbid)
-			release := c.foreign("name", long)
-			_, waiter := c.asleep("name", noPolls, redlock.WithClock(clocktest.New()))
-			c.settled()
-			release()
-			require.NoError(t, won(t, waiter).Unlock(t.Context()))
-			c.eventuallyEmpty()
-		})
-	}
+	inTurn(t, map[string]string{"channels": "resetchannels", "subscribing": "-subscribe"}, func(t *testing.T, forbid string) {
+		c := onReal(t, 3)
+		c.doAll("ACL", "SETUSER", "default", forbid)
+		release := c.foreign("name", long)
+		_, waiter := c.asleep("name", noPolls, redlock.WithClock(clocktest.New()))
+		c.settled()
+		release()
+		require.NoError(t, won(t, waiter).Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
 }
 
 func TestLock_SendsNothingWhileItIsAsleep(t *testing.T) {
