@@ -28,10 +28,7 @@ func TestLock_AProcessWhoseWaitersNeverEndLetsAnotherHaveItsTurn(t *testing.T) {
 		l := &line{tb: t}
 		l.join(other, "the other")
 		seen.waitForRefusals(t, 1)
-		if c.processes != nil {
-			c.eventuallyTracked()
-			c.settled()
-		}
+		c.settledWaiting()
 		const n = 200
 		for range n {
 			l.join(mine, "one of ours")
@@ -60,32 +57,50 @@ func TestLock_AgainAtOnceForEverDoesNotStarveAnotherProcess(t *testing.T) {
 	})
 }
 
-// takeTurns has one Locker take a lock for ever, and another get it now and then.
-func takeTurns(t *testing.T, greedy, other *redlock.Locker) {
-	stop, ended := make(chan struct{}), make(chan error, 1)
-	var turns atomic.Int64
-	go func() {
-		for {
-			lock, err := greedy.Lock(t.Context(), "name")
-			if err == nil {
-				turns.Add(1)
-				err = lock.Unlock(t.Context())
+// greedy are goroutines that take a lock again and again.
+type greedy struct {
+	turns atomic.Int64
+	stop  func() // returns when they have ended
+}
+
+func beGreedy(t *testing.T, locker *redlock.Locker, goroutines int, inside func()) *greedy {
+	g, stopped := &greedy{}, make(chan struct{})
+	var all []chan error
+	for range goroutines {
+		all = append(all, beside(func() error {
+			for {
+				lock, err := locker.Lock(t.Context(), "name")
+				if err == nil {
+					g.turns.Add(1)
+					inside()
+					err = lock.Unlock(t.Context())
+				}
+				if err != nil || isOver(stopped) {
+					return err
+				}
 			}
-			if err != nil || isOver(stop) {
-				ended <- err
-				return
-			}
+		}))
+	}
+	g.stop = func() {
+		close(stopped)
+		for _, ended := range all {
+			require.NoError(t, receive(t, ended, "the end"))
 		}
-	}()
-	eventually(t, func() bool { return turns.Load() > 20 }, "it is at work")
+	}
+	return g
+}
+
+// takeTurns has one Locker take a lock for ever, and another get it now and then.
+func takeTurns(t *testing.T, mine, other *redlock.Locker) {
+	first := beGreedy(t, mine, 1, func() {})
+	eventually(t, func() bool { return first.turns.Load() > 20 }, "it is at work")
 	for range 5 {
 		lock := won(t, lockBeside(t.Context(), other, "name"))
-		before := turns.Load()
+		before := first.turns.Load()
 		require.NoError(t, lock.Unlock(t.Context()))
-		eventually(t, func() bool { return turns.Load() > before }, "nor does the other starve it")
+		eventually(t, func() bool { return first.turns.Load() > before }, "nor does the other starve it")
 	}
-	close(stop)
-	require.NoError(t, receive(t, ended, "the end"))
+	first.stop()
 }
 
 // The message that somebody waits can be missed: the holder did not listen yet, or its connection had just gone.
@@ -96,79 +111,34 @@ func TestLock_AProcessThatMissedThatAnotherWaitsIsNotifiedAgain(t *testing.T) {
 	c.eventuallyHeld("name", holder.Token())
 	_, other := c.asleep("name")
 	c.settled()
-	stop := make(chan struct{})
-	ended := make(chan error, 8)
-	var turns atomic.Int64
-	for range 8 {
-		go func() {
-			for {
-				lock, err := mine.Lock(t.Context(), "name")
-				if err == nil {
-					turns.Add(1)
-					pass(time.Millisecond)
-					err = lock.Unlock(t.Context())
-				}
-				if err != nil || isOver(stop) {
-					ended <- err
-					return
-				}
-			}
-		}()
-	}
+	ours := beGreedy(t, mine, 8, func() { pass(time.Millisecond) })
 	eventually(t, func() bool { return len(c.do(0, "PUBSUB", "CHANNELS").([]any)) == 2 }, "it listens")
 	require.NoError(t, holder.Unlock(t.Context()))
 	lock := won(t, other)
-	got := turns.Load()
+	got := ours.turns.Load()
 	require.NoError(t, lock.Unlock(t.Context()))
-	close(stop)
-	for range 8 {
-		require.NoError(t, receive(t, ended, "the end"))
-	}
+	ours.stop()
 	require.Less(t, got, int64(100), "turns of the process that did not know")
 }
 
 // Three processes that always want the lock have about as many turns each.
 func TestLock_ProcessesTakeTurns(t *testing.T) {
 	c := onReal(t, 3)
-	const processes, each, rounds = 3, 4, 40
-	var turns [processes]atomic.Int64
-	stop := make(chan struct{})
-	ended := make(chan error, processes*each)
-	for p := range processes {
-		locker := c.locker()
-		for range each {
-			go func() {
-				for !isOver(stop) {
-					lock, err := locker.Lock(t.Context(), "name")
-					if err == nil {
-						turns[p].Add(1)
-						err = lock.Unlock(t.Context())
-					}
-					if err != nil {
-						ended <- err
-						return
-					}
-				}
-				ended <- nil
-			}()
-		}
+	var all []*greedy
+	for range 3 {
+		all = append(all, beGreedy(t, c.locker(), 4, func() {}))
 	}
-	eventually(t, func() bool {
-		for p := range turns {
-			if turns[p].Load() < rounds {
-				return false
-			}
-		}
-		return true
-	}, "turns for everybody")
-	close(stop)
-	for range processes * each {
-		require.NoError(t, receive(t, ended, "the end"))
+	for _, g := range all {
+		eventually(t, func() bool { return g.turns.Load() >= 40 }, "turns for everybody")
 	}
-	total := turns[0].Load() + turns[1].Load() + turns[2].Load()
-	t.Logf("turns: %d %d %d", turns[0].Load(), turns[1].Load(), turns[2].Load())
-	for p := range turns {
-		require.Greater(t, turns[p].Load(), total/10, "process %d", p)
+	total := int64(0)
+	for _, g := range all {
+		g.stop()
+		total += g.turns.Load()
+	}
+	for i, g := range all {
+		t.Logf("turns of %d: %d of %d", i, g.turns.Load(), total)
+		require.Greater(t, g.turns.Load(), total/10, "process %d", i)
 	}
 }
 

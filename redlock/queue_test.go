@@ -51,28 +51,6 @@ func (c *cluster) leave(name, value string) {
 // prefixed is what WithHeal needs.
 var prefixed = redlock.WithKeyPrefix("app:")
 
-func TestWithHeal_TakesOverAKeyWithoutATTLWhenItWasSeenForLongEnough(t *testing.T) {
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		c.leave("app:name", "somebody")
-		fake := clocktest.New()
-		const after = 10 * time.Minute
-		locker := c.locker(redlock.WithClock(fake), redlock.WithHeal(after), prefixed)
-		begin := fake.Now()
-		waiter := lockBeside(t.Context(), locker, "name")
-		turnUntil(t, fake, 10*time.Second, func() bool { return c.holding("app:name", "somebody") < 3 })
-		require.GreaterOrEqual(t, fake.Now().Sub(begin), after, "not before")
-		turnUntil(t, fake, 10*time.Second, func() bool { return len(waiter) > 0 })
-		lock := won(t, waiter)
-		require.GreaterOrEqual(t, c.holding("app:name", lock.Token()), 2)
-		require.NoError(t, lock.Unlock(t.Context()))
-		for i := range c.servers { // a minority is left to whoever waits next
-			if c.value(i, "app:name") == "somebody" {
-				c.do(i, "DEL", "app:name")
-			}
-		}
-	})
-}
-
 func TestLock_WaitersGetItInTheOrderInWhichTheyCame(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		inTurn(t, map[string]func(testing.TB, *redlock.Locker) *redlock.Lock{
@@ -138,26 +116,6 @@ func TestLock_AWaiterThatIsCancelledIsPassedOver(t *testing.T) {
 		}
 		require.NoError(t, holder.Unlock(t.Context()))
 		require.Equal(t, []string{"first", "second"}, l.end())
-	})
-}
-
-func TestLock_TheFirstWaiterThatIsCancelledPassesItsTurnOn(t *testing.T) {
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		holder := c.everywhere(take(t, c.locker(), "name"))
-		locker, seen := c.waiting(c.nodes())
-		ctx, cancel := context.WithCancel(t.Context())
-		first := queue(t, ctx, locker, "name")
-		seen.waitForRefusals(t, 1)
-		l := &line{tb: t}
-		l.join(locker, "second")
-		l.join(locker, "third")
-		cancel()
-		end := receive(t, first, "the end of a wait")
-		requireIs(t, end.err, context.Canceled, redlock.ErrTaken)
-		require.ErrorIs(t, end.err, nodeerr.ErrHeld, "the reason of the last round")
-
-		require.NoError(t, holder.Unlock(t.Context()))
-		require.Equal(t, []string{"second", "third"}, l.end())
 	})
 }
 

@@ -192,20 +192,6 @@ func TestExtend_OnAContextThatHasEndedSendsNothing(t *testing.T) {
 	})
 }
 
-func TestExtend_CallsForOneLockDoNotOverlap(t *testing.T) {
-	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		lock := take(t, c.locker(), "name", redlock.TTL(time.Minute))
-		var all sync.WaitGroup
-		for i := range 20 {
-			all.Go(func() {
-				assert.NoError(t, lock.Extend(t.Context(), time.Minute+time.Duration(i)*time.Second))
-			})
-		}
-		all.Wait()
-		require.NoError(t, lock.Err())
-	})
-}
-
 // losing breaks the connections to some servers when the reply to a command with that word in it comes in: the server
 // has carried it out, and nobody here knows. Each time that lose is set to true this happens once to each of them.
 func (c *cluster) losing(word string, lose map[int]*atomic.Bool) pool.Option {

@@ -184,16 +184,14 @@ func TestLock_NobodySleepsForEverWhenAServerRestarts(t *testing.T) {
 				holders = append(holders, take(t, other, name))
 				c.eventuallyHeld(name, holders[n].Token())
 				for range row.each {
-					end := make(chan error, 1)
-					ended = append(ended, end)
-					go func() {
+					ended = append(ended, beside(func() error {
 						lock, err := locker.Lock(t.Context(), name)
 						if err == nil {
 							got.Add(1)
 							err = lock.Unlock(t.Context())
 						}
-						end <- err
-					}()
+						return err
+					}))
 				}
 			}
 			c.eventuallyTracked()
