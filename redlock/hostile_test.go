@@ -1,12 +1,19 @@
 package redlock_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"net/url"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +24,9 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // hostileAttacks are what a hostile server sends: a text, and another again and again. With neither it hangs up.
@@ -209,5 +218,217 @@ func TestHostile_TwoOfFiveServersDoNotStopWaiting(t *testing.T) {
 			require.NoError(t, lock.Unlock(t.Context()))
 			require.NoError(t, won(t, waiter).Unlock(t.Context()))
 		})
+	}
+}
+
+// echoForms are how a server may repeat what it was sent.
+var echoForms = map[string]func(text string) string{
+	"an error": func(text string) string { return "-ERR no: " + text + "\r\n" },
+	"an error of Redis": func(text string) string {
+		return "-ERR unknown command 'AUTH', with args beginning with: " + text + "\r\n"
+	},
+	"the code":           func(text string) string { return "-" + strings.ReplaceAll(text, " ", "") + "\r\n" },
+	"a known code":       func(text string) string { return "-NOPERM " + text + "\r\n" },
+	"a cut error":        func(text string) string { return "-ERR " + strings.Repeat("x", 500) + text + "\r\n" },
+	"a bulk error":       func(text string) string { return "!" + bulk("ERR " + text)[1:] },
+	"a status":           func(text string) string { return "+" + text + "\r\n" },
+	"a text":             bulk,
+	"a number":           func(text string) string { return ":" + text + "\r\n" },
+	"a line of no kind":  func(text string) string { return text + "\r\n" },
+	"a line without end": func(text string) string { return "+" + strings.Repeat(text+" ", 20<<10/(1+len(text))) },
+	"an array":           func(text string) string { return "*2\r\n" + bulk(text) + ":-1\r\n" },
+	"a lock":             func(text string) string { return "*2\r\n" + bulk(text) + ":60000\r\n" },
+	"a push":             func(text string) string { return ">2\r\n" + bulk(text) + bulk(text) },
+	"a message":          func(text string) string { return ">3\r\n" + bulk("message") + bulk(text) + bulk(text) },
+	"its version":        func(text string) string { return bulk("run_id:" + text + "\r\nredis_version:5.0." + text + "\r\n") },
+	"its name":           func(text string) string { return bulk("run_id:" + text + "\r\nuptime_in_seconds:1\r\n") },
+}
+
+func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
+
+// newEchoServer starts a server that repeats the arguments of AUTH in its answers: to every command, or only to those behind
+// the greeting.
+func newEchoServer(t *testing.T, form func(string) string, greets bool) (addr string) {
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	var serving sync.WaitGroup
+	serve := func(c net.Conn) {
+		defer c.Close()
+		commands, secret := redis.NewConn(c, 0, 0), ""
+		for {
+			args, err := redis.Strings(commands.Receive())
+			if err != nil {
+				return
+			}
+			reply := form(secret)
+			switch {
+			case args[0] == "AUTH":
+				secret = args[len(args)-1]
+				if reply = form(secret); greets {
+					reply = "+OK\r\n"
+				}
+			case greets && args[0] == "HELLO":
+				reply = "%1\r\n+proto\r\n:3\r\n"
+			case greets && args[0] == "INFO":
+				reply = bulk("run_id:x\r\n")
+			case greets && args[0] == "CLIENT":
+				reply = ":1\r\n"
+			}
+			if _, err := io.WriteString(c, reply); err != nil {
+				return
+			}
+		}
+	}
+	serving.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		serving.Wait()
+	})
+	return l.Addr().String()
+}
+
+// texts collects all that a program could print of what a Locker has told it.
+type texts struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (s *texts) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Buffer.Write(p)
+}
+
+func (s *texts) Observe(e event.Event) {
+	_, _ = fmt.Fprintf(s, "%+v\n", e)
+	switch v := e.(type) {
+	case event.Vote:
+		s.error(v.Err)
+	case event.Round:
+		s.error(v.Err)
+	case event.NodeDown:
+		s.error(v.Err)
+	}
+}
+
+// error adds an error and all that it wraps.
+func (s *texts) error(err error) {
+	if err == nil {
+		return
+	}
+	_, _ = fmt.Fprintf(s, "%v\n%+v\n%#v\n", err, err, err)
+	if refusal := (*nodeerr.ServerError)(nil); errors.As(err, &refusal) {
+		_, _ = fmt.Fprintf(s, "%+v\n", *refusal)
+	}
+	switch err := err.(type) { //nolint:errorlint // one level at a time
+	case interface{ Unwrap() error }:
+		s.error(err.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, inner := range err.Unwrap() {
+			s.error(inner)
+		}
+	}
+}
+
+// ownNumbers are times, durations, pointers and the numbers of calls. No server has a part in their digits, of which there are so
+// many that some are those of a password by chance.
+var ownNumbers = regexp.MustCompile(`\d\d:\d\d:\d\d\.\d+|m=[+-]\d+\.\d+|0x[0-9a-f]+|\b(Call|Lock):\d+|\b\d+(m\d+)?\.\d+(µs|ms|s)\b`)
+
+// requireNone fails the test if a text holds a secret in any form, or eight bytes of it.
+func (s *texts) requireNone(t *testing.T, secret string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	said := ownNumbers.ReplaceAllString(s.String(), "(a number)")
+	require.NotEmpty(t, said, "something was said")
+	forms := []string{
+		base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)), hex.EncodeToString([]byte(secret)),
+		url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(strconv.Quote(secret), `"`),
+	}
+	for i := 0; i+8 <= len(secret); i++ {
+		forms = append(forms, secret[i:i+8])
+	}
+	for _, form := range forms {
+		if at := strings.Index(said, form); at >= 0 {
+			require.FailNow(t, "a password got out", "%.300q", said[max(0, at-200):])
+		}
+	}
+}
+
+// Whatever fails, and whatever a server puts into its answers: no error, vote, verdict or log line holds a password.
+func TestSecrets_NoErrorAndNoLogLineHoldsAPassword(t *testing.T) {
+	t.Parallel()
+	closed := testredis.Mini(t, 1)[0]
+	closed.Stop()
+	guarded := testredis.Real(t, 1, "--requirepass", "another")[0]
+	dumb := testredis.Real(t, 1, "--rename-command", "AUTH", "")[0]
+	limited := testredis.Real(t, 1)[0]
+	for i, secret := range []string{"hunter2-s3cr:t/w?o#r@d %zz\"'", strings.Repeat("hunter2-is-a-long-one.", 20), "8765432187654321"} {
+		_, err := limited.Do("ACL", "SETUSER", fmt.Sprint("user-", i), "reset", "on", ">"+secret, "~*", "&*", "+@all", "-set", "-eval", "-evalsha", "-info")
+		require.NoError(t, err)
+		login := url.UserPassword(fmt.Sprint("user-", i), secret).String() + "@"
+		servers := map[string]string{
+			"refuses the password":      "redis://" + login + guarded.Addr(),
+			"does not know AUTH":        "redis://" + login + dumb.Addr(),
+			"permits nothing":           "redis://" + login + limited.Addr(),
+			"is not there":              "redis://" + login + closed.Addr(),
+			"has no address":            "redis://" + login + "no-such-host.invalid",
+			"has no such database":      "redis://" + login + limited.Addr() + "/99",
+			"does not speak TLS":        "rediss://" + login + limited.Addr(),
+			"has no socket":             "unix://" + login + "/no/such/socket",
+			"is not Redis":              "redis://" + login + newHostileServer(t, "before the greeting", [2]string{"HTTP/1.1 400 Bad Request\r\n\r\n", ""})[len("redis://"):],
+			"is asked with credentials": "redis://" + guarded.Addr(),
+		}
+		for name, form := range echoForms {
+			servers["repeats it as "+name+" in the greeting"] = "redis://" + login + newEchoServer(t, form, false)
+			servers["repeats it as "+name+" afterwards"] = "redis://" + login + newEchoServer(t, form, true)
+		}
+		for name, server := range servers {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				said := &texts{}
+				logger := slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))
+				opts := []pool.Option{pool.WithTimeout(brief), pool.WithDialTimeout(brief), pool.WithMaxOverdue(brief)}
+				if name == "is asked with credentials" {
+					opts = append(opts, pool.WithCredentials(func(context.Context, string) (string, string, error) { return "user", secret, nil }))
+				}
+				locker, err := redlock.Open([]string{server}, redlock.WithPoolOptions(opts...), redlock.WithObserver(said),
+					redlock.WithLogger(logger))
+				require.NoError(t, err)
+				for range 2 { // the second finds out why there is no connection
+					_, err = locker.TryLock(t.Context(), "name")
+					said.error(err)
+				}
+				waited, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				_, err = locker.Lock(waited, "name")
+				said.error(err)
+				cancel()
+				state, err := locker.Inspect(t.Context(), "name")
+				said.error(err)
+				for _, n := range state.Nodes {
+					said.error(n.Err)
+				}
+				_, err = locker.Attach(t.Context(), "name", "token")
+				said.error(err)
+				_, err = locker.ForceUnlock(t.Context(), "name")
+				said.error(err)
+				require.NoError(t, locker.Close())
+				said.requireNone(t, secret)
+			})
+		}
+		for _, bad := range []string{"redis://user:" + secret, "redis://user:" + secret + "@host:x", "user:" + secret + "@host", "redis://host/" + secret} {
+			said := &texts{}
+			if _, err := redlock.Open([]string{bad}); err != nil { // a number may be a port or a database
+				said.error(err)
+				said.requireNone(t, secret)
+			}
+		}
 	}
 }

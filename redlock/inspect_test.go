@@ -3,11 +3,14 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -179,4 +182,342 @@ func TestInspect_OnAContextThatEndsReturnsItsError(t *testing.T) {
 		require.ErrorIs(t, node.Err, nodeerr.ErrPending)
 	}
 	thaw(c.processes...)
+}
+
+// nodeStates returns what nodes hold, a letter for each: - for nothing, a letter for a token, 0 for an empty value, # for
+// somebody's data, ? for no answer.
+func nodeStates(text string) (nodes []redlock.NodeState) {
+	for _, letter := range text {
+		n := redlock.NodeState{Addr: fmt.Sprint("node-", len(nodes))}
+		switch letter {
+		case '-':
+		case '?':
+			n.Err = nodeerr.ErrTimeout
+		case '#':
+			n.Err = &nodeerr.ServerError{Code: "WRONGTYPE"}
+		case '0':
+			n.Held, n.TTL = true, time.Minute
+		default:
+			n.Held, n.Token, n.TTL = true, string(letter), time.Minute
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+func TestNewState_TellsWhoHoldsTheLock(t *testing.T) {
+	t.Parallel()
+	const held, nobody, data, unknown = redlock.VerdictHeld, redlock.VerdictNobody, redlock.VerdictForeign, redlock.VerdictUnknown
+	for _, test := range []struct {
+		nodes string
+		want  redlock.Verdict
+	}{
+		{"a", held}, {"-", nobody}, {"#", data}, {"?", unknown}, {"0", held},
+		{"aa-", held}, {"a--", nobody}, {"ab-", nobody}, {"abc", nobody}, {"---", nobody},
+		{"00-", held}, {"0--", nobody}, {"0a-", nobody}, {"0a?", unknown}, {"00?", held},
+		{"aa?", held}, {"ab?", unknown}, {"a-?", unknown}, {"--?", nobody}, {"-??", unknown}, {"???", unknown},
+		{"##-", data}, {"##?", data}, {"##a", data}, {"#--", nobody}, {"#-?", nobody}, {"#a?", unknown}, {"#aa", held}, {"#??", unknown},
+		{"aaa??", held}, {"aa---", nobody}, {"aa-??", unknown}, {"aabb?", unknown}, {"aabb-", nobody}, {"abc-?", nobody}, {"ab-??", unknown}, {"a---?", nobody},
+		{"---??", nobody}, {"--???", unknown}, {"###a?", data}, {"##aa?", unknown}, {"##abb", nobody}, {"##-??", nobody}, {"#--??", nobody}, {"#a-??", unknown},
+		{"aaa-", held}, {"aa--", nobody}, {"aa??", unknown}, {"aabb", nobody}, {"a-??", unknown}, {"--??", nobody}, {"##--", data}, {"-???", unknown},
+	} {
+		s := redlock.NewLockState("name", nodeStates(test.nodes))
+		require.Equal(t, test.want, s.Verdict, test.nodes)
+		require.Equal(t, len(test.nodes)/2+1, s.Need)
+		require.Equal(t, test.want == held, s.TTL > 0, test.nodes)
+		require.Len(t, s.Nodes, len(test.nodes))
+	}
+}
+
+// Whatever nodes hold that did not answer: a verdict is certain, or unknown.
+func TestNewState_IsUnknownIfAndOnlyIfTheMissingNodesDecide(t *testing.T) {
+	t.Parallel()
+	const answers = "-ab0#?"
+	for n := 1; n <= 5; n++ {
+		for _, text := range combinations(answers, n) {
+			holders := map[string]bool{} // of all that the missing nodes may hold
+			for _, complete := range completions(text) {
+				holders[holder(complete)] = true
+			}
+			s := redlock.NewLockState("name", nodeStates(text))
+			switch s.Verdict {
+			case redlock.VerdictHeld:
+				require.Equal(t, map[string]bool{"of " + s.Token: true}, holders, text)
+			case redlock.VerdictNobody, redlock.VerdictForeign:
+				require.Equal(t, map[string]bool{"": true}, holders, text)
+				require.Empty(t, s.Token)
+			default:
+				require.Greater(t, len(holders), 1, text)
+				require.Empty(t, s.Token)
+			}
+			require.Equal(t, s.Verdict == redlock.VerdictForeign, nobodyCanTake(text), text)
+		}
+	}
+}
+
+// combinations returns all texts of n of the letters.
+func combinations(letters string, n int) []string {
+	if n == 0 {
+		return []string{""}
+	}
+	var all []string
+	for _, rest := range combinations(letters, n-1) {
+		for _, letter := range letters {
+			all = append(all, rest+string(letter))
+		}
+	}
+	return all
+}
+
+// completions returns what nodes may hold of which some did not answer.
+func completions(text string) []string {
+	all := []string{""}
+	for _, letter := range text {
+		may := string(letter)
+		if letter == '?' {
+			may = "-ab0#"
+		}
+		var longer []string
+		for _, begin := range all {
+			for _, letter := range may {
+				longer = append(longer, begin+string(letter))
+			}
+		}
+		all = longer
+	}
+	return all
+}
+
+// holder returns who holds a lock if all nodes answer; "" means nobody.
+func holder(text string) string {
+	on := map[rune]int{}
+	for _, letter := range text {
+		on[letter]++
+	}
+	for letter, name := range map[rune]string{'a': "of a", 'b': "of b", '0': "of "} {
+		if on[letter] > len(text)/2 {
+			return name
+		}
+	}
+	return ""
+}
+
+// nobodyCanTake reports whether data is on so many nodes that the others are no majority.
+func nobodyCanTake(text string) bool {
+	others := 0
+	for _, letter := range text {
+		if letter != '#' {
+			others++
+		}
+	}
+	return others <= len(text)/2
+}
+
+func TestNewState_CountsTheHolderOnce(t *testing.T) {
+	t.Parallel()
+	nodes := nodeStates("aab-?")
+	for i := range nodes[:2] {
+		nodes[i].Metadata = "of a"
+	}
+	nodes[3] = redlock.NodeState{Held: true, Token: "a", TTL: redlock.NoLimit, Metadata: "of a"}
+	nodes[0].Fence, nodes[1].Fence, nodes[3].Fence = 7, 8, 7
+	s := redlock.NewLockState("name", nodes)
+	require.Equal(t, redlock.VerdictHeld, s.Verdict, "numbers behind the same token do not make it another's")
+	require.Equal(t, "a", s.Token)
+	require.Equal(t, "of a", s.Metadata)
+	require.Zero(t, s.Fence, "no majority has the same")
+	require.Equal(t, time.Minute, s.TTL, "for so long three hold it")
+	nodes[1].Fence, nodes[1].TTL, nodes[0].TTL = 7, redlock.NoLimit, redlock.NoLimit
+	s = redlock.NewLockState("name", nodes)
+	require.EqualValues(t, 7, s.Fence)
+	require.EqualValues(t, redlock.NoLimit, s.TTL)
+
+	nodes[0].Err = errors.New("late") // what it holds is not known
+	require.Equal(t, redlock.VerdictUnknown, redlock.NewLockState("name", nodes).Verdict)
+}
+
+// replicate makes servers replicas of the first one, and waits until they have its data.
+func (c *cluster) replicate(replicas ...int) {
+	c.tb.Helper()
+	host, port, err := net.SplitHostPort(c.servers[0].Addr())
+	require.NoError(c.tb, err)
+	for _, i := range replicas {
+		c.do(i, "REPLICAOF", host, port)
+	}
+	for _, i := range replicas {
+		eventually(c.tb, func() bool { return c.info(i, "replication", "master_link_status") == "up" }, "replica %d has the data", i)
+	}
+}
+
+// requireReplica checks that the reason why a node did not answer is that it is a replica.
+func requireReplica(t *testing.T, err error) {
+	t.Helper()
+	refusal := as[*nodeerr.ServerError](t, err)
+	require.Equal(t, "READONLY", refusal.Code)
+	require.ErrorContains(t, err, "the server is a replica")
+}
+
+// The danger: two replicas show the lock of their master, which only one node has granted, and three of three nodes seem to hold it.
+func TestReplica_WhatItHoldsIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		before   bool   // it is one before the Locker connects
+		readOnly string // replica-read-only
+	}{
+		"before the connection":           {true, "yes"},
+		"while connected":                 {false, "yes"},
+		"that may be written to":          {true, "no"},
+		"that is written to, made lately": {false, "no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := onReal(t, 3, "--repl-diskless-sync-delay", "0")
+			c.each(func(i int) { c.do(i, "CONFIG", "SET", "replica-read-only", test.readOnly) })
+			locker := c.locker()
+			if !test.before {
+				inspect(t, locker, "name")
+			}
+			c.replicate(1, 2)
+			c.do(0, "SET", "name", "token", "PX", long.Milliseconds())
+			c.each(func(i int) {
+				eventually(t, func() bool { return c.value(i, "name") == "token" }, "server %d shows it", i)
+			})
+
+			s, err := locker.Inspect(t.Context(), "name")
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			require.ErrorContains(t, err, "1 of 3 nodes answered, 2 needed")
+			require.Equal(t, redlock.VerdictUnknown, s.Verdict)
+			require.Empty(t, s.Token)
+			require.NoError(t, s.Nodes[0].Err)
+			requireReplica(t, s.Nodes[1].Err)
+			requireReplica(t, s.Nodes[2].Err)
+
+			require.ErrorIs(t, errOf(locker.Attach(t.Context(), "name", "token")), redlock.ErrNoQuorum)
+
+			// A replica that holds nothing does not show either that nobody holds the lock.
+			removed, err := locker.ForceUnlock(t.Context(), "nothing")
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			requireReplica(t, removed.Nodes[1].Err)
+
+			for i := range 2 { // a node whose role changes back votes again, on the same connection
+				c.do(i+1, "REPLICAOF", "NO", "ONE")
+			}
+			require.Equal(t, "token", inspect(t, locker, "name").Token)
+		})
+	}
+}
+
+// A user who may not use INFO is told what a key holds, and a server that cannot write now is still a master.
+func TestReplica_IsWhatSaysSo(t *testing.T) {
+	t.Parallel()
+	inParallel(t, map[string][][]any{
+		"no right to INFO": {{"ACL", "SETUSER", "default", "-info"}},
+		"no memory":        {{"CONFIG", "SET", "maxmemory", "1"}},
+		"no replicas":      {{"CONFIG", "SET", "min-replicas-to-write", "1"}},
+	}, func(t *testing.T, commands [][]any) {
+		c := onReal(t, 1)
+		c.do(0, "SET", "name", "token", "PX", long.Milliseconds())
+		for _, command := range commands {
+			c.do(0, command[0].(string), command[1:]...)
+		}
+		require.Equal(t, "token", inspect(t, c.locker(), "name").Token)
+	})
+}
+
+// The danger: a server that still loads its data is taken for one that holds nothing.
+func TestLoading_IsNoAnswer(t *testing.T) {
+	t.Parallel()
+	// A key takes so long that no test lives to see the last one; the server answers after each.
+	c := onReal(t, 3, "--key-load-delay", "50000", "--loading-process-events-interval-bytes", "1024", "--rdbcompression", "no")
+	c.doAll("SET", "name", "token", "PX", long.Milliseconds())
+	for i := range 2 {
+		c.do(i, "EVAL", "for i = 1, 3000 do redis.call('SET', 'key' .. i, string.rep('x', 1100)) end", 0)
+		c.do(i, "SAVE")
+		c.servers[i].Stop()
+		c.servers[i].Start()
+		require.Equal(t, "1", c.info(i, "persistence", "loading"))
+	}
+	locker := c.locker()
+	s, err := locker.Inspect(t.Context(), "name")
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.Equal(t, "token", s.Nodes[2].Token)
+	for _, n := range s.Nodes[:2] {
+		require.ErrorContains(t, n.Err, "LOADING")
+	}
+	require.ErrorIs(t, errOf(locker.ForceUnlock(t.Context(), "nothing")), redlock.ErrNoQuorum)
+}
+
+// otherWays returns URLs that lead to the server of a process in ways that look like another server.
+func otherWays(t *testing.T, c *cluster) map[string]string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(c.servers[0].Addr())
+	require.NoError(t, err)
+	socket := filepath.Join(c.processes[0].Dir(), "redis.sock")
+	return map[string]string{
+		"host name":                     fmt.Sprintf("redis://localhost:%s", port),
+		"host name, another database":   fmt.Sprintf("redis://localhost:%s/1", port),
+		"unix socket":                   "unix://" + socket,
+		"unix socket, another database": "unix://" + socket + "?db=1",
+	}
+}
+
+// eventuallyWithoutKeys waits until the servers that run are empty, all of their databases.
+func (c *cluster) eventuallyWithoutKeys() {
+	c.tb.Helper()
+	for _, p := range c.processes {
+		if p.PID() != 0 {
+			eventually(c.tb, func() bool {
+				keyspace, err := redis.String(p.Do("INFO", "keyspace"))
+				return err == nil && !strings.Contains(keyspace, "keys=")
+			}, "%s is empty", p.Addr())
+		}
+	}
+}
+
+// The danger: the same server configured twice under two names.
+func TestTryLock_AServerUnderTwoNamesDoesNotCountTwice(t *testing.T) {
+	t.Parallel()
+	// The third node never comes up, so the server would need both of its votes.
+	c := onReal(t, 2, "--unixsocket", "redis.sock")
+	c.processes[1].Stop()
+	for way, url := range otherWays(t, c) {
+		t.Run(way, func(t *testing.T) {
+			locker := lockerOver(t, open(t, []string{c.servers[0].URL(), url, c.servers[1].URL()}))
+			for range 10 {
+				_, err := locker.TryLock(t.Context(), "name")
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				refusal := as[*redlock.QuorumError](t, err)
+				require.Len(t, refusal.Nodes, 3)
+				// Which of the two votes comes first is open; the other one is refused with the first one's address.
+				first, twin := refusal.Nodes[0], refusal.Nodes[1]
+				if errors.Is(first.Err, nodeerr.ErrSameServer) {
+					first, twin = twin, first
+				}
+				require.NotErrorIs(t, first.Err, nodeerr.ErrSameServer)
+				require.ErrorIs(t, twin.Err, nodeerr.ErrSameServer)
+				require.ErrorContains(t, twin.Err, first.Addr)
+			}
+			c.eventuallyWithoutKeys()
+		})
+	}
+}
+
+func TestTryLock_TwoDatabasesOfAServerCountOnce(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 2, "--unixsocket", "redis.sock")
+	for way, url := range otherWays(t, c) {
+		if !strings.HasSuffix(way, "another database") {
+			continue // the server may say no to itself there, and no is then what counts
+		}
+		t.Run(way, func(t *testing.T) {
+			locker := lockerOver(t, open(t, []string{c.servers[0].URL(), url, c.servers[1].URL()}))
+			for range 10 {
+				lock := take(t, locker, "name") // with the other server it is two of three
+				require.NoError(t, lock.Extend(t.Context(), 2*long))
+				require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
+				require.NoError(t, lock.Unlock(t.Context()))
+				c.eventuallyWithoutKeys()
+			}
+		})
+	}
 }

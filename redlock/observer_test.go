@@ -1,6 +1,12 @@
 package redlock_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -8,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
@@ -90,4 +97,713 @@ func TestObserver_IsNotifiedOfRefusalsAndStragglers(t *testing.T) {
 	require.Zero(t, verdicts[len(verdicts)-1].Validity)
 	require.Empty(t, seen.votesOn("unlock", "refused"), "the rollback is no operation of the caller")
 	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+type contextKey struct{}
+
+func TestObserver_ACallAndItsLockBeginAndEndInOrder(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker, seen := c.observed(redlock.WithFencing())
+		ctx := context.WithValue(t.Context(), contextKey{}, "mine")
+		lock := got(locker.TryLock(ctx, "name"))(t)
+		require.NoError(t, lock.Unlock(ctx))
+		end := waitFor[event.End](t, seen, 1)[0]
+
+		a := waitFor[event.Acquire](t, seen, 1)[0]
+		require.Equal(t, "mine", a.Context.Value(contextKey{}))
+		require.Equal(t, event.OpAcquire, a.Op)
+		require.Equal(t, "name", a.Name)
+		require.True(t, a.Try)
+		require.Equal(t, 1, a.Rounds)
+		require.NoError(t, a.Err)
+		require.Equal(t, lock.Fence(), a.Fence)
+		require.Greater(t, a.Validity, long/2)
+		require.GreaterOrEqual(t, a.Took, a.Wait)
+		require.Equal(t, event.End{
+			Context: a.Context, Call: a.Call, Name: "name", Start: end.Start, Held: end.Held, Err: redlock.ErrReleased,
+		}, end)
+		require.False(t, end.Start.Before(a.Start.Add(a.Took)))
+
+		u := waitFor[event.Unlock](t, seen, 1)[0]
+		require.NoError(t, u.Err)
+		require.NotEqual(t, a.Call, u.Call)
+		calls := map[event.Op]uint64{event.OpAcquire: a.Call, event.OpUnlock: u.Call}
+		for _, v := range eventsOf[event.Vote](seen) {
+			require.Equal(t, calls[v.Op], v.Call, "%+v", v)
+			require.False(t, v.At.IsZero())
+		}
+		for _, v := range waitFor[event.Round](t, seen, 2) {
+			require.Equal(t, calls[v.Op], v.Call, "%+v", v)
+		}
+	})
+}
+
+func TestObserver_IsToldOfARefusedCall(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	c.doAll("SET", "name", "theirs", "PX", long.Milliseconds())
+	_, refused := locker.TryLock(t.Context(), "name")
+	a := waitFor[event.Acquire](t, seen, 1)[0]
+	require.Equal(t, refused, a.Err)
+	require.Zero(t, a.Validity)
+	require.ErrorIs(t, errOf(locker.Lock(briefly(t), "name")), context.DeadlineExceeded)
+	a = waitFor[event.Acquire](t, seen, 2)[1]
+	require.ErrorIs(t, a.Err, context.DeadlineExceeded)
+	require.False(t, a.Try)
+	require.Empty(t, eventsOf[event.End](seen))
+}
+
+// A busy lock is an answer for a caller who has limited the wait: its context has not ended.
+func TestObserver_TellsTheEndOfMaxWaitFromThatOfTheContext(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	take(t, c.locker(), "name")
+	ctx, cancel := context.WithCancel(t.Context())
+	first := lockBeside(ctx, locker, "name") // those behind it ask no node
+	seen.waitForRefusals(t, 1)
+
+	_, err := locker.Lock(t.Context(), "name", redlock.MaxWait(time.Millisecond))
+	require.NotErrorIs(t, err, context.DeadlineExceeded, "no context has ended")
+	refusal := as[*redlock.QuorumError](t, err)
+	require.ErrorIs(t, refusal, redlock.ErrTaken)
+	require.Same(t, refusal, waitFor[event.Acquire](t, seen, 1)[0].Err)
+
+	_, err = locker.Lock(briefly(t), "name", redlock.MaxWait(patient))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotContains(t, err.Error(), "MaxWait")
+	require.Equal(t, err, waitFor[event.Acquire](t, seen, 2)[1].Err)
+
+	cancel()
+	require.ErrorIs(t, receive(t, first, "the end of Lock").err, context.Canceled)
+}
+
+func TestObserver_SeesASplitVote(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 5), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	seen.connect(t, locker, 5)
+	split := func(nodes int) bool {
+		c.doFirst(nodes, "SET", "name", "theirs", "PX", long.Milliseconds())
+		before := len(eventsOf[event.Acquire](seen))
+		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
+		waitFor[event.Acquire](t, seen, before+1)
+		all := eventsOf[event.Round](seen)
+		return all[len(all)-1].Split
+	}
+	// Of five nodes three are lost: whether one of the others says yes before the verdict is chance.
+	eventually(t, func() bool { return split(3) }, "a split vote")
+	require.False(t, split(5))
+}
+
+func TestObserver_IsToldHowOftenAndHowLongACallHasTried(t *testing.T) {
+	onBothSilent(t, 3, func(t *testing.T, c *cluster) {
+		holder := take(t, c.locker(), "name")
+		locker, seen := c.waiting(c.nodes())
+		waiter := lockBeside(t.Context(), locker, "name")
+		seen.waitForRefusals(t, 2)
+		require.NoError(t, holder.Unlock(t.Context()))
+		won(t, waiter)
+		a := waitFor[event.Acquire](t, seen, 1)[0]
+		require.GreaterOrEqual(t, a.Rounds, 3)
+		require.Len(t, seen.verdictsOn("acquire"), a.Rounds)
+		require.Positive(t, a.Wait)
+		require.Greater(t, a.Took, a.Wait)
+	})
+}
+
+func TestObserver_ALockEndsOnceHoweverItEnds(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		for name, test := range map[string]struct {
+			end  func(t *testing.T, lock *redlock.Lock, fake *clocktest.Fake)
+			want error
+		}{
+			"released": {func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) {
+				require.NoError(t, lock.Unlock(t.Context()))
+				require.Error(t, lock.Unlock(t.Context()))
+			}, redlock.ErrReleased},
+			"expired, and nobody asked": {func(_ *testing.T, lock *redlock.Lock, fake *clocktest.Fake) {
+				fake.Advance(lock.Remaining())
+			}, redlock.ErrExpired},
+			"lost, as an extension finds": {func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) {
+				c.doAll("DEL", lock.Name())
+				require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrLost)
+			}, redlock.ErrLost},
+			"lost, as only the release finds": {func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) {
+				c.doAll("DEL", lock.Name())
+				require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
+			}, redlock.ErrLost},
+		} {
+			t.Run(name, func(t *testing.T) {
+				locker, fake, seen := c.timed()
+				lock := c.everywhere(take(t, locker, "name", redlock.TTL(time.Minute)))
+				test.end(t, lock, fake)
+				end := waitFor[event.End](t, seen, 1)[0]
+				require.Equal(t, test.want, end.Err)
+				_ = lock.Unlock(t.Context())
+				require.NoError(t, locker.Close())
+				require.Len(t, eventsOf[event.End](seen), 1)
+				c.doAll("DEL", "name")
+			})
+		}
+	})
+}
+
+func TestObserver_SeesALossThatTheNodesAnnounce(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen), redlock.TTL(long))
+	take(t, locker, "name", redlock.AutoExtend())
+	e := waitFor[event.Extend](t, seen, 1)[0]
+	require.True(t, e.Renewal)
+	require.NoError(t, e.Err)
+	require.Greater(t, e.Left, long/2)
+	require.GreaterOrEqual(t, e.Validity, e.Left)
+	c.eventuallyTracked()
+	c.doAll("DEL", "name")
+	require.ErrorIs(t, waitFor[event.End](t, seen, 1)[0].Err, redlock.ErrLost)
+}
+
+func TestObserver_IsToldHowMuchValidityAnExtensionHadLeft(t *testing.T) {
+	t.Parallel()
+	c, seen, fake := onReal(t, 3), &recorder{}, clocktest.New()
+	locker := c.locker(redlock.WithObserver(seen), redlock.WithClock(fake), redlock.WithDrift(0, 0))
+	lock := take(t, locker, "name", redlock.TTL(time.Minute))
+	fake.Advance(50 * time.Second)
+	require.NoError(t, lock.Extend(t.Context(), 2*time.Minute))
+	e := waitFor[event.Extend](t, seen, 1)[0]
+	require.Equal(t, 10*time.Second, e.Left)
+	require.Equal(t, 2*time.Minute, e.Validity)
+	require.False(t, e.Renewal)
+	fake.Advance(3 * time.Minute)
+	require.ErrorIs(t, lock.Extend(t.Context(), time.Minute), redlock.ErrExpired)
+	e = waitFor[event.Extend](t, seen, 2)[1]
+	require.ErrorIs(t, e.Err, redlock.ErrExpired)
+	require.Zero(t, e.Left)
+	require.Zero(t, e.Validity)
+}
+
+func TestObserver_FollowsALockFromProcessToProcess(t *testing.T) {
+	t.Parallel()
+	c, first, second := onReal(t, 3), &recorder{}, &recorder{}
+	lock := c.everywhere(take(t, c.locker(redlock.WithObserver(first)), "name"))
+	token := detach(t, lock)
+	end := waitFor[event.End](t, first, 1)[0]
+	require.True(t, end.Detached)
+	require.ErrorIs(t, end.Err, redlock.ErrReleased)
+
+	same := got(c.locker(redlock.WithObserver(second)).Attach(t.Context(), "name", token))(t)
+	a := waitFor[event.Acquire](t, second, 1)[0]
+	require.Equal(t, event.OpAttach, a.Op)
+	require.Zero(t, a.Rounds)
+	require.NoError(t, same.Unlock(t.Context()))
+	end = waitFor[event.End](t, second, 1)[0]
+	require.Equal(t, a.Call, end.Call)
+	require.False(t, end.Detached)
+}
+
+func TestObserver_ALockThatIsTakenAgainEndsWithItsLastHandle(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	outer := take(t, locker, "name", redlock.Owner("me"))
+	inner := take(t, locker, "name", redlock.Owner("me"), redlock.Reentrant())
+	require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name", redlock.Owner("me"))), redlock.ErrDeadlock)
+	require.NoError(t, inner.Unlock(t.Context()))
+	calls := waitFor[event.Acquire](t, seen, 3)
+	require.False(t, calls[0].Reentered)
+	require.True(t, calls[1].Reentered)
+	require.ErrorIs(t, calls[2].Err, redlock.ErrDeadlock)
+	require.Empty(t, eventsOf[event.End](seen))
+	require.NoError(t, outer.Unlock(t.Context()))
+	require.Equal(t, calls[0].Call, waitFor[event.End](t, seen, 1)[0].Call)
+}
+
+func TestObserver_SeesTurnsPassBetweenProcesses(t *testing.T) {
+	t.Parallel()
+	c, here, there := onReal(t, 3), &recorder{}, &recorder{}
+	mine, other := c.locker(redlock.WithObserver(here)), c.locker(redlock.WithObserver(there))
+	has := func(seen *recorder, received bool) bool {
+		return slices.ContainsFunc(eventsOf[event.Turn](seen), func(e event.Turn) bool {
+			return e.Name == "name" && e.Received == received
+		})
+	}
+	for !has(here, false) || !has(there, true) { // on a busy machine the other may come by itself
+		takeTurns(t, mine, other)
+	}
+}
+
+func TestObserver_SeesNodesGoDownAndComeBack(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	seen.connect(t, locker, 3)
+	for _, up := range waitFor[event.NodeUp](t, seen, 3) {
+		require.Equal(t, c.servers[up.Node].Addr(), up.Addr)
+		require.Zero(t, up.Down)
+		require.False(t, up.Quarantined)
+	}
+	c.processes[1].Stop()
+	downs := waitFor[event.NodeDown](t, seen, 3)
+	for i, down := range downs {
+		require.Equal(t, 1, down.Node)
+		require.Equal(t, i, down.Failed)
+		require.Error(t, down.Err)
+	}
+	c.processes[1].Start()
+	up := waitFor[event.NodeUp](t, seen, 4)[3]
+	require.Equal(t, 1, up.Node)
+	require.Positive(t, up.Down)
+
+	late := &recorder{}
+	nodes := c.nodes()
+	seen.connect(t, lockerOver(t, nodes, redlock.WithObserver(seen)), 3)
+	locker = lockerOver(t, nodes, redlock.WithObserver(late))
+	waitFor[event.NodeUp](t, late, 3) // though they were connected before
+	require.NoError(t, locker.Close())
+	require.NoError(t, locker.Close())
+	downs = waitFor[event.NodeDown](t, late, 3)
+	require.Len(t, downs, 3)
+	for _, down := range downs {
+		require.Zero(t, down.Failed)
+		require.ErrorIs(t, down.Err, nodeerr.ErrClosed)
+	}
+}
+
+// Lockers share an Observer, which counts connections.
+func TestObserver_SeesThatNoConnectionEndsWithALockerThatHasNone(t *testing.T) {
+	t.Parallel()
+	c, seen := onMini(t, 3), &recorder{}
+	require.NoError(t, c.locker(redlock.WithObserver(seen)).Close())
+	for _, down := range waitFor[event.NodeDown](t, seen, 3) {
+		require.Positive(t, down.Failed)
+		require.ErrorIs(t, down.Err, nodeerr.ErrClosed)
+	}
+}
+
+func TestObserver_SeesAQuarantine(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	guard := pool.WithRestartGuard(time.Hour)
+	durable := pool.WithDurable(func(i int) bool { return i > 0 })
+	locker := lockerOver(t, c.nodes(guard, durable), redlock.WithObserver(seen), redlock.TTL(time.Minute))
+	take(t, locker, "name")
+	for _, up := range waitFor[event.NodeUp](t, seen, 3) {
+		require.Equal(t, up.Node == 0, up.Quarantined)
+		require.Equal(t, up.Node == 0, up.Left > time.Minute)
+	}
+}
+
+func TestObserver_SeesACounterThatIsRaised(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen), redlock.WithFencing())
+	now := time.Now().UnixMicro()
+	for i, ahead := range []int64{900_000_000, 500, 100_000_000_000} {
+		c.do(i, "SET", "{name}:fence", now+ahead)
+	}
+	lock := take(t, locker, "name")
+	for _, e := range waitFor[event.Raise](t, seen, 1) {
+		require.Less(t, e.Granted, e.Fence)
+		require.Equal(t, lock.Fence(), e.Fence)
+		require.Equal(t, c.servers[e.Node].Addr(), e.Addr)
+		require.Equal(t, waitFor[event.Acquire](t, seen, 1)[0].Call, e.Call)
+	}
+}
+
+func TestObserver_IsToldWhatOperatorsDo(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen), prefixed, redlock.WithHeal(time.Millisecond))
+	require.NoError(t, errOf(locker.TryLock(t.Context(), "name", redlock.Metadata("backup"))))
+	require.NoError(t, errOf(locker.ForceUnlock(t.Context(), "name")))
+	forced := waitFor[event.ForceUnlock](t, seen, 1)[0]
+	require.Equal(t, event.ForceUnlock{At: forced.At, Name: "name", Nodes: 3, Metadata: "backup"}, forced)
+
+	c.leave("app:stuck", "somebody")
+	require.NoError(t, waits(t, locker, "stuck").Unlock(t.Context()))
+	healed := waitFor[event.Heal](t, seen, 2)[0]
+	require.Equal(t, "stuck", healed.Name)
+	require.Equal(t, c.servers[healed.Node].Addr(), healed.Addr)
+}
+
+func TestObserver_ThatHangsHoldsUpNoCallAndLearnsWhatItHasMissed(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 1)
+	goOn, all := make(chan struct{}), &recorder{}
+	locker := c.locker(redlock.WithObserver(event.ObserverFunc(func(e event.Event) {
+		<-goOn
+		all.Observe(e)
+	})))
+	require.NoError(t, take(t, locker, "before").Unlock(t.Context()))
+	const more = 150_000
+	for range more {
+		locker.Emit(event.Raise{})
+	}
+	require.NoError(t, take(t, locker, "meanwhile").Unlock(t.Context()))
+	close(goOn)
+	require.NoError(t, locker.Close()) // which waits for a second at most
+	var kept, dropped int
+	eventually(t, func() bool {
+		kept, dropped = len(eventsOf[event.Raise](all)), 0
+		for _, e := range eventsOf[event.Drop](all) {
+			dropped += e.Count
+		}
+		return kept+dropped >= more
+	}, "all events, or that they were dropped")
+	require.GreaterOrEqual(t, kept, 65_000)
+	require.LessOrEqual(t, kept, 2*65_536)
+	require.Equal(t, "before", eventsOf[event.Acquire](all)[0].Name)
+}
+
+func TestObserver_ThatHangsDoesNotKeepTheLockerFromClosing(t *testing.T) {
+	t.Parallel()
+	c, goOn := onMini(t, 1), make(chan struct{})
+	locker := c.locker(redlock.WithObserver(event.ObserverFunc(func(event.Event) { <-goOn })))
+	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	require.NoError(t, locker.Close())
+	close(goOn)
+}
+
+func TestObserver_SeesAnUnlockAfterClose(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	lock := take(t, locker, "name")
+	require.NoError(t, locker.Close())
+	require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrClosed)
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.ErrorIs(t, waitFor[event.End](t, seen, 1)[0].Err, redlock.ErrReleased)
+}
+
+func TestObserver_MayCallTheLocker(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	var locker *redlock.Locker
+	states := make(chan error, 100)
+	ready := make(chan struct{})
+	locker = c.locker(redlock.WithObserver(event.ObserverFunc(func(e event.Event) {
+		<-ready
+		if _, ok := e.(event.Acquire); ok {
+			_, err := locker.Inspect(context.Background(), "name")
+			states <- err
+		}
+	})))
+	close(ready)
+	lock := take(t, locker, "name")
+	require.NoError(t, receive(t, states, "the state"))
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.False(t, errors.Is(lock.Err(), redlock.ErrLost))
+}
+
+func TestObserver_ALockThatWasReleasedEndedWhenUnlockWasCalled(t *testing.T) {
+	t.Parallel()
+	c, seen := onReal(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	end, unlock := waitFor[event.End](t, seen, 1)[0], waitFor[event.Unlock](t, seen, 1)[0]
+	require.Equal(t, unlock.Start.Sub(end.Start), end.Held)
+}
+
+// MaxHold leaves nothing to renew, so that no renewal can notice the end.
+func TestObserver_SeesTheEndOfALockThatMayNotBeRenewed(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		seen, log, fake := &recorder{}, &logBuffer{}, clocktest.New()
+		opts := []redlock.LockOption{redlock.AutoExtend(), redlock.TTL(time.Minute), redlock.MaxHold(time.Minute)}
+		observed := c.locker(redlock.WithObserver(seen), redlock.WithClock(fake))
+		logged := c.logsTo(log, slog.LevelWarn, redlock.WithClock(fake))
+		take(t, observed, "observed", opts...)
+		take(t, logged, "logged", opts...)
+		fake.Advance(time.Minute)
+		require.ErrorIs(t, waitFor[event.End](t, seen, 1)[0].Err, redlock.ErrExpired)
+		require.Equal(t, []string{"WARN a lock is lost logged"}, lines(t, log, 1))
+	})
+}
+
+func TestObserver_ARenewedLockEndsThoughItsLockerIsClosed(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		seen, fake := &recorder{}, clocktest.New()
+		locker := c.locker(redlock.WithObserver(seen), redlock.WithClock(fake))
+		lock := c.everywhere(take(t, locker, "name", redlock.AutoExtend(), redlock.TTL(time.Minute)))
+		require.NoError(t, locker.Close())
+		fake.Advance(time.Minute / 2)
+		require.NoError(t, lock.Err())
+		fake.Advance(time.Minute)
+		require.ErrorIs(t, waitFor[event.End](t, seen, 1)[0].Err, redlock.ErrExpired)
+	})
+}
+
+func TestObserver_AnExtensionOfALockThatWasOverHadNoValidityLeft(t *testing.T) {
+	t.Parallel()
+	c, seen := onMini(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	lock := take(t, locker, "name")
+	require.ErrorIs(t, lock.Extend(over(t), 2*long), context.Canceled)
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.ErrorIs(t, lock.Extend(t.Context(), 2*long), redlock.ErrReleased)
+	extends := waitFor[event.Extend](t, seen, 2)
+	require.Greater(t, extends[0].Left, long/2)
+	require.Equal(t, extends[0].Validity, extends[0].Left)
+	require.Zero(t, extends[1].Left)
+}
+
+func TestObserver_ATurnIsOneEventThoughSomeNodesPassItOnLate(t *testing.T) {
+	t.Parallel()
+	c, seen := onMini(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	holder := take(t, locker, "name")
+	waiter := lockBeside(t.Context(), locker, "name")
+	eventually(t, func() bool { return redlock.Waiting(locker, "name") == 1 }, "a wait")
+	locker.Message(0, "yours\nname")
+	locker.Message(1, "yours\nname")
+	require.NoError(t, holder.Unlock(t.Context()))
+	lock := won(t, waiter)
+	locker.Message(2, "yours\nname") // when the turn has been taken
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.NoError(t, locker.Close())
+	waitFor[event.NodeDown](t, seen, 3) // the last events
+	require.Len(t, eventsOf[event.Turn](seen), 1)
+}
+
+func TestObserver_IsToldWhichCommandWasSentToANode(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		opts []redlock.Option
+		want []string // of the second lock; the first teaches the server the scripts
+	}{
+		"plain":  {nil, []string{"SET", "EVALSHA", "EVALSHA"}},
+		"fenced": {[]redlock.Option{redlock.WithFencing()}, []string{"EVALSHA", "EVALSHA", "EVALSHA"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, 1, func(t *testing.T, c *cluster) {
+				seen := &recorder{}
+				locker := c.locker(append(test.opts, redlock.WithObserver(seen))...)
+				for range 2 {
+					lock := take(t, locker, "name")
+					require.NoError(t, lock.Extend(t.Context(), 2*long))
+					require.NoError(t, lock.Unlock(t.Context()))
+				}
+				var sent []string
+				for _, v := range waitFor[event.Vote](t, seen, 6) {
+					sent = append(sent, v.Command)
+				}
+				require.Equal(t, test.want, sent[3:])
+				require.Equal(t, "EVAL", sent[2])
+			})
+		})
+	}
+	c, seen := onReal(t, 1), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen))
+	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	c.processes[0].Stop()
+	eventually(t, func() bool {
+		return slices.ContainsFunc(eventsOf[event.NodeDown](seen), func(e event.NodeDown) bool { return e.Failed > 0 })
+	}, "an attempt to connect that fails")
+	require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrNoQuorum)
+	require.Empty(t, waitFor[event.Vote](t, seen, 3)[2].Command, "nothing was sent")
+}
+
+// kinds are the events of each kind.
+var kinds = map[event.Kind][]event.Event{
+	event.Calls:  {event.Acquire{}, event.Extend{}, event.Unlock{}},
+	event.Ends:   {event.End{}},
+	event.Rounds: {event.Round{}, event.Raise{}},
+	event.Votes:  {event.Vote{}},
+	event.Turns:  {event.Turn{}},
+	event.Nodes:  {event.NodeUp{}, event.NodeDown{}},
+	event.Keys:   {event.Stuck{}, event.Heal{}, event.ForceUnlock{}},
+}
+
+// types returns the types of events, each once, in order.
+func types(events []event.Event) (all []string) {
+	for _, e := range events {
+		all = append(all, fmt.Sprintf("%T", e))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// all returns the events so far.
+func (r *recorder) all() []event.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.events)
+}
+
+func TestWithObserver_EachIsToldOfItsKindsAndOfWhatWasDropped(t *testing.T) {
+	t.Parallel()
+	opts, seen := []redlock.Option{}, map[event.Kind]*recorder{}
+	for kind := range kinds {
+		seen[kind] = &recorder{}
+		opts = append(opts, redlock.WithObserver(seen[kind], kind))
+	}
+	two, all := &recorder{}, &recorder{}
+	opts = append(opts, redlock.WithObserver(nil), redlock.WithObserver(two, event.Ends, event.Nodes, event.Ends), redlock.WithObserver(all))
+	locker := lockerOver(t, untouched(t), opts...)
+	everything := slices.Concat(slices.Collect(maps.Values(kinds))...)
+	for _, e := range everything {
+		locker.Emit(e)
+	}
+	locker.Emit(event.Drop{Count: 1})
+	locker.Drain()
+	drop := event.Event(event.Drop{Count: 1})
+	for kind, of := range kinds {
+		require.Equal(t, append(slices.Clone(of), drop), seen[kind].all(), "%s", kind)
+	}
+	require.ElementsMatch(t, append(slices.Concat(kinds[event.Ends], kinds[event.Nodes]), drop), two.all())
+	require.Equal(t, append(everything, drop), all.all())
+}
+
+// A Locker does not put together what nobody wants, so each kind has to come without the others.
+func TestWithObserver_EachKindComesWithoutTheOthers(t *testing.T) {
+	t.Parallel()
+	for kind, of := range kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			c, seen := onReal(t, 3), &recorder{}
+			want := types(of)
+			if kind == event.Keys { // the other takes 10 s
+				want = []string{"event.ForceUnlock", "event.Heal"}
+			}
+			locker := c.locker(redlock.WithObserver(seen, kind), prefixed, redlock.WithFencing(), redlock.WithHeal(time.Millisecond))
+			now := time.Now().UnixMicro()
+			for i, ahead := range []int64{900_000_000, 500, 100_000_000_000} {
+				c.do(i, "SET", "{app:name}:fence", now+ahead)
+			}
+			lock := take(t, locker, "name")
+			require.NoError(t, lock.Extend(t.Context(), 2*long))
+			require.NoError(t, lock.Unlock(t.Context()))
+			require.NoError(t, errOf(locker.TryLock(t.Context(), "forced")))
+			require.NoError(t, errOf(locker.ForceUnlock(t.Context(), "forced")))
+			c.leave("app:stuck", "somebody")
+			require.NoError(t, waits(t, locker, "stuck").Unlock(t.Context()))
+			if kind == event.Turns {
+				other := c.locker(prefixed)
+				for len(seen.all()) == 0 { // on a busy machine the other may come by itself
+					takeTurns(t, locker, other)
+				}
+			}
+			if kind == event.Nodes {
+				eventually(t, func() bool { return len(eventsOf[event.NodeUp](seen)) == 3 }, "the connections")
+			}
+			require.NoError(t, locker.Close())
+			eventually(t, func() bool { return len(types(seen.all())) >= len(want) }, "%s: %s", kind, want)
+			require.Equal(t, want, types(seen.all()))
+		})
+	}
+}
+
+func TestWithObserver_EndsComeAlone(t *testing.T) {
+	t.Parallel()
+	c, seen := onMini(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen, event.Ends))
+	ctx := context.WithValue(t.Context(), contextKey{}, "mine")
+	lock := got(locker.TryLock(ctx, "released"))(t)
+	require.NoError(t, lock.Unlock(ctx))
+	end := waitFor[event.End](t, seen, 1)[0]
+	require.ErrorIs(t, end.Err, redlock.ErrReleased)
+	require.Equal(t, "mine", end.Context.Value(contextKey{}))
+	require.NotZero(t, end.Call)
+	take(t, locker, "expired", redlock.TTL(200*time.Millisecond)) // and nobody asks
+	end = waitFor[event.End](t, seen, 2)[1]
+	require.ErrorIs(t, end.Err, redlock.ErrExpired)
+	require.Equal(t, "expired", end.Name)
+}
+
+func TestWithObserver_NumbersOfCallsComeWithoutTheCalls(t *testing.T) {
+	t.Parallel()
+	c, seen := onMini(t, 3), &recorder{}
+	locker := c.locker(redlock.WithObserver(seen, event.Votes, event.Rounds))
+	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	calls := map[event.Op]uint64{}
+	for _, v := range waitFor[event.Round](t, seen, 2) {
+		require.NotZero(t, v.Call)
+		calls[v.Op] = v.Call
+	}
+	require.NotEqual(t, calls[event.OpAcquire], calls[event.OpUnlock])
+	for _, v := range waitFor[event.Vote](t, seen, 4) {
+		require.Equal(t, calls[v.Op], v.Call)
+	}
+}
+
+// The log is told of losses whatever the observers want.
+func TestWithObserver_OfOtherKindsKeepsNoLossFromTheLog(t *testing.T) {
+	t.Parallel()
+	for kind := range kinds {
+		c, log := onReal(t, 3), &logBuffer{}
+		lock := c.everywhere(take(t, c.logsTo(log, slog.LevelWarn, redlock.WithObserver(&recorder{}, kind)), string(kind)))
+		c.doAll("DEL", lock.Name())
+		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
+		require.Equal(t, []string{"WARN a lock is lost " + lock.Name()}, lines(t, log, 1))
+	}
+}
+
+func TestEvents_OfACallThatHasEndedAreLate(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	locker, seen := c.observed()
+	seen.connect(t, locker, 3)
+	c.processes[2].Freeze()
+	lock := take(t, locker, "name")
+	c.processes[2].Thaw()
+	seen.waitForVotes(t, event.OpAcquire, "name", 3)
+
+	ended := map[uint64]bool{}
+	late := 0
+	for _, e := range eventsOf[event.Event](seen) {
+		switch e := e.(type) {
+		case event.Acquire:
+			ended[e.Call] = true
+		case event.Unlock: // of connect
+			ended[e.Call] = true
+		case event.Vote:
+			require.Equal(t, ended[e.Call], e.Late)
+			if e.Late && e.Name == "name" {
+				late++
+			}
+		case event.Round:
+			require.False(t, e.Late)
+		}
+	}
+	require.Equal(t, 1, late, "the node that was frozen")
+
+	before := len(eventsOf[event.Round](seen))
+	freeze(c.processes...)
+	require.ErrorIs(t, lock.Unlock(over(t)), redlock.ErrNoQuorum)
+	thaw(c.processes...)
+	verdicts := waitFor[event.Round](t, seen, before+1)
+	last := verdicts[len(verdicts)-1]
+	require.Equal(t, event.OpUnlock, last.Op)
+	require.True(t, last.Late, "Unlock did not wait for it")
+}
+
+func TestEvents_NameTheCallThatAcquiredTheLock(t *testing.T) {
+	t.Parallel()
+	c := onMini(t, 3)
+	seen := &recorder{}
+	lockers := []*redlock.Locker{c.locker(redlock.WithObserver(seen)), c.locker(redlock.WithObserver(seen))}
+	first, second := take(t, lockers[0], "first"), take(t, lockers[1], "second")
+	for _, lock := range []*redlock.Lock{first, second} {
+		require.NoError(t, lock.Extend(t.Context(), time.Hour))
+		require.NoError(t, lock.Unlock(t.Context()))
+	}
+	ends := waitFor[event.End](t, seen, 2)
+	extends, unlocks := waitFor[event.Extend](t, seen, 2), waitFor[event.Unlock](t, seen, 2)
+	calls, locks := map[uint64]bool{}, map[string]uint64{}
+	for _, e := range eventsOf[event.Acquire](seen) {
+		calls[e.Call], locks[e.Name] = true, e.Call
+	}
+	for _, e := range extends {
+		calls[e.Call] = true
+		require.Equal(t, locks[e.Name], e.Lock)
+	}
+	for _, e := range unlocks {
+		calls[e.Call] = true
+		require.Equal(t, locks[e.Name], e.Lock)
+	}
+	for _, e := range ends {
+		require.Equal(t, locks[e.Name], e.Call)
+	}
+	require.Len(t, calls, 6, "no two calls have the same number, whichever Locker they are of")
 }

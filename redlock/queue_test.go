@@ -1,9 +1,12 @@
 package redlock_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -315,5 +318,179 @@ func TestLock_TheEndOfTheAcquiringContextDoesNotTouchIt(t *testing.T) {
 			}
 			require.NoError(t, lock.Unlock(t.Context()))
 		}
+	})
+}
+
+// join has a call wait that does not look for an offer before it gives up.
+func join(tb testing.TB, locker *redlock.Locker, name string, opts ...redlock.LockOption) redlock.Waiter {
+	tb.Helper()
+	w := must(redlock.Join(locker, name, opts...))(tb)
+	return w
+}
+
+// requireWhole checks that no error is joined with nil: errors.Is would call its methods.
+func requireWhole(tb testing.TB, err error) {
+	tb.Helper()
+	if err == nil {
+		return
+	}
+	require.NotPanics(tb, func() { _ = errors.Is(err, errors.New("none")) })
+	require.NotContains(tb, fmt.Sprint(err), "<nil>")
+}
+
+// The danger: a lock that nobody has the handle of, or an error with nothing in it. What a call was sent when its context ends it
+// has not looked at, and its queue may have been discarded since.
+func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
+	t.Parallel()
+	for _, discarded := range []bool{false, true} {
+		t.Run(fmt.Sprint("queue discarded: ", discarded), func(t *testing.T) {
+			t.Parallel()
+			after := func(locker *redlock.Locker) {
+				if discarded {
+					redlock.DiscardIdle(locker)
+				}
+			}
+			t.Run("is told that it waits for somebody's data", func(t *testing.T) {
+				t.Parallel()
+				c := onReal(t, 3)
+				require.NoError(t, errOf(c.locker().TryLock(t.Context(), "name")))
+				locker, first := c.asleep("name")
+				second := join(t, locker, "name")
+				c.doAll("SET", "name", strings.Repeat("x", 5000))
+				require.ErrorIs(t, receive(t, first, "the end of Lock").err, redlock.ErrForeign)
+				require.True(t, second.HasOffer())
+				after(locker)
+				lock, err := second.GiveUp(over(t))
+				require.Nil(t, lock)
+				requireWhole(t, err)
+				c.refused(err, redlock.ErrForeign, not{redlock.ErrTaken})
+			})
+			t.Run("has the lock that was passed on to it", func(t *testing.T) {
+				t.Parallel()
+				c, fake := onMini(t, 3), clocktest.New()
+				locker := c.locker(handsOn, redlock.WithClock(fake))
+				first := waits(t, locker, "name")
+				second := join(t, locker, "name", redlock.AutoExtend())
+				require.NoError(t, first.Unlock(t.Context()))
+				require.True(t, second.HasOffer())
+				if discarded {
+					fake.Advance(2 * long) // and renewals fall behind: a process that was paused
+				}
+				after(locker)
+				lock, err := second.GiveUp(over(t))
+				requireWhole(t, err)
+				require.NoError(t, err)
+				if !discarded {
+					require.NoError(t, lock.Err())
+					require.NoError(t, lock.Unlock(t.Context()))
+				} else {
+					_ = lock.Unlock(t.Context())
+				}
+				require.Zero(t, redlock.ToRenew(locker))
+				c.eventuallyEmpty()
+			})
+		})
+	}
+	t.Run("leaves the lock to the next", func(t *testing.T) {
+		onBoth(t, 3, func(t *testing.T, c *cluster) {
+			locker := c.locker()
+			first := waits(t, locker, "name")
+			second, third := join(t, locker, "name"), inLine(t, locker)
+			require.NoError(t, first.Unlock(t.Context()))
+			eventually(t, second.HasOffer, "its round")
+			lock, err := second.GiveUp(over(t))
+			if err == nil { // it was won meanwhile
+				require.NoError(t, lock.Unlock(t.Context()))
+			} else {
+				requireWhole(t, err)
+				c.refused(err, context.Canceled)
+			}
+			won(t, third)
+		})
+	})
+	t.Run("without an offer leaves the line", func(t *testing.T) {
+		t.Parallel()
+		c := onMini(t, 3)
+		locker := c.locker(handsOn)
+		first := waits(t, locker, "name")
+		second, third := join(t, locker, "name"), inLine(t, locker)
+		lock, err := second.GiveUp(over(t))
+		require.Nil(t, lock)
+		requireWhole(t, err)
+		requireIs(t, err, context.Canceled, redlock.ErrTaken)
+		require.NoError(t, first.Unlock(t.Context()))
+		require.NoError(t, won(t, third).Unlock(t.Context()))
+		require.False(t, second.HasOffer())
+		c.eventuallyEmpty()
+	})
+	t.Run("as the Locker is closed", func(t *testing.T) {
+		t.Parallel()
+		c := onMini(t, 3)
+		locker := c.locker(handsOn)
+		first := waits(t, locker, "name")
+		second := join(t, locker, "name")
+		require.NoError(t, first.Unlock(t.Context()))
+		require.True(t, second.HasOffer())
+		require.NoError(t, locker.Close()) // which in truth waits for the call
+		lock := must(second.GiveUp(t.Context()))(t)
+		require.NoError(t, lock.Err())
+		require.NoError(t, lock.Unlock(t.Context()))
+		c.eventuallyEmpty()
+	})
+}
+
+func TestUnlock_PassesTheLockToTheNextWaiterInOneFlush(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	var together atomic.Int64
+	nodes := c.nodes(throughWires(func(_ string, w *tapped) {
+		w.wrote = func(p []byte) {
+			if bytes.Contains(p, []byte("\r\nEVAL")) && bytes.Contains(p, []byte("\r\nNX\r\n")) {
+				together.Add(1)
+			}
+		}
+	}))
+	locker := lockerOver(t, nodes)
+	holder := waits(t, locker, "name")
+	l := &line{tb: t}
+	for i := range 30 {
+		l.join(locker, fmt.Sprint(i))
+	}
+	require.NoError(t, holder.Unlock(t.Context()))
+	l.end()
+	require.Greater(t, together.Load(), int64(30*3/4), "a release, and the acquire of the next behind it")
+}
+
+// A Locker that is closed while it holds a lock does not begin to listen with its release.
+func TestUnlock_AfterCloseDoesNotListen(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 1)
+	nodes := c.nodes()
+	locker := must(redlock.New(nodes, redlock.TTL(long)))(t)
+	for range 5 {
+		require.NoError(t, waits(t, locker, "name").Unlock(t.Context()))
+	}
+	last := waits(t, locker, "name") // after which another process would have its turn
+	require.NoError(t, locker.Close())
+	require.NoError(t, last.Unlock(t.Context()))
+	c.settled()
+	require.Empty(t, c.do(0, "CLIENT", "LIST", "TYPE", "pubsub"))
+	require.Equal(t, "0", c.info(0, "clients", "tracking_clients"))
+}
+
+func TestLock_WaitersOfDifferentNamesDoNotWaitForEachOther(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		holder := waits(t, locker, "name")
+		waiter := queue(t, t.Context(), locker, "name")
+		for i := range 100 { // more than are kept in mind
+			name := fmt.Sprintf("other %d", i)
+			other := waits(t, locker, name)
+			next := queue(t, t.Context(), locker, name)
+			require.NoError(t, other.Unlock(t.Context()))
+			require.NoError(t, won(t, next).Unlock(t.Context()))
+		}
+		require.NoError(t, holder.Unlock(t.Context()))
+		won(t, waiter)
 	})
 }
