@@ -322,7 +322,7 @@ func TestACL_TheFirstLineInTheDocumentationIsEnoughForPlainLocks(t *testing.T) {
 	holder := take(t, r.as(), "name")
 	waiter := lockBeside(t.Context(), r.as(), "name")
 	pass(100 * time.Millisecond)
-	require.NoError(t, holder.Unlock(t.Context()))
+	unlock(t, holder)
 	require.NoError(t, won(t, waiter).Unlock(t.Context()), "it asks again and again")
 	for use, rule := range map[string]string{"the restart guard": "info", "waking": r.subcommand("client|tracking"), "fencing": "lock:number"} {
 		require.Error(t, aclUses[use](r), use)

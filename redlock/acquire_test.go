@@ -27,7 +27,7 @@ func TestTryLock_StoresTheTokenUnderTheNameOnEveryNode(t *testing.T) {
 				require.NoError(t, lock.Err())
 				c.eventuallyHeld("name", lock.Token())
 
-				require.NoError(t, lock.Unlock(t.Context()))
+				unlock(t, lock)
 				require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
 			})
 		})
@@ -150,7 +150,7 @@ func TestTryLock_AnEarlyWinDoesNotCutOffTheStragglers(t *testing.T) {
 		lock := take(t, locker, name)
 		thaw(c.processes[1], c.processes[3])
 		c.eventuallyHeld(name, lock.Token()) // not only on the bare majority
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		c.eventuallyEmpty()
 		seen.waitForVotes(t, "acquire", name, 5)
 	}
@@ -166,7 +166,7 @@ func TestUnlock_NoAcquireLandsAfterIt(t *testing.T) {
 	locker := lockerOver(t, c.nodes())
 	for range 5 {
 		freeze(c.processes[0], c.processes[4])
-		require.NoError(t, take(t, locker, "held and released").Unlock(t.Context()))
+		unlock(t, take(t, locker, "held and released"))
 		c.processes[1].Freeze()
 		require.Error(t, errOf(locker.TryLock(briefly(t), "refused")))
 		thaw(c.processes[0], c.processes[1], c.processes[4])
@@ -208,7 +208,7 @@ func TestLock_DoesNotWaitForNodesThatAreClosed(t *testing.T) {
 		locker := lockerOver(t, nodes)
 		c.everywhere(take(t, c.locker(), "name"))
 		require.NoError(t, nodes[0].Close())
-		require.NoError(t, waits(t, locker, "one is missing").Unlock(t.Context()))
+		unlock(t, waits(t, locker, "one is missing"))
 		waiters := []<-chan held{queue(t, t.Context(), locker, "name"), queue(t, t.Context(), locker, "name")}
 		if c.processes != nil {
 			eventually(t, func() bool { return c.info(1, "stats", "tracking_total_keys") != "0" }, "the first is asleep")

@@ -32,7 +32,7 @@ func TestAttach_TakesUpALockByItsToken(t *testing.T) {
 		require.NoError(t, attached.Extend(t.Context(), long))
 		c.each(func(i int) { eventually(t, func() bool { return c.ttl(i, "name") > long/2 }, "server %d", i) })
 		require.Less(t, lock.Remaining(), 2*time.Minute, "who held it before does not notice")
-		require.NoError(t, attached.Unlock(t.Context()))
+		unlock(t, attached)
 		require.ErrorIs(t, attached.Err(), redlock.ErrReleased)
 		c.eventuallyEmpty()
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
@@ -49,7 +49,7 @@ func TestAttach_RenewsTheLockThatItTookUp(t *testing.T) {
 		eventually(t, func() bool { return attached.Remaining() > 15*time.Minute }, "a renewal")
 		c.each(func(i int) { eventually(t, func() bool { return c.ttl(i, "name") > 20*time.Minute }, "server %d", i) })
 		require.NoError(t, attached.Err())
-		require.NoError(t, attached.Unlock(t.Context()))
+		unlock(t, attached)
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 	})
 }
@@ -75,7 +75,7 @@ func TestAttach_TakesUpALockWithoutATTL(t *testing.T) {
 		c.doAll("SET", "name", "token")
 		lock := got(c.locker().Attach(t.Context(), "name", "token"))(t)
 		require.Greater(t, lock.Remaining(), 23*time.Hour, "the longest TTL")
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		c.eventuallyEmpty()
 	})
 }
@@ -160,7 +160,7 @@ func TestDetach_HandsTheLockOverByItsToken(t *testing.T) {
 		require.NoError(t, same.Err())
 		require.GreaterOrEqual(t, c.holding("name", token), 2)
 		require.Equal(t, sent, len(seen.verdictsOn("extend"))+len(seen.verdictsOn("unlock")), "the first sends nothing more")
-		require.NoError(t, same.Unlock(t.Context()))
+		unlock(t, same)
 	})
 }
 
@@ -172,7 +172,7 @@ func TestDetach_RefusesALockThatOtherHandlesHold(t *testing.T) {
 		inner := got(locker.TryLock(ctx, "name", redlock.Reentrant()))(t)
 		require.ErrorIs(t, errOf(lock.Detach(t.Context())), redlock.ErrInvalid)
 		require.NoError(t, lock.Err())
-		require.NoError(t, inner.Unlock(t.Context()))
+		unlock(t, inner)
 		c.mayLeave()
 		detach(t, lock)
 	})
@@ -197,7 +197,7 @@ func TestDetach_AfterAFailedExtensionLeavesTheLockToTheNextHolder(t *testing.T) 
 		return err == nil
 	}, "the lock is taken up")
 	require.NoError(t, next.Extend(t.Context(), 3*long))
-	require.NoError(t, next.Unlock(t.Context()))
+	unlock(t, next)
 }
 
 // By the fake clock no TTL ends and nobody polls: only the release wakes the waiter.
@@ -224,9 +224,9 @@ func TestDetach_LeavesTheCallsThatWaitHereToTheReleaseElsewhere(t *testing.T) {
 				c.eventuallyTracked()
 				c.settled()
 				require.Empty(t, before, "it is held")
-				require.NoError(t, same.Unlock(t.Context()))
-				require.NoError(t, won(t, before).Unlock(t.Context()))
-				require.NoError(t, won(t, after).Unlock(t.Context()))
+				unlock(t, same)
+				unlock(t, won(t, before))
+				unlock(t, won(t, after))
 			})
 		}
 	}
@@ -238,8 +238,7 @@ func TestDetach_LeavesNothingToThoseWhoComeLater(t *testing.T) {
 		locker := c.locker(redlock.WithClock(clocktest.New()))
 		lock := c.everywhere(waits(t, locker, "name"))
 		token := detach(t, lock)
-		same := got(c.locker().Attach(t.Context(), "name", token))(t)
-		require.NoError(t, same.Unlock(t.Context()))
+		unlock(t, got(c.locker().Attach(t.Context(), "name", token))(t))
 		c.eventuallyEmpty()
 		won(t, lockBeside(t.Context(), locker, "name"))
 	})

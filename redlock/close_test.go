@@ -183,8 +183,7 @@ func TestClose_BesideDoRunsTheFunctionOrReturnsErrClosed(t *testing.T) {
 					results <- err
 				}()
 			}
-			lock := waits(t, locker, "name")
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, waits(t, locker, "name"))
 			require.NoError(t, locker.Close())
 			for range n {
 				require.ErrorIs(t, receive(t, results, "the end of Do"), redlock.ErrClosed)
@@ -305,7 +304,7 @@ func TestClose_RefusesEveryLaterCallButUnlock(t *testing.T) {
 
 		require.NoError(t, lock.Err(), "a lock that is held stays held")
 		require.Positive(t, lock.Remaining())
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
 		c.eventuallyEmpty()
 
@@ -352,7 +351,7 @@ func TestClose_DoesNotWaitForNodesThatHang(t *testing.T) {
 
 	thaw(c.processes[0], c.processes[1])
 	require.NoError(t, lock.Err())
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 }
 
 func TestClose_CallsBesideItEndInALockOrErrClosed(t *testing.T) {
@@ -375,8 +374,7 @@ func TestClose_CallsBesideItEndInALockOrErrClosed(t *testing.T) {
 					}
 				})
 			}
-			lock := waits(t, locker, "name")
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, waits(t, locker, "name"))
 			require.NoError(t, locker.Close())
 			all.Wait()
 			c.eventuallyEmpty()

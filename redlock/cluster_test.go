@@ -372,6 +372,14 @@ func got(lock *redlock.Lock, err error) func(tb testing.TB) *redlock.Lock {
 	}
 }
 
+// unlock releases locks that are held, one after the other.
+func unlock(tb testing.TB, locks ...*redlock.Lock) {
+	tb.Helper()
+	for _, lock := range locks {
+		require.NoError(tb, lock.Unlock(tb.Context()))
+	}
+}
+
 // everywhere returns a lock once all servers hold it.
 func (c *cluster) everywhere(lock *redlock.Lock) *redlock.Lock {
 	c.tb.Helper()

@@ -215,7 +215,7 @@ func TestTryDo_DoesNotWaitForAHolder(t *testing.T) {
 			return nil
 		})
 		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		wanted := errors.New("wanted")
 		require.Equal(t, wanted, other.TryDo(t.Context(), "name", func(context.Context, *redlock.Lock) error { return wanted }))
 	})
@@ -319,7 +319,7 @@ func TestMaxWait_0TriesOnce(t *testing.T) {
 		holder, locker := take(t, c.locker(), "name"), c.locker(redlock.WithObserver(seen))
 		require.ErrorIs(t, errOf(locker.Lock(t.Context(), "name", redlock.MaxWait(0))), redlock.ErrTaken)
 		require.Equal(t, 1, waitFor[event.Acquire](t, seen, 1)[0].Rounds)
-		require.NoError(t, holder.Unlock(t.Context()))
+		unlock(t, holder)
 		waits(t, locker, "name", redlock.MaxWait(0))
 	})
 }
@@ -352,7 +352,7 @@ func TestDo_SaysWhetherTheFunctionHasRun(t *testing.T) {
 		require.ErrorAs(t, nested, new(*redlock.QuorumError))
 		require.EqualError(t, nested, "mine: "+taken.Error())
 
-		require.NoError(t, holder.Unlock(t.Context()))
+		unlock(t, holder)
 		require.NoError(t, locker.Close())
 		requireIs(t, locker.Do(t.Context(), "free", ran(nil)), redlock.ErrNotRun, redlock.ErrClosed)
 	})

@@ -70,7 +70,7 @@ func TestQuorumError_HasTheReasonOfEachServer(t *testing.T) {
 			locker := c.locker()
 			refuse(c.processes[0])
 			lock := take(t, locker, "minority")
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 
 			refuse(c.processes[1])
 			_, err := locker.TryLock(t.Context(), "name")
@@ -120,8 +120,7 @@ func TestQuorumError_HasTheReasonOfAServerThatIsNotReady(t *testing.T) {
 			require.ErrorContains(t, err, code)
 
 			servers[0].SetError("")
-			lock := waits(t, locker, "name")
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, waits(t, locker, "name"))
 		})
 	}
 }
@@ -131,7 +130,7 @@ func TestQuorumError_NamesAServerThatAScriptBlocks(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 1, "--lua-time-limit", "1").mayLeave() // an Unlock may be refused
 	locker := c.locker()
-	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	unlock(t, take(t, locker, "name"))
 	ended := beside(func() error { return errOf(c.servers[0].Do("EVAL", "while true do end", 0)) })
 	eventually(t, func() bool {
 		lock, err := locker.TryLock(t.Context(), rand.Text())
@@ -148,8 +147,7 @@ func TestQuorumError_NamesAServerThatAScriptBlocks(t *testing.T) {
 	}, "the script blocks the server")
 	c.do(0, "SCRIPT", "KILL")
 	require.Error(t, receive(t, ended, "the end of the script"))
-	lock := waits(t, locker, "name")
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, waits(t, locker, "name"))
 }
 
 func TestQuorumError_NamesAMissingOrWrongPassword(t *testing.T) {
@@ -288,11 +286,11 @@ func TestLockError_EveryErrorAboutALockNamesIt(t *testing.T) {
 		require.NotErrorIs(t, brief.Err(), redlock.ErrLost)
 		require.NotErrorIs(t, redlock.ErrNotHeld, redlock.ErrExpired)
 
-		require.NoError(t, held.Unlock(t.Context()))
+		unlock(t, held)
 		receive(t, ctx.Done(), "the end of the context")
 		require.ErrorIs(t, context.Cause(ctx), redlock.ErrReleased)
 		require.Same(t, held.Err(), context.Cause(ctx))
-		require.NoError(t, holder.Unlock(t.Context()))
+		unlock(t, holder)
 		require.NoError(t, locker.Close())
 		for _, err := range []error{errOf(locker.Lock(t.Context(), "held")), errOf(locker.Inspect(t.Context(), "held")), held.Extend(t.Context(), time.Second)} {
 			require.ErrorIs(t, err, redlock.ErrClosed)
@@ -307,7 +305,7 @@ func TestLockError_TheEndOfAnotherLockIsNotThatOfThisOne(t *testing.T) {
 		locker := c.locker()
 		err := locker.Do(t.Context(), "A", func(ctx context.Context, a *redlock.Lock) error {
 			b := take(t, locker, "B")
-			require.NoError(t, a.Unlock(t.Context()))
+			unlock(t, a)
 			receive(t, ctx.Done(), "the end of A")
 			for _, err := range []error{b.Extend(ctx, time.Minute), errOf(locker.Lock(ctx, "C"))} {
 				requireIs(t, err, context.Canceled, not{redlock.ErrNotHeld})

@@ -43,7 +43,7 @@ func TestExtremes_WhoWaitsForAKeyWithAnEndlessTTLDoesNotSpin(t *testing.T) {
 			require.Less(t, c.calls("set"), 200, "the SETs of a waiter, in which those that set the key up are counted")
 			require.Less(t, c.calls("eval", "evalsha"), 400)
 			c.doAll("DEL", "name")
-			require.NoError(t, won(t, waiter).Unlock(t.Context()))
+			unlock(t, won(t, waiter))
 		}
 	})
 }
@@ -65,7 +65,7 @@ func TestExtremes_AKeyWithAnEndlessTTLIsInspectedAttachedAndExtended(t *testing.
 			require.Greater(t, attached.Remaining(), 90*365*24*time.Hour)
 			require.Greater(t, attached.ValidUntil(), time.Now())
 			require.NoError(t, attached.Err())
-			require.NoError(t, attached.Unlock(t.Context()))
+			unlock(t, attached)
 			eventually(t, func() bool { return c.holding("name", "") == len(c.servers) }, "it is released")
 		}
 	}
@@ -93,7 +93,7 @@ func TestExtremes_WhatStrangersPublishTakesNoMemory(t *testing.T) {
 				c.each(func(i int) { require.EqualValues(t, 1, c.do(i, "PUBLISH", channel, message)) })
 			}
 			for range 20 { // replies come behind what was published before
-				require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+				unlock(t, take(t, locker, "name"))
 			}
 		})
 		t.Logf("%d bytes: %d allocated", size, allocated)

@@ -34,7 +34,7 @@ func TestFence_BlocksLieAboveAllNumbersBefore(t *testing.T) {
 			if random.IntN(2) == 0 {
 				require.NoError(t, lock.Extend(t.Context(), 2*long))
 			}
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 			c.eventuallyFree("name")
 			switch at := random.IntN(5); random.IntN(4) {
 			case 0:

@@ -68,7 +68,7 @@ func TestFence_OfEachHolderIsHigherThanAllBefore(t *testing.T) {
 					require.Less(t, lock.Fence(), uint64(1)<<53)
 					last = lock.Fence()
 					c.eventuallyFenced(lock)
-					require.NoError(t, lock.Unlock(t.Context()))
+					unlock(t, lock)
 					c.eventuallyFree("name")
 				}
 			})
@@ -81,7 +81,7 @@ func TestFence_WithoutFencingThereIsNoTokenAndNoCounter(t *testing.T) {
 		lock := take(t, c.locker(), "name")
 		require.Zero(t, lock.Fence())
 		c.eventuallyHeld("name", lock.Token())
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		c.eventuallyEmpty()
 	})
 }
@@ -92,7 +92,7 @@ func TestFence_LocksWithAndWithoutItExcludeEachOther(t *testing.T) {
 		for _, who := range []struct{ holder, other *redlock.Locker }{{plain, fenced}, {fenced, plain}} {
 			lock := take(t, who.holder, "name")
 			require.ErrorIs(t, errOf(who.other.TryLock(t.Context(), "name")), redlock.ErrTaken)
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 			c.eventuallyFree("name")
 		}
 	})
@@ -116,7 +116,7 @@ func TestFence_StaysTheSameForAsLongAsTheLockIsHeld(t *testing.T) {
 		require.NoError(t, lock.Extend(t.Context(), 2*long))
 		again := take(t, locker, "name", redlock.Owner("me"), redlock.Reentrant())
 		require.Equal(t, fence, again.Fence())
-		require.NoError(t, again.Unlock(t.Context()))
+		unlock(t, again)
 		require.Equal(t, fence, lock.Fence())
 		c.eventuallyFenced(lock)
 
@@ -125,7 +125,7 @@ func TestFence_StaysTheSameForAsLongAsTheLockIsHeld(t *testing.T) {
 		require.Equal(t, lock.Token(), attached.Token())
 		require.NoError(t, attached.Extend(t.Context(), 3*long))
 		c.eventuallyHeld("name", fenced(attached)) // on all of them now
-		require.NoError(t, attached.Unlock(t.Context()))
+		unlock(t, attached)
 		c.eventuallyFree("name")
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 		require.Greater(t, take(t, locker, "name").Fence(), fence)
@@ -202,7 +202,7 @@ func TestFence_CountersThatDifferAreBroughtIntoStepByASecondRoundTrip(t *testing
 		require.GreaterOrEqual(t, at, 3)
 		locker.Drain()
 		require.Equal(t, 1, len(seen.verdictsOn("acquire")))
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		c.eventuallyFree("name")
 		require.Greater(t, take(t, locker, "name").Fence(), lock.Fence())
 	})
@@ -216,7 +216,7 @@ func TestFence_DoesNotFallWhenANodeHasForgottenItsCounter(t *testing.T) {
 			lock := take(t, locker, "name")
 			require.Greater(t, lock.Fence(), last)
 			last = lock.Fence()
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 			c.eventuallyFree("name")
 			c.do(i%3, "FLUSHALL")
 			if i%5 == 0 { // as a clock that was an hour ahead would have made it
@@ -243,7 +243,7 @@ func TestFence_ACounterFromAnOlderCopyOfTheDataIsNotBelieved(t *testing.T) {
 			lock := take(t, locker, name)
 			require.Greater(t, lock.Fence(), last[name], "locker %d", i)
 			last[name] = lock.Fence()
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 			c.eventuallyFree(name)
 			c.doAll("SET", "{"+name+"}:fence", last[name]-1000, "EX", 3600)
 		}
@@ -265,7 +265,7 @@ func TestFence_ANodeThatIsGivenTheLockAgainCountsOnFromIt(t *testing.T) {
 		require.NoError(t, lock.Extend(t.Context(), long))
 		c.eventuallyHeld("name", fenced(lock))
 		c.each(func(i int) { require.GreaterOrEqual(t, c.counter(i, "name"), lock.Fence()) })
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 	})
 }
 
@@ -294,7 +294,7 @@ func TestFence_DataInThePlaceOfCountersStaysAsItIsWhileTheLockIsExtendedAndRelea
 		for range 2 {
 			require.NoError(t, lock.Extend(t.Context(), long))
 		}
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		c.eventuallyFree("name")
 		for i := range c.servers {
 			require.Equal(t, "somebody's text", c.value(i, "{name}:fence"))
@@ -411,7 +411,7 @@ func TestFence_OneCounterThatIsAheadDoesNotMakeOtherNamesTakeTwoRoundTrips(t *te
 		"a counter that is ahead": func() {
 			lock := take(t, locker, "ahead")
 			require.Greater(t, lock.Fence(), ahead)
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 			c.eventuallyFree("ahead")
 		},
 		"the clocks of the nodes are set back": func() { lease.by.Add(int64(time.Hour)) }, // that of the Locker forward
@@ -437,7 +437,7 @@ func TestFence_AServerThatForgetsItsScriptsIsTaughtAgain(t *testing.T) {
 		c.doAll("SCRIPT", "FLUSH")
 		require.NoError(t, lock.Extend(t.Context(), long))
 		c.doAll("SCRIPT", "FLUSH")
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		c.eventuallyFree("name")
 		c.doAll("SCRIPT", "FLUSH")
 	}
@@ -494,7 +494,7 @@ func TestAttach_ReportsFencingTokensThatDiffer(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "the numbers differ until the holder extends it")
 		require.NoError(t, lock.Extend(t.Context(), 2*long))
-		require.NoError(t, c.attach(lock).Unlock(t.Context()))
+		unlock(t, c.attach(lock))
 		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 	})
 }

@@ -106,8 +106,8 @@ func TestLock_WaitsForTheOthersBesideSomebodysDataOnAMinority(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.NotErrorIs(t, c.refused(err).Reason, redlock.ErrForeign, "the holder will unlock")
 		require.Empty(t, waiter)
-		require.NoError(t, holder.Unlock(t.Context()))
-		require.NoError(t, won(t, waiter).Unlock(t.Context()))
+		unlock(t, holder)
+		unlock(t, won(t, waiter))
 		for i := range 2 {
 			require.EqualValues(t, 1, c.do(i, "LLEN", "app:name"))
 		}
@@ -197,7 +197,7 @@ func TestTryLock_HealsAKeyThatHasHadNoTTLForLong(t *testing.T) {
 				lock, _ = locker.TryLock(t.Context(), "name")
 				return lock != nil
 			}, "a TryLock that gets it")
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 		})
 	})
 }

@@ -154,8 +154,8 @@ func FuzzMessage(f *testing.F) {
 			holder.Message((int(from)+i)%3, text)
 		}
 		require.NoError(t, held.Err())
-		require.NoError(t, held.Unlock(t.Context()))
-		require.NoError(t, won(t, waiter).Unlock(t.Context()))
+		unlock(t, held)
+		unlock(t, won(t, waiter))
 		require.NoError(t, locker.Close())
 		require.NoError(t, holder.Close())
 	})

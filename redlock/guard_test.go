@@ -57,7 +57,7 @@ func TestRestartGuard_ANodeThatWasKilledGivesNoSecondHolder(t *testing.T) {
 			other, err = second.Lock(t.Context(), "name")
 		}
 		require.NoError(t, err)
-		require.NoError(t, other.Unlock(t.Context()))
+		unlock(t, other)
 	})
 }
 
@@ -83,7 +83,7 @@ func TestRestartGuard_DoesNotKeepTheHolderFromItsLock(t *testing.T) {
 	c.do(0, "DEL", "name")
 	require.NoError(t, attached.Extend(t.Context(), 30*time.Minute))
 	c.eventuallyHeld("name", lock.Token()) // the one that had lost it, too
-	require.NoError(t, attached.Unlock(t.Context()))
+	unlock(t, attached)
 	require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 }
 
@@ -104,7 +104,7 @@ func TestRestartGuard_RefusesALongerTTLAtOnce(t *testing.T) {
 	lock := got(locker.TryLock(t.Context(), "name"))(t) // two are durable
 	require.ErrorContains(t, lock.Extend(t.Context(), 6*time.Second), "TTL 6s: must be at most 5s")
 	require.NoError(t, lock.Extend(t.Context(), 5*time.Second))
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 	require.NoError(t, errOf(redlock.New(nodes[1:], redlock.TTL(time.Hour))))
 }
 
@@ -115,8 +115,7 @@ func TestRestartGuard_WaitersSitItOutWithoutABusyLoop(t *testing.T) {
 	seen := &recorder{}
 	const guard = 2 * time.Second
 	locker := lockerOver(t, c.nodes(pool.WithRestartGuard(guard)), redlock.TTL(guard), redlock.WithObserver(seen))
-	lock := waits(t, locker, "name")
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, waits(t, locker, "name"))
 	locker.Drain()
 	refused := 0
 	for _, v := range seen.verdictsOn("acquire") {

@@ -62,7 +62,7 @@ func TestLocalHandoff_GivesTheLockToTheNextWaiterWithoutAskingANode(t *testing.T
 			asked = c.settled()
 		}
 		for i, waiter := range waiters {
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 			for _, later := range waiters[i+1:] {
 				require.Empty(t, later, "one after the other")
 			}
@@ -80,7 +80,7 @@ func TestLocalHandoff_AnEarlierHolderHasNoEffectOnThePresentOne(t *testing.T) {
 		first, waiters := lineUp(t, locker, 1)
 		late := contextOf(t, first)
 		done := first.Done()
-		require.NoError(t, first.Unlock(t.Context()))
+		unlock(t, first)
 		second := won(t, waiters[0])
 		before := second.ValidUntil()
 
@@ -100,7 +100,7 @@ func TestLocalHandoff_AnEarlierHolderHasNoEffectOnThePresentOne(t *testing.T) {
 		require.NoError(t, second.Err())
 		require.Equal(t, before, second.ValidUntil())
 		require.False(t, isOver(second.Done()))
-		require.NoError(t, second.Unlock(t.Context()))
+		unlock(t, second)
 		require.ErrorIs(t, first.Unlock(t.Context()), redlock.ErrReleased)
 	})
 }
@@ -146,14 +146,14 @@ func TestLocalHandoff_ReleasesTheLockIfItMayNotBePassedOn(t *testing.T) {
 			if tt.change != nil {
 				tt.change(t, lock, fake)
 			}
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 			if !tt.handed {
 				turnUntil(t, fake, time.Second, func() bool { return len(waiter) > 0 }) // others may go first
 			}
 			lock = won(t, waiter)
 			require.LessOrEqual(t, lock.Remaining(), cmp.Or(tt.most, 2*long))
 			require.Equal(t, tt.handed, lock.Token() == token)
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 		})
 	}
 }
@@ -172,9 +172,9 @@ func TestLocalHandoff_PassesOnWhatTryLockAndReentrantHandlesHave(t *testing.T) {
 		again := got(locker.Lock(ctx, "name", redlock.Reentrant()))(t)
 		waiter := inLine(t, locker)
 		c.settledWaiting()
-		require.NoError(t, first.Unlock(t.Context()))
+		unlock(t, first)
 		require.Empty(t, waiter, "the other handle holds it")
-		require.NoError(t, again.Unlock(t.Context()))
+		unlock(t, again)
 		won(t, waiter)
 	})
 }
@@ -216,7 +216,7 @@ func TestLocalHandoff_ALossEndsTheLockOfThePresentHolderOnly(t *testing.T) {
 	locker := c.locker(handsOn)
 	first, waiters := lineUp(t, locker, 2, redlock.AutoExtend())
 	c.eventuallyTracked() // by the first renewal, that of the first holder
-	require.NoError(t, first.Unlock(t.Context()))
+	unlock(t, first)
 	second := won(t, waiters[0])
 	c.doAll("DEL", "name")
 	receive(t, second.Done(), "the loss")
@@ -235,11 +235,11 @@ func TestLocalHandoff_RenewsTheLockForThoseWhoWantThat(t *testing.T) {
 	locker, fake, seen := c.timed(handsOn)
 	lock, _ := lineUp(t, locker, 0)
 	first, plain, second, limited := lock, inLine(t, locker), inLine(t, locker, redlock.AutoExtend()), inLine(t, locker, redlock.AutoExtend(), redlock.MaxHold(long))
-	require.NoError(t, first.Unlock(t.Context()))
+	unlock(t, first)
 	fake.Advance(time.Minute) // nobody renews it
 	lock = won(t, plain)
 	require.Equal(t, 0, seen.renewals())
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 
 	lock = won(t, second)
 	before := lock.ValidUntil()
@@ -247,7 +247,7 @@ func TestLocalHandoff_RenewsTheLockForThoseWhoWantThat(t *testing.T) {
 	eventually(t, func() bool { return seen.renewals() == 1 }, "the first renewal")
 	require.Equal(t, before.Add(time.Minute), lock.ValidUntil())
 	fake.Advance(time.Minute)
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 
 	lock = won(t, limited)
 	until := fake.Now().Add(long)
@@ -287,7 +287,7 @@ func oneRenewalUnderWay(t *testing.T, forgotten bool) {
 	fake.Advance(time.Second) // the first renewal is due
 	freeze(c.processes...)
 	for _, waiter := range waiters {
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		lock = won(t, waiter)
 		fake.Advance(time.Millisecond)
 	}
@@ -301,7 +301,7 @@ func oneRenewalUnderWay(t *testing.T, forgotten bool) {
 	}, "the next renewal is due in %s", wait)
 	fake.AdvanceToNext()
 	eventually(t, func() bool { return seen.renewals() > 1 }, "another renewal")
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 	c.eventuallyEmpty()
 }
 
@@ -310,7 +310,7 @@ func TestLocalHandoff_AnOwnerIsThatOfItsOwnLock(t *testing.T) {
 		locker := c.locker(handsOn)
 		lock, _ := lineUp(t, locker, 0, redlock.Owner("a"))
 		waiter := inLine(t, locker, redlock.Owner("b"))
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		won(t, waiter)
 		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name", redlock.Owner("a"), redlock.Reentrant())), redlock.ErrTaken)
 		take(t, locker, "name", redlock.Owner("b"), redlock.Reentrant())
@@ -329,7 +329,7 @@ func TestLocalHandoff_NumbersRiseFromHandToHandAndAcrossLockers(t *testing.T) {
 		lock, waiters := lineUp(t, locker, 6)
 		for _, waiter := range waiters { // the first round had one number, the second has a block
 			higher(lock)
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 			lock = won(t, waiter)
 		}
 		higher(lock)
@@ -340,11 +340,11 @@ func TestLocalHandoff_NumbersRiseFromHandToHandAndAcrossLockers(t *testing.T) {
 		higher(lock)
 		attached := got(other.Attach(t.Context(), "name", lock.Token()))(t)
 		require.Equal(t, lock.Fence(), attached.Fence())
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		for _, by := range []*redlock.Locker{other, locker} {
 			lock := waits(t, by, "name")
 			higher(lock)
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 		}
 		c.eventuallyFree("name")
 		require.ErrorIs(t, attached.Unlock(t.Context()), redlock.ErrNotHeld)
@@ -357,11 +357,11 @@ func TestLocalHandoff_GivesNoFencingTokensWithoutFencing(t *testing.T) {
 		lock, waiters := lineUp(t, locker, 4)
 		require.NotEmpty(t, lock.Token(), "so that a round follows, behind which others wait")
 		for _, waiter := range waiters {
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 			lock = won(t, waiter)
 			require.Zero(t, lock.Fence())
 		}
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		for _, e := range waitFor[event.Acquire](t, seen, 5) {
 			require.Zero(t, e.Fence)
 		}
@@ -375,10 +375,10 @@ func TestLocalHandoff_ABlockThatIsUsedUpIsFollowedByARound(t *testing.T) {
 	const calls = 1000
 	lock, waiters := lineUp(t, locker, calls-1)
 	for _, waiter := range waiters {
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		lock = won(t, waiter)
 	}
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 	handoffs := 0
 	for _, e := range waitFor[event.Acquire](t, seen, calls) {
 		if e.Handoff {
@@ -409,13 +409,13 @@ func TestLocalHandoff_IsReportedToTheObserver(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker, seen := c.observed(handsOn)
 		lock, waiters := lineUp(t, locker, 1)
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		second := won(t, waiters[0])
 		require.ErrorIs(t, lock.Extend(t.Context(), long), redlock.ErrReleased)
 		late := waitFor[event.Extend](t, seen, 1)[0]
 		require.Zero(t, late.Validity, "that is another's, and the end of the lock has been reported")
 		require.Zero(t, late.Left)
-		require.NoError(t, second.Unlock(t.Context()))
+		unlock(t, second)
 		got, ends := waitFor[event.Acquire](t, seen, 2), waitFor[event.End](t, seen, 2)
 		unlocks := waitFor[event.Unlock](t, seen, 2)
 		require.Equal(t, []bool{false, true}, []bool{got[0].Handoff, got[1].Handoff})
@@ -501,7 +501,7 @@ func TestLocalHandoff_AClosedLockerReleases(t *testing.T) {
 		for _, waiter := range waiters {
 			require.ErrorIs(t, receive(t, waiter, "the end of Lock").err, redlock.ErrClosed)
 		}
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 	})
 }
 

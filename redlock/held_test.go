@@ -172,7 +172,7 @@ func TestTryLock_CountsTheTimeUntilTheFirstSend(t *testing.T) {
 				if row.won && err == nil {
 					require.Equal(t, start.Add(ttl-drift), lock.ValidUntil())
 					require.Equal(t, ttl-drift-took, lock.Remaining())
-					require.NoError(t, lock.Unlock(t.Context()))
+					unlock(t, lock)
 				} else {
 					require.False(t, row.won, "%v", err)
 					require.ErrorIs(t, err, redlock.ErrNoQuorum, "a win without validity is a loss")
@@ -224,7 +224,7 @@ func TestExtend_IsMeasuredFromBeforeItsFirstSend(t *testing.T) {
 				require.Equal(t, row.validity, lock.Remaining())
 				if row.stays {
 					require.Equal(t, 3, c.holding("name", lock.Token()))
-					require.NoError(t, lock.Unlock(t.Context()))
+					unlock(t, lock)
 				}
 				c.eventuallyEmpty() // a lock that turned out to be over is given back unasked
 			})
@@ -366,7 +366,7 @@ func TestGrace_AHolderWhoStopsInTimeIsNotReportedAsALoss(t *testing.T) {
 			fake.Advance(grace)
 			want = redlock.ErrExpired
 		} else {
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 		}
 		eventually(t, func() bool { return len(eventsOf[event.End](seen)) == 1 }, "the end")
 		require.Equal(t, want, eventsOf[event.End](seen)[0].Err)

@@ -68,7 +68,7 @@ func TestInspect_ShowsWhoHoldsTheLockForHowLong(t *testing.T) {
 			require.Greater(t, node.TTL, 20*time.Second)
 		}
 		require.NoError(t, lock.Err())
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		c.eventuallyEmpty()
 		s = inspect(t, locker, "name")
 		require.Equal(t, redlock.VerdictNobody, s.Verdict)
@@ -515,7 +515,7 @@ func TestTryLock_TwoDatabasesOfAServerCountOnce(t *testing.T) {
 				lock := take(t, locker, "name") // with the other server it is two of three
 				require.NoError(t, lock.Extend(t.Context(), 2*long))
 				require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
-				require.NoError(t, lock.Unlock(t.Context()))
+				unlock(t, lock)
 				c.eventuallyWithoutKeys()
 			}
 		})

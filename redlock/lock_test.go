@@ -24,7 +24,7 @@ func TestUnlock_FreesTheLockForEveryoneAtOnce(t *testing.T) {
 				lockers := []*redlock.Locker{c.locker(), c.locker()}
 				for i := range 50 {
 					lock := take(t, lockers[i/2%2], "name") // each Locker twice in a row
-					require.NoError(t, lock.Unlock(t.Context()))
+					unlock(t, lock)
 				}
 			})
 		})
@@ -95,7 +95,7 @@ func TestContext_EndsWithItsParentAndLeavesTheLock(t *testing.T) {
 	receive(t, ctx.Done(), "the end of the parent")
 	require.ErrorIs(t, context.Cause(ctx), tired)
 	require.NoError(t, lock.Err())
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 	require.ErrorIs(t, context.Cause(ctx), tired, "the first cause stays")
 }
 
@@ -112,7 +112,7 @@ func TestContext_ItsCancelFuncDoesNotReleaseTheLock(t *testing.T) {
 		require.NoError(t, lock.Err())
 		require.False(t, isOver(lock.Done()))
 		c.eventuallyHeld("name", lock.Token())
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		receive(t, other.Done(), "the end of the other context")
 		require.ErrorIs(t, context.Cause(ctx), context.Canceled)
 	})
@@ -124,7 +124,7 @@ func TestDone_IsOneChannelAndClosedForALockThatEndedUnwatched(t *testing.T) {
 	fake := clocktest.New()
 	lock := take(t, c.locker(redlock.WithClock(fake)), "name")
 	require.Equal(t, lock.Done(), lock.Done())
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 	require.True(t, isOver(lock.Done()))
 	_, pending := fake.Next()
 	require.False(t, pending, "no timer is left")
@@ -132,7 +132,7 @@ func TestDone_IsOneChannelAndClosedForALockThatEndedUnwatched(t *testing.T) {
 	unwatched := take(t, c.locker(redlock.WithClock(fake)), "name")
 	_, pending = fake.Next()
 	require.False(t, pending, "nobody has asked when it ends")
-	require.NoError(t, unwatched.Unlock(t.Context()))
+	unlock(t, unwatched)
 	require.True(t, isOver(unwatched.Done()))
 	_, pending = fake.Next()
 	require.False(t, pending)
@@ -193,7 +193,7 @@ func TestUnlock_AfterCloseIsNotRefusedWhateverItsContext(t *testing.T) {
 		locker := c.locker()
 		lock, other := take(t, locker, "name"), take(t, locker, "other")
 		require.NoError(t, locker.Close())
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		require.NotErrorIs(t, other.Unlock(over(t)), redlock.ErrClosed)
 	})
 }
@@ -230,7 +230,7 @@ func TestUnlock_OfALockThatAMinorityHasForgottenSucceeds(t *testing.T) {
 		lock := c.everywhere(take(t, c.locker(), "name"))
 		c.do(0, "DEL", "name")
 		c.do(1, "SET", "name", "theirs")
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		eventually(t, func() bool { return c.holding("name", "") == 4 }, "the release reaches all nodes")
 		require.Equal(t, "theirs", c.value(1, "name"))
 	})
@@ -240,7 +240,7 @@ func TestUnlock_ForTheSecondTimeIsRefusedAndSendsNothing(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker, seen := c.observed()
 		lock := take(t, locker, "name")
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		seen.waitForVotes(t, "unlock", "", 3)
 		c.mayLeave().doAll("SET", "name", lock.Token()) // what only a second release would delete
 

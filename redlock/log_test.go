@@ -134,7 +134,7 @@ func TestLogger_LogsANodeOnceWhenItGoesDownAndOnceWhenItIsUpAgain(t *testing.T) 
 	require.Equal(t, []string{"WARN a node is down " + addr}, lines(t, log, 1))
 	for range 5 { // attempts to connect fail meanwhile
 		pass(50 * time.Millisecond)
-		require.NoError(t, take(t, locker, "other").Unlock(t.Context()))
+		unlock(t, take(t, locker, "other"))
 	}
 	c.processes[2].Start()
 	require.Equal(t, []string{"WARN a node is down " + addr, "INFO a node is up again " + addr}, lines(t, log, 2))
@@ -247,7 +247,7 @@ func TestTryLock_LogsOnceAMinuteThatTooFewNodesGrantLocks(t *testing.T) {
 	t.Parallel()
 	c, log, fake := onReal(t, 3), &logBuffer{}, clocktest.New()
 	locker := c.logsTo(log, slog.LevelWarn, redlock.WithClock(fake))
-	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	unlock(t, take(t, locker, "name"))
 	c.doFirst(2, "CONFIG", "SET", "min-replicas-to-write", 1)
 	for minute := range 2 {
 		for i := range 5 {
@@ -268,7 +268,7 @@ func TestTryLock_LogsNothingIfTheOtherNodesAreEnough(t *testing.T) {
 	locker := c.logsTo(log, slog.LevelWarn, prefixed)
 	lock := take(t, locker, "name")
 	require.ErrorIs(t, errOf(c.logsTo(log, slog.LevelWarn, prefixed).TryLock(t.Context(), "name")), redlock.ErrTaken)
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 	c.do(2, "SET", "app:name", "somebody else") // together they are in the way of a majority
 	require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
 	require.Equal(t, []string{"WARN a key without a TTL is in the way of a lock name"}, lines(t, log, 1))
@@ -370,9 +370,9 @@ func TestLock_LogsAHolderThatItWaitsForAfterTenSecondsAndThenEachMinute(t *testi
 			fake.Advance(1)
 			waitsOf(t, log, "waits for a lock", minute)
 		}
-		require.NoError(t, holder.Unlock(t.Context()))
+		unlock(t, holder)
 		for _, w := range []<-chan held{waiter, second} {
-			require.NoError(t, won(t, w).Unlock(t.Context()))
+			unlock(t, won(t, w))
 		}
 		fake.Advance(time.Hour)
 		locker.Drain()
@@ -392,8 +392,8 @@ func TestLock_LogsEachWaitThatIsLong(t *testing.T) {
 		require.Len(t, waitsOf(t, log, "waits for a lock", i), i)
 		fake.Advance(5 * time.Second)
 		waitsOf(t, log, "waits for a lock", i+1)
-		require.NoError(t, holder.Unlock(t.Context()))
-		require.NoError(t, won(t, waiter).Unlock(t.Context()))
+		unlock(t, holder)
+		unlock(t, won(t, waiter))
 		fake.Advance(time.Minute) // the line that is due finds nobody
 	}
 }
@@ -403,7 +403,7 @@ func TestLock_LogsServersThatItWaitsFor(t *testing.T) {
 	c, log, fake := onReal(t, 3), &logBuffer{}, clocktest.New()
 	seen := &recorder{}
 	locker := c.logsTo(log, slog.LevelInfo, redlock.WithClock(fake), redlock.WithObserver(seen))
-	require.NoError(t, take(t, locker, "other").Unlock(t.Context()))
+	unlock(t, take(t, locker, "other"))
 	c.doFirst(2, "CONFIG", "SET", "min-replicas-to-write", 1)
 	waiter := queue(t, t.Context(), locker, "name")
 	seen.waitForRefusals(t, 2)
@@ -507,10 +507,10 @@ func TestDo_DoesNotTakeCallsOfAnotherProcessForOne(t *testing.T) {
 		fake.Advance(time.Minute)
 	}
 	waitsOf(t, log, "waits for a lock", 4)
-	require.NoError(t, to.Unlock(t.Context()))
-	require.NoError(t, won(t, waiter).Unlock(t.Context()))
-	require.NoError(t, from.Unlock(t.Context()))
-	require.NoError(t, won(t, unrelated).Unlock(t.Context()))
+	unlock(t, to)
+	unlock(t, won(t, waiter))
+	unlock(t, from)
+	unlock(t, won(t, unrelated))
 	require.NotContains(t, log.String(), "wait for each other")
 }
 

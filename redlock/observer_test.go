@@ -31,7 +31,7 @@ func TestObserver_IsNotifiedOfEveryVoteAndVerdict(t *testing.T) {
 		seen.waitForVotes(t, "acquire", "name", 5)
 		require.NoError(t, lock.Extend(t.Context(), 20*time.Minute))
 		seen.waitForVotes(t, "extend", "name", 5)
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		seen.waitForVotes(t, "unlock", "name", 5)
 
 		for _, op := range []struct {
@@ -71,7 +71,7 @@ func TestObserver_IsNotifiedHowLongThingsTook(t *testing.T) {
 		longest = max(longest, vote.Took)
 	}
 	require.Equal(t, time.Second, longest)
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 }
 
 func TestObserver_IsNotifiedOfRefusalsAndStragglers(t *testing.T) {
@@ -96,7 +96,7 @@ func TestObserver_IsNotifiedOfRefusalsAndStragglers(t *testing.T) {
 	require.Equal(t, err, verdicts[len(verdicts)-1].Err, "the error of the caller")
 	require.Zero(t, verdicts[len(verdicts)-1].Validity)
 	require.Empty(t, seen.votesOn("unlock", "refused"), "the rollback is no operation of the caller")
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 }
 
 type contextKey struct{}
@@ -203,7 +203,7 @@ func TestObserver_IsToldHowOftenAndHowLongACallHasTried(t *testing.T) {
 		locker, seen := c.waiting(c.nodes())
 		waiter := lockBeside(t.Context(), locker, "name")
 		seen.waitForRefusals(t, 2)
-		require.NoError(t, holder.Unlock(t.Context()))
+		unlock(t, holder)
 		won(t, waiter)
 		a := waitFor[event.Acquire](t, seen, 1)[0]
 		require.GreaterOrEqual(t, a.Rounds, 3)
@@ -220,7 +220,7 @@ func TestObserver_ALockEndsOnceHoweverItEnds(t *testing.T) {
 			want error
 		}{
 			"released": {func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) {
-				require.NoError(t, lock.Unlock(t.Context()))
+				unlock(t, lock)
 				require.Error(t, lock.Unlock(t.Context()))
 			}, redlock.ErrReleased},
 			"expired, and nobody asked": {func(_ *testing.T, lock *redlock.Lock, fake *clocktest.Fake) {
@@ -297,7 +297,7 @@ func TestObserver_FollowsALockFromProcessToProcess(t *testing.T) {
 	a := waitFor[event.Acquire](t, second, 1)[0]
 	require.Equal(t, event.OpAttach, a.Op)
 	require.Zero(t, a.Rounds)
-	require.NoError(t, same.Unlock(t.Context()))
+	unlock(t, same)
 	end = waitFor[event.End](t, second, 1)[0]
 	require.Equal(t, a.Call, end.Call)
 	require.False(t, end.Detached)
@@ -310,13 +310,13 @@ func TestObserver_ALockThatIsTakenAgainEndsWithItsLastHandle(t *testing.T) {
 	outer := take(t, locker, "name", redlock.Owner("me"))
 	inner := take(t, locker, "name", redlock.Owner("me"), redlock.Reentrant())
 	require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name", redlock.Owner("me"))), redlock.ErrDeadlock)
-	require.NoError(t, inner.Unlock(t.Context()))
+	unlock(t, inner)
 	calls := waitFor[event.Acquire](t, seen, 3)
 	require.False(t, calls[0].Reentered)
 	require.True(t, calls[1].Reentered)
 	require.ErrorIs(t, calls[2].Err, redlock.ErrDeadlock)
 	require.Empty(t, eventsOf[event.End](seen))
-	require.NoError(t, outer.Unlock(t.Context()))
+	unlock(t, outer)
 	require.Equal(t, calls[0].Call, waitFor[event.End](t, seen, 1)[0].Call)
 }
 
@@ -422,7 +422,7 @@ func TestObserver_IsToldWhatOperatorsDo(t *testing.T) {
 	require.Equal(t, event.ForceUnlock{At: forced.At, Name: "name", Nodes: 3, Metadata: "backup"}, forced)
 
 	c.leave("app:stuck", "somebody")
-	require.NoError(t, waits(t, locker, "stuck").Unlock(t.Context()))
+	unlock(t, waits(t, locker, "stuck"))
 	healed := waitFor[event.Heal](t, seen, 2)[0]
 	require.Equal(t, "stuck", healed.Name)
 	require.Equal(t, c.servers[healed.Node].Addr(), healed.Addr)
@@ -436,12 +436,12 @@ func TestObserver_ThatHangsHoldsUpNoCallAndLearnsWhatItHasMissed(t *testing.T) {
 		<-goOn
 		all.Observe(e)
 	})))
-	require.NoError(t, take(t, locker, "before").Unlock(t.Context()))
+	unlock(t, take(t, locker, "before"))
 	const more = 150_000
 	for range more {
 		locker.Emit(event.Raise{})
 	}
-	require.NoError(t, take(t, locker, "meanwhile").Unlock(t.Context()))
+	unlock(t, take(t, locker, "meanwhile"))
 	close(goOn)
 	require.NoError(t, locker.Close()) // which waits for a second at most
 	var kept, dropped int
@@ -461,7 +461,7 @@ func TestObserver_ThatHangsDoesNotKeepTheLockerFromClosing(t *testing.T) {
 	t.Parallel()
 	c, goOn := onMini(t, 1), make(chan struct{})
 	locker := c.locker(redlock.WithObserver(event.ObserverFunc(func(event.Event) { <-goOn })))
-	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	unlock(t, take(t, locker, "name"))
 	require.NoError(t, locker.Close())
 	close(goOn)
 }
@@ -473,7 +473,7 @@ func TestObserver_SeesAnUnlockAfterClose(t *testing.T) {
 	lock := take(t, locker, "name")
 	require.NoError(t, locker.Close())
 	require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrClosed)
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 	require.ErrorIs(t, waitFor[event.End](t, seen, 1)[0].Err, redlock.ErrReleased)
 }
 
@@ -493,7 +493,7 @@ func TestObserver_MayCallTheLocker(t *testing.T) {
 	close(ready)
 	lock := take(t, locker, "name")
 	require.NoError(t, receive(t, states, "the state"))
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 	require.False(t, errors.Is(lock.Err(), redlock.ErrLost))
 }
 
@@ -501,7 +501,7 @@ func TestObserver_ALockThatWasReleasedEndedWhenUnlockWasCalled(t *testing.T) {
 	t.Parallel()
 	c, seen := onReal(t, 3), &recorder{}
 	locker := c.locker(redlock.WithObserver(seen))
-	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	unlock(t, take(t, locker, "name"))
 	end, unlock := waitFor[event.End](t, seen, 1)[0], waitFor[event.Unlock](t, seen, 1)[0]
 	require.Equal(t, unlock.Start.Sub(end.Start), end.Held)
 }
@@ -540,7 +540,7 @@ func TestObserver_AnExtensionOfALockThatWasOverHadNoValidityLeft(t *testing.T) {
 	locker := c.locker(redlock.WithObserver(seen))
 	lock := take(t, locker, "name")
 	require.ErrorIs(t, lock.Extend(over(t), 2*long), context.Canceled)
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 	require.ErrorIs(t, lock.Extend(t.Context(), 2*long), redlock.ErrReleased)
 	extends := waitFor[event.Extend](t, seen, 2)
 	require.Greater(t, extends[0].Left, long/2)
@@ -557,10 +557,10 @@ func TestObserver_ATurnIsOneEventThoughSomeNodesPassItOnLate(t *testing.T) {
 	eventually(t, func() bool { return redlock.Waiting(locker, "name") == 1 }, "a wait")
 	locker.Message(0, "yours\nname")
 	locker.Message(1, "yours\nname")
-	require.NoError(t, holder.Unlock(t.Context()))
+	unlock(t, holder)
 	lock := won(t, waiter)
 	locker.Message(2, "yours\nname") // when the turn has been taken
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 	require.NoError(t, locker.Close())
 	waitFor[event.NodeDown](t, seen, 3) // the last events
 	require.Len(t, eventsOf[event.Turn](seen), 1)
@@ -582,7 +582,7 @@ func TestObserver_IsToldWhichCommandWasSentToANode(t *testing.T) {
 				for range 2 {
 					lock := take(t, locker, "name")
 					require.NoError(t, lock.Extend(t.Context(), 2*long))
-					require.NoError(t, lock.Unlock(t.Context()))
+					unlock(t, lock)
 				}
 				var sent []string
 				for _, v := range waitFor[event.Vote](t, seen, 6) {
@@ -595,7 +595,7 @@ func TestObserver_IsToldWhichCommandWasSentToANode(t *testing.T) {
 	}
 	c, seen := onReal(t, 1), &recorder{}
 	locker := c.locker(redlock.WithObserver(seen))
-	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	unlock(t, take(t, locker, "name"))
 	c.processes[0].Stop()
 	eventually(t, func() bool {
 		return slices.ContainsFunc(eventsOf[event.NodeDown](seen), func(e event.NodeDown) bool { return e.Failed > 0 })
@@ -673,11 +673,11 @@ func TestWithObserver_EachKindComesWithoutTheOthers(t *testing.T) {
 			}
 			lock := take(t, locker, "name")
 			require.NoError(t, lock.Extend(t.Context(), 2*long))
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 			require.NoError(t, errOf(locker.TryLock(t.Context(), "forced")))
 			require.NoError(t, errOf(locker.ForceUnlock(t.Context(), "forced")))
 			c.leave("app:stuck", "somebody")
-			require.NoError(t, waits(t, locker, "stuck").Unlock(t.Context()))
+			unlock(t, waits(t, locker, "stuck"))
 			if kind == event.Turns {
 				other := c.locker(prefixed)
 				for len(seen.all()) == 0 { // on a busy machine the other may come by itself
@@ -715,7 +715,7 @@ func TestWithObserver_NumbersOfCallsComeWithoutTheCalls(t *testing.T) {
 	t.Parallel()
 	c, seen := onMini(t, 3), &recorder{}
 	locker := c.locker(redlock.WithObserver(seen, event.Votes, event.Rounds))
-	require.NoError(t, take(t, locker, "name").Unlock(t.Context()))
+	unlock(t, take(t, locker, "name"))
 	calls := map[event.Op]uint64{}
 	for _, v := range waitFor[event.Round](t, seen, 2) {
 		require.NotZero(t, v.Call)
@@ -786,7 +786,7 @@ func TestEvents_NameTheCallThatAcquiredTheLock(t *testing.T) {
 	first, second := take(t, lockers[0], "first"), take(t, lockers[1], "second")
 	for _, lock := range []*redlock.Lock{first, second} {
 		require.NoError(t, lock.Extend(t.Context(), time.Hour))
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 	}
 	ends := waitFor[event.End](t, seen, 2)
 	extends, unlocks := waitFor[event.Extend](t, seen, 2), waitFor[event.Unlock](t, seen, 2)

@@ -69,11 +69,11 @@ func TestLock_IsTakenExtendedAndReleasedWhileAMinorityIsAway(t *testing.T) {
 		}
 		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "during")), redlock.ErrTaken)
 		for _, lock := range []*redlock.Lock{before, during} {
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 		}
 		end()
 		c.eventuallyEmpty()
-		require.NoError(t, take(t, locker, "after").Unlock(t.Context()))
+		unlock(t, take(t, locker, "after"))
 	})
 }
 
@@ -101,8 +101,7 @@ func TestQuorumError_NamesExactlyTheNodesThatAreAway(t *testing.T) {
 		end()
 
 		// The nodes that are back are found to be so one by one.
-		after := waits(t, locker, "after")
-		require.NoError(t, after.Unlock(t.Context()))
+		unlock(t, waits(t, locker, "after"))
 	})
 }
 
@@ -185,7 +184,7 @@ func TestMaxOutage_LimitsTheWaitForServersAndNotForAHolder(t *testing.T) {
 	_ = holder.Unlock(t.Context()) // server 0 has forgotten it
 	got := end(wait("taken", time.Hour))
 	require.NoError(t, got.err)
-	require.NoError(t, got.lock.Unlock(t.Context()))
+	unlock(t, got.lock)
 }
 
 func TestMaxOutage_AMajorityBeginsTheTimeAnew(t *testing.T) {
@@ -242,7 +241,7 @@ func TestLock_DoesNotWaitForAnOperator(t *testing.T) {
 				c.do(i, "ACL", "SETUSER", "app", fault)
 			}
 			before := lockerOver(t, open(t, urls)) // it has had a majority
-			require.NoError(t, take(t, before, "name").Unlock(t.Context()))
+			unlock(t, take(t, before, "name"))
 
 			spoil(0)
 			require.NoError(t, take(t, lockerOver(t, open(t, urls)), "name").Unlock(t.Context()), "a minority")

@@ -35,7 +35,7 @@ func TestLock_AProcessWhoseWaitersNeverEndLetsAnotherHaveItsTurn(t *testing.T) {
 		for range n {
 			l.join(mine, "one of ours")
 		}
-		require.NoError(t, holder.Unlock(t.Context()))
+		unlock(t, holder)
 		came := l.end()
 		require.Len(t, came, n+1)
 		at := slices.Index(came, "the other")
@@ -99,7 +99,7 @@ func takeTurns(t *testing.T, mine, other *redlock.Locker) {
 	for range 5 {
 		lock := won(t, lockBeside(t.Context(), other, "name"))
 		before := first.turns.Load()
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		eventually(t, func() bool { return first.turns.Load() > before }, "nor does the other starve it")
 	}
 	first.stop()
@@ -115,10 +115,10 @@ func TestLock_AProcessThatMissedThatAnotherWaitsIsNotifiedAgain(t *testing.T) {
 	c.settled()
 	ours := beGreedy(t, mine, 8, func() { pass(time.Millisecond) })
 	eventually(t, func() bool { return len(c.do(0, "PUBSUB", "CHANNELS").([]any)) == 2 }, "it listens")
-	require.NoError(t, holder.Unlock(t.Context()))
+	unlock(t, holder)
 	lock := won(t, other)
 	got := ours.turns.Load()
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 	ours.stop()
 	require.Less(t, got, int64(100), "turns of the process that did not know")
 }
@@ -204,7 +204,7 @@ func TestLock_OfAProcessThatWasKilledGoesToTheNextAfterItsTTL(t *testing.T) {
 	t.Logf("%v after the holder's death", took)
 	require.Less(t, took, ttl+10*time.Second, "of an hour that nothing else would have ended")
 	require.LessOrEqual(t, c.holding("name", token), 2, "a minority may have been renewed last, and hold it for a moment longer")
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 }
 
 // A process that waits is killed at its turn: what it took goes with its TTL, and nobody else is stuck.
@@ -298,8 +298,7 @@ func TestLock_ClientsThatPollWithoutAPauseDoNotStarveAWaiter(t *testing.T) {
 		const turns = 100
 		before := theirs.Load()
 		for range turns {
-			lock := won(t, lockBeside(t.Context(), locker, "name"))
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, won(t, lockBeside(t.Context(), locker, "name")))
 		}
 		took := theirs.Load() - before
 		first()
@@ -316,7 +315,7 @@ func TestLock_PollsNoMoreWhenTheClientsThatPolledAreGone(t *testing.T) {
 	stop, other := c.stranger("name", &theirs), c.stranger("name", &theirs)
 	locker := c.locker()
 	for range 20 {
-		require.NoError(t, won(t, lockBeside(t.Context(), locker, "name")).Unlock(t.Context()))
+		unlock(t, won(t, lockBeside(t.Context(), locker, "name")))
 	}
 	stop()
 	other()

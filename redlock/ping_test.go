@@ -18,7 +18,7 @@ func TestPing_IsNilIfAMajorityWouldGrantALock(t *testing.T) {
 		c.eventuallyEmpty()
 		lock := take(t, locker, "ping") // whatever its name
 		require.NoError(t, locker.Ping(t.Context()))
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 
 		c.servers[0].Stop()
 		require.NoError(t, locker.Ping(t.Context()))

@@ -38,11 +38,11 @@ func TestLock_PausesForATimeThatDoublesUpToALimit(t *testing.T) {
 		require.Len(t, seen.verdictsOn("acquire"), i+1, "no round before the pause is over")
 		fake.Advance(slept)
 	}
-	require.NoError(t, holder.Unlock(t.Context()))
+	unlock(t, holder)
 	for len(waiter) == 0 {
 		fake.AdvanceToNext()
 	}
-	require.NoError(t, won(t, waiter).Unlock(t.Context()))
+	unlock(t, won(t, waiter))
 }
 
 // leave leaves a key as a SETNX does whose EXPIRE never came.
@@ -69,7 +69,7 @@ func TestLock_WaitersGetItInTheOrderInWhichTheyCame(t *testing.T) {
 				order = append(order, fmt.Sprint(i))
 				l.join(locker, order[i])
 			}
-			require.NoError(t, holder.Unlock(t.Context()))
+			unlock(t, holder)
 			require.Equal(t, order, l.end())
 			c.eventuallyEmpty()
 		})
@@ -96,7 +96,7 @@ func TestLock_OfManyWaitersInOneLockerOneAsksTheNodes(t *testing.T) {
 	locker.Drain()
 	require.Len(t, seen.verdictsOn("acquire"), refused)
 
-	require.NoError(t, holder.Unlock(t.Context()))
+	unlock(t, holder)
 	l.end()
 	require.Less(t, len(seen.verdictsOn("acquire")), refused+100+100/12+10, "a round for each, and what the turns of others cost")
 }
@@ -117,7 +117,7 @@ func TestLock_AWaiterThatIsCancelledIsPassedOver(t *testing.T) {
 		for _, node := range c.refused(end.err, context.Canceled, tired, redlock.ErrTaken).Nodes {
 			require.ErrorIs(t, node.Err, nodeerr.ErrQueued, "it never went a round")
 		}
-		require.NoError(t, holder.Unlock(t.Context()))
+		unlock(t, holder)
 		require.Equal(t, []string{"first", "second"}, l.end())
 	})
 }
@@ -136,7 +136,7 @@ func TestLock_TheFirstWaiterThatIsCancelledInItsRoundPassesItsTurnOn(t *testing.
 	cancel()
 	require.ErrorIs(t, receive(t, first, "the end of a wait").err, context.Canceled)
 	thaw(c.processes[1:]...)
-	require.NoError(t, won(t, second).Unlock(t.Context()))
+	unlock(t, won(t, second))
 }
 
 // Whoever is cancelled at the moment of its turn has the lock or passes it on, and never both or neither.
@@ -156,15 +156,15 @@ func TestLock_NoTurnIsLostWhenWaitersGiveUpAtAnyMoment(t *testing.T) {
 			for _, cancel := range cancels {
 				go cancel()
 			}
-			require.NoError(t, holder.Unlock(t.Context()))
+			unlock(t, holder)
 			for _, waiter := range waiters {
 				if h := receive(t, waiter, "the end of a wait"); h.err == nil {
-					require.NoError(t, h.lock.Unlock(t.Context()))
+					unlock(t, h.lock)
 				} else {
 					require.ErrorIs(t, h.err, context.Canceled)
 				}
 			}
-			require.NoError(t, won(t, last).Unlock(t.Context()))
+			unlock(t, won(t, last))
 		}
 	})
 }
@@ -175,7 +175,7 @@ func TestLock_DoesNotGiveUpBeforeTheTTLOfACrashedHolderIsOver(t *testing.T) {
 		holder := c.locker()
 		locker, seen := c.waiting(c.nodes())
 		for _, l := range []*redlock.Locker{holder, locker} { // they connect
-			require.NoError(t, take(t, l, "another name").Unlock(t.Context()))
+			unlock(t, take(t, l, "another name"))
 		}
 		before := len(waitFor[event.Acquire](t, seen, 1))
 		crashed := take(t, holder, "name", redlock.TTL(2*time.Second))
@@ -209,7 +209,7 @@ func TestLock_WaitsUntilAMajorityIsBackOrItsContextEnds(t *testing.T) {
 			require.ErrorAs(t, c.refused(end.err).Nodes[i].Err, new(*nodeerr.ConnectError))
 		}
 		c.servers[0].Start()
-		require.NoError(t, won(t, second).Unlock(t.Context()))
+		unlock(t, won(t, second))
 		c.servers[2].Start()
 	})
 }
@@ -316,7 +316,7 @@ func TestLock_TheEndOfTheAcquiringContextDoesNotTouchIt(t *testing.T) {
 				require.Fail(t, "the lock has ended")
 			default:
 			}
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 		}
 	})
 }
@@ -371,7 +371,7 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 				locker := c.locker(handsOn, redlock.WithClock(fake))
 				first := waits(t, locker, "name")
 				second := join(t, locker, "name", redlock.AutoExtend())
-				require.NoError(t, first.Unlock(t.Context()))
+				unlock(t, first)
 				require.True(t, second.HasOffer())
 				if discarded {
 					fake.Advance(2 * long) // and renewals fall behind: a process that was paused
@@ -382,7 +382,7 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 				require.NoError(t, err)
 				if !discarded {
 					require.NoError(t, lock.Err())
-					require.NoError(t, lock.Unlock(t.Context()))
+					unlock(t, lock)
 				} else {
 					_ = lock.Unlock(t.Context())
 				}
@@ -396,11 +396,11 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 			locker := c.locker()
 			first := waits(t, locker, "name")
 			second, third := join(t, locker, "name"), inLine(t, locker)
-			require.NoError(t, first.Unlock(t.Context()))
+			unlock(t, first)
 			eventually(t, second.HasOffer, "its round")
 			lock, err := second.GiveUp(over(t))
 			if err == nil { // it was won meanwhile
-				require.NoError(t, lock.Unlock(t.Context()))
+				unlock(t, lock)
 			} else {
 				requireWhole(t, err)
 				c.refused(err, context.Canceled)
@@ -418,8 +418,8 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 		require.Nil(t, lock)
 		requireWhole(t, err)
 		requireIs(t, err, context.Canceled, redlock.ErrTaken)
-		require.NoError(t, first.Unlock(t.Context()))
-		require.NoError(t, won(t, third).Unlock(t.Context()))
+		unlock(t, first)
+		unlock(t, won(t, third))
 		require.False(t, second.HasOffer())
 		c.eventuallyEmpty()
 	})
@@ -429,12 +429,12 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 		locker := c.locker(handsOn)
 		first := waits(t, locker, "name")
 		second := join(t, locker, "name")
-		require.NoError(t, first.Unlock(t.Context()))
+		unlock(t, first)
 		require.True(t, second.HasOffer())
 		require.NoError(t, locker.Close()) // which in truth waits for the call
 		lock := must(second.GiveUp(t.Context()))(t)
 		require.NoError(t, lock.Err())
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		c.eventuallyEmpty()
 	})
 }
@@ -456,7 +456,7 @@ func TestUnlock_PassesTheLockToTheNextWaiterInOneFlush(t *testing.T) {
 	for i := range 30 {
 		l.join(locker, fmt.Sprint(i))
 	}
-	require.NoError(t, holder.Unlock(t.Context()))
+	unlock(t, holder)
 	l.end()
 	require.Greater(t, together.Load(), int64(30*3/4), "a release, and the acquire of the next behind it")
 }
@@ -468,11 +468,11 @@ func TestUnlock_AfterCloseDoesNotListen(t *testing.T) {
 	nodes := c.nodes()
 	locker := must(redlock.New(nodes, redlock.TTL(long)))(t)
 	for range 5 {
-		require.NoError(t, waits(t, locker, "name").Unlock(t.Context()))
+		unlock(t, waits(t, locker, "name"))
 	}
 	last := waits(t, locker, "name") // after which another process would have its turn
 	require.NoError(t, locker.Close())
-	require.NoError(t, last.Unlock(t.Context()))
+	unlock(t, last)
 	c.settled()
 	require.Empty(t, c.do(0, "CLIENT", "LIST", "TYPE", "pubsub"))
 	require.Equal(t, "0", c.info(0, "clients", "tracking_clients"))
@@ -487,10 +487,10 @@ func TestLock_WaitersOfDifferentNamesDoNotWaitForEachOther(t *testing.T) {
 			name := fmt.Sprintf("other %d", i)
 			other := waits(t, locker, name)
 			next := queue(t, t.Context(), locker, name)
-			require.NoError(t, other.Unlock(t.Context()))
-			require.NoError(t, won(t, next).Unlock(t.Context()))
+			unlock(t, other)
+			unlock(t, won(t, next))
 		}
-		require.NoError(t, holder.Unlock(t.Context()))
+		unlock(t, holder)
 		won(t, waiter)
 	})
 }

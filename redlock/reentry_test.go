@@ -23,7 +23,7 @@ func TestMaxHold_StandsThoughTheLockIsTakenAgain(t *testing.T) {
 			inner, err := locker.TryLock(ctx, "name", redlock.Reentrant(), redlock.TTL(30*time.Minute))
 			if err == nil {
 				require.False(t, inner.ValidUntil().After(end), "counted from the acquire")
-				require.NoError(t, inner.Unlock(t.Context()))
+				unlock(t, inner)
 			}
 			require.False(t, lock.ValidUntil().After(end))
 		}
@@ -80,7 +80,7 @@ func TestReentrant_TheHolderTakesItsLockAgainAndTheLastHandleReleasesIt(t *testi
 		}
 		for i := len(handles) - 1; i > 0; i-- {
 			k := handles[i]
-			require.NoError(t, k.Unlock(t.Context()))
+			unlock(t, k)
 			require.ErrorIs(t, k.Err(), redlock.ErrReleased)
 			require.True(t, isOver(k.Done()))
 			require.Zero(t, k.Remaining())
@@ -94,7 +94,7 @@ func TestReentrant_TheHolderTakesItsLockAgainAndTheLastHandleReleasesIt(t *testi
 			}
 			require.Equal(t, 3, c.holding("name", outer.Token()))
 		}
-		require.NoError(t, outer.Unlock(t.Context()))
+		unlock(t, outer)
 		c.eventuallyEmpty()
 	})
 }
@@ -107,7 +107,7 @@ func TestReentrant_TheOuterHandleMayBeReleasedBeforeTheInner(t *testing.T) {
 			outer := take(t, locker, "name", b.outer...)
 			ctx := contextOf(t, outer)
 			inner := got(locker.Lock(b.ctx(t, outer), "name", again(b)...))(t)
-			require.NoError(t, outer.Unlock(t.Context()))
+			unlock(t, outer)
 			receive(t, outer.Done(), "the end of the outer handle")
 			require.ErrorIs(t, outer.Err(), redlock.ErrReleased)
 			require.Zero(t, outer.Remaining())
@@ -122,7 +122,7 @@ func TestReentrant_TheOuterHandleMayBeReleasedBeforeTheInner(t *testing.T) {
 				require.ErrorIs(t, inner.Err(), redlock.ErrExpired)
 				require.ErrorIs(t, outer.Err(), redlock.ErrReleased, "what came first stays")
 			} else {
-				require.NoError(t, inner.Unlock(t.Context()))
+				unlock(t, inner)
 			}
 		}
 	})
@@ -137,7 +137,7 @@ func TestReentrant_RenewsTheTTL(t *testing.T) {
 		fake.Advance(50 * time.Second)
 		inner := got(locker.Lock(ctx, "name", append(again(b), redlock.TTL(time.Minute))...))(t)
 		require.Greater(t, outer.Remaining(), 59*time.Second)
-		require.NoError(t, inner.Unlock(t.Context()))
+		unlock(t, inner)
 	})
 }
 
@@ -157,8 +157,7 @@ func TestLock_WithoutReentrantTheHolderIsToldThatItWouldWaitForItself(t *testing
 			require.ErrorIs(t, err, redlock.ErrDeadlock, name)
 			require.NotErrorIs(t, err, redlock.ErrTaken, name+": trying again does not help")
 		}
-		other := got(locker.Lock(ctx, "another name", b.inner...))(t)
-		require.NoError(t, other.Unlock(t.Context()))
+		unlock(t, got(locker.Lock(ctx, "another name", b.inner...))(t))
 	})
 }
 
@@ -185,11 +184,11 @@ func TestReentrant_WhereNothingIsHeldJustAcquires(t *testing.T) {
 		locker := c.locker()
 		lock := waits(t, locker, "name", again(b)...)
 		ctx := b.ctx(t, lock)
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		if b.outer != nil { // a context of a lock that is over is over too
 			second := got(locker.Lock(ctx, "name", again(b)...))(t)
 			require.NotEqual(t, lock.Token(), second.Token())
-			require.NoError(t, second.Unlock(t.Context()))
+			unlock(t, second)
 		}
 	})
 }
@@ -205,7 +204,7 @@ func TestReentrant_ALockThatIsOverIsNotTakenAgain(t *testing.T) {
 		inner := got(locker.TryLock(ctx, "name", again(b)...))(t)
 		require.NotEqual(t, outer.Token(), inner.Token())
 		require.ErrorIs(t, outer.Err(), redlock.ErrExpired)
-		require.NoError(t, inner.Unlock(t.Context()))
+		unlock(t, inner)
 	})
 }
 

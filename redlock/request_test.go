@@ -88,7 +88,7 @@ func TestTryLock_TakesNamesAndMetadataWithinRange(t *testing.T) {
 			lock := take(t, locker, name)
 			require.Equal(t, name, lock.Name())
 			c.eventuallyHeld(strings.Repeat("p", 512)+name, lock.Token())
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 		}
 	})
 }
@@ -176,7 +176,7 @@ func TestTTL_IsNeverZeroOnTheWire(t *testing.T) {
 		lock := take(t, locker, "name", redlock.TTL(time.Minute))
 		require.NoError(t, lock.Extend(t.Context(), time.Minute+1999*time.Microsecond))
 		require.Positive(t, extends.Load())
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 	})
 }
 
@@ -230,7 +230,7 @@ func TestToken_IsNotUsedForTwoRounds(t *testing.T) {
 		locker, seen := c.waiting(c.nodes(), redlock.TokenSource(source.next))
 		waiter := lockBeside(t.Context(), locker, "name")
 		seen.waitForRefusals(t, 5)
-		require.NoError(t, holder.Unlock(t.Context()))
+		unlock(t, holder)
 		lock := receive(t, waiter, "the lock").lock
 		require.NotNil(t, lock)
 
@@ -245,7 +245,7 @@ func TestToken_IsNotUsedForTwoRounds(t *testing.T) {
 		for i, token := range given {
 			require.NotContains(t, given[:i], token)
 		}
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 	})
 }
 
@@ -261,7 +261,7 @@ func TestToken_IsRandomText(t *testing.T) {
 			owner, random, _ := strings.Cut(lock.Token(), ".")
 			require.False(t, seen[random])
 			seen[random], owners[owner] = true, true
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 		}
 	}
 	require.Len(t, owners, 2)
@@ -286,7 +286,7 @@ func TestToken_TheLateReleaseOfOneRoundDoesNotDeleteTheKeyOfTheNext(t *testing.T
 			require.Contains(t, []string{lock.Token(), ""}, c.value(i, name), "server %d has the key of the round before", i)
 		})
 		require.GreaterOrEqual(t, c.holding(name, lock.Token()), 2)
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		c.eventuallyEmpty()
 	}
 }
@@ -327,7 +327,7 @@ func TestToken_ALosersReleaseDoesNotDeleteTheWinnersKey(t *testing.T) {
 			lock := take(t, winner, "name")
 			require.ErrorIs(t, errOf(loser.TryLock(t.Context(), "name")), redlock.ErrTaken)
 			require.NoError(t, lock.Extend(t.Context(), 2*long), "a majority holds it still")
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 			c.eventuallyEmpty()
 		}
 	})
@@ -355,7 +355,7 @@ func TestTokenSource_ThatPanicsLeavesTheQueue(t *testing.T) {
 		acquired := eventsOf[event.Acquire](seen)
 		require.Len(t, acquired, 1)
 		require.ErrorContains(t, acquired[0].Err, `redlock: acquire "name": TokenSource: it has not returned`)
-		require.NoError(t, holder.Unlock(t.Context()))
-		require.NoError(t, won(t, lockBeside(t.Context(), locker, "name")).Unlock(t.Context()))
+		unlock(t, holder)
+		unlock(t, won(t, lockBeside(t.Context(), locker, "name")))
 	}
 }

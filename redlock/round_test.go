@@ -81,7 +81,7 @@ func TestExtend_DoesNotBringBackALockThatIsGone(t *testing.T) {
 
 		seen := &recorder{}
 		released := take(t, c.locker(redlock.WithObserver(seen)), "name")
-		require.NoError(t, released.Unlock(t.Context()))
+		unlock(t, released)
 		require.ErrorIs(t, released.Extend(t.Context(), long), redlock.ErrReleased)
 		require.Empty(t, seen.votesOn("extend", ""), "nothing is sent")
 	})
@@ -137,7 +137,7 @@ func TestExtend_ThatFailsIsReleasedWithTheLock(t *testing.T) {
 	}
 
 	thaw(c.processes[2:]...)
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 }
 
 func TestExtend_ThatFailedMayBeTriedAgainOnceTheNodesAreBack(t *testing.T) {
@@ -152,7 +152,7 @@ func TestExtend_ThatFailedMayBeTriedAgainOnceTheNodesAreBack(t *testing.T) {
 		thaw(c.processes[2:]...)
 		eventually(t, func() bool { return lock.Extend(t.Context(), 2*long) == nil }, "the nodes are back")
 		require.Greater(t, lock.Remaining(), long)
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 	})
 }
 
@@ -177,7 +177,7 @@ func TestExtend_ThatItsContextEndsLeavesTheOldDeadline(t *testing.T) {
 	require.Equal(t, before, lock.ValidUntil())
 	thaw(c.processes[0], c.processes[1])
 	require.NoError(t, lock.Extend(t.Context(), long), "and it can be extended again")
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 }
 
 func TestExtend_OnAContextThatHasEndedSendsNothing(t *testing.T) {
@@ -248,7 +248,7 @@ func TestTryLock_WinsDespiteALostReplyAndReleasesThere(t *testing.T) {
 		lock := c.everywhere(take(t, locker, "name"))
 		seen.waitForVotes(t, "acquire", "name", 3)
 		require.Equal(t, event.AnswerUnknown, seen.votesOn("acquire", "name")[1].Answer)
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 	})
 }
 

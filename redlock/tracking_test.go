@@ -42,7 +42,7 @@ func TestLock_IsWokenByTheReleaseOfAnyClient(t *testing.T) {
 		release()
 		lock := won(t, waiter)
 		require.Less(t, c.asked()-before, 5*10, "woken, not polling")
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 		eventually(t, func() bool { return c.holding("name", lock.Token()) == 0 }, "it is released")
 		c.doAll("DEL", "name")
 	})
@@ -90,7 +90,7 @@ func TestLock_IsWokenAfterItsConnectionWasCut(t *testing.T) {
 				turnUntil(t, fake, 2*time.Millisecond, func() bool { return len(waiter) > 0 })
 				require.Less(t, fake.Now().Sub(begin), 29*time.Second, "in 30 s it would observe in any case")
 			}
-			require.NoError(t, won(t, waiter).Unlock(t.Context()))
+			unlock(t, won(t, waiter))
 			c.eventuallyEmpty()
 		})
 	}
@@ -134,7 +134,7 @@ func TestLock_WithoutChannelsIsWokenByTheRelease(t *testing.T) {
 		_, waiter := c.asleep("name", noPolls, redlock.WithClock(clocktest.New()))
 		c.settled()
 		release()
-		require.NoError(t, won(t, waiter).Unlock(t.Context()))
+		unlock(t, won(t, waiter))
 		c.eventuallyEmpty()
 	})
 }
@@ -148,7 +148,7 @@ func TestLock_SendsNothingWhileItIsAsleep(t *testing.T) {
 	before := c.settled()
 	fake.Advance(29 * time.Second) // in 30 s it would observe in any case
 	require.Equal(t, before, c.settled())
-	require.NoError(t, holder.Unlock(t.Context()))
+	unlock(t, holder)
 	won(t, waiter)
 }
 
@@ -165,7 +165,7 @@ func TestLock_BehindAHolderThatRenewsSendsAFewCommandsForEachRenewal(t *testing.
 	perRenewal := float64(c.asked()-before) / float64(renewals()-begin+1)
 	require.Less(t, perRenewal, 5+2*5+1.0, "the renewal, and two commands of the waiter on each node at the most")
 	require.NoError(t, holder.Err())
-	require.NoError(t, holder.Unlock(t.Context()))
+	unlock(t, holder)
 	won(t, waiter)
 }
 
@@ -203,7 +203,7 @@ func TestLock_NobodySleepsForEverWhenAServerRestarts(t *testing.T) {
 			c.servers[1].Start()
 			require.Zero(t, got.Load())
 			for _, holder := range holders {
-				require.NoError(t, holder.Unlock(t.Context()))
+				unlock(t, holder)
 			}
 			for _, end := range ended {
 				require.NoError(t, receive(t, end, "the end of a wait"))
@@ -228,7 +228,7 @@ func TestLock_GoesOnWhenAllServersRestart(t *testing.T) {
 	c.eventuallyTracked()
 	kill(c.servers...)
 	restart(c.servers...)
-	require.NoError(t, won(t, waiter).Unlock(t.Context()))
+	unlock(t, won(t, waiter))
 	c.eventuallyEmpty()
 }
 

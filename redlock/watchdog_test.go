@@ -22,9 +22,8 @@ func TestAutoExtend_InVainLeavesNothingWhenTheLockExpires(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	locker := c.locker()
-	lock := c.everywhere(take(t, locker, "name", redlock.TTL(time.Minute)))
-	require.NoError(t, lock.Unlock(t.Context()))
-	lock = c.everywhere(take(t, locker, "name", redlock.TTL(2*time.Second), redlock.AutoExtend()))
+	unlock(t, c.everywhere(take(t, locker, "name", redlock.TTL(time.Minute))))
+	lock := c.everywhere(take(t, locker, "name", redlock.TTL(2*time.Second), redlock.AutoExtend()))
 	freeze(c.processes[:2]...)
 	eventually(t, func() bool { return lock.Err() != nil }, "the end")
 	thaw(c.processes[:2]...)
@@ -131,7 +130,7 @@ func TestUnlock_EndsTheRenewals(t *testing.T) {
 	for i := range 2 {
 		seen.renewed(t, fake, i, 30*time.Minute)
 	}
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 	seen.waitForVotes(t, "extend", "name", 6)
 	seen.waitForVotes(t, "unlock", "name", 3)
 	asked := c.settled()
@@ -154,7 +153,7 @@ func TestUnlock_BesideARenewalLeavesNoKey(t *testing.T) {
 			for range i % 20 {
 				runtime.Gosched()
 			}
-			require.NoError(t, lock.Unlock(t.Context()))
+			unlock(t, lock)
 		}
 	})
 }
@@ -172,7 +171,7 @@ func TestAutoExtend_OutlivesNodesThatDoNotAnswerForAWhile(t *testing.T) {
 	before := seen.renewals()
 	eventually(t, func() bool { return seen.renewals() > before || lock.Err() != nil }, "one that does not")
 	require.NoError(t, lock.Err())
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 }
 
 func TestAutoExtend_TheLockOutlivesTheRestartOfEveryNodeInTurn(t *testing.T) {
@@ -192,7 +191,7 @@ func TestAutoExtend_TheLockOutlivesTheRestartOfEveryNodeInTurn(t *testing.T) {
 		require.NoError(t, lock.Err())
 	}
 	require.False(t, isOver(done))
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 }
 
 func TestAutoExtend_TheLockIsLostWhenAMajorityForgetsIt(t *testing.T) {
@@ -303,7 +302,7 @@ func TestAutoExtend_RenewsManyLocksOverOneConnectionToEachNode(t *testing.T) {
 	}
 	for _, lock := range locks {
 		require.NoError(t, lock.Err())
-		require.NoError(t, lock.Unlock(t.Context()))
+		unlock(t, lock)
 	}
 	require.EqualValues(t, 3, dials.Load())
 }
@@ -389,7 +388,7 @@ func TestAutoExtend_ALockThatAMajorityHoldsIsNotLost(t *testing.T) {
 		}
 	}
 	fake.Advance(time.Second)
-	require.NoError(t, lock.Unlock(t.Context()))
+	unlock(t, lock)
 	c.eventuallyEmpty()
 }
 
@@ -416,7 +415,7 @@ func TestAutoExtend_ALockThatTheProcessItselfTakesAwayIsLost(t *testing.T) {
 		}, "the lock is taken by another")
 		receive(t, lock.Done(), "the loss")
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
-		require.NoError(t, next.Unlock(t.Context()))
+		unlock(t, next)
 		_ = lock.Unlock(t.Context())
 	}
 }
