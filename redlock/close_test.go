@@ -86,7 +86,7 @@ func TestClose_LeavesTheLockToAFunctionOfDoUntilItHasReturned(t *testing.T) {
 
 				err := r.finish(t, want)
 				require.Equal(t, want, err)
-				c.eventuallyEmptyOf("name")
+				c.eventuallyFree("name")
 				require.Zero(t, redlock.ToRenew(locker))
 				c.doAll("DEL", "plain")
 			}
@@ -103,17 +103,11 @@ func TestClose_LeavesTheNodesToTheLastOfSeveralFunctions(t *testing.T) {
 	require.NoError(t, locker.Close())
 	for _, r := range []*running{first, second} {
 		require.NoError(t, r.finish(t, nil))
-		c.eventuallyEmptyOf(r.lock.Name())
+		c.eventuallyFree(r.lock.Name())
 	}
 	c.each(func(i int) {
 		eventually(t, func() bool { return c.info(i, "clients", "connected_clients") == "1" }, "no connection is left")
 	})
-}
-
-// eventuallyEmptyOf waits until no server holds a key.
-func (c *cluster) eventuallyEmptyOf(key string) {
-	c.tb.Helper()
-	eventually(c.tb, func() bool { return c.holding(key, "") == len(c.servers) }, "nothing is left of %s", key)
 }
 
 func TestClose_OfTheNodesUnderAFunctionOfDoIsAnError(t *testing.T) {

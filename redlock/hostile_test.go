@@ -61,44 +61,17 @@ const (
 type hostileServer struct {
 	stage  string
 	attack [2]string
-	l      net.Listener
 	end    chan struct{}
-
-	mu      sync.Mutex
-	conns   []net.Conn
-	serving sync.WaitGroup
 }
 
 func newHostileServer(t testing.TB, stage string, attack [2]string) (url string) {
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	s := &hostileServer{stage: stage, attack: attack, l: l, end: make(chan struct{})}
-	s.serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			s.mu.Lock()
-			s.conns = append(s.conns, c)
-			s.mu.Unlock()
-			s.serving.Go(func() { s.serve(c) })
-		}
-	})
-	t.Cleanup(func() {
-		close(s.end)
-		_ = l.Close()
-		s.mu.Lock()
-		for _, c := range s.conns {
-			_ = c.Close()
-		}
-		s.mu.Unlock()
-		s.serving.Wait()
-	})
-	return "redis://" + l.Addr().String()
+	s := &hostileServer{stage: stage, attack: attack, end: make(chan struct{})}
+	url = "redis://" + served(t, s.serve)
+	t.Cleanup(func() { close(s.end) })
+	return url
 }
 
 func (s *hostileServer) serve(c net.Conn) {
-	defer c.Close()
 	commands := redis.NewConn(c, 0, 0) // a command looks like an array reply
 	for s.stage != "before the greeting" {
 		args, err := redis.Strings(commands.Receive())
@@ -249,10 +222,7 @@ func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), t
 // newEchoServer starts a server that repeats the arguments of AUTH in its answers: to every command, or only to those behind
 // the greeting.
 func newEchoServer(t *testing.T, form func(string) string, greets bool) (addr string) {
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	var serving sync.WaitGroup
-	serve := func(c net.Conn) {
-		defer c.Close()
+	return served(t, func(c net.Conn) {
 		commands, secret := redis.NewConn(c, 0, 0), ""
 		for {
 			args, err := redis.Strings(commands.Receive())
@@ -277,21 +247,7 @@ func newEchoServer(t *testing.T, form func(string) string, greets bool) (addr st
 				return
 			}
 		}
-	}
-	serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { serve(c) })
-		}
 	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		serving.Wait()
-	})
-	return l.Addr().String()
 }
 
 // texts collects all that a program could print of what a Locker has told it.

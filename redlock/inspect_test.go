@@ -339,10 +339,8 @@ func TestNewState_CountsTheHolderOnce(t *testing.T) {
 // replicate makes servers replicas of the first one, and waits until they have its data.
 func (c *cluster) replicate(replicas ...int) {
 	c.tb.Helper()
-	host, port, err := net.SplitHostPort(c.servers[0].Addr())
-	require.NoError(c.tb, err)
 	for _, i := range replicas {
-		c.do(i, "REPLICAOF", host, port)
+		c.do(i, "REPLICAOF", "127.0.0.1", c.port(0))
 	}
 	for _, i := range replicas {
 		eventually(c.tb, func() bool { return c.info(i, "replication", "master_link_status") == "up" }, "replica %d has the data", i)
@@ -450,9 +448,7 @@ func TestLoading_IsNoAnswer(t *testing.T) {
 // otherWays returns URLs that lead to the server of a process in ways that look like another server.
 func otherWays(t *testing.T, c *cluster) map[string]string {
 	t.Helper()
-	_, port, err := net.SplitHostPort(c.servers[0].Addr())
-	require.NoError(t, err)
-	socket := filepath.Join(c.processes[0].Dir(), "redis.sock")
+	port, socket := c.port(0), filepath.Join(c.processes[0].Dir(), "redis.sock")
 	return map[string]string{
 		"host name":                     fmt.Sprintf("redis://localhost:%s", port),
 		"host name, another database":   fmt.Sprintf("redis://localhost:%s/1", port),

@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net"
 	"slices"
@@ -30,56 +29,40 @@ type gate struct {
 // newGate makes a gate before a server. It is gone when the test ends.
 func newGate(t *testing.T, addr string) *gate {
 	t.Helper()
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	g := &gate{url: "redis://" + listener.Addr().String()}
-	var running sync.WaitGroup
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(func() {
-		_ = listener.Close()
-		cancel()
-		running.Wait()
-	})
-	running.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", addr)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			end := func() { _, _ = client.Close(), server.Close() }
-			context.AfterFunc(ctx, end)
-			arrived := make(chan []byte, 1024)
-			running.Go(func() {
-				defer close(arrived)
-				for {
-					buffer := make([]byte, 16<<10)
-					n, err := client.Read(buffer)
-					if err != nil {
-						return
-					}
-					if bytes.Contains(buffer[:n], []byte("\r\nname\r\n")) {
-						g.named.Add(1)
-					}
-					arrived <- buffer[:n]
-				}
-			})
-			running.Go(func() {
-				defer end()
-				for sent := range arrived {
-					g.mu.RLock()
-					_, _ = server.Write(sent) // if it fails, the client is told below
-					g.mu.RUnlock()
-				}
-			})
-			running.Go(func() {
-				defer end()
-				_, _ = io.Copy(client, server)
-			})
+	g := &gate{}
+	g.url = "redis://" + served(t, func(client net.Conn) {
+		server, err := net.Dial("tcp", addr)
+		if err != nil {
+			return
 		}
+		end := func() { _, _ = client.Close(), server.Close() }
+		arrived := make(chan []byte, 1024)
+		var running sync.WaitGroup
+		running.Go(func() {
+			defer close(arrived)
+			for {
+				buffer := make([]byte, 16<<10)
+				n, err := client.Read(buffer)
+				if err != nil {
+					return
+				}
+				if bytes.Contains(buffer[:n], []byte("\r\nname\r\n")) {
+					g.named.Add(1)
+				}
+				arrived <- buffer[:n]
+			}
+		})
+		running.Go(func() {
+			defer end()
+			for sent := range arrived {
+				g.mu.RLock()
+				_, _ = server.Write(sent) // if it fails, the client is told below
+				g.mu.RUnlock()
+			}
+		})
+		_, _ = io.Copy(client, server)
+		end()
+		running.Wait()
 	})
 	return g
 }

@@ -175,32 +175,23 @@ func TestLogger_ThatHangsHoldsUpNoCall(t *testing.T) {
 	}
 }
 
-// askingHandler asks a lock how it stands before it says whether it wants a line.
-type askingHandler struct {
-	slog.Handler
-	lock  atomic.Pointer[redlock.Lock]
-	asked atomic.Int32
-}
-
-func (h *askingHandler) Enabled(context.Context, slog.Level) bool {
-	if lock := h.lock.Load(); lock != nil {
-		h.asked.Add(1)
-		return lock.Err() != nil
-	}
-	return false
-}
-
 // The danger: the handler is asked under the mutex of the lock, so that the call and the node hang.
 func TestWithLogger_TheHandlerMayAskTheLock(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		h := &askingHandler{Handler: slog.DiscardHandler}
-		lock := take(t, c.locker(redlock.WithLogger(slog.New(h))), "name")
+		var held atomic.Pointer[redlock.Lock]
+		var asked atomic.Int32
+		lock := take(t, c.locker(redlock.WithLogger(slog.New(handler{slog.DiscardHandler, func() {
+			if lock := held.Load(); lock != nil {
+				asked.Add(1)
+				_ = lock.Err()
+			}
+		}}))), "name")
 		c.eventuallyHeld(lock.Name(), lock.Token())
-		h.lock.Store(lock)
+		held.Store(lock)
 		c.doFirst(2, "DEL", lock.Name())
 		ended := beside(func() error { return lock.Extend(t.Context(), long) })
 		require.ErrorIs(t, receive(t, ended, "the end of Extend"), redlock.ErrLost)
-		require.Positive(t, h.asked.Load())
+		require.Positive(t, asked.Load())
 	})
 }
 

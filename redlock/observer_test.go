@@ -624,13 +624,6 @@ func types(events []event.Event) (all []string) {
 	return slices.Compact(all)
 }
 
-// all returns the events so far.
-func (r *recorder) all() []event.Event {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.events)
-}
-
 func TestWithObserver_EachIsToldOfItsKindsAndOfWhatWasDropped(t *testing.T) {
 	t.Parallel()
 	opts, seen := []redlock.Option{}, map[event.Kind]*recorder{}
@@ -649,10 +642,10 @@ func TestWithObserver_EachIsToldOfItsKindsAndOfWhatWasDropped(t *testing.T) {
 	locker.Drain()
 	drop := event.Event(event.Drop{Count: 1})
 	for kind, of := range kinds {
-		require.Equal(t, append(slices.Clone(of), drop), seen[kind].all(), "%s", kind)
+		require.Equal(t, append(slices.Clone(of), drop), eventsOf[event.Event](seen[kind]), "%s", kind)
 	}
-	require.ElementsMatch(t, append(slices.Concat(kinds[event.Ends], kinds[event.Nodes]), drop), two.all())
-	require.Equal(t, append(everything, drop), all.all())
+	require.ElementsMatch(t, append(slices.Concat(kinds[event.Ends], kinds[event.Nodes]), drop), eventsOf[event.Event](two))
+	require.Equal(t, append(everything, drop), eventsOf[event.Event](all))
 }
 
 // A Locker does not put together what nobody wants, so each kind has to come without the others.
@@ -680,7 +673,7 @@ func TestWithObserver_EachKindComesWithoutTheOthers(t *testing.T) {
 			unlock(t, waits(t, locker, "stuck"))
 			if kind == event.Turns {
 				other := c.locker(prefixed)
-				for len(seen.all()) == 0 { // on a busy machine the other may come by itself
+				for len(eventsOf[event.Event](seen)) == 0 { // on a busy machine the other may come by itself
 					takeTurns(t, locker, other)
 				}
 			}
@@ -688,8 +681,8 @@ func TestWithObserver_EachKindComesWithoutTheOthers(t *testing.T) {
 				eventually(t, func() bool { return len(eventsOf[event.NodeUp](seen)) == 3 }, "the connections")
 			}
 			require.NoError(t, locker.Close())
-			eventually(t, func() bool { return len(types(seen.all())) >= len(want) }, "%s: %s", kind, want)
-			require.Equal(t, want, types(seen.all()))
+			eventually(t, func() bool { return len(types(eventsOf[event.Event](seen))) >= len(want) }, "%s: %s", kind, want)
+			require.Equal(t, want, types(eventsOf[event.Event](seen)))
 		})
 	}
 }

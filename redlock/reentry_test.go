@@ -55,6 +55,7 @@ func onBearers(t *testing.T, test func(t *testing.T, c *cluster, b bearer)) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		for _, b := range bearers {
 			t.Run(b.name, func(t *testing.T) { test(t, c, b) })
+			c.eventuallyEmpty() // a late clean-up would be in the way of the next
 		}
 	})
 }
