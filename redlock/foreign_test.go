@@ -90,30 +90,6 @@ func TestLock_DoesNotWaitForEverForSomebodysData(t *testing.T) {
 	}
 }
 
-func TestLock_WaitsForTheOthersBesideSomebodysDataOnAMinority(t *testing.T) {
-	onBoth(t, 5, func(t *testing.T, c *cluster) {
-		c.put(2, "a list")
-		holder := take(t, c.locker(prefixed), "name")
-		locker, seen := c.waiting(c.nodes(), prefixed)
-		waiter := lockBeside(t.Context(), locker, "name")
-		seen.waitForRefusals(t, 1)
-		if c.processes != nil {
-			c.settled()
-		} else {
-			seen.waitForRefusals(t, 5)
-		}
-		_, err := locker.TryLock(t.Context(), "name")
-		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.NotErrorIs(t, c.refused(err).Reason, redlock.ErrForeign, "the holder will unlock")
-		require.Empty(t, waiter)
-		unlock(t, holder)
-		unlock(t, won(t, waiter))
-		for i := range 2 {
-			require.EqualValues(t, 1, c.do(i, "LLEN", "app:name"))
-		}
-	})
-}
-
 // A lock that was made with SETNX may be in use: the waiter cannot know, but the operator should.
 func TestLock_SaysOnceInTheLogThatItWaitsForAKeyWithoutATTL(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {

@@ -38,7 +38,8 @@ func TestWithMaxTTL_AllowsALongerTTL(t *testing.T) {
 
 func TestNew_RefusesWhatIsOutOfRangeWithItsValue(t *testing.T) {
 	t.Parallel()
-	fencing := redlock.WithFencing()
+	const day = 24 * time.Hour
+	fencing, calls := redlock.WithFencing(), 0
 	for want, opts := range map[string][]redlock.Option{
 		"WithDrift(NaN, 0s)":                              {redlock.WithDrift(math.NaN(), 0)},
 		"WithDrift(-0.01, 0s)":                            {redlock.WithDrift(-0.01, 0)},
@@ -76,13 +77,44 @@ func TestNew_RefusesWhatIsOutOfRangeWithItsValue(t *testing.T) {
 		"MaxWait(-1ns)":              {redlock.MaxWait(-1)},
 		"MaxOutage(-1ns)":            {redlock.MaxOutage(-1)},
 		`Metadata("a|b")`:            {redlock.Metadata("a|b")},
+		// And those of a single call.
+		"TTL 0s: must be at least 1ms":                                                   {redlock.TTL(0)},
+		"TTL -1s: must be at least 1ms":                                                  {redlock.TTL(-time.Second)},
+		"TTL -2562047h47m16.854775808s: must be at le":                                   {redlock.TTL(math.MinInt64)},
+		"TTL 999µs: must be at least 1ms":                                                {redlock.TTL(999 * time.Microsecond)}, // PX 0
+		"TTL 998µs: must be at least 1ms":                                                {redlock.TTL(998 * time.Microsecond), redlock.WithDrift(0, 0)},
+		"TTL 2ms: the allowance for clock drift, 0.01 x TTL + 2ms, leaves nothing of it": {redlock.TTL(2 * time.Millisecond)},
+		"TTL 2.999ms: the allowance for clock drift, 0.01 x TTL + 2ms, leaves nothing":   {redlock.TTL(2999 * time.Microsecond)}, // cut to milliseconds
+		"x TTL + 0s, leaves nothing of it":                                               {redlock.TTL(time.Second), redlock.WithDrift(math.Nextafter(1, 0), 0)},
+		"TTL 1m0s: the allowance for clock drift, 0 x TTL + 1m0s, leaves nothing of it":  {redlock.TTL(time.Minute), redlock.WithDrift(0, time.Minute)},
+		"0.5 x TTL + 2562047h47m16.854775807s, leaves nothing of it":                     {redlock.TTL(time.Minute), redlock.WithDrift(0.5, math.MaxInt64)},
+		"0.9 x TTL + 1752000h0m0s, leaves nothing of it":                                 {redlock.TTL(math.MaxInt64), redlock.WithMaxTTL(math.MaxInt64), redlock.WithDrift(0.9, 200*365*day)},
+		"TTL 24h0m0.001s: must be at most 24h0m0s (WithMaxTTL)":                          {redlock.TTL(day + time.Millisecond)},
+		"TTL 1m0.000000001s: must be at most 1m0s":                                       {redlock.TTL(time.Minute + 1), redlock.WithMaxTTL(time.Minute)},
 	} {
+		refused := func(err error) {
+			t.Helper()
+			require.ErrorContains(t, err, want)
+			require.ErrorIs(t, err, redlock.ErrInvalid)
+			require.True(t, strings.HasPrefix(err.Error(), "redlock: "), "%v", err)
+		}
 		locker, err := redlock.New(untouched(t), opts...)
 		require.Nil(t, locker)
-		require.ErrorContains(t, err, want)
-		require.ErrorIs(t, err, redlock.ErrInvalid)
-		require.True(t, strings.HasPrefix(err.Error(), "redlock: "), "%v", err)
+		refused(err)
+		for _, standard := range []time.Duration{time.Minute, 200 * 365 * day} { // with which the call alone is wrong
+			ttl, ofCall := opts[0].(redlock.DefaultOption)
+			locker, err := redlock.New(untouched(t), append(slices.Clone(opts[1:]), redlock.TTL(standard))...)
+			if ofCall && err == nil && strings.Contains(want, "TTL ") {
+				refused(errOf(locker.TryLock(t.Context(), "name", ttl)))
+				refused(errOf(locker.Lock(t.Context(), "name", ttl)))
+				calls++
+			}
+			if err == nil {
+				require.NoError(t, locker.Close())
+			}
+		}
 	}
+	require.Equal(t, 9, calls, "rows of TTL with which a Locker has another TTL that it accepts")
 	for _, d := range []time.Duration{0, 1, 2500 * time.Millisecond} {
 		require.NoError(t, errOf(redlock.New(untouched(t), redlock.WithLocalHandoff(d))))
 	}
@@ -106,7 +138,7 @@ func TestCalls_RefuseWhatIsOutOfRangeBeforeAnythingIsSent(t *testing.T) {
 		"at most 256":                     {redlock.Metadata(strings.Repeat("x", 257))},
 		"control character '\\x00'":       {redlock.Metadata("a\x00b")},
 		`Metadata("a|7"): must not contain |, which separates`: {redlock.Metadata("a|7")},
-		"TokenSource: an empty token":                          {token("")},
+		`redlock: acquire "name": TokenSource: an empty token`: {token("")},
 		"TokenSource: the token \"a|1\"":                       {token("a|1")},
 		"the token \"line\\n\" has the":                        {token("line\n")},
 		"has 513 bytes":                                        {token(strings.Repeat("x", 513))},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,34 +18,6 @@ import (
 )
 
 // The danger: a released name that one process takes again at once, for ever, while others starve.
-func TestLock_AProcessWhoseWaitersNeverEndLetsAnotherHaveItsTurn(t *testing.T) {
-	onBothAlone(t, 3, func(t *testing.T, c *cluster) {
-		mine := c.locker()
-		holder := waits(t, mine, "name")
-		if c.processes != nil {
-			c.eventuallyHeld("name", holder.Token())
-		}
-		other, seen := c.waiting(c.nodes())
-		l := &line{tb: t}
-		l.join(other, "the other")
-		seen.waitForRefusals(t, 1)
-		c.settledWaiting()
-		const n = 200
-		for range n {
-			l.join(mine, "one of ours")
-		}
-		unlock(t, holder)
-		came := l.end()
-		require.Len(t, came, n+1)
-		at := slices.Index(came, "the other")
-		t.Logf("the other came as number %d of %d", at, n+1)
-		if c.processes != nil { // they tell each other
-			require.Less(t, at, 40)
-		}
-	})
-}
-
-// The same with one goroutine that leaves the queue between two locks.
 func TestLock_AgainAtOnceForEverDoesNotStarveAnotherProcess(t *testing.T) {
 	inTurn(t, map[string]bool{"notified": false, "polling": true}, func(t *testing.T, silent bool) {
 		c := onReal(t, 3)
@@ -306,24 +277,4 @@ func TestLock_ClientsThatPollWithoutAPauseDoNotStarveAWaiter(t *testing.T) {
 		t.Logf("%d locks of theirs beside %d of the waiter", took, turns)
 		c.eventuallyEmpty()
 	})
-}
-
-// What a waiter does against those that poll ends with them.
-func TestLock_PollsNoMoreWhenTheClientsThatPolledAreGone(t *testing.T) {
-	c := onReal(t, 3)
-	var theirs atomic.Int64
-	stop, other := c.stranger("name", &theirs), c.stranger("name", &theirs)
-	locker := c.locker()
-	for range 20 {
-		unlock(t, won(t, lockBeside(t.Context(), locker, "name")))
-	}
-	stop()
-	other()
-	c.eventuallyEmpty()
-	release := c.foreign("name", long)
-	waiter := lockBeside(t.Context(), locker, "name")
-	c.eventuallyTracked()
-	c.settled() // it sleeps
-	release()
-	won(t, waiter)
 }

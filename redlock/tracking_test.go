@@ -48,15 +48,6 @@ func TestLock_IsWokenByTheReleaseOfAnyClient(t *testing.T) {
 	})
 }
 
-// Expiry is announced when the server comes to it, so a timer is what wakes.
-func TestLock_IsTakenWhenTheTTLOfTheHolderIsOver(t *testing.T) {
-	t.Parallel()
-	c := onReal(t, 3)
-	c.foreign("name", 2*time.Second)
-	_, waiter := c.asleep("name", noPolls)
-	won(t, waiter)
-}
-
 // What was to be told goes with the connection.
 func TestLock_IsWokenAfterItsConnectionWasCut(t *testing.T) {
 	t.Parallel()
@@ -137,19 +128,6 @@ func TestLock_WithoutChannelsIsWokenByTheRelease(t *testing.T) {
 		unlock(t, won(t, waiter))
 		c.eventuallyEmpty()
 	})
-}
-
-func TestLock_SendsNothingWhileItIsAsleep(t *testing.T) {
-	t.Parallel()
-	c := onReal(t, 5)
-	holder := c.everywhere(take(t, c.locker(), "name"))
-	fake := clocktest.New()
-	_, waiter := c.asleep("name", redlock.WithClock(fake))
-	before := c.settled()
-	fake.Advance(29 * time.Second) // in 30 s it would observe in any case
-	require.Equal(t, before, c.settled())
-	unlock(t, holder)
-	won(t, waiter)
 }
 
 func TestLock_BehindAHolderThatRenewsSendsAFewCommandsForEachRenewal(t *testing.T) {
