@@ -41,8 +41,7 @@ func TestAttach_TakesUpALockByItsToken(t *testing.T) {
 
 func TestAttach_RenewsTheLockThatItTookUp(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.everywhere(take(t, c.locker(), "name", redlock.TTL(10*time.Minute)))
-		fake := clocktest.New()
+		lock, fake := c.everywhere(take(t, c.locker(), "name", redlock.TTL(10*time.Minute))), clocktest.New()
 		attached := got(c.locker(redlock.WithClock(fake)).Attach(t.Context(), "name", lock.Token(), redlock.AutoExtend(), redlock.TTL(30*time.Minute)))(t)
 		require.LessOrEqual(t, attached.Remaining(), 10*time.Minute)
 		fake.Advance(attached.Remaining() - 1)
@@ -57,8 +56,7 @@ func TestAttach_RenewsTheLockThatItTookUp(t *testing.T) {
 func TestAttach_GivesTheLeastTTLOfAMajority(t *testing.T) {
 	t.Parallel()
 	c := onMini(t, 3)
-	fake := clocktest.New()
-	locker := c.locker(redlock.WithClock(fake), redlock.WithDrift(0, 0))
+	locker, fake, _ := c.timed(redlock.WithDrift(0, 0))
 	for i, ttl := range []time.Duration{20 * time.Minute, 40 * time.Minute, time.Minute} {
 		c.do(i, "SET", "name", "token", "PX", ttl.Milliseconds())
 	}
@@ -121,8 +119,7 @@ func TestAttach_ToALockWithoutValidityDoesNotReportThatTheNodesSaidYes(t *testin
 
 func TestAttach_WithoutAMajorityOfAnswersTakesUpNothing(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.everywhere(take(t, c.locker(), "name"))
-		locker := c.locker()
+		lock, locker := c.everywhere(take(t, c.locker(), "name")), c.locker()
 		freeze(c.processes...)
 		if c.processes != nil {
 			requireIs(t, errOf(locker.Attach(briefly(t), "name", lock.Token())), context.DeadlineExceeded, redlock.ErrNoQuorum)
@@ -185,8 +182,7 @@ func TestDetach_AfterAFailedExtensionLeavesTheLockToTheNextHolder(t *testing.T) 
 	seen.connect(t, locker, 3)
 	lock := c.everywhere(take(t, locker, "name", redlock.TTL(long)))
 	freeze(c.processes[:2]...)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
+	ctx := within(t, 100*time.Millisecond)
 	require.ErrorIs(t, lock.Extend(ctx, 2*long), redlock.ErrNoQuorum)
 	token := detach(t, lock)
 	thaw(c.processes[:2]...)

@@ -341,9 +341,11 @@ func over(tb testing.TB) context.Context {
 	return ctx
 }
 
-// briefly returns a context that ends soon.
-func briefly(tb testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(tb.Context(), brief)
+// briefly returns a context that ends soon, and within one that ends after d.
+func briefly(tb testing.TB) context.Context { return within(tb, brief) }
+
+func within(tb testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(tb.Context(), d)
 	tb.Cleanup(cancel)
 	return ctx
 }

@@ -208,8 +208,7 @@ func TestDo_RenewsALockThatItFindsTaken(t *testing.T) {
 
 func TestTryDo_DoesNotWaitForAHolder(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		lock := take(t, c.locker(), "name")
-		other := c.locker()
+		lock, other := take(t, c.locker(), "name"), c.locker()
 		err := other.TryDo(t.Context(), "name", func(context.Context, *redlock.Lock) error {
 			t.Error("it ran beside the holder")
 			return nil
@@ -249,8 +248,7 @@ func TestDo_DoesNotReturnTheLossTwice(t *testing.T) {
 	} {
 		for _, nested := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, nested %v", name, nested), func(t *testing.T) {
-				fake := clocktest.New()
-				locker := c.locker(redlock.WithClock(fake))
+				locker, fake, _ := c.timed()
 				fn := func(ctx context.Context, lock *redlock.Lock) error {
 					test.lose(lock, fake)
 					if test.loss == redlock.ErrExpired { //nolint:errorlint // the very error is meant

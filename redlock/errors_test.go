@@ -333,8 +333,7 @@ func TestQuorumError_IsOneLineOfTheLog(t *testing.T) {
 	take(t, c.locker(), "name")
 	locker, out := c.locker(), &strings.Builder{}
 	log := slog.New(slog.NewTextHandler(out, nil))
-	over, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
+	over := within(t, time.Millisecond)
 	for i, err := range []error{
 		errOf(locker.TryLock(t.Context(), "name")), errOf(locker.Lock(over, "name")),
 		locker.TryDo(t.Context(), "name", func(context.Context, *redlock.Lock) error { return nil }),

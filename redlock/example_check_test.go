@@ -51,10 +51,8 @@ func once(ctx context.Context, locker *redlock.Locker, kept *answers, request st
 // meanwhile.
 func Example_deduplication() {
 	ctx := context.Background()
-	_, urls, stop := startServers(3)
+	locker, stop := startLocker()
 	defer stop()
-	locker := openLocker(urls)
-	defer locker.Close()
 
 	kept := &answers{of: map[string]string{}}
 	charge := func(context.Context) (string, error) {

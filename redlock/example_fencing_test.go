@@ -10,10 +10,8 @@ import (
 
 func ExampleWithFencing() {
 	ctx := context.Background()
-	_, urls, stop := startServers(3)
+	locker, stop := startLocker(redlock.WithFencing())
 	defer stop()
-	locker := openLocker(urls, redlock.WithFencing())
-	defer locker.Close()
 
 	var last uint64
 	for range 3 {

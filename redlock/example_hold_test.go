@@ -19,10 +19,8 @@ func index(ctx context.Context, part int) error {
 // A short TTL, so that the lock of a process that dies is soon free, and renewals for as long as the work takes.
 func ExampleMaxHold() {
 	ctx := context.Background()
-	_, urls, stop := startServers(3)
+	locker, stop := startLocker()
 	defer stop()
-	locker := openLocker(urls)
-	defer locker.Close()
 
 	err := locker.Do(ctx, "search-index", func(ctx context.Context, lock *redlock.Lock) error {
 		for part := range 3 {
@@ -75,10 +73,8 @@ func ExampleGrace() {
 // What Do does, for work that does not fit into a function.
 func ExampleAutoExtend() {
 	ctx := context.Background()
-	_, urls, stop := startServers(3)
+	locker, stop := startLocker()
 	defer stop()
-	locker := openLocker(urls)
-	defer locker.Close()
 
 	lock, err := locker.Lock(ctx, "search-index", redlock.AutoExtend(), redlock.MaxHold(time.Hour))
 	if err != nil {
@@ -124,10 +120,8 @@ func ExampleLock_Context() {
 // A worker that takes jobs for as long as it holds the lock.
 func ExampleLock_Done() {
 	ctx := context.Background()
-	_, urls, stop := startServers(3)
+	locker, stop := startLocker()
 	defer stop()
-	locker := openLocker(urls)
-	defer locker.Close()
 
 	lock, err := locker.Lock(ctx, "printer", redlock.TTL(2*time.Second), redlock.AutoExtend(), redlock.MaxHold(2*time.Second))
 	if err != nil {
@@ -151,10 +145,8 @@ func ExampleLock_Done() {
 
 func ExampleLock_Extend() {
 	ctx := context.Background()
-	_, urls, stop := startServers(3)
+	locker, stop := startLocker()
 	defer stop()
-	locker := openLocker(urls)
-	defer locker.Close()
 
 	lock, err := locker.TryLock(ctx, "migration", redlock.TTL(10*time.Second))
 	if err != nil {

@@ -33,10 +33,8 @@ func export(ctx context.Context, locker *redlock.Locker, work func(context.Conte
 
 // At most three of ten exports run at once.
 func Example_permits() {
-	_, urls, stop := startServers(3)
+	locker, stop := startLocker(redlock.WithKeyPrefix("lock:"))
 	defer stop()
-	locker := openLocker(urls, redlock.WithKeyPrefix("lock:"))
-	defer locker.Close()
 
 	var running, most atomic.Int32
 	var exports sync.WaitGroup

@@ -65,10 +65,8 @@ func ExampleLocker_Attach() {
 // The program numbers the locks of its documents, and shows the number where the lock stands in a client's way.
 func ExampleTokenSource() {
 	ctx := context.Background()
-	_, urls, stop := startServers(3)
+	locker, stop := startLocker()
 	defer stop()
-	locker := openLocker(urls)
-	defer locker.Close()
 	last := 4711
 	next := func() (string, error) { // of a sequence in the program's database: never the same number twice
 		last++
@@ -90,10 +88,8 @@ func ExampleTokenSource() {
 // After Detach the lock stays on the nodes until its TTL is over.
 func ExampleLock_Detach() {
 	ctx := context.Background()
-	_, urls, stop := startServers(3)
+	locker, stop := startLocker()
 	defer stop()
-	locker := openLocker(urls)
-	defer locker.Close()
 
 	lock, err := locker.TryLock(ctx, "upload-9", redlock.TTL(time.Minute))
 	if err != nil {
@@ -113,10 +109,8 @@ func ExampleLock_Detach() {
 
 func ExampleMetadata() {
 	ctx := context.Background()
-	_, urls, stop := startServers(3)
+	locker, stop := startLocker()
 	defer stop()
-	locker := openLocker(urls)
-	defer locker.Close()
 
 	lock, err := locker.TryLock(ctx, "upload-9", redlock.Metadata("web-1, pid 4711"))
 	if err != nil {

@@ -19,10 +19,8 @@ func transfer(ctx context.Context, locker *redlock.Locker, account string) error
 
 func ExampleReentrant() {
 	ctx := context.Background()
-	_, urls, stop := startServers(3)
+	locker, stop := startLocker()
 	defer stop()
-	locker := openLocker(urls)
-	defer locker.Close()
 
 	err := locker.Do(ctx, "account-7", func(ctx context.Context, lock *redlock.Lock) error {
 		if err := transfer(ctx, locker, "account-7"); err != nil { // ctx says who holds the lock
@@ -49,10 +47,8 @@ func lockFor(ctx context.Context, locker *redlock.Locker, account, order string)
 
 func ExampleOwner() {
 	ctx := context.Background()
-	_, urls, stop := startServers(3)
+	locker, stop := startLocker()
 	defer stop()
-	locker := openLocker(urls)
-	defer locker.Close()
 
 	// Both calls are for the order 17, and no context leads from one to the other.
 	first, err := lockFor(ctx, locker, "account-7", "order-17")

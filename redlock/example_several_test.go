@@ -24,10 +24,8 @@ func move(ctx context.Context, locker *redlock.Locker, from, to string,
 // Transfers in both directions at once do not wait for each other for ever.
 func Example_severalLocks() {
 	ctx := context.Background()
-	_, urls, stop := startServers(3)
+	locker, stop := startLocker(redlock.WithKeyPrefix("lock:"))
 	defer stop()
-	locker := openLocker(urls, redlock.WithKeyPrefix("lock:"))
-	defer locker.Close()
 
 	balance := map[string]int{"account-7": 100, "account-8": 100} // the locks guard it
 	var transfers sync.WaitGroup

@@ -40,6 +40,16 @@ func openLocker(urls []string, opts ...redlock.Option) *redlock.Locker {
 	return locker
 }
 
+// startLocker opens one over three servers; stop ends them.
+func startLocker(opts ...redlock.Option) (locker *redlock.Locker, stop func()) {
+	_, urls, end := startServers(3)
+	locker = openLocker(urls, opts...)
+	return locker, func() {
+		_ = locker.Close()
+		end()
+	}
+}
+
 func writeReport(ctx context.Context) error {
 	fmt.Println("writing the report")
 	return ctx.Err()

@@ -14,10 +14,8 @@ import (
 
 func ExampleLocker_TryLock() {
 	ctx := context.Background()
-	_, urls, stop := startServers(3)
+	locker, stop := startLocker()
 	defer stop()
-	locker := openLocker(urls)
-	defer locker.Close()
 
 	first, err := locker.TryLock(ctx, "invoice-42")
 	fmt.Println("first:", err)
@@ -38,10 +36,8 @@ func ExampleLocker_TryLock() {
 
 func ExampleLocker_TryDo() {
 	ctx := context.Background()
-	_, urls, stop := startServers(3)
+	locker, stop := startLocker()
 	defer stop()
-	locker := openLocker(urls)
-	defer locker.Close()
 
 	work := func(ctx context.Context, _ *redlock.Lock) error { return writeReport(ctx) }
 	fmt.Println(locker.TryDo(ctx, "nightly-report", work))
@@ -59,10 +55,8 @@ func ExampleLocker_TryDo() {
 
 func ExampleLocker_Lock() {
 	ctx := context.Background()
-	_, urls, stop := startServers(3)
+	locker, stop := startLocker()
 	defer stop()
-	locker := openLocker(urls)
-	defer locker.Close()
 
 	lock, err := locker.Lock(ctx, "invoice-42", redlock.TTL(30*time.Second))
 	if err != nil {

@@ -61,8 +61,7 @@ func TestFence_BlocksDoNotDriveTheEstimateAhead(t *testing.T) {
 	c := onMini(t, 3)
 	const step = 50 * time.Millisecond // of the estimate that is sent
 	for attempt := 0; ; attempt++ {
-		begin := time.Now().Truncate(step)
-		lease := clocktest.New()
+		begin, lease := time.Now().Truncate(step), clocktest.New()
 		locker := c.locker(redlock.WithFencing(), redlock.WithClock(lease), redlock.WithWallClock(func() time.Time { return begin }))
 		for i := range 5 {
 			take(t, locker, fmt.Sprint("name-", i, "-", attempt), redlock.Block(form.MaxBlock))

@@ -77,8 +77,7 @@ func TestLock_DoesNotWaitForEverForSomebodysData(t *testing.T) {
 					c.put(n, what)
 					before := c.dumps()
 					locker := c.locker(append(opts, prefixed)...)
-					ctx, cancel := context.WithCancel(t.Context())
-					defer cancel()
+					ctx := t.Context()
 					first, second := lockBeside(ctx, locker, "name"), lockBeside(ctx, locker, "name")
 					c.saysData(receive(t, first, "the end of Lock").err, n)
 					c.saysData(receive(t, second, "the end of Lock").err, n)
@@ -94,8 +93,7 @@ func TestLock_DoesNotWaitForEverForSomebodysData(t *testing.T) {
 func TestLock_SaysOnceInTheLogThatItWaitsForAKeyWithoutATTL(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		c.leave("app:name", "somebody")
-		fake := clocktest.New()
-		log := &logBuffer{}
+		fake, log := clocktest.New(), &logBuffer{}
 		locker, seen := c.waiting(c.nodes(), prefixed, redlock.WithClock(fake), redlock.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
 		ctx, cancel := context.WithCancel(t.Context())
 		waiter := lockBeside(ctx, locker, "name")
@@ -186,8 +184,7 @@ func TestTryLock_DoesNotHealAKeyThatMayHaveChanged(t *testing.T) {
 		"all keys have gone":        {{"FLUSHALL"}},
 		"the connection is another": {{"CLIENT", "KILL", "TYPE", "pubsub"}, {"DEL", "app:name"}},
 	}, func(t *testing.T, change [][]any) {
-		c := onReal(t, 3)
-		fake := clocktest.New()
+		c, fake := onReal(t, 3), clocktest.New()
 		const after = 10 * time.Minute
 		locker := c.locker(prefixed, redlock.WithClock(fake), redlock.WithHeal(after))
 		c.leave("app:name", "1")

@@ -111,8 +111,7 @@ func TestRestartGuard_RefusesALongerTTLAtOnce(t *testing.T) {
 // While a majority is in quarantine whoever waits goes on trying, ever more seldom.
 func TestRestartGuard_WaitersSitItOutWithoutABusyLoop(t *testing.T) {
 	t.Parallel()
-	c := onReal(t, 3)
-	seen := &recorder{}
+	c, seen := onReal(t, 3), &recorder{}
 	const guard = 2 * time.Second
 	locker := lockerOver(t, c.nodes(pool.WithRestartGuard(guard)), redlock.TTL(guard), redlock.WithObserver(seen))
 	unlock(t, waits(t, locker, "name"))

@@ -81,8 +81,7 @@ func TestDone_IsClosedAtTheDeadlineExactly(t *testing.T) {
 
 func TestExtend_MovesTheDeadlineAndNothingEndsAtTheOldOne(t *testing.T) {
 	t.Parallel()
-	c := onMini(t, 3)
-	fake := clocktest.New()
+	c, fake := onMini(t, 3), clocktest.New()
 	lock := take(t, c.locker(redlock.WithClock(fake), redlock.WithDrift(0, time.Second)), "name", redlock.TTL(10*time.Minute))
 	done := lock.Done()
 	for range 3 {
@@ -153,8 +152,7 @@ func TestTryLock_CountsTheTimeUntilTheFirstSend(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			onBoth(t, 3, func(t *testing.T, c *cluster) {
 				const ttl, drift = 10 * time.Minute, time.Minute
-				took := row.took(ttl - drift)
-				fake := clocktest.New()
+				took, fake := row.took(ttl-drift), clocktest.New()
 				var first atomic.Bool
 				slow := throughWires(func(string, *tapped) {
 					if first.CompareAndSwap(false, true) {
@@ -234,8 +232,7 @@ func TestExtend_IsMeasuredFromBeforeItsFirstSend(t *testing.T) {
 
 func TestDone_IsClosedAtTheDeadlineThoughEveryNodeHangs(t *testing.T) {
 	t.Parallel()
-	c := onReal(t, 3)
-	fake := clocktest.New()
+	c, fake := onReal(t, 3), clocktest.New()
 	var scripts atomic.Int64
 	nodes := c.nodes(pool.WithTimeout(long), pool.WithMaxOverdue(long), counting("\r\nEVAL", &scripts))
 	lock := c.everywhere(take(t, lockerOver(t, nodes, redlock.WithClock(fake)), "name", redlock.TTL(10*time.Minute)))
@@ -289,8 +286,7 @@ func TestGrace_EndsTheLockForItsHolderBeforeAnotherCanHaveIt(t *testing.T) {
 // An extension that has failed leaves keys with a longer TTL, which go only when the grace is over: the holder is still stopping.
 func TestGrace_WhatAFailedExtensionHasLeftStaysUntilItIsOver(t *testing.T) {
 	t.Parallel()
-	c := onReal(t, 3)
-	fake := clocktest.New()
+	c, fake := onReal(t, 3), clocktest.New()
 	lock := c.everywhere(take(t, c.locker(redlock.WithClock(fake)), "name", redlock.TTL(graceTTL), redlock.Grace(grace)))
 	token := lock.Token()
 	for i := range 2 { // which refuse the extension

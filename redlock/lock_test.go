@@ -120,8 +120,7 @@ func TestContext_ItsCancelFuncDoesNotReleaseTheLock(t *testing.T) {
 
 func TestDone_IsOneChannelAndClosedForALockThatEndedUnwatched(t *testing.T) {
 	t.Parallel()
-	c := onMini(t, 3)
-	fake := clocktest.New()
+	c, fake := onMini(t, 3), clocktest.New()
 	lock := take(t, c.locker(redlock.WithClock(fake)), "name")
 	require.Equal(t, lock.Done(), lock.Done())
 	unlock(t, lock)

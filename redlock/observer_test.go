@@ -773,8 +773,7 @@ func TestEvents_OfACallThatHasEndedAreLate(t *testing.T) {
 
 func TestEvents_NameTheCallThatAcquiredTheLock(t *testing.T) {
 	t.Parallel()
-	c := onMini(t, 3)
-	seen := &recorder{}
+	c, seen := onMini(t, 3), &recorder{}
 	lockers := []*redlock.Locker{c.locker(redlock.WithObserver(seen)), c.locker(redlock.WithObserver(seen))}
 	first, second := take(t, lockers[0], "first"), take(t, lockers[1], "second")
 	for _, lock := range []*redlock.Lock{first, second} {

@@ -202,8 +202,7 @@ func TestNew_CopiesTheSliceOfNodes(t *testing.T) {
 
 func TestDefaultOption_IsThatOfEveryLockUnlessTheCallSaysOtherwise(t *testing.T) {
 	t.Parallel()
-	c := onMini(t, 3)
-	fake := clocktest.New()
+	c, fake := onMini(t, 3), clocktest.New()
 	locker := c.locker(redlock.WithClock(fake), redlock.WithDrift(0, 0),
 		redlock.TTL(time.Hour), redlock.Grace(time.Minute), redlock.Metadata("all"), redlock.MaxHold(2*time.Hour))
 	requireLock := func(left time.Duration, metadata string, opts ...redlock.LockOption) {
@@ -260,8 +259,7 @@ func TestNoLimit_UndoesADefault(t *testing.T) {
 	c.doAll("CONFIG", "SET", "maxmemory", "1")
 	locker = c.locker(redlock.MaxOutage(0))
 	require.ErrorIs(t, errOf(locker.Lock(t.Context(), "third")), redlock.ErrNoQuorum)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
+	ctx := within(t, 300*time.Millisecond)
 	require.ErrorIs(t, errOf(locker.Lock(ctx, "third", redlock.MaxOutage(redlock.NoLimit))), context.DeadlineExceeded)
 }
 

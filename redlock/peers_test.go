@@ -127,8 +127,7 @@ func TestLock_OnAHotNameNobodyIsInsideWithAnotherAndNobodyStarves(t *testing.T) 
 		others = append(others, spawn(t, other))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	locker := c.locker()
+	ended, locker := make(chan error, 1), c.locker()
 	go func() { ended <- p.contend(ctx, locker) }()
 
 	before := allCame(t, judge, 1+children, 1)

@@ -20,8 +20,7 @@ import (
 
 func TestLock_PausesForATimeThatDoublesUpToALimit(t *testing.T) {
 	t.Parallel()
-	c := onMini(t, 3)
-	fake := clocktest.New()
+	c, fake := onMini(t, 3), clocktest.New()
 	holder := take(t, c.locker(), "name")
 	locker, seen := c.waiting(c.nodes(), redlock.WithClock(fake), redlock.WithBackoff(10*time.Millisecond, 100*time.Millisecond))
 	waiter := lockBeside(t.Context(), locker, "name")

@@ -7,14 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
 func TestMaxHold_StandsThoughTheLockIsTakenAgain(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		fake := clocktest.New()
-		locker := c.locker(redlock.WithClock(fake), redlock.WithDrift(0, 0))
+		locker, fake, _ := c.timed(redlock.WithDrift(0, 0))
 		lock := take(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend(), redlock.MaxHold(30*time.Minute))
 		end := fake.Now().Add(30 * time.Minute)
 		ctx := contextOf(t, lock)
@@ -102,8 +100,7 @@ func TestReentrant_TheHolderTakesItsLockAgainAndTheLastHandleReleasesIt(t *testi
 
 func TestReentrant_TheOuterHandleMayBeReleasedBeforeTheInner(t *testing.T) {
 	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
-		fake := clocktest.New()
-		locker := c.locker(redlock.WithClock(fake))
+		locker, fake, _ := c.timed()
 		for _, expires := range []bool{false, true} {
 			outer := take(t, locker, "name", b.outer...)
 			ctx := contextOf(t, outer)
@@ -131,8 +128,7 @@ func TestReentrant_TheOuterHandleMayBeReleasedBeforeTheInner(t *testing.T) {
 
 func TestReentrant_RenewsTheTTL(t *testing.T) {
 	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
-		fake := clocktest.New()
-		locker := c.locker(redlock.WithClock(fake))
+		locker, fake, _ := c.timed()
 		outer := take(t, locker, "name", append(b.outer, redlock.TTL(time.Minute))...)
 		ctx := b.ctx(t, outer)
 		fake.Advance(50 * time.Second)
@@ -196,8 +192,7 @@ func TestReentrant_WhereNothingIsHeldJustAcquires(t *testing.T) {
 
 func TestReentrant_ALockThatIsOverIsNotTakenAgain(t *testing.T) {
 	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
-		fake := clocktest.New()
-		locker := c.locker(redlock.WithClock(fake))
+		locker, fake, _ := c.timed()
 		outer := c.everywhere(take(t, locker, "name", append(b.outer, redlock.TTL(time.Minute))...))
 		ctx := context.WithoutCancel(b.ctx(t, outer))
 		fake.Advance(time.Minute)
@@ -211,8 +206,7 @@ func TestReentrant_ALockThatIsOverIsNotTakenAgain(t *testing.T) {
 
 func TestReentrant_EveryHandleEndsWithTheLock(t *testing.T) {
 	onBearers(t, func(t *testing.T, c *cluster, b bearer) {
-		fake := clocktest.New()
-		locker := c.locker(redlock.WithClock(fake))
+		locker, fake, _ := c.timed()
 		outer := take(t, locker, "name", append(b.outer, redlock.TTL(time.Minute))...)
 		inner := got(locker.TryLock(b.ctx(t, outer), "name", append(again(b), redlock.TTL(time.Minute))...))(t)
 		done := []<-chan struct{}{outer.Done(), inner.Done()}

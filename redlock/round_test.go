@@ -288,8 +288,7 @@ func TestExtend_ThatFailedLeavesNothingBehindWhenTheLockEnds(t *testing.T) {
 // A server that has lost its scripts is sent the extension again, behind the release that came after it.
 func TestExtend_ThatIsSentAgainMakesNoKeyOfALockThatWasReleased(t *testing.T) {
 	t.Parallel()
-	c := onReal(t, 3)
-	seen := &recorder{}
+	c, seen := onReal(t, 3), &recorder{}
 	var plants, releases atomic.Int64
 	nodes := c.nodes(throughWires(func(_ string, w *tapped) {
 		w.wrote = func(p []byte) {

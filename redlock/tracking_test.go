@@ -58,8 +58,7 @@ func TestLock_IsWokenAfterItsConnectionWasCut(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			c := onReal(t, 3)
-			release := c.foreign("name", long)
-			fake := clocktest.New()
+			release, fake := c.foreign("name", long), clocktest.New()
 			_, waiter := c.asleep("name", redlock.WithClock(fake))
 			c.settled()
 			if row.forbidden {
@@ -132,8 +131,7 @@ func TestLock_WithoutChannelsIsWokenByTheRelease(t *testing.T) {
 
 func TestLock_BehindAHolderThatRenewsSendsAFewCommandsForEachRenewal(t *testing.T) {
 	t.Parallel()
-	c := onReal(t, 5)
-	seen := &recorder{}
+	c, seen := onReal(t, 5), &recorder{}
 	holder := take(t, c.locker(redlock.WithObserver(seen)), "name", redlock.TTL(2400*time.Millisecond), redlock.AutoExtend())
 	_, waiter := c.asleep("name")
 	renewals := func() int { return len(seen.verdictsOn("extend")) }
@@ -152,8 +150,7 @@ func TestLock_NobodySleepsForEverWhenAServerRestarts(t *testing.T) {
 	for _, row := range []struct{ names, each int }{{1, 1000}, {200, 2}} {
 		t.Run(fmt.Sprintf("%d names", row.names), func(t *testing.T) {
 			c := onReal(t, 3)
-			locker := c.locker()
-			other := c.locker()
+			locker, other := c.locker(), c.locker()
 			var got atomic.Int64
 			var ended []chan error
 			var holders []*redlock.Lock

@@ -144,8 +144,7 @@ func TestUnlock_EndsTheRenewals(t *testing.T) {
 // A renewal that is under way makes no key of a lock that is being unlocked.
 func TestUnlock_BesideARenewalLeavesNoKey(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		fake := clocktest.New()
-		locker := c.locker(redlock.WithClock(fake))
+		locker, fake, _ := c.timed()
 		for i := range 200 {
 			lock := take(t, locker, fmt.Sprint(i), redlock.AutoExtend())
 			_, _ = fake.Next()
@@ -238,8 +237,7 @@ func TestAutoExtend_NoticesAForcedReleaseAtTheNextRenewal(t *testing.T) {
 // Whoever waits beside a holder knows of the loss what the holder knows.
 func TestAutoExtend_ALockThatIsLostGoesToTheNextWaiterAtOnce(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		fake := clocktest.New()
-		locker := c.locker(redlock.WithClock(fake))
+		locker, fake, _ := c.timed()
 		lock := c.everywhere(waits(t, locker, "name", redlock.TTL(30*time.Minute), redlock.AutoExtend()))
 		waiter := queue(t, t.Context(), locker, "name")
 		c.free("name")
@@ -539,8 +537,7 @@ func TestExtend_ALockThatLateVotesShowToBeLostLeavesNoKey(t *testing.T) {
 		c.do(i+1, "SET", "name", "another's", "PX", long.Milliseconds())
 	}
 	freeze(c.processes...)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx := within(t, 50*time.Millisecond)
 	require.ErrorIs(t, lock.Extend(ctx, long), redlock.ErrNoQuorum)
 	thaw(c.processes...)
 	receive(t, lock.Done(), "the loss")
