@@ -110,12 +110,13 @@ func TestLocalHandoff_ReleasesTheLockIfItMayNotBePassedOn(t *testing.T) {
 	type opts = []redlock.LockOption
 	this, that, own := redlock.Metadata("this"), redlock.Metadata("that"), redlock.TokenSource((&tokens{}).next)
 	half, quarter := redlock.TTL(long/2), redlock.TTL(long/4)
-	for name, tt := range map[string]struct {
+	type row struct {
 		holder, waiter opts
 		change         func(t *testing.T, lock *redlock.Lock, fake *clocktest.Fake)
 		handed         bool
 		most           time.Duration // that is left of it for the next, if that is less than its TTL
-	}{
+	}
+	inParallel(t, map[string]row{
 		"after max":       {change: func(_ *testing.T, _ *redlock.Lock, fake *clocktest.Fake) { fake.Advance(long / 5) }},
 		"but just before": {change: func(_ *testing.T, _ *redlock.Lock, fake *clocktest.Fake) { fake.Advance(long/5 - 1) }, handed: true},
 		"after a quarter of a validity of its own": {
@@ -135,27 +136,24 @@ func TestLocalHandoff_ReleasesTheLockIfItMayNotBePassedOn(t *testing.T) {
 		"but if it lasts as long":                    {holder: opts{half}, waiter: opts{quarter, redlock.AutoExtend(), redlock.MaxHold(long / 2)}, handed: true, most: long / 2},
 		"if it has been extended by more than that":  {change: extended(long + time.Minute)},
 		"but if it has been extended by as much":     {change: extended(long), handed: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c, fake := onMini(t, 3), clocktest.New()
-			locker := c.locker(handsOn, redlock.WithClock(fake), redlock.WithMaxTTL(2*long))
-			lock, _ := lineUp(t, locker, 0, tt.holder...)
-			waiter := inLine(t, locker, tt.waiter...)
-			token := c.common("name")
-			if tt.change != nil {
-				tt.change(t, lock, fake)
-			}
-			unlock(t, lock)
-			if !tt.handed {
-				turnUntil(t, fake, time.Second, func() bool { return len(waiter) > 0 }) // others may go first
-			}
-			lock = won(t, waiter)
-			require.LessOrEqual(t, lock.Remaining(), cmp.Or(tt.most, 2*long))
-			require.Equal(t, tt.handed, lock.Token() == token)
-			unlock(t, lock)
-		})
-	}
+	}, func(t *testing.T, tt row) {
+		c, fake := onMini(t, 3), clocktest.New()
+		locker := c.locker(handsOn, redlock.WithClock(fake), redlock.WithMaxTTL(2*long))
+		lock, _ := lineUp(t, locker, 0, tt.holder...)
+		waiter := inLine(t, locker, tt.waiter...)
+		token := c.common("name")
+		if tt.change != nil {
+			tt.change(t, lock, fake)
+		}
+		unlock(t, lock)
+		if !tt.handed {
+			turnUntil(t, fake, time.Second, func() bool { return len(waiter) > 0 }) // others may go first
+		}
+		lock = won(t, waiter)
+		require.LessOrEqual(t, lock.Remaining(), cmp.Or(tt.most, 2*long))
+		require.Equal(t, tt.handed, lock.Token() == token)
+		unlock(t, lock)
+	})
 }
 
 func extended(by time.Duration) func(*testing.T, *redlock.Lock, *clocktest.Fake) {

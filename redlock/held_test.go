@@ -318,31 +318,29 @@ func TestGrace_ARenewalMovesTheEnd(t *testing.T) {
 // A function that releases the lock itself, in the grace, has released it in time, however long it works on.
 func TestGrace_DoReturnsNilIfItsFunctionStopsInTime(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct {
+	type row struct {
 		unlocks bool
 		late    time.Duration // after the end of the context
 		want    error
-	}{
+	}
+	inParallel(t, map[string]row{
 		"in the grace":               {false, grace - 1, nil},
 		"after it":                   {false, grace, redlock.ErrExpired},
 		"having unlocked":            {true, 0, nil},
 		"long after having unlocked": {true, 2 * grace, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c, fake := onMini(t, 3), clocktest.New()
-			locker := c.locker(redlock.WithClock(fake), redlock.Grace(grace), redlock.TTL(graceTTL), redlock.MaxHold(graceTTL))
-			require.ErrorIs(t, locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
-				fake.Advance(lock.Remaining())
-				receive(t, ctx.Done(), "the end of the context")
-				if row.unlocks {
-					require.NoError(t, lock.Unlock(context.WithoutCancel(ctx)))
-				}
-				fake.Advance(row.late)
-				return nil
-			}), row.want)
-		})
-	}
+	}, func(t *testing.T, row row) {
+		c, fake := onMini(t, 3), clocktest.New()
+		locker := c.locker(redlock.WithClock(fake), redlock.Grace(grace), redlock.TTL(graceTTL), redlock.MaxHold(graceTTL))
+		require.ErrorIs(t, locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
+			fake.Advance(lock.Remaining())
+			receive(t, ctx.Done(), "the end of the context")
+			if row.unlocks {
+				require.NoError(t, lock.Unlock(context.WithoutCancel(ctx)))
+			}
+			fake.Advance(row.late)
+			return nil
+		}), row.want)
+	})
 }
 
 // A holder who stops in the grace has not lost the lock, and nobody is to be alarmed.

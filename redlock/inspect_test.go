@@ -358,51 +358,49 @@ func requireReplica(t *testing.T, err error) {
 // The danger: two replicas show the lock of their master, which only one node has granted, and three of three nodes seem to hold it.
 func TestReplica_WhatItHoldsIsNoAnswer(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type row struct {
 		before   bool   // it is one before the Locker connects
 		readOnly string // replica-read-only
-	}{
+	}
+	inParallel(t, map[string]row{
 		"before the connection":           {true, "yes"},
 		"while connected":                 {false, "yes"},
 		"that may be written to":          {true, "no"},
 		"that is written to, made lately": {false, "no"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := onReal(t, 3, "--repl-diskless-sync-delay", "0")
-			c.each(func(i int) { c.do(i, "CONFIG", "SET", "replica-read-only", test.readOnly) })
-			locker := c.locker()
-			if !test.before {
-				inspect(t, locker, "name")
-			}
-			c.replicate(1, 2)
-			c.do(0, "SET", "name", "token", "PX", long.Milliseconds())
-			c.each(func(i int) {
-				eventually(t, func() bool { return c.value(i, "name") == "token" }, "server %d shows it", i)
-			})
-
-			s, err := locker.Inspect(t.Context(), "name")
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
-			require.ErrorContains(t, err, "1 of 3 nodes answered, 2 needed")
-			require.Equal(t, redlock.VerdictUnknown, s.Verdict)
-			require.Empty(t, s.Token)
-			require.NoError(t, s.Nodes[0].Err)
-			requireReplica(t, s.Nodes[1].Err)
-			requireReplica(t, s.Nodes[2].Err)
-
-			require.ErrorIs(t, errOf(locker.Attach(t.Context(), "name", "token")), redlock.ErrNoQuorum)
-
-			// A replica that holds nothing does not show either that nobody holds the lock.
-			removed, err := locker.ForceUnlock(t.Context(), "nothing")
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
-			requireReplica(t, removed.Nodes[1].Err)
-
-			for i := range 2 { // a node whose role changes back votes again, on the same connection
-				c.do(i+1, "REPLICAOF", "NO", "ONE")
-			}
-			require.Equal(t, "token", inspect(t, locker, "name").Token)
+	}, func(t *testing.T, test row) {
+		c := onReal(t, 3, "--repl-diskless-sync-delay", "0")
+		c.each(func(i int) { c.do(i, "CONFIG", "SET", "replica-read-only", test.readOnly) })
+		locker := c.locker()
+		if !test.before {
+			inspect(t, locker, "name")
+		}
+		c.replicate(1, 2)
+		c.do(0, "SET", "name", "token", "PX", long.Milliseconds())
+		c.each(func(i int) {
+			eventually(t, func() bool { return c.value(i, "name") == "token" }, "server %d shows it", i)
 		})
-	}
+
+		s, err := locker.Inspect(t.Context(), "name")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "1 of 3 nodes answered, 2 needed")
+		require.Equal(t, redlock.VerdictUnknown, s.Verdict)
+		require.Empty(t, s.Token)
+		require.NoError(t, s.Nodes[0].Err)
+		requireReplica(t, s.Nodes[1].Err)
+		requireReplica(t, s.Nodes[2].Err)
+
+		require.ErrorIs(t, errOf(locker.Attach(t.Context(), "name", "token")), redlock.ErrNoQuorum)
+
+		// A replica that holds nothing does not show either that nobody holds the lock.
+		removed, err := locker.ForceUnlock(t.Context(), "nothing")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		requireReplica(t, removed.Nodes[1].Err)
+
+		for i := range 2 { // a node whose role changes back votes again, on the same connection
+			c.do(i+1, "REPLICAOF", "NO", "ONE")
+		}
+		require.Equal(t, "token", inspect(t, locker, "name").Token)
+	})
 }
 
 // A user who may not use INFO is told what a key holds, and a server that cannot write now is still a master.

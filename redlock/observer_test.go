@@ -215,10 +215,11 @@ func TestObserver_IsToldHowOftenAndHowLongACallHasTried(t *testing.T) {
 
 func TestObserver_ALockEndsOnceHoweverItEnds(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		for name, test := range map[string]struct {
+		type row struct {
 			end  func(t *testing.T, lock *redlock.Lock, fake *clocktest.Fake)
 			want error
-		}{
+		}
+		inTurn(t, map[string]row{
 			"released": {func(t *testing.T, lock *redlock.Lock, _ *clocktest.Fake) {
 				unlock(t, lock)
 				require.Error(t, lock.Unlock(t.Context()))
@@ -234,19 +235,17 @@ func TestObserver_ALockEndsOnceHoweverItEnds(t *testing.T) {
 				c.doAll("DEL", lock.Name())
 				require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
 			}, redlock.ErrLost},
-		} {
-			t.Run(name, func(t *testing.T) {
-				locker, fake, seen := c.timed()
-				lock := c.everywhere(take(t, locker, "name", redlock.TTL(time.Minute)))
-				test.end(t, lock, fake)
-				end := waitFor[event.End](t, seen, 1)[0]
-				require.Equal(t, test.want, end.Err)
-				_ = lock.Unlock(t.Context())
-				require.NoError(t, locker.Close())
-				require.Len(t, eventsOf[event.End](seen), 1)
-				c.doAll("DEL", "name")
-			})
-		}
+		}, func(t *testing.T, test row) {
+			locker, fake, seen := c.timed()
+			lock := c.everywhere(take(t, locker, "name", redlock.TTL(time.Minute)))
+			test.end(t, lock, fake)
+			end := waitFor[event.End](t, seen, 1)[0]
+			require.Equal(t, test.want, end.Err)
+			_ = lock.Unlock(t.Context())
+			require.NoError(t, locker.Close())
+			require.Len(t, eventsOf[event.End](seen), 1)
+			c.doAll("DEL", "name")
+		})
 	})
 }
 
@@ -568,31 +567,30 @@ func TestObserver_ATurnIsOneEventThoughSomeNodesPassItOnLate(t *testing.T) {
 
 func TestObserver_IsToldWhichCommandWasSentToANode(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type row struct {
 		opts []redlock.Option
 		want []string // of the second lock; the first teaches the server the scripts
-	}{
+	}
+	inTurn(t, map[string]row{
 		"plain":  {nil, []string{"SET", "EVALSHA", "EVALSHA"}},
 		"fenced": {[]redlock.Option{redlock.WithFencing()}, []string{"EVALSHA", "EVALSHA", "EVALSHA"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onBoth(t, 1, func(t *testing.T, c *cluster) {
-				seen := &recorder{}
-				locker := c.locker(append(test.opts, redlock.WithObserver(seen))...)
-				for range 2 {
-					lock := take(t, locker, "name")
-					require.NoError(t, lock.Extend(t.Context(), 2*long))
-					unlock(t, lock)
-				}
-				var sent []string
-				for _, v := range waitFor[event.Vote](t, seen, 6) {
-					sent = append(sent, v.Command)
-				}
-				require.Equal(t, test.want, sent[3:])
-				require.Equal(t, "EVAL", sent[2])
-			})
+	}, func(t *testing.T, test row) {
+		onBoth(t, 1, func(t *testing.T, c *cluster) {
+			seen := &recorder{}
+			locker := c.locker(append(test.opts, redlock.WithObserver(seen))...)
+			for range 2 {
+				lock := take(t, locker, "name")
+				require.NoError(t, lock.Extend(t.Context(), 2*long))
+				unlock(t, lock)
+			}
+			var sent []string
+			for _, v := range waitFor[event.Vote](t, seen, 6) {
+				sent = append(sent, v.Command)
+			}
+			require.Equal(t, test.want, sent[3:])
+			require.Equal(t, "EVAL", sent[2])
 		})
-	}
+	})
 	c, seen := onReal(t, 1), &recorder{}
 	locker := c.locker(redlock.WithObserver(seen))
 	unlock(t, take(t, locker, "name"))
