@@ -205,6 +205,7 @@ func TestLocalHandoff_WhoeverGivesUpAfterwardsLearnsThatTheLockIsTaken(t *testin
 		requireIs(t, end.err, redlock.ErrTaken, not{redlock.ErrNoQuorum})
 		restart(c.servers[0], c.servers[1])
 		eventually(t, func() bool { return !errors.Is(lock.Unlock(t.Context()), redlock.ErrNoQuorum) }, "the nodes are back")
+		c.eventuallyEmpty()
 	})
 }
 

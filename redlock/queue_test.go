@@ -210,6 +210,7 @@ func TestLock_WaitsUntilAMajorityIsBackOrItsContextEnds(t *testing.T) {
 		c.servers[0].Start()
 		unlock(t, won(t, second))
 		c.servers[2].Start()
+		c.eventuallyEmpty()
 	})
 }
 

@@ -249,6 +249,7 @@ func TestTryLock_WinsDespiteALostReplyAndReleasesThere(t *testing.T) {
 		seen.waitForVotes(t, "acquire", "name", 3)
 		require.Equal(t, event.AnswerUnknown, seen.votesOn("acquire", "name")[1].Answer)
 		unlock(t, lock)
+		c.eventuallyEmpty()
 	})
 }
 
