@@ -68,7 +68,7 @@ func TestTryLock_LeavesTheKeyOfAnotherClientAlone(t *testing.T) {
 				locker := c.locker()
 				c.doFirst(theirs, "SET", "name", "theirs", "PX", long.Milliseconds())
 				_, err := locker.TryLock(t.Context(), "name")
-				c.refused(err, redlock.ErrTaken)
+				_ = c.refused(err, redlock.ErrTaken)
 				require.Equal(t, theirs, c.holding("name", "theirs"))
 				eventually(t, func() bool { return c.holding("name", "") == 2 }, "what was taken is given back")
 
@@ -217,7 +217,7 @@ func TestLock_DoesNotWaitForNodesThatAreClosed(t *testing.T) {
 		for _, waiter := range append(waiters, lockBeside(t.Context(), locker, "name"), lockBeside(t.Context(), locker, "free")) {
 			h := receive(t, waiter, "the end of a call")
 			require.Nil(t, h.lock)
-			c.refused(h.err, nodeerr.ErrClosed, redlock.ErrNoQuorum, not{redlock.ErrClosed})
+			_ = c.refused(h.err, nodeerr.ErrClosed, redlock.ErrNoQuorum, not{redlock.ErrClosed})
 		}
 	})
 }

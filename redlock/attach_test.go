@@ -127,7 +127,7 @@ func TestAttach_WithoutAMajorityOfAnswersTakesUpNothing(t *testing.T) {
 		thaw(c.processes...)
 		kill(c.servers[0], c.servers[1])
 		_, err := locker.Attach(t.Context(), "name", lock.Token())
-		c.refused(err, redlock.ErrNoQuorum)
+		_ = c.refused(err, redlock.ErrNoQuorum)
 		_ = lock.Unlock(t.Context())
 	})
 }

@@ -205,13 +205,13 @@ func TestQuorumError_NoReasonIsOutOfReachOfErrorsAs(t *testing.T) {
 	_, err := c.locker().Lock(briefly(t), "name")
 
 	requireIs(t, err, redlock.ErrNoQuorum, context.DeadlineExceeded)
-	as[*redlock.QuorumError](t, err)
+	_ = as[*redlock.QuorumError](t, err)
 	node := as[*redlock.NodeError](t, err)
 	require.Equal(t, c.servers[0].Addr(), node.Addr, "the first that did not say yes")
 	server := as[*nodeerr.ServerError](t, err)
 	require.Equal(t, "NOREPLICAS", server.Code)
-	as[*nodeerr.ConnectError](t, err)
-	as[net.Error](t, err)
+	_ = as[*nodeerr.ConnectError](t, err)
+	_ = as[net.Error](t, err)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
 

@@ -240,7 +240,7 @@ func TestLock_ThatItsContextEndsReturnsThatAndWhy(t *testing.T) {
 				if timeout < patient && errors.Is(err, redlock.ErrNoQuorum) {
 					continue
 				}
-				c.refused(err, redlock.ErrTaken)
+				_ = c.refused(err, redlock.ErrTaken)
 				break
 			}
 		})
@@ -363,7 +363,7 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 				lock, err := second.GiveUp(over(t))
 				require.Nil(t, lock)
 				requireWhole(t, err)
-				c.refused(err, redlock.ErrForeign, not{redlock.ErrTaken})
+				_ = c.refused(err, redlock.ErrForeign, not{redlock.ErrTaken})
 			})
 			t.Run("has the lock that was passed on to it", func(t *testing.T) {
 				t.Parallel()
@@ -403,7 +403,7 @@ func TestLock_ThatGivesUpWithItsTurnUnread(t *testing.T) {
 				unlock(t, lock)
 			} else {
 				requireWhole(t, err)
-				c.refused(err, context.Canceled)
+				_ = c.refused(err, context.Canceled)
 			}
 			won(t, third)
 		})

@@ -261,7 +261,7 @@ func TestUnlock_WhoseReplyIsLostIsUnknownAndDoneAllTheSame(t *testing.T) {
 		for _, armed := range lose {
 			armed.Store(true)
 		}
-		c.refused(lock.Unlock(t.Context()), redlock.ErrNoQuorum, nodeerr.ErrBroken)
+		_ = c.refused(lock.Unlock(t.Context()), redlock.ErrNoQuorum, nodeerr.ErrBroken)
 		c.eventuallyEmpty()
 		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
 	})
