@@ -51,12 +51,18 @@ func TestAutoExtend_LocksThatWaitForOthersAreRenewedInTheOrderInWhichTheyAreDue(
 func TestAutoExtend_ARenewalCanBeGivenUpFromWhenItIsCounted(t *testing.T) {
 	g := unanswered(t, clock.System())
 	h, r := renewed(g, "name", time.Hour), &g.renewals
-	h.of().(*holding).begun = h.Lock
-	ended := make(chan struct{})
+	begun, locked, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	h.of().(*holding).begun = func() {
+		close(begun)
+		<-locked
+	}
 	go func() {
 		defer close(ended)
 		r.renew(h)
 	}()
+	<-begun
+	h.Lock()
+	close(locked)
 	require.Eventually(t, func() bool {
 		stacks := make([]byte, 1<<20)
 		return waitsToRenew.Match(stacks[:runtime.Stack(stacks, true)])
