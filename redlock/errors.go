@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/quorumlock/quorumlock/internal/engine"
 	wrong "github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/redlock/event"
@@ -81,12 +82,9 @@ func (e *LockError) Error() string { return head(e.Op, e.Name) + text(e.Err) }
 // Unwrap returns Err.
 func (e *LockError) Unwrap() error { return e.Err }
 
-// maxNameBytes is how long a name may be, and a prefix.
-const maxNameBytes = 512
-
 // head is how the message of an error about a lock begins.
 func head(op, name string) string {
-	if len(name) > maxNameBytes {
+	if len(name) > engine.MaxName {
 		name = name[:32] + "..."
 	}
 	switch op {

@@ -17,6 +17,8 @@ const maxMetadataBytes = 256
 // in a [LockState] it is that of a key that never expires.
 const NoLimit time.Duration = math.MaxInt64
 
+const _ = uint64(NoLimit-engine.NoLimit) + uint64(engine.NoLimit-NoLimit) // or it does not compile: they are equal
+
 // LockOption changes one lock. A call returns [ErrInvalid] for an option that is out of range, or that it has no use for.
 type LockOption interface{ applyLock(*request) }
 
@@ -55,8 +57,8 @@ type request struct {
 
 // checkText refuses text that Redis accepts in a key but that is a mistake: too long, or with control characters.
 func checkText(what, text string) error {
-	if len(text) > maxNameBytes {
-		return invalid("the %s %.32q... has %d bytes: at most %d, since every command carries it", what, text, len(text), maxNameBytes)
+	if len(text) > engine.MaxName {
+		return invalid("the %s %.32q... has %d bytes: at most %d, since every command carries it", what, text, len(text), engine.MaxName)
 	}
 	for i, r := range text {
 		if unicode.IsControl(r) {

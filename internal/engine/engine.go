@@ -43,8 +43,9 @@ const (
 	Nothing = lock.Nothing
 )
 
-// DefaultKeep and MinKeep are for Config.Keep.
+// NoLimit is a duration without end. DefaultKeep and MinKeep are for Config.Keep.
 const (
+	NoLimit     = lock.NoLimit
 	DefaultKeep = form.DefaultKeep
 	MinKeep     = form.MinKeep
 )

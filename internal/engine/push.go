@@ -19,11 +19,11 @@ import (
 // other key.
 const holds = "holds"
 
-// MaxKey is the length of the longest key.
-const MaxKey = 1024
+// MaxName is how many bytes a name may have, and as many the prefix that makes it a key.
+const MaxName = 512
 
 const (
-	maxKeyLine = len("\n") + MaxKey
+	maxKeyLine = len("\n") + 2*MaxName
 	// maxMessage is the length of the longest message.
 	maxMessage = len(lock.Waits) + maxKeyLine + max(maxKeyLine, lock.MaxPeers*(len("\n")+token.OwnerChars))
 )
