@@ -59,7 +59,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	e := l.engine.Enter(req.key)
 	defer e.Unlock()
 	h := l.newHeld(&req)
-	handle := h.takenLocked(&h.first, e.AdoptLocked(h, token, number, lease, &h.first.want))
+	handle := h.takenLocked(e.AdoptLocked(h, token, number, lease, &h.first.want))
 	h.ArmLocked()
 	return handle, nil
 }

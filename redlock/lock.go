@@ -135,10 +135,9 @@ func (l *Locker) newHeld(req *request) *heldLock {
 // called returns the name, without the prefix.
 func (h *heldLock) called() string { return h.locker.nameOf(h.Name.Key()) }
 
-// takenLocked makes the lock that of a holder.
-func (h *heldLock) takenLocked(by *holder, hold quorum.Hold) *Lock {
-	l := h.locker
-	h.holder = by
+// takenLocked makes the handle of the present holder, who has just got the lock.
+func (h *heldLock) takenLocked(hold quorum.Hold) *Lock {
+	l, by := h.locker, h.holder
 	by.fence = h.Term.Fence()
 	by.lock = Lock{held: h, holder: by, hold: engine.Hold{Hold: hold}}
 	h.Awaited = !l.events.wants(kindEnds) && l.events.mayLog()

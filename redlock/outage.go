@@ -60,9 +60,6 @@ func (o *outages) limit(ctx context.Context, name string, max time.Duration) (li
 
 // ended records how a round that acquires has ended. It shows nothing about the nodes if it was given up before.
 func (o *outages) ended(r *engine.Round, name string, refusal *QuorumError) {
-	if !o.some.Load() {
-		return
-	}
 	answered, failed := 0, 0
 	for i := range r.Nodes() {
 		switch r.Answer(i) {

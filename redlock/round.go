@@ -57,7 +57,7 @@ func (l *Locker) beginLocked(e *engine.Entry, c *engine.Call, req *request) *acq
 func (l *Locker) wonLocked(e *engine.Entry, c *engine.Call, r *acquireRound, req request) *Lock {
 	h := l.newHeld(&req)
 	hold := e.WonLocked(&r.Acquire, c, h, &h.first.want)
-	handle := h.takenLocked(&h.first, hold)
+	handle := h.takenLocked(hold)
 	h.ArmLocked()
 	return handle
 }
@@ -101,7 +101,7 @@ func (p *report) Settled(r *engine.Round) {
 		p.split = p.op == event.OpAcquire && outcome == quorum.Denied && l.someYes(r)
 		p.refusal = l.refusal(p.op, p.name(r), reasons[p.op][outcome], r.Why)
 	}
-	if p.op == event.OpAcquire {
+	if p.op == event.OpAcquire && l.outages.some.Load() {
 		l.outages.ended(r, p.name(r), p.refusal)
 	}
 }
@@ -109,11 +109,12 @@ func (p *report) Settled(r *engine.Round) {
 // Report implements [engine.Caller].
 func (p *report) Report(r *engine.Round) {
 	e := &p.locker.events
-	ended := event.Round{Op: p.op, Name: p.name(r), Split: p.split}
+	ended := event.Round{Op: p.op, Split: p.split}
 	if p.refusal != nil {
 		ended.Err = p.refusal
 	}
 	if e.wants(kindRounds) || p.refusal != nil && e.logsRefusal(ended) {
+		ended.Name = p.name(r)
 		ended.Took, ended.At = p.took(r)
 		if grant := r.Grant(); p.refusal == nil && p.op != event.OpUnlock {
 			ended.Validity = grant.Deadline().Sub(grant.Start) - ended.Took

@@ -113,7 +113,7 @@ func (h *heldLock) passLocked(from *Lock, unlock *call) bool {
 	}
 	next := w.req.holder()
 	h.holder = &next
-	w.lock = h.takenLocked(&next, h.PassLocked(&from.hold, &next.want))
+	w.lock = h.takenLocked(h.PassLocked(&from.hold, &next.want))
 	h.GoOnLocked(w.req.Renewed)
 	w.waiting().last = nil
 	w.wake()

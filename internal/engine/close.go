@@ -70,17 +70,15 @@ func (g *Engine) EndFunction(h *Held, release func()) {
 // end ends what the nodes do for the Engine. Nobody waits any more, and no function runs. It may be called again.
 func (g *Engine) end() {
 	defer g.endOnce.Do(func() { close(g.ended) })
-	if g.listening.Load() { // from Close on that does not change
-		for _, n := range g.Nodes {
+	for _, n := range g.Nodes {
+		if g.listening.Load() { // from Close on that does not change
 			n.Unlisten(g)
 		}
-	}
-	g.names.close()
-	for _, n := range g.Nodes {
 		if g.reporter != nil { // nobody hears of it that the nodes are closed
 			n.Unreport(g.reporter)
 		}
 	}
+	g.names.close()
 	if g.Own {
 		var closing sync.WaitGroup // at the same time, since each may take its timeout
 		for _, n := range g.Nodes {

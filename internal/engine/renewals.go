@@ -112,7 +112,7 @@ func (r *renewals) next() *Held {
 
 // renew begins to renew a lock, unless its renewals end.
 func (r *renewals) renew(h *Held) {
-	if h.noticeOnly() || h.abandon() {
+	if !h.goesOn() {
 		return
 	}
 	g := r.engine
@@ -253,15 +253,21 @@ func (h *Held) AwaitLocked(now time.Time) {
 	h.AtLocked(now)
 }
 
-// noticeOnly looks whether a lock is over, if it is not renewed: it was due for that alone.
-func (h *Held) noticeOnly() bool {
+// goesOn reports whether a lock that is due is to be renewed. Otherwise it was due only so that its end is noticed, or its renewals end:
+// the Engine has been closed, and no function holds the lock.
+func (h *Held) goesOn() bool {
 	h.Lock()
 	defer h.Unlock()
-	if h.Term.Renewal != nil {
+	switch {
+	case h.Term.Renewal == nil:
+		if again := h.noticeLocked(); !again.IsZero() {
+			h.engine.renewals.schedule(h, again)
+		}
 		return false
-	}
-	if again := h.noticeLocked(); !again.IsZero() {
-		h.engine.renewals.schedule(h, again)
+	case h.engine.closing.Err() != nil && h.functions == 0:
+		h.AtLocked(h.Now())
+		h.stopRenewingLocked()
+		return false
 	}
 	return true
 }
@@ -272,19 +278,4 @@ func (h *Held) MostLocked(now time.Time, ttl time.Duration) time.Duration {
 		return ttl
 	}
 	return h.Term.Renewal.Most(now, ttl)
-}
-
-// abandon ends the renewals if the Engine has been closed, unless a function holds the lock. It returns true if they have ended.
-func (h *Held) abandon() bool {
-	if h.engine.closing.Err() == nil {
-		return false
-	}
-	h.Lock()
-	defer h.Unlock()
-	if h.functions > 0 {
-		return false
-	}
-	h.AtLocked(h.Now())
-	h.stopRenewingLocked()
-	return true
 }

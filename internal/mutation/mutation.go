@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Mutation weakens a rule: it rewrites one place of the source, in a build of its own.
@@ -28,23 +29,30 @@ func All() []Mutation {
 
 // Overlay writes the file with the mutation in it into dir, and returns what go build -overlay takes. Root is the root of the module.
 func (m Mutation) Overlay(root, dir string) (path string, err error) {
-	root, err = filepath.Abs(root)
-	if err != nil {
-		return "", err
-	}
-	original := filepath.Join(root, filepath.FromSlash(m.File))
-	source, err := os.ReadFile(original)
+	source, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(m.File)))
 	if err != nil {
 		return "", err
 	}
 	if n := bytes.Count(source, []byte(m.Was)); n != 1 {
 		return "", fmt.Errorf("%s: %q occurs %d times in %s, not once", m.Name, m.Was, n, m.File)
 	}
-	mutated, path := filepath.Join(dir, "mutated"+filepath.Ext(m.File)), filepath.Join(dir, "overlay.json")
-	paths, err := json.Marshal(map[string]any{"Replace": map[string]string{original: mutated}})
-	return path, errors.Join(
-		err,
-		os.WriteFile(mutated, bytes.Replace(source, []byte(m.Was), []byte(m.Is), 1), 0o600),
-		os.WriteFile(path, paths, 0o600),
-	)
+	return Overlay(root, dir, map[string][]byte{m.File: bytes.Replace(source, []byte(m.Was), []byte(m.Is), 1)})
+}
+
+// Overlay writes sources into dir, which take the place of files of the module, or are new to it, and returns what go build -overlay
+// takes. Their names are paths from root, the root of the module, with slashes.
+func Overlay(root, dir string, sources map[string][]byte) (path string, err error) {
+	root, err = filepath.Abs(root)
+	if err != nil {
+		return "", err
+	}
+	replace := map[string]string{}
+	for name, source := range sources {
+		written := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
+		replace[filepath.Join(root, filepath.FromSlash(name))] = written
+		err = errors.Join(err, os.WriteFile(written, source, 0o600))
+	}
+	paths, encoding := json.Marshal(map[string]any{"Replace": replace})
+	path = filepath.Join(dir, "overlay.json")
+	return path, errors.Join(err, encoding, os.WriteFile(path, paths, 0o600))
 }

@@ -1,7 +1,6 @@
 package stack_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/mutation"
 )
 
 // ranks are the mutexes of the library by the field that each is, and its place in the order in which they are taken (invariant 9 of
@@ -78,15 +79,8 @@ func unlock(m *sync.Mutex, rank int) {
 // to find it here.
 func TestStack_MutexesAreTakenInOneOrder(t *testing.T) {
 	t.Parallel()
-	root, err := filepath.Abs("../..")
-	require.NoError(t, err)
-	dir, replace := t.TempDir(), map[string]string{}
-	add := func(name, source string) {
-		path := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
-		require.NoError(t, os.WriteFile(path, []byte(source), 0o600))
-		replace[filepath.Join(root, name)] = path
-	}
-	found := 0
+	const root = "../.."
+	sources := map[string][]byte{}
 	for _, folder := range []string{"clock", "redlock", "internal/engine", "internal/lock", "internal/form", "internal/quorum", "internal/wire", "internal/node"} {
 		names, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
 		require.NoError(t, err)
@@ -97,24 +91,22 @@ func TestStack_MutexesAreTakenInOneOrder(t *testing.T) {
 			if strings.HasSuffix(name, "_test.go") || !mutex.Match(source) {
 				continue
 			}
-			found++
 			require.Contains(t, ranks, name, "a mutex that has no place in the order")
 			text := mutex.ReplaceAllString(string(source), fmt.Sprintf("\t${1}ranked.Rank%d", ranks[name]))
 			head, rest, ok := strings.Cut(text, "\t\"sync\"\n")
 			require.True(t, ok, name)
-			add(name, head+"\t\"sync\"\n\t\"github.com/quorumlock/quorumlock/internal/ranked\"\n"+rest+"\nvar _ sync.Mutex\n")
+			sources[name] = []byte(head + "\t\"sync\"\n\t\"github.com/quorumlock/quorumlock/internal/ranked\"\n" + rest + "\nvar _ sync.Mutex\n")
 		}
 	}
-	require.Len(t, ranks, found)
+	require.Len(t, ranks, len(sources))
 	source := ranked
 	for rank := 1; rank <= 5; rank++ {
 		source += fmt.Sprintf("\ntype Rank%[1]d struct{ m sync.Mutex }\n\nfunc (m *Rank%[1]d) Lock() { lock(&m.m, %[1]d) }\n\nfunc (m *Rank%[1]d) Unlock() { unlock(&m.m, %[1]d) }\n", rank)
 	}
-	add("internal/ranked/ranked.go", source)
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	sources["internal/ranked/ranked.go"] = []byte(source)
+	overlay, err := mutation.Overlay(root, t.TempDir(), sources)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-run", "NoPlanBreaksAPromise", ".", "-seeds", "150")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-overlay", overlay, "-run", "NoPlanBreaksAPromise", ".", "-seeds", "150")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }
