@@ -116,7 +116,7 @@ func (l *Locker) take(
 
 // acquire runs one round.
 func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
-	c := engine.Call{Want: &req.Want, Block: req.block}
+	c := engine.Call{Want: &req.Want, Metadata: req.metadata, Block: req.block}
 	e := l.engine.Enter(req.key)
 	r := l.beginLocked(e, &c, &req)
 	e.Unlock()

@@ -28,10 +28,10 @@ func (c *config) request(name string, opts []LockOption) (r request, err error) 
 		return r, invalid("the name %q: the key %q is that of a counter of fencing tokens, not of a lock", name, r.key)
 	case r.given&givenOwner != 0 && r.owner == "":
 		return r, invalid("Owner: the id is empty")
-	case len(r.Metadata) > maxMetadataBytes:
-		return r, invalid("Metadata(%.32q...): %d bytes, at most %d", r.Metadata, len(r.Metadata), maxMetadataBytes)
-	case strings.Contains(r.Metadata, "|"):
-		return r, invalid("Metadata(%q): must not contain |, which separates the fencing token", r.Metadata)
+	case len(r.metadata) > maxMetadataBytes:
+		return r, invalid("Metadata(%.32q...): %d bytes, at most %d", r.metadata, len(r.metadata), maxMetadataBytes)
+	case strings.Contains(r.metadata, "|"):
+		return r, invalid("Metadata(%q): must not contain |, which separates the fencing token", r.metadata)
 	case r.maxWait < 0:
 		return r, invalid("MaxWait(%s): must not be below zero", r.maxWait)
 	case r.maxOutage < 0:
@@ -40,14 +40,14 @@ func (c *config) request(name string, opts []LockOption) (r request, err error) 
 		return r, invalid("MaxHold(%s) without AutoExtend: the lock ends at its TTL anyway", r.MaxHold)
 	case r.Renewed && r.MaxHold < r.TTL:
 		return r, invalid("MaxHold(%s): below the TTL, %s", r.MaxHold, r.TTL)
-	case r.source != nil && r.given&givenMetadata != 0 && r.Metadata != "":
-		return r, invalid("Metadata(%q): a token of a TokenSource has none", r.Metadata)
+	case r.source != nil && r.given&givenMetadata != 0 && r.metadata != "":
+		return r, invalid("Metadata(%q): a token of a TokenSource has none", r.metadata)
 	}
 	if !r.Renewed {
 		r.MaxHold = NoLimit
 	}
 	r.OwnToken = r.source != nil
-	return r, cmp.Or(checkText("name", name), checkText("owner id", r.owner), checkText("metadata", r.Metadata))
+	return r, cmp.Or(checkText("name", name), checkText("owner id", r.owner), checkText("metadata", r.metadata))
 }
 
 // with returns the request with options applied. It is on the heap then, as the options are given its address.

@@ -45,7 +45,7 @@ func (l *Locker) acquired(op event.Op, try bool, req request, lock *Lock, err er
 		l.events.emitEnd(c, e)
 	}
 	if !e.Reentered && l.events.wants(kindEnds) {
-		by.beginLocked()
+		h.beginLocked(by)
 		h.AwaitLocked(now)
 	}
 }

@@ -115,11 +115,13 @@ type heldLock struct {
 // holder is a call of the program that has got the lock, and the handles that belong to it. All are under the mutex of the lock.
 type holder struct {
 	want  engine.Want
-	owner string     // see Owner
-	call  *call      // that took it; nil if nobody wants its number
-	lock  Lock       // the handle that came with it; Reentrant makes others
-	fence uint64     // 0 without fencing
-	since *time.Time // that its end is to be reported: from its event.Acquire on, until its event.End; nil if nobody wants to know
+	owner string // see Owner
+	call  *call  // that took it; nil if nobody wants its number
+	lock  Lock   // the handle that came with it; Reentrant makes others
+	fence uint64 // 0 without fencing
+	// since is when it was acquired, from its event.Acquire on until its event.End, after the events began; 0 if nobody wants to know of
+	// its end.
+	since time.Duration
 }
 
 // holder makes the holder who has what was asked for.
@@ -140,9 +142,8 @@ func (h *heldLock) takenLocked(hold quorum.Hold) *Lock {
 	l, by := h.locker, h.holder
 	by.fence = h.Term.Fence()
 	by.lock = Lock{held: h, holder: by, hold: engine.Hold{Hold: hold}}
-	h.Awaited = !l.events.wants(kindEnds) && l.events.mayLog()
-	if h.Awaited {
-		by.beginLocked()
+	if !l.events.wants(kindEnds) && l.events.mayLog() {
+		h.beginLocked(by)
 	}
 	return &by.lock
 }
@@ -150,23 +151,23 @@ func (h *heldLock) takenLocked(hold quorum.Hold) *Lock {
 // Ended implements [engine.Holding].
 func (h *heldLock) Ended(how quorum.Ending) { h.endedLocked(event.End{Err: endings[how]}, nil) }
 
+// Awaited implements [engine.Holding].
+func (h *heldLock) Awaited() bool { return h.holder.since > 0 }
+
 // beginLocked has the end of the lock reported for a holder.
-func (by *holder) beginLocked() {
-	now := time.Now()
-	by.since = &now
-}
+func (h *heldLock) beginLocked(by *holder) { by.since = max(1, time.Since(h.locker.events.began)) }
 
 // endedLocked reports the end of the lock for the present holder, once, and after its event.Acquire: by a call, or now. The log is only
 // about a loss.
 func (h *heldLock) endedLocked(e event.End, by *call) {
-	since := h.holder.since
-	if since == nil {
+	if !h.Awaited() {
 		return
 	}
-	h.holder.since = nil
-	e.Name, e.Start, e.Held = h.called(), *since, time.Since(*since)
+	start := h.locker.events.began.Add(h.holder.since)
+	h.holder.since = 0
+	e.Name, e.Start, e.Held = h.called(), start, time.Since(start)
 	if by != nil {
-		e.Held = by.start.Sub(*since)
+		e.Held = by.start.Sub(start)
 	}
 	if c := h.holder.call; c != nil {
 		e.Context, e.Call = c.ctx, c.id

@@ -85,7 +85,7 @@ func Owner(id string) LockOption {
 // Metadata stores a text with the lock for [Locker.Inspect] to show, for example who holds it and what for. The text becomes
 // part of the token, and so of every command. It has at most 256 bytes, no | and no control characters. There is none by default.
 func Metadata(text string) DefaultOption {
-	return defaultOption(func(r *request) { r.Metadata, r.given = text, r.given|givenMetadata })
+	return defaultOption(func(r *request) { r.metadata, r.given = text, r.given|givenMetadata })
 }
 
 // TokenSource sets the function that makes tokens, for callers that choose them. The default, also if source is nil, is a random

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -68,6 +69,7 @@ type observing struct {
 type events struct {
 	observers []observing
 	wanted    kinds // by any of them
+	began     time.Time
 	lines
 
 	mu      sync.Mutex
@@ -78,7 +80,7 @@ type events struct {
 }
 
 func (e *events) begin(observers []observing, logger *slog.Logger) {
-	e.observers, e.logger = observers, logger
+	e.observers, e.logger, e.began = observers, logger, time.Now()
 	for _, o := range e.observers {
 		e.wanted |= o.kinds
 	}
@@ -139,9 +141,10 @@ func (e *events) emitLocked(what event.Event) {
 	}
 }
 
-// deliver passes on events until there are none.
+// deliver passes on events until there are none. It lets other goroutines go first, as what they report together costs less.
 func (e *events) deliver() {
 	for {
+		runtime.Gosched()
 		e.mu.Lock()
 		if len(e.waiting) == 0 {
 			close(e.drained)

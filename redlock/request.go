@@ -44,6 +44,7 @@ type request struct {
 	name string
 	key  string
 	engine.Want
+	metadata  string
 	maxWait   time.Duration
 	maxOutage time.Duration
 	reentrant bool

@@ -42,7 +42,7 @@ func (l *Locker) beginLocked(e *engine.Entry, c *engine.Call, req *request) *acq
 	if req.token != nil {
 		value = *req.token
 	} else {
-		value = token.WithMetadata(token.Random(l.engine.Self), req.Metadata)
+		value = token.WithMetadata(token.Random(l.engine.Self), req.metadata)
 	}
 	r := &acquireRound{report: report{locker: l, op: event.OpAcquire}}
 	if req.call != nil {

@@ -43,7 +43,7 @@ func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
 // join has a call wait.
 func (l *Locker) join(ctx context.Context, req request) *waiter {
 	w := &waiter{locker: l, ctx: ctx, since: l.engine.Clock.Now(), req: req, woken: make(chan struct{}, 1)}
-	w.Call = engine.Call{Want: &w.req.Want, Of: w}
+	w.Call = engine.Call{Want: &w.req.Want, Metadata: w.req.metadata, Of: w}
 	w.entry = l.engine.Enter(req.key)
 	if w.entry.Waiters == nil {
 		w.entry.Waiters = new(waiting)

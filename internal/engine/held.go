@@ -15,18 +15,20 @@ import (
 // under the mutex of the entry.
 type Held struct {
 	*Entry
-	Term    lock.Term // which the program may ask; what it does goes through the Held. Its receiver is the Holding
-	Awaited bool      // somebody is to be told of the end: a renewal that ends leaves it to a timer to notice that
+	Term lock.Term // which the program may ask; what it does goes through the Held. Its receiver is the Holding
 
-	functions int32 // of Do, that hold it
-	due       due   // of the next renewal
-	over      *over // made when somebody asks for it
+	functions int32         // of Do, that hold it
+	place     int32         // 1 + its index in dueLocks; 0 if it is not there. It is under the mutex of renewals
+	due       time.Duration // of the next renewal, since the renewals began. It is under the mutex of renewals
+	over      *over         // made when somebody asks for it
 }
 
 // Holding is what the program has of a Held.
 type Holding interface {
 	wire.Receiver
 	base() *Held
+	// Awaited reports whether somebody is to be told of the end: a renewal that ends leaves it to a timer to notice that.
+	Awaited() bool
 	// Ended takes it that the lock is over, and not by a release. The caller has the mutex. It may be called again.
 	Ended(how quorum.Ending)
 	// NewRenewal returns a round that [Held.Prepare] has made. The caller has no mutex.
@@ -183,10 +185,4 @@ func (h *Held) cleanUpLocked() {
 func (h *Held) overLocked() {
 	h.AtLocked(h.Now())
 	h.cleanUpLocked()
-}
-
-// due is when a lock is to be renewed. It is under the mutex of renewals.
-type due struct {
-	at    time.Duration // since the renewals began
-	place int           // 1 + its index in dueLocks; 0 if it is not there
 }

@@ -32,9 +32,9 @@ type renewals struct {
 func (r *renewals) schedule(h *Held, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h.due.at = at.Sub(r.epoch)
-	if h.due.place > 0 {
-		heap.Fix(&r.locks, h.due.place-1)
+	h.due = at.Sub(r.epoch)
+	if h.place > 0 {
+		heap.Fix(&r.locks, int(h.place)-1)
 	} else {
 		heap.Push(&r.locks, h)
 	}
@@ -45,8 +45,8 @@ func (r *renewals) schedule(h *Held, at time.Time) {
 func (r *renewals) cancel(h *Held) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h.due.place > 0 {
-		heap.Remove(&r.locks, h.due.place-1)
+	if h.place > 0 {
+		heap.Remove(&r.locks, int(h.place)-1)
 		r.armLocked()
 	}
 }
@@ -73,7 +73,7 @@ func (r *renewals) armLocked() {
 }
 
 // first returns when the first of the locks is due.
-func (r *renewals) first() time.Time { return r.epoch.Add(r.locks[0].due.at) }
+func (r *renewals) first() time.Time { return r.epoch.Add(r.locks[0].due) }
 
 // fire begins the renewals that are due. It does not block, because package clocktest runs timers one after the other.
 func (r *renewals) fire() {
@@ -173,22 +173,22 @@ type dueLocks []*Held
 
 func (d dueLocks) Len() int { return len(d) }
 
-func (d dueLocks) Less(i, j int) bool { return d[i].due.at < d[j].due.at }
+func (d dueLocks) Less(i, j int) bool { return d[i].due < d[j].due }
 
 func (d dueLocks) Swap(i, j int) {
 	d[i], d[j] = d[j], d[i]
-	d[i].due.place, d[j].due.place = i+1, j+1
+	d[i].place, d[j].place = int32(i+1), int32(j+1)
 }
 
 func (d *dueLocks) Push(h any) {
 	*d = append(*d, h.(*Held))
-	(*d)[len(*d)-1].due.place = len(*d)
+	(*d)[len(*d)-1].place = int32(len(*d))
 }
 
 func (d *dueLocks) Pop() any {
 	last := len(*d) - 1
 	h := (*d)[last]
-	h.due.place = 0
+	h.place = 0
 	(*d)[last] = nil
 	*d = (*d)[:last]
 	return h
@@ -216,7 +216,7 @@ func (h *Held) stopRenewingLocked() {
 	renewed := h.Term.Renewal != nil
 	h.Term.Renewal = nil
 	h.Term.Tracked = false
-	if renewed && h.Awaited && h.Term.At(h.Now()) == quorum.Held {
+	if renewed && h.of().Awaited() && h.Term.At(h.Now()) == quorum.Held {
 		h.engine.renewals.schedule(h, h.Term.Deadline()) // no renewal will notice its end
 	} else {
 		h.engine.renewals.cancel(h)
@@ -235,7 +235,7 @@ func (h *Held) ArmLocked() {
 		case h.AtLocked(now) != quorum.Held:
 			h.Term.Tracked = false
 			return
-		case !h.Term.Tracked && !h.Awaited:
+		case !h.Term.Tracked && !h.of().Awaited():
 			return
 		}
 		due = now.Add(h.Term.Remaining(now)) // MaxHold: its end is awaited
@@ -245,7 +245,6 @@ func (h *Held) ArmLocked() {
 
 // AwaitLocked has the end of the lock noticed, though nobody asks how it stands.
 func (h *Held) AwaitLocked(now time.Time) {
-	h.Awaited = true
 	if h.Term.Renewal == nil && h.over == nil {
 		h.engine.renewals.schedule(h, h.Term.Deadline())
 	}

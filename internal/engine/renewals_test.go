@@ -100,6 +100,8 @@ type holding struct {
 	begun func() // when a renewal begins
 }
 
+func (h *holding) Awaited() bool { return false }
+
 func (h *holding) Ended(quorum.Ending) {}
 
 func (h *holding) NewRenewal() *Extend {

@@ -82,17 +82,17 @@ const (
 
 // Call is a call that takes the lock.
 type Call struct {
-	Want  *Want
-	Block uint64 // how many numbers to reserve, unless it waits; 0 is one
-	Of    any    // who calls
-	waits bool
+	Want     *Want
+	Metadata string // in its tokens
+	Block    uint64 // how many numbers to reserve, unless it waits; 0 is one
+	Of       any    // who calls
+	waits    bool
 }
 
 // Want is what a holder asks for.
 type Want struct {
 	TTL, Grace time.Duration
 	MaxHold    time.Duration // limits the renewals; NoLimit: nothing does
-	Metadata   string        // in the token
 	Renewed    bool          // the lock is renewed while the holder has it
 	OwnToken   bool          // the holder makes the token
 }

@@ -51,7 +51,7 @@ func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, t *Term, to wire.Re
 		}
 		f.Won(now, a.Ask, mark.Number)
 	}
-	t.begin(n, mark, w, a.votes.Lease(&a.votes), a.Ask.Block, to)
+	t.begin(n, mark, w, a.votes.Lease(), a.Ask.Block, to)
 	if !c.waits {
 		n.tries--
 		return acts

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/token"
 )
 
 // Next returns the call that a lock may be passed on to, by who gives up the hold from: the first, if no round is under way for it, and
@@ -14,7 +15,7 @@ func (n *Name) Next(t *Term, from *quorum.Hold) *Call {
 	if q == nil || q.trying || len(q.calls) == 0 {
 		return nil
 	}
-	if now := n.rules.Clock.Now(); q.keptLong(now) || !t.mayPass(now, from, q.calls[0].Want) {
+	if now := n.rules.Clock.Now(); q.keptLong(now) || !t.mayPass(now, from, q.calls[0]) {
 		return nil
 	}
 	return q.calls[0]
@@ -41,18 +42,18 @@ func (n *Name) Pass(acts []Act, t *Term, from *quorum.Hold, to *Want) ([]Act, qu
 	return q.next(acts, now), hold
 }
 
-// mayPass reports whether the lock may be passed on, by who gives up the hold from, to one who wants it so: it has to be as good as
+// mayPass reports whether the lock may be passed on, by who gives up the hold from, to a call: it has to be as good as
 // one that the nodes have just granted for that.
-func (t *Term) mayPass(now time.Time, from *quorum.Hold, to *Want) bool {
-	switch by := t.holder; {
+func (t *Term) mayPass(now time.Time, from *quorum.Hold, to *Call) bool {
+	switch want := to.Want; {
 	case t.handoff == nil, from.Ended() || !from.Current() || t.Holds() > 1:
 		return false
-	case to.Metadata != by.Metadata || to.Grace != by.Grace || to.OwnToken:
+	case to.Metadata != token.Metadata(t.token) || want.Grace != t.holder.Grace || want.OwnToken:
 		return false
-	case to.MaxHold != NoLimit && t.MayLast().After(now.Add(to.MaxHold)):
+	case want.MaxHold != NoLimit && t.MayLast().After(now.Add(want.MaxHold)):
 		return false
 	}
-	return t.handoff.May(now, to.TTL)
+	return t.handoff.May(now, to.Want.TTL)
 }
 
 // pass passes the lock on, and returns the hold of the next holder.

@@ -249,7 +249,7 @@ func (n *Name) Holder() (owner, metadata string) {
 		return "", ""
 	}
 	if q.holder != nil && q.holder.At(n.rules.Clock.Now()) == quorum.Held {
-		return n.rules.Self, q.holder.holder.Metadata
+		return n.rules.Self, token.Metadata(q.holder.token)
 	}
 	for i := range q.nodes {
 		if seen := &q.nodes[i]; seen.Held {

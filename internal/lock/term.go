@@ -21,10 +21,10 @@ type Term struct {
 	to           wire.Receiver
 	handoff      *quorum.Handoff // nil: the lock is not passed on, and has one number at most
 	token        string
-	number       uint64        // that the nodes hold with the token; 0: a lock without
-	holder       *Want         // what the present one wants
-	extensions   *Extend       // the one that is under way; each knows the one that comes when it has ended
-	observations []observation // the last of each node; nil before the first
+	number       uint64              // that the nodes hold with the token; 0: a lock without
+	holder       *Want               // what the present one wants
+	extensions   *Extend             // the one that is under way; each knows the one that comes when it has ended
+	observations map[int]observation // the last of each node that has one
 }
 
 // begin takes up what the nodes have granted to a holder. The lock owns a block of numbers.
@@ -115,10 +115,10 @@ func (t *Term) Changed(acts []Act, node int) []Act {
 
 func (t *Term) observe(acts []Act, node int) []Act {
 	if t.observations == nil {
-		t.observations = make([]observation, t.Nodes())
+		t.observations = map[int]observation{}
 	}
-	o := &t.observations[node]
-	o.serial, o.ended = o.serial+1, false
+	o := observation{serial: t.observations[node].serial + 1}
+	t.observations[node] = o
 	cmd := t.name.rules.Form.Observe(t.name.key)
 	cmd.WantsLate = true
 	return append(acts, Act{Command: cmd, Tag: wire.Tag{What: Observe, Serial: o.serial, Node: uint16(node)}, To: t.to})
@@ -128,9 +128,9 @@ func (t *Term) observe(acts []Act, node int) []Act {
 func (t *Term) Answered(acts []Act, tag wire.Tag, reply wire.Reply) []Act {
 	rules, node := t.name.rules, int(tag.Node)
 	clock, answer := rules.Clock, rules.Form.Seen(reply).Holds(t.token)
-	switch o := &t.observations[node]; {
+	switch o := t.observations[node]; {
 	case tag.Serial == o.serial && !o.ended:
-		o.ended = true
+		t.observations[node] = observation{o.serial, true}
 		t.Observed(clock, node, answer)
 	case reply.Late && t.Late(clock, node, answer):
 		acts = t.observe(acts, node)

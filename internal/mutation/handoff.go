@@ -11,7 +11,7 @@ var handoffMutations = []Mutation{
 	{"passed-for-longer", "a lock is not passed on to somebody who asks for a longer TTL",
 		"internal/quorum/handoff.go", "ttl > h.ttl || ", ""},
 	{"passed-with-another-grace", "a lock is not passed on to somebody who asks for another grace",
-		"internal/lock/pass.go", " || to.Grace != by.Grace", ""},
+		"internal/lock/pass.go", " || want.Grace != t.holder.Grace", ""},
 	{"passed-extended", "a lock is not passed on with a longer TTL than was asked for",
 		"internal/quorum/handoff.go", " || h.lease.longest > h.ttl", ""},
 	{"number-for-two", "each holder has its own fencing token",

@@ -63,10 +63,10 @@ func (a *Acquire) Stop(Clock) Actions {
 	return actions
 }
 
-// Lease begins the lease of a round that is won. votes are those of this round.
-func (a *Acquire) Lease(votes Votes) Lease {
+// Lease begins the lease of a round that is won, whose further votes it looks at.
+func (a *Acquire) Lease() Lease {
 	l := NewLease(len(a.ballots), a.grant)
-	l.votes = votes
+	l.votes = a
 	return *l
 }
 

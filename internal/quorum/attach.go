@@ -50,6 +50,6 @@ func (a *Attach) Fence() uint64 { return a.fence }
 // as far as the caller knows.
 func (a *Attach) Lease(longest time.Duration) Lease {
 	l := NewLease(len(a.ballots), a.grant)
-	l.everywhere, l.longest = true, max(l.longest, longest)
+	l.extensions, l.longest = 1, max(l.longest, longest)
 	return *l
 }

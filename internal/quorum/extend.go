@@ -20,9 +20,8 @@ type Extend struct {
 // on, because it could re-create a key that has lapsed: a node that is not asked counts as Unsent. A lease has one extension at a
 // time: the next begins when the outcome of the one before has been reported. All their events are serialised.
 func (e *Extend) Begin(lease *Lease, grant Grant) *Extend {
-	lease.everywhere = true
 	lease.try(grant)
-	e.begin(lease.nodes)
+	e.begin(lease.Nodes())
 	e.lease, e.grant, e.number = lease, grant, lease.extending()
 	return e
 }

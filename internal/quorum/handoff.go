@@ -28,7 +28,7 @@ func NewHandoff(lease *Lease, most time.Duration, fence, block uint64) *Handoff 
 	if fence > 0 && block > 1 {
 		h.fence -= block - 1
 	}
-	if lease.everywhere { // somebody else had it
+	if lease.extended() { // somebody else had it
 		h.Know()
 	}
 	return h

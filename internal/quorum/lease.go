@@ -13,33 +13,26 @@ const (
 	Expired                // its deadline went by
 )
 
-// Votes tells what the nodes have answered to an acquire. It may be asked concurrently with events of its machine.
-type Votes interface {
-	Holds(node int) bool   // see [Acquire.Holds]
-	Reached(node int) bool // the acquire may have arrived there
-}
-
 // Lease is what a won round grants to the holder: a deadline until which nobody else can hold the lock, as long as the
 // clocks keep within the drift bound. With a grace the deadline comes that much earlier, and the keys stay: nobody else can
 // hold the lock during the grace.
 type Lease struct {
-	nodes      int
-	votes      Votes // that won it, until every key is known; nil: every node may hold the key, and counts
+	votes      *Acquire // the round that won it, until every key is known; nil: every node may hold the key, and counts
 	grant      Grant
 	longest    time.Duration
 	mayLast    time.Time // some node may keep the key until then, as far as that was asked for
 	keys       []watched // nil until the first extension or observation
-	extensions int32     // how many have been begun
+	extensions int32     // how many have been begun; one before a lock is attached, as others may have extended it
+	holder     int32     // the number of the present holder: how many have passed the lock on
+	holds      int32     // how many times the present one holds it: once, and once more for each reentry
+	nodes      uint16
 	ending     Ending
 	cleanedUp  bool
-	everywhere bool  // any node may hold the key: an extension has been begun, or the lock was attached
-	holder     int32 // the number of the present holder: how many have passed the lock on
-	holds      int32 // how many times the present one holds it: once, and once more for each reentry
 }
 
 // NewLease begins the lease that a won round over n nodes granted.
 func NewLease(n int, grant Grant) *Lease {
-	l := &Lease{nodes: n, grant: grant, holds: 1}
+	l := &Lease{nodes: uint16(n), grant: grant, holds: 1}
 	l.try(grant)
 	return l
 }
@@ -48,15 +41,18 @@ func NewLease(n int, grant Grant) *Lease {
 func (l *Lease) Start() time.Time { return l.grant.Start }
 
 // Nodes returns over how many nodes the lock was taken.
-func (l *Lease) Nodes() int { return l.nodes }
+func (l *Lease) Nodes() int { return int(l.nodes) }
 
 // Deadline returns the instant from which the lock must not be relied on.
 func (l *Lease) Deadline() time.Time { return l.grant.Deadline() }
 
 // Reached reports whether a node may hold the key: the acquire or an extension may have arrived there, or that is not known.
 func (l *Lease) Reached(node int) bool {
-	return l.everywhere || l.votes == nil || l.votes.Reached(node)
+	return l.extended() || l.votes == nil || l.votes.Reached(node)
 }
+
+// extended reports whether an extension may have given the key to any node.
+func (l *Lease) extended() bool { return l.extensions > 0 }
 
 // Ask returns the grant to ask for in an extension that begins now.
 func (l *Lease) Ask(now time.Time, ttl time.Duration) Grant {

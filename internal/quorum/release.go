@@ -18,10 +18,10 @@ type Release struct {
 
 // Begin begins the release of a lock, in place. The shell sends the command to each node that may hold the key ([Lease.Reached]).
 func (r *Release) Begin(lease *Lease, now time.Time) *Release {
-	r.begin(lease.nodes)
+	r.begin(lease.Nodes())
 	r.lease = lease
-	r.late = lease.ending == Lost || lease.ending == Expired && lease.everywhere && !lease.Exclusive(now)
-	for i := range lease.nodes {
+	r.late = lease.ending == Lost || lease.ending == Expired && lease.extended() && !lease.Exclusive(now)
+	for i := range lease.Nodes() {
 		if !lease.Reached(i) {
 			r.count(i, No, "")
 		}

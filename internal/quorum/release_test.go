@@ -72,7 +72,7 @@ func wonWith(n int, nodes ...int) *quorum.Lease {
 		}
 		a.Vote(instant(start), node, answer, "")
 	}
-	lease := a.Lease(a)
+	lease := a.Lease()
 	return &lease
 }
 

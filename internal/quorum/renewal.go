@@ -6,7 +6,7 @@ import "time"
 type Renewal struct {
 	lease *Lease
 	ttl   time.Duration // what is asked for each time
-	until time.Time     // the lock is over then at the latest; zero means no limit
+	until *time.Time    // the lock is over then at the latest; nil means no limit
 	due   time.Time
 	extra bool // the next renewal is one that Sooner has brought forward
 	spent bool // the last one was
@@ -32,7 +32,8 @@ func NewRenewal(lease *Lease, from time.Time, ttl, maxHold time.Duration) *Renew
 		r.due = first
 	}
 	if maxHold > 0 {
-		r.until = from.Add(maxHold)
+		until := from.Add(maxHold)
+		r.until = &until
 	}
 	return r
 }
@@ -50,7 +51,7 @@ func (r *Renewal) plan() {
 // Next returns when the lease is to be renewed next. It returns false if that is never, because the lease is over
 // or may not last longer.
 func (r *Renewal) Next(now time.Time) (due time.Time, ok bool) {
-	if r.lease.At(now) != Held || !r.until.IsZero() && r.until.Sub(r.lease.Kept()) < time.Millisecond {
+	if r.lease.At(now) != Held || r.until != nil && r.until.Sub(r.lease.Kept()) < time.Millisecond {
 		return time.Time{}, false
 	}
 	return r.due, true
@@ -67,7 +68,8 @@ func (r *Renewal) Grant(now time.Time) (Grant, bool) {
 	case r.extra, g.Deadline().After(r.lease.Deadline()):
 		return g, true
 	case g.TTL < r.ttl:
-		r.until = r.lease.Kept() // no renewal can make it longer
+		kept := r.lease.Kept()
+		r.until = &kept // no renewal can make it longer
 	default:
 		r.plan() // as of yet
 	}
@@ -76,7 +78,7 @@ func (r *Renewal) Grant(now time.Time) (Grant, bool) {
 
 // Most returns how much of a TTL may be asked for at an instant; 0 means nothing.
 func (r *Renewal) Most(now time.Time, ttl time.Duration) time.Duration {
-	if r.until.IsZero() {
+	if r.until == nil {
 		return ttl
 	}
 	return max(0, min(ttl, r.until.Sub(now)).Truncate(time.Millisecond))

@@ -71,7 +71,7 @@ func (l *Lease) uncounted() bool {
 
 func (l *Lease) watch() []watched {
 	if l.keys == nil {
-		l.keys = make([]watched, l.nodes)
+		l.keys = make([]watched, l.Nodes())
 	}
 	return l.keys
 }
@@ -132,10 +132,10 @@ func (l *Lease) shown(clock Clock, node int, answer Answer) {
 			known++
 		}
 	}
-	if known == l.nodes {
+	if known == l.Nodes() {
 		l.votes = nil
 	}
-	if held < Majority(l.nodes) {
+	if held < Majority(l.Nodes()) {
 		l.End(clock.Now(), Lost)
 	}
 }

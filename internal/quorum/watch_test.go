@@ -329,7 +329,7 @@ func TestLease_ANodeThatHasNotAnsweredTheAcquireCountsWhenALaterExtensionIsConfi
 			if answered {
 				a.Vote(instant(start), 2, quorum.Yes, "")
 			}
-			lease := a.Lease(a)
+			lease := a.Lease()
 			return &lease
 		}
 		outcome := map[bool]quorum.Outcome{false: quorum.Denied, true: quorum.Done}[answered]
