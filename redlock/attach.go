@@ -113,7 +113,7 @@ func (l *Lock) detach() (under *engine.Round, err error) {
 	if h.Term.Holds() > 1 {
 		return nil, invalid("other handles hold the lock too")
 	}
-	if under := h.ExtendingLocked(); under != nil {
+	if under, is := h.Term.Extending().(*engine.Round); is {
 		return under, nil
 	}
 	h.endedLocked(event.End{Err: ErrReleased, Detached: true}, nil)

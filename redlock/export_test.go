@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/form"
@@ -44,11 +45,21 @@ func (l *Locker) Parse(value string) (token string, fence uint64, owner, metadat
 	return seen.Token, seen.Number, tokens.Owner(seen.Token), tokens.Metadata(seen.Token)
 }
 
-// Entries returns how many names a Locker remembers.
-func Entries(l *Locker) int { return l.engine.Names() }
+// Remembers reports whether a Locker remembers a name.
+func Remembers(l *Locker, key string) bool {
+	e := l.engine.Find(key)
+	if e != nil {
+		e.Unlock()
+	}
+	return e != nil
+}
 
-// DiscardIdle makes a Locker forget the names that it need not remember.
-func DiscardIdle(l *Locker) { l.engine.DiscardIdle() }
+// DiscardIdle makes a Locker forget the names that it need not remember, as many others come.
+func DiscardIdle(l *Locker) {
+	for i := range 4096 {
+		l.engine.Enter(fmt.Sprint("idle-", i)).Unlock()
+	}
+}
 
 // Waiting returns how many calls wait for a key.
 func Waiting(l *Locker, key string) int {

@@ -25,8 +25,8 @@ func (l *Locker) held(ctx context.Context, req request) (*heldLock, *holder) {
 		return nil, nil
 	}
 	defer e.Unlock()
-	for held := range e.EachHeldLocked {
-		if h := held.(*heldLock); h.holder.owner == req.owner && h.AtLocked(h.Now()) == quorum.Held {
+	for t := range e.Name.Terms {
+		if h := t.To().(*heldLock); h.holder.owner == req.owner && h.AtLocked(h.Now()) == quorum.Held {
 			return h, h.holder
 		}
 	}
@@ -52,7 +52,7 @@ func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
 	}
 	now := h.Now()
 	hold, entered := h.Term.Enter(now)
-	ttl := h.MostLocked(now, least)
+	ttl := h.Term.Renewal.Most(now, least)
 	h.Unlock()
 	if !entered { // it has ended meanwhile
 		return nil, nil

@@ -124,8 +124,8 @@ func (p *report) Report(r *engine.Round) {
 	if p.op == event.OpUnlock && (e.wants(kindEnds) || r.Outcome() == quorum.Denied) { // else nobody wants to know
 		p.held.released(r.Outcome(), p.call)
 	}
-	if before, ok := r.Renewal(); ok && p.call != nil {
-		p.held.extended(event.Extend{Renewal: true, Err: ended.Err}, nil, p.call, before)
+	if r.Renewal != nil && p.call != nil {
+		p.held.extended(event.Extend{Renewal: true, Err: ended.Err}, nil, p.call, r.Renewal.Before())
 	}
 }
 

@@ -103,11 +103,11 @@ func (h *heldLock) releaseLocked(now time.Time, exclusive bool, call *call) *rel
 
 // passLocked gives a lock that an Unlock gives up to the next waiter of its name in this Locker, if there is one and it may.
 func (h *heldLock) passLocked(from *Lock, unlock *call) bool {
-	to := h.NextLocked(&from.hold)
+	to := h.Name.Next(&h.Term, &from.hold.Hold)
 	if to == nil {
 		return false
 	}
-	w := to.(*waiter)
+	w := to.Of.(*waiter)
 	if h.locker.events.wants(kindEnds) {
 		h.endedLocked(event.End{Err: ErrReleased}, unlock)
 	}

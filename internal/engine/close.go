@@ -24,17 +24,16 @@ func (g *Engine) Ended() <-chan struct{} { return g.ended }
 
 // BeginFunction counts a function that holds h, until EndFunction. It returns false if the Engine has been closed.
 func (g *Engine) BeginFunction(h *Held) bool {
-	h.addFunction(1) // so that Close finds it
+	h.Lock()
+	defer h.Unlock()
 	g.mu.Lock()
-	closed := g.closing.Err() != nil
-	if !closed {
-		g.functions++
+	defer g.mu.Unlock()
+	if g.closing.Err() != nil {
+		return false
 	}
-	g.mu.Unlock()
-	if closed {
-		h.addFunction(-1)
-	}
-	return !closed
+	g.functions++
+	h.functions++
+	return true
 }
 
 // EndFunction releases the lock of a function that has returned. Behind the last function it ends the Engine, if that has been
@@ -48,7 +47,9 @@ func (g *Engine) EndFunction(h *Held, release func()) {
 	}
 	g.mu.Unlock()
 	release()
-	h.addFunction(-1)
+	h.Lock()
+	h.functions--
+	h.Unlock()
 	if awaited {
 		g.calls.Done()
 		return
@@ -74,9 +75,7 @@ func (g *Engine) end() {
 		if g.listening.Load() { // from Close on that does not change
 			n.Unlisten(g)
 		}
-		if g.reporter != nil { // nobody hears of it that the nodes are closed
-			n.Unreport(g.reporter)
-		}
+		n.Unreport(g.reporter) // nobody hears of it that the nodes are closed
 	}
 	g.names.close()
 	if g.Own {
@@ -86,11 +85,4 @@ func (g *Engine) end() {
 		}
 		closing.Wait()
 	}
-}
-
-// addFunction counts the functions that hold the lock.
-func (h *Held) addFunction(n int32) {
-	h.Lock()
-	defer h.Unlock()
-	h.functions += n
 }

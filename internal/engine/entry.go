@@ -95,7 +95,7 @@ func (e *Entry) doLocked(acts []lock.Act) {
 		return
 	}
 	var since time.Time // of all that is sent, as one reading of the clock is enough
-	var refusals []lock.Refusal
+	var unsent []int
 	for i := 0; i < len(acts); i++ {
 		act := &acts[i]
 		if act.What != lock.Send {
@@ -114,11 +114,12 @@ func (e *Entry) doLocked(acts []lock.Act) {
 		}
 		r := act.To.(*Round)
 		if err != nil {
-			refusals = append(refusals, lock.Refusal{Node: int(act.Tag.Node), Err: err})
+			unsent = append(unsent, int(act.Tag.Node))
+			r.Note(int(act.Tag.Node), err)
 			r.of.Voted(r, int(act.Tag.Node), quorum.Unsent, "", err)
 		}
-		if last := i+1 == len(acts) || acts[i+1].What != lock.Send || acts[i+1].Tag.What != lock.Vote; last && refusals != nil {
-			acts, refusals = r.Unsent(acts, e.engine.Clock, refusals), nil
+		if last := i+1 == len(acts) || acts[i+1].What != lock.Send || acts[i+1].Tag.What != lock.Vote; last && unsent != nil {
+			acts, unsent = r.Unsent(acts, e.engine.Clock, unsent), nil
 		}
 	}
 }
@@ -163,7 +164,7 @@ func (e *Entry) actLocked(act *lock.Act) {
 	case lock.Renew:
 		act.To.(Holding).base().ArmLocked()
 	case lock.Over:
-		act.To.(Holding).base().overLocked()
+		act.To.(Holding).base().noticeLocked()
 	case lock.AwaitCleanUp:
 		r := act.To.(*Round)
 		r.timer = e.engine.Clock.AfterFunc(e.engine.Timeout-r.Took(), r.stop)

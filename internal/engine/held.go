@@ -37,8 +37,7 @@ type Holding interface {
 
 // over ends with the lease.
 type over struct {
-	context.Context
-	end   context.CancelFunc
+	own
 	timer clock.Timer // for the deadline, and then for the end of the grace
 }
 
@@ -68,15 +67,6 @@ func (h *Held) base() *Held { return h }
 
 // of returns what the program has of the lock.
 func (h *Held) of() Holding { return h.Term.To().(Holding) }
-
-// EachHeldLocked goes through the locks of the name that are not over, and some that are.
-func (e *Entry) EachHeldLocked(yield func(Holding) bool) {
-	for t := range e.Name.Terms {
-		if !yield(t.To().(Holding)) {
-			return
-		}
-	}
-}
 
 // Now returns the time.
 func (h *Held) Now() time.Time { return h.engine.Clock.Now() }
@@ -158,7 +148,8 @@ func (h *Held) tick() {
 	h.Unlock()
 }
 
-// noticeLocked looks whether the lock is over, and returns when to look again; zero means never.
+// noticeLocked looks whether the lock is over, and returns when to look again; zero means never. It sends the release if the lock may
+// have left keys, and waits for no answer.
 func (h *Held) noticeLocked() (again time.Time) {
 	now := h.Now()
 	switch {
@@ -166,23 +157,8 @@ func (h *Held) noticeLocked() (again time.Time) {
 		again = h.Term.Deadline()
 	case h.Term.InGrace(now):
 		again = h.Term.ExclusiveUntil()
+		h.OverLocked() // the release has to wait for tick
 	}
-	h.cleanUpLocked()
+	h.doLocked(h.Name.CleanUp(nil, &h.Term))
 	return again
-}
-
-// cleanUpLocked sends the release if the lock is over and may have left keys, and waits for no answer. In the grace that has to wait
-// for tick.
-func (h *Held) cleanUpLocked() {
-	acts := h.Name.CleanUp(nil, &h.Term)
-	if h.Term.InGrace(h.Now()) {
-		h.OverLocked()
-	}
-	h.doLocked(acts)
-}
-
-// overLocked ends what ends with the lock.
-func (h *Held) overLocked() {
-	h.AtLocked(h.Now())
-	h.cleanUpLocked()
 }

@@ -45,26 +45,7 @@ func (h *Held) Extend(x *Extend, ttl time.Duration, hold *Hold) {
 	h.Unlock()
 }
 
-// ExtendingLocked returns the last of the extensions that have not ended; nil if there is none.
-func (h *Held) ExtendingLocked() *Round {
-	if to := h.Term.Extending(); to != nil {
-		return to.(*Round)
-	}
-	return nil
-}
-
-// NextLocked returns the call that the lock may be passed on to, by who gives up a hold of it; nil if there is none.
-func (h *Held) NextLocked(from *Hold) Waiter {
-	if h.engine.Pace.Handoff == 0 || h.engine.closing.Err() != nil {
-		return nil
-	}
-	if to := h.Name.Next(&h.Term, &from.Hold); to != nil {
-		return to.Of.(Waiter)
-	}
-	return nil
-}
-
-// PassLocked passes the lock on to the call that NextLocked has returned, for a holder who wants w, and returns the hold of that one. It
+// PassLocked passes the lock on to the call that Name.Next has returned, for a holder who wants w, and returns the hold of that one. It
 // is renewed from [Held.GoOnLocked] on.
 func (h *Held) PassLocked(from *Hold, w *Want) quorum.Hold {
 	acts, hold := h.Name.Pass(nil, &h.Term, &from.Hold, w)

@@ -80,52 +80,36 @@ func (g *Engine) Enter(key string) *Entry {
 	}
 }
 
-func (in *shard) all() []*Entry {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return slices.AppendSeq(make([]*Entry, 0, len(in.entries)), maps.Values(in.entries))
-}
-
 // discard removes the entries that are idle.
 func (in *shard) discard() {
-	all := in.all()
-	for _, e := range all {
-		e.mu.Lock()
-		if !e.gone && e.Name.Idle() && (len(all) >= maxHealing || !e.Name.Healing()) {
+	in.each(func(e *Entry, of int) {
+		if e.Name.Idle() && (of >= maxHealing || !e.Name.Healing()) {
 			e.goneLocked()
 			in.mu.Lock()
 			delete(in.entries, e.Name.Key())
 			in.mu.Unlock()
 		}
-		e.mu.Unlock()
-	}
+	})
 }
 
-// Names returns how many names are remembered.
-func (g *Engine) Names() (n int) {
-	for i := range g.names.shards {
-		n += len(g.names.shards[i].all())
-	}
-	return n
-}
-
-// DiscardIdle forgets the names that need not be remembered.
-func (g *Engine) DiscardIdle() {
-	for i := range g.names.shards {
-		g.names.shards[i].discard()
+// each calls what with every entry, locked, and how many there are.
+func (in *shard) each(what func(e *Entry, of int)) {
+	in.mu.Lock()
+	all := slices.AppendSeq(make([]*Entry, 0, len(in.entries)), maps.Values(in.entries))
+	in.mu.Unlock()
+	for _, e := range all {
+		e.mu.Lock()
+		if !e.gone {
+			what(e, len(all))
+		}
+		e.Unlock()
 	}
 }
 
 // each calls what with every entry, locked.
 func (s *names) each(what func(e *Entry)) {
 	for i := range s.shards {
-		for _, e := range s.shards[i].all() {
-			e.mu.Lock()
-			if !e.gone {
-				what(e)
-			}
-			e.Unlock()
-		}
+		s.shards[i].each(func(e *Entry, _ int) { what(e) })
 	}
 }
 

@@ -118,7 +118,7 @@ func (r *renewals) renew(h *Held) {
 	g := r.engine
 	g.listen()
 	extend := h.of().NewRenewal()
-	extend.renewal, extend.counted = extend, g.Begin()
+	extend.Renewal, extend.counted = extend, g.Begin()
 	var room [usualNodes]lock.Act
 	h.Lock() // until it can be given up
 	r.mu.Lock()
@@ -269,12 +269,4 @@ func (h *Held) goesOn() bool {
 		return false
 	}
 	return true
-}
-
-// MostLocked returns the TTL of an extension for a handle that wants ttl, which is not more than the limit of the renewals leaves.
-func (h *Held) MostLocked(now time.Time, ttl time.Duration) time.Duration {
-	if h.Term.Renewal == nil {
-		return ttl
-	}
-	return h.Term.Renewal.Most(now, ttl)
 }

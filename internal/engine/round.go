@@ -18,7 +18,7 @@ type Round struct {
 	*lock.Round
 	entry   *Entry
 	of      Caller
-	renewal *Extend       // that it is in; nil if it is no renewal, for which nobody waits
+	Renewal *Extend       // that it is in; nil if it is no renewal, for which nobody waits
 	done    chan struct{} // closed once the outcome is there
 
 	timer clock.Timer // ends the wait for the clean-up
@@ -60,14 +60,6 @@ type Release struct {
 // begin makes r the round of in.
 func (r *Round) begin(in *lock.Round, e *Entry, of Caller) {
 	r.Round, r.entry, r.of, r.done = in, e, of, make(chan struct{})
-}
-
-// Renewal returns the deadline that r was to move, if it is a renewal.
-func (r *Round) Renewal() (before time.Time, ok bool) {
-	if r.renewal == nil {
-		return time.Time{}, false
-	}
-	return r.renewal.Before(), true
 }
 
 // Before returns the deadline of the lock when the nodes were asked; zero if they were not.
@@ -127,8 +119,8 @@ func (r *Round) finish() {
 	if r.Outcome() != quorum.Undecided {
 		r.of.Report(r)
 	}
-	if r.renewal != nil {
-		r.entry.engine.renewals.ended(r.renewal)
+	if r.Renewal != nil {
+		r.entry.engine.renewals.ended(r.Renewal)
 	}
 	close(r.done)
 }

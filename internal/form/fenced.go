@@ -1,7 +1,6 @@
 package form
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -124,15 +123,6 @@ func (f *Fenced) Extend(c *wire.Command, m Mark, ttl time.Duration) {
 	c.With(m.Token, decimal(m.Number), millis(ttl), millis(f.Keep))
 }
 
-func parseFencedExtend(v *wire.Value) wire.Reply {
-	if v.Kind == ':' && v.Num == -4 {
-		return wire.Reply{Answer: quorum.No, Err: errNoCounter}
-	}
-	return parseExtend(v)
-}
-
-var errNoCounter = fmt.Errorf("%w, and is not re-created, as its fence counter is another program's: %w", nodeerr.ErrAbsent, nodeerr.ErrForeign)
-
 // Release implements [Form]. It raises the counter to the number.
 func (f *Fenced) Release(c *wire.Command, m Mark, redeliver time.Duration) {
 	removeFenced(c, m)
@@ -159,13 +149,8 @@ func removeFenced(c *wire.Command, m Mark) {
 // Seen implements [Form].
 func (f *Fenced) Seen(r wire.Reply) Seen { return see(r, true) }
 
-// joined has fenced acquires and releases carried out together. No acquire is joined behind a leading release: Redis skips the
-// out-of-memory check after a script's first write.
-var joined = &wire.Joiner{
-	Script: joinedScript,
-	Fits:   func(first, next *wire.Command) bool { return first.Votes || !next.Votes },
-	Words:  joinedWords,
-}
+// joined has fenced acquires and releases carried out together.
+var joined = &wire.Joiner{Script: joinedScript, Words: joinedWords}
 
 func joinedWords(words []string, run []*wire.Command) []string {
 	words = append(words, strconv.Itoa(2*len(run)))

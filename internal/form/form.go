@@ -5,6 +5,7 @@ package form
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -123,11 +124,9 @@ func (text) Heal(key, value string) *wire.Command {
 // it ends with an id that nobody else has. The answer is Yes if the server would grant a lock. Like an acquire it is not sent to a
 // server in quarantine.
 func Probe(prefix, id string) *wire.Command {
-	c := &wire.Command{Parse: parseProbe, Votes: true}
+	c := &wire.Command{Parse: func(v *wire.Value) wire.Reply { return wire.YesIf(v.Kind == '_', v) }, Votes: true}
 	return c.With("SET", prefix+"\x00ping:"+id, "x", "XX", "PX", "1")
 }
-
-func parseProbe(v *wire.Value) wire.Reply { return wire.YesIf(v.Kind == '_', v) }
 
 // parseObserve parses what observe.lua returns.
 func parseObserve(v *wire.Value) wire.Reply {
@@ -143,45 +142,38 @@ func parseObserve(v *wire.Value) wire.Reply {
 	return wire.Reply{Answer: quorum.Yes, Value: string(v.Items[0].Text), TTL: wire.TTL(v.Items[1].Num)}
 }
 
-// parseCode parses the number that most scripts return.
-func parseCode(v *wire.Value) wire.Reply {
-	switch {
-	case v.Kind != ':':
-	case v.Num == 1:
-		return wire.Reply{Answer: quorum.Yes}
-	case v.Num == 0:
-		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
-	case v.Num == -1:
-		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrHeld}
-	}
-	return wire.Unexpected(v)
+// replies are those to the numbers that scripts return, from -4 on.
+var replies = [...]wire.Reply{
+	{Answer: quorum.No, Err: errNoCounter},
+	{Answer: quorum.No, Err: errTooLong},
+	{Answer: quorum.No, Err: errHeldForEver},
+	{Answer: quorum.No, Err: nodeerr.ErrHeld},
+	{Answer: quorum.No, Err: nodeerr.ErrAbsent},
+	{Answer: quorum.Yes},
+	{Answer: quorum.Recreated, Err: nodeerr.ErrRecreated},
 }
 
-// parseRelease parses what the scripts that release return.
-func parseRelease(v *wire.Value) wire.Reply {
-	switch {
-	case v.Kind == ':' && v.Num == -2:
-		return wire.Reply{Answer: quorum.No, Err: errHeldForEver}
-	case v.Kind == ':' && v.Num == -3:
-		return wire.Reply{Answer: quorum.No, Err: errTooLong}
-	}
-	return parseCode(v)
-}
+// Some scripts return some of the numbers.
+var (
+	parseCode         = numbers(-1, 0, 1)
+	parseRelease      = numbers(-3, -2, -1, 0, 1)
+	parseExtend       = numbers(-3, -1, 0, 1, 2)
+	parseFencedExtend = numbers(-4, -3, -1, 0, 1, 2)
+)
 
-// parseExtend parses what the scripts that extend return.
-func parseExtend(v *wire.Value) wire.Reply {
-	switch {
-	case v.Kind == ':' && v.Num == 2:
-		return wire.Reply{Answer: quorum.Recreated, Err: nodeerr.ErrRecreated}
-	case v.Kind == ':' && v.Num == -3:
-		return wire.Reply{Answer: quorum.No, Err: errTooLong}
+func numbers(some ...int64) func(*wire.Value) wire.Reply {
+	return func(v *wire.Value) wire.Reply {
+		if v.Kind != ':' || !slices.Contains(some, v.Num) {
+			return wire.Unexpected(v)
+		}
+		return replies[4+v.Num]
 	}
-	return parseCode(v)
 }
 
 var (
 	errHeldForEver = fmt.Errorf("%w: %w", nodeerr.ErrHeld, nodeerr.ErrNoExpiry)
 	errTooLong     = fmt.Errorf("%w: a string of more than %d bytes", nodeerr.ErrForeign, wire.MaxToken)
+	errNoCounter   = fmt.Errorf("%w, and is not re-created, as its fence counter is another program's: %w", nodeerr.ErrAbsent, nodeerr.ErrForeign)
 )
 
 func decimal(number uint64) string { return strconv.FormatUint(number, 10) }

@@ -78,9 +78,6 @@ func (t *Term) extend(acts []Act) []Act {
 	return acts
 }
 
-// extended takes it that the extension under way has come to its outcome.
-func (t *Term) extended(acts []Act) []Act { return t.extend(t.ended(acts, &t.extensions)) }
-
 // withdraw ends an extension that waits for its turn.
 func (t *Term) withdraw(acts []Act, r *Round) []Act {
 	for at := &t.extensions; *at != nil; at = &(*at).next {
@@ -111,10 +108,7 @@ func (t *Term) Renew(from time.Time, w *Want) {
 	if most == NoLimit {
 		most = 0
 	}
-	t.Renewal = quorum.NewRenewal(&t.Lease, from, w.TTL, most)
-	if t.Tracked {
-		t.Renewal.Tracked()
-	}
+	t.Renewal = quorum.NewRenewal(&t.Lease, from, w.TTL, most, t.Tracked)
 }
 
 // Due takes it that the time of the next renewal has come, which is e. It ends with an [End], and has the next scheduled ([Renew]). The

@@ -14,12 +14,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-// Refusal is why a node has not taken a command.
-type Refusal struct {
-	Node int
-	Err  error
-}
-
 // Act is something to do.
 type Act struct {
 	What    What

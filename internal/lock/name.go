@@ -24,7 +24,8 @@ func (n *Name) Begin(rules *Rules, key string) { n.rules, n.key = rules, key }
 // Key returns the key of the lock on the nodes.
 func (n *Name) Key() string { return n.key }
 
-// Ask begins a round for a call, which takes the lock under a token of its own. The replies are for to.
+// Ask begins a round for a call, which takes the lock under a token of its own. With fencing, the lock owns a block of numbers, of which
+// its fencing token is the last. Like the other inputs it appends what is to be done to acts. The replies are for to.
 func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiver) []Act {
 	r, now := n.rules, n.rules.Clock.Now()
 	a.Ask = form.Ask{TTL: c.Want.TTL, Block: c.Block}
@@ -37,7 +38,10 @@ func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiv
 		f.Prepare(&a.Ask, now, r.Wall)
 	}
 	grant := quorum.Grant{Start: now, TTL: c.Want.TTL, Drift: r.Drift, Grace: c.Want.Grace}
-	return a.Begin(acts, r.Form, form.Mark{Key: n.key, Token: token}, grant, r.Nodes, to)
+	mark := form.Mark{Key: n.key, Token: token}
+	a.Round = Round{machine: a.votes.Begin(r.Nodes, grant), form: r.Form, mark: mark, grant: grant, to: to}
+	r.Form.Acquire(&a.command, mark, a.Ask)
+	return a.send(acts, time.Time{})
 }
 
 // Won takes up in t what the round of a call has won for a holder who wants w. The replies to what t sends are for to.
@@ -80,16 +84,24 @@ func (n *Name) Adopt(t *Term, m form.Mark, w *Want, lease quorum.Lease, to wire.
 // Release begins the release of a lock that is over, on the nodes that may hold it. Behind it the next call has its turn, unless
 // others may have the lock by now: exclusive is false then. The replies are for to.
 func (n *Name) Release(acts []Act, t *Term, r *Release, now time.Time, exclusive bool, to wire.Receiver) []Act {
-	return n.ended(t.release(acts, r, now, to), t, exclusive)
+	r.Round = Round{machine: r.votes.Begin(&t.Lease, now), form: t.form(), mark: t.Mark(), grant: quorum.Grant{Start: now}, to: to}
+	r.form.Release(&r.command, r.mark, t.Longest())
+	return n.ended(r.send(acts, time.Time{}), t, exclusive)
 }
 
 // CleanUp releases, once, what a lock may have left that has ended by itself. Nobody waits for the answers.
 func (n *Name) CleanUp(acts []Act, t *Term) []Act {
-	before := len(acts)
-	if acts = t.cleanUp(acts, n.rules.Clock.Now()); len(acts) > before {
-		acts = n.ended(acts, t, false)
+	if !t.Leftovers(n.rules.Clock.Now()) {
+		return acts
 	}
-	return acts
+	release := new(wire.Command)
+	t.form().Release(release, t.Mark(), t.Longest())
+	for i := range t.Nodes() {
+		if t.Reached(i) {
+			acts = append(acts, Act{Command: release, Tag: wire.Tag{What: Forgotten, Node: uint16(i)}})
+		}
+	}
+	return n.ended(acts, t, false)
 }
 
 // ended gives the next call its turn behind a release.

@@ -12,7 +12,7 @@ import (
 // it is not the turn of others. It returns nil if there is none.
 func (n *Name) Next(t *Term, from *quorum.Hold) *Call {
 	q := n.queue
-	if q == nil || q.trying || len(q.calls) == 0 {
+	if q == nil || n.rules.Pace.Handoff == 0 || q.trying || len(q.calls) == 0 || n.rules.Closed() {
 		return nil
 	}
 	if now := n.rules.Clock.Now(); q.keptLong(now) || !t.mayPass(now, from, q.calls[0]) {

@@ -53,14 +53,6 @@ type Acquire struct {
 	Ask   form.Ask
 }
 
-// Begin sends the acquire for what Ask says to n nodes. With fencing, the lock owns a block of numbers, of which its fencing token is
-// the last. Like the other inputs it appends what is to be done to acts. The replies are for to.
-func (a *Acquire) Begin(acts []Act, f form.Form, m form.Mark, grant quorum.Grant, n int, to wire.Receiver) []Act {
-	a.Round = Round{machine: a.votes.Begin(n, grant), form: f, mark: m, grant: grant, to: to}
-	f.Acquire(&a.command, m, a.Ask)
-	return a.send(acts, time.Time{})
-}
-
 // Votes is the machine of the round.
 func (a *Acquire) Votes() *quorum.Acquire { return &a.votes }
 
@@ -101,7 +93,7 @@ func (r *Round) send(acts []Act, until time.Time) []Act {
 func (r *Round) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply wire.Reply) []Act {
 	i := int(tag.Node)
 	if tag.What != CleanUp || r.Answer(i) == quorum.No && (errors.Is(reply.Err, nodeerr.ErrForeign) || errors.Is(reply.Err, nodeerr.ErrNoExpiry)) {
-		r.note(i, reply.Err) // of a clean-up if it says more than that the key is there
+		r.Note(i, reply.Err) // of a clean-up if it says more than that the key is there
 	}
 	acquire, _ := r.machine.(*quorum.Acquire)
 	extend, _ := r.machine.(*quorum.Extend)
@@ -118,13 +110,8 @@ func (r *Round) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply wir
 	return r.apply(acts, r.Vote(clock, i, reply.Answer, reply.Server))
 }
 
-// Unsent takes it that some nodes have not taken the command, when the others have it.
-func (r *Round) Unsent(acts []Act, clock quorum.Clock, refusals []Refusal) []Act {
-	nodes := make([]int, 0, len(refusals))
-	for _, refused := range refusals {
-		r.note(refused.Node, refused.Err)
-		nodes = append(nodes, refused.Node)
-	}
+// Unsent takes it that some nodes have not taken the command, when the others have it. [Round.Note] notes why.
+func (r *Round) Unsent(acts []Act, clock quorum.Clock, nodes []int) []Act {
 	if acquire, ok := r.machine.(*quorum.Acquire); ok {
 		return r.apply(acts, acquire.Unsent(clock, nodes))
 	}
@@ -167,7 +154,7 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 	case r.outcome == quorum.Undecided:
 		r.outcome = decided.Outcome
 		if r.term != nil {
-			acts = r.term.extended(acts)
+			acts = r.term.extend(r.term.ended(acts, &r.term.extensions))
 		} else {
 			acts = append(acts, Act{What: End, To: r.to})
 		}
@@ -185,8 +172,8 @@ func (r *Round) noExpiry() bool {
 	return slices.ContainsFunc(r.reasons, func(err error) bool { return errors.Is(err, nodeerr.ErrNoExpiry) })
 }
 
-// note notes why a node did not say yes; nil means that it did.
-func (r *Round) note(node int, err error) {
+// Note notes why a node did not say yes; nil means that it did.
+func (r *Round) Note(node int, err error) {
 	if err == nil {
 		return
 	}

@@ -167,11 +167,12 @@ func (s *teller) happens(line string) []string {
 	case line == "give up":
 		acts = s.round.GiveUp(nil, s)
 	case words[0] == "not":
-		var refusals []lock.Refusal
+		var nodes []int
 		for _, word := range words[3:] {
-			refusals = append(refusals, lock.Refusal{Node: number(s, word), Err: nodeerr.ErrBroken})
+			nodes = append(nodes, number(s, word))
+			s.round.Note(number(s, word), nodeerr.ErrBroken)
 		}
-		acts = s.round.Unsent(nil, s, refusals)
+		acts = s.round.Unsent(nil, s, nodes)
 	default:
 		acts = s.ask(words[0])
 	}

@@ -1,8 +1,6 @@
 package lock
 
 import (
-	"time"
-
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -77,26 +75,6 @@ func (t *Term) Know() {
 
 // To returns who receives the replies to what the term sends.
 func (t *Term) To() wire.Receiver { return t.to }
-
-func (t *Term) release(acts []Act, r *Release, now time.Time, to wire.Receiver) []Act {
-	r.Round = Round{machine: r.votes.Begin(&t.Lease, now), form: t.form(), mark: t.Mark(), grant: quorum.Grant{Start: now}, to: to}
-	r.form.Release(&r.command, r.mark, t.Longest())
-	return r.send(acts, time.Time{})
-}
-
-func (t *Term) cleanUp(acts []Act, now time.Time) []Act {
-	if !t.Leftovers(now) {
-		return acts
-	}
-	release := new(wire.Command)
-	t.form().Release(release, t.Mark(), t.Longest())
-	for i := range t.Nodes() {
-		if t.Reached(i) {
-			acts = append(acts, Act{Command: release, Tag: wire.Tag{What: Forgotten, Node: uint16(i)}})
-		}
-	}
-	return acts
-}
 
 // observation is the last of a node. The answer of one before it can only be late.
 type observation struct {

@@ -17,13 +17,11 @@ func (q *queue) passTurn(acts []Act) []Act {
 }
 
 // PeersWait takes the message of another process that some wait for the lock.
-func (n *Name) PeersWait(who []string) {
-	if n.queue != nil {
-		n.queue.peersWait(who)
+func (n *Name) PeersWait(peers []string) {
+	q := n.queue
+	if q == nil {
+		return
 	}
-}
-
-func (q *queue) peersWait(peers []string) {
 	for _, who := range peers {
 		if who != q.rules.Self && !slices.Contains(q.peers, who) && len(q.peers) < MaxPeers {
 			q.peers = append(q.peers, who)
@@ -51,7 +49,7 @@ func (n *Name) TurnPassed(acts []Act, node int, peers []string) (_ []Act, first 
 	if !q.free(now) {
 		return acts, first
 	}
-	q.peersWait(peers)
+	n.PeersWait(peers)
 	switch {
 	case q.trying: // lost begins another
 		return acts, first

@@ -3,11 +3,11 @@ package mutation
 // handoffMutations weaken what makes a lock that was passed on as good as one that the nodes have just granted.
 var handoffMutations = []Mutation{
 	{"passed-when-over", "a lock that is over is not passed on",
-		"internal/quorum/handoff.go", "h.lease.At(now) == Held && !h.known", "!h.known"},
+		"internal/quorum/handoff.go", "h.lease.At(now) == Held && !usedUp", "!usedUp"},
 	{"passed-for-ever", "a lock is passed on for a bounded time after the nodes granted it",
 		"internal/quorum/handoff.go", "now.Before(h.until) && ", ""},
 	{"passed-though-known", "a lock of which the token is known is not passed on",
-		"internal/quorum/handoff.go", " && !h.known", ""},
+		"internal/quorum/handoff.go", "h.until, h.fence = time.Time{}, h.last", "h.fence = h.last"},
 	{"passed-for-longer", "a lock is not passed on to somebody who asks for a longer TTL",
 		"internal/quorum/handoff.go", "ttl > h.ttl || ", ""},
 	{"passed-with-another-grace", "a lock is not passed on to somebody who asks for another grace",
@@ -21,7 +21,7 @@ var handoffMutations = []Mutation{
 	{"block-from-the-top", "the numbers of a block end with the one that the nodes have granted",
 		"internal/quorum/handoff.go", "h.fence -= block - 1", "h.last += block - 1"},
 	{"known-number-below", "the number of a lock of which the token is known is that which the nodes hold",
-		"internal/quorum/handoff.go", "h.known, h.fence = true, h.last", "h.known = true"},
+		"internal/quorum/handoff.go", "h.until, h.fence = time.Time{}, h.last", "h.until = time.Time{}"},
 	{"counted-by-one", "a node counts in whole blocks",
 		"internal/sim/keyspace.go", "int64(counted.number) + block\n", "int64(counted.number) + 1\n"},
 	{"handle-lives-on", "who has passed a lock on does not hold it",

@@ -120,7 +120,7 @@ func (n *Node) write(c *conn) (more bool) {
 	now := time.Now()
 	n.mu.Lock()
 	if left, is := n.guard.Quarantine(now); is {
-		n.pipeline.Withdraw(now, func(c call) bool { return c.cmd.Votes }, &nodeerr.QuarantineError{Left: left})
+		n.pipeline.Withdraw(now, &nodeerr.QuarantineError{Left: left})
 	}
 	taken := n.pipeline.Take(now, batchSize)
 	if len(taken) > 0 {

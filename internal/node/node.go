@@ -91,7 +91,7 @@ func (c call) reply(r wire.Reply) {
 	}
 }
 
-func (c call) op() wire.Op[call] { return wire.OpOf(c, c.cmd) }
+func (c call) op() wire.Op[call] { return wire.Op[call]{Item: c, Command: c.cmd} }
 
 // unlock unlocks the mutex and reports what has ended without an answer.
 func (n *Node) unlock() {
@@ -230,12 +230,11 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 // repeatLocked sends a command once more, by itself and with the source of its script, since the server has refused the
 // form in which it was sent before.
 func (n *Node) repeatLocked(op wire.Op[call]) bool {
-	cmd := op.Item.cmd
-	if op.Again || cmd.Script == nil {
+	if op.Again || op.Command.Script == nil {
 		return false
 	}
 	n.wakeLoop()
-	return n.pipeline.Repeat(op, func(later call) bool { return later.cmd.MustFollow(cmd) })
+	return n.pipeline.Repeat(op)
 }
 
 // Close lets what is under way end, for the node timeout at most, and closes the connection. A release that could not be

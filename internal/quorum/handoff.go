@@ -8,12 +8,10 @@ import "time"
 // With fencing the nodes have granted a block of numbers, of which they know the last. Each holder has the next of them.
 type Handoff struct {
 	lease *Lease
-	from  time.Time     // when the round began in which the nodes granted the lease
 	ttl   time.Duration // that they granted
-	until time.Time     // nothing is passed on from then on
+	until time.Time     // nothing is passed on from then on; zero: somebody else may rely on the token, or release what has it
 	fence uint64        // of the present holder; 0 without fencing
 	last  uint64        // of the block
-	known bool          // somebody else may rely on the token, or release what has it
 }
 
 // handoffShare of its validity is the longest time for which a lock goes from hand to hand.
@@ -23,8 +21,9 @@ const handoffShare = 4
 // on; 0 means never. fence is the last of the numbers that were granted with it, 0 without fencing, block how many they are; 0 is
 // one.
 func NewHandoff(lease *Lease, most time.Duration, fence, block uint64) *Handoff {
-	h := &Handoff{lease: lease, from: lease.grant.Start, ttl: lease.grant.TTL, fence: fence, last: fence}
-	h.until = h.from.Add(min(most, lease.Deadline().Sub(h.from)/handoffShare))
+	from := lease.grant.Start // when the round began in which the nodes granted it
+	h := &Handoff{lease: lease, ttl: lease.grant.TTL, fence: fence, last: fence}
+	h.until = from.Add(min(most, lease.Deadline().Sub(from)/handoffShare))
 	if fence > 0 && block > 1 {
 		h.fence -= block - 1
 	}
@@ -39,13 +38,13 @@ func (h *Handoff) Fence() uint64 { return h.fence }
 
 // Know records that the present holder has asked for the token: the lock is passed on no more. The holder's fencing token is that
 // which the nodes hold with the token from now on.
-func (h *Handoff) Know() { h.known, h.fence = true, h.last }
+func (h *Handoff) Know() { h.until, h.fence = time.Time{}, h.last }
 
 // May reports whether the lock may be passed on, to somebody who asks for a TTL of ttl.
 func (h *Handoff) May(now time.Time, ttl time.Duration) bool {
 	usedUp := h.fence > 0 && h.fence == h.last
 	longer := ttl > h.ttl || h.lease.longest > h.ttl // than the nodes granted, or than the next holder asks for
-	return now.Before(h.until) && h.lease.At(now) == Held && !h.known && !usedUp && !longer
+	return now.Before(h.until) && h.lease.At(now) == Held && !usedUp && !longer
 }
 
 // Pass makes the lock that of the next holder. It may be passed on, and the present holder has left it.

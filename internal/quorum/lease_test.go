@@ -209,8 +209,7 @@ func TestLease_HasNoLeftoversBeforeTheGraceIsOver(t *testing.T) {
 func TestLease_WithAGraceIsRenewedWhenAThirdOfItsTTLHasGoneBy(t *testing.T) {
 	plain, grace := quorum.NewLease(1, granted), quorum.NewLease(1, withGrace())
 	due := func(l *quorum.Lease) time.Time {
-		r := quorum.NewRenewal(l, start, granted.TTL, 0)
-		r.Tracked()
+		r := quorum.NewRenewal(l, start, granted.TTL, 0, true)
 		at, ok := r.Next(start)
 		require.True(t, ok)
 		return at

@@ -24,11 +24,12 @@ const (
 	retryShare = 8
 )
 
-// NewRenewal begins to renew a lease for a holder who has had it since from. maxHold counts from then; 0 means no limit.
-func NewRenewal(lease *Lease, from time.Time, ttl, maxHold time.Duration) *Renewal {
+// NewRenewal begins to renew a lease for a holder who has had it since from. maxHold counts from then; 0 means no limit. tracked means
+// that the key is tracked already, as the holder before had the lock renewed.
+func NewRenewal(lease *Lease, from time.Time, ttl, maxHold time.Duration, tracked bool) *Renewal {
 	r := &Renewal{lease: lease, ttl: ttl}
 	r.plan()
-	if first := lease.grant.Start.Add(soon); first.Before(r.due) {
+	if first := lease.grant.Start.Add(soon); !tracked && first.Before(r.due) {
 		r.due = first
 	}
 	if maxHold > 0 {
@@ -37,9 +38,6 @@ func NewRenewal(lease *Lease, from time.Time, ttl, maxHold time.Duration) *Renew
 	}
 	return r
 }
-
-// Tracked records that the key is tracked already, as the holder before had the lock renewed.
-func (r *Renewal) Tracked() { r.plan() }
 
 // plan schedules the next renewal for when a share of the TTL has gone by. If the holder has extended the lease to a
 // later deadline, the renewal waits until as little of it is left.
@@ -76,9 +74,9 @@ func (r *Renewal) Grant(now time.Time) (Grant, bool) {
 	return g, false
 }
 
-// Most returns how much of a TTL may be asked for at an instant; 0 means nothing.
+// Most returns how much of a TTL may be asked for at an instant; 0 means nothing. Without a renewal that is all.
 func (r *Renewal) Most(now time.Time, ttl time.Duration) time.Duration {
-	if r.until == nil {
+	if r == nil || r.until == nil {
 		return ttl
 	}
 	return max(0, min(ttl, r.until.Sub(now)).Truncate(time.Millisecond))

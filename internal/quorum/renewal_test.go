@@ -19,7 +19,7 @@ type renewer struct {
 
 func newRenewer(t *testing.T, maxHold time.Duration) *renewer {
 	lease := quorum.NewLease(1, granted)
-	return &renewer{t: t, lease: lease, renewal: quorum.NewRenewal(lease, lease.Start(), granted.TTL, maxHold)}
+	return &renewer{t: t, lease: lease, renewal: quorum.NewRenewal(lease, lease.Start(), granted.TTL, maxHold, false)}
 }
 
 // next goes to when the renewal is due and has the node answer it; false: it is never due again.
@@ -73,7 +73,7 @@ func TestRenewal_IsDueEachTimeThatAThirdOfTheTTLHasGoneBy(t *testing.T) {
 
 func TestRenewal_IsDueAtAThirdOfWhatIsLeftIfThatIsLess(t *testing.T) {
 	short := quorum.Grant{Start: start, TTL: 240 * time.Millisecond, Drift: granted.Drift}
-	due, ok := quorum.NewRenewal(quorum.NewLease(1, short), start, granted.TTL, 0).Next(start)
+	due, ok := quorum.NewRenewal(quorum.NewLease(1, short), start, granted.TTL, 0, false).Next(start)
 	require.True(t, ok)
 	require.WithinDuration(t, start.Add(80*time.Millisecond), due, 1)
 }
@@ -135,7 +135,7 @@ func TestRenewal_IsDueSoonIfANodeHoldsTheKeyThatDoesNotCountYet(t *testing.T) {
 	soon, third := 100*time.Millisecond, (granted.TTL / 3).Round(time.Microsecond)
 	begin := func() (*quorum.Lease, *quorum.Renewal, func(time.Time) time.Duration) {
 		lease := quorum.NewLease(3, granted)
-		r := quorum.NewRenewal(lease, start, granted.TTL, 0)
+		r := quorum.NewRenewal(lease, start, granted.TTL, 0, false)
 		return lease, r, func(now time.Time) time.Duration {
 			due, ok := r.Next(now)
 			require.True(t, ok)
@@ -256,7 +256,7 @@ func TestRenewal_IsNotDueIfTheHolderHasExtendedTheLockBeyondMaxHold(t *testing.T
 // The grant would end before the lease does, by less than the drift of either.
 func TestRenewal_IsNotAskedForIfItMakesNothingLonger(t *testing.T) {
 	lease := quorum.NewLease(1, granted)
-	r := quorum.NewRenewal(lease, lease.Start(), granted.TTL, granted.TTL+100*time.Millisecond)
+	r := quorum.NewRenewal(lease, lease.Start(), granted.TTL, granted.TTL+100*time.Millisecond, false)
 	later := 2 * granted.TTL / 3 // than now, so that less is lost to drift
 	extend(lease, lease.Ask(start.Add(later), granted.TTL+98*time.Millisecond-later))
 	now := start.Add(granted.TTL / 3)

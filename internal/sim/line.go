@@ -70,9 +70,9 @@ func (l *line) send(o order) error {
 	if o.sent == 0 {
 		o.sent = l.now
 	}
-	op := wire.Op[order]{Item: o}
-	if o.cmd != nil {
-		op = wire.OpOf(o, o.cmd)
+	op := wire.Op[order]{Item: o, Command: o.cmd}
+	if o.cmd == nil {
+		op.Command = new(wire.Command)
 	}
 	if _, err := l.commands.Send(now, op); err != nil {
 		return err
@@ -109,6 +109,9 @@ func (l *line) force(key string) {
 // notify ends the commands that were not answered.
 func (l *line) notify() {
 	for _, n := range l.commands.Notices() {
+		if errors.Is(n.Err, errQuarantined) {
+			l.log("client %d does not ask node %d for %s", l.client.number, l.server.number, n.Item.cmd.Token)
+		}
 		n.Item.reply(wire.Reply{Answer: n.Answer, Err: n.Err})
 	}
 }
@@ -229,17 +232,8 @@ func (l *line) expire() {
 // refuse takes the acquires off the queue that the server may not be asked.
 func (l *line) refuse() {
 	now := l.client.mono.Now()
-	left, is := l.guard.Quarantine(now)
-	if !is || l.conn == nil {
-		return
+	if _, is := l.guard.Quarantine(now); is && l.conn != nil {
+		l.commands.Withdraw(now, errQuarantined)
+		l.notify()
 	}
-	l.commands.Withdraw(now, func(o order) bool {
-		votes := o.cmd != nil && o.cmd.Votes
-		if votes {
-			l.log("client %d does not ask node %d for %s, for another %v",
-				l.client.number, l.server.number, o.cmd.Token, left)
-		}
-		return votes
-	}, errQuarantined)
-	l.notify()
 }

@@ -83,7 +83,7 @@ func (r *round) begin(acts []lock.Act) {
 }
 
 // ask sends the command to one node after the other. It may be held up between two of them.
-func (r *round) ask(acts []lock.Act, refusals []lock.Refusal) {
+func (r *round) ask(acts []lock.Act, unsent []int) {
 	c := r.client
 	for len(acts) > 0 && acts[0].What == lock.Send && acts[0].Tag.What == lock.Vote {
 		a := acts[0]
@@ -99,15 +99,16 @@ func (r *round) ask(acts []lock.Act, refusals []lock.Refusal) {
 		}
 		if err != nil {
 			c.log("client %d: node %d on %v of %s: unsent", c.number, node, r.verb, r.token)
-			refusals = append(refusals, lock.Refusal{Node: node, Err: err})
+			r.Note(node, err)
+			unsent = append(unsent, node)
 		}
 		if chance := c.chance(c.number, r.number, node, 4); chance&15 == 0 {
-			c.after(time.Duration(chance>>8%300)*time.Microsecond, func() { r.ask(acts, refusals) })
+			c.after(time.Duration(chance>>8%300)*time.Microsecond, func() { r.ask(acts, unsent) })
 			return
 		}
 	}
-	if refusals != nil {
-		acts = r.Unsent(acts, &c.clock, refusals)
+	if unsent != nil {
+		acts = r.Unsent(acts, &c.clock, unsent)
 	}
 	r.take(acts)
 	r.unlock()

@@ -17,30 +17,16 @@ const (
 	maxCleanUp = 4 * maxUnderWay
 )
 
-// Op is a command in a pipeline, which knows no more of it than this.
+// Op is a command in a pipeline, and what its sender knows it by. Unless it cleans up, it is not written once its timeout is over, and is
+// lost with its connection.
 type Op[T any] struct {
-	Item T
-	// CleanUp marks a command that removes what is ours, so that it may arrive at any time and any number of times. It is
-	// sent until it is answered, or for Redeliver after its connection broke. Any other command is not written once its
-	// timeout is over, and is lost with its connection.
-	CleanUp   bool
-	Redeliver time.Duration
-	// Patient marks a command whose sender also takes an answer that comes late: it is sent while older answers are overdue too.
-	Patient bool
-	// Again reports that the server did not accept the command in the form in which it was sent before, see Repeat.
-	Again bool
+	Item    T
+	Command *Command
+	Again   bool // the server did not accept the command in the form in which it was sent before, see Repeat
 
 	deadline time.Time
 	reported bool      // its end has been reported: an answer that comes now is dropped
 	until    time.Time // of clean-up that was lost: when it is pointless to send it
-}
-
-// OpOf makes one of a command that item stands for.
-func OpOf[T any](item T, c *Command) Op[T] {
-	return Op[T]{
-		Item: item, CleanUp: c.CleansUp, Redeliver: c.Redeliver,
-		Patient: c.WantsLate && !c.Changes, // the key may be gone
-	}
 }
 
 // Notice is the end of a command that was not answered, to be reported to its sender.
@@ -79,10 +65,10 @@ func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (first bool, err error) {
 	switch {
 	case p.closed:
 		return false, nodeerr.ErrClosed
-	case op.CleanUp && underWay < maxCleanUp: // accepted also while the server does not answer
+	case op.Command.CleansUp && underWay < maxCleanUp: // accepted also while the server does not answer
 	case !p.up && p.down != nil:
 		return false, p.down
-	case op.Patient && underWay < maxCleanUp:
+	case op.Command.WantsLate && !op.Command.Changes && underWay < maxCleanUp: // a late answer shows whether the key is gone
 	case p.overdue:
 		return false, nodeerr.ErrSuspended
 	case underWay >= maxUnderWay:
@@ -107,10 +93,10 @@ func (p *Pipeline[T]) Take(now time.Time, limit int) []Op[T] {
 	return taken
 }
 
-// Withdraw ends the queued commands for which which returns true.
-func (p *Pipeline[T]) Withdraw(now time.Time, which func(T) bool, err error) {
+// Withdraw ends the queued commands that take locks.
+func (p *Pipeline[T]) Withdraw(now time.Time, err error) {
 	for i, o := range p.underWay() {
-		if i >= p.written && which(o.Item) {
+		if i >= p.written && o.Command.Votes {
 			p.end(i, err)
 		}
 	}
@@ -143,10 +129,10 @@ func (p *Pipeline[T]) Answered() (op Op[T], reported bool) {
 }
 
 // Repeat sends an answered command once more, since the server asked for another form of it. It returns false if
-// nobody waits for it, or if mustPrecede holds for a command that was sent after it.
-func (p *Pipeline[T]) Repeat(op Op[T], mustPrecede func(later T) bool) bool {
-	later := func(o Op[T]) bool { return mustPrecede(o.Item) }
-	if op.reported && !op.CleanUp || slices.ContainsFunc(p.underWay(), later) {
+// nobody waits for it, or if a command that was sent after it must follow it.
+func (p *Pipeline[T]) Repeat(op Op[T]) bool {
+	follows := func(later Op[T]) bool { return later.Command.MustFollow(op.Command) }
+	if op.reported && !op.Command.CleansUp || slices.ContainsFunc(p.underWay(), follows) {
 		return false
 	}
 	op.Again = true
@@ -182,7 +168,7 @@ func (p *Pipeline[T]) Broken(now time.Time, cause error) (unfinished bool) {
 func (p *Pipeline[T]) lose(now time.Time, n int, err error) {
 	for i := range n {
 		if o := p.end(i, err); o.until.IsZero() {
-			o.until = now.Add(o.Redeliver)
+			o.until = now.Add(o.Command.Redeliver)
 		}
 	}
 	p.written = 0
@@ -226,7 +212,7 @@ func (p *Pipeline[T]) Expire(now time.Time) (cut bool, next time.Time) {
 func (p *Pipeline[T]) end(i int, err error) *Op[T] {
 	o := &p.underWay()[i]
 	answer := quorum.Unsent
-	if i < p.written || o.CleanUp { // something of ours may be on the server
+	if i < p.written || o.Command.CleansUp { // something of ours may be on the server
 		answer = quorum.Unknown
 	}
 	if !o.reported {
@@ -240,7 +226,7 @@ func (p *Pipeline[T]) end(i int, err error) *Op[T] {
 func (p *Pipeline[T]) sweep(now time.Time) {
 	waiting := p.underWay()[p.written:]
 	kept := slices.DeleteFunc(waiting, func(o Op[T]) bool {
-		return o.reported && (!o.CleanUp || !o.until.IsZero() && !now.Before(o.until))
+		return o.reported && (!o.Command.CleansUp || !o.until.IsZero() && !now.Before(o.until))
 	})
 	p.ops = p.ops[:len(p.ops)-len(waiting)+len(kept)]
 }
