@@ -37,12 +37,14 @@ func (f option) apply(c *config) { f(c) }
 func newConfig(opts []Option) (config, error) {
 	c := config{
 		settings: engine.Config{
-			Self: token.NewOwner(), Drift: quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond},
-			Keep: engine.DefaultKeep, Clock: clock.System(), Wall: time.Now,
-			Pace: engine.Pace{
-				First: 2 * time.Millisecond, Most: 200 * time.Millisecond,
-				Random: func(below time.Duration) time.Duration { return rand.N(max(below, 1)) },
+			Rules: engine.Rules{
+				Self: token.NewOwner(), Drift: quorum.Drift{Factor: 0.01, Floor: 2 * time.Millisecond}, Wall: time.Now,
+				Pace: engine.Pace{
+					First: 2 * time.Millisecond, Most: 200 * time.Millisecond,
+					Random: func(below time.Duration) time.Duration { return rand.N(max(below, 1)) },
+				},
 			},
+			Keep: engine.DefaultKeep, Clock: clock.System(),
 		},
 		lock:     request{Want: engine.Want{TTL: 10 * time.Second, MaxHold: NoLimit}, maxWait: NoLimit, maxOutage: NoLimit},
 		maxTTL:   24 * time.Hour,

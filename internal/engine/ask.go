@@ -22,7 +22,7 @@ type Answer struct {
 //
 // Like the others it waits for the answers, until ctx ends or the Engine is closed.
 func (g *Engine) Observe(ctx context.Context, key string) []Answer {
-	return g.poll(ctx, g.all(g.rules.Form.ObserveMaster(key)), nil)
+	return g.poll(ctx, g.all(g.Form.ObserveMaster(key)), nil)
 }
 
 // LeaseOf asks all nodes whether they hold a token, for a lease that counts from grant.Start. The lease lasts for longest if the key has
@@ -32,7 +32,7 @@ func (g *Engine) LeaseOf(
 ) (outcome quorum.Outcome, lease quorum.Lease, number uint64, answers []Answer) {
 	machine := quorum.NewAttach(len(g.Nodes), grant)
 	outcome = quorum.Undecided
-	answers = g.poll(ctx, g.all(g.rules.Form.ObserveMaster(key)), func(node int, a *Answer, reply *wire.Reply) bool {
+	answers = g.poll(ctx, g.all(g.Form.ObserveMaster(key)), func(node int, a *Answer, reply *wire.Reply) bool {
 		held := a.Holds(token)
 		if held == quorum.No && a.Answer == quorum.Yes {
 			a.Answer, a.Err = quorum.No, nodeerr.ErrHeld
@@ -60,7 +60,7 @@ func (g *Engine) Remove(ctx context.Context, key string, seen []Answer) []Answer
 		for i, a := range seen {
 			if a.Answer == quorum.Yes {
 				deletions[i] = new(wire.Command)
-				g.rules.Form.Remove(deletions[i], key, a.Seen)
+				g.Form.Remove(deletions[i], key, a.Seen)
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (g *Engine) poll(ctx context.Context, commands []*wire.Command, check func(
 				}
 			}
 			a := &answers[r.node]
-			*a = Answer{g.rules.Form.Seen(r.Reply), r.Err}
+			*a = Answer{g.Form.Seen(r.Reply), r.Err}
 			if check != nil && check(r.node, a, &r.Reply) {
 				return answers
 			}

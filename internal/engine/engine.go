@@ -15,54 +15,39 @@ import (
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/node"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // What the program has to name of the packages below.
 type (
-	// Node is one server.
-	Node = node.Node
-	// Health is how a node is connected.
+	Node   = node.Node
 	Health = node.Health
-	// Call is a call that takes a lock.
-	Call = lock.Call
-	// Want is what a holder asks for.
-	Want = lock.Want
-	// Pace is how fast calls try again.
-	Pace = lock.Pace
-	// Stuck is about keys without a TTL.
-	Stuck = lock.Stuck
-	// Left is what a hold leaves when it ends.
-	Left = lock.Left
+	Rules  = lock.Rules
+	Pace   = lock.Pace
+	Call   = lock.Call
+	Want   = lock.Want
+	Stuck  = lock.Stuck
 )
 
-// What can be left behind a hold, see [Held.LeaveLocked].
+// The constants of these.
 const (
-	Others  = lock.Others
-	None    = lock.None
-	Nothing = lock.Nothing
-)
-
-// NoLimit is a duration without end. DefaultKeep and MinKeep are for Config.Keep.
-const (
+	Others      = lock.Others
+	None        = lock.None
+	Nothing     = lock.Nothing
 	NoLimit     = lock.NoLimit
 	DefaultKeep = form.DefaultKeep
 	MinKeep     = form.MinKeep
 )
 
-// Config is what an Engine works with.
+// Config is what an Engine works with. Of the Rules it has Wall, Self, Drift, Pace and, unless the lock is the plain one or that with
+// Fencing, Form: New sets the others.
 type Config struct {
+	Rules
 	Nodes   []*Node
 	Own     bool // nobody else uses the nodes: they are closed at the end
-	Self    string
-	Drift   quorum.Drift
-	Pace    Pace
 	Fencing bool
 	Keep    time.Duration // how long counters of fencing tokens stay
 	Clock   clock.Clock
-	Wall    func() time.Time // for the first estimate of the counters' time
 	Program Program
-	Form    form.Form // of the locks, without fencing; nil is the plain lock
 }
 
 // Program is told what happens beside its calls. Its methods must not block.
@@ -80,9 +65,7 @@ type Program interface {
 // Engine does what is to be done about all names.
 type Engine struct {
 	Config
-	Timeout time.Duration // the longest of a node
 
-	rules     lock.Rules
 	fenced    form.Fenced
 	served    atomic.Bool     // a majority of the nodes has answered
 	listening atomic.Bool     // the nodes report changes and messages
@@ -106,19 +89,17 @@ func New(c Config) *Engine {
 	for _, n := range c.Nodes {
 		g.Timeout = max(g.Timeout, n.Config().Timeout)
 	}
+	g.Rules.Clock, g.Rules.Nodes, g.Fenced = c.Clock, len(c.Nodes), &g.fenced
+	g.Closed = func() bool { return g.closing.Err() != nil }
 	g.fenced.Keep = c.Keep
 	g.closing, g.stop = context.WithCancel(context.Background())
 	g.renewals.engine, g.renewals.epoch = g, c.Clock.Now()
 	g.names = names{seed: maphash.MakeSeed()}
-	g.rules = lock.Rules{
-		Clock: c.Clock, Wall: c.Wall, Nodes: len(c.Nodes), Timeout: g.Timeout, Self: c.Self, Form: c.Form, Fenced: &g.fenced,
-		Drift: c.Drift, Pace: c.Pace, Closed: func() bool { return g.closing.Err() != nil },
-	}
 	switch {
 	case c.Fencing:
-		g.rules.Form = &g.fenced
+		g.Form = &g.fenced
 	case c.Form == nil:
-		g.rules.Form = form.Exclusive{}
+		g.Form = form.Exclusive{}
 	}
 	return g
 }

@@ -64,7 +64,7 @@ func (h *Held) GoOnLocked(renewed bool) {
 }
 
 // LeaveLocked ends a hold of a lock. exclusive is false if another may have it.
-func (h *Held) LeaveLocked(hold *Hold, now time.Time, exclusive bool) Left {
+func (h *Held) LeaveLocked(hold *Hold, now time.Time, exclusive bool) lock.Left {
 	before := hold.Ended()
 	left := h.Term.Leave(now, &hold.Hold)
 	if !before {

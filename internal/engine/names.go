@@ -68,7 +68,7 @@ func (g *Engine) Enter(key string) *Entry {
 				in.entries = map[string]*Entry{}
 			}
 			e = &Entry{engine: g}
-			e.Name.Begin(&g.rules, key)
+			e.Name.Begin(&g.Rules, key)
 			in.entries[key] = e
 		}
 		in.mu.Unlock()

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -25,12 +24,6 @@ type Reporter interface {
 	Health(node int, h Health)
 }
 
-// report is a Reporter of a node.
-type report struct {
-	Reporter
-	node int
-}
-
 // health is what a node remembers for its reporters.
 type health struct {
 	failed    int
@@ -41,7 +34,10 @@ type health struct {
 func (n *Node) Report(r Reporter, node int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.reports = append(n.reports, report{r, node})
+	if n.reports == nil {
+		n.reports = map[Reporter]int{}
+	}
+	n.reports[r] = node
 	if n.conn != nil {
 		r.Health(node, n.healthLocked(time.Now()))
 	}
@@ -55,13 +51,10 @@ func (n *Node) Unreport(r Reporter) {
 	if n.conn == nil { // no connection ends
 		h.Failed = max(1, n.health.failed)
 	}
-	n.reports = slices.DeleteFunc(n.reports, func(x report) bool {
-		if x.Reporter != r {
-			return false
-		}
-		r.Health(x.node, h)
-		return true
-	})
+	if node, notified := n.reports[r]; notified {
+		delete(n.reports, r)
+		r.Health(node, h)
+	}
 }
 
 // healthLocked returns the health of a node that is connected.
@@ -102,7 +95,7 @@ func (n *Node) failedLocked(err error) {
 }
 
 func (n *Node) reportLocked(h Health) {
-	for _, r := range n.reports {
-		r.Health(r.node, h)
+	for r, node := range n.reports {
+		r.Health(node, h)
 	}
 }

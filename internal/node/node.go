@@ -64,7 +64,7 @@ type Node struct {
 	firesAt   time.Time   // when timer fires; zero if it does not
 	pingAt    time.Time   // when the connection is tried next
 	listeners []*listening
-	reports   []report
+	reports   map[Reporter]int
 	health    health
 
 	expiring chan struct{} // holds one element while expire runs
