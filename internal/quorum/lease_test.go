@@ -45,22 +45,18 @@ func TestLease_EndsOnceAndAsItFirstDid(t *testing.T) {
 		"no ending is not an end":    {inTime, quorum.Held, quorum.Held},
 		"nor does it undo an expiry": {deadline, quorum.Held, quorum.Expired},
 	} {
-		t.Run(name, func(t *testing.T) {
-			lease := quorum.NewLease(1, granted)
-			require.Equal(t, tt.want, lease.End(tt.now, tt.how))
-			if tt.want == quorum.Held {
-				return
-			}
-			for _, other := range []quorum.Ending{quorum.Held, quorum.Released, quorum.Lost, quorum.Expired} {
-				require.Equal(t, tt.want, lease.End(start, other))
-			}
-			require.Zero(t, lease.Remaining(start))
-			require.Equal(t, tt.want, lease.At(deadline))
-
-			extend(lease, longer)
-			require.Equal(t, tt.want, lease.At(start), "an extension brings no lease back")
-			require.Zero(t, lease.Remaining(start))
-		})
+		lease := quorum.NewLease(1, granted)
+		require.Equal(t, tt.want, lease.End(tt.now, tt.how), name)
+		if tt.want == quorum.Held {
+			continue
+		}
+		for _, other := range []quorum.Ending{quorum.Held, quorum.Released, quorum.Lost, quorum.Expired} {
+			require.Equal(t, tt.want, lease.End(start, other), name)
+		}
+		require.Equal(t, tt.want, lease.At(deadline), name)
+		extend(lease, longer)
+		require.Equal(t, tt.want, lease.At(start), "%s: an extension brings no lease back", name)
+		require.Zero(t, lease.Remaining(start), name)
 	}
 }
 

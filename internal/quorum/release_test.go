@@ -50,19 +50,17 @@ func TestRelease_AKeyThatAnExtensionHasGivenBackWasNotHeld(t *testing.T) {
 		"a minority":               {[]quorum.Answer{quorum.Yes, quorum.Yes, quorum.Recreated}, quorum.Done},
 		"a minority, the rest not": {[]quorum.Answer{quorum.Yes, quorum.Refused, quorum.Recreated}, quorum.Done},
 	} {
-		t.Run(name, func(t *testing.T) {
-			lease := quorum.NewLease(3, granted)
-			e := new(quorum.Extend).Begin(lease, longer)
-			voteAll(e, start, quorum.Unknown, quorum.Unknown, quorum.Unknown)
-			lease.End(midway, quorum.Released)
-			r := new(quorum.Release).Begin(lease, midway)
-			var outcome quorum.Outcome
-			for node, answer := range tt.late {
-				e.Late(instant(midway), node, answer, "")
-				outcome = max(outcome, r.Vote(instant(midway), node, quorum.Yes, "").Outcome)
-			}
-			require.Equal(t, tt.want, outcome)
-		})
+		lease := quorum.NewLease(3, granted)
+		e := new(quorum.Extend).Begin(lease, longer)
+		voteAll(e, start, quorum.Unknown, quorum.Unknown, quorum.Unknown)
+		lease.End(midway, quorum.Released)
+		r := new(quorum.Release).Begin(lease, midway)
+		var outcome quorum.Outcome
+		for node, answer := range tt.late {
+			e.Late(instant(midway), node, answer, "")
+			outcome = max(outcome, r.Vote(instant(midway), node, quorum.Yes, "").Outcome)
+		}
+		require.Equal(t, tt.want, outcome, name)
 	}
 }
 
