@@ -77,3 +77,18 @@ func playSeed(t *testing.T, seed uint64) *run {
 	}()
 	return play(t, newPlan(newSeeded(seed), 12))
 }
+
+// The acquire is on its way, and its release gets no further than half, when their connection is replaced. An attempt to connect that
+// fails in between makes no difference.
+func TestStack_AcquireThatArrivesAfterItsReleaseTakesNoEffect(t *testing.T) {
+	stalled := fault{at: 10 * unit, kind: stall, lasts: 300 * unit}
+	for i := range 20 {
+		steps := []step{{kind: tryLock, ttl: long}, {kind: unlock}, {pause: 15 * unit, kind: tryLock, ttl: long}}
+		p := &plan{nodes: 1, names: 1, room: 80, permits: true}
+		p.faults = []fault{stalled, {at: 50 * unit, kind: refuse, lasts: 50 * unit}}[:1+i%2]
+		p.clients = []clientPlan{{timeout: 20 * unit, dial: 50 * unit, maxOverdue: 30 * unit, workers: [][]step{steps}}}
+		r := play(t, p)
+		require.Empty(t, r.violations, "%s", r.report())
+		require.Equal(t, 3, r.happened["won"], "%s", r.report())
+	}
+}

@@ -86,27 +86,21 @@ func TestTenants_NoForeignKeyIsTakenForAnythingElse(t *testing.T) {
 	for i := range size {
 		w.beat(i)
 	}
-	type foreign struct {
-		m       *member
-		k       kind
-		e       expiry
-		counter bool
-	}
-	work := make(chan foreign)
+	work := make(chan func(d *rand.Rand, c *tenant))
 	for i := range uint64(16) {
-		c := w.newTenant()
+		d, c := w.dice(i), w.newTenant()
 		w.workers.Go(func() {
-			for f := range work {
-				w.onForeignKey(w.dice(i), f.m, c, f.k, f.e, f.counter)
+			for check := range work {
+				check(d, c)
 			}
 		})
 	}
 	for _, m := range w.members {
 		for _, k := range kinds {
 			for _, e := range expiries {
-				work <- foreign{m, k, e, false}
+				work <- func(d *rand.Rand, c *tenant) { w.onForeignKey(d, m, c, k, e, false) }
 				if m.fenced {
-					work <- foreign{m, k, e, true}
+					work <- func(d *rand.Rand, c *tenant) { w.onForeignKey(d, m, c, k, e, true) }
 				}
 			}
 		}

@@ -213,7 +213,8 @@ func (w *world) newMember(name string, opts ...redlock.Option) *member {
 	for i, p := range w.processes {
 		urls[i] = "redis://locker:secret@" + p.Addr()
 	}
-	m := &member{name: name, fenced: name == "fenced", heals: name == "healing", tallies: tallies{yes: map[string]int{}, rounds: map[string]int{}}}
+	m := &member{name: name, fenced: name == "fenced", heals: name == "healing"}
+	m.tallies.yes, m.tallies.rounds = map[string]int{}, map[string]int{}
 	opts = append([]redlock.Option{
 		redlock.WithKeyPrefix(prefix), redlock.TTL(ttl), redlock.WithClock(shared), redlock.WithObserver(&m.tallies),
 		redlock.WithPoolOptions(pool.WithTimeout(timeout), pool.WithDialTimeout(timeout), pool.WithMaxOverdue(100*time.Millisecond),
