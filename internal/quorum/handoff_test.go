@@ -12,65 +12,46 @@ import (
 const handoffMax = 2 * time.Second
 
 func TestHandoff_PassesTheLockOnForABoundedTime(t *testing.T) {
-	for name, tt := range map[string]struct {
-		max, ttl time.Duration // ttl is that of the grant
-		last     time.Duration // the last instant of a pass, less one nanosecond
-	}{
-		"max": {2 * time.Second, 10 * time.Second, 2 * time.Second},
-		"a quarter of the validity, if that is less": {2 * time.Second, time.Second, 247 * time.Millisecond},
+	for _, tt := range []struct{ max, ttl, until time.Duration }{
+		{2 * time.Second, 10 * time.Second, 2 * time.Second},
+		{2 * time.Second, time.Second, 247 * time.Millisecond}, // a quarter of the validity
 	} {
-		t.Run(name, func(t *testing.T) {
-			lease := quorum.NewLease(3, quorum.Grant{Start: start, TTL: tt.ttl, Drift: granted.Drift})
-			h := quorum.NewHandoff(lease, tt.max, 0, 0)
-			require.True(t, h.May(start, tt.ttl))
-			require.True(t, h.May(start.Add(tt.last-1), tt.ttl))
-			require.False(t, h.May(start.Add(tt.last), tt.ttl))
-		})
+		h := quorum.NewHandoff(quorum.NewLease(3, of(start, tt.ttl)), tt.max, 0, 0)
+		require.True(t, h.May(start, tt.ttl))
+		require.True(t, h.May(start.Add(tt.until-1), tt.ttl))
+		require.False(t, h.May(start.Add(tt.until), tt.ttl))
 	}
 	never := quorum.NewHandoff(quorum.NewLease(3, granted), 0, 0, 0)
 	require.False(t, never.May(start, granted.TTL))
 }
 
 func TestHandoff_DoesNotPassOnWhatIsNoLongerAsTheNodesGrantedIt(t *testing.T) {
+	more := granted.TTL + time.Millisecond
+	for name, tt := range map[string]struct {
+		change func(*quorum.Lease, *quorum.Handoff)
+		ttl    time.Duration // that is asked for
+		may    bool
+	}{
+		"a lock that is lost":                   {func(l *quorum.Lease, _ *quorum.Handoff) { l.End(start, quorum.Lost) }, granted.TTL, false},
+		"a lock of which the token is known":    {func(_ *quorum.Lease, h *quorum.Handoff) { h.Know() }, granted.TTL, false},
+		"a lock that may have got a longer TTL": {func(l *quorum.Lease, _ *quorum.Handoff) { try(l, of(start, more)) }, granted.TTL, false},
+		"a lock with too short a TTL":           {func(*quorum.Lease, *quorum.Handoff) {}, more, false},
+		"but what was renewed is":               {func(l *quorum.Lease, _ *quorum.Handoff) { extend(l, granted) }, granted.TTL, true},
+		"and what is asked for for less":        {func(*quorum.Lease, *quorum.Handoff) {}, granted.TTL - 1, true},
+	} {
+		lease := quorum.NewLease(1, granted)
+		h := quorum.NewHandoff(lease, handoffMax, 0, 0)
+		require.True(t, h.May(start, granted.TTL))
+		tt.change(lease, h)
+		require.Equal(t, tt.may, h.May(start, tt.ttl), name)
+	}
+
 	attached := quorum.NewAttach(1, quorum.Grant{Start: start, Drift: granted.Drift})
 	attached.Observed(instant(start), 0, quorum.Yes, 0, granted.TTL, "")
 	lease := attached.Lease(0)
 	h := quorum.NewHandoff(&lease, handoffMax, 100, 3)
 	require.False(t, h.May(start, granted.TTL), "somebody else knows the token of an attached lock")
 	require.EqualValues(t, 100, h.Fence(), "that which the nodes hold")
-
-	for name, change := range map[string]func(*quorum.Lease, *quorum.Handoff) (ttl time.Duration){
-		"a lock that is lost": func(l *quorum.Lease, _ *quorum.Handoff) time.Duration {
-			l.End(start, quorum.Lost)
-			return granted.TTL
-		},
-		"a lock of which the token is known": func(_ *quorum.Lease, h *quorum.Handoff) time.Duration {
-			h.Know()
-			return granted.TTL
-		},
-		"a lock that may have got a longer TTL": func(l *quorum.Lease, _ *quorum.Handoff) time.Duration {
-			new(quorum.Extend).Begin(l, quorum.Grant{Start: start, TTL: granted.TTL + time.Millisecond})
-			return granted.TTL
-		},
-		"a lock with a shorter TTL than is asked for": func(*quorum.Lease, *quorum.Handoff) time.Duration {
-			return granted.TTL + time.Millisecond
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			lease := quorum.NewLease(1, granted)
-			h := quorum.NewHandoff(lease, handoffMax, 0, 0)
-			require.True(t, h.May(start, granted.TTL))
-			ttl := change(lease, h)
-			require.False(t, h.May(start, ttl))
-		})
-	}
-	t.Run("but what was renewed is", func(t *testing.T) {
-		lease := quorum.NewLease(1, granted)
-		h := quorum.NewHandoff(lease, handoffMax, 0, 0)
-		new(quorum.Extend).Begin(lease, granted)
-		require.True(t, h.May(start, granted.TTL))
-		require.True(t, h.May(start, granted.TTL-1))
-	})
 }
 
 func TestHandoff_GivesEachHolderANumberOfTheBlock(t *testing.T) {
@@ -90,9 +71,8 @@ func TestHandoff_GivesEachHolderANumberOfTheBlock(t *testing.T) {
 		require.False(t, h.May(start, granted.TTL))
 	}
 	plain := quorum.NewHandoff(lease, handoffMax, 0, 3)
-	require.Zero(t, plain.Fence(), "without fencing there is no number, whatever was asked for")
 	plain.Pass()
-	require.Zero(t, plain.Fence())
+	require.Zero(t, plain.Fence(), "without fencing there is no number, whatever was asked for")
 	known := quorum.NewHandoff(lease, handoffMax, 100, 3)
 	known.Know()
 	require.EqualValues(t, 100, known.Fence(), "that which the nodes hold")

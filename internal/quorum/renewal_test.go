@@ -71,55 +71,56 @@ func TestRenewal_IsDueEachTimeThatAThirdOfTheTTLHasGoneBy(t *testing.T) {
 	}
 }
 
-func TestRenewal_IsDueAtAThirdOfWhatIsLeftIfThatIsLess(t *testing.T) {
-	short := quorum.Grant{Start: start, TTL: 240 * time.Millisecond, Drift: granted.Drift}
-	due, ok := quorum.NewRenewal(quorum.NewLease(1, short), start, granted.TTL, 0, false).Next(start)
-	require.True(t, ok)
-	require.WithinDuration(t, start.Add(80*time.Millisecond), due, 1)
+func TestRenewal_IsDueWhenAThirdOfTheTTLHasGoneBy(t *testing.T) {
+	for _, tt := range []struct {
+		grant quorum.Grant
+		after time.Duration
+	}{
+		{granted, granted.TTL / 3},
+		{withGrace, granted.TTL / 3},
+		{of(start, 240*time.Millisecond), 80 * time.Millisecond}, // of what is left, if that is less
+	} {
+		r := quorum.NewRenewal(quorum.NewLease(1, tt.grant), start, granted.TTL, 0, false)
+		first, ok := r.Next(start)
+		require.True(t, ok)
+		require.WithinDuration(t, start.Add(min(tt.after, 100*time.Millisecond)), first, 2, "%+v: so that the key is tracked early", tt.grant)
+		due, _ := quorum.NewRenewal(quorum.NewLease(1, tt.grant), start, granted.TTL, 0, true).Next(start)
+		require.WithinDuration(t, start.Add(tt.after), due, 2, "%+v", tt.grant)
+	}
 }
 
 // A watchdog that dies on one transient error loses the lock.
 func TestRenewal_IsTriedAgainEverSoonerAfterFailures(t *testing.T) {
 	k := newRenewer(t, 0)
 	now, ok := k.next(quorum.Unknown)
-	pause, tries := time.Hour, 1
-	for ; ok; tries++ {
-		var again time.Time
+	for pause := time.Hour; ok && now.Before(deadline.Add(-time.Millisecond)); {
 		left := k.lease.Remaining(now)
-		if again, ok = k.next(quorum.Unknown); !ok {
-			break
-		}
-		require.WithinDuration(t, now.Add(max(left/8, time.Millisecond)), again, 0)
+		var again time.Time
+		again, ok = k.next(quorum.Unknown)
+		require.True(t, ok)
+		require.Equal(t, now.Add(max(left/8, time.Millisecond)), again)
 		require.LessOrEqual(t, again.Sub(now), pause)
 		pause, now = again.Sub(now), again
-		if !again.Before(deadline.Add(-time.Millisecond)) {
-			break
-		}
 	}
-	require.Greater(t, tries, 30)
-	require.Less(t, tries, 100, "the last of them are a millisecond apart")
+	require.Greater(t, len(k.asked), 30)
+	require.Less(t, len(k.asked), 100, "the last of them are a millisecond apart")
 	_, ok = k.renewal.Next(deadline)
 	require.False(t, ok, "the lease is over")
 }
 
 // A watchdog that goes on after a loss would create the key anew.
 func TestRenewal_EndsWithTheLease(t *testing.T) {
-	for name, how := range map[string]quorum.Ending{"released": quorum.Released, "gone": quorum.Lost, "expired": quorum.Expired} {
-		t.Run(name, func(t *testing.T) {
-			k := newRenewer(t, 0)
-			k.lease.End(start, how)
-			_, ok := k.next(quorum.Yes)
-			require.False(t, ok)
-			require.Empty(t, k.asked)
-		})
-	}
-	t.Run("gone from the nodes, as the renewal finds", func(t *testing.T) {
+	for _, how := range []quorum.Ending{quorum.Released, quorum.Lost, quorum.Expired} {
 		k := newRenewer(t, 0)
-		_, ok := k.next(quorum.No)
-		require.True(t, ok)
-		_, ok = k.next(quorum.Yes)
-		require.False(t, ok)
-	})
+		k.lease.End(start, how)
+		_, ok := k.next(quorum.Yes)
+		require.False(t, ok, how)
+	}
+	k := newRenewer(t, 0)
+	_, ok := k.next(quorum.No)
+	require.True(t, ok)
+	_, ok = k.next(quorum.Yes)
+	require.False(t, ok, "gone from the nodes, as the renewal has found")
 }
 
 // renewWith has each node answer a renewal at an instant.
@@ -132,71 +133,67 @@ func renewWith(t *testing.T, lease *quorum.Lease, renewal *quorum.Renewal, at ti
 
 // The danger: a node that has restarted does not count yet when the next one hangs.
 func TestRenewal_IsDueSoonIfANodeHoldsTheKeyThatDoesNotCountYet(t *testing.T) {
-	soon, third := 100*time.Millisecond, (granted.TTL / 3).Round(time.Microsecond)
-	begin := func() (*quorum.Lease, *quorum.Renewal, func(time.Time) time.Duration) {
-		lease := quorum.NewLease(3, granted)
-		r := quorum.NewRenewal(lease, start, granted.TTL, 0, false)
-		return lease, r, func(now time.Time) time.Duration {
-			due, ok := r.Next(now)
-			require.True(t, ok)
-			return due.Sub(now).Round(time.Microsecond)
-		}
+	soon, third, first := 100*time.Millisecond, (granted.TTL / 3).Round(time.Microsecond), start.Add(time.Second)
+	var lease *quorum.Lease
+	var r *quorum.Renewal
+	due := func(now time.Time) time.Duration {
+		due, ok := r.Next(now)
+		require.True(t, ok)
+		return due.Sub(now).Round(time.Microsecond)
 	}
-
-	first := start.Add(time.Second)
-	lease, r, due := begin()
-	at := first
-	for range 3 { // a node that loses the key all the time
-		renewWith(t, lease, r, at, quorum.Yes, quorum.Yes, quorum.Recreated)
-		require.Equal(t, soon, due(at))
-		require.False(t, r.Sooner(at.Add(time.Millisecond)), "it does not get later with each answer")
-		at = at.Add(soon)
-		renewWith(t, lease, r, at, quorum.Yes, quorum.Yes, quorum.Recreated)
-		require.Equal(t, third, due(at), "one more renewal for each that is due anyway")
-		require.False(t, r.Sooner(at))
-		at = at.Add(third)
+	for name, check := range map[string]func(t *testing.T){
+		"once for each that is due anyway, if it loses the key all the time": func(t *testing.T) {
+			at := first
+			for range 3 {
+				renewWith(t, lease, r, at, quorum.Yes, quorum.Yes, quorum.Recreated)
+				require.Equal(t, soon, due(at))
+				require.False(t, r.Sooner(at.Add(time.Millisecond)), "it does not get later with each answer")
+				at = at.Add(soon)
+				renewWith(t, lease, r, at, quorum.Yes, quorum.Yes, quorum.Recreated)
+				require.Equal(t, third, due(at))
+				require.False(t, r.Sooner(at))
+				at = at.Add(third)
+			}
+			renewWith(t, lease, r, at, quorum.Yes, quorum.Yes, quorum.Yes)
+			require.Equal(t, third, due(at), "it counts")
+		},
+		"also if it answers after the outcome": func(t *testing.T) {
+			renewWith(t, lease, r, first, quorum.Yes, quorum.Yes)
+			require.False(t, r.Sooner(first))
+			new(quorum.Extend).Begin(lease, granted).Vote(instant(first), 2, quorum.Recreated, "")
+			require.True(t, r.Sooner(first))
+			require.Equal(t, soon, due(first))
+		},
+		"also if the holder has extended the lock by more": func(t *testing.T) {
+			renewWith(t, lease, r, first, quorum.Yes, quorum.Yes, quorum.Yes)
+			voteAll(new(quorum.Extend).Begin(lease, of(first, time.Hour)), first, quorum.Yes, quorum.Yes, quorum.Recreated)
+			require.True(t, r.Sooner(first))
+			require.Equal(t, soon, due(first))
+			grant := renewWith(t, lease, r, first.Add(soon), quorum.Yes, quorum.Yes, quorum.Yes)
+			require.Equal(t, time.Hour-soon, grant.TTL, "no key ends before the others")
+			require.Equal(t, first.Add(time.Hour), lease.Kept())
+			require.Greater(t, due(first), 59*time.Minute, "the next waits until as little is left as otherwise")
+		},
+		"again, if that renewal fails": func(t *testing.T) {
+			renewWith(t, lease, r, first, quorum.Yes, quorum.Yes, quorum.Recreated)
+			at := first.Add(soon)
+			for _, want := range []time.Duration{lease.Remaining(at) / 8, soon} {
+				renewWith(t, lease, r, at, quorum.Yes, quorum.Unknown, quorum.Recreated)
+				require.Equal(t, want.Round(time.Microsecond), due(at))
+				at = at.Add(want)
+			}
+		},
+		"not if it is due sooner anyway": func(t *testing.T) {
+			at := start.Add(9500 * time.Millisecond)
+			renewWith(t, lease, r, at, quorum.Yes, quorum.Recreated, quorum.Unknown)
+			require.Equal(t, lease.Remaining(at)/8, due(at))
+			require.Less(t, due(at), soon)
+		},
+	} {
+		lease = quorum.NewLease(3, granted)
+		r = quorum.NewRenewal(lease, start, granted.TTL, 0, false)
+		t.Run(name, check)
 	}
-	renewWith(t, lease, r, at, quorum.Yes, quorum.Yes, quorum.Yes)
-	require.Equal(t, third, due(at), "it counts")
-
-	t.Run("also if it answers after the outcome", func(t *testing.T) {
-		lease, r, due := begin()
-		renewWith(t, lease, r, first, quorum.Yes, quorum.Yes)
-		require.False(t, r.Sooner(first))
-		e := new(quorum.Extend).Begin(lease, granted)
-		e.Vote(instant(first), 2, quorum.Recreated, "")
-		require.True(t, r.Sooner(first))
-		require.Equal(t, soon, due(first))
-	})
-	t.Run("also if the holder has extended the lock by more", func(t *testing.T) {
-		lease, r, due := begin()
-		renewWith(t, lease, r, first, quorum.Yes, quorum.Yes, quorum.Yes)
-		hour := quorum.Grant{Start: first, TTL: time.Hour, Drift: granted.Drift}
-		voteAll(new(quorum.Extend).Begin(lease, hour), first, quorum.Yes, quorum.Yes, quorum.Recreated)
-		require.True(t, r.Sooner(first))
-		require.Equal(t, soon, due(first))
-		grant := renewWith(t, lease, r, first.Add(soon), quorum.Yes, quorum.Yes, quorum.Yes)
-		require.Equal(t, time.Hour-soon, grant.TTL, "no key ends before the others")
-		require.Equal(t, first.Add(time.Hour), lease.Kept())
-		require.Greater(t, due(first), 59*time.Minute, "the next waits until as little is left as otherwise")
-	})
-	t.Run("again, if that renewal fails", func(t *testing.T) {
-		lease, r, due := begin()
-		renewWith(t, lease, r, first, quorum.Yes, quorum.Yes, quorum.Recreated)
-		at := first.Add(soon)
-		for _, want := range []time.Duration{lease.Remaining(at) / 8, soon} {
-			renewWith(t, lease, r, at, quorum.Yes, quorum.Unknown, quorum.Recreated)
-			require.Equal(t, want.Round(time.Microsecond), due(at))
-			at = at.Add(want)
-		}
-	})
-	t.Run("not if it is due sooner anyway", func(t *testing.T) {
-		lease, r, due := begin()
-		at := start.Add(9500 * time.Millisecond)
-		renewWith(t, lease, r, at, quorum.Yes, quorum.Recreated, quorum.Unknown)
-		require.Equal(t, lease.Remaining(at)/8, due(at))
-		require.Less(t, due(at), soon)
-	})
 }
 
 // A watchdog must not renew for ever for a stuck holder.
@@ -211,31 +208,26 @@ func TestRenewal_KeepsNoLockForLongerThanMaxHold(t *testing.T) {
 		"a millisecond more than that":    {granted.TTL + time.Millisecond, 1},
 		"a second more":                   {granted.TTL + time.Second, 2},
 		"a minute":                        {time.Minute, 16},
-		"a minute and a bit":              {time.Minute + 1, 16},
 		"a minute and half a millisecond": {time.Minute + 500*time.Microsecond, 16},
 	} {
-		t.Run(name, func(t *testing.T) {
-			k := newRenewer(t, tt.maxHold)
-			for {
-				if _, ok := k.next(quorum.Yes); !ok {
-					break
-				}
-			}
-			require.Len(t, k.asked, tt.asks)
-			for _, grant := range k.asked {
-				require.False(t, grant.Start.Add(grant.TTL).After(start.Add(tt.maxHold)))
-				require.Zero(t, grant.TTL%time.Millisecond)
-			}
-			if tt.asks > 0 {
-				require.WithinDuration(t, start.Add(tt.maxHold), k.lease.Kept(), time.Millisecond, "nor for less")
-			}
-		})
+		k := newRenewer(t, tt.maxHold)
+		for more := true; more; {
+			_, more = k.next(quorum.Yes)
+		}
+		require.Len(t, k.asked, tt.asks, name)
+		for _, grant := range k.asked {
+			require.False(t, grant.Start.Add(grant.TTL).After(start.Add(tt.maxHold)), name)
+			require.Zero(t, grant.TTL%time.Millisecond, name)
+		}
+		if tt.asks > 0 {
+			require.WithinDuration(t, start.Add(tt.maxHold), k.lease.Kept(), time.Millisecond, "%s: nor for less", name)
+		}
 	}
 }
 
 func TestRenewal_WaitsIfTheHolderHasExtendedTheLockByMore(t *testing.T) {
 	k := newRenewer(t, 0)
-	extend(k.lease, quorum.Grant{Start: start, TTL: time.Hour, Drift: granted.Drift})
+	extend(k.lease, of(start, time.Hour))
 	now, ok := k.next(quorum.Yes)
 	require.True(t, ok)
 	left := deadline.Sub(start.Add(granted.TTL / 3))
@@ -247,7 +239,7 @@ func TestRenewal_WaitsIfTheHolderHasExtendedTheLockByMore(t *testing.T) {
 
 func TestRenewal_IsNotDueIfTheHolderHasExtendedTheLockBeyondMaxHold(t *testing.T) {
 	k := newRenewer(t, time.Minute)
-	extend(k.lease, quorum.Grant{Start: start, TTL: time.Minute + time.Second, Drift: granted.Drift})
+	extend(k.lease, of(start, time.Minute+time.Second))
 	_, ok := k.next(quorum.Yes)
 	require.False(t, ok)
 	require.Empty(t, k.asked)

@@ -1,6 +1,8 @@
 package quorum_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,14 +26,6 @@ func answerAll(lease *quorum.Lease, n int, answers ...quorum.Answer) quorum.Outc
 	return voteAll(new(quorum.Extend).Begin(lease, granted), start, answers...)
 }
 
-// voteAll has one node after the other answer an extension at an instant. It returns the outcome.
-func voteAll(e *quorum.Extend, at time.Time, answers ...quorum.Answer) (outcome quorum.Outcome) {
-	for node, answer := range answers {
-		outcome = max(outcome, e.Vote(instant(at), node, answer, "").Outcome)
-	}
-	return outcome
-}
-
 // observe has a node push a change, and answer the observation.
 func observe(t *testing.T, lease *quorum.Lease, node int, answer quorum.Answer) quorum.Ending {
 	t.Helper()
@@ -39,6 +33,101 @@ func observe(t *testing.T, lease *quorum.Lease, node int, answer quorum.Answer) 
 	require.Equal(t, quorum.Held, lease.At(start), "a push is a hint")
 	lease.Observed(instant(start), node, answer)
 	return lease.At(start)
+}
+
+// live tells the story of a lease over n nodes, all of which have answered an extension with yes. What comes of its events is that the
+// lease is lost, or nothing:
+//
+//	extension yes no      the nodes answer another extension, and those behind the last answer as that
+//	overdue yes unknown   the same, but answers that are not known may come late
+//	1 late no             such an answer of node 1
+//	1 shows no            node 1 pushes a change, and answers the observation
+func live(t *testing.T, n int, story string) {
+	t.Helper()
+	lease := extended(n)
+	var overdue *quorum.Extend
+	tell(t, story, func(event string) string {
+		words := strings.Fields(event)
+		var node int
+		_, _ = fmt.Sscan(words[0], &node)
+		switch words[1] {
+		case "shows":
+			observe(t, lease, node, answer(t, words[2]))
+		case "late":
+			require.Empty(t, describe(overdue.Late(instant(start), node, answer(t, words[2]), "")))
+		default:
+			e := new(quorum.Extend).Begin(lease, granted)
+			for node := range n {
+				e.Vote(instant(start), node, answer(t, words[min(1+node, len(words)-1)]), "")
+			}
+			if words[0] == "overdue" {
+				overdue = e
+			}
+		}
+		return map[quorum.Ending]string{quorum.Held: "", quorum.Lost: "lost"}[lease.At(start)]
+	})
+}
+
+func TestLease_Scenarios(t *testing.T) {
+	for name, tt := range map[string]struct {
+		nodes   int
+		before  string // each of the stories
+		stories map[string]string
+	}{
+		"nodes that do not answer lose nothing": {3, "", map[string]string{
+			"one after the other": "0 shows unknown; 1 shows refused; 2 shows unsent",
+			"some, and others do": `0 shows unknown; 0 shows refused; 0 shows unsent; extension unknown;
+				0 shows no; 0 shows unknown; 1 shows yes; 2 shows no → lost`,
+		}},
+		"nor one after the other that is given the key back": {
+			3, strings.Repeat(`0 shows no; extension recreated yes; extension yes; 1 shows no; extension yes recreated yes; extension yes;
+				2 shows no; extension yes yes recreated; extension yes; `, 3), map[string]string{"held": "0 shows no"},
+		},
+		"a key that is there again was gone, for who knows how long": {3, "0 shows no; ", map[string]string{
+			"set by somebody":                     "0 shows yes; 1 shows no → lost",
+			"by an extension":                     "extension yes unknown; 1 shows no → lost",
+			"which another has confirmed is held": "extension yes; extension yes; 1 shows no",
+		}},
+		"late answers show a loss, though the next extension finds the key in its place": {3, "overdue yes unknown; ", map[string]string{
+			"re-created":    "1 late recreated; extension unknown yes; 2 late recreated → lost",
+			"of another":    "1 late no; extension unknown yes; 2 late no → lost",
+			"one of either": "1 late no; extension unknown yes; 2 late recreated → lost",
+		}},
+		// That it is there says nothing: another may have held the lock meanwhile.
+		"a key that was set again late is gone until the next extension": {3, "overdue yes unknown; 1 late recreated; ", map[string]string{
+			"before": "0 shows no → lost",
+			"seen":   "1 shows yes; 0 shows no → lost",
+			"after":  "extension yes; 0 shows no",
+		}},
+		// What confirms the extension itself says nothing: it may have been held up on its way to the others, and another have had
+		// them before.
+		"an extension gives the key back for the next one that is confirmed": {5, "", map[string]string{
+			"re-created before":  "extension recreated recreated yes; extension unsent; 2 shows no → lost",
+			"re-created behind":  "extension yes yes yes recreated; extension unsent; 2 shows no → lost",
+			"the next: no":       "extension recreated recreated yes; extension yes yes yes yes unknown; 2 shows no → lost",
+			"the next: yes":      "extension recreated recreated yes; extension yes; 2 shows no",
+			"missing once again": "extension recreated yes; extension recreated recreated yes; 2 shows no → lost",
+		}},
+		// Though it is too late for the outcome, it shows the same of the nodes that held the key again before, until the next
+		// extension finds that it was missing once more.
+		"a late majority confirms": {4, "extension yes recreated yes; overdue yes yes yes unknown; ", map[string]string{
+			"at once":        "3 late yes; 2 shows no",
+			"seen since":     "1 shows yes; 3 late yes; 2 shows no",
+			"lost since":     "1 shows no; 3 late yes; 2 shows no → lost",
+			"held since":     "extension yes yes unknown; 3 late yes; 2 shows no",
+			"set once again": "extension yes recreated unknown; 3 late yes; 2 shows no → lost",
+		}},
+		// The extension whose answer was lost has given the key back.
+		"a key that was missing is known to be there when it is seen": {3, "1 shows no; extension yes unknown yes; ", map[string]string{
+			"by an observation": "1 shows yes; extension yes; 0 shows no",
+			"by an extension":   "extension yes; extension yes; 0 shows no",
+			"by the next":       "extension yes; 0 shows no → lost",
+		}},
+	} {
+		for which, story := range tt.stories {
+			t.Run(name+"/"+which, func(t *testing.T) { live(t, tt.nodes, tt.before+story) })
+		}
+	}
 }
 
 func TestLease_IsLostWhenNoMajorityIsLeft(t *testing.T) {
@@ -56,34 +145,6 @@ func TestLease_IsLostWhenNoMajorityIsLeft(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestLease_IsNotLostToNodesThatDoNotAnswer(t *testing.T) {
-	lease := extended(3)
-	for node := range 3 {
-		for _, answer := range []quorum.Answer{quorum.Unknown, quorum.Refused, quorum.Unsent} {
-			require.Equal(t, quorum.Held, observe(t, lease, node, answer))
-		}
-	}
-	answerAll(lease, 3, quorum.Unknown)
-	require.Equal(t, quorum.Held, observe(t, lease, 0, quorum.No))
-	require.Equal(t, quorum.Held, observe(t, lease, 0, quorum.Unknown), "which says nothing new")
-	require.Equal(t, quorum.Held, observe(t, lease, 1, quorum.Yes), "its TTL was changed")
-	require.Equal(t, quorum.Lost, observe(t, lease, 2, quorum.No))
-}
-
-func TestLease_IsNotLostToOneNodeAfterTheOther(t *testing.T) {
-	lease := extended(3)
-	for node := range 9 {
-		require.Equal(t, quorum.Held, observe(t, lease, node%3, quorum.No))
-		answers := []quorum.Answer{quorum.Yes, quorum.Yes, quorum.Yes}
-		answers[node%3] = quorum.Recreated
-		require.Equal(t, quorum.Done, answerAll(lease, 3, answers...))
-		require.Equal(t, quorum.Done, answerAll(lease, 3, quorum.Yes))
-	}
-	require.Equal(t, quorum.Held, observe(t, lease, 0, quorum.No))
-	require.Equal(t, quorum.Held, observe(t, lease, 0, quorum.Yes), "somebody has set it again, after who knows how long")
-	require.Equal(t, quorum.Lost, observe(t, lease, 1, quorum.No))
 }
 
 // A node that was lost before an extension, and one that another token holds when it comes.
@@ -131,46 +192,15 @@ func TestLease_ObservesOnceAndNotBesideAnExtension(t *testing.T) {
 	require.False(t, extended(1).Invalidated(instant(deadline.Add(time.Hour)), 0))
 }
 
-// late has a node answer an extension that it was voted for as Unknown.
-func late(e *quorum.Extend, node int, answer quorum.Answer) quorum.Actions {
-	return e.Late(instant(midway), node, answer, "")
-}
-
-// unanswered is an extension of a lease over three nodes: the first says yes, of the others nothing is known in time.
-func unanswered(lease *quorum.Lease) *quorum.Extend {
-	e := new(quorum.Extend).Begin(lease, longer)
-	for node, answer := range []quorum.Answer{quorum.Yes, quorum.Unknown, quorum.Unknown} {
-		e.Vote(instant(start), node, answer, "")
-	}
-	return e
-}
-
-func TestExtend_LateAnswersShowALoss(t *testing.T) {
-	for name, answers := range map[string][2]quorum.Answer{
-		"re-created":    {quorum.Recreated, quorum.Recreated},
-		"of another":    {quorum.No, quorum.No},
-		"one of either": {quorum.No, quorum.Recreated},
-	} {
-		t.Run(name, func(t *testing.T) {
-			lease := extended(3)
-			e := unanswered(lease)
-			late(e, 1, answers[0])
-			require.Equal(t, quorum.Held, lease.At(midway), "one node is no majority")
-			answerAll(lease, 3, quorum.Unknown, quorum.Yes) // the next one finds the key in its place
-			require.Equal(t, quorum.Held, lease.At(midway))
-			late(e, 2, answers[1])
-			require.Equal(t, quorum.Lost, lease.At(midway))
-		})
-	}
-}
-
 func TestExtend_LateAnswersThatConfirmItAreNoLoss(t *testing.T) {
 	lease := extended(3)
-	e := unanswered(lease)
-	require.Equal(t, quorum.Actions{}, late(e, 1, quorum.Yes))
-	require.Equal(t, quorum.Actions{}, late(e, 2, quorum.Yes))
+	e := new(quorum.Extend).Begin(lease, longer)
+	voteAll(e, start, quorum.Yes, quorum.Unknown, quorum.Unknown)
+	for node := 1; node < 3; node++ {
+		require.Equal(t, quorum.Actions{}, e.Late(instant(midway), node, quorum.Yes, ""))
+	}
 	require.Equal(t, quorum.Held, lease.At(midway))
-	require.Equal(t, granted.Deadline(), lease.Deadline(), "nobody waits for the outcome any more")
+	require.Equal(t, deadline, lease.Deadline(), "nobody waits for the outcome any more")
 }
 
 // The report that there is no answer comes from another goroutine than the answers.
@@ -178,114 +208,10 @@ func TestExtend_AnAnswerThatOvertakesItsAbsenceIsAVote(t *testing.T) {
 	lease := extended(3)
 	e := new(quorum.Extend).Begin(lease, longer)
 	e.Vote(instant(midway), 0, quorum.Yes, "")
-	require.Equal(t, quorum.Actions{Outcome: quorum.Done}, late(e, 1, quorum.Yes))
+	require.Equal(t, quorum.Actions{Outcome: quorum.Done}, e.Late(instant(midway), 1, quorum.Yes, ""))
 	require.Equal(t, quorum.Actions{}, e.Vote(instant(midway), 1, quorum.Unknown, ""))
 	require.Equal(t, longer.Deadline(), lease.Deadline())
 	require.True(t, lease.Invalidated(instant(midway), 1), "nothing is outstanding")
-}
-
-// What was gone counts as gone, although a late extension has set it again, until a majority confirms the next one. That it is
-// there says nothing: another may have held the lock meanwhile.
-func TestExtend_AKeySetAgainLateIsGoneUntilTheNextExtension(t *testing.T) {
-	for name, tt := range map[string]struct {
-		then func(*quorum.Lease)
-		want quorum.Ending
-	}{
-		"before": {func(*quorum.Lease) {}, quorum.Lost},
-		"seen": {func(lease *quorum.Lease) {
-			require.True(t, lease.Invalidated(instant(midway), 1))
-			lease.Observed(instant(midway), 1, quorum.Yes)
-		}, quorum.Lost},
-		"after": {func(lease *quorum.Lease) { answerAll(lease, 3, quorum.Yes) }, quorum.Held},
-	} {
-		t.Run(name, func(t *testing.T) {
-			lease := extended(3)
-			late(unanswered(lease), 1, quorum.Recreated)
-			tt.then(lease)
-			require.True(t, lease.Invalidated(instant(midway), 0))
-			lease.Observed(instant(midway), 0, quorum.No)
-			require.Equal(t, tt.want, lease.At(midway))
-		})
-	}
-}
-
-// Nodes to which an extension gives the key hold it again when one is confirmed that began afterwards. What confirms the extension
-// itself says nothing: it may have been held up on its way to the others, and another have had them before.
-func TestExtend_GivesTheKeyBackForTheNextOneThatIsConfirmed(t *testing.T) {
-	for name, tt := range map[string]struct {
-		answers []quorum.Answer // of five nodes, to an extension
-		next    []quorum.Answer // to another
-		want    quorum.Ending
-	}{
-		"re-created before":  {[]quorum.Answer{quorum.Recreated, quorum.Recreated, quorum.Yes}, []quorum.Answer{quorum.Unsent}, quorum.Lost},
-		"re-created behind":  {[]quorum.Answer{quorum.Yes, quorum.Yes, quorum.Yes, quorum.Recreated}, []quorum.Answer{quorum.Unsent}, quorum.Lost},
-		"the next: no":       {[]quorum.Answer{quorum.Recreated, quorum.Recreated, quorum.Yes}, []quorum.Answer{quorum.Yes, quorum.Yes, quorum.Yes, quorum.Yes, quorum.Unknown}, quorum.Lost},
-		"the next: yes":      {[]quorum.Answer{quorum.Recreated, quorum.Recreated, quorum.Yes}, []quorum.Answer{quorum.Yes}, quorum.Held},
-		"missing once again": {[]quorum.Answer{quorum.Recreated, quorum.Yes}, []quorum.Answer{quorum.Recreated, quorum.Recreated, quorum.Yes}, quorum.Lost},
-	} {
-		t.Run(name, func(t *testing.T) {
-			lease := extended(5)
-			answerAll(lease, 5, tt.answers...)
-			answerAll(lease, 5, tt.next...)
-			require.Equal(t, quorum.Held, lease.At(start))
-			require.Equal(t, tt.want, observe(t, lease, 2, quorum.No))
-		})
-	}
-}
-
-// A majority that comes too late for the outcome shows the same of the nodes that held the key again before, until the next
-// extension finds that it was missing once more.
-func TestExtend_ALateMajorityConfirmsTheKeysThatWereGivenBack(t *testing.T) {
-	for name, tt := range map[string]struct {
-		then func(*quorum.Lease)
-		want quorum.Ending
-	}{
-		"at once": {func(*quorum.Lease) {}, quorum.Held},
-		"seen since": {func(lease *quorum.Lease) {
-			lease.Invalidated(instant(start), 1)
-			lease.Observed(instant(start), 1, quorum.Yes)
-		}, quorum.Held},
-		"lost since": {func(lease *quorum.Lease) {
-			lease.Invalidated(instant(start), 1)
-			lease.Observed(instant(start), 1, quorum.No)
-		}, quorum.Lost},
-		"held since":     {func(lease *quorum.Lease) { answerAll(lease, 4, quorum.Yes, quorum.Yes, quorum.Unknown) }, quorum.Held},
-		"set once again": {func(lease *quorum.Lease) { answerAll(lease, 4, quorum.Yes, quorum.Recreated, quorum.Unknown) }, quorum.Lost},
-	} {
-		t.Run(name, func(t *testing.T) {
-			lease := extended(4)
-			answerAll(lease, 4, quorum.Yes, quorum.Recreated, quorum.Yes)
-			e := new(quorum.Extend).Begin(lease, granted)
-			for node, answer := range []quorum.Answer{quorum.Yes, quorum.Yes, quorum.Yes, quorum.Unknown} {
-				e.Vote(instant(start), node, answer, "")
-			}
-			tt.then(lease)
-			require.Equal(t, quorum.Actions{}, late(e, 3, quorum.Yes))
-			require.Equal(t, quorum.Held, lease.At(start))
-			require.Equal(t, tt.want, observe(t, lease, 2, quorum.No))
-		})
-	}
-}
-
-// An extension whose answer was lost has given back a key that was seen to be missing. It is known to be there when it is seen.
-func TestExtend_ConfirmsAKeyThatWasSeenAgain(t *testing.T) {
-	for name, tt := range map[string]struct {
-		seen func(*quorum.Lease)
-		want quorum.Ending
-	}{
-		"by an observation": {func(lease *quorum.Lease) { observe(t, lease, 1, quorum.Yes) }, quorum.Held},
-		"by an extension":   {func(lease *quorum.Lease) { answerAll(lease, 3, quorum.Yes) }, quorum.Held},
-		"by the next":       {func(*quorum.Lease) {}, quorum.Lost},
-	} {
-		t.Run(name, func(t *testing.T) {
-			lease := extended(3)
-			require.Equal(t, quorum.Held, observe(t, lease, 1, quorum.No))
-			answerAll(lease, 3, quorum.Yes, quorum.Unknown, quorum.Yes)
-			tt.seen(lease)
-			answerAll(lease, 3, quorum.Yes)
-			require.Equal(t, tt.want, observe(t, lease, 0, quorum.No))
-		})
-	}
 }
 
 // The danger: a push that is ignored because an answer is outstanding, which then shows nothing.
@@ -297,7 +223,7 @@ func TestLease_APushStandsUntilAnAnswerShowsTheKey(t *testing.T) {
 	}
 	require.Equal(t, []int{0}, e.Vote(instant(midway), 0, quorum.Refused, "").Observe)
 	require.Empty(t, e.Vote(instant(midway), 1, quorum.Unknown, "").Observe, "it would not be sent now")
-	require.Equal(t, []int{1}, late(e, 1, quorum.Refused).Observe)
+	require.Equal(t, []int{1}, e.Late(instant(midway), 1, quorum.Refused, "").Observe)
 	require.Empty(t, e.Vote(instant(midway), 2, quorum.Refused, "").Observe, "nothing was pushed")
 
 	lease.Observed(instant(midway), 0, quorum.Unknown)
@@ -321,27 +247,22 @@ func TestLease_ALateAnswerEndsAnObservation(t *testing.T) {
 // The danger: an acquire that is held up on its way to a node gets there when others of those that granted it have lost the key, and
 // another holder has come and gone.
 func TestLease_ANodeThatHasNotAnsweredTheAcquireCountsWhenALaterExtensionIsConfirmed(t *testing.T) {
-	for _, answered := range []bool{false, true} {
+	for answered, outcome := range map[bool]quorum.Outcome{false: quorum.Denied, true: quorum.Done} {
 		won := func() *quorum.Lease {
 			a := new(quorum.Acquire).Begin(3, granted)
-			a.Vote(instant(start), 0, quorum.Yes, "")
-			require.Equal(t, quorum.Done, a.Vote(instant(start), 1, quorum.Yes, "").Outcome)
+			require.Equal(t, quorum.Done, voteAll(a, start, quorum.Yes, quorum.Yes))
 			if answered {
 				a.Vote(instant(start), 2, quorum.Yes, "")
 			}
 			lease := a.Lease()
 			return &lease
 		}
-		outcome := map[bool]quorum.Outcome{false: quorum.Denied, true: quorum.Done}[answered]
 		require.Equal(t, outcome, answerAll(won(), 3, quorum.Yes, quorum.Recreated, quorum.Yes))
+		require.Equal(t, outcome, voteAll(new(quorum.Release).Begin(won(), start), start, quorum.Yes, quorum.No, quorum.Yes))
+
 		lease := won()
 		require.Equal(t, quorum.Done, answerAll(lease, 3, quorum.Yes))
 		require.Equal(t, quorum.Done, answerAll(lease, 3, quorum.Yes))
 		require.Equal(t, quorum.Done, answerAll(lease, 3, quorum.Yes, quorum.Recreated, quorum.Yes), "it counts now")
-
-		r := new(quorum.Release).Begin(won(), start)
-		r.Vote(instant(start), 0, quorum.Yes, "")
-		r.Vote(instant(start), 1, quorum.No, "")
-		require.Equal(t, outcome, r.Vote(instant(start), 2, quorum.Yes, "").Outcome)
 	}
 }

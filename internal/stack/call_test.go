@@ -30,23 +30,20 @@ func (c *client) call(s step) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	switch s.kind {
-	case tryLock:
-		_, _ = c.tryLock(ctx, name, s)
-	case tryLockCancelled, tryLockClose:
+	case tryLockCancelled, tryLockClose, extendCancelled:
 		defer time.AfterFunc(s.limit, cancel).Stop()
+	case lockCancelled:
+		s.limit = 0
+	}
+	switch s.kind {
+	case tryLock, tryLockCancelled:
 		_, _ = c.tryLock(ctx, name, s)
-		if s.kind == tryLockClose {
-			c.closeAll()
-		}
+	case tryLockClose:
+		_, _ = c.tryLock(ctx, name, s)
+		c.closeAll()
 	case lock, lockCancelled:
-		if s.kind == lockCancelled {
-			s.limit = 0
-		}
 		_, _ = c.lock(name, s)
-	case extend:
-		c.withHeld(s, func(h *held) { c.extend(ctx, h, s) })
-	case extendCancelled:
-		defer time.AfterFunc(s.limit, cancel).Stop()
+	case extend, extendCancelled:
 		c.withHeld(s, func(h *held) { c.extend(ctx, h, s) })
 	case unlock:
 		c.withHeld(s, c.giveBack)
@@ -92,15 +89,11 @@ func (c *client) withHeld(s step, use func(*held)) {
 // bounded makes a call and checks that it keeps its bound.
 func (c *client) bounded(what string, bound time.Duration, call func() error) error {
 	what = fmt.Sprintf("%v: %s", c, what)
-	c.run.mu.Lock()
-	c.run.pending[&what] = true
-	c.run.mu.Unlock()
+	c.run.pending.Store(&what, nil)
 	begin := time.Now()
 	err := call()
 	took := time.Since(begin)
-	c.run.mu.Lock()
-	delete(c.run.pending, &what)
-	c.run.mu.Unlock()
+	c.run.pending.Delete(&what)
 	c.run.note("%s took %v: %.60q", what, took, fmt.Sprint(err))
 	if took > bound+slack {
 		c.run.violate("%s took %v, at most %v are promised", what, took, bound)
@@ -110,39 +103,33 @@ func (c *client) bounded(what string, bound time.Duration, call func() error) er
 }
 
 func (c *client) tryLock(ctx context.Context, name string, s step) (*held, error) {
-	var won *redlock.Lock
-	late, begin := c.closed.Load(), time.Now()
-	err := c.bounded("TryLock "+name, c.plan.timeout, func() (err error) {
-		won, err = c.locker.TryLock(ctx, name, redlock.TTL(s.ttl))
-		return err
-	})
-	c.checkAcquire(ctx, "TryLock", name, err, late)
-	if err != nil {
-		if ctx.Err() == nil && !c.closing.Load() && !errors.Is(err, redlock.ErrTaken) && !errors.Is(err, redlock.ErrNoQuorum) {
-			c.run.violate("%v: TryLock returned %v", c, err)
-		}
-		return nil, err
-	}
-	return c.take(won, name, begin, s), nil
+	return c.acquire(ctx, "TryLock", name, s, c.plan.timeout, c.locker.TryLock, redlock.ErrTaken, redlock.ErrNoQuorum)
 }
 
 func (c *client) lock(name string, s step) (*held, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.limit)
 	defer cancel()
+	return c.acquire(ctx, "Lock", name, s, s.limit, c.locker.Lock, nodeerr.ErrClosed) // which only closed nodes answer
+}
+
+type taking func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error)
+
+// acquire takes a lock. While its context is not over, nor the Locker closed, it may fail with the errors in may.
+func (c *client) acquire(ctx context.Context, what, name string, s step, bound time.Duration, call taking, may ...error) (*held, error) {
 	var won *redlock.Lock
 	late, begin := c.closed.Load(), time.Now()
-	err := c.bounded("Lock "+name, s.limit, func() (err error) {
-		won, err = c.locker.Lock(ctx, name, redlock.TTL(s.ttl))
+	err := c.bounded(what+" "+name, bound, func() (err error) {
+		won, err = call(ctx, name, redlock.TTL(s.ttl))
 		return err
 	})
-	c.checkAcquire(ctx, "Lock", name, err, late)
-	if err != nil {
-		if ctx.Err() == nil && !c.closing.Load() && !errors.Is(err, nodeerr.ErrClosed) { // which only closed nodes answer
-			c.run.violate("%v: Lock returned %v, with its context not over", c, err)
-		}
-		return nil, err
+	c.checkAcquire(ctx, what, name, err, late)
+	if err == nil {
+		return c.take(won, name, begin, s), nil
 	}
-	return c.take(won, name, begin, s), nil
+	if ctx.Err() == nil && !c.closing.Load() && !isOneOf(err, may...) {
+		c.run.violate("%v: %s returned %v, with its context not over", c, what, err)
+	}
+	return nil, err
 }
 
 // extend asks for a TTL that no other extension of this client asks for.
@@ -184,7 +171,7 @@ func (c *client) detach(h *held, s step) {
 		c.run.violate("%v: Detach of %s returned %s: %v", c, h.token, token, h.lock.Err())
 	}
 	c.run.count("detached")
-	c.run.leave(token)
+	c.run.left.Store(token, nil)
 	other := c.run.clients[(c.number+1)%len(c.run.clients)]
 	begin, late := time.Now(), other.closed.Load()
 	var same *redlock.Lock

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing/synctest"
@@ -19,7 +20,7 @@ func (c *client) checkAcquire(ctx context.Context, call, name string, err error,
 		c.checkQuorumError(quorumError, "acquire", name)
 	}
 	over := ctx.Err()
-	checkWhole(err)
+	_ = err != nil && errors.Is(err, errors.New("none")) // it panics if an error is joined with nil
 	switch {
 	case late && !errors.Is(err, redlock.ErrClosed):
 		c.run.violate("%v: %s after Close: %v", c, call, err)
@@ -33,13 +34,6 @@ func (c *client) checkAcquire(ctx context.Context, call, name string, err error,
 		c.run.violate("%v: %s reports nothing about the nodes: %v", c, call, err)
 	case isOneOf(err, context.Canceled, context.DeadlineExceeded) && (over == nil || !errors.Is(err, over)):
 		c.run.violate("%v: %s, and its context is not over: %v", c, call, err)
-	}
-}
-
-// checkWhole panics if an error is joined with nil.
-func checkWhole(err error) {
-	if err != nil {
-		_ = errors.Is(err, errors.New("none")) // calls methods of all of them
 	}
 }
 
@@ -128,19 +122,9 @@ func (c *client) checkWorks() {
 	}
 }
 
-// able returns the clients that can take locks.
-func (r *run) able() (able []*client) {
-	for _, c := range r.clients {
-		if c.healthy() && !c.closing.Load() {
-			able = append(able, c)
-		}
-	}
-	return able
-}
-
 // checkGivesBack has each client wait for a lock of another: it is not to sleep when that is released.
 func (r *run) checkGivesBack() {
-	able := r.able()
+	able := slices.DeleteFunc(slices.Clone(r.clients), func(c *client) bool { return !c.healthy() || c.closing.Load() })
 	if len(able) < 2 {
 		return
 	}
@@ -151,7 +135,7 @@ func (r *run) checkGivesBack() {
 		r.checkWakes("of "+waiter.String()+" left to "+holder.String(), waiter, waiter, func(h *held) {
 			h.unlocks.Add(1)
 			token, err := h.lock.Detach(context.Background())
-			r.leave(token)
+			r.left.Store(token, nil)
 			var same *redlock.Lock
 			if err == nil {
 				same, err = holder.locker.Attach(context.Background(), h.name, token)
@@ -193,13 +177,7 @@ func (r *run) checkWakes(name string, holder, waiter *client, giveBack func(*hel
 }
 
 // checkLeft checks that there is a reason for each key that a server still has.
-func (r *run) checkLeft() {
-	for _, s := range r.servers {
-		r.checkLeftOn(s)
-	}
-}
-
-func (r *run) checkLeftOn(s *server) {
+func (r *run) checkLeft(s *server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key := range s.keys {
@@ -207,8 +185,8 @@ func (r *run) checkLeftOn(s *server) {
 		if !ok || time.Until(e.ends) < time.Second {
 			continue
 		}
-		c := r.ownerOf(e.token)
-		switch {
+		owner := slices.IndexFunc(r.clients, func(c *client) bool { return c.drew(e.token) })
+		switch c := r.clients[owner]; {
 		case !r.plan.permits: // an abandoned connection is read after the clean-up
 		case s.stuck[e.token]: // the server has refused the release
 		case r.isLeft(e.token): // what its first holder has sent may come after the release of the second
@@ -218,15 +196,6 @@ func (r *run) checkLeftOn(s *server) {
 			r.violate("%s of %s is left on server %d for %v", key, e.token, s.number, time.Until(e.ends))
 		}
 	}
-}
-
-func (r *run) ownerOf(token string) *client {
-	for _, c := range r.clients {
-		if c.drew(token) {
-			return c
-		}
-	}
-	panic("nobody's token: " + token)
 }
 
 // checkNoGoroutineIsLeft looks for goroutines of the library after everything was closed.

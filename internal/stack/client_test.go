@@ -27,7 +27,7 @@ type client struct {
 	number  int
 	plan    clientPlan
 	nodes   []*pool.Node
-	pools   []*redis.Pool // of a client that wraps
+	pools   []*redis.Pool // that a client wraps, if it does
 	locker  *redlock.Locker
 	closing atomic.Bool                 // Locker.Close was called
 	closed  atomic.Bool                 // and has returned
@@ -58,27 +58,25 @@ func newClient(r *run, number int) *client {
 		pool.WithTimeout(c.plan.timeout), pool.WithDialTimeout(c.plan.dial), pool.WithMaxOverdue(c.plan.maxOverdue),
 		pool.WithName(func(i int) string { return fmt.Sprintf("server-%d", i) }),
 	}
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
+		var port int
+		if _, err := fmt.Sscanf(address, "server:%d", &port); err != nil {
+			return nil, err
+		}
+		return c.dial(ctx, port-1)
+	}
+	var urls []string
+	for i := range r.servers {
+		address := fmt.Sprintf("server:%d", 1+i)
+		urls = append(urls, "redis://"+address)
+		c.pools = append(c.pools, &redis.Pool{MaxIdle: 2, DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, "memory", address, redis.DialContextFunc(dial))
+		}})
+	}
 	var err error
 	if c.plan.wrapped {
-		for i := range r.servers {
-			c.pools = append(c.pools, &redis.Pool{MaxIdle: 2, DialContext: func(ctx context.Context) (redis.Conn, error) {
-				dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx, i) }
-				return redis.DialContext(ctx, "memory", "", redis.DialContextFunc(dial))
-			}})
-		}
 		c.nodes, err = pool.Wrap(c.pools, opts...)
 	} else {
-		var urls []string
-		for i := range r.servers {
-			urls = append(urls, fmt.Sprintf("redis://server:%d", 1+i))
-		}
-		dial := func(ctx context.Context, _, address string) (net.Conn, error) {
-			var port int
-			if _, err := fmt.Sscanf(address, "server:%d", &port); err != nil {
-				return nil, err
-			}
-			return c.dial(ctx, port-1)
-		}
 		c.nodes, err = pool.Open(urls, append(opts, pool.WithDialer(dial))...)
 	}
 	if err == nil {

@@ -73,30 +73,35 @@ func newFault(d dice, p *plan) fault {
 func (f fault) strike(s *server) (lift func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	counter := func(n *int) func() {
-		*n++
+	until := func(end func()) func() {
 		return func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			*n--
+			end()
 			s.change.Broadcast()
 		}
 	}
+	counter := func(n *int) func() {
+		*n++
+		return until(func() { *n-- })
+	}
 	switch f.kind {
 	case slow:
-		s.slower.Add(int64(f.how) * int64(5*unit))
-		return func() { s.slower.Add(-int64(f.how) * int64(5*unit)) }
+		by := int64(f.how) * int64(5*unit)
+		s.slower.Add(by)
+		return func() { s.slower.Add(-by) }
 	case freeze:
 		return counter(&s.frozen)
 	case cutBefore, cutAfter, half, garbage:
 		s.traps = append(s.traps, f)
-		return func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.traps = nil
-		}
+		return until(func() { s.traps = nil })
 	case restart, forget:
-		s.restartLocked(f.kind == forget)
+		s.resetLocked()
+		s.runs++
+		clear(s.scripts)
+		if f.kind == forget {
+			clear(s.keys)
+		}
 		return counter(&s.down)
 	case flushScripts:
 		clear(s.scripts)
@@ -106,20 +111,16 @@ func (f fault) strike(s *server) (lift func()) {
 		return counter(&s.unreachable)
 	case refusals:
 		s.refusal = refusalTexts[f.how%len(refusalTexts)]
-		return func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.refusal = ""
-		}
+		return until(func() { s.refusal = "" })
 	case stall:
 		for _, p := range s.peers {
 			p.stalled = true
 		}
-		return func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.unstallLocked()
-		}
+		return until(func() {
+			for _, p := range s.peers {
+				p.stalled = false
+			}
+		})
 	case mute:
 		for _, p := range s.peers {
 			p.mute = true

@@ -25,10 +25,10 @@ type run struct {
 	trace      []string
 	violations []string
 	happened   map[string]int
-	pending    map[*string]bool // calls that have not returned
-	locks      []*held          // every Lock that was won
-	left       map[string]bool  // the tokens of those that a client has left to another
-	watching   sync.WaitGroup   // of Done
+	locks      []*held        // every Lock that was won
+	pending    sync.Map       // calls that have not returned
+	left       sync.Map       // the tokens of locks that a client has left to another
+	watching   sync.WaitGroup // of Done
 }
 
 // maxTrace is how many lines of what happened are kept.
@@ -36,7 +36,7 @@ const maxTrace = 4000
 
 // play runs a plan in a bubble.
 func play(t *testing.T, p *plan) *run {
-	r := &run{plan: p, happened: map[string]int{}, pending: map[*string]bool{}, left: map[string]bool{}}
+	r := &run{plan: p, happened: map[string]int{}}
 	defer func() { // a deadlock in the bubble, for example
 		if what := recover(); what != nil {
 			panic(fmt.Sprintf("%v\n%s", what, r.report()))
@@ -77,7 +77,9 @@ func (r *run) play() {
 	if r.plan.abrupt == 0 {
 		r.rest()
 	}
-	r.checkLeft()
+	for _, s := range r.servers {
+		r.checkLeft(s)
+	}
 	if r.plan.abrupt == 0 {
 		r.end()
 	}
@@ -126,17 +128,12 @@ func (r *run) await(group *sync.WaitGroup) {
 	select {
 	case <-done:
 	case <-time.After(2 * long):
-		panic("this does not end: " + strings.Join(r.unreturned(), ", ") + "\n" + r.report() + "\n" + stacks())
+		var calls []string
+		for call := range r.pending.Range {
+			calls = append(calls, *call.(*string))
+		}
+		panic("this does not end: " + strings.Join(calls, ", ") + "\n" + r.report() + "\n" + stacks())
 	}
-}
-
-func (r *run) unreturned() (calls []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for call := range r.pending {
-		calls = append(calls, *call)
-	}
-	return calls
 }
 
 // yield lets others go first now and then, at a place where that could matter.
@@ -168,17 +165,10 @@ func (r *run) count(what string) {
 	r.happened[what]++
 }
 
-// leave notes that a lock was left to another client.
-func (r *run) leave(token string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.left[token] = true
-}
-
+// isLeft reports whether a client has left a lock to another.
 func (r *run) isLeft(token string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.left[token]
+	_, left := r.left.Load(token)
+	return left
 }
 
 // violate notes that a promise was broken.

@@ -179,8 +179,10 @@ func (s *server) replyLocked(p *peer, args []string) (reply string, more bool) {
 	if kind == cutBefore {
 		return "", false
 	}
-	reply = s.refuse(args, isLock)
-	if reply == "" {
+	if s.refusal != "" && (isLock || strings.HasPrefix(s.refusal, "BUSY")) {
+		s.stickLocked(args)
+		reply = "-" + s.refusal + "\r\n"
+	} else {
 		reply = s.execute(p, args)
 	}
 	s.run.note("server %d: %s of %v: %.20q", s.number, show(args), p.from, reply)
@@ -198,15 +200,6 @@ func (s *server) replyLocked(p *peer, args []string) (reply string, more bool) {
 	return reply, true
 }
 
-// refuse returns the error reply that a command gets at the moment.
-func (s *server) refuse(args []string, isLock bool) string {
-	if s.refusal == "" || !isLock && !strings.HasPrefix(s.refusal, "BUSY") {
-		return ""
-	}
-	s.stickLocked(args)
-	return "-" + s.refusal + "\r\n"
-}
-
 // stickLocked records a script with a token that was not run.
 func (s *server) stickLocked(args []string) {
 	if strings.HasPrefix(args[0], "EVAL") && len(args) > 4 {
@@ -214,27 +207,11 @@ func (s *server) stickLocked(args []string) {
 	}
 }
 
-// restartLocked ends every connection, with what is in its buffers.
-func (s *server) restartLocked(withoutKeys bool) {
-	s.resetLocked()
-	s.runs++
-	clear(s.scripts)
-	if withoutKeys {
-		clear(s.keys)
-	}
-}
-
+// resetLocked ends every connection, with what is in its buffers.
 func (s *server) resetLocked() {
 	for _, p := range s.peers {
 		p.killed = true
 		p.reset()
-	}
-	s.change.Broadcast()
-}
-
-func (s *server) unstallLocked() {
-	for _, p := range s.peers {
-		p.stalled = false
 	}
 	s.change.Broadcast()
 }

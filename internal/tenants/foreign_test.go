@@ -86,27 +86,21 @@ func TestTenants_NoForeignKeyIsTakenForAnythingElse(t *testing.T) {
 	for i := range size {
 		w.beat(i)
 	}
-	type foreign struct {
-		m       *member
-		k       kind
-		e       expiry
-		counter bool
-	}
-	work := make(chan foreign)
+	work := make(chan func(d *rand.Rand, c *tenant))
 	for i := range uint64(16) {
-		c := w.newTenant()
+		d, c := w.dice(i), w.newTenant()
 		w.workers.Go(func() {
-			for f := range work {
-				w.onForeignKey(w.dice(i), f.m, c, f.k, f.e, f.counter)
+			for check := range work {
+				check(d, c)
 			}
 		})
 	}
 	for _, m := range w.members {
 		for _, k := range kinds {
 			for _, e := range expiries {
-				work <- foreign{m, k, e, false}
+				work <- func(d *rand.Rand, c *tenant) { w.onForeignKey(d, m, c, k, e, false) }
 				if m.fenced {
-					work <- foreign{m, k, e, true}
+					work <- func(d *rand.Rand, c *tenant) { w.onForeignKey(d, m, c, k, e, true) }
 				}
 			}
 		}
@@ -134,7 +128,6 @@ func (w *world) onForeignKey(d *rand.Rand, m *member, c *tenant, k kind, e expir
 	if counter {
 		key, check = "{"+prefix+name+"}:fence", w.checkCounter
 	}
-	defer m.tallies.watch(name)()
 	var spared []int
 	for i := range size {
 		if weather.spared(i) {
@@ -190,70 +183,64 @@ func (w *world) lockAndUnlock(d time.Duration, m *member, name string) error {
 	return err
 }
 
-// checkName checks what the calls on a name say that holds a foreign key. It returns what is wrong.
+// checkName checks what the calls on a name say that holds a foreign key. It returns what is wrong first.
 func (w *world) checkName(m *member, name string, k kind, expiry string, spared []int) (problem string) {
-	wrong := func(call string, err error, want ...error) bool {
+	ctx := context.Background()
+	wrong := func(format string, args ...any) {
+		if problem == "" {
+			problem = fmt.Sprintf(format, args...)
+		}
+	}
+	check := func(call string, err error, want ...error) {
 		for _, e := range want {
-			if !errors.Is(err, e) && problem == "" {
-				problem = fmt.Sprintf("%s is not %q: %v", call, e, err)
+			if !errors.Is(err, e) {
+				wrong("%s is not %q: %v", call, e, err)
 			}
 		}
-		if errors.Is(err, nodeerr.ErrProtocol) && problem == "" {
-			problem = fmt.Sprintf("%s: an error of the protocol: %v", call, err)
+		if errors.Is(err, nodeerr.ErrProtocol) {
+			wrong("%s: an error of the protocol: %v", call, err)
 		}
-		return problem != ""
 	}
-	lock := func(d time.Duration) error { return w.lockAndUnlock(d, m, name) }
 	if expiry == soon {
-		err := lock(bound)
-		if err == nil || k.data && errors.Is(err, redlock.ErrForeign) {
-			return ""
+		if err := w.lockAndUnlock(bound, m, name); err != nil && (!k.data || !errors.Is(err, redlock.ErrForeign)) {
+			wrong("Lock: %v", err)
 		}
-		return fmt.Sprintf("Lock: %v", err)
-	}
-	heals := m.heals && expiry == never && !k.data
-	_, err := m.locker.TryLock(context.Background(), name)
-	if _, attached := m.locker.Attach(context.Background(), name, "another token"); wrong("Attach", attached, redlock.ErrNotHeld) {
 		return problem
 	}
-	state, inspected := m.locker.Inspect(context.Background(), name)
+	_, tried := m.locker.TryLock(ctx, name)
+	_, attached := m.locker.Attach(ctx, name, "another token")
+	check("Attach", attached, redlock.ErrNotHeld)
+	state, inspected := m.locker.Inspect(ctx, name)
+	if inspected != nil {
+		state.Nodes = make([]redlock.NodeState, size)
+		wrong("Inspect: %v", inspected)
+	}
 	switch {
 	case k.data:
-		for call, err := range map[string]error{"TryLock": err, "Lock": lock(3 * stall)} {
+		for call, err := range map[string]error{"TryLock": tried, "Lock": w.lockAndUnlock(3*stall, m, name)} {
 			// Beside a node that refuses its service it may not be the data alone that prevents a majority.
-			if disturbed := len(spared) < size; disturbed && errors.Is(err, redlock.ErrNoQuorum) {
-				continue
-			}
-			if wrong(call, err, redlock.ErrForeign) {
-				return problem
+			if disturbed := len(spared) < size; !disturbed || !errors.Is(err, redlock.ErrNoQuorum) {
+				check(call, err, redlock.ErrForeign)
 			}
 		}
-		if _, err := m.locker.ForceUnlock(context.Background(), name); wrong("ForceUnlock", err, redlock.ErrForeign) {
-			return problem
+		_, err := m.locker.ForceUnlock(ctx, name)
+		check("ForceUnlock", err, redlock.ErrForeign)
+	case m.heals && expiry == never:
+		if err := w.lockAndUnlock(bound, m, name); err != nil {
+			wrong("Lock does not heal: %v", err)
 		}
-	case heals:
-		if err := lock(bound); err != nil {
-			return fmt.Sprintf("Lock does not heal: %v", err)
-		}
-		return ""
+		return problem
 	default:
-		reason := redlock.ErrTaken
-		if expiry == never {
-			reason = nodeerr.ErrNoExpiry
+		reason := map[string]error{never: nodeerr.ErrNoExpiry, centuries: redlock.ErrTaken}[expiry]
+		check("TryLock", tried, redlock.ErrTaken, reason)
+		check("Lock", w.lockAndUnlock(700*time.Millisecond, m, name), context.DeadlineExceeded, redlock.ErrTaken, reason)
+		if _, n := m.tallies.of(name); n > 200 {
+			wrong("Lock has made %d rounds in 0.7 s", n)
 		}
-		if wrong("TryLock", err, redlock.ErrTaken, reason) {
-			return problem
+		removed, err := m.locker.ForceUnlock(ctx, name)
+		if err != nil || len(removed.Nodes) != size {
+			wrong("ForceUnlock returns %+v: %v", removed, err)
 		}
-		err = lock(700 * time.Millisecond)
-		if wrong("Lock", err, context.DeadlineExceeded, redlock.ErrTaken, reason) {
-			return problem
-		}
-		if n := m.tallies.of(name).rounds; n > 200 {
-			return fmt.Sprintf("Lock has made %d rounds in 0.7 s", n)
-		}
-	}
-	if inspected != nil {
-		return fmt.Sprintf("Inspect: %v", inspected)
 	}
 	for _, i := range spared {
 		n := state.Nodes[i]
@@ -262,20 +249,10 @@ func (w *world) checkName(m *member, name string, k kind, expiry string, spared 
 			!k.data && n.Err != nil,
 			!k.data && expiry == never && n.TTL != redlock.NoLimit,
 			!k.data && expiry == centuries && n.TTL < 24*time.Hour:
-			return fmt.Sprintf("Inspect says %+v", n)
+			wrong("Inspect says %+v", n)
 		}
 	}
-	if k.data {
-		return ""
-	}
-	removed, err := m.locker.ForceUnlock(context.Background(), name)
-	if err != nil {
-		return fmt.Sprintf("ForceUnlock: %v", err)
-	}
-	if len(removed.Nodes) != size {
-		return fmt.Sprintf("ForceUnlock returns %+v", removed)
-	}
-	return ""
+	return problem
 }
 
 // checkCounter checks what TryLock says if the counter of the name is a foreign key.

@@ -1,6 +1,7 @@
 package tenants_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -50,15 +51,8 @@ func (o *oracle) forgotten() {
 
 // remembered reports whether no server can have forgotten any of the locks.
 func (o *oracle) remembered(all ...*tenure) bool {
-	if o.forgetting > 0 {
-		return false
-	}
-	for _, t := range all {
-		if !t.began.After(o.forgot) {
-			return false
-		}
-	}
-	return true
+	forgotten := func(t *tenure) bool { return !t.began.After(o.forgot) }
+	return o.forgetting == 0 && !slices.ContainsFunc(all, forgotten)
 }
 
 // enter notes a lock that was just won with a TTL, and reports the promise that it breaks.
@@ -102,7 +96,11 @@ func (o *oracle) leave(lock *redlock.Lock) {
 
 func TestOracle_SeesTwoHoldersUnlessAServerHasForgottenOne(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
-	for _, noted := range []bool{false, true} {
+	flush := func() {
+		_, err := server.Do("FLUSHALL")
+		require.NoError(t, err)
+	}
+	for noted, want := range map[bool]string{false: "two holders at once", true: ""} {
 		var o oracle
 		enter := func() string {
 			locker, err := redlock.Open([]string{server.URL()}, redlock.WithClock(shared), redlock.TTL(time.Minute))
@@ -117,62 +115,42 @@ func TestOracle_SeesTwoHoldersUnlessAServerHasForgottenOne(t *testing.T) {
 		if noted {
 			o.forgets()
 		}
-		_, err := server.Do("FLUSHALL")
-		require.NoError(t, err)
+		flush()
 		if noted {
 			o.forgotten()
 		}
-		require.Equal(t, !noted, enter() == "two holders at once")
-		_, err = server.Do("FLUSHALL")
-		require.NoError(t, err)
+		require.Equal(t, want, enter())
+		flush()
 		require.Equal(t, "two holders at once", enter())
-		_, err = server.Do("FLUSHALL")
-		require.NoError(t, err)
+		flush()
 	}
 }
 
-// tally counts what the nodes and rounds have said about one name.
-type tally struct{ yes, rounds int }
-
-// tallies is an Observer that counts for the names that are watched.
+// tallies is an Observer that counts, by name, the nodes that have granted a lock, and the rounds of its acquires.
 type tallies struct {
-	mu     sync.Mutex
-	byName map[string]*tally
+	mu          sync.Mutex
+	yes, rounds map[string]int
 }
 
-func (s *tallies) watch(name string) (forget func()) {
+// of returns what was counted for a name.
+func (s *tallies) of(name string) (yes, rounds int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.byName[name] = &tally{}
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.byName, name)
-	}
-}
-
-func (s *tallies) of(name string) tally {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return *s.byName[name]
-}
-
-func (s *tallies) count(op event.Op, name string, add func(*tally)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t := s.byName[name]; t != nil && op == event.OpAcquire {
-		add(t)
-	}
+	return s.yes[name], s.rounds[name]
 }
 
 // Observe implements [event.Observer].
 func (s *tallies) Observe(e event.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch v := e.(type) {
 	case event.Vote:
-		if v.Answer == event.AnswerYes {
-			s.count(v.Op, v.Name, func(t *tally) { t.yes++ })
+		if v.Op == event.OpAcquire && v.Answer == event.AnswerYes {
+			s.yes[v.Name]++
 		}
 	case event.Round:
-		s.count(v.Op, v.Name, func(t *tally) { t.rounds++ })
+		if v.Op == event.OpAcquire {
+			s.rounds[v.Name]++
+		}
 	}
 }

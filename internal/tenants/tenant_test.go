@@ -5,8 +5,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
-
-	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 // patience is how long a tenant waits for an answer.
@@ -87,6 +85,3 @@ func (c *tenant) keys(i int, pattern string) []string {
 	found, _ := redis.Strings(c.must(i, "KEYS", pattern), nil)
 	return found
 }
-
-// process returns server i.
-func (c *tenant) process(i int) *testredis.Process { return c.w.processes[i] }

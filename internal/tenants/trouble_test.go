@@ -63,17 +63,17 @@ var troubles = []trouble{
 		return func() { memory(); policy() }
 	}},
 	{"restart", true, func(c *tenant, i int, _ *rand.Rand) func() {
-		c.process(i).Stop()
-		c.process(i).Start()
+		c.w.processes[i].Stop()
+		c.w.processes[i].Start()
 		return func() {}
 	}},
 	{"crash", true, func(c *tenant, i int, _ *rand.Rand) func() {
-		c.process(i).Stop()
-		return c.process(i).Start
+		c.w.processes[i].Stop()
+		return c.w.processes[i].Start
 	}},
 	{"freeze", false, func(c *tenant, i int, _ *rand.Rand) func() {
-		c.process(i).Freeze()
-		return c.process(i).Thaw
+		c.w.processes[i].Freeze()
+		return c.w.processes[i].Thaw
 	}},
 	{"CLIENT PAUSE ALL", false, once("CLIENT", "PAUSE", 500)},
 	{"CLIENT PAUSE WRITE", false, once("CLIENT", "PAUSE", 1000, "WRITE")},
@@ -158,15 +158,15 @@ func (w *world) episode(number int) {
 
 // trouble brings one trouble on each victim, lets it last a moment, and ends it.
 func (w *world) trouble(d *rand.Rand, victims []int) {
+	var chosen []trouble
 	var names []string
 	var ends []func()
-	forgets := false
-	chosen := make([]trouble, len(victims))
-	for v := range victims {
-		chosen[v] = troubles[d.IntN(len(troubles))]
-		forgets = forgets || chosen[v].forgets
-		names = append(names, fmt.Sprintf("%d: %s", victims[v], chosen[v].name))
+	for _, i := range victims {
+		t := troubles[d.IntN(len(troubles))]
+		chosen = append(chosen, t)
+		names = append(names, fmt.Sprintf("%d: %s", i, t.name))
 	}
+	forgets := slices.ContainsFunc(chosen, func(t trouble) bool { return t.forgets })
 	w.disturbed(&w.servers, "%s", strings.Join(names, ", "))
 	if forgets {
 		w.oracle.forgets()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -26,16 +27,15 @@ func disturbedKeys() (keys []string) {
 
 // takesOnAll takes a lock that is free, and reports whether all servers granted it.
 func (w *world) takesOnAll(m *member, name string) bool {
-	defer m.tallies.watch(name)()
 	lock, err := m.locker.TryLock(context.Background(), name)
 	if err != nil {
 		<-time.After(20 * time.Millisecond)
 		return false
 	}
-	for begin := time.Now(); m.tallies.of(name).yes < size && time.Since(begin) < timeout; {
+	yes, _ := m.tallies.of(name)
+	for begin := time.Now(); yes < size && time.Since(begin) < timeout; yes, _ = m.tallies.of(name) {
 		<-time.After(5 * time.Millisecond)
 	}
-	yes := m.tallies.of(name).yes
 	return lock.Unlock(context.Background()) == nil && yes == size
 }
 
@@ -51,14 +51,9 @@ func (w *world) decent(what string, err error) {
 	w.served.Add(1)
 	if errors.Is(err, nodeerr.ErrProtocol) {
 		w.failed("%s: an error of the protocol: %v", what, err)
-		return
+	} else if !slices.ContainsFunc(known, func(e error) bool { return errors.Is(err, e) }) {
+		w.failed("%s: not one of the errors that are documented: %v", what, err)
 	}
-	for _, e := range known {
-		if errors.Is(err, e) {
-			return
-		}
-	}
-	w.failed("%s: not one of the errors that are documented: %v", what, err)
 }
 
 // promptly calls f, which must not take longer than d and what the machine may take.
@@ -77,16 +72,27 @@ func (w *world) alone(d *rand.Rand, m *member, i int) {
 	if !weather.fair() {
 		name += "-majority"
 	}
-	what := ""
 	ctx, cancel := context.WithTimeout(w.ctx, bound)
 	defer cancel()
-	err := func() error {
-		switch d.IntN(8) {
-		case 0:
-			what = "Do"
+	var lock *redlock.Lock
+	var what string // the call that was made last
+	var err error   // what it returned: after an error there are no more calls
+	call := func(name string, f func() error) {
+		if err == nil {
+			what, err = name, f()
+		}
+	}
+	take := func(opts ...redlock.LockOption) {
+		call("TryLock", func() (err error) { lock, err = m.locker.TryLock(ctx, name, opts...); return err })
+	}
+	unlock := func() { call("Unlock", func() error { return lock.Unlock(ctx) }) }
+	switch d.IntN(8) {
+	case 0:
+		call("Do", func() error {
 			return m.locker.Do(ctx, name, func(context.Context, *redlock.Lock) error { return nil })
-		case 1:
-			what = "Do that is renewed"
+		})
+	case 1:
+		call("Do that is renewed", func() error {
 			return m.locker.Do(ctx, name, func(ctx context.Context, _ *redlock.Lock) error {
 				select {
 				case <-ctx.Done():
@@ -96,51 +102,32 @@ func (w *world) alone(d *rand.Rand, m *member, i int) {
 				}
 				return nil
 			})
-		case 2:
-			what = "Lock"
-			lock, err := m.locker.Lock(ctx, name)
-			if err != nil {
-				return err
-			}
-			what = "Unlock"
-			return lock.Unlock(ctx)
-		case 3:
-			what = "TryLock, Detach, Attach"
-			lock, err := m.locker.TryLock(ctx, name, redlock.Metadata("of the worker"))
-			if err != nil {
-				return err
-			}
-			token, err := lock.Detach(ctx)
-			if err != nil {
-				return err
-			}
-			if lock, err = m.locker.Attach(ctx, name, token); err != nil {
-				return err
-			}
-			return lock.Unlock(ctx)
-		}
-		what = "TryLock"
-		lock, err := m.locker.TryLock(ctx, name)
-		if err != nil {
-			return err
+		})
+	case 2:
+		call("Lock", func() (err error) { lock, err = m.locker.Lock(ctx, name); return err })
+		unlock()
+	case 3:
+		var token string
+		take(redlock.Metadata("of the worker"))
+		call("Detach", func() (err error) { token, err = lock.Detach(ctx); return err })
+		call("Attach", func() (err error) { lock, err = m.locker.Attach(ctx, name, token); return err })
+		unlock()
+	default:
+		take()
+		if d.IntN(2) == 0 {
+			call("Extend", func() error { return lock.Extend(ctx, ttl) })
 		}
 		if d.IntN(2) == 0 {
-			what = "Extend"
-			if err := lock.Extend(ctx, ttl); err != nil {
+			call("Inspect", func() error {
+				state, err := m.locker.Inspect(ctx, name)
+				if err == nil && state.Token != lock.Token() {
+					err = fmt.Errorf("%w: Inspect of a lock that is held says %+v", redlock.ErrNotHeld, state)
+				}
 				return err
-			}
+			})
 		}
-		if d.IntN(2) == 0 {
-			what = "Inspect"
-			if state, err := m.locker.Inspect(ctx, name); err != nil {
-				return err
-			} else if state.Token != lock.Token() {
-				return fmt.Errorf("%w: Inspect of a lock that is held says %+v", redlock.ErrNotHeld, state)
-			}
-		}
-		what = "Unlock"
-		return lock.Unlock(ctx)
-	}()
+		unlock()
+	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		w.failed("%s %s of a name that nobody disturbs takes for ever: %v", m.name, what, err)

@@ -80,9 +80,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.processes = testredis.Real(t, size, append([]string{"--user", "locker"}, lockerRules...)...)
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	w.weather.Store(&weather{})
-	t.Cleanup(func() {
-		w.stop()
-	})
+	t.Cleanup(w.stop)
 	w.admin = w.newTenant()
 	w.members = []*member{
 		w.newMember("plain"),
@@ -215,7 +213,8 @@ func (w *world) newMember(name string, opts ...redlock.Option) *member {
 	for i, p := range w.processes {
 		urls[i] = "redis://locker:secret@" + p.Addr()
 	}
-	m := &member{name: name, fenced: name == "fenced", heals: name == "healing", tallies: tallies{byName: map[string]*tally{}}}
+	m := &member{name: name, fenced: name == "fenced", heals: name == "healing"}
+	m.tallies.yes, m.tallies.rounds = map[string]int{}, map[string]int{}
 	opts = append([]redlock.Option{
 		redlock.WithKeyPrefix(prefix), redlock.TTL(ttl), redlock.WithClock(shared), redlock.WithObserver(&m.tallies),
 		redlock.WithPoolOptions(pool.WithTimeout(timeout), pool.WithDialTimeout(timeout), pool.WithMaxOverdue(100*time.Millisecond),
