@@ -216,12 +216,6 @@ func (c *call) number() uint64 {
 // late reports whether the end of the call was reported. The caller holds the mutex of the events.
 func (c *call) late() bool { return c != nil && c.over }
 
-// round notes that a round begins. The rounds of a call begin one after the other, before it returns.
-func (c *call) round() {
-	c.rounds++
-	c.began = time.Now()
-}
-
 // logLine writes a line beside the calls, as the lines of events are.
 func (e *events) logLine(level slog.Level, message string, args ...any) {
 	e.emit(logOnly{at: time.Now(), level: level, message: message, args: args})

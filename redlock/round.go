@@ -16,8 +16,9 @@ type report struct {
 	call   *call     // of which its events are; nil if nobody wants its number
 	held   *heldLock // that is extended or released; nil for an acquire
 
-	refusal *QuorumError // unless it is Done
-	split   bool         // see event.Round
+	began   time.Duration // after the events began; 0 if nobody wants to know
+	refusal *QuorumError  // unless it is Done
+	split   bool          // see event.Round
 }
 
 // acquireRound, extendRound and releaseRound are what the engine runs, with what is reported of it.
@@ -44,11 +45,8 @@ func (l *Locker) beginLocked(e *engine.Entry, c *engine.Call, req *request) *acq
 	} else {
 		value = token.WithMetadata(token.Random(l.engine.Self), req.metadata)
 	}
-	r := &acquireRound{report: report{locker: l, op: event.OpAcquire}}
-	if req.call != nil {
-		r.call = req.call
-		req.call.round()
-	}
+	r := &acquireRound{report: report{locker: l, op: event.OpAcquire, call: req.call}}
+	r.begin()
 	e.AskLocked(&r.Acquire, c, value, &r.report)
 	return r
 }
@@ -62,16 +60,26 @@ func (l *Locker) wonLocked(e *engine.Entry, c *engine.Call, r *acquireRound, req
 	return handle
 }
 
+// begin notes that the round begins, if its call is observed. The rounds of a call begin one after the other, before it returns; answers
+// to one may come when the next has begun.
+func (p *report) begin() {
+	if c := p.call; c != nil {
+		c.rounds++
+		c.began = time.Now()
+		p.began = c.began.Sub(p.locker.events.began)
+	}
+}
+
 // name returns the name of the lock.
 func (p *report) name(r *engine.Round) string { return p.locker.nameOf(r.Mark().Key) }
 
 // took returns how long the round has taken, and the time. It reads one clock, if it can: two for each vote can be seen at saturation.
 func (p *report) took(r *engine.Round) (time.Duration, time.Time) {
 	took := r.Took()
-	if p.call == nil || p.call.began.IsZero() {
+	if p.began == 0 {
 		return took, time.Now() // read behind Took, so that At less Took is not before the round
 	}
-	return took, p.call.began.Add(took)
+	return took, p.locker.events.began.Add(p.began + took)
 }
 
 // Raising implements [engine.Caller].

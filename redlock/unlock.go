@@ -94,9 +94,7 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 // releaseLocked sends the release of a lock that is over to each node that may hold it. exclusive is false if another may have it.
 func (h *heldLock) releaseLocked(now time.Time, exclusive bool, call *call) *releaseRound {
 	r := &releaseRound{report: h.report(event.OpUnlock, call)}
-	if call != nil {
-		call.round()
-	}
+	r.begin()
 	h.ReleaseLocked(&r.Release, now, exclusive, &r.report)
 	return r
 }
