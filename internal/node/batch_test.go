@@ -22,9 +22,6 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// later is a time that no server's clock comes to in a test: counters that are ahead of it only count on.
-const later int64 = 1 << 52
-
 // several are acquires of as many names, and their releases.
 func several(n int) (acquires, releases []*wire.Command) {
 	for i := range n {
@@ -493,4 +490,38 @@ func TestBatch_ABrokenConnectionLosesAcquiresAndKeepsReleases(t *testing.T) {
 		require.Len(t, released, 6)
 		require.Equal(t, 2, f.connections())
 	})
+}
+
+func TestScript_IsSentByItsSourceOnceAndByItsHashThen(t *testing.T) {
+	server, n := openReal(t)
+	const times = 50
+	for range times {
+		requireYes(t, n, newAcquire("key", "token", ttl))
+		requireYes(t, n, newExtend("key", "token", 2*ttl))
+		requireYes(t, n, newRelease("key", "token", ttl))
+	}
+	requireCalls(t, server, "eval", 2) // release and extend
+	requireCalls(t, server, "evalsha", 2*times-2)
+}
+
+func TestScript_SourceIsSentEachTimeToAServerThatKeepsNone(t *testing.T) {
+	f := newFake(t, answering("EVALSHA", "-NOSCRIPT No matching script. Please use EVAL.\r\n"))
+	n := f.open(t, patient())
+	for range 3 {
+		for kind, cmd := range everyKind() {
+			require.Equal(t, quorum.Yes, ask(t, n, cmd).Answer, kind)
+		}
+	}
+}
+
+// What is sent again for its source would have nothing before it that makes it tracked.
+func TestObserve_IsNeverSentByItsHash(t *testing.T) {
+	server, n := openReal(t)
+	for range 3 {
+		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Exclusive{}.Observe("key")))
+		do(t, server, "SCRIPT", "FLUSH")
+	}
+	requireCalls(t, server, "eval", 3)
+	requireCalls(t, server, "evalsha", 0)
+	requireCalls(t, server, "client|caching", 0)
 }
