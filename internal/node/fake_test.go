@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -230,14 +231,15 @@ func answering(command, text string) func(*peer, []string) string {
 // silentOn makes a fake that does not answer one command.
 func silentOn(t testing.TB, command string) *fake { return newFake(t, answering(command, "")) }
 
-// blackHole is a dialer whose connections swallow everything.
-func blackHole(t testing.TB) dialer {
-	return func(context.Context, string, string) (net.Conn, error) {
-		ours, theirs := net.Pipe()
-		t.Cleanup(func() { _ = ours.Close() })
-		go func() { _, _ = io.Copy(io.Discard, ours) }()
-		return theirs, nil
-	}
+// stuckOn makes a fake that reads nothing more once it has read one command.
+func stuckOn(t testing.TB, command string) (f *fake) {
+	f = newFake(t, func(c *peer, args []string) string {
+		if args[0] == command {
+			<-f.end
+		}
+		return likeRedis(c, args)
+	})
+	return f
 }
 
 func refusingDial(context.Context, string, string) (net.Conn, error) { return nil, errDown }
@@ -245,4 +247,60 @@ func refusingDial(context.Context, string, string) (net.Conn, error) { return ni
 func hangingDial(ctx context.Context, _, _ string) (net.Conn, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
+}
+
+// hanging are nodes whose attempts to connect hang, by what they hang in.
+var hanging = map[string]func(t testing.TB, opts ...option) *node.Node{
+	"credentials": func(t testing.TB, opts ...option) *node.Node {
+		return newFake(t, nil).open(t, append(opts, withCredentials(func(ctx context.Context) (string, string, error) {
+			<-ctx.Done()
+			return "", "", ctx.Err()
+		}))...)
+	},
+	"dial": func(t testing.TB, opts ...option) *node.Node {
+		return open(t, "host", append(opts, withDialer(hangingDial))...)
+	},
+	"dial of package net": func(t testing.TB, opts ...option) *node.Node {
+		return open(t, "host", append(opts, withDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:1")
+		}))...)
+	},
+	"TLS": func(t testing.TB, opts ...option) *node.Node {
+		return open(t, "host", append(opts, withTLS(&tls.Config{ServerName: "host"}), withDialer(func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			t.Cleanup(func() { _ = ours.Close() })
+			go func() { _, _ = io.Copy(io.Discard, ours) }()
+			return theirs, nil
+		}))...)
+	},
+	"AUTH":     silent("AUTH", withLogin("", "pw")),
+	"SELECT":   silent("SELECT", withDatabase(1)),
+	"SETNAME":  silent("CLIENT SETNAME", withClientName("name")),
+	"greeting": silent("INFO"),
+	"identity": silent("CLIENT"),
+	"a greeting that nobody reads": func(t testing.TB, opts ...option) *node.Node {
+		return open(t, "host", append(opts, withDialer(func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			t.Cleanup(func() { _ = ours.Close() })
+			return theirs, nil
+		}))...)
+	},
+	"greeting of a wrapped pool": func(t testing.TB, opts ...option) *node.Node {
+		return wrap(t, silentOn(t, "INFO").pool(), opts...)
+	},
+	"turn at a wrapped pool": func(t testing.TB, opts ...option) *node.Node {
+		redisPool := newFake(t, nil).pool()
+		redisPool.MaxActive, redisPool.Wait = 1, true
+		busy := redisPool.Get()
+		t.Cleanup(func() { require.NoError(t, busy.Close()) })
+		return wrap(t, redisPool, opts...)
+	},
+}
+
+// silent opens a node of a server that does not answer one command.
+func silent(command string, more ...option) func(t testing.TB, opts ...option) *node.Node {
+	return func(t testing.TB, opts ...option) *node.Node {
+		return silentOn(t, command).open(t, append(opts, more...)...)
+	}
 }

@@ -1,12 +1,10 @@
 package node_test
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
-	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -170,47 +168,17 @@ func TestClose_OfAnIdleNodeDoesNotWait(t *testing.T) {
 }
 
 func TestClose_WaitsForTheNodeTimeoutAtTheLongest(t *testing.T) {
-	frozenOn := func(command string) func(testing.TB) dialer {
-		return func(t testing.TB) dialer {
-			var f *fake
-			f = newFake(t, func(c *peer, args []string) string {
-				if args[0] == command {
-					<-f.end // and reads no more
-				}
-				return likeRedis(c, args)
-			})
-			return f.dial
-		}
+	stages := maps.Clone(hanging)
+	stages["missing answers"] = silent("SET")
+	stages["write"] = func(t testing.TB, opts ...option) *node.Node { return stuckOn(t, "SET").open(t, opts...) }
+	stages["pause between two dials"] = func(t testing.TB, opts ...option) *node.Node {
+		return open(t, "fake", append(opts, withDialer(refusingDial))...)
 	}
-	silent := func(command string) func(testing.TB) dialer {
-		return func(t testing.TB) dialer { return silentOn(t, command).dial }
-	}
-	for name, server := range map[string]struct {
-		dialer func(testing.TB) dialer
-		more   []option
-	}{
-		"while answers are missing":         {dialer: silent("SET")},
-		"while a write hangs":               {dialer: frozenOn("SET")},
-		"during the greeting":               {dialer: silent("INFO")},
-		"while the greeting cannot be sent": {dialer: frozenOn("INFO")},
-		"during AUTH":                       {dialer: silent("AUTH"), more: []option{withLogin("", "pw")}},
-		"during a TLS handshake":            {dialer: blackHole, more: []option{withTLS(&tls.Config{ServerName: "host"})}},
-		"in the pause between two dials":    {dialer: func(testing.TB) dialer { return refusingDial }},
-		"during a dial":                     {dialer: func(testing.TB) dialer { return hangingDial }},
-		"while the credentials are looked up": {dialer: silent("SET"), more: []option{
-			withCredentials(func(ctx context.Context) (string, string, error) {
-				<-ctx.Done()
-				return "", "", ctx.Err()
-			}),
-		}},
-	} {
-		for _, wait := range []time.Duration{time.Millisecond, 10 * time.Second} {
+	for name, open := range stages {
+		for _, wait := range []time.Duration{0, time.Millisecond, 10 * time.Second} {
 			t.Run(fmt.Sprint(name, " for ", wait), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					opts := append([]option{
-						withDialer(server.dialer(t)), withMaxOverdue(time.Hour), withDialTimeout(time.Hour),
-					}, server.more...)
-					n := newNode("fake", opts...)
+					n := open(t, withMaxOverdue(time.Hour), withDialTimeout(time.Hour))
 					acquired := send(n, newAcquire("key", "token", ttl))
 					synctest.Wait()
 					released := send(n, newRelease("key", "token", ttl))
@@ -223,10 +191,10 @@ func TestClose_WaitsForTheNodeTimeoutAtTheLongest(t *testing.T) {
 					}
 					closing.Wait()
 					require.LessOrEqual(t, time.Since(start), n.Config().Timeout)
-					require.Len(t, acquired, 1, "a command was never answered, or twice")
-					require.Len(t, released, 1, "a command was never answered, or twice")
-					require.NotEqual(t, quorum.Yes, acquired.next(t).Answer)
-					require.NotEqual(t, quorum.Yes, released.next(t).Answer)
+					for _, replies := range []inbox{acquired, released} {
+						require.Len(t, replies, 1, "a command was never answered, or twice")
+						require.NotEqual(t, quorum.Yes, replies.next(t).Answer)
+					}
 				})
 			})
 		}
@@ -235,23 +203,16 @@ func TestClose_WaitsForTheNodeTimeoutAtTheLongest(t *testing.T) {
 
 func TestClose_EndsWhatWaitsForAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dialing := make(chan struct{}, 1)
-		n := newNode("fake", withTimeout(time.Second), withDialTimeout(time.Second/2),
-			withDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
-				dialing <- struct{}{}
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}))
-		waiting := []inbox{
-			send(n, newAcquire("key", "token", ttl)),
-			send(n, newRelease("key", "token", ttl)),
-		}
-		<-dialing
+		n := hanging["dial"](t, withTimeout(time.Second), withDialTimeout(time.Second/2))
+		seen := make(reports, 1000)
+		n.Report(seen, 0)
+		acquired, released := send(n, newAcquire("key", "token", ttl)), send(n, newRelease("key", "token", ttl))
+		synctest.Wait()
 		require.NoError(t, n.Close())
-		requireReply(t, quorum.Unsent, nodeerr.ErrClosed, waiting[0].next(t))
-		requireReply(t, quorum.Unknown, nodeerr.ErrClosed, waiting[1].next(t))
-		require.Empty(t, waiting[0])
-		require.Empty(t, waiting[1])
+		requireReply(t, quorum.Unsent, nodeerr.ErrClosed, acquired.next(t))
+		requireReply(t, quorum.Unknown, nodeerr.ErrClosed, released.next(t))
+		require.Len(t, seen, 1)
+		require.Equal(t, node.Health{Failed: 1, Err: nodeerr.ErrClosed}, seen.next(t))
 	})
 }
 
