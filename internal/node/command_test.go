@@ -235,6 +235,7 @@ func counterEffects() (all []effect) {
 		{key: token(5), counter: briefly(5), keyAfter: extended, counterAfter: kept(7)},
 		{key: token(5), counter: briefly(9), keyAfter: extended, counterAfter: kept(9)},
 		{key: token(5), keyAfter: extended},
+		{key: entry{"token|5", 20 * ttl}, keyAfter: entry{"token|7", 20 * ttl}},
 		{key: entry{"token|7", 20 * ttl}, counter: entry{"7", 10 * time.Hour}, keyAfter: entry{"token|7", 20 * ttl}, counterAfter: entry{"7", 10 * time.Hour}},
 	} {
 		e.what, e.cmd, e.answer = "extend", extend, quorum.Yes

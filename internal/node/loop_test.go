@@ -16,7 +16,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
-	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -64,20 +63,15 @@ func TestLoop_AServerThatIsDownFailsCommandsAtOnceWithTheReason(t *testing.T) {
 		filepath.Join(t.TempDir(), "no.sock"): syscall.ENOENT,
 	} {
 		n := open(t, address, patient())
-		requireUnreachable(t, reason, ask(t, n, newAcquire("key", "token", ttl)))
-		for range 100 {
+		for i := range 100 {
 			replies := send(n, newAcquire("key", "token", ttl))
-			require.Len(t, replies, 1, "not answered within Send")
-			requireUnreachable(t, reason, replies.next(t))
+			require.True(t, i == 0 || len(replies) == 1, "not answered within Send")
+			reply := replies.next(t)
+			requireReply(t, quorum.Unsent, reason, reply)
+			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
+			require.ErrorAs(t, reply.Err, new(*net.OpError))
 		}
 	}
-}
-
-func requireUnreachable(t testing.TB, reason error, reply wire.Reply) {
-	t.Helper()
-	requireReply(t, quorum.Unsent, reason, reply)
-	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
-	require.ErrorAs(t, reply.Err, new(*net.OpError))
 }
 
 func TestLoop_OneAttemptToConnectAtATime(t *testing.T) {
@@ -307,5 +301,39 @@ func TestLoop_PingsOnlyIfNothingElseIsUnderWay(t *testing.T) {
 		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
 		pass(time.Minute)
 		require.EqualValues(t, 3, pings.Load())
+	})
+}
+
+func TestLoop_AReleaseFollowsItsAcquireToAFrozenServer(t *testing.T) {
+	server := testredis.Real(t, 1)[0]
+	n := open(t, server.Addr(), withTimeout(500*time.Millisecond), withMaxOverdue(time.Hour))
+	requireBack(t, n)
+	client := clients(t, server)
+	server.Freeze()
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newRelease("key", "token", ttl)))
+	server.Thaw()
+	requireCalls(t, server, "eval", 1)
+	require.Empty(t, holds(t, server, "key"))
+	require.Equal(t, client, clients(t, server), "on the same connection")
+}
+
+func TestLoop_AReleaseIsSentUntilItIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var releases atomic.Int32
+		f := newFake(t, func(c *peer, args []string) string {
+			if isScript(args) && releases.Add(1) < 5 {
+				_ = c.Close() // before the answer
+				return ""
+			}
+			return likeRedis(c, args)
+		})
+		n := f.open(t)
+		requireYes(t, n, newAcquire("key", "token", ttl))
+		requireReply(t, quorum.Unknown, nodeerr.ErrBroken, ask(t, n, newRelease("key", "token", ttl)))
+		pass(ttl / 2)
+		require.EqualValues(t, 5, releases.Load())
+		pass(2 * ttl)
+		require.EqualValues(t, 5, releases.Load(), "it was sent after its answer")
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -62,11 +63,14 @@ func TestNode_CommandsDoNotWaitForTheAnswersBeforeThem(t *testing.T) {
 			return likeRedis(c, args)
 		})
 		n := f.open(t)
+		requireYes(t, n, newExtend("key", "token", ttl))
+		goroutines := runtime.NumGoroutine()
 		for range 300 {
 			sendTo(n, newAcquire("key", "token", ttl), nil, 0)
 		}
 		synctest.Wait()
 		require.EqualValues(t, 300, arrived.Load())
+		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
 		require.Equal(t, 1, f.connections())
 	})
 }
