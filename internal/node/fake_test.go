@@ -228,6 +228,16 @@ func answering(command, text string) func(*peer, []string) string {
 	}
 }
 
+// atFirst has only the first connection answered in a way, and the later ones as Redis does.
+func atFirst(answer func(*peer, []string) string) func(*peer, []string) string {
+	return func(c *peer, args []string) string {
+		if c.number == 1 {
+			return answer(c, args)
+		}
+		return likeRedis(c, args)
+	}
+}
+
 // silentOn makes a fake that does not answer one command.
 func silentOn(t testing.TB, command string) *fake { return newFake(t, answering(command, "")) }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/node"
@@ -215,68 +213,34 @@ func TestGreeting_HalfAReplyTooManyIsNotLost(t *testing.T) {
 
 func TestGreeting_RepliesOfTheWrongTypeAreAProtocolError(t *testing.T) {
 	for _, command := range []string{"INFO server", "CLIENT ID"} {
-		for _, text := range []string{"*1\r\n+OK\r\n", "*0\r\n"} {
-			f := newFake(t, func(c *peer, args []string) string {
-				if strings.Join(args, " ") == command {
-					return text
-				}
-				return likeRedis(c, args)
-			})
-			reply := ask(t, f.open(t, patient()), newAcquire("key", "token", ttl))
-			assert.Equal(t, quorum.Unsent, reply.Answer)
-			assert.ErrorIs(t, reply.Err, nodeerr.ErrProtocol, "%s answered by %q", command, text)
+		for _, text := range []string{"*1\r\n+OK\r\n", "*0\r\n", foreign["SSH"], foreign["TLS alert"]} {
+			reply := ask(t, newFake(t, answering(command, text)).open(t, patient()), newAcquire("key", "token", ttl))
+			requireReply(t, quorum.Unsent, nodeerr.ErrProtocol, reply)
+			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 		}
 	}
 }
 
 func TestGreeting_EndsTheConnectionBeforeIfAnswersWereMissing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var killed []string
-		f := newFake(t, func(c *peer, args []string) string {
-			if args[0] == "CLIENT" && args[1] == "KILL" {
-				killed = append(killed, args[3])
-			}
-			if args[0] == "SET" && c.number == 2 {
-				return ""
-			}
-			return likeRedis(c, args)
-		})
-		n := f.open(t)
-		requireYes(t, n, newAcquire("key", "token", ttl))
-		for number := 1; number <= 3; number++ {
-			requireReplyOf(t, number == 2, send(n, newAcquire("key", "token", ttl)))
-			require.NoError(t, f.peer(number).Close())
-			pass(2 * time.Second)
-		}
-		require.Equal(t, []string{"2"}, killed)
-	})
-}
-
-// requireReplyOf waits for a yes, or for the command to be under way if it is lost.
-func requireReplyOf(t testing.TB, lost bool, reply inbox) {
-	if lost {
-		synctest.Wait()
-	} else {
-		require.Equal(t, quorum.Yes, reply.next(t).Answer)
-	}
-}
-
-// A new process knows no connection of the old one: the number may be anybody's by now.
-func TestGreeting_EndsNobodyElsesConnection(t *testing.T) {
-	for name, identity := range map[string]func(number int) string{
-		"the server was restarted":       func(number int) string { return fmt.Sprintf("run_id:%d\r\n", number) },
-		"the server reports no identity": func(int) string { return "" },
+	same := func(int) string { return "run_id:server\r\n" }
+	for name, tt := range map[string]struct {
+		answers  bool
+		identity func(number int) string // that the server reports to a connection
+		killed   int
+	}{
+		"answers were missing": {false, same, 1},
+		"none were":            {true, same, 0},
+		// A new process knows no connection of the old one: the number may be anybody's by now.
+		"the server was restarted":       {false, func(number int) string { return fmt.Sprintf("run_id:%d\r\n", number) }, 0},
+		"the server reports no identity": {false, func(int) string { return "" }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var kills atomic.Int32
 				f := newFake(t, func(c *peer, args []string) string {
 					switch {
 					case args[0] == "INFO":
-						return bulk(identity(c.number))
-					case args[0] == "CLIENT" && args[1] == "KILL":
-						kills.Add(1)
-					case args[0] == "SET" && c.number == 1:
+						return bulk(tt.identity(c.number))
+					case args[0] == "SET" && c.number == 1 && !tt.answers:
 						return ""
 					}
 					return likeRedis(c, args)
@@ -285,139 +249,76 @@ func TestGreeting_EndsNobodyElsesConnection(t *testing.T) {
 				reply := send(n, newAcquire("key", "token", ttl))
 				synctest.Wait()
 				require.NoError(t, f.peer(1).Close())
-				requireReply(t, quorum.Unknown, nodeerr.ErrBroken, reply.next(t))
+				synctest.Wait()
+				require.Equal(t, tt.answers, reply.next(t).Answer == quorum.Yes)
 				requireYes(t, n, newAcquire("key", "token", ttl))
-				require.Zero(t, kills.Load())
+				require.Equal(t, tt.killed, f.count("2 CLIENT KILL ID 1"))
+				require.Equal(t, tt.killed, f.count("CLIENT KILL"))
+				require.NoError(t, f.peer(2).Close())
+				pass(2 * time.Second)
+				requireYes(t, n, newAcquire("key", "token", ttl))
+				require.Equal(t, tt.killed, f.count("CLIENT KILL"))
 			})
 		})
 	}
 }
 
-// network carries connections to real servers, and can hold back what a client sends.
-type network struct {
-	mu    sync.Mutex
-	lines []*line
+// heldBack writes to a server what comes, until it is told to hold it back.
+type heldBack struct {
+	server net.Conn
+	over   chan struct{} // closed when nothing that the server sends is passed on any more
+
+	mu   sync.Mutex
+	hold bool
+	held []byte
 }
 
-// line is the client's end of one connection. To the server it stays open when the
-// client closes it, as it does when the packets of the close are lost.
-type line struct {
-	net.Conn
-
-	mu      sync.Mutex
-	holding bool
-	held    []byte
-	closed  bool
-}
-
-func newNetwork(t testing.TB) *network {
-	n := &network{}
-	t.Cleanup(func() {
-		for _, l := range n.lines {
-			_ = l.Conn.Close()
-		}
-	})
-	return n
-}
-
-func (n *network) dial(ctx context.Context, kind, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, kind, address)
-	if err != nil {
-		return nil, err
+func (h *heldBack) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.hold {
+		return h.server.Write(p)
 	}
-	l := &line{Conn: conn}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.lines = append(n.lines, l)
-	return l, nil
-}
-
-func (n *network) count() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.lines)
-}
-
-func (n *network) line(i int) *line {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.lines[i]
-}
-
-// hold keeps from the server what the client sends on line i from now on.
-func (n *network) hold(i int) {
-	l := n.line(i)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.holding = true
-}
-
-// deliver hands the server what was held back on line i, and returns when it has taken it or hung up.
-func (n *network) deliver(i int) {
-	l := n.line(i)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, err := l.Conn.Write(l.held); err != nil {
-		return
-	}
-	_ = l.Conn.SetReadDeadline(time.Now().Add(bound))
-	_, _ = l.Conn.Read(make([]byte, 1)) // its answer, or the end
-}
-
-func (l *line) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.closed:
-		return 0, net.ErrClosed
-	case l.holding:
-		l.held = append(l.held, p...)
-		return len(p), nil
-	}
-	return l.Conn.Write(p)
-}
-
-func (l *line) Read(p []byte) (int, error) {
-	n, err := l.Conn.Read(p)
-	if os.IsTimeout(err) {
-		return n, io.EOF
-	}
-	return n, err
-}
-
-// Close ends the reader and writer of the client, and sends nothing to the server.
-func (l *line) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	return l.Conn.SetReadDeadline(time.Unix(1, 0))
-}
-
-func (l *line) SetReadDeadline(at time.Time) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return net.ErrClosed
-	}
-	return l.Conn.SetReadDeadline(at)
+	h.held = append(h.held, p...)
+	return len(p), nil
 }
 
 // What the network still holds back of a connection that was given up must not reach
 // the key after the release came over the next one: the server is asked to hang up first.
 func TestGreeting_AnAcquireThatTheNetworkHeldBackTakesNoEffect(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
-	network := newNetwork(t)
-	n := open(t, server.Addr(), withDialer(network.dial),
-		withTimeout(time.Second), withMaxOverdue(time.Millisecond), withDialTimeout(bound))
+	lines := make(chan *heldBack, 100)
+	// To the server a connection stays open when the client closes it, as it does when the packets of the close are lost.
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		ours, theirs := net.Pipe()
+		line := &heldBack{server: conn, over: make(chan struct{})}
+		go func() { _, _ = io.Copy(line, ours) }()
+		go func() {
+			_, _ = io.Copy(ours, conn)
+			_ = ours.Close()
+			close(line.over)
+		}()
+		lines <- line
+		return theirs, nil
+	}
+	n := open(t, server.Addr(), withDialer(dial), withTimeout(time.Second), withMaxOverdue(time.Millisecond), withDialTimeout(bound))
 	require.Eventually(t, func() bool { return ask(t, n, newAcquire("other", "token", ttl)).Answer != quorum.Unsent }, bound, tick)
-
-	network.hold(0)
+	first := <-lines
+	first.mu.Lock()
+	first.hold = true
+	first.mu.Unlock()
 	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
-	require.Eventually(t, func() bool { return network.count() == 2 }, bound, tick, "the connection is not given up")
+	<-lines // the connection is given up, and there is another
 	require.Eventually(t, func() bool {
 		return ask(t, n, newRelease("key", "token", ttl)).Answer == quorum.No // there is no key yet
 	}, bound, tick)
-	network.deliver(0) // the acquire
+	_, _ = first.server.Write(first.held) // the acquire
+	<-first.over                          // which the server has answered, unless it has hung up
 	if !isOld(t, server) {
 		requireCalls(t, server, "client|kill", 1)
 	}

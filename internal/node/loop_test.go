@@ -244,12 +244,7 @@ func TestLoop_AUsefulConnectionIsReplacedAtOnce(t *testing.T) {
 func TestLoop_AConnectionWithOverdueAnswersIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const overdue = 3 * time.Second
-		f := newFake(t, func(c *peer, args []string) string {
-			if args[0] == "SET" && c.number == 1 {
-				return ""
-			}
-			return likeRedis(c, args)
-		})
+		f := newFake(t, atFirst(answering("SET", "")))
 		n := f.open(t, withMaxOverdue(overdue))
 		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
 		pass(overdue - 1)
@@ -264,12 +259,7 @@ func TestLoop_AConnectionWithOverdueAnswersIsReplaced(t *testing.T) {
 
 func TestLoop_AConnectionThatDiesWhileIdleIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t, func(c *peer, args []string) string {
-			if args[0] == "PING" && c.number == 1 {
-				return ""
-			}
-			return likeRedis(c, args)
-		})
+		f := newFake(t, atFirst(answering("PING", "")))
 		n := f.open(t)
 		requireYes(t, n, newAcquire("key", "token", ttl))
 		pass(12 * time.Second) // the pause between two pings, and what an answer may take

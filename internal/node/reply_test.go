@@ -16,64 +16,50 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// What cannot be the answer to the command is neither yes nor no, and ends the connection.
-func TestReply_ThatDoesNotBelongToTheCommandIsUnknown(t *testing.T) {
-	commands := map[string]*wire.Command{
-		"SET":  newAcquire("key", "token", ttl),
-		"EVAL": newRelease("key", "token", ttl),
-	}
-	odd := map[string][]string{
-		"SET": {"+ok\r\n", "+QUEUED\r\n", "+\r\n", ":1\r\n", ":0\r\n", "*0\r\n", "*1\r\n+OK\r\n", bulk("OK"), bulk("")},
-		"EVAL": {"+OK\r\n", "+1\r\n", ":2\r\n", ":-4\r\n", "$-1\r\n", "*-1\r\n",
-			"*0\r\n", "*1\r\n:1\r\n", "*2\r\n*1\r\n-ERR\r\n+x\r\n", bulk("1")},
-	}
-	for transport, open := range transports {
-		for command, replies := range odd {
-			for _, text := range replies {
-				f := newFake(t, answering(command, text))
-				n := open(f, t, patient())
-				requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, ask(t, n, commands[command]))
-				require.Eventually(t, func() bool { return f.connections() > 1 }, bound, tick,
-					"%s: nobody knows what comes behind %q", transport, text)
-			}
-		}
-	}
+// answered is the reply to a command of what a server has sent.
+func answered(t testing.TB, cmd *wire.Command, sent string) wire.Reply {
+	t.Helper()
+	v, err := wire.NewReader(strings.NewReader(sent), "").Read()
+	require.NoError(t, err)
+	return cmd.Reply(&v)
 }
 
-func TestReply_ANumberThatNoCounterGivesIsUnknown(t *testing.T) {
-	for _, reply := range []string{":0\r\n", ":-1\r\n", ":9007199254740992\r\n", "+OK\r\n", "$1\r\n5\r\n"} {
-		f := newFake(t, answering("EVAL", reply))
-		got := ask(t, f.open(t, patient()), newAcquireFenced("k", "t", ttl, at(5)))
-		requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, got)
+// What cannot be the answer to the command is neither yes nor no.
+func TestReply_ThatDoesNotBelongToTheCommandIsUnknown(t *testing.T) {
+	for kind, odd := range map[string][]string{
+		"acquire": {"+ok\r\n", "+QUEUED\r\n", "+\r\n", ":1\r\n", ":0\r\n", "*0\r\n", "*1\r\n+OK\r\n", bulk("OK"), bulk("")},
+		"release": {"+OK\r\n", "+1\r\n", ":2\r\n", ":-4\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "*1\r\n:1\r\n", "*2\r\n*1\r\n-ERR\r\n+x\r\n", bulk("1")},
+
+		"acquire with fencing": {":0\r\n", ":-1\r\n", ":9007199254740992\r\n", "+OK\r\n", bulk("5")},
+		"observe": {
+			":1\r\n", bulk("v"), "*0\r\n", "*1\r\n" + bulk("v"), "*2\r\n" + bulk("v") + ":-2\r\n", "*2\r\n:1\r\n:1\r\n",
+			"*2\r\n$-1\r\n:1\r\n", "*3\r\n" + bulk("v") + ":1\r\n:1\r\n",
+		},
+	} {
+		for _, sent := range odd {
+			requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, answered(t, everyKind()[kind], sent))
+		}
 	}
 }
 
 // The last millisecond of a key is not the end of time.
 func TestReply_NoTTLOnlyIfTheKeyHasNone(t *testing.T) {
 	for left, want := range map[string]time.Duration{":0": 0, ":1": time.Millisecond, ":-1": wire.NoTTL} {
-		n := newFake(t, answering("EVAL", "*2\r\n"+bulk("v")+left+"\r\n")).open(t, patient())
-		reply := ask(t, n, form.Exclusive{}.Observe("key"))
-		require.Equal(t, quorum.Yes, reply.Answer)
+		reply := answered(t, form.Exclusive{}.Observe("key"), "*2\r\n"+bulk("v")+left+"\r\n")
+		requireReply(t, quorum.Yes, nil, reply)
 		require.Equal(t, want, reply.TTL, left)
 	}
 }
 
-func TestReply_NonsenseToAnObserveIsUnknown(t *testing.T) {
-	for _, text := range []string{
-		":1\r\n", bulk("v"), "*0\r\n", "*1\r\n" + bulk("v"), "*2\r\n" + bulk("v") + ":-2\r\n", "*2\r\n:1\r\n:1\r\n",
-		"*2\r\n$-1\r\n:1\r\n", "*3\r\n" + bulk("v") + ":1\r\n:1\r\n",
-	} {
-		n := newFake(t, answering("EVAL", text)).open(t, patient())
-		requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, ask(t, n, form.Exclusive{}.Observe("key")))
-	}
-}
-
-func TestReply_OfAnySizeMakesAShortError(t *testing.T) {
+// Nobody knows what comes behind it.
+func TestReply_ThatDoesNotBelongToTheCommandEndsTheConnectionAndMakesAShortError(t *testing.T) {
 	for _, open := range transports {
-		for _, text := range []string{bulk(strings.Repeat("x", 100_000)), "*3\r\n" + strings.Repeat(bulk(strings.Repeat("y", 1000)), 3)} {
-			reply := ask(t, open(newFake(t, answering("SET", text)), t, patient()), newAcquire("key", "token", ttl))
+		for _, text := range []string{":1\r\n", bulk(strings.Repeat("x", 100_000)), "*3\r\n" + strings.Repeat(bulk(strings.Repeat("y", 1000)), 3)} {
+			f := newFake(t, answering("SET", text))
+			reply := ask(t, open(f, t, patient()), newAcquire("key", "token", ttl))
 			requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, reply)
 			require.Less(t, len(reply.Err.Error()), 200)
+			require.Eventually(t, func() bool { return f.connections() > 1 }, bound, tick)
 		}
 	}
 }
