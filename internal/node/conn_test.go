@@ -91,22 +91,6 @@ func TestConn_RepliesThatComeTogetherAreTakenApart(t *testing.T) {
 	require.Eventually(t, func() bool { return f.connections() == 2 }, bound, tick)
 }
 
-func TestConn_APushBetweenRepliesIsReportedBetweenThem(t *testing.T) {
-	f := silentOn(t, "SET")
-	n := f.open(t, patient())
-	l := listen(n, "")
-	require.Equal(t, "0 active", l.next(t))
-	first, second := send(n, newAcquire("first", "token", ttl)), send(n, newAcquire("second", "token", ttl))
-	require.Eventually(t, func() bool { return f.count("SET") == 2 }, bound, tick)
-	f.send(t, 1, "+OK\r\n"+invalidation("pushed")+"+OK\r\n")
-	for _, key := range []string{"first", "pushed", "second"} { // the node reports what it has changed itself
-		require.Equal(t, "0 invalidated "+key, l.next(t))
-	}
-	requireReply(t, quorum.Yes, nil, first.next(t))
-	requireReply(t, quorum.Yes, nil, second.next(t))
-	f.breakNetwork() // it would not answer the node's goodbye
-}
-
 func TestConn_AChangeBehindTheBeginningOfTrackingIsReported(t *testing.T) {
 	f := silentOn(t, "CLIENT TRACKING")
 	n := f.open(t, patient())

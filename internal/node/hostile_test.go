@@ -73,6 +73,15 @@ var attacks = map[string]hostile{
 	"closes at once": {attack: func(net.Conn) {}},
 }
 
+// allocated returns how many bytes were allocated while f ran.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
 // stages are when an attack begins: what the server answers before.
 var stages = map[string]func(c *peer, args []string, attack func(net.Conn)) string{
 	"before the greeting": func(c *peer, _ []string, attack func(net.Conn)) string { return strike(c, attack) },

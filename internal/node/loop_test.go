@@ -30,28 +30,22 @@ func TestLoop_NothingIsConnectedBeforeTheFirstCommand(t *testing.T) {
 	})
 }
 
-func TestLoop_ConnectsAgainAfterARestartWithoutBeingAsked(t *testing.T) {
+func TestLoop_ConnectsAgainWithoutBeingAsked(t *testing.T) {
 	server, n := openReal(t)
 	requireYes(t, n, newAcquire("key", "token", ttl))
-	for range 3 {
-		server.Stop()
-		server.Start()
-		require.Eventually(t, func() bool { return len(clients(t, server)) == 1 }, bound, tick)
-		requireBack(t, n)
-	}
-}
-
-func TestLoop_ConnectsAgainWhenTheConnectionIsCut(t *testing.T) {
-	server, n := openReal(t)
-	requireYes(t, n, newAcquire("key", "token", ttl))
-	for range 3 {
-		before := clients(t, server)
-		do(t, server, "CLIENT", "KILL", "TYPE", "normal")
-		require.Eventually(t, func() bool {
-			now := clients(t, server)
-			return len(now) == 1 && now[0] != before[0]
-		}, bound, tick)
-		requireBack(t, n)
+	for _, cut := range []func(){
+		func() { do(t, server, "CLIENT", "KILL", "TYPE", "normal") },
+		func() { server.Stop(); server.Start() },
+	} {
+		for range 3 {
+			id, before := info(t, server, "server", "run_id"), clients(t, server)
+			cut()
+			require.Eventually(t, func() bool {
+				now := clients(t, server)
+				return len(now) == 1 && (now[0] != before[0] || info(t, server, "server", "run_id") != id)
+			}, bound, tick)
+			requireBack(t, n)
+		}
 	}
 }
 

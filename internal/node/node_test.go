@@ -131,7 +131,7 @@ func (c *chain) Reply(_ wire.Tag, _ wire.Reply) {
 	}
 }
 
-func TestClose_OfANodeThatWasNeverUsed(t *testing.T) {
+func TestClose_OfANodeThatWasNeverUsedEndsItToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, nil)
 		n := f.openUnowned()
@@ -139,6 +139,10 @@ func TestClose_OfANodeThatWasNeverUsed(t *testing.T) {
 			require.NoError(t, n.Close())
 			requireReply(t, quorum.Unsent, nodeerr.ErrClosed, ask(t, n, newAcquire("key", "token", ttl)))
 			requireReply(t, quorum.Unsent, nodeerr.ErrClosed, ask(t, n, newRelease("key", "token", ttl)))
+			l := listen(n, "channel")
+			n.Unlisten(l)
+			pass(time.Minute)
+			require.Empty(t, l)
 		}
 		require.Zero(t, f.connections())
 	})
@@ -186,6 +190,7 @@ func TestClose_WaitsForTheNodeTimeoutAtTheLongest(t *testing.T) {
 					acquired := send(n, newAcquire("key", "token", ttl))
 					synctest.Wait()
 					released := send(n, newRelease("key", "token", ttl))
+					listening := listen(n, "channel")
 					pass(wait)
 
 					start := time.Now()
@@ -195,6 +200,9 @@ func TestClose_WaitsForTheNodeTimeoutAtTheLongest(t *testing.T) {
 					}
 					closing.Wait()
 					require.LessOrEqual(t, time.Since(start), n.Config().Timeout)
+					for len(listening) > 0 {
+						require.Contains(t, []string{"0 active", "0 lost"}, listening.next(t))
+					}
 					for _, replies := range []inbox{acquired, released} {
 						require.Len(t, replies, 1, "a command was never answered, or twice")
 						require.NotEqual(t, quorum.Yes, replies.next(t).Answer)
@@ -377,54 +385,43 @@ func TestNode_ManyCallersOnFewKeysExcludeEachOther(t *testing.T) {
 	})
 }
 
-func TestNode_ManyCallersSurviveAServerThatIsKilledAgainAndAgain(t *testing.T) {
-	t.Parallel()
-	opts := []option{withTimeout(500 * time.Millisecond)}
-	onBothNodes(t, opts, func(t *testing.T, server *testredis.Process, n *node.Node) {
-		h := startHammer(t, n, true)
-		for range 8 {
-			h.progress(t)
+// Whatever a server has taken in on connections that were given up meanwhile, no key is left and none is taken twice.
+func TestNode_ManyCallersSurviveWhatHappensToTheServerAgainAndAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		opts    []option
+		forgets bool
+		times   int
+		trouble func(t *testing.T, server *testredis.Process, h *hammer)
+	}{
+		"it is killed": {[]option{withTimeout(500 * time.Millisecond)}, true, 8, func(t *testing.T, server *testredis.Process, _ *hammer) {
 			server.Stop()
 			server.Start()
-		}
-		h.progress(t)
-		h.finish(t, server)
-	})
-}
-
-func TestNode_ManyCallersSurviveConnectionsThatAreCutAgainAndAgain(t *testing.T) {
-	t.Parallel()
-	opts := []option{withTimeout(500 * time.Millisecond)}
-	onBothNodes(t, opts, func(t *testing.T, server *testredis.Process, n *node.Node) {
-		h := startHammer(t, n, false)
-		for range 20 {
-			h.progress(t)
+		}},
+		"connections are cut": {[]option{withTimeout(500 * time.Millisecond)}, false, 20, func(t *testing.T, server *testredis.Process, _ *hammer) {
 			do(t, server, "CLIENT", "KILL", "TYPE", "normal")
-		}
-		h.progress(t)
-		h.finish(t, server)
-	})
-}
-
-// Whatever a frozen server has taken in on connections that
-// were given up meanwhile, no key is left and none is taken twice.
-func TestNode_ManyCallersSurviveAServerThatFreezesAgainAndAgain(t *testing.T) {
-	t.Parallel()
-	opts := []option{
-		withTimeout(30 * time.Millisecond), withMaxOverdue(20 * time.Millisecond), withDialTimeout(100 * time.Millisecond),
-	}
-	onBothNodes(t, opts, func(t *testing.T, server *testredis.Process, n *node.Node) {
-		h := startHammer(t, n, false)
-		for range 8 {
-			h.progress(t)
+		}},
+		"it freezes": {[]option{
+			withTimeout(30 * time.Millisecond), withMaxOverdue(20 * time.Millisecond), withDialTimeout(100 * time.Millisecond),
+		}, false, 8, func(t *testing.T, server *testredis.Process, h *hammer) {
 			server.Freeze()
 			suspended := h.answers[quorum.Unsent].Load()
 			require.Eventually(t, func() bool { return h.answers[quorum.Unsent].Load() > suspended+500 }, bound, tick)
 			server.Thaw()
-		}
-		h.progress(t)
-		h.finish(t, server)
-	})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBothNodes(t, tt.opts, func(t *testing.T, server *testredis.Process, n *node.Node) {
+				h := startHammer(t, n, tt.forgets)
+				for range tt.times {
+					h.progress(t)
+					tt.trouble(t, server, h)
+				}
+				h.progress(t)
+				h.finish(t, server)
+			})
+		})
+	}
 }
 
 // An extension that comes late may set the key again: whoever sent it has to know.
