@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -20,7 +19,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -59,18 +57,6 @@ func TestConn_NonsenseForAnAnswerIsUnknownAndEndsTheConnection(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestConn_ItsEndIsUnknownForWhatWasSentAndHasAReason(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t, answering("SET", ""))
-		reply := send(f.open(t), newAcquire("key", "token", ttl))
-		synctest.Wait()
-		require.NoError(t, f.peer(1).Close())
-		lost := reply.next(t)
-		requireReply(t, quorum.Unknown, nodeerr.ErrBroken, lost)
-		require.ErrorIs(t, lost.Err, io.EOF)
-	})
 }
 
 func TestConn_RepliesThatComeTogetherAreTakenApart(t *testing.T) {
@@ -139,22 +125,20 @@ func TestConn_ALongErrorIsARefusal(t *testing.T) {
 // A reader that breaks off must not leave a writer behind that hangs.
 func TestConn_NonsenseEndsAWriteThatHangs(t *testing.T) {
 	for transport, open := range transports {
-		t.Run(transport, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := stuckOn(t, "SET")
-				f.answer = atFirst(f.answer)
-				n := open(f, t, patient(), withMaxOverdue(time.Hour))
-				first := send(n, newAcquire("a", "token", ttl))
-				synctest.Wait()
-				second := send(n, newAcquire("b", "token", ttl))
-				synctest.Wait() // it is being written
-				f.send(t, 1, foreign["SSH"])
-				start := time.Now()
-				requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, first.next(t))
-				requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, second.next(t))
-				requireYes(t, n, newAcquire("c", "token", ttl))
-				require.Less(t, time.Since(start), time.Second)
-			})
+		bubble(t, transport, func(t *testing.T) {
+			f := stuckOn(t, "SET")
+			f.answer = atFirst(f.answer)
+			n := open(f, t, patient(), withMaxOverdue(time.Hour))
+			first := send(n, newAcquire("a", "token", ttl))
+			synctest.Wait()
+			second := send(n, newAcquire("b", "token", ttl))
+			synctest.Wait() // it is being written
+			f.send(t, 1, foreign["SSH"])
+			start := time.Now()
+			requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, first.next(t))
+			requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, second.next(t))
+			requireYes(t, n, newAcquire("c", "token", ttl))
+			require.Less(t, time.Since(start), time.Second)
 		})
 	}
 }
@@ -294,37 +278,23 @@ func TestTLS_NobodyWaitsForItsGoodbye(t *testing.T) {
 		"SET":  "?x\r\n",    // the connection breaks
 		"PING": "+PONG\r\n", // the node is closed
 	} {
-		t.Run("the last that it reads is "+last, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				dial := func(context.Context, string, string) (net.Conn, error) {
-					ours, theirs := net.Pipe()
-					go readUntil(tls.Server(ours, &tls.Config{Certificates: []tls.Certificate{cert}}), last, answer)
-					return theirs, nil
+		bubble(t, "the last that it reads is "+last, func(t *testing.T) {
+			var f *fake
+			f = newFake(t, func(c *peer, args []string) string {
+				if args[0] == last {
+					_, _ = io.WriteString(c, answer)
+					<-f.end
 				}
-				config := trusting(cert, "redis.test")
-				config.Time = func() time.Time { return cert.Leaf.NotBefore }
-				n := newNode("redis.test", withDialer(dial), withTLS(config))
-				start := time.Now()
-				ask(t, n, newAcquire("key", "token", ttl))
-				require.NoError(t, n.Close())
-				require.Less(t, time.Since(start), 2*time.Second)
+				return likeRedis(c, args)
 			})
+			f.secure = &tls.Config{Certificates: []tls.Certificate{cert}}
+			config := trusting(cert, "redis.test")
+			config.Time = func() time.Time { return cert.Leaf.NotBefore }
+			n := f.openUnowned(withTLS(config))
+			start := time.Now()
+			ask(t, n, newAcquire("key", "token", ttl))
+			require.NoError(t, n.Close())
+			require.Less(t, time.Since(start), 2*time.Second)
 		})
-	}
-}
-
-// readUntil serves a connection until a command comes, which has the answer given and is the last that is read.
-func readUntil(c net.Conn, last, answer string) {
-	commands := redis.NewConn(c, 0, 0)
-	for {
-		args, err := redis.Strings(commands.Receive())
-		if err != nil {
-			return
-		}
-		if args[0] == last {
-			_, _ = c.Write([]byte(answer))
-			return
-		}
-		_, _ = c.Write([]byte(likeRedis(&peer{Conn: c, number: 1}, args)))
 	}
 }

@@ -54,16 +54,14 @@ func TestDeadline_HoldsWhileConnectingHangs(t *testing.T) {
 	}
 	for stage, open := range stages {
 		for kind := range everyKind() {
-			t.Run(stage+", "+kind, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					reply := requireInTime(t, open(t), everyKind()[kind])
-					requireNoContext(t, reply.Err)
-					if strings.HasPrefix(kind, "release") {
-						require.Equal(t, quorum.Unknown, reply.Answer, "it goes out later")
-					} else {
-						require.Equal(t, quorum.Unsent, reply.Answer)
-					}
-				})
+			bubble(t, stage+", "+kind, func(t *testing.T) {
+				reply := requireInTime(t, open(t), everyKind()[kind])
+				requireNoContext(t, reply.Err)
+				if strings.HasPrefix(kind, "release") {
+					require.Equal(t, quorum.Unknown, reply.Answer, "it goes out later")
+				} else {
+					require.Equal(t, quorum.Unsent, reply.Answer)
+				}
 			})
 		}
 	}
@@ -71,19 +69,17 @@ func TestDeadline_HoldsWhileConnectingHangs(t *testing.T) {
 
 func TestDeadline_HoldsWhileTheAnswerIsMissing(t *testing.T) {
 	for kind := range everyKind() {
-		t.Run(kind, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newFake(t, func(c *peer, args []string) string {
-					if args[0] == "HELLO" || args[0] == "INFO" || args[0] == "CLIENT" {
-						return likeRedis(c, args)
-					}
-					return ""
-				}).open(t, withMaxOverdue(time.Hour))
-				require.Equal(t, quorum.Unknown, requireInTime(t, n, everyKind()[kind]).Answer)
-				// What is sent to a node that is suspect is clean-up, and has the same timeout.
-				pass(time.Second)
-				require.Equal(t, quorum.Unknown, requireInTime(t, n, newRelease("key", "token", ttl)).Answer)
-			})
+		bubble(t, kind, func(t *testing.T) {
+			n := newFake(t, func(c *peer, args []string) string {
+				if args[0] == "HELLO" || args[0] == "INFO" || args[0] == "CLIENT" {
+					return likeRedis(c, args)
+				}
+				return ""
+			}).open(t, withMaxOverdue(time.Hour))
+			require.Equal(t, quorum.Unknown, requireInTime(t, n, everyKind()[kind]).Answer)
+			// What is sent to a node that is suspect is clean-up, and has the same timeout.
+			pass(time.Second)
+			require.Equal(t, quorum.Unknown, requireInTime(t, n, newRelease("key", "token", ttl)).Answer)
 		})
 	}
 }
@@ -103,24 +99,22 @@ func TestDeadline_HoldsAfterALateAnswer(t *testing.T) {
 
 func TestDeadline_HoldsWhileWritingHangs(t *testing.T) {
 	for kind := range everyKind() {
-		t.Run(kind, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := stuckOn(t, "SET").open(t, withMaxOverdue(time.Hour))
-				start := time.Now()
-				read := send(n, newAcquire("read", "token", ttl))
-				synctest.Wait()
-				hangs := send(n, everyKind()[kind])
-				synctest.Wait()
-				behind := send(n, newAcquire("behind", "token", ttl))
-				require.Zero(t, time.Since(start), "Send hangs")
-				requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, read.next(t))
-				requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, hangs.next(t))
-				requireReply(t, quorum.Unsent, nodeerr.ErrTimeout, behind.next(t))
-				require.Equal(t, n.Config().Timeout, time.Since(start))
-				// The queue behind it is for clean-up only.
-				requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, newAcquire("key", "token", ttl)))
-				require.Equal(t, quorum.Unknown, requireInTime(t, n, newRelease("key", "token", ttl)).Answer)
-			})
+		bubble(t, kind, func(t *testing.T) {
+			n := stuckOn(t, "SET").open(t, withMaxOverdue(time.Hour))
+			start := time.Now()
+			read := send(n, newAcquire("read", "token", ttl))
+			synctest.Wait()
+			hangs := send(n, everyKind()[kind])
+			synctest.Wait()
+			behind := send(n, newAcquire("behind", "token", ttl))
+			require.Zero(t, time.Since(start), "Send hangs")
+			requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, read.next(t))
+			requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, hangs.next(t))
+			requireReply(t, quorum.Unsent, nodeerr.ErrTimeout, behind.next(t))
+			require.Equal(t, n.Config().Timeout, time.Since(start))
+			// The queue behind it is for clean-up only.
+			requireReply(t, quorum.Unsent, nodeerr.ErrSuspended, ask(t, n, newAcquire("key", "token", ttl)))
+			require.Equal(t, quorum.Unknown, requireInTime(t, n, newRelease("key", "token", ttl)).Answer)
 		})
 	}
 }

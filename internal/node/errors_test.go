@@ -10,10 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
@@ -108,37 +106,16 @@ func requireNoContext(t testing.TB, err error) {
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// failingConn fails from a moment on.
-type failingConn struct {
-	net.Conn
-	with atomic.Pointer[error]
-}
-
-func (c *failingConn) fail(err error) {
-	c.with.Store(&err)
-	_ = c.SetReadDeadline(time.Unix(1, 0))
-}
-
-func (c *failingConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if with := c.with.Load(); err != nil && with != nil {
-		err = *with
-	}
-	return n, err
-}
-
 // The danger: an internal timeout, or an error of the program's own dialer, that is taken for the end of the caller's context.
 func TestNode_NoErrorMatchesThatOfAContext(t *testing.T) {
 	cause := errors.New("cause") // which a program may look for in the error of its own dialer
 	deadline := fmt.Errorf("tunnel: %w: %w", cause, context.DeadlineExceeded)
-	dialing := func(err error) func(testing.TB, ...option) *node.Node {
-		return func(t testing.TB, opts ...option) *node.Node {
-			return open(t, "fake", append(opts, withDialer(func(context.Context, string, string) (net.Conn, error) { return nil, err }))...)
-		}
+	failing := func(err error) dialer {
+		return func(context.Context, string, string) (net.Conn, error) { return nil, err }
 	}
 	stages := maps.Clone(hanging)
-	stages["another timeout"] = dialing(deadline)
-	stages["another cancellation"] = dialing(errors.Join(cause, &net.OpError{Op: "dial", Err: context.Canceled}))
+	stages["another timeout"] = dialing(failing(deadline))
+	stages["another cancellation"] = dialing(failing(errors.Join(cause, &net.OpError{Op: "dial", Err: context.Canceled})))
 	stages["another timeout of the credentials"] = func(t testing.TB, opts ...option) *node.Node {
 		return newFake(t, nil).open(t, append(opts, withCredentials(func(context.Context) (string, string, error) { return "", "", deadline }))...)
 	}
@@ -146,22 +123,20 @@ func TestNode_NoErrorMatchesThatOfAContext(t *testing.T) {
 		return wrap(t, &redis.Pool{DialContext: func(context.Context) (redis.Conn, error) { return nil, deadline }}, opts...)
 	}
 	for name, open := range stages {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				want := nodeerr.ErrTimeout
-				if strings.HasPrefix(name, "another") {
-					want = cause
-				}
-				n := open(t, patient())
-				seen := make(reports, 1000)
-				n.Report(seen, 0)
-				reply := ask(t, n, newAcquire("key", "token", ttl))
-				requireReply(t, quorum.Unsent, want, reply)
-				require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
-				requireNoContext(t, reply.Err)
-				requireNoContext(t, seen.next(t).Err)
-				requireNoContext(t, ask(t, n, newAcquire("key", "token", ttl)).Err)
-			})
+		bubble(t, name, func(t *testing.T) {
+			want := nodeerr.ErrTimeout
+			if strings.HasPrefix(name, "another") {
+				want = cause
+			}
+			n := open(t, patient())
+			seen := make(reports, 1000)
+			n.Report(seen, 0)
+			reply := ask(t, n, newAcquire("key", "token", ttl))
+			requireReply(t, quorum.Unsent, want, reply)
+			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
+			requireNoContext(t, reply.Err)
+			requireNoContext(t, seen.next(t).Err)
+			requireNoContext(t, ask(t, n, newAcquire("key", "token", ttl)).Err)
 		})
 	}
 }
@@ -170,39 +145,26 @@ func TestNode_NoErrorMatchesThatOfAContext(t *testing.T) {
 func TestNode_NoErrorOfABrokenConnectionMatchesThatOfAContext(t *testing.T) {
 	for name, cause := range map[string]error{
 		"deadline": context.DeadlineExceeded, "cancellation": &net.OpError{Op: "read", Err: context.Canceled},
-		"I/O deadline": &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, "end": io.ErrUnexpectedEOF,
+		"I/O deadline": &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, "end": io.EOF,
 	} {
-		for transport, wrapped := range map[string]bool{"connects": false, "wrapped": true} {
-			t.Run(name+", "+transport, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					f := silentOn(t, "SET")
-					conns := make(chan *failingConn, 8)
-					dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-						c := &failingConn{Conn: f.connect()}
-						conns <- c
-						return c, nil
-					}
-					n := open(t, "fake", patient(), withDialer(dial))
-					if wrapped {
-						n = wrap(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-							c, _ := dial(ctx, "", "")
-							return redis.NewConn(c, 0, 0), nil
-						}}, patient())
-					}
-					seen := make(reports, 1000)
-					n.Report(seen, 0)
-					replies := send(n, newAcquire("key", "token", ttl))
-					require.True(t, seen.next(t).Up)
-					synctest.Wait()
-					(<-conns).fail(cause)
-					reply := replies.next(t)
-					require.ErrorIs(t, reply.Err, nodeerr.ErrBroken)
-					requireNoContext(t, reply.Err)
-					requireNoContext(t, seen.next(t).Err)
-					if errors.Is(cause, os.ErrDeadlineExceeded) || errors.Is(cause, io.ErrUnexpectedEOF) {
-						require.ErrorIs(t, reply.Err, cause)
-					}
-				})
+		for transport, open := range transports {
+			bubble(t, name+", "+transport, func(t *testing.T) {
+				f := silentOn(t, "SET")
+				f.fails = cause
+				n := open(f, t, patient())
+				seen := make(reports, 1000)
+				n.Report(seen, 0)
+				replies := send(n, newAcquire("key", "token", ttl))
+				require.True(t, seen.next(t).Up)
+				synctest.Wait()
+				require.NoError(t, f.peer(1).Close())
+				reply := replies.next(t)
+				requireReply(t, quorum.Unknown, nodeerr.ErrBroken, reply)
+				requireNoContext(t, reply.Err)
+				requireNoContext(t, seen.next(t).Err)
+				if errors.Is(cause, os.ErrDeadlineExceeded) || cause == io.EOF {
+					require.ErrorIs(t, reply.Err, cause)
+				}
 			})
 		}
 	}

@@ -25,6 +25,8 @@ type fake struct {
 	serving sync.WaitGroup
 	end     chan struct{} // closed when the test ends
 	down    atomic.Bool   // nobody can connect
+	secure  *tls.Config   // of a server that speaks TLS
+	fails   error         // what each read of the client fails with at the end of a connection, instead of io.EOF
 
 	mu    sync.Mutex
 	peers []*peer
@@ -86,11 +88,31 @@ var transports = map[string]func(*fake, testing.TB, ...option) *node.Node{
 func (f *fake) connect() net.Conn {
 	ours, theirs := net.Pipe()
 	f.mu.Lock()
+	if f.secure != nil {
+		ours = tls.Server(ours, f.secure)
+	}
 	c := &peer{Conn: ours, number: len(f.peers) + 1}
 	f.peers = append(f.peers, c)
 	f.mu.Unlock()
 	f.serving.Go(func() { f.serve(c) })
+	if f.fails != nil {
+		return failingConn{theirs, f.fails}
+	}
 	return theirs
+}
+
+// failingConn fails with an error of its own.
+type failingConn struct {
+	net.Conn
+	with error
+}
+
+func (c failingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil {
+		err = c.with
+	}
+	return n, err
 }
 
 var errDown = errors.New("the network is down")
@@ -267,35 +289,18 @@ var hanging = map[string]func(t testing.TB, opts ...option) *node.Node{
 			return "", "", ctx.Err()
 		}))...)
 	},
-	"dial": func(t testing.TB, opts ...option) *node.Node {
-		return open(t, "host", append(opts, withDialer(hangingDial))...)
-	},
-	"dial of package net": func(t testing.TB, opts ...option) *node.Node {
-		return open(t, "host", append(opts, withDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
-			<-ctx.Done()
-			return new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:1")
-		}))...)
-	},
-	"TLS": func(t testing.TB, opts ...option) *node.Node {
-		return open(t, "host", append(opts, withTLS(&tls.Config{ServerName: "host"}), withDialer(func(context.Context, string, string) (net.Conn, error) {
-			ours, theirs := net.Pipe()
-			t.Cleanup(func() { _ = ours.Close() })
-			go func() { _, _ = io.Copy(io.Discard, ours) }()
-			return theirs, nil
-		}))...)
-	},
-	"AUTH":     silent("AUTH", withLogin("", "pw")),
-	"SELECT":   silent("SELECT", withDatabase(1)),
-	"SETNAME":  silent("CLIENT SETNAME", withClientName("name")),
-	"greeting": silent("INFO"),
-	"identity": silent("CLIENT"),
-	"a greeting that nobody reads": func(t testing.TB, opts ...option) *node.Node {
-		return open(t, "host", append(opts, withDialer(func(context.Context, string, string) (net.Conn, error) {
-			ours, theirs := net.Pipe()
-			t.Cleanup(func() { _ = ours.Close() })
-			return theirs, nil
-		}))...)
-	},
+	"dial": dialing(hangingDial),
+	"dial of package net": dialing(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:1")
+	}),
+	"TLS":                          dialing(unread, withTLS(&tls.Config{ServerName: "host"})),
+	"AUTH":                         silent("AUTH", withLogin("", "pw")),
+	"SELECT":                       silent("SELECT", withDatabase(1)),
+	"SETNAME":                      silent("CLIENT SETNAME", withClientName("name")),
+	"greeting":                     silent("INFO"),
+	"identity":                     silent("CLIENT"),
+	"a greeting that nobody reads": dialing(unread),
 	"greeting of a wrapped pool": func(t testing.TB, opts ...option) *node.Node {
 		return wrap(t, silentOn(t, "INFO").pool(), opts...)
 	},
@@ -306,6 +311,19 @@ var hanging = map[string]func(t testing.TB, opts ...option) *node.Node{
 		t.Cleanup(func() { require.NoError(t, busy.Close()) })
 		return wrap(t, redisPool, opts...)
 	},
+}
+
+// dialing opens a node that dials in a way.
+func dialing(dial dialer, more ...option) func(t testing.TB, opts ...option) *node.Node {
+	return func(t testing.TB, opts ...option) *node.Node {
+		return open(t, "host", append(opts, append(more, withDialer(dial))...)...)
+	}
+}
+
+// unread is a connection to a server that reads nothing.
+func unread(context.Context, string, string) (net.Conn, error) {
+	_, theirs := net.Pipe()
+	return theirs, nil
 }
 
 // silent opens a node of a server that does not answer one command.

@@ -2,13 +2,9 @@ package node_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -62,16 +58,6 @@ func TestGreeting_NoErrorRepeatsThePassword(t *testing.T) {
 	}
 }
 
-func TestGreeting_AnACLUserMayDoWhatItsRulesAllow(t *testing.T) {
-	server := testredis.Real(t, 1)[0]
-	do(t, server, "ACL", "SETUSER", "locker", "on", ">pw", "~lock:*", "+@all", "-set")
-	n := open(t, server.Addr(), withLogin("locker", "pw"), patient())
-	requireRefused(t, ask(t, n, newAcquire("lock:key", "token", ttl)), "NOPERM")
-	requireRefused(t, ask(t, n, newExtend("other:key", "token", ttl)), "NOPERM")
-	do(t, server, "SET", "lock:key", "token")
-	requireYes(t, n, newRelease("lock:key", "token", ttl))
-}
-
 func TestGreeting_CredentialsAreLookedUpForEveryConnection(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
 	var lookups atomic.Int32
@@ -101,16 +87,6 @@ func TestGreeting_CredentialsAreLookedUpForEveryConnection(t *testing.T) {
 			return len(now) == 1 && now[0] != before[0]
 		}, bound, tick)
 	}
-}
-
-func TestGreeting_CredentialsThatCannotBeLookedUpFailTheConnection(t *testing.T) {
-	errVault := errors.New("vault is sealed")
-	f := newFake(t, nil)
-	n := f.open(t, patient(), withCredentials(func(context.Context) (string, string, error) { return "", "", errVault }))
-	reply := ask(t, n, newAcquire("key", "token", ttl))
-	requireReply(t, quorum.Unsent, errVault, reply)
-	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
-	require.Zero(t, f.connections())
 }
 
 func TestGreeting_SelectsTheDatabase(t *testing.T) {
@@ -198,13 +174,10 @@ func requireUnnamed(t testing.TB, n *node.Node) {
 func TestGreeting_HalfAReplyTooManyIsNotLost(t *testing.T) {
 	for transport, open := range transports {
 		n := open(newFake(t, func(c *peer, args []string) string {
-			switch {
-			case strings.Join(args, " ") == "CLIENT ID":
-				return ":1\r\n*1\r\n"
-			case args[0] == "SET":
+			if args[0] == "SET" {
 				return "+OK\r\n$-1\r\n" // the rest of that, and then: the key is held
 			}
-			return likeRedis(c, args)
+			return answering("CLIENT ID", ":1\r\n*1\r\n")(c, args)
 		}), t, patient())
 		reply := ask(t, n, newAcquire("key", "token", ttl))
 		require.Equal(t, quorum.Unknown, reply.Answer, transport)
@@ -234,93 +207,29 @@ func TestGreeting_EndsTheConnectionBeforeIfAnswersWereMissing(t *testing.T) {
 		"the server was restarted":       {false, func(number int) string { return fmt.Sprintf("run_id:%d\r\n", number) }, 0},
 		"the server reports no identity": {false, func(int) string { return "" }, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFake(t, func(c *peer, args []string) string {
-					switch {
-					case args[0] == "INFO":
-						return bulk(tt.identity(c.number))
-					case args[0] == "SET" && c.number == 1 && !tt.answers:
-						return ""
-					}
-					return likeRedis(c, args)
-				})
-				n := f.open(t)
-				reply := send(n, newAcquire("key", "token", ttl))
-				synctest.Wait()
-				require.NoError(t, f.peer(1).Close())
-				synctest.Wait()
-				require.Equal(t, tt.answers, reply.next(t).Answer == quorum.Yes)
-				requireYes(t, n, newAcquire("key", "token", ttl))
-				require.Equal(t, tt.killed, f.count("2 CLIENT KILL ID 1"))
-				require.Equal(t, tt.killed, f.count("CLIENT KILL"))
-				require.NoError(t, f.peer(2).Close())
-				pass(2 * time.Second)
-				requireYes(t, n, newAcquire("key", "token", ttl))
-				require.Equal(t, tt.killed, f.count("CLIENT KILL"))
+		bubble(t, name, func(t *testing.T) {
+			f := newFake(t, func(c *peer, args []string) string {
+				switch {
+				case args[0] == "INFO":
+					return bulk(tt.identity(c.number))
+				case args[0] == "SET" && c.number == 1 && !tt.answers:
+					return ""
+				}
+				return likeRedis(c, args)
 			})
+			n := f.open(t)
+			reply := send(n, newAcquire("key", "token", ttl))
+			synctest.Wait()
+			require.NoError(t, f.peer(1).Close())
+			synctest.Wait()
+			require.Equal(t, tt.answers, reply.next(t).Answer == quorum.Yes)
+			requireYes(t, n, newAcquire("key", "token", ttl))
+			require.Equal(t, tt.killed, f.count("2 CLIENT KILL ID 1"))
+			require.Equal(t, tt.killed, f.count("CLIENT KILL"))
+			require.NoError(t, f.peer(2).Close())
+			pass(2 * time.Second)
+			requireYes(t, n, newAcquire("key", "token", ttl))
+			require.Equal(t, tt.killed, f.count("CLIENT KILL"))
 		})
 	}
-}
-
-// heldBack writes to a server what comes, until it is told to hold it back.
-type heldBack struct {
-	server net.Conn
-	over   chan struct{} // closed when nothing that the server sends is passed on any more
-
-	mu   sync.Mutex
-	hold bool
-	held []byte
-}
-
-func (h *heldBack) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.hold {
-		return h.server.Write(p)
-	}
-	h.held = append(h.held, p...)
-	return len(p), nil
-}
-
-// What the network still holds back of a connection that was given up must not reach
-// the key after the release came over the next one: the server is asked to hang up first.
-func TestGreeting_AnAcquireThatTheNetworkHeldBackTakesNoEffect(t *testing.T) {
-	server := testredis.Real(t, 1)[0]
-	lines := make(chan *heldBack, 100)
-	// To the server a connection stays open when the client closes it, as it does when the packets of the close are lost.
-	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		t.Cleanup(func() { _ = conn.Close() })
-		ours, theirs := net.Pipe()
-		line := &heldBack{server: conn, over: make(chan struct{})}
-		go func() { _, _ = io.Copy(line, ours) }()
-		go func() {
-			_, _ = io.Copy(ours, conn)
-			_ = ours.Close()
-			close(line.over)
-		}()
-		lines <- line
-		return theirs, nil
-	}
-	n := open(t, server.Addr(), withDialer(dial), withTimeout(time.Second), withMaxOverdue(time.Millisecond), withDialTimeout(bound))
-	require.Eventually(t, func() bool { return ask(t, n, newAcquire("other", "token", ttl)).Answer != quorum.Unsent }, bound, tick)
-	first := <-lines
-	first.mu.Lock()
-	first.hold = true
-	first.mu.Unlock()
-	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
-	<-lines // the connection is given up, and there is another
-	require.Eventually(t, func() bool {
-		return ask(t, n, newRelease("key", "token", ttl)).Answer == quorum.No // there is no key yet
-	}, bound, tick)
-	_, _ = first.server.Write(first.held) // the acquire
-	<-first.over                          // which the server has answered, unless it has hung up
-	if !isOld(t, server) {
-		requireCalls(t, server, "client|kill", 1)
-	}
-	require.Empty(t, holds(t, server, "key"))
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -118,50 +117,48 @@ func strike(c *peer, attack func(net.Conn)) string {
 func TestHostile_ServersAreSurvived(t *testing.T) {
 	for stage, answer := range stages {
 		for name, h := range attacks {
-			t.Run(stage+"/"+name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					var good atomic.Bool
-					f := newFake(t, func(c *peer, args []string) string {
-						if good.Load() {
-							return likeRedis(c, args)
-						}
-						return answer(c, args, h.attack)
-					})
-					wait := 25 * time.Millisecond
-					if h.broken { // which ends it, sooner or later
-						wait = bound
+			bubble(t, stage+"/"+name, func(t *testing.T) {
+				var good atomic.Bool
+				f := newFake(t, func(c *peer, args []string) string {
+					if good.Load() {
+						return likeRedis(c, args)
 					}
-					n := f.open(t, withTimeout(wait), withDialTimeout(wait), withMaxOverdue(wait))
-					runtime.GC()
-					var seen struct{ yes, protocol, other int }
-					grown := allocated(func() {
-						for f.connections() <= 2 || seen.yes+seen.other+seen.protocol <= 2 {
-							reply := ask(t, n, newAcquire("key", "token", ttl))
-							switch {
-							case reply.Answer == quorum.Yes:
-								seen.yes++
-							case errors.Is(reply.Err, nodeerr.ErrProtocol):
-								seen.protocol++
-							default:
-								seen.other++
-							}
-							pass(time.Millisecond)
-						}
-					})
-					require.Less(t, grown, uint64(64<<20))
-					// There is a pause after each connection that was of no use.
-					require.LessOrEqual(t, f.connections(), 6+seen.yes)
-					if stage != "unasked after an answer" && (stage != "as an answer" || !h.whole) {
-						require.Zero(t, seen.yes)
-					}
-					if h.broken && stage != "unasked after an answer" {
-						require.Positive(t, seen.protocol, "%+v", seen)
-					}
-					good.Store(true)
-					require.Eventually(t, func() bool {
-						return ask(t, n, newAcquire("key", "token", ttl)).Answer == quorum.Yes
-					}, bound, tick)
+					return answer(c, args, h.attack)
 				})
+				wait := 25 * time.Millisecond
+				if h.broken { // which ends it, sooner or later
+					wait = bound
+				}
+				n := f.open(t, withTimeout(wait), withDialTimeout(wait), withMaxOverdue(wait))
+				runtime.GC()
+				var seen struct{ yes, protocol, other int }
+				grown := allocated(func() {
+					for f.connections() <= 2 || seen.yes+seen.other+seen.protocol <= 2 {
+						reply := ask(t, n, newAcquire("key", "token", ttl))
+						switch {
+						case reply.Answer == quorum.Yes:
+							seen.yes++
+						case errors.Is(reply.Err, nodeerr.ErrProtocol):
+							seen.protocol++
+						default:
+							seen.other++
+						}
+						pass(time.Millisecond)
+					}
+				})
+				require.Less(t, grown, uint64(64<<20))
+				// There is a pause after each connection that was of no use.
+				require.LessOrEqual(t, f.connections(), 6+seen.yes)
+				if stage != "unasked after an answer" && (stage != "as an answer" || !h.whole) {
+					require.Zero(t, seen.yes)
+				}
+				if h.broken && stage != "unasked after an answer" {
+					require.Positive(t, seen.protocol, "%+v", seen)
+				}
+				good.Store(true)
+				require.Eventually(t, func() bool {
+					return ask(t, n, newAcquire("key", "token", ttl)).Answer == quorum.Yes
+				}, bound, tick)
 			})
 		}
 	}
@@ -219,28 +216,20 @@ func TestHostile_PushesThatWereNotAskedForEndAConnectionThatTracks(t *testing.T)
 func TestHostile_AFloodOfInvalidationsCostsNoMemory(t *testing.T) {
 	f := newFake(t, nil)
 	n := f.open(t, patient())
-	var count counting
-	n.Listen(&count, 0, "")
-	require.Eventually(t, func() bool { return count.active.Load() == 1 }, bound, tick)
+	l := make(events, 400_000)
+	n.Listen(l, 0, "")
+	l.await(t, "0 active")
 	flood := []byte(strings.Repeat(invalidation("a", "b", "c"), 1000))
 	require.Less(t, allocated(func() {
 		for range 100 {
 			_, err := f.peer(1).Write(flood)
 			require.NoError(t, err)
 		}
-		require.Eventually(t, func() bool { return count.invalidated.Load() == 300_000 }, bound, tick)
+		require.Eventually(t, func() bool { return len(l) == 300_000 }, bound, tick)
 	}), uint64(64<<20))
 	requireYes(t, n, newAcquire("key", "token", ttl))
 	require.Equal(t, 1, f.connections())
 }
-
-// counting is a Listener that counts.
-type counting struct{ active, invalidated, lost, messages atomic.Int64 }
-
-func (c *counting) Invalidated(int, string) { c.invalidated.Add(1) }
-func (c *counting) TrackingActive(int)      { c.active.Add(1) }
-func (c *counting) TrackingLost(int)        { c.lost.Add(1) }
-func (c *counting) Message(int, string)     { c.messages.Add(1) }
 
 // A server that is protected or full refuses before it has read anything, and hangs up.
 func TestHostile_ARefusalBeforeAnythingIsTheReason(t *testing.T) {

@@ -120,101 +120,55 @@ func TestLoop_PausesGrowUpToASecond(t *testing.T) {
 	})
 }
 
-func TestLoop_PausesStartOverAfterAUsefulConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newFake(t, nil)
-		b.down.Store(true)
-		n := b.open(t)
-		for range 2 {
-			require.Equal(t, quorum.Unsent, ask(t, n, newAcquire("key", "token", ttl)).Answer)
-			pass(time.Minute)
-			b.down.Store(false)
-			pass(time.Second)
-			requireYes(t, n, newAcquire("key", "token", ttl))
-			b.breakNetwork()
-			pass(time.Nanosecond)
-			b.down.Store(false)
-			pass(20 * time.Millisecond)
-			requireYes(t, n, newAcquire("key", "token", ttl))
-			b.breakNetwork()
-			synctest.Wait()
-		}
-	})
-}
-
-func TestLoop_AnEarlierReasonIsNotReportedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t, nil)
-		dials := make(chan error)
-		n := open(t, "fake", withDialer(func(context.Context, string, string) (net.Conn, error) {
-			if err := <-dials; err != nil {
-				return nil, err
-			}
-			return f.connect(), nil
-		}))
-		t.Cleanup(func() { close(dials) })
-		early := send(n, newAcquire("key", "token", ttl))
-		dials <- errDown
-		requireReply(t, quorum.Unsent, errDown, early.next(t))
-		dials <- nil
-		synctest.Wait()
-		requireYes(t, n, newAcquire("key", "token", ttl))
-		require.NoError(t, f.peer(1).Close())
-		synctest.Wait()
-		late := send(n, newAcquire("key", "token", ttl))
-		require.Empty(t, late, "refused before the attempt to connect has failed")
-		dials <- nil
-		require.Equal(t, quorum.Yes, late.next(t).Answer)
-	})
-}
-
+// The pauses start over after a useful connection.
 func TestLoop_IsBackAtMostASecondAfterItsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newFake(t, nil)
-		n := b.open(t)
+		f := newFake(t, nil)
+		n := f.open(t)
 		requireYes(t, n, newAcquire("key", "token", ttl))
-		for _, down := range []time.Duration{0, time.Millisecond, time.Second, time.Hour} {
-			b.breakNetwork()
-			pass(down)
-			b.down.Store(false)
-			pass(time.Second)
-			requireYes(t, n, newAcquire("key", "token", ttl))
+		for range 2 {
+			for _, tt := range []struct{ down, back time.Duration }{
+				{0, 20 * time.Millisecond}, {1, 20 * time.Millisecond}, {time.Second, time.Second}, {time.Hour, time.Second},
+			} {
+				f.breakNetwork()
+				pass(tt.down)
+				f.down.Store(false)
+				pass(tt.back)
+				requireYes(t, n, newAcquire("key", "token", ttl))
+			}
 		}
 	})
 }
 
 // Whatever the reason, a connection that comes about and is of no use must not be made over and over again.
 func TestLoop_PausesIfTheServerHangsUp(t *testing.T) {
-	hangUpOn := func(matches func(args []string) bool) func(c *peer, args []string) string {
-		return func(c *peer, args []string) string {
-			if matches(args) {
-				_ = c.Close()
-				return ""
-			}
-			return likeRedis(c, args)
-		}
-	}
-	for name, answer := range map[string]func(c *peer, args []string) string{
-		"on scripts": hangUpOn(isScript), // while a release is pending
-		"after the greeting": func(c *peer, args []string) string {
-			if args[0] == "CLIENT" {
-				go c.Close()
-			}
-			return likeRedis(c, args)
-		},
-		"on anything":      hangUpOn(func([]string) bool { return true }),
-		"on subscriptions": hangUpOn(func(args []string) bool { return args[0] == "SUBSCRIBE" }), // tracking was confirmed
+	for name, tt := range map[string]struct {
+		on      string
+		answers bool
+	}{
+		"on scripts":         {"EVAL", false}, // while a release is pending
+		"after the greeting": {"CLIENT ID", true},
+		"on anything":        {"", false},
+		"on subscriptions":   {"SUBSCRIBE", false}, // tracking was confirmed
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFake(t, answer)
-				n := f.open(t)
-				listen(n, "channel")
-				send(n, newRelease("key", "token", 10*time.Second))
-				pass(10 * time.Second)
-				require.Less(t, f.connections(), 40)
-				require.Greater(t, f.connections(), 8)
+		bubble(t, name, func(t *testing.T) {
+			f := newFake(t, func(c *peer, args []string) string {
+				switch {
+				case !strings.HasPrefix(strings.Join(args, " "), tt.on):
+				case tt.answers:
+					go c.Close()
+				default:
+					_ = c.Close()
+					return ""
+				}
+				return likeRedis(c, args)
 			})
+			n := f.open(t)
+			listen(n, "channel")
+			send(n, newRelease("key", "token", 10*time.Second))
+			pass(10 * time.Second)
+			require.Less(t, f.connections(), 40)
+			require.Greater(t, f.connections(), 8)
 		})
 	}
 }
@@ -268,23 +222,14 @@ func TestLoop_AConnectionThatDiesWhileIdleIsReplaced(t *testing.T) {
 
 func TestLoop_PingsOnlyIfNothingElseIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var pings atomic.Int32
-		f := newFake(t, func(c *peer, args []string) string {
-			if strings.HasPrefix(args[0], "PING") {
-				pings.Add(1)
-			}
-			if args[0] == "SET" {
-				return ""
-			}
-			return likeRedis(c, args)
-		})
+		f := silentOn(t, "SET")
 		n := f.open(t, withMaxOverdue(time.Hour))
 		requireYes(t, n, newExtend("key", "token", ttl))
 		pass(35 * time.Second)
-		require.EqualValues(t, 3, pings.Load())
+		require.Equal(t, 3, f.count("PING"))
 		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
 		pass(time.Minute)
-		require.EqualValues(t, 3, pings.Load())
+		require.Equal(t, 3, f.count("PING"))
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -236,16 +237,13 @@ func everyKind() map[string]*wire.Command {
 // requireYes asks and fails the test unless the answer is yes.
 func requireYes(t testing.TB, n *node.Node, cmd *wire.Command) {
 	t.Helper()
-	reply := ask(t, n, cmd)
-	require.NoError(t, reply.Err)
-	require.Equal(t, quorum.Yes, reply.Answer)
+	requireReply(t, quorum.Yes, nil, ask(t, n, cmd))
 }
 
 func requireAllYes(t testing.TB, replies []wire.Reply) {
 	t.Helper()
 	for _, reply := range replies {
-		require.NoError(t, reply.Err)
-		require.Equal(t, quorum.Yes, reply.Answer)
+		requireReply(t, quorum.Yes, nil, reply)
 	}
 }
 
@@ -286,6 +284,11 @@ func requireUnconnected(t testing.TB, reply wire.Reply, code string) {
 	t.Helper()
 	requireServerError(t, reply, quorum.Unsent, code)
 	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
+}
+
+// bubble runs a subtest in virtual time.
+func bubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
 // pass lets time go by. Only for synctest, where that costs none and everything else has happened before.

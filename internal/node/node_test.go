@@ -23,45 +23,9 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-func TestNode_ManyCallersShareOneConnection(t *testing.T) {
-	server, n := openReal(t)
-	const callers = 256
-	var asking sync.WaitGroup
-	for i := range callers {
-		asking.Go(func() {
-			key := fmt.Sprint(i)
-			for range 4 {
-				acquired, released := make(inbox, 2), make(inbox, 2)
-				sendTo(n, newAcquire(key, "token", ttl), acquired, 0)
-				if (<-acquired).Answer != quorum.Yes {
-					t.Error("a key of its own is held")
-				}
-				sendTo(n, newRelease(key, "token", ttl), released, 0)
-				if (<-released).Answer != quorum.Yes {
-					t.Error("a key of its own is gone")
-				}
-			}
-		})
-	}
-	most := 0
-	for range 20 {
-		most = max(most, len(clients(t, server)))
-	}
-	asking.Wait()
-	require.LessOrEqual(t, most, 1)
-	require.Len(t, clients(t, server), 1)
-}
-
 func TestNode_CommandsDoNotWaitForTheAnswersBeforeThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var arrived atomic.Int32
-		f := newFake(t, func(c *peer, args []string) string {
-			if args[0] == "SET" {
-				arrived.Add(1)
-				return ""
-			}
-			return likeRedis(c, args)
-		})
+		f := silentOn(t, "SET")
 		n := f.open(t)
 		requireYes(t, n, newExtend("key", "token", ttl))
 		goroutines := runtime.NumGoroutine()
@@ -69,7 +33,7 @@ func TestNode_CommandsDoNotWaitForTheAnswersBeforeThem(t *testing.T) {
 			sendTo(n, newAcquire("key", "token", ttl), nil, 0)
 		}
 		synctest.Wait()
-		require.EqualValues(t, 300, arrived.Load())
+		require.Equal(t, 300, f.count("1 SET "))
 		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
 		require.Equal(t, 1, f.connections())
 	})
@@ -80,21 +44,17 @@ func TestNode_CommandsAreCarriedOutInTheirOrder(t *testing.T) {
 		var asking sync.WaitGroup
 		for i := range 32 {
 			asking.Go(func() {
-				key := fmt.Sprint(i)
-				replies := make(inbox, 1000)
+				key, replies := fmt.Sprint(i), make(inbox, 100)
 				for j := range 25 {
 					token := fmt.Sprint(j)
-					sendTo(n, newAcquire(key, token, ttl), replies, 0)
-					sendTo(n, newAcquire(key, "other", ttl), replies, 0)
-					sendTo(n, newExtend(key, token, 2*ttl), replies, 0)
-					sendTo(n, newRelease(key, token, ttl), replies, 0)
-				}
-				for j := range 100 {
-					want := quorum.Yes
-					if j%4 == 1 {
-						want = quorum.No
+					for _, cmd := range []*wire.Command{
+						newAcquire(key, token, ttl), newAcquire(key, "other", ttl), newExtend(key, token, 2*ttl), newRelease(key, token, ttl),
+					} {
+						sendTo(n, cmd, replies, 0)
 					}
-					if got := (<-replies).Answer; got != want {
+				}
+				for j := range cap(replies) {
+					if got := (<-replies).Answer; (got == quorum.No) != (j%4 == 1) || got > quorum.No {
 						t.Errorf("command %d of caller %d: %v", j, i, got)
 					}
 				}
@@ -165,49 +125,35 @@ func TestClose_LetsWhatIsUnderWayEnd(t *testing.T) {
 	})
 }
 
-func TestClose_OfAnIdleNodeDoesNotWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newFake(t, nil).openUnowned()
-		requireYes(t, n, newAcquire("key", "token", ttl))
-		start := time.Now()
-		require.NoError(t, n.Close())
-		require.Zero(t, time.Since(start))
-	})
-}
-
 func TestClose_WaitsForTheNodeTimeoutAtTheLongest(t *testing.T) {
 	stages := maps.Clone(hanging)
 	stages["missing answers"] = silent("SET")
 	stages["write"] = func(t testing.TB, opts ...option) *node.Node { return stuckOn(t, "SET").open(t, opts...) }
-	stages["pause between two dials"] = func(t testing.TB, opts ...option) *node.Node {
-		return open(t, "fake", append(opts, withDialer(refusingDial))...)
-	}
+	stages["pause between two dials"] = dialing(refusingDial)
 	for name, open := range stages {
 		for _, wait := range []time.Duration{0, time.Millisecond, 10 * time.Second} {
-			t.Run(fmt.Sprint(name, " for ", wait), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					n := open(t, withMaxOverdue(time.Hour), withDialTimeout(time.Hour))
-					acquired := send(n, newAcquire("key", "token", ttl))
-					synctest.Wait()
-					released := send(n, newRelease("key", "token", ttl))
-					listening := listen(n, "channel")
-					pass(wait)
+			bubble(t, fmt.Sprint(name, " for ", wait), func(t *testing.T) {
+				n := open(t, withMaxOverdue(time.Hour), withDialTimeout(time.Hour))
+				acquired := send(n, newAcquire("key", "token", ttl))
+				synctest.Wait()
+				released := send(n, newRelease("key", "token", ttl))
+				listening := listen(n, "channel")
+				pass(wait)
 
-					start := time.Now()
-					var closing sync.WaitGroup
-					for range 3 {
-						closing.Go(func() { require.NoError(t, n.Close()) })
-					}
-					closing.Wait()
-					require.LessOrEqual(t, time.Since(start), n.Config().Timeout)
-					for len(listening) > 0 {
-						require.Contains(t, []string{"0 active", "0 lost"}, listening.next(t))
-					}
-					for _, replies := range []inbox{acquired, released} {
-						require.Len(t, replies, 1, "a command was never answered, or twice")
-						require.NotEqual(t, quorum.Yes, replies.next(t).Answer)
-					}
-				})
+				start := time.Now()
+				var closing sync.WaitGroup
+				for range 3 {
+					closing.Go(func() { require.NoError(t, n.Close()) })
+				}
+				closing.Wait()
+				require.LessOrEqual(t, time.Since(start), n.Config().Timeout)
+				for len(listening) > 0 {
+					require.Contains(t, []string{"0 active", "0 lost"}, listening.next(t))
+				}
+				for _, replies := range []inbox{acquired, released} {
+					require.Len(t, replies, 1, "a command was never answered, or twice")
+					require.NotEqual(t, quorum.Yes, replies.next(t).Answer)
+				}
 			})
 		}
 	}

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,8 +38,9 @@ func newPipe(t *testing.T) *pipe {
 
 // op is a command. What begins with release is clean-up, what begins with observe is patient.
 func op(item string) wire.Op[string] {
+	name, _, _ := strings.Cut(item, " ")
 	return wire.OpOf(item, &wire.Command{
-		CleansUp: item[0] == 'r', Redeliver: redeliver, WantsLate: item[0] == 'o',
+		CleansUp: name == "release", Redeliver: redeliver, WantsLate: name == "observe" || name == "extend", Changes: name != "observe",
 	})
 }
 
@@ -105,6 +107,7 @@ func TestPipeline_BoundsWhatIsSentAllTheSameWhileAnAnswerIsOverdue(t *testing.T)
 		p.written(start)
 		p.Expire(late)
 		p.refuses(late, "acquire", nodeerr.ErrSuspended)
+		p.refuses(late, "extend", nodeerr.ErrSuspended) // a late answer is wanted, but may be that it has changed the key
 		require.Equal(t, 4*4096-1, p.fill(late, item, nodeerr.ErrSuspended))
 	}
 }
@@ -126,7 +129,8 @@ func TestPipeline_OnlyCleanUpWaitsForAConnectionThatFailed(t *testing.T) {
 	p.ended(quorum.Unknown, errDown, "release 2")
 	p.Connected()
 	require.Equal(t, []string{"release 1", "release 2"}, p.written(start.Add(timeout)))
-	p.send(start, "acquire")
+	p.Broken(start, nil)
+	p.send(start, "acquire") // the reason of the attempt before is none any more
 }
 
 func TestPipeline_TheFirstAttemptToConnectThatTakesTooLongIsTheReason(t *testing.T) {

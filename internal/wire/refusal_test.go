@@ -36,6 +36,7 @@ func TestServerError_WithoutAHintIsPassedOnAsItIs(t *testing.T) {
 	for _, reply := range []string{"ERR something", "SOMETHING", ""} {
 		require.EqualError(t, wire.NewServerError(reply), reply)
 	}
+	require.Len(t, wire.NewServerError("ERR "+strings.Repeat("x", 10_000)).Error(), 512)
 }
 
 func TestServerError_OfACommandWithinAScriptHasTheCodeOfThatCommand(t *testing.T) {
