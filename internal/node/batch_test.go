@@ -81,9 +81,6 @@ func refusing(t testing.TB, refusal string) (f *heldFake, joined, single *atomic
 	return f, joined, single
 }
 
-// scripts returns how many the server has run.
-func scripts(t testing.TB, server testredis.Server) int { return calls(t, server, "eval", "evalsha") }
-
 func TestBatch_CommandsThatWaitTogetherAreJoined(t *testing.T) {
 	onBothNodes(t, []option{patient()}, func(t *testing.T, server *testredis.Process, n *node.Node) {
 		do(t, server, "CONFIG", "RESETSTAT")
@@ -92,7 +89,7 @@ func TestBatch_CommandsThatWaitTogetherAreJoined(t *testing.T) {
 		require.EqualValues(t, 100, do(t, server, "DBSIZE"), "keys and counters")
 		requireAllYes(t, together(t, n, releases))
 		require.EqualValues(t, 50, do(t, server, "DBSIZE"), "counters")
-		require.Less(t, scripts(t, server), 50, "for 100 commands")
+		require.Less(t, calls(t, server, "eval", "evalsha"), 50, "for 100 commands")
 	})
 }
 
@@ -234,28 +231,27 @@ func TestBatch_TheScriptIsSentAgainToAServerThatForgotIt(t *testing.T) {
 }
 
 func TestBatch_CommandsAreJoinedAgainAfterNoScript(t *testing.T) {
-	var joined, sources atomic.Int32
+	var joined atomic.Int32
 	f := newHeldFake(t, func(c *peer, args []string) string {
-		if n := joinedOf(args); n > 0 {
-			if args[0] == "EVAL" {
-				sources.Add(1)
-			}
-			if joined.Add(1) == 2 {
-				return "-NOSCRIPT No matching script.\r\n"
-			}
-			return allYes(n)
+		n := joinedOf(args)
+		switch {
+		case n == 0:
+			return likeRedis(c, args)
+		case joined.Add(1) == 2:
+			return "-NOSCRIPT No matching script.\r\n"
 		}
-		return likeRedis(c, args)
+		return allYes(n)
 	})
 	n := f.open(t, patient())
 	acquires, _ := several(20)
 	requireAllYes(t, f.together(t, n, acquires))
+	source := "EVAL " + form.Scripts["joined"].Source
 	for range 100 {
-		if sources.Load() < 2 {
+		if f.count(source) < 2 {
 			requireAllYes(t, together(t, n, acquires))
 		}
 	}
-	require.EqualValues(t, 2, sources.Load())
+	require.Equal(t, 2, f.count(source))
 }
 
 func TestBatch_NothingIsJoinedOnAClusterNode(t *testing.T) {
@@ -271,13 +267,12 @@ func TestBatch_NothingIsJoinedOnAClusterNode(t *testing.T) {
 		return err == nil
 	}, bound, tick)
 	n := open(t, server.Addr(), patient())
+	acquires, releases := several(20)
 	for range 3 {
-		acquires, releases := several(20)
 		requireAllYes(t, together(t, n, acquires))
 		requireAllYes(t, together(t, n, releases))
 	}
 	do(t, server, "CONFIG", "RESETSTAT")
-	acquires, _ := several(20)
 	requireAllYes(t, together(t, n, acquires))
 	requireCalls(t, server, "evalsha", 20)
 }
@@ -388,20 +383,15 @@ func TestBatch_AServerOutOfMemoryGrantsNothingBehindARelease(t *testing.T) {
 	}
 }
 
-// order records whose replies come.
-type order chan int
-
-func (o order) Reply(tag wire.Tag, _ wire.Reply) { o <- int(tag.Node) }
-
 func TestBatch_RepliesComeInTheOrderOfTheCommands(t *testing.T) {
-	server := testredis.Real(t, 1)[0]
-	n, answered := open(t, server.Addr(), patient()), make(order, 50)
+	_, n := openReal(t)
+	answered := make(chan wire.Tag, 50)
 	acquires, _ := several(50)
 	for i, cmd := range acquires {
-		sendTo(n, cmd, answered, i)
+		sendTo(n, cmd, receiver(func(tag wire.Tag) { answered <- tag }), i)
 	}
 	for i := range acquires {
-		require.Equal(t, i, <-answered)
+		require.EqualValues(t, i, (<-answered).Node)
 	}
 }
 
@@ -466,8 +456,8 @@ func TestScript_SourceIsSentEachTimeToAServerThatKeepsNone(t *testing.T) {
 	f := newFake(t, answering("EVALSHA", "-NOSCRIPT No matching script. Please use EVAL.\r\n"))
 	n := f.open(t, patient())
 	for range 3 {
-		for kind, cmd := range everyKind() {
-			require.Equal(t, quorum.Yes, ask(t, n, cmd).Answer, kind)
+		for _, cmd := range everyKind() {
+			requireAllYes(t, together(t, n, []*wire.Command{cmd, cmd, cmd}))
 		}
 	}
 }

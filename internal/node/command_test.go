@@ -144,6 +144,8 @@ func effects() (all []effect) {
 	heal := form.Exclusive{}.Heal("key", "token")
 
 	changes("acquire a free key", acquire, entry{}, briefly("token"))
+	// SET with PX 0 is an error, and without PX it would be a lock for ever.
+	add(effect{what: "acquire for less than a millisecond", cmd: newAcquire("key", "token", time.Millisecond-1), answer: quorum.Refused})
 	for _, holder := range []string{"other", "token", ""} {
 		denied("acquire", acquire, forever(holder), nodeerr.ErrHeld)
 	}
@@ -300,21 +302,6 @@ func TestCommand_DoesWhatTheKeyAndTheCounterCallFor(t *testing.T) {
 			require.Equal(t, e.counterAfter, entryOf(t, server, counterKey), what)
 		}
 	})
-}
-
-// SET with PX 0 is an error, and without PX it would be a lock for ever.
-func TestAcquire_ATTLUnderAMillisecondIsRefusedAndSetsNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
-		requireRefused(t, ask(t, n, newAcquire("key", "token", time.Millisecond-1)), "ERR")
-		require.Empty(t, holds(t, server, "key"))
-	})
-}
-
-func TestExtend_ReportsWhyItCouldNotRecreate(t *testing.T) {
-	server, n := openReal(t)
-	do(t, server, "CONFIG", "SET", "maxmemory", 1)
-	requireRefused(t, ask(t, n, newExtend("key", "token", ttl)), "OOM")
-	require.Empty(t, holds(t, server, "key"))
 }
 
 func TestExtendFenced_RecreatesACounterWithNoLessThanAnAcquireWouldBeginWith(t *testing.T) {

@@ -35,7 +35,7 @@ func TestRefusal_HasTheCodeOfTheServer(t *testing.T) {
 	}{
 		"READONLY":    {trouble: becomes("REPLICAOF", "127.0.0.1", 1), refuses: []*wire.Command{acquire, release, extend}},
 		"MASTERDOWN":  {[]string{"--replica-serve-stale-data", "no"}, becomes("REPLICAOF", "127.0.0.1", 1), []*wire.Command{release}, nil},
-		"OOM":         {nil, becomes("CONFIG", "SET", "maxmemory", 1), []*wire.Command{acquire}, []*wire.Command{extend, release}},
+		"OOM":         {nil, becomes("CONFIG", "SET", "maxmemory", 1), []*wire.Command{acquire, newExtend("key", "token", ttl)}, []*wire.Command{extend, release}},
 		"NOREPLICAS":  {trouble: becomes("CONFIG", "SET", "min-replicas-to-write", 1), refuses: []*wire.Command{acquire, release}},
 		"CLUSTERDOWN": {args: []string{"--cluster-enabled", "yes"}, refuses: []*wire.Command{acquire, release}},
 		"MISCONF": {[]string{"--dbfilename", "in-the-way"}, func(t *testing.T, server *testredis.Process) {
@@ -110,9 +110,6 @@ func requireNoContext(t testing.TB, err error) {
 func TestNode_NoErrorMatchesThatOfAContext(t *testing.T) {
 	cause := errors.New("cause") // which a program may look for in the error of its own dialer
 	deadline := fmt.Errorf("tunnel: %w: %w", cause, context.DeadlineExceeded)
-	failing := func(err error) dialer {
-		return func(context.Context, string, string) (net.Conn, error) { return nil, err }
-	}
 	stages := maps.Clone(hanging)
 	stages["another timeout"] = dialing(failing(deadline))
 	stages["another cancellation"] = dialing(failing(errors.Join(cause, &net.OpError{Op: "dial", Err: context.Canceled})))

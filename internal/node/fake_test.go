@@ -274,7 +274,10 @@ func stuckOn(t testing.TB, command string) (f *fake) {
 	return f
 }
 
-func refusingDial(context.Context, string, string) (net.Conn, error) { return nil, errDown }
+// failing is a dialer that fails.
+func failing(err error) dialer {
+	return func(context.Context, string, string) (net.Conn, error) { return nil, err }
+}
 
 func hangingDial(ctx context.Context, _, _ string) (net.Conn, error) {
 	<-ctx.Done()

@@ -169,6 +169,11 @@ func (b inbox) next(t testing.TB) wire.Reply {
 	}
 }
 
+// receiver is a Receiver that takes note whose reply comes.
+type receiver func(wire.Tag)
+
+func (r receiver) Reply(tag wire.Tag, _ wire.Reply) { r(tag) }
+
 // sendTo sends a command. If the node does not take it, that is the reply.
 func sendTo(n *node.Node, cmd *wire.Command, to wire.Receiver, number int) {
 	tag := wire.Tag{Node: uint16(number)}
@@ -315,9 +320,7 @@ func info(t testing.TB, server testredis.Server, section, field string) string {
 // left returns how long the key has to live; below zero if it is not there or has no TTL.
 func left(t testing.TB, server testredis.Server, key string) time.Duration {
 	t.Helper()
-	ms, err := redis.Int64(do(t, server, "PTTL", key), nil)
-	require.NoError(t, err)
-	return time.Duration(ms) * time.Millisecond
+	return time.Duration(redisInt(t, server, "PTTL", key)) * time.Millisecond
 }
 
 // holds returns what the key holds; "" if it is not there.

@@ -133,19 +133,20 @@ func TestWrapped_DeadIdleConnectionsDoNotHoldUpANode(t *testing.T) {
 }
 
 func TestWrapped_APoolWithoutAConnectionToGiveIsTheReason(t *testing.T) {
-	exhausted := newFake(t, nil).pool()
+	exhausted, closed := newFake(t, nil).pool(), newFake(t, nil).pool()
 	exhausted.MaxActive = 1
-	busy := exhausted.Get()
-	defer busy.Close()
-	reply := ask(t, wrap(t, exhausted, patient()), newAcquire("key", "token", ttl))
-	requireReply(t, quorum.Unsent, redis.ErrPoolExhausted, reply)
-	require.NotErrorIs(t, reply.Err, nodeerr.ErrProtocol)
-
-	closed := newFake(t, nil).pool()
+	defer exhausted.Get().Close()
 	require.NoError(t, closed.Close())
-	reply = ask(t, wrap(t, closed, patient()), newAcquire("key", "token", ttl))
-	require.ErrorContains(t, reply.Err, "closed pool")
-	require.NotErrorIs(t, reply.Err, nodeerr.ErrProtocol)
+	foreign := &redis.Pool{Dial: func() (redis.Conn, error) {
+		return struct{ redis.Conn }{redis.NewConn(newFake(t, nil).connect(), 0, 0)}, nil
+	}}
+	for reason, redisPool := range map[string]*redis.Pool{"pool exhausted": exhausted, "closed pool": closed, "does not support": foreign} {
+		reply := ask(t, wrap(t, redisPool, patient()), newAcquire("key", "token", ttl))
+		require.Equal(t, quorum.Unsent, reply.Answer)
+		require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
+		require.ErrorContains(t, reply.Err, reason)
+		require.NotErrorIs(t, reply.Err, nodeerr.ErrProtocol)
+	}
 }
 
 func TestWrapped_TheTimeoutsOfThePoolDoNotMatter(t *testing.T) {
@@ -191,17 +192,6 @@ func TestWrapped_ThePoolMayLogItsConnections(t *testing.T) {
 	require.NoError(t, redisPool.Close())
 }
 
-func TestWrapped_ConnectionsThatAreNotOfRedigoAreTheReason(t *testing.T) {
-	f := newFake(t, nil)
-	redisPool := &redis.Pool{Dial: func() (redis.Conn, error) {
-		return struct{ redis.Conn }{redis.NewConn(f.connect(), 0, 0)}, nil
-	}}
-	reply := ask(t, wrap(t, redisPool, patient()), newAcquire("key", "token", ttl))
-	require.Equal(t, quorum.Unsent, reply.Answer)
-	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
-	require.ErrorContains(t, reply.Err, "does not support")
-}
-
 func TestWrapped_CloseReturnsTheConnectionHealthy(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
 	redisPool := poolOf(server)
@@ -209,10 +199,11 @@ func TestWrapped_CloseReturnsTheConnectionHealthy(t *testing.T) {
 	defer redisPool.Close()
 	for range 3 {
 		n := newWrapped(redisPool, patient())
-		requireYes(t, n, newAcquire("key", "token", ttl))
-		requireYes(t, n, newRelease("key", "token", ttl))
+		l := listen(n, "channel")
+		requireUntracked(t, n)
 		require.Equal(t, 0, redisPool.IdleCount())
 		closeInTime(t, n)
+		require.Empty(t, l)
 		require.Equal(t, 1, redisPool.ActiveCount())
 		require.Equal(t, 1, redisPool.IdleCount())
 
@@ -222,7 +213,7 @@ func TestWrapped_CloseReturnsTheConnectionHealthy(t *testing.T) {
 		require.Equal(t, "PONG", pong, "the connection is out of step")
 		require.NoError(t, conn.Close())
 	}
-	require.Zero(t, calls(t, server, "client|kill"))
+	require.Zero(t, calls(t, server, "client|kill", "client|tracking", "subscribe"))
 	require.Len(t, clients(t, server), 1, "it was the same connection all the time")
 }
 

@@ -502,27 +502,20 @@ func TestTracked_BehindTheRequestForTracking(t *testing.T) {
 
 func TestTracked_AlsoIfTheConfirmationIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var late atomic.Bool
 		f := newFake(t, func(c *peer, args []string) string {
-			if args[0] == "CLIENT" && args[1] == "TRACKING" && late.Load() {
+			if strings.HasPrefix(strings.Join(args, " "), "CLIENT TRACKING") {
 				pass(100 * time.Millisecond)
 			}
 			return likeRedis(c, args)
 		})
 		n := f.open(t)
-		first := listen(n, "")
-		require.Equal(t, "0 active", first.next(t))
-		late.Store(true)
-		second := listen(n, "")
+		l := listen(n, "")
+		pass(75 * time.Millisecond) // longer than the node timeout
+		require.Empty(t, l)
 		pass(75 * time.Millisecond)
-		require.Empty(t, second)
-		pass(75 * time.Millisecond)
-		require.Equal(t, "0 active", second.next(t))
+		require.Equal(t, "0 active", l.next(t))
 		requireTracked(t, n, "key")
-		f.send(t, 1, invalidation("key"))
-		first.await(t, "0 invalidated key")
-		require.Equal(t, "0 invalidated key", second.next(t))
-		require.Equal(t, 2, f.count("CLIENT TRACKING"))
+		require.Equal(t, 1, f.count("CLIENT TRACKING"))
 	})
 }
 
@@ -597,17 +590,4 @@ func TestClose_OfANodeThatTracksIsPromptAndReportsTheLossLast(t *testing.T) {
 		pass(time.Minute)
 		require.Empty(t, l)
 	})
-}
-
-func TestTracking_LeavesAWrappedPoolItsConnectionAsItWas(t *testing.T) {
-	server := testredis.Real(t, 1)[0]
-	redisPool := poolOf(server)
-	n := newWrapped(redisPool, patient())
-	l := listen(n, "channel")
-	requireUntracked(t, n)
-	closeInTime(t, n)
-	require.Empty(t, l)
-	require.Equal(t, 1, redisPool.IdleCount())
-	require.Zero(t, calls(t, server, "client|tracking", "subscribe"))
-	require.NoError(t, redisPool.Close())
 }
