@@ -167,8 +167,8 @@ func effects() (all []effect) {
 	}
 	long := strings.Repeat("x", wire.MaxToken+1)
 	for what, cmd := range map[string]*wire.Command{
-		"release": release, "heal": heal, "extend": extend, "fenced release": newReleaseFenced("key", "token", 7, ttl),
-		"fenced, unnumbered release": newReleaseFenced("key", "token", 0, ttl), "fenced extend": newExtendFenced("key", "token", 7, ttl, keep),
+		"release": release, "heal": heal, "extend": extend, "fenced extend": newExtendFenced("key", "token", 7, ttl, keep),
+		"fenced release": newReleaseFenced("key", "token", 7, ttl), "fenced, unnumbered release": newReleaseFenced("key", "token", 0, ttl),
 	} {
 		releases, extends := strings.HasSuffix(what, "release"), strings.HasSuffix(what, "extend")
 		if !extends {
@@ -231,14 +231,15 @@ func counterEffects() (all []effect) {
 	}
 
 	extend := newExtendFenced("key", "token", 7, 10*ttl, keep)
-	extended, kept := entry{"token|7", 10 * ttl}, func(number int64) entry { return entry{fmt.Sprint(number), keep + 10*ttl} }
+	extended, longer := entry{"token|7", 10 * ttl}, entry{"token|7", 20 * ttl}
+	kept := func(number int64) entry { return entry{fmt.Sprint(number), keep + 10*ttl} }
 	for _, e := range []effect{
 		{key: token(7), counter: briefly(7), keyAfter: extended, counterAfter: kept(7)},
 		{key: token(5), counter: briefly(5), keyAfter: extended, counterAfter: kept(7)},
 		{key: token(5), counter: briefly(9), keyAfter: extended, counterAfter: kept(9)},
 		{key: token(5), keyAfter: extended},
-		{key: entry{"token|5", 20 * ttl}, keyAfter: entry{"token|7", 20 * ttl}},
-		{key: entry{"token|7", 20 * ttl}, counter: entry{"7", 10 * time.Hour}, keyAfter: entry{"token|7", 20 * ttl}, counterAfter: entry{"7", 10 * time.Hour}},
+		{key: entry{"token|5", 20 * ttl}, keyAfter: longer},
+		{key: longer, counter: entry{"7", 10 * time.Hour}, keyAfter: longer, counterAfter: entry{"7", 10 * time.Hour}},
 	} {
 		e.what, e.cmd, e.answer = "extend", extend, quorum.Yes
 		all = append(all, e)
@@ -258,8 +259,8 @@ func counterEffects() (all []effect) {
 	for _, counter := range []entry{{}, briefly(later - 3), briefly(later - 50*second)} {
 		for _, holder := range []string{"other", "token", "token|5", ""} {
 			for _, block := range []uint64{0, 50} {
-				held := forever(holder)
-				all = append(all, effect{"acquire what is held", acquire(counted{Block: block}), held, counter, quorum.No, nodeerr.ErrHeld, held, counter})
+				cmd, held := acquire(counted{Block: block}), forever(holder)
+				all = append(all, effect{"acquire what is held", cmd, held, counter, quorum.No, nodeerr.ErrHeld, held, counter})
 			}
 		}
 	}
@@ -296,7 +297,7 @@ func TestCommand_DoesWhatTheKeyAndTheCounterCallFor(t *testing.T) {
 				require.NoError(t, reply.Err, what)
 			default:
 				require.ErrorIs(t, reply.Err, e.reason, what)
-				require.Equal(t, e.reason == nodeerr.ErrNoExpiry, errors.Is(reply.Err, nodeerr.ErrNoExpiry), what)
+				require.Equal(t, errors.Is(e.reason, nodeerr.ErrNoExpiry), errors.Is(reply.Err, nodeerr.ErrNoExpiry), what)
 			}
 			require.Equal(t, e.keyAfter, entryOf(t, server, "key"), what)
 			require.Equal(t, e.counterAfter, entryOf(t, server, counterKey), what)
@@ -366,11 +367,12 @@ func TestCommand_DataOfAnotherTypeIsReportedAndLeftAlone(t *testing.T) {
 // If the server asks for the script of an acquire or an extension again that went out before its release, it would make a key that
 // nobody knows of.
 func TestCommand_MustFollowWhatCreatesTheKeyThatItReleases(t *testing.T) {
-	acquire, extend, release := newAcquireFenced("key", "token", ttl, counted{}), newExtend("key", "token", ttl), newRelease("key", "token", ttl)
-	fencedExtend, fencedRelease := newExtendFenced("key", "token", 7, ttl, keep), newReleaseFenced("key", "token", 7, ttl)
-	for _, creates := range []*wire.Command{acquire, extend, fencedExtend} {
+	extend, release := newExtend("key", "token", ttl), newRelease("key", "token", ttl)
+	for _, creates := range []*wire.Command{
+		newAcquireFenced("key", "token", ttl, counted{}), extend, newExtendFenced("key", "token", 7, ttl, keep),
+	} {
 		require.True(t, release.MustFollow(creates))
-		require.True(t, fencedRelease.MustFollow(creates))
+		require.True(t, newReleaseFenced("key", "token", 7, ttl).MustFollow(creates))
 		require.False(t, extend.MustFollow(creates))
 		require.False(t, newRelease("key", "other", ttl).MustFollow(creates))
 		require.False(t, newRelease("another", "token", ttl).MustFollow(creates))

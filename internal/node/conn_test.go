@@ -164,7 +164,8 @@ func newCertificate(t testing.TB, name string) tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
@@ -218,13 +219,14 @@ func TestTLS_ConnectsToAServerThatTheConfigurationTrusts(t *testing.T) {
 func TestTLS_RefusesAServerThatCannotBeTrusted(t *testing.T) {
 	cert := newCertificate(t, "redis.test")
 	server, address := tlsServer(t, cert, "no")
+	other := newCertificate(t, "redis.test")
 	for name, tt := range map[string]struct {
 		address string
 		config  *tls.Config
 		reason  any
 		says    string
 	}{
-		"unknown authority":          {address, trusting(newCertificate(t, "redis.test"), "redis.test"), new(x509.UnknownAuthorityError), ""},
+		"unknown authority":          {address, trusting(other, "redis.test"), new(x509.UnknownAuthorityError), ""},
 		"another name":               {address, trusting(cert, "other.test"), new(x509.HostnameError), ""},
 		"unknown to the system":      {address, &tls.Config{ServerName: "127.0.0.1"}, new(*tls.CertificateVerificationError), ""},
 		"a server without TLS":       {server.Addr(), trusting(cert, "redis.test"), new(*nodeerr.ConnectError), "TLS handshake: "},

@@ -25,6 +25,7 @@ import (
 
 func TestRefusal_HasTheCodeOfTheServer(t *testing.T) {
 	acquire, release, extend := newAcquire("key", "token", ttl), newRelease("ours", "token", ttl), newExtend("ours", "token", 2*ttl)
+	recreate := newExtend("key", "token", ttl)
 	becomes := func(cmd string, args ...any) func(*testing.T, *testredis.Process) {
 		return func(t *testing.T, server *testredis.Process) { do(t, server, cmd, args...) }
 	}
@@ -35,7 +36,7 @@ func TestRefusal_HasTheCodeOfTheServer(t *testing.T) {
 	}{
 		"READONLY":    {trouble: becomes("REPLICAOF", "127.0.0.1", 1), refuses: []*wire.Command{acquire, release, extend}},
 		"MASTERDOWN":  {[]string{"--replica-serve-stale-data", "no"}, becomes("REPLICAOF", "127.0.0.1", 1), []*wire.Command{release}, nil},
-		"OOM":         {nil, becomes("CONFIG", "SET", "maxmemory", 1), []*wire.Command{acquire, newExtend("key", "token", ttl)}, []*wire.Command{extend, release}},
+		"OOM":         {nil, becomes("CONFIG", "SET", "maxmemory", 1), []*wire.Command{acquire, recreate}, []*wire.Command{extend, release}},
 		"NOREPLICAS":  {trouble: becomes("CONFIG", "SET", "min-replicas-to-write", 1), refuses: []*wire.Command{acquire, release}},
 		"CLUSTERDOWN": {args: []string{"--cluster-enabled", "yes"}, refuses: []*wire.Command{acquire, release}},
 		"MISCONF": {[]string{"--dbfilename", "in-the-way"}, func(t *testing.T, server *testredis.Process) {
@@ -114,7 +115,8 @@ func TestNode_NoErrorMatchesThatOfAContext(t *testing.T) {
 	stages["another timeout"] = dialing(failing(deadline))
 	stages["another cancellation"] = dialing(failing(errors.Join(cause, &net.OpError{Op: "dial", Err: context.Canceled})))
 	stages["another timeout of the credentials"] = func(t testing.TB, opts ...option) *node.Node {
-		return newFake(t, nil).open(t, append(opts, withCredentials(func(context.Context) (string, string, error) { return "", "", deadline }))...)
+		opts = append(opts, withCredentials(func(context.Context) (string, string, error) { return "", "", deadline }))
+		return newFake(t, nil).open(t, opts...)
 	}
 	stages["another timeout of a wrapped pool"] = func(t testing.TB, opts ...option) *node.Node {
 		return wrap(t, &redis.Pool{DialContext: func(context.Context) (redis.Conn, error) { return nil, deadline }}, opts...)
@@ -159,7 +161,7 @@ func TestNode_NoErrorOfABrokenConnectionMatchesThatOfAContext(t *testing.T) {
 				requireReply(t, quorum.Unknown, nodeerr.ErrBroken, reply)
 				requireNoContext(t, reply.Err)
 				requireNoContext(t, seen.next(t).Err)
-				if errors.Is(cause, os.ErrDeadlineExceeded) || cause == io.EOF {
+				if errors.Is(cause, os.ErrDeadlineExceeded) || errors.Is(cause, io.EOF) {
 					require.ErrorIs(t, reply.Err, cause)
 				}
 			})

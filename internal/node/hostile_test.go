@@ -83,7 +83,8 @@ func allocated(f func()) uint64 {
 
 // stages are when an attack begins: on commands of a name, and behind an answer if there is one.
 var stages = map[string]struct{ command, answer string }{
-	"before the greeting": {}, "during the greeting": {"INFO", ""}, "as an answer": {"SET", ""}, "unasked after an answer": {"SET", "+OK\r\n"},
+	"before the greeting": {}, "during the greeting": {"INFO", ""},
+	"as an answer": {"SET", ""}, "unasked after an answer": {"SET", "+OK\r\n"},
 }
 
 // strike reads whatever still comes while the attack goes on, and hangs up after it.

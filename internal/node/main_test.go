@@ -117,12 +117,7 @@ func closeInTime(t testing.TB, n *node.Node) {
 	t.Helper()
 	closed := make(chan error, 1)
 	go func() { closed <- n.Close() }()
-	select {
-	case err := <-closed:
-		require.NoError(t, err)
-	case <-time.After(bound):
-		require.FailNow(t, "Close hangs")
-	}
+	require.NoError(t, next(t, closed, "Close hangs"))
 }
 
 // openReal starts a real server, and opens a node of it.
@@ -160,13 +155,18 @@ func (b inbox) Reply(_ wire.Tag, reply wire.Reply) { b <- reply }
 // next waits for the next reply.
 func (b inbox) next(t testing.TB) wire.Reply {
 	t.Helper()
+	return next(t, b, "a command was never answered")
+}
+
+// next waits for what comes next.
+func next[T any](t testing.TB, from <-chan T, otherwise string) (got T) {
+	t.Helper()
 	select {
-	case reply := <-b:
-		return reply
+	case got = <-from:
 	case <-time.After(bound):
-		require.FailNow(t, "a command was never answered")
-		return wire.Reply{}
+		require.FailNow(t, otherwise)
 	}
+	return got
 }
 
 // receiver is a Receiver that takes note whose reply comes.

@@ -47,7 +47,8 @@ func TestNode_CommandsAreCarriedOutInTheirOrder(t *testing.T) {
 				for j := range 25 {
 					token := fmt.Sprint(j)
 					for _, cmd := range []*wire.Command{
-						newAcquire(key, token, ttl), newAcquire(key, "other", ttl), newExtend(key, token, 2*ttl), newRelease(key, token, ttl),
+						newAcquire(key, token, ttl), newAcquire(key, "other", ttl),
+						newExtend(key, token, 2*ttl), newRelease(key, token, ttl),
 					} {
 						sendTo(n, cmd, replies, 0)
 					}
@@ -221,7 +222,7 @@ func TestClose_WhileManyCallersSendAnswersEachCommandOnce(t *testing.T) {
 type hammer struct {
 	n       *node.Node
 	forgets bool // the server loses keys meanwhile: a key may be taken twice
-	stop    chan struct{}
+	stop    atomic.Bool
 	callers sync.WaitGroup
 	tokens  atomic.Int64
 	holders [8]atomic.Int32 // by key
@@ -229,16 +230,11 @@ type hammer struct {
 }
 
 func startHammer(t testing.TB, n *node.Node, forgets bool) *hammer {
-	h := &hammer{n: n, forgets: forgets, stop: make(chan struct{})}
+	h := &hammer{n: n, forgets: forgets}
 	for range 64 {
 		h.callers.Go(func() {
-			for {
-				select {
-				case <-h.stop:
-					return
-				default:
-					h.cycle(t)
-				}
+			for !h.stop.Load() {
+				h.cycle(t)
 			}
 		})
 	}
@@ -292,7 +288,7 @@ func (h *hammer) progress(t testing.TB) {
 // finish ends the hammer and waits until no key is left.
 func (h *hammer) finish(t testing.TB, server testredis.Server) {
 	t.Helper()
-	close(h.stop)
+	h.stop.Store(true)
 	h.callers.Wait()
 	require.Eventually(t, func() bool {
 		return ask(t, h.n, newRelease("key", "token", ttl)).Answer == quorum.No
@@ -314,17 +310,18 @@ func TestNode_ManyCallersOnFewKeysExcludeEachOther(t *testing.T) {
 
 // Whatever a server has taken in on connections that were given up meanwhile, no key is left and none is taken twice.
 func TestNode_ManyCallersSurviveWhatHappensToTheServerAgainAndAgain(t *testing.T) {
+	impatient := []option{withTimeout(500 * time.Millisecond)}
 	for name, tt := range map[string]struct {
 		opts    []option
 		forgets bool
 		times   int
 		trouble func(t *testing.T, server *testredis.Process, h *hammer)
 	}{
-		"it is killed": {[]option{withTimeout(500 * time.Millisecond)}, true, 8, func(t *testing.T, server *testredis.Process, _ *hammer) {
+		"it is killed": {impatient, true, 8, func(t *testing.T, server *testredis.Process, _ *hammer) {
 			server.Stop()
 			server.Start()
 		}},
-		"connections are cut": {[]option{withTimeout(500 * time.Millisecond)}, false, 20, func(t *testing.T, server *testredis.Process, _ *hammer) {
+		"connections are cut": {impatient, false, 20, func(t *testing.T, server *testredis.Process, _ *hammer) {
 			do(t, server, "CLIENT", "KILL", "TYPE", "normal")
 		}},
 		"it freezes": {[]option{

@@ -29,8 +29,10 @@ func answered(t testing.TB, cmd *wire.Command, sent string) wire.Reply {
 func TestReply_ThatDoesNotBelongToTheCommandIsUnknown(t *testing.T) {
 	for kind, odd := range map[string][]string{
 		"acquire": {"+ok\r\n", "+QUEUED\r\n", "+\r\n", ":1\r\n", ":0\r\n", "*0\r\n", "*1\r\n+OK\r\n", bulk("OK"), bulk("")},
-		"release": {"+OK\r\n", "+1\r\n", ":2\r\n", ":-4\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "*1\r\n:1\r\n", "*2\r\n*1\r\n-ERR\r\n+x\r\n", bulk("1")},
-
+		"release": {
+			"+OK\r\n", "+1\r\n", ":2\r\n", ":-4\r\n", "$-1\r\n", "*-1\r\n",
+			"*0\r\n", "*1\r\n:1\r\n", "*2\r\n*1\r\n-ERR\r\n+x\r\n", bulk("1"),
+		},
 		"acquire with fencing": {":0\r\n", ":-1\r\n", ":9007199254740992\r\n", "+OK\r\n", bulk("5")},
 		"observe": {
 			":1\r\n", bulk("v"), "*0\r\n", "*1\r\n" + bulk("v"), "*2\r\n" + bulk("v") + ":-2\r\n", "*2\r\n:1\r\n:1\r\n",
@@ -54,8 +56,9 @@ func TestReply_NoTTLOnlyIfTheKeyHasNone(t *testing.T) {
 
 // Nobody knows what comes behind it.
 func TestReply_ThatDoesNotBelongToTheCommandEndsTheConnectionAndMakesAShortError(t *testing.T) {
+	long := bulk(strings.Repeat("x", 100_000))
 	for _, open := range transports {
-		for _, text := range []string{":1\r\n", bulk(strings.Repeat("x", 100_000)), "*3\r\n" + strings.Repeat(bulk(strings.Repeat("y", 1000)), 3)} {
+		for _, text := range []string{":1\r\n", long, "*3\r\n" + long + long + long} {
 			f := newFake(t, answering("SET", text))
 			reply := ask(t, open(f, t, patient()), newAcquire("key", "token", ttl))
 			requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, reply)

@@ -48,7 +48,7 @@ func op(item string) wire.Op[string] {
 func (p *pipe) send(now time.Time, items ...string) {
 	p.Helper()
 	for _, item := range items {
-		_, err := p.Pipeline.Send(now, op(item))
+		_, err := p.Send(now, op(item))
 		require.NoError(p, err, item)
 	}
 }
@@ -64,7 +64,7 @@ func (p *pipe) written(now time.Time) (items []string) {
 // refuses fails the test unless a command is not queued for this reason.
 func (p *pipe) refuses(now time.Time, item string, reason error) {
 	p.Helper()
-	_, err := p.Pipeline.Send(now, op(item))
+	_, err := p.Send(now, op(item))
 	require.ErrorIs(p, err, reason, item)
 }
 
@@ -72,7 +72,7 @@ func (p *pipe) refuses(now time.Time, item string, reason error) {
 func (p *pipe) fill(now time.Time, item string, reason error) (n int) {
 	p.Helper()
 	for ; ; n++ {
-		if _, err := p.Pipeline.Send(now, op(item)); err != nil {
+		if _, err := p.Send(now, op(item)); err != nil {
 			require.ErrorIs(p, err, reason)
 			return n
 		}
@@ -192,7 +192,8 @@ func TestPipeline_WhatIsNotWrittenInTimeIsNotWrittenUnlessItCleansUp(t *testing.
 	p.send(start, "acquire", "release")
 	p.Expire(start.Add(timeout))
 	require.Equal(t, []wire.Notice[string]{
-		{Item: "acquire", Answer: quorum.Unsent, Err: nodeerr.ErrTimeout}, {Item: "release", Answer: quorum.Unknown, Err: nodeerr.ErrTimeout},
+		{Item: "acquire", Answer: quorum.Unsent, Err: nodeerr.ErrTimeout},
+		{Item: "release", Answer: quorum.Unknown, Err: nodeerr.ErrTimeout},
 	}, p.Notices())
 	require.Equal(t, []string{"release"}, p.written(start.Add(timeout)))
 	_, next := p.Expire(start.Add(2*timeout - 1))

@@ -111,8 +111,10 @@ func TestReader_WhatIsAgainstTheProtocolIsAnErrorAtOnce(t *testing.T) {
 		"*99999999999\r\n", "*16385\r\n", "$99999999999999\r\n", "$1048577\r\n", "$99999999999999999999999\r\n", "$-2\r\n",
 		"%99999999999\r\n", "%4611686018427387904\r\n", "%-9223372036854775808\r\n", "~99999999999\r\n", "=99999999999999\r\n",
 		"!99999999999999\r\n", ">99999999999\r\n", push("message", "c") + "$99999999999999\r\n",
-		":18446744073709551617000\r\n", ":+1\r\n", ":x\r\n", ":\r\n", "$\r\n", "$x\r\n", "$1\r\nxyz\r\n", "*1\r\n?\r\n", "\r\n", "+OK\n", "\x00\r\n",
-		strings.Repeat("*1\r\n", 100), strings.Repeat("%1\r\n", 100), strings.Repeat(">1\r\n", 100), "*2\r\n>1\r\n:1\r\n:1\r\n", ":" + strings.Repeat("1", 1<<20),
+		":18446744073709551617000\r\n", ":+1\r\n", ":x\r\n", ":\r\n",
+		"$\r\n", "$x\r\n", "$1\r\nxyz\r\n", "*1\r\n?\r\n", "\r\n", "+OK\n", "\x00\r\n",
+		strings.Repeat("*1\r\n", 100), strings.Repeat("%1\r\n", 100), strings.Repeat(">1\r\n", 100), "*2\r\n>1\r\n:1\r\n:1\r\n",
+		":" + strings.Repeat("1", 1<<20),
 		"*16384\r\n" + strings.Repeat(bulk(strings.Repeat("x", 1000)), 1100),
 	} {
 		require.Less(t, skipAll(strings.NewReader(sent)), uint64(4*wire.MaxReply+32*len(sent)))
