@@ -234,7 +234,11 @@ func TestTLS_RefusesAServerThatCannotBeTrusted(t *testing.T) {
 		"no certificate of a client": {clientsWithCertificates(t, cert), trusting(cert, "redis.test"), new(*nodeerr.ConnectError), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := open(t, tt.address, patient(), withTLS(tt.config), withDialTimeout(time.Second/2))
+			wait := bound / 2
+			if tt.address == server.Addr() {
+				wait = time.Second / 5 // it waits for the end of a command
+			}
+			n := open(t, tt.address, patient(), withTLS(tt.config), withDialTimeout(wait))
 			reply := ask(t, n, newAcquire("key", "token", ttl))
 			require.Equal(t, quorum.Unsent, reply.Answer)
 			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))

@@ -198,16 +198,16 @@ func TestHostile_PushesThatWereNotAskedForEndAConnectionThatTracks(t *testing.T)
 func TestHostile_AFloodOfInvalidationsCostsNoMemory(t *testing.T) {
 	f := newFake(t, nil)
 	n := f.open(t, patient())
-	l := make(events, 400_000)
+	l := make(events, 200_000)
 	n.Listen(l, 0, "")
 	l.await(t, "0 active")
 	flood := []byte(strings.Repeat(invalidation("a", "b", "c"), 1000))
 	require.Less(t, allocated(func() {
-		for range 100 {
+		for range 50 {
 			_, err := f.peer(1).Write(flood)
 			require.NoError(t, err)
 		}
-		require.Eventually(t, func() bool { return len(l) == 300_000 }, bound, tick)
+		require.Eventually(t, func() bool { return len(l) == 150_000 }, bound, tick)
 	}), uint64(64<<20))
 	requireYes(t, n, newAcquire("key", "token", ttl))
 	require.Equal(t, 1, f.connections())
