@@ -22,9 +22,6 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// later is a time that no server's clock comes to in a test: counters that are ahead of it only count on.
-const later int64 = 1 << 52
-
 // several are acquires of as many names, and their releases.
 func several(n int) (acquires, releases []*wire.Command) {
 	for i := range n {
@@ -84,9 +81,6 @@ func refusing(t testing.TB, refusal string) (f *heldFake, joined, single *atomic
 	return f, joined, single
 }
 
-// scripts returns how many the server has run.
-func scripts(t testing.TB, server testredis.Server) int { return calls(t, server, "eval", "evalsha") }
-
 func TestBatch_CommandsThatWaitTogetherAreJoined(t *testing.T) {
 	onBothNodes(t, []option{patient()}, func(t *testing.T, server *testredis.Process, n *node.Node) {
 		do(t, server, "CONFIG", "RESETSTAT")
@@ -95,7 +89,7 @@ func TestBatch_CommandsThatWaitTogetherAreJoined(t *testing.T) {
 		require.EqualValues(t, 100, do(t, server, "DBSIZE"), "keys and counters")
 		requireAllYes(t, together(t, n, releases))
 		require.EqualValues(t, 50, do(t, server, "DBSIZE"), "counters")
-		require.Less(t, scripts(t, server), 50, "for 100 commands")
+		require.Less(t, calls(t, server, "eval", "evalsha"), 50, "for 100 commands")
 	})
 }
 
@@ -103,74 +97,94 @@ func TestBatch_CommandsThatWaitTogetherAreJoined(t *testing.T) {
 func TestBatch_JoinedCommandsDoWhatEachDoesByItself(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)
-	for kind, servers := range map[string][]testredis.Server{
-		"redis-server": testredis.Servers(testredis.Real(t, 2)), "miniredis": testredis.Mini(t, 2),
-	} {
-		t.Run(kind, func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 0))
-			apart := open(t, servers[0].Addr(), patient())
-			for range 30 {
-				for _, s := range servers {
-					do(t, s, "FLUSHALL")
+	onBoth(t, func(t *testing.T, server testredis.Server, apart *node.Node) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		for i := range 50 {
+			promptly(t, func(now uint64) (want, got any) {
+				w := world{random, now, 60, true}
+				if i%2 == 0 {
+					w = world{random, uint64(later), 4, false}
 				}
-				prepare(t, random, servers)
-				cmds := mixed(random, 1+random.IntN(150))
-				n := open(t, servers[1].Addr(), patient())
-				for i, reply := range together(t, n, cmds) {
-					want := ask(t, apart, cmds[i])
-					want.Server, reply.Server = "", ""
-					want.Command, reply.Command = "", ""
-					require.Equal(t, want, reply, "command %d", i)
+				found, cmds := w.found(), w.commands()
+				outcome := func(send func() []wire.Reply) any {
+					do(t, server, "FLUSHALL")
+					for _, cmd := range found {
+						do(t, server, cmd[0].(string), cmd[1:]...)
+					}
+					replies := send()
+					for i := range replies {
+						replies[i].Server, replies[i].Command = "", ""
+					}
+					return []any{replies, contents(t, server)}
 				}
-				require.Equal(t, contents(t, servers[0]), contents(t, servers[1]))
-				require.NoError(t, n.Close())
-			}
-		})
-	}
+				want = outcome(func() (all []wire.Reply) {
+					for _, cmd := range cmds {
+						all = append(all, ask(t, apart, cmd))
+					}
+					return all
+				})
+				n := newNode(server.Addr(), patient())
+				defer closeInTime(t, n)
+				return want, outcome(func() []wire.Reply { return together(t, n, cmds) })
+			}, "one by one, and joined")
+		}
+	})
 }
 
-const names = 4
+// world is what commands may find and ask for at random, at a time, for some names. The joined script begins counters that are missing
+// with less than an acquire by itself does.
+type world struct {
+	*rand.Rand
+	now     uint64
+	names   int
+	missing bool // counters may be missing: now is the time of the servers
+}
 
-// prepare leaves on all servers what commands may find: counters far ahead, what is no counter, another's lock, other data.
-func prepare(t *testing.T, random *rand.Rand, servers []testredis.Server) {
-	for i := range names {
-		counter := fmt.Sprintf("{name-%d}:fence", i)
-		how := random.IntN(12)
-		for _, s := range servers {
-			do(t, s, "SET", counter, later+int64(1000*i))
-			switch how {
-			case 0:
-				do(t, s, "SET", counter, "no number")
-			case 1:
-				do(t, s, "SET", counter, int64(1<<53-3))
-			case 2:
-				do(t, s, "DEL", counter)
-				do(t, s, "LPUSH", counter, "no number")
-			case 3:
-				do(t, s, "LPUSH", fmt.Sprint("name-", i), "no lock")
-			case 4:
-				do(t, s, "SET", fmt.Sprint("name-", i), "another's", "EX", 60)
-			}
+// found are commands that leave what commands may find: counters far ahead, what is no counter, another's lock, other data.
+func (w world) found() (cmds [][]any) {
+	for i := range w.names {
+		key, counter := fmt.Sprint("name-", i), fmt.Sprintf("{name-%d}:fence", i)
+		cmds = append(cmds, []any{"SET", counter, w.now + uint64(1000*i)})
+		switch how := w.IntN(12); {
+		case how == 0:
+			cmds = append(cmds, []any{"SET", counter, "no number"})
+		case how == 1:
+			cmds = append(cmds, []any{"SET", counter, lastNumber - 2})
+		case how == 2:
+			cmds = append(cmds, []any{"DEL", counter}, []any{"LPUSH", counter, "no number"})
+		case how == 3:
+			cmds = append(cmds, []any{"LPUSH", key, "no lock"})
+		case how == 4:
+			cmds = append(cmds, []any{"SET", key, "another's", "EX", 60})
+		case how < 10 && w.missing:
+			cmds = append(cmds, []any{"DEL", counter})
 		}
 	}
+	return cmds
 }
 
-// mixed are commands that can be joined, with some that cannot.
-func mixed(random *rand.Rand, n int) []*wire.Command {
-	cmds := make([]*wire.Command, n)
+// commands are some that can be joined, with some that cannot.
+func (w world) commands() []*wire.Command {
+	cmds := make([]*wire.Command, 1+w.IntN(150))
 	for i := range cmds {
-		at := random.IntN(names)
-		key, token := fmt.Sprint("name-", at), fmt.Sprint("token-", random.IntN(3))
-		counter := counted{Keep: form.DefaultKeep, Now: uint64(later - second), Block: uint64(random.IntN(4) / 2 * random.IntN(9))}
-		if random.IntN(4) == 0 {
-			counter.Now = uint64(later + 10*second) // the counters lie behind, and have a TTL then
+		at := w.IntN(w.names)
+		key, token := fmt.Sprint("name-", at), fmt.Sprint("token-", w.IntN(3))
+		counter := counted{Keep: form.DefaultKeep, Now: w.now, Block: uint64(w.IntN(4) / 2 * w.IntN(9))}
+		number := w.now + uint64(1000*at+w.IntN(8))
+		if w.missing {
+			number += 10 * second // which is beyond what an extension would begin with
 		}
-		number := uint64(later) + uint64(1000*at+random.IntN(8))
-		switch random.IntN(12) {
+		if w.IntN(4) == 0 {
+			counter.Now += 10 * second // which is not believed
+			if w.missing {
+				counter.Floor = w.now + 60*second
+			}
+		}
+		switch w.IntN(12) {
 		case 0:
 			counter.Keep = keep
 		case 1:
-			counter.Floor = uint64(later + 100)
+			counter.Floor = max(counter.Floor, w.now+1000)
 		case 2:
 			cmds[i] = newExtendFenced(key, token, number, 2*ttl, keep)
 			continue
@@ -181,7 +195,7 @@ func mixed(random *rand.Rand, n int) []*wire.Command {
 			cmds[i] = newReleaseFenced(key, token, number, ttl)
 			continue
 		}
-		cmds[i] = newAcquireFenced(key, token, time.Duration(1+random.IntN(2))*ttl, counter)
+		cmds[i] = newAcquireFenced(key, token, time.Duration(1+w.IntN(2))*ttl, counter)
 	}
 	return cmds
 }
@@ -203,62 +217,6 @@ func contents(t *testing.T, server testredis.Server) (all []string) {
 	return all
 }
 
-// The joined script begins counters that are missing with less than an acquire by itself does. The outcome is the same: for names
-// that are new, that recur, that are held, or that appear twice, and for what is asked otherwise in between.
-func TestBatch_CountersBeginAsTheyDoByThemselves(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Log("seed", seed)
-	onBoth(t, func(t *testing.T, server testredis.Server, _ *node.Node) {
-		random := rand.New(rand.NewPCG(seed, 0))
-		for range 20 {
-			commands := func(now uint64) (cmds []*wire.Command) {
-				r := rand.New(rand.NewPCG(random.Uint64(), 0))
-				for i := range 40 {
-					counter := counted{Keep: form.DefaultKeep, Now: now}
-					switch r.IntN(12) {
-					case 0:
-						counter.Keep = keep
-					case 1:
-						counter.Floor = now + 1_000
-					case 2:
-						counter.Block = 1 + r.Uint64N(100)
-					case 3:
-						counter.Now += 10 * second // which is not believed
-						counter.Floor = now + 60*second
-					}
-					cmds = append(cmds, newAcquireFenced(fmt.Sprint("name-", r.IntN(60)), fmt.Sprint("token-", i), ttl, counter))
-				}
-				return cmds
-			}
-			taken := random.Perm(60)
-			promptly(t, func(now uint64) (want, got any) {
-				cmds := commands(now)
-				outcome := func(send func(n *node.Node) []wire.Reply) any {
-					n := open(t, server.Addr(), patient())
-					defer n.Close()
-					do(t, server, "FLUSHALL")
-					for _, i := range taken[:10] {
-						do(t, server, "SET", fmt.Sprint("name-", i), "another's", "EX", 60)
-						do(t, server, "SET", fmt.Sprintf("{name-%d}:fence", taken[i%20]), now+uint64(i), "EX", 60)
-					}
-					replies := send(n)
-					for i := range replies {
-						replies[i].Server, replies[i].Command = "", ""
-					}
-					return []any{replies, contents(t, server)}
-				}
-				apart := outcome(func(n *node.Node) (all []wire.Reply) {
-					for _, cmd := range cmds {
-						all = append(all, ask(t, n, cmd))
-					}
-					return all
-				})
-				return apart, outcome(func(n *node.Node) []wire.Reply { return together(t, n, cmds) })
-			}, "joined, and one by one")
-		}
-	})
-}
-
 // Otherwise every call would take two round trips from there on, and nobody would notice.
 func TestBatch_TheScriptIsSentAgainToAServerThatForgotIt(t *testing.T) {
 	onBoth(t, func(t *testing.T, server testredis.Server, n *node.Node) {
@@ -273,28 +231,27 @@ func TestBatch_TheScriptIsSentAgainToAServerThatForgotIt(t *testing.T) {
 }
 
 func TestBatch_CommandsAreJoinedAgainAfterNoScript(t *testing.T) {
-	var joined, sources atomic.Int32
+	var joined atomic.Int32
 	f := newHeldFake(t, func(c *peer, args []string) string {
-		if n := joinedOf(args); n > 0 {
-			if args[0] == "EVAL" {
-				sources.Add(1)
-			}
-			if joined.Add(1) == 2 {
-				return "-NOSCRIPT No matching script.\r\n"
-			}
-			return allYes(n)
+		n := joinedOf(args)
+		switch {
+		case n == 0:
+			return likeRedis(c, args)
+		case joined.Add(1) == 2:
+			return "-NOSCRIPT No matching script.\r\n"
 		}
-		return likeRedis(c, args)
+		return allYes(n)
 	})
 	n := f.open(t, patient())
 	acquires, _ := several(20)
 	requireAllYes(t, f.together(t, n, acquires))
+	source := "EVAL " + form.Scripts["joined"].Source
 	for range 100 {
-		if sources.Load() < 2 {
+		if f.count(source) < 2 {
 			requireAllYes(t, together(t, n, acquires))
 		}
 	}
-	require.EqualValues(t, 2, sources.Load())
+	require.Equal(t, 2, f.count(source))
 }
 
 func TestBatch_NothingIsJoinedOnAClusterNode(t *testing.T) {
@@ -310,13 +267,12 @@ func TestBatch_NothingIsJoinedOnAClusterNode(t *testing.T) {
 		return err == nil
 	}, bound, tick)
 	n := open(t, server.Addr(), patient())
+	acquires, releases := several(20)
 	for range 3 {
-		acquires, releases := several(20)
 		requireAllYes(t, together(t, n, acquires))
 		requireAllYes(t, together(t, n, releases))
 	}
 	do(t, server, "CONFIG", "RESETSTAT")
-	acquires, _ := several(20)
 	requireAllYes(t, together(t, n, acquires))
 	requireCalls(t, server, "evalsha", 20)
 }
@@ -343,24 +299,18 @@ func TestBatch_AnErrorOfOneCommandIsTheAnswerToThatOne(t *testing.T) {
 			do(t, server, "SET", fmt.Sprintf("{name-%d}:fence", i), later)
 		}
 	}
-	requireNoPermission := func(reply wire.Reply) {
-		require.Equal(t, quorum.Refused, reply.Answer)
-		refusal := (*nodeerr.ServerError)(nil)
-		require.ErrorAs(t, reply.Err, &refusal)
-		require.Equal(t, "NOPERM", refusal.Code)
-	}
 	acquires, releases := several(10)
 	for i, reply := range together(t, n, slices.Concat(acquires, releases)) {
 		switch i {
 		case 3:
-			requireNoPermission(reply)
+			requireRefused(t, reply, "NOPERM")
 		case 13:
 			requireReply(t, quorum.No, nodeerr.ErrAbsent, reply)
 		default:
 			require.Equal(t, quorum.Yes, reply.Answer, reply.Err)
 		}
 	}
-	requireNoPermission(ask(t, n, acquires[3])) // by itself
+	requireRefused(t, ask(t, n, acquires[3]), "NOPERM") // by itself
 }
 
 // An array of another length, or no array at all, is an answer to none of the commands, and ends the connection. Nobody knows what
@@ -433,20 +383,15 @@ func TestBatch_AServerOutOfMemoryGrantsNothingBehindARelease(t *testing.T) {
 	}
 }
 
-// order records whose replies come.
-type order chan int
-
-func (o order) Reply(tag wire.Tag, _ wire.Reply) { o <- int(tag.Node) }
-
 func TestBatch_RepliesComeInTheOrderOfTheCommands(t *testing.T) {
-	server := testredis.Real(t, 1)[0]
-	n, answered := open(t, server.Addr(), patient()), make(order, 50)
+	_, n := openReal(t)
+	answered := make(chan wire.Tag, 50)
 	acquires, _ := several(50)
 	for i, cmd := range acquires {
-		sendTo(n, cmd, answered, i)
+		sendTo(n, cmd, receiver(func(tag wire.Tag) { answered <- tag }), i)
 	}
 	for i := range acquires {
-		require.Equal(t, i, <-answered)
+		require.EqualValues(t, i, (<-answered).Node)
 	}
 }
 
@@ -493,4 +438,38 @@ func TestBatch_ABrokenConnectionLosesAcquiresAndKeepsReleases(t *testing.T) {
 		require.Len(t, released, 6)
 		require.Equal(t, 2, f.connections())
 	})
+}
+
+func TestScript_IsSentByItsSourceOnceAndByItsHashThen(t *testing.T) {
+	server, n := openReal(t)
+	const times = 50
+	for range times {
+		requireYes(t, n, newAcquire("key", "token", ttl))
+		requireYes(t, n, newExtend("key", "token", 2*ttl))
+		requireYes(t, n, newRelease("key", "token", ttl))
+	}
+	requireCalls(t, server, "eval", 2) // release and extend
+	requireCalls(t, server, "evalsha", 2*times-2)
+}
+
+func TestScript_SourceIsSentEachTimeToAServerThatKeepsNone(t *testing.T) {
+	f := newFake(t, answering("EVALSHA", "-NOSCRIPT No matching script. Please use EVAL.\r\n"))
+	n := f.open(t, patient())
+	for range 3 {
+		for _, cmd := range everyKind() {
+			requireAllYes(t, together(t, n, []*wire.Command{cmd, cmd, cmd}))
+		}
+	}
+}
+
+// What is sent again for its source would have nothing before it that makes it tracked.
+func TestObserve_IsNeverSentByItsHash(t *testing.T) {
+	server, n := openReal(t)
+	for range 3 {
+		requireReply(t, quorum.No, nodeerr.ErrAbsent, ask(t, n, form.Exclusive{}.Observe("key")))
+		do(t, server, "SCRIPT", "FLUSH")
+	}
+	requireCalls(t, server, "eval", 3)
+	requireCalls(t, server, "evalsha", 0)
+	requireCalls(t, server, "client|caching", 0)
 }

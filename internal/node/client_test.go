@@ -17,12 +17,18 @@ func server(addr string) *node.Server {
 	return &node.Server{Network: "tcp", Address: addr, Dial: new(net.Dialer).DialContext}
 }
 
-func TestClient_RepliesAreGoTypes(t *testing.T) {
-	t.Parallel()
+// connect makes a Client of a real server.
+func connect(t *testing.T) (*testredis.Process, *node.Client) {
 	s := testredis.Real(t, 1)[0]
 	c, err := node.Connect(t.Context(), server(s.Addr()))
 	require.NoError(t, err)
-	defer c.Close()
+	t.Cleanup(c.Close)
+	return s, c
+}
+
+func TestClient_RepliesAreGoTypes(t *testing.T) {
+	t.Parallel()
+	s, c := connect(t)
 	replies, err := c.DoAll(t.Context(), [][]string{
 		{"SET", "key", "value"}, {"GET", "key"}, {"GET", "none"}, {"LPUSH", "key", "x"}, {"RPUSH", "list", "a", "b"}, {"LRANGE", "list", "0", "-1"},
 	})
@@ -49,15 +55,12 @@ func TestClient_RepliesAreGoTypes(t *testing.T) {
 
 func TestClient_EndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	s := testredis.Real(t, 1)[0]
-	c, err := node.Connect(t.Context(), server(s.Addr()))
-	require.NoError(t, err)
-	defer c.Close()
+	s, c := connect(t)
 	s.Freeze()
 	defer s.Thaw()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = c.Do(ctx, "PING")
+	_, err := c.Do(ctx, "PING")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = c.Do(t.Context(), "PING")
 	require.ErrorIs(t, err, context.DeadlineExceeded, "a reply that comes now would be taken for the next one's")

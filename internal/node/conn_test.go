@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -20,7 +19,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -45,40 +43,11 @@ var foreign = map[string]string{
 	"array of junk": "*1\r\n?\r\n",
 }
 
-func TestConn_AServerOfAnotherKindIsAProtocolError(t *testing.T) {
-	for name, greeting := range foreign {
-		t.Run(name, func(t *testing.T) {
-			f := newFake(t, func(*peer, []string) string { return greeting })
-			reply := ask(t, f.open(t, patient()), newAcquire("key", "token", ttl))
-			requireReply(t, quorum.Unsent, nodeerr.ErrProtocol, reply)
-			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
-		})
-	}
-}
-
-func TestConn_AServerThatTalksFirstIsNotTakenForRedis(t *testing.T) {
-	n := open(t, "fake", patient(), withDialer(func(context.Context, string, string) (net.Conn, error) {
-		ours, theirs := net.Pipe()
-		go func() {
-			defer ours.Close()
-			_, _ = io.WriteString(ours, foreign["SSH"])
-		}()
-		go func() { _, _ = io.Copy(io.Discard, ours) }()
-		return theirs, nil
-	}))
-	requireReply(t, quorum.Unsent, nodeerr.ErrProtocol, ask(t, n, newAcquire("key", "token", ttl)))
-}
-
 func TestConn_NonsenseForAnAnswerIsUnknownAndEndsTheConnection(t *testing.T) {
 	for transport, open := range transports {
 		for name, nonsense := range foreign {
 			t.Run(transport+"/"+name, func(t *testing.T) {
-				f := newFake(t, func(c *peer, args []string) string {
-					if args[0] == "SET" && c.number == 1 {
-						return nonsense
-					}
-					return likeRedis(c, args)
-				})
+				f := newFake(t, atFirst(answering("SET", nonsense)))
 				n := open(f, t, patient())
 				reply := ask(t, n, newAcquire("key", "token", ttl))
 				requireReply(t, quorum.Unknown, nodeerr.ErrBroken, reply)
@@ -88,18 +57,6 @@ func TestConn_NonsenseForAnAnswerIsUnknownAndEndsTheConnection(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestConn_ItsEndIsUnknownForWhatWasSentAndHasAReason(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t, answering("SET", ""))
-		reply := send(f.open(t), newAcquire("key", "token", ttl))
-		synctest.Wait()
-		require.NoError(t, f.peer(1).Close())
-		lost := reply.next(t)
-		requireReply(t, quorum.Unknown, nodeerr.ErrBroken, lost)
-		require.ErrorIs(t, lost.Err, io.EOF)
-	})
 }
 
 func TestConn_RepliesThatComeTogetherAreTakenApart(t *testing.T) {
@@ -118,22 +75,6 @@ func TestConn_RepliesThatComeTogetherAreTakenApart(t *testing.T) {
 	requireReply(t, quorum.Yes, nil, answers[3].next(t))
 	require.ErrorContains(t, answers[4].next(t).Err, "NOPERM two", "and the one behind it, which came unasked, ends the connection")
 	require.Eventually(t, func() bool { return f.connections() == 2 }, bound, tick)
-}
-
-func TestConn_APushBetweenRepliesIsReportedBetweenThem(t *testing.T) {
-	f := silentOn(t, "SET")
-	n := f.open(t, patient())
-	l := listen(n, "")
-	require.Equal(t, "0 active", l.next(t))
-	first, second := send(n, newAcquire("first", "token", ttl)), send(n, newAcquire("second", "token", ttl))
-	require.Eventually(t, func() bool { return f.count("SET") == 2 }, bound, tick)
-	f.send(t, 1, "+OK\r\n"+invalidation("pushed")+"+OK\r\n")
-	for _, key := range []string{"first", "pushed", "second"} { // the node reports what it has changed itself
-		require.Equal(t, "0 invalidated "+key, l.next(t))
-	}
-	requireReply(t, quorum.Yes, nil, first.next(t))
-	requireReply(t, quorum.Yes, nil, second.next(t))
-	f.breakNetwork() // it would not answer the node's goodbye
 }
 
 func TestConn_AChangeBehindTheBeginningOfTrackingIsReported(t *testing.T) {
@@ -184,27 +125,20 @@ func TestConn_ALongErrorIsARefusal(t *testing.T) {
 // A reader that breaks off must not leave a writer behind that hangs.
 func TestConn_NonsenseEndsAWriteThatHangs(t *testing.T) {
 	for transport, open := range transports {
-		t.Run(transport, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var f *fake
-				f = newFake(t, func(c *peer, args []string) string {
-					if c.number == 1 && args[0] == "SET" {
-						pass(time.Millisecond) // the next command is being written meanwhile
-						_, _ = io.WriteString(c, foreign["SSH"])
-						<-f.end
-					}
-					return likeRedis(c, args)
-				})
-				n := open(f, t, patient(), withMaxOverdue(time.Hour))
-				first := send(n, newAcquire("a", "token", ttl))
-				synctest.Wait()
-				second := send(n, newAcquire("b", "token", ttl))
-				start := time.Now()
-				requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, first.next(t))
-				requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, second.next(t))
-				requireYes(t, n, newAcquire("c", "token", ttl))
-				require.Less(t, time.Since(start), time.Second)
-			})
+		bubble(t, transport, func(t *testing.T) {
+			f := stuckOn(t, "SET")
+			f.answer = atFirst(f.answer)
+			n := open(f, t, patient(), withMaxOverdue(time.Hour))
+			first := send(n, newAcquire("a", "token", ttl))
+			synctest.Wait()
+			second := send(n, newAcquire("b", "token", ttl))
+			synctest.Wait() // it is being written
+			f.send(t, 1, foreign["SSH"])
+			start := time.Now()
+			requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, first.next(t))
+			requireReply(t, quorum.Unknown, nodeerr.ErrProtocol, second.next(t))
+			requireYes(t, n, newAcquire("c", "token", ttl))
+			require.Less(t, time.Since(start), time.Second)
 		})
 	}
 }
@@ -224,80 +158,56 @@ func TestConn_AnAnswerThatNobodyAskedForEndsIt(t *testing.T) {
 	}
 }
 
-// authority signs certificates for a test.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t testing.TB) *authority {
+// newCertificate makes a certificate for a name and for 127.0.0.1, which is its own authority.
+func newCertificate(t testing.TB, name string) tls.Certificate {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
+	leaf, err := x509.ParseCertificate(der)
 	require.NoError(t, err)
-	return &authority{cert, key}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-func (a *authority) pool() *x509.CertPool {
-	p := x509.NewCertPool()
-	p.AddCert(a.cert)
-	return p
-}
-
-// issue makes a certificate for a name and for 127.0.0.1.
-func (a *authority) issue(t testing.TB, name string) (certificate, key []byte) {
-	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, own.Public(), a.key)
-	require.NoError(t, err)
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(own)
-	require.NoError(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
-}
-
-// trusting connects with TLS to servers whose certificate the authority has issued.
-func trusting(ca *authority) option {
-	return withTLS(&tls.Config{RootCAs: ca.pool(), ServerName: "redis.test"})
+// trusting connects to the server of this name, if it has the certificate.
+func trusting(cert tls.Certificate, name string) *tls.Config {
+	roots := x509.NewCertPool()
+	roots.AddCert(cert.Leaf)
+	return &tls.Config{RootCAs: roots, ServerName: name}
 }
 
 // tlsServer starts a server that speaks TLS too, and returns it with the address for that. Without TLS in the server the test is skipped.
-func tlsServer(t testing.TB, ca *authority, clientCertificates string) (server *testredis.Process, address string) {
+func tlsServer(t testing.TB, cert tls.Certificate, clientCertificates string) (server *testredis.Process, address string) {
 	dir := t.TempDir()
-	write := func(name string, content []byte) string {
+	write := func(name, kind string, der []byte) string {
 		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, content, 0o600))
+		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 		return path
 	}
-	cert, key := ca.issue(t, "redis.test")
+	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	require.NoError(t, err)
+	certFile, keyFile := write("cert.pem", "CERTIFICATE", cert.Leaf.Raw), write("key.pem", "PRIVATE KEY", key)
 	stopped := testredis.Mini(t, 1)[0] // whose port nobody else takes
 	stopped.Stop()
 	_, port, err := net.SplitHostPort(stopped.Addr())
 	require.NoError(t, err)
-	server = testredis.Real(t, 1, "--tls-port", port,
-		"--tls-cert-file", write("cert.pem", cert), "--tls-key-file", write("key.pem", key),
-		"--tls-ca-cert-file", write("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})),
-		"--tls-auth-clients", clientCertificates)[0]
+	server = testredis.Real(t, 1, "--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile,
+		"--tls-ca-cert-file", certFile, "--tls-auth-clients", clientCertificates)[0]
 	return server, stopped.Addr()
 }
 
 func TestTLS_ConnectsToAServerThatTheConfigurationTrusts(t *testing.T) {
-	ca := newAuthority(t)
-	server, address := tlsServer(t, ca, "no")
-	for _, config := range []*tls.Config{{RootCAs: ca.pool(), ServerName: "127.0.0.1"}, {RootCAs: ca.pool(), ServerName: "redis.test"}} {
-		n := open(t, address, patient(), withTLS(config))
+	cert := newCertificate(t, "redis.test")
+	server, address := tlsServer(t, cert, "no")
+	for _, name := range []string{"127.0.0.1", "redis.test"} {
+		n := open(t, address, patient(), withTLS(trusting(cert, name)))
 		requireYes(t, n, newAcquire("key", "token", ttl))
 		requireYes(t, n, newRelease("key", "token", ttl))
 		server.Stop()
@@ -307,62 +217,55 @@ func TestTLS_ConnectsToAServerThatTheConfigurationTrusts(t *testing.T) {
 }
 
 func TestTLS_RefusesAServerThatCannotBeTrusted(t *testing.T) {
-	ca := newAuthority(t)
-	server, address := tlsServer(t, ca, "no")
-	for name, test := range map[string]struct {
-		config *tls.Config
-		reason any
+	cert := newCertificate(t, "redis.test")
+	server, address := tlsServer(t, cert, "no")
+	other := newCertificate(t, "redis.test")
+	for name, tt := range map[string]struct {
+		address string
+		config  *tls.Config
+		reason  any
+		says    string
 	}{
-		"unknown authority": {&tls.Config{RootCAs: newAuthority(t).pool(), ServerName: "redis.test"}, new(x509.UnknownAuthorityError)},
-		"another name":      {&tls.Config{RootCAs: ca.pool(), ServerName: "other.test"}, new(x509.HostnameError)},
+		"unknown authority":          {address, trusting(other, "redis.test"), new(x509.UnknownAuthorityError), ""},
+		"another name":               {address, trusting(cert, "other.test"), new(x509.HostnameError), ""},
+		"unknown to the system":      {address, &tls.Config{ServerName: "127.0.0.1"}, new(*tls.CertificateVerificationError), ""},
+		"a server without TLS":       {server.Addr(), trusting(cert, "redis.test"), new(*nodeerr.ConnectError), "TLS handshake: "},
+		"a connection without TLS":   {address, nil, new(*nodeerr.ConnectError), ""},
+		"no certificate of a client": {clientsWithCertificates(t, cert), trusting(cert, "redis.test"), new(*nodeerr.ConnectError), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			reply := ask(t, open(t, address, patient(), withTLS(test.config)), newAcquire("key", "token", ttl))
+			wait := bound / 2
+			if tt.address == server.Addr() {
+				wait = time.Second / 5 // it waits for the end of a command
+			}
+			n := open(t, tt.address, patient(), withTLS(tt.config), withDialTimeout(wait))
+			reply := ask(t, n, newAcquire("key", "token", ttl))
 			require.Equal(t, quorum.Unsent, reply.Answer)
 			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
-			require.ErrorAs(t, reply.Err, test.reason)
+			require.ErrorAs(t, reply.Err, tt.reason)
+			require.ErrorContains(t, reply.Err, tt.says)
 		})
 	}
-	t.Run("by default the roots of the system decide", func(t *testing.T) {
-		reply := ask(t, open(t, address, patient(), withTLS(&tls.Config{ServerName: "127.0.0.1"})), newAcquire("key", "token", ttl))
-		require.ErrorAs(t, reply.Err, new(*tls.CertificateVerificationError))
-	})
 	require.EqualValues(t, 0, do(t, server, "DBSIZE"))
 }
 
-func TestTLS_ShowsTheCertificateOfTheClient(t *testing.T) {
-	ca := newAuthority(t)
-	_, address := tlsServer(t, ca, "yes")
-	reply := ask(t, open(t, address, patient(), trusting(ca)), newAcquire("key", "token", ttl))
-	require.Equal(t, quorum.Unsent, reply.Answer)
-	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
-
-	cert, err := tls.X509KeyPair(ca.issue(t, "client"))
-	require.NoError(t, err)
-	with := &tls.Config{RootCAs: ca.pool(), ServerName: "redis.test", Certificates: []tls.Certificate{cert}}
-	requireYes(t, open(t, address, patient(), withTLS(with)), newAcquire("key", "token", ttl))
+// clientsWithCertificates starts a server that wants to see the certificate of each client.
+func clientsWithCertificates(t testing.TB, cert tls.Certificate) (address string) {
+	_, address = tlsServer(t, cert, "yes")
+	return address
 }
 
-func TestTLS_AndPlainDoNotGetThroughToEachOther(t *testing.T) {
-	ca := newAuthority(t)
-	server, address := tlsServer(t, ca, "no")
-	for _, crossed := range []struct {
-		address string
-		opts    []option
-		says    string
-	}{{server.Addr(), []option{trusting(ca)}, "TLS handshake: "}, {address, nil, ""}} {
-		n := open(t, crossed.address, append(crossed.opts, patient(), withDialTimeout(time.Second/5))...)
-		reply := ask(t, n, newAcquire("key", "token", ttl))
-		require.Equal(t, quorum.Unsent, reply.Answer)
-		require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
-		require.ErrorContains(t, reply.Err, crossed.says)
-	}
+func TestTLS_ShowsTheCertificateOfTheClient(t *testing.T) {
+	cert := newCertificate(t, "redis.test")
+	config := trusting(cert, "redis.test")
+	config.Certificates = []tls.Certificate{cert}
+	requireYes(t, open(t, clientsWithCertificates(t, cert), patient(), withTLS(config)), newAcquire("key", "token", ttl))
 }
 
 func TestTLS_AFrozenServerIsGivenUpAndReplaced(t *testing.T) {
-	ca := newAuthority(t)
-	server, address := tlsServer(t, ca, "no")
-	n := open(t, address, trusting(ca),
+	cert := newCertificate(t, "redis.test")
+	server, address := tlsServer(t, cert, "no")
+	n := open(t, address, withTLS(trusting(cert, "redis.test")),
 		withTimeout(300*time.Millisecond), withMaxOverdue(time.Millisecond), withDialTimeout(300*time.Millisecond))
 	requireBack(t, n)
 	server.Freeze()
@@ -375,45 +278,29 @@ func TestTLS_AFrozenServerIsGivenUpAndReplaced(t *testing.T) {
 
 // TLS sends a goodbye when it closes a connection. To a server that reads no more that takes seconds, which nobody has.
 func TestTLS_NobodyWaitsForItsGoodbye(t *testing.T) {
-	ca := newAuthority(t)
-	cert, err := tls.X509KeyPair(ca.issue(t, "redis.test"))
-	require.NoError(t, err)
+	cert := newCertificate(t, "redis.test")
 	for last, answer := range map[string]string{
 		"INFO": "",          // the greeting is never answered
 		"SET":  "?x\r\n",    // the connection breaks
 		"PING": "+PONG\r\n", // the node is closed
 	} {
-		t.Run("the last that it reads is "+last, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				dial := func(context.Context, string, string) (net.Conn, error) {
-					ours, theirs := net.Pipe()
-					go readUntil(tls.Server(ours, &tls.Config{Certificates: []tls.Certificate{cert}}), last, answer)
-					return theirs, nil
+		bubble(t, "the last that it reads is "+last, func(t *testing.T) {
+			var f *fake
+			f = newFake(t, func(c *peer, args []string) string {
+				if args[0] == last {
+					_, _ = io.WriteString(c, answer)
+					<-f.end
 				}
-				n := newNode("redis.test", withDialer(dial), withTLS(&tls.Config{
-					RootCAs: ca.pool(), ServerName: "redis.test", Time: func() time.Time { return ca.cert.NotBefore },
-				}))
-				start := time.Now()
-				ask(t, n, newAcquire("key", "token", ttl))
-				require.NoError(t, n.Close())
-				require.Less(t, time.Since(start), 2*time.Second)
+				return likeRedis(c, args)
 			})
+			f.secure = &tls.Config{Certificates: []tls.Certificate{cert}}
+			config := trusting(cert, "redis.test")
+			config.Time = func() time.Time { return cert.Leaf.NotBefore }
+			n := f.openUnowned(withTLS(config))
+			start := time.Now()
+			ask(t, n, newAcquire("key", "token", ttl))
+			require.NoError(t, n.Close())
+			require.Less(t, time.Since(start), 2*time.Second)
 		})
-	}
-}
-
-// readUntil serves a connection until a command comes, which has the answer given and is the last that is read.
-func readUntil(c net.Conn, last, answer string) {
-	commands := redis.NewConn(c, 0, 0)
-	for {
-		args, err := redis.Strings(commands.Receive())
-		if err != nil {
-			return
-		}
-		if args[0] == last {
-			_, _ = c.Write([]byte(answer))
-			return
-		}
-		_, _ = c.Write([]byte(likeRedis(&peer{Conn: c, number: 1}, args)))
 	}
 }

@@ -1,68 +1,65 @@
 package node_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-func TestRefusal_OfAReadOnlyReplica(t *testing.T) {
-	server, n := openReal(t)
-	requireYes(t, n, newAcquire("ours", "token", ttl))
-	do(t, server, "REPLICAOF", "127.0.0.1", 1)
-	requireRefused(t, ask(t, n, newAcquire("key", "token", ttl)), "READONLY")
-	requireRefused(t, ask(t, n, newRelease("ours", "token", ttl)), "READONLY")
-	requireRefused(t, ask(t, n, newExtend("ours", "token", 2*ttl)), "READONLY")
-	require.Equal(t, "token", holds(t, server, "ours"))
-}
-
-func TestRefusal_OfAReplicaWithoutItsMaster(t *testing.T) {
-	server, n := openReal(t, "--replica-serve-stale-data", "no")
-	requireYes(t, n, newAcquire("ours", "token", ttl))
-	do(t, server, "REPLICAOF", "127.0.0.1", 1)
-	requireRefused(t, ask(t, n, newRelease("ours", "token", ttl)), "MASTERDOWN")
-}
-
-func TestRefusal_OfAServerOutOfMemoryWhichStillReleases(t *testing.T) {
-	server, n := openReal(t)
-	requireYes(t, n, newAcquire("ours", "token", ttl))
-	do(t, server, "CONFIG", "SET", "maxmemory", 1)
-	requireRefused(t, ask(t, n, newAcquire("key", "token", ttl)), "OOM")
-	requireYes(t, n, newExtend("ours", "token", 2*ttl))
-	requireYes(t, n, newRelease("ours", "token", ttl))
-}
-
-func TestRefusal_OfAServerWithTooFewReplicas(t *testing.T) {
-	server, n := openReal(t)
-	requireYes(t, n, newAcquire("ours", "token", ttl))
-	do(t, server, "CONFIG", "SET", "min-replicas-to-write", 1)
-	requireRefused(t, ask(t, n, newAcquire("key", "token", ttl)), "NOREPLICAS")
-	requireRefused(t, ask(t, n, newRelease("ours", "token", ttl)), "NOREPLICAS")
-}
-
-func TestRefusal_OfAServerThatCannotSaveToDisk(t *testing.T) {
-	server, n := openReal(t, "--dbfilename", "in-the-way")
-	requireYes(t, n, newAcquire("ours", "token", ttl))
-	require.NoError(t, os.MkdirAll(filepath.Join(server.Dir(), "in-the-way", "not-empty"), 0o700))
-	do(t, server, "CONFIG", "SET", "save", "3600 1")
-	do(t, server, "BGSAVE")
-	require.Eventually(t, func() bool {
-		info, err := redis.String(server.Do("INFO", "persistence"))
-		return err == nil && strings.Contains(info, "rdb_last_bgsave_status:err")
-	}, bound, tick)
-	requireRefused(t, ask(t, n, newAcquire("key", "token", ttl)), "MISCONF")
-	requireRefused(t, ask(t, n, newRelease("ours", "token", ttl)), "MISCONF")
+func TestRefusal_HasTheCodeOfTheServer(t *testing.T) {
+	acquire, release, extend := newAcquire("key", "token", ttl), newRelease("ours", "token", ttl), newExtend("ours", "token", 2*ttl)
+	recreate := newExtend("key", "token", ttl)
+	becomes := func(cmd string, args ...any) func(*testing.T, *testredis.Process) {
+		return func(t *testing.T, server *testredis.Process) { do(t, server, cmd, args...) }
+	}
+	for code, tt := range map[string]struct {
+		args          []string
+		trouble       func(t *testing.T, server *testredis.Process) // after the key ours was set
+		refuses, does []*wire.Command
+	}{
+		"READONLY":    {trouble: becomes("REPLICAOF", "127.0.0.1", 1), refuses: []*wire.Command{acquire, release, extend}},
+		"MASTERDOWN":  {[]string{"--replica-serve-stale-data", "no"}, becomes("REPLICAOF", "127.0.0.1", 1), []*wire.Command{release}, nil},
+		"OOM":         {nil, becomes("CONFIG", "SET", "maxmemory", 1), []*wire.Command{acquire, recreate}, []*wire.Command{extend, release}},
+		"NOREPLICAS":  {trouble: becomes("CONFIG", "SET", "min-replicas-to-write", 1), refuses: []*wire.Command{acquire, release}},
+		"CLUSTERDOWN": {args: []string{"--cluster-enabled", "yes"}, refuses: []*wire.Command{acquire, release}},
+		"MISCONF": {[]string{"--dbfilename", "in-the-way"}, func(t *testing.T, server *testredis.Process) {
+			require.NoError(t, os.MkdirAll(filepath.Join(server.Dir(), "in-the-way", "not-empty"), 0o700))
+			do(t, server, "CONFIG", "SET", "save", "3600 1")
+			do(t, server, "BGSAVE")
+			require.Eventually(t, func() bool { return info(t, server, "persistence", "rdb_last_bgsave_status") == "err" }, bound, tick)
+		}, []*wire.Command{acquire, release}, nil},
+	} {
+		t.Run(code, func(t *testing.T) {
+			server, n := openReal(t, tt.args...)
+			if tt.trouble != nil {
+				requireYes(t, n, newAcquire("ours", "token", ttl))
+				tt.trouble(t, server)
+			}
+			for _, cmd := range tt.refuses {
+				requireRefused(t, ask(t, n, cmd), code)
+			}
+			for _, cmd := range tt.does {
+				requireYes(t, n, cmd)
+			}
+		})
+	}
 }
 
 func TestRefusal_OfAServerBlockedByAScriptUntilItIsBack(t *testing.T) {
@@ -93,12 +90,6 @@ func TestRefusal_OfAServerBlockedByAScriptUntilItIsBack(t *testing.T) {
 	}, bound, tick)
 }
 
-func TestRefusal_OfANodeOfACluster(t *testing.T) {
-	_, n := openReal(t, "--cluster-enabled", "yes")
-	requireRefused(t, ask(t, n, newAcquire("key", "token", ttl)), "CLUSTERDOWN")
-	requireRefused(t, ask(t, n, newRelease("key", "token", ttl)), "CLUSTERDOWN")
-}
-
 func TestRefusal_OfAServerWithoutRoomForOneMoreClient(t *testing.T) {
 	server := testredis.Real(t, 1, "--maxclients", "1")[0]
 	only := open(t, server.Addr(), patient())
@@ -108,71 +99,72 @@ func TestRefusal_OfAServerWithoutRoomForOneMoreClient(t *testing.T) {
 	require.ErrorContains(t, reply.Err, "max number of clients")
 }
 
-func TestServerError_NamesTheCodeAndAddsAHint(t *testing.T) {
-	for _, refusal := range []string{
-		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
-		"CLUSTERDOWN Hash slot not served",
-		"LOADING Redis is loading the dataset in memory",
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
-		"MOVED 3999 127.0.0.1:6381",
-		"NOPERM this user has no permissions to run the 'set' command",
-		"NOREPLICAS Not enough good replicas to write.",
-		"NOSCRIPT No matching script. Please use EVAL.",
-		"OOM command not allowed when used memory > 'maxmemory'.",
-		"READONLY You can't write against a read only replica.",
-		"WRONGTYPE Operation against a key holding the wrong kind of value",
-	} {
-		code, _, _ := strings.Cut(refusal, " ")
-		t.Run(code, func(t *testing.T) {
-			f := newFake(t, func(c *peer, args []string) string {
-				if args[0] == "SET" || isScript(args) {
-					return "-" + refusal + "\r\n"
-				}
-				return likeRedis(c, args)
-			})
-			n := f.open(t, patient())
-			for _, cmd := range []*wire.Command{
-				newAcquire("key", "token", ttl),
-				newRelease("key", "token", ttl),
-				newExtend("key", "token", ttl),
-				newDelete("key", "token"),
-				form.Exclusive{}.Heal("key", "token"),
-				form.Exclusive{}.Observe("key"),
-			} {
-				reply := ask(t, n, cmd)
-				if reply.Answer == quorum.No { // the key does not hold the token
-					require.ErrorIs(t, reply.Err, nodeerr.ErrForeign)
-				} else {
-					requireRefused(t, reply, code)
-				}
-				require.Greater(t, len(reply.Err.Error()), len(refusal), "it has a hint")
+// requireNoContext fails the test if an error looks like the end of the caller's context.
+func requireNoContext(t testing.TB, err error) {
+	t.Helper()
+	require.Error(t, err)
+	require.NotErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// The danger: an internal timeout, or an error of the program's own dialer, that is taken for the end of the caller's context.
+func TestNode_NoErrorMatchesThatOfAContext(t *testing.T) {
+	cause := errors.New("cause") // which a program may look for in the error of its own dialer
+	deadline := fmt.Errorf("tunnel: %w: %w", cause, context.DeadlineExceeded)
+	stages := maps.Clone(hanging)
+	stages["another timeout"] = dialing(failing(deadline))
+	stages["another cancellation"] = dialing(failing(errors.Join(cause, &net.OpError{Op: "dial", Err: context.Canceled})))
+	stages["another timeout of the credentials"] = func(t testing.TB, opts ...option) *node.Node {
+		opts = append(opts, withCredentials(func(context.Context) (string, string, error) { return "", "", deadline }))
+		return newFake(t, nil).open(t, opts...)
+	}
+	stages["another timeout of a wrapped pool"] = func(t testing.TB, opts ...option) *node.Node {
+		return wrap(t, &redis.Pool{DialContext: func(context.Context) (redis.Conn, error) { return nil, deadline }}, opts...)
+	}
+	for name, open := range stages {
+		bubble(t, name, func(t *testing.T) {
+			want := nodeerr.ErrTimeout
+			if strings.HasPrefix(name, "another") {
+				want = cause
 			}
-			require.Equal(t, 1, f.connections(), "a refusal is an answer")
+			n := open(t, patient())
+			seen := make(reports, 1000)
+			n.Report(seen, 0)
+			reply := ask(t, n, newAcquire("key", "token", ttl))
+			requireReply(t, quorum.Unsent, want, reply)
+			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
+			requireNoContext(t, reply.Err)
+			requireNoContext(t, seen.next(t).Err)
+			requireNoContext(t, ask(t, n, newAcquire("key", "token", ttl)).Err)
 		})
 	}
 }
 
-func TestServerError_WithoutAHintIsPassedOnAsItIs(t *testing.T) {
-	for _, refusal := range []string{"ERR something", "SOMETHING", ""} {
-		f := newFake(t, answering("SET", fmt.Sprintf("-%s\r\n", refusal)))
-		reply := ask(t, f.open(t, patient()), newAcquire("key", "token", ttl))
-		require.Equal(t, quorum.Refused, reply.Answer)
-		require.EqualError(t, reply.Err, refusal)
-	}
-}
-
-func TestServerError_OfACommandWithinAScriptHasTheCodeOfThatCommand(t *testing.T) {
-	for sent, code := range map[string]string{
-		"ERR Error running script (call to f_d34e443058): @user_script:6: @user_script: 6: -READONLY You can't write against a read only replica.":      "READONLY",
-		"@user_script: 2: -OOM command not allowed when used memory > 'maxmemory'.":                                                                     "OOM",
-		"ERR @user_script: 17: -NOREPLICAS Not enough good replicas to write.":                                                                          "NOREPLICAS",
-		"ERR Error running script (call to f_d34): @user_script:6: @user_script: 6: The user executing the script can't run this command or subcommand": "NOPERM",
-		"ERR The user executing the script can't run this command or subcommand script: d34, on @user_script:6.":                                        "NOPERM",
-		"ERR ACL failure in script: User locker has no permissions to run the 'get' command":                                                            "NOPERM",
-		"ERR @user_script: no number": "ERR",
+// An I/O deadline is not the caller's: nobody but a dialer of the program sets any, and it keeps its meaning.
+func TestNode_NoErrorOfABrokenConnectionMatchesThatOfAContext(t *testing.T) {
+	for name, cause := range map[string]error{
+		"deadline": context.DeadlineExceeded, "cancellation": &net.OpError{Op: "read", Err: context.Canceled},
+		"I/O deadline": &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, "end": io.EOF,
 	} {
-		f := newFake(t, answering("EVAL", "-"+sent+"\r\n"))
-		requireRefused(t, ask(t, f.open(t, patient()), newRelease("key", "token", ttl)), code)
+		for transport, open := range transports {
+			bubble(t, name+", "+transport, func(t *testing.T) {
+				f := silentOn(t, "SET")
+				f.fails = cause
+				n := open(f, t, patient())
+				seen := make(reports, 1000)
+				n.Report(seen, 0)
+				replies := send(n, newAcquire("key", "token", ttl))
+				require.True(t, seen.next(t).Up)
+				synctest.Wait()
+				require.NoError(t, f.peer(1).Close())
+				reply := replies.next(t)
+				requireReply(t, quorum.Unknown, nodeerr.ErrBroken, reply)
+				requireNoContext(t, reply.Err)
+				requireNoContext(t, seen.next(t).Err)
+				if errors.Is(cause, os.ErrDeadlineExceeded) || errors.Is(cause, io.EOF) {
+					require.ErrorIs(t, reply.Err, cause)
+				}
+			})
+		}
 	}
 }

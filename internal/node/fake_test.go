@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,8 @@ type fake struct {
 	serving sync.WaitGroup
 	end     chan struct{} // closed when the test ends
 	down    atomic.Bool   // nobody can connect
+	secure  *tls.Config   // of a server that speaks TLS
+	fails   error         // what each read of the client fails with at the end of a connection, instead of io.EOF
 
 	mu    sync.Mutex
 	peers []*peer
@@ -85,11 +88,31 @@ var transports = map[string]func(*fake, testing.TB, ...option) *node.Node{
 func (f *fake) connect() net.Conn {
 	ours, theirs := net.Pipe()
 	f.mu.Lock()
+	if f.secure != nil {
+		ours = tls.Server(ours, f.secure)
+	}
 	c := &peer{Conn: ours, number: len(f.peers) + 1}
 	f.peers = append(f.peers, c)
 	f.mu.Unlock()
 	f.serving.Go(func() { f.serve(c) })
+	if f.fails != nil {
+		return failingConn{theirs, f.fails}
+	}
 	return theirs
+}
+
+// failingConn fails with an error of its own.
+type failingConn struct {
+	net.Conn
+	with error
+}
+
+func (c failingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil {
+		err = c.with
+	}
+	return n, err
 }
 
 var errDown = errors.New("the network is down")
@@ -227,22 +250,88 @@ func answering(command, text string) func(*peer, []string) string {
 	}
 }
 
-// silentOn makes a fake that does not answer one command.
-func silentOn(t testing.TB, command string) *fake { return newFake(t, answering(command, "")) }
-
-// blackHole is a dialer whose connections swallow everything.
-func blackHole(t testing.TB) dialer {
-	return func(context.Context, string, string) (net.Conn, error) {
-		ours, theirs := net.Pipe()
-		t.Cleanup(func() { _ = ours.Close() })
-		go func() { _, _ = io.Copy(io.Discard, ours) }()
-		return theirs, nil
+// atFirst has only the first connection answered in a way, and the later ones as Redis does.
+func atFirst(answer func(*peer, []string) string) func(*peer, []string) string {
+	return func(c *peer, args []string) string {
+		if c.number == 1 {
+			return answer(c, args)
+		}
+		return likeRedis(c, args)
 	}
 }
 
-func refusingDial(context.Context, string, string) (net.Conn, error) { return nil, errDown }
+// silentOn makes a fake that does not answer one command.
+func silentOn(t testing.TB, command string) *fake { return newFake(t, answering(command, "")) }
+
+// stuckOn makes a fake that reads nothing more once it has read one command.
+func stuckOn(t testing.TB, command string) (f *fake) {
+	f = newFake(t, func(c *peer, args []string) string {
+		if args[0] == command {
+			<-f.end
+		}
+		return likeRedis(c, args)
+	})
+	return f
+}
+
+// failing is a dialer that fails.
+func failing(err error) dialer {
+	return func(context.Context, string, string) (net.Conn, error) { return nil, err }
+}
 
 func hangingDial(ctx context.Context, _, _ string) (net.Conn, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
+}
+
+// hanging are nodes whose attempts to connect hang, by what they hang in.
+var hanging = map[string]func(t testing.TB, opts ...option) *node.Node{
+	"credentials": func(t testing.TB, opts ...option) *node.Node {
+		return newFake(t, nil).open(t, append(opts, withCredentials(func(ctx context.Context) (string, string, error) {
+			<-ctx.Done()
+			return "", "", ctx.Err()
+		}))...)
+	},
+	"dial": dialing(hangingDial),
+	"dial of package net": dialing(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:1")
+	}),
+	"TLS":                          dialing(unread, withTLS(&tls.Config{ServerName: "host"})),
+	"AUTH":                         silent("AUTH", withLogin("", "pw")),
+	"SELECT":                       silent("SELECT", withDatabase(1)),
+	"SETNAME":                      silent("CLIENT SETNAME", withClientName("name")),
+	"greeting":                     silent("INFO"),
+	"identity":                     silent("CLIENT"),
+	"a greeting that nobody reads": dialing(unread),
+	"greeting of a wrapped pool": func(t testing.TB, opts ...option) *node.Node {
+		return wrap(t, silentOn(t, "INFO").pool(), opts...)
+	},
+	"turn at a wrapped pool": func(t testing.TB, opts ...option) *node.Node {
+		redisPool := newFake(t, nil).pool()
+		redisPool.MaxActive, redisPool.Wait = 1, true
+		busy := redisPool.Get()
+		t.Cleanup(func() { require.NoError(t, busy.Close()) })
+		return wrap(t, redisPool, opts...)
+	},
+}
+
+// dialing opens a node that dials in a way.
+func dialing(dial dialer, more ...option) func(t testing.TB, opts ...option) *node.Node {
+	return func(t testing.TB, opts ...option) *node.Node {
+		return open(t, "host", append(opts, append(more, withDialer(dial))...)...)
+	}
+}
+
+// unread is a connection to a server that reads nothing.
+func unread(context.Context, string, string) (net.Conn, error) {
+	_, theirs := net.Pipe()
+	return theirs, nil
+}
+
+// silent opens a node of a server that does not answer one command.
+func silent(command string, more ...option) func(t testing.TB, opts ...option) *node.Node {
+	return func(t testing.TB, opts ...option) *node.Node {
+		return silentOn(t, command).open(t, append(opts, more...)...)
+	}
 }

@@ -21,13 +21,7 @@ func (r reports) Health(_ int, h node.Health) { r <- h }
 
 func (r reports) next(t *testing.T) node.Health {
 	t.Helper()
-	select {
-	case h := <-r:
-		return h
-	case <-time.After(time.Minute):
-		require.FailNow(t, "no report")
-		panic("not reached")
-	}
+	return next(t, r, "no report")
 }
 
 func TestReport_SaysWhenTheNodeIsUpAndWhyItIsNot(t *testing.T) {

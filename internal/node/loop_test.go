@@ -5,7 +5,6 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
-	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -31,31 +29,6 @@ func TestLoop_NothingIsConnectedBeforeTheFirstCommand(t *testing.T) {
 	})
 }
 
-func TestLoop_ConnectsAgainAfterARestartWithoutBeingAsked(t *testing.T) {
-	server, n := openReal(t)
-	requireYes(t, n, newAcquire("key", "token", ttl))
-	for range 3 {
-		server.Stop()
-		server.Start()
-		require.Eventually(t, func() bool { return len(clients(t, server)) == 1 }, bound, tick)
-		requireBack(t, n)
-	}
-}
-
-func TestLoop_ConnectsAgainWhenTheConnectionIsCut(t *testing.T) {
-	server, n := openReal(t)
-	requireYes(t, n, newAcquire("key", "token", ttl))
-	for range 3 {
-		before := clients(t, server)
-		do(t, server, "CLIENT", "KILL", "TYPE", "normal")
-		require.Eventually(t, func() bool {
-			now := clients(t, server)
-			return len(now) == 1 && now[0] != before[0]
-		}, bound, tick)
-		requireBack(t, n)
-	}
-}
-
 func TestLoop_AServerThatIsDownFailsCommandsAtOnceWithTheReason(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
 	server.Stop()
@@ -64,20 +37,15 @@ func TestLoop_AServerThatIsDownFailsCommandsAtOnceWithTheReason(t *testing.T) {
 		filepath.Join(t.TempDir(), "no.sock"): syscall.ENOENT,
 	} {
 		n := open(t, address, patient())
-		requireUnreachable(t, reason, ask(t, n, newAcquire("key", "token", ttl)))
-		for range 100 {
+		for i := range 100 {
 			replies := send(n, newAcquire("key", "token", ttl))
-			require.Len(t, replies, 1, "not answered within Send")
-			requireUnreachable(t, reason, replies.next(t))
+			require.True(t, i == 0 || len(replies) == 1, "not answered within Send")
+			reply := replies.next(t)
+			requireReply(t, quorum.Unsent, reason, reply)
+			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
+			require.ErrorAs(t, reply.Err, new(*net.OpError))
 		}
 	}
-}
-
-func requireUnreachable(t testing.TB, reason error, reply wire.Reply) {
-	t.Helper()
-	requireReply(t, quorum.Unsent, reason, reply)
-	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
-	require.ErrorAs(t, reply.Err, new(*net.OpError))
 }
 
 func TestLoop_OneAttemptToConnectAtATime(t *testing.T) {
@@ -87,22 +55,13 @@ func TestLoop_OneAttemptToConnectAtATime(t *testing.T) {
 			dials.Add(1)
 			most.Store(max(most.Load(), dialing.Add(1)))
 			defer dialing.Add(-1)
-			<-ctx.Done()
-			return nil, ctx.Err()
+			return hangingDial(ctx, "", "")
 		}))
-		var asking sync.WaitGroup
-		for range 100 {
-			asking.Go(func() {
-				for range 100 {
-					if reply := <-send(n, newAcquire("key", "token", ttl)); reply.Answer != quorum.Unsent {
-						t.Error(reply)
-					}
-					pass(time.Millisecond)
-				}
-			})
+		for range 5000 {
+			sendTo(n, newAcquire("key", "token", ttl), nil, 0)
+			sendTo(n, newRelease("key", "token", ttl), nil, 0)
+			pass(time.Millisecond)
 		}
-		asking.Wait()
-		pass(5 * time.Second)
 		require.EqualValues(t, 1, most.Load())
 		require.Less(t, dials.Load(), int32(10))
 	})
@@ -110,18 +69,14 @@ func TestLoop_OneAttemptToConnectAtATime(t *testing.T) {
 
 func TestLoop_PausesGrowUpToASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
 		var dials []time.Time
-		n := open(t, "fake", withDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
-			mu.Lock()
-			defer mu.Unlock()
+		n := open(t, "fake", withDialer(func(context.Context, string, string) (net.Conn, error) {
 			dials = append(dials, time.Now())
 			return nil, errDown
 		}))
 		requireReply(t, quorum.Unsent, errDown, ask(t, n, newAcquire("key", "token", ttl)))
 		pass(10 * time.Second)
-		mu.Lock()
-		defer mu.Unlock()
+		synctest.Wait()
 		require.Greater(t, len(dials), 12)
 		for i, longest := 1, 20*time.Millisecond; i < len(dials); i++ {
 			pause := dials[i].Sub(dials[i-1])
@@ -132,101 +87,55 @@ func TestLoop_PausesGrowUpToASecond(t *testing.T) {
 	})
 }
 
-func TestLoop_PausesStartOverAfterAUsefulConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newFake(t, nil)
-		b.down.Store(true)
-		n := b.open(t)
-		for range 2 {
-			require.Equal(t, quorum.Unsent, ask(t, n, newAcquire("key", "token", ttl)).Answer)
-			pass(time.Minute)
-			b.down.Store(false)
-			pass(time.Second)
-			requireYes(t, n, newAcquire("key", "token", ttl))
-			b.breakNetwork()
-			pass(time.Nanosecond)
-			b.down.Store(false)
-			pass(20 * time.Millisecond)
-			requireYes(t, n, newAcquire("key", "token", ttl))
-			b.breakNetwork()
-			synctest.Wait()
-		}
-	})
-}
-
-func TestLoop_AnEarlierReasonIsNotReportedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t, nil)
-		dials := make(chan error)
-		n := open(t, "fake", withDialer(func(context.Context, string, string) (net.Conn, error) {
-			if err := <-dials; err != nil {
-				return nil, err
-			}
-			return f.connect(), nil
-		}))
-		t.Cleanup(func() { close(dials) })
-		early := send(n, newAcquire("key", "token", ttl))
-		dials <- errDown
-		requireReply(t, quorum.Unsent, errDown, early.next(t))
-		dials <- nil
-		synctest.Wait()
-		requireYes(t, n, newAcquire("key", "token", ttl))
-		require.NoError(t, f.peer(1).Close())
-		synctest.Wait()
-		late := send(n, newAcquire("key", "token", ttl))
-		require.Empty(t, late, "refused before the attempt to connect has failed")
-		dials <- nil
-		require.Equal(t, quorum.Yes, late.next(t).Answer)
-	})
-}
-
+// The pauses start over after a useful connection.
 func TestLoop_IsBackAtMostASecondAfterItsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newFake(t, nil)
-		n := b.open(t)
+		f := newFake(t, nil)
+		n := f.open(t)
 		requireYes(t, n, newAcquire("key", "token", ttl))
-		for _, down := range []time.Duration{0, time.Millisecond, time.Second, time.Hour} {
-			b.breakNetwork()
-			pass(down)
-			b.down.Store(false)
-			pass(time.Second)
-			requireYes(t, n, newAcquire("key", "token", ttl))
+		for range 2 {
+			for _, tt := range []struct{ down, back time.Duration }{
+				{0, 20 * time.Millisecond}, {1, 20 * time.Millisecond}, {time.Second, time.Second}, {time.Hour, time.Second},
+			} {
+				f.breakNetwork()
+				pass(tt.down)
+				f.down.Store(false)
+				pass(tt.back)
+				requireYes(t, n, newAcquire("key", "token", ttl))
+			}
 		}
 	})
 }
 
 // Whatever the reason, a connection that comes about and is of no use must not be made over and over again.
 func TestLoop_PausesIfTheServerHangsUp(t *testing.T) {
-	hangUpOn := func(matches func(args []string) bool) func(c *peer, args []string) string {
-		return func(c *peer, args []string) string {
-			if matches(args) {
-				_ = c.Close()
-				return ""
-			}
-			return likeRedis(c, args)
-		}
-	}
-	for name, answer := range map[string]func(c *peer, args []string) string{
-		"on scripts": hangUpOn(isScript), // while a release is pending
-		"after the greeting": func(c *peer, args []string) string {
-			if args[0] == "CLIENT" {
-				go c.Close()
-			}
-			return likeRedis(c, args)
-		},
-		"on anything":      hangUpOn(func([]string) bool { return true }),
-		"on subscriptions": hangUpOn(func(args []string) bool { return args[0] == "SUBSCRIBE" }), // tracking was confirmed
+	for name, tt := range map[string]struct {
+		on      string
+		answers bool
+	}{
+		"on scripts":         {"EVAL", false}, // while a release is pending
+		"after the greeting": {"CLIENT ID", true},
+		"on anything":        {"", false},
+		"on subscriptions":   {"SUBSCRIBE", false}, // tracking was confirmed
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFake(t, answer)
-				n := f.open(t)
-				listen(n, "channel")
-				send(n, newRelease("key", "token", 10*time.Second))
-				pass(10 * time.Second)
-				require.Less(t, f.connections(), 40)
-				require.Greater(t, f.connections(), 8)
+		bubble(t, name, func(t *testing.T) {
+			f := newFake(t, func(c *peer, args []string) string {
+				switch {
+				case !strings.HasPrefix(strings.Join(args, " "), tt.on):
+				case tt.answers:
+					go c.Close()
+				default:
+					_ = c.Close()
+					return ""
+				}
+				return likeRedis(c, args)
 			})
+			n := f.open(t)
+			listen(n, "channel")
+			send(n, newRelease("key", "token", 10*time.Second))
+			pass(10 * time.Second)
+			require.Less(t, f.connections(), 40)
+			require.Greater(t, f.connections(), 8)
 		})
 	}
 }
@@ -250,12 +159,7 @@ func TestLoop_AUsefulConnectionIsReplacedAtOnce(t *testing.T) {
 func TestLoop_AConnectionWithOverdueAnswersIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const overdue = 3 * time.Second
-		f := newFake(t, func(c *peer, args []string) string {
-			if args[0] == "SET" && c.number == 1 {
-				return ""
-			}
-			return likeRedis(c, args)
-		})
+		f := newFake(t, atFirst(answering("SET", "")))
 		n := f.open(t, withMaxOverdue(overdue))
 		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
 		pass(overdue - 1)
@@ -270,12 +174,7 @@ func TestLoop_AConnectionWithOverdueAnswersIsReplaced(t *testing.T) {
 
 func TestLoop_AConnectionThatDiesWhileIdleIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t, func(c *peer, args []string) string {
-			if args[0] == "PING" && c.number == 1 {
-				return ""
-			}
-			return likeRedis(c, args)
-		})
+		f := newFake(t, atFirst(answering("PING", "")))
 		n := f.open(t)
 		requireYes(t, n, newAcquire("key", "token", ttl))
 		pass(12 * time.Second) // the pause between two pings, and what an answer may take
@@ -290,22 +189,27 @@ func TestLoop_AConnectionThatDiesWhileIdleIsReplaced(t *testing.T) {
 
 func TestLoop_PingsOnlyIfNothingElseIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var pings atomic.Int32
-		f := newFake(t, func(c *peer, args []string) string {
-			if strings.HasPrefix(args[0], "PING") {
-				pings.Add(1)
-			}
-			if args[0] == "SET" {
-				return ""
-			}
-			return likeRedis(c, args)
-		})
+		f := silentOn(t, "SET")
 		n := f.open(t, withMaxOverdue(time.Hour))
 		requireYes(t, n, newExtend("key", "token", ttl))
 		pass(35 * time.Second)
-		require.EqualValues(t, 3, pings.Load())
+		require.Equal(t, 3, f.count("PING"))
 		requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
 		pass(time.Minute)
-		require.EqualValues(t, 3, pings.Load())
+		require.Equal(t, 3, f.count("PING"))
 	})
+}
+
+func TestLoop_AReleaseFollowsItsAcquireToAFrozenServer(t *testing.T) {
+	server := testredis.Real(t, 1)[0]
+	n := open(t, server.Addr(), withTimeout(500*time.Millisecond), withMaxOverdue(time.Hour))
+	requireBack(t, n)
+	client := clients(t, server)
+	server.Freeze()
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
+	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newRelease("key", "token", ttl)))
+	server.Thaw()
+	requireCalls(t, server, "eval", 1)
+	require.Empty(t, holds(t, server, "key"))
+	require.Equal(t, client, clients(t, server), "on the same connection")
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -116,12 +117,7 @@ func closeInTime(t testing.TB, n *node.Node) {
 	t.Helper()
 	closed := make(chan error, 1)
 	go func() { closed <- n.Close() }()
-	select {
-	case err := <-closed:
-		require.NoError(t, err)
-	case <-time.After(bound):
-		require.FailNow(t, "Close hangs")
-	}
+	require.NoError(t, next(t, closed, "Close hangs"))
 }
 
 // openReal starts a real server, and opens a node of it.
@@ -159,14 +155,24 @@ func (b inbox) Reply(_ wire.Tag, reply wire.Reply) { b <- reply }
 // next waits for the next reply.
 func (b inbox) next(t testing.TB) wire.Reply {
 	t.Helper()
-	select {
-	case reply := <-b:
-		return reply
-	case <-time.After(bound):
-		require.FailNow(t, "a command was never answered")
-		return wire.Reply{}
-	}
+	return next(t, b, "a command was never answered")
 }
+
+// next waits for what comes next.
+func next[T any](t testing.TB, from <-chan T, otherwise string) (got T) {
+	t.Helper()
+	select {
+	case got = <-from:
+	case <-time.After(bound):
+		require.FailNow(t, otherwise)
+	}
+	return got
+}
+
+// receiver is a Receiver that takes note whose reply comes.
+type receiver func(wire.Tag)
+
+func (r receiver) Reply(tag wire.Tag, _ wire.Reply) { r(tag) }
 
 // sendTo sends a command. If the node does not take it, that is the reply.
 func sendTo(n *node.Node, cmd *wire.Command, to wire.Receiver, number int) {
@@ -236,16 +242,13 @@ func everyKind() map[string]*wire.Command {
 // requireYes asks and fails the test unless the answer is yes.
 func requireYes(t testing.TB, n *node.Node, cmd *wire.Command) {
 	t.Helper()
-	reply := ask(t, n, cmd)
-	require.NoError(t, reply.Err)
-	require.Equal(t, quorum.Yes, reply.Answer)
+	requireReply(t, quorum.Yes, nil, ask(t, n, cmd))
 }
 
 func requireAllYes(t testing.TB, replies []wire.Reply) {
 	t.Helper()
 	for _, reply := range replies {
-		require.NoError(t, reply.Err)
-		require.Equal(t, quorum.Yes, reply.Answer)
+		requireReply(t, quorum.Yes, nil, reply)
 	}
 }
 
@@ -288,6 +291,11 @@ func requireUnconnected(t testing.TB, reply wire.Reply, code string) {
 	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
 }
 
+// bubble runs a subtest in virtual time.
+func bubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
 // pass lets time go by. Only for synctest, where that costs none and everything else has happened before.
 func pass(d time.Duration) { <-time.After(d) }
 
@@ -312,9 +320,7 @@ func info(t testing.TB, server testredis.Server, section, field string) string {
 // left returns how long the key has to live; below zero if it is not there or has no TTL.
 func left(t testing.TB, server testredis.Server, key string) time.Duration {
 	t.Helper()
-	ms, err := redis.Int64(do(t, server, "PTTL", key), nil)
-	require.NoError(t, err)
-	return time.Duration(ms) * time.Millisecond
+	return time.Duration(redisInt(t, server, "PTTL", key)) * time.Millisecond
 }
 
 // holds returns what the key holds; "" if it is not there.

@@ -18,23 +18,16 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// countingConn counts the calls that reach the network.
-type countingConn struct {
+// closable is a connection of which nothing works but Close.
+type closable struct {
 	net.Conn
-	reads, writes, deadlines, closes int
+	closes int
 }
 
-func (c *countingConn) Read(p []byte) (int, error) { c.reads++; return c.Conn.Read(p) }
-
-func (c *countingConn) Write(p []byte) (int, error) { c.writes++; return c.Conn.Write(p) }
-
-func (c *countingConn) SetReadDeadline(time.Time) error { c.deadlines++; return nil }
-
-func (c *countingConn) SetWriteDeadline(time.Time) error { c.deadlines++; return nil }
-
-func (c *countingConn) SetDeadline(time.Time) error { c.deadlines++; return nil }
-
-func (c *countingConn) Close() error { c.closes++; return c.Conn.Close() }
+func (c *closable) Close() error {
+	c.closes++
+	return nil
+}
 
 // A receive whose context is over before it begins closes the connection and touches nothing else of it: a
 // node breaks its connection in this way from beside the goroutines that read and write.
@@ -42,15 +35,13 @@ func TestRedigo_AReceiveThatIsOverOnlyClosesTheConnection(t *testing.T) {
 	over, cancel := context.WithDeadline(context.Background(), time.Unix(1, 0))
 	defer cancel()
 	for _, timeout := range []time.Duration{0, time.Nanosecond, time.Hour} {
-		ours, theirs := net.Pipe()
-		defer theirs.Close()
-		network := &countingConn{Conn: ours}
+		network := new(closable)
 		direct := redis.NewConn(network, timeout, timeout)
 		pooled := (&redis.Pool{Dial: func() (redis.Conn, error) { return direct, nil }}).Get()
 		_, err := redis.ReceiveContext(pooled, over)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, pooled.Err(), context.DeadlineExceeded)
-		require.Equal(t, countingConn{Conn: ours, closes: 1}, *network)
+		require.Equal(t, 1, network.closes)
 		require.NoError(t, pooled.Close())
 	}
 }
@@ -142,19 +133,20 @@ func TestWrapped_DeadIdleConnectionsDoNotHoldUpANode(t *testing.T) {
 }
 
 func TestWrapped_APoolWithoutAConnectionToGiveIsTheReason(t *testing.T) {
-	exhausted := newFake(t, nil).pool()
+	exhausted, closed := newFake(t, nil).pool(), newFake(t, nil).pool()
 	exhausted.MaxActive = 1
-	busy := exhausted.Get()
-	defer busy.Close()
-	reply := ask(t, wrap(t, exhausted, patient()), newAcquire("key", "token", ttl))
-	requireReply(t, quorum.Unsent, redis.ErrPoolExhausted, reply)
-	require.NotErrorIs(t, reply.Err, nodeerr.ErrProtocol)
-
-	closed := newFake(t, nil).pool()
+	defer exhausted.Get().Close()
 	require.NoError(t, closed.Close())
-	reply = ask(t, wrap(t, closed, patient()), newAcquire("key", "token", ttl))
-	require.ErrorContains(t, reply.Err, "closed pool")
-	require.NotErrorIs(t, reply.Err, nodeerr.ErrProtocol)
+	foreign := &redis.Pool{Dial: func() (redis.Conn, error) {
+		return struct{ redis.Conn }{redis.NewConn(newFake(t, nil).connect(), 0, 0)}, nil
+	}}
+	for reason, redisPool := range map[string]*redis.Pool{"pool exhausted": exhausted, "closed pool": closed, "does not support": foreign} {
+		reply := ask(t, wrap(t, redisPool, patient()), newAcquire("key", "token", ttl))
+		require.Equal(t, quorum.Unsent, reply.Answer)
+		require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
+		require.ErrorContains(t, reply.Err, reason)
+		require.NotErrorIs(t, reply.Err, nodeerr.ErrProtocol)
+	}
 }
 
 func TestWrapped_TheTimeoutsOfThePoolDoNotMatter(t *testing.T) {
@@ -200,17 +192,6 @@ func TestWrapped_ThePoolMayLogItsConnections(t *testing.T) {
 	require.NoError(t, redisPool.Close())
 }
 
-func TestWrapped_ConnectionsThatAreNotOfRedigoAreTheReason(t *testing.T) {
-	f := newFake(t, nil)
-	redisPool := &redis.Pool{Dial: func() (redis.Conn, error) {
-		return struct{ redis.Conn }{redis.NewConn(f.connect(), 0, 0)}, nil
-	}}
-	reply := ask(t, wrap(t, redisPool, patient()), newAcquire("key", "token", ttl))
-	require.Equal(t, quorum.Unsent, reply.Answer)
-	require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
-	require.ErrorContains(t, reply.Err, "does not support")
-}
-
 func TestWrapped_CloseReturnsTheConnectionHealthy(t *testing.T) {
 	server := testredis.Real(t, 1)[0]
 	redisPool := poolOf(server)
@@ -218,10 +199,11 @@ func TestWrapped_CloseReturnsTheConnectionHealthy(t *testing.T) {
 	defer redisPool.Close()
 	for range 3 {
 		n := newWrapped(redisPool, patient())
-		requireYes(t, n, newAcquire("key", "token", ttl))
-		requireYes(t, n, newRelease("key", "token", ttl))
+		l := listen(n, "channel")
+		requireUntracked(t, n)
 		require.Equal(t, 0, redisPool.IdleCount())
 		closeInTime(t, n)
+		require.Empty(t, l)
 		require.Equal(t, 1, redisPool.ActiveCount())
 		require.Equal(t, 1, redisPool.IdleCount())
 
@@ -231,7 +213,7 @@ func TestWrapped_CloseReturnsTheConnectionHealthy(t *testing.T) {
 		require.Equal(t, "PONG", pong, "the connection is out of step")
 		require.NoError(t, conn.Close())
 	}
-	require.Zero(t, calls(t, server, "client|kill"))
+	require.Zero(t, calls(t, server, "client|kill", "client|tracking", "subscribe"))
 	require.Len(t, clients(t, server), 1, "it was the same connection all the time")
 }
 

@@ -5,9 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/form"
@@ -20,8 +18,8 @@ import (
 
 // data is what a stranger, who knows nothing of locks, keeps under a key of theirs.
 type data struct {
-	what string
-	put  []any // a command, without its key
+	what, command string
+	args          []any // of the command, behind the key
 }
 
 // strangersData is what can be no fence counter: anything but a number from 1 to 2^53-1 as scripts write it.
@@ -31,57 +29,39 @@ func strangersData() (all []data) {
 		"9007199254740992", "9007199254740993", "9223372036854775807", "-9223372036854775808", "12345678901234567890", strings.Repeat("9", 400),
 		strings.Repeat("1", 500_000),
 	} {
-		all = append(all, data{fmt.Sprintf("%.24q of %d", text, len(text)), []any{"SET", text}})
+		all = append(all, data{fmt.Sprintf("%.24q of %d", text, len(text)), "SET", []any{text}})
 	}
 	return append(all,
-		data{"list", []any{"RPUSH", "7"}}, data{"hash", []any{"HSET", "field", "7"}}, data{"set", []any{"SADD", "7"}},
-		data{"sorted set", []any{"ZADD", "7", "7"}}, data{"stream", []any{"XADD", "1-1", "field", "7"}},
+		data{"list", "RPUSH", []any{"7"}}, data{"hash", "HSET", []any{"field", "7"}}, data{"set", "SADD", []any{"7"}},
+		data{"sorted set", "ZADD", []any{"7", "7"}}, data{"stream", "XADD", []any{"1-1", "field", "7"}},
 	)
 }
 
-// with returns the command with the key in it.
-func (d data) with(key string) (name string, args []any) {
-	return d.put[0].(string), append([]any{key}, d.put[1:]...)
-}
-
 // isText reports whether the data is a string, and which one.
-func (d data) isText() (text string, is bool) { return d.put[1].(string), d.put[0] == "SET" }
+func (d data) isText() (text string, is bool) { return d.args[0].(string), d.command == "SET" }
 
-// forever and for a while, which is far less than any TTL that scripts set.
-var strangersTTLs = []time.Duration{wire.NoTTL, 40 * time.Second}
-
-// keeps empties the server and puts a stranger's data under the key. The function that it returns fails the test if that
-// data, or its TTL, has changed.
-func (d data) keeps(t *testing.T, server testredis.Server, key string, ttl time.Duration) (intact func(what string)) {
-	t.Helper()
-	do(t, server, "FLUSHALL")
-	name, args := d.with(key)
-	do(t, server, name, args...)
-	if ttl != wire.NoTTL {
-		do(t, server, "PEXPIRE", key, ttl.Milliseconds())
-	}
-	before := do(t, server, "DUMP", key)
-	return func(what string) {
-		t.Helper()
-		require.Equal(t, before, do(t, server, "DUMP", key), "%s: the data under %s", what, key)
-		ms, err := redis.Int64(do(t, server, "PTTL", key), nil)
-		require.NoError(t, err)
-		if ttl == wire.NoTTL {
-			require.EqualValues(t, -1, ms, "%s: the TTL of %s", what, key)
-		} else {
-			require.LessOrEqual(t, time.Duration(ms)*time.Millisecond, ttl, "%s: the TTL of %s", what, key)
-			require.Positive(t, ms, "%s: the TTL of %s", what, key)
-		}
-	}
-}
-
-// onStrangersData runs a test with each of a stranger's data under the key, with a TTL and without.
+// onStrangersData runs a test with each of a stranger's data under the key, with a TTL and without. keeps empties the server and puts
+// the data there. The function that it returns fails the test if the data, or its TTL, has changed.
 func onStrangersData(t *testing.T, key string, test func(t *testing.T, server testredis.Server, n *node.Node, d data, keeps func() (intact func(string)))) {
 	server, n := openReal(t)
 	for _, d := range strangersData() {
-		for _, ttl := range strangersTTLs {
-			t.Run(fmt.Sprintf("%s, %v", d.what, ttl), func(t *testing.T) {
-				test(t, server, n, d, func() func(string) { return d.keeps(t, server, key, ttl) })
+		for _, expires := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, expires: %t", d.what, expires), func(t *testing.T) {
+				test(t, server, n, d, func() func(string) {
+					do(t, server, "FLUSHALL")
+					do(t, server, d.command, append([]any{key}, d.args...)...)
+					if expires {
+						do(t, server, "PEXPIRE", key, 40_000) // far less than any TTL that scripts set
+					}
+					before := do(t, server, "DUMP", key)
+					return func(what string) {
+						t.Helper()
+						require.Equal(t, before, do(t, server, "DUMP", key), "%s: the data under %s", what, key)
+						ms := redisInt(t, server, "PTTL", key)
+						require.Equal(t, expires, ms > 0 && ms <= 40_000, "%s: the TTL of %s is %d", what, key, ms)
+						require.Equal(t, !expires, ms == -1, "%s: the TTL of %s is %d", what, key, ms)
+					}
+				})
 			})
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // pieces reads data in pieces of the given size.
@@ -101,6 +102,25 @@ func TestReader_DropsALongTextInAPushAndReadsOn(t *testing.T) {
 		require.Len(t, values, 2)
 		require.Equal(t, want, values[0].Items[2].Kind, size)
 		require.Len(t, values[1].Text, min(size, 1<<19), "a reply may be longer")
+	}
+}
+
+// No size is believed before it is checked.
+func TestReader_WhatIsAgainstTheProtocolIsAnErrorAtOnce(t *testing.T) {
+	for _, sent := range []string{
+		"*99999999999\r\n", "*16385\r\n", "$99999999999999\r\n", "$1048577\r\n", "$99999999999999999999999\r\n", "$-2\r\n",
+		"%99999999999\r\n", "%4611686018427387904\r\n", "%-9223372036854775808\r\n", "~99999999999\r\n", "=99999999999999\r\n",
+		"!99999999999999\r\n", ">99999999999\r\n", push("message", "c") + "$99999999999999\r\n",
+		":18446744073709551617000\r\n", ":+1\r\n", ":x\r\n", ":\r\n",
+		"$\r\n", "$x\r\n", "$1\r\nxyz\r\n", "*1\r\n?\r\n", "\r\n", "+OK\n", "\x00\r\n",
+		strings.Repeat("*1\r\n", 100), strings.Repeat("%1\r\n", 100), strings.Repeat(">1\r\n", 100), "*2\r\n>1\r\n:1\r\n:1\r\n",
+		":" + strings.Repeat("1", 1<<20),
+		"*16384\r\n" + strings.Repeat(bulk(strings.Repeat("x", 1000)), 1100),
+	} {
+		require.Less(t, skipAll(strings.NewReader(sent)), uint64(4*wire.MaxReply+32*len(sent)))
+		values, err := readAll(strings.NewReader(sent))
+		require.ErrorIs(t, err, nodeerr.ErrProtocol, "%.40q", sent)
+		require.Empty(t, values)
 	}
 }
 

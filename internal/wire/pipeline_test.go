@@ -1,0 +1,269 @@
+package wire_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+)
+
+const (
+	timeout    = 50 * time.Millisecond
+	maxOverdue = time.Second
+	redeliver  = time.Minute
+)
+
+var (
+	start   = time.Unix(1000, 0)
+	errDown = errors.New("the network is down")
+)
+
+// pipe is a pipeline of texts.
+type pipe struct {
+	*testing.T
+	*wire.Pipeline[string]
+}
+
+func newPipe(t *testing.T) *pipe {
+	p := &pipe{t, &wire.Pipeline[string]{Timeout: timeout, MaxOverdue: maxOverdue}}
+	p.Connected()
+	return p
+}
+
+// op is a command. What begins with release is clean-up, what begins with observe is patient.
+func op(item string) wire.Op[string] {
+	name, _, _ := strings.Cut(item, " ")
+	return wire.OpOf(item, &wire.Command{
+		CleansUp: name == "release", Redeliver: redeliver, WantsLate: name == "observe" || name == "extend", Changes: name != "observe",
+	})
+}
+
+// send queues commands.
+func (p *pipe) send(now time.Time, items ...string) {
+	p.Helper()
+	for _, item := range items {
+		_, err := p.Send(now, op(item))
+		require.NoError(p, err, item)
+	}
+}
+
+// written takes what is to be written.
+func (p *pipe) written(now time.Time) (items []string) {
+	for _, o := range p.Take(now, 1000) {
+		items = append(items, o.Item)
+	}
+	return items
+}
+
+// refuses fails the test unless a command is not queued for this reason.
+func (p *pipe) refuses(now time.Time, item string, reason error) {
+	p.Helper()
+	_, err := p.Send(now, op(item))
+	require.ErrorIs(p, err, reason, item)
+}
+
+// fill sends a command until it is refused, and returns how many were queued.
+func (p *pipe) fill(now time.Time, item string, reason error) (n int) {
+	p.Helper()
+	for ; ; n++ {
+		if _, err := p.Send(now, op(item)); err != nil {
+			require.ErrorIs(p, err, reason)
+			return n
+		}
+	}
+}
+
+// ended fails the test unless these commands have ended for a reason since the last call.
+func (p *pipe) ended(answer quorum.Answer, reason error, items ...string) {
+	p.Helper()
+	var got []string
+	for _, n := range p.Notices() {
+		require.Equal(p, answer, n.Answer, n.Item)
+		require.ErrorIs(p, n.Err, reason, n.Item)
+		got = append(got, n.Item)
+	}
+	require.Equal(p, items, got)
+}
+
+func TestPipeline_BoundsWhatIsUnderWay(t *testing.T) {
+	for _, item := range []string{"release", "observe"} {
+		p := newPipe(t)
+		require.Equal(t, 4096, p.fill(start, "acquire", nodeerr.ErrOverloaded))
+		require.Equal(t, 3*4096, p.fill(start, item, nodeerr.ErrOverloaded))
+		p.refuses(start, "acquire", nodeerr.ErrOverloaded)
+	}
+}
+
+func TestPipeline_BoundsWhatIsSentAllTheSameWhileAnAnswerIsOverdue(t *testing.T) {
+	for _, item := range []string{"release", "observe"} {
+		p, late := newPipe(t), start.Add(timeout)
+		p.send(start, "acquire")
+		p.written(start)
+		p.Expire(late)
+		p.refuses(late, "acquire", nodeerr.ErrSuspended)
+		p.refuses(late, "extend", nodeerr.ErrSuspended) // a late answer is wanted, but may be that it has changed the key
+		require.Equal(t, 4*4096-1, p.fill(late, item, nodeerr.ErrSuspended))
+	}
+}
+
+func TestPipeline_OnlyCleanUpWaitsForAConnectionThatFailed(t *testing.T) {
+	p := newPipe(t)
+	p.Broken(start, nil)
+	p.send(start, "acquire", "observe", "release 1") // it may be back at once
+	p.Failed(start, errDown)
+	notices := p.Notices()
+	require.Equal(t, []wire.Notice[string]{
+		{Item: "acquire", Answer: quorum.Unsent, Err: errDown}, {Item: "observe", Answer: quorum.Unsent, Err: errDown},
+		{Item: "release 1", Answer: quorum.Unknown, Err: errDown},
+	}, notices)
+	p.refuses(start, "acquire", errDown)
+	p.refuses(start, "observe", errDown)
+	p.send(start, "release 2")
+	p.Expire(start.Add(timeout))
+	p.ended(quorum.Unknown, errDown, "release 2")
+	p.Connected()
+	require.Equal(t, []string{"release 1", "release 2"}, p.written(start.Add(timeout)))
+	p.Broken(start, nil)
+	p.send(start, "acquire") // the reason of the attempt before is none any more
+}
+
+func TestPipeline_TheFirstAttemptToConnectThatTakesTooLongIsTheReason(t *testing.T) {
+	p := &pipe{t, &wire.Pipeline[string]{Timeout: timeout, MaxOverdue: maxOverdue}}
+	p.send(start, "acquire")
+	p.Expire(start.Add(timeout))
+	p.ended(quorum.Unsent, nodeerr.ErrTimeout, "acquire")
+	p.refuses(start, "acquire", nodeerr.ErrTimeout)
+}
+
+func TestPipeline_OneLateAnswerMakesItGoodAgain(t *testing.T) {
+	p := newPipe(t)
+	p.send(start, "a", "b")
+	require.Equal(t, []string{"a", "b"}, p.written(start))
+	p.Expire(start.Add(timeout))
+	p.ended(quorum.Unknown, nodeerr.ErrTimeout, "a", "b")
+	p.refuses(start.Add(timeout), "c", nodeerr.ErrSuspended)
+	for _, item := range []string{"a", "b"} {
+		require.Equal(t, item, *p.Next())
+		_, reported := p.Answered()
+		require.True(t, reported)
+		p.send(start.Add(timeout), "behind "+item)
+	}
+	require.Nil(t, p.Next(), "nothing more is written")
+	require.Equal(t, []string{"behind a", "behind b"}, p.written(start.Add(timeout)))
+	_, reported := p.Answered()
+	require.False(t, reported)
+}
+
+func TestPipeline_ACommandThatTimesOutCostsOthersNothing(t *testing.T) {
+	p := newPipe(t)
+	p.send(start, "slow")
+	p.send(start.Add(20*time.Millisecond), "quick")
+	p.written(start)
+	cut, next := p.Expire(start.Add(timeout))
+	require.False(t, cut)
+	require.Equal(t, start.Add(20*time.Millisecond+timeout), next)
+	p.ended(quorum.Unknown, nodeerr.ErrTimeout, "slow")
+}
+
+func TestPipeline_IsCutWhenAnAnswerIsOverdueForTooLong(t *testing.T) {
+	p := newPipe(t)
+	p.send(start, "acquire")
+	p.written(start)
+	cut, next := p.Expire(start.Add(timeout))
+	require.False(t, cut)
+	require.Equal(t, start.Add(timeout+maxOverdue), next)
+	cut, _ = p.Expire(next)
+	require.True(t, cut)
+	p.Notices()
+	require.True(t, p.Broken(next, nil))
+	require.Empty(t, p.Notices(), "it has ended before")
+	p.Connected()
+	p.send(next, "another")
+}
+
+func TestPipeline_WhatIsNotWrittenInTimeIsNotWrittenUnlessItCleansUp(t *testing.T) {
+	p := newPipe(t)
+	p.send(start, "acquire", "release")
+	p.Expire(start.Add(timeout))
+	require.Equal(t, []wire.Notice[string]{
+		{Item: "acquire", Answer: quorum.Unsent, Err: nodeerr.ErrTimeout},
+		{Item: "release", Answer: quorum.Unknown, Err: nodeerr.ErrTimeout},
+	}, p.Notices())
+	require.Equal(t, []string{"release"}, p.written(start.Add(timeout)))
+	_, next := p.Expire(start.Add(2*timeout - 1))
+	require.Equal(t, start.Add(2*timeout), next, "its timeout begins anew when it is written")
+}
+
+func TestPipeline_CleanUpThatWasLostGoesFirstAndInOrder(t *testing.T) {
+	p := newPipe(t)
+	p.send(start, "acquire", "release 1", "release 2")
+	p.written(start)
+	p.send(start, "release 3", "next")
+	require.True(t, p.Broken(start, errDown))
+	p.ended(quorum.Unknown, errDown, "acquire", "release 1", "release 2")
+	p.Connected()
+	require.Equal(t, []string{"release 1", "release 2", "release 3", "next"}, p.written(start))
+	require.True(t, p.Broken(start, nil))
+	p.ended(quorum.Unknown, nodeerr.ErrBroken, "release 3", "next")
+	require.Equal(t, []string{"release 1", "release 2", "release 3"}, p.written(start))
+	for range 3 {
+		p.Answered()
+	}
+	require.False(t, p.Broken(start, nil))
+	require.True(t, p.Idle(), "it is not sent after its answer")
+}
+
+func TestPipeline_CleanUpIsDroppedWhenItIsPointless(t *testing.T) {
+	for _, written := range []bool{false, true} {
+		for _, down := range []time.Duration{redeliver - 1, redeliver} {
+			p := newPipe(t)
+			p.send(start, "release")
+			if written {
+				p.written(start)
+				p.Broken(start, nil)
+			} else {
+				p.Broken(start, nil)
+				p.Failed(start, errDown)
+			}
+			p.Failed(start.Add(down), errDown)
+			require.Equal(t, down == redeliver, p.Idle())
+		}
+	}
+}
+
+func TestPipeline_RepeatsWhatSomebodyWaitsForOrWhatCleansUp(t *testing.T) {
+	nothing := func(string) bool { return false }
+	for item, late := range map[string]bool{"acquire": false, "release": true} {
+		p := newPipe(t)
+		p.send(start, item, "behind")
+		p.written(start)
+		o, _ := p.Answered()
+		require.False(t, p.Repeat(o, func(later string) bool { return later == "behind" }))
+		require.True(t, p.Repeat(o, nothing))
+		again := p.Take(start, 10)
+		require.Len(t, again, 1)
+		require.True(t, again[0].Again)
+
+		p.Expire(start.Add(timeout))
+		p.Answered()
+		o, reported := p.Answered()
+		require.True(t, reported)
+		require.Equal(t, late, p.Repeat(o, nothing), item)
+	}
+}
+
+func TestPipeline_WithdrawsWhatIsNotWritten(t *testing.T) {
+	p := newPipe(t)
+	p.send(start, "acquire")
+	p.written(start)
+	p.send(start, "acquire", "extend")
+	p.Withdraw(start, func(item string) bool { return item == "acquire" }, errDown)
+	p.ended(quorum.Unsent, errDown, "acquire")
+	require.Equal(t, []string{"extend"}, p.written(start))
+}
