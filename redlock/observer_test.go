@@ -769,6 +769,30 @@ func TestEvents_OfACallThatHasEndedAreLate(t *testing.T) {
 	require.True(t, last.Late, "Unlock did not wait for it")
 }
 
+func TestEvents_AVoteIsOfItsOwnRoundThoughTheNextHasBegun(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	locker, seen := c.observed()
+	seen.connect(t, locker, 3)
+	c.doFirst(2, "SET", "waited", "somebody", "PX", 60_000)
+	c.processes[2].Freeze()
+	before := len(eventsOf[event.Round](seen))
+	waiter := lockBeside(t.Context(), locker, "waited")
+	refused := waitFor[event.Round](t, seen, before+1)[before]
+	c.doFirst(2, "DEL", "waited")
+	held := receive(t, waiter, "the end of Lock")
+	c.processes[2].Thaw()
+	require.NoError(t, held.err)
+	seen.waitForVotes(t, event.OpAcquire, "waited", 6)
+	unlock(t, held.lock)
+	for _, vote := range eventsOf[event.Vote](seen) {
+		if vote.Name == "waited" && vote.Node == 2 {
+			require.False(t, vote.At.Add(-vote.Took).After(refused.At), "it is about the first round, as the nodes answer in order")
+			return
+		}
+	}
+}
+
 func TestEvents_NameTheCallThatAcquiredTheLock(t *testing.T) {
 	t.Parallel()
 	c, seen := onMini(t, 3), &recorder{}
