@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/load"
@@ -39,14 +41,6 @@ type benchCmd struct {
 
 	JSON bool `name:"json" xor:"format" group:"Output" help:"Print JSON. Each number has its unit in its name."`
 	CSV  bool `name:"csv" xor:"format" group:"Output" help:"Print CSV: table, name, metric, value."`
-}
-
-// Help is shown above the flags.
-func (benchCmd) Help() string {
-	return "A cycle is an acquire and its release, with nothing between them.\n\n" +
-		"Examples:\n" +
-		"  redlock bench --rate 2000 --freeze 1 --json\n" +
-		"  redlock bench --nodes redis://a,redis://b,redis://c --callers 1"
 }
 
 const (
@@ -176,4 +170,36 @@ func (c *benchCmd) checkReachable(ctx context.Context, locker *redlock.Locker, n
 		return err
 	}
 	return fmt.Errorf("the bench needs %d of %d nodes: %w", refusal.Need, len(refusal.Nodes), refusal)
+}
+
+// progress shows how much time has passed, if w is a terminal. The function that it returns
+// removes the bar.
+func progress(w io.Writer, warmUp, duration time.Duration) (stop func()) {
+	if terminal(w) == nil {
+		return func() {}
+	}
+	began, tick, over := time.Now(), time.NewTicker(200*time.Millisecond), make(chan struct{})
+	var showing sync.WaitGroup
+	showing.Go(func() {
+		defer tick.Stop()
+		defer fmt.Fprint(w, "\r\x1b[K")
+		for {
+			select {
+			case <-tick.C:
+			case <-over:
+				return
+			}
+			passed, phase := time.Since(began), "warming up"
+			if passed >= warmUp {
+				phase = "measuring"
+			}
+			part := min(1, passed.Seconds()/(warmUp+duration).Seconds())
+			bar := strings.Repeat("=", int(40*part))
+			fmt.Fprintf(w, "\r%-10s [%-40s] %3.0f%% of %s", phase, bar, 100*part, plain(warmUp+duration))
+		}
+	})
+	return func() {
+		close(over)
+		showing.Wait()
+	}
 }

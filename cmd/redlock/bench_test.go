@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -195,24 +193,10 @@ func TestBench_InterruptedBeforeTheMeasurementLeavesNothing(t *testing.T) {
 	assert.Empty(t, left)
 }
 
-func TestBench_FailsIfItsOutputIsClosed(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 1)
-	var stderr bytes.Buffer
-	code := run(t.Context(), append(shortRun, "--nodes="+servers[0].URL()), streams{closedWriter{}, &stderr})
-	assert.Equal(t, exitOutput, code)
-	assert.Contains(t, stderr.String(), "closed pipe")
-	nothingLeft(t, servers)
-}
-
-type closedWriter struct{}
-
-func (closedWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
-
 func TestBench_RefusesInvalidFlagsAndNamesThem(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing")) // nothing can be started
 	one := "--nodes=redis://127.0.0.1:1"
-	for want, args := range map[string][]string{
+	refuses(t, []string{"bench"}, map[string][]string{
 		"--callers must be between 1 and 1000, not 0":    {"--callers=0"},
 		"--callers must be between 1 and 1000, not -1":   {"--callers=-1"},
 		"--callers must be between 1 and 1000, not 5000": {"--callers=5000"},
@@ -245,15 +229,8 @@ func TestBench_RefusesInvalidFlagsAndNamesThem(t *testing.T) {
 		"--nodes: node 1: scheme: must be redis://":        {"--nodes=http://a"},
 		"did you mean redis:// before it?":                 {"--nodes=localhost:6379"},
 		"--json and --csv can't be used together":          {"--json", "--csv"},
-	} {
-		t.Run(want, func(t *testing.T) {
-			code, out, failure := call(t.Context(), append([]string{"bench"}, args...)...)
-			assert.Equal(t, exitUsage, code)
-			assert.Contains(t, failure, "redlock: error: ")
-			assert.Contains(t, failure, want)
-			assert.Empty(t, out)
-		})
-	}
+		"the key prefix":                                   {"--prefix=a\nb", one},
+	})
 }
 
 func TestBench_FencingLeavesOnlyCountersThatExpire(t *testing.T) {
@@ -288,11 +265,4 @@ func TestBench_FailsAtOnceWithTheReasonOfEachUnreachableNode(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(failure, "connection refused"), failure)
 	assert.Contains(t, failure, servers[0].Addr())
 	nothingLeft(t, servers[2:])
-}
-
-func TestBench_RefusesAnInvalidPrefix(t *testing.T) {
-	code, out, failure := call(t.Context(), append(shortRun, "--prefix=a\nb", "--nodes="+testredis.Mini(t, 1)[0].URL())...)
-	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, failure, "the key prefix")
-	assert.Empty(t, out)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -12,15 +13,6 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help is shown above the flags.
-func (completionCmd) Help() string {
-	return "Prints a script that completes commands, flags and their values.\n\n" +
-		"Examples:\n" +
-		"  source <(redlock completion bash)\n" +
-		"  redlock completion zsh >\"${fpath[1]}/_redlock\"\n" +
-		"  redlock completion fish >~/.config/fish/completions/redlock.fish"
-}
-
 // Run prints the script.
 func (c *completionCmd) Run(command *kong.Context, to streams) error {
 	script := map[string]func(*kong.Node) string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}[c.Shell]
@@ -28,23 +20,8 @@ func (c *completionCmd) Run(command *kong.Context, to streams) error {
 	return err
 }
 
-// subcommands returns the commands that are shown.
-func subcommands(app *kong.Node) (shown []*kong.Node) {
-	for _, c := range app.Children {
-		if !c.Hidden {
-			shown = append(shown, c)
-		}
-	}
-	return shown
-}
-
 // shownFlags returns the flags of a command that are shown, its own and those of all commands.
-func shownFlags(n *kong.Node) (shown []*kong.Flag) {
-	for _, level := range n.AllFlags(true) {
-		shown = append(shown, level...)
-	}
-	return shown
-}
+func shownFlags(n *kong.Node) []*kong.Flag { return slices.Concat(n.AllFlags(true)...) }
 
 // flagWords returns the forms in which a flag is typed.
 func flagWords(f *kong.Flag) []string {
@@ -71,7 +48,7 @@ func bashCompletion(app *kong.Node) string {
 	}
 	var enums, files, free, commands []string
 	var cases strings.Builder
-	for _, c := range subcommands(app) {
+	for _, c := range app.Children {
 		commands = append(commands, c.Name)
 		fmt.Fprintf(&cases, "        %s) words='%s' ;;\n", c.Name, strings.Join(words(c), " "))
 		for _, f := range shownFlags(c) {
@@ -138,7 +115,7 @@ func zshCompletion(app *kong.Node) string {
 		return b.String()
 	}
 	var commands, cases strings.Builder
-	for _, c := range subcommands(app) {
+	for _, c := range app.Children {
 		fmt.Fprintf(&commands, "        '%s:%s'\n", c.Name, quote(c.Help))
 		arguments := ""
 		for _, arg := range c.Positional {
@@ -194,7 +171,7 @@ func fishCompletion(app *kong.Node) string {
 	for _, f := range shownFlags(app) {
 		flag("__fish_use_subcommand", f)
 	}
-	for _, c := range subcommands(app) {
+	for _, c := range app.Children {
 		fmt.Fprintf(&b, "complete -c redlock -n __fish_use_subcommand -a %s -d '%s'\n", c.Name, quote(c.Help))
 		condition := "__fish_seen_subcommand_from " + c.Name
 		for _, arg := range c.Positional {

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fatih/color"
@@ -28,13 +30,6 @@ type demoCmd struct {
 	NoColor bool          `help:"No colours; also if NO_COLOR is set."`
 
 	name string // of the lock; empty means a new one
-}
-
-// Help is shown above the flags.
-func (demoCmd) Help() string {
-	return "The nodes are inside this program, or yours: they keep running, and no key is left on them.\n\n" +
-		"Example:\n" +
-		"  redlock demo --nodes redis://a,redis://b,redis://c"
 }
 
 // Validate checks the flags before anything is started or connected.
@@ -80,4 +75,53 @@ func (c *demoCmd) Run(ctx context.Context, to streams) (err error) {
 		return fmt.Errorf("interrupted in step %d: %w", s.number, ctx.Err())
 	}
 	return err
+}
+
+// errUnreachable is the error of dialing a node that the demo made unreachable.
+var errUnreachable = errors.New("unreachable")
+
+// network dials nodes, and makes them unreachable and reachable again. The servers keep
+// running: only the connections that were made here are closed.
+type network struct {
+	mu    sync.Mutex
+	down  map[string]bool       // by address
+	conns map[string][]net.Conn // by address; some may be closed already
+}
+
+func newNetwork() *network {
+	return &network{down: map[string]bool{}, conns: map[string][]net.Conn{}}
+}
+
+// dial is the dialer of the demo's nodes.
+func (n *network) dial(ctx context.Context, transport, addr string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, transport, addr)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.down[addr] {
+		_ = conn.Close()
+		return nil, errUnreachable
+	}
+	n.conns[addr] = append(n.conns[addr], conn)
+	return conn, nil
+}
+
+// disconnect makes a node unreachable, and closes its connections.
+func (n *network) disconnect(addr string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.down[addr] = true
+	for _, conn := range n.conns[addr] {
+		_ = conn.Close() // its owner notices, and closes it again
+	}
+	n.conns[addr] = nil
+}
+
+// reconnect makes all nodes reachable again.
+func (n *network) reconnect() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	clear(n.down)
 }

@@ -8,8 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
-
-	"github.com/fatih/color"
+	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
@@ -28,14 +27,6 @@ type doctorCmd struct {
 	Only []string `placeholder:"CHECK" help:"Make these checks only."`
 	JSON bool     `name:"json" help:"Print the report as one JSON document."`
 	serverFlags
-}
-
-// Help returns what stands above the flags.
-func (*doctorCmd) Help() string {
-	return `Looks at each node, names what is not as docs/operations.md asks for, and says how to fix it. Nothing is changed. The exit code
-is 0 if all is well, 1 after warnings, 2 after faults.
-
-  redlock doctor --key-prefix lock: --restart-guard 1m`
 }
 
 // Run examines the nodes and prints the report.
@@ -59,14 +50,12 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 		writeReport(to.out, report)
 	}
 	switch {
-	case err != nil:
+	case err != nil || len(report.Findings) == 0:
 		return err
-	case report.Count(doctor.Fault) > 0:
+	case report.Findings[0].Severity == doctor.Fault: // they come first
 		return &exitError{exitFaults, nil}
-	case report.Count(doctor.Warning) > 0:
-		return &exitError{exitWarnings, nil}
 	}
-	return nil
+	return &exitError{exitWarnings, nil}
 }
 
 // checkFlags checks the flags before anything is connected.
@@ -82,9 +71,14 @@ func (c *doctorCmd) checkFlags(servers []*node.Server) error {
 
 // writeReport prints a block for each finding, what could not be examined, and a line that counts them.
 func writeReport(w io.Writer, r *doctor.Report) {
-	for _, f := range alike(r.Findings) {
-		fmt.Fprintf(w, "%s  %s  %s\n", severityColor(f.Severity).Sprint(strings.ToUpper(string(f.Severity))), loud.Sprint(f.Node), dim.Sprint(f.Check))
-		for _, part := range []struct{ label, text string }{{"what", f.What}, {"why", f.Why}, {"fix", f.Fix}, {"docs", f.Docs}} {
+	groups := r.Groups()
+	for _, g := range groups {
+		severity, nodes := odd, cmp.Or(strings.Join(g.Nodes, ", "), "all nodes")
+		if g.Severity == doctor.Fault {
+			severity = bad
+		}
+		fmt.Fprintf(w, "%s  %s  %s\n", severity.Sprint(strings.ToUpper(string(g.Severity))), loud.Sprint(nodes), dim.Sprint(g.Check))
+		for _, part := range []struct{ label, text string }{{"what", g.What}, {"why", g.Why}, {"fix", g.Fix}, {"docs", g.Docs}} {
 			fmt.Fprintf(w, "  %s  %s\n", dim.Sprintf("%-4s", part.label), part.text)
 		}
 		fmt.Fprintln(w)
@@ -92,25 +86,7 @@ func writeReport(w io.Writer, r *doctor.Report) {
 	for _, line := range unexamined(r.Unexamined) {
 		fmt.Fprintln(w, line)
 	}
-	fmt.Fprintf(w, "%s, %s: %s\n", counted(len(r.Nodes), "node"), counted(len(r.Checks), "check"), outcome(r))
-}
-
-// alike returns the findings with those that differ only in the node made into one, whose Node names them all.
-func alike(findings []doctor.Finding) (groups []doctor.Finding) {
-	var nodes [][]string
-	for _, f := range findings {
-		node := cmp.Or(f.Node, "all nodes")
-		f.Node = ""
-		i := slices.Index(groups, f)
-		if i < 0 {
-			i, groups, nodes = len(groups), append(groups, f), append(nodes, nil)
-		}
-		nodes[i] = append(nodes[i], node)
-	}
-	for i := range groups {
-		groups[i].Node = strings.Join(nodes[i], ", ")
-	}
-	return groups
+	fmt.Fprintf(w, "%s, %s: %s\n", display.Counted(len(r.Nodes), "node"), display.Counted(len(r.Checks), "check"), outcome(groups))
 }
 
 // unexamined returns a line for each thing that was missing, with the checks that need it.
@@ -127,7 +103,7 @@ func unexamined(all []doctor.Unexamined) (lines []string) {
 	for _, need := range needs {
 		slices.Sort(nodes[need])
 		on := slices.Compact(nodes[need])
-		where := counted(len(on), "node")
+		where := display.Counted(len(on), "node")
 		if len(on) == 1 {
 			where = on[0]
 		}
@@ -141,29 +117,62 @@ func unexamined(all []doctor.Unexamined) (lines []string) {
 }
 
 // outcome says how many blocks there are, and on how many nodes if that is more than one.
-func outcome(r *doctor.Report) string {
-	if len(r.Findings) == 0 {
+func outcome(groups []doctor.Group) string {
+	if len(groups) == 0 {
 		return good.Sprint("nothing to fix")
 	}
 	var parts []string
 	for _, severity := range []doctor.Severity{doctor.Fault, doctor.Warning} {
-		of := slices.DeleteFunc(slices.Clone(r.Findings), func(f doctor.Finding) bool { return f.Severity != severity })
-		part := counted(len(alike(of)), string(severity))
-		on := map[string]bool{}
-		for _, f := range of {
-			on[f.Node] = true
+		n, on := 0, map[string]bool{}
+		for _, g := range groups {
+			if g.Severity == severity {
+				n++
+				for _, node := range g.Nodes {
+					on[node] = true
+				}
+			}
 		}
-		if delete(on, ""); len(on) > 1 {
-			part += " on " + counted(len(on), "node")
+		part := display.Counted(n, string(severity))
+		if len(on) > 1 {
+			part += " on " + display.Counted(len(on), "node")
 		}
 		parts = append(parts, part)
 	}
 	return strings.Join(parts, ", ")
 }
 
-func severityColor(s doctor.Severity) *color.Color {
-	if s == doctor.Fault {
-		return bad
+// programFlags say how the programs are set up that use the locks. Commands that judge nodes embed it.
+type programFlags struct {
+	RestartGuard time.Duration `placeholder:"TIME" help:"The programs' restart guard (default none)."`
+	Durable      []string      `placeholder:"HOST:PORT" help:"Nodes that the programs declare durable, or all."`
+	Fencing      bool          `help:"The programs use fencing tokens."`
+	NodeTimeout  time.Duration `default:"300ms" placeholder:"TIME" help:"The programs' node timeout (default ${default})."`
+	MaxTTL       time.Duration `name:"max-ttl" placeholder:"TIME" help:"The longest TTL of the programs."`
+}
+
+// longest bounds the times of the programs. A longer one is a mistake.
+const longest = 365 * 24 * time.Hour
+
+// check checks the flags.
+func (f *programFlags) check(servers []*node.Server) error {
+	err := errors.Join(
+		between("--restart-guard", f.RestartGuard, 0, longest),
+		between("--max-ttl", f.MaxTTL, 0, longest),
+		between("--node-timeout", f.NodeTimeout, time.Millisecond, longest),
+	)
+	for _, address := range f.Durable {
+		known := func(s *node.Server) bool { return s.Address == address }
+		if address != doctor.AllNodes && !slices.ContainsFunc(servers, known) {
+			err = errors.Join(err, fmt.Errorf("--durable: %q is not the address of a node: give host:port as in --nodes, or all", address))
+		}
 	}
-	return odd
+	return err
+}
+
+// options returns what the doctor has to know of the programs, with the prefix and the timeout of the nodes.
+func (f *programFlags) options(nodes *serverFlags) doctor.Options {
+	return doctor.Options{
+		Prefix: nodes.KeyPrefix, Timeout: nodes.Timeout, NodeTimeout: f.NodeTimeout, TTL: f.MaxTTL, RestartGuard: f.RestartGuard,
+		Durable: f.Durable, Fencing: f.Fencing,
+	}
 }

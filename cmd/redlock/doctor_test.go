@@ -36,14 +36,12 @@ func TestDoctor_PrintsOneLineIfNothingIsWrong(t *testing.T) {
 
 func TestDoctor_PrintsABlockForEachFindingAndFailsWithTheWorst(t *testing.T) {
 	servers := durableServers(t, 3)
-	_, err := servers[0].Do("CONFIG", "SET", "timeout", 5)
-	require.NoError(t, err)
+	do(t, servers[0:1], "CONFIG", "SET", "timeout", 5)
 	code, out, errors := callDoctor(t, servers)
 	require.Equal(t, exitWarnings, code, out)
 	require.Empty(t, errors)
 
-	_, err = servers[1].Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-	require.NoError(t, err)
+	do(t, servers[1:2], "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	code, out, errors = callDoctor(t, servers)
 	require.Equal(t, exitFaults, code, out)
 	require.Empty(t, errors)
@@ -62,22 +60,15 @@ func TestDoctor_PrintsABlockForEachFindingAndFailsWithTheWorst(t *testing.T) {
 
 func TestDoctor_PrintsAFindingOnSeveralNodesOnceAndCountsWhatItPrints(t *testing.T) {
 	servers := durableServers(t, 5)
-	for _, s := range servers[1:] {
-		_, err := s.Do("CONFIG", "SET", "timeout", 5)
-		require.NoError(t, err)
-	}
+	do(t, servers[1:], "CONFIG", "SET", "timeout", 5)
 	code, out, _ := callDoctor(t, servers)
 	require.Equal(t, exitWarnings, code, out)
 	require.Equal(t, 1, strings.Count(out, "WARNING  "))
 	require.Contains(t, out, "WARNING  "+servers[1].Addr()+", "+servers[2].Addr()+", "+servers[3].Addr()+", "+servers[4].Addr()+"  timeout\n")
 	require.Contains(t, out, ": 0 faults, 1 warning on 4 nodes\n")
 
-	for _, s := range servers[:3] {
-		_, err := s.Do("CONFIG", "SET", "tracking-table-max-keys", 10)
-		require.NoError(t, err)
-	}
-	_, err := servers[1].Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-	require.NoError(t, err)
+	do(t, servers[:3], "CONFIG", "SET", "tracking-table-max-keys", 10)
+	do(t, servers[1:2], "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	code, out, _ = callDoctor(t, servers)
 	require.Equal(t, exitFaults, code, out)
 	require.Equal(t, 2, strings.Count(out, "WARNING  "))
@@ -105,10 +96,7 @@ func TestDoctor_PrintsTheReportAsJSON(t *testing.T) {
 
 func TestDoctor_SaysWhatItCouldNotExamineAndWhatThatTakes(t *testing.T) {
 	servers := durableServers(t, 3)
-	for _, s := range servers {
-		_, err := s.Do("ACL", "SETUSER", "default", "-config", "-pubsub")
-		require.NoError(t, err)
-	}
+	do(t, servers, "ACL", "SETUSER", "default", "-config", "-pubsub")
 	code, out, _ := callDoctor(t, servers, "--durable=all", "--only=sentinel,timeout,buffer-limit")
 	require.Zero(t, code, out)
 	require.Equal(t, `Not examined on 3 nodes: sentinel. That takes the right +pubsub|numsub.
@@ -120,8 +108,7 @@ Run doctor once more as an administrator of the servers, who has these rights.
 
 func TestDoctor_NeverPrintsWhatATerminalWouldActOn(t *testing.T) {
 	servers := durableServers(t, 1)
-	_, err := servers[0].Do("SET", "lock:\x1b]0;title\a\x9b2J\u202e", "x")
-	require.NoError(t, err)
+	do(t, servers[0:1], "SET", "lock:\x1b]0;title\a\x9b2J\u202e", "x")
 	for _, args := range [][]string{nil, {"--json"}} {
 		code, out, _ := callDoctor(t, servers, args...)
 		require.Equal(t, exitWarnings, code)
@@ -133,19 +120,12 @@ func TestDoctor_NeverPrintsWhatATerminalWouldActOn(t *testing.T) {
 }
 
 func TestDoctor_RefusesFlagsThatDoNotFit(t *testing.T) {
-	for want, args := range map[string][]string{
+	refuses(t, []string{"doctor", "--nodes=redis://a,redis://b"}, map[string][]string{
 		"--restart-guard must be between 0s and ": {"--restart-guard=-1s"},
 		"--node-timeout must be between 1ms and ": {"--node-timeout=0"},
 		"--max-ttl must be between 0s and ":       {"--max-ttl=-1s"},
 		`--only: "evictoin" is no check`:          {"--only=eviction,evictoin"},
 		`--durable: "b:6380" is not the address`:  {"--durable=a:6379,b:6380"},
-	} {
-		code, out, errors := call(t.Context(), append([]string{"doctor", "--nodes=redis://a,redis://b"}, args...)...)
-		require.Equal(t, exitUsage, code)
-		require.Contains(t, errors, want)
-		require.Empty(t, out)
-	}
-	code, _, errors := call(t.Context(), "doctor")
-	require.Equal(t, exitUsage, code)
-	require.Contains(t, errors, "no nodes: set --nodes")
+	})
+	refuses(t, []string{"doctor"}, map[string][]string{"no nodes: set --nodes": nil})
 }

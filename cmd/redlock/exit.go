@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io"
+	"sync"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -69,14 +71,6 @@ func usage(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// interrupted is the cause of the end of the command's context if a signal has ended it.
-type interrupted struct{ signal os.Signal }
-
-func (i interrupted) Error() string { return i.signal.String() }
-
-// Signal implements [supervise.Interrupted].
-func (i interrupted) Signal() os.Signal { return i.signal }
-
 // held reports whether others hold so many nodes that this alone has prevented a majority. Otherwise nodes that did not answer have,
 // and perhaps the few that are held are what is left of a lock.
 func held(round *redlock.QuorumError) bool {
@@ -93,7 +87,7 @@ func held(round *redlock.QuorumError) bool {
 // have said.
 func exitCode(err error) int {
 	var exit *exitError
-	var by interrupted
+	var by supervise.Interrupted
 	var lost *outputError
 	if round := (*redlock.QuorumError)(nil); errors.As(err, &round) && !errors.As(err, &exit) && !errors.As(err, &by) && !errors.As(err, &lost) {
 		switch {
@@ -114,7 +108,7 @@ func exitCode(err error) int {
 	case errors.As(err, new(*kong.ParseError)), errors.Is(err, redlock.ErrForeign), errors.Is(err, redlock.ErrInvalid):
 		return exitUsage
 	case errors.As(err, &by):
-		if number, isNumber := by.signal.(syscall.Signal); isNumber {
+		if number, isNumber := by.Signal.(syscall.Signal); isNumber {
 			return exitSignal + int(number)
 		}
 		return exitInternal
@@ -126,4 +120,70 @@ func exitCode(err error) int {
 		return exitUnavailable
 	}
 	return exitInternal
+}
+
+// output is what a command prints to. From the first write that fails on everything else is lost too, so that what did get through
+// has no gaps, and the command is canceled.
+type output struct {
+	w      io.Writer
+	cancel context.CancelCauseFunc
+
+	mu   sync.Mutex
+	lost *outputError // nil while nothing is
+}
+
+// outputError is why the output of a command is not complete.
+type outputError struct{ err error }
+
+func (e *outputError) Error() string { return "the output could not be written: " + e.err.Error() }
+
+func (e *outputError) Unwrap() error { return e.err }
+
+// quiet reports whether nobody is told: the reader has seen enough, as in "| head -1". The exit code is that of a program that SIGPIPE
+// ends.
+func (e *outputError) quiet() bool { return errors.Is(e.err, syscall.EPIPE) }
+
+func (e *outputError) code() int {
+	if e.quiet() {
+		return exitSignal + int(syscall.SIGPIPE)
+	}
+	return exitOutput
+}
+
+// Write implements [io.Writer].
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lost != nil {
+		return 0, o.lost
+	}
+	n, err := o.w.Write(p)
+	if err != nil {
+		o.lost = &outputError{err}
+		o.cancel(o.lost)
+		return n, o.lost
+	}
+	return n, nil
+}
+
+// outcome returns the error of a command with what is to be said of its output. If the command has failed for another reason, that
+// decides the exit code.
+func (o *output) outcome(err error) error {
+	o.mu.Lock()
+	lost := o.lost
+	o.mu.Unlock()
+	var exit *exitError
+	switch {
+	case lost == nil:
+		return err
+	case lost.quiet() && (err == nil || errors.Is(err, lost)):
+		return &exitError{lost.code(), nil}
+	case err == nil:
+		return lost
+	case lost.quiet(), errors.Is(err, lost):
+		return err
+	case errors.As(err, &exit) && exit.err == nil:
+		return &exitError{exit.code, lost}
+	}
+	return &exitError{exitCode(err), errors.Join(err, lost)}
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// commands returns the model of all commands that are shown.
+// commands returns the model of all commands.
 func commands(t *testing.T) []*kong.Node {
 	parser, err := kong.New(&cli{}, kong.Vars{"version": ""})
 	require.NoError(t, err)
-	return subcommands(parser.Model.Node)
+	return parser.Model.Children
 }
 
 func TestHelp_FitsOneScreenAndHasAnExample(t *testing.T) {

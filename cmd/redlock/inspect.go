@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/fatih/color"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/benchreport"
@@ -23,12 +27,6 @@ type inspectCmd struct {
 	serverFlags
 }
 
-// Help is shown above the flags.
-func (inspectCmd) Help() string {
-	return "A line for each node, and below them what they come to. Nothing is changed.\n\n" +
-		"  redlock inspect nightly-backup --watch"
-}
-
 // Run shows who holds a lock.
 func (c *inspectCmd) Run(ctx context.Context, to streams) (err error) {
 	if err := c.watchFlags.check(); err != nil {
@@ -42,10 +40,7 @@ func (c *inspectCmd) Run(ctx context.Context, to streams) (err error) {
 	defer func() { err = errors.Join(err, cluster.Close()) }()
 	return c.run(ctx, to, c.JSON, func(out, _ paper) error {
 		s, err := cluster.Inspect(ctx, c.Name)
-		if s == nil {
-			return err
-		}
-		if ctx.Err() != nil {
+		if s == nil || ctx.Err() != nil {
 			return err
 		}
 		if c.JSON {
@@ -74,19 +69,16 @@ func (c *inspectCmd) lines(s *redlock.LockState, trips *roundTrips, columns int)
 	for i := range s.Nodes {
 		rows = append(rows, append([]string{s.Nodes[i].Addr}, c.cells(&s.Nodes[i], trips)...))
 	}
-	lines := []line{{fmt.Sprintf("Lock %s, at %s", display.Text(c.KeyPrefix+c.Name), time.Now().Format(time.TimeOnly)), loud}, {}}
-	for i, text := range tableLines(titles, rows) {
-		l := line{text: text}
-		switch {
-		case i == 0:
-			l.color = dim
-		case s.Nodes[i-1].Err != nil:
-			l.color = bad
-		case s.Verdict == redlock.VerdictHeld && s.Nodes[i-1].Held && s.Nodes[i-1].Token == s.Token:
-			l.color = good
-		}
-		lines = append(lines, l)
-	}
+	lines := append([]line{{fmt.Sprintf("Lock %s, at %s", display.Text(c.KeyPrefix+c.Name), time.Now().Format(time.TimeOnly)), loud}, {}},
+		table(titles, rows, func(row int) *color.Color {
+			switch n := &s.Nodes[row]; {
+			case n.Err != nil:
+				return bad
+			case s.Verdict == redlock.VerdictHeld && n.Held && n.Token == s.Token:
+				return good
+			}
+			return nil
+		})...)
 	lines = append(lines, line{})
 	text := []string{explain(s, c.Full)}
 	if columns > 0 { // what is no terminal gets one line, which can be searched for
@@ -130,7 +122,7 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 // answered reports whether the node said what it holds.
 func answered(n *redlock.NodeState) bool { return n.Err == nil || errors.Is(n.Err, nodeerr.ErrForeign) }
 
-// why explains in a line why a node did not answer.
+// why explains in a line why a node did not answer; "" if it did.
 func why(err error) string {
 	if errors.Is(err, nodeerr.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		err = nodeerr.ErrTimeout // which it was that was too late is no matter
@@ -151,52 +143,39 @@ type inspection struct {
 	Token    string           `json:"token,omitempty"`
 	Metadata string           `json:"metadata,omitempty"`
 	Fence    uint64           `json:"fence,omitempty"`
-	TTL      *int64           `json:"ttl_ms,omitempty"` // -1 means for ever
+	TTL      int64            `json:"ttl_ms,omitempty"` // -1 means for ever
 	Need     int              `json:"nodes_needed"`
 	Nodes    []nodeInspection `json:"nodes"`
 }
 
 type nodeInspection struct {
-	Addr     string   `json:"addr"`
-	Answered bool     `json:"answered"`
-	Data     bool     `json:"data"` // of another program
-	Token    string   `json:"token,omitempty"`
-	Metadata string   `json:"metadata,omitempty"`
-	Fence    uint64   `json:"fence,omitempty"`
-	TTL      *int64   `json:"ttl_ms,omitempty"`
-	Latency  *float64 `json:"latency_ms,omitempty"`
-	Error    string   `json:"error,omitempty"`
+	Addr     string  `json:"addr"`
+	Answered bool    `json:"answered"`
+	Data     bool    `json:"data"` // of another program
+	Token    string  `json:"token,omitempty"`
+	Metadata string  `json:"metadata,omitempty"`
+	Fence    uint64  `json:"fence,omitempty"`
+	TTL      int64   `json:"ttl_ms,omitempty"`
+	Latency  float64 `json:"latency_ms,omitempty"`
+	Error    string  `json:"error,omitempty"`
 }
 
 func inspectionOf(s *redlock.LockState, trips *roundTrips) inspection {
 	to := inspection{
-		Name: s.Name, Verdict: s.Verdict, Text: explain(s, true), Token: s.Token, Metadata: s.Metadata, Fence: s.Fence, TTL: ttlMillis(s.TTL), Need: s.Need,
+		Name: s.Name, Verdict: s.Verdict, Text: explain(s, true), Token: s.Token, Metadata: s.Metadata, Fence: s.Fence, TTL: millis(s.TTL), Need: s.Need,
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		of := nodeInspection{
 			Addr: n.Addr, Answered: answered(n), Data: errors.Is(n.Err, nodeerr.ErrForeign),
-			Token: n.Token, Metadata: n.Metadata, Fence: n.Fence, TTL: ttlMillis(n.TTL),
-		}
-		if n.Err != nil {
-			of.Error = why(n.Err)
+			Token: n.Token, Metadata: n.Metadata, Fence: n.Fence, TTL: millis(n.TTL), Error: why(n.Err),
 		}
 		if d := trips.of(n.Addr); d > 0 && of.Answered {
-			ms := float64(d.Microseconds()) / 1000
-			of.Latency = &ms
+			of.Latency = float64(d.Microseconds()) / 1000
 		}
 		to.Nodes = append(to.Nodes, of)
 	}
 	return to
-}
-
-// ttlMillis returns a TTL in milliseconds; nil if nothing is held.
-func ttlMillis(ttl time.Duration) *int64 {
-	if ttl == 0 {
-		return nil
-	}
-	ms := millis(ttl)
-	return &ms
 }
 
 // millis returns a TTL in milliseconds, -1 for a key without one.
@@ -205,4 +184,55 @@ func millis(ttl time.Duration) int64 {
 		return -1
 	}
 	return ttl.Milliseconds()
+}
+
+// roundTrips measures how long the nodes take to answer: from when a command is written to when the first bytes come.
+type roundTrips struct {
+	mu     sync.Mutex
+	latest map[string]time.Duration // by address
+}
+
+// dialer lets the connections of nodes be measured.
+func (r *roundTrips) dialer() pool.Option {
+	r.latest = map[string]time.Duration{}
+	return pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &measuredConn{Conn: conn, address: address, to: r}, nil
+	})
+}
+
+// of returns the latest round trip to a node; 0 means there was none.
+func (r *roundTrips) of(address string) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.latest[address]
+}
+
+// measuredConn is a connection on which each answer comes after one write.
+type measuredConn struct {
+	net.Conn
+	address string
+	to      *roundTrips
+	sent    time.Time // under to.mu; zero when it was answered
+}
+
+func (c *measuredConn) Write(p []byte) (int, error) {
+	c.to.mu.Lock()
+	c.sent = time.Now()
+	c.to.mu.Unlock()
+	return c.Conn.Write(p)
+}
+
+func (c *measuredConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	now := time.Now()
+	c.to.mu.Lock()
+	if n > 0 && !c.sent.IsZero() {
+		c.to.latest[c.address], c.sent = now.Sub(c.sent), time.Time{}
+	}
+	c.to.mu.Unlock()
+	return n, err
 }

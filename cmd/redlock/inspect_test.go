@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -74,19 +76,18 @@ func TestInspect_ShowsWhatEachNodeHoldsAndTheVerdict(t *testing.T) {
 	require.Equal(t, "cron\u202e of web1", document.Metadata)
 	require.NotContains(t, succeed(t, flags, "inspect", "held", "--json"), "\u202e")
 	require.Equal(t, taken.Fence, document.Fence)
-	require.Greater(t, *document.TTL, ms/2)
+	require.Greater(t, document.TTL, ms/2)
 	require.Equal(t, 3, document.Need)
 	for i, n := range document.Nodes {
 		require.Equal(t, on[i].Addr(), n.Addr)
 		require.Equal(t, taken.Token, n.Token)
 		require.Equal(t, taken.Fence, n.Fence)
-		require.Positive(t, *n.Latency)
+		require.Positive(t, n.Latency)
 		require.True(t, n.Answered)
 	}
 	document = decoded[inspection](t, succeed(t, flags, "inspect", "ever", "--json"))
-	require.EqualValues(t, -1, *document.TTL)
-	document = decoded[inspection](t, succeed(t, flags, "inspect", "free", "--json"))
-	require.Nil(t, document.TTL)
+	require.EqualValues(t, -1, document.TTL)
+	require.NotContains(t, succeed(t, flags, "inspect", "free", "--json"), "ttl_ms")
 	document = decoded[inspection](t, succeed(t, flags, "inspect", "data", "--json"))
 	require.EqualValues(t, "foreign", document.Verdict)
 	require.True(t, document.Nodes[2].Data)
@@ -118,6 +119,34 @@ func TestInspect_GoesOnWithoutTheNodesThatFail(t *testing.T) {
 	document := decoded[inspection](t, out)
 	require.Equal(t, redlock.VerdictUnknown, document.Verdict)
 	require.False(t, document.Nodes[0].Answered)
-	require.Nil(t, document.Nodes[0].Latency)
+	require.Zero(t, document.Nodes[0].Latency)
 	require.NotEmpty(t, document.Nodes[1].Error)
+}
+
+func TestRoundTrips_BeginWithTheWriteAndEndWithTheAnswer(t *testing.T) {
+	const pause = 20 * time.Millisecond
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	trips := &roundTrips{latest: map[string]time.Duration{}}
+	conn := &measuredConn{Conn: near, address: "node", to: trips}
+	require.Zero(t, trips.of("node"))
+	buffer := make([]byte, 10)
+	go func() {
+		b := make([]byte, 10)
+		_, _ = far.Read(b)
+		<-time.After(pause)
+		_, _ = far.Write([]byte("answer"))
+		<-time.After(pause)
+		_, _ = far.Write([]byte("push"))
+	}()
+	_, err := conn.Write([]byte("question"))
+	require.NoError(t, err)
+	_, err = conn.Read(buffer)
+	require.NoError(t, err)
+	first := trips.of("node")
+	require.GreaterOrEqual(t, first, pause)
+	_, err = conn.Read(buffer)
+	require.NoError(t, err)
+	require.Equal(t, first, trips.of("node"), "nobody asked for this")
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fatih/color"
+
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -27,12 +29,6 @@ type listCmd struct {
 	JSON    bool   `name:"json" group:"Output" help:"Print JSON, with --watch an object per line."`
 	serverFlags
 	NodeLimit time.Duration `default:"1m" placeholder:"TIME" group:"Nodes" help:"How long one node may take for all keys (default ${default})."`
-}
-
-// Help is shown above the flags.
-func (listCmd) Help() string {
-	return "All locks under the key prefix, merged over the nodes. Nothing is changed, and no node is held up: keys are scanned in small pages.\n\n" +
-		"  redlock list 'backup-*' --sort ttl"
 }
 
 // Run lists locks.
@@ -138,21 +134,17 @@ func (c *listCmd) lines(listing *survey.Listing, shown []survey.Lock, hidden int
 		rows = append(rows, c.cells(l, listing))
 	}
 	if len(rows) > 0 {
-		for i, text := range tableLines(titles, rows) {
-			l := line{text: text}
-			switch {
-			case i == 0:
-				l.color = dim
-			case rows[i-1][5] != "":
-				l.color = odd
+		lines = append(table(titles, rows, func(row int) *color.Color {
+			if rows[row][5] != "" {
+				return odd
 			}
-			lines = append(lines, l)
-		}
-		lines = append(lines, line{})
+			return nil
+		}), line{})
 	}
-	lines = append(lines, line{text: fmt.Sprintf("%s, %d of %d nodes answered.", counted(len(shown), "lock"), listing.Answered(), len(listing.Nodes))})
+	lines = append(lines, line{text: fmt.Sprintf("%s, %d of %d nodes answered.",
+		display.Counted(len(shown), "lock"), listing.Answered(), len(listing.Nodes))})
 	if hidden > 0 {
-		lines = append(lines, line{text: counted(hidden, "name") + " with data of another program: --all shows them."})
+		lines = append(lines, line{text: display.Counted(hidden, "name") + " with data of another program: --all shows them."})
 	}
 	if listing.Truncated {
 		lines = append(lines, line{fmt.Sprintf("There are more names than --limit %d: these are some of them.", c.Limit), odd})
@@ -162,8 +154,8 @@ func (c *listCmd) lines(listing *survey.Listing, shown []survey.Lock, hidden int
 
 // cells describes a lock.
 func (c *listCmd) cells(l survey.Lock, listing *survey.Listing) []string {
-	name, holder, fence := display.Text(l.Name), l.Metadata, ""
-	if holder = display.Text(holder); holder == "" || c.Full {
+	name, holder, fence := display.Text(l.Name), display.Text(l.Metadata), ""
+	if holder == "" || c.Full {
 		holder = c.tokens(l)
 	}
 	if l.Fence > 0 {
@@ -188,14 +180,6 @@ func (c *listCmd) tokens(l survey.Lock) string {
 		}
 	}
 	return strings.Join(all, " ")
-}
-
-// counted is a number and the noun that it counts.
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // listJSON is the JSON of a list.
@@ -248,11 +232,7 @@ func listOf(listing *survey.Listing, shown []survey.Lock, hidden int) listJSON {
 		to.Locks = append(to.Locks, lock)
 	}
 	for _, n := range listing.Nodes {
-		report := reportJSON{Addr: n.Addr, Keys: n.Keys, Took: float64(n.Took.Microseconds()) / 1000}
-		if n.Err != nil {
-			report.Error = why(n.Err)
-		}
-		to.Nodes = append(to.Nodes, report)
+		to.Nodes = append(to.Nodes, reportJSON{n.Addr, n.Keys, float64(n.Took.Microseconds()) / 1000, why(n.Err)})
 	}
 	return to
 }

@@ -124,24 +124,6 @@ func TestList_NamesTheNodesThatFail(t *testing.T) {
 	require.NotEmpty(t, document.Nodes[2].Error)
 }
 
-// The danger: a replica that holds nothing seems to show that nobody holds the lock.
-func TestLook_AReplicaHasNotAnswered(t *testing.T) {
-	on, flags := real5(t)
-	do(t, on[:2], "SET", "name", "token", "PX", eternity.Milliseconds())
-	host, port, err := net.SplitHostPort(on[4].Addr())
-	require.NoError(t, err)
-	do(t, on[3:4], "REPLICAOF", host, port)
-	const why = "READONLY role:slave (the server is a replica: nodes must be independent masters)"
-	out := succeed(t, flags, "inspect", "name")
-	require.Contains(t, out, why)
-	require.Contains(t, out, "Unknown: the nodes that did not answer decide. token on 2, nothing on 2, no answer on 1.")
-	require.Equal(t, redlock.VerdictUnknown, decoded[inspection](t, succeed(t, flags, "inspect", "name", "--json")).Verdict)
-	code, out, errors := call(t.Context(), with(flags, "list")...)
-	require.Zero(t, code)
-	require.Equal(t, "redlock: node "+on[3].Addr()+": "+why+"\n", errors)
-	require.Contains(t, steady(out), "name token T 2/5 unknown 1 lock, 4 of 5 nodes answered.")
-}
-
 // The danger: a server that names keys for ever keeps list from ever ending.
 func TestList_EndsIfANodeNamesKeysForEver(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -63,33 +61,19 @@ func steady(text string) string {
 
 var timesLeft = regexp.MustCompile(`\b\d+[hm][0-9hms.]*`)
 
-// lineReader reads what a program prints.
-type lineReader struct{ *bufio.Scanner }
-
-func newLines(r io.Reader) lineReader { return lineReader{bufio.NewScanner(r)} }
-
-// until reads up to a line that begins with text.
-func (l lineReader) until(t *testing.T, text string) {
-	t.Helper()
-	for l.Scan() {
-		if strings.HasPrefix(l.Text(), text) {
-			return
-		}
-	}
-	require.Fail(t, "never printed", text)
-}
-
-func (l lineReader) toTheEnd() {
-	for l.Scan() {
-	}
-}
-
 // do runs a command on some of the servers.
 func do(t *testing.T, on []*testredis.Process, cmd string, args ...any) {
 	t.Helper()
 	for _, s := range on {
 		_, err := s.Do(cmd, args...)
 		require.NoError(t, err)
+	}
+}
+
+// each does something with some of the servers.
+func each(servers []*testredis.Process, do func(*testredis.Process)) {
+	for _, s := range servers {
+		do(s)
 	}
 }
 

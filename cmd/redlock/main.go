@@ -25,6 +25,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/fatih/color"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
 )
 
 // cli holds the subcommands: a struct each, with a method Run. Its arguments are bound in run.
@@ -70,7 +72,7 @@ func main() {
 	}
 	go func() {
 		// A second signal changes nothing: some senders send two, and cleaning up is soon over.
-		cancel(interrupted{<-signals})
+		cancel(supervise.Interrupted{Signal: <-signals})
 	}()
 	os.Exit(run(ctx, os.Args[1:], streams{color.Output, color.Error}))
 }
@@ -92,6 +94,7 @@ func run(ctx context.Context, args []string, to streams) int {
 		kong.ExplicitGroups([]kong.Group{{Key: "Nodes", Title: "Nodes, also by variables such as $REDLOCK_NODES, or in a file"}}),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Exit(func(int) { exited = true }),
+		kong.PostBuild(addDetails),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(to, commandLine(args)),
 	)

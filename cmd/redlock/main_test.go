@@ -4,11 +4,17 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"os"
+	"os/exec"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"go.uber.org/goleak"
+
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // mainEnv makes this test program the tool.
@@ -23,6 +29,13 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// toolProgram is the tool as a program of its own.
+func toolProgram(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), mainEnv+"=1")
+	return cmd
 }
 
 // call runs one command line.
@@ -49,55 +62,65 @@ func TestRun_HelpAndVersionSucceed(t *testing.T) {
 	}
 }
 
-func TestRun_RefusesInvalidArgumentsAndNamesThem(t *testing.T) {
-	for name, test := range map[string]struct {
-		args []string
-		want string
-	}{
-		"unknown command":  {[]string{"dmeo"}, "dmeo"},
-		"unknown flag":     {[]string{"demo", "--node=x"}, "--node"},
-		"unknown scheme":   {[]string{"demo", "--nodes=http://a,redis://b,redis://c"}, "node 1: scheme: must be redis://"},
-		"no scheme":        {[]string{"demo", "--nodes=redis://a,localhost:6379"}, "node 2 is not a URL; did you mean redis:// before it?"},
-		"empty list":       {[]string{"demo", "--nodes="}, "--nodes: no URL given"},
-		"two nodes":        {[]string{"demo", "--nodes=redis://a,redis://b"}, "--nodes: the demo needs at least 3 nodes"},
-		"a node twice":     {[]string{"demo", "--nodes=redis://a,redis://b,redis://a:6379"}, "node 3 is the same server as node 1: a:6379"},
-		"bad port":         {[]string{"demo", "--nodes=redis://a:x,redis://b,redis://c"}, "node 1: not a URL"},
-		"TTL too short":    {[]string{"demo", "--ttl=100ms"}, "--ttl must be between 1s and 1m, not 100ms"},
-		"TTL too long":     {[]string{"demo", "--ttl=2h"}, "--ttl must be between 1s and 1m, not 2h"},
-		"TTL no time":      {[]string{"demo", "--ttl=soon"}, "soon"},
-		"timeout negative": {[]string{"demo", "--timeout=-1s"}, "--timeout must be between 1ms and 2.5s, not -1s: at most a quarter of the TTL"},
-		"timeout too long": {[]string{"demo", "--timeout=5s"}, "--timeout must be between 1ms and 2.5s, not 5s"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			code, out, errors := call(t.Context(), test.args...)
+// refuses requires that the tool refuses each command line that begins with a command, and says what is wrong with it, which is the key.
+func refuses(t *testing.T, command []string, lines map[string][]string) {
+	t.Helper()
+	for want, args := range lines {
+		t.Run(want, func(t *testing.T) {
+			code, out, errors := call(t.Context(), slices.Concat(command, args)...)
 			assert.Equal(t, exitUsage, code)
 			assert.Contains(t, errors, "redlock: error: ")
-			assert.Contains(t, errors, test.want)
+			assert.Contains(t, errors, want)
+			assert.NotContains(t, errors, "geheim", "a password")
 			assert.Empty(t, out)
 		})
 	}
 }
 
-func TestRun_RefusesWhatIsNotUTF8(t *testing.T) {
-	code, _, errors := call(t.Context(), "inspect", "--nodes=redis://localhost:1", "m\xff")
-	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, errors, `"m\xff" is not UTF-8`)
-	code, _, errors = call(t.Context(), "run", "--nodes=redis://localhost:1", "m\xff", "true", "\xfe")
-	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, errors, `"m\xff" is not UTF-8`)
+func TestRun_RefusesInvalidArgumentsAndNamesThem(t *testing.T) {
+	refuses(t, nil, map[string][]string{
+		"dmeo":                             {"dmeo"},
+		"--node":                           {"demo", "--node=x"},
+		"node 1: scheme: must be redis://": {"demo", "--nodes=http://:geheim@a,redis://:geheim@b,redis://c"},
+		"node 2 is not a URL; did you mean redis:// before it?": {"demo", "--nodes=redis://a,:geheim@localhost:6379"},
+		"--nodes: no URL given":                                 {"demo", "--nodes="},
+		"--nodes: the demo needs at least 3 nodes":              {"demo", "--nodes=redis://a,redis://b"},
+		"node 3 is the same server as node 1: a:6379":           {"demo", "--nodes=redis://a,redis://b,redis://a:6379"},
+		"node 1: not a URL":                                     {"demo", "--nodes=redis://a:x,redis://b,redis://c"},
+		"--ttl must be between 1s and 1m, not 100ms":            {"demo", "--ttl=100ms"},
+		"--ttl must be between 1s and 1m, not 2h":               {"demo", "--ttl=2h"},
+		"soon": {"demo", "--ttl=soon"},
+		"--timeout must be between 1ms and 2.5s, not -1s: at most a quarter of the TTL": {"demo", "--timeout=-1s"},
+		"--timeout must be between 1ms and 2.5s, not 5s":                                {"demo", "--timeout=5s"},
+	})
+	refuses(t, nil, map[string][]string{
+		`error: "m\xff" is not UTF-8`: {"inspect", "--nodes=redis://localhost:1", "m\xff"},
+		`"m\xff" is not UTF-8`:        {"run", "--nodes=redis://localhost:1", "m\xff", "true", "\xfe"},
+	})
 	t.Setenv("REDLOCK_KEY_PREFIX", "p\xff")
-	code, _, errors = call(t.Context(), "inspect", "--nodes=redis://localhost:1", "m")
-	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, errors, "$REDLOCK_KEY_PREFIX is not UTF-8")
+	refuses(t, nil, map[string][]string{"$REDLOCK_KEY_PREFIX is not UTF-8": {"inspect", "--nodes=redis://localhost:1", "m"}})
 }
 
-func TestRun_NeverPrintsAPassword(t *testing.T) {
-	for _, urls := range []string{
-		"http://:geheim@a,redis://:geheim@b,redis://c",
-		":geheim@localhost:6379,redis://b,redis://c",
+func TestExitCode_OfARoundIsThatOfItsOutcome(t *testing.T) {
+	var noAnswer error = &nodeerr.ConnectError{Err: nodeerr.ErrTimeout}
+	for name, test := range map[string]struct {
+		reason error
+		nodes  []error // the others have said yes
+		want   int
+	}{
+		"held by another":                        {redlock.ErrTaken, []error{nodeerr.ErrHeld, nodeerr.ErrHeld, nodeerr.ErrHeld}, exitTaken},
+		"held by another, the rest is not known": {redlock.ErrTaken, []error{nodeerr.ErrHeld, nodeerr.ErrHeld, nodeerr.ErrHeld, noAnswer, nodeerr.ErrPending}, exitTaken},
+		"one that is left over, and nodes down":  {redlock.ErrTaken, []error{nodeerr.ErrHeld, noAnswer, noAnswer}, exitUnavailable},
+		"nodes down":                             {redlock.ErrNoQuorum, []error{noAnswer, noAnswer, noAnswer}, exitUnavailable},
+		"nodes down, and no TTL on another":      {redlock.ErrNoQuorum, []error{noAnswer, noAnswer, nodeerr.ErrNoExpiry}, exitUnavailable},
+		"data of another program":                {redlock.ErrForeign, slices.Repeat([]error{nodeerr.ErrForeign}, 5), exitUsage},
+		"lost, and foreign data on one":          {redlock.ErrLost, []error{nodeerr.ErrAbsent, nodeerr.ErrAbsent, nodeerr.ErrForeign}, exitLost},
+		"a server under two names":               {redlock.ErrTaken, []error{nodeerr.ErrSameServer, nodeerr.ErrHeld, nodeerr.ErrHeld}, exitUsage},
 	} {
-		code, _, errors := call(t.Context(), "demo", "--nodes="+urls)
-		assert.Equal(t, exitUsage, code)
-		assert.NotContains(t, errors, "geheim")
+		err := &redlock.QuorumError{Op: "acquire", Name: "name", Need: 3, Reason: test.reason, Nodes: make([]redlock.NodeError, 5)}
+		for i, e := range test.nodes {
+			err.Nodes[i].Err = e
+		}
+		assert.Equal(t, test.want, exitCode(fmt.Errorf("waited: %w", err)), name)
 	}
 }

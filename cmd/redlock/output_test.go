@@ -4,19 +4,32 @@ package main
 
 import (
 	"bytes"
-	"maps"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
-// printing are command lines of all commands that print, on servers that hold "held" and not "free".
-func printing(token string) map[string][]string {
-	return map[string][]string{
+// A full disk must not look like an empty list.
+func TestOutput_ThatCannotBeWrittenIsAFailure(t *testing.T) {
+	on, flags := real5(t)
+	token := strings.TrimSpace(succeed(t, flags, "try", "held", "--ttl=1h"))
+	eventuallyHeld(t, on, "held", token)
+	commands := map[string][]string{
+		"help":           {"help"},
+		"help, no words": {},
+		"help, command":  {"list", "--help"},
+		"version":        {"version"},
+		"man":            {"man"},
+		"completion":     {"completion", "bash"},
+		"demo":           {"demo"},
+		"bench":          {"bench", flags[0], "--duration=10ms", "--warm-up=0", "--callers=1", "--timeout=1s"},
+	}
+	for name, args := range map[string][]string{ // which need the flags for servers
 		"list":          {"list"},
 		"list, JSON":    {"list", "--json"},
 		"list again":    {"list", "--watch", "--interval=1h"},
@@ -31,28 +44,7 @@ func printing(token string) map[string][]string {
 		"unlock":        {"unlock", "held", "--force", "--yes"},
 		"nothing":       {"unlock", "free", "--force", "--yes"},
 		"web":           {"web", "--listen=127.0.0.1:0"},
-	}
-}
-
-// printingAlone are those that need no flags for servers.
-var printingAlone = map[string][]string{
-	"help":           {"help"},
-	"help, no words": {},
-	"help, command":  {"list", "--help"},
-	"version":        {"version"},
-	"man":            {"man"},
-	"completion":     {"completion", "bash"},
-	"demo":           {"demo"},
-}
-
-// A full disk must not look like an empty list.
-func TestOutput_ThatCannotBeWrittenIsAFailure(t *testing.T) {
-	on, flags := real5(t)
-	token := strings.TrimSpace(succeed(t, flags, "try", "held", "--ttl=1h"))
-	eventuallyHeld(t, on, "held", token)
-	commands := map[string][]string{"bench": {"bench", flags[0], "--duration=10ms", "--warm-up=0", "--callers=1", "--timeout=1s"}}
-	maps.Copy(commands, printingAlone)
-	for name, args := range printing(token) {
+	} {
 		commands[name] = with(flags, args...)
 	}
 	for name, args := range commands {
@@ -78,9 +70,7 @@ func TestOutput_ThatCannotBeWrittenIsAFailure(t *testing.T) {
 
 func TestOutput_ThatIsLostDoesNotHideAFailureOfTheCommand(t *testing.T) {
 	on, flags := real5(t)
-	for _, s := range on[:3] {
-		s.Stop()
-	}
+	each(on[:3], (*testredis.Process).Stop)
 	const lost = "the output could not be written: no space left on device\n"
 	for name, test := range map[string]struct {
 		args []string
@@ -119,8 +109,7 @@ func TestOutput_OfAProcess(t *testing.T) {
 			full:   {exitOutput, "redlock: error: the output could not be written: write /dev/stdout: no space left on device\n"},
 			unread: {exitSignal + int(syscall.SIGPIPE), ""},
 		} {
-			cmd := exec.Command(os.Args[0], args...)
-			cmd.Env = append(os.Environ(), mainEnv+"=1")
+			cmd := toolProgram(args...)
 			var problems bytes.Buffer
 			cmd.Stdout, cmd.Stderr = to, &problems
 			require.Error(t, cmd.Run())

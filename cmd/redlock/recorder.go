@@ -28,7 +28,7 @@ func (r *round) with(answers ...event.Answer) []string {
 // recorder is the Observer of one client. Each round asks a node once, and the answers of a node
 // keep their order: the i-th is its vote of the i-th round.
 type recorder struct {
-	events chan event.Event // votes and verdicts; with room for more than a step has
+	events chan event.Event // with room for more than a step has
 
 	op       event.Op // the operation that is watched
 	votes    [][]event.Vote
@@ -40,12 +40,7 @@ func newRecorder(n int) *recorder {
 }
 
 // Observe implements [event.Observer].
-func (r *recorder) Observe(e event.Event) {
-	switch e.(type) {
-	case event.Vote, event.Round:
-		r.events <- e
-	}
-}
+func (r *recorder) Observe(e event.Event) { r.events <- e }
 
 // watch forgets everything, and makes wait wait for an operation that begins after it.
 func (r *recorder) watch(op event.Op) {

@@ -46,15 +46,6 @@ type runCmd struct {
 	Program [][]byte `kong:"-"` // the path of the command, its name and its arguments, which need not be text
 }
 
-// Help returns the long help.
-func (c *runCmd) Help() string {
-	return `The lock is renewed while the command runs, and released when nothing of it is left. If it cannot be renewed, the
-command is ended before the lock is over; if the lock was deleted, as soon as that is noticed. The exit code is the
-command's, 75 if another holds the lock, or 79 if it was lost.
-
-  redlock run -n nightly-report -- /usr/local/bin/report --all`
-}
-
 // Run runs the command and returns how it ended. With --json that is an event, whatever happened before.
 func (c *runCmd) Run(ctx context.Context, line commandLine, to streams) error {
 	err := c.run(ctx, line)

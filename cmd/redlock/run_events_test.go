@@ -38,8 +38,7 @@ func (p *process) exits() (last toolEvent) {
 }
 
 func TestRun_SaysAsJSONHowItEnds(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	unusable := filepath.Join(t.TempDir(), "unusable")
 	require.NoError(t, os.WriteFile(unusable, []byte("#!/missing/interpreter\n"), 0o755))
 	for name, test := range map[string]struct {
@@ -92,8 +91,7 @@ func TestRun_SaysAsJSONHowItEndsIfItsFrontIsKilled(t *testing.T) {
 }
 
 func TestRun_SaysAsJSONHowLongTheHolderHasTheLockUnlessThatIsForEver(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	do(t, servers, "SET", "job", "another")
 	require.Nil(t, runTool(t, servers, "job", "true").event("blocked").Validity)
 	do(t, servers, "PEXPIRE", "job", eternity.Milliseconds())

@@ -20,8 +20,7 @@ import (
 )
 
 func TestRun_ExitsAsTheCommandDoesAndReleasesTheLock(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	for script, want := range map[string]int{
 		"exit 0":        0,
 		"exit 7":        7,
@@ -38,19 +37,16 @@ func TestRun_ExitsAsTheCommandDoesAndReleasesTheLock(t *testing.T) {
 }
 
 func TestRun_HoldsTheLockWhileTheCommandRuns(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	p := runTool(t, servers, "--key-prefix=lock:", "job", "cat")
 	p.event("started")
 	assert.GreaterOrEqual(t, keys(t, servers, "lock:job"), 2)
-	require.NoError(t, p.stdin.Close())
-	assert.Zero(t, p.code())
+	p.endsWith(0)
 	requireFree(t, servers, "lock:job")
 }
 
 func TestRun_PassesStdinStdoutAndStderrThrough(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	cmd := toolCommand(servers, "run", "job", "--", "sh", "-c", "cat; echo problem >&2")
 	cmd.Stdin = strings.NewReader(strings.Repeat("0123456789", 100_000))
 	var problems strings.Builder
@@ -63,8 +59,7 @@ func TestRun_PassesStdinStdoutAndStderrThrough(t *testing.T) {
 
 // The command must not find out that redlock is there: its files, signals and limits are those that redlock was started with.
 func TestRun_CommandInheritsWhatRedlockHas(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, []byte("content of file 3"), 0o600))
 	const report = `cat <&3; echo; cat /dev/fd/9 <&9; umask; ulimit -n; ulimit -c; pwd; ls -l /proc/self/fd | wc -l; ` +
@@ -98,30 +93,21 @@ func TestRun_DoesNotChangeTheCommand(t *testing.T) {
 }
 
 func TestRun_TellsTheCommandAboutTheLock(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	began := time.Now().Unix()
-	p := runTool(t, servers, "--ttl=20s", "job", "--", "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_TOKEN $REDLOCK_FENCE"; echo "until $REDLOCK_DEADLINE"`)
-	require.Zero(t, p.code())
-	p.says("job " + p.event("acquired").Token + " 0")
-	line := p.line("out", "until", func(line string) bool { return strings.HasPrefix(line, "until") })
-	deadline, err := strconv.ParseInt(strings.TrimPrefix(line, "until "), 10, 64)
-	require.NoError(t, err)
-	assert.Greater(t, deadline, began)
-	assert.LessOrEqual(t, deadline, time.Now().Unix()+20)
-}
-
-func TestRun_FencingNumbersTheHolders(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	last := uint64(0)
-	for range 3 {
-		p := runTool(t, servers, "--fencing", "job", "--", "sh", "-c", "echo fence $REDLOCK_FENCE")
+	servers := three(t)
+	began, last := time.Now().Unix(), uint64(0)
+	for _, flags := range [][]string{nil, {"--fencing"}, {"--fencing"}} { // which numbers the holders
+		p := runTool(t, servers, append(flags, "--ttl=20s", "job", "--", "sh", "-c",
+			`echo "$REDLOCK_NAME $REDLOCK_TOKEN $REDLOCK_FENCE"; echo "until $REDLOCK_DEADLINE"`)...)
 		require.Zero(t, p.code())
-		fence := p.event("acquired").Fence
-		p.says(fmt.Sprint("fence ", fence))
-		assert.Greater(t, fence, last)
-		last = fence
+		acquired := p.event("acquired")
+		p.says(fmt.Sprintf("job %s %d", acquired.Token, acquired.Fence))
+		assert.Equal(t, flags != nil, acquired.Fence > last)
+		last = acquired.Fence
+		line := p.line("out", "until", func(line string) bool { return strings.HasPrefix(line, "until") })
+		deadline, err := strconv.ParseInt(strings.TrimPrefix(line, "until "), 10, 64)
+		require.NoError(t, err)
+		assert.Greater(t, deadline, began)
+		assert.LessOrEqual(t, deadline, time.Now().Unix()+20)
 	}
 }
 
@@ -150,8 +136,7 @@ func TestRun_KeepsSecretsFromTheCommand(t *testing.T) {
 
 // Both processes need the flags, and a configuration such as --config <(vault read ...) can be read once.
 func TestRun_ReadsItsConfigurationOnce(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	cmd := toolCommand(nil, "run", "--config=/dev/stdin", "job", "--", "echo", "done")
 	cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"nodes": ["%s"], "ttl": "20s"}`, strings.Join(testredis.URLs(servers), `", "`)))
 	cmd.Env = append(os.Environ(), mainEnv+"=1")
@@ -161,8 +146,7 @@ func TestRun_ReadsItsConfigurationOnce(t *testing.T) {
 }
 
 func TestRun_DoesNotWaitIfItIsTold(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	first := runTool(t, servers, "--metadata=the first", "job", "cat")
 	first.event("started")
 	for name, test := range map[string]struct {
@@ -195,15 +179,12 @@ func TestRun_DoesNotWaitIfItIsTold(t *testing.T) {
 			}
 		})
 	}
-	require.NoError(t, first.stdin.Close())
-	assert.Zero(t, first.code())
+	first.endsWith(0)
 }
 
 func TestRun_WaitsUntilTheLockIsFree(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	first := runTool(t, servers, "job", "cat")
-	first.event("started")
+	servers := three(t)
+	first := holding(t, servers)
 	second := runTool(t, servers, "job", "echo", "second")
 	assert.NotEmpty(t, second.event("blocked").Holder)
 	assert.False(t, second.happened("acquired"))
@@ -213,14 +194,10 @@ func TestRun_WaitsUntilTheLockIsFree(t *testing.T) {
 }
 
 func TestRun_QuotesWhatOthersWrote(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	first := runTool(t, servers, "job", "cat")
 	token := first.event("acquired").Token
-	for _, s := range servers {
-		_, err := s.Do("SET", "job", token[:37]+":\x1b]0;title\a\u009b31m", "PX", "60000")
-		require.NoError(t, err)
-	}
+	do(t, servers, "SET", "job", token[:37]+":\x1b]0;title\a\u009b31m", "PX", "60000")
 	p := start(t, toolCommand(servers, "run", "--wait=1500ms", "job", "true"))
 	assert.Equal(t, exitTaken, p.code())
 	line := p.complains("waiting for the lock")
@@ -229,39 +206,30 @@ func TestRun_QuotesWhatOthersWrote(t *testing.T) {
 	assert.Contains(t, line, `\x1b]0;title`)
 }
 
-func TestRun_FailsIfTooFewNodesAnswer(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	servers[0].Stop()
-	servers[1].Stop()
-	for _, flags := range [][]string{{"-n"}, {"--wait=1500ms"}} {
-		p := runTool(t, servers, append(flags, "job", "echo", "ran")...)
-		assert.Equal(t, exitUnavailable, p.code())
+func TestRun_FailsWithoutTheLock(t *testing.T) {
+	servers := three(t)
+	do(t, servers, "LPUSH", "data", "of another program")
+	for _, test := range []struct {
+		flags []string
+		name  string
+		code  int
+		text  string
+	}{
+		{[]string{"-n", "--restart-guard=1h"}, "job", exitUnavailable, "may have forgotten locks"},
+		{[]string{"-n"}, "data", exitUsage, inTheWay()},
+		{[]string{"-n"}, strings.Repeat("long", 1000), exitUsage, "name"},
+		{[]string{"-n"}, "job", exitUnavailable, servers[0].Addr()}, // from here on two nodes are down
+		{[]string{"--wait=1500ms"}, "job", exitUnavailable, servers[0].Addr()},
+	} {
+		if test.text == servers[0].Addr() {
+			servers[0].Stop()
+			servers[1].Stop()
+		}
+		p := runTool(t, servers, append(test.flags, test.name, "echo", "ran")...)
+		assert.Equal(t, test.code, p.code())
 		assert.Empty(t, p.lines["out"])
-		assert.Contains(t, p.event("exit").Error, servers[0].Addr())
+		assert.Contains(t, p.event("exit").Error, test.text)
 	}
-}
-
-func TestRun_FailsWhileTheServersAreQuarantined(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	p := runTool(t, servers, "-n", "--restart-guard=1h", "job", "echo", "ran")
-	assert.Equal(t, exitUnavailable, p.code())
-	assert.Empty(t, p.lines["out"])
-	assert.Contains(t, p.event("exit").Error, "may have forgotten locks")
-}
-
-func TestRun_RefusesANameThatIsSomebodysData(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	for _, s := range servers {
-		_, err := s.Do("LPUSH", "job", "data")
-		require.NoError(t, err)
-	}
-	p := runTool(t, servers, "-n", "job", "true")
-	assert.Equal(t, exitUsage, p.code())
-	p = runTool(t, servers, "-n", strings.Repeat("long", 1000), "true")
-	assert.Equal(t, exitUsage, p.code())
 }
 
 // None of the nodes exists, so that any attempt to connect would fail with another code.
@@ -283,8 +251,7 @@ func TestRun_LooksForTheProgramBeforeItConnects(t *testing.T) {
 }
 
 func TestRun_FindsOutLaterIfAProgramCannotBeRun(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	dir := t.TempDir()
 	for name, test := range map[string]struct {
 		content string
@@ -303,8 +270,7 @@ func TestRun_FindsOutLaterIfAProgramCannotBeRun(t *testing.T) {
 }
 
 func TestRun_GoesOnIfItsEventsCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	r, unread, err := os.Pipe()
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
@@ -324,8 +290,7 @@ func TestRun_GoesOnIfItsEventsCannotBeWritten(t *testing.T) {
 }
 
 func TestRun_AtLeastKeepsTheLock(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	for script, want := range map[string]int{"exit 0": 0, "exit 3": 3} {
 		p := runTool(t, servers, "--at-least=1h", "job", "--", "sh", "-c", script)
 		require.Equal(t, want, p.code())
@@ -344,21 +309,18 @@ func TestRun_AtLeastKeepsTheLock(t *testing.T) {
 	}
 	p := runTool(t, servers, "--at-least=1ms", "job", "--", "cat")
 	p.event("renewed") // at least 0.1 s after the acquire
-	require.NoError(t, p.stdin.Close())
-	assert.Zero(t, p.code())
+	p.endsWith(0)
 	requireFree(t, servers, "job")
 }
 
 func TestRun_WithinRun(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	nodes := "--nodes=" + strings.Join(testredis.URLs(servers), ",")
 	p := runTool(t, servers, "outer", "--", os.Args[0], "run", nodes, "inner", "--", "sh", "-c", "env | grep REDLOCK_NAME; cat; exit 5")
 	p.says("REDLOCK_NAME=inner")
 	assert.GreaterOrEqual(t, keys(t, servers, "outer"), 2)
 	assert.GreaterOrEqual(t, keys(t, servers, "inner"), 2)
-	require.NoError(t, p.stdin.Close())
-	assert.Equal(t, 5, p.code())
+	p.endsWith(5)
 	assert.NotContains(t, p.lines["out"], "REDLOCK_NAME=outer")
 	requireFree(t, servers, "outer")
 	requireFree(t, servers, "inner")

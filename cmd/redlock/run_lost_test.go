@@ -83,9 +83,7 @@ func (b *beats) more() {
 func cut(p *process, servers []*testredis.Process) (over time.Time) {
 	p.t.Helper()
 	renewals(p, 1)
-	for _, s := range servers {
-		s.Freeze()
-	}
+	each(servers, (*testredis.Process).Freeze)
 	return time.Now().Add(lostTTL)
 }
 
@@ -133,9 +131,7 @@ func TestRun_EndsTheCommandBeforeTheLockIsOver(t *testing.T) {
 				assert.Equal(t, test.by, p.event("ended").Signal)
 			}
 			assert.Contains(t, p.event("lost").Error, "could not be renewed")
-			for _, s := range servers {
-				s.Thaw()
-			}
+			each(servers, (*testredis.Process).Thaw)
 			contend(t, servers, b.group)
 		})
 	}
@@ -144,18 +140,12 @@ func TestRun_EndsTheCommandBeforeTheLockIsOver(t *testing.T) {
 // The tool is locked out alone, so that others get the lock as soon as its keys have expired.
 func TestRun_OthersGetTheLockWhenTheCommandHasEnded(t *testing.T) {
 	servers := testredis.Real(t, 3)
-	for _, s := range servers {
-		_, err := s.Do("ACL", "SETUSER", "tool", "on", ">geheim", "~*", "&*", "+@all")
-		require.NoError(t, err)
-	}
+	do(t, servers, "ACL", "SETUSER", "tool", "on", ">geheim", "~*", "&*", "+@all")
 	t.Setenv("REDLOCK_USERNAME", "tool")
 	t.Setenv("REDLOCK_PASSWORD", "geheim")
 	p, b := startBeats(t, servers, "")
 	renewals(p, 1)
-	for _, s := range servers {
-		_, err := s.Do("ACL", "DELUSER", "tool") // ends its connections
-		require.NoError(t, err)
-	}
+	do(t, servers, "ACL", "DELUSER", "tool") // ends its connections
 	contend(t, servers, b.group)
 	assert.Equal(t, exitLost, p.code())
 }
@@ -175,10 +165,7 @@ func TestRun_EndsTheCommandAtOnceIfTheKeysAreGone(t *testing.T) {
 			servers := testredis.Real(t, 3)
 			p, b := startBeats(t, servers, test.first, test.flag, "--ttl=1h")
 			p.event("renewed") // the servers announce changes from now on
-			for _, s := range servers[:2] {
-				_, err := s.Do("DEL", "job")
-				require.NoError(t, err)
-			}
+			do(t, servers[:2], "DEL", "job")
 			assert.Equal(t, exitLost, p.code()) // long before the lock's TTL
 			requireDead(t, b.group)
 			assert.Equal(t, test.signal, p.event("ended").Signal)
@@ -189,8 +176,7 @@ func TestRun_EndsTheCommandAtOnceIfTheKeysAreGone(t *testing.T) {
 
 // survey.Overlap says so to those who free the lock.
 func TestRun_LearnsThatItsLockWasFreedByForce(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	p := runTool(t, servers, "--ttl=1h", "job", "cat")
 	p.event("renewed") // the servers announce changes from now on
 	code, _, record := call(t.Context(), "unlock", "job", "--force", "--yes", "--nodes="+strings.Join(testredis.URLs(servers), ","), "--timeout=10s")
@@ -202,28 +188,22 @@ func TestRun_LearnsThatItsLockWasFreedByForce(t *testing.T) {
 }
 
 func TestRun_WarnsAndLetsTheCommandGoOn(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	p := start(t, toolCommand(servers, "run", "--ttl=1h", "--on-lost=warn", "job", "--", "sh", "-c", "echo ready; cat; echo went on; exit 4"))
 	p.says("ready")
 	eventually(t, func() bool { // the first renewal has happened, and tracks the keys
 		info, err := servers[0].Do("INFO", "clients")
 		return err == nil && !strings.Contains(string(info.([]byte)), "tracking_clients:0")
 	}, "not tracked")
-	for _, s := range servers {
-		_, err := s.Do("SET", "job", "another", "PX", "600000")
-		require.NoError(t, err)
-	}
+	do(t, servers, "SET", "job", "another", "PX", "600000")
 	p.complains(`the lock "job" is lost: the nodes do not hold it any more`)
-	require.NoError(t, p.stdin.Close())
-	assert.Equal(t, exitLost, p.code())
+	p.endsWith(exitLost)
 	p.says("went on")
 	assert.Equal(t, 3, keys(t, servers, "job"), "the other's lock was deleted")
 }
 
 func TestRun_WarnsAlsoIfTheLockExpires(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	p, b := startBeats(t, servers, "", "--on-lost=warn")
 	cut(p, servers)
 	p.event("lost")
@@ -234,8 +214,7 @@ func TestRun_WarnsAlsoIfTheLockExpires(t *testing.T) {
 }
 
 func TestRun_MaxHoldEndsTheCommand(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	began := time.Now()
 	p, b := startBeats(t, servers, "", "--ttl=3s", "--max-hold=4s")
 	assert.Equal(t, "--max-hold is over", p.event("lost").Error)
@@ -246,24 +225,9 @@ func TestRun_MaxHoldEndsTheCommand(t *testing.T) {
 	requireFree(t, servers, "job")
 }
 
-func TestRun_ARenewalDoesNotRescueACommandThatWasAskedToEnd(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	p, b := startBeats(t, servers, `trap "" TERM;`)
-	cut(p, servers)
-	p.event("term")
-	for _, s := range servers {
-		s.Thaw()
-	}
-	assert.Equal(t, exitLost, p.code())
-	requireDead(t, b.group)
-	requireFree(t, servers, "job")
-}
-
 // Each process does its part alone: the other one is frozen, for longer than the TTL.
 func TestRun_EndsTheCommandWhileItsFrontIsFrozen(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	p, b := startBeats(t, servers, `trap "" TERM;`)
 	holder := p.holder()
 	freeze(t, p.cmd.Process.Pid)
@@ -276,64 +240,51 @@ func TestRun_EndsTheCommandWhileItsFrontIsFrozen(t *testing.T) {
 	assert.Equal(t, exitLost, *p.exits().Code)
 }
 
+// Signals that pour fill the socket between the two, which the holder does not read.
 func TestRun_EndsTheCommandWhileItsHolderIsFrozen(t *testing.T) {
 	t.Parallel()
-	servers := testredis.Real(t, 3)
-	p, b := startBeats(t, servers, `trap "" TERM;`)
-	renewals(p, 1)
-	freeze(t, p.holder())
-	over := time.Now().Add(lostTTL)
-	assert.Equal(t, exitLost, p.code())
-	requireDead(t, b.group)
-	assert.Less(t, b.last(), over)
-	last := p.exits()
-	assert.Equal(t, exitLost, *last.Code)
-	assert.Contains(t, last.Error, "the process that held it did not renew it in time")
-	contend(t, servers, b.group)
-}
-
-// The signals fill the socket between the two, which the holder does not read.
-func TestRun_EndsTheCommandWhileItsHolderIsFrozenAndSignalsPour(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	p, b := startBeats(t, servers, `trap "" TERM;`)
-	renewals(p, 1)
-	freeze(t, p.holder())
-	over := time.Now().Add(lostTTL)
-	pour := time.NewTicker(time.Millisecond)
-	defer pour.Stop()
-	for late := time.After(runPatience); ; {
-		select {
-		case <-pour.C:
-			_ = p.cmd.Process.Signal(unix.SIGWINCH) // fails when it has ended
-			continue
-		case <-p.ended:
-		case <-late:
-		}
-		break
+	for name, pour := range map[string]<-chan time.Time{"in silence": nil, "while signals pour": time.Tick(time.Millisecond)} {
+		t.Run(name, func(t *testing.T) {
+			servers := three(t)
+			p, b := startBeats(t, servers, `trap "" TERM;`)
+			renewals(p, 1)
+			freeze(t, p.holder())
+			over := time.Now().Add(lostTTL)
+			for late, waiting := time.After(runPatience), true; waiting; {
+				select {
+				case <-pour:
+					_ = p.cmd.Process.Signal(unix.SIGWINCH) // fails when it has ended
+				case <-p.ended:
+					waiting = false
+				case <-late:
+					waiting = false
+				}
+			}
+			assert.Equal(t, exitLost, p.code())
+			requireDead(t, b.group)
+			assert.Less(t, b.last(), over)
+			last := p.exits()
+			assert.Equal(t, exitLost, *last.Code)
+			assert.Contains(t, last.Error, "the process that held it did not renew it in time")
+			contend(t, servers, b.group)
+		})
 	}
-	assert.Equal(t, exitLost, p.code())
-	requireDead(t, b.group)
-	assert.Less(t, b.last(), over)
 }
 
 // A front that was frozen for long must not act on what it knew before.
 func TestRun_GoesOnAfterTheFrontWasFrozenForLongerThanTheTTL(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	p := runTool(t, servers, append(lostFlags, "job", "--", "sh", "-c", "echo ready; cat; exit 4")...)
 	p.says("ready")
 	freeze(t, p.cmd.Process.Pid)
 	renewals(p, 5) // after the first at once, each third of the TTL
 	p.signal(unix.SIGCONT)
 	renewals(p, 2)
-	require.NoError(t, p.stdin.Close())
-	assert.Equal(t, 4, p.code())
+	p.endsWith(4)
 }
 
 func TestRun_EndsTheCommandIfTheServersForgetTheLock(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	p, b := startBeats(t, servers, "", "--ttl=20s")
 	renewals(p, 1)
 	for _, s := range servers {

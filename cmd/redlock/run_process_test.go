@@ -62,7 +62,7 @@ type process struct {
 
 // toolCommand is the tool with a command line.
 func toolCommand(servers []*testredis.Process, args ...string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], args...)
+	cmd := toolProgram(args...)
 	cmd.Env = toolEnv(servers)
 	return cmd
 }
@@ -96,6 +96,21 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 			t.Logf("stdout: %q\nstderr: %q", p.lines["out"], p.lines["err"])
 		}
 	})
+	return p
+}
+
+// three starts three servers, for a test that runs beside others.
+func three(t *testing.T) []*testredis.Process {
+	t.Helper()
+	t.Parallel()
+	return testredis.Real(t, 3)
+}
+
+// holding starts redlock run with a command that goes on until its input ends, and returns when that has started.
+func holding(t *testing.T, servers []*testredis.Process) *process {
+	t.Helper()
+	p := runTool(t, servers, "job", "cat")
+	p.event("started")
 	return p
 }
 
@@ -193,6 +208,20 @@ func (p *process) code() int {
 		require.Fail(p.t, "still running")
 	}
 	return p.cmd.ProcessState.ExitCode()
+}
+
+// enter writes a line to stdin.
+func (p *process) enter(line string) {
+	p.t.Helper()
+	_, err := io.WriteString(p.stdin, line+"\n")
+	require.NoError(p.t, err)
+}
+
+// endsWith closes stdin, and requires an exit code.
+func (p *process) endsWith(code int) {
+	p.t.Helper()
+	require.NoError(p.t, p.stdin.Close())
+	assert.Equal(p.t, code, p.code())
 }
 
 func (p *process) signal(sig syscall.Signal) {

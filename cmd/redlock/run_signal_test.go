@@ -19,8 +19,7 @@ import (
 )
 
 func TestRun_ForwardsSignals(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	p := runTool(t, servers, "job", "--", "sh", "-c", `
 		for sig in INT TERM HUP QUIT USR1 USR2 WINCH; do trap "echo got $sig" $sig; done
 		echo ready
@@ -34,15 +33,13 @@ func TestRun_ForwardsSignals(t *testing.T) {
 		p.signal(sig)
 		p.says("got " + name)
 	}
-	_, err := p.stdin.Write([]byte("end\n"))
-	require.NoError(t, err)
+	p.enter("end")
 	assert.Equal(t, 9, p.code())
 	requireFree(t, servers, "job")
 }
 
 func TestRun_ReportsTheSignalThatEndedTheCommand(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2} {
 		p := runTool(t, servers, "job", "--", "sh", "-c", "ulimit -c 0; echo ready; exec cat")
 		p.says("ready")
@@ -54,16 +51,14 @@ func TestRun_ReportsTheSignalThatEndedTheCommand(t *testing.T) {
 
 // A user who sends TERM leaves it to the command how long it takes to end.
 func TestRun_DoesNotKillACommandThatTakesItsTimeAfterTheUsersTerm(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	p := runTool(t, servers, "--ttl=2s", "--kill-after=0", "job", "--", "sh", "-c",
 		`trap "echo got TERM" TERM; echo ready; while ! read -r line; do :; done; exit 4`)
 	p.says("ready")
 	p.signal(unix.SIGTERM)
 	p.says("got TERM")
 	renewals(p, 3)
-	_, err := p.stdin.Write([]byte("end\n"))
-	require.NoError(t, err)
+	p.enter("end")
 	assert.Equal(t, 4, p.code())
 }
 
@@ -85,8 +80,7 @@ func renewals(p *process, n int) {
 }
 
 func TestRun_PassesTheUsersSignalsToTheCommandAlone(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	p := runTool(t, servers, "job", "--", "sh", "-c", `
 		trap "echo got USR1" USR1
 		sleep 1000 &
@@ -96,17 +90,14 @@ func TestRun_PassesTheUsersSignalsToTheCommandAlone(t *testing.T) {
 	p.says("ready")
 	p.signal(unix.SIGUSR1)
 	p.says("got USR1")
-	_, err := p.stdin.Write([]byte("end\n"))
-	require.NoError(t, err)
+	p.enter("end")
 	p.says("ended with 143") // by TERM, and not by USR1
 	assert.Equal(t, 3, p.code())
 }
 
 func TestRun_SignalsEndTheWait(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	first := runTool(t, servers, "job", "cat")
-	first.event("started")
+	servers := three(t)
+	first := holding(t, servers)
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT} {
 		p := runTool(t, servers, "job", "echo", "ran")
 		p.event("waiting")
@@ -115,8 +106,7 @@ func TestRun_SignalsEndTheWait(t *testing.T) {
 		assert.Equal(t, 128+int(sig), p.code())
 		assert.Empty(t, p.lines["out"])
 	}
-	require.NoError(t, first.stdin.Close())
-	assert.Zero(t, first.code())
+	first.endsWith(0)
 	requireFree(t, servers, "job")
 }
 
@@ -134,8 +124,7 @@ func runReading(t *testing.T, servers []*testredis.Process, flag string) (*proce
 
 // The tool reads its configuration before it starts the process that takes the lock.
 func TestRun_ASignalAtTheVeryBeginningEndsIt(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		p, w := runReading(t, servers, "--config")
 		p.signal(sig)
@@ -153,8 +142,7 @@ func TestRun_ASignalAtTheVeryBeginningEndsIt(t *testing.T) {
 // A signal to the process group, as from a terminal, reaches the process that takes the lock too. It reads the password before it
 // catches signals.
 func TestRun_ASignalToBothProcessesAtTheVeryBeginningEndsIt(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		p, w := runReading(t, servers, "--password-file")
 		require.NoError(t, unix.Kill(p.holder(), sig))
@@ -168,21 +156,18 @@ func TestRun_ASignalToBothProcessesAtTheVeryBeginningEndsIt(t *testing.T) {
 }
 
 func TestRun_UnderNohupSurvivesAHangup(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	tool := toolCommand(servers)
 	cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$0" run --json job -- sh -c 'kill -HUP $$; echo ready; cat; exit 6'`, os.Args[0])
 	cmd.Env = tool.Env
 	p := start(t, cmd)
 	p.says("ready")
 	p.signal(unix.SIGHUP)
-	require.NoError(t, p.stdin.Close())
-	assert.Equal(t, 6, p.code())
+	p.endsWith(6)
 }
 
 func TestRun_EndsWhatTheCommandLeavesBehind(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	for name, test := range map[string]struct{ flag, script string }{
 		"TERM ends it":         {"--kill-after=14s", `sleep 1000 & exit 5`},
 		"it ignores TERM":      {"--kill-after=300ms", `trap "" TERM; sleep 1000 & exit 5`},
@@ -201,8 +186,7 @@ func TestRun_EndsWhatTheCommandLeavesBehind(t *testing.T) {
 }
 
 func TestRun_SaysWhatTheCommandHasLeftBehind(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	const quiet = "exec >/dev/null 2>&1; "
 	p := start(t, toolCommand(servers, "run", "job", "--", "sh", "-c", quiet+"sleep 1000 & sleep 1000 & exit 5"))
 	assert.Equal(t, 5, p.code())
@@ -237,15 +221,13 @@ func TestRun_DoesNotWaitForAProcessThatHasEndedAndIsNotReaped(t *testing.T) {
 		}
 		return false
 	}, "no zombie")
-	_, err := p.stdin.Write([]byte("end\n"))
-	require.NoError(t, err)
+	p.enter("end")
 	p.event("released")
 	assert.Equal(t, 5, p.code())
 }
 
 func TestRun_FrontKilledEndsTheCommandAndReleasesTheLock(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	p := runTool(t, servers, "job", "--", "sh", "-c", `trap "" TERM INT HUP; sleep 1000 & echo ready; wait; sleep 1000`)
 	p.says("ready")
 	group, holder := p.event("started").PID, p.holder()
@@ -257,10 +239,8 @@ func TestRun_FrontKilledEndsTheCommandAndReleasesTheLock(t *testing.T) {
 }
 
 func TestRun_FrontKilledWhileItWaitsTakesNoLock(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	first := runTool(t, servers, "job", "cat")
-	first.event("started")
+	servers := three(t)
+	holding(t, servers)
 	p := runTool(t, servers, "job", "echo", "ran")
 	p.event("waiting")
 	holder := p.holder()
@@ -271,8 +251,7 @@ func TestRun_FrontKilledWhileItWaitsTakesNoLock(t *testing.T) {
 }
 
 func TestRun_HolderKilledEndsTheCommand(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	p := runTool(t, servers, "--on-lost=warn", "job", "--", "sh", "-c", `trap "" TERM INT HUP; sleep 1000 & echo ready; wait; sleep 1000`)
 	p.says("ready")
 	group := p.event("started").PID
@@ -283,8 +262,7 @@ func TestRun_HolderKilledEndsTheCommand(t *testing.T) {
 }
 
 func TestRun_HolderDisregardsSignalsThatAreNotFromTheFront(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	p := runTool(t, servers, "job", "--", "sh", "-c", "echo ready; cat; exit 8")
 	p.says("ready")
 	for _, sig := range []unix.Signal{
@@ -293,8 +271,7 @@ func TestRun_HolderDisregardsSignalsThatAreNotFromTheFront(t *testing.T) {
 		require.NoError(t, unix.Kill(p.holder(), sig))
 	}
 	renewals(p, 1)
-	require.NoError(t, p.stdin.Close())
-	assert.Equal(t, 8, p.code())
+	p.endsWith(8)
 	p.event("released")
 }
 

@@ -24,8 +24,9 @@ const (
 )
 
 // openShell starts an interactive shell on a terminal.
-func openShell(t *testing.T, servers []*testredis.Process) *terminalProgram {
+func openShell(t *testing.T) (*terminalProgram, []*testredis.Process) {
 	t.Helper()
+	servers := three(t)
 	path, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("no bash: ", err)
@@ -36,7 +37,30 @@ func openShell(t *testing.T, servers []*testredis.Process) *terminalProgram {
 	term.expect("prompt> ")
 	term.enter("stty -echo; set -o pipefail")
 	term.expect("prompt> ")
-	return term
+	return term, servers
+}
+
+// stop stops the job in the foreground.
+func (term *terminalProgram) stop() {
+	term.t.Helper()
+	term.press(ctrlZ)
+	term.expect("Stopped")
+	term.expect("prompt> ")
+}
+
+// resume continues the job in the foreground, whose command line has a text.
+func (term *terminalProgram) resume(line string) {
+	term.t.Helper()
+	term.enter("fg")
+	term.expect(line)
+}
+
+// exited waits for the end of the job in the foreground, which has an exit code.
+func (term *terminalProgram) exited(code int) {
+	term.t.Helper()
+	term.expect("prompt> ")
+	term.enter("echo code=$?.")
+	term.expect(fmt.Sprintf("code=%d.", code))
 }
 
 // jobs waits until the shell lists a job with a text.
@@ -60,92 +84,68 @@ func stays(t *testing.T, servers []*testredis.Process, ttl time.Duration) {
 }
 
 func TestRun_JobControlStopsAndContinues(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	sh := openShell(t, servers)
+	sh, servers := openShell(t)
 	sh.enter(`$TOOL run --ttl=2s --timeout=500ms job -- sh -c 'echo "ready"; exec sed -u s/^/./'`)
 	sh.expect("ready")
 	sh.enter("first line") // the command reads from the terminal
 	sh.expect(".first line")
 
-	sh.press(ctrlZ)
-	sh.expect("Stopped")
-	sh.expect("prompt> ")
+	sh.stop()
 	sh.enter("jobs -l | sed 's/run.*//'")
 	assert.Contains(t, sh.expect("prompt> "), "Stopped")
 	stays(t, servers, 2*time.Second)
 
-	sh.enter("fg")
-	sh.expect("run")
+	sh.resume("run")
 	sh.enter("second line")
 	sh.expect(".second line")
 
-	sh.press(ctrlZ)
-	sh.expect("Stopped")
-	sh.expect("prompt> ")
+	sh.stop()
 	sh.enter("bg") // where it reads from the terminal
 	sh.expect("prompt> ")
 	sh.jobs("Stopped")
-	sh.enter("fg")
-	sh.expect("run")
+	sh.resume("run")
 	sh.enter("third line")
 	sh.expect(".third line")
 
 	sh.press(ctrlC)
-	sh.expect("prompt> ")
-	sh.enter("echo code=$?.")
-	sh.expect("code=130.")
+	sh.exited(130)
 	requireFree(t, servers, "job")
 }
 
 func TestRun_InTheBackgroundIsStoppedWhenItReadsTheTerminal(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	sh := openShell(t, servers)
+	sh, _ := openShell(t)
 	sh.enter(`$TOOL run job -- sh -c 'echo "ready"; cat; echo "the" end; exit 7' &`)
 	sh.expect("ready")
 	sh.jobs("Stopped")
-	sh.enter("fg")
-	sh.expect("run")
+	sh.resume("run")
 	sh.enter("a line")
 	sh.expect("a line")
 	sh.press(ctrlD)
 	sh.expect("the end")
-	sh.expect("prompt> ")
-	sh.enter("echo code=$?.")
-	sh.expect("code=7.")
+	sh.exited(7)
 }
 
 // The command gets the terminal when it reads from it.
 func TestRun_InAPipelineReadsTheTerminal(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	sh := openShell(t, servers)
+	sh, servers := openShell(t)
 	sh.enter(`$TOOL run job -- sh -c 'echo "ready"; while read x; do echo "got $x"; done </dev/tty' | sed -u 's/^/> /'`)
 	sh.expect("> ready")
 	for range 2 {
 		sh.enter("a line")
 		sh.expect("> got a line")
-		sh.press(ctrlZ)
-		sh.expect("Stopped")
-		sh.expect("prompt> ")
-		sh.enter("fg")
-		sh.expect("run")
+		sh.stop()
+		sh.resume("run")
 	}
 	sh.enter("a line")
 	sh.expect("> got a line")
 	sh.press(ctrlC)
-	sh.expect("prompt> ")
-	sh.enter("echo code=$?.")
-	sh.expect("code=130.")
+	sh.exited(130)
 	requireFree(t, servers, "job")
 }
 
 // Another program of the pipeline has the terminal, and the signals of Ctrl-Z and Ctrl-C reach the command all the same.
 func TestRun_InAPipelineWithoutTheTerminalGetsItsSignals(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	sh := openShell(t, servers)
+	sh, servers := openShell(t)
 	// It does not fork: a process that is stopped between vfork and exec keeps its parent from stopping, with redlock or without.
 	fifo := t.TempDir() + "/fifo"
 	require.NoError(t, unix.Mkfifo(fifo, 0o600))
@@ -154,35 +154,25 @@ func TestRun_InAPipelineWithoutTheTerminalGetsItsSignals(t *testing.T) {
 	sh.expect("got a line")
 	for range 2 {
 		sh.expect("tick")
-		sh.press(ctrlZ)
-		sh.expect("Stopped")
-		sh.expect("prompt> ")
-		sh.enter("fg")
-		sh.expect("run")
+		sh.stop()
+		sh.resume("run")
 		sh.expect("exec cat")
 	}
 	sh.expect("tick")
 	sh.press(ctrlC)
-	sh.expect("prompt> ")
-	sh.enter("echo code=$?.")
-	sh.expect("code=130.")
+	sh.exited(130)
 	requireFree(t, servers, "job")
 }
 
 // The script is stopped and continued with the command, and has the terminal again when the command has ended.
 func TestRun_WithinAScript(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	sh := openShell(t, servers)
+	sh, servers := openShell(t)
 	sh.enter(`bash -c '"$0" run job -- sh -c "echo \"ready\"; exec cat"; read x; echo "script got $x"' $TOOL`)
 	sh.expect("ready")
 	sh.enter("first line")
 	sh.expect("first line")
-	sh.press(ctrlZ)
-	sh.expect("Stopped")
-	sh.expect("prompt> ")
-	sh.enter("fg")
-	sh.expect("bash")
+	sh.stop()
+	sh.resume("bash")
 	sh.enter("a line")
 	sh.expect("a line")
 	sh.press(ctrlD)
@@ -192,9 +182,7 @@ func TestRun_WithinAScript(t *testing.T) {
 }
 
 func TestRun_GivesTheTerminalBackWhenItsHolderIsKilled(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	sh := openShell(t, servers)
+	sh, _ := openShell(t)
 	sh.enter(`bash -c '"$0" run job -- sh -c "echo \"pid \$PPID.\"; exec cat"; read x; echo "script got $x"' $TOOL`)
 	sh.expect("pid ")
 	var holder int
@@ -207,9 +195,7 @@ func TestRun_GivesTheTerminalBackWhenItsHolderIsKilled(t *testing.T) {
 }
 
 func TestRun_RestoresTheTerminalOfACommandThatWasKilled(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	sh := openShell(t, servers)
+	sh, _ := openShell(t)
 	// A script, and not the interactive shell, which would set the modes itself.
 	sh.enter(`bash -c 'stty sane; "$0" run job -- sh -c "stty raw -echo; kill -9 \$\$"; stty -a; stty -echo' $TOOL`)
 	shown := sh.expect("prompt> ")
@@ -218,34 +204,23 @@ func TestRun_RestoresTheTerminalOfACommandThatWasKilled(t *testing.T) {
 }
 
 func TestRun_StoppedWhileItWaitsTakesNoLock(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	first := runTool(t, servers, "job", "cat")
-	first.event("started")
-	sh := openShell(t, servers)
+	sh, servers := openShell(t)
+	first := holding(t, servers)
 	sh.enter(`$TOOL run --verbose job -- sh -c 'echo "ready"; exit 5'`)
 	sh.expect("waiting for the lock")
-	sh.press(ctrlZ)
-	sh.expect("Stopped")
-	sh.expect("prompt> ")
-	require.NoError(t, first.stdin.Close())
-	assert.Zero(t, first.code())
+	sh.stop()
+	first.endsWith(0)
 	third := runTool(t, servers, "job", "cat")
 	third.event("started") // and the one that is stopped has not
-	require.NoError(t, third.stdin.Close())
-	assert.Zero(t, third.code())
+	third.endsWith(0)
 	assert.Zero(t, keys(t, servers, "job"))
-	sh.enter("fg")
-	sh.expect("ready")
-	sh.expect("prompt> ")
-	sh.enter("echo code=$?.")
-	sh.expect("code=5.")
+	sh.resume("ready")
+	sh.exited(5)
 }
 
 // In a container without a shell nobody would continue what a Ctrl-Z stops.
 func TestRun_WithoutAShellIsNotStopped(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
+	servers := three(t)
 	cmd := toolCommand(servers, "run", "job", "--", "sh", "-c", "echo ready; exec cat")
 	term := startOnTerminal(t, cmd)
 	term.expect("ready")
@@ -261,9 +236,7 @@ func TestRun_WithoutAShellIsNotStopped(t *testing.T) {
 }
 
 func TestRun_StoppedCommandIsContinuedByOthers(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	sh := openShell(t, servers)
+	sh, _ := openShell(t)
 	sh.enter(`$TOOL run job -- sh -c 'echo "pid $$."; while :; do sleep 0.05; done'`)
 	sh.expect("pid ")
 	var pid int
@@ -279,17 +252,11 @@ func TestRun_StoppedCommandIsContinuedByOthers(t *testing.T) {
 }
 
 func TestRun_EndsAStoppedJobIfTheLockIsLost(t *testing.T) {
-	t.Parallel()
-	servers := testredis.Real(t, 3)
-	sh := openShell(t, servers)
+	sh, servers := openShell(t)
 	sh.enter(`$TOOL run --ttl=2s --timeout=500ms job -- sh -c 'trap "echo \"cleaned\"; exit" TERM; echo "ready"; read x'`)
 	sh.expect("ready")
-	sh.press(ctrlZ)
-	sh.expect("Stopped")
-	sh.expect("prompt> ")
-	for _, s := range servers {
-		s.Freeze()
-	}
+	sh.stop()
+	each(servers, (*testredis.Process).Freeze)
 	sh.expect("cleaned")
 	sh.jobs("Exit 79")
 }

@@ -22,15 +22,13 @@ func (c *runCmd) rules() supervise.Rules {
 // supervise runs the command under the lock and returns how it ended.
 func (c *runCmd) supervise(ctx context.Context) error {
 	report, err := supervise.Front(ctx, c, c.rules())
-	switch {
-	case err != nil:
+	if err != nil || report == (supervise.Report{}) {
 		return err
-	case report.Text != "":
-		return &exitError{report.Code, errors.New(report.Text)}
-	case report.Code != 0:
-		return &exitError{report.Code, nil}
 	}
-	return nil
+	if report.Text != "" {
+		err = errors.New(report.Text)
+	}
+	return &exitError{report.Code, err}
 }
 
 // hold does the holder's part if this process was started as one. A stage becomes the command.

@@ -75,18 +75,13 @@ func (s *scenario) close() error {
 	return errors.Join(failed...)
 }
 
-// begin prints the title of a step.
-func (s *scenario) begin(title string, args ...any) {
-	s.show.step(s.number, fmt.Sprintf(title, args...))
-}
-
 func (s *scenario) acquired(ctx context.Context) error {
-	s.begin("A acquires the lock. It asks all %d nodes at once.", s.n)
+	s.show.step(s.number, "A acquires the lock. It asks all %d nodes at once.", s.n)
 	return expect("A to get the lock", nil, s.a.try(ctx))
 }
 
 func (s *scenario) refused(ctx context.Context) error {
-	s.begin("B asks for it too, while A holds it.")
+	s.show.step(s.number, "B asks for it too, while A holds it.")
 	if err := expect("B to be refused", redlock.ErrTaken, s.b.try(ctx)); err != nil {
 		return err
 	}
@@ -115,7 +110,7 @@ func (s *scenario) withoutMajority(ctx context.Context) error {
 }
 
 func (s *scenario) waited(ctx context.Context) error {
-	s.begin("A waits for the lock until the nodes are reachable again.")
+	s.show.step(s.number, "A waits for the lock until the nodes are reachable again.")
 	refusals, err := s.a.wait(ctx, func(refusals int) {
 		if refusals == attempts {
 			s.network.reconnect()
@@ -138,7 +133,7 @@ func (s *scenario) waited(ctx context.Context) error {
 func (s *scenario) expired(ctx context.Context) error {
 	// Soon over, with some validity left however slow the nodes are.
 	ttl := s.timeout + 300*time.Millisecond
-	s.begin("C acquires it for %s but works for longer, and D acquires it next.", benchreport.Duration(ttl))
+	s.show.step(s.number, "C acquires it for %s but works for longer, and D acquires it next.", benchreport.Duration(ttl))
 	c, errC := s.newParty("C")
 	d, errD := s.newParty("D")
 	if err := errors.Join(errC, errD); err != nil {
@@ -174,7 +169,7 @@ func (s *scenario) expired(ctx context.Context) error {
 // answered the last acquire become unreachable.
 func (s *scenario) releaseAndDisconnect(ctx context.Context, p *party, n int, nodes string) error {
 	left := max(0, len(s.up)-n)
-	s.begin("%s releases it, and the demo disconnects %s. Left: %d of %d.", p.name, nodes, left, s.n)
+	s.show.step(s.number, "%s releases it, and the demo disconnects %s. Left: %d of %d.", p.name, nodes, left, s.n)
 	if err := expect(p.name+" to release the lock", nil, p.release(ctx)); err != nil {
 		return err
 	}

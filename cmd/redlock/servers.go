@@ -141,6 +141,15 @@ func closeAll(nodes []*pool.Node) (err error) {
 	return err
 }
 
+// use does something with a Locker over the nodes.
+func (f *serverFlags) use(do func(*cluster) error, opts ...redlock.Option) error {
+	c, err := f.open(nil, opts...)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(c), c.Close())
+}
+
 // open opens the nodes and a Locker over them. The caller closes it.
 func (f *serverFlags) open(poolOpts []pool.Option, opts ...redlock.Option) (*cluster, error) {
 	nodes, err := f.pools(poolOpts...)

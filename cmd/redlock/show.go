@@ -47,8 +47,8 @@ func (s *show) title(nodes, need int, about, name string) {
 		good.Sprint(yesMark), bad.Sprint(noMark), dim.Sprint(elseMark))
 }
 
-func (s *show) step(number int, title string) {
-	fmt.Fprintf(s.w, "\n%s\n\n", loud.Sprintf("%d  %s", number, title))
+func (s *show) step(number int, title string, args ...any) {
+	fmt.Fprintf(s.w, "\n%s\n\n", loud.Sprintf("%d  %s", number, fmt.Sprintf(title, args...)))
 	s.empty = true
 }
 

@@ -112,9 +112,7 @@ func (term *terminalProgram) expect(text string) string {
 // toolOnTerminal starts the tool on a terminal.
 func toolOnTerminal(t *testing.T, args ...string) *terminalProgram {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), mainEnv+"=1")
-	return startOnTerminal(t, cmd)
+	return startOnTerminal(t, toolProgram(args...))
 }
 
 // all returns what was written to the terminal.

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/fatih/color"
 )
 
 // textWidth returns how many columns of a terminal a visible text takes.
@@ -58,6 +61,18 @@ func wrap(text string, columns int) (lines []string) {
 	return append(lines, line)
 }
 
+// table returns the lines of a table, with dim titles above rows that color returns the color of.
+func table(titles []column, rows [][]string, color func(row int) *color.Color) (lines []line) {
+	for i, text := range tableLines(titles, rows) {
+		l := line{text, dim}
+		if i > 0 {
+			l.color = color(i - 1)
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
 // column is a column of a table.
 type column struct {
 	title string
@@ -69,11 +84,7 @@ func tableLines(titles []column, rows [][]string) []string {
 	all := make([][]string, 1+len(rows))
 	var left []int
 	for i, c := range titles {
-		empty := true
-		for _, row := range rows {
-			empty = empty && row[i] == ""
-		}
-		if empty {
+		if !slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "" }) {
 			continue
 		}
 		if !c.right {

@@ -28,14 +28,8 @@ type tryCmd struct {
 	serverFlags
 }
 
-// Help is shown above the flags.
-func (tryCmd) Help() string {
-	return "Takes a lock for a script, prints its token and exits: the lock stays until \"redlock release\", or until its TTL is over.\n\n" +
-		"  TOKEN=$(redlock try nightly-backup --ttl 5m) || exit"
-}
-
 // Run takes a lock and leaves it to its token.
-func (c *tryCmd) Run(ctx context.Context, to streams) (err error) {
+func (c *tryCmd) Run(ctx context.Context, to streams) error {
 	if err := errors.Join(between("--ttl", c.TTL, 100*time.Millisecond, longestTTL), between("--wait", c.Wait, 0, longestTTL)); err != nil {
 		return &exitError{exitUsage, err}
 	}
@@ -43,32 +37,24 @@ func (c *tryCmd) Run(ctx context.Context, to streams) (err error) {
 	if c.Fencing {
 		opts = append(opts, redlock.WithFencing())
 	}
-	cluster, err := c.open(nil, opts...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
 	metadata := holder()
 	if c.Metadata != nil {
 		metadata = *c.Metadata
 	}
-	lock, err := c.take(ctx, cluster.Locker, redlock.TTL(c.TTL), redlock.Metadata(metadata))
-	if err != nil {
-		return c.refusal(err)
-	}
-	if err := printHeld(to.out, lock, c.JSON, lock.Token()); err != nil {
-		return errors.Join(err, lock.Unlock(context.WithoutCancel(ctx))) // nobody knows the token
-	}
-	_, err = lock.Detach(ctx)
-	return err
-}
-
-// refusal explains why the lock was not acquired.
-func (c *tryCmd) refusal(err error) error {
-	if exitCode(err) == exitTaken && !errors.Is(err, nodeerr.ErrNoExpiry) {
-		return &exitError{exitTaken, fmt.Errorf("%w: \"redlock inspect %s\" shows by whom", redlock.ErrTaken, c.Name)}
-	}
-	return err
+	return c.use(func(on *cluster) error {
+		lock, err := c.take(ctx, on.Locker, redlock.TTL(c.TTL), redlock.Metadata(metadata))
+		switch {
+		case err != nil && exitCode(err) == exitTaken && !errors.Is(err, nodeerr.ErrNoExpiry):
+			return &exitError{exitTaken, fmt.Errorf("%w: \"redlock inspect %s\" shows by whom", redlock.ErrTaken, c.Name)}
+		case err != nil:
+			return err
+		}
+		if err := printHeld(to.out, lock, c.JSON, lock.Token()); err != nil {
+			return errors.Join(err, lock.Unlock(context.WithoutCancel(ctx))) // nobody knows the token
+		}
+		_, err = lock.Detach(ctx)
+		return err
+	}, opts...)
 }
 
 // take acquires the lock.
@@ -99,38 +85,29 @@ type extendCmd struct {
 	serverFlags
 }
 
-// Help is shown above the flags.
-func (extendCmd) Help() string {
-	return "Extends a lock by its token and prints for how long the lock is valid now. A lock that lasts longer already stays as it is.\n\n" +
-		"  redlock extend nightly-backup --token \"$TOKEN\" --ttl 5m || exit"
-}
-
 // Run extends a lock.
-func (c *extendCmd) Run(ctx context.Context, to streams) (err error) {
+func (c *extendCmd) Run(ctx context.Context, to streams) error {
 	if c.Token == "" {
 		return usage(`extend needs --token or $REDLOCK_TOKEN: what "redlock try %s" has printed`, c.Name)
 	}
 	if err := between("--ttl", c.TTL, 100*time.Millisecond, longestTTL); err != nil {
 		return &exitError{exitUsage, err}
 	}
-	cluster, err := c.open(nil)
-	if err != nil {
+	return c.use(func(on *cluster) error {
+		lock, err := on.Attach(ctx, c.Name, c.Token)
+		if err != nil {
+			return err
+		}
+		if err := lock.Extend(ctx, c.TTL); err != nil {
+			_, _ = lock.Detach(context.WithoutCancel(ctx)) // fails if it is lost
+			return err
+		}
+		if err := printHeld(to.out, lock, c.JSON, lock.Remaining().Truncate(time.Millisecond).String()); err != nil {
+			return err
+		}
+		_, err = lock.Detach(ctx)
 		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
-	lock, err := cluster.Attach(ctx, c.Name, c.Token)
-	if err != nil {
-		return err
-	}
-	if err := lock.Extend(ctx, c.TTL); err != nil {
-		_, _ = lock.Detach(context.WithoutCancel(ctx)) // fails if it is lost
-		return err
-	}
-	if err := printHeld(to.out, lock, c.JSON, lock.Remaining().Truncate(time.Millisecond).String()); err != nil {
-		return err
-	}
-	_, err = lock.Detach(ctx)
-	return err
+	})
 }
 
 // heldJSON is the JSON about a lock that was taken or extended.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -134,7 +135,7 @@ func TestTry_EndsWithItsContext(t *testing.T) {
 		code, _, _ := call(ctx, with(flags, "try", "name", "--wait=1h")...)
 		ended <- code
 	}()
-	cancel(interrupted{os.Interrupt})
+	cancel(supervise.Interrupted{Signal: os.Interrupt})
 	require.Equal(t, exitSignal+2, <-ended)
 }
 
@@ -149,47 +150,29 @@ func TestExtend_DoesNotReleaseTheLockOfAnother(t *testing.T) {
 	}
 }
 
-func TestTry_ForeignDataOnANodeDoesNotHideTheReason(t *testing.T) {
-	on, flags := real5(t)
-	do(t, on[:1], "RPUSH", "name", "data")
-	do(t, on[1:], "SET", "name", "theirs", "PX", eternity.Milliseconds())
-	refused(t, exitTaken, flags, "try", "name")
-	refused(t, exitLost, flags, "extend", "name", "--token=ours")
-	do(t, on, "DEL", "name")
-	do(t, on, "RPUSH", "name", "data")
-	require.Contains(t, refused(t, exitUsage, flags, "try", "name"), inTheWay())
-}
-
 // inTheWay is what the tool says of redlock.ErrForeign.
 func inTheWay() string { return display.Error(redlock.ErrForeign) }
 
 func TestLockCommands_RefuseInvalidArgumentsAndNameThem(t *testing.T) {
-	flags := []string{"--nodes=redis://127.0.0.1:1"}
+	const nodes = "--nodes=redis://127.0.0.1:1"
 	t.Setenv("REDLOCK_TOKEN", "")
-	for name, test := range map[string]struct {
-		args []string
-		want string
-	}{
-		"no nodes":           {[]string{"try", "name", "--nodes="}, "no nodes: set --nodes"},
-		"TTL too short":      {[]string{"try", "name", "--ttl=1ms"}, "--ttl must be between 100ms and 24h, not 1ms"},
-		"TTL too long":       {[]string{"extend", "name", "--token=x", "--ttl=48h"}, "--ttl must be between 100ms and 24h, not 48h"},
-		"wait negative":      {[]string{"try", "name", "--wait=-1s"}, "--wait must be between 0s and 24h, not -1s"},
-		"no name":            {[]string{"try", ""}, "name"},
-		"control characters": {[]string{"try", "a\x1bb"}, `\x1b`},
-		"a counter":          {[]string{"inspect", "{x}:fence"}, "counter of fencing tokens"},
-		"metadata":           {[]string{"try", "name", "--metadata=a|b"}, "separates the fencing token"},
-		"extend, no token":   {[]string{"extend", "name"}, `extend needs --token or $REDLOCK_TOKEN: what "redlock try name" has printed`},
-		"release, no token":  {[]string{"release", "name"}, "release needs --token or $REDLOCK_TOKEN"},
-		"unlock, nothing":    {[]string{"unlock", "name"}, "--force frees the lock whoever holds it"},
-		"unlock, both":       {[]string{"unlock", "name", "--force", "--token=x"}, "not both"},
-		"unlock, unasked":    {[]string{"unlock", "name", "--force"}, "add --yes"},
-		"interval":           {[]string{"inspect", "name", "--watch", "--interval=1ms"}, "--interval must be between 100ms and 1h"},
-		"limit":              {[]string{"list", "--limit=-1"}, "--limit must be between 1 and 10000000, not -1"},
-		"sort":               {[]string{"list", "--sort=size"}, "--sort"},
-		"pattern":            {[]string{"list", strings.Repeat("x", 600)}, "the pattern has 600 bytes"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.Contains(t, refused(t, exitUsage, flags[:min(1, 1-strings.Count(strings.Join(test.args, " "), "--nodes"))], test.args...), test.want)
-		})
-	}
+	refuses(t, nil, map[string][]string{
+		"no nodes: set --nodes":                        {"try", "name"},
+		"--ttl must be between 100ms and 24h, not 1ms": {"try", nodes, "name", "--ttl=1ms"},
+		"--ttl must be between 100ms and 24h, not 48h": {"extend", nodes, "name", "--token=x", "--ttl=48h"},
+		"--wait must be between 0s and 24h, not -1s":   {"try", nodes, "name", "--wait=-1s"},
+		"name":                        {"try", nodes, ""},
+		`\x1b`:                        {"try", nodes, "a\x1bb"},
+		"counter of fencing tokens":   {"inspect", nodes, "{x}:fence"},
+		"separates the fencing token": {"try", nodes, "name", "--metadata=a|b"},
+		`extend needs --token or $REDLOCK_TOKEN: what "redlock try name" has printed`: {"extend", nodes, "name"},
+		"release needs --token or $REDLOCK_TOKEN":                                     {"release", nodes, "name"},
+		"--force frees the lock whoever holds it":                                     {"unlock", nodes, "name"},
+		"not both":  {"unlock", nodes, "name", "--force", "--token=x"},
+		"add --yes": {"unlock", nodes, "name", "--force"},
+		"--interval must be between 100ms and 1h":        {"inspect", nodes, "name", "--watch", "--interval=1ms"},
+		"--limit must be between 1 and 10000000, not -1": {"list", nodes, "--limit=-1"},
+		"--sort":                    {"list", nodes, "--sort=size"},
+		"the pattern has 600 bytes": {"list", nodes, strings.Repeat("x", 600)},
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fatih/color"
 	"github.com/mattn/go-isatty"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
@@ -25,23 +26,12 @@ type releaseCmd struct {
 	serverFlags
 }
 
-// Help is shown above the flags.
-func (releaseCmd) Help() string {
-	return "Releases a lock by its token. The exit code is 79 if the lock was not held by the token any more.\n\n" +
-		"  redlock release nightly-backup --token \"$TOKEN\""
-}
-
 // Run releases a lock.
-func (c *releaseCmd) Run(ctx context.Context) (err error) {
+func (c *releaseCmd) Run(ctx context.Context) error {
 	if c.Token == "" {
 		return usage(`release needs --token or $REDLOCK_TOKEN: what "redlock try %s" has printed`, c.Name)
 	}
-	cluster, err := c.open(nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
-	return releaseToken(ctx, cluster.Locker, c.Name, c.Token)
+	return c.use(func(on *cluster) error { return releaseToken(ctx, on.Locker, c.Name, c.Token) })
 }
 
 // releaseToken releases the lock that a token holds. Leftovers of the token on a minority stay.
@@ -69,14 +59,8 @@ type unlockCmd struct {
 	serverFlags
 }
 
-// Help is shown above the flags.
-func (unlockCmd) Help() string {
-	return "Frees a lock by its token, or by force if its holder is gone. " + survey.Overlap + "\n\n" +
-		"  redlock unlock nightly-backup --force"
-}
-
 // Run frees a lock.
-func (c *unlockCmd) Run(ctx context.Context, to streams) (err error) {
+func (c *unlockCmd) Run(ctx context.Context, to streams) error {
 	switch {
 	case c.Token == "" && !c.Force:
 		return usage("unlock needs to know whose lock to free. Its holder ends it with --token, which is what \"redlock try\" has printed, "+
@@ -87,15 +71,12 @@ func (c *unlockCmd) Run(ctx context.Context, to streams) (err error) {
 	case c.Force && !c.Yes && !isatty.IsTerminal(os.Stdin.Fd()):
 		return usage("there is no terminal to ask on: add --yes to remove what \"redlock inspect %s\" shows", c.Name)
 	}
-	cluster, err := c.open(nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
-	if !c.Force {
-		return releaseToken(ctx, cluster.Locker, c.Name, c.Token)
-	}
-	return c.force(ctx, to, cluster)
+	return c.use(func(on *cluster) error {
+		if !c.Force {
+			return releaseToken(ctx, on.Locker, c.Name, c.Token)
+		}
+		return c.force(ctx, to, on)
+	})
 }
 
 // force frees the lock whoever holds it: of what it has shown, and nothing else.
@@ -157,15 +138,16 @@ func remove(on *cluster, prefix string, seen *redlock.LockState) (removed *redlo
 	case free >= seen.Need:
 		return removed, record, nil
 	case free+data >= seen.Need:
-		return removed, record, fmt.Errorf("%w, on %s: choose another name or --key-prefix", redlock.ErrForeign, counted(data, "node"))
+		return removed, record, fmt.Errorf("%w, on %s: choose another name or --key-prefix", redlock.ErrForeign, display.Counted(data, "node"))
 	case taken > 0:
-		return removed, record, &exitError{exitTaken, fmt.Errorf("another has taken the lock meanwhile on %s: look at it again", counted(taken, "node"))}
+		return removed, record, &exitError{exitTaken, fmt.Errorf("another has taken the lock meanwhile on %s: look at it again",
+			display.Counted(taken, "node"))}
 	}
 	return removed, record, &exitError{exitUnavailable, fmt.Errorf("%w: the lock is gone from %d of %d nodes, %d needed", redlock.ErrNoQuorum, free, len(seen.Nodes), seen.Need)}
 }
 
 // holdings are a line for each node, about what it holds or held.
-func holdings(s *redlock.LockState, nothing string) (lines []line) {
+func holdings(s *redlock.LockState, nothing string) []line {
 	var rows [][]string
 	for _, n := range s.Nodes {
 		row := []string{n.Addr, nothing, "", "", ""}
@@ -184,11 +166,7 @@ func holdings(s *redlock.LockState, nothing string) (lines []line) {
 		rows = append(rows, row)
 	}
 	titles := []column{{"NODE", false}, {"HELD BY", false}, {"TTL LEFT", true}, {"METADATA", false}, {"", false}}
-	for _, text := range tableLines(titles, rows) {
-		lines = append(lines, line{text: text})
-	}
-	lines[0].color = dim
-	return lines
+	return table(titles, rows, func(int) *color.Color { return nil })
 }
 
 // confirmed waits for an answer on the terminal.

@@ -63,7 +63,6 @@ func TestUnlock_DoesNotRemoveWhatItHasNotShown(t *testing.T) {
 
 func TestWatch_DrawsOverWhatItHasDrawn(t *testing.T) {
 	on, flags := real5(t)
-	do(t, on, "SET", "name", "first", "PX", eternity.Milliseconds())
 	for _, command := range [][]string{{"inspect", "name"}, {"list"}} {
 		do(t, on, "SET", "name", "first", "PX", eternity.Milliseconds())
 		c := toolOnTerminal(t, with(flags, append(command, "--watch", "--interval=100ms")...)...)

@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -95,4 +97,25 @@ func TestHoldings_SayWhereNothingWasRemoved(t *testing.T) {
 	paper{w: &out}.print(holdings(s, "nothing was there"))
 	require.Equal(t, "NODE HELD BY TTL LEFT a:1 token T a:2 another has taken it meanwhile: left alone a:3 nothing was there it has ended meanwhile "+
 		`a:4 foreign data left alone a:5 ? NOPERM \x1b[2J (the ACL user may not do this) a:6 nothing was there`, steady(out.String()))
+}
+
+func TestUnlock_ByForceLeavesALineInTheLog(t *testing.T) {
+	on, flags := real5(t)
+	flags = append(flags, "--key-prefix=lock:")
+	do(t, on[:4], "SET", "lock:na\"me", "27BGTI5J.qgh6W0aaaaaaaaaaaaaaaaaaaaaa:web1\x1b", "PX", eternity.Milliseconds())
+	code, _, problems := call(t.Context(), with(flags, "unlock", "na\"me", "--force", "--yes")...)
+	require.Zero(t, code)
+	require.Equal(t, `redlock: forced unlock key="lock:na\"me" removed=4 nodes=5 holder="web1\x1b"`+"\n", problems)
+}
+
+// It is the same sentence wherever somebody is about to free a lock by force.
+func TestUnlock_TheDocumentationSaysWhatHappensToTheHolder(t *testing.T) {
+	for _, page := range []string{"tool.md", "guide.md"} {
+		text, err := os.ReadFile("../../docs/" + page)
+		require.NoError(t, err)
+		plain := strings.ReplaceAll(strings.Join(strings.Fields(string(text)), " "), "`", "")
+		require.Contains(t, plain, survey.Overlap, page)
+	}
+	_, help, _ := call(t.Context(), "unlock", "--help")
+	require.Contains(t, strings.Join(strings.Fields(help), " "), survey.Overlap)
 }

@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/fatih/color"
+	"github.com/mattn/go-isatty"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 )
@@ -98,4 +100,15 @@ func (f *watchFlags) run(ctx context.Context, to streams, lines bool, show func(
 			return &exitError{code: exitCode(context.Cause(ctx))}
 		}
 	}
+}
+
+// terminal returns the terminal that w writes to; nil if it is none.
+func terminal(w io.Writer) *os.File {
+	if o, is := w.(*output); is {
+		w = o.w
+	}
+	if file, is := w.(*os.File); is && isatty.IsTerminal(file.Fd()) {
+		return file
+	}
+	return nil
 }

@@ -24,16 +24,13 @@ type webCmd struct {
 	serverFlags
 }
 
-// Help is shown above the flags.
-func (*webCmd) Help() string {
-	return `A page for browsers that shows the nodes and the locks as they change. It only shows them, unless --allow-unlock is set.
-
-  redlock web --key-prefix lock:`
-}
-
 // Run serves the page until ctx ends.
 func (c *webCmd) Run(ctx context.Context, to streams) (err error) {
-	if err := c.checkTimes(); err != nil {
+	err = between("--interval", c.Interval, 200*time.Millisecond, time.Hour)
+	if c.ExamineEvery != 0 {
+		err = errors.Join(err, between("--examine-every", c.ExamineEvery, 10*time.Second, 24*time.Hour))
+	}
+	if err != nil {
 		return &exitError{exitUsage, err}
 	}
 	host, _, err := net.SplitHostPort(c.Listen)
@@ -74,15 +71,6 @@ func (c *webCmd) Run(ctx context.Context, to streams) (err error) {
 	}
 	fmt.Fprintf(to.out, "redlock: http://%s/ (Ctrl-C ends it)\n", shown)
 	return web.New(config).Serve(ctx, listener)
-}
-
-// checkTimes checks how often things are done.
-func (c *webCmd) checkTimes() error {
-	err := between("--interval", c.Interval, 200*time.Millisecond, time.Hour)
-	if c.ExamineEvery != 0 {
-		err = errors.Join(err, between("--examine-every", c.ExamineEvery, 10*time.Second, 24*time.Hour))
-	}
-	return err
 }
 
 // page returns what the page shows, and how.

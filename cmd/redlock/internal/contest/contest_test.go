@@ -90,21 +90,14 @@ func TestTryLock_DoesNotWaitForAHolder(t *testing.T) {
 	require.NoError(t, err)
 	seen := &rounds{}
 	locker := openLocker(t, servers, redlock.WithObserver(seen))
-	for _, name := range []string{"job", "setnx", "data"} {
-		for _, s := range servers {
-			switch name {
-			case "setnx":
-				_, err = s.Do("SET", name, "somebody")
-			case "data":
-				_, err = s.Do("RPUSH", name, "somebody's")
-			}
-			require.NoError(t, err)
-		}
+	for _, s := range servers {
+		_, err = s.Do("SET", "setnx", "somebody")
+		require.NoError(t, err)
+		_, err = s.Do("RPUSH", "data", "somebody's")
+		require.NoError(t, err)
+	}
+	for name, want := range map[string]error{"job": redlock.ErrTaken, "setnx": redlock.ErrTaken, "data": redlock.ErrForeign} {
 		_, err := contest.TryLock(t.Context(), locker, name)
-		want := redlock.ErrTaken
-		if name == "data" {
-			want = redlock.ErrForeign
-		}
 		require.ErrorIs(t, err, want, name)
 	}
 	require.NoError(t, locker.Close())

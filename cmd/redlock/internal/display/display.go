@@ -2,10 +2,14 @@
 package display
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -30,6 +34,14 @@ func Error(err error) string {
 	return escape(strings.NewReplacer("redlock: ", "", "pool: ", "", "nodeerr: ", "").Replace(fmt.Sprintf("%+v", err)), "\n\t")
 }
 
+// Counted is a number and the noun that it counts.
+func Counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
 // escape writes all characters of a text that do not print as in a Go string, but for some.
 func escape(text, but string) string {
 	var b strings.Builder
@@ -44,4 +56,28 @@ func escape(text, but string) string {
 		b.WriteString(quoted[1 : len(quoted)-1])
 	}
 	return b.String()
+}
+
+// JSON writes a value as JSON and a line end, indented by indent for each level unless that is "". Characters that do not print,
+// on which a terminal might act, are escaped also where JSON would allow them as they are: a reader of JSON sees no difference.
+func JSON(w io.Writer, v any, indent string) error {
+	var plain, visible bytes.Buffer
+	encoder := json.NewEncoder(&plain)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(v); err != nil {
+		return err
+	}
+	for _, r := range plain.String() { // what does not print is in strings, except for line ends
+		switch high, low := utf16.EncodeRune(r); {
+		case unicode.IsPrint(r) || r == '\n':
+			visible.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&visible, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&visible, `\u%04x`, r)
+		}
+	}
+	_, err := w.Write(visible.Bytes())
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
@@ -33,8 +34,7 @@ func TestExamine_FindsAClockThatIsOff(t *testing.T) {
 	all := wellSetServers(t, 3)
 	for off, shows := range map[int]string{100: "100.0 s ahead of the others", -100: "100.0 s behind the others"} {
 		odd := ahead(t, all[0], off)
-		r := examine(t, append(serversOf(all[1:]), serverAt(odd)), patient(doctor.Options{}))
-		requireFindings(t, r, is(doctor.Warning, "clocks", odd))
+		r := finds(t, append(serversOf(all[1:]), serverAt(odd)), patient(doctor.Options{}), is(doctor.Warning, "clocks", odd))
 		require.Regexp(t, `^the clock of the server is (99|100)\.\d s (ahead of|behind) the others$`, r.Findings[0].What, shows)
 		require.InDelta(t, float64(off)*1000, r.Servers[2].ClockOffset, 1000+r.Servers[2].ClockError)
 	}
@@ -45,11 +45,9 @@ func TestExamine_WantsARestartGuardThatCoversTheClocksForFencing(t *testing.T) {
 	all := wellSetServers(t, 3)
 	odd := ahead(t, all[0], 100)
 	o := patient(doctor.Options{Fencing: true, RestartGuard: time.Minute, Durable: []string{"all"}})
-	r := examine(t, append(serversOf(all[1:]), serverAt(odd)), o)
-	requireFindings(t, r, is(doctor.Fault, "restart-guard", ""), is(doctor.Warning, "clocks", odd))
+	finds(t, append(serversOf(all[1:]), serverAt(odd)), o, is(doctor.Fault, "restart-guard", ""), is(doctor.Warning, "clocks", odd))
 	o.RestartGuard = 2 * time.Minute
-	r = examine(t, append(serversOf(all[1:]), serverAt(odd)), o)
-	requireFindings(t, r, is(doctor.Warning, "clocks", odd))
+	finds(t, append(serversOf(all[1:]), serverAt(odd)), o, is(doctor.Warning, "clocks", odd))
 }
 
 func TestExamine_FindsThatTheClockHereIsOff(t *testing.T) {
@@ -57,14 +55,13 @@ func TestExamine_FindsThatTheClockHereIsOff(t *testing.T) {
 	all := wellSetServers(t, 3)
 	for i := range all {
 		server := serverAt(ahead(t, all[i], 100))
-		r := examine(t, append(serversOf(nil), server), patient(doctor.Options{Only: []string{"clocks"}}))
-		requireFindings(t, r, is(doctor.Warning, "clocks", server.Address)) // of two, nobody knows which one is right
+		// Of two, nobody knows which one is right.
+		finds(t, []*node.Server{server}, patient(doctor.Options{Only: []string{"clocks"}}), is(doctor.Warning, "clocks", server.Address))
 	}
 	servers := serversOf(nil)
 	for i := range all {
 		servers = append(servers, serverAt(ahead(t, all[i], 100)))
 	}
-	r := examine(t, servers, patient(doctor.Options{}))
-	requireFindings(t, r, is(doctor.Warning, "clocks", ""))
+	r := finds(t, servers, patient(doctor.Options{}), is(doctor.Warning, "clocks", ""))
 	require.Regexp(t, `^the clock of this machine is (99|100)\.\d s behind those of the nodes$`, r.Findings[0].What)
 }

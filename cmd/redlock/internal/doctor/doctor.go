@@ -3,10 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -75,16 +72,13 @@ type examination struct {
 }
 
 // Examine looks at all servers at once and returns what it found. It changes nothing that stays on a server. An error means that
-// ctx has ended, or that an option is wrong.
+// ctx has ended.
 func Examine(ctx context.Context, servers []*node.Server, o Options) (*Report, error) {
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.NodeTimeout = cmp.Or(o.NodeTimeout, defaultNodeTimeout)
 	o.Samples = cmp.Or(o.Samples, defaultSamples)
 	o.Keys = cmp.Or(o.Keys, defaultKeys)
 	o.Watch = cmp.Or(o.Watch, defaultWatch)
-	if err := o.check(servers); err != nil {
-		return nil, err
-	}
 	x := &examination{Options: o}
 	var gathering sync.WaitGroup
 	for _, s := range servers {
@@ -104,25 +98,6 @@ func Examine(ctx context.Context, servers []*node.Server, o Options) (*Report, e
 
 // makes reports whether a check is among those to be made.
 func (o *Options) makes(name string) bool { return len(o.Only) == 0 || slices.Contains(o.Only, name) }
-
-// check checks the options.
-func (o *Options) check(servers []*node.Server) error {
-	if len(servers) == 0 {
-		return errors.New("no nodes to examine")
-	}
-	for _, name := range o.Only {
-		if !slices.Contains(Names(), name) {
-			return fmt.Errorf("no such check: %s; the checks are %s", quoted(name), strings.Join(Names(), ", "))
-		}
-	}
-	for _, address := range o.Durable {
-		known := func(s *node.Server) bool { return s.Address == address }
-		if address != AllNodes && !slices.ContainsFunc(servers, known) {
-			return fmt.Errorf("durable: %s is not the address of a node", quoted(address))
-		}
-	}
-	return nil
-}
 
 // durable reports whether the programs declare a node durable.
 func (o *Options) durable(f *facts) bool {

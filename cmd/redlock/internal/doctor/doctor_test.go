@@ -18,8 +18,7 @@ func TestExamine_IsSilentOnDurableServers(t *testing.T) {
 	t.Parallel()
 	servers := serversOf(wellSetServers(t, 5))
 	for _, o := range []doctor.Options{{}, {Fencing: true, Durable: []string{"all"}, RestartGuard: time.Minute}} {
-		r := examine(t, servers, patient(o))
-		requireFindings(t, r)
+		r := finds(t, servers, patient(o))
 		require.Empty(t, r.Unexamined)
 		require.Len(t, r.Nodes, 5)
 	}
@@ -29,8 +28,7 @@ func TestExamine_IsSilentOnServersThatForgetIfTheProgramsHaveARestartGuard(t *te
 	t.Parallel()
 	processes := testredis.Real(t, 5, "--requirepass", "secret", "--maxmemory", "100mb")
 	awaitUptime(t, 5, processes...)
-	r := examine(t, serversOf(processes), patient(doctor.Options{Fencing: true, RestartGuard: 3 * time.Second, TTL: 3 * time.Second}))
-	requireFindings(t, r)
+	r := finds(t, serversOf(processes), patient(doctor.Options{Fencing: true, RestartGuard: 3 * time.Second, TTL: 3 * time.Second}))
 	require.Empty(t, r.Unexamined)
 }
 
@@ -85,23 +83,9 @@ func TestExamine_ShowsWhatItSawOfEachServer(t *testing.T) {
 func TestExamine_MakesOnlyTheChecksThatAreAskedFor(t *testing.T) {
 	t.Parallel()
 	servers := serversOf(wellSetServers(t, 1, "--maxmemory-policy", "allkeys-lru"))
-	r := examine(t, servers, patient(doctor.Options{Only: []string{"version", "eviction"}}))
-	require.Equal(t, []string{"version", "eviction"}, r.Checks)
-	requireFindings(t, r, is(doctor.Fault, "eviction", servers[0].Address))
-}
-
-func TestExamine_RefusesOptionsThatDoNotFit(t *testing.T) {
-	t.Parallel()
-	servers := serversOf(wellSetServers(t, 1))
-	for want, o := range map[string]doctor.Options{
-		`no such check: "nonsense"; the checks are count, `: {Only: []string{"nonsense"}},
-		`durable: "host:1" is not the address of a node`:    {Durable: []string{"host:1"}},
-	} {
-		_, err := doctor.Examine(t.Context(), servers, o)
-		require.ErrorContains(t, err, want)
-	}
-	_, err := doctor.Examine(t.Context(), nil, doctor.Options{})
-	require.ErrorContains(t, err, "no nodes")
+	o := patient(doctor.Options{Only: []string{"version", "eviction"}})
+	r := finds(t, servers, o, is(doctor.Fault, "eviction", servers[0].Address))
+	require.Equal(t, o.Only, r.Checks)
 }
 
 func TestChecks_AreThoseOfTheDocumentation(t *testing.T) {

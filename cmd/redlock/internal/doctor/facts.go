@@ -92,15 +92,16 @@ func (f *facts) gather(ctx context.Context, o *Options) {
 		f.user = "default"
 	}
 	probe := o.Prefix + "doctor-" + rand.Text()
-	for _, step := range []func(context.Context, *conn, *Options) error{
+	for _, step := range []func(context.Context, *conn, *Options){
 		f.look, f.measure,
-		func(ctx context.Context, c *conn, o *Options) error { return f.try(ctx, c, o, probe) },
+		func(ctx context.Context, c *conn, o *Options) { f.try(ctx, c, o, probe) },
 		f.scan,
 	} {
 		c, err := f.connect(ctx, o)
 		if err == nil {
-			err = step(ctx, c, o)
+			step(ctx, c, o)
 			c.Close()
+			err = c.err
 		}
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -113,10 +114,11 @@ func (f *facts) gather(ctx context.Context, o *Options) {
 	f.lock = f.tryLock(ctx, o, strings.TrimPrefix(probe, o.Prefix))
 }
 
-// conn is a connection whose commands are bounded.
+// conn is a connection whose commands are bounded. After a failure it carries out no more, so that who uses it may look at err last.
 type conn struct {
 	*node.Client
 	timeout time.Duration
+	err     error // why the connection is of no use any more
 }
 
 // connect makes a connection of the examination.
@@ -127,30 +129,34 @@ func (f *facts) connect(ctx context.Context, o *Options) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{c, o.Timeout}, nil
+	return &conn{Client: c, timeout: o.Timeout}, nil
 }
 
-// do sends one command. Only an error that is not the server's reply is returned as err.
-func (c *conn) do(ctx context.Context, words ...string) (reply any, refusal *nodeerr.ServerError, err error) {
-	replies, err := c.all(ctx, words)
-	if err != nil {
-		return nil, nil, err
+// do sends one command. It returns neither a reply nor a refusal if there is no answer.
+func (c *conn) do(ctx context.Context, words ...string) (reply any, refusal *nodeerr.ServerError) {
+	replies := c.all(ctx, words)
+	if replies == nil {
+		return nil, nil
 	}
 	if refusal, is := replies[0].(*nodeerr.ServerError); is {
-		return nil, refusal, nil
+		return nil, refusal
 	}
-	return replies[0], nil, nil
+	return replies[0], nil
 }
 
-// all sends commands at once.
-func (c *conn) all(ctx context.Context, commands ...[]string) ([]any, error) {
+// all sends commands at once. It returns nil if there is no answer.
+func (c *conn) all(ctx context.Context, commands ...[]string) []any {
+	if c.err != nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	replies, err := c.DoAll(ctx, commands)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", commands[0][0], err)
+		c.err = fmt.Errorf("%s: %w", commands[0][0], err)
+		return nil
 	}
-	return replies, nil
+	return replies
 }
 
 // settings are the parameters that the checks look at.
@@ -160,27 +166,16 @@ var settings = []string{
 }
 
 // look asks the server about itself.
-func (f *facts) look(ctx context.Context, c *conn, _ *Options) error {
+func (f *facts) look(ctx context.Context, c *conn, _ *Options) {
 	// What is about the whole connection, such as a missing password, comes as the reply to any command.
-	_, refusal, err := c.do(ctx, "PING")
-	if err != nil {
-		return err
-	}
-	if refusal != nil && node.EndsConnection(refusal) {
-		return refusal
+	if _, refusal := c.do(ctx, "PING"); refusal != nil && node.EndsConnection(refusal) {
+		c.err = refusal
 	}
 	for range 2 {
-		id, err := f.identify(ctx, c)
-		if err != nil {
-			return err
-		}
-		f.clients = append(f.clients, id)
+		f.clients = append(f.clients, f.identify(ctx, c))
 	}
 	for _, name := range settings {
-		reply, refusal, err := c.do(ctx, "CONFIG", "GET", name)
-		if err != nil {
-			return err
-		}
+		reply, refusal := c.do(ctx, "CONFIG", "GET", name)
 		if refusal != nil {
 			break // and so would the others be
 		}
@@ -188,42 +183,33 @@ func (f *facts) look(ctx context.Context, c *conn, _ *Options) error {
 			f.config[name] = pair[1]
 		}
 	}
-	reply, refusal, err := c.do(ctx, "PUBSUB", "NUMSUB", "__sentinel__:hello")
-	if err != nil {
-		return err
-	}
+	reply, refusal := c.do(ctx, "PUBSUB", "NUMSUB", "__sentinel__:hello")
 	if pair, err := redis.Values(reply, nil); refusal == nil && err == nil && len(pair) == 2 {
 		if n, err := redis.Int64(pair[1], nil); err == nil {
 			f.sentinels = n
 		}
 	}
 	// Last, since the connection speaks RESP3 afterwards.
-	reply, refusal, err = c.do(ctx, "HELLO", "3")
-	if err != nil {
-		return err
-	}
+	reply, refusal = c.do(ctx, "HELLO", "3")
 	if refusal != nil {
 		f.resp3 = refusal
 	} else if _, is := reply.([]any); !is {
 		f.resp3 = fmt.Errorf("%w: the reply to HELLO 3", nodeerr.ErrProtocol)
 	}
-	return nil
 }
 
 // identify asks for the identities of the server and of the connection, which is returned.
-func (f *facts) identify(ctx context.Context, c *conn) (client int64, err error) {
-	reply, refusal, err := c.do(ctx, "INFO")
-	if err != nil {
-		return 0, err
-	}
+func (f *facts) identify(ctx context.Context, c *conn) (client int64) {
+	reply, refusal := c.do(ctx, "INFO")
 	text, isText := reply.(string)
 	switch {
+	case c.err != nil:
 	case refusal != nil && refusal.Code == "NOPERM":
 		f.noInfo = "the right +info"
 	case refusal != nil:
 		f.noInfo = "INFO, which the server answers with " + quoted(refusal.Message)
 	case !isText:
-		return 0, fmt.Errorf("%w: the reply to INFO is no text", nodeerr.ErrProtocol)
+		c.err = fmt.Errorf("%w: the reply to INFO is no text", nodeerr.ErrProtocol)
 	default:
 		fields := parseInfo(text)
 		if f.info == nil {
@@ -231,9 +217,9 @@ func (f *facts) identify(ctx context.Context, c *conn) (client int64, err error)
 		}
 		f.runIDs = append(f.runIDs, fields["run_id"])
 	}
-	reply, _, err = c.do(ctx, "CLIENT", "ID")
+	reply, _ = c.do(ctx, "CLIENT", "ID")
 	client, _ = reply.(int64)
-	return client, err
+	return client
 }
 
 // server returns the part of the report that is about the server.

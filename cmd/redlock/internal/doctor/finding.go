@@ -3,6 +3,7 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
@@ -57,14 +58,26 @@ type Report struct {
 	Unexamined []Unexamined `json:"unexamined"` // in the order of checks and nodes
 }
 
-// Count returns how many findings have a severity.
-func (r *Report) Count(s Severity) (n int) {
+// Group is what is not as it should be, on all nodes where that is the same.
+type Group struct {
+	Finding          // of no node
+	Nodes   []string // their addresses; none if it is about the set of nodes
+}
+
+// Groups returns the findings by what they have found, in the order of the first ones.
+func (r *Report) Groups() (groups []Group) {
 	for _, f := range r.Findings {
-		if f.Severity == s {
-			n++
+		node := f.Node
+		f.Node = ""
+		i := slices.IndexFunc(groups, func(g Group) bool { return g.Finding == f })
+		if i < 0 {
+			i, groups = len(groups), append(groups, Group{Finding: f})
+		}
+		if node != "" {
+			groups[i].Nodes = append(groups[i].Nodes, node)
 		}
 	}
-	return n
+	return groups
 }
 
 // fault makes a finding. What comes from a server must be a number, or go through quoted or printable.
@@ -75,6 +88,22 @@ func fault(what, fix string) []Finding {
 // warning is as fault.
 func warning(what, fix string) []Finding {
 	return []Finding{{Severity: Warning, What: what, Fix: fix}}
+}
+
+// faultIf makes a finding of what is so, if it is.
+func faultIf(is bool, what, fix string) []Finding {
+	if !is {
+		return nil
+	}
+	return fault(what, fix)
+}
+
+// warningIf is as faultIf.
+func warningIf(is bool, what, fix string) []Finding {
+	if !is {
+		return nil
+	}
+	return warning(what, fix)
 }
 
 // maxQuoted is how many characters of a server's text a finding shows at most.

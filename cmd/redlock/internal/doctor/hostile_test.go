@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -112,49 +113,46 @@ func TestExamine_IsNotHeldUpByAServerThatAnswersEachCommandJustInTime(t *testing
 		return friendly(words)
 	})
 	o := doctor.Options{Timeout: time.Second}
-	r := examine(t, servers(addr), o)
-	requireFindings(t, r, is(doctor.Warning, "count", ""), is(doctor.Fault, "reachable", addr))
+	r := finds(t, servers(addr), o, is(doctor.Warning, "count", ""), is(doctor.Fault, "reachable", addr))
 	require.Regexp(t, "too slow to be examined: all of it took more than 15s|no answer within 1s", r.Findings[0].What) // that on a busy machine
 }
 
-func TestExamine_FindsAProxyThatSpreadsCommands(t *testing.T) {
+func TestExamine_FindsWhatIsWrongWithAnswers(t *testing.T) {
 	t.Parallel()
 	var id atomic.Int64
-	addr := pretending(t, func(words []string) string {
-		if strings.Join(words, " ") == "CLIENT ID" {
-			return fmt.Sprintf(":%d\r\n", id.Add(1))
-		}
-		return friendly(words)
-	})
-	r := examine(t, servers(addr), patient(doctor.Options{Only: []string{"proxy"}}))
-	requireFindings(t, r, is(doctor.Fault, "proxy", addr))
-	require.Contains(t, r.Findings[0].What, "CLIENT ID was first 1, then 2")
-}
-
-func TestExamine_FindsAServerThatIsLoadingItsData(t *testing.T) {
-	t.Parallel()
-	addr := pretending(t, func(words []string) string {
-		switch words[0] {
-		case "INFO":
-			return strings.Replace(friendly(words), "loading:0", "loading:1", 1)
-		case "AUTH", "HELLO", "CLIENT":
-			return friendly(words)
-		}
-		return "-LOADING Redis is loading the dataset in memory\r\n"
-	})
-	r := examine(t, servers(addr), patient(doctor.Options{Only: []string{"reachable", "state", "lock", "rights-locks"}}))
-	requireFindings(t, r, is(doctor.Warning, "state", addr))
-}
-
-func TestExamine_ReportsAnyOtherReasonWhyThereIsNoLock(t *testing.T) {
-	t.Parallel()
-	addr := pretending(t, func(words []string) string {
-		if words[0] == "SET" {
-			return "-ERR of its own\r\n"
-		}
-		return friendly(words)
-	})
-	r := examine(t, servers(addr), patient(doctor.Options{Only: []string{"reachable", "rights-locks", "commands", "lock"}}))
-	requireFindings(t, r, is(doctor.Fault, "lock", addr))
-	require.Contains(t, r.Findings[0].What, "ERR of its own")
+	for name, test := range map[string]struct {
+		answer   func(words []string) string // in the place of the friendly one, unless it is ""
+		only     []string
+		severity doctor.Severity
+		check    string
+		shows    string
+	}{
+		"of a proxy that spreads commands": {func(words []string) string {
+			if strings.Join(words, " ") == "CLIENT ID" {
+				return fmt.Sprintf(":%d\r\n", id.Add(1))
+			}
+			return ""
+		}, []string{"proxy"}, doctor.Fault, "proxy", "CLIENT ID was first 1, then 2"},
+		"of a server that loads its data": {func(words []string) string {
+			switch words[0] {
+			case "INFO":
+				return strings.Replace(friendly(words), "loading:0", "loading:1", 1)
+			case "AUTH", "HELLO", "CLIENT":
+				return ""
+			}
+			return "-LOADING Redis is loading the dataset in memory\r\n"
+		}, []string{"reachable", "state", "lock", "rights-locks"}, doctor.Warning, "state", "loading"},
+		"for a reason of its own": {func(words []string) string {
+			if words[0] == "SET" {
+				return "-ERR of its own\r\n"
+			}
+			return ""
+		}, []string{"reachable", "rights-locks", "commands", "lock"}, doctor.Fault, "lock", "ERR of its own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr := pretending(t, func(words []string) string { return cmp.Or(test.answer(words), friendly(words)) })
+			r := finds(t, servers(addr), patient(doctor.Options{Only: test.only}), is(test.severity, test.check, addr))
+			require.Contains(t, r.Findings[0].What, test.shows)
+		})
+	}
 }

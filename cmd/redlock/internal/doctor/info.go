@@ -17,15 +17,9 @@ func parseInfo(text string) map[string]string {
 	return fields
 }
 
-// number returns a field of INFO that is a number; 0 if it is not there.
-func (f *facts) number(field string) int64 {
-	n, _ := strconv.ParseInt(f.info[field], 10, 64)
-	return n
-}
-
-// setting returns a setting that is a number; 0 if it is not known.
-func (f *facts) setting(name string) int64 {
-	n, _ := strconv.ParseInt(f.config[name], 10, 64)
+// number returns a field of INFO, or a setting, that is a number; 0 if it is not known.
+func number(of map[string]string, name string) int64 {
+	n, _ := strconv.ParseInt(of[name], 10, 64)
 	return n
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -53,87 +55,64 @@ const (
 )
 
 // scan reads the keys under the prefix, in pages.
-func (f *facts) scan(ctx context.Context, c *conn, o *Options) error {
+func (f *facts) scan(ctx context.Context, c *conn, o *Options) {
+	defer func() { c.err = nil }() // the connection is lost, and nothing else
 	s := &f.keys
 	if o.Prefix == "" { // the keys may be anybody's, of any size
 		s.missing = "a prefix that only locks have: --key-prefix"
-		return nil
+		return
 	}
 	cursor := "0"
 	end := time.Now().Add(scanning)
 	for page := 0; ; page++ {
 		if page == scanPages || s.seen >= o.Keys || time.Now().After(end) {
 			s.missing = fmt.Sprintf("more time: the first %d keys were looked at", s.seen)
-			return nil
+			return
 		}
-		reply, refusal, err := c.do(ctx, "SCAN", cursor, "MATCH", literally(o.Prefix)+"*", "COUNT", fmt.Sprint(pageSize))
+		reply, refusal := c.do(ctx, "SCAN", cursor, "MATCH", survey.Literally(o.Prefix)+"*", "COUNT", fmt.Sprint(pageSize))
 		switch {
-		case err != nil:
-			s.missing = "keys that fit in a reply: " + printable(err.Error())
-			return nil // the connection is lost, and nothing else
+		case c.err != nil:
+			s.missing = "keys that fit in a reply: " + printable(c.err.Error())
+			return
 		case refusal != nil && refusal.Code == "NOPERM":
 			s.missing = "the right +scan"
-			return nil
+			return
 		case refusal != nil:
 			s.missing = "SCAN, which the server answers with " + quoted(refusal.Message)
-			return nil
+			return
 		}
-		next, names, is := pageOf(reply)
-		if !is {
+		next, names, err := survey.ParsePage(reply)
+		if err != nil {
 			s.missing = "SCAN, whose reply is none of Redis"
-			return nil
+			return
 		}
-		if err := f.read(ctx, c, o, names); err != nil {
-			s.missing = "replies to EVAL: " + printable(err.Error())
-			return nil
+		if f.read(ctx, c, o, names); c.err != nil {
+			s.missing = "replies to EVAL: " + printable(c.err.Error())
+			return
 		}
-		if cursor = next; cursor == "0" {
-			return nil
+		if cursor = next; cursor == "" {
+			return
 		}
 	}
-}
-
-// literally returns the pattern that matches a text and nothing else.
-func literally(text string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(text)
-}
-
-// pageOf returns the cursor and the names in a reply to SCAN.
-func pageOf(reply any) (cursor string, names []string, is bool) {
-	values, err := redis.Values(reply, nil)
-	if err != nil || len(values) != 2 {
-		return "", nil, false
-	}
-	cursor, err = redis.String(values[0], nil)
-	names, err2 := redis.Strings(values[1], nil)
-	return cursor, names, err == nil && err2 == nil
 }
 
 // read looks at keys, with the script that Inspect uses.
-func (f *facts) read(ctx context.Context, c *conn, o *Options, names []string) error {
+func (f *facts) read(ctx context.Context, c *conn, o *Options, names []string) {
 	names = slices.DeleteFunc(names, func(name string) bool { return form.IsCounter(name) || !strings.HasPrefix(name, o.Prefix) })
 	f.keys.seen += len(names)
 	for batch := range slices.Chunk(names, 100) {
-		replies, err := c.all(ctx, observations(batch)...)
-		if err != nil {
-			return err
-		}
-		for i, reply := range replies {
+		for i, reply := range c.all(ctx, observations(batch)...) {
 			k, is := keyOf(batch[i], reply)
 			switch {
 			case !is:
-			case k.kind != "" && len(f.keys.foreign) < maxForeign:
-				if k.kind, err = f.kind(ctx, c, k); err != nil {
-					return err
-				}
-				f.keys.foreign = append(f.keys.foreign, k)
-			case k.kind != "":
-			default:
+			case k.kind == "":
 				f.keys.locks = append(f.keys.locks, k)
+			case len(f.keys.foreign) < maxForeign:
+				k.kind = f.kind(ctx, c, k)
+				f.keys.foreign = append(f.keys.foreign, k)
 			}
 		}
 	}
-	return nil
 }
 
 // observations returns the commands that read keys, with arguments of the script.
@@ -172,20 +151,20 @@ const maxForeign = 100
 var redisson = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+$`)
 
 // kind returns more about a key that cannot be a lock, as far as the user may ask.
-func (f *facts) kind(ctx context.Context, c *conn, k key) (string, error) {
-	reply, refusal, err := c.do(ctx, "TYPE", k.name)
-	if is, _ := reply.(string); err != nil || refusal != nil || is != "hash" {
-		return k.kind, err
+func (f *facts) kind(ctx context.Context, c *conn, k key) string {
+	reply, _ := c.do(ctx, "TYPE", k.name)
+	if is, _ := reply.(string); is != "hash" {
+		return k.kind
 	}
-	reply, refusal, err = c.do(ctx, "HLEN", k.name)
-	if size, _ := reply.(int64); err != nil || refusal != nil || size != 1 {
-		return k.kind, err
+	reply, _ = c.do(ctx, "HLEN", k.name)
+	if size, _ := reply.(int64); size != 1 {
+		return k.kind
 	}
-	reply, refusal, err = c.do(ctx, "HKEYS", k.name)
-	if fields, notFields := redis.Strings(reply, nil); refusal == nil && notFields == nil && len(fields) == 1 && redisson.MatchString(fields[0]) {
-		return "a lock of Redisson", err
+	reply, _ = c.do(ctx, "HKEYS", k.name)
+	if fields, err := redis.Strings(reply, nil); err == nil && len(fields) == 1 && redisson.MatchString(fields[0]) {
+		return "a lock of Redisson"
 	}
-	return k.kind, err
+	return k.kind
 }
 
 // otherTokens are the forms of the tokens of other clients, and who uses them.
@@ -216,55 +195,40 @@ func looksLikeToken(value string) bool { return formOf(value) != "" }
 // shownKeys is how many keys a finding names.
 const shownKeys = 5
 
-// list names keys with what is special about them.
-func list(keys []key, about func(key) string) string {
+// found makes a finding about keys, if there are any. It names them with what is special about each.
+func found(keys []key, what string, about func(key) string, fix string) []Finding {
 	var names []string
 	for _, k := range keys {
 		names = append(names, quoted(k.name)+about(k))
 	}
-	return several(names, shownKeys)
+	return warningIf(len(keys) > 0, fmt.Sprintf("%s %s: %s", display.Counted(len(keys), "key"), what, several(names, shownKeys)), fix)
+}
+
+// locksWith returns the locks of a server that have a TTL of some kind.
+func (f *facts) locksWith(kind func(ttl time.Duration) bool) []key {
+	return slices.DeleteFunc(slices.Clone(f.keys.locks), func(k key) bool { return !kind(k.ttl) })
 }
 
 func scanned(f *facts) string { return f.keys.missing }
 
 func keysWithoutTTL(_ *examination, f *facts) []Finding {
-	var found []key
-	for _, k := range f.keys.locks {
-		if k.ttl < 0 {
-			found = append(found, k)
-		}
-	}
-	if len(found) == 0 {
-		return nil
-	}
-	return warning(fmt.Sprintf("%s without a TTL: %s", plural(len(found), "key"), list(found, func(key) string { return "" })),
+	forever := f.locksWith(func(ttl time.Duration) bool { return ttl < 0 })
+	return found(forever, "without a TTL", func(key) string { return "" },
 		"redlock unlock NAME --force, when you know that nobody holds the lock; or redlock.WithHeal in the programs")
 }
 
 func foreignKeys(_ *examination, f *facts) []Finding {
-	if len(f.keys.foreign) == 0 {
-		return nil
-	}
-	return warning(fmt.Sprintf("%s under the prefix that cannot be a lock: %s", plural(len(f.keys.foreign), "key"),
-		list(f.keys.foreign, func(k key) string { return " (" + k.kind + ")" })),
+	return found(f.keys.foreign, "under the prefix that cannot be a lock", func(k key) string { return " (" + k.kind + ")" },
 		"choose a prefix (redlock.WithKeyPrefix) that nothing else uses, or remove the data")
 }
 
 func longKeys(x *examination, f *facts) []Finding {
-	var found []key
-	for _, k := range f.keys.locks {
-		if k.ttl > x.RestartGuard {
-			found = append(found, k)
-		}
-	}
-	if len(found) == 0 {
-		return nil
-	}
-	return warning(fmt.Sprintf("%s with a TTL above the restart guard of %s: %s", plural(len(found), "key"), x.RestartGuard, list(found, func(k key) string {
+	long := f.locksWith(func(ttl time.Duration) bool { return ttl > x.RestartGuard })
+	return found(long, fmt.Sprintf("with a TTL above the restart guard of %s", x.RestartGuard), func(k key) string {
 		about := " (" + k.ttl.Round(time.Second).String()
 		if form := formOf(k.value); form != "" {
 			about += ", " + form
 		}
 		return about + ")"
-	})), "lengthen pool.WithRestartGuard in all programs, or shorten that TTL in the program that sets it")
+	}, "lengthen pool.WithRestartGuard in all programs, or shorten that TTL in the program that sets it")
 }

@@ -41,10 +41,8 @@ func TestExamine_FindsKeysThatDoNotFit(t *testing.T) {
 			for i, other := range []string{"other:key", "{lock:a}:fence", "lock"} { // none of them is the key of a lock
 				do(t, all[i], "SET", other, 1)
 			}
-			o := patient(doctor.Options{RestartGuard: time.Hour, Durable: []string{"all"}})
-			o.Watch = time.Millisecond
-			r := examine(t, serversOf(all), o)
-			requireFindings(t, r, is(doctor.Warning, test.check, s.Addr()))
+			o := patient(doctor.Options{RestartGuard: time.Hour, Durable: []string{"all"}, Watch: time.Millisecond})
+			r := finds(t, serversOf(all), o, is(doctor.Warning, test.check, s.Addr()))
 			require.Contains(t, r.Findings[0].What, test.shows)
 			require.EqualValues(t, 1, do(t, s, "EXISTS", test.put.args[0]), "and leaves it alone")
 		})
@@ -55,8 +53,7 @@ func TestExamine_NamesTheFirstFewKeysOfMany(t *testing.T) {
 	t.Parallel()
 	s, all := besideTwo(t)
 	do(t, s, "EVAL", "for i = 1, 3000 do redis.call('SET', 'lock:' .. i, 'x') end", 0)
-	r := examine(t, serversOf(all), patient(doctor.Options{}))
-	requireFindings(t, r, is(doctor.Warning, "keys-no-ttl", s.Addr()))
+	r := finds(t, serversOf(all), patient(doctor.Options{}), is(doctor.Warning, "keys-no-ttl", s.Addr()))
 	require.Contains(t, r.Findings[0].What, "3000 keys without a TTL: ")
 	require.Contains(t, r.Findings[0].What, " and 2995 more")
 }
@@ -65,8 +62,7 @@ func TestExamine_StopsLookingAtKeysAndSaysSo(t *testing.T) {
 	t.Parallel()
 	s, all := besideTwo(t)
 	do(t, s, "EVAL", "for i = 1, 3000 do redis.call('SET', 'lock:' .. i, 'x', 'EX', 100) end", 0)
-	r := examine(t, serversOf(all), patient(doctor.Options{Keys: 1000}))
-	requireFindings(t, r)
+	r := finds(t, serversOf(all), patient(doctor.Options{Keys: 1000}))
 	require.NotEmpty(t, r.Unexamined)
 	require.Equal(t, s.Addr(), r.Unexamined[0].Node)
 	require.Contains(t, r.Unexamined[0].Needs, "keys were looked at")
@@ -77,9 +73,9 @@ func TestExamine_TakesAPrefixLiterally(t *testing.T) {
 	s, all := besideTwo(t)
 	do(t, s, "SET", "lockX", "x")
 	o := patient(doctor.Options{Prefix: "lock[X]"})
-	requireFindings(t, examine(t, serversOf(all), o))
+	finds(t, serversOf(all), o)
 	do(t, s, "SET", "lock[X]1", "x")
-	requireFindings(t, examine(t, serversOf(all), o), is(doctor.Warning, "keys-no-ttl", s.Addr()))
+	finds(t, serversOf(all), o, is(doctor.Warning, "keys-no-ttl", s.Addr()))
 }
 
 func TestExamine_WithoutAPrefixLeavesKeysAlone(t *testing.T) {
@@ -88,8 +84,7 @@ func TestExamine_WithoutAPrefixLeavesKeysAlone(t *testing.T) {
 	do(t, s, "SET", "page", "a program's data")
 	o := patient(doctor.Options{})
 	o.Prefix = ""
-	r := examine(t, serversOf(all), o)
-	requireFindings(t, r)
+	r := finds(t, serversOf(all), o)
 	require.Len(t, r.Unexamined, 3*3)
 	for _, u := range r.Unexamined {
 		require.Contains(t, []string{"keys-no-ttl", "keys-foreign", "keys-other-list"}, u.Check)
@@ -124,10 +119,8 @@ func TestExamine_FindsALockOfAProgramWithAnotherListOfNodes(t *testing.T) {
 	hold(t, "job", 9*time.Second, true, all[1])
 	hold(t, "fine", 9*time.Second, true, all...)
 	hold(t, "idle", time.Minute, false, all[0])
-	o := patient(doctor.Options{})
-	o.Watch = 8 * time.Second // in which the lock is renewed more than once
-	r := examine(t, serversOf(all), o)
-	requireFindings(t, r, is(doctor.Warning, "keys-other-list", ""))
+	o := patient(doctor.Options{Watch: 8 * time.Second}) // in which the lock is renewed more than once
+	r := finds(t, serversOf(all), o, is(doctor.Warning, "keys-other-list", ""))
 	require.Contains(t, r.Findings[0].What, `the lock "lock:job" is renewed (a token of this library) on 1 of 3 nodes, fewer than a majority: `+all[1].Addr())
 }
 
@@ -149,8 +142,7 @@ func TestExamine_ANodeThatShowsNoKeysMayHoldALock(t *testing.T) {
 			for _, s := range all[1:] {
 				change(s)
 			}
-			o := patient(doctor.Options{})
-			o.Watch = 8 * time.Second // in which the lock is renewed more than once
+			o := patient(doctor.Options{Watch: 8 * time.Second}) // in which the lock is renewed more than once
 			for _, f := range examine(t, asLocker(all), o).Findings {
 				require.NotEqual(t, "keys-other-list", f.Check, f.What)
 			}

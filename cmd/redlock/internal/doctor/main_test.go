@@ -96,6 +96,14 @@ func requireFindings(t testing.TB, r *doctor.Report, want ...string) {
 	require.ElementsMatch(t, want, got, "%+v", r.Findings)
 }
 
+// finds examines servers, and fails the test unless the report has these findings and no other.
+func finds(t testing.TB, servers []*node.Server, o doctor.Options, want ...string) *doctor.Report {
+	t.Helper()
+	r := examine(t, servers, o)
+	requireFindings(t, r, want...)
+	return r
+}
+
 // anchors returns the anchors of docs/operations.md.
 func anchors(t testing.TB) (names []string) {
 	t.Helper()

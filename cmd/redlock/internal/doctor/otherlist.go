@@ -52,7 +52,11 @@ func (x *examination) watch(ctx context.Context) {
 		earlier := x.minority(before, name)
 		for held, on := range x.minority(after, name) {
 			if _, is := earlier[held]; is && renewed(before, after, name, on) {
-				x.strayed = append(x.strayed, strayed{name, held, x.addresses(on)})
+				s := strayed{name: name, token: held}
+				for _, i := range on {
+					s.on = append(s.on, x.facts[i].addr)
+				}
+				x.strayed = append(x.strayed, s)
 			}
 		}
 	}
@@ -93,8 +97,8 @@ func (x *examination) glance(ctx context.Context, names []string) []glimpse {
 			}
 			defer c.Close()
 			asked := time.Now()
-			replies, err := c.all(ctx, observations(names, "master")...)
-			if err != nil {
+			replies := c.all(ctx, observations(names, "master")...)
+			if c.err != nil {
 				return
 			}
 			keys := map[string]key{}
@@ -140,13 +144,6 @@ func renewed(before, after []glimpse, name string, on []int) bool {
 		between := after[i].asked.Sub(before[i].seen) // at least
 		return is && earlier.ttl >= 0 && after[i].keys[name].ttl > earlier.ttl-between+slack
 	})
-}
-
-func (x *examination) addresses(nodes []int) (addrs []string) {
-	for _, i := range nodes {
-		addrs = append(addrs, x.facts[i].addr)
-	}
-	return addrs
 }
 
 func (x *examination) otherList() (found []Finding) {

@@ -22,8 +22,12 @@ var persistenceChecks = []check{
 		why:  "The programs take the node for durable (pool.WithDurable), so its restart is not guarded: what it forgets is granted to others at once."},
 	{name: "snapshot", docs: "server-settings", need: info("rdb_last_bgsave_status"), node: snapshot,
 		why: "A node that cannot write to its disk answers MISCONF to everything, releases included: keys stay until their TTL ends."},
-	{name: "aof-errors", docs: "monitoring", need: info("aof_last_write_status"), node: aofErrors,
-		why: "A node that cannot write to its disk answers MISCONF to everything, and loses at a restart what it could not write."},
+	{name: "aof-errors", docs: "monitoring", need: info("aof_last_write_status"),
+		why: "A node that cannot write to its disk answers MISCONF to everything, and loses at a restart what it could not write.",
+		node: func(_ *examination, f *facts) []Finding {
+			return faultIf(f.info["aof_last_write_status"] != "ok", "the last write to the AOF failed",
+				"free or repair the disk: the server's log has the reason")
+		}},
 	{name: "quarantine", docs: "restarts-and-upgrades", need: info("uptime_in_seconds"), node: quarantine,
 		when: func(o *Options) bool { return o.RestartGuard > 0 },
 		why:  "The restart guard lets the node grant no locks until all that it may have forgotten has expired."},
@@ -34,23 +38,19 @@ func eviction(_ *examination, f *facts) []Finding {
 	if policy := f.info["maxmemory_policy"]; policy != "noeviction" {
 		return fault("maxmemory-policy is "+quoted(policy), fix)
 	}
-	if n := f.number("evicted_keys"); n > 0 {
-		return warning(fmt.Sprintf("%d keys have been evicted since the server was started", n), "keep the policy noeviction; CONFIG RESETSTAT resets the number")
-	}
-	return nil
+	n := number(f.info, "evicted_keys")
+	return warningIf(n > 0, fmt.Sprintf("%d keys have been evicted since the server was started", n),
+		"keep the policy noeviction; CONFIG RESETSTAT resets the number")
 }
 
 func memory(_ *examination, f *facts) []Finding {
-	used, limit := f.number("used_memory"), f.number("maxmemory")
+	used, limit := number(f.info, "used_memory"), number(f.info, "maxmemory")
 	what := fmt.Sprintf("%d of %d bytes (maxmemory) are in use", used, limit)
 	const fix = "CONFIG SET maxmemory BYTES (also in the file) with several times the need, or 0 for no limit; or remove what fills the server"
-	switch {
-	case f.refused("OOM"):
+	if f.refused("OOM") {
 		return fault("out of memory: "+what, fix)
-	case nearlyUsed(used, limit):
-		return warning(what, fix)
 	}
-	return nil
+	return warningIf(nearlyUsed(used, limit), what, fix)
 }
 
 // durableKnown is the need of whoever wants to know whether the server syncs each write.
@@ -84,47 +84,29 @@ func persistence(x *examination, f *facts) []Finding {
 	if f.info["aof_enabled"] == "0" {
 		return fault("a restart loses locks (appendonly is no), and the programs have no restart guard", fix)
 	}
-	if why := f.fsync(); why != "" && durableKnown(f) == "" {
-		return warning("a crash of the machine loses the latest locks ("+why+"), and the programs have no restart guard", fix)
-	}
-	return nil
+	why := f.fsync()
+	return warningIf(why != "" && durableKnown(f) == "",
+		"a crash of the machine loses the latest locks ("+why+"), and the programs have no restart guard", fix)
 }
 
 func durable(x *examination, f *facts) []Finding {
-	if why := f.fsync(); x.durable(f) && why != "" {
-		return fault("it is declared durable, but "+why, fixFsync+"; or do not declare it durable")
-	}
-	return nil
+	why := f.fsync()
+	return faultIf(x.durable(f) && why != "", "it is declared durable, but "+why, fixFsync+"; or do not declare it durable")
 }
 
 func snapshot(_ *examination, f *facts) []Finding {
 	const fix = "free or repair the disk (the server's log has the reason), then BGSAVE; or CONFIG SET save \"\" (also in the file): locks need no snapshots"
-	switch status := f.info["rdb_last_bgsave_status"]; {
-	case f.refused("MISCONF") && f.info["aof_last_write_status"] != "err":
+	if f.refused("MISCONF") && f.info["aof_last_write_status"] != "err" {
 		return fault("the last snapshot failed, and the server rejects all writes (MISCONF)", fix)
-	case status != "ok" && f.config["save"] != "":
-		return warning("the last snapshot failed", fix)
 	}
-	return nil
-}
-
-func aofErrors(_ *examination, f *facts) []Finding {
-	if f.info["aof_last_write_status"] == "ok" {
-		return nil
-	}
-	return fault("the last write to the AOF failed", "free or repair the disk: the server's log has the reason")
+	return warningIf(f.info["rdb_last_bgsave_status"] != "ok" && f.config["save"] != "", "the last snapshot failed", fix)
 }
 
 func quarantine(x *examination, f *facts) []Finding {
 	up := f.uptime()
-	if x.durable(f) {
-		return nil
-	}
 	// As long as the guard in the programs: 1 % for clocks that run at different rates, and a second since uptimes are whole.
 	left := x.RestartGuard + x.RestartGuard/100 - max(0, up-time.Second)
-	if left <= 0 {
-		return nil
-	}
-	return warning(fmt.Sprintf("the server was started %s ago: programs that connect now do not use it for %s", up, left.Round(time.Second)),
+	return warningIf(left > 0 && !x.durable(f),
+		fmt.Sprintf("the server was started %s ago: programs that connect now do not use it for %s", up, left.Round(time.Second)),
 		"wait; restart the next node only when this one grants locks again")
 }

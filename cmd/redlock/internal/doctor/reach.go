@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -22,29 +21,33 @@ const unreachable = "reachable"
 
 // reachChecks look at the way to a server, and at which server is at its end.
 var reachChecks = []check{
-	{name: unreachable, docs: "errors", node: reachable,
-		why: "The node grants no locks. The lock survives that of a minority of the nodes only."},
+	{name: unreachable, docs: "errors", why: grantsNone,
+		node: func(x *examination, f *facts) []Finding {
+			if f.err == nil {
+				return nil
+			}
+			what, fix := explain(f, &x.Options)
+			return fault("cannot be used: "+what, fix)
+		}},
 	{name: "tls", docs: "server-settings", node: encrypted,
 		why: "Whoever can listen on the network reads the password and the tokens, and can release locks or delete data."},
-	{name: "certificate", docs: "server-settings", node: certificate,
+	{name: "certificate", docs: "server-settings", node: expiring,
 		why: "When it has expired, no program can connect to the node any more."},
 	{name: "proxy", docs: "server-settings", node: proxy,
 		why: "A proxy that spreads commands over several connections or servers lets releases overtake acquires: locks get lost or stay."},
 	{name: "identity", docs: "managed-services", need: info(), node: identity,
 		why: "A server is recognised by its run_id, and the restart guard needs its uptime."},
-	{name: "version", docs: "nodes", need: info("redis_version"), node: version,
-		why: "The nodes must be Redis 6.2, Valkey 7.2 or newer: an older server is not used (nodeerr.ErrOldServer)."},
+	{name: "version", docs: "nodes", need: info("redis_version"),
+		why: "The nodes must be Redis 6.2, Valkey 7.2 or newer: an older server is not used (nodeerr.ErrOldServer).",
+		node: func(_ *examination, f *facts) []Finding {
+			return faultIf(f.tooOld(), "the server is too old: "+printable(f.version()), "upgrade it: docs/operations.md, Restarts and upgrades")
+		}},
 	{name: "resp3", docs: "server-settings", node: resp3,
 		why: "Without RESP3 a server does not announce changes: waiters poll with back-off, and a holder learns of a deletion with the next renewal."},
 }
 
-func reachable(x *examination, f *facts) []Finding {
-	if f.err == nil {
-		return nil
-	}
-	what, fix := explain(f, &x.Options)
-	return fault("cannot be used: "+what, fix)
-}
+// grantsNone is why it matters that a server cannot be used.
+const grantsNone = "The node grants no locks. The lock survives that of a minority of the nodes only."
 
 // explain says why a server cannot be used, and what to do.
 func explain(f *facts, o *Options) (what, fix string) {
@@ -100,7 +103,7 @@ func explainRefusal(refusal *nodeerr.ServerError, f *facts) (what, fix string) {
 		return said, "SCRIPT KILL, or wait until the script has ended; keep slow scripts away from the server"
 	}
 	if strings.Contains(refusal.Message, "max number of clients") {
-		return said, "CONFIG SET maxclients 10000 (also in the file), or end connections that nobody needs: CLIENT LIST"
+		return said, fixMaxClients
 	}
 	return said, "correct the server or the URL"
 }
@@ -119,20 +122,12 @@ func encrypted(_ *examination, f *facts) []Finding {
 // expiresSoon is how long a certificate should last at least.
 const expiresSoon = 14 * 24 * time.Hour
 
-func certificate(_ *examination, f *facts) []Finding {
+func expiring(_ *examination, f *facts) []Finding {
 	if f.cert == nil {
 		return nil
 	}
-	return expiring(f.cert, time.Now())
-}
-
-func expiring(cert *x509.Certificate, now time.Time) []Finding {
-	left := cert.NotAfter.Sub(now)
-	if left > expiresSoon {
-		return nil
-	}
-	days := fmt.Sprintf("in %.1f days", left.Hours()/24)
-	return warning(fmt.Sprintf("the certificate of the server expires %s, at %s", days, cert.NotAfter.UTC().Format(time.DateTime+" MST")),
+	left, at := time.Until(f.cert.NotAfter), f.cert.NotAfter.UTC().Format(time.DateTime+" MST")
+	return warningIf(left <= expiresSoon, fmt.Sprintf("the certificate of the server expires in %.1f days, at %s", left.Hours()/24, at),
 		"renew it, then CONFIG SET tls-cert-file PATH to load it")
 }
 
@@ -184,13 +179,6 @@ func (f *facts) tooOld() bool {
 	major, _ := strconv.Atoi(match[1])
 	minor, _ := strconv.Atoi(match[2])
 	return major < 6 || major == 6 && minor < 2
-}
-
-func version(_ *examination, f *facts) []Finding {
-	if !f.tooOld() {
-		return nil
-	}
-	return fault("the server is too old: "+printable(f.version()), "upgrade it: docs/operations.md, Restarts and upgrades")
 }
 
 func resp3(_ *examination, f *facts) []Finding {

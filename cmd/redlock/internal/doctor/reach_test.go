@@ -1,7 +1,6 @@
 package doctor_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net"
@@ -57,8 +56,7 @@ func TestExamine_SaysWhyAServerCannotBeUsed(t *testing.T) {
 			servers := serversOf(all)
 			user, password, _ := strings.Cut(strings.TrimSuffix(test.change(t, s), "@"), ":")
 			servers[0].Username, servers[0].Password = user, password
-			r := examine(t, servers, patient(doctor.Options{}))
-			requireFindings(t, r, is(doctor.Fault, "reachable", s.Addr()))
+			r := finds(t, servers, patient(doctor.Options{}), is(doctor.Fault, "reachable", s.Addr()))
 			require.Contains(t, r.Findings[0].What, test.what)
 			require.Contains(t, r.Findings[0].Fix, test.fix)
 			require.NotContains(t, r.Findings[0].What+r.Findings[0].Fix, "geheim")
@@ -93,8 +91,7 @@ func TestExamine_IsNotHeldUpByAFrozenServer(t *testing.T) {
 	defer s.Thaw()
 	o := patient(doctor.Options{Only: []string{"reachable"}})
 	o.Timeout = 8 * time.Second
-	r := examine(t, serversOf(all), o)
-	requireFindings(t, r, is(doctor.Fault, "reachable", s.Addr()))
+	r := finds(t, serversOf(all), o, is(doctor.Fault, "reachable", s.Addr()))
 	require.Contains(t, r.Findings[0].What, "no answer within 8s")
 }
 
@@ -105,8 +102,7 @@ func TestExamine_FindsProtectedMode(t *testing.T) {
 	server := serverAt(s.Addr())
 	server.Password = ""
 	server.Dial = dialer(net.JoinHostPort(own, portOf(t, s.Addr())))
-	r := examine(t, append(serversOf(wellSetServers(t, 2)), server), patient(doctor.Options{}))
-	requireFindings(t, r, is(doctor.Fault, "reachable", s.Addr()))
+	r := finds(t, append(serversOf(wellSetServers(t, 2)), server), patient(doctor.Options{}), is(doctor.Fault, "reachable", s.Addr()))
 	require.Contains(t, r.Findings[0].What, "DENIED")
 }
 
@@ -127,8 +123,7 @@ func TestExamine_FindsOneServerUnderTwoAddresses(t *testing.T) {
 	t.Parallel()
 	all := wellSetServers(t, 2)
 	twin := relay(t, all[0].Addr, forward)
-	r := examine(t, append(serversOf(all), serverAt(twin)), patient(doctor.Options{}))
-	requireFindings(t, r, is(doctor.Fault, "duplicate", twin))
+	r := finds(t, append(serversOf(all), serverAt(twin)), patient(doctor.Options{}), is(doctor.Fault, "duplicate", twin))
 	require.Contains(t, r.Findings[0].What, all[0].Addr())
 }
 
@@ -137,8 +132,7 @@ func TestExamine_FindsAProxyThatLeadsToSeveralServers(t *testing.T) {
 	all := wellSetServers(t, 4)
 	var turn atomic.Int64
 	balancer := relay(t, func() string { return all[turn.Add(1)%2].Addr() }, forward)
-	r := examine(t, append(serversOf(all[2:]), serverAt(balancer)), patient(doctor.Options{}))
-	requireFindings(t, r, is(doctor.Fault, "proxy", balancer))
+	finds(t, append(serversOf(all[2:]), serverAt(balancer)), patient(doctor.Options{}), is(doctor.Fault, "proxy", balancer))
 }
 
 func TestExamine_FindsAServerThatIsTooFarAway(t *testing.T) {
@@ -159,7 +153,7 @@ func TestExamine_FindsAServerThatIsTooFarAway(t *testing.T) {
 	})
 	servers := append(serversOf(all[1:]), serverAt(far))
 	o := patient(doctor.Options{})
-	requireFindings(t, examine(t, servers, o))
+	finds(t, servers, o)
 	o.NodeTimeout = 3 * delay
 	r := examine(t, servers, o)
 	require.NotEmpty(t, r.Findings)
@@ -197,32 +191,37 @@ func altering(t testing.TB, s *testredis.Process, replace func(answer []byte) []
 	})
 }
 
-func TestExamine_FindsAServerThatIsTooOld(t *testing.T) {
+// Each of these is found on a server whose INFO has another text.
+func TestExamine_FindsWhatAServerSaysOfItself(t *testing.T) {
 	t.Parallel()
 	all := wellSetServers(t, 3)
-	version := []byte("redis_version:" + field(t, all[0], "redis_version")[:1])
-	old := altering(t, all[0], func(answer []byte) []byte {
-		answer = bytes.ReplaceAll(answer, []byte("valkey_version"), []byte("forked_version"))
-		return bytes.ReplaceAll(answer, version, []byte("redis_version:5"))
-	})
-	r := examine(t, append(serversOf(all[1:]), serverAt(old)), patient(doctor.Options{}))
-	requireFindings(t, r, is(doctor.Fault, "version", old))
-	require.Contains(t, r.Findings[0].What, "Redis 5.")
-}
-
-func TestExamine_FindsAServerThatHidesItsIdentity(t *testing.T) {
-	t.Parallel()
-	all := wellSetServers(t, 3)
-	for field, want := range map[string]struct {
-		guard    time.Duration
+	major := "redis_version:" + field(t, all[0], "redis_version")[:1]
+	others := []string{all[1].Addr(), all[2].Addr()}
+	for name, test := range map[string]struct {
+		says     []string // what is in INFO, and what takes its place, which is as long
+		o        doctor.Options
 		severity doctor.Severity
-	}{"run_id:": {0, doctor.Warning}, "uptime_in_seconds:": {time.Hour, doctor.Fault}} {
-		hides := altering(t, all[0], func(answer []byte) []byte {
-			return bytes.ReplaceAll(answer, []byte("\n"+field), []byte("\n"+strings.Repeat("x", len(field)-1)+":"))
+		check    string
+		shows    string
+	}{
+		"an old version": {
+			[]string{"valkey_version", "forked_version", major, "redis_version:5"}, doctor.Options{}, doctor.Fault, "version", "Redis 5.",
+		},
+		"no run_id": {[]string{"\nrun_id:", "\nxxx_xx:"}, doctor.Options{}, doctor.Warning, "identity", "run_id"},
+		"no uptime": {
+			[]string{"\nuptime_in_seconds:", "\nxxxxxx_in_seconds:"}, doctor.Options{RestartGuard: time.Hour, Durable: others},
+			doctor.Fault, "identity", "uptime",
+		},
+		"the AOF could not be written": {
+			[]string{"aof_last_write_status:ok\r\n", "aof_last_write_status:err\n"}, doctor.Options{}, doctor.Fault, "aof-errors", "AOF",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			says := strings.NewReplacer(test.says...)
+			odd := altering(t, all[0], func(answer []byte) []byte { return []byte(says.Replace(string(answer))) })
+			r := finds(t, append(serversOf(all[1:]), serverAt(odd)), patient(test.o), is(test.severity, test.check, odd))
+			require.Contains(t, r.Findings[0].What, test.shows)
 		})
-		o := patient(doctor.Options{RestartGuard: want.guard, Durable: []string{all[1].Addr(), all[2].Addr()}})
-		r := examine(t, append(serversOf(all[1:]), serverAt(hides)), o)
-		requireFindings(t, r, is(want.severity, "identity", hides))
 	}
 }
 
@@ -255,11 +254,9 @@ func TestExamine_FindsAListOfNodesThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	servers := serversOf(wellSetServers(t, 4))
 	for n, shows := range map[int]string{1: "1 node:", 2: "2 nodes:", 4: "an even number"} {
-		r := examine(t, servers[:n], patient(doctor.Options{}))
-		requireFindings(t, r, is(doctor.Warning, "count", ""))
+		r := finds(t, servers[:n], patient(doctor.Options{}), is(doctor.Warning, "count", ""))
 		require.Contains(t, r.Findings[0].What, shows)
 	}
 	servers[1].Database = 1
-	r := examine(t, servers[:3], patient(doctor.Options{}))
-	requireFindings(t, r, is(doctor.Warning, "databases", ""))
+	finds(t, servers[:3], patient(doctor.Options{}), is(doctor.Warning, "databases", ""))
 }

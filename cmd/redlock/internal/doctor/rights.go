@@ -3,14 +3,20 @@ package doctor
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // The lines of docs/operations.md, Permissions.
@@ -66,7 +72,7 @@ var rightsChecks = []check{
 }
 
 // try does what the programs do, command by command, and notes what is refused. Each key that it makes has a TTL.
-func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) error {
+func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
 	counter := "{" + key + "}:fence"
 	observe := form.Scripts["observe"]
 	keys, counters := "~"+o.Prefix+"*", "~{"+o.Prefix+"*}:fence"
@@ -93,18 +99,13 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) error 
 		{wakingLine, "+client|tracking", "", []string{"CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"}},
 		{wakingLine, "+client|caching", "", []string{"CLIENT", "CACHING", "YES"}},
 	}
-	if _, _, err := c.do(ctx, "HELLO", "3"); err != nil { // CLIENT TRACKING needs it
-		return err
-	}
-	fits := true // a counter is made with a TTL, or not at all
+	_, _ = c.do(ctx, "HELLO", "3") // CLIENT TRACKING needs it
+	fits := true                   // a counter is made with a TTL, or not at all
 	for _, try := range tries {
 		if try.line == fencingLine && (!o.Fencing || !fits) {
 			continue
 		}
-		_, refusal, err := c.do(ctx, try.words...)
-		if err != nil {
-			return err
-		}
+		_, refusal := c.do(ctx, try.words...)
 		if try.line == fencingLine && try.rule == "+set" {
 			fits = refusal == nil
 		}
@@ -112,20 +113,21 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) error 
 			f.rights = append(f.rights, attempt{try.line, try.rule, try.access, refusal})
 		}
 	}
-	return f.tryMessages(ctx, c, o)
+	f.tryMessages(ctx, c, o)
 }
 
 // tryMessages does what waiters do with a channel of its own, and ends a connection of its own.
-func (f *facts) tryMessages(ctx context.Context, c *conn, o *Options) error {
+func (f *facts) tryMessages(ctx context.Context, c *conn, o *Options) {
+	if c.err != nil {
+		return
+	}
 	second, err := f.connect(ctx, o)
 	if err != nil {
-		return err
+		c.err = err
+		return
 	}
 	defer second.Close()
-	id, _, err := second.do(ctx, "CLIENT", "ID")
-	if err != nil {
-		return err
-	}
+	id, _ := second.do(ctx, "CLIENT", "ID")
 	channel := "quorumlock:doctor-" + rand.Text()
 	for _, try := range []struct {
 		by     *conn // RESP2 and RESP3 differ in whether the reply to SUBSCRIBE is one
@@ -136,10 +138,7 @@ func (f *facts) tryMessages(ctx context.Context, c *conn, o *Options) error {
 		{second, "", []string{"UNSUBSCRIBE", channel}}, // before a message comes in the place of its reply
 		{c, "&quorumlock:*", []string{"PUBLISH", channel, "doctor"}},
 	} {
-		_, refusal, err := try.by.do(ctx, try.words...)
-		if err != nil {
-			return err
-		}
+		_, refusal := try.by.do(ctx, try.words...)
 		f.rights = append(f.rights, attempt{wakingLine, "+" + strings.ToLower(try.words[0]), try.access, refusal})
 	}
 
@@ -147,9 +146,11 @@ func (f *facts) tryMessages(ctx context.Context, c *conn, o *Options) error {
 	if own, is := id.(int64); is {
 		words[3] = strconv.FormatInt(own, 10)
 	}
-	_, refusal, err := c.do(ctx, words...)
+	_, refusal := c.do(ctx, words...)
 	f.rights = append(f.rights, attempt{identityLine, "+client|kill", "", refusal})
-	return err
+	if c.err == nil {
+		c.err = second.err
+	}
 }
 
 var (
@@ -158,11 +159,6 @@ var (
 	// aboutCommand matches the error about a command that is not there.
 	aboutCommand = regexp.MustCompile(`(?i)unknown (sub)?command`)
 )
-
-// missing reports whether the server does not have the command.
-func (a attempt) missing() bool {
-	return a.refusal != nil && aboutCommand.MatchString(a.refusal.Message)
-}
 
 // refused reports whether a command was refused with a code.
 func (f *facts) refused(code string) bool {
@@ -174,7 +170,7 @@ func commands(_ *examination, f *facts) []Finding {
 	var names []string
 	severity := Warning
 	for _, a := range f.rights {
-		if a.missing() {
+		if a.refusal != nil && aboutCommand.MatchString(a.refusal.Message) {
 			names = append(names, strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(a.rule, "+"), "|", " ")))
 			if a.line == plainLine || a.line == fencingLine {
 				severity = Fault
@@ -214,7 +210,70 @@ func rights(line int) func(*examination, *facts) []Finding {
 		}
 		l := aclLines[line]
 		return []Finding{{Severity: severity, Why: l.why,
-			What: fmt.Sprintf("the user %s lacks rights for %s: %s", quoted(f.user), l.purpose, several(lacking, len(lacking))),
+			What: fmt.Sprintf("the user %s lacks rights for %s: %s", quoted(f.user), l.purpose, strings.Join(lacking, ", ")),
 			Fix:  "ACL SETUSER " + f.user + " " + strings.Join(l.rules(x.Prefix), " ")}}
 	}
+}
+
+// lockChecks take a lock. They are the last ones: what another check has found explains why that fails.
+var lockChecks = []check{
+	{name: "lock", docs: "errors", node: lock, why: grantsNone},
+}
+
+// trialTTL is the TTL of the lock that is taken. It is long enough for a server that takes long over each command.
+const trialTTL = 30 * time.Second
+
+// tryLock takes, extends, shows and releases a lock of that name on the server alone.
+func (f *facts) tryLock(ctx context.Context, o *Options, name string) (err error) {
+	n := (*pool.Node)(node.New(node.Config{Addr: f.addr, Server: f.to, Timeout: o.Timeout, DialTimeout: o.Timeout, MaxOverdue: time.Second}))
+	opts := []redlock.Option{redlock.TTL(trialTTL), redlock.WithKeyPrefix(o.Prefix)}
+	if o.Fencing {
+		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
+		defer func() { err = errors.Join(err, f.forget(ctx, o, "{"+o.Prefix+name+"}:fence")) }()
+	}
+	defer n.Close()
+	locker, err := redlock.New([]*pool.Node{n}, opts...)
+	if err != nil {
+		return err
+	}
+	defer locker.Close()
+	held, err := locker.TryLock(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := held.Extend(ctx, 2*trialTTL); err != nil {
+		_ = held.Unlock(ctx) // the reason of the failure says more
+		return err
+	}
+	state, err := locker.Inspect(ctx, name)
+	if err == nil && (state.Token != held.Token() || state.Fence != held.Fence()) {
+		err = errors.New("the node does not show the lock that it has granted")
+	}
+	return errors.Join(err, held.Unlock(ctx))
+}
+
+// forget deletes the counter that the trial has left.
+func (f *facts) forget(ctx context.Context, o *Options, counter string) error {
+	c, err := f.connect(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, _ = c.do(ctx, "DEL", counter) // if it is refused, the TTL of the counter ends it
+	return c.err
+}
+
+// explains are the checks that have found why a lock could not be taken.
+var explains = []string{"version", "proxy", "role", "min-replicas", "cluster", "state", "memory", "snapshot", "aof-errors", "commands", "rights-locks", "rights-fencing"}
+
+func lock(x *examination, f *facts) []Finding {
+	if f.lock == nil || x.found(f, explains...) {
+		return nil
+	}
+	err := f.lock
+	if quorum := (*redlock.QuorumError)(nil); errors.As(err, &quorum) {
+		err = quorum.Nodes[0].Err
+	}
+	return fault(fmt.Sprintf("a lock could not be taken, extended and released: %s", printable(display.Error(err))),
+		"see what the error means in docs/operations.md, Errors")
 }

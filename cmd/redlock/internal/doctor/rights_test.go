@@ -70,8 +70,7 @@ func TestExamine_IsSilentForTheUserOfTheDocumentation(t *testing.T) {
 	for _, s := range servers {
 		s.Database, s.ClientName = 1, "doctor"
 	}
-	r := examine(t, servers, patient(doctor.Options{Fencing: true, RestartGuard: 3 * time.Second}))
-	requireFindings(t, r)
+	r := finds(t, servers, patient(doctor.Options{Fencing: true, RestartGuard: 3 * time.Second}))
 	var unexamined []string
 	for _, u := range r.Unexamined {
 		if u.Node == all[0].Addr() {
@@ -147,7 +146,7 @@ func TestExamine_FindsEachRightThatIsMissing(t *testing.T) {
 				require.Equal(t, []string{"ACL", "SETUSER", "locker"}, words[:3])
 				require.Contains(t, words, rule)
 				setUser(t, all[0], words[3:])
-				requireFindings(t, examine(t, servers, o))
+				finds(t, servers, o)
 			})
 		}
 	}
@@ -180,10 +179,10 @@ func TestExamine_FindsAPrefixThatTheUserMayNotUse(t *testing.T) {
 	for _, p := range all {
 		setUser(t, p, slices.Concat(documentedRules(t)...))
 	}
-	o := patient(doctor.Options{Prefix: "other:"})
-	o.Only = []string{"rights-locks", "lock"}
-	r := examine(t, asLocker(all), o)
-	requireFindings(t, r, is(doctor.Fault, "rights-locks", all[0].Addr()), is(doctor.Fault, "rights-locks", all[1].Addr()), is(doctor.Fault, "rights-locks", all[2].Addr()))
+	o := patient(doctor.Options{Prefix: "other:", Only: []string{"rights-locks", "lock"}})
+	r := finds(t, asLocker(all), o,
+		is(doctor.Fault, "rights-locks", all[0].Addr()), is(doctor.Fault, "rights-locks", all[1].Addr()),
+		is(doctor.Fault, "rights-locks", all[2].Addr()))
 	require.Contains(t, r.Findings[0].What, "~other:*")
 	require.Contains(t, r.Findings[0].Fix, "ACL SETUSER locker ~other:* +set")
 }

@@ -1,9 +1,9 @@
 package doctor_test
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 func TestExamine_FindsAReplicaAndItsMaster(t *testing.T) {
@@ -20,28 +21,81 @@ func TestExamine_FindsAReplicaAndItsMaster(t *testing.T) {
 	do(t, s, "CONFIG", "SET", "repl-diskless-sync-delay", 0)
 	do(t, s, "REPLICAOF", "127.0.0.1", portOf(t, all[1].Addr()))
 	require.Eventually(t, func() bool { return infoOf(t, all[1], "connected_slaves") == 1 }, bound, time.Millisecond)
-	r := examine(t, serversOf(all), patient(doctor.Options{}))
-	requireFindings(t, r, is(doctor.Fault, "role", s.Addr()), is(doctor.Warning, "replicas", all[1].Addr()))
+	r := finds(t, serversOf(all), patient(doctor.Options{}),
+		is(doctor.Fault, "role", s.Addr()), is(doctor.Warning, "replicas", all[1].Addr()))
 	require.Contains(t, r.Findings[0].What, `"slave"`)
 }
 
-func TestExamine_FindsAServerOfACluster(t *testing.T) {
+// Each of these is found on the server that has it, and nothing else is.
+func TestExamine_FindsWhatIsWrongWithAServer(t *testing.T) {
 	t.Parallel()
-	s, all := besideTwo(t, "--cluster-enabled", "yes")
-	r := examine(t, serversOf(all), patient(doctor.Options{}))
-	requireFindings(t, r, is(doctor.Fault, "cluster", s.Addr()))
+	const guard = 500 * time.Millisecond
+	guarded := doctor.Options{RestartGuard: guard}
+	durable := doctor.Options{RestartGuard: guard, Durable: []string{"all"}}
+	rewriting := []string{"--no-appendfsync-on-rewrite", "yes"}
+	forgets, eachSecond := []string{"--appendonly", "no"}, []string{"--appendfsync", "everysec"}
+	renamed := func(command string) []string { return []string{"--rename-command", command, "HIDDEN"} }
+	for name, test := range map[string]struct {
+		args     []string
+		change   func(t *testing.T, s *testredis.Process)
+		o        doctor.Options
+		severity doctor.Severity // "" means that nothing is found
+		check    string
+		shows    string
+	}{
+		"a cluster":                            {[]string{"--cluster-enabled", "yes"}, nil, doctor.Options{}, doctor.Fault, "cluster", ""},
+		"a Sentinel":                           {nil, watchAsSentinel, doctor.Options{}, doctor.Warning, "sentinel", "1 Sentinels"},
+		"keys that were evicted":               {nil, evict, doctor.Options{}, doctor.Warning, "eviction", "1 keys have been evicted"},
+		"PUBLISH is renamed":                   {renamed("PUBLISH"), nil, doctor.Options{}, doctor.Warning, "commands", "PUBLISH"},
+		"EVALSHA is renamed":                   {renamed("EVALSHA"), nil, doctor.Options{}, doctor.Fault, "commands", "EVALSHA"},
+		"PEXPIRE is renamed":                   {renamed("PEXPIRE"), nil, doctor.Options{}, doctor.Fault, "commands", "PEXPIRE"},
+		"HELLO is renamed":                     {renamed("HELLO"), nil, doctor.Options{}, doctor.Warning, "resp3", "HELLO"},
+		"no persistence and no restart guard":  {forgets, nil, doctor.Options{}, doctor.Fault, "persistence", ""},
+		"no persistence, but a restart guard":  {forgets, nil, guarded, "", "", ""},
+		"snapshots and no restart guard":       {append(forgets, "--save", "3600 1"), nil, doctor.Options{}, doctor.Fault, "persistence", ""},
+		"a sync each second":                   {eachSecond, nil, doctor.Options{}, doctor.Warning, "persistence", ""},
+		"no sync during rewrites":              {rewriting, nil, doctor.Options{}, doctor.Warning, "persistence", ""},
+		"a sync each second and a guard":       {eachSecond, nil, guarded, "", "", ""},
+		"a sync each second, declared durable": {eachSecond, nil, durable, doctor.Fault, "durable", ""},
+		"no persistence, declared durable":     {forgets, nil, durable, doctor.Fault, "durable", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, all := besideTwo(t, test.args...)
+			if test.change != nil {
+				test.change(t, s)
+			}
+			if test.o.RestartGuard > 0 {
+				awaitUptime(t, 2, all...)
+			}
+			if test.severity == "" {
+				finds(t, serversOf(all), patient(test.o))
+				return
+			}
+			r := finds(t, serversOf(all), patient(test.o), is(test.severity, test.check, s.Addr()))
+			require.Contains(t, r.Findings[0].What, test.shows)
+		})
+	}
 }
 
-func TestExamine_FindsSentinelsThatWatchAServer(t *testing.T) {
-	t.Parallel()
-	s, all := besideTwo(t)
+// watchAsSentinel subscribes to what each Sentinel does, until the test ends.
+func watchAsSentinel(t *testing.T, s *testredis.Process) {
 	c, err := redis.Dial("tcp", s.Addr(), redis.DialPassword("secret"))
 	require.NoError(t, err)
-	defer c.Close()
-	_, err = c.Do("SUBSCRIBE", "__sentinel__:hello") // as each Sentinel does
+	t.Cleanup(func() { _ = c.Close() })
+	_, err = c.Do("SUBSCRIBE", "__sentinel__:hello")
 	require.NoError(t, err)
-	r := examine(t, serversOf(all), patient(doctor.Options{}))
-	requireFindings(t, r, is(doctor.Warning, "sentinel", s.Addr()))
+}
+
+// evict makes a server evict a key, and then keep all of them.
+func evict(t *testing.T, s *testredis.Process) {
+	do(t, s, "CONFIG", "SET", "maxmemory-policy", "allkeys-random")
+	do(t, s, "SET", "key", "value")
+	do(t, s, "CONFIG", "SET", "maxmemory", 1)
+	_, _ = s.Do("SET", "key", "value")
+	require.Eventually(t, func() bool { return infoOf(t, s, "evicted_keys") > 0 }, bound, time.Millisecond)
+	do(t, s, "CONFIG", "SET", "maxmemory", 0)
+	do(t, s, "CONFIG", "SET", "maxmemory-policy", "noeviction")
 }
 
 func TestExamine_FindsAFullServer(t *testing.T) {
@@ -50,23 +104,8 @@ func TestExamine_FindsAFullServer(t *testing.T) {
 	do(t, s, "SETRANGE", "large", 35<<20, "x")
 	for limit, severity := range map[int]doctor.Severity{1: doctor.Fault, infoOf(t, s, "used_memory") * 11 / 10: doctor.Warning} {
 		do(t, s, "CONFIG", "SET", "maxmemory", limit)
-		r := examine(t, serversOf(all), patient(doctor.Options{Fencing: true}))
-		requireFindings(t, r, is(severity, "memory", s.Addr()))
+		finds(t, serversOf(all), patient(doctor.Options{Fencing: true}), is(severity, "memory", s.Addr()))
 	}
-}
-
-func TestExamine_FindsThatAServerEvictedKeys(t *testing.T) {
-	t.Parallel()
-	s, all := besideTwo(t)
-	do(t, s, "CONFIG", "SET", "maxmemory-policy", "allkeys-random")
-	do(t, s, "SET", "key", "value")
-	do(t, s, "CONFIG", "SET", "maxmemory", 1)
-	_, _ = s.Do("SET", "key", "value")
-	require.Eventually(t, func() bool { return infoOf(t, s, "evicted_keys") > 0 }, bound, time.Millisecond)
-	do(t, s, "CONFIG", "SET", "maxmemory", 0)
-	do(t, s, "CONFIG", "SET", "maxmemory-policy", "noeviction")
-	r := examine(t, serversOf(all), patient(doctor.Options{}))
-	requireFindings(t, r, is(doctor.Warning, "eviction", s.Addr()))
 }
 
 func TestExamine_FindsThatConnectionsRunOut(t *testing.T) {
@@ -77,8 +116,7 @@ func TestExamine_FindsThatConnectionsRunOut(t *testing.T) {
 		require.NoError(t, err)
 		defer c.Close()
 	}
-	r := examine(t, serversOf(all), patient(doctor.Options{}))
-	requireFindings(t, r, is(doctor.Warning, "clients", s.Addr()))
+	finds(t, serversOf(all), patient(doctor.Options{}), is(doctor.Warning, "clients", s.Addr()))
 
 	for range 7 { // up to the limit, when the connections of the examination have ended
 		require.Eventually(t, func() bool {
@@ -89,8 +127,7 @@ func TestExamine_FindsThatConnectionsRunOut(t *testing.T) {
 			return err == nil
 		}, bound, time.Millisecond)
 	}
-	r = examine(t, serversOf(all), patient(doctor.Options{}))
-	requireFindings(t, r, is(doctor.Fault, "reachable", s.Addr()))
+	r := finds(t, serversOf(all), patient(doctor.Options{}), is(doctor.Fault, "reachable", s.Addr()))
 	require.Contains(t, r.Findings[0].What, "max number of clients")
 }
 
@@ -101,58 +138,22 @@ func TestExamine_FindsASnapshotThatFailed(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(s.Dir(), "dump.rdb", "file"), nil, 0o600))
 	do(t, s, "BGSAVE")
 	require.Eventually(t, func() bool { return field(t, s, "rdb_last_bgsave_status") == "err" }, bound, time.Millisecond)
-	r := examine(t, serversOf(all), patient(doctor.Options{}))
-	requireFindings(t, r, is(doctor.Fault, "snapshot", s.Addr()))
+	r := finds(t, serversOf(all), patient(doctor.Options{}), is(doctor.Fault, "snapshot", s.Addr()))
 	require.Contains(t, r.Findings[0].What, "MISCONF")
 
 	do(t, s, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
-	r = examine(t, serversOf(all), patient(doctor.Options{}))
-	requireFindings(t, r, is(doctor.Warning, "snapshot", s.Addr()))
+	finds(t, serversOf(all), patient(doctor.Options{}), is(doctor.Warning, "snapshot", s.Addr()))
 
 	do(t, s, "CONFIG", "SET", "save", "")
-	requireFindings(t, examine(t, serversOf(all), patient(doctor.Options{})))
-}
-
-func TestExamine_FindsWhatARestartLoses(t *testing.T) {
-	t.Parallel()
-	const guard = 500 * time.Millisecond
-	for name, test := range map[string]struct {
-		args     []string
-		o        doctor.Options
-		check    string
-		severity doctor.Severity // "" means that nothing is found
-	}{
-		"no persistence and no restart guard":  {[]string{"--appendonly", "no"}, doctor.Options{}, "persistence", doctor.Fault},
-		"no persistence, but a restart guard":  {[]string{"--appendonly", "no"}, doctor.Options{RestartGuard: guard}, "", ""},
-		"snapshots and no restart guard":       {[]string{"--appendonly", "no", "--save", "3600 1"}, doctor.Options{}, "persistence", doctor.Fault},
-		"a sync each second":                   {[]string{"--appendfsync", "everysec"}, doctor.Options{}, "persistence", doctor.Warning},
-		"no sync during rewrites":              {[]string{"--no-appendfsync-on-rewrite", "yes"}, doctor.Options{}, "persistence", doctor.Warning},
-		"a sync each second and a guard":       {[]string{"--appendfsync", "everysec"}, doctor.Options{RestartGuard: guard}, "", ""},
-		"a sync each second, declared durable": {[]string{"--appendfsync", "everysec"}, doctor.Options{RestartGuard: guard, Durable: []string{"all"}}, "durable", doctor.Fault},
-		"no persistence, declared durable":     {[]string{"--appendonly", "no"}, doctor.Options{RestartGuard: guard, Durable: []string{"all"}}, "durable", doctor.Fault},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, all := besideTwo(t, test.args...)
-			if test.o.RestartGuard > 0 {
-				awaitUptime(t, 2, all...)
-			}
-			r := examine(t, serversOf(all), patient(test.o))
-			if test.severity == "" {
-				requireFindings(t, r)
-				return
-			}
-			requireFindings(t, r, is(test.severity, test.check, s.Addr()))
-		})
-	}
+	finds(t, serversOf(all), patient(doctor.Options{}))
 }
 
 func TestExamine_FindsAServerInQuarantine(t *testing.T) {
 	t.Parallel()
 	s, all := besideTwo(t)
 	// The others are durable, and so exempt.
-	r := examine(t, serversOf(all), patient(doctor.Options{RestartGuard: time.Hour, Durable: []string{all[1].Addr(), all[2].Addr()}}))
-	requireFindings(t, r, is(doctor.Warning, "quarantine", s.Addr()))
+	r := finds(t, serversOf(all), patient(doctor.Options{RestartGuard: time.Hour, Durable: []string{all[1].Addr(), all[2].Addr()}}),
+		is(doctor.Warning, "quarantine", s.Addr()))
 	require.Regexp(t, `do not use it for (1h0|59)m`, r.Findings[0].What)
 }
 
@@ -160,44 +161,48 @@ func TestExamine_FindsARestartGuardThatIsTooShort(t *testing.T) {
 	t.Parallel()
 	all := wellSetServers(t, 3)
 	o := patient(doctor.Options{RestartGuard: 2 * time.Second, Durable: []string{"all"}})
-	requireFindings(t, examine(t, serversOf(all), o))
+	finds(t, serversOf(all), o)
 	o.TTL = time.Minute
-	r := examine(t, serversOf(all), o)
-	requireFindings(t, r, is(doctor.Fault, "restart-guard", ""))
+	r := finds(t, serversOf(all), o, is(doctor.Fault, "restart-guard", ""))
 	require.Contains(t, r.Findings[0].Fix, "WithRestartGuard(1m0s)")
 	o.TTL, o.Fencing = 0, true
-	r = examine(t, serversOf(all), o)
-	requireFindings(t, r, is(doctor.Fault, "restart-guard", ""))
+	r = finds(t, serversOf(all), o, is(doctor.Fault, "restart-guard", ""))
 	require.Contains(t, r.Findings[0].Fix, "WithRestartGuard(3s)")
 }
 
-func TestExamine_FindsACommandThatWasRenamed(t *testing.T) {
-	t.Parallel()
-	for command, want := range map[string]struct {
-		check    string
-		severity doctor.Severity
-	}{
-		"PUBLISH": {"commands", doctor.Warning},
-		"EVALSHA": {"commands", doctor.Fault},
-		"PEXPIRE": {"commands", doctor.Fault},
-		"HELLO":   {"resp3", doctor.Warning},
-	} {
-		t.Run(command, func(t *testing.T) {
-			t.Parallel()
-			s, all := besideTwo(t, "--rename-command", command, "HIDDEN")
-			r := examine(t, serversOf(all), patient(doctor.Options{}))
-			requireFindings(t, r, is(want.severity, want.check, s.Addr()))
-			require.Contains(t, r.Findings[0].What, command)
-		})
-	}
+// fix carries out what a finding says, which begins with CONFIG SET commands, and examines the servers once more.
+func fix(t *testing.T, s *testredis.Process, all []*testredis.Process, r *doctor.Report, o doctor.Options) {
+	t.Helper()
+	command, _, _ := strings.Cut(r.Findings[0].Fix, " (")
+	words := strings.SplitN(command, " ", 4)
+	require.Equal(t, []string{"CONFIG", "SET"}, words[:2], command)
+	do(t, s, "CONFIG", "SET", words[2], strings.Trim(words[3], `"`))
+	finds(t, serversOf(all), o)
 }
 
-func TestExamine_FindsThatTheAOFCouldNotBeWritten(t *testing.T) {
+// Each of these is found on the server that has it, with what shows it, and is fixed by the command that the finding names.
+func TestExamine_FindsASettingThatDoesNotFit(t *testing.T) {
 	t.Parallel()
-	all := wellSetServers(t, 3)
-	full := altering(t, all[0], func(answer []byte) []byte {
-		return bytes.ReplaceAll(answer, []byte("aof_last_write_status:ok\r\n"), []byte("aof_last_write_status:err\n"))
-	})
-	r := examine(t, append(serversOf(all[1:]), serverAt(full)), patient(doctor.Options{}))
-	requireFindings(t, r, is(doctor.Fault, "aof-errors", full))
+	for name, test := range map[string]struct {
+		args     []string
+		check    string
+		severity doctor.Severity
+		shows    string
+	}{
+		"eviction of keys with a TTL": {[]string{"--maxmemory-policy", "volatile-ttl"}, "eviction", doctor.Fault, `"volatile-ttl"`},
+		"eviction of all keys":        {[]string{"--maxmemory-policy", "allkeys-lfu"}, "eviction", doctor.Fault, `"allkeys-lfu"`},
+		"writes need replicas":        {[]string{"--min-replicas-to-write", "1"}, "min-replicas", doctor.Fault, "min-replicas-to-write is 1"},
+		"idle connections are cut":    {[]string{"--timeout", "5"}, "timeout", doctor.Warning, "timeout is 5 s"},
+		"few keys are tracked":        {[]string{"--tracking-table-max-keys", "10"}, "tracking-table", doctor.Warning, "of 10 keys"},
+		"messages have no room":       {[]string{"--client-output-buffer-limit", "pubsub", "32768", "8192", "60"}, "buffer-limit", doctor.Warning, "32768 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, all := besideTwo(t, test.args...)
+			o := patient(doctor.Options{})
+			r := finds(t, serversOf(all), o, is(test.severity, test.check, s.Addr()))
+			require.Contains(t, r.Findings[0].What, test.shows)
+			fix(t, s, all, r, o)
+		})
+	}
 }

@@ -2,8 +2,9 @@ package doctor
 
 import (
 	"fmt"
-	"strings"
 	"time"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 )
 
 // setChecks look at the list of nodes.
@@ -23,7 +24,7 @@ var setChecks = []check{
 func (x *examination) count() []Finding {
 	switch n := len(x.facts); {
 	case n < 3:
-		return warning(fmt.Sprintf("%s: the loss of one stops all locking", plural(n, "node")),
+		return warning(fmt.Sprintf("%s: the loss of one stops all locking", display.Counted(n, "node")),
 			"run three or five independent servers and list them all in --nodes and in all programs; fewer are enough only if locking may be down when a node is")
 	case n%2 == 0:
 		return warning(fmt.Sprintf("%d nodes, an even number", n),
@@ -63,10 +64,8 @@ func (x *examination) databases() []Finding {
 		uses = append(uses, fmt.Sprintf("%s uses %d", f.addr, f.to.Database))
 		mixed = mixed || f.to.Database != x.facts[0].to.Database
 	}
-	if !mixed {
-		return nil
-	}
-	return warning("the URLs name different databases: "+several(uses, 15), "name the same database in all URLs of all programs, best none")
+	return warningIf(mixed, "the URLs name different databases: "+several(uses, 15),
+		"name the same database in all URLs of all programs, best none")
 }
 
 func (x *examination) restartGuard() (found []Finding) {
@@ -101,12 +100,4 @@ func (x *examination) duplicates() (found []Finding) {
 		first[id] = f
 	}
 	return found
-}
-
-// plural returns a number with what it counts.
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, strings.TrimSuffix(what, "s"))
 }

@@ -72,8 +72,7 @@ func TestExamine_LooksAtTheCertificate(t *testing.T) {
 				requireFindings(t, r)
 
 				servers[0].TLS = nil
-				r := examine(t, servers, patient(doctor.Options{}))
-				requireFindings(t, r, is(doctor.Fault, "reachable", stopped.Addr()))
+				r := finds(t, servers, patient(doctor.Options{}), is(doctor.Fault, "reachable", stopped.Addr()))
 				require.Contains(t, r.Findings[0].Fix, "rediss://")
 				return
 			}

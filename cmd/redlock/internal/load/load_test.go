@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/load"
 	"github.com/quorumlock/quorumlock/internal/benchreport"
@@ -51,6 +52,14 @@ func names(n int) []string {
 	return list
 }
 
+// measure carries out a plan.
+func measure(t *testing.T, plan load.Plan) *benchreport.Result {
+	t.Helper()
+	result, err := load.Run(t.Context(), plan)
+	require.NoError(t, err)
+	return result
+}
+
 // within checks a latency to the precision of the histograms.
 func within(t *testing.T, want time.Duration, gotMicros float64, what string) {
 	t.Helper()
@@ -60,7 +69,7 @@ func within(t *testing.T, want time.Duration, gotMicros float64, what string) {
 func TestRun_PercentilesAreThoseOfAKnownDistribution(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cycle := 0
-		result, err := load.Run(t.Context(), load.Plan{
+		result := measure(t, load.Plan{
 			Names: names(1), Duration: 10 * (5050 + 100*10) * time.Millisecond, // each of them ten times
 			Take: func(context.Context, string) (load.Held, error) {
 				pass(time.Duration(cycle%100+1) * time.Millisecond) // 1 to 100 ms
@@ -68,7 +77,6 @@ func TestRun_PercentilesAreThoseOfAKnownDistribution(t *testing.T) {
 				return held{release: 10 * time.Millisecond}, nil
 			},
 		})
-		require.NoError(t, err)
 		acquire := result.Of(benchreport.Acquire)
 		within(t, 50*time.Millisecond, acquire.P50, "p50")
 		within(t, 90*time.Millisecond, acquire.P90, "p90")
@@ -103,10 +111,9 @@ func stalling(start time.Time) func(context.Context, string) (load.Held, error) 
 
 func TestRun_OnScheduleChargesAStallToEveryCycleThatWasDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		result, err := load.Run(t.Context(), load.Plan{
+		result := measure(t, load.Plan{
 			Names: names(4), Rate: 100, Duration: 10 * time.Second, Take: stalling(time.Now()),
 		})
-		require.NoError(t, err)
 		assert.True(t, result.Corrected)
 		assert.Equal(t, int64(1000), result.Cycles, "none is left out")
 		assert.Zero(t, result.NotBegun)
@@ -129,14 +136,13 @@ func TestRun_ClosedLoopIsMarkedAsUncorrected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		stall := stalling(start)
-		result, err := load.Run(t.Context(), load.Plan{
+		result := measure(t, load.Plan{
 			Names: names(4), Duration: 10 * time.Second,
 			Take: func(ctx context.Context, name string) (load.Held, error) {
 				pass(10 * time.Millisecond)
 				return stall(ctx, name)
 			},
 		})
-		require.NoError(t, err)
 		assert.False(t, result.Corrected)
 		within(t, 10*time.Millisecond, result.Of(benchreport.Acquire).P99, "p99")
 		assert.Zero(t, result.Of(benchreport.Service).Count)
@@ -146,14 +152,13 @@ func TestRun_ClosedLoopIsMarkedAsUncorrected(t *testing.T) {
 
 func TestRun_CallersThatFallBehindMissTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		result, err := load.Run(t.Context(), load.Plan{
+		result := measure(t, load.Plan{
 			Names: names(2), Rate: 100, Duration: 10 * time.Second,
 			Take: func(context.Context, string) (load.Held, error) {
 				pass(90 * time.Millisecond)
 				return held{release: 10 * time.Millisecond}, nil
 			},
 		})
-		require.NoError(t, err)
 		assert.InDelta(t, 100, result.Asked, 0)
 		assert.InDelta(t, 20, result.CyclesPer, 0.1)
 		assert.Equal(t, int64(800), result.NotBegun)
@@ -170,7 +175,7 @@ func TestRun_CallersThatFallBehindMissTheRate(t *testing.T) {
 func TestRun_FailuresAreCountedByKindApartFromLatencies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open atomic.Int64
-		result, err := load.Run(t.Context(), load.Plan{
+		result := measure(t, load.Plan{
 			Names: names(5), Duration: time.Second,
 			Take: func(_ context.Context, name string) (load.Held, error) {
 				switch name {
@@ -191,7 +196,6 @@ func TestRun_FailuresAreCountedByKindApartFromLatencies(t *testing.T) {
 				return h, nil
 			},
 		})
-		require.NoError(t, err)
 		assert.Equal(t, []benchreport.Failure{
 			{Op: "acquire", Kind: "other", Count: 200, Example: "something else"}, // with 5 ms between them
 			{Op: "acquire", Kind: "taken", Count: 200, Example: "acquire: redlock: lock is taken"},
@@ -212,7 +216,7 @@ func TestRun_WarmUpIsNotMeasuredAndReadyComesAfterIt(t *testing.T) {
 		var mu sync.Mutex
 		var ready time.Duration
 		early, late := 0, 0
-		result, err := load.Run(t.Context(), load.Plan{
+		result := measure(t, load.Plan{
 			Names: names(3), WarmUp: time.Second, Duration: time.Second,
 			Take: func(context.Context, string) (load.Held, error) {
 				mu.Lock()
@@ -230,12 +234,11 @@ func TestRun_WarmUpIsNotMeasuredAndReadyComesAfterIt(t *testing.T) {
 				return nil
 			},
 		})
-		require.NoError(t, err)
 		assert.Equal(t, time.Second, ready)
 		assert.Equal(t, 300, early)
 		assert.Equal(t, int64(late), result.Cycles)
 
-		_, err = load.Run(t.Context(), load.Plan{
+		_, err := load.Run(t.Context(), load.Plan{
 			Names: names(1), Duration: time.Second,
 			Ready: func() error { return errors.New("not ready") },
 		})
@@ -275,17 +278,18 @@ func TestRun_InterruptedReturnsWhatItMeasuredAndHoldsNoLock(t *testing.T) {
 
 func TestRun_CallerThatStillWaitsAtTheEndIsUnfinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		result, err := load.Run(t.Context(), load.Plan{
+		result := measure(t, load.Plan{
 			Names: []string{"hot", "hot"}, Waits: true, Duration: time.Second,
 			Take: func(ctx context.Context, _ string) (load.Held, error) {
 				<-ctx.Done()
 				return nil, fmt.Errorf("%w: %w", ctx.Err(), redlock.ErrNoQuorum)
 			},
 		})
-		require.NoError(t, err)
 		assert.Equal(t, []benchreport.Failure{
 			{Op: "acquire", Kind: "unfinished", Count: 2, Example: "context deadline exceeded: redlock: no quorum of nodes"},
 		}, result.Failures)
 		assert.Zero(t, result.Cycles)
 	})
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -4,6 +4,7 @@ package supervise
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,7 +36,7 @@ func (h *holder) acquire() *Report {
 	}
 	notice := time.NewTimer(noticeAfter)
 	defer notice.Stop()
-	h.Events.say(event{Event: "waiting"})
+	h.Events.say(event{Event: "waiting"}, fmt.Sprintf("acquiring the lock %q", h.Name))
 	for {
 		a := h.attempt(ctx, notice.C)
 		if a.lock != nil && (a.by != 0 || a.frontGone) {
@@ -60,9 +61,12 @@ func (h *holder) acquire() *Report {
 			}
 			h.course.renewed(h.clock.Now().Add(h.validity()))
 			h.link.board.setDeadline(h.course.deadline)
-			h.Events.say(event{
-				Event: "acquired", Token: a.lock.Token(), Fence: a.lock.Fence(), Validity: milliseconds(h.validity()),
-			})
+			valid, fence := h.validity().Truncate(time.Millisecond), a.lock.Fence()
+			text := fmt.Sprintf("acquired the lock, valid for %s", valid)
+			if fence > 0 {
+				text += fmt.Sprintf(", fencing token %d", fence)
+			}
+			h.Events.say(event{Event: "acquired", Token: a.lock.Token(), Fence: fence, Validity: milliseconds(valid)}, text)
 			return nil
 		}
 	}
@@ -80,15 +84,14 @@ func (h *holder) attempt(ctx context.Context, notice <-chan time.Time) (a attemp
 			a.lock, a.err = h.Locker.Lock(ctx, h.Name, h.Options...)
 		}
 	}()
-	by, frontGone := unix.Signal(0), false
 	for waiting := true; waiting; {
 		select {
 		case <-done:
 			waiting = false
 		case m, ok := <-h.link.messages:
-			frontGone = !ok
+			a.frontGone = !ok
 			h.resumes = max(h.resumes, m.Continue)
-			if by = ends(m.Signal); by != 0 || frontGone {
+			if a.by = ends(m.Signal); a.by != 0 || a.frontGone {
 				cancel()
 				<-done
 				waiting = false
@@ -99,7 +102,6 @@ func (h *holder) attempt(ctx context.Context, notice <-chan time.Time) (a attemp
 			}
 		}
 	}
-	a.by, a.frontGone = by, frontGone
 	return a
 }
 
@@ -130,13 +132,20 @@ func (h *holder) suspend() *Report {
 // announce says who holds the lock.
 func (h *holder) announce(ctx context.Context) {
 	state, err := h.Locker.Inspect(ctx, h.Name)
-	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		h.Events.warn(event{Event: "blocked", Error: display.Error(err)})
-	case state.TTL == redlock.NoLimit:
-		h.Events.warn(event{Event: "blocked", Holder: state.Metadata})
-	default:
-		h.Events.warn(event{Event: "blocked", Holder: state.Metadata, Validity: milliseconds(max(0, state.TTL))})
+	if ctx.Err() != nil {
+		return
 	}
+	blocked, text := event{Event: "blocked"}, fmt.Sprintf("waiting for the lock %q", h.Name)
+	if err != nil {
+		blocked.Error = display.Error(err)
+		h.Events.warn(blocked, text+": "+blocked.Error)
+		return
+	}
+	if state.TTL != redlock.NoLimit {
+		blocked.Validity = milliseconds(max(0, state.TTL))
+	}
+	if blocked.Holder = state.Metadata; blocked.Holder != "" {
+		text += fmt.Sprintf(", which is held by %q", blocked.Holder)
+	}
+	h.Events.warn(blocked, text)
 }

@@ -1,7 +1,21 @@
+// Package supervise runs a command under a lock, for redlock run.
+//
+// Two processes do it, both of the same program. The front is the one that was started: it passes signals on, stops and
+// continues with the command, and exits with its code. The holder, in a process group of its own, has the lock and renews it,
+// starts the command in a third process group and ends that group before the lock is over. Each of the two ends the group if
+// the other is gone; the front also does if the lock's deadline passes because the holder is frozen.
+//
+// The command's process waits until its group is in the shared memory; until then it is a stage, which is this program too.
+//
+//	front   <- socket: messages ->   holder   -> starts, signals, reaps ->   the command's group
+//	        <- shared memory: the deadline and the group
+//
+// docs/adr/0011-run-is-two-processes.md says why.
 package supervise
 
 import (
 	"fmt"
+	"os"
 	"time"
 )
 
@@ -22,6 +36,11 @@ const (
 	CodeCannotRun = 126 // the program cannot be run, as a shell has it
 	CodeNotFound  = 127 // there is no such program
 )
+
+// Interrupted is the cause of a context's end if that is a signal.
+type Interrupted struct{ Signal os.Signal }
+
+func (i Interrupted) Error() string { return i.Signal.String() }
 
 // Report is how a run ended, for the exit of the tool.
 type Report struct {

@@ -1,10 +1,12 @@
 package supervise_test
 
 import (
+	"io"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"go.uber.org/goleak"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
 )
@@ -19,141 +21,82 @@ func rules(onLost supervise.OnLost, killAfter time.Duration) supervise.Rules {
 	return supervise.Rules{TTL: 10 * s, OnLost: onLost, KillAfter: killAfter}
 }
 
+// act is something that happens to a course. It returns what the course has asked for meanwhile.
+type act func(c *supervise.Course) []supervise.Step
+
+// quietly is an act during which the course asks for nothing.
+func quietly(do func(c *supervise.Course)) act {
+	return func(c *supervise.Course) []supervise.Step { do(c); return nil }
+}
+
+func run(until time.Duration) act {
+	return func(c *supervise.Course) []supervise.Step { return c.Run(until) }
+}
+
+func oversleep(d time.Duration) act { return quietly(func(c *supervise.Course) { c.Oversleep(d) }) }
+
+func end(status int) act { return quietly(func(c *supervise.Course) { c.End(status) }) }
+
+var (
+	renew = quietly(func(c *supervise.Course) { c.Renew(10 * s) })
+	lose  = quietly((*supervise.Course).Lose)
+	kill  = quietly((*supervise.Course).Kill)
+)
+
 func TestCourse_EndsTheCommandInTime(t *testing.T) {
-	const term, kill, warn = supervise.OnLostTerm, supervise.OnLostKill, supervise.OnLostWarn
+	type acts = []act
+	type steps = []supervise.Step
+	const onTerm, onKill, onWarn = supervise.OnLostTerm, supervise.OnLostKill, supervise.OnLostWarn
+	inTime := steps{{7900 * ms, "TERM"}, {9900 * ms, "KILL"}}
 	for name, test := range map[string]struct {
-		rules supervise.Rules
-		do    func(c *supervise.Course) []supervise.Step
-		want  []supervise.Step
-		code  int
+		onLost    supervise.OnLost
+		killAfter time.Duration
+		happens   acts
+		want      steps
+		code      int
 	}{
-		"not renewed: TERM, and KILL before the deadline": {
-			rules(term, 2*s), func(c *supervise.Course) []supervise.Step { return c.Run(20 * s) },
-			[]supervise.Step{{7900 * ms, "TERM"}, {9900 * ms, "KILL"}}, 79,
-		},
-		"not renewed, without time to end": {
-			rules(term, 0), func(c *supervise.Course) []supervise.Step { return c.Run(20 * s) },
-			[]supervise.Step{{9900 * ms, "KILL"}}, 79,
-		},
-		"not renewed, kill": {
-			rules(kill, 2*s), func(c *supervise.Course) []supervise.Step { return c.Run(20 * s) },
-			[]supervise.Step{{9900 * ms, "KILL"}}, 79,
-		},
-		"not renewed, warn": {
-			rules(warn, 2*s), func(c *supervise.Course) []supervise.Step { return c.Run(20 * s) },
-			nil, 79,
-		},
-		"renewed": {
-			rules(term, 2*s), func(c *supervise.Course) []supervise.Step {
-				steps := c.Run(7 * s)
-				c.Renew(10 * s)
-				return append(steps, c.Run(14*s)...)
-			}, nil, 0,
-		},
-		"a renewal after TERM rescues nothing": {
-			rules(term, 2*s), func(c *supervise.Course) []supervise.Step {
-				steps := c.Run(8 * s)
-				c.Renew(10 * s)
-				return append(steps, c.Run(30*s)...)
-			},
-			[]supervise.Step{{7900 * ms, "TERM"}, {9900 * ms, "KILL"}}, 79,
-		},
-		"lost early: KILL after its time": {
-			rules(term, 2*s), func(c *supervise.Course) []supervise.Step {
-				steps := c.Run(3 * s)
-				c.Lose()
-				return append(steps, c.Run(30*s)...)
-			},
-			[]supervise.Step{{3 * s, "TERM"}, {5 * s, "KILL"}}, 79,
-		},
+		"not renewed: TERM, and KILL before the deadline": {onTerm, 2 * s, acts{run(20 * s)}, inTime, 79},
+		"not renewed, without time to end":                {onTerm, 0, acts{run(20 * s)}, steps{{9900 * ms, "KILL"}}, 79},
+		"not renewed, kill":                               {onKill, 2 * s, acts{run(20 * s)}, steps{{9900 * ms, "KILL"}}, 79},
+		"not renewed, warn":                               {onWarn, 2 * s, acts{run(20 * s)}, nil, 79},
+		"renewed":                                         {onTerm, 2 * s, acts{run(7 * s), renew, run(14 * s)}, nil, 0},
+		"a renewal after TERM rescues nothing":            {onTerm, 2 * s, acts{run(8 * s), renew, run(30 * s)}, inTime, 79},
 		"not renewed, and noticed late": {
-			rules(term, 2*s), func(c *supervise.Course) []supervise.Step {
-				c.Oversleep(9 * s)
-				return c.Run(30 * s)
-			},
-			[]supervise.Step{{9 * s, "TERM"}, {9900 * ms, "KILL"}}, 79,
+			onTerm, 2 * s, acts{oversleep(9 * s), run(30 * s)}, steps{{9 * s, "TERM"}, {9900 * ms, "KILL"}}, 79,
 		},
-		"the machine was suspended beyond the deadline": {
-			rules(term, 2*s), func(c *supervise.Course) []supervise.Step {
-				c.Oversleep(20 * s)
-				return c.Run(30 * s)
-			},
-			[]supervise.Step{{20 * s, "KILL"}}, 79,
+		"the machine was suspended beyond the deadline": {onTerm, 2 * s, acts{oversleep(20 * s), run(30 * s)}, steps{{20 * s, "KILL"}}, 79},
+		"lost early: KILL after its time": {
+			onTerm, 2 * s, acts{run(3 * s), lose, run(30 * s)}, steps{{3 * s, "TERM"}, {5 * s, "KILL"}}, 79,
 		},
 		"lost early, but it was noticed late": {
-			rules(term, 2*s), func(c *supervise.Course) []supervise.Step {
-				c.Oversleep(9 * s)
-				c.Lose()
-				return c.Run(30 * s)
-			},
-			[]supervise.Step{{9 * s, "TERM"}, {9900 * ms, "KILL"}}, 79,
+			onTerm, 2 * s, acts{oversleep(9 * s), lose, run(30 * s)}, steps{{9 * s, "TERM"}, {9900 * ms, "KILL"}}, 79,
 		},
-		"lost early, kill": {
-			rules(kill, 2*s), func(c *supervise.Course) []supervise.Step {
-				c.Run(3 * s)
-				c.Lose()
-				return c.Run(30 * s)
-			},
-			[]supervise.Step{{3 * s, "KILL"}}, 79,
-		},
-		"lost early, warn": {
-			rules(warn, 2*s), func(c *supervise.Course) []supervise.Step {
-				c.Lose()
-				return c.Run(30 * s)
-			}, nil, 79,
-		},
+		"lost early, kill": {onKill, 2 * s, acts{run(3 * s), lose, run(30 * s)}, steps{{3 * s, "KILL"}}, 79},
+		"lost early, warn": {onWarn, 2 * s, acts{lose, run(30 * s)}, nil, 79},
 		"the command ends and leaves processes": {
-			rules(warn, 2*s), func(c *supervise.Course) []supervise.Step {
-				c.Run(1 * s)
-				c.End(3)
-				return c.Run(9 * s)
-			},
-			[]supervise.Step{{1 * s, "TERM"}, {3 * s, "KILL"}}, 3,
+			onWarn, 2 * s, acts{run(1 * s), end(3), run(9 * s)}, steps{{1 * s, "TERM"}, {3 * s, "KILL"}}, 3,
 		},
 		"the command ends and leaves processes that get no time": {
-			rules(term, 0), func(c *supervise.Course) []supervise.Step {
-				c.Run(1 * s)
-				c.End(3)
-				return c.Run(9 * s)
-			},
-			[]supervise.Step{{1 * s, "KILL"}}, 3,
+			onTerm, 0, acts{run(1 * s), end(3), run(9 * s)}, steps{{1 * s, "KILL"}}, 3,
 		},
 		"the command ends after TERM: what it leaves is killed as was planned": {
-			rules(term, 2*s), func(c *supervise.Course) []supervise.Step {
-				steps := c.Run(8 * s)
-				c.End(143)
-				return append(steps, c.Run(30*s)...)
-			},
-			[]supervise.Step{{7900 * ms, "TERM"}, {9900 * ms, "KILL"}}, 79,
+			onTerm, 2 * s, acts{run(8 * s), end(143), run(30 * s)}, inTime, 79,
 		},
 		"the lock is lost while the command's processes end": {
-			rules(term, 2*s), func(c *supervise.Course) []supervise.Step {
-				c.Run(7 * s)
-				c.End(0)
-				return c.Run(30 * s)
-			},
-			[]supervise.Step{{7 * s, "TERM"}, {9 * s, "KILL"}}, 79,
+			onTerm, 2 * s, acts{run(7 * s), end(0), run(30 * s)}, steps{{7 * s, "TERM"}, {9 * s, "KILL"}}, 79,
 		},
-		"the front is gone": {
-			rules(warn, 2*s), func(c *supervise.Course) []supervise.Step {
-				c.Run(1 * s)
-				c.Kill()
-				return c.Run(9 * s)
-			},
-			[]supervise.Step{{1 * s, "KILL"}}, 0,
-		},
+		"the front is gone": {onWarn, 2 * s, acts{run(1 * s), kill, run(9 * s)}, steps{{1 * s, "KILL"}}, 0},
 		"the front is gone after TERM": {
-			rules(term, 2*s), func(c *supervise.Course) []supervise.Step {
-				c.Run(8 * s)
-				c.Kill()
-				return c.Run(30 * s)
-			},
-			[]supervise.Step{{8 * s, "KILL"}}, 79,
+			onTerm, 2 * s, acts{run(8 * s), kill, run(30 * s)}, steps{{7900 * ms, "TERM"}, {8 * s, "KILL"}}, 79,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := supervise.NewCourse(test.rules, 10*s)
-			assert.Equal(t, test.want, test.do(c))
+			c := supervise.NewCourse(rules(test.onLost, test.killAfter), 10*s)
+			var got steps
+			for _, happens := range test.happens {
+				got = append(got, happens(c)...)
+			}
+			assert.Equal(t, test.want, got)
 			assert.Equal(t, test.code, c.Code())
 			assert.Equal(t, test.code == 79, c.Lost() != "")
 		})
@@ -173,3 +116,16 @@ func TestRules_LeaveAMarginBeforeTheDeadline(t *testing.T) {
 	assert.Equal(t, 50*ms, supervise.Rules{TTL: s}.Margin())
 	assert.Equal(t, 300*ms, supervise.Rules{TTL: 30 * s}.Margin())
 }
+
+// A terminal that is stopped by Ctrl-S, or a pager that nobody scrolls, must not hold up what ends the command.
+func TestEvents_DoNotWaitForTheirReader(t *testing.T) {
+	unread, w := io.Pipe()
+	events := supervise.NewEvents(w, "job", true, false)
+	for range 1000 {
+		events.Exit(supervise.Report{Code: 1})
+	}
+	events.Close()
+	assert.NoError(t, unread.Close())
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

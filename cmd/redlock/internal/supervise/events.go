@@ -2,7 +2,6 @@ package supervise
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -23,63 +22,6 @@ type event struct {
 	Code      *int   `json:"code,omitempty"`
 	Error     string `json:"error,omitempty"`
 }
-
-// text returns an event as a sentence for people. What comes from elsewhere is quoted.
-func (e event) text() string {
-	switch e.Event {
-	case "waiting":
-		return fmt.Sprintf("acquiring the lock %q", e.Name)
-	case "blocked":
-		switch {
-		case e.Error != "":
-			return fmt.Sprintf("waiting for the lock %q: %s", e.Name, e.Error)
-		case e.Holder != "":
-			return fmt.Sprintf("waiting for the lock %q, which is held by %q", e.Name, e.Holder)
-		}
-		return fmt.Sprintf("waiting for the lock %q", e.Name)
-	case "acquired":
-		if e.Fence > 0 {
-			return fmt.Sprintf("acquired the lock, valid for %s, fencing token %d", e.validity(), e.Fence)
-		}
-		return fmt.Sprintf("acquired the lock, valid for %s", e.validity())
-	case "renewed":
-		return fmt.Sprintf("renewed the lock, valid for %s", e.validity())
-	case "started":
-		return fmt.Sprintf("started the command as process %d", e.PID)
-	case "signal":
-		return fmt.Sprintf("passed %s on to the command", e.Signal)
-	case "term", "kill":
-		return fmt.Sprintf("sent %s to the command", strings.ToUpper(e.Event))
-	case "ended":
-		if e.Signal != "" {
-			return fmt.Sprintf("the command was ended by %s", e.Signal)
-		}
-		return fmt.Sprintf("the command ended with exit code %d", *e.Code)
-	case "left":
-		what := "processes"
-		switch {
-		case e.Processes == 1:
-			what = "a process"
-		case e.Processes > 1:
-			what = fmt.Sprintf("%d processes", e.Processes)
-		}
-		return fmt.Sprintf("the command has left %s of its group %d, which are ended now: let it wait for what it starts, "+
-			"or start with setsid what may run on without the lock", what, e.PID)
-	case "lost":
-		return fmt.Sprintf("the lock %q is lost: %s", e.Name, e.Error)
-	case "released":
-		return "released the lock"
-	case "not_released":
-		return fmt.Sprintf("the lock %q could not be released and ends at its TTL: %s", e.Name, e.Error)
-	case "kept":
-		return fmt.Sprintf("the lock stays for %s", e.validity())
-	case "not_kept":
-		return fmt.Sprintf("the lock %q may end before --at-least: %s", e.Name, e.Error)
-	}
-	return ""
-}
-
-func (e event) validity() time.Duration { return time.Duration(*e.Validity) * time.Millisecond }
 
 func milliseconds(d time.Duration) *int64 {
 	ms := d.Milliseconds()
@@ -119,20 +61,21 @@ func (e *Events) Close() {
 }
 
 // say prints an event with --verbose or --json.
-func (e *Events) say(what event) {
+func (e *Events) say(what event, text string) {
 	if e.json || e.verbose {
-		e.warn(what)
+		e.warn(what, text)
 	}
 }
 
-// warn prints an event in any case.
-func (e *Events) warn(what event) {
+// warn prints an event in any case: as a sentence for people, in which what comes from elsewhere is quoted, or as JSON. An event
+// without text is printed as JSON only.
+func (e *Events) warn(what event, text string) {
 	what.Name, what.Time = e.name, time.Now().UTC().Format(timeFormat)
-	line := "redlock: " + strings.ReplaceAll(what.text(), "\n", "\nredlock: ")
+	line := "redlock: " + strings.ReplaceAll(text, "\n", "\nredlock: ")
 	if e.json {
-		text, _ := json.Marshal(what) // text and numbers always succeed
-		line = string(text)
-	} else if what.text() == "" {
+		object, _ := json.Marshal(what) // text and numbers always succeed
+		line = string(object)
+	} else if text == "" {
 		return
 	}
 	select {
@@ -141,15 +84,5 @@ func (e *Events) warn(what event) {
 	}
 }
 
-// lost reports that the lock is lost.
-func (e *Events) lost(reason string, mode OnLost) {
-	what := event{Event: "lost", Error: reason}
-	if mode == OnLostWarn {
-		e.warn(what)
-	} else {
-		e.say(what)
-	}
-}
-
 // Exit reports the exit code, and why it is that. Only JSON has it.
-func (e *Events) Exit(r Report) { e.say(event{Event: "exit", Code: &r.Code, Error: r.Text}) }
+func (e *Events) Exit(r Report) { e.say(event{Event: "exit", Code: &r.Code, Error: r.Text}, "") }

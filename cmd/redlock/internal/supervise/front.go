@@ -37,12 +37,6 @@ type front struct {
 	seen    map[os.Signal]bool // that signals has had
 }
 
-// Interrupted is the cause of a context's end if that is a signal.
-type Interrupted interface {
-	error
-	Signal() os.Signal
-}
-
 // Front starts the holder, tells it what to do, and returns its report when the command has ended. The end of ctx is that of the
 // tool's signals that came before Front was there to receive them; no command is started then.
 func Front(ctx context.Context, setup any, rules Rules) (Report, error) {
@@ -122,7 +116,7 @@ func (f *front) watch(ctx context.Context) Report {
 				}
 				return Report{CodeInternal, "the process that held the lock was killed, and with it the command; the lock ends at its TTL"}
 			case m.Report != nil:
-				f.wait()
+				waitFor(f.holder)
 				return *m.Report
 			case m.Stopped != 0 && m.After == f.resumes: // otherwise it has been continued since
 				f.stop(m.Stopped)
@@ -192,10 +186,10 @@ func endedEarly(holder unix.WaitStatus) unix.Signal {
 func (f *front) endGroup() (holder unix.WaitStatus) {
 	g := group{id: f.link.board.group()}
 	if g.id == 0 {
-		return f.wait()
+		return waitFor(f.holder)
 	}
 	g.signal(unix.SIGKILL)
-	holder = f.wait() // from now on the command's orphans are this process's children, on Linux
+	holder = waitFor(f.holder) // from now on the command's orphans are this process's children, on Linux
 	for again := time.NewTicker(time.Millisecond); !g.empty(); <-again.C {
 		reap(func(int, unix.WaitStatus) {})
 	}
@@ -203,9 +197,6 @@ func (f *front) endGroup() (holder unix.WaitStatus) {
 	f.tty.pass(g.id, unix.Getpgrp())
 	return holder
 }
-
-// wait returns how the holder has ended, when it is gone.
-func (f *front) wait() unix.WaitStatus { return waitFor(f.holder) }
 
 // stop stops this process because the command has stopped, and tells the holder when it is continued. Without a terminal there is
 // no shell that would continue it.
@@ -271,7 +262,7 @@ func interruption(ctx context.Context) syscall.Signal {
 	if !errors.As(context.Cause(ctx), &by) {
 		return 0
 	}
-	number, _ := by.Signal().(syscall.Signal)
+	number, _ := by.Signal.(syscall.Signal)
 	return number
 }
 

@@ -4,6 +4,7 @@ package supervise
 
 import (
 	"errors"
+	"fmt"
 
 	"golang.org/x/sys/unix"
 )
@@ -82,11 +83,85 @@ func codeOf(status unix.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// endOf is the event for how the command has ended.
-func endOf(status unix.WaitStatus) event {
+// sayEnded says how the command has ended.
+func (h *holder) sayEnded(status unix.WaitStatus) {
 	if status.Signaled() {
-		return event{Event: "ended", Signal: unix.SignalName(status.Signal())}
+		name := unix.SignalName(status.Signal())
+		h.Events.say(event{Event: "ended", Signal: name}, fmt.Sprintf("the command was ended by %s", name))
+		return
 	}
 	code := status.ExitStatus()
-	return event{Event: "ended", Code: &code}
+	h.Events.say(event{Event: "ended", Code: &code}, fmt.Sprintf("the command ended with exit code %d", code))
+}
+
+// sayLeft says what the command has left behind, unless its whole group is ended already: the lock is lost, the front is gone, or
+// the signal that has ended the command was one for all of them.
+func (h *holder) sayLeft(status unix.WaitStatus) {
+	if h.course.lost != "" || h.link.isGone() || status.Signaled() && h.passed[status.Signal()] || h.group.empty() {
+		return
+	}
+	n, ok := running(h.group.id)
+	if n == 0 && ok {
+		return
+	}
+	what := "processes"
+	switch {
+	case n == 1:
+		what = "a process"
+	case n > 1:
+		what = fmt.Sprintf("%d processes", n)
+	}
+	h.Events.warn(event{Event: "left", PID: h.group.id, Processes: n}, fmt.Sprintf("the command has left %s of its group %d, "+
+		"which are ended now: let it wait for what it starts, or start with setsid what may run on without the lock", what, h.group.id))
+}
+
+// terminal is the controlling terminal. A nil one is none.
+//
+// At any time one process group is in its foreground: it may read, and it gets the signals of Ctrl-C and Ctrl-Z. Changing that
+// from the background needs SIGTTOU to be ignored.
+type terminal struct {
+	fd    int
+	modes *unix.Termios // at the beginning; nil if they cannot be read
+}
+
+// openTerminal returns nil if the process has no controlling terminal.
+func openTerminal() *terminal {
+	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	modes, _ := unix.IoctlGetTermios(fd, getModes)
+	return &terminal{fd, modes}
+}
+
+// foreground returns the process group in the foreground; 0 means none.
+func (t *terminal) foreground() int {
+	if t == nil {
+		return 0
+	}
+	return foregroundOf(t.fd)
+}
+
+// pass makes another process group the foreground one, if from is.
+func (t *terminal) pass(from, to int) {
+	if t != nil && t.foreground() == from {
+		_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, to) // fails if the group is gone
+	}
+}
+
+// restore gives the terminal the modes that it had at the beginning, if a process group is in its foreground: one that was killed
+// could not. A shell does that for what it runs itself.
+func (t *terminal) restore(group int) {
+	if t != nil && t.modes != nil && t.foreground() == group {
+		_ = unix.IoctlSetTermios(t.fd, setModes, t.modes)
+	}
+}
+
+// foregroundOf returns the process group in the foreground of the terminal behind a file; 0 if it is no controlling terminal.
+func foregroundOf(fd int) int {
+	id, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	if err != nil {
+		return 0
+	}
+	return id
 }

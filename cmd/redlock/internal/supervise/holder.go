@@ -5,6 +5,7 @@ package supervise
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
@@ -97,15 +98,19 @@ func (h *holder) watch() {
 		now := h.look()
 		switch h.course.due(now) {
 		case doTerm:
-			h.Events.say(event{Event: "term"})
+			h.Events.say(event{Event: "term"}, "sent TERM to the command")
 			h.group.term()
 		case doKill:
-			h.Events.say(event{Event: "kill"})
+			h.Events.say(event{Event: "kill"}, "sent KILL to the command")
 			h.group.signal(unix.SIGKILL)
 		}
 		if lost == "" && h.course.lost != "" {
 			lost = h.course.lost
-			h.Events.lost(lost, h.OnLost)
+			say := h.Events.say
+			if h.OnLost == OnLostWarn {
+				say = h.Events.warn
+			}
+			say(event{Event: "lost", Error: lost}, fmt.Sprintf("the lock %q is lost: %s", h.Name, lost))
 		}
 		wake := time.NewTimer(h.pause(now))
 		select {
@@ -131,7 +136,8 @@ func (h *holder) look() (now time.Time) {
 		h.course.lose(now, reasonOf(err))
 	case h.course.renewed(deadline):
 		h.link.board.setDeadline(h.course.deadline)
-		h.Events.say(event{Event: "renewed", Validity: milliseconds(deadline.Sub(now))})
+		valid := deadline.Sub(now).Truncate(time.Millisecond)
+		h.Events.say(event{Event: "renewed", Validity: milliseconds(valid)}, fmt.Sprintf("renewed the lock, valid for %s", valid))
 	}
 	return now
 }
@@ -176,7 +182,7 @@ func (h *holder) reap() (all bool) {
 				h.tty.restore(h.group.id)
 			}
 			h.course.leaderEnded(h.clock.Now(), codeOf(status))
-			h.Events.say(endOf(status))
+			h.sayEnded(status)
 			h.sayLeft(status)
 		}
 	})
@@ -186,17 +192,6 @@ func (h *holder) reap() (all bool) {
 	h.link.board.setGroup(0)
 	h.tty.pass(h.group.id, h.frontGroup)
 	return true
-}
-
-// sayLeft says what the command has left behind, unless its whole group is ended already: the lock is lost, the front is gone, or
-// the signal that has ended the command was one for all of them.
-func (h *holder) sayLeft(status unix.WaitStatus) {
-	if h.course.lost != "" || h.link.isGone() || status.Signaled() && h.passed[status.Signal()] || h.group.empty() {
-		return
-	}
-	if n, ok := running(h.group.id); n > 0 || !ok {
-		h.Events.warn(event{Event: "left", PID: h.group.id, Processes: n})
-	}
 }
 
 // heed does what the front says. ok is false if the front is gone.
@@ -212,7 +207,8 @@ func (h *holder) heed(m message, ok bool) {
 		}
 		h.group.signal(unix.SIGCONT)
 	default:
-		h.Events.say(event{Event: "signal", Signal: unix.SignalName(m.Signal)})
+		name := unix.SignalName(m.Signal)
+		h.Events.say(event{Event: "signal", Signal: name}, fmt.Sprintf("passed %s on to the command", name))
 		h.forward(m.Signal)
 	}
 }
@@ -268,9 +264,11 @@ func (h *holder) release() Report {
 		case errors.Is(err, redlock.ErrNotHeld):
 			h.course.lose(h.clock.Now(), reasonOf(err))
 		case err != nil:
-			h.Events.warn(event{Event: "not_released", Error: display.Error(err)})
+			why := display.Error(err)
+			h.Events.warn(event{Event: "not_released", Error: why},
+				fmt.Sprintf("the lock %q could not be released and ends at its TTL: %s", h.Name, why))
 		default:
-			h.Events.say(event{Event: "released"})
+			h.Events.say(event{Event: "released"}, "released the lock")
 		}
 	}
 	report := Report{Code: h.course.code()}
@@ -291,8 +289,10 @@ func (h *holder) keep(ctx context.Context, rest time.Duration) {
 		err = detached
 	}
 	if err != nil {
-		h.Events.warn(event{Event: "not_kept", Error: display.Error(err)})
+		why := display.Error(err)
+		h.Events.warn(event{Event: "not_kept", Error: why}, fmt.Sprintf("the lock %q may end before --at-least: %s", h.Name, why))
 		return
 	}
-	h.Events.say(event{Event: "kept", Validity: milliseconds(left)})
+	left = left.Truncate(time.Millisecond)
+	h.Events.say(event{Event: "kept", Validity: milliseconds(left)}, fmt.Sprintf("the lock stays for %s", left))
 }

@@ -3,6 +3,9 @@
 package supervise_test
 
 import (
+	"os"
+	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,4 +51,22 @@ func TestLink_SendsWithoutWaitingForAReader(t *testing.T) {
 		}
 	}
 	require.Fail(t, "no report")
+}
+
+// For kill(2), 0 is the caller's own group, and -1 is everybody.
+func TestGroup_IsNeverTheCallersOwn(t *testing.T) {
+	const env = "SUPERVISE_TEST_GROUP"
+	if os.Getenv(env) != "" {
+		g := supervise.NewGroup(0)
+		g.Signal(unix.SIGKILL)
+		if g.Empty() {
+			os.Exit(42)
+		}
+		os.Exit(1)
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestGroup_IsNeverTheCallersOwn$")
+	child.Env = append(os.Environ(), env+"=1")
+	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	_ = child.Run()
+	assert.Equal(t, 42, child.ProcessState.ExitCode(), child.ProcessState)
 }

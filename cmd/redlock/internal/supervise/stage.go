@@ -60,12 +60,6 @@ func (s *stage) enter() error {
 	return nil
 }
 
-// close lets go of the gate. A stage that has not been let through ends.
-func (s *stage) close() { _ = unix.Close(s.gate) }
-
-// wait returns when the stage has ended.
-func (s *stage) wait() { waitFor(s.pid) }
-
 // Become makes this process the command if it was started as a stage, and does not return then.
 func Become() {
 	text, isStage := os.LookupEnv(stageEnv)

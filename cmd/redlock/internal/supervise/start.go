@@ -5,6 +5,7 @@ package supervise
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -51,14 +52,14 @@ func (h *holder) start() *Report {
 		h.tty.pass(h.frontGroup, s.pid)
 	}
 	failed := h.enter(s)
-	s.close()
+	_ = unix.Close(s.gate) // a stage that has not been let through ends
 	if failed != nil {
-		s.wait()
+		waitFor(s.pid)
 		h.link.board.setGroup(0)
 		h.tty.pass(s.pid, h.frontGroup)
 		return h.giveUp(failed)
 	}
-	h.Events.say(event{Event: "started", PID: s.pid})
+	h.Events.say(event{Event: "started", PID: s.pid}, fmt.Sprintf("started the command as process %d", s.pid))
 	return nil
 }
 

@@ -2,7 +2,6 @@ package survey_test
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"regexp"
 	"strconv"
@@ -431,22 +430,6 @@ func TestList_SurvivesWhatIsNoAnswerOfRedis(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestList_NeverAsksForAllKeysAtOnce(t *testing.T) {
-	t.Parallel()
-	on := testredis.Real(t, 1)
-	fill(t, on, 1000, 5000)
-	listing, _ := list(t, on, survey.Options{Prefix: "lock:"})
-	require.Len(t, listing.Locks, 1000)
-	stats, err := redis.String(on[0].Do("INFO", "commandstats"))
-	require.NoError(t, err)
-	require.NotContains(t, stats, "cmdstat_keys")
-	calls := regexp.MustCompile(`cmdstat_scan:calls=(\d+)`).FindStringSubmatch(stats)
-	require.NotNil(t, calls, fmt.Sprint(stats))
-	n, err := strconv.Atoi(calls[1])
-	require.NoError(t, err)
-	require.Greater(t, n, 10)
 }
 
 // The danger: one server that names keys for ever, or has too many of them, keeps the list from ever being shown.

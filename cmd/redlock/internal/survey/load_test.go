@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/internal/testredis"
@@ -32,19 +33,12 @@ func fill(tb testing.TB, servers []*testredis.Process, locks, others int) {
 func TestList_HoldsNoServerUp(t *testing.T) {
 	processes := testredis.Real(t, 5)
 	fill(t, processes, 10_000, 100_000)
-	for _, s := range processes {
-		_, err := s.Do("CONFIG", "SET", "slowlog-max-len", 100_000)
-		require.NoError(t, err)
-		_, err = s.Do("CONFIG", "SET", "slowlog-log-slower-than", 5000)
-		require.NoError(t, err)
-	}
+	do(t, processes, "CONFIG", "SET", "slowlog-max-len", 100_000)
+	do(t, processes, "CONFIG", "SET", "slowlog-log-slower-than", 5000)
 	always := make([]map[string]bool, len(processes)) // the commands that were slow each time, of each server
 	slow := len(processes)
 	for runs := 0; slow > 0 && runs < 20; runs++ {
-		for _, s := range processes {
-			_, err := s.Do("SLOWLOG", "RESET")
-			require.NoError(t, err)
-		}
+		do(t, processes, "SLOWLOG", "RESET")
 		listing, err := survey.List(t.Context(), servers(t, processes), survey.Options{Prefix: "lock:"})
 		require.NoError(t, err)
 		require.Len(t, listing.Locks, 10_000)
@@ -95,3 +89,5 @@ func BenchmarkList(b *testing.B) {
 	require.NoError(b, err)
 	b.ReportMetric(each, "scan-µs")
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

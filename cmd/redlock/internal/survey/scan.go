@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func (l *lister) scan(ctx context.Context) (err error) {
 		}
 		keys = nil
 		if cursor != "" {
-			if cursor, keys, err = parsePage(replies[len(replies)-1]); err != nil {
+			if cursor, keys, err = ParsePage(replies[len(replies)-1]); err != nil {
 				return err
 			}
 			keys, l.paged = l.admit(keys), true
@@ -117,14 +118,13 @@ func (l *lister) ask(ctx context.Context, commands [][]string) ([]any, error) {
 
 // match returns the pattern of the keys.
 func (l *lister) match() string {
-	pattern := l.Pattern
-	if pattern == "" {
-		pattern = "*"
-	}
-	return globEscaper.Replace(l.Prefix) + pattern
+	return Literally(l.Prefix) + cmp.Or(l.Pattern, "*")
 }
 
-var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
+// Literally returns the pattern that matches a text and nothing else.
+func Literally(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
+}
 
 // readAll returns the commands that read keys: for each its TTL, and what it holds up to a byte more than a token may have.
 func readAll(keys []string) [][]string {
@@ -135,8 +135,8 @@ func readAll(keys []string) [][]string {
 	return commands
 }
 
-// parsePage returns the keys of a page, and the cursor for the next one, "" if there is none.
-func parsePage(reply any) (cursor string, keys []string, err error) {
+// ParsePage returns the keys in a reply to SCAN, and the cursor for the next one, "" if there is none.
+func ParsePage(reply any) (cursor string, keys []string, err error) {
 	parts, isPage := reply.([]any)
 	if !isPage || len(parts) != 2 {
 		return "", nil, unexpected(reply)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"embed"
@@ -12,20 +13,20 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 )
 
 //go:embed page.html style.css live.js icon.svg
 var files embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{"mark": mark}).ParseFS(files, "page.html"))
+var templates = template.Must(template.New("").Funcs(template.FuncMap{"mark": mark, "clip": clip}).ParseFS(files, "page.html"))
+
+// clip makes a text fit to be shown.
+func clip(text string) string { return display.Clipped(text, 2*maxText) }
 
 // mark returns the mark of a state, so that the colour is not its only sign.
-func mark(state string) string {
-	if m, found := marks[state]; found {
-		return m
-	}
-	return "·"
-}
+func mark(state string) string { return cmp.Or(marks[state], "·") }
 
 var marks = map[string]string{
 	"up": "●", "slow": "▲", "quarantined": "◆", "down": "✕",
@@ -120,7 +121,14 @@ func (s *Server) guarded(next http.HandlerFunc) http.HandlerFunc {
 
 // page shows all locks, or the one that the query names.
 func (s *Server) page(w http.ResponseWriter, r *http.Request) {
-	q, err := s.query(r)
+	q, err := parseQuery(r.URL.Query())
+	switch {
+	case err != nil:
+	case r.URL.Path == "/":
+		q.Name = ""
+	case q.Name == "":
+		err = errors.New("the name of the lock is missing")
+	}
 	if err != nil {
 		s.fail(w, http.StatusBadRequest, err.Error())
 		return
@@ -130,20 +138,6 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 	snap := s.poller.fresh(ctx)
 	s.examiner.visit(s.ctx, false)
 	s.show(w, http.StatusOK, s.view(q, snap, time.Now()))
-}
-
-// query returns which locks a request is about.
-func (s *Server) query(r *http.Request) (query, error) {
-	q, err := parseQuery(r.URL.Query())
-	switch {
-	case err != nil:
-		return q, err
-	case r.URL.Path == "/":
-		q.Name = ""
-	case r.URL.Path == "/lock" && q.Name == "":
-		return q, errors.New("the name of the lock is missing")
-	}
-	return q, nil
 }
 
 // reexamine lets the doctor examine the nodes once more.

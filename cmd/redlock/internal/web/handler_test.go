@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/web"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
@@ -180,10 +178,7 @@ func TestServer_RefusesFormsThatAreNotFromItsPages(t *testing.T) {
 
 func TestServer_ShowsABoundedNumberOfLocksAndFiltersThem(t *testing.T) {
 	s := overReal(t, nil)
-	for _, server := range s.servers {
-		_, err := server.Do("EVAL", `for i = 1000, 1499 do redis.call("SET", "lock:name-" .. i, "token-" .. i, "PX", 600000 + 1000 * (1499 - i)) end`, 0)
-		require.NoError(t, err)
-	}
+	do(t, s.servers, "EVAL", `for i = 1000, 1499 do redis.call("SET", "lock:name-" .. i, "token-" .. i, "PX", 600000 + 1000 * (1499 - i)) end`, 0)
 	text := s.see("/", "the filter finds 300 more")
 	require.Equal(t, web.MaxRows, strings.Count(text, `<tr id="lock-`))
 	require.Contains(t, text, "name-1000<")
@@ -241,16 +236,7 @@ func TestServer_SaysWhatTheDoctorCannotExamine(t *testing.T) {
 
 func TestServer_CountsNoKeysOfNodesThatHaveNotListedThem(t *testing.T) {
 	listed := make(chan struct{})
-	s := overReal(t, func(c *web.Config) {
-		list := c.List
-		c.List = func(ctx context.Context) (*survey.Listing, error) {
-			select {
-			case <-listed:
-			case <-ctx.Done():
-			}
-			return list(ctx)
-		}
-	})
+	s := overReal(t, listing(listed))
 	s.set("lock:name", "token")
 	require.NotContains(t, s.see("/", "All 3 nodes answer"), "0 keys")
 	close(listed)
@@ -263,10 +249,7 @@ func TestServer_CountsNoKeysOfNodesThatHaveNotListedThem(t *testing.T) {
 func TestServer_ConnectsAgainAtOnceIfAConnectionWasClosed(t *testing.T) {
 	s := overReal(t, nil)
 	s.see("/", "All 3 nodes answer")
-	for _, server := range s.servers {
-		_, err := server.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		require.NoError(t, err)
-	}
+	do(t, s.servers, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	page := s.see("/", "last 60 tries")
 	require.Equal(t, size, strings.Count(page, ", 0 without an answer."), page)
 }
@@ -274,11 +257,9 @@ func TestServer_ConnectsAgainAtOnceIfAConnectionWasClosed(t *testing.T) {
 // The danger: a page that says that all nodes answer, of which one is a replica that grants no lock.
 func TestPage_AReplicaHasNotAnswered(t *testing.T) {
 	s := overReal(t, nil)
-	_, err := s.servers[0].Do("SET", "lock:name", "token", "PX", 600_000)
-	require.NoError(t, err)
+	do(t, s.servers[0:1], "SET", "lock:name", "token", "PX", 600_000)
 	s.see("/", "1 of 3 <b>held by nobody</b>")
-	_, err = s.servers[1].Do("REPLICAOF", "127.0.0.1", "1")
-	require.NoError(t, err)
+	do(t, s.servers[1:2], "REPLICAOF", "127.0.0.1", "1")
 	page := s.see("/", "2 of 3 nodes answer")
 	require.Contains(t, page, "the server is a replica: nodes must be independent masters")
 	page = s.see("/lock?name=name", "unknown on 1 of 3 nodes")
@@ -289,8 +270,7 @@ func TestPage_AReplicaHasNotAnswered(t *testing.T) {
 func TestServer_DrawsTheLatenciesOfAllNodesToOneScale(t *testing.T) {
 	s := overReal(t, nil)
 	s.see("/", "All 3 nodes answer")
-	_, err := s.servers[0].Do("CLIENT", "PAUSE", 300)
-	require.NoError(t, err)
+	do(t, s.servers[0:1], "CLIENT", "PAUSE", 300)
 	page := s.see("/", "last 60 tries")
 	scale := regexp.MustCompile(`Each line is .* from 0 to ([\d.]+) ms\.`).FindStringSubmatch(page)
 	require.NotNil(t, scale, page)

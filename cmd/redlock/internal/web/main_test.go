@@ -94,6 +94,20 @@ func over(t *testing.T, servers []*testredis.Process, urls []string, change func
 	return s
 }
 
+// listing has the locks listed no sooner than a channel is closed.
+func listing(begin <-chan struct{}) func(*web.Config) {
+	return func(c *web.Config) {
+		list := c.List
+		c.List = func(ctx context.Context) (*survey.Listing, error) {
+			select {
+			case <-begin:
+			case <-ctx.Done():
+			}
+			return list(ctx)
+		}
+	}
+}
+
 // serve runs a server until the test ends.
 func (s *site) serve(config web.Config, l net.Listener, transport *http.Transport) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -162,13 +176,19 @@ func form(page string) url.Values {
 	return values
 }
 
+// do runs a command on some of the servers.
+func do(t *testing.T, on []*testredis.Process, cmd string, args ...any) {
+	t.Helper()
+	for _, server := range on {
+		_, err := server.Do(cmd, args...)
+		require.NoError(t, err)
+	}
+}
+
 // set sets a key on all nodes.
 func (s *site) set(key, value string) {
 	s.t.Helper()
-	for _, server := range s.servers {
-		_, err := server.Do("SET", key, value, "PX", 600_000)
-		require.NoError(s.t, err)
-	}
+	do(s.t, s.servers, "SET", key, value, "PX", 600_000)
 }
 
 // holds returns on how many nodes a key exists.

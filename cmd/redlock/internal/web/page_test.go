@@ -43,8 +43,7 @@ func share(t *testing.T, page string) int {
 
 // The danger: the time left is compared with for ever.
 func TestPage_ShowsTheTimeLeftOfALockThatHadNoTTLBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := overListings(t, nil)
+	inBubble(t, func(t *testing.T, l *listings) {
 		l.hold(held("name", "a", redlock.NoLimit))
 		require.Greater(t, share(t, l.hold(held("name", "a", time.Hour))), 98)
 		require.InDelta(t, 50, share(t, l.hold(held("name", "a", 30*time.Minute))), 2)
@@ -92,8 +91,7 @@ func TestPage_ShowsWhatIsWrongFirst(t *testing.T) {
 
 // The danger: rows that jump to the top for the time of a round in which a program takes them.
 func TestPage_LeavesALockInItsPlaceWhileARoundIsUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := overListings(t, nil)
+	inBubble(t, func(t *testing.T, l *listings) {
 		l.hold(held("a", "t", time.Hour), held("b", "t", time.Hour))
 		l.mu.Lock()
 		l.locks = []survey.Lock{held("a", "t", time.Hour), unheld("b", redlock.VerdictNobody)}
@@ -119,8 +117,7 @@ func heldFor(t *testing.T, page, name string) string {
 }
 
 func TestPage_ShowsForHowLongALockIsHeldAsFarAsItWasSeen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := overListings(t, nil)
+	inBubble(t, func(t *testing.T, l *listings) {
 		old, name := held("old", "o", time.Hour), held("name", "a", time.Hour)
 		l.hold(old)
 		l.watch(time.Minute, time.Second)
@@ -154,8 +151,7 @@ func TestPage_ShowsForHowLongALockIsHeldAsFarAsItWasSeen(t *testing.T) {
 }
 
 func TestPage_GroupsWhatTheDoctorHasFound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := overListings(t, nil)
+	inBubble(t, func(t *testing.T, l *listings) {
 		page := l.hold()
 		require.Contains(t, page, "2 findings")
 		require.Equal(t, 1, strings.Count(page, "evicts &lt;keys&gt;"))
@@ -183,16 +179,7 @@ func TestPage_IsShownWhenTheNodesTakeLong(t *testing.T) {
 // The danger: one slow node with many keys keeps the page about all nodes from being shown, or from being up to date.
 func TestPage_ShowsTheNodesWhileTheLocksAreListed(t *testing.T) {
 	ask := make(chan struct{})
-	s := overReal(t, func(c *web.Config) {
-		list := c.List
-		c.List = func(ctx context.Context) (*survey.Listing, error) {
-			select {
-			case <-ask:
-			case <-ctx.Done():
-			}
-			return list(ctx)
-		}
-	})
+	s := overReal(t, listing(ask))
 	s.set("lock:name", "token")
 	page := s.see("/", "All 3 nodes answer")
 	require.Contains(t, page, "The locks are being listed")
@@ -202,4 +189,33 @@ func TestPage_ShowsTheNodesWhileTheLocksAreListed(t *testing.T) {
 	require.Contains(t, page, "The locks are being listed")
 	close(ask)
 	s.see("/", `href="/lock?name=name"`)
+}
+
+func TestRemaining_RoundsDownToTheTwoLargestUnits(t *testing.T) {
+	for ttl, want := range map[time.Duration]string{
+		redlock.NoLimit: "never expires", 0: "over", time.Millisecond: "under 1 s", 1999 * time.Millisecond: "1 s", 59999 * time.Millisecond: "59 s",
+		time.Minute: "1 min 00 s", time.Hour - 1: "59 min 59 s", 25*time.Hour - 1: "1 d 00 h", 90 * time.Minute: "1 h 30 min",
+	} {
+		require.Equal(t, want, web.Remaining(ttl), "%d", ttl)
+	}
+}
+
+func TestLatency_HasAboutThreeDigits(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-1: "no answer", 87 * time.Microsecond: "0.09 ms", 1234 * time.Microsecond: "1.23 ms", 45670 * time.Microsecond: "45.7 ms", time.Second: "1000 ms",
+	} {
+		require.Equal(t, want, web.Latency(d))
+	}
+}
+
+func TestSparkline_ShowsWhatWasNotAnswered(t *testing.T) {
+	const ms = time.Millisecond
+	lines, misses, label := web.Spark([]time.Duration{2 * ms, 4 * ms, -1, -1, 2 * ms}, 4*ms)
+	require.Equal(t, []string{"111,14.0 113,1.0", "119,14.0 119,14.0"}, lines, "the newest is at the right end")
+	require.Equal(t, []int{115, 117}, misses)
+	require.Equal(t, "Latencies of the last 5 tries: from 2.00 ms to 4.00 ms, 2 without an answer.", label)
+	lines, misses, label = web.Spark([]time.Duration{-1}, ms)
+	require.Empty(t, lines)
+	require.Len(t, misses, 1)
+	require.Equal(t, "No answer in the last 1 tries.", label)
 }

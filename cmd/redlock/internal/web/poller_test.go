@@ -98,6 +98,11 @@ func overListings(t *testing.T, change func(*web.Config)) *listings {
 	return l
 }
 
+// inBubble tests a page over listings, with the clock of a bubble.
+func inBubble(t *testing.T, test func(t *testing.T, l *listings)) {
+	synctest.Test(t, func(t *testing.T) { test(t, overListings(t, nil)) })
+}
+
 // hold sets what the nodes hold, looks at the page while that is found out, and returns the page.
 func (l *listings) hold(locks ...survey.Lock) (page string) {
 	l.t.Helper()
@@ -143,8 +148,7 @@ func (l *listings) times() (asked, examined int) {
 }
 
 func TestPoller_AsksOnlyWhileSomebodyLooks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := overListings(t, nil)
+	inBubble(t, func(t *testing.T, l *listings) {
 		<-time.After(time.Hour)
 		asked, examined := l.times()
 		require.Zero(t, asked)
@@ -171,8 +175,7 @@ func TestPoller_AsksOnlyWhileSomebodyLooks(t *testing.T) {
 }
 
 func TestPoller_AsksOnceForAllPages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := overListings(t, nil)
+	inBubble(t, func(t *testing.T, l *listings) {
 		for range 60 {
 			for range 10 {
 				l.get("/")
@@ -198,8 +201,7 @@ func (l *listings) history(name string) string {
 }
 
 func TestHistory_RecordsWhatHappensToALock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := overListings(t, nil)
+	inBubble(t, func(t *testing.T, l *listings) {
 		l.hold(held("old", "o", time.Hour))
 		l.hold(held("old", "o", time.Hour), held("name", "a", time.Hour))
 		l.hold(held("old", "o", time.Hour), held("name", "b", time.Hour))
@@ -219,8 +221,7 @@ func TestHistory_RecordsWhatHappensToALock(t *testing.T) {
 }
 
 func TestHistory_ForgetsNothingWhileNodesAreAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := overListings(t, nil)
+	inBubble(t, func(t *testing.T, l *listings) {
 		l.hold(held("name", "a", time.Hour))
 		l.answer(1)
 		require.Contains(t, l.hold(), "The locks cannot be judged: no quorum of nodes")
@@ -240,8 +241,7 @@ func TestHistory_ForgetsNothingWhileNodesAreAway(t *testing.T) {
 
 // The danger: two of five nodes do not answer, and the history says that the holder has lost the majority, and has it again.
 func TestHistory_SaysNothingOfWhatIsUnknown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := overListings(t, nil)
+	inBubble(t, func(t *testing.T, l *listings) {
 		doubt := unheld("name", redlock.VerdictUnknown)
 		page := l.hold(doubt)
 		require.Contains(t, page, "unknown")
@@ -267,8 +267,7 @@ func TestHistory_SaysNothingOfWhatIsUnknown(t *testing.T) {
 }
 
 func TestHistory_SaysWhenTooFewNodesAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := overListings(t, nil)
+	inBubble(t, func(t *testing.T, l *listings) {
 		l.hold(held("name", "a", time.Hour))
 		l.answer(1)
 		for range 10 {
@@ -287,8 +286,7 @@ func TestHistory_SaysWhenTooFewNodesAnswered(t *testing.T) {
 }
 
 func TestHistory_SaysWhenNobodyWatched(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := overListings(t, nil)
+	inBubble(t, func(t *testing.T, l *listings) {
 		l.hold(held("name", "a", time.Hour))
 		<-time.After(time.Hour)
 		l.hold(held("name", "b", time.Hour))
@@ -298,8 +296,7 @@ func TestHistory_SaysWhenNobodyWatched(t *testing.T) {
 
 // A browser lets a page that nobody sees ask once in a minute.
 func TestHistory_GoesOnWhileThePageIsOpenAndHidden(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := overListings(t, nil)
+	inBubble(t, func(t *testing.T, l *listings) {
 		l.hold(held("name", "a", time.Hour))
 		l.watch(10*time.Minute, time.Minute)
 		l.hold()
@@ -311,8 +308,7 @@ func TestHistory_GoesOnWhileThePageIsOpenAndHidden(t *testing.T) {
 }
 
 func TestHistory_IsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := overListings(t, nil)
+	inBubble(t, func(t *testing.T, l *listings) {
 		l.hold()
 		for i := range 2 * web.MaxEvents {
 			l.hold(held("name", fmt.Sprint("token-", i, "."), time.Hour))

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 )
 
@@ -74,28 +73,22 @@ func parseQuery(values url.Values) (query, error) {
 	return q, nil
 }
 
-// String returns the query as it stands in an address.
-func (q query) String() string {
+// Link returns the query as part of a link.
+func (q query) Link() template.URL {
 	values := url.Values{}
 	for key, value := range map[string]string{"q": q.Filter, "sort": q.Sort, "name": q.Name} {
 		if value != "" && (key != "sort" || value != "name") {
 			values.Set(key, value)
 		}
 	}
-	return values.Encode()
+	return template.URL(values.Encode())
 }
-
-// Link returns the query as part of a link.
-func (q query) Link() template.URL { return template.URL(q.String()) }
 
 // By returns the same query in another order.
 func (q query) By(order string) query {
 	q.Sort = order
 	return q
 }
-
-// FilterText returns the filter as it is shown.
-func (q query) FilterText() string { return display.Clipped(q.Filter, maxText) }
 
 // apply returns the locks that are shown: those that are wrong, and how many these are, then the others, and last the data of
 // programs, which is wrong where only locks should be.

@@ -82,7 +82,11 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request) {
 		s.show(w, http.StatusConflict, s.confirmation(state, "Nothing was removed: none of the nodes that answered holds the lock any more."))
 		return
 	}
-	s.show(w, http.StatusOK, s.removed(state, s.remove(state)))
+	failed, record := survey.Remove(s.Nodes, s.Prefix, state)
+	if record != "" {
+		s.journal.add(record)
+	}
+	s.show(w, http.StatusOK, s.removed(state, failed))
 }
 
 // parseForm returns what an unlock is about: a name, and the tokens that may be removed.
@@ -99,15 +103,6 @@ func parseForm(r *http.Request) (name string, confirmed []string, err error) {
 		confirmed = append(confirmed, decode(text))
 	}
 	return name, confirmed, err
-}
-
-// remove deletes on each node what the state says that it holds, and nothing else. It returns why a node has not.
-func (s *Server) remove(state *redlock.LockState) []error {
-	failed, record := survey.Remove(s.Nodes, s.Prefix, state)
-	if record != "" {
-		s.journal.add(record)
-	}
-	return failed
 }
 
 // confirmation shows what an unlock would remove. The notice says why it is shown again.

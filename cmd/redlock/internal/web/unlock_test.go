@@ -16,18 +16,20 @@ import (
 
 func allowed(c *web.Config) { c.AllowUnlock = true }
 
-// confirm returns the form that the page about an unlock has.
-func (s *site) confirm(name string) url.Values {
+// confirm returns the page about an unlock, and its form.
+func (s *site) confirm(name string) (page string, f url.Values) {
 	s.t.Helper()
 	code, page := s.get("/unlock?name=" + url.QueryEscape(name))
 	require.Equal(s.t, http.StatusOK, code)
-	return form(page)
+	return page, form(page)
 }
 
-func (s *site) unlock(f url.Values) (code int, page string) {
+// unlock sends the form, whose answer has a code, and returns that.
+func (s *site) unlock(f url.Values, code int) (page string) {
 	s.t.Helper()
 	answer, page := s.request(http.MethodPost, "/unlock", f, nil)
-	return answer.StatusCode, page
+	require.Equal(s.t, code, answer.StatusCode, page)
+	return page
 }
 
 func TestUnlock_IsRefusedUnlessAllowed(t *testing.T) {
@@ -37,16 +39,14 @@ func TestUnlock_IsRefusedUnlessAllowed(t *testing.T) {
 	require.NotContains(t, page, "/unlock")
 	code, _ := s.get("/unlock?name=name")
 	require.Equal(t, http.StatusForbidden, code)
-	code, text := s.unlock(url.Values{"secret": form(page)["secret"], "name": {"bmFtZQ"}, "holder": {"dG9rZW4"}})
-	require.Equal(t, http.StatusForbidden, code)
+	text := s.unlock(url.Values{"secret": form(page)["secret"], "name": {"bmFtZQ"}, "holder": {"dG9rZW4"}}, http.StatusForbidden)
 	require.Contains(t, text, "--allow-unlock")
 	require.Equal(t, size, s.holds("lock:name"))
 
 	s = overReal(t, allowed)
 	s.set("lock:name", "token")
 	require.Contains(t, s.see("/", "name"), `href="/unlock?name=name"`)
-	code, text = s.unlock(url.Values{"secret": form(s.see("/", "Unlock"))["secret"], "name": {"bmFtZQ"}, "holder": {"dG9rZW4"}})
-	require.Equal(t, http.StatusOK, code, "the same form: %s", text)
+	s.unlock(url.Values{"secret": form(s.see("/", "Unlock"))["secret"], "name": {"bmFtZQ"}, "holder": {"dG9rZW4"}}, http.StatusOK)
 	require.Zero(t, s.holds("lock:name"))
 }
 
@@ -56,14 +56,12 @@ func TestUnlock_RemovesWhatWasConfirmed(t *testing.T) {
 	for about, value := range map[string]string{"ours": token, "ours with a fencing token": token + "|42", "of another client": "any\r\ntext\xff\x00"} {
 		for _, name := range []string{"name", "a/b c&d=e", " x ", "größe", "\u202e"} {
 			s.set("lock:"+name, value)
-			code, page := s.get("/unlock?name=" + url.QueryEscape(name))
-			require.Equal(t, http.StatusOK, code)
+			page, f := s.confirm(name)
 			require.Equal(t, size, strings.Count(page, "will be removed"))
 			require.Equal(t, about == "of another client", strings.Contains(page, "not of the form of this library"))
 			require.Equal(t, size, s.holds("lock:"+name), "asking changes nothing")
 			require.Contains(t, page, survey.Overlap)
-			code, page = s.unlock(form(page))
-			require.Equal(t, http.StatusOK, code, "%s %q", about, name)
+			page = s.unlock(f, http.StatusOK)
 			require.Contains(t, page, "The lock is free: 3 of 3 nodes do not hold it any more")
 			require.Zero(t, s.holds("lock:"+name), "%s %q", about, name)
 		}
@@ -86,27 +84,23 @@ func TestUnlock_RefusesANameThatNoLockCanHave(t *testing.T) {
 func TestUnlock_RemovesNothingIfTheLockHasChangedHands(t *testing.T) {
 	s := overReal(t, allowed)
 	s.set("lock:name", "first")
-	f := s.confirm("name")
+	_, f := s.confirm("name")
 	for about, change := range map[string]func(){
 		"on all nodes": func() { s.set("lock:name", "second") },
 		"on one node": func() {
 			s.set("lock:name", "first")
-			_, err := s.servers[2].Do("SET", "lock:name", "second")
-			require.NoError(t, err)
+			do(t, s.servers[2:3], "SET", "lock:name", "second")
 		},
 	} {
 		change()
-		code, page := s.unlock(f)
-		require.Equal(t, http.StatusConflict, code, about)
+		page := s.unlock(f, http.StatusConflict)
 		require.Contains(t, page, "has changed hands")
 		require.Contains(t, page, "second")
 		require.Equal(t, size, s.holds("lock:name"), about)
 	}
-	code, _ := s.unlock(form(func() string { _, page := s.unlock(f); return page }()))
-	require.Equal(t, http.StatusOK, code, "the page that refuses has the form for what is there now")
+	s.unlock(form(s.unlock(f, http.StatusConflict)), http.StatusOK)
 	require.Zero(t, s.holds("lock:name"))
-	code, page := s.unlock(f)
-	require.Equal(t, http.StatusConflict, code)
+	page := s.unlock(f, http.StatusConflict)
 	require.Contains(t, page, "Nothing was removed: none of the nodes that answered holds the lock any more")
 }
 
@@ -116,42 +110,35 @@ func TestUnlock_RemovesWhatNoMajorityHolds(t *testing.T) {
 		_, err := s.servers[i].Do("SET", "lock:name", value)
 		require.NoError(t, err)
 	}
-	f := s.confirm("name")
+	_, f := s.confirm("name")
 	require.Len(t, f["holder"], 2)
-	code, page := s.unlock(f)
-	require.Equal(t, http.StatusOK, code)
+	page := s.unlock(f, http.StatusOK)
 	require.Contains(t, page, "held nothing")
 	require.Zero(t, s.holds("lock:name"))
 }
 
 func TestUnlock_LeavesDataOfAnotherProgramAlone(t *testing.T) {
 	s := overReal(t, allowed)
-	for _, server := range s.servers {
-		_, err := server.Do("RPUSH", "lock:name", "data")
-		require.NoError(t, err)
-	}
+	do(t, s.servers, "RPUSH", "lock:name", "data")
 	_, page := s.get("/unlock?name=name")
 	require.Contains(t, page, "data of another program, not a lock")
 	require.Contains(t, page, "There is nothing to remove")
-	code, _ := s.unlock(url.Values{"secret": form(s.see("/", "Doctor"))["secret"], "name": {"bmFtZQ"}, "holder": {"ZGF0YQ", ""}})
-	require.Equal(t, http.StatusConflict, code)
+	s.unlock(url.Values{"secret": form(s.see("/", "Doctor"))["secret"], "name": {"bmFtZQ"}, "holder": {"ZGF0YQ", ""}}, http.StatusConflict)
 	require.Equal(t, size, s.holds("lock:name"))
 }
 
 func TestUnlock_SaysWhatIsNotKnownOfNodesThatDoNotAnswer(t *testing.T) {
 	s := overReal(t, allowed)
 	s.set("lock:name", "token")
-	f := s.confirm("name")
+	_, f := s.confirm("name")
 	s.servers[0].Stop()
-	code, page := s.unlock(f)
-	require.Equal(t, http.StatusOK, code)
+	page := s.unlock(f, http.StatusOK)
 	require.Contains(t, page, "The lock is free: 2 of 3 nodes do not hold it any more")
 	s.servers[1].Stop()
-	_, err := s.servers[2].Do("SET", "lock:name", "token")
-	require.NoError(t, err)
+	do(t, s.servers[2:3], "SET", "lock:name", "token")
 	_, page = s.get("/unlock?name=name")
 	require.Contains(t, page, "Unknown: the nodes that do not answer decide")
-	_, page = s.unlock(f)
+	page = s.unlock(f, http.StatusOK)
 	require.Contains(t, page, "The lock may still be held: only 1 of 3 nodes are known not to hold it, 2 are needed.")
 }
 
@@ -159,10 +146,7 @@ func TestUnlock_SaysWhatIsNotKnownOfNodesThatDoNotAnswer(t *testing.T) {
 func TestUnlock_SaysThatItDoesNotKnowWhoHoldsTheLock(t *testing.T) {
 	servers := testredis.Real(t, 5)
 	s := over(t, servers, testredis.URLs(servers), func(c *web.Config) { c.AllowUnlock, c.Timeout = true, 2*time.Second })
-	for _, server := range servers[:4] {
-		_, err := server.Do("SET", "lock:name", "token", "PX", 600_000)
-		require.NoError(t, err)
-	}
+	do(t, servers[:4], "SET", "lock:name", "token", "PX", 600_000)
 	s.see("/lock?name=name", "held on 4 of 5 nodes")
 	servers[0].Freeze()
 	servers[1].Freeze()
@@ -171,8 +155,7 @@ func TestUnlock_SaysThatItDoesNotKnowWhoHoldsTheLock(t *testing.T) {
 	require.NotContains(t, page, "majority")
 	page = s.see("/lock?name=name", "unknown on 2 of 5 nodes")
 	require.NotContains(t, page, "another token")
-	code, page := s.get("/unlock?name=name")
-	require.Equal(t, http.StatusOK, code)
+	page, _ = s.confirm("name")
 	require.Contains(t, page, "Unknown: the nodes that do not answer decide.")
 	require.NotContains(t, strings.ToLower(page), "nobody")
 	servers[0].Thaw()
@@ -189,18 +172,14 @@ func TestUnlock_RemovesAnEmptyValue(t *testing.T) {
 	s.see("/lock?name=name", "held by an empty value")
 	page := s.see("/", `<code>&#34;&#34;</code>`)
 	require.NotContains(t, page, "nobody")
-	code, page := s.get("/unlock?name=name")
-	require.Equal(t, http.StatusOK, code)
+	page, f := s.confirm("name")
 	require.Contains(t, page, "Held by an empty value")
 	require.Equal(t, size, strings.Count(page, "will be removed"))
 	require.Equal(t, size, s.holds("lock:name"))
-	f := form(page)
 	s.set("lock:name", "next")
-	code, _ = s.unlock(f)
-	require.Equal(t, http.StatusConflict, code)
+	s.unlock(f, http.StatusConflict)
 	s.set("lock:name", "")
-	code, page = s.unlock(f)
-	require.Equal(t, http.StatusOK, code)
+	page = s.unlock(f, http.StatusOK)
 	require.Contains(t, page, "The lock is free: 3 of 3 nodes do not hold it any more")
 	require.Zero(t, s.holds("lock:name"))
 }
@@ -222,8 +201,8 @@ func TestUnlock_DoesNotWaitForWhoReadsTheLog(t *testing.T) {
 	s := overReal(t, func(c *web.Config) { c.AllowUnlock, c.Log = true, log })
 	for range web.MaxLines + 5 {
 		s.set("lock:name", "token")
-		code, _ := s.unlock(s.confirm("name"))
-		require.Equal(t, http.StatusOK, code)
+		_, f := s.confirm("name")
+		s.unlock(f, http.StatusOK)
 	}
 	close(log.open)
 	s.stop()

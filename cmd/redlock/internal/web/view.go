@@ -118,15 +118,7 @@ type examinationView struct {
 	Checks        int
 	Unexamined    int
 	Away          []string // nodes that do not answer now
-	Findings      []findingView
-}
-
-// findingView is a finding, on all nodes that have the same.
-type findingView struct {
-	Severity       doctor.Severity
-	Nodes          []string
-	What, Why, Fix string
-	Docs           string
+	Findings      []doctor.Group
 }
 
 // states of a lock and of what a node holds of it, with what the page says.
@@ -378,23 +370,6 @@ func examine(e examination) examinationView {
 	if e.Report == nil {
 		return v
 	}
-	v.Checks = len(e.Report.Checks)
-	v.Unexamined = len(e.Report.Unexamined)
-	places := map[doctor.Finding]int{}
-	for _, f := range e.Report.Findings {
-		addr := display.Clipped(f.Node, maxText)
-		f.Node = ""
-		i, found := places[f]
-		if !found {
-			i = len(v.Findings)
-			places[f] = i
-			v.Findings = append(v.Findings, findingView{
-				Severity: f.Severity, What: display.Clipped(f.What, 2*maxText), Why: display.Clipped(f.Why, 2*maxText), Fix: display.Clipped(f.Fix, 2*maxText), Docs: f.Docs,
-			})
-		}
-		if addr != "" {
-			v.Findings[i].Nodes = append(v.Findings[i].Nodes, addr)
-		}
-	}
+	v.Checks, v.Unexamined, v.Findings = len(e.Report.Checks), len(e.Report.Unexamined), e.Report.Groups()
 	return v
 }

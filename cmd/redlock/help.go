@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
+)
+
+// details are what the help of each command says above the flags.
+var details = map[string]string{
+	"run": `The lock is renewed while the command runs, and released when nothing of it is left. If it cannot be renewed, the
+command is ended before the lock is over; if the lock was deleted, as soon as that is noticed. The exit code is the
+command's, 75 if another holds the lock, or 79 if it was lost.
+
+  redlock run -n nightly-report -- /usr/local/bin/report --all`,
+
+	"try": `Takes a lock for a script, prints its token and exits: the lock stays until "redlock release", or until its TTL is over.
+
+  TOKEN=$(redlock try nightly-backup --ttl 5m) || exit`,
+
+	"extend": `Extends a lock by its token and prints for how long the lock is valid now. A lock that lasts longer already stays as it is.
+
+  redlock extend nightly-backup --token "$TOKEN" --ttl 5m || exit`,
+
+	"release": `Releases a lock by its token. The exit code is 79 if the lock was not held by the token any more.
+
+  redlock release nightly-backup --token "$TOKEN"`,
+
+	"list": `All locks under the key prefix, merged over the nodes. Nothing is changed, and no node is held up: keys are scanned in small pages.
+
+  redlock list 'backup-*' --sort ttl`,
+
+	"inspect": `A line for each node, and below them what they come to. Nothing is changed.
+
+  redlock inspect nightly-backup --watch`,
+
+	"unlock": `Frees a lock by its token, or by force if its holder is gone. ` + survey.Overlap + `
+
+  redlock unlock nightly-backup --force`,
+
+	"doctor": `Looks at each node, names what is not as docs/operations.md asks for, and says how to fix it. Nothing is changed. The exit code
+is 0 if all is well, 1 after warnings, 2 after faults.
+
+  redlock doctor --key-prefix lock: --restart-guard 1m`,
+
+	"web": `A page for browsers that shows the nodes and the locks as they change. It only shows them, unless --allow-unlock is set.
+
+  redlock web --key-prefix lock:`,
+
+	"demo": `The nodes are inside this program, or yours: they keep running, and no key is left on them.
+
+Example:
+  redlock demo --nodes redis://a,redis://b,redis://c`,
+
+	"bench": `A cycle is an acquire and its release, with nothing between them.
+
+Examples:
+  redlock bench --rate 2000 --freeze 1 --json
+  redlock bench --nodes redis://a,redis://b,redis://c --callers 1`,
+
+	"completion": `Prints a script that completes commands, flags and their values.
+
+Examples:
+  source <(redlock completion bash)
+  redlock completion zsh >"${fpath[1]}/_redlock"
+  redlock completion fish >~/.config/fish/completions/redlock.fish`,
+
+	"man": `Prints the manual page, with every command and flag.
+
+Example:
+  redlock man >/usr/local/share/man/man1/redlock.1`,
+}
+
+// addDetails adds them to the commands. kong calls it.
+func addDetails(tool *kong.Kong) error {
+	for _, c := range tool.Model.Children {
+		c.Detail = details[c.Name]
+	}
+	return nil
+}
+
+// manCmd is the subcommand man.
+type manCmd struct{}
+
+// Run prints the page, see man(7).
+func (manCmd) Run(command *kong.Context, to streams) error {
+	p := &manPage{}
+	p.macro(".TH REDLOCK 1")
+	p.section("NAME")
+	p.text("redlock - " + strings.ToLower(command.Model.Help[:1]) + command.Model.Help[1:])
+	p.section("SYNOPSIS")
+	p.macro(".B redlock")
+	p.text("COMMAND [FLAGS]")
+	p.section("COMMANDS")
+	for _, c := range command.Model.Children {
+		p.command(c)
+	}
+	p.section("EXIT STATUS")
+	for _, e := range exitCodes {
+		p.item(e.code, e.means)
+	}
+	p.section("ENVIRONMENT")
+	seen := map[string]bool{}
+	for _, c := range command.Model.Children {
+		for _, f := range c.Flags {
+			if len(f.Envs) == 0 || seen[f.Envs[0]] {
+				continue
+			}
+			seen[f.Envs[0]] = true
+			text := "the same as --" + f.Name
+			if f.Hidden { // it is only for the environment and for files
+				text = f.Help
+			}
+			p.item(f.Envs[0], text)
+		}
+	}
+	_, err := fmt.Fprint(to.out, p.b.String())
+	return err
+}
+
+// manPage is a page in the form of man(7).
+type manPage struct{ b strings.Builder }
+
+// roff escapes a text.
+func roff(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
+	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
+		text = `\&` + text
+	}
+	return text
+}
+
+func (p *manPage) macro(line string)   { fmt.Fprintln(&p.b, line) }
+func (p *manPage) section(name string) { p.macro(".SH " + name) }
+func (p *manPage) text(text string)    { p.macro(roff(text)) }
+
+func (p *manPage) item(term, text string) {
+	p.macro(".TP\n.B " + roff(term))
+	p.text(text)
+}
+
+func (p *manPage) command(c *kong.Node) {
+	p.macro(".SS " + roff(strings.TrimPrefix(c.Summary(), "redlock ")))
+	p.text(c.Help)
+	for paragraph := range strings.SplitSeq(c.Detail, "\n") {
+		switch {
+		case paragraph == "":
+			p.macro(".PP")
+		case strings.HasPrefix(paragraph, " "): // an example
+			p.macro(".br")
+			p.text(paragraph)
+		default:
+			p.text(paragraph)
+		}
+	}
+	for _, arg := range c.Positional {
+		p.item(arg.Summary(), arg.Help)
+	}
+	for _, f := range c.Flags {
+		if !f.Hidden {
+			p.item(strings.TrimSpace(f.String()), f.Help)
+		}
+	}
+}
