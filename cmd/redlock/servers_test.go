@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
@@ -84,7 +84,7 @@ func TestServerFlags_CredentialsAreReadForEachConnection(t *testing.T) {
 	servers, err := flags.servers()
 	require.NoError(t, err)
 	connect := func() error {
-		c, err := node.Connect(t.Context(), servers[0])
+		c, err := client.Connect(t.Context(), servers[0])
 		if err == nil {
 			c.Close()
 		}

@@ -49,12 +49,12 @@ func (c *conn) send() error {
 	for rest := c.requests; len(rest) > 0; rest = rest[rest[0].commands:] {
 		if rest[0].caching {
 			c.words = append(c.words[:0], "CLIENT", "CACHING", "YES")
-			c.put(c.words)
+			c.Put(c.words)
 		}
 		c.words = c.message(c.words[:0], rest[:rest[0].commands])
-		c.put(c.words)
+		c.Put(c.words)
 	}
-	return c.flush()
+	return c.Flush()
 }
 
 // message appends the words of the message that carries out the requests.

@@ -46,16 +46,16 @@ type conn struct {
 // transport carries the words of commands to the server, and its values back. One goroutine puts and flushes,
 // another reads. After an error of either nothing more can be done with it.
 type transport interface {
-	put(words []string)
-	flush() error // fails if a put before did
+	Put(words []string)
+	Flush() error // fails if a Put before did
 	// Read returns the next reply or push. It is valid until the next Read.
 	Read() (wire.Value, error)
 	// Ready reports that the next Read returns a reply without waiting for the server. It may miss one.
 	Ready() bool
-	// cut breaks the connection under whoever reads and writes, from any goroutine. It does nothing after close.
-	cut()
-	// close gives the connection up, when nobody reads or writes any more.
-	close()
+	// Cut breaks the connection under whoever reads and writes, from any goroutine. It does nothing after Close.
+	Cut()
+	// Close gives the connection up, when nobody reads or writes any more.
+	Close()
 }
 
 // teaches reports whether the script is run for the first time on this connection. Its source is sent then, and the server
@@ -95,51 +95,56 @@ func (c *conn) readAll(n *Node) {
 		return
 	}
 	if !errors.Is(err, net.ErrClosed) {
-		c.err = asError(err)
+		c.err = AsError(err)
 	}
-	c.cut() // a write under way ends with it
+	c.Cut() // a write under way ends with it
 }
 
-// respConn is the transport over a connection that the node has dialled.
-type respConn struct {
+// RESPConn is the transport over a connection that was dialled.
+type RESPConn struct {
 	*wire.Reader
 	conn   net.Conn // TLS included
 	socket net.Conn // under it
 	out    []byte
 }
 
-// dial connects to a server.
-func dial(ctx context.Context, s *Server) (*respConn, error) {
+// Dial connects to a server. The commands of login are not sent yet.
+func Dial(ctx context.Context, s Server) (_ *RESPConn, login [][]string, err error) {
+	if s.Credentials != nil {
+		if s.Username, s.Password, err = s.Credentials(ctx, s.Address); err != nil {
+			return nil, nil, fmt.Errorf("credentials: %w", err)
+		}
+	}
 	socket, err := s.Dial(ctx, s.Network, s.Address)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	conn := socket
 	if s.TLS != nil {
 		secure := tls.Client(socket, s.TLS)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			_ = socket.Close()
-			return nil, fmt.Errorf("TLS handshake: %w", err)
+			return nil, nil, fmt.Errorf("TLS handshake: %w", err)
 		}
 		conn = secure
 	}
-	return &respConn{Reader: wire.NewReader(conn, s.Password), conn: conn, socket: socket}, nil
+	return &RESPConn{Reader: wire.NewReader(conn, s.Password), conn: conn, socket: socket}, s.login(), nil
 }
 
-func (c *respConn) put(words []string) { c.out = wire.AppendCommand(c.out, words) }
+func (c *RESPConn) Put(words []string) { c.out = wire.AppendCommand(c.out, words) }
 
-func (c *respConn) flush() error {
+func (c *RESPConn) Flush() error {
 	_, err := c.conn.Write(c.out)
 	if c.out = c.out[:0]; cap(c.out) > wire.MaxKept {
 		c.out = nil
 	}
 	if err != nil {
-		c.cut() // the reader notices
+		c.Cut() // the reader notices
 	}
 	return err
 }
 
 // cut closes the socket itself, since the goodbye of TLS could take long.
-func (c *respConn) cut() { _ = c.socket.Close() }
+func (c *RESPConn) Cut() { _ = c.socket.Close() }
 
-func (c *respConn) close() { c.cut() }
+func (c *RESPConn) Close() { c.Cut() }

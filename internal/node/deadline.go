@@ -38,6 +38,6 @@ func (n *Node) expire() {
 	}
 	n.unlock()
 	if cut {
-		c.cut()
+		c.Cut()
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// asError turns what comes from outside, such as a network, redigo, or a function of the program, into the errors of this
+// AsError turns what comes from outside, such as a network, redigo, or a function of the program, into the errors of this
 // package.
-func asError(err error) error {
+func AsError(err error) error {
 	if reply := redis.Error(""); errors.As(err, &reply) {
 		return wire.NewServerError(string(reply))
 	}

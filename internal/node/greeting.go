@@ -23,18 +23,18 @@ func (n *Node) connect(last *conn) (*conn, error) {
 		idle = n.config.Pool.IdleCount() // these may have died unnoticed: the node goes through them first
 	}
 	for ; ; idle-- {
-		t, server, err := n.transport(ctx)
+		t, login, err := n.transport(ctx)
 		if err != nil {
 			idle = 0
 		} else {
 			c := &conn{transport: t, channels: map[string]bool{}, up: -1}
-			if err = c.greet(ctx, server, last); err == nil {
+			if err = c.greet(ctx, login, last); err == nil {
 				return c, nil
 			}
-			c.cut() // so that a pool does not keep it
-			c.close()
+			c.Cut() // so that a pool does not keep it
+			c.Close()
 		}
-		err = asError(err)
+		err = AsError(err)
 		if ctx.Err() != nil { // the dial timeout is over, or the node is closed, which takes the place of this error
 			err = fmt.Errorf("%w: %w", nodeerr.ErrTimeout, err)
 		}
@@ -44,49 +44,27 @@ func (n *Node) connect(last *conn) (*conn, error) {
 	}
 }
 
-// transport connects to the server of the configuration, which is returned with its credentials, or borrows a connection
-// of the pool.
-func (n *Node) transport(ctx context.Context) (transport, *Server, error) {
+// transport connects to the server of the configuration, or borrows a connection of the pool, which has logged in.
+func (n *Node) transport(ctx context.Context) (_ transport, login [][]string, err error) {
 	if n.config.Pool != nil {
 		redigo, err := n.config.Pool.GetContext(ctx)
 		return &redigoConn{conn: redigo}, nil, err
 	}
-	s, err := n.config.Server.withCredentials(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	t, err := dial(ctx, s)
-	return t, s, err
+	return Dial(ctx, *n.config.Server)
 }
 
-// withCredentials returns the server with the user name and the password of now.
-func (s Server) withCredentials(ctx context.Context) (_ *Server, err error) {
-	if s.Credentials == nil {
-		return &s, nil
-	}
-	if s.Username, s.Password, err = s.Credentials(ctx, s.Address); err != nil {
-		return nil, fmt.Errorf("credentials: %w", err)
-	}
-	return &s, nil
-}
-
-// greet logs in, unless a pool has done so, switches to RESP3 and learns who is at the other end, all with one write. It
-// fails when ctx ends. The connection of a wrapped pool has no s.
+// greet logs in, switches to RESP3 and learns who is at the other end, all with one write. It fails when ctx ends.
 //
 // If answers were missing when the last connection broke, greet also ends that connection on the server: what the
 // server may still have to read from it (for example an acquire) must not take effect after what comes over this one.
-func (c *conn) greet(ctx context.Context, s *Server, last *conn) (err error) {
-	stop := context.AfterFunc(ctx, c.cut)
+func (c *conn) greet(ctx context.Context, login [][]string, last *conn) (err error) {
+	stop := context.AfterFunc(ctx, c.Cut)
 	defer func() {
 		if !stop() && err == nil { // it is being cut
 			err = ctx.Err()
 		}
 	}()
-	var commands [][]string
-	if s != nil {
-		commands = s.login()
-	}
-	if err := c.exchange(append(commands, []string{"INFO", "server"}, []string{"CLIENT", "ID"})); err != nil {
+	if err := c.exchange(append(login, []string{"INFO", "server"}, []string{"CLIENT", "ID"})); err != nil {
 		return err
 	}
 	if last == nil || last.client == 0 || c.server == "" || last.server != c.server {
@@ -116,9 +94,9 @@ func (s *Server) login() (commands [][]string) {
 // exchange writes commands of the greeting and reads their replies.
 func (c *conn) exchange(commands [][]string) error {
 	for _, words := range commands {
-		c.put(words)
+		c.Put(words)
 	}
-	if err := c.flush(); err != nil {
+	if err := c.Flush(); err != nil {
 		return err
 	}
 	for _, words := range commands {
@@ -179,7 +157,6 @@ func EndsConnection(e *nodeerr.ServerError) bool {
 }
 
 var (
-	role          = regexp.MustCompile(`(?m)^role:(\S{1,20})`)
 	runID         = regexp.MustCompile(`(?m)^run_id:(\S+)`)
 	uptime        = regexp.MustCompile(`(?m)^uptime_in_seconds:(\d{1,9})\b`)
 	redisVersion  = regexp.MustCompile(`(?m)^redis_version:((\d{1,4})\.(\d{1,4}))`)
@@ -192,14 +169,6 @@ func RunID(info string) string {
 		return match[1]
 	}
 	return ""
-}
-
-// RequireMaster returns the error of a replica, of code READONLY, if a reply to INFO replication is that of one.
-func RequireMaster(info string) error {
-	if match := role.FindStringSubmatch(info); match != nil && match[1] != "master" {
-		return wire.NewServerError("READONLY role:" + match[1])
-	}
-	return nil
 }
 
 // identify reads the reply to INFO server.

@@ -92,7 +92,7 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 	n.mu.Unlock()
 	go c.readAll(n)
 	// The end of the node cuts the connection from outside: this goroutine may be in a write that hangs.
-	stop := context.AfterFunc(n.ctx, c.cut)
+	stop := context.AfterFunc(n.ctx, c.Cut)
 	for !c.broken.Load() {
 		if more := n.write(c); !more {
 			<-n.wake
@@ -109,7 +109,7 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 	if c.asked { // what was observed may have been tracked even if that was not confirmed in time
 		n.notify(func(l *listening) { l.TrackingLost(l.node) })
 	}
-	c.close()
+	c.Close()
 	return unfinished
 }
 

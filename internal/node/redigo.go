@@ -22,7 +22,7 @@ type redigoConn struct {
 	closed bool // the connection may be somebody else's
 }
 
-func (c *redigoConn) put(words []string) {
+func (c *redigoConn) Put(words []string) {
 	c.args = c.args[:0]
 	for _, word := range words[1:] {
 		c.args = append(c.args, word)
@@ -30,7 +30,7 @@ func (c *redigoConn) put(words []string) {
 	_ = c.conn.Send(words[0], c.args...)
 }
 
-func (c *redigoConn) flush() error { return c.conn.Flush() }
+func (c *redigoConn) Flush() error { return c.conn.Flush() }
 
 func (c *redigoConn) Read() (wire.Value, error) {
 	reply, err := redis.ReceiveWithTimeout(c.conn, 0)
@@ -67,7 +67,7 @@ func redigoValue(reply any) wire.Value {
 
 // cut makes a receive whose deadline is over before it begins. redigo closes the network connection then and touches
 // nothing else; its public API has no other way to do so from outside.
-func (c *redigoConn) cut() {
+func (c *redigoConn) Cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -78,7 +78,7 @@ func (c *redigoConn) cut() {
 	_, _ = redis.ReceiveContext(c.conn, over)
 }
 
-func (c *redigoConn) close() {
+func (c *redigoConn) Close() {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()

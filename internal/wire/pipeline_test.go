@@ -39,9 +39,10 @@ func newPipe(t *testing.T) *pipe {
 // op is a command. What begins with release is clean-up, what begins with observe is patient.
 func op(item string) wire.Op[string] {
 	name, _, _ := strings.Cut(item, " ")
-	return wire.OpOf(item, &wire.Command{
-		CleansUp: name == "release", Redeliver: redeliver, WantsLate: name == "observe" || name == "extend", Changes: name != "observe",
-	})
+	return wire.Op[string]{Item: item, Command: &wire.Command{
+		Votes: name == "acquire", Creates: name == "acquire", CleansUp: name == "release", Redeliver: redeliver,
+		WantsLate: name == "observe" || name == "extend", Changes: name != "observe",
+	}}
 }
 
 // send queues commands.
@@ -238,14 +239,12 @@ func TestPipeline_CleanUpIsDroppedWhenItIsPointless(t *testing.T) {
 }
 
 func TestPipeline_RepeatsWhatSomebodyWaitsForOrWhatCleansUp(t *testing.T) {
-	nothing := func(string) bool { return false }
 	for item, late := range map[string]bool{"acquire": false, "release": true} {
 		p := newPipe(t)
-		p.send(start, item, "behind")
+		p.send(start, item, "observe")
 		p.written(start)
 		o, _ := p.Answered()
-		require.False(t, p.Repeat(o, func(later string) bool { return later == "behind" }))
-		require.True(t, p.Repeat(o, nothing))
+		require.True(t, p.Repeat(o))
 		again := p.Take(start, 10)
 		require.Len(t, again, 1)
 		require.True(t, again[0].Again)
@@ -254,16 +253,24 @@ func TestPipeline_RepeatsWhatSomebodyWaitsForOrWhatCleansUp(t *testing.T) {
 		p.Answered()
 		o, reported := p.Answered()
 		require.True(t, reported)
-		require.Equal(t, late, p.Repeat(o, nothing), item)
+		require.Equal(t, late, p.Repeat(o), item)
 	}
 }
 
-func TestPipeline_WithdrawsWhatIsNotWritten(t *testing.T) {
+func TestPipeline_RepeatsNothingBehindItsRelease(t *testing.T) {
+	p := newPipe(t)
+	p.send(start, "acquire", "release")
+	p.written(start)
+	o, _ := p.Answered()
+	require.False(t, p.Repeat(o))
+}
+
+func TestPipeline_WithdrawsWhatTakesLocksAndIsNotWritten(t *testing.T) {
 	p := newPipe(t)
 	p.send(start, "acquire")
 	p.written(start)
 	p.send(start, "acquire", "extend")
-	p.Withdraw(start, func(item string) bool { return item == "acquire" }, errDown)
+	p.Withdraw(start, errDown)
 	p.ended(quorum.Unsent, errDown, "acquire")
 	require.Equal(t, []string{"extend"}, p.written(start))
 }

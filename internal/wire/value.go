@@ -58,23 +58,3 @@ func (v *Value) String() string {
 	}
 	return fmt.Sprintf("%.80q", v.Text)
 }
-
-// Plain copies the value into one of Go's types.
-func (v *Value) Plain() any {
-	if refusal := v.Refusal(); refusal != nil {
-		return refusal
-	}
-	switch v.Kind {
-	case '_':
-		return nil
-	case ':':
-		return v.Num
-	case '*', '~', '%', '>':
-		items := make([]any, len(v.Items))
-		for i := range v.Items {
-			items[i] = v.Items[i].Plain()
-		}
-		return items
-	}
-	return string(v.Text)
-}

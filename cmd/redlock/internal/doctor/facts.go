@@ -13,6 +13,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
@@ -116,7 +117,7 @@ func (f *facts) gather(ctx context.Context, o *Options) {
 
 // conn is a connection whose commands are bounded. After a failure it carries out no more, so that who uses it may look at err last.
 type conn struct {
-	*node.Client
+	*client.Client
 	timeout time.Duration
 	err     error // why the connection is of no use any more
 }
@@ -125,7 +126,7 @@ type conn struct {
 func (f *facts) connect(ctx context.Context, o *Options) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	c, err := node.Connect(ctx, f.to)
+	c, err := client.Connect(ctx, f.to)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -23,7 +24,7 @@ type lister struct {
 	*table
 	node   int
 	server *node.Server
-	client *node.Client
+	client *client.Client
 	paged  bool // a page has come
 }
 
@@ -63,7 +64,7 @@ func (l *lister) scan(ctx context.Context) (err error) {
 		}
 		role := replies[len(replies)-1]
 		if info, isText := role.(string); isText { // a refusal says nothing
-			if err := node.RequireMaster(info); err != nil {
+			if err := client.RequireMaster(info); err != nil {
 				return err
 			}
 		}
@@ -86,7 +87,7 @@ func (l *lister) scan(ctx context.Context) (err error) {
 func (l *lister) connect(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Connect, nodeerr.ErrTimeout)
 	defer cancel()
-	if l.client, err = node.Connect(ctx, l.server); err != nil && ctx.Err() != nil {
+	if l.client, err = client.Connect(ctx, l.server); err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
@@ -34,7 +35,7 @@ type health struct {
 type probe struct {
 	server  *node.Server
 	timeout time.Duration
-	client  *node.Client // nil if there is no connection
+	client  *client.Client // nil if there is no connection
 	last    health
 }
 
@@ -72,7 +73,7 @@ func (p *probe) ask(ctx context.Context) health {
 
 func (p *probe) exchange(ctx context.Context, h *health) (err error) {
 	if p.client == nil {
-		if p.client, err = node.Connect(ctx, p.server); err != nil {
+		if p.client, err = client.Connect(ctx, p.server); err != nil {
 			p.client = nil
 			return err
 		}
@@ -96,7 +97,7 @@ func (p *probe) exchange(ctx context.Context, h *health) (err error) {
 		h.Up = time.Duration(seconds) * time.Second
 	}
 	info, _ = redis.String(replies[1], nil)
-	return node.RequireMaster(info)
+	return client.RequireMaster(info)
 }
 
 func (p *probe) close() {

@@ -1,4 +1,4 @@
-package node_test
+package client_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -18,9 +19,9 @@ func server(addr string) *node.Server {
 }
 
 // connect makes a Client of a real server.
-func connect(t *testing.T) (*testredis.Process, *node.Client) {
+func connect(t *testing.T) (*testredis.Process, *client.Client) {
 	s := testredis.Real(t, 1)[0]
-	c, err := node.Connect(t.Context(), server(s.Addr()))
+	c, err := client.Connect(t.Context(), server(s.Addr()))
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return s, c
@@ -71,7 +72,7 @@ func TestConnect_NamesWhatTheServerRefuses(t *testing.T) {
 	s := testredis.Real(t, 1)[0]
 	to := server(s.Addr())
 	to.Username, to.Password = "nobody", "hunter2"
-	_, err := node.Connect(t.Context(), to)
+	_, err := client.Connect(t.Context(), to)
 	require.ErrorAs(t, err, new(*nodeerr.ConnectError))
 	require.ErrorContains(t, err, "WRONGPASS")
 	require.NotContains(t, err.Error(), "hunter2")

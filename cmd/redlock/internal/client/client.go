@@ -1,30 +1,29 @@
-package node
+// Package client asks servers what no lock needs.
+package client
 
 import (
 	"context"
+	"regexp"
 
+	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Client is a connection for a tool that looks at a server: it carries any command. It speaks RESP2, and its reader has the
-// bounds of a node's. One goroutine may use it at a time.
+// Client is a connection that carries any command. It speaks RESP2, and its reader has the bounds of a node's. One goroutine may use it at a time.
 type Client struct {
-	conn *respConn
+	conn *node.RESPConn
 	err  error // why it is broken
 }
 
 // Connect connects to a server and logs in. It fails when ctx ends.
-func Connect(ctx context.Context, s *Server) (*Client, error) {
-	server, err := s.withCredentials(ctx)
-	if err != nil {
-		return nil, &nodeerr.ConnectError{Err: ofCaller(ctx, err)}
-	}
-	conn, err := dial(ctx, server)
+func Connect(ctx context.Context, s *node.Server) (*Client, error) {
+	conn, login, err := node.Dial(ctx, *s)
 	if err != nil {
 		return nil, &nodeerr.ConnectError{Err: ofCaller(ctx, err)}
 	}
 	c := &Client{conn: conn}
-	for _, words := range server.login() {
+	for _, words := range login {
 		if words[0] == "HELLO" {
 			continue
 		}
@@ -55,21 +54,21 @@ func (c *Client) DoAll(ctx context.Context, commands [][]string) (replies []any,
 	if c.err != nil {
 		return nil, c.err
 	}
-	defer context.AfterFunc(ctx, c.conn.cut)()
+	defer context.AfterFunc(ctx, c.conn.Cut)()
 	defer func() {
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
 			err = context.Cause(ctx) // and not that the connection was cut
 		default:
-			err = asError(err)
+			err = node.AsError(err)
 		}
 		c.err = err
 	}()
 	for _, words := range commands {
-		c.conn.put(words)
+		c.conn.Put(words)
 	}
-	if err := c.conn.flush(); err != nil {
+	if err := c.conn.Flush(); err != nil {
 		return nil, err
 	}
 	for len(replies) < len(commands) {
@@ -78,7 +77,7 @@ func (c *Client) DoAll(ctx context.Context, commands [][]string) (replies []any,
 			return nil, err
 		}
 		if v.Kind != '>' { // what is pushed is no reply
-			replies = append(replies, v.Plain())
+			replies = append(replies, plain(&v))
 		}
 	}
 	return replies, nil
@@ -89,15 +88,15 @@ func (c *Client) Receive(ctx context.Context) (any, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	defer context.AfterFunc(ctx, c.conn.cut)()
+	defer context.AfterFunc(ctx, c.conn.Cut)()
 	v, err := c.conn.Read()
 	if err != nil {
-		if c.err = asError(err); ctx.Err() != nil {
+		if c.err = node.AsError(err); ctx.Err() != nil {
 			c.err = context.Cause(ctx)
 		}
 		return nil, c.err
 	}
-	return v.Plain(), nil
+	return plain(&v), nil
 }
 
 // ofCaller returns an error that matches one of package context only if the caller's context has ended.
@@ -105,13 +104,43 @@ func ofCaller(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	return asError(err)
+	return node.AsError(err)
 }
 
 // Close closes the connection.
 func (c *Client) Close() {
-	c.conn.close()
+	c.conn.Close()
 	if c.err == nil {
 		c.err = nodeerr.ErrClosed
 	}
+}
+
+// plain copies a value into one of Go's types.
+func plain(v *wire.Value) any {
+	if refusal := v.Refusal(); refusal != nil {
+		return refusal
+	}
+	switch v.Kind {
+	case '_':
+		return nil
+	case ':':
+		return v.Num
+	case '*', '~', '%', '>':
+		items := make([]any, len(v.Items))
+		for i := range v.Items {
+			items[i] = plain(&v.Items[i])
+		}
+		return items
+	}
+	return string(v.Text)
+}
+
+var role = regexp.MustCompile(`(?m)^role:(\S{1,20})`)
+
+// RequireMaster returns the error of a replica, of code READONLY, if a reply to INFO replication is that of one.
+func RequireMaster(info string) error {
+	if match := role.FindStringSubmatch(info); match != nil && match[1] != "master" {
+		return wire.NewServerError("READONLY role:" + match[1])
+	}
+	return nil
 }
