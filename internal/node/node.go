@@ -6,7 +6,7 @@
 //
 // Commands go down as one [wire.Command] and come back as one [wire.Reply]. A [wire.Pipeline] decides what becomes of a command when
 // things go wrong, a [wire.Guard] whether the server may vote. What the commands mean, and how the answers of several nodes
-// become a lock, is the business of package redlock.
+// become a lock, is the business of packages form and lock.
 package node
 
 import (
