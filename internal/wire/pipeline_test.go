@@ -274,3 +274,10 @@ func TestPipeline_WithdrawsWhatTakesLocksAndIsNotWritten(t *testing.T) {
 	p.ended(quorum.Unsent, errDown, "acquire")
 	require.Equal(t, []string{"extend"}, p.written(start))
 }
+
+func TestPipeline_TheLastCommandHasItsTimeout(t *testing.T) {
+	p := newPipe(t)
+	p.Close(start, op("last"))
+	p.Expire(start)
+	require.Equal(t, []string{"last"}, p.written(start))
+}
