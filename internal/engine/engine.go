@@ -38,8 +38,8 @@ const (
 	MinKeep     = form.MinKeep
 )
 
-// Config is what an Engine works with. Of the Rules it has Wall, Self, Drift, Pace and, unless the lock is the plain one or that with
-// Fencing, Form: New sets the others.
+// Config is what an Engine works with. Of the Rules the program sets Wall, Self, Drift and Pace, and Form for another lock than the plain
+// one and that with Fencing. New sets the others.
 type Config struct {
 	Rules
 	Nodes   []*Node

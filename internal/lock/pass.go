@@ -9,7 +9,7 @@ import (
 )
 
 // Next returns the call that a lock may be passed on to, by who gives up the hold from: the first, if no round is under way for it, and
-// it is not the turn of others. It returns nil if there is none.
+// it is not the turn of others. It returns nil if there is none, or the rules are Closed.
 func (n *Name) Next(t *Term, from *quorum.Hold) *Call {
 	q := n.queue
 	if q == nil || n.rules.Pace.Handoff == 0 || q.trying || len(q.calls) == 0 || n.rules.Closed() {
