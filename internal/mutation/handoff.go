@@ -25,7 +25,7 @@ var handoffMutations = []Mutation{
 	{"counted-by-one", "a node counts in whole blocks",
 		"internal/sim/keyspace.go", "int64(counted.number) + block\n", "int64(counted.number) + 1\n"},
 	{"handle-lives-on", "who has passed a lock on does not hold it",
-		"internal/quorum/hold.go", "\tif h.how != Held {\n\t\treturn h.how\n\t}\n", ""},
+		"internal/quorum/lease.go", "\tif h.how != Held {\n\t\treturn h.how\n\t}\n", ""},
 	{"holder-not-replaced", "the lock is that of the next holder only",
 		"internal/quorum/handoff.go", "\th.lease.holder++\n", ""},
 	{"next-forgotten", "a waiter that the lock is passed on to has it",
