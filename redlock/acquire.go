@@ -40,7 +40,7 @@ import (
 //
 // ctx bounds the acquiring only: its end does not affect a lock that is held.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.take(ctx, name, opts, true, l.acquire)
+	return l.take(ctx, name, opts, true)
 }
 
 // Lock is TryLock, repeated until it holds the lock: a holder, a failing node or a missing majority costs time and is no
@@ -66,13 +66,11 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // are an outage like any other, as while a password is changed.
 // The other errors are those of TryLock.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.take(ctx, name, opts, false, l.wait)
+	return l.take(ctx, name, opts, false)
 }
 
-// take takes a lock by acquire, unless the caller holds it already.
-func (l *Locker) take(
-	ctx context.Context, name string, opts []LockOption, try bool, acquire func(context.Context, request) (*Lock, error),
-) (lock *Lock, err error) {
+// take takes a lock, unless the caller holds it already. try means that it does not wait.
+func (l *Locker) take(ctx context.Context, name string, opts []LockOption, try bool) (lock *Lock, err error) {
 	req, err := l.begin(event.OpAcquire, name, opts)
 	if err != nil {
 		return nil, err
@@ -84,7 +82,7 @@ func (l *Locker) take(
 	case try && req.given&givenMaxOutage != 0:
 		return nil, failed(event.OpAcquire, name, invalid("MaxOutage(%s): TryLock and TryDo do not wait", req.maxOutage))
 	case req.maxWait == 0:
-		try, acquire = true, l.acquire
+		try = true
 	}
 	if req.call = l.newCall(ctx); req.call != nil {
 		defer func() { l.acquired(event.OpAcquire, try, req, lock, err) }()
@@ -108,7 +106,12 @@ func (l *Locker) take(
 		ctx, stop = l.outages.limit(ctx, name, req.maxOutage)
 		defer stop()
 	}
-	if lock, err = acquire(ctx, req); err != nil {
+	if try {
+		lock, err = l.acquire(ctx, req)
+	} else {
+		lock, err = l.wait(ctx, req)
+	}
+	if err != nil {
 		l.logBlocked(err)
 	}
 	return lock, err
@@ -147,7 +150,7 @@ func (l *Locker) logBlocked(err error) {
 			}
 			l.events.logLine(slog.LevelWarn, "redlock: "+what+" is in the way of a lock", "name", refusal.Name, "error", refusal)
 		}
-	case refusal.failed() > len(refusal.Nodes)-refusal.Need:
+	case refusal.preventedBy(isFailure):
 		if l.throttle.logsBlocked("", now) { // no name is empty
 			l.events.logLine(slog.LevelWarn, "redlock: too few nodes grant locks", "name", refusal.Name, "error", refusal)
 		}

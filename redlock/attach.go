@@ -51,7 +51,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	outcome, lease, number, answers := l.engine.LeaseOf(ctx, req.key, token, grant, l.maxTTL)
 	if outcome != quorum.Done {
 		reason := reasons[event.OpAttach][outcome]
-		if outcome == quorum.NoQuorum && count(answers, quorum.Yes) >= quorum.Majority(len(answers)) {
+		if yes, _, _ := tally(answers); outcome == quorum.NoQuorum && yes >= quorum.Majority(len(answers)) {
 			reason = errFences
 		}
 		return nil, l.unanswered(ctx, event.OpAttach, name, reason, answers)

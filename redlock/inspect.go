@@ -31,7 +31,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*LockState, error) {
 	}
 	answers := l.engine.Observe(ctx, req.key)
 	s := l.state(name, answers)
-	if count(answers, quorum.Yes)+count(answers, quorum.No)+foreign(answers) >= s.Need {
+	if yes, no, foreign := tally(answers); yes+no+foreign >= s.Need {
 		return s, nil
 	}
 	return s, l.unanswered(ctx, opInspect, name, ErrNoQuorum, answers)
@@ -53,24 +53,19 @@ func (l *Locker) state(name string, answers []engine.Answer) *LockState {
 	return NewLockState(name, nodes)
 }
 
-// count counts the nodes that gave an answer.
-func count(answers []engine.Answer, is quorum.Answer) (n int) {
+// tally counts the nodes that said yes, that said no, and that have not, as they hold data of another program.
+func tally(answers []engine.Answer) (yes, no, foreign int) {
 	for i := range answers {
-		if answers[i].Answer == is {
-			n++
+		switch a := &answers[i]; {
+		case a.Answer == quorum.Yes:
+			yes++
+		case a.Answer == quorum.No:
+			no++
+		case errors.Is(a.Err, nodeerr.ErrForeign):
+			foreign++
 		}
 	}
-	return n
-}
-
-// foreign counts the nodes that hold data of another program.
-func foreign(answers []engine.Answer) (n int) {
-	for i := range answers {
-		if errors.Is(answers[i].Err, nodeerr.ErrForeign) {
-			n++
-		}
-	}
-	return n
+	return yes, no, foreign
 }
 
 // unanswered is the error of a question that a majority has not answered as needed.

@@ -93,7 +93,7 @@ func (l *Lock) Done() <-chan struct{} { return l.held.Context(&l.hold).Done() }
 // ([Reentrant]).
 func (l *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	outer, _ := parent.Value(contextLockKey{}).(*contextLock)
-	ctx, cancel := context.WithCancelCause(context.WithValue(parent, contextLockKey{}, &contextLock{l.held, l.holder, outer}))
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, contextLockKey{}, &contextLock{l.holder, outer}))
 	stop := context.AfterFunc(l.held.Context(&l.hold), func() { cancel(l.Err()) })
 	if err := l.Err(); err != nil {
 		cancel(err) // at once, if it was over before
@@ -177,7 +177,6 @@ func (h *heldLock) endedLocked(e event.End, by *call) {
 
 // contextLock is a lock that the bearer of a context has got as its holder. outer is the one that it held before.
 type contextLock struct {
-	held   *heldLock
 	holder *holder
 	outer  *contextLock
 }

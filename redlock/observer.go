@@ -65,12 +65,17 @@ type observing struct {
 	kinds kinds
 }
 
-// events passes what happens on to the observers and to the log. The goroutine that does so runs while there are events.
-type events struct {
+// audience are those to whom events are passed on.
+type audience struct {
 	observers []observing
 	wanted    kinds // by any of them
-	began     time.Time
-	lines
+	logger    *slog.Logger
+}
+
+// events passes what happens on to its audience. The goroutine that does so runs while there are events.
+type events struct {
+	*audience
+	began time.Time
 
 	mu      sync.Mutex
 	waiting []event.Event
@@ -79,15 +84,8 @@ type events struct {
 	drained chan struct{} // closed when nothing waits any more; nil while no goroutine runs
 }
 
-func (e *events) begin(observers []observing, logger *slog.Logger) {
-	e.observers, e.logger, e.began = observers, logger, time.Now()
-	for _, o := range e.observers {
-		e.wanted |= o.kinds
-	}
-}
-
 // wants reports whether an observer wants any of some kinds. What is only for observers need not be put together otherwise.
-func (e *events) wants(k kinds) bool { return e.wanted&k != 0 }
+func (a *audience) wants(k kinds) bool { return a.wanted&k != 0 }
 
 // emit reports an event. It does not block, and takes no mutex but its own.
 func (e *events) emit(what event.Event) {
@@ -96,21 +94,14 @@ func (e *events) emit(what event.Event) {
 	e.emitLocked(what)
 }
 
-// endCall records the end of a call. What is reported of the call from then on is late.
-func (e *events) endCall(c *call) {
-	if e.wants(kindRounds | kindVotes) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		c.over = true
-	}
-}
-
-// emitEnd reports the end of a call, as endCall does.
+// emitEnd records the end of a call, and reports it if that is wanted. What is reported of the call from then on is late.
 func (e *events) emitEnd(c *call, what event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.over = true
-	e.emitLocked(what)
+	if e.wants(kindCalls) {
+		e.emitLocked(what)
+	}
 }
 
 // emitVote reports a vote in a round of a call.
@@ -218,8 +209,10 @@ func (c *call) late() bool { return c != nil && c.over }
 
 // round notes that a round begins. The rounds of a call begin one after the other, before it returns.
 func (c *call) round() {
-	c.rounds++
-	c.began = time.Now()
+	if c != nil {
+		c.rounds++
+		c.began = time.Now()
+	}
 }
 
 // logLine writes a line beside the calls, as the lines of events are.

@@ -2,9 +2,9 @@ package redlock
 
 import (
 	"math/rand/v2"
+	"time"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool"
 )
 
@@ -67,9 +67,10 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 	if _, err := l.request("name", []LockOption{AutoExtend()}); err != nil {
 		return nil, err
 	}
-	l.outages.clock, l.outages.need = s.Clock, quorum.Majority(len(nodes))
+	l.outages.clock, l.outages.waits = s.Clock, map[*outageWait]struct{}{}
+	l.throttle.blocked = map[string]time.Time{}
 	l.calling.Store(rand.Uint64())
-	l.events.begin(c.observers, c.logger)
+	l.events.audience, l.events.began = &l.audience, time.Now()
 	s.Program = program{l}
 	l.engine = engine.New(*s)
 	if l.events.wants(kindNodes) || l.events.mayLog() {

@@ -19,15 +19,14 @@ const minTTL = time.Millisecond
 type Option interface{ apply(*config) }
 
 type config struct {
-	settings  engine.Config
-	lock      request // the defaults of the locks
-	maxTTL    time.Duration
-	maxTTLBy  string // what sets it
-	prefix    string
-	logger    *slog.Logger
-	observers []observing
-	noKinds   []event.Kind  // that an observer was to be told of, and that do not exist
-	pool      []pool.Option // for Open
+	settings engine.Config
+	lock     request // the defaults of the locks
+	maxTTL   time.Duration
+	maxTTLBy string // what sets it
+	prefix   string
+	audience
+	noKinds []event.Kind  // that an observer was to be told of, and that do not exist
+	pool    []pool.Option // for Open
 }
 
 type option func(*config)
@@ -47,7 +46,7 @@ func newConfig(opts []Option) (config, error) {
 		lock:     request{Want: engine.Want{TTL: 10 * time.Second, MaxHold: NoLimit}, maxWait: NoLimit, maxOutage: NoLimit},
 		maxTTL:   24 * time.Hour,
 		maxTTLBy: "WithMaxTTL",
-		logger:   slog.New(slog.DiscardHandler),
+		audience: audience{logger: slog.New(slog.DiscardHandler)},
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -233,7 +232,7 @@ func WithObserver(observer event.Observer, kinds ...event.Kind) Option {
 			o.kinds = allKinds
 		}
 		if observer != nil {
-			c.observers = append(c.observers, o)
+			c.observers, c.wanted = append(c.observers, o), c.wanted|o.kinds
 		}
 	})
 }

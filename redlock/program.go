@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
@@ -39,11 +38,4 @@ func (p program) Stuck(key string, s *engine.Stuck) {
 // Healed implements [engine.Program].
 func (p program) Healed(key string, node int) {
 	p.events.emit(event.Heal{At: time.Now(), Name: p.nameOf(key), Node: node, Addr: p.addr(node)})
-}
-
-// Opposed implements [engine.Program].
-func (p program) Opposed(wanted, held string) {
-	if p.events.logs(slog.LevelWarn) {
-		p.opposed(wanted, held)
-	}
 }

@@ -101,24 +101,19 @@ func (e *QuorumError) blame() {
 	case e.Op != string(event.OpAcquire) || e.Reason != ErrTaken && e.Reason != ErrNoQuorum: //nolint:errorlint // not if it is too late
 	case e.prevented(nodeerr.ErrForeign):
 		e.Reason = ErrForeign
-	case e.Reason == ErrTaken && !slices.ContainsFunc(e.Nodes, isTaken): //nolint:errorlint // as above
+	case e.Reason == ErrTaken && !slices.ContainsFunc(e.Nodes, func(n NodeError) bool { return isTaken(n.Err) }): //nolint:errorlint // as above
 		e.Reason = ErrNoQuorum
 	}
 }
 
-// failed counts the nodes that nobody is in the way on, and that have not granted the lock either.
-func (e *QuorumError) failed() (n int) {
-	for _, node := range e.Nodes {
-		if node.Err != nil && !isTaken(node) && !errors.Is(node.Err, nodeerr.ErrPending) {
-			n++
-		}
-	}
-	return n
+// isFailure reports whether a node has not granted the lock, though nobody is in the way there.
+func isFailure(err error) bool {
+	return err != nil && !isTaken(err) && !errors.Is(err, nodeerr.ErrPending)
 }
 
 // isTaken reports whether another holds the node, or is ahead.
-func isTaken(n NodeError) bool {
-	return errors.Is(n.Err, nodeerr.ErrHeld) || errors.Is(n.Err, nodeerr.ErrQueued)
+func isTaken(err error) bool {
+	return errors.Is(err, nodeerr.ErrHeld) || errors.Is(err, nodeerr.ErrQueued)
 }
 
 func (e *NodeError) Error() string {

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -51,7 +50,7 @@ type request struct {
 	given     given
 	owner     string
 	source    func() (string, error) // nil means random tokens
-	token     *string                // that source has made for the next round
+	token     string                 // that source has made for the next round
 	block     uint64                 // how many fencing tokens the round asks for; 0 means one
 	call      *call                  // nil if nobody wants its number
 }
@@ -69,9 +68,6 @@ func checkText(what, text string) error {
 	return nil
 }
 
-// errNoToken is how a call has ended that its TokenSource never returned to.
-var errNoToken = errors.New("TokenSource: it has not returned")
-
 // nextToken asks the source of the call, if it has one, for the token of the round that is next.
 func (r *request) nextToken() error {
 	if r.source == nil {
@@ -85,9 +81,9 @@ func (r *request) nextToken() error {
 		return invalid("TokenSource: an empty token")
 	case strings.Contains(made, "|"):
 		return invalid("TokenSource: the token %.64q must not contain |, which separates the fencing token", made)
-	case r.token != nil && made == *r.token:
+	case made == r.token:
 		return invalid("TokenSource: the token %.64q was that of the round before", made)
 	}
-	r.token = &made
+	r.token = made
 	return checkText("token", made)
 }

@@ -38,17 +38,12 @@ type (
 
 // beginLocked asks for a lock under a token of its own.
 func (l *Locker) beginLocked(e *engine.Entry, c *engine.Call, req *request) *acquireRound {
-	value := ""
-	if req.token != nil {
-		value = *req.token
-	} else {
+	value := req.token
+	if value == "" {
 		value = token.WithMetadata(token.Random(l.engine.Self), req.metadata)
 	}
-	r := &acquireRound{report: report{locker: l, op: event.OpAcquire}}
-	if req.call != nil {
-		r.call = req.call
-		req.call.round()
-	}
+	r := &acquireRound{report: report{locker: l, op: event.OpAcquire, call: req.call}}
+	req.call.round()
 	e.AskLocked(&r.Acquire, c, value, &r.report)
 	return r
 }
@@ -98,8 +93,12 @@ func (p *report) Voted(r *engine.Round, node int, answer quorum.Answer, command 
 func (p *report) Settled(r *engine.Round) {
 	l, outcome := p.locker, r.Outcome()
 	if outcome != quorum.Done {
-		p.split = p.op == event.OpAcquire && outcome == quorum.Denied && l.someYes(r)
 		p.refusal = l.refusal(p.op, p.name(r), reasons[p.op][outcome], r.Why)
+	}
+	if p.op == event.OpAcquire && outcome == quorum.Denied {
+		for i := range r.Nodes() {
+			p.split = p.split || r.Answer(i) == quorum.Yes
+		}
 	}
 	if p.op == event.OpAcquire && l.outages.some.Load() {
 		l.outages.ended(r, p.name(r), p.refusal)
@@ -109,11 +108,13 @@ func (p *report) Settled(r *engine.Round) {
 // Report implements [engine.Caller].
 func (p *report) Report(r *engine.Round) {
 	e := &p.locker.events
-	ended := event.Round{Op: p.op, Split: p.split}
+	ended, reported := event.Round{Op: p.op, Split: p.split}, e.wants(kindRounds)
 	if p.refusal != nil {
 		ended.Err = p.refusal
+		level, _ := refusalLine(ended)
+		reported = reported || e.logs(level)
 	}
-	if e.wants(kindRounds) || p.refusal != nil && e.logsRefusal(ended) {
+	if reported {
 		ended.Name = p.name(r)
 		ended.Took, ended.At = p.took(r)
 		if grant := r.Grant(); p.refusal == nil && p.op != event.OpUnlock {
@@ -127,18 +128,4 @@ func (p *report) Report(r *engine.Round) {
 	if before, ok := r.Renewal(); ok && p.call != nil {
 		p.held.extended(event.Extend{Renewal: true, Err: ended.Err}, nil, p.call, before)
 	}
-}
-
-// someYes reports whether a node has said yes.
-func (l *Locker) someYes(r *engine.Round) bool {
-	for i := range l.engine.Nodes {
-		if r.Answer(i) == quorum.Yes {
-			return true
-		}
-	}
-	return false
-}
-
-func (h *heldLock) report(op event.Op, call *call) report {
-	return report{locker: h.locker, op: op, call: call, held: h}
 }

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -96,8 +95,8 @@ func (s *LockState) count(n *NodeState) int {
 		}
 	}
 	if len(ttls) >= s.Need {
-		slices.SortFunc(ttls, func(a, b time.Duration) int { return cmp.Compare(b, a) })
-		s.Token, s.Metadata, s.TTL = n.Token, n.Metadata, ttls[s.Need-1]
+		slices.Sort(ttls)
+		s.Token, s.Metadata, s.TTL = n.Token, n.Metadata, ttls[len(ttls)-s.Need]
 		if fences >= s.Need {
 			s.Fence = n.Fence
 		}

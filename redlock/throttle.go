@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -17,17 +18,11 @@ const (
 type throttle struct {
 	mu sync.Mutex
 
-	blocked map[string]bool // that were logged in this period
-	order   []blockedName   // the same names, oldest first
+	blocked map[string]time.Time // the names that were logged in the last period, and when
 
 	from   time.Time // the period of the long waits
 	logged int       // names in it
 	more   int       // that were not logged
-}
-
-type blockedName struct {
-	name string
-	at   time.Time
 }
 
 // logsBlocked reports whether it is to be logged that a name is blocked. While maxBlocked names are remembered, no other one
@@ -35,18 +30,14 @@ type blockedName struct {
 func (t *throttle) logsBlocked(name string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for len(t.order) > 0 && now.Sub(t.order[0].at) >= logPeriod {
-		delete(t.blocked, t.order[0].name)
-		t.order = t.order[1:]
-	}
-	if t.blocked[name] || len(t.order) >= maxBlocked {
+	over := func(_ string, at time.Time) bool { return now.Sub(at) >= logPeriod }
+	if at, known := t.blocked[name]; known && !over(name, at) {
 		return false
 	}
-	if t.blocked == nil {
-		t.blocked = map[string]bool{}
+	if maps.DeleteFunc(t.blocked, over); len(t.blocked) >= maxBlocked {
+		return false
 	}
-	t.blocked[name] = true
-	t.order = append(t.order, blockedName{name, now})
+	t.blocked[name] = now
 	return true
 }
 

@@ -30,7 +30,7 @@ func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
 		case <-l.engine.Closing().Done():
 			over = true
 		}
-		if over && l.events.logs(slog.LevelWarn) {
+		if over {
 			w.logRing()
 		}
 		if lock, err := w.look(ctx); lock != nil || err != nil {
@@ -79,7 +79,7 @@ func (w *waiter) look(ctx context.Context) (*Lock, error) {
 	}
 	next, ended := w.req, ctx.Err() != nil || l.engine.Closing().Err() != nil
 	if ended || r.Outcome() != quorum.Denied && r.refusal.hopeless(l.engine.Served()) { // the queue finds out for itself what others hold
-		if ended && l.events.logs(slog.LevelWarn) {
+		if ended {
 			w.logRing()
 		}
 		e.Lock()

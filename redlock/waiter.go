@@ -89,7 +89,7 @@ func (w *waiter) lastLocked(stopped *QuorumError) *QuorumError {
 	case last != nil:
 		refusal.Reason = last.Reason
 		copy(refusal.Nodes, last.Nodes)
-	case stopped != nil && (reason == ErrNoQuorum || stopped.failed() > len(refusal.Nodes)-refusal.Need): //nolint:errorlint // it is set above
+	case stopped != nil && (reason == ErrNoQuorum || stopped.preventedBy(isFailure)): //nolint:errorlint // it is set above
 		return stopped
 	}
 	now := l.engine.Clock.Now()

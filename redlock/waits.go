@@ -71,6 +71,9 @@ func (l *Locker) logWait(e *engine.Entry) {
 // own part, which has to be one call.
 func (w *waiter) logRing() {
 	l, e := w.locker, w.entry
+	if !l.events.logs(slog.LevelWarn) {
+		return
+	}
 	held := l.namesHeld(w.ctx)
 	if len(held) == 0 {
 		return
@@ -112,15 +115,18 @@ func (l *Locker) ring(held []string, wanted string) []string {
 	return nil
 }
 
-// opposed takes the message that a call of another process waits for one key, and holds another: a call of this Locker may have
+// Opposed takes the message that a call of another process waits for one key, and holds another: a call of this Locker may have
 // taken the two in opposite order.
-func (l *Locker) opposed(wanted, held string) {
-	name := l.nameOf(wanted)
-	for _, ctx := range l.waitingFor(l.nameOf(held)) {
-		if slices.Contains(l.namesHeld(ctx), name) {
-			if e := l.engine.Find(held); e != nil {
+func (p program) Opposed(wanted, held string) {
+	if !p.events.logs(slog.LevelWarn) {
+		return
+	}
+	name := p.nameOf(wanted)
+	for _, ctx := range p.waitingFor(p.nameOf(held)) {
+		if slices.Contains(p.namesHeld(ctx), name) {
+			if e := p.engine.Find(held); e != nil {
 				e.Unlock()
-				l.logRingOnce(e, []string{name, l.nameOf(held)}, "another process")
+				p.logRingOnce(e, []string{name, p.nameOf(held)}, "another process")
 			}
 			return
 		}
@@ -162,7 +168,7 @@ func (l *Locker) waitingFor(name string) (waiting []context.Context) {
 func (l *Locker) namesHeld(ctx context.Context) (names []string) {
 	inner, _ := ctx.Value(contextLockKey{}).(*contextLock)
 	for ; inner != nil; inner = inner.outer {
-		if h := inner.held; h.locker == l && h.heldBy(inner.holder) {
+		if h := inner.holder.lock.held; h.locker == l && h.heldBy(inner.holder) {
 			names = append(names, h.called())
 		}
 	}
