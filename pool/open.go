@@ -2,11 +2,7 @@
 //
 // A [Node] is one independent Redis server (6.2 or newer, or Valkey 7.2 or newer). [Open] connects to it by a URL,
 // [Wrap] through a redigo pool that the program already has. A node keeps one connection, which all callers share, and
-// connects on first use and again whenever the connection breaks.
-//
-// A node never makes its callers wait for longer than the node timeout ([WithTimeout]). A server that does not answer is
-// not asked again until an overdue answer has come in, or until its connection was given up ([WithMaxOverdue]) and a new
-// one made.
+// connects on first use and again whenever the connection breaks. No caller waits for longer than the node timeout ([WithTimeout]).
 //
 // Locks are the business of package redlock: programs make nodes here and hand them to redlock.New, or have redlock.Open
 // make them.
@@ -97,7 +93,8 @@ func Wrap(pools []*redis.Pool, opts ...Option) ([]*Node, error) {
 		return nil, err
 	}
 	if s := o.server; s.TLS != nil || s.Credentials != nil || s.ClientName != "" || s.Dial != nil {
-		return nil, invalid.Errorf("pool: WithTLSConfig, WithCredentials, WithClientName and WithDialer are for Open: a wrapped pool dials for itself")
+		return nil, invalid.Errorf("pool: WithTLSConfig, WithCredentials, WithClientName and WithDialer are for Open: " +
+			"a wrapped pool dials for itself")
 	}
 	if len(pools) == 0 {
 		return nil, invalid.Errorf("pool: no pool given: a lock needs at least one node")

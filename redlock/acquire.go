@@ -48,8 +48,8 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // so many nodes hold data under it that the others are no majority, Lock returns [ErrForeign] at once. A short string without a
 // TTL may be the lock of a client that uses SETNX, so Lock waits for it, and says so in the log ([WithLogger]).
 //
-// Calls that wait for one name in one Locker get it in the order in which they came, and one of them at a
-// time asks the nodes; processes take turns.
+// Calls that wait for one name in one Locker get it in the order in which they came, and one of them at a time asks the nodes.
+// Processes take turns if the servers permit Pub/Sub and CLIENT TRACKING. Other clients may come in between at any time.
 //
 // If the servers announce changes (CLIENT TRACKING), a waiter costs nothing while the lock is held, and is woken when any client
 // releases it; at the end of the holder's TTL the waiter tries in any case. Otherwise it polls as [WithBackoff] says. Against

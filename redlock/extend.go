@@ -15,7 +15,6 @@ func (h *heldLock) newExtend(call *call) *extendRound {
 	return r
 }
 
-// NewRenewal implements [engine.Holding].
 func (h *heldLock) NewRenewal() *engine.Extend {
 	return &h.newExtend(h.locker.newCall(context.Background())).Extend
 }

@@ -104,7 +104,8 @@ func (l *Lock) Context(parent context.Context) (context.Context, context.CancelF
 	}
 }
 
-// heldLock is a lock that the nodes have granted. It is in the hands of one holder after the other ([WithLocalHandoff]).
+// heldLock is a lock that the nodes have granted. It is in the hands of one holder after the other ([WithLocalHandoff]). It implements
+// [engine.Holding].
 type heldLock struct {
 	engine.Held
 	locker *Locker
@@ -134,7 +135,6 @@ func (l *Locker) newHeld(req *request) *heldLock {
 	return h
 }
 
-// called returns the name, without the prefix.
 func (h *heldLock) called() string { return h.locker.nameOf(h.Name.Key()) }
 
 // takenLocked makes the handle of the present holder, who has just got the lock.
@@ -148,10 +148,8 @@ func (h *heldLock) takenLocked(hold quorum.Hold) *Lock {
 	return &by.lock
 }
 
-// Ended implements [engine.Holding].
 func (h *heldLock) Ended(how quorum.Ending) { h.endedLocked(event.End{Err: endings[how]}, nil) }
 
-// Awaited implements [engine.Holding].
 func (h *heldLock) Awaited() bool { return h.holder.since > 0 }
 
 // beginLocked has the end of the lock reported for a holder.

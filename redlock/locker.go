@@ -37,8 +37,9 @@ func (l *Locker) begin(op event.Op, name string, opts []LockOption) (request, er
 
 // refusal makes a QuorumError. err returns why a node did not do what it was asked to.
 func (l *Locker) refusal(op event.Op, name string, reason error, err func(node int) error) *QuorumError {
-	e := &QuorumError{Op: string(op), Name: name, Need: quorum.Majority(len(l.engine.Nodes)), Reason: reason, Nodes: make([]NodeError, len(l.engine.Nodes))}
-	for i, n := range l.engine.Nodes {
+	nodes := l.engine.Nodes
+	e := &QuorumError{Op: string(op), Name: name, Need: quorum.Majority(len(nodes)), Reason: reason, Nodes: make([]NodeError, len(nodes))}
+	for i, n := range nodes {
 		e.Nodes[i] = NodeError{Addr: n.Addr(), Err: err(i)}
 	}
 	e.blame()
@@ -53,10 +54,8 @@ func (l *Locker) refused(ctx context.Context, answers *QuorumError) error {
 	return givenUp(ctx, answers)
 }
 
-// addr returns the address of a node.
 func (l *Locker) addr(node int) string { return l.engine.Nodes[node].Addr() }
 
-// nameOf returns the name of a lock with a key.
 func (l *Locker) nameOf(key string) string { return strings.TrimPrefix(key, l.prefix) }
 
 // newCall returns nil if nobody wants events with the number of the call.

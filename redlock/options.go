@@ -63,7 +63,8 @@ func (c *config) check() error {
 	case c.maxTTL < minTTL:
 		return invalid("WithMaxTTL(%s): must be at least %s", c.maxTTL, minTTL)
 	case !(c.settings.Drift.Factor >= 0 && c.settings.Drift.Factor < 1) || c.settings.Drift.Floor < 0:
-		return invalid("WithDrift(%v, %s): the factor must be from 0 to below 1, the floor from 0", c.settings.Drift.Factor, c.settings.Drift.Floor)
+		return invalid("WithDrift(%v, %s): the factor must be from 0 to below 1, the floor from 0",
+			c.settings.Drift.Factor, c.settings.Drift.Floor)
 	case c.settings.Pace.First <= 0 || c.settings.Pace.Most < c.settings.Pace.First:
 		return invalid("WithBackoff(%s, %s): must be above zero, the first not above the second", c.settings.Pace.First, c.settings.Pace.Most)
 	case c.settings.Pace.Heal != 0 && c.settings.Pace.Heal < minTTL:
@@ -153,9 +154,6 @@ func WithHeal(after time.Duration) Option {
 // present holder ends. The nodes, and so [Locker.Inspect], know one holder, whose token and fencing token are those of the
 // whole block.
 //
-// Unlock of a lock that was passed on returns nil if it had validity left. That is less than what Unlock returns otherwise: no
-// majority has confirmed that it held the lock until then.
-//
 // The default is 0, which means never. max must not be below zero, nor above a quarter of the Locker's [TTL]. Other processes
 // wait for max more.
 func WithLocalHandoff(max time.Duration) Option {
@@ -178,9 +176,6 @@ func WithFencing() Option {
 // minute. Once it has expired, fencing tokens continue from the clocks of the nodes. So d must be above the largest
 // difference between these clocks, by 3 s and twice the node timeout at least; the default leaves room for a clock that
 // is wrong by an hour, as with daylight-saving time. All Lockers of a name need it.
-//
-// The counter is a key of about 130 bytes per name and node. A million names a day, each new, take 11 MB on each node with the
-// default, and 130 MB if they come within two hours.
 func WithFenceTTL(d time.Duration) Option {
 	return option(func(c *config) { c.settings.Keep = d })
 }
@@ -204,10 +199,8 @@ func WithFenceTTL(d time.Duration) Option {
 //	Debug   connection that broke
 //	        other round that was refused, with split=true if callers have taken the nodes from each other
 //
-// The wait of a call is logged after 10 s, and once a minute for each name while anybody waits: the line is about the call that has
-// waited for the longest. Of more than 1024 names in a minute only the number is logged. Calls that wait for each other are found when
-// such a wait is logged, or when one of them gives up, if they hold their locks by [Lock.Context] or [Locker.Do]: rings of any length
-// in one Locker; between processes two calls, if the servers permit Pub/Sub and both processes log at level Warn.
+// The wait of a call is logged after 10 s, and once a minute for each name while anybody waits; of more than 1024 names in a minute
+// only the number is logged. docs/telemetry.md says which calls are found that wait for each other.
 //
 // The handler is called beside the calls of the Locker, like an [event.Observer], so that it holds up no lock.
 func WithLogger(logger *slog.Logger) Option {

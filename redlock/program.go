@@ -10,23 +10,22 @@ import (
 // program makes events of what happens beside the calls. It implements [engine.Program], and the Reporter of nodes.
 type program struct{ *Locker }
 
-// Health reports how a node is connected.
 func (p program) Health(node int, h engine.Health) {
 	if now := time.Now(); h.Up {
-		p.events.emit(event.NodeUp{At: now, Node: node, Addr: p.addr(node), Down: h.Down, Failed: h.Failed, Quarantined: h.Quarantined, Left: h.Left})
+		p.events.emit(event.NodeUp{
+			At: now, Node: node, Addr: p.addr(node), Down: h.Down, Failed: h.Failed, Quarantined: h.Quarantined, Left: h.Left,
+		})
 	} else {
 		p.events.emit(event.NodeDown{At: now, Node: node, Addr: p.addr(node), Failed: h.Failed, Err: h.Err})
 	}
 }
 
-// Turn implements [engine.Program].
 func (p program) Turn(key string, waiting int, received bool) {
 	if p.events.wants(kindTurns) {
 		p.events.emit(event.Turn{At: time.Now(), Name: p.nameOf(key), Received: received, Waiting: waiting})
 	}
 }
 
-// Stuck implements [engine.Program].
 func (p program) Stuck(key string, s *engine.Stuck) {
 	var addrs []string
 	for _, node := range s.Nodes {
@@ -35,7 +34,6 @@ func (p program) Stuck(key string, s *engine.Stuck) {
 	p.events.emit(event.Stuck{At: time.Now(), Name: p.nameOf(key), Addrs: addrs, Unchanged: s.Unchanged})
 }
 
-// Healed implements [engine.Program].
 func (p program) Healed(key string, node int) {
 	p.events.emit(event.Heal{At: time.Now(), Name: p.nameOf(key), Node: node, Addr: p.addr(node)})
 }

@@ -91,7 +91,8 @@ func needsOperator(err error) bool {
 		return refusal.Code == "NOPERM" || refusal.Code == "NOAUTH" || errors.As(err, new(*nodeerr.ConnectError)) && !transient
 	}
 	return errors.Is(err, nodeerr.ErrOldServer) || errors.Is(err, nodeerr.ErrSameServer) ||
-		errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.AlertError)) || errors.As(err, new(tls.RecordHeaderError))
+		errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.AlertError)) ||
+		errors.As(err, new(tls.RecordHeaderError))
 }
 
 // blame corrects the reason of an acquire. Somebody's data is the reason if it is on so many nodes that the others are no majority; and
@@ -101,7 +102,7 @@ func (e *QuorumError) blame() {
 	case e.Op != string(event.OpAcquire) || e.Reason != ErrTaken && e.Reason != ErrNoQuorum: //nolint:errorlint // not if it is too late
 	case e.prevented(nodeerr.ErrForeign):
 		e.Reason = ErrForeign
-	case e.Reason == ErrTaken && !slices.ContainsFunc(e.Nodes, func(n NodeError) bool { return isTaken(n.Err) }): //nolint:errorlint // as above
+	case e.Reason == ErrTaken && !slices.ContainsFunc(e.Nodes, func(n NodeError) bool { return isTaken(n.Err) }): //nolint:errorlint // also
 		e.Reason = ErrNoQuorum
 	}
 }

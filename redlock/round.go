@@ -57,7 +57,6 @@ func (l *Locker) wonLocked(e *engine.Entry, c *engine.Call, r *acquireRound, req
 	return handle
 }
 
-// name returns the name of the lock.
 func (p *report) name(r *engine.Round) string { return p.locker.nameOf(r.Mark().Key) }
 
 // took returns how long the round has taken, and the time. It reads one clock, if it can: two for each vote can be seen at saturation.
@@ -69,7 +68,6 @@ func (p *report) took(r *engine.Round) (time.Duration, time.Time) {
 	return took, p.call.began.Add(took)
 }
 
-// Raising implements [engine.Caller].
 func (p *report) Raising(r *engine.Round, node int, granted, number uint64) {
 	if l := p.locker; l.events.wants(kindRounds) {
 		l.events.emit(event.Raise{
@@ -78,7 +76,6 @@ func (p *report) Raising(r *engine.Round, node int, granted, number uint64) {
 	}
 }
 
-// Voted implements [engine.Caller].
 func (p *report) Voted(r *engine.Round, node int, answer quorum.Answer, command string, err error) {
 	if l := p.locker; l.events.wants(kindVotes) {
 		took, at := p.took(r)
@@ -89,7 +86,6 @@ func (p *report) Voted(r *engine.Round, node int, answer quorum.Answer, command 
 	}
 }
 
-// Settled implements [engine.Caller].
 func (p *report) Settled(r *engine.Round) {
 	l, outcome := p.locker, r.Outcome()
 	if outcome != quorum.Done {
@@ -105,7 +101,6 @@ func (p *report) Settled(r *engine.Round) {
 	}
 }
 
-// Report implements [engine.Caller].
 func (p *report) Report(r *engine.Round) {
 	e := &p.locker.events
 	ended, reported := event.Round{Op: p.op, Split: p.split}, e.wants(kindRounds)

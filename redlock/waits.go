@@ -133,8 +133,8 @@ func (p program) Opposed(wanted, held string) {
 	}
 }
 
-// logRingOnce logs a ring of which a call that waits for a name is part. The message of another process comes through every node, and calls of
-// a ring find the same, so there is one line in a while.
+// logRingOnce logs a ring of which a call that waits for a name is part. The message of another process comes through every node, and
+// calls of a ring find the same, so there is one line in a while.
 func (l *Locker) logRingOnce(e *engine.Entry, ring []string, others string) {
 	e.Lock()
 	now := l.engine.Clock.Now()

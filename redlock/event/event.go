@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Event is something that has happened: an [Acquire], [Extend], [Unlock], [End], [Vote], [Round], [Raise], [Turn], [NodeUp],
-// [NodeDown], [Stuck], [Heal], [ForceUnlock] or [Drop]. It is always the struct, never a pointer to it. Do not change what an event
+// Event is something that has happened: one of the structs of this package, never a pointer to it. Do not change what an event
 // points to, such as its Err. A Node is the index of a node given to redlock.New or Open.
 type Event interface{ event() }
 
