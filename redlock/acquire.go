@@ -141,18 +141,18 @@ func (l *Locker) logBlocked(err error) {
 	if !l.events.logs(slog.LevelWarn) || !errors.As(err, &refusal) {
 		return
 	}
-	switch now := l.engine.Clock.Now(); {
+	blocked, message := refusal.Name, "redlock: a key without a TTL is in the way of a lock"
+	switch {
 	case refusal.prevented(nodeerr.ErrForeign, nodeerr.ErrNoExpiry):
-		if l.throttle.logsBlocked(refusal.Name, now) {
-			what := "a key without a TTL"
-			if errors.Is(refusal.Reason, ErrForeign) {
-				what = "data of another program"
-			}
-			l.events.logLine(slog.LevelWarn, "redlock: "+what+" is in the way of a lock", "name", refusal.Name, "error", refusal)
+		if errors.Is(refusal.Reason, ErrForeign) {
+			message = "redlock: data of another program is in the way of a lock"
 		}
 	case refusal.preventedBy(isFailure):
-		if l.throttle.logsBlocked("", now) { // no name is empty
-			l.events.logLine(slog.LevelWarn, "redlock: too few nodes grant locks", "name", refusal.Name, "error", refusal)
-		}
+		blocked, message = "", "redlock: too few nodes grant locks" // no name is empty
+	default:
+		return
+	}
+	if l.throttle.logsBlocked(blocked, l.engine.Clock.Now()) {
+		l.events.logLine(slog.LevelWarn, message, "name", refusal.Name, "error", refusal)
 	}
 }

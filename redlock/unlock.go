@@ -60,7 +60,9 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	inTime := l.hold.InTime() // also if this is not the first call
 	var r *releaseRound
 	if left == engine.None {
-		r = h.releaseLocked(now, exclusive, call)
+		r = &releaseRound{report: report{locker: locker, op: event.OpUnlock, call: call, held: h}}
+		call.round()
+		h.ReleaseLocked(&r.Release, now, exclusive, &r.report)
 	}
 	h.Unlock()
 	if ending == quorum.Expired && exclusive && locker.events.logs(slog.LevelInfo) {
@@ -99,14 +101,6 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 		return givenUp(ctx, refusal)
 	}
 	return refusal
-}
-
-// releaseLocked sends the release of a lock that is over to each node that may hold it. exclusive is false if another may have it.
-func (h *heldLock) releaseLocked(now time.Time, exclusive bool, call *call) *releaseRound {
-	r := &releaseRound{report: report{locker: h.locker, op: event.OpUnlock, call: call, held: h}}
-	call.round()
-	h.ReleaseLocked(&r.Release, now, exclusive, &r.report)
-	return r
 }
 
 // passLocked gives a lock that an Unlock gives up to the next waiter of its name in this Locker, if there is one and it may.
