@@ -108,7 +108,7 @@ func (e *events) emitEnd(c *call, what event.Event) {
 func (e *events) emitVote(c *call, what event.Vote) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	what.Call, what.Late = c.number(), c.late()
+	what.Call, what.Late = c.number(), c != nil && c.over
 	e.emitLocked(what)
 }
 
@@ -116,7 +116,7 @@ func (e *events) emitVote(c *call, what event.Vote) {
 func (e *events) emitRound(c *call, what event.Round) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	what.Call, what.Late = c.number(), c.late()
+	what.Call, what.Late = c.number(), c != nil && c.over
 	e.emitLocked(what)
 }
 
@@ -203,9 +203,6 @@ func (c *call) number() uint64 {
 	}
 	return c.id
 }
-
-// late reports whether the end of the call was reported. The caller holds the mutex of the events.
-func (c *call) late() bool { return c != nil && c.over }
 
 // round notes that a round begins. The rounds of a call begin one after the other, before it returns.
 func (c *call) round() {

@@ -166,8 +166,7 @@ func WithLocalHandoff(max time.Duration) Option {
 //
 // It costs no round trip while the counters of the nodes agree, and one more if they do not: in the first round after a node was
 // away, and occasionally while the clock of a node differs from the others by more than a second. A call may take up to
-// twice the node timeout then. The counter of a lock is the key {key}:fence, where key is the prefix and the name. A lock cannot
-// have such a key: names that would make one are refused, with and without fencing.
+// twice the node timeout then.
 func WithFencing() Option {
 	return option(func(c *config) { c.settings.Fencing = true })
 }
