@@ -31,14 +31,6 @@ type reading struct {
 // exact bounds by how much a reading that is carried on can be wrong.
 const exact = 5 * time.Microsecond
 
-// carried returns the reading as it goes on with mono. It is false if a suspend may have come between: Linux adds a suspend
-// to the wall clock in the step that adds it to the boot clock, and otherwise runs all three at one rate. So a suspend goes
-// unnoticed only if the wall clock is set back by its very length, and both within one carry.
-func (r reading) carried(mono, wall, carry time.Duration) (boot time.Duration, ok bool) {
-	moved := wall - mono - r.offset
-	return r.boot + mono - r.mono, r.known && mono-r.mono < carry && moved <= exact && -moved <= exact
-}
-
 // System returns a clock of this machine that counts suspend and never goes backwards.
 //
 // It reads CLOCK_BOOTTIME on Linux, which takes a system call and so is carried on for some milliseconds, and the C
@@ -103,13 +95,16 @@ func (s *system) elapsed() time.Duration {
 	return mono + s.ahead
 }
 
-// carried returns the last reading by sinceBoot as it goes on, if it does.
-func (s *system) carried(mono, wall time.Duration) (time.Duration, bool) {
+// carried returns the last reading by sinceBoot as it goes on with mono. It is false if a suspend may have come between: Linux adds a
+// suspend to the wall clock in the step that adds it to the boot clock, and otherwise runs all three at one rate. So a suspend goes
+// unnoticed only if the wall clock is set back by its very length, and both within one carry.
+func (s *system) carried(mono, wall time.Duration) (boot time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	boot, ok := s.last.carried(mono, wall, s.carry)
-	if ok {
-		s.highest = max(s.highest, boot)
+	gone, moved := mono-s.last.mono, wall-mono-s.last.offset
+	if !s.last.known || gone >= s.carry || moved > exact || -moved > exact {
+		return 0, false
 	}
-	return s.highest, ok
+	s.highest = max(s.highest, s.last.boot+gone)
+	return s.highest, true
 }

@@ -2,11 +2,7 @@
 //
 // A [Node] is one independent Redis server (6.2 or newer, or Valkey 7.2 or newer). [Open] connects to it by a URL,
 // [Wrap] through a redigo pool that the program already has. A node keeps one connection, which all callers share, and
-// connects on first use and again whenever the connection breaks.
-//
-// A node never makes its callers wait for longer than the node timeout ([WithTimeout]). A server that does not answer is
-// not asked again until an overdue answer has come in, or until its connection was given up ([WithMaxOverdue]) and a new
-// one made.
+// connects on first use and again whenever the connection breaks. No caller waits for longer than the node timeout ([WithTimeout]).
 //
 // Locks are the business of package redlock: programs make nodes here and hand them to redlock.New, or have redlock.Open
 // make them.
@@ -24,6 +20,21 @@ import (
 	"github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/internal/node"
 )
+
+// Node is one independent Redis server. Make nodes with [Open] or [Wrap]; they are safe for concurrent use, and any
+// number of Lockers may share them.
+type Node node.Node
+
+// Addr returns the node's name in errors and logs: the address in its URL (host:port, or the path of the socket), node-0 and so
+// on of [Wrap], or what [WithName] returns.
+func (n *Node) Addr() string { return (*node.Node)(n).Addr() }
+
+// Close lets what is under way end, for the node timeout at most, and closes the connection. A release that could not be
+// delivered by then is left to its TTL. Whatever a Locker asks of the node afterwards fails with nodeerr.ErrClosed. Close returns
+// when no goroutine of the node is left. It waits for an attempt to connect that does not look at its context: Dial and
+// TestOnBorrow of a wrapped pool, the functions of [WithDialer] and [WithCredentials]. A wrapped pool stays open. Closing
+// twice is fine. The error is always nil.
+func (n *Node) Close() error { return (*node.Node)(n).Close() }
 
 // Open makes one node per URL, Nodes[i] for urls[i]. Nothing is connected before the first use.
 //
@@ -97,7 +108,8 @@ func Wrap(pools []*redis.Pool, opts ...Option) ([]*Node, error) {
 		return nil, err
 	}
 	if s := o.server; s.TLS != nil || s.Credentials != nil || s.ClientName != "" || s.Dial != nil {
-		return nil, invalid.Errorf("pool: WithTLSConfig, WithCredentials, WithClientName and WithDialer are for Open: a wrapped pool dials for itself")
+		return nil, invalid.Errorf("pool: WithTLSConfig, WithCredentials, WithClientName and WithDialer are for Open: " +
+			"a wrapped pool dials for itself")
 	}
 	if len(pools) == 0 {
 		return nil, invalid.Errorf("pool: no pool given: a lock needs at least one node")

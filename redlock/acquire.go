@@ -40,7 +40,7 @@ import (
 //
 // ctx bounds the acquiring only: its end does not affect a lock that is held.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.take(ctx, name, opts, true, l.acquire)
+	return l.take(ctx, name, opts, true)
 }
 
 // Lock is TryLock, repeated until it holds the lock: a holder, a failing node or a missing majority costs time and is no
@@ -48,8 +48,8 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // so many nodes hold data under it that the others are no majority, Lock returns [ErrForeign] at once. A short string without a
 // TTL may be the lock of a client that uses SETNX, so Lock waits for it, and says so in the log ([WithLogger]).
 //
-// Calls that wait for one name in one Locker get it in the order in which they came, and one of them at a
-// time asks the nodes; processes take turns.
+// Calls that wait for one name in one Locker get it in the order in which they came, and one of them at a time asks the nodes.
+// Processes take turns if the servers permit Pub/Sub and CLIENT TRACKING. Other clients may come in between at any time.
 //
 // If the servers announce changes (CLIENT TRACKING), a waiter costs nothing while the lock is held, and is woken when any client
 // releases it; at the end of the holder's TTL the waiter tries in any case. Otherwise it polls as [WithBackoff] says. Against
@@ -66,13 +66,11 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // are an outage like any other, as while a password is changed.
 // The other errors are those of TryLock.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.take(ctx, name, opts, false, l.wait)
+	return l.take(ctx, name, opts, false)
 }
 
-// take takes a lock by acquire, unless the caller holds it already.
-func (l *Locker) take(
-	ctx context.Context, name string, opts []LockOption, try bool, acquire func(context.Context, request) (*Lock, error),
-) (lock *Lock, err error) {
+// take takes a lock, unless the caller holds it already. try means that it does not wait.
+func (l *Locker) take(ctx context.Context, name string, opts []LockOption, try bool) (lock *Lock, err error) {
 	req, err := l.begin(event.OpAcquire, name, opts)
 	if err != nil {
 		return nil, err
@@ -84,7 +82,7 @@ func (l *Locker) take(
 	case try && req.given&givenMaxOutage != 0:
 		return nil, failed(event.OpAcquire, name, invalid("MaxOutage(%s): TryLock and TryDo do not wait", req.maxOutage))
 	case req.maxWait == 0:
-		try, acquire = true, l.acquire
+		try = true
 	}
 	if req.call = l.newCall(ctx); req.call != nil {
 		defer func() { l.acquired(event.OpAcquire, try, req, lock, err) }()
@@ -108,7 +106,12 @@ func (l *Locker) take(
 		ctx, stop = l.outages.limit(ctx, name, req.maxOutage)
 		defer stop()
 	}
-	if lock, err = acquire(ctx, req); err != nil {
+	if try {
+		lock, err = l.acquire(ctx, req)
+	} else {
+		lock, err = l.wait(ctx, req)
+	}
+	if err != nil {
 		l.logBlocked(err)
 	}
 	return lock, err
@@ -138,18 +141,18 @@ func (l *Locker) logBlocked(err error) {
 	if !l.events.logs(slog.LevelWarn) || !errors.As(err, &refusal) {
 		return
 	}
-	switch now := l.engine.Clock.Now(); {
+	blocked, message := refusal.Name, "redlock: a key without a TTL is in the way of a lock"
+	switch {
 	case refusal.prevented(nodeerr.ErrForeign, nodeerr.ErrNoExpiry):
-		if l.throttle.logsBlocked(refusal.Name, now) {
-			what := "a key without a TTL"
-			if errors.Is(refusal.Reason, ErrForeign) {
-				what = "data of another program"
-			}
-			l.events.logLine(slog.LevelWarn, "redlock: "+what+" is in the way of a lock", "name", refusal.Name, "error", refusal)
+		if errors.Is(refusal.Reason, ErrForeign) {
+			message = "redlock: data of another program is in the way of a lock"
 		}
-	case refusal.failed() > len(refusal.Nodes)-refusal.Need:
-		if l.throttle.logsBlocked("", now) { // no name is empty
-			l.events.logLine(slog.LevelWarn, "redlock: too few nodes grant locks", "name", refusal.Name, "error", refusal)
-		}
+	case refusal.preventedBy(isFailure):
+		blocked, message = "", "redlock: too few nodes grant locks" // no name is empty
+	default:
+		return
+	}
+	if l.throttle.logsBlocked(blocked, l.engine.Clock.Now()) {
+		l.events.logLine(slog.LevelWarn, message, "name", refusal.Name, "error", refusal)
 	}
 }

@@ -51,7 +51,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 	outcome, lease, number, answers := l.engine.LeaseOf(ctx, req.key, token, grant, l.maxTTL)
 	if outcome != quorum.Done {
 		reason := reasons[event.OpAttach][outcome]
-		if outcome == quorum.NoQuorum && count(answers, quorum.Yes) >= quorum.Majority(len(answers)) {
+		if yes, _, _ := tally(answers); outcome == quorum.NoQuorum && yes >= quorum.Majority(len(answers)) {
 			reason = errFences
 		}
 		return nil, l.unanswered(ctx, event.OpAttach, name, reason, answers)
@@ -69,12 +69,9 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 // the lock. For this handle it is over, as if it had been released. Detach waits for an extension that is under way, until its
 // outcome is known. Calls that wait for the lock in this Locker are woken by its release, like those in other processes.
 //
-// A server that stood still may carry out later what it was sent before. Nodes that take the longer TTL of an extension keep the key
-// for that long, unless the next holder releases it. A node that carries out a command only after the next holder's release
-// sets the key once more, for the TTL of that command. Nobody holds the lock then. If such nodes are a minority, nobody
-// has to wait. They may be a majority if the last extension, or renewal, has failed with [ErrNoQuorum]: others wait for that TTL. To
-// prevent that, call [Lock.Extend] before Detach until it returns nil. The nodes that have confirmed it have carried out all that
-// they were sent before.
+// If the last extension, or renewal, has failed with [ErrNoQuorum], a majority of the nodes may set the key or keep it later, for the
+// TTL of that one: nobody holds the lock then, but others wait. To prevent that, call [Lock.Extend] before Detach until it returns nil
+// (docs/recipes.md).
 //
 // The errors, after which the lock is unchanged:
 //   - [ErrReleased], [ErrLost], [ErrExpired]: it was over before;

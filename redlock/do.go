@@ -32,22 +32,21 @@ import (
 // [Locker.Close] ends the context of fn with [ErrClosed] as its cause, and does not wait for fn. The lock is renewed until fn has
 // returned, as otherwise another fn might run beside it.
 func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
-	return l.do(ctx, name, fn, opts, l.Lock)
+	return l.do(ctx, name, fn, opts, false)
 }
 
 // TryDo is Do with [Locker.TryLock] instead of Lock: it does not wait for a holder.
 func (l *Locker) TryDo(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
-	return l.do(ctx, name, fn, opts, l.TryLock)
+	return l.do(ctx, name, fn, opts, true)
 }
 
-func (l *Locker) do(ctx context.Context, name string, fn func(context.Context, *Lock) error, opts []LockOption,
-
-	acquire func(context.Context, string, ...LockOption) (*Lock, error),
+func (l *Locker) do(
+	ctx context.Context, name string, fn func(context.Context, *Lock) error, opts []LockOption, try bool,
 ) (err error) {
 	if fn == nil {
 		return &notRun{disguise{failed(opDo, name, invalid("no function"))}}
 	}
-	lock, err := l.acquireFor(ctx, name, opts, acquire)
+	lock, err := l.acquireFor(ctx, name, opts, try)
 	if err != nil {
 		return &notRun{disguise{err}}
 	}
@@ -79,15 +78,12 @@ func (l *Locker) do(ctx context.Context, name string, fn func(context.Context, *
 }
 
 // acquireFor takes the lock for a function, which ends with engine.EndFunction.
-func (l *Locker) acquireFor(ctx context.Context, name string, opts []LockOption,
-
-	acquire func(context.Context, string, ...LockOption) (*Lock, error),
-) (*Lock, error) {
+func (l *Locker) acquireFor(ctx context.Context, name string, opts []LockOption, try bool) (*Lock, error) {
 	if !l.engine.Begin() { // Close waits until it is certain whether the function runs
 		return nil, failed(opDo, name, ErrClosed)
 	}
 	defer l.engine.End()
-	lock, err := acquire(ctx, name, append([]LockOption{AutoExtend()}, opts...)...)
+	lock, err := l.take(ctx, name, append([]LockOption{AutoExtend()}, opts...), try)
 	if err != nil {
 		return nil, err
 	}
@@ -103,5 +99,6 @@ func (l *Locker) acquireFor(ctx context.Context, name string, opts []LockOption,
 // neverReleased reports whether a release has failed on nodes that are closed, or will be now: they do not send it again.
 func (l *Locker) neverReleased(unlocked error) bool {
 	var refusal *QuorumError
-	return errors.Is(unlocked, ErrNoQuorum) && errors.As(unlocked, &refusal) && (refusal.prevented(nodeerr.ErrClosed) || l.engine.Own && l.engine.Closing().Err() != nil)
+	return errors.Is(unlocked, ErrNoQuorum) && errors.As(unlocked, &refusal) &&
+		(refusal.prevented(nodeerr.ErrClosed) || l.engine.Own && l.engine.Closing().Err() != nil)
 }

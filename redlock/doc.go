@@ -57,8 +57,6 @@
 //     forgotten has expired. Nothing keeps a node from voting that forgets without a restart (eviction, FLUSHALL).
 //   - A clock of a node that is stepped forward ends its locks early: Redis counts TTLs on the wall clock.
 //   - Nodes must be independent masters. A failover to a replica is a node that forgets.
-//   - Waiters in one Locker are served first come, first served. Processes take turns if the servers permit Pub/Sub and CLIENT
-//     TRACKING, and are served in no order otherwise. Other clients may come in between at any time.
 //
 // docs/safety.md explains what each assumption rests on and which settings fit which situation, docs/operations.md how to run
 // the nodes.
@@ -73,9 +71,6 @@
 //
 // A token is opaque. It begins with a part that is the same for all locks of a Locker, and ends with the text of [Metadata].
 //
-// The server must be Redis 6.2 or newer, Valkey 7.2 or newer, or compatible. The commands used are SET, EVALSHA and EVAL
-// (with GET, SET, DEL, PTTL and PEXPIRE inside, with fencing also INCRBY and TIME), PING, and, if permitted,
-// HELLO, INFO, CLIENT ID and CLIENT KILL; AUTH, SELECT and CLIENT SETNAME if a URL or an option asks for them. Waiters and
-// renewed locks use, if permitted, CLIENT TRACKING, CLIENT CACHING, and SUBSCRIBE, UNSUBSCRIBE and PUBLISH with channels
-// whose names begin with quorumlock:. docs/operations.md has the ACL rules for all of these.
+// The server must be Redis 6.2 or newer, Valkey 7.2 or newer, or compatible. docs/operations.md has the commands that are used, as ACL
+// rules, with what each is for and what happens if it is not permitted.
 package redlock

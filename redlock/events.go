@@ -2,18 +2,17 @@ package redlock
 
 import (
 	"cmp"
+	"errors"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // acquired reports the end of a call that took a lock, or did not.
 func (l *Locker) acquired(op event.Op, try bool, req request, lock *Lock, err error) {
-	c, wants := req.call, l.events.wants(kindCalls)
-	if !wants {
-		l.events.endCall(c)
-	}
+	c := req.call
 	e := event.Acquire{
 		Op: op, Try: try, Context: c.ctx, Call: c.id, Name: req.name, Start: c.start, Took: time.Since(c.start), Rounds: c.rounds, Err: err,
 	}
@@ -21,29 +20,24 @@ func (l *Locker) acquired(op event.Op, try bool, req request, lock *Lock, err er
 		e.Wait = c.began.Sub(c.start)
 	}
 	if lock == nil {
-		if wants && err == nil {
-			e.Err = failed(event.OpAcquire, req.name, errNoToken)
+		if err == nil { // the source has not returned to the call either
+			e.Err = failed(event.OpAcquire, req.name, errors.New("TokenSource: it has not returned"))
 		}
-		if wants {
-			l.events.emitEnd(c, e)
-		}
+		l.events.emitEnd(c, e)
 		return
 	}
 	h, by := lock.held, lock.holder
 	h.Lock()
 	defer h.Unlock()
 	now := h.Now()
-	e.Reentered = by.call != c
-	if wants {
-		if h.StandsLocked(&lock.hold, now) == quorum.Held {
-			e.Validity = h.Term.Remaining(now)
-		}
-		if e.Handoff = !e.Reentered && by != &h.first; e.Handoff {
-			e.Wait = e.Took
-		}
-		e.Fence = by.fence
-		l.events.emitEnd(c, e)
+	if h.StandsLocked(&lock.hold, now) == quorum.Held {
+		e.Validity = h.Term.Remaining(now)
 	}
+	e.Fence, e.Reentered = by.fence, by.call != c
+	if e.Handoff = !e.Reentered && by != &h.first; e.Handoff {
+		e.Wait = e.Took
+	}
+	l.events.emitEnd(c, e)
 	if !e.Reentered && l.events.wants(kindEnds) {
 		h.beginLocked(by)
 		h.AwaitLocked(now)
@@ -53,10 +47,6 @@ func (l *Locker) acquired(op event.Op, try bool, req request, lock *Lock, err er
 // extended reports the end of an extension of a lock that had a deadline before it; zero if no node was asked. by is the holder who
 // called Extend; nil is the present one.
 func (h *heldLock) extended(e event.Extend, by *holder, c *call, deadline time.Time) {
-	if !h.locker.events.wants(kindCalls) {
-		h.locker.events.endCall(c)
-		return
-	}
 	h.Lock()
 	defer h.Unlock() // so that the end of a lock that has validity is not reported before
 	now := h.Now()
@@ -71,17 +61,6 @@ func (h *heldLock) extended(e event.Extend, by *holder, c *call, deadline time.T
 	h.locker.events.emitEnd(c, e)
 }
 
-// unlocked reports the end of a call of Unlock.
-func (l *Lock) unlocked(e event.Unlock, c *call) {
-	if events := &l.held.locker.events; !events.wants(kindCalls) {
-		events.endCall(c)
-		return
-	}
-	e.Context, e.Call, e.Lock, e.Name = c.ctx, c.id, l.holder.call.number(), l.held.called()
-	e.Start, e.Took = c.start, time.Since(c.start)
-	l.held.locker.events.emitEnd(c, e)
-}
-
 // released reports what the release of a lock came to: it may find that the nodes did not hold the lock any more.
 func (h *heldLock) released(outcome quorum.Outcome, unlock *call) {
 	h.Lock()
@@ -91,4 +70,35 @@ func (h *heldLock) released(outcome quorum.Outcome, unlock *call) {
 		e.Err = ErrLost
 	}
 	h.endedLocked(e, unlock)
+}
+
+// program makes events of what happens beside the calls. It implements [engine.Program], and the Reporter of nodes.
+type program struct{ *Locker }
+
+func (p program) Health(node int, h engine.Health) {
+	if now := time.Now(); h.Up {
+		p.events.emit(event.NodeUp{
+			At: now, Node: node, Addr: p.addr(node), Down: h.Down, Failed: h.Failed, Quarantined: h.Quarantined, Left: h.Left,
+		})
+	} else {
+		p.events.emit(event.NodeDown{At: now, Node: node, Addr: p.addr(node), Failed: h.Failed, Err: h.Err})
+	}
+}
+
+func (p program) Turn(key string, waiting int, received bool) {
+	if p.events.wants(kindTurns) {
+		p.events.emit(event.Turn{At: time.Now(), Name: p.nameOf(key), Received: received, Waiting: waiting})
+	}
+}
+
+func (p program) Stuck(key string, s *engine.Stuck) {
+	var addrs []string
+	for _, node := range s.Nodes {
+		addrs = append(addrs, p.addr(node))
+	}
+	p.events.emit(event.Stuck{At: time.Now(), Name: p.nameOf(key), Addrs: addrs, Unchanged: s.Unchanged})
+}
+
+func (p program) Healed(key string, node int) {
+	p.events.emit(event.Heal{At: time.Now(), Name: p.nameOf(key), Node: node, Addr: p.addr(node)})
 }

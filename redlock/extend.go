@@ -10,12 +10,11 @@ import (
 )
 
 func (h *heldLock) newExtend(call *call) *extendRound {
-	r := &extendRound{report: h.report(event.OpExtend, call)}
+	r := &extendRound{report: report{locker: h.locker, op: event.OpExtend, call: call, held: h}}
 	h.Prepare(&r.Extend, &r.report)
 	return r
 }
 
-// NewRenewal implements [engine.Holding].
 func (h *heldLock) NewRenewal() *engine.Extend {
 	return &h.newExtend(h.locker.newCall(context.Background())).Extend
 }

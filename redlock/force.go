@@ -56,13 +56,14 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *Removal
 	answers := l.engine.Observe(ctx, req.key)
 	deleted := l.remove(ctx, req.key, l.state(name, answers), answers)
 	removed = &Removal{name, deleted.Verdict, deleted.Token, deleted.Metadata, deleted.Fence, deleted.Nodes}
-	l.events.emit(event.ForceUnlock{At: time.Now(), Name: name, Nodes: count(answers, quorum.Yes), Metadata: removed.Metadata})
+	yes, no, foreign := tally(answers)
+	l.events.emit(event.ForceUnlock{At: time.Now(), Name: name, Nodes: yes, Metadata: removed.Metadata})
 
-	free, reason := count(answers, quorum.Yes)+count(answers, quorum.No), ErrNoQuorum
+	reason := ErrNoQuorum
 	switch {
-	case free >= deleted.Need:
+	case yes+no >= deleted.Need:
 		return removed, nil
-	case free+foreign(answers) >= deleted.Need:
+	case yes+no+foreign >= deleted.Need:
 		reason = ErrForeign
 	}
 	for i := range answers {

@@ -187,6 +187,26 @@ func TestForceUnlock_LeavesSomebodysDataAlone(t *testing.T) {
 	})
 }
 
+// Such a node is free of what was seen there, and is not a second one that has data.
+func TestForceUnlock_CountsOnceANodeThatGetsSomebodysDataMeanwhile(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		c.do(0, "SET", "the-name", "token")
+		c.servers[1].Stop()
+		c.servers[2].Stop()
+		opt, stalled, release := stall("the-name")
+		defer release()
+		locker := lockerOver(t, c.nodes(opt, pool.WithTimeout(long)))
+		ended := make(chan error, 1)
+		go func() { ended <- errOf(locker.ForceUnlock(t.Context(), "the-name")) }()
+		eventually(t, func() bool { return stalled.Load() == 1 }, "the deletion is on its way")
+		c.do(0, "DEL", "the-name")
+		c.do(0, "RPUSH", "the-name", "data")
+		release()
+		requireIs(t, receive(t, ended, "the end of ForceUnlock"), redlock.ErrNoQuorum, not{redlock.ErrForeign})
+		require.EqualValues(t, 1, c.do(0, "EXISTS", "the-name"))
+	})
+}
+
 func TestForceUnlock_WithoutAMajorityIsUnknown(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		c.servers[0].Stop()

@@ -93,7 +93,7 @@ func (l *Lock) Done() <-chan struct{} { return l.held.Context(&l.hold).Done() }
 // ([Reentrant]).
 func (l *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	outer, _ := parent.Value(contextLockKey{}).(*contextLock)
-	ctx, cancel := context.WithCancelCause(context.WithValue(parent, contextLockKey{}, &contextLock{l.held, l.holder, outer}))
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, contextLockKey{}, &contextLock{l.holder, outer}))
 	stop := context.AfterFunc(l.held.Context(&l.hold), func() { cancel(l.Err()) })
 	if err := l.Err(); err != nil {
 		cancel(err) // at once, if it was over before
@@ -104,7 +104,8 @@ func (l *Lock) Context(parent context.Context) (context.Context, context.CancelF
 	}
 }
 
-// heldLock is a lock that the nodes have granted. It is in the hands of one holder after the other ([WithLocalHandoff]).
+// heldLock is a lock that the nodes have granted. It is in the hands of one holder after the other ([WithLocalHandoff]). It implements
+// [engine.Holding].
 type heldLock struct {
 	engine.Held
 	locker *Locker
@@ -134,7 +135,6 @@ func (l *Locker) newHeld(req *request) *heldLock {
 	return h
 }
 
-// called returns the name, without the prefix.
 func (h *heldLock) called() string { return h.locker.nameOf(h.Name.Key()) }
 
 // takenLocked makes the handle of the present holder, who has just got the lock.
@@ -148,10 +148,8 @@ func (h *heldLock) takenLocked(hold quorum.Hold) *Lock {
 	return &by.lock
 }
 
-// Ended implements [engine.Holding].
 func (h *heldLock) Ended(how quorum.Ending) { h.endedLocked(event.End{Err: endings[how]}, nil) }
 
-// Awaited implements [engine.Holding].
 func (h *heldLock) Awaited() bool { return h.holder.since > 0 }
 
 // beginLocked has the end of the lock reported for a holder.
@@ -177,7 +175,6 @@ func (h *heldLock) endedLocked(e event.End, by *call) {
 
 // contextLock is a lock that the bearer of a context has got as its holder. outer is the one that it held before.
 type contextLock struct {
-	held   *heldLock
 	holder *holder
 	outer  *contextLock
 }

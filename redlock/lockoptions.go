@@ -12,9 +12,7 @@ func TTL(ttl time.Duration) DefaultOption {
 // until Unlock, Detach, its loss, [MaxHold] or Locker.Close. A failed renewal is tried again while validity is left. A renewal
 // re-creates the key on nodes that have lost it; another follows 0.1 s later, from which on these nodes count again.
 //
-// From the first renewal on the nodes announce changes of the key, if they can (CLIENT TRACKING). So a lock that is deleted
-// on so many nodes that no majority is left is lost ([ErrLost]) within about a round trip, and not only at the next
-// renewal. After four such announcements about a key on one node, a loss there is found by the next renewal.
+// A lock that the nodes lose is [ErrLost] within about a round trip if they announce that, else at the next renewal (docs/safety.md).
 //
 // A holder that hangs keeps such a lock for ever: see MaxHold.
 func AutoExtend() LockOption {

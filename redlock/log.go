@@ -10,44 +10,41 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// lines is the log.
-type lines struct{ logger *slog.Logger }
-
 // log writes the line of an event, if it has one. Tokens are not logged.
-func (l lines) log(what event.Event) {
+func (a *audience) log(what event.Event) {
 	switch v := what.(type) {
 	case event.Round:
 		if v.Err != nil {
 			level, message := refusalLine(v)
-			l.line(v.At, level, message, "op", v.Op, "name", v.Name, "took", v.Took, "split", v.Split, "error", v.Err.Error())
+			a.line(v.At, level, message, "op", v.Op, "name", v.Name, "took", v.Took, "split", v.Split, "error", v.Err.Error())
 		}
 	case event.End:
 		if !errors.Is(v.Err, ErrReleased) {
-			l.line(v.Start.Add(v.Held), slog.LevelWarn, "redlock: a lock is lost", "name", v.Name, "held", v.Held, "error", v.Err)
+			a.line(v.Start.Add(v.Held), slog.LevelWarn, "redlock: a lock is lost", "name", v.Name, "held", v.Held, "error", v.Err)
 		}
 	case event.NodeDown:
 		switch { // a connection that breaks is no news before it cannot be replaced
 		case errors.Is(v.Err, nodeerr.ErrClosed):
 		case v.Failed == 0:
-			l.line(v.At, slog.LevelDebug, "redlock: a connection broke", "node", v.Addr, "error", v.Err)
+			a.line(v.At, slog.LevelDebug, "redlock: a connection broke", "node", v.Addr, "error", v.Err)
 		case v.Failed == 1:
-			l.line(v.At, slog.LevelWarn, "redlock: a node is down", "node", v.Addr, "error", v.Err)
+			a.line(v.At, slog.LevelWarn, "redlock: a node is down", "node", v.Addr, "error", v.Err)
 		}
 	case event.NodeUp:
 		switch {
 		case v.Quarantined:
-			l.line(v.At, slog.LevelWarn, "redlock: a node does not vote, as it may have forgotten locks", "node", v.Addr, "for", v.Left)
+			a.line(v.At, slog.LevelWarn, "redlock: a node does not vote, as it may have forgotten locks", "node", v.Addr, "for", v.Left)
 		case v.Failed > 0:
-			l.line(v.At, slog.LevelInfo, "redlock: a node is up again", "node", v.Addr, "down", v.Down)
+			a.line(v.At, slog.LevelInfo, "redlock: a node is up again", "node", v.Addr, "down", v.Down)
 		}
 	case event.Stuck:
-		l.line(v.At, slog.LevelWarn, "redlock: waits for a key that has no TTL", "name", v.Name, "nodes", v.Addrs, "unchanged", v.Unchanged)
+		a.line(v.At, slog.LevelWarn, "redlock: waits for a key that has no TTL", "name", v.Name, "nodes", v.Addrs, "unchanged", v.Unchanged)
 	case logOnly:
-		l.line(v.at, v.level, v.message, v.args...)
+		a.line(v.at, v.level, v.message, v.args...)
 	case event.Heal:
-		l.line(v.At, slog.LevelWarn, "redlock: a key that had no TTL has been deleted", "name", v.Name, "node", v.Addr)
+		a.line(v.At, slog.LevelWarn, "redlock: a key that had no TTL has been deleted", "name", v.Name, "node", v.Addr)
 	case event.ForceUnlock:
-		l.line(v.At, slog.LevelWarn, "redlock: lock released by force", "name", v.Name, "nodes", v.Nodes, "metadata", v.Metadata)
+		a.line(v.At, slog.LevelWarn, "redlock: lock released by force", "name", v.Name, "nodes", v.Nodes, "metadata", v.Metadata)
 	}
 }
 
@@ -60,12 +57,6 @@ type logOnly struct {
 	args        []any
 }
 
-// logsRefusal reports whether a round that was refused is logged.
-func (l lines) logsRefusal(v event.Round) bool {
-	level, _ := refusalLine(v)
-	return l.logs(level)
-}
-
 // refusalLine returns how a round that was refused is logged. A loss has a line of its own, and so has a node that is down. The
 // outcome of the release that Do makes is in no error.
 func refusalLine(v event.Round) (level slog.Level, message string) {
@@ -76,16 +67,16 @@ func refusalLine(v event.Round) (level slog.Level, message string) {
 }
 
 // line writes a line with the time of its event.
-func (l lines) line(at time.Time, level slog.Level, message string, args ...any) {
-	if l.logs(level) {
+func (a *audience) line(at time.Time, level slog.Level, message string, args ...any) {
+	if a.logs(level) {
 		r := slog.NewRecord(at, level, message, 0)
 		r.Add(args...)
-		_ = l.logger.Handler().Handle(context.Background(), r) // as slog itself does
+		_ = a.logger.Handler().Handle(context.Background(), r) // as slog itself does
 	}
 }
 
 // logs reports whether what is logged at a level is wanted.
-func (l lines) logs(level slog.Level) bool { return l.logger.Enabled(context.Background(), level) }
+func (a *audience) logs(level slog.Level) bool { return a.logger.Enabled(context.Background(), level) }
 
 // mayLog is logs without asking the handler, which is user code: it may ask a lock how it stands, whose mutex the caller may have.
-func (l lines) mayLog() bool { return l.logger.Handler() != slog.DiscardHandler }
+func (a *audience) mayLog() bool { return a.logger.Handler() != slog.DiscardHandler }

@@ -65,12 +65,17 @@ type observing struct {
 	kinds kinds
 }
 
-// events passes what happens on to the observers and to the log. The goroutine that does so runs while there are events.
-type events struct {
+// audience are those to whom events are passed on.
+type audience struct {
 	observers []observing
 	wanted    kinds // by any of them
-	began     time.Time
-	lines
+	logger    *slog.Logger
+}
+
+// events passes what happens on to its audience. The goroutine that does so runs while there are events.
+type events struct {
+	*audience
+	began time.Time
 
 	mu      sync.Mutex
 	waiting []event.Event
@@ -79,15 +84,8 @@ type events struct {
 	drained chan struct{} // closed when nothing waits any more; nil while no goroutine runs
 }
 
-func (e *events) begin(observers []observing, logger *slog.Logger) {
-	e.observers, e.logger, e.began = observers, logger, time.Now()
-	for _, o := range e.observers {
-		e.wanted |= o.kinds
-	}
-}
-
 // wants reports whether an observer wants any of some kinds. What is only for observers need not be put together otherwise.
-func (e *events) wants(k kinds) bool { return e.wanted&k != 0 }
+func (a *audience) wants(k kinds) bool { return a.wanted&k != 0 }
 
 // emit reports an event. It does not block, and takes no mutex but its own.
 func (e *events) emit(what event.Event) {
@@ -96,28 +94,21 @@ func (e *events) emit(what event.Event) {
 	e.emitLocked(what)
 }
 
-// endCall records the end of a call. What is reported of the call from then on is late.
-func (e *events) endCall(c *call) {
-	if e.wants(kindRounds | kindVotes) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		c.over = true
-	}
-}
-
-// emitEnd reports the end of a call, as endCall does.
+// emitEnd records the end of a call, and reports it if that is wanted. What is reported of the call from then on is late.
 func (e *events) emitEnd(c *call, what event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.over = true
-	e.emitLocked(what)
+	if e.wants(kindCalls) {
+		e.emitLocked(what)
+	}
 }
 
 // emitVote reports a vote in a round of a call.
 func (e *events) emitVote(c *call, what event.Vote) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	what.Call, what.Late = c.number(), c.late()
+	what.Call, what.Late = c.number(), c != nil && c.over
 	e.emitLocked(what)
 }
 
@@ -125,7 +116,7 @@ func (e *events) emitVote(c *call, what event.Vote) {
 func (e *events) emitRound(c *call, what event.Round) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	what.Call, what.Late = c.number(), c.late()
+	what.Call, what.Late = c.number(), c != nil && c.over
 	e.emitLocked(what)
 }
 
@@ -213,8 +204,6 @@ func (c *call) number() uint64 {
 	return c.id
 }
 
-// late reports whether the end of the call was reported. The caller holds the mutex of the events.
-func (c *call) late() bool { return c != nil && c.over }
 
 // logLine writes a line beside the calls, as the lines of events are.
 func (e *events) logLine(level slog.Level, message string, args ...any) {

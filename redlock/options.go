@@ -19,15 +19,14 @@ const minTTL = time.Millisecond
 type Option interface{ apply(*config) }
 
 type config struct {
-	settings  engine.Config
-	lock      request // the defaults of the locks
-	maxTTL    time.Duration
-	maxTTLBy  string // what sets it
-	prefix    string
-	logger    *slog.Logger
-	observers []observing
-	noKinds   []event.Kind  // that an observer was to be told of, and that do not exist
-	pool      []pool.Option // for Open
+	settings engine.Config
+	lock     request // the defaults of the locks
+	maxTTL   time.Duration
+	maxTTLBy string // what sets it
+	prefix   string
+	audience
+	noKinds []event.Kind  // that an observer was to be told of, and that do not exist
+	pool    []pool.Option // for Open
 }
 
 type option func(*config)
@@ -49,7 +48,7 @@ func newConfig(opts []Option) (config, error) {
 		lock:     request{Want: engine.Want{TTL: 10 * time.Second, MaxHold: NoLimit}, maxWait: NoLimit, maxOutage: NoLimit},
 		maxTTL:   24 * time.Hour,
 		maxTTLBy: "WithMaxTTL",
-		logger:   slog.New(slog.DiscardHandler),
+		audience: audience{logger: slog.New(slog.DiscardHandler)},
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -66,7 +65,8 @@ func (c *config) check() error {
 	case c.maxTTL < minTTL:
 		return invalid("WithMaxTTL(%s): must be at least %s", c.maxTTL, minTTL)
 	case !(c.settings.Drift.Factor >= 0 && c.settings.Drift.Factor < 1) || c.settings.Drift.Floor < 0:
-		return invalid("WithDrift(%v, %s): the factor must be from 0 to below 1, the floor from 0", c.settings.Drift.Factor, c.settings.Drift.Floor)
+		return invalid("WithDrift(%v, %s): the factor must be from 0 to below 1, the floor from 0",
+			c.settings.Drift.Factor, c.settings.Drift.Floor)
 	case c.settings.Pace.First <= 0 || c.settings.Pace.Most < c.settings.Pace.First:
 		return invalid("WithBackoff(%s, %s): must be above zero, the first not above the second", c.settings.Pace.First, c.settings.Pace.Most)
 	case c.settings.Pace.Heal != 0 && c.settings.Pace.Heal < minTTL:
@@ -156,9 +156,6 @@ func WithHeal(after time.Duration) Option {
 // present holder ends. The nodes, and so [Locker.Inspect], know one holder, whose token and fencing token are those of the
 // whole block.
 //
-// Unlock of a lock that was passed on returns nil if it had validity left. That is less than what Unlock returns otherwise: no
-// majority has confirmed that it held the lock until then.
-//
 // The default is 0, which means never. max must not be below zero, nor above a quarter of the Locker's [TTL]. Other processes
 // wait for max more.
 func WithLocalHandoff(max time.Duration) Option {
@@ -171,8 +168,7 @@ func WithLocalHandoff(max time.Duration) Option {
 //
 // It costs no round trip while the counters of the nodes agree, and one more if they do not: in the first round after a node was
 // away, and occasionally while the clock of a node differs from the others by more than a second. A call may take up to
-// twice the node timeout then. The counter of a lock is the key {key}:fence, where key is the prefix and the name. A lock cannot
-// have such a key: names that would make one are refused, with and without fencing.
+// twice the node timeout then.
 func WithFencing() Option {
 	return option(func(c *config) { c.settings.Fencing = true })
 }
@@ -181,9 +177,6 @@ func WithFencing() Option {
 // minute. Once it has expired, fencing tokens continue from the clocks of the nodes. So d must be above the largest
 // difference between these clocks, by 3 s and twice the node timeout at least; the default leaves room for a clock that
 // is wrong by an hour, as with daylight-saving time. All Lockers of a name need it.
-//
-// The counter is a key of about 130 bytes per name and node. A million names a day, each new, take 11 MB on each node with the
-// default, and 130 MB if they come within two hours.
 func WithFenceTTL(d time.Duration) Option {
 	return option(func(c *config) { c.settings.Keep = d })
 }
@@ -207,10 +200,8 @@ func WithFenceTTL(d time.Duration) Option {
 //	Debug   connection that broke
 //	        other round that was refused, with split=true if callers have taken the nodes from each other
 //
-// The wait of a call is logged after 10 s, and once a minute for each name while anybody waits: the line is about the call that has
-// waited for the longest. Of more than 1024 names in a minute only the number is logged. Calls that wait for each other are found when
-// such a wait is logged, or when one of them gives up, if they hold their locks by [Lock.Context] or [Locker.Do]: rings of any length
-// in one Locker; between processes two calls, if the servers permit Pub/Sub and both processes log at level Warn.
+// The wait of a call is logged after 10 s, and once a minute for each name while anybody waits; of more than 1024 names in a minute
+// only the number is logged. docs/telemetry.md says which calls are found that wait for each other.
 //
 // The handler is called beside the calls of the Locker, like an [event.Observer], so that it holds up no lock.
 func WithLogger(logger *slog.Logger) Option {
@@ -235,7 +226,7 @@ func WithObserver(observer event.Observer, kinds ...event.Kind) Option {
 			o.kinds = allKinds
 		}
 		if observer != nil {
-			c.observers = append(c.observers, o)
+			c.observers, c.wanted = append(c.observers, o), c.wanted|o.kinds
 		}
 	})
 }

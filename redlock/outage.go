@@ -17,7 +17,6 @@ import (
 // outages ends waits for which no majority of the nodes could be reached for too long ([MaxOutage]).
 type outages struct {
 	clock clock.Clock
-	need  int         // nodes for a majority
 	some  atomic.Bool // waits is not empty
 
 	mu    sync.Mutex
@@ -41,9 +40,6 @@ func (o *outages) limit(ctx context.Context, name string, max time.Duration) (li
 	w := &outageWait{name: name, max: max, begun: o.clock.Now(), giveUp: giveUp}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.waits == nil {
-		o.waits = map[*outageWait]struct{}{}
-	}
 	o.waits[w] = struct{}{}
 	o.some.Store(true)
 	return limited, func() {
@@ -60,7 +56,7 @@ func (o *outages) limit(ctx context.Context, name string, max time.Duration) (li
 
 // ended records how a round that acquires has ended. It shows nothing about the nodes if it was given up before.
 func (o *outages) ended(r *engine.Round, name string, refusal *QuorumError) {
-	answered, failed := 0, 0
+	answered, failed, need := 0, 0, quorum.Majority(r.Nodes())
 	for i := range r.Nodes() {
 		switch r.Answer(i) {
 		case quorum.Yes, quorum.No, quorum.Recreated:
@@ -74,12 +70,12 @@ func (o *outages) ended(r *engine.Round, name string, refusal *QuorumError) {
 	defer o.mu.Unlock()
 	for w := range o.waits {
 		switch {
-		case answered >= o.need:
+		case answered >= need:
 			w.since = time.Time{}
 			if w.timer != nil {
 				w.timer.Stop()
 			}
-		case r.Nodes()-failed < o.need && !r.Grant().Start.Before(w.begun):
+		case r.Nodes()-failed < need && !r.Grant().Start.Before(w.begun):
 			w.unreachable(o, r, name, refusal)
 		}
 	}

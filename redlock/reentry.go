@@ -13,7 +13,7 @@ import (
 func (l *Locker) held(ctx context.Context, req request) (*heldLock, *holder) {
 	inner, _ := ctx.Value(contextLockKey{}).(*contextLock)
 	for ; inner != nil; inner = inner.outer {
-		if h := inner.held; h.locker == l && h.Name.Key() == req.key && h.heldBy(inner.holder) {
+		if h := inner.holder.lock.held; h.locker == l && h.Name.Key() == req.key && h.heldBy(inner.holder) {
 			return h, inner.holder
 		}
 	}

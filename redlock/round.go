@@ -39,10 +39,8 @@ type (
 
 // beginLocked asks for a lock under a token of its own.
 func (l *Locker) beginLocked(e *engine.Entry, c *engine.Call, req *request) *acquireRound {
-	value := ""
-	if req.token != nil {
-		value = *req.token
-	} else {
+	value := req.token
+	if value == "" {
 		value = token.WithMetadata(token.Random(l.engine.Self), req.metadata)
 	}
 	r := &acquireRound{report: report{locker: l, op: event.OpAcquire, call: req.call}}
@@ -54,8 +52,7 @@ func (l *Locker) beginLocked(e *engine.Entry, c *engine.Call, req *request) *acq
 // wonLocked makes the lock that a round has won for a request.
 func (l *Locker) wonLocked(e *engine.Entry, c *engine.Call, r *acquireRound, req request) *Lock {
 	h := l.newHeld(&req)
-	hold := e.WonLocked(&r.Acquire, c, h, &h.first.want)
-	handle := h.takenLocked(hold)
+	handle := h.takenLocked(e.WonLocked(&r.Acquire, c, h, &h.first.want))
 	h.ArmLocked()
 	return handle
 }
@@ -70,7 +67,6 @@ func (p *report) begin() {
 	}
 }
 
-// name returns the name of the lock.
 func (p *report) name(r *engine.Round) string { return p.locker.nameOf(r.Mark().Key) }
 
 // took returns how long the round has taken, and the time. It reads one clock, if it can: two for each vote can be seen at saturation.
@@ -82,7 +78,6 @@ func (p *report) took(r *engine.Round) (time.Duration, time.Time) {
 	return took, p.locker.events.began.Add(p.began + took)
 }
 
-// Raising implements [engine.Caller].
 func (p *report) Raising(r *engine.Round, node int, granted, number uint64) {
 	if l := p.locker; l.events.wants(kindRounds) {
 		l.events.emit(event.Raise{
@@ -91,7 +86,6 @@ func (p *report) Raising(r *engine.Round, node int, granted, number uint64) {
 	}
 }
 
-// Voted implements [engine.Caller].
 func (p *report) Voted(r *engine.Round, node int, answer quorum.Answer, command string, err error) {
 	if l := p.locker; l.events.wants(kindVotes) {
 		took, at := p.took(r)
@@ -102,26 +96,30 @@ func (p *report) Voted(r *engine.Round, node int, answer quorum.Answer, command 
 	}
 }
 
-// Settled implements [engine.Caller].
 func (p *report) Settled(r *engine.Round) {
 	l, outcome := p.locker, r.Outcome()
 	if outcome != quorum.Done {
-		p.split = p.op == event.OpAcquire && outcome == quorum.Denied && l.someYes(r)
 		p.refusal = l.refusal(p.op, p.name(r), reasons[p.op][outcome], r.Why)
+	}
+	if p.op == event.OpAcquire && outcome == quorum.Denied {
+		for i := range r.Nodes() {
+			p.split = p.split || r.Answer(i) == quorum.Yes
+		}
 	}
 	if p.op == event.OpAcquire && l.outages.some.Load() {
 		l.outages.ended(r, p.name(r), p.refusal)
 	}
 }
 
-// Report implements [engine.Caller].
 func (p *report) Report(r *engine.Round) {
 	e := &p.locker.events
-	ended := event.Round{Op: p.op, Split: p.split}
+	ended, reported := event.Round{Op: p.op, Split: p.split}, e.wants(kindRounds)
 	if p.refusal != nil {
 		ended.Err = p.refusal
+		level, _ := refusalLine(ended)
+		reported = reported || e.logs(level)
 	}
-	if e.wants(kindRounds) || p.refusal != nil && e.logsRefusal(ended) {
+	if reported {
 		ended.Name = p.name(r)
 		ended.Took, ended.At = p.took(r)
 		if grant := r.Grant(); p.refusal == nil && p.op != event.OpUnlock {
@@ -135,18 +133,4 @@ func (p *report) Report(r *engine.Round) {
 	if r.Renewal != nil && p.call != nil {
 		p.held.extended(event.Extend{Renewal: true, Err: ended.Err}, nil, p.call, r.Renewal.Before())
 	}
-}
-
-// someYes reports whether a node has said yes.
-func (l *Locker) someYes(r *engine.Round) bool {
-	for i := range l.engine.Nodes {
-		if r.Answer(i) == quorum.Yes {
-			return true
-		}
-	}
-	return false
-}
-
-func (h *heldLock) report(op event.Op, call *call) report {
-	return report{locker: h.locker, op: op, call: call, held: h}
 }

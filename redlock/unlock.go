@@ -41,7 +41,12 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	locker := h.locker
 	call, passed := locker.newCall(ctx), false
 	if call != nil {
-		defer func() { l.unlocked(event.Unlock{Handoff: passed, Err: err}, call) }()
+		defer func() {
+			locker.events.emitEnd(call, event.Unlock{
+				Context: ctx, Call: call.id, Lock: l.holder.call.number(), Name: l.Name(), Start: call.start, Took: time.Since(call.start),
+				Handoff: passed, Err: err,
+			})
+		}()
 	}
 	h.Lock()
 	h.LingerLocked()
@@ -55,7 +60,9 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	inTime := l.hold.InTime() // also if this is not the first call
 	var r *releaseRound
 	if left == engine.None {
-		r = h.releaseLocked(now, exclusive, call)
+		r = &releaseRound{report: report{locker: locker, op: event.OpUnlock, call: call, held: h}}
+		r.begin()
+		h.ReleaseLocked(&r.Release, now, exclusive, &r.report)
 	}
 	h.Unlock()
 	if ending == quorum.Expired && exclusive && locker.events.logs(slog.LevelInfo) {
@@ -76,27 +83,24 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 			<-r.Done() // it is the lock's own context, which has ended with the lock
 		}
 	}
-	switch outcome, refusal := r.soFar(); {
+	h.Lock()
+	outcome, refusal := r.Outcome(), r.refusal
+	if outcome == quorum.Undecided { // the round goes on
+		outcome, refusal = quorum.NoQuorum, locker.refusal(event.OpUnlock, l.Name(), ErrNoQuorum, r.Why)
+	}
+	if outcome == quorum.NoQuorum {
+		h.Term.Unsure()
+	}
+	h.Unlock()
+	switch {
 	case outcome == quorum.Denied && !inTime && ending != quorum.Released:
 		return failed(event.OpUnlock, l.Name(), endings[ending])
 	case outcome == quorum.Done:
 		return nil
 	case outcome == quorum.NoQuorum:
-		h.Lock()
-		h.Term.Unsure()
-		h.Unlock()
 		return givenUp(ctx, refusal)
-	default:
-		return refusal
 	}
-}
-
-// releaseLocked sends the release of a lock that is over to each node that may hold it. exclusive is false if another may have it.
-func (h *heldLock) releaseLocked(now time.Time, exclusive bool, call *call) *releaseRound {
-	r := &releaseRound{report: h.report(event.OpUnlock, call)}
-	r.begin()
-	h.ReleaseLocked(&r.Release, now, exclusive, &r.report)
-	return r
+	return refusal
 }
 
 // passLocked gives a lock that an Unlock gives up to the next waiter of its name in this Locker, if there is one and it may.
@@ -116,14 +120,4 @@ func (h *heldLock) passLocked(from *Lock, unlock *call) bool {
 	w.waiting().last = nil
 	w.wake()
 	return true
-}
-
-// soFar returns the outcome, which is NoQuorum while there is none. It does not end the round.
-func (r *releaseRound) soFar() (quorum.Outcome, *QuorumError) {
-	r.held.Lock()
-	defer r.held.Unlock()
-	if r.Outcome() == quorum.Undecided {
-		return quorum.NoQuorum, r.locker.refusal(r.op, r.held.called(), ErrNoQuorum, r.Why)
-	}
-	return r.Outcome(), r.refusal
 }

@@ -22,15 +22,11 @@ func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
 		w.noteWait()
 	}
 	for {
-		over := false
 		select {
 		case <-w.woken:
 		case <-ctx.Done():
-			over = true
+			w.logRing()
 		case <-l.engine.Closing().Done():
-			over = true
-		}
-		if over && l.events.logs(slog.LevelWarn) {
 			w.logRing()
 		}
 		if lock, err := w.look(ctx); lock != nil || err != nil {
@@ -77,25 +73,25 @@ func (w *waiter) look(ctx context.Context) (*Lock, error) {
 		w.waiting().last = nil
 		return l.wonLocked(e, &w.Call, r, w.req), nil
 	}
-	next, ended := w.req, ctx.Err() != nil || l.engine.Closing().Err() != nil
-	if ended || r.Outcome() != quorum.Denied && r.refusal.hopeless(l.engine.Served()) { // the queue finds out for itself what others hold
-		if ended && l.events.logs(slog.LevelWarn) {
-			w.logRing()
-		}
+	var err error
+	next := w.req
+	switch {
+	case ctx.Err() != nil || l.engine.Closing().Err() != nil:
+		w.logRing()
 		e.Lock()
-		if ended {
-			return nil, w.leaveLocked(ctx, r.refusal)
+		return nil, w.leaveLocked(ctx, r.refusal)
+	case r.Outcome() != quorum.Denied && r.refusal.hopeless(l.engine.Served()): // the queue finds out for itself what others hold
+		err = r.refusal
+	default:
+		if source := next.nextToken(); source != nil {
+			err = failed(event.OpAcquire, w.req.name, source)
 		}
-		e.GiveUpLocked(&w.Call)
-		e.Unlock()
-		return nil, r.refusal
 	}
-	err := next.nextToken()
 	e.Lock()
 	defer e.Unlock()
 	if err != nil {
 		e.GiveUpLocked(&w.Call)
-		return nil, failed(event.OpAcquire, w.req.name, err)
+		return nil, err
 	}
 	w.waiting().last, w.req.token = r.refusal, next.token
 	e.LostLocked(&r.Acquire, &w.Call)

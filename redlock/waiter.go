@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-// waiting is what a Locker has of the calls that wait for a name. It is under the mutex of the entry.
+// waiting is what a Locker has of the calls that wait for a name. It is under the mutex of the entry. It implements [engine.Waiters].
 type waiting struct {
 	engine.Waiting
 	last       *QuorumError // why the last round was lost; nil means that none was since the lock was won or passed on
@@ -21,7 +21,6 @@ type waiting struct {
 	ringLogged time.Time    // see logRingOnce
 }
 
-// Stop implements [engine.Waiters].
 func (q *waiting) Stop() {
 	q.Waiting.Stop()
 	if q.notice != nil {
@@ -49,13 +48,11 @@ type waiter struct {
 // waiting returns what the waiter shares with the others that wait for its name.
 func (w *waiter) waiting() *waiting { return w.entry.Waiters.(*waiting) }
 
-// Offered implements [engine.Waiter].
 func (w *waiter) Offered() {
 	w.round = w.locker.beginLocked(w.entry, &w.Call, &w.req)
 	w.wake()
 }
 
-// Refused implements [engine.Waiter].
 func (w *waiter) Refused() {
 	w.refused = w.lastLocked(nil)
 	w.refused.Reason = ErrForeign // whatever the last round was lost to
@@ -89,7 +86,7 @@ func (w *waiter) lastLocked(stopped *QuorumError) *QuorumError {
 	case last != nil:
 		refusal.Reason = last.Reason
 		copy(refusal.Nodes, last.Nodes)
-	case stopped != nil && (reason == ErrNoQuorum || stopped.failed() > len(refusal.Nodes)-refusal.Need): //nolint:errorlint // it is set above
+	case stopped != nil && (reason == ErrNoQuorum || stopped.preventedBy(isFailure)): //nolint:errorlint // it is set above
 		return stopped
 	}
 	now := l.engine.Clock.Now()

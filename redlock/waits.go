@@ -4,10 +4,63 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
 )
+
+const (
+	maxBlocked = 1024             // names that are remembered
+	maxWaits   = 1024             // names that are logged in a period; others are counted
+	maxRing    = 64               // names that are looked at for a ring
+	longWait   = 10 * time.Second // a wait that is longer is logged
+	logPeriod  = time.Minute      // and then once in it, while anybody waits for the name; so is that a name is blocked
+)
+
+// throttle bounds how many lines the log has about names: that they are blocked, and that calls wait long for them.
+type throttle struct {
+	mu sync.Mutex
+
+	blocked map[string]time.Time // the names that were logged in the last period, and when
+
+	from   time.Time // the period of the long waits
+	logged int       // names in it
+	more   int       // that were not logged
+}
+
+// logsBlocked reports whether it is to be logged that a name is blocked. While maxBlocked names are remembered, no other one
+// is, so that a program that makes up names cannot fill the log either.
+func (t *throttle) logsBlocked(name string, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	over := func(_ string, at time.Time) bool { return now.Sub(at) >= logPeriod }
+	if at, known := t.blocked[name]; known && !over(name, at) {
+		return false
+	}
+	if maps.DeleteFunc(t.blocked, over); len(t.blocked) >= maxBlocked {
+		return false
+	}
+	t.blocked[name] = now
+	return true
+}
+
+// logsWait reports whether the wait for one more name is to be logged, and if a period has ended, how many were not in it.
+func (t *throttle) logsWait(now time.Time) (logs bool, before int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now.Sub(t.from) >= logPeriod {
+		t.from, t.logged, before, t.more = now, 0, t.more, 0
+	}
+	if t.logged == maxWaits {
+		t.more++
+		return false, before
+	}
+	t.logged++
+	return true, before
+}
 
 // logLongWait writes a line about a long wait for the name of a queue, if the level is logged and there are not too many.
 func (l *Locker) logLongWait(level slog.Level, message string, args ...any) {
@@ -71,6 +124,9 @@ func (l *Locker) logWait(e *engine.Entry) {
 // own part, which has to be one call.
 func (w *waiter) logRing() {
 	l, e := w.locker, w.entry
+	if !l.events.logs(slog.LevelWarn) {
+		return
+	}
 	held := l.namesHeld(w.ctx)
 	if len(held) == 0 {
 		return
@@ -112,23 +168,26 @@ func (l *Locker) ring(held []string, wanted string) []string {
 	return nil
 }
 
-// opposed takes the message that a call of another process waits for one key, and holds another: a call of this Locker may have
+// Opposed takes the message that a call of another process waits for one key, and holds another: a call of this Locker may have
 // taken the two in opposite order.
-func (l *Locker) opposed(wanted, held string) {
-	name := l.nameOf(wanted)
-	for _, ctx := range l.waitingFor(l.nameOf(held)) {
-		if slices.Contains(l.namesHeld(ctx), name) {
-			if e := l.engine.Find(held); e != nil {
+func (p program) Opposed(wanted, held string) {
+	if !p.events.logs(slog.LevelWarn) {
+		return
+	}
+	name := p.nameOf(wanted)
+	for _, ctx := range p.waitingFor(p.nameOf(held)) {
+		if slices.Contains(p.namesHeld(ctx), name) {
+			if e := p.engine.Find(held); e != nil {
 				e.Unlock()
-				l.logRingOnce(e, []string{name, l.nameOf(held)}, "another process")
+				p.logRingOnce(e, []string{name, p.nameOf(held)}, "another process")
 			}
 			return
 		}
 	}
 }
 
-// logRingOnce logs a ring of which a call that waits for a name is part. The message of another process comes through every node, and calls of
-// a ring find the same, so there is one line in a while.
+// logRingOnce logs a ring of which a call that waits for a name is part. The message of another process comes through every node, and
+// calls of a ring find the same, so there is one line in a while.
 func (l *Locker) logRingOnce(e *engine.Entry, ring []string, others string) {
 	e.Lock()
 	now := l.engine.Clock.Now()
@@ -162,7 +221,7 @@ func (l *Locker) waitingFor(name string) (waiting []context.Context) {
 func (l *Locker) namesHeld(ctx context.Context) (names []string) {
 	inner, _ := ctx.Value(contextLockKey{}).(*contextLock)
 	for ; inner != nil; inner = inner.outer {
-		if h := inner.held; h.locker == l && h.heldBy(inner.holder) {
+		if h := inner.holder.lock.held; h.locker == l && h.heldBy(inner.holder) {
 			names = append(names, h.called())
 		}
 	}

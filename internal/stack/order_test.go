@@ -18,7 +18,7 @@ import (
 // docs/design.md). Of one rank nobody takes two. That of a wrapped pool's connection and that of a timer are taken last, and call nobody.
 var ranks = map[string]int{
 	"internal/engine/entry.go": 1, "internal/engine/names.go": 2, "internal/engine/engine.go": 2, "internal/engine/renewals.go": 2, "internal/node/node.go": 3,
-	"redlock/outage.go": 4, "redlock/throttle.go": 4, "redlock/observer.go": 4, "internal/node/redigo.go": 5, "clock/system.go": 5,
+	"redlock/outage.go": 4, "redlock/waits.go": 4, "redlock/observer.go": 4, "internal/node/redigo.go": 5, "clock/system.go": 5,
 }
 
 var mutex = regexp.MustCompile(`(?m)^\t(\w+ +)sync\.Mutex\b`)

@@ -2,11 +2,11 @@ package event
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
-// Event is something that has happened: an [Acquire], [Extend], [Unlock], [End], [Vote], [Round], [Raise], [Turn], [NodeUp],
-// [NodeDown], [Stuck], [Heal], [ForceUnlock] or [Drop]. It is always the struct, never a pointer to it. Do not change what an event
+// Event is something that has happened: one of the structs of this package, never a pointer to it. Do not change what an event
 // points to, such as its Err. A Node is the index of a node given to redlock.New or Open.
 type Event interface{ event() }
 
@@ -209,3 +209,73 @@ func (Stuck) event()       {}
 func (Heal) event()        {}
 func (ForceUnlock) event() {}
 func (Drop) event()        {}
+
+// Op is the operation on a lock that an event is about.
+type Op string
+
+// The operations of events. Rounds are acquires, extends and unlocks.
+const (
+	OpAcquire Op = "acquire" // Lock, TryLock, Do and TryDo
+	OpExtend  Op = "extend"  // Extend and renewals
+	OpUnlock  Op = "unlock"  // Unlock, and the release at the end of Do
+	OpAttach  Op = "attach"  // Attach, which has no rounds
+)
+
+// Answer is what one node answered. The zero value is none.
+type Answer uint8
+
+// The answers. Only AnswerYes counts for the lock.
+const (
+	AnswerYes       Answer = iota + 1 // the node has done it
+	AnswerNo                          // another token holds the key, or (extend, unlock) the key does not exist
+	AnswerRecreated                   // extend: the key did not exist and was re-created
+	AnswerUnknown                     // no answer that makes sense: it may have been done or not
+	AnswerRefused                     // the server answered with an error
+	AnswerUnsent                      // the command never went out
+)
+
+// String returns "yes", "no", "recreated", "unknown", "refused" or "unsent".
+func (a Answer) String() string {
+	names := [...]string{
+		AnswerYes: "yes", AnswerNo: "no", AnswerRecreated: "recreated",
+		AnswerUnknown: "unknown", AnswerRefused: "refused", AnswerUnsent: "unsent",
+	}
+	if a > 0 && int(a) < len(names) {
+		return names[a]
+	}
+	return fmt.Sprintf("Answer(%d)", uint8(a))
+}
+
+// Kind is a group of events that an Observer wants. A [Drop] is of no kind: every Observer is told.
+type Kind string
+
+// The kinds of events. Those of Calls, Ends, Nodes and Keys are stable; Rounds, Votes and Turns follow the protocol.
+const (
+	Calls  Kind = "calls"  // Acquire, Extend and Unlock
+	Ends   Kind = "ends"   // End, which a timer of the Locker notices
+	Rounds Kind = "rounds" // Round and Raise
+	Votes  Kind = "votes"  // Vote: the most events, one for each node and round
+	Turns  Kind = "turns"  // Turn
+	Nodes  Kind = "nodes"  // NodeUp and NodeDown
+	Keys   Kind = "keys"   // Stuck, Heal and ForceUnlock
+)
+
+// Observer is notified of what happens, for metrics, traces and displays. redlock.WithObserver gives it to a Locker.
+//
+// Observe is called for one event after the other, in the order in which they happened, from a goroutine beside the calls of
+// the Locker: an Observer that is slow, or blocks, holds up no lock. At least 65,536 events wait for it meanwhile; those that
+// come after them are dropped, which a [Drop] reports. Locker.Close waits until the Observer has had all events, but not longer
+// than a second for one that blocks, or that calls Close itself; an Unlock after Close is still observed, and so is what a
+// function of Do needs after Close.
+//
+// An Observer may call the Locker. It must not panic, nor end its goroutine. Several Lockers may share an Observer; each calls it
+// from a goroutine of its own.
+type Observer interface {
+	Observe(Event)
+}
+
+// ObserverFunc is a function as an Observer.
+type ObserverFunc func(Event)
+
+// Observe calls f.
+func (f ObserverFunc) Observe(e Event) { f(e) }
