@@ -204,7 +204,6 @@ func (c *call) number() uint64 {
 	return c.id
 }
 
-
 // logLine writes a line beside the calls, as the lines of events are.
 func (e *events) logLine(level slog.Level, message string, args ...any) {
 	e.emit(logOnly{at: time.Now(), level: level, message: message, args: args})

@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// What the program has to name of the packages below.
+// Node and the others are what the program has to name of the packages below.
 type (
 	Node   = node.Node
 	Health = node.Health

@@ -131,8 +131,10 @@ func Dial(ctx context.Context, s Server) (_ *RESPConn, login [][]string, err err
 	return &RESPConn{Reader: wire.NewReader(conn, s.Password), conn: conn, socket: socket}, s.login(), nil
 }
 
+// Put adds a command to what Flush writes.
 func (c *RESPConn) Put(words []string) { c.out = wire.AppendCommand(c.out, words) }
 
+// Flush writes what was put.
 func (c *RESPConn) Flush() error {
 	_, err := c.conn.Write(c.out)
 	if c.out = c.out[:0]; cap(c.out) > wire.MaxKept {
@@ -144,7 +146,8 @@ func (c *RESPConn) Flush() error {
 	return err
 }
 
-// cut closes the socket itself, since the goodbye of TLS could take long.
+// Cut closes the socket itself, since the goodbye of TLS could take long.
 func (c *RESPConn) Cut() { _ = c.socket.Close() }
 
+// Close closes it too.
 func (c *RESPConn) Close() { c.Cut() }
