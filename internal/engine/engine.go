@@ -17,15 +17,22 @@ import (
 	"github.com/quorumlock/quorumlock/internal/node"
 )
 
-// Node and the others are what the program has to name of the packages below.
+// What the program has to name of the packages below.
 type (
-	Node   = node.Node
+	// Node is one server.
+	Node = node.Node
+	// Health is how a node is connected.
 	Health = node.Health
-	Rules  = lock.Rules
-	Pace   = lock.Pace
-	Call   = lock.Call
-	Want   = lock.Want
-	Stuck  = lock.Stuck
+	// Rules are the same for all names.
+	Rules = lock.Rules
+	// Pace is how fast calls try again.
+	Pace = lock.Pace
+	// Call is a call that takes a lock.
+	Call = lock.Call
+	// Want is what a holder asks for.
+	Want = lock.Want
+	// Stuck is about keys without a TTL.
+	Stuck = lock.Stuck
 )
 
 // The constants of these.
