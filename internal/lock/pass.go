@@ -68,34 +68,6 @@ func (t *Term) pass(now time.Time, from *quorum.Hold, to *Want) quorum.Hold {
 	return t.handoff.Pass()
 }
 
-// block returns how many numbers to ask for in the round that begins: one for every two microseconds that rounds take. A process
-// asks for no more in all, also in rounds that it does not win, than half the microseconds that the rounds took which it has won,
-// as the estimate begins with 0 and lags. Rounds that win a name overlap by one at most, so that counters do not run ahead of the
-// clocks; see docs/safety.md.
-func (q *queue) block() uint64 {
-	if q.rules.Pace.Handoff == 0 || len(q.calls) < 2 {
-		return 1
-	}
-	return uint64(min(max(q.took.Microseconds()/2, 1), quorum.MaxBlock))
-}
-
-// missed takes it that a round was not won. The numbers that it asked for are used up where they were granted.
-func (q *queue) missed() { q.took -= q.took / 8 }
-
-// keptFrom takes it that this process has taken the lock. anew means that it was not the last to have it. So do others have had
-// their turn if it has been free since for longer than a release waits for them.
-func (q *queue) keptFrom(at time.Time, anew bool) {
-	if anew || at.Sub(q.unlocked) >= 4*q.rtt {
-		q.first = at
-	}
-}
-
-// keptLong reports whether this process has kept the lock to its own calls for so long that it is the turn of others.
-func (q *queue) keptLong(now time.Time) bool {
-	handoff := q.rules.Pace.Handoff
-	return q.wins > 0 && handoff > 0 && now.Sub(q.first) >= handoff
-}
-
 // Deserted reports whether a release now would pass the turn early: peers wait, and nobody waits here; or the lock goes from
 // hand to hand, and the one who had it before may be about to come back.
 func (n *Name) Deserted() bool {

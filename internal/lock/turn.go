@@ -7,15 +7,6 @@ import (
 // MaxPeers bounds the peers that are remembered, and so the length of a message. Others wait until the lock looks free.
 const MaxPeers = 256
 
-// passTurn passes the turn to the peer that has waited for the longest, if one is known.
-func (q *queue) passTurn(acts []Act) []Act {
-	if len(q.peers) > 0 {
-		acts = append(acts, Act{What: Publish, Message: &Message{What: Yours, To: q.peers[0], Peers: q.peers[1:], Node: AllNodes}})
-		q.peers = nil
-	}
-	return acts
-}
-
 // PeersWait takes the message of another process that some wait for the lock.
 func (n *Name) PeersWait(peers []string) {
 	q := n.queue

@@ -39,5 +39,5 @@ var handoffMutations = []Mutation{
 	{"detached-unknown", "those who wait for a lock that its holder leaves on the nodes watch the nodes",
 		"internal/lock/queue.go", "\tq.over(now)\n\tq.passing, q.wins = false, 0\n", "\tq.passing, q.wins = false, 0\n"},
 	{"kept-from-others", "a process that has kept a lock to its own waiters for long lets others have it",
-		"internal/lock/pass.go", "return q.wins > 0 && handoff > 0 && ", "return false && "},
+		"internal/lock/queue.go", "return q.wins > 0 && handoff > 0 && ", "return false && "},
 }
