@@ -397,6 +397,7 @@ func TestLock_LogsServersThatItWaitsFor(t *testing.T) {
 	seen := &recorder{}
 	locker := c.logsTo(log, slog.LevelInfo, redlock.WithClock(fake), redlock.WithObserver(seen))
 	unlock(t, take(t, locker, "other"))
+	c.eventuallyEmpty() // a release that comes later is refused
 	c.doFirst(2, "CONFIG", "SET", "min-replicas-to-write", 1)
 	waiter := queue(t, t.Context(), locker, "name")
 	seen.waitForRefusals(t, 2)
