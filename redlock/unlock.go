@@ -54,14 +54,15 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 		h.Unlock()
 		return nil
 	}
+	of := report{locker: locker, op: event.OpUnlock, call: call, held: h}
+	of.begin() // before the time is read from which the answers count, so that none of them seems later than it was
 	now := h.Now()
 	ending, exclusive := h.AtLocked(now), h.Term.Exclusive(now)
 	left := h.LeaveLocked(&l.hold, now, exclusive)
 	inTime := l.hold.InTime() // also if this is not the first call
 	var r *releaseRound
 	if left == engine.None {
-		r = &releaseRound{report: report{locker: locker, op: event.OpUnlock, call: call, held: h}}
-		r.begin()
+		r = &releaseRound{report: of}
 		h.ReleaseLocked(&r.Release, now, exclusive, &r.report)
 	}
 	h.Unlock()
