@@ -30,7 +30,7 @@ const (
 	// later is a time that no server's clock comes to in a test: counters that are ahead of it only count on.
 	later int64 = 1 << 52
 	// lastNumber is the highest that a counter can have.
-	lastNumber = 1<<53 - 1
+	lastNumber = uint64(1<<53 - 1)
 )
 
 // With a wrong hash every call would take two round trips, and nobody would notice.
