@@ -10,7 +10,7 @@ import (
 )
 
 func (h *heldLock) newExtend(call *call) *extendRound {
-	r := &extendRound{report: report{locker: h.locker, op: event.OpExtend, call: call, held: h}}
+	r := &extendRound{report: report{locker: h.locker, call: call, held: h}}
 	h.Prepare(&r.Extend, &r.report)
 	return r
 }

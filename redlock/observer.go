@@ -132,10 +132,12 @@ func (e *events) emitLocked(what event.Event) {
 	}
 }
 
-// deliver passes on events until there are none. It lets other goroutines go first, as what they report together costs less.
+// deliver passes on events until there are none.
 func (e *events) deliver() {
 	for {
-		runtime.Gosched()
+		if e.wants(kindVotes) {
+			runtime.Gosched() // the answers of nodes come together, and cost less if they are passed on together
+		}
 		e.mu.Lock()
 		if len(e.waiting) == 0 {
 			close(e.drained)

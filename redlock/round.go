@@ -11,14 +11,23 @@ import (
 
 // report is the part of a round that makes events and errors of it. It implements [engine.Caller].
 type report struct {
-	locker *Locker
-	op     event.Op
-	call   *call     // of which its events are; nil if nobody wants its number
-	held   *heldLock // that is extended or released; nil for an acquire
-
+	locker  *Locker
+	call    *call         // of which its events are; nil if nobody wants its number
+	held    *heldLock     // that is extended or released; nil for an acquire
 	began   time.Duration // after the events began; 0 if nobody wants to know
 	refusal *QuorumError  // unless it is Done
+	unlocks bool          // held is released
 	split   bool          // see event.Round
+}
+
+func (p *report) op() event.Op {
+	switch {
+	case p.held == nil:
+		return event.OpAcquire
+	case p.unlocks:
+		return event.OpUnlock
+	}
+	return event.OpExtend
 }
 
 // acquireRound, extendRound and releaseRound are what the engine runs, with what is reported of it.
@@ -43,7 +52,7 @@ func (l *Locker) beginLocked(e *engine.Entry, c *engine.Call, req *request) *acq
 	if value == "" {
 		value = token.WithMetadata(token.Random(l.engine.Self), req.metadata)
 	}
-	r := &acquireRound{report: report{locker: l, op: event.OpAcquire, call: req.call}}
+	r := &acquireRound{report: report{locker: l, call: req.call}}
 	r.begin()
 	e.AskLocked(&r.Acquire, c, value, &r.report)
 	return r
@@ -90,7 +99,7 @@ func (p *report) Voted(r *engine.Round, node int, answer quorum.Answer, command 
 	if l := p.locker; l.events.wants(kindVotes) {
 		took, at := p.took(r)
 		l.events.emitVote(p.call, event.Vote{
-			At: at, Op: p.op, Name: p.name(r), Node: node, Addr: l.addr(node),
+			At: at, Op: p.op(), Name: p.name(r), Node: node, Addr: l.addr(node),
 			Answer: event.Answer(answer), Command: command, Err: err, Took: took,
 		})
 	}
@@ -99,21 +108,21 @@ func (p *report) Voted(r *engine.Round, node int, answer quorum.Answer, command 
 func (p *report) Settled(r *engine.Round) {
 	l, outcome := p.locker, r.Outcome()
 	if outcome != quorum.Done {
-		p.refusal = l.refusal(p.op, p.name(r), reasons[p.op][outcome], r.Why)
+		p.refusal = l.refusal(p.op(), p.name(r), reasons[p.op()][outcome], r.Why)
 	}
-	if p.op == event.OpAcquire && outcome == quorum.Denied {
+	if p.held == nil && outcome == quorum.Denied {
 		for i := range r.Nodes() {
 			p.split = p.split || r.Answer(i) == quorum.Yes
 		}
 	}
-	if p.op == event.OpAcquire && l.outages.some.Load() {
+	if p.held == nil && l.outages.some.Load() {
 		l.outages.ended(r, p.name(r), p.refusal)
 	}
 }
 
 func (p *report) Report(r *engine.Round) {
 	e := &p.locker.events
-	ended, reported := event.Round{Op: p.op, Split: p.split}, e.wants(kindRounds)
+	ended, reported := event.Round{Op: p.op(), Split: p.split}, e.wants(kindRounds)
 	if p.refusal != nil {
 		ended.Err = p.refusal
 		level, _ := refusalLine(ended)
@@ -122,12 +131,12 @@ func (p *report) Report(r *engine.Round) {
 	if reported {
 		ended.Name = p.name(r)
 		ended.Took, ended.At = p.took(r)
-		if grant := r.Grant(); p.refusal == nil && p.op != event.OpUnlock {
+		if grant := r.Grant(); p.refusal == nil && !p.unlocks {
 			ended.Validity = grant.Deadline().Sub(grant.Start) - ended.Took
 		}
 		e.emitRound(p.call, ended)
 	}
-	if p.op == event.OpUnlock && (e.wants(kindEnds) || r.Outcome() == quorum.Denied) { // else nobody wants to know
+	if p.unlocks && (e.wants(kindEnds) || r.Outcome() == quorum.Denied) { // else nobody wants to know
 		p.held.released(r.Outcome(), p.call)
 	}
 	if r.Renewal != nil && p.call != nil {

@@ -54,7 +54,7 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 		h.Unlock()
 		return nil
 	}
-	of := report{locker: locker, op: event.OpUnlock, call: call, held: h}
+	of := report{locker: locker, call: call, held: h, unlocks: true}
 	of.begin() // before the time is read from which the answers count, so that none of them seems later than it was
 	now := h.Now()
 	ending, exclusive := h.AtLocked(now), h.Term.Exclusive(now)
