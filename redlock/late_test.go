@@ -311,5 +311,5 @@ func TestAutoExtend_ALockThatIsDeletedBesideARenewalThatIsRefusedIsLost(t *testi
 	g.open()
 	receive(t, g.lock.Done(), "the loss")
 	require.ErrorIs(t, g.lock.Err(), redlock.ErrLost)
-	require.Equal(t, 2, g.seen.answers(event.AnswerRefused))
+	eventually(t, func() bool { return g.seen.answers(event.AnswerRefused) == 2 }, "the answers that refused")
 }

@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"log/slog"
-	"runtime"
 	"sync"
 	"time"
 
@@ -135,9 +134,6 @@ func (e *events) emitLocked(what event.Event) {
 // deliver passes on events until there are none.
 func (e *events) deliver() {
 	for {
-		if e.wants(kindVotes) {
-			runtime.Gosched() // the answers of nodes come together, and cost less if they are passed on together
-		}
 		e.mu.Lock()
 		if len(e.waiting) == 0 {
 			close(e.drained)
