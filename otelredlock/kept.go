@@ -7,9 +7,6 @@ const (
 	keepLast  = 48
 )
 
-// usual is how many events a call has as a rule, on five nodes.
-const usual = 8
-
 // kept are the first and the last of many things.
 type kept[T any] struct {
 	first, last []T
@@ -18,8 +15,6 @@ type kept[T any] struct {
 
 func (k *kept[T]) add(one T) {
 	switch {
-	case k.first == nil:
-		k.first = append(make([]T, 0, usual), one)
 	case len(k.first) < keepFirst:
 		k.first = append(k.first, one)
 	case len(k.last) < keepLast:

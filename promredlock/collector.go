@@ -18,7 +18,6 @@ type Collector struct {
 
 	mu    sync.Mutex // guards the children of all families, and nodes
 	nodes map[string]*node
-	votes map[vote]prometheus.Observer // children of nodeDuration
 
 	acquireDuration, acquireWait, acquireRounds *family[prometheus.Observer]
 	roundDuration                               *family[prometheus.Observer]
@@ -49,7 +48,7 @@ func New(opts ...Option) *Collector {
 			opt.apply(&o)
 		}
 	}
-	c := &Collector{names: o.names, now: time.Now, nodes: map[string]*node{}, votes: map[vote]prometheus.Observer{}}
+	c := &Collector{names: o.names, now: time.Now, nodes: map[string]*node{}}
 	var name []string // the last label of metrics about locks
 	if o.names != nil {
 		name = []string{"name"}
@@ -150,7 +149,8 @@ func (c *Collector) Observe(what event.Event) {
 	defer c.mu.Unlock()
 	switch e := what.(type) {
 	case event.Vote:
-		c.voted(e).Observe(e.Took.Seconds())
+		c.node(e.Addr)
+		c.nodeDuration.of(labels{e.Addr, string(e.Op), e.Answer.String()}).Observe(e.Took.Seconds())
 	case event.Round:
 		c.roundDuration.of(labels{string(e.Op), outcome.Round(e.Err)}).Observe(e.Took.Seconds())
 		if e.Split {
@@ -186,25 +186,6 @@ func (c *Collector) Observe(what event.Event) {
 	case event.Drop:
 		c.eventDrops.Add(float64(e.Count))
 	}
-}
-
-// vote is what votes of one series have in common.
-type vote struct {
-	addr   string
-	op     event.Op
-	answer event.Answer
-}
-
-// voted returns the series of a vote. Most events are votes, so it takes one look-up.
-func (c *Collector) voted(e event.Vote) prometheus.Observer {
-	key := vote{e.Addr, e.Op, e.Answer}
-	series, ok := c.votes[key]
-	if !ok {
-		c.node(e.Addr)
-		series = c.nodeDuration.of(labels{e.Addr, string(e.Op), e.Answer.String()})
-		c.votes[key] = series
-	}
-	return series
 }
 
 func (c *Collector) acquired(e event.Acquire) {
