@@ -12,6 +12,25 @@ import (
 
 // acquired reports the end of a call that took a lock, or did not.
 func (l *Locker) acquired(op event.Op, try bool, req request, lock *Lock, err error) {
+	if lock != nil {
+		h := lock.held
+		h.Lock()
+		defer h.Unlock()
+	}
+	if !l.events.endUnheard(req.call) {
+		l.emitAcquireLocked(op, try, req, lock, err)
+	}
+	if lock != nil && !lock.reenteredLocked(req.call) && l.events.wants(kindEnds) {
+		lock.held.beginLocked(lock.holder)
+		lock.held.AwaitLocked(lock.held.Now())
+	}
+}
+
+// reenteredLocked reports whether the lock was held already when a call made the handle.
+func (l *Lock) reenteredLocked(c *call) bool { return l.holder.call != c }
+
+// emitAcquireLocked reports the end of a call that took a lock, or has none.
+func (l *Locker) emitAcquireLocked(op event.Op, try bool, req request, lock *Lock, err error) {
 	c := req.call
 	e := event.Acquire{
 		Op: op, Try: try, Context: c.ctx, Call: c.id, Name: req.name, Start: c.start, Took: time.Since(c.start), Rounds: c.rounds, Err: err,
@@ -26,27 +45,23 @@ func (l *Locker) acquired(op event.Op, try bool, req request, lock *Lock, err er
 		l.events.emitEnd(c, e)
 		return
 	}
-	h, by := lock.held, lock.holder
-	h.Lock()
-	defer h.Unlock()
-	now := h.Now()
+	h, now := lock.held, lock.held.Now()
 	if h.StandsLocked(&lock.hold, now) == quorum.Held {
 		e.Validity = h.Term.Remaining(now)
 	}
-	e.Fence, e.Reentered = by.fence, by.call != c
-	if e.Handoff = !e.Reentered && by != &h.first; e.Handoff {
+	e.Fence, e.Reentered = lock.holder.fence, lock.reenteredLocked(c)
+	if e.Handoff = !e.Reentered && lock.holder != &h.first; e.Handoff {
 		e.Wait = e.Took
 	}
 	l.events.emitEnd(c, e)
-	if !e.Reentered && l.events.wants(kindEnds) {
-		h.beginLocked(by)
-		h.AwaitLocked(now)
-	}
 }
 
 // extended reports the end of an extension of a lock that had a deadline before it; zero if no node was asked. by is the holder who
 // called Extend; nil is the present one.
 func (h *heldLock) extended(e event.Extend, by *holder, c *call, deadline time.Time) {
+	if h.locker.events.endUnheard(c) {
+		return
+	}
 	h.Lock()
 	defer h.Unlock() // so that the end of a lock that has validity is not reported before
 	now := h.Now()

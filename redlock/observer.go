@@ -93,14 +93,26 @@ func (e *events) emit(what event.Event) {
 	e.emitLocked(what)
 }
 
-// emitEnd records the end of a call, and reports it if that is wanted. What is reported of the call from then on is late.
+// endUnheard records the end of a call if nobody wants the event of it, which need not be put together then. Otherwise it returns false,
+// and emitEnd records the end. What is reported of the call from then on is late.
+func (e *events) endUnheard(c *call) bool {
+	if e.wants(kindCalls) {
+		return false
+	}
+	if e.wants(kindRounds | kindVotes) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		c.over = true
+	}
+	return true
+}
+
+// emitEnd reports the end of a call.
 func (e *events) emitEnd(c *call, what event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.over = true
-	if e.wants(kindCalls) {
-		e.emitLocked(what)
-	}
+	e.emitLocked(what)
 }
 
 // emitVote reports a vote in a round of a call.

@@ -42,6 +42,9 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	call, passed := locker.newCall(ctx), false
 	if call != nil {
 		defer func() {
+			if locker.events.endUnheard(call) {
+				return
+			}
 			locker.events.emitEnd(call, event.Unlock{
 				Context: ctx, Call: call.id, Lock: l.holder.call.number(), Name: l.Name(), Start: call.start, Took: time.Since(call.start),
 				Handoff: passed, Err: err,
