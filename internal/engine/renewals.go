@@ -229,7 +229,7 @@ func (h *Held) ArmLocked() {
 		return
 	}
 	now := h.Now()
-	due, ok := h.Term.Renewal.Next(now)
+	due, ok := h.Term.Renewal.Next(&h.Term.Lease, now)
 	if !ok {
 		switch {
 		case h.AtLocked(now) != quorum.Held:

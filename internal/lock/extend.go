@@ -58,7 +58,7 @@ func (t *Term) extend(acts []Act) []Act {
 			wanted = e.hold.At(now) == quorum.Held && e.hold.Current() && !t.name.rules.Closed()
 		case t.Renewal != nil && t.At(now) == quorum.Held:
 			untracked, t.Tracked = !t.Tracked, true
-			grant, wanted = t.Renewal.Grant(now)
+			grant, wanted = t.Renewal.Grant(&t.Lease, now)
 		}
 		if wanted {
 			e.Before = t.Deadline()
@@ -97,7 +97,7 @@ func (t *Term) ended(acts []Act, at **Extend) []Act {
 		return acts
 	}
 	if e.outcome != quorum.Undecided {
-		t.Renewal.Ended(t.name.rules.Clock.Now(), e.outcome)
+		t.Renewal.Ended(&t.Lease, t.name.rules.Clock.Now(), e.outcome)
 	}
 	return append(acts, Act{What: Renew, To: t.to})
 }

@@ -121,7 +121,7 @@ func (t *Term) Answered(acts []Act, tag wire.Tag, reply wire.Reply) []Act {
 // shown takes it that an answer has shown something of the lock: it may have ended with that, or the next renewal may come sooner.
 func (t *Term) shown(acts []Act) []Act {
 	now := t.name.rules.Clock.Now()
-	if t.Renewal != nil && !t.Renewing() && t.Renewal.Sooner(now) {
+	if t.Renewal != nil && !t.Renewing() && t.Renewal.Sooner(&t.Lease, now) {
 		acts = append(acts, Act{What: Renew, To: t.to})
 	}
 	if t.At(now) != quorum.Held {

@@ -2,9 +2,9 @@ package quorum
 
 import "time"
 
-// Renewal decides when to extend a lease that is to last for as long as its holder works.
+// Renewal decides when to extend a lease that is to last for as long as its holder works. Its methods are told the lease each time, as
+// a lock that is held has little room.
 type Renewal struct {
-	lease *Lease
 	ttl   time.Duration // what is asked for each time
 	until *time.Time    // the lock is over then at the latest; nil means no limit
 	due   time.Time
@@ -26,10 +26,10 @@ const (
 
 // NewRenewal begins to renew a lease for a holder who has had it since from. maxHold counts from then; 0 means no limit. tracked means
 // that the key is tracked already, as the holder before had the lock renewed.
-func NewRenewal(lease *Lease, from time.Time, ttl, maxHold time.Duration, tracked bool) *Renewal {
-	r := &Renewal{lease: lease, ttl: ttl}
-	r.plan()
-	if first := lease.grant.Start.Add(soon); !tracked && first.Before(r.due) {
+func NewRenewal(l *Lease, from time.Time, ttl, maxHold time.Duration, tracked bool) *Renewal {
+	r := &Renewal{ttl: ttl}
+	r.plan(l)
+	if first := l.grant.Start.Add(soon); !tracked && first.Before(r.due) {
 		r.due = first
 	}
 	if maxHold > 0 {
@@ -41,15 +41,15 @@ func NewRenewal(lease *Lease, from time.Time, ttl, maxHold time.Duration, tracke
 
 // plan schedules the next renewal for when a share of the TTL has gone by. If the holder has extended the lease to a
 // later deadline, the renewal waits until as little of it is left.
-func (r *Renewal) plan() {
-	ttl := min(r.ttl, r.lease.grant.TTL)
-	r.due = r.lease.grant.exclusive().Add(r.lease.grant.Drift.Of(ttl) - ttl + ttl/renewShare)
+func (r *Renewal) plan(l *Lease) {
+	ttl := min(r.ttl, l.grant.TTL)
+	r.due = l.grant.exclusive().Add(l.grant.Drift.Of(ttl) - ttl + ttl/renewShare)
 }
 
 // Next returns when the lease is to be renewed next. It returns false if that is never, because the lease is over
 // or may not last longer.
-func (r *Renewal) Next(now time.Time) (due time.Time, ok bool) {
-	if r.lease.At(now) != Held || r.until != nil && r.until.Sub(r.lease.Kept()) < time.Millisecond {
+func (r *Renewal) Next(l *Lease, now time.Time) (due time.Time, ok bool) {
+	if l.At(now) != Held || r.until != nil && r.until.Sub(l.Kept()) < time.Millisecond {
 		return time.Time{}, false
 	}
 	return r.due, true
@@ -57,19 +57,19 @@ func (r *Renewal) Next(now time.Time) (due time.Time, ok bool) {
 
 // Grant returns what to ask for at an instant. It returns false if there is nothing to ask for, because that would not move the
 // deadline.
-func (r *Renewal) Grant(now time.Time) (Grant, bool) {
-	g := r.lease.Ask(now, r.Most(now, r.ttl))
+func (r *Renewal) Grant(l *Lease, now time.Time) (Grant, bool) {
+	g := l.Ask(now, r.Most(now, r.ttl))
 	if r.extra { // it moves nothing if the holder has extended the lease by more, but no key is to end before the others
-		g.TTL = max(g.TTL, (r.lease.Kept().Sub(now) + time.Millisecond - 1).Truncate(time.Millisecond))
+		g.TTL = max(g.TTL, (l.Kept().Sub(now) + time.Millisecond - 1).Truncate(time.Millisecond))
 	}
 	switch {
-	case r.extra, g.Deadline().After(r.lease.Deadline()):
+	case r.extra, g.Deadline().After(l.Deadline()):
 		return g, true
 	case g.TTL < r.ttl:
-		kept := r.lease.Kept()
+		kept := l.Kept()
 		r.until = &kept // no renewal can make it longer
 	default:
-		r.plan() // as of yet
+		r.plan(l) // as of yet
 	}
 	return g, false
 }
@@ -83,21 +83,21 @@ func (r *Renewal) Most(now time.Time, ttl time.Duration) time.Duration {
 }
 
 // Ended reports the outcome of a renewal. If it failed, it is tried again while the lease stands.
-func (r *Renewal) Ended(now time.Time, outcome Outcome) {
+func (r *Renewal) Ended(l *Lease, now time.Time, outcome Outcome) {
 	r.extra, r.spent = false, r.extra
-	r.due = now.Add(max(r.lease.Remaining(now)/retryShare, time.Millisecond))
+	r.due = now.Add(max(l.Remaining(now)/retryShare, time.Millisecond))
 	if outcome == Done {
-		r.plan()
+		r.plan(l)
 	}
-	r.Sooner(now)
+	r.Sooner(l, now)
 }
 
 // Sooner records that a node has answered an extension or observation. If a node holds the key that does not count before another
 // extension is confirmed, it brings the next renewal forward, and reports that. It does so for every other renewal at most, as a
 // node may lose its keys again and again.
-func (r *Renewal) Sooner(now time.Time) bool {
+func (r *Renewal) Sooner(l *Lease, now time.Time) bool {
 	early := now.Add(soon)
-	if r.extra || r.spent || !early.Before(r.due) || !r.lease.uncounted() {
+	if r.extra || r.spent || !early.Before(r.due) || !l.uncounted() {
 		return false
 	}
 	r.due, r.extra = early, true

@@ -24,18 +24,18 @@ func newRenewer(t *testing.T, maxHold time.Duration) *renewer {
 
 // next goes to when the renewal is due and has the node answer it; false: it is never due again.
 func (k *renewer) next(vote quorum.Answer) (now time.Time, ok bool) {
-	now, ok = k.renewal.Next(k.asOf())
+	now, ok = k.renewal.Next(k.lease, k.asOf())
 	if !ok {
 		return now, false
 	}
-	grant, ok := k.renewal.Grant(now)
+	grant, ok := k.renewal.Grant(k.lease, now)
 	if !ok {
 		return k.next(vote)
 	}
 	k.asked = append(k.asked, grant)
 	e := new(quorum.Extend).Begin(k.lease, grant)
 	actions := e.Vote(instant(now), 0, vote, "")
-	k.renewal.Ended(now, actions.Outcome)
+	k.renewal.Ended(k.lease, now, actions.Outcome)
 	return now, true
 }
 
@@ -49,7 +49,7 @@ func (k *renewer) asOf() time.Time {
 
 func (k *renewer) requireDue(after time.Duration) {
 	k.t.Helper()
-	due, ok := k.renewal.Next(k.asOf())
+	due, ok := k.renewal.Next(k.lease, k.asOf())
 	require.True(k.t, ok)
 	require.WithinDuration(k.t, start.Add(after), due, 2)
 }
@@ -80,11 +80,12 @@ func TestRenewal_IsDueWhenAThirdOfTheTTLHasGoneBy(t *testing.T) {
 		{withGrace, granted.TTL / 3},
 		{of(start, 240*time.Millisecond), 80 * time.Millisecond}, // of what is left, if that is less
 	} {
-		r := quorum.NewRenewal(quorum.NewLease(1, tt.grant), start, granted.TTL, 0, false)
-		first, ok := r.Next(start)
+		lease := quorum.NewLease(1, tt.grant)
+		r := quorum.NewRenewal(lease, start, granted.TTL, 0, false)
+		first, ok := r.Next(lease, start)
 		require.True(t, ok)
 		require.WithinDuration(t, start.Add(min(tt.after, 100*time.Millisecond)), first, 2, "%+v: so that the key is tracked early", tt.grant)
-		due, _ := quorum.NewRenewal(quorum.NewLease(1, tt.grant), start, granted.TTL, 0, true).Next(start)
+		due, _ := quorum.NewRenewal(lease, start, granted.TTL, 0, true).Next(lease, start)
 		require.WithinDuration(t, start.Add(tt.after), due, 2, "%+v", tt.grant)
 	}
 }
@@ -104,7 +105,7 @@ func TestRenewal_IsTriedAgainEverSoonerAfterFailures(t *testing.T) {
 	}
 	require.Greater(t, len(k.asked), 30)
 	require.Less(t, len(k.asked), 100, "the last of them are a millisecond apart")
-	_, ok = k.renewal.Next(deadline)
+	_, ok = k.renewal.Next(k.lease, deadline)
 	require.False(t, ok, "the lease is over")
 }
 
@@ -125,9 +126,9 @@ func TestRenewal_EndsWithTheLease(t *testing.T) {
 
 // renewWith has each node answer a renewal at an instant.
 func renewWith(t *testing.T, lease *quorum.Lease, renewal *quorum.Renewal, at time.Time, answers ...quorum.Answer) quorum.Grant {
-	grant, ok := renewal.Grant(at)
+	grant, ok := renewal.Grant(lease, at)
 	require.True(t, ok)
-	renewal.Ended(at, voteAll(new(quorum.Extend).Begin(lease, grant), at, answers...))
+	renewal.Ended(lease, at, voteAll(new(quorum.Extend).Begin(lease, grant), at, answers...))
 	return grant
 }
 
@@ -137,7 +138,7 @@ func TestRenewal_IsDueSoonIfANodeHoldsTheKeyThatDoesNotCountYet(t *testing.T) {
 	var lease *quorum.Lease
 	var r *quorum.Renewal
 	due := func(now time.Time) time.Duration {
-		due, ok := r.Next(now)
+		due, ok := r.Next(lease, now)
 		require.True(t, ok)
 		return due.Sub(now).Round(time.Microsecond)
 	}
@@ -147,11 +148,11 @@ func TestRenewal_IsDueSoonIfANodeHoldsTheKeyThatDoesNotCountYet(t *testing.T) {
 			for range 3 {
 				renewWith(t, lease, r, at, quorum.Yes, quorum.Yes, quorum.Recreated)
 				require.Equal(t, soon, due(at))
-				require.False(t, r.Sooner(at.Add(time.Millisecond)), "it does not get later with each answer")
+				require.False(t, r.Sooner(lease, at.Add(time.Millisecond)), "it does not get later with each answer")
 				at = at.Add(soon)
 				renewWith(t, lease, r, at, quorum.Yes, quorum.Yes, quorum.Recreated)
 				require.Equal(t, third, due(at))
-				require.False(t, r.Sooner(at))
+				require.False(t, r.Sooner(lease, at))
 				at = at.Add(third)
 			}
 			renewWith(t, lease, r, at, quorum.Yes, quorum.Yes, quorum.Yes)
@@ -159,15 +160,15 @@ func TestRenewal_IsDueSoonIfANodeHoldsTheKeyThatDoesNotCountYet(t *testing.T) {
 		},
 		"also if it answers after the outcome": func(t *testing.T) {
 			renewWith(t, lease, r, first, quorum.Yes, quorum.Yes)
-			require.False(t, r.Sooner(first))
+			require.False(t, r.Sooner(lease, first))
 			new(quorum.Extend).Begin(lease, granted).Vote(instant(first), 2, quorum.Recreated, "")
-			require.True(t, r.Sooner(first))
+			require.True(t, r.Sooner(lease, first))
 			require.Equal(t, soon, due(first))
 		},
 		"also if the holder has extended the lock by more": func(t *testing.T) {
 			renewWith(t, lease, r, first, quorum.Yes, quorum.Yes, quorum.Yes)
 			voteAll(new(quorum.Extend).Begin(lease, of(first, time.Hour)), first, quorum.Yes, quorum.Yes, quorum.Recreated)
-			require.True(t, r.Sooner(first))
+			require.True(t, r.Sooner(lease, first))
 			require.Equal(t, soon, due(first))
 			grant := renewWith(t, lease, r, first.Add(soon), quorum.Yes, quorum.Yes, quorum.Yes)
 			require.Equal(t, time.Hour-soon, grant.TTL, "no key ends before the others")
@@ -252,10 +253,10 @@ func TestRenewal_IsNotAskedForIfItMakesNothingLonger(t *testing.T) {
 	later := 2 * granted.TTL / 3 // than now, so that less is lost to drift
 	extend(lease, lease.Ask(start.Add(later), granted.TTL+98*time.Millisecond-later))
 	now := start.Add(granted.TTL / 3)
-	_, ok := r.Next(now)
+	_, ok := r.Next(lease, now)
 	require.True(t, ok)
-	_, ok = r.Grant(now)
+	_, ok = r.Grant(lease, now)
 	require.False(t, ok)
-	_, ok = r.Next(now)
+	_, ok = r.Next(lease, now)
 	require.False(t, ok, "nor ever again")
 }

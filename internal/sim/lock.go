@@ -188,7 +188,7 @@ func (t *term) renew() {
 		return
 	}
 	c := t.client
-	due, ok := t.lease.Renewal.Next(c.clock.Now())
+	due, ok := t.lease.Renewal.Next(&t.lease.Lease, c.clock.Now())
 	if !ok {
 		return
 	}
