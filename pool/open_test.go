@@ -99,7 +99,7 @@ func TestWrap_ANodeIsNamedByItsIndexUnlessItHasAName(t *testing.T) {
 // answers receives the replies to commands.
 type answers chan wire.Reply
 
-func (a answers) Reply(_ wire.Tag, reply wire.Reply) { a <- reply }
+func (a answers) Reply(_ wire.Tag, reply *wire.Reply) { a <- *reply }
 
 // ask puts a command to the node and waits for the reply.
 func ask(n *pool.Node) wire.Reply {

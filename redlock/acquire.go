@@ -76,13 +76,8 @@ func (l *Locker) take(ctx context.Context, name string, opts []LockOption, try b
 		return nil, err
 	}
 	defer l.engine.End()
-	switch {
-	case try && req.given&givenMaxWait != 0:
-		return nil, failed(event.OpAcquire, name, invalid("MaxWait(%s): TryLock and TryDo do not wait", req.maxWait))
-	case try && req.given&givenMaxOutage != 0:
-		return nil, failed(event.OpAcquire, name, invalid("MaxOutage(%s): TryLock and TryDo do not wait", req.maxOutage))
-	case req.maxWait == 0:
-		try = true
+	if try, err = req.tries(try); err != nil {
+		return nil, err
 	}
 	if req.call = l.newCall(ctx); req.call != nil {
 		defer func() { l.acquired(event.OpAcquire, try, req, lock, err) }()
@@ -96,25 +91,45 @@ func (l *Locker) take(ctx context.Context, name string, opts []LockOption, try b
 	if err := req.nextToken(); err != nil {
 		return nil, failed(event.OpAcquire, name, err)
 	}
-	if req.maxWait != NoLimit && !try {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, req.maxWait, errMaxWait)
-		defer cancel()
-	}
-	if req.maxOutage != NoLimit && !try {
-		var stop func()
-		ctx, stop = l.outages.limit(ctx, name, req.maxOutage)
-		defer stop()
-	}
 	if try {
 		lock, err = l.acquire(ctx, req)
 	} else {
-		lock, err = l.wait(ctx, req)
+		limited, stop := l.limit(ctx, req)
+		defer stop()
+		lock, err = l.wait(limited, req)
 	}
 	if err != nil {
 		l.logBlocked(err)
 	}
 	return lock, err
+}
+
+// tries reports whether a call tries once, as it does if try is true or MaxWait is 0.
+func (r *request) tries(try bool) (bool, error) {
+	switch {
+	case try && r.given&givenMaxWait != 0:
+		return try, failed(event.OpAcquire, r.name, invalid("MaxWait(%s): TryLock and TryDo do not wait", r.maxWait))
+	case try && r.given&givenMaxOutage != 0:
+		return try, failed(event.OpAcquire, r.name, invalid("MaxOutage(%s): TryLock and TryDo do not wait", r.maxOutage))
+	}
+	return try || r.maxWait == 0, nil
+}
+
+// limit returns the context of a call that waits. stop frees its resources.
+func (l *Locker) limit(ctx context.Context, req request) (limited context.Context, stop func()) {
+	limited, stop = ctx, func() {}
+	if req.maxWait != NoLimit {
+		limited, stop = context.WithTimeoutCause(ctx, req.maxWait, errMaxWait)
+	}
+	if req.maxOutage == NoLimit {
+		return limited, stop
+	}
+	limited, recovered := l.outages.limit(limited, req.name, req.maxOutage)
+	timed := stop
+	return limited, func() {
+		recovered()
+		timed()
+	}
 }
 
 // acquire runs one round.

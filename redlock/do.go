@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -42,58 +43,107 @@ func (l *Locker) TryDo(ctx context.Context, name string, fn func(ctx context.Con
 
 func (l *Locker) do(
 	ctx context.Context, name string, fn func(context.Context, *Lock) error, opts []LockOption, try bool,
-) (err error) {
+) error {
 	if fn == nil {
 		return &notRun{disguise{failed(opDo, name, invalid("no function"))}}
 	}
-	lock, err := l.acquireFor(ctx, name, opts, try)
+	return l.run(ctx, name, opts, func(opts []LockOption) (*Locks, error) {
+		lock, err := l.take(ctx, name, opts, try)
+		if err != nil {
+			return nil, err
+		}
+		return newLocks([]*Lock{lock}), nil
+	}, func(ctx context.Context, locks *Locks) error { return fn(ctx, locks.locks[0]) })
+}
+
+// DoAll is [Locker.Do] for the locks of several names, which it takes like [Locker.LockAll]. The context of fn ends when the first of them is
+// over, and DoAll returns the loss of each that was lost.
+func (l *Locker) DoAll(ctx context.Context, names []string, fn func(ctx context.Context, locks *Locks) error, opts ...LockOption) error {
+	name := ""
+	if len(names) > 0 {
+		name = slices.Min(names)
+	}
+	if fn == nil {
+		return &notRun{disguise{failed(opDo, name, invalid("no function"))}}
+	}
+	return l.run(ctx, name, opts, func(opts []LockOption) (*Locks, error) { return l.LockAll(ctx, names, opts...) }, fn)
+}
+
+// run runs fn while it holds the locks that take takes.
+func (l *Locker) run(
+	ctx context.Context, name string, opts []LockOption, take func([]LockOption) (*Locks, error), fn func(context.Context, *Locks) error,
+) (err error) {
+	locks, err := l.takeFor(ctx, name, func() (*Locks, error) { return take(append([]LockOption{AutoExtend()}, opts...)) })
 	if err != nil {
 		return &notRun{disguise{err}}
 	}
-	defer l.engine.EndFunction(&lock.held.Held, func() {
-		ending, exclusive := lock.held.Stands(&lock.hold)
-		lost, unlocked := endings[ending], lock.Unlock(context.WithoutCancel(ctx))
-		switch {
-		case exclusive && errors.Is(unlocked, ErrNotHeld) && !errors.Is(unlocked, ErrReleased):
-			if !says(err, name, ErrNotHeld) || says(err, name, ErrReleased) {
-				err = errors.Join(err, unlocked)
-			}
-		case exclusive, ending == quorum.Released: // then fn has released it
-			if l.neverReleased(unlocked) {
-				err = errors.Join(err, unlocked)
-			}
-		case !says(err, name, lost): // as the cause of its context does, for example
-			err = errors.Join(err, failed(opDo, name, lost))
+	defer func() {
+		returned := err
+		losses := locks.each(func(lock *Lock) (loss error) {
+			l.engine.EndFunction(&lock.held.Held, func() { loss = l.endFunction(ctx, lock, returned) })
+			return loss
+		})
+		if first(losses) != nil {
+			err = errors.Join(append([]error{err}, losses...)...)
 		}
-	})
+	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(context.Canceled)
 	defer context.AfterFunc(l.engine.Closing(), func() { cancel(ErrClosed) })()
-	ctx, end := lock.Context(ctx)
+	ctx, end := locks.Context(ctx)
 	defer end()
-	if err = fn(ctx, lock); errors.Is(err, ErrNotRun) {
+	if err = fn(ctx, locks); errors.Is(err, ErrNotRun) {
 		err = &ran{disguise{err}}
 	}
 	return err
 }
 
-// acquireFor takes the lock for a function, which ends with engine.EndFunction.
-func (l *Locker) acquireFor(ctx context.Context, name string, opts []LockOption, try bool) (*Lock, error) {
+// endFunction releases a lock of a function that has returned an error, and returns the loss of the lock that this does not say.
+func (l *Locker) endFunction(ctx context.Context, lock *Lock, err error) error {
+	ending, exclusive := lock.held.Stands(&lock.hold)
+	name, lost, unlocked := lock.Name(), endings[ending], lock.Unlock(context.WithoutCancel(ctx))
+	switch {
+	case exclusive && errors.Is(unlocked, ErrNotHeld) && !errors.Is(unlocked, ErrReleased):
+		if !says(err, name, ErrNotHeld) || says(err, name, ErrReleased) {
+			return unlocked
+		}
+	case exclusive, ending == quorum.Released: // then fn has released it
+		if l.neverReleased(unlocked) {
+			return unlocked
+		}
+	case !says(err, name, lost): // as the cause of its context does, for example
+		return failed(opDo, name, lost)
+	}
+	return nil
+}
+
+// takeFor takes locks for a function, which ends with engine.EndFunction of each.
+func (l *Locker) takeFor(ctx context.Context, name string, take func() (*Locks, error)) (*Locks, error) {
 	if !l.engine.Begin() { // Close waits until it is certain whether the function runs
 		return nil, failed(opDo, name, ErrClosed)
 	}
 	defer l.engine.End()
-	lock, err := l.take(ctx, name, append([]LockOption{AutoExtend()}, opts...), try)
+	locks, err := take()
 	if err != nil {
 		return nil, err
 	}
-	if !l.engine.BeginFunction(&lock.held.Held) {
+	for i, lock := range locks.locks {
+		if l.engine.BeginFunction(&lock.held.Held) {
+			continue
+		}
 		over, cancel := context.WithCancel(ctx)
 		cancel()
-		_ = lock.Unlock(over) // the release is sent; nobody has relied on the lock, and Close does not wait for nodes
+		// The releases are sent; nobody has relied on the locks, and Close does not wait for nodes.
+		for j, lock := range locks.locks {
+			if unlock := func() { _ = lock.Unlock(over) }; j < i {
+				l.engine.EndFunction(&lock.held.Held, unlock)
+			} else {
+				unlock()
+			}
+		}
 		return nil, failed(opDo, name, ErrClosed)
 	}
-	return lock, nil
+	return locks, nil
 }
 
 // neverReleased reports whether a release has failed on nodes that are closed, or will be now: they do not send it again.

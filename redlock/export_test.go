@@ -41,7 +41,7 @@ func (l *Locker) Parse(value string) (token string, fence uint64, owner, metadat
 	if l.engine.Fencing {
 		f = new(form.Fenced)
 	}
-	seen := f.Seen(wire.Reply{Value: value})
+	seen := f.Seen(&wire.Reply{Value: value})
 	return seen.Token, seen.Number, tokens.Owner(seen.Token), tokens.Metadata(seen.Token)
 }
 
@@ -90,7 +90,7 @@ type Waiter struct{ waiter *waiter }
 // Join has a call wait for a name.
 func Join(l *Locker, name string, opts ...LockOption) (Waiter, error) {
 	req, err := l.request(name, opts)
-	return Waiter{l.join(context.Background(), req)}, err
+	return Waiter{l.join(context.Background(), req, nil)}, err
 }
 
 // HasOffer reports whether the call was woken for what it has not looked at.

@@ -154,7 +154,7 @@ func TestForceUnlock_IsNotSentAnyMoreWhenItsTimeIsOver(t *testing.T) {
 // replies receives what a node answers.
 type replies chan wire.Reply
 
-func (r replies) Reply(_ wire.Tag, reply wire.Reply) { r <- reply }
+func (r replies) Reply(_ wire.Tag, reply *wire.Reply) { r <- *reply }
 
 // The danger: somebody's data under the name.
 func TestForceUnlock_LeavesSomebodysDataAlone(t *testing.T) {

@@ -105,7 +105,7 @@ func (hashed) Heal(key, value string) *wire.Command {
 	return c.With(value)
 }
 
-func (hashed) Seen(r wire.Reply) form.Seen {
+func (hashed) Seen(r *wire.Reply) form.Seen {
 	return form.Seen{Answer: r.Answer, Foreign: errors.Is(r.Err, nodeerr.ErrForeign), Value: r.Value, Token: r.Value, TTL: r.TTL}
 }
 

@@ -22,7 +22,10 @@ import (
 type QuorumError struct {
 	Op   string // as of a LockError
 	Name string // the lock's; "" of Ping
-	Need int    // how many nodes make the majority
+	// Names are those that others hold, of a call for several ([Locker.LockAll]), in order; Name is the first that they hold on too many
+	// nodes. It is nil for any other call.
+	Names []string
+	Need  int // how many nodes make the majority
 	// Reason matches ErrTaken, ErrForeign, ErrNoQuorum, ErrNotHeld or ErrLost: compare with errors.Is, as it may add details.
 	Reason error
 	// Nodes[i] is about the i-th node given to New or Open. There is one for each.

@@ -127,7 +127,7 @@ func (c *config) request(name string, opts []LockOption) (r request, err error) 
 	if !r.Renewed {
 		r.MaxHold = NoLimit
 	}
-	r.OwnToken = r.source != nil
+	r.Kept = r.source != nil
 	return r, cmp.Or(checkText("name", name), checkText("owner id", r.owner), checkText("metadata", r.metadata))
 }
 

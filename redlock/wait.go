@@ -11,7 +11,7 @@ import (
 
 // wait waits for a name until it holds the lock.
 func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
-	w := l.join(ctx, req)
+	w := l.join(ctx, req, nil)
 	waits := true
 	defer func() {
 		if waits { // the log or the source of tokens panics
@@ -36,10 +36,10 @@ func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
 	}
 }
 
-// join has a call wait.
-func (l *Locker) join(ctx context.Context, req request) *waiter {
-	w := &waiter{locker: l, ctx: ctx, since: l.engine.Clock.Now(), req: req, woken: make(chan struct{}, 1)}
-	w.Call = engine.Call{Want: &w.req.Want, Metadata: w.req.metadata, Of: w}
+// join has a call wait: for one name, or for that of req among all, after a round that was lost.
+func (l *Locker) join(ctx context.Context, req request, all *together) *waiter {
+	w := &waiter{locker: l, ctx: ctx, since: l.engine.Clock.Now(), req: req, all: all, woken: make(chan struct{}, 1)}
+	w.Call = engine.Call{Want: &w.req.Want, Metadata: w.req.metadata, Of: w, Lost: all != nil}
 	w.entry = l.engine.Enter(req.key)
 	if w.entry.Waiters == nil {
 		w.entry.Waiters = new(waiting)

@@ -28,7 +28,7 @@ func (q *waiting) Stop() {
 	}
 }
 
-// waiter is a call of Lock that waits. It is woken when it has one of round, lock and refused, which it may find long after that: when
+// waiter is a call of Lock that waits. It is woken when it has one of round, offered, lock and refused, which it may find long after that: when
 // the lock that was passed on has expired, or its context has ended. With a round it stays at the head of the queue until it tells
 // what came of it; with a lock or a refusal it has left the queue. All are under the mutex of the entry. It implements [engine.Waiter].
 type waiter struct {
@@ -38,9 +38,11 @@ type waiter struct {
 	ctx    context.Context
 	since  time.Time
 	req    request
+	all    *together     // that waits for this name among others; nil: for this one alone
 	woken  chan struct{} // has room for one
 
 	round   *acquireRound // that has been begun for it
+	offered bool          // a round of all is to begin
 	lock    *Lock         // that was passed on to it
 	refused *QuorumError  // why the lock cannot become free
 }
@@ -49,7 +51,11 @@ type waiter struct {
 func (w *waiter) waiting() *waiting { return w.entry.Waiters.(*waiting) }
 
 func (w *waiter) Offered() {
-	w.round = w.locker.beginLocked(w.entry, &w.Call, &w.req)
+	if w.all != nil {
+		w.offered = true
+	} else {
+		w.round = w.locker.beginLocked(w.entry, &w.Call, &w.req)
+	}
 	w.wake()
 }
 

@@ -93,7 +93,7 @@ type reply struct {
 }
 
 // Reply implements [wire.Receiver].
-func (r received) Reply(tag wire.Tag, answer wire.Reply) { r <- reply{int(tag.Node), answer} }
+func (r received) Reply(tag wire.Tag, answer *wire.Reply) { r <- reply{int(tag.Node), *answer} }
 
 // poll sends commands[i] to node i, unless it is nil, and waits for the answers. check is passed each, and returns true if they are
 // enough; nil waits for all.
@@ -109,7 +109,7 @@ func (g *Engine) poll(ctx context.Context, commands []*wire.Command, check func(
 		asked++
 		tag := wire.Tag{Node: uint16(i)}
 		if err := g.Nodes[i].Send(since, cmd, replies, tag); err != nil {
-			replies.Reply(tag, wire.Reply{Answer: quorum.Unsent, Err: err})
+			replies.Reply(tag, wire.Unsent(err))
 		}
 	}
 	for range asked {
@@ -125,7 +125,7 @@ func (g *Engine) poll(ctx context.Context, commands []*wire.Command, check func(
 				}
 			}
 			a := &answers[r.node]
-			*a = Answer{g.Form.Seen(r.Reply), r.Err}
+			*a = Answer{g.Form.Seen(&r.Reply), r.Err}
 			if check != nil && check(r.node, a, &r.Reply) {
 				return answers
 			}

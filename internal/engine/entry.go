@@ -108,15 +108,14 @@ func (e *Entry) doLocked(acts []lock.Act) {
 		err := e.sendLocked(since, act)
 		if act.Tag.What != lock.Vote {
 			if err != nil {
-				acts = e.refusedLocked(acts, act, wire.Reply{Answer: quorum.Unsent, Err: err})
+				acts = e.refusedLocked(acts, act, wire.Unsent(err))
 			}
 			continue
 		}
 		r := act.To.(*Round)
 		if err != nil {
 			unsent = append(unsent, int(act.Tag.Node))
-			r.Note(int(act.Tag.Node), err)
-			r.of.Voted(r, int(act.Tag.Node), quorum.Unsent, "", err)
+			r.unsentLocked(int(act.Tag.Node), err)
 		}
 		if last := i+1 == len(acts) || acts[i+1].What != lock.Send || acts[i+1].Tag.What != lock.Vote; last && unsent != nil {
 			acts, unsent = r.Unsent(acts, e.engine.Clock, unsent), nil
@@ -140,7 +139,7 @@ func (e *Entry) sendLocked(since time.Time, act *lock.Act) error {
 }
 
 // refusedLocked takes it that a node has not taken a command.
-func (e *Entry) refusedLocked(acts []lock.Act, act *lock.Act, reply wire.Reply) []lock.Act {
+func (e *Entry) refusedLocked(acts []lock.Act, act *lock.Act, reply *wire.Reply) []lock.Act {
 	switch to := act.To.(type) {
 	case *Round:
 		return to.answeredLocked(acts, act.Tag, reply)
@@ -209,7 +208,7 @@ func (e *Entry) tick() {
 }
 
 // Reply implements [wire.Receiver] for what the calls that wait are about.
-func (e *Entry) Reply(tag wire.Tag, reply wire.Reply) {
+func (e *Entry) Reply(tag wire.Tag, reply *wire.Reply) {
 	if tag.What == lock.Heal && reply.Answer == quorum.Yes {
 		e.engine.Program.Healed(e.Name.Key(), int(tag.Node))
 	}

@@ -72,7 +72,7 @@ func (h *Held) of() Holding { return h.Term.To().(Holding) }
 func (h *Held) Now() time.Time { return h.engine.Clock.Now() }
 
 // Reply implements [wire.Receiver] for observations.
-func (h *Held) Reply(tag wire.Tag, reply wire.Reply) {
+func (h *Held) Reply(tag wire.Tag, reply *wire.Reply) {
 	h.Lock()
 	h.doLocked(h.Term.Answered(nil, tag, reply))
 	h.Unlock()

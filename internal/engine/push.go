@@ -174,7 +174,7 @@ type swept struct {
 }
 
 // Reply implements [wire.Receiver].
-func (s *swept) Reply(tag wire.Tag, reply wire.Reply) {
+func (s *swept) Reply(tag wire.Tag, reply *wire.Reply) {
 	s.Held.Reply(tag, reply)
 	if !reply.Late {
 		<-s.done

@@ -66,7 +66,7 @@ func (r *Round) begin(in *lock.Round, e *Entry, of Caller) {
 func (x *Extend) Before() time.Time { return x.extend.Before }
 
 // Reply implements [wire.Receiver].
-func (r *Round) Reply(tag wire.Tag, reply wire.Reply) {
+func (r *Round) Reply(tag wire.Tag, reply *wire.Reply) {
 	var room [1]lock.Act // as a rule there is no more than the end
 	r.entry.Lock()
 	r.entry.doLocked(r.answeredLocked(room[:0], tag, reply))
@@ -81,11 +81,17 @@ func (r *Round) stop() {
 }
 
 // answeredLocked takes the answer of a node.
-func (r *Round) answeredLocked(acts []lock.Act, tag wire.Tag, reply wire.Reply) []lock.Act {
+func (r *Round) answeredLocked(acts []lock.Act, tag wire.Tag, reply *wire.Reply) []lock.Act {
 	if tag.What == lock.Vote && !reply.Late {
 		r.of.Voted(r, int(tag.Node), reply.Answer, reply.Command, reply.Err)
 	}
 	return r.Answered(acts, r.entry.engine.Clock, tag, reply)
+}
+
+// unsentLocked notes that a node has not taken the command. [lock.Round.Unsent] follows.
+func (r *Round) unsentLocked(node int, err error) {
+	r.Note(node, err)
+	r.of.Voted(r, node, quorum.Unsent, "", err)
 }
 
 // settleLocked takes the outcome. It is reported when the mutex is released.

@@ -46,4 +46,4 @@ func remove(c *wire.Command, key, value string) {
 }
 
 // Seen implements [Form].
-func (Exclusive) Seen(r wire.Reply) Seen { return see(r, false) }
+func (Exclusive) Seen(r *wire.Reply) Seen { return see(r, false) }

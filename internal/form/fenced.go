@@ -147,7 +147,7 @@ func removeFenced(c *wire.Command, m Mark) {
 }
 
 // Seen implements [Form].
-func (f *Fenced) Seen(r wire.Reply) Seen { return see(r, true) }
+func (f *Fenced) Seen(r *wire.Reply) Seen { return see(r, true) }
 
 // joined has fenced acquires and releases carried out together.
 var joined = &wire.Joiner{Script: joinedScript, Words: joinedWords}

@@ -36,7 +36,7 @@ type Form interface {
 	// of code READONLY. It is not tracked. A server whose user may not use INFO counts as a master.
 	ObserveMaster(key string) *wire.Command
 	// Seen is what the reply to an observation shows.
-	Seen(r wire.Reply) Seen
+	Seen(r *wire.Reply) Seen
 	// Heal deletes the key if it holds a value that was seen and has no TTL.
 	Heal(key, value string) *wire.Command
 }
@@ -93,7 +93,7 @@ func (s Seen) Holds(token string) quorum.Answer {
 }
 
 // see makes of a reply what it shows. A token of another client has a number only if that client uses numbers.
-func see(r wire.Reply, numbered bool) Seen {
+func see(r *wire.Reply, numbered bool) Seen {
 	s := Seen{Answer: r.Answer, Foreign: errors.Is(r.Err, nodeerr.ErrForeign), Value: r.Value, TTL: r.TTL}
 	s.Token, s.Number = token.Split(r.Value, numbered)
 	return s

@@ -21,16 +21,24 @@ var (
 	fencedReleaseScript = load("fenced_release", "9d0ef83e7ce10e0af8310e76333343b3b75cdfd9")
 	fencedExtendScript  = load("fenced_extend", "e25763bf9ce4f1c706be480616ebb41e06f73844")
 
+	allAcquireScript       = load("all_acquire", "e5138eca4c0154e201578bb6ec9dcfd2e1fdeecd")
+	fencedAllAcquireScript = loadAs("fenced_all_acquire", "all_acquire", "f58e42f79c0bffb9040c4a5537c1f65efc128e0e", function("fenced_acquire", fencedAcquireScript))
+
 	joinedScript = load("joined", "3a1927223ebb84cf3e9f3e11e13ca8191bb1bf1d",
 		function("fenced_acquire", fencedAcquireScript), function("fenced_release", fencedReleaseScript))
 )
 
-// Scripts are all scripts by the names of their files, for tests and measurements.
+// Scripts are all scripts by name, which is that of their files as a rule, for tests and measurements.
 var Scripts = map[string]*wire.Script{}
 
 // load returns the script in a file of this package, behind what has to stand before it.
 func load(name, hash string, before ...string) *wire.Script {
-	source, err := sources.ReadFile(name + ".lua")
+	return loadAs(name, name, hash, before...)
+}
+
+// loadAs returns it under another name than that of the file.
+func loadAs(name, file, hash string, before ...string) *wire.Script {
+	source, err := sources.ReadFile(file + ".lua")
 	if err != nil {
 		panic(err) // the file is part of the build
 	}

@@ -128,7 +128,7 @@ func (d *driver) do(text string) (acts []lock.Act) {
 	case "extended":
 		e := new(lock.Extend)
 		d.term.Extend(nil, e, d.ttl, &d.hold, nil)
-		d.answer(&e.Round, wire.Reply{Answer: quorum.Yes})
+		d.answer(&e.Round, &wire.Reply{Answer: quorum.Yes})
 		return nil
 	case "passed":
 		next := d.Next(d.term, &d.hold)
@@ -142,7 +142,7 @@ func (d *driver) do(text string) (acts []lock.Act) {
 	case "denied":
 		c := d.call("0")
 		a := d.ask(c, 0)
-		d.answer(&a.Round, wire.Reply{Answer: quorum.No, Err: nodeerr.ErrNoExpiry})
+		d.answer(&a.Round, &wire.Reply{Answer: quorum.No, Err: nodeerr.ErrNoExpiry})
 		return d.Lost(nil, c, a)
 	case "peer":
 		d.PeersWait([]string{owner(words[1])})
@@ -167,7 +167,7 @@ func (d *driver) ask(c *lock.Call, took time.Duration) *lock.Acquire {
 	return a
 }
 
-func (d *driver) answer(r *lock.Round, reply wire.Reply) {
+func (d *driver) answer(r *lock.Round, reply *wire.Reply) {
 	for i := range d.rules.Nodes {
 		r.Answered(nil, d, wire.Tag{Node: uint16(i)}, reply)
 	}
@@ -178,7 +178,7 @@ func (d *driver) won(took time.Duration) []lock.Act { return d.take(d.Waiting()[
 
 func (d *driver) take(c *lock.Call, took time.Duration) []lock.Act {
 	a := d.ask(c, took)
-	d.answer(&a.Round, wire.Reply{Answer: quorum.Yes})
+	d.answer(&a.Round, &wire.Reply{Answer: quorum.Yes})
 	require.Equal(d.t, quorum.Done, a.Outcome())
 	d.term = new(lock.Term)
 	acts := d.Won(nil, c, c.Want, a, d.term, nil)
@@ -225,7 +225,7 @@ func (d *driver) atNode(node int, words []string) (acts []lock.Act) {
 		require.Equal(d.t, "free", words[0])
 		seen.Answer = quorum.No
 	}
-	return d.Answered(nil, tag, seen)
+	return d.Answered(nil, tag, &seen)
 }
 
 // tries reports whether a round begins.

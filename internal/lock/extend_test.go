@@ -15,7 +15,7 @@ import (
 // extension is an extension that a test asks for, and who receives what comes of it.
 type extension struct{ lock.Extend }
 
-func (*extension) Reply(wire.Tag, wire.Reply) {}
+func (*extension) Reply(wire.Tag, *wire.Reply) {}
 
 // came returns what has come of something: which extensions have ended, and which has been sent to the nodes.
 func came(acts []lock.Act) (ended []*extension, sent *extension) {
@@ -34,7 +34,7 @@ func came(acts []lock.Act) (ended []*extension, sent *extension) {
 // answers has all nodes say yes to an extension, and returns what comes of it.
 func (d *driver) answers(e *extension) (acts []lock.Act) {
 	for i := range d.rules.Nodes {
-		acts = e.Answered(acts, d, wire.Tag{Node: uint16(i)}, wire.Reply{Answer: quorum.Yes})
+		acts = e.Answered(acts, d, wire.Tag{Node: uint16(i)}, &wire.Reply{Answer: quorum.Yes})
 	}
 	return acts
 }

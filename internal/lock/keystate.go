@@ -24,7 +24,7 @@ type KeyState struct {
 }
 
 // keyState is what the reply to an observation shows of a key.
-func keyState(f form.Form, reply wire.Reply) KeyState {
+func keyState(f form.Form, reply *wire.Reply) KeyState {
 	seen := f.Seen(reply)
 	s := KeyState{Answered: true, Tracked: reply.Tracked}
 	switch seen.Answer {

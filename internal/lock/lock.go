@@ -80,6 +80,7 @@ type Call struct {
 	Want     *Want
 	Metadata string // in its tokens
 	Block    uint64 // how many numbers to reserve, unless it waits; 0 is one
+	Lost     bool   // it has lost a round, so it has the nodes observed before its next
 	Of       any    // who calls
 	waits    bool
 }
@@ -89,7 +90,7 @@ type Want struct {
 	TTL, Grace time.Duration
 	MaxHold    time.Duration // limits the renewals; NoLimit: nothing does
 	Renewed    bool          // the lock is renewed while the holder has it
-	OwnToken   bool          // the holder makes the token
+	Kept       bool          // the lock is not passed on, neither to who wants it nor by him: somebody may know the token, or rely on it
 }
 
 // NoLimit is a duration without end.

@@ -27,21 +27,30 @@ func (n *Name) Key() string { return n.key }
 // Ask begins a round for a call, which takes the lock under a token of its own. With fencing, the lock owns a block of numbers, of which
 // its fencing token is the last. Like the other inputs it appends what is to be done to acts. The replies are for to.
 func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiver) []Act {
+	n.Join(a, c, token, to)
+	n.rules.Form.Acquire(&a.command, a.mark, a.Ask)
+	return a.send(acts, time.Time{})
+}
+
+// Join is Ask for a round that has a part in the command of another: see [Together].
+func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
 	r, now := n.rules, n.rules.Clock.Now()
 	a.Ask = form.Ask{TTL: c.Want.TTL, Block: c.Block}
-	if c.waits {
-		a.Ask.Block, a.Ask.Floor = n.queue.block(), n.queue.floor
-	} else {
+	switch {
+	case !c.waits:
 		n.tries++
+	case c.Want.Kept:
+		a.Ask.Floor = n.queue.floor
+	default:
+		a.Ask.Block, a.Ask.Floor = n.queue.block(), n.queue.floor
 	}
 	if f, ok := r.Form.(form.Numbered); ok {
 		f.Prepare(&a.Ask, now, r.Wall)
 	}
 	grant := quorum.Grant{Start: now, TTL: c.Want.TTL, Drift: r.Drift, Grace: c.Want.Grace}
-	mark := form.Mark{Key: n.key, Token: token}
-	a.Round = Round{machine: a.votes.Begin(r.Nodes, grant), form: r.Form, mark: mark, grant: grant, to: to}
-	r.Form.Acquire(&a.command, mark, a.Ask)
-	return a.send(acts, time.Time{})
+	a.Round = Round{
+		machine: a.votes.Begin(r.Nodes, grant), form: r.Form, mark: form.Mark{Key: n.key, Token: token}, grant: grant, to: to,
+	}
 }
 
 // Won takes up in t what the round of a call has won for a holder who wants w. The replies to what t sends are for to.
@@ -72,6 +81,22 @@ func (n *Name) Lost(acts []Act, c *Call, a *Acquire) []Act {
 	n.tries--
 	if n.rules.Pace.Heal > 0 && a.noExpiry() {
 		return n.queued().denied(acts, n.rules.Clock.Now())
+	}
+	return acts
+}
+
+// GiveBack releases what the round of a call has won, if it has. Nobody waits for the answers.
+func (n *Name) GiveBack(acts []Act, a *Acquire) []Act {
+	if a.outcome != quorum.Done {
+		return acts
+	}
+	release, mark := new(wire.Command), a.mark
+	mark.Number = a.votes.Fence()
+	a.form.Release(release, mark, a.grant.TTL)
+	for i := range a.Nodes() {
+		if a.votes.Reached(i) {
+			acts = append(acts, Act{Command: release, Tag: wire.Tag{What: Forgotten, Node: uint16(i)}})
+		}
 	}
 	return acts
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Answered takes the reply to what the queue has sent.
-func (n *Name) Answered(acts []Act, tag wire.Tag, reply wire.Reply) []Act {
+func (n *Name) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	now, node := n.rules.Clock.Now(), int(tag.Node)
 	if tag.What == Heal {
 		return n.queue.healed(acts, now, node, reply.Answer == quorum.Yes)

@@ -80,6 +80,9 @@ func (n *Name) Wait(acts []Act, c *Call) []Act {
 		return q.next(acts, now)
 	}
 	q.reset()
+	if c.Lost {
+		return q.watch(acts, now)
+	}
 	return q.try(acts)
 }
 
@@ -168,6 +171,11 @@ func (q *queue) lost(acts []Act, now time.Time) []Act {
 	if q.free(now) || q.again(now) {
 		return q.try(acts)
 	}
+	return q.watch(acts, now)
+}
+
+// watch has all nodes observed, as a round was lost.
+func (q *queue) watch(acts []Act, now time.Time) []Act {
 	pace := &q.rules.Pace
 	q.trying = false
 	q.notBefore, q.pollAt, q.observeAt = pace.backOff(now, q.splitVotes), pace.backOff(now, q.polls), now

@@ -90,7 +90,7 @@ func (r *Round) send(acts []Act, until time.Time) []Act {
 }
 
 // Answered takes the answer of a node to what the round has sent.
-func (r *Round) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply wire.Reply) []Act {
+func (r *Round) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply *wire.Reply) []Act {
 	i := int(tag.Node)
 	if tag.What != CleanUp || r.Answer(i) == quorum.No && (errors.Is(reply.Err, nodeerr.ErrForeign) || errors.Is(reply.Err, nodeerr.ErrNoExpiry)) {
 		r.Note(i, reply.Err) // of a clean-up if it says more than that the key is there

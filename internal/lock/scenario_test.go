@@ -132,7 +132,7 @@ func (s *teller) happens(line string) []string {
 	case err == nil && words[1] == "says":
 		acts, _ = s.name.TurnPassed(nil, node, words[min(len(words), 8):])
 	case err == nil && words[1] == "deleted":
-		acts = s.name.Answered(nil, wire.Tag{What: lock.Heal, Node: uint16(node)}, wire.Reply{Answer: quorum.Yes})
+		acts = s.name.Answered(nil, wire.Tag{What: lock.Heal, Node: uint16(node)}, &wire.Reply{Answer: quorum.Yes})
 	case err == nil && words[1] == "shows":
 		acts = s.name.Answered(nil, wire.Tag{What: lock.Watch, Node: uint16(node)}, s.shown(words[2:]))
 	case line == "tick":
@@ -219,7 +219,7 @@ func (s *teller) ask(kind string) []lock.Act {
 
 func (s *teller) observed(node int, words []string) []lock.Act {
 	tag := wire.Tag{What: lock.Observe, Node: uint16(node), Serial: s.serials[node]}
-	reply := wire.Reply{Answer: quorum.Yes, Value: "another", Late: words[0] == "late"}
+	reply := &wire.Reply{Answer: quorum.Yes, Value: "another", Late: words[0] == "late"}
 	switch words[len(words)-1] {
 	case "it":
 		reply.Value = "token"
@@ -231,8 +231,8 @@ func (s *teller) observed(node int, words []string) []lock.Act {
 	return s.term.Answered(nil, tag, reply)
 }
 
-func (s *teller) reply(node int, words []string, noTTL bool) (wire.Tag, wire.Reply) {
-	tag, reply := wire.Tag{Node: uint16(node)}, wire.Reply{Late: words[0] == "late"}
+func (s *teller) reply(node int, words []string, noTTL bool) (wire.Tag, *wire.Reply) {
+	tag, reply := wire.Tag{Node: uint16(node)}, &wire.Reply{Late: words[0] == "late"}
 	if reply.Late {
 		words = words[1:]
 	}

@@ -35,18 +35,18 @@ func (s *teller) waits(who, line string) []lock.Act {
 }
 
 // shown is what a node shows to a waiter.
-func (s *teller) shown(words []string) wire.Reply {
+func (s *teller) shown(words []string) *wire.Reply {
 	switch {
 	case words[0] == "nothing":
-		return wire.Reply{Answer: quorum.No, Tracked: true}
+		return &wire.Reply{Answer: quorum.No, Tracked: true}
 	case words[0] == "data":
-		return wire.Reply{Answer: quorum.Refused, Err: nodeerr.ErrForeign, Tracked: true}
+		return &wire.Reply{Answer: quorum.Refused, Err: nodeerr.ErrForeign, Tracked: true}
 	case words[2] == "ever":
-		return wire.Reply{Answer: quorum.Yes, Value: words[0], TTL: wire.NoTTL, Tracked: true}
+		return &wire.Reply{Answer: quorum.Yes, Value: words[0], TTL: wire.NoTTL, Tracked: true}
 	}
 	ttl, err := time.ParseDuration(words[2])
 	require.NoError(s, err)
-	return wire.Reply{Answer: quorum.Yes, Value: words[0], TTL: ttl, Tracked: true}
+	return &wire.Reply{Answer: quorum.Yes, Value: words[0], TTL: ttl, Tracked: true}
 }
 
 func (s *teller) unlock() []string {

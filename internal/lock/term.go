@@ -37,7 +37,7 @@ func (t *Term) begin(n *Name, m form.Mark, w *Want, lease quorum.Lease, block ui
 	if n.rules.Pace.Handoff > 0 || block > 1 {
 		t.handoff = quorum.NewHandoff(&t.Lease, n.rules.Pace.Handoff, m.Number, block)
 	}
-	if w.OwnToken { // somebody else may know it
+	if w.Kept {
 		t.Know()
 	}
 	if w.Renewed {
@@ -105,7 +105,7 @@ func (t *Term) observe(acts []Act, node int) []Act {
 }
 
 // Answered takes the answer to an observation. A late one may overtake the Reply that there was none in time.
-func (t *Term) Answered(acts []Act, tag wire.Tag, reply wire.Reply) []Act {
+func (t *Term) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	rules, node := t.name.rules, int(tag.Node)
 	clock, answer := rules.Clock, rules.Form.Seen(reply).Holds(t.token)
 	switch o := t.observations[node]; {

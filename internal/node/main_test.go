@@ -150,7 +150,7 @@ func onBothNodes(t *testing.T, opts []option, test func(t *testing.T, server *te
 // inbox is where the replies to commands arrive.
 type inbox chan wire.Reply
 
-func (b inbox) Reply(_ wire.Tag, reply wire.Reply) { b <- reply }
+func (b inbox) Reply(_ wire.Tag, reply *wire.Reply) { b <- *reply }
 
 // next waits for the next reply.
 func (b inbox) next(t testing.TB) wire.Reply {
@@ -172,13 +172,13 @@ func next[T any](t testing.TB, from <-chan T, otherwise string) (got T) {
 // receiver is a Receiver that takes note whose reply comes.
 type receiver func(wire.Tag)
 
-func (r receiver) Reply(tag wire.Tag, _ wire.Reply) { r(tag) }
+func (r receiver) Reply(tag wire.Tag, _ *wire.Reply) { r(tag) }
 
 // sendTo sends a command. If the node does not take it, that is the reply.
 func sendTo(n *node.Node, cmd *wire.Command, to wire.Receiver, number int) {
 	tag := wire.Tag{Node: uint16(number)}
 	if err := n.Send(time.Now(), cmd, to, tag); err != nil && to != nil {
-		to.Reply(tag, wire.Reply{Answer: quorum.Unsent, Err: err})
+		to.Reply(tag, wire.Unsent(err))
 	}
 }
 

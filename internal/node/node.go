@@ -85,7 +85,7 @@ type call struct {
 	tracked  bool // and was confirmed
 }
 
-func (c call) reply(r wire.Reply) {
+func (c *call) reply(r *wire.Reply) {
 	if c.to != nil {
 		c.to.Reply(c.tag, r)
 	}
@@ -97,8 +97,9 @@ func (c call) op() wire.Op[call] { return wire.Op[call]{Item: c, Command: c.cmd}
 func (n *Node) unlock() {
 	notices := n.pipeline.Notices()
 	n.mu.Unlock()
-	for _, e := range notices {
-		e.Item.reply(wire.Reply{Answer: e.Answer, Err: e.Err, Command: e.Item.sent})
+	for i := range notices {
+		e := &notices[i]
+		e.Item.reply(&wire.Reply{Answer: e.Answer, Err: e.Err, Command: e.Item.sent})
 	}
 }
 
@@ -172,11 +173,14 @@ func (n *Node) answered(c *conn, v *wire.Value) error {
 		}
 		if a.cmd.Changed(a.with.Answer) {
 			for _, l := range listeners {
-				l.Invalidated(l.node, a.cmd.Key)
+				a.cmd.Changing(func(key string) bool {
+					l.Invalidated(l.node, key)
+					return true
+				})
 			}
 		}
 		if !a.with.Late || a.cmd.WantsLate {
-			a.reply(a.with)
+			a.reply(&a.with)
 		}
 	}
 	clear(c.answers)

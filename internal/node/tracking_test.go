@@ -517,7 +517,7 @@ func TestTracked_AlsoIfTheConfirmationIsLate(t *testing.T) {
 // ordered is a Receiver and a Listener that writes down both in the order of their calls.
 type ordered struct{ events }
 
-func (o ordered) Reply(tag wire.Tag, _ wire.Reply) { o.events <- fmt.Sprint(tag.Node, " reply") }
+func (o ordered) Reply(tag wire.Tag, _ *wire.Reply) { o.events <- fmt.Sprint(tag.Node, " reply") }
 
 func TestTracking_PushesAreReportedInOrderWithTheReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

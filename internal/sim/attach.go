@@ -31,7 +31,7 @@ func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 	c.attaching = machine
 	longest := cmp.Or(c.plan.Guard, 2*time.Hour) // that anybody may ask for
 	for i, l := range c.lines {
-		l.ask(form.Exclusive{}.ObserveMaster(of.key), receiver(func(r wire.Reply) {
+		l.ask(form.Exclusive{}.ObserveMaster(of.key), receiver(func(r *wire.Reply) {
 			seen := c.form.Seen(r)
 			outcome := machine.Observed(&c.clock, i, seen.Holds(of.token), seen.Number, min(r.TTL, longest), "").Outcome
 			if c.attaching != machine || outcome == quorum.Undecided {

@@ -23,7 +23,7 @@ import (
 // inbox is where the answer to a command arrives.
 type inbox chan wire.Reply
 
-func (b inbox) Reply(_ wire.Tag, reply wire.Reply) { b <- reply }
+func (b inbox) Reply(_ wire.Tag, reply *wire.Reply) { b <- *reply }
 
 // Random commands, each carried out by a real server, as package pool sends it, and by the simulated one:
 // the same answers, and the same keys and counters with the same TTLs afterwards.

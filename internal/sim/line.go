@@ -27,7 +27,7 @@ type order struct {
 	note *note
 }
 
-func (o order) reply(r wire.Reply) {
+func (o order) reply(r *wire.Reply) {
 	if o.to != nil {
 		o.to.Reply(o.tag, r)
 	}
@@ -85,19 +85,19 @@ func (l *line) send(o order) error {
 // ask is send for who takes a refusal as an answer.
 func (l *line) ask(cmd *wire.Command, to wire.Receiver, tag wire.Tag) {
 	if err := l.send(order{cmd: cmd, to: to, tag: tag}); err != nil {
-		to.Reply(tag, wire.Reply{Answer: quorum.Unsent, Err: err})
+		to.Reply(tag, wire.Unsent(err))
 	}
 }
 
 // receiver takes one kind of replies.
-type receiver func(wire.Reply)
+type receiver func(*wire.Reply)
 
 // Reply implements [wire.Receiver].
-func (f receiver) Reply(_ wire.Tag, r wire.Reply) { f(r) }
+func (f receiver) Reply(_ wire.Tag, r *wire.Reply) { f(r) }
 
 // force deletes what is observed under a key. Package redlock observes all nodes before.
 func (l *line) force(key string) {
-	l.ask(form.Exclusive{}.ObserveMaster(key), receiver(func(r wire.Reply) {
+	l.ask(form.Exclusive{}.ObserveMaster(key), receiver(func(r *wire.Reply) {
 		if seen := l.client.form.Seen(r); seen.Answer == quorum.Yes {
 			cmd := new(wire.Command)
 			l.client.form.Remove(cmd, key, seen)
@@ -112,7 +112,7 @@ func (l *line) notify() {
 		if errors.Is(n.Err, errQuarantined) {
 			l.log("client %d does not ask node %d for %s", l.client.number, l.server.number, n.Item.cmd.Token)
 		}
-		n.Item.reply(wire.Reply{Answer: n.Answer, Err: n.Err})
+		n.Item.reply(&wire.Reply{Answer: n.Answer, Err: n.Err})
 	}
 }
 
@@ -168,7 +168,7 @@ func (l *line) answered(c *conn, v wire.Value, tracked bool) {
 		l.invalidated(o.cmd.Key) // the server does not push it
 	}
 	if !r.Late || o.cmd.WantsLate {
-		o.reply(r)
+		o.reply(&r)
 	}
 }
 

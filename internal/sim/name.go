@@ -129,7 +129,7 @@ func (n *name) send(acts []lock.Act, a lock.Act) []lock.Act {
 	if err == nil || a.Tag.What == lock.Forgotten {
 		return acts
 	}
-	reply := wire.Reply{Answer: quorum.Unsent, Err: err}
+	reply := wire.Unsent(err)
 	switch to := to.(type) {
 	case *round:
 		return to.answered(acts, a.Tag, reply)
@@ -140,7 +140,7 @@ func (n *name) send(acts []lock.Act, a lock.Act) []lock.Act {
 }
 
 // Reply implements [wire.Receiver] for what the waiters are about.
-func (n *name) Reply(tag wire.Tag, r wire.Reply) {
+func (n *name) Reply(tag wire.Tag, r *wire.Reply) {
 	c := n.client
 	if c.trace != nil && tag.What == lock.Watch {
 		what := r.Answer.String()

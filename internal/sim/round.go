@@ -134,12 +134,12 @@ func (r *round) stopNow() {
 }
 
 // Reply implements [wire.Receiver].
-func (r *round) Reply(tag wire.Tag, reply wire.Reply) {
+func (r *round) Reply(tag wire.Tag, reply *wire.Reply) {
 	r.do(func() { r.take(r.answered(nil, tag, reply)) })
 }
 
 // answered takes the answer of a node.
-func (r *round) answered(acts []lock.Act, tag wire.Tag, reply wire.Reply) []lock.Act {
+func (r *round) answered(acts []lock.Act, tag wire.Tag, reply *wire.Reply) []lock.Act {
 	c := r.client
 	if c.trace != nil && tag.What != lock.CleanUp {
 		what, late := r.verb, ""

@@ -101,7 +101,8 @@ func (s *server) carryOut(c *conn, m message) wire.Value {
 	}
 	after, is := s.peek(key, s.now())
 	if s.trace != nil {
-		s.log("node %d: %v of %s by client %d: %s", s.number, does(cmd), cmp.Or(cmd.Token, key), c.client.number, shown(cmd.Reply(&v)))
+		reply := cmd.Reply(&v)
+		s.log("node %d: %v of %s by client %d: %s", s.number, does(cmd), cmp.Or(cmd.Token, key), c.client.number, shown(&reply))
 	}
 	s.checkChange(m, c.line, before, was, after, is)
 	if cmd.Second != "" {
@@ -119,7 +120,7 @@ func (s *server) carryOut(c *conn, m message) wire.Value {
 }
 
 // shown puts a reply into words.
-func shown(r wire.Reply) string {
+func shown(r *wire.Reply) string {
 	if r.Number > 0 {
 		return fmt.Sprintf("yes, %d", since(r.Number))
 	}

@@ -119,7 +119,7 @@ func (p *Plan) straggling(r *rand.Rand) {
 const noticed = time.Second
 
 // Reply implements [wire.Receiver] for observations.
-func (t *term) Reply(tag wire.Tag, r wire.Reply) {
+func (t *term) Reply(tag wire.Tag, r *wire.Reply) {
 	t.do(func() {
 		k := t.current
 		k.client.log("client %d: does node %d hold %v? %v", k.client.number, tag.Node, k, r.Answer)

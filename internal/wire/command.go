@@ -3,6 +3,8 @@
 package wire
 
 import (
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -14,6 +16,8 @@ type Command struct {
 	Script *Script // that it runs; nil if none
 	Key    string
 	Second string // the second key of the script; "" if it has none
+	// Keys are those of a script that has more, Key among them; nil if it has not.
+	Keys []string
 	// Token is what a key has to hold to be changed or deleted, or holds afterwards. Key and Token together are one life of the key:
 	// a command that cleans up ends what one that creates has begun.
 	Token string
@@ -58,6 +62,8 @@ func (c *Command) With(args ...string) *Command {
 func (c *Command) Words(words []string, source bool) []string {
 	switch {
 	case c.Script == nil:
+	case c.Keys != nil:
+		words = append(append(c.Script.Run(words, source), strconv.Itoa(len(c.Keys))), c.Keys...)
 	case c.Second == "":
 		words = append(c.Script.Run(words, source), "1", c.Key)
 	default:
@@ -80,12 +86,25 @@ func (c *Command) Name(source bool) string {
 // MustFollow reports whether the command, which was sent after earlier, must not be carried out before it. If the server
 // asks for the script of earlier, that is not sent again then: it would create the key behind its release.
 func (c *Command) MustFollow(earlier *Command) bool {
-	return earlier.Creates && c.CleansUp && c.Key == earlier.Key && c.Token == earlier.Token
+	return earlier.Creates && c.CleansUp && c.Token == earlier.Token && (c.Key == earlier.Key || slices.Contains(earlier.Keys, c.Key))
 }
 
 // Changed reports whether the command has changed the key, if this is the answer.
 func (c *Command) Changed(answer quorum.Answer) bool {
 	return c.Changes && (answer == quorum.Yes || answer == quorum.Recreated)
+}
+
+// Changing are the keys that the command may change.
+func (c *Command) Changing(yield func(key string) bool) {
+	if c.Keys == nil {
+		yield(c.Key)
+		return
+	}
+	for _, key := range c.Keys {
+		if !yield(key) {
+			return
+		}
+	}
 }
 
 // Script is a Lua script that servers run.

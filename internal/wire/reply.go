@@ -37,14 +37,16 @@ type Reply struct {
 	Tracked bool
 	// Number is what a fenced acquire that was answered with Yes was granted: from 1 to below 2^53.
 	Number uint64
+	// Each has what a command about several keys was answered for each of them, if the server has carried it out.
+	Each []Reply
 	// Late marks an answer that came after a Reply that there was none in time (Unknown), see [Command.WantsLate].
 	Late bool
 }
 
 // Receiver receives the replies to the commands that were sent for it: one for each, and a late one for those that want it. Reply is
-// called on a goroutine of the node, never within Send. It must not block.
+// called on a goroutine of the node, never within Send. It must not block, and not keep the reply.
 type Receiver interface {
-	Reply(tag Tag, reply Reply)
+	Reply(tag Tag, reply *Reply)
 }
 
 // Tag is what the sender of a command knows the reply by. Package wire does not look at it.
@@ -76,6 +78,9 @@ func TTL(ms int64) time.Duration {
 
 // maxTTL is the longest TTL that is reported. A server may name thousands of years, which a time.Duration cannot hold.
 const maxTTL = 100 * 365 * 24 * time.Hour
+
+// Unsent is the reply if a command was not sent.
+func Unsent(err error) *Reply { return &Reply{Answer: quorum.Unsent, Err: err} }
 
 // YesIf is Yes, or Unexpected.
 func YesIf(yes bool, v *Value) Reply {

@@ -108,7 +108,7 @@ func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (failed
 		form.Exclusive{}.Remove(deletion, prefix+state.Name, form.Seen{Value: token.Join(n.Token, n.Fence)})
 		tag := wire.Tag{Node: uint16(i)}
 		if err := (*node.Node)(nodes[i]).Send(time.Now(), deletion, answers, tag); err != nil {
-			answers.Reply(tag, wire.Reply{Err: err})
+			answers.Reply(tag, wire.Unsent(err))
 		}
 		asked++
 	}
@@ -136,4 +136,4 @@ type answer struct {
 }
 
 // Reply is called once for each command.
-func (r receiver) Reply(tag wire.Tag, reply wire.Reply) { r <- answer{int(tag.Node), reply.Err} }
+func (r receiver) Reply(tag wire.Tag, reply *wire.Reply) { r <- answer{int(tag.Node), reply.Err} }

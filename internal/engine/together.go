@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// Together asks for the locks of several names at once: one command for each node, whose answer is a vote in a round of each name. It
+// implements [wire.Receiver].
+type Together struct {
+	command wire.Command
+	parts   []Part
+	sent    chan struct{} // closed when the command was sent to all nodes: no release of a name overtakes it
+}
+
+// Part is what a Together asks for under one name.
+type Part struct {
+	*Acquire
+	Key  string
+	Call *Call
+	Of   Caller
+}
+
+// Ask begins the rounds of the parts, which get one token. Their keys differ. The caller has no mutex.
+func (t *Together) Ask(g *Engine, token string, parts []Part) {
+	t.parts, t.sent = parts, make(chan struct{})
+	rounds := make([]*lock.Acquire, len(parts))
+	for i, p := range parts {
+		e := g.Enter(p.Key)
+		p.begin(&p.acquire.Round, e, p.Of)
+		e.Name.Join(&p.acquire, p.Call, token, &p.Round)
+		e.Unlock()
+		rounds[i] = &p.acquire
+	}
+	lock.Together(&t.command, rounds)
+	since := time.Now()
+	unsent, reasons := []int(nil), make([]error, len(g.Nodes))
+	for i, n := range g.Nodes {
+		if reasons[i] = n.Send(since, &t.command, t, wire.Tag{What: lock.Vote, Node: uint16(i)}); reasons[i] != nil {
+			unsent = append(unsent, i)
+		}
+	}
+	close(t.sent)
+	if unsent == nil {
+		return
+	}
+	for _, p := range parts {
+		p.entry.Lock()
+		for _, i := range unsent {
+			p.unsentLocked(i, reasons[i])
+		}
+		p.entry.doLocked(p.Unsent(nil, g.Clock, unsent))
+		p.entry.Unlock()
+	}
+}
+
+// Reply implements [wire.Receiver].
+func (t *Together) Reply(tag wire.Tag, reply *wire.Reply) {
+	<-t.sent
+	for i, p := range t.parts {
+		p.Reply(tag, lock.Part(reply, i))
+	}
+}
+
+// InTheWay returns on how many nodes others hold each of the names, which is the first of these that has no majority left for it, and
+// which is the first that others hold at all; -1 means none. The caller has no mutex.
+func (t *Together) InTheWay() (others []int, blocked, named int) {
+	others = make([]int, len(t.parts))
+	for i, p := range t.parts {
+		p.entry.Lock()
+		others[i] = p.acquire.Others()
+		p.entry.Unlock()
+	}
+	blocked, named = lock.InTheWay(others, len(t.parts[0].entry.engine.Nodes))
+	return others, blocked, named
+}
+
+// GiveBackLocked is LostLocked for a round that was not won, or was while that of another name was not.
+func (e *Entry) GiveBackLocked(a *Acquire, c *Call) {
+	e.doLocked(e.Name.GiveBack(nil, &a.acquire))
+	e.LostLocked(a, c)
+}
+
+// Beside reports whether a node has not granted a name only as it refused others of the call.
+func Beside(reason error) bool { return form.Beside(reason) }
+
+// Entry is that of the name.
+func (r *Round) Entry() *Entry { return r.entry }

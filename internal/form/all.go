@@ -1,0 +1,93 @@
+package form
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+)
+
+// Joint is a Form of which a server can take the locks of several keys at once: all, or none.
+type Joint interface {
+	Form
+	// AcquireAll takes the locks of marks, which have one token, if none of the keys exists. asks are the same but for the floors, and for
+	// no blocks. [wire.Reply.Each] is the answer for each of the keys.
+	AcquireAll(c *wire.Command, marks []Mark, asks []Ask)
+}
+
+// ErrBeside is about a key that has not been taken as others of its command were in the way.
+var ErrBeside = fmt.Errorf("%w: not this one, but others of the call", nodeerr.ErrHeld)
+
+// AcquireAll implements [Joint].
+func (Exclusive) AcquireAll(c *wire.Command, marks []Mark, asks []Ask) {
+	all(c, allAcquireScript, marks)
+	c.With(c.Token, millis(asks[0].TTL))
+	c.Keys = make([]string, 0, len(marks))
+	for _, m := range marks {
+		c.Keys = append(c.Keys, m.Key)
+	}
+}
+
+// AcquireAll implements [Joint]. Each key gets a number of its own.
+func (f *Fenced) AcquireAll(c *wire.Command, marks []Mark, asks []Ask) {
+	all(c, fencedAllAcquireScript, marks)
+	c.With(c.Token, millis(asks[0].TTL), decimal(asks[0].Time), millis(f.Keep))
+	c.Keys = make([]string, 0, 2*len(marks))
+	for i, m := range marks {
+		c.Keys = append(c.Keys, m.Key, counterOf(m.Key))
+		floor := ""
+		if asks[i].Advance || asks[i].Floor > 0 {
+			floor = decimal(asks[i].Floor)
+		}
+		c.Args = append(c.Args, floor)
+	}
+}
+
+func all(c *wire.Command, script *wire.Script, marks []Mark) {
+	n := len(marks)
+	*c = wire.Command{
+		Script: script, Key: marks[0].Key, Token: marks[0].Token, Votes: true, Creates: true, Changes: true,
+		Parse: func(v *wire.Value) wire.Reply { return parseAll(v, n, script == fencedAllAcquireScript) },
+	}
+}
+
+// parseAll parses what all_acquire.lua returns about n keys.
+func parseAll(v *wire.Value, n int, numbered bool) wire.Reply {
+	if !numbered && v.Kind == ':' && v.Num == 1 {
+		return wire.Reply{Answer: quorum.Yes, Each: each(n, wire.Reply{Answer: quorum.Yes})}
+	}
+	if v.Kind != '*' || len(v.Items) == 0 || len(v.Items) > n {
+		return wire.Unexpected(v)
+	}
+	if numbered && len(v.Items) == n && v.Items[0].Num > 0 {
+		granted := make([]wire.Reply, n)
+		for i := range v.Items {
+			if granted[i] = parseNumber(&v.Items[i]); granted[i].Answer != quorum.Yes {
+				return wire.Unexpected(v)
+			}
+		}
+		return wire.Reply{Answer: quorum.Yes, Each: granted}
+	}
+	denied := each(n, wire.Reply{Answer: quorum.No, Err: ErrBeside})
+	for i := range v.Items {
+		place := -v.Items[i].Num
+		if v.Items[i].Kind != ':' || place < 1 || place > int64(n) {
+			return wire.Unexpected(v)
+		}
+		denied[place-1].Err = nodeerr.ErrHeld
+	}
+	return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrHeld, Each: denied}
+}
+
+func each(n int, r wire.Reply) []wire.Reply {
+	all := make([]wire.Reply, n)
+	for i := range all {
+		all[i] = r
+	}
+	return all
+}
+
+// Beside reports whether a node has not taken a key only for others of its command.
+func Beside(reason error) bool { return errors.Is(reason, ErrBeside) }

@@ -1,0 +1,49 @@
+package lock
+
+import (
+	"slices"
+
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// The locks of several names are taken together: one command takes all of them on a node, or none. Each name has a round of its own
+// ([Name.Join]), with the same token, in which the node's answer is a vote. So a lock is granted, released and raised as any other, and
+// all that is new is that a caller who has not won all of them gives back those that he has.
+
+// Together makes the command for rounds that have one token, of which each has a part.
+func Together(c *wire.Command, rounds []*Acquire) {
+	marks, asks := make([]form.Mark, len(rounds)), make([]form.Ask, len(rounds))
+	for i, a := range rounds {
+		marks[i], asks[i] = a.mark, a.Ask
+	}
+	rounds[0].form.(form.Joint).AcquireAll(c, marks, asks)
+}
+
+// Part returns what the reply to the command is for the round of one of the names.
+func Part(reply *wire.Reply, i int) *wire.Reply {
+	if reply.Each == nil { // the server has not carried it out, as far as is known
+		return reply
+	}
+	part := reply.Each[i]
+	part.Command, part.Server = reply.Command, reply.Server
+	return &part
+}
+
+// Others returns how many nodes have said that others hold the key.
+func (a *Acquire) Others() (count int) {
+	for node := range a.Nodes() {
+		if a.Answer(node) == quorum.No && !form.Beside(a.Reason(node)) {
+			count++
+		}
+	}
+	return count
+}
+
+// InTheWay returns which of the names is the first that others hold on so many of the nodes that no majority is left for it, and which
+// is the first that they hold on any node; -1 means none.
+func InTheWay(others []int, nodes int) (blocked, named int) {
+	return slices.IndexFunc(others, func(n int) bool { return nodes-n < quorum.Majority(nodes) }),
+		slices.IndexFunc(others, func(n int) bool { return n > 0 })
+}

@@ -1,0 +1,214 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/engine"
+	"github.com/quorumlock/quorumlock/redlock/event"
+)
+
+// maxTurns is how many rounds of a call for several names are lost on turns of its own before it goes on in the order of the names.
+const maxTurns = 4
+
+// wait runs rounds over all names until it holds their locks. After a lost one it waits for the first name that is in the way: it holds
+// nothing, and has its turn there like any other call. If that does not lead to the locks, it goes on in order.
+func (t *together) wait(ctx context.Context) (*Locks, error) {
+	impatient := make(chan struct{})
+	defer t.locker.engine.Clock.AfterFunc(t.all[0].TTL, func() { close(impatient) }).Stop()
+	locks, lost, err := t.round(ctx, t.all, nil)
+	for turns := 0; lost != nil && err == nil; {
+		select {
+		case <-impatient:
+			turns = maxTurns
+		default:
+		}
+		switch {
+		case t.over(ctx, lost):
+			return nil, t.locker.refused(ctx, lost.refusal)
+		case turns >= maxTurns, lost.blocked < 0 && lost.named >= 0:
+			return t.inOrder(ctx, false)
+		}
+		locks, lost, err = t.queue(ctx, max(lost.blocked, 0), lost, &turns, impatient)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newLocks(locks), nil
+}
+
+// over reports whether a lost round is the last.
+func (t *together) over(ctx context.Context, lost *attempt) bool {
+	l := t.locker
+	return ctx.Err() != nil || l.engine.Closing().Err() != nil || lost.refusal.hopeless(l.engine.Served())
+}
+
+// queue waits for the i-th name, after a round that was lost, and runs a round over all on each turn. It returns the lost round if another
+// name is in the way now, or the wait has lasted for too long.
+func (t *together) queue(
+	ctx context.Context, i int, lost *attempt, turns *int, impatient <-chan struct{},
+) (locks []*Lock, _ *attempt, err error) {
+	w := t.locker.join(ctx, t.all[i], t)
+	e := w.entry
+	defer func() {
+		e.Lock()
+		e.GiveUpLocked(&w.Call) // unless it has the locks
+		e.Unlock()
+	}()
+	for *turns < maxTurns {
+		select {
+		case <-w.woken:
+		case <-impatient:
+		case <-ctx.Done():
+			w.logRing()
+		case <-t.locker.engine.Closing().Done():
+			w.logRing()
+		}
+		e.Lock()
+		offered, refused := w.offered, w.refused
+		w.offered = false
+		if !offered && refused == nil {
+			lost.refusal = w.lastLocked(lost.refusal)
+		}
+		e.Unlock()
+		switch {
+		case refused != nil:
+			return nil, nil, alone(refused)
+		case !offered:
+			_ = alone(lost.refusal)
+			return nil, lost, nil
+		}
+		*turns++
+		if locks, lost, err = t.round(ctx, t.all, w); lost == nil {
+			return locks, nil, err
+		}
+		e.Lock()
+		w.waiting().last = lost.refusal
+		e.GiveBackLocked(lost.parts[i].Acquire, &w.Call)
+		e.Unlock()
+		if lost.blocked >= 0 && lost.blocked != i || lost.blocked < 0 && lost.named >= 0 || t.over(ctx, lost) {
+			break
+		}
+	}
+	return nil, lost, nil
+}
+
+// alone makes the error of a call about one name that of a call about several.
+func alone(err error) error {
+	var refusal *QuorumError
+	if errors.As(err, &refusal) && refusal.Names == nil {
+		refusal.Names = []string{refusal.Name}
+	}
+	return err
+}
+
+// errImpatient is why a call in order releases what it holds: others may have taken the locks in another order, and wait for it.
+var errImpatient = errors.New("it has waited for long while it holds locks")
+
+// inOrder takes the locks in the order of their names, and holds those before the one that it waits for. So calls that do this do not wait
+// for each other in a circle. try means that it does not wait.
+func (t *together) inOrder(ctx context.Context, try bool) (*Locks, error) {
+	var held []*Lock
+	for patience := t.all[0].TTL; ; {
+		var err error
+		if held, err = t.next(ctx, held, try, patience); err == nil && len(held) < len(t.all) {
+			continue
+		}
+		if err == nil {
+			if err = t.refresh(ctx, held); err == nil {
+				return newLocks(held), nil
+			}
+		}
+		for _, lock := range held {
+			lock.giveBack()
+		}
+		switch held = nil; {
+		case errors.Is(err, errImpatient):
+			patience *= 2
+		case try, ctx.Err() != nil, !errors.Is(err, ErrNotHeld):
+			return nil, err
+		}
+	}
+}
+
+// next takes the locks of the names behind those that are held: all, or those before the first that others hold. If that is the next one,
+// it waits for it.
+func (t *together) next(ctx context.Context, held []*Lock, try bool, patience time.Duration) ([]*Lock, error) {
+	rest := slices.Clone(t.all[len(held):])
+	for i := range rest {
+		rest[i].Renewed = true // until all are held
+	}
+	var lost *attempt
+	for n := len(rest); n > 0; n = lost.named {
+		var locks []*Lock
+		var err error
+		switch locks, lost, err = t.round(ctx, rest[:n], nil); {
+		case err != nil || locks != nil:
+			return append(held, locks...), err
+		case t.over(ctx, lost):
+			return held, t.locker.refused(ctx, lost.refusal)
+		}
+	}
+	lock, err := t.one(ctx, rest[0], try, patience)
+	if err != nil {
+		return held, alone(err)
+	}
+	return append(held, lock), nil
+}
+
+// one takes the lock of one name, and waits for it for a while.
+func (t *together) one(ctx context.Context, req request, try bool, patience time.Duration) (*Lock, error) {
+	first := &t.all[0]
+	if err := first.nextToken(); err != nil {
+		return nil, failed(event.OpAcquire, first.name, err)
+	}
+	req.token = first.token
+	if try {
+		return t.locker.acquire(ctx, req)
+	}
+	limited, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	defer t.locker.engine.Clock.AfterFunc(patience, func() { giveUp(errImpatient) }).Stop()
+	lock, err := t.locker.wait(limited, req)
+	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(limited), errImpatient) {
+		return nil, errImpatient
+	}
+	return lock, err
+}
+
+// refresh has all locks last for as long as if they had been taken just now, and renewed if the call wants that.
+func (t *together) refresh(ctx context.Context, held []*Lock) error {
+	errs := newLocks(held).each(func(lock *Lock) error {
+		want := &lock.holder.want
+		if validity := want.TTL - t.locker.settings.Drift.Of(want.TTL) - want.Grace; lock.Remaining() >= validity*9/10 {
+			return nil
+		}
+		return lock.Extend(ctx, want.TTL)
+	})
+	if err := first(errs); err != nil {
+		return err
+	}
+	for i, lock := range held {
+		if !t.all[i].Renewed {
+			lock.held.Lock()
+			lock.held.GoOnLocked(false)
+			lock.held.Unlock()
+		}
+	}
+	return nil
+}
+
+// giveBack releases a lock of which the program has not heard. Nobody waits for the answers.
+func (l *Lock) giveBack() {
+	h := l.held
+	h.Lock()
+	defer h.Unlock()
+	now := h.Now()
+	exclusive := h.Term.Exclusive(now)
+	if h.LeaveLocked(&l.hold, now, exclusive) == engine.None {
+		r := &releaseRound{report: report{locker: h.locker, held: h, unlocks: true}}
+		h.ReleaseLocked(&r.Release, now, exclusive, &r.report)
+	}
+}

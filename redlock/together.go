@@ -1,0 +1,220 @@
+package redlock
+
+import (
+	"context"
+	"slices"
+
+	"github.com/quorumlock/quorumlock/internal/engine"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/token"
+	"github.com/quorumlock/quorumlock/redlock/event"
+)
+
+// maxTogether bounds the names of a call: a command carries all, and a server does nothing else meanwhile.
+const maxTogether = 64
+
+// TryLockAll is [Locker.TryLock] for several names: the caller has the locks of all of them, or none. Each node grants all names in one
+// step or refuses all, in one round trip, and a majority has to have granted all. They are held from then on like locks that were taken
+// one by one, and are released by [Locks.Unlock].
+//
+// names are from 1 to 64, in any order, each once. The options hold for each of the locks; with [WithFencing] each has a fencing token
+// of its own. [Reentrant] is [ErrInvalid]. If the caller holds one of the names already, the error is [ErrDeadlock].
+//
+// The errors are those of TryLock. In a [*QuorumError] Names are those of the names that others hold. In a Redis Cluster and
+// what is like it the names need a common hash tag, as otherwise the servers refuse the command (CROSSSLOT).
+func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOption) (*Locks, error) {
+	return l.takeAll(ctx, names, opts, true)
+}
+
+// LockAll is TryLockAll, repeated until it holds the locks: as [Locker.Lock] is TryLock. It may be called beside calls that
+// take the same names in another order, or one by one: it never waits for others while it holds what they may wait for, for longer
+// than a while.
+//
+// At first it holds nothing while it waits: it waits for the first name that is in the way, and then tries all. A call that this does
+// not lead to the locks, since others take some of the names in turn, goes on in the order of the names after four attempts or one TTL: it
+// holds the first of them, and renews them, while it waits for the next. If that lasts for more than a TTL, twice as long each time, it
+// releases all and begins anew. So it gets the locks in a bounded number of turns, if the others take the locks in the same order, or
+// with LockAll.
+//
+// The errors are those of Lock, and those of TryLockAll.
+func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption) (*Locks, error) {
+	return l.takeAll(ctx, names, opts, false)
+}
+
+func (l *Locker) takeAll(ctx context.Context, names []string, opts []LockOption, try bool) (locks *Locks, err error) {
+	all, err := l.requests(names, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer l.engine.End()
+	if try, err = all[0].tries(try); err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].call = l.newCall(ctx); all[i].call != nil {
+			defer func() { l.acquired(event.OpAcquire, try, all[i], locks.at(i), err) }()
+		}
+	}
+	for _, req := range all {
+		if h, _ := l.held(ctx, req); h != nil {
+			return nil, failed(event.OpAcquire, req.name, ErrDeadlock)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, failed(event.OpAcquire, all[0].name, ended(ctx))
+	}
+	t := together{locker: l, all: all}
+	if try {
+		locks, err = t.try(ctx)
+	} else {
+		ctx, stop := l.limit(ctx, all[0])
+		defer stop()
+		locks, err = t.wait(ctx)
+	}
+	if err != nil {
+		l.logBlocked(err)
+	}
+	return locks, err
+}
+
+// requests checks the arguments of a call about several names, and counts it, which ends with engine.End. The requests are in the order of
+// the names.
+func (l *Locker) requests(names []string, opts []LockOption) ([]request, error) {
+	sorted := slices.Sorted(slices.Values(names))
+	switch {
+	case len(names) == 0:
+		return nil, failed(event.OpAcquire, "", invalid("no names: from 1 to %d", maxTogether))
+	case len(names) > maxTogether:
+		return nil, failed(event.OpAcquire, sorted[0], invalid("%d names: from 1 to %d", len(names), maxTogether))
+	}
+	all := make([]request, 0, len(names))
+	for i, name := range sorted {
+		req, err := l.request(name, opts)
+		switch {
+		case err != nil:
+		case i > 0 && name == sorted[i-1]:
+			err = invalid("the name %q is given twice", name)
+		case req.reentrant:
+			err = invalid("Reentrant: of several locks some could be those of another call")
+		}
+		if err != nil {
+			return nil, failed(event.OpAcquire, name, err)
+		}
+		req.Kept = true
+		all = append(all, req)
+	}
+	if !l.engine.Begin() {
+		return nil, failed(event.OpAcquire, sorted[0], ErrClosed)
+	}
+	return all, nil
+}
+
+// together is a call that takes the locks of several names.
+type together struct {
+	locker *Locker
+	all    []request // in the order of the names
+}
+
+// attempt is a round over several names that was lost.
+type attempt struct {
+	engine.Together
+	reqs    []request
+	parts   []engine.Part
+	refusal *QuorumError
+	blocked int // the first of the names that others hold on too many nodes; -1 if there is none
+	named   int // the first that they hold on any node; -1 if there is none
+}
+
+// round tries to take the locks of some of the names. at waits for one of them; nil if none does. It returns the locks, or the round that
+// was lost: the caller of the one who waits ends that one's part.
+func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lock, *attempt, error) {
+	l, first := t.locker, &t.all[0]
+	if err := first.nextToken(); err != nil {
+		return nil, nil, failed(event.OpAcquire, first.name, err)
+	}
+	value := first.token
+	if value == "" {
+		value = token.WithMetadata(token.Random(l.engine.Self), first.metadata)
+	}
+	a := &attempt{reqs: reqs, parts: make([]engine.Part, len(reqs))}
+	rounds := make([]acquireRound, len(reqs))
+	for i := range reqs {
+		r, c := &rounds[i], &engine.Call{Want: &reqs[i].Want}
+		if at != nil && at.req.key == reqs[i].key {
+			c = &at.Call
+		}
+		r.report = report{locker: l, call: reqs[i].call}
+		r.begin()
+		a.parts[i] = engine.Part{Acquire: &r.Acquire, Key: reqs[i].key, Call: c, Of: &r.report}
+	}
+	a.Ask(l.engine, value, a.parts)
+	won := true
+	for i := range rounds {
+		won = rounds[i].Wait(ctx, nil) == quorum.Done && won
+	}
+	if won {
+		locks := make([]*Lock, len(reqs))
+		for i := range rounds {
+			e := rounds[i].Entry()
+			e.Lock()
+			locks[i] = l.wonLocked(e, a.parts[i].Call, &rounds[i], reqs[i])
+			e.Unlock()
+		}
+		return locks, nil, nil
+	}
+	a.lost(l, rounds)
+	for i := range rounds {
+		if at == nil || a.parts[i].Call != &at.Call {
+			a.giveBack(i)
+		}
+	}
+	return nil, a, nil
+}
+
+// giveBack ends a part of the round.
+func (a *attempt) giveBack(i int) {
+	e := a.parts[i].Entry()
+	e.Lock()
+	e.GiveBackLocked(a.parts[i].Acquire, a.parts[i].Call)
+	e.Unlock()
+}
+
+// lost finds out what was in the way: the refusal is that of the first name that was, and names what other names were refused for where
+// that one alone would have been granted.
+func (a *attempt) lost(l *Locker, rounds []acquireRound) {
+	var others []int
+	others, a.blocked, a.named = a.InTheWay()
+	at := a.blocked
+	if at < 0 {
+		at = slices.IndexFunc(rounds, func(r acquireRound) bool { return r.refusal != nil })
+	}
+	refusal := *rounds[at].refusal
+	refusal.Nodes = slices.Clone(refusal.Nodes)
+	for i := range rounds {
+		if others[i] > 0 {
+			refusal.Names = append(refusal.Names, a.reqs[i].name)
+		}
+		for n := range refusal.Nodes {
+			if was := refusal.Nodes[n].Err; rounds[i].refusal != nil && (was == nil || engine.Beside(was)) {
+				refusal.Nodes[n] = rounds[i].refusal.Nodes[n]
+			}
+		}
+	}
+	refusal.blame()
+	a.refusal = &refusal
+}
+
+// try runs one round. If others hold some of the names on some of the nodes, but none of the names on too many, then none of these
+// holds a lock: the names are tried in order, as they may be taken one by one.
+func (t *together) try(ctx context.Context) (*Locks, error) {
+	locks, lost, err := t.round(ctx, t.all, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case locks != nil:
+		return newLocks(locks), nil
+	case lost.blocked < 0 && lost.named >= 0 && ctx.Err() == nil:
+		return t.inOrder(ctx, true)
+	}
+	return nil, t.locker.refused(ctx, lost.refusal)
+}

@@ -1,0 +1,400 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
+)
+
+// all returns locks that a call must have got. They are released when the test ends.
+func all(locks *redlock.Locks, err error) func(tb testing.TB) *redlock.Locks {
+	return func(tb testing.TB) *redlock.Locks {
+		tb.Helper()
+		require.NoError(tb, err)
+		tb.Cleanup(func() {
+			if !tb.Failed() && locks.Err() == nil {
+				require.NoError(tb, locks.Unlock(context.Background()))
+			}
+		})
+		return locks
+	}
+}
+
+func TestTryLockAll_TakesAllNamesWithOneCommandForEachNode(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker, seen := c.observed()
+		locks := all(locker.TryLockAll(t.Context(), []string{"c", "a", "b"}, redlock.Metadata("import")))(t)
+		require.Equal(t, []string{"a", "b", "c"}, locks.Names())
+		for _, name := range locks.Names() {
+			c.everywhere(locks.Lock(name))
+			require.Equal(t, locks.Lock("a").Token(), locks.Lock(name).Token())
+			require.Contains(t, locks.Lock(name).Token(), "import")
+			require.Zero(t, locks.Lock(name).Fence())
+		}
+		require.Nil(t, locks.Lock("d"))
+		require.NoError(t, locks.Err())
+		require.Greater(t, locks.Remaining(), long/2)
+		require.NoError(t, locks.Unlock(t.Context()))
+		c.eventuallyEmpty()
+		requireIs(t, locks.Err(), redlock.ErrReleased)
+		require.Zero(t, locks.Remaining())
+		receive(t, locks.Done(), "the end")
+		requireIs(t, locks.Unlock(t.Context()), redlock.ErrReleased)
+
+		for i, end := range sortedBy(waitFor[event.End](t, seen, 3), func(e event.End) string { return e.Name }) {
+			require.Equal(t, locks.Names()[i], end.Name)
+		}
+		for i, acquired := range sortedBy(eventsOf[event.Acquire](seen), func(e event.Acquire) string { return e.Name }) {
+			require.Equal(t, locks.Names()[i], acquired.Name)
+			require.NoError(t, acquired.Err)
+		}
+	})
+}
+
+func TestTryLockAll_WithFencingEachNameHasItsOwnNumber(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker(redlock.WithFencing())
+		before := map[string]uint64{}
+		for range 3 {
+			unlock(t, take(t, locker, "b"))
+			locks := all(locker.TryLockAll(t.Context(), []string{"a", "b"}))(t)
+			for _, name := range locks.Names() {
+				require.Greater(t, locks.Lock(name).Fence(), before[name])
+				before[name] = locks.Lock(name).Fence()
+			}
+			require.NoError(t, locks.Unlock(t.Context()))
+		}
+	})
+}
+
+// A caller who believes that he has a lock that he has not, or leaves one behind: neither may be.
+func TestTryLockAll_TakesNothingIfOneNameIsHeld(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing()}} {
+			locker, other := c.locker(opts...), c.locker(opts...)
+			lock := take(t, other, "b")
+			_, err := locker.TryLockAll(t.Context(), []string{"a", "b", "c"})
+			requireIs(t, err, redlock.ErrTaken, nodeerr.ErrHeld, not{redlock.ErrNoQuorum})
+			var refusal *redlock.QuorumError
+			require.ErrorAs(t, err, &refusal)
+			require.Equal(t, "b", refusal.Name)
+			require.Equal(t, []string{"b"}, refusal.Names)
+			for _, name := range []string{"a", "c"} {
+				for i := range c.servers {
+					require.Empty(t, c.value(i, name))
+				}
+				unlock(t, take(t, locker, name))
+			}
+			unlock(t, lock)
+			require.NoError(t, all(locker.TryLockAll(t.Context(), []string{"a", "b", "c"}))(t).Unlock(t.Context()))
+		}
+	})
+}
+
+func TestTryLockAll_RefusesWhatItCannotDo(t *testing.T) {
+	c := onMini(t, 1)
+	locker := c.locker()
+	many := make([]string, 65)
+	for i := range many {
+		many[i] = fmt.Sprint("name-", i)
+	}
+	for says, call := range map[string]func() (*redlock.Locks, error){
+		"no names":     func() (*redlock.Locks, error) { return locker.TryLockAll(t.Context(), nil) },
+		"65 names":     func() (*redlock.Locks, error) { return locker.LockAll(t.Context(), many) },
+		`"a" is given`: func() (*redlock.Locks, error) { return locker.LockAll(t.Context(), []string{"a", "b", "a"}) },
+		"is empty":     func() (*redlock.Locks, error) { return locker.LockAll(t.Context(), []string{"a", ""}) },
+		"Reentrant":    func() (*redlock.Locks, error) { return locker.LockAll(t.Context(), []string{"a"}, redlock.Reentrant()) },
+		"MaxWait": func() (*redlock.Locks, error) {
+			return locker.TryLockAll(t.Context(), []string{"a"}, redlock.MaxWait(time.Second))
+		},
+	} {
+		_, err := call()
+		requireIs(t, err, redlock.ErrInvalid)
+		require.ErrorContains(t, err, says)
+	}
+	require.NoError(t, locker.Close())
+	_, err := locker.LockAll(t.Context(), []string{"a"})
+	requireIs(t, err, redlock.ErrClosed)
+}
+
+func TestLockAll_WhoHoldsOneOfTheNamesWouldWaitForHimself(t *testing.T) {
+	c := onMini(t, 3)
+	locker := c.locker()
+	ctx := contextOf(t, take(t, locker, "b"))
+	_, err := locker.LockAll(ctx, []string{"a", "b"})
+	requireIs(t, err, redlock.ErrDeadlock)
+	require.ErrorContains(t, err, `"b"`)
+	take(t, locker, "c", redlock.Owner("me"))
+	_, err = locker.LockAll(t.Context(), []string{"c", "d"}, redlock.Owner("me"))
+	requireIs(t, err, redlock.ErrDeadlock)
+
+	locks := all(locker.LockAll(t.Context(), []string{"e", "f"}))(t)
+	ctx, cancel := locks.Context(t.Context())
+	defer cancel()
+	for _, name := range locks.Names() {
+		_, err := locker.TryLock(ctx, name)
+		requireIs(t, err, redlock.ErrDeadlock)
+		require.NoError(t, got(locker.TryLock(ctx, name, redlock.Reentrant()))(t).Unlock(t.Context()))
+	}
+}
+
+// What a dead process has left on single nodes keeps a round over all names from winning, but none of the names from being taken.
+func TestTryLockAll_IsNotKeptOutByWhatIsInTheWayOfNoName(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.mayLeave().locker()
+		c.do(0, "SET", "a", "ghost", "PX", "3600000")
+		c.do(1, "SET", "b", "ghost", "PX", "3600000")
+		locks := all(locker.TryLockAll(t.Context(), []string{"a", "b", "c"}))(t)
+		require.NoError(t, locks.Unlock(t.Context()))
+
+		c.do(1, "SET", "a", "ghost", "PX", "3600000") // now it is taken
+		_, err := locker.TryLockAll(t.Context(), []string{"a", "b", "c"})
+		requireIs(t, err, redlock.ErrTaken)
+		unlock(t, take(t, locker, "b"), take(t, locker, "c"))
+	})
+}
+
+func TestLockAll_NeedsAMajority(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 5)
+	locker := c.opened(redlock.WithPoolOptions())
+	defer func() { require.NoError(t, locker.Close()) }()
+	kill(c.processes[:2]...)
+	require.NoError(t, all(locker.LockAll(t.Context(), []string{"a", "b"}))(t).Unlock(t.Context()))
+	kill(c.processes[2])
+	_, err := locker.TryLockAll(t.Context(), []string{"a", "b"})
+	requireIs(t, err, redlock.ErrNoQuorum, not{redlock.ErrTaken})
+	restart(c.processes[:3]...)
+	require.NoError(t, all(locker.LockAll(t.Context(), []string{"a", "b"}))(t).Unlock(t.Context()))
+}
+
+func TestLockAll_WaitsForTheNameInTheWay(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker, other := c.locker(), c.locker()
+		b, d := take(t, other, "b"), take(t, other, "d")
+		got := make(chan *redlock.Locks, 1)
+		go func() {
+			locks, err := locker.LockAll(t.Context(), []string{"a", "b", "c", "d"})
+			if err == nil {
+				got <- locks
+			}
+		}()
+		eventually(t, func() bool { return redlock.Waiting(locker, "b") == 1 }, "it waits for b")
+		unlock(t, take(t, other, "a"), take(t, locker, "c")) // it holds nothing meanwhile
+		unlock(t, b)
+		eventually(t, func() bool { return redlock.Waiting(locker, "d") == 1 }, "it waits for d")
+		require.Zero(t, redlock.Waiting(locker, "b"))
+		unlock(t, d)
+		require.NoError(t, receive(t, got, "the locks").Unlock(t.Context()))
+	})
+}
+
+func TestLockAll_EndsItsWait(t *testing.T) {
+	c := onMini(t, 3)
+	locker := c.locker()
+	lock := take(t, c.locker(), "b")
+	check := func(err error) {
+		t.Helper()
+		requireIs(t, err, redlock.ErrTaken)
+		var refusal *redlock.QuorumError
+		require.ErrorAs(t, err, &refusal)
+		require.Equal(t, []string{"b"}, refusal.Names)
+	}
+	_, err := locker.LockAll(briefly(t), []string{"a", "b"})
+	requireIs(t, err, context.DeadlineExceeded)
+	check(err)
+	_, err = locker.LockAll(t.Context(), []string{"a", "b"}, redlock.MaxWait(50*time.Millisecond))
+	requireIs(t, err, not{context.DeadlineExceeded})
+	check(err)
+	_, err = locker.LockAll(t.Context(), []string{"a", "b"}, redlock.MaxWait(0))
+	check(err)
+	_, err = locker.LockAll(within(t, 300*time.Millisecond), []string{"a", "b", "c"}, redlock.TTL(50*time.Millisecond)) // in order by then
+	requireIs(t, err, context.DeadlineExceeded)
+	check(err)
+	unlock(t, take(t, locker, "a"))
+
+	closed := make(chan error, 1)
+	go func() {
+		_, err := locker.LockAll(t.Context(), []string{"a", "b"})
+		closed <- err
+	}()
+	eventually(t, func() bool { return redlock.Waiting(locker, "b") == 1 }, "it waits")
+	require.NoError(t, locker.Close())
+	requireIs(t, receive(t, closed, "the end of the wait"), redlock.ErrClosed)
+	unlock(t, lock)
+	c.doAll("RPUSH", "e", "somebody's data")
+	_, err = c.locker().LockAll(t.Context(), []string{"a", "e"})
+	requireIs(t, err, redlock.ErrForeign)
+}
+
+func TestLocks_EndWithTheFirstOfThem(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		locks := all(locker.LockAll(t.Context(), []string{"a", "b", "c"}, redlock.AutoExtend()))(t)
+		ctx, cancel := locks.Context(t.Context())
+		defer cancel()
+		require.NoError(t, locks.Extend(t.Context(), 2*long))
+		require.Greater(t, locks.Remaining(), long)
+		c.everywhere(locks.Lock("b"))
+		c.doAll("DEL", "b")
+		requireIs(t, locks.Extend(t.Context(), 2*long), redlock.ErrLost)
+		receive(t, locks.Done(), "the end")
+		receive(t, ctx.Done(), "the end of the context")
+		requireIs(t, locks.Err(), redlock.ErrLost)
+		requireIs(t, context.Cause(ctx), redlock.ErrLost)
+		require.ErrorContains(t, locks.Err(), `"b"`)
+		require.NoError(t, locks.Lock("a").Err(), "it is held until Unlock")
+		requireIs(t, locks.Unlock(t.Context()), redlock.ErrLost)
+		requireIs(t, locks.Lock("a").Err(), redlock.ErrReleased)
+		requireIs(t, locks.Err(), redlock.ErrLost)
+	})
+}
+
+func TestLockAll_HasATokenOfItsOwnInEachRound(t *testing.T) {
+	c := onMini(t, 3)
+	var made atomic.Int32
+	source := func() (string, error) { return fmt.Sprintf("token-%d", made.Add(1)), nil }
+	locker := c.locker(redlock.TokenSource(source))
+	lock := take(t, c.locker(), "b")
+	_, err := locker.TryLockAll(t.Context(), []string{"a", "b"})
+	requireIs(t, err, redlock.ErrTaken)
+	unlock(t, lock)
+	locks := all(locker.TryLockAll(t.Context(), []string{"a", "b"}))(t)
+	require.Equal(t, "token-2", locks.Lock("a").Token())
+	require.Equal(t, "token-2", locks.Lock("b").Token())
+	require.EqualValues(t, 2, made.Load())
+
+	broken := errors.New("broken")
+	_, err = c.locker().LockAll(t.Context(), []string{"c", "d"}, redlock.TokenSource(func() (string, error) { return "", broken }))
+	requireIs(t, err, broken)
+}
+
+func TestDoAll_RunsWhileAllLocksAreHeld(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		boom := errors.New("boom")
+		err := locker.DoAll(t.Context(), []string{"b", "a"}, func(ctx context.Context, locks *redlock.Locks) error {
+			require.Equal(t, []string{"a", "b"}, locks.Names())
+			require.NoError(t, locks.Err())
+			return boom
+		})
+		require.Equal(t, boom, err) //nolint:testifylint // the very value
+		err = locker.DoAll(t.Context(), []string{"b", "a"}, func(ctx context.Context, locks *redlock.Locks) error {
+			c.everywhere(locks.Lock("a"))
+			c.doAll("DEL", "a")
+			requireIs(t, locks.Extend(t.Context(), 2*long), redlock.ErrLost)
+			<-ctx.Done()
+			return nil
+		})
+		requireIs(t, err, redlock.ErrLost, not{redlock.ErrNotRun})
+		require.ErrorContains(t, err, `"a"`)
+		require.NotContains(t, err.Error(), `"b"`)
+		lock := take(t, c.locker(), "a")
+		err = locker.DoAll(t.Context(), []string{"a", "b"}, nil)
+		requireIs(t, err, redlock.ErrNotRun, redlock.ErrInvalid)
+		err = locker.DoAll(briefly(t), []string{"a", "b"}, func(context.Context, *redlock.Locks) error { return nil })
+		requireIs(t, err, redlock.ErrNotRun, redlock.ErrTaken)
+		unlock(t, lock)
+	})
+}
+
+func TestDoAll_CloseWaitsForItsFunctionLikeThatOfDo(t *testing.T) {
+	c := onMini(t, 3)
+	locker := c.locker()
+	err := locker.DoAll(t.Context(), []string{"a", "b"}, func(ctx context.Context, locks *redlock.Locks) error {
+		require.NoError(t, locker.Close())
+		receive(t, ctx.Done(), "the end of the context")
+		requireIs(t, context.Cause(ctx), redlock.ErrClosed)
+		require.NoError(t, locks.Err())
+		return nil
+	})
+	require.NoError(t, err)
+	c.eventuallyEmpty()
+	err = locker.DoAll(t.Context(), []string{"a", "b"}, func(context.Context, *redlock.Locks) error { return nil })
+	requireIs(t, err, redlock.ErrNotRun, redlock.ErrClosed)
+}
+
+// Callers that take some of the names, in any order and each beside others, in several processes: nobody is beside another, and all get
+// on, also those whose names others take in turn without a pause.
+func TestLockAll_AllGetOn(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		names := []string{"a", "b", "c", "d", "e"}
+		var in [5]atomic.Int32
+		enter := func(some ...string) {
+			for _, name := range some {
+				i := slices.Index(names, name)
+				require.EqualValues(t, 1, in[i].Add(1), name)
+				defer in[i].Add(-1)
+			}
+			for range 100 {
+				runtime.Gosched()
+			}
+		}
+		done := make(chan struct{})
+		var alone, together sync.WaitGroup
+		for range 2 {
+			locker := c.locker(redlock.WithFencing())
+			for _, name := range names {
+				alone.Go(func() {
+					for {
+						select {
+						case <-done:
+							return
+						default:
+						}
+						lock, err := locker.Lock(t.Context(), name)
+						if err != nil {
+							return
+						}
+						enter(name)
+						_ = lock.Unlock(t.Context())
+					}
+				})
+			}
+			for range 2 {
+				together.Go(func() {
+					for range 5 {
+						some := slices.Clone(names)
+						rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+						some = some[:2+rand.IntN(3)]
+						locks, err := locker.LockAll(t.Context(), some, redlock.TTL(2*time.Second))
+						if !assertNoError(t, err) {
+							return
+						}
+						enter(some...)
+						_ = locks.Unlock(t.Context())
+					}
+				})
+			}
+		}
+		together.Wait()
+		close(done)
+		alone.Wait()
+	})
+}
+
+func sortedBy[E any](events []E, name func(E) string) []E {
+	slices.SortFunc(events, func(a, b E) int { return strings.Compare(name(a), name(b)) })
+	return events
+}
+
+func assertNoError(t *testing.T, err error) bool {
+	if err != nil {
+		t.Error(strings.TrimSpace(err.Error()))
+	}
+	return err == nil
+}
