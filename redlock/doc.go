@@ -37,6 +37,8 @@
 //	AutoExtend              yes; Do implies it          likewise         yes
 //	Reentrant, Owner        yes                         yes              no
 //
+// LockAll, TryLockAll and DoAll are as Lock, TryLock and Do, without Reentrant.
+//
 // # Safety
 //
 // While the clocks of the nodes and of this machine run at the same rate within the allowance of [WithDrift], and no node

@@ -10,14 +10,12 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// move holds the locks of both accounts. Every caller takes them in the order of their names.
+// move holds the locks of both accounts.
 func move(ctx context.Context, locker *redlock.Locker, from, to string,
 	transfer func(context.Context) error,
 ) error {
-	return locker.Do(ctx, min(from, to), func(ctx context.Context, _ *redlock.Lock) error {
-		return locker.Do(ctx, max(from, to), func(ctx context.Context, _ *redlock.Lock) error {
-			return transfer(ctx) // ctx ends when either lock is lost
-		}, redlock.MaxWait(5*time.Second))
+	return locker.DoAll(ctx, []string{from, to}, func(ctx context.Context, _ *redlock.Locks) error {
+		return transfer(ctx) // ctx ends when either lock is lost
 	}, redlock.MaxWait(5*time.Second))
 }
 
@@ -45,7 +43,7 @@ func Example_severalLocks() {
 	transfers.Wait()
 	fmt.Println(balance)
 	err := move(ctx, locker, "account-7", "account-7", nil)
-	fmt.Println("the same lock twice:", errors.Is(err, redlock.ErrDeadlock))
+	fmt.Println("the same lock twice:", errors.Is(err, redlock.ErrInvalid))
 
 	// Output:
 	// map[account-7:100 account-8:100]

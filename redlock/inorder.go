@@ -116,8 +116,9 @@ func (t *together) inOrder(ctx context.Context, try bool) (*Locks, error) {
 		if held, err = t.next(ctx, held, try, patience); err == nil && len(held) < len(t.all) {
 			continue
 		}
+		var lost error // one of them
 		if err == nil {
-			if err = t.refresh(ctx, held); err == nil {
+			if lost = t.refresh(ctx, held); lost == nil {
 				return newLocks(held), nil
 			}
 		}
@@ -127,8 +128,10 @@ func (t *together) inOrder(ctx context.Context, try bool) (*Locks, error) {
 		switch held = nil; {
 		case errors.Is(err, errImpatient):
 			patience *= 2
-		case try, ctx.Err() != nil, !errors.Is(err, ErrNotHeld):
+		case err != nil:
 			return nil, err
+		case try:
+			return nil, lost
 		}
 	}
 }
@@ -193,6 +196,7 @@ func (t *together) refresh(ctx context.Context, held []*Lock) error {
 	for i, lock := range held {
 		if !t.all[i].Renewed {
 			lock.held.Lock()
+			lock.holder.want.Renewed = false
 			lock.held.GoOnLocked(false)
 			lock.held.Unlock()
 		}
