@@ -42,8 +42,9 @@ const (
 
 // request is what one call asks for. The Locker has one with its defaults.
 type request struct {
-	name string
-	key  string
+	name  string
+	names []string // of all locks of the call; nil if it is one
+	key   string
 	engine.Want
 	metadata  string
 	maxWait   time.Duration

@@ -100,7 +100,7 @@ func (l *Locker) requests(names []string, opts []LockOption) ([]request, error) 
 		if err != nil {
 			return nil, failed(event.OpAcquire, name, err)
 		}
-		req.Kept = true
+		req.Kept, req.names = true, sorted
 		all = append(all, req)
 	}
 	if !l.engine.Begin() {

@@ -60,6 +60,7 @@ func TestTryLockAll_TakesAllNamesWithOneCommandForEachNode(t *testing.T) {
 		}
 		for i, acquired := range sortedBy(eventsOf[event.Acquire](seen), func(e event.Acquire) string { return e.Name }) {
 			require.Equal(t, locks.Names()[i], acquired.Name)
+			require.Equal(t, locks.Names(), acquired.Names)
 			require.NoError(t, acquired.Err)
 		}
 	})

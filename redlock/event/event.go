@@ -46,7 +46,7 @@ type Round struct {
 }
 
 // Acquire is the end of a call, with valid arguments and before Close, of Lock, TryLock, Do (before its function runs),
-// TryDo or Attach.
+// TryDo or Attach; and for each name one of LockAll, TryLockAll or DoAll.
 type Acquire struct {
 	// Context is that of the call. It may have ended.
 	Context context.Context
@@ -55,7 +55,10 @@ type Acquire struct {
 	Call   uint64
 	Op     Op // OpAcquire or OpAttach
 	Name   string
-	Try    bool // the call does not wait: TryLock, TryDo, or MaxWait(0)
+	// Names are those of a call for the locks of several (redlock.LockAll), in order: there is an Acquire of each, with a Call of its own
+	// and the same Err. It is nil for any other call.
+	Names []string
+	Try   bool // the call does not wait: TryLock, TryDo, TryLockAll, or MaxWait(0)
 	Start  time.Time
 	Took   time.Duration
 	Rounds int // that the call has begun; 0 of Attach, of a lock that was re-entered, and of most that were passed on

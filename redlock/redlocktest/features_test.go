@@ -41,6 +41,21 @@ func TestWithFencing_NumbersRiseAlsoBeyondTheEndOfTheCounters(t *testing.T) {
 	})
 }
 
+func TestLockAll_TakesSeveralNames(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		locker := cluster.Locker(redlock.WithFencing())
+		lock := take(t, locker, "b")
+		_, err := locker.TryLockAll(t.Context(), []string{"a", "b"})
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		time.AfterFunc(time.Minute, func() { _ = lock.Unlock(t.Context()) })
+		locks, err := locker.LockAll(t.Context(), []string{"a", "b"})
+		require.NoError(t, err)
+		require.Greater(t, locks.Lock("b").Fence(), lock.Fence())
+		require.NoError(t, locks.Unlock(t.Context()))
+	})
+}
+
 func TestInspect_ShowsWhatTheNodesHold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cluster := redlocktest.New(t)
