@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,6 +129,47 @@ func (w *Worker) Acquire(ctx context.Context, name string, c Call) *Hold {
 		return nil
 	}
 	return w.got(op, lock)
+}
+
+// AcquireAll calls LockAll, or TryLockAll if it is to try. Each name has an operation. It returns nil if the locks were not got.
+func (w *Worker) AcquireAll(ctx context.Context, names []string, c Call, try bool) (holds []*Hold) {
+	c.Way = history.Together
+	locker, ops := (*redlock.Locker)(nil), make([]*history.Op, len(names))
+	for i, name := range names {
+		locker, ops[i] = w.beginCall(history.Acquire, name, c)
+	}
+	lock := locker.LockAll
+	if try {
+		lock = locker.TryLockAll
+	}
+	locks, err := lock(ctx, names, c.options()...)
+	var refusal *redlock.QuorumError
+	for i, name := range names {
+		switch {
+		case err == nil:
+			holds = append(holds, w.got(ops[i], locks.Lock(name)))
+		case errors.As(err, &refusal) && refusal.Names != nil && !slices.Contains(refusal.Names, name):
+			ops[i].Err = history.Canceled // another name was in the way
+			w.recorder.End(ops[i])
+		default:
+			w.end(ctx, ops[i], err)
+		}
+	}
+	return holds
+}
+
+// Others returns some names of the same kind, that one among them, in any order.
+func (w *Worker) Others(name string, n int) []string {
+	kind, _, _ := strings.Cut(name, "-")
+	names := []string{name}
+	for len(names) < n {
+		other := w.names[w.Dice.IntN(len(w.names))]
+		if strings.HasPrefix(other, kind+"-") && !slices.Contains(names, other) {
+			names = append(names, other)
+		}
+	}
+	w.Dice.Shuffle(n, func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names
 }
 
 // Do calls Do. Its function is recorded as a hold, and its end as an Unlock.

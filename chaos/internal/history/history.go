@@ -56,6 +56,7 @@ const Nemesis = "nemesis"
 const (
 	Waiting   = "lock"      // Lock or Do, which wait
 	Trying    = "try"       // TryLock
+	Together  = "together"  // LockAll or TryLockAll, of which each name has an operation
 	Reentrant = "reentrant" // with the option Reentrant, by the owner who holds the lock in Outer
 )
 
