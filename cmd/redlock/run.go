@@ -32,7 +32,8 @@ type runCmd struct {
 	MaxHold      time.Duration    `placeholder:"TIME" help:"End the command after so long (default: never)."`
 	OnLost       supervise.OnLost `enum:"term,kill,warn" default:"term" placeholder:"term|kill|warn" help:"What to do if the lock is lost (default ${default})."`
 	KillAfter    *time.Duration   `placeholder:"TIME" help:"From TERM to KILL (default: a quarter of --ttl, at most 10s)."`
-	AtLeast      time.Duration    `placeholder:"TIME" help:"Keep the lock at least so long from when it is acquired."`
+	AtLeast      time.Duration    `placeholder:"TIME" help:"Keep the lock so long at least."`
+	Also         []string         `sep:"none" placeholder:"NAME" help:"Hold this lock too: all or none; repeatable."`
 	Fencing      bool             `help:"Number the holders: $$REDLOCK_FENCE."`
 	Metadata     string           `placeholder:"TEXT" help:"What others see about the holder (default: host and process)."`
 	RestartGuard time.Duration    `placeholder:"TIME" help:"Distrust servers for so long after their start (default: off)."`

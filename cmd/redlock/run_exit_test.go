@@ -45,6 +45,45 @@ func TestRun_HoldsTheLockWhileTheCommandRuns(t *testing.T) {
 	requireFree(t, servers, "lock:job")
 }
 
+func TestRun_HoldsSeveralLocksAllOrNone(t *testing.T) {
+	servers := three(t)
+	p := runTool(t, servers, "--fencing", "--also=b", "--also", "a,c", "job", "cat")
+	p.event("started")
+	for _, name := range []string{"job", "b", "a,c"} {
+		assert.GreaterOrEqual(t, keys(t, servers, name), 2, name)
+	}
+	denied := runTool(t, servers, "-n", "--also=b", "other", "true")
+	assert.Equal(t, exitTaken, denied.code())
+	assert.Contains(t, denied.event("exit").Error, `"b"`)
+	requireFree(t, servers, "other")
+	waiting := runTool(t, servers, "--at-least=1h", "--also=b", "other", "sh", "-c", "echo $REDLOCK_NAME")
+	assert.Contains(t, waiting.event("blocked").Holder, "pid")
+	p.endsWith(0)
+	for _, name := range []string{"job", "a,c"} {
+		requireFree(t, servers, name)
+	}
+	waiting.says("other")
+	assert.Zero(t, waiting.code())
+	waiting.event("kept")
+	for _, name := range []string{"other", "b"} {
+		assert.GreaterOrEqual(t, keys(t, servers, name), 2, name)
+	}
+}
+
+// Whatever the command does without one of its locks it may do beside another holder.
+func TestRun_EndsTheCommandWhenOneOfItsLocksIsLost(t *testing.T) {
+	servers := three(t)
+	p := runTool(t, servers, "--also=b", "job", "cat")
+	p.event("started")
+	for _, s := range servers {
+		_, err := s.Do("DEL", "b")
+		require.NoError(t, err)
+	}
+	p.event("lost")
+	assert.Equal(t, exitLost, p.code())
+	requireFree(t, servers, "job")
+}
+
 func TestRun_PassesStdinStdoutAndStderrThrough(t *testing.T) {
 	servers := three(t)
 	cmd := toolCommand(servers, "run", "job", "--", "sh", "-c", "cat; echo problem >&2")

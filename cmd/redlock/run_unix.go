@@ -73,7 +73,7 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 	defer events.Close()
 	rules := c.rules()
 	job := &supervise.Job{
-		Rules: rules, Locker: cluster.Locker, Name: c.Name,
+		Rules: rules, Locker: cluster.Locker, Names: append([]string{c.Name}, c.Also...),
 		Options:  []redlock.LockOption{redlock.AutoExtend(), redlock.Metadata(c.Metadata), redlock.Grace(rules.Grace())},
 		NonBlock: c.Nonblock || c.Wait != nil && *c.Wait == 0,
 		AtLeast:  c.AtLeast,
@@ -101,7 +101,11 @@ func (c *runCmd) failed(err error) supervise.Report {
 		return report
 	}
 	if !c.Verbose {
-		report.Text = fmt.Sprintf("the lock %q is held by another; \"redlock inspect %s\" shows by whom", c.Name, display.Text(c.Name))
+		name := c.Name
+		if refusal := new(redlock.QuorumError); errors.As(err, &refusal) {
+			name = refusal.Name
+		}
+		report.Text = fmt.Sprintf("the lock %q is held by another; \"redlock inspect %s\" shows by whom", name, display.Text(name))
 	}
 	if c.ConflictCode != nil {
 		report.Code = *c.ConflictCode

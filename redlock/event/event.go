@@ -52,13 +52,13 @@ type Acquire struct {
 	Context context.Context
 	// Call is a number that the events of one call or renewal share. Those of a Locker rise from a random one on, so that no others
 	// of the program have the same.
-	Call   uint64
-	Op     Op // OpAcquire or OpAttach
-	Name   string
+	Call uint64
+	Op   Op // OpAcquire or OpAttach
+	Name string
 	// Names are those of a call for the locks of several (redlock.LockAll), in order: there is an Acquire of each, with a Call of its own
 	// and the same Err. It is nil for any other call.
-	Names []string
-	Try   bool // the call does not wait: TryLock, TryDo, TryLockAll, or MaxWait(0)
+	Names  []string
+	Try    bool // the call does not wait: TryLock, TryDo, TryLockAll, or MaxWait(0)
 	Start  time.Time
 	Took   time.Duration
 	Rounds int // that the call has begun; 0 of Attach, of a lock that was re-entered, and of most that were passed on

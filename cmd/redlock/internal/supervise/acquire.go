@@ -19,7 +19,8 @@ const noticeAfter = time.Second
 
 // attempt is one try to get the lock, which messages from the front may end.
 type attempt struct {
-	lock      *redlock.Lock
+	lock      held            // nil: it was not got
+	each      []*redlock.Lock // see holder
 	err       error
 	by        unix.Signal // the signal that ended it; SIGTSTP suspends
 	frontGone bool
@@ -36,7 +37,7 @@ func (h *holder) acquire() *Report {
 	}
 	notice := time.NewTimer(noticeAfter)
 	defer notice.Stop()
-	h.Events.say(event{Event: "waiting"}, fmt.Sprintf("acquiring the lock %q", h.Name))
+	h.Events.say(event{Event: "waiting"}, fmt.Sprintf("acquiring the lock %q", h.Names[0]))
 	for {
 		a := h.attempt(ctx, notice.C)
 		if a.lock != nil && (a.by != 0 || a.frontGone) {
@@ -55,18 +56,18 @@ func (h *holder) acquire() *Report {
 			failed := h.Failed(a.err)
 			return &failed
 		default:
-			h.lock, h.acquired = a.lock, h.clock.Now()
+			h.lock, h.each, h.acquired = a.lock, a.each, h.clock.Now()
 			if h.MaxHold > 0 {
 				h.course.latest = h.acquired.Add(h.MaxHold)
 			}
 			h.course.renewed(h.clock.Now().Add(h.validity()))
 			h.link.board.setDeadline(h.course.deadline)
-			valid, fence := h.validity().Truncate(time.Millisecond), a.lock.Fence()
+			valid, fence := h.validity().Truncate(time.Millisecond), a.each[0].Fence()
 			text := fmt.Sprintf("acquired the lock, valid for %s", valid)
 			if fence > 0 {
 				text += fmt.Sprintf(", fencing token %d", fence)
 			}
-			h.Events.say(event{Event: "acquired", Token: a.lock.Token(), Fence: fence, Validity: milliseconds(valid)}, text)
+			h.Events.say(event{Event: "acquired", Token: a.each[0].Token(), Fence: fence, Validity: milliseconds(valid)}, text)
 			return nil
 		}
 	}
@@ -78,11 +79,7 @@ func (h *holder) attempt(ctx context.Context, notice <-chan time.Time) (a attemp
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if h.NonBlock {
-			a.lock, a.err = contest.TryLock(ctx, h.Locker, h.Name, h.Options...)
-		} else {
-			a.lock, a.err = h.Locker.Lock(ctx, h.Name, h.Options...)
-		}
+		a.take(ctx, h.Job)
 	}()
 	for waiting := true; waiting; {
 		select {
@@ -103,6 +100,32 @@ func (h *holder) attempt(ctx context.Context, notice <-chan time.Time) (a attemp
 		}
 	}
 	return a
+}
+
+// take takes the lock, or the locks if there are several names.
+func (a *attempt) take(ctx context.Context, j *Job) {
+	var lock *redlock.Lock
+	var locks *redlock.Locks
+	switch name := j.Names[0]; {
+	case len(j.Names) > 1 && j.NonBlock:
+		locks, a.err = contest.TryLockAll(ctx, j.Locker, j.Names, j.Options...)
+	case len(j.Names) > 1:
+		locks, a.err = j.Locker.LockAll(ctx, j.Names, j.Options...)
+	case j.NonBlock:
+		lock, a.err = contest.TryLock(ctx, j.Locker, name, j.Options...)
+	default:
+		lock, a.err = j.Locker.Lock(ctx, name, j.Options...)
+	}
+	switch {
+	case a.err != nil:
+	case lock != nil:
+		a.lock, a.each = lock, []*redlock.Lock{lock}
+	default:
+		a.lock = locks
+		for _, name := range j.Names {
+			a.each = append(a.each, locks.Lock(name))
+		}
+	}
 }
 
 // ends returns a signal if it ends a wait, and 0 otherwise.
@@ -131,11 +154,16 @@ func (h *holder) suspend() *Report {
 
 // announce says who holds the lock.
 func (h *holder) announce(ctx context.Context) {
-	state, err := h.Locker.Inspect(ctx, h.Name)
+	name := h.Names[0]
+	state, err := h.Locker.Inspect(ctx, name)
+	for i := 1; i < len(h.Names) && err == nil && state.Verdict != redlock.VerdictHeld; i++ {
+		name = h.Names[i]
+		state, err = h.Locker.Inspect(ctx, name)
+	}
 	if ctx.Err() != nil {
 		return
 	}
-	blocked, text := event{Event: "blocked"}, fmt.Sprintf("waiting for the lock %q", h.Name)
+	blocked, text := event{Event: "blocked"}, fmt.Sprintf("waiting for the lock %q", name)
 	if err != nil {
 		blocked.Error = display.Error(err)
 		h.Events.warn(blocked, text+": "+blocked.Error)

@@ -21,7 +21,7 @@ import (
 type Job struct {
 	Rules
 	Locker  *redlock.Locker // on a [Clock]
-	Name    string
+	Names   []string        // of the locks, which are taken together; what is said is about the first
 	Options []redlock.LockOption
 
 	NonBlock bool          // do not wait for the lock
@@ -37,12 +37,22 @@ type Job struct {
 	Events *Events
 }
 
+// held is a [redlock.Lock], or the [redlock.Locks] of several names.
+type held interface {
+	Done() <-chan struct{}
+	Err() error
+	Remaining() time.Duration
+	Extend(ctx context.Context, ttl time.Duration) error
+	Unlock(ctx context.Context) error
+}
+
 // holder holds the lock while the command runs.
 type holder struct {
 	*Job
 	link     *Link
 	clock    Clock
-	lock     *redlock.Lock
+	lock     held
+	each     []*redlock.Lock // of the locks, in the order of Names
 	acquired time.Time
 
 	group    group
@@ -110,7 +120,7 @@ func (h *holder) watch() {
 			if h.OnLost == OnLostWarn {
 				say = h.Events.warn
 			}
-			say(event{Event: "lost", Error: lost}, fmt.Sprintf("the lock %q is lost: %s", h.Name, lost))
+			say(event{Event: "lost", Error: lost}, fmt.Sprintf("the lock %q is lost: %s", h.Names[0], lost))
 		}
 		wake := time.NewTimer(h.pause(now))
 		select {
@@ -266,7 +276,7 @@ func (h *holder) release() Report {
 		case err != nil:
 			why := display.Error(err)
 			h.Events.warn(event{Event: "not_released", Error: why},
-				fmt.Sprintf("the lock %q could not be released and ends at its TTL: %s", h.Name, why))
+				fmt.Sprintf("the lock %q could not be released and ends at its TTL: %s", h.Names[0], why))
 		default:
 			h.Events.say(event{Event: "released"}, "released the lock")
 		}
@@ -285,12 +295,14 @@ func (h *holder) keep(ctx context.Context, rest time.Duration) {
 		err = h.lock.Extend(ctx, max(rest, 2*h.Grace()))
 	}
 	left := max(rest, h.validity())
-	if _, detached := h.lock.Detach(ctx); err == nil {
-		err = detached
+	for _, lock := range h.each {
+		if _, detached := lock.Detach(ctx); err == nil {
+			err = detached
+		}
 	}
 	if err != nil {
 		why := display.Error(err)
-		h.Events.warn(event{Event: "not_kept", Error: why}, fmt.Sprintf("the lock %q may end before --at-least: %s", h.Name, why))
+		h.Events.warn(event{Event: "not_kept", Error: why}, fmt.Sprintf("the lock %q may end before --at-least: %s", h.Names[0], why))
 		return
 	}
 	left = left.Truncate(time.Millisecond)

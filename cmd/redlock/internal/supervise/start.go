@@ -94,9 +94,9 @@ func (h *holder) cannotRun(err error) *Report {
 // environment is that of the command: the holder's without secrets and what an outer redlock has said about its lock.
 func (h *holder) environment() []string {
 	about := []string{
-		"REDLOCK_NAME=" + h.Name,
-		"REDLOCK_TOKEN=" + h.lock.Token(),
-		"REDLOCK_FENCE=" + strconv.FormatUint(h.lock.Fence(), 10),
+		"REDLOCK_NAME=" + h.Names[0],
+		"REDLOCK_TOKEN=" + h.each[0].Token(),
+		"REDLOCK_FENCE=" + strconv.FormatUint(h.each[0].Fence(), 10),
 		"REDLOCK_DEADLINE=" + strconv.FormatInt(time.Now().Add(h.validity()).Unix(), 10),
 	}
 	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
