@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,9 +13,9 @@ import (
 type Locks struct {
 	locks []*Lock // in the order of the names
 
-	mu   sync.Mutex
-	done chan struct{} // closed with the first of them; nil while nobody has asked for it
-	err  error         // what Err returns; nil while they are held, as far as somebody has asked
+	err   atomic.Pointer[error] // what Err returns; nil while they are held, as far as somebody has asked
+	asked sync.Once             // for done
+	done  chan struct{}         // closed with the first of them
 }
 
 func newLocks(locks []*Lock) *Locks { return &Locks{locks: locks} }
@@ -49,12 +50,15 @@ func (l *Locks) Lock(name string) *Lock {
 // Err returns nil while all locks are held, and then the error of one that is over, with its name: see [Lock.Err]. Later calls return
 // the same error.
 func (l *Locks) Err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := 0; i < len(l.locks) && l.err == nil; i++ {
-		l.err = l.locks[i].Err()
+	for i := 0; i < len(l.locks) && l.err.Load() == nil; i++ {
+		if err := l.locks[i].Err(); err != nil {
+			l.err.CompareAndSwap(nil, &err)
+		}
 	}
-	return l.err
+	if err := l.err.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Remaining returns the validity: the least of those of the locks. 0 means that one of them is over.
@@ -68,15 +72,13 @@ func (l *Locks) Remaining() time.Duration {
 
 // Done returns a channel that is closed when the first of the locks is over: see [Lock.Done].
 func (l *Locks) Done() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.done == nil {
+	l.asked.Do(func() {
 		l.done = make(chan struct{})
 		end := sync.OnceFunc(func() { close(l.done) })
 		for _, lock := range l.locks {
 			context.AfterFunc(lock.held.Context(&lock.hold), end)
 		}
-	}
+	})
 	return l.done
 }
 

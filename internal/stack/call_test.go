@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,6 +56,8 @@ func (c *client) call(s step) {
 		c.withHeld(s, func(h *held) { c.detach(h, s) })
 	case do:
 		c.do(name, s)
+	case tryLockAll, lockAll:
+		c.acquireAll(ctx, s)
 	case closeLocker:
 		c.closeLocker()
 	case closeNode:
@@ -130,6 +133,48 @@ func (c *client) acquire(ctx context.Context, what, name string, s step, bound t
 		c.run.violate("%v: %s returned %v, with its context not over", c, what, err)
 	}
 	return nil, err
+}
+
+// acquireAll takes the locks of several names: some of the plan, and one of two others.
+func (c *client) acquireAll(ctx context.Context, s step) {
+	names := []string{fmt.Sprintf("other-%d", s.which/2%2), fmt.Sprintf("name-%d", s.which%c.run.plan.names)}
+	if s.which%3 == 0 && c.run.plan.names > 1 {
+		names = append(names, fmt.Sprintf("name-%d", (s.which+1)%c.run.plan.names))
+	}
+	what, call, bound := "TryLockAll", c.locker.TryLockAll, 12*c.plan.timeout // it may go on in order
+	may := []error{redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrNotHeld}
+	if s.kind == lockAll {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.limit)
+		defer cancel()
+		what, call, bound, may = "LockAll", c.locker.LockAll, s.limit, []error{nodeerr.ErrClosed}
+	}
+	var locks *redlock.Locks
+	late, begin := c.closed.Load(), time.Now()
+	err := c.bounded(fmt.Sprint(what, " ", names), bound, func() (err error) {
+		locks, err = call(ctx, names, redlock.TTL(s.ttl))
+		return err
+	})
+	refusal := (*redlock.QuorumError)(nil)
+	if errors.As(err, &refusal) {
+		for _, name := range append(refusal.Names, refusal.Name) {
+			if !slices.Contains(names, name) {
+				c.run.violate("%v: %s of %v is about %s: %v", c, what, names, name, err)
+			}
+		}
+		c.checkAcquire(ctx, what, refusal.Name, err, late)
+	} else {
+		c.checkAcquire(ctx, what, "", err, late)
+	}
+	switch {
+	case err == nil:
+		c.run.count("won together")
+		for _, name := range names {
+			c.take(locks.Lock(name), name, begin, step{ttl: s.ttl * 4 / 5, watch: s.watch})
+		}
+	case ctx.Err() == nil && !c.closing.Load() && !isOneOf(err, may...):
+		c.run.violate("%v: %s returned %v, with its context not over", c, what, err)
+	}
 }
 
 // extend asks for a TTL that no other extension of this client asks for.

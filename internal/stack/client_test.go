@@ -135,8 +135,8 @@ func (c *client) vote(v event.Vote) {
 		c.run.violate("%v: node %d answered %v to %s after its Close had returned", c, v.Node, v.Answer, v.Op)
 	}
 	refusal := (*nodeerr.ServerError)(nil)
-	// An extension is not sent, nor sent again for its script, behind what ends its lock.
-	overtaken := v.Op == "extend" && (isOver(v.Err) || errors.As(v.Err, &refusal) && refusal.Code == "NOSCRIPT")
+	// An extension is not sent behind what ends its lock; nor is a script sent again then, also that of a LockAll.
+	overtaken := v.Op == "extend" && isOver(v.Err) || errors.As(v.Err, &refusal) && refusal.Code == "NOSCRIPT"
 	if good := v.Answer == event.AnswerYes || v.Answer == event.AnswerNo || v.Answer == event.AnswerRecreated || overtaken; !good && c.run.plan.calm() && !isOneOf(v.Err, nodeerr.ErrClosed) {
 		c.run.violate("%v: node %d answered %v to %s, with nothing in its way: %v", c, v.Node, v.Answer, v.Op, v.Err)
 	}

@@ -34,6 +34,8 @@ func (s *server) execute(p *peer, args []string) string {
 	case len(args) >= 4 && args[0] == "EVAL" && args[1] == scripts["observe"].Source && args[2] == "1":
 		s.observedLocked(p, args[3])
 		return s.observe(p, args[3])
+	case len(args) >= 5 && (args[0] == "EVAL" || args[0] == "EVALSHA") && (args[1] == scripts["all_acquire"].Source || args[1] == scripts["all_acquire"].Hash):
+		return s.setAll(p, args)
 	case len(args) >= 5 && (args[0] == "EVAL" || args[0] == "EVALSHA") && args[2] == "1":
 		return s.eval(p, args)
 	}
@@ -74,6 +76,40 @@ func (s *server) set(p *peer, key, token, millis string) string {
 	s.keys[key] = entry{token, time.Now().Add(ttl)}
 	s.changedLocked(p, key)
 	return "+OK\r\n"
+}
+
+// setAll sets several keys, or none.
+func (s *server) setAll(p *peer, args []string) string {
+	hash := scripts["all_acquire"].Hash
+	if s.scripts[hash] = s.scripts[hash] || args[0] == "EVAL"; !s.scripts[hash] {
+		return "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+	}
+	n, err := strconv.Atoi(args[2])
+	if err != nil || n < 1 || len(args) != 5+n {
+		s.run.violate("server %d was sent the wrong arguments by %v: %q", s.number, p.from, args[2:])
+		return "-ERR wrong number of arguments\r\n"
+	}
+	keys, token, ttl := args[3:3+n], args[3+n], s.millis(args[4+n])
+	s.checkOwner(p, token)
+	if s.owned[token] {
+		s.run.violate("server %d was asked twice to acquire for %s", s.number, token)
+	}
+	s.owned[token] = true
+	taken, places := 0, ""
+	for i, key := range keys {
+		if _, is := s.getLocked(key); is {
+			taken++
+			places += fmt.Sprintf(":%d\r\n", -1-i)
+		}
+	}
+	if taken > 0 {
+		return fmt.Sprintf("*%d\r\n%s", taken, places)
+	}
+	for _, key := range keys {
+		s.keys[key] = entry{token, time.Now().Add(ttl)}
+		s.changedLocked(p, key)
+	}
+	return ":1\r\n"
 }
 
 // observe returns what a key holds and its TTL.

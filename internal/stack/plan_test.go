@@ -55,6 +55,8 @@ const (
 	lockCancelled // before it is called
 	detach        // and another client takes it up, and unlocks it
 	do            // its function takes as long as the limit
+	tryLockAll
+	lockAll
 	closeLocker
 	closeNode
 	closeClient  // the Locker, and at once the nodes
@@ -64,7 +66,7 @@ const (
 
 var stepNames = [numSteps]string{
 	"TryLock", "Unlock", "Lock", "Extend", "TryLock, cancelled", "Extend, cancelled", "Unlock twice", "Extend and Unlock",
-	"Lock with a context that is over", "Detach", "Do", "Locker.Close", "Node.Close", "Locker.Close, Node.Close",
+	"Lock with a context that is over", "Detach", "Do", "TryLockAll", "LockAll", "Locker.Close", "Node.Close", "Locker.Close, Node.Close",
 	"TryLock, cancelled, Locker.Close, Node.Close",
 }
 
@@ -135,13 +137,13 @@ func newStep(d dice, p *plan) step {
 	s := step{
 		pause: upTo(d, 10, 5*unit),
 		kind: pick(d, tryLock, tryLock, tryLock, unlock, unlock, unlock, lock, lock, extend, extend,
-			tryLockCancelled, tryLockCancelled, extendCancelled, unlockTwice, extendUnlock, lockCancelled, detach, do, do),
+			tryLockCancelled, tryLockCancelled, extendCancelled, unlockTwice, extendUnlock, lockCancelled, detach, do, do, tryLockAll, lockAll),
 		which: d.roll(16),
 		ttl:   p.ttl,
 		limit: upTo(d, 20, unit),
 		watch: d.roll(2) == 0,
 	}
-	if s.kind == lock || s.kind == do && oneIn(d, 3) {
+	if s.kind == lock || s.kind == lockAll || s.kind == do && oneIn(d, 3) {
 		s.limit *= 20
 	}
 	if oneIn(d, 60) {
