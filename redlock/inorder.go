@@ -77,7 +77,7 @@ func (t *together) queue(
 		case refused != nil:
 			return nil, nil, alone(refused)
 		case !offered:
-			_ = alone(lost.refusal)
+			alone(lost.refusal)
 			return nil, lost, nil
 		}
 		*turns++
@@ -95,13 +95,12 @@ func (t *together) queue(
 	return nil, lost, nil
 }
 
-// alone makes the error of a call about one name that of a call about several.
-func alone(err error) error {
-	var refusal *QuorumError
-	if errors.As(err, &refusal) && refusal.Names == nil {
+// alone makes the refusal of a call about one name that of a call about several.
+func alone(refusal *QuorumError) *QuorumError {
+	if refusal.Names == nil {
 		refusal.Names = []string{refusal.Name}
 	}
-	return err
+	return refusal
 }
 
 // errImpatient is why a call in order releases what it holds: others may have taken the locks in another order, and wait for it.
@@ -116,9 +115,8 @@ func (t *together) inOrder(ctx context.Context, try bool) (*Locks, error) {
 		if held, err = t.next(ctx, held, try, patience); err == nil && len(held) < len(t.all) {
 			continue
 		}
-		var lost error // one of them
 		if err == nil {
-			if lost = t.refresh(ctx, held); lost == nil {
+			if lost := t.refresh(ctx, held); lost == nil {
 				return newLocks(held), nil
 			}
 		}
@@ -131,7 +129,7 @@ func (t *together) inOrder(ctx context.Context, try bool) (*Locks, error) {
 		case err != nil:
 			return nil, err
 		case try:
-			return nil, lost
+			return nil, t.locker.refused(ctx, t.locker.refusal(event.OpAcquire, t.all[0].name, errTooLate, func(int) error { return nil }))
 		}
 	}
 }
@@ -156,7 +154,11 @@ func (t *together) next(ctx context.Context, held []*Lock, try bool, patience ti
 	}
 	lock, err := t.one(ctx, rest[0], try, patience)
 	if err != nil {
-		return held, alone(err)
+		var refusal *QuorumError
+		if errors.As(err, &refusal) {
+			alone(refusal)
+		}
+		return held, err
 	}
 	return append(held, lock), nil
 }
