@@ -22,27 +22,25 @@ var ErrBeside = fmt.Errorf("%w: not this one, but others of the call", nodeerr.E
 
 // AcquireAll implements [Joint].
 func (Exclusive) AcquireAll(c *wire.Command, marks []Mark, asks []Ask) {
-	all(c, allAcquireScript, marks)
-	c.With(c.Token, millis(asks[0].TTL))
-	c.Keys = make([]string, 0, len(marks))
-	for _, m := range marks {
-		c.Keys = append(c.Keys, m.Key)
+	keys := make([]string, len(marks))
+	for i, m := range marks {
+		keys[i] = m.Key
 	}
+	all(c, allAcquireScript, marks)
+	c.WithKeys(keys, c.Token, millis(asks[0].TTL))
 }
 
 // AcquireAll implements [Joint]. Each key gets a number of its own.
 func (f *Fenced) AcquireAll(c *wire.Command, marks []Mark, asks []Ask) {
-	all(c, fencedAllAcquireScript, marks)
-	c.With(c.Token, millis(asks[0].TTL), decimal(asks[0].Time), millis(f.Keep))
-	c.Keys = make([]string, 0, 2*len(marks))
+	keys, floors := make([]string, 0, 2*len(marks)), make([]string, len(marks))
 	for i, m := range marks {
-		c.Keys = append(c.Keys, m.Key, counterOf(m.Key))
-		floor := ""
+		keys = append(keys, m.Key, counterOf(m.Key))
 		if asks[i].Advance || asks[i].Floor > 0 {
-			floor = decimal(asks[i].Floor)
+			floors[i] = decimal(asks[i].Floor)
 		}
-		c.Args = append(c.Args, floor)
 	}
+	all(c, fencedAllAcquireScript, marks)
+	c.WithKeys(keys, append([]string{c.Token, millis(asks[0].TTL), decimal(asks[0].Time), millis(f.Keep)}, floors...)...)
 }
 
 func all(c *wire.Command, script *wire.Script, marks []Mark) {

@@ -16,13 +16,12 @@ type Command struct {
 	Script *Script // that it runs; nil if none
 	Key    string
 	Second string // the second key of the script; "" if it has none
-	// Keys are those of a script that has more, Key among them; nil if it has not.
-	Keys []string
 	// Token is what a key has to hold to be changed or deleted, or holds afterwards. Key and Token together are one life of the key:
 	// a command that cleans up ends what one that creates has begun.
 	Token string
 	Args  []string // of the script, behind the keys; without a script all words
 	room  [6]string
+	keys  uint8 // how many keys lead Args, behind their number, as the script has more than two; 0: it has Key and Second
 	// Parse makes the reply of what a server has sent, unless that is an error.
 	Parse func(*Value) Reply
 	Join  *Joiner // nil: it goes alone
@@ -58,12 +57,26 @@ func (c *Command) With(args ...string) *Command {
 	return c
 }
 
+// WithKeys sets the keys of a script that has more than two, Key among them, and the arguments.
+func (c *Command) WithKeys(keys []string, args ...string) {
+	c.Args = append(append([]string{strconv.Itoa(len(keys))}, keys...), args...)
+	c.keys = uint8(len(keys)) //nolint:gosec // engine.Together has 64 names at most
+}
+
+// Keys are those of a script that has more than two; nil if it has not.
+func (c *Command) Keys() []string {
+	if c.keys == 0 {
+		return nil
+	}
+	return c.Args[1 : 1+c.keys]
+}
+
 // Words appends the words of the command. A script goes by its source, which the server then knows, or by its hash.
 func (c *Command) Words(words []string, source bool) []string {
 	switch {
 	case c.Script == nil:
-	case c.Keys != nil:
-		words = append(append(c.Script.Run(words, source), strconv.Itoa(len(c.Keys))), c.Keys...)
+	case c.keys > 0:
+		words = c.Script.Run(words, source)
 	case c.Second == "":
 		words = append(c.Script.Run(words, source), "1", c.Key)
 	default:
@@ -86,7 +99,7 @@ func (c *Command) Name(source bool) string {
 // MustFollow reports whether the command, which was sent after earlier, must not be carried out before it. If the server
 // asks for the script of earlier, that is not sent again then: it would create the key behind its release.
 func (c *Command) MustFollow(earlier *Command) bool {
-	return earlier.Creates && c.CleansUp && c.Token == earlier.Token && (c.Key == earlier.Key || slices.Contains(earlier.Keys, c.Key))
+	return earlier.Creates && c.CleansUp && c.Token == earlier.Token && (c.Key == earlier.Key || slices.Contains(earlier.Keys(), c.Key))
 }
 
 // Changed reports whether the command has changed the key, if this is the answer.
@@ -96,11 +109,11 @@ func (c *Command) Changed(answer quorum.Answer) bool {
 
 // Changing are the keys that the command may change.
 func (c *Command) Changing(yield func(key string) bool) {
-	if c.Keys == nil {
+	if c.keys == 0 {
 		yield(c.Key)
 		return
 	}
-	for _, key := range c.Keys {
+	for _, key := range c.Keys() {
 		if !yield(key) {
 			return
 		}
