@@ -75,7 +75,8 @@ func (t *together) queue(
 		e.Unlock()
 		switch {
 		case refused != nil:
-			return nil, nil, alone(refused)
+			alone(refused)
+			return nil, nil, refused
 		case !offered:
 			alone(lost.refusal)
 			return nil, lost, nil
@@ -96,11 +97,10 @@ func (t *together) queue(
 }
 
 // alone makes the refusal of a call about one name that of a call about several.
-func alone(refusal *QuorumError) *QuorumError {
+func alone(refusal *QuorumError) {
 	if refusal.Names == nil {
 		refusal.Names = []string{refusal.Name}
 	}
-	return refusal
 }
 
 // errImpatient is why a call in order releases what it holds: others may have taken the locks in another order, and wait for it.
