@@ -71,8 +71,8 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lo
 
 // take takes a lock, unless the caller holds it already. try means that it does not wait.
 func (l *Locker) take(ctx context.Context, name string, opts []LockOption, try bool) (lock *Lock, err error) {
-	req, err := l.begin(event.OpAcquire, name, opts)
-	if err != nil {
+	var req request
+	if err := l.begin(&req, event.OpAcquire, name, opts); err != nil {
 		return nil, err
 	}
 	defer l.engine.End()
@@ -80,9 +80,9 @@ func (l *Locker) take(ctx context.Context, name string, opts []LockOption, try b
 		return nil, err
 	}
 	if req.call = l.newCall(ctx); req.call != nil {
-		defer func() { l.acquired(event.OpAcquire, try, req, lock, err) }()
+		defer func() { l.acquired(event.OpAcquire, try, &req, lock, err) }()
 	}
-	if lock, err := l.reenter(ctx, req); lock != nil || err != nil {
+	if lock, err := l.reenter(ctx, &req); lock != nil || err != nil {
 		return lock, err
 	}
 	if ctx.Err() != nil {
@@ -92,11 +92,11 @@ func (l *Locker) take(ctx context.Context, name string, opts []LockOption, try b
 		return nil, failed(event.OpAcquire, name, err)
 	}
 	if try {
-		lock, err = l.acquire(ctx, req)
+		lock, err = l.acquire(ctx, &req)
 	} else {
-		limited, stop := l.limit(ctx, req)
+		limited, stop := l.limit(ctx, &req)
 		defer stop()
-		lock, err = l.wait(limited, req)
+		lock, err = l.wait(limited, &req)
 	}
 	if err != nil {
 		l.logBlocked(err)
@@ -116,7 +116,7 @@ func (r *request) tries(try bool) (bool, error) {
 }
 
 // limit returns the context of a call that waits. stop frees its resources.
-func (l *Locker) limit(ctx context.Context, req request) (limited context.Context, stop func()) {
+func (l *Locker) limit(ctx context.Context, req *request) (limited context.Context, stop func()) {
 	limited, stop = ctx, func() {}
 	if req.maxWait != NoLimit {
 		limited, stop = context.WithTimeoutCause(ctx, req.maxWait, errMaxWait)
@@ -133,10 +133,10 @@ func (l *Locker) limit(ctx context.Context, req request) (limited context.Contex
 }
 
 // acquire runs one round.
-func (l *Locker) acquire(ctx context.Context, req request) (*Lock, error) {
+func (l *Locker) acquire(ctx context.Context, req *request) (*Lock, error) {
 	c := engine.Call{Want: &req.Want, Metadata: req.metadata, Block: req.block}
 	e := l.engine.Enter(req.key)
-	r := l.beginLocked(e, &c, &req)
+	r := l.beginLocked(e, &c, req)
 	e.Unlock()
 	outcome := r.Wait(ctx, nil)
 	e.Lock()

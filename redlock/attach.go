@@ -29,8 +29,8 @@ import (
 // joined with ctx.Err() if ctx ended first. In a [*LockError]: ErrInvalid, also for an empty token; ctx.Err() alone, if ctx had ended
 // before; [ErrClosed] after Close.
 func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOption) (lock *Lock, err error) {
-	req, err := l.begin(event.OpAttach, name, opts)
-	if err != nil {
+	var req request
+	if err := l.begin(&req, event.OpAttach, name, opts); err != nil {
 		return nil, err
 	}
 	defer l.engine.End()
@@ -41,7 +41,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 		return nil, failed(event.OpAttach, name, invalid("only TTL, AutoExtend, MaxHold and Grace are options of Attach"))
 	}
 	if req.call = l.newCall(ctx); req.call != nil {
-		defer func() { l.acquired(event.OpAttach, false, req, lock, err) }()
+		defer func() { l.acquired(event.OpAttach, false, &req, lock, err) }()
 	}
 
 	if ctx.Err() != nil {

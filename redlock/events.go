@@ -11,7 +11,7 @@ import (
 )
 
 // acquired reports the end of a call that took a lock, or did not.
-func (l *Locker) acquired(op event.Op, try bool, req request, lock *Lock, err error) {
+func (l *Locker) acquired(op event.Op, try bool, req *request, lock *Lock, err error) {
 	if lock != nil {
 		h := lock.held
 		h.Lock()
@@ -30,7 +30,7 @@ func (l *Locker) acquired(op event.Op, try bool, req request, lock *Lock, err er
 func (l *Lock) reenteredLocked(c *call) bool { return l.holder.call != c }
 
 // emitAcquireLocked reports the end of a call that took a lock, or has none.
-func (l *Locker) emitAcquireLocked(op event.Op, try bool, req request, lock *Lock, err error) {
+func (l *Locker) emitAcquireLocked(op event.Op, try bool, req *request, lock *Lock, err error) {
 	c := req.call
 	e := event.Acquire{
 		Op: op, Try: try, Context: c.ctx, Call: c.id, Name: req.name, Names: req.names, Start: c.start, Took: time.Since(c.start), Rounds: c.rounds, Err: err,

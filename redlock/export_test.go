@@ -89,8 +89,9 @@ type Waiter struct{ waiter *waiter }
 
 // Join has a call wait for a name.
 func Join(l *Locker, name string, opts ...LockOption) (Waiter, error) {
-	req, err := l.request(name, opts)
-	return Waiter{l.join(context.Background(), req, nil)}, err
+	var req request
+	err := l.request(&req, name, opts)
+	return Waiter{l.join(context.Background(), &req, nil)}, err
 }
 
 // HasOffer reports whether the call was woken for what it has not looked at.

@@ -45,8 +45,8 @@ type Removal struct {
 // ForceUnlock looks, nothing is deleted; what was sent goes on. The Removal is nil only after [ErrInvalid], [ErrClosed], and ctx.Err()
 // alone, if ctx had ended before.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *Removal, err error) {
-	req, err := l.begin(opForceUnlock, name, nil)
-	if err != nil {
+	var req request
+	if err := l.begin(&req, opForceUnlock, name, nil); err != nil {
 		return nil, err
 	}
 	defer l.engine.End()

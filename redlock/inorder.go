@@ -50,7 +50,7 @@ func (t *together) over(ctx context.Context, lost *attempt) bool {
 func (t *together) queue(
 	ctx context.Context, i int, lost *attempt, turns *int, impatient <-chan struct{},
 ) (locks []*Lock, _ *attempt, err error) {
-	w := t.locker.join(ctx, t.all[i], t)
+	w := t.locker.join(ctx, &t.all[i], t)
 	e := w.entry
 	defer func() {
 		e.Lock()
@@ -171,12 +171,12 @@ func (t *together) one(ctx context.Context, req request, try bool, patience time
 	}
 	req.token = first.token
 	if try {
-		return t.locker.acquire(ctx, req)
+		return t.locker.acquire(ctx, &req)
 	}
 	limited, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	defer t.locker.engine.Clock.AfterFunc(patience, func() { giveUp(errImpatient) }).Stop()
-	lock, err := t.locker.wait(limited, req)
+	lock, err := t.locker.wait(limited, &req)
 	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(limited), errImpatient) {
 		return nil, errImpatient
 	}

@@ -23,8 +23,8 @@ import (
 //
 // A nil error does not mean that the Verdict is certain: it is [VerdictUnknown] if the nodes that did not answer decide.
 func (l *Locker) Inspect(ctx context.Context, name string) (*LockState, error) {
-	req, err := l.begin(opInspect, name, nil)
-	if err != nil {
+	var req request
+	if err := l.begin(&req, opInspect, name, nil); err != nil {
 		return nil, err
 	}
 	defer l.engine.End()

@@ -82,7 +82,7 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 			l.maxTTL, l.maxTTLBy = guard, "pool.WithRestartGuard of node "+n.Addr()
 		}
 	}
-	if _, err := l.request("name", []LockOption{AutoExtend()}); err != nil {
+	if err := l.request(new(request), "name", []LockOption{AutoExtend()}); err != nil {
 		return nil, err
 	}
 	l.outages.clock, l.outages.waits = s.Clock, map[*outageWait]struct{}{}
@@ -136,15 +136,15 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 }
 
 // begin checks the arguments of a call and counts it, which ends with engine.End.
-func (l *Locker) begin(op event.Op, name string, opts []LockOption) (request, error) {
-	req, err := l.request(name, opts)
+func (l *Locker) begin(req *request, op event.Op, name string, opts []LockOption) error {
+	err := l.request(req, name, opts)
 	if err == nil && !l.engine.Begin() {
 		err = ErrClosed
 	}
 	if err != nil {
-		err = failed(op, name, err)
+		return failed(op, name, err)
 	}
-	return req, err
+	return nil
 }
 
 // refusal makes a QuorumError. err returns why a node did not do what it was asked to.

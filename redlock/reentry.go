@@ -10,7 +10,7 @@ import (
 
 // held returns the lock that the caller holds already, and as which holder, if it does: a call that waited for it would wait for
 // itself.
-func (l *Locker) held(ctx context.Context, req request) (*heldLock, *holder) {
+func (l *Locker) held(ctx context.Context, req *request) (*heldLock, *holder) {
 	inner, _ := ctx.Value(contextLockKey{}).(*contextLock)
 	for ; inner != nil; inner = inner.outer {
 		if h := inner.holder.lock.held; h.locker == l && h.Name.Key() == req.key && h.heldBy(inner.holder) {
@@ -34,7 +34,7 @@ func (l *Locker) held(ctx context.Context, req request) (*heldLock, *holder) {
 }
 
 // reenter makes another handle on a lock that the caller holds. It returns no handle and no error if there is none.
-func (l *Locker) reenter(ctx context.Context, req request) (*Lock, error) {
+func (l *Locker) reenter(ctx context.Context, req *request) (*Lock, error) {
 	h, by := l.held(ctx, req)
 	switch {
 	case h == nil:

@@ -92,44 +92,44 @@ func (r *request) nextToken() error {
 }
 
 // request checks a call's arguments before anything is sent.
-func (c *config) request(name string, opts []LockOption) (r request, err error) {
-	r = c.lock
+func (c *config) request(r *request, name string, opts []LockOption) (err error) {
+	*r = c.lock
 	r.name, r.key = name, c.prefix+name
 	if len(opts) > 0 {
-		if r, err = r.with(opts); err != nil {
-			return r, err
+		if *r, err = r.with(opts); err != nil {
+			return err
 		}
 	}
 	if r.TTL, err = c.checkTTL(r.TTL, r.Grace); err != nil {
-		return r, err
+		return err
 	}
 	switch {
 	case name == "":
-		return r, invalid("the name is empty")
+		return invalid("the name is empty")
 	case engine.Reserved(r.key):
-		return r, invalid("the name %q: the key %q is that of a counter of fencing tokens, not of a lock", name, r.key)
+		return invalid("the name %q: the key %q is that of a counter of fencing tokens, not of a lock", name, r.key)
 	case r.given&givenOwner != 0 && r.owner == "":
-		return r, invalid("Owner: the id is empty")
+		return invalid("Owner: the id is empty")
 	case len(r.metadata) > maxMetadataBytes:
-		return r, invalid("Metadata(%.32q...): %d bytes, at most %d", r.metadata, len(r.metadata), maxMetadataBytes)
+		return invalid("Metadata(%.32q...): %d bytes, at most %d", r.metadata, len(r.metadata), maxMetadataBytes)
 	case strings.Contains(r.metadata, "|"):
-		return r, invalid("Metadata(%q): must not contain |, which separates the fencing token", r.metadata)
+		return invalid("Metadata(%q): must not contain |, which separates the fencing token", r.metadata)
 	case r.maxWait < 0:
-		return r, invalid("MaxWait(%s): must not be below zero", r.maxWait)
+		return invalid("MaxWait(%s): must not be below zero", r.maxWait)
 	case r.maxOutage < 0:
-		return r, invalid("MaxOutage(%s): must not be below zero", r.maxOutage)
+		return invalid("MaxOutage(%s): must not be below zero", r.maxOutage)
 	case r.given&givenMaxHold != 0 && !r.Renewed:
-		return r, invalid("MaxHold(%s) without AutoExtend: the lock ends at its TTL anyway", r.MaxHold)
+		return invalid("MaxHold(%s) without AutoExtend: the lock ends at its TTL anyway", r.MaxHold)
 	case r.Renewed && r.MaxHold < r.TTL:
-		return r, invalid("MaxHold(%s): below the TTL, %s", r.MaxHold, r.TTL)
+		return invalid("MaxHold(%s): below the TTL, %s", r.MaxHold, r.TTL)
 	case r.source != nil && r.given&givenMetadata != 0 && r.metadata != "":
-		return r, invalid("Metadata(%q): a token of a TokenSource has none", r.metadata)
+		return invalid("Metadata(%q): a token of a TokenSource has none", r.metadata)
 	}
 	if !r.Renewed {
 		r.MaxHold = NoLimit
 	}
 	r.Kept = r.source != nil
-	return r, cmp.Or(checkText("name", name), checkText("owner id", r.owner), checkText("metadata", r.metadata))
+	return cmp.Or(checkText("name", name), checkText("owner id", r.owner), checkText("metadata", r.metadata))
 }
 
 // with returns the request with options applied. It is on the heap then, as the options are given its address.

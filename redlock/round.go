@@ -59,8 +59,8 @@ func (l *Locker) beginLocked(e *engine.Entry, c *engine.Call, req *request) *acq
 }
 
 // wonLocked makes the lock that a round has won for a request.
-func (l *Locker) wonLocked(e *engine.Entry, c *engine.Call, r *acquireRound, req request) *Lock {
-	h := l.newHeld(&req)
+func (l *Locker) wonLocked(e *engine.Entry, c *engine.Call, r *acquireRound, req *request) *Lock {
+	h := l.newHeld(req)
 	handle := h.takenLocked(e.WonLocked(&r.Acquire, c, h, &h.first.want))
 	h.ArmLocked()
 	return handle

@@ -52,11 +52,11 @@ func (l *Locker) takeAll(ctx context.Context, names []string, opts []LockOption,
 	}
 	for i := range all {
 		if all[i].call = l.newCall(ctx); all[i].call != nil {
-			defer func() { l.acquired(event.OpAcquire, try, all[i], locks.at(i), err) }()
+			defer func() { l.acquired(event.OpAcquire, try, &all[i], locks.at(i), err) }()
 		}
 	}
 	for _, req := range all {
-		if h, _ := l.held(ctx, req); h != nil {
+		if h, _ := l.held(ctx, &req); h != nil {
 			return nil, failed(event.OpAcquire, req.name, ErrDeadlock)
 		}
 	}
@@ -67,7 +67,7 @@ func (l *Locker) takeAll(ctx context.Context, names []string, opts []LockOption,
 	if try {
 		locks, err = t.try(ctx)
 	} else {
-		ctx, stop := l.limit(ctx, all[0])
+		ctx, stop := l.limit(ctx, &all[0])
 		defer stop()
 		locks, err = t.wait(ctx)
 	}
@@ -89,7 +89,8 @@ func (l *Locker) requests(names []string, opts []LockOption) ([]request, error) 
 	}
 	all := make([]request, 0, len(names))
 	for i, name := range sorted {
-		req, err := l.request(name, opts)
+		var req request
+		err := l.request(&req, name, opts)
 		switch {
 		case err != nil:
 		case i > 0 && name == sorted[i-1]:
@@ -157,7 +158,7 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 		for i := range rounds {
 			e := rounds[i].Entry()
 			e.Lock()
-			locks[i] = l.wonLocked(e, a.parts[i].Call, &rounds[i], reqs[i])
+			locks[i] = l.wonLocked(e, a.parts[i].Call, &rounds[i], &reqs[i])
 			e.Unlock()
 		}
 		return locks, nil, nil

@@ -10,7 +10,7 @@ import (
 )
 
 // wait waits for a name until it holds the lock.
-func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
+func (l *Locker) wait(ctx context.Context, req *request) (*Lock, error) {
 	w := l.join(ctx, req, nil)
 	waits := true
 	defer func() {
@@ -37,8 +37,8 @@ func (l *Locker) wait(ctx context.Context, req request) (*Lock, error) {
 }
 
 // join has a call wait: for one name, or for that of req among all, after a round that was lost.
-func (l *Locker) join(ctx context.Context, req request, all *together) *waiter {
-	w := &waiter{locker: l, ctx: ctx, since: l.engine.Clock.Now(), req: req, all: all, woken: make(chan struct{}, 1)}
+func (l *Locker) join(ctx context.Context, req *request, all *together) *waiter {
+	w := &waiter{locker: l, ctx: ctx, since: l.engine.Clock.Now(), req: *req, all: all, woken: make(chan struct{}, 1)}
 	w.Call = engine.Call{Want: &w.req.Want, Metadata: w.req.metadata, Of: w, Lost: all != nil}
 	w.entry = l.engine.Enter(req.key)
 	if w.entry.Waiters == nil {
@@ -71,7 +71,7 @@ func (w *waiter) look(ctx context.Context) (*Lock, error) {
 		e.Lock()
 		defer e.Unlock()
 		w.waiting().last = nil
-		return l.wonLocked(e, &w.Call, r, w.req), nil
+		return l.wonLocked(e, &w.Call, r, &w.req), nil
 	}
 	var err error
 	next := w.req
