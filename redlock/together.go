@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
@@ -113,7 +114,8 @@ func (l *Locker) requests(names []string, opts []LockOption) ([]request, error) 
 // together is a call that takes the locks of several names.
 type together struct {
 	locker *Locker
-	all    []request // in the order of the names
+	all    []request    // in the order of the names
+	last   *QuorumError // of the last round that was lost before the call was to end; nil if there is none
 }
 
 // attempt is a round over several names that was lost.
@@ -164,6 +166,10 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 		return locks, nil, nil
 	}
 	a.lost(l, rounds)
+	if ctx.Err() == nil || t.last == nil || errors.Is(a.refusal, ErrTaken) {
+		t.last = a.refusal
+	}
+	a.refusal = t.last // a round that was stopped knows less
 	for i := range rounds {
 		if at == nil || a.parts[i].Call != &at.Call {
 			a.giveBack(i)

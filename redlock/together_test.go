@@ -218,7 +218,7 @@ func TestLockAll_EndsItsWait(t *testing.T) {
 	_, err := locker.LockAll(briefly(t), []string{"a", "b"})
 	requireIs(t, err, context.DeadlineExceeded)
 	check(err)
-	_, err = locker.LockAll(t.Context(), []string{"a", "b"}, redlock.MaxWait(50*time.Millisecond))
+	_, err = locker.LockAll(t.Context(), []string{"a", "b"}, redlock.MaxWait(brief))
 	requireIs(t, err, not{context.DeadlineExceeded})
 	check(err)
 	_, err = locker.LockAll(t.Context(), []string{"a", "b"}, redlock.MaxWait(0))
@@ -398,4 +398,25 @@ func assertNoError(t *testing.T, err error) bool {
 		t.Error(strings.TrimSpace(err.Error()))
 	}
 	return err == nil
+}
+
+// Others have the lock, also if the last round was stopped before it found out.
+func TestLockAll_ReportsWhatItKnowsIfItIsStoppedWithinARound(t *testing.T) {
+	c := onMini(t, 3)
+	lock := take(t, c.locker(), "b")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	rounds := 0
+	source := func() (string, error) {
+		if rounds++; rounds == 2 {
+			cancel()
+		}
+		return fmt.Sprint("token-", rounds), nil
+	}
+	_, err := c.locker().LockAll(ctx, []string{"a", "b", "c"}, redlock.TTL(50*time.Millisecond), redlock.TokenSource(source))
+	requireIs(t, err, context.Canceled, redlock.ErrTaken)
+	var refusal *redlock.QuorumError
+	require.ErrorAs(t, err, &refusal)
+	require.Equal(t, []string{"b"}, refusal.Names)
+	unlock(t, lock)
 }

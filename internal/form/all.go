@@ -56,7 +56,7 @@ func parseAll(v *wire.Value, n int, numbered bool) wire.Reply {
 	if !numbered && v.Kind == ':' && v.Num == 1 {
 		return wire.Reply{Answer: quorum.Yes, Each: each(n, wire.Reply{Answer: quorum.Yes})}
 	}
-	if v.Kind != '*' || len(v.Items) == 0 || len(v.Items) > n {
+	if v.Kind != '*' || len(v.Items) == 0 {
 		return wire.Unexpected(v)
 	}
 	if numbered && len(v.Items) == n && v.Items[0].Num > 0 {
@@ -68,13 +68,13 @@ func parseAll(v *wire.Value, n int, numbered bool) wire.Reply {
 		}
 		return wire.Reply{Answer: quorum.Yes, Each: granted}
 	}
-	denied := each(n, wire.Reply{Answer: quorum.No, Err: ErrBeside})
+	denied, last := each(n, wire.Reply{Answer: quorum.No, Err: ErrBeside}), int64(0)
 	for i := range v.Items {
 		place := -v.Items[i].Num
-		if v.Items[i].Kind != ':' || place < 1 || place > int64(n) {
+		if v.Items[i].Kind != ':' || place <= last || place > int64(n) {
 			return wire.Unexpected(v)
 		}
-		denied[place-1].Err = nodeerr.ErrHeld
+		denied[place-1].Err, last = nodeerr.ErrHeld, place
 	}
 	return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrHeld, Each: denied}
 }

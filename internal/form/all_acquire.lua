@@ -22,7 +22,8 @@ for i = 1, #KEYS, step do
       for j = 1, i, 2 do -- its own, or none: nothing existed before
         redis.call('DEL', KEYS[j])
       end
-      return type(number) == 'table' and number or redis.error_reply('ERR ' .. tostring(number))
+      local reason = tostring(number)
+      return type(number) == 'table' and number or redis.error_reply(string.match(reason, '^%u+ ') and reason or 'ERR ' .. reason)
     end
     numbers[#numbers + 1] = number
   end

@@ -21,8 +21,8 @@ var (
 	fencedReleaseScript = load("fenced_release", "9d0ef83e7ce10e0af8310e76333343b3b75cdfd9")
 	fencedExtendScript  = load("fenced_extend", "e25763bf9ce4f1c706be480616ebb41e06f73844")
 
-	allAcquireScript       = load("all_acquire", "e5138eca4c0154e201578bb6ec9dcfd2e1fdeecd")
-	fencedAllAcquireScript = loadAs("fenced_all_acquire", "all_acquire", "f58e42f79c0bffb9040c4a5537c1f65efc128e0e", function("fenced_acquire", fencedAcquireScript))
+	allAcquireScript       = load("all_acquire", "436e2cdf12e95d002693a5b6d213d847bd9f6954")
+	fencedAllAcquireScript = loadAs("fenced_all_acquire", "all_acquire", "1137f826ed9de6aeafb43b43fb821ff20e69e163", function("fenced_acquire", fencedAcquireScript))
 
 	joinedScript = load("joined", "3a1927223ebb84cf3e9f3e11e13ca8191bb1bf1d",
 		function("fenced_acquire", fencedAcquireScript), function("fenced_release", fencedReleaseScript))

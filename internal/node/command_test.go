@@ -69,6 +69,11 @@ func TestCommand_OnTheWire(t *testing.T) {
 		"fenced_release 2 k {k}:fence t|0":                    newReleaseFenced("k", "t", 0, ttl),
 		"fenced_extend 2 k {k}:fence t 7 1000 60000":          newExtendFenced("k", "t", 7, time.Second, time.Minute),
 		"fenced_extend 2 k {k}:fence t 9007199254740991 1 0":  newExtendFenced("k", "t", lastNumber, ms, 0),
+
+		"all_acquire 1 k t 1000":     newAcquireAll("t", time.Second, "k"),
+		"all_acquire 3 k l m t 1999": newAcquireAll("t", 2*time.Second-1, "k", "l", "m"),
+		"fenced_all_acquire 6 k {k}:fence l {l}:fence m {m}:fence t 1000 5 60000  3 0": newAcquireAllCounted("t", time.Second,
+			[]counted{{Keep: time.Minute, Now: 5}, {Floor: 3}, {Advance: true}}, "k", "l", "m"),
 	} {
 		got := strings.Join(cmd.Words(nil, false), " ")
 		for name, script := range form.Scripts {
@@ -378,6 +383,19 @@ func TestCommand_MustFollowWhatCreatesTheKeyThatItReleases(t *testing.T) {
 		require.False(t, newRelease("another", "token", ttl).MustFollow(creates))
 	}
 	require.False(t, release.MustFollow(release))
+
+	for _, all := range []*wire.Command{
+		newAcquireAll("token", ttl, "another", "key", "third"), newAcquireAllFenced("token", ttl, counted{}, "another", "key", "third"),
+	} {
+		for _, key := range []string{"another", "key", "third"} {
+			require.True(t, newRelease(key, "token", ttl).MustFollow(all))
+			require.True(t, newReleaseFenced(key, "token", 0, ttl).MustFollow(all))
+			require.False(t, newRelease(key, "other", ttl).MustFollow(all))
+		}
+		require.False(t, newRelease("fourth", "token", ttl).MustFollow(all))
+		require.False(t, extend.MustFollow(all))
+		require.False(t, all.MustFollow(all))
+	}
 }
 
 // granted sends an acquire, and returns what it was granted.

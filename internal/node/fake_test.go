@@ -206,6 +206,9 @@ func likeRedis(c *peer, args []string) string {
 	if args[0] == "EVAL" && args[1] == form.Scripts["observe"].Source {
 		return "*2\r\n" + bulk("token") + ":60000\r\n"
 	}
+	if all := form.Scripts["fenced_all_acquire"]; isScript(args) && (args[1] == all.Source || args[1] == all.Hash) {
+		return "*2\r\n:1\r\n:2\r\n"
+	}
 	switch args[0] {
 	case "SET", "AUTH", "SELECT", "CLIENT":
 		return "+OK\r\n"

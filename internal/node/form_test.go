@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/form"
@@ -67,4 +68,34 @@ func newDeleteFenced(key, token string, number uint64) *wire.Command {
 	c := new(wire.Command)
 	new(form.Fenced).Remove(c, key, form.Seen{Token: token, Number: number})
 	return c
+}
+
+// newAcquireAll takes the locks of keys that have one token.
+func newAcquireAll(token string, ttl time.Duration, keys ...string) *wire.Command {
+	c := new(wire.Command)
+	form.Exclusive{}.AcquireAll(c, marks(token, keys), slices.Repeat([]form.Ask{{TTL: ttl}}, len(keys)))
+	return c
+}
+
+// newAcquireAllFenced does the same with fencing. a is what each of them asks of its counter.
+func newAcquireAllFenced(token string, ttl time.Duration, a counted, keys ...string) *wire.Command {
+	return newAcquireAllCounted(token, ttl, slices.Repeat([]counted{a}, len(keys)), keys...)
+}
+
+// newAcquireAllCounted has each key ask its counter for something else. Keep and Now are those of the first.
+func newAcquireAllCounted(token string, ttl time.Duration, each []counted, keys ...string) *wire.Command {
+	c, f, asks := new(wire.Command), form.Fenced{Keep: each[0].Keep}, make([]form.Ask, len(keys))
+	for i, a := range each {
+		asks[i] = form.Ask{TTL: ttl, Time: a.Now, Advance: a.Advance, Floor: a.Floor}
+	}
+	f.AcquireAll(c, marks(token, keys), asks)
+	return c
+}
+
+func marks(token string, keys []string) []form.Mark {
+	all := make([]form.Mark, len(keys))
+	for i, key := range keys {
+		all[i] = form.Mark{Key: key, Token: token}
+	}
+	return all
 }

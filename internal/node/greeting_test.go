@@ -127,7 +127,7 @@ func TestGreeting_AServerWithoutAnIdentityIsUsedAllTheSame(t *testing.T) {
 	})
 	for name, rules := range map[string][]any{
 		"the ACL user may not ask":             {"&*", "+@all", "-info", "-client"},
-		"the ACL user may do the bare minimum": {"&*", "+set", "+evalsha", "+eval", "+getrange", "+del", "+pttl", "+pexpire", "+incrby", "+time", "+publish"},
+		"the ACL user may do the bare minimum": {"&*", "+set", "+evalsha", "+eval", "+getrange", "+del", "+pttl", "+pexpire", "+incrby", "+time", "+exists", "+publish"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := testredis.Real(t, 1)[0]

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -22,7 +23,10 @@ const guard = 10 * time.Second
 // requireQuarantined wants an acquire refused with so much time left.
 func requireQuarantined(t *testing.T, n *node.Node, left time.Duration) {
 	t.Helper()
-	for _, cmd := range []*wire.Command{newAcquire("key", "token", time.Second), newAcquireFenced("key", "token", time.Second, counted{})} {
+	for _, cmd := range []*wire.Command{
+		newAcquire("key", "token", time.Second), newAcquireFenced("key", "token", time.Second, counted{}),
+		newAcquireAll("token", time.Second, "key", "beside"), newAcquireAllFenced("token", time.Second, counted{}, "key", "beside"),
+	} {
 		reply := ask(t, n, cmd)
 		requireReply(t, quorum.Unsent, nodeerr.ErrQuarantined, reply)
 		refusal := (*nodeerr.QuarantineError)(nil)
@@ -70,7 +74,7 @@ func TestGuard_AllButAcquiresIsAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := upSince(t, time.Now(), new(atomic.Int64)).open(t, withGuard(guard))
 		for kind, cmd := range everyKind() {
-			if kind != "acquire" && kind != "acquire with fencing" {
+			if !strings.HasPrefix(kind, "acquire") {
 				requireYes(t, n, cmd)
 			}
 		}

@@ -233,6 +233,9 @@ func everyKind() map[string]*wire.Command {
 		"release with fencing": newReleaseFenced("key", "token", 1, ttl),
 		"extend with fencing":  newExtendFenced("key", "token", 1, ttl, ttl),
 
+		"acquire all":              newAcquireAll("token", ttl, "key", "beside"),
+		"acquire all with fencing": newAcquireAllFenced("token", ttl, counted{}, "key", "beside"),
+
 		"heal":    form.Exclusive{}.Heal("key", "token"),
 		"observe": form.Exclusive{}.Observe("key"),
 		"publish": node.Publish("channel", "message"),

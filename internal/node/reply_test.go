@@ -3,7 +3,9 @@ package node_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,6 +27,13 @@ func answered(t testing.TB, cmd *wire.Command, sent string) wire.Reply {
 	return cmd.Reply(&v)
 }
 
+// noPlaces are not the places of two keys of which some exist.
+var noPlaces = slices.Clip([]string{
+	"*0\r\n", "*-1\r\n", "*1\r\n:0\r\n", "*1\r\n:-3\r\n", "*1\r\n:-9223372036854775808\r\n", "*2\r\n:-1\r\n:-1\r\n", "*2\r\n:-2\r\n:-1\r\n",
+	"*2\r\n:-1\r\n:0\r\n", "*3\r\n:-1\r\n:-2\r\n:-2\r\n", "*2\r\n:-1\r\n:5\r\n", "*2\r\n:5\r\n:-1\r\n", "*1\r\n" + bulk("-1"), "*1\r\n*1\r\n:-1\r\n",
+	"*1\r\n*-1\r\n", "*1\r\n$-1\r\n", "*2\r\n:-1\r\n-ERR x\r\n", "*1\r\n,-1\r\n", "*1\r\n#t\r\n", "%1\r\n:-1\r\n:-2\r\n",
+})
+
 // What cannot be the answer to the command is neither yes nor no.
 func TestReply_ThatDoesNotBelongToTheCommandIsUnknown(t *testing.T) {
 	for kind, odd := range map[string][]string{
@@ -34,6 +43,11 @@ func TestReply_ThatDoesNotBelongToTheCommandIsUnknown(t *testing.T) {
 			"*0\r\n", "*1\r\n:1\r\n", "*2\r\n*1\r\n-ERR\r\n+x\r\n", bulk("1"),
 		},
 		"acquire with fencing": {":0\r\n", ":-1\r\n", ":9007199254740992\r\n", "+OK\r\n", bulk("5")},
+		"acquire all": append(noPlaces,
+			"+OK\r\n", ":0\r\n", ":2\r\n", ":-1\r\n", "$-1\r\n", bulk("1"), "*1\r\n:1\r\n", "*2\r\n:5\r\n:6\r\n"),
+		"acquire all with fencing": append(noPlaces,
+			"+OK\r\n", ":0\r\n", ":1\r\n", ":5\r\n", ":-1\r\n", "$-1\r\n", bulk("5"), "*1\r\n:5\r\n", "*3\r\n:5\r\n:6\r\n:7\r\n",
+			"*2\r\n:5\r\n:0\r\n", "*2\r\n:5\r\n:9007199254740992\r\n", "*2\r\n:5\r\n$-1\r\n", "*2\r\n:5\r\n"+bulk("6"), "*2\r\n:5\r\n-ERR x\r\n", "*2\r\n:5\r\n*1\r\n:6\r\n"),
 		"observe": {
 			":1\r\n", bulk("v"), "*0\r\n", "*1\r\n" + bulk("v"), "*2\r\n" + bulk("v") + ":-2\r\n", "*2\r\n:1\r\n:1\r\n",
 			"*2\r\n$-1\r\n:1\r\n", "*3\r\n" + bulk("v") + ":1\r\n:1\r\n",
@@ -78,9 +92,12 @@ var (
 		"publish":              regexp.MustCompile(`^:-?\d+\r\n`),
 		"acquire with fencing": regexp.MustCompile(`^:0*[1-9]\d{0,15}\r\n`), "raise": one,
 		"release with fencing": one, "extend with fencing": one,
+		"acquire all": one, "acquire all with fencing": regexp.MustCompile(`^\*0*2\r\n(:0*[1-9]\d{0,15}\r\n){2}`),
 		"observe": regexp.MustCompile(`(?s)^\*0*2\r\n[$=]\d+\r\n.*\r\n:(-0*1|-?0+|0*\d+)\r\n`),
 	}
 	recreated = regexp.MustCompile(`^:0*2\r\n`)
+	// What says of two keys that some exist.
+	exist = regexp.MustCompile(`^\*0*(1\r\n:-0*[12]|2\r\n:-0*1\r\n:-0*2)\r\n`)
 )
 
 // Whatever a server sends in answer to a command: nothing panics, and it ends with yes only if the server sent yes.
@@ -88,7 +105,7 @@ func FuzzReply(f *testing.F) {
 	for _, reply := range []string{
 		"+OK\r\n", "$-1\r\n", "*-1\r\n", ":1\r\n", ":0\r\n", ":-1\r\n", ":2\r\n", "+PONG\r\n", "+QUEUED\r\n", "$2\r\nOK\r\n",
 		"-NOSCRIPT No matching script.\r\n", "-WRONGTYPE x\r\n", "-\r\n", "- \r\n", "*1\r\n:1\r\n", "*2\r\n$1\r\na\r\n*0\r\n",
-		"+OK\r\n+OK\r\n", "+OK", "+OK\n", "+OKAY\r\n", "HTTP/1.1 200 OK\r\n\r\n", "\r\n", "", "$5\r\nab\r\n", ":\r\n", ":+1\r\n", "*2\r\n$1\r\na\r\n:5\r\n", "*2\r\n$1\r\na\r\n:-1\r\n", "*2\r\n$1\r\na\r\n:-2\r\n", "*2\r\n$-1\r\n:5\r\n", "%1\r\n+a\r\n+b\r\n", ",1\r\n", "_\r\n", "#t\r\n",
+		"+OK\r\n+OK\r\n", "+OK", "+OK\n", "+OKAY\r\n", "HTTP/1.1 200 OK\r\n\r\n", "\r\n", "", "$5\r\nab\r\n", ":\r\n", ":+1\r\n", "*2\r\n$1\r\na\r\n:5\r\n", "*2\r\n$1\r\na\r\n:-1\r\n", "*2\r\n$1\r\na\r\n:-2\r\n", "*2\r\n$-1\r\n:5\r\n", "*1\r\n:-1\r\n", "*1\r\n:-2\r\n", "*2\r\n:-1\r\n:-2\r\n", "*2\r\n:-2\r\n:-2\r\n", "*2\r\n:7\r\n:8\r\n", "*2\r\n:7\r\n:-1\r\n", "*2\r\n:7\r\n", "%1\r\n+a\r\n+b\r\n", ",1\r\n", "_\r\n", "#t\r\n",
 	} {
 		f.Add([]byte(reply))
 	}
@@ -151,6 +168,7 @@ func FuzzJoined(f *testing.F) {
 
 // requireSense fails the test unless the reply is one that may be made of what the server sent.
 func requireSense(t *testing.T, kind string, sent []byte, reply wire.Reply) {
+	requireSenseForEach(t, kind, sent, reply)
 	switch reply.Answer {
 	case quorum.Yes:
 		require.Regexp(t, yes[kind], string(sent))
@@ -173,6 +191,29 @@ func requireSense(t *testing.T, kind string, sent []byte, reply wire.Reply) {
 		require.Error(t, reply.Err)
 	default:
 		require.Failf(t, "not an answer to a command that was sent", "%v: %v", reply.Answer, reply.Err)
+	}
+}
+
+// requireSenseForEach does the same for what the reply says of each of two keys.
+func requireSenseForEach(t *testing.T, kind string, sent []byte, reply wire.Reply) {
+	if !strings.HasPrefix(kind, "acquire all") || reply.Answer != quorum.Yes && reply.Answer != quorum.No {
+		require.Nil(t, reply.Each)
+		return
+	}
+	require.Len(t, reply.Each, 2)
+	require.True(t, reply.Answer == quorum.Yes || exist.Match(sent))
+	for i, each := range reply.Each {
+		place := regexp.MustCompile(fmt.Sprintf(`:-0*%d\r\n`, i+1))
+		require.Equal(t, reply.Answer, each.Answer)
+		require.Equal(t, reply.Answer == quorum.Yes && kind != "acquire all", each.Number > 0)
+		switch {
+		case reply.Answer == quorum.Yes:
+			require.NoError(t, each.Err)
+		case place.Match(exist.Find(sent)):
+			require.Equal(t, nodeerr.ErrHeld, each.Err)
+		default:
+			require.Equal(t, form.ErrBeside, each.Err)
+		}
 	}
 }
 

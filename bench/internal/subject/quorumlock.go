@@ -3,6 +3,7 @@ package subject
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/quorumlock/quorumlock/pool"
@@ -87,3 +88,40 @@ func (c lockClient) Caller(name string) Caller { return lockCaller{c.Client.Call
 type lockCaller struct{ Waiter }
 
 func (c lockCaller) Acquire(ctx context.Context) error { return c.Wait(ctx) }
+
+// openAll returns what opens a client whose callers take the locks of some names together. The names begin with that of the caller.
+func openAll(names int, opts ...redlock.Option) func(Setup) (Client, error) {
+	return func(s Setup) (Client, error) {
+		c, err := openLocker(s, opts...)
+		if err != nil {
+			return nil, err
+		}
+		return allClient{c.(*quorumlockClient), names}, nil
+	}
+}
+
+type allClient struct {
+	*quorumlockClient
+	names int
+}
+
+func (c allClient) Caller(name string) Caller {
+	names := make([]string, c.names)
+	for i := range names {
+		names[i] = name + "-" + strconv.Itoa(i)
+	}
+	return &allCaller{locker: c.locker, names: names}
+}
+
+type allCaller struct {
+	locker *redlock.Locker
+	names  []string
+	locks  *redlock.Locks
+}
+
+func (c *allCaller) Acquire(ctx context.Context) (err error) {
+	c.locks, err = c.locker.LockAll(ctx, c.names)
+	return err
+}
+
+func (c *allCaller) Release(ctx context.Context) error { return c.locks.Unlock(ctx) }

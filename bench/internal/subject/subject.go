@@ -60,6 +60,8 @@ func All() []Subject {
 		{Name: "quorumlock-handoff-10ms", Open: openHandoff(10 * time.Millisecond)},
 		{Name: "quorumlock-handoff-fenced", Open: openHandoff(5*time.Millisecond, redlock.WithFencing())},
 		{Name: "quorumlock-fenced", Open: openFenced},
+		{Name: "quorumlock-all", Open: openAll(8)},
+		{Name: "quorumlock-all-fenced", Open: openAll(8, redlock.WithFencing())},
 		{Name: "quorumlock-ends", Open: openEnds},
 		{Name: "quorumlock-observed", Open: openObserved},
 		{Name: "quorumlock-prometheus", Open: openPrometheus},
