@@ -27,7 +27,7 @@ func aclLines(tb testing.TB) (lines [][]string) {
 			lines = append(lines, strings.Fields(rules))
 		}
 	}
-	require.Len(tb, lines, 6, "the bare minimum, identities, waiting, fencing, what some URLs and options need, and locks of several names")
+	require.Len(tb, lines, 5, "the bare minimum, identities, waiting, fencing, and what some URLs and options need")
 	return lines
 }
 
@@ -259,24 +259,6 @@ var aclUses = map[string]func(r *restricted) error{
 		return r.cycle(locker)
 	},
 
-	"several names": func(r *restricted) error {
-		for _, locker := range []*redlock.Locker{r.as(), r.as(redlock.WithFencing())} {
-			for range 2 { // by the source, and by the hash
-				locks, err := locker.LockAll(r.tb.Context(), []string{"one", "two"})
-				if err != nil {
-					return err
-				}
-				if _, err := locker.TryLockAll(r.tb.Context(), []string{"two", "three"}); !errors.Is(err, redlock.ErrTaken) {
-					return wants(redlock.ErrTaken, err, "TryLockAll of what is held")
-				}
-				if err := errors.Join(locks.Extend(r.tb.Context(), long), locks.Unlock(r.tb.Context())); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	},
-
 	"a database and a client name": func(r *restricted) error {
 		nodes := open(r.tb, []string{r.url() + "/1"}, pool.WithClientName("name"))
 		_, err := r.over(nodes).TryLock(r.tb.Context(), "name")
@@ -293,7 +275,6 @@ var aclNeeds = map[string]string{
 	"&quorumlock:*": "taking turns", "+publish": "taking turns", "+unsubscribe": "taking turns",
 	"~{lock:*}:fence": "fencing", "+incrby": "fencing", "+time": "fencing",
 	"+select": "a database and a client name", "+client|setname": "a database and a client name",
-	"+exists": "several names",
 }
 
 func TestACL_TheRulesInTheDocumentationAreEnough(t *testing.T) {
@@ -343,7 +324,7 @@ func TestACL_TheFirstLineInTheDocumentationIsEnoughForPlainLocks(t *testing.T) {
 	pass(100 * time.Millisecond)
 	unlock(t, holder)
 	require.NoError(t, won(t, waiter).Unlock(t.Context()), "it asks again and again")
-	for use, rule := range map[string]string{"the restart guard": "info", "waking": r.subcommand("client|tracking"), "fencing": "lock:number", "several names": "exists"} {
+	for use, rule := range map[string]string{"the restart guard": "info", "waking": r.subcommand("client|tracking"), "fencing": "lock:number"} {
 		require.Error(t, aclUses[use](r), use)
 		require.True(t, slices.ContainsFunc(r.refusedTo(), func(object string) bool { return strings.Contains(object, rule) }), use)
 	}

@@ -26,7 +26,6 @@ const (
 	wakingLine
 	fencingLine
 	connectionLine
-	togetherLine
 )
 
 // aclLine is one line of rights. The first of its words may contain the key prefix, for which it has %s.
@@ -47,8 +46,6 @@ var aclLines = []aclLine{
 		"Acquires with fencing are rejected."},
 	connectionLine: {"databases and client names", "+select +client|setname",
 		"URLs with a database, or the option pool.WithClientName, do not connect."},
-	togetherLine: {"locks of several names", "+exists",
-		"LockAll, TryLockAll and DoAll are rejected."},
 }
 
 // rules returns the words of the line for a key prefix.
@@ -72,7 +69,6 @@ var rightsChecks = []check{
 	{name: "rights-identity", docs: "permissions", node: rights(identityLine)},
 	{name: "rights-waking", docs: "permissions", node: rights(wakingLine)},
 	{name: "rights-fencing", docs: "permissions", node: rights(fencingLine), when: func(o *Options) bool { return o.Fencing }},
-	{name: "rights-together", docs: "permissions", node: rights(togetherLine)},
 }
 
 // try does what the programs do, command by command, and notes what is refused. Each key that it makes has a TTL.
@@ -92,7 +88,6 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
 		{plainLine, "+pexpire", keys, []string{"PEXPIRE", key, ttl}},
 		{plainLine, "+eval", keys, []string{"EVAL", observe.Source, "1", key}},
 		{plainLine, "+evalsha", keys, []string{"EVALSHA", observe.Hash, "1", key}},
-		{togetherLine, "+exists", keys, []string{"EXISTS", key}},
 		{plainLine, "+del", keys, []string{"DEL", key}},
 		{identityLine, "+ping", "", []string{"PING"}},
 		{identityLine, "+info", "", []string{"INFO", "server"}},
@@ -111,9 +106,6 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
 			continue
 		}
 		_, refusal := c.do(ctx, try.words...)
-		if try.line == togetherLine && refusal != nil && aboutKey.MatchString(refusal.Message) {
-			continue // the keys are those of line 1
-		}
 		if try.line == fencingLine && try.rule == "+set" {
 			fits = refusal == nil
 		}
