@@ -112,6 +112,16 @@ func (r *restricted) cycle(locker *redlock.Locker) error {
 		if _, err := locker.TryLock(ctx, "cycle"); !errors.Is(err, redlock.ErrTaken) {
 			return wants(redlock.ErrTaken, err, "TryLock of what is held")
 		}
+		if _, err := locker.TryLockAll(ctx, []string{"beside", "cycle"}); !errors.Is(err, redlock.ErrTaken) {
+			return wants(redlock.ErrTaken, err, "TryLockAll of what is held")
+		}
+		locks, err := locker.TryLockAll(ctx, []string{"beside", "further"})
+		if err != nil {
+			return err
+		}
+		if err := locks.Unlock(ctx); err != nil {
+			return err
+		}
 		if err := lock.Extend(ctx, long); err != nil {
 			return err
 		}

@@ -6,7 +6,7 @@
 local token, ttl, now, keep = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local step, there, numbers = now and 2 or 1, {}, {}
 for i = 1, #KEYS, step do
-  if redis.call('EXISTS', KEYS[i]) == 1 then
+  if redis.call('PTTL', KEYS[i]) ~= -2 then
     there[#there + 1] = -(i + step - 1) / step
   end
 end

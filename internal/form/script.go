@@ -21,8 +21,8 @@ var (
 	fencedReleaseScript = load("fenced_release", "9d0ef83e7ce10e0af8310e76333343b3b75cdfd9")
 	fencedExtendScript  = load("fenced_extend", "e25763bf9ce4f1c706be480616ebb41e06f73844")
 
-	allAcquireScript       = load("all_acquire", "436e2cdf12e95d002693a5b6d213d847bd9f6954")
-	fencedAllAcquireScript = loadAs("fenced_all_acquire", "all_acquire", "1137f826ed9de6aeafb43b43fb821ff20e69e163", function("fenced_acquire", fencedAcquireScript))
+	allAcquireScript       = load("all_acquire", "bb8e3783b00beca5947734a54c69c6981014de94")
+	fencedAllAcquireScript = loadAs("fenced_all_acquire", "all_acquire", "446dd5d54c84924a500b8a8c0e30f8fcb56d2518", function("fenced_acquire", fencedAcquireScript))
 
 	joinedScript = load("joined", "3a1927223ebb84cf3e9f3e11e13ca8191bb1bf1d",
 		function("fenced_acquire", fencedAcquireScript), function("fenced_release", fencedReleaseScript))
