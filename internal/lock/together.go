@@ -31,6 +31,11 @@ func Part(reply *wire.Reply, i int) *wire.Reply {
 	return &part
 }
 
+// AllWon reports whether the rounds have won the locks of all names.
+func AllWon(outcomes []quorum.Outcome) bool {
+	return !slices.ContainsFunc(outcomes, func(o quorum.Outcome) bool { return o != quorum.Done })
+}
+
 // Others returns how many nodes have said that others hold the key.
 func (a *Acquire) Others() (count int) {
 	for node := range a.Nodes() {
