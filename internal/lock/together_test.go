@@ -2,9 +2,11 @@ package lock_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -38,4 +40,21 @@ func TestInTheWay_ANameWithAMajorityLeftBlocksNothing(t *testing.T) {
 		blocked, named := lock.InTheWay(c.others, 5)
 		require.Equal(t, []int{c.blocked, c.named}, []int{blocked, named}, "%v of 5 nodes", c.others)
 	}
+}
+
+// A counter that a node has got back from an older copy of the data would not advance otherwise: by the time that is sent it is ahead.
+func TestTogether_TimeThatIsLearntWhileRoundsBeginHoldsForNoneOfThem(t *testing.T) {
+	fenced := &form.Fenced{Keep: form.DefaultKeep}
+	d := newDriver(t, 3, steady)
+	d.rules.Form, d.rules.Wall = fenced, func() time.Time { return start.Add(-time.Hour) }
+	call, rounds := &lock.Call{Want: &lock.Want{TTL: time.Second}}, [2]lock.Acquire{}
+	for i := range rounds {
+		var n lock.Name
+		n.Begin(&d.rules, string(rune('a'+i)))
+		n.Join(&rounds[i], call, "token", nil)
+		fenced.Won(start, form.Ask{TTL: time.Second}, uint64(start.UnixMicro())) // of another call
+	}
+	var c wire.Command
+	lock.Together(&c, []*lock.Acquire{&rounds[0], &rounds[1]})
+	require.Equal(t, []string{"0", "0"}, c.Args[4:], "floors, with which counters advance")
 }
