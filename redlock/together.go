@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -151,11 +150,7 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 		a.parts[i] = engine.Part{Acquire: &r.Acquire, Key: reqs[i].key, Call: c, Of: &r.report}
 	}
 	a.Ask(l.engine, value, a.parts)
-	won := true
-	for i := range rounds {
-		won = rounds[i].Wait(ctx, nil) == quorum.Done && won
-	}
-	if won {
+	if a.Wait(ctx) {
 		locks := make([]*Lock, len(reqs))
 		for i := range rounds {
 			e := rounds[i].Entry()

@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"context"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
+	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
@@ -63,6 +65,15 @@ func (t *Together) Reply(tag wire.Tag, reply *wire.Reply) {
 	for i, p := range t.parts {
 		p.Reply(tag, lock.Part(reply, i))
 	}
+}
+
+// Wait waits for the rounds of all names, and reports whether all are won. It stops them when ctx ends, or the Engine is closed.
+func (t *Together) Wait(ctx context.Context) bool {
+	outcomes := make([]quorum.Outcome, len(t.parts))
+	for i, p := range t.parts {
+		outcomes[i] = p.Wait(ctx, nil)
+	}
+	return lock.AllWon(outcomes)
 }
 
 // InTheWay returns on how many nodes others hold each of the names, which is the first of these that has no majority left for it, and

@@ -12,10 +12,12 @@ import (
 // ([Name.Join]), with the same token, in which the node's answer is a vote. So a lock is granted, released and raised as any other, and
 // all that is new is that a caller who has not won all of them gives back those that he has.
 
-// Together makes the command for rounds that have one token, of which each has a part.
+// Together makes the command for rounds that have one token, of which each has a part. It asks for all of them at the time of the first: the
+// process may have learnt another since.
 func Together(c *wire.Command, rounds []*Acquire) {
 	marks, asks := make([]form.Mark, len(rounds)), make([]form.Ask, len(rounds))
 	for i, a := range rounds {
+		a.Ask.Time, a.Ask.Advance = rounds[0].Ask.Time, rounds[0].Ask.Advance
 		marks[i], asks[i] = a.mark, a.Ask
 	}
 	rounds[0].form.(form.Joint).AcquireAll(c, marks, asks)
@@ -29,6 +31,11 @@ func Part(reply *wire.Reply, i int) *wire.Reply {
 	part := reply.Each[i]
 	part.Command, part.Server = reply.Command, reply.Server
 	return &part
+}
+
+// AllWon reports whether the rounds have won the locks of all names.
+func AllWon(outcomes []quorum.Outcome) bool {
+	return !slices.ContainsFunc(outcomes, func(o quorum.Outcome) bool { return o != quorum.Done })
 }
 
 // Others returns how many nodes have said that others hold the key.

@@ -39,7 +39,7 @@ func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 			}
 			c.attaching = nil
 			c.log("client %d: attach to %v is %s", c.number, of.token, outcomes[outcome])
-			if outcome == quorum.Done && c.holds == nil && c.call == nil {
+			if outcome == quorum.Done && len(c.holds) == 0 && c.call == nil {
 				t := &term{name: c.name(of.key), of: of, fence: machine.Fence()}
 				t.lock.Adopt(&t.lease, form.Mark{Key: of.key, Token: of.token, Number: t.fence},
 					Step{TTL: of.Grant().TTL, Auto: auto}.want(), machine.Lease(longest), t)
@@ -48,7 +48,7 @@ func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 				c.checkAttached(k, began)
 				c.checkHeld(k, "when it was attached to")
 				of.attached = append(of.attached, c)
-				c.holds = k
+				c.holds = append(c.holds, k)
 				k.take()
 				then(k)
 			}
@@ -76,11 +76,11 @@ func (k *held) detach(then time.Duration) {
 	k.act(acts)
 	for i := range c.clients {
 		o := c.clients[(c.number+1+i)%len(c.clients)]
-		if o != c && !o.dead && o.call == nil && o.holds == nil && o.attaching == nil {
+		if o != c && !o.dead && o.call == nil && len(o.holds) == 0 && o.attaching == nil {
 			o.do(func() {
 				o.attachTo(k.of, false, func(same *held) {
 					o.after(then, func() {
-						if o.holds == same {
+						if slices.Contains(o.holds, same) {
 							same.giveUp()
 						}
 					})

@@ -98,22 +98,22 @@ func (w *world) checkRest() {
 	for _, s := range w.servers {
 		for name := range w.plan.Names {
 			if e, ok := s.peek(key(name), s.now()); ok && !e.forever {
-				w.checkLeft(s, e)
+				w.checkLeft(s, key(name), e)
 			}
 		}
 	}
 }
 
 // checkLeft asks why a key is still there.
-func (w *world) checkLeft(s *server, e entry) {
+func (w *world) checkLeft(s *server, key string, e entry) {
 	if !w.plan.Fencing {
 		return // what a broken connection has left may be read after the clean-up
 	}
-	r := w.rounds[e.token]
+	r := w.rounds[life{e.token, key}]
 	if r == nil {
 		return // of another library's client
 	}
-	last, held, dead, unlocked := r.over, false, r.client.dead, false
+	last, held, dead, unlocked := max(r.over, r.back), false, r.client.dead, false
 	for _, k := range w.locks {
 		if k.of == r {
 			held = held || !k.unlocked && !k.passed && !k.ended
@@ -128,6 +128,8 @@ func (w *world) checkLeft(s *server, e entry) {
 	case held, r.outcome == quorum.Undecided, w.now-last < restTime:
 	case r.outcome != quorum.Done:
 		w.check(false, "a lost round leaves nothing behind", "node %d holds %s for another %v", s.number, e.token, left)
+	case r.back > 0:
+		w.check(false, "a set that is not won leaves nothing behind", "node %d holds %s of %s for another %v", s.number, key, e.token, left)
 	case unlocked:
 		w.check(false, "an unlock leaves nothing behind", "node %d holds %v for another %v", s.number, e.token, left)
 	}
@@ -152,9 +154,12 @@ func (w *world) checkOver(k *held) {
 
 // checkChange holds a command to what no command may do. A deletion of a key without a TTL that was there for long when it was
 // observed may meet another with the same value.
-func (s *server) checkChange(m message, l *line, before entry, was bool, after entry, is bool) {
-	verb, key := does(m.cmd), m.cmd.Key
+func (s *server) checkChange(m message, l *line, key string, before entry, was bool, after entry, is bool) {
+	verb, of := does(m.cmd), m.of
 	name, _ := split(m.cmd.Token)
+	if m.cmd.Keys != nil {
+		of = s.rounds[life{name, key}]
+	}
 	switch w := s.world; {
 	case was && before.foreign:
 		w.check(is && after == before, "somebody's data is left alone", "node %d: %v of %s changed it", s.number, verb, name)
@@ -169,18 +174,18 @@ func (s *server) checkChange(m message, l *line, before entry, was bool, after e
 		w.check(age >= healAfter*99/100-leapt, "a key without a TTL is deleted only when it has been there for long",
 			"node %d: after %v", s.number, age)
 	case verb == force && was && !is && before.token == name:
-		if r := w.rounds[name]; r != nil {
+		if r := w.rounds[life{name, key}]; r != nil {
 			r.given = append(r.given, nil)
 		}
 	case was && before.token != name && (!is || after != before):
 		w.check(false, "a key is changed by its owner only", "node %d: %v of %s changed the key of %s",
 			s.number, verb, name, before.token)
-	case verb == acquire && !was && is && m.of != nil && m.of.over > 0:
-		m.of.delayed = append(m.of.delayed, s.number)
+	case verb == acquire && !was && is && of != nil && of.over > 0:
+		of.delayed = append(of.delayed, s.number)
 	case verb == extend && was && before.token == name:
-		m.of.yes++
+		of.yes++
 	case verb == extend && !was && is:
-		m.of.unheard++
+		of.unheard++
 	case !was && is && verb != acquire && verb != extend:
 		w.check(false, "a lock that lapsed is not revived", "node %d: %v of %s made the key",
 			s.number, verb, name)
@@ -257,8 +262,8 @@ func (w *world) checkAttached(k *held, began time.Duration) {
 
 // checkCounter holds a command with fencing to what it may do to the counter, and to the key if it has
 // changed it.
-func (s *server) checkCounter(c *wire.Command, before entry, changed bool, counted counter) {
-	now := s.counters[c.Key]
+func (s *server) checkCounter(c *wire.Command, key string, before entry, changed bool, counted counter) {
+	now := s.counters[key]
 	switch {
 	case counted.foreign && now != counted:
 		s.check(false, "somebody's data in the place of a counter is left alone",

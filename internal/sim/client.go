@@ -33,8 +33,8 @@ type client struct {
 
 	calls []*round // that were begun
 	call  *round   // that of the goroutine that tries, extends and unlocks; nil means none
-	holds *held    // what it holds; nil means nothing
-	ended *held    // what it held last, and has not unlocked since that ended by itself
+	holds []*held  // what it holds: one lock, or several that it has taken together
+	ended []*held  // what it held last, and has not unlocked since that ended by itself
 	last  *round   // the acquire that was begun last
 
 	attaching *quorum.Attach // under way; nil means none
@@ -153,17 +153,23 @@ func (c *client) main(r *round, acts []lock.Act, then func()) {
 
 // step does what a step of the plan says, if that is possible.
 func (c *client) step(s Step) {
-	k, idle := c.holds, c.call == nil
+	k, idle := c.oneOf(s), c.call == nil
 	switch {
 	case s.Kind == Acquire && idle && k == nil:
 		n := c.name(key(s.Name))
 		n.do(func() { n.try(s) })
-	case s.Kind == Extend:
-		c.extend(s.TTL)
-	case s.Kind == Unlock && k != nil && (idle || c.call.lock == k): // beside an Extend maybe
-		k.giveUp()
+	case s.Kind == AcquireAll && idle && k == nil:
+		c.tryAll(s)
+	case s.Kind == Extend && k != nil:
+		c.extend(k, s.TTL)
+	case s.Kind == Unlock && k != nil && (idle || slices.Contains(c.holds, c.call.lock)): // beside an Extend maybe
+		if len(c.holds) > 1 && c.chance(c.number, int(s.At), 21)&1 == 0 { // one by itself
+			k.giveUp()
+			return
+		}
+		giveUp(c.holds)
 	case s.Kind == Unlock && k == nil && idle && c.ended != nil:
-		c.ended.giveUp()
+		giveUp(c.ended)
 		c.ended = nil
 	case s.Kind == Cancel && !idle: // an Unlock ignores it
 		c.log("client %d: the context ends", c.number)
@@ -180,7 +186,7 @@ func (c *client) step(s Step) {
 		if hold, ok := k.lease.Enter(c.clock.Now()); ok {
 			k.holds = append(k.holds, hold)
 			c.log("client %d takes %v again", c.number, k)
-			c.extend(k.of.Grant().TTL)
+			c.extend(k, k.of.Grant().TTL)
 		}
 	case s.Kind == Attach && idle && k == nil && c.attaching == nil:
 		c.attach(s)
@@ -195,10 +201,30 @@ func (c *client) step(s Step) {
 	}
 }
 
+// oneOf returns the lock that a step is about, of those that the client holds; nil if it holds none.
+func (c *client) oneOf(s Step) *held {
+	if len(c.holds) == 0 {
+		return nil
+	}
+	return c.holds[(s.Node+1)%len(c.holds)]
+}
+
+// giveUp gives up a handle of each.
+func giveUp(locks []*held) {
+	for _, k := range slices.Clone(locks) {
+		k.giveUp()
+	}
+}
+
+// drop takes a lock off what the client holds.
+func (c *client) drop(k *held) {
+	c.holds = slices.DeleteFunc(c.holds, func(o *held) bool { return o == k })
+}
+
 // try begins a TryLock.
 func (n *name) try(s Step) {
 	c, call := n.client, lock.Call{Want: s.want()}
-	if c.call != nil || c.holds != nil { // meanwhile
+	if c.call != nil || len(c.holds) > 0 { // meanwhile
 		return
 	}
 	r, acts := n.newAcquire(&call)
@@ -206,7 +232,7 @@ func (n *name) try(s Step) {
 		n.do(func() {
 			if r.outcome == quorum.Done {
 				k, acts := n.won(r, &call)
-				c.holds = k
+				c.holds = append(c.holds, k)
 				n.act(acts)
 				return
 			}
@@ -216,14 +242,10 @@ func (n *name) try(s Step) {
 	})
 }
 
-// extend begins an Extend of the lock that is held.
-func (c *client) extend(ttl time.Duration) {
-	k := c.holds
-	if k == nil {
-		return
-	}
+// extend begins an Extend of a lock that is held.
+func (c *client) extend(k *held, ttl time.Duration) {
 	k.do(func() {
-		if c.call != nil || c.holds != k || k.lease.At(c.clock.Now()) != quorum.Held || k.of.Grant().Grace > ttl/2 {
+		if c.call != nil || !slices.Contains(c.holds, k) || k.lease.At(c.clock.Now()) != quorum.Held || k.of.Grant().Grace > ttl/2 {
 			return
 		}
 		hold := k.holds[0]
@@ -241,7 +263,7 @@ func (s Step) want() *lock.Want {
 // server that has taken another's place before its time cannot tell, so that this is left out.
 func (c *client) anew() {
 	busy := func(r *round) bool { return r.over == 0 }
-	if slices.ContainsFunc(c.calls, busy) || c.holds != nil || slices.ContainsFunc(c.names, func(n *name) bool { return n.waited }) {
+	if slices.ContainsFunc(c.calls, busy) || len(c.holds) > 0 || slices.ContainsFunc(c.names, func(n *name) bool { return n.waited }) {
 		return
 	}
 	c.log("client %d begins anew", c.number)

@@ -40,7 +40,7 @@ func TestKeyspace_UnderstandsCommandsAsRedisDoes(t *testing.T) {
 		key, token := fmt.Sprint("key-", p.r.IntN(3)), fmt.Sprint("token-", p.r.IntN(3))
 		ttl := time.Duration(1+p.r.IntN(4)) * time.Hour
 		p.what = fmt.Sprintf("step %d: %s, %s, %v", step, key, token, ttl)
-		switch n := p.r.IntN(20); n {
+		switch n := p.r.IntN(21); n {
 		case 0: // the end of all TTLs
 			p.redis("FLUSHALL")
 			p.simulated.Flush()
@@ -58,16 +58,18 @@ func TestKeyspace_UnderstandsCommandsAsRedisDoes(t *testing.T) {
 			p.data[key] = []string{"data", "0", "-1", "3.14", "1e15", "0012", "inf", "9007199254740993"}[p.r.IntN(8)]
 			p.redis("SET", counterOf(key), p.data[key])
 			p.simulated.CounterData(key)
+		case 5:
+			answers[p.do(key, p.together(token, ttl))]++
 		default:
 			cmd := p.plain(key, token, ttl)
-			if n > 9 {
+			if n > 10 {
 				cmd = p.fenced(key, token, ttl)
 			}
 			answers[p.do(key, cmd)]++
 		}
 	}
 	t.Log(answers)
-	require.GreaterOrEqual(t, len(answers), 28, "nearly every command has had every answer: there are 31")
+	require.GreaterOrEqual(t, len(answers), 33, "nearly every command has had every answer: there are 36")
 }
 
 // pair is a real server and a simulated one.
@@ -158,6 +160,40 @@ func (p *pair) fenced(key, token string, ttl time.Duration) *wire.Command {
 	return c
 }
 
+// together makes a random command that takes the locks of two or three keys. Its numbers do not depend on the server's clock, which may go on
+// from one to the next.
+func (p *pair) together(token string, ttl time.Duration) *wire.Command {
+	c, day, first := new(wire.Command), p.time(), p.r.IntN(3)
+	ahead := []time.Duration{-300 * time.Millisecond, 300 * time.Millisecond}[p.r.IntN(2)]
+	var marks []form.Mark
+	var asks []form.Ask
+	for i := range 2 + p.r.IntN(2) {
+		key := fmt.Sprint("key-", (first+i)%3)
+		counted, _ := p.simulated.Counted(key, p.now)
+		a := form.Ask{TTL: ttl, Advance: p.r.IntN(3) == 0, Time: uint64(day + ahead.Microseconds())}
+		a.Floor = []uint64{0, 0, 0, 0, counted, uint64(day) + 3_600_000_000, 1<<53 - 3, 1<<53 - 2}[p.r.IntN(8)]
+		marks, asks = append(marks, form.Mark{Key: key, Token: token}), append(asks, a)
+	}
+	if p.r.IntN(2) == 0 { // as a rule one of them is in the way
+		for i, m := range marks {
+			p.redis("DEL", m.Key)
+			p.simulated.Delete(m.Key)
+			if p.r.IntN(4) == 0 {
+				p.redis("DEL", counterOf(m.Key))
+				p.simulated.Count(m.Key, 0, 0, p.now)
+			}
+			p.what += fmt.Sprintf(", %s above %d", m.Key, asks[i].Floor)
+		}
+	}
+	if p.r.IntN(2) == 0 {
+		form.Exclusive{}.AcquireAll(c, marks, asks)
+	} else {
+		keep := []time.Duration{form.DefaultKeep, 48 * time.Hour}[p.r.IntN(2)]
+		(&form.Fenced{Keep: keep}).AcquireAll(c, marks, asks)
+	}
+	return c
+}
+
 // do carries out a command on both and compares. It returns what was answered to what.
 func (p *pair) do(key string, cmd *wire.Command) string {
 	before := p.time()
@@ -177,13 +213,22 @@ func (p *pair) do(key string, cmd *wire.Command) string {
 	what := sim.Does(cmd)
 	p.what += ", " + what
 	simulated := p.simulated.Do(cmd, p.now, wall)
-	require.Equal(p, reply.Answer, simulated.Answer, "%s: %v, %v", p.what, reply.Err, simulated.Err)
-	require.Equal(p, reply.Number, simulated.Number, p.what)
-	for _, reason := range []error{nodeerr.ErrAbsent, nodeerr.ErrHeld, nodeerr.ErrNoExpiry, nodeerr.ErrForeign, nodeerr.ErrRecreated} {
-		require.Equal(p, errors.Is(reply.Err, reason), errors.Is(simulated.Err, reason), "%s: %v, %v", p.what, reply.Err, simulated.Err)
+	p.equal(&reply, &simulated)
+	require.Len(p, simulated.Each, len(reply.Each), p.what)
+	for i := range reply.Each {
+		p.equal(&reply.Each[i], &simulated.Each[i])
 	}
 	p.same()
 	return fmt.Sprint(what, " ", reply.Answer, " ", errors.Is(reply.Err, nodeerr.ErrAbsent))
+}
+
+// equal compares the replies to a command, or what they say of one of its keys.
+func (p *pair) equal(reply, simulated *wire.Reply) {
+	require.Equal(p, reply.Answer, simulated.Answer, "%s: %v, %v", p.what, reply.Err, simulated.Err)
+	require.Equal(p, reply.Number, simulated.Number, p.what)
+	for _, reason := range []error{nodeerr.ErrAbsent, nodeerr.ErrHeld, nodeerr.ErrNoExpiry, nodeerr.ErrForeign, nodeerr.ErrRecreated, form.ErrBeside} {
+		require.Equal(p, errors.Is(reply.Err, reason), errors.Is(simulated.Err, reason), "%s: %v, %v", p.what, reply.Err, simulated.Err)
+	}
 }
 
 const tolerance = float64(30 * time.Minute)

@@ -10,6 +10,7 @@ import (
 type message struct {
 	order
 	track   bool                           // CLIENT CACHING YES goes before it
+	source  bool                           // it has the source of its script, and not the hash
 	done    func(wire.Value)               // where the reply goes, at the client
 	greeted func(process string, up int64) // HELLO, and CLIENT KILL of the connection before; up are seconds, as the difference of two times in whole seconds
 	before  *conn                          // nil means none

@@ -15,10 +15,14 @@ func NewKeyspace() *Keyspace {
 
 // Does names what a command does.
 func Does(c *wire.Command) string {
-	if c.Second != "" {
-		return does(c).String() + " with fencing"
+	what := does(c).String()
+	if c.Keys != nil {
+		what += " of several"
 	}
-	return does(c).String()
+	if fenced(c) {
+		what += " with fencing"
+	}
+	return what
 }
 
 // Do carries out a command at an instant: now in whole milliseconds, for TTLs, and wall in microseconds,
@@ -30,6 +34,9 @@ func (k *Keyspace) Do(c *wire.Command, now time.Duration, wall int64) wire.Reply
 
 // Stray leaves a key without a TTL, whatever was there.
 func (k *Keyspace) Stray(key, token string) { k.set(key, &entry{token: token, forever: true}) }
+
+// Delete deletes a key.
+func (k *Keyspace) Delete(key string) { k.set(key, nil) }
 
 // Count sets a counter.
 func (k *Keyspace) Count(key string, number uint64, ttl, now time.Duration) {

@@ -155,3 +155,23 @@ func (p *Plan) drill(r *rand.Rand) {
 		p.Steps = append(p.Steps, s)
 	}
 }
+
+// names is how many locks there are in a plan in which some are taken together.
+const names = 3
+
+// sets has the clients of some plans take several locks at once, or none.
+func (p *Plan) sets(r *rand.Rand) {
+	if p.Kept || p.Watched || r.IntN(8) > 0 {
+		return
+	}
+	p.Names = names
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		if r.IntN(3) == 0 {
+			s.Name = r.IntN(names)
+		}
+		if s.Kind == Acquire && r.IntN(3) > 0 {
+			s.Kind, s.All = AcquireAll, 2+r.IntN(names-1)
+		}
+	}
+}

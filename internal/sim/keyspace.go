@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,8 +28,12 @@ var verbs = [...]string{"acquire", "release", "extend", "force", "heal", "observ
 
 func (v verb) String() string { return verbs[v] }
 
+// fencedAll is the script that takes several locks with fencing.
+var fencedAll = form.Scripts["fenced_all_acquire"]
+
 var verbOf = map[*wire.Script]verb{
-	nil: acquire, form.Scripts["fenced_acquire"]: acquire, form.Scripts["extend"]: extend, form.Scripts["fenced_extend"]: extend,
+	nil: acquire, form.Scripts["fenced_acquire"]: acquire, form.Scripts["all_acquire"]: acquire, fencedAll: acquire,
+	form.Scripts["extend"]: extend, form.Scripts["fenced_extend"]: extend,
 	form.Scripts["release"]: release, form.Scripts["fenced_release"]: release, form.Scripts["heal"]: heal,
 	form.Scripts["observe"]: observe, form.Scripts["raise"]: raise,
 }
@@ -40,6 +45,20 @@ func does(c *wire.Command) verb {
 		return force
 	}
 	return v
+}
+
+// fenced reports whether a command is about a counter too.
+func fenced(c *wire.Command) bool { return c.Second != "" || c.Script == fencedAll }
+
+// locks are the keys of the locks that a command is about if they may be several; nil if it is about one.
+func locks(c *wire.Command) (keys []string) {
+	if c.Script != fencedAll {
+		return c.Keys
+	}
+	for pair := range slices.Chunk(c.Keys, 2) {
+		keys = append(keys, pair[0])
+	}
+	return keys
 }
 
 const (
@@ -114,6 +133,9 @@ func (k *keyspace) count(key string, now time.Duration) counter {
 
 // do carries out a command. wall is what TIME returns, in microseconds since 1970.
 func (k *keyspace) do(c *wire.Command, now time.Duration, wall int64) wire.Value {
+	if c.Keys != nil {
+		return k.grantAll(c, now, wall)
+	}
 	held, ok := k.get(c.Key, now)
 	what, args, fenced := does(c), c.Args, c.Second != ""
 	switch {
@@ -168,6 +190,7 @@ func (k *keyspace) do(c *wire.Command, now time.Duration, wall int64) wire.Value
 var (
 	null      = wire.Value{Kind: '_'}
 	foreign   = wire.Value{Kind: '-', Text: []byte("WRONGTYPE Operation against a key holding the wrong kind of value")}
+	noScript  = wire.Value{Kind: '-', Text: []byte("NOSCRIPT No matching script. Please use EVAL.")}
 	refused   = wire.Value{Kind: '-', Text: []byte("ERR no such number")}
 	uncounted = wire.Value{Kind: '-', Text: []byte("WRONGTYPE the fence counter holds no number")}
 )
@@ -234,6 +257,37 @@ func (k *keyspace) grant(key string, args []string, held bool, now time.Duration
 	k.counters[key] = counter{number: uint64(granted), expires: counted.expires}
 	k.set(key, &entry{token: args[0], number: uint64(granted), expires: now + ttl})
 	return number(granted)
+}
+
+// grantAll carries out an acquire of several locks: all of them, or none.
+func (k *keyspace) grantAll(c *wire.Command, now time.Duration, wall int64) wire.Value {
+	keys, there, granted := locks(c), []wire.Value(nil), []wire.Value(nil)
+	for i, key := range keys {
+		if _, ok := k.get(key, now); ok {
+			there = append(there, number(-int64(i+1)))
+		}
+	}
+	if there != nil {
+		return wire.Value{Kind: '*', Items: there}
+	}
+	for i, key := range keys {
+		if !fenced(c) {
+			k.set(key, &entry{token: c.Args[0], expires: now + millis(c.Args[1])})
+			continue
+		}
+		v := k.grant(key, append(c.Args[:4:4], c.Args[4+i]), false, now, wall)
+		if v.Kind != ':' {
+			for _, before := range keys[:i] {
+				k.set(before, nil)
+			}
+			return v
+		}
+		granted = append(granted, v)
+	}
+	if granted == nil {
+		return number(1)
+	}
+	return wire.Value{Kind: '*', Items: granted}
 }
 
 // raise replaces the number of a key that holds exactly what was granted.

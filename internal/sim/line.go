@@ -140,7 +140,7 @@ func (l *line) write() {
 		l.timer.set(l.client, &l.client.mono, now.Add(nodeTimeout), l.expire)
 		o, c := taken[0], l.conn
 		track := o.Item.cmd != nil && o.Item.cmd.Tracked && c.tracking
-		c.send(message{order: o.Item, track: track, done: func(v wire.Value) { l.answered(c, v, track) }})
+		c.send(message{order: o.Item, source: o.Again, track: track, done: func(v wire.Value) { l.answered(c, v, track) }})
 	}
 }
 
@@ -158,6 +158,10 @@ func (l *line) answered(c *conn, v wire.Value, tracked bool) {
 	if o.cmd == nil {
 		return
 	}
+	if refusal := v.Refusal(); refusal != nil && refusal.Code == "NOSCRIPT" && l.commands.Repeat(op) {
+		l.wake()
+		return
+	}
 	r := o.cmd.Reply(&v)
 	if r.Answer == quorum.Unknown {
 		l.check(false, "a reply has the form that its command expects", "client %d: %v of node %d: %v", l.client.number, does(o.cmd), l.server.number, r.Err)
@@ -165,7 +169,9 @@ func (l *line) answered(c *conn, v wire.Value, tracked bool) {
 	r.Late = reported
 	r.Tracked = tracked && (r.Answer == quorum.Yes || r.Answer == quorum.No || r.Answer == quorum.Recreated)
 	if c.tracking && o.cmd.Changed(r.Answer) {
-		l.invalidated(o.cmd.Key) // the server does not push it
+		for key := range o.cmd.Changing { // the server does not push it
+			l.invalidated(key)
+		}
 	}
 	if !r.Late || o.cmd.WantsLate {
 		o.reply(&r)

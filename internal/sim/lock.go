@@ -95,10 +95,9 @@ func (k *held) leaveHold() {
 	c.check(last || len(k.holds) > 0, "the last unlock releases the lock", "client %d: %v is not released", c.number, k)
 	c.check(!last || len(k.holds) == 0, "only the last unlock releases the lock",
 		"client %d: %v is released with %d handles left", c.number, k, len(k.holds))
-	if last && c.holds == k {
-		c.holds = nil
-	}
-	if !last {
+	if last {
+		c.drop(k)
+	} else {
 		c.log("client %d leaves %v", c.number, k)
 		return
 	}
@@ -157,8 +156,9 @@ func (k *held) over() {
 		return
 	}
 	now := c.clock.Now()
-	if c.holds == k {
-		c.holds, c.ended = nil, k
+	if slices.Contains(c.holds, k) {
+		c.drop(k)
+		c.ended = append(slices.DeleteFunc(c.ended, func(o *held) bool { return o.of.token != k.of.token }), k)
 	}
 	if !k.ended {
 		k.ended, k.at = true, c.now

@@ -64,6 +64,7 @@ type Step struct {
 	Detach bool          // what a waiter gets it leaves to another client
 	For    time.Duration // how long a fault lasts, or a waiter keeps what it gets
 	Lose   float64       // share of what is on its way that a cut loses
+	All    int           // how many locks are taken at once, from that of Name on
 	Value  string        // what a key without a TTL holds; "": what no other key does
 }
 
@@ -105,6 +106,7 @@ const (
 	Flush   // a node drops all keys (FLUSHALL)
 	Stall   // what a client sends to a node is held up on its way, as by a lost TCP segment
 
+	AcquireAll  // a client takes several locks at once, or none
 	CounterData // somebody else keeps data on a node, in the place of a lock's counter
 )
 
@@ -156,6 +158,7 @@ func NewPlan(seed uint64) Plan {
 	p.handoffs(rand.New(rand.NewPCG(seed, 0xff51afd7ed558ccd)))
 	p.detaches(rand.New(rand.NewPCG(seed, 0xc4ceb9fe1a85ec53)))
 	p.graces(rand.New(rand.NewPCG(seed, 0xd6e8feb86659fd93)))
+	p.sets(rand.New(rand.NewPCG(seed, 0xab32149f7b28b2e7)))
 	return p
 }
 

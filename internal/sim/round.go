@@ -34,6 +34,8 @@ type round struct {
 	upsets  int           // of the client when it began
 	onEnded func()        // called with the outcome
 	stopped bool          // the context ended
+	with    *together     // it is one of its rounds; nil means that it is alone
+	back    time.Duration // true time at which it was given back, as others of its call were not won
 	denied  bool          // a key without a TTL is in the way
 	outcome quorum.Outcome
 	over    time.Duration // true time at which the caller got the outcome
@@ -54,16 +56,22 @@ func (n *name) newRound(v verb, token string, l *lock.Round) *round {
 
 // newAcquire makes a round with a token of its own. It begins with acts.
 func (n *name) newAcquire(call *lock.Call) (r *round, acts []lock.Act) {
+	r = n.acquireRound(n.client.newToken())
+	return r, n.lock.Ask(nil, r.acquire, call, r.token, r)
+}
+
+// acquireRound makes one with a token.
+func (n *name) acquireRound(token string) *round {
 	c, a := n.client, new(lock.Acquire)
-	r = n.newRound(acquire, c.newToken(), &a.Round)
+	r := n.newRound(acquire, token, &a.Round)
 	r.acquire = a
 	_, r.fenced = c.form.(form.Numbered)
 	if c.plan.Fenced && !r.fenced {
 		c.log("client %d asks for no fencing token", c.number)
 	}
-	c.rounds[r.token] = r
+	c.rounds[life{r.token, n.key}] = r
 	c.last = r
-	return r, n.lock.Ask(nil, a, call, r.token, r)
+	return r
 }
 
 // newToken makes a token that no other is like.
@@ -125,6 +133,10 @@ func (r *round) take(acts []lock.Act) {
 
 // stop ends the context of the call.
 func (r *round) stop() {
+	if r.with != nil {
+		r.with.stop()
+		return
+	}
 	r.stopped = true
 	r.stopNow()
 }

@@ -73,7 +73,12 @@ func (s *server) handle(c *conn, m message) {
 		s.publish(m.note)
 		c.deliver(func() { m.done(number(1)) })
 	default:
-		v := s.carryOut(c, m)
+		v := noScript
+		if m.source || m.cmd.Keys == nil || s.chance(c.client.number, s.number, c.number, c.there.number, 20)&3 > 0 {
+			v = s.carryOut(c, m)
+		} else {
+			s.log("node %d does not know the script of %s by client %d", s.number, m.cmd.Token, c.client.number)
+		}
 		c.deliver(func() { m.done(v) })
 	}
 }
@@ -81,11 +86,11 @@ func (s *server) handle(c *conn, m message) {
 // carryOut carries out a command about a key.
 func (s *server) carryOut(c *conn, m message) wire.Value {
 	cmd, key := m.cmd, m.cmd.Key
-	before, was := s.get(key, s.now())
-	counted := s.counters[key]
-	if s.count(key, s.now()).number < counted.number {
-		s.log("node %d: the counter of %s has come to its end", s.number, key)
-		counted = counter{}
+	found, others := s.find(key), []sight(nil)
+	for _, other := range locks(cmd) {
+		if other != key {
+			others = append(others, s.find(other))
+		}
 	}
 	v := s.do(cmd, s.now(), s.clock.Now().UnixMicro())
 	if m.track {
@@ -94,29 +99,58 @@ func (s *server) carryOut(c *conn, m message) wire.Value {
 	}
 	if does(cmd) == observe {
 		delete(c.stood, key)
-		if before.forever {
-			c.stood[key] = stood{before.token, s.world.now - before.born}
+		if found.forever {
+			c.stood[key] = stood{found.token, s.world.now - found.born}
 		}
 		return v
 	}
-	after, is := s.peek(key, s.now())
 	if s.trace != nil {
 		reply := cmd.Reply(&v)
 		s.log("node %d: %v of %s by client %d: %s", s.number, does(cmd), cmp.Or(cmd.Token, key), c.client.number, shown(&reply))
 	}
-	s.checkChange(m, c.line, before, was, after, is)
-	if cmd.Second != "" {
-		s.checkCounter(cmd, before, was && after != before, counted)
+	s.done(c, m, &found)
+	for i := range others {
+		s.done(c, m, &others[i])
+	}
+	if fenced(cmd) {
 		s.echo(c, cmd)
 	}
-	if is && after != before {
-		after.late, after.born = s.world.now-m.sent, s.world.now
-		if was && before.token == after.token {
-			after.born = before.born
-		}
-		s.keys[key] = after
-	}
 	return v
+}
+
+// sight is what a command finds under a key.
+type sight struct {
+	key string
+	entry
+	was     bool
+	counted counter
+}
+
+// find returns that of a key.
+func (s *server) find(key string) (f sight) {
+	f.key, f.counted = key, s.counters[key]
+	f.entry, f.was = s.get(key, s.now())
+	if s.count(key, s.now()).number < f.counted.number {
+		s.log("node %d: the counter of %s has come to its end", s.number, key)
+		f.counted = counter{}
+	}
+	return f
+}
+
+// done checks and notes what a command has done to a key.
+func (s *server) done(c *conn, m message, f *sight) {
+	after, is := s.peek(f.key, s.now())
+	s.checkChange(m, c.line, f.key, f.entry, f.was, after, is)
+	if fenced(m.cmd) {
+		s.checkCounter(m.cmd, f.key, f.entry, f.was && after != f.entry, f.counted)
+	}
+	if is && after != f.entry {
+		after.late, after.born = s.world.now-m.sent, s.world.now
+		if f.was && f.token == after.token {
+			after.born = f.born
+		}
+		s.keys[f.key] = after
+	}
 }
 
 // shown puts a reply into words.

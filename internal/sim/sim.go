@@ -6,7 +6,10 @@
 // plan fixes: the same plan always runs the same way.
 package sim
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// restTime is how long the world has, after the last step and with all faults
@@ -31,7 +34,7 @@ func Trace(p Plan) []string {
 }
 
 func run(p Plan, trace *[]string) *Violation {
-	w := &world{plan: p, trace: trace, rounds: map[string]*round{}, patience: shortPatience}
+	w := &world{plan: p, trace: trace, rounds: map[life]*round{}, patience: shortPatience}
 	for i := range p.Nodes {
 		w.servers = append(w.servers, newServer(w, i))
 	}
@@ -55,13 +58,14 @@ func run(p Plan, trace *[]string) *Violation {
 // that wait.
 func (w *world) rest() {
 	for _, c := range w.clients {
-		k := c.holds
-		if k != nil && (k.lease.Renewal != nil || w.waits > w.served && w.chance(c.number, 12)&1 == 0) {
-			c.do(func() {
-				for range len(k.holds) {
-					k.giveUp()
-				}
-			})
+		for _, k := range slices.Clone(c.holds) {
+			if k.lease.Renewal != nil || w.waits > w.served && w.chance(c.number, 12)&1 == 0 {
+				c.do(func() {
+					for range len(k.holds) {
+						k.giveUp()
+					}
+				})
+			}
 		}
 	}
 	if w.checkSleepers() {

@@ -68,7 +68,7 @@ func (w *world) blocked(key string) bool {
 		if !ok || e.forever && !e.foreign { // the waiters delete it
 			continue
 		}
-		if r := w.rounds[e.token]; r == nil || r.outcome == quorum.Done || r.client.dead || !w.plan.Fencing {
+		if r := w.rounds[life{e.token, key}]; r == nil || r.outcome == quorum.Done || r.client.dead || !w.plan.Fencing {
 			n++
 		}
 	}

@@ -22,18 +22,21 @@ type world struct {
 	amnesia bool // a node has forgotten locks
 	resting bool // all faults are gone
 
-	rounds   map[string]*round // acquires, by token
-	locks    []*held           // that were ever held
-	waits    int               // calls of Lock
-	served   int               // of them that have ended
-	restAt   time.Duration     // when all faults are gone
-	patience time.Duration     // how long a lock may be free after that while somebody waits for it
+	rounds   map[life]*round // acquires
+	locks    []*held         // that were ever held
+	waits    int             // calls of Lock
+	served   int             // of them that have ended
+	restAt   time.Duration   // when all faults are gone
+	patience time.Duration   // how long a lock may be free after that while somebody waits for it
 
 	fences []fence // that were ever given
 	lapsed bool    // a key has gone before its time
 	forced bool    // likewise, as a client wanted it
 	rushed bool    // others have taken a lock in turn
 }
+
+// life is one life of a key: what an acquire begins.
+type life struct{ token, key string }
 
 // Violation is a broken promise.
 type Violation struct {

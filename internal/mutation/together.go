@@ -1,0 +1,22 @@
+package mutation
+
+// setMutations weaken what makes the locks of several names those of one caller, or of none.
+var setMutations = []Mutation{
+	{"set-takes-the-free", "a node takes all locks of a set, or none",
+		"internal/sim/keyspace.go", "\tif there != nil {\n", "\tif len(there) == len(keys) {\n"},
+	{"free-are-taken", "a node that others have refused has not taken the locks that are free there",
+		"internal/form/all.go", "wire.Reply{Answer: quorum.No, Err: ErrBeside}", "wire.Reply{Answer: quorum.Yes}"},
+	{"some-are-all", "who takes several locks has won all of them, or has none",
+		"internal/lock/together.go", "return !slices.ContainsFunc(outcomes, func(o quorum.Outcome) bool { return o != quorum.Done })",
+		"return slices.Contains(outcomes, quorum.Done)"},
+	{"set-kept", "a lock that is won is given back if another of its set is not",
+		"internal/lock/name.go", "if a.outcome != quorum.Done {", "if true {"},
+	{"given-back-where-granted", "it is given back on every node that it may have reached",
+		"internal/lock/name.go", "if a.votes.Reached(i) {", "if a.votes.Answer(i) == quorum.Yes {"},
+	{"answer-of-the-first", "each lock of a set has its own number",
+		"internal/lock/together.go", "part := reply.Each[i]", "part := reply.Each[0]"},
+	{"set-answered-early", "no answer is taken before a set has been asked for everywhere",
+		"internal/sim/together.go", "reply *wire.Reply) {\n\tt.do(", "reply *wire.Reply) {\n\tnew(mutex).do("},
+	{"set-behind-a-release", "a set that a server asks for again is not sent behind the release of any of its locks",
+		"internal/wire/command.go", " || slices.Contains(earlier.Keys, c.Key))", " || earlier.Key == \"\" && slices.Contains(earlier.Keys, c.Key))"},
+}

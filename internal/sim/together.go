@@ -1,0 +1,149 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/lock"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// together is a TryLockAll: a round of each name, all with one token, and a command for each node, whose answer is for all of them.
+type together struct {
+	mutex   // had until the command has been sent to all nodes: no answer is taken before
+	client  *client
+	command wire.Command
+	calls   []lock.Call
+	rounds  []*round
+	ended   int // rounds
+}
+
+// tryAll begins a TryLockAll.
+func (c *client) tryAll(s Step) {
+	t := &together{client: c, calls: make([]lock.Call, s.All)}
+	var keys []string
+	for i := range t.calls {
+		keys = append(keys, key((s.Name+i)%c.plan.Names))
+	}
+	slices.Sort(keys)
+	token := c.newToken()
+	for i, key := range keys {
+		want := s.want()
+		want.Kept = true
+		t.calls[i].Want = want
+		r := c.name(key).acquireRound(token)
+		r.with, r.onEnded = t, t.end
+		t.rounds = append(t.rounds, r)
+	}
+	c.call, t.locks = t.rounds[0], 1
+	t.join(0)
+}
+
+// join begins the rounds from the i-th on, each under the mutex of its name, and sends the command.
+func (t *together) join(i int) {
+	c := t.client
+	if i < len(t.rounds) {
+		r := t.rounds[i]
+		r.do(func() {
+			r.sent, r.upsets = c.now, c.upsets
+			r.name.lock.Join(r.acquire, &t.calls[i], r.token, r)
+			c.log("client %d: acquire of %s with others (%s, %v)", c.number, r.token, r.key, r.Grant().TTL)
+			t.join(i + 1)
+		})
+		return
+	}
+	rounds := make([]*lock.Acquire, i)
+	for i, r := range t.rounds {
+		rounds[i] = r.acquire
+	}
+	lock.Together(&t.command, rounds)
+	t.ask(0, nil)
+}
+
+// ask sends the command to the nodes from one on. It may be held up between two of them.
+func (t *together) ask(node int, unsent []int) {
+	c, first := t.client, t.rounds[0]
+	for ; node < len(c.lines); node++ {
+		err := c.lines[node].send(order{cmd: &t.command, to: t, tag: wire.Tag{What: lock.Vote, Node: uint16(node)}, sent: first.sent})
+		if err != nil {
+			c.log("client %d: node %d on acquire of %s: unsent", c.number, node, first.token)
+			unsent = append(unsent, node)
+			for _, r := range t.rounds {
+				r.Note(node, err)
+			}
+		}
+		if chance := c.chance(c.number, first.number, node, 4); chance&3 == 0 {
+			c.after(time.Duration(chance>>8%500)*time.Microsecond, func() { t.ask(node+1, unsent) })
+			return
+		}
+	}
+	t.unlock()
+	for _, r := range t.rounds {
+		if unsent == nil {
+			return
+		}
+		r.do(func() { r.take(r.Unsent(nil, &c.clock, unsent)) })
+	}
+}
+
+// Reply implements [wire.Receiver].
+func (t *together) Reply(tag wire.Tag, reply *wire.Reply) {
+	t.do(func() {
+		for i, r := range t.rounds {
+			r.Reply(tag, lock.Part(reply, i))
+		}
+	})
+}
+
+// stop ends the context of the call.
+func (t *together) stop() {
+	t.do(func() {
+		for _, r := range t.rounds {
+			if r.over == 0 {
+				r.stopped = true
+				r.stopNow()
+			}
+		}
+	})
+}
+
+// end takes it that a round has ended.
+func (t *together) end() {
+	if t.ended++; t.ended < len(t.rounds) {
+		return
+	}
+	outcomes := make([]quorum.Outcome, len(t.rounds))
+	for i, r := range t.rounds {
+		outcomes[i] = r.outcome
+	}
+	t.client.soon(func() { t.settle(0, lock.AllWon(outcomes)) })
+}
+
+// settle has the caller take the locks, or give back those that are won, from the i-th on.
+func (t *together) settle(i int, won bool) {
+	c := t.client
+	if i == len(t.rounds) {
+		c.call = nil
+		return
+	}
+	r, n := t.rounds[i], t.rounds[i].name
+	n.do(func() {
+		if won {
+			c.check(r.outcome == quorum.Done, "who takes several locks has all of them or none", "client %d does not have %s of %s", c.number, n.key, r.token)
+			k, acts := n.won(r, &t.calls[i])
+			c.holds = append(c.holds, k)
+			n.act(acts)
+		} else {
+			n.waited = n.waited || r.denied
+			if r.outcome == quorum.Done {
+				c.log("client %d gives back %s of %s", c.number, n.key, r.token)
+				r.giveBack(c)
+				r.back = c.now
+			}
+			n.act(n.lock.GiveBack(nil, r.acquire))
+			n.act(n.lock.Lost(nil, &t.calls[i], r.acquire))
+		}
+		c.soon(func() { t.settle(i+1, won) })
+	})
+}
