@@ -56,5 +56,5 @@ func TestTogether_TimeThatIsLearntWhileRoundsBeginHoldsForNoneOfThem(t *testing.
 	}
 	var c wire.Command
 	lock.Together(&c, []*lock.Acquire{&rounds[0], &rounds[1]})
-	require.Equal(t, []string{"0", "0"}, c.Args[4:], "floors, with which counters advance")
+	require.Equal(t, []string{"0", "0"}, c.Args[9:], "floors, with which counters advance")
 }

@@ -18,5 +18,5 @@ var setMutations = []Mutation{
 	{"set-answered-early", "no answer is taken before a set has been asked for everywhere",
 		"internal/sim/together.go", "reply *wire.Reply) {\n\tt.do(", "reply *wire.Reply) {\n\tnew(mutex).do("},
 	{"set-behind-a-release", "a set that a server asks for again is not sent behind the release of any of its locks",
-		"internal/wire/command.go", " || slices.Contains(earlier.Keys, c.Key))", " || earlier.Key == \"\" && slices.Contains(earlier.Keys, c.Key))"},
+		"internal/wire/command.go", " || slices.Contains(earlier.Keys(), c.Key))", " || earlier.Key == \"\" && slices.Contains(earlier.Keys(), c.Key))"},
 }

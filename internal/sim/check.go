@@ -157,7 +157,7 @@ func (w *world) checkOver(k *held) {
 func (s *server) checkChange(m message, l *line, key string, before entry, was bool, after entry, is bool) {
 	verb, of := does(m.cmd), m.of
 	name, _ := split(m.cmd.Token)
-	if m.cmd.Keys != nil {
+	if m.cmd.Keys() != nil {
 		of = s.rounds[life{name, key}]
 	}
 	switch w := s.world; {

@@ -16,7 +16,7 @@ func NewKeyspace() *Keyspace {
 // Does names what a command does.
 func Does(c *wire.Command) string {
 	what := does(c).String()
-	if c.Keys != nil {
+	if c.Keys() != nil {
 		what += " of several"
 	}
 	if fenced(c) {

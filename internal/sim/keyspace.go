@@ -53,9 +53,9 @@ func fenced(c *wire.Command) bool { return c.Second != "" || c.Script == fencedA
 // locks are the keys of the locks that a command is about if they may be several; nil if it is about one.
 func locks(c *wire.Command) (keys []string) {
 	if c.Script != fencedAll {
-		return c.Keys
+		return c.Keys()
 	}
-	for pair := range slices.Chunk(c.Keys, 2) {
+	for pair := range slices.Chunk(c.Keys(), 2) {
 		keys = append(keys, pair[0])
 	}
 	return keys
@@ -133,7 +133,7 @@ func (k *keyspace) count(key string, now time.Duration) counter {
 
 // do carries out a command. wall is what TIME returns, in microseconds since 1970.
 func (k *keyspace) do(c *wire.Command, now time.Duration, wall int64) wire.Value {
-	if c.Keys != nil {
+	if c.Keys() != nil {
 		return k.grantAll(c, now, wall)
 	}
 	held, ok := k.get(c.Key, now)
@@ -261,7 +261,7 @@ func (k *keyspace) grant(key string, args []string, held bool, now time.Duration
 
 // grantAll carries out an acquire of several locks: all of them, or none.
 func (k *keyspace) grantAll(c *wire.Command, now time.Duration, wall int64) wire.Value {
-	keys, there, granted := locks(c), []wire.Value(nil), []wire.Value(nil)
+	keys, args, there, granted := locks(c), c.Args[1+len(c.Keys()):], []wire.Value(nil), []wire.Value(nil)
 	for i, key := range keys {
 		if _, ok := k.get(key, now); ok {
 			there = append(there, number(-int64(i+1)))
@@ -272,10 +272,10 @@ func (k *keyspace) grantAll(c *wire.Command, now time.Duration, wall int64) wire
 	}
 	for i, key := range keys {
 		if !fenced(c) {
-			k.set(key, &entry{token: c.Args[0], expires: now + millis(c.Args[1])})
+			k.set(key, &entry{token: args[0], expires: now + millis(args[1])})
 			continue
 		}
-		v := k.grant(key, append(c.Args[:4:4], c.Args[4+i]), false, now, wall)
+		v := k.grant(key, append(args[:4:4], args[4+i]), false, now, wall)
 		if v.Kind != ':' {
 			for _, before := range keys[:i] {
 				k.set(before, nil)
