@@ -41,8 +41,7 @@ func (t *together) wait(ctx context.Context) (*Locks, error) {
 
 // over reports whether a lost round is the last.
 func (t *together) over(ctx context.Context, lost *attempt) bool {
-	l := t.locker
-	return ctx.Err() != nil || l.engine.Closing().Err() != nil || lost.refusal.hopeless(l.engine.Served())
+	return ctx.Err() != nil || t.locker.engine.Closing().Err() != nil || lost.hopeless
 }
 
 // queue waits for the i-th name, after a round that was lost, and runs a round over all on each turn. It returns the lost round if another

@@ -388,6 +388,32 @@ func TestLockAll_AllGetOn(t *testing.T) {
 	})
 }
 
+// Data of other programs is in the way of nobody if it is on too few nodes of each name, on however many of all names.
+func TestTryLockAll_IsNotKeptOutByDataThatIsInTheWayOfNoName(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		c.do(0, "RPUSH", "a", "somebody's data")
+		c.do(1, "RPUSH", "b", "somebody's data")
+		for _, take := range []func(context.Context, []string, ...redlock.LockOption) (*redlock.Locks, error){locker.TryLockAll, locker.LockAll} {
+			require.NoError(t, all(take(t.Context(), []string{"a", "b"}))(t).Unlock(t.Context()))
+		}
+	})
+}
+
+// A call that waits for the holder of one name would learn only behind him that nobody can take another.
+func TestLockAll_DoesNotWaitForAHolderIfDataIsInTheWayOfAnotherName(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		lock := take(t, c.locker(), "a")
+		c.doAll("RPUSH", "b", "somebody's data")
+		_, err := locker.LockAll(t.Context(), []string{"a", "b"})
+		refusal := c.refused(err, redlock.ErrForeign)
+		require.Equal(t, "b", refusal.Name)
+		require.Equal(t, []string{"a", "b"}, refusal.Names)
+		unlock(t, lock)
+	})
+}
+
 func sortedBy[E any](events []E, name func(E) string) []E {
 	slices.SortFunc(events, func(a, b E) int { return strings.Compare(name(a), name(b)) })
 	return events
