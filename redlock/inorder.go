@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
@@ -69,15 +70,13 @@ func (t *together) queue(
 		offered, refused := w.offered, w.refused
 		w.offered = false
 		if !offered && refused == nil {
-			lost.refusal = w.lastLocked(lost.refusal)
+			lost.refusal = ofSeveral(w.lastLocked(lost.refusal))
 		}
 		e.Unlock()
 		switch {
 		case refused != nil:
-			alone(refused)
-			return nil, nil, refused
+			return nil, nil, ofSeveral(refused)
 		case !offered:
-			alone(lost.refusal)
 			return nil, lost, nil
 		}
 		*turns++
@@ -95,11 +94,16 @@ func (t *together) queue(
 	return nil, lost, nil
 }
 
-// alone makes the refusal of a call about one name that of a call about several.
-func alone(refusal *QuorumError) {
-	if refusal.Names == nil {
-		refusal.Names = []string{refusal.Name}
+// ofSeveral makes the refusal of a call about one name that of a call about several. Events may have the one that there was.
+func ofSeveral(refusal *QuorumError) *QuorumError {
+	several := *refusal
+	held := func(n NodeError) bool {
+		return errors.Is(n.Err, nodeerr.ErrHeld) || errors.Is(n.Err, nodeerr.ErrForeign)
 	}
+	if several.Names == nil && (!errors.Is(several.Reason, ErrNoQuorum) || slices.ContainsFunc(several.Nodes, held)) {
+		several.Names = []string{several.Name}
+	}
+	return &several
 }
 
 // errImpatient is why a call in order releases what it holds: others may have taken the locks in another order, and wait for it.
@@ -153,9 +157,11 @@ func (t *together) next(ctx context.Context, held []*Lock, try bool, patience ti
 	}
 	lock, err := t.one(ctx, rest[0], try, patience)
 	if err != nil {
-		var refusal *QuorumError
-		if errors.As(err, &refusal) {
-			alone(refusal)
+		switch one := err.(type) { //nolint:errorlint // it is of this call, and nobody has wrapped it
+		case *QuorumError:
+			err = ofSeveral(one)
+		case *overError:
+			err = &overError{one.ended, ofSeveral(one.answers)}
 		}
 		return held, err
 	}

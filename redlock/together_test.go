@@ -414,6 +414,31 @@ func TestLockAll_DoesNotWaitForAHolderIfDataIsInTheWayOfAnotherName(t *testing.T
 	})
 }
 
+func TestLockAll_NamesNobodysLockWhenServersAreAway(t *testing.T) {
+	c := onMini(t, 3)
+	locker := c.locker()
+	unlock(t, take(t, locker, "a"))
+	c.eventuallyEmpty()
+	kill(c.servers...)
+	_, err := locker.LockAll(briefly(t), []string{"a", "b"})
+	require.Nil(t, c.refused(err, redlock.ErrNoQuorum, context.DeadlineExceeded, not{redlock.ErrTaken}).Names)
+	restart(c.servers...)
+}
+
+// The danger: a refusal that an Observer has, and reads meanwhile, is changed.
+func TestTryLockAll_LeavesTheErrorsOfEventsAlone(t *testing.T) {
+	c := onMini(t, 3)
+	locker, seen := c.observed()
+	c.do(0, "SET", "a", "ghost", "PX", "3600000")
+	kill(c.servers[1])
+	_, err := locker.TryLockAll(t.Context(), []string{"a", "b"}) // tries a alone, too
+	require.Equal(t, []string{"a"}, c.refused(err, redlock.ErrTaken).Names)
+	locker.Drain()
+	for _, round := range eventsOf[event.Round](seen) {
+		require.Nil(t, as[*redlock.QuorumError](t, round.Err).Names)
+	}
+}
+
 func sortedBy[E any](events []E, name func(E) string) []E {
 	slices.SortFunc(events, func(a, b E) int { return strings.Compare(name(a), name(b)) })
 	return events
