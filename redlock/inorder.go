@@ -113,20 +113,25 @@ var errImpatient = errors.New("it has waited for long while it holds locks")
 // for each other in a circle. try means that it does not wait.
 func (t *together) inOrder(ctx context.Context, try bool) (*Locks, error) {
 	var held []*Lock
+	giveBack := func() {
+		for _, lock := range held {
+			lock.giveBack()
+		}
+		held = nil
+	}
+	defer giveBack() // also if the log or the source of tokens panics
 	for patience := t.all[0].TTL; ; {
 		var err error
 		if held, err = t.next(ctx, held, try, patience); err == nil && len(held) < len(t.all) {
 			continue
 		}
-		if err == nil {
-			if lost := t.refresh(ctx, held); lost == nil {
-				return newLocks(held), nil
-			}
+		if err == nil && t.refresh(ctx, held) == nil {
+			locks := newLocks(held)
+			held = nil
+			return locks, nil
 		}
-		for _, lock := range held {
-			lock.giveBack()
-		}
-		switch held = nil; {
+		giveBack()
+		switch {
 		case errors.Is(err, errImpatient):
 			patience *= 2
 		case err != nil:

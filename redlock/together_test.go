@@ -439,6 +439,35 @@ func TestTryLockAll_LeavesTheErrorsOfEventsAlone(t *testing.T) {
 	}
 }
 
+// The danger: nobody has the locks that are held meanwhile, and they are renewed for ever.
+func TestLockAll_PanicOfTheTokenSourceReleasesWhatIsHeld(t *testing.T) {
+	c := onMini(t, 3)
+	locker, fake, _ := c.timed()
+	lock := take(t, c.locker(), "b")
+	var made atomic.Int32
+	panics := atomic.Bool{}
+	source := func() (string, error) {
+		if panics.Load() {
+			panic("of the source")
+		}
+		return fmt.Sprint("token-", made.Add(1)), nil
+	}
+	panicked := make(chan any, 1)
+	go func() {
+		defer func() { panicked <- recover() }()
+		_, _ = locker.LockAll(t.Context(), []string{"a", "b", "c"}, redlock.TokenSource(source))
+	}()
+	eventually(t, func() bool { return redlock.Waiting(locker, "b") == 1 }, "it waits, and holds nothing")
+	fake.Advance(long)
+	eventually(t, func() bool { return redlock.Waiting(locker, "b") == 1 && c.value(0, "a") != "" }, "it waits, and holds a")
+	panics.Store(true)
+	unlock(t, lock) // it takes b, and then c
+	turnUntil(t, fake, time.Second, func() bool { return len(panicked) > 0 })
+	require.Equal(t, "of the source", <-panicked)
+	c.eventuallyEmpty()
+	require.Zero(t, redlock.ToRenew(locker))
+}
+
 func sortedBy[E any](events []E, name func(E) string) []E {
 	slices.SortFunc(events, func(a, b E) int { return strings.Compare(name(a), name(b)) })
 	return events
