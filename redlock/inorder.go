@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
@@ -41,8 +42,7 @@ func (t *together) wait(ctx context.Context) (*Locks, error) {
 
 // over reports whether a lost round is the last.
 func (t *together) over(ctx context.Context, lost *attempt) bool {
-	l := t.locker
-	return ctx.Err() != nil || l.engine.Closing().Err() != nil || lost.refusal.hopeless(l.engine.Served())
+	return ctx.Err() != nil || t.locker.engine.Closing().Err() != nil || lost.hopeless
 }
 
 // queue waits for the i-th name, after a round that was lost, and runs a round over all on each turn. It returns the lost round if another
@@ -70,15 +70,13 @@ func (t *together) queue(
 		offered, refused := w.offered, w.refused
 		w.offered = false
 		if !offered && refused == nil {
-			lost.refusal = w.lastLocked(lost.refusal)
+			lost.refusal = ofSeveral(w.lastLocked(lost.refusal))
 		}
 		e.Unlock()
 		switch {
 		case refused != nil:
-			alone(refused)
-			return nil, nil, refused
+			return nil, nil, ofSeveral(refused)
 		case !offered:
-			alone(lost.refusal)
 			return nil, lost, nil
 		}
 		*turns++
@@ -96,11 +94,16 @@ func (t *together) queue(
 	return nil, lost, nil
 }
 
-// alone makes the refusal of a call about one name that of a call about several.
-func alone(refusal *QuorumError) {
-	if refusal.Names == nil {
-		refusal.Names = []string{refusal.Name}
+// ofSeveral makes the refusal of a call about one name that of a call about several. Events may have the one that there was.
+func ofSeveral(refusal *QuorumError) *QuorumError {
+	several := *refusal
+	held := func(n NodeError) bool {
+		return errors.Is(n.Err, nodeerr.ErrHeld) || errors.Is(n.Err, nodeerr.ErrForeign)
 	}
+	if several.Names == nil && (!errors.Is(several.Reason, ErrNoQuorum) || slices.ContainsFunc(several.Nodes, held)) {
+		several.Names = []string{several.Name}
+	}
+	return &several
 }
 
 // errImpatient is why a call in order releases what it holds: others may have taken the locks in another order, and wait for it.
@@ -110,20 +113,25 @@ var errImpatient = errors.New("it has waited for long while it holds locks")
 // for each other in a circle. try means that it does not wait.
 func (t *together) inOrder(ctx context.Context, try bool) (*Locks, error) {
 	var held []*Lock
+	giveBack := func() {
+		for _, lock := range held {
+			lock.giveBack()
+		}
+		held = nil
+	}
+	defer giveBack() // also if the log or the source of tokens panics
 	for patience := t.all[0].TTL; ; {
 		var err error
 		if held, err = t.next(ctx, held, try, patience); err == nil && len(held) < len(t.all) {
 			continue
 		}
-		if err == nil {
-			if lost := t.refresh(ctx, held); lost == nil {
-				return newLocks(held), nil
-			}
+		if err == nil && t.refresh(ctx, held) == nil {
+			locks := newLocks(held)
+			held = nil
+			return locks, nil
 		}
-		for _, lock := range held {
-			lock.giveBack()
-		}
-		switch held = nil; {
+		giveBack()
+		switch {
 		case errors.Is(err, errImpatient):
 			patience *= 2
 		case err != nil:
@@ -154,9 +162,11 @@ func (t *together) next(ctx context.Context, held []*Lock, try bool, patience ti
 	}
 	lock, err := t.one(ctx, rest[0], try, patience)
 	if err != nil {
-		var refusal *QuorumError
-		if errors.As(err, &refusal) {
-			alone(refusal)
+		switch one := err.(type) { //nolint:errorlint // it is of this call, and nobody has wrapped it
+		case *QuorumError:
+			err = ofSeveral(one)
+		case *overError:
+			err = &overError{one.ended, ofSeveral(one.answers)}
 		}
 		return held, err
 	}

@@ -123,8 +123,11 @@ type attempt struct {
 	reqs    []request
 	parts   []engine.Part
 	refusal *QuorumError
-	blocked int // the first of the names that others hold on too many nodes; -1 if there is none
-	named   int // the first that they hold on any node; -1 if there is none
+
+	hopeless bool  // nobody can take one of the names
+	others   []int // on how many nodes others hold each of the names
+	blocked  int   // the first of the names that others hold on too many nodes; -1 if there is none
+	named    int   // the first that they hold on any node; -1 if there is none
 }
 
 // round tries to take the locks of some of the names. at waits for one of them; nil if none does. It returns the locks, or the round that
@@ -181,19 +184,23 @@ func (a *attempt) giveBack(i int) {
 	e.Unlock()
 }
 
-// lost finds out what was in the way: the refusal is that of the first name that was, and names what other names were refused for where
-// that one alone would have been granted.
+// lost finds out what was in the way: the refusal is that of the first name that nobody can take, or else that was in the way, and has
+// what other names were refused for where that one alone would have been granted. What the nodes have said about different names does not
+// add up: what is on one node of each is in the way of none.
 func (a *attempt) lost(l *Locker, rounds []acquireRound) {
-	var others []int
-	others, a.blocked, a.named = a.InTheWay()
-	at := a.blocked
+	a.others, a.blocked, a.named = a.InTheWay()
+	served := l.engine.Served()
+	at := slices.IndexFunc(rounds, func(r acquireRound) bool { return r.refusal != nil && r.refusal.hopeless(served) })
+	if a.hopeless = at >= 0; !a.hopeless {
+		at = a.blocked
+	}
 	if at < 0 {
 		at = slices.IndexFunc(rounds, func(r acquireRound) bool { return r.refusal != nil })
 	}
 	refusal := *rounds[at].refusal
 	refusal.Nodes = slices.Clone(refusal.Nodes)
 	for i := range rounds {
-		if others[i] > 0 {
+		if a.others[i] > 0 {
 			refusal.Names = append(refusal.Names, a.reqs[i].name)
 		}
 		for n := range refusal.Nodes {
@@ -202,7 +209,6 @@ func (a *attempt) lost(l *Locker, rounds []acquireRound) {
 			}
 		}
 	}
-	refusal.blame()
 	a.refusal = &refusal
 }
 

@@ -388,6 +388,86 @@ func TestLockAll_AllGetOn(t *testing.T) {
 	})
 }
 
+// Data of other programs is in the way of nobody if it is on too few nodes of each name, on however many of all names.
+func TestTryLockAll_IsNotKeptOutByDataThatIsInTheWayOfNoName(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		c.do(0, "RPUSH", "a", "somebody's data")
+		c.do(1, "RPUSH", "b", "somebody's data")
+		for _, take := range []func(context.Context, []string, ...redlock.LockOption) (*redlock.Locks, error){locker.TryLockAll, locker.LockAll} {
+			require.NoError(t, all(take(t.Context(), []string{"a", "b"}))(t).Unlock(t.Context()))
+		}
+	})
+}
+
+// A call that waits for the holder of one name would learn only behind him that nobody can take another.
+func TestLockAll_DoesNotWaitForAHolderIfDataIsInTheWayOfAnotherName(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		lock := take(t, c.locker(), "a")
+		c.doAll("RPUSH", "b", "somebody's data")
+		_, err := locker.LockAll(t.Context(), []string{"a", "b"})
+		refusal := c.refused(err, redlock.ErrForeign)
+		require.Equal(t, "b", refusal.Name)
+		require.Equal(t, []string{"a", "b"}, refusal.Names)
+		unlock(t, lock)
+	})
+}
+
+func TestLockAll_NamesNobodysLockWhenServersAreAway(t *testing.T) {
+	c := onMini(t, 3)
+	locker := c.locker()
+	unlock(t, take(t, locker, "a"))
+	c.eventuallyEmpty()
+	kill(c.servers...)
+	_, err := locker.LockAll(briefly(t), []string{"a", "b"})
+	require.Nil(t, c.refused(err, redlock.ErrNoQuorum, context.DeadlineExceeded, not{redlock.ErrTaken}).Names)
+	restart(c.servers...)
+}
+
+// The danger: a refusal that an Observer has, and reads meanwhile, is changed.
+func TestTryLockAll_LeavesTheErrorsOfEventsAlone(t *testing.T) {
+	c := onMini(t, 3)
+	locker, seen := c.observed()
+	c.do(0, "SET", "a", "ghost", "PX", "3600000")
+	kill(c.servers[1])
+	_, err := locker.TryLockAll(t.Context(), []string{"a", "b"}) // tries a alone, too
+	require.Equal(t, []string{"a"}, c.refused(err, redlock.ErrTaken).Names)
+	locker.Drain()
+	for _, round := range eventsOf[event.Round](seen) {
+		require.Nil(t, as[*redlock.QuorumError](t, round.Err).Names)
+	}
+}
+
+// The danger: nobody has the locks that are held meanwhile, and they are renewed for ever.
+func TestLockAll_PanicOfTheTokenSourceReleasesWhatIsHeld(t *testing.T) {
+	c := onMini(t, 3)
+	locker, fake, _ := c.timed()
+	lock := take(t, c.locker(), "b")
+	var made atomic.Int32
+	panics := atomic.Bool{}
+	source := func() (string, error) {
+		if panics.Load() {
+			panic("of the source")
+		}
+		return fmt.Sprint("token-", made.Add(1)), nil
+	}
+	panicked := make(chan any, 1)
+	go func() {
+		defer func() { panicked <- recover() }()
+		_, _ = locker.LockAll(t.Context(), []string{"a", "b", "c"}, redlock.TokenSource(source))
+	}()
+	eventually(t, func() bool { return redlock.Waiting(locker, "b") == 1 }, "it waits, and holds nothing")
+	fake.Advance(long)
+	eventually(t, func() bool { return redlock.Waiting(locker, "b") == 1 && c.value(0, "a") != "" }, "it waits, and holds a")
+	panics.Store(true)
+	unlock(t, lock) // it takes b, and then c
+	turnUntil(t, fake, time.Second, func() bool { return len(panicked) > 0 })
+	require.Equal(t, "of the source", <-panicked)
+	c.eventuallyEmpty()
+	require.Zero(t, redlock.ToRenew(locker))
+}
+
 func sortedBy[E any](events []E, name func(E) string) []E {
 	slices.SortFunc(events, func(a, b E) int { return strings.Compare(name(a), name(b)) })
 	return events
