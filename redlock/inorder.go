@@ -83,11 +83,16 @@ func (t *together) queue(
 		if locks, lost, err = t.round(ctx, t.all, w); lost == nil {
 			return locks, nil, err
 		}
+		leaves := lost.blocked >= 0 && lost.blocked != i || lost.blocked < 0 && lost.named >= 0 || t.over(ctx, lost)
 		e.Lock()
-		w.waiting().last = lost.refusal
-		e.GiveBackLocked(lost.parts[i].Acquire, &w.Call)
+		if e.GiveBackLocked(lost.parts[i].Acquire); !leaves {
+			w.waiting().last = lost.refusal
+		}
+		if !leaves || lost.others[i] > 0 { // otherwise the next call has its turn at once, since nobody holds this name
+			e.LostLocked(lost.parts[i].Acquire, &w.Call)
+		}
 		e.Unlock()
-		if lost.blocked >= 0 && lost.blocked != i || lost.blocked < 0 && lost.named >= 0 || t.over(ctx, lost) {
+		if leaves {
 			break
 		}
 	}

@@ -178,7 +178,8 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 func (a *attempt) giveBack(i int) {
 	e := a.parts[i].Entry()
 	e.Lock()
-	e.GiveBackLocked(a.parts[i].Acquire, a.parts[i].Call)
+	e.GiveBackLocked(a.parts[i].Acquire)
+	e.LostLocked(a.parts[i].Acquire, a.parts[i].Call)
 	e.Unlock()
 }
 

@@ -468,6 +468,37 @@ func TestLockAll_PanicOfTheTokenSourceReleasesWhatIsHeld(t *testing.T) {
 	require.Zero(t, redlock.ToRenew(locker))
 }
 
+// heldAll is what a call of LockAll on another goroutine returns.
+type heldAll struct {
+	locks *redlock.Locks
+	err   error
+}
+
+func lockAllBeside(ctx context.Context, locker *redlock.Locker, names []string, opts ...redlock.LockOption) <-chan heldAll {
+	result := make(chan heldAll, 1)
+	go func() {
+		locks, err := locker.LockAll(ctx, names, opts...)
+		result <- heldAll{locks, err}
+	}()
+	return result
+}
+
+// The danger: who waits behind a LockAll which does not get on pays for that with a pause, each time.
+func TestLock_HasItsTurnAtOnceBehindALockAllThatWaitsForAnotherName(t *testing.T) {
+	c := onReal(t, 3)
+	locker, other := c.locker(noPolls), c.locker()
+	a := take(t, other, "a")
+	together := lockAllBeside(t.Context(), locker, []string{"a", "b"})
+	eventually(t, func() bool { return redlock.Waiting(locker, "a") == 1 && redlock.Sees(locker, "a") }, "LockAll waits")
+	alone := queue(t, t.Context(), locker, "a")
+	b := take(t, other, "b")
+	unlock(t, a)
+	unlock(t, won(t, alone))
+	unlock(t, b)
+	got := receive(t, together, "the locks")
+	require.NoError(t, all(got.locks, got.err)(t).Unlock(t.Context()))
+}
+
 func sortedBy[E any](events []E, name func(E) string) []E {
 	slices.SortFunc(events, func(a, b E) int { return strings.Compare(name(a), name(b)) })
 	return events
