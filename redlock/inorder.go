@@ -57,6 +57,7 @@ func (t *together) queue(
 		e.GiveUpLocked(&w.Call) // unless it has the locks
 		e.Unlock()
 	}()
+	w.noteWait()
 	for *turns < maxTurns {
 		select {
 		case <-w.woken:

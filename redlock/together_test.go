@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
@@ -496,6 +498,23 @@ func TestLock_HasItsTurnAtOnceBehindALockAllThatWaitsForAnotherName(t *testing.T
 	unlock(t, won(t, alone))
 	unlock(t, b)
 	got := receive(t, together, "the locks")
+	require.NoError(t, all(got.locks, got.err)(t).Unlock(t.Context()))
+}
+
+func TestLockAll_LogsItsWait(t *testing.T) {
+	c, log, fake := onReal(t, 3), &logBuffer{}, clocktest.New()
+	locker := c.logsTo(log, slog.LevelInfo, redlock.WithClock(fake), redlock.TTL(long))
+	b := take(t, c.locker(), "b")
+	together := lockAllBeside(t.Context(), locker, []string{"a", "b"})
+	eventually(t, func() bool { return redlock.Waiting(locker, "b") == 1 }, "it waits")
+	begun := fake.Now()
+	turnUntil(t, fake, time.Second, func() bool { return len(waitsOf(t, log, "waits for a lock", 0)) > 0 })
+	require.Less(t, fake.Now().Sub(begun), time.Minute, "it holds nothing yet")
+	line := waitsOf(t, log, "waits for a lock", 1)[0]
+	require.Equal(t, "b", line["name"])
+	unlock(t, b)
+	turnUntil(t, fake, time.Second, func() bool { return len(together) > 0 })
+	got := <-together
 	require.NoError(t, all(got.locks, got.err)(t).Unlock(t.Context()))
 }
 
