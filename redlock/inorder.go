@@ -153,7 +153,7 @@ func (t *together) inOrder(ctx context.Context, try bool) (*Locks, error) {
 func (t *together) next(ctx context.Context, held []*Lock, try bool, patience time.Duration) ([]*Lock, error) {
 	rest := slices.Clone(t.all[len(held):])
 	for i := range rest {
-		rest[i].Renewed = true // until all are held
+		rest[i].Renewed, rest[i].MaxHold = true, NoLimit // until all are held
 	}
 	var lost *attempt
 	for n := len(rest); n > 0; n = lost.named {
@@ -212,12 +212,11 @@ func (t *together) refresh(ctx context.Context, held []*Lock) error {
 		return err
 	}
 	for i, lock := range held {
-		if !t.all[i].Renewed {
-			lock.held.Lock()
-			lock.holder.want.Renewed = false
-			lock.held.GoOnLocked(false)
-			lock.held.Unlock()
-		}
+		want := &lock.holder.want
+		lock.held.Lock()
+		want.Renewed, want.MaxHold = t.all[i].Renewed, t.all[i].MaxHold
+		lock.held.RenewAnewLocked(want)
+		lock.held.Unlock()
 	}
 	return nil
 }

@@ -518,6 +518,33 @@ func TestLockAll_LogsItsWait(t *testing.T) {
 	require.NoError(t, all(got.locks, got.err)(t).Unlock(t.Context()))
 }
 
+// inOrder has a call of LockAll wait for b in order: it holds a, which is free.
+func inOrder(t *testing.T, c *cluster, fake *clocktest.Fake, locker *redlock.Locker, opts ...redlock.LockOption) <-chan heldAll {
+	t.Helper()
+	result := lockAllBeside(t.Context(), locker, []string{"a", "b"}, opts...)
+	eventually(t, func() bool { return redlock.Waiting(locker, "b") == 1 }, "it waits, and holds nothing")
+	fake.Advance(long) // it has waited for one TTL
+	eventually(t, func() bool { return redlock.Waiting(locker, "b") == 1 && c.value(0, "a") != "" }, "it waits, and holds a")
+	return result
+}
+
+// The time that a call takes for the others is none that it may hold the first for.
+func TestLockAll_MaxHoldCountsFromWhenAllAreHeld(t *testing.T) {
+	c := onReal(t, 3)
+	locker, fake, _ := c.timed()
+	b := take(t, c.locker(), "b", redlock.TTL(24*time.Hour))
+	together := inOrder(t, c, fake, locker, redlock.AutoExtend(), redlock.MaxHold(2*long))
+	fake.Advance(long / 2)
+	unlock(t, b)
+	turnUntil(t, fake, time.Second, func() bool { return len(together) > 0 })
+	got := <-together
+	locks := all(got.locks, got.err)(t)
+	for range 13 { // so long that the last renewal is of less than a TTL
+		fake.Advance(long / 10)
+		eventually(t, func() bool { return locks.Remaining() > long/2 }, "all are renewed")
+	}
+}
+
 func sortedBy[E any](events []E, name func(E) string) []E {
 	slices.SortFunc(events, func(a, b E) int { return strings.Compare(name(a), name(b)) })
 	return events
