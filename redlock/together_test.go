@@ -220,7 +220,7 @@ func TestLockAll_EndsItsWait(t *testing.T) {
 	_, err := locker.LockAll(briefly(t), []string{"a", "b"})
 	requireIs(t, err, context.DeadlineExceeded)
 	check(err)
-	_, err = locker.LockAll(t.Context(), []string{"a", "b"}, redlock.MaxWait(50*time.Millisecond))
+	_, err = locker.LockAll(t.Context(), []string{"a", "b"}, redlock.MaxWait(brief))
 	requireIs(t, err, not{context.DeadlineExceeded})
 	check(err)
 	_, err = locker.LockAll(t.Context(), []string{"a", "b"}, redlock.MaxWait(0))
@@ -309,7 +309,7 @@ func TestDoAll_RunsWhileAllLocksAreHeld(t *testing.T) {
 		lock := take(t, c.locker(), "a")
 		err = locker.DoAll(t.Context(), []string{"a", "b"}, nil)
 		requireIs(t, err, redlock.ErrNotRun, redlock.ErrInvalid)
-		err = locker.DoAll(briefly(t), []string{"a", "b"}, func(context.Context, *redlock.Locks) error { return nil })
+		err = locker.DoAll(t.Context(), []string{"a", "b"}, func(context.Context, *redlock.Locks) error { return nil }, redlock.MaxWait(0))
 		requireIs(t, err, redlock.ErrNotRun, redlock.ErrTaken)
 		unlock(t, lock)
 	})
@@ -543,6 +543,16 @@ func TestLockAll_MaxHoldCountsFromWhenAllAreHeld(t *testing.T) {
 		fake.Advance(long / 10)
 		eventually(t, func() bool { return locks.Remaining() > long/2 }, "all are renewed")
 	}
+}
+
+// ErrReleased is no loss, and one by name comes first.
+func TestLocks_ReleaseOfOneDoesNotHideTheLossOfAnother(t *testing.T) {
+	c := onMini(t, 3)
+	locks := all(c.locker().TryLockAll(t.Context(), []string{"a", "b"}))(t)
+	c.everywhere(locks.Lock("b"))
+	unlock(t, locks.Lock("a"))
+	c.doAll("DEL", "b")
+	requireIs(t, locks.Unlock(t.Context()), redlock.ErrNotHeld, not{redlock.ErrReleased})
 }
 
 func sortedBy[E any](events []E, name func(E) string) []E {
