@@ -57,6 +57,7 @@ func (t *together) queue(
 		e.GiveUpLocked(&w.Call) // unless it has the locks
 		e.Unlock()
 	}()
+	w.noteWait()
 	for *turns < maxTurns {
 		select {
 		case <-w.woken:
@@ -83,11 +84,16 @@ func (t *together) queue(
 		if locks, lost, err = t.round(ctx, t.all, w); lost == nil {
 			return locks, nil, err
 		}
+		leaves := lost.blocked >= 0 && lost.blocked != i || lost.blocked < 0 && lost.named >= 0 || t.over(ctx, lost)
 		e.Lock()
-		w.waiting().last = lost.refusal
-		e.GiveBackLocked(lost.parts[i].Acquire, &w.Call)
+		if e.GiveBackLocked(lost.parts[i].Acquire); !leaves {
+			w.waiting().last = lost.refusal
+		}
+		if !leaves || lost.others[i] > 0 { // otherwise the next call has its turn at once, since nobody holds this name
+			e.LostLocked(lost.parts[i].Acquire, &w.Call)
+		}
 		e.Unlock()
-		if lost.blocked >= 0 && lost.blocked != i || lost.blocked < 0 && lost.named >= 0 || t.over(ctx, lost) {
+		if leaves {
 			break
 		}
 	}
@@ -147,7 +153,7 @@ func (t *together) inOrder(ctx context.Context, try bool) (*Locks, error) {
 func (t *together) next(ctx context.Context, held []*Lock, try bool, patience time.Duration) ([]*Lock, error) {
 	rest := slices.Clone(t.all[len(held):])
 	for i := range rest {
-		rest[i].Renewed = true // until all are held
+		rest[i].Renewed, rest[i].MaxHold = true, NoLimit // until all are held
 	}
 	var lost *attempt
 	for n := len(rest); n > 0; n = lost.named {
@@ -206,12 +212,11 @@ func (t *together) refresh(ctx context.Context, held []*Lock) error {
 		return err
 	}
 	for i, lock := range held {
-		if !t.all[i].Renewed {
-			lock.held.Lock()
-			lock.holder.want.Renewed = false
-			lock.held.GoOnLocked(false)
-			lock.held.Unlock()
-		}
+		want := &lock.holder.want
+		lock.held.Lock()
+		want.Renewed, want.MaxHold = t.all[i].Renewed, t.all[i].MaxHold
+		lock.held.RenewAnewLocked(want)
+		lock.held.Unlock()
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -102,7 +103,8 @@ func (l *Locks) Extend(ctx context.Context, ttl time.Duration) error {
 	return first(l.each(func(lock *Lock) error { return lock.Extend(ctx, ttl) }))
 }
 
-// Unlock is [Lock.Unlock] of each lock, at the same time, whatever the others come to. It returns the first error by name.
+// Unlock is [Lock.Unlock] of each lock, at the same time, whatever the others come to. It returns the first error by name; [ErrReleased],
+// which is no loss, only if there is no other.
 func (l *Locks) Unlock(ctx context.Context) error {
 	return first(l.each(func(lock *Lock) error { return lock.Unlock(ctx) }))
 }
@@ -122,12 +124,16 @@ func (l *Locks) each(what func(*Lock) error) []error {
 	return errs
 }
 
-// first returns the first error that is there.
-func first(errs []error) error {
+// first returns the first error that is there, and is more than that somebody has released the lock.
+func first(errs []error) (released error) {
 	for _, err := range errs {
-		if err != nil {
+		switch {
+		case err == nil:
+		case !errors.Is(err, ErrReleased):
 			return err
+		case released == nil:
+			released = err
 		}
 	}
-	return nil
+	return released
 }

@@ -34,7 +34,7 @@ func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOpt
 // not lead to the locks, since others take some of the names in turn, goes on in the order of the names after four attempts or one TTL: it
 // holds the first of them, and renews them, while it waits for the next. If that lasts for more than a TTL, twice as long each time, it
 // releases all and begins anew. So it gets the locks in a bounded number of turns, if the others take the locks in the same order, or
-// with LockAll.
+// with LockAll. [MaxHold] counts from when it has all of them then.
 //
 // The errors are those of Lock, and those of TryLockAll.
 func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption) (*Locks, error) {
@@ -180,7 +180,8 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 func (a *attempt) giveBack(i int) {
 	e := a.parts[i].Entry()
 	e.Lock()
-	e.GiveBackLocked(a.parts[i].Acquire, a.parts[i].Call)
+	e.GiveBackLocked(a.parts[i].Acquire)
+	e.LostLocked(a.parts[i].Acquire, a.parts[i].Call)
 	e.Unlock()
 }
 

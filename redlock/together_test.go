@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/clock/clocktest"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
@@ -307,7 +309,7 @@ func TestDoAll_RunsWhileAllLocksAreHeld(t *testing.T) {
 		lock := take(t, c.locker(), "a")
 		err = locker.DoAll(t.Context(), []string{"a", "b"}, nil)
 		requireIs(t, err, redlock.ErrNotRun, redlock.ErrInvalid)
-		err = locker.DoAll(briefly(t), []string{"a", "b"}, func(context.Context, *redlock.Locks) error { return nil })
+		err = locker.DoAll(t.Context(), []string{"a", "b"}, func(context.Context, *redlock.Locks) error { return nil }, redlock.MaxWait(0))
 		requireIs(t, err, redlock.ErrNotRun, redlock.ErrTaken)
 		unlock(t, lock)
 	})
@@ -466,6 +468,91 @@ func TestLockAll_PanicOfTheTokenSourceReleasesWhatIsHeld(t *testing.T) {
 	require.Equal(t, "of the source", <-panicked)
 	c.eventuallyEmpty()
 	require.Zero(t, redlock.ToRenew(locker))
+}
+
+// heldAll is what a call of LockAll on another goroutine returns.
+type heldAll struct {
+	locks *redlock.Locks
+	err   error
+}
+
+func lockAllBeside(ctx context.Context, locker *redlock.Locker, names []string, opts ...redlock.LockOption) <-chan heldAll {
+	result := make(chan heldAll, 1)
+	go func() {
+		locks, err := locker.LockAll(ctx, names, opts...)
+		result <- heldAll{locks, err}
+	}()
+	return result
+}
+
+// The danger: who waits behind a LockAll which does not get on pays for that with a pause, each time.
+func TestLock_HasItsTurnAtOnceBehindALockAllThatWaitsForAnotherName(t *testing.T) {
+	c := onReal(t, 3)
+	locker, other := c.locker(noPolls), c.locker()
+	a := take(t, other, "a")
+	together := lockAllBeside(t.Context(), locker, []string{"a", "b"})
+	eventually(t, func() bool { return redlock.Waiting(locker, "a") == 1 && redlock.Sees(locker, "a") }, "LockAll waits")
+	alone := queue(t, t.Context(), locker, "a")
+	b := take(t, other, "b")
+	unlock(t, a)
+	unlock(t, won(t, alone))
+	unlock(t, b)
+	got := receive(t, together, "the locks")
+	require.NoError(t, all(got.locks, got.err)(t).Unlock(t.Context()))
+}
+
+func TestLockAll_LogsItsWait(t *testing.T) {
+	c, log, fake := onReal(t, 3), &logBuffer{}, clocktest.New()
+	locker := c.logsTo(log, slog.LevelInfo, redlock.WithClock(fake), redlock.TTL(long))
+	b := take(t, c.locker(), "b")
+	together := lockAllBeside(t.Context(), locker, []string{"a", "b"})
+	eventually(t, func() bool { return redlock.Waiting(locker, "b") == 1 }, "it waits")
+	begun := fake.Now()
+	turnUntil(t, fake, time.Second, func() bool { return len(waitsOf(t, log, "waits for a lock", 0)) > 0 })
+	require.Less(t, fake.Now().Sub(begun), time.Minute, "it holds nothing yet")
+	line := waitsOf(t, log, "waits for a lock", 1)[0]
+	require.Equal(t, "b", line["name"])
+	unlock(t, b)
+	turnUntil(t, fake, time.Second, func() bool { return len(together) > 0 })
+	got := <-together
+	require.NoError(t, all(got.locks, got.err)(t).Unlock(t.Context()))
+}
+
+// inOrder has a call of LockAll wait for b in order: it holds a, which is free.
+func inOrder(t *testing.T, c *cluster, fake *clocktest.Fake, locker *redlock.Locker, opts ...redlock.LockOption) <-chan heldAll {
+	t.Helper()
+	result := lockAllBeside(t.Context(), locker, []string{"a", "b"}, opts...)
+	eventually(t, func() bool { return redlock.Waiting(locker, "b") == 1 }, "it waits, and holds nothing")
+	fake.Advance(long) // it has waited for one TTL
+	eventually(t, func() bool { return redlock.Waiting(locker, "b") == 1 && c.value(0, "a") != "" }, "it waits, and holds a")
+	return result
+}
+
+// The time that a call takes for the others is none that it may hold the first for.
+func TestLockAll_MaxHoldCountsFromWhenAllAreHeld(t *testing.T) {
+	c := onReal(t, 3)
+	locker, fake, _ := c.timed()
+	b := take(t, c.locker(), "b", redlock.TTL(24*time.Hour))
+	together := inOrder(t, c, fake, locker, redlock.AutoExtend(), redlock.MaxHold(2*long))
+	fake.Advance(long / 2)
+	unlock(t, b)
+	turnUntil(t, fake, time.Second, func() bool { return len(together) > 0 })
+	got := <-together
+	locks := all(got.locks, got.err)(t)
+	for range 13 { // so long that the last renewal is of less than a TTL
+		fake.Advance(long / 10)
+		eventually(t, func() bool { return locks.Remaining() > long/2 }, "all are renewed")
+	}
+}
+
+// ErrReleased is no loss, and one by name comes first.
+func TestLocks_ReleaseOfOneDoesNotHideTheLossOfAnother(t *testing.T) {
+	c := onMini(t, 3)
+	locks := all(c.locker().TryLockAll(t.Context(), []string{"a", "b"}))(t)
+	c.everywhere(locks.Lock("b"))
+	unlock(t, locks.Lock("a"))
+	c.doAll("DEL", "b")
+	requireIs(t, locks.Unlock(t.Context()), redlock.ErrNotHeld, not{redlock.ErrReleased})
 }
 
 func sortedBy[E any](events []E, name func(E) string) []E {

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -18,9 +17,7 @@ func (l *Locker) wait(ctx context.Context, req *request) (*Lock, error) {
 			w.abandon()
 		}
 	}()
-	if l.events.logs(slog.LevelWarn) {
-		w.noteWait()
-	}
+	w.noteWait()
 	for {
 		select {
 		case <-w.woken:

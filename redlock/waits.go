@@ -76,8 +76,11 @@ func (l *Locker) logLongWait(level slog.Level, message string, args ...any) {
 	}
 }
 
-// noteWait sets the timer of logWait for a call that has joined the queue, unless it is set.
+// noteWait sets the timer of logWait for a call that has joined the queue, unless it is set or nobody wants the line.
 func (w *waiter) noteWait() {
+	if !w.locker.events.logs(slog.LevelWarn) {
+		return
+	}
 	w.entry.Lock()
 	defer w.entry.Unlock()
 	switch q := w.waiting(); {

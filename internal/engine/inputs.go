@@ -63,6 +63,14 @@ func (h *Held) GoOnLocked(renewed bool) {
 	}
 }
 
+// RenewAnewLocked has the lock renewed as the holder wants from now on, or not.
+func (h *Held) RenewAnewLocked(w *Want) {
+	if w.Renewed {
+		h.Term.Renew(h.Now(), w)
+	}
+	h.GoOnLocked(w.Renewed)
+}
+
 // LeaveLocked ends a hold of a lock. exclusive is false if another may have it.
 func (h *Held) LeaveLocked(hold *Hold, now time.Time, exclusive bool) lock.Left {
 	before := hold.Ended()

@@ -89,11 +89,8 @@ func (t *Together) InTheWay() (others []int, blocked, named int) {
 	return others, blocked, named
 }
 
-// GiveBackLocked is LostLocked for a round that was not won, or was while that of another name was not.
-func (e *Entry) GiveBackLocked(a *Acquire, c *Call) {
-	e.doLocked(e.Name.GiveBack(nil, &a.acquire))
-	e.LostLocked(a, c)
-}
+// GiveBackLocked releases what a round has won while that of another name was not. LostLocked follows, or the call gives up.
+func (e *Entry) GiveBackLocked(a *Acquire) { e.doLocked(e.Name.GiveBack(nil, &a.acquire)) }
 
 // Beside reports whether a node has not granted a name only as it refused others of the call.
 func Beside(reason error) bool { return form.Beside(reason) }
