@@ -29,7 +29,7 @@ func (t *together) wait(ctx context.Context) (*Locks, error) {
 		switch {
 		case t.over(ctx, lost):
 			return nil, t.locker.refused(ctx, lost.refusal)
-		case turns >= maxTurns, lost.blocked < 0 && lost.named >= 0:
+		case turns >= maxTurns, lost.scattered():
 			return t.inOrder(ctx, false)
 		}
 		locks, lost, err = t.queue(ctx, max(lost.blocked, 0), lost, &turns, impatient)
@@ -84,7 +84,7 @@ func (t *together) queue(
 		if locks, lost, err = t.round(ctx, t.all, w); lost == nil {
 			return locks, nil, err
 		}
-		leaves := lost.blocked >= 0 && lost.blocked != i || lost.blocked < 0 && lost.named >= 0 || t.over(ctx, lost)
+		leaves := lost.blocked >= 0 && lost.blocked != i || lost.scattered() || t.over(ctx, lost)
 		e.Lock()
 		if e.GiveBackLocked(lost.parts[i].Acquire); !leaves {
 			w.waiting().last = lost.refusal

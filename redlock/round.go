@@ -48,14 +48,18 @@ type (
 
 // beginLocked asks for a lock under a token of its own.
 func (l *Locker) beginLocked(e *engine.Entry, c *engine.Call, req *request) *acquireRound {
-	value := req.token
-	if value == "" {
-		value = token.WithMetadata(token.Random(l.engine.Self), req.metadata)
-	}
 	r := &acquireRound{report: report{locker: l, call: req.call}}
 	r.begin()
-	e.AskLocked(&r.Acquire, c, value, &r.report)
+	e.AskLocked(&r.Acquire, c, l.newToken(req), &r.report)
 	return r
+}
+
+// newToken returns the token of the next round of a call: that which its source has made, or a random one.
+func (l *Locker) newToken(req *request) string {
+	if req.token != "" {
+		return req.token
+	}
+	return token.WithMetadata(token.Random(l.engine.Self), req.metadata)
 }
 
 // wonLocked makes the lock that a round has won for a request.

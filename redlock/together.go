@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
-	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
@@ -55,9 +54,9 @@ func (l *Locker) takeAll(ctx context.Context, names []string, opts []LockOption,
 			defer func() { l.acquired(event.OpAcquire, try, &all[i], locks.at(i), err) }()
 		}
 	}
-	for _, req := range all {
-		if h, _ := l.held(ctx, &req); h != nil {
-			return nil, failed(event.OpAcquire, req.name, ErrDeadlock)
+	for i := range all {
+		if h, _ := l.held(ctx, &all[i]); h != nil {
+			return nil, failed(event.OpAcquire, all[i].name, ErrDeadlock)
 		}
 	}
 	if ctx.Err() != nil {
@@ -137,10 +136,6 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 	if err := first.nextToken(); err != nil {
 		return nil, nil, failed(event.OpAcquire, first.name, err)
 	}
-	value := first.token
-	if value == "" {
-		value = token.WithMetadata(token.Random(l.engine.Self), first.metadata)
-	}
 	a := &attempt{reqs: reqs, parts: make([]engine.Part, len(reqs))}
 	rounds := make([]acquireRound, len(reqs))
 	for i := range reqs {
@@ -152,7 +147,7 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 		r.begin()
 		a.parts[i] = engine.Part{Acquire: &r.Acquire, Key: reqs[i].key, Call: c, Of: &r.report}
 	}
-	a.Ask(l.engine, value, a.parts)
+	a.Ask(l.engine, l.newToken(first), a.parts)
 	if a.Wait(ctx) {
 		locks := make([]*Lock, len(reqs))
 		for i := range rounds {
@@ -175,6 +170,9 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 	}
 	return nil, a, nil
 }
+
+// scattered reports whether others hold some of the names, but each on so few nodes that it can be taken by itself.
+func (a *attempt) scattered() bool { return a.blocked < 0 && a.named >= 0 }
 
 // giveBack ends a part of the round.
 func (a *attempt) giveBack(i int) {
@@ -205,7 +203,7 @@ func (a *attempt) lost(l *Locker, rounds []acquireRound) {
 			refusal.Names = append(refusal.Names, a.reqs[i].name)
 		}
 		for n := range refusal.Nodes {
-			if was := refusal.Nodes[n].Err; rounds[i].refusal != nil && (was == nil || engine.Beside(was)) {
+			if was := refusal.Nodes[n].Err; rounds[i].refusal != nil && (was == nil || errors.Is(was, engine.ErrBeside)) {
 				refusal.Nodes[n] = rounds[i].refusal.Nodes[n]
 			}
 		}
@@ -222,7 +220,7 @@ func (t *together) try(ctx context.Context) (*Locks, error) {
 		return nil, err
 	case locks != nil:
 		return newLocks(locks), nil
-	case lost.blocked < 0 && lost.named >= 0 && ctx.Err() == nil:
+	case lost.scattered() && ctx.Err() == nil:
 		return t.inOrder(ctx, true)
 	}
 	return nil, t.locker.refused(ctx, lost.refusal)

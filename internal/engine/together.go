@@ -92,8 +92,8 @@ func (t *Together) InTheWay() (others []int, blocked, named int) {
 // GiveBackLocked releases what a round has won while that of another name was not. LostLocked follows, or the call gives up.
 func (e *Entry) GiveBackLocked(a *Acquire) { e.doLocked(e.Name.GiveBack(nil, &a.acquire)) }
 
-// Beside reports whether a node has not granted a name only as it refused others of the call.
-func Beside(reason error) bool { return form.Beside(reason) }
+// ErrBeside is why a node has not granted a name: only as it refused others of the call.
+var ErrBeside = form.ErrBeside
 
 // Entry is that of the name.
 func (r *Round) Entry() *Entry { return r.entry }

@@ -1,8 +1,8 @@
 package form
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -54,7 +54,7 @@ func all(c *wire.Command, script *wire.Script, marks []Mark) {
 // parseAll parses what all_acquire.lua returns about n keys.
 func parseAll(v *wire.Value, n int, numbered bool) wire.Reply {
 	if !numbered && v.Kind == ':' && v.Num == 1 {
-		return wire.Reply{Answer: quorum.Yes, Each: each(n, wire.Reply{Answer: quorum.Yes})}
+		return wire.Reply{Answer: quorum.Yes, Each: slices.Repeat([]wire.Reply{{Answer: quorum.Yes}}, n)}
 	}
 	if v.Kind != '*' || len(v.Items) == 0 {
 		return wire.Unexpected(v)
@@ -68,7 +68,7 @@ func parseAll(v *wire.Value, n int, numbered bool) wire.Reply {
 		}
 		return wire.Reply{Answer: quorum.Yes, Each: granted}
 	}
-	denied, last := each(n, wire.Reply{Answer: quorum.No, Err: ErrBeside}), int64(0)
+	denied, last := slices.Repeat([]wire.Reply{{Answer: quorum.No, Err: ErrBeside}}, n), int64(0)
 	for i := range v.Items {
 		place := -v.Items[i].Num
 		if v.Items[i].Kind != ':' || place <= last || place > int64(n) {
@@ -78,14 +78,3 @@ func parseAll(v *wire.Value, n int, numbered bool) wire.Reply {
 	}
 	return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrHeld, Each: denied}
 }
-
-func each(n int, r wire.Reply) []wire.Reply {
-	all := make([]wire.Reply, n)
-	for i := range all {
-		all[i] = r
-	}
-	return all
-}
-
-// Beside reports whether a node has not taken a key only for others of its command.
-func Beside(reason error) bool { return errors.Is(reason, ErrBeside) }

@@ -90,11 +90,17 @@ func (n *Name) GiveBack(acts []Act, a *Acquire) []Act {
 	if a.outcome != quorum.Done {
 		return acts
 	}
-	release, mark := new(wire.Command), a.mark
+	mark := a.mark
 	mark.Number = a.votes.Fence()
-	a.form.Release(release, mark, a.grant.TTL)
-	for i := range a.Nodes() {
-		if a.votes.Reached(i) {
+	return abandon(acts, a.form, mark, a.grant.TTL, a.Nodes(), a.votes.Reached)
+}
+
+// abandon releases a lock on the nodes that its commands may have reached. Nobody waits for the answers.
+func abandon(acts []Act, f form.Form, m form.Mark, redeliver time.Duration, nodes int, reached func(node int) bool) []Act {
+	release := new(wire.Command)
+	f.Release(release, m, redeliver)
+	for i := range nodes {
+		if reached(i) {
 			acts = append(acts, Act{Command: release, Tag: wire.Tag{What: Forgotten, Node: uint16(i)}})
 		}
 	}
@@ -119,14 +125,7 @@ func (n *Name) CleanUp(acts []Act, t *Term) []Act {
 	if !t.Leftovers(n.rules.Clock.Now()) {
 		return acts
 	}
-	release := new(wire.Command)
-	t.form().Release(release, t.Mark(), t.Longest())
-	for i := range t.Nodes() {
-		if t.Reached(i) {
-			acts = append(acts, Act{Command: release, Tag: wire.Tag{What: Forgotten, Node: uint16(i)}})
-		}
-	}
-	return n.ended(acts, t, false)
+	return n.ended(abandon(acts, t.form(), t.Mark(), t.Longest(), t.Nodes(), t.Reached), t, false)
 }
 
 // ended gives the next call its turn behind a release.

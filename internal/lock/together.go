@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/quorumlock/quorumlock/internal/form"
@@ -41,7 +42,7 @@ func AllWon(outcomes []quorum.Outcome) bool {
 // Others returns how many nodes have said that others hold the key.
 func (a *Acquire) Others() (count int) {
 	for node := range a.Nodes() {
-		if a.Answer(node) == quorum.No && !form.Beside(a.Reason(node)) {
+		if a.Answer(node) == quorum.No && !errors.Is(a.Reason(node), form.ErrBeside) {
 			count++
 		}
 	}

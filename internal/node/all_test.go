@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,12 +33,12 @@ func takingAll() map[bool]*wire.Command {
 func requireDenied(t testing.TB, reply wire.Reply, held ...bool) {
 	t.Helper()
 	requireReply(t, quorum.No, nodeerr.ErrHeld, reply)
-	require.False(t, form.Beside(reply.Err))
+	require.NotErrorIs(t, reply.Err, form.ErrBeside)
 	require.Len(t, reply.Each, len(held))
 	for i, each := range reply.Each {
 		require.Equal(t, quorum.No, each.Answer)
 		require.ErrorIs(t, each.Err, nodeerr.ErrHeld)
-		require.Equal(t, !held[i], form.Beside(each.Err), "the key at %d: %v", i, each.Err)
+		require.Equal(t, !held[i], errors.Is(each.Err, form.ErrBeside), "the key at %d: %v", i, each.Err)
 		require.Zero(t, each.Number)
 	}
 }

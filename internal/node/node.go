@@ -173,10 +173,9 @@ func (n *Node) answered(c *conn, v *wire.Value) error {
 		}
 		if a.cmd.Changed(a.with.Answer) {
 			for _, l := range listeners {
-				a.cmd.Changing(func(key string) bool {
+				for key := range a.cmd.Changing {
 					l.Invalidated(l.node, key)
-					return true
-				})
+				}
 			}
 		}
 		if !a.with.Late || a.cmd.WantsLate {

@@ -21,7 +21,7 @@ type Command struct {
 	Token string
 	Args  []string // of the script, behind the keys; without a script all words
 	room  [6]string
-	keys  uint8 // how many keys lead Args, behind their number, as the script has more than two; 0: it has Key and Second
+	keys  uint8 // how many keys lead Args, behind their number, of a script that takes any number; 0: it has Key and Second
 	// Parse makes the reply of what a server has sent, unless that is an error.
 	Parse func(*Value) Reply
 	Join  *Joiner // nil: it goes alone
@@ -57,13 +57,13 @@ func (c *Command) With(args ...string) *Command {
 	return c
 }
 
-// WithKeys sets the keys of a script that has more than two, Key among them, and the arguments.
+// WithKeys sets the keys of a script that takes any number, Key among them, and the arguments.
 func (c *Command) WithKeys(keys []string, args ...string) {
 	c.Args = append(append([]string{strconv.Itoa(len(keys))}, keys...), args...)
 	c.keys = uint8(len(keys)) //nolint:gosec // engine.Together has 64 names at most
 }
 
-// Keys are those of a script that has more than two; nil if it has not.
+// Keys are those of a script that takes any number; nil of any other.
 func (c *Command) Keys() []string {
 	if c.keys == 0 {
 		return nil
