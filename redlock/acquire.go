@@ -25,7 +25,7 @@ import (
 //   - [ErrDeadlock]: the caller holds the lock already, and no node was asked. With [Reentrant] TryLock returns another handle on the
 //     lock instead, or the error of the [Lock.Extend] that this involves;
 //   - [ErrInvalid]: an option is out of range, or the name, which must have from 1 to 512 bytes, no control characters, and not
-//     make a key of the form {...}:fence; or TryLock has no use for the option ([MaxWait], [MaxOutage]);
+//     make a key of the form {...}:fence, {...}:sharers, {...}:wanted or {...}:slots; or TryLock has no use for the option ([MaxWait], [MaxOutage]);
 //   - the error of a [TokenSource];
 //   - [ErrClosed]: the Locker has been closed.
 //
@@ -40,7 +40,7 @@ import (
 //
 // ctx bounds the acquiring only: its end does not affect a lock that is held.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.take(ctx, name, opts, true)
+	return l.take(ctx, KindLock, name, opts, true)
 }
 
 // Lock is TryLock, repeated until it holds the lock: a holder, a failing node or a missing majority costs time and is no
@@ -66,16 +66,17 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // are an outage like any other, as while a password is changed.
 // The other errors are those of TryLock.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.take(ctx, name, opts, false)
+	return l.take(ctx, KindLock, name, opts, false)
 }
 
 // take takes a lock, unless the caller holds it already. try means that it does not wait.
-func (l *Locker) take(ctx context.Context, name string, opts []LockOption, try bool) (lock *Lock, err error) {
+func (l *Locker) take(ctx context.Context, kind Kind, name string, opts []LockOption, try bool) (lock *Lock, err error) {
 	var req request
 	if err := l.begin(&req, event.OpAcquire, name, opts); err != nil {
 		return nil, err
 	}
 	defer l.engine.End()
+	req.Kind = kind.form()
 	if try, err = req.tries(try); err != nil {
 		return nil, err
 	}

@@ -96,6 +96,8 @@ func (hashed) Observe(key string) *wire.Command {
 	return &wire.Command{Script: hashedObserve, Key: key, Parse: parseHashed, BySource: true, Tracked: true}
 }
 
+func (f hashed) Look(m form.Mark) *wire.Command { return f.Observe(m.Key) }
+
 func (hashed) ObserveMaster(key string) *wire.Command {
 	return &wire.Command{Script: hashedObserve, Key: key, Parse: parseHashed, BySource: true}
 }

@@ -39,7 +39,7 @@ func (l *Locker) reenter(ctx context.Context, req *request) (*Lock, error) {
 	switch {
 	case h == nil:
 		return nil, nil
-	case !req.reentrant:
+	case !req.reentrant, req.Kind == engine.Exclusive && h.first.want.Kind != engine.Exclusive:
 		return nil, failed(event.OpAcquire, req.name, ErrDeadlock)
 	case req.given&givenGrace != 0 && req.Grace > h.first.want.Grace:
 		return nil, failed(event.OpAcquire, req.name, invalid("Grace(%s): the lock that is re-entered has %s", req.Grace, h.first.want.Grace))

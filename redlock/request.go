@@ -107,7 +107,7 @@ func (c *config) request(r *request, name string, opts []LockOption) (err error)
 	case name == "":
 		return invalid("the name is empty")
 	case engine.Reserved(r.key):
-		return invalid("the name %q: the key %q is that of a counter of fencing tokens, not of a lock", name, r.key)
+		return invalid("the name %q: the key %q stands beside that of a lock", name, r.key)
 	case r.given&givenOwner != 0 && r.owner == "":
 		return invalid("Owner: the id is empty")
 	case len(r.metadata) > maxMetadataBytes:

@@ -31,6 +31,8 @@ type (
 	Call = lock.Call
 	// Want is what a holder asks for.
 	Want = lock.Want
+	// Kind is what a lock keeps out.
+	Kind = form.Kind
 	// Stuck is about keys without a TTL.
 	Stuck = lock.Stuck
 )
@@ -41,6 +43,8 @@ const (
 	None        = lock.None
 	Nothing     = lock.Nothing
 	NoLimit     = lock.NoLimit
+	Exclusive   = form.Lock
+	Read        = form.Read
 	DefaultKeep = form.DefaultKeep
 	MinKeep     = form.MinKeep
 )
@@ -126,7 +130,7 @@ func (g *Engine) Served() bool { return g.served.Load() }
 func (g *Engine) Closing() context.Context { return g.closing }
 
 // Reserved reports whether no lock may have a key.
-func Reserved(key string) bool { return form.IsCounter(key) }
+func Reserved(key string) bool { return form.Reserved(key) }
 
 // Begin counts a call, until End. It returns false if the Engine has been closed.
 func (g *Engine) Begin() bool {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
@@ -50,10 +51,20 @@ func (g *Engine) listen() {
 
 // Invalidated implements [node.Listener].
 func (g *Engine) Invalidated(node int, key string) {
-	if e := g.Find(key); e != nil {
-		e.doLocked(e.Name.Changed(nil, node))
-		e.Unlock()
+	of, wanted := form.Wanted(key)
+	if wanted {
+		key = of
 	}
+	e := g.Find(key)
+	switch {
+	case e == nil:
+		return
+	case wanted:
+		e.doLocked(e.Name.WantChanged(nil, node))
+	default:
+		e.doLocked(e.Name.Changed(nil, node))
+	}
+	e.Unlock()
 }
 
 // TrackingActive implements [node.Listener].

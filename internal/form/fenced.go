@@ -181,14 +181,23 @@ func joinedWords(words []string, run []*wire.Command) []string {
 	return words
 }
 
-// The key of a counter is that of its lock between these. It is in the same hash slot unless the key has a hash tag.
-const beforeKey, behindKey = "{", "}:fence"
+// The keys beside that of a lock are that key between these. They are in its hash slot unless the key has a hash tag.
+const (
+	beforeKey     = "{"
+	behindCounter = "}:fence"
+	behindSharers = "}:sharers"
+	behindWanted  = "}:wanted"
+	behindSlots   = "}:slots"
+)
 
-func counterOf(key string) string { return beforeKey + key + behindKey }
+func beside(key, behind string) string { return beforeKey + key + behind }
 
-// IsCounter reports whether a key has the form of a counter's. No lock may have such a key.
-func IsCounter(key string) bool {
-	return strings.HasPrefix(key, beforeKey) && strings.HasSuffix(key, behindKey)
+func counterOf(key string) string { return beside(key, behindCounter) }
+
+// Reserved reports whether a key has the form of one that stands beside that of a lock, such as a counter. No lock may have such a key.
+func Reserved(key string) bool {
+	return strings.HasPrefix(key, beforeKey) &&
+		slices.ContainsFunc([]string{behindCounter, behindSharers, behindWanted, behindSlots}, func(end string) bool { return strings.HasSuffix(key, end) })
 }
 
 // fenced is what a key holds that was set with fencing.

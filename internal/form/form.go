@@ -30,8 +30,10 @@ type Form interface {
 	// Remove deletes the key if it is that of the lock that was seen, whoever's that is. Unlike a release it is not sent after its
 	// timeout, nor again: a value that another client chose may be that of its next lock, too.
 	Remove(c *wire.Command, key string, seen Seen)
-	// Observe reads what the key holds and its TTL, see [wire.Reply]. It is tracked.
+	// Observe reads what is in the way of an acquire: what the key holds and its TTL, see [wire.Reply]. It is tracked.
 	Observe(key string) *wire.Command
+	// Look asks whether a node still has the lock: [Seen.Holds] of what the reply shows. It is tracked.
+	Look(m Mark) *wire.Command
 	// ObserveMaster is Observe of a server that has to be a master: a replica, which holds what another node does, answers with the error
 	// of code READONLY. It is not tracked. A server whose user may not use INFO counts as a master.
 	ObserveMaster(key string) *wire.Command
@@ -108,6 +110,9 @@ func (text) Observe(key string) *wire.Command {
 	return c.With()
 }
 
+// Look implements [Form].
+func (t text) Look(m Mark) *wire.Command { return t.Observe(m.Key) }
+
 // ObserveMaster implements [Form].
 func (text) ObserveMaster(key string) *wire.Command {
 	c := &wire.Command{Script: observeScript, Key: key, Parse: parseObserve, BySource: true}
@@ -158,6 +163,7 @@ var (
 	parseCode         = numbers(-1, 0, 1)
 	parseRelease      = numbers(-3, -2, -1, 0, 1)
 	parseExtend       = numbers(-3, -1, 0, 1, 2)
+	parseStayed       = numbers(-3, -1, 1, 2)
 	parseFencedExtend = numbers(-4, -3, -1, 0, 1, 2)
 )
 

@@ -88,8 +88,8 @@ func (n *nodeState) update(now time.Time, seen KeyState) (anotherStranger bool) 
 			n.noTTLFrom = before.noTTLFrom
 		}
 	default:
-		n.ends = now.Add(seen.TTL).Add(time.Millisecond) // PTTL rounds down to whole milliseconds
-		if seen.Owner == "" {
+		n.ends = now.Add(seen.TTL).Add(time.Millisecond)  // PTTL rounds down to whole milliseconds
+		if seen.Owner == "" && !form.IsMark(seen.Token) { // a mark is nobody's
 			n.stranger = seen.Token
 		}
 	}

@@ -83,10 +83,13 @@ type Call struct {
 	Lost     bool   // it has lost a round, so it has the nodes observed before its next
 	Of       any    // who calls
 	waits    bool
+	beside   bool   // it has a round beside the queue
+	arrived  uint64 // how many have come to the queue before
 }
 
 // Want is what a holder asks for.
 type Want struct {
+	Kind       form.Kind
 	TTL, Grace time.Duration
 	MaxHold    time.Duration // limits the renewals; NoLimit: nothing does
 	Renewed    bool          // the lock is renewed while the holder has it
@@ -109,11 +112,19 @@ type Rules struct {
 	Nodes   int
 	Timeout time.Duration // of a node, the longest
 	Self    string        // the owner part of the tokens that are made here
-	Form    form.Form     // of the locks that are taken, in which all are observed
+	Form    form.Form     // of the locks that are taken, unless they are shared
 	Fenced  *form.Fenced  // of those that have a number
 	Closed  func() bool   // nothing is extended any more but what is renewed
 	Drift   quorum.Drift
 	Pace    Pace
+}
+
+// form returns the form of a kind of lock.
+func (r *Rules) form(kind form.Kind) form.Form {
+	if kind == form.Lock {
+		return r.Form
+	}
+	return form.Shared{Kind: kind}
 }
 
 // Pace bounds what is asked of the nodes while somebody waits.

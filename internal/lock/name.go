@@ -13,7 +13,8 @@ import (
 type Name struct {
 	rules *Rules
 	key   string
-	tries int    // rounds of calls that do not wait
+	tries int32  // rounds of calls that do not wait
+	began uint8  // how many locks have begun, counted round the end
 	terms *Term  // the first of those that are not over, as far as was looked; each knows the next
 	queue *queue // nil before anything waits or heals
 }
@@ -28,28 +29,29 @@ func (n *Name) Key() string { return n.key }
 // its fencing token is the last. Like the other inputs it appends what is to be done to acts. The replies are for to.
 func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiver) []Act {
 	n.Join(a, c, token, to)
-	n.rules.Form.Acquire(&a.command, a.mark, a.Ask)
+	a.form.Acquire(&a.command, a.mark, a.Ask)
 	return a.send(acts, time.Time{})
 }
 
 // Join is Ask for a round that has a part in the command of another: see [Together].
 func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
-	r, now := n.rules, n.rules.Clock.Now()
+	r, now, of := n.rules, n.rules.Clock.Now(), n.rules.form(c.Want.Kind)
 	a.Ask = form.Ask{TTL: c.Want.TTL, Block: c.Block}
 	switch {
 	case !c.waits:
 		n.tries++
+	case c.Want.Kind != form.Lock:
 	case c.Want.Kept:
 		a.Ask.Floor = n.queue.floor
 	default:
 		a.Ask.Block, a.Ask.Floor = n.queue.block(), n.queue.floor
 	}
-	if f, ok := r.Form.(form.Numbered); ok {
+	if f, ok := of.(form.Numbered); ok {
 		f.Prepare(&a.Ask, now, r.Wall)
 	}
 	grant := quorum.Grant{Start: now, TTL: c.Want.TTL, Drift: r.Drift, Grace: c.Want.Grace}
 	a.Round = Round{
-		machine: a.votes.Begin(r.Nodes, grant), form: r.Form, mark: form.Mark{Key: n.key, Token: token}, grant: grant, to: to,
+		machine: a.votes.Begin(r.Nodes, grant), form: of, mark: form.Mark{Key: n.key, Token: token}, grant: grant, to: to,
 	}
 }
 
@@ -57,7 +59,7 @@ func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
 func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, t *Term, to wire.Receiver) []Act {
 	r, mark := n.rules, a.mark
 	mark.Number = a.votes.Fence()
-	if f, ok := r.Form.(form.Numbered); ok {
+	if f, ok := a.form.(form.Numbered); ok {
 		now := r.Clock.Now()
 		if latest := a.grant.Start.Add(2 * r.Timeout); now.After(latest) { // however late this is, the nodes have granted it by then
 			now = latest
@@ -69,14 +71,14 @@ func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, t *Term, to wire.Re
 		n.tries--
 		return acts
 	}
-	return n.queue.won(acts, r.Clock.Now(), t)
+	return n.queue.won(acts, r.Clock.Now(), c, t)
 }
 
 // Lost takes it that the round of a call was not won. A call that waits goes on, unless it leaves instead.
 func (n *Name) Lost(acts []Act, c *Call, a *Acquire) []Act {
 	if c.waits {
 		n.queue.floor = max(n.queue.floor, a.votes.Highest())
-		return n.queue.lost(acts, n.rules.Clock.Now())
+		return n.queue.lost(acts, n.rules.Clock.Now(), c)
 	}
 	n.tries--
 	if n.rules.Pace.Heal > 0 && a.noExpiry() {
@@ -131,7 +133,7 @@ func (n *Name) CleanUp(acts []Act, t *Term) []Act {
 // ended gives the next call its turn behind a release.
 func (n *Name) ended(acts []Act, t *Term, exclusive bool) []Act {
 	n.forget(t)
-	if q := n.queue; q != nil && (exclusive || q.holder == t) {
+	if q := n.queue; q != nil && (exclusive && !t.shared() || q.holder == t) {
 		return q.released(acts, n.rules.Clock.Now())
 	}
 	return acts

@@ -48,7 +48,7 @@ func (t *Term) mayPass(now time.Time, from *quorum.Hold, to *Call) bool {
 	switch want := to.Want; {
 	case t.handoff == nil, from.Ended() || !from.Current() || t.Holds() > 1:
 		return false
-	case to.Metadata != token.Metadata(t.token) || want.Grace != t.holder.Grace || want.Kept:
+	case want.Kind != t.holder.Kind, to.Metadata != token.Metadata(t.token) || want.Grace != t.holder.Grace || want.Kept:
 		return false
 	case want.MaxHold != NoLimit && t.MayLast().After(now.Add(want.MaxHold)):
 		return false

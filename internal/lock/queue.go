@@ -29,7 +29,10 @@ type queue struct {
 	nodes []nodeState
 	calls []*Call
 
-	holder *Term     // that a call of the queue got last, until it is over
+	arrivals uint64 // of calls
+	beside   int    // calls that have a round beside the queue
+
+	holder *Term     // that a call of the queue got last, until it is over, unless it is shared
 	since  time.Time // when that was, or when it was over
 	floor  uint64    // the highest number that a lost round was granted since the last that was won
 
@@ -52,11 +55,13 @@ type queue struct {
 	took          time.Duration // likewise, of those that were won, from 0 on
 	strangers     strangers     // the clients of other libraries
 	warned        bool          // that keys without a TTL are in the way
+	wanting       bool          // those who would share the lock have been told that a writer waits
 	healAt        time.Time     // when a call that does not wait has all nodes observed
 
 	notBefore time.Time // of the next round, and of an observation of what has changed
 	pollAt    time.Time // when a round begins though no node would push a change
 	observeAt time.Time // when all nodes are observed
+	wantAt    time.Time // when they are told again
 }
 
 // queued returns the queue, and makes it if there is none.
@@ -71,7 +76,11 @@ func (n *Name) queued() *queue {
 // or a [Refuse].
 func (n *Name) Wait(acts []Act, c *Call) []Act {
 	q, now := n.queued(), n.rules.Clock.Now()
-	c.waits = true
+	c.waits, c.arrived = true, q.arrivals
+	q.arrivals++
+	if c.shares() && len(q.calls) == 0 && !q.ours(now) && !now.Before(q.yieldUntil) {
+		return q.goBeside(acts, c)
+	}
 	q.calls = append(q.calls, c)
 	switch {
 	case len(q.calls) > 1 || q.trying:
@@ -90,6 +99,7 @@ func (n *Name) Wait(acts []Act, c *Call) []Act {
 // follows its release.
 func (n *Name) Leave(acts []Act, c *Call) []Act {
 	q, now := n.queue, n.rules.Clock.Now()
+	q.back(c)
 	i := slices.Index(q.calls, c)
 	if i < 0 {
 		return acts
@@ -97,6 +107,9 @@ func (n *Name) Leave(acts []Act, c *Call) []Act {
 	q.calls = slices.Delete(q.calls, i, i+1)
 	if i == 0 && q.trying {
 		q.missed()
+	}
+	if i == 0 && (len(q.calls) == 0 || q.calls[0].shares()) {
+		acts = q.unwant(acts)
 	}
 	switch {
 	case len(q.calls) == 0:
@@ -108,6 +121,9 @@ func (n *Name) Leave(acts []Act, c *Call) []Act {
 		return q.passTurn(acts)
 	case i == 0 && q.trying:
 		return q.try(acts)
+	case i == 0 && q.calls[0].Want.Kind != c.Want.Kind: // which has seen the nodes otherwise
+		q.forget()
+		q.observeAt = now
 	}
 	return q.next(acts, now)
 }
@@ -121,22 +137,30 @@ func (q *queue) refuse(acts []Act) []Act {
 		acts = append(acts, Act{What: Refuse, Call: c})
 	}
 	q.calls = nil
-	return acts
+	return q.unwant(acts)
 }
 
-// won takes it that the first call has won its round. It leaves the queue, and has the lock.
-func (q *queue) won(acts []Act, now time.Time, t *Term) []Act {
+// won takes it that a call has won its round: the first, unless it went beside the queue. It leaves the queue, and has the lock.
+func (q *queue) won(acts []Act, now time.Time, c *Call, t *Term) []Act {
+	if q.back(c) {
+		return acts
+	}
 	q.calls = slices.Delete(q.calls, 0, 1)
 	// The gain of 1/8 is that of TCP's round-trip time estimate, RFC 6298.
 	took := min(now.Sub(t.Start()), maxRTT)
 	q.rtt += (min(took, q.rules.Pace.Most) - q.rtt) / 8
 	q.took += (took - q.took) / 8
 	q.reset()
+	q.trying, q.turnCame = false, false
+	if c.shares() {
+		q.wins, q.observeAt = 0, now
+		return q.next(q.follow(acts, c.Want.Kind), now)
+	}
 	q.wins++
 	q.keptFrom(t.Start(), q.wins == 1)
-	q.trying, q.turnCame, q.floor = false, false, 0
+	q.floor = 0
 	q.has(now, t)
-	return q.next(acts, now)
+	return q.next(q.unwant(acts), now)
 }
 
 // has takes it that this process has the lock.
@@ -163,9 +187,12 @@ func (q *queue) reset() {
 	q.strangers.rounds = 0
 }
 
-// lost takes it that the first call has lost its round. All nodes have to be observed, unless the lock was released for it during the
-// round, or others poll: then another follows at once.
-func (q *queue) lost(acts []Act, now time.Time) []Act {
+// lost takes it that a call has lost its round. If it is the first, all nodes have to be observed, unless the lock was released for it
+// during the round, or others poll: then another follows at once.
+func (q *queue) lost(acts []Act, now time.Time, c *Call) []Act {
+	if q.back(c) && !q.rejoin(c) {
+		return append(acts, Act{What: Listen})
+	}
 	q.over(now)
 	q.missed()
 	if q.free(now) || q.again(now) {
@@ -231,7 +258,7 @@ func (q *queue) detached(acts []Act, now time.Time) []Act {
 // idle reports whether the queue can be discarded: nobody waits, nobody holds what he got in this queue, and others have had the time to
 // take it. A lock that has expired may never be unlocked.
 func (q *queue) idle(now time.Time) bool {
-	return len(q.calls) == 0 && !q.ours(now) && !now.Before(q.yieldUntil)
+	return len(q.calls)+q.beside == 0 && !q.ours(now) && !now.Before(q.yieldUntil)
 }
 
 // Waiting returns the calls that wait, in the order in which they came. The caller does not change it.

@@ -29,12 +29,13 @@ type Term struct {
 
 // begin takes up what the nodes have granted to a holder. The lock owns a block of numbers.
 func (t *Term) begin(n *Name, m form.Mark, w *Want, lease quorum.Lease, block uint64, to wire.Receiver) {
-	if n.terms != nil {
+	n.began++
+	if n.terms != nil && (w.Kind == form.Lock || n.began%64 == 0) { // there may be many
 		n.prune(n.rules.Clock.Now())
 	}
 	t.Lease, t.name, t.next, t.to, t.token, t.number, t.holder = lease, n, n.terms, to, m.Token, m.Number, w
 	n.terms = t
-	if n.rules.Pace.Handoff > 0 || block > 1 {
+	if !t.shared() && (n.rules.Pace.Handoff > 0 || block > 1) {
 		t.handoff = quorum.NewHandoff(&t.Lease, n.rules.Pace.Handoff, m.Number, block)
 	}
 	if w.Kept {
@@ -51,6 +52,9 @@ func (t *Term) Mark() form.Mark { return form.Mark{Key: t.name.key, Token: t.tok
 // form returns what the lock is on the servers. One that was attached to may have a number where locks are taken without, or none.
 func (t *Term) form() form.Form {
 	rules := t.name.rules
+	if t.shared() {
+		return rules.form(t.holder.Kind)
+	}
 	if t.number > 0 {
 		return rules.Fenced
 	}
@@ -59,6 +63,9 @@ func (t *Term) form() form.Form {
 	}
 	return rules.Form
 }
+
+// shared reports whether others may have the lock at the same time.
+func (t *Term) shared() bool { return t.holder.Kind != form.Lock }
 
 // Fence returns the fencing token of the present holder; 0 without fencing.
 func (t *Term) Fence() uint64 {
@@ -99,7 +106,7 @@ func (t *Term) observe(acts []Act, node int) []Act {
 	}
 	o := observation{serial: t.observations[node].serial + 1}
 	t.observations[node] = o
-	cmd := t.name.rules.Form.Observe(t.name.key)
+	cmd := t.form().Look(t.Mark())
 	cmd.WantsLate = true
 	return append(acts, Act{Command: cmd, Tag: wire.Tag{What: Observe, Serial: o.serial, Node: uint16(node)}, To: t.to})
 }
@@ -107,7 +114,7 @@ func (t *Term) observe(acts []Act, node int) []Act {
 // Answered takes the answer to an observation. A late one may overtake the Reply that there was none in time.
 func (t *Term) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	rules, node := t.name.rules, int(tag.Node)
-	clock, answer := rules.Clock, rules.Form.Seen(reply).Holds(t.token)
+	clock, answer := rules.Clock, t.form().Seen(reply).Holds(t.token)
 	switch o := t.observations[node]; {
 	case tag.Serial == o.serial && !o.ended:
 		t.observations[node] = observation{o.serial, true}

@@ -171,7 +171,7 @@ func (n *Node) answered(c *conn, v *wire.Value) error {
 		if a.own == tracking {
 			n.trackingAnswered(c, a.with.Answer)
 		}
-		if a.cmd.Changed(a.with.Answer) {
+		if a.cmd.Changed(&a.with) {
 			for _, l := range listeners {
 				for key := range a.cmd.Changing {
 					l.Invalidated(l.node, key)

@@ -261,7 +261,7 @@ func (p *pair) same() {
 		if counted > 0 {
 			text = fmt.Sprint(counted)
 		}
-		if p.simulated.IsCounterData(key) {
+		if p.simulated.ReservedData(key) {
 			text, kept = p.data[key], sim.NoTTL
 		}
 		p.holds(counterOf(key), text, kept)

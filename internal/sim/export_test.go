@@ -46,8 +46,8 @@ func (k *Keyspace) Count(key string, number uint64, ttl, now time.Duration) {
 // CounterData leaves somebody's data in the place of a counter.
 func (k *Keyspace) CounterData(key string) { k.counters[key] = counter{foreign: true} }
 
-// IsCounterData reports whether it is there.
-func (k *Keyspace) IsCounterData(key string) bool { return k.counters[key].foreign }
+// ReservedData reports whether it is there.
+func (k *Keyspace) ReservedData(key string) bool { return k.counters[key].foreign }
 
 // NoTTL is the TTL of a key that has none.
 const NoTTL = noTTL

@@ -168,7 +168,7 @@ func (l *line) answered(c *conn, v wire.Value, tracked bool) {
 	}
 	r.Late = reported
 	r.Tracked = tracked && (r.Answer == quorum.Yes || r.Answer == quorum.No || r.Answer == quorum.Recreated)
-	if c.tracking && o.cmd.Changed(r.Answer) {
+	if c.tracking && o.cmd.Changed(&r) {
 		for key := range o.cmd.Changing { // the server does not push it
 			l.invalidated(key)
 		}

@@ -22,6 +22,8 @@ type Command struct {
 	Args  []string // of the script, behind the keys; without a script all words
 	room  [6]string
 	keys  uint8 // how many keys lead Args, behind their number, of a script that takes any number; 0: it has Key and Second
+	// Several reports that each of these is the key of a lock, or of its counter. Otherwise Key is, and the others stand beside it.
+	Several bool
 	// Parse makes the reply of what a server has sent, unless that is an error.
 	Parse func(*Value) Reply
 	Join  *Joiner // nil: it goes alone
@@ -35,8 +37,11 @@ type Command struct {
 	Votes bool
 	// Creates marks a script that may make the key: it is not sent again behind a command that cleans up the same life.
 	Creates bool
-	// Changes reports that the command has changed the key if it was done.
+	// Changes reports that the command has changed the key if it was done, unless the reply says that it is the Same.
 	Changes bool
+	// Shares marks a command to a key that several share. One that cleans up may have changed the key also if the answer is No. One that
+	// is Tracked has left the server tracking the key, so that nobody needs to be told that it has changed.
+	Shares bool
 	// NeedsToken marks a command to a key of ours: that the key holds data of another program (nodeerr.ErrForeign) is a No, and for
 	// any other command a refusal.
 	NeedsToken bool
@@ -59,13 +64,13 @@ func (c *Command) With(args ...string) *Command {
 
 // WithKeys sets the keys of a script that takes any number, Key among them, and the arguments.
 func (c *Command) WithKeys(keys []string, args ...string) {
-	c.Args = append(append([]string{strconv.Itoa(len(keys))}, keys...), args...)
+	c.Args = slices.Concat([]string{strconv.Itoa(len(keys))}, keys, args)
 	c.keys = uint8(len(keys)) //nolint:gosec // engine.Together has 64 names at most
 }
 
-// Keys are those of a script that takes any number; nil of any other.
+// Keys are those of a command about several locks; nil of any other.
 func (c *Command) Keys() []string {
-	if c.keys == 0 {
+	if !c.Several {
 		return nil
 	}
 	return c.Args[1 : 1+c.keys]
@@ -102,14 +107,20 @@ func (c *Command) MustFollow(earlier *Command) bool {
 	return earlier.Creates && c.CleansUp && c.Token == earlier.Token && (c.Key == earlier.Key || slices.Contains(earlier.Keys(), c.Key))
 }
 
-// Changed reports whether the command has changed the key, if this is the answer.
-func (c *Command) Changed(answer quorum.Answer) bool {
-	return c.Changes && (answer == quorum.Yes || answer == quorum.Recreated)
+// Changed reports whether the command has, or may have, changed the key, if this is the reply.
+func (c *Command) Changed(r *Reply) bool {
+	switch r.Answer {
+	case quorum.Yes, quorum.Recreated:
+		return c.Changes && !r.Same && !(c.Shares && r.Tracked)
+	case quorum.No:
+		return c.Changes && c.Shares && c.CleansUp
+	}
+	return false
 }
 
 // Changing are the keys that the command may change.
 func (c *Command) Changing(yield func(key string) bool) {
-	if c.keys == 0 {
+	if !c.Several {
 		yield(c.Key)
 		return
 	}

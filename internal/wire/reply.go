@@ -37,7 +37,9 @@ type Reply struct {
 	Tracked bool
 	// Number is what a fenced acquire that was answered with Yes was granted: from 1 to below 2^53.
 	Number uint64
-	// Each has what a command about several keys was answered for each of them, if the server has carried it out.
+	// Same reports that the key is as it was, though the command could change it.
+	Same bool
+	// Each has what a command about several keys, or several who share a key, was answered for each of them, if the server has carried it out.
 	Each []Reply
 	// Late marks an answer that came after a Reply that there was none in time (Unknown), see [Command.WantsLate].
 	Late bool

@@ -20,6 +20,8 @@ import (
 var (
 	// ErrHeld means that another token holds the key.
 	ErrHeld = errors.New("nodeerr: another token holds the key")
+	// ErrWanted means that a writer waits for the lock, so that no reader gets it who does not have it. It matches ErrHeld too.
+	ErrWanted error = denial("nodeerr: a writer waits")
 	// ErrNoExpiry means that the key has no TTL, so that whoever set it has to delete it. It comes with ErrHeld.
 	ErrNoExpiry = errors.New("nodeerr: the key has no expiry")
 	// ErrForeign means that the key holds what cannot be a lock: a value of another type than a string, or of more than 1024
@@ -33,6 +35,13 @@ var (
 	// succeeded that began afterwards.
 	ErrRecreated = errors.New("nodeerr: the key did not exist and was re-created")
 )
+
+// denial is a reason of its own to say that a key is held.
+type denial string
+
+func (d denial) Error() string { return string(d) }
+
+func (denial) Is(target error) bool { return target == ErrHeld }
 
 // There is no answer of the node.
 var (

@@ -98,7 +98,7 @@ func (f *facts) scan(ctx context.Context, c *conn, o *Options) {
 
 // read looks at keys, with the script that Inspect uses.
 func (f *facts) read(ctx context.Context, c *conn, o *Options, names []string) {
-	names = slices.DeleteFunc(names, func(name string) bool { return form.IsCounter(name) || !strings.HasPrefix(name, o.Prefix) })
+	names = slices.DeleteFunc(names, func(name string) bool { return form.Reserved(name) || !strings.HasPrefix(name, o.Prefix) })
 	f.keys.seen += len(names)
 	for batch := range slices.Chunk(names, 100) {
 		for i, reply := range c.all(ctx, observations(batch)...) {

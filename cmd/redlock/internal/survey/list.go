@@ -117,7 +117,7 @@ func (t *table) admit(keys []string) (admitted []string) {
 	defer t.mu.Unlock()
 	for _, key := range keys {
 		name, found := strings.CutPrefix(key, t.Prefix)
-		if !found || name == "" || form.IsCounter(key) {
+		if !found || name == "" || form.Reserved(key) {
 			continue
 		}
 		if t.locks[name] == nil {

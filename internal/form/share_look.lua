@@ -1,0 +1,35 @@
+-- Tells what key holds, 1025 bytes of it at most, and its TTL (-1: none); the TTL of wanted (below 0: no writer waits); how many share key,
+-- and the TTL of the one that ends first (-1: nobody shares it); the TTL and the slot of token (-1: not in, no slot). Then with most,
+-- from 1 to 256, so many of the sharers from the one behind skip on, the one that ends first in front: token, TTL and slot of each.
+-- TTLs are in milliseconds. key is read last, so that it is tracked from there on if CLIENT CACHING YES went before.
+-- nil: no such key, and no writer waits; an error reply if one of them is of another type.
+local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local mark, token, most, skip = ARGV[1], ARGV[2], tonumber(ARGV[3] or 0), tonumber(ARGV[4] or 0)
+local kept, found, count, first, own, slot = redis.call('PTTL', wanted), {}, 0, -1, -1, -1
+local held = redis.pcall('GETRANGE', key, '0', '1024')
+local left = redis.call('PTTL', key)
+if type(held) == 'table' then
+  return held
+elseif held == mark then
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local slotOf = function(of) return slots and tonumber(redis.call('ZSCORE', slots, of) or -1) or -1 end
+  local all = redis.call('ZRANGEBYSCORE', sharers, now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  count = redis.call('ZCOUNT', sharers, now, '+inf')
+  first = all[2] and all[2] - now or -1
+  own = token and redis.call('ZSCORE', sharers, token) or -1
+  if tonumber(own) >= now then
+    own, slot = own - now, slotOf(token)
+  else
+    own = -1
+  end
+  all = most > 0 and redis.call('ZRANGEBYSCORE', sharers, now, '+inf', 'WITHSCORES', 'LIMIT', skip, most) or {}
+  for i = 1, #all, 2 do
+    found[#found + 1] = all[i]
+    found[#found + 1] = all[i + 1] - now
+    found[#found + 1] = slotOf(all[i])
+  end
+elseif left == -2 and kept < 0 then
+  return nil
+end
+return {left ~= -2 and held, redis.call('PTTL', key), kept, count, first, own, slot, unpack(found)}

@@ -1,0 +1,45 @@
+-- Takes token out of the sharers of key, and out of slots if there are slots; with slot only from that slot. The last one deletes key.
+-- Otherwise key is kept for no longer than about what the others need, and is changed in any case if there are slots, so that those
+-- who wait for one are woken.
+-- 1: done; 2: likewise, and key is as it was; 0: not in, or its TTL is over; -1: key holds something else; -2: likewise, without a TTL;
+-- -3: likewise, longer than any token; an error reply if one of them is of another type.
+local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
+local mark, token, slot = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local held = redis.pcall('GETRANGE', key, '0', '1024')
+if type(held) == 'table' then
+  return held
+elseif #held > 1024 then
+  return -3
+elseif held ~= mark then
+  local kept = redis.call('PTTL', key)
+  return kept == -2 and 0 or kept == -1 and -2 or -1
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local left = redis.call('ZSCORE', sharers, token)
+if token == '' and redis.call('ZCOUNT', sharers, now, '+inf') == 0 then -- by force: a mark that nobody is in
+  return redis.call('DEL', key)
+elseif slot and tonumber(redis.call('ZSCORE', slots, token)) ~= slot then
+  return 0
+elseif not left then
+  if slots then
+    redis.call('ZREM', slots, token)
+  end
+  return 0
+end
+redis.call('ZREM', sharers, token)
+if slots then
+  redis.call('ZREM', slots, token)
+end
+local last = redis.call('ZREVRANGE', sharers, 0, 0, 'WITHSCORES')[2]
+local need, kept = last and tonumber(last) - now or -1, redis.call('PTTL', key)
+local longer = kept < 0 or kept > 2 * need + 10
+if need < 0 then
+  redis.call('DEL', key)
+elseif longer or slots then
+  local ends = now + (longer and need + math.floor(need / 4) + 2 or kept)
+  for i = 1, #KEYS do
+    redis.call('PEXPIREAT', KEYS[i], ends)
+  end
+end
+return tonumber(left) < now and 0 or (need < 0 or longer or slots) and 1 or 2

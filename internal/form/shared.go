@@ -1,0 +1,239 @@
+package form
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+)
+
+// Kind is what a lock keeps out.
+type Kind uint8
+
+// The kinds.
+const (
+	Lock Kind = iota // everybody else
+	Read             // every Lock of the name
+)
+
+// Shared is a lock that several have at a time: the key holds a mark, which keeps out whoever sets the key only if it does not exist. Those
+// who share it are in {key}:sharers, and that means nothing without the mark.
+type Shared struct{ Kind }
+
+// marks has what the key holds, for each kind that is shared. No token begins with |.
+var marks = [...]string{Read: "|readers"}
+
+// IsMark reports whether what a key holds in the place of a token says only that it is shared, or wanted.
+func IsMark(token string) bool { return strings.HasPrefix(token, "|") }
+
+// KindOf returns the kind of the locks of a key that holds a value.
+func KindOf(value string) Kind {
+	if value == marks[Read] {
+		return Read
+	}
+	return Lock
+}
+
+// Acquire implements [Form]: the key is free for it if it does not exist, or holds the mark, and no writer waits.
+func (s Shared) Acquire(c *wire.Command, m Mark, a Ask) {
+	*c = wire.Command{
+		Script: shareAcquireScript, Key: m.Key, Token: m.Token, Parse: parseShare, Votes: true, Creates: true, Changes: true, Shares: true,
+	}
+	c.WithKeys([]string{m.Key, beside(m.Key, behindSharers), beside(m.Key, behindWanted)}, marks[s.Kind], m.Token, millis(a.TTL))
+}
+
+// Extend implements [Form].
+func (s Shared) Extend(c *wire.Command, m Mark, ttl time.Duration) {
+	*c = wire.Command{
+		Script: shareExtendScript, Key: m.Key, Token: m.Token, Parse: parseStay, Creates: true, Changes: true, Shares: true, NeedsToken: true,
+	}
+	c.WithKeys([]string{m.Key, beside(m.Key, behindSharers)}, marks[s.Kind], m.Token, millis(ttl))
+}
+
+// Release implements [Form]: the last one deletes the key.
+func (s Shared) Release(c *wire.Command, m Mark, redeliver time.Duration) {
+	s.leave(c, m.Key, m.Token)
+	c.CleansUp, c.Redeliver = true, redeliver
+}
+
+// Remove implements [Form]: it takes out one of those who share the key. Without a token it deletes the key if nobody shares it.
+func (s Shared) Remove(c *wire.Command, key string, seen Seen) { s.leave(c, key, seen.Token) }
+
+func (s Shared) leave(c *wire.Command, key, token string) {
+	*c = wire.Command{
+		Script: shareReleaseScript, Key: key, Token: token, Parse: parseLeave, Changes: true, Shares: true, NeedsToken: true,
+	}
+	c.WithKeys([]string{key, beside(key, behindSharers)}, marks[s.Kind], token)
+}
+
+// Observe implements [Form].
+func (s Shared) Observe(key string) *wire.Command { return s.look(key, s.inTheWay, "") }
+
+// Look implements [Form].
+func (s Shared) Look(m Mark) *wire.Command {
+	return s.look(m.Key, func(v *wire.Value) wire.Reply { return s.own(v, m.Token) }, m.Token)
+}
+
+// Sharers asks who shares a key: for the MostSharers of them, at most, that come behind skip others. [wire.Reply.Each] has the token and
+// the TTL of each, and the answer is Yes if there are any.
+func (s Shared) Sharers(key string, skip int) *wire.Command {
+	c := s.look(key, s.sharers, "", strconv.Itoa(MostSharers), strconv.Itoa(skip))
+	c.Tracked = false
+	return c
+}
+
+// MostSharers is how many of those who share a key are told at a time.
+const MostSharers = 256
+
+func (s Shared) look(key string, parse func(*wire.Value) wire.Reply, args ...string) *wire.Command {
+	c := &wire.Command{Script: shareLookScript, Key: key, Parse: parse, BySource: true, Tracked: true}
+	c.WithKeys([]string{key, beside(key, behindSharers), beside(key, behindWanted)}, append([]string{marks[s.Kind]}, args...)...)
+	return c
+}
+
+// ObserveMaster implements [Form].
+func (Shared) ObserveMaster(key string) *wire.Command { return text{}.ObserveMaster(key) }
+
+// Seen implements [Form].
+func (Shared) Seen(r *wire.Reply) Seen { return see(r, false) }
+
+// Heal implements [Form].
+func (Shared) Heal(key, value string) *wire.Command { return text{}.Heal(key, value) }
+
+// parseShare parses what share_acquire.lua returns.
+func parseShare(v *wire.Value) wire.Reply {
+	switch {
+	case v.Kind != ':':
+	case v.Num == 1:
+		return wire.Reply{Answer: quorum.Yes, Same: true}
+	case v.Num == 2:
+		return wire.Reply{Answer: quorum.Yes}
+	case v.Num == 0:
+		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrWanted}
+	case v.Num == -1:
+		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrHeld}
+	}
+	return wire.Unexpected(v)
+}
+
+// parseStay parses what share_extend.lua returns.
+func parseStay(v *wire.Value) wire.Reply {
+	if v.Kind == ':' && (v.Num == 3 || v.Num == 4) {
+		r := replies[2+v.Num]
+		r.Same = true
+		return r
+	}
+	return parseStayed(v)
+}
+
+// parseLeave parses what share_release.lua returns.
+func parseLeave(v *wire.Value) wire.Reply {
+	if v.Kind == ':' && v.Num == 2 {
+		return wire.Reply{Answer: quorum.Yes, Same: true}
+	}
+	return parseRelease(v)
+}
+
+// looked is what share_look.lua returns. Times are in milliseconds.
+type looked struct {
+	wanted  int64        // TTL of what a waiting writer has set; below 0: none waits
+	own     int64        // TTL of the token; -1: it is not in
+	sharers []wire.Value // token, TTL and slot of each
+}
+
+// looks parses it. ok is false if there is nothing, or the reply is what is to be said.
+func (s Shared) looks(v *wire.Value) (l looked, r wire.Reply, ok bool) {
+	if v.Kind == '_' {
+		return l, wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}, false
+	}
+	const first = 7
+	if v.Kind != '*' || len(v.Items) < first || len(v.Items)%3 != first%3 || v.Items[0].Kind != '_' && !v.Items[0].IsText() {
+		return l, wire.Unexpected(v), false
+	}
+	for i := range v.Items[1:] {
+		if n := &v.Items[1+i]; (n.Kind != ':' || n.Num < -2) && (i < first-1 || (i-first+1)%3 > 0 || !n.IsText()) {
+			return l, wire.Unexpected(v), false
+		}
+	}
+	held := &v.Items[0]
+	if len(held.Text) > wire.MaxToken {
+		return l, wire.Reply{Answer: quorum.Refused, Err: errTooLong}, false
+	}
+	if held.IsText() && string(held.Text) != marks[s.Kind] {
+		return l, wire.Reply{Answer: quorum.Yes, Value: string(held.Text), TTL: wire.TTL(v.Items[1].Num)}, false
+	}
+	return looked{wanted: v.Items[2].Num, own: v.Items[5].Num, sharers: v.Items[first:]}, r, true
+}
+
+// inTheWay is about what is in the way of one more.
+func (s Shared) inTheWay(v *wire.Value) wire.Reply {
+	l, r, ok := s.looks(v)
+	switch {
+	case !ok:
+		return r
+	case l.wanted >= 0 && l.wanted <= wantFor.Milliseconds():
+		return wire.Reply{Answer: quorum.Yes, Value: wanted, TTL: wire.TTL(l.wanted)}
+	}
+	return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
+}
+
+// own is about one of those who share the key: as if the key held its token.
+func (s Shared) own(v *wire.Value, token string) wire.Reply {
+	l, r, ok := s.looks(v)
+	switch {
+	case !ok:
+		return r
+	case l.own >= 0:
+		return wire.Reply{Answer: quorum.Yes, Value: token, TTL: wire.TTL(l.own)}
+	}
+	return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
+}
+
+// sharers is about those who share the key.
+func (s Shared) sharers(v *wire.Value) wire.Reply {
+	l, r, ok := s.looks(v)
+	switch {
+	case !ok:
+		return r
+	case len(l.sharers) == 0:
+		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
+	}
+	r = wire.Reply{Answer: quorum.Yes, Value: marks[s.Kind]}
+	for who := range slices.Chunk(l.sharers, 3) {
+		if who[1].Num < 0 || len(who[0].Text) > wire.MaxToken {
+			return wire.Unexpected(v)
+		}
+		r.Each = append(r.Each, wire.Reply{Answer: quorum.Yes, Value: string(who[0].Text), TTL: wire.TTL(who[1].Num)})
+	}
+	return r
+}
+
+// A writer that waits keeps the key {key}:wanted at what wanted is, for wantFor at a time: nobody begins to share key meanwhile.
+const (
+	wanted  = "|wanted"
+	wantFor = 3 * time.Second
+)
+
+// Want is how a writer says that it waits for a key, or goes on to wait.
+func Want(key string) *wire.Command {
+	c := new(wire.Command)
+	Exclusive{}.Extend(c, Mark{Key: beside(key, behindWanted), Token: wanted}, wantFor)
+	return c
+}
+
+// Unwant is how it says that it waits no more.
+func Unwant(key string) *wire.Command {
+	c := new(wire.Command)
+	Exclusive{}.Release(c, Mark{Key: beside(key, behindWanted), Token: wanted}, wantFor)
+	return c
+}
+
+// Wanted reports whether a key is the one by which a writer says that it waits, and for which other key.
+func Wanted(key string) (of string, is bool) {
+	of, is = strings.CutSuffix(key, behindWanted)
+	return strings.TrimPrefix(of, beforeKey), is && strings.HasPrefix(of, beforeKey)
+}

@@ -1,0 +1,100 @@
+package lock
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// Calls that share a lock wait in the queue of all calls of the name, behind whoever came before. But they do not wait for each other: one that
+// finds the queue empty, and those behind one that has won, have their rounds at once, beside the queue. One that loses its round takes
+// its place again.
+
+// wantEvery is how often a writer says that it waits, while those who share the lock are in its way.
+const wantEvery = time.Second
+
+func (c *Call) shares() bool { return c.Want.Kind != form.Lock }
+
+// kind returns that of the lock which the first call waits for.
+func (q *queue) kind() form.Kind {
+	if len(q.calls) == 0 {
+		return form.Lock
+	}
+	return q.calls[0].Want.Kind
+}
+
+// goBeside begins a round beside the queue.
+func (q *queue) goBeside(acts []Act, c *Call) []Act {
+	c.beside = true
+	q.beside++
+	return append(acts, Act{What: Offer, Call: c})
+}
+
+// back takes it that a call has ended its round, and reports whether that was beside the queue.
+func (q *queue) back(c *Call) bool {
+	if !c.beside {
+		return false
+	}
+	c.beside = false
+	q.beside--
+	return true
+}
+
+// follow begins the rounds of the calls that come next, as far as they share the lock with one that has won.
+func (q *queue) follow(acts []Act, kind form.Kind) []Act {
+	for len(q.calls) > 0 && q.calls[0].Want.Kind == kind {
+		acts = q.goBeside(acts, q.calls[0])
+		q.calls = slices.Delete(q.calls, 0, 1)
+	}
+	return acts
+}
+
+// rejoin puts a call that has lost a round beside the queue in front of those that came later, but for one that has a round. It reports
+// whether the call is the first now.
+func (q *queue) rejoin(c *Call) bool {
+	i := slices.IndexFunc(q.calls, func(o *Call) bool { return o.arrived > c.arrived })
+	if i < 0 {
+		i = len(q.calls)
+	}
+	if i == 0 && q.trying {
+		i = 1
+	}
+	q.calls = slices.Insert(q.calls, i, c)
+	return i == 0
+}
+
+// want tells those who would share the lock that a writer waits, while some of those who do are in its way.
+func (q *queue) want(acts []Act, wake *wakeUp) []Act {
+	if q.kind() != form.Lock || q.count(func(n *nodeState) bool { return n.Held && form.IsMark(n.Token) }) == 0 || !wake.due(q.wantAt) {
+		return acts
+	}
+	q.wanting, q.wantAt = true, wake.now.Add(wantEvery)
+	wake.due(q.wantAt)
+	return q.sendAll(acts, form.Want(q.key))
+}
+
+// WantChanged takes the announcement of a node that a writer waits, or waits no more.
+func (n *Name) WantChanged(acts []Act, node int) []Act {
+	if n.queue == nil || n.queue.kind() == form.Lock {
+		return acts
+	}
+	return n.queue.changed(acts, node)
+}
+
+// unwant tells them that it waits no more.
+func (q *queue) unwant(acts []Act) []Act {
+	if !q.wanting {
+		return acts
+	}
+	q.wanting, q.wantAt = false, time.Time{}
+	return q.sendAll(acts, form.Unwant(q.key))
+}
+
+func (q *queue) sendAll(acts []Act, c *wire.Command) []Act {
+	for i := range q.nodes {
+		acts = append(acts, Act{Command: c, Tag: wire.Tag{What: Forgotten, Node: uint16(i)}})
+	}
+	return acts
+}
