@@ -25,7 +25,8 @@ import (
 //   - [ErrDeadlock]: the caller holds the lock already, and no node was asked. With [Reentrant] TryLock returns another handle on the
 //     lock instead, or the error of the [Lock.Extend] that this involves;
 //   - [ErrInvalid]: an option is out of range, or the name, which must have from 1 to 512 bytes, no control characters, and not
-//     make a key of the form {...}:fence, {...}:sharers, {...}:wanted or {...}:slots; or TryLock has no use for the option ([MaxWait], [MaxOutage]);
+//     make a key of the form {...}:fence, {...}:sharers, {...}:wanted or {...}:slots; or TryLock has no use for the option ([MaxWait],
+//     [MaxOutage]);
 //   - the error of a [TokenSource];
 //   - [ErrClosed]: the Locker has been closed.
 //
