@@ -20,7 +20,9 @@ import (
 // driver drives a name through the steps of a test case:
 //
 //	join 1, leave 1           a call begins to wait, or gives up
-//	won, lost                 the round has ended; a lock lives for 10 s
+//	read 1                    one that shares the lock begins to wait
+//	won, lost                 the round of the first has ended; a lock lives for 10 s
+//	won 1, lost 1             that of another has
 //	unlocked                  the lock has been released here; if nobody has it, one that was not waited for
 //	tried                     a call that does not wait has taken the lock
 //	passed                    the lock has been passed on
@@ -33,6 +35,7 @@ import (
 //	0 free untracked          the same, but no change will be pushed
 //	0 silent                  node 0 has not answered an observation
 //	0 changed                 node 0 has pushed that the key has changed
+//	0 unwanted                node 0 has pushed that a writer waits, or waits no more
 //	0 tracking, 0 lost        tracking on node 0 has become active, or is lost
 //	0 healed, 0 not healed    a key without a TTL has been deleted, or not
 //	peer b                    another process announces that it waits
@@ -47,6 +50,7 @@ type driver struct {
 	now   time.Time
 	ttl   time.Duration // of the locks
 	calls map[int]*lock.Call
+	asked map[uint16]uint32 // what the last observation of a node was for
 	term  *lock.Term // nil if nobody has it here
 	hold  quorum.Hold
 }
@@ -68,7 +72,7 @@ var steady = lock.Pace{
 }
 
 func newDriver(t *testing.T, n int, pace lock.Pace) *driver {
-	d := &driver{t: t, now: start, ttl: 10 * time.Second, calls: map[int]*lock.Call{}}
+	d := &driver{t: t, now: start, ttl: 10 * time.Second, calls: map[int]*lock.Call{}, asked: map[uint16]uint32{}}
 	d.rules = lock.Rules{Clock: d, Nodes: n, Timeout: time.Second, Self: owner("self"), Form: form.Exclusive{}, Pace: pace, Closed: func() bool { return false }}
 	d.Begin(&d.rules, "name")
 	return d
@@ -86,8 +90,14 @@ func runAll(t *testing.T, pace lock.Pace, cases map[string]queueCase) {
 func (d *driver) run(steps []step) {
 	d.t.Helper()
 	for i, s := range steps {
-		if got := inWords(d.do(s.event)); s.acts != "*" {
-			require.Equal(d.t, s.acts, got, "step %d: %s", i+1, s.event)
+		acts := d.do(s.event)
+		for _, a := range acts {
+			if a.What == lock.Send && a.Tag.What == lock.Watch {
+				d.asked[a.Tag.Node] = a.Tag.Serial
+			}
+		}
+		if s.acts != "*" {
+			require.Equal(d.t, s.acts, inWords(acts), "step %d: %s", i+1, s.event)
 		}
 	}
 }
@@ -104,16 +114,19 @@ func (d *driver) do(text string) (acts []lock.Act) {
 		return d.atNode(node, words[1:])
 	}
 	switch words[0] {
-	case "join":
+	case "join", "read":
 		c := d.call(words[1])
+		if words[0] == "read" {
+			c.Want.Kind = form.Read
+		}
 		d.calls[c.Of.(int)] = c
 		return d.Wait(nil, c)
 	case "leave":
 		return d.Leave(nil, d.calls[d.call(words[1]).Of.(int)])
 	case "won":
-		return d.won(steady.First)
+		return d.take(d.named(words[1:]), steady.First)
 	case "lost":
-		c := d.Waiting()[0]
+		c := d.named(words[1:])
 		return d.Lost(nil, c, d.ask(c, 0))
 	case "tried":
 		return d.take(d.call("0"), 0)
@@ -158,6 +171,14 @@ func (d *driver) call(number string) *lock.Call {
 	return &lock.Call{Want: &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit}, Of: n}
 }
 
+// named returns the call that is named, or the first that waits.
+func (d *driver) named(words []string) *lock.Call {
+	if len(words) == 0 {
+		return d.Waiting()[0]
+	}
+	return d.calls[d.call(words[0]).Of.(int)]
+}
+
 // ask begins a round that has taken so long when it returns.
 func (d *driver) ask(c *lock.Call, took time.Duration) *lock.Acquire {
 	d.now = d.now.Add(-took)
@@ -187,10 +208,12 @@ func (d *driver) take(c *lock.Call, took time.Duration) []lock.Act {
 }
 
 func (d *driver) atNode(node int, words []string) (acts []lock.Act) {
-	tag, seen := wire.Tag{What: lock.Watch, Node: uint16(node)}, wire.Reply{Tracked: words[len(words)-1] != "untracked"}
+	tag, seen := wire.Tag{What: lock.Watch, Node: uint16(node), Serial: d.asked[uint16(node)]}, wire.Reply{Tracked: words[len(words)-1] != "untracked"}
 	switch words[0] {
 	case "changed":
 		return d.Changed(nil, node)
+	case "unwanted":
+		return d.WantChanged(nil, node)
 	case "tracking":
 		return d.TrackingActive(nil, node)
 	case "lost":
@@ -212,7 +235,7 @@ func (d *driver) atNode(node int, words []string) (acts []lock.Act) {
 		seen.Answer, seen.Err = quorum.Unknown, nodeerr.ErrTimeout
 	case "held":
 		seen.Answer, seen.Value, seen.TTL = quorum.Yes, words[1], wire.NoTTL
-		if !strings.HasPrefix(words[1], "x") { // a client of another library
+		if !strings.HasPrefix(words[1], "x") && !form.IsMark(words[1]) { // a client of another library
 			who, number, _ := strings.Cut(words[1], ".")
 			seen.Value = fmt.Sprintf("%s.%028s", owner(who), number)
 		}
@@ -244,8 +267,16 @@ func inWords(acts []lock.Act) string {
 		switch a := &acts[i]; a.What {
 		case lock.Send:
 			nodes[a.Tag.What] += fmt.Sprint(" ", a.Tag.Node)
+			if key, ok := form.Wanted(a.Command.Key); ok && a.Command.CleansUp {
+				said["unwant"] = "unwant " + key
+			} else if ok {
+				said["want"] = "want " + key
+			}
 		case lock.Offer:
-			said["try"] = "try"
+			said["try"] += "try"
+			if a.Call.Want.Kind == form.Read {
+				said["try"] = strings.TrimPrefix(fmt.Sprint(strings.TrimSuffix(said["try"], "try"), " ", a.Call.Of), " ")
+			}
 		case lock.Refuse:
 			said["dismiss"] = "dismiss"
 		case lock.Warn:
@@ -270,7 +301,7 @@ func inWords(acts []lock.Act) string {
 		said["heal"] = "heal" + n
 	}
 	var words []string
-	for _, what := range []string{"try", "dismiss", "stuck", "observe", "heal", lock.Waits, lock.Yours, "tick"} {
+	for _, what := range []string{"try", "dismiss", "want", "unwant", "stuck", "observe", "heal", lock.Waits, lock.Yours, "tick"} {
 		if said[what] != "" {
 			words = append(words, said[what])
 		}

@@ -122,6 +122,7 @@ func (n *Name) Leave(acts []Act, c *Call) []Act {
 	case i == 0 && q.trying:
 		return q.try(acts)
 	case i == 0 && q.calls[0].Want.Kind != c.Want.Kind: // which has seen the nodes otherwise
+		q.reset()
 		q.forget()
 		q.observeAt = now
 	}
@@ -190,8 +191,12 @@ func (q *queue) reset() {
 // lost takes it that a call has lost its round. If it is the first, all nodes have to be observed, unless the lock was released for it
 // during the round, or others poll: then another follows at once.
 func (q *queue) lost(acts []Act, now time.Time, c *Call) []Act {
-	if q.back(c) && !q.rejoin(c) {
-		return append(acts, Act{What: Listen})
+	if q.back(c) {
+		if !q.rejoin(c) {
+			return append(acts, Act{What: Listen})
+		}
+		acts = q.unwant(acts) // a writer that came later has said that, and has seen the nodes otherwise
+		q.forget()
 	}
 	q.over(now)
 	q.missed()

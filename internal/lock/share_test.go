@@ -1,0 +1,135 @@
+package lock_test
+
+import "testing"
+
+func TestShare_ReadersDoNotWaitForEachOther(t *testing.T) {
+	runAll(t, steady, map[string]queueCase{
+		"who finds the queue empty has a round at once": {nodes: 3, steps: []step{
+			{"read 1", "1"},
+			{"read 2", "2"},
+			{"won 2", ""},
+			{"won 1", ""},
+			{"read 3", "3"},
+			{"leave 3", ""},
+			{"join 4", "try"},
+		}},
+		"those behind one that has won follow, up to the first writer": {nodes: 1, steps: []step{
+			{"join 1", "try"},
+			{"read 2", ""},
+			{"read 3", ""},
+			{"read 4", ""},
+			{"join 5", ""},
+			{"read 6", ""},
+			{"4ms: won", "tick 10s"},
+			{"1s: unlocked", "2"},
+			{"won", "3 4, observe 0, tick 31s"},
+			{"won 4", ""},
+			{"won 3", ""},
+		}},
+		"one that loses its round takes its place again": {nodes: 1, steps: []step{
+			{"read 1", "1"},
+			{"read 2", "2"},
+			{"read 3", "3"},
+			{"won 3", ""},
+			{"join 4", "try"},
+			{"read 5", ""},
+			{"lost 2", ""}, // behind the one that has a round
+			{"lost 1", ""},
+			{"won", "tick 9.996s"},
+			{"1s: unlocked", "1"},
+			{"won", "2 5"},
+		}},
+		"one that loses it in front of a writer comes first, and the writer says no more that it waits": {nodes: 1, steps: []step{
+			{"read 1", "1"},
+			{"join 2", "try"},
+			{"lost 2", "observe 0, tick 30s"},
+			{"0 held |readers for 9s", "want name, tick 1s"},
+			{"1ms: lost 1", "unwant name, observe 0, tick 30.001s"},
+			{"2ms: 0 free", "1"},
+			{"won", "observe 0, tick 30.002s"},
+			{"0 held |readers for 9s", "want name, tick 1.002s"},
+		}},
+		"one that gives up its round leaves nothing": {nodes: 1, steps: []step{
+			{"read 1", "1"},
+			{"leave 1", ""},
+			{"leave 1", ""},
+			{"join 2", "try"},
+			{"won", ""},
+		}},
+		"one that comes while the lock is held here waits for its release": {nodes: 1, steps: []step{
+			{"join 1", "try"},
+			{"won", ""},
+			{"1s: read 2", "tick 9.996s"},
+			{"2s: unlocked", "2"},
+		}},
+	})
+}
+
+func TestShare_AWriterSaysThatItWaits(t *testing.T) {
+	runAll(t, steady, map[string]queueCase{
+		"each second while readers are in its way, until it has the lock": {nodes: 3, steps: []step{
+			{"join 1", "try"},
+			{"lost", "observe 0 1 2, tick 30s"},
+			{"0 held |readers for 9s", "want name, tick 1s"},
+			{"1 held |readers for 9s", "tick 1s"},
+			{"2 held |readers for 9s", "tick 1s"},
+			{"1s: tick", "want name, tick 2s"},
+			{"1.5s: 0 changed", "tick 2s"},
+			{"1 changed", "try"},
+			{"won", "unwant name"},
+		}},
+		"until it gives up": {nodes: 1, steps: []step{
+			{"join 1", "try"},
+			{"lost", "observe 0, tick 30s"},
+			{"0 held |readers for 9s", "want name, tick 1s"},
+			{"leave 1", "unwant name"},
+		}},
+		"until the next that waits is a reader, which sees the nodes otherwise": {nodes: 1, steps: []step{
+			{"join 1", "try"},
+			{"read 2", ""},
+			{"lost", "observe 0, tick 30s"},
+			{"0 held |readers for 9s", "want name, tick 1s"},
+			{"leave 1", "unwant name, observe 0, tick 30s"},
+			{"0 free", "2"},
+		}},
+		"and the next writer goes on": {nodes: 1, steps: []step{
+			{"join 1", "try"},
+			{"join 2", ""},
+			{"lost", "observe 0, tick 30s"},
+			{"0 held |readers for 9s", "want name, tick 1s"},
+			{"10ms: leave 1", "tick 1s"},
+			{"1s: tick", "want name, tick 2s"},
+		}},
+		"not to a holder that nobody shares the lock with": {nodes: 1, steps: []step{
+			{"join 1", "try"},
+			{"lost", "observe 0, tick 30s"},
+			{"0 held a.1 for 9s", "announce to a through 0, tick 9.001s"},
+		}},
+		"not if it reads": {nodes: 1, steps: []step{
+			{"read 1", "1"},
+			{"lost 1", "observe 0, tick 30s"},
+			{"0 held |wanted for 3s", "tick 3.001s"},
+			{"1s: 0 unwanted", "1"},
+		}},
+	})
+}
+
+func TestShare_AnObservationForAnotherKindCountsForNothing(t *testing.T) {
+	runAll(t, steady, map[string]queueCase{
+		"of a writer that has given up": {nodes: 1, steps: []step{
+			{"join 1", "try"},
+			{"read 2", ""},
+			{"lost", "observe 0, tick 30s"},
+			{"leave 1", "tick 30s"},
+			{"0 held |readers for 9s", "observe 0, tick 30s"},
+			{"0 free", "2"},
+		}},
+		"that a writer waits is nothing to a writer": {nodes: 1, steps: []step{
+			{"join 1", "try"},
+			{"lost", "observe 0, tick 30s"},
+			{"0 unwanted", ""},
+			{"0 held a.1 for 9s", "announce to a through 0, tick 9.001s"},
+			{"0 unwanted", ""},
+		}},
+	})
+}
