@@ -54,8 +54,14 @@ func (c *client) call(s step) {
 		c.withHeld(s, func(h *held) { both(func() { c.extend(ctx, h, s) }, func() { c.giveBack(h) }) })
 	case detach:
 		c.withHeld(s, func(h *held) { c.detach(h, s) })
+	case tryRLock:
+		_, _ = c.acquire(ctx, "TryRLock", name, s, c.plan.timeout, c.locker.TryRLock, redlock.ErrTaken, redlock.ErrNoQuorum)
+	case rLock:
+		_, _ = c.await("RLock", name, s, c.locker.RLock)
 	case do:
-		c.do(name, s)
+		c.do("Do", name, s, c.locker.Do)
+	case doRead:
+		c.do("DoRead", name, s, c.locker.DoRead)
 	case tryLockAll, lockAll:
 		c.acquireAll(ctx, s)
 	case closeLocker:
@@ -110,9 +116,13 @@ func (c *client) tryLock(ctx context.Context, name string, s step) (*held, error
 }
 
 func (c *client) lock(name string, s step) (*held, error) {
+	return c.await("Lock", name, s, c.locker.Lock)
+}
+
+func (c *client) await(what, name string, s step, call taking) (*held, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.limit)
 	defer cancel()
-	return c.acquire(ctx, "Lock", name, s, s.limit, c.locker.Lock, nodeerr.ErrClosed) // which only closed nodes answer
+	return c.acquire(ctx, what, name, s, s.limit, call, nodeerr.ErrClosed) // which only closed nodes answer
 }
 
 type taking func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error)
@@ -238,7 +248,9 @@ func (c *client) detach(h *held, s step) {
 }
 
 // do runs a function under a lock.
-func (c *client) do(name string, s step) {
+type doing func(context.Context, string, func(context.Context, *redlock.Lock) error, ...redlock.LockOption) error
+
+func (c *client) do(what, name string, s step, call doing) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*s.limit+unit)
 	defer cancel()
 	c.mu.Lock()
@@ -252,7 +264,7 @@ func (c *client) do(name string, s step) {
 	}()
 	late, ran, begin := c.closed.Load(), false, time.Now()
 	var h *held
-	err := c.locker.Do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
+	err := call(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
 		c.runs.Add(1)
 		ran = true
 		h = c.take(lock, name, begin, step{ttl: s.ttl, watch: true})
@@ -271,10 +283,10 @@ func (c *client) do(name string, s step) {
 		}
 		return nil
 	}, redlock.TTL(s.ttl))
-	c.run.note("%v: Do %s: %.60q", c, name, fmt.Sprint(err))
+	c.run.note("%v: %s %s: %.60q", c, what, name, fmt.Sprint(err))
 	switch {
 	case !ran:
-		c.checkAcquire(ctx, "Do", name, err, late)
+		c.checkAcquire(ctx, what, name, err, late)
 	case h.valid():
 		c.run.violate("%v: %s is held after Do: %v", c, h.token, err)
 	case err == nil:

@@ -61,7 +61,8 @@ func tokenOf(lock *redlock.Lock) string {
 
 // checkAlone checks that two locks of one name are not valid at one instant.
 func (h *held) checkAlone(other *held) {
-	if h.client.run.plan.forgetful || h.name != other.name || !other.valid() {
+	reads := h.lock.Kind() == redlock.KindRead && other.lock.Kind() == redlock.KindRead
+	if reads || h.client.run.plan.forgetful || h.name != other.name || !other.valid() {
 		return
 	}
 	if h.valid() && other.valid() { // the other was valid before and after

@@ -57,6 +57,9 @@ const (
 	do            // its function takes as long as the limit
 	tryLockAll
 	lockAll
+	tryRLock
+	rLock
+	doRead
 	closeLocker
 	closeNode
 	closeClient  // the Locker, and at once the nodes
@@ -66,7 +69,7 @@ const (
 
 var stepNames = [numSteps]string{
 	"TryLock", "Unlock", "Lock", "Extend", "TryLock, cancelled", "Extend, cancelled", "Unlock twice", "Extend and Unlock",
-	"Lock with a context that is over", "Detach", "Do", "TryLockAll", "LockAll", "Locker.Close", "Node.Close", "Locker.Close, Node.Close",
+	"Lock with a context that is over", "Detach", "Do", "TryLockAll", "LockAll", "TryRLock", "RLock", "DoRead", "Locker.Close", "Node.Close", "Locker.Close, Node.Close",
 	"TryLock, cancelled, Locker.Close, Node.Close",
 }
 
@@ -137,13 +140,14 @@ func newStep(d dice, p *plan) step {
 	s := step{
 		pause: upTo(d, 10, 5*unit),
 		kind: pick(d, tryLock, tryLock, tryLock, unlock, unlock, unlock, lock, lock, extend, extend,
-			tryLockCancelled, tryLockCancelled, extendCancelled, unlockTwice, extendUnlock, lockCancelled, detach, do, do, tryLockAll, lockAll),
+			tryLockCancelled, tryLockCancelled, extendCancelled, unlockTwice, extendUnlock, lockCancelled, detach, do, do, tryLockAll, lockAll,
+			tryRLock, rLock, rLock, doRead),
 		which: d.roll(16),
 		ttl:   p.ttl,
 		limit: upTo(d, 20, unit),
 		watch: d.roll(2) == 0,
 	}
-	if s.kind == lock || s.kind == lockAll || s.kind == do && oneIn(d, 3) {
+	if s.kind == lock || s.kind == lockAll || s.kind == rLock || (s.kind == do || s.kind == doRead) && oneIn(d, 3) {
 		s.limit *= 20
 	}
 	if oneIn(d, 60) {

@@ -24,6 +24,7 @@ type server struct {
 	change      *sync.Cond
 	runs        int // how often it was started: part of its run_id
 	keys        map[string]entry
+	sharers     map[string]map[string]time.Time // of keys that readers share: when the lease of each ends
 	scripts     map[string]bool
 	peers       map[int64]*peer
 	last        int64 // the number of the latest connection
@@ -66,7 +67,7 @@ type peer struct {
 func newServer(r *run, number int) *server {
 	s := &server{
 		run: r, number: number,
-		keys: map[string]entry{}, scripts: map[string]bool{}, peers: map[int64]*peer{},
+		keys: map[string]entry{}, sharers: map[string]map[string]time.Time{}, scripts: map[string]bool{}, peers: map[int64]*peer{},
 		owned: map[string]bool{}, longer: map[string]bool{}, stuck: map[string]bool{},
 		tracked: map[string]map[int64]bool{},
 	}
@@ -204,6 +205,7 @@ func (s *server) replyLocked(p *peer, args []string) (reply string, more bool) {
 func (s *server) stickLocked(args []string) {
 	if strings.HasPrefix(args[0], "EVAL") && len(args) > 4 {
 		s.stuck[args[4]] = true
+		s.stuck[args[len(args)-1]] = true // of a reader, behind the keys and the mark
 	}
 }
 
@@ -221,7 +223,7 @@ func (s *server) holds(key, token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, ok := s.getLocked(key)
-	return ok && e.token == token
+	return ok && (e.token == token || e.token == readers && time.Now().Before(s.sharers[key][token]))
 }
 
 func (s *server) getLocked(key string) (entry, bool) {
