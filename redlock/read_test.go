@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -46,13 +47,7 @@ func TestRLock_AWriterWaitsForThoseInsideAndKeepsOthersOut(t *testing.T) {
 		c.eventuallyHeld("{name}:wanted", "|wanted")
 		_, err := first.TryRLock(t.Context(), "name")
 		c.refused(err, redlock.ErrTaken, nodeerr.ErrWanted)
-		reader := beside(func() error {
-			lock, err := first.RLock(t.Context(), "name")
-			if err == nil {
-				err = lock.Unlock(t.Context())
-			}
-			return err
-		})
+		reader := beside(func() error { return first.DoRead(t.Context(), "name", nothing) })
 		require.NoError(t, inside.Extend(t.Context(), long))
 		unlock(t, inside)
 		w := receive(t, writer, "the writer")
@@ -64,34 +59,155 @@ func TestRLock_AWriterWaitsForThoseInsideAndKeepsOthersOut(t *testing.T) {
 	})
 }
 
-// lockedBeside ...
-func TestRLock_ReadersOfOneLockerComeTogether(t *testing.T) {
+func TestRLock_ReadersOfOneLockerComeTogetherBehindAWriter(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
-		locker := c.locker()
-		w := got(locker.Lock(t.Context(), "name"))(t)
 		const n = 20
+		locker := c.locker()
+		writer := got(locker.Lock(t.Context(), "name"))(t)
 		var in atomic.Int32
-		var all sync.WaitGroup
 		together := make(chan struct{})
+		var readers sync.WaitGroup
 		for range n {
-			all.Go(func() {
-				lock, err := locker.RLock(t.Context(), "name")
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if in.Add(1) == n {
-					close(together)
-				}
-				<-together
-				if err := lock.Unlock(context.WithoutCancel(t.Context())); err != nil {
-					t.Error(err)
-				}
+			readers.Go(func() {
+				assert.NoError(t, locker.DoRead(t.Context(), "name", func(ctx context.Context, _ *redlock.Lock) error {
+					if in.Add(1) == n {
+						close(together)
+					}
+					select {
+					case <-together:
+						return nil
+					case <-ctx.Done():
+						return context.Cause(ctx)
+					}
+				}))
 			})
 		}
-		pass(20 * time.Millisecond)
-		unlock(t, w)
-		all.Wait()
+		unlock(t, writer)
+		readers.Wait()
 		c.eventuallyEmpty()
 	})
 }
+
+func TestRLock_WhoHoldsTheNameAlready(t *testing.T) {
+	onMini(t, 3).reads(t, func(l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
+		return l.TryLock(t.Context(), "name", opts...)
+	}, map[string]redlock.Kind{"Lock": redlock.KindLock, "RLock": redlock.KindLock})
+	onMini(t, 3).reads(t, func(l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
+		return l.TryRLock(t.Context(), "name", opts...)
+	}, map[string]redlock.Kind{"RLock": redlock.KindRead})
+}
+
+// reads checks what a holder gets of the name that it holds: without Reentrant ErrDeadlock, and with it a handle of a kind, or ErrDeadlock if
+// there is none.
+func (c *cluster) reads(t *testing.T, hold func(*redlock.Locker, ...redlock.LockOption) (*redlock.Lock, error), reentered map[string]redlock.Kind) {
+	locker := c.locker()
+	outer := got(hold(locker, redlock.Owner("me")))(t)
+	for call, take := range map[string]func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error){
+		"Lock": locker.Lock, "RLock": locker.RLock,
+	} {
+		for _, opts := range [][]redlock.LockOption{nil, {redlock.Owner("me")}} {
+			ctx := contextOf(t, outer)
+			if opts != nil {
+				ctx = t.Context()
+			}
+			_, err := take(ctx, "name", opts...)
+			requireIs(t, err, redlock.ErrDeadlock)
+			inner, err := take(ctx, "name", append(opts, redlock.Reentrant())...)
+			if kind, ok := reentered[call]; ok {
+				require.Equal(t, kind, got(inner, err)(t).Kind())
+				unlock(t, inner)
+			} else {
+				requireIs(t, err, redlock.ErrDeadlock)
+			}
+		}
+	}
+	_, err := locker.TryLockAll(t.Context(), []string{"name", "other"}, redlock.Owner("me"))
+	requireIs(t, err, redlock.ErrDeadlock)
+	require.NoError(t, outer.Err())
+	unlock(t, outer)
+}
+
+func TestRLock_IsLostIfTheNodesForgetIt(t *testing.T) {
+	onReal(t, 3).losesReads(t, func(c *cluster, _ *redlock.Lock) { c.doFirst(2, "DEL", "name") })
+	onReal(t, 3).losesReads(t, func(c *cluster, lock *redlock.Lock) { c.doFirst(2, "ZREM", "{name}:sharers", lock.Token()) })
+	onReal(t, 3).losesReads(t, func(c *cluster, _ *redlock.Lock) { c.doFirst(2, "SET", "name", "another's", "PX", "60000") })
+}
+
+func (c *cluster) losesReads(t *testing.T, lose func(*cluster, *redlock.Lock)) {
+	locker := c.mayLeave().locker()
+	other := got(locker.RLock(t.Context(), "other"))(t)
+	lock := got(locker.RLock(t.Context(), "name", redlock.TTL(time.Second), redlock.AutoExtend()))(t)
+	c.eventuallyHeld("name", "|readers")
+	lose(c, lock)
+	receive(t, lock.Done(), "the loss")
+	requireIs(t, lock.Err(), redlock.ErrLost)
+	require.NoError(t, other.Err())
+}
+
+func TestRLock_AWriterGetsInBehindAReaderThatHasDied(t *testing.T) {
+	onReal(t, 3).opensToWriters(t)
+}
+
+func (c *cluster) opensToWriters(t *testing.T) {
+	dead, locker := c.locker(), c.locker()
+	_, err := dead.RLock(t.Context(), "name", redlock.TTL(200*time.Millisecond))
+	require.NoError(t, err)
+	unlock(t, got(locker.Lock(t.Context(), "name"))(t))
+}
+
+func TestRLock_WhatOthersHaveDoneToItsKeys(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		c.doAll("SET", "{name}:wanted", "somebody's", "PX", "60000") // longer than a writer asks
+		lock := got(locker.TryRLock(t.Context(), "name"))(t)
+		c.eventuallyHeld("name", "|readers")
+		c.doAll("PERSIST", "name")
+		c.doAll("PERSIST", "{name}:sharers")
+		require.NoError(t, lock.Extend(t.Context(), long))
+		eventually(t, func() bool { return c.ttl(0, "name") > 0 && c.ttl(1, "name") > 0 && c.ttl(2, "name") > 0 }, "a TTL")
+		require.Positive(t, c.ttl(0, "{name}:sharers"))
+		unlock(t, lock)
+		c.doAll("DEL", "{name}:wanted")
+	})
+}
+
+func TestRLock_SomebodysDataInThePlaceOfTheReadersKeepsReadersOut(t *testing.T) {
+	c := onReal(t, 3)
+	locker := c.locker()
+	c.doAll("RPUSH", "{name}:sharers", "somebody's")
+	_, err := locker.TryRLock(t.Context(), "name")
+	requireIs(t, err, redlock.ErrForeign)
+	unlock(t, got(locker.TryLock(t.Context(), "name"))(t))
+	require.Equal(t, "list", c.do(0, "TYPE", "{name}:sharers"))
+	c.doAll("DEL", "{name}:sharers")
+}
+
+func TestRLock_HasNoFenceAndWritersGoOnCounting(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker(redlock.WithFencing())
+		last := uint64(0)
+		for range 3 {
+			writer := got(locker.Lock(t.Context(), "name"))(t)
+			require.Greater(t, writer.Fence(), last)
+			last = writer.Fence()
+			unlock(t, writer)
+			reader := got(locker.RLock(t.Context(), "name", redlock.AutoExtend()))(t)
+			require.Zero(t, reader.Fence())
+			require.NoError(t, reader.Extend(t.Context(), long))
+			unlock(t, reader)
+		}
+		c.doAll("DEL", "{name}:fence")
+	})
+}
+
+func TestRLock_TheNamesBesideALockAreRefused(t *testing.T) {
+	locker := onMini(t, 1).locker()
+	for _, name := range []string{"{name}:sharers", "{name}:wanted", "{name}:slots", "{name}:fence"} {
+		_, err := locker.TryRLock(t.Context(), name)
+		requireIs(t, err, redlock.ErrInvalid)
+		require.ErrorContains(t, err, name)
+	}
+}
+
+// nothing is a function that only has the lock.
+func nothing(context.Context, *redlock.Lock) error { return nil }
