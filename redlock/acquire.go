@@ -41,7 +41,7 @@ import (
 //
 // ctx bounds the acquiring only: its end does not affect a lock that is held.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.take(ctx, KindLock, name, opts, true)
+	return l.take(ctx, name, opts, true)
 }
 
 // Lock is TryLock, repeated until it holds the lock: a holder, a failing node or a missing majority costs time and is no
@@ -67,17 +67,16 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // are an outage like any other, as while a password is changed.
 // The other errors are those of TryLock.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.take(ctx, KindLock, name, opts, false)
+	return l.take(ctx, name, opts, false)
 }
 
 // take takes a lock, unless the caller holds it already. try means that it does not wait.
-func (l *Locker) take(ctx context.Context, kind Kind, name string, opts []LockOption, try bool) (lock *Lock, err error) {
+func (l *Locker) take(ctx context.Context, name string, opts []LockOption, try bool) (lock *Lock, err error) {
 	var req request
 	if err := l.begin(&req, event.OpAcquire, name, opts); err != nil {
 		return nil, err
 	}
 	defer l.engine.End()
-	req.Kind = kind.form()
 	if try, err = req.tries(try); err != nil {
 		return nil, err
 	}
@@ -94,7 +93,7 @@ func (l *Locker) take(ctx context.Context, kind Kind, name string, opts []LockOp
 		return nil, failed(event.OpAcquire, name, err)
 	}
 	if try {
-		lock, err = l.acquire(ctx, &req)
+		lock, err = l.attempt(ctx, &req)
 	} else {
 		limited, stop := l.limit(ctx, &req)
 		defer stop()
@@ -134,8 +133,25 @@ func (l *Locker) limit(ctx context.Context, req *request) (limited context.Conte
 	}
 }
 
-// acquire runs one round.
-func (l *Locker) acquire(ctx context.Context, req *request) (*Lock, error) {
+// maxSplits is how many rounds of a call for a permit that does not wait may end without agreement of the nodes that have granted one.
+const maxSplits = 4
+
+// attempt runs one round, and another if it was for a permit and was split.
+func (l *Locker) attempt(ctx context.Context, req *request) (lock *Lock, err error) {
+	for range maxSplits {
+		var split bool
+		if lock, split, err = l.acquire(ctx, req); !split || ctx.Err() != nil {
+			break
+		}
+		if next := req.nextToken(); next != nil {
+			return nil, failed(event.OpAcquire, req.name, next)
+		}
+	}
+	return lock, err
+}
+
+// acquire runs one round. split is that of [quorum.Acquire].
+func (l *Locker) acquire(ctx context.Context, req *request) (lock *Lock, split bool, err error) {
 	c := engine.Call{Want: &req.Want, Metadata: req.metadata, Block: req.block}
 	e := l.engine.Enter(req.key)
 	r := l.beginLocked(e, &c, req)
@@ -143,12 +159,13 @@ func (l *Locker) acquire(ctx context.Context, req *request) (*Lock, error) {
 	outcome := r.Wait(ctx, nil)
 	e.Lock()
 	if outcome != quorum.Done {
+		split = r.SplitLocked()
 		e.LostLocked(&r.Acquire, &c)
 		e.Unlock()
-		return nil, l.refused(ctx, r.refusal)
+		return nil, split, l.refused(ctx, r.refusal)
 	}
 	defer e.Unlock()
-	return l.wonLocked(e, &c, r, req), nil
+	return l.wonLocked(e, &c, r, req), false, nil
 }
 
 // logBlocked logs that a call was refused because of keys that no holder will release, so that trying again does not help; or that too

@@ -33,22 +33,22 @@ import (
 // [Locker.Close] ends the context of fn with [ErrClosed] as its cause, and does not wait for fn. The lock is renewed until fn has
 // returned, as otherwise another fn might run beside it.
 func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
-	return l.do(ctx, KindLock, name, fn, opts, false)
+	return l.do(ctx, name, fn, opts, false)
 }
 
 // TryDo is Do with [Locker.TryLock] instead of Lock: it does not wait for a holder.
 func (l *Locker) TryDo(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
-	return l.do(ctx, KindLock, name, fn, opts, true)
+	return l.do(ctx, name, fn, opts, true)
 }
 
 func (l *Locker) do(
-	ctx context.Context, kind Kind, name string, fn func(context.Context, *Lock) error, opts []LockOption, try bool,
+	ctx context.Context, name string, fn func(context.Context, *Lock) error, opts []LockOption, try bool,
 ) error {
 	if fn == nil {
 		return &notRun{disguise{failed(opDo, name, invalid("no function"))}}
 	}
 	return l.run(ctx, name, opts, func(opts []LockOption) (*Locks, error) {
-		lock, err := l.take(ctx, kind, name, opts, try)
+		lock, err := l.take(ctx, name, opts, try)
 		if err != nil {
 			return nil, err
 		}

@@ -187,7 +187,7 @@ func (t *together) one(ctx context.Context, req request, try bool, patience time
 	}
 	req.token = first.token
 	if try {
-		return t.locker.acquire(ctx, &req)
+		return t.locker.attempt(ctx, &req)
 	}
 	limited, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)

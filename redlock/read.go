@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"slices"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
 )
@@ -11,23 +12,19 @@ type Kind string
 
 // The kinds of locks.
 const (
-	KindLock Kind = "lock" // of Lock: it keeps out everybody else
-	KindRead Kind = "read" // of RLock: it keeps out every KindLock of the name
+	KindLock   Kind = "lock"   // of Lock: it keeps out everybody else
+	KindRead   Kind = "read"   // of RLock: it keeps out every other kind
+	KindPermit Kind = "permit" // of Acquire: it keeps out every other kind, and more than so many of its own
 )
-
-func (k Kind) form() engine.Kind {
-	if k == KindRead {
-		return engine.Read
-	}
-	return engine.Exclusive
-}
 
 // lockKind returns the kind that a form is of.
 func lockKind(k engine.Kind) Kind {
-	if k == engine.Read {
-		return KindRead
-	}
-	return KindLock
+	return [...]Kind{engine.Exclusive: KindLock, engine.Read: KindRead, engine.Permit: KindPermit}[k]
+}
+
+// of returns the options of a call with its kind.
+func of(kind engine.Kind, opts []LockOption) []LockOption {
+	return slices.Concat(opts, []LockOption{lockOption(func(r *request) { r.Kind = kind })})
 }
 
 // Kind returns what the lock keeps out.
@@ -48,16 +45,16 @@ func (l *Lock) Kind() Kind { return lockKind(l.held.first.want.Kind) }
 // Readers of this name and clients of other libraries exclude each other, as the nodes hold a string under its key, and so do earlier
 // versions of this library. Their writers do not say that they wait, so that readers that overlap without a pause may keep them waiting.
 func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.take(ctx, KindRead, name, opts, false)
+	return l.take(ctx, name, of(engine.Read, opts), false)
 }
 
 // TryRLock is [Locker.RLock] for a caller who does not wait: it tries once, like [Locker.TryLock], whose errors it has. It returns
 // [ErrTaken] also if a writer waits ([nodeerr.ErrWanted]).
 func (l *Locker) TryRLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.take(ctx, KindRead, name, opts, true)
+	return l.take(ctx, name, of(engine.Read, opts), true)
 }
 
 // DoRead is [Locker.Do] with [Locker.RLock] in the place of Lock: functions that read run side by side.
 func (l *Locker) DoRead(ctx context.Context, name string, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
-	return l.do(ctx, KindRead, name, fn, opts, false)
+	return l.do(ctx, name, fn, of(engine.Read, opts), false)
 }

@@ -54,6 +54,7 @@ type request struct {
 	owner     string
 	source    func() (string, error) // nil means random tokens
 	token     string                 // that source has made for the next round
+	limit     int                    // how many permits there are
 	block     uint64                 // how many fencing tokens the round asks for; 0 means one
 	call      *call                  // nil if nobody wants its number
 }
@@ -108,6 +109,8 @@ func (c *config) request(r *request, name string, opts []LockOption) (err error)
 		return invalid("the name is empty")
 	case engine.Reserved(r.key):
 		return invalid("the name %q: the key %q stands beside that of a lock", name, r.key)
+	case r.Kind == engine.Permit && (r.limit < 1 || r.limit > engine.MaxPermits):
+		return invalid("the limit %d: must be from 1 to %d", r.limit, engine.MaxPermits)
 	case r.given&givenOwner != 0 && r.owner == "":
 		return invalid("Owner: the id is empty")
 	case len(r.metadata) > maxMetadataBytes:
@@ -128,7 +131,7 @@ func (c *config) request(r *request, name string, opts []LockOption) (err error)
 	if !r.Renewed {
 		r.MaxHold = NoLimit
 	}
-	r.Kept = r.source != nil
+	r.Kept, r.Limit = r.source != nil, uint16(r.limit)
 	return cmp.Or(checkText("name", name), checkText("owner id", r.owner), checkText("metadata", r.metadata))
 }
 

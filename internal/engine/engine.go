@@ -45,6 +45,8 @@ const (
 	NoLimit     = lock.NoLimit
 	Exclusive   = form.Lock
 	Read        = form.Read
+	Permit      = form.Permit
+	MaxPermits  = form.MaxPermits
 	DefaultKeep = form.DefaultKeep
 	MinKeep     = form.MinKeep
 )

@@ -25,6 +25,9 @@ func (e *Entry) WonLocked(a *Acquire, c *Call, h Holding, w *Want) quorum.Hold {
 // LostLocked takes it that the round of a call was not won. A call that waits goes on.
 func (e *Entry) LostLocked(a *Acquire, c *Call) { e.doLocked(e.Name.Lost(nil, c, &a.acquire)) }
 
+// SplitLocked reports whether the round is lost, and another may win: see [quorum.Acquire.Split].
+func (a *Acquire) SplitLocked() bool { return a.acquire.Votes().Split() }
+
 // WaitLocked has a call wait, whose Of is a [Waiter].
 func (e *Entry) WaitLocked(c *Call) { e.doLocked(e.Name.Wait(nil, c)) }
 

@@ -50,7 +50,13 @@ type Numbered interface {
 	Prepare(a *Ask, now time.Time, wall func() time.Time)
 	// Won takes the number of a lock, which the nodes have granted by an instant.
 	Won(now time.Time, a Ask, number uint64)
-	// Raise replaces the number that a node has granted by a higher one, if the node still holds exactly that.
+	Raising
+}
+
+// Raising is a Form of which a node may have granted another number than a majority.
+type Raising interface {
+	// Raise replaces the number that a node has granted by that of the majority, if the node still holds exactly that, or takes back what
+	// it has granted.
 	Raise(c *wire.Command, m Mark, granted, number uint64)
 }
 
@@ -58,13 +64,16 @@ type Numbered interface {
 type Mark struct {
 	Key   string
 	Token string
-	// Number is the fencing token that the nodes hold with Token. 0 means that there is none, or that they have not agreed on one.
+	// Number is the fencing token that the nodes hold with Token, or 1 + the slot of a permit. 0 means that there is none, or that they have
+	// not agreed on one.
 	Number uint64
 }
 
 // Ask is what an acquire asks for.
 type Ask struct {
 	TTL time.Duration
+
+	Start int // of a permit: the first slot that is looked at
 
 	// The others are for a Numbered form.
 	Block uint64 // how many numbers are granted, MaxBlock at most; 0 means one

@@ -16,34 +16,59 @@ type Kind uint8
 
 // The kinds.
 const (
-	Lock Kind = iota // everybody else
-	Read             // every Lock of the name
+	Lock   Kind = iota // everybody else
+	Read               // every Lock of the name
+	Permit             // every Lock of the name, and more than so many of its kind
 )
 
 // Shared is a lock that several have at a time: the key holds a mark, which keeps out whoever sets the key only if it does not exist. Those
-// who share it are in {key}:sharers, and that means nothing without the mark.
-type Shared struct{ Kind }
+// who share it are in {key}:sharers, and that means nothing without the mark. Each Permit has a slot of its own too, in {key}:slots.
+type Shared struct {
+	Kind
+	Limit uint16 // how many permits there are
+}
+
+// MaxPermits is how many permits of a name there may be.
+const MaxPermits = 1024
 
 // marks has what the key holds, for each kind that is shared. No token begins with |.
-var marks = [...]string{Read: "|readers"}
+var marks = [...]string{Read: "|readers", Permit: "|permits"}
 
 // IsMark reports whether what a key holds in the place of a token says only that it is shared, or wanted.
 func IsMark(token string) bool { return strings.HasPrefix(token, "|") }
 
 // KindOf returns the kind of the locks of a key that holds a value.
 func KindOf(value string) Kind {
-	if value == marks[Read] {
-		return Read
+	if value == "" {
+		return Lock
 	}
-	return Lock
+	return Kind(max(0, slices.Index(marks[:], value))) //nolint:gosec // there are three
+}
+
+// keys are those of a script.
+func (s Shared) keys(key string, behind ...string) []string {
+	keys := make([]string, 1, 4)
+	keys[0] = key
+	for _, end := range behind {
+		keys = append(keys, beside(key, end))
+	}
+	if s.Kind == Permit {
+		keys = append(keys, beside(key, behindSlots))
+	}
+	return keys
 }
 
 // Acquire implements [Form]: the key is free for it if it does not exist, or holds the mark, and no writer waits.
 func (s Shared) Acquire(c *wire.Command, m Mark, a Ask) {
 	*c = wire.Command{
-		Script: shareAcquireScript, Key: m.Key, Token: m.Token, Parse: parseShare, Votes: true, Creates: true, Changes: true, Shares: true,
+		Script: shareAcquireScript, Key: m.Key, Token: m.Token, Parse: parseRead, Votes: true, Creates: true, Changes: true, Shares: true,
 	}
-	c.WithKeys([]string{m.Key, beside(m.Key, behindSharers), beside(m.Key, behindWanted)}, marks[s.Kind], m.Token, millis(a.TTL))
+	args := []string{marks[s.Kind], m.Token, millis(a.TTL)}
+	if s.Kind == Permit {
+		args = append(args, strconv.Itoa(int(s.Limit)), strconv.Itoa(a.Start))
+		c.Parse = func(v *wire.Value) wire.Reply { return parsePermit(v, int64(s.Limit)) }
+	}
+	c.WithKeys(s.keys(m.Key, behindSharers, behindWanted), args...)
 }
 
 // Extend implements [Form].
@@ -51,23 +76,39 @@ func (s Shared) Extend(c *wire.Command, m Mark, ttl time.Duration) {
 	*c = wire.Command{
 		Script: shareExtendScript, Key: m.Key, Token: m.Token, Parse: parseStay, Creates: true, Changes: true, Shares: true, NeedsToken: true,
 	}
-	c.WithKeys([]string{m.Key, beside(m.Key, behindSharers)}, marks[s.Kind], m.Token, millis(ttl))
+	c.WithKeys(s.keys(m.Key, behindSharers), slices.Concat([]string{marks[s.Kind], m.Token, millis(ttl)}, s.slot(m.Number))...)
+}
+
+// slot is the last argument of a script, if a permit has a slot.
+func (s Shared) slot(number uint64) []string {
+	if s.Kind != Permit || number == 0 {
+		return nil
+	}
+	return []string{decimal(number - 1)}
 }
 
 // Release implements [Form]: the last one deletes the key.
 func (s Shared) Release(c *wire.Command, m Mark, redeliver time.Duration) {
-	s.leave(c, m.Key, m.Token)
+	s.leave(c, m)
 	c.CleansUp, c.Redeliver = true, redeliver
 }
 
-// Remove implements [Form]: it takes out one of those who share the key. Without a token it deletes the key if nobody shares it.
-func (s Shared) Remove(c *wire.Command, key string, seen Seen) { s.leave(c, key, seen.Token) }
+// Raise implements [Raising]: it takes a slot back.
+func (s Shared) Raise(c *wire.Command, m Mark, granted, _ uint64) {
+	s.leave(c, Mark{m.Key, m.Token, granted})
+	c.CleansUp = true
+}
 
-func (s Shared) leave(c *wire.Command, key, token string) {
+// Remove implements [Form]: it takes out one of those who share the key. Without a token it deletes the key if nobody shares it.
+func (s Shared) Remove(c *wire.Command, key string, seen Seen) {
+	s.leave(c, Mark{Key: key, Token: seen.Token})
+}
+
+func (s Shared) leave(c *wire.Command, m Mark) {
 	*c = wire.Command{
-		Script: shareReleaseScript, Key: key, Token: token, Parse: parseLeave, Changes: true, Shares: true, NeedsToken: true,
+		Script: shareReleaseScript, Key: m.Key, Token: m.Token, Parse: parseLeave, Changes: true, Shares: true, NeedsToken: true,
 	}
-	c.WithKeys([]string{key, beside(key, behindSharers)}, marks[s.Kind], token)
+	c.WithKeys(s.keys(m.Key, behindSharers), slices.Concat([]string{marks[s.Kind], m.Token}, s.slot(m.Number))...)
 }
 
 // Observe implements [Form].
@@ -75,7 +116,7 @@ func (s Shared) Observe(key string) *wire.Command { return s.look(key, s.inTheWa
 
 // Look implements [Form].
 func (s Shared) Look(m Mark) *wire.Command {
-	return s.look(m.Key, func(v *wire.Value) wire.Reply { return s.own(v, m.Token) }, m.Token)
+	return s.look(m.Key, func(v *wire.Value) wire.Reply { return s.own(v, m) }, m.Token)
 }
 
 // Sharers asks who shares a key: for the MostSharers of them, at most, that come behind skip others. [wire.Reply.Each] has the token and
@@ -91,7 +132,7 @@ const MostSharers = 256
 
 func (s Shared) look(key string, parse func(*wire.Value) wire.Reply, args ...string) *wire.Command {
 	c := &wire.Command{Script: shareLookScript, Key: key, Parse: parse, BySource: true, Tracked: true}
-	c.WithKeys([]string{key, beside(key, behindSharers), beside(key, behindWanted)}, append([]string{marks[s.Kind]}, args...)...)
+	c.WithKeys(s.keys(key, behindSharers, behindWanted), append([]string{marks[s.Kind]}, args...)...)
 	return c
 }
 
@@ -99,13 +140,28 @@ func (s Shared) look(key string, parse func(*wire.Value) wire.Reply, args ...str
 func (Shared) ObserveMaster(key string) *wire.Command { return text{}.ObserveMaster(key) }
 
 // Seen implements [Form].
-func (Shared) Seen(r *wire.Reply) Seen { return see(r, false) }
+func (Shared) Seen(r *wire.Reply) Seen {
+	s := see(r, false)
+	s.Number = r.Number
+	return s
+}
 
 // Heal implements [Form].
 func (Shared) Heal(key, value string) *wire.Command { return text{}.Heal(key, value) }
 
-// parseShare parses what share_acquire.lua returns.
-func parseShare(v *wire.Value) wire.Reply {
+// parsePermit parses what share_acquire.lua returns with slots.
+func parsePermit(v *wire.Value, limit int64) wire.Reply {
+	switch {
+	case v.Kind == ':' && v.Num == -4:
+		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrFull}
+	case v.Kind == ':' && v.Num > 0 && v.Num <= 2*limit:
+		return wire.Reply{Answer: quorum.Yes, Number: uint64(v.Num+1) / 2, Same: v.Num%2 == 1}
+	}
+	return parseRead(v)
+}
+
+// parseRead parses what it returns without.
+func parseRead(v *wire.Value) wire.Reply {
 	switch {
 	case v.Kind != ':':
 	case v.Num == 1:
@@ -140,6 +196,9 @@ func parseLeave(v *wire.Value) wire.Reply {
 
 // looked is what share_look.lua returns. Times are in milliseconds.
 type looked struct {
+	count   int64        // how many share the key
+	first   int64        // TTL of the one that ends first; -1: nobody shares it
+	slot    int64        // of the token; -1: none
 	wanted  int64        // TTL of what a waiting writer has set; below 0: none waits
 	own     int64        // TTL of the token; -1: it is not in
 	sharers []wire.Value // token, TTL and slot of each
@@ -166,7 +225,8 @@ func (s Shared) looks(v *wire.Value) (l looked, r wire.Reply, ok bool) {
 	if held.IsText() && string(held.Text) != marks[s.Kind] {
 		return l, wire.Reply{Answer: quorum.Yes, Value: string(held.Text), TTL: wire.TTL(v.Items[1].Num)}, false
 	}
-	return looked{wanted: v.Items[2].Num, own: v.Items[5].Num, sharers: v.Items[first:]}, r, true
+	n := func(i int) int64 { return v.Items[i].Num }
+	return looked{wanted: n(2), count: n(3), first: n(4), own: n(5), slot: n(6), sharers: v.Items[first:]}, r, true
 }
 
 // inTheWay is about what is in the way of one more.
@@ -177,18 +237,20 @@ func (s Shared) inTheWay(v *wire.Value) wire.Reply {
 		return r
 	case l.wanted >= 0 && l.wanted <= wantFor.Milliseconds():
 		return wire.Reply{Answer: quorum.Yes, Value: wanted, TTL: wire.TTL(l.wanted)}
+	case s.Kind == Permit && l.count >= int64(s.Limit):
+		return wire.Reply{Answer: quorum.Yes, Value: marks[Permit], TTL: wire.TTL(l.first)}
 	}
 	return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
 }
 
 // own is about one of those who share the key: as if the key held its token.
-func (s Shared) own(v *wire.Value, token string) wire.Reply {
+func (s Shared) own(v *wire.Value, m Mark) wire.Reply {
 	l, r, ok := s.looks(v)
 	switch {
 	case !ok:
 		return r
-	case l.own >= 0:
-		return wire.Reply{Answer: quorum.Yes, Value: token, TTL: wire.TTL(l.own)}
+	case l.own >= 0 && (m.Number == 0 || int64(m.Number) == 1+l.slot): //nolint:gosec // it is a slot of 1024 at most
+		return wire.Reply{Answer: quorum.Yes, Value: m.Token, TTL: wire.TTL(l.own), Number: uint64(max(0, 1+l.slot))}
 	}
 	return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
 }

@@ -85,11 +85,13 @@ type Call struct {
 	waits    bool
 	beside   bool   // it has a round beside the queue
 	arrived  uint64 // how many have come to the queue before
+	slot     uint64 // 1 + that of the permit that was released for it; 0: none was
 }
 
 // Want is what a holder asks for.
 type Want struct {
 	Kind       form.Kind
+	Limit      uint16 // of permits
 	TTL, Grace time.Duration
 	MaxHold    time.Duration // limits the renewals; NoLimit: nothing does
 	Renewed    bool          // the lock is renewed while the holder has it
@@ -119,12 +121,21 @@ type Rules struct {
 	Pace    Pace
 }
 
-// form returns the form of a kind of lock.
-func (r *Rules) form(kind form.Kind) form.Form {
-	if kind == form.Lock {
+// form returns the form of what a holder asks for.
+func (r *Rules) form(w *Want) form.Form {
+	if w.Kind == form.Lock {
 		return r.Form
 	}
-	return form.Shared{Kind: kind}
+	return form.Shared{Kind: w.Kind, Limit: w.Limit}
+}
+
+// sight is what a holder asks for, as far as it changes what is in the way: it goes with the observations, and comes back with what they
+// have shown.
+func (w *Want) sight() uint32 { return uint32(w.Kind) | uint32(w.Limit)<<8 }
+
+// seen returns what an observation was for.
+func seen(sight uint32) *Want {
+	return &Want{Kind: form.Kind(sight), Limit: uint16(sight >> 8)} //nolint:gosec // as they were put in
 }
 
 // Pace bounds what is asked of the nodes while somebody waits.

@@ -35,7 +35,7 @@ func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiv
 
 // Join is Ask for a round that has a part in the command of another: see [Together].
 func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
-	r, now, of := n.rules, n.rules.Clock.Now(), n.rules.form(c.Want.Kind)
+	r, now, of := n.rules, n.rules.Clock.Now(), n.rules.form(c.Want)
 	a.Ask = form.Ask{TTL: c.Want.TTL, Block: c.Block}
 	switch {
 	case !c.waits:
@@ -49,9 +49,14 @@ func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
 	if f, ok := of.(form.Numbered); ok {
 		f.Prepare(&a.Ask, now, r.Wall)
 	}
-	grant := quorum.Grant{Start: now, TTL: c.Want.TTL, Drift: r.Drift, Grace: c.Want.Grace}
+	grant, votes := quorum.Grant{Start: now, TTL: c.Want.TTL, Drift: r.Drift, Grace: c.Want.Grace}, (*quorum.Acquire)(nil)
+	if c.Want.Kind == form.Permit {
+		votes, a.Ask.Start = a.votes.BeginSlots(r.Nodes, grant), c.start(r)
+	} else {
+		votes = a.votes.Begin(r.Nodes, grant)
+	}
 	a.Round = Round{
-		machine: a.votes.Begin(r.Nodes, grant), form: of, mark: form.Mark{Key: n.key, Token: token}, grant: grant, to: to,
+		machine: votes, form: of, mark: form.Mark{Key: n.key, Token: token}, grant: grant, to: to,
 	}
 }
 
@@ -133,7 +138,12 @@ func (n *Name) CleanUp(acts []Act, t *Term) []Act {
 // ended gives the next call its turn behind a release.
 func (n *Name) ended(acts []Act, t *Term, exclusive bool) []Act {
 	n.forget(t)
-	if q := n.queue; q != nil && (exclusive && !t.shared() || q.holder == t) {
+	q := n.queue
+	switch {
+	case q == nil:
+	case exclusive && t.holder.Kind == form.Permit:
+		return q.vacated(acts, t.number)
+	case exclusive && !t.shared() || q.holder == t:
 		return q.released(acts, n.rules.Clock.Now())
 	}
 	return acts

@@ -3,7 +3,6 @@ package lock
 import (
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -14,16 +13,15 @@ func (n *Name) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	if tag.What == Heal {
 		return n.queue.healed(acts, now, node, reply.Answer == quorum.Yes)
 	}
-	kind := form.Kind(tag.Serial) //nolint:gosec // the queue has sent it
-	return n.queue.observed(acts, now, node, kind, keyState(n.rules.form(kind), reply))
+	return n.queue.observed(acts, now, node, tag.Serial, keyState(n.rules.form(seen(tag.Serial)), reply))
 }
 
 // observed takes the answer to an observation.
-func (q *queue) observed(acts []Act, now time.Time, node int, kind form.Kind, seen KeyState) []Act {
+func (q *queue) observed(acts []Act, now time.Time, node int, sight uint32, seen KeyState) []Act {
 	n := &q.nodes[node]
 	n.observing = false
 	switch {
-	case kind != q.kind() && q.watching(now): // another call is the first now, which sees it otherwise
+	case sight != q.want().sight() && q.watching(now): // another call is the first now, which sees it otherwise
 		n.toObserve = true
 		return q.next(acts, now)
 	case q.unattended(now):

@@ -31,6 +31,8 @@ type queue struct {
 
 	arrivals uint64 // of calls
 	beside   int    // calls that have a round beside the queue
+	width    int    // how many of those that want a permit are let go there behind one that has got it
+	vacant   int    // permits in a row that were passed from here to a call that waits here
 
 	holder *Term     // that a call of the queue got last, until it is over, unless it is shared
 	since  time.Time // when that was, or when it was over
@@ -121,7 +123,7 @@ func (n *Name) Leave(acts []Act, c *Call) []Act {
 		return q.passTurn(acts)
 	case i == 0 && q.trying:
 		return q.try(acts)
-	case i == 0 && q.calls[0].Want.Kind != c.Want.Kind: // which has seen the nodes otherwise
+	case i == 0 && q.calls[0].Want.sight() != c.Want.sight(): // which has seen the nodes otherwise
 		q.reset()
 		q.forget()
 		q.observeAt = now
@@ -191,6 +193,7 @@ func (q *queue) reset() {
 // lost takes it that a call has lost its round. If it is the first, all nodes have to be observed, unless the lock was released for it
 // during the round, or others poll: then another follows at once.
 func (q *queue) lost(acts []Act, now time.Time, c *Call) []Act {
+	q.width = 0
 	if q.back(c) {
 		if !q.rejoin(c) {
 			return append(acts, Act{What: Listen})

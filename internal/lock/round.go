@@ -140,7 +140,7 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 	}
 	for _, due := range decided.Raise {
 		raise := new(wire.Command)
-		r.form.(form.Numbered).Raise(raise, r.mark, due.Granted, due.Token)
+		r.form.(form.Raising).Raise(raise, r.mark, due.Granted, due.Token)
 		acts = append(acts, Act{Command: raise, Tag: wire.Tag{What: Raise, Node: uint16(due.Node)}, To: r.to, Raise: &due})
 	}
 	for _, i := range decided.Observe {
@@ -201,6 +201,8 @@ func (r *Round) Reason(i int) error {
 		switch agrees, open := acquire.Agrees(i); {
 		case open:
 			return nodeerr.ErrPending
+		case !agrees && acquire.Slots():
+			return errOtherSlot
 		case !agrees:
 			return errAhead
 		}
@@ -217,6 +219,8 @@ var (
 	errNeverAcquired = fmt.Errorf("%w: the acquire was never sent", nodeerr.ErrAbsent)
 	// errAhead is about a node that has granted the lock with a higher number than the token on which the others agreed.
 	errAhead = errors.New("granted a different fencing number from the others")
+	// errOtherSlot is about one that has granted another slot than the others.
+	errOtherSlot = fmt.Errorf("%w: granted another slot than the others", nodeerr.ErrFull)
 	// errMaybeRecreated is about a node that holds the lock, but maybe not since it was taken.
 	errMaybeRecreated = fmt.Errorf("%w, or may have been", nodeerr.ErrRecreated)
 )

@@ -12,17 +12,20 @@ import (
 // finds the queue empty, and those behind one that has won, have their rounds at once, beside the queue. One that loses its round takes
 // its place again.
 
+// maxWidth bounds the rounds for permits that begin together.
+const maxWidth = 64
+
 // wantEvery is how often a writer says that it waits, while those who share the lock are in its way.
 const wantEvery = time.Second
 
 func (c *Call) shares() bool { return c.Want.Kind != form.Lock }
 
-// kind returns that of the lock which the first call waits for.
-func (q *queue) kind() form.Kind {
+// want returns what the first call waits for.
+func (q *queue) want() *Want {
 	if len(q.calls) == 0 {
-		return form.Lock
+		return new(Want)
 	}
-	return q.calls[0].Want.Kind
+	return q.calls[0].Want
 }
 
 // goBeside begins a round beside the queue.
@@ -42,9 +45,11 @@ func (q *queue) back(c *Call) bool {
 	return true
 }
 
-// follow begins the rounds of the calls that come next, as far as they share the lock with one that has won.
+// follow begins the rounds of the calls that come next, as far as they share the lock with one that has won. Of those that want a permit
+// there is one more for each win in a row, as each may be the last.
 func (q *queue) follow(acts []Act, kind form.Kind) []Act {
-	for len(q.calls) > 0 && q.calls[0].Want.Kind == kind {
+	q.width = min(q.width+1, maxWidth)
+	for n := 0; len(q.calls) > 0 && q.calls[0].Want.Kind == kind && (kind == form.Read || n < q.width); n++ {
 		acts = q.goBeside(acts, q.calls[0])
 		q.calls = slices.Delete(q.calls, 0, 1)
 	}
@@ -65,9 +70,39 @@ func (q *queue) rejoin(c *Call) bool {
 	return i == 0
 }
 
-// want tells those who would share the lock that a writer waits, while some of those who do are in its way.
-func (q *queue) want(acts []Act, wake *wakeUp) []Act {
-	if q.kind() != form.Lock || q.count(func(n *nodeState) bool { return n.Held && form.IsMark(n.Token) }) == 0 || !wake.due(q.wantAt) {
+// vacated takes it that the release of a permit has been sent. The next call that waits for one has its round behind it, and asks for its
+// slot first. After some in a row the others have their turn, who are told of the release.
+func (q *queue) vacated(acts []Act, slot uint64) []Act {
+	i := 0
+	if q.trying {
+		i = 1
+	}
+	if len(q.calls) <= i || q.calls[i].Want.Kind != form.Permit {
+		return acts
+	}
+	if q.vacant++; q.vacant > maxWins {
+		q.vacant = 0
+		return acts
+	}
+	c := q.calls[i]
+	c.slot = slot
+	q.calls = slices.Delete(q.calls, i, i+1)
+	return q.goBeside(acts, c)
+}
+
+// start returns the slot that the nodes are to look at first: that which was released for the call, or any, so that callers do not all
+// ask for the same.
+func (c *Call) start(r *Rules) int {
+	slot, limit := c.slot, uint64(c.Want.Limit)
+	if c.slot = 0; 0 < slot && slot <= limit {
+		return int(slot - 1) //nolint:gosec // a limit is 1024 at most
+	}
+	return int(r.Pace.Random(time.Duration(c.Want.Limit)))
+}
+
+// tell tells those who would share the lock that a writer waits, while some of those who do are in its way.
+func (q *queue) tell(acts []Act, wake *wakeUp) []Act {
+	if q.want().Kind != form.Lock || q.count(func(n *nodeState) bool { return n.Held && form.IsMark(n.Token) }) == 0 || !wake.due(q.wantAt) {
 		return acts
 	}
 	q.wanting, q.wantAt = true, wake.now.Add(wantEvery)
@@ -77,7 +112,7 @@ func (q *queue) want(acts []Act, wake *wakeUp) []Act {
 
 // WantChanged takes the announcement of a node that a writer waits, or waits no more.
 func (n *Name) WantChanged(acts []Act, node int) []Act {
-	if n.queue == nil || n.queue.kind() == form.Lock {
+	if n.queue == nil || n.queue.want().Kind == form.Lock {
 		return acts
 	}
 	return n.queue.changed(acts, node)

@@ -54,9 +54,9 @@ func (q *queue) mayBeBlocked() bool {
 // once more before: after a pause of this process a push that it has changed may not have been read yet.
 func (q *queue) ask(acts []Act, wake *wakeUp) []Act {
 	var observe *wire.Command
-	kind := q.kind()
+	want := q.want()
 	for i := range q.nodes {
-		n, tag := &q.nodes[i], wire.Tag{What: Watch, Node: uint16(i), Serial: uint32(kind)}
+		n, tag := &q.nodes[i], wire.Tag{What: Watch, Node: uint16(i), Serial: want.sight()}
 		healAt := n.noTTLFrom.Add(q.rules.Pace.Heal)
 		switch stuck := n.healable() && q.rules.Pace.Heal > 0; {
 		case n.observing:
@@ -64,7 +64,7 @@ func (q *queue) ask(acts []Act, wake *wakeUp) []Act {
 		case n.toObserve || n.askedAt.Before(healAt):
 			n.observing, n.toObserve, n.askedAt = true, false, wake.now
 			if observe == nil {
-				observe = q.rules.form(kind).Observe(q.key)
+				observe = q.rules.form(want).Observe(q.key)
 			}
 			acts = append(acts, Act{Command: observe, Tag: tag})
 		default:

@@ -53,7 +53,7 @@ func (t *Term) Mark() form.Mark { return form.Mark{Key: t.name.key, Token: t.tok
 func (t *Term) form() form.Form {
 	rules := t.name.rules
 	if t.shared() {
-		return rules.form(t.holder.Kind)
+		return rules.form(t.holder)
 	}
 	if t.number > 0 {
 		return rules.Fenced
@@ -69,8 +69,11 @@ func (t *Term) shared() bool { return t.holder.Kind != form.Lock }
 
 // Fence returns the fencing token of the present holder; 0 without fencing.
 func (t *Term) Fence() uint64 {
-	if t.handoff != nil {
+	switch {
+	case t.handoff != nil:
 		return t.handoff.Fence()
+	case t.shared():
+		return 0
 	}
 	return t.number
 }

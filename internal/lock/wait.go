@@ -127,7 +127,7 @@ func (q *queue) next(acts []Act, now time.Time) []Act {
 		wake.due(q.observeAt)
 	}
 	acts = q.warn(acts, &wake)
-	acts = q.want(acts, &wake)
+	acts = q.tell(acts, &wake)
 	acts = q.ask(acts, &wake)
 	return wake.act(acts)
 }

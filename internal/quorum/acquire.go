@@ -15,6 +15,7 @@ type Acquire struct {
 	token uint64 // the fencing token; 0 without fencing, and while it is not known
 	late  bool   // a majority came, but after the deadline
 	lost  bool   // the release has been sent
+	slots bool   // it is for a permit: the numbers are slots, and those of a majority have to be the same
 }
 
 // Begin begins a round over n nodes, in place. The shell sends the acquire to each, before it carries out what the answers lead
@@ -75,7 +76,7 @@ func (a *Acquire) Holds(node int) bool {
 	if of, twin := a.Duplicate(node); twin {
 		node = of
 	}
-	return a.Answer(node) == Yes
+	return a.Answer(node) == Yes && (!a.slots || a.ballots[node].number == a.token)
 }
 
 func (a *Acquire) decide(clock Clock) Actions {
@@ -88,6 +89,9 @@ func (a *Acquire) decide(clock Clock) Actions {
 		if agrees || open {
 			possible++
 		}
+	}
+	if a.slots && a.token == 0 {
+		possible += a.most()
 	}
 	majority := agreed >= a.need()
 	switch {
@@ -128,7 +132,7 @@ func (a *Acquire) reason() Outcome {
 	switch {
 	case a.late:
 		return TooLate
-	case a.hopeless() && a.answered() >= a.need():
+	case (a.hopeless() || a.slots) && a.answered() >= a.need():
 		return Denied
 	default:
 		return NoQuorum

@@ -24,7 +24,7 @@ func (a *Acquire) Granted(clock Clock, node int, number uint64, server string) A
 		due = a.granted(node, number)
 	}
 	actions := a.decide(clock)
-	if !a.over && !a.lost {
+	if (a.slots || !a.over) && !a.lost {
 		actions.Raise = due
 	}
 	return actions
@@ -38,11 +38,12 @@ func (a *Acquire) granted(node int, number uint64) (due []Raise) {
 	case known:
 	case a.same(number) >= a.need():
 		a.token = number
+	case a.slots: // no number takes the place of another
 	case a.yes >= a.need():
 		a.token = a.Highest()
 	}
 	for i := range a.ballots {
-		if n := a.ballots[i].number; n > 0 && n < a.token && (i == node || !known) {
+		if n := a.ballots[i].number; n > 0 && a.token > 0 && (n < a.token || a.slots && n > a.token) && (i == node || !known) {
 			due = append(due, Raise{Node: i, Granted: n, Token: a.token})
 		}
 	}
@@ -60,7 +61,10 @@ func (a *Acquire) Raised(clock Clock, node int, answer Answer) Actions {
 // number does not agree. open means that the counter may still be raised.
 func (a *Acquire) Agrees(i int) (agrees, open bool) {
 	b := &a.ballots[i]
-	if b.answer != Yes || a.token == 0 {
+	switch {
+	case a.slots:
+		return b.answer == Yes && b.number == a.token, false
+	case b.answer != Yes || a.token == 0:
 		return b.answer == Yes, false
 	}
 	return b.number == a.token || b.raised == Yes, b.number < a.token && b.raised == Pending

@@ -22,6 +22,8 @@ var (
 	ErrHeld = errors.New("nodeerr: another token holds the key")
 	// ErrWanted means that a writer waits for the lock, so that no reader gets it who does not have it. It matches ErrHeld too.
 	ErrWanted error = denial("nodeerr: a writer waits")
+	// ErrFull means that as many have a permit as may, or that the nodes have not agreed on one. It matches ErrHeld too.
+	ErrFull error = denial("nodeerr: no permit is free")
 	// ErrNoExpiry means that the key has no TTL, so that whoever set it has to delete it. It comes with ErrHeld.
 	ErrNoExpiry = errors.New("nodeerr: the key has no expiry")
 	// ErrForeign means that the key holds what cannot be a lock: a value of another type than a string, or of more than 1024

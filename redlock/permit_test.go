@@ -1,0 +1,65 @@
+package redlock_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+func TestAcquire_GivesSoManyPermitsAndNoMore(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		first, second := c.locker(), c.locker()
+		a := got(first.TryAcquire(t.Context(), "name", 2))(t)
+		b := got(second.TryAcquire(t.Context(), "name", 2))(t)
+		require.Equal(t, redlock.KindPermit, a.Kind())
+		require.Zero(t, a.Fence())
+		c.eventuallyHeld("name", "|permits")
+		_, err := first.TryAcquire(t.Context(), "name", 2)
+		c.refused(err, redlock.ErrTaken, nodeerr.ErrFull)
+		_, err = first.TryLock(t.Context(), "name")
+		c.refused(err, redlock.ErrTaken)
+		_, err = first.TryRLock(t.Context(), "name")
+		c.refused(err, redlock.ErrTaken)
+		require.NoError(t, a.Extend(t.Context(), long))
+		unlock(t, a)
+		d := got(second.TryAcquire(t.Context(), "name", 2))(t)
+		require.NoError(t, d.Extend(t.Context(), long))
+		unlock(t, d, b)
+		c.eventuallyEmpty()
+	})
+}
+
+func TestAcquire_NoMoreThanTheLimitAreInAtATime(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		const limit = 3
+		var in, most atomic.Int32
+		var all sync.WaitGroup
+		for range 2 {
+			locker := c.locker()
+			for range 8 {
+				all.Go(func() {
+					for range 5 {
+						assert.NoError(t, locker.DoLimited(t.Context(), "name", limit, func(context.Context, *redlock.Lock) error {
+							now := in.Add(1)
+							for before := most.Load(); now > before && !most.CompareAndSwap(before, now); before = most.Load() {
+							}
+							in.Add(-1)
+							return nil
+						}))
+					}
+				})
+			}
+		}
+		all.Wait()
+		require.LessOrEqual(t, most.Load(), int32(limit))
+		t.Log(most.Load())
+		c.eventuallyEmpty()
+	})
+}
