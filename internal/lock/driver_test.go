@@ -20,7 +20,7 @@ import (
 // driver drives a name through the steps of a test case:
 //
 //	join 1, leave 1           a call begins to wait, or gives up
-//	read 1                    one that shares the lock begins to wait
+//	read 1, permit 1          one that shares the lock begins to wait
 //	won, lost                 the round of the first has ended; a lock lives for 10 s
 //	won 1, lost 1             that of another has
 //	unlocked                  the lock has been released here; if nobody has it, one that was not waited for
@@ -114,10 +114,13 @@ func (d *driver) do(text string) (acts []lock.Act) {
 		return d.atNode(node, words[1:])
 	}
 	switch words[0] {
-	case "join", "read":
+	case "join", "read", "permit":
 		c := d.call(words[1])
-		if words[0] == "read" {
+		switch words[0] {
+		case "read":
 			c.Want.Kind = form.Read
+		case "permit":
+			c.Want.Kind, c.Want.Limit = form.Permit, 2
 		}
 		d.calls[c.Of.(int)] = c
 		return d.Wait(nil, c)
@@ -199,7 +202,11 @@ func (d *driver) won(took time.Duration) []lock.Act { return d.take(d.Waiting()[
 
 func (d *driver) take(c *lock.Call, took time.Duration) []lock.Act {
 	a := d.ask(c, took)
-	d.answer(&a.Round, &wire.Reply{Answer: quorum.Yes})
+	reply := &wire.Reply{Answer: quorum.Yes}
+	if c.Want.Kind == form.Permit {
+		reply.Number = 2 // slot 1
+	}
+	d.answer(&a.Round, reply)
 	require.Equal(d.t, quorum.Done, a.Outcome())
 	d.term = new(lock.Term)
 	acts := d.Won(nil, c, c.Want, a, d.term, nil)
@@ -274,7 +281,7 @@ func inWords(acts []lock.Act) string {
 			}
 		case lock.Offer:
 			said["try"] += "try"
-			if a.Call.Want.Kind == form.Read {
+			if a.Call.Want.Kind != form.Lock {
 				said["try"] = strings.TrimPrefix(fmt.Sprint(strings.TrimSuffix(said["try"], "try"), " ", a.Call.Of), " ")
 			}
 		case lock.Refuse:

@@ -142,7 +142,7 @@ func (n *Name) ended(acts []Act, t *Term, exclusive bool) []Act {
 	switch {
 	case q == nil:
 	case exclusive && t.holder.Kind == form.Permit:
-		return q.vacated(acts, t.number)
+		return q.vacated(acts, n.rules.Clock.Now(), t.number)
 	case exclusive && !t.shared() || q.holder == t:
 		return q.released(acts, n.rules.Clock.Now())
 	}

@@ -32,7 +32,6 @@ type queue struct {
 	arrivals uint64 // of calls
 	beside   int    // calls that have a round beside the queue
 	width    int    // how many of those that want a permit are let go there behind one that has got it
-	vacant   int    // permits in a row that were passed from here to a call that waits here
 
 	holder *Term     // that a call of the queue got last, until it is over, unless it is shared
 	since  time.Time // when that was, or when it was over
@@ -64,6 +63,7 @@ type queue struct {
 	pollAt    time.Time // when a round begins though no node would push a change
 	observeAt time.Time // when all nodes are observed
 	wantAt    time.Time // when they are told again
+	leftAt    time.Time // when a permit that was released here was left to others, though calls wait
 }
 
 // queued returns the queue, and makes it if there is none.

@@ -12,6 +12,10 @@ import (
 // finds the queue empty, and those behind one that has won, have their rounds at once, beside the queue. One that loses its round takes
 // its place again.
 
+// leaveEvery is how often a process leaves a permit that is released to whoever comes first, though calls of its own wait. So permits that
+// are held for long go to any process, and those that go from hand to hand do not wait for a round trip each time.
+const leaveEvery = 100 * time.Millisecond
+
 // maxWidth bounds the rounds for permits that begin together.
 const maxWidth = 64
 
@@ -71,8 +75,8 @@ func (q *queue) rejoin(c *Call) bool {
 }
 
 // vacated takes it that the release of a permit has been sent. The next call that waits for one has its round behind it, and asks for its
-// slot first. After some in a row the others have their turn, who are told of the release.
-func (q *queue) vacated(acts []Act, slot uint64) []Act {
+// slot first. Then and when that is left to whoever is told of the release first, here or elsewhere.
+func (q *queue) vacated(acts []Act, now time.Time, slot uint64) []Act {
 	i := 0
 	if q.trying {
 		i = 1
@@ -80,8 +84,8 @@ func (q *queue) vacated(acts []Act, slot uint64) []Act {
 	if len(q.calls) <= i || q.calls[i].Want.Kind != form.Permit {
 		return acts
 	}
-	if q.vacant++; q.vacant > maxWins {
-		q.vacant = 0
+	if now.Sub(q.leftAt) >= leaveEvery {
+		q.leftAt = now
 		return acts
 	}
 	c := q.calls[i]

@@ -133,3 +133,57 @@ func TestShare_AnObservationForAnotherKindCountsForNothing(t *testing.T) {
 		}},
 	})
 }
+
+func TestShare_PermitsGoFromHandToHand(t *testing.T) {
+	runAll(t, steady, map[string]queueCase{
+		"one more call follows each that has won": {nodes: 1, steps: []step{
+			{"join 1", "try"},
+			{"permit 2", ""},
+			{"permit 3", ""},
+			{"permit 4", ""},
+			{"permit 5", ""},
+			{"permit 6", ""},
+			{"read 7", ""},
+			{"won", "tick 9.996s"},
+			{"1s: unlocked", "2"},
+			{"won", "3, observe 0, tick 31s"}, // as there may be one more
+			{"won 3", ""},
+			{"0 free", "4"},
+			{"won", "5 6, observe 0, tick 31s"}, // or two
+		}},
+		"none follows one that has lost": {nodes: 1, steps: []step{
+			{"join 1", "try"},
+			{"permit 2", ""},
+			{"permit 3", ""},
+			{"won", "tick 9.996s"},
+			{"1s: unlocked", "2"},
+			{"lost", "observe 0, tick 31s"},
+			{"0 held |permits for 9s", "tick 10.001s"},
+		}},
+		"a release is followed by the round of the next": {nodes: 1, steps: []step{
+			{"permit 1", "1"},
+			{"won 1", ""},
+			{"permit 2", "2"},
+			{"permit 3", "3"},
+			{"lost 2", "observe 0, tick 30s"},
+			{"lost 3", ""},
+			{"0 held |permits for 9s", "tick 9.001s"},
+			{"200ms: unlocked", ""}, // it is left to whoever comes first
+			{"0 changed", "2"},
+		}},
+		"and then each one for a while": {nodes: 1, steps: []step{
+			{"permit 1", "1"},
+			{"won 1", ""},
+			{"permit 2", "2"},
+			{"lost 2", "observe 0, tick 30s"},
+			{"0 held |permits for 9s", "tick 9.001s"},
+			{"10s: unlocked", ""},
+			{"permit 1", ""},
+			{"0 changed", "2"},
+			{"won 2", "1"},
+			{"lost 1", "observe 0, tick 40s"},
+			{"0 held |permits for 9s", "tick 19.001s"},
+			{"10.01s: unlocked", "1"},
+		}},
+	})
+}
