@@ -58,6 +58,14 @@ func (c *client) call(s step) {
 		_, _ = c.acquire(ctx, "TryRLock", name, s, c.plan.timeout, c.locker.TryRLock, redlock.ErrTaken, redlock.ErrNoQuorum)
 	case rLock:
 		_, _ = c.await("RLock", name, s, c.locker.RLock)
+	case tryAcquire:
+		_, _ = c.acquire(ctx, "TryAcquire", name, s, 4*c.plan.timeout, limited(c.locker.TryAcquire), redlock.ErrTaken, redlock.ErrNoQuorum)
+	case acquire:
+		_, _ = c.await("Acquire", name, s, limited(c.locker.Acquire))
+	case doLimited:
+		c.do("DoLimited", name, s, func(ctx context.Context, name string, fn func(context.Context, *redlock.Lock) error, opts ...redlock.LockOption) error {
+			return c.locker.DoLimited(ctx, name, limit, fn, opts...)
+		})
 	case do:
 		c.do("Do", name, s, c.locker.Do)
 	case doRead:
@@ -123,6 +131,15 @@ func (c *client) await(what, name string, s step, call taking) (*held, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.limit)
 	defer cancel()
 	return c.acquire(ctx, what, name, s, s.limit, call, nodeerr.ErrClosed) // which only closed nodes answer
+}
+
+// limit is how many have a permit of a name at a time.
+const limit = 2
+
+func limited(call func(context.Context, string, int, ...redlock.LockOption) (*redlock.Lock, error)) taking {
+	return func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error) {
+		return call(ctx, name, limit, opts...)
+	}
 }
 
 type taking func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error)

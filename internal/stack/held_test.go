@@ -44,6 +44,7 @@ func (c *client) take(won *redlock.Lock, name string, begin time.Time, s step) *
 	for _, other := range others {
 		h.checkAlone(other)
 	}
+	h.checkLimit(others)
 	c.mu.Lock()
 	c.held = append(c.held, h)
 	c.won[h.token] = true
@@ -61,12 +62,34 @@ func tokenOf(lock *redlock.Lock) string {
 
 // checkAlone checks that two locks of one name are not valid at one instant.
 func (h *held) checkAlone(other *held) {
-	reads := h.lock.Kind() == redlock.KindRead && other.lock.Kind() == redlock.KindRead
-	if reads || h.client.run.plan.forgetful || h.name != other.name || !other.valid() {
+	shared := h.lock.Kind() != redlock.KindLock && h.lock.Kind() == other.lock.Kind()
+	if shared || h.client.run.plan.forgetful || h.name != other.name || !other.valid() {
 		return
 	}
 	if h.valid() && other.valid() { // the other was valid before and after
 		h.client.run.violate("%s and %s are valid at once", h.token, other.token)
+	}
+}
+
+// checkLimit checks that no more permits of one name are valid at one instant than there are.
+func (h *held) checkLimit(others []*held) {
+	if h.client.run.plan.forgetful || h.lock.Kind() != redlock.KindPermit {
+		return
+	}
+	is := func(o *held) bool { return o.lock.Kind() == redlock.KindPermit && o.name == h.name && o.valid() }
+	valid := []*held{h}
+	for _, o := range others {
+		if is(o) {
+			valid = append(valid, o)
+		}
+	}
+	for _, o := range valid { // they were valid before and after
+		if !is(o) {
+			return
+		}
+	}
+	if len(valid) > limit {
+		h.client.run.violate("%s is the permit number %d of %d", h.token, len(valid), limit)
 	}
 }
 

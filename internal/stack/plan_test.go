@@ -60,6 +60,9 @@ const (
 	tryRLock
 	rLock
 	doRead
+	tryAcquire
+	acquire
+	doLimited
 	closeLocker
 	closeNode
 	closeClient  // the Locker, and at once the nodes
@@ -69,7 +72,7 @@ const (
 
 var stepNames = [numSteps]string{
 	"TryLock", "Unlock", "Lock", "Extend", "TryLock, cancelled", "Extend, cancelled", "Unlock twice", "Extend and Unlock",
-	"Lock with a context that is over", "Detach", "Do", "TryLockAll", "LockAll", "TryRLock", "RLock", "DoRead", "Locker.Close", "Node.Close", "Locker.Close, Node.Close",
+	"Lock with a context that is over", "Detach", "Do", "TryLockAll", "LockAll", "TryRLock", "RLock", "DoRead", "TryAcquire", "Acquire", "DoLimited", "Locker.Close", "Node.Close", "Locker.Close, Node.Close",
 	"TryLock, cancelled, Locker.Close, Node.Close",
 }
 
@@ -141,13 +144,13 @@ func newStep(d dice, p *plan) step {
 		pause: upTo(d, 10, 5*unit),
 		kind: pick(d, tryLock, tryLock, tryLock, unlock, unlock, unlock, lock, lock, extend, extend,
 			tryLockCancelled, tryLockCancelled, extendCancelled, unlockTwice, extendUnlock, lockCancelled, detach, do, do, tryLockAll, lockAll,
-			tryRLock, rLock, rLock, doRead),
+			tryRLock, rLock, rLock, doRead, tryAcquire, acquire, acquire, doLimited),
 		which: d.roll(16),
 		ttl:   p.ttl,
 		limit: upTo(d, 20, unit),
 		watch: d.roll(2) == 0,
 	}
-	if s.kind == lock || s.kind == lockAll || s.kind == rLock || (s.kind == do || s.kind == doRead) && oneIn(d, 3) {
+	if s.kind == lock || s.kind == lockAll || s.kind == rLock || s.kind == acquire || (s.kind == do || s.kind == doRead || s.kind == doLimited) && oneIn(d, 3) {
 		s.limit *= 20
 	}
 	if oneIn(d, 60) {

@@ -25,6 +25,7 @@ type server struct {
 	runs        int // how often it was started: part of its run_id
 	keys        map[string]entry
 	sharers     map[string]map[string]time.Time // of keys that readers share: when the lease of each ends
+	slots       map[string]map[string]int       // of keys whose permits are shared: that of each
 	scripts     map[string]bool
 	peers       map[int64]*peer
 	last        int64 // the number of the latest connection
@@ -67,7 +68,7 @@ type peer struct {
 func newServer(r *run, number int) *server {
 	s := &server{
 		run: r, number: number,
-		keys: map[string]entry{}, sharers: map[string]map[string]time.Time{}, scripts: map[string]bool{}, peers: map[int64]*peer{},
+		keys: map[string]entry{}, sharers: map[string]map[string]time.Time{}, slots: map[string]map[string]int{}, scripts: map[string]bool{}, peers: map[int64]*peer{},
 		owned: map[string]bool{}, longer: map[string]bool{}, stuck: map[string]bool{},
 		tracked: map[string]map[int64]bool{},
 	}
@@ -205,7 +206,9 @@ func (s *server) replyLocked(p *peer, args []string) (reply string, more bool) {
 func (s *server) stickLocked(args []string) {
 	if strings.HasPrefix(args[0], "EVAL") && len(args) > 4 {
 		s.stuck[args[4]] = true
-		s.stuck[args[len(args)-1]] = true // of a reader, behind the keys and the mark
+		for _, arg := range args[4:] { // of those who share a key, behind the keys and the mark
+			s.stuck[arg] = true
+		}
 	}
 }
 
@@ -223,7 +226,7 @@ func (s *server) holds(key, token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, ok := s.getLocked(key)
-	return ok && (e.token == token || e.token == readers && time.Now().Before(s.sharers[key][token]))
+	return ok && (e.token == token || (e.token == readers || e.token == permits) && time.Now().Before(s.sharers[key][token]))
 }
 
 func (s *server) getLocked(key string) (entry, bool) {

@@ -11,10 +11,11 @@ import (
 // What stands in the place of tokens.
 const (
 	readers = "|readers"
+	permits = "|permits"
 	wanted  = "|wanted"
 )
 
-// shares returns the script of readers that is named by its source or its hash; nil if it is none.
+// shares returns the script of those who share a key that is named by its source or its hash; nil if it is none.
 func (s *server) shares(named string) *wire.Script {
 	for _, name := range []string{"share_acquire", "share_extend", "share_release", "share_look"} {
 		if script := scripts[name]; named == script.Source || named == script.Hash {
@@ -24,85 +25,145 @@ func (s *server) shares(named string) *wire.Script {
 	return nil
 }
 
-// share runs a script of readers.
+// share runs a script of readers or permits.
 func (s *server) share(p *peer, args []string) string {
 	script := s.shares(args[1])
 	if s.scripts[script.Hash] = s.scripts[script.Hash] || args[0] == "EVAL"; !s.scripts[script.Hash] {
 		return "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 	}
 	n, err := strconv.Atoi(args[2])
-	if err != nil || n < 2 || len(args) < 5+n || args[3+n] != readers {
+	if err != nil || n < 2 || len(args) < 5+n || args[3+n] != readers && args[3+n] != permits {
 		s.run.violate("server %d was sent the wrong arguments by %v: %q", s.number, p.from, args[2:])
 		return "-ERR wrong number of arguments\r\n"
 	}
-	key, token, rest := args[3], args[4+n], args[5+n:]
-	defer s.observedLocked(p, key) // it is read last
-	e, held := s.getLocked(key)
+	q := sharing{args[3], args[3+n], args[4+n], args[5+n:]}
+	defer s.observedLocked(p, q.key) // it is read last
+	e, held := s.getLocked(q.key)
 	if !held {
-		delete(s.sharers, key)
+		s.sharers[q.key], s.slots[q.key] = map[string]time.Time{}, map[string]int{}
 	}
 	if script == scripts["share_look"] {
 		s.observedLocked(p, args[5])
-		return s.look(p, key, args[5], token)
+		return s.look(p, &q, args[5])
 	}
-	s.checkOwner(p, token)
-	if script == scripts["share_acquire"] {
-		if s.owned[token] {
-			s.run.violate("server %d was asked twice to acquire for %s", s.number, token)
+	s.checkOwner(p, q.token)
+	if held && e.token != q.mark {
+		return ":-1\r\n"
+	}
+	for token, ends := range s.sharers[q.key] {
+		if !time.Now().Before(ends) && token != q.token {
+			delete(s.sharers[q.key], token)
+			delete(s.slots[q.key], token)
 		}
-		s.owned[token] = true
 	}
-	_, in := s.sharers[key][token]
-	switch _, asked := s.getLocked("{" + key + "}:wanted"); {
-	case held && e.token != readers:
-		return ":-1\r\n"
-	case script == scripts["share_release"]:
-		return s.leave(p, key, token, in)
-	case script == scripts["share_acquire"] && asked:
-		return ":0\r\n"
-	case script == scripts["share_acquire"] && in:
-		return ":-1\r\n"
+	switch script {
+	case scripts["share_acquire"]:
+		return s.enter(p, &q)
+	case scripts["share_release"]:
+		return s.leave(p, &q)
 	}
-	in = in && time.Now().Before(s.sharers[key][token])
-	return s.stay(p, key, token, s.millis(rest[0]), script == scripts["share_acquire"], in)
+	return s.stay(p, &q)
 }
 
-// stay lets a reader in, or gives it a longer lease.
-func (s *server) stay(p *peer, key, token string, ttl time.Duration, acquires, in bool) string {
-	if s.sharers[key] == nil {
-		s.sharers[key] = map[string]time.Time{}
+// sharing is a script of one who shares a key, or wants to.
+type sharing struct {
+	key, mark, token string
+	rest             []string
+}
+
+// enter lets one in.
+func (s *server) enter(p *peer, q *sharing) string {
+	if s.owned[q.token] {
+		s.run.violate("server %d was asked twice to acquire for %s", s.number, q.token)
 	}
-	if ends := time.Now().Add(ttl); ends.After(s.sharers[key][token]) {
-		s.sharers[key][token] = ends
+	s.owned[q.token] = true
+	slot := 0
+	if _, asked := s.getLocked("{" + q.key + "}:wanted"); asked {
+		return ":0\r\n"
 	}
-	changed, last := 0, s.lastOf(key)
-	if e, held := s.getLocked(key); !held || e.ends.Before(last) {
-		s.keys[key] = entry{readers, last.Add(time.Until(last) / 4)}
-		s.changedLocked(p, key)
-		changed = 1
+	if q.mark == permits {
+		if limit := s.natural(q.rest[1]); len(s.slots[q.key]) >= limit {
+			return ":-4\r\n"
+		} else {
+			for slot = s.natural(q.rest[2]); s.taken(q.key, slot); slot = (slot + 1) % limit {
+			}
+		}
+		s.slots[q.key][q.token] = slot
 	}
-	switch {
-	case acquires:
-		return fmt.Sprintf(":%d\r\n", 1+changed)
-	case in:
+	return fmt.Sprintf(":%d\r\n", 1+2*slot+s.keep(p, q))
+}
+
+func (s *server) taken(key string, slot int) bool {
+	for _, taken := range s.slots[key] {
+		if taken == slot {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *server) natural(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		s.run.violate("server %d was sent the number %q", s.number, text)
+	}
+	return n
+}
+
+// stay gives one a longer lease, or lets it in again.
+func (s *server) stay(p *peer, q *sharing) string {
+	in := time.Now().Before(s.sharers[q.key][q.token])
+	if q.mark == permits {
+		at, has := s.slots[q.key][q.token]
+		slot := s.natural(q.rest[1])
+		if in = in && has && at == slot; !in && s.taken(q.key, slot) {
+			return ":-1\r\n"
+		}
+		s.slots[q.key][q.token] = slot
+	}
+	changed := s.keep(p, q)
+	if in {
 		return fmt.Sprintf(":%d\r\n", 3-2*changed)
 	}
 	return fmt.Sprintf(":%d\r\n", 4-2*changed)
 }
 
-// leave takes a reader out.
-func (s *server) leave(p *peer, key, token string, in bool) string {
-	ended := !time.Now().Before(s.sharers[key][token])
-	delete(s.sharers[key], token)
-	switch {
-	case !in:
+// keep has the key last for as long as those who share it, and returns 1 if it was changed.
+func (s *server) keep(p *peer, q *sharing) (changed int) {
+	if ends := time.Now().Add(s.millis(q.rest[0])); ends.After(s.sharers[q.key][q.token]) {
+		s.sharers[q.key][q.token] = ends
+	}
+	last := s.lastOf(q.key)
+	if e, held := s.getLocked(q.key); held && !e.ends.Before(last) {
+		return 0
+	}
+	s.keys[q.key] = entry{q.mark, last.Add(time.Until(last) / 4)}
+	s.changedLocked(p, q.key)
+	return 1
+}
+
+// leave takes one out.
+func (s *server) leave(p *peer, q *sharing) string {
+	ends, in := s.sharers[q.key][q.token]
+	if q.mark == permits && len(q.rest) > 0 {
+		at, has := s.slots[q.key][q.token]
+		in = in && has && at == s.natural(q.rest[0])
+	}
+	if !in {
 		return ":0\r\n"
-	case len(s.sharing(key)) == 0:
-		delete(s.keys, key)
-		s.changedLocked(p, key)
-	case time.Until(s.keys[key].ends) > 2*time.Until(s.lastOf(key)):
-		s.keys[key] = entry{readers, s.lastOf(key)}
-		s.changedLocked(p, key)
+	}
+	delete(s.sharers[q.key], q.token)
+	delete(s.slots[q.key], q.token)
+	ended := !time.Now().Before(ends)
+	switch last := s.lastOf(q.key); {
+	case len(s.sharing(q.key)) == 0:
+		delete(s.keys, q.key)
+		s.changedLocked(p, q.key)
+	case time.Until(s.keys[q.key].ends) > 2*time.Until(last):
+		s.keys[q.key] = entry{q.mark, last}
+		s.changedLocked(p, q.key)
+	case q.mark == permits:
+		s.changedLocked(p, q.key)
 	case !ended:
 		return ":2\r\n"
 	}
@@ -113,23 +174,32 @@ func (s *server) leave(p *peer, key, token string, in bool) string {
 }
 
 // look tells what a key holds, and about one of those who share it.
-func (s *server) look(p *peer, key, asked, token string) string {
-	e, held := s.getLocked(key)
+func (s *server) look(p *peer, q *sharing, asked string) string {
+	e, held := s.getLocked(q.key)
 	w, waits := s.getLocked(asked)
 	if !held && !waits {
 		return p.null()
 	}
-	value, left, kept, own := p.null(), int64(-2), int64(-2), int64(-1)
+	value, left, kept, own, first, slot := p.null(), int64(-2), int64(-2), int64(-1), int64(-1), -1
 	if held {
 		value, left = fmt.Sprintf("$%d\r\n%s\r\n", len(e.token), e.token), time.Until(e.ends).Milliseconds()
 	}
 	if waits {
 		kept = time.Until(w.ends).Milliseconds()
 	}
-	if ends, in := s.sharers[key][token]; in && e.token == readers && time.Now().Before(ends) {
-		own = time.Until(ends).Milliseconds()
+	in := s.sharing(q.key)
+	for _, token := range in {
+		if ms := time.Until(s.sharers[q.key][token]).Milliseconds(); first < 0 || ms < first {
+			first = ms
+		}
+		if token == q.token && e.token == q.mark {
+			own = time.Until(s.sharers[q.key][token]).Milliseconds()
+			if at, has := s.slots[q.key][token]; has {
+				slot = at
+			}
+		}
 	}
-	return fmt.Sprintf("*7\r\n%s:%d\r\n:%d\r\n:0\r\n:-1\r\n:%d\r\n:-1\r\n", value, left, kept, own)
+	return fmt.Sprintf("*7\r\n%s:%d\r\n:%d\r\n:%d\r\n:%d\r\n:%d\r\n:%d\r\n", value, left, kept, len(in), first, own, slot)
 }
 
 // sharing returns the tokens of those who share a key, and lastOf when the last of their leases ends.
