@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 func TestRLock_ReadersShareAndKeepWritersOut(t *testing.T) {
@@ -64,7 +65,34 @@ func TestRLock_AWriterWaitsForThoseInsideAndKeepsOthersOut(t *testing.T) {
 	})
 }
 
-// lockedBeside ...
+func TestRLock_EventsSayWhichKindOfLockItIs(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker, seen := c.observed()
+		lock := got(locker.RLock(t.Context(), "name"))(t)
+		require.NoError(t, lock.Extend(t.Context(), long))
+		_, err := locker.TryLock(t.Context(), "name")
+		c.refused(err, redlock.ErrTaken)
+		unlock(t, lock)
+		require.Equal(t, "read", waitFor[event.End](t, seen, 1)[0].Kind)
+		require.Equal(t, "read", waitFor[event.Extend](t, seen, 1)[0].Kind)
+		require.Equal(t, "read", waitFor[event.Unlock](t, seen, 1)[0].Kind)
+
+		require.NoError(t, locker.Do(t.Context(), "name", func(ctx context.Context, lock *redlock.Lock) error {
+			inner, err := locker.RLock(ctx, "name", redlock.Reentrant())
+			if err == nil {
+				err = inner.Unlock(ctx)
+			}
+			return err
+		}))
+		var kinds []string
+		for _, e := range waitFor[event.Acquire](t, seen, 4) {
+			kinds = append(kinds, e.Kind)
+		}
+		require.Equal(t, []string{"read", "lock", "lock", "lock"}, kinds, "a writer that reads has a writer's lock")
+		require.Equal(t, "lock", waitFor[event.End](t, seen, 2)[1].Kind)
+	})
+}
+
 func TestRLock_ReadersOfOneLockerComeTogether(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker()
