@@ -43,7 +43,7 @@ func (r readers) turn(ctx context.Context, w *client.Worker, name string) {
 	inner, cancel := h.Context(ctx)
 	defer cancel()
 	r.read(inner, w, h, call)
-	if call.Renews || !w.OneIn(20) { // else it ends by itself, or with the process
+	if call.Renews || !w.OneIn(100) { // else it ends by itself, or with the process
 		w.Unlock(context.WithoutCancel(ctx), h)
 	}
 }
@@ -51,10 +51,10 @@ func (r readers) turn(ctx context.Context, w *client.Worker, name string) {
 // read reads under a lock for a while: mostly short, sometimes for longer than its TTL.
 func (r readers) read(ctx context.Context, w *client.Worker, h *client.Hold, call client.Call) {
 	steps, step := 1+w.Dice.IntN(3), 20*time.Millisecond
-	switch dice := w.Dice.IntN(100); {
+	switch dice := w.Dice.IntN(400); { // seldom, as a writer waits for the last of many, and others behind it
 	case dice == 0:
 		steps, step = 10, call.TTL/5
-	case dice < 6:
+	case dice < 8:
 		steps, step = 5, 100*time.Millisecond
 	}
 	for range steps {
