@@ -71,7 +71,7 @@ func TestRLock_EventsSayWhichKindOfLockItIs(t *testing.T) {
 		lock := got(locker.RLock(t.Context(), "name"))(t)
 		require.NoError(t, lock.Extend(t.Context(), long))
 		_, err := locker.TryLock(t.Context(), "name")
-		c.refused(err, redlock.ErrTaken)
+		_ = c.refused(err, redlock.ErrTaken)
 		unlock(t, lock)
 		require.Equal(t, "read", waitFor[event.End](t, seen, 1)[0].Kind)
 		require.Equal(t, "read", waitFor[event.Extend](t, seen, 1)[0].Kind)
