@@ -87,7 +87,7 @@ func (l *lock) blocks(free, reads bool) (all []span) {
 	for _, o := range l.ops {
 		switch o.Kind {
 		case history.Acquire, history.Attach, history.Force:
-			if o.Hold == "" && !(reads && o.Reads) {
+			if o.Hold == "" && (!reads || !o.Reads) {
 				all = append(all, l.call(o, free)...)
 			}
 		case history.Set:
