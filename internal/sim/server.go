@@ -31,7 +31,7 @@ type server struct {
 func newServer(w *world, number int) *server {
 	s := &server{world: w, number: number, up: true, data: map[string]bool{}, tracked: map[string][]*conn{}}
 	s.clock = clock{world: w, rate: w.plan.Rates[number]}
-	s.keyspace = keyspace{keys: map[string]entry{}, counters: map[string]counter{}, changed: s.invalidate}
+	s.keyspace = keyspace{keys: map[string]entry{}, counters: map[string]counter{}, sharers: map[string]*sharers{}, changed: s.invalidate}
 	// Nodes do not agree on the time.
 	s.clock.leapt = time.Duration(w.chance(number, 5) % uint64(time.Hour))
 	if w.plan.Fenced {
@@ -254,6 +254,7 @@ func (s *server) crash(d time.Duration, durable bool, longer time.Duration) {
 	clear(s.tracked)
 	if !durable {
 		s.keys = map[string]entry{}
+		clear(s.sharers)
 		// The counters are lost as well, or come back from an older copy of the data: a little lower.
 		chance := s.chance(s.number, s.life, 14)
 		for key, counted := range s.counters {
