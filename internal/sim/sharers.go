@@ -254,7 +254,7 @@ func (k *keyspace) lookAt(key string, args []string, now time.Duration) wire.Val
 	if len(args) > 3 {
 		from := min(int(whole(args[3])), len(in))
 		for _, e := range in[from:min(from+int(whole(args[2])), len(in))] {
-			items = append(items, wire.Value{Kind: '$', Text: []byte(e.token)}, number((e.expires-now).Milliseconds()), number(-1))
+			items = append(items, wire.Value{Kind: '$', Text: []byte(e.token)}, number((e.expires - now).Milliseconds()), number(-1))
 		}
 	}
 	return wire.Value{Kind: '*', Items: items}

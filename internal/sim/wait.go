@@ -19,6 +19,7 @@ type waiter struct {
 	number    int
 	round     *round // its turn; nil means none
 	lock      *held  // that was passed on to it; nil means none
+	tried     bool   // it has had a round
 	cancelled bool
 	ended     bool
 }
@@ -51,7 +52,7 @@ func (w *waiter) begin() {
 	}
 	c.log("client %d: the turn of waiter %d", c.number, w.number)
 	r, acts := n.newAcquire(&w.call)
-	w.round = r
+	w.round, w.tried, r.passing = r, true, w.passing
 	r.onEnded = func() { c.soon(func() { n.do(func() { w.take(r) }) }) }
 	n.spend(len(c.lines))
 	r.begin(acts)
@@ -80,7 +81,8 @@ func (w *waiter) take(r *round) {
 func (w *waiter) got(how string) {
 	w.end(how)
 	for _, o := range w.queue.waiters {
-		w.queue.client.check(o.number > w.number || o.cancelled,
+		// Readers have their rounds side by side, and beside that of a writer that has come later.
+		w.queue.client.check(o.number > w.number || o.cancelled || o.Read && (w.Read || o.tried),
 			"waiters of one client get the lock in the order in which they came",
 			"client %d: waiter %d before waiter %d", w.queue.client.number, w.number, o.number)
 	}
@@ -123,4 +125,7 @@ func (w *waiter) end(how string) {
 	w.ended = true
 	w.queue.waiters = slices.DeleteFunc(w.queue.waiters, func(o *waiter) bool { return o == w })
 	c.served++
+	if !w.Read {
+		w.queue.wrote = c.now
+	}
 }
