@@ -20,7 +20,9 @@ import (
 // driver drives a name through the steps of a test case:
 //
 //	join 1, leave 1           a call begins to wait, or gives up
-//	won, lost                 the round has ended; a lock lives for 10 s
+//	read 1                    one that reads begins to wait
+//	won, lost                 the round of the first has ended; a lock lives for 10 s
+//	won 1, lost 1             that of a call has
 //	unlocked                  the lock has been released here; if nobody has it, one that was not waited for
 //	tried                     a call that does not wait has taken the lock
 //	passed                    the lock has been passed on
@@ -28,11 +30,13 @@ import (
 //	0 free                    an observation of node 0 has shown that; it is tracked
 //	0 held a.1 for 1s         the same
 //	0 held a.1                the same, without any TTL
+//	0 held readers for 1s     the same, as to a writer; or 0 held wanted for 1s, to one that reads
 //	0 data                    the same, of something that is no lock
 //	denied                    a call that does not wait is refused because of a key without a TTL
 //	0 free untracked          the same, but no change will be pushed
 //	0 silent                  node 0 has not answered an observation
 //	0 changed                 node 0 has pushed that the key has changed
+//	0 want                    node 0 has pushed that a writer waits, or waits no more
 //	0 tracking, 0 lost        tracking on node 0 has become active, or is lost
 //	0 healed, 0 not healed    a key without a TTL has been deleted, or not
 //	peer b                    another process announces that it waits
@@ -110,10 +114,15 @@ func (d *driver) do(text string) (acts []lock.Act) {
 		return d.Wait(nil, c)
 	case "leave":
 		return d.Leave(nil, d.calls[d.call(words[1]).Of.(int)])
+	case "read":
+		c := d.call(words[1])
+		c.Want.Kind = form.Read
+		d.calls[c.Of.(int)] = c
+		return d.Wait(nil, c)
 	case "won":
-		return d.won(steady.First)
+		return d.take(d.of(words), steady.First)
 	case "lost":
-		c := d.Waiting()[0]
+		c := d.of(words)
 		return d.Lost(nil, c, d.ask(c, 0))
 	case "tried":
 		return d.take(d.call("0"), 0)
@@ -152,6 +161,14 @@ func (d *driver) do(text string) (acts []lock.Act) {
 	return d.Tick(nil)
 }
 
+// of returns the call that is named, or the first.
+func (d *driver) of(words []string) *lock.Call {
+	if len(words) == 1 {
+		return d.Waiting()[0]
+	}
+	return d.calls[d.call(words[1]).Of.(int)]
+}
+
 func (d *driver) call(number string) *lock.Call {
 	n, err := strconv.Atoi(number)
 	require.NoError(d.t, err)
@@ -188,9 +205,14 @@ func (d *driver) take(c *lock.Call, took time.Duration) []lock.Act {
 
 func (d *driver) atNode(node int, words []string) (acts []lock.Act) {
 	tag, seen := wire.Tag{What: lock.Watch, Node: uint16(node)}, wire.Reply{Tracked: words[len(words)-1] != "untracked"}
+	if q := d.Waiting(); len(q) > 0 {
+		tag.Serial = uint32(q[0].Want.Kind)
+	}
 	switch words[0] {
 	case "changed":
 		return d.Changed(nil, node)
+	case "want":
+		return d.WantChanged(nil, node)
 	case "tracking":
 		return d.TrackingActive(nil, node)
 	case "lost":
@@ -216,6 +238,9 @@ func (d *driver) atNode(node int, words []string) (acts []lock.Act) {
 			who, number, _ := strings.Cut(words[1], ".")
 			seen.Value = fmt.Sprintf("%s.%028s", owner(who), number)
 		}
+		if words[1] == "readers" || words[1] == "wanted" { // a mark
+			seen.Value = "|" + words[1]
+		}
 		if len(words) > 3 {
 			ttl, err := time.ParseDuration(words[3])
 			require.NoError(d.t, err)
@@ -239,13 +264,20 @@ func called(owner string) string { return strings.ToLower(strings.TrimRight(owne
 
 // inWords puts what is to be done into words, such as "observe 0 1, tick 5ms".
 func inWords(acts []lock.Act) string {
-	said, nodes := map[string]string{}, map[uint8]string{}
+	said, nodes, tried := map[string]string{}, map[uint8]string{}, ""
 	for i := range acts {
 		switch a := &acts[i]; a.What {
 		case lock.Send:
+			if _, is := form.Wanted(a.Command.Key); is {
+				said["want"] = map[bool]string{false: "want", true: "unwant"}[a.Command.CleansUp]
+			}
 			nodes[a.Tag.What] += fmt.Sprint(" ", a.Tag.Node)
 		case lock.Offer:
 			said["try"] = "try"
+			if a.Call.Want.Kind == form.Read {
+				said["try"] = strings.TrimSpace(tried + fmt.Sprint(" read ", a.Call.Of))
+				tried = said["try"]
+			}
 		case lock.Refuse:
 			said["dismiss"] = "dismiss"
 		case lock.Warn:
@@ -270,7 +302,7 @@ func inWords(acts []lock.Act) string {
 		said["heal"] = "heal" + n
 	}
 	var words []string
-	for _, what := range []string{"try", "dismiss", "stuck", "observe", "heal", lock.Waits, lock.Yours, "tick"} {
+	for _, what := range []string{"try", "dismiss", "stuck", "want", "observe", "heal", lock.Waits, lock.Yours, "tick"} {
 		if said[what] != "" {
 			words = append(words, said[what])
 		}

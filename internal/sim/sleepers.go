@@ -86,14 +86,14 @@ func (w *world) blocked(key string, reads bool) bool {
 func (q *name) spend(n int) {
 	c := q.client
 	if second := c.now / time.Second; second != q.second {
-		q.second, q.spent, q.ends = second, 0, c.served
+		q.second, q.spent, q.ends = second, 0, c.gone
 	}
 	q.spent += n
 	most := maxSpent
 	if c.rushed {
 		most = maxInsisted
 	}
-	if q.spent > most*len(c.servers)*(1+c.served-q.ends) {
+	if q.spent > most*len(c.servers)*(1+c.gone-q.ends) {
 		c.check(false, "a waiter sends a bounded number of commands",
 			"client %d asked %d times for %s within a second", c.number, q.spent, q.key)
 	}

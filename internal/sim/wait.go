@@ -27,8 +27,11 @@ type waiter struct {
 // wait begins a Lock.
 func (c *client) wait(s Step) {
 	n := c.name(key(s.Name))
-	c.waits++
-	w := &waiter{Step: s, queue: n, number: c.waits}
+	c.comers++
+	if !s.passing {
+		c.waits++
+	}
+	w := &waiter{Step: s, queue: n, number: c.comers}
 	w.call = lock.Call{Want: s.want(), Of: w}
 	c.log("client %d: waiter %d comes for %s", c.number, w.number, n.key)
 	n.waiters, n.waited = append(n.waiters, w), true
@@ -124,7 +127,10 @@ func (w *waiter) end(how string) {
 	c.log("client %d: waiter %d %s", c.number, w.number, how)
 	w.ended = true
 	w.queue.waiters = slices.DeleteFunc(w.queue.waiters, func(o *waiter) bool { return o == w })
-	c.served++
+	c.gone++
+	if !w.passing {
+		c.served++
+	}
 	if !w.Read {
 		w.queue.wrote = c.now
 	}
