@@ -38,10 +38,10 @@ func (p *Plan) reads(r *rand.Rand) {
 	if alone || len(p.Steps) == 0 {
 		return
 	}
-	if r.IntN(6) == 0 {
+	switch r.IntN(8) {
+	case 0: // no writer can say there that it waits
 		p.onSomeNodes(r, Beside)
-	}
-	if r.IntN(4) == 0 {
+	case 1, 2:
 		p.throng(r)
 	}
 }

@@ -52,8 +52,8 @@ func (w *world) checkSleeper(q *name) {
 			q.client.do(o.cancel)
 		}
 	}
-	if blocked || q.served != w.served || w.now < w.restAt+startOver {
-		q.free, q.served = w.now, w.served
+	if blocked || q.served != w.served || head.passing && head != q.head || w.now < w.restAt+startOver {
+		q.free, q.served, q.head = w.now, w.served, head
 		return
 	}
 	w.check(w.now-q.free <= w.patience, "nobody waits for ever", "client %d: waiter %d waits for %s, which is free",
