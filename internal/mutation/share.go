@@ -46,10 +46,6 @@ var shareMutations = []Mutation{
 		"internal/lock/observe.go", "case kind != q.kind() && q.watching(now):", "case false:"},
 	{"end-of-readers-untold", "who waits here is told what the readers here have changed",
 		"internal/wire/command.go", "return c.Changes && !r.Same && !(c.Shares && r.Tracked)", "return c.Changes && !r.Same && !c.Shares"},
-	{"late-end-untold", "also if the lease of the one who has left was over",
-		"internal/wire/command.go", "return c.Changes && c.Shares && c.CleansUp", "return false"},
 	{"last-is-the-same", "the last reader who leaves has changed the key",
 		"internal/form/shared.go", "if v.Kind == ':' && v.Num == 2 {", "if v.Kind == ':' && v.Num >= 1 {"},
-	{"end-of-want-untold", "readers that wait are told that a writer waits no more",
-		"internal/lock/share.go", "if n.queue == nil || n.queue.kind() == form.Lock {", "if true {"},
 }

@@ -41,7 +41,7 @@ func (p *Plan) reads(r *rand.Rand) {
 	switch r.IntN(8) {
 	case 0: // no writer can say there that it waits
 		p.onSomeNodes(r, Beside)
-	case 1, 2:
+	case 1:
 		p.throng(r)
 	}
 }
