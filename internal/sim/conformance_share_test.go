@@ -123,12 +123,14 @@ func (s *sharing) step() {
 		s.redis("SET", key, token)
 		s.simulated.Stray(key, token)
 	case n == 10: // no writer, but somebody else's key
-		if s.r.IntN(2) == 0 {
+		ttl := []time.Duration{sim.NoTTL, time.Hour, 3 * time.Second, 3*time.Second + time.Millisecond}[s.r.IntN(4)]
+		switch {
+		case ttl == sim.NoTTL:
 			s.redis("SET", sim.Wanted(key), "other")
 			s.simulated.Stray(sim.Wanted(key), "other")
-		} else {
-			s.redis("SET", sim.Wanted(key), "other", "PX", time.Hour.Milliseconds())
-			s.simulated.Give(sim.Wanted(key), "other", time.Hour, s.now)
+		case ttl == time.Hour || s.tolerance == 0: // it counts if it has a writer's TTL, and then for a writer's
+			s.redis("SET", sim.Wanted(key), "other", "PX", ttl.Milliseconds())
+			s.simulated.Give(sim.Wanted(key), "other", ttl, s.now)
 		}
 	case n == 11:
 		s.redis("DEL", sim.Wanted(key))
