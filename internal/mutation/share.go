@@ -42,10 +42,8 @@ var shareMutations = []Mutation{
 		"internal/lock/share.go", "for len(q.calls) > 0 && q.calls[0].Want.Kind == kind {", "for len(q.calls) > 0 {"},
 	{"rejoin-forgotten", "a reader that has lost a round beside the queue takes its place again",
 		"internal/lock/share.go", "\tq.calls = slices.Insert(q.calls, i, c)\n\treturn i == 0\n", "\treturn false\n"},
-	{"seen-as-another", "a writer does not take for its own what a reader has seen of a node",
-		"internal/lock/observe.go", "case kind != q.kind() && q.watching(now):", "case false:"},
 	{"end-of-readers-untold", "who waits here is told what the readers here have changed",
-		"internal/wire/command.go", "return c.Changes && !r.Same && !(c.Shares && r.Tracked)", "return c.Changes && !r.Same && !c.Shares"},
+		"internal/wire/command.go", "return c.Changes && !r.Same && (!c.Shares || !r.Tracked)", "return c.Changes && !r.Same && !c.Shares"},
 	{"last-is-the-same", "the last reader who leaves has changed the key",
 		"internal/form/shared.go", "if v.Kind == ':' && v.Num == 2 {", "if v.Kind == ':' && v.Num >= 1 {"},
 }

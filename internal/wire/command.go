@@ -113,7 +113,7 @@ func (c *Command) MustFollow(earlier *Command) bool {
 func (c *Command) Changed(r *Reply) bool {
 	switch r.Answer {
 	case quorum.Yes, quorum.Recreated:
-		return c.Changes && !r.Same && !(c.Shares && r.Tracked)
+		return c.Changes && !r.Same && (!c.Shares || !r.Tracked)
 	case quorum.No:
 		return c.Changes && c.Shares && c.CleansUp && errors.Is(r.Err, nodeerr.ErrAbsent)
 	}
