@@ -51,7 +51,7 @@ type driver struct {
 	ttl   time.Duration // of the locks
 	calls map[int]*lock.Call
 	asked map[uint16]uint32 // what the last observation of a node was for
-	term  *lock.Term // nil if nobody has it here
+	term  *lock.Term        // nil if nobody has it here
 	hold  quorum.Hold
 }
 
