@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -68,6 +69,10 @@ func (g *Engine) Observe(ctx context.Context, key string) []Answer {
 	})
 }
 
+// ofShared stands for the number of a lock that several share, which has none: no lock has it. So one that they share and one that is held
+// alone do not count together, though a client has chosen the same token for both.
+const ofShared = math.MaxUint64
+
 // LeaseOf asks all nodes whether they hold a token, alone or among those who share the lock, for a lease that counts from grant.Start. The
 // lease lasts for longest if the key has no TTL. It is granted, with the kind of the lock and the number that the nodes hold, if the outcome
 // is Done.
@@ -76,18 +81,14 @@ func (g *Engine) LeaseOf(
 ) (outcome quorum.Outcome, lease quorum.Lease, mark form.Mark, kind Kind, answers []Answer) {
 	machine := quorum.NewAttach(len(g.Nodes), grant)
 	outcome, mark = quorum.Undecided, form.Mark{Key: key, Token: token}
-	found := false
 	answers = g.poll(ctx, g.all(g.Form.ObserveMaster(key)), func(i int, a *Answer, reply *wire.Reply) (next *wire.Command, enough bool) {
 		asked := a.Kind
 		if a.shared() {
 			return form.Shared{Kind: a.Kind}.Look(mark), false
 		}
-		held := a.Holds(token)
-		if held == quorum.Yes && !found {
-			kind, found = asked, true
-		}
-		if held == quorum.Yes && asked != kind { // no token is of two locks
-			held = quorum.No
+		held, number := a.Holds(token), a.Number
+		if asked != form.Lock {
+			number = ofShared
 		}
 		if held == quorum.No && a.Answer == quorum.Yes {
 			a.Answer, a.Err = quorum.No, nodeerr.ErrHeld
@@ -96,14 +97,17 @@ func (g *Engine) LeaseOf(
 		if ttl == wire.NoTTL {
 			ttl = longest
 		}
-		outcome = machine.Observed(g.Clock, i, held, a.Number, ttl, reply.Server).Outcome
+		outcome = machine.Observed(g.Clock, i, held, number, ttl, reply.Server).Outcome
 		return nil, outcome != quorum.Undecided
 	})
 	if outcome == quorum.Undecided {
 		outcome = quorum.NoQuorum
 	}
 	if outcome == quorum.Done {
-		lease, mark.Number = machine.Lease(longest), machine.Fence()
+		lease = machine.Lease(longest)
+		if mark.Number = machine.Fence(); mark.Number == ofShared {
+			mark.Number, kind = 0, form.Read
+		}
 	}
 	return outcome, lease, mark, kind, answers
 }
