@@ -1,11 +1,13 @@
 package redlock_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,6 +107,31 @@ func TestInspect_OfAReaderAsksTheNodesThatAnswer(t *testing.T) {
 		s, err := locker.Inspect(t.Context(), "name")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.Equal(t, redlock.VerdictUnknown, s.Verdict)
+	})
+}
+
+// The danger: nodes that have shown the mark, and not yet who the readers are, seem to show that nobody is there.
+func TestInspect_ThatEndsBeforeItHasTheReadersDoesNotKnow(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		c.crowd("name", 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		var asked atomic.Int64
+		gate := make(chan struct{})
+		locker := lockerOver(t, c.nodes(throughWires(func(_ string, w *tapped) {
+			w.wrote = func(p []byte) {
+				if strings.Contains(string(p), "{name}:sharers") {
+					if asked.Add(1) == 3 {
+						cancel()
+					}
+					<-gate
+				}
+			}
+		})))
+		s, err := locker.Inspect(ctx, "name")
+		close(gate)
+		requireIs(t, err, redlock.ErrNoQuorum, context.Canceled)
+		require.Equal(t, redlock.VerdictUnknown, s.Verdict)
+		c.doAll("DEL", "name", "{name}:sharers")
 	})
 }
 
@@ -244,12 +271,13 @@ func shareStates(text string) (nodes []redlock.NodeState) {
 	for word := range strings.FieldsSeq(text) {
 		n := redlock.NodeState{Addr: fmt.Sprint("node-", len(nodes)), TTL: time.Hour}
 		switch word[0] {
-		case '?':
-			n.Err = nodeerr.ErrTimeout
 		case '#':
 			n.Err = nodeerr.ErrForeign
 		case '=':
 			n.Held, n.Token = true, word[1:]
+		case '?':
+			n.Err = nodeerr.ErrTimeout
+			fallthrough // what it seems to hold does not count
 		case '|':
 			n.Held, n.Kind = true, redlock.KindRead
 			for i, who := range word[1:] {
@@ -290,6 +318,10 @@ func TestNewState_TellsWhichReadersHoldTheLock(t *testing.T) {
 		{"# |x |x", held, reads, "x"},
 		{"# |x ?", unknown, reads, ""},
 		{"- - -", nobody, lock, ""},
+		{"?x |x -", unknown, reads, ""},
+		{"= | |", nobody, reads, ""},
+		{"= = |", held, lock, ""},
+		{"=x =x |y ? -", unknown, reads, ""},
 		{"|xy |xy |x |y ?", held, reads, "xy"},
 	} {
 		s := redlock.NewLockState("name", shareStates(test.nodes))
