@@ -45,10 +45,10 @@ func (l *Locker) state(name string, answers []engine.Answer) *LockState {
 	nodes := make([]NodeState, len(answers))
 	for i, a := range answers {
 		n := NodeState{Addr: l.addr(i), Err: a.Err}
-		switch {
-		case a.Answer == quorum.No:
+		switch a.Answer {
+		case quorum.No:
 			n.Err = nil
-		case a.Answer == quorum.Yes:
+		case quorum.Yes:
 			n.Held, n.Kind, n.TTL = true, lockKind(a.Kind), a.TTL
 			if n.Kind == KindLock {
 				n.Token, n.Fence, n.Metadata = a.Token, a.Number, token.Metadata(a.Token)

@@ -30,7 +30,7 @@ func TestAttach_TakesUpAReadLockByItsToken(t *testing.T) {
 		unlock(t, attached)
 		c.shared("name", 1)
 		require.NoError(t, other.Extend(t.Context(), long), "another reader stays")
-		c.refused(errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
+		requireIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
 		unlock(t, other)
 		c.eventuallyEmpty()
 		require.ErrorIs(t, errOf(locker.Attach(t.Context(), "name", first.Token())), redlock.ErrNotHeld)
@@ -60,17 +60,17 @@ func TestAttach_RefusesAReaderWhoIsNotIn(t *testing.T) {
 		c.crowd("name", 300)
 		attach := func(token string) error { return errOf(locker.Attach(t.Context(), "name", token)) }
 		for _, token := range []string{"reader-0", "|readers", "another"} { // the mark is no token
-			c.refused(attach(token), redlock.ErrNotHeld)
+			requireIs(t, attach(token), redlock.ErrNotHeld)
 		}
 		c.do(0, "ZREM", "{name}:sharers", "reader-300")
 		require.NoError(t, attach("reader-300"), "on two of three")
 		c.do(1, "ZADD", "{name}:sharers", "1", "reader-300")
-		c.refused(attach("reader-300"), redlock.ErrNotHeld)
+		requireIs(t, attach("reader-300"), redlock.ErrNotHeld)
 
 		c.do(0, "SET", "name", "reader-2") // the token of a writer that is the same as a reader's
 		require.NoError(t, attach("reader-2"))
 		c.do(1, "DEL", "name")
-		c.refused(attach("reader-2"), redlock.ErrNoQuorum)
+		requireIs(t, attach("reader-2"), redlock.ErrNoQuorum)
 		c.doAll("DEL", "name", "{name}:sharers")
 	})
 }
@@ -83,7 +83,7 @@ func TestAttach_OfAReaderNeedsAMajorityOfAnswers(t *testing.T) {
 		lock := must(locker.Attach(t.Context(), "name", "reader-1"))(t)
 		require.Equal(t, redlock.KindRead, lock.Kind())
 		c.servers[1].Stop()
-		c.refused(errOf(locker.Attach(t.Context(), "name", "reader-2")), redlock.ErrNoQuorum)
+		requireIs(t, errOf(locker.Attach(t.Context(), "name", "reader-2")), redlock.ErrNoQuorum)
 	})
 }
 
@@ -95,7 +95,7 @@ func TestReplica_TheReadersThatItShowsAreNoAnswer(t *testing.T) {
 	c.replicate(1, 2)
 	c.shared("name", 1)
 	locker := c.locker()
-	c.refused(errOf(locker.Attach(t.Context(), "name", "reader-1")), redlock.ErrNoQuorum)
+	requireIs(t, errOf(locker.Attach(t.Context(), "name", "reader-1")), redlock.ErrNoQuorum)
 	s, err := locker.Inspect(t.Context(), "name")
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.Equal(t, redlock.VerdictUnknown, s.Verdict)
@@ -147,7 +147,7 @@ func TestForceUnlock_OfReadersWithANodeDown(t *testing.T) {
 		require.Equal(t, redlock.NodeState{Addr: removed.Nodes[0].Addr, Err: removed.Nodes[0].Err}, removed.Nodes[0])
 		c.servers[1].Stop()
 		removed, err := locker.ForceUnlock(t.Context(), "name")
-		c.refused(err, redlock.ErrNoQuorum)
+		requireIs(t, err, redlock.ErrNoQuorum)
 		require.Equal(t, redlock.VerdictUnknown, removed.Verdict)
 	})
 }

@@ -149,7 +149,7 @@ func TestMark_ThatNobodyIsInIsHeldByNobodyAndIsRemovedByForce(t *testing.T) {
 		for i, n := range s.Nodes {
 			require.Equal(t, redlock.NodeState{Addr: c.servers[i].Addr(), Held: true, Kind: redlock.KindRead, TTL: redlock.NoLimit}, n)
 		}
-		c.refused(errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
+		requireIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
 		removed := must(locker.ForceUnlock(t.Context(), "name"))(t)
 		require.Equal(t, redlock.VerdictNobody, removed.Verdict)
 		require.Equal(t, redlock.KindRead, removed.Kind)

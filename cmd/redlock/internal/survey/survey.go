@@ -2,12 +2,12 @@
 package survey
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
-	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool"
@@ -136,12 +136,12 @@ func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (failed
 	for range asked { // each answers, within its timeout
 		a := <-answers
 		switch {
-		case a.Answer == quorum.Yes:
+		case a.err == nil:
 			removed[a.node] = true
-		case a.Answer != quorum.No:
-			failed[a.node], unknown[a.node] = a.Err, true
+		case !errors.Is(a.err, nodeerr.ErrAbsent) && !errors.Is(a.err, nodeerr.ErrHeld) && !errors.Is(a.err, nodeerr.ErrForeign):
+			failed[a.node], unknown[a.node] = a.err, true
 		case !unknown[a.node]:
-			failed[a.node] = a.Err
+			failed[a.node] = a.err
 		}
 	}
 	for i := range removed {
@@ -187,8 +187,8 @@ type receiver chan answer
 
 type answer struct {
 	node int
-	wire.Reply
+	err  error // nil if it has deleted something
 }
 
 // Reply is called once for each command.
-func (r receiver) Reply(tag wire.Tag, reply *wire.Reply) { r <- answer{int(tag.Node), *reply} }
+func (r receiver) Reply(tag wire.Tag, reply *wire.Reply) { r <- answer{int(tag.Node), reply.Err} }
