@@ -112,7 +112,7 @@ func TestForceUnlock_EndsTheReaders(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		locker := c.locker(redlock.WithFencing())
 		c.crowd("name", 600)
-		lock := read(t, c.locker(), "name", redlock.Metadata("report"), redlock.TTL(2*long))
+		lock := read(t, c.locker(), "name", redlock.Metadata("report"), redlock.TTL(24*long))
 		c.shared("name", 601)
 		c.do(1, "ZREM", "{name}:sharers", "reader-2")
 		c.do(2, "ZREM", "{name}:sharers", "reader-2")

@@ -33,13 +33,13 @@ func (c *cluster) shared(name string, readers int, on ...int) {
 	}
 }
 
-// crowd puts readers on servers as if they had come one by one: the i-th has the token reader-i, and an hour and i seconds left.
+// crowd puts readers on servers as if they had come one by one: the i-th has the token reader-i, and an hour and i minutes left.
 func (c *cluster) crowd(name string, readers int, on ...int) {
 	c.tb.Helper()
 	const script = `local time = redis.call('TIME')
-for i = 1, tonumber(ARGV[1]) do redis.call('ZADD', KEYS[2], time[1] * 1000 + 3600000 + i * 1000, 'reader-' .. i) end
-redis.call('SET', KEYS[1], '|readers', 'PX', 7200000)
-redis.call('PEXPIRE', KEYS[2], 7200000)`
+for i = 1, tonumber(ARGV[1]) do redis.call('ZADD', KEYS[2], time[1] * 1000 + 3600000 + i * 60000, 'reader-' .. i) end
+redis.call('SET', KEYS[1], '|readers', 'PX', 864000000)
+redis.call('PEXPIRE', KEYS[2], 864000000)`
 	for i := range c.servers {
 		if on == nil || slices.Contains(on, i) {
 			c.do(i, "EVAL", script, 2, name, "{"+name+"}:sharers", readers)

@@ -34,9 +34,9 @@ type runCmd struct {
 	KillAfter    *time.Duration   `placeholder:"TIME" help:"From TERM to KILL (default: a quarter of --ttl, at most 10s)."`
 	AtLeast      time.Duration    `placeholder:"TIME" help:"Keep the lock so long at least."`
 	Also         []string         `sep:"none" placeholder:"NAME" help:"Hold this lock too: all or none; repeatable."`
-	Shared       bool             `help:"Take a read lock: others with --shared run beside it, and without it wait."`
+	Shared       bool             `help:"Read lock: others with --shared run beside it."`
 	Fencing      bool             `help:"Number the holders: $$REDLOCK_FENCE."`
-	Metadata     string           `placeholder:"TEXT" help:"What others see about the holder (default: host and process)."`
+	Metadata     string           `placeholder:"TEXT" help:"Shown to others (default: host and process)."`
 	RestartGuard time.Duration    `placeholder:"TIME" help:"Distrust servers for so long after their start (default: off)."`
 	Verbose      bool             `xor:"events" help:"Print what happens, on stderr."`
 	JSON         bool             `name:"json" xor:"events" help:"The same as JSON, a line for each event."`
