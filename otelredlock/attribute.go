@@ -24,6 +24,7 @@ const (
 	keyCall       = attribute.Key("redlock.call")
 	keyOutcome    = attribute.Key("redlock.outcome")
 	keyName       = attribute.Key("redlock.name")
+	keyKind       = attribute.Key("redlock.kind")
 	keyRounds     = attribute.Key("redlock.rounds")
 	keyReentered  = attribute.Key("redlock.reentered")
 	keyHandoff    = attribute.Key("redlock.handoff")

@@ -13,9 +13,16 @@ import (
 
 // Keys of attribute sets.
 type (
-	acquireKey struct{ result, call, name string }
-	waitKey    struct{ result, name string }
-	roundKey   struct {
+	lockKey    struct{ kind, name string }
+	acquireKey struct {
+		result, call string
+		lock         lockKey
+	}
+	waitKey struct {
+		result string
+		lock   lockKey
+	}
+	roundKey struct {
 		operation event.Op
 		result    string
 	}
@@ -24,7 +31,10 @@ type (
 		operation event.Op
 		answer    event.Answer
 	}
-	endKey    struct{ end, name string }
+	endKey struct {
+		end  string
+		lock lockKey
+	}
 	extendKey struct {
 		result  string
 		renewal bool
@@ -51,7 +61,7 @@ type metrics struct {
 	extends  *sets[extendKey]
 	lefts    *sets[bool]
 	outcomes *sets[string]
-	locks    *sets[string] // by name
+	locks    *sets[lockKey]
 	ways     *sets[string] // by direction of a turn
 	nodes    *sets[string] // by address
 }
@@ -86,7 +96,7 @@ func newMetrics(meter metric.Meter, named bool) (*metrics, error) {
 	mk, m := &maker{meter: meter}, &metrics{named: named}
 	m.acquireDuration = mk.histogram("redlock.acquire.duration", "s", "Duration of calls that take a lock, by what they came to.", outcome.Durations)
 	m.acquireWait = mk.histogram("redlock.acquire.wait", "s",
-		"Time that calls of Lock and Do waited before the round that acquired the lock, or in vain.", outcome.Durations)
+		"Time that calls which may wait did so before the round that acquired the lock, or in vain.", outcome.Durations)
 	m.roundDuration = mk.histogram("redlock.round.duration", "s",
 		"Duration of rounds: the same command to every node, until the outcome is certain.", outcome.Durations)
 	m.nodeDuration = mk.histogram("redlock.node.duration", "s", "Time from the beginning of a round to the answer of a node.", outcome.Durations)
@@ -99,7 +109,7 @@ func newMetrics(meter metric.Meter, named bool) (*metrics, error) {
 	m.unlockDuration = mk.histogram("redlock.unlock.duration", "s", "Duration of calls of Unlock.", outcome.Durations)
 	var err error
 	m.acquireRounds, err = meter.Int64Histogram("redlock.acquire.rounds", metric.WithUnit("{round}"),
-		metric.WithDescription("Rounds that calls of Lock and Do took."), metric.WithExplicitBucketBoundaries(outcome.Rounds...))
+		metric.WithDescription("Rounds that calls which may wait took."), metric.WithExplicitBucketBoundaries(outcome.Rounds...))
 	mk.note(err)
 	m.held, err = meter.Int64UpDownCounter("redlock.lock.held", metric.WithUnit("{lock}"), metric.WithDescription("Locks that are held."))
 	mk.note(err)
@@ -127,32 +137,33 @@ func newMetrics(meter metric.Meter, named bool) (*metrics, error) {
 
 func (m *metrics) makeSets() {
 	m.acquires = newSets(func(k acquireKey) []attribute.KeyValue {
-		return m.of(k.name, keyOutcome.String(k.result), keyCall.String(k.call))
+		return m.of(k.lock, keyOutcome.String(k.result), keyCall.String(k.call))
 	})
-	m.waits = newSets(func(k waitKey) []attribute.KeyValue { return m.of(k.name, keyOutcome.String(k.result)) })
+	m.waits = newSets(func(k waitKey) []attribute.KeyValue { return m.of(k.lock, keyOutcome.String(k.result)) })
 	m.rounds = newSets(func(k roundKey) []attribute.KeyValue {
 		return []attribute.KeyValue{keyOperation.String(string(k.operation)), keyOutcome.String(k.result)}
 	})
 	m.answers = newSets(func(k answerKey) []attribute.KeyValue {
 		return append(server(k.addr), keyOperation.String(string(k.operation)), keyAnswer.String(k.answer.String()))
 	})
-	m.ends = newSets(func(k endKey) []attribute.KeyValue { return m.of(k.name, keyEnd.String(k.end)) })
+	m.ends = newSets(func(k endKey) []attribute.KeyValue { return m.of(k.lock, keyEnd.String(k.end)) })
 	m.extends = newSets(func(k extendKey) []attribute.KeyValue {
 		return []attribute.KeyValue{keyOutcome.String(k.result), keyRenewal.Bool(k.renewal)}
 	})
 	m.lefts = newSets(func(renewal bool) []attribute.KeyValue { return []attribute.KeyValue{keyRenewal.Bool(renewal)} })
 	m.outcomes = newSets(func(result string) []attribute.KeyValue { return []attribute.KeyValue{keyOutcome.String(result)} })
-	m.locks = newSets(func(name string) []attribute.KeyValue { return m.of(name) })
+	m.locks = newSets(func(k lockKey) []attribute.KeyValue { return m.of(k) })
 	m.ways = newSets(func(direction string) []attribute.KeyValue {
 		return []attribute.KeyValue{keyDirection.String(direction)}
 	})
 	m.nodes = newSets(server)
 }
 
-// of returns the attributes of a lock, with its name if names are wanted.
-func (m *metrics) of(name string, attrs ...attribute.KeyValue) []attribute.KeyValue {
+// of returns the attributes of a lock: its kind, and its name if names are wanted.
+func (m *metrics) of(lock lockKey, attrs ...attribute.KeyValue) []attribute.KeyValue {
+	attrs = append(attrs, keyKind.String(lock.kind))
 	if m.named {
-		attrs = append(attrs, keyName.String(name))
+		attrs = append(attrs, keyName.String(lock.name))
 	}
 	return attrs
 }
@@ -167,14 +178,16 @@ func (m *metrics) begin() {
 		m.turned(ctx, 0, direction)
 	}
 	if !m.named {
-		m.beginLock(ctx, "")
+		for _, kind := range outcome.Kinds {
+			m.beginLock(ctx, lockKey{kind: kind})
+		}
 	}
 }
 
-func (m *metrics) beginLock(ctx context.Context, name string) {
-	m.held.Add(ctx, 0, m.locks.of(name).add...)
+func (m *metrics) beginLock(ctx context.Context, lock lockKey) {
+	m.held.Add(ctx, 0, m.locks.of(lock).add...)
 	for _, end := range []string{outcome.Lost, outcome.Expired} {
-		m.losses.Add(ctx, 0, m.ends.of(endKey{end, name}).add...)
+		m.losses.Add(ctx, 0, m.ends.of(endKey{end, lock}).add...)
 	}
 }
 
@@ -206,14 +219,14 @@ func (m *metrics) decided(e event.Round) {
 // The ctx of these is that of the call's span, for exemplars.
 
 func (m *metrics) acquired(ctx context.Context, e event.Acquire, result, name string) {
-	call := outcome.Call(e)
-	m.acquireDuration.Record(ctx, e.Took.Seconds(), m.acquires.of(acquireKey{result, call, name}).record...)
+	call, lock := outcome.Call(e), lockKey{e.Kind, name}
+	m.acquireDuration.Record(ctx, e.Took.Seconds(), m.acquires.of(acquireKey{result, call, lock}).record...)
 	if call == outcome.Lock && !e.Reentered {
 		wait := e.Wait
 		if e.Err != nil {
 			wait = e.Took
 		}
-		record := m.waits.of(waitKey{result, name}).record
+		record := m.waits.of(waitKey{result, lock}).record
 		m.acquireWait.Record(ctx, wait.Seconds(), record...)
 		m.acquireRounds.Record(ctx, int64(e.Rounds), record...)
 	}
@@ -235,7 +248,7 @@ func (m *metrics) unlocked(ctx context.Context, e event.Unlock, result string) {
 }
 
 func (m *metrics) ended(ctx context.Context, e event.End, end, name string) {
-	s := m.ends.of(endKey{end, name})
+	s := m.ends.of(endKey{end, lockKey{e.Kind, name}})
 	m.holdDuration.Record(ctx, e.Held.Seconds(), s.record...)
 	if end == outcome.Lost || end == outcome.Expired {
 		m.losses.Add(ctx, 1, s.add...)

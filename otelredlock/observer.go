@@ -97,7 +97,7 @@ func (o *Observer) acquired(e event.Acquire) {
 	ctx, span := o.acquireSpan(e, result, name, rounds)
 	o.metrics.acquired(ctx, e, result, name)
 	if e.Err == nil && !e.Reentered {
-		o.hold(e.Call, name, span)
+		o.hold(e.Call, lockKey{e.Kind, name}, span)
 	}
 }
 
@@ -105,7 +105,7 @@ func (o *Observer) extended(e event.Extend) {
 	name, result := o.name(e.Name), outcome.Extend(e.Err)
 	rounds := o.state.end(e.Call)
 	if e.Validity > 0 && !o.state.holds(e.Lock) { // its Acquire was missed, or what it said is forgotten
-		o.hold(e.Lock, name, trace.SpanContext{})
+		o.hold(e.Lock, lockKey{e.Kind, name}, trace.SpanContext{})
 	}
 	ctx := e.Context
 	if e.Renewal {
@@ -130,23 +130,23 @@ func (o *Observer) ended(e event.End) {
 	ctx := o.holdSpan(e, end, name, h)
 	o.metrics.ended(ctx, e, end, name)
 	if known {
-		o.metrics.held.Add(ctx, -1, o.metrics.locks.of(name).add...)
+		o.metrics.held.Add(ctx, -1, o.metrics.locks.of(h.lock).add...)
 	}
 }
 
 // hold notes that a lock is held, of which span is the acquire.
-func (o *Observer) hold(call uint64, name string, span trace.SpanContext) {
-	o.forgotten(o.state.hold(call, held{name: name, acquire: span}))
+func (o *Observer) hold(call uint64, lock lockKey, span trace.SpanContext) {
+	o.forgotten(o.state.hold(call, held{lock: lock, acquire: span}))
 	if o.metrics.named {
-		o.metrics.beginLock(context.Background(), name)
+		o.metrics.beginLock(context.Background(), lock)
 	}
-	o.metrics.held.Add(context.Background(), 1, o.metrics.locks.of(name).add...)
+	o.metrics.held.Add(context.Background(), 1, o.metrics.locks.of(lock).add...)
 }
 
-// forgotten subtracts held locks that are forgotten, of each name so many.
-func (o *Observer) forgotten(locks map[string]int) {
-	for name, n := range locks {
-		o.metrics.held.Add(context.Background(), int64(-n), o.metrics.locks.of(name).add...)
+// forgotten subtracts held locks that are forgotten, of each kind and name so many.
+func (o *Observer) forgotten(locks map[lockKey]int) {
+	for lock, n := range locks {
+		o.metrics.held.Add(context.Background(), int64(-n), o.metrics.locks.of(lock).add...)
 	}
 }
 

@@ -34,7 +34,7 @@ type state struct {
 
 // held is a lock that is held.
 type held struct {
-	name     string
+	lock     lockKey
 	acquire  trace.SpanContext
 	renewals kept[renewal]
 	failed   int
@@ -87,7 +87,7 @@ func (s *state) end(call uint64) *kept[event.Event] {
 }
 
 // hold keeps a lock. If there are too many, the others are forgotten: it returns what forget does.
-func (s *state) hold(call uint64, h held) (forgotten map[string]int) {
+func (s *state) hold(call uint64, h held) (forgotten map[lockKey]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.held) == keepMost {
@@ -149,18 +149,18 @@ func (s *state) acquireOf(call uint64) trace.SpanContext {
 	return s.ended[call]
 }
 
-// forget forgets all calls and locks, as their ends may have been missed. It returns how many locks of each name were held.
-func (s *state) forget() map[string]int {
+// forget forgets all calls and locks, as their ends may have been missed. It returns how many locks of each kind and name were held.
+func (s *state) forget() map[lockKey]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.forgetLocked()
 }
 
-func (s *state) forgetLocked() map[string]int {
+func (s *state) forgetLocked() map[lockKey]int {
 	clear(s.calls)
-	forgotten := map[string]int{}
+	forgotten := map[lockKey]int{}
 	for _, h := range s.held {
-		forgotten[h.name]++
+		forgotten[h.lock]++
 	}
 	clear(s.held)
 	s.missed = time.Now()

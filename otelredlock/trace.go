@@ -53,6 +53,7 @@ type call struct {
 	result   string
 	lock     string // its name
 	name     string // the value of redlock.name
+	kind     string // that of the lock
 	rounds   *kept[event.Event]
 	expected bool // err is no failure
 }
@@ -60,7 +61,7 @@ type call struct {
 // trace starts the span of a call, which has ended, and returns it with its context. Unless the span records nothing, the caller
 // ends it.
 func (o *Observer) trace(ctx context.Context, c call, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
-	attrs = append(attrs, keyOperation.String(string(c.op)))
+	attrs = append(attrs, keyOperation.String(string(c.op)), keyKind.String(c.kind))
 	if o.names != nil {
 		attrs = append(attrs, keyName.String(c.name))
 	}
@@ -120,7 +121,7 @@ func (o *Observer) acquireSpan(e event.Acquire, result, name string, rounds *kep
 		span = spanAttach
 	}
 	ctx, s := o.trace(e.Context, call{
-		span: span, op: e.Op, start: e.Start, err: e.Err, result: result, lock: e.Name, name: name, rounds: rounds,
+		span: span, op: e.Op, start: e.Start, err: e.Err, result: result, lock: e.Name, name: name, kind: e.Kind, rounds: rounds,
 		expected: result == outcome.Taken,
 	}, keyCall.String(outcome.Call(e)))
 	if !s.IsRecording() {
@@ -171,7 +172,7 @@ func (o *Observer) extendSpan(e event.Extend, result, name string, rounds *kept[
 	}
 	ctx, s := o.trace(e.Context, call{
 		span: spanExtend, op: event.OpExtend, of: o.state.acquireOf(e.Lock), start: e.Start, err: e.Err, result: result,
-		lock: e.Name, name: name, rounds: rounds,
+		lock: e.Name, name: name, kind: e.Kind, rounds: rounds,
 	})
 	if s.IsRecording() {
 		s.SetAttributes(keyLeft.Float64(e.Left.Seconds()), keyValidity.Float64(e.Validity.Seconds()))
@@ -186,7 +187,7 @@ func (o *Observer) unlockSpan(e event.Unlock, result, name string, rounds *kept[
 	}
 	ctx, s := o.trace(e.Context, call{
 		span: spanUnlock, op: event.OpUnlock, of: o.state.acquireOf(e.Lock), start: e.Start, err: e.Err, result: result,
-		lock: e.Name, name: name, rounds: rounds,
+		lock: e.Name, name: name, kind: e.Kind, rounds: rounds,
 	})
 	if s.IsRecording() {
 		s.End(trace.WithTimestamp(e.Start.Add(e.Took)))
@@ -199,9 +200,9 @@ func (o *Observer) holdSpan(e event.End, end, name string, h held) context.Conte
 	if o.tracer == nil {
 		return e.Context
 	}
-	var attrs []attribute.KeyValue
+	attrs := []attribute.KeyValue{keyKind.String(e.Kind)}
 	if o.names != nil {
-		attrs = []attribute.KeyValue{keyName.String(name)}
+		attrs = append(attrs, keyName.String(name))
 	}
 	ctx, s := o.start(e.Context, spanHold, trace.SpanKindInternal, e.Start, h.acquire, attrs...)
 	if !s.IsRecording() {

@@ -81,6 +81,7 @@ func TestTrace_OfAWaiterHasTheWaitItsRoundsAndTheAnswersOfTheNodes(t *testing.T)
 	attrs := attributes(acquire.Attributes)
 	require.Equal(t, "acquire", attrs["redlock.operation"])
 	require.Equal(t, "lock", attrs["redlock.call"])
+	require.Equal(t, "lock", attrs["redlock.kind"])
 	require.Equal(t, "acquired", attrs["redlock.outcome"])
 	require.Greater(t, attrs["redlock.validity"], 0.0)
 	rounds := eventsOf(acquire, "redlock.round")
@@ -119,6 +120,24 @@ func TestTrace_OfAWaiterHasTheWaitItsRoundsAndTheAnswersOfTheNodes(t *testing.T)
 	require.Equal(t, acquire.SpanContext.SpanID(), unlock.Links[0].SpanContext.SpanID())
 	require.Equal(t, "released", attributes(unlock.Attributes)["redlock.outcome"])
 	require.NotEmpty(t, m.commands(unlock))
+}
+
+func TestTrace_OfAReadLockSaysWhichKindItIs(t *testing.T) {
+	t.Parallel()
+	m := newTelemetry(t)
+	locker := m.locker(testredis.Real(t, 3), patient)
+	ctx, reader := m.caller("reader")
+	lock, err := locker.RLock(ctx, "invoice")
+	require.NoError(t, err)
+	require.NoError(t, lock.Extend(ctx, time.Minute))
+	require.NoError(t, lock.Unlock(ctx))
+	m.eventually("redlock.lock.hold.duration", "end=released kind=read", 1)
+	m.eventually("redlock.unlock.duration", "outcome=released", 1)
+	for _, name := range []string{"redlock acquire", "redlock extend", "redlock hold", "redlock unlock"} {
+		require.Equal(t, "read", attributes(of(m, reader, name).Attributes)["redlock.kind"], name)
+	}
+	require.EqualValues(t, 1, m.values("redlock.acquire.duration")["call=lock kind=read outcome=acquired"])
+	require.Equal(t, map[string]int64{"kind=lock": 0, "kind=read": 0}, m.values("redlock.lock.held"))
 }
 
 func TestTrace_HasNoNameAndNoTokenOfALock(t *testing.T) {
@@ -189,7 +208,7 @@ func TestTrace_OfTryLockThatIsRefusedIsNoError(t *testing.T) {
 	require.Equal(t, "invoice", attrs["redlock.name"])
 	require.NotContains(t, attrs, "error.type")
 	require.Empty(t, m.named("redlock wait"))
-	m.eventually("redlock.acquire.duration", "call=try_lock name=invoice outcome=taken", 1)
+	m.eventually("redlock.acquire.duration", "call=try_lock kind=lock name=invoice outcome=taken", 1)
 }
 
 // Nobody ever releases data of another program: that is no answer for a caller who tries again.
@@ -211,7 +230,7 @@ func TestTrace_OfANameWithSomebodysDataIsAnError(t *testing.T) {
 	require.Equal(t, "foreign", attrs["redlock.outcome"])
 	require.Equal(t, "foreign", attrs["error.type"])
 	require.Equal(t, "foreign", eventsOf(acquire, "redlock.round")[0]["redlock.outcome"])
-	m.eventually("redlock.acquire.duration", "call=try_lock outcome=foreign", 1)
+	m.eventually("redlock.acquire.duration", "call=try_lock kind=lock outcome=foreign", 1)
 	m.eventually("redlock.round.duration", "operation=acquire outcome=foreign", 1)
 }
 
@@ -288,9 +307,11 @@ func TestTrace_OfALostLockSaysHowItEnded(t *testing.T) {
 	unlock := of(m, caller, "redlock unlock")
 	require.Equal(t, codes.Error, unlock.Status.Code)
 	require.Equal(t, "not_held", attributes(unlock.Attributes)["error.type"])
-	m.eventually("redlock.lock.losses", "end=lost", 1)
-	require.Equal(t, map[string]int64{"end=lost": 1, "end=expired": 0}, m.values("redlock.lock.losses"))
-	m.eventually("redlock.lock.held", "", 0)
+	m.eventually("redlock.lock.losses", "end=lost kind=lock", 1)
+	require.Equal(t, map[string]int64{
+		"end=lost kind=lock": 1, "end=expired kind=lock": 0, "end=lost kind=read": 0, "end=expired kind=read": 0,
+	}, m.values("redlock.lock.losses"))
+	m.eventually("redlock.lock.held", "kind=lock", 0)
 }
 
 func TestTrace_ShowsTheNodesThatAreFrozen(t *testing.T) {
@@ -372,10 +393,10 @@ func TestTrace_OfACallThatDidNotWaitHasNoWait(t *testing.T) {
 		event event.Acquire
 		waits int
 	}{
-		{event.Acquire{Rounds: 1, Wait: time.Millisecond - 1, Took: time.Second}, 0},
-		{event.Acquire{Rounds: 1, Wait: time.Millisecond, Took: time.Second}, 1},
-		{event.Acquire{Rounds: 2, Took: time.Second}, 1},
-		{event.Acquire{Rounds: 2, Took: time.Second, Try: true}, 0},
+		{event.Acquire{Kind: "lock", Rounds: 1, Wait: time.Millisecond - 1, Took: time.Second}, 0},
+		{event.Acquire{Kind: "lock", Rounds: 1, Wait: time.Millisecond, Took: time.Second}, 1},
+		{event.Acquire{Kind: "lock", Rounds: 2, Took: time.Second}, 1},
+		{event.Acquire{Kind: "lock", Rounds: 2, Took: time.Second, Try: true}, 0},
 	} {
 		m := newTelemetry(t)
 		test.event.Context, test.event.Op = t.Context(), event.OpAcquire
@@ -411,8 +432,8 @@ func TestTrace_IsMadeByTheProviderAlone(t *testing.T) {
 	none := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()), sdktrace.WithSyncer(m.spans))
 	observer := m.newObserver(otelredlock.WithTracerProvider(none))
 	observer.Observe(event.Vote{Call: 1})
-	observer.Observe(event.Acquire{Context: t.Context(), Call: 1, Op: event.OpAcquire})
-	observer.Observe(event.End{Context: t.Context(), Call: 1, Err: redlock.ErrReleased})
+	observer.Observe(event.Acquire{Kind: "lock", Context: t.Context(), Call: 1, Op: event.OpAcquire})
+	observer.Observe(event.End{Kind: "lock", Context: t.Context(), Call: 1, Err: redlock.ErrReleased})
 	calls, held, ended := observer.Kept()
 	require.Zero(t, calls+held+ended)
 	require.Empty(t, m.spans.GetSpans())
@@ -421,7 +442,7 @@ func TestTrace_IsMadeByTheProviderAlone(t *testing.T) {
 // A name may come from a request, and an exporter may drop all spans that it has for one such attribute.
 func TestTrace_HasNoTextThatIsNotUTF8(t *testing.T) {
 	m := newTelemetry(t, otelredlock.WithNameAttribute(func(lock string) string { return lock }))
-	m.observe(event.Acquire{Context: t.Context(), Call: 1, Op: event.OpAcquire, Name: "a\xff", Err: errors.New("b\xff")})
+	m.observe(event.Acquire{Kind: "lock", Context: t.Context(), Call: 1, Op: event.OpAcquire, Name: "a\xff", Err: errors.New("b\xff")})
 	acquire := m.span("redlock acquire")
 	require.Contains(t, acquire.Attributes, attribute.String("redlock.name", "a\uFFFD"))
 	require.Equal(t, "b\uFFFD", acquire.Status.Description)

@@ -55,11 +55,11 @@ func New(opts ...Option) *Collector {
 	}
 
 	c.acquireDuration = c.histograms(o, "acquire_duration_seconds", o.durations,
-		"Duration of calls that take a lock, by what they came to.", append([]string{"outcome", "call"}, name...)...)
+		"Duration of calls that take a lock, by what they came to.", append([]string{"outcome", "call", "kind"}, name...)...)
 	c.acquireWait = c.histograms(o, "acquire_wait_seconds", o.durations,
-		"Time that calls of Lock and Do waited before the round that acquired the lock, or in vain.", append([]string{"outcome"}, name...)...)
+		"Time that calls which may wait did so before the round that acquired the lock, or in vain.", append([]string{"outcome", "kind"}, name...)...)
 	c.acquireRounds = c.histograms(o, "acquire_rounds", outcome.Rounds,
-		"Rounds that calls of Lock and Do took.", append([]string{"outcome"}, name...)...)
+		"Rounds that calls which may wait took.", append([]string{"outcome", "kind"}, name...)...)
 	c.roundDuration = c.histograms(o, "round_duration_seconds", o.durations,
 		"Duration of rounds: the same command to every node, until the outcome is certain.", "operation", "outcome")
 	c.splitVotes = c.counter("round_split_votes_total", "Acquires that were refused although some nodes had said yes.")
@@ -67,10 +67,10 @@ func New(opts ...Option) *Collector {
 		"Time from the beginning of a round to the answer of a node.", "node", "operation", "answer")
 	c.disconnects = c.counters("node_disconnects_total", "Connections to a node that broke.", "node")
 	c.connectFailures = c.counters("node_connect_failures_total", "Attempts to connect to a node that failed.", "node")
-	c.held = c.gauges("lock_held", "Locks that are held.", name...)
+	c.held = c.gauges("lock_held", "Locks that are held.", append([]string{"kind"}, name...)...)
 	c.holdDuration = c.histograms(o, "lock_hold_duration_seconds", outcome.Holds,
-		"Time that locks were held, by how they ended.", append([]string{"end"}, name...)...)
-	c.losses = c.counters("lock_losses_total", "Locks that ended under their holders.", append([]string{"end"}, name...)...)
+		"Time that locks were held, by how they ended.", append([]string{"end", "kind"}, name...)...)
+	c.losses = c.counters("lock_losses_total", "Locks that ended under their holders.", append([]string{"end", "kind"}, name...)...)
 	c.extendDuration = c.histograms(o, "extend_duration_seconds", o.durations,
 		"Duration of extensions.", "outcome", "renewal")
 	c.validityLeft = c.histograms(o, "extend_validity_left_seconds", outcome.Validities,
@@ -104,15 +104,17 @@ func (c *Collector) begin() {
 		}
 	}
 	if c.names == nil {
-		c.lock(labels{})
+		for _, kind := range outcome.Kinds {
+			c.lock(kind, "")
+		}
 	}
 }
 
-// lock makes the series of a name that matter from their first increase on. The name is the last label.
-func (c *Collector) lock(name labels) {
-	c.held.of(name)
+// lock makes the series of a kind of locks and a name that matter from their first increase on.
+func (c *Collector) lock(kind, name string) {
+	c.held.of(labels{kind, name})
 	for _, end := range []string{outcome.Lost, outcome.Expired} {
-		c.losses.of(labels{end, name[0]})
+		c.losses.of(labels{end, kind, name})
 	}
 }
 
@@ -190,23 +192,23 @@ func (c *Collector) Observe(what event.Event) {
 
 func (c *Collector) acquired(e event.Acquire) {
 	name, result, call := c.name(e.Name), outcome.Acquire(e.Err), outcome.Call(e)
-	if !c.acquireDuration.has(labels{result, call, name}) {
+	if !c.acquireDuration.has(labels{result, call, e.Kind, name}) {
 		for _, usual := range callOutcomes[call] {
-			c.acquireDuration.of(labels{usual, call, name})
+			c.acquireDuration.of(labels{usual, call, e.Kind, name})
 		}
 	}
-	c.acquireDuration.of(labels{result, call, name}).Observe(e.Took.Seconds())
+	c.acquireDuration.of(labels{result, call, e.Kind, name}).Observe(e.Took.Seconds())
 	if call == outcome.Lock && !e.Reentered {
 		wait := e.Wait
 		if e.Err != nil {
 			wait = e.Took
 		}
-		c.acquireWait.of(labels{result, name}).Observe(wait.Seconds())
-		c.acquireRounds.of(labels{result, name}).Observe(float64(e.Rounds))
+		c.acquireWait.of(labels{result, e.Kind, name}).Observe(wait.Seconds())
+		c.acquireRounds.of(labels{result, e.Kind, name}).Observe(float64(e.Rounds))
 	}
 	if e.Err == nil && !e.Reentered {
-		c.lock(labels{name})
-		c.held.of(labels{name}).Inc()
+		c.lock(e.Kind, name)
+		c.held.of(labels{e.Kind, name}).Inc()
 	}
 }
 
@@ -224,10 +226,10 @@ func (c *Collector) extended(e event.Extend) {
 
 func (c *Collector) ended(e event.End) {
 	name, end := c.name(e.Name), outcome.End(e)
-	c.held.of(labels{name}).Dec()
-	c.holdDuration.of(labels{end, name}).Observe(e.Held.Seconds())
+	c.held.of(labels{e.Kind, name}).Dec()
+	c.holdDuration.of(labels{end, e.Kind, name}).Observe(e.Held.Seconds())
 	if end == outcome.Lost || end == outcome.Expired {
-		c.losses.of(labels{end, name}).Inc()
+		c.losses.of(labels{end, e.Kind, name}).Inc()
 	}
 }
 

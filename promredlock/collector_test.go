@@ -23,67 +23,97 @@ func TestCollector_CountsCallsThatAcquire(t *testing.T) {
 	c := promredlock.New()
 	taken := quorumError("acquire", redlock.ErrTaken)
 	for _, e := range []event.Acquire{
-		{Op: event.OpAcquire, Took: 2 * time.Second, Wait: time.Second, Rounds: 3},
-		{Op: event.OpAcquire, Took: time.Second / 4, Reentered: true},
-		{Op: event.OpAcquire, Try: true, Took: time.Second / 2, Rounds: 1},
-		{Op: event.OpAcquire, Try: true, Took: time.Second, Rounds: 1, Err: taken},
-		{Op: event.OpAcquire, Took: 4 * time.Second, Wait: 3 * time.Second, Rounds: 2, Err: fmt.Errorf("%w: %w", context.Canceled, taken)},
-		{Op: event.OpAttach, Took: time.Second},
+		{Kind: "lock", Op: event.OpAcquire, Took: 2 * time.Second, Wait: time.Second, Rounds: 3},
+		{Kind: "lock", Op: event.OpAcquire, Took: time.Second / 4, Reentered: true},
+		{Kind: "lock", Op: event.OpAcquire, Try: true, Took: time.Second / 2, Rounds: 1},
+		{Kind: "lock", Op: event.OpAcquire, Try: true, Took: time.Second, Rounds: 1, Err: taken},
+		{Kind: "lock", Op: event.OpAcquire, Took: 4 * time.Second, Wait: 3 * time.Second, Rounds: 2, Err: fmt.Errorf("%w: %w", context.Canceled, taken)},
+		{Kind: "lock", Op: event.OpAttach, Took: time.Second},
 	} {
 		c.Observe(e)
 	}
 	compare(t, c, `
-		acquire_duration_seconds_sum{call="lock",outcome="acquired"} 2.25
-		acquire_duration_seconds_count{call="lock",outcome="acquired"} 2
-		acquire_duration_seconds_sum{call="try_lock",outcome="acquired"} 0.5
-		acquire_duration_seconds_count{call="try_lock",outcome="acquired"} 1
-		acquire_duration_seconds_sum{call="try_lock",outcome="taken"} 1
-		acquire_duration_seconds_count{call="try_lock",outcome="taken"} 1
-		acquire_duration_seconds_sum{call="lock",outcome="canceled"} 4
-		acquire_duration_seconds_count{call="lock",outcome="canceled"} 1
-		acquire_duration_seconds_sum{call="attach",outcome="acquired"} 1
-		acquire_duration_seconds_count{call="attach",outcome="acquired"} 1
-		acquire_wait_seconds_sum{outcome="acquired"} 1
-		acquire_wait_seconds_count{outcome="acquired"} 1
-		acquire_wait_seconds_sum{outcome="canceled"} 4
-		acquire_wait_seconds_count{outcome="canceled"} 1
-		acquire_rounds_sum{outcome="acquired"} 3
-		acquire_rounds_count{outcome="acquired"} 1
-		acquire_rounds_sum{outcome="canceled"} 2
-		acquire_rounds_count{outcome="canceled"} 1
-		lock_held 3
+		acquire_duration_seconds_sum{call="lock",kind="lock",outcome="acquired"} 2.25
+		acquire_duration_seconds_count{call="lock",kind="lock",outcome="acquired"} 2
+		acquire_duration_seconds_sum{call="try_lock",kind="lock",outcome="acquired"} 0.5
+		acquire_duration_seconds_count{call="try_lock",kind="lock",outcome="acquired"} 1
+		acquire_duration_seconds_sum{call="try_lock",kind="lock",outcome="taken"} 1
+		acquire_duration_seconds_count{call="try_lock",kind="lock",outcome="taken"} 1
+		acquire_duration_seconds_sum{call="lock",kind="lock",outcome="canceled"} 4
+		acquire_duration_seconds_count{call="lock",kind="lock",outcome="canceled"} 1
+		acquire_duration_seconds_sum{call="attach",kind="lock",outcome="acquired"} 1
+		acquire_duration_seconds_count{call="attach",kind="lock",outcome="acquired"} 1
+		acquire_wait_seconds_sum{kind="lock",outcome="acquired"} 1
+		acquire_wait_seconds_count{kind="lock",outcome="acquired"} 1
+		acquire_wait_seconds_sum{kind="lock",outcome="canceled"} 4
+		acquire_wait_seconds_count{kind="lock",outcome="canceled"} 1
+		acquire_rounds_sum{kind="lock",outcome="acquired"} 3
+		acquire_rounds_count{kind="lock",outcome="acquired"} 1
+		acquire_rounds_sum{kind="lock",outcome="canceled"} 2
+		acquire_rounds_count{kind="lock",outcome="canceled"} 1
+		lock_held{kind="lock"} 3
+		lock_held{kind="read"} 0
 	`, "acquire_duration_seconds", "acquire_wait_seconds", "acquire_rounds", "lock_held")
 }
 
 func TestCollector_CountsHowLocksEnd(t *testing.T) {
 	c := promredlock.New()
 	compare(t, c, `
-		lock_held 0
-		lock_losses_total{end="lost"} 0
-		lock_losses_total{end="expired"} 0
+		lock_held{kind="lock"} 0
+		lock_held{kind="read"} 0
+		lock_losses_total{end="lost",kind="read"} 0
+		lock_losses_total{end="expired",kind="read"} 0
+		lock_losses_total{end="lost",kind="lock"} 0
+		lock_losses_total{end="expired",kind="lock"} 0
 	`, "lock_held", "lock_losses_total", "lock_hold_duration_seconds")
 	for range 6 {
-		c.Observe(event.Acquire{Op: event.OpAcquire})
+		c.Observe(event.Acquire{Kind: "lock", Op: event.OpAcquire})
 	}
 	for i, e := range []event.End{
 		{Err: redlock.ErrReleased}, {Err: redlock.ErrReleased, Detached: true}, {Err: redlock.ErrLost}, {Err: redlock.ErrExpired}, {Err: redlock.ErrExpired},
 	} {
-		e.Held = time.Duration(i+1) * time.Second
+		e.Kind, e.Held = "lock", time.Duration(i+1)*time.Second
 		c.Observe(e)
 	}
 	compare(t, c, `
-		lock_held 1
-		lock_losses_total{end="lost"} 1
-		lock_losses_total{end="expired"} 2
-		lock_hold_duration_seconds_sum{end="released"} 1
-		lock_hold_duration_seconds_count{end="released"} 1
-		lock_hold_duration_seconds_sum{end="detached"} 2
-		lock_hold_duration_seconds_count{end="detached"} 1
-		lock_hold_duration_seconds_sum{end="lost"} 3
-		lock_hold_duration_seconds_count{end="lost"} 1
-		lock_hold_duration_seconds_sum{end="expired"} 9
-		lock_hold_duration_seconds_count{end="expired"} 2
+		lock_held{kind="lock"} 1
+		lock_held{kind="read"} 0
+		lock_losses_total{end="lost",kind="read"} 0
+		lock_losses_total{end="expired",kind="read"} 0
+		lock_losses_total{end="lost",kind="lock"} 1
+		lock_losses_total{end="expired",kind="lock"} 2
+		lock_hold_duration_seconds_sum{end="released",kind="lock"} 1
+		lock_hold_duration_seconds_count{end="released",kind="lock"} 1
+		lock_hold_duration_seconds_sum{end="detached",kind="lock"} 2
+		lock_hold_duration_seconds_count{end="detached",kind="lock"} 1
+		lock_hold_duration_seconds_sum{end="lost",kind="lock"} 3
+		lock_hold_duration_seconds_count{end="lost",kind="lock"} 1
+		lock_hold_duration_seconds_sum{end="expired",kind="lock"} 9
+		lock_hold_duration_seconds_count{end="expired",kind="lock"} 2
 	`, "lock_held", "lock_losses_total", "lock_hold_duration_seconds")
+}
+
+func TestCollector_CountsReadLocksByThemselves(t *testing.T) {
+	c := promredlock.New()
+	for range 3 {
+		c.Observe(event.Acquire{Kind: "read", Op: event.OpAcquire, Rounds: 1})
+	}
+	c.Observe(event.Acquire{Kind: "lock", Op: event.OpAcquire, Rounds: 1})
+	c.Observe(event.End{Kind: "read", Err: redlock.ErrLost})
+	compare(t, c, `
+		acquire_rounds_sum{kind="lock",outcome="acquired"} 1
+		acquire_rounds_count{kind="lock",outcome="acquired"} 1
+		acquire_rounds_sum{kind="read",outcome="acquired"} 3
+		acquire_rounds_count{kind="read",outcome="acquired"} 3
+		lock_held{kind="lock"} 1
+		lock_held{kind="read"} 2
+		lock_hold_duration_seconds_sum{end="lost",kind="read"} 0
+		lock_hold_duration_seconds_count{end="lost",kind="read"} 1
+		lock_losses_total{end="lost",kind="lock"} 0
+		lock_losses_total{end="expired",kind="lock"} 0
+		lock_losses_total{end="lost",kind="read"} 1
+		lock_losses_total{end="expired",kind="read"} 0
+	`, "acquire_rounds", "lock_held", "lock_losses_total", "lock_hold_duration_seconds")
 }
 
 func TestCollector_CountsExtensionsAndUnlocks(t *testing.T) {
@@ -157,8 +187,8 @@ func TestCollector_CountsRoundsAndVotes(t *testing.T) {
 
 func TestCollector_BeginsAtZeroWhatAlertsLookAt(t *testing.T) {
 	c := promredlock.New()
-	c.Observe(event.Acquire{Op: event.OpAcquire})
-	c.Observe(event.Acquire{Op: event.OpAcquire, Try: true})
+	c.Observe(event.Acquire{Kind: "lock", Op: event.OpAcquire})
+	c.Observe(event.Acquire{Kind: "lock", Op: event.OpAcquire, Try: true})
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(c)
 	families, err := registry.Gather()
@@ -176,9 +206,9 @@ func TestCollector_BeginsAtZeroWhatAlertsLookAt(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, []string{
-		"redlock_acquire_duration_seconds lock canceled",
-		"redlock_acquire_duration_seconds try_lock taken",
-		"redlock_acquire_duration_seconds try_lock no_quorum",
+		"redlock_acquire_duration_seconds lock lock canceled",
+		"redlock_acquire_duration_seconds try_lock lock taken",
+		"redlock_acquire_duration_seconds try_lock lock no_quorum",
 		"redlock_renewal_margin",
 		"redlock_round_duration_seconds acquire done",
 		"redlock_round_duration_seconds acquire taken",
@@ -271,10 +301,10 @@ func everyEvent() []event.Event {
 		event.Vote{Op: event.OpAcquire, Addr: "a:1", Answer: event.AnswerYes, Took: time.Millisecond},
 		event.Raise{Addr: "a:1"},
 		event.Round{Op: event.OpAcquire, Took: time.Millisecond},
-		event.Acquire{Op: event.OpAcquire, Took: time.Millisecond, Rounds: 1},
+		event.Acquire{Kind: "lock", Op: event.OpAcquire, Took: time.Millisecond, Rounds: 1},
 		event.Extend{Renewal: true, Took: time.Millisecond, Left: time.Second, Validity: 2 * time.Second},
 		event.Turn{},
-		event.End{Err: redlock.ErrReleased, Held: time.Second},
+		event.End{Kind: "lock", Err: redlock.ErrReleased, Held: time.Second},
 		event.Unlock{Took: time.Millisecond},
 		event.Stuck{},
 		event.Heal{Addr: "a:1"},

@@ -9,7 +9,7 @@ import (
 const namespace = "redlock_"
 
 // labels are the values of the labels of a series, in their order. Those beyond the last label are ignored.
-type labels [3]string
+type labels [4]string
 
 // family is a metric with labels. It keeps the series that were used: a look-up allocates nothing.
 type family[T any] struct {

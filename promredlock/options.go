@@ -22,9 +22,9 @@ type options struct {
 }
 
 // WithNameLabel adds the label name to the metrics of acquires, of held locks, of their durations and of losses. name returns
-// its value for the name of a lock; it must not block, nor call the Collector. Each value makes 100 series or more, which
-// stay until the program ends: so name has to map the names of all locks to a few values, for example invoice-4711 to invoice.
-// That is the responsibility of the caller. Without the option, and with nil, no metric has the name of a lock.
+// its value for the name of a lock; it must not block, nor call the Collector. Each value makes 100 series or more for each
+// kind of lock that it has, which stay until the program ends: so name has to map the names of all locks to a few values, for
+// example invoice-4711 to invoice. That is the responsibility of the caller. Without the option, and with nil, no metric has the name of a lock.
 func WithNameLabel(name func(lock string) string) Option {
 	return option(func(o *options) { o.names = name })
 }

@@ -9,10 +9,11 @@ import (
 )
 
 // Attach takes up a lock of which the token is known, for example one of another process, to extend it, release it, or
-// renew it with [AutoExtend]. The options are [TTL], which is what AutoExtend asks for, AutoExtend, [MaxHold] and [Grace]; any other
+// renew it with [AutoExtend]. It is the lock of a writer or a read lock, as [Lock.Kind] tells. The options are [TTL], which is what AutoExtend asks for, AutoExtend, [MaxHold] and [Grace]; any other
 // is [ErrInvalid].
 //
-// It asks the nodes and changes nothing. A replica counts as a node that did not answer, and so does a server that still loads its
+// It asks the nodes and changes nothing. A node where readers share the lock is asked once more, whether the token is among theirs. A
+// replica counts as a node that did not answer, and so does a server that still loads its
 // data. The Lock has the validity that a majority of the nodes has left, less the Grace, so a lock that is attached only to be
 // released may need Grace(0). If the key has no TTL, the validity is that of the longest TTL ([WithMaxTTL]). The Lock has a fencing
 // token if a majority holds the same.
@@ -48,7 +49,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 		return nil, failed(event.OpAttach, name, ended(ctx))
 	}
 	grant := quorum.Grant{Start: l.engine.Clock.Now(), Drift: l.engine.Drift, Grace: req.Grace}
-	outcome, lease, number, answers := l.engine.LeaseOf(ctx, req.key, token, grant, l.maxTTL)
+	outcome, lease, mark, kind, answers := l.engine.LeaseOf(ctx, req.key, token, grant, l.maxTTL)
 	if outcome != quorum.Done {
 		reason := reasons[event.OpAttach][outcome]
 		if yes, _, _ := tally(answers); outcome == quorum.NoQuorum && yes >= quorum.Majority(len(answers)) {
@@ -56,10 +57,11 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 		}
 		return nil, l.unanswered(ctx, event.OpAttach, name, reason, answers)
 	}
+	req.Kind = kind
 	e := l.engine.Enter(req.key)
 	defer e.Unlock()
 	h := l.newHeld(&req)
-	handle := h.takenLocked(e.AdoptLocked(h, token, number, lease, &h.first.want))
+	handle := h.takenLocked(e.AdoptLocked(h, mark, lease, &h.first.want))
 	h.ArmLocked()
 	return handle, nil
 }

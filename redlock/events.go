@@ -33,7 +33,8 @@ func (l *Lock) reenteredLocked(c *call) bool { return l.holder.call != c }
 func (l *Locker) emitAcquireLocked(op event.Op, try bool, req *request, lock *Lock, err error) {
 	c := req.call
 	e := event.Acquire{
-		Op: op, Try: try, Context: c.ctx, Call: c.id, Name: req.name, Names: req.names, Start: c.start, Took: time.Since(c.start), Rounds: c.rounds, Err: err,
+		Op: op, Try: try, Context: c.ctx, Call: c.id, Name: req.name, Names: req.names, Kind: string(lockKind(req.Kind)),
+		Start: c.start, Took: time.Since(c.start), Rounds: c.rounds, Err: err,
 	}
 	if c.rounds > 0 {
 		e.Wait = c.began.Sub(c.start)
@@ -46,6 +47,7 @@ func (l *Locker) emitAcquireLocked(op event.Op, try bool, req *request, lock *Lo
 		return
 	}
 	h, now := lock.held, lock.held.Now()
+	e.Kind = string(h.kind()) // a reader may have re-entered a writer's lock
 	if h.StandsLocked(&lock.hold, now) == quorum.Held {
 		e.Validity = h.Term.Remaining(now)
 	}
@@ -72,7 +74,8 @@ func (h *heldLock) extended(e event.Extend, by *holder, c *call, deadline time.T
 		e.Left = max(0, deadline.Sub(now))
 	}
 	e.Lock = cmp.Or(by, h.holder).call.number()
-	e.Context, e.Call, e.Name, e.Start, e.Took = c.ctx, c.id, h.called(), c.start, time.Since(c.start)
+	e.Context, e.Call, e.Name, e.Kind = c.ctx, c.id, h.called(), string(h.kind())
+	e.Start, e.Took = c.start, time.Since(c.start)
 	h.locker.events.emitEnd(c, e)
 }
 

@@ -16,12 +16,17 @@ type Removal struct {
 	// Verdict is about what was deleted: VerdictHeld means that a holder has lost the lock, VerdictUnknown that one may have, as it is
 	// not known what was deleted on some nodes, and VerdictNobody or VerdictForeign that none has.
 	Verdict Verdict
-	// Token, Metadata and Fence are those of the holder who has lost the lock. They are empty unless the Verdict is VerdictHeld.
+	// Kind is KindRead if readers have lost the lock, or if none has and a mark of readers was deleted; otherwise it is KindLock.
+	Kind Kind
+	// Token, Metadata and Fence are those of the holder who has lost the lock. They are empty unless the Verdict is VerdictHeld and Kind is
+	// KindLock.
 	Token    string
 	Metadata string
 	Fence    uint64
-	// Nodes[i] is what was deleted from the i-th node given to New or Open, with the TTL that it had left. Held is false if nothing
-	// was there. If Err is set, nothing is known to be deleted: nodeerr.ErrForeign means that data of another program is there and was
+	// Sharers are the readers who have lost the lock, or nil: those that were on a majority of the nodes.
+	Sharers []Sharer
+	// Nodes[i] is what was deleted from the i-th node given to New or Open, with the TTL that it had left, and the readers who were removed
+	// from it as its Sharers. Held is false if nothing was there. If Err is set, nothing is known to be deleted: nodeerr.ErrForeign means that data of another program is there and was
 	// left alone, nodeerr.ErrHeld that another has taken the lock meanwhile, nodeerr.ErrAbsent that it has ended meanwhile.
 	Nodes []NodeState
 }
@@ -36,8 +41,9 @@ type Removal struct {
 // them.
 //
 // It looks at all nodes first, and then deletes on each node only the value that it has seen there. So a deletion that
-// arrives late does not delete the key of a later holder, unless a client of another kind uses the same value again. The call is
-// logged at level Warn.
+// arrives late does not delete the key of a later holder, unless a client of another kind uses the same value again. Readers are ended one
+// by one, those whom [Locker.Inspect] shows; one who comes meanwhile stays. A mark that no reader has any more is deleted. The call is logged
+// at level Warn.
 //
 // ForceUnlock returns nil if a majority of the nodes does not hold any more what was seen there, or held nothing. Otherwise
 // the error is a [*QuorumError] with the reason of every node: [ErrForeign] if the other nodes of a majority have data of another
@@ -55,7 +61,7 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *Removal
 	}
 	answers := l.engine.Observe(ctx, req.key)
 	deleted := l.remove(ctx, req.key, l.state(name, answers), answers)
-	removed = &Removal{name, deleted.Verdict, deleted.Token, deleted.Metadata, deleted.Fence, deleted.Nodes}
+	removed = &Removal{name, deleted.Verdict, deleted.Kind, deleted.Token, deleted.Metadata, deleted.Fence, deleted.Sharers, deleted.Nodes}
 	yes, no, foreign := tally(answers)
 	l.events.emit(event.ForceUnlock{At: time.Now(), Name: name, Nodes: yes, Metadata: removed.Metadata})
 
@@ -84,6 +90,7 @@ func (l *Locker) remove(ctx context.Context, key string, seen *LockState, answer
 		answers[i] = deleted
 		switch deleted.Answer {
 		case quorum.Yes:
+			seen.Nodes[i].Sharers = sharers(deleted.Sharers)
 		case quorum.No: // certainly nothing was deleted
 			seen.Nodes[i], kept[i] = NodeState{Addr: seen.Nodes[i].Addr}, deleted.Err
 		default:

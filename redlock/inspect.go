@@ -3,8 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"slices"
-	"time"
 
 	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -15,6 +13,9 @@ import (
 
 // Inspect asks every node who holds a lock, and for how much longer. It changes nothing, waits for all nodes, for the node
 // timeout at most, and its result may be outdated when it is read.
+//
+// A node where readers share the lock is asked who they are, up to 256 at a time and for the node timeout each time, until it has told
+// 2048 of them, those whose TTLs end first. A reader who comes, leaves or is renewed meanwhile may be missing or not.
 //
 // The error is [ErrNoQuorum] in a [*QuorumError] if fewer than a majority answered, joined with ctx.Err() if ctx ended first. The
 // LockState is nil only after [ErrInvalid], [ErrClosed], and ctx.Err() alone, if ctx had ended before. A node that holds data of
@@ -45,14 +46,26 @@ func (l *Locker) state(name string, answers []engine.Answer) *LockState {
 	for i, a := range answers {
 		n := NodeState{Addr: l.addr(i), Err: a.Err}
 		switch a.Answer {
-		case quorum.Yes:
-			n.Held, n.TTL, n.Token, n.Fence, n.Metadata = true, a.TTL, a.Token, a.Number, token.Metadata(a.Token)
 		case quorum.No:
 			n.Err = nil
+		case quorum.Yes:
+			n.Held, n.Kind, n.TTL = true, lockKind(a.Kind), a.TTL
+			if n.Kind == KindLock {
+				n.Token, n.Fence, n.Metadata = a.Token, a.Number, token.Metadata(a.Token)
+			}
+			n.Sharers = sharers(a.Sharers)
 		}
 		nodes[i] = n
 	}
 	return NewLockState(name, nodes)
+}
+
+// sharers returns those who share a lock on a node.
+func sharers(seen []engine.Seen) (all []Sharer) {
+	for _, s := range seen {
+		all = append(all, Sharer{Token: s.Token, Metadata: token.Metadata(s.Token), TTL: s.TTL, Nodes: 1})
+	}
+	return all
 }
 
 // tally counts the nodes that said yes, that said no, and that have not, as they hold data of another program.
@@ -73,101 +86,6 @@ func tally(answers []engine.Answer) (yes, no, foreign int) {
 // unanswered is the error of a question that a majority has not answered as needed.
 func (l *Locker) unanswered(ctx context.Context, op event.Op, name string, reason error, answers []engine.Answer) error {
 	return l.refused(ctx, l.refusal(op, name, reason, func(i int) error { return answers[i].Err }))
-}
-
-// Verdict is whether anybody holds a lock, as far as the answers of the nodes show it.
-type Verdict string
-
-const (
-	// VerdictHeld means that a majority of the nodes holds the same token.
-	VerdictHeld Verdict = "held"
-	// VerdictNobody means that nobody holds the lock, whatever the nodes hold that did not answer. Tokens on a minority may still
-	// prevent an acquire, until they are released or expire.
-	VerdictNobody Verdict = "nobody"
-	// VerdictForeign means that nobody holds the lock and nobody can take it: data of another program is on so many nodes that
-	// the others are no majority.
-	VerdictForeign Verdict = "foreign"
-	// VerdictUnknown means that a token may be on a majority or not: the nodes that did not answer decide.
-	VerdictUnknown Verdict = "unknown"
-)
-
-// LockState is what the nodes hold of a lock. [Locker.Inspect] returns it.
-type LockState struct {
-	Name    string
-	Need    int // how many nodes make the majority
-	Verdict Verdict
-	// Token is what a majority of the nodes holds; "" without a majority. It is "" also if that is an empty value, which another
-	// client has set: it keeps the lock from everybody else, as any token does.
-	Token    string
-	Metadata string // of the holder, see [Metadata]
-	// Fence is the fencing token that a majority holds with Token; 0 if there is none.
-	Fence uint64
-	// TTL is how much longer a majority holds the token, counted from the call of Inspect. It is [NoLimit] if the key never
-	// expires, and 0 unless Verdict is VerdictHeld.
-	TTL time.Duration
-	// Nodes[i] is about the i-th node given to New or Open. There is one for each.
-	Nodes []NodeState
-}
-
-// NodeState is what one node holds of a lock.
-type NodeState struct {
-	Addr     string
-	Held     bool          // it holds a token, which may be empty
-	Token    string        // that it holds
-	Metadata string        // of the holder, see [Metadata]
-	Fence    uint64        // of the holder, 0 for none: see [Lock.Fence]; on a minority of nodes it may be another
-	TTL      time.Duration // that the key has left, NoLimit if it never expires
-	// Err is why there is no answer, an error of package nodeerr; nodeerr.ErrForeign means that data of another program is there.
-	Err error
-}
-
-// NewLockState computes the LockState from the states of all nodes that the lock is taken on. A node whose Err is set has not
-// answered, and may hold anything, unless that is [nodeerr.ErrForeign]. Nodes with equal Tokens and different Fences have one holder.
-func NewLockState(name string, nodes []NodeState) *LockState {
-	s := &LockState{Name: name, Need: quorum.Majority(len(nodes)), Verdict: VerdictNobody, Nodes: nodes}
-	missing, data, most := 0, 0, 0
-	for i := range nodes {
-		switch n := &nodes[i]; {
-		case errors.Is(n.Err, nodeerr.ErrForeign):
-			data++
-		case n.Err != nil:
-			missing++
-		case n.Held:
-			most = max(most, s.count(n))
-		}
-	}
-	switch {
-	case most >= s.Need:
-		s.Verdict = VerdictHeld
-	case most+missing >= s.Need:
-		s.Verdict = VerdictUnknown
-	case data > 0 && len(nodes)-data < s.Need:
-		s.Verdict = VerdictForeign
-	}
-	return s
-}
-
-// count returns how many nodes hold the token of n, and makes n the holder if they are a majority.
-func (s *LockState) count(n *NodeState) int {
-	var ttls []time.Duration
-	fences := 0
-	for _, o := range s.Nodes {
-		if !o.Held || o.Err != nil || o.Token != n.Token {
-			continue
-		}
-		ttls = append(ttls, o.TTL)
-		if o.Fence == n.Fence {
-			fences++
-		}
-	}
-	if len(ttls) >= s.Need {
-		slices.Sort(ttls)
-		s.Token, s.Metadata, s.TTL = n.Token, n.Metadata, ttls[len(ttls)-s.Need]
-		if fences >= s.Need {
-			s.Fence = n.Fence
-		}
-	}
-	return len(ttls)
 }
 
 // Ping returns nil if a majority of the nodes would grant a lock now: it is for the readiness probe of a program that is of no

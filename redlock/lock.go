@@ -137,6 +137,8 @@ func (l *Locker) newHeld(req *request) *heldLock {
 
 func (h *heldLock) called() string { return h.locker.nameOf(h.Name.Key()) }
 
+func (h *heldLock) kind() Kind { return lockKind(h.first.want.Kind) }
+
 // takenLocked makes the handle of the present holder, who has just got the lock.
 func (h *heldLock) takenLocked(hold quorum.Hold) *Lock {
 	l, by := h.locker, h.holder
@@ -163,7 +165,7 @@ func (h *heldLock) endedLocked(e event.End, by *call) {
 	}
 	start := h.locker.events.began.Add(h.holder.since)
 	h.holder.since = 0
-	e.Name, e.Start, e.Held = h.called(), start, time.Since(start)
+	e.Name, e.Kind, e.Start, e.Held = h.called(), string(h.kind()), start, time.Since(start)
 	if by != nil {
 		e.Held = by.start.Sub(start)
 	}

@@ -28,7 +28,7 @@ func of(kind engine.Kind, opts []LockOption) []LockOption {
 }
 
 // Kind returns what the lock keeps out.
-func (l *Lock) Kind() Kind { return lockKind(l.held.first.want.Kind) }
+func (l *Lock) Kind() Kind { return l.held.kind() }
 
 // RLock takes a read lock, which any number may have at a time, while nobody has the [Locker.Lock] of the name: that is the lock of a writer.
 // It waits like Lock, behind the writers that were there before: while one waits, no reader gets the lock who does not have it. If none

@@ -155,7 +155,7 @@ func TestRequest_TheKeyOfACounterIsNoLock(t *testing.T) {
 					"Attach":      func() error { _, err := locker.Attach(ctx, name, "token"); return err },
 					"ForceUnlock": func() error { _, err := locker.ForceUnlock(ctx, name); return err },
 				} {
-					require.ErrorContains(t, do(), `"{pay}:fence" is that of a counter`, call)
+					require.ErrorContains(t, do(), `"{pay}:fence" stands beside that of a lock`, call)
 				}
 			}
 		}

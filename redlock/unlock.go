@@ -46,8 +46,8 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 				return
 			}
 			locker.events.emitEnd(call, event.Unlock{
-				Context: ctx, Call: call.id, Lock: l.holder.call.number(), Name: l.Name(), Start: call.start, Took: time.Since(call.start),
-				Handoff: passed, Err: err,
+				Context: ctx, Call: call.id, Lock: l.holder.call.number(), Name: l.Name(), Kind: string(l.Kind()),
+				Start: call.start, Took: time.Since(call.start), Handoff: passed, Err: err,
 			})
 		}()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -74,11 +75,12 @@ func (c *inspectCmd) lines(s *redlock.LockState, trips *roundTrips, columns int)
 			switch n := &s.Nodes[row]; {
 			case n.Err != nil:
 				return bad
-			case s.Verdict == redlock.VerdictHeld && n.Held && n.Token == s.Token:
+			case s.Verdict == redlock.VerdictHeld && n.Held && n.Kind == s.Kind && n.Token == s.Token:
 				return good
 			}
 			return nil
 		})...)
+	lines = append(lines, c.readers(s)...)
 	lines = append(lines, line{})
 	text := []string{explain(s, c.Full)}
 	if columns > 0 { // what is no terminal gets one line, which can be searched for
@@ -88,6 +90,52 @@ func (c *inspectCmd) lines(s *redlock.LockState, trips *roundTrips, columns int)
 		lines = append(lines, line{text, colorOf(s.Verdict)})
 	}
 	return lines
+}
+
+// readers are a line for each reader, those who hold the lock first.
+func (c *inspectCmd) readers(s *redlock.LockState) []line {
+	all := readersOf(s)
+	if len(all) == 0 {
+		return nil
+	}
+	var rows [][]string
+	for _, r := range all {
+		metadata := display.Text(r.Metadata)
+		if !c.Full {
+			metadata = clip(metadata, 40)
+		}
+		rows = append(rows, []string{tokenText(r.Token, c.Full), ttlText(r.TTL), fmt.Sprintf("%d/%d", r.Nodes, len(s.Nodes)), metadata})
+	}
+	titles := []column{{"READER", false}, {"TTL LEFT", true}, {"NODES", true}, {"METADATA", false}}
+	return append([]line{{}}, table(titles, rows, func(row int) *color.Color {
+		if all[row].Nodes >= s.Need {
+			return good
+		}
+		return nil
+	})...)
+}
+
+// readersOf returns the readers who hold a lock, and behind them those on fewer nodes, with the longest TTL on any.
+func readersOf(s *redlock.LockState) []redlock.Sharer {
+	all, holders := slices.Clone(s.Sharers), len(s.Sharers)
+	place := map[string]int{}
+	for i, r := range all {
+		place[r.Token] = i
+	}
+	for _, n := range s.Nodes {
+		for _, r := range n.Sharers {
+			i, known := place[r.Token]
+			switch {
+			case !known:
+				place[r.Token] = len(all)
+				all = append(all, r)
+			case i >= holders:
+				all[i].Nodes++
+				all[i].TTL = max(all[i].TTL, r.TTL)
+			}
+		}
+	}
+	return all
 }
 
 // cells describes what a node holds.
@@ -104,7 +152,7 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 	case !n.Held:
 		held = "nothing"
 	default:
-		held, ttl = tokenText(n.Token, c.Full), ttlText(n.TTL)
+		held, ttl = heldBy(n, c.Full), ttlText(n.TTL)
 	}
 	if n.Fence > 0 {
 		fence = fmt.Sprint(n.Fence)
@@ -139,39 +187,56 @@ func firstLine(text string) string {
 type inspection struct {
 	Name     string           `json:"name"`
 	Verdict  redlock.Verdict  `json:"verdict"`
+	Kind     redlock.Kind     `json:"kind"`
 	Text     string           `json:"verdict_text"`
 	Token    string           `json:"token,omitempty"`
 	Metadata string           `json:"metadata,omitempty"`
 	Fence    uint64           `json:"fence,omitempty"`
 	TTL      int64            `json:"ttl_ms,omitempty"` // -1 means for ever
 	Need     int              `json:"nodes_needed"`
+	Readers  []readerJSON     `json:"readers,omitempty"` // those on fewer nodes too
 	Nodes    []nodeInspection `json:"nodes"`
 }
 
+type readerJSON struct {
+	Token    string `json:"token"`
+	Metadata string `json:"metadata,omitempty"`
+	TTL      int64  `json:"ttl_ms"`
+	On       int    `json:"on_nodes"`
+}
+
 type nodeInspection struct {
-	Addr     string  `json:"addr"`
-	Answered bool    `json:"answered"`
-	Data     bool    `json:"data"` // of another program
-	Token    string  `json:"token,omitempty"`
-	Metadata string  `json:"metadata,omitempty"`
-	Fence    uint64  `json:"fence,omitempty"`
-	TTL      int64   `json:"ttl_ms,omitempty"`
-	Latency  float64 `json:"latency_ms,omitempty"`
-	Error    string  `json:"error,omitempty"`
+	Addr     string       `json:"addr"`
+	Answered bool         `json:"answered"`
+	Kind     redlock.Kind `json:"kind,omitempty"`    // "" if it holds nothing
+	Readers  []string     `json:"readers,omitempty"` // their tokens
+	Data     bool         `json:"data"`              // of another program
+	Token    string       `json:"token,omitempty"`
+	Metadata string       `json:"metadata,omitempty"`
+	Fence    uint64       `json:"fence,omitempty"`
+	TTL      int64        `json:"ttl_ms,omitempty"`
+	Latency  float64      `json:"latency_ms,omitempty"`
+	Error    string       `json:"error,omitempty"`
 }
 
 func inspectionOf(s *redlock.LockState, trips *roundTrips) inspection {
 	to := inspection{
-		Name: s.Name, Verdict: s.Verdict, Text: explain(s, true), Token: s.Token, Metadata: s.Metadata, Fence: s.Fence, TTL: millis(s.TTL), Need: s.Need,
+		Name: s.Name, Verdict: s.Verdict, Kind: s.Kind, Text: explain(s, true), Token: s.Token, Metadata: s.Metadata, Fence: s.Fence, TTL: millis(s.TTL), Need: s.Need,
+	}
+	for _, r := range readersOf(s) {
+		to.Readers = append(to.Readers, readerJSON{r.Token, r.Metadata, millis(r.TTL), r.Nodes})
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		of := nodeInspection{
-			Addr: n.Addr, Answered: answered(n), Data: errors.Is(n.Err, nodeerr.ErrForeign),
+			Kind: n.Kind, Addr: n.Addr, Answered: answered(n), Data: errors.Is(n.Err, nodeerr.ErrForeign),
 			Token: n.Token, Metadata: n.Metadata, Fence: n.Fence, TTL: millis(n.TTL), Error: why(n.Err),
 		}
 		if d := trips.of(n.Addr); d > 0 && of.Answered {
 			of.Latency = float64(d.Microseconds()) / 1000
+		}
+		for _, r := range n.Sharers {
+			of.Readers = append(of.Readers, r.Token)
 		}
 		to.Nodes = append(to.Nodes, of)
 	}

@@ -170,12 +170,19 @@ func (c *listCmd) cells(l survey.Lock, listing *survey.Listing) []string {
 
 // tokens returns the token of the holder, or without a majority those that nodes hold.
 func (c *listCmd) tokens(l survey.Lock) string {
-	if l.Held() {
+	switch {
+	case l.Held() && l.Kind == redlock.KindRead:
+		return readers
+	case l.Held():
 		return tokenText(l.Token, c.Full)
 	}
 	var all []string
 	for _, v := range l.Views {
-		if text := tokenText(v.Token, c.Full); !v.Other && !slices.Contains(all, text) {
+		text := tokenText(v.Token, c.Full)
+		if v.Kind == redlock.KindRead {
+			text = readers
+		}
+		if !v.Other && !slices.Contains(all, text) {
 			all = append(all, text)
 		}
 	}
@@ -194,6 +201,7 @@ type listJSON struct {
 type lockJSON struct {
 	Name     string          `json:"name"`
 	Verdict  redlock.Verdict `json:"verdict"`
+	Kind     redlock.Kind    `json:"kind"`
 	Data     bool            `json:"data"` // of another program, and nothing else
 	Token    string          `json:"token,omitempty"`
 	Metadata string          `json:"metadata,omitempty"`
@@ -205,11 +213,12 @@ type lockJSON struct {
 }
 
 type viewJSON struct {
-	Addr  string `json:"addr"`
-	Data  bool   `json:"data"`
-	Token string `json:"token,omitempty"`
-	Fence uint64 `json:"fence,omitempty"`
-	TTL   int64  `json:"ttl_ms"`
+	Addr  string       `json:"addr"`
+	Kind  redlock.Kind `json:"kind,omitempty"` // "" for data
+	Data  bool         `json:"data"`
+	Token string       `json:"token,omitempty"`
+	Fence uint64       `json:"fence,omitempty"`
+	TTL   int64        `json:"ttl_ms"`
 }
 
 type reportJSON struct {
@@ -223,11 +232,11 @@ func listOf(listing *survey.Listing, shown []survey.Lock, hidden int) listJSON {
 	to := listJSON{Locks: []lockJSON{}, Need: listing.Need, Hidden: hidden, Truncated: listing.Truncated}
 	for _, l := range shown {
 		lock := lockJSON{
-			Name: l.Name, Verdict: l.Verdict, Data: l.Other, Token: l.Token, Metadata: l.Metadata, Fence: l.Fence,
+			Name: l.Name, Verdict: l.Verdict, Kind: l.Kind, Data: l.Other, Token: l.Token, Metadata: l.Metadata, Fence: l.Fence,
 			TTL: millis(l.TTL), On: l.On, Remarks: append([]string{}, remarks(l)...),
 		}
 		for _, v := range l.Views {
-			lock.Nodes = append(lock.Nodes, viewJSON{listing.Nodes[v.Node].Addr, v.Other, v.Token, v.Fence, millis(v.TTL)})
+			lock.Nodes = append(lock.Nodes, viewJSON{listing.Nodes[v.Node].Addr, v.Kind, v.Other, v.Token, v.Fence, millis(v.TTL)})
 		}
 		to.Locks = append(to.Locks, lock)
 	}

@@ -34,8 +34,9 @@ type runCmd struct {
 	KillAfter    *time.Duration   `placeholder:"TIME" help:"From TERM to KILL (default: a quarter of --ttl, at most 10s)."`
 	AtLeast      time.Duration    `placeholder:"TIME" help:"Keep the lock so long at least."`
 	Also         []string         `sep:"none" placeholder:"NAME" help:"Hold this lock too: all or none; repeatable."`
+	Shared       bool             `help:"Read lock: others with --shared run beside it."`
 	Fencing      bool             `help:"Number the holders: $$REDLOCK_FENCE."`
-	Metadata     string           `placeholder:"TEXT" help:"What others see about the holder (default: host and process)."`
+	Metadata     string           `placeholder:"TEXT" help:"Shown to others (default: host and process)."`
 	RestartGuard time.Duration    `placeholder:"TIME" help:"Distrust servers for so long after their start (default: off)."`
 	Verbose      bool             `xor:"events" help:"Print what happens, on stderr."`
 	JSON         bool             `name:"json" xor:"events" help:"The same as JSON, a line for each event."`
@@ -103,6 +104,10 @@ func (c *runCmd) check() error {
 		}
 	}
 	switch {
+	case c.Shared && c.Fencing:
+		return usage("--shared and --fencing can't be used together: read locks have no numbers")
+	case c.Shared && len(c.Also) > 0:
+		return usage("--shared and --also can't be used together: several locks are taken at once only if none is shared")
 	case c.ConflictCode != nil && (*c.ConflictCode < 0 || *c.ConflictCode > 255):
 		return usage("--conflict-exit-code must be between 0 and 255, not %d", *c.ConflictCode)
 	case c.Wait != nil && *c.Wait < 0:

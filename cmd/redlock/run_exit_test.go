@@ -70,6 +70,40 @@ func TestRun_HoldsSeveralLocksAllOrNone(t *testing.T) {
 	}
 }
 
+func TestRun_SharedRunsBesideOthersThatAreShared(t *testing.T) {
+	servers := three(t)
+	first := runTool(t, servers, "--shared", "--metadata=first", "job", "cat")
+	first.event("started")
+	second := runTool(t, servers, "--shared", "-n", "job", "cat")
+	second.event("started")
+	denied := runTool(t, servers, "-n", "job", "true")
+	assert.Equal(t, exitTaken, denied.code())
+	writer := runTool(t, servers, "job", "sh", "-c", "echo $REDLOCK_NAME")
+	assert.Equal(t, "2 readers", writer.event("blocked").Holder)
+	late := runTool(t, servers, "--shared", "-n", "job", "true")
+	assert.Equal(t, exitTaken, late.code(), "a writer waits")
+	first.endsWith(0)
+	second.endsWith(0)
+	writer.says("job")
+	assert.Zero(t, writer.code())
+	requireFree(t, servers, "job")
+}
+
+func TestRun_EndsTheCommandWhenItsReadLockIsLost(t *testing.T) {
+	servers := three(t)
+	p := runTool(t, servers, "--shared", "job", "cat")
+	token := p.event("acquired").Token
+	p.event("started")
+	for _, s := range servers {
+		_, err := s.Do("ZREM", "{job}:sharers", token)
+		require.NoError(t, err)
+		_, err = s.Do("DEL", "job")
+		require.NoError(t, err)
+	}
+	p.event("lost")
+	assert.Equal(t, exitLost, p.code())
+}
+
 // Whatever the command does without one of its locks it may do beside another holder.
 func TestRun_EndsTheCommandWhenOneOfItsLocksIsLost(t *testing.T) {
 	servers := three(t)

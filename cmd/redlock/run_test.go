@@ -25,6 +25,8 @@ func TestRun_ChecksItsFlags(t *testing.T) {
 		"--restart-guard must be at least --ttl and --at-least (2m), not 1m":      {nodes, "--restart-guard=1m", "--at-least=2m", "job", "true"},
 		"--on-lost must be one of":                                                {nodes, "--on-lost=pray", "job", "true"},
 		"--metadata must be at most 256 bytes of text without |":                  {nodes, "--metadata=a|b", "job", "true"},
+		"--shared and --fencing can't be used together":                           {nodes, "--shared", "--fencing", "job", "true"},
+		"--shared and --also can't be used together":                              {nodes, "--shared", "--also=other", "job", "true"},
 		`not "\x1b[31m"`: {nodes, "--metadata=\x1b[31m", "job", "true"},
 		"--verbose and --json can't be used together": {nodes, "--json", "--verbose", "job", "true"},
 	})

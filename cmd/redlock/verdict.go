@@ -33,6 +33,8 @@ type tally struct {
 	nothing, data, blind int // how many hold nothing, hold data of another program, gave no answer
 	forEver              int // how many hold a key without TTL
 	tokens               []tokenShare
+	marks                int // how many nodes have the mark of readers
+	readers              []tokenShare
 }
 
 // tokenShare is on how many nodes a token is, the most first.
@@ -56,23 +58,40 @@ func tallyOf(s *redlock.LockState) tally {
 			if n.TTL == redlock.NoLimit {
 				t.forEver++
 			}
-			i := slices.IndexFunc(t.tokens, func(s tokenShare) bool { return s.token == n.Token })
-			if i < 0 {
-				i = len(t.tokens)
-				t.tokens = append(t.tokens, tokenShare{token: n.Token})
+			if n.Kind != redlock.KindRead {
+				t.tokens = count(t.tokens, n.Token, n.TTL)
+				break
 			}
-			t.tokens[i].nodes++
-			t.tokens[i].ttl = max(t.tokens[i].ttl, n.TTL)
+			t.marks++
+			for _, r := range n.Sharers {
+				t.readers = count(t.readers, r.Token, r.TTL)
+			}
 		}
 	}
-	slices.SortStableFunc(t.tokens, func(a, b tokenShare) int { return cmp.Compare(b.nodes, a.nodes) })
+	for _, all := range [][]tokenShare{t.tokens, t.readers} {
+		slices.SortStableFunc(all, func(a, b tokenShare) int { return cmp.Compare(b.nodes, a.nodes) })
+	}
 	return t
+}
+
+// count counts a token of one more node.
+func count(all []tokenShare, token string, ttl time.Duration) []tokenShare {
+	i := slices.IndexFunc(all, func(s tokenShare) bool { return s.token == token })
+	if i < 0 {
+		i = len(all)
+		all = append(all, tokenShare{token: token})
+	}
+	all[i].nodes++
+	all[i].ttl = max(all[i].ttl, ttl)
+	return all
 }
 
 // explain says in sentences what the answers come to. docs/tool.md explains each.
 func explain(s *redlock.LockState, full bool) (text string) {
 	t := tallyOf(s)
 	switch shares := t.shares(full); {
+	case s.Verdict == redlock.VerdictHeld && s.Kind == redlock.KindRead:
+		text = t.read(s)
 	case s.Verdict == redlock.VerdictHeld && s.Token == "":
 		text = fmt.Sprintf("Held by an empty value: %d of %d nodes hold a key without a token. Nobody can take the lock "+
 			"before the key has expired, or is removed by \"redlock unlock %s --force\".%s", t.tokens[0].nodes, t.nodes, display.Text(s.Name), shares)
@@ -85,6 +104,9 @@ func explain(s *redlock.LockState, full bool) (text string) {
 		text = fmt.Sprintf("Unknown: %d of %d nodes answered, %d are needed.%s", t.nodes-t.blind, t.nodes, t.need, shares)
 	case s.Verdict == redlock.VerdictUnknown:
 		text = "Unknown: the nodes that did not answer decide." + shares
+	case t.marks > 0:
+		text = fmt.Sprintf("Held by nobody: no token and no reader is on a majority (%d).%s The mark of readers keeps writers out of these nodes "+
+			"until it expires, or is removed by \"redlock unlock %s --force\".", t.need, shares, display.Text(s.Name))
 	case len(t.tokens) == 0:
 		text = "Held by nobody:" + shares
 	case t.nothing >= t.need:
@@ -116,6 +138,15 @@ func (t tally) held(s *redlock.LockState, full bool) string {
 	return fmt.Sprintf("Held by a majority: %d of %d nodes hold the token %s.", t.tokens[0].nodes, t.nodes, about)
 }
 
+func (t tally) read(s *redlock.LockState) string {
+	text := fmt.Sprintf("Held by %s: each is on at least %d of %d nodes, the last one for %s more. They keep writers out, and nobody else.",
+		display.Counted(len(s.Sharers), "reader"), t.need, t.nodes, ttlText(s.TTL))
+	if more := len(t.readers) - len(s.Sharers); more > 0 {
+		text += fmt.Sprintf(" On fewer nodes there are %d more, who do not hold it.", more)
+	}
+	return text
+}
+
 // shares says on how many nodes what is.
 func (t tally) shares(full bool) string {
 	var parts []string
@@ -129,12 +160,23 @@ func (t tally) shares(full bool) string {
 	for _, p := range []struct {
 		what  string
 		nodes int
-	}{{"nothing", t.nothing}, {"data of another program", t.data}, {"no answer", t.blind}} {
+	}{{"the mark of readers", t.marks}, {"nothing", t.nothing}, {"data of another program", t.data}, {"no answer", t.blind}} {
 		if p.nodes > 0 {
 			parts = append(parts, fmt.Sprintf("%s on %d", p.what, p.nodes))
 		}
 	}
 	return " " + strings.Join(parts, ", ") + "."
+}
+
+// readers stands in the place of a token where readers share the lock.
+const readers = "readers"
+
+// heldBy says what a node holds.
+func heldBy(n *redlock.NodeState, full bool) string {
+	if n.Kind == redlock.KindRead {
+		return display.Counted(len(n.Sharers), "reader")
+	}
+	return tokenText(n.Token, full)
 }
 
 // tokenText returns a token for people to read: with full all of it, otherwise what tells it from others.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,26 +15,77 @@ import (
 
 // Answer is what a node has answered to a question of [Engine.Observe], [Engine.Remove] or [Engine.Probe].
 type Answer struct {
-	form.Seen       // of an observation; of the others the Answer alone
-	Err       error // why the Answer is not Yes; nodeerr.ErrPending if there was none in time
+	form.Seen             // of an observation; of the others the Answer alone
+	Kind      Kind        // of the lock that was seen
+	Sharers   []form.Seen // who shares the lock that was seen, the one that ends first in front, or was removed from it
+	Err       error       // why the Answer is not Yes; nodeerr.ErrPending if there was none in time
 }
 
-// Observe asks all nodes what a key holds. A replica, which holds what another node does, has the error of code READONLY.
+// shared takes the first answer of a node, and reports whether it shows a lock that several share: who does is the next question.
+func (a *Answer) shared() bool {
+	first := a.Kind == form.Lock
+	if a.Answer == quorum.Yes {
+		a.Kind = form.KindOf(a.Value)
+	}
+	return first && a.Kind != form.Lock
+}
+
+// Those who share a lock are read in pages, each of which shows the last of the one before again, as some may leave meanwhile. Of one
+// node no more than MostSharers are read.
+const (
+	MostSharers = 2048
+	overlap     = form.MostSharers / 4
+)
+
+// Observe asks all nodes what a key holds, and those where several share the lock, who does. A replica, which holds what another node
+// does, has the error of code READONLY.
 //
 // Like the others it waits for the answers, until ctx ends or the Engine is closed.
 func (g *Engine) Observe(ctx context.Context, key string) []Answer {
-	return g.poll(ctx, g.all(g.Form.ObserveMaster(key)), nil)
+	sharers, skip := make([][]form.Seen, len(g.Nodes)), make([]int, len(g.Nodes))
+	return g.poll(ctx, g.all(g.Form.ObserveMaster(key)), func(i int, a *Answer, reply *wire.Reply) (next *wire.Command, enough bool) {
+		if a.shared() {
+			return form.Shared{Kind: a.Kind}.Sharers(key, 0), false
+		}
+		if a.Kind == form.Lock || a.Answer != quorum.Yes {
+			return nil, false
+		}
+		known := map[string]bool{}
+		for _, s := range sharers[i] {
+			known[s.Token] = true
+		}
+		for n := range reply.Each {
+			if s := (form.Shared{}).Seen(&reply.Each[n]); !known[s.Token] && len(sharers[i]) < MostSharers {
+				sharers[i] = append(sharers[i], s)
+			}
+		}
+		if len(reply.Each) == form.MostSharers && len(sharers[i]) < MostSharers && skip[i] < MostSharers {
+			skip[i] += form.MostSharers - overlap
+			return form.Shared{Kind: a.Kind}.Sharers(key, skip[i]), false
+		}
+		a.Sharers = sharers[i]
+		return nil, false
+	})
 }
 
-// LeaseOf asks all nodes whether they hold a token, for a lease that counts from grant.Start. The lease lasts for longest if the key has
-// no TTL. It is granted, with the number that the nodes hold, if the outcome is Done.
+// kindBit is above all numbers of locks. From there on a number has the kind of a lock, so that locks of two kinds do not count together,
+// though a client has chosen the same token for both.
+const kindBit = 60
+
+// LeaseOf asks all nodes whether they hold a token, alone or among those who share the lock, for a lease that counts from grant.Start. The
+// lease lasts for longest if the key has no TTL. It is granted, with the kind of the lock and the number that the nodes hold, if the outcome
+// is Done.
 func (g *Engine) LeaseOf(
 	ctx context.Context, key, token string, grant quorum.Grant, longest time.Duration,
-) (outcome quorum.Outcome, lease quorum.Lease, number uint64, answers []Answer) {
+) (outcome quorum.Outcome, lease quorum.Lease, mark form.Mark, kind Kind, answers []Answer) {
 	machine := quorum.NewAttach(len(g.Nodes), grant)
-	outcome = quorum.Undecided
-	answers = g.poll(ctx, g.all(g.Form.ObserveMaster(key)), func(node int, a *Answer, reply *wire.Reply) bool {
-		held := a.Holds(token)
+	outcome, mark = quorum.Undecided, form.Mark{Key: key, Token: token}
+	answers = g.poll(ctx, g.all(g.Form.ObserveMaster(key)), func(i int, a *Answer, reply *wire.Reply) (next *wire.Command, enough bool) {
+		asked := a.Kind
+		if a.shared() {
+			return form.Shared{Kind: a.Kind}.Look(mark), false
+		}
+		held, number := a.Holds(token), uint64(asked)<<kindBit|a.Number
 		if held == quorum.No && a.Answer == quorum.Yes {
 			a.Answer, a.Err = quorum.No, nodeerr.ErrHeld
 		}
@@ -41,93 +93,156 @@ func (g *Engine) LeaseOf(
 		if ttl == wire.NoTTL {
 			ttl = longest
 		}
-		outcome = machine.Observed(g.Clock, node, held, a.Number, ttl, reply.Server).Outcome
-		return outcome != quorum.Undecided
+		outcome = machine.Observed(g.Clock, i, held, number, ttl, reply.Server).Outcome
+		return nil, outcome != quorum.Undecided
 	})
 	if outcome == quorum.Undecided {
 		outcome = quorum.NoQuorum
 	}
 	if outcome == quorum.Done {
 		lease = machine.Lease(longest)
+		number := machine.Fence()
+		mark.Number, kind = number&(1<<kindBit-1), Kind(number>>kindBit)
 	}
-	return outcome, lease, machine.Fence(), answers
+	return outcome, lease, mark, kind, answers
 }
 
-// Remove deletes on each node what Observe has seen there, if anything. The answer of a node that is not asked is not there.
+// Remove deletes on each node what Observe has seen there, if anything. Of those who share a lock it removes each one that was seen, and at
+// last the key if nobody shares it: who has come since stays. The answer is Yes if any was there, and has the Sharers that were. The answer
+// of a node that is not asked is not there.
 func (g *Engine) Remove(ctx context.Context, key string, seen []Answer) []Answer {
-	deletions := make([]*wire.Command, len(g.Nodes))
-	if ctx.Err() == nil && g.closing.Err() == nil {
-		for i, a := range seen {
-			if a.Answer == quorum.Yes {
-				deletions[i] = new(wire.Command)
-				g.Form.Remove(deletions[i], key, a.Seen)
+	var all []question
+	removals := make([]int, len(seen)) // of each node
+	for i := range seen {
+		if a := &seen[i]; a.Answer == quorum.Yes && ctx.Err() == nil && g.closing.Err() == nil {
+			last := a.Seen
+			if a.Kind != form.Lock {
+				last = form.Seen{} // nobody's
+			}
+			for _, s := range append(slices.Clip(a.Sharers), last) {
+				c := new(wire.Command)
+				g.form(a.Kind).Remove(c, key, s)
+				all = append(all, question{i, c})
+				removals[i]++
 			}
 		}
 	}
-	return g.poll(ctx, deletions, nil)
+	answers, removed := g.poll(ctx, all, nil), make([]Answer, len(seen))
+	for i, n := range removals {
+		removed[i].Err = nodeerr.ErrPending
+		if n > 0 {
+			removed[i] = removal(seen[i].Sharers, answers[:n])
+		}
+		answers = answers[n:]
+	}
+	return removed
+}
+
+// removal is what the answers of a node come to: one about each of those who share the lock, and the last about the key.
+func removal(sharers []form.Seen, answers []Answer) Answer {
+	sum := answers[len(answers)-1]
+	var gone []form.Seen
+	for i, a := range answers {
+		if sum.known() && (a.Answer == quorum.Yes || !a.known()) {
+			sum = a
+		}
+		if a.Answer == quorum.Yes && i < len(sharers) {
+			gone = append(gone, sharers[i])
+		}
+	}
+	sum.Sharers = gone
+	return sum
+}
+
+func (g *Engine) form(kind Kind) form.Form {
+	if kind == form.Lock {
+		return g.Form
+	}
+	return form.Shared{Kind: kind}
 }
 
 // Probe reports whether a majority of the nodes would grant a lock whose key has a prefix.
 func (g *Engine) Probe(ctx context.Context, prefix string) (would bool, answers []Answer) {
 	yes, need := 0, quorum.Majority(len(g.Nodes))
-	answers = g.poll(ctx, g.all(form.Probe(prefix, g.Self)), func(_ int, a *Answer, _ *wire.Reply) bool {
+	answers = g.poll(ctx, g.all(form.Probe(prefix, g.Self)), func(_ int, a *Answer, _ *wire.Reply) (next *wire.Command, enough bool) {
 		if a.Answer == quorum.Yes {
 			yes++
 		}
-		return yes >= need
+		return nil, yes >= need
 	})
 	return yes >= need, answers
 }
 
-// all is a command for each node.
-func (g *Engine) all(cmd *wire.Command) []*wire.Command {
-	return slices.Repeat([]*wire.Command{cmd}, len(g.Nodes))
+// question is what one node is asked.
+type question struct {
+	node int
+	cmd  *wire.Command
 }
 
-// received takes the replies to one question, one from each node, and has room for all.
+// all asks every node the same.
+func (g *Engine) all(cmd *wire.Command) []question {
+	all := make([]question, len(g.Nodes))
+	for i := range all {
+		all[i] = question{i, cmd}
+	}
+	return all
+}
+
+// received takes the replies to questions, and has room for one to each.
 type received chan reply
 
 type reply struct {
-	node int
+	question int
 	wire.Reply
 }
 
 // Reply implements [wire.Receiver].
-func (r received) Reply(tag wire.Tag, answer *wire.Reply) { r <- reply{int(tag.Node), *answer} }
+func (r received) Reply(tag wire.Tag, answer *wire.Reply) { r <- reply{int(tag.Serial), *answer} }
 
-// poll sends commands[i] to node i, unless it is nil, and waits for the answers. check is passed each, and returns true if they are
-// enough; nil waits for all.
-func (g *Engine) poll(ctx context.Context, commands []*wire.Command, check func(int, *Answer, *wire.Reply) (enough bool)) []Answer {
-	replies := make(received, len(g.Nodes))
-	answers, servers := make([]Answer, len(g.Nodes)), make([]string, len(g.Nodes))
-	since, asked, answered := time.Now(), 0, 0
-	for i, cmd := range commands {
-		answers[i].Err = nodeerr.ErrPending
-		if cmd == nil {
-			continue
-		}
-		asked++
-		tag := wire.Tag{Node: uint16(i)}
-		if err := g.Nodes[i].Send(since, cmd, replies, tag); err != nil {
-			replies.Reply(tag, wire.Unsent(err))
-		}
+func (g *Engine) ask(since time.Time, i int, q question, to received) {
+	tag := wire.Tag{Serial: uint32(i), Node: uint16(q.node)} //nolint:gosec // these are few
+	if err := g.Nodes[q.node].Send(since, q.cmd, to, tag); err != nil {
+		to.Reply(tag, wire.Unsent(err))
 	}
-	for range asked {
+}
+
+// poll asks questions, and waits for the answers. check is passed each, and returns what the node is asked next in the place of that question,
+// or true if the answers are enough; nil waits for all.
+func (g *Engine) poll(ctx context.Context, questions []question, check func(int, *Answer, *wire.Reply) (next *wire.Command, enough bool)) []Answer {
+	replies := make(received, len(questions))
+	answers, servers, answered := make([]Answer, len(questions)), make([]string, len(g.Nodes)), map[int]bool{}
+	since := time.Now()
+	for i, q := range questions {
+		answers[i].Err = nodeerr.ErrPending
+		g.ask(since, i, q, replies)
+	}
+	for open := len(questions); open > 0; open-- {
 		select {
 		case r := <-replies:
-			if twin := slices.Index(servers, r.Server); r.Server != "" && twin >= 0 {
+			node := questions[r.question].node
+			twin := slices.Index(servers, r.Server)
+			if r.Server != "" && r.Server != servers[node] && twin >= 0 {
 				r.Reply = wire.Reply{Answer: quorum.Refused, Err: fmt.Errorf("%w %s", nodeerr.ErrSameServer, g.Nodes[twin].Addr())}
 			}
-			servers[r.node] = r.Server
-			if r.Answer == quorum.Yes || r.Answer == quorum.No {
-				if answered++; answered >= quorum.Majority(len(g.Nodes)) {
+			servers[node] = cmp.Or(r.Server, servers[node])
+			a := &answers[r.question]
+			a.Seen, a.Err = g.form(a.Kind).Seen(&r.Reply), r.Err
+			if a.known() {
+				if answered[node] = true; len(answered) >= quorum.Majority(len(g.Nodes)) {
 					g.serves()
 				}
 			}
-			a := &answers[r.node]
-			*a = Answer{g.Form.Seen(&r.Reply), r.Err}
-			if check != nil && check(r.node, a, &r.Reply) {
+			if check == nil {
+				continue
+			}
+			next, enough := check(r.question, a, &r.Reply)
+			if enough {
 				return answers
+			}
+			if next != nil {
+				*a = Answer{Kind: a.Kind, Err: nodeerr.ErrPending}
+				g.ask(time.Now(), r.question, question{node, next}, replies)
+				open++
 			}
 		case <-ctx.Done():
 			return answers
@@ -137,3 +252,6 @@ func (g *Engine) poll(ctx context.Context, commands []*wire.Command, check func(
 	}
 	return answers
 }
+
+// known reports whether the node has said yes or no.
+func (a *Answer) known() bool { return a.Answer == quorum.Yes || a.Answer == quorum.No }

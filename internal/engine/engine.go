@@ -31,6 +31,8 @@ type (
 	Call = lock.Call
 	// Want is what a holder asks for.
 	Want = lock.Want
+	// Seen is what a node has shown of a lock.
+	Seen = form.Seen
 	// Kind is what a lock keeps out.
 	Kind = form.Kind
 	// Stuck is about keys without a TTL.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool"
 )
@@ -118,7 +119,7 @@ func renewed(g *Engine, key string, ttl time.Duration) *Held {
 	h := &holding{want: Want{TTL: ttl, Renewed: true}}
 	e := g.Enter(key)
 	defer e.Unlock()
-	e.AdoptLocked(h, "token", 0, *quorum.NewLease(1, quorum.Grant{Start: g.Clock.Now(), TTL: ttl}), &h.want)
+	e.AdoptLocked(h, form.Mark{Key: "name", Token: "token"}, *quorum.NewLease(1, quorum.Grant{Start: g.Clock.Now(), TTL: ttl}), &h.want)
 	h.ArmLocked()
 	return &h.Held
 }

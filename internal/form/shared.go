@@ -119,8 +119,8 @@ func (s Shared) Look(m Mark) *wire.Command {
 	return s.look(m.Key, func(v *wire.Value) wire.Reply { return s.own(v, m) }, m.Token)
 }
 
-// Sharers asks who shares a key: for the MostSharers of them, at most, that come behind skip others. [wire.Reply.Each] has the token and
-// the TTL of each, and the answer is Yes if there are any.
+// Sharers asks who shares a key: for the MostSharers of them, at most, that come behind skip others, the one that ends first in front. The
+// reply is what the key holds; with the mark, [wire.Reply.Each] has the token and the TTL of each.
 func (s Shared) Sharers(key string, skip int) *wire.Command {
 	c := s.look(key, s.sharers, "", strconv.Itoa(MostSharers), strconv.Itoa(skip))
 	c.Tracked = false
@@ -196,11 +196,12 @@ func parseLeave(v *wire.Value) wire.Reply {
 
 // looked is what share_look.lua returns. Times are in milliseconds.
 type looked struct {
+	kept    int64        // TTL of the mark; -1: for ever; -2: there is none
+	wanted  int64        // TTL of what a waiting writer has set; below 0: none waits
 	count   int64        // how many share the key
 	first   int64        // TTL of the one that ends first; -1: nobody shares it
-	slot    int64        // of the token; -1: none
-	wanted  int64        // TTL of what a waiting writer has set; below 0: none waits
 	own     int64        // TTL of the token; -1: it is not in
+	slot    int64        // of the token; -1: none
 	sharers []wire.Value // token, TTL and slot of each
 }
 
@@ -226,7 +227,7 @@ func (s Shared) looks(v *wire.Value) (l looked, r wire.Reply, ok bool) {
 		return l, wire.Reply{Answer: quorum.Yes, Value: string(held.Text), TTL: wire.TTL(v.Items[1].Num)}, false
 	}
 	n := func(i int) int64 { return v.Items[i].Num }
-	return looked{wanted: n(2), count: n(3), first: n(4), own: n(5), slot: n(6), sharers: v.Items[first:]}, r, true
+	return looked{kept: n(1), wanted: n(2), count: n(3), first: n(4), own: n(5), slot: n(6), sharers: v.Items[first:]}, r, true
 }
 
 // inTheWay is about what is in the way of one more.
@@ -261,15 +262,15 @@ func (s Shared) sharers(v *wire.Value) wire.Reply {
 	switch {
 	case !ok:
 		return r
-	case len(l.sharers) == 0:
+	case l.kept == -2:
 		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
 	}
-	r = wire.Reply{Answer: quorum.Yes, Value: marks[s.Kind]}
+	r = wire.Reply{Answer: quorum.Yes, Value: marks[s.Kind], TTL: wire.TTL(l.kept)}
 	for who := range slices.Chunk(l.sharers, 3) {
 		if who[1].Num < 0 || len(who[0].Text) > wire.MaxToken {
 			return wire.Unexpected(v)
 		}
-		r.Each = append(r.Each, wire.Reply{Answer: quorum.Yes, Value: string(who[0].Text), TTL: wire.TTL(who[1].Num)})
+		r.Each = append(r.Each, wire.Reply{Answer: quorum.Yes, Value: string(who[0].Text), TTL: wire.TTL(who[1].Num), Number: uint64(max(0, 1+who[2].Num))})
 	}
 	return r
 }

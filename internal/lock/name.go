@@ -200,7 +200,11 @@ func (n *Name) prune(now time.Time) {
 	}
 }
 
+// forget drops a lock that is over. Of those that are shared there may be many: they are pruned later.
 func (n *Name) forget(t *Term) {
+	if t.shared() {
+		return
+	}
 	for at := &n.terms; *at != nil; at = &(*at).next {
 		if *at == t {
 			*at = t.next

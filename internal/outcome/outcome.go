@@ -34,6 +34,9 @@ const (
 	Attach  = "attach"
 )
 
+// Kinds are those of locks, as events have them.
+var Kinds = []string{string(redlock.KindLock), string(redlock.KindRead)}
+
 // Directions of a turn.
 const (
 	Sent     = "sent"

@@ -27,7 +27,7 @@ func (w *world) checkWon(k *held) {
 		return
 	}
 	for _, o := range w.locks {
-		w.check(o.of.key != k.of.key || o.of == k.of || !o.held() || !k.held(), "two clients never hold the same lock",
+		w.check(o.of.key != k.of.key || o.of == k.of || o.of.reads && k.of.reads || !o.held() || !k.held(), "two clients never hold the same lock",
 			"client %d won %v while client %d held %v", k.client.number, k, o.client.number, o)
 	}
 	w.checkHeld(k, "when it was won")
@@ -70,7 +70,7 @@ func (w *world) checkReleased(r *round) {
 	}
 	for _, o := range w.locks {
 		meanwhile := o.of.outcome == quorum.Done && o.of.sent >= k.of.over && o.of.over < r.sent
-		w.check(o.of.key != k.of.key || o.of == k.of || !meanwhile, "an unlock that is done says that nobody else has had the lock",
+		w.check(o.of.key != k.of.key || o.of == k.of || o.of.reads && k.of.reads || !meanwhile, "an unlock that is done says that nobody else has had the lock",
 			"client %d unlocked %v, which client %d has had meanwhile as %v", k.client.number, k, o.client.number, o)
 	}
 }
@@ -100,6 +100,7 @@ func (w *world) checkRest() {
 			if e, ok := s.peek(key(name), s.now()); ok && !e.forever {
 				w.checkLeft(s, key(name), e)
 			}
+			w.checkShares(s, key(name))
 		}
 	}
 }
@@ -144,7 +145,7 @@ func (w *world) checkOver(k *held) {
 		return
 	}
 	for _, s := range w.servers {
-		if e, ok := s.peek(k.of.key, s.now()); ok && e.token == k.of.token {
+		if e, ok := s.lockOf(k.of.key, k.of.token, s.now()); ok {
 			left, allowed := e.expires-s.now(), 2*drift.Of(k.lease.Longest())+e.late+k.client.clock.leapt
 			w.check(left <= allowed, "a failed extension leaves nothing behind",
 				"node %d holds %v for another %v", s.number, k, left)
@@ -174,8 +175,11 @@ func (s *server) checkChange(m message, l *line, key string, before entry, was b
 		w.check(age >= healAfter*99/100-leapt, "a key without a TTL is deleted only when it has been there for long",
 			"node %d: after %v", s.number, age)
 	case verb == force && was && !is && before.token == name:
-		if r := w.rounds[life{name, key}]; r != nil {
-			r.given = append(r.given, nil)
+		w.endsByForce(name, key)
+		if name == mark && s.sharers[key] != nil {
+			for token := range s.sharers[key].in {
+				w.endsByForce(token, key)
+			}
 		}
 	case was && before.token != name && (!is || after != before):
 		w.check(false, "a key is changed by its owner only", "node %d: %v of %s changed the key of %s",

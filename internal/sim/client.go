@@ -256,7 +256,11 @@ func (c *client) extend(k *held, ttl time.Duration) {
 
 // want is what a lock has to be like for who takes it.
 func (s Step) want() *lock.Want {
-	return &lock.Want{TTL: s.TTL, Grace: s.Grace, Renewed: s.Auto, MaxHold: lock.NoLimit}
+	w := &lock.Want{TTL: s.TTL, Grace: s.Grace, Renewed: s.Auto, MaxHold: lock.NoLimit}
+	if s.Read {
+		w.Kind = form.Read
+	}
+	return w
 }
 
 // anew has a new process go on for a client that is doing nothing. It has met no server. One that meets a

@@ -10,7 +10,7 @@ import (
 type Keyspace struct{ keyspace }
 
 func NewKeyspace() *Keyspace {
-	return &Keyspace{keyspace{keys: map[string]entry{}, counters: map[string]counter{}}}
+	return &Keyspace{keyspace{keys: map[string]entry{}, counters: map[string]counter{}, sharers: map[string]*sharers{}}}
 }
 
 // Does names what a command does.
@@ -18,6 +18,9 @@ func Does(c *wire.Command) string {
 	what := does(c).String()
 	if c.Keys() != nil {
 		what += " of several"
+	}
+	if shares(c) {
+		what += " of sharers"
 	}
 	if fenced(c) {
 		what += " with fencing"
@@ -65,6 +68,7 @@ func (k *Keyspace) Counted(key string, now time.Duration) (number uint64, ttl ti
 func (k *Keyspace) Flush() {
 	clear(k.keys)
 	clear(k.counters)
+	clear(k.sharers)
 }
 
 // Left returns what is under key and its TTL.
@@ -78,3 +82,38 @@ func (k *Keyspace) Left(key string, now time.Duration) (token string, number uin
 	}
 	return e.token, e.number, e.expires - now
 }
+
+// Persist takes the TTL of a key.
+func (k *Keyspace) Persist(key string, now time.Duration) {
+	if e, ok := k.get(key, now); ok {
+		e.forever = true
+		k.set(key, &e)
+	}
+}
+
+// Wanted is the key by which a writer says that it waits for another key.
+func Wanted(key string) string { return wanted(key) }
+
+// Give leaves a key with a TTL, whatever was there.
+func (k *Keyspace) Give(key, token string, ttl, now time.Duration) {
+	k.set(key, &entry{token: token, expires: now + ttl})
+}
+
+// Shared returns those who are in {key}:sharers, with the time that each has left, which may be over, and the TTL of all.
+func (k *Keyspace) Shared(key string, now time.Duration) (left map[string]time.Duration, ttl time.Duration) {
+	z := k.shared(key, now)
+	left = map[string]time.Duration{}
+	for token, e := range z.in {
+		left[token] = e.expires - now
+	}
+	if z.forever {
+		return left, noTTL
+	}
+	return left, z.expires - now
+}
+
+// Evict drops those who share a key.
+func (k *Keyspace) Evict(key string) { delete(k.sharers, key) }
+
+// Data leaves somebody's data.
+func (k *Keyspace) Data(key string) { k.set(key, &entry{token: "data", foreign: true, forever: true}) }

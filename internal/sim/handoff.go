@@ -71,7 +71,7 @@ func (k *held) keep(w *waiter) {
 
 // leave gives up what a waiter has had.
 func (k *held) leave(w *waiter) {
-	if w.Detach {
+	if w.Detach && !w.Read {
 		k.detach(w.For)
 	} else {
 		k.giveUp()

@@ -36,6 +36,8 @@ var verbOf = map[*wire.Script]verb{
 	form.Scripts["extend"]: extend, form.Scripts["fenced_extend"]: extend,
 	form.Scripts["release"]: release, form.Scripts["fenced_release"]: release, form.Scripts["heal"]: heal,
 	form.Scripts["observe"]: observe, form.Scripts["raise"]: raise,
+	form.Scripts["share_acquire"]: acquire, form.Scripts["share_extend"]: extend, form.Scripts["share_release"]: release,
+	form.Scripts["share_look"]: observe,
 }
 
 // does returns what a command of package form does.
@@ -72,6 +74,7 @@ const (
 type keyspace struct {
 	keys     map[string]entry
 	counters map[string]counter
+	sharers  map[string]*sharers
 	changed  func(key string) // called after each change; nil means nobody
 }
 
@@ -133,8 +136,11 @@ func (k *keyspace) count(key string, now time.Duration) counter {
 
 // do carries out a command. wall is what TIME returns, in microseconds since 1970.
 func (k *keyspace) do(c *wire.Command, now time.Duration, wall int64) wire.Value {
-	if c.Keys() != nil {
+	switch {
+	case c.Keys() != nil:
 		return k.grantAll(c, now, wall)
+	case shares(c):
+		return k.share(c, now)
 	}
 	held, ok := k.get(c.Key, now)
 	what, args, fenced := does(c), c.Args, c.Second != ""
@@ -198,7 +204,10 @@ var (
 // split splits what a key has into a token and the number behind it; 0 means none.
 func split(value string) (name string, number uint64) {
 	name, behind, _ := strings.Cut(value, "|")
-	if behind != "" {
+	switch {
+	case name == "": // it is a mark
+		return value, 0
+	case behind != "":
 		number = uint64(whole(behind))
 	}
 	return name, number

@@ -98,7 +98,10 @@ func (f receiver) Reply(_ wire.Tag, r *wire.Reply) { f(r) }
 // force deletes what is observed under a key. Package redlock observes all nodes before.
 func (l *line) force(key string) {
 	l.ask(form.Exclusive{}.ObserveMaster(key), receiver(func(r *wire.Reply) {
-		if seen := l.client.form.Seen(r); seen.Answer == quorum.Yes {
+		switch seen := l.client.form.Seen(r); {
+		case seen.Token == mark:
+			l.forceShared(key)
+		case seen.Answer == quorum.Yes:
 			cmd := new(wire.Command)
 			l.client.form.Remove(cmd, key, seen)
 			_ = l.send(order{cmd: cmd})

@@ -24,6 +24,8 @@ type name struct {
 	ends     int           // waits that had ended before
 	free     time.Duration // since when the lock has been free, with all faults gone
 	served   int           // how many had been served by then
+	head     *waiter       // the first at that time
+	wrote    time.Duration // when the last wait of a writer ended
 	occupied time.Duration // since when somebody's data has been in the way, with all faults gone
 }
 

@@ -52,20 +52,22 @@ type Plan struct {
 // Step is one thing that is done at a time of the plan. If it does not apply (an
 // unlock by who holds nothing, for example) nothing happens.
 type Step struct {
-	At     time.Duration
-	Kind   StepKind
-	Client int
-	Node   int // AllNodes: every one
-	Name   int
-	TTL    time.Duration // of an acquire or extend
-	Grace  time.Duration // of what is acquired
-	Auto   bool          // what is acquired is renewed
-	Crowd  int           // how many more come with one who waits
-	Detach bool          // what a waiter gets it leaves to another client
-	For    time.Duration // how long a fault lasts, or a waiter keeps what it gets
-	Lose   float64       // share of what is on its way that a cut loses
-	All    int           // how many locks are taken at once, from that of Name on
-	Value  string        // what a key without a TTL holds; "": what no other key does
+	At      time.Duration
+	Kind    StepKind
+	Client  int
+	Node    int // AllNodes: every one
+	Name    int
+	TTL     time.Duration // of an acquire or extend
+	Grace   time.Duration // of what is acquired
+	Auto    bool          // what is acquired is renewed
+	Read    bool          // what is acquired is a read lock
+	Crowd   int           // how many more come with one who waits
+	Detach  bool          // what a waiter gets it leaves to another client
+	For     time.Duration // how long a fault lasts, or a waiter keeps what it gets
+	Lose    float64       // share of what is on its way that a cut loses
+	All     int           // how many locks are taken at once, from that of Name on
+	passing bool          // who waits is one of those who come and go
+	Value   string        // what a key without a TTL holds; "": what no other key does
 }
 
 // AllNodes is the Node of a step that is about every one, such as when a client loses its
@@ -108,6 +110,8 @@ const (
 
 	AcquireAll  // a client takes several locks at once, or none
 	CounterData // somebody else keeps data on a node, in the place of a lock's counter
+	Beside      // likewise, in the place of what a writer sets that waits
+	Throng      // readers come and go
 )
 
 // drift is the library's default allowance.
@@ -159,6 +163,7 @@ func NewPlan(seed uint64) Plan {
 	p.detaches(rand.New(rand.NewPCG(seed, 0xc4ceb9fe1a85ec53)))
 	p.graces(rand.New(rand.NewPCG(seed, 0xd6e8feb86659fd93)))
 	p.sets(rand.New(rand.NewPCG(seed, 0xab32149f7b28b2e7)))
+	p.reads(rand.New(rand.NewPCG(seed, 0x8cb92ba72f3d8dd7)))
 	return p
 }
 

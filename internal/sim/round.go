@@ -21,6 +21,8 @@ type round struct {
 	renews  bool // it is a renewal
 	token   string
 	fenced  bool
+	reads   bool // it is for a lock that readers share
+	passing bool // it is of one of those who come and go
 	number  int
 	sent    time.Duration // true time at which it began
 	lock    *held         // what an extend or a release is for
@@ -56,17 +58,19 @@ func (n *name) newRound(v verb, token string, l *lock.Round) *round {
 
 // newAcquire makes a round with a token of its own. It begins with acts.
 func (n *name) newAcquire(call *lock.Call) (r *round, acts []lock.Act) {
-	r = n.acquireRound(n.client.newToken())
+	r = n.acquireRound(n.client.newToken(), call.Want.Kind)
 	return r, n.lock.Ask(nil, r.acquire, call, r.token, r)
 }
 
 // acquireRound makes one with a token.
-func (n *name) acquireRound(token string) *round {
+func (n *name) acquireRound(token string, kind form.Kind) *round {
 	c, a := n.client, new(lock.Acquire)
 	r := n.newRound(acquire, token, &a.Round)
 	r.acquire = a
-	_, r.fenced = c.form.(form.Numbered)
-	if c.plan.Fenced && !r.fenced {
+	_, numbered := c.form.(form.Numbered)
+	r.reads = kind == form.Read
+	r.fenced = numbered && !r.reads
+	if c.plan.Fenced && !numbered {
 		c.log("client %d asks for no fencing token", c.number)
 	}
 	c.rounds[life{r.token, n.key}] = r

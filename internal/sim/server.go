@@ -31,7 +31,7 @@ type server struct {
 func newServer(w *world, number int) *server {
 	s := &server{world: w, number: number, up: true, data: map[string]bool{}, tracked: map[string][]*conn{}}
 	s.clock = clock{world: w, rate: w.plan.Rates[number]}
-	s.keyspace = keyspace{keys: map[string]entry{}, counters: map[string]counter{}, changed: s.invalidate}
+	s.keyspace = keyspace{keys: map[string]entry{}, counters: map[string]counter{}, sharers: map[string]*sharers{}, changed: s.invalidate}
 	// Nodes do not agree on the time.
 	s.clock.leapt = time.Duration(w.chance(number, 5) % uint64(time.Hour))
 	if w.plan.Fenced {
@@ -74,7 +74,7 @@ func (s *server) handle(c *conn, m message) {
 		c.deliver(func() { m.done(number(1)) })
 	default:
 		v := noScript
-		if m.source || m.cmd.Keys() == nil || s.chance(c.client.number, s.number, c.number, c.there.number, 20)&3 > 0 {
+		if m.source || m.cmd.Keys() == nil && !m.cmd.Shares || s.chance(c.client.number, s.number, c.number, c.there.number, 20)&3 > 0 {
 			v = s.carryOut(c, m)
 		} else {
 			s.log("node %d does not know the script of %s by client %d", s.number, m.cmd.Token, c.client.number)
@@ -92,10 +92,13 @@ func (s *server) carryOut(c *conn, m message) wire.Value {
 			others = append(others, s.find(other))
 		}
 	}
+	found.own, found.in = s.sharer(key, cmd.Token, s.now())
 	v := s.do(cmd, s.now(), s.clock.Now().UnixMicro())
 	if m.track {
-		s.tracked[key] = append(s.tracked[key], c)
-		s.lapse(key)
+		s.track(c, key)
+		if shares(cmd) {
+			s.track(c, wanted(key))
+		}
 	}
 	if does(cmd) == observe {
 		delete(c.stood, key)
@@ -124,6 +127,8 @@ type sight struct {
 	entry
 	was     bool
 	counted counter
+	own     entry // what the token of the command has of a key that is shared
+	in      bool
 }
 
 // find returns that of a key.
@@ -140,6 +145,15 @@ func (s *server) find(key string) (f sight) {
 // done checks and notes what a command has done to a key.
 func (s *server) done(c *conn, m message, f *sight) {
 	after, is := s.peek(f.key, s.now())
+	switch {
+	case shares(m.cmd):
+		s.doneShared(m, f)
+		return
+	case m.cmd.Token == asking:
+		s.check(!f.was || f.token == asking || is && after == f.entry, "a key is changed by its owner only",
+			"node %d: %v of %s", s.number, does(m.cmd), f.key)
+		return
+	}
 	s.checkChange(m, c.line, f.key, f.entry, f.was, after, is)
 	if fenced(m.cmd) {
 		s.checkCounter(m.cmd, f.key, f.entry, f.was && after != f.entry, f.counted)
@@ -200,6 +214,9 @@ func (s *server) trouble(step Step, c *client) {
 		s.log("node %d: somebody keeps data under %s", s.number, key)
 		s.data[key] = true
 		s.set(key, &entry{token: "data", forever: true, foreign: true})
+	case step.Kind == Beside && s.up:
+		s.log("node %d: somebody keeps data in the place of %s", s.number, wanted(key))
+		s.set(wanted(key), &entry{token: "data", forever: true, foreign: s.chance(s.number, 23)&1 == 0})
 	case step.Kind == CounterData && s.up:
 		s.log("node %d: somebody keeps data in the place of the counter of %s", s.number, key)
 		s.counters[key] = counter{foreign: true}
@@ -229,10 +246,13 @@ func (s *server) trouble(step Step, c *client) {
 func (s *server) flush() {
 	clear(s.tracked)
 	for name := range s.plan.Names {
-		if _, ok := s.keys[key(name)]; ok {
-			s.set(key(name), nil)
+		for _, key := range []string{key(name), wanted(key(name))} {
+			if _, ok := s.keys[key]; ok {
+				s.set(key, nil)
+			}
 		}
 	}
+	clear(s.sharers)
 	clear(s.counters)
 	for _, client := range s.clients {
 		for _, c := range client.lines[s.number].conns {
@@ -254,6 +274,7 @@ func (s *server) crash(d time.Duration, durable bool, longer time.Duration) {
 	clear(s.tracked)
 	if !durable {
 		s.keys = map[string]entry{}
+		clear(s.sharers)
 		// The counters are lost as well, or come back from an older copy of the data: a little lower.
 		chance := s.chance(s.number, s.life, 14)
 		for key, counted := range s.counters {

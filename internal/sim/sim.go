@@ -68,6 +68,9 @@ func (w *world) rest() {
 			}
 		}
 	}
+	if w.now >= w.restAt+restTime {
+		w.checkAsked()
+	}
 	if w.checkSleepers() {
 		w.after(restPause, w.rest)
 	}
@@ -94,7 +97,9 @@ func (w *world) step(s Step) {
 		}
 	case Rush:
 		w.rush(s)
-	case Freeze, Crash, Cut, Partition, Vanish, Stall, Stray, Data, Lapse, Replace, Touch, Flush, CounterData:
+	case Throng:
+		w.throng(s)
+	case Freeze, Crash, Cut, Partition, Vanish, Stall, Stray, Data, Lapse, Replace, Touch, Flush, CounterData, Beside:
 		for i, server := range w.servers {
 			if s.Node == i || s.Node == AllNodes {
 				server.trouble(s, c)

@@ -42,33 +42,40 @@ func (w *world) checkSleepers() bool {
 
 func (w *world) checkSleeper(q *name) {
 	w.checkOccupied(q)
-	blocked := w.blocked(q.key)
+	head := q.waiters[0]
+	if calls := q.lock.Waiting(); len(calls) > 0 {
+		head = calls[0].Of.(*waiter)
+	}
+	blocked := w.blocked(q.key, head.Read)
 	if blocked && w.now > w.restAt+enough {
 		for _, o := range slices.Clone(q.waiters) {
 			q.client.do(o.cancel)
 		}
 	}
-	if blocked || q.served != w.served || w.now < w.restAt+startOver {
-		q.free, q.served = w.now, w.served
+	if blocked || q.served != w.served || head.passing && head != q.head || w.now < w.restAt+startOver {
+		q.free, q.served, q.head = w.now, w.served, head
 		return
 	}
 	w.check(w.now-q.free <= w.patience, "nobody waits for ever", "client %d: waiter %d waits for %s, which is free",
-		q.client.number, q.waiters[0].number, q.key)
+		q.client.number, head.number, q.key)
 }
 
-// blocked reports whether somebody, or somebody's data, holds so many nodes that nobody else can win.
-func (w *world) blocked(key string) bool {
+// blocked reports whether somebody, or somebody's data, holds so many nodes that nobody else can win: no reader, or no writer.
+func (w *world) blocked(key string, reads bool) bool {
 	n := 0
 	for _, s := range w.servers {
 		e, ok := s.peek(key, s.now())
-		if s.counters[key].foreign { // which grants nothing
+		if s.counters[key].foreign && !reads { // which grants nothing
 			n++
 			continue
 		}
-		if !ok || e.forever && !e.foreign { // the waiters delete it
-			continue
-		}
-		if r := w.rounds[life{e.token, key}]; r == nil || r.outcome == quorum.Done || r.client.dead || !w.plan.Fencing {
+		switch {
+		case e.token == mark || reads && !ok:
+			if s.keepsOut(key, reads) {
+				n++
+			}
+		case !ok || e.forever && !e.foreign: // the waiters delete it
+		case w.keeps(e.token, key):
 			n++
 		}
 	}
@@ -79,14 +86,14 @@ func (w *world) blocked(key string) bool {
 func (q *name) spend(n int) {
 	c := q.client
 	if second := c.now / time.Second; second != q.second {
-		q.second, q.spent, q.ends = second, 0, c.served
+		q.second, q.spent, q.ends = second, 0, c.gone
 	}
 	q.spent += n
 	most := maxSpent
 	if c.rushed {
 		most = maxInsisted
 	}
-	if q.spent > most*len(c.servers)*(1+c.served-q.ends) {
+	if q.spent > most*len(c.servers)*(1+c.gone-q.ends) {
 		c.check(false, "a waiter sends a bounded number of commands",
 			"client %d asked %d times for %s within a second", c.number, q.spent, q.key)
 	}

@@ -32,7 +32,7 @@ func (c *client) tryAll(s Step) {
 		want := s.want()
 		want.Kept = true
 		t.calls[i].Want = want
-		r := c.name(key).acquireRound(token)
+		r := c.name(key).acquireRound(token, want.Kind)
 		r.with, r.onEnded = t, t.end
 		t.rounds = append(t.rounds, r)
 	}

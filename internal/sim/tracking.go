@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 )
 
@@ -29,6 +30,12 @@ func (s *server) greet(c, before *conn) (process string, up int64) {
 		c.pushes, c.tracking = chance&4 == 0, false
 	}
 	return fmt.Sprintf("%d.%d", s.number, s.life), int64(s.clock.reading()/time.Second) - int64(s.born/time.Second)
+}
+
+// track has the next change of a key pushed.
+func (s *server) track(c *conn, key string) {
+	s.tracked[key] = append(s.tracked[key], c)
+	s.lapse(key)
 }
 
 // lapse has a tracked key deleted some time after its TTL, if at all: else a command that comes across it
@@ -98,8 +105,12 @@ func (l *line) invalidated(key string) {
 	if l.trace != nil {
 		l.log("client %d: node %d invalidates %s", l.client.number, l.server.number, key)
 	}
+	of, asked := form.Wanted(key)
 	for _, n := range l.client.names {
-		if n.key == key {
+		switch {
+		case asked && n.key == of:
+			n.do(func() { n.act(n.lock.WantChanged(nil, l.server.number)) })
+		case n.key == key:
 			n.do(func() { n.act(n.lock.Changed(nil, l.server.number)) })
 		}
 	}

@@ -19,6 +19,7 @@ type waiter struct {
 	number    int
 	round     *round // its turn; nil means none
 	lock      *held  // that was passed on to it; nil means none
+	tried     bool   // it has had a round
 	cancelled bool
 	ended     bool
 }
@@ -26,8 +27,11 @@ type waiter struct {
 // wait begins a Lock.
 func (c *client) wait(s Step) {
 	n := c.name(key(s.Name))
-	c.waits++
-	w := &waiter{Step: s, queue: n, number: c.waits}
+	c.comers++
+	if !s.passing {
+		c.waits++
+	}
+	w := &waiter{Step: s, queue: n, number: c.comers}
 	w.call = lock.Call{Want: s.want(), Of: w}
 	c.log("client %d: waiter %d comes for %s", c.number, w.number, n.key)
 	n.waiters, n.waited = append(n.waiters, w), true
@@ -51,7 +55,7 @@ func (w *waiter) begin() {
 	}
 	c.log("client %d: the turn of waiter %d", c.number, w.number)
 	r, acts := n.newAcquire(&w.call)
-	w.round = r
+	w.round, w.tried, r.passing = r, true, w.passing
 	r.onEnded = func() { c.soon(func() { n.do(func() { w.take(r) }) }) }
 	n.spend(len(c.lines))
 	r.begin(acts)
@@ -80,7 +84,8 @@ func (w *waiter) take(r *round) {
 func (w *waiter) got(how string) {
 	w.end(how)
 	for _, o := range w.queue.waiters {
-		w.queue.client.check(o.number > w.number || o.cancelled,
+		// Readers have their rounds side by side, and beside that of a writer that has come later.
+		w.queue.client.check(o.number > w.number || o.cancelled || o.Read && (w.Read || o.tried),
 			"waiters of one client get the lock in the order in which they came",
 			"client %d: waiter %d before waiter %d", w.queue.client.number, w.number, o.number)
 	}
@@ -122,5 +127,11 @@ func (w *waiter) end(how string) {
 	c.log("client %d: waiter %d %s", c.number, w.number, how)
 	w.ended = true
 	w.queue.waiters = slices.DeleteFunc(w.queue.waiters, func(o *waiter) bool { return o == w })
-	c.served++
+	c.gone++
+	if !w.passing {
+		c.served++
+	}
+	if !w.Read {
+		w.queue.wrote = c.now
+	}
 }

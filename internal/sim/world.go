@@ -24,7 +24,9 @@ type world struct {
 
 	rounds   map[life]*round // acquires
 	locks    []*held         // that were ever held
-	waits    int             // calls of Lock
+	comers   int             // calls of Lock
+	gone     int             // of them that have ended
+	waits    int             // calls of Lock, but for those of readers that come and go
 	served   int             // of them that have ended
 	restAt   time.Duration   // when all faults are gone
 	patience time.Duration   // how long a lock may be free after that while somebody waits for it

@@ -3,11 +3,13 @@
 package wire
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // Command is one command, ready to be sent to any number of nodes. It is not changed by sending. What it does to a lock is the
@@ -39,7 +41,7 @@ type Command struct {
 	Creates bool
 	// Changes reports that the command has changed the key if it was done, unless the reply says that it is the Same.
 	Changes bool
-	// Shares marks a command to a key that several share. One that cleans up may have changed the key also if the answer is No. One that
+	// Shares marks a command to a key that several share. One that cleans up may have changed the key also if what it cleans up was not there. One that
 	// is Tracked has left the server tracking the key, so that nobody needs to be told that it has changed.
 	Shares bool
 	// NeedsToken marks a command to a key of ours: that the key holds data of another program (nodeerr.ErrForeign) is a No, and for
@@ -111,9 +113,9 @@ func (c *Command) MustFollow(earlier *Command) bool {
 func (c *Command) Changed(r *Reply) bool {
 	switch r.Answer {
 	case quorum.Yes, quorum.Recreated:
-		return c.Changes && !r.Same && !(c.Shares && r.Tracked)
+		return c.Changes && !r.Same && (!c.Shares || !r.Tracked)
 	case quorum.No:
-		return c.Changes && c.Shares && c.CleansUp
+		return c.Changes && c.Shares && c.CleansUp && errors.Is(r.Err, nodeerr.ErrAbsent)
 	}
 	return false
 }

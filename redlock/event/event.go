@@ -46,7 +46,7 @@ type Round struct {
 }
 
 // Acquire is the end of a call, with valid arguments and before Close, of Lock, TryLock, Do (before its function runs),
-// TryDo or Attach; and for each name one of LockAll, TryLockAll or DoAll.
+// TryDo or Attach, of RLock, TryRLock or DoRead; and for each name one of LockAll, TryLockAll or DoAll.
 type Acquire struct {
 	// Context is that of the call. It may have ended.
 	Context context.Context
@@ -55,10 +55,13 @@ type Acquire struct {
 	Call uint64
 	Op   Op // OpAcquire or OpAttach
 	Name string
+	// Kind is that of the lock that the caller has, or asked for: the text of a redlock.Kind, such as "lock" or "read". New kinds may come
+	// with any minor version.
+	Kind string
 	// Names are those of a call for the locks of several (redlock.LockAll), in order: there is an Acquire of each, with a Call of its own
 	// and the same Err. It is nil for any other call.
 	Names  []string
-	Try    bool // the call does not wait: TryLock, TryDo, TryLockAll, or MaxWait(0)
+	Try    bool // the call does not wait: TryLock, TryDo, TryRLock, TryLockAll, or MaxWait(0)
 	Start  time.Time
 	Took   time.Duration
 	Rounds int // that the call has begun; 0 of Attach, of a lock that was re-entered, and of most that were passed on
@@ -80,6 +83,7 @@ type Extend struct {
 	Call    uint64          // see Acquire
 	Lock    uint64          // the Call of the lock's Acquire, as in its End
 	Name    string
+	Kind    string // of the lock, see Acquire
 	Renewal bool
 	Start   time.Time
 	Took    time.Duration
@@ -98,6 +102,7 @@ type Unlock struct {
 	Call    uint64          // see Acquire
 	Lock    uint64          // see Extend
 	Name    string
+	Kind    string // of the lock, see Acquire
 	Start   time.Time
 	Took    time.Duration
 	Handoff bool // the lock was passed on to a waiter of this Locker (redlock.WithLocalHandoff): no node was asked
@@ -111,6 +116,7 @@ type End struct {
 	Context context.Context // of the call that acquired the lock
 	Call    uint64          // of the Acquire
 	Name    string
+	Kind    string        // of the lock, as in its Acquire
 	Start   time.Time     // when the lock was acquired
 	Held    time.Duration // from then to the call of Unlock, or until the loss was noticed
 	Err     error         // ErrReleased, ErrLost or ErrExpired
@@ -218,9 +224,9 @@ type Op string
 
 // The operations of events. Rounds are acquires, extends and unlocks.
 const (
-	OpAcquire Op = "acquire" // Lock, TryLock, Do and TryDo
+	OpAcquire Op = "acquire" // Lock, TryLock, Do and TryDo; RLock, TryRLock and DoRead
 	OpExtend  Op = "extend"  // Extend and renewals
-	OpUnlock  Op = "unlock"  // Unlock, and the release at the end of Do
+	OpUnlock  Op = "unlock"  // Unlock, and the release at the end of Do and DoRead
 	OpAttach  Op = "attach"  // Attach, which has no rounds
 )
 

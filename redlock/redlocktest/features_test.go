@@ -56,6 +56,38 @@ func TestLockAll_TakesSeveralNames(t *testing.T) {
 	})
 }
 
+func TestRLock_ReadersShareALockThatKeepsWritersOut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		readers, writers := cluster.Locker(), cluster.Locker()
+		read := func(locker *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
+			t.Helper()
+			lock, err := locker.RLock(t.Context(), "name", opts...)
+			require.NoError(t, err)
+			return lock
+		}
+		first, second := read(readers, redlock.AutoExtend()), read(writers, redlock.TTL(time.Minute))
+		writer := lockBeside(t, writers, "name")
+		cluster.Advance(2 * time.Second)
+		_, err := readers.TryRLock(t.Context(), "name")
+		require.ErrorIs(t, err, redlock.ErrTaken, "a writer waits")
+		require.NoError(t, first.Unlock(t.Context()))
+		cluster.Advance(2 * time.Second)
+		require.Empty(t, writer)
+		require.NoError(t, second.Unlock(t.Context()))
+		cluster.Advance(2 * time.Second)
+		require.NoError(t, (<-writer).Unlock(t.Context()))
+
+		abandoned, lost := read(readers, redlock.TTL(10*time.Second)), read(writers, redlock.AutoExtend())
+		cluster.Advance(11 * time.Second)
+		require.ErrorIs(t, abandoned.Err(), redlock.ErrExpired)
+		require.NoError(t, lost.Err())
+		cluster.Steal("name")
+		cluster.Advance(10 * time.Second)
+		require.ErrorIs(t, lost.Err(), redlock.ErrLost)
+	})
+}
+
 func TestInspect_ShowsWhatTheNodesHold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cluster := redlocktest.New(t)

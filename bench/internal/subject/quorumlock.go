@@ -89,6 +89,32 @@ type lockCaller struct{ Waiter }
 
 func (c lockCaller) Acquire(ctx context.Context) error { return c.Wait(ctx) }
 
+// openRead opens a client whose callers read under locks that they share.
+func openRead(s Setup) (Client, error) {
+	c, err := openLocker(s)
+	if err != nil {
+		return nil, err
+	}
+	return readClient{c.(*quorumlockClient)}, nil
+}
+
+// readClient implements [Writers].
+type readClient struct{ *quorumlockClient }
+
+func (c readClient) Caller(name string) Caller {
+	return &readCaller{quorumlockCaller{locker: c.locker, name: name}}
+}
+
+// Writer returns one who takes the lock with Lock, and keeps readers out.
+func (c readClient) Writer(name string) Caller { return lockClient{c.quorumlockClient}.Caller(name) }
+
+type readCaller struct{ quorumlockCaller }
+
+func (c *readCaller) Acquire(ctx context.Context) (err error) {
+	c.lock, err = c.locker.RLock(ctx, c.name)
+	return err
+}
+
 // openAll returns what opens a client whose callers take the locks of some names together. The names begin with that of the caller.
 func openAll(names int, opts ...redlock.Option) func(Setup) (Client, error) {
 	return func(s Setup) (Client, error) {

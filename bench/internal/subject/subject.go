@@ -50,6 +50,12 @@ type Waiter interface {
 	Wait(ctx context.Context) error
 }
 
+// Writers is a Client whose callers share their locks, beside writers who keep all of them out.
+type Writers interface {
+	Client
+	Writer(name string) Caller
+}
+
 // All returns every subject, the floor first.
 func All() []Subject {
 	return []Subject{
@@ -60,6 +66,7 @@ func All() []Subject {
 		{Name: "quorumlock-handoff-10ms", Open: openHandoff(10 * time.Millisecond)},
 		{Name: "quorumlock-handoff-fenced", Open: openHandoff(5*time.Millisecond, redlock.WithFencing())},
 		{Name: "quorumlock-fenced", Open: openFenced},
+		{Name: "quorumlock-read", Open: openRead},
 		{Name: "quorumlock-all", Open: openAll(8)},
 		{Name: "quorumlock-all-fenced", Open: openAll(8, redlock.WithFencing())},
 		{Name: "quorumlock-ends", Open: openEnds},

@@ -16,12 +16,16 @@ const (
 // taken finds calls that were told that the lock is taken when nobody could be in the way: no other call, hold, key of another program,
 // or what they may have left behind. A release that was sent just before may take a moment.
 func (l *lock) taken() {
-	ways := newCounter(l.blocks(false))
+	ways, writers := newCounter(l.blocks(false, false)), newCounter(l.blocks(false, true))
 	for _, o := range l.ops {
 		if o.Kind != history.Acquire || o.Err != history.Taken || !o.Ended() {
 			continue
 		}
-		if ways.count(o.Start-int64(moment), o.End) == 1 { // the call itself
+		own, ways := 1, ways // the call itself
+		if o.Reads {
+			own, ways = 0, writers
+		}
+		if ways.count(o.Start-int64(moment), o.End) == own {
 			l.report(TakenByNobody, []*history.Op{o}, "worker %d of %s was told so", o.Worker, o.Client)
 		}
 	}
@@ -34,7 +38,8 @@ func (l *lock) slept() {
 	if l.rules.Strangers {
 		return
 	}
-	ways := merge(l.blocks(true))
+	// A writer that waits is in the way of readers, even if the lock is free.
+	ways, writers := merge(l.blocks(true, false)), merge(l.blocks(false, true))
 	for _, o := range l.ops {
 		if o.Kind != history.Acquire || o.Way != history.Waiting {
 			continue
@@ -44,6 +49,9 @@ func (l *lock) slept() {
 			end = l.alive[o.Client]
 		}
 		rest := ways.after(free)
+		if o.Reads {
+			rest = writers.after(free)
+		}
 		for free < end {
 			next := span{end, end}
 			if len(rest) > 0 {
@@ -58,8 +66,8 @@ func (l *lock) slept() {
 }
 
 // blocks returns when somebody or something may have been in the way of a call. Calls that wait for the lock are not in each other's
-// way when free is asked for: one of them has to get it.
-func (l *lock) blocks(free bool) (all []span) {
+// way when free is asked for: one of them has to get it. Readers are not in the way of a call that reads.
+func (l *lock) blocks(free, reads bool) (all []span) {
 	settled := l.rules.settled()
 	trouble := felt(l.faults)
 	for _, stalls := range l.stalls {
@@ -79,7 +87,7 @@ func (l *lock) blocks(free bool) (all []span) {
 	for _, o := range l.ops {
 		switch o.Kind {
 		case history.Acquire, history.Attach, history.Force:
-			if o.Hold == "" {
+			if o.Hold == "" && (!reads || !o.Reads) {
 				all = append(all, l.call(o, free)...)
 			}
 		case history.Set:
@@ -89,6 +97,9 @@ func (l *lock) blocks(free bool) (all []span) {
 		}
 	}
 	for _, a := range l.holds {
+		if reads && a.op.Reads {
+			continue
+		}
 		from := a.op.Start
 		if free && a.op.Way == history.Waiting {
 			from = a.op.End

@@ -95,7 +95,7 @@ func (l *lock) report(promise string, ops []*history.Op, format string, args ...
 func (h *History) Check(name string, r Rules) (violations []Violation, undecided int) {
 	l := h.lock(name, r)
 	for _, check := range []func(){
-		l.exclusion, l.fences, l.outlived, l.lossReported, l.taken, l.slept, l.order, l.unexpected, l.holders,
+		l.exclusion, l.fences, l.outlived, l.lossReported, l.taken, l.slept, l.order, l.unexpected, l.holders, l.within,
 		l.registers, l.plain, l.strangers,
 	} {
 		check()

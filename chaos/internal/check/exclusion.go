@@ -8,22 +8,23 @@ import (
 	"github.com/quorumlock/quorumlock/chaos/internal/history"
 )
 
-// exclusion finds holds of different leases that overlap. A nil from Unlock counts as long as nobody else had the lock.
+// exclusion finds holds of different parties that overlap: a writer's and any other, but not those of readers. A nil from Unlock counts as
+// long as no other party had the lock.
 func (l *lock) exclusion() {
-	var longest, other *hold // those with the last ends of two leases, among the holds that began before
+	var longest, other *hold // those with the last ends of two parties, among the holds that began before
 	for _, a := range l.holds {
 		if a.until() == 0 {
 			continue
 		}
 		b := longest
-		if b != nil && b.lease == a.lease {
+		if b != nil && b.party() == a.party() {
 			b = other
 		}
 		if b != nil && b.until() > a.op.End {
 			l.overlap(b, a)
 		}
 		switch {
-		case longest == nil || longest.lease == a.lease:
+		case longest == nil || longest.party() == a.party():
 			if longest == nil || a.until() > longest.until() {
 				longest = a
 			}
@@ -71,7 +72,7 @@ func (l *lock) outlived() {
 	}
 }
 
-// fences checks that fences rise. A hold has a fence above those of all holds whose calls had returned before its own call began;
+// fences checks that fences rise, and that readers have none. A writer's hold has a fence above those of all holds whose calls had returned before its own call began;
 // whoever has come by re-entry or Attach has that of the lock.
 func (l *lock) fences() {
 	if !l.rules.Fenced {
@@ -79,7 +80,15 @@ func (l *lock) fences() {
 	}
 	var fresh []*hold // that have got a fence of their own
 	byFence := map[uint64]*hold{}
+	var writers []*hold
 	for _, a := range l.holds {
+		if a.op.Reads {
+			if a.op.Fence != 0 {
+				l.report(FenceChanged, []*history.Op{a.op}, "%s reads, and has %d", a.op.Hold, a.op.Fence)
+			}
+			continue
+		}
+		writers = append(writers, a)
 		if a.op.Kind == history.Attach || a.outer != nil {
 			l.sameFence(a)
 			continue
@@ -95,7 +104,7 @@ func (l *lock) fences() {
 	}
 	slices.SortStableFunc(fresh, func(a, b *hold) int { return cmp.Compare(a.op.Start, b.op.Start) })
 	var highest *hold
-	before := l.holds
+	before := writers
 	for _, a := range fresh {
 		for ; len(before) > 0 && before[0].op.End < a.op.Start; before = before[1:] {
 			if highest == nil || before[0].op.Fence > highest.op.Fence {
@@ -114,7 +123,7 @@ func (l *lock) fences() {
 func (l *lock) sameFence(a *hold) {
 	first := l.leases[a.lease][0]
 	switch entered := a.outer != nil; {
-	case first == a || first.op.Kind == history.Attach && entered:
+	case first == a || first.op.Kind == history.Attach && entered || first.op.Reads:
 		return
 	case entered && (first.proof == nil || first.proof.Start < a.op.End):
 		return

@@ -24,6 +24,17 @@ type hold struct {
 	said   int64 // likewise, by Unlock
 }
 
+// readers is the party of all who read.
+const readers = "|readers"
+
+// party is the same for all who may have the lock at one time: the handles on one lock, and all readers.
+func (h *hold) party() string {
+	if h.op.Reads {
+		return readers
+	}
+	return h.lease
+}
+
 // until is the moment until which the lock was held by all that is known.
 func (h *hold) until() int64 { return max(h.proven, h.said) }
 

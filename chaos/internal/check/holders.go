@@ -35,7 +35,8 @@ type event struct {
 }
 
 // holderState is the state of a lock. Who gets the lock excludes all others until the last that is known of him has been seen. That
-// is no more than that he has it then, but whoever else got the lock in between would be found out only then.
+// is no more than that he has it then, but whoever else got the lock in between would be found out only then. It
+// has writers alone, see within.
 type holderState struct {
 	lease string
 	owes  int // what of the holder is still to be seen
@@ -69,14 +70,30 @@ var holderModel = porcupine.Model{
 // history is legal if the history is. So windows may begin and end anywhere; they overlap, as neighbours are compared.
 func (l *lock) holders() {
 	const holds = windowSize / 2
-	for from := 0; from < len(l.holds); from += holds / 2 {
-		window := l.holds[from:min(from+holds, len(l.holds))]
+	writers := slices.DeleteFunc(slices.Clone(l.holds), func(a *hold) bool { return a.op.Reads })
+	for from := 0; from < len(writers); from += holds / 2 {
+		window := writers[from:min(from+holds, len(writers))]
 		if l.legal(window) {
 			continue
 		}
 		v := l.report(NoOrder, operations(window), "of %d holds", len(window))
 		v.reduce = func() []*history.Op {
 			return operations(smaller(window, func(w []*hold) bool { return !l.legal(w) }))
+		}
+	}
+}
+
+// within finds locks that were got for reading while somebody had the lock for writing, and the other way round. Porcupine is not asked:
+// there are too many orders in which readers may have come and gone, and all of them are the same to a writer.
+func (l *lock) within() {
+	for _, a := range l.holds {
+		for _, b := range l.holds {
+			if b.op.End > a.op.Start { // and so do those that follow
+				break
+			}
+			if a.op.Reads != b.op.Reads && b.until() > a.op.End {
+				l.report(NoOrder, operations([]*hold{b, a}), "%s got the lock while %s had it", a.op.Hold, b.op.Hold)
+			}
 		}
 	}
 }

@@ -80,6 +80,7 @@ func (s *story) down(client string, node int, from int64) {
 
 func fence(f uint64) change    { return func(o *history.Op) { o.Fence = f } }
 func renews(o *history.Op)     { o.Renews = true }
+func reads(o *history.Op)      { o.Reads = true }
 func result(err string) change { return func(o *history.Op) { o.Err = err } }
 func way(w string) change      { return func(o *history.Op) { o.Way = w } }
 func token(t string) change    { return func(o *history.Op) { o.Token = t } }

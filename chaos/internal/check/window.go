@@ -75,6 +75,7 @@ func what(o *history.Op) string {
 	say(o.Key != "", "of %s on node %d", o.Key, o.Node)
 	say(o.Name != "", "%s", o.Name)
 	say(o.Way != "", "(%s)", o.Way)
+	say(o.Reads, "to read")
 	say(o.Hold != "", "by %s", o.Hold)
 	say(o.Outer != "", "within %s", o.Outer)
 	say(o.Renews, "which renews")

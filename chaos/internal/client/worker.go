@@ -76,11 +76,12 @@ func (w *Worker) end(ctx context.Context, op *history.Op, err error) {
 	w.recorder.End(op)
 }
 
-// Call is a call of Lock, TryLock or Do.
+// Call is a call of Lock, TryLock or Do, or of RLock, TryRLock or DoRead.
 type Call struct {
 	Way     string // of package history
 	TTL     time.Duration
 	Renews  bool
+	Reads   bool
 	Outer   *Hold // of a call by re-entry
 	Options []redlock.LockOption
 }
@@ -99,7 +100,7 @@ func (c Call) options() []redlock.LockOption {
 func (w *Worker) beginCall(kind history.Kind, name string, c Call) (*redlock.Locker, *history.Op) {
 	k, _, _ := strings.Cut(name, "-")
 	locker, id := w.locker(k)
-	op := history.Op{Kind: kind, Name: name, Locker: id, Way: c.Way, TTL: int64(c.TTL), Renews: c.Renews}
+	op := history.Op{Kind: kind, Name: name, Locker: id, Way: c.Way, TTL: int64(c.TTL), Renews: c.Renews, Reads: c.Reads}
 	if c.Outer != nil {
 		op.Outer = c.Outer.ID
 	}
@@ -111,19 +112,24 @@ func (w *Worker) got(op *history.Op, lock *redlock.Lock) *Hold {
 	w.made++
 	h := &Hold{Lock: lock, ID: fmt.Sprintf("%s/%d/%d", w.config.Name, w.number, w.made)}
 	op.Hold, op.Fence, op.Validity = h.ID, lock.Fence(), int64(lock.Remaining())
+	op.Reads = lock.Kind() == redlock.KindRead // not if a writer has taken it again
 	w.recorder.End(op)
 	return h
 }
 
-// Acquire calls Lock or TryLock. It returns nil if the lock was not got.
+// Acquire calls Lock or TryLock, or RLock or TryRLock. It returns nil if the lock was not got.
 func (w *Worker) Acquire(ctx context.Context, name string, c Call) *Hold {
 	locker, op := w.beginCall(history.Acquire, name, c)
-	lock, err := (*redlock.Lock)(nil), error(nil)
-	if c.Way == history.Trying {
-		lock, err = locker.TryLock(ctx, name, c.options()...)
-	} else {
-		lock, err = locker.Lock(ctx, name, c.options()...)
+	take := locker.Lock
+	switch try := c.Way == history.Trying; {
+	case try && c.Reads:
+		take = locker.TryRLock
+	case try:
+		take = locker.TryLock
+	case c.Reads:
+		take = locker.RLock
 	}
+	lock, err := take(ctx, name, c.options()...)
 	if err != nil {
 		w.end(ctx, op, err)
 		return nil
@@ -172,14 +178,18 @@ func (w *Worker) Others(name string, n int) []string {
 	return names
 }
 
-// Do calls Do. Its function is recorded as a hold, and its end as an Unlock.
+// Do calls Do, or DoRead. Its function is recorded as a hold, and its end as an Unlock.
 func (w *Worker) Do(ctx context.Context, name string, c Call, fn func(context.Context, *Hold)) {
 	c.Renews = false // it is said without the option
 	options := c.options()
 	c.Renews = true
 	locker, op := w.beginCall(history.Acquire, name, c)
 	var unlock *history.Op
-	err := locker.Do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
+	do := locker.Do
+	if c.Reads {
+		do = locker.DoRead
+	}
+	err := do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
 		h := w.got(op, lock)
 		fn(ctx, h)
 		w.Prove(h)

@@ -14,7 +14,7 @@ type Kind string
 // The kinds of operations. The fields in brackets are those that matter beside Client, Worker, Start, End, Name and Err.
 const (
 	// Calls of the library.
-	Acquire Kind = "acquire" // Lock, TryLock, Do, or a lock that is taken again [Hold if it was got, Outer, Locker, Way, TTL, Validity, Fence]
+	Acquire Kind = "acquire" // Lock, TryLock, Do, or a lock that is taken again [Hold if it was got, Outer, Locker, Way, Reads, TTL, Validity, Fence]
 	Extend  Kind = "extend"  // [Hold, TTL]
 	Unlock  Kind = "unlock"  // [Hold]
 	Detach  Kind = "detach"  // [Hold, Token]
@@ -54,8 +54,8 @@ const Nemesis = "nemesis"
 
 // Ways to acquire.
 const (
-	Waiting   = "lock"      // Lock or Do, which wait
-	Trying    = "try"       // TryLock
+	Waiting   = "lock"      // Lock or Do, which wait; for readers RLock or DoRead
+	Trying    = "try"       // TryLock, TryRLock
 	Together  = "together"  // LockAll or TryLockAll, of which each name has an operation
 	Reentrant = "reentrant" // with the option Reentrant, by the owner who holds the lock in Outer
 )
@@ -92,6 +92,7 @@ type Op struct {
 	Outer    string `json:"o,omitempty"`      // of an Acquire by re-entry: the hold of the same owner that it adds to
 	Locker   string `json:"l,omitempty"`      // the Locker, unique among all processes
 	Way      string `json:"way,omitempty"`    // how it was acquired
+	Reads    bool   `json:"reads,omitempty"`  // it is RLock, TryRLock or DoRead; or if it was got, a lock that readers share
 	TTL      int64  `json:"ttl,omitempty"`    // nanoseconds
 	Renews   bool   `json:"renews,omitempty"` // of an Acquire or Attach: AutoExtend
 	Validity int64  `json:"valid,omitempty"`  // nanoseconds, what was left at End

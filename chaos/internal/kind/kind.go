@@ -40,6 +40,8 @@ func All() []Kind {
 			Rules: check.Rules{Handoff: true, Fenced: true}},
 		{Wanted: some, Kind: client.Kind{Name: "several", Pause: brief, Turn: several{lease{fenced: true}}.turn, Options: options(redlock.WithFencing())},
 			Rules: check.Rules{Fenced: true}},
+		{Wanted: some, Kind: client.Kind{Name: "readers", Pause: brief, Turn: readers{lease{fenced: true, read: true}}.turn, Options: options(redlock.WithFencing())},
+			Rules: check.Rules{Fenced: true}},
 		{Wanted: slices.Repeat([]int{6}, 8), Kind: client.Kind{Name: "waited", Pause: brief, Turn: lease{patient: true}.turn}},
 		{Wanted: slices.Repeat([]int{1}, 56), Kind: client.Kind{Name: "forced", Pause: brief, Turn: lease{forced: true}.turn}},
 		// Strangers also put data in the place of counters, so that the order of fences is not promised.

@@ -14,6 +14,7 @@ import (
 type lease struct {
 	fenced  bool // holders write registers with their fence
 	forced  bool // somebody calls ForceUnlock, and holders keep a lock for long
+	read    bool // others read the same names under a lock that they share
 	patient bool // all wait for as long as it takes, and locks that are left expire late: only who notices a release has them sooner
 }
 
@@ -123,11 +124,17 @@ func (l lease) use(ctx context.Context, w *client.Worker, h *client.Hold, call c
 		if !w.OneIn(6) {
 			return
 		}
-		again := client.Call{Way: history.Reentrant, TTL: w.TTL(), Outer: h, Renews: w.OneIn(2)}
-		if inner := w.Acquire(ctx, h.Name(), again); inner != nil {
-			w.Wait(ctx, 10*time.Millisecond)
-			w.Prove(inner)
-			w.Unlock(context.WithoutCancel(ctx), inner)
-		}
+		l.again(ctx, w, h)
+	}
+}
+
+// again takes a lock again that is held. Who has it for reading has to, and who has it for writing may, do so by RLock.
+func (l lease) again(ctx context.Context, w *client.Worker, h *client.Hold) {
+	again := client.Call{Way: history.Reentrant, TTL: w.TTL(), Outer: h, Renews: w.OneIn(2)}
+	again.Reads = h.Kind() == redlock.KindRead || l.read && w.OneIn(2)
+	if inner := w.Acquire(ctx, h.Name(), again); inner != nil {
+		w.Wait(ctx, 10*time.Millisecond)
+		w.Prove(inner)
+		w.Unlock(context.WithoutCancel(ctx), inner)
 	}
 }

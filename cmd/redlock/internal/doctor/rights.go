@@ -26,6 +26,7 @@ const (
 	wakingLine
 	fencingLine
 	connectionLine
+	readersLine
 )
 
 // aclLine is one line of rights. The first of its words may contain the key prefix, for which it has %s.
@@ -46,6 +47,8 @@ var aclLines = []aclLine{
 		"Acquires with fencing are rejected."},
 	connectionLine: {"databases and client names", "+select +client|setname",
 		"URLs with a database, or the option pool.WithClientName, do not connect."},
+	readersLine: {"read locks", "~{%s*}:sharers ~{%s*}:wanted +time +pexpireat +zadd +zrem +zremrangebyscore +zcount +zscore +zrangebyscore +zrevrange",
+		"Read locks are rejected; without the right to the key of waiting writers these may wait for ever."},
 }
 
 // rules returns the words of the line for a key prefix.
@@ -69,13 +72,16 @@ var rightsChecks = []check{
 	{name: "rights-identity", docs: "permissions", node: rights(identityLine)},
 	{name: "rights-waking", docs: "permissions", node: rights(wakingLine)},
 	{name: "rights-fencing", docs: "permissions", node: rights(fencingLine), when: func(o *Options) bool { return o.Fencing }},
+	{name: "rights-readers", docs: "permissions", node: rights(readersLine), when: func(o *Options) bool { return o.Readers }},
 }
 
 // try does what the programs do, command by command, and notes what is refused. Each key that it makes has a TTL.
 func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
-	counter := "{" + key + "}:fence"
+	counter, sharers, wanted := "{"+key+"}:fence", "{"+key+"}:sharers", "{"+key+"}:wanted"
 	observe := form.Scripts["observe"]
 	keys, counters := "~"+o.Prefix+"*", "~{"+o.Prefix+"*}:fence"
+	readers, writers := "~{"+o.Prefix+"*}:sharers", "~{"+o.Prefix+"*}:wanted"
+	soon := strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10)
 	const ttl = "10000"
 	tries := []struct {
 		line         int
@@ -96,13 +102,22 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
 		{fencingLine, "+incrby", counters, []string{"INCRBY", counter, "1"}},
 		{fencingLine, "+del", counters, []string{"DEL", counter}},
 		{fencingLine, "+time", "", []string{"TIME"}},
+		{readersLine, "+time", "", []string{"TIME"}},
+		{readersLine, "+zadd", readers, []string{"ZADD", sharers, "1", "doctor"}},
+		{readersLine, "+pexpireat", readers, []string{"PEXPIREAT", sharers, soon}},
+		{readersLine, "+zscore", readers, []string{"ZSCORE", sharers, "doctor"}},
+		{readersLine, "+zcount", writers, []string{"ZCOUNT", wanted, "0", "1"}},
+		{readersLine, "+zrangebyscore", readers, []string{"ZRANGEBYSCORE", sharers, "0", "1"}},
+		{readersLine, "+zrevrange", readers, []string{"ZREVRANGE", sharers, "0", "0"}},
+		{readersLine, "+zremrangebyscore", readers, []string{"ZREMRANGEBYSCORE", sharers, "0", "0"}},
+		{readersLine, "+zrem", readers, []string{"ZREM", sharers, "doctor"}},
 		{wakingLine, "+client|tracking", "", []string{"CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"}},
 		{wakingLine, "+client|caching", "", []string{"CLIENT", "CACHING", "YES"}},
 	}
 	_, _ = c.do(ctx, "HELLO", "3") // CLIENT TRACKING needs it
 	fits := true                   // a counter is made with a TTL, or not at all
 	for _, try := range tries {
-		if try.line == fencingLine && (!o.Fencing || !fits) {
+		if try.line == fencingLine && (!o.Fencing || !fits) || try.line == readersLine && !o.Readers {
 			continue
 		}
 		_, refusal := c.do(ctx, try.words...)
@@ -112,6 +127,9 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
 		if refusal == nil || try.line != wakingLine || f.resp3 == nil || refusal.Code == "NOPERM" { // CLIENT TRACKING needs RESP3, see the check resp3
 			f.rights = append(f.rights, attempt{try.line, try.rule, try.access, refusal})
 		}
+	}
+	if o.Readers {
+		_, _ = c.do(ctx, "DEL", sharers) // which has no TTL if that was refused
 	}
 	f.tryMessages(ctx, c, o)
 }
@@ -172,7 +190,7 @@ func commands(_ *examination, f *facts) []Finding {
 	for _, a := range f.rights {
 		if a.refusal != nil && aboutCommand.MatchString(a.refusal.Message) {
 			names = append(names, strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(a.rule, "+"), "|", " ")))
-			if a.line == plainLine || a.line == fencingLine {
+			if a.line == plainLine || a.line == fencingLine || a.line == readersLine {
 				severity = Fault
 			}
 		}
@@ -205,7 +223,7 @@ func rights(line int) func(*examination, *facts) []Finding {
 			return nil
 		}
 		severity := Warning
-		if line == plainLine || line == fencingLine || x.RestartGuard > 0 && slices.Contains(lacking, "+info") {
+		if line == plainLine || line == fencingLine || line == readersLine || x.RestartGuard > 0 && slices.Contains(lacking, "+info") {
 			severity = Fault
 		}
 		l := aclLines[line]
@@ -249,7 +267,14 @@ func (f *facts) tryLock(ctx context.Context, o *Options, name string) (err error
 	if err == nil && (state.Token != held.Token() || state.Fence != held.Fence()) {
 		err = errors.New("the node does not show the lock that it has granted")
 	}
-	return errors.Join(err, held.Unlock(ctx))
+	if err = errors.Join(err, held.Unlock(ctx)); err != nil || !o.Readers {
+		return err
+	}
+	reader, err := locker.TryRLock(ctx, name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(reader.Extend(ctx, 2*trialTTL), reader.Unlock(ctx))
 }
 
 // forget deletes the counter that the trial has left.
@@ -264,7 +289,7 @@ func (f *facts) forget(ctx context.Context, o *Options, counter string) error {
 }
 
 // explains are the checks that have found why a lock could not be taken.
-var explains = []string{"version", "proxy", "role", "min-replicas", "cluster", "state", "memory", "snapshot", "aof-errors", "commands", "rights-locks", "rights-fencing"}
+var explains = []string{"version", "proxy", "role", "min-replicas", "cluster", "state", "memory", "snapshot", "aof-errors", "commands", "rights-locks", "rights-fencing", "rights-readers"}
 
 func lock(x *examination, f *facts) []Finding {
 	if f.lock == nil || x.found(f, explains...) {

@@ -111,6 +111,10 @@ func (a *attempt) take(ctx context.Context, j *Job) {
 		locks, a.err = contest.TryLockAll(ctx, j.Locker, j.Names, j.Options...)
 	case len(j.Names) > 1:
 		locks, a.err = j.Locker.LockAll(ctx, j.Names, j.Options...)
+	case j.Shared && j.NonBlock:
+		lock, a.err = contest.TryRLock(ctx, j.Locker, name, j.Options...)
+	case j.Shared:
+		lock, a.err = j.Locker.RLock(ctx, name, j.Options...)
 	case j.NonBlock:
 		lock, a.err = contest.TryLock(ctx, j.Locker, name, j.Options...)
 	default:
@@ -172,7 +176,10 @@ func (h *holder) announce(ctx context.Context) {
 	if state.TTL != redlock.NoLimit {
 		blocked.Validity = milliseconds(max(0, state.TTL))
 	}
-	if blocked.Holder = state.Metadata; blocked.Holder != "" {
+	if blocked.Holder = state.Metadata; len(state.Sharers) > 0 {
+		blocked.Holder = display.Counted(len(state.Sharers), "reader")
+	}
+	if blocked.Holder != "" {
 		text += fmt.Sprintf(", which is held by %q", blocked.Holder)
 	}
 	h.Events.warn(blocked, text)

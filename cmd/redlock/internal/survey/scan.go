@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // page is how many keys a server looks at for one SCAN, during which it does nothing else.
@@ -197,7 +199,11 @@ func (l *lister) take(keys []string, replies []any) error {
 		case err != nil:
 			return err
 		default:
-			v.Token, v.Fence = token.Split(value, l.Fencing)
+			if v.Kind = redlock.KindLock; form.KindOf(value) == form.Read {
+				v.Kind = redlock.KindRead
+			} else {
+				v.Token, v.Fence = token.Split(value, l.Fencing)
+			}
 		}
 		views[i] = v
 	}

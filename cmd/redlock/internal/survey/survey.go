@@ -2,6 +2,7 @@
 package survey
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,6 +35,9 @@ type NodeReport struct {
 type Lock struct {
 	Name    string
 	Verdict redlock.Verdict
+	// Kind is redlock.KindRead if the mark of readers is on a majority, or if no token is and a node has it. Who they are is not listed, nor
+	// whether they are still there.
+	Kind redlock.Kind
 	// Token is what a majority of the nodes holds, with Metadata and Fence; "" if no majority holds the same.
 	Token    string
 	Metadata string
@@ -49,6 +53,7 @@ type Lock struct {
 // View is what one node holds under a name.
 type View struct {
 	Node  int // the i-th server
+	Kind  redlock.Kind
 	Token string
 	Fence uint64
 	TTL   time.Duration // redlock.NoLimit means for ever
@@ -60,24 +65,34 @@ type View struct {
 // Held reports whether a majority is known to hold the same token.
 func (l Lock) Held() bool { return l.Verdict == redlock.VerdictHeld }
 
+// readers is what counts in the place of their tokens. No token begins with |.
+const readers = "|readers"
+
 // Judge finds out what the views of a lock come to. A node without a view that has not answered completely may hold anything.
 func (of *Listing) Judge(l *Lock) {
 	nodes := make([]redlock.NodeState, len(of.Nodes))
 	for i, report := range of.Nodes {
 		nodes[i] = redlock.NodeState{Addr: report.Addr, Err: report.Err}
 	}
-	l.On, l.Other, l.TTL = len(l.Views), len(l.Views) > 0, 0
+	l.On, l.Other, l.TTL, l.Kind = len(l.Views), len(l.Views) > 0, 0, redlock.KindLock
+	shared := false
 	for _, v := range l.Views {
 		n := &nodes[v.Node]
 		n.Held, n.Token, n.Metadata, n.Fence, n.TTL, n.Err = true, v.Token, token.Metadata(v.Token), v.Fence, v.TTL, nil
-		if v.Other {
+		switch {
+		case v.Other:
 			n.Err = nodeerr.ErrForeign
+		case v.Kind == redlock.KindRead:
+			n.Token, shared = readers, true
 		}
 		l.Other = l.Other && v.Other
 		l.TTL = max(l.TTL, v.TTL)
 	}
 	s := redlock.NewLockState(l.Name, nodes)
 	l.Verdict, l.Token, l.Metadata, l.Fence, l.Empty = s.Verdict, s.Token, s.Metadata, s.Fence, s.Verdict == redlock.VerdictHeld && s.Token == ""
+	if shared && (!l.Held() || l.Token == readers) {
+		l.Kind, l.Token = redlock.KindRead, ""
+	}
 	if !l.Held() {
 		return
 	}
@@ -93,38 +108,78 @@ func (of *Listing) Judge(l *Lock) {
 const Overlap = "A holder that still runs keeps working beside the next one. If it renews, it notices within moments, or at its next " +
 	"renewal. If it does not, it notices at its Unlock or its deadline."
 
-// Remove deletes on each node what a state says that the node holds, and nothing else: what another has taken since stays. The state
-// is that of an Inspect; prefix is that of the keys. Failed[i] is why Nodes[i] has not deleted it, nil if it has, or was not asked,
+// Remove deletes on each node what a state says that the node holds, and nothing else: what another has taken since stays, and so does a
+// reader who has come since. The state is that of an Inspect; prefix is that of the keys. Failed[i] is why Nodes[i] has not deleted it, nil if it has, or was not asked,
 // as it held nothing. Remove returns within the node timeout. Record is the line for the log, whose form is documented, and stable;
 // "" if nothing was removed.
 func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (failed []error, record string) {
-	answers := make(receiver, len(nodes))
+	deletions := make([][]*wire.Command, len(nodes))
 	asked := 0
 	for i, n := range state.Nodes {
-		if !n.Held {
-			continue
+		if n.Held {
+			deletions[i] = removals(prefix+state.Name, &n)
+			asked += len(deletions[i])
 		}
-		deletion := new(wire.Command)
-		form.Exclusive{}.Remove(deletion, prefix+state.Name, form.Seen{Value: token.Join(n.Token, n.Fence)})
-		tag := wire.Tag{Node: uint16(i)}
-		if err := (*node.Node)(nodes[i]).Send(time.Now(), deletion, answers, tag); err != nil {
-			answers.Reply(tag, wire.Unsent(err))
+	}
+	answers := make(receiver, asked)
+	now := time.Now()
+	for i, all := range deletions {
+		for _, deletion := range all {
+			tag := wire.Tag{Node: uint16(i)}
+			if err := (*node.Node)(nodes[i]).Send(now, deletion, answers, tag); err != nil {
+				answers.Reply(tag, wire.Unsent(err))
+			}
 		}
-		asked++
 	}
 	failed = make([]error, len(nodes))
-	removed := 0
+	removed, unknown := map[int]bool{}, map[int]bool{}
 	for range asked { // each answers, within its timeout
 		a := <-answers
-		failed[a.node] = a.err
-		if a.err == nil {
-			removed++
+		switch {
+		case a.err == nil:
+			removed[a.node] = true
+		case !errors.Is(a.err, nodeerr.ErrAbsent) && !errors.Is(a.err, nodeerr.ErrHeld) && !errors.Is(a.err, nodeerr.ErrForeign):
+			failed[a.node], unknown[a.node] = a.err, true
+		case !unknown[a.node]:
+			failed[a.node] = a.err
 		}
 	}
-	if removed > 0 {
-		record = fmt.Sprintf("redlock: forced unlock key=%q removed=%d nodes=%d holder=%q", prefix+state.Name, removed, len(nodes), state.Metadata)
+	for i := range removed {
+		if !unknown[i] { // of those who share a lock some may have gone before
+			failed[i] = nil
+		}
+	}
+	if len(removed) > 0 {
+		record = fmt.Sprintf("redlock: forced unlock key=%q removed=%d nodes=%d holder=%q", prefix+state.Name, len(removed), len(nodes), holder(state))
 	}
 	return failed, record
+}
+
+// removals are the commands that delete what a node holds. Readers are ended one by one, and then the mark if nobody is in.
+func removals(key string, n *redlock.NodeState) (all []*wire.Command) {
+	add := func(f form.Form, seen form.Seen) {
+		c := new(wire.Command)
+		f.Remove(c, key, seen)
+		all = append(all, c)
+	}
+	if n.Kind != redlock.KindRead {
+		add(form.Exclusive{}, form.Seen{Value: token.Join(n.Token, n.Fence)})
+		return all
+	}
+	shared := form.Shared{Kind: form.Read}
+	for _, r := range n.Sharers {
+		add(shared, form.Seen{Token: r.Token})
+	}
+	add(shared, form.Seen{})
+	return all
+}
+
+// holder is the metadata of the holder, or how many readers there were.
+func holder(state *redlock.LockState) string {
+	if n := len(state.Sharers); n > 0 {
+		return fmt.Sprintf("%d readers", n)
+	}
+	return state.Metadata
 }
 
 // receiver receives the replies of the nodes. It has room for all.
@@ -132,7 +187,7 @@ type receiver chan answer
 
 type answer struct {
 	node int
-	err  error // nil if it has deleted the lock
+	err  error // nil if it has deleted something
 }
 
 // Reply is called once for each command.

@@ -40,7 +40,7 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 const (
-	maxBody = 64 << 10 // bytes of a form
+	maxBody = 1 << 20 // bytes of a form
 	// answerBound is how long a page waits for the nodes.
 	answerBound = 5 * time.Second
 )

@@ -132,8 +132,11 @@ func (s *sight) compare(now time.Time, lock *survey.Lock) (e event) {
 	doubted := s.doubted
 	s.ttl, s.at, s.doubted = lock.TTL, now, false
 	held := lock.Token
-	if lock.Empty {
+	switch {
+	case lock.Empty:
 		held = tokenText("", maxToken)
+	case lock.Held() && lock.Kind == redlock.KindRead:
+		held = readers // whoever they are
 	}
 	if !lock.Held() {
 		if s.without++; s.without == splitAfter {

@@ -71,9 +71,11 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	held := false
-	for _, n := range state.Nodes {
+	for i := range state.Nodes {
+		n := &state.Nodes[i]
 		held = held || n.Held
-		if n.Held && !slices.Contains(confirmed, n.Token) {
+		n.Sharers = slices.DeleteFunc(n.Sharers, func(r redlock.Sharer) bool { return !slices.Contains(confirmed, r.Token) }) // who have come since
+		if n.Held && !slices.Contains(confirmed, holdersOf(n)[0]) {
 			s.show(w, http.StatusConflict, s.confirmation(state, "The lock has changed hands since this page was shown. Nothing was removed. This is what it looks like now."))
 			return
 		}
@@ -117,9 +119,11 @@ func (s *Server) confirmation(state *redlock.LockState, notice string) *view {
 		case n.Held:
 			h.Text = "will be removed"
 			u.Removable++
-			u.Unsure = u.Unsure || token.Owner(n.Token) == ""
-			if holder := encoding.EncodeToString([]byte(n.Token)); !slices.Contains(u.Holders, holder) {
-				u.Holders = append(u.Holders, holder)
+			u.Unsure = u.Unsure || n.Kind == redlock.KindLock && token.Owner(n.Token) == ""
+			for _, held := range holdersOf(&n) {
+				if holder := encoding.EncodeToString([]byte(held)); !slices.Contains(u.Holders, holder) {
+					u.Holders = append(u.Holders, holder)
+				}
 			}
 		case errors.Is(n.Err, nodeerr.ErrForeign):
 			h.Text = "left alone: data of another program, not a lock"
@@ -134,9 +138,23 @@ func (s *Server) confirmation(state *redlock.LockState, notice string) *view {
 	return s.unlockPage(state.Name, u)
 }
 
+// holdersOf are the tokens that a node holds. The first one is that of its key, which for readers is what they are called.
+func holdersOf(n *redlock.NodeState) []string {
+	if n.Kind != redlock.KindRead {
+		return []string{n.Token}
+	}
+	all := []string{readers}
+	for _, r := range n.Sharers {
+		all = append(all, r.Token)
+	}
+	return all
+}
+
 // statement says who holds a lock.
 func statement(s *redlock.LockState) (state, text string) {
 	switch {
+	case s.Verdict == redlock.VerdictHeld && s.Kind == redlock.KindRead:
+		return stateHeld, fmt.Sprintf("Held by %s: each is on a majority.", display.Counted(len(s.Sharers), "reader"))
 	case s.Verdict == redlock.VerdictHeld && s.Token == "":
 		return stateHeld, "Held by an empty value: a majority of the nodes has a key without a token, and nobody can take the lock."
 	case s.Verdict == redlock.VerdictHeld:
@@ -205,6 +223,9 @@ func show(n *redlock.NodeState) holding {
 	switch {
 	case n.Held:
 		h.State, h.Left, h.Token = stateHeld, remaining(n.TTL), tokenText(n.Token, maxText)
+		if n.Kind == redlock.KindRead {
+			h.Token = display.Counted(len(n.Sharers), "reader")
+		}
 	case n.Err != nil:
 		h.State = stateUnknown
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
@@ -102,6 +103,38 @@ func TestUnlock_RemovesNothingIfTheLockHasChangedHands(t *testing.T) {
 	require.Zero(t, s.holds("lock:name"))
 	page := s.unlock(f, http.StatusConflict)
 	require.Contains(t, page, "Nothing was removed: none of the nodes that answered holds the lock any more")
+}
+
+// The danger: readers who have come since the page was shown are ended with those that it showed.
+func TestUnlock_EndsTheReadersThatItHasShown(t *testing.T) {
+	s := overReal(t, allowed)
+	s.set("lock:name", "|readers")
+	share := func(who string) {
+		do(t, s.servers, "ZADD", "{lock:name}:sharers", time.Now().Add(time.Hour).UnixMilli(), who)
+	}
+	share("first")
+	share("second")
+	require.Contains(t, s.see("/", "readers"), "readers")
+	page, f := s.confirm("name")
+	require.Contains(t, page, "Held by 2 readers: each is on a majority.")
+	require.Equal(t, size, strings.Count(page, "<code>2 readers</code>"))
+	require.NotContains(t, page, "not of the form of this library")
+	share("third")
+	do(t, s.servers[:1], "ZREM", "{lock:name}:sharers", "first")
+	page = s.unlock(f, http.StatusOK)
+	require.Equal(t, size, strings.Count(page, "> removed<"))
+	require.Equal(t, size, s.holds("lock:name"), "for the third")
+	for _, server := range s.servers {
+		all, err := redis.Strings(server.Do("ZRANGE", "{lock:name}:sharers", 0, -1))
+		require.NoError(t, err)
+		require.Equal(t, []string{"third"}, all)
+	}
+	_, f = s.confirm("name")
+	do(t, s.servers, "DEL", "{lock:name}:sharers")
+	s.unlock(f, http.StatusOK)
+	require.Zero(t, s.holds("lock:name"), "a mark that nobody is in")
+	s.set("lock:name", "token")
+	s.unlock(f, http.StatusConflict)
 }
 
 func TestUnlock_RemovesWhatNoMajorityHolds(t *testing.T) {

@@ -235,8 +235,11 @@ func (s *Server) lock(l *survey.Lock, past *history, age time.Duration) lockView
 		Unlockable: s.AllowUnlock && !l.Other,
 	}
 	v.State, v.Text = stateOf(l)
-	if l.Empty {
+	switch {
+	case l.Empty:
 		v.Token = tokenText("", maxToken)
+	case l.Kind == redlock.KindRead && l.Held():
+		v.Who = readers
 	}
 	sight := past.last[l.Name]
 	if sight == nil || !l.Held() {
@@ -268,6 +271,9 @@ func stateOf(l *survey.Lock) (state, text string) {
 	}
 	return stateHeld, "held"
 }
+
+// readers stands in the place of a holder where readers share the lock.
+const readers = "readers"
 
 func left(ttl, age time.Duration) string {
 	if ttl == redlock.NoLimit {
@@ -311,6 +317,11 @@ func (s *Server) about(name string, snap *snapshot, past *history, age time.Dura
 				switch {
 				case view.Other:
 					h.State, h.Text, h.Token = stateOther, "data of another program", ""
+				case view.Kind == redlock.KindRead:
+					h.Text, h.Token = readers, ""
+					if l.Held() && l.Kind == redlock.KindRead {
+						h.State = stateHeld
+					}
 				case view.Token == "":
 					h.Text = "an empty value"
 				case l.Held() && view.Token == l.Token:

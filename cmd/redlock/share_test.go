@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// readLocks takes read locks of a name, and waits until all servers have them. Their metadata are "of 0", "of 1" and so on.
+func readLocks(t *testing.T, on []*testredis.Process, prefix, name string, n int) (locks []*redlock.Lock) {
+	t.Helper()
+	locker, err := redlock.Open(testredis.URLs(on), redlock.WithKeyPrefix(prefix), redlock.TTL(eternity), redlock.WithPoolOptions(pool.WithTimeout(time.Minute)))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, locker.Close()) })
+	for i := range n {
+		lock, err := locker.TryRLock(t.Context(), name, redlock.Metadata(fmt.Sprint("of ", i)))
+		require.NoError(t, err)
+		locks = append(locks, lock)
+	}
+	eventuallyShared(t, on, prefix+name, n)
+	return locks
+}
+
+// eventuallyShared waits until each server has so many readers of a key.
+func eventuallyShared(t *testing.T, on []*testredis.Process, key string, n int) {
+	t.Helper()
+	for _, s := range on {
+		require.Eventually(t, func() bool {
+			count, err := redis.Int(s.Do("ZCARD", "{"+key+"}:sharers"))
+			return err == nil && count == n
+		}, 20*time.Second, time.Millisecond, "%d readers on %s", n, s.Addr())
+	}
+}
+
+func TestList_ShowsARowForReaders(t *testing.T) {
+	on, flags := real5(t)
+	readLocks(t, on, "lock:", "held", 2)
+	do(t, on[:2], "SET", "lock:split", "|readers", "PX", eternity.Milliseconds())
+	do(t, on[2:], "SET", "lock:split", "token", "PX", eternity.Milliseconds())
+	do(t, on[:1], "SET", "lock:left", "|readers")
+	do(t, on[:1], "SET", "{lock:held}:wanted", "|wanted")
+	for prefix, shown := range map[string]string{"lock:": " ", "": " lock:"} {
+		out := steady(succeed(t, flags, "list", "--key-prefix="+prefix))
+		require.Contains(t, out, shown+"held readers T 5/5 ")
+		require.Contains(t, out, shown+"left readers no TTL 1/5 held by nobody, no TTL ")
+		require.Contains(t, out, shown+"split token T 3/5 ")
+		require.Contains(t, out, "3 locks, 5 of 5 nodes answered.", "the keys beside them are none")
+	}
+	document := decoded[listJSON](t, succeed(t, flags, "list", "--json", "--key-prefix=lock:"))
+	held, left, split := document.Locks[0], document.Locks[1], document.Locks[2]
+	require.Equal(t, redlock.KindRead, held.Kind)
+	require.Empty(t, held.Token)
+	require.Equal(t, redlock.VerdictHeld, held.Verdict)
+	require.Greater(t, held.TTL, eternity.Milliseconds(), "the mark's")
+	require.Equal(t, redlock.KindRead, held.Nodes[0].Kind)
+	require.Empty(t, held.Nodes[0].Token)
+	require.Equal(t, redlock.KindRead, left.Kind)
+	require.Equal(t, redlock.VerdictNobody, left.Verdict)
+	require.Equal(t, redlock.KindLock, split.Kind)
+	require.Equal(t, "token", split.Token)
+	require.Equal(t, redlock.KindRead, split.Nodes[0].Kind)
+	require.Equal(t, redlock.KindLock, split.Nodes[4].Kind)
+}
+
+func TestInspect_ShowsEachReader(t *testing.T) {
+	on, flags := real5(t)
+	flags = append(flags, "--key-prefix=lock:")
+	locks := readLocks(t, on, "lock:", "name", 2)
+	do(t, on[3:], "ZREM", "{lock:name}:sharers", locks[1].Token())
+	do(t, on[:1], "ZADD", "{lock:name}:sharers", time.Now().Add(eternity/2).UnixMilli(), "one's\x1b[2J")
+	out := succeed(t, flags, "inspect", "name")
+	require.NotContains(t, out, "\x1b")
+	out = steady(out)
+	for _, text := range []string{
+		on[0].Addr() + " 3 readers T ", on[4].Addr() + " 1 reader T ",
+		"READER TTL LEFT NODES METADATA ", locks[0].Token()[:15] + "… T 5/5 of 0 ", locks[1].Token()[:15] + "… T 3/5 of 1 ", `one's\x1b[2J T 1/5 `,
+		"Held by 2 readers: each is on at least 3 of 5 nodes, the last one for T more. They keep writers out, and nobody else. On fewer nodes there are 1 more",
+	} {
+		require.Contains(t, out, text)
+	}
+	require.Contains(t, succeed(t, flags, "inspect", "name", "--full"), locks[0].Token())
+	document := decoded[inspection](t, succeed(t, flags, "inspect", "name", "--json"))
+	require.Equal(t, redlock.KindRead, document.Kind)
+	require.Empty(t, document.Token)
+	require.Len(t, document.Readers, 3)
+	require.Equal(t, readerJSON{locks[0].Token(), "of 0", document.Readers[0].TTL, 5}, document.Readers[0])
+	require.Equal(t, readerJSON{locks[1].Token(), "of 1", document.Readers[1].TTL, 3}, document.Readers[1])
+	require.Equal(t, 1, document.Readers[2].On)
+	require.Greater(t, document.Readers[0].TTL, eternity.Milliseconds()/2)
+	require.Equal(t, redlock.KindRead, document.Nodes[4].Kind)
+	require.Equal(t, []string{locks[0].Token()}, document.Nodes[4].Readers)
+
+	do(t, on, "SET", "lock:stray", "|readers")
+	out = steady(succeed(t, flags, "inspect", "stray"))
+	require.Contains(t, out, "Held by nobody: no token and no reader is on a majority (3). the mark of readers on 5. The mark of readers keeps writers out")
+	require.Contains(t, out, `removed by "redlock unlock stray --force"`)
+	require.Equal(t, redlock.KindLock, decoded[inspection](t, succeed(t, flags, "inspect", "free", "--json")).Kind)
+}
+
+func TestUnlock_EndsOneReaderByItsToken(t *testing.T) {
+	on, flags := real5(t)
+	locks := readLocks(t, on, "", "name", 2)
+	succeed(t, flags, "unlock", "name", "--token="+locks[0].Token())
+	eventuallyShared(t, on, "name", 1)
+	errors := refused(t, exitLost, flags, "unlock", "name", "--token="+locks[0].Token())
+	require.Contains(t, errors, "lock is not held by this token. Held by 1 reader: each is on at least 3 of 5 nodes")
+	require.NoError(t, locks[1].Extend(t.Context(), eternity))
+}
+
+func TestUnlock_ByForceEndsTheReadersThatItHasShown(t *testing.T) {
+	on, flags := real5(t)
+	flags = append(flags, "--key-prefix=lock:", "--force", "--yes")
+	locks := readLocks(t, on, "lock:", "name", 300)
+	do(t, on[:2], "ZREM", "{lock:name}:sharers", locks[0].Token())
+	code, out, record := call(t.Context(), with(flags, "unlock", "name")...)
+	require.Zero(t, code, record)
+	require.Equal(t, "redlock: forced unlock key=\"lock:name\" removed=5 nodes=5 holder=\"300 readers\"\n", record)
+	before, after, _ := strings.Cut(steady(out), "Removed:")
+	for _, part := range []string{before, after} {
+		require.Contains(t, part, on[0].Addr()+" 299 readers T ")
+		require.Contains(t, part, on[4].Addr()+" 300 readers T")
+	}
+	require.Equal(t, make([]string, 5), values(t, on, "lock:name"))
+	require.ErrorIs(t, locks[1].Unlock(t.Context()), redlock.ErrNotHeld)
+
+	do(t, on, "SET", "lock:stray", "|readers")
+	require.Contains(t, refused(t, 0, flags, "unlock", "stray"), "removed=5 nodes=5 holder=\"\"")
+	require.Equal(t, make([]string, 5), values(t, on, "lock:stray"))
+}

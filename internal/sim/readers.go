@@ -1,0 +1,219 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
+
+// reads has the clients of some plans share locks.
+func (p *Plan) reads(r *rand.Rand) {
+	if p.Seed%9 != 6 && p.Seed%9 != 7 {
+		return
+	}
+	alone := p.Kept || p.Watched
+	if !alone && r.IntN(2) == 0 { // one more
+		p.Clients++
+		p.Rates = append(p.Rates, clockRates(r, 1)...)
+		if p.Fenced {
+			p.Walls = append(p.Walls, upTo(r, 100*time.Millisecond))
+		}
+		for i := range p.Steps {
+			if r.IntN(p.Clients) == 0 {
+				p.Steps[i].Client = p.Clients - 1
+			}
+		}
+	}
+	share := pick(r, 1, 2, 3)
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		if s.Read = (s.Kind == Acquire || s.Kind == Wait) && r.IntN(4) < share; s.Read {
+			s.Detach = false
+		}
+	}
+	if alone || len(p.Steps) == 0 {
+		return
+	}
+	switch r.IntN(8) {
+	case 0: // no writer can say there that it waits
+		p.onSomeNodes(r, Beside)
+	case 1:
+		p.throng(r)
+	}
+}
+
+// throng adds that readers come and go until the end, and that writers wait meanwhile.
+func (p *Plan) throng(r *rand.Rand) {
+	s := Step{At: p.Steps[r.IntN(len(p.Steps))].At, Kind: Throng, Name: r.IntN(p.Names), TTL: pick(r, 300*time.Millisecond, time.Second)}
+	s.For = 15*time.Millisecond + upTo(r, 25*time.Millisecond)
+	p.Steps = append(p.Steps, s)
+	for range 1 + r.IntN(3) {
+		w := Step{At: s.At + upTo(r, time.Second), Kind: Wait, Client: r.IntN(p.Clients), Name: s.Name}
+		w.TTL, w.For = time.Second, time.Millisecond+upTo(r, 5*time.Millisecond)
+		p.Steps = append(p.Steps, w)
+	}
+}
+
+// throng has all clients but the last read again and again, so that there is always somebody in, as far as they come in. It ends when no
+// writer waits any more, or is known to wait in vain.
+func (w *world) throng(s Step) {
+	w.log("readers of %s come and go", key(s.Name))
+	for i, c := range w.clients {
+		if i == len(w.clients)-1 && i > 0 {
+			continue
+		}
+		next := s
+		next.Read, next.passing, next.For = true, true, 5*s.For/2
+		var come func()
+		come = func() {
+			n, ends := c.name(key(s.Name)), w.restAt+startOver+shortPatience+2*time.Second
+			if w.now > ends || w.now > w.restAt && !w.waitsFor(n.key, false) {
+				return
+			}
+			if reading := slices.IndexFunc(n.waiters, func(o *waiter) bool { return o.passing }); reading < 0 {
+				c.wait(next)
+			}
+			c.after(s.For, come)
+		}
+		c.do(come)
+	}
+}
+
+// waitsFor reports whether a call of some client that is not dead waits for a lock: a reader, or a writer.
+func (w *world) waitsFor(key string, reads bool) bool {
+	return slices.ContainsFunc(w.clients, func(c *client) bool {
+		return !c.dead && slices.ContainsFunc(c.name(key).waiters, func(o *waiter) bool { return o.Read == reads })
+	})
+}
+
+// doneShared checks and notes what a command has done to those who share a key.
+func (s *server) doneShared(m message, f *sight) {
+	after, is := s.peek(f.key, s.now())
+	own, in := s.sharer(f.key, m.cmd.Token, s.now())
+	s.check(!f.was || f.token == mark || is && after == f.entry, "a key is changed by its owner only",
+		"node %d: %v of %s changed the key of %s", s.number, does(m.cmd), m.cmd.Token, f.token)
+	switch verb, of := does(m.cmd), m.of; {
+	case verb == force && f.in && !in:
+		s.endsByForce(m.cmd.Token, f.key)
+	case verb == acquire && !f.in && in && of.over > 0:
+		of.delayed = append(of.delayed, s.number)
+	case verb == extend && f.in:
+		of.yes++
+	case verb == extend && in:
+		of.unheard++
+	case !f.in && in && verb != acquire:
+		s.check(false, "a lock that lapsed is not revived", "node %d: %v of %s let it in", s.number, verb, m.cmd.Token)
+	}
+	if in && own != f.own {
+		own.late, own.born = s.world.now-m.sent, s.world.now
+		if f.in {
+			own.born = f.own.born
+		}
+		s.sharers[f.key].in[own.token] = own
+	}
+}
+
+// endsByForce notes that somebody has released a lock by force.
+func (w *world) endsByForce(token, key string) {
+	if r := w.rounds[life{token, key}]; r != nil {
+		r.given = append(r.given, nil)
+	}
+}
+
+// inside are those who share a key on the node now, in order.
+func (s *server) inside(key string) (in []entry) {
+	if z := s.sharers[key]; z != nil {
+		for token := range z.in {
+			if e, is := s.sharer(key, token, s.now()); is {
+				in = append(in, e)
+			}
+		}
+	}
+	slices.SortFunc(in, byToken)
+	return in
+}
+
+func byToken(a, b entry) int {
+	if a.token < b.token {
+		return -1
+	}
+	return 1
+}
+
+// asked reports whether a writer seems to wait for a key on the node.
+func (s *server) asked(key string) (by entry, is bool) {
+	e, ok := s.peek(wanted(key), s.now())
+	return e, ok && !e.forever && e.expires-s.now() <= maxWant
+}
+
+// keeps reports whether what a node holds under a token keeps others out, at rest: it is not about to be released.
+func (w *world) keeps(token, key string) bool {
+	r := w.rounds[life{token, key}]
+	return r == nil || r.client.dead || !w.plan.Fencing || r.outcome == quorum.Done && !r.passing
+}
+
+// keepsOut reports whether those who share a lock on a node keep others out, at rest: writers, or readers.
+func (s *server) keepsOut(key string, reads bool) bool {
+	if reads {
+		_, is := s.asked(key)
+		return is
+	}
+	in := s.inside(key)
+	// One that nobody is in any more ends some time later.
+	return len(in) == 0 || slices.ContainsFunc(in, func(e entry) bool { return s.keeps(e.token, key) })
+}
+
+// checkAsked checks that nobody is kept out for a writer that waits no more.
+func (w *world) checkAsked() {
+	for name := range w.plan.Names {
+		key := key(name)
+		if !w.plan.Fencing || w.waitsFor(key, false) {
+			continue
+		}
+		dead := slices.ContainsFunc(w.clients, func(c *client) bool { return c.dead })
+		since := time.Duration(0)
+		for _, c := range w.clients {
+			since = max(since, c.name(key).wrote)
+		}
+		for _, s := range w.servers {
+			by, is := s.asked(key)
+			w.check(dead || !is || by.token != asking || w.now-since < restTime, "a writer that waits no more keeps no readers out",
+				"node %d: for another %v", s.number, by.expires-s.now())
+		}
+	}
+}
+
+// checkShares holds what those who share locks have left on a node, at rest, to what they may leave.
+func (w *world) checkShares(s *server, key string) {
+	if e, ok := s.peek(key, s.now()); ok && e.token == mark {
+		w.check(len(s.sharers[key].in) > 0, "the last one who shares a lock leaves nothing behind", "node %d: a mark of nobody", s.number)
+	}
+	if z := s.sharers[key]; z != nil {
+		w.check(len(z.in) == 0 || !z.forever, "nothing is left for ever", "node %d: those who share %s", s.number, key)
+	}
+	for _, e := range s.inside(key) {
+		w.checkLeft(s, key, e)
+	}
+}
+
+// forceShared releases a lock that some share, whoever they are: one after the other, or, as older versions do, all at once by their mark.
+func (l *line) forceShared(key string) {
+	if l.chance(l.client.number, l.server.number, int(l.now), 22)&1 == 0 {
+		cmd := new(wire.Command)
+		form.Exclusive{}.Remove(cmd, key, form.Seen{Value: mark})
+		_ = l.send(order{cmd: cmd})
+		return
+	}
+	shared := form.Shared{Kind: form.Read}
+	l.ask(shared.Sharers(key, 0), receiver(func(r *wire.Reply) {
+		for i := range r.Each {
+			cmd := new(wire.Command)
+			shared.Remove(cmd, key, form.Seen{Token: r.Each[i].Value})
+			_ = l.send(order{cmd: cmd})
+		}
+	}), wire.Tag{})
+}

@@ -1,0 +1,215 @@
+package redlock_test
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+func TestAttach_TakesUpAReadLockByItsToken(t *testing.T) {
+	onBoth(t, 5, func(t *testing.T, c *cluster) {
+		first, other := read(t, c.locker(), "name", redlock.TTL(time.Minute)), read(t, c.locker(), "name")
+		c.shared("name", 2)
+		locker := c.locker(redlock.WithFencing()) // of numbers it has none
+		attached := got(locker.Attach(t.Context(), "name", detach(t, first)))(t)
+		require.Equal(t, redlock.KindRead, attached.Kind())
+		require.Equal(t, first.Token(), attached.Token())
+		require.Zero(t, attached.Fence())
+		require.Greater(t, attached.Remaining(), 20*time.Second)
+		require.LessOrEqual(t, attached.Remaining(), time.Minute, "what the reader has left, not the mark")
+		require.NoError(t, attached.Extend(t.Context(), long))
+		require.Greater(t, attached.Remaining(), long/2)
+		unlock(t, attached)
+		c.shared("name", 1)
+		require.NoError(t, other.Extend(t.Context(), long), "another reader stays")
+		requireIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
+		unlock(t, other)
+		c.eventuallyEmpty()
+		require.ErrorIs(t, errOf(locker.Attach(t.Context(), "name", first.Token())), redlock.ErrNotHeld)
+	})
+}
+
+func TestAttach_RenewsTheReadLockThatItTookUp(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		lock, fake := read(t, c.locker(), "name", redlock.TTL(10*time.Minute)), clocktest.New()
+		c.shared("name", 1)
+		token := detach(t, lock)
+		attached := got(c.locker(redlock.WithClock(fake)).Attach(t.Context(), "name", token, redlock.AutoExtend(), redlock.TTL(30*time.Minute)))(t)
+		fake.Advance(attached.Remaining() - 1)
+		eventually(t, func() bool { return attached.Remaining() > 15*time.Minute }, "a renewal")
+		c.each(func(i int) { eventually(t, func() bool { return c.ttl(i, "name") > 20*time.Minute }, "server %d", i) })
+		c.doAll("ZREM", "{name}:sharers", token)
+		fake.Advance(11 * time.Minute)
+		eventually(t, func() bool { return attached.Err() != nil }, "a renewal finds the loss")
+		require.ErrorIs(t, attached.Err(), redlock.ErrLost)
+		c.doAll("DEL", "name", "{name}:sharers")
+	})
+}
+
+func TestAttach_RefusesAReaderWhoIsNotIn(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		c.crowd("name", 300)
+		attach := func(token string) error { return errOf(locker.Attach(t.Context(), "name", token)) }
+		for _, token := range []string{"reader-0", "|readers", "another"} { // the mark is no token
+			requireIs(t, attach(token), redlock.ErrNotHeld)
+		}
+		c.do(0, "ZREM", "{name}:sharers", "reader-300")
+		require.NoError(t, attach("reader-300"), "on two of three")
+		c.do(1, "ZADD", "{name}:sharers", "1", "reader-300")
+		requireIs(t, attach("reader-300"), redlock.ErrNotHeld)
+
+		c.do(0, "SET", "name", "reader-2") // the token of a writer that is the same as a reader's
+		require.NoError(t, attach("reader-2"))
+		c.do(1, "DEL", "name")
+		requireIs(t, attach("reader-2"), redlock.ErrNoQuorum)
+		c.doAll("DEL", "name", "{name}:sharers")
+	})
+}
+
+func TestAttach_OfAReaderNeedsAMajorityOfAnswers(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		c.crowd("name", 2)
+		locker := lockerOver(t, c.nodes())
+		c.servers[0].Stop()
+		lock := must(locker.Attach(t.Context(), "name", "reader-1"))(t)
+		require.Equal(t, redlock.KindRead, lock.Kind())
+		c.servers[1].Stop()
+		requireIs(t, errOf(locker.Attach(t.Context(), "name", "reader-2")), redlock.ErrNoQuorum)
+	})
+}
+
+// The danger: two replicas show the readers of their master, whom only one node has let in.
+func TestReplica_TheReadersThatItShowsAreNoAnswer(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3, "--repl-diskless-sync-delay", "0")
+	c.crowd("name", 1, 0)
+	c.replicate(1, 2)
+	c.shared("name", 1)
+	locker := c.locker()
+	requireIs(t, errOf(locker.Attach(t.Context(), "name", "reader-1")), redlock.ErrNoQuorum)
+	s, err := locker.Inspect(t.Context(), "name")
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.Equal(t, redlock.VerdictUnknown, s.Verdict)
+	require.Len(t, s.Nodes[0].Sharers, 1)
+	for _, n := range s.Nodes[1:] {
+		requireReplica(t, n.Err)
+		require.Empty(t, n.Sharers)
+	}
+	require.ErrorIs(t, errOf(locker.ForceUnlock(t.Context(), "name")), redlock.ErrNoQuorum)
+	c.mayLeave()
+}
+
+func TestForceUnlock_EndsTheReaders(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker(redlock.WithFencing())
+		c.crowd("name", 600)
+		lock := read(t, c.locker(), "name", redlock.Metadata("report"), redlock.TTL(24*long))
+		c.shared("name", 601)
+		c.do(1, "ZREM", "{name}:sharers", "reader-2")
+		c.do(2, "ZREM", "{name}:sharers", "reader-2")
+		removed := must(locker.ForceUnlock(t.Context(), "name"))(t)
+		require.Equal(t, redlock.VerdictHeld, removed.Verdict)
+		require.Equal(t, redlock.KindRead, removed.Kind)
+		require.Empty(t, removed.Token)
+		require.Len(t, removed.Sharers, 600)
+		last := removed.Sharers[599]
+		require.Equal(t, redlock.Sharer{Token: lock.Token(), Metadata: "report", TTL: last.TTL, Nodes: 3}, last)
+		for i, readers := range []int{601, 600, 600} {
+			n := removed.Nodes[i]
+			require.NoError(t, n.Err)
+			require.Len(t, n.Sharers, readers)
+			require.True(t, n.Held)
+		}
+		c.eventuallyEmpty()
+		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
+	})
+}
+
+func TestForceUnlock_OfReadersWithANodeDown(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		c.crowd("name", 3)
+		c.servers[0].Stop()
+		removed := must(locker.ForceUnlock(t.Context(), "name"))(t)
+		require.Equal(t, redlock.VerdictHeld, removed.Verdict)
+		require.Len(t, removed.Sharers, 3)
+		require.Equal(t, 2, removed.Sharers[0].Nodes)
+		require.Error(t, removed.Nodes[0].Err)
+		require.Equal(t, redlock.NodeState{Addr: removed.Nodes[0].Addr, Err: removed.Nodes[0].Err}, removed.Nodes[0])
+		c.servers[1].Stop()
+		removed, err := locker.ForceUnlock(t.Context(), "name")
+		requireIs(t, err, redlock.ErrNoQuorum)
+		require.Equal(t, redlock.VerdictUnknown, removed.Verdict)
+	})
+}
+
+// stalledForce has the lock of a name that readers share removed by force, and returns when the removals are on their way. They are sent when
+// release is called.
+func (c *cluster) stalledForce(name string) (removed chan *redlock.Removal, release func()) {
+	c.tb.Helper()
+	var stalled atomic.Int64
+	gate := make(chan struct{})
+	release = sync.OnceFunc(func() { close(gate) })
+	c.tb.Cleanup(release)
+	locker := lockerOver(c.tb, c.nodes(throughWires(func(_ string, w *tapped) {
+		w.wrote = func(p []byte) {
+			if strings.Contains(string(p), scripts["share_release"].Source) {
+				stalled.Add(1)
+				<-gate
+			}
+		}
+	})))
+	removed = make(chan *redlock.Removal, 1)
+	go func() {
+		r, _ := locker.ForceUnlock(c.tb.Context(), name)
+		removed <- r
+	}()
+	eventually(c.tb, func() bool { return stalled.Load() == int64(len(c.servers)) }, "they are on their way")
+	return removed, release
+}
+
+// The danger: who came while those that were seen were ended loses the lock with them.
+func TestForceUnlock_LeavesTheReadersWhoComeMeanwhile(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		gone, left := read(t, c.locker(), "name"), read(t, c.locker(), "name")
+		c.shared("name", 2)
+		ended, release := c.stalledForce("name")
+		unlock(t, left)
+		later := read(t, c.locker(), "name")
+		c.shared("name", 2)
+		release()
+		removed := receive(t, ended, "the end of ForceUnlock")
+		require.Len(t, removed.Sharers, 1)
+		require.Equal(t, gone.Token(), removed.Sharers[0].Token)
+		c.shared("name", 1)
+		require.ErrorIs(t, gone.Unlock(t.Context()), redlock.ErrNotHeld)
+		require.NoError(t, later.Extend(t.Context(), long))
+		unlock(t, later)
+	})
+}
+
+func TestForceUnlock_LeavesAWriterWhoCameBehindTheReaders(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		c.crowd("name", 2)
+		ended, release := c.stalledForce("name")
+		c.doAll("DEL", "name", "{name}:sharers")
+		c.doAll("SET", "name", "writer", "PX", long.Milliseconds())
+		release()
+		removed := receive(t, ended, "the end of ForceUnlock")
+		require.Equal(t, redlock.VerdictNobody, removed.Verdict)
+		for _, n := range removed.Nodes {
+			require.Equal(t, redlock.NodeState{Addr: n.Addr, Err: n.Err}, n)
+			require.ErrorIs(t, n.Err, nodeerr.ErrHeld)
+		}
+		c.eventuallyHeld("name", "writer")
+	})
+}
