@@ -2,9 +2,7 @@ package redlock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,23 +10,11 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// export runs in three processes at the most: it holds one of three locks, whichever is free.
+// export runs in three processes at the most.
 func export(ctx context.Context, locker *redlock.Locker, work func(context.Context) error) error {
-	for {
-		for _, permit := range rand.Perm(3) {
-			err := locker.TryDo(ctx, fmt.Sprint("export-", permit), func(ctx context.Context, _ *redlock.Lock) error {
-				return work(ctx)
-			})
-			if !errors.Is(err, redlock.ErrNotRun) || !errors.Is(err, redlock.ErrTaken) {
-				return err // work has run, or waiting does not help
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(rand.N(100 * time.Millisecond)):
-		}
-	}
+	return locker.DoLimited(ctx, "export", 3, func(ctx context.Context, _ *redlock.Lock) error {
+		return work(ctx)
+	})
 }
 
 // At most three of ten exports run at once.
