@@ -90,12 +90,12 @@ type Call struct {
 
 // Want is what a holder asks for.
 type Want struct {
-	Kind       form.Kind
-	Limit      uint16 // of permits
 	TTL, Grace time.Duration
 	MaxHold    time.Duration // limits the renewals; NoLimit: nothing does
-	Renewed    bool          // the lock is renewed while the holder has it
-	Kept       bool          // the lock is not passed on, neither to who wants it nor by him: somebody may know the token, or rely on it
+	Limit      uint16        // of permits
+	Kind       form.Kind
+	Renewed    bool // the lock is renewed while the holder has it
+	Kept       bool // the lock is not passed on, neither to who wants it nor by him: somebody may know the token, or rely on it
 }
 
 // NoLimit is a duration without end.
