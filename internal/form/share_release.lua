@@ -37,7 +37,8 @@ local longer = kept < 0 or kept > 2 * need + 10
 if need < 0 then
   redis.call('DEL', key)
 elseif longer or slots then
-  local ends = now + (longer and need + math.floor(need / 4) + 2 or kept)
+  -- kept may have been read in a later millisecond than now: without need, each release would take one from the others
+  local ends = now + (longer and need + math.floor(need / 4) + 2 or math.max(kept, need + 2))
   for i = 1, #KEYS do
     redis.call('PEXPIREAT', KEYS[i], ends)
   end
