@@ -77,3 +77,19 @@ func TestAcquire_WhatOthersGiveBackTakesNoTimeFromAPermit(t *testing.T) {
 		c.eventuallyEmpty()
 	})
 }
+
+// Somebody has deleted, or a server has evicted, the slots alone.
+func TestAttach_ATokenWithoutASlotHasNoPermit(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		lock := got(locker.TryAcquire(t.Context(), "name", 2))(t)
+		attached := got(c.locker().Attach(t.Context(), "name", lock.Token()))(t)
+		require.Equal(t, redlock.KindPermit, attached.Kind())
+		require.NoError(t, attached.Extend(t.Context(), long))
+		detach(t, attached)
+		c.doAll("DEL", "{name}:slots")
+		require.ErrorIs(t, errOf(c.locker().Attach(t.Context(), "name", lock.Token())), redlock.ErrNotHeld)
+		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
+		c.eventuallyEmpty() // not a node denies others a permit until its TTL is over
+	})
+}
