@@ -9,10 +9,10 @@ import (
 )
 
 // Attach takes up a lock of which the token is known, for example one of another process, to extend it, release it, or
-// renew it with [AutoExtend]. It is the lock of a writer or a read lock, as [Lock.Kind] tells. The options are [TTL], which is what AutoExtend asks for, AutoExtend, [MaxHold] and [Grace]; any other
-// is [ErrInvalid].
+// renew it with [AutoExtend]. It may be the lock of a writer, a read lock or a permit, as [Lock.Kind] tells. The options are [TTL], which
+// is what AutoExtend asks for, AutoExtend, [MaxHold] and [Grace]; any other is [ErrInvalid].
 //
-// It asks the nodes and changes nothing. A node where readers share the lock is asked once more, whether the token is among theirs. A
+// It asks the nodes and changes nothing. A node where several share the lock is asked once more, whether the token is among theirs. A
 // replica counts as a node that did not answer, and so does a server that still loads its
 // data. The Lock has the validity that a majority of the nodes has left, less the Grace, so a lock that is attached only to be
 // released may need Grace(0). If the key has no TTL, the validity is that of the longest TTL ([WithMaxTTL]). The Lock has a fencing

@@ -37,14 +37,15 @@
 //	AutoExtend              yes; Do implies it          likewise         yes
 //	Reentrant, Owner        yes                         yes              no
 //
-// LockAll, TryLockAll and DoAll are as Lock, TryLock and Do, without Reentrant. RLock, TryRLock and DoRead are as Lock, TryLock and Do,
-// and so are Acquire, TryAcquire and DoLimited.
+// LockAll, TryLockAll and DoAll are as Lock, TryLock and Do, without Reentrant. RLock, TryRLock and DoRead are as Lock, TryLock and Do, and so
+// are Acquire, TryAcquire and DoLimited.
 //
 // # Safety
 //
 // While the clocks of the nodes and of this machine run at the same rate within the allowance of [WithDrift], and no node
-// forgets a key before its TTL is over, no two Locks of one name are held at the same time, but for read locks
-// ([Locker.RLock]) and for permits, up to their limit ([Locker.Acquire]). A Lock is held if Err returns nil.
+// forgets a key before its TTL is over, no two Locks of one name are held at the same time, unless both are read locks
+// ([Locker.RLock]) or both are permits ([Locker.Acquire]). Of those no more are held than the highest limit that was given. A Lock is held
+// if Err returns nil.
 //
 // The program itself can break that: with [Locker.ForceUnlock] and [WithHeal], which delete keys of others, with [Locker.Attach] to a
 // lock that another handle still holds, and with a [TokenSource] that returns one token twice.
@@ -70,8 +71,9 @@
 // by scripts that compare the value. So it excludes, and is excluded by, every client that uses the Redlock recipe on
 // the same nodes and key. With fencing the value is the token, | and the number, and is set by a script. The number comes from
 // a second key, the counter {key}:fence (for example {invoice-4711}:fence), which stays for the time of [WithFenceTTL]. While readers
-// have the lock, the value is |readers, and their tokens are in a sorted set, {key}:sharers; with permits it is |permits, and the slot of
-// each is in another, {key}:slots. A Lock that waits for them sets {key}:wanted. Names that would make such keys are refused.
+// have the lock, the value is |readers, and their tokens are in a sorted set, {key}:sharers. Of permits the value is |permits, and another
+// sorted set, {key}:slots, has which of them each token is. A writer that waits for either sets {key}:wanted. Names that would make such
+// keys are refused.
 //
 // A token is opaque. It begins with a part that is the same for all locks of a Locker, and ends with the text of [Metadata].
 //

@@ -15,8 +15,8 @@ import (
 // highest of them. A [Locker.Lock] of the name waits until all permits are given back, and keeps everybody out meanwhile, as with
 // [Locker.RLock]. Readers and permits of one name exclude each other, so a name is for one of them.
 //
-// A caller who has a permit of the name gets [ErrDeadlock], or with [Reentrant] another handle on it. So does one who holds another lock
-// of the name, also with Reentrant.
+// A caller who has a permit of the name gets [ErrDeadlock], or with [Reentrant] another handle on that permit. A caller who holds another
+// lock of the name gets ErrDeadlock, also with Reentrant.
 func (l *Locker) Acquire(ctx context.Context, name string, limit int, opts ...LockOption) (*Lock, error) {
 	return l.take(ctx, name, permit(limit, opts), false)
 }

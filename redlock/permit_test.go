@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -61,5 +62,34 @@ func TestAcquire_NoMoreThanTheLimitAreInAtATime(t *testing.T) {
 		require.LessOrEqual(t, most.Load(), int32(limit))
 		t.Log(most.Load())
 		c.eventuallyEmpty()
+	})
+}
+
+// The TTL of the mark is what the others need, or more, though it is set anew with each release.
+func TestAcquire_WhatOthersGiveBackTakesNoTimeFromAPermit(t *testing.T) {
+	onBoth(t, 1, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		stays, goes := got(locker.TryAcquire(t.Context(), "name", 2, redlock.TTL(time.Minute)))(t), got(locker.TryAcquire(t.Context(), "name", 2, redlock.TTL(time.Second)))(t)
+		c.do(0, "PEXPIRE", "name", 50_000) // as after many releases, of which each took a millisecond
+		unlock(t, goes)
+		require.Greater(t, c.ttl(0, "name"), stays.Remaining())
+		unlock(t, stays)
+		c.eventuallyEmpty()
+	})
+}
+
+// Somebody has deleted, or a server has evicted, the slots alone.
+func TestAttach_ATokenWithoutASlotHasNoPermit(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		lock := got(locker.TryAcquire(t.Context(), "name", 2))(t)
+		attached := got(c.locker().Attach(t.Context(), "name", lock.Token()))(t)
+		require.Equal(t, redlock.KindPermit, attached.Kind())
+		require.NoError(t, attached.Extend(t.Context(), long))
+		detach(t, attached)
+		c.doAll("DEL", "{name}:slots")
+		require.ErrorIs(t, errOf(c.locker().Attach(t.Context(), "name", lock.Token())), redlock.ErrNotHeld)
+		require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
+		c.eventuallyEmpty() // not a node denies others a permit until its TTL is over
 	})
 }

@@ -26,7 +26,7 @@ var (
 
 	shareAcquireScript = load("share_acquire", "821509d4c47f67fc05974dea8b1e88937ff50d4a")
 	shareExtendScript  = load("share_extend", "4845b55f73e2f7f755757eb4e78df8e92021a30f")
-	shareReleaseScript = load("share_release", "c22709e6c3d73f9fa0a2ae48bf303b5132e7f100")
+	shareReleaseScript = load("share_release", "314f129bc36e887a54a45e6103149ba00777ca46")
 	shareLookScript    = load("share_look", "a36f5fc66d3b6208a2c81978e478e0d7017b23c9")
 
 	joinedScript = load("joined", "3a1927223ebb84cf3e9f3e11e13ca8191bb1bf1d",

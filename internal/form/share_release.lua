@@ -1,4 +1,4 @@
--- Takes token out of the sharers of key, and out of slots if there are slots; with slot only from that slot. The last one deletes key.
+-- Takes token out of the sharers of key, and out of slots if there are slots; with slot not from another. The last one deletes key.
 -- Otherwise key is kept for no longer than about what the others need, and is changed in any case if there are slots, so that those
 -- who wait for one are woken.
 -- 1: done; 2: likewise, and key is as it was; 0: not in, or its TTL is over; -1: key holds something else; -2: likewise, without a TTL;
@@ -16,10 +16,10 @@ elseif held ~= mark then
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local left = redis.call('ZSCORE', sharers, token)
+local left, at = redis.call('ZSCORE', sharers, token), slots and tonumber(redis.call('ZSCORE', slots, token) or nil)
 if token == '' and redis.call('ZCOUNT', sharers, now, '+inf') == 0 then -- by force: a mark that nobody is in
   return redis.call('DEL', key)
-elseif slot and tonumber(redis.call('ZSCORE', slots, token)) ~= slot then
+elseif at and slot and at ~= slot then
   return 0
 elseif not left then
   if slots then
@@ -37,9 +37,10 @@ local longer = kept < 0 or kept > 2 * need + 10
 if need < 0 then
   redis.call('DEL', key)
 elseif longer or slots then
-  local ends = now + (longer and need + math.floor(need / 4) + 2 or kept)
+  -- kept may have been read in a later millisecond than now: without need, each release would take one from the others
+  local ends = now + (longer and need + math.floor(need / 4) + 2 or math.max(kept, need + 2))
   for i = 1, #KEYS do
     redis.call('PEXPIREAT', KEYS[i], ends)
   end
 end
-return tonumber(left) < now and 0 or (need < 0 or longer or slots) and 1 or 2
+return (tonumber(left) < now or slot and not at) and 0 or (need < 0 or longer or slots) and 1 or 2

@@ -250,6 +250,7 @@ func (s Shared) own(v *wire.Value, m Mark) wire.Reply {
 	switch {
 	case !ok:
 		return r
+	case s.Kind == Permit && l.slot < 0: // to have no slot is to have no permit
 	case l.own >= 0 && (m.Number == 0 || int64(m.Number) == 1+l.slot): //nolint:gosec // it is a slot of 1024 at most
 		return wire.Reply{Answer: quorum.Yes, Value: m.Token, TTL: wire.TTL(l.own), Number: uint64(max(0, 1+l.slot))}
 	}

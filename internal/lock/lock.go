@@ -83,7 +83,7 @@ type Call struct {
 	Lost     bool   // it has lost a round, so it has the nodes observed before its next
 	Of       any    // who calls
 	waits    bool
-	beside   bool   // it has a round beside the queue
+	beside   int    // 1 + its place among those that have a round beside the queue; 0: it has none
 	arrived  uint64 // how many have come to the queue before
 	slot     uint64 // 1 + that of the permit that was released for it; 0: none was
 }

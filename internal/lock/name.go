@@ -82,7 +82,9 @@ func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, t *Term, to wire.Re
 // Lost takes it that the round of a call was not won. A call that waits goes on, unless it leaves instead.
 func (n *Name) Lost(acts []Act, c *Call, a *Acquire) []Act {
 	if c.waits {
-		n.queue.floor = max(n.queue.floor, a.votes.Highest())
+		if !a.votes.Slots() {
+			n.queue.floor = max(n.queue.floor, a.votes.Highest())
+		}
 		return n.queue.lost(acts, n.rules.Clock.Now(), c)
 	}
 	n.tries--

@@ -39,7 +39,7 @@ func (n *Name) Pass(acts []Act, t *Term, from *quorum.Hold, to *Want) ([]Act, qu
 	q.reset()
 	q.forget()
 	q.has(now, t)
-	return q.next(acts, now), hold
+	return q.next(q.unwant(acts), now), hold
 }
 
 // mayPass reports whether the lock may be passed on, by who gives up the hold from, to a call: it has to be as good as

@@ -29,9 +29,9 @@ type queue struct {
 	nodes []nodeState
 	calls []*Call
 
-	arrivals uint64 // of calls
-	beside   int    // calls that have a round beside the queue
-	width    int    // how many of those that want a permit are let go there behind one that has got it
+	arrivals uint64  // of calls
+	beside   []*Call // that have a round beside the queue, in no order
+	width    int     // how many of those that want a permit are let go there behind one that has got it
 
 	holder *Term     // that a call of the queue got last, until it is over, unless it is shared
 	since  time.Time // when that was, or when it was over
@@ -145,7 +145,7 @@ func (q *queue) refuse(acts []Act) []Act {
 
 // won takes it that a call has won its round: the first, unless it went beside the queue. It leaves the queue, and has the lock.
 func (q *queue) won(acts []Act, now time.Time, c *Call, t *Term) []Act {
-	if q.back(c) {
+	if q.back(c) != nil {
 		return acts
 	}
 	q.calls = slices.Delete(q.calls, 0, 1)
@@ -194,9 +194,12 @@ func (q *queue) reset() {
 // during the round, or others poll: then another follows at once.
 func (q *queue) lost(acts []Act, now time.Time, c *Call) []Act {
 	q.width = 0
-	if q.back(c) {
-		if !q.rejoin(c) {
+	if own := q.back(c); own != nil {
+		if !q.rejoin(own) {
 			return append(acts, Act{What: Listen})
+		}
+		if q.ours(now) { // a writer that came later has got the lock
+			return append(q.next(acts, now), Act{What: Listen})
 		}
 		acts = q.unwant(acts) // a writer that came later has said that, and has seen the nodes otherwise
 		q.forget()
@@ -266,7 +269,7 @@ func (q *queue) detached(acts []Act, now time.Time) []Act {
 // idle reports whether the queue can be discarded: nobody waits, nobody holds what he got in this queue, and others have had the time to
 // take it. A lock that has expired may never be unlocked.
 func (q *queue) idle(now time.Time) bool {
-	return len(q.calls)+q.beside == 0 && !q.ours(now) && !now.Before(q.yieldUntil)
+	return len(q.calls)+len(q.beside) == 0 && !q.ours(now) && !now.Before(q.yieldUntil)
 }
 
 // Waiting returns the calls that wait, in the order in which they came. The caller does not change it.

@@ -34,19 +34,24 @@ func (q *queue) want() *Want {
 
 // goBeside begins a round beside the queue.
 func (q *queue) goBeside(acts []Act, c *Call) []Act {
-	c.beside = true
-	q.beside++
+	q.beside = append(q.beside, c)
+	c.beside = len(q.beside)
 	return append(acts, Act{What: Offer, Call: c})
 }
 
-// back takes it that a call has ended its round, and reports whether that was beside the queue.
-func (q *queue) back(c *Call) bool {
-	if !c.beside {
-		return false
+// back takes it that a call has ended its round, and returns it if that was beside the queue. So the calls that do not wait, which have
+// their rounds too, can stay on the stack: the queue keeps no pointer that it is passed here.
+func (q *queue) back(c *Call) (own *Call) {
+	if c.beside == 0 {
+		return nil
 	}
-	c.beside = false
-	q.beside--
-	return true
+	i, last := c.beside-1, len(q.beside)-1
+	own = q.beside[i]
+	q.beside[i] = q.beside[last]
+	q.beside[i].beside = 1 + i
+	q.beside[last], q.beside = nil, q.beside[:last]
+	own.beside = 0
+	return own
 }
 
 // follow begins the rounds of the calls that come next, as far as they share the lock with one that has won. Of those that want a permit

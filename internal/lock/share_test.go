@@ -1,6 +1,14 @@
 package lock_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/lock"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/internal/wire"
+)
 
 func TestShare_ReadersDoNotWaitForEachOther(t *testing.T) {
 	runAll(t, steady, map[string]queueCase{
@@ -49,6 +57,23 @@ func TestShare_ReadersDoNotWaitForEachOther(t *testing.T) {
 			{"won", "observe 0, tick 30.002s"},
 			{"0 held |readers for 9s", "want name, tick 1.002s"},
 		}},
+		"one that loses it to a writer of this process waits for its release": {nodes: 1, steps: []step{
+			{"read 1", "1"},
+			{"join 2", "try"},
+			{"won", ""},
+			{"lost 1", "tick 9.996s"},
+			{"1s: unlocked", "1"},
+		}},
+		"several end their rounds in any order": {nodes: 1, steps: []step{
+			{"read 1", "1"},
+			{"read 2", "2"},
+			{"read 3", "3"},
+			{"won 1", ""},
+			{"lost 2", "observe 0, tick 30s"},
+			{"leave 3", ""},
+			{"2ms: 0 free", "2"},
+			{"won", ""},
+		}},
 		"one that gives up its round leaves nothing": {nodes: 1, steps: []step{
 			{"read 1", "1"},
 			{"leave 1", ""},
@@ -66,7 +91,7 @@ func TestShare_ReadersDoNotWaitForEachOther(t *testing.T) {
 }
 
 func TestShare_AWriterSaysThatItWaits(t *testing.T) {
-	runAll(t, steady, map[string]queueCase{
+	runAll(t, passing, map[string]queueCase{
 		"each second while readers are in its way, until it has the lock": {nodes: 3, steps: []step{
 			{"join 1", "try"},
 			{"lost", "observe 0 1 2, tick 30s"},
@@ -91,6 +116,13 @@ func TestShare_AWriterSaysThatItWaits(t *testing.T) {
 			{"0 held |readers for 9s", "want name, tick 1s"},
 			{"leave 1", "unwant name, observe 0, tick 30s"},
 			{"0 free", "2"},
+		}},
+		"until a lock of this process that was not waited for is passed on to it": {nodes: 1, steps: []step{
+			{"join 1", "try"},
+			{"lost", "observe 0, tick 30s"},
+			{"0 held |readers for 9s", "want name, tick 1s"},
+			{"tried", ""},
+			{"passed", "unwant name"},
 		}},
 		"and the next writer goes on": {nodes: 1, steps: []step{
 			{"join 1", "try"},
@@ -186,4 +218,24 @@ func TestShare_PermitsGoFromHandToHand(t *testing.T) {
 			{"10.01s: unlocked", "1"},
 		}},
 	})
+}
+
+func TestLost_LeavesACallThatDoesNotWaitOnTheStack(t *testing.T) {
+	d := newDriver(t, 1, steady)
+	a := d.ask(d.call("0"), 0)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		c := lock.Call{Want: new(lock.Want)}
+		d.Lost(nil, &c, a)
+	}))
+}
+
+func TestLost_ASlotIsNoBoundOfFencingTokens(t *testing.T) {
+	d := newDriver(t, 1, steady)
+	d.run([]step{{"permit 1", "1"}})
+	c := d.calls[1]
+	a := d.ask(c, 0)
+	d.answer(&a.Round, &wire.Reply{Answer: quorum.Yes, Number: 700})
+	d.Lost(nil, c, a)
+	d.run([]step{{"leave 1", ""}, {"join 2", "try"}})
+	require.Zero(t, d.ask(d.calls[2], 0).Ask.Floor)
 }
