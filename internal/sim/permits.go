@@ -103,10 +103,10 @@ func (r *round) agreed() (most int) {
 
 // checkPermits checks that there are no more than there may be when one has been taken. Of callers with different limits the highest counts.
 func (w *world) checkPermits(k *held) {
-	if k.slot == 0 || !k.held() {
+	if k.of.kind != form.Permit || !k.held() {
 		return
 	}
-	w.check(k.slot <= uint64(k.of.limit), "a permit is one of those that there are", "client %d: %v is number %d of %d", k.client.number, k, k.slot, k.of.limit)
+	w.check(0 < k.slot && k.slot <= uint64(k.of.limit), "a permit is one of those that there are", "client %d: %v is number %d of %d", k.client.number, k, k.slot, k.of.limit)
 	n, limit := 0, uint16(0)
 	for _, o := range w.locks {
 		if o != k && o.of.key == k.of.key && o.slot > 0 && o.held() {
@@ -126,6 +126,19 @@ func (s *server) checkSlots(key string) {
 	for _, e := range s.inside(key) {
 		s.check(e.number > 0 && !slices.Contains(taken, e.number), "each permit has a slot of its own on a node", "node %d: %s has %d", s.number, e.token, e.number)
 		taken = append(taken, e.number)
+	}
+}
+
+// checkTakenBack checks that a permit has none but its own slot, at rest.
+func (s *server) checkTakenBack(key string) {
+	for _, e := range s.inside(key) {
+		r := s.rounds[life{e.token, key}]
+		if r == nil || r.kind != form.Permit || r.client.dead || r.outcome != quorum.Done || !s.plan.Fencing || s.world.now-r.over < restTime {
+			continue
+		}
+		heard := r.slots[s.number] == e.number && r.Answer(s.number) == quorum.Yes
+		s.check(!heard || e.number == r.acquire.Votes().Fence(), "what a node has granted beside the slot that was won is taken back",
+			"node %d: %s has slot %d", s.number, e.token, e.number-1)
 	}
 }
 

@@ -192,6 +192,7 @@ func (w *world) checkShares(s *server, key string) {
 		w.checkLeft(s, key, e)
 	}
 	s.checkSlots(key)
+	s.checkTakenBack(key)
 }
 
 // forceShared releases a lock that some share, whoever they are: one after the other, or, as older versions do, all at once by their mark.
