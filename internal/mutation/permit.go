@@ -22,6 +22,8 @@ var permitMutations = []Mutation{
 		"internal/quorum/fence.go", "if (a.slots || !a.over) && !a.lost {", "if !a.over && !a.lost {"},
 	{"slot-released", "a permit is released at whatever slot it is",
 		"internal/form/shared.go", "\ts.leave(c, Mark{Key: m.Key, Token: m.Token})\n", "\ts.leave(c, m)\n"},
+	{"permit-past-the-writer", "the next who waits for a permit that was given back passes by no writer",
+		"internal/lock/share.go", "if q.trying && q.want().Kind == form.Permit {", "if q.trying {"},
 	{"full-is-free", "who waits for a permit asks for none while there is none",
 		"internal/form/shared.go", "l.count >= int64(s.Limit):", "l.count > int64(s.Limit):"},
 	{"end-of-a-permit-untold", "a node says of each permit that is given back that it has changed the key",
