@@ -87,9 +87,10 @@ func (s Shared) slot(number uint64) []string {
 	return []string{decimal(number - 1)}
 }
 
-// Release implements [Form]: the last one deletes the key.
+// Release implements [Form]: the last one deletes the key. A permit goes whatever its slot is: an acquire whose answer came too late may
+// have got another one than the rest.
 func (s Shared) Release(c *wire.Command, m Mark, redeliver time.Duration) {
-	s.leave(c, m)
+	s.leave(c, Mark{Key: m.Key, Token: m.Token})
 	c.CleansUp, c.Redeliver = true, redeliver
 }
 

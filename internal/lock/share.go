@@ -79,11 +79,11 @@ func (q *queue) rejoin(c *Call) bool {
 	return i == 0
 }
 
-// vacated takes it that the release of a permit has been sent. The next call that waits for one has its round behind it, and asks for its
+// vacated takes it that the release of a permit has been sent. If the next call waits for one, it has its round behind it, and asks for its
 // slot first. Then and when that is left to whoever is told of the release first, here or elsewhere.
 func (q *queue) vacated(acts []Act, now time.Time, slot uint64) []Act {
 	i := 0
-	if q.trying {
+	if q.trying && q.want().Kind == form.Permit { // nobody passes by a writer
 		i = 1
 	}
 	if len(q.calls) <= i || q.calls[i].Want.Kind != form.Permit {

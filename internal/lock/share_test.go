@@ -217,6 +217,20 @@ func TestShare_PermitsGoFromHandToHand(t *testing.T) {
 			{"0 held |permits for 9s", "tick 19.001s"},
 			{"10.01s: unlocked", "1"},
 		}},
+		"but a permit does not pass by a writer that has its round": {nodes: 1, steps: []step{
+			{"permit 1", "1"},
+			{"won 1", ""},
+			{"permit 2", "2"},
+			{"lost 2", "observe 0, tick 30s"},
+			{"0 held |permits for 9s", "tick 9.001s"},
+			{"10s: unlocked", ""},
+			{"0 changed", "2"},
+			{"won 2", ""},
+			{"join 3", "try"},
+			{"permit 4", ""},
+			{"10.01s: unlocked", ""},
+			{"lost 3", "observe 0, tick 40.01s"},
+		}},
 	})
 }
 

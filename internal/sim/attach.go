@@ -14,7 +14,7 @@ import (
 func (c *client) attach(s Step) {
 	var of *round
 	for _, o := range c.clients {
-		if r := o.last; o != c && r != nil && !r.reads && r.key == key(s.Name) && (of == nil || of.sent < r.sent) {
+		if r := o.last; o != c && r != nil && r.kind == form.Lock && r.key == key(s.Name) && (of == nil || of.sent < r.sent) {
 			of = r
 		}
 	}

@@ -27,9 +27,10 @@ func (w *world) checkWon(k *held) {
 		return
 	}
 	for _, o := range w.locks {
-		w.check(o.of.key != k.of.key || o.of == k.of || o.of.reads && k.of.reads || !o.held() || !k.held(), "two clients never hold the same lock",
+		w.check(!o.of.excludes(k.of) || !o.held() || !k.held(), "two clients never hold the same lock",
 			"client %d won %v while client %d held %v", k.client.number, k, o.client.number, o)
 	}
+	w.checkPermits(k)
 	w.checkHeld(k, "when it was won")
 }
 
@@ -70,7 +71,7 @@ func (w *world) checkReleased(r *round) {
 	}
 	for _, o := range w.locks {
 		meanwhile := o.of.outcome == quorum.Done && o.of.sent >= k.of.over && o.of.over < r.sent
-		w.check(o.of.key != k.of.key || o.of == k.of || o.of.reads && k.of.reads || !meanwhile, "an unlock that is done says that nobody else has had the lock",
+		w.check(!o.of.excludes(k.of) || !meanwhile, "an unlock that is done says that nobody else has had the lock",
 			"client %d unlocked %v, which client %d has had meanwhile as %v", k.client.number, k, o.client.number, o)
 	}
 }
@@ -80,7 +81,7 @@ func (w *world) checkLost(r *round) {
 	if r.outcome == quorum.Done || r.outcome == quorum.TooLate || r.stopped || r.barred {
 		return
 	}
-	granted := r.votes(quorum.Yes)
+	granted := r.agreed()
 	w.check(granted < quorum.Majority(len(w.servers)), "a round that a majority has granted is won",
 		"client %d: %s is %s with %d of %d nodes", r.client.number, r.token, outcomes[r.outcome], granted,
 		len(w.servers))
@@ -176,7 +177,7 @@ func (s *server) checkChange(m message, l *line, key string, before entry, was b
 			"node %d: after %v", s.number, age)
 	case verb == force && was && !is && before.token == name:
 		w.endsByForce(name, key)
-		if name == mark && s.sharers[key] != nil {
+		if isMark(name) && s.sharers[key] != nil {
 			for token := range s.sharers[key].in {
 				w.endsByForce(token, key)
 			}

@@ -222,7 +222,12 @@ func (c *client) drop(k *held) {
 }
 
 // try begins a TryLock.
-func (n *name) try(s Step) {
+func (n *name) try(s Step) { n.tryOnce(s, 1) }
+
+// maxSplits is how many rounds for a permit may end without agreement of the nodes that have granted one.
+const maxSplits = 4
+
+func (n *name) tryOnce(s Step, times int) {
 	c, call := n.client, lock.Call{Want: s.want()}
 	if c.call != nil || len(c.holds) > 0 { // meanwhile
 		return
@@ -237,7 +242,11 @@ func (n *name) try(s Step) {
 				return
 			}
 			n.waited = n.waited || r.denied
+			split := r.acquire.Votes().Split()
 			n.act(n.lock.Lost(nil, &call, r.acquire))
+			if split && times < maxSplits && !r.stopped {
+				n.tryOnce(s, times+1)
+			}
 		})
 	})
 }
@@ -257,10 +266,19 @@ func (c *client) extend(k *held, ttl time.Duration) {
 // want is what a lock has to be like for who takes it.
 func (s Step) want() *lock.Want {
 	w := &lock.Want{TTL: s.TTL, Grace: s.Grace, Renewed: s.Auto, MaxHold: lock.NoLimit}
-	if s.Read {
-		w.Kind = form.Read
-	}
+	w.Kind, w.Limit = s.kind(), s.Limit
 	return w
+}
+
+// kind is that of what is taken.
+func (s Step) kind() form.Kind {
+	switch {
+	case s.Limit > 0:
+		return form.Permit
+	case s.Read:
+		return form.Read
+	}
+	return form.Lock
 }
 
 // anew has a new process go on for a client that is doing nothing. It has met no server. One that meets a

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,7 +70,7 @@ type sharing struct {
 
 func (s *sharing) all() (keys []string) {
 	for _, key := range []string{"key-0", "key-1"} {
-		keys = append(keys, key, sharersOf(key), sim.Wanted(key))
+		keys = append(keys, key, sharersOf(key), sim.Wanted(key), sim.Slots(key))
 	}
 	return keys
 }
@@ -99,7 +101,7 @@ func (s *sharing) run(url string, steps int) {
 		s.same()
 	}
 	s.Log(s.answers)
-	require.GreaterOrEqual(s, len(s.answers), 28, "nearly every command has had every answer")
+	require.GreaterOrEqual(s, len(s.answers), 44, "nearly every command has had every answer")
 }
 
 // step does one thing to both.
@@ -109,6 +111,16 @@ func (s *sharing) step() {
 	s.what += fmt.Sprintf(": %s, %s, %v", key, token, ttl)
 	s.hold(key)
 	shared, plain, c, m := form.Shared{Kind: form.Read}, form.Exclusive{}, new(wire.Command), form.Mark{Key: key, Token: token}
+	slot := s.r.IntN(4)
+	if permits := map[string]int{"key-0": 7, "key-1": 1}[key]; s.r.IntN(8) < permits {
+		shared, m.Number = form.Shared{Kind: form.Permit, Limit: uint16(1 + s.r.IntN(4))}, uint64(1+slot)
+	}
+	if slots, _ := s.simulated.Taken(key, s.now); shared.Kind == form.Permit && s.r.IntN(3) > 0 {
+		if at, is := slots[token]; is {
+			m.Number = uint64(1 + at)
+		}
+	}
+	mark := []string{"|readers", "|permits"}[shared.Kind-form.Read]
 	switch n := s.r.IntN(64); {
 	case n < 6:
 		s.wait(time.Duration(1+s.r.IntN(200))*s.unit + time.Duration(s.r.IntN(1000))*time.Millisecond%s.unit)
@@ -135,16 +147,19 @@ func (s *sharing) step() {
 	case n == 11:
 		s.redis("DEL", sim.Wanted(key))
 		s.simulated.Delete(sim.Wanted(key))
-	case n == 12: // evicted
+	case n == 12 && s.r.IntN(2) == 0: // evicted
 		s.redis("DEL", sharersOf(key))
 		s.simulated.Evict(key)
+	case n == 12:
+		s.redis("DEL", sim.Slots(key))
+		s.simulated.EvictSlots(key)
 	case n == 13:
 		s.redis("DEL", key)
 		s.redis("RPUSH", key, "data")
 		s.simulated.Data(key)
 	case n == 14:
-		s.redis("SET", key, "|readers", "PX", ttl.Milliseconds()) // whoever is in, or nobody
-		s.simulated.Give(key, "|readers", ttl, s.now)
+		s.redis("SET", key, mark, "PX", ttl.Milliseconds()) // whoever is in, or nobody
+		s.simulated.Give(key, mark, ttl, s.now)
 	default:
 		switch n {
 		case 15, 16:
@@ -154,9 +169,9 @@ func (s *sharing) step() {
 		case 18, 19, 20:
 			plain.Release(c, m, ttl)
 		case 21:
-			plain.Remove(c, key, form.Seen{Value: "|readers"})
+			plain.Remove(c, key, form.Seen{Value: mark})
 		case 22:
-			c = plain.Heal(key, []string{"|readers", token}[s.r.IntN(2)])
+			c = plain.Heal(key, []string{mark, token}[s.r.IntN(2)])
 		case 23, 24:
 			c = plain.Observe(key)
 		case 25, 26:
@@ -168,15 +183,20 @@ func (s *sharing) step() {
 		case 31, 32:
 			c = shared.Observe(key)
 		case 33, 34, 35:
+			m.Number *= uint64(s.r.IntN(2)) // who knows the token only
 			c = shared.Look(m)
 		case 36, 37:
 			c = shared.Sharers(key, s.r.IntN(3))
-		case 38, 39, 40, 41, 42, 43:
+		case 38, 39, 40:
 			shared.Release(c, m, ttl)
+		case 41, 42, 43:
+			if shared.Raise(c, m, m.Number, 0); m.Number == 0 {
+				shared.Release(c, m, ttl)
+			}
 		case 44, 45, 46, 47, 48, 49, 50, 51:
 			shared.Extend(c, m, ttl)
 		default:
-			shared.Acquire(c, m, form.Ask{TTL: ttl})
+			shared.Acquire(c, m, form.Ask{TTL: ttl, Start: slot % max(1, int(shared.Limit))})
 		}
 		s.send(c)
 	}
@@ -197,7 +217,8 @@ func (s *sharing) wait(d time.Duration) {
 		key := fmt.Sprint("key-", i%2)
 		_, _, left := s.simulated.Left([]string{key, sim.Wanted(key)}[i/2%2], s.now)
 		of, all := s.simulated.Shared(key, s.now)
-		near := s.near(left, d, margin) || s.near(all, d, margin)
+		_, slots := s.simulated.Taken(key, s.now)
+		near := s.near(left, d, margin) || s.near(all, d, margin) || s.near(slots, d, margin)
 		for _, left := range of { // these end alike
 			near = near || s.tolerance > 0 && s.near(left, d, margin)
 		}
@@ -231,7 +252,7 @@ func (s *sharing) age(key string, d time.Duration) {
 	}
 	in, err := redis.Strings(s.redis("ZRANGE", key, 0, -1, "WITHSCORES"), nil)
 	require.NoError(s, err)
-	for i := 0; i < len(in); i += 2 {
+	for i := 0; i < len(in) && !strings.HasSuffix(key, ":slots"); i += 2 {
 		score, err := strconv.ParseInt(in[i+1], 10, 64)
 		require.NoError(s, err)
 		s.redis("ZADD", key, score-d.Milliseconds(), in[i])
@@ -244,6 +265,9 @@ func (s *sharing) send(c *wire.Command) {
 	require.NoError(s.T, s.node.Send(time.Now(), c, replies, wire.Tag{}))
 	reply, simulated := <-replies, s.simulated.Do(c, s.now, 0)
 	what := sim.Does(c)
+	if slices.Contains(c.Args, "|permits") {
+		what += " with slots"
+	}
 	s.what += ", " + what
 	s.equal(&reply, &simulated)
 	require.Len(s, simulated.Each, len(reply.Each), s.what)
@@ -257,9 +281,10 @@ func (s *sharing) equal(reply, simulated *wire.Reply) {
 	require.Equal(s, reply.Answer, simulated.Answer, "%s: %v, %v", s.what, reply.Err, simulated.Err)
 	require.Equal(s, reply.Same, simulated.Same, s.what)
 	require.Equal(s, reply.Value, simulated.Value, s.what)
+	require.Equal(s, reply.Number, simulated.Number, s.what)
 	s.left(reply.TTL, simulated.TTL)
 	for _, reason := range []error{
-		nodeerr.ErrAbsent, nodeerr.ErrHeld, nodeerr.ErrNoExpiry, nodeerr.ErrForeign, nodeerr.ErrRecreated, nodeerr.ErrWanted,
+		nodeerr.ErrAbsent, nodeerr.ErrHeld, nodeerr.ErrNoExpiry, nodeerr.ErrForeign, nodeerr.ErrRecreated, nodeerr.ErrWanted, nodeerr.ErrFull,
 	} {
 		require.Equal(s, errors.Is(reply.Err, reason), errors.Is(simulated.Err, reason), "%s: %v, %v", s.what, reply.Err, simulated.Err)
 	}
@@ -305,6 +330,13 @@ func (s *sharing) same() {
 		}
 		if len(in) > 0 {
 			s.left(s.ttl(sharersOf(key)), ttl)
+		}
+		slots, ttl := s.simulated.Taken(key, s.now)
+		at, err := redis.Int64Map(s.do("ZRANGE", sim.Slots(key), 0, -1, "WITHSCORES"))
+		require.NoError(s, err, s.what)
+		require.Equal(s, at, slots, "%s, slots of %s", s.what, key)
+		if len(slots) > 0 {
+			s.left(s.ttl(sim.Slots(key)), ttl)
 		}
 	}
 }

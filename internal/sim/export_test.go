@@ -112,8 +112,27 @@ func (k *Keyspace) Shared(key string, now time.Duration) (left map[string]time.D
 	return left, z.expires - now
 }
 
+// Slots is where the slots of those are who have a permit.
+func Slots(key string) string { return slots(key) }
+
+// Taken returns the slots of those who have a permit, or have had one, and the TTL of all.
+func (k *Keyspace) Taken(key string, now time.Duration) (of map[string]int64, ttl time.Duration) {
+	z := k.shared(slots(key), now)
+	of = map[string]int64{}
+	for token, e := range z.in {
+		of[token] = int64(e.number) - 1
+	}
+	if z.forever {
+		return of, noTTL
+	}
+	return of, z.expires - now
+}
+
 // Evict drops those who share a key.
 func (k *Keyspace) Evict(key string) { delete(k.sharers, key) }
+
+// EvictSlots drops their slots.
+func (k *Keyspace) EvictSlots(key string) { delete(k.sharers, slots(key)) }
 
 // Data leaves somebody's data.
 func (k *Keyspace) Data(key string) { k.set(key, &entry{token: "data", foreign: true, forever: true}) }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
@@ -71,7 +72,7 @@ func (k *held) keep(w *waiter) {
 
 // leave gives up what a waiter has had.
 func (k *held) leave(w *waiter) {
-	if w.Detach && !w.Read {
+	if w.Detach && w.kind() == form.Lock {
 		k.detach(w.For)
 	} else {
 		k.giveUp()

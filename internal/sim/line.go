@@ -99,8 +99,8 @@ func (f receiver) Reply(_ wire.Tag, r *wire.Reply) { f(r) }
 func (l *line) force(key string) {
 	l.ask(form.Exclusive{}.ObserveMaster(key), receiver(func(r *wire.Reply) {
 		switch seen := l.client.form.Seen(r); {
-		case seen.Token == mark:
-			l.forceShared(key)
+		case isMark(seen.Token):
+			l.forceShared(key, seen.Token)
 		case seen.Answer == quorum.Yes:
 			cmd := new(wire.Command)
 			l.client.form.Remove(cmd, key, seen)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
@@ -28,6 +29,7 @@ type term struct {
 	*name
 	of      *round // the acquire that won it, maybe that of another client
 	fence   uint64 // that the nodes hold with the token; 0: without fencing
+	slot    uint64 // 1 + that of a permit; 0: it is none
 	lease   lock.Term
 	current *held // that of the present holder
 
@@ -44,7 +46,12 @@ func (t *term) begin() *held {
 
 // won takes up what a won round leaves.
 func (n *name) won(r *round, call *lock.Call) (k *held, acts []lock.Act) {
-	c, t := n.client, &term{name: n, of: r, fence: r.acquire.Votes().Fence()}
+	c, t := n.client, &term{name: n, of: r}
+	if r.kind == form.Permit {
+		t.slot = r.acquire.Votes().Fence()
+	} else {
+		t.fence = r.acquire.Votes().Fence()
+	}
 	acts = n.lock.Won(nil, call, call.Want, r.acquire, &t.lease, t)
 	k = t.begin()
 	if r.known {

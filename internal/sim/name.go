@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -117,6 +118,10 @@ func (n *name) send(acts []lock.Act, a lock.Act) []lock.Act {
 	case lock.Raise:
 		r := to.(*round)
 		r.raised = true
+		if r.kind == form.Permit {
+			c.log("client %d: slot %d of %s is taken back on node %d", c.number, a.Raise.Granted-1, r.token, a.Tag.Node)
+			break
+		}
 		c.log("client %d: raise of %s to %d on node %d", c.number, r.token, since(a.Raise.Token), a.Tag.Node)
 	case lock.CleanUp:
 		to.(*round).giveBack(c)

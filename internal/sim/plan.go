@@ -61,6 +61,7 @@ type Step struct {
 	Grace   time.Duration // of what is acquired
 	Auto    bool          // what is acquired is renewed
 	Read    bool          // what is acquired is a read lock
+	Limit   uint16        // what is acquired is one of so many permits; 0: it is none
 	Crowd   int           // how many more come with one who waits
 	Detach  bool          // what a waiter gets it leaves to another client
 	For     time.Duration // how long a fault lasts, or a waiter keeps what it gets
@@ -111,7 +112,7 @@ const (
 	AcquireAll  // a client takes several locks at once, or none
 	CounterData // somebody else keeps data on a node, in the place of a lock's counter
 	Beside      // likewise, in the place of what a writer sets that waits
-	Throng      // readers come and go
+	Throng      // readers, or those who want a permit, come and go
 )
 
 // drift is the library's default allowance.
@@ -164,6 +165,7 @@ func NewPlan(seed uint64) Plan {
 	p.graces(rand.New(rand.NewPCG(seed, 0xd6e8feb86659fd93)))
 	p.sets(rand.New(rand.NewPCG(seed, 0xab32149f7b28b2e7)))
 	p.reads(rand.New(rand.NewPCG(seed, 0x8cb92ba72f3d8dd7)))
+	p.permits(rand.New(rand.NewPCG(seed, 0xe7037ed1a0b428db)))
 	return p
 }
 

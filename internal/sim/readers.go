@@ -17,16 +17,7 @@ func (p *Plan) reads(r *rand.Rand) {
 	}
 	alone := p.Kept || p.Watched
 	if !alone && r.IntN(2) == 0 { // one more
-		p.Clients++
-		p.Rates = append(p.Rates, clockRates(r, 1)...)
-		if p.Fenced {
-			p.Walls = append(p.Walls, upTo(r, 100*time.Millisecond))
-		}
-		for i := range p.Steps {
-			if r.IntN(p.Clients) == 0 {
-				p.Steps[i].Client = p.Clients - 1
-			}
-		}
+		p.more(r, 1)
 	}
 	share := pick(r, 1, 2, 3)
 	for i := range p.Steps {
@@ -42,14 +33,14 @@ func (p *Plan) reads(r *rand.Rand) {
 	case 0: // no writer can say there that it waits
 		p.onSomeNodes(r, Beside)
 	case 1:
-		p.throng(r)
+		p.throng(r, 0)
 	}
 }
 
-// throng adds that readers come and go until the end, and that writers wait meanwhile.
-func (p *Plan) throng(r *rand.Rand) {
+// throng adds that readers come and go until the end, or those who want a permit, and that writers wait meanwhile.
+func (p *Plan) throng(r *rand.Rand, limit uint16) {
 	s := Step{At: p.Steps[r.IntN(len(p.Steps))].At, Kind: Throng, Name: r.IntN(p.Names), TTL: pick(r, 300*time.Millisecond, time.Second)}
-	s.For = 15*time.Millisecond + upTo(r, 25*time.Millisecond)
+	s.Limit, s.For = limit, 15*time.Millisecond+upTo(r, 25*time.Millisecond)
 	p.Steps = append(p.Steps, s)
 	for range 1 + r.IntN(3) {
 		w := Step{At: s.At + upTo(r, time.Second), Kind: Wait, Client: r.IntN(p.Clients), Name: s.Name}
@@ -67,11 +58,11 @@ func (w *world) throng(s Step) {
 			continue
 		}
 		next := s
-		next.Read, next.passing, next.For = true, true, 5*s.For/2
+		next.Read, next.passing, next.For = s.Limit == 0, true, 5*s.For/2
 		var come func()
 		come = func() {
 			n, ends := c.name(key(s.Name)), w.restAt+startOver+shortPatience+2*time.Second
-			if w.now > ends || w.now > w.restAt && !w.waitsFor(n.key, false) {
+			if w.now > ends || w.now > w.restAt && !w.waitsFor(n.key) {
 				return
 			}
 			if reading := slices.IndexFunc(n.waiters, func(o *waiter) bool { return o.passing }); reading < 0 {
@@ -83,10 +74,10 @@ func (w *world) throng(s Step) {
 	}
 }
 
-// waitsFor reports whether a call of some client that is not dead waits for a lock: a reader, or a writer.
-func (w *world) waitsFor(key string, reads bool) bool {
+// waitsFor reports whether a writer of some client that is not dead waits for a lock.
+func (w *world) waitsFor(key string) bool {
 	return slices.ContainsFunc(w.clients, func(c *client) bool {
-		return !c.dead && slices.ContainsFunc(c.name(key).waiters, func(o *waiter) bool { return o.Read == reads })
+		return !c.dead && slices.ContainsFunc(c.name(key).waiters, func(o *waiter) bool { return o.kind() == form.Lock })
 	})
 }
 
@@ -94,27 +85,28 @@ func (w *world) waitsFor(key string, reads bool) bool {
 func (s *server) doneShared(m message, f *sight) {
 	after, is := s.peek(f.key, s.now())
 	own, in := s.sharer(f.key, m.cmd.Token, s.now())
-	s.check(!f.was || f.token == mark || is && after == f.entry, "a key is changed by its owner only",
+	s.check(!f.was || isMark(f.token) || is && after == f.entry, "a key is changed by its owner only",
 		"node %d: %v of %s changed the key of %s", s.number, does(m.cmd), m.cmd.Token, f.token)
 	switch verb, of := does(m.cmd), m.of; {
 	case verb == force && f.in && !in:
 		s.endsByForce(m.cmd.Token, f.key)
 	case verb == acquire && !f.in && in && of.over > 0:
 		of.delayed = append(of.delayed, s.number)
-	case verb == extend && f.in:
+	case verb == extend && f.in && f.own.number == of.lock.slot:
 		of.yes++
-	case verb == extend && in:
+	case verb == extend && in && own.number == of.lock.slot:
 		of.unheard++
 	case !f.in && in && verb != acquire:
 		s.check(false, "a lock that lapsed is not revived", "node %d: %v of %s let it in", s.number, verb, m.cmd.Token)
 	}
 	if in && own != f.own {
 		own.late, own.born = s.world.now-m.sent, s.world.now
-		if f.in {
+		if f.in && f.own.number == own.number {
 			own.born = f.own.born
 		}
 		s.sharers[f.key].in[own.token] = own
 	}
+	s.checkSlots(f.key)
 }
 
 // endsByForce notes that somebody has released a lock by force.
@@ -156,11 +148,12 @@ func (w *world) keeps(token, key string) bool {
 	return r == nil || r.client.dead || !w.plan.Fencing || r.outcome == quorum.Done && !r.passing
 }
 
-// keepsOut reports whether those who share a lock on a node keep others out, at rest: writers, or readers.
-func (s *server) keepsOut(key string, reads bool) bool {
-	if reads {
-		_, is := s.asked(key)
-		return is
+// keepsOut reports whether those who share a lock on a node, or a writer that waits, keep others out, at rest, of another kind.
+func (s *server) keepsOut(key string, kind form.Kind) bool {
+	e, ok := s.peek(key, s.now())
+	_, asked := s.asked(key)
+	if kind != form.Lock && (asked || !ok || form.KindOf(e.token) == kind) {
+		return asked
 	}
 	in := s.inside(key)
 	// One that nobody is in any more ends some time later.
@@ -171,7 +164,7 @@ func (s *server) keepsOut(key string, reads bool) bool {
 func (w *world) checkAsked() {
 	for name := range w.plan.Names {
 		key := key(name)
-		if !w.plan.Fencing || w.waitsFor(key, false) {
+		if !w.plan.Fencing || w.waitsFor(key) {
 			continue
 		}
 		dead := slices.ContainsFunc(w.clients, func(c *client) bool { return c.dead })
@@ -189,7 +182,7 @@ func (w *world) checkAsked() {
 
 // checkShares holds what those who share locks have left on a node, at rest, to what they may leave.
 func (w *world) checkShares(s *server, key string) {
-	if e, ok := s.peek(key, s.now()); ok && e.token == mark {
+	if e, ok := s.peek(key, s.now()); ok && isMark(e.token) {
 		w.check(len(s.sharers[key].in) > 0, "the last one who shares a lock leaves nothing behind", "node %d: a mark of nobody", s.number)
 	}
 	if z := s.sharers[key]; z != nil {
@@ -198,17 +191,19 @@ func (w *world) checkShares(s *server, key string) {
 	for _, e := range s.inside(key) {
 		w.checkLeft(s, key, e)
 	}
+	s.checkSlots(key)
+	s.checkTakenBack(key)
 }
 
 // forceShared releases a lock that some share, whoever they are: one after the other, or, as older versions do, all at once by their mark.
-func (l *line) forceShared(key string) {
+func (l *line) forceShared(key, mark string) {
 	if l.chance(l.client.number, l.server.number, int(l.now), 22)&1 == 0 {
 		cmd := new(wire.Command)
 		form.Exclusive{}.Remove(cmd, key, form.Seen{Value: mark})
 		_ = l.send(order{cmd: cmd})
 		return
 	}
-	shared := form.Shared{Kind: form.Read}
+	shared := form.Shared{Kind: form.KindOf(mark)}
 	l.ask(shared.Sharers(key, 0), receiver(func(r *wire.Reply) {
 		for i := range r.Each {
 			cmd := new(wire.Command)

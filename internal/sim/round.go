@@ -21,8 +21,10 @@ type round struct {
 	renews  bool // it is a renewal
 	token   string
 	fenced  bool
-	reads   bool // it is for a lock that readers share
-	passing bool // it is of one of those who come and go
+	kind    form.Kind
+	limit   uint16   // how many permits there are, if it is for one
+	slots   []uint64 // slots[i] is 1 + the slot that node i has granted
+	passing bool     // it is of one of those who come and go
 	number  int
 	sent    time.Duration // true time at which it began
 	lock    *held         // what an extend or a release is for
@@ -59,6 +61,7 @@ func (n *name) newRound(v verb, token string, l *lock.Round) *round {
 // newAcquire makes a round with a token of its own. It begins with acts.
 func (n *name) newAcquire(call *lock.Call) (r *round, acts []lock.Act) {
 	r = n.acquireRound(n.client.newToken(), call.Want.Kind)
+	r.limit, r.slots = call.Want.Limit, make([]uint64, len(n.client.lines))
 	return r, n.lock.Ask(nil, r.acquire, call, r.token, r)
 }
 
@@ -68,8 +71,8 @@ func (n *name) acquireRound(token string, kind form.Kind) *round {
 	r := n.newRound(acquire, token, &a.Round)
 	r.acquire = a
 	_, numbered := c.form.(form.Numbered)
-	r.reads = kind == form.Read
-	r.fenced = numbered && !r.reads
+	r.kind = kind
+	r.fenced = numbered && kind == form.Lock
 	if c.plan.Fenced && !numbered {
 		c.log("client %d asks for no fencing token", c.number)
 	}
@@ -171,7 +174,9 @@ func (r *round) answered(acts []lock.Act, tag wire.Tag, reply *wire.Reply) []loc
 	case tag.What == lock.CleanUp:
 		r.denied = r.denied || errors.Is(reply.Err, nodeerr.ErrNoExpiry)
 	case tag.What == lock.Raise:
-		r.barred = r.barred || reply.Answer != quorum.Yes
+		r.barred = r.barred || reply.Answer != quorum.Yes && r.kind == form.Lock
+	case r.kind == form.Permit && reply.Number > 0:
+		r.slots[tag.Node] = reply.Number
 	case reply.Answer == quorum.Recreated:
 		r.unheard--
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
@@ -169,8 +170,11 @@ func (s *server) done(c *conn, m message, f *sight) {
 
 // shown puts a reply into words.
 func shown(r *wire.Reply) string {
-	if r.Number > 0 {
+	switch {
+	case r.Number > form.MaxPermits:
 		return fmt.Sprintf("yes, %d", since(r.Number))
+	case r.Number > 0:
+		return fmt.Sprintf("%v, slot %d", r.Answer, r.Number-1)
 	}
 	return r.Answer.String()
 }

@@ -11,14 +11,16 @@ import (
 )
 
 const (
-	mark    = "|readers" // what a key holds that some share
-	asking  = "|wanted"  // what the key beside it holds while a writer waits
+	asking  = "|wanted" // what the key beside a key holds while a writer waits for it
 	maxWant = 3 * time.Second
 )
 
-// sharers are those who share a key. They mean nothing unless the key holds the mark.
+// isMark reports whether what a key holds says that some share it: readers, or those with a permit.
+func isMark(token string) bool { return form.KindOf(token) != form.Lock }
+
+// sharers are those who share a key, or the slots of those with a permit. They mean nothing unless the key holds the mark.
 type sharers struct {
-	in      map[string]entry // by token
+	in      map[string]entry // by token; that of a slot has 1 + the slot for its number, and no time
 	expires time.Duration
 	forever bool // they have no TTL
 }
@@ -28,6 +30,9 @@ func shares(c *wire.Command) bool { return c.Shares || c.Script == form.Scripts[
 
 // wanted is the key by which a writer says that it waits for another key.
 func wanted(key string) string { return "{" + key + "}:wanted" }
+
+// slots is where the slots of those are who have a permit.
+func slots(key string) string { return "{" + key + "}:slots" }
 
 // shared returns those who share a key, or have shared it.
 func (k *keyspace) shared(key string, now time.Duration) *sharers {
@@ -39,15 +44,27 @@ func (k *keyspace) shared(key string, now time.Duration) *sharers {
 	return z
 }
 
-// sharer returns what a key that is shared has of a token.
+// sharer returns what a key that is shared has of a token: with 1 + its slot, if it is a permit's.
 func (k *keyspace) sharer(key, token string, now time.Duration) (e entry, is bool) {
-	if held, ok := k.peek(key, now); !ok || held.token != mark {
+	held, ok := k.peek(key, now)
+	if !ok || !isMark(held.token) {
 		return e, false
 	}
 	if z := k.sharers[key]; z != nil && (z.forever || now <= z.expires) {
 		e, is = z.in[token]
 	}
+	if form.KindOf(held.token) == form.Permit {
+		e.number = k.slot(key, token, now)
+	}
 	return e, is && now <= e.expires
+}
+
+// slot returns 1 + the slot of a token; 0 if it has none.
+func (k *keyspace) slot(key, token string, now time.Duration) uint64 {
+	if z := k.sharers[slots(key)]; z != nil && (z.forever || now <= z.expires) {
+		return z.in[token].number
+	}
+	return 0
 }
 
 // lockOf returns what a key has of a token: the key itself, or a share of it.
@@ -85,16 +102,45 @@ func (z *sharers) last() (at time.Duration, is bool) {
 	return at, is
 }
 
-// purge takes out those whose time is over, or all if the key was not there.
-func (z *sharers) purge(marked bool, now time.Duration) {
+// gone takes out those whose time is over, or all if the key was not there, and returns them.
+func (z *sharers) gone(marked bool, now time.Duration) (gone []string) {
 	for token, e := range z.in {
 		if !marked || e.expires < now {
-			delete(z.in, token)
+			gone = append(gone, token)
 		}
+	}
+	z.leave(gone...)
+	return gone
+}
+
+// leave takes some out.
+func (z *sharers) leave(tokens ...string) {
+	for _, token := range tokens {
+		delete(z.in, token)
 	}
 	if len(z.in) == 0 { // a zset that is empty is not there
 		z.forever = true
 	}
+}
+
+// taken counts the slots that are taken, from one to another.
+func (z *sharers) taken(from, last int64) (n int64) {
+	for _, e := range z.in {
+		if slot := int64(e.number) - 1; from <= slot && slot <= last { //nolint:gosec // it is a slot
+			n++
+		}
+	}
+	return n
+}
+
+// visit is a command about a key that some share.
+type visit struct {
+	*keyspace
+	key, mark string
+	marked    bool // the key holds the mark
+	now       time.Duration
+	who       *sharers
+	slots     *sharers // nil: they have none
 }
 
 // share carries out a command about those who share a key.
@@ -105,55 +151,107 @@ func (k *keyspace) share(c *wire.Command, now time.Duration) wire.Value {
 	}
 	held, ok := k.get(c.Key, now)
 	marked := ok && held.token == args[0]
-	switch what := does(c); {
+	what := does(c)
+	switch {
 	case held.foreign:
 		return foreign
 	case what == acquire && ok && !marked, what == extend && ok && !marked:
 		return number(-1)
-	case what == acquire:
-		return k.enter(c.Key, args[1], millis(args[2]), marked, now)
-	case what == extend:
-		return k.stay(c.Key, args[1], millis(args[2]), marked, now)
+	case what == acquire || what == extend || marked:
 	case !ok:
 		return number(0)
-	case !marked && held.forever:
+	case held.forever:
 		return number(-2)
-	case !marked:
+	default:
 		return number(-1)
 	}
-	return k.leave(c.Key, args[1], now)
+	v := &visit{keyspace: k, key: c.Key, mark: args[0], marked: marked, now: now, who: k.shared(c.Key, now)}
+	if form.KindOf(v.mark) == form.Permit {
+		v.slots = k.shared(slots(c.Key), now)
+	}
+	switch what {
+	case acquire:
+		return v.enter(args[1], millis(args[2]), args[3:])
+	case extend:
+		return v.stay(args[1], millis(args[2]), args[3:])
+	}
+	return v.leave(args[1], args[2:])
+}
+
+// purge takes out those whose time is over, with their slots, or all if the key was not there.
+func (v *visit) purge() {
+	if v.slots != nil && !v.marked {
+		v.slots.gone(false, v.now)
+	}
+	gone := v.who.gone(v.marked, v.now)
+	if v.slots != nil {
+		v.slots.leave(gone...)
+	}
 }
 
 // enter carries out an acquire.
-func (k *keyspace) enter(key, token string, ttl time.Duration, marked bool, now time.Duration) wire.Value {
-	if asked := k.pttl(wanted(key), now); asked >= 0 && asked <= maxWant.Milliseconds() {
+func (v *visit) enter(token string, ttl time.Duration, of []string) wire.Value {
+	if asked := v.pttl(wanted(v.key), v.now); asked >= 0 && asked <= maxWant.Milliseconds() {
 		return number(0)
 	}
-	z := k.shared(key, now)
-	z.purge(marked, now)
-	if _, in := z.in[token]; in {
+	v.purge()
+	slot := int64(0)
+	if v.slots != nil {
+		limit, start := whole(of[0]), whole(of[1])
+		if taken := len(v.slots.in); int64(taken) >= limit || taken != len(v.who.in) {
+			return number(-4)
+		}
+		slot = v.slots.free(limit, start)
+	}
+	if _, in := v.who.in[token]; in {
 		return number(-1)
 	}
-	z.in[token] = entry{token: token, expires: now + ttl}
-	if k.keep(key, z, ttl, marked, now) {
-		return number(2)
+	v.who.in[token] = entry{token: token, expires: v.now + ttl}
+	if v.slots != nil {
+		v.slots.in[token] = entry{token: token, number: uint64(1 + slot)}
 	}
-	return number(1)
+	if v.keep(ttl) {
+		return number(2*slot + 2)
+	}
+	return number(2*slot + 1)
+}
+
+// free returns the first slot that is free, from start on, round the end.
+func (z *sharers) free(limit, start int64) int64 {
+	for i := range limit {
+		if slot := (start + i) % limit; z.taken(slot, slot) == 0 {
+			return slot
+		}
+	}
+	panic("there are fewer who have a permit than slots")
 }
 
 // stay carries out an extension.
-func (k *keyspace) stay(key, token string, ttl time.Duration, marked bool, now time.Duration) wire.Value {
-	z := k.shared(key, now)
-	z.purge(marked, now)
-	e, here := z.in[token]
-	if !here || e.expires < now+ttl {
-		z.in[token] = entry{token: token, expires: now + ttl}
+func (v *visit) stay(token string, ttl time.Duration, of []string) wire.Value {
+	v.purge()
+	e, here := v.who.in[token]
+	longer := !here || e.expires < v.now+ttl
+	if v.slots != nil {
+		if len(of) == 0 {
+			return refused
+		}
+		slot := whole(of[0])
+		if at := v.slots.in[token].number == uint64(1+slot); !at {
+			if v.slots.taken(slot, slot) > 0 {
+				return number(-1)
+			}
+			v.slots.in[token] = entry{token: token, number: uint64(1 + slot)}
+			here = false
+		}
+	}
+	if longer {
+		v.who.in[token] = entry{token: token, expires: v.now + ttl}
 	}
 	code := int64(2)
 	if here {
 		code = 1
 	}
-	if !k.keep(key, z, ttl, marked, now) {
+	if !v.keep(ttl) {
 		code += 2
 	}
 	return number(code)
@@ -161,17 +259,17 @@ func (k *keyspace) stay(key, token string, ttl time.Duration, marked bool, now t
 
 // keep has the mark and the sharers stay for as long as the last of them needs, and a quarter more each time that the TTL of one of them is
 // too short. It reports whether it has changed the key.
-func (k *keyspace) keep(key string, z *sharers, ttl time.Duration, marked bool, now time.Duration) (changed bool) {
-	if !marked {
-		k.set(key, &entry{token: mark, forever: true})
+func (v *visit) keep(ttl time.Duration) (changed bool) {
+	if !v.marked {
+		v.set(v.key, &entry{token: v.mark, forever: true})
 	}
 	short := func(left int64) bool { return left <= ttl.Milliseconds()+1 }
-	if short(k.pttl(key, now)) || short(z.pttl(now)) {
-		last, _ := z.last()
-		k.until(key, z, now+longer(last-now))
+	if short(v.pttl(v.key, v.now)) || short(v.who.pttl(v.now)) || v.slots != nil && short(v.slots.pttl(v.now)) {
+		last, _ := v.who.last()
+		v.until(v.now + longer(last-v.now))
 		return true
 	}
-	return !marked
+	return !v.marked
 }
 
 // longer is for how long a mark is kept that is needed for so long.
@@ -181,39 +279,53 @@ func longer(need time.Duration) time.Duration {
 }
 
 // until sets when the mark and the sharers end.
-func (k *keyspace) until(key string, z *sharers, ends time.Duration) {
-	k.set(key, &entry{token: mark, expires: ends})
-	z.expires, z.forever = ends, len(z.in) == 0
+func (v *visit) until(ends time.Duration) {
+	if ends <= v.now { // PEXPIREAT deletes a key then
+		v.set(v.key, nil)
+		v.who.gone(false, v.now)
+		v.slots.gone(false, v.now)
+		return
+	}
+	v.set(v.key, &entry{token: v.mark, expires: ends})
+	v.who.expires, v.who.forever = ends, len(v.who.in) == 0
+	if v.slots != nil {
+		v.slots.expires, v.slots.forever = ends, len(v.slots.in) == 0
+	}
 }
 
 // leave carries out a release.
-func (k *keyspace) leave(key, token string, now time.Duration) wire.Value {
-	z := k.shared(key, now)
-	if token == "" {
-		if last, is := z.last(); is && last >= now {
-			return number(0)
-		}
-		k.set(key, nil)
+func (v *visit) leave(token string, at []string) wire.Value {
+	z := v.who
+	if last, is := z.last(); token == "" && (!is || last < v.now) {
+		v.set(v.key, nil)
 		return number(1)
 	}
 	e, in := z.in[token]
+	if len(at) > 0 && v.slots.in[token].number != uint64(1+whole(at[0])) {
+		return number(0)
+	}
+	z.leave(token)
+	if v.slots != nil {
+		v.slots.leave(token)
+	}
 	if !in {
 		return number(0)
 	}
-	delete(z.in, token)
 	last, is := z.last()
-	need, kept := last-now, k.pttl(key, now)
+	need, kept := last-v.now, v.pttl(v.key, v.now)
 	cut := kept < 0 || kept > 2*need.Milliseconds()+10
-	code := int64(2)
+	code := int64(1)
 	switch {
 	case !is || need < 0:
-		k.set(key, nil)
-		code = 1
+		v.set(v.key, nil)
 	case cut:
-		k.until(key, z, now+longer(need))
-		code = 1
+		v.until(v.now + longer(need))
+	case v.slots != nil: // those who wait are woken
+		v.until(v.now + time.Duration(kept)*time.Millisecond)
+	default:
+		code = 2
 	}
-	if e.expires < now {
+	if e.expires < v.now {
 		code = 0
 	}
 	return number(code)
@@ -223,7 +335,13 @@ func (k *keyspace) leave(key, token string, now time.Duration) wire.Value {
 func (k *keyspace) lookAt(key string, args []string, now time.Duration) wire.Value {
 	kept := k.pttl(wanted(key), now)
 	held, ok := k.get(key, now)
-	in, own := []entry(nil), int64(-1)
+	in, own, slot := []entry(nil), int64(-1), int64(-1)
+	slotOf := func(token string) int64 {
+		if form.KindOf(args[0]) != form.Permit {
+			return -1
+		}
+		return int64(k.slot(key, token, now)) - 1 //nolint:gosec // it is a slot
+	}
 	switch {
 	case held.foreign:
 		return foreign
@@ -233,7 +351,7 @@ func (k *keyspace) lookAt(key string, args []string, now time.Duration) wire.Val
 				in = append(in, e)
 			}
 			if len(args) > 1 && e.token == args[1] && e.expires >= now {
-				own = (e.expires - now).Milliseconds()
+				own, slot = (e.expires - now).Milliseconds(), slotOf(e.token)
 			}
 		}
 	case !ok && kept < 0:
@@ -250,11 +368,11 @@ func (k *keyspace) lookAt(key string, args []string, now time.Duration) wire.Val
 	if ok {
 		text = wire.Value{Kind: '$', Text: []byte(token.Join(held.token, held.number))}
 	}
-	items := []wire.Value{text, number(k.pttl(key, now)), number(kept), number(int64(len(in))), number(first), number(own), number(-1)}
+	items := []wire.Value{text, number(k.pttl(key, now)), number(kept), number(int64(len(in))), number(first), number(own), number(slot)}
 	if len(args) > 3 {
 		from := min(int(whole(args[3])), len(in))
 		for _, e := range in[from:min(from+int(whole(args[2])), len(in))] {
-			items = append(items, wire.Value{Kind: '$', Text: []byte(e.token)}, number((e.expires - now).Milliseconds()), number(-1))
+			items = append(items, wire.Value{Kind: '$', Text: []byte(e.token)}, number((e.expires - now).Milliseconds()), number(slotOf(e.token)))
 		}
 	}
 	return wire.Value{Kind: '*', Items: items}

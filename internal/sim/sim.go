@@ -51,6 +51,7 @@ func run(p Plan, trace *[]string) *Violation {
 	w.checkRest()
 	w.resting = true
 	w.run(w.now + 3*time.Hour) // until the last lease is over
+	w.checkFree()
 	return w.failed
 }
 

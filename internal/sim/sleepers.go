@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
@@ -46,7 +48,7 @@ func (w *world) checkSleeper(q *name) {
 	if calls := q.lock.Waiting(); len(calls) > 0 {
 		head = calls[0].Of.(*waiter)
 	}
-	blocked := w.blocked(q.key, head.Read)
+	blocked := w.blocked(q.key, head.want())
 	if blocked && w.now > w.restAt+enough {
 		for _, o := range slices.Clone(q.waiters) {
 			q.client.do(o.cancel)
@@ -60,24 +62,33 @@ func (w *world) checkSleeper(q *name) {
 		q.client.number, head.number, q.key)
 }
 
-// blocked reports whether somebody, or somebody's data, holds so many nodes that nobody else can win: no reader, or no writer.
-func (w *world) blocked(key string, reads bool) bool {
-	n := 0
+// blocked reports whether somebody, or somebody's data, holds so many nodes that nobody else can win what is wanted.
+func (w *world) blocked(key string, want *lock.Want) bool {
+	n, shares := 0, want.Kind != form.Lock
+	free := make([]int, want.Limit) // on how many nodes each slot is free
 	for _, s := range w.servers {
 		e, ok := s.peek(key, s.now())
-		if s.counters[key].foreign && !reads { // which grants nothing
+		if s.counters[key].foreign && !shares { // which grants nothing
 			n++
 			continue
 		}
 		switch {
-		case e.token == mark || reads && !ok:
-			if s.keepsOut(key, reads) {
+		case isMark(e.token) || shares && !ok:
+			if s.keepsOut(key, want.Kind) {
 				n++
+			} else if want.Kind == form.Permit {
+				s.free(key, free)
 			}
 		case !ok || e.forever && !e.foreign: // the waiters delete it
+			s.free(key, free)
 		case w.keeps(e.token, key):
 			n++
+		default:
+			s.free(key, free)
 		}
+	}
+	if want.Kind == form.Permit {
+		return slices.Max(free) < quorum.Majority(len(w.servers))
 	}
 	return n > len(w.servers)-quorum.Majority(len(w.servers))
 }

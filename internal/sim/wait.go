@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 )
@@ -84,8 +85,8 @@ func (w *waiter) take(r *round) {
 func (w *waiter) got(how string) {
 	w.end(how)
 	for _, o := range w.queue.waiters {
-		// Readers have their rounds side by side, and beside that of a writer that has come later.
-		w.queue.client.check(o.number > w.number || o.cancelled || o.Read && (w.Read || o.tried),
+		// Those who share it have their rounds side by side, and beside that of a writer that has come later.
+		w.queue.client.check(o.number > w.number || o.cancelled || o.kind() != form.Lock && (w.kind() != form.Lock || o.tried),
 			"waiters of one client get the lock in the order in which they came",
 			"client %d: waiter %d before waiter %d", w.queue.client.number, w.number, o.number)
 	}
@@ -131,7 +132,7 @@ func (w *waiter) end(how string) {
 	if !w.passing {
 		c.served++
 	}
-	if !w.Read {
+	if w.kind() == form.Lock {
 		w.queue.wrote = c.now
 	}
 }

@@ -190,7 +190,7 @@ func (r *round) votes(answer quorum.Answer) (n int) {
 
 func (w *world) holding(k *held, counts func(*server, entry) bool) (n int) {
 	for _, s := range w.servers {
-		if e, ok := s.lockOf(k.of.key, k.of.token, s.now()); ok && counts(s, e) {
+		if e, ok := s.lockOf(k.of.key, k.of.token, s.now()); ok && (k.slot == 0 || e.number == k.slot) && counts(s, e) {
 			n++
 		}
 	}
