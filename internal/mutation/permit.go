@@ -24,8 +24,6 @@ var permitMutations = []Mutation{
 		"internal/form/shared.go", "\ts.leave(c, Mark{Key: m.Key, Token: m.Token})\n", "\ts.leave(c, m)\n"},
 	{"permit-past-the-writer", "the next who waits for a permit that was given back passes by no writer",
 		"internal/lock/share.go", "if q.trying && q.want().Kind == form.Permit {", "if q.trying {"},
-	{"full-is-free", "who waits for a permit asks for none while there is none",
-		"internal/form/shared.go", "l.count >= int64(s.Limit):", "l.count > int64(s.Limit):"},
 	{"end-of-a-permit-untold", "a node says of each permit that is given back that it has changed the key",
 		"internal/sim/sharers.go", "\tcase v.slots != nil: // those who wait are woken\n", "\tcase v.slots != nil && need < 0:\n"},
 }
