@@ -74,7 +74,11 @@ func (l lease) hold(ctx context.Context, w *client.Worker, h *client.Hold, call 
 		defer w.Write(context.WithoutCancel(ctx), h, checked[w.Dice.IntN(len(checked))])
 		defer w.Wait(ctx, 200*time.Millisecond)
 	}
-	if left := w.OneIn(20) || l.patient && w.OneIn(6); !left {
+	left := w.OneIn(20) || l.patient && w.OneIn(6)
+	if !exclusive {
+		left = w.OneIn(60) // as a writer waits for the last of them
+	}
+	if !left {
 		unlock := context.WithoutCancel(ctx)
 		w.Unlock(unlock, h)
 		return

@@ -26,7 +26,7 @@ func (s sharers) turn(ctx context.Context, w *client.Worker, name string) {
 		return
 	}
 	call := client.Call{Way: history.Waiting, TTL: w.TTL(), Renews: w.OneIn(2), Reads: s.read, Limit: s.limit(name)}
-	if s.permits && w.OneIn(20) {
+	if s.permits && w.OneIn(6) {
 		if h := w.Attach(ctx, name, call); h != nil {
 			s.hold(ctx, w, h, call)
 			return
