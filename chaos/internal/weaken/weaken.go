@@ -31,7 +31,7 @@ var own = []mutation.Mutation{
 	{Name: "first-reader-releases", Rule: "of several readers only the last releases the lock",
 		File: "internal/form/share_release.lua", Was: "if need < 0 then\n  redis.call('DEL', key)", Is: "if true then\n  redis.call('DEL', key)"},
 	{Name: "any-permit-counts", Rule: "the nodes of a majority have granted the same permit",
-		File: "internal/quorum/fence.go", Was: "return b.answer == Yes && b.number == a.token, false", Is: "return b.answer == Yes, false"},
+		File: "internal/quorum/slot.go", Was: "a.slots = true", Is: "a.slots = false"},
 	{Name: "one-permit-more", Rule: "a node grants no more permits than there are",
 		File: "internal/form/share_acquire.lua", Was: "if taken >= limit or", Is: "if taken > limit or"},
 	{Name: "no-quarantine", Rule: "a server that has restarted does not vote until all that it may have granted is over",
