@@ -85,7 +85,7 @@ func TestMetrics_OfEveryEvent(t *testing.T) {
 		"redlock.unlock.duration":       {"outcome=canceled": 2},
 		"redlock.acquire.duration":      {"call=attach kind=lock outcome=not_held": 1, "call=try_lock kind=lock outcome=deadlock": 1, "call=lock kind=lock outcome=acquired": 1},
 		"redlock.acquire.wait":          {},
-		"redlock.lock.held":             {"kind=lock": 1, "kind=read": 0}, // the one that is renewed
+		"redlock.lock.held":             {"kind=lock": 1, "kind=read": 0, "kind=permit": 0}, // the one that is renewed
 		"redlock.node.up":               nodes(1, 1, 1, 0),
 		"redlock.node.quarantined":      nodes(1, 0, 1, 0),
 		"redlock.node.disconnects":      nodes(0, 0, 0, 1, 0),

@@ -122,22 +122,28 @@ func TestTrace_OfAWaiterHasTheWaitItsRoundsAndTheAnswersOfTheNodes(t *testing.T)
 	require.NotEmpty(t, m.commands(unlock))
 }
 
-func TestTrace_OfAReadLockSaysWhichKindItIs(t *testing.T) {
+func TestTrace_OfALockThatIsSharedSaysWhichKindItIs(t *testing.T) {
 	t.Parallel()
-	m := newTelemetry(t)
-	locker := m.locker(testredis.Real(t, 3), patient)
-	ctx, reader := m.caller("reader")
-	lock, err := locker.RLock(ctx, "invoice")
-	require.NoError(t, err)
-	require.NoError(t, lock.Extend(ctx, time.Minute))
-	require.NoError(t, lock.Unlock(ctx))
-	m.eventually("redlock.lock.hold.duration", "end=released kind=read", 1)
-	m.eventually("redlock.unlock.duration", "outcome=released", 1)
-	for _, name := range []string{"redlock acquire", "redlock extend", "redlock hold", "redlock unlock"} {
-		require.Equal(t, "read", attributes(of(m, reader, name).Attributes)["redlock.kind"], name)
+	for kind, acquire := range map[string]func(context.Context, *redlock.Locker) (*redlock.Lock, error){
+		"read": func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) { return l.RLock(ctx, "invoice") },
+		"permit": func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+			return l.Acquire(ctx, "invoice", 2)
+		},
+	} {
+		m := newTelemetry(t)
+		ctx, caller := m.caller("caller")
+		lock, err := acquire(ctx, m.locker(testredis.Real(t, 3), patient))
+		require.NoError(t, err)
+		require.NoError(t, lock.Extend(ctx, time.Minute))
+		require.NoError(t, lock.Unlock(ctx))
+		m.eventually("redlock.lock.hold.duration", "end=released kind="+kind, 1)
+		m.eventually("redlock.unlock.duration", "outcome=released", 1)
+		for _, name := range []string{"redlock acquire", "redlock extend", "redlock hold", "redlock unlock"} {
+			require.Equal(t, kind, attributes(of(m, caller, name).Attributes)["redlock.kind"], name)
+		}
+		require.EqualValues(t, 1, m.values("redlock.acquire.duration")["call=lock kind="+kind+" outcome=acquired"])
+		require.Equal(t, map[string]int64{"kind=lock": 0, "kind=read": 0, "kind=permit": 0}, m.values("redlock.lock.held"))
 	}
-	require.EqualValues(t, 1, m.values("redlock.acquire.duration")["call=lock kind=read outcome=acquired"])
-	require.Equal(t, map[string]int64{"kind=lock": 0, "kind=read": 0}, m.values("redlock.lock.held"))
 }
 
 func TestTrace_HasNoNameAndNoTokenOfALock(t *testing.T) {
@@ -310,6 +316,7 @@ func TestTrace_OfALostLockSaysHowItEnded(t *testing.T) {
 	m.eventually("redlock.lock.losses", "end=lost kind=lock", 1)
 	require.Equal(t, map[string]int64{
 		"end=lost kind=lock": 1, "end=expired kind=lock": 0, "end=lost kind=read": 0, "end=expired kind=read": 0,
+		"end=lost kind=permit": 0, "end=expired kind=permit": 0,
 	}, m.values("redlock.lock.losses"))
 	m.eventually("redlock.lock.held", "kind=lock", 0)
 }

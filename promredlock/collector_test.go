@@ -53,6 +53,7 @@ func TestCollector_CountsCallsThatAcquire(t *testing.T) {
 		acquire_rounds_count{kind="lock",outcome="canceled"} 1
 		lock_held{kind="lock"} 3
 		lock_held{kind="read"} 0
+		lock_held{kind="permit"} 0
 	`, "acquire_duration_seconds", "acquire_wait_seconds", "acquire_rounds", "lock_held")
 }
 
@@ -61,8 +62,11 @@ func TestCollector_CountsHowLocksEnd(t *testing.T) {
 	compare(t, c, `
 		lock_held{kind="lock"} 0
 		lock_held{kind="read"} 0
+		lock_held{kind="permit"} 0
 		lock_losses_total{end="lost",kind="read"} 0
 		lock_losses_total{end="expired",kind="read"} 0
+		lock_losses_total{end="lost",kind="permit"} 0
+		lock_losses_total{end="expired",kind="permit"} 0
 		lock_losses_total{end="lost",kind="lock"} 0
 		lock_losses_total{end="expired",kind="lock"} 0
 	`, "lock_held", "lock_losses_total", "lock_hold_duration_seconds")
@@ -78,8 +82,11 @@ func TestCollector_CountsHowLocksEnd(t *testing.T) {
 	compare(t, c, `
 		lock_held{kind="lock"} 1
 		lock_held{kind="read"} 0
+		lock_held{kind="permit"} 0
 		lock_losses_total{end="lost",kind="read"} 0
 		lock_losses_total{end="expired",kind="read"} 0
+		lock_losses_total{end="lost",kind="permit"} 0
+		lock_losses_total{end="expired",kind="permit"} 0
 		lock_losses_total{end="lost",kind="lock"} 1
 		lock_losses_total{end="expired",kind="lock"} 2
 		lock_hold_duration_seconds_sum{end="released",kind="lock"} 1
@@ -93,27 +100,32 @@ func TestCollector_CountsHowLocksEnd(t *testing.T) {
 	`, "lock_held", "lock_losses_total", "lock_hold_duration_seconds")
 }
 
-func TestCollector_CountsReadLocksByThemselves(t *testing.T) {
-	c := promredlock.New()
-	for range 3 {
-		c.Observe(event.Acquire{Kind: "read", Op: event.OpAcquire, Rounds: 1})
+func TestCollector_CountsReadLocksAndPermitsByThemselves(t *testing.T) {
+	for kind, other := range map[string]string{"read": "permit", "permit": "read"} {
+		c := promredlock.New()
+		for range 3 {
+			c.Observe(event.Acquire{Kind: kind, Op: event.OpAcquire, Rounds: 1})
+		}
+		c.Observe(event.Acquire{Kind: "lock", Op: event.OpAcquire, Rounds: 1})
+		c.Observe(event.End{Kind: kind, Err: redlock.ErrLost})
+		compare(t, c, strings.NewReplacer("KIND", kind, "OTHER", other).Replace(`
+			acquire_rounds_sum{kind="lock",outcome="acquired"} 1
+			acquire_rounds_count{kind="lock",outcome="acquired"} 1
+			acquire_rounds_sum{kind="KIND",outcome="acquired"} 3
+			acquire_rounds_count{kind="KIND",outcome="acquired"} 3
+			lock_held{kind="lock"} 1
+			lock_held{kind="KIND"} 2
+			lock_held{kind="OTHER"} 0
+			lock_hold_duration_seconds_sum{end="lost",kind="KIND"} 0
+			lock_hold_duration_seconds_count{end="lost",kind="KIND"} 1
+			lock_losses_total{end="lost",kind="lock"} 0
+			lock_losses_total{end="expired",kind="lock"} 0
+			lock_losses_total{end="lost",kind="KIND"} 1
+			lock_losses_total{end="expired",kind="KIND"} 0
+			lock_losses_total{end="lost",kind="OTHER"} 0
+			lock_losses_total{end="expired",kind="OTHER"} 0
+		`), "acquire_rounds", "lock_held", "lock_losses_total", "lock_hold_duration_seconds")
 	}
-	c.Observe(event.Acquire{Kind: "lock", Op: event.OpAcquire, Rounds: 1})
-	c.Observe(event.End{Kind: "read", Err: redlock.ErrLost})
-	compare(t, c, `
-		acquire_rounds_sum{kind="lock",outcome="acquired"} 1
-		acquire_rounds_count{kind="lock",outcome="acquired"} 1
-		acquire_rounds_sum{kind="read",outcome="acquired"} 3
-		acquire_rounds_count{kind="read",outcome="acquired"} 3
-		lock_held{kind="lock"} 1
-		lock_held{kind="read"} 2
-		lock_hold_duration_seconds_sum{end="lost",kind="read"} 0
-		lock_hold_duration_seconds_count{end="lost",kind="read"} 1
-		lock_losses_total{end="lost",kind="lock"} 0
-		lock_losses_total{end="expired",kind="lock"} 0
-		lock_losses_total{end="lost",kind="read"} 1
-		lock_losses_total{end="expired",kind="read"} 0
-	`, "acquire_rounds", "lock_held", "lock_losses_total", "lock_hold_duration_seconds")
 }
 
 func TestCollector_CountsExtensionsAndUnlocks(t *testing.T) {

@@ -71,9 +71,9 @@ func TestCollector_HasTheMetricsOfTheKindsOfEventsThatItIsTold(t *testing.T) {
 func TestCollector_ThatIsNotToldOfEndsCountsEachLockAsHeld(t *testing.T) {
 	t.Parallel()
 	for want, kinds := range map[string][]event.Kind{
-		"lock_held{kind=\"lock\"} 2\nlock_held{kind=\"read\"} 0":  {event.Calls},
-		"lock_held{kind=\"lock\"} 0\nlock_held{kind=\"read\"} 0":  {event.Calls, event.Ends},
-		"lock_held{kind=\"lock\"} -2\nlock_held{kind=\"read\"} 0": {event.Ends},
+		"lock_held{kind=\"lock\"} 2\nlock_held{kind=\"read\"} 0\nlock_held{kind=\"permit\"} 0":  {event.Calls},
+		"lock_held{kind=\"lock\"} 0\nlock_held{kind=\"read\"} 0\nlock_held{kind=\"permit\"} 0":  {event.Calls, event.Ends},
+		"lock_held{kind=\"lock\"} -2\nlock_held{kind=\"read\"} 0\nlock_held{kind=\"permit\"} 0": {event.Ends},
 	} {
 		c := promredlock.New()
 		locker, err := redlock.Open(testredis.URLs(testredis.Real(t, 1)), redlock.WithObserver(c, kinds...))

@@ -35,7 +35,7 @@ const (
 )
 
 // Kinds are those of locks, as events have them.
-var Kinds = []string{string(redlock.KindLock), string(redlock.KindRead)}
+var Kinds = []string{string(redlock.KindLock), string(redlock.KindRead), string(redlock.KindPermit)}
 
 // Directions of a turn.
 const (

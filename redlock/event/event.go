@@ -55,8 +55,8 @@ type Acquire struct {
 	Call uint64
 	Op   Op // OpAcquire or OpAttach
 	Name string
-	// Kind is that of the lock that the caller has, or asked for: the text of a redlock.Kind, such as "lock", "read" or "permit". New kinds may come
-	// with any minor version.
+	// Kind is that of the lock that the caller has, or asked for: the text of a redlock.Kind, such as "lock", "read" or "permit". New kinds
+	// may come with any minor version.
 	Kind string
 	// Names are those of a call for the locks of several (redlock.LockAll), in order: there is an Acquire of each, with a Call of its own
 	// and the same Err. It is nil for any other call.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/redlock"
@@ -82,6 +83,49 @@ func TestRLock_ReadersShareALockThatKeepsWritersOut(t *testing.T) {
 		cluster.Advance(11 * time.Second)
 		require.ErrorIs(t, abandoned.Err(), redlock.ErrExpired)
 		require.NoError(t, lost.Err())
+		cluster.Steal("name")
+		cluster.Advance(10 * time.Second)
+		require.ErrorIs(t, lost.Err(), redlock.ErrLost)
+	})
+}
+
+func TestAcquire_PermitsAreSharedByAsManyAsThereAre(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		one, two := cluster.Locker(), cluster.Locker()
+		permit := func(locker *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
+			t.Helper()
+			lock, err := locker.Acquire(t.Context(), "name", 2, opts...)
+			require.NoError(t, err)
+			return lock
+		}
+		kept, abandoned := permit(one, redlock.AutoExtend()), permit(two, redlock.TTL(10*time.Second))
+		_, err := two.TryAcquire(t.Context(), "name", 2)
+		require.ErrorIs(t, err, redlock.ErrTaken, "none is free")
+		waited := make(chan *redlock.Lock, 1)
+		go func() {
+			lock, err := one.Acquire(t.Context(), "name", 2, redlock.TTL(time.Minute))
+			if assert.NoError(t, err) {
+				waited <- lock
+			}
+		}()
+		cluster.Advance(9 * time.Second)
+		require.Empty(t, waited)
+		cluster.Advance(2 * time.Second)
+		require.ErrorIs(t, abandoned.Err(), redlock.ErrExpired)
+		require.NoError(t, kept.Err())
+		follower := <-waited // in the place of the one that has expired
+
+		writer := lockBeside(t, two, "name")
+		cluster.Advance(2 * time.Second)
+		require.NoError(t, follower.Unlock(t.Context()))
+		cluster.Advance(2 * time.Second)
+		require.Empty(t, writer)
+		require.NoError(t, kept.Unlock(t.Context()))
+		cluster.Advance(2 * time.Second)
+		require.NoError(t, (<-writer).Unlock(t.Context()))
+
+		lost := permit(one, redlock.AutoExtend())
 		cluster.Steal("name")
 		cluster.Advance(10 * time.Second)
 		require.ErrorIs(t, lost.Err(), redlock.ErrLost)

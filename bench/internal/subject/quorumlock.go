@@ -115,6 +115,31 @@ func (c *readCaller) Acquire(ctx context.Context) (err error) {
 	return err
 }
 
+// Permits is how many permits there are of a name.
+const Permits = 10
+
+// openPermit opens a client whose callers take one of [Permits] permits.
+func openPermit(s Setup) (Client, error) {
+	c, err := openLocker(s)
+	if err != nil {
+		return nil, err
+	}
+	return permitClient{c.(*quorumlockClient)}, nil
+}
+
+type permitClient struct{ *quorumlockClient }
+
+func (c permitClient) Caller(name string) Caller {
+	return &permitCaller{quorumlockCaller{locker: c.locker, name: name}}
+}
+
+type permitCaller struct{ quorumlockCaller }
+
+func (c *permitCaller) Acquire(ctx context.Context) (err error) {
+	c.lock, err = c.locker.Acquire(ctx, c.name, Permits)
+	return err
+}
+
 // openAll returns what opens a client whose callers take the locks of some names together. The names begin with that of the caller.
 func openAll(names int, opts ...redlock.Option) func(Setup) (Client, error) {
 	return func(s Setup) (Client, error) {

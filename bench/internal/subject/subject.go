@@ -67,6 +67,7 @@ func All() []Subject {
 		{Name: "quorumlock-handoff-fenced", Open: openHandoff(5*time.Millisecond, redlock.WithFencing())},
 		{Name: "quorumlock-fenced", Open: openFenced},
 		{Name: "quorumlock-read", Open: openRead},
+		{Name: "quorumlock-permit", Open: openPermit},
 		{Name: "quorumlock-all", Open: openAll(8)},
 		{Name: "quorumlock-all-fenced", Open: openAll(8, redlock.WithFencing())},
 		{Name: "quorumlock-ends", Open: openEnds},

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/chaos/internal/history"
@@ -16,16 +17,20 @@ const (
 // taken finds calls that were told that the lock is taken when nobody could be in the way: no other call, hold, key of another program,
 // or what they may have left behind. A release that was sent just before may take a moment.
 func (l *lock) taken() {
-	ways, writers := newCounter(l.blocks(false, false)), newCounter(l.blocks(false, true))
+	ways := map[string]counter{}
+	for _, party := range []string{"", readers, permits} {
+		ways[party] = newCounter(l.blocks(false, party))
+	}
+	full := l.full()
 	for _, o := range l.ops {
 		if o.Kind != history.Acquire || o.Err != history.Taken || !o.Ended() {
 			continue
 		}
-		own, ways := 1, ways // the call itself
-		if o.Reads {
-			own, ways = 0, writers
+		party, own, from := shared(o), 0, o.Start-int64(moment)
+		if party == "" {
+			own = 1 // the call itself
 		}
-		if ways.count(o.Start-int64(moment), o.End) == own {
+		if ways[party].count(from, o.End) == own && (party != permits || !full(o, from)) {
 			l.report(TakenByNobody, []*history.Op{o}, "worker %d of %s was told so", o.Worker, o.Client)
 		}
 	}
@@ -38,8 +43,11 @@ func (l *lock) slept() {
 	if l.rules.Strangers {
 		return
 	}
-	// A writer that waits is in the way of readers, even if the lock is free.
-	ways, writers := merge(l.blocks(true, false)), merge(l.blocks(false, true))
+	// A writer that waits is in the way of those who share the lock, even if it is free.
+	ways := map[string]spans{
+		"": merge(l.blocks(true, "")), readers: merge(l.blocks(false, readers)),
+		permits: merge(append(l.blocks(false, permits), l.crowded()...)),
+	}
 	for _, o := range l.ops {
 		if o.Kind != history.Acquire || o.Way != history.Waiting {
 			continue
@@ -48,10 +56,7 @@ func (l *lock) slept() {
 		if !o.Ended() {
 			end = l.alive[o.Client]
 		}
-		rest := ways.after(free)
-		if o.Reads {
-			rest = writers.after(free)
-		}
+		rest := ways[shared(o)].after(free)
 		for free < end {
 			next := span{end, end}
 			if len(rest) > 0 {
@@ -66,8 +71,9 @@ func (l *lock) slept() {
 }
 
 // blocks returns when somebody or something may have been in the way of a call. Calls that wait for the lock are not in each other's
-// way when free is asked for: one of them has to get it. Readers are not in the way of a call that reads.
-func (l *lock) blocks(free, reads bool) (all []span) {
+// way when free is asked for: one of them has to get it. Those who share the lock are not in the way of others of their party; for permits
+// see full and crowded.
+func (l *lock) blocks(free bool, party string) (all []span) {
 	settled := l.rules.settled()
 	trouble := felt(l.faults)
 	for _, stalls := range l.stalls {
@@ -85,28 +91,32 @@ func (l *lock) blocks(free, reads bool) (all []span) {
 		}
 	}
 	for _, o := range l.ops {
-		switch o.Kind {
-		case history.Acquire, history.Attach, history.Force:
-			if o.Hold == "" && (!reads || !o.Reads) {
-				all = append(all, l.call(o, free)...)
-			}
-		case history.Set:
-			if o.Err != history.Taken {
-				all = append(all, span{o.Start, l.cleared(o)})
-			}
+		if o.Kind == history.Set && o.Err != history.Taken {
+			all = append(all, span{o.Start, l.cleared(o)})
+		}
+	}
+	calls, holds := l.users(free, func(o *history.Op) bool { return party == "" || shared(o) != party })
+	return slices.Concat(all, calls, holds)
+}
+
+// users returns when calls that have got no lock, and holds, may have been in the way of others: those that count.
+func (l *lock) users(free bool, counts func(*history.Op) bool) (calls, holds []span) {
+	for _, o := range l.ops {
+		if (o.Kind == history.Acquire || o.Kind == history.Attach || o.Kind == history.Force) && o.Hold == "" && counts(o) {
+			calls = append(calls, l.call(o, free)...)
 		}
 	}
 	for _, a := range l.holds {
-		if reads && a.op.Reads {
+		if !counts(a.op) {
 			continue
 		}
 		from := a.op.Start
 		if free && a.op.Way == history.Waiting {
 			from = a.op.End
 		}
-		all = append(all, span{from, l.gone(a)})
+		holds = append(holds, span{from, l.gone(a)})
 	}
-	return all
+	return calls, holds
 }
 
 // call returns when a call was in the way that has got no lock. One that failed as it should leaves nothing behind.

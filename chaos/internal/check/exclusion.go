@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/chaos/internal/history"
 )
 
-// exclusion finds holds of different parties that overlap: a writer's and any other, but not those of readers. A nil from Unlock counts as
+// exclusion finds holds of different parties that overlap: a writer's and any other, but not those of readers, nor of permits. A nil from Unlock counts as
 // long as no other party had the lock.
 func (l *lock) exclusion() {
 	var longest, other *hold // those with the last ends of two parties, among the holds that began before
@@ -72,7 +72,7 @@ func (l *lock) outlived() {
 	}
 }
 
-// fences checks that fences rise, and that readers have none. A writer's hold has a fence above those of all holds whose calls had returned before its own call began;
+// fences checks that fences rise, and that locks which are shared have none. A writer's hold has a fence above those of all holds whose calls had returned before its own call began;
 // whoever has come by re-entry or Attach has that of the lock.
 func (l *lock) fences() {
 	if !l.rules.Fenced {
@@ -82,9 +82,9 @@ func (l *lock) fences() {
 	byFence := map[uint64]*hold{}
 	var writers []*hold
 	for _, a := range l.holds {
-		if a.op.Reads {
+		if a.op.Shares() {
 			if a.op.Fence != 0 {
-				l.report(FenceChanged, []*history.Op{a.op}, "%s reads, and has %d", a.op.Hold, a.op.Fence)
+				l.report(FenceChanged, []*history.Op{a.op}, "%s shares the lock, and has %d", a.op.Hold, a.op.Fence)
 			}
 			continue
 		}
@@ -123,7 +123,7 @@ func (l *lock) fences() {
 func (l *lock) sameFence(a *hold) {
 	first := l.leases[a.lease][0]
 	switch entered := a.outer != nil; {
-	case first == a || first.op.Kind == history.Attach && entered || first.op.Reads:
+	case first == a || first.op.Kind == history.Attach && entered || first.op.Shares():
 		return
 	case entered && (first.proof == nil || first.proof.Start < a.op.End):
 		return

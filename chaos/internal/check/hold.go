@@ -24,16 +24,26 @@ type hold struct {
 	said   int64 // likewise, by Unlock
 }
 
-// readers is the party of all who read.
-const readers = "|readers"
+// Parties of those who may have the lock beside others of their kind.
+const (
+	readers = "|readers"
+	permits = "|permits"
+)
 
-// party is the same for all who may have the lock at one time: the handles on one lock, and all readers.
-func (h *hold) party() string {
-	if h.op.Reads {
+// shared returns the party of those who share a lock of the kind that the operation is about; "" if nobody does.
+func shared(o *history.Op) string {
+	switch {
+	case o.Limit > 0:
+		return permits
+	case o.Reads:
 		return readers
 	}
-	return h.lease
+	return ""
 }
+
+// party is the same for all who may have the lock at one time: the handles on one lock, all readers, and, as far as their number permits,
+// all who have a permit.
+func (h *hold) party() string { return cmp.Or(shared(h.op), h.lease) }
 
 // until is the moment until which the lock was held by all that is known.
 func (h *hold) until() int64 { return max(h.proven, h.said) }

@@ -70,7 +70,7 @@ var holderModel = porcupine.Model{
 // history is legal if the history is. So windows may begin and end anywhere; they overlap, as neighbours are compared.
 func (l *lock) holders() {
 	const holds = windowSize / 2
-	writers := slices.DeleteFunc(slices.Clone(l.holds), func(a *hold) bool { return a.op.Reads })
+	writers := slices.DeleteFunc(slices.Clone(l.holds), func(a *hold) bool { return a.op.Shares() })
 	for from := 0; from < len(writers); from += holds / 2 {
 		window := writers[from:min(from+holds, len(writers))]
 		if l.legal(window) {
@@ -83,15 +83,15 @@ func (l *lock) holders() {
 	}
 }
 
-// within finds locks that were got for reading while somebody had the lock for writing, and the other way round. Porcupine is not asked:
-// there are too many orders in which readers may have come and gone, and all of them are the same to a writer.
+// within finds locks that were got to be shared while somebody had the lock alone, and the other way round, or who shares it in another way. Porcupine is not asked:
+// there are too many orders in which those who share may have come and gone, and all of them are the same to the others.
 func (l *lock) within() {
 	for _, a := range l.holds {
 		for _, b := range l.holds {
 			if b.op.End > a.op.Start { // and so do those that follow
 				break
 			}
-			if a.op.Reads != b.op.Reads && b.until() > a.op.End {
+			if shared(a.op) != shared(b.op) && b.until() > a.op.End {
 				l.report(NoOrder, operations([]*hold{b, a}), "%s got the lock while %s had it", a.op.Hold, b.op.Hold)
 			}
 		}

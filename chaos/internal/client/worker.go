@@ -76,12 +76,13 @@ func (w *Worker) end(ctx context.Context, op *history.Op, err error) {
 	w.recorder.End(op)
 }
 
-// Call is a call of Lock, TryLock or Do, or of RLock, TryRLock or DoRead.
+// Call is a call of Lock, TryLock or Do, or of those in their place for readers and permits.
 type Call struct {
 	Way     string // of package history
 	TTL     time.Duration
 	Renews  bool
 	Reads   bool
+	Limit   int   // of permits; otherwise 0
 	Outer   *Hold // of a call by re-entry
 	Options []redlock.LockOption
 }
@@ -100,7 +101,7 @@ func (c Call) options() []redlock.LockOption {
 func (w *Worker) beginCall(kind history.Kind, name string, c Call) (*redlock.Locker, *history.Op) {
 	k, _, _ := strings.Cut(name, "-")
 	locker, id := w.locker(k)
-	op := history.Op{Kind: kind, Name: name, Locker: id, Way: c.Way, TTL: int64(c.TTL), Renews: c.Renews, Reads: c.Reads}
+	op := history.Op{Kind: kind, Name: name, Locker: id, Way: c.Way, TTL: int64(c.TTL), Renews: c.Renews, Reads: c.Reads, Limit: c.Limit}
 	if c.Outer != nil {
 		op.Outer = c.Outer.ID
 	}
@@ -113,15 +114,25 @@ func (w *Worker) got(op *history.Op, lock *redlock.Lock) *Hold {
 	h := &Hold{Lock: lock, ID: fmt.Sprintf("%s/%d/%d", w.config.Name, w.number, w.made)}
 	op.Hold, op.Fence, op.Validity = h.ID, lock.Fence(), int64(lock.Remaining())
 	op.Reads = lock.Kind() == redlock.KindRead // not if a writer has taken it again
+	if lock.Kind() != redlock.KindPermit {     // but a lock that was attached to
+		op.Limit = 0
+	}
 	w.recorder.End(op)
 	return h
 }
 
-// Acquire calls Lock or TryLock, or RLock or TryRLock. It returns nil if the lock was not got.
+// Acquire calls Lock or TryLock, or RLock or TryRLock, or Acquire or TryAcquire. It returns nil if the lock was not got.
 func (w *Worker) Acquire(ctx context.Context, name string, c Call) *Hold {
 	locker, op := w.beginCall(history.Acquire, name, c)
 	take := locker.Lock
 	switch try := c.Way == history.Trying; {
+	case c.Limit > 0:
+		take = func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error) {
+			if try {
+				return locker.TryAcquire(ctx, name, c.Limit, opts...)
+			}
+			return locker.Acquire(ctx, name, c.Limit, opts...)
+		}
 	case try && c.Reads:
 		take = locker.TryRLock
 	case try:
@@ -178,24 +189,29 @@ func (w *Worker) Others(name string, n int) []string {
 	return names
 }
 
-// Do calls Do, or DoRead. Its function is recorded as a hold, and its end as an Unlock.
+// Do calls Do, DoRead or DoLimited. Its function is recorded as a hold, and its end as an Unlock.
 func (w *Worker) Do(ctx context.Context, name string, c Call, fn func(context.Context, *Hold)) {
 	c.Renews = false // it is said without the option
 	options := c.options()
 	c.Renews = true
 	locker, op := w.beginCall(history.Acquire, name, c)
 	var unlock *history.Op
-	do := locker.Do
-	if c.Reads {
-		do = locker.DoRead
-	}
-	err := do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
+	held := func(ctx context.Context, lock *redlock.Lock) error {
 		h := w.got(op, lock)
 		fn(ctx, h)
 		w.Prove(h)
 		unlock = w.begin(history.Op{Kind: history.Unlock, Name: name, Hold: h.ID})
 		return nil
-	}, options...)
+	}
+	var err error
+	switch {
+	case c.Limit > 0:
+		err = locker.DoLimited(ctx, name, c.Limit, held, options...)
+	case c.Reads:
+		err = locker.DoRead(ctx, name, held, options...)
+	default:
+		err = locker.Do(ctx, name, held, options...)
+	}
 	if unlock == nil {
 		unlock = op
 	}

@@ -15,6 +15,7 @@ type lease struct {
 	fenced  bool // holders write registers with their fence
 	forced  bool // somebody calls ForceUnlock, and holders keep a lock for long
 	read    bool // others read the same names under a lock that they share
+	permits bool // others take permits of the same names
 	patient bool // all wait for as long as it takes, and locks that are left expire late: only who notices a release has them sooner
 }
 
@@ -28,7 +29,7 @@ func (l lease) turn(ctx context.Context, w *client.Worker, name string) {
 		call.TTL = w.Longest()
 	}
 	if w.OneIn(3) {
-		if h := w.Attach(ctx, name, client.Call{TTL: call.TTL, Renews: call.Renews}); h != nil {
+		if h := w.Attach(ctx, name, client.Call{TTL: call.TTL, Renews: call.Renews, Limit: l.limit(name)}); h != nil {
 			l.hold(ctx, w, h, call)
 			return
 		}
@@ -63,12 +64,21 @@ func (l lease) turn(ctx context.Context, w *client.Worker, name string) {
 func (l lease) hold(ctx context.Context, w *client.Worker, h *client.Hold, call client.Call) {
 	inner, cancel := h.Context(ctx)
 	defer cancel()
-	l.rely(inner, w, h, call)
-	if l.fenced && w.OneIn(8) { // who was paused, and does not know it, writes when another has the lock
+	exclusive := h.Kind() == redlock.KindLock
+	if exclusive {
+		l.rely(inner, w, h, call)
+	} else {
+		l.share(inner, w, h, call)
+	}
+	if l.fenced && exclusive && w.OneIn(8) { // who was paused, and does not know it, writes when another has the lock
 		defer w.Write(context.WithoutCancel(ctx), h, checked[w.Dice.IntN(len(checked))])
 		defer w.Wait(ctx, 200*time.Millisecond)
 	}
-	if left := w.OneIn(20) || l.patient && w.OneIn(6); !left {
+	left := w.OneIn(20) || l.patient && w.OneIn(6)
+	if !exclusive {
+		left = w.OneIn(60) // as a writer waits for the last of them
+	}
+	if !left {
 		unlock := context.WithoutCancel(ctx)
 		w.Unlock(unlock, h)
 		return
@@ -128,10 +138,14 @@ func (l lease) use(ctx context.Context, w *client.Worker, h *client.Hold, call c
 	}
 }
 
-// again takes a lock again that is held. Who has it for reading has to, and who has it for writing may, do so by RLock.
+// again takes a lock again that is held. Who has it for reading has to, and who has it for writing may, do so by RLock; who has a permit
+// does so by Acquire.
 func (l lease) again(ctx context.Context, w *client.Worker, h *client.Hold) {
 	again := client.Call{Way: history.Reentrant, TTL: w.TTL(), Outer: h, Renews: w.OneIn(2)}
 	again.Reads = h.Kind() == redlock.KindRead || l.read && w.OneIn(2)
+	if h.Kind() == redlock.KindPermit {
+		again.Limit = l.limit(h.Name())
+	}
 	if inner := w.Acquire(ctx, h.Name(), again); inner != nil {
 		w.Wait(ctx, 10*time.Millisecond)
 		w.Prove(inner)

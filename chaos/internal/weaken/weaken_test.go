@@ -16,5 +16,5 @@ func TestRules_EachChangesOnePlaceOfTheSource(t *testing.T) {
 		require.False(t, names[m.Name], m.Name)
 		names[m.Name] = true
 	}
-	require.GreaterOrEqual(t, len(names), 14)
+	require.GreaterOrEqual(t, len(names), 16)
 }

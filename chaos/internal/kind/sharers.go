@@ -9,15 +9,29 @@ import (
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
-// readers is how workers read under locks that they share, beside others who write.
-type readers struct{ lease }
+// sharers is how workers read under locks that they share, or under permits, beside others who write.
+type sharers struct{ lease }
 
-func (r readers) turn(ctx context.Context, w *client.Worker, name string) {
-	if w.OneIn(3) {
-		r.lease.turn(ctx, w, name)
+// limit returns how many permits of a name there are: 2 or 3; 0 if its locks are no permits.
+func (l lease) limit(name string) int {
+	if !l.permits {
+		return 0
+	}
+	return 2 + int(name[len(name)-1])%2
+}
+
+func (s sharers) turn(ctx context.Context, w *client.Worker, name string) {
+	if s.read && w.OneIn(3) || w.OneIn(10) {
+		s.lease.turn(ctx, w, name)
 		return
 	}
-	call := client.Call{Way: history.Waiting, TTL: w.TTL(), Renews: w.OneIn(2), Reads: true}
+	call := client.Call{Way: history.Waiting, TTL: w.TTL(), Renews: w.OneIn(2), Reads: s.read, Limit: s.limit(name)}
+	if s.permits && w.OneIn(6) {
+		if h := w.Attach(ctx, name, call); h != nil {
+			s.hold(ctx, w, h, call)
+			return
+		}
+	}
 	if w.OneIn(8) {
 		call.Options = append(call.Options, redlock.Grace(call.TTL/8))
 	}
@@ -33,23 +47,26 @@ func (r readers) turn(ctx context.Context, w *client.Worker, name string) {
 		defer cancel()
 	}
 	if call.Way == history.Waiting && w.OneIn(4) {
-		w.Do(limited, name, call, func(ctx context.Context, h *client.Hold) { r.read(ctx, w, h, call) })
+		w.Do(limited, name, call, func(ctx context.Context, h *client.Hold) { s.share(ctx, w, h, call) })
 		return
 	}
 	h := w.Acquire(limited, name, call)
-	if h == nil {
-		return
-	}
-	inner, cancel := h.Context(ctx)
-	defer cancel()
-	r.read(inner, w, h, call)
-	if call.Renews || !w.OneIn(100) { // else it ends by itself, or with the process
-		w.Unlock(context.WithoutCancel(ctx), h)
+	switch {
+	case h == nil:
+	case s.permits:
+		s.hold(ctx, w, h, call)
+	default:
+		inner, cancel := h.Context(ctx)
+		defer cancel()
+		s.share(inner, w, h, call)
+		if call.Renews || !w.OneIn(100) { // else it ends by itself, or with the process
+			w.Unlock(context.WithoutCancel(ctx), h)
+		}
 	}
 }
 
-// read reads under a lock for a while: mostly short, sometimes for longer than its TTL.
-func (r readers) read(ctx context.Context, w *client.Worker, h *client.Hold, call client.Call) {
+// share reads under a lock for a while: mostly short, sometimes for longer than its TTL.
+func (l lease) share(ctx context.Context, w *client.Worker, h *client.Hold, call client.Call) {
 	steps, step := 1+w.Dice.IntN(3), 20*time.Millisecond
 	switch dice := w.Dice.IntN(400); { // seldom, as a writer waits for the last of many, and others behind it
 	case dice == 0:
@@ -70,7 +87,7 @@ func (r readers) read(ctx context.Context, w *client.Worker, h *client.Hold, cal
 			}
 		case 3:
 			if w.OneIn(4) {
-				r.again(ctx, w, h)
+				l.again(ctx, w, h)
 			}
 		}
 		w.Wait(ctx, step)
