@@ -120,7 +120,8 @@ func (s Shared) Look(m Mark) *wire.Command {
 }
 
 // Sharers asks who shares a key: for the MostSharers of them, at most, that come behind skip others, the one that ends first in front. The
-// reply is what the key holds; with the mark, [wire.Reply.Each] has the token and the TTL of each.
+// reply is what the key holds; with the mark, [wire.Reply.Each] has the token and the TTL of each, and 1 + its slot as the Number, and the
+// Number of the reply itself is 1 if a writer waits.
 func (s Shared) Sharers(key string, skip int) *wire.Command {
 	c := s.look(key, s.sharers, "", strconv.Itoa(MostSharers), strconv.Itoa(skip))
 	c.Tracked = false
@@ -205,6 +206,9 @@ type looked struct {
 	sharers []wire.Value // token, TTL and slot of each
 }
 
+// writerWaits reports whether what is at wanted is a writer's, and not somebody's data.
+func (l *looked) writerWaits() bool { return l.wanted >= 0 && l.wanted <= wantFor.Milliseconds() }
+
 // looks parses it. ok is false if there is nothing, or the reply is what is to be said.
 func (s Shared) looks(v *wire.Value) (l looked, r wire.Reply, ok bool) {
 	if v.Kind == '_' {
@@ -236,7 +240,7 @@ func (s Shared) inTheWay(v *wire.Value) wire.Reply {
 	switch {
 	case !ok:
 		return r
-	case l.wanted >= 0 && l.wanted <= wantFor.Milliseconds():
+	case l.writerWaits():
 		return wire.Reply{Answer: quorum.Yes, Value: wanted, TTL: wire.TTL(l.wanted)}
 	case s.Kind == Permit && l.count >= int64(s.Limit):
 		return wire.Reply{Answer: quorum.Yes, Value: marks[Permit], TTL: wire.TTL(l.first)}
@@ -250,7 +254,7 @@ func (s Shared) own(v *wire.Value, m Mark) wire.Reply {
 	switch {
 	case !ok:
 		return r
-	case l.own >= 0 && (m.Number == 0 || int64(m.Number) == 1+l.slot): //nolint:gosec // it is a slot of 1024 at most
+	case l.own >= 0 && (s.Kind != Permit || l.slot >= 0) && (m.Number == 0 || int64(m.Number) == 1+l.slot): //nolint:gosec // it is a slot of 1024 at most
 		return wire.Reply{Answer: quorum.Yes, Value: m.Token, TTL: wire.TTL(l.own), Number: uint64(max(0, 1+l.slot))}
 	}
 	return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
@@ -266,6 +270,9 @@ func (s Shared) sharers(v *wire.Value) wire.Reply {
 		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
 	}
 	r = wire.Reply{Answer: quorum.Yes, Value: marks[s.Kind], TTL: wire.TTL(l.kept)}
+	if l.writerWaits() {
+		r.Number = 1
+	}
 	for who := range slices.Chunk(l.sharers, 3) {
 		if who[1].Num < 0 || len(who[0].Text) > wire.MaxToken {
 			return wire.Unexpected(v)
