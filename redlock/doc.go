@@ -69,8 +69,8 @@
 // by scripts that compare the value. So it excludes, and is excluded by, every client that uses the Redlock recipe on
 // the same nodes and key. With fencing the value is the token, | and the number, and is set by a script. The number comes from
 // a second key, the counter {key}:fence (for example {invoice-4711}:fence), which stays for the time of [WithFenceTTL]. While readers
-// have the lock, the value is |readers, and their tokens are in a sorted set, {key}:sharers. A writer that waits for them sets
-// {key}:wanted. Names that would make such keys are refused.
+// have the lock, the value is |readers, and their tokens are in a sorted set, {key}:sharers. With permits it is |permits, and each has its
+// slot in a second one, {key}:slots. A writer that waits for them sets {key}:wanted. Names that would make such keys are refused.
 //
 // A token is opaque. It begins with a part that is the same for all locks of a Locker, and ends with the text of [Metadata].
 //

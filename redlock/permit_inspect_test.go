@@ -212,7 +212,7 @@ func TestAttach_TakesUpAPermitInItsSlot(t *testing.T) {
 		c.shared("name", 2)
 		require.Equal(t, before, c.slots("name", attached...))
 		_, err := locker.TryAcquire(t.Context(), "name", 2)
-		c.refused(err, redlock.ErrTaken, nodeerr.ErrFull)
+		requireIs(t, err, redlock.ErrTaken, nodeerr.ErrFull)
 		unlock(t, attached[0])
 		third := got(locker.TryAcquire(t.Context(), "name", 2))(t)
 		c.shared("name", 2)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
@@ -126,22 +125,4 @@ func TestUnlock_EndsPermits(t *testing.T) {
 	do(t, on, "SET", "stray", "|permits")
 	require.Contains(t, refused(t, 0, flags, "unlock", "stray"), "removed=5 nodes=5 holder=\"\"")
 	require.Equal(t, make([]string, 5), values(t, on, "stray"))
-}
-
-func TestRun_AtMostSoManyWithSlotsRunAtATime(t *testing.T) {
-	servers := three(t)
-	first := runTool(t, servers, "--slots=2", "job", "cat")
-	first.event("started")
-	second := runTool(t, servers, "--slots=2", "-n", "job", "cat")
-	second.event("started")
-	for _, args := range [][]string{{"--slots=2", "-n", "job", "true"}, {"-n", "job", "true"}, {"--shared", "-n", "job", "true"}} {
-		assert.Equal(t, exitTaken, runTool(t, servers, args...).code(), args)
-	}
-	third := runTool(t, servers, "--slots=2", "job", "sh", "-c", "echo $REDLOCK_NAME")
-	assert.Equal(t, "2 permits", third.event("blocked").Holder)
-	first.endsWith(0)
-	third.says("job")
-	assert.Zero(t, third.code())
-	second.endsWith(0)
-	requireFree(t, servers, "job")
 }
