@@ -27,7 +27,7 @@ func aclLines(tb testing.TB) (lines [][]string) {
 			lines = append(lines, strings.Fields(rules))
 		}
 	}
-	require.Len(tb, lines, 6, "the bare minimum, identities, waiting, fencing, what some URLs and options need, and readers")
+	require.Len(tb, lines, 6, "the bare minimum, identities, waiting, fencing, what some URLs and options need, and what several share")
 	return lines
 }
 
@@ -299,6 +299,31 @@ var aclUses = map[string]func(r *restricted) error{
 		return nil
 	},
 
+	"permits": func(r *restricted) error {
+		locker := r.as()
+		for range 2 { // the scripts by their source, and by their hash
+			a, err := locker.TryAcquire(r.tb.Context(), "permit", 2, redlock.TTL(time.Minute))
+			if err != nil {
+				return err
+			}
+			b, err := locker.TryAcquire(r.tb.Context(), "permit", 2, redlock.TTL(time.Minute))
+			if err != nil {
+				return err
+			}
+			state, err := locker.Inspect(r.tb.Context(), "permit")
+			if err != nil {
+				return err
+			}
+			if len(state.Sharers) != 2 {
+				return fmt.Errorf("Inspect: %+v", state)
+			}
+			if err := errors.Join(a.Extend(r.tb.Context(), long), a.Unlock(r.tb.Context()), b.Unlock(r.tb.Context())); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+
 	"a database and a client name": func(r *restricted) error {
 		nodes := open(r.tb, []string{r.url() + "/1"}, pool.WithClientName("name"))
 		_, err := r.over(nodes).TryLock(r.tb.Context(), "name")
@@ -316,6 +341,7 @@ var aclNeeds = map[string]string{
 	"~{lock:*}:fence": "fencing", "+incrby": "fencing", "+time": "fencing",
 	"~{lock:*}:sharers": "read locks", "~{lock:*}:wanted": "read locks", "+pexpireat": "read locks", "+zadd": "read locks", "+zrem": "read locks",
 	"+zremrangebyscore": "read locks", "+zcount": "read locks", "+zscore": "read locks", "+zrangebyscore": "read locks", "+zrevrange": "read locks",
+	"~{lock:*}:slots": "permits", "+zcard": "permits", "+zrange": "permits",
 	"+select": "a database and a client name", "+client|setname": "a database and a client name",
 }
 

@@ -9,12 +9,12 @@ import (
 )
 
 // Attach takes up a lock of which the token is known, for example one of another process, to extend it, release it, or
-// renew it with [AutoExtend]. It may be the lock of a writer, a read lock or a permit, as [Lock.Kind] tells. The options are [TTL], which
-// is what AutoExtend asks for, AutoExtend, [MaxHold] and [Grace]; any other is [ErrInvalid].
+// renew it with [AutoExtend]. It is the lock of a writer, a read lock or a permit, as [Lock.Kind] tells. The options are [TTL],
+// which is what AutoExtend asks for, AutoExtend, [MaxHold] and [Grace]; any other is [ErrInvalid].
 //
-// It asks the nodes and changes nothing. A node where several share the lock is asked once more, whether the token is among theirs. A
-// replica counts as a node that did not answer, and so does a server that still loads its
-// data. The Lock has the validity that a majority of the nodes has left, less the Grace, so a lock that is attached only to be
+// It asks the nodes and changes nothing. A node where readers or permits share the lock is asked once more, whether the token is among theirs; a
+// permit counts only where it has a slot, and keeps it. A replica counts as a node that did not answer, and so does a server that still
+// loads its data. The Lock has the validity that a majority of the nodes has left, less the Grace, so a lock that is attached only to be
 // released may need Grace(0). If the key has no TTL, the validity is that of the longest TTL ([WithMaxTTL]). The Lock has a fencing
 // token if a majority holds the same.
 //
@@ -26,8 +26,8 @@ import (
 // up. So attach only with the token of a lock that nobody has released.
 //
 // The errors, in a [*QuorumError]: [ErrNotHeld] if no majority can hold that token, also because data of another program is there, or
-// if no validity is left; [ErrNoQuorum] if too few nodes answered, or if a majority holds the token with different fencing tokens,
-// joined with ctx.Err() if ctx ended first. In a [*LockError]: ErrInvalid, also for an empty token; ctx.Err() alone, if ctx had ended
+// if no validity is left; [ErrNoQuorum] if too few nodes answered, or if a majority holds the token with different fencing tokens, or
+// slots, joined with ctx.Err() if ctx ended first. In a [*LockError]: ErrInvalid, also for an empty token; ctx.Err() alone, if ctx had ended
 // before; [ErrClosed] after Close.
 func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOption) (lock *Lock, err error) {
 	var req request

@@ -16,18 +16,19 @@ type Removal struct {
 	// Verdict is about what was deleted: VerdictHeld means that a holder has lost the lock, VerdictUnknown that one may have, as it is
 	// not known what was deleted on some nodes, and VerdictNobody or VerdictForeign that none has.
 	Verdict Verdict
-	// Kind is KindRead if readers have lost the lock, or if none has and a mark of readers was deleted; otherwise it is KindLock.
+	// Kind is KindRead if readers have lost the lock, or if none has and a mark of readers was deleted; KindPermit likewise, for permits;
+	// otherwise it is KindLock. See [LockState].
 	Kind Kind
 	// Token, Metadata and Fence are those of the holder who has lost the lock. They are empty unless the Verdict is VerdictHeld and Kind is
 	// KindLock.
 	Token    string
 	Metadata string
 	Fence    uint64
-	// Sharers are the readers who have lost the lock, or nil: those that were on a majority of the nodes.
+	// Sharers are the readers, or permits, that have lost the lock, or nil: those that were on a majority of the nodes.
 	Sharers []Sharer
-	// Nodes[i] is what was deleted from the i-th node given to New or Open, with the TTL that it had left, and the readers who were removed
-	// from it as its Sharers. Held is false if nothing was there. If Err is set, nothing is known to be deleted: nodeerr.ErrForeign means that data of another program is there and was
-	// left alone, nodeerr.ErrHeld that another has taken the lock meanwhile, nodeerr.ErrAbsent that it has ended meanwhile.
+	// Nodes[i] is what was deleted from the i-th node given to New or Open, with the TTL that it had left, and the readers or permits
+	// that were removed from it as its Sharers. Held is false if nothing was there. If Err is set, nothing is known to be deleted:
+	// nodeerr.ErrForeign means that data of another program is there and was left alone, nodeerr.ErrHeld that another has taken the lock meanwhile, nodeerr.ErrAbsent that it has ended meanwhile.
 	Nodes []NodeState
 }
 
@@ -41,9 +42,9 @@ type Removal struct {
 // them.
 //
 // It looks at all nodes first, and then deletes on each node only the value that it has seen there. So a deletion that
-// arrives late does not delete the key of a later holder, unless a client of another kind uses the same value again. Readers are ended one
-// by one, those whom [Locker.Inspect] shows; one who comes meanwhile stays. A mark that no reader has any more is deleted. The call is logged
-// at level Warn.
+// arrives late does not delete the key of a later holder, unless a client of another kind uses the same value again. Readers and
+// permits are ended one by one, those that [Locker.Inspect] shows; one who comes meanwhile stays. A mark that nobody is behind any more is
+// deleted. The call is logged at level Warn.
 //
 // ForceUnlock returns nil if a majority of the nodes does not hold any more what was seen there, or held nothing. Otherwise
 // the error is a [*QuorumError] with the reason of every node: [ErrForeign] if the other nodes of a majority have data of another
@@ -87,10 +88,11 @@ func (l *Locker) remove(ctx context.Context, key string, seen *LockState, answer
 		if answers[i].Answer != quorum.Yes {
 			continue
 		}
+		kind := answers[i].Kind
 		answers[i] = deleted
 		switch deleted.Answer {
 		case quorum.Yes:
-			seen.Nodes[i].Sharers = sharers(deleted.Sharers)
+			seen.Nodes[i].Sharers = sharers(kind, deleted.Sharers)
 		case quorum.No: // certainly nothing was deleted
 			seen.Nodes[i], kept[i] = NodeState{Addr: seen.Nodes[i].Addr}, deleted.Err
 		default:

@@ -14,8 +14,8 @@ import (
 // Inspect asks every node who holds a lock, and for how much longer. It changes nothing, waits for all nodes, for the node
 // timeout at most, and its result may be outdated when it is read.
 //
-// A node where readers share the lock is asked who they are, up to 256 at a time and for the node timeout each time, until it has told
-// 2048 of them, those whose TTLs end first. A reader who comes, leaves or is renewed meanwhile may be missing or not.
+// A node where readers or permits share the lock is asked who they are, up to 256 at a time and for the node timeout each time, until it
+// has told 2048 of them, those whose TTLs end first. One who comes, leaves or is renewed meanwhile may be missing or not.
 //
 // The error is [ErrNoQuorum] in a [*QuorumError] if fewer than a majority answered, joined with ctx.Err() if ctx ended first. The
 // LockState is nil only after [ErrInvalid], [ErrClosed], and ctx.Err() alone, if ctx had ended before. A node that holds data of
@@ -53,17 +53,21 @@ func (l *Locker) state(name string, answers []engine.Answer) *LockState {
 			if n.Kind == KindLock {
 				n.Token, n.Fence, n.Metadata = a.Token, a.Number, token.Metadata(a.Token)
 			}
-			n.Sharers = sharers(a.Sharers)
+			n.Sharers, n.WriterWaits = sharers(a.Kind, a.Sharers), n.Kind.Shared() && a.Number > 0
 		}
 		nodes[i] = n
 	}
 	return NewLockState(name, nodes)
 }
 
-// sharers returns those who share a lock on a node.
-func sharers(seen []engine.Seen) (all []Sharer) {
+// sharers returns those who share a lock of a kind on a node.
+func sharers(kind engine.Kind, seen []engine.Seen) (all []Sharer) {
 	for _, s := range seen {
-		all = append(all, Sharer{Token: s.Token, Metadata: token.Metadata(s.Token), TTL: s.TTL, Nodes: 1})
+		slot := 0
+		if kind == engine.Permit {
+			slot = int(s.Number) - 1 //nolint:gosec // it is a slot of 1024 at most
+		}
+		all = append(all, Sharer{Token: s.Token, Metadata: token.Metadata(s.Token), Slot: slot, TTL: s.TTL, Nodes: 1})
 	}
 	return all
 }

@@ -17,6 +17,9 @@ const (
 	KindPermit Kind = "permit" // of Acquire: it keeps out every other kind, and more than so many of its own
 )
 
+// Shared reports whether several may have a lock of this kind at a time.
+func (k Kind) Shared() bool { return k == KindRead || k == KindPermit }
+
 // lockKind returns the kind that a form is of.
 func lockKind(k engine.Kind) Kind {
 	return [...]Kind{engine.Exclusive: KindLock, engine.Read: KindRead, engine.Permit: KindPermit}[k]

@@ -41,8 +41,9 @@ type NodeError struct {
 }
 
 var (
-	// errFences is about a lock that a majority holds with different fencing tokens, so that its token is unknown.
-	errFences = fmt.Errorf("%w for its fencing token: the numbers differ until the holder extends it", ErrNoQuorum)
+	// errFences is about a lock that a majority holds with different fencing tokens, or a permit with different slots, so that it is unknown
+	// which.
+	errFences = fmt.Errorf("%w for its fencing token, or its slot: the numbers differ until the holder extends it", ErrNoQuorum)
 	// errMaxWait is why a wait is over, if it is not that the caller's context has ended.
 	errMaxWait = errors.New("MaxWait has ended")
 	// errNoValidity is about a lock that a majority holds, but for so short a time that it cannot be relied on.

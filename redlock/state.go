@@ -14,17 +14,17 @@ import (
 type Verdict string
 
 const (
-	// VerdictHeld means that a majority of the nodes holds the same token, or has the same reader.
+	// VerdictHeld means that a majority of the nodes holds the same token, or has the same reader, or the same permit in the same slot.
 	VerdictHeld Verdict = "held"
 	// VerdictNobody means that nobody holds the lock, whatever the nodes hold that did not answer. Tokens on a minority may still
-	// prevent an acquire, until they are released or expire. So may readers who are on a minority, or gone: where the last one has ended
-	// without an Unlock, writers are kept out for up to a quarter longer than the longest TTL was, and if somebody has removed that of the
-	// key, until a reader comes, or for ever. [Locker.ForceUnlock] ends that.
+	// prevent an acquire, until they are released or expire. So may readers and permits that are on a minority, or gone: where the last one
+	// has ended without an Unlock, writers are kept out for up to a quarter longer than the longest TTL was, and if somebody has removed that
+	// of the key, until another comes, or for ever. [Locker.ForceUnlock] ends that.
 	VerdictNobody Verdict = "nobody"
 	// VerdictForeign means that nobody holds the lock and nobody can take it: data of another program is on so many nodes that
 	// the others are no majority.
 	VerdictForeign Verdict = "foreign"
-	// VerdictUnknown means that a token, or a reader, may be on a majority or not: the nodes that did not answer decide.
+	// VerdictUnknown means that a token, a reader or a permit may be on a majority or not: the nodes that did not answer decide.
 	VerdictUnknown Verdict = "unknown"
 )
 
@@ -33,21 +33,25 @@ type LockState struct {
 	Name    string
 	Need    int // how many nodes make the majority
 	Verdict Verdict
-	// Kind is KindRead if readers hold the lock, or if nobody is known to hold it and a node has their mark; otherwise it is KindLock, also if
-	// the nodes hold nothing.
+	// Kind is KindRead if readers hold the lock, or if nobody is known to hold it and a node has their mark; KindPermit likewise, for
+	// permits, and if both marks are there, that which is on more nodes counts, or if these are as many, that of readers. Otherwise it is
+	// KindLock, also if the nodes hold nothing.
 	Kind Kind
-	// Token is what a majority of the nodes holds; "" without a majority, and if Kind is KindRead. It is "" also if that is an empty value,
+	// Token is what a majority of the nodes holds; "" without a majority, and if Kind is KindRead or KindPermit. It is "" also if that is an empty value,
 	// which another client has set: it keeps the lock from everybody else, as any token does.
 	Token    string
 	Metadata string // of the holder, see [Metadata]
 	// Fence is the fencing token that a majority holds with Token; 0 if there is none.
 	Fence uint64
-	// Sharers are the readers who hold the lock: those on a majority of the nodes. The one whose TTL ends first is in front. It is nil if
-	// there are none. Those on fewer nodes are in Nodes only.
+	// Sharers are the readers, or the permits, that hold the lock: those on a majority of the nodes, and permits in the same slot there. The
+	// one whose TTL ends first is in front. It is nil if there are none. Those on fewer nodes are in Nodes only.
 	Sharers []Sharer
 	// TTL is how much longer a majority holds the token, or has the last of the Sharers, counted from the call of Inspect. It is [NoLimit] if
 	// the key never expires, and 0 unless Verdict is VerdictHeld.
 	TTL time.Duration
+	// WriterWaits is whether a majority of the nodes has been told that a writer waits, so that no more readers, and no more permits, come in.
+	// It is known only of nodes that readers or permits share.
+	WriterWaits bool
 	// Nodes[i] is about the i-th node given to New or Open. There is one for each.
 	Nodes []NodeState
 }
@@ -55,47 +59,61 @@ type LockState struct {
 // NodeState is what one node holds of a lock.
 type NodeState struct {
 	Addr     string
-	Held     bool          // it holds a token, which may be empty, or the mark of readers
-	Kind     Kind          // KindRead with the mark of readers, KindLock with a token; "" unless Held, and "" counts as KindLock
-	Token    string        // that it holds; "" with the mark of readers
+	Held     bool          // it holds a token, which may be empty, or the mark of readers or permits
+	Kind     Kind          // KindRead or KindPermit with that mark, KindLock with a token; "" unless Held, and "" counts as KindLock
+	Token    string        // that it holds; "" with a mark
 	Metadata string        // of the holder, see [Metadata]
 	Fence    uint64        // of the holder, 0 for none: see [Lock.Fence]; on a minority of nodes it may be another
-	TTL      time.Duration // that the key has left, NoLimit if it never expires; that of a mark is longer than any reader's
-	// Sharers are the readers that it has, the one whose TTL ends first in front, each of them once. With KindRead it is nil if they are
-	// gone, and the mark has not expired.
-	Sharers []Sharer
+	TTL      time.Duration // that the key has left, NoLimit if it never expires; that of a mark is longer than any reader's or permit's
+	// Sharers are the readers or permits that it has, the one whose TTL ends first in front, each of them once. With KindRead and KindPermit
+	// it is nil if they are gone, and the mark has not expired.
+	Sharers     []Sharer
+	WriterWaits bool // it has been told that a writer waits, see [LockState]; false unless Kind is KindRead or KindPermit
 	// Err is why there is no answer, an error of package nodeerr; nodeerr.ErrForeign means that data of another program is there.
 	Err error
 }
 
-// Sharer is one of those who share a lock: a reader.
+// Sharer is one of those who share a lock: a reader or a permit.
 type Sharer struct {
 	Token    string
-	Metadata string        // of the reader, see [Metadata]
+	Metadata string        // of its holder, see [Metadata]
 	TTL      time.Duration // how much longer a majority has it, in a NodeState that node
 	Nodes    int           // how many nodes have it; 1 in a NodeState
+	// Slot is that of a permit, from 0 to 1023: of those who have permits at a time each has another. It is -1 if the node has lost it, which
+	// counts as if the node did not have the permit. A reader has none, and 0 here.
+	Slot int
 }
 
 // NewLockState computes the LockState from the states of all nodes that the lock is taken on. A node whose Err is set has not
 // answered, and may hold anything, unless that is [nodeerr.ErrForeign]. Nodes with equal Tokens and different Fences have one holder.
 func NewLockState(name string, nodes []NodeState) *LockState {
 	s := &LockState{Name: name, Need: quorum.Majority(len(nodes)), Verdict: VerdictNobody, Kind: KindLock, Nodes: nodes}
-	missing, data, most, marks := 0, 0, 0, 0
+	missing, data, most, readers, permits, told := 0, 0, 0, 0, 0, 0
 	for i := range nodes {
-		switch n := &nodes[i]; {
+		n := &nodes[i]
+		if n.Err == nil && n.WriterWaits {
+			told++
+		}
+		switch {
 		case errors.Is(n.Err, nodeerr.ErrForeign):
 			data++
 		case n.Err != nil:
 			missing++
 		case n.Held && n.Kind == KindRead:
-			marks++
+			readers++
+		case n.Held && n.Kind == KindPermit:
+			permits++
 		case n.Held:
 			most = max(most, s.count(n))
 		}
 	}
-	if marks > 0 && most < s.Need {
-		s.Kind, most = KindRead, max(most, s.share())
+	if most < s.Need && readers+permits > 0 {
+		if s.Kind = KindRead; permits > readers {
+			s.Kind = KindPermit
+		}
+		most = max(most, s.share(KindRead), s.share(KindPermit))
 	}
+	s.WriterWaits = told >= s.Need
 	switch {
 	case most >= s.Need:
 		s.Verdict = VerdictHeld
@@ -112,7 +130,7 @@ func (s *LockState) count(n *NodeState) int {
 	var ttls []time.Duration
 	fences := 0
 	for _, o := range s.Nodes {
-		if !o.Held || o.Err != nil || o.Kind == KindRead || o.Token != n.Token {
+		if !o.Held || o.Err != nil || o.Kind.Shared() || o.Token != n.Token {
 			continue
 		}
 		ttls = append(ttls, o.TTL)
@@ -129,21 +147,29 @@ func (s *LockState) count(n *NodeState) int {
 	return len(ttls)
 }
 
-// share returns how many nodes have the reader who is on the most, and makes holders of those on a majority.
-func (s *LockState) share() (most int) {
-	ttls, metadata := map[string][]time.Duration{}, map[string]string{}
+// share returns how many nodes have that of the readers, or permits, that is on the most, and makes holders of those on a majority. At most
+// one of the kinds has any.
+func (s *LockState) share(kind Kind) (most int) {
+	type sharer struct {
+		token string
+		slot  int
+	}
+	ttls, metadata := map[sharer][]time.Duration{}, map[sharer]string{}
 	for _, n := range s.Nodes {
-		if n.Err != nil || n.Kind != KindRead {
+		if n.Err != nil || n.Kind != kind {
 			continue
 		}
 		for _, r := range n.Sharers {
-			ttls[r.Token], metadata[r.Token] = append(ttls[r.Token], r.TTL), r.Metadata
+			if who := (sharer{r.Token, r.Slot}); r.Slot >= 0 {
+				ttls[who], metadata[who] = append(ttls[who], r.TTL), r.Metadata
+			}
 		}
 	}
-	for token, on := range ttls {
+	for who, on := range ttls {
 		most = max(most, len(on))
 		if len(on) >= s.Need {
-			s.Sharers = append(s.Sharers, Sharer{token, metadata[token], s.forMajority(on), len(on)})
+			s.Kind = kind
+			s.Sharers = append(s.Sharers, Sharer{who.token, metadata[who], s.forMajority(on), len(on), who.slot})
 		}
 	}
 	slices.SortFunc(s.Sharers, func(a, b Sharer) int { return cmp.Or(cmp.Compare(a.TTL, b.TTL), cmp.Compare(a.Token, b.Token)) })

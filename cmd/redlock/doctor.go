@@ -146,7 +146,7 @@ type programFlags struct {
 	RestartGuard time.Duration `placeholder:"TIME" help:"The programs' restart guard (default none)."`
 	Durable      []string      `placeholder:"HOST:PORT" help:"Nodes that the programs declare durable, or all."`
 	Fencing      bool          `help:"The programs use fencing tokens."`
-	Readers      bool          `help:"The programs use read locks."`
+	Shared       bool          `help:"The programs use read locks or permits."`
 	NodeTimeout  time.Duration `default:"300ms" placeholder:"TIME" help:"The programs' node timeout (default ${default})."`
 	MaxTTL       time.Duration `name:"max-ttl" placeholder:"TIME" help:"The longest TTL of the programs."`
 }
@@ -174,6 +174,6 @@ func (f *programFlags) check(servers []*node.Server) error {
 func (f *programFlags) options(nodes *serverFlags) doctor.Options {
 	return doctor.Options{
 		Prefix: nodes.KeyPrefix, Timeout: nodes.Timeout, NodeTimeout: f.NodeTimeout, TTL: f.MaxTTL, RestartGuard: f.RestartGuard,
-		Durable: f.Durable, Fencing: f.Fencing, Readers: f.Readers,
+		Durable: f.Durable, Fencing: f.Fencing, Shared: f.Shared,
 	}
 }

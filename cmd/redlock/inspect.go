@@ -80,7 +80,9 @@ func (c *inspectCmd) lines(s *redlock.LockState, trips *roundTrips, columns int)
 			}
 			return nil
 		})...)
-	lines = append(lines, c.readers(s)...)
+	for _, kind := range []redlock.Kind{redlock.KindRead, redlock.KindPermit} {
+		lines = append(lines, c.sharers(s, kind)...)
+	}
 	lines = append(lines, line{})
 	text := []string{explain(s, c.Full)}
 	if columns > 0 { // what is no terminal gets one line, which can be searched for
@@ -92,11 +94,15 @@ func (c *inspectCmd) lines(s *redlock.LockState, trips *roundTrips, columns int)
 	return lines
 }
 
-// readers are a line for each reader, those who hold the lock first.
-func (c *inspectCmd) readers(s *redlock.LockState) []line {
-	all := readersOf(s)
+// sharers are a line for each of those who share the lock, those who hold it first.
+func (c *inspectCmd) sharers(s *redlock.LockState, kind redlock.Kind) []line {
+	all := sharersOf(s, kind)
 	if len(all) == 0 {
 		return nil
+	}
+	titles := []column{{strings.ToUpper(display.Noun(kind)), false}, {"TTL LEFT", true}, {"NODES", true}, {"METADATA", false}}
+	if kind == redlock.KindPermit {
+		titles = slices.Insert(titles, 1, column{"SLOT", true})
 	}
 	var rows [][]string
 	for _, r := range all {
@@ -104,30 +110,49 @@ func (c *inspectCmd) readers(s *redlock.LockState) []line {
 		if !c.Full {
 			metadata = clip(metadata, 40)
 		}
-		rows = append(rows, []string{tokenText(r.Token, c.Full), ttlText(r.TTL), fmt.Sprintf("%d/%d", r.Nodes, len(s.Nodes)), metadata})
+		row := []string{tokenText(r.Token, c.Full), ttlText(r.TTL), fmt.Sprintf("%d/%d", r.Nodes, len(s.Nodes)), metadata}
+		switch {
+		case kind == redlock.KindPermit && r.Slot < 0:
+			row = slices.Insert(row, 1, "none")
+		case kind == redlock.KindPermit:
+			row = slices.Insert(row, 1, fmt.Sprint(r.Slot))
+		}
+		rows = append(rows, row)
 	}
-	titles := []column{{"READER", false}, {"TTL LEFT", true}, {"NODES", true}, {"METADATA", false}}
+	holders := len(s.Sharers)
 	return append([]line{{}}, table(titles, rows, func(row int) *color.Color {
-		if all[row].Nodes >= s.Need {
+		if s.Kind == kind && row < holders {
 			return good
 		}
 		return nil
 	})...)
 }
 
-// readersOf returns the readers who hold a lock, and behind them those on fewer nodes, with the longest TTL on any.
-func readersOf(s *redlock.LockState) []redlock.Sharer {
-	all, holders := slices.Clone(s.Sharers), len(s.Sharers)
-	place := map[string]int{}
+// sharersOf returns those of a kind who hold a lock, and behind them those on fewer nodes, with the longest TTL on any. A permit that has
+// several slots is there once for each.
+func sharersOf(s *redlock.LockState, kind redlock.Kind) (all []redlock.Sharer) {
+	type sharer struct {
+		token string
+		slot  int
+	}
+	place := map[sharer]int{}
+	if s.Kind == kind {
+		all = slices.Clone(s.Sharers)
+	}
+	holders := len(all)
 	for i, r := range all {
-		place[r.Token] = i
+		place[sharer{r.Token, r.Slot}] = i
 	}
 	for _, n := range s.Nodes {
+		if n.Kind != kind {
+			continue
+		}
 		for _, r := range n.Sharers {
-			i, known := place[r.Token]
+			who := sharer{r.Token, r.Slot}
+			i, known := place[who]
 			switch {
 			case !known:
-				place[r.Token] = len(all)
+				place[who] = len(all)
 				all = append(all, r)
 			case i >= holders:
 				all[i].Nodes++
@@ -194,12 +219,15 @@ type inspection struct {
 	Fence    uint64           `json:"fence,omitempty"`
 	TTL      int64            `json:"ttl_ms,omitempty"` // -1 means for ever
 	Need     int              `json:"nodes_needed"`
-	Readers  []readerJSON     `json:"readers,omitempty"` // those on fewer nodes too
+	Waits    bool             `json:"writer_waits"`
+	Readers  []sharerJSON     `json:"readers,omitempty"` // those on fewer nodes too
+	Permits  []sharerJSON     `json:"permits,omitempty"` // likewise
 	Nodes    []nodeInspection `json:"nodes"`
 }
 
-type readerJSON struct {
+type sharerJSON struct {
 	Token    string `json:"token"`
+	Slot     *int   `json:"slot,omitempty"` // of a permit, -1 for none
 	Metadata string `json:"metadata,omitempty"`
 	TTL      int64  `json:"ttl_ms"`
 	On       int    `json:"on_nodes"`
@@ -210,6 +238,7 @@ type nodeInspection struct {
 	Answered bool         `json:"answered"`
 	Kind     redlock.Kind `json:"kind,omitempty"`    // "" if it holds nothing
 	Readers  []string     `json:"readers,omitempty"` // their tokens
+	Permits  []string     `json:"permits,omitempty"` // likewise
 	Data     bool         `json:"data"`              // of another program
 	Token    string       `json:"token,omitempty"`
 	Metadata string       `json:"metadata,omitempty"`
@@ -222,9 +251,13 @@ type nodeInspection struct {
 func inspectionOf(s *redlock.LockState, trips *roundTrips) inspection {
 	to := inspection{
 		Name: s.Name, Verdict: s.Verdict, Kind: s.Kind, Text: explain(s, true), Token: s.Token, Metadata: s.Metadata, Fence: s.Fence, TTL: millis(s.TTL), Need: s.Need,
+		Waits: s.WriterWaits,
 	}
-	for _, r := range readersOf(s) {
-		to.Readers = append(to.Readers, readerJSON{r.Token, r.Metadata, millis(r.TTL), r.Nodes})
+	for _, r := range sharersOf(s, redlock.KindRead) {
+		to.Readers = append(to.Readers, sharerJSON{Token: r.Token, Metadata: r.Metadata, TTL: millis(r.TTL), On: r.Nodes})
+	}
+	for _, r := range sharersOf(s, redlock.KindPermit) {
+		to.Permits = append(to.Permits, sharerJSON{r.Token, &r.Slot, r.Metadata, millis(r.TTL), r.Nodes})
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -236,7 +269,11 @@ func inspectionOf(s *redlock.LockState, trips *roundTrips) inspection {
 			of.Latency = float64(d.Microseconds()) / 1000
 		}
 		for _, r := range n.Sharers {
-			of.Readers = append(of.Readers, r.Token)
+			if n.Kind == redlock.KindPermit {
+				of.Permits = append(of.Permits, r.Token)
+			} else {
+				of.Readers = append(of.Readers, r.Token)
+			}
 		}
 		to.Nodes = append(to.Nodes, of)
 	}

@@ -171,16 +171,16 @@ func (c *listCmd) cells(l survey.Lock, listing *survey.Listing) []string {
 // tokens returns the token of the holder, or without a majority those that nodes hold.
 func (c *listCmd) tokens(l survey.Lock) string {
 	switch {
-	case l.Held() && l.Kind == redlock.KindRead:
-		return readers
+	case l.Held() && l.Kind.Shared():
+		return sharers(l.Kind)
 	case l.Held():
 		return tokenText(l.Token, c.Full)
 	}
 	var all []string
 	for _, v := range l.Views {
 		text := tokenText(v.Token, c.Full)
-		if v.Kind == redlock.KindRead {
-			text = readers
+		if v.Kind.Shared() {
+			text = sharers(v.Kind)
 		}
 		if !v.Other && !slices.Contains(all, text) {
 			all = append(all, text)

@@ -21,6 +21,7 @@ const (
 	minRunTTL   = time.Second    // shorter, and a slow moment of the machine ends the command
 	maxRunTTL   = 24 * time.Hour // as redlock.WithMaxTTL has it
 	maxMetadata = 256            // bytes, as redlock.Metadata has it
+	maxSlots    = 1024           // as redlock.Locker.Acquire has it
 )
 
 // runCmd is the subcommand run.
@@ -29,12 +30,13 @@ type runCmd struct {
 	Nonblock     bool             `short:"n" help:"Do not wait for the lock."`
 	Wait         *time.Duration   `short:"w" placeholder:"TIME" help:"Wait for the lock so long (default: for ever)."`
 	ConflictCode *int             `name:"conflict-exit-code" short:"E" placeholder:"N" help:"Exit quietly with N if another holds the lock."`
-	MaxHold      time.Duration    `placeholder:"TIME" help:"End the command after so long (default: never)."`
+	MaxHold      time.Duration    `placeholder:"TIME" help:"End the command after so long (default never)."`
 	OnLost       supervise.OnLost `enum:"term,kill,warn" default:"term" placeholder:"term|kill|warn" help:"What to do if the lock is lost (default ${default})."`
 	KillAfter    *time.Duration   `placeholder:"TIME" help:"From TERM to KILL (default: a quarter of --ttl, at most 10s)."`
 	AtLeast      time.Duration    `placeholder:"TIME" help:"Keep the lock so long at least."`
 	Also         []string         `sep:"none" placeholder:"NAME" help:"Hold this lock too: all or none; repeatable."`
 	Shared       bool             `help:"Read lock: others with --shared run beside it."`
+	Slots        *int             `placeholder:"N" help:"Permit: at most N with --slots run at a time."`
 	Fencing      bool             `help:"Number the holders: $$REDLOCK_FENCE."`
 	Metadata     string           `placeholder:"TEXT" help:"Shown to others (default: host and process)."`
 	RestartGuard time.Duration    `placeholder:"TIME" help:"Distrust servers for so long after their start (default: off)."`
@@ -103,11 +105,22 @@ func (c *runCmd) check() error {
 			return &exitError{exitUsage, err}
 		}
 	}
+	if c.Slots != nil {
+		if err := between("--slots", *c.Slots, 1, maxSlots); err != nil {
+			return &exitError{exitUsage, err}
+		}
+	}
 	switch {
 	case c.Shared && c.Fencing:
 		return usage("--shared and --fencing can't be used together: read locks have no numbers")
 	case c.Shared && len(c.Also) > 0:
 		return usage("--shared and --also can't be used together: several locks are taken at once only if none is shared")
+	case c.Slots != nil && c.Shared:
+		return usage("--slots and --shared can't be used together: readers have no limit")
+	case c.Slots != nil && c.Fencing:
+		return usage("--slots and --fencing can't be used together: permits have no numbers")
+	case c.Slots != nil && len(c.Also) > 0:
+		return usage("--slots and --also can't be used together: several locks are taken at once only if none is shared")
 	case c.ConflictCode != nil && (*c.ConflictCode < 0 || *c.ConflictCode > 255):
 		return usage("--conflict-exit-code must be between 0 and 255, not %d", *c.ConflictCode)
 	case c.Wait != nil && *c.Wait < 0:
@@ -122,6 +135,14 @@ func (c *runCmd) check() error {
 		return usage("--metadata must be at most %d bytes of text without |, not %q", maxMetadata, c.Metadata)
 	}
 	return nil
+}
+
+// slots is how many permits there are, 0 for a lock.
+func (c *runCmd) slots() int {
+	if c.Slots == nil {
+		return 0
+	}
+	return *c.Slots
 }
 
 func (c *runCmd) killAfter() time.Duration {

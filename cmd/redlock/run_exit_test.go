@@ -89,6 +89,24 @@ func TestRun_SharedRunsBesideOthersThatAreShared(t *testing.T) {
 	requireFree(t, servers, "job")
 }
 
+func TestRun_AtMostSoManyWithSlotsRunAtATime(t *testing.T) {
+	servers := three(t)
+	first := runTool(t, servers, "--slots=2", "job", "cat")
+	first.event("started")
+	second := runTool(t, servers, "--slots=2", "-n", "job", "cat")
+	second.event("started")
+	for _, args := range [][]string{{"--slots=2", "-n", "job", "true"}, {"-n", "job", "true"}, {"--shared", "-n", "job", "true"}} {
+		assert.Equal(t, exitTaken, runTool(t, servers, args...).code(), args)
+	}
+	third := runTool(t, servers, "--slots=2", "job", "sh", "-c", "echo $REDLOCK_NAME")
+	assert.Equal(t, "2 permits", third.event("blocked").Holder)
+	first.endsWith(0)
+	third.says("job")
+	assert.Zero(t, third.code())
+	second.endsWith(0)
+	requireFree(t, servers, "job")
+}
+
 func TestRun_EndsTheCommandWhenItsReadLockIsLost(t *testing.T) {
 	servers := three(t)
 	p := runTool(t, servers, "--shared", "job", "cat")

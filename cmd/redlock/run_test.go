@@ -27,6 +27,11 @@ func TestRun_ChecksItsFlags(t *testing.T) {
 		"--metadata must be at most 256 bytes of text without |":                  {nodes, "--metadata=a|b", "job", "true"},
 		"--shared and --fencing can't be used together":                           {nodes, "--shared", "--fencing", "job", "true"},
 		"--shared and --also can't be used together":                              {nodes, "--shared", "--also=other", "job", "true"},
+		"--slots must be between 1 and 1024, not 0":                               {nodes, "--slots=0", "job", "true"},
+		"--slots must be between 1 and 1024, not 1025":                            {nodes, "--slots=1025", "job", "true"},
+		"--slots and --shared can't be used together":                             {nodes, "--slots=2", "--shared", "job", "true"},
+		"--slots and --fencing can't be used together":                            {nodes, "--slots=2", "--fencing", "job", "true"},
+		"--slots and --also can't be used together":                               {nodes, "--slots=2", "--also=other", "job", "true"},
 		`not "\x1b[31m"`: {nodes, "--metadata=\x1b[31m", "job", "true"},
 		"--verbose and --json can't be used together": {nodes, "--json", "--verbose", "job", "true"},
 	})

@@ -76,6 +76,7 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 		Rules: rules, Locker: cluster.Locker, Names: append([]string{c.Name}, c.Also...),
 		Options:  []redlock.LockOption{redlock.AutoExtend(), redlock.Metadata(c.Metadata), redlock.Grace(rules.Grace())},
 		Shared:   c.Shared,
+		Slots:    c.slots(),
 		NonBlock: c.Nonblock || c.Wait != nil && *c.Wait == 0,
 		AtLeast:  c.AtLeast,
 		MaxHold:  c.MaxHold,

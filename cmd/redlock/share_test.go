@@ -84,15 +84,15 @@ func TestInspect_ShowsEachReader(t *testing.T) {
 		"READER TTL LEFT NODES METADATA ", locks[0].Token()[:15] + "… T 5/5 of 0 ", locks[1].Token()[:15] + "… T 3/5 of 1 ", `one's\x1b[2J T 1/5 `,
 		"Held by 2 readers: each is on at least 3 of 5 nodes, the last one for T more. They keep writers out, and nobody else. On fewer nodes there are 1 more",
 	} {
-		require.Contains(t, out, text)
+		require.Contains(t, out, steady(text)) // a part of a token may look like a time
 	}
 	require.Contains(t, succeed(t, flags, "inspect", "name", "--full"), locks[0].Token())
 	document := decoded[inspection](t, succeed(t, flags, "inspect", "name", "--json"))
 	require.Equal(t, redlock.KindRead, document.Kind)
 	require.Empty(t, document.Token)
 	require.Len(t, document.Readers, 3)
-	require.Equal(t, readerJSON{locks[0].Token(), "of 0", document.Readers[0].TTL, 5}, document.Readers[0])
-	require.Equal(t, readerJSON{locks[1].Token(), "of 1", document.Readers[1].TTL, 3}, document.Readers[1])
+	require.Equal(t, sharerJSON{locks[0].Token(), nil, "of 0", document.Readers[0].TTL, 5}, document.Readers[0])
+	require.Equal(t, sharerJSON{locks[1].Token(), nil, "of 1", document.Readers[1].TTL, 3}, document.Readers[1])
 	require.Equal(t, 1, document.Readers[2].On)
 	require.Greater(t, document.Readers[0].TTL, eternity.Milliseconds()/2)
 	require.Equal(t, redlock.KindRead, document.Nodes[4].Kind)

@@ -87,7 +87,7 @@ func (c *unlockCmd) force(ctx context.Context, to streams, on *cluster) error {
 	}
 	out := paper{w: to.out}
 	text := explain(seen, false)
-	if t := tallyOf(seen); len(t.tokens)+t.marks == 0 {
+	if t := tallyOf(seen); len(t.tokens)+t.marks() == 0 {
 		if seen.Verdict == redlock.VerdictForeign {
 			return &exitError{exitUsage, fmt.Errorf("%w. It is left alone: %s", nodeerr.ErrForeign, text)}
 		}

@@ -33,8 +33,8 @@ type tally struct {
 	nothing, data, blind int // how many hold nothing, hold data of another program, gave no answer
 	forEver              int // how many hold a key without TTL
 	tokens               []tokenShare
-	marks                int // how many nodes have the mark of readers
-	readers              []tokenShare
+	readers, permits     int // how many nodes have that mark
+	sharers              []tokenShare
 }
 
 // tokenShare is on how many nodes a token is, the most first.
@@ -58,17 +58,20 @@ func tallyOf(s *redlock.LockState) tally {
 			if n.TTL == redlock.NoLimit {
 				t.forEver++
 			}
-			if n.Kind != redlock.KindRead {
+			switch n.Kind {
+			case redlock.KindRead:
+				t.readers++
+			case redlock.KindPermit:
+				t.permits++
+			default:
 				t.tokens = count(t.tokens, n.Token, n.TTL)
-				break
 			}
-			t.marks++
 			for _, r := range n.Sharers {
-				t.readers = count(t.readers, r.Token, r.TTL)
+				t.sharers = count(t.sharers, r.Token, r.TTL)
 			}
 		}
 	}
-	for _, all := range [][]tokenShare{t.tokens, t.readers} {
+	for _, all := range [][]tokenShare{t.tokens, t.sharers} {
 		slices.SortStableFunc(all, func(a, b tokenShare) int { return cmp.Compare(b.nodes, a.nodes) })
 	}
 	return t
@@ -90,8 +93,8 @@ func count(all []tokenShare, token string, ttl time.Duration) []tokenShare {
 func explain(s *redlock.LockState, full bool) (text string) {
 	t := tallyOf(s)
 	switch shares := t.shares(full); {
-	case s.Verdict == redlock.VerdictHeld && s.Kind == redlock.KindRead:
-		text = t.read(s)
+	case s.Verdict == redlock.VerdictHeld && s.Kind.Shared():
+		text = t.shared(s)
 	case s.Verdict == redlock.VerdictHeld && s.Token == "":
 		text = fmt.Sprintf("Held by an empty value: %d of %d nodes hold a key without a token. Nobody can take the lock "+
 			"before the key has expired, or is removed by \"redlock unlock %s --force\".%s", t.tokens[0].nodes, t.nodes, display.Text(s.Name), shares)
@@ -104,9 +107,9 @@ func explain(s *redlock.LockState, full bool) (text string) {
 		text = fmt.Sprintf("Unknown: %d of %d nodes answered, %d are needed.%s", t.nodes-t.blind, t.nodes, t.need, shares)
 	case s.Verdict == redlock.VerdictUnknown:
 		text = "Unknown: the nodes that did not answer decide." + shares
-	case t.marks > 0:
-		text = fmt.Sprintf("Held by nobody: no token and no reader is on a majority (%d).%s The mark of readers keeps writers out of these nodes "+
-			"until it expires, or is removed by \"redlock unlock %s --force\".", t.need, shares, display.Text(s.Name))
+	case t.marks() > 0:
+		text = fmt.Sprintf("Held by nobody: no token and no %s is on a majority (%d).%s The mark of %s keeps writers out of these nodes "+
+			"until it expires, or is removed by \"redlock unlock %s --force\".", display.Noun(s.Kind), t.need, shares, sharers(s.Kind), display.Text(s.Name))
 	case len(t.tokens) == 0:
 		text = "Held by nobody:" + shares
 	case t.nothing >= t.need:
@@ -116,6 +119,9 @@ func explain(s *redlock.LockState, full bool) (text string) {
 	default:
 		text = fmt.Sprintf("Held by nobody: no token is on a majority (%d).%s Nobody can take the lock before some are released "+
 			"or their TTLs are over.", t.need, shares)
+	}
+	if s.WriterWaits {
+		text += fmt.Sprintf(" A writer waits, so no more %s come in.", sharers(s.Kind))
 	}
 	if t.forEver > 0 {
 		text += fmt.Sprintf(" On %d of %d nodes the key has no TTL: it stays there until it is released, or removed by \"redlock unlock %s --force\".",
@@ -138,10 +144,18 @@ func (t tally) held(s *redlock.LockState, full bool) string {
 	return fmt.Sprintf("Held by a majority: %d of %d nodes hold the token %s.", t.tokens[0].nodes, t.nodes, about)
 }
 
-func (t tally) read(s *redlock.LockState) string {
-	text := fmt.Sprintf("Held by %s: each is on at least %d of %d nodes, the last one for %s more. They keep writers out, and nobody else.",
-		display.Counted(len(s.Sharers), "reader"), t.need, t.nodes, ttlText(s.TTL))
-	if more := len(t.readers) - len(s.Sharers); more > 0 {
+// marks is how many nodes have a mark.
+func (t tally) marks() int { return t.readers + t.permits }
+
+func (t tally) shared(s *redlock.LockState) string {
+	text := fmt.Sprintf("Held by %s: each is on at least %d of %d nodes, the last one for %s more.",
+		display.Counted(len(s.Sharers), display.Noun(s.Kind)), t.need, t.nodes, ttlText(s.TTL))
+	if s.Kind == redlock.KindPermit {
+		text += " They keep writers and readers out, and who asks for a permit if as many are taken as that one permits."
+	} else {
+		text += " They keep writers out, and nobody else."
+	}
+	if more := len(t.sharers) - len(s.Sharers); more > 0 {
 		text += fmt.Sprintf(" On fewer nodes there are %d more, who do not hold it.", more)
 	}
 	return text
@@ -160,7 +174,7 @@ func (t tally) shares(full bool) string {
 	for _, p := range []struct {
 		what  string
 		nodes int
-	}{{"the mark of readers", t.marks}, {"nothing", t.nothing}, {"data of another program", t.data}, {"no answer", t.blind}} {
+	}{{"the mark of readers", t.readers}, {"the mark of permits", t.permits}, {"nothing", t.nothing}, {"data of another program", t.data}, {"no answer", t.blind}} {
 		if p.nodes > 0 {
 			parts = append(parts, fmt.Sprintf("%s on %d", p.what, p.nodes))
 		}
@@ -168,13 +182,13 @@ func (t tally) shares(full bool) string {
 	return " " + strings.Join(parts, ", ") + "."
 }
 
-// readers stands in the place of a token where readers share the lock.
-const readers = "readers"
+// sharers stands in the place of a token where several share the lock.
+func sharers(kind redlock.Kind) string { return display.Noun(kind) + "s" }
 
 // heldBy says what a node holds.
 func heldBy(n *redlock.NodeState, full bool) string {
-	if n.Kind == redlock.KindRead {
-		return display.Counted(len(n.Sharers), "reader")
+	if n.Kind.Shared() {
+		return display.Counted(len(n.Sharers), display.Noun(n.Kind))
 	}
 	return tokenText(n.Token, full)
 }

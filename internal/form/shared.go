@@ -121,7 +121,8 @@ func (s Shared) Look(m Mark) *wire.Command {
 }
 
 // Sharers asks who shares a key: for the MostSharers of them, at most, that come behind skip others, the one that ends first in front. The
-// reply is what the key holds; with the mark, [wire.Reply.Each] has the token and the TTL of each.
+// reply is what the key holds; with the mark, [wire.Reply.Each] has the token and the TTL of each, and 1 + its slot as the Number, and the
+// Number of the reply itself is 1 if a writer waits.
 func (s Shared) Sharers(key string, skip int) *wire.Command {
 	c := s.look(key, s.sharers, "", strconv.Itoa(MostSharers), strconv.Itoa(skip))
 	c.Tracked = false
@@ -206,6 +207,9 @@ type looked struct {
 	sharers []wire.Value // token, TTL and slot of each
 }
 
+// writerWaits reports whether what is at wanted is a writer's, and not somebody's data.
+func (l *looked) writerWaits() bool { return l.wanted >= 0 && l.wanted <= wantFor.Milliseconds() }
+
 // looks parses it. ok is false if there is nothing, or the reply is what is to be said.
 func (s Shared) looks(v *wire.Value) (l looked, r wire.Reply, ok bool) {
 	if v.Kind == '_' {
@@ -237,7 +241,7 @@ func (s Shared) inTheWay(v *wire.Value) wire.Reply {
 	switch {
 	case !ok:
 		return r
-	case l.wanted >= 0 && l.wanted <= wantFor.Milliseconds():
+	case l.writerWaits():
 		return wire.Reply{Answer: quorum.Yes, Value: wanted, TTL: wire.TTL(l.wanted)}
 	case s.Kind == Permit && l.count >= int64(s.Limit):
 		return wire.Reply{Answer: quorum.Yes, Value: marks[Permit], TTL: wire.TTL(l.first)}
@@ -268,6 +272,9 @@ func (s Shared) sharers(v *wire.Value) wire.Reply {
 		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
 	}
 	r = wire.Reply{Answer: quorum.Yes, Value: marks[s.Kind], TTL: wire.TTL(l.kept)}
+	if l.writerWaits() {
+		r.Number = 1
+	}
 	for who := range slices.Chunk(l.sharers, 3) {
 		if who[1].Num < 0 || len(who[0].Text) > wire.MaxToken {
 			return wire.Unexpected(v)

@@ -20,7 +20,8 @@ import (
 var (
 	// ErrHeld means that another token holds the key.
 	ErrHeld = errors.New("nodeerr: another token holds the key")
-	// ErrWanted means that a writer waits for the lock, so that no reader gets it who does not have it. It matches ErrHeld too.
+	// ErrWanted means that a writer waits for the lock, so that no reader gets it who does not have it, and no more permits
+	// are given. It matches ErrHeld too.
 	ErrWanted error = denial("nodeerr: a writer waits")
 	// ErrFull means that as many have a permit as may, or that the nodes have not agreed on one. It matches ErrHeld too.
 	ErrFull error = denial("nodeerr: no permit is free")

@@ -11,6 +11,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 // Text returns a text in one line and without control characters: what does not print, such as an escape sequence of a
@@ -40,6 +42,14 @@ func Counted(n int, noun string) string {
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// Noun is what those are called who share the locks of a kind: with an s behind it, more of them.
+func Noun(kind redlock.Kind) string {
+	if kind == redlock.KindPermit {
+		return "permit"
+	}
+	return "reader"
 }
 
 // escape writes all characters of a text that do not print as in a Go string, but for some.

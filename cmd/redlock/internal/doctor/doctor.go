@@ -19,7 +19,7 @@ type Options struct {
 	RestartGuard time.Duration // of the programs (pool.WithRestartGuard); 0 means none
 	Durable      []string      // the addresses of the nodes that the programs declare durable (pool.WithDurable); AllNodes means all of them
 	Fencing      bool          // the programs use fencing tokens
-	Readers      bool          // the programs use read locks
+	Shared       bool          // the programs use read locks or permits
 	Samples      int           // how many PINGs measure the latency; 0 means 50
 	Keys         int           // how many keys of a node are looked at, at most; 0 means 20000
 	Watch        time.Duration // how long locks on a minority of the nodes are watched, if there are any; 0 means 4 s

@@ -17,7 +17,7 @@ import (
 func TestExamine_IsSilentOnDurableServers(t *testing.T) {
 	t.Parallel()
 	servers := serversOf(wellSetServers(t, 5))
-	for _, o := range []doctor.Options{{}, {Fencing: true, Readers: true, Durable: []string{"all"}, RestartGuard: time.Minute}} {
+	for _, o := range []doctor.Options{{}, {Fencing: true, Shared: true, Durable: []string{"all"}, RestartGuard: time.Minute}} {
 		r := finds(t, servers, patient(o))
 		require.Empty(t, r.Unexamined)
 		require.Len(t, r.Nodes, 5)
@@ -51,7 +51,7 @@ func infoOf(t testing.TB, p *testredis.Process, name string) int {
 func TestExamine_LeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	processes := wellSetServers(t, 3)
-	examine(t, serversOf(processes), patient(doctor.Options{Fencing: true, Readers: true}))
+	examine(t, serversOf(processes), patient(doctor.Options{Fencing: true, Shared: true}))
 	for _, p := range processes {
 		require.EqualValues(t, 0, do(t, p, "DBSIZE"))
 		require.Empty(t, do(t, p, "PUBSUB", "CHANNELS"))

@@ -26,7 +26,7 @@ const (
 	wakingLine
 	fencingLine
 	connectionLine
-	readersLine
+	sharedLine
 )
 
 // aclLine is one line of rights. The first of its words may contain the key prefix, for which it has %s.
@@ -47,8 +47,8 @@ var aclLines = []aclLine{
 		"Acquires with fencing are rejected."},
 	connectionLine: {"databases and client names", "+select +client|setname",
 		"URLs with a database, or the option pool.WithClientName, do not connect."},
-	readersLine: {"read locks", "~{%s*}:sharers ~{%s*}:wanted +time +pexpireat +zadd +zrem +zremrangebyscore +zcount +zscore +zrangebyscore +zrevrange",
-		"Read locks are rejected; without the right to the key of waiting writers these may wait for ever."},
+	sharedLine: {"read locks and permits", "~{%s*}:sharers ~{%s*}:wanted ~{%s*}:slots +time +pexpireat +zadd +zrem +zremrangebyscore +zcard +zcount +zscore +zrange +zrangebyscore +zrevrange",
+		"Read locks and permits are rejected; without the right to the key of waiting writers these may wait for ever."},
 }
 
 // rules returns the words of the line for a key prefix.
@@ -72,15 +72,15 @@ var rightsChecks = []check{
 	{name: "rights-identity", docs: "permissions", node: rights(identityLine)},
 	{name: "rights-waking", docs: "permissions", node: rights(wakingLine)},
 	{name: "rights-fencing", docs: "permissions", node: rights(fencingLine), when: func(o *Options) bool { return o.Fencing }},
-	{name: "rights-readers", docs: "permissions", node: rights(readersLine), when: func(o *Options) bool { return o.Readers }},
+	{name: "rights-shared", docs: "permissions", node: rights(sharedLine), when: func(o *Options) bool { return o.Shared }},
 }
 
 // try does what the programs do, command by command, and notes what is refused. Each key that it makes has a TTL.
 func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
-	counter, sharers, wanted := "{"+key+"}:fence", "{"+key+"}:sharers", "{"+key+"}:wanted"
+	counter, sharers, wanted, slots := "{"+key+"}:fence", "{"+key+"}:sharers", "{"+key+"}:wanted", "{"+key+"}:slots"
 	observe := form.Scripts["observe"]
 	keys, counters := "~"+o.Prefix+"*", "~{"+o.Prefix+"*}:fence"
-	readers, writers := "~{"+o.Prefix+"*}:sharers", "~{"+o.Prefix+"*}:wanted"
+	readers, writers, permits := "~{"+o.Prefix+"*}:sharers", "~{"+o.Prefix+"*}:wanted", "~{"+o.Prefix+"*}:slots"
 	soon := strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10)
 	const ttl = "10000"
 	tries := []struct {
@@ -102,22 +102,24 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
 		{fencingLine, "+incrby", counters, []string{"INCRBY", counter, "1"}},
 		{fencingLine, "+del", counters, []string{"DEL", counter}},
 		{fencingLine, "+time", "", []string{"TIME"}},
-		{readersLine, "+time", "", []string{"TIME"}},
-		{readersLine, "+zadd", readers, []string{"ZADD", sharers, "1", "doctor"}},
-		{readersLine, "+pexpireat", readers, []string{"PEXPIREAT", sharers, soon}},
-		{readersLine, "+zscore", readers, []string{"ZSCORE", sharers, "doctor"}},
-		{readersLine, "+zcount", writers, []string{"ZCOUNT", wanted, "0", "1"}},
-		{readersLine, "+zrangebyscore", readers, []string{"ZRANGEBYSCORE", sharers, "0", "1"}},
-		{readersLine, "+zrevrange", readers, []string{"ZREVRANGE", sharers, "0", "0"}},
-		{readersLine, "+zremrangebyscore", readers, []string{"ZREMRANGEBYSCORE", sharers, "0", "0"}},
-		{readersLine, "+zrem", readers, []string{"ZREM", sharers, "doctor"}},
+		{sharedLine, "+time", "", []string{"TIME"}},
+		{sharedLine, "+zadd", readers, []string{"ZADD", sharers, "1", "doctor"}},
+		{sharedLine, "+pexpireat", readers, []string{"PEXPIREAT", sharers, soon}},
+		{sharedLine, "+zscore", readers, []string{"ZSCORE", sharers, "doctor"}},
+		{sharedLine, "+zcount", writers, []string{"ZCOUNT", wanted, "0", "1"}},
+		{sharedLine, "+zcard", permits, []string{"ZCARD", slots}},
+		{sharedLine, "+zrange", permits, []string{"ZRANGE", slots, "0", "0"}},
+		{sharedLine, "+zrangebyscore", readers, []string{"ZRANGEBYSCORE", sharers, "0", "1"}},
+		{sharedLine, "+zrevrange", readers, []string{"ZREVRANGE", sharers, "0", "0"}},
+		{sharedLine, "+zremrangebyscore", readers, []string{"ZREMRANGEBYSCORE", sharers, "0", "0"}},
+		{sharedLine, "+zrem", readers, []string{"ZREM", sharers, "doctor"}},
 		{wakingLine, "+client|tracking", "", []string{"CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"}},
 		{wakingLine, "+client|caching", "", []string{"CLIENT", "CACHING", "YES"}},
 	}
 	_, _ = c.do(ctx, "HELLO", "3") // CLIENT TRACKING needs it
 	fits := true                   // a counter is made with a TTL, or not at all
 	for _, try := range tries {
-		if try.line == fencingLine && (!o.Fencing || !fits) || try.line == readersLine && !o.Readers {
+		if try.line == fencingLine && (!o.Fencing || !fits) || try.line == sharedLine && !o.Shared {
 			continue
 		}
 		_, refusal := c.do(ctx, try.words...)
@@ -128,7 +130,7 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
 			f.rights = append(f.rights, attempt{try.line, try.rule, try.access, refusal})
 		}
 	}
-	if o.Readers {
+	if o.Shared {
 		_, _ = c.do(ctx, "DEL", sharers) // which has no TTL if that was refused
 	}
 	f.tryMessages(ctx, c, o)
@@ -190,7 +192,7 @@ func commands(_ *examination, f *facts) []Finding {
 	for _, a := range f.rights {
 		if a.refusal != nil && aboutCommand.MatchString(a.refusal.Message) {
 			names = append(names, strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(a.rule, "+"), "|", " ")))
-			if a.line == plainLine || a.line == fencingLine || a.line == readersLine {
+			if a.line == plainLine || a.line == fencingLine || a.line == sharedLine {
 				severity = Fault
 			}
 		}
@@ -223,7 +225,7 @@ func rights(line int) func(*examination, *facts) []Finding {
 			return nil
 		}
 		severity := Warning
-		if line == plainLine || line == fencingLine || line == readersLine || x.RestartGuard > 0 && slices.Contains(lacking, "+info") {
+		if line == plainLine || line == fencingLine || line == sharedLine || x.RestartGuard > 0 && slices.Contains(lacking, "+info") {
 			severity = Fault
 		}
 		l := aclLines[line]
@@ -267,14 +269,21 @@ func (f *facts) tryLock(ctx context.Context, o *Options, name string) (err error
 	if err == nil && (state.Token != held.Token() || state.Fence != held.Fence()) {
 		err = errors.New("the node does not show the lock that it has granted")
 	}
-	if err = errors.Join(err, held.Unlock(ctx)); err != nil || !o.Readers {
+	if err = errors.Join(err, held.Unlock(ctx)); err != nil || !o.Shared {
 		return err
 	}
 	reader, err := locker.TryRLock(ctx, name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(reader.Extend(ctx, 2*trialTTL), reader.Unlock(ctx))
+	if err := errors.Join(reader.Extend(ctx, 2*trialTTL), reader.Unlock(ctx)); err != nil {
+		return err
+	}
+	permit, err := locker.TryAcquire(ctx, name, 1)
+	if err != nil {
+		return err
+	}
+	return errors.Join(permit.Extend(ctx, 2*trialTTL), permit.Unlock(ctx))
 }
 
 // forget deletes the counter that the trial has left.
@@ -289,7 +298,7 @@ func (f *facts) forget(ctx context.Context, o *Options, counter string) error {
 }
 
 // explains are the checks that have found why a lock could not be taken.
-var explains = []string{"version", "proxy", "role", "min-replicas", "cluster", "state", "memory", "snapshot", "aof-errors", "commands", "rights-locks", "rights-fencing", "rights-readers"}
+var explains = []string{"version", "proxy", "role", "min-replicas", "cluster", "state", "memory", "snapshot", "aof-errors", "commands", "rights-locks", "rights-fencing", "rights-shared"}
 
 func lock(x *examination, f *facts) []Finding {
 	if f.lock == nil || x.found(f, explains...) {

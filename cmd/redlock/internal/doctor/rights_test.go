@@ -70,7 +70,7 @@ func TestExamine_IsSilentForTheUserOfTheDocumentation(t *testing.T) {
 	for _, s := range servers {
 		s.Database, s.ClientName = 1, "doctor"
 	}
-	r := finds(t, servers, patient(doctor.Options{Fencing: true, Readers: true, RestartGuard: 3 * time.Second}))
+	r := finds(t, servers, patient(doctor.Options{Fencing: true, Shared: true, RestartGuard: 3 * time.Second}))
 	var unexamined []string
 	for _, u := range r.Unexamined {
 		if u.Node == all[0].Addr() {
@@ -111,7 +111,7 @@ func TestExamine_FindsEachRightThatIsMissing(t *testing.T) {
 					setUser(t, p, rules)
 				}
 				servers := asLocker(all)
-				o := patient(doctor.Options{Fencing: true, Readers: true, RestartGuard: time.Minute, Durable: []string{"all"}})
+				o := patient(doctor.Options{Fencing: true, Shared: true, RestartGuard: time.Minute, Durable: []string{"all"}})
 				if line == 4 {
 					for _, s := range servers {
 						s.Database, s.ClientName = 1, "doctor"
@@ -129,9 +129,9 @@ func TestExamine_FindsEachRightThatIsMissing(t *testing.T) {
 				case line == 2:
 					want = want[1:]
 				case rule == "+time": // which is in two lines
-					want = []string{is(doctor.Fault, "rights-fencing", all[0].Addr()), is(doctor.Fault, "rights-readers", all[0].Addr())}
+					want = []string{is(doctor.Fault, "rights-fencing", all[0].Addr()), is(doctor.Fault, "rights-shared", all[0].Addr())}
 				case line == 5:
-					want = []string{is(doctor.Fault, "rights-readers", all[0].Addr())}
+					want = []string{is(doctor.Fault, "rights-shared", all[0].Addr())}
 				case line == 3:
 					want = []string{is(doctor.Fault, "rights-fencing", all[0].Addr())}
 				case line == 4:

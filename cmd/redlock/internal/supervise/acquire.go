@@ -115,6 +115,10 @@ func (a *attempt) take(ctx context.Context, j *Job) {
 		lock, a.err = contest.TryRLock(ctx, j.Locker, name, j.Options...)
 	case j.Shared:
 		lock, a.err = j.Locker.RLock(ctx, name, j.Options...)
+	case j.Slots > 0 && j.NonBlock:
+		lock, a.err = contest.TryAcquire(ctx, j.Locker, name, j.Slots, j.Options...)
+	case j.Slots > 0:
+		lock, a.err = j.Locker.Acquire(ctx, name, j.Slots, j.Options...)
 	case j.NonBlock:
 		lock, a.err = contest.TryLock(ctx, j.Locker, name, j.Options...)
 	default:
@@ -177,7 +181,7 @@ func (h *holder) announce(ctx context.Context) {
 		blocked.Validity = milliseconds(max(0, state.TTL))
 	}
 	if blocked.Holder = state.Metadata; len(state.Sharers) > 0 {
-		blocked.Holder = display.Counted(len(state.Sharers), "reader")
+		blocked.Holder = display.Counted(len(state.Sharers), display.Noun(state.Kind))
 	}
 	if blocked.Holder != "" {
 		text += fmt.Sprintf(", which is held by %q", blocked.Holder)

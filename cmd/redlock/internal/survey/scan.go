@@ -199,9 +199,13 @@ func (l *lister) take(keys []string, replies []any) error {
 		case err != nil:
 			return err
 		default:
-			if v.Kind = redlock.KindLock; form.KindOf(value) == form.Read {
+			switch form.KindOf(value) {
+			case form.Read:
 				v.Kind = redlock.KindRead
-			} else {
+			case form.Permit:
+				v.Kind = redlock.KindPermit
+			default:
+				v.Kind = redlock.KindLock
 				v.Token, v.Fence = token.Split(value, l.Fencing)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/token"
@@ -35,8 +36,8 @@ type NodeReport struct {
 type Lock struct {
 	Name    string
 	Verdict redlock.Verdict
-	// Kind is redlock.KindRead if the mark of readers is on a majority, or if no token is and a node has it. Who they are is not listed, nor
-	// whether they are still there.
+	// Kind is redlock.KindRead or redlock.KindPermit if the mark of readers, or of permits, is on a majority, or if no token is and a node has
+	// it. Who they are is not listed, nor whether they are still there.
 	Kind redlock.Kind
 	// Token is what a majority of the nodes holds, with Metadata and Fence; "" if no majority holds the same.
 	Token    string
@@ -65,8 +66,8 @@ type View struct {
 // Held reports whether a majority is known to hold the same token.
 func (l Lock) Held() bool { return l.Verdict == redlock.VerdictHeld }
 
-// readers is what counts in the place of their tokens. No token begins with |.
-const readers = "|readers"
+// mark is what counts in the place of the tokens of those who share a lock. No token begins with |.
+func mark(kind redlock.Kind) string { return "|" + display.Noun(kind) }
 
 // Judge finds out what the views of a lock come to. A node without a view that has not answered completely may hold anything.
 func (of *Listing) Judge(l *Lock) {
@@ -75,23 +76,28 @@ func (of *Listing) Judge(l *Lock) {
 		nodes[i] = redlock.NodeState{Addr: report.Addr, Err: report.Err}
 	}
 	l.On, l.Other, l.TTL, l.Kind = len(l.Views), len(l.Views) > 0, 0, redlock.KindLock
-	shared := false
+	shared := redlock.KindLock
 	for _, v := range l.Views {
 		n := &nodes[v.Node]
 		n.Held, n.Token, n.Metadata, n.Fence, n.TTL, n.Err = true, v.Token, token.Metadata(v.Token), v.Fence, v.TTL, nil
 		switch {
 		case v.Other:
 			n.Err = nodeerr.ErrForeign
-		case v.Kind == redlock.KindRead:
-			n.Token, shared = readers, true
+		case v.Kind.Shared():
+			n.Token, shared = mark(v.Kind), v.Kind
 		}
 		l.Other = l.Other && v.Other
 		l.TTL = max(l.TTL, v.TTL)
 	}
 	s := redlock.NewLockState(l.Name, nodes)
 	l.Verdict, l.Token, l.Metadata, l.Fence, l.Empty = s.Verdict, s.Token, s.Metadata, s.Fence, s.Verdict == redlock.VerdictHeld && s.Token == ""
-	if shared && (!l.Held() || l.Token == readers) {
+	switch {
+	case l.Held() && l.Token == mark(redlock.KindRead):
 		l.Kind, l.Token = redlock.KindRead, ""
+	case l.Held() && l.Token == mark(redlock.KindPermit):
+		l.Kind, l.Token = redlock.KindPermit, ""
+	case !l.Held():
+		l.Kind, l.Token = shared, ""
 	}
 	if !l.Held() {
 		return
@@ -109,8 +115,8 @@ const Overlap = "A holder that still runs keeps working beside the next one. If 
 	"renewal. If it does not, it notices at its Unlock or its deadline."
 
 // Remove deletes on each node what a state says that the node holds, and nothing else: what another has taken since stays, and so does a
-// reader who has come since. The state is that of an Inspect; prefix is that of the keys. Failed[i] is why Nodes[i] has not deleted it, nil if it has, or was not asked,
-// as it held nothing. Remove returns within the node timeout. Record is the line for the log, whose form is documented, and stable;
+// reader or a permit that has come since. The state is that of an Inspect; prefix is that of the keys. Failed[i] is why Nodes[i] has not
+// deleted it, nil if it has, or was not asked, as it held nothing. Remove returns within the node timeout. Record is the line for the log, whose form is documented, and stable;
 // "" if nothing was removed.
 func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (failed []error, record string) {
 	deletions := make([][]*wire.Command, len(nodes))
@@ -155,18 +161,22 @@ func Remove(nodes []*pool.Node, prefix string, state *redlock.LockState) (failed
 	return failed, record
 }
 
-// removals are the commands that delete what a node holds. Readers are ended one by one, and then the mark if nobody is in.
+// removals are the commands that delete what a node holds. Readers and permits are ended one by one, and then the mark if nobody
+// is in.
 func removals(key string, n *redlock.NodeState) (all []*wire.Command) {
 	add := func(f form.Form, seen form.Seen) {
 		c := new(wire.Command)
 		f.Remove(c, key, seen)
 		all = append(all, c)
 	}
-	if n.Kind != redlock.KindRead {
+	if !n.Kind.Shared() {
 		add(form.Exclusive{}, form.Seen{Value: token.Join(n.Token, n.Fence)})
 		return all
 	}
 	shared := form.Shared{Kind: form.Read}
+	if n.Kind == redlock.KindPermit {
+		shared.Kind = form.Permit
+	}
 	for _, r := range n.Sharers {
 		add(shared, form.Seen{Token: r.Token})
 	}
@@ -174,10 +184,10 @@ func removals(key string, n *redlock.NodeState) (all []*wire.Command) {
 	return all
 }
 
-// holder is the metadata of the holder, or how many readers there were.
+// holder is the metadata of the holder, or how many readers or permits there were.
 func holder(state *redlock.LockState) string {
 	if n := len(state.Sharers); n > 0 {
-		return fmt.Sprintf("%d readers", n)
+		return fmt.Sprintf("%d %ss", n, display.Noun(state.Kind))
 	}
 	return state.Metadata
 }

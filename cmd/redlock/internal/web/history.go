@@ -135,8 +135,8 @@ func (s *sight) compare(now time.Time, lock *survey.Lock) (e event) {
 	switch {
 	case lock.Empty:
 		held = tokenText("", maxToken)
-	case lock.Held() && lock.Kind == redlock.KindRead:
-		held = readers // whoever they are
+	case lock.Held() && lock.Kind.Shared():
+		held = sharers(lock.Kind) // whoever they are
 	}
 	if !lock.Held() {
 		if s.without++; s.without == splitAfter {

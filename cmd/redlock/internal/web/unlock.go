@@ -138,12 +138,12 @@ func (s *Server) confirmation(state *redlock.LockState, notice string) *view {
 	return s.unlockPage(state.Name, u)
 }
 
-// holdersOf are the tokens that a node holds. The first one is that of its key, which for readers is what they are called.
+// holdersOf are the tokens that a node holds. The first one is that of its key, which for those who share it is what they are called.
 func holdersOf(n *redlock.NodeState) []string {
-	if n.Kind != redlock.KindRead {
+	if !n.Kind.Shared() {
 		return []string{n.Token}
 	}
-	all := []string{readers}
+	all := []string{sharers(n.Kind)}
 	for _, r := range n.Sharers {
 		all = append(all, r.Token)
 	}
@@ -153,8 +153,8 @@ func holdersOf(n *redlock.NodeState) []string {
 // statement says who holds a lock.
 func statement(s *redlock.LockState) (state, text string) {
 	switch {
-	case s.Verdict == redlock.VerdictHeld && s.Kind == redlock.KindRead:
-		return stateHeld, fmt.Sprintf("Held by %s: each is on a majority.", display.Counted(len(s.Sharers), "reader"))
+	case s.Verdict == redlock.VerdictHeld && s.Kind.Shared():
+		return stateHeld, fmt.Sprintf("Held by %s: each is on a majority.", display.Counted(len(s.Sharers), display.Noun(s.Kind)))
 	case s.Verdict == redlock.VerdictHeld && s.Token == "":
 		return stateHeld, "Held by an empty value: a majority of the nodes has a key without a token, and nobody can take the lock."
 	case s.Verdict == redlock.VerdictHeld:
@@ -223,8 +223,8 @@ func show(n *redlock.NodeState) holding {
 	switch {
 	case n.Held:
 		h.State, h.Left, h.Token = stateHeld, remaining(n.TTL), tokenText(n.Token, maxText)
-		if n.Kind == redlock.KindRead {
-			h.Token = display.Counted(len(n.Sharers), "reader")
+		if n.Kind.Shared() {
+			h.Token = display.Counted(len(n.Sharers), display.Noun(n.Kind))
 		}
 	case n.Err != nil:
 		h.State = stateUnknown

@@ -137,6 +137,35 @@ func TestUnlock_EndsTheReadersThatItHasShown(t *testing.T) {
 	s.unlock(f, http.StatusConflict)
 }
 
+// The danger: a permit that has come since the page was shown is ended with those that it showed.
+func TestUnlock_EndsThePermitsThatItHasShown(t *testing.T) {
+	s := overReal(t, allowed)
+	s.set("lock:name", "|permits")
+	share := func(who string, slot int) {
+		do(t, s.servers, "ZADD", "{lock:name}:sharers", time.Now().Add(time.Hour).UnixMilli(), who)
+		do(t, s.servers, "ZADD", "{lock:name}:slots", slot, who)
+	}
+	share("first", 3)
+	share("second", 0)
+	require.Contains(t, s.see("/", "permits"), "permits")
+	require.Contains(t, s.see("/lock?name=name", "permits"), "permits")
+	page, f := s.confirm("name")
+	require.Contains(t, page, "Held by 2 permits: each is on a majority.")
+	require.Equal(t, size, strings.Count(page, "<code>2 permits</code>"))
+	share("third", 1)
+	page = s.unlock(f, http.StatusOK)
+	require.Equal(t, size, strings.Count(page, "> removed<"))
+	for _, server := range s.servers {
+		for _, key := range []string{"{lock:name}:sharers", "{lock:name}:slots"} {
+			all, err := redis.Strings(server.Do("ZRANGE", key, 0, -1))
+			require.NoError(t, err)
+			require.Equal(t, []string{"third"}, all)
+		}
+	}
+	s.set("lock:name", "|readers")
+	s.unlock(f, http.StatusConflict)
+}
+
 func TestUnlock_RemovesWhatNoMajorityHolds(t *testing.T) {
 	s := overReal(t, allowed)
 	for i, value := range []string{"first", "second"} {

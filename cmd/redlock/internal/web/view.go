@@ -238,8 +238,8 @@ func (s *Server) lock(l *survey.Lock, past *history, age time.Duration) lockView
 	switch {
 	case l.Empty:
 		v.Token = tokenText("", maxToken)
-	case l.Kind == redlock.KindRead && l.Held():
-		v.Who = readers
+	case l.Kind.Shared() && l.Held():
+		v.Who = sharers(l.Kind)
 	}
 	sight := past.last[l.Name]
 	if sight == nil || !l.Held() {
@@ -272,8 +272,8 @@ func stateOf(l *survey.Lock) (state, text string) {
 	return stateHeld, "held"
 }
 
-// readers stands in the place of a holder where readers share the lock.
-const readers = "readers"
+// sharers stands in the place of a holder where several share the lock.
+func sharers(kind redlock.Kind) string { return display.Noun(kind) + "s" }
 
 func left(ttl, age time.Duration) string {
 	if ttl == redlock.NoLimit {
@@ -317,9 +317,9 @@ func (s *Server) about(name string, snap *snapshot, past *history, age time.Dura
 				switch {
 				case view.Other:
 					h.State, h.Text, h.Token = stateOther, "data of another program", ""
-				case view.Kind == redlock.KindRead:
-					h.Text, h.Token = readers, ""
-					if l.Held() && l.Kind == redlock.KindRead {
+				case view.Kind.Shared():
+					h.Text, h.Token = sharers(view.Kind), ""
+					if l.Held() && l.Kind == view.Kind {
 						h.State = stateHeld
 					}
 				case view.Token == "":

@@ -1,0 +1,241 @@
+package redlock_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// permits takes permits of a name one after the other, as many as there are, so that each has the same slot on all servers.
+func (c *cluster) permits(name string, n int, opts ...redlock.LockOption) (locks []*redlock.Lock) {
+	c.tb.Helper()
+	for i := range n {
+		locks = append(locks, got(c.locker().TryAcquire(c.tb.Context(), name, n, append(opts, redlock.Metadata(fmt.Sprint("of ", i)))...))(c.tb))
+		c.shared(name, i+1)
+	}
+	return locks
+}
+
+// slots returns in which slot each node has each of some permits; -1 for none.
+func (c *cluster) slots(name string, locks ...*redlock.Lock) (all [][]string) {
+	for _, lock := range locks {
+		var of []string
+		for i := range c.servers {
+			if c.do(i, "ZSCORE", "{"+name+"}:sharers", lock.Token()) == nil {
+				of = append(of, "-")
+				continue
+			}
+			of = append(of, fmt.Sprintf("%s", c.do(i, "ZSCORE", "{"+name+"}:slots", lock.Token())))
+		}
+		all = append(all, of)
+	}
+	return all
+}
+
+// permitStates returns what nodes hold, a word for each as [shareStates] reads it, or : before permits, a letter and a slot for each.
+func permitStates(text string) (nodes []redlock.NodeState) {
+	for word := range strings.FieldsSeq(text) {
+		permits, are := strings.CutPrefix(word, ":")
+		if !are {
+			nodes = append(nodes, shareStates(word)...)
+			continue
+		}
+		n := redlock.NodeState{Held: true, Kind: redlock.KindPermit, TTL: time.Hour}
+		for i := 0; i+1 < len(permits); i += 2 {
+			n.Sharers = append(n.Sharers, redlock.Sharer{
+				Token: permits[i : i+1], Slot: strings.IndexByte("0123456789", permits[i+1]), TTL: time.Second, Nodes: 1,
+			})
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// The danger: a token that has a slot on one node and another one on the next counts as a permit, though nobody else is kept from either.
+func TestNewState_TellsWhichPermitsAreHeld(t *testing.T) {
+	t.Parallel()
+	const held, nobody, unknown = redlock.VerdictHeld, redlock.VerdictNobody, redlock.VerdictUnknown
+	const lock, reads, permit = redlock.KindLock, redlock.KindRead, redlock.KindPermit
+	for _, test := range []struct {
+		nodes   string
+		want    redlock.Verdict
+		kind    redlock.Kind
+		holders string
+	}{
+		{":x0 :x0 :x0", held, permit, "x0"},
+		{":x3 :x3 -", held, permit, "x3"},
+		{":x0y1 :x0 :y1", held, permit, "x0y1"},
+		{":x0 :x1 :x2", nobody, permit, ""},
+		{":x0 :x1 ?", unknown, permit, ""},
+		{":x0 :x1 :x1", held, permit, "x1"},
+		{":x- :x- :x-", nobody, permit, ""},
+		{":x- :x- ?", nobody, permit, ""},
+		{":x0 :x- ?", unknown, permit, ""},
+		{": : :", nobody, permit, ""},
+		{"|x :x0 :x0", held, permit, "x0"},
+		{"|x |x :x0", held, reads, "x0"},
+		{"|x :x0 -", nobody, reads, ""},
+		{"|x :x0 ?", unknown, reads, ""},
+		{"|x :x0 :y0", nobody, permit, ""},
+		{"=x :x0 :x0", held, permit, "x0"},
+		{"=x =x :x0", held, lock, ""},
+		{"=x :x0 -", nobody, permit, ""},
+	} {
+		s := redlock.NewLockState("name", permitStates(test.nodes))
+		require.Equal(t, test.want, s.Verdict, test.nodes)
+		require.Equal(t, test.kind, s.Kind, test.nodes)
+		var holders []string
+		for _, r := range s.Sharers {
+			holders = append(holders, fmt.Sprint(r.Token, r.Slot))
+		}
+		slices.Sort(holders)
+		require.Equal(t, test.holders, strings.Join(holders, ""), test.nodes)
+	}
+	waits := shareStates("|x |x |x ?x")
+	for i, want := range []bool{false, false, true, true} { // the last one has not answered
+		waits[i].WriterWaits = true
+		require.Equal(t, want, redlock.NewLockState("name", waits).WriterWaits)
+	}
+	require.False(t, redlock.NewLockState("name", waits[2:]).WriterWaits)
+}
+
+func TestInspect_ShowsThePermitsWithTheirSlots(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locks := c.permits("name", 2, redlock.TTL(long))
+		slotsOf := map[string]string{}
+		for i, of := range c.slots("name", locks...) {
+			require.Equal(t, []string{of[0], of[0], of[0]}, of, "they came one after the other")
+			slotsOf[locks[i].Token()] = of[0]
+		}
+		c.do(2, "ZREM", "{name}:sharers", locks[1].Token())
+		c.do(2, "ZREM", "{name}:slots", locks[1].Token())
+		locker := c.locker(redlock.WithFencing())
+		s := inspect(t, locker, "name")
+		require.Equal(t, redlock.VerdictHeld, s.Verdict)
+		require.Equal(t, redlock.KindPermit, s.Kind)
+		require.False(t, s.WriterWaits)
+		require.Empty(t, s.Token)
+		require.Len(t, s.Sharers, 2)
+		for _, sharer := range s.Sharers {
+			i := slices.IndexFunc(locks, func(l *redlock.Lock) bool { return l.Token() == sharer.Token })
+			require.Equal(t, slotsOf[sharer.Token], fmt.Sprint(sharer.Slot))
+			require.Equal(t, fmt.Sprint("of ", i), sharer.Metadata)
+			require.Equal(t, 3-i, sharer.Nodes)
+		}
+		for i, permits := range []int{2, 2, 1} {
+			n := s.Nodes[i]
+			require.Len(t, n.Sharers, permits)
+			n.Sharers = nil
+			require.Equal(t, redlock.NodeState{Addr: c.servers[i].Addr(), Held: true, Kind: redlock.KindPermit, TTL: n.TTL}, n)
+		}
+
+		c.do(0, "ZADD", "{name}:slots", "9", locks[1].Token())
+		s = inspect(t, locker, "name")
+		require.Len(t, s.Sharers, 1, "the other has no slot on a majority")
+		require.Equal(t, locks[0].Token(), s.Sharers[0].Token)
+		c.do(0, "ZREM", "{name}:slots", locks[0].Token())
+		s = inspect(t, locker, "name")
+		require.Equal(t, 2, s.Sharers[0].Nodes)
+		i := slices.IndexFunc(s.Nodes[0].Sharers, func(r redlock.Sharer) bool { return r.Token == locks[0].Token() })
+		require.Equal(t, -1, s.Nodes[0].Sharers[i].Slot)
+		removed := must(locker.ForceUnlock(t.Context(), "name"))(t)
+		require.Equal(t, redlock.KindPermit, removed.Kind)
+		require.Equal(t, redlock.VerdictHeld, removed.Verdict)
+		removed.Sharers[0].TTL = s.Sharers[0].TTL
+		require.Equal(t, s.Sharers, removed.Sharers)
+		c.eventuallyEmpty()
+		for _, lock := range locks {
+			require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
+		}
+	})
+}
+
+func TestInspect_TellsWhetherAWriterWaits(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locker := c.locker()
+		for kind, lock := range map[redlock.Kind]*redlock.Lock{
+			redlock.KindRead: read(t, locker, "read"), redlock.KindPermit: got(locker.TryAcquire(t.Context(), "permit", 1))(t),
+		} {
+			name := string(kind)
+			c.shared(name, 1)
+			wanted := "{" + name + "}:wanted"
+			require.False(t, inspect(t, locker, name).WriterWaits)
+			for _, i := range []int{1, 2} {
+				c.do(i, "SET", wanted, "somebody's", "PX", long.Milliseconds())
+			}
+			var s *redlock.LockState
+			eventually(t, func() bool { // what a writer sets is soon over
+				c.doFirst(1, "SET", wanted, "|wanted", "PX", 3000)
+				s = inspect(t, locker, name)
+				return s.Nodes[0].WriterWaits
+			}, "a node has been told")
+			require.False(t, s.WriterWaits)
+			require.False(t, s.Nodes[1].WriterWaits)
+			eventually(t, func() bool {
+				c.doFirst(2, "SET", wanted, "|wanted", "PX", 3000)
+				return inspect(t, locker, name).WriterWaits
+			}, "two have been told")
+			c.doAll("DEL", wanted)
+			unlock(t, lock)
+		}
+		c.eventuallyEmpty()
+	})
+}
+
+// The danger: who has taken up a permit extends it in another slot, which somebody else has, or gets.
+func TestAttach_TakesUpAPermitInItsSlot(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		locks := c.permits("name", 2)
+		before := c.slots("name", locks...)
+		locker := c.locker(redlock.WithFencing())
+		var attached []*redlock.Lock
+		for i, lock := range locks {
+			a := got(locker.Attach(t.Context(), "name", detach(t, lock)))(t)
+			require.Equal(t, redlock.KindPermit, a.Kind())
+			require.Equal(t, lock.Token(), a.Token())
+			require.Zero(t, a.Fence())
+			attached = append(attached, a)
+			c.do(i, "ZREM", "{name}:sharers", a.Token())
+			c.do(i, "ZREM", "{name}:slots", a.Token())
+		}
+		for _, a := range attached { // each has another majority
+			require.NoError(t, a.Extend(t.Context(), long))
+			require.Greater(t, a.Remaining(), long/2)
+		}
+		c.shared("name", 2)
+		require.Equal(t, before, c.slots("name", attached...))
+		_, err := locker.TryAcquire(t.Context(), "name", 2)
+		requireIs(t, err, redlock.ErrTaken, nodeerr.ErrFull)
+		unlock(t, attached[0])
+		third := got(locker.TryAcquire(t.Context(), "name", 2))(t)
+		c.shared("name", 2)
+		require.Equal(t, before[:1], c.slots("name", third))
+		unlock(t, attached[1], third)
+		c.eventuallyEmpty()
+		require.ErrorIs(t, errOf(locker.Attach(t.Context(), "name", locks[0].Token())), redlock.ErrNotHeld)
+	})
+}
+
+func TestAttach_RefusesAPermitWithoutASlotOnAMajority(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.permits("name", 1)[0]
+		locker := c.locker()
+		token := detach(t, lock)
+		c.do(0, "ZADD", "{name}:slots", "7", token)
+		require.NoError(t, errOf(locker.Attach(t.Context(), "name", token)), "two have the same")
+		c.do(1, "ZADD", "{name}:slots", "8", token)
+		err := errOf(c.locker().Attach(t.Context(), "name", token))
+		requireIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "slot")
+		c.doAll("DEL", "{name}:slots")
+		requireIs(t, errOf(c.locker().Attach(t.Context(), "name", token)), redlock.ErrNotHeld)
+		c.doAll("DEL", "name", "{name}:sharers")
+	})
+}
