@@ -6,8 +6,6 @@ var permitMutations = []Mutation{
 		"internal/quorum/fence.go", "return b.answer == Yes && b.number == a.token, false", "return b.answer == Yes, false"},
 	{"over-anothers-slot", "an extension lets nobody in at another's slot",
 		"internal/sim/sharers.go", "if v.slots.taken(slot, slot) > 0 {", "if v.slots.taken(slot, slot) > 1 {"},
-	{"extended-at-any-slot", "an extension is for the slot of the permit, and not for another one of the same token",
-		"internal/sim/sharers.go", "v.slots.in[token].number == uint64(1+slot); !at {", "v.slots.in[token].number > 0; !at {"},
 	{"one-permit-more", "a node gives no more permits than there are",
 		"internal/sim/sharers.go", "limit, start := whole(of[0]), whole(of[1])", "limit, start := 1+whole(of[0]), whole(of[1])"},
 	{"same-slot-twice", "a node gives a slot to one at a time",

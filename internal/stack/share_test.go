@@ -82,11 +82,12 @@ func (s *server) enter(p *peer, q *sharing) string {
 		return ":0\r\n"
 	}
 	if q.mark == permits {
-		if limit := s.natural(q.rest[1]); len(s.slots[q.key]) >= limit {
+		limit := s.natural(q.rest[1])
+		if len(s.slots[q.key]) >= limit {
 			return ":-4\r\n"
-		} else {
-			for slot = s.natural(q.rest[2]); s.taken(q.key, slot); slot = (slot + 1) % limit {
-			}
+		}
+		for slot = s.natural(q.rest[2]); s.taken(q.key, slot); {
+			slot = (slot + 1) % limit
 		}
 		s.slots[q.key][q.token] = slot
 	}
