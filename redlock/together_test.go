@@ -90,6 +90,7 @@ func TestTryLockAll_TakesNothingIfOneNameIsHeld(t *testing.T) {
 		for _, opts := range [][]redlock.Option{nil, {redlock.WithFencing()}} {
 			locker, other := c.locker(opts...), c.locker(opts...)
 			lock := take(t, other, "b")
+			c.common("b")
 			_, err := locker.TryLockAll(t.Context(), []string{"a", "b", "c"})
 			requireIs(t, err, redlock.ErrTaken, nodeerr.ErrHeld, not{redlock.ErrNoQuorum})
 			var refusal *redlock.QuorumError
