@@ -141,6 +141,7 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 	for _, due := range decided.Raise {
 		raise := new(wire.Command)
 		r.form.(form.Raising).Raise(raise, r.mark, due.Granted, due.Token)
+		raise.Redeliver = r.grant.TTL // if it cleans up, as a release does
 		acts = append(acts, Act{Command: raise, Tag: wire.Tag{What: Raise, Node: uint16(due.Node)}, To: r.to, Raise: &due})
 	}
 	for _, i := range decided.Observe {

@@ -24,4 +24,6 @@ var permitMutations = []Mutation{
 		"internal/lock/share.go", "if q.trying && q.want().Kind == form.Permit {", "if q.trying {"},
 	{"end-of-a-permit-untold", "a node says of each permit that is given back that it has changed the key",
 		"internal/sim/sharers.go", "\tcase v.slots != nil: // those who wait are woken\n", "\tcase v.slots != nil && need < 0:\n"},
+	{"taken-back-once", "a slot that is taken back is so on the next connection if the one breaks before the answer",
+		"internal/lock/round.go", "\t\traise.Redeliver = r.grant.TTL // if it cleans up, as a release does\n", ""},
 }
