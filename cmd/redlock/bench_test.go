@@ -123,7 +123,7 @@ func TestBench_CallersOfAHotLockWaitForIt(t *testing.T) {
 	assert.Empty(t, failure)
 	assert.Equal(t, remoteKind, r.Kind)
 	assert.NotZero(t, r.Cycles)
-	assert.Less(t, r.Lost, r.Won/2, "they wait for each other, instead of asking again and again")
+	assert.Less(t, r.Lost, 5+r.Won/2, "they wait for each other, instead of asking again and again")
 	for _, f := range r.Failures {
 		assert.Equal(t, "unfinished", f.Kind)
 	}
