@@ -301,8 +301,13 @@ func (v *visit) leave(token string, at []string) wire.Value {
 		return number(1)
 	}
 	e, in := z.in[token]
-	if len(at) > 0 && v.slots.in[token].number != uint64(1+whole(at[0])) {
-		return number(0)
+	slotless := false
+	if len(at) > 0 {
+		slot, has := v.slots.in[token]
+		if has && slot.number != uint64(1+whole(at[0])) {
+			return number(0)
+		}
+		slotless = !has
 	}
 	z.leave(token)
 	if v.slots != nil {
@@ -321,11 +326,11 @@ func (v *visit) leave(token string, at []string) wire.Value {
 	case cut:
 		v.until(v.now + longer(need))
 	case v.slots != nil: // those who wait are woken
-		v.until(v.now + time.Duration(kept)*time.Millisecond)
+		v.until(v.now + max(time.Duration(kept)*time.Millisecond, need+2*time.Millisecond))
 	default:
 		code = 2
 	}
-	if e.expires < v.now {
+	if e.expires < v.now || slotless {
 		code = 0
 	}
 	return number(code)
