@@ -137,17 +137,16 @@ func (l *Locker) limit(ctx context.Context, req *request) (limited context.Conte
 const maxSplits = 4
 
 // attempt runs one round, and another if it was for a permit and was split.
-func (l *Locker) attempt(ctx context.Context, req *request) (lock *Lock, err error) {
-	for range maxSplits {
-		var split bool
-		if lock, split, err = l.acquire(ctx, req); !split || ctx.Err() != nil {
-			break
+func (l *Locker) attempt(ctx context.Context, req *request) (*Lock, error) {
+	for round := 1; ; round++ {
+		lock, split, err := l.acquire(ctx, req)
+		if !split || round == maxSplits || ctx.Err() != nil {
+			return lock, err
 		}
-		if next := req.nextToken(); next != nil {
-			return nil, failed(event.OpAcquire, req.name, next)
+		if err := req.nextToken(); err != nil {
+			return nil, failed(event.OpAcquire, req.name, err)
 		}
 	}
-	return lock, err
 }
 
 // acquire runs one round. split is that of [quorum.Acquire].

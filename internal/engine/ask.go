@@ -121,7 +121,7 @@ func (g *Engine) Remove(ctx context.Context, key string, seen []Answer) []Answer
 			}
 			for _, s := range append(slices.Clip(a.Sharers), last) {
 				c := new(wire.Command)
-				g.form(a.Kind).Remove(c, key, s)
+				g.FormOf(&Want{Kind: a.Kind}).Remove(c, key, s)
 				all = append(all, question{i, c})
 				removals[i]++
 			}
@@ -152,13 +152,6 @@ func removal(sharers []form.Seen, answers []Answer) Answer {
 	}
 	sum.Sharers = gone
 	return sum
-}
-
-func (g *Engine) form(kind Kind) form.Form {
-	if kind == form.Lock {
-		return g.Form
-	}
-	return form.Shared{Kind: kind}
 }
 
 // Probe reports whether a majority of the nodes would grant a lock whose key has a prefix.
@@ -226,7 +219,7 @@ func (g *Engine) poll(ctx context.Context, questions []question, check func(int,
 			}
 			servers[node] = cmp.Or(r.Server, servers[node])
 			a := &answers[r.question]
-			a.Seen, a.Err = g.form(a.Kind).Seen(&r.Reply), r.Err
+			a.Seen, a.Err = g.FormOf(&Want{Kind: a.Kind}).Seen(&r.Reply), r.Err
 			if a.known() {
 				if answered[node] = true; len(answered) >= quorum.Majority(len(g.Nodes)) {
 					g.serves()

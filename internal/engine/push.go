@@ -52,10 +52,7 @@ func (g *Engine) listen() {
 // Invalidated implements [node.Listener].
 func (g *Engine) Invalidated(node int, key string) {
 	of, wanted := form.Wanted(key)
-	if wanted {
-		key = of
-	}
-	e := g.Find(key)
+	e := g.Find(of)
 	switch {
 	case e == nil:
 		return

@@ -304,8 +304,11 @@ func Unwant(key string) *wire.Command {
 	return c
 }
 
-// Wanted reports whether a key is the one by which a writer says that it waits, and for which other key.
+// Wanted reports whether a key is the one by which a writer says that it waits, and for which other key; that key itself if it is not.
 func Wanted(key string) (of string, is bool) {
 	of, is = strings.CutSuffix(key, behindWanted)
-	return strings.TrimPrefix(of, beforeKey), is && strings.HasPrefix(of, beforeKey)
+	if !is || !strings.HasPrefix(of, beforeKey) {
+		return key, false
+	}
+	return of[len(beforeKey):], true
 }

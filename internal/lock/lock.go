@@ -121,8 +121,8 @@ type Rules struct {
 	Pace    Pace
 }
 
-// form returns the form of what a holder asks for.
-func (r *Rules) form(w *Want) form.Form {
+// FormOf returns the form of what a holder asks for.
+func (r *Rules) FormOf(w *Want) form.Form {
 	if w.Kind == form.Lock {
 		return r.Form
 	}

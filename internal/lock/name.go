@@ -35,7 +35,7 @@ func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiv
 
 // Join is Ask for a round that has a part in the command of another: see [Together].
 func (n *Name) Join(a *Acquire, c *Call, token string, to wire.Receiver) {
-	r, now, of := n.rules, n.rules.Clock.Now(), n.rules.form(c.Want)
+	r, now, of := n.rules, n.rules.Clock.Now(), n.rules.FormOf(c.Want)
 	a.Ask = form.Ask{TTL: c.Want.TTL, Block: c.Block}
 	switch {
 	case !c.waits:

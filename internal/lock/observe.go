@@ -13,7 +13,7 @@ func (n *Name) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	if tag.What == Heal {
 		return n.queue.healed(acts, now, node, reply.Answer == quorum.Yes)
 	}
-	return n.queue.observed(acts, now, node, tag.Serial, keyState(n.rules.form(seen(tag.Serial)), reply))
+	return n.queue.observed(acts, now, node, tag.Serial, keyState(n.rules.FormOf(seen(tag.Serial)), reply))
 }
 
 // observed takes the answer to an observation.

@@ -64,7 +64,7 @@ func (q *queue) ask(acts []Act, wake *wakeUp) []Act {
 		case n.toObserve || n.askedAt.Before(healAt):
 			n.observing, n.toObserve, n.askedAt = true, false, wake.now
 			if observe == nil {
-				observe = q.rules.form(want).Observe(q.key)
+				observe = q.rules.FormOf(want).Observe(q.key)
 			}
 			acts = append(acts, Act{Command: observe, Tag: tag})
 		default:

@@ -53,7 +53,7 @@ func (t *Term) Mark() form.Mark { return form.Mark{Key: t.name.key, Token: t.tok
 func (t *Term) form() form.Form {
 	rules := t.name.rules
 	if t.shared() {
-		return rules.form(t.holder)
+		return rules.FormOf(t.holder)
 	}
 	if t.number > 0 {
 		return rules.Fenced
