@@ -172,7 +172,7 @@ func (c *listCmd) cells(l survey.Lock, listing *survey.Listing) []string {
 func (c *listCmd) tokens(l survey.Lock) string {
 	switch {
 	case l.Held() && l.Kind.Shared():
-		return sharers(l.Kind)
+		return display.Nouns(l.Kind)
 	case l.Held():
 		return tokenText(l.Token, c.Full)
 	}
@@ -180,7 +180,7 @@ func (c *listCmd) tokens(l survey.Lock) string {
 	for _, v := range l.Views {
 		text := tokenText(v.Token, c.Full)
 		if v.Kind.Shared() {
-			text = sharers(v.Kind)
+			text = display.Nouns(v.Kind)
 		}
 		if !v.Other && !slices.Contains(all, text) {
 			all = append(all, text)

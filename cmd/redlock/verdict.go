@@ -109,7 +109,7 @@ func explain(s *redlock.LockState, full bool) (text string) {
 		text = "Unknown: the nodes that did not answer decide." + shares
 	case t.marks() > 0:
 		text = fmt.Sprintf("Held by nobody: no token and no %s is on a majority (%d).%s The mark of %s keeps writers out of these nodes "+
-			"until it expires, or is removed by \"redlock unlock %s --force\".", display.Noun(s.Kind), t.need, shares, sharers(s.Kind), display.Text(s.Name))
+			"until it expires, or is removed by \"redlock unlock %s --force\".", display.Noun(s.Kind), t.need, shares, display.Nouns(s.Kind), display.Text(s.Name))
 	case len(t.tokens) == 0:
 		text = "Held by nobody:" + shares
 	case t.nothing >= t.need:
@@ -121,7 +121,7 @@ func explain(s *redlock.LockState, full bool) (text string) {
 			"or their TTLs are over.", t.need, shares)
 	}
 	if s.WriterWaits {
-		text += fmt.Sprintf(" A writer waits, so no more %s come in.", sharers(s.Kind))
+		text += fmt.Sprintf(" A writer waits, so no more %s come in.", display.Nouns(s.Kind))
 	}
 	if t.forEver > 0 {
 		text += fmt.Sprintf(" On %d of %d nodes the key has no TTL: it stays there until it is released, or removed by \"redlock unlock %s --force\".",
@@ -181,9 +181,6 @@ func (t tally) shares(full bool) string {
 	}
 	return " " + strings.Join(parts, ", ") + "."
 }
-
-// sharers stands in the place of a token where several share the lock.
-func sharers(kind redlock.Kind) string { return display.Noun(kind) + "s" }
 
 // heldBy says what a node holds.
 func heldBy(n *redlock.NodeState, full bool) string {

@@ -52,6 +52,9 @@ func Noun(kind redlock.Kind) string {
 	return "reader"
 }
 
+// Nouns stands in the place of a token where several share the lock.
+func Nouns(kind redlock.Kind) string { return Noun(kind) + "s" }
+
 // escape writes all characters of a text that do not print as in a Go string, but for some.
 func escape(text, but string) string {
 	var b strings.Builder

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/survey"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -136,7 +137,7 @@ func (s *sight) compare(now time.Time, lock *survey.Lock) (e event) {
 	case lock.Empty:
 		held = tokenText("", maxToken)
 	case lock.Held() && lock.Kind.Shared():
-		held = sharers(lock.Kind) // whoever they are
+		held = display.Nouns(lock.Kind) // whoever they are
 	}
 	if !lock.Held() {
 		if s.without++; s.without == splitAfter {

@@ -143,7 +143,7 @@ func holdersOf(n *redlock.NodeState) []string {
 	if !n.Kind.Shared() {
 		return []string{n.Token}
 	}
-	all := []string{sharers(n.Kind)}
+	all := []string{display.Nouns(n.Kind)}
 	for _, r := range n.Sharers {
 		all = append(all, r.Token)
 	}

@@ -239,7 +239,7 @@ func (s *Server) lock(l *survey.Lock, past *history, age time.Duration) lockView
 	case l.Empty:
 		v.Token = tokenText("", maxToken)
 	case l.Kind.Shared() && l.Held():
-		v.Who = sharers(l.Kind)
+		v.Who = display.Nouns(l.Kind)
 	}
 	sight := past.last[l.Name]
 	if sight == nil || !l.Held() {
@@ -271,9 +271,6 @@ func stateOf(l *survey.Lock) (state, text string) {
 	}
 	return stateHeld, "held"
 }
-
-// sharers stands in the place of a holder where several share the lock.
-func sharers(kind redlock.Kind) string { return display.Noun(kind) + "s" }
 
 func left(ttl, age time.Duration) string {
 	if ttl == redlock.NoLimit {
@@ -318,7 +315,7 @@ func (s *Server) about(name string, snap *snapshot, past *history, age time.Dura
 				case view.Other:
 					h.State, h.Text, h.Token = stateOther, "data of another program", ""
 				case view.Kind.Shared():
-					h.Text, h.Token = sharers(view.Kind), ""
+					h.Text, h.Token = display.Nouns(view.Kind), ""
 					if l.Held() && l.Kind == view.Kind {
 						h.State = stateHeld
 					}
