@@ -189,22 +189,26 @@ func (a *attempt) giveBack(i int) {
 func (a *attempt) lost(l *Locker, rounds []acquireRound) {
 	a.others, a.blocked, a.named = a.InTheWay()
 	served := l.engine.Served()
-	at := slices.IndexFunc(rounds, func(r acquireRound) bool { return r.refusal != nil && r.refusal.hopeless(served) })
+	refusals := make([]*QuorumError, len(rounds)) // late answers may still come to the rounds themselves
+	for i := range rounds {
+		refusals[i] = rounds[i].refusal
+	}
+	at := slices.IndexFunc(refusals, func(r *QuorumError) bool { return r != nil && r.hopeless(served) })
 	if a.hopeless = at >= 0; !a.hopeless {
 		at = a.blocked
 	}
 	if at < 0 {
-		at = slices.IndexFunc(rounds, func(r acquireRound) bool { return r.refusal != nil })
+		at = slices.IndexFunc(refusals, func(r *QuorumError) bool { return r != nil })
 	}
-	refusal := *rounds[at].refusal
+	refusal := *refusals[at]
 	refusal.Nodes = slices.Clone(refusal.Nodes)
-	for i := range rounds {
+	for i := range refusals {
 		if a.others[i] > 0 {
 			refusal.Names = append(refusal.Names, a.reqs[i].name)
 		}
 		for n := range refusal.Nodes {
-			if was := refusal.Nodes[n].Err; rounds[i].refusal != nil && (was == nil || errors.Is(was, engine.ErrBeside)) {
-				refusal.Nodes[n] = rounds[i].refusal.Nodes[n]
+			if was := refusal.Nodes[n].Err; refusals[i] != nil && (was == nil || errors.Is(was, engine.ErrBeside)) {
+				refusal.Nodes[n] = refusals[i].Nodes[n]
 			}
 		}
 	}

@@ -14,7 +14,8 @@ import (
 
 // Round is one command for the nodes: an [Acquire], an [Extend] or a [Release]. It is made in place.
 type Round struct {
-	machine // nil: an extension that has not had its turn
+	_       noCopy // as answers come while it is in use, and afterwards
+	machine        // nil: an extension that has not had its turn
 	form    form.Form
 	mark    form.Mark // of the lock; an acquire has no number yet
 	grant   quorum.Grant
@@ -25,6 +26,12 @@ type Round struct {
 	outcome quorum.Outcome
 	twice   bool // it has come to an outcome once more
 }
+
+// noCopy has go vet report copies.
+type noCopy struct{}
+
+func (*noCopy) Lock()   {}
+func (*noCopy) Unlock() {}
 
 // machine is what all kinds need of their votes.
 type machine interface {
