@@ -49,7 +49,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 		return nil, failed(event.OpAttach, name, ended(ctx))
 	}
 	grant := quorum.Grant{Start: l.engine.Clock.Now(), Drift: l.engine.Drift, Grace: req.Grace}
-	outcome, lease, mark, kind, answers := l.engine.LeaseOf(ctx, req.key, token, grant, l.maxTTL)
+	attach, outcome, answers := l.engine.Attach(ctx, req.key, token, grant, l.maxTTL)
 	if outcome != quorum.Done {
 		reason := reasons[event.OpAttach][outcome]
 		if yes, _, _ := tally(answers); outcome == quorum.NoQuorum && yes >= quorum.Majority(len(answers)) {
@@ -57,6 +57,7 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 		}
 		return nil, l.unanswered(ctx, event.OpAttach, name, reason, answers)
 	}
+	mark, kind, lease := attach.Lock()
 	req.Kind = kind
 	e := l.engine.Enter(req.key)
 	defer e.Unlock()

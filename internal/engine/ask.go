@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -68,43 +69,26 @@ func (g *Engine) Observe(ctx context.Context, key string) []Answer {
 	})
 }
 
-// kindBit is above all numbers of locks. From there on a number has the kind of a lock, so that locks of two kinds do not count together,
-// though a client has chosen the same token for both.
-const kindBit = 60
-
-// LeaseOf asks all nodes whether they hold a token, alone or among those who share the lock, for a lease that counts from grant.Start. The
-// lease lasts for longest if the key has no TTL. It is granted, with the kind of the lock and the number that the nodes hold, if the outcome
-// is Done.
-func (g *Engine) LeaseOf(
+// Attach asks all nodes whether they hold a token, alone or among those who share the lock, for a lease that counts from grant.Start. The
+// lease lasts for longest if the key has no TTL.
+func (g *Engine) Attach(
 	ctx context.Context, key, token string, grant quorum.Grant, longest time.Duration,
-) (outcome quorum.Outcome, lease quorum.Lease, mark form.Mark, kind Kind, answers []Answer) {
-	machine := quorum.NewAttach(len(g.Nodes), grant)
-	outcome, mark = quorum.Undecided, form.Mark{Key: key, Token: token}
+) (attach *lock.Attach, outcome quorum.Outcome, answers []Answer) {
+	attach, outcome = lock.NewAttach(len(g.Nodes), form.Mark{Key: key, Token: token}, grant, longest), quorum.Undecided
 	answers = g.poll(ctx, g.all(g.Form.ObserveMaster(key)), func(i int, a *Answer, reply *wire.Reply) (next *wire.Command, enough bool) {
-		asked := a.Kind
-		if a.shared() {
-			return form.Shared{Kind: a.Kind}.Look(mark), false
+		if next, outcome = attach.Observed(g.Clock, i, a.Seen, reply.Server); next != nil {
+			a.Kind = form.KindOf(a.Value)
+			return next, false
 		}
-		held, number := a.Holds(token), uint64(asked)<<kindBit|a.Number
-		if held == quorum.No && a.Answer == quorum.Yes {
+		if a.Answer == quorum.Yes && a.Token != token {
 			a.Answer, a.Err = quorum.No, nodeerr.ErrHeld
 		}
-		ttl := a.TTL
-		if ttl == wire.NoTTL {
-			ttl = longest
-		}
-		outcome = machine.Observed(g.Clock, i, held, number, ttl, reply.Server).Outcome
 		return nil, outcome != quorum.Undecided
 	})
 	if outcome == quorum.Undecided {
 		outcome = quorum.NoQuorum
 	}
-	if outcome == quorum.Done {
-		lease = machine.Lease(longest)
-		number := machine.Fence()
-		mark.Number, kind = number&(1<<kindBit-1), Kind(number>>kindBit)
-	}
-	return outcome, lease, mark, kind, answers
+	return attach, outcome, answers
 }
 
 // Remove deletes on each node what Observe has seen there, if anything. Of those who share a lock it removes each one that was seen, and at

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
 )
@@ -14,7 +15,7 @@ import (
 func (c *client) attach(s Step) {
 	var of *round
 	for _, o := range c.clients {
-		if r := o.last; o != c && r != nil && r.kind == form.Lock && r.key == key(s.Name) && (of == nil || of.sent < r.sent) {
+		if r := o.last; o != c && r != nil && r.key == key(s.Name) && (of == nil || of.sent < r.sent) {
 			of = r
 		}
 	}
@@ -27,38 +28,57 @@ func (c *client) attach(s Step) {
 func (c *client) attachTo(of *round, auto bool, then func(*held)) {
 	c.log("client %d: attach to %s", c.number, of.token)
 	of.client.tell(of)
-	began, machine := c.now, quorum.NewAttach(len(c.lines), c.grant(0))
-	c.attaching = machine
+	began := c.now
 	longest := cmp.Or(c.plan.Guard, 2*time.Hour) // that anybody may ask for
-	for i, l := range c.lines {
-		l.ask(form.Exclusive{}.ObserveMaster(of.key), receiver(func(r *wire.Reply) {
-			seen := c.form.Seen(r)
-			outcome := machine.Observed(&c.clock, i, seen.Holds(of.token), seen.Number, min(r.TTL, longest), "").Outcome
-			if c.attaching != machine || outcome == quorum.Undecided {
-				return
-			}
-			c.attaching = nil
-			c.log("client %d: attach to %v is %s", c.number, of.token, outcomes[outcome])
-			if outcome == quorum.Done && len(c.holds) == 0 && c.call == nil {
-				t := &term{name: c.name(of.key), of: of, fence: machine.Fence()}
-				t.lock.Adopt(&t.lease, form.Mark{Key: of.key, Token: of.token, Number: t.fence},
-					Step{TTL: of.Grant().TTL, Auto: auto}.want(), machine.Lease(longest), t)
-				k := t.begin()
-				c.checkHolder(k)
-				c.checkAttached(k, began)
-				c.checkHeld(k, "when it was attached to")
-				of.attached = append(of.attached, c)
-				c.holds = append(c.holds, k)
-				k.take()
-				then(k)
+	a := lock.NewAttach(len(c.lines), form.Mark{Key: of.key, Token: of.token}, c.grant(0), longest)
+	c.attaching = a
+	var ask func(i int, cmd *wire.Command, seen func(*wire.Reply) form.Seen)
+	ask = func(i int, cmd *wire.Command, seen func(*wire.Reply) form.Seen) {
+		c.lines[i].ask(cmd, receiver(func(r *wire.Reply) {
+			next, outcome := a.Observed(&c.clock, i, seen(r), "")
+			switch {
+			case c.attaching != a:
+			case next != nil:
+				ask(i, next, form.Shared{}.Seen)
+			case outcome != quorum.Undecided:
+				c.attaching = nil
+				c.log("client %d: attach to %v is %s", c.number, of.token, outcomes[outcome])
+				if outcome == quorum.Done && len(c.holds) == 0 && c.call == nil {
+					then(c.takeUp(of, a, auto, began))
+				}
 			}
 		}), wire.Tag{})
 	}
+	for i := range c.lines {
+		ask(i, form.Exclusive{}.ObserveMaster(of.key), c.form.Seen)
+	}
 	c.after(2*nodeTimeout, func() {
-		if c.attaching == machine {
+		if c.attaching == a {
 			c.attaching = nil
 		}
 	})
+}
+
+// takeUp makes a lock of what the nodes hold.
+func (c *client) takeUp(of *round, a *lock.Attach, auto bool, began time.Duration) *held {
+	mark, kind, lease := a.Lock()
+	t, w := &term{name: c.name(of.key), of: of}, Step{TTL: of.Grant().TTL, Auto: auto}.want()
+	if w.Kind = kind; kind == form.Permit {
+		t.slot = mark.Number
+	} else {
+		t.fence = mark.Number
+	}
+	t.lock.Adopt(&t.lease, mark, w, lease, t)
+	k := t.begin()
+	c.check(kind == of.kind, "a lock is attached to as what it was taken", "client %d: %v", c.number, k)
+	c.checkHolder(k)
+	c.checkAttached(k, began)
+	c.checkHeld(k, "when it was attached to")
+	c.checkPermits(k)
+	of.attached = append(of.attached, c)
+	c.holds = append(c.holds, k)
+	k.take()
+	return k
 }
 
 // detach leaves a lock on the nodes. The next client that does nothing else takes it up, and unlocks it after a while.

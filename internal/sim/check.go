@@ -27,7 +27,7 @@ func (w *world) checkWon(k *held) {
 		return
 	}
 	for _, o := range w.locks {
-		w.check(!o.of.excludes(k.of) || !o.held() || !k.held(), "two clients never hold the same lock",
+		w.check(!o.excludes(k) || !o.held() || !k.held(), "two clients never hold the same lock",
 			"client %d won %v while client %d held %v", k.client.number, k, o.client.number, o)
 	}
 	w.checkPermits(k)
@@ -71,7 +71,7 @@ func (w *world) checkReleased(r *round) {
 	}
 	for _, o := range w.locks {
 		meanwhile := o.of.outcome == quorum.Done && o.of.sent >= k.of.over && o.of.over < r.sent
-		w.check(!o.of.excludes(k.of) || !meanwhile, "an unlock that is done says that nobody else has had the lock",
+		w.check(!o.excludes(k) || !meanwhile, "an unlock that is done says that nobody else has had the lock",
 			"client %d unlocked %v, which client %d has had meanwhile as %v", k.client.number, k, o.client.number, o)
 	}
 }

@@ -37,7 +37,7 @@ type client struct {
 	ended []*held  // what it held last, and has not unlocked since that ended by itself
 	last  *round   // the acquire that was begun last
 
-	attaching *quorum.Attach // under way; nil means none
+	attaching *lock.Attach // under way; nil means none
 
 	rules lock.Rules
 	names []*name

@@ -31,9 +31,9 @@ func (p *Plan) permits(r *rand.Rand) {
 		switch n := r.IntN(8); {
 		case n < writers:
 		case n < writers+readers:
-			s.Read, s.Detach = true, false
+			s.Read = true
 		default:
-			s.Limit, s.Detach = pick(r, limits...), false
+			s.Limit = pick(r, limits...)
 		}
 	}
 	if alone || len(p.Steps) == 0 {
@@ -80,8 +80,9 @@ func (p *Plan) clash(r *rand.Rand, limits []uint16) {
 }
 
 // excludes reports whether two may not be held at the same time.
-func (r *round) excludes(o *round) bool {
-	return r.key == o.key && r != o && (r.kind != o.kind || r.kind == form.Lock || r.kind == form.Permit && r.acquire.Votes().Fence() == o.acquire.Votes().Fence())
+func (k *held) excludes(o *held) bool {
+	r, p := k.of, o.of
+	return r.key == p.key && r != p && (r.kind != p.kind || r.kind == form.Lock || r.kind == form.Permit && k.slot == o.slot)
 }
 
 // agreed counts the nodes that have granted what a round is for: the same slot.
@@ -103,18 +104,17 @@ func (r *round) agreed() (most int) {
 
 // checkPermits checks that there are no more than there may be when one has been taken. Of callers with different limits the highest counts.
 func (w *world) checkPermits(k *held) {
-	if k.of.kind != form.Permit || !k.held() {
+	if k.of.kind != form.Permit || !k.held() || !w.excludes() {
 		return
 	}
 	w.check(0 < k.slot && k.slot <= uint64(k.of.limit), "a permit is one of those that there are", "client %d: %v is number %d of %d", k.client.number, k, k.slot, k.of.limit)
-	n, limit := 0, uint16(0)
+	taken, limit := map[*round]bool{k.of: true}, k.of.limit
 	for _, o := range w.locks {
-		if o != k && o.of.key == k.of.key && o.slot > 0 && o.held() {
-			n, limit = n+1, max(limit, o.of.limit)
+		if o.of.key == k.of.key && o.slot > 0 && o.held() {
+			taken[o.of], limit = true, max(limit, o.of.limit)
 		}
 	}
-	limit = max(limit, k.of.limit)
-	w.check(n < int(limit), "no more have a permit than there are", "client %d won %v, and %d others have one of %d", k.client.number, k, n, limit)
+	w.check(len(taken) <= int(limit), "no more have a permit than there are", "client %d has %v, and with it %d have one of %d", k.client.number, k, len(taken), limit)
 }
 
 // checkSlots checks that those who have a permit on a node have a slot of their own there.

@@ -22,9 +22,7 @@ func (p *Plan) reads(r *rand.Rand) {
 	share := pick(r, 1, 2, 3)
 	for i := range p.Steps {
 		s := &p.Steps[i]
-		if s.Read = (s.Kind == Acquire || s.Kind == Wait) && r.IntN(4) < share; s.Read {
-			s.Detach = false
-		}
+		s.Read = (s.Kind == Acquire || s.Kind == Wait) && r.IntN(4) < share
 	}
 	if alone || len(p.Steps) == 0 {
 		return
