@@ -13,7 +13,7 @@ import (
 //
 // The limit is that of the call, and is not kept on the nodes: if callers have different limits, at most as many have a permit as the
 // highest of them. A [Locker.Lock] of the name waits until all permits are given back, and keeps everybody out meanwhile, as with
-// [Locker.RLock]. Readers and permits of one name exclude each other, so a name is for one of them.
+// [Locker.RLock]. Readers and permits of one name exclude each other and have no turns, so a name is for one of them.
 //
 // A caller who has a permit of the name gets [ErrDeadlock], or with [Reentrant] another handle on that permit. A caller who holds another
 // lock of the name gets ErrDeadlock, also with Reentrant.

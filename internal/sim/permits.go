@@ -43,6 +43,11 @@ func (p *Plan) permits(r *rand.Rand) {
 	case 0: // no writer can say there that it waits
 		p.onSomeNodes(r, Beside)
 	case 1:
+		for i := range p.Steps { // readers have no turns beside them
+			if s := &p.Steps[i]; s.Read {
+				s.Read, s.Limit = false, limits[0]
+			}
+		}
 		p.throng(r, limits[0])
 	case 2, 3:
 		p.clash(r, limits)
