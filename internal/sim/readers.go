@@ -47,10 +47,14 @@ func (p *Plan) throng(r *rand.Rand, limit uint16) {
 	}
 }
 
-// throng has all clients but the last read again and again, so that there is always somebody in, as far as they come in. It ends when no
+// throng has all clients but the last read, or take permits, again and again, so that there is always somebody in, as far as they come in. It ends when no
 // writer waits any more, or is known to wait in vain.
 func (w *world) throng(s Step) {
-	w.log("readers of %s come and go", key(s.Name))
+	w.log("some come for %s and go", key(s.Name))
+	ends := w.restAt + startOver + shortPatience + 2*time.Second
+	if s.Limit > 0 {
+		w.racing = ends
+	}
 	for i, c := range w.clients {
 		if i == len(w.clients)-1 && i > 0 {
 			continue
@@ -59,7 +63,7 @@ func (w *world) throng(s Step) {
 		next.Read, next.passing, next.For = s.Limit == 0, true, 5*s.For/2
 		var come func()
 		come = func() {
-			n, ends := c.name(key(s.Name)), w.restAt+startOver+shortPatience+2*time.Second
+			n := c.name(key(s.Name))
 			if w.now > ends || w.now > w.restAt && !w.waitsFor(n.key) {
 				return
 			}

@@ -54,7 +54,8 @@ func (w *world) checkSleeper(q *name) {
 			q.client.do(o.cancel)
 		}
 	}
-	if blocked || q.served != w.served || head.passing && head != q.head || w.now < w.restAt+startOver {
+	races := head.kind() == form.Permit && w.now < w.racing // processes have no turns for permits
+	if blocked || races || q.served != w.served || head.passing && head != q.head || w.now < w.restAt+startOver {
 		q.free, q.served, q.head = w.now, w.served, head
 		return
 	}
