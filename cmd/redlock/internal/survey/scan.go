@@ -21,6 +21,9 @@ import (
 // page is how many keys a server looks at for one SCAN, during which it does nothing else.
 const page = 200
 
+// kinds are those of locks, by the kind of their form.
+var kinds = [...]redlock.Kind{form.Lock: redlock.KindLock, form.Read: redlock.KindRead, form.Permit: redlock.KindPermit}
+
 // lister goes through the keys of one server.
 type lister struct {
 	*table
@@ -199,13 +202,7 @@ func (l *lister) take(keys []string, replies []any) error {
 		case err != nil:
 			return err
 		default:
-			switch form.KindOf(value) {
-			case form.Read:
-				v.Kind = redlock.KindRead
-			case form.Permit:
-				v.Kind = redlock.KindPermit
-			default:
-				v.Kind = redlock.KindLock
+			if v.Kind = kinds[form.KindOf(value)]; !v.Kind.Shared() {
 				v.Token, v.Fence = token.Split(value, l.Fencing)
 			}
 		}

@@ -4,6 +4,7 @@ package survey
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
@@ -173,10 +174,7 @@ func removals(key string, n *redlock.NodeState) (all []*wire.Command) {
 		add(form.Exclusive{}, form.Seen{Value: token.Join(n.Token, n.Fence)})
 		return all
 	}
-	shared := form.Shared{Kind: form.Read}
-	if n.Kind == redlock.KindPermit {
-		shared.Kind = form.Permit
-	}
+	shared := form.Shared{Kind: form.Kind(slices.Index(kinds[:], n.Kind))} //nolint:gosec // there are three
 	for _, r := range n.Sharers {
 		add(shared, form.Seen{Token: r.Token})
 	}
@@ -187,7 +185,7 @@ func removals(key string, n *redlock.NodeState) (all []*wire.Command) {
 // holder is the metadata of the holder, or how many readers or permits there were.
 func holder(state *redlock.LockState) string {
 	if n := len(state.Sharers); n > 0 {
-		return fmt.Sprintf("%d %ss", n, display.Noun(state.Kind))
+		return display.Counted(n, display.Noun(state.Kind))
 	}
 	return state.Metadata
 }
