@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -72,10 +73,10 @@ func (p *Plan) more(r *rand.Rand, n int) {
 
 // clash adds that all clients take permits at the same time, and again when they have given them back.
 func (p *Plan) clash(r *rand.Rand, limits []uint16) {
-	at, name := p.Steps[r.IntN(len(p.Steps))].At, r.IntN(p.Names)
+	at, name, long := p.Steps[r.IntN(len(p.Steps))].At, r.IntN(p.Names), cmp.Or(p.Guard, time.Hour)
 	for range 2 + r.IntN(4) {
 		for client := range p.Clients {
-			s := Step{At: at + upTo(r, 100*time.Microsecond), Client: client, Name: name, TTL: pick(r, 300*time.Millisecond, time.Hour), Limit: pick(r, limits...)}
+			s := Step{At: at + upTo(r, 100*time.Microsecond), Client: client, Name: name, TTL: pick(r, 300*time.Millisecond, long), Limit: pick(r, limits...)}
 			s.Kind, s.For = pick(r, Acquire, Acquire, Wait), upTo(r, 5*time.Millisecond)
 			back := Step{At: at + upTo(r, 20*time.Millisecond), Kind: pick(r, Unlock, Unlock, Extend), Client: client, TTL: s.TTL}
 			p.Steps = append(p.Steps, s, back)
