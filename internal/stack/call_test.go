@@ -247,7 +247,7 @@ func (c *client) detach(h *held, s step) {
 	other := c.run.clients[(c.number+1)%len(c.run.clients)]
 	begin, late := time.Now(), other.closed.Load()
 	var same *redlock.Lock
-	err = other.bounded("Attach "+token, other.plan.timeout, func() (err error) {
+	err = other.bounded("Attach "+token, 2*other.plan.timeout, func() (err error) { // of a share nodes are asked once more
 		same, err = other.locker.Attach(context.Background(), h.name, token)
 		return err
 	})
