@@ -74,8 +74,8 @@ func (s *server) handle(c *conn, m message) {
 		s.publish(m.note)
 		c.deliver(func() { m.done(number(1)) })
 	default:
-		v := noScript
-		if m.source || m.cmd.Keys() == nil && !m.cmd.Shares || s.chance(c.client.number, s.number, c.number, c.there.number, 20)&3 > 0 {
+		v, knows := noScript, m.source || s.plan.Kept // to ask again is a trouble too
+		if knows || m.cmd.Keys() == nil && !m.cmd.Shares || s.chance(c.client.number, s.number, c.number, c.there.number, 20)&3 > 0 {
 			v = s.carryOut(c, m)
 		} else {
 			s.log("node %d does not know the script of %s by client %d", s.number, m.cmd.Token, c.client.number)
