@@ -30,6 +30,7 @@ type conn struct {
 	// Under the node's mutex.
 	taught   []*wire.Script  // whose source was sent
 	apart    bool            // commands are not joined, since the server does not accept that
+	unasked  bool            // something of this could not be asked for: it is as soon as the server answers
 	asked    bool            // CLIENT TRACKING was sent: what is observed behind it may be tracked
 	tracking bool            // and confirmed since the last listener came
 	refused  bool            // or refused

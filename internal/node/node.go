@@ -96,6 +96,11 @@ func (c call) op() wire.Op[call] { return wire.Op[call]{Item: c, Command: c.cmd}
 // unlock unlocks the mutex and reports what has ended without an answer.
 func (n *Node) unlock() {
 	notices := n.pipeline.Notices()
+	for i := range notices {
+		if e := &notices[i]; e.Answer == quorum.Unsent && (e.Item.own == tracking || e.Item.own == subscription) && n.conn != nil {
+			n.conn.unasked = true
+		}
+	}
 	n.mu.Unlock()
 	for i := range notices {
 		e := &notices[i]
@@ -143,12 +148,14 @@ func (n *Node) Send(since time.Time, cmd *wire.Command, to wire.Receiver, tag wi
 	return err
 }
 
-// sendLocked queues a command of the node's own.
-func (n *Node) sendLocked(now time.Time, c call) {
-	if _, err := n.pipeline.Send(now, c.op()); err == nil {
-		n.armLocked(now.Add(n.config.Timeout))
-		n.wakeLoop()
+// sendLocked queues a command of the node's own, if the node takes any.
+func (n *Node) sendLocked(now time.Time, c call) (sent bool) {
+	if _, err := n.pipeline.Send(now, c.op()); err != nil {
+		return false
 	}
+	n.armLocked(now.Add(n.config.Timeout))
+	n.wakeLoop()
+	return true
 }
 
 // answered hands the next reply of the connection, and those that have come with it, to their receivers. It fails if nobody
@@ -160,6 +167,9 @@ func (n *Node) answered(c *conn, v *wire.Value) error {
 		if *v, err = c.Read(); err == nil {
 			more, err = n.answerLocked(c, v)
 		}
+	}
+	if c.unasked && c == n.conn {
+		n.trackLocked(time.Now())
 	}
 	var listeners []*listening // of what the server does not push, see trackLocked
 	if c.tracking {

@@ -80,6 +80,7 @@ func (n *Node) replaceLocked(l Listener, by ...*listening) {
 // command then.
 func (n *Node) trackLocked(now time.Time) {
 	c := n.conn
+	c.unasked = false
 	for channel := range c.channels {
 		if !slices.ContainsFunc(n.listeners, func(l *listening) bool { return l.channel == channel }) {
 			n.sendLocked(now, subscription.call(channel, "UNSUBSCRIBE", channel))
@@ -92,13 +93,13 @@ func (n *Node) trackLocked(now time.Time) {
 		c.asked = true
 		// OPTIN: what other commands read is not tracked. NOLOOP: the node itself knows what it has changed, and a lock
 		// that is renewed would be pushed each time.
-		n.sendLocked(now, tracking.call("", "CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"))
+		c.unasked = !n.sendLocked(now, tracking.call("", "CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"))
 		return
 	}
 	for _, l := range n.listeners {
 		if l.channel != "" && !c.channels[l.channel] {
 			c.channels[l.channel] = false
-			n.sendLocked(now, subscription.call(l.channel, "SUBSCRIBE", l.channel))
+			c.unasked = !n.sendLocked(now, subscription.call(l.channel, "SUBSCRIBE", l.channel)) || c.unasked
 		}
 	}
 }

@@ -514,6 +514,42 @@ func TestTracked_AlsoIfTheConfirmationIsLate(t *testing.T) {
 	})
 }
 
+// What is not asked of a node that owes an answer, or could not be written in time, is asked once it answers again.
+func TestTracking_IsAskedForAsSoonAsTheNodeAnswersAgain(t *testing.T) {
+	for what, early := range map[string]bool{"it owes an answer": false, "a command is being written": true} {
+		bubble(t, what, func(t *testing.T) {
+			goesOn := make(chan struct{})
+			f := newFake(t, func(c *peer, args []string) string {
+				if args[0] == "SET" {
+					<-goesOn
+				}
+				return likeRedis(c, args)
+			})
+			n := f.open(t, withMaxOverdue(time.Hour))
+			for range 2 { // the second is written when the first has been answered
+				_ = send(n, newAcquire("key", "token", ttl))
+				synctest.Wait()
+			}
+			var l events
+			if early {
+				l = listen(n, "channel")
+			}
+			pass(75 * time.Millisecond) // longer than the node timeout
+			if !early {
+				l = listen(n, "channel")
+			}
+			close(goesOn)
+			pass(time.Second) // it would be asked for after ten anyway
+			require.NotEmpty(t, l)
+			require.Equal(t, "0 active", l.next(t))
+			requireTracked(t, n, "key")
+			f.send(t, 1, push("message", "channel")+bulk("x"))
+			require.Equal(t, "0 message x", l.next(t))
+			require.Equal(t, 1, f.connections())
+		})
+	}
+}
+
 // ordered is a Receiver and a Listener that writes down both in the order of their calls.
 type ordered struct{ events }
 
