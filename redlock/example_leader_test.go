@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/election"
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
 
@@ -18,19 +18,11 @@ import (
 func campaign(ctx context.Context, locker *redlock.Locker, who string,
 	lead func(ctx context.Context, term uint64) error,
 ) error {
-	for {
-		err := locker.Do(ctx, "leader", func(ctx context.Context, lock *redlock.Lock) error {
-			return lead(ctx, lock.Fence())
-		}, redlock.Metadata(who))
-		if ctx.Err() != nil || errors.Is(err, redlock.ErrClosed) {
-			return err // Do has released the lock: another process leads at once
-		}
-		log.Print(err) // of lead, or that the lock was lost
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second): // another process gets its chance
-		}
-	}
+	e := election.New(locker, "leader", redlock.Metadata(who))
+	err := e.Run(ctx, func(ctx context.Context, term *redlock.Lock) error {
+		return lead(ctx, term.Fence())
+	})
+	return err
 }
 
 // assign is what leaders do. The server of the assignment rejects a leader of the past.

@@ -60,7 +60,7 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) (removed *Removal
 	if ctx.Err() != nil {
 		return nil, failed(opForceUnlock, name, ended(ctx))
 	}
-	answers := l.engine.Observe(ctx, req.key)
+	answers := l.engine.Observe(ctx, req.key, false)
 	deleted := l.remove(ctx, req.key, l.state(name, answers), answers)
 	removed = &Removal{name, deleted.Verdict, deleted.Kind, deleted.Token, deleted.Metadata, deleted.Fence, deleted.Sharers, deleted.Nodes}
 	yes, no, foreign := tally(answers)

@@ -24,6 +24,11 @@ import (
 //
 // A nil error does not mean that the Verdict is certain: it is [VerdictUnknown] if the nodes that did not answer decide.
 func (l *Locker) Inspect(ctx context.Context, name string) (*LockState, error) {
+	return l.look(ctx, name, false)
+}
+
+// look is Inspect. If it is tracked, the nodes push the next change.
+func (l *Locker) look(ctx context.Context, name string, tracked bool) (*LockState, error) {
 	var req request
 	if err := l.begin(&req, opInspect, name, nil); err != nil {
 		return nil, err
@@ -32,7 +37,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*LockState, error) {
 	if ctx.Err() != nil {
 		return nil, failed(opInspect, name, ended(ctx))
 	}
-	answers := l.engine.Observe(ctx, req.key)
+	answers := l.engine.Observe(ctx, req.key, tracked)
 	s := l.state(name, answers)
 	if yes, no, foreign := tally(answers); yes+no+foreign >= s.Need {
 		return s, nil

@@ -39,12 +39,14 @@ const (
 )
 
 // Observe asks all nodes what a key holds, and those where several share the lock, who does. A replica, which holds what another node
-// does, has the error of code READONLY.
+// does, has the error of code READONLY. If it is tracked, nodes push the next change ([Engine.Watch]).
 //
 // Like the others it waits for the answers, until ctx ends or the Engine is closed.
-func (g *Engine) Observe(ctx context.Context, key string) []Answer {
+func (g *Engine) Observe(ctx context.Context, key string, tracked bool) []Answer {
 	sharers, skip := make([][]form.Seen, len(g.Nodes)), make([]int, len(g.Nodes))
-	return g.poll(ctx, g.all(g.Form.ObserveMaster(key)), func(i int, a *Answer, reply *wire.Reply) (next *wire.Command, enough bool) {
+	first := g.Form.ObserveMaster(key)
+	first.Tracked = tracked
+	return g.poll(ctx, g.all(first), func(i int, a *Answer, reply *wire.Reply) (next *wire.Command, enough bool) {
 		if a.shared() {
 			return form.Shared{Kind: a.Kind}.Sharers(key, 0), false
 		}

@@ -88,6 +88,7 @@ type Engine struct {
 	stop      context.CancelFunc
 	reporter  node.Reporter // nil: nobody is notified how the nodes are connected
 	names     names
+	watches   watches
 	sweeps    []atomic.Int32 // of node i: how many times all keys were to be observed since a sweep over them began; 0 if none is under way
 	renewals  renewals
 

@@ -52,6 +52,7 @@ func (g *Engine) listen() {
 // Invalidated implements [node.Listener].
 func (g *Engine) Invalidated(node int, key string) {
 	of, wanted := form.Wanted(key)
+	g.watches.changed(of)
 	e := g.Find(of)
 	switch {
 	case e == nil:
@@ -66,12 +67,14 @@ func (g *Engine) Invalidated(node int, key string) {
 
 // TrackingActive implements [node.Listener].
 func (g *Engine) TrackingActive(node int) {
+	g.watches.tracking(node, true)
 	g.names.each(func(e *Entry) { e.doLocked(e.Name.TrackingActive(nil, node)) })
 	g.sweep(node)
 }
 
 // TrackingLost implements [node.Listener].
 func (g *Engine) TrackingLost(node int) {
+	g.watches.tracking(node, false)
 	g.names.each(func(e *Entry) { e.doLocked(e.Name.TrackingLost(nil, node)) })
 }
 

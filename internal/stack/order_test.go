@@ -17,7 +17,7 @@ import (
 // ranks are the mutexes of the library by the field that each is, and its place in the order in which they are taken (invariant 9 of
 // docs/design.md). Of one rank nobody takes two. That of a wrapped pool's connection and that of a timer are taken last, and call nobody.
 var ranks = map[string]int{
-	"internal/engine/entry.go": 1, "internal/engine/names.go": 2, "internal/engine/engine.go": 2, "internal/engine/renewals.go": 2, "internal/node/node.go": 3,
+	"internal/engine/entry.go": 1, "internal/engine/names.go": 2, "internal/engine/engine.go": 2, "internal/engine/renewals.go": 2, "internal/engine/watch.go": 4, "internal/node/node.go": 3,
 	"redlock/outage.go": 4, "redlock/waits.go": 4, "redlock/observer.go": 4, "internal/node/redigo.go": 5, "clock/system.go": 5,
 }
 

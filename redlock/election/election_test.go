@@ -1,0 +1,148 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/election"
+	"github.com/quorumlock/quorumlock/redlock/redlocktest"
+)
+
+// candidate takes part in the election of "leader", as a process of its own.
+func candidate(cluster *redlocktest.Cluster, name string, opts ...redlock.LockOption) *election.Election {
+	return election.New(cluster.Locker(redlock.WithFencing()), "leader", append(opts, redlock.Metadata(name))...)
+}
+
+// leads waits until somebody else leads than before.
+func leads(t *testing.T, terms <-chan election.Leader) election.Leader {
+	t.Helper()
+	select {
+	case leader := <-terms:
+		return leader
+	case <-time.After(time.Hour):
+		t.Fatal("nobody leads")
+		return election.Leader{}
+	}
+}
+
+// terms observes the election until the end of the test.
+func terms(t *testing.T, e *election.Election) <-chan election.Leader {
+	all := make(chan election.Leader, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for leader, err := range e.Observe(ctx) {
+			if err == nil {
+				all <- leader
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return all
+}
+
+func TestCampaign_TheNextLeadsWhenOneResigns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		a, b := candidate(cluster, "a"), candidate(cluster, "b")
+		_, err := b.Leader(t.Context())
+		require.ErrorIs(t, err, election.ErrNoLeader)
+		seen := terms(t, b)
+		first, err := a.Campaign(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "a", leads(t, seen).Metadata)
+		cluster.Advance(time.Minute) // the term is renewed
+		require.NoError(t, first.Err())
+		leader, err := b.Leader(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, election.Leader{Metadata: "a", Fence: first.Fence(), Token: first.Token(), TTL: leader.TTL}, leader)
+
+		elected := make(chan *redlock.Lock, 1)
+		go func() {
+			term, err := b.Campaign(t.Context())
+			if err == nil {
+				elected <- term
+			}
+		}()
+		synctest.Wait()
+		require.Empty(t, elected)
+		require.NoError(t, first.Unlock(t.Context()))
+		second := <-elected
+		require.Greater(t, second.Fence(), first.Fence())
+		require.Equal(t, "b", leads(t, seen).Metadata)
+		require.NoError(t, second.Unlock(t.Context()))
+	})
+}
+
+func TestRun_CampaignsAgainWhenTheTermIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		begun, lost, ran := make(chan uint64), make(chan error, 1), make(chan error, 1)
+		e := candidate(cluster, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			ran <- e.Run(ctx, func(ctx context.Context, term *redlock.Lock) error {
+				begun <- term.Fence()
+				<-ctx.Done()
+				lost <- context.Cause(ctx)
+				return ctx.Err()
+			})
+		}()
+		first := <-begun
+		release := cluster.Steal("leader")
+		cluster.Advance(10 * time.Second)
+		require.ErrorIs(t, <-lost, redlock.ErrLost)
+		release()
+		require.Greater(t, <-begun, first)
+		cancel()
+		require.ErrorIs(t, <-ran, context.Canceled)
+		_, err := e.Leader(t.Context())
+		require.ErrorIs(t, err, election.ErrNoLeader)
+	})
+}
+
+func TestRun_ReturnsWhatTheLeaderReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		e, broken := candidate(cluster, "a"), errors.New("broken")
+		for _, returns := range []error{nil, broken} {
+			require.Equal(t, returns, e.Run(t.Context(), func(context.Context, *redlock.Lock) error { return returns }))
+		}
+		require.ErrorIs(t, candidate(cluster, "a", redlock.TTL(-1)).Run(t.Context(), func(context.Context, *redlock.Lock) error { return nil }), redlock.ErrInvalid)
+		require.ErrorIs(t, e.Run(t.Context(), nil), redlock.ErrInvalid)
+	})
+}
+
+func TestObserve_SaysThatNobodyLeadsAndThatNobodyKnows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		e := candidate(cluster, "a", redlock.TTL(time.Minute))
+		var got []error
+		for leader, err := range e.Observe(t.Context()) {
+			got = append(got, err)
+			switch len(got) {
+			case 1:
+				require.ErrorIs(t, err, election.ErrNoLeader)
+				_, err = e.Campaign(t.Context())
+				require.NoError(t, err)
+			case 2:
+				require.NoError(t, err)
+				require.Equal(t, "a", leader.Metadata)
+				cluster.Stop(0, 1)
+			case 3:
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				cluster.Start(0, 1)
+			case 4:
+				require.NoError(t, err)
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,70 @@
+package redlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// sighting is what Watch has yielded.
+type sighting struct {
+	*redlock.LockState
+	err error
+}
+
+// watch has a Locker watch the lock "name". What it yields comes on the channel, which is closed when it ends.
+func watch(tb testing.TB, locker *redlock.Locker) (<-chan sighting, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(tb.Context())
+	all := make(chan sighting, 100)
+	go func() {
+		defer close(all)
+		for state, err := range locker.Watch(ctx, "name") {
+			all <- sighting{state, err}
+		}
+	}()
+	tb.Cleanup(cancel)
+	return all, cancel
+}
+
+// becomes waits until a verdict is yielded, of which the state is returned.
+func becomes(tb testing.TB, all <-chan sighting, verdict redlock.Verdict) *redlock.LockState {
+	tb.Helper()
+	for {
+		w := receive(tb, all, "a state")
+		require.NoError(tb, w.err)
+		if w.Verdict == verdict {
+			return w.LockState
+		}
+	}
+}
+
+// The clock stands, so that nothing but what the servers push makes Watch look again.
+func TestWatch_IsToldOfEachHolder(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	locker := c.locker(redlock.WithClock(clocktest.New()))
+	for _, holder := range []*redlock.Locker{c.locker(redlock.WithFencing()), locker} {
+		all, stop := watch(t, locker)
+		require.Equal(t, redlock.VerdictNobody, receive(t, all, "the first").Verdict)
+		c.eventuallyTracked()
+		for range 3 {
+			lock := take(t, holder, "name", redlock.TTL(time.Hour), redlock.Metadata("me"))
+			state := becomes(t, all, redlock.VerdictHeld)
+			require.Equal(t, lock.Token(), state.Token)
+			require.Equal(t, "me", state.Metadata)
+			require.NoError(t, lock.Extend(t.Context(), 2*time.Hour))
+			unlock(t, lock)
+			becomes(t, all, redlock.VerdictNobody)
+		}
+		stop()
+		for w := range all {
+			require.Equal(t, redlock.VerdictNobody, w.Verdict, "an extension is no change")
+		}
+		c.eventuallyFree("name")
+	}
+}
