@@ -46,6 +46,9 @@ func NewElector(ctx context.Context, locker *redlock.Locker, name string, opts .
 	if o.atLeast != nil {
 		return nil, invalid.Errorf("gocronlock: AtLeast is for New, not for NewElector")
 	}
+	if name == "" {
+		return nil, invalid.Errorf("gocronlock: the name of the Elector is empty")
+	}
 	// A default of the redlock.Locker is for callers that give up.
 	o.lock = slices.Concat([]redlock.LockOption{redlock.MaxWait(redlock.NoLimit)}, o.lock)
 	if _, err := locker.Lock(ended, NamePrefix+name, o.lock...); errors.Is(err, redlock.ErrInvalid) {
@@ -68,13 +71,13 @@ func (e *Elector) campaign(ctx context.Context) {
 			case <-ctx.Done():
 			}
 			e.lock.Store(nil)
-			err = release(context.WithoutCancel(ctx), lock)
+			lost := lock.Err()
+			e.tell(ctx, lost) // at once: the release may take its time
+			if err = release(context.WithoutCancel(ctx), lock); lost != nil {
+				err = nil
+			}
 		}
-		switch {
-		case ctx.Err() != nil && !errors.Is(err, redlock.ErrNotHeld), errors.Is(err, redlock.ErrTaken): // no fault
-		case err != nil:
-			e.options.onError(e.name, err)
-		}
+		e.tell(ctx, err)
 		if errors.Is(err, redlock.ErrClosed) {
 			return
 		}
@@ -83,6 +86,14 @@ func (e *Elector) campaign(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// tell tells of a loss, and of what keeps the Elector from campaigning.
+func (e *Elector) tell(ctx context.Context, err error) {
+	if err == nil || errors.Is(err, redlock.ErrTaken) || ctx.Err() != nil && !errors.Is(err, redlock.ErrNotHeld) {
+		return
+	}
+	e.options.onError(e.name, err)
 }
 
 // IsLeader returns nil if this instance is the leader, and otherwise [ErrNotLeader]. It asks no server and never waits. An instance

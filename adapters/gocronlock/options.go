@@ -39,13 +39,13 @@ func AtLeast(d time.Duration) Option { return option(func(o *options) { o.atLeas
 
 // OnError sets the function that is told what gocron does not report. name is that of the job, or of the Elector; compare err with
 // errors.Is:
-//   - redlock.ErrNotHeld (ErrLost, ErrExpired): the lock was lost while the job ran, or while the Elector was the leader. It is told
-//     at once if the library notices the loss at once;
+//   - redlock.ErrNotHeld (ErrLost, ErrExpired): the lock was lost while the job ran or AtLeast lasted, or while the Elector was the
+//     leader. It is told when the library notices that, mostly at once;
 //   - any other error: the job has not run in this instance, or the Elector could not campaign. redlock.ErrNoQuorum means that too
 //     few servers answered. redlock.ErrTaken, which says that another instance has the lock, is not told.
 //
-// f may be called by several goroutines at a time, and must not block. The default, also for nil, writes a line at level Warn to
-// slog.Default.
+// f may be called by several goroutines at a time, and must not block. The default writes a line at level Warn to slog.Default.
+// A nil f changes nothing.
 func OnError(f func(name string, err error)) Option {
 	return option(func(o *options) {
 		if f != nil {
