@@ -156,7 +156,7 @@ func TestLocker_ALossEndsTheMigrationAndIsAnErrorOfIt(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrLost)
 	case <-time.After(30 * time.Second):
 		cancel(nil)
-		_ = <-ended
+		require.Error(t, <-ended)
 		require.Fail(t, "the migration goes on after the loss")
 	}
 	require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
