@@ -47,14 +47,7 @@
 // start the same migration then. migrate returns the loss with its other errors when it has ended: it matches redlock.ErrNotHeld.
 // Then make a new migrate.Migrate, as the old one reports migrate.ErrLocked from then on.
 //
-// migrate cannot cancel a migration. [OnLoss] can keep it from starting another:
-//
-//	migratelock.OnLoss(func(error) {
-//		select {
-//		case m.GracefulStop <- true:
-//		default:
-//		}
-//	})
+// migrate cannot cancel a migration. But the [Driver] lets none begin after the loss, and [OnLoss] is told of it at once.
 //
 // migrate marks the database as dirty while a migration runs, so another instance that comes meanwhile fails with
 // migrate.ErrDirty, and does not run it a second time. It may if both read the version before either wrote it.

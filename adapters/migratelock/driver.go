@@ -183,6 +183,18 @@ func (d *Driver) Unlock() error {
 	return fmt.Errorf("migratelock: the lock was lost, and another may have migrated the database at the same time: %w", err)
 }
 
+// SetVersion is that of the wrapped driver. But if the lock was lost, no migration begins: it returns the loss in place of marking the
+// database as dirty, which is the first step of each migration.
+func (d *Driver) SetVersion(version int, dirty bool) error {
+	d.mu.Lock()
+	lock := d.held
+	d.mu.Unlock()
+	if dirty && lock != nil && lock.Err() != nil {
+		return fmt.Errorf("migratelock: migration to version %d not begun: %w", version, lock.Err())
+	}
+	return d.Driver.SetVersion(version, dirty)
+}
+
 // Close closes the wrapped driver. It ends a Lock that waits, and releases the lock, if migrate has not done that.
 func (d *Driver) Close() error {
 	d.close()

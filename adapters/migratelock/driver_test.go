@@ -191,17 +191,10 @@ func TestDriver_ALossIsToldAndIsAnErrorOfTheMigration(t *testing.T) {
 	cluster := redlocktest.New(t)
 	told := make(chan error, 1)
 	began, resume := make(chan string, 1), make(chan struct{})
-	var m *migrate.Migrate
-	stop := migratelock.OnLoss(func(err error) {
-		told <- err
-		select {
-		case m.GracefulStop <- true:
-		default:
-		}
-	})
+	tell := migratelock.OnLoss(func(err error) { told <- err })
 	inner := newStub(t)
-	m = newMigrate(t, newDriver(t, gate{inner, "one", began, resume}, cluster.Locker(), stop, migratelock.LockOptions(redlock.TTL(300*time.Millisecond))))
-	ended := make(chan error)
+	m := newMigrate(t, newDriver(t, gate{inner, "one", began, resume}, cluster.Locker(), tell, migratelock.LockOptions(redlock.TTL(300*time.Millisecond))))
+	ended := make(chan error, 1)
 	go func() { ended <- m.Up() }()
 	<-began
 	cluster.Steal(key)

@@ -13,7 +13,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	if err := goleak.Find(
-		// migrate leaves it behind for a migration that GracefulStop has kept from running.
+		// migrate leaves it behind for a migration that does not run after an error.
 		goleak.IgnoreAnyFunction("github.com/golang-migrate/migrate/v4.(*Migration).Buffer")); err != nil && code == 0 {
 		panic(err)
 	}
