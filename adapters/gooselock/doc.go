@@ -29,8 +29,8 @@
 // [LockOptions]. If the holder dies, the lock is free after its TTL. goose takes a connection from its database before it waits, and
 // keeps it meanwhile. If too few Redis servers answer, the instance waits too: redlock.MaxOutage limits that.
 //
-// Provider.Up, UpByOne, UpTo, Down, DownTo and ApplyVersion take the lock. Provider.HasPending and GetVersions do not, so their answer
-// may be outdated.
+// All methods of the provider that migrate take the lock, and so do Provider.Status and GetDBVersion, which wait while another instance
+// migrates. Provider.HasPending and GetVersions do not, so their answer may be outdated.
 //
 // # Losses
 //
