@@ -1,0 +1,85 @@
+package gocronlock
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/invalid"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// NamePrefix is in front of the name of every lock: the lock of the job report is gocron:report, and its key has the prefix of
+// redlock.WithKeyPrefix in front of that.
+const NamePrefix = "gocron:"
+
+const defaultAtLeast = 500 * time.Millisecond
+
+// Option changes how a [Locker] or an [Elector] works. One that is out of range, or that the other of the two is for, is
+// redlock.ErrInvalid.
+type Option interface{ apply(*options) }
+
+type option func(*options)
+
+func (f option) apply(o *options) { f(o) }
+
+type options struct {
+	atLeast *time.Duration // nil if AtLeast was not given
+	onError func(name string, err error)
+	lock    []redlock.LockOption
+}
+
+// AtLeast sets for how long the lock of a job stays at least, counted from when it was taken. It is for [New]. The default is
+// 500 ms, which suits cron jobs on machines whose clocks are synchronised. 0 releases each lock when its job ends.
+//
+// A lock that stays keeps the other instances from running the same tick again. So d has to be above the time by which the
+// instances start a tick apart, and well below the time from one tick to the next: see "Jobs that run twice" in the package
+// comment. d must be a TTL that the redlock.Locker accepts, and not above redlock.MaxHold.
+func AtLeast(d time.Duration) Option { return option(func(o *options) { o.atLeast = &d }) }
+
+// OnError sets the function that is told what gocron does not report. name is that of the job, or of the Elector; compare err with
+// errors.Is:
+//   - redlock.ErrNotHeld (ErrLost, ErrExpired): the lock was lost while the job ran or AtLeast lasted, or while the Elector was the
+//     leader. It is told when the library notices that, mostly at once;
+//   - any other error: the job has not run in this instance, or the Elector could not campaign. redlock.ErrNoQuorum means that too
+//     few servers answered. redlock.ErrTaken, which says that another instance has the lock, is not told.
+//
+// f may be called by several goroutines at a time, and must not block. The default writes a line at level Warn to slog.Default.
+// A nil f changes nothing.
+func OnError(f func(name string, err error)) Option {
+	return option(func(o *options) {
+		if f != nil {
+			o.onError = f
+		}
+	})
+}
+
+// LockOptions adds options for the locks, such as redlock.TTL, redlock.Metadata or redlock.MaxHold, which ends the lock of a job that
+// hangs. The default is none: the TTL is that of the redlock.Locker then, 10 s by default. redlock.AutoExtend is always added.
+func LockOptions(opts ...redlock.LockOption) Option {
+	return option(func(o *options) { o.lock = append(o.lock, opts...) })
+}
+
+func newOptions(locker *redlock.Locker, opts []Option) (options, error) {
+	o := options{onError: func(name string, err error) {
+		slog.Warn("gocronlock: the lock of a job or of an elector has failed", "name", name, "error", err)
+	}}
+	if locker == nil {
+		return o, invalid.Errorf("gocronlock: the redlock.Locker is nil")
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return o, invalid.Errorf("gocronlock: nil option")
+		}
+		opt.apply(&o)
+	}
+	o.lock = append(o.lock, redlock.AutoExtend())
+	return o, nil
+}
+
+// ended is a context that has ended: a call with it checks its arguments and asks no server.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()

@@ -1,0 +1,277 @@
+package migratelock_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4"
+	"github.com/golang-migrate/migrate/v4/database"
+	pgx "github.com/golang-migrate/migrate/v4/database/pgx/v5"
+	"github.com/golang-migrate/migrate/v4/database/sqlite"
+	"github.com/golang-migrate/migrate/v4/database/stub"
+	"github.com/golang-migrate/migrate/v4/source/iofs"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/adapters/migratelock"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/redlocktest"
+)
+
+const key = migratelock.NamePrefix + "shop"
+
+func newDriver(t *testing.T, driver database.Driver, locker *redlock.Locker, opts ...migratelock.Option) *migratelock.Driver {
+	t.Helper()
+	d, err := migratelock.New(driver, locker, "shop", opts...)
+	require.NoError(t, err)
+	return d
+}
+
+func newMigrate(t *testing.T, driver database.Driver) *migrate.Migrate {
+	t.Helper()
+	files, err := iofs.New(fstest.MapFS{
+		"1_table.up.sql": {Data: []byte("CREATE TABLE migrated (name TEXT);")},
+		"2_row.up.sql":   {Data: []byte("INSERT INTO migrated VALUES ('once');")},
+	}, ".")
+	require.NoError(t, err)
+	m, err := migrate.NewWithInstance("iofs", files, "shop", driver)
+	require.NoError(t, err)
+	return m
+}
+
+// gate is a driver whose first migration waits.
+type gate struct {
+	database.Driver
+	name   string
+	began  chan string
+	resume chan struct{}
+}
+
+func (g gate) SetVersion(version int, dirty bool) error {
+	if version == 1 && dirty {
+		g.began <- g.name
+		<-g.resume
+	}
+	return g.Driver.SetVersion(version, dirty)
+}
+
+func eachDatabase(t *testing.T, test func(t *testing.T, driver, dsn string, wrap func(*sql.DB) (database.Driver, error))) {
+	t.Run("SQLite", func(t *testing.T) {
+		dsn := "file:" + filepath.Join(t.TempDir(), "db") + "?_pragma=busy_timeout(60000)"
+		test(t, "sqlite", dsn, func(db *sql.DB) (database.Driver, error) { return sqlite.WithInstance(db, &sqlite.Config{}) })
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		test(t, "pgx", postgresDSN(t), func(db *sql.DB) (database.Driver, error) { return pgx.WithInstance(db, &pgx.Config{}) })
+	})
+}
+
+// The other instance waits for the lock while the first is in its migration, and a server dies. Then it finds nothing to do.
+func TestDriver_OfTwoInstancesThatStartTheSameMigrationsAtOnceOneRunsThem(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, driver, dsn string, wrap func(*sql.DB) (database.Driver, error)) {
+		servers := testredis.Real(t, 5)
+		began, resume := make(chan string, 2), make(chan struct{})
+		type outcome struct {
+			name string
+			err  error
+		}
+		outcomes := make(chan outcome, 2)
+		for _, name := range []string{"one", "other"} {
+			locker, err := redlock.Open(testredis.URLs(servers), redlock.WithPoolOptions(pool.WithTimeout(5*time.Second)))
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, locker.Close()) })
+			db, err := sql.Open(driver, dsn)
+			require.NoError(t, err)
+			inner, err := wrap(db)
+			require.NoError(t, err)
+			m := newMigrate(t, newDriver(t, gate{inner, name, began, resume}, locker, migratelock.Wait(time.Minute)))
+			m.LockTimeout = 2 * time.Minute
+			t.Cleanup(func() {
+				source, database := m.Close()
+				require.NoError(t, errors.Join(source, database))
+			})
+			go func() { outcomes <- outcome{name, m.Up()} }()
+		}
+		first := <-began
+		servers[1].Stop()
+		require.Eventually(t, func() bool { // the other waits for its turn: it has subscribed
+			channels, err := servers[0].Do("PUBSUB", "CHANNELS")
+			list, _ := channels.([]any)
+			return err == nil && len(list) > 0
+		}, 30*time.Second, 10*time.Millisecond)
+		close(resume)
+		for range 2 {
+			if o := <-outcomes; o.name == first {
+				require.NoError(t, o.err)
+			} else {
+				require.ErrorIs(t, o.err, migrate.ErrNoChange)
+			}
+		}
+		require.Empty(t, began)
+		db, err := sql.Open(driver, dsn)
+		require.NoError(t, err)
+		defer db.Close()
+		var rows int
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM migrated").Scan(&rows))
+		require.Equal(t, 1, rows)
+	})
+}
+
+func newStub(t *testing.T) database.Driver {
+	t.Helper()
+	s, err := stub.WithInstance(nil, &stub.Config{})
+	require.NoError(t, err)
+	return s
+}
+
+// The danger: a lock that comes after migrate has given up, and that nobody releases.
+func TestDriver_GivesUpBeforeMigrateDoesAndLeavesNoLockBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		release := cluster.Hold(key)
+		m := newMigrate(t, newDriver(t, newStub(t), cluster.Locker()))
+		err := m.Up()
+		require.ErrorIs(t, err, database.ErrLocked)
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		require.NotErrorIs(t, err, migrate.ErrLockTimeout)
+		release()
+		cluster.Advance(time.Minute)
+		lock, err := cluster.Locker().TryLock(t.Context(), key)
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(t.Context()))
+		require.NoError(t, m.Up(), "it works again")
+	})
+}
+
+func TestDriver_ReleasesALockThatItGetsTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		slow := redlock.TokenSource(func() (string, error) {
+			<-time.After(20 * time.Second)
+			return "slow", nil
+		})
+		m := newMigrate(t, newDriver(t, newStub(t), cluster.Locker(), migratelock.LockOptions(slow)))
+		require.ErrorIs(t, m.Up(), migrate.ErrLockTimeout)
+		cluster.Advance(time.Minute)
+		lock, err := cluster.Locker().TryLock(t.Context(), key)
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(t.Context()))
+	})
+}
+
+func TestDriver_CloseReleasesTheLockAndEndsAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		one := newDriver(t, newStub(t), cluster.Locker())
+		other := newDriver(t, newStub(t), cluster.Locker())
+		require.NoError(t, one.Lock())
+		require.ErrorIs(t, one.Lock(), database.ErrLocked)
+		waited := make(chan error, 1)
+		go func() { waited <- other.Lock() }()
+		synctest.Wait()
+		require.ErrorIs(t, other.Lock(), database.ErrLocked)
+		require.NoError(t, other.Close())
+		require.Error(t, <-waited)
+		require.NoError(t, one.Close())
+		require.ErrorIs(t, one.Unlock(), database.ErrNotLocked)
+		lock, err := cluster.Locker().TryLock(t.Context(), key)
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(t.Context()))
+	})
+}
+
+func TestDriver_ALossIsToldAndIsAnErrorOfTheMigration(t *testing.T) {
+	cluster := redlocktest.New(t)
+	told := make(chan error, 1)
+	began, resume := make(chan string, 1), make(chan struct{})
+	tell := migratelock.OnLoss(func(err error) { told <- err })
+	inner := newStub(t)
+	m := newMigrate(t, newDriver(t, gate{inner, "one", began, resume}, cluster.Locker(), tell, migratelock.LockOptions(redlock.TTL(300*time.Millisecond))))
+	ended := make(chan error, 1)
+	go func() { ended <- m.Up() }()
+	<-began
+	cluster.Steal(key)
+	require.ErrorIs(t, <-told, redlock.ErrLost)
+	close(resume)
+	require.ErrorIs(t, <-ended, redlock.ErrLost)
+	version, dirty, err := inner.Version()
+	require.NoError(t, err)
+	require.False(t, dirty)
+	require.Equal(t, 1, version, "the second migration has not run")
+	require.ErrorIs(t, m.Up(), migrate.ErrLocked, "as the documentation says")
+}
+
+func TestDriver_ALossThatOnlyTheReleaseFindsIsAnErrorOfUnlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		d := newDriver(t, newStub(t), cluster.Locker())
+		require.NoError(t, d.Lock())
+		cluster.Advance(time.Second)
+		cluster.Steal(key)
+		require.ErrorIs(t, d.Unlock(), redlock.ErrNotHeld)
+		require.ErrorIs(t, d.Unlock(), database.ErrNotLocked)
+	})
+}
+
+func TestDriver_AReleaseThatTooFewServersConfirmIsNoErrorUnlessTheLockHadExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		d := newDriver(t, newStub(t), cluster.Locker())
+		require.NoError(t, d.Lock())
+		cluster.Advance(time.Second)
+		cluster.Stop(0, 1)
+		require.NoError(t, d.Unlock())
+		err := d.Lock()
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotErrorIs(t, err, database.ErrLocked)
+		cluster.Start(0, 1)
+		require.NoError(t, d.Lock())
+		cluster.Stop(0, 1)
+		cluster.Advance(10 * time.Second)
+		require.ErrorIs(t, d.Unlock(), redlock.ErrExpired)
+	})
+}
+
+func TestDriver_OpenWrapsWhatItOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		one, err := newDriver(t, newStub(t), cluster.Locker()).Open("stub://")
+		require.NoError(t, err)
+		require.NoError(t, one.Lock())
+		require.ErrorIs(t, newDriver(t, newStub(t), cluster.Locker(), migratelock.Wait(0)).Lock(), redlock.ErrTaken)
+		require.NoError(t, one.Close())
+		_, err = newDriver(t, broken{}, cluster.Locker()).Open("stub://")
+		require.ErrorIs(t, err, errBroken)
+	})
+}
+
+var errBroken = fmt.Errorf("broken")
+
+type broken struct{ database.Driver }
+
+func (broken) Open(string) (database.Driver, error) { return nil, errBroken }
+
+func TestNew_RefusesWhatIsOutOfRange(t *testing.T) {
+	locker := redlocktest.New(t).Locker()
+	for _, name := range []string{"", "new\nline", strings.Repeat("x", 505)} {
+		_, err := migratelock.New(newStub(t), locker, name)
+		require.ErrorIs(t, err, redlock.ErrInvalid, "%q", name)
+	}
+	_, err := migratelock.New(newStub(t), locker, strings.Repeat("x", 504), migratelock.OnLoss(nil), migratelock.Wait(redlock.NoLimit))
+	require.NoError(t, err)
+	_, err = migratelock.New(nil, locker, "shop")
+	require.ErrorIs(t, err, redlock.ErrInvalid)
+	_, err = migratelock.New(newStub(t), nil, "shop")
+	require.ErrorIs(t, err, redlock.ErrInvalid)
+	for _, opt := range []migratelock.Option{nil, migratelock.Wait(-1), migratelock.LockOptions(redlock.TTL(0))} {
+		_, err = migratelock.New(newStub(t), locker, "shop", opt)
+		require.ErrorIs(t, err, redlock.ErrInvalid)
+	}
+}
