@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -172,7 +172,7 @@ func (s *Storage) unmarshal(option string, d *caddyfile.Dispenser) error {
 		s.Nodes = d.RemainingArgs()
 		return nil
 	}
-	if !strings.Contains(" prefix ttl storage ", " "+option+" ") {
+	if !slices.Contains([]string{"prefix", "ttl", "storage"}, option) {
 		return d.Errf("%s: only nodes, prefix, ttl and storage are known", option)
 	}
 	if !d.NextArg() {
