@@ -1,0 +1,42 @@
+// Package caddylock is the module caddy.storage.redlock of Caddy (github.com/caddyserver/caddy/v2): it gives another storage of
+// Caddy the locks of package redlock, so that several servers obtain and renew a certificate once. Package certmagiclock has what
+// these locks do, what a lost lock means, and the traps.
+//
+// Build a Caddy with it:
+//
+//	xcaddy build --with github.com/quorumlock/quorumlock/adapters/caddylock
+//
+// In the global options of the Caddyfile, the same on all servers:
+//
+//	{
+//		storage redlock {
+//			nodes redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3
+//			prefix caddy:
+//			ttl 8s
+//			storage file_system /mnt/certificates
+//		}
+//	}
+//
+// In JSON:
+//
+//	"storage": {
+//		"module": "redlock",
+//		"nodes": ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"],
+//		"prefix": "caddy:",
+//		"ttl": "8s",
+//		"storage": {"module": "file_system", "root": "/mnt/certificates"}
+//	}
+//
+// [Storage] describes each of these. Nodes may have placeholders, such as redis://:{env.REDIS_PASSWORD}@10.0.0.1: a password in
+// such a variable is percent-encoded.
+//
+// # Traps
+//
+//   - file_system has to be a directory that all servers share. Without storage it is the directory of this machine, where locks
+//     exclude nobody but other processes of it.
+//   - Caddy starts while no Redis server answers: nodes connect on first use. Then it waits for its locks, and obtains no
+//     certificate until a majority answers.
+//   - A configuration that is loaded while certificates are obtained does not end their locks. Those of the old configuration are
+//     renewed until they are released, for two minutes at most.
+//   - Locks that are lost are in the log of Caddy, as warnings of the logger caddy.storage.redlock.
+package caddylock

@@ -1,0 +1,176 @@
+package certmagiclock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"github.com/quorumlock/quorumlock/internal/invalid"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// Storage is a storage of certmagic with other locks. Make it with [New]. All methods that are not listed here are those of the
+// wrapped storage. It is safe for concurrent use.
+type Storage struct {
+	certmagic.Storage
+	locker *redlock.Locker
+
+	mu    sync.Mutex
+	locks map[string][]*redlock.Lock // that have not been unlocked, the oldest first
+	fewer chan struct{}              // is closed when there is one less
+}
+
+var (
+	_ certmagic.Storage          = (*Storage)(nil)
+	_ certmagic.TryLocker        = (*Storage)(nil)
+	_ certmagic.LockLeaseRenewer = (*Storage)(nil)
+)
+
+// New wraps a storage. The locker stays the caller's, and may serve others too. A storage or a locker that is nil is
+// redlock.ErrInvalid.
+func New(storage certmagic.Storage, locker *redlock.Locker) (*Storage, error) {
+	switch {
+	case storage == nil:
+		return nil, invalid.Errorf("certmagiclock: nil storage")
+	case locker == nil:
+		return nil, invalid.Errorf("certmagiclock: nil locker")
+	}
+	if wrapped, ok := storage.(*Storage); ok {
+		return nil, invalid.Errorf("certmagiclock: %s has these locks already", wrapped)
+	}
+	return &Storage{Storage: storage, locker: locker, locks: map[string][]*redlock.Lock{}, fewer: make(chan struct{})}, nil
+}
+
+// Unwrap returns the storage that was given to New.
+func (s *Storage) Unwrap() certmagic.Storage { return s.Storage }
+
+// String names the wrapped storage, for logs.
+func (s *Storage) String() string {
+	if named, ok := s.Storage.(fmt.Stringer); ok {
+		return "certmagiclock over " + named.String()
+	}
+	return fmt.Sprintf("certmagiclock over %T", s.Storage)
+}
+
+// Lock waits for the lock of a name, and renews it until Unlock. The errors are those of redlock.Locker.Lock.
+func (s *Storage) Lock(ctx context.Context, name string) error {
+	lock, err := s.locker.Lock(ctx, name, redlock.AutoExtend())
+	if err != nil {
+		return err
+	}
+	s.add(name, lock)
+	return nil
+}
+
+// TryLock is Lock for a caller who does not wait. It returns false without an error if others hold the lock. It may return false to
+// all callers that try at the same instant. The errors are the others of redlock.Locker.TryLock, such as ErrNoQuorum.
+func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
+	lock, err := s.locker.TryLock(ctx, name, redlock.AutoExtend())
+	if errors.Is(err, redlock.ErrTaken) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	s.add(name, lock)
+	return true, nil
+}
+
+// Unlock releases the lock of a name. An error means that the lock was lost before (redlock.ErrLost, ErrExpired or ErrNotHeld), or
+// that nobody knows, as too few servers answered (ErrNoQuorum): then it is free when its TTL ends at the latest. Whatever the
+// error, the lock is over, and another Unlock is for another lock. Without a Lock the error is ErrNotHeld.
+//
+// certmagic does not say whose lock it means. So, if a lock was lost and its name was locked again in this Storage before Unlock,
+// the first Unlock is taken for that of the lost one. The other lock is released by the second.
+func (s *Storage) Unlock(ctx context.Context, name string) error {
+	lock := s.remove(name)
+	if lock == nil {
+		return fmt.Errorf("certmagiclock: %q is not locked here: %w", name, redlock.ErrNotHeld)
+	}
+	return lock.Unlock(ctx)
+}
+
+// RenewLockLease returns nil if the lock of a name is held. The duration has no effect: a lock is renewed until Unlock, whatever
+// its TTL. If it is lost, RenewLockLease waits for it again, as Lock does: this is right for certmagic, which begins an attempt
+// then, and looks first whether another instance has done the work. The errors are those of Lock, and ErrNotHeld without a Lock.
+func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
+	lock := s.last(name)
+	if lock == nil {
+		return fmt.Errorf("certmagiclock: %q is not locked here: %w", name, redlock.ErrNotHeld)
+	}
+	if lock.Err() == nil {
+		return nil
+	}
+	again, err := s.locker.Lock(ctx, name, redlock.AutoExtend())
+	if err != nil {
+		return fmt.Errorf("certmagiclock: %w; it was not acquired again: %w", lock.Err(), err)
+	}
+	s.replace(name, lock, again)
+	return nil
+}
+
+// Wait returns when every lock of this Storage has been unlocked, or with ctx.Err(). It does not wait for calls of Lock that wait
+// themselves: closing the Locker ends those.
+func (s *Storage) Wait(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		none, fewer := len(s.locks) == 0, s.fewer
+		s.mu.Unlock()
+		if none {
+			return nil
+		}
+		select {
+		case <-fewer:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (s *Storage) add(name string, lock *redlock.Lock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.locks[name] = append(s.locks[name], lock)
+}
+
+// remove takes the oldest lock of a name. There is more than one if the older ones were lost.
+func (s *Storage) remove(name string) *redlock.Lock {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.locks[name]
+	if len(of) == 0 {
+		return nil
+	}
+	if s.locks[name] = of[1:]; len(of) == 1 {
+		delete(s.locks, name)
+	}
+	close(s.fewer)
+	s.fewer = make(chan struct{})
+	return of[0]
+}
+
+func (s *Storage) last(name string) *redlock.Lock {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of := s.locks[name]; len(of) > 0 {
+		return of[len(of)-1]
+	}
+	return nil
+}
+
+// replace puts a lock into the place of one that was lost.
+func (s *Storage) replace(name string, lost, lock *redlock.Lock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, l := range s.locks[name] {
+		if l == lost {
+			s.locks[name][i] = lock
+			return
+		}
+	}
+	s.locks[name] = append(s.locks[name], lock) // the caller has unlocked the other one meanwhile
+}

@@ -1,0 +1,50 @@
+// Package goredis makes the nodes of a lock from what a program says to github.com/redis/go-redis/v9, and lets package fence
+// write through its clients.
+//
+//	nodes, err := goredis.Open([]*redis.Options{a, b, c}) // those that redis.NewClient gets
+//	if err != nil {
+//		return err
+//	}
+//	locker, err := redlock.New(nodes)
+//	if err != nil {
+//		return err
+//	}
+//	return locker.Do(ctx, "invoice-4711", bill)
+//
+// The nodes do not use the clients of go-redis. Each has one connection of its own, which package pool makes as go-redis would:
+// to the same address, with the same TLS, login and database. The caller closes the nodes after the Lockers.
+//
+// # What is carried over
+//
+//   - Network and Addr, with the defaults of go-redis: localhost:6379, and a Unix socket if Addr begins with a slash. Addr is the
+//     name of the node in errors and logs too.
+//   - Dialer. It gets Network and Addr, and has to encrypt by itself: go-redis ignores TLSConfig beside a Dialer, and so does Open.
+//   - TLSConfig. Without a ServerName that is the host of Addr.
+//   - StreamingCredentialsProvider, CredentialsProviderContext, CredentialsProvider, or Username and Password: the first of them
+//     that is set. A provider is asked for every new connection. Without a password there is no login, whatever the user name.
+//   - DB and ClientName.
+//   - DialTimeout, of which the zero value is 1 s here. It also bounds the login, for which the longest of the options counts.
+//
+// # What is not
+//
+//   - OnConnect is refused. It is a function on a connection of go-redis, and may select a database or log in. Set it to nil in a
+//     copy of the options if locks do not need what it does.
+//   - The hooks of a client (AddHook), Limiter, MaxRetries, ReadTimeout, WriteTimeout and PoolTimeout have no effect: a node has its
+//     own timeout (pool.WithTimeout) and sends a command once.
+//   - The sizes of pools and buffers, the times after which connections are replaced, caching and maintenance notifications have
+//     no effect. Neither has Protocol: a node asks for RESP3, and works without.
+//   - There is nothing here for the options of a cluster, of a Ring and of Sentinel. The nodes of a lock are independent masters.
+//
+// # Traps
+//
+//   - [redis.Client.Options] may be given to Open. Its Dialer is never nil: go-redis has put its own there, which ignores the
+//     context while it dials with TLS. Closing such a node may take its DialTimeout, which go-redis sets to 5 s.
+//   - A StreamingCredentialsProvider announces new credentials to connections that are open. A node does not log in again with
+//     them. If the server ends the connection when the old ones expire, the node connects again at once, with the new ones. If
+//     all servers do that at the same moment, there is no majority for as long as it takes.
+//   - A CredentialsProvider and a StreamingCredentialsProvider get no context, so closing the node waits for them.
+//
+// # Fences
+//
+// [Doer] makes a client of go-redis what package fence writes through. [redis.Client.Eval] and [redis.Script] check no fence.
+package goredis

@@ -1,0 +1,47 @@
+package goredis
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/quorumlock/quorumlock/redlock/fence"
+)
+
+// Processor is what the clients and connections of go-redis have in common: [redis.Client], [redis.ClusterClient],
+// [redis.UniversalClient], [redis.Conn] and others.
+type Processor interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+}
+
+var errPipeline = errors.New("goredis: a pipeline is no client for a fence: its replies come later")
+
+// Doer makes a client of go-redis what [fence.Run], [fence.Script] and [fence.Transact] write through. Transact needs a
+// [redis.Conn]: client.Conn() returns one.
+//
+// A command is sent once, whatever the MaxRetries of the client: go-redis would otherwise send a script again when its reply is
+// late. Unless the client has ContextTimeoutEnabled, it ignores the deadline of a context, and returns after its ReadTimeout. A
+// [redis.Pipeliner] is refused: every Do returns an error, and queues nothing.
+func Doer(client Processor) fence.DoFunc {
+	_, pipeline := client.(redis.Pipeliner)
+	return func(ctx context.Context, command string, args ...any) (any, error) {
+		if pipeline {
+			return nil, errPipeline
+		}
+		cmd := once{redis.NewCmd(ctx, append([]any{command}, args...)...)}
+		if err := client.Process(ctx, cmd); err != nil && cmd.Err() == nil {
+			return nil, err
+		}
+		reply, err := cmd.Result()
+		if errors.Is(err, redis.Nil) {
+			return nil, nil
+		}
+		return reply, err
+	}
+}
+
+// once is a command that go-redis does not send again.
+type once struct{ *redis.Cmd }
+
+func (once) NoRetry() bool { return true }

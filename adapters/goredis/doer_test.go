@@ -1,0 +1,200 @@
+package goredis_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/adapters/goredis"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/fence"
+)
+
+const guard = "{account-7}:guard"
+
+// cluster starts a Redis Cluster of two masters, and makes a client of it.
+func cluster(t *testing.T) goredis.Processor {
+	t.Helper()
+	servers := testredis.Real(t, 2, "--cluster-enabled", "yes")
+	for i, s := range servers {
+		slots := []any{"ADDSLOTS"}
+		for slot := i; slot < 16384; slot += len(servers) {
+			slots = append(slots, slot)
+		}
+		_, err := s.Do("CLUSTER", slots...)
+		require.NoError(t, err)
+	}
+	host, port, err := net.SplitHostPort(servers[1].Addr())
+	require.NoError(t, err)
+	_, err = servers[0].Do("CLUSTER", "MEET", host, port)
+	require.NoError(t, err)
+	for _, s := range servers {
+		require.Eventually(t, func() bool {
+			info, err := s.Do("CLUSTER", "INFO")
+			return err == nil && strings.Contains(string(info.([]byte)), "cluster_state:ok")
+		}, bound, tick)
+	}
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses(servers)})
+	t.Cleanup(func() { assert.NoError(t, c.Close()) })
+	return c
+}
+
+func addresses(servers []*testredis.Process) (addrs []string) {
+	for _, s := range servers {
+		addrs = append(addrs, s.Addr())
+	}
+	return addrs
+}
+
+func TestDoer_WritesBehindAFence(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(t *testing.T) goredis.Processor{
+		"RESP2": func(t *testing.T) goredis.Processor {
+			return client(t, &redis.Options{Addr: testredis.Real(t, 1)[0].Addr(), Protocol: 2})
+		},
+		"RESP3": func(t *testing.T) goredis.Processor {
+			return client(t, &redis.Options{Addr: testredis.Real(t, 1)[0].Addr()})
+		},
+		"connection": func(t *testing.T) goredis.Processor {
+			conn := client(t, &redis.Options{Addr: testredis.Real(t, 1)[0].Addr()}).Conn()
+			t.Cleanup(func() { assert.NoError(t, conn.Close()) })
+			return conn
+		},
+		"cluster": cluster,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := goredis.Doer(start(t))
+			replies, err := fence.Run(t.Context(), c, guard, 34,
+				fence.Command{"SET", fence.Key("{account-7}"), "text"},
+				fence.Command{"GET", fence.Key("{account-7}:nothing")},
+				fence.Command{"INCRBY", fence.Key("{account-7}:n"), 5},
+				fence.Command{"MGET", fence.Key("{account-7}"), fence.Key("{account-7}:nothing")})
+			require.NoError(t, err)
+			require.Equal(t, []any{"OK", nil, int64(5), []any{"text", nil}}, replies)
+			_, err = fence.Run(t.Context(), c, guard, 33, fence.Command{"SET", fence.Key("{account-7}"), "late"})
+			var stale *fence.StaleError
+			require.ErrorAs(t, err, &stale)
+			require.EqualValues(t, 34, stale.Seen)
+			_, err = fence.Run(t.Context(), c, guard, 34, fence.Command{"INCR", fence.Key("{account-7}")})
+			require.ErrorContains(t, err, "value is not an integer")
+
+			script, err := fence.NewScript("return redis.call('GET', KEYS[1])")
+			require.NoError(t, err)
+			for range 2 {
+				text, err := script.Run(t.Context(), c, guard, 34, []string{"{account-7}"})
+				require.NoError(t, err)
+				require.Equal(t, "text", text)
+			}
+			none, err := c.Do(t.Context(), "GET", "{account-7}:nothing")
+			require.NoError(t, err)
+			require.Nil(t, none)
+			hash, err := c.Do(t.Context(), "SCRIPT", "LOAD", "return 1")
+			require.NoError(t, err)
+			require.Equal(t, "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", hash)
+		})
+	}
+}
+
+func TestDoer_RunsATransactionOnOneConnection(t *testing.T) {
+	t.Parallel()
+	c := client(t, &redis.Options{Addr: testredis.Real(t, 1)[0].Addr()})
+	conn := c.Conn()
+	defer conn.Close()
+	over := goredis.Doer(conn)
+	replies, err := fence.Transact(t.Context(), over, guard, 33, func() error { return conn.Set(t.Context(), "a", "first", 0).Err() })
+	require.NoError(t, err)
+	require.Equal(t, []any{"OK"}, replies)
+	_, err = fence.Transact(t.Context(), over, guard, 33, func() error {
+		_, err := fence.Run(t.Context(), goredis.Doer(c), guard, 34)
+		return errors.Join(err, conn.Set(t.Context(), "a", "late", 0).Err())
+	})
+	require.ErrorIs(t, err, fence.ErrConflict)
+}
+
+// lossy loses the reply to every script.
+type lossy struct {
+	net.Conn
+	scripts *atomic.Int32
+	lost    atomic.Bool
+}
+
+func (c *lossy) Write(b []byte) (int, error) {
+	if strings.Contains(strings.ToUpper(string(b)), "\r\nEVAL") {
+		c.scripts.Add(1)
+		c.lost.Store(true)
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *lossy) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == nil && c.lost.Load() {
+		_ = c.Close()
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+func TestDoer_SendsAScriptOnceIfItsReplyIsLost(t *testing.T) {
+	t.Parallel()
+	server := testredis.Real(t, 1)[0]
+	var scripts atomic.Int32
+	c := client(t, &redis.Options{Addr: server.Addr(), Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &lossy{Conn: conn, scripts: &scripts}, err
+	}})
+	_, err := fence.Run(t.Context(), goredis.Doer(c), guard, 1, fence.Command{"INCR", fence.Key("n")})
+	require.Error(t, err)
+	require.EqualValues(t, 1, scripts.Load())
+	require.Error(t, c.Eval(t.Context(), "return 1", nil).Err())
+	require.EqualValues(t, 5, scripts.Load(), "go-redis itself sends a script four times")
+}
+
+func TestDoer_RefusesAPipeline(t *testing.T) {
+	t.Parallel()
+	pipeline := client(t, &redis.Options{}).Pipeline()
+	_, err := fence.Run(t.Context(), goredis.Doer(pipeline), guard, 1, fence.Command{"INCR", fence.Key("n")})
+	require.ErrorContains(t, err, "pipeline")
+	require.Zero(t, pipeline.Len())
+}
+
+func TestDoer_ChecksTheFenceOfALock(t *testing.T) {
+	t.Parallel()
+	var options []*redis.Options
+	for _, s := range testredis.Real(t, 3) {
+		options = append(options, &redis.Options{Addr: s.Addr()})
+	}
+	nodes, err := goredis.Open(options)
+	require.NoError(t, err)
+	locker, err := redlock.New(nodes, redlock.WithFencing())
+	require.NoError(t, err)
+	data := goredis.Doer(client(t, &redis.Options{Addr: testredis.Real(t, 1)[0].Addr()}))
+	var before uint64
+	for range 2 {
+		require.NoError(t, locker.Do(t.Context(), "account-7", func(ctx context.Context, lock *redlock.Lock) error {
+			_, err := fence.Run(ctx, data, guard, lock.Fence(), fence.Command{"INCRBY", fence.Key("{account-7}:balance"), 10})
+			if before != 0 {
+				_, late := fence.Run(ctx, data, guard, before, fence.Command{"DEL", fence.Key("{account-7}:balance")})
+				require.ErrorIs(t, late, fence.ErrStale)
+			}
+			before = lock.Fence()
+			return err
+		}))
+	}
+	balance, err := data.Do(t.Context(), "GET", "{account-7}:balance")
+	require.NoError(t, err)
+	require.Equal(t, "20", balance)
+	require.NoError(t, locker.Close())
+	for _, n := range nodes {
+		require.NoError(t, n.Close())
+	}
+}

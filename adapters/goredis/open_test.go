@@ -1,0 +1,348 @@
+package goredis_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/auth"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/adapters/goredis"
+	"github.com/quorumlock/quorumlock/internal/testredis"
+	"github.com/quorumlock/quorumlock/pool"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// certificate returns one for 127.0.0.1 that signs itself, and its files.
+func certificate(t *testing.T) (cert tls.Certificate, certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+		return path
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf},
+		write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", secret)
+}
+
+// secure starts a server that speaks TLS at the address of the options.
+func secure(t *testing.T) (*testredis.Process, *redis.Options) {
+	t.Helper()
+	cert, certFile, keyFile := certificate(t)
+	stopped := testredis.Mini(t, 1)[0] // whose port nobody else takes
+	stopped.Stop()
+	_, port, err := net.SplitHostPort(stopped.Addr())
+	require.NoError(t, err)
+	server := testredis.Real(t, 1, "--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile,
+		"--tls-ca-cert-file", certFile, "--tls-auth-clients", "no")[0]
+	roots := x509.NewCertPool()
+	roots.AddCert(cert.Leaf)
+	return server, &redis.Options{Addr: stopped.Addr(), TLSConfig: &tls.Config{RootCAs: roots}}
+}
+
+// setUser gives the user locker of a server a password, and nothing else.
+func setUser(t *testing.T, server testredis.Server, password string) {
+	t.Helper()
+	_, err := server.Do("ACL", "SETUSER", "locker", "reset", "on", ">"+password, "~*", "&*", "+@all")
+	require.NoError(t, err)
+}
+
+// different starts five servers, to each of which a program connects in another way.
+func different(t *testing.T) (servers []*testredis.Process, options []*redis.Options) {
+	t.Helper()
+	encrypted, overTLS := secure(t)
+	servers = append(testredis.Real(t, 4, "--unixsocket", "redis.sock"), encrypted)
+	setUser(t, servers[0], "secret")
+	setUser(t, servers[1], "of a provider")
+	options = []*redis.Options{
+		{Addr: servers[0].Addr(), Username: "locker", Password: "secret", DB: 3, ClientName: "biller"},
+		{Addr: servers[1].Addr(), ClientName: "biller", CredentialsProvider: func() (string, string) { return "locker", "of a provider" }},
+		{Addr: "behind the tunnel", ClientName: "biller", Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if network != "tcp" || addr != "behind the tunnel" {
+				return nil, fmt.Errorf("dialled %s %s", network, addr)
+			}
+			return new(net.Dialer).DialContext(ctx, "tcp", servers[2].Addr())
+		}},
+		{Addr: filepath.Join(servers[3].Dir(), "redis.sock"), DB: 1, ClientName: "biller"},
+		overTLS,
+	}
+	overTLS.ClientName = "biller"
+	return servers, options
+}
+
+func TestOpen_TheNodesAreWhereGoRedisConnectsTo(t *testing.T) {
+	t.Parallel()
+	_, options := different(t)
+	lock, err := open(t, options...).TryLock(t.Context(), "name")
+	require.NoError(t, err)
+	for i, o := range options {
+		c := client(t, o)
+		require.Eventually(t, func() bool { // beyond the majority the answers come later
+			token, err := c.Get(t.Context(), "name").Result()
+			return err == nil && token == lock.Token()
+		}, bound, tick, "options %d", i)
+		clients, err := c.ClientList(t.Context()).Result()
+		require.NoError(t, err)
+		require.Equal(t, 2, strings.Count(clients, " name=biller "), "options %d: the node has the name of the client", i)
+	}
+}
+
+func TestOpen_ALockIsHeldWhileOneOfTheServersIsDown(t *testing.T) {
+	t.Parallel()
+	servers, options := different(t)
+	locker := open(t, options...)
+	require.NoError(t, locker.Do(within(t), "name", func(_ context.Context, lock *redlock.Lock) error {
+		servers[0].Stop()
+		require.NoError(t, lock.Extend(t.Context(), time.Hour))
+		return nil
+	}))
+	lock, err := locker.Lock(within(t), "another")
+	require.NoError(t, err)
+	state, err := locker.Inspect(t.Context(), "another")
+	require.NoError(t, err)
+	require.Equal(t, redlock.VerdictHeld, state.Verdict)
+	for i, n := range state.Nodes {
+		require.Equal(t, options[i].Addr, n.Addr)
+		require.Equal(t, i == 0, n.Err != nil, n.Err)
+	}
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+func TestOpen_TakesTheOptionsOfAClientToo(t *testing.T) {
+	t.Parallel()
+	_, options := secure(t)
+	of := client(t, options).Options()
+	require.NotNil(t, of.Dialer, "go-redis puts its own there")
+	lock, err := open(t, of).TryLock(t.Context(), "name")
+	require.NoError(t, err)
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+// streamed is a StreamingCredentialsProvider.
+type streamed struct {
+	password   func() string
+	subscribed atomic.Int32
+}
+
+func (s *streamed) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+	s.subscribed.Add(1)
+	return auth.NewBasicCredentials("locker", s.password()), func() error { s.subscribed.Add(-1); return nil }, nil
+}
+
+func TestOpen_AsksTheProviderOfCredentialsForEveryConnection(t *testing.T) {
+	t.Parallel()
+	for name, with := range map[string]func(t *testing.T, o *redis.Options, password func() string){
+		"CredentialsProvider": func(_ *testing.T, o *redis.Options, password func() string) {
+			o.CredentialsProvider = func() (string, string) { return "locker", password() }
+		},
+		"CredentialsProviderContext": func(_ *testing.T, o *redis.Options, password func() string) {
+			o.CredentialsProvider = func() (string, string) { return "wrong", "wrong" }
+			o.CredentialsProviderContext = func(ctx context.Context) (string, string, error) {
+				_, bounded := ctx.Deadline()
+				return map[bool]string{true: "locker"}[bounded], password(), nil
+			}
+		},
+		"StreamingCredentialsProvider": func(t *testing.T, o *redis.Options, password func() string) {
+			o.CredentialsProviderContext = func(context.Context) (string, string, error) { return "", "", errors.New("wrong") }
+			provider := &streamed{password: password}
+			o.StreamingCredentialsProvider = provider
+			t.Cleanup(func() { require.Zero(t, provider.subscribed.Load(), "nothing listens to it") })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := testredis.Real(t, 1)[0]
+			var password atomic.Value
+			password.Store("first")
+			setUser(t, server, "first")
+			o := &redis.Options{Addr: server.Addr(), Username: "wrong", Password: "wrong"}
+			with(t, o, func() string { return password.Load().(string) })
+			locker := open(t, o)
+			lock, err := locker.TryLock(t.Context(), "name")
+			require.NoError(t, err)
+			who, err := server.Do("CLIENT", "LIST")
+			require.NoError(t, err)
+			require.Contains(t, string(who.([]byte)), " user=locker ")
+
+			setUser(t, server, "second")
+			password.Store("second")
+			killed, err := server.Do("CLIENT", "KILL", "USER", "locker")
+			require.NoError(t, err)
+			require.EqualValues(t, 1, killed)
+			require.Eventually(t, func() bool { return lock.Extend(t.Context(), time.Hour) == nil }, bound, tick)
+			require.NoError(t, lock.Unlock(t.Context()))
+		})
+	}
+}
+
+func TestOpen_AnErrorOfTheProviderIsTheReasonOfTheNode(t *testing.T) {
+	t.Parallel()
+	sealed := errors.New("the vault is sealed")
+	_, err := open(t, &redis.Options{CredentialsProviderContext: func(context.Context) (string, string, error) {
+		return "", "", sealed
+	}}).TryLock(t.Context(), "name")
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.ErrorIs(t, err, sealed)
+	require.ErrorContains(t, err, "localhost:6379")
+}
+
+func TestOpen_WithoutAPasswordThereIsNoLoginAsInGoRedis(t *testing.T) {
+	t.Parallel()
+	server := testredis.Real(t, 1)[0]
+	o := &redis.Options{Addr: server.Addr(), Username: "nobody"}
+	require.NoError(t, client(t, o).Ping(t.Context()).Err())
+	_, err := open(t, o).TryLock(t.Context(), "name")
+	require.NoError(t, err)
+}
+
+func TestOpen_DialsWhatGoRedisDials(t *testing.T) {
+	t.Parallel()
+	for _, o := range []redis.Options{
+		{}, {Addr: "host:1"}, {Addr: "/run/redis.sock"}, {Network: "tcp6", Addr: "[::1]:7000"}, {Network: "of the tunnel", Addr: "/x"},
+		{Addr: "encrypts:1", TLSConfig: &tls.Config{}},
+	} {
+		dialled := make(chan string, 100)
+		o.DialerRetries, o.Dialer = 1, func(_ context.Context, network, addr string) (net.Conn, error) {
+			dialled <- network + " " + addr
+			return nil, errors.New("no connection")
+		}
+		nodes, err := goredis.Open([]*redis.Options{&o})
+		require.NoError(t, err)
+		locker, err := redlock.New(nodes)
+		require.NoError(t, err)
+		_, err = locker.TryLock(t.Context(), "name")
+		require.ErrorContains(t, err, "no connection")
+		require.NoError(t, nodes[0].Close())
+		ours := <-dialled
+		for len(dialled) > 0 {
+			<-dialled
+		}
+		require.ErrorContains(t, client(t, &o).Ping(t.Context()).Err(), "no connection")
+		require.Equal(t, <-dialled, ours)
+		require.NoError(t, locker.Close())
+	}
+}
+
+func TestOpen_OptionsChangedAfterwardsChangeNothing(t *testing.T) {
+	t.Parallel()
+	_, o := secure(t)
+	locker := open(t, o)
+	o.TLSConfig.RootCAs = x509.NewCertPool()
+	o.Addr, o.Dialer = "nowhere", func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("changed") }
+	_, err := locker.TryLock(t.Context(), "name")
+	require.NoError(t, err)
+}
+
+func TestOpen_TheCertificateIsCheckedForTheHostOfAddr(t *testing.T) {
+	t.Parallel()
+	_, o := secure(t)
+	_, port, err := net.SplitHostPort(o.Addr)
+	require.NoError(t, err)
+	o.Addr = "localhost:" + port // the certificate is for 127.0.0.1
+	_, err = open(t, o).TryLock(t.Context(), "name")
+	require.ErrorAs(t, err, new(*nodeerr.ConnectError))
+	require.ErrorAs(t, err, new(*tls.CertificateVerificationError))
+}
+
+// TLS says goodbye when a connection is closed. A server that does not read makes that last five seconds.
+func TestOpen_ClosingANodeDoesNotWaitForAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	cert, _, _ := certificate(t)
+	synctest.Test(t, func(t *testing.T) {
+		hung := make(chan net.Conn)
+		nodes, err := goredis.Open([]*redis.Options{{Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go func() {
+				server := tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{cert}, SessionTicketsDisabled: true})
+				_, _ = server.Read(make([]byte, 1<<12)) // the login, which it does not answer
+				hung <- theirs
+			}()
+			c := tls.Client(ours, &tls.Config{InsecureSkipVerify: true})
+			return c, c.HandshakeContext(ctx)
+		}}}, pool.WithDialTimeout(time.Hour))
+		require.NoError(t, err)
+		locker, err := redlock.New(nodes)
+		require.NoError(t, err)
+		_, err = locker.TryLock(t.Context(), "name")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		server := <-hung
+		require.NoError(t, locker.Close())
+		before := time.Now() // in the time of the bubble
+		require.NoError(t, nodes[0].Close())
+		require.Less(t, time.Since(before), time.Second)
+		require.NoError(t, server.Close())
+	})
+}
+
+func TestOpen_RefusesWhatItCannotCarryOverAndNamesIt(t *testing.T) {
+	t.Parallel()
+	good := func(addr string) *redis.Options { return &redis.Options{Addr: addr} }
+	dial := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("not to be dialled") }
+	for name, test := range map[string]struct {
+		servers []*redis.Options
+		opts    []pool.Option
+		says    []string
+	}{
+		"nothing":      {says: []string{"no options given"}},
+		"nil":          {servers: []*redis.Options{good("a:1"), nil}, says: []string{"options 1: nil"}},
+		"a hook":       {servers: []*redis.Options{{OnConnect: func(context.Context, *redis.Conn) error { return nil }}}, says: []string{"options 0: OnConnect"}},
+		"a database":   {servers: []*redis.Options{{DB: -2}}, says: []string{"options 0: DB -2"}},
+		"a time":       {servers: []*redis.Options{{DialTimeout: -time.Second}}, says: []string{"options 0: DialTimeout -1s"}},
+		"a network":    {servers: []*redis.Options{{Network: "udp"}}, says: []string{`options 0: Network "udp"`}},
+		"no port":      {servers: []*redis.Options{good("host")}, says: []string{"options 0: Addr: address host: missing port"}},
+		"a name":       {servers: []*redis.Options{{ClientName: "a b"}}, says: []string{`"a b"`}},
+		"two names":    {servers: []*redis.Options{{ClientName: "x"}, {Addr: "b:1", ClientName: "y"}}, says: []string{`options 1: ClientName "y"`, `options 0, "x"`}},
+		"twice":        {servers: []*redis.Options{good("a:1"), good("b:1"), good("A:1")}, says: []string{`options 2: Addr "A:1" is that of options 0 too`}},
+		"the default":  {servers: []*redis.Options{good(""), good("localhost:6379")}, says: []string{"options 1"}},
+		"two tunnels":  {servers: []*redis.Options{{Addr: "x", Dialer: dial}, {Addr: "x", Dialer: dial}}, says: []string{"options 1"}},
+		"TLS":          {servers: []*redis.Options{good("a:1")}, opts: []pool.Option{pool.WithTLSConfig(&tls.Config{})}, says: []string{"WithTLSConfig"}},
+		"a dialer":     {servers: []*redis.Options{good("a:1")}, opts: []pool.Option{pool.WithDialer(dial)}, says: []string{"WithDialer"}},
+		"our name":     {servers: []*redis.Options{good("a:1")}, opts: []pool.Option{pool.WithClientName("x")}, says: []string{"WithClientName"}},
+		"an option":    {servers: []*redis.Options{good("a:1")}, opts: []pool.Option{pool.WithTimeout(-1)}, says: []string{"WithTimeout(-1ns)"}},
+		"a nil option": {servers: []*redis.Options{good("a:1")}, opts: []pool.Option{nil}, says: []string{"nil option"}},
+		"credentials": {servers: []*redis.Options{good("a:1")}, opts: []pool.Option{
+			pool.WithCredentials(func(context.Context, string) (string, string, error) { return "", "", nil })}, says: []string{"WithCredentials"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes, err := goredis.Open(test.servers, test.opts...)
+			require.ErrorIs(t, err, redlock.ErrInvalid)
+			require.Nil(t, nodes)
+			for _, part := range test.says {
+				require.ErrorContains(t, err, part)
+			}
+		})
+	}
+	sockets, err := goredis.Open([]*redis.Options{good("/run/a"), good("/run/A")}, pool.WithName(func(i int) string { return []string{"x", "y"}[i] }))
+	require.NoError(t, err, "the names of files differ")
+	require.Equal(t, "y", sockets[1].Addr())
+}
