@@ -50,7 +50,7 @@ func (p *Plan) throng(r *rand.Rand, limit uint16) {
 // throng has all clients but the last read, or take permits, again and again, so that there is always somebody in, as far as they come in. It ends when no
 // writer waits any more, or is known to wait in vain.
 func (w *world) throng(s Step) {
-	w.log("some come for %s and go", key(s.Name))
+	w.log("they come and go: %s", key(s.Name))
 	ends := w.restAt + startOver + shortPatience + 2*time.Second
 	if s.Limit > 0 {
 		w.racing = ends
