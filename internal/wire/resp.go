@@ -183,6 +183,9 @@ func (r *Reader) keep(text []byte) []byte { return append(r.room(len(text))[:0],
 
 // room returns n bytes of memory. What it returned before for the present reply stays valid.
 func (r *Reader) room(n int) []byte {
+	if n == 0 {
+		return []byte{} // whether there is memory or not
+	}
 	start := len(r.texts)
 	r.texts = slices.Grow(r.texts, n)[:start+n]
 	return r.texts[start : start+n : start+n]

@@ -128,7 +128,7 @@ func TestReader_WhatIsAgainstTheProtocolIsAnErrorAtOnce(t *testing.T) {
 func FuzzReader(f *testing.F) {
 	for _, sent := range []string{
 		"+OK\r\n", "-ERR x\r\n", ":-5\r\n:007\r\n", "$5\r\nhello\r\n", "$-1\r\n*-1\r\n_\r\n", "$0\r\n\r\n*0\r\n", "=7\r\ntxt:abc\r\n", "=2\r\nab\r\n",
-		"!5\r\nERR x\r\n", ",1.5\r\n#t\r\n(123\r\n", "*2\r\n$5\r\ntoken\r\n:60000\r\n", "%1\r\n+proto\r\n:3\r\n", "~2\r\n:1\r\n*1\r\n:2\r\n",
+		"!5\r\nERR x\r\n", ",1\r\n(\r\n", ",1.5\r\n#t\r\n(123\r\n", "*2\r\n$5\r\ntoken\r\n:60000\r\n", "%1\r\n+proto\r\n:3\r\n", "~2\r\n:1\r\n*1\r\n:2\r\n",
 		"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", "$1048577\r\nx", "*16385\r\n", ">99999999999\r\n", "$5\r\nhelloxx",
 		">2\r\n" + bulk("invalidate") + "*2\r\n" + bulk("key") + bulk("other") + "+OK\r\n", ">2\r\n" + bulk("invalidate") + "_\r\n", push("subscribe", "channel") + ":1\r\n",
 		push("message", "channel") + bulk("waits\nname\nABCDEFGH") + ":1\r\n", push("message", "c") + bulk(strings.Repeat("\n", wire.MaxPushed+1)) + ":1\r\n",
