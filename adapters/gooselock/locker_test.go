@@ -11,11 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite"
 
 	"github.com/quorumlock/quorumlock/adapters/gooselock"
+	"github.com/quorumlock/quorumlock/internal/testpostgres"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -72,7 +74,7 @@ func eachDatabase(t *testing.T, test func(t *testing.T, dialect goose.Dialect, d
 	t.Run("SQLite", func(t *testing.T) {
 		test(t, goose.DialectSQLite3, "sqlite", "file:"+filepath.Join(t.TempDir(), "db")+"?_pragma=busy_timeout(60000)")
 	})
-	t.Run("PostgreSQL", func(t *testing.T) { test(t, goose.DialectPostgres, "pgx", postgresDSN(t)) })
+	t.Run("PostgreSQL", func(t *testing.T) { test(t, goose.DialectPostgres, "pgx", testpostgres.DSN(t)) })
 }
 
 func open(t *testing.T, servers []*testredis.Process) *redlock.Locker {

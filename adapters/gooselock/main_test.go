@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/quorumlock/quorumlock/internal/testpostgres"
 )
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if err := closePostgres(); err != nil && code == 0 {
+	if err := testpostgres.Close(); err != nil && code == 0 {
 		panic(err)
 	}
 	if err := goleak.Find(); err != nil && code == 0 {

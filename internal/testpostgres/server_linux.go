@@ -1,4 +1,5 @@
-package gooselock_test
+// Package testpostgres starts a PostgreSQL server for the tests of a package.
+package testpostgres
 
 import (
 	"context"
@@ -16,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/testredis"
@@ -25,12 +25,12 @@ import (
 const bound = 60 * time.Second // for the database to answer
 
 var (
-	postgresDir   string
-	postgresChild *testredis.Child
+	dir   string
+	child *testredis.Child
 )
 
-// postgres starts the server once, and returns its data source name.
-var postgres = sync.OnceValues(func() (dsn string, err error) {
+// start starts the server once, and returns its data source name; "" means that PostgreSQL is not installed.
+var start = sync.OnceValues(func() (dsn string, err error) {
 	programs, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if path, missing := exec.LookPath("initdb"); missing == nil {
 		programs = []string{path}
@@ -38,7 +38,7 @@ var postgres = sync.OnceValues(func() (dsn string, err error) {
 	if err != nil || len(programs) == 0 {
 		return "", err
 	}
-	if postgresDir, err = os.MkdirTemp("", "lock"); err != nil { // short, as it is part of the socket's path
+	if dir, err = os.MkdirTemp("", "lock"); err != nil { // short, as it is part of the socket's path
 		return "", err
 	}
 	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
@@ -53,25 +53,25 @@ var postgres = sync.OnceValues(func() (dsn string, err error) {
 		uid, _ := strconv.Atoi(account.Uid)
 		gid, _ := strconv.Atoi(account.Gid)
 		attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		if err := os.Chown(postgresDir, uid, gid); err != nil {
+		if err := os.Chown(dir, uid, gid); err != nil {
 			return "", err
 		}
 	}
 	command := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.Command(name, args...)
-		cmd.Dir, cmd.SysProcAttr, cmd.Env = postgresDir, attr, append(os.Environ(), "HOME="+postgresDir, "LC_ALL=C")
+		cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, attr, append(os.Environ(), "HOME="+dir, "LC_ALL=C")
 		return cmd
 	}
 	initdb := slices.Max(programs)
-	data := filepath.Join(postgresDir, "data")
+	data := filepath.Join(dir, "data")
 	if out, err := command(initdb, "-D", data, "-A", "trust", "-U", "test", "-N", "--no-locale", "-E", "UTF8").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	server := command(filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-k", postgresDir, "-h", "", "-F")
-	if postgresChild, err = testredis.StartChild(server); err != nil {
+	server := command(filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-k", dir, "-h", "", "-F")
+	if child, err = testredis.StartChild(server); err != nil {
 		return "", err
 	}
-	dsn = "postgres:///postgres?user=test&host=" + url.QueryEscape(postgresDir)
+	dsn = "postgres:///postgres?user=test&host=" + url.QueryEscape(dir)
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {
 		return "", err
@@ -87,7 +87,7 @@ var postgres = sync.OnceValues(func() (dsn string, err error) {
 		}
 		select {
 		case <-look.C:
-		case <-postgresChild.Done():
+		case <-child.Done():
 			return "", fmt.Errorf("postgres ended at once")
 		case <-ctx.Done():
 			return "", ctx.Err()
@@ -95,29 +95,31 @@ var postgres = sync.OnceValues(func() (dsn string, err error) {
 	}
 })
 
-func closePostgres() error {
-	if postgresChild != nil {
-		_ = syscall.Kill(postgresChild.PID(), syscall.SIGQUIT) // it takes its children along
-		kill := time.AfterFunc(bound, postgresChild.Kill)
+// Close ends the server, when all tests have run.
+func Close() error {
+	if child != nil {
+		_ = syscall.Kill(child.PID(), syscall.SIGQUIT) // it takes its children along
+		kill := time.AfterFunc(bound, child.Kill)
 		defer kill.Stop()
-		<-postgresChild.Done()
+		<-child.Done()
 	}
-	if postgresDir == "" {
+	if dir == "" {
 		return nil
 	}
-	return os.RemoveAll(postgresDir)
+	return os.RemoveAll(dir)
 }
 
-// postgresDSN returns the data source name of the server, or skips the test.
-func postgresDSN(t *testing.T) string {
-	t.Helper()
-	dsn, err := postgres()
-	require.NoError(t, err)
+// DSN returns the data source name of the server, or skips the test, or fails it in CI, if PostgreSQL is not installed. The test has
+// the driver pgx of database/sql.
+func DSN(tb testing.TB) string {
+	tb.Helper()
+	dsn, err := start()
+	require.NoError(tb, err)
 	if dsn == "" {
 		if os.Getenv("CI") == "true" {
-			require.Fail(t, "PostgreSQL is not installed")
+			require.Fail(tb, "PostgreSQL is not installed")
 		}
-		t.Skip("PostgreSQL is not installed (Debian and Ubuntu: apt-get install postgresql)")
+		tb.Skip("PostgreSQL is not installed (Debian and Ubuntu: apt-get install postgresql)")
 	}
 	return dsn
 }
