@@ -18,11 +18,16 @@ type Case struct {
 	Workload string // the letter that the benchmark's name begins with
 	Subject  string
 	Nodes    int
-	Frozen   int // nodes that hang
+	Frozen   int    // nodes that hang
+	Variant  string // of U how many are inside, of V in which process the writer is, of W how many lockers there are
 }
 
 func (c Case) String() string {
-	return fmt.Sprintf("%s of %s on %d nodes, %d frozen", c.Workload, c.Subject, c.Nodes, c.Frozen)
+	of := c.Subject
+	if c.Variant != "" {
+		of += ", " + c.Variant
+	}
+	return fmt.Sprintf("%s of %s on %d nodes, %d frozen", c.Workload, of, c.Nodes, c.Frozen)
 }
 
 // Results are the figures of all cases, in the order in which they were measured.
@@ -90,6 +95,8 @@ func parseName(name benchfmt.Name) (Case, error) {
 			c.Nodes, err = strconv.Atoi(value)
 		case "/frozen":
 			c.Frozen, err = strconv.Atoi(value)
+		case "/inside", "/process", "/lockers":
+			c.Variant = value
 		}
 		if err != nil {
 			return c, fmt.Errorf("report: %s: %w", name, err)

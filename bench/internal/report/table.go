@@ -59,6 +59,11 @@ func ratio(head, unit string, over func(Case) Case) column {
 	}}
 }
 
+// variant shows what sets the cases of one workload apart.
+func variant(head string) column {
+	return column{head, func(_ *Results, c Case) (string, error) { return c.Variant, nil }}
+}
+
 var (
 	subjects = column{"", func(_ *Results, c Case) (string, error) { return c.Subject, nil }}
 	nodes    = column{"nodes", func(_ *Results, c Case) (string, error) { return fmt.Sprint(c.Nodes), nil }}

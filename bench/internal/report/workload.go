@@ -20,6 +20,9 @@ var (
 	fresh     = []string{"floor", "quorumlock", "quorumlock-fenced", "redsync"}
 	costing   = []string{"floor", "quorumlock", "redsync"}
 	sizes     = []int{1, 3, 5, 7, 9}
+	together  = []string{"quorumlock", "quorumlock-all", "quorumlock-fenced", "quorumlock-all-fenced"}
+	reading   = []string{"quorumlock", "quorumlock-lock", "quorumlock-read"}
+	permits   = []string{"quorumlock-lock", "quorumlock-permit"}
 )
 
 // on returns a case for each subject.
@@ -35,6 +38,17 @@ func on(workload string, nodes int, subjects []string) []Case {
 func over(workload string, sizes []int, subjects []string) (cases []Case) {
 	for _, n := range sizes {
 		cases = append(cases, on(workload, n, subjects)...)
+	}
+	return cases
+}
+
+// vary returns the cases of each variant.
+func vary(workload string, subjects []string, variants ...string) (cases []Case) {
+	for _, v := range variants {
+		for _, c := range on(workload, 5, subjects) {
+			c.Variant = v
+			cases = append(cases, c)
+		}
 	}
 	return cases
 }
@@ -102,6 +116,22 @@ func tables() map[string]table {
 		}},
 		"observed cycles": {on("O", 5, observed), []column{
 			subjects, value("cycles/s", "cycles/s"), ratio("× none", "cycles/s", as("quorumlock")),
+		}},
+		"together": {on("T", 5, together), []column{
+			subjects, value("p50, µs", "p50-µs"), ratio("p50 × quorumlock", "p50-µs", as("quorumlock")), value("p99, µs", "p99-µs"), failed,
+		}},
+		"readers": {vary("U", reading, "64", "1024"), []column{
+			variant("inside"), subjects, value("cycles/s", "cycles/s"), ratio("× quorumlock-lock", "cycles/s", as("quorumlock-lock")),
+			value("CPU per cycle, µs", "cpu-µs/cycle"), value("of the servers, µs", "servers-µs/cycle"),
+		}},
+		"writer": {vary("V", []string{"quorumlock"}, "same", "other"), []column{
+			variant("process"), value("p50, holds", "p50-holds"), value("p99, holds", "p99-holds"), value("max, holds", "p100-holds"),
+			value("hold, ms", "hold-ms"), value("reads/s", "reads/s"),
+		}},
+		"permits": {vary("W", permits, "1", "4"), []column{
+			variant("lockers"), subjects, value("cycles/s", "cycles/s"), ratio("× quorumlock-lock", "cycles/s", as("quorumlock-lock")),
+			value("inside", "inside"), value("hold, ms", "hold-ms"),
+			value("CPU per cycle, µs", "cpu-µs/cycle"), value("of the servers, µs", "servers-µs/cycle"), value("most/least", "most/least-goroutine"),
 		}},
 		"cost": {over("M", sizes[1:], costing), []column{
 			nodes, subjects, value("cycles/s", "cycles/s"), ratio("× floor", "cycles/s", as("floor")),
