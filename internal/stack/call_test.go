@@ -286,6 +286,7 @@ func (c *client) do(what, name string, s step, call doing) {
 		ran = true
 		h = c.take(lock, name, begin, step{ttl: s.ttl, watch: true})
 		h.extends.Add(1) // it is renewed
+		c.run.renewed.Store(h.token, true)
 		select {
 		case <-ctx.Done():
 			pass(s.limit / 2) // it takes a while to notice

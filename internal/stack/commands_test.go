@@ -167,8 +167,9 @@ func (s *server) eval(p *peer, args []string) string {
 
 func (s *server) extend(p *peer, key string, e entry, millis string) string {
 	ends := time.Now().Add(s.millis(millis))
-	id := fmt.Sprintf("%s %s %v", e.token, millis, p.from) // each has a TTL of its own, see client.extend
-	if renewal := s.millis(millis) == s.run.plan.ttl; s.longer[id] && !renewal && e.token != wanted {
+	id := fmt.Sprintf("%s %s %v", e.token, millis, p.from) // each has a TTL of its own, see client.extend, but those of renewals
+	_, renewed := s.run.renewed.Load(e.token)
+	if renewed = renewed || s.millis(millis) == s.run.plan.ttl; s.longer[id] && !renewed && e.token != wanted {
 		s.run.violate("server %d carried the extension of %s by %s ms out twice", s.number, e.token, millis)
 	}
 	s.longer[id] = true

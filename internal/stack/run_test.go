@@ -28,6 +28,7 @@ type run struct {
 	locks      []*held        // every Lock that was won
 	pending    sync.Map       // calls that have not returned
 	left       sync.Map       // the tokens of locks that a client has left to another
+	renewed    sync.Map       // the tokens of locks that are renewed
 	watching   sync.WaitGroup // of Done
 }
 
