@@ -20,7 +20,7 @@ SEED ?= 1# of its faults
 CHAOS ?= # further flags of chaos, such as -break all, -weaken all, or -procedures
 
 # Modules with code of the project, the root first. tools/ only pins versions.
-NESTED := $(patsubst %/go.mod,%,$(filter-out tools/go.mod,$(wildcard */go.mod)))
+NESTED := $(patsubst %/go.mod,%,$(filter-out tools/go.mod,$(wildcard */go.mod adapters/*/go.mod)))
 MODULES := . $(NESTED)
 TOOL := tool -modfile=$(CURDIR)/tools/go.mod
 

@@ -20,19 +20,9 @@ type Doer interface {
 	Do(ctx context.Context, command string, args ...any) (reply any, err error)
 }
 
-// DoFunc is a function that is a [Doer]. The example adapts a connection of redigo. This one adapts a client of
-// github.com/redis/go-redis/v9. Its options have to be MaxRetries: -1, as it otherwise sends a script again when the
-// reply is late, and ContextTimeoutEnabled, without which it ignores deadlines:
-//
-//	do := fence.DoFunc(func(ctx context.Context, command string, args ...any) (any, error) {
-//		reply, err := client.Do(ctx, append([]any{command}, args...)...).Result()
-//		if errors.Is(err, redis.Nil) {
-//			return nil, nil
-//		}
-//		return reply, err
-//	})
-//
-// The recipes have that of rueidis: https://github.com/quorumlock/quorumlock/blob/main/docs/recipes.md#other-clients-of-redis.
+// DoFunc is a function that is a [Doer]. The example adapts a connection of redigo. For a client of
+// github.com/redis/go-redis/v9 there is Doer of github.com/quorumlock/quorumlock/adapters/goredis, and the recipes have that of
+// rueidis: https://github.com/quorumlock/quorumlock/blob/main/docs/recipes.md#other-clients-of-redis.
 type DoFunc func(ctx context.Context, command string, args ...any) (reply any, err error)
 
 // Do calls f.
