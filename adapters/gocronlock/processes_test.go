@@ -39,6 +39,14 @@ func count(t *testing.T, runs []run) (of map[int]int, first, last int) {
 	return of, first, last
 }
 
+func requireEachTickOnce(t *testing.T, all []run) {
+	t.Helper()
+	of, first, last := count(t, all)
+	for tick := first; tick <= last; tick++ {
+		require.Equal(t, 1, of[tick], "tick %d of those from %d to %d: %v", tick, first, last, all)
+	}
+}
+
 // The dangers: a short job that runs again where the clock is behind; a tick that nobody runs, as the instances have taken the
 // servers from each other.
 func TestLocker_OfThreeInstancesWhoseClocksDifferOneRunsEachTickAlsoIfAServerDies(t *testing.T) {
@@ -58,10 +66,7 @@ func TestLocker_OfThreeInstancesWhoseClocksDifferOneRunsEachTickAlsoIfAServerDie
 	for r := range runs {
 		all = append(all, r)
 	}
-	of, first, last := count(t, all)
-	for tick := first; tick <= last; tick++ {
-		require.Equal(t, 1, of[tick], "tick %d of those from %d to %d: %v", tick, first, last, all)
-	}
+	requireEachTickOnce(t, all)
 }
 
 func TestElector_WhenTheLeaderIsKilledAnotherInstanceRunsTheJobs(t *testing.T) {
