@@ -51,7 +51,7 @@ func (s *service) withdraw(w http.ResponseWriter, r *http.Request) {
 		// The TTL of the holder would be a bad guess: it is renewed while the work lasts, which is mostly shorter.
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "another request works on the account", http.StatusLocked)
-	case notRun && (errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrClosed)):
+	case notRun && errors.Is(err, redlock.ErrNoQuorum):
 		log.Print(err) // names the servers that fail
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "no locks at the moment", http.StatusServiceUnavailable)

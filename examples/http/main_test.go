@@ -230,3 +230,25 @@ func TestService_FinishesTheRequestsInProgressWhenItStops(t *testing.T) {
 	require.Zero(t, held(t, nodes))
 	requireBalance(t, data, 99)
 }
+
+func TestService_SaysWhatIsWrongWithAWithdrawal(t *testing.T) {
+	t.Parallel()
+	nodes, data := servers(t)
+	i := start(t, nodes, data)
+	for _, wrong := range []struct {
+		account, amount string
+		status          int
+	}{
+		{"7", "", http.StatusBadRequest},
+		{"7", "-1", http.StatusBadRequest},
+		{"7", "101", http.StatusConflict},
+		{"8", "1", http.StatusNotFound},
+		{"%0a", "1", http.StatusNotFound},
+	} {
+		require.Eventually(t, func() bool {
+			r, err := client.PostForm(i.url+"/accounts/"+wrong.account+"/withdrawals", url.Values{"amount": {wrong.amount}})
+			return err == nil && r.Body.Close() == nil && r.StatusCode == wrong.status
+		}, bound, pause, "%v", wrong)
+	}
+	requireBalance(t, data, 100)
+}
