@@ -1,10 +1,10 @@
-// Command fleet is a program whose instances share a job: each second, one of them runs it.
+// Command fleet is a program whose instances share a job: each second, or each few seconds, one of them runs it.
 //
 //	go run ./examples/fleet -nodes redis://a:6379,redis://b:6379,redis://c:6379
 //
-// Start it several times, on one machine or on many. It prints the second of each of its runs, as a Unix time:
-// no second comes twice, and none is missing while an instance runs and a majority of the servers answers. The
-// clocks of the machines may be half a second apart (gocronlock.AtLeast).
+// Start it several times, on one machine or on many. It prints the time for which each of its runs is planned, in
+// Unix seconds: none comes twice, and none is missing while an instance runs and a majority of the servers answers.
+// That needs instances that begin a run less than half of the time between runs apart (gocronlock.AtLeast).
 package main
 
 import (
@@ -27,22 +27,24 @@ import (
 
 func main() {
 	nodes := flag.String("nodes", "redis://127.0.0.1:6379", "URLs of the Redis servers, with commas between them")
+	every := flag.Int("every", 1, "seconds between runs, of which 60 is a multiple")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, strings.Split(*nodes, ",")); err != nil {
+	if err := run(ctx, strings.Split(*nodes, ","), *every); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // run is an instance, until ctx ends.
-func run(ctx context.Context, urls []string) error {
+func run(ctx context.Context, urls []string, every int) error {
+	interval := time.Duration(every) * time.Second
 	servers, err := redlock.Open(urls, redlock.WithKeyPrefix("fleet:"))
 	if err != nil {
 		return err
 	}
 	defer servers.Close() // when the locks have ended
-	locker, err := gocronlock.New(servers)
+	locker, err := gocronlock.New(servers, gocronlock.AtLeast(interval/2))
 	if err != nil {
 		return err
 	}
@@ -50,11 +52,11 @@ func run(ctx context.Context, urls []string) error {
 	if err != nil {
 		return err
 	}
-	each := gocron.CronJob("* * * * * *", true)
+	each := gocron.CronJob(fmt.Sprintf("*/%d * * * * *", every), true)
 	_, err = scheduler.NewJob(each, gocron.NewTask(func(ctx context.Context) {
 		ctx, cancel := locker.Context(ctx, "report") // ends when the lock is lost
 		defer cancel()
-		if err := report(ctx); err != nil {
+		if err := report(ctx, interval); err != nil {
 			log.Print(err) // gocron tells it nobody but its event listeners
 		}
 	}), gocron.WithName("report"))
@@ -72,10 +74,10 @@ func run(ctx context.Context, urls []string) error {
 }
 
 // report stands for the work, which looks at ctx before each step.
-func report(ctx context.Context) error {
+func report(ctx context.Context, interval time.Duration) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	fmt.Println(time.Now().Round(time.Second).Unix())
+	fmt.Println(time.Now().Round(interval).Unix())
 	return nil
 }
