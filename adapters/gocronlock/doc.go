@@ -13,6 +13,8 @@
 //	...
 //	scheduler.Start()
 //
+// examples/fleet is a whole program.
+//
 // # Locker or Elector
 //
 // With a Locker the instances share the jobs: each tick of each job is run by whichever comes first. With an Elector one instance runs

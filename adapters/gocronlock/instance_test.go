@@ -102,24 +102,36 @@ type child struct {
 // start starts an instance for each skew. The channel has their runs, and is closed when all have ended.
 func start(t *testing.T, what string, servers []*testredis.Process, skews ...time.Duration) ([]child, <-chan run) {
 	t.Helper()
-	runs := make(chan run, 10_000)
-	var reading sync.WaitGroup
-	var children []child
-	for i, skew := range skews {
+	var commands []*exec.Cmd
+	var insides []*os.File
+	for _, skew := range skews {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), envInstance+"="+what, envSkew+"="+skew.String(),
 			envURLs+"="+strings.Join(testredis.URLs(servers), ","))
-		cmd.Stderr = os.Stderr
 		stdin, inside, err := os.Pipe()
 		require.NoError(t, err)
+		defer stdin.Close()
+		cmd.Stdin = stdin
+		commands, insides = append(commands, cmd), append(insides, inside)
+	}
+	return startAll(t, commands, func(i int) { insides[i].Close() })
+}
+
+// startAll starts an instance for each command. stop makes the i-th shut down, and is called once.
+func startAll(t *testing.T, commands []*exec.Cmd, stop func(i int)) ([]child, <-chan run) {
+	t.Helper()
+	runs := make(chan run, 10_000)
+	var reading sync.WaitGroup
+	var children []child
+	for i, cmd := range commands {
+		cmd.Stderr = os.Stderr
 		out, stdout, err := os.Pipe()
 		require.NoError(t, err)
-		cmd.Stdin, cmd.Stdout = stdin, stdout
+		cmd.Stdout = stdout
 		process, err := testredis.StartChild(cmd)
 		require.NoError(t, err)
-		require.NoError(t, stdin.Close())
 		require.NoError(t, stdout.Close())
-		c := child{process, sync.OnceFunc(func() { inside.Close() })}
+		c := child{process, sync.OnceFunc(func() { stop(i) })}
 		t.Cleanup(func() {
 			c.stop()
 			c.Kill()

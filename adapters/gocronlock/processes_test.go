@@ -39,6 +39,15 @@ func count(t *testing.T, runs []run) (of map[int]int, first, last int) {
 	return of, first, last
 }
 
+// requireEachTickOnce is for ticks that are so many seconds apart.
+func requireEachTickOnce(t *testing.T, all []run, every int) {
+	t.Helper()
+	of, first, last := count(t, all)
+	for tick := first; tick <= last; tick += every {
+		require.Equal(t, 1, of[tick], "tick %d of those from %d to %d: %v", tick, first, last, all)
+	}
+}
+
 // The dangers: a short job that runs again where the clock is behind; a tick that nobody runs, as the instances have taken the
 // servers from each other.
 func TestLocker_OfThreeInstancesWhoseClocksDifferOneRunsEachTickAlsoIfAServerDies(t *testing.T) {
@@ -58,10 +67,7 @@ func TestLocker_OfThreeInstancesWhoseClocksDifferOneRunsEachTickAlsoIfAServerDie
 	for r := range runs {
 		all = append(all, r)
 	}
-	of, first, last := count(t, all)
-	for tick := first; tick <= last; tick++ {
-		require.Equal(t, 1, of[tick], "tick %d of those from %d to %d: %v", tick, first, last, all)
-	}
+	requireEachTickOnce(t, all, 1)
 }
 
 func TestElector_WhenTheLeaderIsKilledAnotherInstanceRunsTheJobs(t *testing.T) {

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+const (
+	maxWait = 500 * time.Millisecond // for the lock: clients that come at the same moment take turns
+	maxHold = 30 * time.Second       // the lock of a request that hangs ends
+)
+
+type service struct {
+	locker   *redlock.Locker // with redlock.WithFencing
+	accounts *accounts
+	stopping atomic.Bool
+}
+
+func (s *service) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /accounts/{id}/withdrawals", s.withdraw)
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
+	return mux
+}
+
+func (s *service) withdraw(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	amount, err := strconv.Atoi(r.FormValue("amount"))
+	if err != nil || amount <= 0 {
+		http.Error(w, "amount is not a number above 0", http.StatusBadRequest)
+		return
+	}
+	err = s.locker.Do(r.Context(), "account-"+id, func(ctx context.Context, lock *redlock.Lock) error {
+		return s.accounts.withdraw(ctx, id, amount, lock.Fence()) // ctx ends when the lock is lost
+	}, redlock.MaxWait(maxWait), redlock.MaxHold(maxHold))
+	switch notRun := errors.Is(err, redlock.ErrNotRun); {
+	case err == nil:
+	case errors.Is(err, errUnknown), notRun && errors.Is(err, redlock.ErrInvalid): // the id cannot be part of a name
+		http.Error(w, "no such account", http.StatusNotFound)
+	case errors.Is(err, errTooLittle):
+		http.Error(w, err.Error(), http.StatusConflict)
+	case notRun && errors.Is(err, redlock.ErrTaken):
+		// The TTL of the holder would be a bad guess: it is renewed while the work lasts, which is mostly shorter.
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "another request works on the account", http.StatusLocked)
+	case notRun && errors.Is(err, redlock.ErrNoQuorum):
+		log.Print(err) // names the servers that fail
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "no locks at the moment", http.StatusServiceUnavailable)
+	default:
+		log.Print(err)
+		http.Error(w, "the withdrawal has failed, or is done", http.StatusInternalServerError)
+	}
+}
+
+func (s *service) ready(w http.ResponseWriter, r *http.Request) {
+	if s.stopping.Load() {
+		http.Error(w, "this instance stops", http.StatusServiceUnavailable)
+	} else if err := s.locker.Ping(r.Context()); err != nil {
+		log.Print(err)
+		http.Error(w, "no majority of the lock servers grants locks", http.StatusServiceUnavailable)
+	}
+}
