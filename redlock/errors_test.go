@@ -32,7 +32,7 @@ func TestQuorumError_HasThePrefixOnceAndSaysIfNoNodeWasAsked(t *testing.T) {
 	require.EqualError(t, e, `redlock: acquire "name": lock is taken: other calls hold it, or are ahead`)
 	e.Nodes = append(e.Nodes, redlock.NodeError{Addr: "b", Err: cause}, redlock.NodeError{Addr: "c", Err: nodeerr.ErrPending})
 	const head, a, b, c = `redlock: acquire "name": lock is taken: 0 of 3 nodes said yes, 1 needed`,
-		"a: not asked: other calls are ahead", "b: something", "c: no answer before the outcome was certain"
+		"a: not asked: other calls are ahead", "b: something", "c: not waited for, as the outcome was certain"
 	require.EqualError(t, e, head+": "+a+"; "+b+"; "+c)
 	require.Equal(t, e.Error(), fmt.Sprintf("%v", e))
 	require.Equal(t, fmt.Sprintf("%q", e.Error()), fmt.Sprintf("%q", e))

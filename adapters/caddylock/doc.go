@@ -6,6 +6,9 @@
 //
 //	xcaddy build --with github.com/quorumlock/quorumlock/adapters/caddylock
 //
+// Without xcaddy that is a program which imports this package and github.com/caddyserver/caddy/v2/modules/standard, and whose main
+// calls caddycmd.Main of github.com/caddyserver/caddy/v2/cmd.
+//
 // In the global options of the Caddyfile, the same on all servers:
 //
 //	{
@@ -32,6 +35,8 @@
 //
 // # Traps
 //
+//   - These locks are for certificates that certmagic obtains. Caddy makes its own authority (tls internal) without one: start one
+//     server before the others then.
 //   - file_system has to be a directory that all servers share. Without storage it is the directory of this machine, where locks
 //     exclude nobody but other processes of it.
 //   - Caddy starts while no Redis server answers: nodes connect on first use. Then it waits for its locks, and obtains no

@@ -1,7 +1,7 @@
 // Package certmagiclock gives a storage of github.com/caddyserver/certmagic the locks of package redlock: several instances of a
 // program obtain and renew a certificate once, also while a minority of the Redis servers is down.
 //
-//	locker, err := redlock.Open(urls, redlock.WithKeyPrefix("certmagic:"))
+//	locker, err := redlock.Open(urls, redlock.WithKeyPrefix("certmagic:"), redlock.WithLogger(slog.Default()))
 //	if err != nil {
 //		return err
 //	}
@@ -36,7 +36,7 @@
 // certificate and key are stored one after the other, so that those of two instances may get mixed. certmagic says that a Locker
 // may fail like that, and rarely.
 //
-//   - [Storage.Unlock] returns the loss. certmagic logs it as an error ("unable to unlock"), and nothing else happens.
+//   - [Storage.Unlock] returns the loss, unless RenewLockLease has taken the lock again. certmagic logs it as an error ("unable to unlock"), and nothing else happens.
 //   - Before each attempt to obtain or renew a certificate in the background certmagic calls [Storage.RenewLockLease], which waits
 //     for the lock again if it was lost. Then certmagic looks whether the certificate is there already.
 //

@@ -1,6 +1,10 @@
 // Package gocronlock has a [Locker] and an [Elector] for github.com/go-co-op/gocron/v2: of the instances of a program, one runs each
 // job. Both are locks of package redlock, so they survive the loss of a Redis server.
 //
+//	redlockLocker, err := redlock.Open([]string{"redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"},
+//		redlock.WithKeyPrefix("shop:"), redlock.WithLogger(slog.Default()))
+//	...
+//	defer redlockLocker.Close()
 //	locker, err := gocronlock.New(redlockLocker, gocronlock.AtLeast(30*time.Second))
 //	...
 //	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
@@ -55,8 +59,8 @@
 // # Jobs that are skipped
 //
 // A job that still runs at its next tick is skipped there, on all instances. So is every job while too few servers answer: gocron counts
-// these as skipped, and the event listener gocron.AfterLockError has the error. [OnError] is told those that are no
-// redlock.ErrTaken.
+// these as skipped, and the event listener gocron.AfterLockError has the error. [OnError], which writes to the log
+// by default, is told those that are no redlock.ErrTaken: one of the two is enough.
 //
 // # Losses
 //

@@ -19,7 +19,10 @@ var _ gocron.Elector = (*Elector)(nil)
 // ErrNotLeader means that this instance is not the leader.
 var ErrNotLeader = errors.New("gocronlock: this instance is not the leader")
 
-const electorPause = time.Second // after a loss, or an error: another instance gets its chance
+const (
+	electorPause  = time.Second // after a loss, or an error: another instance gets its chance
+	electorOutage = 10 * time.Second
+)
 
 // Elector is a [gocron.Elector]: of all instances the leader runs the jobs. Make one with [NewElector]. It is safe for concurrent use.
 type Elector struct {
@@ -49,8 +52,8 @@ func NewElector(ctx context.Context, locker *redlock.Locker, name string, opts .
 	if name == "" {
 		return nil, invalid.Errorf("gocronlock: the name of the Elector is empty")
 	}
-	// A default of the redlock.Locker is for callers that give up.
-	o.lock = slices.Concat([]redlock.LockOption{redlock.MaxWait(redlock.NoLimit)}, o.lock)
+	// Defaults of the redlock.Locker are for callers that give up.
+	o.lock = slices.Concat([]redlock.LockOption{redlock.MaxWait(redlock.NoLimit), redlock.MaxOutage(electorOutage)}, o.lock)
 	if _, err := locker.Lock(ended, NamePrefix+name, o.lock...); errors.Is(err, redlock.ErrInvalid) {
 		return nil, fmt.Errorf("gocronlock: %w", err)
 	}

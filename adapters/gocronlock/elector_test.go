@@ -102,6 +102,22 @@ func TestElector_ALeaderThatReachesNoServerIsNoLeaderAfterItsTTL(t *testing.T) {
 	})
 }
 
+func TestElector_TellsThatTooFewServersAnswerAndGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		cluster.Stop(0, 1, 2)
+		var errs told
+		one := newElector(t, cluster.Locker(), errs.option())
+		cluster.Advance(time.Minute)
+		require.NotEmpty(t, errs.all())
+		require.Less(t, len(errs.all()), 8)
+		require.ErrorIs(t, errs.all()[0], redlock.ErrNoQuorum)
+		cluster.Start(0, 1, 2)
+		cluster.Advance(15 * time.Second)
+		require.NoError(t, one.IsLeader(t.Context()))
+	})
+}
+
 func TestElector_EndsWithItsLockerAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := redlocktest.New(t)

@@ -30,7 +30,8 @@ type options struct {
 }
 
 // AtLeast sets for how long the lock of a job stays at least, counted from when it was taken. It is for [New]. The default is
-// 500 ms, which suits cron jobs on machines whose clocks are synchronised. 0 releases each lock when its job ends.
+// 500 ms, which suits cron jobs on machines whose clocks are synchronised, but no job that runs each second on
+// busy machines: a run that is late keeps the lock at the next tick. 0 releases each lock when its job ends.
 //
 // A lock that stays keeps the other instances from running the same tick again. So d has to be above the time by which the
 // instances start a tick apart, and well below the time from one tick to the next: see "Jobs that run twice" in the package
@@ -42,7 +43,7 @@ func AtLeast(d time.Duration) Option { return option(func(o *options) { o.atLeas
 //   - redlock.ErrNotHeld (ErrLost, ErrExpired): the lock was lost while the job ran or AtLeast lasted, or while the Elector was the
 //     leader. It is told when the library notices that, mostly at once;
 //   - any other error: the job has not run in this instance, or the Elector could not campaign. redlock.ErrNoQuorum means that too
-//     few servers answered. redlock.ErrTaken, which says that another instance has the lock, is not told.
+//     few servers answered; an Elector tells it every 10 s or so (redlock.MaxOutage). redlock.ErrTaken, which says that another instance has the lock, is not told.
 //
 // f may be called by several goroutines at a time, and must not block. The default writes a line at level Warn to slog.Default.
 // A nil f changes nothing.

@@ -3,9 +3,14 @@
 // their own for sessions, such as SQLite and ClickHouse, and through a connection pooler such as PgBouncer. It survives the loss
 // of a Redis server.
 //
+//	redlockLocker, err := redlock.Open([]string{"redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"},
+//		redlock.WithKeyPrefix("shop:"), redlock.WithLogger(slog.Default()))
+//	...
+//	defer redlockLocker.Close()
 //	ctx, cancel := context.WithCancelCause(ctx)
 //	defer cancel(nil)
-//	locker, err := gooselock.New(redlockLocker, "shop", gooselock.OnLoss(cancel)) // a loss ends ctx
+//	locker, err := gooselock.New(redlockLocker, "shop", gooselock.OnLoss(cancel), // a loss ends ctx
+//		gooselock.LockOptions(redlock.MaxOutage(30*time.Second)))
 //	...
 //	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, goose.WithLocker(locker))
 //	...
@@ -27,7 +32,8 @@
 //
 // An instance waits until the lock is free, without a limit of its own: limit the context of Up, or give redlock.MaxWait with
 // [LockOptions]. If the holder dies, the lock is free after its TTL. goose takes a connection from its database before it waits, and
-// keeps it meanwhile. If too few Redis servers answer, the instance waits too: redlock.MaxOutage limits that.
+// keeps it meanwhile. If too few Redis servers answer, the instance waits too, and only the log of the redlock.Locker says so:
+// redlock.MaxOutage, as above, limits that.
 //
 // All methods of the provider that migrate take the lock, and so do Provider.Status and GetDBVersion, which wait while another instance
 // migrates. Provider.HasPending and GetVersions do not, so their answer may be outdated.

@@ -9,7 +9,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	return locker.Do(ctx, "invoice-4711", bill)
+//	return locker.Do(ctx, "invoice-4711", bill) // func bill(ctx context.Context, lock *redlock.Lock) error
 //
 // The nodes do not use the clients of go-redis. Each has one connection of its own, which package pool makes as go-redis would:
 // to the same address, with the same TLS, login and database. The caller closes the nodes after the Lockers.
@@ -46,5 +46,17 @@
 //
 // # Fences
 //
-// [Doer] makes a client of go-redis what package fence writes through. [redis.Client.Eval] and [redis.Script] check no fence.
+// [Doer] makes a client of go-redis what package fence writes through:
+//
+//	locker, err := redlock.New(nodes, redlock.WithFencing())
+//	...
+//	client := redis.NewClient(&redis.Options{Addr: "10.0.0.9:6379", ContextTimeoutEnabled: true}) // of the data
+//	...
+//	err = locker.Do(ctx, "invoice-4711", func(ctx context.Context, lock *redlock.Lock) error {
+//		_, err := fence.Run(ctx, goredis.Doer(client), "{invoice-4711}:guard", lock.Fence(),
+//			fence.Command{"SET", fence.Key("{invoice-4711}:state"), "billed"})
+//		return err
+//	})
+//
+// Without ContextTimeoutEnabled a client ignores the deadline of a context. [redis.Client.Eval] and [redis.Script] check no fence.
 package goredis

@@ -3,6 +3,12 @@
 // databases whose drivers lock nothing across processes, such as SQLite and ClickHouse, and through a connection pooler such as
 // PgBouncer. It survives the loss of a Redis server.
 //
+//	redlockLocker, err := redlock.Open([]string{"redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"},
+//		redlock.WithKeyPrefix("shop:"), redlock.WithLogger(slog.Default()))
+//	...
+//	defer redlockLocker.Close()
+//	db, err := sql.Open("sqlite", "file:shop.db?_pragma=busy_timeout(5000)")
+//	...
 //	driver, err := sqlite.WithInstance(db, &sqlite.Config{})
 //	...
 //	locked, err := migratelock.New(driver, redlockLocker, "shop")
@@ -13,8 +19,9 @@
 //		return err
 //	}
 //
-// The lock of the driver itself is not used any more while migrate works. Its functions Open and WithInstance may still use it:
-// they create the table of the version.
+// The lock of the driver itself is not used any more while migrate works. Its functions Open and WithInstance
+// create the table of the version before, under the lock of the driver. Where that is none, instances that start at once on a new database
+// may fail there: SQLite with SQLITE_BUSY, unless it waits, as above.
 //
 // # Names
 //

@@ -49,7 +49,7 @@ func (denial) Is(target error) bool { return target == ErrHeld }
 // There is no answer of the node.
 var (
 	// ErrPending means that the node had not answered yet when the outcome was certain without it, or when the context ended.
-	ErrPending = errors.New("nodeerr: no answer before the outcome was certain")
+	ErrPending = errors.New("nodeerr: not waited for, as the outcome was certain")
 	// ErrTimeout means that no answer came within the node timeout. The command may have been carried out. In a [ConnectError] it
 	// means that there was no connection within the dial timeout, so that the command was not sent.
 	ErrTimeout = errors.New("nodeerr: no answer in time")
