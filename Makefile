@@ -146,3 +146,11 @@ figures: ## Measure the figures of dashboard.json for docs/telemetry.md: needs P
 .PHONY: image
 image: ## Get or make the Redis image for the integration tests, and print its name
 	@integration/image.sh
+
+.PHONY: dist
+dist: ## Package the tool, as of the commit HEAD, in dist/: archives, deb, rpm, SBOMs, checksums, and what an image is made of
+	@packaging/build.sh dist
+
+.PHONY: distcheck
+distcheck: ## Check dist/: install the package in a container, run the image: needs Docker, debootstrap and rpm
+	@packaging/check.sh dist
