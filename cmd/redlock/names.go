@@ -27,7 +27,7 @@ func nameQuery(app *kong.Application, words []string) []string {
 	}
 	words, typed := words[:len(words)-1], words[len(words)-1]
 	var command *kong.Node
-	query := []string{"list", "--names", "--timeout=300ms", "--node-limit=1s", "--limit=1000"}
+	query := []string{"list", "--words", "--timeout=300ms", "--node-limit=1s", "--limit=1000"}
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		switch {
