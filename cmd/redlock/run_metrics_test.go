@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -112,6 +113,31 @@ func TestRun_WritesMetricsThatNodeExporterReads(t *testing.T) {
 	info, err := os.Stat(metricsFile(t, dir))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o644), info.Mode(), "node_exporter is another user")
+}
+
+// The front ends the command in the place of a holder that is frozen, and of one that was killed.
+func TestRun_CountsWhatItsHolderCannotTell(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		stop   func(t *testing.T, holder int)
+		code   int
+		losses float64
+	}{
+		"frozen": {freeze, exitLost, 1},
+		"killed": {func(t *testing.T, holder int) { require.NoError(t, unix.Kill(holder, unix.SIGKILL)) }, exitInternal, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			servers := three(t)
+			dir := t.TempDir()
+			p := runTool(t, servers, append(slices.Clone(lostFlags), "--metrics-dir="+dir, "job", "cat")...)
+			p.event("started")
+			test.stop(t, p.holder())
+			require.Equal(t, test.code, p.code())
+			is := jobSeries(t, dir)
+			require.Equal(t, []float64{1, 1, test.losses, 0}, []float64{is["runs_total"], is["failures_total"], is["losses_total"], is["errors_total"]})
+			require.EqualValues(t, test.code, is["last_exit_code"])
+		})
+	}
 }
 
 // A name may hold anything that the tool takes.

@@ -31,7 +31,11 @@ func content(t *testing.T, path string) string {
 func TestRecord_GoesOnFromTheFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, jobmetrics.FileName("job"))
+	defer unix.Umask(unix.Umask(0o077))
 	require.NoError(t, jobmetrics.Record(dir, "job", run))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o644), info.Mode(), "node_exporter is another user")
 	failed := run
 	failed.Code, failed.Ended = 3, run.Ended.Add(time.Hour)
 	require.NoError(t, jobmetrics.Record(dir, "job", failed))
