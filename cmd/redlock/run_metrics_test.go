@@ -225,7 +225,7 @@ func TestRun_WritesMetricsThatTheAlertsAreAbout(t *testing.T) {
 			}
 			input = append(input, map[string]string{
 				"series": strings.TrimSuffix(sample, "}") + fmt.Sprintf(`, job="node", instance=%q}`, instance),
-				"values": fmt.Sprintf("_x%d %vx%d", from*4, value, (until-from)*4), // from is 1 at least: promtool has no _x0
+				"values": fmt.Sprintf("_x%d %v", from*4, value) + strings.Repeat(fmt.Sprint(" ", value), (until-from)*4),
 			})
 		}
 	}
@@ -243,7 +243,7 @@ func TestRun_WritesMetricsThatTheAlertsAreAbout(t *testing.T) {
 	scraped("a", good, 1, 100)
 	scraped("b", other, 11, 20) // it succeeds ten hours later, and is gone soon
 	scraped("a", bad, 1, 100)
-	scraped("a", lost, 1, 2) // and this one at once
+	scraped("a", lost, 1, 1) // and this one at once
 
 	firing := func(hours float64, alerts ...string) map[string]any {
 		samples := []map[string]any{}
