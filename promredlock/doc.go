@@ -24,6 +24,6 @@
 // The names of the metrics begin with redlock_. Those of locks are no labels, see [WithNameLabel]. To add labels of your own,
 // register with [prometheus.WrapRegistererWith].
 //
-// docs/telemetry.md has the table of metrics, a dashboard for Grafana (dashboard.json) and rules for alerts (alerts.yml), which
-// lie beside this package.
+// docs/telemetry.md has the table of metrics, a dashboard for Grafana (dashboard.json) and rules for alerts (alerts.yml; alerts-jobs.yml
+// about the jobs of redlock run), which lie beside this package.
 package promredlock

@@ -33,23 +33,37 @@ func flagWords(f *kong.Flag) []string {
 }
 
 // isFile reports whether the value of a flag is the name of a file.
-func isFile(f *kong.Flag) bool { return f.PlaceHolder == "FILE" }
+func isFile(f *kong.Flag) bool { return f.PlaceHolder == "FILE" || f.PlaceHolder == "DIR" }
+
+// choices returns the values that an argument may have; none means any.
+func choices(arg *kong.Positional) []string {
+	if arg.Enum == "" {
+		return nil // and not the one empty value that EnumSlice makes of it
+	}
+	return arg.EnumSlice()
+}
+
+// takesName reports whether the first argument of a command is the name of a lock.
+func takesName(c *kong.Node) bool { return len(c.Positional) > 0 && c.Positional[0].Name == "name" }
 
 // bashCompletion returns the script for bash. Behind -- it completes as for the command that stands there.
 func bashCompletion(app *kong.Node) string {
 	words := func(n *kong.Node) (all []string) {
 		for _, arg := range n.Positional {
-			all = append(all, arg.EnumSlice()...)
+			all = append(all, choices(arg)...)
 		}
 		for _, f := range shownFlags(n) {
 			all = append(all, flagWords(f)...)
 		}
 		return all
 	}
-	var enums, files, free, commands []string
+	var enums, files, free, commands, named []string
 	var cases strings.Builder
 	for _, c := range app.Children {
 		commands = append(commands, c.Name)
+		if takesName(c) {
+			named = append(named, c.Name)
+		}
 		fmt.Fprintf(&cases, "        %s) words='%s' ;;\n", c.Name, strings.Join(words(c), " "))
 		for _, f := range shownFlags(c) {
 			for _, word := range flagWords(f) {
@@ -86,11 +100,37 @@ _redlock() {
 %s        %s) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         %s) compopt +o default; return ;;
     esac
+    if [[ $cur != -* ]]; then
+        case "$command" in
+            %s) _redlock_names ;;
+        esac
+        [[ ${#COMPREPLY[@]} -gt 0 ]] && return
+    fi
     COMPREPLY=($(compgen -W "$words" -- "$cur"))
+}
+# Completes the name of a lock. Names are data: quoted for the line, and never words of this script.
+_redlock_names() {
+    local rest=$COMP_LINE word= name i
+    local -a line=()
+    # bash has broken words at : and = too. Those that nothing separates belong together.
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        rest=${rest#"${COMP_WORDS[i]}"}
+        word+=${COMP_WORDS[i]}
+        if [[ $i -eq $COMP_CWORD || $rest == [[:space:]]* ]]; then
+            line+=("$word")
+            [[ $i -lt $COMP_CWORD ]] && word=
+            rest=${rest#"${rest%%%%[![:space:]]*}"}
+        fi
+    done
+    [[ $word == *[\'\"\$]* ]] && return # quoted: what stands there cannot be told without running it
+    while IFS= read -r name; do
+        printf -v name '%%q' "$name"
+        [[ $name == "$word"* ]] && COMPREPLY+=("${name#"${word%%"${word##*[:=]}"}"}")
+    done < <("${line[0]}" `+completeNames+` "${line[@]:1}" 2>/dev/null)
 }
 complete -o default -F _redlock redlock
 `, strings.Join(append(commands, words(app)...), " "), cases.String(),
-		strings.Join(enums, ""), strings.Join(files, " | "), strings.Join(free, " | "))
+		strings.Join(enums, ""), strings.Join(files, " | "), strings.Join(free, " | "), strings.Join(named, "|"))
 }
 
 // zshCompletion returns the script for zsh.
@@ -119,17 +159,24 @@ func zshCompletion(app *kong.Node) string {
 		fmt.Fprintf(&commands, "        '%s:%s'\n", c.Name, quote(c.Help))
 		arguments := ""
 		for _, arg := range c.Positional {
-			if enum := arg.EnumSlice(); len(enum) > 0 {
+			if enum := choices(arg); len(enum) > 0 {
 				arguments += fmt.Sprintf(" ':%s:(%s)'", arg.Name, strings.Join(enum, " "))
 			}
 		}
+		if takesName(c) {
+			arguments += " '1:name:_redlock_names'"
+		}
 		if c.Passthrough {
-			arguments += " '1:name: ' '*::command:_normal'"
+			arguments += " '*::command:_normal'"
 		}
 		fmt.Fprintf(&cases, "            %s) _arguments%s%s ;;\n", c.Name, arguments, flags(c))
 	}
 	return fmt.Sprintf(`#compdef redlock
 # Completion of redlock for zsh.
+_redlock_names() {
+    local -a names=(${(f)"$(redlock `+completeNames+` "${(@)words[1,CURRENT]}" 2>/dev/null)"})
+    compadd -a names
+}
 _redlock() {
     local curcontext=$curcontext state line
     local -a commands=(
@@ -175,9 +222,12 @@ func fishCompletion(app *kong.Node) string {
 		fmt.Fprintf(&b, "complete -c redlock -n __fish_use_subcommand -a %s -d '%s'\n", c.Name, quote(c.Help))
 		condition := "__fish_seen_subcommand_from " + c.Name
 		for _, arg := range c.Positional {
-			if enum := arg.EnumSlice(); len(enum) > 0 {
+			if enum := choices(arg); len(enum) > 0 {
 				fmt.Fprintf(&b, "complete -c redlock -n '%s' -a '%s'\n", condition, strings.Join(enum, " "))
 			}
+		}
+		if takesName(c) {
+			fmt.Fprintf(&b, "complete -c redlock -n '%s' -a '(redlock %s (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'\n", condition, completeNames)
 		}
 		for _, f := range c.Flags {
 			if !f.Hidden {

@@ -61,7 +61,7 @@ Examples:
   redlock bench --rate 2000 --freeze 1 --json
   redlock bench --nodes redis://a,redis://b,redis://c --callers 1`,
 
-	"completion": `Prints a script that completes commands, flags and their values.
+	"completion": `Prints a script that completes commands, flags, their values and the names of locks, for which it asks the nodes for a second at most.
 
 Examples:
   source <(redlock completion bash)

@@ -27,6 +27,7 @@ type listCmd struct {
 	Limit   int    `default:"100000" group:"Output" help:"How many names are listed at most (default ${default})."`
 	Full    bool   `group:"Output" help:"Show whole names and tokens."`
 	JSON    bool   `name:"json" group:"Output" help:"Print JSON, with --watch an object per line."`
+	Words   bool   `hidden:"" help:"Print names that print, a line each: for completion scripts."`
 	serverFlags
 	NodeLimit time.Duration `default:"1m" placeholder:"TIME" group:"Nodes" help:"How long one node may take for all keys (default ${default})."`
 }
@@ -65,6 +66,14 @@ func (c *listCmd) Run(ctx context.Context, to streams) error {
 			out.columns = 0
 		}
 		shown, hidden := c.choose(listing)
+		if c.Words {
+			for _, l := range shown {
+				if isWord(l.Name) {
+					fmt.Fprintln(out.w, l.Name)
+				}
+			}
+			return nil
+		}
 		if c.JSON {
 			return errors.Join(display.JSON(out.w, listOf(listing, shown, hidden), ""), err)
 		}

@@ -102,6 +102,11 @@ func run(ctx context.Context, args []string, to streams) int {
 		fmt.Fprintln(to.err, "redlock:", err)
 		return exitInternal
 	}
+	if len(args) > 0 && args[0] == completeNames {
+		if args = nameQuery(parser.Model, args[1:]); args == nil {
+			return 0
+		}
+	}
 	command, err := parser.Parse(asFlags(args))
 	if exited {
 		err = nil // of what came after it

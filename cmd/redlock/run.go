@@ -14,6 +14,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/jobmetrics"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
 )
 
@@ -32,19 +34,21 @@ type runCmd struct {
 	ConflictCode *int             `name:"conflict-exit-code" short:"E" placeholder:"N" help:"Exit quietly with N if another holds the lock."`
 	MaxHold      time.Duration    `placeholder:"TIME" help:"End the command after so long (default never)."`
 	OnLost       supervise.OnLost `enum:"term,kill,warn" default:"term" placeholder:"term|kill|warn" help:"What to do if the lock is lost (default ${default})."`
-	KillAfter    *time.Duration   `placeholder:"TIME" help:"From TERM to KILL (default: a quarter of --ttl, at most 10s)."`
+	KillAfter    *time.Duration   `placeholder:"TIME" help:"From TERM to KILL (default: ttl/4, up to 10s)."`
 	AtLeast      time.Duration    `placeholder:"TIME" help:"Keep the lock so long at least."`
 	Also         []string         `sep:"none" placeholder:"NAME" help:"Hold this lock too: all or none; repeatable."`
 	Shared       bool             `help:"Read lock: others with --shared run beside it."`
 	Slots        *int             `placeholder:"N" help:"Permit: at most N with --slots run at a time."`
 	Fencing      bool             `help:"Number the holders: $$REDLOCK_FENCE."`
 	Metadata     string           `placeholder:"TEXT" help:"Shown to others (default: host and process)."`
-	RestartGuard time.Duration    `placeholder:"TIME" help:"Distrust servers for so long after their start (default: off)."`
+	RestartGuard time.Duration    `placeholder:"TIME" help:"Servers so young grant no lock (default: off)."`
+	MetricsDir   string           `placeholder:"DIR" help:"Write metrics there, for node_exporter."`
+	Shell        *string          `name:"command" short:"c" placeholder:"STRING" help:"Run this with /bin/sh -c."`
 	Verbose      bool             `xor:"events" help:"Print what happens, on stderr."`
 	JSON         bool             `name:"json" xor:"events" help:"The same as JSON, a line for each event."`
 
 	Name    string   `arg:"" help:"The lock."`
-	Command []string `arg:"" passthrough:"" json:"-" help:"The command and its arguments."`
+	Command []string `arg:"" optional:"" passthrough:"" json:"-" help:"The command and its arguments."`
 	serverFlags
 
 	Program [][]byte `kong:"-"` // the path of the command, its name and its arguments, which need not be text
@@ -52,30 +56,41 @@ type runCmd struct {
 
 // Run runs the command and returns how it ended. With --json that is an event, whatever happened before.
 func (c *runCmd) Run(ctx context.Context, line commandLine, to streams) error {
-	err := c.run(ctx, line)
+	events := supervise.NewEvents(to.err, c.Name, c.JSON, c.Verbose)
+	defer events.Close()
+	err := c.prepare(line)
+	if err == nil {
+		err = c.record(events, func() (supervise.Report, error) { return c.run(ctx) })
+	}
 	if !c.JSON {
 		return err
 	}
 	report := supervise.Report{Code: exitCode(err), Text: message(err)}
-	events := supervise.NewEvents(to.err, c.Name, c.JSON, c.Verbose)
 	events.Exit(report)
-	events.Close()
 	return &exitError{report.Code, nil}
 }
 
-// run checks everything that can be checked without a server, and hands over to the two processes that hold the lock.
-func (c *runCmd) run(ctx context.Context, line commandLine) error {
+// prepare makes the command out of the command line, and checks the flags.
+func (c *runCmd) prepare(line commandLine) error {
 	// What is no UTF-8 has got lost in the parser.
 	c.Command = line[max(0, len(line)-len(c.Command)):]
 	if len(c.Command) > 0 && c.Command[0] == "--" {
 		c.Command = c.Command[1:]
 	}
-	if err := c.check(); err != nil {
-		return err
+	if c.Shell != nil {
+		if len(c.Command) > 0 {
+			return usage("-c and a COMMAND can't be used together: -c has the whole command, as one word")
+		}
+		c.Command = []string{"/bin/sh", "-c", *c.Shell}
 	}
+	return c.check()
+}
+
+// run checks what else can be checked without a server, and hands over to the two processes that hold the lock.
+func (c *runCmd) run(ctx context.Context) (report supervise.Report, err error) {
 	path, err := findProgram(c.Command[0])
 	if err != nil {
-		return err
+		return report, err
 	}
 	for _, word := range append([]string{path}, c.Command...) {
 		c.Program = append(c.Program, []byte(word))
@@ -90,7 +105,7 @@ func (c *runCmd) run(ctx context.Context, line commandLine) error {
 // check checks the flags.
 func (c *runCmd) check() error {
 	if len(c.Command) == 0 {
-		return usage("no command: redlock run NAME -- COMMAND ARGUMENTS")
+		return usage("no command: redlock run NAME -- COMMAND ARGUMENTS, or redlock run NAME -c STRING")
 	}
 	if err := c.serverFlags.check(); err != nil {
 		return err
@@ -135,6 +150,24 @@ func (c *runCmd) check() error {
 		return usage("--metadata must be at most %d bytes of text without |, not %q", maxMetadata, c.Metadata)
 	}
 	return nil
+}
+
+// record does what run does, and writes what has come of it as metrics.
+func (c *runCmd) record(events *supervise.Events, run func() (supervise.Report, error)) error {
+	if c.MetricsDir == "" {
+		_, err := run()
+		return err
+	}
+	began := time.Now()
+	report, err := run()
+	a := jobmetrics.Attempt{
+		Ended: time.Now(), Ran: report.Ran, Started: report.Started, Taken: report.Taken, Lost: report.Lost, Code: exitCode(err),
+	}
+	a.Waited = a.Ended.Sub(began) - a.Ran
+	if failed := jobmetrics.Record(c.MetricsDir, c.Name, a); failed != nil {
+		events.Metrics(display.Error(failed))
+	}
+	return err
 }
 
 // slots is how many permits there are, 0 for a lock.

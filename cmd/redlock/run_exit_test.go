@@ -36,6 +36,29 @@ func TestRun_ExitsAsTheCommandDoesAndReleasesTheLock(t *testing.T) {
 	}
 }
 
+// As flock(1) has it.
+func TestRun_GivesAStringToTheShell(t *testing.T) {
+	servers := three(t)
+	for name, args := range map[string][]string{
+		"behind the name":        {"job", "-c", "echo $0 $REDLOCK_NAME | cat; exit 7"},
+		"before it":              {"-c", "echo $0 $REDLOCK_NAME | cat; exit 7", "job"},
+		"in the long form":       {"job", "--command", "echo $0 $REDLOCK_NAME | cat; exit 7"},
+		"with a read lock":       {"--shared", "job", "-c", "echo $0 $REDLOCK_NAME | cat; exit 7"},
+		"with a permit":          {"--slots=2", "job", "-c", "echo $0 $REDLOCK_NAME | cat; exit 7"},
+		"with several names":     {"--also=b", "job", "-c", "echo $0 $REDLOCK_NAME | cat; exit 7"},
+		"for a command's own -c": {"job", "/bin/sh", "-c", "echo $0 $REDLOCK_NAME | cat; exit 7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := runTool(t, servers, args...)
+			p.says("/bin/sh job")
+			require.Equal(t, 7, p.code())
+		})
+	}
+	require.Zero(t, runTool(t, servers, "job", "-c", "").code())
+	code, _, problem := call(t.Context(), "run", "--nodes=redis://127.0.0.1:1", "job", "--", "-c", "true")
+	require.Equal(t, exitNotFound, code, problem)
+}
+
 func TestRun_HoldsTheLockWhileTheCommandRuns(t *testing.T) {
 	servers := three(t)
 	p := runTool(t, servers, "--key-prefix=lock:", "job", "cat")

@@ -11,8 +11,10 @@ func TestRun_ChecksItsFlags(t *testing.T) {
 	nodes := "--nodes=redis://127.0.0.1:1"
 	refuses(t, []string{"run"}, map[string][]string{
 		"no nodes: set --nodes":                                                   {"job", "true"},
-		"expected":                                                                {nodes, "job"},
 		"no command: redlock run NAME":                                            {nodes, "job", "--"},
+		"no command: redlock run NAME -- COMMAND":                                 {nodes, "job"},
+		"-c and a COMMAND can't be used together":                                 {nodes, "job", "-c", "true", "--", "true"},
+		"-c has the whole command, as one word":                                   {nodes, "job", "-c", "echo", "word"},
 		"--ttl must be between 1s and 24h, not 500ms":                             {nodes, "--ttl=500ms", "job", "true"},
 		"--timeout must be between 1ms and 250ms, not 300ms":                      {nodes, "--ttl=1s", "job", "true"},
 		"--kill-after must be between 0s and 9.8s, not 11s":                       {nodes, "--ttl=20s", "--kill-after=11s", "job", "true"},

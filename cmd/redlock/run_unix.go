@@ -20,15 +20,15 @@ func (c *runCmd) rules() supervise.Rules {
 }
 
 // supervise runs the command under the lock and returns how it ended.
-func (c *runCmd) supervise(ctx context.Context) error {
+func (c *runCmd) supervise(ctx context.Context) (supervise.Report, error) {
 	report, err := supervise.Front(ctx, c, c.rules())
-	if err != nil || report == (supervise.Report{}) {
-		return err
+	if err != nil || report.Code == 0 && report.Text == "" {
+		return report, err
 	}
 	if report.Text != "" {
 		err = errors.New(report.Text)
 	}
-	return &exitError{report.Code, err}
+	return report, &exitError{report.Code, err}
 }
 
 // hold does the holder's part if this process was started as one. A stage becomes the command.
@@ -99,7 +99,8 @@ func (c *runCmd) hold(link *supervise.Link) (report supervise.Report, err error)
 // it. A key without a TTL has no holder who would release it: that is always said.
 func (c *runCmd) failed(err error) supervise.Report {
 	report := supervise.Report{Code: exitCode(err), Text: display.Error(err)}
-	if report.Code != exitTaken || errors.Is(err, nodeerr.ErrNoExpiry) {
+	report.Taken = report.Code == exitTaken
+	if !report.Taken || errors.Is(err, nodeerr.ErrNoExpiry) {
 		return report
 	}
 	if !c.Verbose {

@@ -46,6 +46,11 @@ func (i Interrupted) Error() string { return i.Signal.String() }
 type Report struct {
 	Code int
 	Text string // what to tell the user; "" means nothing
+
+	Taken   bool          `json:",omitempty"` // another holds the lock
+	Lost    bool          `json:",omitempty"` // the lock was lost
+	Started bool          `json:",omitempty"` // the command was started, as the front knows
+	Ran     time.Duration `json:",omitempty"` // from then on, until nothing was left of it and the lock was released
 }
 
 // Rules say when a command is ended.

@@ -86,3 +86,8 @@ func (e *Events) warn(what event, text string) {
 
 // Exit reports the exit code, and why it is that. Only JSON has it.
 func (e *Events) Exit(r Report) { e.say(event{Event: "exit", Code: &r.Code, Error: r.Text}, "") }
+
+// Metrics says what is wrong with the metrics about a run.
+func (e *Events) Metrics(problem string) {
+	e.warn(event{Event: "metrics", Error: problem}, "metrics: "+problem)
+}

@@ -65,7 +65,11 @@ func Front(ctx context.Context, setup any, rules Rules) (Report, error) {
 		return Report{}, fmt.Errorf("a second process could not be started: %w", err)
 	}
 	_ = f.link.put(message{Setup: text}) // if it fails, the holder is gone, and watch sees that
-	return f.watch(ctx), nil
+	report := f.watch(ctx)
+	if at := f.link.board.started(); !at.IsZero() {
+		report.Started, report.Ran = true, f.clock.Now().Sub(at)
+	}
+	return report, nil
 }
 
 // start starts the holder. It inherits all files of this process.
@@ -114,7 +118,7 @@ func (f *front) watch(ctx context.Context) Report {
 				if by := endedEarly(f.endGroup()); by != 0 {
 					return Report{Code: 128 + int(by)}
 				}
-				return Report{CodeInternal, "the process that held the lock was killed, and with it the command; the lock ends at its TTL"}
+				return Report{Code: CodeInternal, Text: "the process that held the lock was killed, and with it the command; the lock ends at its TTL"}
 			case m.Report != nil:
 				waitFor(f.holder)
 				return *m.Report
@@ -169,7 +173,7 @@ func (f *front) takeOver(g *group) Report {
 			_ = unix.Kill(f.holder, unix.SIGKILL)
 		}
 		f.endGroup()
-		return Report{CodeLost, "the lock was lost while the command ran: the process that held it did not renew it in time"}
+		return Report{Code: CodeLost, Lost: true, Text: "the lock was lost while the command ran: the process that held it did not renew it in time"}
 	}
 }
 

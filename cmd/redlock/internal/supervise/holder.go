@@ -283,8 +283,8 @@ func (h *holder) release() Report {
 			h.Events.say(event{Event: "released"}, "released the lock")
 		}
 	}
-	report := Report{Code: h.course.code()}
-	if h.course.lost != "" {
+	report := Report{Code: h.course.code(), Lost: h.course.lost != ""}
+	if report.Lost {
 		report.Text = "the lock was lost while the command ran: " + h.course.lost
 	}
 	return report

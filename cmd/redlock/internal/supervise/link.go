@@ -217,7 +217,7 @@ func (l *Link) Report(r Report) {
 // because a front that is stopped reads none: they would pile up, and after the stop it would see old deadlines first.
 type board struct{ memory []byte }
 
-const boardSize = 16
+const boardSize = 24
 
 // newBoard returns a board and the file behind it.
 func newBoard() (*board, int, error) {
@@ -240,7 +240,7 @@ func openBoard(fd int) (*board, error) {
 	return &board{memory}, nil
 }
 
-// word returns the i-th number on the board. Both are aligned, as a mapping begins at a page.
+// word returns the i-th number on the board. All are aligned, as a mapping begins at a page.
 func (b *board) word(i int) *atomic.Int64 { return (*atomic.Int64)(unsafe.Pointer(&b.memory[8*i])) }
 
 // setDeadline publishes the lock's deadline, by Clock.
@@ -253,6 +253,17 @@ func (b *board) deadline() time.Time { return time.Unix(0, b.word(0).Load()) }
 func (b *board) setGroup(id int) { b.word(1).Store(int64(id)) }
 
 func (b *board) group() int { return int(b.word(1).Load()) }
+
+// setStarted publishes when the command was started, by Clock.
+func (b *board) setStarted(at time.Time) { b.word(2).Store(at.UnixNano()) }
+
+// started returns when the command was started; zero if it was not.
+func (b *board) started() (at time.Time) {
+	if ns := b.word(2).Load(); ns != 0 {
+		at = time.Unix(0, ns)
+	}
+	return at
+}
 
 // Clock is a clock whose readings are the same in all processes of the machine. It counts suspend on Linux and macOS.
 type Clock struct{}

@@ -59,6 +59,7 @@ func (h *holder) start() *Report {
 		h.tty.pass(s.pid, h.frontGroup)
 		return h.giveUp(failed)
 	}
+	h.link.board.setStarted(h.clock.Now())
 	h.Events.say(event{Event: "started", PID: s.pid}, fmt.Sprintf("started the command as process %d", s.pid))
 	return nil
 }
@@ -66,7 +67,7 @@ func (h *holder) start() *Report {
 // enter has the stage become the command. From before its look at the clock on, the front would end it in time.
 func (h *holder) enter(s *stage) *Report {
 	if h.lock.Err() != nil {
-		return &Report{Code: CodeLost, Text: "the lock was acquired too late: too little of its validity was left to start the command"}
+		return &Report{Code: CodeLost, Lost: true, Text: "the lock was acquired too late: too little of its validity was left to start the command"}
 	}
 	entered := make(chan error, 1)
 	go func() { entered <- s.enter() }()

@@ -1,0 +1,101 @@
+//go:build darwin || freebsd || linux
+
+package jobmetrics
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// patience is how long the disk, and others who write to the same folder, may take.
+const patience = 5 * time.Second
+
+// mode lets node_exporter read a file, which is another user.
+const mode = 0o644
+
+// Record adds an attempt to the file of a job. It returns in time, whatever the folder is like.
+func Record(dir, name string, a Attempt) error {
+	done := make(chan error, 1)
+	go func() { done <- record(dir, name, a) }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(patience):
+		return fmt.Errorf("%s: nothing was written within %s", dir, patience)
+	}
+}
+
+// record locks the folder: of two that end at once, the second reads what the first has written.
+func record(dir, name string, a Attempt) error {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Flock(int(folder.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "flock", Path: dir, Err: err}
+	}
+	path := filepath.Join(dir, fileName(name))
+	v, anew := read(path, name)
+	if anew != nil {
+		anew, v = fmt.Errorf("the counters begin anew: %s: %w", path, anew), values{}
+	}
+	v.add(a)
+	text, err := v.text(name)
+	if err == nil {
+		err = replace(path, text)
+	}
+	return errors.Join(anew, err)
+}
+
+// read returns the values that the last attempt has left; none if there is no file. Anything may be there by now.
+func read(path, name string) (values, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // a pipe would block
+	if errors.Is(err, fs.ErrNotExist) {
+		return values{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(err, errors.New("not a file of this tool"))
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxFile))
+	if err != nil {
+		return nil, err
+	}
+	return parse(text, name)
+}
+
+// replace writes a file that is never seen half written. Its temporary one does not end in .prom, and what a run that was killed
+// has left of it is removed.
+func replace(path string, text []byte) (err error) {
+	temporary := path + ".tmp"
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()) // Chmod: whatever the umask is
+	if err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err != nil {
+		_ = os.Remove(temporary)
+	}
+	return err
+}

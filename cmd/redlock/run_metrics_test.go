@@ -1,0 +1,275 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/quorumlock/quorumlock/internal/testredis"
+)
+
+// metricsFile returns the path of the only file of metrics in a folder, in which nothing else is.
+func metricsFile(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	require.True(t, strings.HasSuffix(entries[0].Name(), ".prom"), entries[0].Name())
+	return filepath.Join(dir, entries[0].Name())
+}
+
+// series returns the samples of a folder, by their names and labels.
+func series(t *testing.T, dir string) map[string]float64 {
+	t.Helper()
+	content, err := os.ReadFile(metricsFile(t, dir))
+	require.NoError(t, err)
+	found := map[string]float64{}
+	for line := range strings.Lines(string(content)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		at := strings.LastIndexByte(line, ' ')
+		found[line[:at]], err = strconv.ParseFloat(strings.TrimSpace(line[at:]), 64)
+		require.NoError(t, err, line)
+	}
+	return found
+}
+
+// jobSeries returns the samples of the lock "job", by their names without what is the same in all.
+func jobSeries(t *testing.T, dir string) map[string]float64 {
+	t.Helper()
+	short := map[string]float64{}
+	for sample, value := range series(t, dir) {
+		name, found := strings.CutSuffix(strings.TrimPrefix(sample, "redlock_job_"), `{name="job"}`)
+		require.True(t, found, sample)
+		short[name] = value
+	}
+	return short
+}
+
+// loseLock deletes a lock on all servers.
+func loseLock(t *testing.T, servers []*testredis.Process, name string) {
+	t.Helper()
+	for _, s := range servers {
+		_, err := s.Do("DEL", name)
+		require.NoError(t, err)
+	}
+}
+
+func TestRun_WritesMetricsThatNodeExporterReads(t *testing.T) {
+	servers := three(t)
+	dir := t.TempDir()
+	began := float64(time.Now().UnixMilli()) / 1000
+	with := func(code int, args ...string) map[string]float64 {
+		require.Equal(t, code, runTool(t, servers, append([]string{"--metrics-dir=" + dir}, args...)...).code())
+		return jobSeries(t, dir)
+	}
+	is := with(0, "job", "true")
+	for _, gauge := range []string{"last_success_timestamp_seconds", "last_start_timestamp_seconds", "last_end_timestamp_seconds", "created_timestamp_seconds"} {
+		require.GreaterOrEqual(t, is[gauge], began-0.002, gauge) // the start is by another clock
+		require.LessOrEqual(t, is[gauge], float64(time.Now().UnixMilli())/1000, gauge)
+	}
+	require.InDelta(t, is["last_end_timestamp_seconds"]-is["last_start_timestamp_seconds"], is["last_duration_seconds"], 0.002)
+	require.Positive(t, is["last_wait_seconds"])
+	require.NotContains(t, is, "last_loss_timestamp_seconds")
+	success := is["last_success_timestamp_seconds"]
+
+	is = with(7, "job", "sh", "-c", "exit 7")
+	require.EqualValues(t, 7, is["last_exit_code"])
+	require.Equal(t, success, is["last_success_timestamp_seconds"])
+	require.Greater(t, is["last_end_timestamp_seconds"], success)
+
+	do(t, servers, "SET", "job", "another", "PX", eternity.Milliseconds())
+	is = with(0, "-n", "-E", "0", "job", "true")
+	require.EqualValues(t, 7, is["last_exit_code"], "of a run")
+	do(t, servers, "DEL", "job")
+	with(exitNotFound, "job", "/missing/program")
+
+	p := runTool(t, servers, "--metrics-dir="+dir, "job", "cat")
+	p.event("started")
+	loseLock(t, servers, "job")
+	require.Equal(t, exitLost, p.code())
+	is = jobSeries(t, dir)
+	require.EqualValues(t, exitLost, is["last_exit_code"])
+	require.Equal(t, is["last_end_timestamp_seconds"], is["last_loss_timestamp_seconds"])
+	counters := maps.Clone(is)
+	maps.DeleteFunc(counters, func(name string, _ float64) bool { return !strings.HasSuffix(name, "_total") })
+	require.Equal(t, map[string]float64{"runs_total": 3, "failures_total": 2, "losses_total": 1, "taken_total": 1, "errors_total": 1}, counters)
+
+	info, err := os.Stat(metricsFile(t, dir))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o644), info.Mode(), "node_exporter is another user")
+}
+
+// The front ends the command in the place of a holder that is frozen, and of one that was killed.
+func TestRun_CountsWhatItsHolderCannotTell(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		stop   func(t *testing.T, holder int)
+		code   int
+		losses float64
+	}{
+		"frozen": {freeze, exitLost, 1},
+		"killed": {func(t *testing.T, holder int) { require.NoError(t, unix.Kill(holder, unix.SIGKILL)) }, exitInternal, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			servers := three(t)
+			dir := t.TempDir()
+			p := runTool(t, servers, append(slices.Clone(lostFlags), "--metrics-dir="+dir, "job", "cat")...)
+			p.event("started")
+			test.stop(t, p.holder())
+			require.Equal(t, test.code, p.code())
+			is := jobSeries(t, dir)
+			require.Equal(t, []float64{1, 1, test.losses, 0}, []float64{is["runs_total"], is["failures_total"], is["losses_total"], is["errors_total"]})
+			require.EqualValues(t, test.code, is["last_exit_code"])
+		})
+	}
+}
+
+// A name may hold anything that the tool takes.
+func TestRun_WritesMetricsOfAnyName(t *testing.T) {
+	servers := three(t)
+	for _, name := range []string{"../../etc/passwd", `"} 1 redlock_job_runs_total{name="x`, `\n\`, "ünï" + strings.Repeat("x", 500), "."} {
+		dir := t.TempDir()
+		for runs := 1.0; runs <= 2; runs++ {
+			cmd := toolCommand(servers, "run", "--metrics-dir", dir, name, "true")
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			require.Empty(t, out)
+			escaped := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name)
+			require.Equal(t, runs, series(t, dir)[`redlock_job_runs_total{name="`+escaped+`"}`], name)
+		}
+		if promtool, err := exec.LookPath("promtool"); err == nil {
+			check := exec.Command(promtool, "check", "metrics")
+			file, err := os.Open(metricsFile(t, dir))
+			require.NoError(t, err)
+			defer file.Close()
+			check.Stdin = file
+			out, err := check.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			require.Empty(t, out)
+		}
+	}
+}
+
+func TestRun_TellsOfMetricsThatItCannotWriteAndDoesWhatItWouldDo(t *testing.T) {
+	servers := three(t)
+	for name, dir := range map[string]string{"no folder": "/missing/folder", "no folder but a file": os.Args[0], "no file can be made": "/proc/self"} {
+		t.Run(name, func(t *testing.T) {
+			p := runTool(t, servers, "--metrics-dir="+dir, "job", "sh", "-c", "echo ran; exit 7")
+			p.says("ran")
+			require.Equal(t, 7, p.code())
+			require.NotEmpty(t, p.event("metrics").Error)
+			p.event("exit")
+			out, err := toolCommand(servers, "run", "--metrics-dir="+dir, "job", "true").CombinedOutput()
+			require.NoError(t, err)
+			require.Contains(t, string(out), "redlock: metrics: ")
+		})
+	}
+}
+
+func TestRun_DoesNotWaitForAFolderThatAnotherHasLocked(t *testing.T) {
+	servers := three(t)
+	dir := t.TempDir()
+	folder, err := os.Open(dir)
+	require.NoError(t, err)
+	defer folder.Close()
+	require.NoError(t, unix.Flock(int(folder.Fd()), unix.LOCK_EX))
+	p := runTool(t, servers, "--metrics-dir="+dir, "job", "sh", "-c", "exit 7")
+	require.Contains(t, p.event("metrics").Error, "within 5s")
+	require.Equal(t, 7, p.code())
+}
+
+func TestRun_LosesNoUpdateOfThoseThatEndAtOnce(t *testing.T) {
+	servers := three(t)
+	dir := t.TempDir()
+	do(t, servers, "SET", "job", "another", "PX", eternity.Milliseconds())
+	var running sync.WaitGroup
+	for range 12 {
+		running.Go(func() {
+			_ = toolCommand(servers, "run", "-n", "--metrics-dir="+dir, "job", "true").Run()
+		})
+	}
+	running.Wait()
+	require.EqualValues(t, 12, jobSeries(t, dir)["taken_total"])
+}
+
+// The rules of promredlock/alerts-jobs.yml see what the tool has written on two machines. Their clocks begin with the test: promtool's
+// begins in 1970.
+func TestRun_WritesMetricsThatTheAlertsAreAbout(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed (Debian and Ubuntu: apt-get install prometheus)")
+	}
+	servers := three(t)
+	began := float64(time.Now().Unix())
+	var input []map[string]string
+	scraped := func(instance, dir string, from, until int) {
+		for sample, value := range series(t, dir) {
+			if strings.Contains(sample, "_timestamp_seconds{") {
+				value += float64(from*3600) - began
+			}
+			input = append(input, map[string]string{
+				"series": strings.TrimSuffix(sample, "}") + fmt.Sprintf(`, job="node", instance=%q}`, instance),
+				"values": fmt.Sprintf("_x%d %v", from*4, value) + strings.Repeat(fmt.Sprint(" ", value), (until-from)*4),
+			})
+		}
+	}
+	ran := func(name string, code int, args ...string) (dir string) {
+		dir = t.TempDir()
+		require.Equal(t, code, runTool(t, servers, append([]string{"--metrics-dir=" + dir, name}, args...)...).code())
+		return dir
+	}
+	good, other, bad := ran("good", 0, "true"), ran("good", 0, "true"), ran("bad", 1, "false")
+	lost := t.TempDir()
+	p := runTool(t, servers, "--metrics-dir="+lost, "lost", "cat")
+	p.event("started")
+	loseLock(t, servers, "lost")
+	require.Equal(t, exitLost, p.code())
+	scraped("a", good, 1, 100)
+	scraped("b", other, 11, 20) // it succeeds ten hours later, and is gone soon
+	scraped("a", bad, 1, 100)
+	scraped("a", lost, 1, 1) // and this one at once
+
+	firing := func(hours float64, alerts ...string) map[string]any {
+		samples := []map[string]any{}
+		for _, alert := range alerts {
+			samples = append(samples, map[string]any{"labels": "ALERTS{" + alert + `, alertstate="firing", job="node", severity="critical"}`, "value": 1})
+		}
+		return map[string]any{"expr": `ALERTS{alertstate="firing"}`, "eval_time": fmt.Sprintf("%vm", hours*60), "exp_samples": samples}
+	}
+	const late, loss = `alertname="RedlockJobNotSucceeded", name=`, `alertname="RedlockJobLockLost", name=`
+	rules, err := filepath.Abs("../../promredlock/alerts-jobs.yml")
+	require.NoError(t, err)
+	test, err := json.Marshal(map[string]any{
+		"rule_files": []string{rules}, "evaluation_interval": "15m",
+		"tests": []map[string]any{{"interval": "15m", "input_series": input, "promql_expr_test": []any{
+			firing(1.5, loss+`"lost"`),
+			firing(1.75, loss+`"lost"`),
+			firing(2.5),
+			firing(25.5),
+			firing(26.5, late+`"bad"`, late+`"lost"`),
+			firing(35.5, late+`"bad"`, late+`"lost"`),
+			firing(36.5, late+`"bad"`, late+`"good"`, late+`"lost"`),
+		}}},
+	})
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "test.yml")
+	require.NoError(t, os.WriteFile(file, test, 0o600))
+	out, err := exec.Command(promtool, "test", "rules", file).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
