@@ -35,6 +35,8 @@ HAVE_CHROMIUM = { command -v chromium || command -v chromium-browser || command 
 NO_CHROMIUM = tests in a browser, as Chromium is not installed (Debian and Ubuntu: apt-get install chromium)
 HAVE_PROMETHEUS = { command -v prometheus && command -v promtool; } >/dev/null
 NO_PROMETHEUS = tests of dashboard and alerts, as Prometheus is not installed (Debian and Ubuntu: apt-get install prometheus)
+HAVE_SHELLS = { command -v zsh && command -v fish; } >/dev/null
+NO_SHELLS = tests of completion, as zsh and fish are not installed (Debian and Ubuntu: apt-get install zsh fish)
 HAVE_IMAGE = image=$$(integration/image.sh)
 NO_IMAGE = integration tests on containers, as there is no Docker daemon or no Redis image (see the lines of image.sh above)
 
@@ -70,6 +72,7 @@ test: needs ## Everything that a change must pass: tests and benchmarks of all m
 	$(HAVE_MARIADB) || left_out+=$$'LEFT OUT: $(NO_MARIADB)\n'
 	$(HAVE_CHROMIUM) || left_out+=$$'LEFT OUT: $(NO_CHROMIUM)\n'
 	$(HAVE_PROMETHEUS) || left_out+=$$'LEFT OUT: $(NO_PROMETHEUS)\n'
+	$(HAVE_SHELLS) || left_out+=$$'LEFT OUT: $(NO_SHELLS)\n'
 	if $(HAVE_IMAGE); then export QUORUMLOCK_REDIS_IMAGE=$$image; else left_out+=$$'LEFT OUT: $(NO_IMAGE)\n'; fi
 	go run ./internal/gate $(MODULES)
 	printf %s "$$left_out"
@@ -83,6 +86,7 @@ needs:
 	$(HAVE_MARIADB) || { echo 'CI=true, but this would leave out: $(NO_MARIADB)' >&2; exit 1; }
 	$(HAVE_CHROMIUM) || { echo 'CI=true, but this would leave out: $(NO_CHROMIUM)' >&2; exit 1; }
 	$(HAVE_PROMETHEUS) || { echo 'CI=true, but this would leave out: $(NO_PROMETHEUS)' >&2; exit 1; }
+	$(HAVE_SHELLS) || { echo 'CI=true, but this would leave out: $(NO_SHELLS)' >&2; exit 1; }
 	$(HAVE_IMAGE) || { echo 'CI=true, but this would leave out: $(NO_IMAGE)' >&2; exit 1; }
 
 .PHONY: api
