@@ -19,9 +19,10 @@ type Storage struct {
 	certmagic.Storage
 	locker *redlock.Locker
 
-	mu    sync.Mutex
-	locks map[string][]*redlock.Lock // that have not been unlocked, the oldest first
-	fewer chan struct{}              // is closed when there is one less
+	mu     sync.Mutex
+	locks  map[string][]*redlock.Lock // that have not been unlocked, the oldest first
+	ending int                        // locks that are being released
+	fewer  chan struct{}              // is closed when there is one less
 }
 
 var (
@@ -91,6 +92,7 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 	if lock == nil {
 		return fmt.Errorf("certmagiclock: %q is not locked here: %w", name, redlock.ErrNotHeld)
 	}
+	defer s.end()
 	return lock.Unlock(ctx)
 }
 
@@ -118,7 +120,7 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 func (s *Storage) Wait(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		none, fewer := len(s.locks) == 0, s.fewer
+		none, fewer := len(s.locks)+s.ending == 0, s.fewer
 		s.mu.Unlock()
 		if none {
 			return nil
@@ -148,9 +150,17 @@ func (s *Storage) remove(name string) *redlock.Lock {
 	if s.locks[name] = of[1:]; len(of) == 1 {
 		delete(s.locks, name)
 	}
+	s.ending++
+	return of[0]
+}
+
+// end takes it that a lock that was removed has been released.
+func (s *Storage) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending--
 	close(s.fewer)
 	s.fewer = make(chan struct{})
-	return of[0]
 }
 
 func (s *Storage) last(name string) *redlock.Lock {

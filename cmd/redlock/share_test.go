@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,7 @@ func TestInspect_ShowsEachReader(t *testing.T) {
 	require.Equal(t, redlock.KindRead, document.Kind)
 	require.Empty(t, document.Token)
 	require.Len(t, document.Readers, 3)
+	slices.SortFunc(document.Readers, func(a, b sharerJSON) int { return b.On - a.On }) // they are in the order of their TTLs
 	require.Equal(t, sharerJSON{locks[0].Token(), nil, "of 0", document.Readers[0].TTL, 5}, document.Readers[0])
 	require.Equal(t, sharerJSON{locks[1].Token(), nil, "of 1", document.Readers[1].TTL, 3}, document.Readers[1])
 	require.Equal(t, 1, document.Readers[2].On)

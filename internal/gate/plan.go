@@ -22,7 +22,6 @@ const root = "github.com/quorumlock/quorumlock/"
 // slowest are the packages that take longest, in this order. They start first, so that no CPU is idle at the end.
 var slowest = []string{
 	"integration", "cmd/redlock", "redlock", "internal/sim/prove", "internal/sim", "integration/docs", "integration/page", "promredlock",
-	"adapters/gooselock", "adapters/goredis", "adapters/gocronlock", "adapters/caddylock", // much to compile
 	"cmd/redlock/internal/doctor", "internal/tenants", "internal/node", "cmd/redlock/internal/web", "internal/stack",
 }
 
