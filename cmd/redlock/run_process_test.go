@@ -43,7 +43,8 @@ func init() {
 
 // toolEnv is the environment for the tool as a process of its own, on servers.
 func toolEnv(servers []*testredis.Process, more ...string) []string {
-	env := append(os.Environ(), mainEnv+"=1", "REDLOCK_NODES="+strings.Join(testredis.URLs(servers), ","))
+	env := append(os.Environ(), mainEnv+"=1", "REDLOCK_NODES="+strings.Join(testredis.URLs(servers), ","),
+		"GORACE=atexit_sleep_ms=0") // with the race detector each process would sleep for a second at its end
 	return append(env, more...)
 }
 
