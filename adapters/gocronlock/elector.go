@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 
+	"github.com/quorumlock/quorumlock/adapters/internal/hold"
 	"github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -54,7 +55,7 @@ func NewElector(ctx context.Context, locker *redlock.Locker, name string, opts .
 	}
 	// Defaults of the redlock.Locker are for callers that give up.
 	o.lock = slices.Concat([]redlock.LockOption{redlock.MaxWait(redlock.NoLimit), redlock.MaxOutage(electorOutage)}, o.lock)
-	if _, err := locker.Lock(ended, NamePrefix+name, o.lock...); errors.Is(err, redlock.ErrInvalid) {
+	if err := hold.Check(locker.Lock, NamePrefix+name, o.lock...); err != nil {
 		return nil, fmt.Errorf("gocronlock: %w", err)
 	}
 	e := &Elector{locker: locker, name: name, options: o, done: make(chan struct{})}
@@ -76,7 +77,7 @@ func (e *Elector) campaign(ctx context.Context) {
 			e.lock.Store(nil)
 			lost := lock.Err()
 			e.tell(ctx, lost) // at once: the release may take its time
-			if err = release(context.WithoutCancel(ctx), lock); lost != nil {
+			if err = hold.Release(context.WithoutCancel(ctx), lock); lost != nil {
 				err = nil
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 
+	"github.com/quorumlock/quorumlock/adapters/internal/hold"
 	"github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -39,11 +40,7 @@ func New(locker *redlock.Locker, opts ...Option) (*Locker, error) {
 	}
 	l := &Locker{locker: locker, options: o, atLeast: defaultAtLeast, jobs: map[string]*job{}, kept: map[*job]struct{}{}}
 	check := func(opts ...redlock.LockOption) error {
-		_, err := locker.TryLock(ended, NamePrefix+"check", slices.Concat(o.lock, opts)...)
-		if errors.Is(err, redlock.ErrInvalid) {
-			return err
-		}
-		return nil
+		return hold.Check(locker.TryLock, NamePrefix+"check", slices.Concat(o.lock, opts)...)
 	}
 	if err := check(); err != nil {
 		return nil, fmt.Errorf("gocronlock: LockOptions: %w", err)
@@ -80,12 +77,7 @@ func (l *Locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 	l.mu.Lock()
 	l.jobs[name] = j
 	l.mu.Unlock()
-	go func() {
-		<-lock.Done()
-		if err := lock.Err(); !errors.Is(err, redlock.ErrReleased) {
-			j.lose(err)
-		}
-	}()
+	hold.OnLoss(lock, j.lose)
 	return j, nil
 }
 
@@ -217,22 +209,9 @@ func (j *job) Unlock(ctx context.Context) error {
 }
 
 func (j *job) release(ctx context.Context) error {
-	err := release(ctx, j.lock)
+	err := hold.Release(ctx, j.lock)
 	if errors.Is(err, redlock.ErrNotHeld) {
 		j.lose(err)
 	}
 	return err
-}
-
-// release is Unlock. A release that too few servers confirmed is no error: the lock was held until then.
-func release(ctx context.Context, lock *redlock.Lock) error {
-	over := lock.Err()
-	err := lock.Unlock(ctx)
-	switch {
-	case err == nil || over == nil && errors.Is(err, redlock.ErrNoQuorum):
-		return nil
-	case errors.Is(err, redlock.ErrNotHeld):
-		return err
-	}
-	return errors.Join(over, err)
 }

@@ -1,7 +1,6 @@
 package gocronlock
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
@@ -77,10 +76,3 @@ func newOptions(locker *redlock.Locker, opts []Option) (options, error) {
 	o.lock = append(o.lock, redlock.AutoExtend())
 	return o, nil
 }
-
-// ended is a context that has ended: a call with it checks its arguments and asks no server.
-var ended = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()

@@ -3,12 +3,12 @@ package gooselock
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/pressly/goose/v3/lock"
 
+	"github.com/quorumlock/quorumlock/adapters/internal/hold"
 	"github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -74,9 +74,7 @@ func New(locker *redlock.Locker, database string, opts ...Option) (*Locker, erro
 		opt.apply(&l.options)
 	}
 	l.options.lock = append(l.options.lock, redlock.AutoExtend())
-	ended, cancel := context.WithCancel(context.Background()) // then Lock checks its arguments and asks no server
-	cancel()
-	if _, err := locker.Lock(ended, l.name, l.options.lock...); errors.Is(err, redlock.ErrInvalid) {
+	if err := hold.Check(locker.Lock, l.name, l.options.lock...); err != nil {
 		return nil, fmt.Errorf("gooselock: %w", err)
 	}
 	return l, nil
@@ -99,12 +97,7 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	l.held = held
 	l.mu.Unlock()
 	if l.options.onLoss != nil {
-		go func() {
-			<-held.Done()
-			if err := held.Err(); !errors.Is(err, redlock.ErrReleased) {
-				l.options.onLoss(err)
-			}
-		}()
+		hold.OnLoss(held, l.options.onLoss)
 	}
 	return nil
 }
@@ -121,13 +114,8 @@ func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error {
 		return fmt.Errorf("gooselock: Unlock without Lock: %w", redlock.ErrReleased)
 	}
 	defer func() { <-l.busy }()
-	over := held.Err()
-	err := held.Unlock(ctx)
-	switch {
-	case err == nil || over == nil && errors.Is(err, redlock.ErrNoQuorum):
-		return nil
-	case !errors.Is(err, redlock.ErrNotHeld):
-		err = errors.Join(over, err)
+	if err := hold.Release(ctx, held); err != nil {
+		return fmt.Errorf("gooselock: the lock was lost, and another may have migrated the database at the same time: %w", err)
 	}
-	return fmt.Errorf("gooselock: the lock was lost, and another may have migrated the database at the same time: %w", err)
+	return nil
 }

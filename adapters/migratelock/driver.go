@@ -10,6 +10,7 @@ import (
 
 	"github.com/golang-migrate/migrate/v4/database"
 
+	"github.com/quorumlock/quorumlock/adapters/internal/hold"
 	"github.com/quorumlock/quorumlock/internal/invalid"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -89,9 +90,7 @@ func New(driver database.Driver, locker *redlock.Locker, name string, opts ...Op
 		opt.apply(&o)
 	}
 	o.lock = slices.Concat(o.lock, []redlock.LockOption{redlock.AutoExtend(), redlock.MaxWait(o.wait)})
-	ended, cancel := context.WithCancel(context.Background()) // then Lock checks its arguments and asks no server
-	cancel()
-	if _, err := locker.Lock(ended, NamePrefix+name, o.lock...); errors.Is(err, redlock.ErrInvalid) {
+	if err := hold.Check(locker.Lock, NamePrefix+name, o.lock...); err != nil {
 		return nil, fmt.Errorf("migratelock: %w", err)
 	}
 	return newDriver(driver, locker, NamePrefix+name, o), nil
@@ -136,7 +135,9 @@ func (d *Driver) Lock() error {
 		}
 		if err == nil {
 			d.held = lock
-			d.watch(lock)
+			if d.options.onLoss != nil {
+				hold.OnLoss(lock, d.options.onLoss)
+			}
 			return nil
 		}
 		_ = lock.Unlock(context.WithoutCancel(d.ctx))
@@ -146,18 +147,6 @@ func (d *Driver) Lock() error {
 		return fmt.Errorf("migratelock: %w: %w", database.ErrLocked, err)
 	}
 	return fmt.Errorf("migratelock: %w", err)
-}
-
-func (d *Driver) watch(lock *redlock.Lock) {
-	if d.options.onLoss == nil {
-		return
-	}
-	go func() {
-		<-lock.Done()
-		if err := lock.Err(); !errors.Is(err, redlock.ErrReleased) {
-			d.options.onLoss(err)
-		}
-	}()
 }
 
 // Unlock releases the lock. If it was lost while migrate worked, so that another instance may have worked beside it, the error
@@ -172,15 +161,10 @@ func (d *Driver) Unlock() error {
 		return fmt.Errorf("migratelock: %w", database.ErrNotLocked)
 	}
 	d.held, d.busy = nil, false
-	over := lock.Err()
-	err := lock.Unlock(context.Background()) // takes the node timeout at most
-	switch {
-	case err == nil || over == nil && errors.Is(err, redlock.ErrNoQuorum):
-		return nil
-	case !errors.Is(err, redlock.ErrNotHeld):
-		err = errors.Join(over, err)
+	if err := hold.Release(context.Background(), lock); err != nil { // it takes the node timeout at most
+		return fmt.Errorf("migratelock: the lock was lost, and another may have migrated the database at the same time: %w", err)
 	}
-	return fmt.Errorf("migratelock: the lock was lost, and another may have migrated the database at the same time: %w", err)
+	return nil
 }
 
 // SetVersion is that of the wrapped driver. But if the lock was lost, no migration begins: it returns the loss in place of marking the

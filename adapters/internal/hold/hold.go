@@ -1,0 +1,43 @@
+// Package hold is what adapters have in common: how they take, watch and release the lock that another library asks them for.
+package hold
+
+import (
+	"context"
+	"errors"
+
+	"github.com/quorumlock/quorumlock/redlock"
+)
+
+// Check returns the error with redlock.ErrInvalid that a method of a Locker has for a name and options. It asks no server.
+func Check(take func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error), name string, opts ...redlock.LockOption) error {
+	ended, cancel := context.WithCancel(context.Background()) // then the arguments are checked, and no more
+	cancel()
+	if _, err := take(ended, name, opts...); errors.Is(err, redlock.ErrInvalid) {
+		return err
+	}
+	return nil
+}
+
+// OnLoss calls f, on another goroutine, if the lock ends otherwise than by a release.
+func OnLoss(lock *redlock.Lock, f func(error)) {
+	go func() {
+		<-lock.Done()
+		if err := lock.Err(); !errors.Is(err, redlock.ErrReleased) {
+			f(err)
+		}
+	}()
+}
+
+// Release is Unlock, whose error means that the lock was lost before: it matches redlock.ErrNotHeld, unless Unlock was called before.
+// A release that too few servers confirmed is no error: the lock was held until then.
+func Release(ctx context.Context, lock *redlock.Lock) error {
+	over := lock.Err()
+	err := lock.Unlock(ctx)
+	switch {
+	case err == nil || over == nil && errors.Is(err, redlock.ErrNoQuorum):
+		return nil
+	case errors.Is(err, redlock.ErrNotHeld):
+		return err
+	}
+	return errors.Join(over, err)
+}
