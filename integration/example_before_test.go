@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/testdatabase"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
@@ -107,7 +108,7 @@ func TestExampleBefore_RedsyncAndSetNXWaitForALocker(t *testing.T) {
 }
 
 func TestExampleBefore_AnAdvisoryLockBecomesAFencedLock(t *testing.T) {
-	dsn := source(t, postgres)
+	dsn := testdatabase.PostgreSQL(t)
 	own := fmt.Sprintf("example_%d", tables.Add(1))
 	open(t, fence.PostgreSQL, "pgx", dsn).exec(t, "CREATE SCHEMA "+own)
 	db := open(t, fence.PostgreSQL, "pgx", dsn+"&search_path="+own)

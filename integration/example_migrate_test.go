@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/testdatabase"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
@@ -74,7 +75,7 @@ func apply(ctx context.Context, db *sql.DB, table *fence.Table, lock *redlock.Lo
 // with no table but that of the fences.
 func onNumbered(t *testing.T, test func(t *testing.T, db database)) {
 	t.Run("PostgreSQL", func(t *testing.T) {
-		dsn := source(t, postgres)
+		dsn := testdatabase.PostgreSQL(t)
 		own := fmt.Sprintf("example_%d", tables.Add(1))
 		open(t, fence.PostgreSQL, "pgx", dsn).exec(t, "CREATE SCHEMA "+own)
 		test(t, open(t, fence.PostgreSQL, "pgx", dsn+"&search_path="+own))

@@ -82,7 +82,7 @@ func TestTable_ASecondHolderWaitsForTheTransactionOfTheFirst(t *testing.T) {
 								return err
 							})
 						}()
-						require.Eventually(t, func() bool { return len(done) > 0 || db.waiting(t) }, startBound, time.Millisecond)
+						require.Eventually(t, func() bool { return len(done) > 0 || db.waiting(t) }, 2*settleBound, time.Millisecond)
 						late.Store(true)
 						if commit {
 							require.NoError(t, holder.Commit())

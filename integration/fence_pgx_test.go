@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/internal/testdatabase"
 	"github.com/quorumlock/quorumlock/redlock/fence"
 )
 
@@ -26,14 +27,14 @@ func (t pgxTx) Rollback() error { return t.Tx.Rollback(context.Background()) }
 // native connects with pgx alone to the database that db is on.
 func (db database) native(t *testing.T) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), source(t, postgres))
+	conn, err := pgx.Connect(t.Context(), testdatabase.PostgreSQL(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
 	return conn
 }
 
 func TestPgx_ChecksInItsOwnTransactions(t *testing.T) {
-	db := open(t, fence.PostgreSQL, "pgx", source(t, postgres))
+	db := open(t, fence.PostgreSQL, "pgx", testdatabase.PostgreSQL(t))
 	account := db.create(t, "account", "id bigint PRIMARY KEY, balance bigint NOT NULL")
 	db.exec(t, "INSERT INTO "+account+" VALUES (7, 100)")
 	conn := db.native(t)
@@ -57,7 +58,7 @@ func TestPgx_ChecksInItsOwnTransactions(t *testing.T) {
 }
 
 func TestPgx_ChecksAColumn(t *testing.T) {
-	db := open(t, fence.PostgreSQL, "pgx", source(t, postgres))
+	db := open(t, fence.PostgreSQL, "pgx", testdatabase.PostgreSQL(t))
 	account := db.create(t, "account", "id bigint PRIMARY KEY, balance bigint NOT NULL, fence bigint NOT NULL DEFAULT 0")
 	db.exec(t, "INSERT INTO "+account+" (id, balance) VALUES (7, 100)")
 	conn := db.native(t)

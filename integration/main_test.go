@@ -9,6 +9,8 @@ import (
 
 	"github.com/ory/dockertest/v3"
 	"go.uber.org/goleak"
+
+	"github.com/quorumlock/quorumlock/internal/testdatabase"
 )
 
 const (
@@ -29,7 +31,7 @@ type suite struct{ *testing.M }
 
 func (s suite) Run() int {
 	code := s.runOnContainers()
-	if err := closeServers(); err != nil {
+	if err := testdatabase.Close(); err != nil {
 		fmt.Println(err)
 		code = 1
 	}

@@ -17,7 +17,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/quorumlock/quorumlock/adapters/gooselock"
-	"github.com/quorumlock/quorumlock/internal/testpostgres"
+	"github.com/quorumlock/quorumlock/internal/testdatabase"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -74,7 +74,7 @@ func eachDatabase(t *testing.T, test func(t *testing.T, dialect goose.Dialect, d
 	t.Run("SQLite", func(t *testing.T) {
 		test(t, goose.DialectSQLite3, "sqlite", "file:"+filepath.Join(t.TempDir(), "db")+"?_pragma=busy_timeout(60000)")
 	})
-	t.Run("PostgreSQL", func(t *testing.T) { test(t, goose.DialectPostgres, "pgx", testpostgres.DSN(t)) })
+	t.Run("PostgreSQL", func(t *testing.T) { test(t, goose.DialectPostgres, "pgx", testdatabase.PostgreSQL(t)) })
 }
 
 func open(t *testing.T, servers []*testredis.Process) *redlock.Locker {

@@ -6,12 +6,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/quorumlock/quorumlock/internal/testpostgres"
+	"github.com/quorumlock/quorumlock/internal/testdatabase"
 )
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if err := testpostgres.Close(); err != nil && code == 0 {
+	if err := testdatabase.Close(); err != nil && code == 0 {
 		panic(err)
 	}
 	if err := goleak.Find(); err != nil && code == 0 {

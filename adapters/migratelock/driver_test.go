@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/adapters/migratelock"
-	"github.com/quorumlock/quorumlock/internal/testpostgres"
+	"github.com/quorumlock/quorumlock/internal/testdatabase"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
@@ -71,7 +71,7 @@ func eachDatabase(t *testing.T, test func(t *testing.T, driver, dsn string, wrap
 		test(t, "sqlite", dsn, func(db *sql.DB) (database.Driver, error) { return sqlite.WithInstance(db, &sqlite.Config{}) })
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		test(t, "pgx", testpostgres.DSN(t), func(db *sql.DB) (database.Driver, error) { return pgx.WithInstance(db, &pgx.Config{}) })
+		test(t, "pgx", testdatabase.PostgreSQL(t), func(db *sql.DB) (database.Driver, error) { return pgx.WithInstance(db, &pgx.Config{}) })
 	})
 }
 

@@ -1,4 +1,4 @@
-package integration_test
+package testdatabase
 
 import (
 	"context"
@@ -32,7 +32,7 @@ type server struct {
 
 // newServer makes the folder. Databases refuse to run as root; then the process is that of the first of the accounts that there is.
 func newServer(accounts ...string) (*server, error) {
-	dir, err := os.MkdirTemp("", "fence")
+	dir, err := os.MkdirTemp("", "db")
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (s *server) start(ping func(context.Context) error, name string, args ...st
 
 	ctx, cancel := context.WithTimeout(context.Background(), startBound)
 	defer cancel()
-	look := time.NewTicker(settleLook)
+	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for {
 		err := ping(ctx)
@@ -117,7 +117,7 @@ func (s *server) start(ping func(context.Context) error, name string, args ...st
 func (s *server) close() error {
 	if s.child != nil {
 		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // PostgreSQL takes its children along, and kills them itself after 5 s
-		bound := time.AfterFunc(settleBound, s.child.Kill)
+		bound := time.AfterFunc(startBound/2, s.child.Kill)
 		defer bound.Stop()
 		<-s.child.Done()
 	}

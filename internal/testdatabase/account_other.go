@@ -1,6 +1,6 @@
 //go:build !linux
 
-package integration_test
+package testdatabase
 
 import "syscall"
 
