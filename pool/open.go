@@ -108,8 +108,8 @@ func Wrap(pools []*redis.Pool, opts ...Option) ([]*Node, error) {
 		return nil, err
 	}
 	if s := o.server; s.TLS != nil || s.Credentials != nil || s.ClientName != "" || s.Dial != nil {
-		return nil, invalid.Errorf("pool: WithTLSConfig, WithCredentials, WithClientName and WithDialer are for Open: " +
-			"a wrapped pool dials for itself")
+		return nil, invalid.Errorf("pool: WithTLSConfig, WithCredentials, WithClientName and WithDialer are for Open, which has URLs: " +
+			"what is wrapped dials for itself")
 	}
 	if len(pools) == 0 {
 		return nil, invalid.Errorf("pool: no pool given: a lock needs at least one node")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	redigo "github.com/gomodule/redigo/redis"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/auth"
 
@@ -28,8 +29,9 @@ import (
 //
 // The errors are redlock.ErrInvalid, with a text that names the options by their index and the field by its name.
 func Open(servers []*redis.Options, opts ...pool.Option) ([]*pool.Node, error) {
-	if err := onlyOfNodes(opts); err != nil {
-		return nil, err
+	// Options that say how to connect are none for Wrap either.
+	if _, err := pool.Wrap([]*redigo.Pool{{}}, opts...); err != nil {
+		return nil, invalid.Errorf("goredis: %w", err)
 	}
 	if len(servers) == 0 {
 		return nil, invalid.Errorf("goredis: no options given: a lock needs at least one node")
@@ -67,15 +69,6 @@ func Open(servers []*redis.Options, opts ...pool.Option) ([]*pool.Node, error) {
 		all = append(all, pool.WithClientName(name))
 	}
 	return pool.Open(urls, all...)
-}
-
-// onlyOfNodes refuses options that say how to connect, which Wrap of package pool has no use for either.
-func onlyOfNodes(opts []pool.Option) error {
-	_, want := pool.Wrap(nil) // that there is no pool
-	if _, err := pool.Wrap(nil, opts...); err.Error() != want.Error() {
-		return invalid.Errorf("goredis: TLS, credentials, client name and dialer are those of the options of go-redis: %w", err)
-	}
-	return nil
 }
 
 // server is a copy of options, with the defaults of those fields that are used.
