@@ -68,7 +68,9 @@ func (t *Term) extend(acts []Act) []Act {
 			return e.send(acts, e.Before)
 		}
 		for i := 0; untracked && i < t.Nodes(); i++ { // the holder has extended it by more, so that no extension tracks its key yet
-			acts = t.Changed(acts, i)
+			if t.Untracked(t.name.rules.Clock, i) {
+				acts = t.observe(acts, i)
+			}
 		}
 		acts = t.ended(acts, &t.extensions)
 		if t.At(now) != quorum.Held {

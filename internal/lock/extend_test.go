@@ -126,6 +126,28 @@ func TestDue_ARenewalThatWaitedIsNotSentAfterTheRenewalsEnded(t *testing.T) {
 	require.Empty(t, later.GiveUp(nil, d), "it has ended")
 }
 
+// The danger: the answer that is under way on a node is to an extension that has no key tracked, and its change would be told to nobody.
+func TestDue_HasTheKeyTrackedWhereAnExtensionIsUnderWay(t *testing.T) {
+	d := newDriver(t, 3, steady)
+	d.run([]step{{"tried", ""}})
+	d.term.Renew(d.now, &lock.Want{TTL: d.ttl, MaxHold: lock.NoLimit})
+	longer := new(extension)
+	d.term.Extend(nil, &longer.Extend, 3*d.ttl, &d.hold, longer)
+	for node := range uint16(2) {
+		longer.Answered(nil, d, wire.Tag{Node: node}, &wire.Reply{Answer: quorum.Yes})
+	}
+	require.Equal(t, quorum.Done, longer.Outcome())
+
+	renewal := new(extension)
+	var asked []uint16
+	for _, a := range d.term.Due(nil, &renewal.Extend, renewal) {
+		if a.Tag.What == lock.Observe {
+			asked = append(asked, a.Tag.Node)
+		}
+	}
+	require.Equal(t, []uint16{0, 1, 2}, asked)
+}
+
 // The danger: a lock that ends by itself, as it may not be renewed for longer, leaves what a renewal that failed has left.
 func TestDue_FindsThatALockIsOver(t *testing.T) {
 	d := newDriver(t, 3, steady)

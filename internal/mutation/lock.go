@@ -105,6 +105,8 @@ var lockMutations = []Mutation{
 		"internal/lock/name.go", "acts = t.Changed(acts, node)", "_ = t"},
 	{"extension-untracked", "an extension is tracked, so that the next change is pushed",
 		"internal/lock/extend.go", "= t.Tracked, true", "= false, true"},
+	{"tracked-by-an-answer", "a key is observed to be tracked also while an answer is under way that has it tracked by nobody",
+		"internal/lock/extend.go", "t.Untracked(t.name.rules.Clock, i)", "t.Invalidated(t.name.rules.Clock, i)"},
 	{"counts-late", "a node to which a renewal has given the key counts before the next node has a fault",
 		"internal/quorum/renewal.go", "|| !l.uncounted()", "|| true"},
 	{"renewed-late", "a lock is renewed early once, so that its key is tracked",

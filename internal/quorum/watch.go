@@ -83,13 +83,24 @@ func (l *Lease) Invalidated(clock Clock, node int) bool {
 	return l.observe(clock, node)
 }
 
+// Untracked is [Lease.Invalidated] for a node that may not track the key: what an answer shows that is under way may change unnoticed.
+func (l *Lease) Untracked(clock Clock, node int) bool {
+	l.watch()[node].pushed = true
+	return l.begins(clock, node)
+}
+
 // TrackingLost records that the connection to a node has ended. What was observed on it does not count for the next one.
 func (l *Lease) TrackingLost(node int) { l.watch()[node].seen = 0 }
 
 // observe begins an observation of a key that may have changed, if there can be one now.
 func (l *Lease) observe(clock Clock, node int) bool {
 	k := &l.keys[node]
-	if !k.pushed || k.asked > 0 || k.seen == maxObservations || l.At(clock.Now()) != Held {
+	return k.pushed && k.asked == 0 && l.begins(clock, node)
+}
+
+func (l *Lease) begins(clock Clock, node int) bool {
+	k := &l.keys[node]
+	if k.seen == maxObservations || l.At(clock.Now()) != Held {
 		return false
 	}
 	k.seen++

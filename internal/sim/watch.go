@@ -41,6 +41,18 @@ func (p *Plan) watching(r *rand.Rand) {
 			}
 		}
 	}
+	p.lengthened(rand.New(rand.NewPCG(p.Seed, 0xa0761d6478bd642f)))
+}
+
+// lengthened has some of such plans extend the lock by more than a renewal would, while one node is slow to answer: the first renewal is
+// due by then.
+func (p *Plan) lengthened(r *rand.Rand) {
+	if r.IntN(4) > 0 {
+		return
+	}
+	at := 60*time.Millisecond + upTo(r, 30*time.Millisecond)
+	p.Steps = append(p.Steps, Step{At: at, Kind: Extend, TTL: 3 * time.Hour},
+		Step{At: at - time.Microsecond, Kind: Stall, Node: r.IntN(p.Nodes), For: 40*time.Millisecond + upTo(r, 10*time.Millisecond)})
 }
 
 // stalling adds to such a plan an extension, or a round for another lock, that is held up on its way, while nodes lose the key and
