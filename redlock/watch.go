@@ -17,9 +17,10 @@ const (
 // Watch yields what [Locker.Inspect] returns, at once and whenever it has changed: who holds the lock, or shares it, whether somebody does,
 // or whether that is known. Renewals, and what is only on a minority of the nodes, are no change. It changes nothing.
 //
-// The nodes push changes, so that one is yielded within about two round trips. While so few of them can do that that one may be missed,
-// it looks each second, and otherwise each 30 seconds, and when the TTL of the holder is over. Of changes that follow each other closely,
-// or while the program is busy with one, the last is yielded.
+// The nodes push changes, so that one is yielded within about two round trips. It looks each second while one may be missed: if a node
+// answers that cannot push, if the verdict is [VerdictUnknown], and if the lock is shared, as no key changes with each who shares it.
+// Otherwise it looks each 30 seconds, and when the TTL of the holder is over. Of changes that follow each other closely, or while the
+// program is busy with one, the last is yielded.
 //
 // The error is that of Inspect, with the LockState beside it: after [ErrNoQuorum] it goes on. It ends when ctx ends, without a word, and
 // after [ErrInvalid] and [ErrClosed], which come without a LockState.
@@ -40,9 +41,9 @@ func (l *Locker) Watch(ctx context.Context, name string) iter.Seq2[*LockState, e
 				}
 			}
 			last, lastErr = state, err
-			most := watchEvery
-			if err != nil || !l.engine.Pushed() {
-				most = watchOften
+			most := watchOften
+			if err == nil && l.pushed(state) {
+				most = watchEvery
 			}
 			if state.TTL > 0 {
 				most = min(most, state.TTL)
@@ -50,6 +51,16 @@ func (l *Locker) Watch(ctx context.Context, name string) iter.Seq2[*LockState, e
 			l.pause(ctx, most, changed)
 		}
 	}
+}
+
+// pushed reports whether the nodes push whatever changes what they have answered.
+func (l *Locker) pushed(s *LockState) bool {
+	for i, n := range s.Nodes {
+		if n.Err == nil && !l.engine.Pushes(i) {
+			return false
+		}
+	}
+	return s.Verdict != VerdictUnknown && !s.Kind.Shared()
 }
 
 // pause waits until it is told of a change, for so long at most, and no longer than ctx and the Locker.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/redlock"
 )
 
@@ -67,4 +68,66 @@ func TestWatch_IsToldOfEachHolder(t *testing.T) {
 		}
 		c.eventuallyFree("name")
 	}
+}
+
+// Who shares a lock is in no key that changes with each of them.
+func TestWatch_LooksEachSecondWhileALockIsShared(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	fake, readers := clocktest.New(), c.locker()
+	all, _ := watch(t, c.locker(redlock.WithClock(fake)))
+	becomes(t, all, redlock.VerdictNobody)
+	c.eventuallyTracked()
+	first := got(readers.RLock(t.Context(), "name"))(t)
+	require.Len(t, becomes(t, all, redlock.VerdictHeld).Sharers, 1)
+	second := got(readers.RLock(t.Context(), "name"))(t)
+	nextAt(t, fake, time.Second)
+	require.Len(t, becomes(t, all, redlock.VerdictHeld).Sharers, 2)
+	unlock(t, first)
+	nextAt(t, fake, time.Second)
+	require.Equal(t, second.Token(), becomes(t, all, redlock.VerdictHeld).Sharers[0].Token)
+}
+
+func TestWatch_LooksEachSecondWhileANodeCannotPushWhatDecides(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	c.do(2, "ACL", "SETUSER", "default", "-"+c.subcommand("client|tracking"), "+client|id", "+client|kill")
+	fake := clocktest.New()
+	all, _ := watch(t, c.locker(redlock.WithClock(fake)))
+	becomes(t, all, redlock.VerdictNobody)
+	lock := c.everywhere(take(t, c.locker(), "name", redlock.TTL(time.Hour)))
+	becomes(t, all, redlock.VerdictHeld)
+	c.do(0, "DEL", "name")
+	c.settled()
+	c.do(2, "DEL", "name")
+	nextAt(t, fake, time.Second)
+	becomes(t, all, redlock.VerdictNobody)
+	require.ErrorIs(t, lock.Unlock(t.Context()), redlock.ErrNotHeld)
+}
+
+// The danger: a node is slow for a moment, and a lock of which all is well seems unknown for long.
+func TestWatch_LooksAgainSoonIfTheVerdictIsUnknown(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	fake := clocktest.New()
+	all, _ := watch(t, lockerOver(t, c.nodes(pool.WithTimeout(100*time.Millisecond)), redlock.WithClock(fake)))
+	becomes(t, all, redlock.VerdictNobody)
+	c.eventuallyTracked()
+	c.everywhere(take(t, c.locker(), "name", redlock.TTL(time.Hour)))
+	becomes(t, all, redlock.VerdictHeld)
+	c.processes[0].Freeze()
+	c.do(2, "DEL", "name")
+	becomes(t, all, redlock.VerdictUnknown)
+	c.processes[0].Thaw()
+	eventually(t, func() bool {
+		if next, pending := fake.Next(); pending && next == time.Second {
+			fake.Advance(next)
+		}
+		select {
+		case w := <-all:
+			return w.err == nil && w.Verdict == redlock.VerdictHeld
+		default:
+			return false
+		}
+	}, "it is held")
 }

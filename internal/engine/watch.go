@@ -4,8 +4,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/quorumlock/quorumlock/internal/quorum"
 )
 
 // watches has those who are told when a key may have changed, and which nodes push that.
@@ -38,11 +36,11 @@ func (g *Engine) Watch(key string) (changed <-chan struct{}, stop func()) {
 	}
 }
 
-// Pushed reports whether so many nodes push changes that the holder of a lock cannot change without one.
-func (g *Engine) Pushed() bool {
+// Pushes reports whether a node pushes changes.
+func (g *Engine) Pushes(node int) bool {
 	g.watches.mu.Lock()
 	defer g.watches.mu.Unlock()
-	return len(g.watches.pushes) > len(g.Nodes)-quorum.Majority(len(g.Nodes))
+	return g.watches.pushes[node]
 }
 
 // changed tells those who watch a key.

@@ -50,14 +50,22 @@ func (e *Election) Campaign(ctx context.Context) (term *redlock.Lock, err error)
 // Run campaigns, and calls lead when this process leads; when the term is lost, and lead has returned, it does so again. The context of
 // lead ends with the term, and with ctx.
 //
-// When lead returns by itself, Run ends the term and returns the error of lead, which may be nil. When ctx ends, it returns what lead
-// returns after that, or ctx.Err() if this process does not lead. Otherwise the error is that of [redlock.Locker.Do], with [redlock.ErrNotRun]:
-// an option is invalid, the Locker was closed, the data of another program is in the way, or [redlock.MaxWait] or [redlock.MaxOutage] is over.
+// When lead returns while the term lasts, Run ends the term and returns the error of lead, which may be nil, or [redlock.ErrNotHeld] if it
+// turns out that the term was lost. When ctx ends, it returns what lead returns after that, or ctx.Err() if this process does not lead.
+// Otherwise the error is that of [redlock.Locker.Do], with [redlock.ErrNotRun]: lead is nil, an option is invalid, the Locker was closed, the
+// data of another program is in the way, or [redlock.MaxWait] or [redlock.MaxOutage] is over.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term *redlock.Lock) error) error {
 	for {
-		err := e.locker.Do(ctx, e.name, lead, e.opts...)
-		lost := errors.Is(err, redlock.ErrLost) || errors.Is(err, redlock.ErrExpired)
-		if !lost || ctx.Err() != nil || errors.Is(err, redlock.ErrNotRun) {
+		lost := false // as the error may be the loss of another lock
+		led := func(ctx context.Context, term *redlock.Lock) error {
+			err := lead(ctx, term)
+			lost = errors.Is(term.Err(), redlock.ErrLost) || errors.Is(term.Err(), redlock.ErrExpired)
+			return err
+		}
+		if lead == nil {
+			led = nil
+		}
+		if err := e.locker.Do(ctx, e.name, led, e.opts...); !lost || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -80,8 +88,12 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 // [redlock.Locker.Watch], whose errors it has.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
+		nobody := false
 		for state, err := range e.locker.Watch(ctx, e.name) {
-			if !yield(leader(state, err)) {
+			l, err := leader(state, err)
+			before := nobody
+			nobody = errors.Is(err, ErrNoLeader)
+			if (!nobody || !before) && !yield(l, err) {
 				return
 			}
 		}
@@ -92,7 +104,7 @@ func leader(s *redlock.LockState, err error) (Leader, error) {
 	switch {
 	case err != nil:
 		return Leader{}, err
-	case s.Verdict != redlock.VerdictHeld:
+	case s.Verdict != redlock.VerdictHeld || s.Kind != redlock.KindLock: // readers and permits lead nobody
 		return Leader{}, ErrNoLeader
 	}
 	return Leader{s.Metadata, s.Fence, s.Token, s.TTL}, nil

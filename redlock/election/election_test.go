@@ -120,6 +120,68 @@ func TestRun_ReturnsWhatTheLeaderReturns(t *testing.T) {
 	})
 }
 
+// The danger: Run takes the loss of a lock within the term for that of the term, and leads again and again.
+func TestRun_ReturnsTheLossOfAnotherLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		other, times := cluster.Locker(), 0
+		err := candidate(cluster, "a").Run(t.Context(), func(ctx context.Context, term *redlock.Lock) error {
+			times++
+			return other.Do(ctx, "another", func(ctx context.Context, _ *redlock.Lock) error {
+				defer cluster.Steal("another")()
+				cluster.Advance(10 * time.Second)
+				<-ctx.Done()
+				require.NoError(t, term.Err())
+				return ctx.Err()
+			})
+		})
+		require.ErrorIs(t, err, redlock.ErrLost)
+		require.Equal(t, 1, times)
+	})
+}
+
+func TestRun_ReturnsThatTheTermWasLostUnnoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		times := 0
+		err := candidate(cluster, "a").Run(t.Context(), func(context.Context, *redlock.Lock) error {
+			times++
+			cluster.Steal("leader")
+			return nil
+		})
+		require.ErrorIs(t, err, redlock.ErrNotHeld)
+		require.NotErrorIs(t, err, redlock.ErrNotRun)
+		require.Equal(t, 1, times)
+	})
+}
+
+// Observe says once that nobody leads while they come and go.
+func TestLeader_ReadersAndPermitsLeadNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		e, readers := candidate(cluster, "a"), cluster.Locker()
+		seen := 0
+		for _, err := range e.Observe(t.Context()) {
+			if seen++; seen == 2 {
+				require.NoError(t, err)
+				break
+			}
+			require.ErrorIs(t, err, election.ErrNoLeader)
+			for range 2 {
+				reader, err := readers.RLock(t.Context(), "leader")
+				require.NoError(t, err)
+				_, err = e.Leader(t.Context())
+				require.ErrorIs(t, err, election.ErrNoLeader)
+				cluster.Advance(2 * time.Second)
+				require.NoError(t, reader.Unlock(t.Context()))
+			}
+			_, err = e.Campaign(t.Context())
+			require.NoError(t, err)
+		}
+		require.Equal(t, 2, seen)
+	})
+}
+
 func TestObserve_SaysThatNobodyLeadsAndThatNobodyKnows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := redlocktest.New(t)
