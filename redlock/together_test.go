@@ -493,11 +493,11 @@ func lockAllBeside(ctx context.Context, locker *redlock.Locker, names []string, 
 func TestLock_HasItsTurnAtOnceBehindALockAllThatWaitsForAnotherName(t *testing.T) {
 	c := onReal(t, 3)
 	locker, other := c.locker(noPolls), c.locker()
-	a := take(t, other, "a")
+	a := c.everywhere(take(t, other, "a")) // on a node without it, LockAll would take both for a moment
 	together := lockAllBeside(t.Context(), locker, []string{"a", "b"})
 	eventually(t, func() bool { return redlock.Waiting(locker, "a") == 1 && redlock.Sees(locker, "a") }, "LockAll waits")
 	alone := queue(t, t.Context(), locker, "a")
-	b := take(t, other, "b")
+	b := c.everywhere(take(t, other, "b"))
 	unlock(t, a)
 	unlock(t, won(t, alone))
 	unlock(t, b)
