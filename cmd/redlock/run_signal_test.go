@@ -262,6 +262,17 @@ func TestRun_HolderKilledEndsTheCommand(t *testing.T) {
 	p.complains("the process that held the lock was killed")
 }
 
+func TestRun_HolderKilledWhileItWaitsIsNotSaidToHaveHeldTheLock(t *testing.T) {
+	servers := three(t)
+	holding(t, servers)
+	p := runTool(t, servers, "job", "echo", "ran")
+	p.event("waiting")
+	require.NoError(t, unix.Kill(p.holder(), unix.SIGKILL))
+	assert.Equal(t, exitInternal, p.code())
+	assert.Contains(t, p.event("exit").Error, "was killed before it started the command")
+	assert.Empty(t, p.lines["out"])
+}
+
 // As process 1 of a container, the tool gets the orphans of all programs in it; here, children of the shell whose process it becomes.
 func TestRun_ReapsStraysWhileTheCommandRuns(t *testing.T) {
 	servers := three(t)

@@ -119,7 +119,11 @@ func (f *front) watch(ctx context.Context) Report {
 				if by := endedEarly(f.endGroup()); by != 0 {
 					return Report{Code: 128 + int(by)}
 				}
-				return Report{Code: CodeInternal, Text: "the process that held the lock was killed, and with it the command; the lock ends at its TTL"}
+				text := "the process that held the lock was killed, and with it the command; the lock ends at its TTL"
+				if f.link.board.group() == 0 && f.link.board.started().IsZero() {
+					text = "the process that takes the lock was killed before it started the command; if it had the lock, that ends at its TTL"
+				}
+				return Report{Code: CodeInternal, Text: text}
 			case m.Report != nil:
 				f.await()
 				return *m.Report
