@@ -231,8 +231,8 @@ func TestRun_LosesNoUpdateOfThoseThatEndAtOnce(t *testing.T) {
 	require.EqualValues(t, 12, jobSeries(t, dir)["taken_total"])
 }
 
-// The rules of promredlock/alerts-jobs.yml see what the tool has written on two machines. Their clocks begin with the test: promtool's
-// begins in 1970.
+// The rules of promredlock/alerts-jobs.yml see what the tool has written on two machines, whose node_exporters are scraped by jobs of
+// their own. Their clocks begin with the test: promtool's begins in 1970.
 func TestRun_WritesMetricsThatTheAlertsAreAbout(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -247,7 +247,7 @@ func TestRun_WritesMetricsThatTheAlertsAreAbout(t *testing.T) {
 				value += float64(from*3600) - began
 			}
 			input = append(input, map[string]string{
-				"series": strings.TrimSuffix(sample, "}") + fmt.Sprintf(`, job="node", instance=%q}`, instance),
+				"series": strings.TrimSuffix(sample, "}") + fmt.Sprintf(`, job="node-%[1]s", instance=%[1]q}`, instance),
 				"values": fmt.Sprintf("_x%d %v", from*4, value) + strings.Repeat(fmt.Sprint(" ", value), (until-from)*4),
 			})
 		}
@@ -271,11 +271,11 @@ func TestRun_WritesMetricsThatTheAlertsAreAbout(t *testing.T) {
 	firing := func(hours float64, alerts ...string) map[string]any {
 		samples := []map[string]any{}
 		for _, alert := range alerts {
-			samples = append(samples, map[string]any{"labels": "ALERTS{" + alert + `, alertstate="firing", job="node", severity="critical"}`, "value": 1})
+			samples = append(samples, map[string]any{"labels": "ALERTS{" + alert + `, alertstate="firing", severity="critical"}`, "value": 1})
 		}
 		return map[string]any{"expr": `ALERTS{alertstate="firing"}`, "eval_time": fmt.Sprintf("%vm", hours*60), "exp_samples": samples}
 	}
-	const late, loss = `alertname="RedlockJobNotSucceeded", name=`, `alertname="RedlockJobLockLost", name=`
+	const late, loss = `alertname="RedlockJobNotSucceeded", name=`, `alertname="RedlockJobLockLost", job="node-a", name=`
 	rules, err := filepath.Abs("../../promredlock/alerts-jobs.yml")
 	require.NoError(t, err)
 	test, err := json.Marshal(map[string]any{
