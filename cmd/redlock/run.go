@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/jobmetrics"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/supervise"
+	"github.com/quorumlock/quorumlock/redlock"
 )
 
 const (
@@ -148,6 +149,21 @@ func (c *runCmd) check() error {
 		return usage("--restart-guard must be at least --ttl and --at-least (%s), not %s", plain(max(c.TTL, c.AtLeast)), plain(c.RestartGuard))
 	case len(c.Metadata) > maxMetadata || !utf8.ValidString(c.Metadata) || strings.ContainsFunc(c.Metadata, unicode.IsControl) || strings.Contains(c.Metadata, "|"):
 		return usage("--metadata must be at most %d bytes of text without |, not %q", maxMetadata, c.Metadata)
+	}
+	return c.checkNames()
+}
+
+// checkNames returns the error that taking the locks would have for their names. It asks no server.
+func (c *runCmd) checkNames() error {
+	locker, err := redlock.Open(c.Nodes, redlock.WithKeyPrefix(c.KeyPrefix))
+	if err == nil {
+		ended, cancel := context.WithCancel(context.Background()) // then the arguments are checked, and no more
+		cancel()
+		_, err = locker.TryLockAll(ended, append([]string{c.Name}, c.Also...))
+		_ = locker.Close() // always nil
+	}
+	if errors.Is(err, redlock.ErrInvalid) {
+		return err
 	}
 	return nil
 }

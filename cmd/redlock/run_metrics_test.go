@@ -22,14 +22,27 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
-// metricsFile returns the path of the only file of metrics in a folder, in which nothing else is.
+// metricsFile returns the path of the only file of metrics in a folder, in which beside it only its lock is.
 func metricsFile(t *testing.T, dir string) string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	require.NoError(t, err)
-	require.Len(t, entries, 1)
-	require.True(t, strings.HasSuffix(entries[0].Name(), ".prom"), entries[0].Name())
-	return filepath.Join(dir, entries[0].Name())
+	require.Len(t, files, 2)
+	require.True(t, strings.HasSuffix(files[0], ".prom"), files[0])
+	require.Equal(t, lockOf(files[0]), files[1])
+	return files[0]
+}
+
+// lockOf returns the path of the file that a run locks to write metrics.
+func lockOf(file string) string { return fmt.Sprintf("%s.%d.lock", file, os.Geteuid()) }
+
+// lockFile locks a file until the test ends.
+func lockFile(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { file.Close() })
+	require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
 }
 
 // series returns the samples of a folder, by their names and labels.
@@ -113,6 +126,9 @@ func TestRun_WritesMetricsThatNodeExporterReads(t *testing.T) {
 	info, err := os.Stat(metricsFile(t, dir))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o644), info.Mode(), "node_exporter is another user")
+	info, err = os.Stat(lockOf(metricsFile(t, dir)))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode(), "who can open it can lock it")
 }
 
 // The front ends the command in the place of a holder that is frozen, and of one that was killed.
@@ -182,14 +198,21 @@ func TestRun_TellsOfMetricsThatItCannotWriteAndDoesWhatItWouldDo(t *testing.T) {
 	}
 }
 
-func TestRun_DoesNotWaitForAFolderThatAnotherHasLocked(t *testing.T) {
+// All users may read the folder and the file, so any may lock them.
+func TestRun_WaitsForNoOtherUserBeforeItWritesMetrics(t *testing.T) {
 	servers := three(t)
 	dir := t.TempDir()
-	folder, err := os.Open(dir)
-	require.NoError(t, err)
-	defer folder.Close()
-	require.NoError(t, unix.Flock(int(folder.Fd()), unix.LOCK_EX))
-	p := runTool(t, servers, "--metrics-dir="+dir, "job", "sh", "-c", "exit 7")
+	ran := func() *process { return runTool(t, servers, "--metrics-dir="+dir, "job", "sh", "-c", "exit 7") }
+	require.Equal(t, 7, ran().code())
+	lockFile(t, dir)
+	lockFile(t, metricsFile(t, dir))
+	p := ran()
+	require.Equal(t, 7, p.code())
+	require.False(t, p.happened("metrics"))
+	require.EqualValues(t, 2, jobSeries(t, dir)["runs_total"])
+
+	lockFile(t, lockOf(metricsFile(t, dir)))
+	p = ran()
 	require.Contains(t, p.event("metrics").Error, "within 5s")
 	require.Equal(t, 7, p.code())
 }
@@ -208,8 +231,8 @@ func TestRun_LosesNoUpdateOfThoseThatEndAtOnce(t *testing.T) {
 	require.EqualValues(t, 12, jobSeries(t, dir)["taken_total"])
 }
 
-// The rules of promredlock/alerts-jobs.yml see what the tool has written on two machines. Their clocks begin with the test: promtool's
-// begins in 1970.
+// The rules of promredlock/alerts-jobs.yml see what the tool has written on two machines, whose node_exporters are scraped by jobs of
+// their own. Their clocks begin with the test: promtool's begins in 1970.
 func TestRun_WritesMetricsThatTheAlertsAreAbout(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -224,7 +247,7 @@ func TestRun_WritesMetricsThatTheAlertsAreAbout(t *testing.T) {
 				value += float64(from*3600) - began
 			}
 			input = append(input, map[string]string{
-				"series": strings.TrimSuffix(sample, "}") + fmt.Sprintf(`, job="node", instance=%q}`, instance),
+				"series": strings.TrimSuffix(sample, "}") + fmt.Sprintf(`, job="node-%[1]s", instance=%[1]q}`, instance),
 				"values": fmt.Sprintf("_x%d %v", from*4, value) + strings.Repeat(fmt.Sprint(" ", value), (until-from)*4),
 			})
 		}
@@ -248,11 +271,11 @@ func TestRun_WritesMetricsThatTheAlertsAreAbout(t *testing.T) {
 	firing := func(hours float64, alerts ...string) map[string]any {
 		samples := []map[string]any{}
 		for _, alert := range alerts {
-			samples = append(samples, map[string]any{"labels": "ALERTS{" + alert + `, alertstate="firing", job="node", severity="critical"}`, "value": 1})
+			samples = append(samples, map[string]any{"labels": "ALERTS{" + alert + `, alertstate="firing", severity="critical"}`, "value": 1})
 		}
 		return map[string]any{"expr": `ALERTS{alertstate="firing"}`, "eval_time": fmt.Sprintf("%vm", hours*60), "exp_samples": samples}
 	}
-	const late, loss = `alertname="RedlockJobNotSucceeded", name=`, `alertname="RedlockJobLockLost", name=`
+	const late, loss = `alertname="RedlockJobNotSucceeded", name=`, `alertname="RedlockJobLockLost", job="node-a", name=`
 	rules, err := filepath.Abs("../../promredlock/alerts-jobs.yml")
 	require.NoError(t, err)
 	test, err := json.Marshal(map[string]any{

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -259,6 +260,30 @@ func TestRun_HolderKilledEndsTheCommand(t *testing.T) {
 	assert.Equal(t, exitInternal, p.code())
 	requireDead(t, group)
 	p.complains("the process that held the lock was killed")
+}
+
+func TestRun_HolderKilledWhileItWaitsIsNotSaidToHaveHeldTheLock(t *testing.T) {
+	servers := three(t)
+	holding(t, servers)
+	p := runTool(t, servers, "job", "echo", "ran")
+	p.event("waiting")
+	require.NoError(t, unix.Kill(p.holder(), unix.SIGKILL))
+	assert.Equal(t, exitInternal, p.code())
+	assert.Contains(t, p.event("exit").Error, "was killed before it started the command")
+	assert.Empty(t, p.lines["out"])
+}
+
+// As process 1 of a container, the tool gets the orphans of all programs in it; here, children of the shell whose process it becomes.
+func TestRun_ReapsStraysWhileTheCommandRuns(t *testing.T) {
+	servers := three(t)
+	cmd := exec.Command("sh", "-c", `true & true & exec "$@"`, "sh", os.Args[0], "run", "--json", "--ttl=2s", "job", "--", "sh", "-c", "cat; exit 8")
+	cmd.Env = toolEnv(servers)
+	p := start(t, cmd)
+	p.event("started")
+	eventually(t, func() bool {
+		return !slices.ContainsFunc(processes(), func(s stat) bool { return s.parent == cmd.Process.Pid && s.state == "Z" })
+	}, "strays are left")
+	p.endsWith(8)
 }
 
 func TestRun_HolderDisregardsSignalsThatAreNotFromTheFront(t *testing.T) {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestRun_ChecksItsFlags(t *testing.T) {
@@ -34,9 +36,26 @@ func TestRun_ChecksItsFlags(t *testing.T) {
 		"--slots and --shared can't be used together":                             {nodes, "--slots=2", "--shared", "job", "true"},
 		"--slots and --fencing can't be used together":                            {nodes, "--slots=2", "--fencing", "job", "true"},
 		"--slots and --also can't be used together":                               {nodes, "--slots=2", "--also=other", "job", "true"},
+		`the name "bad\nname" has the control character`:                          {nodes, "bad\nname", "true"},
+		`the name "{job}:fence": the key "{job}:fence" stands beside`:             {nodes, "--also={job}:fence", "job", "true"},
+		`the name "job" is given twice`:                                           {nodes, "--also=job", "job", "true"},
+		"the name is empty":                                                       {nodes, "--shared", "", "true"},
+		`the key prefix "\n" has the control character`:                           {nodes, "--key-prefix=\n", "job", "true"},
 		`not "\x1b[31m"`: {nodes, "--metadata=\x1b[31m", "job", "true"},
 		"--verbose and --json can't be used together": {nodes, "--json", "--verbose", "job", "true"},
 	})
+}
+
+func TestRun_WritesNoMetricsOfAWrongCommandLine(t *testing.T) {
+	dir := t.TempDir()
+	refuses(t, []string{"run", "--nodes=redis://127.0.0.1:1", "--metrics-dir=" + dir}, map[string][]string{
+		"control character": {"bad\nname", "true"},
+		"is empty":          {"--also=", "job", "true"},
+		"must be at least":  {"--wait=-1s", "job", "true"},
+	})
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, entries)
 }
 
 func TestRun_HelpIsOnlyForTheToolBeforeTheCommand(t *testing.T) {

@@ -66,7 +66,7 @@ func run(addr string, nodes []string, data string, drain time.Duration) error {
 	}
 	fmt.Printf("http://%s\n", listener.Addr())
 	s := &service{locker: locker, accounts: accounts}
-	server := &http.Server{Handler: s.routes(), ReadHeaderTimeout: 5 * time.Second}
+	server := s.server()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	select {
@@ -80,6 +80,11 @@ func run(addr string, nodes []string, data string, drain time.Duration) error {
 	case <-signals:
 	}
 	return stop(server, locker)
+}
+
+// server has no client send a request for ever, which would hold up the stop.
+func (s *service) server() *http.Server {
+	return &http.Server{Handler: s.routes(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second}
 }
 
 // stop ends the requests first, as they still need their locks.

@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -229,6 +231,25 @@ func TestService_FinishesTheRequestsInProgressWhenItStops(t *testing.T) {
 	require.Zero(t, i.cmd.ProcessState.ExitCode())
 	require.Zero(t, held(t, nodes))
 	requireBalance(t, data, 99)
+}
+
+func TestService_EndsARequestWhoseBodyDoesNotCome(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = (&service{}).server()
+	require.Positive(t, server.Config.ReadTimeout)
+	server.Config.ReadTimeout = pause
+	server.Start()
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "POST /accounts/7/withdrawals HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 8\r\n\r\namou")
+	require.NoError(t, err)
+	require.NoError(t, conn.SetDeadline(time.Now().Add(bound)))
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Contains(t, string(answer), "400 Bad Request")
 }
 
 func TestService_SaysWhatIsWrongWithAWithdrawal(t *testing.T) {

@@ -3,6 +3,7 @@
 package jobmetrics_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var run = jobmetrics.Attempt{Ended: time.Unix(1_800_000_000, 0), Started: true, Ran: time.Minute, Waited: time.Second}
+
+// own returns the path of a file of this user beside that of a job.
+func own(path, kind string) string { return fmt.Sprintf("%s.%d.%s", path, os.Geteuid(), kind) }
 
 // content returns the file of a job.
 func content(t *testing.T, path string) string {
@@ -89,7 +93,7 @@ func TestRecord_BeginsAnewAfterAFileThatItCannotRead(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, jobmetrics.FileName("job"))
 			require.NoError(t, os.WriteFile(path, []byte(good), 0o600))
-			require.NoError(t, os.Symlink(outside, path+".tmp"), "in the place of the temporary one")
+			require.NoError(t, os.Symlink(outside, own(path, "tmp")), "in the place of the temporary one")
 			require.NoError(t, plant(path))
 			require.ErrorContains(t, jobmetrics.Record(dir, "job", run), "the counters begin anew")
 			require.Equal(t, good, content(t, path))
@@ -98,7 +102,7 @@ func TestRecord_BeginsAnewAfterAFileThatItCannotRead(t *testing.T) {
 			require.True(t, info.Mode().IsRegular())
 			require.Equal(t, "outside", content(t, outside))
 			require.NoError(t, jobmetrics.Record(dir, "job", run))
-			require.NoFileExists(t, path+".tmp")
+			require.NoFileExists(t, own(path, "tmp"))
 		})
 	}
 }
@@ -108,10 +112,17 @@ func TestRecord_LeavesTheFileIfItCannotBeReplaced(t *testing.T) {
 	path := filepath.Join(dir, jobmetrics.FileName("job"))
 	require.NoError(t, jobmetrics.Record(dir, "job", run))
 	before := content(t, path)
-	require.NoError(t, os.MkdirAll(filepath.Join(path+".tmp", "not empty"), 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Join(own(path, "tmp"), "not empty"), 0o700))
 	require.Error(t, jobmetrics.Record(dir, "job", run))
 	require.Equal(t, before, content(t, path))
 	require.ErrorContains(t, jobmetrics.Record(dir, strings.Repeat("x", 1<<20), run), "too long")
+}
+
+func TestRecord_LocksNoFileElsewhere(t *testing.T) {
+	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
+	require.NoError(t, os.Symlink(outside, own(filepath.Join(dir, jobmetrics.FileName("job")), "lock")))
+	require.Error(t, jobmetrics.Record(dir, "job", run))
+	require.NoFileExists(t, outside)
 }
 
 func TestFileName_IsOfItsJobAlone(t *testing.T) {

@@ -32,20 +32,22 @@ func Record(dir, name string, a Attempt) error {
 	}
 }
 
-// record locks the folder: of two that end at once, the second reads what the first has written.
+// record locks a file beside that of the job: of two that end at once, the second reads what the first has written. Nobody but its user
+// can open it, and hold up the metrics. Another user who runs the job has a lock and a temporary file of his own.
 func record(dir, name string, a Attempt) error {
-	folder, err := os.Open(dir)
+	path := filepath.Join(dir, fileName(name))
+	own := fmt.Sprintf("%s.%d", path, os.Geteuid()) // node_exporter reads what ends in .prom
+	turn, err := os.OpenFile(own+".lock", os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
-	defer folder.Close()
+	defer turn.Close()
 	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
-		err = unix.Flock(int(folder.Fd()), unix.LOCK_EX)
+		err = unix.Flock(int(turn.Fd()), unix.LOCK_EX)
 	}
 	if err != nil {
-		return &fs.PathError{Op: "flock", Path: dir, Err: err}
+		return &fs.PathError{Op: "flock", Path: turn.Name(), Err: err}
 	}
-	path := filepath.Join(dir, fileName(name))
 	v, anew := read(path, name)
 	if anew != nil {
 		anew, v = fmt.Errorf("the counters begin anew: %s: %w", path, anew), values{}
@@ -53,7 +55,7 @@ func record(dir, name string, a Attempt) error {
 	v.add(a)
 	text, err := v.text(name)
 	if err == nil {
-		err = replace(path, text)
+		err = replace(path, own+".tmp", text)
 	}
 	return errors.Join(anew, err)
 }
@@ -78,10 +80,8 @@ func read(path, name string) (values, error) {
 	return parse(text, name)
 }
 
-// replace writes a file that is never seen half written. Its temporary one does not end in .prom, and what a run that was killed
-// has left of it is removed.
-func replace(path string, text []byte) (err error) {
-	temporary := path + ".tmp"
+// replace writes a file that is never seen half written. What a run that was killed has left of its temporary one is removed.
+func replace(path, temporary string, text []byte) (err error) {
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

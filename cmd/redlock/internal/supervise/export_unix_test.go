@@ -54,3 +54,15 @@ func (g *Group) Signal(sig unix.Signal) {
 
 // Empty reports whether no process of the group is left.
 func (g *Group) Empty() bool { return g.empty() }
+
+// NewFront returns the front of a holder.
+func NewFront(holder int) *front { return &front{holder: holder} }
+
+// Reap reaps children that have ended, and reports whether the holder is one.
+func (f *front) Reap() bool {
+	f.reap()
+	return f.ended != nil
+}
+
+// Await returns how the holder has ended, when it has.
+func (f *front) Await() unix.WaitStatus { return f.await() }

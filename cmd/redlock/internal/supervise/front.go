@@ -28,7 +28,8 @@ type front struct {
 	rules   Rules
 	link    *Link
 	clock   Clock
-	holder  int // process ID
+	holder  int              // process ID
+	ended   *unix.WaitStatus // of the holder; nil while it is not reaped
 	tty     *terminal
 	signals chan os.Signal     // forwarded
 	stops   chan os.Signal     // SIGTSTP, for a command that is not in the foreground
@@ -118,9 +119,13 @@ func (f *front) watch(ctx context.Context) Report {
 				if by := endedEarly(f.endGroup()); by != 0 {
 					return Report{Code: 128 + int(by)}
 				}
-				return Report{Code: CodeInternal, Text: "the process that held the lock was killed, and with it the command; the lock ends at its TTL"}
+				text := "the process that held the lock was killed, and with it the command; the lock ends at its TTL"
+				if f.link.board.group() == 0 && f.link.board.started().IsZero() {
+					text = "the process that takes the lock was killed before it started the command; if it had the lock, that ends at its TTL"
+				}
+				return Report{Code: CodeInternal, Text: text}
 			case m.Report != nil:
-				waitFor(f.holder)
+				f.await()
 				return *m.Report
 			case m.Stopped != 0 && m.After == f.resumes: // otherwise it has been continued since
 				f.stop(m.Stopped)
@@ -128,10 +133,34 @@ func (f *front) watch(ctx context.Context) Report {
 		case <-wake.C:
 		}
 		wake.Stop()
+		f.reap()
 		if g := f.overdue(); g != nil {
 			return f.takeOver(g)
 		}
 	}
+}
+
+// reap reaps children that this process has not started: process 1 of a container gets all orphans in it. It stops at the holder: what
+// is left of the command comes behind it, and keeps the number of its group until endGroup has used it.
+func (f *front) reap() {
+	for f.ended == nil {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+		switch {
+		case err != nil || pid <= 0:
+			return
+		case pid == f.holder:
+			f.ended = &status
+		}
+	}
+}
+
+// await returns how the holder has ended, when it has.
+func (f *front) await() unix.WaitStatus {
+	if f.ended != nil {
+		return *f.ended
+	}
+	return waitFor(f.holder)
 }
 
 // latest is when the holder must have ended the command's group, or renewed the lock; zero means never.
@@ -170,7 +199,9 @@ func (f *front) takeOver(g *group) Report {
 				continue
 			}
 		case <-patience:
-			_ = unix.Kill(f.holder, unix.SIGKILL)
+			if f.ended == nil { // otherwise its number may be another's
+				_ = unix.Kill(f.holder, unix.SIGKILL)
+			}
 		}
 		f.endGroup()
 		return Report{Code: CodeLost, Lost: true, Text: "the lock was lost while the command ran: the process that held it did not renew it in time"}
@@ -190,10 +221,10 @@ func endedEarly(holder unix.WaitStatus) unix.Signal {
 func (f *front) endGroup() (holder unix.WaitStatus) {
 	g := group{id: f.link.board.group()}
 	if g.id == 0 {
-		return waitFor(f.holder)
+		return f.await()
 	}
 	g.signal(unix.SIGKILL)
-	holder = waitFor(f.holder) // from now on the command's orphans are this process's children, on Linux
+	holder = f.await() // from now on the command's orphans are this process's children, on Linux
 	for again := time.NewTicker(time.Millisecond); !g.empty(); <-again.C {
 		reap(func(int, unix.WaitStatus) {})
 	}
