@@ -31,9 +31,12 @@ func newTypist(t *testing.T, servers []*testredis.Process, shell string, flags .
 	y := &typist{args: filepath.Join(dir, "args"), canary: filepath.Join(dir, "canary")}
 	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = __names ] || [ \"$1\" = completion ] || { printf '%%s\\n' \"$@\" >%[1]s.new; mv %[1]s.new %[1]s; exit; }\nexec %[2]s \"$@\"\n", y.args, os.Args[0])
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "redlock"), []byte(script), 0o755))
+	home, err := os.MkdirTemp("", "home")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(home) }) // fish may still write there
 	cmd := exec.Command(path, flags...)
 	cmd.Dir = dir
-	cmd.Env = toolEnv(servers, "PATH="+dir+":/usr/bin:/bin", "HOME="+dir, "PS1=prompt> ", "TERM=xterm", "HISTFILE=", "LC_ALL=C.UTF-8")
+	cmd.Env = toolEnv(servers, "PATH="+dir+":/usr/bin:/bin", "HOME="+home, "PS1=prompt> ", "TERM=xterm", "HISTFILE=", "LC_ALL=C.UTF-8")
 	y.terminalProgram = startOnTerminal(t, cmd)
 	return y
 }
