@@ -62,13 +62,13 @@
 // # Jobs that are skipped
 //
 // A job that still runs at its next tick is skipped there, on all instances. So is every job while too few servers answer, or while keys
-// of instances that are gone keep the others from a majority for more than 5 s. gocron counts
-// these as skipped, and the event listener gocron.AfterLockError has the error. [OnError], which writes to the log
-// by default, is told those that do not mean that another instance has the lock: one of the two is enough.
+// of instances that are gone keep the others from a majority for more than 5 s. gocron counts these as skipped, and the event listener
+// gocron.AfterLockError has the error. [OnError], which writes to the log by default, is told those that do not mean that another
+// instance has the lock: one of the two is enough.
 //
-// With an Elector a job that is due before this instance is the leader is skipped, and a gocron.OneTimeJob that starts immediately is never
-// run, not even by a program of one instance: [NewElector] does not wait for the election. Start such a job some seconds later
-// (gocron.OneTimeJobStartDateTime), or when [Elector.IsLeader] is nil.
+// With an Elector a job that is due before this instance is the leader is skipped. [NewElector] does not wait for the election, so a
+// gocron.OneTimeJob that starts immediately after it is never run, not even in a program of one instance. Start such a job some
+// seconds later (gocron.OneTimeJobStartDateTime), or when [Elector.IsLeader] is nil.
 //
 // # Losses
 //
