@@ -41,7 +41,10 @@
 //     exclude nobody but other processes of it.
 //   - Caddy starts while no Redis server answers: nodes connect on first use. Then it waits for its locks, and obtains no
 //     certificate until a majority answers.
+//   - With Encrypted ClientHello (encrypted_client_hello) or distributed session tickets that is not so: Caddy takes a lock while it
+//     sets up a configuration with these. If no majority answers, or the servers refuse the login, it does not start, a reload does not
+//     end, and caddy stop and SIGTERM wait for that, until a majority answers. SIGKILL ends such a process.
 //   - A configuration that is loaded while certificates are obtained does not end their locks. Those of the old configuration are
 //     renewed until they are released, for two minutes at most.
-//   - Locks that are lost are in the log of Caddy, as warnings of the logger caddy.storage.redlock.
+//   - Locks that are lost are in the default log of Caddy, as warnings of the logger caddy.storage.redlock.
 package caddylock

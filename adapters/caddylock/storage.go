@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -82,7 +83,7 @@ func (s *Storage) Provision(ctx caddy.Context) error {
 	}
 	key := fmt.Sprintf("%q %q %d", urls, prefix, s.TTL)
 	shared, _, err := lockers.LoadOrNew(key, func() (caddy.Destructor, error) {
-		opts := []redlock.Option{redlock.WithKeyPrefix(prefix), redlock.WithLogger(ctx.Slogger())}
+		opts := []redlock.Option{redlock.WithKeyPrefix(prefix), redlock.WithLogger(slog.New(newHandler()))}
 		if s.TTL != 0 {
 			opts = append(opts, redlock.TTL(time.Duration(s.TTL)))
 		}

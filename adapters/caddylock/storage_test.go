@@ -28,8 +28,8 @@ const (
 )
 
 // load has Caddy run a configuration with a storage that a Caddyfile describes, and returns that. Each load takes the place of the
-// one before.
-func load(t *testing.T, file string) (*certmagiclock.Storage, error) {
+// one before. log is where its log goes, if there is one.
+func load(t *testing.T, file string, log ...string) (*certmagiclock.Storage, error) {
 	t.Helper()
 	d := caddyfile.NewTestDispenser(file)
 	d.Next() // as Caddy reads the global option storage
@@ -38,10 +38,16 @@ func load(t *testing.T, file string) (*certmagiclock.Storage, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := json.Marshal(map[string]any{
+	parts := map[string]any{
 		"admin":   map[string]any{"disabled": true, "config": map[string]any{"persist": false}},
 		"storage": caddyconfig.JSONModuleObject(module, "module", "redlock", nil),
-	})
+	}
+	for _, name := range log {
+		parts["logging"] = map[string]any{"logs": map[string]any{"default": map[string]any{
+			"writer": map[string]any{"output": "memory", "name": name},
+		}}}
+	}
+	config, err := json.Marshal(parts)
 	require.NoError(t, err)
 	if err := caddy.Load(config, true); err != nil {
 		return nil, err

@@ -44,8 +44,11 @@
 //
 //   - All instances have to use this lock. One that still locks with the storage itself (lock files of FileStorage) and one that
 //     locks here do not exclude each other. Stop all, and start all.
-//   - If no majority of the servers answers, certmagic obtains and renews nothing, as it waits for its locks. Certificates that are
-//     there are served. A renewal has weeks of time.
+//   - If no majority of the servers answers, or they refuse the login or a command, certmagic obtains and renews nothing, as it waits
+//     for its locks, whatever redlock.MaxWait and redlock.MaxOutage the Locker has. Certificates that are there are served. A renewal
+//     has weeks of time. The log of the Locker says what is wrong.
+//   - Data of another program under the name of a lock is the exception: certmagic gives up with redlock.ErrForeign, until it comes to
+//     the certificate again.
 //   - certmagic.CleanUpOwnLocks releases the locks of a program that exits. It needs the Locker: close that afterwards.
 //   - There are no fencing tokens in certmagic: a write that comes late is not refused.
 package certmagiclock

@@ -57,14 +57,32 @@ func (s *Storage) String() string {
 	return fmt.Sprintf("certmagiclock over %T", s.Storage)
 }
 
-// Lock waits for the lock of a name, and renews it until Unlock. The errors are those of redlock.Locker.Lock.
+// Lock waits for the lock of a name until ctx ends, and renews it until Unlock. The defaults redlock.MaxWait and redlock.MaxOutage of
+// the Locker have no effect, and redlock.ErrNoQuorum ends no wait, as certmagic gives up after an error. The errors are those of
+// redlock.Locker.Lock.
 func (s *Storage) Lock(ctx context.Context, name string) error {
-	lock, err := s.locker.Lock(ctx, name, redlock.AutoExtend())
+	lock, err := s.wait(ctx, name)
 	if err != nil {
 		return err
 	}
 	s.add(name, lock)
 	return nil
+}
+
+const pause = time.Second // after servers that let nobody lock
+
+func (s *Storage) wait(ctx context.Context, name string) (*redlock.Lock, error) {
+	for {
+		lock, err := s.locker.Lock(ctx, name, redlock.AutoExtend(), redlock.MaxWait(redlock.NoLimit), redlock.MaxOutage(redlock.NoLimit))
+		if !errors.Is(err, redlock.ErrNoQuorum) || ctx.Err() != nil {
+			return lock, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), err)
+		}
+	}
 }
 
 // TryLock is Lock for a caller who does not wait. It returns false without an error if others hold the lock. It may return false to
@@ -99,6 +117,9 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 // RenewLockLease returns nil if the lock of a name is held. The duration has no effect: a lock is renewed until Unlock, whatever
 // its TTL. If it is lost, RenewLockLease waits for it again, as Lock does: this is right for certmagic, which begins an attempt
 // then, and looks first whether another instance has done the work. The errors are those of Lock, and ErrNotHeld without a Lock.
+//
+// As for Unlock, certmagic does not say whose lock it means: if a lock was lost and its name was locked again in this Storage before
+// Unlock, RenewLockLease confirms the later lock to both, who may work at the same time.
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	lock := s.last(name)
 	if lock == nil {
@@ -107,7 +128,7 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	if lock.Err() == nil {
 		return nil
 	}
-	again, err := s.locker.Lock(ctx, name, redlock.AutoExtend())
+	again, err := s.wait(ctx, name)
 	if err != nil {
 		return fmt.Errorf("certmagiclock: %w; it was not acquired again: %w", lock.Err(), err)
 	}

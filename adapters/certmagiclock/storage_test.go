@@ -2,6 +2,8 @@ package certmagiclock_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/adapters/certmagiclock"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/redlocktest"
 )
@@ -55,6 +58,73 @@ func TestStorage_ALockIsHeldUntilUnlockHoweverLongThatIs(t *testing.T) {
 		require.NoError(t, a.Unlock(t.Context(), "y"))
 		require.True(t, try(t, b, "y"))
 	})
+}
+
+// The danger: certmagic does not ask again.
+func TestLock_WaitsWhateverTheDefaultsOfTheLockerAre(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cluster := redlocktest.New(t)
+		s, err := certmagiclock.New(&certmagic.FileStorage{Path: t.TempDir()},
+			cluster.Locker(redlock.MaxWait(time.Second), redlock.MaxOutage(time.Second)))
+		require.NoError(t, err)
+		for again, wait := range map[string]func() error{
+			"Lock":           func() error { return s.Lock(t.Context(), "x") },
+			"RenewLockLease": func() error { return s.RenewLockLease(t.Context(), "x", time.Minute) },
+		} {
+			if again == "RenewLockLease" {
+				require.NoError(t, s.Lock(t.Context(), "x"))
+				cluster.Delete("x")
+				cluster.Advance(time.Minute)
+			}
+			release := cluster.Hold("x")
+			waited := make(chan error, 1)
+			go func() { waited <- wait() }()
+			cluster.Advance(time.Minute)
+			cluster.Stop(0, 1)
+			cluster.Advance(time.Minute)
+			require.Empty(t, waited, again)
+			cluster.Start(0, 1)
+			release()
+			require.NoError(t, <-waited)
+			require.NoError(t, s.Unlock(t.Context(), "x"))
+		}
+	})
+}
+
+// Before a majority has ever answered, redlock.Locker.Lock returns at once if the servers refuse it.
+func TestLock_TriesAgainWhileTheServersRefuseIt(t *testing.T) {
+	t.Parallel()
+	servers := testredis.Real(t, 3)
+	permit := func(commands ...any) {
+		for _, s := range servers {
+			_, err := s.Do("ACL", append([]any{"SETUSER", "locker", "reset", "on", "nopass", "~*", "&*"}, commands...)...)
+			require.NoError(t, err)
+		}
+	}
+	permit("+hello", "+auth", "+client", "+ping")
+	tries := 0
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, strings.Replace(s.URL(), "redis://", "redis://locker:any@", 1))
+	}
+	locker, err := redlock.Open(urls, redlock.TokenSource(func() (string, error) {
+		if tries++; tries == 4 {
+			permit("+@all")
+		}
+		return fmt.Sprint("try ", tries), nil
+	}))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, locker.Close()) })
+	s, err := certmagiclock.New(&certmagic.FileStorage{Path: t.TempDir()}, locker)
+	require.NoError(t, err)
+	short, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	err = s.Lock(short, "x")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.NoError(t, s.Lock(t.Context(), "x"))
+	require.NoError(t, s.Unlock(t.Context(), "x"))
 }
 
 func TestLock_ReturnsWhenItsContextEnds(t *testing.T) {

@@ -53,14 +53,22 @@
 // If the process dies while the job runs, the lock ends at its TTL whatever AtLeast says, and the job is not repeated: the next run is
 // that of the next tick. A job that may not be lost needs a record of what was done.
 //
+// gocron.LimitModeWait, of gocron.WithLimitConcurrentJobs and of gocron.WithSingletonMode, queues a tick behind jobs that run, and asks for
+// its lock afterwards. That may be later than AtLeast, when another instance has run the tick long ago: use gocron.LimitModeReschedule.
+//
 // An instance that takes longer than AtLeast to come to its tick, such as one that was suspended, still runs it a second time. A
 // job for which that is not acceptable records the ticks that have run, in a transaction with its effects.
 //
 // # Jobs that are skipped
 //
-// A job that still runs at its next tick is skipped there, on all instances. So is every job while too few servers answer: gocron counts
-// these as skipped, and the event listener gocron.AfterLockError has the error. [OnError], which writes to the log
-// by default, is told those that are no redlock.ErrTaken: one of the two is enough.
+// A job that still runs at its next tick is skipped there, on all instances. So is every job while too few servers answer, or while keys
+// of instances that are gone keep the others from a majority for more than 5 s. gocron counts these as skipped, and the event listener
+// gocron.AfterLockError has the error. [OnError], which writes to the log by default, is told those that do not mean that another
+// instance has the lock: one of the two is enough.
+//
+// With an Elector a job that is due before this instance is the leader is skipped. [NewElector] does not wait for the election, so a
+// gocron.OneTimeJob that starts immediately after it is never run, not even in a program of one instance. Start such a job some
+// seconds later (gocron.OneTimeJobStartDateTime), or when [Elector.IsLeader] is nil.
 //
 // # Losses
 //
@@ -76,6 +84,10 @@
 //	err := scheduler.Shutdown()          // jobs end
 //	err = errors.Join(err, locker.Wait(ctx)) // locks end
 //	redlockLocker.Close()
+//
+// Shutdown waits for jobs for 10 s at most (gocron.WithStopTimeout), and returns gocron.ErrStopJobsTimedOut if one still runs. Wait does
+// not wait for the lock of that job, and after Close it is not renewed, so that after its TTL another instance may run the job too. Give
+// Shutdown the time that jobs need.
 //
 // With an Elector, [Elector.Close] takes the place of Wait. If it comes before the jobs have ended, the next leader may run them
 // beside these. If the clock of the next leader is behind, it may run the last tick again.

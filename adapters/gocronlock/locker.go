@@ -64,11 +64,13 @@ func New(locker *redlock.Locker, opts ...Option) (*Locker, error) {
 //   - redlock.ErrNoQuorum: too few servers answer. While that is so no instance runs the job;
 //   - any other error of redlock.Locker.TryLock.
 //
-// It does not wait for a holder. If the instances have taken the servers from each other, so that none has the lock, it tries again.
+// It does not wait for a holder. While the instances have taken the servers from each other, or keys of instances that are gone are in
+// the way, so that none is seen to have the lock, it tries again for some seconds. If none has it then, OnError is told
+// redlock.ErrTaken: perhaps no instance runs the job at this tick.
 func (l *Locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
-	lock, err := l.try(ctx, name)
+	lock, split, err := l.try(ctx, name)
 	if err != nil {
-		if !errors.Is(err, redlock.ErrTaken) && ctx.Err() == nil {
+		if (split || !errors.Is(err, redlock.ErrTaken)) && ctx.Err() == nil {
 			l.options.onError(name, err)
 		}
 		return nil, err
@@ -82,21 +84,25 @@ func (l *Locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 }
 
 const (
-	rounds     = 8                     // of an election that nobody wins
+	patience   = 5 * time.Second       // with an election that nobody wins
 	firstPause = 20 * time.Millisecond // the longest before another round; it doubles from one to the next
+	lastPause  = time.Second           // and grows to this at most
 )
 
-// try is TryLock, again and again while no majority of the servers is seen to hold the lock for anybody.
-func (l *Locker) try(ctx context.Context, name string) (*redlock.Lock, error) {
-	for round := 0; ; round++ {
-		lock, err := l.locker.TryLock(ctx, NamePrefix+name, l.options.lock...)
-		if err == nil || round == rounds-1 || !l.split(ctx, name, err) {
-			return lock, err
+// try is TryLock, again and again while no majority of the servers is seen to hold the lock for anybody. split means that this is so
+// at the end.
+func (l *Locker) try(ctx context.Context, name string) (lock *redlock.Lock, split bool, err error) {
+	longest := max(firstPause, min(l.atLeast/2, lastPause)) // a lock that another instance takes meanwhile has to be seen
+	for begin, pause := time.Now(), firstPause; ; pause = min(2*pause, longest) {
+		lock, err = l.locker.TryLock(ctx, NamePrefix+name, l.options.lock...)
+		split = err != nil && l.split(ctx, name, err)
+		if !split || time.Since(begin) >= patience {
+			return lock, split, err
 		}
 		select {
-		case <-time.After(rand.N(firstPause << round)):
+		case <-time.After(rand.N(pause)):
 		case <-ctx.Done():
-			return nil, err
+			return nil, split, err
 		}
 	}
 }

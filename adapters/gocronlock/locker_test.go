@@ -2,6 +2,7 @@ package gocronlock_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -238,6 +239,46 @@ func TestLocker_TriesAgainWhileNobodyHasAMajority(t *testing.T) {
 	lock, err = l.Lock(t.Context(), "job")
 	require.NoError(t, err)
 	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+// splits has two Lockers that are gone take a lock, each on two of five nodes. It is free after a minute.
+func splits(t *testing.T, cluster *redlocktest.Cluster, name string) {
+	for _, others := range [][]int{{3, 4}, {0, 1}} {
+		cluster.Stop(others...)
+		_, err := cluster.Locker(redlock.TTL(time.Minute)).TryLock(t.Context(), name)
+		require.NoError(t, err)
+		cluster.Wipe(2)
+		cluster.Start(others...)
+	}
+}
+
+// The dangers: a pause in which another instance takes the lock and releases it, and a tick that runs nowhere without a word.
+func TestLocker_LooksForALockThatNobodyHasOftenerThanAtLeastAndTellsWhenItGivesUp(t *testing.T) {
+	for _, atLeast := range []time.Duration{0, 500 * time.Millisecond, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			cluster := redlocktest.New(t, redlocktest.WithNodes(5))
+			splits(t, cluster, gocronlock.NamePrefix+"job")
+			var errs told
+			var tries []time.Time // of the bubble
+			l := newLocker(t, cluster.Locker(), errs.option(), gocronlock.AtLeast(atLeast),
+				gocronlock.LockOptions(redlock.TokenSource(func() (string, error) {
+					tries = append(tries, time.Now())
+					return fmt.Sprint("try ", len(tries)), nil
+				})))
+			_, err := l.Lock(t.Context(), "job")
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			require.Equal(t, []error{err}, errs.all())
+			for i := range tries[1:] {
+				require.LessOrEqual(t, tries[i+1].Sub(tries[i]), max(20*time.Millisecond, min(atLeast/2, time.Second)))
+			}
+			require.GreaterOrEqual(t, tries[len(tries)-1].Sub(tries[0]), 5*time.Second)
+			cluster.Advance(time.Minute)
+			lock, err := l.Lock(t.Context(), "job")
+			require.NoError(t, err)
+			require.NoError(t, lock.Unlock(t.Context()))
+			require.NoError(t, l.Wait(t.Context()))
+		})
+	}
 }
 
 func TestLocker_GocronSkipsTheJobThatAnotherInstanceRuns(t *testing.T) {

@@ -81,7 +81,8 @@ func New(locker *redlock.Locker, database string, opts ...Option) (*Locker, erro
 }
 
 // Lock implements [lock.Locker]. It waits until no other instance has the lock, and until ctx ends, which is that of the call of
-// goose, or redlock.MaxWait at most. The errors are those of redlock.Locker.Lock.
+// goose, or redlock.MaxWait at most. MaxWait does not limit the wait for another provider that shares this Locker: ctx alone does. The
+// errors are those of redlock.Locker.Lock, and ctx.Err() of a wait for another provider.
 func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	select {
 	case l.busy <- struct{}{}:

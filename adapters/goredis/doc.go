@@ -42,6 +42,9 @@
 //   - A StreamingCredentialsProvider announces new credentials to connections that are open. A node does not log in again with
 //     them. If the server ends the connection when the old ones expire, the node connects again at once, with the new ones. If
 //     all servers do that at the same moment, there is no majority for as long as it takes.
+//   - Each node subscribes to its StreamingCredentialsProvider when it first connects, and stays subscribed after it is closed, for as
+//     long as the process lasts. It asks with the same listener for each connection, which has no effect on the subscription, as package
+//     auth of go-redis demands.
 //   - A CredentialsProvider and a StreamingCredentialsProvider get no context, so closing the node waits for them.
 //
 // # Fences

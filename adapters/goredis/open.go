@@ -72,13 +72,16 @@ func Open(servers []*redis.Options, opts ...pool.Option) ([]*pool.Node, error) {
 }
 
 // server is a copy of options, with the defaults of those fields that are used.
-type server struct{ redis.Options }
+type server struct {
+	redis.Options
+	listener deaf
+}
 
 func newServer(o *redis.Options) (*server, error) {
 	if o == nil {
 		return nil, fmt.Errorf("nil")
 	}
-	s := &server{*o}
+	s := &server{Options: *o}
 	if s.Addr == "" {
 		s.Addr = "localhost:6379"
 	}
@@ -153,7 +156,7 @@ func (c abrupt) Close() error { return c.NetConn().Close() }
 func (s *server) credentials(ctx context.Context) (username, password string, err error) {
 	switch {
 	case s.StreamingCredentialsProvider != nil:
-		username, password, err = current(s.StreamingCredentialsProvider)
+		username, password, err = s.current()
 	case s.CredentialsProviderContext != nil:
 		username, password, err = s.CredentialsProviderContext(ctx)
 	case s.CredentialsProvider != nil:
@@ -167,14 +170,15 @@ func (s *server) credentials(ctx context.Context) (username, password string, er
 	return username, password, err
 }
 
-// current asks a provider once, without listening to what it announces later.
-func current(provider auth.StreamingCredentialsProvider) (username, password string, err error) {
-	credentials, unsubscribe, err := provider.Subscribe(&deaf{})
+// current asks the StreamingCredentialsProvider for what it has at this moment. The listener is always the same, so that it is subscribed
+// once, and stays so: a provider may stop when nobody listens.
+func (s *server) current() (username, password string, err error) {
+	credentials, _, err := s.StreamingCredentialsProvider.Subscribe(&s.listener)
 	if err != nil {
 		return "", "", err
 	}
 	username, password = credentials.BasicAuth()
-	return username, password, unsubscribe()
+	return username, password, nil
 }
 
 // deaf is a listener that does nothing. It has a size: a provider tells its listeners apart by their addresses.

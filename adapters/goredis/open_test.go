@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -148,15 +149,23 @@ func TestOpen_TakesTheOptionsOfAClientToo(t *testing.T) {
 	require.NoError(t, lock.Unlock(t.Context()))
 }
 
-// streamed is a StreamingCredentialsProvider.
+// streamed is a StreamingCredentialsProvider. Whoever unsubscribes gets an error, and the second time there is no function for it.
 type streamed struct {
-	password   func() string
-	subscribed atomic.Int32
+	password func() string
+
+	mu        sync.Mutex
+	listeners map[auth.CredentialsListener]int // how often they have subscribed
 }
 
-func (s *streamed) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
-	s.subscribed.Add(1)
-	return auth.NewBasicCredentials("locker", s.password()), func() error { s.subscribed.Add(-1); return nil }, nil
+func (s *streamed) Subscribe(l auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listeners[l]++
+	var unsubscribe auth.UnsubscribeFunc
+	if s.listeners[l] == 1 {
+		unsubscribe = func() error { return errors.New("nobody listens, so the provider stops") }
+	}
+	return auth.NewBasicCredentials("locker", s.password()), unsubscribe, nil
 }
 
 func TestOpen_AsksTheProviderOfCredentialsForEveryConnection(t *testing.T) {
@@ -174,9 +183,14 @@ func TestOpen_AsksTheProviderOfCredentialsForEveryConnection(t *testing.T) {
 		},
 		"StreamingCredentialsProvider": func(t *testing.T, o *redis.Options, password func() string) {
 			o.CredentialsProviderContext = func(context.Context) (string, string, error) { return "", "", errors.New("wrong") }
-			provider := &streamed{password: password}
+			provider := &streamed{password: password, listeners: map[auth.CredentialsListener]int{}}
 			o.StreamingCredentialsProvider = provider
-			t.Cleanup(func() { require.Zero(t, provider.subscribed.Load(), "nothing listens to it") })
+			t.Cleanup(func() {
+				require.Len(t, provider.listeners, 1, "a node listens once, and stays")
+				for _, times := range provider.listeners {
+					require.Equal(t, 2, times, "it asks for each connection")
+				}
+			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

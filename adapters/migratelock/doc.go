@@ -44,6 +44,8 @@
 //	m.LockTimeout = 11 * time.Minute
 //
 // A LockTimeout below Wait brings the danger back. [Driver.Close], which migrate.Migrate.Close calls, releases such a lock.
+// While a migration runs, Close waits for it, and keeps the lock. A program that cannot wait exits: then the lock is free after its TTL,
+// which may be before the database has ended the statement.
 //
 // An instance that has waited in vain has an error that matches database.ErrLocked and redlock.ErrTaken. If the holder
 // dies, the lock is free after its TTL.

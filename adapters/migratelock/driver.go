@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -62,6 +63,7 @@ type Driver struct {
 
 	ctx   context.Context // ends with Close
 	close context.CancelFunc
+	work  sync.WaitGroup // changes of the database, which begin with mu
 
 	mu   sync.Mutex
 	busy bool // Lock waits, or has the lock
@@ -167,7 +169,7 @@ func (d *Driver) Unlock() error {
 	return nil
 }
 
-// SetVersion is that of the wrapped driver. But if the lock was lost, no migration begins: it returns the loss in place of marking the
+// SetVersion is that of the wrapped driver, until Close. But if the lock was lost, no migration begins: it returns the loss in place of marking the
 // database as dirty, which is the first step of each migration.
 func (d *Driver) SetVersion(version int, dirty bool) error {
 	d.mu.Lock()
@@ -176,15 +178,43 @@ func (d *Driver) SetVersion(version int, dirty bool) error {
 	if dirty && lock != nil && lock.Err() != nil {
 		return fmt.Errorf("migratelock: migration to version %d not begun: %w", version, lock.Err())
 	}
-	return d.Driver.SetVersion(version, dirty)
+	return d.change(func() error { return d.Driver.SetVersion(version, dirty) })
 }
 
-// Close closes the wrapped driver. It ends a Lock that waits, and releases the lock, if migrate has not done that.
+// Run is that of the wrapped driver, until Close.
+func (d *Driver) Run(migration io.Reader) error {
+	return d.change(func() error { return d.Driver.Run(migration) })
+}
+
+// Drop is that of the wrapped driver, until Close.
+func (d *Driver) Drop() error { return d.change(d.Driver.Drop) }
+
+// change calls f, which changes the database. Close waits for it.
+func (d *Driver) change(f func() error) error {
+	d.mu.Lock()
+	err := d.ctx.Err()
+	if err == nil {
+		d.work.Add(1)
+		defer d.work.Done()
+	}
+	d.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("migratelock: the driver is closed: %w", err)
+	}
+	return f()
+}
+
+// Close closes the wrapped driver. It ends a Lock that waits, and releases the lock, if migrate has not done that. It waits for what
+// changes the database until then, such as a migration that runs, and lets nothing begin that does.
 func (d *Driver) Close() error {
+	d.mu.Lock()
 	d.close()
+	d.mu.Unlock()
+	closed := d.Driver.Close() // that of SQLite returns while a statement runs
+	d.work.Wait()
 	err := d.Unlock()
 	if errors.Is(err, database.ErrNotLocked) {
 		err = nil
 	}
-	return errors.Join(err, d.Driver.Close())
+	return errors.Join(err, closed)
 }

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -187,6 +188,55 @@ func TestDriver_CloseReleasesTheLockAndEndsAWait(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, lock.Unlock(t.Context()))
 	})
+}
+
+// slow is a driver whose Run lasts until resume is closed. So does its Close, if it waits: that of PostgreSQL does, that of SQLite not.
+type slow struct {
+	database.Driver
+	waits         bool
+	began, resume chan struct{}
+}
+
+func (s slow) Run(io.Reader) error {
+	close(s.began)
+	<-s.resume
+	return nil
+}
+
+func (s slow) Close() error {
+	if s.waits {
+		<-s.resume
+	}
+	return s.Driver.Close()
+}
+
+// The danger: another instance that finds the lock free, and migrates beside a statement that still runs.
+func TestDriver_CloseKeepsTheLockWhileAMigrationRunsAndLetsNoneBegin(t *testing.T) {
+	for _, waits := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			cluster := redlocktest.New(t)
+			inner := slow{newStub(t), waits, make(chan struct{}), make(chan struct{})}
+			d := newDriver(t, inner, cluster.Locker())
+			other := newDriver(t, newStub(t), cluster.Locker(), migratelock.Wait(0))
+			require.NoError(t, d.Lock())
+			require.NoError(t, d.SetVersion(1, true))
+			ran, closed := make(chan error, 1), make(chan error, 1)
+			go func() { ran <- d.Run(strings.NewReader("")) }()
+			<-inner.began
+			go func() { closed <- d.Close() }()
+			synctest.Wait()
+			require.Empty(t, closed)
+			require.ErrorIs(t, other.Lock(), redlock.ErrTaken, "Close of the driver waits: %v", waits)
+			close(inner.resume)
+			require.NoError(t, <-ran)
+			require.NoError(t, <-closed)
+			require.NoError(t, other.Lock())
+			require.NoError(t, other.Unlock())
+			require.ErrorContains(t, d.Run(nil), "closed")
+			require.ErrorContains(t, d.SetVersion(2, true), "closed")
+			require.ErrorContains(t, d.Drop(), "closed")
+		})
+	}
 }
 
 func TestDriver_ALossIsToldAndIsAnErrorOfTheMigration(t *testing.T) {
