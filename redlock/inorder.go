@@ -89,7 +89,7 @@ func (t *together) queue(
 		if e.GiveBackLocked(lost.parts[i].Acquire); !leaves {
 			w.waiting().last = lost.refusal
 		}
-		if !leaves || lost.blocks(i) { // otherwise the next call has its turn at once, since nobody holds this name
+		if !leaves || lost.Blocks(lost.others[i]) { // otherwise the next call has its turn at once, since nobody holds this name
 			e.LostLocked(lost.parts[i].Acquire, &w.Call)
 		}
 		e.Unlock()

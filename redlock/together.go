@@ -174,12 +174,6 @@ func (t *together) round(ctx context.Context, reqs []request, at *waiter) ([]*Lo
 // scattered reports whether others hold some of the names, but each on so few nodes that it can be taken by itself.
 func (a *attempt) scattered() bool { return a.blocked < 0 && a.named >= 0 }
 
-// blocks reports whether others hold one of the names on so many of the nodes that no majority is left for it. On fewer, a release may be
-// under way.
-func (a *attempt) blocks(i int) bool {
-	return len(a.refusal.Nodes)-a.others[i] < a.refusal.Need
-}
-
 // giveBack ends a part of the round.
 func (a *attempt) giveBack(i int) {
 	e := a.parts[i].Entry()

@@ -192,15 +192,13 @@ func (d *Driver) Drop() error { return d.change(d.Driver.Drop) }
 // change calls f, which changes the database. Close waits for it.
 func (d *Driver) change(f func() error) error {
 	d.mu.Lock()
-	err := d.ctx.Err()
-	if err == nil {
-		d.work.Add(1)
-		defer d.work.Done()
-	}
-	d.mu.Unlock()
-	if err != nil {
+	if err := d.ctx.Err(); err != nil {
+		d.mu.Unlock()
 		return fmt.Errorf("migratelock: the driver is closed: %w", err)
 	}
+	d.work.Add(1)
+	d.mu.Unlock()
+	defer d.work.Done()
 	return f()
 }
 

@@ -32,12 +32,7 @@ func newMachine(t *testing.T) machine {
 
 	const password = "a-password"
 	servers := testredis.Real(t, 5)
-	for _, s := range servers {
-		for _, rule := range []string{"reset", "on", ">" + password, "~cron:*", "resetchannels", "&quorumlock:*", "+@all", "-@admin", "-@dangerous", "+info"} {
-			_, err := s.Do("ACL", "SETUSER", "locker", rule)
-			require.NoError(t, err)
-		}
-	}
+	testredis.Account(t, servers, "locker", password, "cron:*")
 	var config map[string]any
 	require.NoError(t, json.Unmarshal([]byte(read(t, "redlock.json")), &config))
 	require.Len(t, config["nodes"], len(servers))

@@ -114,12 +114,7 @@ func TestCommand_OneClusterOfThreeRunsTheJob(t *testing.T) {
 	parse(t, "cronjob.yaml", &job)
 	parse(t, "secret.yaml", &config)
 	servers := testredis.Real(t, 3)
-	for _, s := range servers {
-		for _, rule := range []string{"reset", "on", ">" + config.Data["password"], "~cron:*", "resetchannels", "&quorumlock:*", "+@all", "-@admin", "-@dangerous", "+info"} {
-			_, err := s.Do("ACL", "SETUSER", "locker", rule)
-			require.NoError(t, err)
-		}
-	}
+	testredis.Account(t, servers, "locker", config.Data["password"], "cron:*")
 	var flags map[string]any
 	require.NoError(t, json.Unmarshal([]byte(config.Data["redlock.json"]), &flags))
 	require.Len(t, flags["nodes"], len(servers))

@@ -89,6 +89,11 @@ func (t *Together) InTheWay() (others []int, blocked, named int) {
 	return others, blocked, named
 }
 
+// Blocks reports whether others hold a name on too many nodes, if they hold it on so many.
+func (t *Together) Blocks(others int) bool {
+	return lock.Blocks(others, len(t.parts[0].entry.engine.Nodes))
+}
+
 // GiveBackLocked releases what a round has won while that of another name was not. LostLocked follows, or the call gives up.
 func (e *Entry) GiveBackLocked(a *Acquire) { e.doLocked(e.Name.GiveBack(nil, &a.acquire)) }
 

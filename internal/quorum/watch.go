@@ -98,6 +98,7 @@ func (l *Lease) observe(clock Clock, node int) bool {
 	return k.pushed && k.asked == 0 && l.begins(clock, node)
 }
 
+// begins begins an observation of a key, unless it has been observed too often.
 func (l *Lease) begins(clock Clock, node int) bool {
 	k := &l.keys[node]
 	if k.seen == maxObservations || l.At(clock.Now()) != Held {

@@ -102,6 +102,19 @@ func Real(tb testing.TB, n int, args ...string) []*Process {
 	return processes
 }
 
+// Account gives each server an account for locks whose keys match a pattern. It may run all commands but those of administrators and
+// dangerous ones, of which it may run INFO.
+func Account[S Server](tb testing.TB, servers []S, name, password, keys string) {
+	tb.Helper()
+	for _, s := range servers {
+		for _, rule := range []string{"reset", "on", ">" + password, "~" + keys, "resetchannels", "&quorumlock:*", "+@all", "-@admin", "-@dangerous", "+info"} {
+			if _, err := s.Do("ACL", "SETUSER", name, rule); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+}
+
 // failing returns what makes an error fail a test.
 func failing(tb testing.TB) func(error) { return func(err error) { tb.Errorf("testredis: %v", err) } }
 

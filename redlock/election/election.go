@@ -55,15 +55,15 @@ func (e *Election) Campaign(ctx context.Context) (term *redlock.Lock, err error)
 // Otherwise the error is that of [redlock.Locker.Do], with [redlock.ErrNotRun]: lead is nil, an option is invalid, the Locker was closed, the
 // data of another program is in the way, or [redlock.MaxWait] or [redlock.MaxOutage] is over.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term *redlock.Lock) error) error {
+	if lead == nil {
+		return e.locker.Do(ctx, e.name, nil, e.opts...) // which refuses it
+	}
 	for {
 		lost := false // as the error may be the loss of another lock
 		led := func(ctx context.Context, term *redlock.Lock) error {
 			err := lead(ctx, term)
 			lost = errors.Is(term.Err(), redlock.ErrLost) || errors.Is(term.Err(), redlock.ErrExpired)
 			return err
-		}
-		if lead == nil {
-			led = nil
 		}
 		if err := e.locker.Do(ctx, e.name, led, e.opts...); !lost || ctx.Err() != nil {
 			return err
