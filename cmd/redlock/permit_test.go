@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,7 @@ func TestInspect_ShowsEachPermitWithItsSlot(t *testing.T) {
 	require.Equal(t, redlock.KindPermit, document.Kind)
 	require.Empty(t, document.Readers)
 	require.Len(t, document.Permits, 5)
+	slices.SortFunc(document.Permits, func(a, b sharerJSON) int { return b.On - a.On }) // they are in the order of their TTLs
 	slot := 7
 	require.Equal(t, sharerJSON{locks[0].Token(), &slot, "of 0", document.Permits[0].TTL, 5}, document.Permits[0])
 	require.Equal(t, 8, *document.Permits[1].Slot)
