@@ -136,3 +136,11 @@ func (k *Keyspace) EvictSlots(key string) { delete(k.sharers, slots(key)) }
 
 // Data leaves somebody's data.
 func (k *Keyspace) Data(key string) { k.set(key, &entry{token: "data", foreign: true, forever: true}) }
+
+// Meant returns lines with what strings of the wire mean in the place of them.
+func Meant(p Plan, lines []string) (meant []string) {
+	for _, line := range lines {
+		meant = append(meant, meanings(p).Replace(line))
+	}
+	return meant
+}

@@ -70,12 +70,14 @@ func (c *client) name(key string) *name {
 func (n *name) act(acts []lock.Act) {
 	c := n.client
 	for i := 0; i < len(acts); i++ {
-		switch a := acts[i]; a.What {
+		a := acts[i]
+		if a.What == lock.Send && a.Tag.What == lock.Vote {
+			a.To.(*round).begin(acts[i:])
+			return
+		}
+		n.asks(&a)
+		switch a.What {
 		case lock.Send:
-			if a.Tag.What == lock.Vote {
-				a.To.(*round).begin(acts[i:])
-				return
-			}
 			acts = n.send(acts, a)
 		case lock.End:
 			a.To.(*round).end()

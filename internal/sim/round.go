@@ -103,6 +103,7 @@ func (r *round) ask(acts []lock.Act, unsent []int) {
 	for len(acts) > 0 && acts[0].What == lock.Send && acts[0].Tag.What == lock.Vote {
 		a := acts[0]
 		acts = acts[1:]
+		r.asks(&a)
 		node, err := int(a.Tag.Node), lock.ErrOver
 		if a.At.IsZero() || c.clock.Now().Before(a.At) {
 			if k := r.lock; r.verb == extend {

@@ -24,17 +24,17 @@ const (
 )
 
 // Run carries out a plan and returns the first promise that was broken, or nil.
-func Run(p Plan) *Violation { return run(p, nil) }
+func Run(p Plan) *Violation { return run(p, nil, false) }
 
 // Trace carries out a plan and returns what happened, line by line.
 func Trace(p Plan) []string {
 	var trace []string
-	_ = run(p, &trace)
+	_ = run(p, &trace, false)
 	return trace
 }
 
-func run(p Plan, trace *[]string) *Violation {
-	w := &world{plan: p, trace: trace, rounds: map[life]*round{}, patience: shortPatience}
+func run(p Plan, trace *[]string, recorded bool) *Violation {
+	w := &world{plan: p, trace: trace, recorded: recorded, rounds: map[life]*round{}, patience: shortPatience}
 	for i := range p.Nodes {
 		w.servers = append(w.servers, newServer(w, i))
 	}

@@ -65,7 +65,9 @@ func (t *together) join(i int) {
 func (t *together) ask(node int, unsent []int) {
 	c, first := t.client, t.rounds[0]
 	for ; node < len(c.lines); node++ {
-		err := c.lines[node].send(order{cmd: &t.command, to: t, tag: wire.Tag{What: lock.Vote, Node: uint16(node)}, sent: first.sent})
+		a := lock.Act{Command: &t.command, Tag: wire.Tag{What: lock.Vote, Node: uint16(node)}}
+		first.asks(&a)
+		err := c.lines[node].send(order{cmd: a.Command, to: t, tag: a.Tag, sent: first.sent})
 		if err != nil {
 			c.log("client %d: node %d on acquire of %s: unsent", c.number, node, first.token)
 			unsent = append(unsent, node)

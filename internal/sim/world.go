@@ -11,11 +11,12 @@ import (
 
 // world is true time and what happens in it.
 type world struct {
-	plan   Plan
-	now    time.Duration // true time since the run began
-	events []event       // the next is the last
-	trace  *[]string     // nil means that nothing is logged
-	failed *Violation
+	plan     Plan
+	now      time.Duration // true time since the run began
+	events   []event       // the next is the last
+	trace    *[]string     // nil means that nothing is logged
+	recorded bool          // the trace tells also what names ask for
+	failed   *Violation
 
 	servers []*server
 	clients []*client
