@@ -17,6 +17,7 @@ SEEDS ?= 100000# schedules, for sim and proof
 TESTFLAGS ?= -race -count=1 -timeout 15m# of go test, for integration
 DURATION ?= 60s# of a run, for chaos
 SEED ?= 1# of its faults
+WRITE ?= # 1 writes the file instead of comparing it, for trace
 CHAOS ?= # further flags of chaos, such as -break all, -weaken all, or -procedures
 
 # Modules with code of the project, the root first. tools/ only pins versions.
@@ -121,6 +122,10 @@ sim: ## Run the protocol through simulated schedules, from a random seed on
 .PHONY: proof
 proof: ## The same from seed 1 on, and with every rule weakened in its turn; write docs/proof.md
 	@go run ./internal/sim/prove -seeds $(SEEDS) -write
+
+.PHONY: trace
+trace: ## Compare what happens in 2,000 schedules with internal/sim/testdata/traces.txt; WRITE=1 writes that, after a change of a rule
+	@go test -count=1 -timeout 15m -run TestDigest ./internal/sim -all $(if $(WRITE),-update)
 
 .PHONY: bench
 bench: ## Compare with other lock libraries, for minutes on an idle machine, and write docs/benchmarks.md

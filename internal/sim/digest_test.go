@@ -1,7 +1,12 @@
 package sim_test
 
 import (
+	"flag"
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +16,58 @@ import (
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/sim"
 )
+
+var (
+	all    = flag.Bool("all", false, "compare all of traces.txt, and not only its first lines")
+	update = flag.Bool("update", false, "write traces.txt")
+)
+
+const (
+	block  = 100 // seeds that have one digest
+	blocks = 20  // in the file
+	few    = 2   // that are compared as a rule: a second, or some ten with the race detector
+)
+
+const header = `# What happens in the schedules of so many seeds, as a digest (sim.Digest) of each hundred, on amd64.
+# A commit that moves code leaves this file as it is. One that changes a rule writes it: make trace WRITE=1.
+`
+
+func TestDigest_IsThatOfTheFile(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("simulated clocks use floating-point numbers, which other processors may round in other ways")
+	}
+	path := filepath.Join("testdata", "traces.txt")
+	if *update {
+		text := header
+		for i := range blocks {
+			text += line(i) + "\n"
+		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		return
+	}
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	text, found := strings.CutPrefix(string(file), header)
+	require.True(t, found, "it begins with what it is")
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	require.Len(t, lines, blocks)
+	if !*all {
+		lines = lines[:few]
+	}
+	for i, before := range lines {
+		if now := line(i); now != before {
+			t.Errorf("was %s\nis  %s", before, now)
+		}
+	}
+}
+
+// line is that of the file about a block.
+func line(i int) string {
+	return fmt.Sprintf("%d-%d %s", first(i), first(i+1)-1, sim.Digest(first(i), block))
+}
+
+// first is the first seed of a block.
+func first(i int) uint64 { return uint64(1 + i*block) }
 
 func TestDigest_TwoRunsAgree(t *testing.T) {
 	require.Equal(t, sim.Digest(1, 50), sim.Digest(1, 50))
