@@ -56,7 +56,8 @@ func TestDigest_IsThatOfTheFile(t *testing.T) {
 	}
 	for i, before := range lines {
 		if now := line(i); now != before {
-			t.Errorf("was %s\nis  %s", before, now)
+			t.Errorf("was %s\nis  %s\nThe first difference to BINARY, which is prove as built from the commit before:\ngo run ./internal/sim/prove -diff BINARY -from %d -seeds %d",
+				before, now, first(i), block)
 		}
 	}
 }

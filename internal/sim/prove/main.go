@@ -6,9 +6,12 @@
 //	prove -replay 17               the trace of schedule 17
 //	prove -mutation no-drift       schedules with this rule weakened, and the trace of the one that caught it
 //	prove -seeds 1000000 -write    the whole proof: writes docs/proof.md, and for the tests testdata/seeds.txt
+//	prove -diff BINARY -from 101 -seeds 100
+//	                               the first difference to a prove that was built from another commit, if one of these schedules
+//	                               runs in another way there
 //
-// It is run in the root of the module. It exits with 1 if a mutation survives or the protocol itself breaks
-// a promise.
+// It is run in the root of the module. It exits with 1 if a mutation survives, the protocol itself breaks
+// a promise, or there is a difference.
 package main
 
 import (
@@ -40,6 +43,9 @@ func main() {
 	from := flag.Uint64("from", 0, "the first of them; 0 means any")
 	replay := flag.Uint64("replay", 0, "print the trace of this schedule only")
 	name := flag.String("mutation", "", "weaken this rule first")
+	other := flag.String("diff", "", "print the first difference to this binary")
+	each := flag.Bool("digests", false, "print the digest of each schedule, for -diff")
+	record := flag.Uint64("record", 0, "print what happens in this schedule and what is asked for, for -diff")
 	write := flag.Bool("write", false, "run them from 1 on, try all mutations, and write the proof")
 	flag.Parse()
 	debug.SetGCPercent(1000) // little is in use at a time: collecting it would take half of the time
@@ -49,6 +55,12 @@ func main() {
 		err = prove(*seeds)
 	case *name != "":
 		err = trace(*name, *from)
+	case *other != "":
+		err = diff(older(*other), cmp.Or(*from, 1), *seeds)
+	case *each:
+		fmt.Println(strings.Join(digests(cmp.Or(*from, 1), *seeds), "\n"))
+	case *record > 0:
+		fmt.Println(strings.Join(sim.Record(sim.NewPlan(*record)), "\n"))
 	case *replay > 0:
 		err = show(*replay)
 	default:
