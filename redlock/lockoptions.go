@@ -90,8 +90,8 @@ func Metadata(text string) DefaultOption {
 // token. source is called before each round of a call, by its goroutine; as a default of the Locker by several at once. A slow source
 // delays other calls for the name in this Locker. If it returns an error, the call returns that.
 //
-// A source that returns the token of another lock makes locks unsafe: the release of a round that was refused would delete the
-// key of the other. A token has from 1 to 512 bytes, no | and no control characters. Any other is [ErrInvalid], and so is the one
+// A source must not return the token of another lock. The release of a round that was refused goes to the nodes that have not answered,
+// where it would delete the key of the other. A node that has answered tells the caller (nodeerr.ErrOwnToken). A token has from 1 to 512 bytes, no | and no control characters. Any other is [ErrInvalid], and so is the one
 // that the call had in the round before. A lock with such a token is not passed on ([WithLocalHandoff]). [Metadata] beside it is
 // ErrInvalid. Processes whose tokens come from a source take no turns, as they do not recognise each other.
 func TokenSource(source func() (string, error)) DefaultOption {

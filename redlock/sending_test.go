@@ -97,7 +97,7 @@ func TestTryLock_DoesNotReturnBeforeItsReleasesAreSent(t *testing.T) {
 		s.Thaw() // which refuses: the second refusal loses the round
 	}
 	for _, s := range servers[:2] {
-		require.Eventually(t, func() bool { return called(t, s, "eval") }, time.Minute, time.Millisecond) // the release
+		require.Eventually(t, func() bool { return called(t, s, "set") }, time.Minute, time.Millisecond)
 	}
 	cancel()
 	select {

@@ -160,7 +160,7 @@ func parseObserve(v *wire.Value) wire.Reply {
 var replies = [...]wire.Reply{
 	{Answer: quorum.No, Err: errNoCounter},
 	{Answer: quorum.No, Err: errTooLong},
-	{Answer: quorum.No, Err: errHeldForEver},
+	{Answer: quorum.No, Err: ErrHeldForEver},
 	{Answer: quorum.No, Err: nodeerr.ErrHeld},
 	{Answer: quorum.No, Err: nodeerr.ErrAbsent},
 	{Answer: quorum.Yes},
@@ -186,7 +186,8 @@ func numbers(some ...int64) func(*wire.Value) wire.Reply {
 }
 
 var (
-	errHeldForEver = fmt.Errorf("%w: %w", nodeerr.ErrHeld, nodeerr.ErrNoExpiry)
+	// ErrHeldForEver is about a key without a TTL.
+	ErrHeldForEver = fmt.Errorf("%w: %w", nodeerr.ErrHeld, nodeerr.ErrNoExpiry)
 	errTooLong     = fmt.Errorf("%w: a string of more than %d bytes", nodeerr.ErrForeign, wire.MaxToken)
 	errNoCounter   = fmt.Errorf("%w, and is not re-created, as its fence counter is another program's: %w", nodeerr.ErrAbsent, nodeerr.ErrForeign)
 )

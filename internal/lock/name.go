@@ -101,15 +101,15 @@ func (n *Name) GiveBack(acts []Act, a *Acquire) []Act {
 	}
 	mark := a.mark
 	mark.Number = a.votes.Fence()
-	return abandon(acts, a.form, mark, a.grant.TTL, a.Nodes(), a.votes.Reached)
+	return abandon(acts, a.form, mark, a.grant.TTL, a.Nodes(), a.votes.MayHold)
 }
 
-// abandon releases a lock on the nodes that its commands may have reached. Nobody waits for the answers.
-func abandon(acts []Act, f form.Form, m form.Mark, redeliver time.Duration, nodes int, reached func(node int) bool) []Act {
+// abandon releases a lock on the nodes that may hold it. Nobody waits for the answers.
+func abandon(acts []Act, f form.Form, m form.Mark, redeliver time.Duration, nodes int, mayHold func(node int) bool) []Act {
 	release := new(wire.Command)
 	f.Release(release, m, redeliver)
 	for i := range nodes {
-		if reached(i) {
+		if mayHold(i) {
 			acts = append(acts, Act{Command: release, Tag: wire.Tag{What: Forgotten, Node: uint16(i)}})
 		}
 	}
@@ -134,7 +134,7 @@ func (n *Name) CleanUp(acts []Act, t *Term) []Act {
 	if !t.Leftovers(n.rules.Clock.Now()) {
 		return acts
 	}
-	return n.ended(abandon(acts, t.form(), t.Mark(), t.Longest(), t.Nodes(), t.Reached), t, false)
+	return n.ended(abandon(acts, t.form(), t.Mark(), t.Longest(), t.Nodes(), t.MayHold), t, false)
 }
 
 // ended gives the next call its turn behind a release.

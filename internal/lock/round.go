@@ -47,6 +47,7 @@ const (
 	Vote      uint8 = iota // the command of a round
 	Raise                  // of a fencing token
 	CleanUp                // the release that follows a lost acquire
+	Look                   // the observation of what is in the way of a lost acquire
 	Observe                // an observation, for the [Term]
 	Forgotten              // nobody wants the reply
 	Watch                  // an observation, for the [Name]
@@ -99,7 +100,10 @@ func (r *Round) send(acts []Act, until time.Time) []Act {
 // Answered takes the answer of a node to what the round has sent.
 func (r *Round) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply *wire.Reply) []Act {
 	i := int(tag.Node)
-	if tag.What != CleanUp || r.Answer(i) == quorum.No && (errors.Is(reply.Err, nodeerr.ErrForeign) || errors.Is(reply.Err, nodeerr.ErrNoExpiry)) {
+	switch {
+	case tag.What == Look:
+		r.Note(i, r.inTheWay(reply))
+	case tag.What != CleanUp, r.Answer(i) == quorum.No && (errors.Is(reply.Err, nodeerr.ErrForeign) || errors.Is(reply.Err, nodeerr.ErrNoExpiry)):
 		r.Note(i, reply.Err) // of a clean-up if it says more than that the key is there
 	}
 	acquire, _ := r.machine.(*quorum.Acquire)
@@ -107,7 +111,7 @@ func (r *Round) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply *wi
 	switch {
 	case tag.What == Raise:
 		return r.apply(acts, acquire.Raised(clock, i, reply.Answer))
-	case tag.What == CleanUp:
+	case tag.What == CleanUp, tag.What == Look:
 		return r.apply(acts, acquire.Released(i))
 	case reply.Late && extend != nil:
 		return r.apply(acts, extend.Late(clock, i, reply.Answer, reply.Server))
@@ -138,6 +142,7 @@ func (r *Round) GiveUp(acts []Act, clock quorum.Clock) []Act {
 
 // apply makes Acts of what the machine decides.
 func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
+	var observe *wire.Command
 	if len(decided.Release) > 0 {
 		release := new(wire.Command)
 		r.form.Release(release, r.mark, r.grant.TTL)
@@ -152,7 +157,15 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 		acts = append(acts, Act{Command: raise, Tag: wire.Tag{What: Raise, Node: uint16(due.Node)}, To: r.to, Raise: &due})
 	}
 	for _, i := range decided.Observe {
-		acts = r.term.observe(acts, i)
+		if r.term != nil {
+			acts = r.term.observe(acts, i)
+			continue
+		}
+		if observe == nil {
+			observe = r.form.Observe(r.mark.Key)
+			observe.Tracked, observe.BySource = false, false // nobody waits for a change
+		}
+		acts = append(acts, Act{Command: observe, Tag: wire.Tag{What: Look, Node: uint16(i)}, To: r.to})
 	}
 	if decided.AwaitCleanUp {
 		acts = append(acts, Act{What: AwaitCleanUp, To: r.to})
@@ -173,6 +186,20 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 		acts = r.term.shown(acts)
 	}
 	return acts
+}
+
+// inTheWay returns what an observation says about a node that has said no, if it is more than that the key is held.
+func (r *Round) inTheWay(reply *wire.Reply) error {
+	switch seen := r.form.Seen(reply); {
+	case seen.Foreign:
+		return reply.Err
+	case seen.Answer != quorum.Yes:
+	case seen.Token == r.mark.Token:
+		return nodeerr.ErrOwnToken
+	case seen.TTL == wire.NoTTL:
+		return form.ErrHeldForEver
+	}
+	return nil
 }
 
 // noExpiry reports whether a key without a TTL is in the way.

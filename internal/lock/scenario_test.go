@@ -37,7 +37,8 @@ var update = flag.Bool("update", false, "write what comes out into testdata")
 //	0 no, 0 recreated, 0 unknown, 0 refused
 //	0 late yes                   the same, after a Reply that there was no answer in time
 //	0 raised, 0 not raised       node 0 answers a raise
-//	0 cleaned up, 0 cleaned up: no TTL    node 0 answers the release of a lost acquire; what is there has none
+//	0 cleaned up                 node 0 answers the release of a lost acquire
+//	0 has z, 0 has z for ever, 0 has data, 0 has nothing    node 0, which has said no, answers what is there
 //	not sent to 0 1 2            these have not taken the command, as their connections are down
 //	give up                      the caller does, or the node timeout is over
 //	after 5s                     time goes by
@@ -147,8 +148,10 @@ func (s *teller) happens(line string) []string {
 		acts = s.waits(words[0], line)
 	case err == nil && (slices.Contains(words, "holds") || slices.Contains(words, "silent")):
 		acts = s.observed(node, words[1:])
+	case err == nil && words[1] == "has":
+		acts = s.round.Answered(nil, s, wire.Tag{What: lock.Look, Node: uint16(node)}, s.shown(words[2:]))
 	case err == nil:
-		tag, reply := s.reply(node, words[1:], strings.Contains(line, "no TTL"))
+		tag, reply := s.reply(node, words[1:])
 		acts = s.round.Answered(nil, s, tag, reply)
 	case line == "clean up":
 		acts = s.name.CleanUp(nil, s.term)
@@ -231,7 +234,7 @@ func (s *teller) observed(node int, words []string) []lock.Act {
 	return s.term.Answered(nil, tag, reply)
 }
 
-func (s *teller) reply(node int, words []string, noTTL bool) (wire.Tag, *wire.Reply) {
+func (s *teller) reply(node int, words []string) (wire.Tag, *wire.Reply) {
 	tag, reply := wire.Tag{Node: uint16(node)}, &wire.Reply{Late: words[0] == "late"}
 	if reply.Late {
 		words = words[1:]
@@ -263,9 +266,6 @@ func (s *teller) reply(node int, words []string, noTTL bool) (wire.Tag, *wire.Re
 	default:
 		require.Equal(s, "cleaned", words[0])
 		tag.What, reply.Answer = lock.CleanUp, quorum.Yes
-		if noTTL {
-			reply.Answer, reply.Err = quorum.No, nodeerr.ErrNoExpiry
-		}
 	}
 	return tag, reply
 }
@@ -296,6 +296,8 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 			what = fmt.Sprintf("raise %d to %d on", a.Raise.Granted, a.Raise.Token)
 		case a.Tag.What == lock.CleanUp:
 			what = "clean up"
+		case a.Tag.What == lock.Look:
+			what = "look at"
 		default:
 			what = s.kind
 			if a.Command.Tracked {

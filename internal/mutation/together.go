@@ -12,7 +12,7 @@ var setMutations = []Mutation{
 	{"set-kept", "a lock that is won is given back if another of its set is not",
 		"internal/lock/name.go", "if a.outcome != quorum.Done {", "if true {"},
 	{"given-back-where-granted", "it is given back on every node that it may have reached",
-		"internal/lock/name.go", "a.Nodes(), a.votes.Reached)", "a.Nodes(), a.votes.Holds)"},
+		"internal/lock/name.go", "a.Nodes(), a.votes.MayHold)", "a.Nodes(), a.votes.Holds)"},
 	{"answer-of-the-first", "each lock of a set has its own number",
 		"internal/lock/together.go", "part := reply.Each[i]", "part := reply.Each[0]"},
 	{"set-answered-early", "no answer is taken before a set has been asked for everywhere",

@@ -4,8 +4,9 @@ package quorum
 //
 // It is won at the majority-th yes, if validity is left then, and reports that at once; votes that come later only
 // make the lock sturdier. It is lost as soon as no majority is possible any more: at that event the release goes to
-// every node that the acquire may have reached, including those that said no or have not answered. The loss
-// is reported when its reason is certain and the nodes that answered have confirmed the release;
+// every node that may hold the token ([Acquire.MayHold]), including those that have not answered. A node that said no
+// holds another token: it gets no release, which could only delete that one, and is observed. The loss
+// is reported when its reason is certain and the nodes that answered have answered that too;
 // [Acquire.Stop] ends that wait.
 //
 // With fencing a yes comes with a number ([Acquire.Granted]), and only the nodes that agree on the token count.
@@ -43,7 +44,7 @@ func (a *Acquire) Vote(clock Clock, node int, answer Answer, server string) Acti
 	return a.decide(clock)
 }
 
-// Released reports that a node has answered the release of a lost round, or that the release has failed there.
+// Released reports that a node has answered the release of a lost round, or the observation in its place, or that this has failed.
 func (a *Acquire) Released(node int) Actions {
 	a.ballots[node].released = true
 	if a.lost && !a.over {
@@ -59,9 +60,14 @@ func (a *Acquire) Stop(Clock) Actions {
 	}
 	actions := a.conclude(a.reason())
 	if !a.lost {
-		actions.Release = a.reached()
+		actions.Release = a.nodes(a.MayHold)
 	}
 	return actions
+}
+
+// MayHold reports whether a node may hold the token: the acquire may have arrived there, and was not answered with no.
+func (a *Acquire) MayHold(node int) bool {
+	return a.Answer(node) != Unsent && a.Answer(node) != No
 }
 
 // Lease begins the lease of a round that is won, whose further votes it looks at.
@@ -103,7 +109,8 @@ func (a *Acquire) decide(clock Clock) Actions {
 		return a.conclude(Done)
 	case majority || possible < a.need():
 		a.late, a.lost = majority, true
-		return a.report(Actions{Release: a.reached(), AwaitCleanUp: true})
+		denied := a.nodes(func(node int) bool { return a.Answer(node) == No })
+		return a.report(Actions{Release: a.nodes(a.MayHold), Observe: denied, AwaitCleanUp: true})
 	}
 	return Actions{}
 }
@@ -112,12 +119,12 @@ func (a *Acquire) decide(clock Clock) Actions {
 func (a *Acquire) report(actions Actions) Actions {
 	certain := a.answered() >= a.need() || a.failed > len(a.ballots)-a.need()
 	if certain && a.cleanedUp() {
-		return Actions{Release: actions.Release, Outcome: a.conclude(a.reason()).Outcome}
+		return Actions{Release: actions.Release, Observe: actions.Observe, Outcome: a.conclude(a.reason()).Outcome}
 	}
 	return actions
 }
 
-// cleanedUp reports whether the release is done on every node that answered the acquire.
+// cleanedUp reports whether every node that answered the acquire has answered what followed.
 func (a *Acquire) cleanedUp() bool {
 	for _, b := range a.ballots {
 		if (b.answer == Yes || b.answer == No || b.answer == Refused) && !b.released {

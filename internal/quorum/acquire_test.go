@@ -18,7 +18,7 @@ func TestAcquire_Scenarios(t *testing.T) {
 			5, "3 yes; 0 no; 4 yes; 1 yes → done; 2 no",
 		},
 		"a loss goes to every node at once, and a straggler is waited for once it has answered": {
-			5, "0 no; 1 no; 2 no → release 0 1 2 3 4, await clean-up; 1 released; 3 yes; 0 released; 2 released; 3 released → denied; 4 yes",
+			5, "0 no; 1 no; 2 no → release 3 4, observe 0 1 2, await clean-up; 1 released; 3 yes; 0 released; 2 released; 3 released → denied; 4 yes",
 		},
 		"a majority that comes too late is none": {
 			3, "0 yes; 1 yes late → release 0 1 2, await clean-up; 0 released; 2 yes late; 1 released; 2 released → too late",
@@ -33,19 +33,19 @@ func TestAcquire_Scenarios(t *testing.T) {
 			5, "0 unsent; 1 unsent; 2 yes; 3 yes; 4 unknown → release 2 3 4, await clean-up; 2 released; 3 released → no quorum",
 		},
 		"one server under two names is one": {
-			3, "0 yes by a; 2 yes by a; 1 no by b → release 0 1 2, await clean-up; 0 released; 1 released; 2 released → denied",
+			3, "0 yes by a; 2 yes by a; 1 no by b → release 0 2, observe 1, await clean-up; 0 released; 1 released; 2 released → denied",
 		},
 		"the release of a second name of a server is awaited": {
 			3, "0 yes by a; 1 yes by a; 2 unknown → release 0 1 2, await clean-up; 0 released; 1 released → no quorum",
 		},
 		"a split vote is lost for both sides": {
-			4, "0 yes; 1 yes; 2 no; 3 no → release 0 1 2 3, await clean-up; 0 released; 1 released; 2 released; 3 released → denied",
+			4, "0 yes; 1 yes; 2 no; 3 no → release 0 1, observe 2 3, await clean-up; 0 released; 1 released; 2 released; 3 released → denied",
 		},
 		"the caller gives up while all is open": {
 			3, "0 yes; stop → release 0 1 2, no quorum; 1 yes; 2 yes; 0 released",
 		},
 		"the caller gives up the wait for the clean-up, which goes on": {
-			3, "0 no; 1 no → release 0 1 2, await clean-up; 0 released; stop → denied; 1 released",
+			3, "0 no; 1 no → release 2, observe 0 1, await clean-up; 0 released; stop → denied; 1 released",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

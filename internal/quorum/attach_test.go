@@ -51,7 +51,7 @@ func TestAttach_TakesUpWhatAMajorityHolds(t *testing.T) {
 		lease := a.Lease(time.Minute)
 		require.Equal(t, start.Add(tt.kept), lease.Kept(), "%s: counted from before the first observation", name)
 		require.Equal(t, of(start, tt.kept).Deadline(), lease.Deadline(), name)
-		require.True(t, lease.Reached(0), "nobody knows what its acquire has reached")
+		require.True(t, lease.MayHold(0), "nobody knows what its acquire has reached")
 		require.Equal(t, time.Minute, lease.Longest(), name)
 		require.Equal(t, 1, lease.Holds(), name)
 	}

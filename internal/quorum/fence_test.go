@@ -45,7 +45,7 @@ func TestFence_HowARoundFindsItsToken(t *testing.T) {
 			2 raised unknown → release 0 1 2, await clean-up; stop → no quorum`},
 		"a lost round ends when every node is released, and it is not that others hold the lock": {nodes: 3, story: `0 grants 4;
 			1 grants 7 → raise 0; 2 unknown; 0 raised no → release 0 1 2, await clean-up; 0 released; 1 released → no quorum`},
-		"others are in the way": {nodes: 3, story: `2 grants 4; 0 no; 1 no → release 0 1 2, await clean-up; stop → denied`},
+		"others are in the way": {nodes: 3, story: `2 grants 4; 0 no; 1 no → release 2, observe 0 1, await clean-up; stop → denied`},
 		"raised too late": {nodes: 3, story: `2 grants 4; 0 grants 7 → raise 2;
 			2 raised yes late → release 0 1 2, await clean-up; stop late → too late`},
 		"agreed too late": {nodes: 3, story: `2 grants 4; 0 grants 4 late → release 0 1 2, await clean-up; stop late → too late`},

@@ -48,9 +48,10 @@ func (l *Lease) Nodes() int { return int(l.nodes) }
 // Deadline returns the instant from which the lock must not be relied on.
 func (l *Lease) Deadline() time.Time { return l.grant.Deadline() }
 
-// Reached reports whether a node may hold the key: the acquire or an extension may have arrived there, or that is not known.
-func (l *Lease) Reached(node int) bool {
-	return l.extended() || l.votes == nil || l.votes.Reached(node)
+// MayHold reports whether a node may hold the key: by the acquire, or since an extension may have arrived there. It may if that is
+// not known.
+func (l *Lease) MayHold(node int) bool {
+	return l.extended() || l.votes == nil || l.votes.MayHold(node)
 }
 
 // extended reports whether an extension may have given the key to any node.

@@ -55,8 +55,8 @@ func majorityOf(n int) int {
 
 // acquireOracle knows the protocol: won at the majority-th yes if validity
 // is left; lost once no majority can come, and then the release goes to every node but
-// those to which nothing was sent; the loss is reported when its reason is certain and
-// every node that answered has confirmed its release.
+// those to which nothing was sent and those that said no, which are observed; the loss is reported when
+// its reason is certain and every node that answered has answered that too.
 type acquireOracle struct {
 	answers
 	lost     bool
@@ -81,7 +81,10 @@ func (o *acquireOracle) expect(e event) (actions quorum.Actions) {
 		o.lost, o.late = true, e.what == aVote && enough
 		actions.AwaitCleanUp = true
 		for node, vote := range o.given[:o.n] {
-			if vote != quorum.Unsent {
+			switch {
+			case vote == quorum.No && e.what != aStop:
+				actions.Observe = append(actions.Observe, node)
+			case vote != quorum.No && vote != quorum.Unsent:
 				actions.Release = append(actions.Release, node)
 			}
 		}
@@ -195,18 +198,19 @@ type match struct {
 	lease    *quorum.Lease // that is extended or released
 	history  []event
 	outcome  quorum.Outcome // as reported
-	released []int          // the nodes to which the release was sent
+	released []int          // the nodes to which the release was sent, or the observation in its place
 }
 
 // play feeds an event to both and compares their actions.
 func (m *match) play(e event) {
 	got, want := feed(m.machine, e), m.oracle.expect(e)
 	m.history = append(m.history, e)
-	if got.Outcome != want.Outcome || got.AwaitCleanUp != want.AwaitCleanUp || !slices.Equal(got.Release, want.Release) {
+	if got.Outcome != want.Outcome || got.AwaitCleanUp != want.AwaitCleanUp ||
+		!slices.Equal(got.Release, want.Release) || !slices.Equal(got.Observe, want.Observe) {
 		require.Equal(m.t, describe(want), describe(got), "after %+v", m.history)
 	}
 	m.outcome = max(m.outcome, got.Outcome)
-	m.released = append(m.released, got.Release...)
+	m.released = slices.Concat(m.released, got.Release, got.Observe)
 }
 
 // reported checks that the caller has its outcome.

@@ -69,7 +69,8 @@ type Actions struct {
 	Release []int
 	// Raise lists the fencing tokens to send. The answers are for [Acquire.Raised].
 	Raise []Raise
-	// Observe lists the nodes on which the key is to be observed. The answers are for [Lease.Observed].
+	// Observe lists the nodes on which the key is to be observed. The answers are for [Lease.Observed], or tell
+	// [Acquire.Released] that what is in the way of a lost round is known.
 	Observe []int
 	// AwaitCleanUp means that the round is lost and waits until its clean-up is
 	// confirmed: the shell calls Stop when the node timeout is over.

@@ -2,8 +2,7 @@ package quorum
 
 import "time"
 
-// Release releases a lock on every node that its acquire may have reached. A node that was never reached counts as
-// one that does not hold the key.
+// Release releases a lock on every node that may hold it. Any other counts as one that does not hold the key.
 //
 // Done means that a majority held the token until now and has deleted it. Denied means that so many nodes did not
 // hold it that the lock cannot have been ours any more. A key that an extension may have given back counts as one that was not held:
@@ -16,13 +15,13 @@ type Release struct {
 	late  bool
 }
 
-// Begin begins the release of a lock, in place. The shell sends the command to each node that may hold the key ([Lease.Reached]).
+// Begin begins the release of a lock, in place. The shell sends the command to each node that may hold the key ([Lease.MayHold]).
 func (r *Release) Begin(lease *Lease, now time.Time) *Release {
 	r.begin(lease.Nodes())
 	r.lease = lease
 	r.late = lease.ending == Lost || lease.ending == Expired && lease.extended() && !lease.Exclusive(now)
 	for i := range lease.Nodes() {
-		if !lease.Reached(i) {
+		if !lease.MayHold(i) {
 			r.count(i, No, "")
 		}
 	}

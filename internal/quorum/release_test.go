@@ -28,16 +28,16 @@ func TestRelease_Scenarios(t *testing.T) {
 	}
 }
 
-func TestRelease_AsksOnlyNodesThatTheAcquireMayHaveReached(t *testing.T) {
+func TestRelease_AsksOnlyNodesThatMayHoldTheLock(t *testing.T) {
 	lease := wonWith(5, 0, 2, 4)
 	r := new(quorum.Release).Begin(lease, midway)
 	for node, want := range []quorum.Answer{quorum.Pending, quorum.No, quorum.Pending, quorum.No, quorum.Pending} {
 		require.Equal(t, want, r.Answer(node))
-		require.Equal(t, want == quorum.Pending, lease.Reached(node))
+		require.Equal(t, want == quorum.Pending, lease.MayHold(node))
 	}
 	new(quorum.Extend).Begin(lease, longer)
 	for node := range 5 {
-		require.True(t, lease.Reached(node), "by the extension")
+		require.True(t, lease.MayHold(node), "by the extension")
 	}
 }
 

@@ -82,14 +82,11 @@ func (t *tally) Duplicate(i int) (of int, ok bool) {
 // Nodes returns how many nodes vote.
 func (t *tally) Nodes() int { return len(t.ballots) }
 
-// Reached reports whether the command may have arrived at node i.
-func (t *tally) Reached(i int) bool { return t.ballots[i].answer != Unsent }
-
-// reached lists the nodes at which the command may have arrived.
-func (t *tally) reached() []int {
+// nodes lists the nodes of which something holds.
+func (t *tally) nodes(is func(node int) bool) []int {
 	nodes := make([]int, 0, len(t.ballots))
 	for i := range t.ballots {
-		if t.Reached(i) {
+		if is(i) {
 			nodes = append(nodes, i)
 		}
 	}

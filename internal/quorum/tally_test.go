@@ -82,7 +82,7 @@ func TestTally_AnswersAreKnownByTheirNodeAndNotByTheirOrder(t *testing.T) {
 			for node, vote := range append(votes, quorum.Pending) {
 				require.Equal(t, vote, m.Answer(node), "node %d of a %s, in the order of %v", node, name, order)
 				if a, ok := m.(*quorum.Acquire); ok {
-					require.Equal(t, vote != quorum.Unsent, a.Reached(node), "a node may be reached until it is known that it was not")
+					require.Equal(t, vote != quorum.Unsent && vote != quorum.No, a.MayHold(node), "a node may hold the token until it is known that it does not")
 				}
 			}
 		}

@@ -126,7 +126,9 @@ func (n *name) send(acts []lock.Act, a lock.Act) []lock.Act {
 		}
 		c.log("client %d: raise of %s to %d on node %d", c.number, r.token, since(a.Raise.Token), a.Tag.Node)
 	case lock.CleanUp:
-		to.(*round).giveBack(c)
+		r := to.(*round)
+		c.check(r.Answer(int(a.Tag.Node)) != quorum.No, "nothing is released where it certainly is not", "client %d releases %s on node %d", c.number, r.token, a.Tag.Node)
+		r.giveBack(c)
 	case lock.Watch:
 		n.spend(1)
 		to = n

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 	"github.com/quorumlock/quorumlock/internal/lock"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/wire"
-	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // round carries out what a lock.Round asks for: a call of a client, or a part of one.
@@ -161,7 +159,7 @@ func (r *round) Reply(tag wire.Tag, reply *wire.Reply) {
 // answered takes the answer of a node.
 func (r *round) answered(acts []lock.Act, tag wire.Tag, reply *wire.Reply) []lock.Act {
 	c := r.client
-	if c.trace != nil && tag.What != lock.CleanUp {
+	if c.trace != nil && tag.What != lock.CleanUp && tag.What != lock.Look {
 		what, late := r.verb, ""
 		if tag.What == lock.Raise {
 			what = raise
@@ -172,8 +170,8 @@ func (r *round) answered(acts []lock.Act, tag wire.Tag, reply *wire.Reply) []loc
 		c.log("client %d: node %d on %v of %s%s: %s", c.number, tag.Node, what, r.token, late, shown(reply))
 	}
 	switch {
-	case tag.What == lock.CleanUp:
-		r.denied = r.denied || errors.Is(reply.Err, nodeerr.ErrNoExpiry)
+	case tag.What == lock.Look:
+		r.denied = r.denied || reply.Answer == quorum.Yes && reply.TTL == wire.NoTTL
 	case tag.What == lock.Raise:
 		r.barred = r.barred || reply.Answer != quorum.Yes && r.kind == form.Lock
 	case r.kind == form.Permit && reply.Number > 0:

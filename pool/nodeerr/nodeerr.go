@@ -25,6 +25,9 @@ var (
 	ErrWanted error = denial("nodeerr: a writer waits")
 	// ErrFull means that as many have a permit as may, or that the nodes have not agreed on one. It matches ErrHeld too.
 	ErrFull error = denial("nodeerr: no permit is free")
+	// ErrOwnToken means that the key held the very token of the call before it was made, so that somebody else may have the lock: a
+	// token must not repeat (redlock.TokenSource). It matches ErrHeld too.
+	ErrOwnToken error = denial("nodeerr: the same token holds the key: a token must not repeat")
 	// ErrNoExpiry means that the key has no TTL, so that whoever set it has to delete it. It comes with ErrHeld.
 	ErrNoExpiry = errors.New("nodeerr: the key has no expiry")
 	// ErrForeign means that the key holds what cannot be a lock: a value of another type than a string, or of more than 1024
