@@ -70,7 +70,8 @@ func (l *Locker) Attach(ctx context.Context, name, token string, opts ...LockOpt
 // Detach ends the lock for this process without releasing it: the key stays on the nodes until its TTL is over, for another
 // process to take up with [Locker.Attach] and the token that is returned. This Locker sends no further command for
 // the lock. For this handle it is over, as if it had been released. Detach waits for an extension that is under way, until its
-// outcome is known. Calls that wait for the lock in this Locker are woken by its release, like those in other processes.
+// outcome is known, and for the nodes that have not answered the acquire, for the node timeout at most: what they set later would be no
+// part of what Attach finds. Calls that wait for the lock in this Locker are woken by its release, like those in other processes.
 //
 // If the last extension, or renewal, has failed with [ErrNoQuorum], a majority of the nodes may set the key or keep it later, for the
 // TTL of that one: nobody holds the lock then, but others wait. To prevent that, call [Lock.Extend] before Detach until it returns nil
@@ -91,7 +92,7 @@ func (l *Lock) Detach(ctx context.Context) (token string, err error) {
 			return l.held.Term.Mark().Token, nil
 		}
 		select {
-		case <-under.Done():
+		case <-under:
 		case <-over:
 		case <-ctx.Done():
 			if l.Err() == nil {
@@ -101,8 +102,9 @@ func (l *Lock) Detach(ctx context.Context) (token string, err error) {
 	}
 }
 
-// detach ends the hold of the only handle on a lock that is held, unless an extension is under way.
-func (l *Lock) detach() (under *engine.Round, err error) {
+// detach ends the hold of the only handle on a lock that is held, unless an extension is under way, or the acquire at some node:
+// under is closed when that has ended.
+func (l *Lock) detach() (under <-chan struct{}, err error) {
 	h := l.held
 	h.Lock()
 	defer h.Unlock()
@@ -113,8 +115,11 @@ func (l *Lock) detach() (under *engine.Round, err error) {
 	if h.Term.Holds() > 1 {
 		return nil, invalid("other handles hold the lock too")
 	}
-	if under, is := h.Term.Extending().(*engine.Round); is {
-		return under, nil
+	if extend, is := h.Term.Extending().(*engine.Round); is {
+		return extend.Done(), nil
+	}
+	if acquire, is := h.Term.Acquiring().(*engine.Round); is {
+		return acquire.AllLocked(), nil
 	}
 	h.endedLocked(event.End{Err: ErrReleased, Detached: true}, nil)
 	h.DetachLocked(&l.hold, now)

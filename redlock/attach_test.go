@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock/clocktest"
+	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 )
@@ -194,6 +195,58 @@ func TestDetach_AfterAFailedExtensionLeavesTheLockToTheNextHolder(t *testing.T) 
 	}, "the lock is taken up")
 	require.NoError(t, next.Extend(t.Context(), 3*long))
 	unlock(t, next)
+}
+
+// The danger: a node sets the key behind the Unlock of the next process, and keeps it for its TTL.
+func TestDetach_WaitsForTheNodesThatHaveNotAnsweredTheAcquire(t *testing.T) {
+	t.Parallel()
+	for name, take := range map[string]func(l *redlock.Locker) (*redlock.Lock, error){
+		"Lock":  func(l *redlock.Locker) (*redlock.Lock, error) { return l.TryLock(t.Context(), "name") },
+		"RLock": func(l *redlock.Locker) (*redlock.Lock, error) { return l.TryRLock(t.Context(), "name") },
+		"LockAll": func(l *redlock.Locker) (*redlock.Lock, error) {
+			locks, err := l.TryLockAll(t.Context(), []string{"name", "other"})
+			if err != nil {
+				return nil, err
+			}
+			require.NoError(t, locks.Lock("other").Unlock(t.Context()))
+			return locks.Lock("name"), nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := onReal(t, 3)
+			locker := lockerOver(t, c.nodes(pool.WithTimeout(time.Minute)))
+			unlock(t, c.everywhere(got(locker.TryLock(t.Context(), "name"))(t))) // all nodes are connected then
+			c.eventuallyEmpty()
+			freeze(c.processes[2])
+			lock := got(take(locker))(t)
+			detached := beside(func() error { return errOf(lock.Detach(t.Context())) })
+			select {
+			case <-detached:
+				t.Error("it returned though a node may set the key later")
+			case <-time.After(50 * time.Millisecond):
+			}
+			thaw(c.processes[2])
+			require.NoError(t, receive(t, detached, "the end of Detach"))
+			require.EqualValues(t, 1, c.do(2, "EXISTS", "name"))
+			unlock(t, c.attach(lock))
+		})
+	}
+}
+
+func TestDetach_ReleasesWhatANodeGrantsWhenTheLockIsOver(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	locker := lockerOver(t, c.nodes(pool.WithTimeout(100*time.Millisecond), pool.WithMaxOverdue(time.Hour)))
+	unlock(t, c.everywhere(take(t, locker, "name")))
+	c.eventuallyEmpty()
+	freeze(c.processes[2])
+	lock := take(t, locker, "name", redlock.TTL(long))
+	token := detach(t, lock)
+	next := c.opened()
+	unlock(t, got(next.Attach(t.Context(), "name", token))(t))
+	require.NoError(t, next.Close(), "with its release to the node that does not answer")
+	thaw(c.processes[2]) // it sets the key now; that this goes away is checked at the end
 }
 
 // By the fake clock no TTL ends and nobody polls: only the release wakes the waiter.

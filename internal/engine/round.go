@@ -20,6 +20,7 @@ type Round struct {
 	of      Caller
 	Renewal *Extend       // that it is in; nil if it is no renewal, for which nobody waits
 	done    chan struct{} // closed once the outcome is there
+	all     chan struct{} // closed once all nodes have answered; nil if nobody waits for that
 
 	timer clock.Timer // ends the wait for the clean-up
 	next  *Round      // see Entry.settled
@@ -85,7 +86,20 @@ func (r *Round) answeredLocked(acts []lock.Act, tag wire.Tag, reply *wire.Reply)
 	if tag.What == lock.Vote && !reply.Late {
 		r.of.Voted(r, int(tag.Node), reply.Answer, reply.Command, reply.Err)
 	}
-	return r.Answered(acts, r.entry.engine.Clock, tag, reply)
+	acts = r.Answered(acts, r.entry.engine.Clock, tag, reply)
+	if r.all != nil && !r.Asking() {
+		close(r.all)
+		r.all = nil
+	}
+	return acts
+}
+
+// AllLocked returns a channel that is closed when all nodes have answered, or have not in time. Some are to answer.
+func (r *Round) AllLocked() <-chan struct{} {
+	if r.all == nil {
+		r.all = make(chan struct{})
+	}
+	return r.all
 }
 
 // unsentLocked notes that a node has not taken the command. [lock.Round.Unsent] follows.

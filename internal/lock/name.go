@@ -30,6 +30,7 @@ func (n *Name) Key() string { return n.key }
 func (n *Name) Ask(acts []Act, a *Acquire, c *Call, token string, to wire.Receiver) []Act {
 	n.Join(a, c, token, to)
 	a.form.Acquire(&a.command, a.mark, a.Ask)
+	a.command.WantsLate = true // see detached
 	return a.send(acts, time.Time{})
 }
 
@@ -72,6 +73,7 @@ func (n *Name) Won(acts []Act, c *Call, w *Want, a *Acquire, t *Term, to wire.Re
 		f.Won(now, a.Ask, mark.Number)
 	}
 	t.begin(n, mark, w, a.votes.Lease(), a.Ask.Block, to)
+	t.acquire = &a.Round
 	if !c.waits {
 		n.tries--
 		return acts
@@ -156,6 +158,9 @@ func (n *Name) Detach(acts []Act, t *Term, h *quorum.Hold) []Act {
 	now := n.rules.Clock.Now()
 	t.Leave(now, h)
 	n.forget(t)
+	if t.acquire != nil {
+		t.acquire.detached = new(detached)
+	}
 	if q := n.queue; q != nil && q.holder == t { // else they watch the nodes already
 		return q.detached(acts, now)
 	}

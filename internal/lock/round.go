@@ -14,17 +14,18 @@ import (
 
 // Round is one command for the nodes: an [Acquire], an [Extend] or a [Release]. It is made in place.
 type Round struct {
-	_       noCopy // as answers come while it is in use, and afterwards
-	machine        // nil: an extension that has not had its turn
-	form    form.Form
-	mark    form.Mark // of the lock; an acquire has no number yet
-	grant   quorum.Grant
-	term    *Term // that is extended
-	to      wire.Receiver
-	command wire.Command
-	reasons []error // reasons[i] is why node i did not say yes; nil while there is none
-	outcome quorum.Outcome
-	twice   bool // it has come to an outcome once more
+	_        noCopy // as answers come while it is in use, and afterwards
+	machine         // nil: an extension that has not had its turn
+	form     form.Form
+	mark     form.Mark // of the lock; an acquire has no number yet
+	grant    quorum.Grant
+	term     *Term // that is extended
+	to       wire.Receiver
+	command  wire.Command
+	reasons  []error // reasons[i] is why node i did not say yes; nil while there is none
+	outcome  quorum.Outcome
+	detached *detached // what it has won was left to another process; nil if not
+	twice    bool      // it has come to an outcome once more
 }
 
 // noCopy has go vet report copies.
@@ -38,6 +39,7 @@ type machine interface {
 	Vote(clock quorum.Clock, node int, answer quorum.Answer, server string) quorum.Actions
 	Stop(clock quorum.Clock) quorum.Actions
 	Nodes() int
+	Pending() int
 	Answer(node int) quorum.Answer
 	Duplicate(node int) (of int, ok bool)
 }
@@ -52,6 +54,7 @@ const (
 	Forgotten              // nobody wants the reply
 	Watch                  // an observation, for the [Name]
 	Heal                   // the deletion of a key without a TTL, for the Name
+	Detached               // the observation of a lock that was left to another process
 )
 
 // Acquire takes a lock that nobody holds.
@@ -79,6 +82,9 @@ func (r *Round) Grant() quorum.Grant { return r.grant }
 // Outcome returns what the round has come to; Undecided also if it is an extension that has ended without asking the nodes.
 func (r *Round) Outcome() quorum.Outcome { return r.outcome }
 
+// Asking reports whether some node has not answered the command.
+func (r *Round) Asking() bool { return r.Pending() > 0 }
+
 // Verify returns what must not be, if it is.
 func (r *Round) Verify() error {
 	if r.twice {
@@ -101,6 +107,8 @@ func (r *Round) send(acts []Act, until time.Time) []Act {
 func (r *Round) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply *wire.Reply) []Act {
 	i := int(tag.Node)
 	switch {
+	case tag.What == Detached:
+		return r.stillHolds(acts, tag, reply)
 	case tag.What == Look:
 		r.Note(i, r.inTheWay(reply))
 	case tag.What != CleanUp, r.Answer(i) == quorum.No && (errors.Is(reply.Err, nodeerr.ErrForeign) || errors.Is(reply.Err, nodeerr.ErrNoExpiry)):
@@ -113,6 +121,8 @@ func (r *Round) Answered(acts []Act, clock quorum.Clock, tag wire.Tag, reply *wi
 		return r.apply(acts, acquire.Raised(clock, i, reply.Answer))
 	case tag.What == CleanUp, tag.What == Look:
 		return r.apply(acts, acquire.Released(i))
+	case reply.Late && r.detached != nil && reply.Answer == quorum.Yes:
+		return r.cameLate(acts, i)
 	case reply.Late && extend != nil:
 		return r.apply(acts, extend.Late(clock, i, reply.Answer, reply.Server))
 	case reply.Number > 0 && acquire != nil:

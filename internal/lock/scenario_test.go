@@ -39,6 +39,7 @@ var update = flag.Bool("update", false, "write what comes out into testdata")
 //	0 raised, 0 not raised       node 0 answers a raise
 //	0 cleaned up                 node 0 answers the release of a lost acquire
 //	0 has z, 0 has z for ever, 0 has data, 0 has nothing    node 0, which has said no, answers what is there
+//	0 still has token, 0 still has nothing    node 0 answers what is there of a lock that was detached
 //	not sent to 0 1 2            these have not taken the command, as their connections are down
 //	give up                      the caller does, or the node timeout is over
 //	after 5s                     time goes by
@@ -148,6 +149,9 @@ func (s *teller) happens(line string) []string {
 		acts = s.waits(words[0], line)
 	case err == nil && (slices.Contains(words, "holds") || slices.Contains(words, "silent")):
 		acts = s.observed(node, words[1:])
+	case err == nil && words[1] == "still":
+		tag := wire.Tag{What: lock.Detached, Node: uint16(node), Serial: s.serials[node]}
+		acts = s.round.Answered(nil, s, tag, s.shown(append(words[3:], "for", "5s")))
 	case err == nil && words[1] == "has":
 		acts = s.round.Answered(nil, s, wire.Tag{What: lock.Look, Node: uint16(node)}, s.shown(words[2:]))
 	case err == nil:
@@ -287,7 +291,7 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 			what = "delete what has no TTL on"
 		case a.What == lock.AwaitCleanUp:
 			what, node = "await the clean-up", ""
-		case a.Tag.What == lock.Observe:
+		case a.Tag.What == lock.Observe, a.Tag.What == lock.Detached:
 			what = "observe"
 			s.serials[int(a.Tag.Node)] = a.Tag.Serial
 		case a.Tag.What == lock.Forgotten:

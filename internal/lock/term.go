@@ -19,6 +19,7 @@ type Term struct {
 	name         *Name
 	next         *Term // of the name
 	to           wire.Receiver
+	acquire      *Round          // that has won it, as long as some node may answer; nil if that is not known
 	handoff      *quorum.Handoff // nil: the lock is not passed on, and has one number at most
 	token        string
 	number       uint64              // that the nodes hold with the token; 0: a lock without
@@ -78,6 +79,14 @@ func (t *Term) Fence() uint64 {
 	return t.number
 }
 
+// Acquiring returns who receives the answers to the acquire, if some are to come; nil otherwise.
+func (t *Term) Acquiring() wire.Receiver {
+	if !t.Asking() {
+		return nil
+	}
+	return t.acquire.to
+}
+
 // Know takes it that somebody asks for the token: the lock is passed on no more.
 func (t *Term) Know() {
 	if t.handoff != nil {
@@ -131,6 +140,9 @@ func (t *Term) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 // shown takes it that an answer has shown something of the lock: it may have ended with that, or the next renewal may come sooner.
 func (t *Term) shown(acts []Act) []Act {
 	now := t.name.rules.Clock.Now()
+	if t.Known() {
+		t.acquire = nil
+	}
 	if t.Renewal != nil && !t.Renewing() && t.Renewal.Sooner(&t.Lease, now) {
 		acts = append(acts, Act{What: Renew, To: t.to})
 	}

@@ -22,6 +22,7 @@ func Together(c *wire.Command, rounds []*Acquire) {
 		marks[i], asks[i] = a.mark, a.Ask
 	}
 	rounds[0].form.(form.Joint).AcquireAll(c, marks, asks)
+	c.WantsLate = true // see detached
 }
 
 // Part returns what the reply to the command is for the round of one of the names.
@@ -30,7 +31,7 @@ func Part(reply *wire.Reply, i int) *wire.Reply {
 		return reply
 	}
 	part := reply.Each[i]
-	part.Command, part.Server = reply.Command, reply.Server
+	part.Command, part.Server, part.Late = reply.Command, reply.Server, reply.Late
 	return &part
 }
 

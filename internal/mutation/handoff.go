@@ -38,6 +38,10 @@ var handoffMutations = []Mutation{
 		"internal/sim/wait.go", "case w.ended || w.lock != nil:", "case w.ended:"},
 	{"detached-unknown", "those who wait for a lock that its holder leaves on the nodes watch the nodes",
 		"internal/lock/queue.go", "\tq.over(now)\n\tq.passing, q.wins = false, 0\n", "\tq.passing, q.wins = false, 0\n"},
+	{"detach-at-once", "a lock is left to another only when all nodes have answered its acquire, or have not in time",
+		"internal/lock/term.go", "if !t.Asking() {", "if true {"},
+	{"late-key-left", "what a node grants late of a lock that was left is released when the lock is over",
+		"internal/lock/round.go", "case reply.Late && r.detached != nil &&", "case false &&"},
 	{"kept-from-others", "a process that has kept a lock to its own waiters for long lets others have it",
 		"internal/lock/queue.go", "return q.wins > 0 && handoff > 0 && ", "return false && "},
 }

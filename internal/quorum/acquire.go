@@ -86,7 +86,7 @@ func (a *Acquire) Holds(node int) bool {
 }
 
 func (a *Acquire) decide(clock Clock) Actions {
-	agreed, possible := 0, a.pending()
+	agreed, possible := 0, a.Pending()
 	for i := range a.ballots {
 		agrees, open := a.Agrees(i)
 		if agrees {

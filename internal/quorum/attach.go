@@ -33,7 +33,7 @@ func (a *Attach) Observed(clock Clock, node int, answer Answer, number uint64, t
 	}
 	switch agreed := a.same(a.fence) >= a.need(); {
 	case outcome != Done:
-	case !agreed && a.pending() > 0:
+	case !agreed && a.Pending() > 0:
 		outcome = Undecided
 	case !agreed:
 		outcome = NoQuorum

@@ -54,6 +54,12 @@ func (l *Lease) MayHold(node int) bool {
 	return l.extended() || l.votes == nil || l.votes.MayHold(node)
 }
 
+// Asking reports whether some node has not answered the acquire.
+func (l *Lease) Asking() bool { return l.votes != nil && l.votes.Pending() > 0 }
+
+// Known reports whether every node has shown what it holds since the acquire.
+func (l *Lease) Known() bool { return l.votes == nil }
+
 // extended reports whether an extension may have given the key to any node.
 func (l *Lease) extended() bool { return l.extensions > 0 }
 

@@ -103,11 +103,13 @@ func (t *tally) same(number uint64) (count int) {
 	return count
 }
 
-func (t *tally) need() int    { return Majority(len(t.ballots)) }
-func (t *tally) pending() int { return len(t.ballots) - t.yes - t.no - t.failed }
+// Pending returns how many nodes have not answered.
+func (t *tally) Pending() int { return len(t.ballots) - t.yes - t.no - t.failed }
+
+func (t *tally) need() int { return Majority(len(t.ballots)) }
 
 // hopeless reports whether no majority of yes is possible any more.
-func (t *tally) hopeless() bool { return t.yes+t.pending() < t.need() }
+func (t *tally) hopeless() bool { return t.yes+t.Pending() < t.need() }
 
 // outcome is what an extend or a release came to, as early as it is certain. It is Denied if so many nodes said no
 // that no majority can ever have said yes.
@@ -118,7 +120,7 @@ func (t *tally) outcome() Outcome {
 		return Done
 	case t.no > minority:
 		return Denied
-	case t.hopeless() && t.no+t.pending() <= minority:
+	case t.hopeless() && t.no+t.Pending() <= minority:
 		return NoQuorum
 	default:
 		return Undecided

@@ -84,6 +84,10 @@ func (c *client) takeUp(of *round, a *lock.Attach, auto bool, began time.Duratio
 // detach leaves a lock on the nodes. The next client that does nothing else takes it up, and unlocks it after a while.
 func (k *held) detach(then time.Duration) {
 	c := k.client
+	if r, asking := k.lease.Acquiring().(*round); asking {
+		r.onAll = func() { k.detach(then) }
+		return
+	}
 	if len(k.holds) != 1 || k.lease.Extending() != nil || k.locks > 0 || !k.held() || k.lease.At(c.clock.Now()) != quorum.Held {
 		k.giveUp()
 		return
@@ -92,6 +96,11 @@ func (k *held) detach(then time.Duration) {
 	k.know()
 	acts := k.lock.Detach(nil, &k.lease, &k.holds[0])
 	k.detached, k.at = true, c.now
+	for i := range c.lines {
+		if k.of.Answer(i) == quorum.Unknown {
+			k.of.silent = append(k.of.silent, i)
+		}
+	}
 	c.check(!k.held(), "who has detached from a lock does not hold it", "client %d: %v", c.number, k)
 	k.act(acts)
 	for i := range c.clients {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
@@ -118,7 +119,7 @@ func (w *world) checkLeft(s *server, key string, e entry) {
 	last, held, dead, unlocked := max(r.over, r.back), false, r.client.dead, false
 	for _, k := range w.locks {
 		if k.of == r {
-			held = held || !k.unlocked && !k.passed && !k.ended
+			held = held || !k.unlocked && !k.passed && !k.ended && !k.detached
 			dead = dead || k.client.dead
 			unlocked = unlocked || k.unlocked
 			last = max(last, k.at)
@@ -132,6 +133,7 @@ func (w *world) checkLeft(s *server, key string, e entry) {
 		w.check(false, "a lost round leaves nothing behind", "node %d holds %s for another %v", s.number, e.token, left)
 	case r.back > 0:
 		w.check(false, "a set that is not won leaves nothing behind", "node %d holds %s of %s for another %v", s.number, key, e.token, left)
+	case unlocked && (r.unsure || slices.Contains(r.silent, s.number)):
 	case unlocked:
 		w.check(false, "an unlock leaves nothing behind", "node %d holds %v for another %v", s.number, e.token, left)
 	}

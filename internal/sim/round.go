@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/form"
@@ -35,6 +36,9 @@ type round struct {
 	known   bool          // somebody else knows its token
 	upsets  int           // of the client when it began
 	onEnded func()        // called with the outcome
+	onAll   func()        // called when all nodes have answered, or have not in time
+	silent  []int         // nodes that had not answered when what it has won was left to another
+	unsure  bool          // and a node that has not said later whether it holds the token still
 	stopped bool          // the context ended
 	with    *together     // it is one of its rounds; nil means that it is alone
 	back    time.Duration // true time at which it was given back, as others of its call were not won
@@ -170,6 +174,10 @@ func (r *round) answered(acts []lock.Act, tag wire.Tag, reply *wire.Reply) []loc
 		c.log("client %d: node %d on %v of %s%s: %s", c.number, tag.Node, what, r.token, late, shown(reply))
 	}
 	switch {
+	case tag.What == lock.Detached:
+		r.unsure = r.unsure || reply.Answer != quorum.Yes && reply.Answer != quorum.No
+	case tag.What == lock.Vote && reply.Late:
+		r.silent = slices.DeleteFunc(r.silent, func(node int) bool { return node == int(tag.Node) })
 	case tag.What == lock.Look:
 		r.denied = r.denied || reply.Answer == quorum.Yes && reply.TTL == wire.NoTTL
 	case tag.What == lock.Raise:
@@ -179,7 +187,12 @@ func (r *round) answered(acts []lock.Act, tag wire.Tag, reply *wire.Reply) []loc
 	case reply.Answer == quorum.Recreated:
 		r.unheard--
 	}
-	return r.Answered(acts, &c.clock, tag, reply)
+	acts = r.Answered(acts, &c.clock, tag, reply)
+	if r.onAll != nil && !r.Asking() {
+		c.after(0, r.onAll)
+		r.onAll = nil
+	}
+	return acts
 }
 
 var outcomes = [...]string{"undecided", "done", "denied", "no quorum", "too late"}
