@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"runtime"
 	"time"
 
@@ -14,9 +13,7 @@ const (
 	// pingEvery is how often a connection with nothing under way is tried, so that one that died silently is replaced
 	// before it is needed.
 	pingEvery = 10 * time.Second
-	// The pause before the next attempt to connect doubles from minPause to maxPause, and is shortened by up to half at
-	// random. There is none after a connection that has served a caller's command, unless the server broke the protocol then,
-	// or that has lasted for maxPause.
+	// minPause and maxPause bound the pauses between attempts to connect, see [wire.Life].
 	minPause = 20 * time.Millisecond
 	maxPause = 1 * time.Second
 )
@@ -39,51 +36,53 @@ func (n *Node) wakeLoop() {
 // loop is the node's own goroutine, from the first command until Close. It connects, writes, and connects again.
 func (n *Node) loop() {
 	var last *conn // the connection before, if it broke with answers missing
-	var pause time.Duration
-	for {
+	for closed := false; !closed; {
+		n.pause()
 		c, err := n.connect(last)
-		connected := time.Now()
-		useful := false
 		if err == nil {
 			last = n.serve(c)
-			useful = c.served && !errors.Is(c.err, nodeerr.ErrProtocol) || time.Since(connected) >= maxPause
 		}
 		n.mu.Lock()
-		closed := n.pipeline.Closed()
-		served := err == nil
-		if closed {
+		failed, now := err != nil, time.Now()
+		switch closed = n.pipeline.Closed(); {
+		case closed:
 			err = nodeerr.ErrClosed
+			n.pipeline.Drop(now, err)
+		case failed:
+			n.pipeline.Failed(now, err)
 		}
-		if err != nil {
-			n.pipeline.Failed(time.Now(), err)
-		}
-		if !served {
+		if failed {
 			n.failedLocked(err)
 		}
 		n.unlock()
-		if closed {
-			break
-		}
-		if useful {
-			pause = 0
-			continue
-		}
-		pause = min(max(2*pause, minPause), maxPause)
-		select {
-		case <-n.closing:
-		case <-time.After(pause - rand.N(pause/2)):
-		}
 	}
 	n.timer.Stop()
 	n.expiring <- struct{}{} // a call that has begun ends before, one that begins later finds nothing to do
 	<-n.expiring
 }
 
+// pause waits until the next attempt to connect is due.
+func (n *Node) pause() {
+	for {
+		n.mu.Lock()
+		now := time.Now()
+		at := n.pipeline.Life.Dial(now)
+		n.mu.Unlock()
+		if !now.Before(at) {
+			return
+		}
+		select {
+		case <-n.wake:
+		case <-time.After(at.Sub(now)):
+		}
+	}
+}
+
 // serve runs a connection until it breaks or the node is closed. It returns the connection if answers are missing on it.
 func (n *Node) serve(c *conn) (unfinished *conn) {
 	now := time.Now()
 	n.mu.Lock()
-	n.pipeline.Connected()
+	n.pipeline.Life.Greeted(now)
 	n.conn, n.pingAt = c, now.Add(pingEvery)
 	n.guard.Connected(now, c.server, c.up)
 	n.upLocked(now)
@@ -102,7 +101,7 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 	n.mu.Lock()
 	n.conn = nil
 	n.brokenLocked(c.err)
-	if n.pipeline.Broken(time.Now(), c.err) {
+	if n.pipeline.Broken(time.Now(), c.err, c.served && !errors.Is(c.err, nodeerr.ErrProtocol)) {
 		unfinished = c
 	}
 	n.unlock()

@@ -24,7 +24,10 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	wire.Illegal = func(change string) { panic(change) }
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	// bound is how long a test waits for what has to happen: far above what it takes.

@@ -12,6 +12,7 @@ package node
 import (
 	"context"
 	"crypto/tls"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -53,7 +54,6 @@ type Node struct {
 	ctx     context.Context // ends when Close has waited long enough
 	cancel  context.CancelFunc
 	wake    chan struct{}  // for the connection loop: something was queued, or the connection broke
-	closing chan struct{}  // closed when the node is
 	running sync.WaitGroup // the connection loop
 
 	mu        sync.Mutex
@@ -113,10 +113,12 @@ func New(config Config) *Node {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Node{
 		config: config, ctx: ctx, cancel: cancel,
-		pipeline: &wire.Pipeline[call]{Timeout: config.Timeout, MaxOverdue: config.MaxOverdue},
+		pipeline: &wire.Pipeline[call]{
+			Life:    wire.Life{Least: minPause, Most: maxPause, Random: rand.N[time.Duration]},
+			Timeout: config.Timeout, MaxOverdue: config.MaxOverdue,
+		},
 		guard:    wire.Guard{MaxTTL: config.MaxTTL},
 		wake:     make(chan struct{}, 1),
-		closing:  make(chan struct{}),
 		expiring: make(chan struct{}, 1),
 	}
 }
@@ -258,7 +260,6 @@ func (n *Node) Close() error {
 	n.mu.Lock()
 	if !n.pipeline.Closed() {
 		n.pipeline.Close(time.Now(), ping.call("", "PING").op()) // the reader ends with its answer
-		close(n.closing)
 	}
 	n.mu.Unlock()
 	n.wakeLoop()

@@ -60,10 +60,10 @@ func newClient(w *world, number int) *client {
 		Closed: func() bool { return false },
 	}
 	for _, s := range w.servers {
-		l := &line{world: w, client: c, server: s, pause: minPause, guard: wire.Guard{MaxTTL: w.plan.Guard}, stood: map[string]stood{}}
-		l.commands = &wire.Pipeline[order]{Timeout: nodeTimeout, MaxOverdue: maxOverdue}
+		l := &line{world: w, client: c, server: s, guard: wire.Guard{MaxTTL: w.plan.Guard}, stood: map[string]stood{}}
+		l.commands = &wire.Pipeline[order]{Life: wire.Life{Least: minPause, Most: maxPause}, Timeout: nodeTimeout, MaxOverdue: maxOverdue}
 		c.lines = append(c.lines, l)
-		w.at(0, l.connect)
+		w.at(0, l.dial)
 	}
 	return c
 }

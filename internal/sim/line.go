@@ -13,7 +13,7 @@ const (
 	nodeTimeout = 50 * time.Millisecond
 	maxOverdue  = 200 * time.Millisecond
 	dialTimeout = 100 * time.Millisecond
-	minPause    = 5 * time.Millisecond
+	minPause    = 10 * time.Millisecond
 	maxPause    = 100 * time.Millisecond
 )
 
@@ -40,11 +40,10 @@ type line struct {
 	client   *client
 	server   *server
 	commands *wire.Pipeline[order]
-	conn     *conn   // nil while there is none
-	last     *conn   // the one before, if it broke with answers missing
-	conns    []*conn // all that the server may still read from
-	made     int     // connections, for their numbers
-	pause    time.Duration
+	conn     *conn         // nil while there is none
+	last     *conn         // the one before, if it broke with answers missing
+	conns    []*conn       // all that the server may still read from
+	made     int           // connections, for their numbers
 	writing  bool          // a write is about to happen
 	blocked  time.Duration // until when nothing gets through
 	timer    timer         // on the client's mono: for what expires
@@ -181,6 +180,16 @@ func (l *line) answered(c *conn, v wire.Value, tracked bool) {
 	}
 }
 
+// dial tries to make a connection, when it is time.
+func (l *line) dial() {
+	now := l.client.mono.Now()
+	at := l.commands.Life.Dial(now)
+	l.client.after(at.Sub(now), func() {
+		l.commands.Life.Dial(at)
+		l.connect()
+	})
+}
+
 // connect tries to make a connection. In a frozen server the kernel accepts it, but
 // nobody answers.
 func (l *line) connect() {
@@ -190,11 +199,11 @@ func (l *line) connect() {
 	greeted := false
 	c.send(message{before: l.last, greeted: func(process string, seconds int64) {
 		greeted = true
-		l.commands.Connected()
+		l.commands.Life.Greeted(l.client.mono.Now())
 		l.met = true
 		up := time.Duration(max(0, seconds-1)) * time.Second // it may be up to one too much
 		l.guard.Connected(l.client.mono.Now(), process, up)
-		l.conn, l.last, l.pause = c, nil, minPause
+		l.conn, l.last = c, nil
 		if c.tracking {
 			l.trackingActive()
 		}
@@ -205,8 +214,7 @@ func (l *line) connect() {
 			c.cut = true
 			l.commands.Failed(l.client.mono.Now(), errUnreachable)
 			l.notify()
-			l.pause = min(2*l.pause, maxPause)
-			l.client.after(l.pause, l.connect)
+			l.dial()
 		}
 	})
 }
@@ -217,7 +225,7 @@ func (l *line) broken(c *conn) {
 		return
 	}
 	l.conn = nil
-	if unfinished := l.commands.Broken(l.client.mono.Now(), errUnreachable); unfinished {
+	if unfinished := l.commands.Broken(l.client.mono.Now(), errUnreachable, true); unfinished {
 		l.last = c
 	}
 	l.notify()
@@ -226,7 +234,7 @@ func (l *line) broken(c *conn) {
 			n.do(func() { n.act(n.lock.TrackingLost(nil, l.server.number)) })
 		}
 	}
-	l.client.after(0, l.connect)
+	l.dial()
 }
 
 func (l *line) expire() {

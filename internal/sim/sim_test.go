@@ -10,9 +10,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/quorumlock/quorumlock/internal/sim"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	wire.Illegal = func(change string) { panic(change) }
+	goleak.VerifyTestMain(m)
+}
 
 // sample is how many schedules the tests run; "make sim" runs as many as one likes.
 const sample = 3_000

@@ -43,6 +43,7 @@ type Notice[T any] struct {
 // It does no I/O, reads no clock and starts no goroutine; the node around it serialises its events. At first there is no
 // connection.
 type Pipeline[T any] struct {
+	Life       Life
 	Timeout    time.Duration // for each command
 	MaxOverdue time.Duration // for an answer, on top of it
 
@@ -50,8 +51,6 @@ type Pipeline[T any] struct {
 	head    int
 	written int         // how many of those were written and not answered; the others wait behind them
 	notices []Notice[T] // not reported yet
-	up      bool        // there is a connection
-	down    error       // why there is none; nil while connected or trying for the first time
 	overdue bool        // an answer is
 	closed  bool
 }
@@ -66,8 +65,8 @@ func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (first bool, err error) {
 	case p.closed:
 		return false, nodeerr.ErrClosed
 	case op.Command.CleansUp && underWay < maxCleanUp: // accepted also while the server does not answer
-	case !p.up && p.down != nil:
-		return false, p.down
+	case p.Life.Refusal() != nil:
+		return false, p.Life.Refusal()
 	case op.Command.WantsLate && !op.Command.Changes && underWay < maxCleanUp: // a late answer shows whether the key is gone
 	case p.overdue:
 		return false, nodeerr.ErrSuspended
@@ -140,26 +139,27 @@ func (p *Pipeline[T]) Repeat(op Op[T]) bool {
 	return true
 }
 
-// Connected records a new connection.
-func (p *Pipeline[T]) Connected() { p.up, p.down = true, nil }
-
 // Failed records an attempt to connect that failed. It ends what waits for a connection, except for clean-up that
 // can still change something.
 func (p *Pipeline[T]) Failed(now time.Time, err error) {
-	p.down = err
+	p.Life.failed(now, err)
 	p.lose(now, len(p.underWay()), err)
 }
 
+// Drop ends what is under way, after the last connection.
+func (p *Pipeline[T]) Drop(now time.Time, err error) { p.lose(now, len(p.underWay()), err) }
+
 // Broken records the end of the connection. cause is nil if the connection was cut. What was written and not
-// answered is lost, except for clean-up, which goes first on the next connection. unfinished reports whether answers
-// were missing.
-func (p *Pipeline[T]) Broken(now time.Time, cause error) (unfinished bool) {
+// answered is lost, except for clean-up, which goes first on the next connection. served reports that a caller's command was
+// answered; unfinished, whether answers were missing.
+func (p *Pipeline[T]) Broken(now time.Time, cause error, served bool) (unfinished bool) {
 	reason := nodeerr.ErrBroken
 	if cause != nil {
 		reason = fmt.Errorf("%w: %w", nodeerr.ErrBroken, cause)
 	}
 	unfinished = p.written > 0
-	p.up, p.overdue = false, false
+	p.Life.ended(now, served)
+	p.overdue = false
 	p.lose(now, p.written, reason)
 	return unfinished
 }
@@ -179,8 +179,8 @@ func (p *Pipeline[T]) lose(now time.Time, n int, err error) {
 // the connection has to be cut. next is when to call Expire again; zero if nothing is under way.
 func (p *Pipeline[T]) Expire(now time.Time) (cut bool, next time.Time) {
 	reason := nodeerr.ErrTimeout
-	if !p.up && p.down != nil {
-		reason = p.down
+	if refusal := p.Life.Refusal(); refusal != nil {
+		reason = refusal
 	}
 	wake := func(at time.Time) {
 		if next.IsZero() || at.Before(next) {
@@ -195,8 +195,8 @@ func (p *Pipeline[T]) Expire(now time.Time) (cut bool, next time.Time) {
 		p.overdue = p.overdue || i < p.written
 		p.end(i, reason)
 	}
-	if len(p.notices) > 0 && !p.up && p.down == nil { // the first attempt to connect has not ended
-		p.down = &nodeerr.ConnectError{Err: nodeerr.ErrTimeout}
+	if len(p.notices) > 0 {
+		p.Life.silent()
 	}
 	if p.written > 0 {
 		limit := p.underWay()[0].deadline.Add(p.MaxOverdue)
@@ -241,6 +241,7 @@ func (p *Pipeline[T]) Notices() []Notice[T] {
 // Close refuses every later command, and queues last behind those before.
 func (p *Pipeline[T]) Close(now time.Time, last Op[T]) {
 	p.closed = true
+	p.Life.hurry()
 	last.deadline = now.Add(p.Timeout)
 	p.ops = append(p.ops, last)
 }

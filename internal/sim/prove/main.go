@@ -33,6 +33,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/mutation"
 	"github.com/quorumlock/quorumlock/internal/sim"
+	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // bound is how many schedules a mutation may survive.
@@ -48,6 +49,7 @@ func main() {
 	record := flag.Uint64("record", 0, "print what happens in this schedule and what is asked for, for -diff")
 	write := flag.Bool("write", false, "run them from 1 on, try all mutations, and write the proof")
 	flag.Parse()
+	wire.Illegal = func(change string) { panic(change) }
 	debug.SetGCPercent(1000) // little is in use at a time: collecting it would take half of the time
 	var err error
 	switch {
