@@ -24,6 +24,7 @@ type conn struct {
 
 	pushes   bool // RESP3 is spoken
 	tracking bool // CLIENT TRACKING is on
+	served   bool // a command was answered
 
 	there   stream
 	back    stream

@@ -157,6 +157,7 @@ func (l *line) answered(c *conn, v wire.Value, tracked bool) {
 	}
 	op, reported := l.commands.Answered()
 	o := op.Item
+	c.served = true
 	if o.cmd == nil {
 		return
 	}
@@ -225,7 +226,7 @@ func (l *line) broken(c *conn) {
 		return
 	}
 	l.conn = nil
-	if unfinished := l.commands.Broken(l.client.mono.Now(), errUnreachable, true); unfinished {
+	if unfinished := l.commands.Broken(l.client.mono.Now(), errUnreachable, c.served); unfinished {
 		l.last = c
 	}
 	l.notify()
