@@ -129,7 +129,7 @@ func TestNode_ConnectsAsItsURLAndOptionsSay(t *testing.T) {
 		dialled, greeting string
 		more              []pool.Option
 	}{
-		"redis://host":                        {"tcp host:6379", "HELLO 3, INFO server", nil},
+		"redis://host":                        {"tcp host:6379", "HELLO 3, INFO server, INFO replication", nil},
 		"redis://:p%40s%2Fs@host:7000":        {"tcp host:7000", "AUTH p@s/s, HELLO 3", nil},
 		"redis://user:pw@[::1]/2":             {"tcp [::1]:6379", "AUTH user pw, HELLO 3, SELECT 2", nil},
 		"unix://user:pw@/run/redis.sock?db=3": {"unix /run/redis.sock", "AUTH user pw, HELLO 3, SELECT 3", nil},

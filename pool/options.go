@@ -38,7 +38,7 @@ func unless(bad bool, set func(*options), reason string, args ...any) Option {
 }
 
 func newOptions(opts []Option) (*options, error) {
-	o := &options{config: node.Config{Timeout: 300 * time.Millisecond, DialTimeout: time.Second, MaxOverdue: time.Second}}
+	o := &options{config: node.Config{Timeout: 300 * time.Millisecond, DialTimeout: 5 * time.Second, MaxOverdue: time.Second}}
 	for _, opt := range opts {
 		if opt == nil {
 			return nil, invalid.Errorf("pool: nil option")
@@ -55,13 +55,15 @@ func newOptions(opts []Option) (*options, error) {
 
 // WithTimeout sets how long one command may take on one node, whatever it waits for: dial, TLS, AUTH, queue, server, reply.
 // Above zero; 300 ms by default: a lost segment, which TCP repeats after 200 ms, is no timeout then. A node that hangs delays nobody
-// while a majority answers; the timeout is what a failing majority costs. With AutoExtend a TTL should be at least ten times as long.
+// while a majority answers; the timeout is what a failing majority costs. The first connection of a node is waited for longer
+// ([WithDialTimeout]). With AutoExtend a TTL should be at least ten times as long.
 func WithTimeout(d time.Duration) Option {
 	return unless(d <= 0, func(o *options) { o.config.Timeout = d }, "WithTimeout(%s): must be above zero", d)
 }
 
-// WithDialTimeout bounds one attempt to connect, from the first packet to the end of TLS, AUTH and SELECT. Above zero; 1 s by
-// default. Commands do not wait for it: they end with their own timeout while the attempt goes on.
+// WithDialTimeout bounds one attempt to connect, from the first packet to the end of TLS, AUTH and SELECT. Above zero; 5 s by
+// default: a shorter one throws handshakes away that are nearly done when many programs connect at once. Until the first attempt of a
+// node has ended, commands wait for it, and have their own timeout from then on. Later they do not wait for longer than that.
 func WithDialTimeout(d time.Duration) Option {
 	return unless(d <= 0, func(o *options) { o.config.DialTimeout = d }, "WithDialTimeout(%s): must be above zero", d)
 }

@@ -20,11 +20,17 @@ import (
 // requireInTime fails the test unless the command ends with the node timeout, and Send at once.
 func requireInTime(t *testing.T, n *node.Node, cmd *wire.Command) wire.Reply {
 	t.Helper()
+	return requireWithin(t, n.Config().Timeout, n, cmd)
+}
+
+// requireWithin is requireInTime for another time.
+func requireWithin(t *testing.T, timeout time.Duration, n *node.Node, cmd *wire.Command) wire.Reply {
+	t.Helper()
 	start := time.Now()
 	replies := send(n, cmd)
 	require.Zero(t, time.Since(start), "Send hangs")
 	reply := replies.next(t)
-	require.Equal(t, n.Config().Timeout, time.Since(start))
+	require.Equal(t, timeout, time.Since(start))
 	require.ErrorIs(t, reply.Err, nodeerr.ErrTimeout)
 	return reply
 }
@@ -55,12 +61,16 @@ func TestDeadline_HoldsWhileConnectingHangs(t *testing.T) {
 	for stage, open := range stages {
 		for kind := range everyKind() {
 			bubble(t, stage+", "+kind, func(t *testing.T) {
-				reply := requireInTime(t, open(t), everyKind()[kind])
+				n := open(t)
+				reply := requireWithin(t, n.Config().DialTimeout, n, everyKind()[kind]) // nobody has waited for it yet
 				requireNoContext(t, reply.Err)
 				if strings.HasPrefix(kind, "release") {
 					require.Equal(t, quorum.Unknown, reply.Answer, "it goes out later")
 				} else {
 					require.Equal(t, quorum.Unsent, reply.Answer)
+					start := time.Now()
+					requireReply(t, quorum.Unsent, nodeerr.ErrTimeout, ask(t, n, everyKind()[kind]))
+					require.Zero(t, time.Since(start), "the next does not wait as well")
 				}
 			})
 		}

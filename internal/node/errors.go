@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -41,6 +42,24 @@ type internalTimeout struct {
 func (e *internalTimeout) Error() string { return e.text }
 
 func (e *internalTimeout) Unwrap() []error { return e.parts }
+
+// plain reports whether no TLS is known to be in use, so that an attempt to connect costs the server little.
+func (n *Node) plain() bool { return n.config.Server != nil && n.config.Server.TLS == nil }
+
+// cheap reports whether an attempt to connect that failed has cost the server little: nobody has accepted it, or it ended before TLS
+// has begun. A name that is not found counts as costly, for the servers that were asked for it.
+func (n *Node) cheap(err error) bool {
+	var network net.Error
+	switch {
+	case errors.As(err, new(*nodeerr.ServerError)): // the server has logged the node in, or tried
+		return wire.Wrong(err)
+	case errors.Is(err, nodeerr.ErrTimeout), errors.As(err, &network) && network.Timeout(), errors.As(err, new(*net.DNSError)),
+		errors.Is(err, nodeerr.ErrProtocol), errors.Is(err, nodeerr.ErrOldServer):
+		return false
+	}
+	dial := (*net.OpError)(nil)
+	return n.plain() || errors.As(err, &dial) && dial.Op == "dial"
+}
 
 // ofContext reports whether an error matches one of package context. So do those of package net for dials that a context ended,
 // but no I/O deadline (os.ErrDeadlineExceeded).

@@ -34,7 +34,7 @@ func TestRefusal_HasTheCodeOfTheServer(t *testing.T) {
 		trouble       func(t *testing.T, server *testredis.Process) // after the key ours was set
 		refuses, does []*wire.Command
 	}{
-		"READONLY":    {trouble: becomes("REPLICAOF", "127.0.0.1", 1), refuses: []*wire.Command{acquire, release, extend}},
+		"READONLY":    {trouble: becomes("REPLICAOF", "127.0.0.1", 1), refuses: []*wire.Command{acquire}}, // which ends the connection
 		"MASTERDOWN":  {[]string{"--replica-serve-stale-data", "no"}, becomes("REPLICAOF", "127.0.0.1", 1), []*wire.Command{release}, nil},
 		"OOM":         {nil, becomes("CONFIG", "SET", "maxmemory", 1), []*wire.Command{acquire, recreate}, []*wire.Command{extend, release}},
 		"NOREPLICAS":  {trouble: becomes("CONFIG", "SET", "min-replicas-to-write", 1), refuses: []*wire.Command{acquire, release}},

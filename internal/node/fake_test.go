@@ -190,7 +190,7 @@ func likeRedis(c *peer, args []string) string {
 	case "HELLO 3":
 		c.resp3 = true
 		return "%1\r\n+proto\r\n:3\r\n"
-	case "INFO server":
+	case "INFO server", "INFO replication":
 		return bulk("# Server\r\nrun_id:fake\r\n")
 	case "CLIENT ID":
 		return fmt.Sprintf(":%d\r\n", c.number)

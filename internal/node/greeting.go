@@ -1,12 +1,16 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/wire"
@@ -28,8 +32,11 @@ func (n *Node) connect(last *conn) (*conn, error) {
 			idle = 0
 		} else {
 			c := &conn{transport: t, channels: map[string]bool{}, up: -1}
-			if err = c.greet(ctx, login, last); err == nil {
+			if err = c.greet(ctx, n.greeting(login), last); err == nil {
 				return c, nil
+			}
+			if slices.ContainsFunc(hangUps, func(is error) bool { return errors.Is(err, is) }) {
+				err = &wire.HangUp{Err: err}
 			}
 			c.Cut() // so that a pool does not keep it
 			c.Close()
@@ -44,6 +51,9 @@ func (n *Node) connect(last *conn) (*conn, error) {
 	}
 }
 
+// hangUps are the errors of a connection that the other side has ended.
+var hangUps = []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE}
+
 // transport connects to the server of the configuration, or borrows a connection of the pool, which has logged in.
 func (n *Node) transport(ctx context.Context) (_ transport, login [][]string, err error) {
 	if n.config.Pool != nil {
@@ -57,20 +67,35 @@ func (n *Node) transport(ctx context.Context) (_ transport, login [][]string, er
 //
 // If answers were missing when the last connection broke, greet also ends that connection on the server: what the
 // server may still have to read from it (for example an acquire) must not take effect after what comes over this one.
-func (c *conn) greet(ctx context.Context, login [][]string, last *conn) (err error) {
+func (c *conn) greet(ctx context.Context, commands [][]string, last *conn) (err error) {
 	stop := context.AfterFunc(ctx, c.Cut)
 	defer func() {
 		if !stop() && err == nil { // it is being cut
 			err = ctx.Err()
 		}
 	}()
-	if err := c.exchange(append(login, []string{"INFO", "server"}, []string{"CLIENT", "ID"})); err != nil {
+	if err := c.exchange(commands); err != nil {
 		return err
 	}
 	if last == nil || last.client == 0 || c.server == "" || last.server != c.server {
 		return nil // there is none, or it cannot be named for certain
 	}
 	return c.exchange([][]string{{"CLIENT", "KILL", "ID", strconv.FormatInt(last.client, 10)}})
+}
+
+// greeting returns the commands of the next greeting, which begins with those of the login.
+func (n *Node) greeting(login [][]string) [][]string {
+	n.mu.Lock()
+	greeting := n.pipeline.Life.Greeting()
+	n.mu.Unlock()
+	commands := append(login, []string{"INFO", "server"}, []string{"INFO", "replication"}, []string{"CLIENT", "ID"})
+	if greeting == wire.Full {
+		return commands
+	}
+	commands = slices.DeleteFunc(commands, func(words []string) bool {
+		return words[0] == "HELLO" || greeting == wire.Bare && (words[0] == "INFO" || words[0] == "CLIENT")
+	})
+	return append(commands, []string{"PING"}) // there is something to answer
 }
 
 // login returns the commands that only connections of Open need.
@@ -133,6 +158,8 @@ func (c *conn) greeted(words []string, v *wire.Value) error {
 		ok = v.IsText()
 	case "ID":
 		c.client, ok = v.Num, v.Kind == ':'
+	case "PING":
+		ok = ping.confirmedBy(v)
 	case "KILL":
 		ok = v.Kind == ':' // how many were ended
 	}
@@ -160,6 +187,7 @@ var (
 	runID         = regexp.MustCompile(`(?m)^run_id:(\S+)`)
 	uptime        = regexp.MustCompile(`(?m)^uptime_in_seconds:(\d{1,9})\b`)
 	redisVersion  = regexp.MustCompile(`(?m)^redis_version:((\d{1,4})\.(\d{1,4}))`)
+	replica       = regexp.MustCompile(`(?m)^role:slave\b`)
 	valkeyVersion = regexp.MustCompile(`(?m)^valkey_version:`)
 )
 
@@ -171,13 +199,16 @@ func RunID(info string) string {
 	return ""
 }
 
-// identify reads the reply to INFO server.
+// identify reads the reply to INFO server, or replication.
 func (c *conn) identify(info []byte) error {
-	c.server = RunID(string(info))
+	c.server = cmp.Or(RunID(string(info)), c.server)
 	if match := uptime.FindSubmatch(info); match != nil {
 		// Redis subtracts two times in whole seconds, so that what it reports may be a second too long.
 		seconds, _ := strconv.Atoi(string(match[1]))
 		c.up = time.Duration(max(0, seconds-1)) * time.Second
+	}
+	if replica.Match(info) {
+		return wire.NewServerError("READONLY role:slave")
 	}
 	version := redisVersion.FindSubmatch(info)
 	if version == nil || valkeyVersion.Match(info) {

@@ -146,6 +146,57 @@ func TestGreeting_AServerWithoutAnIdentityIsUsedAllTheSame(t *testing.T) {
 	})
 }
 
+// Some proxies hang up when they are asked what they do not know.
+func TestGreeting_LeavesOutWhatTheServerHangsUpOn(t *testing.T) {
+	for on, leavesOut := range map[string]string{"HELLO": "HELLO", "INFO": "INFO", "CLIENT": "CLIENT"} {
+		bubble(t, on, func(t *testing.T) {
+			f := newFake(t, func(c *peer, args []string) string {
+				if args[0] == on {
+					_ = c.Close()
+					return ""
+				}
+				return likeRedis(c, args)
+			})
+			n := f.open(t, withLogin("locker", "pw"))
+			for range 2 {
+				requireGrants(t, n)
+				last := fmt.Sprint(f.connections(), " ")
+				require.Zero(t, f.count(last+leavesOut))
+				require.NotZero(t, f.count(last+"AUTH"))
+				full := f.count("HELLO")
+				require.NoError(t, f.peer(f.connections()).Close())
+				synctest.Wait()
+				require.Greater(t, f.count("HELLO"), full, "each new connection begins with the full greeting")
+			}
+			requireGrants(t, n)
+		})
+	}
+}
+
+// The danger: a server that is stopped while it is greeted costs the node its pushes and its guard.
+func TestGreeting_ThatBreaksOnceIsSaidInFullAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f *fake
+		f = newFake(t, func(c *peer, args []string) string {
+			if args[0] == "HELLO" && c.number == 1 {
+				_ = c.Close()
+				return ""
+			}
+			return likeRedis(c, args)
+		})
+		n := f.open(t)
+		requireGrants(t, n)
+		require.Equal(t, 2, f.count("HELLO"))
+		require.Equal(t, 2, f.connections())
+	})
+}
+
+// requireGrants waits until the node grants.
+func requireGrants(t testing.TB, n *node.Node) {
+	t.Helper()
+	require.Eventually(t, func() bool { return ask(t, n, newAcquire("key", "token", ttl)).Answer == quorum.Yes }, bound, tick)
+}
+
 func requireUnnamed(t testing.TB, n *node.Node) {
 	t.Helper()
 	for kind, cmd := range everyKind() {

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -16,6 +17,8 @@ const (
 	// minPause and maxPause bound the pauses between attempts to connect, see [wire.Life].
 	minPause = 20 * time.Millisecond
 	maxPause = 1 * time.Second
+	// maxCostly is maxPause after attempts that cost the server much.
+	maxCostly = 5 * time.Second
 )
 
 // startLocked starts the connection loop, unless it runs.
@@ -49,7 +52,7 @@ func (n *Node) loop() {
 			err = nodeerr.ErrClosed
 			n.pipeline.Drop(now, err)
 		case failed:
-			n.pipeline.Failed(now, err)
+			n.pipeline.Failed(now, err, n.cheap(err))
 		}
 		if failed {
 			n.failedLocked(err)
@@ -66,7 +69,7 @@ func (n *Node) pause() {
 	for {
 		n.mu.Lock()
 		now := time.Now()
-		at := n.pipeline.Life.Dial(now)
+		at := n.pipeline.Life.Dial(now, len(n.listeners) > 0)
 		n.mu.Unlock()
 		if !now.Before(at) {
 			return
@@ -82,7 +85,7 @@ func (n *Node) pause() {
 func (n *Node) serve(c *conn) (unfinished *conn) {
 	now := time.Now()
 	n.mu.Lock()
-	n.pipeline.Life.Greeted(now)
+	n.pipeline.Greeted(now)
 	n.conn, n.pingAt = c, now.Add(pingEvery)
 	n.guard.Connected(now, c.server, c.up)
 	n.upLocked(now)
@@ -101,7 +104,11 @@ func (n *Node) serve(c *conn) (unfinished *conn) {
 	n.mu.Lock()
 	n.conn = nil
 	n.brokenLocked(c.err)
-	if n.pipeline.Broken(time.Now(), c.err, c.served && !errors.Is(c.err, nodeerr.ErrProtocol)) {
+	useful := c.served && !errors.Is(c.err, nodeerr.ErrProtocol)
+	if n.pipeline.Life.State() == wire.Leaving {
+		useful = c.granted
+	}
+	if n.pipeline.Broken(time.Now(), c.err, useful, n.plain()) {
 		unfinished = c
 	}
 	n.unlock()

@@ -114,8 +114,8 @@ func New(config Config) *Node {
 	return &Node{
 		config: config, ctx: ctx, cancel: cancel,
 		pipeline: &wire.Pipeline[call]{
-			Life:    wire.Life{Least: minPause, Most: maxPause, Random: rand.N[time.Duration]},
-			Timeout: config.Timeout, MaxOverdue: config.MaxOverdue,
+			Life:    wire.Life{Least: minPause, Most: maxPause, MostCostly: maxCostly, Random: rand.N[time.Duration]},
+			Timeout: config.Timeout, First: config.DialTimeout, MaxOverdue: config.MaxOverdue,
 		},
 		guard:    wire.Guard{MaxTTL: config.MaxTTL},
 		wake:     make(chan struct{}, 1),
@@ -138,13 +138,13 @@ func (n *Node) Config() Config { return n.config }
 // time is not written at all.
 func (n *Node) Send(since time.Time, cmd *wire.Command, to wire.Receiver, tag wire.Tag) error {
 	n.mu.Lock()
-	first, err := n.pipeline.Send(since, call{cmd: cmd, to: to, tag: tag}.op())
+	wake, err := n.pipeline.Send(since, call{cmd: cmd, to: to, tag: tag}.op())
 	if err == nil {
 		n.startLocked()
 		n.armLocked(since.Add(n.config.Timeout))
 	}
 	n.mu.Unlock()
-	if first { // otherwise the loop has been woken
+	if wake { // otherwise the loop has been woken
 		n.wakeLoop()
 	}
 	return err
@@ -230,14 +230,25 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 		}
 		a := answer{call: op.Item, with: op.Item.cmd.Reply(v)}
 		a.with.Command, a.with.Server, a.with.Late = op.Item.sent, c.server, reported
-		if a.with.Answer == quorum.Unknown {
+		switch {
+		case a.with.Answer == quorum.Unknown:
 			err = a.with.Err
+		case a.with.Answer == quorum.Yes || a.with.Answer == quorum.Recreated:
+			c.granted = c.granted || a.cmd.Changes
+		case wire.Wrong(a.with.Err):
+			n.pipeline.Life.Wrong(a.with.Err)
+			if a.cmd.CleansUp {
+				n.pipeline.Undone(time.Now(), op)
+			}
 		}
 		a.with.Tracked = a.tracked && (a.with.Answer == quorum.Yes || a.with.Answer == quorum.No || a.with.Answer == quorum.Recreated)
 		c.answers = append(c.answers, a)
 	}
-	if n.pipeline.Closed() && n.pipeline.Idle() {
+	switch {
+	case n.pipeline.Closed() && n.pipeline.Idle():
 		err = errLast
+	case n.pipeline.Left() && err == nil:
+		err = n.pipeline.Life.Reason()
 	}
 	return more, err
 }

@@ -40,6 +40,9 @@ func (w *world) checkEnd(r *round) {
 	c, k := r.client, r.lock
 	now := c.clock.Now()
 	took, limit := now.Sub(r.Grant().Start), nodeTimeout+5*time.Millisecond
+	if r.first {
+		limit += dialTimeout
+	}
 	if r.raised { // that is asked when the answers are there
 		limit += nodeTimeout
 	}

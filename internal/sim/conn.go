@@ -12,6 +12,7 @@ type message struct {
 	track   bool                           // CLIENT CACHING YES goes before it
 	source  bool                           // it has the source of its script, and not the hash
 	done    func(wire.Value)               // where the reply goes, at the client
+	refused func()                         // no process is there to be greeted
 	greeted func(process string, up int64) // HELLO, and CLIENT KILL of the connection before; up are seconds, as the difference of two times in whole seconds
 	before  *conn                          // nil means none
 }
@@ -25,6 +26,8 @@ type conn struct {
 	pushes   bool // RESP3 is spoken
 	tracking bool // CLIENT TRACKING is on
 	served   bool // a command was answered
+	granted  bool // one that changes something was carried out
+	former   bool // the server has become a replica of the one that has taken its place
 
 	there   stream
 	back    stream
@@ -72,6 +75,9 @@ func (s *stream) drain(c *conn) {
 
 func (c *conn) send(m message) {
 	c.there.put(c, 1, func() {
+		if m.refused != nil && !c.server.up && !c.server.gone {
+			c.deliver(m.refused)
+		}
 		if c.killed || !c.server.up {
 			return
 		}

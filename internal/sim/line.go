@@ -15,6 +15,7 @@ const (
 	dialTimeout = 100 * time.Millisecond
 	minPause    = 10 * time.Millisecond
 	maxPause    = 100 * time.Millisecond
+	maxCostly   = 200 * time.Millisecond
 )
 
 // order is a command, for the pipeline.
@@ -44,6 +45,8 @@ type line struct {
 	last     *conn         // the one before, if it broke with answers missing
 	conns    []*conn       // all that the server may still read from
 	made     int           // connections, for their numbers
+	looks    int           // how many times it was decided when to dial: the last one counts
+	dialing  bool          // an attempt to connect is under way
 	writing  bool          // a write is about to happen
 	blocked  time.Duration // until when nothing gets through
 	timer    timer         // on the client's mono: for what expires
@@ -77,6 +80,9 @@ func (l *line) send(o order) error {
 		return err
 	}
 	l.timer.set(l.client, &l.client.mono, now.Add(nodeTimeout), l.expire)
+	if l.conn == nil {
+		l.dial() // it may have ended a pause
+	}
 	l.wake()
 	return nil
 }
@@ -156,6 +162,11 @@ func (l *line) answered(c *conn, v wire.Value, tracked bool) {
 		return
 	}
 	op, reported := l.commands.Answered()
+	defer func() {
+		if l.commands.Left() && c == l.conn {
+			c.breakOff(0)
+		}
+	}()
 	o := op.Item
 	c.served = true
 	if o.cmd == nil {
@@ -166,6 +177,15 @@ func (l *line) answered(c *conn, v wire.Value, tracked bool) {
 		return
 	}
 	r := o.cmd.Reply(&v)
+	switch {
+	case r.Answer == quorum.Yes || r.Answer == quorum.Recreated:
+		c.granted = c.granted || o.cmd.Changes
+	case wire.Wrong(r.Err):
+		l.commands.Life.Wrong(r.Err)
+		if o.cmd.CleansUp {
+			l.commands.Undone(l.client.mono.Now(), op)
+		}
+	}
 	if r.Answer == quorum.Unknown {
 		l.check(false, "a reply has the form that its command expects", "client %d: %v of node %d: %v", l.client.number, does(o.cmd), l.server.number, r.Err)
 	}
@@ -183,24 +203,42 @@ func (l *line) answered(c *conn, v wire.Value, tracked bool) {
 
 // dial tries to make a connection, when it is time.
 func (l *line) dial() {
-	now := l.client.mono.Now()
-	at := l.commands.Life.Dial(now)
-	l.client.after(at.Sub(now), func() {
-		l.commands.Life.Dial(at)
-		l.connect()
-	})
+	l.looks++
+	if l.dialing {
+		return
+	}
+	now, looks := l.client.mono.Now(), l.looks
+	if at := l.commands.Life.Dial(now, true); now.Before(at) {
+		l.client.after(l.client.mono.until(at)+1, func() {
+			if looks == l.looks {
+				l.dial()
+			}
+		})
+		return
+	}
+	l.connect()
 }
 
 // connect tries to make a connection. In a frozen server the kernel accepts it, but
-// nobody answers.
+// nobody answers. Where there is no process the kernel refuses it, if it is there.
 func (l *line) connect() {
+	l.dialing = true
 	l.made++
 	c := &conn{line: l, number: l.made, blocked: l.blocked}
 	l.conns = append(l.conns, c)
-	greeted := false
-	c.send(message{before: l.last, greeted: func(process string, seconds int64) {
-		greeted = true
-		l.commands.Life.Greeted(l.client.mono.Now())
+	ended := false
+	failed := func(cheap bool) {
+		if ended {
+			return
+		}
+		ended, l.dialing, c.cut = true, false, true
+		l.commands.Failed(l.client.mono.Now(), errUnreachable, cheap)
+		l.notify()
+		l.dial()
+	}
+	c.send(message{before: l.last, refused: func() { failed(true) }, greeted: func(process string, seconds int64) {
+		ended, l.dialing = true, false
+		l.commands.Greeted(l.client.mono.Now())
 		l.met = true
 		up := time.Duration(max(0, seconds-1)) * time.Second // it may be up to one too much
 		l.guard.Connected(l.client.mono.Now(), process, up)
@@ -210,14 +248,7 @@ func (l *line) connect() {
 		}
 		l.wake()
 	}})
-	l.client.after(dialTimeout, func() {
-		if !greeted {
-			c.cut = true
-			l.commands.Failed(l.client.mono.Now(), errUnreachable)
-			l.notify()
-			l.dial()
-		}
-	})
+	l.client.after(dialTimeout, func() { failed(false) })
 }
 
 // broken ends a connection at the client.
@@ -226,7 +257,11 @@ func (l *line) broken(c *conn) {
 		return
 	}
 	l.conn = nil
-	if unfinished := l.commands.Broken(l.client.mono.Now(), errUnreachable, c.served); unfinished {
+	useful := c.served
+	if l.commands.Life.State() == wire.Leaving {
+		useful = c.granted
+	}
+	if unfinished := l.commands.Broken(l.client.mono.Now(), errUnreachable, useful, true); unfinished {
 		l.last = c
 	}
 	l.notify()

@@ -113,6 +113,7 @@ const (
 	CounterData // somebody else keeps data on a node, in the place of a lock's counter
 	Beside      // likewise, in the place of what a writer sets that waits
 	Throng      // readers, or those who want a permit, come and go
+	Promote     // a replica takes a node's place, and the former primary keeps its connections
 )
 
 // drift is the library's default allowance.
@@ -165,8 +166,23 @@ func NewPlan(seed uint64) Plan {
 	p.graces(rand.New(rand.NewPCG(seed, 0xd6e8feb86659fd93)))
 	p.sets(rand.New(rand.NewPCG(seed, 0xab32149f7b28b2e7)))
 	p.reads(rand.New(rand.NewPCG(seed, 0x8cb92ba72f3d8dd7)))
+	p.promotes(rand.New(rand.NewPCG(seed, 0x2545f4914f6cdd1d)))
 	p.permits(rand.New(rand.NewPCG(seed, 0xe7037ed1a0b428db)))
 	return p
+}
+
+// promotes has nodes fail over in some plans, behind their names.
+func (p *Plan) promotes(r *rand.Rand) {
+	if p.Kept || p.Watched || p.Guard > 0 || r.IntN(8) > 0 {
+		return
+	}
+	horizon := time.Duration(0)
+	for _, s := range p.Steps {
+		horizon = max(horizon, s.At)
+	}
+	for range 1 + r.IntN(4) {
+		p.Steps = append(p.Steps, Step{At: upTo(r, horizon+time.Millisecond), Kind: Promote, Node: r.IntN(p.Nodes+1) - 1})
+	}
 }
 
 // graces has the locks of some plans end before their validity.

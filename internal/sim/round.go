@@ -35,6 +35,7 @@ type round struct {
 	barred  bool          // one of them did not take it
 	known   bool          // somebody else knows its token
 	upsets  int           // of the client when it began
+	first   bool          // it may have waited for the first connection to a node
 	onEnded func()        // called with the outcome
 	onAll   func()        // called when all nodes have answered, or have not in time
 	silent  []int         // nodes that had not answered when what it has won was left to another
@@ -56,6 +57,7 @@ func (n *name) newRound(v verb, token string, l *lock.Round) *round {
 	c := n.client
 	r := &round{Round: l, name: n, verb: v, token: token, number: len(c.calls) + 1, sent: c.now, upsets: c.upsets}
 	r.onEnded = func() {}
+	r.first = slices.ContainsFunc(c.lines, func(l *line) bool { return !l.commands.Life.Met() })
 	c.calls = append(c.calls, r)
 	return r
 }

@@ -21,6 +21,7 @@ type server struct {
 	life    int           // how many processes there were before
 	born    time.Duration // what the clock showed when this one came up
 	foreign bool          // it had been up before it took another's place
+	gone    bool          // while it is not up, its machine is not there either
 	frozen  time.Duration // until when it stands still
 	conns   []*conn       // with something to read, in the order in which it came
 
@@ -67,12 +68,17 @@ func (s *server) serve() {
 
 func (s *server) handle(c *conn, m message) {
 	switch {
+	case m.greeted != nil && c.former:
+		c.deliver(m.refused)
 	case m.greeted != nil:
 		process, up := s.greet(c, m.before)
 		c.deliver(func() { m.greeted(process, up) })
 	case m.cmd == nil:
 		s.publish(m.note)
 		c.deliver(func() { m.done(number(1)) })
+	case c.former && does(m.cmd) != observe:
+		v := wire.Value{Kind: '-', Text: []byte("READONLY You can't write against a read only replica.")}
+		c.deliver(func() { m.done(v) })
 	default:
 		v, knows := noScript, m.source || s.plan.Kept // to ask again is a trouble too
 		if knows || m.cmd.Keys() == nil && !m.cmd.Shares || s.chance(c.client.number, s.number, c.number, c.there.number, 20)&3 > 0 {
@@ -193,6 +199,8 @@ func (s *server) trouble(step Step, c *client) {
 		s.log("node %d crashes for %v", s.number, step.For)
 		s.amnesia = s.amnesia || !s.plan.Durable
 		s.crash(step.For, s.plan.Durable, 0)
+	case step.Kind == Promote && s.up:
+		s.promote()
 	case step.Kind == Replace && !slices.ContainsFunc(s.clients, stranger):
 		s.log("another takes the place of node %d after %v", s.number, step.For)
 		s.amnesia = true
@@ -274,6 +282,7 @@ func (s *server) crash(d time.Duration, durable bool, longer time.Duration) {
 	}
 	s.up, s.foreign = false, longer > 0
 	s.life++
+	s.gone = s.chance(s.number, s.life, 24)&1 == 0
 	s.conns = nil
 	clear(s.tracked)
 	if !durable {
@@ -291,13 +300,26 @@ func (s *server) crash(d time.Duration, durable bool, longer time.Duration) {
 	}
 	for _, client := range s.clients {
 		l := client.lines[s.number]
-		for _, c := range l.conns {
+		conns := l.conns
+		l.conns = nil // the client makes another at once
+		for _, c := range conns {
 			c.killed, c.inbox = true, nil
 			c.breakOff(1)
 		}
-		l.conns = nil
 	}
 	s.after(d, func() { s.up, s.born = true, s.clock.reading()-longer })
+}
+
+// promote has a replica take the place of the process, behind the same name and with all that it had. The one that was there keeps its
+// connections, and is a replica of the other from now on.
+func (s *server) promote() {
+	s.log("node %d fails over behind its name", s.number)
+	s.life++
+	for _, client := range s.clients {
+		for _, c := range client.lines[s.number].conns {
+			c.former = true
+		}
+	}
 }
 
 // echo has an acquire arrive once more, later, as long as this process of the server is there. No client

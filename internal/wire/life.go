@@ -1,26 +1,64 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// Life decides how a node is connected to its server: when to dial, and for which reason commands are refused meanwhile. Like the
-// [Pipeline] beside it, it does no I/O, reads no clock and starts no goroutine.
+// Life decides how a node is connected to its server: when to dial, what ends a connection, and for which reason commands are refused
+// meanwhile. Like the [Pipeline] beside it, it does no I/O, reads no clock and starts no goroutine.
 type Life struct {
-	// The pause before the next attempt to connect doubles from Least to Most. There is none after a connection that was useful: it
-	// has served a caller's command, or has lasted for Most.
-	Least, Most time.Duration
-	Random      func(below time.Duration) time.Duration // shortens each pause by up to half; nil: it does not
+	// A pause before the next attempt doubles from Least to Most, and is shortened by up to half. After an attempt that has cost the server
+	// much (a TLS handshake, or a time-out) it doubles to MostCostly, and any part of it is left out.
+	Least, Most, MostCostly time.Duration
+	Random                  func(below time.Duration) time.Duration // nil: nothing is shortened
 
 	state   State
-	reason  error         // why there is no connection; nil if nothing has failed since there was one
+	met     bool          // an attempt has ended
+	reason  error         // why there is no connection, and commands are refused; nil if they are queued
+	silent  bool          // a command has waited for this attempt in vain
+	cheap   bool          // the last attempt has cost the server little, so that a command may end the pause
 	greeted time.Time     // when the connection was ready
-	pause   time.Duration // the last, before it was shortened; 0 after a useful connection
+	down    time.Time     // since when there has been none that was useful; zero before the first attempt has ended
+	failed  time.Time     // when the last attempt, or the connection, ended
+	pause   time.Duration // the last, before it was shortened; 0 after a connection that was useful
 	until   time.Time     // its end
+	hangUps int           // how many attempts in succession ended in the greeting, without an answer that says why
 }
+
+// Greeting is what is said in a greeting. Some proxies hang up when they are asked what they do not know.
+type Greeting uint8
+
+// The greetings.
+const (
+	Full      Greeting = iota
+	WithRESP2          // HELLO is left out
+	Bare               // INFO and CLIENT are left out too: nobody knows then which server it is
+)
+
+// Greeting returns what the next attempt says. To hang up once is no sign: that may have been a server that was stopped.
+func (l *Life) Greeting() Greeting { return [...]Greeting{Full, Full, WithRESP2, Bare}[l.hangUps%4] }
+
+const (
+	// A command ends a pause that began wakeAfter ago, or wakeLater once the outage has lasted for longOutage.
+	wakeAfter  = 50 * time.Millisecond
+	wakeLater  = 250 * time.Millisecond
+	longOutage = 10 * time.Second
+	// wantedFor is for how long a node that somebody listens to is taken for one that is wanted all the time. A server that has
+	// restarted without data grants to others at once: until then a holder does not know.
+	wantedFor = 3 * time.Second
+)
+
+// HangUp is the end of a connection while it is greeted, without an answer that says why.
+type HangUp struct{ Err error }
+
+func (e *HangUp) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the connection.
+func (e *HangUp) Unwrap() error { return e.Err }
 
 // State is what a node does about its connection.
 type State uint8
@@ -28,14 +66,15 @@ type State uint8
 // The states.
 const (
 	Idle    State = iota // the node was never used: commands are queued
-	Dialing              // an attempt to connect is under way
+	Dialing              // an attempt to connect is under way: commands are queued, unless one has waited for it in vain
 	Serving              // there is a connection: commands are written
-	Pausing              // before the next attempt: commands are refused
+	Leaving              // the server is the wrong one: commands are queued, and the answers that are missing are awaited
+	Pausing              // before the next attempt: commands are refused, unless one may end the pause
 )
 
 // String returns the state in lower case.
 func (s State) String() string {
-	return [...]string{Idle: "idle", Dialing: "dialing", Serving: "serving", Pausing: "pausing"}[s]
+	return [...]string{Idle: "idle", Dialing: "dialing", Serving: "serving", Leaving: "leaving", Pausing: "pausing"}[s]
 }
 
 // legal has the changes of state that there are.
@@ -43,8 +82,11 @@ var legal = map[[2]State]bool{
 	{Idle, Dialing}:    true,
 	{Dialing, Serving}: true,
 	{Dialing, Pausing}: true,
+	{Serving, Leaving}: true,
 	{Serving, Dialing}: true,
 	{Serving, Pausing}: true,
+	{Leaving, Dialing}: true,
+	{Leaving, Pausing}: true,
 	{Pausing, Dialing}: true,
 }
 
@@ -55,67 +97,129 @@ func (l *Life) become(s State) {
 	if !legal[[2]State{l.state, s}] && Illegal != nil {
 		Illegal(fmt.Sprintf("a node that is %v becomes %v", l.state, s))
 	}
-	l.state = s
+	l.state, l.silent = s, false
 }
+
+// Met reports whether an attempt to connect has ended: until then commands wait for the first.
+func (l *Life) Met() bool { return l.met }
 
 // State returns the present state.
 func (l *Life) State() State { return l.state }
 
+// Reason returns why there is no connection, or is to be none; nil if nothing has failed.
+func (l *Life) Reason() error { return l.reason }
+
 // Refusal returns why commands are refused; nil if they are queued.
 func (l *Life) Refusal() error {
-	if l.state == Serving {
-		return nil
+	if l.state == Dialing || l.state == Pausing {
+		return l.reason
 	}
-	return l.reason
+	return nil
 }
 
-// Dial returns when to begin the next attempt to connect. If that is not later than now, the attempt begins.
-func (l *Life) Dial(now time.Time) (at time.Time) {
-	switch {
-	case l.state == Dialing:
+// Dial returns when to begin the next attempt to connect. If that is not later than now, the attempt begins. listened reports that
+// somebody listens to the node.
+func (l *Life) Dial(now time.Time, listened bool) (at time.Time) {
+	switch l.state {
+	case Dialing:
 		return now
-	case l.state == Pausing && now.Before(l.until):
-		return l.until
+	case Pausing:
+		at = l.until
+		if wake := l.failed.Add(wakeAfter); listened && l.cheap && wake.Before(at) && wake.Before(l.down.Add(wantedFor)) {
+			at = wake
+		}
+		if now.Before(at) {
+			return at
+		}
 	}
 	l.become(Dialing)
 	return now
 }
 
-// Greeted records that the connection is ready.
-func (l *Life) Greeted(now time.Time) {
+// wanted records that a command is sent. It reports whether that ends a pause.
+func (l *Life) wanted(now time.Time) (wakes bool) {
+	switch {
+	case l.state == Dialing && l.cheap && !l.silent:
+		l.reason = nil
+	case l.state == Pausing && l.cheap && !now.Before(l.failed.Add(l.wakeAfter(now))):
+		l.reason = nil
+		l.become(Dialing)
+		return true
+	}
+	return false
+}
+
+func (l *Life) wakeAfter(now time.Time) time.Duration {
+	if now.Sub(l.down) >= longOutage {
+		return wakeLater
+	}
+	return wakeAfter
+}
+
+// greet records that the connection is ready.
+func (l *Life) greet(now time.Time) {
 	l.become(Serving)
-	l.reason, l.greeted = nil, now
+	l.met, l.reason, l.greeted, l.hangUps = true, nil, now, 0
 }
 
-// failed records an attempt that failed.
-func (l *Life) failed(now time.Time, err error) {
-	l.reason = err
-	l.rest(now)
+// fail records an attempt that failed.
+func (l *Life) fail(now time.Time, err error, cheap bool) {
+	l.met = true
+	if l.hangUps++; !errors.As(err, new(*HangUp)) {
+		l.hangUps = 0
+	}
+	l.rest(now, err, cheap)
 }
 
-// silent records that the first attempt has not ended within the timeout of a command.
-func (l *Life) silent() {
+// waited records that a command has waited for this attempt for all of its timeout: others are not to wait as well.
+func (l *Life) waited() {
 	if l.state == Dialing && l.reason == nil {
-		l.reason = &nodeerr.ConnectError{Err: nodeerr.ErrTimeout}
+		l.silent, l.reason = true, &nodeerr.ConnectError{Err: nodeerr.ErrTimeout}
 	}
 }
 
-// ended records the end of the connection. served reports that it has answered a caller's command, and kept to the protocol.
-func (l *Life) ended(now time.Time, served bool) {
-	if served || now.Sub(l.greeted) >= l.Most {
-		l.pause = 0
-		l.become(Dialing)
+// Wrong records an answer which shows that the server is not the one to be asked. No further command is written, and the connection
+// ends when those that were have been answered.
+func (l *Life) Wrong(reason error) {
+	if l.state == Serving {
+		l.become(Leaving)
+		l.reason = reason
+	}
+}
+
+// end records the end of the connection, and why it ended unless it was the wrong one. useful reports that it has served its purpose: the
+// next is made at once then.
+func (l *Life) end(now time.Time, why error, useful, cheap bool) {
+	leaving := l.state == Leaving
+	if !useful && (leaving || now.Sub(l.greeted) < l.Most) {
+		if first := l.pause == 0; !leaving && !first { // what comes in the first pause, which is short, is queued
+			l.reason = &nodeerr.ConnectError{Err: why}
+		}
+		l.rest(now, l.reason, cheap || leaving)
 		return
 	}
-	l.rest(now)
+	l.become(Dialing)
+	l.reason, l.pause, l.cheap, l.down, l.failed = nil, 0, true, now, now
 }
 
 // rest begins a pause.
-func (l *Life) rest(now time.Time) {
-	l.pause = min(max(2*l.pause, l.Least), l.Most)
+func (l *Life) rest(now time.Time, reason error, cheap bool) {
+	l.reason, l.cheap, l.failed = reason, cheap, now
+	if l.down.IsZero() {
+		l.down = now
+	}
+	most := l.MostCostly
+	if cheap {
+		most = l.Most
+	}
+	l.pause = min(max(2*l.pause, l.Least), most)
 	l.until = now.Add(l.pause)
-	if l.Random != nil {
+	switch {
+	case l.Random == nil:
+	case cheap:
 		l.until = l.until.Add(-l.Random(l.pause / 2))
+	default:
+		l.until = l.until.Add(-l.Random(l.pause))
 	}
 	l.become(Pausing)
 }

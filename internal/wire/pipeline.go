@@ -26,6 +26,7 @@ type Op[T any] struct {
 
 	deadline time.Time
 	reported bool      // its end has been reported: an answer that comes now is dropped
+	undone   bool      // it was answered by the wrong server
 	until    time.Time // of clean-up that was lost: when it is pointless to send it
 }
 
@@ -45,6 +46,7 @@ type Notice[T any] struct {
 type Pipeline[T any] struct {
 	Life       Life
 	Timeout    time.Duration // for each command
+	First      time.Duration // for each that waits for the first attempt to connect, if that is longer
 	MaxOverdue time.Duration // for an answer, on top of it
 
 	ops     []Op[T] // what is under way, oldest first, from head on
@@ -57,10 +59,13 @@ type Pipeline[T any] struct {
 
 func (p *Pipeline[T]) underWay() []Op[T] { return p.ops[p.head:] }
 
-// Send queues a command, or returns why it does not. first reports whether nothing else waits to be written. The
+// Send queues a command, or returns why it does not. wake reports whether the node has something to do now that it had not. The
 // command ends within the timeout: by an answer, or by a Notice after Expire at now + timeout.
-func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (first bool, err error) {
-	underWay := len(p.underWay())
+func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (wake bool, err error) {
+	underWay, wakes := len(p.underWay()), false
+	if !p.closed {
+		wakes = p.Life.wanted(now)
+	}
 	switch {
 	case p.closed:
 		return false, nodeerr.ErrClosed
@@ -74,13 +79,19 @@ func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (first bool, err error) {
 		return false, nodeerr.ErrOverloaded
 	}
 	op.deadline = now.Add(p.Timeout)
+	if !p.Life.met {
+		op.deadline = now.Add(max(p.Timeout, p.First))
+	}
 	p.ops = append(p.ops, op)
-	return underWay == p.written, nil
+	return wakes || underWay == p.written, nil
 }
 
 // Take returns the next commands to write, limit at most. They are answered in this order, after all that were taken
 // before. The timeout of a command whose end was reported before begins now. The result is valid until the next call.
 func (p *Pipeline[T]) Take(now time.Time, limit int) []Op[T] {
+	if p.Life.State() != Serving {
+		return nil
+	}
 	taken := p.underWay()[p.written:]
 	taken = taken[:min(limit, len(taken))]
 	for i := range taken {
@@ -139,10 +150,37 @@ func (p *Pipeline[T]) Repeat(op Op[T]) bool {
 	return true
 }
 
+// Undone sends clean-up once more, on the next connection and before what waits, as the wrong server has answered it. Its end has been
+// reported.
+func (p *Pipeline[T]) Undone(now time.Time, op Op[T]) {
+	op.reported, op.undone = true, true
+	if op.until.IsZero() {
+		op.until = now.Add(op.Command.Redeliver)
+	}
+	at := p.head + p.written
+	for at < len(p.ops) && p.ops[at].undone {
+		at++
+	}
+	p.ops = slices.Insert(p.ops, at, op)
+}
+
+// Left reports whether the connection may end, as the server is the wrong one and has answered all that it was sent.
+func (p *Pipeline[T]) Left() bool { return p.Life.State() == Leaving && p.written == 0 }
+
+// Greeted records that a connection is ready. What has waited for the first one has its timeout from now on.
+func (p *Pipeline[T]) Greeted(now time.Time) {
+	if !p.Life.met {
+		for i := range p.underWay() {
+			p.underWay()[i].deadline = now.Add(p.Timeout)
+		}
+	}
+	p.Life.greet(now)
+}
+
 // Failed records an attempt to connect that failed. It ends what waits for a connection, except for clean-up that
-// can still change something.
-func (p *Pipeline[T]) Failed(now time.Time, err error) {
-	p.Life.failed(now, err)
+// can still change something. cheap reports that the attempt has cost the server little.
+func (p *Pipeline[T]) Failed(now time.Time, err error, cheap bool) {
+	p.Life.fail(now, err, cheap)
 	p.lose(now, len(p.underWay()), err)
 }
 
@@ -150,15 +188,16 @@ func (p *Pipeline[T]) Failed(now time.Time, err error) {
 func (p *Pipeline[T]) Drop(now time.Time, err error) { p.lose(now, len(p.underWay()), err) }
 
 // Broken records the end of the connection. cause is nil if the connection was cut. What was written and not
-// answered is lost, except for clean-up, which goes first on the next connection. served reports that a caller's command was
-// answered; unfinished, whether answers were missing.
-func (p *Pipeline[T]) Broken(now time.Time, cause error, served bool) (unfinished bool) {
+// answered is lost, except for clean-up, which goes first on the next connection. useful reports that the connection has served its
+// purpose: a caller's command was answered, or, if the server turned out to be the wrong one, something was granted. cheap reports that to
+// connect costs the server little; unfinished, whether answers were missing.
+func (p *Pipeline[T]) Broken(now time.Time, cause error, useful, cheap bool) (unfinished bool) {
 	reason := nodeerr.ErrBroken
 	if cause != nil {
 		reason = fmt.Errorf("%w: %w", nodeerr.ErrBroken, cause)
 	}
 	unfinished = p.written > 0
-	p.Life.ended(now, served)
+	p.Life.end(now, reason, useful, cheap)
 	p.overdue = false
 	p.lose(now, p.written, reason)
 	return unfinished
@@ -178,9 +217,9 @@ func (p *Pipeline[T]) lose(now time.Time, n int, err error) {
 // Expire ends the commands whose timeout is over. cut reports that the oldest answer has been overdue for so long that
 // the connection has to be cut. next is when to call Expire again; zero if nothing is under way.
 func (p *Pipeline[T]) Expire(now time.Time) (cut bool, next time.Time) {
-	reason := nodeerr.ErrTimeout
-	if refusal := p.Life.Refusal(); refusal != nil {
-		reason = refusal
+	var reason error = nodeerr.ErrTimeout
+	if state := p.Life.State(); state == Leaving || state != Serving && p.Life.reason != nil {
+		reason = p.Life.reason
 	}
 	wake := func(at time.Time) {
 		if next.IsZero() || at.Before(next) {
@@ -196,7 +235,7 @@ func (p *Pipeline[T]) Expire(now time.Time) (cut bool, next time.Time) {
 		p.end(i, reason)
 	}
 	if len(p.notices) > 0 {
-		p.Life.silent()
+		p.Life.waited()
 	}
 	if p.written > 0 {
 		limit := p.underWay()[0].deadline.Add(p.MaxOverdue)

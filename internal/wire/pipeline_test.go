@@ -39,8 +39,8 @@ func newPipe(t *testing.T) *pipe {
 // connect makes a connection, after a pause if there is one.
 func (p *pipe) connect() {
 	p.Helper()
-	at := p.Life.Dial(start.Add(time.Hour))
-	p.Life.Greeted(at)
+	at := p.Life.Dial(start.Add(time.Hour), false)
+	p.Greeted(at)
 }
 
 // op is a command. What begins with release is clean-up, what begins with observe is patient.
@@ -122,9 +122,9 @@ func TestPipeline_BoundsWhatIsSentAllTheSameWhileAnAnswerIsOverdue(t *testing.T)
 
 func TestPipeline_OnlyCleanUpWaitsForAConnectionThatFailed(t *testing.T) {
 	p := newPipe(t)
-	p.Broken(start, nil, true)
+	p.Broken(start, nil, true, true)
 	p.send(start, "acquire", "observe", "release 1") // it may be back at once
-	p.Failed(start, errDown)
+	p.Failed(start, errDown, true)
 	notices := p.Notices()
 	require.Equal(t, []wire.Notice[string]{
 		{Item: "acquire", Answer: quorum.Unsent, Err: errDown}, {Item: "observe", Answer: quorum.Unsent, Err: errDown},
@@ -137,13 +137,13 @@ func TestPipeline_OnlyCleanUpWaitsForAConnectionThatFailed(t *testing.T) {
 	p.ended(quorum.Unknown, errDown, "release 2")
 	p.connect()
 	require.Equal(t, []string{"release 1", "release 2"}, p.written(start.Add(timeout)))
-	p.Broken(start, nil, true)
+	p.Broken(start, nil, true, true)
 	p.send(start, "acquire") // the reason of the attempt before is none any more
 }
 
 func TestPipeline_TheFirstAttemptToConnectThatTakesTooLongIsTheReason(t *testing.T) {
 	p := &pipe{t, &wire.Pipeline[string]{Timeout: timeout, MaxOverdue: maxOverdue}}
-	p.Life.Dial(start)
+	p.Life.Dial(start, false)
 	p.send(start, "acquire")
 	p.Expire(start.Add(timeout))
 	p.ended(quorum.Unsent, nodeerr.ErrTimeout, "acquire")
@@ -190,7 +190,7 @@ func TestPipeline_IsCutWhenAnAnswerIsOverdueForTooLong(t *testing.T) {
 	cut, _ = p.Expire(next)
 	require.True(t, cut)
 	p.Notices()
-	require.True(t, p.Broken(next, nil, true))
+	require.True(t, p.Broken(next, nil, true, true))
 	require.Empty(t, p.Notices(), "it has ended before")
 	p.connect()
 	p.send(next, "another")
@@ -214,18 +214,18 @@ func TestPipeline_CleanUpThatWasLostGoesFirstAndInOrder(t *testing.T) {
 	p.send(start, "acquire", "release 1", "release 2")
 	p.written(start)
 	p.send(start, "release 3", "next")
-	require.True(t, p.Broken(start, errDown, true))
+	require.True(t, p.Broken(start, errDown, true, true))
 	p.ended(quorum.Unknown, errDown, "acquire", "release 1", "release 2")
 	p.connect()
 	require.Equal(t, []string{"release 1", "release 2", "release 3", "next"}, p.written(start))
-	require.True(t, p.Broken(start, nil, true))
+	require.True(t, p.Broken(start, nil, true, true))
 	p.ended(quorum.Unknown, nodeerr.ErrBroken, "release 3", "next")
 	p.connect()
 	require.Equal(t, []string{"release 1", "release 2", "release 3"}, p.written(start))
 	for range 3 {
 		p.Answered()
 	}
-	require.False(t, p.Broken(start, nil, true))
+	require.False(t, p.Broken(start, nil, true, true))
 	require.True(t, p.Idle(), "it is not sent after its answer")
 }
 
@@ -236,13 +236,13 @@ func TestPipeline_CleanUpIsDroppedWhenItIsPointless(t *testing.T) {
 			p.send(start, "release")
 			if written {
 				p.written(start)
-				p.Broken(start, nil, true)
+				p.Broken(start, nil, true, true)
 			} else {
-				p.Broken(start, nil, true)
-				p.Failed(start, errDown)
+				p.Broken(start, nil, true, true)
+				p.Failed(start, errDown, true)
 			}
-			p.Life.Dial(start.Add(down))
-			p.Failed(start.Add(down), errDown)
+			p.Life.Dial(start.Add(down), false)
+			p.Failed(start.Add(down), errDown, true)
 			require.Equal(t, down == redeliver, p.Idle())
 		}
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 
@@ -39,6 +40,12 @@ var (
 	// inScript is what Redis 6.2 puts before the error of a command within a script.
 	inScript = regexp.MustCompile(`^(ERR )?(Error running script \(call to \w+\): )?(@user_script: ?\d+: )+-?`)
 )
+
+// Wrong reports whether an answer shows that the server is not the one to be asked: it has become a replica.
+func Wrong(err error) bool {
+	refusal := (*nodeerr.ServerError)(nil)
+	return errors.As(err, &refusal) && (refusal.Code == "READONLY" || refusal.Code == "MASTERDOWN")
+}
 
 // NewServerError makes an error of an error reply.
 func NewServerError(reply string) *nodeerr.ServerError {

@@ -80,7 +80,7 @@ func answer(words []string) string {
 	switch strings.Join(words[:min(2, len(words))], " ") {
 	case "HELLO 3":
 		return "%1\r\n+proto\r\n:3\r\n"
-	case "INFO server":
+	case "INFO server", "INFO replication":
 		return bulk("run_id:server")
 	case "CLIENT ID", "CLIENT KILL":
 		return ":1\r\n"
