@@ -81,6 +81,9 @@ func explain(f *facts, o *Options) (what, fix string) {
 		return fmt.Sprintf("no answer within %s (%s)", o.Timeout, text), fix
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return "the server closes the connection at once (" + text + ")", "use rediss:// or valkeys:// in the URL if the port speaks TLS only; otherwise read the log of the server"
+	case errors.Is(err, nodeerr.ErrSentinel):
+		return "it is a Sentinel, which watches servers and holds no locks",
+			"name a server that holds data in the URL; redis-cli ROLE tells them apart. Servers that replicate each other count as one node"
 	case errors.Is(err, nodeerr.ErrProtocol):
 		return text, "correct the URL: it leads to something else than Redis, or to a port that speaks TLS only (rediss://, valkeys://)"
 	}
