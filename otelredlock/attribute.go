@@ -69,6 +69,7 @@ var answerErrors = []struct {
 	{nodeerr.ErrClosed, outcome.Closed},
 	{nodeerr.ErrProtocol, "protocol"},
 	{nodeerr.ErrOldServer, "old_server"},
+	{nodeerr.ErrSentinel, "sentinel"},
 }
 
 // answerAttributes returns the attributes of an answer beside those of its command. An answer that the server gave is no error,

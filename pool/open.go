@@ -39,8 +39,10 @@ func (n *Node) Close() error { return (*node.Node)(n).Close() }
 // Open makes one node per URL, Nodes[i] for urls[i]. Nothing is connected before the first use.
 //
 // The forms are redis://[user:password@]host[:port][/db], rediss:// for TLS, and
-// unix://[user:password@]/path/to/socket[?db=n]; ?db=n may stand for /db. The port is 6379 by default. Each URL must name a server
-// of its own: two databases of one server fail together, so they are refused like the same address given twice.
+// unix://[user:password@]/path/to/socket[?db=n]; ?db=n may stand for /db. valkey:// and valkeys:// mean the same as redis:// and
+// rediss://. The host is an IP address, of IPv6 in brackets, or a name of letters, digits, - and _ with dots between them; names
+// with other letters are written in punycode. The port is from 1 to 65535, 6379 by default. Each URL must name one server, of its own:
+// two databases of one server fail together, so they are refused like the same address given twice.
 //
 // The connection speaks RESP3, over which servers also report changes of keys, which wake waiters (CLIENT TRACKING). If a
 // server refuses RESP3 or tracking, the node works and waiters poll it. The size of everything that a server sends is
@@ -64,7 +66,7 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 		if err != nil {
 			return nil, invalid.Errorf("pool: URL %d: %w", i, err)
 		}
-		same := func(other *node.Server) bool { return other.Address == s.Address }
+		same := func(other *node.Server) bool { return sameServer(other, s) }
 		if first := slices.IndexFunc(servers[:i], same); first >= 0 {
 			return nil, invalid.Errorf("pool: URL %d names the same server as URL %d: %s", i, first, s.Address)
 		}
@@ -83,7 +85,7 @@ func Open(urls []string, opts ...Option) ([]*Node, error) {
 		servers[i] = s
 	}
 	if o.server.TLS != nil && !encrypted {
-		return nil, invalid.Errorf("pool: WithTLSConfig, but no URL begins with rediss://: nothing would be encrypted")
+		return nil, invalid.Errorf("pool: WithTLSConfig, but no URL begins with rediss:// or valkeys://: nothing would be encrypted")
 	}
 	nodes := make([]*Node, len(urls))
 	for i, s := range servers {

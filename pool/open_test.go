@@ -41,6 +41,12 @@ func TestOpen_RefusesTwoURLsOfOneAddress(t *testing.T) {
 		"redis://c/1":             "redis://c/2",
 		"redis://u:hunter2@d":     "redis://:hunter2@d",
 		"redis://e:1":             "rediss://e:1",
+		"redis://f:6379":          "valkey://f",
+		"valkey://g":              "rediss://g",
+		"valkeys://h":             "redis://h",
+		"redis://i.example.":      "valkey://i.example:6379",
+		"redis://[2001:db8::1]":   "redis://[2001:db8:0:0::1]",
+		"redis://10.0.0.1":        "redis://[::ffff:10.0.0.1]",
 		"redis://[::1]":           "redis://[::1]:6379",
 		"unix:///run/a.sock":      "unix:///run/a.sock?db=1",
 		"unix://:hunter2@/b.sock": "unix:///b.sock",
@@ -72,9 +78,12 @@ func TestOpen_AndWrapRefuseAnEmptyList(t *testing.T) {
 func TestOpen_RefusesATLSConfigurationThatWouldEncryptNothing(t *testing.T) {
 	nodes, err := pool.Open([]string{"redis://a", "unix:///run/b"}, pool.WithTLSConfig(&tls.Config{}))
 	requireRejected(t, nodes, err, "WithTLSConfig", "rediss://")
-	nodes, err = pool.Open([]string{"redis://a", "rediss://b"}, pool.WithTLSConfig(&tls.Config{}))
-	require.NoError(t, err)
-	require.Len(t, nodes, 2)
+	requireRejected(t, nodes, err, "valkeys://")
+	for _, encrypted := range []string{"rediss://b", "valkeys://b"} {
+		nodes, err = pool.Open([]string{"redis://a", "valkey://c", encrypted}, pool.WithTLSConfig(&tls.Config{}))
+		require.NoError(t, err)
+		require.Len(t, nodes, 3)
+	}
 }
 
 func TestWrap_APoolThatCannotBeWrappedIsNamedByItsIndex(t *testing.T) {

@@ -95,7 +95,7 @@ func WithDurable(durable func(i int) bool) Option {
 	return unless(durable == nil, func(o *options) { o.durable = durable }, "WithDurable(nil)")
 }
 
-// WithTLSConfig sets the TLS configuration for rediss:// URLs. If config has no server name, that of the URL is used. By
+// WithTLSConfig sets the TLS configuration for rediss:// and valkeys:// URLs. If config has no server name, that of the URL is used. By
 // default the system's roots decide. Only for [Open], with at least one such URL.
 func WithTLSConfig(config *tls.Config) Option {
 	config = config.Clone()

@@ -5,9 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/netip"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/quorumlock/quorumlock/internal/node"
 )
@@ -16,6 +19,9 @@ import (
 var errInseparable = errors.New("user name and password cannot be separated from the rest: " +
 	"all but letters, digits and -._~ must be percent-encoded in them")
 
+// secure are the schemes of URLs with a host, and whether they ask for TLS.
+var secure = map[string]bool{"redis": false, "rediss": true, "valkey": false, "valkeys": true}
+
 // parseURL understands the forms that Open names. TLS is not nil if the URL asks for it.
 //
 // Its errors name the part that is wrong and repeat nothing of the URL, nor what package url says: a password that is not
@@ -23,16 +29,20 @@ var errInseparable = errors.New("user name and password cannot be separated from
 func parseURL(raw string) (*node.Server, error) {
 	scheme, rest, found := strings.Cut(raw, "://")
 	scheme = strings.ToLower(scheme)
-	if !found || scheme != "redis" && scheme != "rediss" && scheme != "unix" {
-		return nil, errors.New("scheme: must be redis://, rediss:// or unix://")
+	_, hasHost := secure[scheme]
+	if !found || !hasHost && scheme != "unix" {
+		return nil, errors.New("scheme: must be redis://, rediss://, valkey://, valkeys:// or unix://")
 	}
 	// After a / ? or # in a password its rest looks like any other part. The path of a socket may have an @ of its own.
 	authority, path := rest, ""
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		authority, path = rest[:end], rest[end:]
 	}
-	if strings.Contains(path, "@") && (scheme != "unix" || authority != "") {
+	if strings.Contains(path, "@") && (hasHost || authority != "") {
 		return nil, errInseparable
+	}
+	if hasHost && strings.Contains(authority[strings.LastIndex(authority, "@")+1:], ",") {
+		return nil, errors.New("host: one server per URL, without a comma")
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -84,7 +94,7 @@ func readURL(u *url.URL) (*node.Server, error) {
 		if t.Address, err = hostPort(u); err != nil {
 			return nil, err
 		}
-		if u.Scheme == "rediss" {
+		if secure[u.Scheme] {
 			t.TLS = &tls.Config{}
 			t.TLS.ServerName, _, _ = net.SplitHostPort(t.Address)
 		}
@@ -103,14 +113,49 @@ func readURL(u *url.URL) (*node.Server, error) {
 	return t, nil
 }
 
+// hostPort returns the address in a URL: two spellings of an IP address, or of a port, are one address.
 func hostPort(u *url.URL) (string, error) {
-	host, port := u.Hostname(), cmp.Or(u.Port(), "6379")
-	if host == "" || strings.ContainsAny(host, "[]") {
-		return "", errors.New("host: must be a name or an IP address")
+	host, err := hostOf(u)
+	if err != nil {
+		return "", err
 	}
-	n, err := strconv.Atoi(port)
-	if err != nil || n < 1 || n > 65535 {
+	port, err := strconv.Atoi(cmp.Or(u.Port(), "6379"))
+	if err != nil || port < 1 || port > 65535 {
 		return "", errors.New("port: must be from 1 to 65535")
 	}
-	return net.JoinHostPort(strings.ToLower(host), strconv.Itoa(n)), nil
+	return net.JoinHostPort(host, strconv.Itoa(port)), nil
+}
+
+var (
+	// hostName matches labels with dots between them. A dot at the end says that the name is complete (RFC 1034, 3.1). Names of containers
+	// may have an underscore.
+	hostName = regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?$`)
+	// zoneName matches the name or the number of a network interface.
+	zoneName = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
+)
+
+func hostOf(u *url.URL) (string, error) {
+	host, bracketed := u.Hostname(), strings.HasPrefix(u.Host, "[")
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() == bracketed && zoneName.MatchString(ip.Zone()) {
+		return ip.Unmap().String(), nil
+	}
+	name := strings.ToLower(host)
+	switch {
+	case !bracketed && hostName.MatchString(name):
+		return name, nil
+	case strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII }):
+		return "", errors.New("host: a name with characters beyond ASCII must be written in punycode, which begins with xn--")
+	}
+	return "", errors.New("host: must be an IP address, of IPv6 in brackets, or a name of letters, digits, - and _ with dots between them")
+}
+
+// sameServer reports whether two addresses name one server. A name that is complete is that without its last dot.
+func sameServer(a, b *node.Server) bool {
+	plain := func(s *node.Server) string {
+		if host, port, err := net.SplitHostPort(s.Address); err == nil && s.Network != "unix" {
+			return net.JoinHostPort(strings.TrimSuffix(host, "."), port)
+		}
+		return s.Address
+	}
+	return plain(a) == plain(b)
 }

@@ -58,11 +58,65 @@ func TestURL_ABadOneIsNamedByItsIndexAndWhatIsWrong(t *testing.T) {
 		"redis://u:hunter2@host#f":          "fragment:",
 		"http://u:hunter2@host":             "scheme:",
 		"unix://u:hunter2@run/x.sock":       "socket:",
+		"valkeys://host:0":                  "port:",
+		"valkey://host/x":                   "database: must",
+		"valkey://user@host":                "user name without a password",
+		"redis+sentinel://host/group":       "scheme:",
 		"redis://u:x/y@host":                "cannot be separated",
 		"unix://u:hunter2@/run/a@b.sock":    "cannot be separated",
 	} {
 		nodes, err := pool.Open([]string{"redis://a", "redis://b", url})
 		requireRejected(t, nodes, err, "URL 2", want)
+	}
+}
+
+// What package url finds in brackets and colons depends on the version of Go: then the text only names the host.
+func TestURL_AHostMustBeANameOrAnAddress(t *testing.T) {
+	for host, want := range map[string]string{
+		"a:6379,b:6379":            "one server per URL",
+		"a,b":                      "one server per URL",
+		"a:6379,b":                 "one server per URL",
+		"u:hunter2@a,b:6379":       "one server per URL",
+		":hunter2@[::1],[::2]":     "one server per URL",
+		"user:hunter2,x":           "one server per URL",
+		"a:1,redis://b:2":          "one server per URL",
+		"*":                        "host: must be",
+		"*:6379":                   "host: must be",
+		"<host>:6379":              "host: must be",
+		"$HOST":                    "host: must be",
+		"{{host}}:6379":            "host",
+		"a;b":                      "host: must be",
+		"a=b":                      "host: must be",
+		"'a'":                      "host: must be",
+		"a!(b)":                    "host: must be",
+		"a&b":                      "host: must be",
+		"~":                        "host: must be",
+		".":                        "host: must be",
+		".a":                       "host: must be",
+		"a..b":                     "host: must be",
+		"a..":                      "host: must be",
+		"2001:db8::1":              "host",
+		"[host]":                   "host",
+		"[10.0.0.1]":               "host",
+		"[::1]x":                   "host",
+		"[fe80::1%25]":             "host",
+		"[fe80::1%25eth%200]":      "host",
+		"[fe80::1%25eth0%0Aerror]": "",
+		":hunter2@bücher.example":  "punycode",
+		"b%C3%BCcher.example:6379": "punycode",
+		"例え":                       "punycode",
+		"host:70000":               "port:",
+		"host:65536":               "port:",
+		"host:0":                   "port:",
+		"host:00000":               "port:",
+		"host:abc":                 "with a number for the port",
+		"host:-1":                  "host",
+		"host:6379:":               "host",
+	} {
+		for _, scheme := range []string{"redis", "rediss", "valkey", "valkeys"} {
+			nodes, err := pool.Open([]string{scheme + "://" + host})
+			requireRejected(t, nodes, err, "URL 0", want)
+		}
 	}
 }
 
@@ -105,6 +159,11 @@ func TestURL_APasswordThatIsNotEscapedDoesNotGetIntoAnError(t *testing.T) {
 		"redis://user:hunter2/0",
 		"redis://user:hunter2?db=1",
 		"redis://user:1234567hunter2",
+		"redis://user:hunter2,x",
+		"redis://hunter2,x",
+		"redis://hunter2ü",
+		"valkey://hunter2@host",
+		"valkeys://u:hunter2/x@host",
 		"redis:user:hunter2",
 		"redis:hunter2",
 		"user:hunter2",
@@ -144,7 +203,18 @@ func TestURL_AGoodOneIsAccepted(t *testing.T) {
 		"redis://:pw@host":                        "host:6379",
 		"redis://user:p%40ss%2Fw%3A%23%3F@host/2": "host:6379",
 		"redis://user:p@ss:w@host":                "host:6379",
+		"redis://user:a,b@host":                   "host:6379",
+		"valkey://host":                           "host:6379",
+		"valkeys://u:pw@Host:7000/3":              "host:7000",
+		"redis://redis-1.db_net.example.com":      "redis-1.db_net.example.com:6379",
+		"redis://redis.example.com.":              "redis.example.com.:6379",
+		"redis://xn--bcher-kva.example":           "xn--bcher-kva.example:6379",
+		"redis://127.1":                           "127.1:6379",
+		"redis://[2001:db8:0::0:1]":               "[2001:db8::1]:6379",
+		"redis://[::ffff:10.0.0.1]":               "10.0.0.1:6379",
+		"redis://[fe80::1%25Eth0.1]":              "[fe80::1%Eth0.1]:6379",
 		"unix:///run/redis.sock":                  "/run/redis.sock",
+		"unix:///run/a,b.sock":                    "/run/a,b.sock",
 		"unix:///run/redis@1.sock?db=3":           "/run/redis@1.sock",
 		"unix://u:pw@/run/redis%401.sock":         "/run/redis@1.sock",
 	} {
@@ -161,6 +231,7 @@ func FuzzOpen(f *testing.F) {
 	for _, url := range []string{
 		"redis://host", "redis://host:1/2", "rediss://u:p@[::1]:7000?db=3", "unix:///run/redis.sock?db=1", "unix://u:p@/x", "redis://:p%40@h",
 		"redis://h:06379/0", "redis:h", "redis:///", "unix://a/b", "//h", ":", "redis://h#f", "redis://h?db=1&db=1", "redis://[fe80::1%25eth0]", "redis://\x00", "redis://]", "",
+		"valkey://a.b.", "valkeys://u:a,b@a_b-c", "redis://a,b", "redis://ü", "redis://[::ffff:1.2.3.4]",
 	} {
 		f.Add(url)
 	}
@@ -178,8 +249,9 @@ func FuzzOpen(f *testing.F) {
 		}
 		host, port, err := net.SplitHostPort(addr)
 		require.NoError(t, err)
-		require.NotEmpty(t, host)
-		require.Equal(t, strings.ToLower(host), host)
+		require.Regexp(t, `^[A-Za-z0-9_.:%-]+$`, host)
+		name, _, _ := strings.Cut(host, "%")
+		require.Equal(t, strings.ToLower(name), name)
 		number, err := strconv.ParseUint(port, 10, 16)
 		require.NoError(t, err)
 		require.NotZero(t, number)

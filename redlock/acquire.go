@@ -63,8 +63,8 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 //
 // Some faults do not end by themselves, so that Lock returns ErrNoQuorum with the nodes' reasons at once, if so many nodes have them
 // that no majority is left: the node was closed (pool.Node.Close); or, if no majority has ever answered this Locker, the login or TLS
-// fails, a permission is missing, the database does not exist, the server is too old, or votes for another node already. Later these
-// are an outage like any other, as while a password is changed.
+// fails, a permission is missing, the database does not exist, the server is too old, is a Sentinel, or votes for another node already. Later
+// these are an outage like any other, as while a password is changed.
 // The other errors are those of TryLock.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return l.take(ctx, name, opts, false)

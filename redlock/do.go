@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -92,10 +93,22 @@ func (l *Locker) run(
 	defer context.AfterFunc(l.engine.Closing(), func() { cancel(ErrClosed) })()
 	ctx, end := locks.Context(ctx)
 	defer end()
+	var returned atomic.Bool
+	defer returned.Store(true)
+	ctx = context.WithValue(ctx, functionKey{l}, &returned)
 	if err = fn(ctx, locks); errors.Is(err, ErrNotRun) {
 		err = &ran{disguise{err}}
 	}
 	return err
+}
+
+// functionKey is that of a value in the context of a function: an atomic.Bool that tells whether the function of the Locker has returned.
+type functionKey struct{ locker *Locker }
+
+// within reports whether a context is that of a function of the Locker that runs.
+func (l *Locker) within(ctx context.Context) bool {
+	returned, is := ctx.Value(functionKey{l}).(*atomic.Bool)
+	return is && !returned.Load()
 }
 
 // endFunction releases a lock of a function that has returned an error, and returns the loss of the lock that this does not say.

@@ -19,7 +19,8 @@ var (
 	// ErrForeign means that nobody can take the lock: so many nodes hold data of another program under its name that the others are
 	// no majority. Waiting does not help. Choose another name or prefix, or delete the data.
 	ErrForeign = errors.New("redlock: data of another program is in the way of the lock")
-	// ErrDeadlock means that the caller already holds the lock, and would wait for itself. [Reentrant] takes it again.
+	// ErrDeadlock means that the caller already holds the lock, and would wait for itself. [Reentrant] takes it again. A function of Do
+	// that calls [Locker.Shutdown] gets it too.
 	ErrDeadlock = errors.New("redlock: the caller holds the lock already and would wait for itself")
 	// ErrNoQuorum means that too few nodes answered, or answered too late. A call that waited behind others in its Locker, so that it
 	// does not know the reason, returns it too.
@@ -50,6 +51,15 @@ const (
 	opForceUnlock = "force unlock"
 	opPing        = "ping"
 )
+
+// errWithin is the ErrDeadlock of Shutdown.
+var errWithin error = deadlock("redlock: shutdown: a function of Do that waits for it would wait for itself")
+
+type deadlock string
+
+func (d deadlock) Error() string { return string(d) }
+
+func (deadlock) Is(target error) bool { return target == ErrDeadlock }
 
 // invalid makes an ErrInvalid that says what is wrong.
 func invalid(format string, args ...any) error { return wrong.Errorf("redlock: "+format, args...) }

@@ -33,7 +33,7 @@ func TestRemaining_IsTheTTLWithoutTheDrift(t *testing.T) {
 		{10 * time.Second, 0.01, 2 * time.Millisecond, 9898 * time.Millisecond},
 		{10 * time.Second, 0, 0, 10 * time.Second},
 		{time.Millisecond, 0, 0, time.Millisecond},
-		{time.Millisecond, 0, time.Millisecond - 1, 1},
+		{3 * time.Millisecond, 0, 2*time.Millisecond - 1, time.Millisecond + 1},
 		{time.Second, 0.5, 100 * time.Millisecond, 400 * time.Millisecond},
 		{3 * time.Millisecond, 1.0 / 3, 0, 2*time.Millisecond - 0},
 		{1500*time.Microsecond + 999*time.Nanosecond, 0, 0, time.Millisecond},

@@ -100,7 +100,8 @@ func newLocker(nodes []*pool.Node, c config) (*Locker, error) {
 // Close makes the calls that wait return with [ErrClosed], and every later call of the Locker and of Lock.Extend. It ends renewals,
 // and returns when nothing of the Locker runs any more, releases included, except for functions of Do and TryDo. That takes the node
 // timeout at most, and a second more for an Observer that blocks. The error is always nil. Closing twice is fine, and a function of
-// Do may call Close.
+// Do may call Close, as may an Observer. A [TokenSource] and the Enabled of a log handler must not: the call that asks them is one
+// for which Close waits.
 //
 // The contexts of these functions end, with ErrClosed as their cause. Close does not wait for functions that run. Until one returns
 // its lock is renewed, so that nobody else holds it, and then it is released. [Locker.Shutdown] is Close for a program that waits for
@@ -117,13 +118,25 @@ func (l *Locker) Close() error {
 
 // Shutdown is Close, and waits until the last function of Do and TryDo has returned, its lock has been released, and nodes that
 // [Open] made are closed; but not for longer than ctx. Then the error is ctx.Err(), and functions that still run go on.
-// Locks that were taken without Do stay held, as after Close. A function of Do that calls Shutdown waits for itself.
+// Locks that were taken without Do stay held, as after Close.
+//
+// A function of Do must not wait for itself. If ctx is the context of one that runs, or a child of it, the Locker is closed as by Close, and
+// the error is [ErrDeadlock]. With any other context, such as context.Background, such a function waits until that ends: let it call
+// Close, which does not wait for functions, or have another goroutine call Shutdown. An Observer may call it:
+// Shutdown waits for that a second at most.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	closed := make(chan struct{})
 	go func() {
 		_ = l.Close() // always nil
 		close(closed)
 	}()
+	if l.within(ctx) {
+		select {
+		case <-closed:
+		case <-ctx.Done(): // which Close ends, unless ctx outlives it
+		}
+		return errWithin
+	}
 	for _, step := range []<-chan struct{}{closed, l.engine.Ended()} {
 		select {
 		case <-step:

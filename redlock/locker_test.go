@@ -3,9 +3,11 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +18,8 @@ import (
 	"github.com/quorumlock/quorumlock/pool"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
+	"github.com/quorumlock/quorumlock/redlock/election"
+	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
 // running is a function of Do that runs until it is let go.
@@ -276,6 +280,150 @@ func TestShutdown_WaitsForTheFunctionsOfDo(t *testing.T) {
 			require.NoError(t, locker.Close())
 		})
 	})
+}
+
+// The danger: a function that shuts down waits for itself for ever.
+func TestShutdown_WithinAFunctionOfDoIsRefusedAndClosesTheLocker(t *testing.T) {
+	t.Parallel()
+	type call func(l *redlock.Locker, shutdown func(context.Context) error) error
+	for name, do := range map[string]call{
+		"Do": func(l *redlock.Locker, shutdown func(context.Context) error) error {
+			return l.Do(t.Context(), "name", func(ctx context.Context, _ *redlock.Lock) error { return shutdown(ctx) })
+		},
+		"TryDo": func(l *redlock.Locker, shutdown func(context.Context) error) error {
+			return l.TryDo(t.Context(), "name", func(ctx context.Context, _ *redlock.Lock) error { return shutdown(ctx) })
+		},
+		"DoAll": func(l *redlock.Locker, shutdown func(context.Context) error) error {
+			return l.DoAll(t.Context(), []string{"a", "b"}, func(ctx context.Context, _ *redlock.Locks) error { return shutdown(ctx) })
+		},
+		"DoRead": func(l *redlock.Locker, shutdown func(context.Context) error) error {
+			return l.DoRead(t.Context(), "name", func(ctx context.Context, _ *redlock.Lock) error { return shutdown(ctx) })
+		},
+		"DoLimited": func(l *redlock.Locker, shutdown func(context.Context) error) error {
+			return l.DoLimited(t.Context(), "name", 2, func(ctx context.Context, _ *redlock.Lock) error { return shutdown(ctx) })
+		},
+		"a leader": func(l *redlock.Locker, shutdown func(context.Context) error) error {
+			return election.New(l, "name").Run(t.Context(), func(ctx context.Context, _ *redlock.Lock) error { return shutdown(ctx) })
+		},
+		"within that of another": func(l *redlock.Locker, shutdown func(context.Context) error) error {
+			return l.Do(t.Context(), "outer", func(ctx context.Context, _ *redlock.Lock) error {
+				return l.Do(ctx, "inner", func(ctx context.Context, _ *redlock.Lock) error { return shutdown(ctx) })
+			})
+		},
+	} {
+		for of, child := range map[string]func(context.Context) context.Context{
+			"":                       func(ctx context.Context) context.Context { return ctx },
+			", not cancelled":        context.WithoutCancel,
+			", with a value of ours": func(ctx context.Context) context.Context { return context.WithValue(context.WithoutCancel(ctx), t, t) },
+		} {
+			t.Run(name+of, func(t *testing.T) {
+				t.Parallel()
+				inTurn(t, ways, func(t *testing.T, open way) {
+					c := onReal(t, 3)
+					locker := open(c)
+					done := beside(func() error {
+						return do(locker, func(ctx context.Context) error { return locker.Shutdown(child(ctx)) })
+					})
+					err := receive(t, done, "the end of the function")
+					requireIs(t, err, redlock.ErrDeadlock, not{redlock.ErrNotRun})
+					require.EqualError(t, err, "redlock: shutdown: a function of Do that waits for it would wait for itself")
+					require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrClosed)
+					require.NoError(t, locker.Shutdown(t.Context()))
+					c.eventuallyEmpty()
+				})
+			})
+		}
+	}
+}
+
+func TestShutdown_WaitsWithAContextThatIsOfNoFunctionWhichRuns(t *testing.T) {
+	t.Parallel()
+	c := onReal(t, 3)
+	locker, other := c.locker(), c.locker()
+	lock := take(t, locker, "held")
+	ctx, cancel := lock.Context(t.Context())
+	defer cancel()
+	require.NoError(t, other.Do(ctx, "other", func(within context.Context, _ *redlock.Lock) error {
+		returned := context.Context(nil)
+		require.NoError(t, locker.Do(ctx, "before", func(ctx context.Context, _ *redlock.Lock) error {
+			returned = context.WithoutCancel(ctx)
+			return nil
+		}))
+		r := runBeside(t, locker, "name")
+		done := beside(func() error { return locker.Shutdown(within) })
+		again := beside(func() error { return locker.Shutdown(returned) })
+		receive(t, r.ctx.Done(), "the end of the context")
+		require.Empty(t, done, "a function runs still")
+		require.Empty(t, again, "a function runs still")
+		require.NoError(t, r.finish(t, nil))
+		require.NoError(t, receive(t, again, "the end of Shutdown"))
+		return receive(t, done, "the end of Shutdown")
+	}))
+	unlock(t, lock)
+}
+
+// whenLogged is a log handler that calls a function for each line.
+type whenLogged func()
+
+func (whenLogged) Enabled(context.Context, slog.Level) bool { return true }
+func (h whenLogged) WithAttrs([]slog.Attr) slog.Handler     { return h }
+func (h whenLogged) WithGroup(string) slog.Handler          { return h }
+func (h whenLogged) Handle(context.Context, slog.Record) error {
+	h()
+	return nil
+}
+
+// An Observer, a log handler and whoever watches may close a Locker, and so may a function of Do.
+func TestClose_MayBeCalledFromCodeOfTheProgram(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*redlock.Locker) error{
+		"Close":    (*redlock.Locker).Close,
+		"Shutdown": func(l *redlock.Locker) error { return l.Shutdown(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inTurn(t, ways, func(t *testing.T, open way) {
+				c := onReal(t, 3)
+				var closing atomic.Pointer[redlock.Locker]
+				ended := make(chan error, 1)
+				observed := open(c, redlock.WithObserver(event.ObserverFunc(func(event.Event) {
+					if l := closing.Swap(nil); l != nil {
+						ended <- end(l)
+					}
+				})))
+				closing.Store(observed)
+				_, _ = observed.TryLock(t.Context(), "observed")
+				require.NoError(t, receive(t, ended, "the end in an Observer"))
+
+				logged := open(c, redlock.WithLogger(slog.New(whenLogged(func() {
+					if l := closing.Swap(nil); l != nil {
+						ended <- end(l)
+					}
+				}))))
+				lock := take(t, logged, "logged")
+				closing.Store(logged)
+				c.doAll("DEL", "logged")
+				_ = lock.Unlock(t.Context()) // its loss is logged
+				require.NoError(t, receive(t, ended, "the end in a log handler"))
+
+				watched := open(c)
+				go func() {
+					for _, err := range watched.Watch(t.Context(), "watched") {
+						ended <- errors.Join(err, end(watched))
+						break
+					}
+				}()
+				require.NoError(t, receive(t, ended, "the end while somebody watches"))
+				if name == "Close" {
+					done := beside(func() error {
+						l := open(c)
+						return l.Do(t.Context(), "do", func(context.Context, *redlock.Lock) error { return l.Close() })
+					})
+					require.NoError(t, receive(t, done, "the end in a function"))
+				}
+			})
+		})
+	}
 }
 
 func TestClose_RefusesEveryLaterCallButUnlock(t *testing.T) {

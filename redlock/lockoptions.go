@@ -3,7 +3,7 @@ package redlock
 import "time"
 
 // TTL sets how long a lock lives: 10 s by default, in whole milliseconds; a fraction is cut off. The range is from 1 ms to 24 h
-// ([WithMaxTTL]). The allowance for drift must leave something of it ([WithDrift]), so with the default one the least is 3 ms.
+// ([WithMaxTTL]). The allowance for drift must leave more than a third of it ([WithDrift]), so with the default one the least is 4 ms.
 func TTL(ttl time.Duration) DefaultOption {
 	return defaultOption(func(r *request) { r.TTL = ttl })
 }
@@ -26,7 +26,8 @@ func AutoExtend() LockOption {
 // The nodes keep the key for d more. In this time nobody else can have the lock, as long as no node forgets it, so an Unlock succeeds
 // as before the deadline, and Do adds no error if its function returns. A lock that is found lost ([ErrLost]) ends at once.
 //
-// The default is 0. d must not be below zero, nor above half of the TTL. It shortens the time in which a renewal may be repeated
+// The default is 0. d must not be below zero, nor above half of the TTL, and must leave more than a third of the TTL beside the allowance
+// for drift. It shortens the time in which a renewal may be repeated
 // while nodes fail: with a d of half the TTL that is a sixth of the TTL.
 func Grace(d time.Duration) DefaultOption {
 	return defaultOption(func(r *request) { r.Grace, r.given = d, r.given|givenGrace })

@@ -13,7 +13,11 @@ import (
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
 
-const minTTL = time.Millisecond
+const (
+	minTTL = time.Millisecond
+	// maxDrift is the greatest factor: of a clock that runs twice as fast as another.
+	maxDrift = 0.5
+)
 
 // Option changes how a Locker works. [New] and [Open] report one that is out of range.
 type Option interface{ apply(*config) }
@@ -64,9 +68,9 @@ func (c *config) check() error {
 	switch {
 	case c.maxTTL < minTTL:
 		return invalid("WithMaxTTL(%s): must be at least %s", c.maxTTL, minTTL)
-	case !(c.settings.Drift.Factor >= 0 && c.settings.Drift.Factor < 1) || c.settings.Drift.Floor < 0:
-		return invalid("WithDrift(%v, %s): the factor must be from 0 to below 1, the floor from 0",
-			c.settings.Drift.Factor, c.settings.Drift.Floor)
+	case !(c.settings.Drift.Factor >= 0 && c.settings.Drift.Factor <= maxDrift) || c.settings.Drift.Floor < 0:
+		return invalid("WithDrift(%v, %s): the factor must be from 0 to %v, the floor from 0",
+			c.settings.Drift.Factor, c.settings.Drift.Floor, maxDrift)
 	case c.settings.Pace.First <= 0 || c.settings.Pace.Most < c.settings.Pace.First:
 		return invalid("WithBackoff(%s, %s): must be above zero, the first not above the second", c.settings.Pace.First, c.settings.Pace.Most)
 	case c.settings.Pace.Heal != 0 && c.settings.Pace.Heal < minTTL:
@@ -102,8 +106,8 @@ func WithMaxTTL(ttl time.Duration) Option {
 }
 
 // WithDrift sets the allowance for clocks that run at different rates: factor x TTL + floor is subtracted from the validity
-// of each lock. 0.01 and 2 ms by default. factor must be at least 0 and below 1, floor at least 0; both 0 means no
-// allowance.
+// of each lock. 0.01 and 2 ms by default. factor must be from 0 to 0.5, floor at least 0; both 0 means no allowance. The two must
+// leave more than a third of each [TTL], after which a lock is renewed.
 func WithDrift(factor float64, floor time.Duration) Option {
 	return option(func(c *config) { c.settings.Drift = quorum.Drift{Factor: factor, Floor: floor} })
 }

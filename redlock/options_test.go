@@ -44,6 +44,8 @@ func TestNew_RefusesWhatIsOutOfRangeWithItsValue(t *testing.T) {
 		"WithDrift(NaN, 0s)":                              {redlock.WithDrift(math.NaN(), 0)},
 		"WithDrift(-0.01, 0s)":                            {redlock.WithDrift(-0.01, 0)},
 		"WithDrift(1, 0s)":                                {redlock.WithDrift(1, 0)},
+		"WithDrift(0.999999, 0s): the factor must be fro": {redlock.WithDrift(0.999999, 0)}, // 10 µs of 10 s are left
+		"WithDrift(0.5000000000000001, 0s)":               {redlock.WithDrift(math.Nextafter(0.5, 1), 0)},
 		"WithDrift(+Inf, 0s)":                             {redlock.WithDrift(math.Inf(1), 0)},
 		"WithDrift(0, -1ns)":                              {redlock.WithDrift(0, -1)},
 		"WithBackoff(0s, 1s)":                             {redlock.WithBackoff(0, time.Second)},
@@ -65,32 +67,33 @@ func TestNew_RefusesWhatIsOutOfRangeWithItsValue(t *testing.T) {
 		`WithObserver: there is no kind of events "vote"`: {redlock.WithObserver(&recorder{}, event.Calls, "vote", event.Ends)},
 		"no kind of events \"\"":                          {redlock.WithObserver(nil, "")},
 		"nil option":                                      {nil},
-		"leaves nothing of it (WithDrift)":                {redlock.TTL(time.Millisecond)},
+		"must leave more than a third of it (WithDrift)":  {redlock.TTL(time.Millisecond)},
 		"the key prefix \"\\r\" has the control chara":    {redlock.WithKeyPrefix("\r")},
 		"redlock: WithPoolOptions":                        {redlock.WithPoolOptions(pool.WithTimeout(time.Second))},
 		// Defaults that no lock could have.
 		"Grace(6s): must be":         {redlock.Grace(6 * time.Second)},
 		"Grace(-1ns)":                {redlock.Grace(-1)},
-		"leave something":            {redlock.WithDrift(0.6, 0), redlock.Grace(4 * time.Second)},
+		"leave more than a":          {redlock.WithDrift(0.5, 0), redlock.Grace(4 * time.Second)},
+		"Grace(5s)":                  {redlock.WithDrift(0.17, 0), redlock.Grace(5 * time.Second)},
 		"MaxHold(1s): below the TTL": {redlock.MaxHold(time.Second)},
 		"MaxHold(0s): below the TTL": {redlock.MaxHold(0)},
 		"MaxWait(-1ns)":              {redlock.MaxWait(-1)},
 		"MaxOutage(-1ns)":            {redlock.MaxOutage(-1)},
 		`Metadata("a|b")`:            {redlock.Metadata("a|b")},
 		// And those of a single call.
-		"TTL 0s: must be at least 1ms":                                                   {redlock.TTL(0)},
-		"TTL -1s: must be at least 1ms":                                                  {redlock.TTL(-time.Second)},
-		"TTL -2562047h47m16.854775808s: must be at le":                                   {redlock.TTL(math.MinInt64)},
-		"TTL 999µs: must be at least 1ms":                                                {redlock.TTL(999 * time.Microsecond)}, // PX 0
-		"TTL 998µs: must be at least 1ms":                                                {redlock.TTL(998 * time.Microsecond), redlock.WithDrift(0, 0)},
-		"TTL 2ms: the allowance for clock drift, 0.01 x TTL + 2ms, leaves nothing of it": {redlock.TTL(2 * time.Millisecond)},
-		"TTL 2.999ms: the allowance for clock drift, 0.01 x TTL + 2ms, leaves nothing":   {redlock.TTL(2999 * time.Microsecond)}, // cut to milliseconds
-		"x TTL + 0s, leaves nothing of it":                                               {redlock.TTL(time.Second), redlock.WithDrift(math.Nextafter(1, 0), 0)},
-		"TTL 1m0s: the allowance for clock drift, 0 x TTL + 1m0s, leaves nothing of it":  {redlock.TTL(time.Minute), redlock.WithDrift(0, time.Minute)},
-		"0.5 x TTL + 2562047h47m16.854775807s, leaves nothing of it":                     {redlock.TTL(time.Minute), redlock.WithDrift(0.5, math.MaxInt64)},
-		"0.9 x TTL + 1752000h0m0s, leaves nothing of it":                                 {redlock.TTL(math.MaxInt64), redlock.WithMaxTTL(math.MaxInt64), redlock.WithDrift(0.9, 200*365*day)},
-		"TTL 24h0m0.001s: must be at most 24h0m0s (WithMaxTTL)":                          {redlock.TTL(day + time.Millisecond)},
-		"TTL 1m0.000000001s: must be at most 1m0s":                                       {redlock.TTL(time.Minute + 1), redlock.WithMaxTTL(time.Minute)},
+		"TTL 0s: must be at least 1ms":                                             {redlock.TTL(0)},
+		"TTL -1s: must be at least 1ms":                                            {redlock.TTL(-time.Second)},
+		"TTL -2562047h47m16.854775808s: must be at le":                             {redlock.TTL(math.MinInt64)},
+		"TTL 999µs: must be at least 1ms":                                          {redlock.TTL(999 * time.Microsecond)}, // PX 0
+		"TTL 998µs: must be at least 1ms":                                          {redlock.TTL(998 * time.Microsecond), redlock.WithDrift(0, 0)},
+		"TTL 2ms: the allowance for clock drift, 0.01 x TTL + 2ms, must leave":     {redlock.TTL(2 * time.Millisecond)},
+		"TTL 3.999ms: the allowance for clock drift, 0.01 x TTL + 2ms, must leave": {redlock.TTL(3999 * time.Microsecond)}, // cut to milliseconds
+		"TTL 1m0s: the allowance for clock drift, 0 x TTL + 40s, must leave":       {redlock.TTL(time.Minute), redlock.WithDrift(0, 40*time.Second)},
+		"TTL 1m0s: the allowance for clock drift, 0.5 x TTL + 10s, must leave":     {redlock.TTL(time.Minute), redlock.WithDrift(0.5, 10*time.Second)},
+		"0.5 x TTL + 2562047h47m16.854775807s, must leave":                         {redlock.TTL(time.Minute), redlock.WithDrift(0.5, math.MaxInt64)},
+		"0.5 x TTL + 1752000h0m0s, must leave":                                     {redlock.TTL(math.MaxInt64), redlock.WithMaxTTL(math.MaxInt64), redlock.WithDrift(0.5, 200*365*day)},
+		"TTL 24h0m0.001s: must be at most 24h0m0s (WithMaxTTL)":                    {redlock.TTL(day + time.Millisecond)},
+		"TTL 1m0.000000001s: must be at most 1m0s":                                 {redlock.TTL(time.Minute + 1), redlock.WithMaxTTL(time.Minute)},
 	} {
 		refused := func(err error) {
 			t.Helper()
@@ -117,6 +120,12 @@ func TestNew_RefusesWhatIsOutOfRangeWithItsValue(t *testing.T) {
 	require.Equal(t, 9, calls, "rows of TTL with which a Locker has another TTL that it accepts")
 	for _, d := range []time.Duration{0, 1, 2500 * time.Millisecond} {
 		require.NoError(t, errOf(redlock.New(untouched(t), redlock.WithLocalHandoff(d))))
+	}
+	for _, opts := range [][]redlock.Option{
+		{redlock.WithDrift(0.5, 0)}, {redlock.WithDrift(0.5, 0), redlock.Grace(time.Second)}, {redlock.TTL(4 * time.Millisecond)},
+		{redlock.WithDrift(0, 6*time.Second)}, {redlock.Grace(5 * time.Second)},
+	} {
+		require.NoError(t, errOf(redlock.New(untouched(t), opts...)))
 	}
 }
 

@@ -265,6 +265,7 @@ func TestLock_DoesNotWaitForABetterURL(t *testing.T) {
 	inParallel(t, map[string]func(i int) string{
 		"no password":            func(i int) string { return "redis://" + guarded.servers[i].Addr() },
 		"a password for nobody":  func(i int) string { return "redis://:secret@" + c.servers[i].Addr() },
+		"a Sentinel":             func(int) string { return "redis://:secret@" + testredis.Sentinel(t).Addr() + "/1" },
 		"a database that is not": func(i int) string { return "redis://" + c.servers[i].Addr() + "/99" },
 		"one server by two names": func(i int) string {
 			return fmt.Sprintf("redis://%s:%s", []string{"127.0.0.1", "localhost"}[i], c.port(0))

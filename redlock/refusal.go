@@ -95,7 +95,7 @@ func needsOperator(err error) bool {
 			strings.Contains(refusal.Message, "max number of clients")
 		return refusal.Code == "NOPERM" || refusal.Code == "NOAUTH" || errors.As(err, new(*nodeerr.ConnectError)) && !transient
 	}
-	return errors.Is(err, nodeerr.ErrOldServer) || errors.Is(err, nodeerr.ErrSameServer) ||
+	return errors.Is(err, nodeerr.ErrOldServer) || errors.Is(err, nodeerr.ErrSentinel) || errors.Is(err, nodeerr.ErrSameServer) ||
 		errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.AlertError)) ||
 		errors.As(err, new(tls.RecordHeaderError))
 }

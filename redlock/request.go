@@ -149,16 +149,17 @@ func (r request) with(opts []LockOption) (request, error) {
 // checkTTL returns a TTL as it goes over the wire, in whole milliseconds.
 func (c *config) checkTTL(ttl, grace time.Duration) (time.Duration, error) {
 	whole := ttl.Truncate(time.Millisecond)
+	most := whole - whole/3 // that may be taken from it: it is renewed after a third, and what lasts for less is hardly ever granted
 	switch {
 	case ttl < minTTL:
 		return 0, invalid("TTL %s: must be at least %s", ttl, minTTL)
 	case ttl > c.maxTTL:
 		return 0, invalid("TTL %s: must be at most %s (%s)", ttl, c.maxTTL, c.maxTTLBy)
-	case quorum.Drift{Factor: c.settings.Drift.Factor}.Of(whole) >= whole-c.settings.Drift.Floor: // a difference cannot overflow
-		return 0, invalid("TTL %s: the allowance for clock drift, %v x TTL + %s, leaves nothing of it (WithDrift)",
+	case quorum.Drift{Factor: c.settings.Drift.Factor}.Of(whole) >= most-c.settings.Drift.Floor: // a difference cannot overflow
+		return 0, invalid("TTL %s: the allowance for clock drift, %v x TTL + %s, must leave more than a third of it (WithDrift)",
 			ttl, c.settings.Drift.Factor, c.settings.Drift.Floor)
-	case grace < 0 || grace > whole/2 || grace >= whole-c.settings.Drift.Of(whole):
-		return 0, invalid("Grace(%s): must be from 0 to half of the TTL, %s, and leave something of the validity", grace, ttl)
+	case grace < 0 || grace > whole/2 || grace >= most-c.settings.Drift.Of(whole):
+		return 0, invalid("Grace(%s): must be from 0 to half of the TTL, %s, and leave more than a third of it beside the allowance for drift", grace, ttl)
 	}
 	return whole, nil
 }

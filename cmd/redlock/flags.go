@@ -54,7 +54,6 @@ func checkURLs(urls []string) error {
 	if len(urls) == 0 {
 		return errors.New("--nodes: no URL given")
 	}
-	var addrs []string
 	for i, url := range urls {
 		nodes, err := pool.Open([]string{url})
 		switch {
@@ -63,9 +62,12 @@ func checkURLs(urls []string) error {
 		case err != nil:
 			return fmt.Errorf("--nodes: node %d: %w", i+1, cmp.Or(errors.Unwrap(err), err))
 		}
-		addrs = append(addrs, nodes[0].Addr())
-		if first := slices.Index(addrs, addrs[i]); first < i {
-			return fmt.Errorf("--nodes: node %d is the same server as node %d: %s", i+1, first+1, addrs[i])
+		same := func(other string) bool { // nothing else can be wrong with both together
+			_, err := pool.Open([]string{other, url})
+			return err != nil
+		}
+		if first := slices.IndexFunc(urls[:i], same); first >= 0 {
+			return fmt.Errorf("--nodes: node %d is the same server as node %d: %s", i+1, first+1, nodes[0].Addr())
 		}
 	}
 	return nil

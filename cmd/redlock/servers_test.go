@@ -60,6 +60,7 @@ func TestServerFlags_WhatIsWrongIsNamedWithoutPasswords(t *testing.T) {
 	for want, args := range map[string][]string{
 		"no nodes: set --nodes or $REDLOCK_NODES":  {},
 		"node 2 is the same server as node 1":      {"--nodes=redis://:hunter2@a,redis://a"},
+		"node 2 is the same server as node 1: a:":  {"--nodes=redis://a.,valkey://a"},
 		"did you mean redis:// before it?":         {"--nodes=:hunter2@a:6379"},
 		"--timeout must be at least 1ms, not 10µs": {nodes, "--timeout=10us"},
 		"--username needs a password":              {nodes, "--username=u"},

@@ -116,7 +116,8 @@ func (s *Server) login() (commands [][]string) {
 	return commands
 }
 
-// exchange writes commands of the greeting and reads their replies.
+// exchange writes commands of the greeting and reads their replies. A refusal of the login waits for what the server is: a Sentinel
+// knows neither the password nor the databases of the servers that it watches.
 func (c *conn) exchange(commands [][]string) error {
 	for _, words := range commands {
 		c.Put(words)
@@ -124,16 +125,27 @@ func (c *conn) exchange(commands [][]string) error {
 	if err := c.Flush(); err != nil {
 		return err
 	}
+	var refused error
 	for _, words := range commands {
 		v, err := c.Read()
 		if err == nil {
 			err = c.greeted(words, &v)
 		}
-		if err != nil {
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, nodeerr.ErrSentinel) {
 			return err
 		}
+		if refused == nil {
+			refused = err
+		}
+		var refusal *nodeerr.ServerError
+		if !errors.As(err, &refusal) || EndsConnection(refusal) {
+			return refused
+		}
 	}
-	return nil
+	return refused
 }
 
 // greeted takes the reply to a command of the greeting. A refusal is an error if the node cannot do without the command,
@@ -189,7 +201,16 @@ var (
 	redisVersion  = regexp.MustCompile(`(?m)^redis_version:((\d{1,4})\.(\d{1,4}))`)
 	replica       = regexp.MustCompile(`(?m)^role:slave\b`)
 	valkeyVersion = regexp.MustCompile(`(?m)^valkey_version:`)
+	sentinel      = regexp.MustCompile(`(?m)^(redis|server)_mode:sentinel\b`) // server_mode is what Valkey may call it
 )
+
+// RefuseSentinel returns [nodeerr.ErrSentinel] if a reply to INFO server is that of a Sentinel.
+func RefuseSentinel(info string) error {
+	if sentinel.MatchString(info) {
+		return nodeerr.ErrSentinel
+	}
+	return nil
+}
 
 // RunID returns the run_id in a reply to INFO; "" if the server does not report it.
 func RunID(info string) string {
@@ -201,6 +222,9 @@ func RunID(info string) string {
 
 // identify reads the reply to INFO server, or replication.
 func (c *conn) identify(info []byte) error {
+	if err := RefuseSentinel(string(info)); err != nil {
+		return err
+	}
 	c.server = cmp.Or(RunID(string(info)), c.server)
 	if match := uptime.FindSubmatch(info); match != nil {
 		// Redis subtracts two times in whole seconds, so that what it reports may be a second too long.

@@ -229,6 +229,51 @@ func TestHostile_ARefusalBeforeAnythingIsTheReason(t *testing.T) {
 	}
 }
 
+// Valkey may call its mode server_mode. A Sentinel knows neither the password nor the databases of the servers that it watches.
+func TestGreeting_ASentinelIsNamedWhateverItRefuses(t *testing.T) {
+	for _, info := range []string{"redis_version:7.0.15\r\nredis_mode:sentinel\r\n", "redis_version:5.0.1\r\nserver_mode:sentinel\r\n"} {
+		for _, refused := range []string{"", "AUTH", "SELECT", "CLIENT SETNAME", "AUTH SELECT CLIENT SETNAME"} {
+			f := newFake(t, func(c *peer, args []string) string {
+				switch {
+				case args[0] == "INFO":
+					return bulk("# Server\r\nrun_id:x\r\n" + info)
+				case strings.Contains(refused, args[0]):
+					return "-ERR refused\r\n"
+				}
+				return likeRedis(c, args)
+			})
+			n := f.open(t, patient(), withLogin("", "pw"), withDatabase(1), withClientName("name"))
+			reply := ask(t, n, newAcquire("key", "token", ttl))
+			requireReply(t, quorum.Unsent, nodeerr.ErrSentinel, reply)
+			require.ErrorAs(t, reply.Err, new(*nodeerr.ConnectError))
+		}
+		reply := ask(t, wrap(t, newFake(t, answering("INFO", bulk(info))).pool(), patient()), newAcquire("key", "token", ttl))
+		requireReply(t, quorum.Unsent, nodeerr.ErrSentinel, reply)
+	}
+	for _, info := range []string{"redis_mode:standalone\r\n", "redis_mode:cluster\r\n", "config_file:/redis_mode:sentinel\r\n"} {
+		requireYes(t, newFake(t, answering("INFO", bulk(info))).open(t, patient()), newAcquire("key", "token", ttl))
+	}
+}
+
+// The reason is the refusal, also if the server says no more, or if INFO is refused, too.
+func TestGreeting_ARefusedLoginIsTheReasonWhateverComesBehind(t *testing.T) {
+	for name, behind := range map[string]func(c *peer, args []string) string{
+		"nothing":  func(c *peer, args []string) string { _ = c.Close(); return "" },
+		"refusals": func(*peer, []string) string { return "-NOAUTH Authentication required.\r\n" },
+		"replies":  likeRedis,
+	} {
+		f := newFake(t, func(c *peer, args []string) string {
+			if args[0] == "AUTH" {
+				return "-WRONGPASS no\r\n"
+			}
+			return behind(c, args)
+		})
+		reply := ask(t, f.open(t, patient(), withLogin("", "pw"), withDatabase(1)), newAcquire("key", "token", ttl))
+		requireUnconnected(t, reply, "WRONGPASS")
+		require.NotErrorIs(t, reply.Err, nodeerr.ErrTimeout, name)
+	}
+}
+
 func TestGreeting_AServerThatIsTooOldIsNamed(t *testing.T) {
 	for info, old := range map[string]bool{
 		"redis_version:2.8.24\r\n": true, "redis_version:5.0.14\r\n": true, "redis_version:6.0.16\r\n": true, "redis_version:6.2.0\r\n": false,

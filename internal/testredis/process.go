@@ -22,6 +22,9 @@ import (
 // or Valkey.
 const serverEnv = "QUORUMLOCK_REDIS_SERVER"
 
+// sentinelMode is the arg that makes a server a Sentinel.
+const sentinelMode = "--sentinel"
+
 // startBound is how long a server may take to answer.
 const startBound = 15 * time.Second
 
@@ -169,7 +172,15 @@ func (p *Process) start(ctx context.Context) error {
 		return err
 	}
 	defer log.Close() // the process has its own handle
-	own := []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(p.port), "--save", "", "--appendonly", "no"}
+	var own []string
+	if slices.Contains(p.args, sentinelMode) { // it needs a file, in which it keeps what it knows
+		config := filepath.Join(p.dir, "sentinel.conf")
+		if err := os.WriteFile(config, nil, 0o600); err != nil {
+			return err
+		}
+		own = append(own, config)
+	}
+	own = append(own, "--bind", "127.0.0.1", "--port", strconv.Itoa(p.port), "--save", "", "--appendonly", "no")
 	cmd := exec.Command(p.program, append(own, p.args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
 	if p.child, err = StartChild(cmd); err != nil {

@@ -102,6 +102,12 @@ func Real(tb testing.TB, n int, args ...string) []*Process {
 	return processes
 }
 
+// Sentinel starts a Sentinel that watches nothing, as Real starts a server.
+func Sentinel(tb testing.TB) *Process {
+	tb.Helper()
+	return Real(tb, 1, sentinelMode)[0]
+}
+
 // Account gives each server an account for locks whose keys match a pattern. It may run all commands but those of administrators and
 // dangerous ones, of which it may run INFO.
 func Account[S Server](tb testing.TB, servers []S, name, password, keys string) {

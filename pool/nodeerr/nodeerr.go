@@ -80,6 +80,8 @@ var (
 	ErrSameServer = errors.New("nodeerr: the node is the same server as")
 	// ErrOldServer means that the server is older than Redis 6.2 or Valkey 7.2.
 	ErrOldServer = errors.New("nodeerr: the server is too old")
+	// ErrSentinel means that the server is a Sentinel, which watches servers and holds no data.
+	ErrSentinel = errors.New("nodeerr: the server is a Sentinel, which watches servers and holds no locks")
 )
 
 // QuarantineError is an [ErrQuarantined].
@@ -100,7 +102,7 @@ func (e *QuarantineError) Unwrap() error { return ErrQuarantined }
 
 // ConnectError is the reason why there is no connection to a node. The command was not sent.
 type ConnectError struct {
-	Err error // a network error, a [*ServerError] such as NOAUTH, [ErrOldServer] or [ErrTimeout]
+	Err error // a network error, a [*ServerError] such as NOAUTH, [ErrOldServer], [ErrSentinel] or [ErrTimeout]
 }
 
 func (e *ConnectError) Error() string {

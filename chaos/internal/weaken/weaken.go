@@ -19,21 +19,25 @@ var shared = []string{
 	"waiter-forgotten", "loss-unnoticed", "first-unlock-releases", "number-for-two",
 }
 
+// scripts is the file that has what servers get of the scripts.
+const scripts = "internal/form/scripts.go"
+
 // own are mutations of what the simulator has a model of: scripts, and what surrounds the protocol.
 var own = []mutation.Mutation{
 	{Name: "stranger's-counter-overwritten", Rule: "an extension leaves somebody's data in the place of a fence counter alone",
-		File: "internal/form/fenced_extend.lua", Was: "elseif missing then\n  set = nil\nend",
-		Is: "else\n  set = redis.pcall('SET', counter, fence, 'PX', kept)\nend"},
+		File: scripts, Was: "elseif missing then\nset = nil\nend",
+		Is: "else\nset = redis.pcall('SET', counter, fence, 'PX', kept)\nend"},
 	{Name: "release-of-any-token", Rule: "a release deletes its own token only",
-		File: "internal/form/release.lua", Was: "if held == token then", Is: "if held ~= '' then"},
+		File: scripts, Was: "if held == token then\nreturn", Is: "if held ~= '' then\nreturn"},
 	{Name: "readers-ignore-the-writer", Rule: "readers get no lock that a writer has",
-		File: "internal/form/share_acquire.lua", Was: "elseif held ~= mark and (held", Is: "elseif held == '|' and (held"},
+		File: scripts, Was: "elseif held ~= mark and (held ~= '' or redis.call('PTTL', key) ~= -2) then\nreturn -1",
+		Is: "elseif held == '|' and (held ~= '' or redis.call('PTTL', key) ~= -2) then\nreturn -1"},
 	{Name: "first-reader-releases", Rule: "of several readers only the last releases the lock",
-		File: "internal/form/share_release.lua", Was: "if need < 0 then\n  redis.call('DEL', key)", Is: "if true then\n  redis.call('DEL', key)"},
+		File: scripts, Was: "if need < 0 then\nredis.call('DEL', key)", Is: "if true then\nredis.call('DEL', key)"},
 	{Name: "any-permit-counts", Rule: "the nodes of a majority have granted the same permit",
 		File: "internal/quorum/slot.go", Was: "a.slots = true", Is: "a.slots = false"},
 	{Name: "one-permit-more", Rule: "a node grants no more permits than there are",
-		File: "internal/form/share_acquire.lua", Was: "if taken >= limit or", Is: "if taken > limit or"},
+		File: scripts, Was: "if taken >= limit or", Is: "if taken > limit or"},
 	{Name: "no-quarantine", Rule: "a server that has restarted does not vote until all that it may have granted is over",
 		File: "internal/wire/guard.go", Was: "return left, left > 0", Is: "return left, false"},
 	{Name: "stale-fence-on-redis", Rule: "Redis refuses a write with a fence that is lower than the highest one",

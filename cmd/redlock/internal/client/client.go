@@ -2,6 +2,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 
@@ -16,23 +17,34 @@ type Client struct {
 	err  error // why it is broken
 }
 
-// Connect connects to a server and logs in. It fails when ctx ends.
+// Connect connects to a server and logs in. It fails when ctx ends, and with [nodeerr.ErrSentinel] if a Sentinel refuses the login.
 func Connect(ctx context.Context, s *node.Server) (*Client, error) {
 	conn, login, err := node.Dial(ctx, *s)
 	if err != nil {
 		return nil, &nodeerr.ConnectError{Err: ofCaller(ctx, err)}
 	}
 	c := &Client{conn: conn}
+	if err := c.begin(ctx, login); err != nil {
+		c.Close()
+		return nil, &nodeerr.ConnectError{Err: err}
+	}
+	return c, nil
+}
+
+// begin logs in. A server that refuses that is asked what it is: a Sentinel knows neither the password nor the databases of the
+// servers that it watches.
+func (c *Client) begin(ctx context.Context, login [][]string) error {
 	for _, words := range login {
 		if words[0] == "HELLO" {
 			continue
 		}
 		if _, err := c.Do(ctx, words...); err != nil {
-			c.Close()
-			return nil, &nodeerr.ConnectError{Err: err}
+			reply, _ := c.Do(ctx, "INFO", "server")
+			info, _ := reply.(string)
+			return cmp.Or(node.RefuseSentinel(info), err)
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // Do sends a command and returns its reply: a string, an int64, nil, or a []any of these, as for redigo's converters. The items of

@@ -211,6 +211,8 @@ func (f *facts) identify(ctx context.Context, c *conn) (client int64) {
 		f.noInfo = "INFO, which the server answers with " + quoted(refusal.Message)
 	case !isText:
 		c.err = fmt.Errorf("%w: the reply to INFO is no text", nodeerr.ErrProtocol)
+	case node.RefuseSentinel(text) != nil:
+		c.err = node.RefuseSentinel(text)
 	default:
 		fields := parseInfo(text)
 		if f.info == nil {

@@ -68,7 +68,7 @@ func explain(f *facts, o *Options) (what, fix string) {
 	case errors.As(err, &invalid):
 		return text, "renew the certificate of the server, name the host as the certificate does, or give its authority with --tls-ca"
 	case errors.As(err, &record):
-		return "the server does not speak TLS", "use redis:// in the URL, or set tls-port on the server"
+		return "the server does not speak TLS", "use redis:// or valkey:// in the URL, or set tls-port on the server"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused: nothing listens there", "start the server, or correct host and port in the URL; on its machine: " + ping
 	case errors.Is(err, errSlow):
@@ -76,13 +76,16 @@ func explain(f *facts, o *Options) (what, fix string) {
 	case errors.Is(err, context.DeadlineExceeded):
 		fix := "look for a server that hangs, a firewall or a slow network; or give a longer --timeout. On its machine: " + ping
 		if f.to.TLS != nil {
-			fix += ". Or use redis:// in the URL if the port does not speak TLS"
+			fix += ". Or use redis:// or valkey:// in the URL if the port does not speak TLS"
 		}
 		return fmt.Sprintf("no answer within %s (%s)", o.Timeout, text), fix
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
-		return "the server closes the connection at once (" + text + ")", "use rediss:// in the URL if the port speaks TLS only; otherwise read the log of the server"
+		return "the server closes the connection at once (" + text + ")", "use rediss:// or valkeys:// in the URL if the port speaks TLS only; otherwise read the log of the server"
+	case errors.Is(err, nodeerr.ErrSentinel):
+		return "it is a Sentinel, which watches servers and holds no locks",
+			"name a server that holds data in the URL; redis-cli ROLE tells them apart. Servers that replicate each other count as one node"
 	case errors.Is(err, nodeerr.ErrProtocol):
-		return text, "correct the URL: it leads to something else than Redis, or to a port that speaks TLS only (rediss://)"
+		return text, "correct the URL: it leads to something else than Redis, or to a port that speaks TLS only (rediss://, valkeys://)"
 	}
 	return text, "correct the URL, the network or the server"
 }
@@ -116,7 +119,7 @@ func encrypted(_ *examination, f *facts) []Finding {
 	if f.to.Password != "" || f.to.Credentials != nil {
 		what += ", and the password is sent in the clear"
 	}
-	return warning(what, "set tls-port, tls-cert-file and tls-key-file on the server, and rediss:// in the URLs")
+	return warning(what, "set tls-port, tls-cert-file and tls-key-file on the server, and rediss:// or valkeys:// in the URLs")
 }
 
 // expiresSoon is how long a certificate should last at least.

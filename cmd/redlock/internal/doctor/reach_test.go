@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
@@ -61,6 +62,20 @@ func TestExamine_SaysWhyAServerCannotBeUsed(t *testing.T) {
 			require.Contains(t, r.Findings[0].Fix, test.fix)
 			require.NotContains(t, r.Findings[0].What+r.Findings[0].Fix, "geheim")
 		})
+	}
+}
+
+// The danger: its owner looks for rename-command.
+func TestExamine_SaysOfASentinelWhatItIs(t *testing.T) {
+	t.Parallel()
+	sentinel := testredis.Sentinel(t).Addr()
+	for _, login := range []node.Server{{}, {Password: "secret"}, {Database: 1}} {
+		server := serverAt(sentinel)
+		server.Password, server.Database = login.Password, login.Database
+		r := finds(t, append(serversOf(wellSetServers(t, 2)), server), patient(doctor.Options{Only: []string{"reachable", "commands", "role", "lock"}}),
+			is(doctor.Fault, "reachable", sentinel))
+		require.Contains(t, r.Findings[0].What, "it is a Sentinel")
+		require.Contains(t, r.Findings[0].Fix, "name a server that holds data")
 	}
 }
 

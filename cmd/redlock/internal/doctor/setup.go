@@ -51,9 +51,6 @@ var setupChecks = []check{
 }
 
 func role(_ *examination, f *facts) []Finding {
-	if mode := f.info["redis_mode"]; mode == "sentinel" {
-		return fault("it is a Sentinel, not a server for data", "name the server itself in the URL")
-	}
 	if is := f.info["role"]; is != "master" {
 		return fault("it is not a master but a replica (role "+quoted(is)+")", "REPLICAOF NO ONE, after the longest TTL has passed; or list another server")
 	}

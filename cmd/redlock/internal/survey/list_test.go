@@ -308,6 +308,16 @@ func TestList_AReplicaHasNotAnswered(t *testing.T) {
 	require.Equal(t, 3, listing.Answered())
 }
 
+func TestList_ASentinelIsNamed(t *testing.T) {
+	t.Parallel()
+	sentinel := testredis.Sentinel(t)
+	for _, url := range []string{sentinel.URL(), "redis://:secret@" + sentinel.Addr(), sentinel.URL() + "/1"} {
+		listing, err := survey.List(t.Context(), serversAt(t, []string{url}), survey.Options{Timeout: long})
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorIs(t, listing.Nodes[0].Err, nodeerr.ErrSentinel)
+	}
+}
+
 func TestList_EndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	on := testredis.Real(t, 3)

@@ -105,6 +105,9 @@ func (l *lister) introduce(ctx context.Context) error {
 		return err
 	}
 	info, _ := textOf(replies[0]) // a refusal says nothing
+	if err := node.RefuseSentinel(info); err != nil {
+		return err
+	}
 	if run := node.RunID(info); run != "" {
 		return l.identify(run, l.server.Address)
 	}

@@ -266,6 +266,11 @@ func TestPage_AReplicaHasNotAnswered(t *testing.T) {
 	require.Contains(t, page, "not known: READONLY role:slave")
 }
 
+func TestPage_ASentinelIsNamed(t *testing.T) {
+	sentinel := testredis.Sentinel(t)
+	over(t, []*testredis.Process{sentinel}, testredis.URLs([]*testredis.Process{sentinel}), nil).see("/", "the server is a Sentinel")
+}
+
 // The danger: a spike of 2 ms that looks like one of 200 ms at the node beside it.
 func TestServer_DrawsTheLatenciesOfAllNodesToOneScale(t *testing.T) {
 	s := overReal(t, nil)

@@ -89,6 +89,9 @@ func (p *probe) exchange(ctx context.Context, h *health) (err error) {
 		return err
 	}
 	info, _ := redis.String(replies[0], nil) // not every user may ask for it
+	if err := node.RefuseSentinel(info); err != nil {
+		return err
+	}
 	if match := version.FindAllStringSubmatch(info, -1); match != nil {
 		h.Version = match[len(match)-1][1] // Valkey says which Redis it stands for, and then its own
 	}
