@@ -63,6 +63,10 @@ test: ## Everything that a change must pass: tests and benchmarks of all modules
 	go run ./internal/gate $(if $(RACE),,-race=false) $(MODULES)
 	[[ -z $$left_out ]] || echo "$$left_out"
 
+.PHONY: bare
+bare: ## Run the commands of the README on a bare Debian, without and with make setup: needs Linux, Docker and debootstrap
+	@tools/bare.sh
+
 .PHONY: api
 api: ## Write the exported API of the released modules to internal/api/api.txt, after a change that is meant
 	@go test $(RACE) -count=1 -run TestAPI ./internal/api -update
