@@ -5,6 +5,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
+.NOTPARALLEL: # make setup test
 MAKEFLAGS += --no-print-directory
 
 PKG ?= ./...# packages of the root module, for race, stress and fuzz
@@ -14,7 +15,7 @@ COUNT ?= 20# repetitions, for stress
 FUZZTIME ?= 10000x# executions of each fuzz target
 FUZZ ?= .# pattern of their names
 SEEDS ?= 100000# schedules, for sim and proof
-TESTFLAGS ?= -race -count=1 -timeout 15m# of go test, for integration
+TESTFLAGS ?= $(RACE) -count=1 -timeout 15m# of go test, for integration
 DURATION ?= 60s# of a run, for chaos
 SEED ?= 1# of its faults
 WRITE ?= # 1 writes the file instead of comparing it, for trace
@@ -25,21 +26,8 @@ NESTED := $(patsubst %/go.mod,%,$(filter-out tools/go.mod,$(wildcard */go.mod ad
 MODULES := . $(NESTED)
 TOOL := tool -modfile=$(CURDIR)/tools/go.mod
 
-# What tests need beside Go: a check for each, and what to say and do without it.
-HAVE_REDIS = command -v "$${QUORUMLOCK_REDIS_SERVER:-redis-server}" >/dev/null
-NO_REDIS = tests on real servers, as redis-server is not installed (Debian and Ubuntu: apt-get install redis-server)
-HAVE_POSTGRES = { command -v initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb'; } >/dev/null
-NO_POSTGRES = tests on PostgreSQL, as it is not installed (Debian and Ubuntu: apt-get install postgresql)
-HAVE_MARIADB = { command -v mariadbd || [[ -x /usr/sbin/mariadbd ]]; } >/dev/null
-NO_MARIADB = tests on MariaDB, as it is not installed (Debian and Ubuntu: apt-get install mariadb-server)
-HAVE_CHROMIUM = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
-NO_CHROMIUM = tests in a browser, as Chromium is not installed (Debian and Ubuntu: apt-get install chromium)
-HAVE_PROMETHEUS = { command -v prometheus && command -v promtool; } >/dev/null
-NO_PROMETHEUS = tests of dashboard and alerts, as Prometheus is not installed (Debian and Ubuntu: apt-get install prometheus)
-HAVE_SHELLS = { command -v zsh && command -v fish; } >/dev/null
-NO_SHELLS = tests of completion, as zsh and fish are not installed (Debian and Ubuntu: apt-get install zsh fish)
-HAVE_IMAGE = image=$$(integration/image.sh)
-NO_IMAGE = integration tests on containers, as there is no Docker daemon or no Redis image (see the lines of image.sh above)
+# Without a C compiler there is no race detector.
+RACE = $(shell tools/setup.sh has compiler && echo -race)
 
 .PHONY: help
 help: ## List the targets
@@ -59,40 +47,30 @@ map: ## Print an order of the files of each package of the core, and which uses 
 .PHONY: lint
 lint: ## Run the linters of .golangci.yml on all modules
 	@linter=$$(go $(TOOL) -n golangci-lint)
-	export GOFLAGS="$${GOFLAGS-} -race" # so that the tests need not compile everything once more
+	export GOFLAGS="$${GOFLAGS-} $(RACE)" # so that the tests need not compile everything once more
 	for module in $(MODULES); do
 		echo "lint $$module"
 		(cd $$module && $$linter run --allow-parallel-runners ./...)
 	done
 
-.PHONY: test
-test: needs ## Everything that a change must pass: tests and benchmarks of all modules, with the race detector
-	@left_out=
-	$(HAVE_REDIS) || left_out+=$$'LEFT OUT: $(NO_REDIS)\n'
-	$(HAVE_POSTGRES) || left_out+=$$'LEFT OUT: $(NO_POSTGRES)\n'
-	$(HAVE_MARIADB) || left_out+=$$'LEFT OUT: $(NO_MARIADB)\n'
-	$(HAVE_CHROMIUM) || left_out+=$$'LEFT OUT: $(NO_CHROMIUM)\n'
-	$(HAVE_PROMETHEUS) || left_out+=$$'LEFT OUT: $(NO_PROMETHEUS)\n'
-	$(HAVE_SHELLS) || left_out+=$$'LEFT OUT: $(NO_SHELLS)\n'
-	if $(HAVE_IMAGE); then export QUORUMLOCK_REDIS_IMAGE=$$image; else left_out+=$$'LEFT OUT: $(NO_IMAGE)\n'; fi
-	go run ./internal/gate $(MODULES)
-	printf %s "$$left_out"
+.PHONY: setup
+setup: ## Install what the tests need and is missing, or say how
+	@tools/setup.sh
 
-# In CI nothing may be left out: this fails before the tests start.
-.PHONY: needs
-needs:
-	@[[ $${CI:-} == true ]] || exit 0
-	$(HAVE_REDIS) || { echo 'CI=true, but this would leave out: $(NO_REDIS)' >&2; exit 1; }
-	$(HAVE_POSTGRES) || { echo 'CI=true, but this would leave out: $(NO_POSTGRES)' >&2; exit 1; }
-	$(HAVE_MARIADB) || { echo 'CI=true, but this would leave out: $(NO_MARIADB)' >&2; exit 1; }
-	$(HAVE_CHROMIUM) || { echo 'CI=true, but this would leave out: $(NO_CHROMIUM)' >&2; exit 1; }
-	$(HAVE_PROMETHEUS) || { echo 'CI=true, but this would leave out: $(NO_PROMETHEUS)' >&2; exit 1; }
-	$(HAVE_SHELLS) || { echo 'CI=true, but this would leave out: $(NO_SHELLS)' >&2; exit 1; }
-	$(HAVE_IMAGE) || { echo 'CI=true, but this would leave out: $(NO_IMAGE)' >&2; exit 1; }
+.PHONY: test
+test: ## Everything that a change must pass: tests and benchmarks of all modules, with the race detector
+	@export QUORUMLOCK_REDIS_IMAGE=$$(integration/image.sh || true)
+	left_out=$$(tools/setup.sh left-out) # which fails in CI, before the tests start
+	go run ./internal/gate $(if $(RACE),,-race=false) $(MODULES)
+	[[ -z $$left_out ]] || echo "$$left_out"
+
+.PHONY: bare
+bare: ## Run the commands of the README on a bare Debian, without and with make setup: needs Linux, Docker and debootstrap
+	@tools/bare.sh
 
 .PHONY: api
 api: ## Write the exported API of the released modules to internal/api/api.txt, after a change that is meant
-	@go test -race -count=1 -run TestAPI ./internal/api -update
+	@go test $(RACE) -count=1 -run TestAPI ./internal/api -update
 
 .PHONY: race
 race: ## Test the root module with the race detector: no Docker needed
@@ -100,7 +78,7 @@ race: ## Test the root module with the race detector: no Docker needed
 
 .PHONY: stress
 stress: ## Look for flaky tests: repeat them on 1, 2 and 4 CPUs
-	@go test -race -failfast -cpu 1,2,4 -count $(COUNT) -run '$(RUN)' -timeout 60m $(PKG)
+	@go test $(RACE) -failfast -cpu 1,2,4 -count $(COUNT) -run '$(RUN)' -timeout 60m $(PKG)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for a short time
@@ -133,7 +111,7 @@ bench: ## Compare with other lock libraries, for minutes on an idle machine, and
 
 .PHONY: integration
 integration: ## Run the integration tests, also on Redis containers: needs Docker
-	@$(HAVE_IMAGE)
+	@image=$$(integration/image.sh)
 	QUORUMLOCK_REDIS_IMAGE=$$image go -C integration test $(TESTFLAGS) ./...
 
 .PHONY: chaos

@@ -66,17 +66,11 @@ for package in "$dist"/*.rpm; do
 done
 
 echo '=== the package, installed'
-if ! docker image inspect $debian >/dev/null 2>&1; then
-    (
-        # shellcheck disable=SC1091 # that of this machine
-        . /etc/os-release
-        components=main
-        [[ $ID != ubuntu ]] || components=main,universe
-        "${as_root[@]}" debootstrap --variant=minbase --components=$components --include=bash-completion,man-db,redis-server \
-            "$VERSION_CODENAME" "$work/debian" >"$work/log" || { tail "$work/log" >&2; exit 1; }
-    )
-    "${as_root[@]}" tar -C "$work/debian" -c . | docker import - $debian >/dev/null
-fi
+# shellcheck disable=SC1091 # that of this machine
+suite=$(. /etc/os-release; echo "$VERSION_CODENAME $ID")
+components=main
+[[ $suite != *' ubuntu' ]] || components=main,universe
+tools/debian.sh $debian "${suite% *}" $components bash-completion,man-db,redis-server
 server=$(docker run --detach --volume "$dist:/dist:ro" $debian redis-server)
 containers+=("$server")
 eventually PONG docker exec "$server" redis-cli ping

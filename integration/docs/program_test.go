@@ -92,14 +92,14 @@ func in(dir, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// installed returns the path of a program that is not one of these.
+// installed returns the path of a program that is not one of these, and one of no program if it is not installed.
 func installed(program string) string {
 	for _, dir := range filepath.SplitList(os.Getenv(pathEnv)) {
 		if path, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
 			return path
 		}
 	}
-	return program
+	return filepath.Join(os.Getenv(scratchEnv), "not-installed", program)
 }
 
 // consumer makes a module that uses the repository in the place of a release.

@@ -177,9 +177,9 @@ func list(t *testing.T, modules ...string) []string {
 	return slices.Sorted(maps.Keys(lines))
 }
 
-// golist returns the lines of go list. With -race most packages are compiled already, for the tests.
+// golist returns the lines of go list. Built as the tests are, most packages are compiled already.
 func (l *lister) golist(dir, format string, args ...string) []string {
-	cmd := exec.CommandContext(l.Context(), "go", append([]string{"list", "-race", "-f", format}, args...)...)
+	cmd := exec.CommandContext(l.Context(), "go", append([]string{"list", fmt.Sprintf("-race=%t", raceDetector), "-f", format}, args...)...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	out, err := cmd.Output()
 	require.NoError(l, err, cmd)

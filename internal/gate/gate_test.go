@@ -51,6 +51,9 @@ func runs(t *testing.T) int {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name == "data race" && !raceDetector {
+				t.Skip("only the race detector finds it")
+			}
 			dir := t.TempDir()
 			write(t, dir, "go.mod", "module "+strings.TrimSuffix(root, "/")+"\n\ngo 1.25\n")
 			write(t, filepath.Join(dir, test.pkg), "a_test.go", `package a
@@ -58,7 +61,7 @@ import ("fmt"; "os"; "path/filepath"; "testing"; "testing/synctest"; "time")
 var _, _ = fmt.Sprint, synctest.Test
 const _ = time.Second
 `+runs+test.code)
-			jobs, err := plan(t.Context(), []string{dir}, 5*time.Second)
+			jobs, err := plan(t.Context(), []string{dir}, raceDetector, 5*time.Second)
 			require.NoError(t, err)
 			var out bytes.Buffer
 			require.Equal(t, test.passes, gate(t.Context(), &out, jobs, 1), out.String())

@@ -22,11 +22,12 @@ import (
 
 func main() {
 	side := flag.Int("jobs", 2*runtime.GOMAXPROCS(0), "how many packages run side by side")
+	race := flag.Bool("race", true, "whether packages are tested with the race detector, which needs a C compiler")
 	timeout := flag.Duration("timeout", 20*time.Minute, "how long a package may take")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	jobs, err := plan(ctx, flag.Args(), *timeout)
+	jobs, err := plan(ctx, flag.Args(), *race, *timeout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gate:", err)
 		os.Exit(2)

@@ -42,6 +42,7 @@ type job struct {
 	Dir        string
 	ImportPath string
 	timeout    time.Duration
+	race       bool   // with the race detector
 	only       string // the one test to run; empty: all
 }
 
@@ -50,7 +51,7 @@ func (j job) name() string { return strings.TrimPrefix(j.ImportPath, root) }
 // args returns the arguments of the go command. The linters have vetted everything.
 func (j job) args() []string {
 	args := []string{"-C", j.Dir, "test", "-json", "-count=1", "-vet=off", "-timeout=" + j.timeout.String()}
-	if !slices.Contains(withoutRace, j.name()) {
+	if j.race && !slices.Contains(withoutRace, j.name()) {
 		args = append(args, "-race")
 	}
 	switch {
@@ -69,7 +70,7 @@ func (j job) hasOneChance(test string) bool {
 }
 
 // plan returns all packages that have tests, the slowest first.
-func plan(ctx context.Context, modules []string, timeout time.Duration) (jobs []job, err error) {
+func plan(ctx context.Context, modules []string, race bool, timeout time.Duration) (jobs []job, err error) {
 	for _, module := range modules {
 		cmd := exec.CommandContext(ctx, "go", "-C", module, "list", "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles", "./...")
 		list, err := cmd.Output()
@@ -90,7 +91,7 @@ func plan(ctx context.Context, modules []string, timeout time.Duration) (jobs []
 				return nil, fmt.Errorf("%s: %w", cmd, err)
 			}
 			if len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 {
-				p.timeout = timeout
+				p.race, p.timeout = race, timeout
 				jobs = append(jobs, p.job)
 			}
 		}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -12,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isolatedEnv tells a process that it lives in the namespaces already.
-const isolatedEnv = "QUORUMLOCK_CHAOS_ISOLATED"
+// isolatedEnv tells a process that it lives in the namespaces already, or that it is there only to try them.
+const isolatedEnv, onlyToTry = "QUORUMLOCK_CHAOS_ISOLATED", "try"
 
 // scratch is where clusters keep their files: in memory, on a mount that ends with the namespaces.
 const scratch = "/dev/shm"
@@ -42,17 +43,38 @@ func Isolate() {
 		fmt.Fprintln(os.Stderr, "cluster: set up the namespaces:", err)
 		os.Exit(1)
 	}
+	if os.Getenv(isolatedEnv) == onlyToTry {
+		os.Exit(0)
+	}
 	isolated = true
 }
 
-// again runs this program in new namespaces, and returns its exit code.
-func again() (int, error) {
+// Lacking says what this machine lacks for clusters: a program, or namespaces. It is for those who can do without, and call it
+// before [Isolate], which ends the program then.
+func Lacking() error {
+	if os.Getenv(isolatedEnv) != "" {
+		return nil // it was asked before
+	}
+	for _, program := range []string{"cc", "ip", "nsenter"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return err
+		}
+	}
+	cmd, missing := namespaced(onlyToTry)
+	if printed, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s (%s)", err, bytes.TrimSpace(printed), missing)
+	}
+	return nil
+}
+
+// namespaced returns the command that runs this program in new namespaces, and what is missing if it does not start.
+func namespaced(isolated string) (cmd *exec.Cmd, missing string) {
 	attr := &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
 		Pdeathsig:  syscall.SIGKILL,
 		Setpgid:    true, // an interrupt from the terminal comes once, from here
 	}
-	missing := "root lacks the capability CAP_SYS_ADMIN here: a container needs --privileged"
+	missing = "root lacks the capability CAP_SYS_ADMIN here: a container needs --privileged"
 	if uid, gid := os.Getuid(), os.Getgid(); uid != 0 {
 		// The account stays what it is, as PostgreSQL does not run as root; the capabilities are those in the new user namespace.
 		attr.Cloneflags |= unix.CLONE_NEWUSER
@@ -62,12 +84,17 @@ func again() (int, error) {
 		missing = "user namespaces are not permitted: see the sysctls user.max_user_namespaces, " +
 			"kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns, or run it as root"
 	}
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd = exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Args[0] = os.Args[0]
-	cmd.Env = append(os.Environ(), isolatedEnv+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), isolatedEnv+"="+isolated)
 	cmd.SysProcAttr = attr
+	return cmd, missing
+}
 
+// again runs this program in new namespaces, and returns its exit code.
+func again() (int, error) {
+	cmd, missing := namespaced("1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	runtime.LockOSThread() // the child dies with the thread that started it (golang/go#27505)

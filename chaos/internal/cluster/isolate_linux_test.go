@@ -19,6 +19,7 @@ import (
 // launchOwn runs a program with namespaces and a cluster of its own, as root or as another account, and returns when it is up.
 func launchOwn(t *testing.T, uid uint32) *exec.Cmd {
 	t.Helper()
+	needCluster(t)
 	if _, err := testredis.Program(); err != nil && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}

@@ -24,8 +24,16 @@ import (
 // cluster of its own ("cluster").
 const roleEnv = "QUORUMLOCK_CLUSTER_TEST"
 
+// lacking says why tests are left out that need a cluster; nil if they run.
+var lacking error
+
 func TestMain(m *testing.M) {
-	cluster.Isolate()
+	if os.Getenv("CI") != "true" {
+		lacking = cluster.Lacking()
+	}
+	if lacking == nil {
+		cluster.Isolate()
+	}
 	var err error
 	switch os.Getenv(roleEnv) {
 	case "redis":
@@ -93,9 +101,18 @@ func ownCluster() error {
 	return nil
 }
 
+// needCluster skips the test on a machine that cannot have a cluster, but not in CI.
+func needCluster(t *testing.T) {
+	t.Helper()
+	if lacking != nil {
+		t.Skip("tests with a cluster are left out: ", lacking)
+	}
+}
+
 // start returns a cluster that ends with the test.
 func start(t *testing.T, clients int, servers ...cluster.ServerConfig) *cluster.Cluster {
 	t.Helper()
+	needCluster(t)
 	c, err := cluster.New(t.Context(), cluster.Config{Servers: servers, Clients: clients})
 	if errors.Is(err, testredis.ErrMissing) && os.Getenv("CI") != "true" {
 		t.Skip("tests on such servers are left out: " + err.Error())
