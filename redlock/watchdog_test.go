@@ -360,6 +360,25 @@ func TestAutoExtend_ALockThatIsDeletedIsLostAtOnce(t *testing.T) {
 	}
 }
 
+// The danger: a third party gives the key another TTL. The push tells the holder, who could renew the lock in time.
+func TestAutoExtend_ALockWhoseTTLIsCutIsRenewedAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]redlock.Option{"plain": nil, "fenced": {redlock.WithFencing()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := onReal(t, 3)
+			lock := take(t, c.locker(opts...), "name", redlock.TTL(long), redlock.AutoExtend())
+			c.eventuallyTracked()
+			for range 3 {
+				c.doAll("PEXPIRE", "name", 20_000)
+				c.each(func(i int) { eventually(t, func() bool { return c.ttl(i, "name") > long/2 }, "server %d", i) })
+			}
+			require.NoError(t, lock.Err())
+			unlock(t, lock)
+		})
+	}
+}
+
 func TestAutoExtend_ALockThatAMajorityHoldsIsNotLost(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 5)

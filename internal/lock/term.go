@@ -126,7 +126,11 @@ func (t *Term) observe(acts []Act, node int) []Act {
 // Answered takes the answer to an observation. A late one may overtake the Reply that there was none in time.
 func (t *Term) Answered(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	rules, node := t.name.rules, int(tag.Node)
-	clock, answer := rules.Clock, t.form().Seen(reply).Holds(t.token)
+	clock, seen := rules.Clock, t.form().Seen(reply)
+	answer := seen.Holds(t.token)
+	if now := clock.Now(); answer == quorum.Yes && seen.TTL != wire.NoTTL && t.Renewal != nil && !t.Renewing() && t.Renewal.Cut(&t.Lease, now, now.Add(seen.TTL)) {
+		acts = append(acts, Act{What: Renew, To: t.to})
+	}
 	switch o := t.observations[node]; {
 	case tag.Serial == o.serial && !o.ended:
 		t.observations[node] = observation{o.serial, true}

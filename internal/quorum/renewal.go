@@ -8,8 +8,9 @@ type Renewal struct {
 	ttl   time.Duration // what is asked for each time
 	until *time.Time    // the lock is over then at the latest; nil means no limit
 	due   time.Time
-	extra bool // the next renewal is one that Sooner has brought forward
-	spent bool // the last one was
+	extra bool      // the next renewal is one that Sooner has brought forward
+	spent bool      // the last one was
+	cut   time.Time // when Cut has brought one forward last; zero if it never has
 }
 
 const (
@@ -90,6 +91,24 @@ func (r *Renewal) Ended(l *Lease, now time.Time, outcome Outcome) {
 		r.plan(l)
 	}
 	r.Sooner(l, now)
+}
+
+// Cut records that a node holds the key until an instant, as it has shown: somebody may have given it another TTL. If that is before the next
+// renewal can have come, it brings that one forward, and reports that: at once, and [soon] after the last time at the earliest, as somebody
+// may do so again and again.
+func (r *Renewal) Cut(l *Lease, now, ends time.Time) bool {
+	if ends.After(r.due.Add(soon)) || l.At(now) != Held {
+		return false
+	}
+	at := now
+	if again := r.cut.Add(soon); !r.cut.IsZero() && again.After(at) {
+		at = again
+	}
+	if !at.Before(r.due) {
+		return false
+	}
+	r.due, r.cut, r.extra = at, at, true
+	return true
 }
 
 // Sooner records that a node has answered an extension or observation. If a node holds the key that does not count before another

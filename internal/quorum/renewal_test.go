@@ -197,6 +197,25 @@ func TestRenewal_IsDueSoonIfANodeHoldsTheKeyThatDoesNotCountYet(t *testing.T) {
 	}
 }
 
+// The danger: a third party cuts the TTL of the key, and the lock ends with it although the holder was told.
+func TestRenewal_IsDueAtOnceIfANodeShowsThatItsKeyEndsBefore(t *testing.T) {
+	k := newRenewer(t, 0)
+	_, ok := k.next(quorum.Yes)
+	require.True(t, ok)
+	due, _ := k.renewal.Next(k.lease, k.asOf())
+	now := k.asOf().Add(time.Millisecond)
+	require.False(t, k.renewal.Cut(k.lease, now, due.Add(time.Second)), "it ends in good time after the renewal")
+	require.True(t, k.renewal.Cut(k.lease, now, now.Add(50*time.Millisecond)))
+	at, _ := k.renewal.Next(k.lease, now)
+	require.Equal(t, now, at)
+	require.False(t, k.renewal.Cut(k.lease, now, now.Add(time.Millisecond)), "it comes already")
+	_, ok = k.next(quorum.Yes)
+	require.True(t, ok)
+	require.True(t, k.renewal.Cut(k.lease, now, now.Add(50*time.Millisecond)))
+	again, _ := k.renewal.Next(k.lease, now)
+	require.Equal(t, now.Add(100*time.Millisecond), again, "somebody does that again and again")
+}
+
 // A watchdog must not renew for ever for a stuck holder.
 func TestRenewal_KeepsNoLockForLongerThanMaxHold(t *testing.T) {
 	for name, tt := range map[string]struct {
