@@ -103,11 +103,22 @@ func (c *client) withHeld(s step, use func(*held)) {
 	use(h)
 }
 
+// first returns for how much longer than usual what begins at an instant may wait: for the first attempt to connect to each node.
+func (c *client) first(begin time.Time) time.Duration {
+	for i := range c.dialled {
+		if at := c.dialled[i].Load(); at == 0 || !begin.After(time.Unix(0, at).Add(c.plan.dial)) {
+			return c.plan.dial
+		}
+	}
+	return 0
+}
+
 // bounded makes a call and checks that it keeps its bound.
 func (c *client) bounded(what string, bound time.Duration, call func() error) error {
 	what = fmt.Sprintf("%v: %s", c, what)
 	c.run.pending.Store(&what, nil)
 	begin := time.Now()
+	bound += c.first(begin)
 	err := call()
 	took := time.Since(begin)
 	c.run.pending.Delete(&what)

@@ -37,6 +37,7 @@ type client struct {
 	extends atomic.Int64                // extensions asked for
 	votes   []atomic.Int64              // votes[i] of node i on acquires
 	runs    atomic.Int64                // functions of Do
+	dialled []atomic.Int64              // dialled[i]: when node i dialled first, in nanoseconds since 1970; 0: it did not
 	doing   int                         // calls of Do under way
 	done    *sync.Cond                  // one of them has ended
 
@@ -50,7 +51,7 @@ func newClient(r *run, number int) *client {
 	n := len(r.servers)
 	c := &client{
 		run: r, number: number, plan: r.plan.clients[number],
-		ended: make([]atomic.Pointer[time.Time], n), untidy: make([]atomic.Bool, n), votes: make([]atomic.Int64, n),
+		ended: make([]atomic.Pointer[time.Time], n), untidy: make([]atomic.Bool, n), votes: make([]atomic.Int64, n), dialled: make([]atomic.Int64, n),
 		conns: make([][]*conn, n), won: map[string]bool{},
 	}
 	c.done = sync.NewCond(&c.mu)
@@ -91,6 +92,7 @@ func newClient(r *run, number int) *client {
 func (c *client) String() string { return fmt.Sprintf("c%d", c.number) }
 
 func (c *client) dial(ctx context.Context, i int) (net.Conn, error) {
+	c.dialled[i].CompareAndSwap(0, time.Now().UnixNano())
 	end, err := c.run.servers[i].dial(ctx, c)
 	if err != nil {
 		c.run.note("%v: dialing server %d: %v", c, i, err)
@@ -128,7 +130,7 @@ func (c *client) vote(v event.Vote) {
 	if v.Op == "acquire" {
 		c.votes[v.Node].Add(1)
 	}
-	if v.Took > c.plan.timeout+slack {
+	if v.Took > c.plan.timeout+slack+c.first(time.Now().Add(-v.Took)) {
 		c.run.violate("%v: node %d took %v for its answer to %s", c, v.Node, v.Took, v.Op)
 	}
 	if v.Answer != event.AnswerUnsent && c.ended[v.Node].Load() != nil && v.At.After(*c.ended[v.Node].Load()) {

@@ -23,6 +23,9 @@ func (s *server) execute(p *peer, args []string) string {
 	case slices.Equal(args, []string{"INFO", "server"}):
 		info := fmt.Sprintf("# Server\r\nredis_version:7.4.1\r\nrun_id:server-%d-%d\r\n", s.number, s.runs)
 		return fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
+	case slices.Equal(args, []string{"INFO", "replication"}):
+		const info = "# Replication\r\nrole:master\r\n"
+		return fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
 	case slices.Equal(args, []string{"CLIENT", "ID"}):
 		return fmt.Sprintf(":%d\r\n", p.number)
 	case len(args) == 4 && args[0] == "CLIENT" && args[1] == "KILL" && args[2] == "ID":
@@ -32,7 +35,13 @@ func (s *server) execute(p *peer, args []string) string {
 	case len(args) == 6 && args[0] == "SET" && args[3] == "NX" && args[4] == "PX":
 		return s.set(p, args[1], args[2], args[5])
 	case len(args) >= 4 && args[0] == "EVAL" && args[1] == scripts["observe"].Source && args[2] == "1":
+		s.scripts[scripts["observe"].Hash] = true
 		s.observedLocked(p, args[3])
+		return s.observe(p, args[3])
+	case len(args) == 4 && args[0] == "EVALSHA" && args[1] == scripts["observe"].Hash: // after a lost acquire
+		if !s.scripts[args[1]] {
+			return "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+		}
 		return s.observe(p, args[3])
 	case len(args) >= 5 && (args[0] == "EVAL" || args[0] == "EVALSHA") && (args[1] == scripts["all_acquire"].Source || args[1] == scripts["all_acquire"].Hash):
 		return s.setAll(p, args)

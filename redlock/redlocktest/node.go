@@ -1,7 +1,6 @@
 package redlocktest
 
 import (
-	"errors"
 	"net"
 	"sync"
 	"time"
@@ -45,7 +44,16 @@ const (
 	waiting // for the node to be up
 )
 
-var errDown = errors.New("the test has stopped the node")
+// errDown is a time-out: commands do not end the pause after it. So they fail at once until Start ends the attempt that waits for it.
+var errDown net.Error = down{}
+
+type down struct{}
+
+func (down) Error() string { return "the test has stopped the node" }
+
+func (down) Timeout() bool { return true }
+
+func (down) Temporary() bool { return true }
 
 // startNode starts a server. It listens on a port for as long as it takes to start, because miniredis needs that.
 func startNode(name string, clk clock.Clock) (*node, error) {
