@@ -112,7 +112,7 @@ func TestExitCode_OfARoundIsThatOfItsOutcome(t *testing.T) {
 		want   int
 	}{
 		"held by another":                        {redlock.ErrTaken, []error{nodeerr.ErrHeld, nodeerr.ErrHeld, nodeerr.ErrHeld}, exitTaken},
-		"held by another, the rest is not known": {redlock.ErrTaken, []error{nodeerr.ErrHeld, nodeerr.ErrHeld, nodeerr.ErrHeld, noAnswer, nodeerr.ErrPending}, exitTaken},
+		"held by another, the rest is not known": {redlock.ErrTaken, []error{nodeerr.ErrHeld, nodeerr.ErrHeld, nodeerr.ErrHeld, noAnswer, nodeerr.ErrUnneeded}, exitTaken},
 		"one that is left over, and nodes down":  {redlock.ErrTaken, []error{nodeerr.ErrHeld, noAnswer, noAnswer}, exitUnavailable},
 		"nodes down":                             {redlock.ErrNoQuorum, []error{noAnswer, noAnswer, noAnswer}, exitUnavailable},
 		"nodes down, and no TTL on another":      {redlock.ErrNoQuorum, []error{noAnswer, noAnswer, nodeerr.ErrNoExpiry}, exitUnavailable},

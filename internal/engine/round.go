@@ -73,10 +73,17 @@ func (r *Round) Reply(tag wire.Tag, reply *wire.Reply) {
 	r.entry.Unlock()
 }
 
-// stop has the outcome taken now.
+// stop has the outcome taken now, as the caller does not wait on.
 func (r *Round) stop() {
 	r.entry.Lock()
 	r.entry.doLocked(r.GiveUp(nil, r.entry.engine.Clock))
+	r.entry.Unlock()
+}
+
+// overdue has it taken, as the node timeout is over.
+func (r *Round) overdue() {
+	r.entry.Lock()
+	r.entry.doLocked(r.Overdue(nil, r.entry.engine.Clock))
 	r.entry.Unlock()
 }
 

@@ -39,7 +39,8 @@ var update = flag.Bool("update", false, "write what comes out into testdata")
 //	0 raised, 0 not raised       node 0 answers a raise
 //	0 cleaned up, 0 cleaned up: no TTL    node 0 answers the release of a lost acquire; what is there has none
 //	not sent to 0 1 2            these have not taken the command, as their connections are down
-//	give up                      the caller does, or the node timeout is over
+//	give up                      the caller does
+//	overdue                      the node timeout is over
 //	after 5s                     time goes by
 //	why                          what each node has to say
 //
@@ -166,6 +167,8 @@ func (s *teller) happens(line string) []string {
 		return s.why()
 	case line == "give up":
 		acts = s.round.GiveUp(nil, s)
+	case line == "overdue":
+		acts = s.round.Overdue(nil, s)
 	case words[0] == "not":
 		var nodes []int
 		for _, word := range words[3:] {
