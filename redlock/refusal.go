@@ -51,6 +51,8 @@ var (
 	errNoValidity = fmt.Errorf("%w: no validity is left of it", ErrNotHeld)
 	// errTooLate is the reason of an operation that a majority has done after the deadline.
 	errTooLate = fmt.Errorf("%w: majority reached too late", ErrNoQuorum)
+	// errDeadline is that of an extension that the deadline has ended before a majority had done it.
+	errDeadline = fmt.Errorf("%w: no majority before the deadline", ErrNoQuorum)
 )
 
 // errUnanswered is the reason of an operation that ended before the nodes had decided, though faults alone did not prevent a majority.
@@ -118,6 +120,8 @@ func needsOperator(err error) bool {
 func (e *QuorumError) blame() {
 	unanswered := func(n NodeError) bool { return errors.Is(n.Err, nodeerr.ErrUnanswered) }
 	switch {
+	case e.Reason == errTooLate && e.preventedBy(func(err error) bool { return err != nil }): //nolint:errorlint // the very error is meant
+		e.Reason = errDeadline
 	case e.Reason == ErrNoQuorum && slices.ContainsFunc(e.Nodes, unanswered) && !e.preventedBy(isFault): //nolint:errorlint // not if it is too late
 		e.Reason = errUnanswered
 	case e.Op != string(event.OpAcquire) || e.Reason != ErrTaken && e.Reason != ErrNoQuorum: //nolint:errorlint // not if it is too late
@@ -156,6 +160,11 @@ func (e *NodeError) Unwrap() error { return e.Err }
 
 // Error returns what was refused and why, and behind a colon what each node answered.
 func (e *QuorumError) Error() string {
+	return head(e.Op, e.Name) + e.line()
+}
+
+// line is the message without what it is about.
+func (e *QuorumError) line() string {
 	message, nodes := e.parts()
 	if len(nodes) == 0 {
 		return message
@@ -167,7 +176,7 @@ func (e *QuorumError) Error() string {
 func (e *QuorumError) Format(s fmt.State, verb rune) {
 	if verb == 'v' && s.Flag('+') {
 		message, nodes := e.parts()
-		_, _ = io.WriteString(s, strings.Join(append([]string{message}, nodes...), "\n\t"))
+		_, _ = io.WriteString(s, head(e.Op, e.Name)+strings.Join(append([]string{message}, nodes...), "\n\t"))
 		return
 	}
 	_, _ = fmt.Fprintf(s, fmt.FormatString(s, verb), e.Error())
@@ -191,7 +200,7 @@ func (e *QuorumError) parts() (message string, nodes []string) {
 		}
 		nodes = append(nodes, e.Nodes[i].Error())
 	}
-	message = head(e.Op, e.Name) + text(e.Reason)
+	message = text(e.Reason)
 	switch {
 	case queued == len(e.Nodes):
 		return message + ": other calls hold it, or are ahead", nil
@@ -211,7 +220,9 @@ func (e *QuorumError) As(target any) bool {
 }
 
 // Unwrap returns the Reason and the errors of the nodes that did not say yes.
-func (e *QuorumError) Unwrap() []error {
+func (e *QuorumError) Unwrap() []error { return e.unwrap(e.Reason) }
+
+func (e *QuorumError) unwrap(reason error) []error {
 	var nodes *multierror.Error
 	for i := range e.Nodes {
 		if e.Nodes[i].Err != nil {
@@ -219,9 +230,9 @@ func (e *QuorumError) Unwrap() []error {
 		}
 	}
 	if nodes == nil {
-		return []error{e.Reason}
+		return []error{reason}
 	}
-	return []error{e.Reason, nodes}
+	return []error{reason, nodes}
 }
 
 // givenUp is refused for a call that may be made after Close.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -126,4 +127,6 @@ func TestExitCode_OfARoundIsThatOfItsOutcome(t *testing.T) {
 		}
 		assert.Equal(t, test.want, exitCode(fmt.Errorf("waited: %w", err)), name)
 	}
+	renewal := &redlock.QuorumError{Op: "extend", Need: 1, Reason: redlock.ErrNoQuorum, Nodes: []redlock.NodeError{{Err: nodeerr.ErrForeign}}}
+	assert.Equal(t, exitLost, exitCode(errors.Join(redlock.ErrExpired, renewal)), "a loss, with the last renewal before")
 }

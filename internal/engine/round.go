@@ -156,6 +156,9 @@ func (r *Round) Wait(ctx context.Context, over <-chan struct{}) quorum.Outcome {
 // Done returns a channel that is closed when the outcome is there and was reported.
 func (r *Round) Done() <-chan struct{} { return r.done }
 
+// Of returns who the round is for.
+func (r *Round) Of() Caller { return r.of }
+
 // Took returns the time since the round began.
 func (r *Round) Took() time.Duration { return r.entry.engine.Clock.Now().Sub(r.Grant().Start) }
 

@@ -43,6 +43,7 @@ var update = flag.Bool("update", false, "write what comes out into testdata")
 //	overdue                      the node timeout is over
 //	after 5s                     time goes by
 //	why                          what each node has to say
+//	failed                       which extension has failed, if none has succeeded since
 //
 // Calls that wait have names of one letter, and so have other processes:
 //
@@ -167,6 +168,12 @@ func (s *teller) happens(line string) []string {
 		return s.why()
 	case line == "give up":
 		acts = s.round.GiveUp(nil, s)
+	case line == "failed":
+		_, began, _ := s.term.Failed()
+		if began.IsZero() {
+			return []string{"none"}
+		}
+		return []string{fmt.Sprintf("that of %v ago", s.now.Sub(began))}
 	case line == "overdue":
 		acts = s.round.Overdue(nil, s)
 	case words[0] == "not":
