@@ -118,7 +118,7 @@ func (c *cluster) requireRefusal(t *testing.T, err, want error, op, name string,
 	for i, node := range refusal.Nodes {
 		require.Equal(t, c.nodes[i].addr(), node.Addr)
 		switch {
-		case errors.Is(node.Err, nodeerr.ErrPending):
+		case errors.Is(node.Err, nodeerr.ErrUnneeded):
 		case i < gone:
 			require.True(t, away(node.Err), "node %d is away: %v", i, err)
 			named++

@@ -160,7 +160,7 @@ func waitOf(e event.Acquire, end time.Time) (until time.Time, waited bool) {
 		return e.Start.Add(e.Wait), e.Rounds > 1 || e.Wait >= minWait
 	}
 	switch outcome.Acquire(e.Err) {
-	case outcome.Canceled, outcome.Taken, outcome.NoQuorum: // the last two by MaxWait
+	case outcome.Canceled, outcome.Taken, outcome.Unanswered, outcome.NoQuorum: // but for the first by MaxWait
 		return end, e.Took >= minWait
 	}
 	return time.Time{}, false

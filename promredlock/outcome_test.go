@@ -32,6 +32,7 @@ func quorumError(op string, reason error, nodes ...error) *redlock.QuorumError {
 func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
 	dial := &nodeerr.ConnectError{Err: &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}}
 	taken, noQuorum := quorumError("acquire", redlock.ErrTaken), quorumError("acquire", redlock.ErrNoQuorum, dial)
+	unanswered := quorumError("acquire", errors.Join(redlock.ErrNoQuorum, nodeerr.ErrUnanswered), nodeerr.ErrUnanswered)
 	for _, test := range []struct {
 		name string
 		err  error
@@ -42,6 +43,9 @@ func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
 		{"taken by data of another program", quorumError("acquire", redlock.ErrForeign), "foreign"},
 		{"taken beside data of another program", quorumError("acquire", redlock.ErrTaken, nodeerr.ErrForeign), "taken"},
 		{"no quorum", noQuorum, "no_quorum"},
+		{"unanswered until MaxWait ended", unanswered, "unanswered"},
+		{"no quorum, of which one node was not waited for", quorumError("acquire", redlock.ErrNoQuorum, dial, nodeerr.ErrUnanswered), "no_quorum"},
+		{"too late and unanswered", fmt.Errorf("%w: %w", context.DeadlineExceeded, unanswered), "canceled"},
 		{"canceled and taken", fmt.Errorf("%w: %w", context.Canceled, taken), "canceled"},
 		{"taken until MaxWait ended, while a dial was too late", quorumError("acquire", redlock.ErrTaken, dial), "taken"},
 		{"too late and taken", fmt.Errorf("%w: %w", context.DeadlineExceeded, taken), "canceled"},
@@ -58,6 +62,11 @@ func TestOutcome_SaysWhichOfSeveralErrorsWins(t *testing.T) {
 			acquire_duration_seconds_sum{call="try_lock",kind="lock",outcome=%[1]q} 0
 			acquire_duration_seconds_count{call="try_lock",kind="lock",outcome=%[1]q} 1
 		`, test.want), "acquire_duration_seconds")
+	}
+	for want, err := range map[string]error{"unanswered": unanswered, "no_quorum": noQuorum, "taken": taken} {
+		c := promredlock.New()
+		c.Observe(event.Round{Op: event.OpAcquire, Err: err})
+		require.Contains(t, samples(t, c), `redlock_round_duration_seconds_count{operation="acquire",outcome="`+want+`"} 1`)
 	}
 	for _, test := range []struct {
 		err            error

@@ -47,7 +47,7 @@ func TestTryLock_OfALockThatIsHeldIsRefused(t *testing.T) {
 			held := 0
 			for _, node := range refusal.Nodes {
 				require.Error(t, node.Err, "nobody said yes")
-				if !errors.Is(node.Err, nodeerr.ErrPending) {
+				if !errors.Is(node.Err, nodeerr.ErrUnneeded) {
 					require.ErrorIs(t, node.Err, nodeerr.ErrHeld)
 					held++
 				}

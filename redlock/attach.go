@@ -109,8 +109,8 @@ func (l *Lock) detach() (under <-chan struct{}, err error) {
 	h.Lock()
 	defer h.Unlock()
 	now := h.Now()
-	if err := endings[h.StandsLocked(&l.hold, now)]; err != nil {
-		return nil, err
+	if ending := h.StandsLocked(&l.hold, now); ending != quorum.Held {
+		return nil, h.endLocked(ending)
 	}
 	if h.Term.Holds() > 1 {
 		return nil, invalid("other handles hold the lock too")

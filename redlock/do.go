@@ -125,7 +125,7 @@ func (l *Locker) endFunction(ctx context.Context, lock *Lock, err error) error {
 			return unlocked
 		}
 	case !says(err, name, lost): // as the cause of its context does, for example
-		return failed(opDo, name, lost)
+		return failed(opDo, name, lock.held.end(ending))
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ var (
 	// ErrDeadlock means that the caller already holds the lock, and would wait for itself. [Reentrant] takes it again. A function of Do
 	// that calls [Locker.Shutdown] gets it too.
 	ErrDeadlock = errors.New("redlock: the caller holds the lock already and would wait for itself")
-	// ErrNoQuorum means that too few nodes answered, or answered too late. A call that waited behind others in its Locker, so that it
-	// does not know the reason, returns it too.
+	// ErrNoQuorum means that too few nodes answered, or answered too late, or that the call ended before they had answered, which
+	// the Reason of the [QuorumError] says. A call that waited behind others in its Locker, so that it does not know the reason, returns it too.
 	ErrNoQuorum = errors.New("redlock: no quorum of nodes")
 	// ErrNotHeld means that the lock is not held by this handle, or by this token. It stands alone if only the nodes' answers to a
 	// release or to [Locker.Attach] showed that. ErrLost, ErrExpired and ErrReleased match it too.

@@ -30,9 +30,9 @@ func TestQuorumError_HasThePrefixOnceAndSaysIfNoNodeWasAsked(t *testing.T) {
 	cause := errors.New("redlock: something")
 	e := &redlock.QuorumError{Op: "acquire", Name: "name", Need: 1, Reason: redlock.ErrTaken, Nodes: []redlock.NodeError{{Addr: "a", Err: nodeerr.ErrQueued}}}
 	require.EqualError(t, e, `redlock: acquire "name": lock is taken: other calls hold it, or are ahead`)
-	e.Nodes = append(e.Nodes, redlock.NodeError{Addr: "b", Err: cause}, redlock.NodeError{Addr: "c", Err: nodeerr.ErrPending})
+	e.Nodes = append(e.Nodes, redlock.NodeError{Addr: "b", Err: cause}, redlock.NodeError{Addr: "c", Err: nodeerr.ErrUnneeded})
 	const head, a, b, c = `redlock: acquire "name": lock is taken: 0 of 3 nodes said yes, 1 needed`,
-		"a: not asked: other calls are ahead", "b: something", "c: not waited for, as the outcome was certain"
+		"a: not asked: other calls are ahead", "b: something", "c: not waited for: decided without it"
 	require.EqualError(t, e, head+": "+a+"; "+b+"; "+c)
 	require.Equal(t, e.Error(), fmt.Sprintf("%v", e))
 	require.Equal(t, fmt.Sprintf("%q", e.Error()), fmt.Sprintf("%q", e))
@@ -167,6 +167,42 @@ func TestQuorumError_NamesAMissingOrWrongPassword(t *testing.T) {
 	take(t, locker, "name")
 }
 
+// The danger: a call that was too short for the servers reads like an outage of all of them.
+func TestQuorumError_TellsACallThatEndedFromServersThatFail(t *testing.T) {
+	t.Parallel()
+	c, log, seen := onReal(t, 3), &logBuffer{}, &recorder{}
+	locker := c.logsTo(log, slog.LevelWarn, redlock.WithObserver(seen))
+	freeze(c.processes...)
+	var refused [2]*redlock.QuorumError
+	refused[0] = c.refused(errOf(locker.Lock(t.Context(), "name", redlock.MaxWait(time.Millisecond))), redlock.ErrNoQuorum, not{context.DeadlineExceeded})
+	refused[1] = c.refused(errOf(locker.TryLock(within(t, time.Millisecond), "name")), redlock.ErrNoQuorum, context.DeadlineExceeded)
+	for _, refusal := range refused {
+		require.ErrorIs(t, refusal.Reason, nodeerr.ErrUnanswered)
+		require.ErrorContains(t, refusal, `"name": no quorum of nodes: the call ended before enough nodes had answered: 0 of 3 nodes said yes, 2 needed: `)
+		for _, node := range refusal.Nodes {
+			require.ErrorIs(t, node.Err, nodeerr.ErrUnanswered)
+			require.NotErrorIs(t, node.Err, nodeerr.ErrUnneeded)
+		}
+	}
+	require.NoError(t, locker.Close())
+	require.Len(t, seen.verdictsOn("acquire"), 2)
+	for _, round := range seen.verdictsOn("acquire") {
+		require.ErrorIs(t, as[*redlock.QuorumError](t, round.Err).Reason, nodeerr.ErrUnanswered)
+	}
+	require.NotContains(t, log.String(), "too few nodes grant locks")
+
+	thaw(c.processes...)
+	kill(c.servers[0], c.servers[1])
+	locker = c.locker()
+	var faults *redlock.QuorumError
+	eventually(t, func() bool {
+		faults = c.refused(errOf(locker.Lock(within(t, brief), "name")), redlock.ErrNoQuorum, context.DeadlineExceeded)
+		return errors.Is(faults.Nodes[0].Err, syscall.ECONNREFUSED) && errors.Is(faults.Nodes[1].Err, syscall.ECONNREFUSED)
+	}, "two servers are known to be down")
+	require.NotErrorIs(t, faults.Reason, nodeerr.ErrUnanswered, "the faults are the reason, whatever the third does")
+	c.leaves = true
+}
+
 // The danger: errors that name a node by its index in a shuffled list, or not at all.
 func TestQuorumError_NamesNodesInTheirOrder(t *testing.T) {
 	onBoth(t, 5, func(t *testing.T, c *cluster) {
@@ -177,7 +213,7 @@ func TestQuorumError_NamesNodesInTheirOrder(t *testing.T) {
 			for i, node := range c.refused(err).Nodes {
 				if i == 0 || i == 3 {
 					if node.Err != nil {
-						require.ErrorIs(t, node.Err, nodeerr.ErrPending)
+						require.ErrorIs(t, node.Err, nodeerr.ErrUnneeded)
 					}
 					continue
 				}

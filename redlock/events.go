@@ -85,7 +85,7 @@ func (h *heldLock) released(outcome quorum.Outcome, unlock *call) {
 	defer h.Unlock()
 	e := event.End{Err: ErrReleased}
 	if outcome == quorum.Denied {
-		e.Err = ErrLost
+		e.Err = h.endLocked(quorum.Lost)
 	}
 	h.endedLocked(e, unlock)
 }

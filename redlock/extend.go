@@ -53,7 +53,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	}
 	switch {
 	case l.ending() != quorum.Held:
-		return failed(event.OpExtend, l.Name(), endings[l.ending()])
+		return failed(event.OpExtend, l.Name(), h.end(l.ending()))
 	case ctx.Err() != nil:
 		return failed(event.OpExtend, l.Name(), ended(ctx))
 	}
@@ -66,7 +66,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	case outcome == quorum.Undecided && locker.engine.Closing().Err() != nil:
 		return failed(event.OpExtend, l.Name(), ErrClosed)
 	case l.ending() != quorum.Held:
-		return failed(event.OpExtend, l.Name(), endings[l.ending()])
+		return failed(event.OpExtend, l.Name(), h.end(l.ending()))
 	case outcome == quorum.Done:
 		return nil
 	case outcome == quorum.Undecided:

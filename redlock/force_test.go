@@ -234,7 +234,7 @@ func TestForceUnlock_OnAContextThatEndsDoesNotGoOnWaiting(t *testing.T) {
 	removed, err := locker.ForceUnlock(ctx, "name")
 	requireIs(t, err, ctx.Err(), redlock.ErrNoQuorum)
 	for _, node := range removed.Nodes {
-		require.ErrorIs(t, node.Err, nodeerr.ErrPending)
+		require.ErrorIs(t, node.Err, nodeerr.ErrUnanswered)
 	}
 	thaw(c.processes...)
 	require.NoError(t, locker.Close())

@@ -51,7 +51,7 @@ func (c *cluster) saysData(err error, n int) {
 	require.ErrorContains(c.tb, err, "holds data of another program")
 	told := 0
 	for i, node := range refusal.Nodes {
-		if node.Err != nil && !errors.Is(node.Err, nodeerr.ErrPending) {
+		if node.Err != nil && !errors.Is(node.Err, nodeerr.ErrUnneeded) {
 			told++
 			require.Less(c.tb, i, n)
 			require.ErrorIs(c.tb, node.Err, nodeerr.ErrForeign)

@@ -68,7 +68,7 @@ func TestRestartGuard_DoesNotKeepTheHolderFromItsLock(t *testing.T) {
 	fresh := c.nodes(guard)
 	_, err := lockerOver(t, fresh, redlock.TTL(time.Minute)).TryLock(t.Context(), "name")
 	for _, node := range c.refused(err, redlock.ErrNoQuorum).Nodes {
-		if errors.Is(node.Err, nodeerr.ErrPending) {
+		if errors.Is(node.Err, nodeerr.ErrUnneeded) {
 			continue // two are enough
 		}
 		left := (*nodeerr.QuarantineError)(nil)

@@ -180,7 +180,7 @@ func TestInspect_OnAContextThatEndsReturnsItsError(t *testing.T) {
 	s, err := locker.Inspect(briefly(t), "name")
 	requireIs(t, err, context.DeadlineExceeded, redlock.ErrNoQuorum)
 	for _, node := range s.Nodes {
-		require.ErrorIs(t, node.Err, nodeerr.ErrPending)
+		require.ErrorIs(t, node.Err, nodeerr.ErrUnanswered)
 	}
 	thaw(c.processes...)
 }

@@ -64,6 +64,9 @@ func (l *Lock) Remaining() time.Duration {
 
 // Err returns nil while the lock is held, then [ErrReleased], [ErrLost] or [ErrExpired], whichever came first, in a [*LockError]
 // with the lock's name. Later calls return the same error. Err asks no node: after a loss that has not been noticed it is nil.
+//
+// If the last extension before a loss had failed, or the last renewal, the error says so: errors.As finds its [*QuorumError], and
+// errors.Is the reasons of the nodes, but not ErrNoQuorum.
 func (l *Lock) Err() error {
 	h := l.held
 	h.Lock()
@@ -72,7 +75,7 @@ func (l *Lock) Err() error {
 	case ending == quorum.Held:
 		return nil
 	case l.err == nil:
-		l.err = &LockError{Name: h.called(), Err: endings[ending]}
+		l.err = &LockError{Name: h.called(), Err: h.endLocked(ending)}
 	}
 	return l.err
 }
@@ -111,6 +114,7 @@ type heldLock struct {
 	locker *Locker
 	first  holder
 	holder *holder // the present one
+	loss   error   // how it ended, if not by a release; nil while nobody has asked
 }
 
 // holder is a call of the program that has got the lock, and the handles that belong to it. All are under the mutex of the lock.
@@ -150,7 +154,11 @@ func (h *heldLock) takenLocked(hold quorum.Hold) *Lock {
 	return &by.lock
 }
 
-func (h *heldLock) Ended(how quorum.Ending) { h.endedLocked(event.End{Err: endings[how]}, nil) }
+func (h *heldLock) Ended(how quorum.Ending) {
+	if h.Awaited() {
+		h.endedLocked(event.End{Err: h.endLocked(how)}, nil)
+	}
+}
 
 func (h *heldLock) Awaited() bool { return h.holder.since > 0 }
 

@@ -176,8 +176,11 @@ func TestUnlock_DoesNotWaitForHangingNodesWhenItsContextHasEnded(t *testing.T) {
 		ended := beside(func() error { return lock.Unlock(ctx) })
 		refusal := c.refused(receive(t, ended, "the end of Unlock"), ctx.Err(), context.Cause(ctx), redlock.ErrNoQuorum, not{redlock.ErrNotHeld})
 		require.Equal(t, "unlock", refusal.Op)
-		require.ErrorIs(t, refusal.Nodes[0].Err, nodeerr.ErrPending)
-		require.ErrorIs(t, refusal.Nodes[1].Err, nodeerr.ErrPending)
+		require.ErrorIs(t, refusal.Nodes[0].Err, nodeerr.ErrUnanswered)
+		require.ErrorIs(t, refusal.Nodes[1].Err, nodeerr.ErrUnanswered)
+		require.ErrorIs(t, refusal.Reason, nodeerr.ErrUnanswered)
+		require.ErrorContains(t, refusal, `unlock "`+lock.Name()+`": no quorum of nodes: the call ended before enough nodes had answered: `)
+		require.ErrorContains(t, refusal, c.servers[0].Addr()+": the call ended before it answered; ")
 		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
 		for _, verdict := range seen.verdictsOn("unlock") {
 			require.NotEqual(t, lock.Name(), verdict.Name, "what was sent goes on")

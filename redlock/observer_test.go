@@ -241,7 +241,7 @@ func TestObserver_ALockEndsOnceHoweverItEnds(t *testing.T) {
 			lock := c.everywhere(take(t, locker, "name", redlock.TTL(time.Minute)))
 			test.end(t, lock, fake)
 			end := waitFor[event.End](t, seen, 1)[0]
-			require.Equal(t, test.want, end.Err)
+			require.ErrorIs(t, end.Err, test.want)
 			_ = lock.Unlock(t.Context())
 			require.NoError(t, locker.Close())
 			require.Len(t, eventsOf[event.End](seen), 1)

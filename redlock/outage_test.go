@@ -89,7 +89,7 @@ func TestQuorumError_NamesExactlyTheNodesThatAreAway(t *testing.T) {
 				if i < broken {
 					require.Error(t, node.Err)
 				} else if node.Err != nil {
-					require.ErrorIs(t, node.Err, nodeerr.ErrPending, "it had nothing to blame on it")
+					require.ErrorIs(t, node.Err, nodeerr.ErrUnneeded, "it had nothing to blame on it")
 				}
 			}
 		}

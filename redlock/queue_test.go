@@ -283,7 +283,7 @@ func TestLock_ARoundThatItsContextEndsLeavesNoKeys(t *testing.T) {
 				if i < 2 {
 					require.NoError(t, node.Err)
 				} else {
-					require.ErrorIs(t, node.Err, nodeerr.ErrPending)
+					require.ErrorIs(t, node.Err, nodeerr.ErrUnanswered)
 				}
 			}
 			for i := range 2 {

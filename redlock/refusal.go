@@ -26,7 +26,8 @@ type QuorumError struct {
 	// nodes. It is nil for any other call.
 	Names []string
 	Need  int // how many nodes make the majority
-	// Reason matches ErrTaken, ErrForeign, ErrNoQuorum, ErrNotHeld or ErrLost: compare with errors.Is, as it may add details.
+	// Reason matches ErrTaken, ErrForeign, ErrNoQuorum, ErrNotHeld or ErrLost: compare with errors.Is, as it may add details. Beside
+	// ErrNoQuorum it matches nodeerr.ErrUnanswered if the call ended while so many nodes could still answer that nothing was decided.
 	Reason error
 	// Nodes[i] is about the i-th node given to New or Open. There is one for each.
 	Nodes []NodeError
@@ -50,7 +51,20 @@ var (
 	errNoValidity = fmt.Errorf("%w: no validity is left of it", ErrNotHeld)
 	// errTooLate is the reason of an operation that a majority has done after the deadline.
 	errTooLate = fmt.Errorf("%w: majority reached too late", ErrNoQuorum)
+	// errDeadline is that of an extension that the deadline has ended before a majority had done it.
+	errDeadline = fmt.Errorf("%w: no majority before the deadline", ErrNoQuorum)
 )
+
+// errUnanswered is the reason of an operation that ended before the nodes had decided, though faults alone did not prevent a majority.
+var errUnanswered error = unanswered{}
+
+type unanswered struct{}
+
+func (unanswered) Error() string {
+	return ErrNoQuorum.Error() + ": the call ended before enough nodes had answered"
+}
+
+func (unanswered) Unwrap() []error { return []error{ErrNoQuorum, nodeerr.ErrUnanswered} }
 
 // reasons[op][outcome] is the Reason of a QuorumError.
 var reasons = map[event.Op]map[quorum.Outcome]error{
@@ -100,10 +114,16 @@ func needsOperator(err error) bool {
 		errors.As(err, new(tls.RecordHeaderError))
 }
 
-// blame corrects the reason of an acquire. Somebody's data is the reason if it is on so many nodes that the others are no majority; and
-// nobody has taken the lock if the nodes that granted nothing had other reasons.
+// blame corrects the reason. A call that ended before the nodes had decided has no quorum for that reason, unless their faults had
+// decided. Of an acquire somebody's data is the reason if it is on so many nodes that the others are no majority; and nobody has taken
+// the lock if the nodes that granted nothing had other reasons.
 func (e *QuorumError) blame() {
+	unanswered := func(n NodeError) bool { return errors.Is(n.Err, nodeerr.ErrUnanswered) }
 	switch {
+	case e.Reason == errTooLate && e.preventedBy(func(err error) bool { return err != nil }): //nolint:errorlint // the very error is meant
+		e.Reason = errDeadline
+	case e.Reason == ErrNoQuorum && slices.ContainsFunc(e.Nodes, unanswered) && !e.preventedBy(isFault): //nolint:errorlint // not if it is too late
+		e.Reason = errUnanswered
 	case e.Op != string(event.OpAcquire) || e.Reason != ErrTaken && e.Reason != ErrNoQuorum: //nolint:errorlint // not if it is too late
 	case e.prevented(nodeerr.ErrForeign):
 		e.Reason = ErrForeign
@@ -112,9 +132,15 @@ func (e *QuorumError) blame() {
 	}
 }
 
-// isFailure reports whether a node has not granted the lock, though nobody is in the way there.
+// isFailure reports whether a node has not granted the lock, though nobody is in the way there. That its answer is missing is no
+// failure of a node that nobody has waited for.
 func isFailure(err error) bool {
-	return err != nil && !isTaken(err) && !errors.Is(err, nodeerr.ErrPending)
+	return err != nil && !isTaken(err) && !errors.Is(err, nodeerr.ErrUnneeded) && !errors.Is(err, nodeerr.ErrUnanswered)
+}
+
+// isFault reports whether a node has failed to answer, whatever it was asked.
+func isFault(err error) bool {
+	return isFailure(err) && !errors.Is(err, nodeerr.ErrAbsent) && !errors.Is(err, nodeerr.ErrRecreated) && !errors.Is(err, nodeerr.ErrForeign)
 }
 
 // isTaken reports whether another holds the node, or is ahead.
@@ -134,6 +160,11 @@ func (e *NodeError) Unwrap() error { return e.Err }
 
 // Error returns what was refused and why, and behind a colon what each node answered.
 func (e *QuorumError) Error() string {
+	return head(e.Op, e.Name) + e.line()
+}
+
+// line is the message without what it is about.
+func (e *QuorumError) line() string {
 	message, nodes := e.parts()
 	if len(nodes) == 0 {
 		return message
@@ -145,7 +176,7 @@ func (e *QuorumError) Error() string {
 func (e *QuorumError) Format(s fmt.State, verb rune) {
 	if verb == 'v' && s.Flag('+') {
 		message, nodes := e.parts()
-		_, _ = io.WriteString(s, strings.Join(append([]string{message}, nodes...), "\n\t"))
+		_, _ = io.WriteString(s, head(e.Op, e.Name)+strings.Join(append([]string{message}, nodes...), "\n\t"))
 		return
 	}
 	_, _ = fmt.Fprintf(s, fmt.FormatString(s, verb), e.Error())
@@ -169,7 +200,7 @@ func (e *QuorumError) parts() (message string, nodes []string) {
 		}
 		nodes = append(nodes, e.Nodes[i].Error())
 	}
-	message = head(e.Op, e.Name) + text(e.Reason)
+	message = text(e.Reason)
 	switch {
 	case queued == len(e.Nodes):
 		return message + ": other calls hold it, or are ahead", nil
@@ -189,7 +220,9 @@ func (e *QuorumError) As(target any) bool {
 }
 
 // Unwrap returns the Reason and the errors of the nodes that did not say yes.
-func (e *QuorumError) Unwrap() []error {
+func (e *QuorumError) Unwrap() []error { return e.unwrap(e.Reason) }
+
+func (e *QuorumError) unwrap(reason error) []error {
 	var nodes *multierror.Error
 	for i := range e.Nodes {
 		if e.Nodes[i].Err != nil {
@@ -197,9 +230,9 @@ func (e *QuorumError) Unwrap() []error {
 		}
 	}
 	if nodes == nil {
-		return []error{e.Reason}
+		return []error{reason}
 	}
-	return []error{e.Reason, nodes}
+	return []error{reason, nodes}
 }
 
 // givenUp is refused for a call that may be made after Close.

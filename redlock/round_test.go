@@ -126,7 +126,7 @@ func TestExtend_ThatFailsIsReleasedWithTheLock(t *testing.T) {
 			if i >= 2 {
 				require.Error(t, node.Err)
 			} else if node.Err != nil {
-				require.ErrorIs(t, node.Err, nodeerr.ErrPending)
+				require.ErrorIs(t, node.Err, nodeerr.ErrUnneeded)
 			}
 		}
 		require.Equal(t, before, lock.ValidUntil(), "the old deadline stands")
@@ -172,7 +172,7 @@ func TestExtend_ThatItsContextEndsLeavesTheOldDeadline(t *testing.T) {
 	cancel(tired)
 	err := receive(t, ended, "the end of Extend")
 	requireIs(t, err, context.Canceled, tired, redlock.ErrNoQuorum)
-	require.ErrorIs(t, c.refused(err).Nodes[0].Err, nodeerr.ErrPending)
+	require.ErrorIs(t, c.refused(err).Nodes[0].Err, nodeerr.ErrUnanswered)
 	require.NoError(t, lock.Err())
 	require.Equal(t, before, lock.ValidUntil())
 	thaw(c.processes[0], c.processes[1])

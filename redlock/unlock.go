@@ -76,7 +76,7 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	case left == engine.Nothing:
 		return failed(event.OpUnlock, l.Name(), ErrReleased)
 	case left == engine.Others && !exclusive:
-		return failed(event.OpUnlock, l.Name(), endings[ending])
+		return failed(event.OpUnlock, l.Name(), h.end(ending))
 	case left == engine.Others:
 		return nil
 	}
@@ -98,7 +98,7 @@ func (l *Lock) Unlock(ctx context.Context) (err error) {
 	h.Unlock()
 	switch {
 	case outcome == quorum.Denied && !inTime && ending != quorum.Released:
-		return failed(event.OpUnlock, l.Name(), endings[ending])
+		return failed(event.OpUnlock, l.Name(), h.end(ending))
 	case outcome == quorum.Done:
 		return nil
 	case outcome == quorum.NoQuorum:

@@ -91,6 +91,8 @@ func exitCode(err error) int {
 	var lost *outputError
 	if round := (*redlock.QuorumError)(nil); errors.As(err, &round) && !errors.As(err, &exit) && !errors.As(err, &by) && !errors.As(err, &lost) {
 		switch {
+		case errors.Is(err, redlock.ErrNotHeld): // if it is a loss, the round is the last renewal before
+			return exitLost
 		case errors.Is(err, nodeerr.ErrSameServer):
 			return exitUsage
 		case errors.Is(round.Reason, redlock.ErrTaken) && !held(round):

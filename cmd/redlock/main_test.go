@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -112,7 +113,7 @@ func TestExitCode_OfARoundIsThatOfItsOutcome(t *testing.T) {
 		want   int
 	}{
 		"held by another":                        {redlock.ErrTaken, []error{nodeerr.ErrHeld, nodeerr.ErrHeld, nodeerr.ErrHeld}, exitTaken},
-		"held by another, the rest is not known": {redlock.ErrTaken, []error{nodeerr.ErrHeld, nodeerr.ErrHeld, nodeerr.ErrHeld, noAnswer, nodeerr.ErrPending}, exitTaken},
+		"held by another, the rest is not known": {redlock.ErrTaken, []error{nodeerr.ErrHeld, nodeerr.ErrHeld, nodeerr.ErrHeld, noAnswer, nodeerr.ErrUnneeded}, exitTaken},
 		"one that is left over, and nodes down":  {redlock.ErrTaken, []error{nodeerr.ErrHeld, noAnswer, noAnswer}, exitUnavailable},
 		"nodes down":                             {redlock.ErrNoQuorum, []error{noAnswer, noAnswer, noAnswer}, exitUnavailable},
 		"nodes down, and no TTL on another":      {redlock.ErrNoQuorum, []error{noAnswer, noAnswer, nodeerr.ErrNoExpiry}, exitUnavailable},
@@ -126,4 +127,6 @@ func TestExitCode_OfARoundIsThatOfItsOutcome(t *testing.T) {
 		}
 		assert.Equal(t, test.want, exitCode(fmt.Errorf("waited: %w", err)), name)
 	}
+	renewal := &redlock.QuorumError{Op: "extend", Need: 1, Reason: redlock.ErrNoQuorum, Nodes: []redlock.NodeError{{Err: nodeerr.ErrForeign}}}
+	assert.Equal(t, exitLost, exitCode(errors.Join(redlock.ErrExpired, renewal)), "a loss, with the last renewal before")
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -19,7 +20,7 @@ type Answer struct {
 	form.Seen             // of an observation; of the others the Answer alone
 	Kind      Kind        // of the lock that was seen
 	Sharers   []form.Seen // who shares the lock that was seen, the one that ends first in front, or was removed from it
-	Err       error       // why the Answer is not Yes; nodeerr.ErrPending if there was none in time
+	Err       error       // why the Answer is not Yes; nodeerr.ErrUnanswered or ErrUnneeded if there is none
 }
 
 // shared takes the first answer of a node, and reports whether it shows a lock that several share: who does is the next question.
@@ -115,7 +116,7 @@ func (g *Engine) Remove(ctx context.Context, key string, seen []Answer) []Answer
 	}
 	answers, removed := g.poll(ctx, all, nil), make([]Answer, len(seen))
 	for i, n := range removals {
-		removed[i].Err = nodeerr.ErrPending
+		removed[i].Err = nodeerr.ErrUnanswered
 		if n > 0 {
 			removed[i] = removal(seen[i].Sharers, answers[:n])
 		}
@@ -192,7 +193,7 @@ func (g *Engine) poll(ctx context.Context, questions []question, check func(int,
 	answers, servers, answered := make([]Answer, len(questions)), make([]string, len(g.Nodes)), map[int]bool{}
 	since := time.Now()
 	for i, q := range questions {
-		answers[i].Err = nodeerr.ErrPending
+		answers[i].Err = nodeerr.ErrUnanswered
 		g.ask(since, i, q, replies)
 	}
 	for open := len(questions); open > 0; open-- {
@@ -216,10 +217,15 @@ func (g *Engine) poll(ctx context.Context, questions []question, check func(int,
 			}
 			next, enough := check(r.question, a, &r.Reply)
 			if enough {
+				for i := range answers {
+					if errors.Is(answers[i].Err, nodeerr.ErrUnanswered) {
+						answers[i].Err = nodeerr.ErrUnneeded
+					}
+				}
 				return answers
 			}
 			if next != nil {
-				*a = Answer{Kind: a.Kind, Err: nodeerr.ErrPending}
+				*a = Answer{Kind: a.Kind, Err: nodeerr.ErrUnanswered}
 				g.ask(time.Now(), r.question, question{node, next}, replies)
 				open++
 			}

@@ -166,7 +166,7 @@ func (e *Entry) actLocked(act *lock.Act) {
 		act.To.(Holding).base().noticeLocked()
 	case lock.AwaitCleanUp:
 		r := act.To.(*Round)
-		r.timer = e.engine.Clock.AfterFunc(e.engine.Timeout-r.Took(), r.stop)
+		r.timer = e.engine.Clock.AfterFunc(e.engine.Timeout-r.Took(), r.overdue)
 	case lock.Offer:
 		act.Call.Of.(Waiter).Offered()
 	case lock.Refuse:

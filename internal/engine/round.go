@@ -74,10 +74,17 @@ func (r *Round) Reply(tag wire.Tag, reply *wire.Reply) {
 	r.entry.Unlock()
 }
 
-// stop has the outcome taken now.
+// stop has the outcome taken now, as the caller does not wait on.
 func (r *Round) stop() {
 	r.entry.Lock()
 	r.entry.doLocked(r.GiveUp(nil, r.entry.engine.Clock))
+	r.entry.Unlock()
+}
+
+// overdue has it taken, as the node timeout is over.
+func (r *Round) overdue() {
+	r.entry.Lock()
+	r.entry.doLocked(r.Overdue(nil, r.entry.engine.Clock))
 	r.entry.Unlock()
 }
 
@@ -162,6 +169,9 @@ func (r *Round) Wait(ctx context.Context, over <-chan struct{}) quorum.Outcome {
 
 // Done returns a channel that is closed when the outcome is there and was reported.
 func (r *Round) Done() <-chan struct{} { return r.done }
+
+// Of returns who the round is for.
+func (r *Round) Of() Caller { return r.of }
 
 // Took returns the time since the round began.
 func (r *Round) Took() time.Duration { return r.entry.engine.Clock.Now().Sub(r.Grant().Start) }

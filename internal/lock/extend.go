@@ -40,6 +40,18 @@ func (t *Term) Extending() wire.Receiver {
 	return nil
 }
 
+// Failed returns who receives the replies to the last extension that has failed, if none has succeeded since; when it began, and whether it
+// was a renewal. If none has failed, it is the one of which the outcome is not known yet; nil if there is none.
+func (t *Term) Failed() (of wire.Receiver, began time.Time, renewal bool) {
+	e := t.failed
+	if e == nil {
+		if e = t.extensions; e == nil || e.Before.IsZero() {
+			return nil, time.Time{}, false
+		}
+	}
+	return e.to, e.grant.Start, e.renews()
+}
+
 func (t *Term) lastExtension() *Extend {
 	last := t.extensions
 	for last != nil && last.next != nil {
@@ -94,6 +106,13 @@ func (t *Term) withdraw(acts []Act, r *Round) []Act {
 func (t *Term) ended(acts []Act, at **Extend) []Act {
 	e := *at
 	*at, e.next = e.next, nil
+	switch e.outcome {
+	case quorum.Undecided: // no node was asked
+	case quorum.Done:
+		t.failed = nil
+	default:
+		t.failed = e
+	}
 	acts = append(acts, Act{What: End, To: e.to})
 	if !e.renews() || t.Renewal == nil {
 		return acts

@@ -36,7 +36,7 @@ const (
 	// Send sends Command. If the node does not take it, that is its answer, before the mutex is released. With the tag Vote it goes to
 	// [Round.Unsent], when the command has been sent to the other nodes.
 	Send What = iota
-	// AwaitCleanUp calls GiveUp when the node timeout of the round is over.
+	// AwaitCleanUp calls Overdue when the node timeout of the round is over.
 	AwaitCleanUp
 	// End ends the round To: it has come to its outcome, or is an extension that asks no node.
 	End

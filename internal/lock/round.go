@@ -23,6 +23,7 @@ type Round struct {
 	to       wire.Receiver
 	command  wire.Command
 	reasons  []error // reasons[i] is why node i did not say yes; nil while there is none
+	open     error   // why the answers that are missing were not waited for; nil unless the round was ended before it was decided
 	outcome  quorum.Outcome
 	detached *detached // what it has won was left to another process; nil if not
 	twice    bool      // it has come to an outcome once more
@@ -142,10 +143,22 @@ func (r *Round) Unsent(acts []Act, clock quorum.Clock, nodes []int) []Act {
 	return acts
 }
 
-// GiveUp ends the wait for the outcome; what has been sent goes on.
+// GiveUp ends the wait for the outcome, as the caller does not wait on; what has been sent goes on.
 func (r *Round) GiveUp(acts []Act, clock quorum.Clock) []Act {
 	if r.machine == nil {
 		return r.term.withdraw(acts, r)
+	}
+	return r.stop(acts, clock, nodeerr.ErrUnanswered)
+}
+
+// Overdue ends the wait for the outcome, as the node timeout of the round is over; what has been sent goes on.
+func (r *Round) Overdue(acts []Act, clock quorum.Clock) []Act {
+	return r.stop(acts, clock, nodeerr.ErrTimeout)
+}
+
+func (r *Round) stop(acts []Act, clock quorum.Clock, open error) []Act {
+	if r.outcome == quorum.Undecided {
+		r.open = open
 	}
 	return r.apply(acts, r.Stop(clock))
 }
@@ -228,13 +241,24 @@ func (r *Round) Note(node int, err error) {
 	r.reasons[node] = err
 }
 
+// missing is why a node has not answered yet. While the round goes on, that is said to a caller who does not wait for its outcome.
+func (r *Round) missing() error {
+	switch {
+	case r.open != nil:
+		return r.open
+	case r.outcome == quorum.Undecided, r.term != nil && r.outcome == quorum.TooLate: // the deadline has decided
+		return nodeerr.ErrUnanswered
+	}
+	return nodeerr.ErrUnneeded
+}
+
 // Reason returns why the yes of a node is missing; nil if it counted. That of a server which has voted for another node is missing
 // for that ([Round.Duplicate]).
 func (r *Round) Reason(i int) error {
 	answer := r.Answer(i)
 	switch {
 	case answer == quorum.Pending:
-		return nodeerr.ErrPending
+		return r.missing()
 	case i < len(r.reasons) && r.reasons[i] != nil: // also if it said yes and the raise failed
 		return r.reasons[i]
 	case answer == quorum.Recreated: // the node has said yes, which does not count
@@ -245,7 +269,7 @@ func (r *Round) Reason(i int) error {
 	if acquire, ok := r.machine.(*quorum.Acquire); ok {
 		switch agrees, open := acquire.Agrees(i); {
 		case open:
-			return nodeerr.ErrPending
+			return r.missing()
 		case !agrees && acquire.Slots():
 			return errOtherSlot
 		case !agrees:

@@ -41,9 +41,11 @@ var update = flag.Bool("update", false, "write what comes out into testdata")
 //	0 has z, 0 has z for ever, 0 has data, 0 has nothing    node 0, which has said no, answers what is there
 //	0 still has token, 0 still has nothing    node 0 answers what is there of a lock that was detached
 //	not sent to 0 1 2            these have not taken the command, as their connections are down
-//	give up                      the caller does, or the node timeout is over
+//	give up                      the caller does
+//	overdue                      the node timeout is over
 //	after 5s                     time goes by
 //	why                          what each node has to say
+//	failed                       which extension has failed, if none has succeeded since
 //
 // Calls that wait have names of one letter, and so have other processes:
 //
@@ -173,6 +175,14 @@ func (s *teller) happens(line string) []string {
 		return s.why()
 	case line == "give up":
 		acts = s.round.GiveUp(nil, s)
+	case line == "failed":
+		_, began, _ := s.term.Failed()
+		if began.IsZero() {
+			return []string{"none"}
+		}
+		return []string{fmt.Sprintf("that of %v ago", s.now.Sub(began))}
+	case line == "overdue":
+		acts = s.round.Overdue(nil, s)
 	case words[0] == "not":
 		var nodes []int
 		for _, word := range words[3:] {

@@ -25,6 +25,7 @@ type Term struct {
 	number       uint64              // that the nodes hold with the token; 0: a lock without
 	holder       *Want               // what the present one wants
 	extensions   *Extend             // the one that is under way; each knows the one that comes when it has ended
+	failed       *Extend             // the last that has failed; nil if none has since one has succeeded
 	observations map[int]observation // the last of each node that has one
 }
 

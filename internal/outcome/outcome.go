@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock"
 	"github.com/quorumlock/quorumlock/redlock/event"
 )
@@ -15,16 +16,18 @@ const (
 	Taken    = "taken"
 	Foreign  = "foreign"
 	NoQuorum = "no_quorum"
-	Deadlock = "deadlock"
-	Closed   = "closed"
-	Canceled = "canceled"
-	NotHeld  = "not_held"
-	Done     = "done"
-	Lost     = "lost"
-	Expired  = "expired"
-	Released = "released"
-	Detached = "detached"
-	Error    = "error"
+	// Unanswered is a round that its caller gave up, and a call whose MaxWait ended in one, while enough nodes might still have answered.
+	Unanswered = "unanswered"
+	Deadlock   = "deadlock"
+	Closed     = "closed"
+	Canceled   = "canceled"
+	NotHeld    = "not_held"
+	Done       = "done"
+	Lost       = "lost"
+	Expired    = "expired"
+	Released   = "released"
+	Detached   = "detached"
+	Error      = "error"
 )
 
 // Calls that take a lock.
@@ -61,10 +64,18 @@ func Acquire(err error) string {
 		return Taken
 	case errors.Is(err, redlock.ErrNotHeld):
 		return NotHeld
+	case unanswered(err):
+		return Unanswered
 	case errors.Is(err, redlock.ErrNoQuorum):
 		return NoQuorum
 	}
 	return Error
+}
+
+// unanswered reports whether the call ended before the nodes had decided. An outage of so many that they have decided is none of that.
+func unanswered(err error) bool {
+	var refusal *redlock.QuorumError
+	return errors.As(err, &refusal) && errors.Is(refusal.Reason, nodeerr.ErrUnanswered)
 }
 
 // Extend classifies the error of an extension. A loss stays a loss if the caller gave up.
@@ -112,6 +123,8 @@ func Round(err error) string {
 		return Lost
 	case errors.Is(err, redlock.ErrNotHeld):
 		return NotHeld
+	case unanswered(err):
+		return Unanswered
 	}
 	return NoQuorum
 }

@@ -89,7 +89,7 @@ func (n *name) act(acts []lock.Act) {
 			r := a.To.(*round)
 			c.afterClock(&c.clock, r.Grant().Start.Add(nodeTimeout), func() {
 				if r.outcome == quorum.Undecided {
-					r.stopNow()
+					r.do(func() { r.take(r.Overdue(nil, &c.clock)) })
 				}
 			})
 		case lock.Offer:

@@ -50,7 +50,8 @@ func (c *client) checkQuorumError(e *redlock.QuorumError, op, name string) {
 			c.run.violate("%v: an unknown reason of node %d: %v", c, i, node.Err)
 		}
 	}
-	if e.Op != op || e.Name != name || len(e.Nodes) != len(c.nodes) || e.Need != need {
+	lost := op == "unlock" && e.Op == "extend" // the last extension before a loss
+	if e.Op != op && !lost || e.Name != name || len(e.Nodes) != len(c.nodes) || e.Need != need {
 		c.run.violate("%v: the error of %s %s is about something else: %v", c, op, name, e)
 	}
 	if yes >= need && !strings.Contains(e.Error(), "majority reached too late") {

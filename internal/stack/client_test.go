@@ -162,7 +162,7 @@ func (c *client) verdict(v event.Round) {
 func known(err error) bool {
 	return isOneOf(err,
 		nodeerr.ErrHeld, nodeerr.ErrAbsent, nodeerr.ErrRecreated, nodeerr.ErrTimeout, nodeerr.ErrSuspended, nodeerr.ErrOverloaded, nodeerr.ErrBroken, nodeerr.ErrClosed, nodeerr.ErrProtocol,
-		nodeerr.ErrPending, nodeerr.ErrQueued,
+		nodeerr.ErrUnneeded, nodeerr.ErrUnanswered, nodeerr.ErrQueued,
 	) || isOver(err) || errors.As(err, new(*nodeerr.ConnectError)) || errors.As(err, new(*nodeerr.ServerError))
 }
 

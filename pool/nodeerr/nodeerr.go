@@ -51,8 +51,11 @@ func (denial) Is(target error) bool { return target == ErrHeld }
 
 // There is no answer of the node.
 var (
-	// ErrPending means that the node had not answered yet when the outcome was certain without it, or when the context ended.
-	ErrPending = errors.New("nodeerr: not waited for, as the outcome was certain")
+	// ErrUnneeded means that the node had not answered yet when the answers of the others had decided. It is no fault of the node.
+	ErrUnneeded = errors.New("nodeerr: not waited for: decided without it")
+	// ErrUnanswered means that the node had not answered yet when the call ended: by its context, MaxWait, the Close of its Locker, or the
+	// deadline of the lock. It is no fault of the node. The command may have been carried out.
+	ErrUnanswered = errors.New("nodeerr: the call ended before it answered")
 	// ErrTimeout means that no answer came within the node timeout. The command may have been carried out. In a [ConnectError] it
 	// means that there was no connection within the dial timeout, so that the command was not sent.
 	ErrTimeout = errors.New("nodeerr: no answer in time")

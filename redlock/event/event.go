@@ -119,7 +119,8 @@ type End struct {
 	Kind    string        // of the lock, as in its Acquire
 	Start   time.Time     // when the lock was acquired
 	Held    time.Duration // from then to the call of Unlock, or until the loss was noticed
-	Err     error         // ErrReleased, ErrLost or ErrExpired
+	// Err is ErrReleased, ErrLost or ErrExpired. A loss has the last extension that failed before it, as the error of Lock.Err has.
+	Err error
 	// Detached means that the lock was passed on by Detach: Err is ErrReleased, and the nodes hold the lock still.
 	Detached bool
 }

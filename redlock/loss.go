@@ -1,0 +1,81 @@
+package redlock
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/engine"
+	"github.com/quorumlock/quorumlock/internal/quorum"
+	"github.com/quorumlock/quorumlock/redlock/event"
+)
+
+// lossError is the end of a lock, with the last extension that failed before. It matches the end, and the reasons of the nodes, but not
+// the reason of the extension: a lock that has expired is no ErrNoQuorum, which means that its holder may try again.
+type lossError struct {
+	end     error // ErrLost or ErrExpired
+	last    *QuorumError
+	before  time.Duration // it began before the end
+	renewal bool
+}
+
+func (e *lossError) Error() string {
+	what := "extension"
+	if e.renewal {
+		what = "renewal"
+	}
+	line := e.last.line()
+	if e.last.Reason == ErrNoQuorum || e.last.Reason == ErrLost { //nolint:errorlint // not if it says more: how many said yes tells the rest
+		line = strings.TrimPrefix(line, text(e.last.Reason)+": ")
+	}
+	return fmt.Sprintf("%v; last %s, %v before: %s", e.end, what, e.before.Round(time.Millisecond), line)
+}
+
+func (e *lossError) Unwrap() []error { return e.last.unwrap(e.end) }
+
+// As supports [errors.As] for the [QuorumError] of the extension.
+func (e *lossError) As(target any) bool {
+	found, ok := target.(**QuorumError)
+	if ok {
+		*found = e.last
+	}
+	return ok
+}
+
+// LogValue is as that of the QuorumError.
+func (e *lossError) LogValue() slog.Value { return slog.StringValue(e.Error()) }
+
+// endLocked returns the error for a lock that has ended, the same one each time.
+func (h *heldLock) endLocked(how quorum.Ending) error {
+	if how != quorum.Lost && how != quorum.Expired {
+		return endings[how]
+	}
+	if h.loss == nil {
+		h.loss = h.lossLocked(how)
+	}
+	return h.loss
+}
+
+func (h *heldLock) lossLocked(how quorum.Ending) error {
+	of, began, renewal := h.Term.Failed()
+	r, failed := of.(*engine.Round)
+	if !failed {
+		return endings[how]
+	}
+	e := &lossError{end: endings[how], before: h.Now().Sub(began), renewal: renewal}
+	if how == quorum.Expired {
+		e.before = h.Term.Deadline().Sub(began)
+	}
+	if e.last = r.Of().(*report).refusal; e.last == nil { // it is under way
+		e.last = h.locker.refusal(event.OpExtend, h.called(), ErrNoQuorum, r.Why)
+	}
+	return e
+}
+
+// end is endLocked for who has no mutex.
+func (h *heldLock) end(how quorum.Ending) error {
+	h.Lock()
+	defer h.Unlock()
+	return h.endLocked(how)
+}
