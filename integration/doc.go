@@ -11,9 +11,8 @@
 // the image is missing they are left out; with CI=true that is a failure.
 //
 // The tests of package fence on SQL databases and with go-redis need no container. PostgreSQL and
-// MariaDB run as processes of the tests, in temporary folders (Debian and Ubuntu: apt-get install
-// postgresql mariadb-server). Where one is not installed its tests are left out; with CI=true that
-// is a failure.
+// MariaDB run as processes of the tests, in temporary folders. Where one is not installed (make setup) its tests are
+// left out; with CI=true that is a failure.
 //
 // The soak test runs on redis-server processes instead:
 //

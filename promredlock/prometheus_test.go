@@ -35,7 +35,7 @@ func needPrometheus(t *testing.T, programs ...string) {
 	t.Helper()
 	for _, program := range programs {
 		if _, err := exec.LookPath(program); err != nil {
-			missing := program + " is not installed (Debian and Ubuntu: apt-get install prometheus)"
+			missing := program + " is not installed (make setup)"
 			if os.Getenv("CI") == "true" {
 				t.Fatal("CI=true, but this would leave out a test: " + missing)
 			}

@@ -79,6 +79,11 @@ left_out() {
 # as_root COMMAND...: runs it as root, without a question.
 as_root() { if ((EUID == 0)); then "$@"; else sudo -n "$@"; fi; }
 
+# with_client PACKAGES: with the client of Docker, which is a package of its own in newer releases.
+with_client() {
+    if [[ " $1 " == *' docker.io '* ]] && apt-cache show docker-cli >/dev/null 2>&1; then echo "$1 docker-cli"; else echo "$1"; fi
+}
+
 setup() {
     local lacking packages formulas
     have go || die 'there is no Go here: install Go 1.26 or newer (https://go.dev/doc/install)'
@@ -91,7 +96,7 @@ setup() {
     packages=$(cut -d '|' -f 4 <<<"$lacking" | paste -s -d ' ' -)
     have apt-get || die "there is no apt-get here; please install what Debian calls $packages"
     as_root true 2>/dev/null ||
-        die "this installs what is missing: sudo apt-get update && sudo apt-get install --no-install-recommends $packages"
+        die "this installs what is missing: sudo apt-get update && sudo apt-get install --no-install-recommends $(with_client "$packages")"
     echo "setup.sh: apt-get install $packages"
     install "$packages"
     lacking=$(missing)
@@ -101,9 +106,7 @@ setup() {
 install() {
     local packages service
     as_root apt-get update -qq
-    read -ra packages <<<"$1"
-    # Newer releases have the client in a package of its own.
-    if [[ " $1 " == *' docker.io '* ]] && apt-cache show docker-cli >/dev/null 2>&1; then packages+=(docker-cli); fi
+    read -ra packages <<<"$(with_client "$1")"
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "${packages[@]}"
     # Tests start servers of their own. Only the Docker daemon stays.
     for service in redis-server postgresql mariadb-server prometheus; do
@@ -117,8 +120,9 @@ case ${1:-} in
     '') setup ;;
     left-out)
         lines=$(left_out)
-        [[ -z $lines ]] || echo "$lines"
-        [[ ${CI:-} != true || -z $lines ]] || die 'CI=true, but the tests would leave something out'
+        [[ -n $lines ]] || exit 0
+        [[ ${CI:-} != true ]] || die "CI=true, but this would be left out:"$'\n'"$lines"
+        echo "$lines"
         ;;
     has) has "$2" ;;
     *) die "usage: ${0##*/} [left-out | has NAME]" ;;

@@ -236,7 +236,7 @@ func TestRun_LosesNoUpdateOfThoseThatEndAtOnce(t *testing.T) {
 func TestRun_WritesMetricsThatTheAlertsAreAbout(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Skip("promtool is not installed (Debian and Ubuntu: apt-get install prometheus)")
+		t.Skip("promtool is not installed (make setup)")
 	}
 	servers := three(t)
 	began := float64(time.Now().Unix())

@@ -74,7 +74,7 @@ func browse(t *testing.T) *browser {
 		path, err = exec.LookPath(names[i])
 	}
 	if err != nil {
-		const missing = "Chromium is not installed (Debian and Ubuntu: apt-get install chromium)"
+		const missing = "Chromium is not installed (make setup)"
 		require.NotEqual(t, "true", os.Getenv("CI"), missing)
 		t.Skip("tests in a browser are left out: " + missing)
 	}

@@ -19,7 +19,7 @@ import (
 const startBound = 60 * time.Second // for a database to answer
 
 // errMissing says that a database is not installed.
-var errMissing = errors.New("not installed (Debian and Ubuntu: apt-get install postgresql mariadb-server)")
+var errMissing = errors.New("not installed (make setup)")
 
 // server is a database process in a temporary folder, which takes connections on a Unix socket there only.
 type server struct {

@@ -23,7 +23,7 @@ var serverVersion = regexp.MustCompile(`\bv=(\S+)`)
 func describe(ctx context.Context, to io.Writer, passes int) error {
 	server, err := output(ctx, "redis-server", "--version")
 	if err != nil {
-		return fmt.Errorf("the benchmarks need redis-server (Debian and Ubuntu: apt-get install redis-server): %w", err)
+		return fmt.Errorf("the benchmarks need redis-server (make setup): %w", err)
 	}
 	version := serverVersion.FindStringSubmatch(server)
 	if version == nil {

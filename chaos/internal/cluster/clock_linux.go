@@ -27,7 +27,7 @@ func buildShim(dir string) (string, error) {
 	}
 	printed, err := exec.Command("cc", "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", library, source).CombinedOutput()
 	if errors.Is(err, exec.ErrNotFound) {
-		return "", fmt.Errorf("%w (Debian and Ubuntu: apt-get install gcc libc6-dev)", err)
+		return "", fmt.Errorf("%w (make setup)", err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("compile shim/clock.c: %w\n%s", err, printed)

@@ -47,7 +47,7 @@ func ip(namespace string, commands ...string) error {
 	cmd.Stdout, cmd.Stderr = &printed, &printed
 	if err := cmd.Run(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
-			return fmt.Errorf("%w (Debian and Ubuntu: apt-get install iproute2 util-linux)", err)
+			return fmt.Errorf("%w (make setup)", err)
 		}
 		return fmt.Errorf("ip: %w: %s in %q", err, bytes.TrimSpace(printed.Bytes()), commands)
 	}

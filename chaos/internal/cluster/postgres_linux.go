@@ -20,7 +20,7 @@ import (
 )
 
 // ErrNoPostgres says that PostgreSQL is not installed.
-var ErrNoPostgres = errors.New("PostgreSQL is not installed (Debian and Ubuntu: apt-get install postgresql)")
+var ErrNoPostgres = errors.New("PostgreSQL is not installed (make setup)")
 
 // Postgres is a PostgreSQL server. It listens on a Unix socket only, which clients reach whatever happens to the network.
 type Postgres struct {
