@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/quorumlock/quorumlock/internal/quorum"
-	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
 // Do runs fn while it holds the lock of a name. It waits like [Locker.Lock], renews the lock while fn runs
@@ -27,9 +26,10 @@ import (
 // ErrNotRun, not even if fn returned that of another Do. A nil fn is [ErrInvalid].
 //
 // If the release at the end is not confirmed ([ErrNoQuorum]), that is logged and no error: the lock was held until then, and
-// the nodes send the release again when their servers are back. They do not if they have been closed: pool.Node.Close of so many
-// that no majority is left, or [Locker.Close] of a Locker that [Open] made. Then Do returns the ErrNoQuorum of the release, with the
-// nodes' reasons, such as nodeerr.ErrClosed, and the lock stays until its TTL is over.
+// the nodes send the release again when their servers are back. They do not if the servers have refused it, such as for want of a
+// permission, or if they have been closed: pool.Node.Close, or [Locker.Close] of a Locker that [Open] made. If so many have that no
+// majority is left, Do returns the ErrNoQuorum of the release, with the nodes' reasons, such as nodeerr.ErrClosed or a
+// nodeerr.ServerError, and the lock stays until its TTL is over.
 //
 // [Locker.Close] ends the context of fn with [ErrClosed] as its cause, and does not wait for fn. The lock is renewed until fn has
 // returned, as otherwise another fn might run beside it.
@@ -159,9 +159,10 @@ func (l *Locker) takeFor(ctx context.Context, name string, take func() (*Locks, 
 	return locks, nil
 }
 
-// neverReleased reports whether a release has failed on nodes that are closed, or will be now: they do not send it again.
+// neverReleased reports whether so many nodes do not send a release again that no majority lets go of the lock: they have refused it, or
+// are closed, or will be now.
 func (l *Locker) neverReleased(unlocked error) bool {
 	var refusal *QuorumError
 	return errors.Is(unlocked, ErrNoQuorum) && errors.As(unlocked, &refusal) &&
-		(refusal.prevented(nodeerr.ErrClosed) || l.engine.Own && l.engine.Closing().Err() != nil)
+		(refusal.preventedBy(keepsKey) || l.engine.Own && l.engine.Closing().Err() != nil)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
@@ -58,12 +59,16 @@ type logOnly struct {
 }
 
 // refusalLine returns how a round that was refused is logged. A loss has a line of its own, and so has a node that is down. The
-// outcome of the release that Do makes is in no error.
+// outcome of the release that Do makes is in no error, unless it was refused.
 func refusalLine(v event.Round) (level slog.Level, message string) {
-	if v.Op == event.OpUnlock && errors.Is(v.Err, ErrNoQuorum) {
-		return slog.LevelInfo, "redlock: too few nodes confirmed a release, which is sent again"
+	var refusal *QuorumError
+	switch {
+	case v.Op != event.OpUnlock || !errors.Is(v.Err, ErrNoQuorum) || !errors.As(v.Err, &refusal):
+		return slog.LevelDebug, "redlock: refused"
+	case slices.ContainsFunc(refusal.Nodes, func(n NodeError) bool { return keepsKey(n.Err) }):
+		return slog.LevelWarn, "redlock: a release was refused and is not sent again there; the key stays until its TTL"
 	}
-	return slog.LevelDebug, "redlock: refused"
+	return slog.LevelInfo, "redlock: too few nodes confirmed a release, which is sent again when they are back"
 }
 
 // line writes a line with the time of its event.

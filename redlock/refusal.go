@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/quorumlock/quorumlock/internal/engine"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 	"github.com/quorumlock/quorumlock/redlock/event"
@@ -47,6 +48,8 @@ var (
 	errFences = fmt.Errorf("%w for its fencing token, or its slot: the numbers differ until the holder extends it", ErrNoQuorum)
 	// errMaxWait is why a wait is over, if it is not that the caller's context has ended.
 	errMaxWait = errors.New("MaxWait has ended")
+	// errReleaseRefused is about a release that so many nodes have refused that the others are no majority.
+	errReleaseRefused = fmt.Errorf("%w: the release was refused and is not sent again; the key stays until its TTL", ErrNoQuorum)
 	// errNoValidity is about a lock that a majority holds, but for so short a time that it cannot be relied on.
 	errNoValidity = fmt.Errorf("%w: no validity is left of it", ErrNotHeld)
 	// errTooLate is the reason of an operation that a majority has done after the deadline.
@@ -120,6 +123,8 @@ func needsOperator(err error) bool {
 func (e *QuorumError) blame() {
 	unanswered := func(n NodeError) bool { return errors.Is(n.Err, nodeerr.ErrUnanswered) }
 	switch {
+	case e.Op == string(event.OpUnlock) && e.Reason == ErrNoQuorum && e.preventedBy(keepsKey): //nolint:errorlint // the very error is meant
+		e.Reason = errReleaseRefused
 	case e.Reason == errTooLate && e.preventedBy(func(err error) bool { return err != nil }): //nolint:errorlint // the very error is meant
 		e.Reason = errDeadline
 	case e.Reason == ErrNoQuorum && slices.ContainsFunc(e.Nodes, unanswered) && !e.preventedBy(isFault): //nolint:errorlint // not if it is too late
@@ -141,6 +146,11 @@ func isFailure(err error) bool {
 // isFault reports whether a node has failed to answer, whatever it was asked.
 func isFault(err error) bool {
 	return isFailure(err) && !errors.Is(err, nodeerr.ErrAbsent) && !errors.Is(err, nodeerr.ErrRecreated) && !errors.Is(err, nodeerr.ErrForeign)
+}
+
+// keepsKey reports whether a node has refused a release, or not taken it, so that it is not sent again there.
+func keepsKey(err error) bool {
+	return isFault(err) && !engine.SentAgain(err) && !errors.Is(err, nodeerr.ErrSameServer) // it is released under the other name
 }
 
 // isTaken reports whether another holds the node, or is ahead.

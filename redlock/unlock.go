@@ -31,8 +31,8 @@ import (
 // that much more.
 //
 // ErrExpired, ErrLost and ErrReleased match [ErrNotHeld] too: compare with ErrReleased first, as it is no loss. ErrNotHeld alone and
-// [ErrNoQuorum] come in a [*QuorumError]. After ErrNoQuorum the releases are sent again when those nodes are back, and the key ends
-// at its TTL at the latest. Unlock may be called again then, although ErrNotHeld may now mean that the releases of the first call got
+// [ErrNoQuorum] come in a [*QuorumError]. After ErrNoQuorum the releases are sent again when those nodes are back, but not to
+// a node whose server has refused its own (nodeerr.ServerError); the key ends at its TTL at the latest. Unlock may be called again then, although ErrNotHeld may now mean that the releases of the first call got
 // through.
 //
 // Whatever the result, the lock is over for this handle. Another holder's key is never deleted.

@@ -170,6 +170,9 @@ func (r *Round) Wait(ctx context.Context, over <-chan struct{}) quorum.Outcome {
 // Done returns a channel that is closed when the outcome is there and was reported.
 func (r *Round) Done() <-chan struct{} { return r.done }
 
+// SentAgain reports whether a release that a node has not confirmed for a reason is sent still.
+func SentAgain(reason error) bool { return wire.SentAgain(reason) }
+
 // Of returns who the round is for.
 func (r *Round) Of() Caller { return r.of }
 

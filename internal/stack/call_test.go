@@ -324,8 +324,8 @@ func (c *client) do(what, name string, s step, call doing) {
 		c.run.violate("%v: Do returned %v, with nothing in its way", c, err)
 	case !isOneOf(err, redlock.ErrNotHeld, redlock.ErrLost, redlock.ErrExpired, redlock.ErrNoQuorum):
 		c.run.violate("%v: Do returned %v", c, err)
-	case errors.Is(err, redlock.ErrNoQuorum) && !errors.Is(err, nodeerr.ErrClosed):
-		c.run.violate("%v: Do returned %v, and its nodes are open", c, err)
+	case errors.Is(err, redlock.ErrNoQuorum) && !isOneOf(err, nodeerr.ErrClosed, nodeerr.ErrProtocol) && !errors.As(err, new(*nodeerr.ServerError)):
+		c.run.violate("%v: Do returned %v, though its nodes are open and nothing was refused", c, err)
 	}
 }
 

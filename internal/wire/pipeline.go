@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -70,6 +71,8 @@ func (p *Pipeline[T]) Send(now time.Time, op Op[T]) (wake bool, err error) {
 	case p.closed:
 		return false, nodeerr.ErrClosed
 	case op.Command.CleansUp && underWay < maxCleanUp: // accepted also while the server does not answer
+	case op.Command.CleansUp: // whatever the server does: it is not sent again
+		return false, nodeerr.ErrOverloaded
 	case p.Life.Refusal() != nil:
 		return false, p.Life.Refusal()
 	case op.Command.WantsLate && !op.Command.Changes && underWay < maxCleanUp: // a late answer shows whether the key is gone
@@ -259,6 +262,13 @@ func (p *Pipeline[T]) end(i int, err error) *Op[T] {
 		p.notices = append(p.notices, Notice[T]{o.Item, answer, err})
 	}
 	return o
+}
+
+// SentAgain reports whether clean-up that has ended with an error is sent still, until its time is over: there is no connection, or no
+// answer, or that of the wrong server. What any other server has answered, or the node has not taken, is done with.
+func SentAgain(err error) bool {
+	var unconnected *nodeerr.ConnectError
+	return errors.As(err, &unconnected) || errors.Is(err, nodeerr.ErrBroken) || errors.Is(err, nodeerr.ErrTimeout) || Wrong(err)
 }
 
 // sweep drops what has ended and will not be written. Clean-up will be, as long as it can change something.

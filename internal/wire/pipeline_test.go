@@ -109,14 +109,14 @@ func TestPipeline_BoundsWhatIsUnderWay(t *testing.T) {
 }
 
 func TestPipeline_BoundsWhatIsSentAllTheSameWhileAnAnswerIsOverdue(t *testing.T) {
-	for _, item := range []string{"release", "observe"} {
+	for item, reason := range map[string]error{"release": nodeerr.ErrOverloaded, "observe": nodeerr.ErrSuspended} {
 		p, late := newPipe(t), start.Add(timeout)
 		p.send(start, "acquire")
 		p.written(start)
 		p.Expire(late)
 		p.refuses(late, "acquire", nodeerr.ErrSuspended)
 		p.refuses(late, "extend", nodeerr.ErrSuspended) // a late answer is wanted, but may be that it has changed the key
-		require.Equal(t, 4*4096-1, p.fill(late, item, nodeerr.ErrSuspended))
+		require.Equal(t, 4*4096-1, p.fill(late, item, reason))
 	}
 }
 
@@ -139,6 +139,48 @@ func TestPipeline_OnlyCleanUpWaitsForAConnectionThatFailed(t *testing.T) {
 	require.Equal(t, []string{"release 1", "release 2"}, p.written(start.Add(timeout)))
 	p.Broken(start, nil, true, true)
 	p.send(start, "acquire") // the reason of the attempt before is none any more
+}
+
+// The danger: a caller is told that a release is sent again which is not, or the reverse.
+func TestSentAgain_IsTrueOfTheCleanUpThatThePipelineKeeps(t *testing.T) {
+	down := &nodeerr.ConnectError{Err: errDown}
+	for name, lose := range map[string]func(p *pipe, now time.Time){
+		"no answer": func(p *pipe, now time.Time) {
+			p.written(start)
+			p.Expire(now)
+		},
+		"broken, by what another command was answered": func(p *pipe, now time.Time) {
+			p.written(start)
+			p.Broken(now, nodeerr.ErrProtocol, true, true)
+		},
+		"no connection": func(p *pipe, now time.Time) {
+			p.Broken(start, nil, true, true)
+			p.Failed(now, down, true)
+		},
+		"closed": func(p *pipe, now time.Time) {
+			p.Close(now, op("last"))
+			p.Drop(now, nodeerr.ErrClosed)
+		},
+	} {
+		p, now := newPipe(t), start.Add(timeout)
+		p.send(start, "release")
+		lose(p, now)
+		err := p.Notices()[0].Err
+		if p.Life.State() != wire.Serving {
+			p.connect()
+		}
+		require.Equal(t, wire.SentAgain(err), !p.Closed() && !p.Idle(), "%s: %v", name, err)
+	}
+	for _, answered := range []error{
+		&nodeerr.ServerError{Code: "NOPERM"}, &nodeerr.ServerError{Code: "BUSY"}, nodeerr.ErrProtocol, nodeerr.ErrOverloaded, nodeerr.ErrClosed,
+	} {
+		require.False(t, wire.SentAgain(answered), answered)
+	}
+	require.True(t, wire.SentAgain(errReplica), "it goes first on the connection to the server that has taken its place")
+	p := newPipe(t)
+	p.Broken(start, nil, true, true)
+	p.Failed(start, down, true)
+	p.fill(start, "release", nodeerr.ErrOverloaded)
 }
 
 func TestPipeline_TheFirstAttemptToConnectThatTakesTooLongIsTheReason(t *testing.T) {
