@@ -222,8 +222,8 @@ func TestDetach_WaitsForTheNodesThatHaveNotAnsweredTheAcquire(t *testing.T) {
 			lock := got(take(locker))(t)
 			detached := beside(func() error { return errOf(lock.Detach(t.Context())) })
 			select {
-			case <-detached:
-				t.Error("it returned though a node may set the key later")
+			case err := <-detached:
+				t.Errorf("it returned though a node may set the key later: %v", err)
 			case <-time.After(50 * time.Millisecond):
 			}
 			thaw(c.processes[2])

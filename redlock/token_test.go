@@ -31,8 +31,8 @@ func TestTokenSource_ThatRepeatsDeletesNothingWhereTheAnswerWasNo(t *testing.T) 
 			return func() error { return locks.Unlock(t.Context()) }, err
 		},
 	} {
-		for kind, opts := range map[string][]redlock.Option{"": nil, " fenced": {redlock.WithFencing()}} {
-			t.Run(name+kind, func(t *testing.T) {
+		for kind, opts := range map[string][]redlock.Option{"plain": nil, "fenced": {redlock.WithFencing()}} {
+			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
 				c := onReal(t, 3)
 				unlock, err := call(t, c.locker(opts...), "name")

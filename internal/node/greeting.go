@@ -88,7 +88,7 @@ func (n *Node) greeting(login [][]string) [][]string {
 	n.mu.Lock()
 	greeting := n.pipeline.Life.Greeting()
 	n.mu.Unlock()
-	commands := append(login, []string{"INFO", "server"}, []string{"INFO", "replication"}, []string{"CLIENT", "ID"})
+	commands := slices.Concat(login, [][]string{{"INFO", "server"}, {"INFO", "replication"}, {"CLIENT", "ID"}})
 	if greeting == wire.Full {
 		return commands
 	}

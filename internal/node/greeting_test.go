@@ -176,8 +176,7 @@ func TestGreeting_LeavesOutWhatTheServerHangsUpOn(t *testing.T) {
 // The danger: a server that is stopped while it is greeted costs the node its pushes and its guard.
 func TestGreeting_ThatBreaksOnceIsSaidInFullAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f *fake
-		f = newFake(t, func(c *peer, args []string) string {
+		f := newFake(t, func(c *peer, args []string) string {
 			if args[0] == "HELLO" && c.number == 1 {
 				_ = c.Close()
 				return ""

@@ -220,7 +220,7 @@ func (p *Pipeline[T]) lose(now time.Time, n int, err error) {
 // Expire ends the commands whose timeout is over. cut reports that the oldest answer has been overdue for so long that
 // the connection has to be cut. next is when to call Expire again; zero if nothing is under way.
 func (p *Pipeline[T]) Expire(now time.Time) (cut bool, next time.Time) {
-	var reason error = nodeerr.ErrTimeout
+	reason := nodeerr.ErrTimeout
 	if state := p.Life.State(); state == Leaving || state != Serving && p.Life.reason != nil {
 		reason = p.Life.reason
 	}
