@@ -42,6 +42,9 @@ func (e *internalTimeout) Error() string { return e.text }
 
 func (e *internalTimeout) Unwrap() []error { return e.parts }
 
+// Timeout reports true, as errors of package net do.
+func (*internalTimeout) Timeout() bool { return true }
+
 // ofContext reports whether an error matches one of package context. So do those of package net for dials that a context ended,
 // but no I/O deadline (os.ErrDeadlineExceeded).
 func ofContext(err error) bool {
