@@ -62,9 +62,10 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 // alone, as no context has ended. If the lock was granted before ctx ended, Lock returns it.
 //
 // Some faults do not end by themselves, so that Lock returns ErrNoQuorum with the nodes' reasons at once, if so many nodes have them
-// that no majority is left: the node was closed (pool.Node.Close); or, if no majority has ever answered this Locker, the login or TLS
-// fails, a permission is missing, the database does not exist, the server is too old, is a Sentinel, or votes for another node already. Later
-// these are an outage like any other, as while a password is changed.
+// that no majority is left: the node was closed (pool.Node.Close); or, if no majority has ever answered this Locker, a server answers
+// with an error that does not pass, such as NOAUTH, NOPERM or MOVED, is no Redis, is too old, is a Sentinel, or votes for another node already. What
+// may pass, such as TLS that fails, READONLY, or a server that closes each connection, has to last for 10 s. Later all these are an
+// outage like any other, as while a password is changed. docs/operations.md has the list.
 // The other errors are those of TryLock.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return l.take(ctx, name, opts, false)

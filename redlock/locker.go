@@ -24,6 +24,7 @@ type Locker struct {
 	calling  atomic.Uint64 // the number of the last call; from a random one on, as Lockers may share an observer
 	throttle throttle
 	outages  outages
+	faults   faults
 }
 
 // Open makes a Locker over nodes of its own, one for each URL, which [Locker.Close] closes. The URLs are those of

@@ -2,13 +2,9 @@ package redlock_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -294,19 +290,4 @@ func TestLock_DoesNotWaitForSeveralFaultsThatDoNotEnd(t *testing.T) {
 	_, err := c.locker().TryLock(t.Context(), "name")
 	require.NotErrorIs(t, err, redlock.ErrTaken, "nobody holds it")
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-}
-
-func TestLock_DoesNotWaitForACertificate(t *testing.T) {
-	t.Parallel()
-	var urls []string
-	for range 3 {
-		server := httptest.NewUnstartedServer(nil)
-		server.Config.ErrorLog = log.New(io.Discard, "", 0)
-		server.StartTLS()
-		t.Cleanup(server.Close)
-		urls = append(urls, "rediss://"+server.Listener.Addr().String())
-	}
-	_, err := lockerOver(t, open(t, urls)).Lock(t.Context(), "name")
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	require.ErrorAs(t, err, new(*tls.CertificateVerificationError))
 }

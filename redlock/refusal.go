@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -93,28 +92,6 @@ func (e *QuorumError) preventedBy(is func(error) bool) bool {
 		}
 	}
 	return others < e.Need
-}
-
-// hopeless reports whether so many nodes have faults that do not end by themselves that the others are no majority. What only an
-// operator mends counts as such a fault until the nodes have served this Locker: later it may be a password that is being changed.
-func (e *QuorumError) hopeless(served bool) bool {
-	return e.preventedBy(func(err error) bool {
-		return errors.Is(err, nodeerr.ErrClosed) || errors.Is(err, nodeerr.ErrForeign) || !served && needsOperator(err)
-	})
-}
-
-// needsOperator reports whether a node refuses its service because of something that an operator has to mend: a password, a
-// permission, a certificate, a version, or a URL. A server that starts or fails over does not.
-func needsOperator(err error) bool {
-	var refusal *nodeerr.ServerError
-	if errors.As(err, &refusal) {
-		transient := slices.Contains([]string{"LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "READONLY"}, refusal.Code) ||
-			strings.Contains(refusal.Message, "max number of clients")
-		return refusal.Code == "NOPERM" || refusal.Code == "NOAUTH" || errors.As(err, new(*nodeerr.ConnectError)) && !transient
-	}
-	return errors.Is(err, nodeerr.ErrOldServer) || errors.Is(err, nodeerr.ErrSentinel) || errors.Is(err, nodeerr.ErrSameServer) ||
-		errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.AlertError)) ||
-		errors.As(err, new(tls.RecordHeaderError))
 }
 
 // blame corrects the reason. A call that ended before the nodes had decided has no quorum for that reason, unless their faults had

@@ -119,6 +119,9 @@ func (p *report) Settled(r *engine.Round) {
 			p.split = p.split || r.Answer(i) == quorum.Yes
 		}
 	}
+	if p.held == nil && !l.engine.Served() {
+		l.faults.note(p.refusal, l.engine.Clock.Now(), l.settings.Pace.Most)
+	}
 	if p.held == nil && l.outages.some.Load() {
 		l.outages.ended(r, p.name(r), p.refusal)
 	}

@@ -188,12 +188,11 @@ func (a *attempt) giveBack(i int) {
 // add up: what is on one node of each is in the way of none.
 func (a *attempt) lost(l *Locker, rounds []acquireRound) {
 	a.others, a.blocked, a.named = a.InTheWay()
-	served := l.engine.Served()
 	refusals := make([]*QuorumError, len(rounds)) // late answers may still come to the rounds themselves
 	for i := range rounds {
 		refusals[i] = rounds[i].refusal
 	}
-	at := slices.IndexFunc(refusals, func(r *QuorumError) bool { return r != nil && r.hopeless(served) })
+	at := slices.IndexFunc(refusals, func(r *QuorumError) bool { return r != nil && l.hopeless(r) })
 	if a.hopeless = at >= 0; !a.hopeless {
 		at = a.blocked
 	}

@@ -77,7 +77,7 @@ func (w *waiter) look(ctx context.Context) (*Lock, error) {
 		w.logRing()
 		e.Lock()
 		return nil, w.leaveLocked(ctx, r.refusal)
-	case r.Outcome() != quorum.Denied && r.refusal.hopeless(l.engine.Served()): // the queue finds out for itself what others hold
+	case r.Outcome() != quorum.Denied && l.hopeless(r.refusal): // the queue finds out for itself what others hold
 		err = r.refusal
 	default:
 		if source := next.nextToken(); source != nil {

@@ -170,6 +170,20 @@ func (r *Round) Wait(ctx context.Context, over <-chan struct{}) quorum.Outcome {
 // Done returns a channel that is closed when the outcome is there and was reported.
 func (r *Round) Done() <-chan struct{} { return r.done }
 
+// Outlook is what becomes of the reason of a node.
+type Outlook = wire.Outlook
+
+// The Outlooks that end waits, and how long the first of them is waited for.
+const (
+	MayPass  = wire.MayPass
+	Stays    = wire.Stays
+	Final    = wire.Final
+	Patience = wire.Patience
+)
+
+// OutlookOf returns what becomes of the reason of a node.
+func OutlookOf(reason error) Outlook { return wire.OutlookOf(reason) }
+
 // SentAgain reports whether a release that a node has not confirmed for a reason is sent still.
 func SentAgain(reason error) bool { return wire.SentAgain(reason) }
 

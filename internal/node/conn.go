@@ -126,7 +126,7 @@ func Dial(ctx context.Context, s Server) (_ *RESPConn, login [][]string, err err
 		secure := tls.Client(socket, s.TLS)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			_ = socket.Close()
-			return nil, nil, fmt.Errorf("TLS handshake: %w", err)
+			return nil, nil, &wire.HandshakeError{Err: AsError(err)}
 		}
 		conn = secure
 	}

@@ -43,6 +43,9 @@ func (e *internalTimeout) Error() string { return e.text }
 
 func (e *internalTimeout) Unwrap() []error { return e.parts }
 
+// Timeout reports true, as errors of package net do.
+func (*internalTimeout) Timeout() bool { return true }
+
 // plain reports whether no TLS is known to be in use, so that an attempt to connect costs the server little.
 func (n *Node) plain() bool { return n.config.Server != nil && n.config.Server.TLS == nil }
 

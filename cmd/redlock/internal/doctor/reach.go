@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
@@ -27,7 +28,7 @@ var reachChecks = []check{
 				return nil
 			}
 			what, fix := explain(f, &x.Options)
-			return fault("cannot be used: "+what, fix)
+			return fault("cannot be used: "+what+"; "+waits(f.err), fix)
 		}},
 	{name: "tls", docs: "server-settings", node: encrypted,
 		why: "Whoever can listen on the network reads the password and the tokens, and can release locks or delete data."},
@@ -49,12 +50,25 @@ var reachChecks = []check{
 // grantsNone is why it matters that a server cannot be used.
 const grantsNone = "The node grants no locks. The lock survives that of a minority of the nodes only."
 
+// waits says what Lock does about a majority of such servers, in the words of docs/operations.md.
+func waits(err error) string {
+	first, later := wire.OutlookOf(err).Words()
+	if errors.Is(err, errSlow) {
+		first, later = wire.Passes.Words()
+	}
+	if first == later {
+		return "with a majority of such servers Lock " + first
+	}
+	return "with a majority of such servers Lock " + first + ", or " + later + " if a majority has answered it before"
+}
+
 // explain says why a server cannot be used, and what to do.
 func explain(f *facts, o *Options) (what, fix string) {
 	var refusal *nodeerr.ServerError
 	var dns *net.DNSError
 	var record tls.RecordHeaderError
 	var invalid *tls.CertificateVerificationError
+	var slow interface{ Timeout() bool }
 	text := printable(strings.ReplaceAll(f.err.Error(), "pool: ", ""))
 	ping := "redis-cli -s " + f.addr + " PING"
 	if host, port, err := net.SplitHostPort(f.addr); err == nil && f.to.Network != "unix" {
@@ -73,7 +87,7 @@ func explain(f *facts, o *Options) (what, fix string) {
 		return "connection refused: nothing listens there", "start the server, or correct host and port in the URL; on its machine: " + ping
 	case errors.Is(err, errSlow):
 		return text, "look for slow commands and forks on the server: SLOWLOG GET, LATENCY LATEST"
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
 		fix := "look for a server that hangs, a firewall or a slow network; or give a longer --timeout. On its machine: " + ping
 		if f.to.TLS != nil {
 			fix += ". Or use redis:// or valkey:// in the URL if the port does not speak TLS"

@@ -1,0 +1,121 @@
+package wire
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+)
+
+// Outlook is what becomes of the reason for which a node has not done what it was asked to: whether it helps to wait.
+type Outlook uint8
+
+// Patience is for how long a reason may last that [MayPass], before a majority has answered once.
+const Patience = 10 * time.Second
+
+// Outlooks, the best one first.
+const (
+	// NoFault: the node has answered, or nobody has waited for it.
+	NoFault Outlook = iota
+	// Passes: by itself, or when a server or a network is back.
+	Passes
+	// MayPass: it may also be for good. It is taken to be if it has lasted for [Patience].
+	MayPass
+	// Stays: until an operator has acted.
+	Stays
+	// Final: it never passes.
+	Final
+)
+
+// words[o] is what Lock does before a majority has answered its Locker once, and afterwards.
+var words = [...][2]string{
+	NoFault: {"no fault", "no fault"},
+	Passes:  {"waits", "waits"},
+	MayPass: {"waits for 10 s", "waits"},
+	Stays:   {"ends at once", "waits"},
+	Final:   {"ends at once", "ends at once"},
+}
+
+// Words says what Lock does about it if no majority is left: before a majority has answered its Locker once, and afterwards.
+func (o Outlook) Words() (first, later string) { return words[o][0], words[o][1] }
+
+// passing are the codes of error replies that pass. It is closed: what nobody has thought of does not.
+var passing = []string{"LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN", "ASK", "MISCONF", "OOM", "NOREPLICAS"}
+
+// Reasons are all reasons, in the words of docs/operations.md. The first that matches an error is its own.
+var Reasons = []struct {
+	Name string
+	Outlook
+	is func(error) bool
+}{
+	{"data of another program under the name (`nodeerr.ErrForeign`)", Final, is(nodeerr.ErrForeign)},
+	{"the node was closed (`nodeerr.ErrClosed`)", Final, is(nodeerr.ErrClosed)},
+	{"an answer about the key, or none that was waited for: `ErrHeld`, `ErrAbsent`, `ErrNoExpiry`, `ErrRecreated`, `ErrQueued`, `ErrUnneeded`, `ErrUnanswered`", NoFault, is(
+		nodeerr.ErrHeld, nodeerr.ErrAbsent, nodeerr.ErrNoExpiry, nodeerr.ErrRecreated, nodeerr.ErrQueued, nodeerr.ErrUnneeded, nodeerr.ErrUnanswered)},
+	{"`" + strings.Join(passing, "`, `") + "`, too many clients (`maxclients`)", Passes, reply(func(e *nodeerr.ServerError) bool {
+		return slices.Contains(passing, e.Code) || strings.Contains(e.Message, "max number of clients")
+	})},
+	{"`READONLY`: a failover may be under way", MayPass, reply(func(e *nodeerr.ServerError) bool { return e.Code == "READONLY" })},
+	{"any other error reply, such as `NOAUTH`, `WRONGPASS`, `NOPERM`, `MOVED`, `CLUSTERDOWN`, an unknown command", Stays, reply(func(*nodeerr.ServerError) bool { return true })},
+	{"no answer of Redis (`nodeerr.ErrProtocol`)", Stays, is(nodeerr.ErrProtocol)},
+	{"a server that is too old, is a Sentinel, or votes for another node already (`nodeerr.ErrOldServer`, `ErrSentinel`, `ErrSameServer`)", Stays, is(nodeerr.ErrOldServer, nodeerr.ErrSentinel, nodeerr.ErrSameServer)},
+	{"TLS that fails: a certificate, a port without TLS, a handshake without an end", MayPass, func(err error) bool {
+		return errors.As(err, new(*HandshakeError)) || errors.As(err, new(*tls.CertificateVerificationError)) ||
+			errors.As(err, new(tls.AlertError)) || errors.As(err, new(tls.RecordHeaderError))
+	}},
+	{"a server that hangs, or whose connection broke: `nodeerr.ErrTimeout`, `ErrBroken`, `ErrSuspended`, `ErrOverloaded`", Passes, is(
+		nodeerr.ErrTimeout, nodeerr.ErrBroken, nodeerr.ErrSuspended, nodeerr.ErrOverloaded)},
+	{"a quarantine that ends (`nodeerr.ErrQuarantined`)", Passes, func(err error) bool {
+		var q *nodeerr.QuarantineError
+		return errors.As(err, &q) && q.Left > 0
+	}},
+	{"the network: refused, no route, no such host, a timeout", Passes, ofNetwork},
+	{"anything else: each connection is closed or reset in its greeting, a quarantine without end, `pool.WithCredentials` or a dialer that fails", MayPass, func(error) bool { return true }},
+}
+
+// OutlookOf returns what becomes of a reason.
+func OutlookOf(err error) Outlook {
+	if err == nil {
+		return NoFault
+	}
+	for i := range Reasons {
+		if Reasons[i].is(err) {
+			return Reasons[i].Outlook
+		}
+	}
+	return MayPass
+}
+
+func is(sentinels ...error) func(error) bool {
+	return func(err error) bool {
+		return slices.ContainsFunc(sentinels, func(one error) bool { return errors.Is(err, one) })
+	}
+}
+
+func reply(matches func(*nodeerr.ServerError) bool) func(error) bool {
+	return func(err error) bool {
+		var refusal *nodeerr.ServerError
+		return errors.As(err, &refusal) && matches(refusal)
+	}
+}
+
+// HandshakeError is the failure of a TLS handshake. Also a timeout is one: a server that does not speak TLS may wait for the end of the line.
+type HandshakeError struct{ Err error }
+
+func (e *HandshakeError) Error() string { return "TLS handshake: " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *HandshakeError) Unwrap() error { return e.Err }
+
+// ofNetwork reports whether an error is that of an attempt to reach a server, or a timeout. That of a connection which was made, and then
+// reset before the greeting had ended, is none: a port that speaks TLS only does that.
+func ofNetwork(err error) bool {
+	var op *net.OpError
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout() || errors.As(err, new(*net.DNSError)) ||
+		errors.As(err, &op) && op.Op != "read" && op.Op != "write"
+}
