@@ -77,6 +77,7 @@ func TestWithoutAMajorityExtendFailsAndTheOldDeadlineStands(t *testing.T) {
 		// What the extension made longer was released when the lock was over.
 		successor, err := other.Lock(ctx, "job")
 		require.NoError(t, err)
+		require.Eventually(t, func() bool { return us.Ping(ctx) == nil }, time.Minute, 10*time.Millisecond, "connected again")
 		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrNotHeld)
 		require.NoError(t, successor.Extend(ctx, longTTL), "its predecessor has not taken it away")
 		require.NoError(t, successor.Unlock(ctx))
