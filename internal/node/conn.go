@@ -119,7 +119,7 @@ func Dial(ctx context.Context, s Server) (_ *RESPConn, login [][]string, err err
 	}
 	socket, err := s.Dial(ctx, s.Network, s.Address)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, &wire.DialError{Err: AsError(err)}
 	}
 	conn := socket
 	if s.TLS != nil {

@@ -141,7 +141,7 @@ func (c *client) lock(name string, s step) (*held, error) {
 func (c *client) await(what, name string, s step, call taking) (*held, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.limit)
 	defer cancel()
-	return c.acquire(ctx, what, name, s, s.limit, call, nodeerr.ErrClosed) // which only closed nodes answer
+	return c.acquire(ctx, what, name, s, s.limit, call, nodeerr.ErrClosed, nodeerr.ErrProtocol) // closed nodes, or no Redis before a majority has answered
 }
 
 // limit is how many have a permit of a name at a time.
@@ -185,7 +185,7 @@ func (c *client) acquireAll(ctx context.Context, s step) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.limit)
 		defer cancel()
-		what, call, bound, may = "LockAll", c.locker.LockAll, s.limit, []error{nodeerr.ErrClosed}
+		what, call, bound, may = "LockAll", c.locker.LockAll, s.limit, []error{nodeerr.ErrClosed, nodeerr.ErrProtocol}
 	}
 	var locks *redlock.Locks
 	late, begin := c.closed.Load(), time.Now()

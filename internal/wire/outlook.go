@@ -73,8 +73,8 @@ var Reasons = []struct {
 		var q *nodeerr.QuarantineError
 		return errors.As(err, &q) && q.Left > 0
 	}},
-	{"the network: refused, no route, no such host, a timeout", Passes, ofNetwork},
-	{"anything else: each connection is closed or reset in its greeting, a quarantine without end, `pool.WithCredentials` or a dialer that fails", MayPass, func(error) bool { return true }},
+	{"the network: refused, no route, no such host, a timeout, a dialer that fails", Passes, ofNetwork},
+	{"anything else: each connection is closed or reset in its greeting, a quarantine without end, `pool.WithCredentials` fails", MayPass, func(error) bool { return true }},
 }
 
 // OutlookOf returns what becomes of a reason.
@@ -111,11 +111,19 @@ func (e *HandshakeError) Error() string { return "TLS handshake: " + e.Err.Error
 // Unwrap returns Err.
 func (e *HandshakeError) Unwrap() error { return e.Err }
 
+// DialError is the failure of a dialer, which may be a function of the program: it has not reached the server.
+type DialError struct{ Err error }
+
+func (e *DialError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *DialError) Unwrap() error { return e.Err }
+
 // ofNetwork reports whether an error is that of an attempt to reach a server, or a timeout. That of a connection which was made, and then
 // reset before the greeting had ended, is none: a port that speaks TLS only does that.
 func ofNetwork(err error) bool {
 	var op *net.OpError
 	var timeout interface{ Timeout() bool }
-	return errors.As(err, &timeout) && timeout.Timeout() || errors.As(err, new(*net.DNSError)) ||
+	return errors.As(err, new(*DialError)) || errors.As(err, &timeout) && timeout.Timeout() || errors.As(err, new(*net.DNSError)) ||
 		errors.As(err, &op) && op.Op != "read" && op.Op != "write"
 }

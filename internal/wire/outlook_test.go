@@ -63,6 +63,7 @@ var outlooks = []struct {
 	{"", connect(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), wire.Passes},
 	{"", connect(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}), wire.Passes},
 	{"", fmt.Errorf("%w: %w", nodeerr.ErrBroken, &net.OpError{Op: "read", Err: syscall.ECONNRESET}), wire.Passes},
+	{"", connect(&wire.DialError{Err: errors.New("the tunnel is down")}), wire.Passes},
 	{"", connect(&net.DNSError{Err: "no such host", Name: "redis", IsNotFound: true}), wire.Passes},
 
 	{"READONLY", wire.NewServerError("READONLY You can't write against a read only replica."), wire.MayPass},
