@@ -149,7 +149,7 @@ func TestConn_AnAnswerThatNobodyAskedForEndsIt(t *testing.T) {
 		f := newFake(t, nil)
 		n := open(f, t, patient())
 		for i := range 5 {
-			requireYes(t, n, newAcquire("key", fmt.Sprint(i), ttl))
+			require.Eventually(t, func() bool { return ask(t, n, newAcquire("key", fmt.Sprint(i), ttl)).Answer == quorum.Yes }, bound, tick)
 			connections := f.connections()
 			_, _ = io.WriteString(f.peer(connections), ":0\r\n") // fails once the node has hung up
 			require.Eventually(t, func() bool { return f.connections() > connections }, bound, tick)
