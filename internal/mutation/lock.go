@@ -129,7 +129,7 @@ var lockMutations = []Mutation{
 		"internal/quorum/attach.go", "\treturn a.conclude(outcome)", "\ta.grant.Start = clock.Now()\n\treturn a.conclude(outcome)"},
 	{"wake-up-is-grant", "the message that passes a turn is a hint, and no grant",
 		"internal/sim/tracking.go", "acts, _ := n.lock.TurnPassed(nil, l.server.number, note.who)\n",
-		"acts, _ := n.lock.TurnPassed(nil, l.server.number, note.who)\n\t\tif w := n.lock.Waiting(); len(w) > 0 && w[0].Of.(*waiter).round != nil {\n\t\t\tr := w[0].Of.(*waiter).round\n\t\t\tr.outcome = 1\n\t\t\tr.returns()\n\t\t}\n"},
+		"acts, _ := n.lock.TurnPassed(nil, l.server.number, note.who)\n\t\tif w := n.lock.Waiting(); len(w) > 0 && w[0].Of.(*waiter).round != nil {\n\t\t\tr := w[0].Of.(*waiter).round\n\t\t\tr.outcome = 1\n\t\t\tr.returns()\n\t\t\tr.onEnded = func() {}\n\t\t}\n"},
 	{"turn-lost", "the turn of a waiter that gives up goes on to the next",
 		"internal/lock/queue.go", "case i == 0 && q.trying:", "case i == 0 && q.trying && false:"},
 	{"waiter-forgotten", "a waiter stays in the queue until it has the lock or gives up",
