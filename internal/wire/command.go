@@ -106,7 +106,12 @@ func (c *Command) Name(source bool) string {
 // MustFollow reports whether the command, which was sent after earlier, must not be carried out before it. If the server
 // asks for the script of earlier, that is not sent again then: it would create the key behind its release.
 func (c *Command) MustFollow(earlier *Command) bool {
-	return earlier.Creates && c.CleansUp && c.Token == earlier.Token && (c.Key == earlier.Key || slices.Contains(earlier.Keys(), c.Key))
+	return earlier.Creates && c.ends(earlier)
+}
+
+// ends reports whether the command cleans up the life of the key that earlier was to begin.
+func (c *Command) ends(earlier *Command) bool {
+	return c.CleansUp && c.Token == earlier.Token && (c.Key == earlier.Key || slices.Contains(earlier.Keys(), c.Key))
 }
 
 // Changed reports whether the command has, or may have, changed the key, if this is the reply.

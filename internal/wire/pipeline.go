@@ -28,6 +28,8 @@ type Op[T any] struct {
 	deadline time.Time
 	reported bool      // its end has been reported: an answer that comes now is dropped
 	undone   bool      // it was answered by the wrong server
+	unsent   bool      // it has ended without being written
+	needless bool      // clean-up after an acquire that is unsent
 	until    time.Time // of clean-up that was lost: when it is pointless to send it
 }
 
@@ -258,7 +260,7 @@ func (p *Pipeline[T]) end(i int, err error) *Op[T] {
 		answer = quorum.Unknown
 	}
 	if !o.reported {
-		o.reported = true
+		o.reported, o.unsent = true, answer == quorum.Unsent
 		p.notices = append(p.notices, Notice[T]{o.Item, answer, err})
 	}
 	return o
@@ -274,8 +276,21 @@ func SentAgain(err error) bool {
 // sweep drops what has ended and will not be written. Clean-up will be, as long as it can change something.
 func (p *Pipeline[T]) sweep(now time.Time) {
 	waiting := p.underWay()[p.written:]
+	var unsent map[string]*Command // acquires, by their tokens
+	for i := range waiting {
+		o := &waiting[i]
+		switch acquire := unsent[o.Command.Token]; {
+		case o.Command.CleansUp:
+			o.needless = o.needless || acquire != nil && o.Command.ends(acquire)
+		case o.unsent && o.Command.Votes && o.Command.Token != "":
+			if unsent == nil {
+				unsent = map[string]*Command{}
+			}
+			unsent[o.Command.Token] = o.Command
+		}
+	}
 	kept := slices.DeleteFunc(waiting, func(o Op[T]) bool {
-		return o.reported && (!o.Command.CleansUp || !o.until.IsZero() && !now.Before(o.until))
+		return o.reported && (!o.Command.CleansUp || o.needless || !o.until.IsZero() && !now.Before(o.until))
 	})
 	p.ops = p.ops[:len(p.ops)-len(waiting)+len(kept)]
 }

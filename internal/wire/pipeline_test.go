@@ -43,10 +43,12 @@ func (p *pipe) connect() {
 	p.Greeted(at)
 }
 
-// op is a command. What begins with release is clean-up, what begins with observe is patient.
+// op is a command. What begins with release is clean-up, what begins with observe is patient. Behind "of" is its token.
 func op(item string) wire.Op[string] {
 	name, _, _ := strings.Cut(item, " ")
+	_, token, _ := strings.Cut(item, " of ")
 	return wire.Op[string]{Item: item, Command: &wire.Command{
+		Token: token,
 		Votes: name == "acquire", Creates: name == "acquire", CleansUp: name == "release", Redeliver: redeliver,
 		WantsLate: name == "observe" || name == "extend", Changes: name != "observe",
 	}}
@@ -249,6 +251,27 @@ func TestPipeline_WhatIsNotWrittenInTimeIsNotWrittenUnlessItCleansUp(t *testing.
 	require.Equal(t, []string{"release"}, p.written(start.Add(timeout)))
 	_, next := p.Expire(start.Add(2*timeout - 1))
 	require.Equal(t, start.Add(2*timeout), next, "its timeout begins anew when it is written")
+}
+
+// The danger: rounds on a node that is down pile up clean-up, where nothing of them can be.
+func TestPipeline_NothingIsCleanedUpAfterAnAcquireThatNeverWentOut(t *testing.T) {
+	p := newPipe(t)
+	p.send(start, "acquire of mine")
+	p.written(start)
+	p.send(start, "release of mine", "acquire of yours", "release of yours", "release of another's")
+	p.Broken(start, nil, true, true)
+	p.Failed(start, errDown, true)
+	p.connect()
+	require.Equal(t, []string{"release of mine", "release of another's"}, p.written(start))
+
+	p = newPipe(t)
+	p.send(start, "acquire of mine")
+	p.send(start.Add(1), "release of mine")
+	p.Expire(start.Add(timeout))
+	p.ended(quorum.Unsent, nodeerr.ErrTimeout, "acquire of mine")
+	p.Expire(start.Add(timeout + 1))
+	p.ended(quorum.Unknown, nodeerr.ErrTimeout, "release of mine")
+	require.True(t, p.Idle())
 }
 
 func TestPipeline_CleanUpThatWasLostGoesFirstAndInOrder(t *testing.T) {
