@@ -8,7 +8,7 @@ import (
 // detached is what a process has still to do about a lock that it has left on the nodes ([Name.Detach]). A node that stood still may carry
 // out the acquire later than that, and so set the key behind the Unlock of whoever has taken up the lock. A release behind the acquire
 // could come too early: the other may hold the lock, and count on that node. So all nodes are asked when the late yes is there. The lock
-// is over if a majority does not hold the token any longer, and then the late key is released.
+// is over if so many do not hold the token any longer that the others are no majority, and then the late key is released.
 type detached struct {
 	late []int  // the nodes that have granted the lock late, and may hold it
 	look uint32 // the number of the look at all nodes that is under way
@@ -33,7 +33,7 @@ func (r *Round) stillHolds(acts []Act, tag wire.Tag, reply *wire.Reply) []Act {
 	if tag.Serial != l.look || r.form.Seen(reply).Holds(r.mark.Token) != quorum.No {
 		return acts
 	}
-	if l.gone++; l.gone != quorum.Majority(r.Nodes()) {
+	if l.gone++; r.Nodes()-l.gone != quorum.Majority(r.Nodes())-1 {
 		return acts
 	}
 	release := new(wire.Command)

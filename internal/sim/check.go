@@ -119,12 +119,13 @@ func (w *world) checkLeft(s *server, key string, e entry) {
 	if r == nil {
 		return // of another library's client
 	}
-	last, held, dead, unlocked := max(r.over, r.back), false, r.client.dead, false
+	last, held, dead, unlocked, unclear := max(r.over, r.back), false, r.client.dead, false, false
 	for _, k := range w.locks {
 		if k.of == r {
 			held = held || !k.unlocked && !k.passed && !k.ended && !k.detached
 			dead = dead || k.client.dead
 			unlocked = unlocked || k.unlocked
+			unclear = unclear || k.unlocked && k.released.outcome != quorum.Done
 			last = max(last, k.at)
 		}
 	}
@@ -136,6 +137,7 @@ func (w *world) checkLeft(s *server, key string, e entry) {
 		w.check(false, "a lost round leaves nothing behind", "node %d holds %s for another %v", s.number, e.token, left)
 	case r.back > 0:
 		w.check(false, "a set that is not won leaves nothing behind", "node %d holds %s of %s for another %v", s.number, key, e.token, left)
+	case unclear && slices.Contains(r.late, s.number): // its error says that keys may be left
 	case unlocked && (r.unsure || slices.Contains(r.silent, s.number)):
 	case unlocked:
 		w.check(false, "an unlock leaves nothing behind", "node %d holds %v for another %v", s.number, e.token, left)

@@ -19,6 +19,7 @@ type held struct {
 	passed   bool          // it was passed on
 	detached bool          // its holder has left it on the nodes
 	unlocked bool          // its release has begun
+	released *round        // that release
 	ended    bool          // by itself
 	checked  bool          // what it has left is checked, or need not be
 	at       time.Duration // true time of these
@@ -116,7 +117,7 @@ func (k *held) release(now time.Time, exclusive bool) {
 	k.of.given = append(k.of.given, c)
 	k.unlocked, k.at = true, c.now
 	r := k.newRound(release, k.of.token, &l.Round)
-	r.lock = k
+	r.lock, k.released = k, r
 	if o := c.call; o != nil && o.lock == k {
 		o.stop()
 	}

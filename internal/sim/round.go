@@ -39,6 +39,7 @@ type round struct {
 	onEnded func()        // called with the outcome
 	onAll   func()        // called when all nodes have answered, or have not in time
 	silent  []int         // nodes that had not answered when what it has won was left to another
+	late    []int         // and those of them that have granted it afterwards
 	unsure  bool          // and a node that has not said later whether it holds the token still
 	stopped bool          // the context ended
 	with    *together     // it is one of its rounds; nil means that it is alone
@@ -179,6 +180,9 @@ func (r *round) answered(acts []lock.Act, tag wire.Tag, reply *wire.Reply) []loc
 	case tag.What == lock.Detached:
 		r.unsure = r.unsure || reply.Answer != quorum.Yes && reply.Answer != quorum.No
 	case tag.What == lock.Vote && reply.Late:
+		if slices.Contains(r.silent, int(tag.Node)) && reply.Answer == quorum.Yes {
+			r.late = append(r.late, int(tag.Node))
+		}
 		r.silent = slices.DeleteFunc(r.silent, func(node int) bool { return node == int(tag.Node) })
 	case tag.What == lock.Look:
 		r.denied = r.denied || reply.Answer == quorum.Yes && reply.TTL == wire.NoTTL
