@@ -167,6 +167,9 @@ func (e *Entry) actLocked(act *lock.Act) {
 	case lock.AwaitCleanUp:
 		r := act.To.(*Round)
 		r.timer = e.engine.Clock.AfterFunc(e.engine.Timeout-r.Took(), r.overdue)
+	case lock.Again:
+		r := act.To.(*Round)
+		r.timer = e.engine.Clock.AfterFunc(e.engine.Timeout, r.again)
 	case lock.Offer:
 		act.Call.Of.(Waiter).Offered()
 	case lock.Refuse:

@@ -22,7 +22,7 @@ type Round struct {
 	done    chan struct{} // closed once the outcome is there
 	all     chan struct{} // closed once all nodes have answered; nil if nobody waits for that
 
-	timer clock.Timer // ends the wait for the clean-up
+	timer clock.Timer // ends the wait for the clean-up, or that of Again
 	next  *Round      // see Entry.settled
 }
 
@@ -85,6 +85,13 @@ func (r *Round) stop() {
 func (r *Round) overdue() {
 	r.entry.Lock()
 	r.entry.doLocked(r.Overdue(nil, r.entry.engine.Clock))
+	r.entry.Unlock()
+}
+
+// again has the nodes looked at once more.
+func (r *Round) again() {
+	r.entry.Lock()
+	r.entry.doLocked(r.Again(nil))
 	r.entry.Unlock()
 }
 

@@ -8,7 +8,8 @@ import (
 // detached is what a process has still to do about a lock that it has left on the nodes ([Name.Detach]). A node that stood still may carry
 // out the acquire later than that, and so set the key behind the Unlock of whoever has taken up the lock. A release behind the acquire
 // could come too early: the other may hold the lock, and count on that node. So all nodes are asked when the late yes is there. The lock
-// is over if so many do not hold the token any longer that the others are no majority, and then the late key is released.
+// is over if so many do not hold the token any longer that the others are no majority, and then the late key is released. Otherwise they
+// are asked once more after the node timeout: the releases of an Unlock may have been on their way.
 type detached struct {
 	late []int  // the nodes that have granted the lock late, and may hold it
 	look uint32 // the number of the look at all nodes that is under way
@@ -17,8 +18,21 @@ type detached struct {
 
 // cameLate handles the yes of a node to the acquire of a lock that was left, which came after a Reply that there was none in time.
 func (r *Round) cameLate(acts []Act, node int) []Act {
+	r.detached.late = append(r.detached.late, node)
+	return append(r.lookAtAll(acts), Act{What: Again, To: r.to})
+}
+
+// Again looks at the nodes once more, unless that is settled.
+func (r *Round) Again(acts []Act) []Act {
+	if len(r.detached.late) == 0 {
+		return acts
+	}
+	return r.lookAtAll(acts)
+}
+
+func (r *Round) lookAtAll(acts []Act) []Act {
 	l := r.detached
-	l.late, l.look, l.gone = append(l.late, node), l.look+1, 0
+	l.look, l.gone = l.look+1, 0
 	look := r.form.Look(r.mark)
 	look.Tracked, look.BySource = false, false
 	for i := range r.Nodes() {

@@ -38,6 +38,8 @@ const (
 	Send What = iota
 	// AwaitCleanUp calls Overdue when the node timeout of the round is over.
 	AwaitCleanUp
+	// Again calls [Round.Again] after the node timeout.
+	Again
 	// End ends the round To: it has come to its outcome, or is an extension that asks no node.
 	End
 	// Renew schedules the next renewal of the lock of To, for when its Renewal says.

@@ -41,6 +41,7 @@ var update = flag.Bool("update", false, "write what comes out into testdata")
 //	0 has z, 0 has z for ever, 0 has data, 0 has nothing    node 0, which has said no, answers what is there
 //	0 still has token, 0 still has nothing    node 0 answers what is there of a lock that was detached
 //	not sent to 0 1 2            these have not taken the command, as their connections are down
+//	again                        the node timeout has passed since a node has granted late what was detached
 //	give up                      the caller does
 //	overdue                      the node timeout is over
 //	after 5s                     time goes by
@@ -173,6 +174,8 @@ func (s *teller) happens(line string) []string {
 		return nil
 	case words[0] == "why":
 		return s.why()
+	case line == "again":
+		acts = s.round.Again(nil)
 	case line == "give up":
 		acts = s.round.GiveUp(nil, s)
 	case line == "failed":
@@ -293,7 +296,7 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 		switch {
 		case a.What == lock.End, a.What == lock.Over: // it is told below
 			continue
-		case a.What != lock.Send && a.What != lock.AwaitCleanUp:
+		case a.What != lock.Send && a.What != lock.AwaitCleanUp && a.What != lock.Again:
 			what, node = s.act(&a), ""
 		case a.Tag.What == lock.Watch:
 			what = "watch"
@@ -301,6 +304,8 @@ func (s *teller) comesOf(acts []lock.Act) (said []string) {
 			what = "delete what has no TTL on"
 		case a.What == lock.AwaitCleanUp:
 			what, node = "await the clean-up", ""
+		case a.What == lock.Again:
+			what, node = "again later", ""
 		case a.Tag.What == lock.Observe, a.Tag.What == lock.Detached:
 			what = "observe"
 			s.serials[int(a.Tag.Node)] = a.Tag.Serial

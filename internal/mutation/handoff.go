@@ -42,6 +42,8 @@ var handoffMutations = []Mutation{
 		"internal/lock/term.go", "if !t.Asking() {", "if true {"},
 	{"late-key-left", "what a node grants late of a lock that was left is released when the lock is over",
 		"internal/lock/round.go", "case reply.Late && r.detached != nil &&", "case false &&"},
+	{"late-key-looked-for-once", "after a late yes the nodes are looked at again when an Unlock that is under way has reached them",
+		"internal/lock/detach.go", "return append(r.lookAtAll(acts), Act{What: Again, To: r.to})", "return r.lookAtAll(acts)"},
 	{"kept-from-others", "a process that has kept a lock to its own waiters for long lets others have it",
 		"internal/lock/queue.go", "return q.wins > 0 && handoff > 0 && ", "return false && "},
 }

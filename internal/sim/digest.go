@@ -55,7 +55,7 @@ func Record(p Plan) []string {
 // What an Act does, and what it sends, in a Record.
 var (
 	deeds = [...]string{
-		lock.Send: "send", lock.AwaitCleanUp: "await the clean-up", lock.End: "end", lock.Renew: "renew", lock.Over: "over",
+		lock.Send: "send", lock.AwaitCleanUp: "await the clean-up", lock.Again: "look again later", lock.End: "end", lock.Renew: "renew", lock.Over: "over",
 		lock.Offer: "offer", lock.Refuse: "refuse", lock.Wake: "wake", lock.Publish: "publish", lock.Listen: "listen", lock.Warn: "warn",
 	}
 	errands = [...]string{

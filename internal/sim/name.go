@@ -92,6 +92,9 @@ func (n *name) act(acts []lock.Act) {
 					r.do(func() { r.take(r.Overdue(nil, &c.clock)) })
 				}
 			})
+		case lock.Again:
+			r := a.To.(*round)
+			c.afterClock(&c.clock, c.clock.Now().Add(nodeTimeout), func() { r.do(func() { n.act(r.Again(nil)) }) })
 		case lock.Offer:
 			a.Call.Of.(*waiter).begin()
 		case lock.Refuse:
