@@ -36,7 +36,7 @@ var lockMutations = []Mutation{
 	{"lost-reply-is-no", "a lost reply is no answer, and not a no",
 		"internal/wire/pipeline.go", "answer = quorum.Unknown", "answer = quorum.Unsent"},
 	{"clean-up-forgotten", "a release that was not answered is sent again on the next connection",
-		"internal/wire/pipeline.go", "return o.reported && (!o.Command.CleansUp || !o.until.IsZero() && !now.Before(o.until))", "return o.reported"},
+		"internal/wire/pipeline.go", "return o.reported && (!o.Command.CleansUp || o.needless || !o.until.IsZero() && !now.Before(o.until))", "return o.reported"},
 	{"replica-kept", "a server that has become a replica is left",
 		"internal/wire/life.go", "\tif l.state == Serving {\n\t\tl.become(Leaving)", "\tif false {\n\t\tl.become(Leaving)"},
 	{"refused-release-forgotten", "a release that a replica has refused is sent to the server behind the name",
