@@ -390,9 +390,9 @@ func TestClose_MayBeCalledFromCodeOfTheProgram(t *testing.T) {
 					if l := closing.Swap(nil); l != nil {
 						ended <- end(l)
 					}
-				})))
+				})), redlock.TTL(time.Second))
 				closing.Store(observed)
-				_, _ = observed.TryLock(t.Context(), "observed")
+				_, _ = observed.TryLock(t.Context(), "observed") // granted, if it is faster than the end: its key expires
 				require.NoError(t, receive(t, ended, "the end in an Observer"))
 
 				logged := open(c, redlock.WithLogger(slog.New(whenLogged(func() {
