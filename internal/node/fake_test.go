@@ -26,6 +26,7 @@ type fake struct {
 	end     chan struct{} // closed when the test ends
 	down    atomic.Bool   // nobody can connect
 	secure  *tls.Config   // of a server that speaks TLS
+	greets  func()        // what the server does before it reads anything from a connection
 	fails   error         // what each read of the client fails with at the end of a connection, instead of io.EOF
 
 	mu    sync.Mutex
@@ -165,6 +166,9 @@ func (f *fake) count(text string) (n int) {
 
 func (f *fake) serve(c *peer) {
 	defer c.Close()
+	if f.greets != nil {
+		f.greets()
+	}
 	commands := redis.NewConn(c, 0, 0) // a command looks like an array reply
 	for silent := false; ; {
 		args, err := redis.Strings(commands.Receive())

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"path/filepath"
 	"strings"
@@ -212,4 +213,36 @@ func TestLoop_AReleaseFollowsItsAcquireToAFrozenServer(t *testing.T) {
 	requireCalls(t, server, "eval", 1)
 	require.Empty(t, holds(t, server, "key"))
 	require.Equal(t, client, clients(t, server), "on the same connection")
+}
+
+// The danger: handshakes are given up when they are nearly done, so that a server is busy with those which nobody waits for any more.
+func TestLoop_TwoThousandClientsOverTLSAreAllServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cert := newCertificate(t, "redis.test")
+		f := newFake(t, nil)
+		f.secure = &tls.Config{Certificates: []tls.Certificate{cert}}
+		turn := make(chan struct{}, 1) // goroutines get through it in the order in which they came
+		f.greets = func() {
+			turn <- struct{}{}
+			pass(4 * time.Millisecond) // one handshake after the other, which costs as much if the client has gone
+			<-turn
+		}
+		const clients = 2000
+		start, served := time.Now(), make(chan bool, clients)
+		for range clients { // with the timeouts that are the default of package pool
+			n := f.open(t, withTLS(trusting(cert, "redis.test")), withTimeout(300*time.Millisecond), withDialTimeout(5*time.Second))
+			go func() {
+				yes := false
+				for !yes && time.Since(start) < time.Minute {
+					yes = ask(t, n, newAcquire("key", "token", ttl)).Answer == quorum.Yes
+					pass(time.Second)
+				}
+				served <- yes
+			}()
+		}
+		for i := range clients {
+			require.True(t, <-served, "the first %d were served", i)
+		}
+		t.Logf("within %v, over %d connections", time.Since(start), f.connections())
+	})
 }
