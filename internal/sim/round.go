@@ -29,7 +29,7 @@ type round struct {
 	lock    *held         // what an extend or a release is for
 	before  time.Time     // its deadline when the extend began
 	yes     int           // nodes that had the key when the extend came
-	delayed []int         // nodes on which an acquire has set its key after its outcome
+	delayed []delay       // where and when an acquire has set its key after its outcome
 	unheard int           // nodes that the extend has given the key, whose answer the client has not got
 	raised  bool          // its token was put to nodes
 	barred  bool          // one of them did not take it
@@ -190,7 +190,8 @@ func (r *round) answered(acts []lock.Act, tag wire.Tag, reply *wire.Reply) []loc
 		r.barred = r.barred || reply.Answer != quorum.Yes && r.kind == form.Lock
 	case r.kind == form.Permit && reply.Number > 0:
 		r.slots[tag.Node] = reply.Number
-	case reply.Answer == quorum.Recreated:
+	}
+	if reply.Answer == quorum.Recreated { // late or not
 		r.unheard--
 	}
 	acts = r.Answered(acts, &c.clock, tag, reply)
