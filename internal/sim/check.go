@@ -70,11 +70,11 @@ func (w *world) checkEnd(r *round) {
 // it to others, and an extension or a late acquire may have set it there again: the answers show the former.
 func (w *world) checkReleased(r *round) {
 	k := r.lock
-	if w.plan.Echo || k.of.straggled() || k.of.attached != nil || len(k.of.attached) > 0 || k.unheard() {
+	if w.plan.Echo || k.of.attached != nil || len(k.of.attached) > 0 || k.unheard() {
 		return
 	}
 	for _, o := range w.locks {
-		meanwhile := o.of.outcome == quorum.Done && o.of.sent >= k.of.over && o.of.over < r.sent
+		meanwhile := o.of.outcome == quorum.Done && o.of.sent >= k.of.over && o.of.over < r.sent && !k.of.straggled(o.of.sent)
 		w.check(!o.excludes(k) || !meanwhile, "an unlock that is done says that nobody else has had the lock",
 			"client %d unlocked %v, which client %d has had meanwhile as %v", k.client.number, k, o.client.number, o)
 	}
@@ -193,7 +193,7 @@ func (s *server) checkChange(m message, l *line, key string, before entry, was b
 		w.check(false, "a key is changed by its owner only", "node %d: %v of %s changed the key of %s",
 			s.number, verb, name, before.token)
 	case verb == acquire && !was && is && of != nil && of.over > 0:
-		of.delayed = append(of.delayed, s.number)
+		of.delayed = append(of.delayed, delay{s.number, s.world.now})
 	case verb == extend && was && before.token == name:
 		of.yes++
 	case verb == extend && !was && is:

@@ -93,7 +93,7 @@ func (s *server) doneShared(m message, f *sight) {
 	case verb == force && f.in && !in:
 		s.endsByForce(m.cmd.Token, f.key)
 	case verb == acquire && !f.in && in && of.over > 0:
-		of.delayed = append(of.delayed, s.number)
+		of.delayed = append(of.delayed, delay{s.number, s.world.now})
 	case verb == extend && f.in && f.own.number == of.lock.slot:
 		of.yes++
 	case verb == extend && in && own.number == of.lock.slot:

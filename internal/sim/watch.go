@@ -144,7 +144,7 @@ func (w *world) changed(key string) {
 	for _, k := range w.locks {
 		if w.plan.Watched && k.lease.Renewal != nil && k.of.key == key && k.held() && w.holders(k) < quorum.Majority(len(w.servers)) {
 			w.after(noticed, func() {
-				w.check(!k.held() || k.of.straggled() || k.unheard() || k.untracked(), "a renewed lock that is deleted is lost at once",
+				w.check(!k.held() || k.of.straggled(0) || k.unheard() || k.untracked(), "a renewed lock that is deleted is lost at once",
 					"client %d relies on %v", k.client.number, k)
 			})
 		}
@@ -187,8 +187,16 @@ func (w *world) counting(k *held) int {
 	})
 }
 
-// straggled reports whether a node has carried out an acquire after its outcome, and has said so in time.
-func (r *round) straggled() bool { return slices.ContainsFunc(r.delayed, r.acquire.Votes().Holds) }
+// delay is where and when an acquire has set its key after its outcome.
+type delay struct {
+	node int
+	at   time.Duration
+}
+
+// straggled reports whether a node has carried out an acquire after its outcome, and not before a time, and has said so in time.
+func (r *round) straggled(since time.Duration) bool {
+	return slices.ContainsFunc(r.delayed, func(d delay) bool { return d.at >= since && r.acquire.Votes().Holds(d.node) })
+}
 
 // votes counts the nodes with an answer.
 func (r *round) votes(answer quorum.Answer) (n int) {
