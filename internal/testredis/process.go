@@ -203,6 +203,10 @@ func (p *Process) start(ctx context.Context) error {
 
 // answers reports whether this process, and not another one on the same port, answers.
 func (p *Process) answers() bool {
-	info, err := redis.String(p.Do("INFO", "server"))
+	command := "INFO"
+	if i := slices.Index(p.args, "INFO"); i > 0 && p.args[i-1] == "--rename-command" {
+		command = p.args[i+1]
+	}
+	info, err := redis.String(p.Do(command, "server"))
 	return err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", p.child.PID()))
 }

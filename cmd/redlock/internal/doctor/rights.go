@@ -185,23 +185,32 @@ func (f *facts) refused(code string) bool {
 	return slices.ContainsFunc(f.rights, func(a attempt) bool { return a.refusal != nil && a.refusal.Code == code })
 }
 
+// severity returns how bad it is that a node refuses what was tried, however it does.
+func (x *examination) severity(f *facts, refused []attempt) Severity {
+	guarded := x.RestartGuard > 0 && !x.durable(f) // a node whose uptime is unknown never grants then
+	if slices.ContainsFunc(refused, func(a attempt) bool {
+		return a.line == plainLine || a.line == fencingLine || a.line == sharedLine || a.rule == "+info" && guarded
+	}) {
+		return Fault
+	}
+	return Warning
+}
+
 // commands finds commands that were renamed or are not offered.
-func commands(_ *examination, f *facts) []Finding {
+func commands(x *examination, f *facts) []Finding {
 	var names []string
-	severity := Warning
+	var lacking []attempt
 	for _, a := range f.rights {
 		if a.refusal != nil && aboutCommand.MatchString(a.refusal.Message) {
 			names = append(names, strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(a.rule, "+"), "|", " ")))
-			if a.line == plainLine || a.line == fencingLine || a.line == sharedLine {
-				severity = Fault
-			}
+			lacking = append(lacking, a)
 		}
 	}
 	if len(names) == 0 {
 		return nil
 	}
 	slices.Sort(names)
-	return []Finding{{Severity: severity, What: "the server does not know " + strings.Join(slices.Compact(names), ", "),
+	return []Finding{{Severity: x.severity(f, lacking), What: "the server does not know " + strings.Join(slices.Compact(names), ", "),
 		Fix: "remove rename-command for these from the server's file, and restart it; or use a service that offers them"}}
 }
 
@@ -209,10 +218,12 @@ func commands(_ *examination, f *facts) []Finding {
 func rights(line int) func(*examination, *facts) []Finding {
 	return func(x *examination, f *facts) []Finding {
 		var lacking []string
+		var refused []attempt
 		for _, a := range f.rights {
 			if a.line != line || a.refusal == nil || a.refusal.Code != "NOPERM" {
 				continue
 			}
+			refused = append(refused, a)
 			rule := a.rule
 			if a.access != "" && aboutKey.MatchString(a.refusal.Message) {
 				rule = a.access
@@ -224,12 +235,8 @@ func rights(line int) func(*examination, *facts) []Finding {
 		if len(lacking) == 0 {
 			return nil
 		}
-		severity := Warning
-		if line == plainLine || line == fencingLine || line == sharedLine || x.RestartGuard > 0 && slices.Contains(lacking, "+info") {
-			severity = Fault
-		}
 		l := aclLines[line]
-		return []Finding{{Severity: severity, Why: l.why,
+		return []Finding{{Severity: x.severity(f, refused), Why: l.why,
 			What: fmt.Sprintf("the user %s lacks rights for %s: %s", quoted(f.user), l.purpose, strings.Join(lacking, ", ")),
 			Fix:  "ACL SETUSER " + f.user + " " + strings.Join(l.rules(x.Prefix), " ")}}
 	}

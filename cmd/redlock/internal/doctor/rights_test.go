@@ -121,7 +121,11 @@ func TestExamine_FindsEachRightThatIsMissing(t *testing.T) {
 				want := []string{is(doctor.Warning, "rights-identity", all[0].Addr()), is(doctor.Warning, "rights-waking", all[0].Addr())}
 				switch {
 				case rule == "+info":
-					want = []string{is(doctor.Fault, "rights-identity", all[0].Addr())}
+					guarded := o
+					guarded.Durable, guarded.Only = nil, []string{"rights-identity"}
+					r := examine(t, servers, guarded)
+					requireFindings(t, r, is(doctor.Fault, "rights-identity", all[0].Addr()))
+					want = want[:1]
 				case line == 0:
 					want = []string{is(doctor.Fault, "rights-locks", all[0].Addr())}
 				case line == 1:
@@ -152,6 +156,21 @@ func TestExamine_FindsEachRightThatIsMissing(t *testing.T) {
 				setUser(t, all[0], words[3:])
 				finds(t, servers, o)
 			})
+		}
+	}
+}
+
+// The danger: 0 faults for a node that never grants a lock.
+func TestExamine_SaysWhatItCostsThatAServerHasNoINFO(t *testing.T) {
+	t.Parallel()
+	s := testredis.Real(t, 1, "--requirepass", "secret", "--rename-command", "INFO", "HIDDEN")[0]
+	guarded := doctor.Options{RestartGuard: time.Second}
+	durable := doctor.Options{RestartGuard: time.Second, Durable: []string{"all"}}
+	for severity, all := range map[doctor.Severity][]doctor.Options{doctor.Fault: {guarded}, doctor.Warning: {durable, {}}} {
+		for _, o := range all {
+			o.Only = []string{"commands"}
+			r := finds(t, serversOf([]*testredis.Process{s}), patient(o), is(severity, "commands", s.Addr()))
+			require.Contains(t, r.Findings[0].What, "INFO")
 		}
 	}
 }
