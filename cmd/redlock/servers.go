@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/cmd/redlock/internal/client"
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/display"
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/pool"
@@ -63,7 +64,7 @@ func (f *serverFlags) pools(opts ...pool.Option) ([]*pool.Node, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	opts = append(opts, pool.WithTimeout(f.Timeout), pool.WithDialTimeout(max(f.Timeout, time.Second)))
+	opts = append(opts, pool.WithTimeout(f.Timeout), pool.WithDialTimeout(max(f.Timeout, client.ConnectTimeout)))
 	if f.Password != "" || f.PasswordFile != "" {
 		if _, err := f.password(); err != nil {
 			return nil, err

@@ -5,11 +5,16 @@ import (
 	"cmp"
 	"context"
 	"regexp"
+	"time"
 
 	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
+
+// ConnectTimeout is how long it may take until a server has answered on a new connection, unless the user asks for more. It is the
+// default of programs (pool.WithDialTimeout), so that a server is used that is far away, or greets many clients at once.
+const ConnectTimeout = 5 * time.Second
 
 // Client is a connection that carries any command. It speaks RESP2, and its reader has the bounds of a node's. One goroutine may use it at a time.
 type Client struct {

@@ -13,7 +13,7 @@ import (
 // Options say what the programs that lock assume of the servers.
 type Options struct {
 	Prefix       string        // of the keys of locks (redlock.WithKeyPrefix)
-	Timeout      time.Duration // of one command of the examination; 0 means 300 ms
+	Timeout      time.Duration // of one command of the examination; 0 means 300 ms. The first of a connection has client.ConnectTimeout
 	NodeTimeout  time.Duration // of the programs (pool.WithTimeout); 0 means 300 ms
 	TTL          time.Duration // the longest of the programs; 0 means unknown
 	RestartGuard time.Duration // of the programs (pool.WithRestartGuard); 0 means none

@@ -118,19 +118,21 @@ func (f *facts) gather(ctx context.Context, o *Options) {
 // conn is a connection whose commands are bounded. After a failure it carries out no more, so that who uses it may look at err last.
 type conn struct {
 	*client.Client
-	timeout time.Duration
-	err     error // why the connection is of no use any more
+	timeout time.Duration // of the next command
+	settled time.Duration // of those after the first
+	err     error         // why the connection is of no use any more
 }
 
 // connect makes a connection of the examination.
 func (f *facts) connect(ctx context.Context, o *Options) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	timeout := max(o.Timeout, client.ConnectTimeout)
+	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	c, err := client.Connect(ctx, f.to)
+	c, err := client.Connect(bounded, f.to)
 	if err != nil {
-		return nil, err
+		return nil, within(bounded, timeout, err)
 	}
-	return &conn{Client: c, timeout: o.Timeout}, nil
+	return &conn{Client: c, timeout: timeout, settled: o.Timeout}, nil
 }
 
 // do sends one command. It returns neither a reply nor a refusal if there is no answer.
@@ -150,14 +152,31 @@ func (c *conn) all(ctx context.Context, commands ...[]string) []any {
 	if c.err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	bounded, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	replies, err := c.DoAll(ctx, commands)
+	replies, err := c.DoAll(bounded, commands)
 	if err != nil {
-		c.err = fmt.Errorf("%s: %w", commands[0][0], err)
+		c.err = within(bounded, c.timeout, fmt.Errorf("%s: %w", commands[0][0], err))
 		return nil
 	}
+	c.timeout = c.settled
 	return replies
+}
+
+// lateError is the end of a timeout.
+type lateError struct {
+	within time.Duration
+	error
+}
+
+func (e *lateError) Unwrap() error { return e.error }
+
+// within makes an error a lateError if ctx has ended.
+func within(ctx context.Context, timeout time.Duration, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return &lateError{timeout, err}
 }
 
 // settings are the parameters that the checks look at.

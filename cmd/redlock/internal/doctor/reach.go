@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -23,11 +22,11 @@ const unreachable = "reachable"
 // reachChecks look at the way to a server, and at which server is at its end.
 var reachChecks = []check{
 	{name: unreachable, docs: "errors", why: grantsNone,
-		node: func(x *examination, f *facts) []Finding {
+		node: func(_ *examination, f *facts) []Finding {
 			if f.err == nil {
 				return nil
 			}
-			what, fix := explain(f, &x.Options)
+			what, fix := explain(f)
 			return fault("cannot be used: "+what+"; "+waits(f.err), fix)
 		}},
 	{name: "tls", docs: "server-settings", node: encrypted,
@@ -63,11 +62,12 @@ func waits(err error) string {
 }
 
 // explain says why a server cannot be used, and what to do.
-func explain(f *facts, o *Options) (what, fix string) {
+func explain(f *facts) (what, fix string) {
 	var refusal *nodeerr.ServerError
 	var dns *net.DNSError
 	var record tls.RecordHeaderError
 	var invalid *tls.CertificateVerificationError
+	var late *lateError
 	var slow interface{ Timeout() bool }
 	text := printable(strings.ReplaceAll(f.err.Error(), "pool: ", ""))
 	ping := "redis-cli -s " + f.addr + " PING"
@@ -87,12 +87,15 @@ func explain(f *facts, o *Options) (what, fix string) {
 		return "connection refused: nothing listens there", "start the server, or correct host and port in the URL; on its machine: " + ping
 	case errors.Is(err, errSlow):
 		return text, "look for slow commands and forks on the server: SLOWLOG GET, LATENCY LATEST"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
+	case errors.As(err, &late), errors.As(err, &slow) && slow.Timeout():
 		fix := "look for a server that hangs, a firewall or a slow network; or give a longer --timeout. On its machine: " + ping
 		if f.to.TLS != nil {
 			fix += ". Or use redis:// or valkey:// in the URL if the port does not speak TLS"
 		}
-		return fmt.Sprintf("no answer within %s (%s)", o.Timeout, text), fix
+		if late == nil { // the system has given up before
+			return "no answer (" + text + ")", fix
+		}
+		return fmt.Sprintf("no answer within %s (%s)", late.within, text), fix
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return "the server closes the connection at once (" + text + ")", "use rediss:// or valkeys:// in the URL if the port speaks TLS only; otherwise read the log of the server"
 	case errors.Is(err, nodeerr.ErrSentinel):

@@ -110,6 +110,16 @@ func TestExamine_IsNotHeldUpByAFrozenServer(t *testing.T) {
 	require.Contains(t, r.Findings[0].What, "no answer within 8s")
 }
 
+// The danger: a server that programs use is called unreachable, as its first answer takes longer than one command may.
+func TestExamine_WaitsForAConnectionAsProgramsDo(t *testing.T) {
+	t.Parallel()
+	s := wellSetServers(t, 1)[0]
+	far := relay(t, func() string { <-time.After(1800 * time.Millisecond); return s.Addr() }, forward)
+	o := patient(doctor.Options{Only: []string{"reachable", "lock"}})
+	o.Timeout = 1500 * time.Millisecond
+	finds(t, []*node.Server{serverAt(far)}, o)
+}
+
 func TestExamine_FindsProtectedMode(t *testing.T) {
 	t.Parallel()
 	own := ownAddress(t)
