@@ -85,7 +85,7 @@ func (s *Service) eventually(what string, happened func() bool) {
 		if happened() {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 	}
 	s.tb.Fatalf("waited in vain: %s", what)
 }
