@@ -32,7 +32,8 @@ func (n *Node) connect(last *conn) (*conn, error) {
 			idle = 0
 		} else {
 			c := &conn{transport: t, channels: map[string]bool{}, up: -1}
-			if err = c.greet(ctx, n.greeting(login), last); err == nil {
+			err = c.greet(ctx, n.greeting(login), last)
+			if err == nil && !n.doubts() {
 				return c, nil
 			}
 			if slices.ContainsFunc(hangUps, func(is error) bool { return errors.Is(err, is) }) {
@@ -40,6 +41,10 @@ func (n *Node) connect(last *conn) (*conn, error) {
 			}
 			c.Cut() // so that a pool does not keep it
 			c.Close()
+			if err == nil { // the attempt goes on as it began
+				idle++
+				continue
+			}
 		}
 		err = AsError(err)
 		if ctx.Err() != nil { // the dial timeout is over, or the node is closed, which takes the place of this error
@@ -81,6 +86,12 @@ func (c *conn) greet(ctx context.Context, commands [][]string, last *conn) (err 
 		return nil // there is none, or it cannot be named for certain
 	}
 	return c.exchange([][]string{{"CLIENT", "KILL", "ID", strconv.FormatInt(last.client, 10)}})
+}
+
+func (n *Node) doubts() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.pipeline.Life.Doubts()
 }
 
 // greeting returns the commands of the next greeting, which begins with those of the login.

@@ -190,6 +190,27 @@ func TestGreeting_ThatBreaksOnceIsSaidInFullAgain(t *testing.T) {
 	})
 }
 
+// The danger: a proxy accepts connections while the server behind it is away. The node would have no pushes, and no guard, for as long as
+// its first connection to the server lasts that has come back.
+func TestGreeting_IsFullForAServerThatComesBackBehindAProxy(t *testing.T) {
+	for away := range 7 {
+		bubble(t, fmt.Sprint("after ", away), func(t *testing.T) {
+			f := newFake(t, func(c *peer, args []string) string {
+				if c.number <= away {
+					_ = c.Close()
+					return ""
+				}
+				return likeRedis(c, args)
+			})
+			n := f.open(t)
+			requireGrants(t, n)
+			last := fmt.Sprint(f.connections(), " ")
+			require.NotZero(t, f.count(last+"HELLO"))
+			require.NotZero(t, f.count(last+"CLIENT ID"))
+		})
+	}
+}
+
 // requireGrants waits until the node grants.
 func requireGrants(t testing.TB, n *node.Node) {
 	t.Helper()

@@ -27,6 +27,7 @@ type Life struct {
 	pause   time.Duration // the last, before it was shortened; 0 after a connection that was useful
 	until   time.Time     // its end
 	hangUps int           // how many attempts in succession ended in the greeting, without an answer that says why
+	less    bool          // a greeting that is not full was answered, and none that is full since
 }
 
 // Greeting is what is said in a greeting. Some proxies hang up when they are asked what they do not know.
@@ -41,6 +42,17 @@ const (
 
 // Greeting returns what the next attempt says. To hang up once is no sign: that may have been a server that was stopped.
 func (l *Life) Greeting() Greeting { return [...]Greeting{Full, Full, WithRESP2, Bare}[l.hangUps%4] }
+
+// Doubts takes it that the greeting of this attempt was answered. It reports whether the connection is not to be used: some proxies hang
+// up as long as the server behind them is away, and that may be over by now. The attempt goes on with a full greeting. If that one is hung
+// up on too, there is no doubt the next time.
+func (l *Life) Doubts() bool {
+	if l.Greeting() == Full || l.less {
+		return false
+	}
+	l.less, l.hangUps = true, 0
+	return true
+}
 
 const (
 	// A command ends a pause that began wakeAfter ago, or wakeLater once the outage has lasted for longOutage.
@@ -159,6 +171,7 @@ func (l *Life) wakeAfter(now time.Time) time.Duration {
 // greet records that the connection is ready.
 func (l *Life) greet(now time.Time) {
 	l.become(Serving)
+	l.less = l.Greeting() != Full
 	l.met, l.reason, l.greeted, l.hangUps = true, nil, now, 0
 }
 
@@ -166,7 +179,7 @@ func (l *Life) greet(now time.Time) {
 func (l *Life) fail(now time.Time, err error, cheap bool) {
 	l.met = true
 	if l.hangUps++; !errors.As(err, new(*HangUp)) {
-		l.hangUps = 0
+		l.hangUps, l.less = 0, false
 	}
 	l.rest(now, err, cheap)
 }
