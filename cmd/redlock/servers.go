@@ -64,7 +64,7 @@ func (f *serverFlags) pools(opts ...pool.Option) ([]*pool.Node, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	opts = append(opts, pool.WithTimeout(f.Timeout), pool.WithDialTimeout(max(f.Timeout, client.ConnectTimeout)))
+	opts = append(opts, pool.WithTimeout(f.Timeout), pool.WithDialTimeout(client.ConnectTimeout(f.Timeout)))
 	if f.Password != "" || f.PasswordFile != "" {
 		if _, err := f.password(); err != nil {
 			return nil, err

@@ -12,9 +12,9 @@ import (
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// ConnectTimeout is how long it may take until a server has answered on a new connection, unless the user asks for more. It is the
+// ConnectTimeout returns how long it may take until a server has answered on a new connection, if a command may take timeout: at least the
 // default of programs (pool.WithDialTimeout), so that a server is used that is far away, or greets many clients at once.
-const ConnectTimeout = 5 * time.Second
+func ConnectTimeout(timeout time.Duration) time.Duration { return max(timeout, 5*time.Second) }
 
 // Client is a connection that carries any command. It speaks RESP2, and its reader has the bounds of a node's. One goroutine may use it at a time.
 type Client struct {

@@ -125,7 +125,7 @@ type conn struct {
 
 // connect makes a connection of the examination.
 func (f *facts) connect(ctx context.Context, o *Options) (*conn, error) {
-	timeout := max(o.Timeout, client.ConnectTimeout)
+	timeout := client.ConnectTimeout(o.Timeout)
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c, err := client.Connect(bounded, f.to)

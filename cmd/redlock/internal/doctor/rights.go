@@ -253,7 +253,7 @@ const trialTTL = 30 * time.Second
 
 // tryLock takes, extends, shows and releases a lock of that name on the server alone.
 func (f *facts) tryLock(ctx context.Context, o *Options, name string) (err error) {
-	n := (*pool.Node)(node.New(node.Config{Addr: f.addr, Server: f.to, Timeout: o.Timeout, DialTimeout: max(o.Timeout, client.ConnectTimeout), MaxOverdue: time.Second}))
+	n := (*pool.Node)(node.New(node.Config{Addr: f.addr, Server: f.to, Timeout: o.Timeout, DialTimeout: client.ConnectTimeout(o.Timeout), MaxOverdue: time.Second}))
 	opts := []redlock.Option{redlock.TTL(trialTTL), redlock.WithKeyPrefix(o.Prefix)}
 	if o.Fencing {
 		opts = append(opts, redlock.WithFencing(), redlock.WithFenceTTL(time.Minute))
