@@ -186,32 +186,32 @@ func (f *facts) refused(code string) bool {
 	return slices.ContainsFunc(f.rights, func(a attempt) bool { return a.refusal != nil && a.refusal.Code == code })
 }
 
-// severity returns how bad it is that a node refuses what was tried, however it does.
-func (x *examination) severity(f *facts, refused []attempt) Severity {
-	guarded := x.RestartGuard > 0 && !x.durable(f) // a node whose uptime is unknown never grants then
-	if slices.ContainsFunc(refused, func(a attempt) bool {
-		return a.line == plainLine || a.line == fencingLine || a.line == sharedLine || a.rule == "+info" && guarded
-	}) {
-		return Fault
+// needs reports whether locks need on a node what was tried.
+func (x *examination) needs(f *facts, a attempt) bool {
+	switch a.line {
+	case plainLine, fencingLine, sharedLine:
+		return true
 	}
-	return Warning
+	return a.rule == "+info" && x.RestartGuard > 0 && !x.durable(f) // a node whose uptime is unknown never grants then
 }
 
 // commands finds commands that were renamed or are not offered.
 func commands(x *examination, f *facts) []Finding {
 	var names []string
-	var lacking []attempt
+	severity := Warning
 	for _, a := range f.rights {
 		if a.refusal != nil && aboutCommand.MatchString(a.refusal.Message) {
 			names = append(names, strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(a.rule, "+"), "|", " ")))
-			lacking = append(lacking, a)
+			if x.needs(f, a) {
+				severity = Fault
+			}
 		}
 	}
 	if len(names) == 0 {
 		return nil
 	}
 	slices.Sort(names)
-	return []Finding{{Severity: x.severity(f, lacking), What: "the server does not know " + strings.Join(slices.Compact(names), ", "),
+	return []Finding{{Severity: severity, What: "the server does not know " + strings.Join(slices.Compact(names), ", "),
 		Fix: "remove rename-command for these from the server's file, and restart it; or use a service that offers them"}}
 }
 
@@ -219,12 +219,14 @@ func commands(x *examination, f *facts) []Finding {
 func rights(line int) func(*examination, *facts) []Finding {
 	return func(x *examination, f *facts) []Finding {
 		var lacking []string
-		var refused []attempt
+		severity := Warning
 		for _, a := range f.rights {
 			if a.line != line || a.refusal == nil || a.refusal.Code != "NOPERM" {
 				continue
 			}
-			refused = append(refused, a)
+			if x.needs(f, a) {
+				severity = Fault
+			}
 			rule := a.rule
 			if a.access != "" && aboutKey.MatchString(a.refusal.Message) {
 				rule = a.access
@@ -237,7 +239,7 @@ func rights(line int) func(*examination, *facts) []Finding {
 			return nil
 		}
 		l := aclLines[line]
-		return []Finding{{Severity: x.severity(f, refused), Why: l.why,
+		return []Finding{{Severity: severity, Why: l.why,
 			What: fmt.Sprintf("the user %s lacks rights for %s: %s", quoted(f.user), l.purpose, strings.Join(lacking, ", ")),
 			Fix:  "ACL SETUSER " + f.user + " " + strings.Join(l.rules(x.Prefix), " ")}}
 	}
