@@ -468,14 +468,7 @@ func (c *cluster) refused(err error, is ...error) *redlock.QuorumError {
 // info returns a field of INFO of server i, "" if it is not there.
 func (c *cluster) info(i int, section, field string) string {
 	c.tb.Helper()
-	text, err := redis.String(c.servers[i].Do("INFO", section))
-	require.NoError(c.tb, err)
-	for line := range strings.SplitSeq(text, "\r\n") {
-		if value, ok := strings.CutPrefix(line, field+":"); ok {
-			return value
-		}
-	}
-	return ""
+	return testredis.Info(c.tb, c.servers[i], section, field)
 }
 
 // calls returns how many commands of these names all servers together have been sent, or their scripts.

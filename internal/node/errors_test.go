@@ -43,7 +43,7 @@ func TestRefusal_HasTheCodeOfTheServer(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Join(server.Dir(), "in-the-way", "not-empty"), 0o700))
 			do(t, server, "CONFIG", "SET", "save", "3600 1")
 			do(t, server, "BGSAVE")
-			require.Eventually(t, func() bool { return info(t, server, "persistence", "rdb_last_bgsave_status") == "err" }, bound, tick)
+			require.Eventually(t, func() bool { return testredis.Info(t, server, "persistence", "rdb_last_bgsave_status") == "err" }, bound, tick)
 		}, []*wire.Command{acquire, release}, nil},
 	} {
 		t.Run(code, func(t *testing.T) {

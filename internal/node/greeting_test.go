@@ -90,7 +90,7 @@ func TestGreeting_OverAUnixSocketSelectsTheDatabaseAndNamesTheConnection(t *test
 	n := open(t, socket, patient(), withLogin("", "pw"), withDatabase(3), withClientName("locker-1"))
 	require.Equal(t, socket, n.Addr())
 	requireYes(t, n, newAcquire("key", "token", ttl))
-	require.Contains(t, info(t, server, "keyspace", "db3"), "keys=1")
+	require.Contains(t, testredis.Info(t, server, "keyspace", "db3"), "keys=1")
 	list, err := redis.String(do(t, server, "CLIENT", "LIST"), nil)
 	require.NoError(t, err)
 	require.Contains(t, list, " name=locker-1 ")
@@ -103,7 +103,7 @@ func TestGreeting_OverAUnixSocketSelectsTheDatabaseAndNamesTheConnection(t *test
 func TestReply_NamesTheServerThatAnswered(t *testing.T) {
 	server, n := openReal(t)
 	for range 2 {
-		id := info(t, server, "server", "run_id")
+		id := testredis.Info(t, server, "server", "run_id")
 		for _, cmd := range []*wire.Command{
 			newAcquire("key", "token", ttl),  // yes
 			newAcquire("key", "token", ttl),  // no
@@ -116,7 +116,7 @@ func TestReply_NamesTheServerThatAnswered(t *testing.T) {
 		server.Stop()
 		require.Empty(t, ask(t, n, newAcquire("key", "token", ttl)).Server, "nobody has answered")
 		server.Start()
-		require.NotEqual(t, id, info(t, server, "server", "run_id"))
+		require.NotEqual(t, id, testredis.Info(t, server, "server", "run_id"))
 		requireBack(t, n)
 	}
 }

@@ -313,16 +313,6 @@ func do(t testing.TB, server testredis.Server, cmd string, args ...any) any {
 	return reply
 }
 
-// info returns a field of INFO; "" if it is not there.
-func info(t testing.TB, server testredis.Server, section, field string) string {
-	t.Helper()
-	text, err := redis.String(do(t, server, "INFO", section), nil)
-	require.NoError(t, err)
-	_, after, _ := strings.Cut("\n"+text, "\n"+field+":")
-	value, _, _ := strings.Cut(after, "\r\n")
-	return value
-}
-
 // left returns how long the key has to live; below zero if it is not there or has no TTL.
 func left(t testing.TB, server testredis.Server, key string) time.Duration {
 	t.Helper()
@@ -358,7 +348,7 @@ func clients(t testing.TB, server testredis.Server) []string {
 func calls(t testing.TB, server testredis.Server, commands ...string) (sum int) {
 	t.Helper()
 	for _, command := range commands {
-		stats := info(t, server, "commandstats", "cmdstat_"+command)
+		stats := testredis.Info(t, server, "commandstats", "cmdstat_"+command)
 		count, _, _ := strings.Cut(strings.TrimPrefix(stats, "calls="), ",")
 		n, err := strconv.Atoi("0" + count)
 		require.NoError(t, err)
@@ -375,7 +365,7 @@ func requireCalls(t testing.TB, server testredis.Server, command string, want in
 
 // isOld reports whether the server is older than Redis 7.0, which has rules of an ACL and counts of calls for subcommands.
 func isOld(t testing.TB, server testredis.Server) bool {
-	return strings.HasPrefix(info(t, server, "server", "redis_version"), "6.")
+	return strings.HasPrefix(testredis.Info(t, server, "server", "redis_version"), "6.")
 }
 
 // restricted starts a server with a user of these rules, and opens a node for it.

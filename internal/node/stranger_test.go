@@ -233,7 +233,7 @@ func TestScript_DoesNotCopySomebodysData(t *testing.T) {
 // peak returns the most memory that the server has used.
 func peak(t testing.TB, server testredis.Server) int {
 	t.Helper()
-	bytes, err := strconv.Atoi(info(t, server, "memory", "used_memory_peak"))
+	bytes, err := strconv.Atoi(testredis.Info(t, server, "memory", "used_memory_peak"))
 	require.NoError(t, err)
 	return bytes
 }

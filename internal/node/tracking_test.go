@@ -173,9 +173,9 @@ func TestTracking_OnlyWhatIsToBeIsTracked(t *testing.T) {
 		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, form.Exclusive{}.Heal("key", "token")))
 		requireYes(t, n, newDelete("key", "token"))
 	}
-	require.Equal(t, "0", info(t, server, "stats", "tracking_total_keys"))
+	require.Equal(t, "0", testredis.Info(t, server, "stats", "tracking_total_keys"))
 	requireTracked(t, n, "another")
-	require.Equal(t, "1", info(t, server, "stats", "tracking_total_keys"))
+	require.Equal(t, "1", testredis.Info(t, server, "stats", "tracking_total_keys"))
 	if !isOld(t, server) {
 		requireCalls(t, server, "client|caching", 1)
 	}

@@ -3,12 +3,9 @@ package testredis
 import (
 	"context"
 	"net"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // Service is a primary with a replica behind one name, as managed services are: a failover lets the former primary keep its connections.
@@ -27,7 +24,7 @@ func NewService(tb testing.TB) *Service {
 	return s
 }
 
-// Dial connects to the present primary, as whoever resolves the name of the service. It is a function for pool.WithDialer.
+// Dial connects to the present primary, to which the name of the service leads. It is a function for pool.WithDialer.
 func (s *Service) Dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	s.dials.Add(1)
 	return new(net.Dialer).DialContext(ctx, network, s.Primary().Addr())
@@ -61,21 +58,17 @@ func (s *Service) follow(replica, primary *Process) {
 	s.eventually("the replica has attached", func() bool { return s.replication(replica, "master_link_status") == "up" })
 }
 
-// replication returns a field of INFO replication; "" if it is not there.
+// replication returns a field of INFO replication.
 func (s *Service) replication(server *Process, field string) string {
-	text, _ := redis.String(s.do(server, "INFO", "replication"), nil)
-	_, after, _ := strings.Cut("\n"+text, "\n"+field+":")
-	value, _, _ := strings.Cut(after, "\r\n")
-	return value
+	s.tb.Helper()
+	return Info(s.tb, server, "replication", field)
 }
 
-func (s *Service) do(server *Process, cmd string, args ...any) any {
+func (s *Service) do(server *Process, cmd string, args ...any) {
 	s.tb.Helper()
-	reply, err := server.Do(cmd, args...)
-	if err != nil {
+	if _, err := server.Do(cmd, args...); err != nil {
 		s.tb.Fatal(err)
 	}
-	return reply
 }
 
 // eventually waits for what is bound to happen.

@@ -121,6 +121,21 @@ func Account[S Server](tb testing.TB, servers []S, name, password, keys string) 
 	}
 }
 
+// Info returns a field of a section of INFO; "" if it is not there.
+func Info(tb testing.TB, s Server, section, field string) string {
+	tb.Helper()
+	text, err := redis.String(s.Do("INFO", section))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for line := range strings.SplitSeq(text, "\r\n") {
+		if value, is := strings.CutPrefix(line, field+":"); is {
+			return value
+		}
+	}
+	return ""
+}
+
 // failing returns what makes an error fail a test.
 func failing(tb testing.TB) func(error) { return func(err error) { tb.Errorf("testredis: %v", err) } }
 

@@ -43,7 +43,7 @@ func awaitUptime(t testing.TB, seconds int, processes ...*testredis.Process) {
 // infoOf returns a number in INFO.
 func infoOf(t testing.TB, p *testredis.Process, name string) int {
 	t.Helper()
-	n, err := strconv.Atoi(field(t, p, name))
+	n, err := strconv.Atoi(testredis.Info(t, p, "all", name))
 	require.NoError(t, err, name)
 	return n
 }

@@ -24,19 +24,6 @@ func portOf(t testing.TB, addr string) string {
 	return port
 }
 
-// field returns a field of INFO.
-func field(t testing.TB, p *testredis.Process, name string) string {
-	t.Helper()
-	text, err := redis.String(p.Do("INFO", "all"))
-	require.NoError(t, err)
-	for line := range strings.Lines(text) {
-		if value, is := strings.CutPrefix(line, name+":"); is {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
 func TestExamine_SaysWhyAServerCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -220,7 +207,7 @@ func altering(t testing.TB, s *testredis.Process, replace func(answer []byte) []
 func TestExamine_FindsWhatAServerSaysOfItself(t *testing.T) {
 	t.Parallel()
 	all := wellSetServers(t, 3)
-	major := "redis_version:" + field(t, all[0], "redis_version")[:1]
+	major := "redis_version:" + testredis.Info(t, all[0], "all", "redis_version")[:1]
 	others := []string{all[1].Addr(), all[2].Addr()}
 	for name, test := range map[string]struct {
 		says     []string // what is in INFO, and what takes its place, which is as long

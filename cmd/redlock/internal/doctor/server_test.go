@@ -137,7 +137,7 @@ func TestExamine_FindsASnapshotThatFailed(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(s.Dir(), "dump.rdb"), 0o700)) // which no file can replace
 	require.NoError(t, os.WriteFile(filepath.Join(s.Dir(), "dump.rdb", "file"), nil, 0o600))
 	do(t, s, "BGSAVE")
-	require.Eventually(t, func() bool { return field(t, s, "rdb_last_bgsave_status") == "err" }, bound, time.Millisecond)
+	require.Eventually(t, func() bool { return testredis.Info(t, s, "all", "rdb_last_bgsave_status") == "err" }, bound, time.Millisecond)
 	r := finds(t, serversOf(all), patient(doctor.Options{}), is(doctor.Fault, "snapshot", s.Addr()))
 	require.Contains(t, r.Findings[0].What, "MISCONF")
 
