@@ -215,7 +215,7 @@ func TestLoop_AReleaseFollowsItsAcquireToAFrozenServer(t *testing.T) {
 	require.Equal(t, client, clients(t, server), "on the same connection")
 }
 
-// The danger: handshakes are given up when they are nearly done, so that a server is busy with those which nobody waits for any more.
+// The danger: handshakes are given up when they are nearly done, so a server is busy with those that nobody waits for.
 func TestLoop_TwoThousandClientsOverTLSAreAllServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cert := newCertificate(t, "redis.test")

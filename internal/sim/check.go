@@ -70,7 +70,7 @@ func (w *world) checkEnd(r *round) {
 // it to others, and an extension or a late acquire may have set it there again: the answers show the former.
 func (w *world) checkReleased(r *round) {
 	k := r.lock
-	if w.plan.Echo || k.of.attached != nil || len(k.of.attached) > 0 || k.unheard() {
+	if w.plan.Echo || len(k.of.attached) > 0 || k.unheard() {
 		return
 	}
 	for _, o := range w.locks {

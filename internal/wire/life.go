@@ -43,9 +43,9 @@ const (
 // Greeting returns what the next attempt says. To hang up once is no sign: that may have been a server that was stopped.
 func (l *Life) Greeting() Greeting { return [...]Greeting{Full, Full, WithRESP2, Bare}[l.hangUps%4] }
 
-// Doubts takes it that the greeting of this attempt was answered. It reports whether the connection is not to be used: some proxies hang
-// up as long as the server behind them is away, and that may be over by now. The attempt goes on with a full greeting. If that one is hung
-// up on too, there is no doubt the next time.
+// Doubts is called when a server has answered the greeting of this attempt. It reports whether the connection must not be used: some
+// proxies hang up while the server behind them is away, and it may be back by now. The attempt then goes on with a full greeting. If the
+// proxy hangs up on that one too, the next answer to a lesser greeting is believed.
 func (l *Life) Doubts() bool {
 	if l.Greeting() == Full || l.less {
 		return false
