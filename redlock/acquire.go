@@ -16,9 +16,9 @@ import (
 // answers of the other nodes are handled in the background.
 //
 // The errors, all with the lock's name ([LockError]):
-//   - [ErrTaken]: others hold too many nodes for a majority. If so many of these keys have no TTL ([nodeerr.ErrNoExpiry]) that nobody
+//   - [ErrTaken]: others hold too many nodes for a majority, be it with data of another program that has a TTL. If so many of these keys have no TTL ([nodeerr.ErrNoExpiry]) that nobody
 //     may ever release, the log says so ([WithLogger]);
-//   - [ErrForeign]: data of another program is in the way, so that nobody can take the lock;
+//   - [ErrForeign]: data of another program that has no TTL is in the way, so that nobody can take the lock;
 //   - [ErrNoQuorum]: too few nodes answered. These three come in a [*QuorumError] with every node's reason, and are joined
 //     with ctx.Err() if ctx ended while nodes were asked;
 //   - ctx.Err(): ctx had ended before, and no node was asked;
@@ -46,7 +46,7 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 
 // Lock is TryLock, repeated until it holds the lock: a holder, a failing node or a missing majority costs time and is no
 // error. The name, behind the prefix, is a Redis key, and must not be that of a program's data: nobody ever unlocks that. If
-// so many nodes hold data under it that the others are no majority, Lock returns [ErrForeign] at once. A short string without a
+// so many nodes hold data without a TTL under it that the others are no majority, Lock returns [ErrForeign] at once. A short string without a
 // TTL may be the lock of a client that uses SETNX, so Lock waits for it, and says so in the log ([WithLogger]).
 //
 // Calls that wait for one name in one Locker get it in the order in which they came, and one of them at a time asks the nodes.

@@ -16,8 +16,8 @@ import (
 var (
 	// ErrTaken means that others hold too many nodes for this caller to win a majority. Waiting may help.
 	ErrTaken = errors.New("redlock: lock is taken")
-	// ErrForeign means that nobody can take the lock: so many nodes hold data of another program under its name that the others are
-	// no majority. Waiting does not help. Choose another name or prefix, or delete the data.
+	// ErrForeign means that nobody can take the lock: so many nodes hold data of another program, without a TTL, under its name that the
+	// others are no majority. Waiting does not help. Choose another name or prefix, or delete the data. Data with a TTL is ErrTaken.
 	ErrForeign = errors.New("redlock: data of another program is in the way of the lock")
 	// ErrDeadlock means that the caller already holds the lock, and would wait for itself. [Reentrant] takes it again. A function of Do
 	// that calls [Locker.Shutdown] gets it too.

@@ -23,7 +23,6 @@ var data = map[string][]any{
 	"a list":                   {"RPUSH", "app:name", "data"},
 	"a hash":                   {"HSET", "app:name", "field", "data"},
 	"a string of 1025 bytes":   {"SET", "app:name", strings.Repeat("x", 1025)},
-	"a string with a TTL":      {"SET", "app:name", strings.Repeat("x", 5000), "EX", 3600},
 	"a string of over one MiB": {"SET", "app:name", strings.Repeat("x", 2<<20)},
 }
 
@@ -87,6 +86,86 @@ func TestLock_DoesNotWaitForEverForSomebodysData(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Other libraries keep their locks as hashes that have a TTL: these end by themselves.
+func TestLock_WaitsForSomebodysDataThatHasATTL(t *testing.T) {
+	t.Parallel()
+	for what := range data {
+		for _, n := range []int{1, 3, 4} {
+			for name, opts := range map[string][]redlock.Option{"": nil, " fenced": {redlock.WithFencing()}, " healing": {redlock.WithHeal(time.Millisecond)}} {
+				t.Run(fmt.Sprintf("%s on %d nodes%s", what, n, name), func(t *testing.T) {
+					t.Parallel()
+					c := onReal(t, n)
+					if n == 4 {
+						c.silence()
+					}
+					c.put(n, what)
+					c.doFirst(n, "PEXPIRE", "app:name", long.Milliseconds())
+					before, locker := c.dumps(), c.locker(append(opts, prefixed)...)
+					_, err := locker.TryLock(t.Context(), "name")
+					require.Equal(t, redlock.ErrTaken, c.refused(err).Reason)
+					requireIs(t, err, redlock.ErrTaken, nodeerr.ErrHeld, not{redlock.ErrForeign}, not{nodeerr.ErrForeign})
+					require.Regexp(t, `the key holds data of another program, not a lock, and had \d+m[\d.]+s left`, err.Error())
+					ctx, cancel := context.WithCancel(t.Context())
+					given := lockBeside(ctx, locker, "name")
+					eventually(t, func() bool { return redlock.Sees(locker, "app:name") }, "it waits for what it has seen")
+					cancel()
+					err = receive(t, given, "the end of Lock").err
+					requireIs(t, err, context.Canceled, redlock.ErrTaken, not{redlock.ErrForeign})
+					require.ErrorContains(t, err, "data of another program")
+					for _, seen := range must(locker.Inspect(t.Context(), "name"))(t).Nodes[:n] {
+						require.ErrorIs(t, seen.Err, nodeerr.ErrForeign)
+						require.InDelta(t, long, seen.TTL, float64(time.Minute))
+					}
+					requireIs(t, errOf(locker.ForceUnlock(t.Context(), "name")), redlock.ErrForeign)
+					require.Equal(t, before, c.dumps())
+					waiter := lockBeside(t.Context(), locker, "name")
+					eventually(t, func() bool { return redlock.Sees(locker, "app:name") }, "it waits for what it has seen")
+					c.doFirst(n, "PEXPIRE", "app:name", 20)
+					unlock(t, receive(t, waiter, "the lock when the data has ended").lock)
+				})
+			}
+		}
+	}
+}
+
+// Readers and permits have keys of their own beside, and wait for the same.
+func TestSharers_WaitForSomebodysDataThatHasATTL(t *testing.T) {
+	t.Parallel()
+	inParallel(t, map[string]func(l *redlock.Locker, ctx context.Context, try bool) (*redlock.Lock, error){
+		"readers": func(l *redlock.Locker, ctx context.Context, try bool) (*redlock.Lock, error) {
+			if try {
+				return l.TryRLock(ctx, "name")
+			}
+			return l.RLock(ctx, "name")
+		},
+		"permits": func(l *redlock.Locker, ctx context.Context, try bool) (*redlock.Lock, error) {
+			if try {
+				return l.TryAcquire(ctx, "name", 2)
+			}
+			return l.Acquire(ctx, "name", 2)
+		},
+	}, func(t *testing.T, take func(l *redlock.Locker, ctx context.Context, try bool) (*redlock.Lock, error)) {
+		c := onReal(t, 3)
+		locker := c.locker(prefixed)
+		c.put(3, "a hash")
+		for _, try := range []bool{true, false} {
+			requireIs(t, errOf(take(locker, t.Context(), try)), redlock.ErrForeign, not{redlock.ErrTaken})
+		}
+		c.doAll("PEXPIRE", "app:name", long.Milliseconds())
+		err := errOf(take(locker, t.Context(), true))
+		requireIs(t, err, redlock.ErrTaken, not{redlock.ErrForeign})
+		require.ErrorContains(t, err, "data of another program")
+		waiter := make(chan held, 1)
+		go func() {
+			lock, err := take(locker, t.Context(), false)
+			waiter <- held{lock, err}
+		}()
+		eventually(t, func() bool { return redlock.Sees(locker, "app:name") }, "it waits for what it has seen")
+		c.doAll("PEXPIRE", "app:name", 20)
+		unlock(t, receive(t, waiter, "the lock when the data has ended").lock)
+	})
 }
 
 // A lock that was made with SETNX may be in use: the waiter cannot know, but the operator should.

@@ -59,6 +59,10 @@ func (l *Locker) state(name string, answers []engine.Answer) *LockState {
 				n.Token, n.Fence, n.Metadata = a.Token, a.Number, token.Metadata(a.Token)
 			}
 			n.Sharers, n.WriterWaits = sharers(a.Kind, a.Sharers), n.Kind.Shared() && a.Number > 0
+		default:
+			if n.TTL = a.TTL; errors.Is(a.Err, nodeerr.ErrForeign) && a.TTL == 0 {
+				n.TTL = NoLimit
+			}
 		}
 		nodes[i] = n
 	}

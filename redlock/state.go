@@ -22,7 +22,7 @@ const (
 	// of the key, until another comes, or for ever. [Locker.ForceUnlock] ends that.
 	VerdictNobody Verdict = "nobody"
 	// VerdictForeign means that nobody holds the lock and nobody can take it: data of another program is on so many nodes that
-	// the others are no majority.
+	// the others are no majority. What has a TTL ends by itself.
 	VerdictForeign Verdict = "foreign"
 	// VerdictUnknown means that a token, a reader or a permit may be on a majority or not: the nodes that did not answer decide.
 	VerdictUnknown Verdict = "unknown"
@@ -64,7 +64,7 @@ type NodeState struct {
 	Token    string        // that it holds; "" with a mark
 	Metadata string        // of the holder, see [Metadata]
 	Fence    uint64        // of the holder, 0 for none: see [Lock.Fence]; on a minority of nodes it may be another
-	TTL      time.Duration // that the key has left, NoLimit if it never expires; that of a mark is longer than any reader's or permit's
+	TTL      time.Duration // that the key, or the data, has left, NoLimit if it never expires; that of a mark is longer than any reader's or permit's
 	// Sharers are the readers or permits that it has, the one whose TTL ends first in front, each of them once. With KindRead and KindPermit
 	// it is nil if they are gone, and the mark has not expired.
 	Sharers     []Sharer

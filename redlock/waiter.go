@@ -99,6 +99,8 @@ func (w *waiter) lastLocked(stopped *QuorumError) *QuorumError {
 	for i := range refusal.Nodes {
 		n := &refusal.Nodes[i]
 		switch seen, since := name.Seen(i); {
+		case seen.Foreign && seen.TTL > 0:
+			n.Err = &engine.Passing{TTL: seen.TTL}
 		case seen.Foreign && !errors.Is(n.Err, nodeerr.ErrForeign):
 			n.Err = nodeerr.ErrForeign
 		case seen.NoTTL && !since.IsZero(): // otherwise it has changed since

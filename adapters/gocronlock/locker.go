@@ -113,7 +113,7 @@ func (l *Locker) split(ctx context.Context, name string, err error) bool {
 		return false
 	}
 	state, err := l.locker.Inspect(ctx, NamePrefix+name)
-	return err == nil && state.Verdict != redlock.VerdictHeld
+	return err == nil && state.Verdict != redlock.VerdictHeld && state.Verdict != redlock.VerdictForeign
 }
 
 // Context returns a child of parent that ends when the lock of a job is lost, with the loss as its cause. A job calls it first,

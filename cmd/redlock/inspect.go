@@ -168,7 +168,7 @@ func (c *inspectCmd) cells(n *redlock.NodeState, trips *roundTrips) []string {
 	held, ttl, fence, latency, failure := "", "", "", "", ""
 	switch {
 	case errors.Is(n.Err, nodeerr.ErrForeign):
-		held, failure = "foreign data", "not a string"
+		held, ttl, failure = "foreign data", ttlText(n.TTL), "not a string"
 		if !errors.As(n.Err, new(*nodeerr.ServerError)) {
 			failure = strings.TrimPrefix(n.Err.Error(), nodeerr.ErrForeign.Error()+": ")
 		}

@@ -31,6 +31,7 @@ func colorOf(v redlock.Verdict) *color.Color {
 type tally struct {
 	nodes, need          int
 	nothing, data, blind int // how many hold nothing, hold data of another program, gave no answer
+	dataForEver          int // how many hold data without a TTL
 	forEver              int // how many hold a key without TTL
 	tokens               []tokenShare
 	readers, permits     int // how many nodes have that mark
@@ -49,7 +50,9 @@ func tallyOf(s *redlock.LockState) tally {
 	for _, n := range s.Nodes {
 		switch {
 		case errors.Is(n.Err, nodeerr.ErrForeign):
-			t.data++
+			if t.data++; n.TTL == redlock.NoLimit {
+				t.dataForEver++
+			}
 		case n.Err != nil:
 			t.blind++
 		case !n.Held:
@@ -102,7 +105,12 @@ func explain(s *redlock.LockState, full bool) (text string) {
 		text = t.held(s, full)
 	case s.Verdict == redlock.VerdictForeign:
 		text = fmt.Sprintf("Data of another program: %d of %d nodes hold a key under this name that is no lock. "+
-			"Nobody can take a lock of this name: choose another one, or a --key-prefix that no data has.", t.data, t.nodes)
+			"Nobody can take a lock of this name", t.data, t.nodes)
+		if t.nodes-t.dataForEver < t.need {
+			text += ": choose another one, or a --key-prefix that no data has."
+		} else {
+			text += " before it has expired, on a majority of the nodes."
+		}
 	case s.Verdict == redlock.VerdictUnknown && t.nodes-t.blind < t.need:
 		text = fmt.Sprintf("Unknown: %d of %d nodes answered, %d are needed.%s", t.nodes-t.blind, t.nodes, t.need, shares)
 	case s.Verdict == redlock.VerdictUnknown:

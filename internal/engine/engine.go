@@ -33,6 +33,8 @@ type (
 	Want = lock.Want
 	// Seen is what a node has shown of a lock.
 	Seen = form.Seen
+	// Passing is about data of another program that has a TTL.
+	Passing = form.Passing
 	// Kind is what a lock keeps out.
 	Kind = form.Kind
 	// Stuck is about keys without a TTL.

@@ -1,7 +1,7 @@
 -- Deletes key if it holds value, which is token|number, or the same token with another number. The counter, if there is
 -- one, is raised to the number of value in any case: it may not have granted anything to the token.
 -- 1: deleted; 0: no such key; -1: the key holds something else; -2: likewise, without a TTL; -3: likewise, longer than any
--- token; an error reply if it is not a string.
+-- token; an error reply if it is not a string, and has no TTL.
 local key, counter, value = KEYS[1], KEYS[2], ARGV[1]
 local held = redis.pcall('GETRANGE', key, '0', '1024')
 if held == value then
@@ -12,12 +12,12 @@ local counted = redis.pcall('GETRANGE', counter, '0', '16')
 if type(counted) == 'string' and string.find(counted, '^[1-9]%d*$') and tonumber(counted) < tonumber(number) then
   redis.pcall('INCRBY', counter, string.format('%.0f', number - counted))
 end
+local left = redis.call('PTTL', key)
 if type(held) == 'table' then
-  return held
-elseif #held > 1024 then
-  return -3
+  return left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
 elseif string.match(held, '^(.*)|%d+$') == token then
   return redis.call('DEL', key)
+elseif left == -1 then
+  return #held > 1024 and -3 or -2
 end
-local left = redis.call('PTTL', key)
-return left == -2 and 0 or left == -1 and -2 or -1
+return left == -2 and 0 or -1

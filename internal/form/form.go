@@ -88,7 +88,7 @@ type Ask struct {
 // Seen is what an observation has shown of a key.
 type Seen struct {
 	Answer  quorum.Answer // Yes: the key exists; No: it does not; otherwise nothing is known
-	Foreign bool          // it is data of another program; the Answer is Refused
+	Foreign bool          // it is data of another program, which stays unless there is a TTL; the Answer is Refused
 	Value   string        // that the key holds
 	Token   string        // in it
 	Number  uint64        // behind the token; 0 means none
@@ -147,14 +147,38 @@ func parseObserve(v *wire.Value) wire.Reply {
 	if v.Kind == '_' {
 		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}
 	}
-	if v.Kind != '*' || len(v.Items) != 2 || !v.Items[0].IsText() || v.Items[1].Kind != ':' || v.Items[1].Num < -1 {
+	if v.Kind != '*' || len(v.Items) != 2 || v.Items[1].Kind != ':' || v.Items[1].Num < -1 {
 		return wire.Unexpected(v)
 	}
-	if len(v.Items[0].Text) > wire.MaxToken {
-		return wire.Reply{Answer: quorum.Refused, Err: errTooLong}
+	switch held, left := &v.Items[0], v.Items[1].Num; {
+	case held.Kind == '_' && left >= 0:
+		return foreign(errOtherType, left)
+	case !held.IsText():
+		return wire.Unexpected(v)
+	case len(held.Text) > wire.MaxToken:
+		return foreign(errTooLong, left)
 	}
 	return wire.Reply{Answer: quorum.Yes, Value: string(v.Items[0].Text), TTL: wire.TTL(v.Items[1].Num)}
 }
+
+// foreign is about data of another program that has a TTL of so many milliseconds; -1: none.
+func foreign(what error, left int64) wire.Reply {
+	r := wire.Reply{Answer: quorum.Refused, Err: what}
+	if left >= 0 {
+		r.TTL = wire.TTL(max(1, left)) // 0 means none
+	}
+	return r
+}
+
+// Passing is why a node does not grant a lock where data of another program had a TTL. It matches nodeerr.ErrHeld.
+type Passing struct{ TTL time.Duration }
+
+func (p *Passing) Error() string {
+	return fmt.Sprintf("nodeerr: the key holds data of another program, not a lock, and had %v left", p.TTL)
+}
+
+// Is reports true for nodeerr.ErrHeld: to wait helps.
+func (*Passing) Is(target error) bool { return target == nodeerr.ErrHeld }
 
 // replies are those to the numbers that scripts return, from -4 on.
 var replies = [...]wire.Reply{
@@ -188,6 +212,7 @@ func numbers(some ...int64) func(*wire.Value) wire.Reply {
 var (
 	// ErrHeldForEver is about a key without a TTL.
 	ErrHeldForEver = fmt.Errorf("%w: %w", nodeerr.ErrHeld, nodeerr.ErrNoExpiry)
+	errOtherType   = fmt.Errorf("%w: a value of another type than a string", nodeerr.ErrForeign)
 	errTooLong     = fmt.Errorf("%w: a string of more than %d bytes", nodeerr.ErrForeign, wire.MaxToken)
 	errNoCounter   = fmt.Errorf("%w, and is not re-created, as its fence counter is another program's: %w", nodeerr.ErrAbsent, nodeerr.ErrForeign)
 )

@@ -3,17 +3,18 @@
 package form
 
 var (
-	releaseScript = script("release", "eb51356cc48967df29e8dcdcba88eb47271c554d", `local key, token = KEYS[1], ARGV[1]
+	releaseScript = script("release", "63f0003f131de9f4f2c338e77dd4b1906a31d615", `local key, token = KEYS[1], ARGV[1]
 local held = redis.pcall('GETRANGE', key, '0', '1024')
 if held == token then
 return redis.call('DEL', key)
-elseif type(held) == 'table' then
-return held
-elseif #held > 1024 then
-return -3
 end
 local left = redis.call('PTTL', key)
-return left == -2 and 0 or left == -1 and -2 or -1
+if type(held) == 'table' then
+return left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
+elseif left == -1 then
+return #held > 1024 and -3 or -2
+end
+return left == -2 and 0 or -1
 `)
 
 	extendScript = script("extend", "0df14095a98e4c1411f7b26e7f1a2d087d67829d", `local key, token, ttl = KEYS[1], ARGV[1], ARGV[2]
@@ -37,7 +38,7 @@ end
 return set.err and set or 2
 `)
 
-	observeScript = script("observe", "3a58ca1e4ee6f32a6f22e654ac31c82a355b2304", `local key = KEYS[1]
+	observeScript = script("observe", "1c381c52930f5987ed105d12a68749e01dac3bda", `local key = KEYS[1]
 if ARGV[1] then
 local info = redis.pcall('INFO', 'replication')
 local role = type(info) == 'string' and string.match(info, 'role:(%S+)')
@@ -46,10 +47,10 @@ return redis.error_reply('READONLY role:' .. role)
 end
 end
 local held = redis.pcall('GETRANGE', key, '0', '1024')
-if type(held) == 'table' then
-return held
-end
 local left = redis.call('PTTL', key)
+if type(held) == 'table' then
+return left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and {false, left} or held
+end
 return left ~= -2 and {held, left} or nil
 `)
 
@@ -151,7 +152,7 @@ redis.call('SET', key, raised, 'KEEPTTL')
 return 1
 `)
 
-	fencedReleaseScript = script("fenced_release", "9abc0a5611ff691905c788d8d6f9a16a30970ba8", `local key, counter, value = KEYS[1], KEYS[2], ARGV[1]
+	fencedReleaseScript = script("fenced_release", "c04ff36378c2aad17fb941732e53714ad8431fb5", `local key, counter, value = KEYS[1], KEYS[2], ARGV[1]
 local held = redis.pcall('GETRANGE', key, '0', '1024')
 if held == value then
 return redis.call('DEL', key)
@@ -161,15 +162,15 @@ local counted = redis.pcall('GETRANGE', counter, '0', '16')
 if type(counted) == 'string' and string.find(counted, '^[1-9]%d*$') and tonumber(counted) < tonumber(number) then
 redis.pcall('INCRBY', counter, string.format('%.0f', number - counted))
 end
+local left = redis.call('PTTL', key)
 if type(held) == 'table' then
-return held
-elseif #held > 1024 then
-return -3
+return left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
 elseif string.match(held, '^(.*)|%d+$') == token then
 return redis.call('DEL', key)
+elseif left == -1 then
+return #held > 1024 and -3 or -2
 end
-local left = redis.call('PTTL', key)
-return left == -2 and 0 or left == -1 and -2 or -1
+return left == -2 and 0 or -1
 `)
 
 	fencedExtendScript = script("fenced_extend", "b82a6b61d282fd03feefb5912b41c098616d69be", `local key, counter, token, fence, ttl, keep = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -341,11 +342,11 @@ end
 return now and numbers or 1
 `)
 
-	shareAcquireScript = script("share_acquire", "efa014727aa9198e2c58eb14914b6bc251201d52", `local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+	shareAcquireScript = script("share_acquire", "a52e8138e0ed56b71de71849f582ded70821ace2", `local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local mark, token, ttl, limit, start = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local held = redis.pcall('GETRANGE', key, '0', '1024')
 if type(held) == 'table' then
-return held
+return redis.call('PTTL', key) >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
 elseif held ~= mark and (held ~= '' or redis.call('PTTL', key) ~= -2) then
 return -1
 end
@@ -457,16 +458,17 @@ end
 return (here and 1 or 2) + (changed and 0 or 2)
 `)
 
-	shareReleaseScript = script("share_release", "12a9a7448f7e6cf2c45b622c64edf5fb8a1a430f", `local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
+	shareReleaseScript = script("share_release", "c35210b53d8c5c89b70b99ba77b6d07933caab76", `local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
 local mark, token, slot = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local held = redis.pcall('GETRANGE', key, '0', '1024')
+if held ~= mark then
+local left = redis.call('PTTL', key)
 if type(held) == 'table' then
-return held
-elseif #held > 1024 then
-return -3
-elseif held ~= mark then
-local kept = redis.call('PTTL', key)
-return kept == -2 and 0 or kept == -1 and -2 or -1
+return left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
+elseif left == -1 then
+return #held > 1024 and -3 or -2
+end
+return left == -2 and 0 or -1
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -499,13 +501,13 @@ end
 return (tonumber(left) < now or slot and not at) and 0 or (need < 0 or longer or slots) and 1 or 2
 `)
 
-	shareLookScript = script("share_look", "4816943965bace042e877d23571d76118b6baf06", `local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+	shareLookScript = script("share_look", "7adff76fd48dc0ea3be433b778126953004ed1de", `local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local mark, token, most, skip = ARGV[1], ARGV[2], tonumber(ARGV[3] or 0), tonumber(ARGV[4] or 0)
 local kept, found, count, first, own, slot = redis.call('PTTL', wanted), {}, 0, -1, -1, -1
 local held = redis.pcall('GETRANGE', key, '0', '1024')
 local left = redis.call('PTTL', key)
 if type(held) == 'table' then
-return held
+return left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and {false, left} or held
 elseif held == mark then
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -531,7 +533,7 @@ end
 return {left ~= -2 and held, redis.call('PTTL', key), kept, count, first, own, slot, unpack(found)}
 `)
 
-	joinedScript = script("joined", "229e81f2d231e4b4b434cb7dbbf81afbe522c68e", `local function fenced_acquire(key, counter, token, ttl, now, keep, floor, block, begun)
+	joinedScript = script("joined", "0e74b4134df0408ad6497f9d604ab49b558ba1f0", `local function fenced_acquire(key, counter, token, ttl, now, keep, floor, block, begun)
 local call, pcall, text = redis.call, redis.pcall, begun.text
 if text and call('SET', counter, text, 'NX', 'PX', begun.kept) then
 if call('SET', key, token .. '|' .. text, 'NX', 'PX', ttl) then
@@ -601,15 +603,15 @@ local counted = redis.pcall('GETRANGE', counter, '0', '16')
 if type(counted) == 'string' and string.find(counted, '^[1-9]%d*$') and tonumber(counted) < tonumber(number) then
 redis.pcall('INCRBY', counter, string.format('%.0f', number - counted))
 end
+local left = redis.call('PTTL', key)
 if type(held) == 'table' then
-return held
-elseif #held > 1024 then
-return -3
+return left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
 elseif string.match(held, '^(.*)|%d+$') == token then
 return redis.call('DEL', key)
+elseif left == -1 then
+return #held > 1024 and -3 or -2
 end
-local left = redis.call('PTTL', key)
-return left == -2 and 0 or left == -1 and -2 or -1
+return left == -2 and 0 or -1
 end
 local forms, ttl, now, replies, a, full, begun = ARGV[1], ARGV[2], tonumber(ARGV[3]), {}, 4, nil, {}
 local r, s, zero = string.byte('rs0', 1, 3)

@@ -2,12 +2,12 @@
 -- slots each sharer has a slot below limit of its own: the first free one from start on, round the end. While there are sharers
 -- key holds mark, for as long as the last of them at least. Without key, what sharers and slots hold means nothing.
 -- 1 + 2 * the slot (1 without slots), and one more if key was changed; 0: a writer waits; -1: key holds something else, or token is in;
--- -4: all slots are taken; an error reply if one of them is of another type.
+-- -4: all slots are taken; an error reply if one of them is of another type, unless that is key, and it has a TTL (-1).
 local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local mark, token, ttl, limit, start = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local held = redis.pcall('GETRANGE', key, '0', '1024')
 if type(held) == 'table' then
-  return held
+  return redis.call('PTTL', key) >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
 elseif held ~= mark and (held ~= '' or redis.call('PTTL', key) ~= -2) then
   return -1
 end

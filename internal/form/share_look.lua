@@ -2,14 +2,15 @@
 -- and the TTL of the one that ends first (-1: nobody shares it); the TTL and the slot of token (-1: not in, no slot). Then with most,
 -- from 1 to 256, so many of the sharers from the one behind skip on, the one that ends first in front: token, TTL and slot of each.
 -- TTLs are in milliseconds. key is read last, so that it is tracked from there on if CLIENT CACHING YES went before.
--- nil: no such key, and no writer waits; an error reply if one of them is of another type.
+-- nil: no such key, and no writer waits; {nil, TTL}: key is of another type; an error reply if it has no TTL then, or if another of them
+-- is of another type.
 local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local mark, token, most, skip = ARGV[1], ARGV[2], tonumber(ARGV[3] or 0), tonumber(ARGV[4] or 0)
 local kept, found, count, first, own, slot = redis.call('PTTL', wanted), {}, 0, -1, -1, -1
 local held = redis.pcall('GETRANGE', key, '0', '1024')
 local left = redis.call('PTTL', key)
 if type(held) == 'table' then
-  return held
+  return left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and {false, left} or held
 elseif held == mark then
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)

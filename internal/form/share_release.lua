@@ -2,17 +2,18 @@
 -- Otherwise key is kept for no longer than about what the others need, and is changed in any case if there are slots, so that those
 -- who wait for one are woken.
 -- 1: done; 2: likewise, and key is as it was; 0: not in, or its TTL is over; -1: key holds something else; -2: likewise, without a TTL;
--- -3: likewise, longer than any token; an error reply if one of them is of another type.
+-- -3: likewise, longer than any token; an error reply if one of them is of another type, unless that is key, and it has a TTL (-1).
 local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
 local mark, token, slot = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local held = redis.pcall('GETRANGE', key, '0', '1024')
-if type(held) == 'table' then
-  return held
-elseif #held > 1024 then
-  return -3
-elseif held ~= mark then
-  local kept = redis.call('PTTL', key)
-  return kept == -2 and 0 or kept == -1 and -2 or -1
+if held ~= mark then
+  local left = redis.call('PTTL', key)
+  if type(held) == 'table' then
+    return left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
+  elseif left == -1 then
+    return #held > 1024 and -3 or -2
+  end
+  return left == -2 and 0 or -1
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

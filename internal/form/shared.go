@@ -212,8 +212,8 @@ func (l *looked) writerWaits() bool { return l.wanted >= 0 && l.wanted <= wantFo
 
 // looks parses it. ok is false if there is nothing, or the reply is what is to be said.
 func (s Shared) looks(v *wire.Value) (l looked, r wire.Reply, ok bool) {
-	if v.Kind == '_' {
-		return l, wire.Reply{Answer: quorum.No, Err: nodeerr.ErrAbsent}, false
+	if v.Kind == '_' || v.Kind == '*' && len(v.Items) == 2 && v.Items[0].Kind == '_' {
+		return l, parseObserve(v), false
 	}
 	const first = 7
 	if v.Kind != '*' || len(v.Items) < first || len(v.Items)%3 != first%3 || v.Items[0].Kind != '_' && !v.Items[0].IsText() {
@@ -226,7 +226,7 @@ func (s Shared) looks(v *wire.Value) (l looked, r wire.Reply, ok bool) {
 	}
 	held := &v.Items[0]
 	if len(held.Text) > wire.MaxToken {
-		return l, wire.Reply{Answer: quorum.Refused, Err: errTooLong}, false
+		return l, foreign(errTooLong, v.Items[1].Num), false
 	}
 	if held.IsText() && string(held.Text) != marks[s.Kind] {
 		return l, wire.Reply{Answer: quorum.Yes, Value: string(held.Text), TTL: wire.TTL(v.Items[1].Num)}, false

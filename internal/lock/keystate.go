@@ -15,10 +15,10 @@ type KeyState struct {
 	Held     bool
 	Token    string
 	Owner    string        // the process that holds it; "" means that the token does not show it
-	TTL      time.Duration // that is left, unless NoTTL
+	TTL      time.Duration // that is left, unless NoTTL; 0 of data that has none
 	NoTTL    bool
-	// Foreign means that what is held cannot be a lock: it is somebody's data, which nobody deletes. There is no token, and
-	// its TTL is unknown.
+	// Foreign means that what is held cannot be a lock: it is somebody's data, which nobody deletes, and ends by its TTL if it has one. There
+	// is no token, and no NoTTL.
 	Foreign bool
 	Tracked bool // the node pushes the next change
 }
@@ -37,7 +37,7 @@ func keyState(f form.Form, reply *wire.Reply) KeyState {
 	case quorum.No:
 	default:
 		// Any other error goes away, or is found out by a round.
-		s.Foreign = seen.Foreign
+		s.Foreign, s.TTL = seen.Foreign, seen.TTL
 		s.Answered, s.Held, s.Tracked = s.Foreign, s.Foreign, s.Foreign && s.Tracked
 	}
 	return s
@@ -81,15 +81,15 @@ func (n *nodeState) update(now time.Time, seen KeyState) (anotherStranger bool) 
 	switch {
 	case !seen.Answered:
 		n.Token, n.noTTLFrom = before.Token, before.noTTLFrom
-	case !seen.Held || seen.Foreign:
+	case !seen.Held || seen.stays():
 	case seen.NoTTL:
 		n.noTTLFrom = now
 		if !before.noTTLFrom.IsZero() && before.Token == seen.Token {
 			n.noTTLFrom = before.noTTLFrom
 		}
 	default:
-		n.ends = now.Add(seen.TTL).Add(time.Millisecond)  // PTTL rounds down to whole milliseconds
-		if seen.Owner == "" && !form.IsMark(seen.Token) { // a mark is nobody's
+		n.ends = now.Add(seen.TTL).Add(time.Millisecond)                   // PTTL rounds down to whole milliseconds
+		if seen.Owner == "" && !seen.Foreign && !form.IsMark(seen.Token) { // a mark is nobody's
 			n.stranger = seen.Token
 		}
 	}
@@ -102,8 +102,11 @@ func (n *nodeState) hasNoTTL() bool { return !n.noTTLFrom.IsZero() }
 // healable reports whether the key is seen without a TTL now.
 func (n *nodeState) healable() bool { return n.hasNoTTL() && n.NoTTL && n.Answered && !n.changed }
 
-// isForeign reports whether the key has been seen to be somebody's data, and nothing newer is awaited.
-func (n *nodeState) isForeign() bool { return n.Foreign && !n.changed && !n.toObserve && !n.observing }
+// stays reports whether the key has been seen to be somebody's data that does not end by itself.
+func (s *KeyState) stays() bool { return s.Foreign && s.TTL == 0 }
+
+// isForeign reports whether it stays, and nothing newer is awaited.
+func (n *nodeState) isForeign() bool { return n.stays() && !n.changed && !n.toObserve && !n.observing }
 
 // blind reports whether neither an answer nor a push will tell what the node holds.
 func (n *nodeState) blind() bool { return !n.Tracked && !n.toObserve && !n.observing }

@@ -285,7 +285,7 @@ func (n *Name) Waiting() []*Call {
 func (n *Name) Taken(since time.Time) bool {
 	q, now := n.queue, n.rules.Clock.Now()
 	return q.holder != nil || !q.since.Before(since) || now.Before(q.yieldUntil) ||
-		q.count(func(n *nodeState) bool { return n.Held && !n.Foreign }) > 0
+		q.count(func(n *nodeState) bool { return n.Held && !n.stays() }) > 0
 }
 
 // Holder returns the owner part of the holder's token and its metadata: of this process, or as a node has shown them last.

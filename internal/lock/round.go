@@ -214,6 +214,8 @@ func (r *Round) apply(acts []Act, decided quorum.Actions) []Act {
 // inTheWay returns what an observation says about a node that has said no, if it is more than that the key is held.
 func (r *Round) inTheWay(reply *wire.Reply) error {
 	switch seen := r.form.Seen(reply); {
+	case seen.Foreign && seen.TTL > 0:
+		return &form.Passing{TTL: seen.TTL}
 	case seen.Foreign:
 		return reply.Err
 	case seen.Answer != quorum.Yes:

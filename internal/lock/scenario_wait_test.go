@@ -39,13 +39,16 @@ func (s *teller) shown(words []string) *wire.Reply {
 	switch {
 	case words[0] == "nothing":
 		return &wire.Reply{Answer: quorum.No, Tracked: true}
-	case words[0] == "data":
+	case words[0] == "data" && len(words) == 1:
 		return &wire.Reply{Answer: quorum.Refused, Err: nodeerr.ErrForeign, Tracked: true}
 	case words[2] == "ever":
 		return &wire.Reply{Answer: quorum.Yes, Value: words[0], TTL: wire.NoTTL, Tracked: true}
 	}
 	ttl, err := time.ParseDuration(words[2])
 	require.NoError(s, err)
+	if words[0] == "data" {
+		return &wire.Reply{Answer: quorum.Refused, Err: nodeerr.ErrForeign, TTL: ttl, Tracked: true}
+	}
 	return &wire.Reply{Answer: quorum.Yes, Value: words[0], TTL: ttl, Tracked: true}
 }
 

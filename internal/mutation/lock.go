@@ -171,6 +171,8 @@ var lockMutations = []Mutation{
 		"internal/sim/keyspace.go", "\tcase what == heal && (!exactly || !held.forever), ", "\tcase what == heal:\n\t\tk.set(c.Key, nil)\n\t\treturn number(1)\n\tcase "},
 	{"data-waited-for", "nobody waits for somebody's data",
 		"internal/lock/observe.go", "if q.blocked((*nodeState).isForeign) {", "if false {"},
+	{"data-that-ends", "somebody's data ends no wait if it has a TTL",
+		"internal/lock/keystate.go", "s.Foreign && s.TTL == 0 }", "s.Foreign }"},
 	{"data-on-a-few", "somebody's data on a minority of the nodes costs their votes, and ends no wait",
 		"internal/lock/observe.go", "if q.blocked((*nodeState).isForeign) {", "if seen.Foreign {"},
 	{"data-healed", "somebody's data is not healed, as it is no key that a lock has left without a TTL",

@@ -194,7 +194,11 @@ func effects() (all []effect) {
 		}
 		if what != "heal" {
 			denied(what, cmd, forever(long), nodeerr.ErrForeign)
-			denied(what, cmd, briefly(long), nodeerr.ErrForeign)
+			if releases {
+				denied(what, cmd, briefly(long), nodeerr.ErrHeld)
+			} else {
+				denied(what, cmd, briefly(long), nodeerr.ErrForeign)
+			}
 		}
 	}
 	return slices.Concat(all, counterEffects())
@@ -350,6 +354,7 @@ func TestObserve_ReturnsWhatAKeyHoldsAndItsTTLIfItMayBeALock(t *testing.T) {
 			reply := ask(t, n, form.Exclusive{}.Observe("key"))
 			requireReply(t, quorum.Refused, nodeerr.ErrForeign, reply)
 			require.Empty(t, reply.Value)
+			require.Zero(t, reply.TTL)
 		}
 	})
 }
@@ -366,6 +371,17 @@ func TestCommand_DataOfAnotherTypeIsReportedAndLeftAlone(t *testing.T) {
 		requireRefused(t, ask(t, n, form.Exclusive{}.Observe("key")), "WRONGTYPE")
 		require.EqualValues(t, 2, do(t, server, "LLEN", "key"))
 		require.Negative(t, left(t, server, "key"))
+
+		do(t, server, "PEXPIRE", "key", ttl.Milliseconds()) // it ends by itself
+		requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, newAcquire("key", "token", ttl)))
+		for _, cmd := range []*wire.Command{newRelease("key", "token", ttl), newDelete("key", "token"), newReleaseFenced("key", "token", 7, ttl)} {
+			requireReply(t, quorum.No, nodeerr.ErrHeld, ask(t, n, cmd))
+		}
+		requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newExtend("key", "token", ttl)))
+		reply := ask(t, n, form.Exclusive{}.Observe("key"))
+		requireReply(t, quorum.Refused, nodeerr.ErrForeign, reply)
+		require.InDelta(t, ttl, reply.TTL, float64(ttl/2))
+		require.EqualValues(t, 2, do(t, server, "LLEN", "key"))
 	})
 }
 

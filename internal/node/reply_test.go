@@ -50,7 +50,7 @@ func TestReply_ThatDoesNotBelongToTheCommandIsUnknown(t *testing.T) {
 			"*2\r\n:5\r\n:0\r\n", "*2\r\n:5\r\n:9007199254740992\r\n", "*2\r\n:5\r\n$-1\r\n", "*2\r\n:5\r\n"+bulk("6"), "*2\r\n:5\r\n-ERR x\r\n", "*2\r\n:5\r\n*1\r\n:6\r\n"),
 		"observe": {
 			":1\r\n", bulk("v"), "*0\r\n", "*1\r\n" + bulk("v"), "*2\r\n" + bulk("v") + ":-2\r\n", "*2\r\n:1\r\n:1\r\n",
-			"*2\r\n$-1\r\n:1\r\n", "*3\r\n" + bulk("v") + ":1\r\n:1\r\n",
+			"*2\r\n$-1\r\n:-1\r\n", "*2\r\n$-1\r\n:-2\r\n", "*3\r\n" + bulk("v") + ":1\r\n:1\r\n",
 		},
 	} {
 		for _, sent := range odd {
@@ -178,6 +178,10 @@ func requireSense(t *testing.T, kind string, sent []byte, reply wire.Reply) {
 		require.Regexp(t, recreated, string(sent))
 		require.Equal(t, nodeerr.ErrRecreated, reply.Err)
 	case quorum.Refused:
+		if kind == "observe" && sent[0] == '*' {
+			require.ErrorIs(t, reply.Err, nodeerr.ErrForeign)
+			return
+		}
 		require.Contains(t, "-!", string(sent[:1]), "%q is a refusal", sent)
 		require.ErrorAs(t, reply.Err, new(*nodeerr.ServerError))
 	case quorum.No:

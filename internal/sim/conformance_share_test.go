@@ -156,7 +156,11 @@ func (s *sharing) step() {
 	case n == 13:
 		s.redis("DEL", key)
 		s.redis("RPUSH", key, "data")
-		s.simulated.Data(key)
+		s.simulated.Data(key, sim.NoTTL, s.now)
+		if s.r.IntN(2) == 0 {
+			s.redis("PEXPIRE", key, ttl.Milliseconds())
+			s.simulated.Data(key, ttl, s.now)
+		}
 	case n == 14:
 		s.redis("SET", key, mark, "PX", ttl.Milliseconds()) // whoever is in, or nobody
 		s.simulated.Give(key, mark, ttl, s.now)

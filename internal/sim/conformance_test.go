@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,7 +41,7 @@ func TestKeyspace_UnderstandsCommandsAsRedisDoes(t *testing.T) {
 		key, token := fmt.Sprint("key-", p.r.IntN(3)), fmt.Sprint("token-", p.r.IntN(3))
 		ttl := time.Duration(1+p.r.IntN(4)) * time.Hour
 		p.what = fmt.Sprintf("step %d: %s, %s, %v", step, key, token, ttl)
-		switch n := p.r.IntN(21); n {
+		switch n := p.r.IntN(22); n {
 		case 0: // the end of all TTLs
 			p.redis("FLUSHALL")
 			p.simulated.Flush()
@@ -58,11 +59,19 @@ func TestKeyspace_UnderstandsCommandsAsRedisDoes(t *testing.T) {
 			p.data[key] = []string{"data", "0", "-1", "3.14", "1e15", "0012", "inf", "9007199254740993"}[p.r.IntN(8)]
 			p.redis("SET", counterOf(key), p.data[key])
 			p.simulated.CounterData(key)
+		case 6:
+			p.redis("DEL", key)
+			p.redis("RPUSH", key, "data")
+			p.simulated.Data(key, sim.NoTTL, p.now)
+			if p.r.IntN(2) == 0 {
+				p.redis("PEXPIRE", key, ttl.Milliseconds())
+				p.simulated.Data(key, ttl, p.now)
+			}
 		case 5:
 			answers[p.do(key, p.together(token, ttl))]++
 		default:
 			cmd := p.plain(key, token, ttl)
-			if n > 10 {
+			if n > 11 {
 				cmd = p.fenced(key, token, ttl)
 			}
 			answers[p.do(key, cmd)]++
@@ -239,6 +248,7 @@ func (p *pair) observe(key string) {
 	reply, simulated := <-replies, p.simulated.Do(form.Exclusive{}.Observe(key), p.now, 0)
 	require.Equal(p, reply.Answer, simulated.Answer, "observation of %s", key)
 	require.Equal(p, reply.Value, simulated.Value)
+	require.Equal(p, errors.Is(simulated.Err, nodeerr.ErrForeign), errors.Is(reply.Err, nodeerr.ErrForeign))
 	require.InDelta(p, simulated.TTL, reply.TTL, tolerance)
 }
 
@@ -271,6 +281,9 @@ func (p *pair) same() {
 // holds checks one on the real server.
 func (p *pair) holds(key, value string, ttl time.Duration) {
 	held, err := redis.String(p.server.Do("GET", key))
+	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
+		held, err = "data", nil
+	}
 	if !errors.Is(err, redis.ErrNil) {
 		require.NoError(p, err)
 	}

@@ -134,8 +134,10 @@ func (k *Keyspace) Evict(key string) { delete(k.sharers, key) }
 // EvictSlots drops their slots.
 func (k *Keyspace) EvictSlots(key string) { delete(k.sharers, slots(key)) }
 
-// Data leaves somebody's data.
-func (k *Keyspace) Data(key string) { k.set(key, &entry{token: "data", foreign: true, forever: true}) }
+// Data leaves somebody's data, with a TTL or [NoTTL].
+func (k *Keyspace) Data(key string, ttl, now time.Duration) {
+	k.set(key, &entry{token: "data", foreign: true, forever: ttl == NoTTL, expires: now + ttl})
+}
 
 // Meant returns lines with what strings of the wire mean in the place of them.
 func Meant(p Plan, lines []string) (meant []string) {

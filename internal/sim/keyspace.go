@@ -159,7 +159,7 @@ func (k *keyspace) do(c *wire.Command, now time.Duration, wall int64) wire.Value
 	case what == observe && !ok:
 		return null
 	case what == observe && held.foreign:
-		return foreign
+		return held.data(now)
 	case what == observe:
 		left := int64(-1)
 		if !held.forever {
@@ -176,7 +176,7 @@ func (k *keyspace) do(c *wire.Command, now time.Duration, wall int64) wire.Value
 		}
 	}
 	switch ours := exactly || fenced && ok && held.token == name && held.number > 0; {
-	case ok && held.foreign:
+	case ok && held.foreign && (held.forever || what == heal || what == raise):
 		return foreign
 	case !ok:
 		return number(0)
@@ -200,6 +200,14 @@ var (
 	refused   = wire.Value{Kind: '-', Text: []byte("ERR no such number")}
 	uncounted = wire.Value{Kind: '-', Text: []byte("WRONGTYPE the fence counter holds no number")}
 )
+
+// data is what an observation shows of somebody's data.
+func (e *entry) data(now time.Duration) wire.Value {
+	if e.forever {
+		return foreign
+	}
+	return wire.Value{Kind: '*', Items: []wire.Value{null, number((e.expires - now).Milliseconds())}}
+}
 
 // split splits what a key has into a token and the number behind it; 0 means none.
 func split(value string) (name string, number uint64) {

@@ -52,9 +52,17 @@ func (p *Plan) succession(r *rand.Rand) {
 	p.Steps = append(p.Steps, Step{At: at + time.Millisecond, Kind: Wait, Client: client, Name: name, TTL: time.Second})
 }
 
-// data adds that somebody's data comes to some nodes, and that somebody waits for a lock of its name.
+// data adds that somebody's data comes to some nodes, on none, some or all of them with a TTL, and that somebody waits for a lock of its
+// name.
 func (p *Plan) data(r *rand.Rand) {
+	before := len(p.Steps)
 	name, at := p.onSomeNodes(r, Data)
+	passing := r.IntN(3)
+	for i := range p.Steps[before:] {
+		if r.IntN(2) < passing {
+			p.Steps[before+i].TTL = time.Millisecond + upTo(r, time.Second)
+		}
+	}
 	for range r.IntN(3) {
 		s := Step{At: at + upTo(r, 10*time.Millisecond), Kind: Wait, Client: r.IntN(p.Clients), Name: name}
 		s.TTL, s.For = time.Second, time.Millisecond
@@ -153,7 +161,7 @@ func (w *world) occupied(is func(s *server) bool) bool {
 // checkOccupied checks that nobody waits for somebody's data.
 func (w *world) checkOccupied(q *name) {
 	holds := func(k *held) bool { return k.of.key == q.key && k.held() }
-	data := func(s *server) bool { e, ok := s.peek(q.key, s.now()); return ok && e.foreign }
+	data := func(s *server) bool { e, ok := s.peek(q.key, s.now()); return ok && e.foreign && e.forever }
 	if !w.occupied(data) || slices.ContainsFunc(w.locks, holds) || w.now < w.restAt+startOver {
 		q.occupied = w.now
 	}

@@ -57,7 +57,7 @@ type Step struct {
 	Client  int
 	Node    int // AllNodes: every one
 	Name    int
-	TTL     time.Duration // of an acquire or extend
+	TTL     time.Duration // of an acquire or extend; of somebody's data, if it has one
 	Grace   time.Duration // of what is acquired
 	Auto    bool          // what is acquired is renewed
 	Read    bool          // what is acquired is a read lock

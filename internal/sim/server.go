@@ -224,8 +224,8 @@ func (s *server) trouble(step Step, c *client) {
 		s.set(key, &entry{token: cmp.Or(step.Value, "stray-"+step.At.String()), forever: true, born: s.world.now})
 	case step.Kind == Data && !held && s.up:
 		s.log("node %d: somebody keeps data under %s", s.number, key)
-		s.data[key] = true
-		s.set(key, &entry{token: "data", forever: true, foreign: true})
+		s.data[key] = s.data[key] || step.TTL == 0
+		s.set(key, &entry{token: "data", forever: step.TTL == 0, expires: s.now() + step.TTL, foreign: true})
 	case step.Kind == Beside && s.up:
 		s.log("node %d: somebody keeps data in the place of %s", s.number, wanted(key))
 		s.set(wanted(key), &entry{token: "data", forever: true, foreign: s.chance(s.number, 23)&1 == 0})

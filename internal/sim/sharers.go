@@ -153,7 +153,7 @@ func (k *keyspace) share(c *wire.Command, now time.Duration) wire.Value {
 	marked := ok && held.token == args[0]
 	what := does(c)
 	switch {
-	case held.foreign:
+	case held.foreign && (what == extend || held.forever):
 		return foreign
 	case what == acquire && ok && !marked, what == extend && ok && !marked:
 		return number(-1)
@@ -349,7 +349,7 @@ func (k *keyspace) lookAt(key string, args []string, now time.Duration) wire.Val
 	}
 	switch {
 	case held.foreign:
-		return foreign
+		return held.data(now)
 	case ok && held.token == args[0]:
 		for _, e := range k.shared(key, now).in {
 			if e.expires >= now {

@@ -202,7 +202,7 @@ func (w *world) checkName(m *member, name string, k kind, expiry string, spared 
 		}
 	}
 	if expiry == soon {
-		if err := w.lockAndUnlock(bound, m, name); err != nil && (!k.data || !errors.Is(err, redlock.ErrForeign)) {
+		if err := w.lockAndUnlock(bound, m, name); err != nil {
 			wrong("Lock: %v", err)
 		}
 		return problem
@@ -216,6 +216,9 @@ func (w *world) checkName(m *member, name string, k kind, expiry string, spared 
 		wrong("Inspect: %v", inspected)
 	}
 	switch {
+	case k.data && expiry == centuries:
+		check("TryLock", tried, redlock.ErrTaken)
+		check("Lock", w.lockAndUnlock(700*time.Millisecond, m, name), context.DeadlineExceeded, redlock.ErrTaken)
 	case k.data:
 		for call, err := range map[string]error{"TryLock": tried, "Lock": w.lockAndUnlock(3*stall, m, name)} {
 			// Beside a node that refuses its service it may not be the data alone that prevents a majority.

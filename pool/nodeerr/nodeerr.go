@@ -31,7 +31,8 @@ var (
 	// ErrNoExpiry means that the key has no TTL, so that whoever set it has to delete it. It comes with ErrHeld.
 	ErrNoExpiry = errors.New("nodeerr: the key has no expiry")
 	// ErrForeign means that the key holds what cannot be a lock: a value of another type than a string, or of more than 1024
-	// bytes. It is data of another program under the lock's name, and nothing deletes it. With fencing, it also means that what the key
+	// bytes. It is data of another program under the lock's name, and nothing deletes it. To an acquire such data is ErrHeld if it has
+	// a TTL, as it ends by itself. With fencing, it also means that what the key
 	// of the counter holds is no counter.
 	ErrForeign = errors.New("nodeerr: the key holds data of another program, not a lock")
 	// ErrAbsent means that the key does not exist.

@@ -59,7 +59,7 @@ func isSplit(ctx context.Context, locker *redlock.Locker, names []string, err er
 		return false
 	}
 	for _, name := range names {
-		if state, err := locker.Inspect(ctx, name); err != nil || state.Verdict == redlock.VerdictHeld {
+		if state, err := locker.Inspect(ctx, name); err != nil || state.Verdict == redlock.VerdictHeld || state.Verdict == redlock.VerdictForeign {
 			return false
 		}
 	}
