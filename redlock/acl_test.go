@@ -341,7 +341,7 @@ var aclNeeds = map[string]string{
 	"~{lock:*}:fence": "fencing", "+incrby": "fencing", "+time": "fencing",
 	"~{lock:*}:sharers": "read locks", "~{lock:*}:wanted": "read locks", "+pexpireat": "read locks", "+zadd": "read locks", "+zrem": "read locks",
 	"+zremrangebyscore": "read locks", "+zcount": "read locks", "+zscore": "read locks", "+zrangebyscore": "read locks", "+zrevrange": "read locks",
-	"~{lock:*}:slots": "permits", "+zcard": "permits", "+zrange": "permits",
+	"~{lock:*}:slots": "permits", "+zcard": "permits",
 	"+select": "a database and a client name", "+client|setname": "a database and a client name",
 }
 

@@ -196,7 +196,7 @@ var (
 	parseCode         = numbers(-1, 0, 1)
 	parseRelease      = numbers(-3, -2, -1, 0, 1)
 	parseExtend       = numbers(-3, -1, 0, 1, 2)
-	parseStayed       = numbers(-3, -1, 1, 2)
+	parseStayed       = numbers(-3, -2, -1, 1, 2)
 	parseFencedExtend = numbers(-4, -3, -1, 0, 1, 2)
 )
 

@@ -342,158 +342,295 @@ end
 return now and numbers or 1
 `)
 
-	shareAcquireScript = script("share_acquire", "a52e8138e0ed56b71de71849f582ded70821ace2", `local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local mark, token, ttl, limit, start = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+	shareAcquireScript = script("share_acquire", "aba4d78399c1774371287e9176fe074bf7effa8c", `local function look(key, mark)
 local held = redis.pcall('GETRANGE', key, '0', '1024')
+if held == mark then
+return true
+end
+local left = redis.call('PTTL', key)
 if type(held) == 'table' then
-return redis.call('PTTL', key) >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
-elseif held ~= mark and (held ~= '' or redis.call('PTTL', key) ~= -2) then
-return -1
+return nil, left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
+elseif left == -2 then
+return false
 end
-held = held == mark
-local asked = redis.call('PTTL', wanted)
-if asked >= 0 and asked <= 3000 then
-return 0
+return nil, left >= 0 and -1 or #held > 1024 and -3 or -2
 end
+local function clock()
 local time = redis.call('TIME')
-local now, slot = time[1] * 1000 + math.floor(time[2] / 1000), 0
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function last(sharers, slots)
+local all = redis.call('ZREVRANGE', sharers, 0, 0, 'WITHSCORES')
+local ends = tonumber(all[2] or 0)
+local ours = ends < 9007199254740992
+if ours and slots then
+local taken = redis.call('ZCARD', slots)
+ours = taken <= 1024 and taken == redis.call('ZCOUNT', slots, 0, 1023) and redis.call('ZCARD', sharers) <= 1024
+end
+if not ours then
+return nil, redis.error_reply('WRONGTYPE data of another program beside the key of a lock')
+end
+return ends, all[1]
+end
+local function purge(held, now, sharers, slots)
 local before = held and '(' .. now or '+inf'
 if slots then
-local gone = held and redis.call('ZRANGEBYSCORE', sharers, '-inf', before) or redis.call('ZRANGE', slots, 0, -1)
-if #gone > 0 then
+local gone = redis.call('ZRANGEBYSCORE', sharers, '-inf', before)
+if not held then
+redis.call('ZREMRANGEBYSCORE', slots, '-inf', '+inf')
+elseif #gone > 0 then
 redis.call('ZREM', slots, unpack(gone))
 end
 end
 redis.call('ZREMRANGEBYSCORE', sharers, '-inf', before)
-if slots then
-local taken = redis.call('ZCARD', slots)
-if taken >= limit or taken ~= redis.call('ZCARD', sharers) then
-return -4
 end
-local from, last = start, limit - 1
-if redis.call('ZCOUNT', slots, from, last) == limit - start then
-from, last = 0, start - 1
-end
-slot = from
-if redis.call('ZCOUNT', slots, from, from) == 1 then
-while slot < last do
-local middle = math.floor((slot + last) / 2)
-if redis.call('ZCOUNT', slots, from, middle) > middle - from then
-slot = middle + 1
-else
-last = middle
-end
-end
-end
-end
-if redis.call('ZADD', sharers, 'NX', now + ttl, token) == 0 then
-return -1
-end
-if slots then
-redis.call('ZADD', slots, slot, token)
-end
-if not held then
-redis.call('SET', key, mark)
-end
-local function short(k) return k and redis.call('PTTL', k) <= ttl + 1 end
-local changed = short(key)
-if changed or short(sharers) or short(slots) then
-local need = redis.call('ZREVRANGE', sharers, 0, 0, 'WITHSCORES')[2] - now
-local ends = now + need + math.floor(need / 4) + 2
-changed = true
-redis.call('PEXPIREAT', key, ends)
+local function keep(now, ttl, ends, key, sharers, slots)
+local left, need = redis.call('PTTL', key), ends - now
+ends = now + math.max(left, need + math.floor(need / 4) + 2)
 redis.call('PEXPIREAT', sharers, ends)
 if slots then
 redis.call('PEXPIREAT', slots, ends)
 end
+if left > ttl + 1 then
+return false
 end
-return 2 * slot + (changed and 2 or 1)
+redis.call('PEXPIREAT', key, ends)
+return true
+end
+local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local mark, token, ttl, limit, start = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local held, refusal = look(key, mark)
+if held == nil then
+return refusal
+end
+local asked = redis.call('PTTL', wanted)
+if asked >= 0 and asked <= 3000 then
+return 0
+end
+local now = clock()
+local ends, foreign = last(sharers, slots)
+if not ends then
+return foreign
+elseif redis.call('ZSCORE', sharers, token) then
+return -1
+elseif slots and held and redis.call('ZCOUNT', sharers, now, '+inf') >= limit then
+return -4
+end
+redis.call('ZADD', sharers, 'XX', now + ttl, token)
+redis.call('ZREM', sharers, token)
+if not held then
+redis.call('PEXPIREAT', key, now + ttl)
+redis.call('DEL', key)
+end
+purge(held, now, sharers, slots)
+local slot = 0
+if slots then
+if redis.call('ZCARD', slots) ~= redis.call('ZCARD', sharers) then
+return -4
+end
+local from, to = start, limit - 1
+if redis.call('ZCOUNT', slots, from, to) == limit - start then
+from, to = 0, start - 1
+end
+slot = from
+if redis.call('ZCOUNT', slots, from, from) == 1 then
+while slot < to do
+local middle = math.floor((slot + to) / 2)
+if redis.call('ZCOUNT', slots, from, middle) > middle - from then
+slot = middle + 1
+else
+to = middle
+end
+end
+end
+end
+if not held then
+redis.call('SET', key, mark, 'PX', ttl)
+ends = 0
+end
+redis.call('ZADD', sharers, now + ttl, token)
+if slots then
+redis.call('ZADD', slots, slot, token)
+end
+local changed = keep(now, ttl, math.max(ends, now + ttl), key, sharers, slots)
+return 2 * slot + ((changed or not held) and 2 or 1)
 `)
 
-	shareExtendScript = script("share_extend", "25e03809bdfa4ebc99c7f8b21c2542f93cc92322", `local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
-local mark, token, ttl, slot = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+	shareExtendScript = script("share_extend", "ccce1321bffc8bbb2c866e1ea99e32ae6f6b04a7", `local function look(key, mark)
 local held = redis.pcall('GETRANGE', key, '0', '1024')
-if type(held) == 'table' then
-return held
-elseif held ~= mark and (held ~= '' or redis.call('PTTL', key) ~= -2) then
-return #held > 1024 and -3 or -1
+if held == mark then
+return true
 end
-held = held == mark
+local left = redis.call('PTTL', key)
+if type(held) == 'table' then
+return nil, left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
+elseif left == -2 then
+return false
+end
+return nil, left >= 0 and -1 or #held > 1024 and -3 or -2
+end
+local function clock()
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function last(sharers, slots)
+local all = redis.call('ZREVRANGE', sharers, 0, 0, 'WITHSCORES')
+local ends = tonumber(all[2] or 0)
+local ours = ends < 9007199254740992
+if ours and slots then
+local taken = redis.call('ZCARD', slots)
+ours = taken <= 1024 and taken == redis.call('ZCOUNT', slots, 0, 1023) and redis.call('ZCARD', sharers) <= 1024
+end
+if not ours then
+return nil, redis.error_reply('WRONGTYPE data of another program beside the key of a lock')
+end
+return ends, all[1]
+end
+local function purge(held, now, sharers, slots)
 local before = held and '(' .. now or '+inf'
 if slots then
-local gone = held and redis.call('ZRANGEBYSCORE', sharers, '-inf', before) or redis.call('ZRANGE', slots, 0, -1)
-if #gone > 0 then
+local gone = redis.call('ZRANGEBYSCORE', sharers, '-inf', before)
+if not held then
+redis.call('ZREMRANGEBYSCORE', slots, '-inf', '+inf')
+elseif #gone > 0 then
 redis.call('ZREM', slots, unpack(gone))
 end
 end
 redis.call('ZREMRANGEBYSCORE', sharers, '-inf', before)
+end
+local function keep(now, ttl, ends, key, sharers, slots)
+local left, need = redis.call('PTTL', key), ends - now
+ends = now + math.max(left, need + math.floor(need / 4) + 2)
+redis.call('PEXPIREAT', sharers, ends)
+if slots then
+redis.call('PEXPIREAT', slots, ends)
+end
+if left > ttl + 1 then
+return false
+end
+redis.call('PEXPIREAT', key, ends)
+return true
+end
+local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
+local mark, token, ttl, slot = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local held, refusal = look(key, mark)
+if held == nil then
+return refusal
+end
+local now = clock()
+local ends, foreign = last(sharers, slots)
+if not ends then
+return foreign
+end
+purge(held, now, sharers, slots)
 local left = redis.call('ZSCORE', sharers, token)
 local at = not slots or tonumber(redis.call('ZSCORE', slots, token)) == slot
 local here = left and at
-if not at then
-if redis.call('ZCOUNT', slots, slot, slot) > 0 then
+if not at and redis.call('ZCOUNT', slots, slot, slot) > 0 then
 return -1
 end
+if not held then
+redis.call('SET', key, mark, 'PX', ttl)
+ends = 0
+end
+if not at then
 redis.call('ZADD', slots, slot, token)
 end
 if not left or tonumber(left) < now + ttl then
 redis.call('ZADD', sharers, now + ttl, token)
 end
-if not held then
-redis.call('SET', key, mark)
-end
-local changed = not held
-local function short(k) return k and redis.call('PTTL', k) <= ttl + 1 end
-if short(key) or short(sharers) or short(slots) then
-local need = redis.call('ZREVRANGE', sharers, 0, 0, 'WITHSCORES')[2] - now
-local ends = now + need + math.floor(need / 4) + 2
-changed = true
-for i = 1, #KEYS do
-redis.call('PEXPIREAT', KEYS[i], ends)
-end
+local changed = keep(now, ttl, math.max(ends, now + ttl), key, sharers, slots)
 redis.call('PTTL', key)
-end
-return (here and 1 or 2) + (changed and 0 or 2)
+return (here and 1 or 2) + ((changed or not held) and 0 or 2)
 `)
 
-	shareReleaseScript = script("share_release", "c35210b53d8c5c89b70b99ba77b6d07933caab76", `local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
-local mark, token, slot = ARGV[1], ARGV[2], tonumber(ARGV[3])
+	shareReleaseScript = script("share_release", "ad7098bafc41fbc2adc374310ed0d18dcbb95f2d", `local function look(key, mark)
 local held = redis.pcall('GETRANGE', key, '0', '1024')
-if held ~= mark then
+if held == mark then
+return true
+end
 local left = redis.call('PTTL', key)
 if type(held) == 'table' then
-return left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
-elseif left == -1 then
-return #held > 1024 and -3 or -2
+return nil, left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
+elseif left == -2 then
+return false
 end
-return left == -2 and 0 or -1
+return nil, left >= 0 and -1 or #held > 1024 and -3 or -2
 end
+local function clock()
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function last(sharers, slots)
+local all = redis.call('ZREVRANGE', sharers, 0, 0, 'WITHSCORES')
+local ends = tonumber(all[2] or 0)
+local ours = ends < 9007199254740992
+if ours and slots then
+local taken = redis.call('ZCARD', slots)
+ours = taken <= 1024 and taken == redis.call('ZCOUNT', slots, 0, 1023) and redis.call('ZCARD', sharers) <= 1024
+end
+if not ours then
+return nil, redis.error_reply('WRONGTYPE data of another program beside the key of a lock')
+end
+return ends, all[1]
+end
+local function purge(held, now, sharers, slots)
+local before = held and '(' .. now or '+inf'
+if slots then
+local gone = redis.call('ZRANGEBYSCORE', sharers, '-inf', before)
+if not held then
+redis.call('ZREMRANGEBYSCORE', slots, '-inf', '+inf')
+elseif #gone > 0 then
+redis.call('ZREM', slots, unpack(gone))
+end
+end
+redis.call('ZREMRANGEBYSCORE', sharers, '-inf', before)
+end
+local function keep(now, ttl, ends, key, sharers, slots)
+local left, need = redis.call('PTTL', key), ends - now
+ends = now + math.max(left, need + math.floor(need / 4) + 2)
+redis.call('PEXPIREAT', sharers, ends)
+if slots then
+redis.call('PEXPIREAT', slots, ends)
+end
+if left > ttl + 1 then
+return false
+end
+redis.call('PEXPIREAT', key, ends)
+return true
+end
+local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
+local mark, token, slot = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local held, refusal = look(key, mark)
+if not held then
+return refusal or 0
+end
+local now = clock()
+local ends, who = last(sharers, slots)
+if not ends then
+return who
+elseif who == token then
+ends = tonumber(redis.call('ZREVRANGE', sharers, 1, 1, 'WITHSCORES')[2] or 0)
+end
 local left, at = redis.call('ZSCORE', sharers, token), slots and tonumber(redis.call('ZSCORE', slots, token) or nil)
-if token == '' and redis.call('ZCOUNT', sharers, now, '+inf') == 0 then
+local need, kept = ends - now, redis.call('PTTL', key)
+if token == '' and need < 0 then
 return redis.call('DEL', key)
 elseif at and slot and at ~= slot then
 return 0
-elseif not left then
+end
 if slots then
 redis.call('ZREM', slots, token)
 end
+if not left then
 return 0
 end
 redis.call('ZREM', sharers, token)
-if slots then
-redis.call('ZREM', slots, token)
-end
-local last = redis.call('ZREVRANGE', sharers, 0, 0, 'WITHSCORES')[2]
-local need, kept = last and tonumber(last) - now or -1, redis.call('PTTL', key)
 local longer = kept < 0 or kept > 2 * need + 10
 if need < 0 then
 redis.call('DEL', key)
 elseif longer or slots then
-local ends = now + (longer and need + math.floor(need / 4) + 2 or math.max(kept, need + 2))
+ends = now + (longer and need + math.floor(need / 4) + 2 or math.max(kept, need + 2))
 for i = 1, #KEYS do
 redis.call('PEXPIREAT', KEYS[i], ends)
 end
@@ -501,7 +638,62 @@ end
 return (tonumber(left) < now or slot and not at) and 0 or (need < 0 or longer or slots) and 1 or 2
 `)
 
-	shareLookScript = script("share_look", "7adff76fd48dc0ea3be433b778126953004ed1de", `local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+	shareLookScript = script("share_look", "865461ce0835fe7cc8231f3dccbd2342bd580710", `local function look(key, mark)
+local held = redis.pcall('GETRANGE', key, '0', '1024')
+if held == mark then
+return true
+end
+local left = redis.call('PTTL', key)
+if type(held) == 'table' then
+return nil, left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
+elseif left == -2 then
+return false
+end
+return nil, left >= 0 and -1 or #held > 1024 and -3 or -2
+end
+local function clock()
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function last(sharers, slots)
+local all = redis.call('ZREVRANGE', sharers, 0, 0, 'WITHSCORES')
+local ends = tonumber(all[2] or 0)
+local ours = ends < 9007199254740992
+if ours and slots then
+local taken = redis.call('ZCARD', slots)
+ours = taken <= 1024 and taken == redis.call('ZCOUNT', slots, 0, 1023) and redis.call('ZCARD', sharers) <= 1024
+end
+if not ours then
+return nil, redis.error_reply('WRONGTYPE data of another program beside the key of a lock')
+end
+return ends, all[1]
+end
+local function purge(held, now, sharers, slots)
+local before = held and '(' .. now or '+inf'
+if slots then
+local gone = redis.call('ZRANGEBYSCORE', sharers, '-inf', before)
+if not held then
+redis.call('ZREMRANGEBYSCORE', slots, '-inf', '+inf')
+elseif #gone > 0 then
+redis.call('ZREM', slots, unpack(gone))
+end
+end
+redis.call('ZREMRANGEBYSCORE', sharers, '-inf', before)
+end
+local function keep(now, ttl, ends, key, sharers, slots)
+local left, need = redis.call('PTTL', key), ends - now
+ends = now + math.max(left, need + math.floor(need / 4) + 2)
+redis.call('PEXPIREAT', sharers, ends)
+if slots then
+redis.call('PEXPIREAT', slots, ends)
+end
+if left > ttl + 1 then
+return false
+end
+redis.call('PEXPIREAT', key, ends)
+return true
+end
+local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local mark, token, most, skip = ARGV[1], ARGV[2], tonumber(ARGV[3] or 0), tonumber(ARGV[4] or 0)
 local kept, found, count, first, own, slot = redis.call('PTTL', wanted), {}, 0, -1, -1, -1
 local held = redis.pcall('GETRANGE', key, '0', '1024')
@@ -509,8 +701,11 @@ local left = redis.call('PTTL', key)
 if type(held) == 'table' then
 return left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and {false, left} or held
 elseif held == mark then
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = clock()
+local ends, foreign = last(sharers, slots)
+if not ends then
+return foreign
+end
 local slotOf = function(of) return slots and tonumber(redis.call('ZSCORE', slots, of) or -1) or -1 end
 local all = redis.call('ZRANGEBYSCORE', sharers, now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
 count = redis.call('ZCOUNT', sharers, now, '+inf')

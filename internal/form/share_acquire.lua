@@ -2,70 +2,64 @@
 -- slots each sharer has a slot below limit of its own: the first free one from start on, round the end. While there are sharers
 -- key holds mark, for as long as the last of them at least. Without key, what sharers and slots hold means nothing.
 -- 1 + 2 * the slot (1 without slots), and one more if key was changed; 0: a writer waits; -1: key holds something else, or token is in;
--- -4: all slots are taken; an error reply if one of them is of another type, unless that is key, and it has a TTL (-1).
+-- -2: likewise, without a TTL; -3: likewise, longer than any token; -4: all slots are taken; an error reply if one of them is of another type,
+-- unless that is key, and it has a TTL (-1).
+-- Nobody is let in who could not be extended and released: what is needed for that is done before anything is set, in a way that changes
+-- nothing. The first write has to be one that a server refuses that is out of memory: it checks no other.
 local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local mark, token, ttl, limit, start = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local held = redis.pcall('GETRANGE', key, '0', '1024')
-if type(held) == 'table' then
-  return redis.call('PTTL', key) >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
-elseif held ~= mark and (held ~= '' or redis.call('PTTL', key) ~= -2) then
-  return -1
+local held, refusal = look(key, mark)
+if held == nil then
+  return refusal
 end
-held = held == mark
 local asked = redis.call('PTTL', wanted) -- a writer's is 3 s at most: more, or none, is somebody else's
 if asked >= 0 and asked <= 3000 then
   return 0
 end
-local time = redis.call('TIME')
-local now, slot = time[1] * 1000 + math.floor(time[2] / 1000), 0
-local before = held and '(' .. now or '+inf'
-if slots then
-  local gone = held and redis.call('ZRANGEBYSCORE', sharers, '-inf', before) or redis.call('ZRANGE', slots, 0, -1)
-  if #gone > 0 then
-    redis.call('ZREM', slots, unpack(gone))
-  end
+local now = clock()
+local ends, foreign = last(sharers, slots)
+if not ends then
+  return foreign
+elseif redis.call('ZSCORE', sharers, token) then
+  return -1
+elseif slots and held and redis.call('ZCOUNT', sharers, now, '+inf') >= limit then
+  return -4
 end
-redis.call('ZREMRANGEBYSCORE', sharers, '-inf', before)
+redis.call('ZADD', sharers, 'XX', now + ttl, token)
+redis.call('ZREM', sharers, token)
+if not held then
+  redis.call('PEXPIREAT', key, now + ttl)
+  redis.call('DEL', key)
+end
+purge(held, now, sharers, slots)
+local slot = 0
 if slots then
-  local taken = redis.call('ZCARD', slots)
-  if taken >= limit or taken ~= redis.call('ZCARD', sharers) then
+  if redis.call('ZCARD', slots) ~= redis.call('ZCARD', sharers) then
     return -4
   end
-  local from, last = start, limit - 1
-  if redis.call('ZCOUNT', slots, from, last) == limit - start then
-    from, last = 0, start - 1
+  local from, to = start, limit - 1
+  if redis.call('ZCOUNT', slots, from, to) == limit - start then
+    from, to = 0, start - 1
   end
   slot = from
   if redis.call('ZCOUNT', slots, from, from) == 1 then -- the first free one, by halving
-    while slot < last do
-      local middle = math.floor((slot + last) / 2)
+    while slot < to do
+      local middle = math.floor((slot + to) / 2)
       if redis.call('ZCOUNT', slots, from, middle) > middle - from then
         slot = middle + 1
       else
-        last = middle
+        to = middle
       end
     end
   end
 end
-if redis.call('ZADD', sharers, 'NX', now + ttl, token) == 0 then
-  return -1
+if not held then
+  redis.call('SET', key, mark, 'PX', ttl)
+  ends = 0
 end
+redis.call('ZADD', sharers, now + ttl, token)
 if slots then
   redis.call('ZADD', slots, slot, token)
 end
-if not held then
-  redis.call('SET', key, mark)
-end
-local function short(k) return k and redis.call('PTTL', k) <= ttl + 1 end -- or none: a zset is new, or somebody has persisted key
-local changed = short(key)
-if changed or short(sharers) or short(slots) then -- a quarter more, so that key does not change with each of them
-  local need = redis.call('ZREVRANGE', sharers, 0, 0, 'WITHSCORES')[2] - now
-  local ends = now + need + math.floor(need / 4) + 2
-  changed = true
-  redis.call('PEXPIREAT', key, ends)
-  redis.call('PEXPIREAT', sharers, ends)
-  if slots then
-    redis.call('PEXPIREAT', slots, ends)
-  end
-end
-return 2 * slot + (changed and 2 or 1)
+local changed = keep(now, ttl, math.max(ends, now + ttl), key, sharers, slots)
+return 2 * slot + ((changed or not held) and 2 or 1)

@@ -12,8 +12,11 @@ local left = redis.call('PTTL', key)
 if type(held) == 'table' then
   return left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and {false, left} or held
 elseif held == mark then
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local now = clock()
+  local ends, foreign = last(sharers, slots)
+  if not ends then
+    return foreign
+  end
   local slotOf = function(of) return slots and tonumber(redis.call('ZSCORE', slots, of) or -1) or -1 end
   local all = redis.call('ZRANGEBYSCORE', sharers, now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   count = redis.call('ZCOUNT', sharers, now, '+inf')

@@ -172,8 +172,8 @@ func parseRead(v *wire.Value) wire.Reply {
 		return wire.Reply{Answer: quorum.Yes}
 	case v.Num == 0:
 		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrWanted}
-	case v.Num == -1:
-		return wire.Reply{Answer: quorum.No, Err: nodeerr.ErrHeld}
+	case v.Num >= -3 && v.Num <= -1:
+		return replies[4+v.Num]
 	}
 	return wire.Unexpected(v)
 }

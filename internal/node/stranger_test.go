@@ -182,7 +182,7 @@ func TestScript_LeavesDataOfOthersAloneInThePlaceOfTheLock(t *testing.T) {
 					case !isText && (what == "heal" || what == "raise"):
 						requireRefused(t, reply, "WRONGTYPE")
 						require.ErrorIs(t, reply.Err, nodeerr.ErrForeign)
-					case !isText, len(text) > wire.MaxToken:
+					case (!isText || len(text) > wire.MaxToken) && (what == "extend" || left(t, server, "key") < 0):
 						requireReply(t, quorum.No, nodeerr.ErrForeign, reply)
 					default:
 						requireReply(t, quorum.No, nodeerr.ErrHeld, reply)

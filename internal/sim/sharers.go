@@ -113,6 +113,16 @@ func (z *sharers) gone(marked bool, now time.Duration) (gone []string) {
 	return gone
 }
 
+// living counts those whose time is not over.
+func (z *sharers) living(now time.Duration) (n int64) {
+	for _, e := range z.in {
+		if e.expires >= now {
+			n++
+		}
+	}
+	return n
+}
+
 // leave takes some out.
 func (z *sharers) leave(tokens ...string) {
 	for _, token := range tokens {
@@ -153,17 +163,15 @@ func (k *keyspace) share(c *wire.Command, now time.Duration) wire.Value {
 	marked := ok && held.token == args[0]
 	what := does(c)
 	switch {
-	case held.foreign && (what == extend || held.forever):
-		return foreign
-	case what == acquire && ok && !marked, what == extend && ok && !marked:
-		return number(-1)
-	case what == acquire || what == extend || marked:
-	case !ok:
+	case marked:
+	case !ok && what != acquire && what != extend:
 		return number(0)
-	case held.forever:
-		return number(-2)
-	default:
+	case ok && !held.forever:
 		return number(-1)
+	case ok && held.foreign:
+		return foreign
+	case ok:
+		return number(-2)
 	}
 	v := &visit{keyspace: k, key: c.Key, mark: args[0], marked: marked, now: now, who: k.shared(c.Key, now)}
 	if form.KindOf(v.mark) == form.Permit {
@@ -194,17 +202,21 @@ func (v *visit) enter(token string, ttl time.Duration, of []string) wire.Value {
 	if asked := v.pttl(wanted(v.key), v.now); asked >= 0 && asked <= maxWant.Milliseconds() {
 		return number(0)
 	}
-	v.purge()
-	slot := int64(0)
+	if _, in := v.who.in[token]; in {
+		return number(-1)
+	}
+	slot, limit, start := int64(0), int64(0), int64(0)
 	if v.slots != nil {
-		limit, start := whole(of[0]), whole(of[1])
-		if taken := len(v.slots.in); int64(taken) >= limit || taken != len(v.who.in) {
+		if limit, start = whole(of[0]), whole(of[1]); v.marked && v.who.living(v.now) >= limit {
+			return number(-4)
+		}
+	}
+	v.purge()
+	if v.slots != nil {
+		if n := len(v.who.in); n != len(v.slots.in) || int64(n) >= limit {
 			return number(-4)
 		}
 		slot = v.slots.free(limit, start)
-	}
-	if _, in := v.who.in[token]; in {
-		return number(-1)
 	}
 	v.who.in[token] = entry{token: token, expires: v.now + ttl}
 	if v.slots != nil {
@@ -257,19 +269,21 @@ func (v *visit) stay(token string, ttl time.Duration, of []string) wire.Value {
 	return number(code)
 }
 
-// keep has the mark and the sharers stay for as long as the last of them needs, and a quarter more each time that the TTL of one of them is
-// too short. It reports whether it has changed the key.
+// keep has the sharers stay for as long as the last of them needs, and a quarter more; and the mark, if the TTL of the one who has come is not
+// shorter than what it has left. It reports whether it has changed the key.
 func (v *visit) keep(ttl time.Duration) (changed bool) {
 	if !v.marked {
 		v.set(v.key, &entry{token: v.mark, forever: true})
 	}
-	short := func(left int64) bool { return left <= ttl.Milliseconds()+1 }
-	if short(v.pttl(v.key, v.now)) || short(v.who.pttl(v.now)) || v.slots != nil && short(v.slots.pttl(v.now)) {
-		last, _ := v.who.last()
-		v.until(v.now + longer(last-v.now))
+	last, _ := v.who.last()
+	left := v.pttl(v.key, v.now)
+	ends := v.now + max(longer(last-v.now), time.Duration(left)*time.Millisecond)
+	if left <= ttl.Milliseconds()+1 {
+		v.until(ends)
 		return true
 	}
-	return !v.marked
+	v.beside(ends)
+	return false
 }
 
 // longer is for how long a mark is kept that is needed for so long.
@@ -287,6 +301,11 @@ func (v *visit) until(ends time.Duration) {
 		return
 	}
 	v.set(v.key, &entry{token: v.mark, expires: ends})
+	v.beside(ends)
+}
+
+// beside sets when what stands beside the mark ends.
+func (v *visit) beside(ends time.Duration) {
 	v.who.expires, v.who.forever = ends, len(v.who.in) == 0
 	if v.slots != nil {
 		v.slots.expires, v.slots.forever = ends, len(v.slots.in) == 0

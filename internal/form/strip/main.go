@@ -14,25 +14,29 @@ import (
 type script struct {
 	name      string
 	file      string   // of its source, without .lua
+	before    []string // the files that stand before it
 	functions []string // the scripts that it calls: they stand before it, as functions
 }
 
+// bySharers stands before the scripts about those who share a key.
+var bySharers = []string{"sharers"}
+
 var scripts = []script{
-	{"release", "release", nil},
-	{"extend", "extend", nil},
-	{"observe", "observe", nil},
-	{"heal", "heal", nil},
-	{"fenced_acquire", "fenced_acquire", nil},
-	{"raise", "raise", nil},
-	{"fenced_release", "fenced_release", nil},
-	{"fenced_extend", "fenced_extend", nil},
-	{"all_acquire", "all_acquire", nil},
-	{"fenced_all_acquire", "all_acquire", []string{"fenced_acquire"}},
-	{"share_acquire", "share_acquire", nil},
-	{"share_extend", "share_extend", nil},
-	{"share_release", "share_release", nil},
-	{"share_look", "share_look", nil},
-	{"joined", "joined", []string{"fenced_acquire", "fenced_release"}},
+	{"release", "release", nil, nil},
+	{"extend", "extend", nil, nil},
+	{"observe", "observe", nil, nil},
+	{"heal", "heal", nil, nil},
+	{"fenced_acquire", "fenced_acquire", nil, nil},
+	{"raise", "raise", nil, nil},
+	{"fenced_release", "fenced_release", nil, nil},
+	{"fenced_extend", "fenced_extend", nil, nil},
+	{"all_acquire", "all_acquire", nil, nil},
+	{"fenced_all_acquire", "all_acquire", nil, []string{"fenced_acquire"}},
+	{"share_acquire", "share_acquire", bySharers, nil},
+	{"share_extend", "share_extend", bySharers, nil},
+	{"share_release", "share_release", bySharers, nil},
+	{"share_look", "share_look", bySharers, nil},
+	{"joined", "joined", nil, []string{"fenced_acquire", "fenced_release"}},
 }
 
 func main() {
@@ -73,6 +77,13 @@ func Generate(dir string) (string, error) {
 // source returns what servers get of a script.
 func (s script) source(dir string) (string, error) {
 	source := ""
+	for _, name := range s.before {
+		before, err := stripped(dir, name)
+		if err != nil {
+			return "", err
+		}
+		source += before
+	}
 	for _, name := range s.functions {
 		called, err := stripped(dir, name)
 		if err != nil {

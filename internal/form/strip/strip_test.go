@@ -22,7 +22,9 @@ func TestGenerate_LeavesOutNoFile(t *testing.T) {
 	require.NoError(t, err)
 	used := map[string]bool{}
 	for _, s := range scripts {
-		used[filepath.Join("..", s.file+".lua")] = true
+		for _, file := range append(s.before, s.file) {
+			used[filepath.Join("..", file+".lua")] = true
+		}
 	}
 	for _, file := range files {
 		require.True(t, used[file], file)

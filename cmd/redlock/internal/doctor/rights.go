@@ -48,7 +48,7 @@ var aclLines = []aclLine{
 		"Acquires with fencing are rejected."},
 	connectionLine: {"databases and client names", "+select +client|setname",
 		"URLs with a database, or the option pool.WithClientName, do not connect."},
-	sharedLine: {"read locks and permits", "~{%s*}:sharers ~{%s*}:wanted ~{%s*}:slots +time +pexpireat +zadd +zrem +zremrangebyscore +zcard +zcount +zscore +zrange +zrangebyscore +zrevrange",
+	sharedLine: {"read locks and permits", "~{%s*}:sharers ~{%s*}:wanted ~{%s*}:slots +time +pexpireat +zadd +zrem +zremrangebyscore +zcard +zcount +zscore +zrangebyscore +zrevrange",
 		"Read locks and permits are rejected; without the right to the key of waiting writers these may wait for ever."},
 }
 
@@ -109,7 +109,6 @@ func (f *facts) try(ctx context.Context, c *conn, o *Options, key string) {
 		{sharedLine, "+zscore", readers, []string{"ZSCORE", sharers, "doctor"}},
 		{sharedLine, "+zcount", writers, []string{"ZCOUNT", wanted, "0", "1"}},
 		{sharedLine, "+zcard", permits, []string{"ZCARD", slots}},
-		{sharedLine, "+zrange", permits, []string{"ZRANGE", slots, "0", "0"}},
 		{sharedLine, "+zrangebyscore", readers, []string{"ZRANGEBYSCORE", sharers, "0", "1"}},
 		{sharedLine, "+zrevrange", readers, []string{"ZREVRANGE", sharers, "0", "0"}},
 		{sharedLine, "+zremrangebyscore", readers, []string{"ZREMRANGEBYSCORE", sharers, "0", "0"}},
