@@ -87,13 +87,6 @@ func (k *keyspace) pttl(key string, now time.Duration) int64 {
 	return (e.expires - now).Milliseconds()
 }
 
-func (z *sharers) pttl(now time.Duration) int64 {
-	if z.forever {
-		return -1
-	}
-	return (z.expires - now).Milliseconds()
-}
-
 // last is when the last of them ends.
 func (z *sharers) last() (at time.Duration, is bool) {
 	for _, e := range z.in {
