@@ -38,7 +38,7 @@ func TestMigrate_AHashIsNotHealed(t *testing.T) {
 	require.Equal(t, map[string]string{"client:1": "1"}, conn.HGetAll(ctx, "lock:job").Val())
 }
 
-func TestMigrate_AHashLockAndOursRefuseEachOtherWithErrors(t *testing.T) {
+func TestMigrate_OursWaitsForAHashLockAndThatRefusesOursWithAnError(t *testing.T) {
 	s := newOldServers(t, 1)
 	ctx := bounded(t)
 	us, conn, job := s.locker(t), s.conns[0], []string{"job"}
@@ -47,17 +47,27 @@ func TestMigrate_AHashLockAndOursRefuseEachOtherWithErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, hashWon, won)
 	_, err = us.TryLock(ctx, "job")
-	require.ErrorIs(t, err, redlock.ErrForeign)
-	_, err = us.Lock(ctx, "job")
-	require.ErrorIs(t, err, redlock.ErrForeign, "it does not wait")
-	require.NoError(t, ctx.Err())
+	require.ErrorIs(t, err, redlock.ErrTaken)
+	_, err = us.Lock(ctx, "job", redlock.MaxWait(100*time.Millisecond))
+	require.ErrorIs(t, err, redlock.ErrTaken, "it waits")
+	require.ErrorContains(t, err, "data of another program")
 	_, err = us.ForceUnlock(ctx, "job")
 	require.ErrorIs(t, err, redlock.ErrForeign)
 	require.Equal(t, map[string]string{"client:1": "1"}, conn.HGetAll(ctx, "job").Val())
+	require.True(t, conn.Persist(ctx, "job").Val())
+	_, err = us.Lock(ctx, "job")
+	require.ErrorIs(t, err, redlock.ErrForeign, "it does not wait for what never ends")
+	require.True(t, conn.Expire(ctx, "job", longTTL).Val())
+	waits := make(chan error, 1)
+	var lock *redlock.Lock
+	go func() {
+		var err error
+		lock, err = us.Lock(ctx, "job")
+		waits <- err
+	}()
 	require.NoError(t, hashRelease.Run(ctx, conn, job, "client:1").Err())
+	require.NoError(t, <-waits)
 
-	lock, err := us.TryLock(ctx, "job")
-	require.NoError(t, err)
 	for _, attempt := range []*redis.Script{hashAcquire, hashRelease} {
 		err := attempt.Run(ctx, conn, job, "client:1", longTTL.Milliseconds()).Err()
 		require.ErrorContains(t, err, "WRONGTYPE", "it does not wait either")
