@@ -182,7 +182,8 @@ func (w *world) counting(k *held) int {
 			return (answer == quorum.Yes || answer == quorum.Recreated) && e.born <= r.sent+nodeTimeout
 		}
 		return shown(k.of) || k.extended(func(r *round) bool {
-			return r.votes(quorum.Yes) >= quorum.Majority(len(w.servers)) && k.extended(func(before *round) bool { return before.sent < r.sent && shown(before) })
+			known := e.born+nodeTimeout <= r.sent // before it began
+			return known && r.votes(quorum.Yes) >= quorum.Majority(len(w.servers)) && k.extended(func(before *round) bool { return before.sent < r.sent && shown(before) })
 		})
 	})
 }
