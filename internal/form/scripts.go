@@ -342,62 +342,7 @@ end
 return now and numbers or 1
 `)
 
-	shareAcquireScript = script("share_acquire", "aba4d78399c1774371287e9176fe074bf7effa8c", `local function look(key, mark)
-local held = redis.pcall('GETRANGE', key, '0', '1024')
-if held == mark then
-return true
-end
-local left = redis.call('PTTL', key)
-if type(held) == 'table' then
-return nil, left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
-elseif left == -2 then
-return false
-end
-return nil, left >= 0 and -1 or #held > 1024 and -3 or -2
-end
-local function clock()
-local time = redis.call('TIME')
-return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local function last(sharers, slots)
-local all = redis.call('ZREVRANGE', sharers, 0, 0, 'WITHSCORES')
-local ends = tonumber(all[2] or 0)
-local ours = ends < 9007199254740992
-if ours and slots then
-local taken = redis.call('ZCARD', slots)
-ours = taken <= 1024 and taken == redis.call('ZCOUNT', slots, 0, 1023) and redis.call('ZCARD', sharers) <= 1024
-end
-if not ours then
-return nil, redis.error_reply('WRONGTYPE data of another program beside the key of a lock')
-end
-return ends, all[1]
-end
-local function purge(held, now, sharers, slots)
-local before = held and '(' .. now or '+inf'
-if slots then
-local gone = redis.call('ZRANGEBYSCORE', sharers, '-inf', before)
-if not held then
-redis.call('ZREMRANGEBYSCORE', slots, '-inf', '+inf')
-elseif #gone > 0 then
-redis.call('ZREM', slots, unpack(gone))
-end
-end
-redis.call('ZREMRANGEBYSCORE', sharers, '-inf', before)
-end
-local function keep(now, ttl, ends, key, sharers, slots)
-local left, need = redis.call('PTTL', key), ends - now
-ends = now + math.max(left, need + math.floor(need / 4) + 2)
-redis.call('PEXPIREAT', sharers, ends)
-if slots then
-redis.call('PEXPIREAT', slots, ends)
-end
-if left > ttl + 1 then
-return false
-end
-redis.call('PEXPIREAT', key, ends)
-return true
-end
-local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+	shareAcquireScript = script("share_acquire", "aba4d78399c1774371287e9176fe074bf7effa8c", sharersScript+`local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local mark, token, ttl, limit, start = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local held, refusal = look(key, mark)
 if held == nil then
@@ -456,62 +401,7 @@ local changed = keep(now, ttl, math.max(ends, now + ttl), key, sharers, slots)
 return 2 * slot + ((changed or not held) and 2 or 1)
 `)
 
-	shareExtendScript = script("share_extend", "ccce1321bffc8bbb2c866e1ea99e32ae6f6b04a7", `local function look(key, mark)
-local held = redis.pcall('GETRANGE', key, '0', '1024')
-if held == mark then
-return true
-end
-local left = redis.call('PTTL', key)
-if type(held) == 'table' then
-return nil, left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
-elseif left == -2 then
-return false
-end
-return nil, left >= 0 and -1 or #held > 1024 and -3 or -2
-end
-local function clock()
-local time = redis.call('TIME')
-return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local function last(sharers, slots)
-local all = redis.call('ZREVRANGE', sharers, 0, 0, 'WITHSCORES')
-local ends = tonumber(all[2] or 0)
-local ours = ends < 9007199254740992
-if ours and slots then
-local taken = redis.call('ZCARD', slots)
-ours = taken <= 1024 and taken == redis.call('ZCOUNT', slots, 0, 1023) and redis.call('ZCARD', sharers) <= 1024
-end
-if not ours then
-return nil, redis.error_reply('WRONGTYPE data of another program beside the key of a lock')
-end
-return ends, all[1]
-end
-local function purge(held, now, sharers, slots)
-local before = held and '(' .. now or '+inf'
-if slots then
-local gone = redis.call('ZRANGEBYSCORE', sharers, '-inf', before)
-if not held then
-redis.call('ZREMRANGEBYSCORE', slots, '-inf', '+inf')
-elseif #gone > 0 then
-redis.call('ZREM', slots, unpack(gone))
-end
-end
-redis.call('ZREMRANGEBYSCORE', sharers, '-inf', before)
-end
-local function keep(now, ttl, ends, key, sharers, slots)
-local left, need = redis.call('PTTL', key), ends - now
-ends = now + math.max(left, need + math.floor(need / 4) + 2)
-redis.call('PEXPIREAT', sharers, ends)
-if slots then
-redis.call('PEXPIREAT', slots, ends)
-end
-if left > ttl + 1 then
-return false
-end
-redis.call('PEXPIREAT', key, ends)
-return true
-end
-local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
+	shareExtendScript = script("share_extend", "ccce1321bffc8bbb2c866e1ea99e32ae6f6b04a7", sharersScript+`local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
 local mark, token, ttl, slot = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local held, refusal = look(key, mark)
 if held == nil then
@@ -544,62 +434,7 @@ redis.call('PTTL', key)
 return (here and 1 or 2) + ((changed or not held) and 0 or 2)
 `)
 
-	shareReleaseScript = script("share_release", "ad7098bafc41fbc2adc374310ed0d18dcbb95f2d", `local function look(key, mark)
-local held = redis.pcall('GETRANGE', key, '0', '1024')
-if held == mark then
-return true
-end
-local left = redis.call('PTTL', key)
-if type(held) == 'table' then
-return nil, left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
-elseif left == -2 then
-return false
-end
-return nil, left >= 0 and -1 or #held > 1024 and -3 or -2
-end
-local function clock()
-local time = redis.call('TIME')
-return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local function last(sharers, slots)
-local all = redis.call('ZREVRANGE', sharers, 0, 0, 'WITHSCORES')
-local ends = tonumber(all[2] or 0)
-local ours = ends < 9007199254740992
-if ours and slots then
-local taken = redis.call('ZCARD', slots)
-ours = taken <= 1024 and taken == redis.call('ZCOUNT', slots, 0, 1023) and redis.call('ZCARD', sharers) <= 1024
-end
-if not ours then
-return nil, redis.error_reply('WRONGTYPE data of another program beside the key of a lock')
-end
-return ends, all[1]
-end
-local function purge(held, now, sharers, slots)
-local before = held and '(' .. now or '+inf'
-if slots then
-local gone = redis.call('ZRANGEBYSCORE', sharers, '-inf', before)
-if not held then
-redis.call('ZREMRANGEBYSCORE', slots, '-inf', '+inf')
-elseif #gone > 0 then
-redis.call('ZREM', slots, unpack(gone))
-end
-end
-redis.call('ZREMRANGEBYSCORE', sharers, '-inf', before)
-end
-local function keep(now, ttl, ends, key, sharers, slots)
-local left, need = redis.call('PTTL', key), ends - now
-ends = now + math.max(left, need + math.floor(need / 4) + 2)
-redis.call('PEXPIREAT', sharers, ends)
-if slots then
-redis.call('PEXPIREAT', slots, ends)
-end
-if left > ttl + 1 then
-return false
-end
-redis.call('PEXPIREAT', key, ends)
-return true
-end
-local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
+	shareReleaseScript = script("share_release", "ad7098bafc41fbc2adc374310ed0d18dcbb95f2d", sharersScript+`local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
 local mark, token, slot = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local held, refusal = look(key, mark)
 if not held then
@@ -638,62 +473,7 @@ end
 return (tonumber(left) < now or slot and not at) and 0 or (need < 0 or longer or slots) and 1 or 2
 `)
 
-	shareLookScript = script("share_look", "865461ce0835fe7cc8231f3dccbd2342bd580710", `local function look(key, mark)
-local held = redis.pcall('GETRANGE', key, '0', '1024')
-if held == mark then
-return true
-end
-local left = redis.call('PTTL', key)
-if type(held) == 'table' then
-return nil, left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
-elseif left == -2 then
-return false
-end
-return nil, left >= 0 and -1 or #held > 1024 and -3 or -2
-end
-local function clock()
-local time = redis.call('TIME')
-return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local function last(sharers, slots)
-local all = redis.call('ZREVRANGE', sharers, 0, 0, 'WITHSCORES')
-local ends = tonumber(all[2] or 0)
-local ours = ends < 9007199254740992
-if ours and slots then
-local taken = redis.call('ZCARD', slots)
-ours = taken <= 1024 and taken == redis.call('ZCOUNT', slots, 0, 1023) and redis.call('ZCARD', sharers) <= 1024
-end
-if not ours then
-return nil, redis.error_reply('WRONGTYPE data of another program beside the key of a lock')
-end
-return ends, all[1]
-end
-local function purge(held, now, sharers, slots)
-local before = held and '(' .. now or '+inf'
-if slots then
-local gone = redis.call('ZRANGEBYSCORE', sharers, '-inf', before)
-if not held then
-redis.call('ZREMRANGEBYSCORE', slots, '-inf', '+inf')
-elseif #gone > 0 then
-redis.call('ZREM', slots, unpack(gone))
-end
-end
-redis.call('ZREMRANGEBYSCORE', sharers, '-inf', before)
-end
-local function keep(now, ttl, ends, key, sharers, slots)
-local left, need = redis.call('PTTL', key), ends - now
-ends = now + math.max(left, need + math.floor(need / 4) + 2)
-redis.call('PEXPIREAT', sharers, ends)
-if slots then
-redis.call('PEXPIREAT', slots, ends)
-end
-if left > ttl + 1 then
-return false
-end
-redis.call('PEXPIREAT', key, ends)
-return true
-end
-local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+	shareLookScript = script("share_look", "865461ce0835fe7cc8231f3dccbd2342bd580710", sharersScript+`local key, sharers, wanted, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local mark, token, most, skip = ARGV[1], ARGV[2], tonumber(ARGV[3] or 0), tonumber(ARGV[4] or 0)
 local kept, found, count, first, own, slot = redis.call('PTTL', wanted), {}, 0, -1, -1, -1
 local held = redis.pcall('GETRANGE', key, '0', '1024')
@@ -839,3 +619,60 @@ end
 return replies
 `)
 )
+
+const sharersScript = `local function look(key, mark)
+local held = redis.pcall('GETRANGE', key, '0', '1024')
+if held == mark then
+return true
+end
+local left = redis.call('PTTL', key)
+if type(held) == 'table' then
+return nil, left >= 0 and string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
+elseif left == -2 then
+return false
+end
+return nil, left >= 0 and -1 or #held > 1024 and -3 or -2
+end
+local function clock()
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function last(sharers, slots)
+local all = redis.call('ZREVRANGE', sharers, 0, 0, 'WITHSCORES')
+local ends = tonumber(all[2] or 0)
+local ours = ends < 9007199254740992
+if ours and slots then
+local taken = redis.call('ZCARD', slots)
+ours = taken <= 1024 and taken == redis.call('ZCOUNT', slots, 0, 1023) and redis.call('ZCARD', sharers) <= 1024
+end
+if not ours then
+return nil, redis.error_reply('WRONGTYPE data of another program beside the key of a lock')
+end
+return ends, all[1]
+end
+local function purge(held, now, sharers, slots)
+local before = held and '(' .. now or '+inf'
+if slots then
+local gone = redis.call('ZRANGEBYSCORE', sharers, '-inf', before)
+if not held then
+redis.call('ZREMRANGEBYSCORE', slots, '-inf', '+inf')
+elseif #gone > 0 then
+redis.call('ZREM', slots, unpack(gone))
+end
+end
+redis.call('ZREMRANGEBYSCORE', sharers, '-inf', before)
+end
+local function keep(now, ttl, ends, key, sharers, slots)
+local left, need = redis.call('PTTL', key), ends - now
+ends = now + math.max(left, need + math.floor(need / 4) + 2)
+redis.call('PEXPIREAT', sharers, ends)
+if slots then
+redis.call('PEXPIREAT', slots, ends)
+end
+if left > ttl + 1 then
+return false
+end
+redis.call('PEXPIREAT', key, ends)
+return true
+end
+`

@@ -1,7 +1,7 @@
 -- Gives token the TTL ttl (milliseconds) among the sharers of key if it is in and has less left; with slots, at slot. Lets it in
 -- where it is not, or at another slot, unless somebody else has key or slot. It starts with what a full server permits. key is read last, so
 -- that it is tracked from there on if CLIENT CACHING YES went before.
--- 1: done; 2: let in anew; 3 and 4: likewise, and key is as it was; -1: somebody else has key or slot; -2: key holds something else, without a
+-- 1: done; 2: let in again; 3 and 4: likewise, and key is as it was; -1: somebody else has key or slot; -2: key holds something else, without a
 -- TTL; -3: likewise, longer than any token; an error reply if one of them is of another type, unless that is key, and it has a TTL (-1).
 local key, sharers, slots = KEYS[1], KEYS[2], KEYS[3]
 local mark, token, ttl, slot = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])

@@ -22,9 +22,9 @@ var forms = map[string]form.Form{
 }
 
 // newOf makes a command of a form.
-func newOf(make func(c *wire.Command)) *wire.Command {
+func newOf(fill func(c *wire.Command)) *wire.Command {
 	c := new(wire.Command)
-	make(c)
+	fill(c)
 	return c
 }
 
@@ -160,7 +160,7 @@ func TestShared_DataBesideTheKeyIsForeignAndStays(t *testing.T) {
 						requireReply(t, quorum.No, nodeerr.ErrForeign, ask(t, n, newOf(func(c *wire.Command) { f.Release(c, mark, ttl) })))
 					}
 					require.Equal(t, before, do(t, server, "DUMP", data[1]))
-					require.Equal(t, connection, oldest(t, server), "the node has connected anew")
+					require.Equal(t, connection, oldest(t, server), "the node has connected again")
 				})
 			}
 		}

@@ -22,8 +22,9 @@ func TestGenerate_LeavesOutNoFile(t *testing.T) {
 	require.NoError(t, err)
 	used := map[string]bool{}
 	for _, s := range scripts {
-		for _, file := range append(s.before, s.file) {
-			used[filepath.Join("..", file+".lua")] = true
+		used[filepath.Join("..", s.file+".lua")] = true
+		if s.before != "" {
+			used[filepath.Join("..", s.before+".lua")] = true
 		}
 	}
 	for _, file := range files {
