@@ -42,7 +42,7 @@ func TestTrace_NamesTheCommandsOfTheNodesAsTheConventionsDo(t *testing.T) {
 			m := newTelemetry(t)
 			servers := testredis.Real(t, 1)
 			locker := m.locker(servers, patient, test.options...)
-			for range 2 { // the first teaches the server the scripts
+			for range 3 { // the first two teach the server the scripts
 				m.spans.Reset()
 				lock, err := locker.TryLock(t.Context(), "name")
 				require.NoError(t, err)

@@ -166,6 +166,15 @@ func (r *restricted) cycle(locker *redlock.Locker) error {
 var aclUses = map[string]func(r *restricted) error{
 	"plain locks": func(r *restricted) error { return r.cycle(r.as()) },
 
+	// Without the right each script goes by its source.
+	"scripts by their hashes": func(r *restricted) error {
+		err := r.cycle(r.as())
+		if err == nil && slices.Contains(r.refusedTo(), "evalsha") {
+			err = errors.New("EVALSHA was refused")
+		}
+		return err
+	},
+
 	"healing": func(r *restricted) error {
 		r.do(0, "SET", "lock:left", "somebody's")
 		ctx, cancel := context.WithTimeout(r.tb.Context(), 10*time.Second)
@@ -334,7 +343,7 @@ var aclUses = map[string]func(r *restricted) error{
 // aclNeeds says for each rule what does not work without it.
 var aclNeeds = map[string]string{
 	"~lock:*": "plain locks", "+set": "plain locks", "+getrange": "plain locks", "+del": "plain locks", "+pttl": "plain locks",
-	"+pexpire": "plain locks", "+eval": "plain locks", "+evalsha": "plain locks",
+	"+pexpire": "plain locks", "+eval": "plain locks", "+evalsha": "scripts by their hashes",
 	"+ping": "trying whether a connection is alive", "+info": "the restart guard", "+client|id": "the end of a connection that broke", "+client|kill": "the end of a connection that broke",
 	"+client|tracking": "waking", "+client|caching": "waking", "+subscribe": "taking turns",
 	"&quorumlock:*": "taking turns", "+publish": "taking turns", "+unsubscribe": "taking turns",

@@ -511,6 +511,16 @@ func (c *cluster) settled() int {
 	return last
 }
 
+// proves has the connections of a Locker with a key prefix take a lock and release it. Without that a node grants nothing that could not be
+// released, and is sent other commands.
+func (c *cluster) proves(locker *redlock.Locker, prefix string) {
+	c.tb.Helper()
+	lock := take(c.tb, locker, "proof")
+	c.eventuallyHeld(prefix+"proof", lock.Token())
+	unlock(c.tb, lock)
+	c.settled()
+}
+
 // eventuallyTracked waits until every server has a key to tell of.
 func (c *cluster) eventuallyTracked() {
 	c.tb.Helper()

@@ -67,8 +67,8 @@
 //
 // # Compatibility
 //
-// On the nodes a lock is one key, prefix and name, whose value is the token. It is set with SET NX PX, and deleted and extended
-// by scripts that compare the value. So it excludes, and is excluded by, every client that uses the Redlock recipe on
+// On the nodes a lock is one key, prefix and name, whose value is the token. It is set with SET NX PX, by a script until a
+// connection has granted a lock, and deleted and extended by scripts that compare the value. So it excludes, and is excluded by, every client that uses the Redlock recipe on
 // the same nodes and key. With fencing the value is the token, | and the number, and is set by a script. The number comes from
 // a second key, the counter {key}:fence (for example {invoice-4711}:fence), which stays for the time of [WithFenceTTL]. While readers
 // have the lock, the value is |readers, and their tokens are in a sorted set, {key}:sharers. Of permits the value is |permits, and another

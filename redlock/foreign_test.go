@@ -313,7 +313,8 @@ func TestTryLock_ThatALockRefusesObservesNothing(t *testing.T) {
 	try := func() {
 		require.ErrorIs(t, errOf(locker.TryLock(t.Context(), "name")), redlock.ErrTaken)
 	}
-	try() // loads the script
+	c.proves(locker, "app:")
+	try()
 	c.settled()
 	before := c.calls("evalsha", "eval", "set", "client|caching")
 	for range 50 {

@@ -38,7 +38,7 @@ func TestObserver_IsNotifiedOfEveryVoteAndVerdict(t *testing.T) {
 			name     event.Op
 			validity time.Duration
 			command  string // scripts go by their source at first
-		}{{"acquire", 9 * time.Minute, "SET"}, {"extend", 19 * time.Minute, "EVAL"}, {"unlock", 0, "EVAL"}} {
+		}{{"acquire", 9 * time.Minute, "EVAL"}, {"extend", 19 * time.Minute, "EVAL"}, {"unlock", 0, "EVAL"}} {
 			eventually(t, func() bool { return len(seen.verdictsOn(op.name)) > 0 }, "the verdict")
 			require.Equal(t, []event.Round{{Op: op.name, Name: "name", Validity: op.validity}}, seen.verdictsOn(op.name))
 			votes := seen.votesOn(op.name, "")
@@ -575,7 +575,7 @@ func TestObserver_IsToldWhichCommandWasSentToANode(t *testing.T) {
 	t.Parallel()
 	type row struct {
 		opts []redlock.Option
-		want []string // of the second lock; the first teaches the server the scripts
+		want []string // of the third lock; the first two teach the server the scripts
 	}
 	inTurn(t, map[string]row{
 		"plain":  {nil, []string{"SET", "EVALSHA", "EVALSHA"}},
@@ -584,17 +584,17 @@ func TestObserver_IsToldWhichCommandWasSentToANode(t *testing.T) {
 		onBoth(t, 1, func(t *testing.T, c *cluster) {
 			seen := &recorder{}
 			locker := c.locker(append(test.opts, redlock.WithObserver(seen))...)
-			for range 2 {
+			for range 3 {
 				lock := take(t, locker, "name")
 				require.NoError(t, lock.Extend(t.Context(), 2*long))
 				unlock(t, lock)
 			}
 			var sent []string
-			for _, v := range waitFor[event.Vote](t, seen, 6) {
+			for _, v := range waitFor[event.Vote](t, seen, 9) {
 				sent = append(sent, v.Command)
 			}
-			require.Equal(t, test.want, sent[3:])
-			require.Equal(t, "EVAL", sent[2])
+			require.Equal(t, test.want, sent[6:])
+			require.Equal(t, []string{"EVAL", "EVAL", "EVAL"}, sent[:3])
 		})
 	})
 	c, seen := onReal(t, 1), &recorder{}

@@ -19,6 +19,7 @@ func TestDo_ReturnsThatItsReleaseWasRefused(t *testing.T) {
 	t.Parallel()
 	c, log := onReal(t, 3).mayLeave(), &logBuffer{}
 	locker := c.logsTo(log, slog.LevelInfo)
+	c.proves(locker, "")
 	c.doFirst(2, "ACL", "SETUSER", "default", "-eval", "-evalsha")
 	nothing := func(context.Context, *redlock.Lock) error { return nil }
 	for i, call := range []func(context.Context, string, func(context.Context, *redlock.Lock) error, ...redlock.LockOption) error{locker.Do, locker.TryDo} {

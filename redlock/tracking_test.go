@@ -90,9 +90,10 @@ func TestLock_WithoutTrackingAsksAgainAndAgainButNotBusily(t *testing.T) {
 	t.Parallel()
 	c := onReal(t, 3)
 	c.silence()
-	release := c.foreign("name", long)
 	seen, fake := &recorder{}, clocktest.New()
 	locker := c.locker(redlock.WithObserver(seen), redlock.WithClock(fake)) // from 2 ms to 200 ms
+	c.proves(locker, "")
+	release := c.foreign("name", long)
 	waiter := lockBeside(t.Context(), locker, "name")
 	refusals := func() int {
 		locker.Drain()

@@ -144,7 +144,8 @@ func removal(sharers []form.Seen, answers []Answer) Answer {
 // Probe reports whether a majority of the nodes would grant a lock whose key has a prefix.
 func (g *Engine) Probe(ctx context.Context, prefix string) (would bool, answers []Answer) {
 	yes, need := 0, quorum.Majority(len(g.Nodes))
-	answers = g.poll(ctx, g.all(form.Probe(prefix, g.Self)), func(_ int, a *Answer, _ *wire.Reply) (next *wire.Command, enough bool) {
+	_, numbered := g.Form.(form.Numbered)
+	answers = g.poll(ctx, g.all(form.Probe(prefix, g.Self, numbered)), func(_ int, a *Answer, _ *wire.Reply) (next *wire.Command, enough bool) {
 		if a.Answer == quorum.Yes {
 			yes++
 		}

@@ -26,7 +26,7 @@ func (Exclusive) AcquireAll(c *wire.Command, marks []Mark, asks []Ask) {
 	for i, m := range marks {
 		keys[i] = m.Key
 	}
-	all(c, allAcquireScript, marks)
+	all(c, allAcquireScript, firstAllAcquireScript, marks)
 	c.WithKeys(keys, c.Token, millis(asks[0].TTL))
 }
 
@@ -39,14 +39,14 @@ func (f *Fenced) AcquireAll(c *wire.Command, marks []Mark, asks []Ask) {
 			floors[i] = decimal(asks[i].Floor)
 		}
 	}
-	all(c, fencedAllAcquireScript, marks)
+	all(c, fencedAllAcquireScript, firstFencedAllAcquireScript, marks)
 	c.WithKeys(keys, append([]string{c.Token, millis(asks[0].TTL), decimal(asks[0].Time), millis(f.Keep)}, floors...)...)
 }
 
-func all(c *wire.Command, script *wire.Script, marks []Mark) {
+func all(c *wire.Command, script, proof *wire.Script, marks []Mark) {
 	n := len(marks)
 	*c = wire.Command{
-		Script: script, Key: marks[0].Key, Token: marks[0].Token, Votes: true, Creates: true, Changes: true, Several: true,
+		Script: script, Proof: proof, Key: marks[0].Key, Token: marks[0].Token, Votes: true, Creates: true, Changes: true, Several: true,
 		Parse: func(v *wire.Value) wire.Reply { return parseAll(v, n, script == fencedAllAcquireScript) },
 	}
 }

@@ -13,7 +13,7 @@ type Exclusive struct{ text }
 
 // Acquire implements [Form]: SET NX PX.
 func (Exclusive) Acquire(c *wire.Command, m Mark, a Ask) {
-	*c = wire.Command{Key: m.Key, Token: m.Token, Parse: parseAcquire, Votes: true, Changes: true}
+	*c = wire.Command{Proof: firstAcquireScript, Key: m.Key, Token: m.Token, Parse: parseAcquire, Votes: true, Creates: true, Changes: true}
 	c.With("SET", m.Key, m.Token, "NX", "PX", millis(a.TTL))
 }
 

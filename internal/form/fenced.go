@@ -79,8 +79,8 @@ func (f *Fenced) Won(now time.Time, a Ask, number uint64) {
 // block is above all numbers that the counter has granted before, or been raised to.
 func (f *Fenced) Acquire(c *wire.Command, m Mark, a Ask) {
 	*c = wire.Command{
-		Script: fencedAcquireScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token, Parse: parseNumber, Join: joined,
-		Votes: true, Creates: true, Changes: true,
+		Script: fencedAcquireScript, Proof: firstFencedAcquireScript, Key: m.Key, Second: counterOf(m.Key), Token: m.Token,
+		Parse: parseNumber, Join: joined, Votes: true, Creates: true, Changes: true,
 	}
 	c.With(m.Token, millis(a.TTL), decimal(a.Time))
 	advance, block := a.Advance || a.Floor > 0, a.Block > 1

@@ -134,12 +134,18 @@ func (text) Heal(key, value string) *wire.Command {
 	return c.With(value)
 }
 
-// Probe asks for what an acquire asks, and sets nothing: the server would set the key only if it were there, and nothing has it, since
-// it ends with an id that nobody else has. The answer is Yes if the server would grant a lock. Like an acquire it is not sent to a
-// server in quarantine.
-func Probe(prefix, id string) *wire.Command {
-	c := &wire.Command{Parse: func(v *wire.Value) wire.Reply { return wire.YesIf(v.Kind == '_', v) }, Votes: true}
-	return c.With("SET", prefix+"\x00ping:"+id, "x", "XX", "PX", "1")
+// Probe asks for what an acquire asks, and what a renewal and a release need, and sets nothing: the server would set the key only if it were
+// there, and nothing has it, since it ends with an id that nobody else has. numbered says that there are counters too. The answer is Yes if
+// the server would grant a lock. Like an acquire it is not sent to a server in quarantine.
+func Probe(prefix, id string, numbered bool) *wire.Command {
+	key := prefix + "\x00ping:" + id
+	c := &wire.Command{
+		Script: firstAcquireScript, Key: key, Parse: func(v *wire.Value) wire.Reply { return wire.YesIf(v.Kind == '_', v) }, Votes: true,
+	}
+	if numbered {
+		c.Second = counterOf(key)
+	}
+	return c.With("x", "XX", "PX", "1")
 }
 
 // parseObserve parses what observe.lua returns.

@@ -618,6 +618,19 @@ a = a + n
 end
 return replies
 `)
+
+	firstAcquireScript = script("first_acquire", "7a13465465842aacc1841aef349e733dfcca2074", proveScript+`if KEYS[2] then
+redis.call('TIME')
+redis.call('GETRANGE', KEYS[2], 0, 16)
+end
+return redis.call('SET', KEYS[1], unpack(ARGV))
+`)
+
+	firstFencedAcquireScript = script("first_fenced_acquire", "c20888779ac15eccdd136937a5e60fd7a84b1783", proveScript+fencedAcquireScript.Source)
+
+	firstAllAcquireScript = script("first_all_acquire", "d1d9a128532cf434b16d973b64e2c97cda3592d1", proveScript+allAcquireScript.Source)
+
+	firstFencedAllAcquireScript = script("first_fenced_all_acquire", "dd8c4cd8621b0b80e44bec7a9c00e2295083a9c4", proveScript+fencedAllAcquireScript.Source)
 )
 
 const sharersScript = `local function look(key, mark)
@@ -674,5 +687,13 @@ return false
 end
 redis.call('PEXPIREAT', key, ends)
 return true
+end
+`
+
+const proveScript = `if redis.call('PTTL', KEYS[1]) == -2 then
+redis.call('SET', KEYS[1], ARGV[1], 'XX', 'PX', 1)
+redis.call('GETRANGE', KEYS[1], 0, 1024)
+redis.call('PEXPIRE', KEYS[1], 1)
+redis.call('DEL', KEYS[1])
 end
 `

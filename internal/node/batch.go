@@ -1,6 +1,11 @@
 package node
 
-import "github.com/quorumlock/quorumlock/internal/wire"
+import (
+	"regexp"
+
+	"github.com/quorumlock/quorumlock/internal/wire"
+	"github.com/quorumlock/quorumlock/pool/nodeerr"
+)
 
 const (
 	// batchSize is how many commands are written at a time.
@@ -17,17 +22,16 @@ func (c *conn) packLocked(taken []wire.Op[call]) {
 	for rest := taken; len(rest) > 0; {
 		first := &rest[0].Item
 		first.commands, first.caching, first.tracked = 1, false, false
-		if run := joinable(rest); run >= minJoined && !c.apart {
-			first.commands = run
-		}
-		if first.commands > 1 {
-			first.source = c.teaches(first.cmd.Join.Script)
+		if run := c.joinable(rest); run >= minJoined && !c.apart {
+			first.commands, first.script = run, first.cmd.Join.Script
+			first.source = c.teaches(first.script)
 		} else {
-			first.source = rest[0].Again || first.cmd.BySource || c.teaches(first.cmd.Script)
+			first.script = c.proven.Carrier(first.cmd)
+			first.source = rest[0].Again || first.cmd.BySource || c.teaches(first.script)
 			first.caching = first.cmd.Tracked && c.asked && !c.refused
 		}
 		for i := range rest[:first.commands] {
-			rest[i].Item.sent = first.cmd.Name(first.source)
+			rest[i].Item.sent = first.cmd.Name(first.script, first.source)
 			c.requests = append(c.requests, rest[i].Item)
 		}
 		rest = rest[first.commands:]
@@ -35,9 +39,9 @@ func (c *conn) packLocked(taken []wire.Op[call]) {
 }
 
 // joinable returns how many requests at the beginning can be joined.
-func joinable(requests []wire.Op[call]) int {
+func (c *conn) joinable(requests []wire.Op[call]) int {
 	for i, r := range requests {
-		if r.Again || !requests[0].Item.cmd.Joins(r.Item.cmd) {
+		if r.Again || c.proven.Lacks(r.Item.cmd) || !requests[0].Item.cmd.Joins(r.Item.cmd) {
 			return i
 		}
 	}
@@ -61,20 +65,19 @@ func (c *conn) send() error {
 func (c *conn) message(words []string, requests []call) []string {
 	first := requests[0]
 	if len(requests) == 1 {
-		return first.cmd.Words(words, first.source)
+		return first.cmd.Words(words, first.script, first.source)
 	}
 	c.joined = c.joined[:0]
 	for _, r := range requests {
 		c.joined = append(c.joined, r.cmd)
 	}
-	join := first.cmd.Join
-	return join.Words(join.Script.Run(words, first.source), c.joined)
+	return first.cmd.Join.Words(first.script.Run(words, first.source), c.joined)
 }
 
-// partsLocked takes apart the reply to n commands. It returns nil if the reply is that to each of them. alone reports that
+// partsLocked takes apart the reply to a message. It returns nil if the reply is that to each of its commands. alone reports that
 // none was carried out, and that each may be by itself.
-func (c *conn) partsLocked(v *wire.Value, n int) (parts []wire.Value, alone bool) {
-	code := ""
+func (c *conn) partsLocked(v *wire.Value, to *call) (parts []wire.Value, alone bool) {
+	n, code := to.commands, ""
 	refusal := v.Refusal()
 	if refusal != nil {
 		code = refusal.Code
@@ -82,6 +85,9 @@ func (c *conn) partsLocked(v *wire.Value, n int) (parts []wire.Value, alone bool
 	switch {
 	case code == "NOSCRIPT":
 		c.taught = nil
+		return nil, true
+	case to.sent == "EVALSHA" && refusesHashes(refusal):
+		c.sources = true
 		return nil, true
 	case n == 1:
 	case v.Kind == '*' && len(v.Items) == n:
@@ -98,4 +104,12 @@ func (c *conn) partsLocked(v *wire.Value, n int) (parts []wire.Value, alone bool
 		c.apart = true
 	}
 	return nil, false
+}
+
+// evalsha is how a server names the command that it refuses, or does not know.
+var evalsha = regexp.MustCompile("(?i)['`\"]evalsha['`\"]")
+
+// refusesHashes reports whether a server has refused EVALSHA itself. It may accept EVAL.
+func refusesHashes(e *nodeerr.ServerError) bool {
+	return e != nil && (e.Code == "NOPERM" || e.Code == "ERR") && evalsha.MatchString(e.Message)
 }

@@ -1,11 +1,14 @@
 package node_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -43,26 +46,78 @@ func joinedOf(args []string) int {
 	return keys / 2
 }
 
-// heldFake is a fake that serves nobody before served is closed.
+// gate holds what a node writes, so that what it is sent meanwhile goes out together.
+type gate struct {
+	mu    sync.Mutex
+	open  chan struct{} // nil: it is
+	waits chan struct{}
+}
+
+// gatedConn is a connection behind a gate.
+type gatedConn struct {
+	net.Conn
+	*gate
+}
+
+func (c gatedConn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	open := c.open
+	c.mu.Unlock()
+	if open != nil {
+		c.waits <- struct{}{}
+		<-open
+	}
+	return c.Conn.Write(p)
+}
+
+// behind returns a dialer of connections behind the gate.
+func (g *gate) behind(dial dialer) dialer {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		return gatedConn{c, g}, err
+	}
+}
+
+// prove has a connection prove what joined acquires have to have proven.
+func prove(t testing.TB, n *node.Node, key string) {
+	t.Helper()
+	requireYes(t, n, newAcquireFenced(key, "proof", ttl, at(now())))
+	requireYes(t, n, newReleaseFenced(key, "proof", 0, ttl))
+}
+
+// together sends what is sure to go out together. The node must be connected.
+func (g *gate) together(t testing.TB, n *node.Node, cmds []*wire.Command) []wire.Reply {
+	t.Helper()
+	g.mu.Lock()
+	g.open, g.waits = make(chan struct{}), make(chan struct{}, 8)
+	g.mu.Unlock()
+	sendTo(n, node.Publish("nobody", "listens"), nil, 0)
+	<-g.waits
+	inboxes := sendAll(n, cmds)
+	g.mu.Lock()
+	close(g.open)
+	g.open = nil
+	g.mu.Unlock()
+	return replies(t, inboxes)
+}
+
+// heldFake is a fake behind a gate.
 type heldFake struct {
 	*fake
-	served chan struct{}
+	gate *gate
 }
 
 func newHeldFake(t testing.TB, answer func(*peer, []string) string) *heldFake {
-	served := make(chan struct{})
-	return &heldFake{newFake(t, func(c *peer, args []string) string {
-		<-served
-		return answer(c, args)
-	}), served}
+	f, g := newFake(t, answer), new(gate)
+	f.gate = g
+	return &heldFake{f, g}
 }
 
 // together sends what is sure to go out together.
 func (p *heldFake) together(t testing.TB, n *node.Node, cmds []*wire.Command) []wire.Reply {
 	t.Helper()
-	inboxes := sendAll(n, cmds)
-	close(p.served)
-	return replies(t, inboxes)
+	prove(t, n, "proof")
+	return p.gate.together(t, n, cmds)
 }
 
 // refusing is a fake that refuses what is joined, in a way, and counts it.
@@ -73,7 +128,7 @@ func refusing(t testing.TB, refusal string) (f *heldFake, joined, single *atomic
 		case joinedOf(args) > 0:
 			joined.Add(1)
 			return refusal
-		case isScript(args):
+		case isScript(args) && args[3] != "proof":
 			single.Add(1)
 		}
 		return likeRedis(c, args)
@@ -82,15 +137,27 @@ func refusing(t testing.TB, refusal string) (f *heldFake, joined, single *atomic
 }
 
 func TestBatch_CommandsThatWaitTogetherAreJoined(t *testing.T) {
-	onBothNodes(t, []option{patient()}, func(t *testing.T, server *testredis.Process, n *node.Node) {
-		do(t, server, "CONFIG", "RESETSTAT")
-		acquires, releases := several(50)
-		requireAllYes(t, together(t, n, acquires))
-		require.EqualValues(t, 100, do(t, server, "DBSIZE"), "keys and counters")
-		requireAllYes(t, together(t, n, releases))
-		require.EqualValues(t, 50, do(t, server, "DBSIZE"), "counters")
-		require.Less(t, calls(t, server, "eval", "evalsha"), 50, "for 100 commands")
-	})
+	server, g := testredis.Real(t, 1)[0], new(gate)
+	dial := g.behind(new(net.Dialer).DialContext)
+	for transport, n := range map[string]*node.Node{
+		"connects": open(t, server.Addr(), patient(), withDialer(dial)),
+		"wrapped": wrap(t, &redis.Pool{MaxIdle: 8, DialContext: func(ctx context.Context) (redis.Conn, error) {
+			c, err := dial(ctx, "tcp", server.Addr())
+			return redis.NewConn(c, 0, 0), err
+		}}, patient()),
+	} {
+		t.Run(transport, func(t *testing.T) {
+			prove(t, n, "proof")
+			do(t, server, "FLUSHALL")
+			do(t, server, "CONFIG", "RESETSTAT")
+			acquires, releases := several(50)
+			requireAllYes(t, g.together(t, n, acquires))
+			require.EqualValues(t, 100, do(t, server, "DBSIZE"), "keys and counters")
+			requireAllYes(t, g.together(t, n, releases))
+			require.EqualValues(t, 50, do(t, server, "DBSIZE"), "counters")
+			require.Equal(t, 2, calls(t, server, "eval", "evalsha"), "for 100 commands")
+		})
+	}
 }
 
 // Whatever commands are joined: each has the answer that it has by itself, and the server holds the same afterwards.
@@ -98,7 +165,9 @@ func TestBatch_JoinedCommandsDoWhatEachDoesByItself(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)
 	onBoth(t, func(t *testing.T, server testredis.Server, apart *node.Node) {
-		random := rand.New(rand.NewPCG(seed, 0))
+		random, g := rand.New(rand.NewPCG(seed, 0)), new(gate)
+		n := open(t, server.Addr(), patient(), withDialer(g.behind(new(net.Dialer).DialContext)))
+		prove(t, n, "proof")
 		for i := range 50 {
 			promptly(t, func(now uint64) (want, got any) {
 				w := world{random, now, 60, true}
@@ -123,9 +192,7 @@ func TestBatch_JoinedCommandsDoWhatEachDoesByItself(t *testing.T) {
 					}
 					return all
 				})
-				n := newNode(server.Addr(), patient())
-				defer closeInTime(t, n)
-				return want, outcome(func() []wire.Reply { return together(t, n, cmds) })
+				return want, outcome(func() []wire.Reply { return g.together(t, n, cmds) })
 			}, "one by one, and joined")
 		}
 	})
@@ -279,10 +346,12 @@ func TestBatch_NothingIsJoinedOnAClusterNode(t *testing.T) {
 
 // What the user may not do to one key is no reason to refuse the others.
 func TestBatch_AForbiddenKeyDoesNotFailTheOthers(t *testing.T) {
-	_, n := restricted(t, "resetkeys", "~name-*", "~{name-*")
+	g := new(gate)
+	_, n := restrictedBehind(t, g, "resetkeys", "~name-*", "~{name-*")
 	acquires, _ := several(20)
 	acquires[7] = newAcquireFenced("another", "token", ttl, at(now()))
-	for i, reply := range together(t, n, acquires) {
+	prove(t, n, "name-proof")
+	for i, reply := range g.together(t, n, acquires) {
 		if i == 7 {
 			requireServerError(t, reply, quorum.Refused, "NOPERM")
 		} else {
@@ -293,14 +362,17 @@ func TestBatch_AForbiddenKeyDoesNotFailTheOthers(t *testing.T) {
 
 // A script that ends in an error does not end the others.
 func TestBatch_AnErrorOfOneCommandIsTheAnswerToThatOne(t *testing.T) {
-	server, n := restricted(t, "-time")
+	g := new(gate)
+	server, n := restrictedBehind(t, g, "-time")
+	do(t, server, "SET", "{proof}:fence", later)
+	prove(t, n, "proof")
 	for i := range 10 {
 		if i != 3 { // of which the counter begins with the time
 			do(t, server, "SET", fmt.Sprintf("{name-%d}:fence", i), later)
 		}
 	}
 	acquires, releases := several(10)
-	for i, reply := range together(t, n, slices.Concat(acquires, releases)) {
+	for i, reply := range g.together(t, n, slices.Concat(acquires, releases)) {
 		switch i {
 		case 3:
 			requireRefused(t, reply, "NOPERM")
@@ -366,15 +438,16 @@ func TestBatch_AnErrorOfTheWholeIsTheAnswerToEach(t *testing.T) {
 
 // Within a script Redis checks its memory only until the first write.
 func TestBatch_AServerOutOfMemoryGrantsNothingBehindARelease(t *testing.T) {
-	server := testredis.Real(t, 1)[0]
+	server, g := testredis.Real(t, 1)[0], new(gate)
 	acquires, releases := several(60)
-	requireAllYes(t, together(t, open(t, server.Addr(), patient()), acquires[:30]))
+	n := open(t, server.Addr(), patient(), withDialer(g.behind(new(net.Dialer).DialContext)))
+	requireAllYes(t, together(t, n, acquires[:30]))
 	do(t, server, "CONFIG", "SET", "maxmemory", 1)
 	var cmds []*wire.Command
 	for i := range 30 {
 		cmds = append(cmds, releases[i], acquires[30+i])
 	}
-	for i, reply := range together(t, open(t, server.Addr(), patient()), cmds) {
+	for i, reply := range g.together(t, n, cmds) {
 		if i%2 == 0 {
 			require.Equal(t, quorum.Yes, reply.Answer, reply.Err)
 		} else {
@@ -448,8 +521,9 @@ func TestScript_IsSentByItsSourceOnceAndByItsHashThen(t *testing.T) {
 		requireYes(t, n, newExtend("key", "token", 2*ttl))
 		requireYes(t, n, newRelease("key", "token", ttl))
 	}
-	requireCalls(t, server, "eval", 2) // release and extend
+	requireCalls(t, server, "eval", 3) // the first acquire, release and extend
 	requireCalls(t, server, "evalsha", 2*times-2)
+	requireCalls(t, server, "set", times-1+2) // by itself; twice in the script
 }
 
 func TestScript_SourceIsSentEachTimeToAServerThatKeepsNone(t *testing.T) {

@@ -75,7 +75,7 @@ func TestCommand_OnTheWire(t *testing.T) {
 		"fenced_all_acquire 6 k {k}:fence l {l}:fence m {m}:fence t 1000 5 60000  3 0": newAcquireAllCounted("t", time.Second,
 			[]counted{{Keep: time.Minute, Now: 5}, {Floor: 3}, {Advance: true}}, "k", "l", "m"),
 	} {
-		got := strings.Join(cmd.Words(nil, false), " ")
+		got := strings.Join(cmd.Words(nil, cmd.Script, false), " ")
 		for name, script := range form.Scripts {
 			got = strings.Replace(got, "EVALSHA "+script.Hash, name, 1)
 		}

@@ -29,6 +29,8 @@ type conn struct {
 
 	// Under the node's mutex.
 	taught   []*wire.Script  // whose source was sent
+	sources  bool            // scripts go by their sources, since the server accepts no hash
+	proven   wire.Proven     // what may be done
 	apart    bool            // commands are not joined, since the server does not accept that
 	unasked  bool            // something of this could not be asked for: it is as soon as the server answers
 	asked    bool            // CLIENT TRACKING was sent: what is observed behind it may be tracked
@@ -64,8 +66,8 @@ type transport interface {
 // knows the hash from there on. A hash that it does not know costs more than a round trip: the command is carried out
 // behind others that were sent after it.
 func (c *conn) teaches(script *wire.Script) bool {
-	if script == nil || slices.Contains(c.taught, script) {
-		return false
+	if script == nil || c.sources || slices.Contains(c.taught, script) {
+		return script != nil && c.sources
 	}
 	c.taught = append(c.taught, script)
 	return true

@@ -17,6 +17,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/form"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 // fake is a server that a test plays itself, behind a dialer. It works within synctest.
@@ -27,6 +28,8 @@ type fake struct {
 	down    atomic.Bool   // nobody can connect
 	secure  *tls.Config   // of a server that speaks TLS
 	greets  func()        // what the server does before it reads anything from a connection
+	raw     bool          // it is asked in the form in which commands come, and not as if nothing had to be proven
+	gate    *gate         // that its connections are behind; nil: none
 	fails   error         // what each read of the client fails with at the end of a connection, instead of io.EOF
 
 	mu    sync.Mutex
@@ -96,8 +99,11 @@ func (f *fake) connect() net.Conn {
 	f.peers = append(f.peers, c)
 	f.mu.Unlock()
 	f.serving.Go(func() { f.serve(c) })
-	if f.fails != nil {
+	switch {
+	case f.fails != nil:
 		return failingConn{theirs, f.fails}
+	case f.gate != nil:
+		return gatedConn{theirs, f.gate}
 	}
 	return theirs
 }
@@ -174,6 +180,9 @@ func (f *fake) serve(c *peer) {
 		args, err := redis.Strings(commands.Receive())
 		if err != nil {
 			return
+		}
+		if !f.raw {
+			args = testredis.Proven(args)
 		}
 		f.mu.Lock()
 		f.asked = append(f.asked, fmt.Sprint(c.number, " ", strings.Join(args, " ")))

@@ -210,7 +210,7 @@ func TestLoop_AReleaseFollowsItsAcquireToAFrozenServer(t *testing.T) {
 	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newAcquire("key", "token", ttl)))
 	requireReply(t, quorum.Unknown, nodeerr.ErrTimeout, ask(t, n, newRelease("key", "token", ttl)))
 	server.Thaw()
-	requireCalls(t, server, "eval", 1)
+	requireCalls(t, server, "eval", 2) // the first acquire, and the release
 	require.Empty(t, holds(t, server, "key"))
 	require.Equal(t, client, clients(t, server), "on the same connection")
 }

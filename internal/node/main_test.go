@@ -371,9 +371,15 @@ func isOld(t testing.TB, server testredis.Server) bool {
 // restricted starts a server with a user of these rules, and opens a node for it.
 func restricted(t testing.TB, rules ...any) (*testredis.Process, *node.Node) {
 	t.Helper()
+	return restrictedBehind(t, new(gate), rules...)
+}
+
+// restrictedBehind has the connections of the node behind a gate.
+func restrictedBehind(t testing.TB, g *gate, rules ...any) (*testredis.Process, *node.Node) {
+	t.Helper()
 	server := testredis.Real(t, 1)[0]
 	do(t, server, "ACL", append([]any{"SETUSER", "locker", "on", ">pw", "~*", "+@all"}, rules...)...)
-	return server, open(t, server.Addr(), withLogin("locker", "pw"), patient())
+	return server, open(t, server.Addr(), withLogin("locker", "pw"), patient(), withDialer(g.behind(new(net.Dialer).DialContext)))
 }
 
 // fenced is what a key holds that was set with fencing.

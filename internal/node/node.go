@@ -79,10 +79,11 @@ type call struct {
 	sent string // the name of the command that it was written as last; "" while it was not
 
 	// Once it was written as the first of a message, which is what a server takes for one command and answers once:
-	commands int  // that the message carries out, in order
-	source   bool // with the source of its script
-	caching  bool // CLIENT CACHING YES went before it and has not been answered
-	tracked  bool // and was confirmed
+	commands int          // that the message carries out, in order
+	script   *wire.Script // that does; nil if none does
+	source   bool         // which went by its source
+	caching  bool         // CLIENT CACHING YES went before it and has not been answered
+	tracked  bool         // and was confirmed
 }
 
 func (c *call) reply(r *wire.Reply) {
@@ -217,12 +218,12 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 		next.caching, next.tracked = false, v.IsOK()
 		return true, nil
 	}
-	more = next.own != tracking
-	parts, alone := c.partsLocked(v, next.commands)
+	more, script := next.own != tracking, next.script
+	parts, alone := c.partsLocked(v, next)
 	for i := range next.commands {
 		op, reported := n.pipeline.Answered()
 		c.served = c.served || op.Item.own == callers
-		if alone && n.repeatLocked(op) {
+		if alone && script != nil && n.repeatLocked(op) {
 			op.Item.to = nil
 		}
 		if parts != nil {
@@ -235,6 +236,7 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 			err = a.with.Err
 		case a.with.Answer == quorum.Yes || a.with.Answer == quorum.Recreated:
 			c.granted = c.granted || a.cmd.Changes
+			c.proven.Granted(a.cmd, script)
 		case wire.Wrong(a.with.Err):
 			n.pipeline.Life.Wrong(a.with.Err)
 			if a.cmd.CleansUp {
@@ -256,7 +258,7 @@ func (n *Node) answerLocked(c *conn, v *wire.Value) (more bool, err error) {
 // repeatLocked sends a command once more, by itself and with the source of its script, since the server has refused the
 // form in which it was sent before.
 func (n *Node) repeatLocked(op wire.Op[call]) bool {
-	if op.Again || op.Command.Script == nil {
+	if op.Again {
 		return false
 	}
 	n.wakeLoop()

@@ -188,7 +188,7 @@ func TestWrapped_ThePoolMayLogItsConnections(t *testing.T) {
 	n := newWrapped(redisPool, patient())
 	requireYes(t, n, newAcquire("key", "token", ttl))
 	closeInTime(t, n)
-	require.Contains(t, log.String(), "SET")
+	require.Contains(t, log.String(), "EVAL")
 	require.NoError(t, redisPool.Close())
 }
 

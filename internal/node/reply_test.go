@@ -247,9 +247,10 @@ func TestReply_NamesTheCommandThatTheServerWasSent(t *testing.T) {
 		require.Equal(t, answer, reply.Answer)
 		require.Equal(t, name, reply.Command)
 	}
+	name(quorum.Yes, "EVAL", newAcquire("key", "token", ttl)) // the first
 	name(quorum.Yes, "SET", newAcquire("key", "token", ttl))
-	name(quorum.Yes, "EVAL", releases[0])
-	name(quorum.Yes, "EVALSHA", releases[1])
+	name(quorum.Yes, "EVAL", newRelease("key", "token", ttl))
+	name(quorum.Yes, "EVALSHA", newRelease("key", "token", ttl))
 	forgets.Store(true)
 	name(quorum.Yes, "EVAL", releases[2]) // sent again with its source
 	name(quorum.Unknown, "SET", newAcquire("cut", "token", ttl))

@@ -10,15 +10,40 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/form"
+	"github.com/quorumlock/quorumlock/internal/node"
 	"github.com/quorumlock/quorumlock/internal/quorum"
 	"github.com/quorumlock/quorumlock/internal/testredis"
 	"github.com/quorumlock/quorumlock/internal/wire"
 	"github.com/quorumlock/quorumlock/pool/nodeerr"
 )
 
-// forms are all ways in which a server keeps a lock.
-var forms = map[string]form.Form{
-	"readers": form.Shared{Kind: form.Read}, "permits": form.Shared{Kind: form.Permit, Limit: 2},
+// forms are all ways in which a server keeps a lock, and the commands that they take.
+var forms = map[string]struct {
+	form.Form
+	commands []string
+}{
+	"exclusive":         {form.Exclusive{}, plain},
+	"fenced":            {&form.Fenced{Keep: keep}, counting},
+	"exclusive, of two": {both{form.Exclusive{}}, plain},
+	"fenced, of two":    {both{&form.Fenced{Keep: keep}}, counting},
+	"readers":           {form.Shared{Kind: form.Read}, sharing},
+	"permits":           {form.Shared{Kind: form.Permit, Limit: 2}, sharing},
+}
+
+var (
+	plain    = []string{"getrange", "pttl", "set", "del", "pexpire", "eval"}
+	counting = append([]string{"time", "incrby"}, plain...)
+	// sharing are the commands that scripts about those who share a key call.
+	sharing = []string{
+		"getrange", "pttl", "time", "set", "del", "pexpireat", "zadd", "zrem", "zremrangebyscore", "zcard", "zcount", "zscore", "zrangebyscore", "zrevrange",
+	}
+)
+
+// both takes another lock with each.
+type both struct{ form.Joint }
+
+func (b both) Acquire(c *wire.Command, m form.Mark, a form.Ask) {
+	b.AcquireAll(c, []form.Mark{m, {Key: m.Key + "-too", Token: m.Token}}, []form.Ask{a, a})
 }
 
 // newOf makes a command of a form.
@@ -26,11 +51,6 @@ func newOf(fill func(c *wire.Command)) *wire.Command {
 	c := new(wire.Command)
 	fill(c)
 	return c
-}
-
-// sharing are the commands that scripts about those who share a key call.
-var sharing = []string{
-	"getrange", "pttl", "time", "set", "del", "pexpireat", "zadd", "zrem", "zremrangebyscore", "zcard", "zcount", "zscore", "zrangebyscore", "zrevrange",
 }
 
 // besides are the keys of a lock that some share.
@@ -46,24 +66,40 @@ func requireEnds(t testing.TB, server testredis.Server) {
 	}
 }
 
+// take asks for a lock, and returns what it is if that was granted.
+func take(t testing.TB, n *node.Node, f form.Form, key, token string) (form.Mark, wire.Reply) {
+	t.Helper()
+	m := form.Mark{Key: key, Token: token}
+	reply := ask(t, n, newOf(func(c *wire.Command) { f.Acquire(c, m, form.Ask{TTL: ttl, Time: now()}) }))
+	if m.Number = reply.Number; len(reply.Each) > 0 {
+		m.Number = reply.Each[0].Number
+	}
+	return m, reply
+}
+
 // The danger: a lock is granted that can neither be extended nor released, as the user may not do all that this takes.
 func TestAcquire_GrantsNothingThatCannotBeGivenBack(t *testing.T) {
 	for kind, f := range forms {
-		for _, command := range sharing {
+		_, shared := f.Form.(form.Shared)
+		for _, command := range f.commands {
 			for _, beside := range []bool{false, true} {
+				if beside && !shared {
+					continue
+				}
 				t.Run(fmt.Sprintf("%s without %s, beside another: %t", kind, command, beside), func(t *testing.T) {
 					t.Parallel()
 					server, n := restricted(t, "-"+command)
-					mark := form.Mark{Key: "key", Token: "token"}
 					if beside {
-						other := open(t, server.Addr(), patient())
-						requireYes(t, other, newOf(func(c *wire.Command) { f.Acquire(c, form.Mark{Key: "key", Token: "other"}, form.Ask{TTL: ttl}) }))
+						_, other := take(t, open(t, server.Addr(), patient()), f, "key", "other")
+						requireReply(t, quorum.Yes, nil, other)
 					}
-					reply := ask(t, n, newOf(func(c *wire.Command) { f.Acquire(c, mark, form.Ask{TTL: ttl}) }))
-					mark.Number = reply.Number
+					mark, reply := take(t, n, f, "key", "token")
 					if reply.Answer != quorum.Yes {
 						requireServerError(t, reply, quorum.Refused, "NOPERM")
 						requireEnds(t, server)
+						if !shared {
+							require.Zero(t, do(t, server, "DBSIZE"))
+						}
 						ask(t, n, newOf(func(c *wire.Command) { f.Release(c, mark, ttl) }))
 						requireEnds(t, server)
 						return
@@ -77,6 +113,86 @@ func TestAcquire_GrantsNothingThatCannotBeGivenBack(t *testing.T) {
 			}
 		}
 	}
+}
+
+// That somebody else has the key proves nothing: nor does what another connection was granted.
+func TestAcquire_WhatWasNotGrantedProvesNothing(t *testing.T) {
+	server, n := restricted(t, "-del")
+	theirs := open(t, server.Addr(), patient())
+	for range 3 {
+		_, reply := take(t, theirs, form.Exclusive{}, "key", "theirs")
+		requireReply(t, quorum.Yes, nil, reply)
+		_, reply = take(t, n, form.Exclusive{}, "key", "token")
+		requireReply(t, quorum.No, nodeerr.ErrHeld, reply)
+		requireYes(t, theirs, newRelease("key", "theirs", ttl))
+		_, reply = take(t, n, form.Exclusive{}, "key", "token")
+		requireServerError(t, reply, quorum.Refused, "NOPERM")
+		require.Zero(t, do(t, server, "DBSIZE"))
+	}
+}
+
+// What a server forgets between two acquires is asked for again: that must not come behind the release.
+func TestAcquire_AFirstOneIsNotSentAgainBehindItsRelease(t *testing.T) {
+	first, g := form.Scripts["first_acquire"], new(gate)
+	f := newFake(t, func(c *peer, args []string) string {
+		switch {
+		case args[0] == "EVAL" && args[1] == first.Source:
+			return "+OK\r\n"
+		case args[0] == "EVALSHA" && args[1] == first.Hash:
+			return "-NOSCRIPT No matching script.\r\n"
+		}
+		return likeRedis(c, args)
+	})
+	f.gate, f.raw = g, true
+	n := f.open(t, patient())
+	requireYes(t, n, newExtend("key", "token", ttl)) // connects, and grants nothing
+	replies := g.together(t, n, []*wire.Command{
+		newAcquire("other", "another", ttl), newAcquire("key", "token", ttl), newRelease("key", "token", ttl), newAcquire("third", "token", ttl),
+	})
+	requireReply(t, quorum.Yes, nil, replies[0])
+	requireServerError(t, replies[1], quorum.Refused, "NOSCRIPT")
+	requireReply(t, quorum.Yes, nil, replies[2])
+	requireReply(t, quorum.Yes, nil, replies[3])
+}
+
+// Such a user can set a key and delete it, and cannot see whose it is.
+func TestAcquire_GrantsNothingToWhoMayNotRead(t *testing.T) {
+	for kind, f := range forms {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			if isOld(t, testredis.Real(t, 1)[0]) {
+				return
+			}
+			server, n := restricted(t, "resetkeys", "%W~*")
+			_, reply := take(t, n, f, "key", "token")
+			requireServerError(t, reply, quorum.Refused, "NOPERM")
+			require.Zero(t, do(t, server, "DBSIZE"))
+		})
+	}
+}
+
+// The danger: a script that goes by its hash is refused, and the lock stays for its TTL.
+func TestScript_GoesByItsSourceToAServerThatAcceptsNoHash(t *testing.T) {
+	for kind, f := range forms {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server, n := restricted(t, "-evalsha")
+			for range 3 {
+				mark, reply := take(t, n, f, "key", "token")
+				requireReply(t, quorum.Yes, nil, reply)
+				requireYes(t, n, newOf(func(c *wire.Command) { f.Release(c, mark, ttl) }))
+				do(t, server, "DEL", "key-too")
+			}
+		})
+	}
+	t.Run("unknown to a proxy", func(t *testing.T) {
+		f := newFake(t, answering("EVALSHA", "-ERR unknown command 'EVALSHA', with args beginning with: 'x' '1'\r\n"))
+		n := f.open(t, patient())
+		for range 3 {
+			requireYes(t, n, newRelease("key", "token", ttl))
+		}
+		require.Equal(t, 1, f.count("EVALSHA"))
+	})
 }
 
 // oldest names the oldest connection to a server.
@@ -95,18 +211,20 @@ func TestAcquire_IsRefusedByAServerThatIsOutOfMemory(t *testing.T) {
 			t.Parallel()
 			server, n := openReal(t)
 			full := func(limit int) { do(t, server, "CONFIG", "SET", "maxmemory", limit) }
-			acquire := func(token string) wire.Reply {
-				return ask(t, n, newOf(func(c *wire.Command) { f.Acquire(c, form.Mark{Key: "key", Token: token}, form.Ask{TTL: ttl}) }))
+			second := "key"
+			if _, shared := f.Form.(form.Shared); !shared {
+				second = "second"
 			}
 			full(1)
-			requireRefused(t, acquire("first"), "OOM")
-			requireNone(t, server, besides...)
+			_, reply := take(t, n, f, "key", "first")
+			requireRefused(t, reply, "OOM")
+			require.Zero(t, do(t, server, "DBSIZE"))
 			full(0)
-			first := acquire("first")
-			requireReply(t, quorum.Yes, nil, first)
+			mark, reply := take(t, n, f, "key", "first")
+			requireReply(t, quorum.Yes, nil, reply)
 			full(1)
-			requireRefused(t, acquire("second"), "OOM")
-			mark := form.Mark{Key: "key", Token: "first", Number: first.Number}
+			_, reply = take(t, n, f, second, "second")
+			requireRefused(t, reply, "OOM")
 			requireYes(t, n, newOf(func(c *wire.Command) { f.Extend(c, mark, 2*ttl) }))
 			requireYes(t, n, newOf(func(c *wire.Command) { f.Release(c, mark, ttl) }))
 			requireNone(t, server, besides...)
@@ -136,7 +254,8 @@ func TestShared_DataBesideTheKeyIsForeignAndStays(t *testing.T) {
 		"more times than slots":      append([]any{"ZADD", "{key}:sharers"}, members(9000, func(int) any { return huge })...),
 		"sharers that are of a type": {"SET", "{key}:sharers", "data"},
 	} {
-		for kind, f := range forms {
+		for _, kind := range []string{"readers", "permits"} {
+			f := forms[kind]
 			if kind == "readers" && (strings.Contains(data[1].(string), "slots") || strings.Contains(what, "slots")) {
 				continue // who has no slots does not look
 			}

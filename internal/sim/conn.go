@@ -10,7 +10,8 @@ import (
 type message struct {
 	order
 	track   bool                           // CLIENT CACHING YES goes before it
-	source  bool                           // it has the source of its script, and not the hash
+	script  *wire.Script                   // that carries it out
+	source  bool                           // it has the source of that, and not the hash
 	done    func(wire.Value)               // where the reply goes, at the client
 	refused func()                         // no process is there to be greeted
 	greeted func(process string, up int64) // HELLO, and CLIENT KILL of the connection before; up are seconds, as the difference of two times in whole seconds
@@ -27,6 +28,7 @@ type conn struct {
 	tracking bool // CLIENT TRACKING is on
 	served   bool // a command was answered
 	granted  bool // one that changes something was carried out
+	proven   wire.Proven
 	former   bool // the server has become a replica of the one that has taken its place
 
 	there   stream

@@ -91,7 +91,7 @@ func told(a *lock.Act) string {
 
 // words are those of a command, with its script by name.
 func words(c *wire.Command) []string {
-	words := c.Words(nil, false)
+	words := c.Words(nil, c.Script, false)
 	if c.Script == nil {
 		return words
 	}

@@ -148,11 +148,16 @@ func (l *line) write() {
 		l.timer.set(l.client, &l.client.mono, now.Add(nodeTimeout), l.expire)
 		o, c := taken[0], l.conn
 		track := o.Item.cmd != nil && o.Item.cmd.Tracked && c.tracking
-		c.send(message{order: o.Item, source: o.Again, track: track, done: func(v wire.Value) { l.answered(c, v, track) }})
+		m := message{order: o.Item, source: o.Again, track: track}
+		if o.Item.cmd != nil {
+			m.script = c.proven.Carrier(o.Item.cmd)
+		}
+		m.done = func(v wire.Value) { l.answered(c, &m, v) }
+		c.send(m)
 	}
 }
 
-func (l *line) answered(c *conn, v wire.Value, tracked bool) {
+func (l *line) answered(c *conn, m *message, v wire.Value) {
 	if c != l.conn {
 		return
 	}
@@ -180,6 +185,7 @@ func (l *line) answered(c *conn, v wire.Value, tracked bool) {
 	switch {
 	case r.Answer == quorum.Yes || r.Answer == quorum.Recreated:
 		c.granted = c.granted || o.cmd.Changes
+		c.proven.Granted(o.cmd, m.script)
 	case wire.Wrong(r.Err):
 		l.commands.Life.Wrong(r.Err)
 		if o.cmd.CleansUp {
@@ -190,7 +196,7 @@ func (l *line) answered(c *conn, v wire.Value, tracked bool) {
 		l.check(false, "a reply has the form that its command expects", "client %d: %v of node %d: %v", l.client.number, does(o.cmd), l.server.number, r.Err)
 	}
 	r.Late = reported
-	r.Tracked = tracked && (r.Answer == quorum.Yes || r.Answer == quorum.No || r.Answer == quorum.Recreated)
+	r.Tracked = m.track && (r.Answer == quorum.Yes || r.Answer == quorum.No || r.Answer == quorum.Recreated)
 	if c.tracking && o.cmd.Changed(&r) {
 		for key := range o.cmd.Changing { // the server does not push it
 			l.invalidated(key)

@@ -40,10 +40,15 @@ func (s *server) execute(p *peer, args []string) string {
 		return s.observe(p, args[3])
 	case len(args) == 4 && args[0] == "EVALSHA" && args[1] == scripts["observe"].Hash: // after a lost acquire
 		if !s.scripts[args[1]] {
-			return "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+			return noScript
 		}
 		return s.observe(p, args[3])
-	case len(args) >= 5 && (args[0] == "EVAL" || args[0] == "EVALSHA") && (args[1] == scripts["all_acquire"].Source || args[1] == scripts["all_acquire"].Hash):
+	case len(args) == 8 && runs(args, "first_acquire") != nil && args[5] == "NX" && args[6] == "PX":
+		if !s.knows(args, runs(args, "first_acquire")) {
+			return noScript
+		}
+		return s.set(p, args[3], args[4], args[7])
+	case len(args) >= 5 && runs(args, "all_acquire", "first_all_acquire") != nil:
 		return s.setAll(p, args)
 	case len(args) >= 5 && (args[0] == "EVAL" || args[0] == "EVALSHA") && s.shares(args[1]) != nil:
 		return s.share(p, args)
@@ -52,6 +57,24 @@ func (s *server) execute(p *peer, args []string) string {
 	}
 	s.run.violate("server %d was sent %q by %v", s.number, args, p.from)
 	return "-ERR unknown command\r\n"
+}
+
+const noScript = "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+
+// runs returns which of some scripts a command runs; nil if none.
+func runs(args []string, names ...string) *wire.Script {
+	for _, name := range names {
+		if script := scripts[name]; args[0] == "EVAL" && args[1] == script.Source || args[0] == "EVALSHA" && args[1] == script.Hash {
+			return script
+		}
+	}
+	return nil
+}
+
+// knows reports whether the server knows a script that it is to run: it learns it by its source.
+func (s *server) knows(args []string, script *wire.Script) bool {
+	s.scripts[script.Hash] = s.scripts[script.Hash] || args[0] == "EVAL"
+	return s.scripts[script.Hash]
 }
 
 // kill ends a connection: what the server has not read of it is never carried out.
@@ -91,9 +114,8 @@ func (s *server) set(p *peer, key, token, millis string) string {
 
 // setAll sets several keys, or none.
 func (s *server) setAll(p *peer, args []string) string {
-	hash := scripts["all_acquire"].Hash
-	if s.scripts[hash] = s.scripts[hash] || args[0] == "EVAL"; !s.scripts[hash] {
-		return "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+	if !s.knows(args, runs(args, "all_acquire", "first_all_acquire")) {
+		return noScript
 	}
 	n, err := strconv.Atoi(args[2])
 	if err != nil || n < 1 || len(args) != 5+n {
@@ -148,7 +170,7 @@ func (s *server) eval(p *peer, args []string) string {
 		s.run.violate("server %d was sent a script that it does not know by %v: %.40q", s.number, p.from, args[1])
 		return "-ERR unknown script\r\n"
 	case !s.scripts[script.Hash]:
-		return "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+		return noScript
 	}
 	key, token := args[3], args[4]
 	s.checkOwner(p, token)

@@ -28,8 +28,8 @@ func (s *server) shares(named string) *wire.Script {
 // share runs a script of readers or permits.
 func (s *server) share(p *peer, args []string) string {
 	script := s.shares(args[1])
-	if s.scripts[script.Hash] = s.scripts[script.Hash] || args[0] == "EVAL"; !s.scripts[script.Hash] {
-		return "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+	if !s.knows(args, script) {
+		return noScript
 	}
 	n, err := strconv.Atoi(args[2])
 	if err != nil || n < 2 || len(args) < 5+n || args[3+n] != readers && args[3+n] != permits {

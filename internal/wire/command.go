@@ -16,6 +16,9 @@ import (
 // business of who made it (package form): on its way it is known by its attributes.
 type Command struct {
 	Script *Script // that it runs; nil if none
+	// Proof takes the place of Script until a connection has proven what that proves, see [Proven]: its answers are the same, and a command
+	// without a script gives it what stands behind the key. nil: nothing is to be proven.
+	Proof  *Script
 	Key    string
 	Second string // the second key of the script; "" if it has none
 	// Token is what a key has to hold to be changed or deleted, or holds afterwards. Key and Token together are one life of the key:
@@ -37,7 +40,7 @@ type Command struct {
 	// Votes marks a command that takes a lock, or asks whether it could: a server in quarantine is not asked. Its answer null means
 	// that the key is held.
 	Votes bool
-	// Creates marks a script that may make the key: it is not sent again behind a command that cleans up the same life.
+	// Creates marks a command that may make the key by a script: it is not sent again behind a command that cleans up the same life.
 	Creates bool
 	// Changes reports that the command has changed the key if it was done, unless the reply says that it is the Same.
 	Changes bool
@@ -78,24 +81,30 @@ func (c *Command) Keys() []string {
 	return c.Args[1 : 1+c.keys]
 }
 
-// Words appends the words of the command. A script goes by its source, which the server then knows, or by its hash.
-func (c *Command) Words(words []string, source bool) []string {
+// Words appends the words of the command, which a script carries out: its own, or its Proof; nil if it has none. That goes by its source,
+// which the server then knows, or by its hash.
+func (c *Command) Words(words []string, script *Script, source bool) []string {
+	args := c.Args
 	switch {
-	case c.Script == nil:
-	case c.keys > 0:
-		words = c.Script.Run(words, source)
-	case c.Second == "":
-		words = append(c.Script.Run(words, source), "1", c.Key)
-	default:
-		words = append(c.Script.Run(words, source), "2", c.Key, c.Second)
+	case script == nil:
+		return append(words, args...)
+	case c.Script == nil: // the name and the key lead
+		args = args[2:]
 	}
-	return append(words, c.Args...)
+	switch words = script.Run(words, source); {
+	case c.keys > 0:
+	case c.Second == "":
+		words = append(words, "1", c.Key)
+	default:
+		words = append(words, "2", c.Key, c.Second)
+	}
+	return append(words, args...)
 }
 
 // Name returns the first of the words.
-func (c *Command) Name(source bool) string {
+func (c *Command) Name(script *Script, source bool) string {
 	switch {
-	case c.Script == nil:
+	case script == nil:
 		return c.Args[0]
 	case source:
 		return "EVAL"

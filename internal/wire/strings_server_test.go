@@ -86,10 +86,10 @@ func answer(words []string) string {
 		return ":1\r\n"
 	}
 	switch words[0] {
-	case "SET":
-		return "_\r\n"
 	case "EVAL", "EVALSHA":
 		switch {
+		case slices.Contains(words, form.Scripts["first_acquire"].Source), slices.Contains(words, form.Scripts["first_acquire"].Hash):
+			return "_\r\n"
 		case slices.Contains(words, "silent"):
 			return ""
 		case slices.Contains(words, form.Scripts["release"].Source), slices.Contains(words, form.Scripts["release"].Hash):

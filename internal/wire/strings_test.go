@@ -40,7 +40,8 @@ func TestStrings_AreThoseOfTheFile(t *testing.T) {
 		"wait           " + told(form.Want("key")),
 		"wait no more   " + told(form.Unwant("key")),
 	})
-	section("a probe, which takes nothing", []string{told(form.Probe("prefix-", "id"))})
+	section("acquires of a connection that has not granted one", first())
+	section("probes, which take nothing", []string{told(form.Probe("prefix-", "id", false)), told(form.Probe("prefix-", "id", true))})
 	section("a connection: a greeting, the next one when answers are missing, and the end", greetings(t))
 	section("a call that waits for the lock of another process", waits(t))
 	section("other messages to processes: to the next that waits, and to a holder that may wait for who tells it", messages(t))
@@ -69,7 +70,7 @@ func only(lines, others []string, sign string) (found []string) {
 
 func scripts() (lines []string) {
 	for _, name := range slices.Sorted(maps.Keys(form.Scripts)) {
-		lines = append(lines, fmt.Sprintf("%-18s %x", name, sha1.Sum([]byte(form.Scripts[name].Source))))
+		lines = append(lines, fmt.Sprintf("%-24s %x", name, sha1.Sum([]byte(form.Scripts[name].Source))))
 	}
 	return lines
 }
@@ -164,6 +165,19 @@ func fenced() []string {
 	}
 }
 
+// first are acquires by their proofs.
+func first() (lines []string) {
+	for _, f := range []form.Joint{form.Exclusive{}, &form.Fenced{Keep: form.DefaultKeep}} {
+		var one, all wire.Command
+		f.Acquire(&one, mark, ask)
+		f.AcquireAll(&all, []form.Mark{mark, other}, []form.Ask{ask, ask})
+		for _, c := range []*wire.Command{&one, &all} {
+			lines = append(lines, text(c.Words(nil, c.Proof, false)))
+		}
+	}
+	return lines
+}
+
 // shared are the commands of a lock that several have.
 func shared(f form.Shared) []string {
 	m := mark
@@ -183,7 +197,7 @@ func shared(f form.Shared) []string {
 }
 
 // told returns the words of a command, with the hash of its script.
-func told(c *wire.Command) string { return text(c.Words(nil, false)) }
+func told(c *wire.Command) string { return text(c.Words(nil, c.Script, false)) }
 
 var plain = regexp.MustCompile(`^[!-~]+$`)
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/cmd/redlock/internal/doctor"
 	"github.com/quorumlock/quorumlock/internal/node"
+	"github.com/quorumlock/quorumlock/internal/testredis"
 )
 
 // pretending starts a server that answers each command with the text that answer returns; "" ends the connection.
@@ -143,7 +144,7 @@ func TestExamine_FindsWhatIsWrongWithAnswers(t *testing.T) {
 			return "-LOADING Redis is loading the dataset in memory\r\n"
 		}, []string{"reachable", "state", "lock", "rights-locks"}, doctor.Warning, "state", "loading"},
 		"for a reason of its own": {func(words []string) string {
-			if words[0] == "SET" {
+			if testredis.Proven(words)[0] == "SET" {
 				return "-ERR of its own\r\n"
 			}
 			return ""

@@ -39,7 +39,7 @@ type aclLine struct {
 
 var aclLines = []aclLine{
 	plainLine: {"plain locks", "~%s* +set +getrange +del +pttl +pexpire +eval +evalsha",
-		"Nothing works without these rights."},
+		"Nothing works without these rights; without +evalsha alone each script goes by its source, which costs the network and the server more."},
 	identityLine: {"identities and connections", "+ping +info +client|id +client|kill",
 		"With the restart guard the node stays quarantined; a server that is configured twice may count twice; an acquire that was lost with its connection may keep the lock taken until its TTL."},
 	wakingLine: {"waking waiters", "&quorumlock:* +client|tracking +client|caching +subscribe +unsubscribe +publish",
@@ -68,7 +68,7 @@ type attempt struct {
 // rightsChecks look at what the user may do.
 var rightsChecks = []check{
 	{name: "commands", docs: "server-settings", node: commands,
-		why: "EVAL, EVALSHA and the commands that scripts use cannot be missing; without CLIENT, INFO, SUBSCRIBE or PUBLISH waiters poll, and servers are not identified."},
+		why: "EVAL and the commands that scripts use cannot be missing; without EVALSHA each script goes by its source; without CLIENT, INFO, SUBSCRIBE or PUBLISH waiters poll, and servers are not identified."},
 	{name: "rights-locks", docs: "permissions", node: rights(plainLine)},
 	{name: "rights-identity", docs: "permissions", node: rights(identityLine)},
 	{name: "rights-waking", docs: "permissions", node: rights(wakingLine)},
@@ -189,7 +189,7 @@ func (f *facts) refused(code string) bool {
 func (x *examination) needs(f *facts, a attempt) bool {
 	switch a.line {
 	case plainLine, fencingLine, sharedLine:
-		return true
+		return a.rule != "+evalsha" // scripts go by their sources then
 	}
 	return a.rule == "+info" && x.RestartGuard > 0 && !x.durable(f) // a node whose uptime is unknown never grants then
 }

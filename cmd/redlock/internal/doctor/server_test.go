@@ -47,7 +47,7 @@ func TestExamine_FindsWhatIsWrongWithAServer(t *testing.T) {
 		"a Sentinel":                           {nil, watchAsSentinel, doctor.Options{}, doctor.Warning, "sentinel", "1 Sentinels"},
 		"keys that were evicted":               {nil, evict, doctor.Options{}, doctor.Warning, "eviction", "1 keys have been evicted"},
 		"PUBLISH is renamed":                   {renamed("PUBLISH"), nil, doctor.Options{}, doctor.Warning, "commands", "PUBLISH"},
-		"EVALSHA is renamed":                   {renamed("EVALSHA"), nil, doctor.Options{}, doctor.Fault, "commands", "EVALSHA"},
+		"EVALSHA is renamed":                   {renamed("EVALSHA"), nil, doctor.Options{}, doctor.Warning, "commands", "EVALSHA"},
 		"PEXPIRE is renamed":                   {renamed("PEXPIRE"), nil, doctor.Options{}, doctor.Fault, "commands", "PEXPIRE"},
 		"HELLO is renamed":                     {renamed("HELLO"), nil, doctor.Options{}, doctor.Warning, "resp3", "HELLO"},
 		"no persistence and no restart guard":  {forgets, nil, doctor.Options{}, doctor.Fault, "persistence", ""},
