@@ -237,6 +237,7 @@ func TestDone_IsClosedAtTheDeadlineThoughEveryNodeHangs(t *testing.T) {
 	nodes := c.nodes(pool.WithTimeout(long), pool.WithMaxOverdue(long), counting("\r\nEVAL", &scripts))
 	lock := c.everywhere(take(t, lockerOver(t, nodes, redlock.WithClock(fake)), "name", redlock.TTL(10*time.Minute)))
 	ctx := contextOf(t, lock)
+	scripts.Store(0) // each node was first asked by one
 	freeze(c.processes...)
 	extended := beside(func() error { return lock.Extend(context.Background(), long) })
 	eventually(t, func() bool { return scripts.Load() == 3 }, "the extension is on its way to all nodes")

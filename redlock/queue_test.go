@@ -445,7 +445,7 @@ func TestUnlock_PassesTheLockToTheNextWaiterInOneFlush(t *testing.T) {
 	var together atomic.Int64
 	nodes := c.nodes(throughWires(func(_ string, w *tapped) {
 		w.wrote = func(p []byte) {
-			if bytes.Contains(p, []byte("\r\nEVAL")) && bytes.Contains(p, []byte("\r\nNX\r\n")) {
+			if bytes.Contains(p, []byte("\r\nEVAL")) && bytes.Contains(p, []byte("\r\nSET\r\n")) {
 				together.Add(1)
 			}
 		}

@@ -215,7 +215,7 @@ func (c *cluster) losing(word string, lose map[int]*atomic.Bool) pool.Option {
 func TestTryLock_ALostReplyIsNoYesAndItsKeyDoesNotStay(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lose := map[int]*atomic.Bool{0: {}, 2: {}}
-		locker, seen := observed(t, c.nodes(c.losing("\r\nSET\r\n", lose)))
+		locker, seen := observed(t, c.nodes(c.losing("\r\nNX\r\n", lose)))
 		seen.connect(t, locker, 3)
 		for range 3 {
 			for _, armed := range lose {
@@ -242,7 +242,7 @@ func TestTryLock_ALostReplyIsNoYesAndItsKeyDoesNotStay(t *testing.T) {
 func TestTryLock_WinsDespiteALostReplyAndReleasesThere(t *testing.T) {
 	onBoth(t, 3, func(t *testing.T, c *cluster) {
 		lose := map[int]*atomic.Bool{1: {}}
-		locker, seen := observed(t, c.nodes(c.losing("\r\nSET\r\n", lose)))
+		locker, seen := observed(t, c.nodes(c.losing("\r\nNX\r\n", lose)))
 		seen.connect(t, locker, 3)
 		lose[1].Store(true)
 		lock := c.everywhere(take(t, locker, "name"))
@@ -339,7 +339,7 @@ func (s *split) contender(c *cluster, own ...int) pool.Option {
 		var asked atomic.Bool
 		var answered sync.Once
 		w.wrote = func(p []byte) {
-			if bytes.Contains(p, []byte("\r\nSET\r\n")) && asked.CompareAndSwap(false, true) && !isOwn {
+			if bytes.Contains(p, []byte("\r\nNX\r\n")) && asked.CompareAndSwap(false, true) && !isOwn {
 				s.taken.Wait()
 			}
 		}
