@@ -33,7 +33,7 @@ func TestTrace_CanBeReadAsATree(t *testing.T) {
 	}
 	text := tree(m.spans.GetSpans(), waiter, strings.NewReplacer(nodes...))
 	for _, part := range []string{
-		"redlock acquire", "│  ├─ redlock wait", "├─ redlock hold", "└─ redlock unlock", "redlock.round: taken", "redlock.round: done", "SET node 3",
+		"redlock acquire", "│  ├─ redlock wait", "├─ redlock hold", "└─ redlock unlock", "redlock.round: taken", "redlock.round: done", "EVAL node 3",
 	} {
 		require.Contains(t, text, part)
 	}
