@@ -81,7 +81,8 @@ func (s *server) handle(c *conn, m message) {
 		c.deliver(func() { m.done(v) })
 	default:
 		v, knows := noScript, m.source || s.plan.Kept // to ask again is a trouble too
-		if knows || m.script != m.cmd.Proof && m.cmd.Keys() == nil && !m.cmd.Shares || s.chance(c.client.number, s.number, c.number, c.there.number, 20)&3 > 0 {
+		proves := m.script == m.cmd.Proof && s.chance(27)&15 == 0
+		if knows || !proves && m.cmd.Keys() == nil && !m.cmd.Shares || s.chance(c.client.number, s.number, c.number, c.there.number, 20)&3 > 0 {
 			v = s.carryOut(c, m)
 		} else {
 			s.log("node %d does not know the script of %s by client %d", s.number, m.cmd.Token, c.client.number)
