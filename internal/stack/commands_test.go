@@ -50,7 +50,7 @@ func (s *server) execute(p *peer, args []string) string {
 		return s.set(p, args[3], args[4], args[7])
 	case len(args) >= 5 && runs(args, "all_acquire", "first_all_acquire") != nil:
 		return s.setAll(p, args)
-	case len(args) >= 5 && (args[0] == "EVAL" || args[0] == "EVALSHA") && s.shares(args[1]) != nil:
+	case len(args) >= 5 && runs(args, sharedBy...) != nil:
 		return s.share(p, args)
 	case len(args) >= 5 && (args[0] == "EVAL" || args[0] == "EVALSHA") && args[2] == "1":
 		return s.eval(p, args)
@@ -156,20 +156,12 @@ func (s *server) observe(p *peer, key string) string {
 
 // eval runs the script of a release or an extension.
 func (s *server) eval(p *peer, args []string) string {
-	var script *wire.Script
-	for _, known := range []*wire.Script{scripts["release"], scripts["extend"]} {
-		if args[0] == "EVAL" && args[1] == known.Source {
-			script = known
-			s.scripts[known.Hash] = true
-		} else if args[0] == "EVALSHA" && args[1] == known.Hash {
-			script = known
-		}
-	}
+	script := runs(args, "release", "extend")
 	switch {
 	case script == nil:
 		s.run.violate("server %d was sent a script that it does not know by %v: %.40q", s.number, p.from, args[1])
 		return "-ERR unknown script\r\n"
-	case !s.scripts[script.Hash]:
+	case !s.knows(args, script):
 		return noScript
 	}
 	key, token := args[3], args[4]

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"time"
-
-	"github.com/quorumlock/quorumlock/internal/wire"
 )
 
 // What stands in the place of tokens.
@@ -15,19 +13,12 @@ const (
 	wanted  = "|wanted"
 )
 
-// shares returns the script of those who share a key that is named by its source or its hash; nil if it is none.
-func (s *server) shares(named string) *wire.Script {
-	for _, name := range []string{"share_acquire", "share_extend", "share_release", "share_look"} {
-		if script := scripts[name]; named == script.Source || named == script.Hash {
-			return script
-		}
-	}
-	return nil
-}
+// sharedBy are the scripts of those who share a key.
+var sharedBy = []string{"share_acquire", "share_extend", "share_release", "share_look"}
 
 // share runs a script of readers or permits.
 func (s *server) share(p *peer, args []string) string {
-	script := s.shares(args[1])
+	script := runs(args, sharedBy...)
 	if !s.knows(args, script) {
 		return noScript
 	}
