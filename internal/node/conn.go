@@ -62,12 +62,17 @@ type transport interface {
 	Close()
 }
 
-// teaches reports whether the script is run for the first time on this connection. Its source is sent then, and the server
+// teaches reports whether a script goes by its source: it is run for the first time on this connection, and the server
 // knows the hash from there on. A hash that it does not know costs more than a round trip: the command is carried out
 // behind others that were sent after it.
 func (c *conn) teaches(script *wire.Script) bool {
-	if script == nil || c.sources || slices.Contains(c.taught, script) {
-		return script != nil && c.sources
+	switch {
+	case script == nil:
+		return false
+	case c.sources:
+		return true
+	case slices.Contains(c.taught, script):
+		return false
 	}
 	c.taught = append(c.taught, script)
 	return true
